@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampler: one thread that ticks, all targets of an agent.
+ * Never touches a blocked thread: no signal, no stop.
+ */
+#ifndef FGT_AGENT_CAPTURE_SAMPLER_H
+#define FGT_AGENT_CAPTURE_SAMPLER_H
+
+#include "agent/capture/process.h"
+#include "agent/capture/target.h"
+#include "agent/unwind/image_file.h"
+#include "ringbuf/owner.h"
+#include "ringbuf/ring.h"
+#include "ringbuf/why.h"
+
+struct fgt_sampler;
+
+struct fgt_sampler_options {
+	unsigned int hz;	/* 1 … 1000; 0: 101 */
+	unsigned int max_depth; /* 0: 256 */
+	struct fgt_ring_options ring; /* hz is taken from above */
+	bool is_self_included;	/* sample this very process if attached */
+	/* Tells once what is worth knowing (unreadable target, lost
+	 * privilege); called on the sampler's thread, must not block. */
+	void (*explain)(void *context, int32_t pid, const char *text);
+	void *context;
+};
+
+/* Opens what sampling needs and finds out what is permitted; starts nothing.
+ * -ENOMEM; a missing permission is not an error here. */
+int fgt_sampler_new(const struct fgt_sampler_options *options,
+		    struct fgt_image_cache *cache,
+		    struct fgt_sampler **ret_sampler);
+/* Stops and frees; targets live on until their references are put. */
+void fgt_sampler_free(struct fgt_sampler *sampler);
+FGT_DEFINE_AUTO(struct fgt_sampler *, fgt_sampler_free);
+
+int fgt_sampler_start(struct fgt_sampler *sampler);
+/* Waits for the thread; at most one tick. Idempotent. */
+void fgt_sampler_stop(struct fgt_sampler *sampler);
+
+/* Changes the rate from the next tick on (SIGHUP); rings keep theirs. */
+void fgt_sampler_set_hz(struct fgt_sampler *sampler, unsigned int hz);
+
+/*
+ * Samples a process from the next tick on; the first tick has run when this
+ * returns if the sampler is started (at most 1 s). -EEXIST already sampled
+ * (ret_target is set), -ESRCH, -EPERM/-EACCES with a remedy, -ENOSPC more
+ * than 256 targets, -ENOMEM. Any thread.
+ */
+int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
+		       struct fgt_target **ret_target, struct fgt_why *why);
+/* Stops sampling it; its ring stays as long as somebody holds the target. */
+int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target);
+
+/* What this process may do here, for status and doctor: one text each. */
+struct fgt_capabilities {
+	bool has_perf_cpu;    /* per-CPU perf events */
+	bool has_perf_thread; /* perf events on own threads */
+	bool has_ptrace;
+	char perf_cpu_why[240];	   /* "" if it has it, else cause + remedy */
+	char perf_thread_why[240];
+	char ptrace_why[240];
+};
+void fgt_sampler_get_capabilities(const struct fgt_sampler *sampler,
+				  struct fgt_capabilities *ret_capabilities);
+
+#endif

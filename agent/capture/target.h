@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process being sampled, as others see it: identity, ring, counters.
+ * Reference counted: the sampler, each slice in work and the daemon hold one.
+ */
+#ifndef FGT_AGENT_CAPTURE_TARGET_H
+#define FGT_AGENT_CAPTURE_TARGET_H
+
+#include "agent/capture/process.h"
+#include "agent/unwind/unwinder.h"
+#include "ringbuf/ring.h"
+
+struct fgt_target;
+
+struct fgt_target_status {
+	int32_t pid;
+	uint32_t uid;	     /* of the process at attach, re-read on exec */
+	uint64_t start_time;
+	char name[64];
+	char exe[512];
+	bool is_alive;	     /* false: ended; the ring is kept a while */
+	int exit_signal_or_minus_one; /* not known from outside: -1 */
+	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
+	uint32_t threads;    /* alive now */
+	double effective_hz;
+	uint64_t ticks, missed_ticks;
+	uint64_t samples_running, samples_blocked; /* snapshots taken */
+	uint64_t torn;	     /* thrown away: the thread moved meanwhile */
+	uint64_t credited_ticks;
+	const char *who_ran;  /* provider: "perf+schedstat", "schedstat" … */
+	const char *running;  /* source: "perf-cpu", "perf-thread", "ptrace" */
+	char limitation[240]; /* what is not permitted and the remedy, or "" */
+	struct fgt_unwind_stats unwind;
+	struct fgt_ring_stats ring;
+};
+
+struct fgt_target *fgt_target_get(struct fgt_target *target);
+void fgt_target_put(struct fgt_target *target);
+FGT_DEFINE_AUTO(struct fgt_target *, fgt_target_put);
+
+/* Valid as long as the reference is held. MT-Safe */
+const struct fgt_ring *fgt_target_ring(const struct fgt_target *target);
+int32_t fgt_target_pid(const struct fgt_target *target);
+uint64_t fgt_target_start_time(const struct fgt_target *target);
+bool fgt_target_is_alive(const struct fgt_target *target);
+/* MT-Safe; figures are of the last tick. */
+void fgt_target_get_status(const struct fgt_target *target,
+			   struct fgt_target_status *ret_status);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon: one sampler, one control socket, the configured targets.
+ */
+#ifndef FGT_AGENT_DAEMON_DAEMON_H
+#define FGT_AGENT_DAEMON_DAEMON_H
+
+#include "agent/daemon/config.h"
+#include "ringbuf/why.h"
+
+/*
+ * Runs in the foreground until SIGTERM or SIGINT (leaves within 5 s; a second
+ * one at once). SIGHUP reloads. Takes ownership of config; overrides are the
+ * flags that a reload keeps: socket path, NULL if not given. 0, or negative
+ * errno with why: -EADDRINUSE another daemon holds the socket's lock.
+ */
+int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
+		   struct fgt_why *why);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives the frames of a slice their names: function, file, line, inlined
+ * calls. Runs on slices, never while sampling; caches by build id.
+ */
+#ifndef FGT_AGENT_SYMBOLS_SYMBOLIZER_H
+#define FGT_AGENT_SYMBOLS_SYMBOLIZER_H
+
+#include "ringbuf/owner.h"
+#include "ringbuf/slice.h"
+
+enum fgt_demangle {
+	FGT_DEMANGLE_FULL, /* with parameters */
+	FGT_DEMANGLE_NAME, /* without parameters */
+	FGT_DEMANGLE_NO,
+};
+
+struct fgt_symbolizer_options {
+	enum fgt_demangle demangle;
+	const char *const *debug_dirs; /* [debug_dir_count]; NULL: the default,
+					* /usr/lib/debug */
+	size_t debug_dir_count;
+	/*
+	 * Opens the very file that was mapped (caller closes). NULL or
+	 * -ENOENT: opened by path below the target's root, then below "/",
+	 * and taken only if build id or (dev, ino) agree.
+	 */
+	int (*open_image)(void *context, const struct fgt_slice *slice,
+			  const struct fgt_slice_image *image, int *ret_fd);
+	void *context;
+};
+
+struct fgt_symbolizer;
+
+int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
+		       struct fgt_symbolizer **ret_symbolizer);
+void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer);
+FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
+
+/*
+ * Resolves every frame of the slice that has no symbols yet. A frame without
+ * a name becomes image+0xoffset with a reason; markers get their name; never
+ * a frame without symbols afterwards. is_live: slice->process still runs on
+ * this machine (its root and perf map may be read). Only -ENOMEM.
+ *
+ * MT-Safe (calls take turns per image) | AS-Unsafe
+ */
+int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
+			   struct fgt_slice *slice, bool is_live);
+
+#endif

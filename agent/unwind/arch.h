@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What differs between processors, as tables: DWARF register numbers, perf's
+ * register order, user_regs_struct, calls and system call names.
+ * A new processor is one more arch_*.c.
+ */
+#ifndef FGT_AGENT_UNWIND_ARCH_H
+#define FGT_AGENT_UNWIND_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FGT_REGS_MAX 33 /* DWARF numbers 0 … 32 cover x86-64 and aarch64 */
+
+/* Registers of one thread by DWARF number; bit n of valid: value[n] known. */
+struct fgt_regs {
+	uint64_t value[FGT_REGS_MAX];
+	uint64_t valid;
+};
+
+struct fgt_arch {
+	const char *name;	   /* "x86_64" */
+	uint16_t elf_machine;	   /* EM_X86_64 */
+	unsigned int reg_count;
+	unsigned int pc, sp, fp;   /* DWARF numbers; pc: return address column */
+	uint64_t perf_regs_mask;   /* PERF_SAMPLE_REGS_USER mask to ask for */
+	const int8_t *perf_to_dwarf; /* by bit number in the mask; -1: unused */
+	/* From the NT_PRSTATUS regset that PTRACE_GETREGSET gives. */
+	void (*regs_from_ptrace)(const void *user_regs, struct fgt_regs *regs);
+	/*
+	 * Does a call instruction end right before return_pc? code[len] are
+	 * the bytes before it. 1: yes, *ret_target = its target (0 if
+	 * indirect); 0: no.
+	 */
+	int (*call_before)(const uint8_t *code, size_t len, uint64_t return_pc,
+			   uint64_t *ret_target);
+};
+
+/* The processor that this binary was built for. */
+extern const struct fgt_arch fgt_arch_host;
+
+static inline bool fgt_regs_get(const struct fgt_regs *regs, unsigned int reg,
+				uint64_t *ret_value)
+{
+	if (reg >= FGT_REGS_MAX || !(regs->valid & (1ull << reg)))
+		return false;
+	*ret_value = regs->value[reg];
+	return true;
+}
+
+static inline void fgt_regs_set(struct fgt_regs *regs, unsigned int reg,
+				uint64_t value)
+{
+	regs->value[reg] = value;
+	regs->valid |= 1ull << reg;
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns snapshots of one target into stacks.
+ * Sees snapshots and mapped files, never a live thread, never runs in a
+ * signal handler.
+ */
+#ifndef FGT_AGENT_UNWIND_UNWINDER_H
+#define FGT_AGENT_UNWIND_UNWINDER_H
+
+#include "agent/unwind/image_file.h"
+#include "agent/unwind/maps.h"
+#include "agent/unwind/snapshot.h"
+#include "ringbuf/frame.h"
+
+struct fgt_unwinder;
+
+struct fgt_unwind_stats {
+	uint64_t stacks;	/* unwound */
+	uint64_t complete;	/* reached the thread's root */
+	uint64_t fp_needed;	/* blocked snapshots that asked for an unknown
+				 * frame pointer */
+	uint64_t fp_recovered;
+	uint64_t truncated[FGT_MARKER_COUNT]; /* by FGT_MARKER_TRUNCATED_* */
+};
+
+/* A frame before it is interned: the image is one of the maps' images. */
+struct fgt_unwound_frame {
+	uint64_t pc;
+	uint32_t flags; /* FGT_FRAME_CALLER, FGT_FRAME_MARKER (pc: marker) */
+};
+
+/* One per target; the cache is shared. -ENOMEM. */
+int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
+		     struct fgt_unwinder **ret_unwinder);
+void fgt_unwinder_free(struct fgt_unwinder *unwinder);
+FGT_DEFINE_AUTO(struct fgt_unwinder *, fgt_unwinder_free);
+
+/* Tells that the maps changed (exec, dlopen, dlclose): rules are re-read. */
+void fgt_unwinder_forget(struct fgt_unwinder *unwinder);
+
+/*
+ * Unwinds. frames[capacity] is filled leaf first; capacity ≥ max_depth + 2.
+ * Deeper stacks keep the leaf part and the root part (5 : 1) with
+ * FGT_MARKER_ELIDED between; a stack that does not reach the root ends with
+ * an FGT_MARKER_TRUNCATED_* frame. Always at least one frame.
+ *
+ * Returns the number of frames. *ret_need_bytes: when the stack copied was
+ * too short, how many bytes from SP would do, else 0 (call again with more).
+ * *ret_need_maps: a PC lay outside the maps (they may be stale).
+ *
+ * MT-Unsafe (one thread per unwinder) | AS-Unsafe
+ */
+struct fgt_unwind_result {
+	size_t count;
+	size_t need_bytes;
+	bool need_maps;
+	bool is_complete;
+	enum fgt_marker reason; /* 0 if complete */
+};
+void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
+		const struct fgt_snapshot *snapshot,
+		struct fgt_unwound_frame *frames, size_t capacity,
+		struct fgt_unwind_result *ret_result);
+
+void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
+			    struct fgt_unwind_stats *ret_stats);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sentry DSNs: parsed, checked, and never printed whole.
+ */
+#ifndef FGT_UPLOAD_DELIVER_DSN_H
+#define FGT_UPLOAD_DELIVER_DSN_H
+
+#include "ringbuf/why.h"
+
+struct fgt_dsn {
+	char public_key[33];
+	char secret_key[129];	/* legacy; "" as a rule */
+	char url[1024];		/* …/api/<project>/envelope/ */
+	char redacted[1024];	/* key replaced by stars: for people, logs */
+	char clean[1024];	/* the DSN without secret, for the header */
+	int is_loopback;	/* host is 127.0.0.0/8, ::1 or localhost */
+};
+
+/*
+ * Grammar and limits: formats/sentry.md (a): scheme http or https, 32 hex
+ * digits as key, digits as project. White space around it is ignored.
+ * Plain http is refused unless the host is loopback or is_http_allowed.
+ * -EINVAL; why names the part that is wrong, never the key.
+ */
+int fgt_dsn_parse(const char *text, int is_http_allowed,
+		  struct fgt_dsn *ret_dsn, struct fgt_why *why);
+
+/*
+ * Reads the first line of a file: regular, ≤ 4 KiB, not readable by others
+ * (mode & 007 must be 0), owned by root or by us (FAULTS K5, Z1). -EACCES,
+ * -EINVAL, errno of open.
+ */
+int fgt_dsn_read_file(const char *path, int is_http_allowed,
+		      struct fgt_dsn *ret_dsn, struct fgt_why *why);
+
+#endif

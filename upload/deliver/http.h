@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One bounded HTTP request through libcurl: the only room that knows curl.
+ * Time-outs, no redirects, TLS verified, answer capped. Blocks its thread.
+ */
+#ifndef FGT_UPLOAD_DELIVER_HTTP_H
+#define FGT_UPLOAD_DELIVER_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ringbuf/why.h"
+
+#define FGT_HTTP_ANSWER_MAX 65536
+#define FGT_HTTP_HEADERS_MAX 16
+
+struct fgt_http_request {
+	const char *url;
+	const char *headers[FGT_HTTP_HEADERS_MAX]; /* "Name: value", NULL ends */
+	const void *body;
+	size_t body_len;
+	unsigned int connect_timeout_ms; /* 0: 5000 */
+	unsigned int total_timeout_ms;	 /* 0: 30000 */
+	const char *ca_file;		 /* NULL: the system's */
+};
+
+struct fgt_http_answer {
+	long status;	       /* 200, 429, … */
+	char *body;	       /* NUL-terminated, at most FGT_HTTP_ANSWER_MAX */
+	size_t body_len;
+	char rate_limits[1024]; /* X-Sentry-Rate-Limits, "" if absent */
+	char retry_after[128];	/* Retry-After, "" if absent */
+	char error[512];	/* X-Sentry-Error, "" if absent */
+};
+
+/* Once per process, before threads; MT-Unsafe. */
+int fgt_http_global_init(void);
+
+/*
+ * POSTs. 0 whenever an HTTP answer came, whatever its status. -ETIMEDOUT,
+ * -ECONNREFUSED, -EHOSTUNREACH (name not found), -EPROTO (TLS or HTTP error),
+ * -E2BIG (endless answer), -ENOMEM; why holds cause and remedy, no secret.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_http_post(const struct fgt_http_request *request,
+		  struct fgt_http_answer *ret_answer, struct fgt_why *why);
+void fgt_http_answer_done(struct fgt_http_answer *answer);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One table of output formats: names, file endings, encoders.
+ */
+#ifndef FGT_UPLOAD_FORMAT_FORMAT_H
+#define FGT_UPLOAD_FORMAT_FORMAT_H
+
+#include "ringbuf/sink.h"
+#include "ringbuf/slice.h"
+#include "ringbuf/why.h"
+
+enum fgt_format {
+	FGT_FORMAT_FGT,
+	FGT_FORMAT_CHROME,
+	FGT_FORMAT_SENTRY,
+	FGT_FORMAT_FOLDED,
+	FGT_FORMAT_COUNT
+};
+
+enum fgt_state_frames {
+	FGT_STATE_FRAMES_ROOT, /* a virtual outermost frame names the state */
+	FGT_STATE_FRAMES_LEAF, /* innermost */
+	FGT_STATE_FRAMES_NO,
+};
+
+/* Zero or NULL means default; strings are borrowed for the call. */
+struct fgt_format_options {
+	enum fgt_state_frames state_frames;
+	/* Sentry only. */
+	const char *dsn;	    /* without secret; NULL: no dsn in header */
+	const char *release;
+	const char *environment;
+	const char *transaction;    /* name; default: the process's name */
+	const char *event_id;	    /* 32 hex digits; default: random */
+};
+
+/*
+ * "chrome" → FGT_FORMAT_CHROME; -EINVAL and why names the known formats and
+ * the nearest one.
+ */
+int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
+			 struct fgt_why *why);
+
+/*
+ * By file name: .fgt, .trace.json, .envelope, .folded, each also + .gz (sets
+ * *ret_is_gzip) except .fgt.gz. -EINVAL and why otherwise.
+ */
+int fgt_format_from_path(const char *path, enum fgt_format *ret_format,
+			 bool *ret_is_gzip, struct fgt_why *why);
+
+const char *fgt_format_name(enum fgt_format format);
+
+/* "root", "leaf", "no"; -EINVAL. */
+int fgt_state_frames_from_name(const char *name,
+			       enum fgt_state_frames *ret_state_frames,
+			       struct fgt_why *why);
+
+/*
+ * Writes the slice to the sink; streams, so memory does not grow with the
+ * output. Errors: the sink's; -ENODATA where the format's readers would
+ * refuse the slice (Sentry: no thread with two samples); -ENOMEM.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_format_write(const struct fgt_slice *slice, enum fgt_format format,
+		     const struct fgt_format_options *options,
+		     const struct fgt_sink *sink);
+
+#endif
