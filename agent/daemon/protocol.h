@@ -3,20 +3,52 @@
  * What goes over the control socket: frames of [u32 big-endian length][one
  * msgpack map]. One request per connection, then one or more reply frames.
  *
- * Request:  {"v":1, "verb":"slice", …arguments}
+ * Request:  {"v":1, "verb":"slice", …arguments}; unknown keys are ignored
  * Reply:    {"v":1, "ok":true, …results} or
  *           {"v":1, "ok":false, "error":-errno, "why":"one line"}
  * A slice reply is followed by frames {"data":bin} and ended by
- * {"end":true, "len":total}; the concatenated data is a .fgt file.
+ * {"end":true, "len":total}; the concatenated data is a .fgt file. A reply
+ * with "ok":false instead of the end: it broke off, the data is worthless.
  *
- * verb      arguments                                   results
- * attach    pid | name, children                        targets: [{pid,name}]
- * detach    pid | name                                  targets: [{pid,name}]
- * slice     pid | name | nothing (the only target),     pid, name, from_ns,
- *           from_ns, to_ns (monotonic; to may lie in     to_ns
- *           the future: the daemon waits), tid
- * status                                                see fgt_daemon status
- * targets                                               targets: [status map]
+ * attach    pid: int | name: string; children: bool (false)
+ *           → targets: [{pid, name}], those attached now or before
+ * detach    pid | name → targets: [{pid, name}]
+ * slice     pid | name | neither (the only target); tid: int (0: all);
+ *           from_ns: uint (0), to_ns: uint (now): CLOCK_MONOTONIC; to may lie
+ *           at most an hour ahead: the daemon waits, then answers
+ *           → pid, name, from_ns, to_ns (covered), ticks, threads
+ * status    → version: string, pid, uid, socket, config: path or "",
+ *           uptime_ns, hz, ring_seconds, ring_bytes (per target),
+ *           has_perf_cpu, has_perf_thread, has_ptrace: bool, perf_cpu_why,
+ *           perf_thread_why, ptrace_why: "" or cause and remedy,
+ *           target_count (that the caller may see), clients, slices_served,
+ *           slices_failed, slices_busy (turned away), slices_active,
+ *           slices_waiting, reloads, reload_failed: counts, reload_why: of
+ *           the last reload that failed, rss_bytes, cpu_ns (user + system),
+ *           targets: [target]
+ * targets   → targets: [target]
+ *
+ * A target is a map of
+ *   pid, uid, start_time (ticks since boot), name, exe
+ *   origin: "attached", "configured" or "child"; with_children: bool
+ *   alive: bool, attached_ns, ended_ns (0 if alive): CLOCK_MONOTONIC
+ *   threads, effective_hz: double, ticks, missed_ticks, samples_running,
+ *   samples_blocked, torn, credited_ticks
+ *   who_ran, running: provider and source; limitation: "" or cause, remedy
+ *   stacks, stacks_complete, stacks_truncated, fp_needed, fp_recovered
+ *   oldest_ns, newest_ns: what can be cut, 0 if nothing
+ *   ring_ticks, ring_changes, ring_overflows, ring_evicted_bytes,
+ *   ring_log_used_bytes, ring_log_size_bytes, ring_nodes, ring_frames,
+ *   ring_images, ring_threads, ring_size_bytes
+ *
+ * Errors: -EBADMSG malformed frame, -EMSGSIZE beyond 1 MiB, -ETIMEDOUT not
+ * complete within 5 s, -EPROTONOSUPPORT version or verb, -EINVAL argument,
+ * -ESRCH no such target that the caller may see (or no such process),
+ * -ENOTUNIQ several targets (the reply has targets: [{pid, name}] to choose
+ * from), -ENODATA no data in range (the reply has oldest_ns, newest_ns, 0 if
+ * there is nothing at all), -EBUSY too many slices at once, -EUSERS too many
+ * clients, -EPERM and -EACCES not permitted, -ENOSPC too many targets,
+ * -ENOMEM, -ESHUTDOWN the daemon is leaving.
  */
 #ifndef FGT_AGENT_DAEMON_PROTOCOL_H
 #define FGT_AGENT_DAEMON_PROTOCOL_H
@@ -31,23 +63,25 @@
 
 #define FGT_PROTOCOL_VERSION	 1
 #define FGT_PROTOCOL_REQUEST_MAX (1024 * 1024)
+#define FGT_PROTOCOL_REPLY_MAX	 (16 * 1024 * 1024)
 #define FGT_PROTOCOL_DATA_MAX	 (256 * 1024)
 #define FGT_PROTOCOL_DEPTH_MAX	 16
+#define FGT_PROTOCOL_KEYS_MAX	 128 /* of one map */
 
 /*
  * A decoded map: typed getters that never trust the sender. Checked with
  * fgt_msgpack_check() before a byte is unpacked; duplicate keys, strings with
- * a NUL and non-string keys are refused.
+ * a NUL, non-string keys and ext types are refused.
  */
 struct fgt_message;
 
-/* -EBADMSG. */
+/* bytes without the length in front. -EBADMSG, -ENOMEM. MT-Safe | AS-Unsafe */
 int fgt_message_decode(const uint8_t *bytes, size_t len,
 		       struct fgt_message **ret_message);
 void fgt_message_free(struct fgt_message *message);
 FGT_DEFINE_AUTO(struct fgt_message *, fgt_message_free);
 
-/* -ENOENT: no such key; -EINVAL: another type. */
+/* -ENOENT: no such key; -EINVAL: another type, or a number out of range. */
 int fgt_message_get_int(const struct fgt_message *message, const char *key,
 			int64_t *ret_value);
 int fgt_message_get_uint(const struct fgt_message *message, const char *key,
@@ -67,13 +101,15 @@ int fgt_message_get_array(const struct fgt_message *message, const char *key,
 int fgt_message_get_array_map(const struct fgt_message *message,
 			      const char *key, size_t index,
 			      const struct fgt_message **ret_element);
-/* The whole message as JSON, for --json. */
+/* The whole message as JSON, for --json; bin becomes base64. Errors: the
+ * sink's. */
 int fgt_message_to_json(const struct fgt_message *message,
 			const struct fgt_sink *sink);
 
 /*
- * Builds one frame: open, put keys in any order, close. Errors stick and come
- * back from fgt_builder_finish().
+ * Builds one frame: open, put keys in any order ("v" included), finish.
+ * Errors stick and come back from fgt_builder_finish(): -ENOMEM, -EMSGSIZE
+ * beyond FGT_PROTOCOL_REPLY_MAX, -EINVAL for begin and end that do not match.
  */
 struct fgt_builder;
 int fgt_builder_new(struct fgt_builder **ret_builder);
