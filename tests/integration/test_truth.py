@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings agree with what a program knows it did.
+
+usage: test_truth.py BUILD [SECONDS]
+
+Programs with and without frame pointers spend known shares of time in known
+functions; each share must come out within 2 points (1.5 for phases that
+differ only by caller), states must be right, 99.5 % of stacks complete.
+"""
+import json
+import re
+import subprocess
+import sys
+
+from harness import Bench, Checks, Samples, read_until
+
+ROOTS = {"clone", "clone3", "__clone", "__clone3", "_start"}
+
+
+def record(bench, variant, scenario, seconds, with_perf, as_nobody):
+    """Runs one scenario; returns (truth, samples, perf's output or None)."""
+    tag = f"{variant}-{scenario}{'-nobody' if as_nobody else ''}"
+    folder = bench.copy_for_nobody() if as_nobody else None
+    program = f"{folder}/truth-{variant}" if folder \
+        else bench.program(f"truth-{variant}")
+    child = bench.start([program, scenario, str(seconds + 2)], as_nobody,
+                        stdout=subprocess.PIPE, text=True)
+    pid = read_until(child.stdout, "ready ")
+    perf = None
+    if with_perf:
+        perf = bench.start(
+            ["perf", "record", "-q", "-F", "101", "-e", "cpu-clock",
+             "--call-graph", "dwarf", "-p", pid, "-o",
+             bench.path(tag + ".perf"), "--", "sleep", str(seconds)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    out = bench.path(tag + ".d")
+    import os
+    os.makedirs(out, exist_ok=True)
+    os.chmod(out, 0o777)
+    agent = f"{folder}/fgtrace-agent" if folder else bench.agent
+    from harness import as_user
+    result = subprocess.run(
+        as_user([agent, "record", "-d", str(seconds), "-p", pid, "-o",
+                 f"{out}/slice.fgt"], as_nobody),
+        capture_output=True, text=True, timeout=seconds + 60)
+    if result.returncode != 0:
+        raise RuntimeError(f"record: {result.stderr}")
+    convert = bench.run("convert", f"{out}/slice.fgt", "-o",
+                        f"{out}/slice.envelope", "--state-frames", "root")
+    if convert.returncode != 0:
+        raise RuntimeError(f"convert: {convert.stderr}")
+    truth = json.loads(read_until(child.stdout, "{").join(["{", ""]))
+    child.wait()
+    if perf:
+        perf.wait()
+    return truth, Samples(f"{out}/slice.envelope"), perf and bench.path(
+        tag + ".perf")
+
+
+def check_shares(checks, tag, truth, samples, limit):
+    worst = (0.0, "")
+    for thread in truth["threads"]:
+        total = sum(step["ns"] for step in thread["steps"])
+        for step in thread["steps"]:
+            expected = step["ns"] / total
+            seen = samples.share(thread["name"], step["function"])
+            error = abs(seen - expected)
+            if error >= worst[0]:
+                worst = (error, f"{thread['name']} {step['function']}: "
+                         f"{100 * seen:.1f} % seen, "
+                         f"{100 * expected:.1f} % true")
+    checks.ok(f"{tag}: every share within {100 * limit:.1f} points",
+              worst[0] <= limit, worst[1])
+    print(f"# {tag}: worst share: {worst[1]}")
+
+
+def check_states(checks, tag, truth, samples):
+    """Samples inside a step's function carry the state of that step."""
+    wrong = total = 0
+    example = ""
+    for thread in truth["threads"]:
+        for step in thread["steps"]:
+            states = set(step["state"].split("|"))
+            for _, stack in samples.by_thread.get(thread["name"], []):
+                if step["function"] not in stack:
+                    continue
+                total += 1
+                if stack[-1] not in states:
+                    # A blocking function runs too, on its way in and out.
+                    if stack[-1] == "running" and "running" not in states:
+                        continue
+                    wrong += 1
+                    example = f"{step['function']} as {stack[-1]}"
+    checks.ok(f"{tag}: states right on 99 % of {total} samples",
+              total > 0 and wrong <= total * 0.01,
+              f"{wrong} of {total} wrong, such as {example}")
+
+
+def check_complete(checks, tag, truth, samples):
+    """Every stack reaches from its leaf to the thread's start."""
+    complete = total = 0
+    reasons = {}
+    for thread in truth["threads"]:
+        for _, stack in samples.by_thread.get(thread["name"], []):
+            total += 1
+            cut = [f for f in stack if f.startswith("[truncated")]
+            if not cut and len(stack) >= 2 and stack[-2] in ROOTS:
+                complete += 1
+            else:
+                why = cut[0] if cut else f"root {stack[-2:-1]}"
+                reasons[why] = reasons.get(why, 0) + 1
+    checks.ok(f"{tag}: 99.5 % of {total} stacks complete",
+              total > 0 and complete >= total * 0.995, str(reasons))
+    if total:
+        print(f"# {tag}: {100 * complete / total:.2f} % complete {reasons}")
+
+
+def check_count(checks, tag, truth, samples, seconds):
+    """101 samples a second for each thread, blocked or not."""
+    expected = 101 * seconds
+    counts = {thread["name"]: len(samples.by_thread.get(thread["name"], []))
+              for thread in truth["threads"]}
+    checks.ok(f"{tag}: each thread has a sample at each tick",
+              len(set(counts.values())) == 1 and
+              min(counts.values()) >= 0.9 * expected, str(counts))
+
+
+def perf_shares(path):
+    """{thread: {function: samples}} of perf's on-CPU samples."""
+    text = subprocess.run(
+        ["perf", "script", "--no-inline", "-F", "comm,tid,ip,sym", "-i", path],
+        capture_output=True, text=True, check=False).stdout
+    shares = {}
+    for block in text.split("\n\n"):
+        lines = block.strip().split("\n")
+        match = re.match(r"\s*(\S.*?)\s+(\d+)\s*$", lines[0])
+        if not match:
+            continue
+        functions = {line.split()[-1] for line in lines[1:] if line.split()}
+        counts = shares.setdefault(match.group(1), {"": 0})
+        counts[""] += 1
+        for function in functions:
+            counts[function] = counts.get(function, 0) + 1
+    return shares
+
+
+def check_perf(checks, tag, samples, path):
+    """On-CPU shares agree with perf record --call-graph dwarf."""
+    perf = perf_shares(path)
+    worst = (0.0, "")
+    compared = 0
+    for thread, counts in perf.items():
+        running = [stack for _, stack in samples.by_thread.get(thread, [])
+                   if stack[-1] == "running"]
+        if len(running) < 100 or counts[""] < 100:
+            continue
+        for function in ("burn_alpha", "burn_beta"):
+            compared += 1
+            ours = sum(function in s for s in running) / len(running)
+            theirs = counts.get(function, 0) / counts[""]
+            # Two independent samples of a few hundred each.
+            slack = 2.6 * (0.25 / len(running) + 0.25 / counts[""]) ** 0.5
+            if abs(ours - theirs) - slack >= worst[0]:
+                worst = (abs(ours - theirs) - slack,
+                         f"{thread} {function}: {100 * ours:.1f} % here, "
+                         f"{100 * theirs:.1f} % perf")
+            print(f"# {tag}: {thread} {function} on CPU: "
+                  f"{100 * ours:.1f} % here, {100 * theirs:.1f} % perf")
+    checks.ok(f"{tag}: on-CPU shares agree with perf", compared > 0 and
+              worst[0] <= 0.02, worst[1] or "perf saw nothing")
+
+
+def main():
+    bench, checks = Bench(sys.argv[1]), Checks()
+    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+    try:
+        for as_nobody in (False, True):
+            for variant in ("nofp", "fp"):
+                for scenario in ("shares", "kinds", "callers", "pool"):
+                    tag = f"{variant} {scenario}" + \
+                        (" as nobody" if as_nobody else "")
+                    with_perf = scenario == "shares" and not as_nobody
+                    truth, samples, perf = record(
+                        bench, variant, scenario, seconds, with_perf,
+                        as_nobody)
+                    limit = 0.015 if scenario == "callers" else 0.02
+                    check_shares(checks, tag, truth, samples, limit)
+                    check_states(checks, tag, truth, samples)
+                    check_complete(checks, tag, truth, samples)
+                    check_count(checks, tag, truth, samples, seconds)
+                    if perf:
+                        check_perf(checks, tag, samples, perf)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()

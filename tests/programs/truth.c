@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spends known shares of time in known functions, running and blocked, and
+ * says at the end what it really did: the truth that recordings are compared
+ * with. Built twice, with and without frame pointers.
+ *
+ * truth SCENARIO SECONDS
+ *   shares   two threads: burn_alpha, burn_beta, block_nanosleep
+ *   kinds    ten threads, one kind of blocking call each
+ *   callers  wake-ups of a few µs between two phases that differ by caller
+ *   pool     eight workers that switch some thousand times a second
+ *
+ * Prints "ready PID", later one line of JSON:
+ * {"threads":[{"name","tid","depth","steps":[{"function","state","ns"}]}]}
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOINLINE     __attribute__((noinline, noclone))
+#define STEPS_MAX    4
+#define THREADS_MAX  16
+#define NS_PER_MS    1000000ull
+#define NS_PER_SEC   1000000000ull
+#define POOL_WORKERS 8
+
+struct step {
+	const char *function;
+	const char *state; /* expected; NULL: running */
+	void (*run)(uint64_t ns);
+	uint64_t duration_ns;
+	uint64_t spent_ns; /* truth; written by the thread alone */
+};
+
+struct plan {
+	char name[16];
+	unsigned int depth;
+	struct step steps[STEPS_MAX];
+	size_t step_count;
+	pid_t tid;
+	pthread_t thread;
+};
+
+static struct plan plans[THREADS_MAX];
+static size_t plan_count;
+static uint64_t end_ns;
+/* Keeps work and calls from being optimised away or turned into jumps. */
+static volatile uint64_t anchor;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+static struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / NS_PER_SEC),
+				  .tv_nsec = (long)(ns % NS_PER_SEC) };
+}
+
+/* ---- Functions whose shares are known --------------------------------- */
+
+#define DEFINE_BURN(name)                                                      \
+	static NOINLINE void name(uint64_t ns)                                 \
+	{                                                                      \
+		uint64_t until_ns = now_ns() + ns;                             \
+                                                                               \
+		do {                                                           \
+			for (unsigned int i = 0; i < 2000; i++)                \
+				anchor = anchor * 2862933555777941757u + i;    \
+		} while (now_ns() < until_ns);                                 \
+	}
+DEFINE_BURN(burn_alpha)
+DEFINE_BURN(burn_beta)
+DEFINE_BURN(burn_gamma)
+
+static NOINLINE void block_nanosleep(uint64_t ns)
+{
+	struct timespec duration = to_timespec(ns);
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
+	anchor++;
+}
+
+static NOINLINE void block_futex(uint64_t ns)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_condattr_t attributes;
+	pthread_cond_t condition;
+	struct timespec until = to_timespec(now_ns() + ns);
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&condition, &attributes);
+	pthread_mutex_lock(&mutex);
+	pthread_cond_timedwait(&condition, &mutex, &until);
+	pthread_mutex_unlock(&mutex);
+	anchor++;
+}
+
+static NOINLINE void block_poll(uint64_t ns)
+{
+	poll(NULL, 0, (int)(ns / NS_PER_MS));
+	anchor++;
+}
+
+static NOINLINE void block_ppoll(uint64_t ns)
+{
+	struct timespec duration = to_timespec(ns);
+
+	ppoll(NULL, 0, &duration, NULL);
+	anchor++;
+}
+
+static NOINLINE void block_select(uint64_t ns)
+{
+	struct timeval duration = { .tv_sec = 0,
+				    .tv_usec = (suseconds_t)(ns / 1000) };
+
+	select(0, NULL, NULL, NULL, &duration);
+	anchor++;
+}
+
+static NOINLINE void block_epoll(uint64_t ns)
+{
+	static int epoll_fd = -1;
+	struct epoll_event event;
+
+	if (epoll_fd < 0)
+		epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	epoll_wait(epoll_fd, &event, 1, (int)(ns / NS_PER_MS));
+	anchor++;
+}
+
+static NOINLINE void block_read(uint64_t ns)
+{
+	static int timer_fd = -1;
+	struct itimerspec timer = { .it_value = to_timespec(ns) };
+	uint64_t expirations;
+
+	if (timer_fd < 0)
+		timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	timerfd_settime(timer_fd, 0, &timer, NULL);
+	if (read(timer_fd, &expirations, sizeof(expirations)) > 0)
+		anchor++;
+}
+
+static NOINLINE void block_recv(uint64_t ns)
+{
+	static int sockets[2] = { -1, -1 };
+	struct timeval timeout = { .tv_sec = 0,
+				   .tv_usec = (suseconds_t)(ns / 1000) };
+	char byte;
+
+	if (sockets[0] < 0 &&
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+		abort();
+	setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &timeout,
+		   sizeof(timeout));
+	recv(sockets[0], &byte, 1, 0);
+	anchor++;
+}
+
+static NOINLINE void block_sigwait(uint64_t ns)
+{
+	struct timespec duration = to_timespec(ns);
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigtimedwait(&set, NULL, &duration);
+	anchor++;
+}
+
+static NOINLINE void block_semop(uint64_t ns)
+{
+	static int semaphores = -1;
+	struct timespec duration = to_timespec(ns);
+	struct sembuf take = { .sem_num = 0, .sem_op = -1 };
+
+	if (semaphores < 0)
+		semaphores = semget(IPC_PRIVATE, 1, 0600);
+	semtimedop(semaphores, &take, 1, &duration);
+	if (now_ns() >= end_ns)
+		semctl(semaphores, 0, IPC_RMID);
+	anchor++;
+}
+
+/* The two phases differ only by the caller of wait_here(). */
+static NOINLINE void wait_here(uint64_t ns)
+{
+	struct timespec duration = to_timespec(ns);
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
+	anchor++;
+}
+
+static NOINLINE void phase_one(uint64_t ns)
+{
+	wait_here(ns);
+	anchor++;
+}
+
+static NOINLINE void phase_two(uint64_t ns)
+{
+	wait_here(ns);
+	anchor++;
+}
+
+/* ---- Threads that follow a plan ---------------------------------------- */
+
+static NOINLINE void descend(unsigned int depth, const struct step *step)
+{
+	if (depth > 0)
+		descend(depth - 1, step);
+	else
+		step->run(step->duration_ns);
+	anchor++;
+}
+
+static void *follow_plan(void *argument)
+{
+	struct plan *plan = argument;
+
+	plan->tid = (pid_t)syscall(SYS_gettid);
+	pthread_setname_np(pthread_self(), plan->name);
+	while (now_ns() < end_ns) {
+		for (size_t i = 0; i < plan->step_count; i++) {
+			struct step *step = &plan->steps[i];
+			uint64_t begin_ns = now_ns();
+
+			descend(plan->depth, step);
+			step->spent_ns += now_ns() - begin_ns;
+		}
+	}
+	return NULL;
+}
+
+static struct plan *add_plan(const char *name, unsigned int depth)
+{
+	struct plan *plan = &plans[plan_count++];
+
+	snprintf(plan->name, sizeof(plan->name), "%s", name);
+	plan->depth = depth;
+	return plan;
+}
+
+static void add_step(struct plan *plan, const char *function, const char *state,
+		     void (*run)(uint64_t), uint64_t ns)
+{
+	plan->steps[plan->step_count++] = (struct step){
+		.function = function,
+		.state = state,
+		.run = run,
+		.duration_ns = ns,
+	};
+}
+#define STEP(plan, function, state, us)                                        \
+	add_step(plan, #function, state, function, (us)*1000ull)
+
+static void plan_shares(void)
+{
+	struct plan *plan = add_plan("shares-a", 10);
+
+	STEP(plan, burn_alpha, NULL, 31000);
+	STEP(plan, burn_beta, NULL, 17000);
+	STEP(plan, block_nanosleep, "clock_nanosleep", 53000);
+	plan = add_plan("shares-b", 60);
+	STEP(plan, burn_alpha, NULL, 7300);
+	STEP(plan, block_nanosleep, "clock_nanosleep", 23700);
+	STEP(plan, burn_beta, NULL, 1900);
+	STEP(plan, block_futex, "futex", 11300);
+}
+
+static void plan_kinds(void)
+{
+	static const struct {
+		const char *name, *function, *state;
+		void (*run)(uint64_t);
+	} kinds[] = {
+		{ "futex", "block_futex", "futex", block_futex },
+		{ "nanosleep", "block_nanosleep", "clock_nanosleep",
+		  block_nanosleep },
+		{ "poll", "block_poll", "poll", block_poll },
+		{ "ppoll", "block_ppoll", "ppoll", block_ppoll },
+		{ "select", "block_select", "pselect6|select", block_select },
+		{ "epoll", "block_epoll", "epoll_wait", block_epoll },
+		{ "read", "block_read", "read", block_read },
+		{ "recv", "block_recv", "recvfrom", block_recv },
+		{ "sigwait", "block_sigwait", "rt_sigtimedwait",
+		  block_sigwait },
+		{ "semop", "block_semop", "semtimedop", block_semop },
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct plan *plan =
+			add_plan(kinds[i].name, 10 + 5 * (unsigned int)i);
+
+		add_step(plan, kinds[i].function, kinds[i].state, kinds[i].run,
+			 (41 + i) * NS_PER_MS);
+		STEP(plan, burn_gamma, NULL, 3100);
+	}
+}
+
+static void plan_callers(void)
+{
+	struct plan *plan = add_plan("ninety-ten", 12);
+
+	STEP(plan, phase_one, "clock_nanosleep", 45000);
+	STEP(plan, phase_two, "clock_nanosleep", 5000);
+	plan = add_plan("ten-ninety", 12);
+	STEP(plan, phase_one, "clock_nanosleep", 5000);
+	STEP(plan, phase_two, "clock_nanosleep", 45000);
+	plan = add_plan("short-nap", 30);
+	STEP(plan, phase_one, "clock_nanosleep", 1800);
+	STEP(plan, phase_two, "clock_nanosleep", 500);
+}
+
+/* ---- A pool whose workers switch often --------------------------------- */
+
+static sem_t tasks_ready;
+static atomic_uint next_task;
+
+static NOINLINE void await_task(uint64_t ns)
+{
+	struct timespec until;
+
+	(void)ns;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 1;
+	while (sem_timedwait(&tasks_ready, &until) < 0 && errno == EINTR)
+		anchor++;
+	anchor++;
+}
+
+static NOINLINE void task_long(uint64_t ns)
+{
+	burn_alpha(ns);
+	anchor++;
+}
+
+static NOINLINE void task_short(uint64_t ns)
+{
+	burn_beta(ns);
+	anchor++;
+}
+
+static void *work(void *argument)
+{
+	struct plan *plan = argument;
+
+	plan->tid = (pid_t)syscall(SYS_gettid);
+	pthread_setname_np(pthread_self(), plan->name);
+	while (now_ns() < end_ns) {
+		uint64_t begin_ns = now_ns(), ready_ns;
+		unsigned int which;
+
+		descend(plan->depth, &plan->steps[0]);
+		ready_ns = now_ns();
+		plan->steps[0].spent_ns += ready_ns - begin_ns;
+		which = 1 + atomic_fetch_add(&next_task, 1) % 4 / 3;
+		descend(plan->depth, &plan->steps[which]);
+		plan->steps[which].spent_ns += now_ns() - ready_ns;
+	}
+	return NULL;
+}
+
+static void *feed(void *argument)
+{
+	struct timespec pause = to_timespec(1000000);
+
+	(void)argument;
+	pthread_setname_np(pthread_self(), "feeder");
+	while (now_ns() < end_ns) {
+		for (unsigned int i = 0; i < 3; i++)
+			sem_post(&tasks_ready);
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	}
+	for (unsigned int i = 0; i < 4 * POOL_WORKERS; i++)
+		sem_post(&tasks_ready);
+	return NULL;
+}
+
+static void plan_pool(void)
+{
+	sem_init(&tasks_ready, 0, 0);
+	for (unsigned int i = 0; i < POOL_WORKERS; i++) {
+		char name[16];
+		struct plan *plan;
+
+		snprintf(name, sizeof(name), "worker-%u", i);
+		plan = add_plan(name, 10 + 7 * i);
+		STEP(plan, await_task, "futex", 0);
+		STEP(plan, task_short, NULL, 60);
+		STEP(plan, task_long, NULL, 700);
+	}
+}
+
+/* ---- Main --------------------------------------------------------------- */
+
+static void print_truth(void)
+{
+	printf("{\"threads\":[");
+	for (size_t i = 0; i < plan_count; i++) {
+		const struct plan *plan = &plans[i];
+
+		printf("%s{\"name\":\"%s\",\"tid\":%d,\"depth\":%u,\"steps\":[",
+		       i ? "," : "", plan->name, plan->tid, plan->depth);
+		for (size_t j = 0; j < plan->step_count; j++)
+			printf("%s{\"function\":\"%s\",\"state\":\"%s\","
+			       "\"ns\":%llu}",
+			       j ? "," : "", plan->steps[j].function,
+			       plan->steps[j].state ? plan->steps[j].state
+						    : "running",
+			       (unsigned long long)plan->steps[j].spent_ns);
+		printf("]}");
+	}
+	printf("]}\n");
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: truth shares|kinds|callers|pool SECONDS\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	void *(*run)(void *) = follow_plan;
+	pthread_t feeder;
+	sigset_t set;
+	bool is_pool;
+
+	if (argc != 3)
+		return usage();
+	is_pool = !strcmp(argv[1], "pool");
+	if (!strcmp(argv[1], "shares"))
+		plan_shares();
+	else if (!strcmp(argv[1], "kinds"))
+		plan_kinds();
+	else if (!strcmp(argv[1], "callers"))
+		plan_callers();
+	else if (is_pool)
+		plan_pool();
+	else
+		return usage();
+	if (is_pool)
+		run = work;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	end_ns = now_ns() + (uint64_t)(atof(argv[2]) * 1e9);
+	for (size_t i = 0; i < plan_count; i++)
+		pthread_create(&plans[i].thread, NULL, run, &plans[i]);
+	if (is_pool)
+		pthread_create(&feeder, NULL, feed, NULL);
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+	for (size_t i = 0; i < plan_count; i++)
+		pthread_join(plans[i].thread, NULL);
+	if (is_pool)
+		pthread_join(feeder, NULL);
+	print_truth();
+	return 0;
+}
