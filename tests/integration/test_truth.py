@@ -8,11 +8,12 @@ functions; each share must come out within 2 points (1.5 for phases that
 differ only by caller), states must be right, 99.5 % of stacks complete.
 """
 import json
+import os
 import re
 import subprocess
 import sys
 
-from harness import Bench, Checks, Samples, read_until
+from harness import Bench, Checks, Samples, as_user, read_until
 
 ROOTS = {"clone", "clone3", "__clone", "__clone3", "_start"}
 
@@ -34,11 +35,9 @@ def record(bench, variant, scenario, seconds, with_perf, as_nobody):
              bench.path(tag + ".perf"), "--", "sleep", str(seconds)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     out = bench.path(tag + ".d")
-    import os
     os.makedirs(out, exist_ok=True)
     os.chmod(out, 0o777)
     agent = f"{folder}/fgtrace-agent" if folder else bench.agent
-    from harness import as_user
     result = subprocess.run(
         as_user([agent, "record", "-d", str(seconds), "-p", pid, "-o",
                  f"{out}/slice.fgt"], as_nobody),
@@ -49,7 +48,7 @@ def record(bench, variant, scenario, seconds, with_perf, as_nobody):
                         f"{out}/slice.envelope", "--state-frames", "root")
     if convert.returncode != 0:
         raise RuntimeError(f"convert: {convert.stderr}")
-    truth = json.loads(read_until(child.stdout, "{").join(["{", ""]))
+    truth = json.loads("{" + read_until(child.stdout, "{"))
     child.wait()
     if perf:
         perf.wait()
