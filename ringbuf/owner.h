@@ -17,27 +17,27 @@
  */
 #define FGT_AUTO(destructor) __attribute__((cleanup(destructor##_auto)))
 
-#define FGT_DEFINE_AUTO(type, destructor)                        \
-	static inline void destructor##_auto(type *owned_object) \
-	{                                                        \
-		destructor(*owned_object);                       \
-	}                                                        \
+#define FGT_DEFINE_AUTO(type, destructor)                                      \
+	static inline void destructor##_auto(type *owned_object)               \
+	{                                                                      \
+		destructor(*owned_object);                                     \
+	}                                                                      \
 	struct fgt_swallow_semicolon
 
 /* Hands the value out and leaves NULL behind: ownership moves here. */
-#define FGT_TAKE(pointer)                         \
-	__extension__({                           \
-		__typeof__(pointer) taken_ = (pointer); \
-		(pointer) = NULL;                 \
-		taken_;                           \
+#define FGT_TAKE(pointer)                                                      \
+	__extension__({                                                        \
+		__typeof__(pointer) taken_ = (pointer);                        \
+		(pointer) = NULL;                                              \
+		taken_;                                                        \
 	})
 
 /* The same for a descriptor, leaving -1 behind. */
-#define FGT_TAKE_FD(fd)           \
-	__extension__({           \
-		int taken_ = (fd); \
-		(fd) = -1;        \
-		taken_;           \
+#define FGT_TAKE_FD(fd)                                                        \
+	__extension__({                                                        \
+		int taken_ = (fd);                                             \
+		(fd) = -1;                                                     \
+		taken_;                                                        \
 	})
 
 /* Closes a descriptor if there is one; errno is kept. */

@@ -17,19 +17,19 @@
 struct fgt_ring;
 
 struct fgt_ring_options {
-	unsigned int hz;      /* nominal ticks a second, 1 … 10000; 0: 101 */
+	unsigned int hz; /* nominal ticks a second, 1 … 10000; 0: 101 */
 	unsigned int seconds; /* kept, 1 … 3600; 0: 30 */
-	size_t size_bytes;    /* region and tables together; 0: 64 MiB */
-	bool is_shared;	      /* region in a memfd: see fgt_ring_fd() */
+	size_t size_bytes; /* region and tables together; 0: 64 MiB */
+	bool is_shared; /* region in a memfd: see fgt_ring_fd() */
 };
 
 /* Counters since the ring was made; read by any thread. */
 struct fgt_ring_stats {
-	uint64_t ticks;		   /* committed */
-	uint64_t missed_ticks;	   /* told by the writer */
-	uint64_t changes;	   /* records of a changed (stack, state) */
-	uint64_t overflows;	   /* stacks that found no room */
-	uint64_t evicted_bytes;	   /* ticks dropped for room, not for age */
+	uint64_t ticks; /* committed */
+	uint64_t missed_ticks; /* told by the writer */
+	uint64_t changes; /* records of a changed (stack, state) */
+	uint64_t overflows; /* stacks that found no room */
+	uint64_t evicted_bytes; /* ticks dropped for room, not for age */
 	uint64_t oldest_ns, newest_ns; /* ticks that can be cut; 0 if none */
 	uint64_t log_used_bytes, log_size_bytes;
 	uint32_t nodes, frames, images, threads; /* now in the tables */
@@ -68,9 +68,8 @@ void fgt_ring_image_put(struct fgt_ring *ring, uint32_t image);
  * A thread of the target, from now on until fgt_ring_thread_end(); its slot
  * number is reused when its last tick has left the ring. -ENOSPC.
  */
-int fgt_ring_thread_add(struct fgt_ring *ring, int32_t tid,
-			uint64_t start_time, const char *name,
-			uint32_t *ret_slot);
+int fgt_ring_thread_add(struct fgt_ring *ring, int32_t tid, uint64_t start_time,
+			const char *name, uint32_t *ret_slot);
 void fgt_ring_thread_rename(struct fgt_ring *ring, uint32_t slot,
 			    const char *name);
 /* Between begin and commit: the thread does not exist at this tick. */

@@ -16,8 +16,8 @@ struct fgt_sink {
 	void *context;
 };
 
-static inline int fgt_sink_write(const struct fgt_sink *sink,
-				 const void *bytes, size_t len)
+static inline int fgt_sink_write(const struct fgt_sink *sink, const void *bytes,
+				 size_t len)
 {
 	return sink->write(sink->context, bytes, len);
 }

@@ -15,7 +15,7 @@
 
 struct fgt_slice_thread {
 	int32_t tid;
-	uint32_t name;	     /* string id */
+	uint32_t name; /* string id */
 	uint64_t start_time; /* clock ticks since boot, /proc/…/stat field 22 */
 };
 
@@ -35,18 +35,18 @@ struct fgt_slice_frame {
 /* Why a frame has no function name; stable: in .fgt files. */
 enum fgt_symbol_reason {
 	FGT_SYMBOL_FOUND = 0,
-	FGT_SYMBOL_STRIPPED,	/* the file has no symbol that covers it */
-	FGT_SYMBOL_NO_FILE,	/* the file is gone or not readable */
-	FGT_SYMBOL_OTHER_FILE,	/* another file is at that path now */
-	FGT_SYMBOL_BAD_FILE,	/* not an ELF file that can be understood */
-	FGT_SYMBOL_NO_MAP,	/* code without a file and without a perf map */
+	FGT_SYMBOL_STRIPPED, /* the file has no symbol that covers it */
+	FGT_SYMBOL_NO_FILE, /* the file is gone or not readable */
+	FGT_SYMBOL_OTHER_FILE, /* another file is at that path now */
+	FGT_SYMBOL_BAD_FILE, /* not an ELF file that can be understood */
+	FGT_SYMBOL_NO_MAP, /* code without a file and without a perf map */
 };
 
 struct fgt_symbol {
 	uint32_t function; /* string id, demangled; image+0xoffset if unknown */
-	uint32_t file;	   /* string id, 0 if unknown */
-	uint32_t line;	   /* 0 if unknown */
-	uint32_t reason;   /* enum fgt_symbol_reason */
+	uint32_t file; /* string id, 0 if unknown */
+	uint32_t line; /* 0 if unknown */
+	uint32_t reason; /* enum fgt_symbol_reason */
 };
 
 struct fgt_slice_image {
@@ -60,16 +60,16 @@ struct fgt_slice_image {
 /* The name of a state that runs of the slice use. */
 struct fgt_slice_state {
 	uint32_t state; /* enum fgt_state */
-	uint32_t name;	/* string id: "running", "futex", "epoll_wait", … */
+	uint32_t name; /* string id: "running", "futex", "epoll_wait", … */
 };
 
 /* Consecutive ticks of one thread with the same stack and state. */
 struct fgt_run {
-	uint32_t thread;     /* index into threads */
+	uint32_t thread; /* index into threads */
 	uint32_t first_tick; /* index into tick_ns */
 	uint32_t tick_count; /* >= 1 */
-	uint32_t stack;	     /* leaf node, FGT_NODE_NONE: nothing known */
-	uint32_t state;	     /* enum fgt_state */
+	uint32_t stack; /* leaf node, FGT_NODE_NONE: nothing known */
+	uint32_t state; /* enum fgt_state */
 };
 
 /* Wall clock and monotonic clock read at the same instant. */
@@ -82,12 +82,12 @@ struct fgt_anchor {
 struct fgt_process_info {
 	int32_t pid;
 	uint32_t uid;
-	uint64_t start_time;  /* clock ticks since boot */
-	char name[64];	      /* comm */
-	char exe[512];	      /* path, "" if unknown */
-	char host[65];	      /* host name */
-	char arch[16];	      /* "x86_64", "aarch64" */
-	char os_release[65];  /* kernel release */
+	uint64_t start_time; /* clock ticks since boot */
+	char name[64]; /* comm */
+	char exe[512]; /* path, "" if unknown */
+	char host[65]; /* host name */
+	char arch[16]; /* "x86_64", "aarch64" */
+	char os_release[65]; /* kernel release */
 };
 
 struct fgt_slice {
@@ -95,11 +95,11 @@ struct fgt_slice {
 
 	/* CLOCK_MONOTONIC, ns; covered = [tick_ns[0], tick_ns[count - 1]]. */
 	uint64_t requested_from_ns, requested_to_ns;
-	uint64_t period_ns;	/* nominal distance of two ticks */
-	double effective_hz;	/* what was reached within the slice */
-	uint64_t missed_ticks;	/* the sampler came too late for these */
+	uint64_t period_ns; /* nominal distance of two ticks */
+	double effective_hz; /* what was reached within the slice */
+	uint64_t missed_ticks; /* the sampler came too late for these */
 	uint64_t evicted_ticks; /* asked for, but already dropped */
-	uint64_t lapped_ticks;	/* overwritten while the slice was cut */
+	uint64_t lapped_ticks; /* overwritten while the slice was cut */
 
 	/* Clock anchors, about one a second, in order; at least one. */
 	struct fgt_anchor *anchors;
@@ -108,7 +108,8 @@ struct fgt_slice {
 	uint64_t *tick_ns; /* strictly increasing */
 	uint32_t tick_count;
 
-	struct fgt_run *runs; /* by thread, then first_tick; never overlapping */
+	struct fgt_run
+		*runs; /* by thread, then first_tick; never overlapping */
 	uint32_t run_count;
 
 	struct fgt_slice_thread *threads; /* by tid, then start_time */
@@ -161,7 +162,7 @@ int fgt_slice_narrow(const struct fgt_slice *slice, uint64_t from_ns,
  */
 struct fgt_symbol_text {
 	const char *function; /* never NULL */
-	const char *file;     /* NULL if unknown */
+	const char *file; /* NULL if unknown */
 	uint32_t line;
 	enum fgt_symbol_reason reason;
 };

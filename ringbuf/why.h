@@ -7,7 +7,7 @@
 #ifndef FGT_RINGBUF_WHY_H
 #define FGT_RINGBUF_WHY_H
 
-#define FGT_PRINTF(format_index, first_argument) \
+#define FGT_PRINTF(format_index, first_argument)                               \
 	__attribute__((format(printf, format_index, first_argument)))
 
 struct fgt_why {

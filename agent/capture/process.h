@@ -18,9 +18,9 @@
 struct fgt_process {
 	int32_t pid;
 	uint64_t start_time; /* clock ticks since boot, stat field 22 */
-	int pidfd;	     /* readable when the process has ended */
-	int proc_fd;	     /* directory /proc/PID */
-	int task_fd;	     /* directory /proc/PID/task */
+	int pidfd; /* readable when the process has ended */
+	int proc_fd; /* directory /proc/PID */
+	int task_fd; /* directory /proc/PID/task */
 };
 
 /*
@@ -48,12 +48,12 @@ int fgt_process_get_info(const struct fgt_process *process,
 
 /* One line of /proc/PID/task/TID/stat, or of /proc/PID/stat, taken apart. */
 struct fgt_stat {
-	int32_t id;	     /* pid or tid */
+	int32_t id; /* pid or tid */
 	int32_t parent_pid;
-	char name[64];	     /* between the first '(' and the last ')' */
-	char state;	     /* R S D T t Z X I … */
+	char name[64]; /* between the first '(' and the last ')' */
+	char state; /* R S D T t Z X I … */
 	uint64_t start_time; /* clock ticks since boot */
-	uint64_t flags;	     /* PF_KTHREAD = 0x200000, … */
+	uint64_t flags; /* PF_KTHREAD = 0x200000, … */
 };
 /* text need not be NUL-terminated. -EBADMSG. MT-Safe | AS-Safe */
 int fgt_stat_parse(const char *text, size_t len, struct fgt_stat *ret_stat);

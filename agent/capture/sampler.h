@@ -16,10 +16,10 @@
 struct fgt_sampler;
 
 struct fgt_sampler_options {
-	unsigned int hz;	/* 1 … 1000; 0: 101 */
+	unsigned int hz; /* 1 … 1000; 0: 101 */
 	unsigned int max_depth; /* 0: 256 */
 	struct fgt_ring_options ring; /* hz is taken from above */
-	bool is_self_included;	/* sample this very process if attached */
+	bool is_self_included; /* sample this very process if attached */
 	/* Tells once what is worth knowing (unreadable target, lost
 	 * privilege); called on the sampler's thread, must not block. */
 	void (*explain)(void *context, int32_t pid, const char *text);
@@ -55,10 +55,10 @@ int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target);
 
 /* What this process may do here, for status and doctor: one text each. */
 struct fgt_capabilities {
-	bool has_perf_cpu;    /* per-CPU perf events */
+	bool has_perf_cpu; /* per-CPU perf events */
 	bool has_perf_thread; /* perf events on own threads */
 	bool has_ptrace;
-	char perf_cpu_why[240];	   /* "" if it has it, else cause + remedy */
+	char perf_cpu_why[240]; /* "" if it has it, else cause + remedy */
 	char perf_thread_why[240];
 	char ptrace_why[240];
 };

@@ -14,21 +14,21 @@ struct fgt_target;
 
 struct fgt_target_status {
 	int32_t pid;
-	uint32_t uid;	     /* of the process at attach, re-read on exec */
+	uint32_t uid; /* of the process at attach, re-read on exec */
 	uint64_t start_time;
 	char name[64];
 	char exe[512];
-	bool is_alive;	     /* false: ended; the ring is kept a while */
+	bool is_alive; /* false: ended; the ring is kept a while */
 	int exit_signal_or_minus_one; /* not known from outside: -1 */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
-	uint32_t threads;    /* alive now */
+	uint32_t threads; /* alive now */
 	double effective_hz;
 	uint64_t ticks, missed_ticks;
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
-	uint64_t torn;	     /* thrown away: the thread moved meanwhile */
+	uint64_t torn; /* thrown away: the thread moved meanwhile */
 	uint64_t credited_ticks;
-	const char *who_ran;  /* provider: "perf+schedstat", "schedstat" … */
-	const char *running;  /* source: "perf-cpu", "perf-thread", "ptrace" */
+	const char *who_ran; /* provider: "perf+schedstat", "schedstat" … */
+	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace" */
 	char limitation[240]; /* what is not permitted and the remedy, or "" */
 	struct fgt_unwind_stats unwind;
 	struct fgt_ring_stats ring;

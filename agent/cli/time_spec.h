@@ -24,7 +24,6 @@ int fgt_time_parse(const char *text, const struct fgt_now *now,
 		   uint64_t *ret_mono_ns, struct fgt_why *why);
 
 /* "5s", "1500ms", "2m", "0.5s", "10" (seconds) → ns, > 0. -EINVAL, -ERANGE. */
-int fgt_duration_parse(const char *text, uint64_t *ret_ns,
-		       struct fgt_why *why);
+int fgt_duration_parse(const char *text, uint64_t *ret_ns, struct fgt_why *why);
 
 #endif

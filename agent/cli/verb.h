@@ -18,9 +18,10 @@ enum fgt_exit {
 struct fgt_verb {
 	const char *name;
 	const char *synopsis; /* arguments, one line */
-	const char *summary;  /* one line */
-	const char *help;     /* flags and examples for --help */
-	int (*run)(int argc, char **argv); /* argv[0]: the verb; enum fgt_exit */
+	const char *summary; /* one line */
+	const char *help; /* flags and examples for --help */
+	int (*run)(int argc,
+		   char **argv); /* argv[0]: the verb; enum fgt_exit */
 };
 
 extern const struct fgt_verb fgt_verb_attach, fgt_verb_config, fgt_verb_convert,

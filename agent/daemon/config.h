@@ -58,7 +58,7 @@ struct fgt_config {
 		size_t debug_dir_count;
 	} symbols;
 	struct {
-		char *level;  /* error warning info debug */
+		char *level; /* error warning info debug */
 		char *format; /* logfmt json */
 	} log;
 };

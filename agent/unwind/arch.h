@@ -20,11 +20,11 @@ struct fgt_regs {
 };
 
 struct fgt_arch {
-	const char *name;	   /* "x86_64" */
-	uint16_t elf_machine;	   /* EM_X86_64 */
+	const char *name; /* "x86_64" */
+	uint16_t elf_machine; /* EM_X86_64 */
 	unsigned int reg_count;
-	unsigned int pc, sp, fp;   /* DWARF numbers; pc: return address column */
-	uint64_t perf_regs_mask;   /* PERF_SAMPLE_REGS_USER mask to ask for */
+	unsigned int pc, sp, fp; /* DWARF numbers; pc: return address column */
+	uint64_t perf_regs_mask; /* PERF_SAMPLE_REGS_USER mask to ask for */
 	const int8_t *perf_to_dwarf; /* by bit number in the mask; -1: unused */
 	/* From the NT_PRSTATUS regset that PTRACE_GETREGSET gives. */
 	void (*regs_from_ptrace)(const void *user_regs, struct fgt_regs *regs);

@@ -15,7 +15,7 @@ struct fgt_maps;
 
 struct fgt_mapping {
 	uint64_t start, end; /* addresses, [start, end) */
-	uint64_t offset;     /* in the file */
+	uint64_t offset; /* in the file */
 	bool is_executable, is_writable;
 	uint32_t image; /* index for fgt_maps_image(), FGT_MAPS_NO_IMAGE */
 };

@@ -13,14 +13,14 @@
 #define FGT_SNAPSHOT_MAX_BYTES	 (256 * 1024)
 
 struct fgt_snapshot {
-	struct fgt_regs regs;	  /* at least sp and pc; others if known */
-	uint64_t stack_start;	  /* address of stack[0]; at or below sp */
-	const uint8_t *stack;	  /* borrowed */
-	size_t stack_len;	  /* bytes */
-	uint64_t stack_limit;	  /* end of the stack's mapping, 0 if unknown:
+	struct fgt_regs regs; /* at least sp and pc; others if known */
+	uint64_t stack_start; /* address of stack[0]; at or below sp */
+	const uint8_t *stack; /* borrowed */
+	size_t stack_len; /* bytes */
+	uint64_t stack_limit; /* end of the stack's mapping, 0 if unknown:
 				   * a read past stack_len but below this is
 				   * "more stack than was copied" */
-	bool is_blocked;	  /* in a system call: pc is after the trap */
+	bool is_blocked; /* in a system call: pc is after the trap */
 };
 
 #endif

@@ -15,9 +15,9 @@
 struct fgt_unwinder;
 
 struct fgt_unwind_stats {
-	uint64_t stacks;	/* unwound */
-	uint64_t complete;	/* reached the thread's root */
-	uint64_t fp_needed;	/* blocked snapshots that asked for an unknown
+	uint64_t stacks; /* unwound */
+	uint64_t complete; /* reached the thread's root */
+	uint64_t fp_needed; /* blocked snapshots that asked for an unknown
 				 * frame pointer */
 	uint64_t fp_recovered;
 	uint64_t truncated[FGT_MARKER_COUNT]; /* by FGT_MARKER_TRUNCATED_* */

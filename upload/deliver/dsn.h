@@ -9,11 +9,11 @@
 
 struct fgt_dsn {
 	char public_key[33];
-	char secret_key[129];	/* legacy; "" as a rule */
-	char url[1024];		/* …/api/<project>/envelope/ */
-	char redacted[1024];	/* key replaced by stars: for people, logs */
-	char clean[1024];	/* the DSN without secret, for the header */
-	int is_loopback;	/* host is 127.0.0.0/8, ::1 or localhost */
+	char secret_key[129]; /* legacy; "" as a rule */
+	char url[1024]; /* …/api/<project>/envelope/ */
+	char redacted[1024]; /* key replaced by stars: for people, logs */
+	char clean[1024]; /* the DSN without secret, for the header */
+	int is_loopback; /* host is 127.0.0.0/8, ::1 or localhost */
 };
 
 /*

@@ -11,26 +11,27 @@
 
 #include "ringbuf/why.h"
 
-#define FGT_HTTP_ANSWER_MAX 65536
+#define FGT_HTTP_ANSWER_MAX  65536
 #define FGT_HTTP_HEADERS_MAX 16
 
 struct fgt_http_request {
 	const char *url;
-	const char *headers[FGT_HTTP_HEADERS_MAX]; /* "Name: value", NULL ends */
+	const char
+		*headers[FGT_HTTP_HEADERS_MAX]; /* "Name: value", NULL ends */
 	const void *body;
 	size_t body_len;
 	unsigned int connect_timeout_ms; /* 0: 5000 */
-	unsigned int total_timeout_ms;	 /* 0: 30000 */
-	const char *ca_file;		 /* NULL: the system's */
+	unsigned int total_timeout_ms; /* 0: 30000 */
+	const char *ca_file; /* NULL: the system's */
 };
 
 struct fgt_http_answer {
-	long status;	       /* 200, 429, … */
-	char *body;	       /* NUL-terminated, at most FGT_HTTP_ANSWER_MAX */
+	long status; /* 200, 429, … */
+	char *body; /* NUL-terminated, at most FGT_HTTP_ANSWER_MAX */
 	size_t body_len;
 	char rate_limits[1024]; /* X-Sentry-Rate-Limits, "" if absent */
-	char retry_after[128];	/* Retry-After, "" if absent */
-	char error[512];	/* X-Sentry-Error, "" if absent */
+	char retry_after[128]; /* Retry-After, "" if absent */
+	char error[512]; /* X-Sentry-Error, "" if absent */
 };
 
 /* Once per process, before threads; MT-Unsafe. */

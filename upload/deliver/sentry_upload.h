@@ -11,9 +11,9 @@
 #include "upload/format/format.h"
 
 struct fgt_upload_outcome {
-	long status;	    /* HTTP status, 0 if there was no answer */
-	char event_id[33];  /* of the envelope that was sent */
-	size_t sent_bytes;  /* on the wire, compressed */
+	long status; /* HTTP status, 0 if there was no answer */
+	char event_id[33]; /* of the envelope that was sent */
+	size_t sent_bytes; /* on the wire, compressed */
 	size_t plain_bytes; /* the envelope */
 	unsigned int retry_after_s; /* with 429: when to try again, ≤ 86400 */
 };

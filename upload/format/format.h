@@ -27,11 +27,11 @@ enum fgt_state_frames {
 struct fgt_format_options {
 	enum fgt_state_frames state_frames;
 	/* Sentry only. */
-	const char *dsn;	    /* without secret; NULL: no dsn in header */
+	const char *dsn; /* without secret; NULL: no dsn in header */
 	const char *release;
 	const char *environment;
-	const char *transaction;    /* name; default: the process's name */
-	const char *event_id;	    /* 32 hex digits; default: random */
+	const char *transaction; /* name; default: the process's name */
+	const char *event_id; /* 32 hex digits; default: random */
 };
 
 /*

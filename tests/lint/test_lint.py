@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the house that a program can check.
+
+usage: test_lint.py BUILD
+
+Direction of includes, third-party headers in one room each, names of what is
+not static, sizes of files and functions, formatting, licence lines, and that
+the README's picture shows the folders that there are.
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "integration"))
+from harness import Checks  # noqa: E402
+
+LAYERS = {"ringbuf": ("ringbuf/",), "upload": ("ringbuf/", "upload/"),
+          "agent": ("ringbuf/", "upload/", "agent/")}
+# header pattern → the only files that may include it
+QUARANTINE = {
+    r"curl/": {"upload/deliver/http.c"},
+    r"libconfig\.h": {"agent/daemon/config.c"},
+    r"libunwind": {"agent/unwind/"},
+    r"(elfutils/|dwarf\.h|libelf|gelf\.h)": {"agent/unwind/",
+                                             "agent/symbols/"},
+    r"(libiberty/|demangle\.h)": {"agent/symbols/demangle.c"},
+    r"zlib\.h": {"upload/format/gzip.c", "agent/symbols/", "agent/unwind/"},
+    r"linux/perf_event\.h": {"agent/capture/", "agent/unwind/arch_"},
+    r"sys/ptrace\.h": {"agent/capture/running_ptrace.c",
+                       "agent/unwind/arch_"},
+}
+SOFT_WORDS = re.compile(
+    r"\b(todo|fixme|xxx|stub|placeholder|not implemented|for now)\b", re.I)
+FUNCTION_MAX, FILE_MAX = 60, 500
+
+
+def files(*patterns):
+    listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT,
+                            capture_output=True, text=True).stdout.split("\n")
+    return [name for name in listed
+            if name and os.path.exists(os.path.join(ROOT, name))]
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def check_includes(checks, sources):
+    backward, quarantine = [], []
+    for name in sources:
+        layer = name.split("/")[0]
+        for line in read(name).split("\n"):
+            match = re.match(r'#include "([^"]+)"', line)
+            if match and layer in LAYERS and \
+                    not match.group(1).startswith(LAYERS[layer]) and \
+                    "/" in match.group(1):
+                backward.append(f"{name}: {match.group(1)}")
+            match = re.match(r"#include <([^>]+)>", line)
+            if not match or layer not in LAYERS:
+                continue
+            for pattern, allowed in QUARANTINE.items():
+                if re.match(pattern, match.group(1)) and \
+                        not any(name.startswith(a) for a in allowed):
+                    quarantine.append(f"{name}: {match.group(1)}")
+    checks.ok("includes never point back up", not backward, str(backward))
+    checks.ok("third-party headers stay in their rooms", not quarantine,
+              str(quarantine))
+
+
+def check_sizes(checks, sources):
+    big = [f"{n} {len(read(n).splitlines())}" for n in sources
+           if len(read(n).splitlines()) > FILE_MAX]
+    checks.ok(f"no file over {FILE_MAX} lines", not big, str(big))
+    out = subprocess.run(
+        ["ctags", "-L", "-", "--languages=C", "--kinds-C=f", "--fields=+ne",
+         "-f", "-"], cwd=ROOT, text=True, capture_output=True,
+        input="\n".join(n for n in sources if n.endswith(".c"))).stdout
+    lengths, long = [], []
+    for line in out.split("\n"):
+        match = re.search(r"^(\S+)\t(\S+)\t.*line:(\d+).*end:(\d+)", line)
+        if not match:
+            continue
+        length = int(match.group(4)) - int(match.group(3)) + 1
+        lengths.append(length)
+        if length > FUNCTION_MAX:
+            long.append(f"{match.group(2)} {match.group(1)} {length}")
+    checks.ok(f"no function over {FUNCTION_MAX} lines",
+              lengths and not long, str(long) if lengths else "no ctags")
+    lengths.sort()
+    if lengths:
+        median = lengths[len(lengths) // 2]
+        checks.ok("functions: median at most 20 lines, 90 % at most 50",
+                  median <= 20 and lengths[len(lengths) * 9 // 10] <= 50,
+                  f"median {median}")
+
+
+def check_names(checks, build):
+    """Everything that is not static is called fgt_…, or main."""
+    foreign = set()
+    for folder, _, names in os.walk(build):
+        for name in names:
+            if not name.startswith("libfgt_") or not name.endswith(".a"):
+                continue
+            out = subprocess.run(
+                ["nm", "--defined-only", "-g", "--format=posix",
+                 os.path.join(folder, name)], capture_output=True,
+                text=True).stdout
+            foreign |= {line.split()[0] for line in out.split("\n")
+                        if len(line.split()) > 2 and
+                        not line.startswith(("fgt_", "main ", "__", "_"))}
+    checks.ok("public names begin with fgt_", not foreign,
+              str(sorted(foreign)))
+
+
+def check_text(checks, sources):
+    missing = [n for n in files("*.c", "*.h", "*.py", "*.sh", "*.cc", "*.rs")
+               if "SPDX-License-Identifier: Apache-2.0" not in
+               read(n)[:400]]
+    checks.ok("every source names its licence", not missing, str(missing))
+    soft = [f"{n}: {line.strip()}" for n in sources for line in
+            read(n).split("\n") if SOFT_WORDS.search(line)]
+    checks.ok("no words of unfinished work", not soft, str(soft))
+    bare = [n for n in sources if "return -1;" in read(n)]
+    checks.ok("errors are negative errno, never a bare -1", not bare,
+              str(bare))
+    vague = [n for n in sources if os.path.basename(n) in
+             ("utils.c", "util.c", "common.h", "internal.h", "misc.c")]
+    checks.ok("no drawer without a label", not vague, str(vague))
+
+
+def check_format(checks):
+    names = files("*.c", "*.h")
+    result = subprocess.run(["clang-format", "--dry-run", "-Werror", *names],
+                            cwd=ROOT, capture_output=True, text=True)
+    wrong = sorted({line.split(":")[0] for line in
+                    result.stderr.split("\n") if "error:" in line})
+    checks.ok("clang-format has nothing to say", result.returncode == 0,
+              str(wrong))
+
+
+def check_readme(checks):
+    text = read("README.md") if os.path.exists(
+        os.path.join(ROOT, "README.md")) else ""
+    rooms = {"/".join(n.split("/")[:2]) + "/" for n in
+             files("agent/*", "upload/*") if n.count("/") >= 2}
+    rooms |= {n.split("/")[0] + "/" for n in files() if "/" in n and
+              not n.startswith(".")}
+    absent = [room for room in sorted(rooms)
+              if room.rstrip("/").split("/")[-1] + "/" not in text]
+    checks.ok("README shows every room of the house", not absent,
+              str(absent))
+    top = {n.split("/")[0] for n in files()}
+    extra = {n for n in top if not n.startswith(".")} - {
+        "agent", "ringbuf", "upload", "etc", "tests", "CMakeLists.txt",
+        "CMakePresets.json", "README.md", "LICENSE"}
+    checks.ok("the top level is the five folders and four files", not extra,
+              str(extra))
+
+
+def main():
+    checks = Checks()
+    sources = files("agent/*.c", "agent/*.h", "ringbuf/*.c", "ringbuf/*.h",
+                    "upload/*.c", "upload/*.h")
+    check_includes(checks, sources)
+    check_sizes(checks, sources + files("tests/*.c", "tests/*.h"))
+    check_names(checks, sys.argv[1])
+    check_text(checks, sources)
+    check_format(checks)
+    check_readme(checks)
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
