@@ -12,6 +12,8 @@
 #include "ringbuf/strings.h"
 
 #define FGT_NODE_NONE UINT32_MAX
+/* No stack is deeper: FGT_STACK_DEPTH_MAX frames and some markers. */
+#define FGT_SLICE_DEPTH_MAX (FGT_STACK_DEPTH_MAX + 8)
 
 struct fgt_slice_thread {
 	int32_t tid;
@@ -176,8 +178,9 @@ int fgt_slice_name_states(struct fgt_slice *slice,
 
 /*
  * True if the invariants stated above hold (every index in range, order, at
- * least one tick and anchor …): the check behind the file reader and the
- * tests.
+ * least one tick and anchor, depth <= FGT_SLICE_DEPTH_MAX, period_ns not 0,
+ * effective_hz finite, texts of process terminated …): the check behind the
+ * file reader and the tests. False also when there is no memory for the check.
  */
 bool fgt_slice_is_valid(const struct fgt_slice *slice);
 
