@@ -9,9 +9,17 @@
 #include "ringbuf/slice.h"
 #include "ringbuf/why.h"
 
-#define FGT_SLICE_VERSION 1
+#define FGT_SLICE_VERSION   1
+#define FGT_SLICE_MAGIC	    "FGT1" /* then one msgpack map */
+#define FGT_SLICE_MAGIC_LEN 4
+#define FGT_SLICE_KEY_COUNT 16 /* keys of that map in this version */
 
-/* Streams the slice; memory does not grow with it. Errors are the sink's. */
+/*
+ * Streams the slice; memory does not grow with it. Errors are the sink's, and
+ * -EOVERFLOW for a table that msgpack cannot count.
+ *
+ * MT-Safe | AS-Unsafe
+ */
 int fgt_slice_encode(const struct fgt_slice *slice,
 		     const struct fgt_sink *sink);
 

@@ -1,1 +1,5 @@
 # Unit tests of ringbuf.
+# Slices built by hand, for the codec and the formats.
+add_library(slice_fixture STATIC slice_fixture.c)
+target_link_libraries(slice_fixture PUBLIC fgt_ringbuf PRIVATE PkgConfig::CMOCKA)
+fgt_unit_test(slice_codec slice_fixture fgt_ringbuf)
