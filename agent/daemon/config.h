@@ -23,10 +23,10 @@ struct fgt_config_target {
 };
 
 struct fgt_config_destination {
-	char *name;
-	char *dsn_file; /* or */
+	char *name; /* unique; its number, from 1, if the file has none */
+	char *dsn_file; /* exactly one of these two */
 	char *url;
-	char *format;
+	char *format; /* of fgt_format_from_name(); NULL: not said */
 };
 
 struct fgt_config {
@@ -72,6 +72,12 @@ struct fgt_config {
  */
 int fgt_config_load(const char *path, struct fgt_config **ret_config,
 		    struct fgt_why *why);
+/*
+ * The same from memory and without the environment: file_name is only for
+ * messages. bytes may hold anything.
+ */
+int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
+			  struct fgt_config **ret_config, struct fgt_why *why);
 void fgt_config_free(struct fgt_config *config);
 FGT_DEFINE_AUTO(struct fgt_config *, fgt_config_free);
 
