@@ -1,1 +1,3 @@
 # Unit tests of capture.
+fgt_unit_test(process fgt_capture)
+fgt_unit_test(state_name fgt_capture)
