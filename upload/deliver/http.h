@@ -22,6 +22,7 @@ struct fgt_http_request {
 	size_t body_len;
 	unsigned int connect_timeout_ms; /* 0: 5000 */
 	unsigned int total_timeout_ms; /* 0: 30000 */
+	unsigned int low_speed_s; /* under 16 bytes/s for so long; 0: 15 */
 	const char *ca_file; /* NULL: the system's */
 };
 
@@ -38,9 +39,11 @@ struct fgt_http_answer {
 int fgt_http_global_init(void);
 
 /*
- * POSTs. 0 whenever an HTTP answer came, whatever its status. -ETIMEDOUT,
+ * POSTs to an http or https URL without user and password. 0 whenever an HTTP answer came, whatever its status. -ETIMEDOUT,
  * -ECONNREFUSED, -EHOSTUNREACH (name not found), -EPROTO (TLS or HTTP error),
- * -E2BIG (endless answer), -ENOMEM; why holds cause and remedy, no secret.
+ * -E2BIG (endless answer), -EINVAL (URL), -ENOMEM; why holds cause and remedy,
+ * no secret. Proxies: http_proxy, https_proxy, all_proxy, no_proxy as curl
+ * reads them, from our own environment.
  *
  * MT-Safe | AS-Unsafe
  */

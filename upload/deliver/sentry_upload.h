@@ -18,10 +18,20 @@ struct fgt_upload_outcome {
 	unsigned int retry_after_s; /* with 429: when to try again, ≤ 86400 */
 };
 
+/* Zero and NULL mean default. */
+struct fgt_upload_limits {
+	const char *ca_file; /* NULL: the system's authorities */
+	unsigned int connect_timeout_ms; /* 5000 */
+	unsigned int total_timeout_ms; /* 30000 */
+	unsigned int low_speed_s; /* 15 */
+};
+
 /*
- * 0: accepted (2xx). -EACCES 401/403, -EMSGSIZE 413, -EBUSY 429, -EREMOTEIO
- * other answers, else as fgt_http_post() and fgt_format_write(). ret_outcome
- * is filled as far as things got, also on errors. ca_file may be NULL.
+ * 0: accepted (2xx). -EACCES 401/403, -EMSGSIZE 413 or larger than Sentry
+ * takes, -EBUSY 429, -EREMOTEIO other answers or one that is not Sentry's,
+ * else as fgt_http_post() and fgt_format_write(). ret_outcome is filled as far
+ * as things got, also on errors. why never holds a key.
+ * options->dsn and event_id are set here unless given. ca_file may be NULL.
  * Retrying is the caller's business.
  *
  * MT-Safe | AS-Unsafe
@@ -31,5 +41,13 @@ int fgt_sentry_upload(const struct fgt_slice *slice, const struct fgt_dsn *dsn,
 		      const char *ca_file,
 		      struct fgt_upload_outcome *ret_outcome,
 		      struct fgt_why *why);
+
+/* The same with limits of the caller's; limits may be NULL. */
+int fgt_sentry_upload_within(const struct fgt_slice *slice,
+			     const struct fgt_dsn *dsn,
+			     const struct fgt_format_options *options,
+			     const struct fgt_upload_limits *limits,
+			     struct fgt_upload_outcome *ret_outcome,
+			     struct fgt_why *why);
 
 #endif

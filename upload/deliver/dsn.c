@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sentry DSNs (formats/sentry.md (a)). Any thread; must never put the key or
+ * the DSN into a message, nor leave a copy of the file behind in memory.
+ */
+#include "upload/deliver/dsn.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ringbuf/owner.h"
+#include "upload/deliver/url.h"
+
+#define DSN_FILE_MAX	   4096
+#define KEY_DIGITS	   32
+#define PROJECT_DIGITS_MAX 20
+
+static bool is_public_key(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!isxdigit((unsigned char)text[i]))
+			return false;
+	return len == KEY_DIGITS;
+}
+
+/* It goes into a header between commas. */
+static bool is_secret_key(const char *text)
+{
+	size_t len = 0;
+
+	for (; text[len]; len++)
+		if (!isalnum((unsigned char)text[len]) && text[len] != '-' &&
+		    text[len] != '_')
+			return false;
+	return len < sizeof(((struct fgt_dsn *)NULL)->secret_key);
+}
+
+/* key[:secret] */
+static int parse_keys(const char *userinfo, struct fgt_dsn *dsn,
+		      struct fgt_why *why)
+{
+	size_t key_len = strcspn(userinfo, ":");
+	const char *secret = userinfo + key_len + (userinfo[key_len] == ':');
+
+	if (!is_public_key(userinfo, key_len))
+		return fgt_why_set(why, -EINVAL,
+				   "DSN: the public key (before @) is not 32 "
+				   "hexadecimal digits");
+	if (!is_secret_key(secret))
+		return fgt_why_set(why, -EINVAL,
+				   "DSN: the secret key (between : and @) is "
+				   "malformed; new DSNs have none");
+	memcpy(dsn->public_key, userinfo, key_len);
+	dsn->public_key[key_len] = 0;
+	snprintf(dsn->secret_key, sizeof(dsn->secret_key), "%s", secret);
+	return 0;
+}
+
+/* Path before the project and the project's digits, both inside of path. */
+static int split_path(const char *path, size_t *ret_prefix_len,
+		      const char **ret_project, size_t *ret_project_len,
+		      struct fgt_why *why)
+{
+	size_t len = strcspn(path, "?#");
+	size_t digits = 0;
+
+	while (len && path[len - 1] == '/')
+		len--;
+	while (digits < len && isdigit((unsigned char)path[len - digits - 1]))
+		digits++;
+	if (!digits || digits > PROJECT_DIGITS_MAX || digits == len ||
+	    path[len - digits - 1] != '/')
+		return fgt_why_set(why, -EINVAL,
+				   "DSN: the project id (last part of the "
+				   "path) is not a number");
+	*ret_project = path + len - digits;
+	*ret_project_len = digits;
+	*ret_prefix_len = len - digits - 1;
+	return 0;
+}
+
+/* host[:port] */
+static void format_host(const struct fgt_url *url, char *ret_host, size_t size)
+{
+	if (url->port)
+		snprintf(ret_host, size, "%s:%u", url->host, url->port);
+	else
+		snprintf(ret_host, size, "%s", url->host);
+}
+
+static int compose(const struct fgt_url *url, struct fgt_dsn *dsn,
+		   struct fgt_why *why)
+{
+	const char *scheme = url->is_https ? "https" : "http";
+	const char *project;
+	size_t project_len, prefix_len;
+	char host[sizeof(url->host) + 8];
+	int error =
+		split_path(url->path, &prefix_len, &project, &project_len, why);
+	int len;
+
+	if (error)
+		return error;
+	format_host(url, host, sizeof(host));
+	/* Each of the three texts is at most this long. */
+	len = snprintf(dsn->url, sizeof(dsn->url),
+		       "%s://%s%.*s/api/%.*s/envelope/", scheme, host,
+		       (int)prefix_len, url->path, (int)project_len, project);
+	if (len < 0 || (size_t)len + KEY_DIGITS >= sizeof(dsn->url))
+		return fgt_why_set(why, -EINVAL, "DSN: too long");
+	snprintf(dsn->redacted, sizeof(dsn->redacted), "%s://***@%s%.*s/%.*s",
+		 scheme, host, (int)prefix_len, url->path, (int)project_len,
+		 project);
+	snprintf(dsn->clean, sizeof(dsn->clean), "%s://%s@%s%.*s/%.*s", scheme,
+		 dsn->public_key, host, (int)prefix_len, url->path,
+		 (int)project_len, project);
+	dsn->is_loopback = url->is_loopback;
+	return 0;
+}
+
+static int parse_trimmed(const char *text, int is_http_allowed,
+			 struct fgt_dsn *dsn, struct fgt_why *why)
+{
+	struct fgt_why part;
+	struct fgt_url url;
+	int error;
+
+	if (!*text)
+		return fgt_why_set(why, -EINVAL, "DSN: empty");
+	if (fgt_url_parse(text, &url, &part) < 0)
+		return fgt_why_set(why, -EINVAL, "DSN: %s", part.text);
+	if (!url.is_https && !url.is_loopback && !is_http_allowed)
+		error = fgt_why_set(why, -EINVAL,
+				    "DSN: plain http to another machine; use "
+				    "https, or set upload.allow_http = true");
+	else
+		error = parse_keys(url.has_userinfo ? url.userinfo : "", dsn,
+				   why);
+	if (!error)
+		error = compose(&url, dsn, why);
+	explicit_bzero(&url, sizeof(url));
+	return error;
+}
+
+int fgt_dsn_parse(const char *text, int is_http_allowed,
+		  struct fgt_dsn *ret_dsn, struct fgt_why *why)
+{
+	static const char *const BLANKS = " \t\r\n\f\v";
+	char trimmed[DSN_FILE_MAX + 1];
+	struct fgt_dsn dsn = { .is_loopback = 0 };
+	size_t len;
+	int error;
+
+	text += strspn(text, BLANKS);
+	len = strnlen(text, sizeof(trimmed));
+	if (len == sizeof(trimmed))
+		return fgt_why_set(why, -EINVAL, "DSN: too long");
+	while (len && strchr(BLANKS, text[len - 1]))
+		len--;
+	memcpy(trimmed, text, len);
+	trimmed[len] = 0;
+	error = parse_trimmed(trimmed, is_http_allowed, &dsn, why);
+	if (!error)
+		*ret_dsn = dsn;
+	explicit_bzero(trimmed, sizeof(trimmed));
+	explicit_bzero(&dsn, sizeof(dsn));
+	return error;
+}
+
+/* The end of a path, short enough for a message. */
+static const char *short_name(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len > 120 ? path + len - 120 : path;
+}
+
+static int check_file(int fd, const char *name, struct fgt_why *why)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0)
+		return fgt_why_set(why, -errno, "%s: cannot stat: %m", name);
+	if (!S_ISREG(status.st_mode))
+		return fgt_why_set(why, -EINVAL,
+				   "%s: not a regular file; name one", name);
+	if (status.st_uid != 0 && status.st_uid != geteuid())
+		return fgt_why_set(why, -EACCES,
+				   "%s: owned by uid %u; a DSN file belongs to "
+				   "root or to uid %u",
+				   name, status.st_uid, geteuid());
+	if (status.st_mode & 07)
+		return fgt_why_set(why, -EACCES,
+				   "%s: mode %04o lets everybody at the key; "
+				   "chmod 640 or 600",
+				   name, status.st_mode & 07777);
+	if (status.st_size > DSN_FILE_MAX)
+		return fgt_why_set(why, -EINVAL,
+				   "%s: larger than %d bytes; a DSN file holds "
+				   "one line",
+				   name, DSN_FILE_MAX);
+	return 0;
+}
+
+/* Reads up to size bytes; ret_len is how many there were. */
+static int read_bytes(int fd, char *bytes, size_t size, size_t *ret_len)
+{
+	size_t len = 0;
+
+	while (len < size) {
+		ssize_t got = read(fd, bytes + len, size - len);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (!got)
+			break;
+		len += (size_t)got;
+	}
+	*ret_len = len;
+	return 0;
+}
+
+/* The first line, in place. */
+static int parse_file(char *bytes, size_t len, const char *name,
+		      int is_http_allowed, struct fgt_dsn *ret_dsn,
+		      struct fgt_why *why)
+{
+	char *newline = memchr(bytes, '\n', len);
+	struct fgt_why part;
+	int error;
+
+	if (newline)
+		len = (size_t)(newline - bytes);
+	bytes[len] = 0;
+	if (strlen(bytes) != len)
+		return fgt_why_set(why, -EINVAL, "%s: holds a NUL byte", name);
+	error = fgt_dsn_parse(bytes, is_http_allowed, ret_dsn, &part);
+	if (error)
+		fgt_why_set(why, error, "%s: %s", name, part.text);
+	return error;
+}
+
+int fgt_dsn_read_file(const char *path, int is_http_allowed,
+		      struct fgt_dsn *ret_dsn, struct fgt_why *why)
+{
+	const char *name = short_name(path);
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	char bytes[DSN_FILE_MAX + 1];
+	size_t len;
+	int error;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return fgt_why_set(why, -errno, "%s: cannot open: %m", name);
+	error = check_file(fd, name, why);
+	if (error)
+		return error;
+	error = read_bytes(fd, bytes, DSN_FILE_MAX, &len);
+	if (error)
+		return fgt_why_set(why, error, "%s: cannot read: %s", name,
+				   strerror(-error));
+	error = parse_file(bytes, len, name, is_http_allowed, ret_dsn, why);
+	explicit_bzero(bytes, sizeof(bytes));
+	return error;
+}

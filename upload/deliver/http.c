@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One bounded HTTP request through libcurl. Blocks its thread for at most the
+ * total time-out; must not follow redirects, trust a certificate that it
+ * cannot check, believe the length of an answer, raise a signal, or print a
+ * header (they hold keys).
+ */
+#include "upload/deliver/http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "ringbuf/owner.h"
+#include "upload/deliver/url.h"
+
+#define CONNECT_TIMEOUT_MS 5000
+#define TOTAL_TIMEOUT_MS   30000
+#define LOW_SPEED_BYTES	   16 /* a second */
+#define LOW_SPEED_S	   15
+#define HEADER_BYTES_MAX   32768 /* of all answers to one request */
+#define HEADER_LINES_MAX   256
+
+struct transfer {
+	struct fgt_http_answer answer;
+	size_t header_bytes;
+	unsigned int header_lines;
+	bool has_headers; /* the final answer's are complete */
+	bool is_too_big;
+	char error_text[CURL_ERROR_SIZE];
+};
+
+static void curl_handle_free(CURL *handle)
+{
+	curl_easy_cleanup(handle);
+}
+FGT_DEFINE_AUTO(CURL *, curl_handle_free);
+
+static void header_list_free(struct curl_slist *list)
+{
+	curl_slist_free_all(list);
+}
+FGT_DEFINE_AUTO(struct curl_slist *, header_list_free);
+
+int fgt_http_global_init(void)
+{
+	return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? 0 : -ENOMEM;
+}
+
+void fgt_http_answer_done(struct fgt_http_answer *answer)
+{
+	free(answer->body);
+	answer->body = NULL;
+	answer->body_len = 0;
+}
+
+static size_t take_body(char *bytes, size_t one, size_t len, void *context)
+{
+	struct transfer *transfer = context;
+	struct fgt_http_answer *answer = &transfer->answer;
+
+	(void)one; /* always 1 */
+	if (len > FGT_HTTP_ANSWER_MAX - answer->body_len) {
+		transfer->is_too_big = true;
+		return 0; /* aborts the transfer */
+	}
+	memcpy(answer->body + answer->body_len, bytes, len);
+	answer->body_len += len;
+	answer->body[answer->body_len] = 0;
+	return len;
+}
+
+/* Keeps the value if line[len] is the header name (with its colon). */
+static void keep_header(const char *line, size_t len, const char *name,
+			char *ret_value, size_t size)
+{
+	size_t name_len = strlen(name);
+
+	if (len < name_len || strncasecmp(line, name, name_len) != 0)
+		return;
+	line += name_len;
+	len -= name_len;
+	while (len && (*line == ' ' || *line == '\t')) {
+		line++;
+		len--;
+	}
+	while (len && strchr(" \t\r\n", line[len - 1]))
+		len--;
+	if (len >= size)
+		return;
+	memcpy(ret_value, line, len);
+	ret_value[len] = 0;
+}
+
+static size_t take_header(char *line, size_t one, size_t len, void *context)
+{
+	struct transfer *transfer = context;
+	struct fgt_http_answer *answer = &transfer->answer;
+
+	(void)one; /* always 1 */
+	transfer->header_bytes += len;
+	if (++transfer->header_lines > HEADER_LINES_MAX ||
+	    transfer->header_bytes > HEADER_BYTES_MAX) {
+		transfer->is_too_big = true;
+		return 0; /* aborts the transfer */
+	}
+	if (len >= 5 && !strncasecmp(line, "HTTP/", 5)) {
+		/* An interim answer came before: forget its headers. */
+		answer->rate_limits[0] = 0;
+		answer->retry_after[0] = 0;
+		answer->error[0] = 0;
+		transfer->has_headers = false;
+	}
+	keep_header(line, len, "X-Sentry-Rate-Limits:", answer->rate_limits,
+		    sizeof(answer->rate_limits));
+	keep_header(line, len, "Retry-After:", answer->retry_after,
+		    sizeof(answer->retry_after));
+	keep_header(line, len, "X-Sentry-Error:", answer->error,
+		    sizeof(answer->error));
+	transfer->has_headers |= len <= 2;
+	return len;
+}
+
+static int append_header(struct curl_slist **list, const char *header)
+{
+	struct curl_slist *grown = curl_slist_append(*list, header);
+
+	if (!grown)
+		return -ENOMEM;
+	*list = grown;
+	return 0;
+}
+
+static int build_headers(const struct fgt_http_request *request,
+			 struct curl_slist **ret_list)
+{
+	FGT_AUTO(header_list_free) struct curl_slist *list = NULL;
+	/* Nobody answers 100-continue in time; it costs a second. */
+	int error = append_header(&list, "Expect:");
+
+	for (size_t i = 0; i < FGT_HTTP_HEADERS_MAX && !error; i++) {
+		if (!request->headers[i])
+			break;
+		error = append_header(&list, request->headers[i]);
+	}
+	if (error)
+		return error;
+	*ret_list = FGT_TAKE(list);
+	return 0;
+}
+
+static bool allow_http_only(CURL *handle)
+{
+#if CURL_AT_LEAST_VERSION(7, 85, 0)
+	return curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") ==
+	       CURLE_OK;
+#else
+	return curl_easy_setopt(handle, CURLOPT_PROTOCOLS,
+				CURLPROTO_HTTP | CURLPROTO_HTTPS) == CURLE_OK;
+#endif
+}
+
+/* Every bound on how long it may take. */
+static bool set_limits(CURL *handle, const struct fgt_http_request *request)
+{
+	long connect_ms = request->connect_timeout_ms
+				  ? (long)request->connect_timeout_ms
+				  : CONNECT_TIMEOUT_MS;
+	long total_ms = request->total_timeout_ms
+				? (long)request->total_timeout_ms
+				: TOTAL_TIMEOUT_MS;
+	long low_s = request->low_speed_s ? (long)request->low_speed_s
+					  : LOW_SPEED_S;
+
+#if CURL_AT_LEAST_VERSION(7, 87, 0)
+	/* A resolver that hangs is left behind, not waited for. */
+	if (curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L))
+		return false;
+#endif
+	return !curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
+				 connect_ms) &&
+	       !curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, total_ms) &&
+	       !curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT,
+				 (long)LOW_SPEED_BYTES) &&
+	       !curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, low_s) &&
+	       !curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+}
+
+/* Fails closed: no check of a certificate can be switched off. */
+static bool set_trust(CURL *handle, const struct fgt_http_request *request)
+{
+	return allow_http_only(handle) &&
+	       !curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L) &&
+	       !curl_easy_setopt(handle, CURLOPT_SSLVERSION,
+				 (long)CURL_SSLVERSION_TLSv1_2) &&
+	       !curl_easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L) &&
+	       !curl_easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L) &&
+	       (!request->ca_file ||
+		!curl_easy_setopt(handle, CURLOPT_CAINFO, request->ca_file)) &&
+	       !curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+}
+
+static bool set_request(CURL *handle, const struct fgt_http_request *request,
+			struct curl_slist *headers, struct transfer *transfer)
+{
+	return !curl_easy_setopt(handle, CURLOPT_URL, request->url) &&
+	       !curl_easy_setopt(handle, CURLOPT_POST, 1L) &&
+	       !curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+				 (curl_off_t)request->body_len) &&
+	       !curl_easy_setopt(handle, CURLOPT_POSTFIELDS,
+				 request->body ? request->body : "") &&
+	       !curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers) &&
+	       !curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body) &&
+	       !curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer) &&
+	       !curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header) &&
+	       !curl_easy_setopt(handle, CURLOPT_HEADERDATA, transfer) &&
+	       !curl_easy_setopt(handle, CURLOPT_ERRORBUFFER,
+				 transfer->error_text);
+}
+
+/*
+ * TLS libraries may write to a socket that the peer has closed. The SIGPIPE is
+ * swallowed here, so that the host's own disposition does not matter.
+ */
+static CURLcode perform_without_sigpipe(CURL *handle)
+{
+	const struct timespec no_wait = { .tv_sec = 0 };
+	sigset_t pipe_set, old_set, pending;
+	bool was_pending;
+	CURLcode code;
+
+	sigemptyset(&pipe_set);
+	sigaddset(&pipe_set, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
+	sigpending(&pending);
+	was_pending = sigismember(&pending, SIGPIPE) == 1;
+	code = curl_easy_perform(handle);
+	sigpending(&pending);
+	if (!was_pending && sigismember(&pending, SIGPIPE) == 1)
+		sigtimedwait(&pipe_set, NULL, &no_wait);
+	pthread_sigmask(SIG_SETMASK, &old_set, NULL);
+	return code;
+}
+
+static int explain_connect(CURL *handle, const char *text, struct fgt_why *why)
+{
+	long os_error = 0;
+	int error;
+
+	curl_easy_getinfo(handle, CURLINFO_OS_ERRNO, &os_error);
+	error = os_error == ENETUNREACH || os_error == EHOSTUNREACH ||
+				os_error == ETIMEDOUT
+			? -(int)os_error
+			: -ECONNREFUSED;
+	return fgt_why_set(why, error,
+			   "%s; check that the server runs and that no "
+			   "firewall is between",
+			   text);
+}
+
+static int explain(CURL *handle, CURLcode code, const char *text,
+		   struct fgt_why *why)
+{
+	switch (code) {
+	case CURLE_OUT_OF_MEMORY:
+		return fgt_why_set(why, -ENOMEM, "out of memory");
+	case CURLE_OPERATION_TIMEDOUT:
+		return fgt_why_set(why, -ETIMEDOUT,
+				   "%s; the server or the way to it is too "
+				   "slow, try again later",
+				   text);
+	case CURLE_COULDNT_CONNECT:
+		return explain_connect(handle, text, why);
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		return fgt_why_set(why, -EHOSTUNREACH,
+				   "%s; check the name and DNS", text);
+	case CURLE_SSL_CACERT_BADFILE:
+		return fgt_why_set(why, -EPROTO,
+				   "%s; check ca_file and the package "
+				   "ca-certificates",
+				   text);
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_ISSUER_ERROR:
+		return fgt_why_set(why, -EPROTO,
+				   "%s; if it is your own authority, name its "
+				   "certificate in ca_file",
+				   text);
+	case CURLE_URL_MALFORMAT:
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		return fgt_why_set(why, -EINVAL, "the URL is malformed");
+	default:
+		return fgt_why_set(why, -EPROTO, "%s", text);
+	}
+}
+
+static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
+{
+	CURLcode code = perform_without_sigpipe(handle);
+	long status = 0;
+
+	curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+	transfer->answer.status = status;
+	if (transfer->is_too_big)
+		return fgt_why_set(why, -E2BIG,
+				   "the answer is larger than any Sentry's; "
+				   "check the address");
+	/* A server may refuse and hang up before it has read everything. */
+	if ((code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+	     code == CURLE_PARTIAL_FILE) &&
+	    transfer->has_headers && status >= 400)
+		return 0;
+	if (code)
+		return explain(handle, code,
+			       *transfer->error_text ? transfer->error_text
+						     : curl_easy_strerror(code),
+			       why);
+	return 0;
+}
+
+static int post(CURL *handle, const struct fgt_http_request *request,
+		struct transfer *transfer, struct fgt_why *why)
+{
+	FGT_AUTO(header_list_free) struct curl_slist *headers = NULL;
+	int error = build_headers(request, &headers);
+
+	if (error)
+		return fgt_why_set(why, error, "out of memory");
+	if (!set_limits(handle, request) || !set_trust(handle, request) ||
+	    !set_request(handle, request, headers, transfer))
+		return fgt_why_set(why, -EPROTO,
+				   "libcurl refuses an option; it was built "
+				   "without TLS or HTTP");
+	return run(handle, transfer, why);
+}
+
+int fgt_http_post(const struct fgt_http_request *request,
+		  struct fgt_http_answer *ret_answer, struct fgt_why *why)
+{
+	FGT_AUTO(curl_handle_free) CURL *handle = NULL;
+	struct transfer transfer = { .answer = { .status = 0 } };
+	struct fgt_why part;
+	struct fgt_url url;
+	int error;
+
+	if (fgt_url_parse(request->url, &url, &part) < 0)
+		return fgt_why_set(why, -EINVAL, "URL: %s", part.text);
+	if (url.has_userinfo)
+		return fgt_why_set(why, -EINVAL,
+				   "URL: holds a user or password");
+	handle = curl_easy_init();
+	transfer.answer.body = calloc(1, FGT_HTTP_ANSWER_MAX + 1);
+	if (!handle || !transfer.answer.body)
+		error = fgt_why_set(why, -ENOMEM, "out of memory");
+	else
+		error = post(handle, request, &transfer, why);
+	if (error) {
+		fgt_http_answer_done(&transfer.answer);
+		return error;
+	}
+	*ret_answer = transfer.answer;
+	return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the headers with which servers slow clients down. Any thread; must
+ * not believe a number: signs, overflow, fractions and nonsense all come.
+ */
+#include "upload/deliver/ratelimit.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* What our envelopes are made of; "" stands for everything. */
+static const char *const OUR_CATEGORIES[] = {
+	"",
+	"transaction",
+	"transaction_indexed",
+	"profile",
+	"profile_indexed",
+	"profile_backend",
+	"profile_duration",
+};
+
+static unsigned int clamp(uint64_t seconds)
+{
+	if (seconds < 1)
+		return 1;
+	return seconds < FGT_RATELIMIT_MAX_S ? (unsigned int)seconds
+					     : FGT_RATELIMIT_MAX_S;
+}
+
+static const char *skip_blanks(const char *text)
+{
+	return text + strspn(text, " \t");
+}
+
+/*
+ * A number of seconds, rounded up; negative is 0. *ret_end is behind it and
+ * its blanks. False if there is none.
+ */
+static bool read_seconds(const char *text, uint64_t *ret_seconds,
+			 const char **ret_end)
+{
+	bool is_negative;
+	uint64_t seconds = 0;
+	bool is_fraction = false;
+
+	text = skip_blanks(text);
+	is_negative = *text == '-';
+	text += is_negative;
+	if (!isdigit((unsigned char)*text))
+		return false;
+	for (; isdigit((unsigned char)*text); text++)
+		if (seconds <= FGT_RATELIMIT_MAX_S)
+			seconds = seconds * 10 + (uint64_t)(*text - '0');
+	if (*text == '.')
+		for (text++; isdigit((unsigned char)*text); text++)
+			is_fraction |= *text != '0';
+	*ret_seconds = is_negative ? 0 : seconds + is_fraction;
+	*ret_end = skip_blanks(text);
+	return true;
+}
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT"; 0 if it is not such a date. */
+static int64_t read_date(const char *text)
+{
+	static const char MONTHS[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	struct tm date = { .tm_mday = 0 };
+	const char *found;
+	char month[4];
+	int used = 0;
+
+	text = skip_blanks(text);
+	if (sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n",
+		   &date.tm_mday, month, &date.tm_year, &date.tm_hour,
+		   &date.tm_min, &date.tm_sec, &used) != 6 ||
+	    !used || *skip_blanks(text + used))
+		return 0;
+	found = strlen(month) == 3 ? strstr(MONTHS, month) : NULL;
+	if (!found || (found - MONTHS) % 3)
+		return 0;
+	date.tm_mon = (int)(found - MONTHS) / 3;
+	date.tm_year -= 1900;
+	if (date.tm_mday < 1 || date.tm_mday > 31 || date.tm_hour > 23 ||
+	    date.tm_min > 59 || date.tm_sec > 60 || date.tm_hour < 0 ||
+	    date.tm_min < 0 || date.tm_sec < 0)
+		return 0;
+	return timegm(&date);
+}
+
+unsigned int fgt_ratelimit_retry_after(const char *header, int64_t now_s)
+{
+	uint64_t seconds;
+	const char *end;
+	int64_t date;
+
+	if (read_seconds(header, &seconds, &end) && !*end)
+		return *skip_blanks(header) == '-' ? FGT_RATELIMIT_DEFAULT_S
+						   : clamp(seconds);
+	date = read_date(header);
+	if (date > now_s)
+		return clamp((uint64_t)(date - now_s));
+	return FGT_RATELIMIT_DEFAULT_S;
+}
+
+static bool is_our_category(const char *name, size_t len)
+{
+	const size_t count = sizeof(OUR_CATEGORIES) / sizeof(*OUR_CATEGORIES);
+
+	for (size_t i = 0; i < count; i++)
+		if (strlen(OUR_CATEGORIES[i]) == len &&
+		    !strncmp(OUR_CATEGORIES[i], name, len))
+			return true;
+	return false;
+}
+
+/* category;category…, up to the next : or , */
+static bool is_for_us(const char *categories)
+{
+	for (;;) {
+		size_t len;
+
+		categories = skip_blanks(categories);
+		len = strcspn(categories, ";:, \t");
+		if (is_our_category(categories, len))
+			return true;
+		categories = skip_blanks(categories + len);
+		if (*categories != ';')
+			return false;
+		categories++;
+	}
+}
+
+unsigned int fgt_ratelimit_sentry(const char *header)
+{
+	unsigned int longest = 0;
+	uint64_t seconds;
+	const char *end;
+
+	while (*header) {
+		if (read_seconds(header, &seconds, &end) && *end == ':' &&
+		    is_for_us(end + 1) && seconds && clamp(seconds) > longest)
+			longest = clamp(seconds);
+		header += strcspn(header, ",");
+		header += *header == ',';
+	}
+	return longest;
+}

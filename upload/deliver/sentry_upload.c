@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slice → envelope → gzip → POST → outcome (formats/sentry.md (a), (f)).
+ * Blocks its thread as long as fgt_http_post() may; must not let a key into a
+ * message, not even one that the server sends back.
+ */
+#include "upload/deliver/sentry_upload.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "upload/deliver/http.h"
+#include "upload/deliver/memory_sink.h"
+#include "upload/deliver/ratelimit.h"
+#include "upload/format/gzip.h"
+
+/* Relay's own bounds: a profile of 50 MiB beside its transaction of 1 MiB,
+ * 20 MiB on the wire. What is larger would be sent in vain. */
+#define PLAIN_BYTES_MAX (51u << 20)
+#define WIRE_BYTES_MAX	(20u << 20)
+#define EVENT_ID_DIGITS 32
+
+/* Counts and bounds the plain envelope on its way into the compressor. */
+struct plain_counter {
+	struct fgt_sink sink;
+	const struct fgt_sink *target;
+	size_t len_bytes;
+};
+
+static int count_plain(void *context, const void *bytes, size_t len)
+{
+	struct plain_counter *counter = context;
+
+	if (len > PLAIN_BYTES_MAX - counter->len_bytes)
+		return -EMSGSIZE;
+	counter->len_bytes += len;
+	return fgt_sink_write(counter->target, bytes, len);
+}
+
+static int encode(const struct fgt_slice *slice,
+		  const struct fgt_format_options *options,
+		  struct fgt_memory_sink *memory, size_t *ret_plain_bytes)
+{
+	FGT_AUTO(fgt_gzip_free) struct fgt_gzip *gzip = NULL;
+	struct plain_counter counter = { .len_bytes = 0 };
+	int error = fgt_gzip_new(&memory->sink, &gzip);
+
+	if (error)
+		return error;
+	counter.sink.write = count_plain;
+	counter.sink.context = &counter;
+	counter.target = fgt_gzip_sink(gzip);
+	error = fgt_format_write(slice, FGT_FORMAT_SENTRY, options,
+				 &counter.sink);
+	if (!error)
+		error = fgt_gzip_finish(gzip);
+	*ret_plain_bytes = counter.len_bytes;
+	return error;
+}
+
+static int explain_encode(int error, struct fgt_why *why)
+{
+	switch (error) {
+	case -EMSGSIZE:
+		return fgt_why_set(why, error,
+				   "the envelope is larger than Sentry takes; "
+				   "choose a shorter range or one thread");
+	case -ENODATA:
+		return fgt_why_set(why, error,
+				   "no thread has two samples in this range; "
+				   "choose a longer one");
+	case -ENOMEM:
+		return fgt_why_set(why, error, "out of memory");
+	default:
+		return fgt_why_set(why, error, "cannot encode the slice: %s",
+				   strerror(-error));
+	}
+}
+
+/* 32 random hexadecimal digits. */
+static int make_event_id(char ret_id[EVENT_ID_DIGITS + 1])
+{
+	uint8_t bytes[EVENT_ID_DIGITS / 2];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return -EIO;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(ret_id + i * 2, 3, "%02x", bytes[i]);
+	return 0;
+}
+
+static int choose_event_id(const char *wanted, char ret_id[EVENT_ID_DIGITS + 1],
+			   struct fgt_why *why)
+{
+	int error = 0;
+
+	if (!wanted)
+		error = make_event_id(ret_id);
+	else if (strlen(wanted) != EVENT_ID_DIGITS)
+		error = -EINVAL;
+	else
+		memcpy(ret_id, wanted, EVENT_ID_DIGITS + 1);
+	if (error)
+		return fgt_why_set(why, error,
+				   wanted ? "the event id is not 32 digits"
+					  : "no random bytes to be had");
+	return 0;
+}
+
+/* Overwrites each occurrence of a key, in whatever case it comes back. */
+static void hide(char *text, const char *key)
+{
+	size_t len = strlen(key);
+	char *found;
+
+	while (len && (found = strcasestr(text, key)))
+		memset(found, '*', len);
+}
+
+static int post(const struct fgt_memory_sink *memory, const struct fgt_dsn *dsn,
+		const struct fgt_upload_limits *limits,
+		struct fgt_http_answer *ret_answer, struct fgt_why *why)
+{
+	const char *client = "fgtrace/" FGT_VERSION;
+	char authentication[400];
+	struct fgt_http_request request = {
+		.url = dsn->url,
+		.headers = { authentication,
+			     "Content-Type: application/x-sentry-envelope",
+			     "Content-Encoding: gzip",
+			     "User-Agent: fgtrace/" FGT_VERSION },
+		.body = memory->bytes,
+		.body_len = memory->len_bytes,
+		.connect_timeout_ms = limits->connect_timeout_ms,
+		.total_timeout_ms = limits->total_timeout_ms,
+		.low_speed_s = limits->low_speed_s,
+		.ca_file = limits->ca_file,
+	};
+	bool has_secret = *dsn->secret_key;
+	int error;
+
+	snprintf(authentication, sizeof(authentication),
+		 "X-Sentry-Auth: Sentry sentry_version=7, sentry_key=%s, "
+		 "sentry_client=%s%s%s",
+		 dsn->public_key, client, has_secret ? ", sentry_secret=" : "",
+		 dsn->secret_key);
+	error = fgt_http_post(&request, ret_answer, why);
+	explicit_bzero(authentication, sizeof(authentication));
+	return error;
+}
+
+static bool is_same_id(const char *text, size_t len, const char *event_id)
+{
+	for (; len; text++, len--) {
+		if (*text == '-')
+			continue;
+		if (!*event_id || tolower((unsigned char)*text) !=
+					  tolower((unsigned char)*event_id))
+			return false;
+		event_id++;
+	}
+	return !*event_id;
+}
+
+/*
+ * A 2xx must look like Sentry's {"id":"…"}: login pages and captive portals
+ * answer 200 too. Servers of the same protocol may leave the id out.
+ */
+static int check_accepted(const struct fgt_http_answer *answer,
+			  const char *event_id, struct fgt_why *why)
+{
+	static const char *const BLANKS = " \t\r\n";
+	const char *body = answer->body + strspn(answer->body, BLANKS);
+	const char *id = strstr(body, "\"id\"");
+
+	if (*body && *body != '{')
+		return fgt_why_set(why, -EREMOTEIO,
+				   "answered %ld, but not as Sentry does; is "
+				   "there a proxy or a login page at this "
+				   "address?",
+				   answer->status);
+	if (!id)
+		return 0;
+	id += strlen("\"id\"");
+	id += strspn(id, BLANKS);
+	if (*id != ':')
+		return 0;
+	id++;
+	id += strspn(id, BLANKS);
+	if (*id != '"')
+		return 0;
+	id++;
+	if (!is_same_id(id, strcspn(id, "\""), event_id))
+		return fgt_why_set(why, -EREMOTEIO,
+				   "answered %ld with the id of another event",
+				   answer->status);
+	return 0;
+}
+
+static unsigned int wait_asked_for(const struct fgt_http_answer *answer)
+{
+	unsigned int seconds = fgt_ratelimit_sentry(answer->rate_limits);
+
+	return seconds ? seconds
+		       : fgt_ratelimit_retry_after(answer->retry_after,
+						   time(NULL));
+}
+
+static int explain_status(const struct fgt_http_answer *answer,
+			  struct fgt_upload_outcome *outcome,
+			  struct fgt_why *why)
+{
+	const char *colon = *answer->error ? ": " : "";
+	const long status = answer->status;
+
+	if (status == 401 || status == 403)
+		return fgt_why_set(why, -EACCES,
+				   "refused with %ld%s%.150s; check key and "
+				   "project of the DSN",
+				   status, colon, answer->error);
+	if (status == 413)
+		return fgt_why_set(why, -EMSGSIZE,
+				   "refused with 413: too large; choose a "
+				   "shorter range or one thread");
+	if (status == 429) {
+		outcome->retry_after_s = wait_asked_for(answer);
+		return fgt_why_set(why, -EBUSY,
+				   "rate limited (429); try again in %u s",
+				   outcome->retry_after_s);
+	}
+	if (status >= 300 && status < 400)
+		return fgt_why_set(why, -EREMOTEIO,
+				   "redirects (%ld), which is not followed; "
+				   "put the final address into the DSN",
+				   status);
+	if (status == 404)
+		return fgt_why_set(why, -EREMOTEIO,
+				   "no Sentry at this address (404); check "
+				   "host and path of the DSN");
+	return fgt_why_set(why, -EREMOTEIO, "answered %ld%s%.150s%s", status,
+			   colon, answer->error,
+			   status >= 500 ? "; try again later" : "");
+}
+
+static int deliver(const struct fgt_memory_sink *memory,
+		   const struct fgt_dsn *dsn,
+		   const struct fgt_upload_limits *limits,
+		   struct fgt_upload_outcome *outcome, struct fgt_why *why)
+{
+	struct fgt_http_answer answer = { .status = 0 };
+	struct fgt_why cause = { .text = "" };
+	int error = post(memory, dsn, limits, &answer, &cause);
+
+	if (!error) {
+		outcome->status = answer.status;
+		error = answer.status >= 200 && answer.status < 300
+				? check_accepted(&answer, outcome->event_id,
+						 &cause)
+				: explain_status(&answer, outcome, &cause);
+	}
+	fgt_http_answer_done(&answer);
+	if (!error)
+		return 0;
+	hide(cause.text, dsn->public_key);
+	hide(cause.text, dsn->secret_key);
+	return fgt_why_set(why, error, "%.150s: %s", dsn->redacted, cause.text);
+}
+
+int fgt_sentry_upload_within(const struct fgt_slice *slice,
+			     const struct fgt_dsn *dsn,
+			     const struct fgt_format_options *options,
+			     const struct fgt_upload_limits *limits,
+			     struct fgt_upload_outcome *ret_outcome,
+			     struct fgt_why *why)
+{
+	static const struct fgt_upload_limits DEFAULTS = { .ca_file = NULL };
+	struct fgt_format_options own = { .dsn = NULL };
+	struct fgt_memory_sink memory;
+	int error;
+
+	*ret_outcome = (struct fgt_upload_outcome){ .status = 0 };
+	if (options)
+		own = *options;
+	error = choose_event_id(own.event_id, ret_outcome->event_id, why);
+	if (error)
+		return error;
+	own.event_id = ret_outcome->event_id;
+	if (!own.dsn)
+		own.dsn = dsn->clean;
+	fgt_memory_sink_init(&memory, WIRE_BYTES_MAX);
+	error = encode(slice, &own, &memory, &ret_outcome->plain_bytes);
+	if (error) {
+		explain_encode(error, why);
+	} else {
+		ret_outcome->sent_bytes = memory.len_bytes;
+		error = deliver(&memory, dsn, limits ? limits : &DEFAULTS,
+				ret_outcome, why);
+	}
+	fgt_memory_sink_done(&memory);
+	return error;
+}
+
+int fgt_sentry_upload(const struct fgt_slice *slice, const struct fgt_dsn *dsn,
+		      const struct fgt_format_options *options,
+		      const char *ca_file,
+		      struct fgt_upload_outcome *ret_outcome,
+		      struct fgt_why *why)
+{
+	const struct fgt_upload_limits limits = { .ca_file = ca_file };
+
+	return fgt_sentry_upload_within(slice, dsn, options, &limits,
+					ret_outcome, why);
+}
