@@ -37,8 +37,17 @@ struct fgt_arch {
 			   uint64_t *ret_target);
 };
 
+extern const struct fgt_arch fgt_arch_x86_64;
+extern const struct fgt_arch fgt_arch_aarch64;
+
 /* The processor that this binary was built for. */
-extern const struct fgt_arch fgt_arch_host;
+#if defined(__x86_64__)
+#define fgt_arch_host fgt_arch_x86_64
+#elif defined(__aarch64__)
+#define fgt_arch_host fgt_arch_aarch64
+#else
+#error "this processor needs an arch_*.c"
+#endif
 
 static inline bool fgt_regs_get(const struct fgt_regs *regs, unsigned int reg,
 				uint64_t *ret_value)

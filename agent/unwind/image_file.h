@@ -10,9 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/unwind/elf_file.h"
 #include "ringbuf/frame.h"
 #include "ringbuf/owner.h"
 
+struct fgt_cfi_table;
 struct fgt_image_file; /* reference counted; MT-Safe get/put */
 struct fgt_image_cache;
 
@@ -22,6 +24,47 @@ void fgt_image_cache_free(struct fgt_image_cache *cache);
 FGT_DEFINE_AUTO(struct fgt_image_cache *, fgt_image_cache_free);
 
 void fgt_image_file_put(struct fgt_image_file *file);
+
+/* Which file: of fstat, or what maps tells (equal but for some layered file
+ * systems, where is_exact is false and a look-up must open the file). */
+struct fgt_image_key {
+	uint64_t dev, ino;
+};
+
+/* The file already open under this key (reference), or -ENOENT. */
+int fgt_image_cache_find(struct fgt_image_cache *cache,
+			 const struct fgt_image_key *key,
+			 struct fgt_image_file **ret_file);
+
+/*
+ * Takes over an open regular file (always: it is closed on failure). mapped:
+ * the key by which maps knows it. -ENOEXEC not an ELF file for this machine,
+ * -EBADMSG broken, -EMFILE all files that are kept are in use, -ENOMEM.
+ */
+int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
+			const struct fgt_image_key *mapped,
+			struct fgt_image_file **ret_file);
+
+/* The same for an image that has no file (vDSO); the bytes are copied. */
+int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
+			      const uint8_t *bytes, size_t len,
+			      struct fgt_image_file **ret_file);
+
+const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file);
+
+/*
+ * Bytes at an ELF address in a segment that is not writable, through a small
+ * cache of pages. Returns how many (0 … len, short at the segment's end).
+ */
+size_t fgt_image_file_read(struct fgt_image_file *file, uint64_t address,
+			   uint8_t *buffer, size_t len);
+
+/* The first bytes of the file. -ENODATA, -errno */
+int fgt_image_file_read_head(struct fgt_image_file *file, uint8_t *buffer,
+			     size_t len);
+
+/* Unwind rules, loaded at the first call; NULL if it has none. */
+const struct fgt_cfi_table *fgt_image_file_cfi(struct fgt_image_file *file);
 
 /*
  * A new descriptor (caller closes) of the very file that was mapped as image,

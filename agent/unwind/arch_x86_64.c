@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables of x86-64: System V DWARF numbers, perf and ptrace register order,
+ * call instructions. Pure functions and constants; compiles on any machine.
+ */
+#include "agent/unwind/arch.h"
+
+#include <elf.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <asm/perf_regs.h>
+#include <sys/user.h>
+#endif
+
+/* System V ABI x86-64, figure "DWARF Register Number Mapping". */
+enum {
+	DWARF_RAX,
+	DWARF_RDX,
+	DWARF_RCX,
+	DWARF_RBX,
+	DWARF_RSI,
+	DWARF_RDI,
+	DWARF_RBP,
+	DWARF_RSP,
+	DWARF_R8,
+	DWARF_R9,
+	DWARF_R10,
+	DWARF_R11,
+	DWARF_R12,
+	DWARF_R13,
+	DWARF_R14,
+	DWARF_R15,
+	DWARF_RA,
+	DWARF_COUNT
+};
+
+/* By bit of PERF_SAMPLE_REGS_USER: linux arch/x86 uapi asm/perf_regs.h. */
+static const int8_t perf_to_dwarf[64] = {
+	DWARF_RAX, DWARF_RBX, DWARF_RCX, DWARF_RDX, /* AX BX CX DX */
+	DWARF_RSI, DWARF_RDI, DWARF_RBP, DWARF_RSP, /* SI DI BP SP */
+	DWARF_RA,  -1,	      -1,	 -1, /* IP FLAGS CS SS */
+	-1,	   -1,	      -1,	 -1, /* DS ES FS GS */
+	DWARF_R8,  DWARF_R9,  DWARF_R10, DWARF_R11, DWARF_R12, DWARF_R13,
+	DWARF_R14, DWARF_R15, -1,	 -1,	    -1,	       -1,
+	-1,	   -1,	      -1,	 -1,	    -1,	       -1,
+	-1,	   -1,	      -1,	 -1,	    -1,	       -1,
+	-1,	   -1,	      -1,	 -1,	    -1,	       -1,
+	-1,	   -1,	      -1,	 -1,	    -1,	       -1,
+	-1,	   -1,	      -1,	 -1,	    -1,	       -1,
+	-1,	   -1,	      -1,	 -1,	    -1,	       -1,
+};
+
+/* AX … IP and R8 … R15; segment registers are refused by some kernels. */
+#define PERF_REGS_MASK 0xff01ffull
+
+#if defined(__x86_64__)
+_Static_assert(PERF_REG_X86_IP == 8 && PERF_REG_X86_SP == 7 &&
+		       PERF_REG_X86_BP == 6 && PERF_REG_X86_R8 == 16 &&
+		       PERF_REG_X86_R15 == 23,
+	       "perf's register order is ABI");
+_Static_assert(offsetof(struct user_regs_struct, rip) == 16 * 8 &&
+		       offsetof(struct user_regs_struct, rsp) == 19 * 8,
+	       "the order of NT_PRSTATUS is ABI");
+#endif
+
+/* By word of NT_PRSTATUS: r15 r14 r13 r12 rbp rbx r11 … orig_rax rip … */
+static const int8_t ptrace_to_dwarf[] = {
+	DWARF_R15, DWARF_R14, DWARF_R13, DWARF_R12, DWARF_RBP,
+	DWARF_RBX, DWARF_R11, DWARF_R10, DWARF_R9,  DWARF_R8,
+	DWARF_RAX, DWARF_RCX, DWARF_RDX, DWARF_RSI, DWARF_RDI,
+	-1,	   DWARF_RA,  -1,	 -1,	    DWARF_RSP,
+};
+
+static void regs_from_ptrace(const void *user_regs, struct fgt_regs *regs)
+{
+	const size_t count = sizeof(ptrace_to_dwarf);
+	uint64_t words[sizeof(ptrace_to_dwarf)];
+
+	memcpy(words, user_regs, count * sizeof(words[0]));
+	memset(regs, 0, sizeof(*regs));
+	for (size_t i = 0; i < count; i++)
+		if (ptrace_to_dwarf[i] >= 0)
+			fgt_regs_set(regs, (unsigned int)ptrace_to_dwarf[i],
+				     words[i]);
+}
+
+/* Bytes of ff /2 with this ModRM and SIB (Intel SDM 2A, tables 2-2, 2-3). */
+static size_t indirect_call_len(uint8_t modrm, uint8_t sib)
+{
+	unsigned int mod = modrm >> 6, rm = modrm & 7;
+	size_t len = 2;
+
+	if (mod != 3 && rm == 4) {
+		len++;
+		if (mod == 0 && (sib & 7) == 5)
+			len += 4;
+	} else if (mod == 0 && rm == 5) {
+		len += 4; /* RIP relative */
+	}
+	if (mod == 1)
+		len += 1;
+	if (mod == 2)
+		len += 4;
+	return len;
+}
+
+static bool is_indirect_call(const uint8_t *end, size_t len)
+{
+	const uint8_t *code = end - len;
+
+	return code[0] == 0xff && ((code[1] >> 3) & 7) == 2 &&
+	       indirect_call_len(code[1], len > 2 ? code[2] : 0) == len;
+}
+
+/*
+ * Prefixes (REX, 67, 66, notrack 3e) stand before the opcode: looking at the
+ * last bytes sees through all of them.
+ */
+static int call_before(const uint8_t *code, size_t len, uint64_t return_pc,
+		       uint64_t *ret_target)
+{
+	const uint8_t *end = code + len;
+	int32_t distance;
+
+	/* An e8 inside the SIB byte of the longest form is not an opcode. */
+	if (len >= 5 && end[-5] == 0xe8 &&
+	    !(len >= 7 && is_indirect_call(end, 7))) {
+		memcpy(&distance, end - 4, sizeof(distance));
+		*ret_target = return_pc + (uint64_t)(int64_t)distance;
+		return 1;
+	}
+	for (size_t n = 2; n <= 7 && n <= len; n++)
+		if (is_indirect_call(end, n)) {
+			*ret_target = 0;
+			return 1;
+		}
+	return 0;
+}
+
+const struct fgt_arch fgt_arch_x86_64 = {
+	.name = "x86_64",
+	.elf_machine = EM_X86_64,
+	.reg_count = DWARF_COUNT,
+	.pc = DWARF_RA,
+	.sp = DWARF_RSP,
+	.fp = DWARF_RBP,
+	.perf_regs_mask = PERF_REGS_MASK,
+	.perf_to_dwarf = perf_to_dwarf,
+	.regs_from_ptrace = regs_from_ptrace,
+	.call_before = call_before,
+};

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks call frame instructions (DWARF 5 section 6.4.2) and writes them as
+ * records. Runs in any thread on bytes in memory.
+ */
+#include "agent/unwind/cfi_record.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/unwind/arch.h"
+#include "agent/unwind/cfi_entry.h"
+
+#define REMEMBER_DEPTH_MAX 32
+#define EXPRESSION_MAX	   512u
+
+enum {
+	CFA_NOP = 0x00,
+	CFA_ADVANCE_LOC1 = 0x02,
+	CFA_ADVANCE_LOC2 = 0x03,
+	CFA_ADVANCE_LOC4 = 0x04,
+	CFA_OFFSET_EXTENDED = 0x05,
+	CFA_RESTORE_EXTENDED = 0x06,
+	CFA_UNDEFINED = 0x07,
+	CFA_SAME_VALUE = 0x08,
+	CFA_REGISTER = 0x09,
+	CFA_REMEMBER_STATE = 0x0a,
+	CFA_RESTORE_STATE = 0x0b,
+	CFA_DEF_CFA = 0x0c,
+	CFA_DEF_CFA_REGISTER = 0x0d,
+	CFA_DEF_CFA_OFFSET = 0x0e,
+	CFA_DEF_CFA_EXPRESSION = 0x0f,
+	CFA_EXPRESSION = 0x10,
+	CFA_OFFSET_EXTENDED_SF = 0x11,
+	CFA_DEF_CFA_SF = 0x12,
+	CFA_DEF_CFA_OFFSET_SF = 0x13,
+	CFA_VAL_OFFSET = 0x14,
+	CFA_VAL_OFFSET_SF = 0x15,
+	CFA_VAL_EXPRESSION = 0x16,
+	CFA_AARCH64_NEGATE_RA_STATE = 0x2d,
+	CFA_GNU_ARGS_SIZE = 0x2e,
+	CFA_ADVANCE_LOC = 0x40, /* low 6 bits: delta */
+	CFA_OFFSET = 0x80, /* low 6 bits: register */
+	CFA_RESTORE = 0xc0, /* low 6 bits: register */
+};
+
+/* Operands of an instruction. */
+enum operand {
+	NONE,
+	BYTES_1,
+	BYTES_2,
+	BYTES_4,
+	NUMBER,
+	SIGNED,
+	REG,
+	REG_NUMBER,
+	REG_SIGNED,
+	REG_REG,
+	BLOCK,
+	REG_BLOCK,
+	REFUSED,
+};
+
+static enum operand operand_of(uint8_t opcode)
+{
+	static const uint8_t operands[] = {
+		[CFA_NOP] = NONE,
+		[0x01] = REFUSED, /* set_loc: nothing emits it */
+		[CFA_ADVANCE_LOC1] = BYTES_1,
+		[CFA_ADVANCE_LOC2] = BYTES_2,
+		[CFA_ADVANCE_LOC4] = BYTES_4,
+		[CFA_OFFSET_EXTENDED] = REG_NUMBER,
+		[CFA_RESTORE_EXTENDED] = REG,
+		[CFA_UNDEFINED] = REG,
+		[CFA_SAME_VALUE] = REG,
+		[CFA_REGISTER] = REG_REG,
+		[CFA_REMEMBER_STATE] = NONE,
+		[CFA_RESTORE_STATE] = NONE,
+		[CFA_DEF_CFA] = REG_NUMBER,
+		[CFA_DEF_CFA_REGISTER] = REG,
+		[CFA_DEF_CFA_OFFSET] = NUMBER,
+		[CFA_DEF_CFA_EXPRESSION] = BLOCK,
+		[CFA_EXPRESSION] = REG_BLOCK,
+		[CFA_OFFSET_EXTENDED_SF] = REG_SIGNED,
+		[CFA_DEF_CFA_SF] = REG_SIGNED,
+		[CFA_DEF_CFA_OFFSET_SF] = SIGNED,
+		[CFA_VAL_OFFSET] = REG_NUMBER,
+		[CFA_VAL_OFFSET_SF] = REG_SIGNED,
+		[CFA_VAL_EXPRESSION] = REG_BLOCK,
+	};
+
+	if (opcode >= CFA_ADVANCE_LOC)
+		return (opcode & 0xc0) == CFA_OFFSET ? NUMBER : NONE;
+	if (opcode == CFA_GNU_ARGS_SIZE)
+		return NUMBER;
+	if (opcode == CFA_AARCH64_NEGATE_RA_STATE)
+		return NONE;
+	return opcode < sizeof(operands) ? operands[opcode] : REFUSED;
+}
+
+/* Steps over one operation of an expression. False: not allowed. */
+static bool check_operation(struct fgt_cfi_cursor *cursor)
+{
+	uint8_t op = fgt_cfi_read_u8(cursor), size;
+
+	switch (op) {
+	case 0x03: /* addr */
+	case 0x0e: /* const8u, const8s */
+	case 0x0f:
+		fgt_cfi_skip(cursor, 8);
+		return true;
+	case 0x08: /* const1u, const1s */
+	case 0x09:
+	case 0x15: /* pick */
+		fgt_cfi_skip(cursor, 1);
+		return true;
+	case 0x0a: /* const2u, const2s */
+	case 0x0b:
+		fgt_cfi_skip(cursor, 2);
+		return true;
+	case 0x0c: /* const4u, const4s */
+	case 0x0d:
+		fgt_cfi_skip(cursor, 4);
+		return true;
+	case 0x10: /* constu, consts, plus_uconst */
+	case 0x11:
+	case 0x23:
+		fgt_cfi_read_uleb(cursor);
+		return true;
+	case 0x94: /* deref_size */
+		size = fgt_cfi_read_u8(cursor);
+		return size == 1 || size == 2 || size == 4 || size == 8;
+	case 0x1b: /* div: the lowest number by -1 traps */
+	case 0x1d: /* mod */
+	case 0x28: /* bra, skip: may never end */
+	case 0x2f:
+		return false;
+	default:
+		break;
+	}
+	if (op >= 0x70 && op <= 0x8f) { /* breg */
+		fgt_cfi_read_sleb(cursor);
+		return op - 0x70u < fgt_arch_host.reg_count;
+	}
+	/* deref, stack and arithmetic operations, literals, nop */
+	return op == 0x06 || (op >= 0x12 && op <= 0x2e && op != 0x18) ||
+	       (op >= 0x30 && op <= 0x4f) || op == 0x96;
+}
+
+static bool check_expression(struct fgt_cfi_cursor *cursor)
+{
+	uint64_t len = fgt_cfi_read_uleb(cursor);
+	struct fgt_cfi_cursor block = *cursor;
+
+	fgt_cfi_skip(cursor, len);
+	if (cursor->is_bad || len > EXPRESSION_MAX)
+		return false;
+	block.end = cursor->at;
+	while (block.at < block.end && !block.is_bad)
+		if (!check_operation(&block))
+			return false;
+	return !block.is_bad;
+}
+
+/* Reads the operands; *ret_reg is the register that is changed, if any. */
+static bool check_operands(struct fgt_cfi_cursor *cursor, enum operand operand,
+			   uint64_t *ret_reg)
+{
+	switch (operand) {
+	case NONE:
+		return true;
+	case BYTES_1:
+	case BYTES_2:
+	case BYTES_4:
+		fgt_cfi_skip(cursor, 1u << (operand - BYTES_1));
+		return true;
+	case NUMBER:
+	case SIGNED:
+		fgt_cfi_read_uleb(cursor);
+		return true;
+	case REG:
+		*ret_reg = fgt_cfi_read_uleb(cursor);
+		return true;
+	case REG_NUMBER:
+	case REG_SIGNED:
+		*ret_reg = fgt_cfi_read_uleb(cursor);
+		fgt_cfi_read_uleb(cursor);
+		return true;
+	case REG_REG:
+		*ret_reg = fgt_cfi_read_uleb(cursor);
+		return fgt_cfi_read_uleb(cursor) < fgt_arch_host.reg_count;
+	case REG_BLOCK:
+		*ret_reg = fgt_cfi_read_uleb(cursor);
+		return check_expression(cursor);
+	case BLOCK:
+		return check_expression(cursor);
+	case REFUSED:
+		break;
+	}
+	return false;
+}
+
+struct checker {
+	uint8_t *copy; /* where the instructions were copied to */
+	int depth; /* of remember_state */
+	bool has_expressions;
+};
+
+static bool is_cfa_opcode(uint8_t opcode)
+{
+	return opcode == CFA_DEF_CFA || opcode == CFA_DEF_CFA_REGISTER ||
+	       opcode == CFA_DEF_CFA_SF;
+}
+
+/* One instruction at cursor, which runs over the copy. */
+static int check_instruction(struct checker *checker,
+			     struct fgt_cfi_cursor *cursor)
+{
+	uint8_t *first =
+		checker->copy + (cursor->at - (const uint8_t *)checker->copy);
+	uint8_t opcode = fgt_cfi_read_u8(cursor);
+	enum operand operand = operand_of(opcode);
+	uint64_t reg = 0;
+
+	if (opcode >= CFA_OFFSET)
+		reg = opcode & 0x3f;
+	if (!check_operands(cursor, operand, &reg) || cursor->is_bad)
+		return -EBADMSG;
+	if (opcode == CFA_REMEMBER_STATE &&
+	    ++checker->depth > REMEMBER_DEPTH_MAX)
+		return -EBADMSG;
+	if (opcode == CFA_RESTORE_STATE && --checker->depth < 0)
+		return -EBADMSG;
+	if (operand == BLOCK || operand == REG_BLOCK)
+		checker->has_expressions = true;
+	if (reg >= fgt_arch_host.reg_count) {
+		if (is_cfa_opcode(opcode))
+			return -EBADMSG;
+		/* A vector register: nobody asks for it. */
+		memset(first, CFA_NOP, (size_t)(cursor->at - first));
+	}
+	if (opcode == CFA_UNDEFINED && reg == fgt_arch_host.fp)
+		*first = CFA_SAME_VALUE;
+	return 0;
+}
+
+static int check_instructions(struct checker *checker, size_t len)
+{
+	struct fgt_cfi_cursor cursor = {
+		.at = checker->copy,
+		.end = checker->copy + len,
+	};
+	int r;
+
+	while (cursor.at < cursor.end) {
+		r = check_instruction(checker, &cursor);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+struct writer {
+	uint8_t *at, *end;
+	bool is_full;
+};
+
+static void put(struct writer *writer, const void *bytes, size_t len)
+{
+	if ((size_t)(writer->end - writer->at) < len) {
+		writer->is_full = true;
+		return;
+	}
+	memcpy(writer->at, bytes, len);
+	writer->at += len;
+}
+
+static void put_u8(struct writer *writer, uint8_t value)
+{
+	put(writer, &value, sizeof(value));
+}
+
+static void put_u32(struct writer *writer, uint32_t value)
+{
+	put(writer, &value, sizeof(value));
+}
+
+/* Ten bytes always: padded LEB128 is valid, and -1 needs no other case. */
+static void put_sleb(struct writer *writer, int64_t value)
+{
+	for (int i = 0; i < 9; i++) {
+		put_u8(writer, (uint8_t)((value & 0x7f) | 0x80));
+		value >>= 7;
+	}
+	put_u8(writer, (uint8_t)(value & 0x7f));
+}
+
+/* The record's length goes into its first word, which the caller put. */
+static void end_record(struct writer *writer, uint8_t *first)
+{
+	uint32_t len;
+
+	while (!writer->is_full && (writer->at - first) % 8)
+		put_u8(writer, CFA_NOP);
+	len = (uint32_t)(writer->at - first - 4);
+	if (!writer->is_full)
+		memcpy(first, &len, sizeof(len));
+}
+
+/* Copies instructions and checks the copy. */
+static int put_instructions(struct writer *writer, struct checker *checker,
+			    const uint8_t *instructions, size_t len)
+{
+	checker->copy = writer->at;
+	put(writer, instructions, len);
+	return writer->is_full ? -ENOSPC : check_instructions(checker, len);
+}
+
+int fgt_cfi_record_write(const struct fgt_cfi_rule *rule, uint8_t *buffer,
+			 size_t size, struct fgt_cfi_record *ret_record)
+{
+	struct writer writer = { .at = buffer, .end = buffer + size };
+	const char *letters = rule->is_signal_frame ? "zRS" : "zR";
+	struct checker checker = { .depth = 0 };
+	uint64_t len = rule->end - rule->start;
+	uint8_t *fde;
+	int r;
+
+	if (rule->code_align > INT32_MAX || rule->data_align > INT32_MAX ||
+	    rule->data_align < INT32_MIN ||
+	    rule->return_column >= fgt_arch_host.reg_count)
+		return -EBADMSG;
+	put_u32(&writer, 0); /* length: end_record */
+	put_u32(&writer, 0); /* a CIE */
+	put_u8(&writer, 1); /* version */
+	put(&writer, letters, strlen(letters) + 1);
+	put_sleb(&writer, (int64_t)rule->code_align);
+	put_sleb(&writer, rule->data_align);
+	put_u8(&writer, (uint8_t)rule->return_column);
+	put_u8(&writer, 1); /* bytes of augmentation: */
+	put_u8(&writer, 0); /* R: absolute addresses */
+	r = put_instructions(&writer, &checker, rule->common, rule->common_len);
+	if (r < 0)
+		return r;
+	end_record(&writer, buffer);
+	fde = writer.at;
+	put_u32(&writer, 0);
+	put_u32(&writer, (uint32_t)(fde + 4 - buffer));
+	put(&writer, &rule->start, sizeof(rule->start));
+	put(&writer, &len, sizeof(len));
+	put_u8(&writer, 0); /* no augmentation */
+	r = put_instructions(&writer, &checker, rule->instructions,
+			     rule->instructions_len);
+	if (r < 0)
+		return r;
+	end_record(&writer, fde);
+	if (writer.is_full)
+		return -ENOSPC;
+	ret_record->len = (size_t)(writer.at - buffer);
+	ret_record->fde_at = (size_t)(fde - buffer);
+	ret_record->has_expressions = checker.has_expressions;
+	return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the unwind rules (CIE and FDE) of an address in .eh_frame, by the
+ * table of .eh_frame_hdr or an index of its own, else in .debug_frame.
+ * All numbers are ELF addresses; all bytes are hostile until checked.
+ */
+#ifndef FGT_AGENT_UNWIND_CFI_TABLE_H
+#define FGT_AGENT_UNWIND_CFI_TABLE_H
+
+#include "agent/unwind/elf_file.h"
+#include "ringbuf/owner.h"
+
+struct fgt_cfi_table; /* immutable once loaded */
+
+/* The rules of one function, decoded but not interpreted. */
+struct fgt_cfi_rule {
+	uint64_t start, end; /* the function: [start, end) */
+	uint64_t code_align;
+	int64_t data_align;
+	uint64_t return_column; /* DWARF number */
+	bool is_signal_frame; /* 'S' */
+	const uint8_t *common; /* CIE's instructions */
+	size_t common_len; /* bytes */
+	const uint8_t *instructions; /* the function's own */
+	size_t instructions_len; /* bytes */
+};
+
+/* -ENOENT no rules in this file, -EFBIG sections beyond reason, -ENOMEM. */
+int fgt_cfi_table_load(const struct fgt_elf *elf,
+		       const struct fgt_elf_source *source,
+		       struct fgt_cfi_table **ret_table);
+void fgt_cfi_table_free(struct fgt_cfi_table *table);
+FGT_DEFINE_AUTO(struct fgt_cfi_table *, fgt_cfi_table_free);
+
+/* Heap bytes that it holds. */
+size_t fgt_cfi_table_size(const struct fgt_cfi_table *table);
+
+/*
+ * -ENOENT no rule covers the address, -EBADMSG the one that should is broken.
+ *
+ * MT-Safe | AS-Safe
+ */
+int fgt_cfi_table_find(const struct fgt_cfi_table *table, uint64_t address,
+		       struct fgt_cfi_rule *ret_rule);
+
+#endif

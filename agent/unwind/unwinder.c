@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The unwinder of one target: walks, recovers frame pointers, counts. Runs in
+ * the sampler's thread; must not look at a live process.
+ */
+#include "agent/unwind/unwinder.h"
+
+#include <errno.h>
+
+#include "agent/unwind/frame_pointer.h"
+#include "agent/unwind/walk.h"
+
+#define PAGE_BYTES 4096u
+
+struct fgt_unwinder {
+	struct fgt_cfi_stepper *stepper;
+	unsigned int max_depth;
+	struct fgt_unwind_stats stats;
+};
+
+int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
+		     struct fgt_unwinder **ret_unwinder)
+{
+	FGT_AUTO(fgt_unwinder_free) struct fgt_unwinder *unwinder = NULL;
+	int r;
+
+	(void)cache; /* the files come with the maps */
+	unwinder = calloc(1, sizeof(*unwinder));
+	if (!unwinder)
+		return -ENOMEM;
+	unwinder->max_depth = max_depth;
+	if (unwinder->max_depth > FGT_STACK_DEPTH_MAX)
+		unwinder->max_depth = FGT_STACK_DEPTH_MAX;
+	r = fgt_cfi_stepper_new(&unwinder->stepper);
+	if (r < 0)
+		return r;
+	*ret_unwinder = FGT_TAKE(unwinder);
+	return 0;
+}
+
+void fgt_unwinder_free(struct fgt_unwinder *unwinder)
+{
+	if (!unwinder)
+		return;
+	fgt_cfi_stepper_free(unwinder->stepper);
+	free(unwinder);
+}
+
+void fgt_unwinder_forget(struct fgt_unwinder *unwinder)
+{
+	fgt_cfi_stepper_forget(unwinder->stepper);
+}
+
+/*
+ * How much to copy next time: what was missed, and twice as much as now, so
+ * that few calls are enough. 0 if there is no more.
+ */
+static size_t bytes_to_ask_for(const struct fgt_walk *walk)
+{
+	const struct fgt_snapshot *snapshot = walk->view.snapshot;
+	uint64_t sp = snapshot->regs.value[fgt_arch_host.sp];
+	uint64_t have = snapshot->stack_start + snapshot->stack_len - sp;
+	uint64_t most = fgt_view_stack_end(&walk->view) - sp;
+	uint64_t need = walk->view.need_end - sp;
+
+	if (walk->view.need_end <= sp || need > FGT_SNAPSHOT_MAX_BYTES)
+		return 0;
+	if (need < 2 * have)
+		need = 2 * have;
+	need = (need + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+	if (need > most)
+		need = most;
+	if (need > FGT_SNAPSHOT_MAX_BYTES)
+		need = FGT_SNAPSHOT_MAX_BYTES;
+	return need > have ? need : 0;
+}
+
+static enum fgt_marker recover(struct fgt_unwinder *unwinder,
+			       struct fgt_walk *walk,
+			       const struct fgt_regs *regs)
+{
+	enum fgt_marker reason;
+	uint64_t need_end;
+
+	unwinder->stats.fp_needed++;
+	reason = fgt_frame_pointer_recover(walk, regs);
+	if (!reason) {
+		unwinder->stats.fp_recovered++;
+		return 0;
+	}
+	/* The frames up to the one that asked are sure: get them back. */
+	need_end = walk->view.need_end;
+	fgt_walk_run(walk, regs);
+	walk->view.need_end = need_end;
+	return reason;
+}
+
+void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
+		const struct fgt_snapshot *snapshot,
+		struct fgt_unwound_frame *frames, size_t capacity,
+		struct fgt_unwind_result *ret_result)
+{
+	struct fgt_unwind_result result = { .count = 0 };
+	struct fgt_walk walk = {
+		.view = { .maps = maps, .snapshot = snapshot },
+		.stepper = unwinder->stepper,
+	};
+	enum fgt_marker reason;
+
+	fgt_frame_list_init(&walk.list, frames, capacity, unwinder->max_depth);
+	reason = fgt_walk_run(&walk, &snapshot->regs);
+	if (reason && walk.is_fp_unknown)
+		reason = recover(unwinder, &walk, &snapshot->regs);
+	result.count = fgt_frame_list_finish(&walk.list, reason);
+	result.reason = reason;
+	result.is_complete = !reason;
+	result.need_maps = walk.need_maps;
+	if (reason)
+		result.need_bytes = bytes_to_ask_for(&walk);
+	unwinder->stats.stacks++;
+	if (reason)
+		unwinder->stats.truncated[reason]++;
+	else
+		unwinder->stats.complete++;
+	*ret_result = result;
+}
+
+void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
+			    struct fgt_unwind_stats *ret_stats)
+{
+	*ret_stats = unwinder->stats;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads snapshots and mapped files for the unwinder. Runs in the sampler's
+ * thread; must not touch the live process.
+ */
+#include "agent/unwind/view.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CALL_BYTES_MAX 8u
+
+/* Takes a word out of [start, start + len). */
+static bool take_word(const uint8_t *bytes, uint64_t start, size_t len,
+		      uint64_t address, uint64_t *ret_word)
+{
+	uint64_t at = address - start;
+
+	if (address < start || at > len || len - at < sizeof(*ret_word))
+		return false;
+	memcpy(ret_word, bytes + at, sizeof(*ret_word));
+	return true;
+}
+
+uint64_t fgt_view_stack_end(const struct fgt_view *view)
+{
+	const struct fgt_snapshot *snapshot = view->snapshot;
+	uint64_t copied_end = snapshot->stack_start + snapshot->stack_len;
+
+	return snapshot->stack_limit > copied_end ? snapshot->stack_limit
+						  : copied_end;
+}
+
+int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
+			uint64_t *ret_word)
+{
+	const struct fgt_snapshot *snapshot = view->snapshot;
+	uint64_t end = fgt_view_stack_end(view);
+
+	if (take_word(snapshot->stack, snapshot->stack_start,
+		      snapshot->stack_len, address, ret_word))
+		return 0;
+	if (address < snapshot->stack_start || address >= end ||
+	    end - address < sizeof(*ret_word))
+		return -EFAULT;
+	if (address + sizeof(*ret_word) > view->need_end)
+		view->need_end = address + sizeof(*ret_word);
+	return -ENODATA;
+}
+
+int fgt_view_read_word(struct fgt_view *view, uint64_t address,
+		       uint64_t *ret_word)
+{
+	uint8_t bytes[sizeof(*ret_word)];
+	int r;
+
+	if (++view->accesses > FGT_VIEW_ACCESSES_MAX)
+		return -EOVERFLOW;
+	r = fgt_view_read_stack(view, address, ret_word);
+	if (r != -EFAULT)
+		return r;
+	if (fgt_view_read_code(view, address, bytes, sizeof(bytes)) !=
+	    sizeof(bytes))
+		return -EFAULT;
+	memcpy(ret_word, bytes, sizeof(bytes));
+	return 0;
+}
+
+/* The file at an address of an executable mapping and its bias. */
+static struct fgt_image_file *find_file(const struct fgt_view *view,
+					uint64_t address, uint64_t *ret_bias)
+{
+	const struct fgt_mapping *mapping = fgt_maps_find(view->maps, address);
+
+	if (!mapping || mapping->image == FGT_MAPS_NO_IMAGE)
+		return NULL;
+	*ret_bias = fgt_maps_image(view->maps, mapping->image)->bias;
+	return fgt_maps_image_file(view->maps, mapping->image);
+}
+
+size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
+			  uint8_t *buffer, size_t len)
+{
+	struct fgt_image_file *file;
+	uint64_t bias;
+
+	file = find_file(view, address, &bias);
+	if (!file)
+		return 0;
+	return fgt_image_file_read(file, address - bias, buffer, len);
+}
+
+bool fgt_view_is_code(const struct fgt_view *view, uint64_t address)
+{
+	const struct fgt_mapping *mapping = fgt_maps_find(view->maps, address);
+
+	return mapping && mapping->is_executable;
+}
+
+int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
+		       struct fgt_cfi_rule *ret_rule)
+{
+	const struct fgt_cfi_table *cfi;
+	struct fgt_image_file *file;
+	struct fgt_cfi_rule rule;
+	uint64_t bias;
+	int r;
+
+	file = find_file(view, address, &bias);
+	cfi = file ? fgt_image_file_cfi(file) : NULL;
+	if (!cfi)
+		return -ENOENT;
+	r = fgt_cfi_table_find(cfi, address - bias, &rule);
+	if (r < 0)
+		return r;
+	rule.start += bias;
+	rule.end += bias;
+	*ret_rule = rule;
+	return 0;
+}
+
+int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
+		       uint64_t *ret_target)
+{
+	uint8_t code[CALL_BYTES_MAX];
+
+	/* A call that starts its segment has fewer bytes before it: rare. */
+	if (fgt_view_read_code(view, return_pc - sizeof(code), code,
+			       sizeof(code)) != sizeof(code))
+		return 0;
+	return fgt_arch_host.call_before(code, sizeof(code), return_pc,
+					 ret_target);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that one unwind may look at: a snapshot and the mapped files. Keeps
+ * account of what was missing and of the work done.
+ */
+#ifndef FGT_AGENT_UNWIND_VIEW_H
+#define FGT_AGENT_UNWIND_VIEW_H
+
+#include "agent/unwind/cfi_table.h"
+#include "agent/unwind/maps.h"
+#include "agent/unwind/snapshot.h"
+
+struct fgt_view {
+	const struct fgt_maps *maps;
+	const struct fgt_snapshot *snapshot;
+	uint64_t need_end; /* highest address missing of the stack, or 0 */
+	unsigned int accesses; /* so far; bounds hostile rules */
+};
+
+#define FGT_VIEW_ACCESSES_MAX 1000000u
+
+/*
+ * A word of the stack. -ENODATA more stack than was copied (need_end is
+ * raised), -EFAULT not on the stack.
+ */
+int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
+			uint64_t *ret_word);
+
+/* A word of the stack or of a mapped file's constant part. -ENODATA, -EFAULT,
+ * -EOVERFLOW too much work for one stack. */
+int fgt_view_read_word(struct fgt_view *view, uint64_t address,
+		       uint64_t *ret_word);
+
+/* Code bytes at an address; returns how many (0 if no file backs it). */
+size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
+			  uint8_t *buffer, size_t len);
+
+/* Does the address lie in an executable mapping? */
+bool fgt_view_is_code(const struct fgt_view *view, uint64_t address);
+
+/*
+ * The rule of the function that holds an address; its start and end are made
+ * addresses in memory. -ENOENT, -EBADMSG.
+ */
+int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
+		       struct fgt_cfi_rule *ret_rule);
+
+/*
+ * The call right before a return address: 1 and its target (0: indirect, also
+ * through a PLT stub), 0 none.
+ */
+int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
+		       uint64_t *ret_target);
+
+/* One past the last address of the stack, as far as known. */
+uint64_t fgt_view_stack_end(const struct fgt_view *view);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks one stack. Runs in the sampler's thread on a snapshot; must end on
+ * any input, and must not pass off a short stack as a whole one.
+ */
+#include "agent/unwind/walk.h"
+
+#include <errno.h>
+
+#define STEPS_MAX 100000u
+
+/* Pops a return address: what a function that saved nothing would do. */
+static int pop_return_address(struct fgt_walk *walk)
+{
+	struct fgt_frame_state *state = &walk->state;
+	uint64_t pc;
+	int r;
+
+	r = fgt_view_read_stack(&walk->view, state->sp, &pc);
+	if (r < 0)
+		return r;
+	if (!fgt_view_is_code(&walk->view, pc))
+		return -ENOENT;
+	state->pc = pc;
+	state->sp += sizeof(pc);
+	state->is_exact = false;
+	return 0;
+}
+
+/* No rules: the chain of frame pointers, if it looks like one. */
+static enum fgt_marker step_by_frame_pointer(struct fgt_walk *walk)
+{
+	struct fgt_frame_state *state = &walk->state;
+	uint64_t fp, saved_fp, pc;
+	int r;
+
+	if (!fgt_regs_get(&state->regs, fgt_arch_host.fp, &fp)) {
+		walk->is_fp_unknown = true;
+		return FGT_MARKER_TRUNCATED_NO_FP;
+	}
+	if (fp < state->sp || fp % sizeof(fp))
+		return FGT_MARKER_TRUNCATED_NO_CFI;
+	r = fgt_view_read_stack(&walk->view, fp, &saved_fp);
+	if (r == 0)
+		r = fgt_view_read_stack(&walk->view, fp + sizeof(fp), &pc);
+	if (r < 0)
+		return r == -ENODATA ? FGT_MARKER_TRUNCATED_NO_STACK
+				     : FGT_MARKER_TRUNCATED_NO_CFI;
+	if (pc && !fgt_view_is_code(&walk->view, pc))
+		return FGT_MARKER_TRUNCATED_NO_CFI;
+	fgt_regs_set(&state->regs, fgt_arch_host.fp, saved_fp);
+	state->pc = pc;
+	state->sp = fp + 2 * sizeof(fp);
+	state->is_exact = false;
+	return 0;
+}
+
+/*
+ * The psABI's end of a stack where nobody wrote rules (musl's _start, clone):
+ * a frame pointer of zero, in a file's code. Anonymous code proves nothing.
+ */
+static bool is_root_without_rules(const struct fgt_walk *walk)
+{
+	const struct fgt_frame_state *state = &walk->state;
+	const struct fgt_mapping *mapping;
+	uint64_t fp;
+
+	mapping = fgt_maps_find(walk->view.maps, state->pc);
+	return !state->is_exact && mapping &&
+	       mapping->image != FGT_MAPS_NO_IMAGE &&
+	       fgt_maps_image_file(walk->view.maps, mapping->image) &&
+	       fgt_regs_get(&state->regs, fgt_arch_host.fp, &fp) && fp == 0;
+}
+
+/* Ends the walk at a step that failed. */
+static enum fgt_marker reason_of(struct fgt_walk *walk, enum fgt_step step,
+				 unsigned int reg)
+{
+	switch (step) {
+	case FGT_STEP_NO_STACK:
+		return FGT_MARKER_TRUNCATED_NO_STACK;
+	case FGT_STEP_NO_REG:
+		walk->is_fp_unknown = reg == fgt_arch_host.fp;
+		return FGT_MARKER_TRUNCATED_NO_FP;
+	case FGT_STEP_NO_RULE:
+		return FGT_MARKER_TRUNCATED_NO_CFI;
+	default:
+		return FGT_MARKER_TRUNCATED_BAD_CFI;
+	}
+}
+
+/*
+ * One step by whatever knows how. The seam: a stepper that has the row of
+ * state->pc at hand goes before libunwind's. *ret_is_root: state was the last.
+ */
+static enum fgt_marker step(struct fgt_walk *walk, bool *is_started,
+			    bool *ret_is_root)
+{
+	enum fgt_step result = FGT_STEP_DONE;
+	unsigned int reg = 0;
+
+	*ret_is_root = false;
+	if (!*is_started)
+		result = fgt_cfi_stepper_start(walk->stepper, &walk->view,
+					       &walk->state);
+	*is_started = true;
+	if (result == FGT_STEP_DONE)
+		result = fgt_cfi_stepper_step(walk->stepper, &reg);
+	if (result == FGT_STEP_DONE)
+		return 0;
+	if (result == FGT_STEP_ROOT) {
+		*ret_is_root = true;
+		return 0;
+	}
+	if (result != FGT_STEP_NO_RULE)
+		return reason_of(walk, result, reg);
+	fgt_cfi_stepper_save(walk->stepper);
+	*is_started = false;
+	if (is_root_without_rules(walk)) {
+		*ret_is_root = true;
+		return 0;
+	}
+	return step_by_frame_pointer(walk);
+}
+
+static uint32_t frame_flags(const struct fgt_walk *walk)
+{
+	const struct fgt_frame_state *state = &walk->state;
+
+	/* Nothing called a signal trampoline: its address is exact. */
+	if (state->is_exact ||
+	    fgt_cfi_stepper_is_signal(walk->stepper, state->pc - 1))
+		return 0;
+	return FGT_FRAME_CALLER;
+}
+
+/* Is the frame that a step led to acceptable? */
+static enum fgt_marker check_frame(struct fgt_walk *walk, uint64_t last_sp)
+{
+	const struct fgt_frame_state *state = &walk->state;
+
+	/* Only a signal frame may lead to another stack. */
+	if (!state->is_exact && state->sp <= last_sp)
+		return FGT_MARKER_TRUNCATED_LOOP;
+	if (!fgt_view_is_code(&walk->view, state->pc - !state->is_exact)) {
+		walk->need_maps = true;
+		return FGT_MARKER_TRUNCATED_BAD_PC;
+	}
+	return 0;
+}
+
+static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
+{
+	struct fgt_frame_state *state = &walk->state;
+
+	walk->is_fp_unknown = false;
+	walk->view.need_end = 0;
+	walk->list.seen = 0;
+	state->regs = *regs;
+	state->pc = regs->value[fgt_arch_host.pc];
+	state->sp = regs->value[fgt_arch_host.sp];
+	state->is_exact = true;
+}
+
+enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
+{
+	struct fgt_frame_state *state = &walk->state;
+	bool is_started = false, is_root;
+	enum fgt_marker reason;
+	uint64_t last_sp;
+
+	start(walk, regs);
+	fgt_frame_list_push(&walk->list, state->pc, 0);
+	if (!fgt_view_is_code(&walk->view, state->pc)) {
+		/* A call through a wild pointer: its return address is next. */
+		walk->need_maps = true;
+		if (pop_return_address(walk) < 0)
+			return FGT_MARKER_TRUNCATED_BAD_PC;
+		fgt_frame_list_push(&walk->list, state->pc, frame_flags(walk));
+	}
+	for (unsigned int i = 0; i < STEPS_MAX; i++) {
+		last_sp = state->sp;
+		reason = step(walk, &is_started, &is_root);
+		if (reason)
+			return reason;
+		if (is_root || !state->pc)
+			return 0;
+		reason = check_frame(walk, last_sp);
+		if (reason)
+			return reason;
+		fgt_frame_list_push(&walk->list, state->pc, frame_flags(walk));
+	}
+	return FGT_MARKER_TRUNCATED_LOOP;
+}

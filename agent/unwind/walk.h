@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One walk from a leaf to its root, with the rules of DESIGN section 5: up
+ * the stack only, on the stack only, through code only.
+ */
+#ifndef FGT_AGENT_UNWIND_WALK_H
+#define FGT_AGENT_UNWIND_WALK_H
+
+#include "agent/unwind/cfi_step.h"
+#include "agent/unwind/unwinder.h"
+
+/* Frames while they are found: the leaf part, then a ring of the last ones. */
+struct fgt_frame_list {
+	struct fgt_unwound_frame *frames;
+	size_t leaf_max, root_max; /* slots of either part */
+	size_t seen; /* frames pushed, kept or not */
+};
+
+/* frames[capacity]; capacity ≥ 3. Keeps at most max_depth frames. */
+void fgt_frame_list_init(struct fgt_frame_list *list,
+			 struct fgt_unwound_frame *frames, size_t capacity,
+			 size_t max_depth);
+void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
+			 uint32_t flags);
+/* Puts the parts in order and adds the markers; reason 0: complete. Returns
+ * the number of frames. */
+size_t fgt_frame_list_finish(struct fgt_frame_list *list,
+			     enum fgt_marker reason);
+
+struct fgt_walk {
+	struct fgt_view view;
+	struct fgt_cfi_stepper *stepper;
+	struct fgt_frame_list list;
+	struct fgt_frame_state state; /* where it ended */
+	bool need_maps;
+	bool is_fp_unknown; /* ended because of it, at state */
+};
+
+/* Walks from regs. Returns 0 at the root, else why it ended before. */
+enum fgt_marker fgt_walk_run(struct fgt_walk *walk,
+			     const struct fgt_regs *regs);
+
+#endif
