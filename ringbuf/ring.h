@@ -117,7 +117,8 @@ int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
  * Cuts [from_ns, to_ns] inclusive, clamped to what exists (at most
  * hz × seconds ticks, ANCESTORS S3). -EINVAL if from > to; -ENODATA if fewer
  * than two ticks lie in it, at once also for ranges wholly older or younger
- * than the ring; -ENOMEM; -EAGAIN if the writer lapped all of it.
+ * than the ring; -ENOMEM; -EAGAIN if the writer lapped all of it; -EBADMSG if
+ * the region is damaged (fgt_ring_open() only).
  */
 int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
 		 struct fgt_slice **ret_slice);
