@@ -1,3 +1,6 @@
 # Unit tests of daemon.
 fgt_unit_test(protocol fgt_protocol)
 fgt_unit_test(client fgt_protocol)
+fgt_unit_test(config fgt_config)
+target_compile_definitions(test_config PRIVATE
+	FGT_SAMPLE_CONFIG="${PROJECT_SOURCE_DIR}/etc/fgtrace.conf")

@@ -1,1 +1,3 @@
 # Unit tests of upload.
+fgt_unit_test(dsn fgt_deliver)
+fgt_unit_test(ratelimit fgt_deliver)

@@ -39,10 +39,10 @@ struct fgt_http_answer {
 int fgt_http_global_init(void);
 
 /*
- * POSTs to an http or https URL without user and password. 0 whenever an HTTP answer came, whatever its status. -ETIMEDOUT,
- * -ECONNREFUSED, -EHOSTUNREACH (name not found), -EPROTO (TLS or HTTP error),
- * -E2BIG (endless answer), -EINVAL (URL), -ENOMEM; why holds cause and remedy,
- * no secret. Proxies: http_proxy, https_proxy, all_proxy, no_proxy as curl
+ * POSTs to an http or https URL without user and password. 0 whenever an HTTP
+ * answer came, whatever its status. -ETIMEDOUT, -ECONNREFUSED, -EHOSTUNREACH
+ * (name not found), -EPROTO (TLS or HTTP error), -E2BIG (endless answer),
+ * -EINVAL (URL), -ENOMEM; why holds cause and remedy, no secret. Proxies: http_proxy, https_proxy, all_proxy, no_proxy as curl
  * reads them, from our own environment.
  *
  * MT-Safe | AS-Unsafe

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Configurations, good and bad, and what is to be said about them
+ * (FAULTS K1–K5, N12). Included by test_config.c only.
+ */
+#ifndef FGT_TESTS_UNIT_CONFIG_CASES_H
+#define FGT_TESTS_UNIT_CONFIG_CASES_H
+
+#include <stddef.h>
+
+struct config_case {
+	const char *text;
+	size_t len; /* may hold NUL bytes */
+	/* What follows "t.conf:"; NULL: it is accepted. */
+	const char *complaint;
+};
+
+#define GOOD(text)                                                             \
+	{                                                                      \
+		text, sizeof(text) - 1, NULL                                   \
+	}
+#define BAD(text, complaint)                                                   \
+	{                                                                      \
+		text, sizeof(text) - 1, complaint                              \
+	}
+#define DEST(text) "upload:{destinations=({" text "})}"
+
+static const struct config_case CASES[] = {
+	GOOD(""),
+	GOOD("# nothing but a comment"),
+	GOOD("// another\n/* and\n * another */\n"),
+	GOOD("\xef\xbb\xbfsampling = { hz = 99; };\n"),
+	GOOD("sampling = {\r\n\thz = 99;\r\n};\r\n"),
+	GOOD("sampling : { hz : 1 }"),
+	GOOD("sampling = { hz = 1000, max_depth = 8 }"),
+	GOOD("sampling = { hz = 10L; max_depth = 1024LL; };"),
+	GOOD("sampling = { hz = +7; };"),
+	GOOD("sampling = { include_self = TRUE; state_frames = \"no\"; };"),
+	GOOD("ring = {};"),
+	GOOD("targets = ();"),
+	GOOD("targets = [];"),
+	GOOD("targets = ( { pid = 4194304; }, { name = \"a\" \"b\"; } );"),
+	GOOD("targets = ( { exe = \"/bin/a\\\"b\\\\c\\x41\"; } );"),
+	GOOD("symbols = { debug_dirs = [ \"/a\", \"/b\" ]; };"),
+	GOOD("symbols = { debug_dirs = ( \"/a\" ); };"),
+	GOOD("symbols = { debug_dirs = []; demangle = \"name\"; };"),
+	GOOD("socket = \"/tmp/@include \\\"x\\\"\";"),
+	GOOD("log = { level = \"debug\"; format = \"json\"; };"),
+	GOOD("upload = { release = \"äöü@1.0\"; };"),
+	GOOD("http = { listen = \"[::1]:7071\"; };"),
+	GOOD(DEST("dsn_file = \"/etc/dsn\"; format = \"sentry\";")),
+	GOOD(DEST("url = \"https://h.example/{pid}\"; name = \"x\";")),
+	GOOD(DEST("url = \"http://127.0.0.1:9000/\";")),
+	GOOD(DEST("url = \"http://[::1]/\";")),
+	GOOD("upload:{destinations=({url=\"http://h/\"}); allow_http=true}"),
+
+	/* K1: unknown, wrong type, out of range, twice. */
+	BAD("sampling = { hzz = 1; };",
+	    "1: unknown key `sampling.hzz`; did you mean `hz`?"),
+	BAD("\n\nsampling = {\n  max_dept = 9;\n};",
+	    "4: unknown key `sampling.max_dept`; did you mean `max_depth`?"),
+	BAD("samplin = { hz = 1; };",
+	    "1: unknown key `samplin`; did you mean `sampling`?"),
+	BAD("hz = 5;", "1: unknown key `hz`; did you mean `sampling.hz`?"),
+	BAD("ring = { hz = 5; };",
+	    "1: unknown key `ring.hz`; did you mean `sampling.hz`?"),
+	BAD("Sampling = { hz = 1; };",
+	    "1: unknown key `Sampling`; did you mean `sampling`?"),
+	BAD("targets = ( { nam = \"x\"; } );",
+	    "1: unknown key `nam`; did you mean `name`?"),
+	BAD(DEST("ur = \"https://x/\";"),
+	    "1: unknown key `ur`; did you mean `url`?"),
+	BAD("/* a\n b */ foo = 1;", "2: unknown key `foo`"),
+	BAD("ring = { seconds = 30; seconds = 30; };", "1: duplicate"),
+	BAD("ring = {};\nring = {};", "2: duplicate"),
+	BAD("sampling = 5;", "1: `sampling` must be a group, { … }, not an"),
+	BAD("sampling = ( 5 );", "1: `sampling` must be a group"),
+	BAD("sampling = { hz = \"101\"; };",
+	    "1: `sampling.hz` must be an integer from 1 to 1000, not a str"),
+	BAD("sampling = { hz = true; };", "1: `sampling.hz` must be an int"),
+	BAD("sampling = { hz = {}; };", "not a group"),
+	BAD("sampling = { include_self = 1; };",
+	    "1: `sampling.include_self` must be true or false, not an integ"),
+	BAD("sampling = { include_self = \"true\"; };", "must be true or"),
+	BAD("socket = 5;", "1: `socket` must be a string of 1 to 107 bytes"),
+	BAD("socket = \"\";", "1: `socket` must be a string of 1 to 107"),
+	BAD("socket = \"/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+	    "1: `socket` must be a string of 1 to 107"),
+	BAD("sampling = { hz = 0; };", "must be an integer from 1 to 1000"),
+	BAD("sampling = { hz = 1001; };", "must be an integer from 1 to 1000"),
+	BAD("sampling = { hz = -5; };", "must be an integer from 1 to 1000"),
+	BAD("sampling = { max_depth = 7; };", "from 8 to 1024"),
+	BAD("ring = { seconds = 3601; };", "from 1 to 3600"),
+	BAD("ring = { memory_mb = 4097; };", "from 1 to 4096"),
+	BAD("upload = { spool_mb = 65537; };", "from 1 to 65536"),
+	BAD("sampling = { state_frames = \"top\"; };",
+	    "1: `sampling.state_frames` must be one of \"root\", \"leaf\", \"no\""),
+	BAD("log = { level = \"loud\"; };", "1: `log.level` must be one of"),
+	BAD("targets = 5;", "1: `targets` must be a list"),
+	BAD("targets = ( 5 );", "1: `targets` must be a list"),
+	BAD("targets = ( {} );",
+	    "1: a target needs exactly one of `pid`, `name`, `exe`, `cgroup`;"),
+	BAD("targets = (\n { pid = 1; name = \"x\"; } );",
+	    "2: a target needs exactly one of"),
+	BAD("targets = ( { pid = 0; } );", "from 1 to 4194304"),
+	BAD("targets = ( { exe = \"nginx\"; } );", "must be an absolute path"),
+	BAD("symbols = { debug_dirs = [ 5 ]; };", "1: `symbols.debug_dirs`"),
+	BAD("http = { listen = \"7071\"; };", "`http.listen` must be"),
+	BAD("http = { listen = \"127.0.0.1:99999\"; };", "`http.listen` must"),
+	BAD(DEST("name = \"x\";"), "exactly one of `dsn_file` and `url`"),
+	BAD(DEST("url = \"https://x/\"; dsn_file = \"/x\";"), "exactly one of"),
+	BAD(DEST("dsn_file = \"/x\"; format = \"chrome\";"), "only be \"sen"),
+	BAD(DEST("url = \"https://x/\"; format = \"gif\";"), "one of \"fgt\""),
+	BAD("upload:{destinations=({dsn_file=\"a\";name=\"x\"},\n"
+	    "{dsn_file=\"b\";name=\"x\"})}",
+	    "2: two destinations are called `x`"),
+
+	/* K2: libconfig would open it, or end the process. */
+	BAD("@include \"/etc\"", "1: @include is not supported"),
+	BAD("\n  @include \"/dev/zero\"\n", "2: @include is not supported"),
+	BAD("ring = {\n@include \"t.conf\"\n};", "2: @include is not"),
+	BAD("/* */ @include \"x\"", "1: @include is not supported"),
+
+	/* K3: numbers that are not what they look like. */
+	BAD("sampling = { hz = 99999999999; };", "1: number `99999999999` is"),
+	BAD("sampling = { hz = 4294967397; };", "1: number `4294967397` is"),
+	BAD("sampling = { hz = 123456789012345678901234567890; };",
+	    "is out of range"),
+	BAD("sampling = { hz = 99999999999999999999L; };", "is out of range"),
+	BAD("sampling = { hz = 4294967397L; };", "from 1 to 1000"),
+	BAD("sampling = { hz = 0101; };", "1: `0101` starts with 0"),
+	BAD("sampling = { hz = 0x65; };", "`0x65` is not a decimal number"),
+	BAD("sampling = { hz = 1e2; };", "`1e2` is not a decimal number"),
+	BAD("sampling = { hz = +1e2; };", "`+1e2` is not a decimal number"),
+	BAD("sampling = { hz = 1.5e2; };", "`1.5e2` is not a decimal number"),
+	BAD("sampling = { hz = 101.0; };",
+	    "must be an integer from 1 to 1000, not a number with a fraction"),
+	BAD("sampling = { hz = .; };", "`.` is not a decimal number"),
+	BAD("sampling = { hz = -; };", "`-` is not a decimal number"),
+	BAD("sampling = { hz = 1LLL; };", "`1LLL` is not a decimal number"),
+	BAD("sampling = { hz = 101Hz; };", "`101Hz` is not a decimal number"),
+
+	/* K4: bytes. */
+	BAD("socket = \"a\\x00b\";", "1: escape \\x00 is not a printable"),
+	BAD("socket = \"a\\xffb\";", "1: escape \\xff is not a printable"),
+	BAD("socket = \"a\\nb\";", "1: escape \\n gives a control character"),
+	BAD("socket = \"a\\qb\";", "1: unknown escape in a string"),
+	BAD("socket = \"a\\x4\";", "1: unknown escape in a string"),
+	BAD("socket = \"a\0b\";", "1: control character 0x00"),
+	BAD("ring = {};\n\0", "2: control character 0x00"),
+	BAD("\n# comment \x1b[31m", "2: control character 0x1b"),
+	BAD("ring = {};\rsampling = {};", "1: control character 0x0d"),
+	BAD("socket = \"\xc3\x28\";", "1: not valid UTF-8"),
+	BAD("\n\nsocket = \"\xed\xa0\x80\";", "3: not valid UTF-8"),
+	BAD("socket = \"\xc0\xaf\";", "1: not valid UTF-8"),
+	BAD("\xff\xfer\0i\0", "1: not valid UTF-8"),
+
+	/* Grammar. */
+	BAD("ring", "1: the file ends where `=` should be"),
+	BAD("ring = ", "1: the file ends where a value should be"),
+	BAD("ring = { seconds = 5;", "1: the file ends where `}` should be"),
+	BAD("ring = { seconds 5 };", "1: found `5` where `=` should be"),
+	BAD("log = { level = info; };", "strings stand in double quotes"),
+	BAD("log = { level = \"info };", "1: string is not closed on its line"),
+	BAD("/* open", "1: comment is never closed"),
+	BAD("ring = { seconds = 5; } }", "1: found `}` where a key should be"),
+	BAD("targets = ( { pid = 1; }, );", "1: found `)` where a value"),
+	BAD("targets = ( { pid = 1; } { pid = 2; } );", "where `,` or `)`"),
+	BAD("symbols = { debug_dirs = [ \"a\", 5 ]; };", "like the one before"),
+	BAD("symbols = { debug_dirs = [ ( ) ]; };", "a plain value"),
+	BAD("= 5;", "1: found `=` where a key should be"),
+	BAD("true = 5;", "1: found `true` where a key should be"),
+	BAD("ring & 5;", "1: unexpected character `&`"),
+	BAD("sampling.hz = 5;", "1: `sampling.hz` is neither a key nor"),
+	BAD("a=((((((((((1))))))))))", "1: nested deeper than 8 levels"),
+
+	/* K5, N12: secrets and addresses. */
+	BAD(DEST("dsn = \"https://0123456789abcdef0123456789abcdef@h/1\";"),
+	    "1: a DSN is a secret and must not stand here"),
+	BAD("upload = { dsn = \"x\"; };", "1: a DSN is a secret"),
+	BAD(DEST("url = \"https://user:pw@h.example/\";"),
+	    "1: `url` holds a user or password before @"),
+	BAD(DEST("url = \"http://h.example/\";"),
+	    "1: `url` is plain http to another machine"),
+	BAD(DEST("url = \"http://127.0.0.1.example.com/\";"), "plain http"),
+	BAD(DEST("url = \"file:///etc/passwd\";"), "1: `url`: the scheme must"),
+	BAD(DEST("url = \"gopher://x/\";"), "1: `url`: the scheme must be"),
+	BAD(DEST("url = \"https:///x\";"), "1: `url`: the host is missing"),
+	BAD(DEST("url = \"https://a b/\";"), "1: `url`: empty, longer than"),
+	BAD(DEST("url = \"https://a:0/\";"), "1: `url`: the port is not"),
+};
+
+#endif
