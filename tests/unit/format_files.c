@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format_files DIR [TICKS THREADS]: writes slices built by hand in every
+ * format into DIR, for readers that are not ours and for the fuzzer's corpus.
+ * With numbers it writes one busy slice of that size instead and prints bytes
+ * and milliseconds: the budget of DESIGN §12.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "slice_fixture.h"
+#include "upload/format/format.h"
+#include "upload/format/gzip.h"
+
+static int write_file(void *context, const void *bytes, size_t len)
+{
+	return fwrite(bytes, 1, len, context) == len ? 0 : -EIO;
+}
+
+static double now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static int write_one(const struct fgt_slice *slice, enum fgt_format format,
+		     const struct fgt_format_options *options, const char *path)
+{
+	FGT_AUTO(fgt_file_close) FILE *file = fopen(path, "we");
+	struct fgt_sink sink = { .write = write_file, .context = file };
+	double start_ms = now_ms();
+	int r;
+
+	if (!file)
+		return -errno;
+	r = fgt_format_write(slice, format, options, &sink);
+	fprintf(stderr, "%-40s %9ld bytes %8.1f ms%s\n", path, ftell(file),
+		now_ms() - start_ms, r ? " FAILED" : "");
+	return r;
+}
+
+static int write_all(const struct fgt_slice *slice, const char *folder,
+		     const char *name)
+{
+	static const char *const endings[FGT_FORMAT_COUNT] = {
+		".fgt", ".trace.json", ".envelope", ".folded"
+	};
+	static const char *const states[] = { "root", "leaf", "no" };
+	char path[1024];
+	int r = 0;
+
+	for (int s = 0; s < 3; s++)
+		for (int f = 0; f < FGT_FORMAT_COUNT && !r; f++) {
+			const struct fgt_format_options options = {
+				.state_frames = (enum fgt_state_frames)s,
+				.release = "app@1.0",
+			};
+
+			snprintf(path, sizeof(path), "%s/%s-%s%s", folder, name,
+				 states[s], endings[f]);
+			r = write_one(slice, (enum fgt_format)f, &options,
+				      path);
+		}
+	return r;
+}
+
+/* Every tenth thread runs and changes its stack at every other tick. */
+static struct fgt_slice *busy_slice(uint32_t ticks, uint32_t threads)
+{
+	struct fgt_slice *slice = fixture_new(ticks);
+	uint32_t stacks[200];
+	char folded[4096];
+
+	slice->period_ns = 9900990;
+	for (uint32_t i = 0; i < ticks; i++)
+		slice->tick_ns[i] = FIXTURE_START_NS + i * slice->period_ns;
+	for (uint32_t i = 0; i < 200; i++) {
+		size_t at = 0;
+
+		for (uint32_t depth = 0; depth < 30; depth++)
+			at += (size_t)snprintf(
+				folded + at, sizeof(folded) - at,
+				"%snamespace::function_%u(int, char const*)",
+				at ? ";" : "",
+				depth < 20 ? depth : depth * 200 + i);
+		stacks[i] = fixture_stack(slice, folded);
+	}
+	for (uint32_t t = 0; t < threads; t++) {
+		fixture_thread(slice, (int32_t)(4242 + t), "worker");
+		if (t % 10) {
+			fixture_run(slice, t, 0, ticks, stacks[t % 200],
+				    FIXTURE_FUTEX);
+			continue;
+		}
+		for (uint32_t i = 0; i + 2 <= ticks; i += 2)
+			fixture_run(slice, t, i, 2, stacks[(i + t) % 200],
+				    FGT_STATE_RUNNING);
+	}
+	return slice;
+}
+
+int main(int argc, char **argv)
+{
+	struct fgt_slice *slice;
+	int r;
+
+	if (argc != 2 && argc != 4) {
+		fprintf(stderr, "usage: format_files DIR [TICKS THREADS]\n");
+		return 2;
+	}
+	slice = argc == 2 ? fixture_rich()
+			  : busy_slice((uint32_t)atoi(argv[2]),
+				       (uint32_t)atoi(argv[3]));
+	r = write_all(slice, argv[1], argc == 2 ? "rich" : "busy");
+	fgt_slice_free(slice);
+	return r ? 1 : 0;
+}

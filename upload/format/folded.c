@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums ticks per distinct stack in a tree of names, then writes the tree's
+ * lines in byte order. Runs in any thread; must not hold any line: a stack's
+ * text is written level by level.
+ *
+ * The format has two special characters. In names ';' becomes ':', and control
+ * characters become spaces (FAULTS U8).
+ */
+#include "upload/format/folded.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ringbuf/sink_buffer.h"
+#include "upload/format/id_map.h"
+#include "upload/format/levels.h"
+#include "upload/format/utf8.h"
+
+#define NO_ENTRY UINT32_MAX
+
+struct entry {
+	uint32_t parent, name; /* NO_ENTRY at the root; id in names */
+	uint32_t first_child, next_sibling;
+	uint64_t ticks; /* of stacks that end here */
+};
+
+/* One entry stands for up to two parts of the output. */
+struct part {
+	uint32_t entry;
+	bool is_line; /* its own line; else everything below it */
+};
+
+struct folded {
+	const struct fgt_slice *slice;
+	struct fgt_levels levels;
+	struct fgt_strings names; /* as they are written */
+	struct fgt_id_map entries; /* (parent, name) → entry */
+	struct entry *entry; /* by id; capacity as of entries */
+	uint32_t capacity;
+	uint32_t first_root;
+	struct part *parts; /* still to be written, the next one last */
+	size_t part_count, part_capacity;
+	uint32_t path[FGT_LEVELS_MAX + 1];
+	struct fgt_sink_buffer out;
+};
+
+static void sanitise(const char *name, char *safe, size_t size, size_t *ret_len)
+{
+	size_t len = strnlen(name, FGT_STRING_MAX), at = 0, used = 0;
+
+	while (at < len && used + 4 < size) {
+		size_t wide = fgt_utf8_len(name + at, len - at);
+		unsigned char c = (unsigned char)name[at];
+
+		if (!wide) {
+			memcpy(safe + used, FGT_UTF8_REPLACEMENT, 3);
+			used += 3;
+			at++;
+			continue;
+		}
+		memcpy(safe + used, name + at, wide);
+		if (c == ';')
+			safe[used] = ':';
+		else if (c < 0x20 || c == 0x7f)
+			safe[used] = ' ';
+		used += wide;
+		at += wide;
+	}
+	*ret_len = used;
+}
+
+static int intern_name(struct folded *folded, struct fgt_level level,
+		       uint32_t *ret_name)
+{
+	char buffer[FGT_LEVEL_NAME_MAX], safe[FGT_STRING_MAX];
+	const char *name = fgt_level_name(folded->slice, level, buffer);
+	size_t len;
+
+	sanitise(name, safe, sizeof(safe), &len);
+	return fgt_strings_intern(&folded->names, safe, len, ret_name);
+}
+
+static int grow_entries(struct folded *folded)
+{
+	uint32_t capacity = folded->entries.capacity;
+	struct entry *entry;
+
+	if (folded->entries.count <= folded->capacity)
+		return 0;
+	entry = reallocarray(folded->entry, capacity, sizeof(*entry));
+	if (!entry)
+		return -ENOMEM;
+	folded->entry = entry;
+	folded->capacity = capacity;
+	return 0;
+}
+
+/* Finds or adds the child of parent that is called name. */
+static int step_down(struct folded *folded, uint32_t parent, uint32_t name,
+		     uint32_t *ret_entry)
+{
+	uint32_t count = folded->entries.count, id, *head;
+	int r;
+
+	r = fgt_id_map_add(&folded->entries, (uint64_t)parent << 32 | name,
+			   &id);
+	if (r)
+		return r;
+	*ret_entry = id;
+	if (folded->entries.count == count)
+		return 0;
+	r = grow_entries(folded);
+	if (r)
+		return r;
+	head = parent == NO_ENTRY ? &folded->first_root
+				  : &folded->entry[parent].first_child;
+	folded->entry[id] = (struct entry){ .parent = parent,
+					    .name = name,
+					    .first_child = NO_ENTRY,
+					    .next_sibling = *head };
+	*head = id;
+	return 0;
+}
+
+static int add_stack(struct folded *folded, uint32_t stack, uint32_t state,
+		     uint64_t ticks)
+{
+	uint32_t entry = NO_ENTRY, name;
+	int r;
+
+	fgt_levels_expand(&folded->levels, stack, state);
+	for (uint32_t i = folded->levels.count; i > 0; i--) {
+		r = intern_name(folded, folded->levels.items[i - 1], &name);
+		if (r)
+			return r;
+		r = step_down(folded, entry, name, &entry);
+		if (r)
+			return r;
+	}
+	folded->entry[entry].ticks += ticks;
+	return 0;
+}
+
+/* Sums by (stack, state) first: expanding a stack is the dear part. */
+static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
+		    uint64_t *ticks)
+{
+	const struct fgt_slice *slice = folded->slice;
+	int r;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		uint32_t id;
+
+		r = fgt_id_map_add(
+			stacks, (uint64_t)run->stack << 32 | run->state, &id);
+		if (r)
+			return r;
+		ticks[id] += run->tick_count;
+	}
+	for (uint32_t i = 0; i < stacks->count; i++) {
+		r = add_stack(folded, (uint32_t)(stacks->keys[i] >> 32),
+			      (uint32_t)stacks->keys[i], ticks[i]);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int build_tree(struct folded *folded)
+{
+	struct fgt_id_map stacks = { 0 };
+	uint64_t *ticks;
+	int r = -ENOMEM;
+
+	ticks = calloc(folded->slice->run_count + (size_t)1, sizeof(*ticks));
+	if (ticks)
+		r = add_runs(folded, &stacks, ticks);
+	free(ticks);
+	fgt_id_map_done(&stacks);
+	return r;
+}
+
+/* What follows the name in the output: it decides between equal prefixes. */
+static void part_suffix(const struct folded *folded, const struct part *part,
+			char suffix[24])
+{
+	if (part->is_line)
+		snprintf(suffix, 24, " %llu\n",
+			 (unsigned long long)folded->entry[part->entry].ticks);
+	else
+		strcpy(suffix, ";");
+}
+
+/* Byte order of the lines, as LC_ALL=C sort has it. */
+static int compare_parts(const void *a, const void *b, void *context)
+{
+	const struct folded *folded = context;
+	const struct part *parts[2] = { a, b };
+	const char *text[2];
+	char suffix[2][24];
+	bool is_suffix[2] = { false, false };
+
+	for (int i = 0; i < 2; i++) {
+		text[i] = fgt_strings_get(&folded->names,
+					  folded->entry[parts[i]->entry].name);
+		part_suffix(folded, parts[i], suffix[i]);
+	}
+	for (;; text[0]++, text[1]++) {
+		for (int i = 0; i < 2; i++)
+			if (!*text[i] && !is_suffix[i]) {
+				is_suffix[i] = true;
+				text[i] = suffix[i];
+			}
+		if (*text[0] != *text[1])
+			return (unsigned char)*text[0] < (unsigned char)*text[1]
+				       ? -1
+				       : 1;
+		if (!*text[0])
+			return 0;
+	}
+}
+
+static int push_part(struct folded *folded, uint32_t entry, bool is_line)
+{
+	if (folded->part_count == folded->part_capacity) {
+		size_t capacity = folded->part_capacity * 2 + 64;
+		struct part *parts =
+			reallocarray(folded->parts, capacity, sizeof(*parts));
+
+		if (!parts)
+			return -ENOMEM;
+		folded->parts = parts;
+		folded->part_capacity = capacity;
+	}
+	folded->parts[folded->part_count++] = (struct part){ entry, is_line };
+	return 0;
+}
+
+/* Pushes what a list of siblings writes, the first to be written last. */
+static int push_siblings(struct folded *folded, uint32_t entry)
+{
+	size_t first = folded->part_count, count;
+	int r = 0;
+
+	for (; entry != NO_ENTRY && !r;
+	     entry = folded->entry[entry].next_sibling) {
+		if (folded->entry[entry].ticks)
+			r = push_part(folded, entry, true);
+		if (!r && folded->entry[entry].first_child != NO_ENTRY)
+			r = push_part(folded, entry, false);
+	}
+	count = folded->part_count - first;
+	if (count > 1)
+		qsort_r(folded->parts + first, count, sizeof(*folded->parts),
+			compare_parts, folded);
+	for (size_t i = 0; i < count / 2; i++) {
+		struct part swap = folded->parts[first + i];
+
+		folded->parts[first + i] = folded->parts[first + count - 1 - i];
+		folded->parts[first + count - 1 - i] = swap;
+	}
+	return r;
+}
+
+static void write_line(struct folded *folded, uint32_t line)
+{
+	char text[32];
+	uint32_t depth = 0;
+
+	for (uint32_t entry = line; entry != NO_ENTRY;
+	     entry = folded->entry[entry].parent)
+		folded->path[depth++] = folded->entry[entry].name;
+	while (depth-- > 0) {
+		const char *name =
+			fgt_strings_get(&folded->names, folded->path[depth]);
+
+		fgt_sink_buffer_put(&folded->out, name, strlen(name));
+		if (depth)
+			fgt_sink_buffer_put(&folded->out, ";", 1);
+	}
+	snprintf(text, sizeof(text), " %llu\n",
+		 (unsigned long long)folded->entry[line].ticks);
+	fgt_sink_buffer_put(&folded->out, text, strlen(text));
+}
+
+static int write_tree(struct folded *folded)
+{
+	int r = push_siblings(folded, folded->first_root);
+
+	while (!r && folded->part_count) {
+		struct part part = folded->parts[--folded->part_count];
+
+		if (part.is_line)
+			write_line(folded, part.entry);
+		else
+			r = push_siblings(
+				folded, folded->entry[part.entry].first_child);
+	}
+	return r ? r : fgt_sink_buffer_flush(&folded->out);
+}
+
+static void folded_free(struct folded *folded)
+{
+	if (!folded)
+		return;
+	fgt_levels_done(&folded->levels);
+	fgt_strings_done(&folded->names);
+	fgt_id_map_done(&folded->entries);
+	free(folded->entry);
+	free(folded->parts);
+	free(folded);
+}
+FGT_DEFINE_AUTO(struct folded *, folded_free);
+
+int fgt_folded_write(const struct fgt_slice *slice,
+		     const struct fgt_format_options *options,
+		     const struct fgt_sink *sink)
+{
+	FGT_AUTO(folded_free) struct folded *folded = NULL;
+	int r;
+
+	folded = calloc(1, sizeof(*folded));
+	if (!folded)
+		return -ENOMEM;
+	folded->slice = slice;
+	folded->first_root = NO_ENTRY;
+	fgt_sink_buffer_init(&folded->out, sink);
+	r = fgt_strings_init(&folded->names);
+	if (!r)
+		r = fgt_levels_init(&folded->levels, slice,
+				    options->state_frames, FGT_LEVELS_MAX);
+	if (!r)
+		r = build_tree(folded);
+	if (!r)
+		r = write_tree(folded);
+	return r;
+}

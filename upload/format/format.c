@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of output formats. Runs in any thread.
+ */
+#include "upload/format/format.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "ringbuf/slice_codec.h"
+#include "upload/format/chrome.h"
+#include "upload/format/folded.h"
+#include "upload/format/sentry.h"
+
+static int write_fgt(const struct fgt_slice *slice,
+		     const struct fgt_format_options *options,
+		     const struct fgt_sink *sink)
+{
+	(void)options; /* loss-free: nothing to choose */
+	return fgt_slice_encode(slice, sink);
+}
+
+static const struct format {
+	const char *name;
+	const char *ending;
+	bool is_gzip_allowed;
+	int (*write)(const struct fgt_slice *slice,
+		     const struct fgt_format_options *options,
+		     const struct fgt_sink *sink);
+} formats[FGT_FORMAT_COUNT] = {
+	[FGT_FORMAT_FGT] = { "fgt", ".fgt", false, write_fgt },
+	[FGT_FORMAT_CHROME] = { "chrome", ".trace.json", true,
+				fgt_chrome_write },
+	[FGT_FORMAT_SENTRY] = { "sentry", ".envelope", true, fgt_sentry_write },
+	[FGT_FORMAT_FOLDED] = { "folded", ".folded", true, fgt_folded_write },
+};
+
+/* Edits that lead from a to b (Levenshtein); a large number for long names. */
+static unsigned int distance(const char *a, const char *b)
+{
+	unsigned int row[16];
+	size_t a_len = strlen(a), b_len = strlen(b);
+
+	if (a_len >= 16 || b_len >= 16)
+		return 99;
+	for (unsigned int j = 0; j <= b_len; j++)
+		row[j] = j;
+	for (unsigned int i = 1; i <= a_len; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = i;
+		for (unsigned int j = 1; j <= b_len; j++) {
+			unsigned int best = diagonal + (a[i - 1] != b[j - 1]);
+
+			if (best > row[j] + 1)
+				best = row[j] + 1;
+			if (best > row[j - 1] + 1)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[b_len];
+}
+
+/* The known name nearest to what was typed, NULL if none is near. */
+static const char *nearest(const char *name)
+{
+	const char *best = NULL;
+	unsigned int best_distance = 4;
+
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+		unsigned int d = distance(name, formats[i].name);
+
+		if (d < best_distance && d < strlen(formats[i].name)) {
+			best_distance = d;
+			best = formats[i].name;
+		}
+	}
+	return best;
+}
+
+int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
+			 struct fgt_why *why)
+{
+	const char *near;
+
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++)
+		if (!strcasecmp(name, formats[i].name)) {
+			*ret_format = (enum fgt_format)i;
+			return 0;
+		}
+	near = nearest(name);
+	return fgt_why_set(why, -EINVAL,
+			   "unknown format '%.40s'%s%s%s: known are fgt, "
+			   "chrome, sentry, folded",
+			   name, near ? ", did you mean '" : "",
+			   near ? near : "", near ? "'?" : "");
+}
+
+static bool ends_with(const char *text, size_t len, const char *ending)
+{
+	size_t ending_len = strlen(ending);
+
+	return len > ending_len &&
+	       !strncasecmp(text + len - ending_len, ending, ending_len);
+}
+
+int fgt_format_from_path(const char *path, enum fgt_format *ret_format,
+			 bool *ret_is_gzip, struct fgt_why *why)
+{
+	size_t len = strlen(path);
+	bool is_gzip = ends_with(path, len, ".gz");
+
+	if (is_gzip)
+		len -= strlen(".gz");
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+		if (!ends_with(path, len, formats[i].ending))
+			continue;
+		if (is_gzip && !formats[i].is_gzip_allowed)
+			return fgt_why_set(why, -EINVAL,
+					   "'%s' files are not compressed: "
+					   "leave the .gz away",
+					   formats[i].ending);
+		*ret_format = (enum fgt_format)i;
+		*ret_is_gzip = is_gzip;
+		return 0;
+	}
+	return fgt_why_set(why, -EINVAL,
+			   "the file name '%.200s' tells no format: let it end "
+			   "in .fgt, .trace.json, .envelope or .folded (the "
+			   "last three also with .gz), or choose one with -f",
+			   path);
+}
+
+const char *fgt_format_name(enum fgt_format format)
+{
+	return (unsigned int)format < FGT_FORMAT_COUNT ? formats[format].name
+						       : "unknown";
+}
+
+int fgt_state_frames_from_name(const char *name,
+			       enum fgt_state_frames *ret_state_frames,
+			       struct fgt_why *why)
+{
+	static const char *const names[] = {
+		[FGT_STATE_FRAMES_ROOT] = "root",
+		[FGT_STATE_FRAMES_LEAF] = "leaf",
+		[FGT_STATE_FRAMES_NO] = "no",
+	};
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i])) {
+			*ret_state_frames = (enum fgt_state_frames)i;
+			return 0;
+		}
+	return fgt_why_set(why, -EINVAL,
+			   "state frames can be 'root', 'leaf' or 'no', not "
+			   "'%.40s'",
+			   name);
+}
+
+int fgt_format_write(const struct fgt_slice *slice, enum fgt_format format,
+		     const struct fgt_format_options *options,
+		     const struct fgt_sink *sink)
+{
+	static const struct fgt_format_options defaults = { 0 };
+
+	if ((unsigned int)format >= FGT_FORMAT_COUNT)
+		return -EINVAL;
+	return formats[format].write(slice, options ? options : &defaults,
+				     sink);
+}
