@@ -5,6 +5,7 @@
 #ifndef FGT_AGENT_CLI_TIME_SPEC_H
 #define FGT_AGENT_CLI_TIME_SPEC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ringbuf/why.h"
@@ -14,6 +15,23 @@ struct fgt_now {
 	uint64_t mono_ns; /* CLOCK_MONOTONIC */
 	uint64_t wall_ns; /* CLOCK_REALTIME */
 };
+
+/* What a text names: an instant of one of the two clocks. */
+struct fgt_time {
+	bool is_wall; /* since the epoch; else CLOCK_MONOTONIC */
+	uint64_t ns;
+};
+
+/*
+ * As fgt_time_parse(), but leaves the wall clock's instants on their clock, so
+ * that they can be mapped by the anchors of their own time (FAULTS T1).
+ */
+int fgt_time_read(const char *text, const struct fgt_now *now,
+		  struct fgt_time *ret_time, struct fgt_why *why);
+
+/* The monotonic instant of a wall time if the clock never stepped. */
+uint64_t fgt_time_to_mono(const struct fgt_time *time,
+			  const struct fgt_now *now);
 
 /*
  * "-10s" "-1500ms" "-2m" "now" "+5s", RFC 3339, "HH:MM:SS[.fff]" (local, the

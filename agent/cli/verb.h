@@ -5,6 +5,9 @@
 #ifndef FGT_AGENT_CLI_VERB_H
 #define FGT_AGENT_CLI_VERB_H
 
+struct fgt_arguments;
+struct fgt_option;
+
 /* Exit statuses (DESIGN §10, a contract). */
 enum fgt_exit {
 	FGT_EXIT_OK = 0,
@@ -19,9 +22,12 @@ struct fgt_verb {
 	const char *name;
 	const char *synopsis; /* arguments, one line */
 	const char *summary; /* one line */
-	const char *help; /* flags and examples for --help */
-	int (*run)(int argc,
-		   char **argv); /* argv[0]: the verb; enum fgt_exit */
+	const char *help; /* paragraphs and examples for --help */
+	const struct fgt_option *options; /* ended by one without a name */
+	int operands_min, operands_max;
+	int has_command; /* takes "-- CMD [ARG…]" */
+	/* enum fgt_exit, or the status of a command that was run. */
+	int (*run)(const struct fgt_arguments *arguments);
 };
 
 extern const struct fgt_verb fgt_verb_attach, fgt_verb_config, fgt_verb_convert,

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the command line tells a person. The only writer of errors to stderr;
+ * must never print a secret: callers pass redacted text only.
+ */
+#include "agent/cli/complaint.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINE_MAX_BYTES 2048
+
+static void print_line(const char *verb, const char *format, va_list arguments)
+	__attribute__((format(printf, 2, 0)));
+
+static void print_line(const char *verb, const char *format, va_list arguments)
+{
+	char line[LINE_MAX_BYTES];
+
+	vsnprintf(line, sizeof(line), format, arguments);
+	/* Names from processes and files must not forge lines (FAULTS Z9). */
+	for (char *c = line; *c; c++) {
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	}
+	fprintf(stderr, "fgtrace-agent: %s%s%s\n", verb ? verb : "",
+		verb ? ": " : "", line);
+}
+
+int fgt_complain(const char *verb, enum fgt_exit status, const char *format,
+		 ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(verb, format, arguments);
+	va_end(arguments);
+	return (int)status;
+}
+
+void fgt_note(const char *verb, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(verb, format, arguments);
+	va_end(arguments);
+}
+
+enum fgt_exit fgt_exit_of(int error)
+{
+	switch (error) {
+	case 0:
+		return FGT_EXIT_OK;
+	case -EPERM:
+	case -EACCES:
+		return FGT_EXIT_NOT_PERMITTED;
+	case -ENODATA:
+		return FGT_EXIT_NO_DATA;
+	default:
+		return FGT_EXIT_FAILURE;
+	}
+}
+
+const char *fgt_error_text(int error)
+{
+	const char *text = strerrordesc_np(error < 0 ? -error : error);
+
+	return text ? text : "unknown error";
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the command line tells a person: errors of one line, notes, statuses.
+ */
+#ifndef FGT_AGENT_CLI_COMPLAINT_H
+#define FGT_AGENT_CLI_COMPLAINT_H
+
+#include "agent/cli/verb.h"
+#include "ringbuf/why.h"
+
+/*
+ * "fgtrace-agent: VERB: cause; remedy" as one line on stderr (control
+ * characters become '?'); verb may be NULL. Returns status, so that a verb can
+ * end with return fgt_complain(…).
+ */
+int fgt_complain(const char *verb, enum fgt_exit status, const char *format,
+		 ...) FGT_PRINTF(3, 4);
+
+/* The same shape for what is worth knowing but no error. */
+void fgt_note(const char *verb, const char *format, ...) FGT_PRINTF(2, 3);
+
+/* A negative errno → exit status, as far as the number alone tells: not
+ * permitted, no data, or failure. */
+enum fgt_exit fgt_exit_of(int error);
+
+/* Text of a negative errno; thread-safe in the way strerrordesc_np is. */
+const char *fgt_error_text(int error);
+
+#endif

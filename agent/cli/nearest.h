@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The nearest known word to a mistyped one. Pure.
+ */
+#ifndef FGT_AGENT_CLI_NEAREST_H
+#define FGT_AGENT_CLI_NEAREST_H
+
+#include <stddef.h>
+
+/*
+ * Keeps the best candidate: start with distance = SIZE_MAX, offer each known
+ * word, then best is the nearest one, or NULL if none is near enough to be
+ * what was meant.
+ */
+struct fgt_nearest {
+	const char *word;
+	const char *best;
+	size_t distance;
+};
+
+void fgt_nearest_init(struct fgt_nearest *nearest, const char *word);
+void fgt_nearest_offer(struct fgt_nearest *nearest, const char *candidate);
+
+#endif
