@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A command that waits before its exec. Runs in the command line's main
+ * thread; between fork and exec only what is safe there. Must not kill the
+ * command, whatever happens to the recording.
+ */
+#include "agent/cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "ringbuf/owner.h"
+
+#define STATUS_NOT_STARTED 127
+
+static ssize_t read_retried(int fd, void *bytes, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, bytes, len);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+/* In the child: waits for the word, then becomes the command. */
+static void become(char **command, int go_fd, int done_fd)
+{
+	char word;
+	int error;
+
+	if (read_retried(go_fd, &word, 1) != 1)
+		_exit(STATUS_NOT_STARTED);
+	execvp(command[0], command);
+	error = errno;
+	(void)!write(done_fd, &error, sizeof(error));
+	_exit(STATUS_NOT_STARTED);
+}
+
+int fgt_child_new(char **command, struct fgt_child *ret_child,
+		  struct fgt_why *why)
+{
+	FGT_AUTO(fgt_fd_close) int go_read = -1;
+	FGT_AUTO(fgt_fd_close) int go_write = -1;
+	FGT_AUTO(fgt_fd_close) int done_read = -1;
+	FGT_AUTO(fgt_fd_close) int done_write = -1;
+	int go[2], done[2];
+	pid_t pid;
+
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return fgt_why_set(why, -errno,
+				   "cannot make a pipe: %m; close "
+				   "descriptors or raise ulimit -n");
+	go_read = go[0];
+	go_write = go[1];
+	if (pipe2(done, O_CLOEXEC) < 0)
+		return fgt_why_set(why, -errno,
+				   "cannot make a pipe: %m; close "
+				   "descriptors or raise ulimit -n");
+	done_read = done[0];
+	done_write = done[1];
+	pid = fork();
+	if (pid < 0)
+		return fgt_why_set(
+			why, -errno,
+			"cannot start a process: %m; raise ulimit -u "
+			"or free memory");
+	if (pid == 0) {
+		close(go_write);
+		become(command, go_read, done_write);
+	}
+	*ret_child = (struct fgt_child){ .pid = pid,
+					 .go_fd = FGT_TAKE_FD(go_write),
+					 .done_fd = FGT_TAKE_FD(done_read) };
+	return 0;
+}
+
+int fgt_child_exec(struct fgt_child *child, const char *name,
+		   struct fgt_why *why)
+{
+	int error = 0;
+
+	(void)!write(child->go_fd, "x", 1);
+	if (read_retried(child->done_fd, &error, sizeof(error)) !=
+	    (ssize_t)sizeof(error))
+		return 0;
+	(void)fgt_child_wait(child);
+	return fgt_why_set(
+		why, -error,
+		"cannot run '%s': %s; check its path and permissions", name,
+		strerrordesc_np(error));
+}
+
+static bool reap(struct fgt_child *child, int flags)
+{
+	pid_t pid;
+
+	if (child->is_reaped || child->pid == 0)
+		return true;
+	do
+		pid = waitpid(child->pid, &child->wait_status, flags);
+	while (pid < 0 && errno == EINTR);
+	/* ECHILD: somebody made the kernel reap our children for us. */
+	child->is_reaped = pid != 0;
+	return child->is_reaped;
+}
+
+bool fgt_child_has_ended(struct fgt_child *child)
+{
+	return reap(child, WNOHANG);
+}
+
+int fgt_child_wait(struct fgt_child *child)
+{
+	reap(child, 0);
+	if (WIFSIGNALED(child->wait_status))
+		return 128 + WTERMSIG(child->wait_status);
+	return WEXITSTATUS(child->wait_status);
+}
+
+void fgt_child_done(struct fgt_child *child)
+{
+	if (child->pid == 0)
+		return;
+	fgt_fd_close(FGT_TAKE_FD(child->go_fd));
+	fgt_fd_close(FGT_TAKE_FD(child->done_fd));
+	(void)fgt_child_has_ended(child);
+	child->pid = 0;
+}

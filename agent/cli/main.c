@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fgtrace-agent: one program, a table of verbs. Finds the verb, reads its
+ * flags, runs it; must survive odd standard descriptors (FAULTS R9).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/cli/complaint.h"
+#include "agent/cli/help.h"
+#include "agent/cli/nearest.h"
+#include "agent/cli/options.h"
+#include "agent/cli/verb.h"
+
+static const struct fgt_verb *const verbs[] = {
+	&fgt_verb_daemon,
+	&fgt_verb_attach,
+	&fgt_verb_detach,
+	&fgt_verb_slice,
+	&fgt_verb_record,
+	&fgt_verb_convert,
+	&fgt_verb_status,
+	&fgt_verb_targets,
+	&fgt_verb_config,
+	&fgt_verb_version,
+	NULL,
+};
+
+static void ignore(int signal_number)
+{
+	(void)signal_number;
+}
+
+/*
+ * Descriptors 0 to 2 exist from here on, so that no file of ours becomes
+ * "standard error". SIGPIPE gets a handler rather than SIG_IGN: a command
+ * that we start then has the default again after its exec.
+ */
+static int prepare(void)
+{
+	struct sigaction action = { .sa_handler = ignore,
+				    .sa_flags = SA_RESTART };
+	struct sigaction before;
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	sigemptyset(&action.sa_mask);
+	if (sigaction(SIGPIPE, NULL, &before) == 0 &&
+	    before.sa_handler != SIG_IGN)
+		(void)sigaction(SIGPIPE, &action, NULL);
+	return 0;
+}
+
+static const struct fgt_verb *find_verb(const char *name)
+{
+	for (size_t i = 0; verbs[i]; i++) {
+		if (strcmp(verbs[i]->name, name) == 0)
+			return verbs[i];
+	}
+	return NULL;
+}
+
+static int unknown_verb(const char *name)
+{
+	struct fgt_nearest nearest;
+
+	fgt_nearest_init(&nearest, name);
+	for (size_t i = 0; verbs[i]; i++)
+		fgt_nearest_offer(&nearest, verbs[i]->name);
+	fgt_nearest_offer(&nearest, "help");
+	if (nearest.best)
+		return fgt_complain(NULL, FGT_EXIT_USAGE,
+				    "unknown verb '%s'; did you mean '%s'?",
+				    name, nearest.best);
+	return fgt_complain(NULL, FGT_EXIT_USAGE,
+			    "unknown verb '%s'; see fgtrace-agent --help",
+			    name);
+}
+
+static int help(const char *name)
+{
+	const struct fgt_verb *verb = name ? find_verb(name) : NULL;
+
+	if (name && !verb && strcmp(name, "help") != 0)
+		return unknown_verb(name);
+	if (verb)
+		fgt_help_print_verb(verb, stdout);
+	else
+		fgt_help_print(verbs, stdout);
+	return fflush(stdout) == 0 ? FGT_EXIT_OK : FGT_EXIT_FAILURE;
+}
+
+static int run(int argc, char **argv)
+{
+	const struct fgt_verb *verb = find_verb(argv[0]);
+	struct fgt_arguments arguments;
+	struct fgt_why why = { "" };
+
+	if (!verb)
+		return unknown_verb(argv[0]);
+	if (fgt_options_read(verb, argc, argv, secure_getenv, &arguments,
+			     &why) < 0)
+		return fgt_complain(verb->name, FGT_EXIT_USAGE, "%s", why.text);
+	return arguments.is_help ? help(verb->name) : verb->run(&arguments);
+}
+
+/*
+ * "--socket PATH VERB …" says the same as "VERB --socket PATH …": moves the
+ * verb to the front. 0 if there is no verb.
+ */
+static int move_verb_first(int argc, char **argv)
+{
+	int flag_count = strncmp(argv[0], "--socket=", 9) == 0 ? 1 : 2;
+	char *verb;
+
+	if (strncmp(argv[0], "--socket", 8) != 0 ||
+	    (argv[0][8] != '\0' && argv[0][8] != '='))
+		return 1;
+	if (argc <= flag_count)
+		return 0;
+	verb = argv[flag_count];
+	memmove(argv + 1, argv, (size_t)flag_count * sizeof(*argv));
+	argv[0] = verb;
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	static char version[] = "version";
+	const char *first = argc > 1 ? argv[1] : NULL;
+
+	if (prepare() < 0)
+		return fgt_complain(NULL, FGT_EXIT_FAILURE,
+				    "cannot open /dev/null: %s; make it",
+				    fgt_error_text(-errno));
+	if (!first || !move_verb_first(argc - 1, argv + 1))
+		return fgt_complain(NULL, FGT_EXIT_USAGE,
+				    "no verb given; see fgtrace-agent --help");
+	first = argv[1];
+	if (strcmp(first, "help") == 0 || strcmp(first, "--help") == 0 ||
+	    strcmp(first, "-h") == 0)
+		return help(argc > 2 ? argv[2] : NULL);
+	if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0)
+		argv[1] = version;
+	return run(argc - 1, argv + 1);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sampler of our own for one process: recording without a daemon.
+ */
+#ifndef FGT_AGENT_CLI_RECORDER_H
+#define FGT_AGENT_CLI_RECORDER_H
+
+#include "agent/capture/target.h"
+#include "agent/daemon/config.h"
+#include "agent/unwind/image_file.h"
+#include "ringbuf/owner.h"
+#include "ringbuf/slice.h"
+#include "ringbuf/why.h"
+
+struct fgt_recorder;
+
+struct fgt_recorder_options {
+	int32_t pid;
+	unsigned int hz;
+	unsigned int seconds; /* kept at most */
+	size_t size_bytes; /* kept at most */
+	unsigned int max_depth;
+};
+
+/*
+ * Samples from now on. As fgt_sampler_attach(): -ESRCH, -EPERM and -EACCES
+ * with a remedy in why, -ENOMEM.
+ */
+int fgt_recorder_new(const struct fgt_recorder_options *options,
+		     struct fgt_recorder **ret_recorder, struct fgt_why *why);
+void fgt_recorder_free(struct fgt_recorder *recorder);
+FGT_DEFINE_AUTO(struct fgt_recorder *, fgt_recorder_free);
+
+void fgt_recorder_get_status(const struct fgt_recorder *recorder,
+			     struct fgt_target_status *ret_status);
+
+/* Ends sampling and cuts what was recorded since from_ns, with names.
+ * -ENODATA, -ENOMEM, with why. */
+int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
+			uint64_t to_ns, const struct fgt_config *config,
+			struct fgt_slice **ret_slice, struct fgt_why *why);
+
+#endif
