@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of fgtrace-agent for bash. Flags are read from each verb's --help,
+# so that they are never out of date.
+_fgtrace_agent()
+{
+	local cur prev words cword verb i
+	if declare -F _init_completion >/dev/null; then
+		_init_completion -n = || return
+	else
+		words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+		cur=${words[cword]} prev=${words[cword - 1]}
+	fi
+	local verbs='daemon attach detach slice record convert status targets
+		config version help'
+	for ((i = 1; i < cword; i++)); do
+		case ${words[i]} in
+		--socket) ((i++)) ;;
+		-*) ;;
+		*)
+			verb=${words[i]}
+			break
+			;;
+		esac
+	done
+	# Behind "record … --" a command of its own is completed.
+	if [[ $verb == record ]]; then
+		for ((i = 1; i < cword; i++)); do
+			if [[ ${words[i]} == -- ]]; then
+				if declare -F _command_offset >/dev/null; then
+					_command_offset $((i + 1))
+				else
+					mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+				fi
+				return
+			fi
+		done
+	fi
+	case $prev in
+	-f | --format)
+		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry folded' -- "$cur")
+		return
+		;;
+	--state-frames)
+		mapfile -t COMPREPLY < <(compgen -W 'root leaf no' -- "$cur")
+		return
+		;;
+	-p | --pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o pid=)" -- "$cur")
+		return
+		;;
+	-n | --name)
+		mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o comm=)" -- "$cur")
+		return
+		;;
+	-o | --output | -c | --config | --dsn-file | --socket)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	--from | --to)
+		mapfile -t COMPREPLY < <(compgen -W '-10s -1m now +5s' -- "$cur")
+		return
+		;;
+	--last | --upload | --tid | --top | -d | --duration | -r | --rate)
+		return
+		;;
+	esac
+	if [[ -z $verb ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$verbs --help --socket" -- "$cur")
+	elif [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$(
+			"${words[0]}" "$verb" --help 2>/dev/null |
+				grep -oE -- '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'
+		)" -- "$cur")
+	else
+		case $verb in
+		config) mapfile -t COMPREPLY < <(compgen -W 'check show' -- "$cur") ;;
+		help) mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur") ;;
+		convert) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+		attach | detach)
+			mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o comm=,pid=)" -- "$cur")
+			;;
+		esac
+	fi
+}
+complete -F _fgtrace_agent fgtrace-agent
