@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients of the control socket: reads one request of each, writes replies,
+ * and keeps every client from costing more than itself (FAULTS C1–C5, T6).
+ */
+#ifndef FGT_AGENT_DAEMON_CONTROL_H
+#define FGT_AGENT_DAEMON_CONTROL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/daemon/listener.h"
+#include "agent/daemon/loop.h"
+#include "agent/daemon/protocol.h"
+#include "ringbuf/owner.h"
+
+#define FGT_CONTROL_CLIENTS_MAX 64 /* the last one is kept for root */
+#define FGT_CONTROL_PER_USER	8 /* root is not counted */
+
+struct fgt_control;
+struct fgt_control_client;
+
+/* Who is at the other end, by SO_PEERCRED. */
+struct fgt_peer {
+	int32_t pid;
+	uint32_t uid, gid;
+};
+
+struct fgt_control_options {
+	/*
+	 * A request is complete. Exactly one of _reply, _fail, _park and _lend
+	 * follows, before this returns. request is freed afterwards.
+	 */
+	void (*handle)(void *context, struct fgt_control_client *client,
+		       const struct fgt_message *request);
+	void *context;
+	unsigned int request_timeout_ms; /* 0: 5000 */
+	unsigned int stall_timeout_ms; /* 0: 30000, no progress of a reply */
+};
+
+/* The listener is borrowed. -ENOMEM, errno of epoll_ctl. */
+int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
+		    const struct fgt_control_options *options,
+		    struct fgt_control **ret_control);
+/* No client may be lent out any more. */
+void fgt_control_free(struct fgt_control *control);
+FGT_DEFINE_AUTO(struct fgt_control *, fgt_control_free);
+
+/* Takes no new clients and sends those away that have not asked yet. */
+void fgt_control_leave(struct fgt_control *control);
+size_t fgt_control_count(const struct fgt_control *control);
+
+const struct fgt_peer *
+fgt_control_peer(const struct fgt_control_client *client);
+
+/* Writes the frame, then closes. The builder is copied. */
+void fgt_control_reply(struct fgt_control_client *client,
+		       struct fgt_builder *reply);
+/* The same with an error; why is one line. */
+void fgt_control_fail(struct fgt_control_client *client, int error,
+		      const char *why);
+
+/*
+ * The answer comes later, by _reply, _fail or _lend. gone is called if the
+ * client hangs up before; the client is no more when it returns.
+ */
+void fgt_control_park(struct fgt_control_client *client,
+		      void (*gone)(void *context), void *context);
+
+/*
+ * Lends the descriptor to another thread, which writes the answer; the loop
+ * keeps its hands off until _return, which closes it.
+ */
+int fgt_control_lend(struct fgt_control_client *client);
+void fgt_control_return(struct fgt_control_client *client);
+
+#endif
