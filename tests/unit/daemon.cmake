@@ -7,3 +7,4 @@ target_compile_definitions(test_config PRIVATE
 fgt_unit_test(control fgt_daemon)
 fgt_unit_test(listener fgt_daemon)
 fgt_unit_test(log fgt_daemon)
+fgt_unit_test(rule fgt_daemon)
