@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom a request means. A plain type.
+ */
+#ifndef FGT_AGENT_DAEMON_SELECTOR_H
+#define FGT_AGENT_DAEMON_SELECTOR_H
+
+#include <stdint.h>
+
+/* pid 0 and name NULL: everybody. */
+struct fgt_selector {
+	int32_t pid;
+	const char *name;
+};
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the daemon consists of while it runs: the parts that requests use.
+ */
+#ifndef FGT_AGENT_DAEMON_SERVICE_H
+#define FGT_AGENT_DAEMON_SERVICE_H
+
+#include "agent/capture/sampler.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/control.h"
+#include "agent/daemon/slices.h"
+#include "agent/daemon/targets.h"
+
+/* Owned by daemon.c; everything in it is the loop's. */
+struct fgt_service {
+	struct fgt_loop *loop;
+	struct fgt_control *control;
+	struct fgt_sampler *sampler;
+	struct fgt_targets *targets;
+	struct fgt_slices *slices;
+	struct fgt_config *config; /* in force */
+	const char *socket_path;
+	uint64_t started_ns;
+	uint64_t reloads, reload_failed;
+	struct fgt_why reload_why; /* of the last one that failed */
+};
+
+#endif
