@@ -35,6 +35,28 @@ struct fgt_arch {
 	 */
 	int (*call_before)(const uint8_t *code, size_t len, uint64_t return_pc,
 			   uint64_t *ret_target);
+	/*
+	 * Bytes of locals that a function with a frame pointer takes, by its
+	 * first instructions; 0 if they do not tell. A hint.
+	 */
+	uint64_t (*locals_bytes)(const uint8_t *code, size_t len);
+	/*
+	 * Where in the code at address the last function with a frame pointer
+	 * starts: *ret_start. For code without rules. A hint.
+	 */
+	bool (*find_entry)(const uint8_t *code, size_t len, uint64_t address,
+			   uint64_t *ret_start);
+	/*
+	 * Does the code at address jump (not call) into [start, end)? A tail
+	 * call, or the way into a function's cold part.
+	 */
+	bool (*has_jump_to)(const uint8_t *code, size_t len, uint64_t address,
+			    uint64_t start, uint64_t end);
+	/* Is this the instruction of a signal trampoline (rt_sigreturn)? */
+	bool (*is_sigreturn)(const uint8_t *code, size_t len);
+	/* Where in the signal frame (from SP on) the kernel saved a register,
+	 * by DWARF number; -1: not saved. */
+	int (*sigreturn_offset)(unsigned int reg);
 };
 
 extern const struct fgt_arch fgt_arch_x86_64;

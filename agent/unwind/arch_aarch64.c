@@ -62,6 +62,75 @@ static int call_before(const uint8_t *code, size_t len, uint64_t return_pc,
 	return 0;
 }
 
+static uint64_t locals_bytes(const uint8_t *code, size_t len)
+{
+	(void)code;
+	(void)len;
+	return 0; /* x29 points at the lowest word: nothing to predict */
+}
+
+/* stp x29, x30, [sp, #-n]! */
+static bool find_entry(const uint8_t *code, size_t len, uint64_t address,
+		       uint64_t *ret_start)
+{
+	uint32_t word;
+
+	for (size_t at = len & ~(size_t)3; at >= sizeof(word);
+	     at -= sizeof(word)) {
+		memcpy(&word, code + at - sizeof(word), sizeof(word));
+		if ((word & 0xffc07fff) != 0xa9807bfd)
+			continue;
+		*ret_start = address + at - sizeof(word);
+		return true;
+	}
+	return false;
+}
+
+/* B imm26 and B.cond imm19. */
+static bool has_jump_to(const uint8_t *code, size_t len, uint64_t address,
+			uint64_t start, uint64_t end)
+{
+	for (size_t at = 0; at + 4 <= len; at += 4) {
+		uint64_t target;
+		uint32_t word;
+
+		memcpy(&word, code + at, sizeof(word));
+		if (word >> 26 == 0x05)
+			target = (uint64_t)((int64_t)((int32_t)(word << 6) >>
+						      6) *
+					    4);
+		else if (word >> 24 == 0x54)
+			target = (uint64_t)((int64_t)((int32_t)(word << 8) >>
+						      13) *
+					    4);
+		else
+			continue;
+		target += address + at;
+		if (target >= start && target < end)
+			return true;
+	}
+	return false;
+}
+
+/* mov x8, #139; svc #0 */
+static bool is_sigreturn(const uint8_t *code, size_t len)
+{
+	static const uint8_t words[] = { 0x68, 0x11, 0x80, 0xd2,
+					 0x01, 0x00, 0x00, 0xd4 };
+
+	return len >= sizeof(words) && !memcmp(code, words, sizeof(words));
+}
+
+/*
+ * siginfo (128 bytes), ucontext: flags, link, stack_t (40), sigmask (128),
+ * padding to 16, then fault_address and x0 … x30, sp, pc
+ * (asm/sigcontext.h).
+ */
+static int sigreturn_offset(unsigned int reg)
+{
+	return reg < REG_COUNT ? 128 + 176 + 8 + 8 * (int)reg : -1;
+}
+
 const struct fgt_arch fgt_arch_aarch64 = {
 	.name = "aarch64",
 	.elf_machine = EM_AARCH64,
@@ -73,4 +142,9 @@ const struct fgt_arch fgt_arch_aarch64 = {
 	.perf_to_dwarf = perf_to_dwarf,
 	.regs_from_ptrace = regs_from_ptrace,
 	.call_before = call_before,
+	.locals_bytes = locals_bytes,
+	.find_entry = find_entry,
+	.has_jump_to = has_jump_to,
+	.is_sigreturn = is_sigreturn,
+	.sigreturn_offset = sigreturn_offset,
 };

@@ -138,6 +138,109 @@ static int call_before(const uint8_t *code, size_t len, uint64_t return_pc,
 	return 0;
 }
 
+static uint64_t locals_bytes(const uint8_t *code, size_t len)
+{
+	static const uint8_t set_fp[] = { 0x48, 0x89, 0xe5 };
+	uint32_t bytes;
+	size_t at = 0;
+
+	while (at + sizeof(set_fp) <= len &&
+	       memcmp(code + at, set_fp, sizeof(set_fp)) != 0)
+		at++;
+	/* sub $imm8, %rsp and sub $imm32, %rsp */
+	for (; at + 7 <= len; at++) {
+		if (code[at] != 0x48 || code[at + 2] != 0xec)
+			continue;
+		if (code[at + 1] == 0x83)
+			return code[at + 3] & 0x7f;
+		if (code[at + 1] != 0x81)
+			continue;
+		memcpy(&bytes, code + at + 3, sizeof(bytes));
+		return bytes;
+	}
+	return 0;
+}
+
+/*
+ * mov %rsp, %rbp, and before it, perhaps with other instructions between,
+ * push %rbp or endbr64 where compilers start functions: at 16 bytes.
+ */
+static bool find_entry(const uint8_t *code, size_t len, uint64_t address,
+		       uint64_t *ret_start)
+{
+	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	static const uint8_t set_fp[] = { 0x48, 0x89, 0xe5 };
+	size_t at, first;
+
+	for (at = len; at >= sizeof(set_fp); at--)
+		if (!memcmp(code + at - sizeof(set_fp), set_fp, sizeof(set_fp)))
+			break;
+	if (at < sizeof(set_fp) + sizeof(endbr))
+		return false;
+	at -= sizeof(set_fp) + 1;
+	first = at - ((address + at) & 15);
+	if (first > at || (code[first] != 0x55 &&
+			   memcmp(code + first, endbr, sizeof(endbr)) != 0))
+		return false;
+	*ret_start = address + first;
+	return true;
+}
+
+/* jmp rel32 and jcc rel32 at any byte: four matching bytes are no accident. */
+static bool has_jump_to(const uint8_t *code, size_t len, uint64_t address,
+			uint64_t start, uint64_t end)
+{
+	for (size_t at = 0; at + 5 <= len; at++) {
+		size_t opcode_len = 1;
+		uint64_t target;
+		int32_t distance;
+
+		if (code[at] == 0x0f && (code[at + 1] & 0xf0) == 0x80)
+			opcode_len = 2;
+		else if (code[at] != 0xe9)
+			continue;
+		if (at + opcode_len + sizeof(distance) > len)
+			continue;
+		memcpy(&distance, code + at + opcode_len, sizeof(distance));
+		target = address + at + opcode_len + sizeof(distance) +
+			 (uint64_t)(int64_t)distance;
+		if (target >= start && target < end)
+			return true;
+	}
+	return false;
+}
+
+/* mov $15, %rax (or %eax); syscall */
+static bool is_sigreturn(const uint8_t *code, size_t len)
+{
+	static const uint8_t wide[] = { 0x48, 0xc7, 0xc0, 0x0f, 0x00,
+					0x00, 0x00, 0x0f, 0x05 };
+	static const uint8_t narrow[] = { 0xb8, 0x0f, 0x00, 0x00,
+					  0x00, 0x0f, 0x05 };
+
+	return (len >= sizeof(wide) && !memcmp(code, wide, sizeof(wide))) ||
+	       (len >= sizeof(narrow) && !memcmp(code, narrow, sizeof(narrow)));
+}
+
+/*
+ * SP is at the ucontext once the handler's ret took the trampoline's address:
+ * uc_mcontext follows 40 bytes of flags, link and stack_t (asm/ucontext.h);
+ * its order: r8 … r15 di si bp bx dx ax cx sp ip.
+ */
+static int sigreturn_offset(unsigned int reg)
+{
+	static const int8_t words[DWARF_COUNT] = {
+		[DWARF_R8] = 0,	  [DWARF_R9] = 1,   [DWARF_R10] = 2,
+		[DWARF_R11] = 3,  [DWARF_R12] = 4,  [DWARF_R13] = 5,
+		[DWARF_R14] = 6,  [DWARF_R15] = 7,  [DWARF_RDI] = 8,
+		[DWARF_RSI] = 9,  [DWARF_RBP] = 10, [DWARF_RBX] = 11,
+		[DWARF_RDX] = 12, [DWARF_RAX] = 13, [DWARF_RCX] = 14,
+		[DWARF_RSP] = 15, [DWARF_RA] = 16,
+	};
+
+	return reg < DWARF_COUNT ? 40 + 8 * words[reg] : -1;
+}
+
 const struct fgt_arch fgt_arch_x86_64 = {
 	.name = "x86_64",
 	.elf_machine = EM_X86_64,
@@ -149,4 +252,9 @@ const struct fgt_arch fgt_arch_x86_64 = {
 	.perf_to_dwarf = perf_to_dwarf,
 	.regs_from_ptrace = regs_from_ptrace,
 	.call_before = call_before,
+	.locals_bytes = locals_bytes,
+	.find_entry = find_entry,
+	.has_jump_to = has_jump_to,
+	.is_sigreturn = is_sigreturn,
+	.sigreturn_offset = sigreturn_offset,
 };

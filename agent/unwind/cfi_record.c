@@ -361,3 +361,26 @@ int fgt_cfi_record_write(const struct fgt_cfi_rule *rule, uint8_t *buffer,
 	ret_record->has_expressions = checker.has_expressions;
 	return 0;
 }
+
+unsigned int fgt_cfi_rule_count_saved(const struct fgt_cfi_rule *rule)
+{
+	struct fgt_cfi_cursor cursor = {
+		.at = rule->instructions,
+		.end = rule->instructions + rule->instructions_len,
+	};
+	uint64_t saved = 0;
+
+	while (cursor.at < cursor.end && !cursor.is_bad) {
+		uint8_t opcode = fgt_cfi_read_u8(&cursor);
+		uint64_t reg = opcode & 0x3f;
+
+		if (!check_operands(&cursor, operand_of(opcode), &reg))
+			break;
+		if (((opcode & 0xc0) == CFA_OFFSET ||
+		     opcode == CFA_OFFSET_EXTENDED) &&
+		    reg < fgt_arch_host.reg_count)
+			saved |= 1ull << reg;
+	}
+	saved &= ~(1ull << fgt_arch_host.fp | 1ull << rule->return_column);
+	return (unsigned int)__builtin_popcountll(saved);
+}

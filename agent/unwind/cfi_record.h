@@ -27,4 +27,8 @@ struct fgt_cfi_record {
 int fgt_cfi_record_write(const struct fgt_cfi_rule *rule, uint8_t *buffer,
 			 size_t size, struct fgt_cfi_record *ret_record);
 
+/* How many registers besides return address and frame pointer the function
+ * saves on the stack, by its rules. MT-Safe | AS-Safe */
+unsigned int fgt_cfi_rule_count_saved(const struct fgt_cfi_rule *rule);
+
 #endif

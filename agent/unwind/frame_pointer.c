@@ -7,54 +7,59 @@
  */
 #include "agent/unwind/frame_pointer.h"
 
+#include <errno.h>
+
+#include "agent/unwind/cfi_record.h"
+
 #define CANDIDATES_MAX	 64u
 #define SEARCH_BYTES_MAX (64u * 1024)
+#define PROLOGUE_BYTES	 64u
+#define ENTRY_BYTES	 512u
+#define JUMP_BYTES_MAX	 (32u * 1024)
 
-/* How sure a slot is, best first. */
+/* How sure a slot is, best first. "Chained": [slot] can be a frame pointer. */
 enum rank {
-	DIRECT_CHAINED, /* called by a direct call, and [slot] fits */
-	DIRECT, /* caller uses the register for something else */
-	INDIRECT_CHAINED, /* call through a pointer or PLT */
+	PREDICTED, /* where the function's first instructions put it */
+	DIRECT_CHAINED, /* after a direct call of the function */
+	DIRECT, /* ditto; its caller has other uses for the register */
+	JUMPED, /* after a call of code that jumps to the function */
+	INDIRECT_CHAINED, /* after a call through a pointer or PLT */
 	INDIRECT,
 	RANKS
 };
 
 struct candidate {
 	uint64_t slot;
+	uint64_t target; /* of the call, 0: indirect */
 	enum rank rank;
 };
 
 struct search {
 	struct fgt_walk *walk;
 	const struct fgt_regs *regs;
-	uint64_t function; /* start of the one that asked, 0 if unknown */
+	uint64_t asked_pc; /* where the frame pointer was asked for */
+	uint64_t start, end; /* that function; [0, 0) if no rule tells */
+	uint64_t predicted; /* slot, 0 if unknown */
 	uint64_t stack_end;
 	struct candidate candidates[CANDIDATES_MAX];
 	size_t count;
 	uint64_t need_end; /* over all tries */
 };
 
-/* Does the call before return_pc lead to the function? */
-static bool rank_slot(const struct search *search, uint64_t slot,
-		      uint64_t saved_fp, uint64_t return_pc,
-		      enum rank *ret_rank)
+static enum rank rank_of(const struct search *search, uint64_t slot,
+			 uint64_t saved_fp, uint64_t target)
 {
 	bool is_chained = !saved_fp ||
 			  (saved_fp > slot && saved_fp < search->stack_end &&
 			   saved_fp % sizeof(saved_fp) == 0);
-	struct fgt_view *view = &search->walk->view;
-	uint64_t target;
 
-	if (!fgt_view_is_code(view, return_pc) ||
-	    !fgt_view_find_call(view, return_pc, &target))
-		return false;
+	if (slot == search->predicted && (!target || target == search->start))
+		return PREDICTED;
 	if (!target)
-		*ret_rank = is_chained ? INDIRECT_CHAINED : INDIRECT;
-	else if (target == search->function)
-		*ret_rank = is_chained ? DIRECT_CHAINED : DIRECT;
-	else
-		return false;
-	return true;
+		return is_chained ? INDIRECT_CHAINED : INDIRECT;
+	if (target == search->start)
+		return is_chained ? DIRECT_CHAINED : DIRECT;
+	return JUMPED; /* to be proved */
 }
 
 static void collect(struct search *search, uint64_t from)
@@ -69,47 +74,138 @@ static void collect(struct search *search, uint64_t from)
 		if (fgt_view_read_stack(view, slot, &saved_fp) < 0 ||
 		    fgt_view_read_stack(view, slot + 8, &return_pc) < 0)
 			break;
-		if (!rank_slot(search, slot, saved_fp, return_pc, &next->rank))
+		if (!fgt_view_is_code(view, return_pc) ||
+		    !fgt_view_find_call(view, return_pc, &next->target))
 			continue;
 		next->slot = slot;
+		next->rank = rank_of(search, slot, saved_fp, next->target);
 		search->count++;
 	}
 	/* Ran out of copied stack: the slot may lie further up. */
 	search->need_end = view->need_end;
 }
 
-static bool try_candidates(struct search *search, enum rank rank)
+/*
+ * Does the called function jump into the one that asked: by a tail call, or
+ * into its own cold part?
+ */
+static bool is_jump_proved(const struct search *search, uint64_t target)
+{
+	const struct fgt_view *view = &search->walk->view;
+	uint8_t code[4096];
+	struct fgt_cfi_rule rule;
+	uint64_t at, end;
+	size_t len;
+
+	/* Without rules nothing says where the jumping code ends. */
+	if (!search->end || fgt_view_find_rule(view, target, &rule) < 0)
+		return false;
+	end = rule.end - target < JUMP_BYTES_MAX ? rule.end
+						 : target + JUMP_BYTES_MAX;
+	/* Pieces overlap by the longest jump. */
+	for (at = target; at < end; at += sizeof(code) - 8) {
+		len = end - at < sizeof(code) ? end - at : sizeof(code);
+		len = fgt_view_read_code(view, at, code, len);
+		if (fgt_arch_host.has_jump_to(code, len, at, search->start,
+					      search->end))
+			return true;
+	}
+	return false;
+}
+
+/* 0: taken. More stack needed: so says need_end, and nothing else is tried,
+ * since a worse slot might look good. */
+static enum fgt_marker try_candidate(struct search *search,
+				     const struct candidate *candidate)
 {
 	struct fgt_regs regs = *search->regs;
+	enum fgt_marker reason;
+
+	if (candidate->rank == JUMPED &&
+	    !is_jump_proved(search, candidate->target))
+		return FGT_MARKER_TRUNCATED_NO_FP;
+	fgt_regs_set(&regs, fgt_arch_host.fp, candidate->slot);
+	reason = fgt_walk_run(search->walk, &regs);
+	if (reason == FGT_MARKER_TRUNCATED_NO_STACK)
+		search->need_end = search->walk->view.need_end;
+	return reason;
+}
+
+static enum fgt_marker try_rank(struct search *search, enum rank rank)
+{
+	enum fgt_marker reason;
 
 	for (size_t i = 0; i < search->count; i++) {
 		if (search->candidates[i].rank != rank)
 			continue;
-		fgt_regs_set(&regs, fgt_arch_host.fp,
-			     search->candidates[i].slot);
-		if (fgt_walk_run(search->walk, &regs) == 0)
-			return true;
-		if (search->walk->view.need_end > search->need_end)
-			search->need_end = search->walk->view.need_end;
+		reason = try_candidate(search, &search->candidates[i]);
+		if (!reason || reason == FGT_MARKER_TRUNCATED_NO_STACK)
+			return reason;
 	}
-	return false;
+	return FGT_MARKER_TRUNCATED_NO_FP;
+}
+
+/* Without rules: the nearest code before pc that sets up a frame pointer. */
+static void guess_function(struct search *search, uint64_t pc)
+{
+	const struct fgt_view *view = &search->walk->view;
+	uint8_t code[ENTRY_BYTES];
+	uint64_t first = pc - sizeof(code);
+
+	if (fgt_view_read_code(view, first, code, sizeof(code)) !=
+		    sizeof(code) ||
+	    !fgt_arch_host.find_entry(code, sizeof(code), first,
+				      &search->start))
+		search->start = 0;
+}
+
+/* Learns about the function that asked. */
+static void describe_function(struct search *search)
+{
+	const struct fgt_frame_state *state = &search->walk->state;
+	const struct fgt_view *view = &search->walk->view;
+	uint8_t code[PROLOGUE_BYTES];
+	struct fgt_cfi_rule rule;
+	uint64_t locals;
+	size_t len;
+
+	search->stack_end = fgt_view_stack_end(view);
+	if (fgt_view_find_rule(view, state->pc - !state->is_exact, &rule) < 0) {
+		guess_function(search, state->pc);
+		return;
+	}
+	search->start = rule.start;
+	search->end = rule.end;
+	len = rule.end - rule.start < sizeof(code) ? rule.end - rule.start
+						   : sizeof(code);
+	len = fgt_view_read_code(view, rule.start, code, len);
+	locals = fgt_arch_host.locals_bytes(code, len);
+	search->predicted = state->sp + locals +
+			    fgt_cfi_rule_count_saved(&rule) * sizeof(uint64_t);
 }
 
 enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 					  const struct fgt_regs *regs)
 {
 	struct search search = { .walk = walk, .regs = regs };
-	const struct fgt_frame_state *state = &walk->state;
-	struct fgt_cfi_rule rule;
 
-	search.stack_end = fgt_view_stack_end(&walk->view);
-	if (fgt_view_find_rule(&walk->view, state->pc - !state->is_exact,
-			       &rule) == 0)
-		search.function = rule.start;
-	collect(&search, state->sp);
-	for (enum rank rank = 0; rank < RANKS; rank++)
-		if (try_candidates(&search, rank))
+	uint64_t word;
+
+	describe_function(&search);
+	/* A large frame: its slot was not copied, others would mislead. */
+	if (search.predicted &&
+	    fgt_view_read_stack(&walk->view, search.predicted + 8, &word) ==
+		    -ENODATA)
+		return FGT_MARKER_TRUNCATED_NO_FP;
+	collect(&search, walk->state.sp);
+	for (enum rank rank = 0; rank < RANKS; rank++) {
+		enum fgt_marker reason = try_rank(&search, rank);
+
+		if (!reason)
 			return 0;
+		if (reason == FGT_MARKER_TRUNCATED_NO_STACK)
+			break;
+	}
 	walk->view.need_end = search.need_end;
 	return FGT_MARKER_TRUNCATED_NO_FP;
 }

@@ -16,6 +16,14 @@ struct fgt_unwinder {
 	struct fgt_cfi_stepper *stepper;
 	unsigned int max_depth;
 	struct fgt_unwind_stats stats;
+	/* The last result asked for more stack: counted unless the same is
+	 * unwound again with more. */
+	struct outcome {
+		enum fgt_marker reason;
+		bool is_fp_needed, is_fp_recovered;
+		uint64_t sp;
+	} pending;
+	bool is_pending;
 };
 
 int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
@@ -75,17 +83,17 @@ static size_t bytes_to_ask_for(const struct fgt_walk *walk)
 	return need > have ? need : 0;
 }
 
-static enum fgt_marker recover(struct fgt_unwinder *unwinder,
-			       struct fgt_walk *walk,
-			       const struct fgt_regs *regs)
+static enum fgt_marker recover(struct fgt_walk *walk,
+			       const struct fgt_regs *regs,
+			       struct outcome *outcome)
 {
 	enum fgt_marker reason;
 	uint64_t need_end;
 
-	unwinder->stats.fp_needed++;
+	outcome->is_fp_needed = true;
 	reason = fgt_frame_pointer_recover(walk, regs);
 	if (!reason) {
-		unwinder->stats.fp_recovered++;
+		outcome->is_fp_recovered = true;
 		return 0;
 	}
 	/* The frames up to the one that asked are sure: get them back. */
@@ -93,6 +101,31 @@ static enum fgt_marker recover(struct fgt_unwinder *unwinder,
 	fgt_walk_run(walk, regs);
 	walk->view.need_end = need_end;
 	return reason;
+}
+
+static void count_outcome(struct fgt_unwind_stats *stats,
+			  const struct outcome *outcome)
+{
+	stats->stacks++;
+	if (outcome->reason)
+		stats->truncated[outcome->reason]++;
+	else
+		stats->complete++;
+	stats->fp_needed += outcome->is_fp_needed;
+	stats->fp_recovered += outcome->is_fp_recovered;
+}
+
+/* Counts each stack once, however often more of it was asked for. */
+static void take_outcome(struct fgt_unwinder *unwinder,
+			 const struct outcome *outcome, bool is_final)
+{
+	if (unwinder->is_pending && unwinder->pending.sp != outcome->sp)
+		count_outcome(&unwinder->stats, &unwinder->pending);
+	unwinder->is_pending = !is_final;
+	if (is_final)
+		count_outcome(&unwinder->stats, outcome);
+	else
+		unwinder->pending = *outcome;
 }
 
 void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
@@ -105,23 +138,23 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 		.view = { .maps = maps, .snapshot = snapshot },
 		.stepper = unwinder->stepper,
 	};
+	struct outcome outcome = {
+		.sp = snapshot->regs.value[fgt_arch_host.sp],
+	};
 	enum fgt_marker reason;
 
 	fgt_frame_list_init(&walk.list, frames, capacity, unwinder->max_depth);
 	reason = fgt_walk_run(&walk, &snapshot->regs);
 	if (reason && walk.is_fp_unknown)
-		reason = recover(unwinder, &walk, &snapshot->regs);
+		reason = recover(&walk, &snapshot->regs, &outcome);
 	result.count = fgt_frame_list_finish(&walk.list, reason);
 	result.reason = reason;
 	result.is_complete = !reason;
 	result.need_maps = walk.need_maps;
 	if (reason)
 		result.need_bytes = bytes_to_ask_for(&walk);
-	unwinder->stats.stacks++;
-	if (reason)
-		unwinder->stats.truncated[reason]++;
-	else
-		unwinder->stats.complete++;
+	outcome.reason = reason;
+	take_outcome(unwinder, &outcome, !result.need_bytes);
 	*ret_result = result;
 }
 
@@ -129,4 +162,6 @@ void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 			    struct fgt_unwind_stats *ret_stats)
 {
 	*ret_stats = unwinder->stats;
+	if (unwinder->is_pending)
+		count_outcome(ret_stats, &unwinder->pending);
 }

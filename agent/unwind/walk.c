@@ -7,7 +7,8 @@
 
 #include <errno.h>
 
-#define STEPS_MAX 100000u
+#define STEPS_MAX	100000u
+#define SIGRETURN_BYTES 16u
 
 /* Pops a return address: what a function that saved nothing would do. */
 static int pop_return_address(struct fgt_walk *walk)
@@ -55,6 +56,40 @@ static enum fgt_marker step_by_frame_pointer(struct fgt_walk *walk)
 	return 0;
 }
 
+/* A signal trampoline without rules: the kernel's frame lies at SP. */
+static enum fgt_marker step_by_sigreturn(struct fgt_walk *walk)
+{
+	struct fgt_frame_state *state = &walk->state;
+	struct fgt_regs regs = { .valid = 0 };
+	uint64_t value;
+	int offset, r;
+
+	for (unsigned int i = 0; i < fgt_arch_host.reg_count; i++) {
+		offset = fgt_arch_host.sigreturn_offset(i);
+		if (offset < 0)
+			continue;
+		r = fgt_view_read_stack(&walk->view,
+					state->sp + (uint64_t)offset, &value);
+		if (r < 0)
+			return r == -ENODATA ? FGT_MARKER_TRUNCATED_NO_STACK
+					     : FGT_MARKER_TRUNCATED_NO_CFI;
+		fgt_regs_set(&regs, i, value);
+	}
+	state->regs = regs;
+	state->pc = regs.value[fgt_arch_host.pc];
+	state->sp = regs.value[fgt_arch_host.sp];
+	state->is_exact = true;
+	return 0;
+}
+
+static bool is_sigreturn_at(const struct fgt_walk *walk, uint64_t pc)
+{
+	uint8_t code[SIGRETURN_BYTES];
+	size_t len = fgt_view_read_code(&walk->view, pc, code, sizeof(code));
+
+	return fgt_arch_host.is_sigreturn(code, len);
+}
+
 /*
  * The psABI's end of a stack where nobody wrote rules (musl's _start, clone):
  * a frame pointer of zero, in a file's code. Anonymous code proves nothing.
@@ -89,6 +124,38 @@ static enum fgt_marker reason_of(struct fgt_walk *walk, enum fgt_step step,
 	}
 }
 
+static enum fgt_marker step_without_rules(struct fgt_walk *walk,
+					  bool *ret_is_root)
+{
+	if (is_sigreturn_at(walk, walk->state.pc))
+		return step_by_sigreturn(walk);
+	if (is_root_without_rules(walk)) {
+		*ret_is_root = true;
+		return 0;
+	}
+	return step_by_frame_pointer(walk);
+}
+
+/*
+ * The leaf stands at the first instruction of a function: nothing is pushed
+ * yet. libunwind caches rows by PC alone, and the same address can also be
+ * the return address of a call that never returns, with another row.
+ */
+static bool step_from_entry(struct fgt_walk *walk)
+{
+	struct fgt_frame_state *state = &walk->state;
+	uint64_t return_pc, target;
+	struct fgt_cfi_rule rule;
+
+	if (walk->view.snapshot->is_blocked ||
+	    fgt_view_find_rule(&walk->view, state->pc, &rule) < 0 ||
+	    rule.start != state->pc || rule.is_signal_frame ||
+	    fgt_view_read_stack(&walk->view, state->sp, &return_pc) < 0 ||
+	    !fgt_view_find_call(&walk->view, return_pc, &target))
+		return false;
+	return pop_return_address(walk) == 0;
+}
+
 /*
  * One step by whatever knows how. The seam: a stepper that has the row of
  * state->pc at hand goes before libunwind's. *ret_is_root: state was the last.
@@ -116,11 +183,7 @@ static enum fgt_marker step(struct fgt_walk *walk, bool *is_started,
 		return reason_of(walk, result, reg);
 	fgt_cfi_stepper_save(walk->stepper);
 	*is_started = false;
-	if (is_root_without_rules(walk)) {
-		*ret_is_root = true;
-		return 0;
-	}
-	return step_by_frame_pointer(walk);
+	return step_without_rules(walk, ret_is_root);
 }
 
 static uint32_t frame_flags(const struct fgt_walk *walk)
@@ -178,6 +241,8 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
 			return FGT_MARKER_TRUNCATED_BAD_PC;
 		fgt_frame_list_push(&walk->list, state->pc, frame_flags(walk));
 	}
+	if (walk->list.seen == 1 && step_from_entry(walk))
+		fgt_frame_list_push(&walk->list, state->pc, frame_flags(walk));
 	for (unsigned int i = 0; i < STEPS_MAX; i++) {
 		last_sp = state->sp;
 		reason = step(walk, &is_started, &is_root);

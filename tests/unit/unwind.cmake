@@ -1,1 +1,13 @@
 # Unit tests of unwind.
+add_subdirectory(${PROJECT_SOURCE_DIR}/tests/programs/unwind
+	${PROJECT_BINARY_DIR}/tests/programs/unwind)
+
+# fgt_unwind_test(NAME): with the tiny capture and the programs.
+function(fgt_unwind_test name)
+	fgt_unit_test(${name} fgt_unwind fgt_flags)
+	target_sources(test_${name} PRIVATE unwind_capture.c unwind_child.c)
+	target_compile_definitions(test_${name} PRIVATE
+		FGT_UNWIND_PROGRAMS="${PROJECT_BINARY_DIR}/tests/programs/unwind")
+endfunction()
+
+fgt_unwind_test(unwind_blocked)
