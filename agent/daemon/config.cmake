@@ -22,5 +22,5 @@ target_sources(fgt_config PUBLIC FILE_SET HEADERS
 	config_schema.h
 	config_text.h
 	config_token.h)
-target_link_libraries(fgt_config PUBLIC fgt_deliver fgt_symbols
+target_link_libraries(fgt_config PUBLIC fgt_deliver
 	PRIVATE PkgConfig::LIBCONFIG)
