@@ -294,7 +294,6 @@ static int explain(CURL *handle, CURLcode code, const char *text,
 				   "certificate in ca_file",
 				   text);
 	case CURLE_URL_MALFORMAT:
-	case CURLE_UNSUPPORTED_PROTOCOL:
 		return fgt_why_set(why, -EINVAL, "the URL is malformed");
 	default:
 		return fgt_why_set(why, -EPROTO, "%s", text);

@@ -74,8 +74,8 @@ static int explain_encode(int error, struct fgt_why *why)
 				   "choose a shorter range or one thread");
 	case -ENODATA:
 		return fgt_why_set(why, error,
-				   "no thread has two samples in this range; "
-				   "choose a longer one");
+				   "no thread has two samples in what Sentry "
+				   "takes of this range; choose another one");
 	case -ENOMEM:
 		return fgt_why_set(why, error, "out of memory");
 	default:
