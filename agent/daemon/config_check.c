@@ -39,6 +39,25 @@ static int name_destination(struct fgt_config_destination *own, size_t index)
 	return own->name ? 0 : -ENOMEM;
 }
 
+static int check_format(const struct fgt_config_destination *own,
+			const char *where, struct fgt_why *why)
+{
+	enum fgt_format format;
+	struct fgt_why part;
+
+	if (!own->format)
+		return 0;
+	if (fgt_format_from_name(own->format, &format, &part) < 0)
+		return fgt_why_set(why, -EINVAL, "%s: `format`: %s", where,
+				   part.text);
+	if (own->dsn_file && format != FGT_FORMAT_SENTRY)
+		return fgt_why_set(why, -EINVAL,
+				   "%s: `format` of a `dsn_file` can only be "
+				   "\"sentry\"",
+				   where);
+	return 0;
+}
+
 int fgt_config_check_destination(struct fgt_config *config, size_t index,
 				 const char *where, struct fgt_why *why)
 {
@@ -54,11 +73,9 @@ int fgt_config_check_destination(struct fgt_config *config, size_t index,
 				   "%s: a destination needs exactly one of "
 				   "`dsn_file` and `url`",
 				   where);
-	if (own->dsn_file && own->format && strcmp(own->format, "sentry") != 0)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: `format` of a `dsn_file` can only be "
-				   "\"sentry\"",
-				   where);
+	error = check_format(own, where, why);
+	if (error)
+		return error;
 	for (size_t i = 0; i < index; i++)
 		if (!strcmp(all[i].name, own->name))
 			return fgt_why_set(why, -EINVAL,

@@ -23,9 +23,6 @@ static const char *const LOG_LEVELS[] = { "error", "warning", "info", "debug",
 					  NULL };
 static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
 
-static const char *const FORMATS[] = { "fgt", "chrome", "sentry", "folded",
-				       NULL };
-
 /* clang-format off */
 #define AT(member) .offset = offsetof(struct fgt_config, member)
 #define COUNT_AT(member) .count_offset = offsetof(struct fgt_config, member)
@@ -45,8 +42,7 @@ static const struct fgt_config_key DESTINATION_KEYS[] = {
 	{ "name", FGT_CONFIG_STRING, DEST_AT(name), .max = NAME_BYTES },
 	{ "dsn_file", FGT_CONFIG_STRING, DEST_AT(dsn_file), .max = PATH_BYTES },
 	{ "url", FGT_CONFIG_STRING, DEST_AT(url), .max = PATH_BYTES },
-	{ "format", FGT_CONFIG_STRING, DEST_AT(format), .max = NAME_BYTES,
-	  .choices = FORMATS },
+	{ "format", FGT_CONFIG_STRING, DEST_AT(format), .max = NAME_BYTES },
 	{ .path = NULL },
 };
 

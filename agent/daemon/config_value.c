@@ -50,13 +50,16 @@ int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
 	return 0;
 }
 
-/* Index of value among the choices, -1 if it is none of them. */
-static int find_choice(const struct fgt_config_key *key, const char *value)
+/* Finds value among the choices; any value will do where there are none. */
+static bool find_choice(const struct fgt_config_key *key, const char *value,
+			int *ret_index)
 {
-	for (int i = 0; key->choices[i]; i++)
-		if (!strcmp(key->choices[i], value))
-			return i;
-	return -1;
+	for (int i = 0; key->choices && key->choices[i]; i++)
+		if (!strcmp(key->choices[i], value)) {
+			*ret_index = i;
+			return true;
+		}
+	return !key->choices;
 }
 
 static int copy_string(const struct fgt_config_key *key, size_t max_bytes,
@@ -84,12 +87,12 @@ int fgt_config_set_string(const struct fgt_config_key *key, void *base,
 			  const char *value, const char *where,
 			  struct fgt_why *why)
 {
-	int choice = key->choices ? find_choice(key, value) : 0;
 	char **string = place(key, base);
 	char *copy = NULL;
+	int choice = 0;
 	int error;
 
-	if (choice < 0 ||
+	if (!find_choice(key, value, &choice) ||
 	    (key->type != FGT_CONFIG_STRING && key->type != FGT_CONFIG_CHOICE))
 		return refuse(key, where, why);
 	if (key->type == FGT_CONFIG_CHOICE) {

@@ -111,7 +111,7 @@ static const struct config_case CASES[] = {
 	BAD(DEST("name = \"x\";"), "exactly one of `dsn_file` and `url`"),
 	BAD(DEST("url = \"https://x/\"; dsn_file = \"/x\";"), "exactly one of"),
 	BAD(DEST("dsn_file = \"/x\"; format = \"chrome\";"), "only be \"sen"),
-	BAD(DEST("url = \"https://x/\"; format = \"gif\";"), "one of \"fgt\""),
+	BAD(DEST("url = \"https://x/\"; format = \"gif\";"), "1: `format`: "),
 	BAD("upload:{destinations=({dsn_file=\"a\";name=\"x\"},\n"
 	    "{dsn_file=\"b\";name=\"x\"})}",
 	    "2: two destinations are called `x`"),

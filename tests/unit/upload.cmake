@@ -1,5 +1,6 @@
 # Unit tests of upload.
 fgt_unit_test(dsn fgt_deliver)
+fgt_unit_test(memory_sink fgt_deliver)
 fgt_unit_test(ratelimit fgt_deliver)
 # Writes slices in every format, for tests/integration/test_viewers.sh.
 add_executable(format_files format_files.c)
