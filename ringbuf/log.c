@@ -82,14 +82,16 @@ static void evict(struct fgt_writer *writer)
 	}
 }
 
+/*
+ * The segment being written and the one before it stay: whatever the target
+ * does, the last ticks can be cut.
+ */
 bool fgt_log_evict_oldest(struct fgt_writer *writer)
 {
-	uint64_t seq = tail_seq(writer);
-	bool is_closed = seq < writer->segment_seq ||
-			 (seq == writer->segment_seq && writer->opens_segment);
-	uint64_t ticks;
+	uint64_t seq = tail_seq(writer), ticks;
+	uint64_t current = writer->segment_seq + writer->opens_segment;
 
-	if (!is_closed)
+	if (seq + 1 >= current)
 		return false;
 	ticks = fgt_region_load(&segment_at(writer, seq)->tick_count);
 	fgt_region_add(&writer->region.header->dropped_ticks, ticks);
@@ -120,21 +122,21 @@ void fgt_log_evict_aged(struct fgt_writer *writer)
 
 /*
  * Always enough: a tick takes at most 2 + 3 × threads words, threads are at
- * most 1/64 of the log's words, and the segment that cannot go has one tick
- * of key frame, 1/16 of the log, and one tick more.
+ * most 1/64 of the log's words, and each of the two segments that cannot go
+ * has one tick of key frame, 1/16 of the log, and one tick more.
  */
 void fgt_log_make_room(struct fgt_writer *writer, uint64_t words)
 {
 	uint64_t start;
 
+	if (!writer->segment_seq)
+		return;
 	do {
 		start = fgt_region_load(
 			&segment_at(writer, tail_seq(writer))->log_start);
-		if (tail_seq(writer) > writer->segment_seq ||
-		    writer->log_end - start + words <=
-			    writer->region.shape.log_words)
-			return;
-	} while (fgt_log_evict_oldest(writer));
+	} while (writer->log_end - start + words >
+			 writer->region.shape.log_words &&
+		 fgt_log_evict_oldest(writer));
 }
 
 void fgt_log_open_segment(struct fgt_writer *writer)

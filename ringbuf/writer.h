@@ -99,7 +99,7 @@ void fgt_intern_drop_image(struct fgt_writer *writer, uint32_t image);
 bool fgt_log_is_segment_due(const struct fgt_writer *writer);
 /* Drops what is too old. */
 void fgt_log_evict_aged(struct fgt_writer *writer);
-/* Drops the oldest closed segment; false if there is none. */
+/* Drops the oldest segment for room; false if it must stay. */
 bool fgt_log_evict_oldest(struct fgt_writer *writer);
 /* Makes room for so many words by dropping old segments. */
 void fgt_log_make_room(struct fgt_writer *writer, uint64_t words);
