@@ -90,7 +90,8 @@ int fgt_region_plan(unsigned int hz, unsigned int seconds, size_t size_bytes,
 	/* The log takes the rest: about half. */
 	if (size < used + size / 4)
 		return -EINVAL;
-	shape.log_words = (size - used) / sizeof(fgt_word);
+	shape.log_words = (size - used) / LINE_BYTES *
+			  (LINE_BYTES / sizeof(fgt_word));
 	shape.threads = (uint32_t)clamp(shape.threads, 1, shape.log_words / 64);
 	*ret_shape = shape;
 	return 0;
