@@ -112,6 +112,24 @@ static bool has_jump_to(const uint8_t *code, size_t len, uint64_t address,
 	return false;
 }
 
+/* (bti c;) adrp x16; ldr x17; add x16; br x17 */
+static bool is_indirect_jump(const uint8_t *code, size_t len)
+{
+	static const uint8_t bti[] = { 0x5f, 0x24, 0x03, 0xd5 };
+	size_t at = 0;
+	uint32_t word;
+
+	if (len >= sizeof(bti) && !memcmp(code, bti, sizeof(bti)))
+		at = sizeof(bti);
+	if (len < at + 4 * sizeof(word))
+		return false;
+	memcpy(&word, code + at, sizeof(word));
+	if ((word & 0x9f00001f) != 0x90000010)
+		return false;
+	memcpy(&word, code + at + 3 * sizeof(word), sizeof(word));
+	return word == 0xd61f0220;
+}
+
 /* mov x8, #139; svc #0 */
 static bool is_sigreturn(const uint8_t *code, size_t len)
 {
@@ -145,6 +163,7 @@ const struct fgt_arch fgt_arch_aarch64 = {
 	.locals_bytes = locals_bytes,
 	.find_entry = find_entry,
 	.has_jump_to = has_jump_to,
+	.is_indirect_jump = is_indirect_jump,
 	.is_sigreturn = is_sigreturn,
 	.sigreturn_offset = sigreturn_offset,
 };

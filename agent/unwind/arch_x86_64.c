@@ -210,6 +210,19 @@ static bool has_jump_to(const uint8_t *code, size_t len, uint64_t address,
 	return false;
 }
 
+/* (endbr64;) (bnd) jmp *disp32(%rip) */
+static bool is_indirect_jump(const uint8_t *code, size_t len)
+{
+	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	size_t at = 0;
+
+	if (len >= sizeof(endbr) && !memcmp(code, endbr, sizeof(endbr)))
+		at = sizeof(endbr);
+	if (at < len && code[at] == 0xf2)
+		at++;
+	return at + 2 <= len && code[at] == 0xff && code[at + 1] == 0x25;
+}
+
 /* mov $15, %rax (or %eax); syscall */
 static bool is_sigreturn(const uint8_t *code, size_t len)
 {
@@ -255,6 +268,7 @@ const struct fgt_arch fgt_arch_x86_64 = {
 	.locals_bytes = locals_bytes,
 	.find_entry = find_entry,
 	.has_jump_to = has_jump_to,
+	.is_indirect_jump = is_indirect_jump,
 	.is_sigreturn = is_sigreturn,
 	.sigreturn_offset = sigreturn_offset,
 };

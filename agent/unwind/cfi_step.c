@@ -19,6 +19,7 @@
 #define KEPT_BYTES	  (64u * 1024)
 #define KEPT_RULES_MAX	  512u
 #define SIGNAL_RANGES_MAX 16u
+#define POPPED_BYTES_MAX  1024u
 
 /*
  * Where libunwind finds the records: addresses that no process has. First a
@@ -195,6 +196,32 @@ static int get_dyn_info_list_addr(unw_addr_space_t space,
 	return -UNW_ENOINFO;
 }
 
+/*
+ * The leaf has already popped the register that its rule says is saved here:
+ * compilers do not tell of pops in epilogues, and below SP nothing was
+ * copied. The register itself holds the value again.
+ */
+static int read_popped(struct fgt_cfi_stepper *stepper, uint64_t address,
+		       uint64_t *ret_value)
+{
+	const struct fgt_regs *leaf = &stepper->view->snapshot->regs;
+	unw_save_loc_t place;
+
+	if (address >= leaf->value[fgt_arch_host.sp] ||
+	    leaf->value[fgt_arch_host.sp] - address > POPPED_BYTES_MAX)
+		return fail(stepper, FGT_STEP_BAD_RULE);
+	for (unsigned int i = 0; i < fgt_arch_host.reg_count; i++) {
+		if (unw_get_save_loc(&stepper->cursor, (int)i, &place) < 0 ||
+		    place.type != UNW_SLT_MEMORY || place.u.addr != address)
+			continue;
+		if (fgt_regs_get(leaf, i, ret_value))
+			return 0;
+		stepper->failed_reg = i;
+		return fail(stepper, FGT_STEP_NO_REG);
+	}
+	return fail(stepper, FGT_STEP_BAD_RULE);
+}
+
 static int access_mem(unw_addr_space_t space, unw_word_t address,
 		      unw_word_t *value, int is_write, void *argument)
 {
@@ -213,6 +240,8 @@ static int access_mem(unw_addr_space_t space, unw_word_t address,
 		return 0;
 	}
 	r = fgt_view_read_word(stepper->view, address, value);
+	if (r == -EFAULT)
+		return read_popped(stepper, address, value);
 	if (r < 0)
 		return fail(stepper, r == -ENODATA ? FGT_STEP_NO_STACK
 						   : FGT_STEP_BAD_RULE);

@@ -17,14 +17,12 @@
 #define ENTRY_BYTES	 512u
 #define JUMP_BYTES_MAX	 (32u * 1024)
 
-/* How sure a slot is, best first. "Chained": [slot] can be a frame pointer. */
+/* How sure a slot is, best first; in one rank the nearest goes first. */
 enum rank {
 	PREDICTED, /* where the function's first instructions put it */
-	DIRECT_CHAINED, /* after a direct call of the function */
-	DIRECT, /* ditto; its caller has other uses for the register */
+	DIRECT, /* after a direct call of the function */
 	JUMPED, /* after a call of code that jumps to the function */
-	INDIRECT_CHAINED, /* after a call through a pointer or PLT */
-	INDIRECT,
+	INDIRECT, /* after a call through a pointer or PLT */
 	RANKS
 };
 
@@ -40,45 +38,41 @@ struct search {
 	uint64_t asked_pc; /* where the frame pointer was asked for */
 	uint64_t start, end; /* that function; [0, 0) if no rule tells */
 	uint64_t predicted; /* slot, 0 if unknown */
-	uint64_t stack_end;
 	struct candidate candidates[CANDIDATES_MAX];
 	size_t count;
 	uint64_t need_end; /* over all tries */
 };
 
+/*
+ * What [slot] holds is not asked: a caller without frame pointers keeps
+ * anything there, and for one with them the walk fails on a wrong one.
+ */
 static enum rank rank_of(const struct search *search, uint64_t slot,
-			 uint64_t saved_fp, uint64_t target)
+			 uint64_t target)
 {
-	bool is_chained = !saved_fp ||
-			  (saved_fp > slot && saved_fp < search->stack_end &&
-			   saved_fp % sizeof(saved_fp) == 0);
-
 	if (slot == search->predicted && (!target || target == search->start))
 		return PREDICTED;
 	if (!target)
-		return is_chained ? INDIRECT_CHAINED : INDIRECT;
-	if (target == search->start)
-		return is_chained ? DIRECT_CHAINED : DIRECT;
-	return JUMPED; /* to be proved */
+		return INDIRECT;
+	return target == search->start ? DIRECT : JUMPED; /* to be proved */
 }
 
 static void collect(struct search *search, uint64_t from)
 {
 	struct fgt_view *view = &search->walk->view;
-	uint64_t saved_fp, return_pc, slot = (from + 7) & ~7ull;
+	uint64_t return_pc, slot = (from + 7) & ~7ull;
 	uint64_t end = slot + SEARCH_BYTES_MAX;
 
 	for (; slot < end && search->count < CANDIDATES_MAX; slot += 8) {
 		struct candidate *next = &search->candidates[search->count];
 
-		if (fgt_view_read_stack(view, slot, &saved_fp) < 0 ||
-		    fgt_view_read_stack(view, slot + 8, &return_pc) < 0)
+		if (fgt_view_read_stack(view, slot + 8, &return_pc) < 0)
 			break;
 		if (!fgt_view_is_code(view, return_pc) ||
 		    !fgt_view_find_call(view, return_pc, &next->target))
 			continue;
 		next->slot = slot;
-		next->rank = rank_of(search, slot, saved_fp, next->target);
+		next->rank = rank_of(search, slot, next->target);
 		search->count++;
 	}
 	/* Ran out of copied stack: the slot may lie further up. */
@@ -169,13 +163,15 @@ static void describe_function(struct search *search)
 	uint64_t locals;
 	size_t len;
 
-	search->stack_end = fgt_view_stack_end(view);
 	if (fgt_view_find_rule(view, state->pc - !state->is_exact, &rule) < 0) {
 		guess_function(search, state->pc);
 		return;
 	}
 	search->start = rule.start;
 	search->end = rule.end;
+	/* A leaf can be amidst its first or last instructions. */
+	if (state->is_exact)
+		return;
 	len = rule.end - rule.start < sizeof(code) ? rule.end - rule.start
 						   : sizeof(code);
 	len = fgt_view_read_code(view, rule.start, code, len);
@@ -197,7 +193,8 @@ enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 	    fgt_view_read_stack(&walk->view, search.predicted + 8, &word) ==
 		    -ENODATA)
 		return FGT_MARKER_TRUNCATED_NO_FP;
-	collect(&search, walk->state.sp);
+	/* Below lie the locals: whatever looks right there is stale. */
+	collect(&search, search.predicted ? search.predicted : walk->state.sp);
 	for (enum rank rank = 0; rank < RANKS; rank++) {
 		enum fgt_marker reason = try_rank(&search, rank);
 

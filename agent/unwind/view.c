@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define CALL_BYTES_MAX 8u
+#define STUB_BYTES     20u
 
 /* Takes a word out of [start, start + len). */
 static bool take_word(const uint8_t *bytes, uint64_t start, size_t len,
@@ -122,12 +123,21 @@ int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
 int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
 		       uint64_t *ret_target)
 {
-	uint8_t code[CALL_BYTES_MAX];
+	uint8_t code[CALL_BYTES_MAX], stub[STUB_BYTES];
+	uint64_t target;
+	size_t len;
 
 	/* A call that starts its segment has fewer bytes before it: rare. */
 	if (fgt_view_read_code(view, return_pc - sizeof(code), code,
-			       sizeof(code)) != sizeof(code))
+			       sizeof(code)) != sizeof(code) ||
+	    !fgt_arch_host.call_before(code, sizeof(code), return_pc, &target))
 		return 0;
-	return fgt_arch_host.call_before(code, sizeof(code), return_pc,
-					 ret_target);
+	if (target) {
+		/* What lies behind a PLT stub is not to be seen from here. */
+		len = fgt_view_read_code(view, target, stub, sizeof(stub));
+		if (fgt_arch_host.is_indirect_jump(stub, len))
+			target = 0;
+	}
+	*ret_target = target;
+	return 1;
 }

@@ -11,3 +11,4 @@ function(fgt_unwind_test name)
 endfunction()
 
 fgt_unwind_test(unwind_blocked)
+fgt_unwind_test(unwind_steps)

@@ -19,16 +19,21 @@
 /* The end of the mapping that holds an address, from maps' text. */
 static uint64_t find_mapping_end(int32_t pid, uint64_t address)
 {
+	static int32_t last_pid;
+	static uint64_t start, end;
 	FGT_AUTO(fgt_file_close) FILE *maps = NULL;
 	char path[64], line[4096];
-	uint64_t start, end;
 
+	if (pid == last_pid && address >= start && address < end)
+		return end;
+	last_pid = pid;
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	maps = fopen(path, "re");
 	while (maps && fgets(line, sizeof(line), maps))
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2 &&
 		    address >= start && address < end)
 			return end;
+	end = 0;
 	return 0;
 }
 
