@@ -101,6 +101,8 @@ static const char *const BAD_DSNS[] = {
 	"https://" KEY "@[zz]/7",
 	"https://" KEY "@-h/7",
 	"https://" KEY "@h%00/7",
+	"https://" KEY "@h/" KEY "/7",
+	"https://" KEY ":5ec2e7@h/5EC2E7/7",
 	"http://" KEY "@sentry.example.com/7",
 	"http://" KEY "@127.0.0.1.example.com/7",
 	"http://" KEY "@localhost.example.com/7",

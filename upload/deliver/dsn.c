@@ -121,6 +121,11 @@ static int compose(const struct fgt_url *url, struct fgt_dsn *dsn,
 		 dsn->public_key, host, (int)prefix_len, url->path,
 		 (int)project_len, project);
 	dsn->is_loopback = url->is_loopback;
+	/* What is shown to people is made of host and path. */
+	if (strcasestr(dsn->redacted, dsn->public_key) ||
+	    (*dsn->secret_key && strcasestr(url->path, dsn->secret_key)))
+		return fgt_why_set(why, -EINVAL,
+				   "DSN: a key stands in its path or host");
 	return 0;
 }
 
