@@ -17,7 +17,7 @@
 
 #include "agent/daemon/reply.h"
 
-#define BACKLOG 64
+#define BACKLOG 128
 
 static int take_path(const char *path, struct fgt_listener *listener,
 		     struct fgt_why *why)
@@ -86,14 +86,20 @@ static int open_directory(const char *socket_path, int *ret_fd,
 	return 0;
 }
 
-/* The holder writes its pid right after it has the lock: wait a little. */
-static long read_holder(int lock_fd)
+/*
+ * The pid inside the file may be that of a holder long dead. The holder also
+ * has a record lock, for which the kernel knows the pid; it takes that right
+ * after the other: wait a little. 0: not found out.
+ */
+static pid_t read_holder(int lock_fd)
 {
 	for (int attempt = 0; attempt < 20; attempt++) {
-		char text[24] = "";
+		struct flock record = { .l_type = F_WRLCK,
+					.l_whence = SEEK_SET };
 
-		if (pread(lock_fd, text, sizeof(text) - 1, 0) > 0)
-			return strtol(text, NULL, 10);
+		if (fcntl(lock_fd, F_GETLK, &record) == 0 &&
+		    record.l_type != F_UNLCK && record.l_pid > 0)
+			return record.l_pid;
 		usleep(5000);
 	}
 	return 0;
@@ -102,22 +108,23 @@ static long read_holder(int lock_fd)
 static int refuse_second(int lock_fd, const char *socket_path,
 			 struct fgt_why *why)
 {
-	long pid = read_holder(lock_fd);
+	pid_t pid = read_holder(lock_fd);
 
 	if (pid > 0)
 		return fgt_why_set(why, -EADDRINUSE,
 				   "a daemon runs on %s already: pid %ld",
-				   socket_path, pid);
+				   socket_path, (long)pid);
 	return fgt_why_set(why, -EADDRINUSE, "a daemon runs on %s already",
 			   socket_path);
 }
 
 static int write_pid(int lock_fd)
 {
+	struct flock record = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char text[24];
 	int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
 
-	if (ftruncate(lock_fd, 0) < 0)
+	if (fcntl(lock_fd, F_SETLK, &record) < 0 || ftruncate(lock_fd, 0) < 0)
 		return -errno;
 	return pwrite(lock_fd, text, (size_t)len, 0) == len ? 0 : -EIO;
 }

@@ -10,10 +10,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "agent/daemon/listener.h"
 
@@ -79,22 +81,52 @@ static void modes_are_as_promised(void **state)
 	fgt_listener_close(&listener);
 }
 
+/* Opens the socket in a process of its own, which waits to be killed. */
+static pid_t start_holder(struct fixture *fixture)
+{
+	struct fgt_listener listener;
+	struct fgt_why why;
+	int ends[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (fgt_listener_open(fixture->path, &listener, &why) < 0 ||
+		    write(ends[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	close(ends[0]);
+	return pid;
+}
+
 static void second_is_refused_with_the_pid_of_the_first(void **state)
 {
 	struct fixture *fixture = *state;
-	struct fgt_listener first, second;
+	struct fgt_listener listener;
 	char expected[40];
 	struct fgt_why why;
+	pid_t pid = start_holder(fixture);
+	int fd;
 
-	assert_int_equal(fgt_listener_open(fixture->path, &first, &why), 0);
-	assert_int_equal(fgt_listener_open(fixture->path, &second, &why),
+	/* What the file says is not believed. */
+	fd = open(fixture->lock, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	assert_int_equal(write(fd, "1\n", 2), 2);
+	close(fd);
+	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why),
 			 -EADDRINUSE);
-	snprintf(expected, sizeof(expected), "pid %ld", (long)getpid());
+	snprintf(expected, sizeof(expected), "pid %ld", (long)pid);
 	assert_non_null(strstr(why.text, expected));
 	assert_int_equal(access(fixture->path, F_OK), 0);
-	fgt_listener_close(&first);
-	assert_int_equal(fgt_listener_open(fixture->path, &second, &why), 0);
-	fgt_listener_close(&second);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why), 0);
+	fgt_listener_close(&listener);
 }
 
 /* As after kill -9: the name is there, nobody listens, the lock is free and

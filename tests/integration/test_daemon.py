@@ -1,0 +1,629 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon from outside: hostile clients, other users, signals, crashes
+(FAULTS C1-C8, R4-R9, T6, Z7, Z9). test_daemon.py BUILD"""
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+from daemon_client import Connection, as_user, call, frame, pack, request
+
+SECOND = 1000000000
+
+
+class Daemon:
+    """A daemon in a folder of its own; its log is a file."""
+
+    def __init__(self, bench, name, config="", **arguments):
+        self.bench = bench
+        self.folder = bench.path(name)
+        os.makedirs(self.folder, exist_ok=True)
+        os.chmod(self.folder, 0o750)
+        self.socket = os.path.join(self.folder, "agent.sock")
+        self.log = self.folder + ".log"
+        self.config = self.folder + ".conf"
+        self.write_config(config)
+        self.start(**arguments)
+
+    def write_config(self, text):
+        with open(self.config, "w") as file:
+            file.write(text)
+        os.chmod(self.config, 0o644)
+
+    def command(self):
+        return [self.bench.agent, "daemon", "-c", self.config, "--socket",
+                self.socket]
+
+    def start(self, **arguments):
+        with open(self.log, "a") as log:
+            arguments.setdefault("stderr", log)
+            self.child = self.bench.start(self.command(), **arguments)
+        self.wait()
+
+    def wait(self):
+        for _ in range(200):
+            try:
+                if self.status()["pid"] == self.child.pid:
+                    return
+            except OSError:
+                pass
+            if self.child.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError("daemon does not answer: " + self.log_text()[-500:])
+
+    def status(self):
+        return call(self.socket, "status")
+
+    def log_text(self):
+        with open(self.log, errors="replace") as file:
+            return file.read()
+
+    def until(self, is_true, seconds=10):
+        """Waits for something that the daemon does by itself."""
+        for _ in range(int(seconds * 20)):
+            if is_true():
+                return True
+            time.sleep(0.05)
+        return False
+
+    def attach(self, pid, **arguments):
+        reply = call(self.socket, "attach", pid=pid, **arguments)
+        if not reply["ok"]:
+            raise RuntimeError(reply["why"])
+        return reply
+
+    def end(self, number=signal.SIGTERM):
+        """Seconds until it has left after the signal."""
+        began = time.monotonic()
+        self.child.send_signal(number)
+        self.child.wait(20)
+        if number != signal.SIGKILL and self.child.returncode != 0:
+            raise RuntimeError(f"left with {self.child.returncode}: "
+                               f"{self.log_text()[-2000:]}")
+        return time.monotonic() - began
+
+
+def sleeper(bench, **arguments):
+    child = bench.start(["sleep", "600"], **arguments)
+    while open(f"/proc/{child.pid}/comm").read() != "sleep\n":
+        time.sleep(0.01)
+    return child
+
+
+def is_error(reply, number):
+    return not reply["ok"] and reply["error"] == -number and reply["why"]
+
+
+def errors_are_precise(checks, bench):
+    daemon = Daemon(bench, "errors")
+    path = daemon.socket
+    reply = call(path, "slice")
+    checks.ok("slice without targets names the remedy",
+              is_error(reply, errno.ESRCH) and "attach" in reply["why"], reply)
+    targets = [sleeper(bench) for _ in range(2)]
+    for target in targets:
+        daemon.attach(target.pid)
+    reply = call(path, "slice")
+    checks.ok("slice of one among several lists them",
+              is_error(reply, errno.ENOTUNIQ) and
+              {t["pid"] for t in reply["targets"]} ==
+              {t.pid for t in targets}, reply)
+    time.sleep(0.3)
+    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    reply = call(path, "slice", pid=targets[0].pid, from_ns=1, to_ns=2)
+    checks.ok("range before the ring names what there is",
+              is_error(reply, errno.ENODATA) and
+              0 < reply["oldest_ns"] < reply["newest_ns"] <= now + SECOND,
+              reply)
+    table = [
+        ("from after to", errno.EINVAL, "slice", dict(from_ns=2, to_ns=1)),
+        ("an hour ahead", errno.EINVAL, "slice",
+         dict(to_ns=now + 4000 * SECOND)),
+        ("time as text", errno.EINVAL, "slice", dict(from_ns="1")),
+        ("negative time", errno.EINVAL, "slice", dict(from_ns=-1)),
+        ("pid 0", errno.EINVAL, "slice", dict(pid=0)),
+        ("pid as text", errno.EINVAL, "slice", dict(pid="1")),
+        ("pid and name", errno.EINVAL, "slice", dict(pid=1, name="x")),
+        ("no such pid", errno.ESRCH, "slice", dict(pid=2147483647)),
+        ("no such name", errno.ESRCH, "slice", dict(name="nobody-here")),
+        ("no such thread", errno.ENODATA, "slice",
+         dict(pid=targets[0].pid, tid=1)),
+        ("attach nothing", errno.EINVAL, "attach", {}),
+        ("attach a dead pid", errno.ESRCH, "attach", dict(pid=2147483647)),
+        ("children as number", errno.EINVAL, "attach",
+         dict(pid=targets[0].pid, children=1)),
+        ("detach a stranger", errno.ESRCH, "detach", dict(pid=os.getpid())),
+        ("unknown verb", errno.EPROTONOSUPPORT, "explode", {}),
+    ]
+    for name, number, verb, arguments in table:
+        reply = Connection(path).send(request(verb, **arguments)).receive()
+        checks.ok(f"error: {name}", is_error(reply, number), reply)
+    reply = Connection(path).send(
+        frame(pack({"v": 2, "verb": "status"}))).receive()
+    checks.ok("error: version names both (C8)",
+              is_error(reply, errno.EPROTONOSUPPORT) and
+              "version 2" in reply["why"] and "version 1" in reply["why"],
+              reply)
+    daemon.end()
+
+
+def slices_are_served(checks, bench):
+    daemon = Daemon(bench, "slices")
+    path = daemon.socket
+    target = sleeper(bench)
+    daemon.attach(target.pid)
+    time.sleep(0.5)
+    reply = call(path, "slice", name="sleep")
+    checks.ok("slice by name", reply["ok"] and reply["pid"] == target.pid and
+              reply["ticks"] >= 2 and len(reply["file"]) > 100, reply)
+
+    results = []
+
+    def take():
+        try:
+            results.append(call(path, "slice"))
+        except (OSError, EOFError, ValueError) as error:
+            results.append({"ok": False, "error": 0, "why": repr(error)})
+
+    def take_many(count):
+        results.clear()
+        threads = [threading.Thread(target=take) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    take_many(2)
+    checks.ok("two slices at once both succeed",
+              [r["ok"] for r in results] == [True, True],
+              [r.get("why") for r in results])
+    take_many(50)
+    served = sum(r["ok"] for r in results)
+    odd = [r for r in results if not r["ok"] and r["error"] != -errno.EBUSY]
+    checks.ok("50 slices at once: each is served or told busy (R4)",
+              len(results) == 50 and served >= 4 and not odd, odd[:3])
+
+    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    end = now + SECOND // 2
+    reply = call(path, "slice", from_ns=now, to_ns=end)
+    checks.ok("an end that lies ahead is waited for",
+              reply["ok"] and
+              time.clock_gettime_ns(time.CLOCK_MONOTONIC) >= end and
+              now < reply["from_ns"] < reply["to_ns"] <= end and
+              end - reply["to_ns"] < SECOND // 4, reply.get("why"))
+
+    waiting = Connection(path).send(
+        request("slice", to_ns=now + 600 * SECOND))
+    checks.ok("waiting slice is counted", daemon.until(
+        lambda: daemon.status()["slices_waiting"] == 1), daemon.status())
+    waiting.close()
+    checks.ok("waiting slice goes with its client (C6)", daemon.until(
+        lambda: daemon.status()["slices_waiting"] == 0), daemon.status())
+
+    waiting = Connection(path).send(
+        request("slice", pid=target.pid, to_ns=now + 600 * SECOND))
+    daemon.until(lambda: daemon.status()["slices_waiting"] == 1)
+    target.kill()
+    target.wait()
+    reply = waiting.receive_slice()[0]
+    checks.ok("waiting ends with the target", reply["ok"], reply)
+    reply = call(path, "slice", pid=target.pid)
+    checks.ok("dead target can be sliced", reply["ok"], reply)
+    alive = [t["alive"] for t in call(path, "targets")["targets"]]
+    checks.ok("dead target is listed as such", alive == [False], alive)
+    reply = call(path, "detach", pid=target.pid)
+    checks.ok("dead target can be dropped", reply["ok"] and
+              call(path, "targets")["targets"] == [], reply)
+    daemon.end()
+
+
+def malformed(checks, bench):
+    """C1: every one is answered or closed, and costs the daemon nothing."""
+    daemon = Daemon(bench, "malformed")
+    good = pack({"v": 1, "verb": "status"})
+    pair = pack("v") + pack(1)
+    zoo = {
+        "nothing in the frame": frame(b""),
+        "1 MiB and a byte": b"\0\x10\0\1",
+        "4 GiB": b"\xff\xff\xff\xff",
+        "five-byte bomb": frame(b"\xdd\x05\xf5\xe1\x00"),
+        "five-byte bomb of pairs": frame(b"\xdf\x7f\xff\xff\xff"),
+        "nested bombs": frame(b"\xdd\x00\x98\x96\x80" * 30),
+        "huge string": frame(b"\x81\xdb\xff\xff\xff\xff"),
+        "huge bytes": frame(b"\x81\xa1v\xc6\xff\xff\xff\xff"),
+        "truncated": frame(good[:-3]),
+        "trailing byte": frame(good + b"\0"),
+        "reserved tag": frame(b"\xc1"),
+        "not a map": frame(b"\x01"),
+        "array": frame(pack([1, "status"])),
+        "text": b"GET / HTTP/1.1\r\n\r\n",
+        "twice a key": frame(b"\x82" + pair + pair),
+        "key is a number": frame(b"\x81\x01\x01"),
+        "NUL in a string": frame(pack({"v": 1, "verb": "sta\0tus"})),
+        "ext type": frame(b"\x81\xa1v\xd4\x01\x01"),
+        "deep": frame(b"\x81\xa1v" + b"\x91" * 1000 + b"\x01"),
+        "a million elements": frame(b"\x81\xa1v\xdd\x00\x0f\x00\x00" +
+                                    b"\x01" * 0xf0000),
+        "a thousand keys": frame(
+            b"\xde\x03\xe8" + b"".join(pack(f"k{i}") + b"\x01"
+                                       for i in range(1000))),
+        "no version": frame(pack({"verb": "status"})),
+        "no verb": frame(pack({"v": 1})),
+        "verb is a list": frame(pack({"v": 1, "verb": ["status"]})),
+        "long verb": request("x" * 100000),
+    }
+    before = daemon.status()["rss_bytes"]
+    for name, data in zoo.items():
+        connection = Connection(daemon.socket, 10)
+        try:
+            reply = connection.send(data).receive()
+            is_refused = is_error(reply, -reply.get("error", 0))
+        except (EOFError, ConnectionError):
+            is_refused, reply = True, None
+        finally:
+            connection.close()
+        checks.ok(f"malformed: {name}",
+                  is_refused and daemon.status()["ok"], reply)
+    grown = daemon.status()["rss_bytes"] - before
+    checks.ok("malformed: memory stays", grown < 64 << 20, grown)
+    checks.ok("malformed: connections are closed", daemon.until(
+        lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
+    daemon.end()
+
+
+def little_memory(checks, bench):
+    """The bomb where 4 GB cannot be had."""
+    limit = 512 << 20
+    try:
+        daemon = Daemon(bench, "little-memory", preexec_fn=lambda: (
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
+    except RuntimeError as error:
+        # Sanitizers map terabytes.
+        print(f"# skipped with 512 MiB of address space: {error}"[:200])
+        return
+    reply = Connection(daemon.socket).send(
+        frame(b"\xdd\x05\xf5\xe1\x00")).receive()
+    checks.ok("bomb within 512 MiB", is_error(reply, errno.EBADMSG) and
+              daemon.status()["ok"], reply)
+    daemon.end()
+
+
+def slow_clients(checks, bench):
+    """C2: whoever is slow costs only itself."""
+    daemon = Daemon(bench, "slow", "ring: { memory_mb = 8; };")
+    path = daemon.socket
+    daemon.attach(sleeper(bench).pid)
+    time.sleep(0.3)
+    silent = []
+    for i in range(100):
+        connection = Connection(path)
+        try:
+            connection.send([b"", b"\0", b"\0\0\0\x40\x81"][i % 3])
+        except ConnectionError:
+            pass
+        silent.append(connection)
+    never = []
+    for verb in ["slice", "status"] * 10:
+        connection = Connection(path).send(request(verb))
+        never.append(connection)
+    checks.ok("status answers beside 100 silent and 20 deaf clients",
+              daemon.status()["ok"], "")
+    checks.ok("slice answers beside them", call(path, "slice")["ok"], "")
+    checks.ok("silent clients are cut", daemon.until(
+        lambda: daemon.status()["clients"] <= 21, 8),
+        daemon.status()["clients"])
+    for connection in silent + never:
+        connection.close()
+    checks.ok("their places are free again", daemon.until(
+        lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
+    daemon.end()
+
+
+def few_descriptors(checks, bench):
+    """T6"""
+    daemon = Daemon(bench, "descriptors", preexec_fn=lambda: (
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))))
+    connections = [Connection(daemon.socket) for _ in range(60)]
+    used = daemon.child.pid
+    before = cpu_ticks(used)
+    time.sleep(1)
+    checks.ok("without descriptors it does not spin (T6)",
+              cpu_ticks(used) - before < 50, cpu_ticks(used) - before)
+    for connection in connections:
+        connection.close()
+    checks.ok("with descriptors again it answers", daemon.until(
+        lambda: answers(daemon)), "")
+    daemon.end()
+
+
+def answers(daemon):
+    try:
+        return daemon.status()["ok"]
+    except (OSError, EOFError):
+        return False
+
+
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def other_users(checks, bench):
+    """C3, Z7"""
+    if os.getuid() != 0:
+        print("# skipped: other users (not root)")
+        return
+    nobody = harness.NOBODY
+    daemon = Daemon(bench, "users")
+    path = daemon.socket
+    ours = sleeper(bench)
+    theirs = sleeper(bench, as_nobody=True)
+    more = sleeper(bench, as_nobody=True)
+    daemon.attach(ours.pid)
+    daemon.attach(theirs.pid)
+    time.sleep(0.3)
+    try:
+        as_user(nobody, nobody, lambda: call(path, "status"))
+        checks.ok("stranger may not connect", False, "connected")
+    except RuntimeError as error:
+        checks.ok("stranger may not connect", "PermissionError" in str(error),
+                  error)
+    # The administrator lets a group in.
+    os.chown(daemon.folder, 0, nobody)
+    os.chown(path, 0, nobody)
+
+    def as_nobody(verb, **arguments):
+        return as_user(nobody, nobody,
+                       lambda: call(path, verb, **arguments))
+
+    status = as_nobody("status")
+    checks.ok("group member sees only own targets",
+              status["ok"] and status["target_count"] == 1 and
+              [t["pid"] for t in status["targets"]] == [theirs.pid], status)
+    reply = as_nobody("slice")
+    checks.ok("own target is the only one",
+              reply["ok"] and reply["pid"] == theirs.pid, reply.get("why"))
+    for verb in ("slice", "detach", "attach"):
+        absent = as_nobody(verb, pid=2147483647)
+        hidden = as_nobody(verb, pid=ours.pid)
+        checks.ok(f"{verb} of another's looks as if it was not there",
+                  is_error(hidden, errno.ESRCH) and
+                  hidden["why"].replace(str(ours.pid), "N") ==
+                  absent["why"].replace("2147483647", "N"),
+                  (hidden, absent))
+    checks.ok("by name only own ones are meant",
+              as_nobody("slice", name="sleep")["ok"], "")
+    reply = as_nobody("attach", pid=more.pid)
+    checks.ok("own process can be attached", reply["ok"], reply)
+    reply = as_nobody("detach", name="sleep")
+    checks.ok("own targets can be detached",
+              reply["ok"] and {t["pid"] for t in reply["targets"]} ==
+              {theirs.pid, more.pid}, reply)
+    checks.ok("another's target stays",
+              [t["pid"] for t in call(path, "targets")["targets"]] ==
+              [ours.pid], call(path, "targets"))
+
+    def flood():
+        connections = [Connection(path) for _ in range(12)]
+        reply = call(path, "status")
+        parked = [Connection(path).send(request("nothing"))
+                  for _ in range(3)]
+        del connections, parked
+        return reply
+
+    checks.ok("user's own silent connections make room",
+              as_user(nobody, nobody, flood)["ok"], "")
+    checks.ok("root is served beside them", daemon.status()["ok"], "")
+    daemon.end()
+
+
+def descriptors_in_messages(checks, bench):
+    """C5"""
+    daemon = Daemon(bench, "passing")
+    before = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
+    reader, writer = os.pipe()
+    connections = []
+    for _ in range(4):
+        connection = Connection(daemon.socket)
+        import array
+        import socket
+        connection.socket.sendmsg(
+            [b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                       array.array("i", [writer] * 250))])
+        connections.append(connection)
+    daemon.status()
+    after = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
+    checks.ok("passed descriptors are closed (C5)",
+              after - before <= len(connections), (before, after))
+    os.close(reader)
+    os.close(writer)
+    daemon.end()
+
+
+def crashes(checks, bench):
+    """R5: the next one starts whatever the last one left behind."""
+    daemon = Daemon(bench, "crashes")
+    target = sleeper(bench)
+    started = 0
+    for _ in range(20):
+        daemon.attach(target.pid)
+        daemon.end(signal.SIGKILL)
+        daemon.start()
+        started += 1
+    checks.ok("starts again after each of 20 kill -9 (R5)", started == 20,
+              started)
+    state = open(f"/proc/{target.pid}/stat").read().rsplit(")", 1)[1].split()
+    checks.ok("the target sleeps on", state[0] == "S", state[0])
+    daemon.end()
+    checks.ok("leaving removes the socket", not os.path.exists(daemon.socket),
+              "")
+
+
+def races(checks, bench):
+    """R6"""
+    daemon = Daemon(bench, "race")
+    daemon.end(signal.SIGKILL)
+    children = [bench.start(daemon.command(), stderr=subprocess.PIPE)
+                for _ in range(20)]
+    losers = []
+    for _ in range(400):
+        losers = [c for c in children if c.poll() is not None]
+        if len(losers) >= 19:
+            break
+        time.sleep(0.05)
+    winners = [c for c in children if c.poll() is None]
+    checks.ok("20 starts at once: exactly one wins (R6)", len(winners) == 1,
+              len(winners))
+    if not winners:
+        return
+    daemon.child = winners[0]
+    daemon.wait()
+    told = [c.stderr.read().decode() for c in losers]
+    right = [text for text in told if f"pid {winners[0].pid}" in text]
+    checks.ok("the others exit 1 and name the winner's pid",
+              len(right) == 19 and {c.returncode for c in losers} == {1},
+              [text for text in told if text not in right][:2])
+    daemon.end()
+
+
+def reloads(checks, bench):
+    """R7"""
+    broken = ["targets = (", "sampling: { hz = 0; };", "nonsense = 1;",
+              "@include \"/etc\"", "sampling: { hz = 99999999999; };",
+              "targets = ( { name = 5; } );", "\0", "log: { level = 3; };"]
+    target = sleeper(bench)
+    daemon = Daemon(bench, "reload", "targets = ( { pid = %d; } );"
+                    % target.pid)
+
+    def reload(text, key, count):
+        daemon.write_config(text)
+        daemon.child.send_signal(signal.SIGHUP)
+        return daemon.until(lambda: daemon.status()[key] >= count)
+
+    checks.ok("configured target is sampled",
+              [t["origin"] for t in daemon.status()["targets"]] ==
+              ["configured"], daemon.status()["targets"])
+    for count, text in enumerate(broken, 1):
+        is_told = reload(text, "reload_failed", count)
+        status = daemon.status()
+        checks.ok(f"broken file {text[:20]!r} changes nothing (R7)",
+                  is_told and status["hz"] == 101 and
+                  status["reload_why"] and
+                  [t["pid"] for t in status["targets"]] == [target.pid],
+                  status)
+    copy = bench.path("rare-name")
+    with open(copy, "wb") as file:
+        file.write(open("/bin/sleep", "rb").read())
+    os.chmod(copy, 0o755)
+    shell = bench.start(["sh", "-c", f"sleep 600 & {copy} 600 & wait"],
+                        start_new_session=True)
+    text = "sampling: { hz = 49; }; targets = ( { name = \"rare-name\"; } );"
+    checks.ok("mended file is taken over", reload(text, "reloads", 1) and
+              daemon.status()["hz"] == 49, daemon.status())
+    checks.ok("target by name, the former one is gone", daemon.until(
+        lambda: [t["name"] for t in daemon.status()["targets"]] ==
+        ["rare-name"]), daemon.status()["targets"])
+    text = "targets = ( { pid = %d; children = true; } );" % shell.pid
+    reload(text, "reloads", 2)
+    checks.ok("children of a target are sampled", daemon.until(
+        lambda: sorted((t["name"], t["origin"])
+                       for t in daemon.status()["targets"]) ==
+        [("rare-name", "child"), ("sh", "configured"), ("sleep", "child")]),
+        daemon.status()["targets"])
+    reply = call(daemon.socket, "detach", pid=shell.pid)
+    checks.ok("children go with their parent", reply["ok"] and
+              daemon.status()["targets"] == [], reply)
+    os.killpg(shell.pid, signal.SIGKILL)
+    daemon.end()
+
+
+def leaving(checks, bench):
+    """R8"""
+    daemon = Daemon(bench, "leaving")
+    path = daemon.socket
+    daemon.attach(sleeper(bench).pid)
+    time.sleep(0.3)
+    silent = [Connection(path) for _ in range(5)]
+    deaf = [Connection(path).send(request("slice")) for _ in range(5)]
+    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    waiting = Connection(path).send(request("slice", to_ns=now + 60 * SECOND))
+    daemon.until(lambda: daemon.status()["slices_waiting"] == 1)
+    took = daemon.end()
+    checks.ok("SIGTERM with clients hanging: gone within 5 s (R8)",
+              took < 5.5 and daemon.child.returncode == 0,
+              (took, daemon.child.returncode))
+    reply = waiting.receive()
+    checks.ok("waiting slice is told", is_error(reply, errno.ESHUTDOWN), reply)
+    del silent, deaf
+    daemon.start()
+    daemon.end(signal.SIGINT)
+    checks.ok("SIGINT too", daemon.child.returncode == 0,
+              daemon.child.returncode)
+
+
+def closed_descriptors(checks, bench):
+    """R9"""
+    daemon = Daemon(bench, "closed", preexec_fn=lambda: os.closerange(0, 3),
+                    stderr=None)
+    links = [os.readlink(f"/proc/{daemon.child.pid}/fd/{i}") for i in range(3)]
+    checks.ok("starts with 0, 1 and 2 closed (R9)",
+              links == ["/dev/null"] * 3, links)
+    daemon.end()
+    reader, writer = os.pipe()
+    daemon = Daemon(bench, "pipe", stderr=writer)
+    os.close(reader)
+    os.close(writer)
+    daemon.attach(sleeper(bench).pid)
+    checks.ok("a log that nobody reads kills nobody", daemon.status()["ok"],
+              "")
+    daemon.end()
+
+
+def hostile_names(checks, bench):
+    """Z9"""
+    daemon = Daemon(bench, "names")
+    script = ("import ctypes, time\n"
+              "ctypes.CDLL(None).prctl(15, b'a\\n level=error')\n"
+              "print('x', flush=True)\ntime.sleep(600)\n")
+    child = bench.start([sys.executable, "-c", script],
+                        stdout=subprocess.PIPE)
+    child.stdout.readline()
+    daemon.attach(child.pid)
+    call(daemon.socket, "slice", name="x\n time=1 level=error")
+    lines = daemon.log_text().splitlines()
+    checks.ok("a line of the log is an event of ours (Z9)",
+              lines and all(line.startswith("time=20") for line in lines) and
+              not any(" level=error" in line.split(" event=")[0]
+                      for line in lines), lines)
+    daemon.end()
+
+
+def main():
+    checks = harness.Checks()
+    bench = harness.Bench(sys.argv[1])
+    wanted = sys.argv[2:]
+    groups = [errors_are_precise, slices_are_served, malformed, little_memory,
+              slow_clients, few_descriptors, other_users,
+              descriptors_in_messages, crashes, races, reloads, leaving,
+              closed_descriptors, hostile_names]
+    try:
+        for group in groups:
+            if not wanted or group.__name__ in wanted:
+                try:
+                    group(checks, bench)
+                except Exception as error:  # the next group still runs
+                    checks.ok(group.__name__, False, repr(error))
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
