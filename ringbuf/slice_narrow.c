@@ -398,9 +398,11 @@ static int copy_times(struct narrowing *narrowing)
 
 static int fill_result(struct narrowing *narrowing)
 {
+	/* Numbers come before what is numbered by them: images before frames,
+	 * frames before nodes. */
 	int (*const steps[])(struct narrowing *) = {
-		copy_times,  copy_threads, copy_nodes,
-		copy_images, copy_frames,  copy_states,
+		copy_times,  copy_threads, copy_images,
+		copy_frames, copy_nodes,   copy_states,
 	};
 	int error;
 

@@ -13,9 +13,11 @@
 #include <time.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STACKS 1000000u
+#define STACKS		  1000000u
+#define IS_RESIDENT_EXACT 0 /* the sanitizer's shadow counts, too */
 #else
-#define STACKS 10000000u
+#define STACKS		  10000000u
+#define IS_RESIDENT_EXACT 1
 #endif
 #define THREADS	     100u
 #define DAMAGES	     3000
@@ -95,7 +97,8 @@ static void ten_million_stacks_pass_without_growth(void **state)
 		      STACKS, (double)largest / (1 << 20),
 		      (double)stats.size_bytes / (1 << 20), nodes);
 	assert_true(stats.size_bytes <= (uint64_t)64 << 20);
-	assert_true(largest < ((uint64_t)64 << 20) + (1 << 20));
+	if (IS_RESIDENT_EXACT)
+		assert_true(largest < ((uint64_t)64 << 20) + (1 << 20));
 	assert_true(stats.evicted_bytes > 0);
 	assert_int_equal(stats.overflows, 0);
 	assert_int_equal(stats.changes, STACKS);

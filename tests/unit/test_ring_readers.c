@@ -16,7 +16,7 @@
 #define LAZY_TICKS  64
 #define LIFE_TICKS  40 /* of the one short-lived thread */
 #define DEPTH	    5
-#define CUTS_WANTED 1000
+#define CUTS_WANTED 600
 #define TICKS_MAX   3000000
 #define SHORT_TID   1000000
 
