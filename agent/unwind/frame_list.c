@@ -30,6 +30,7 @@ void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
 {
 	size_t i = list->seen++;
 
+	list->last = NULL;
 	if (i >= list->leaf_max) {
 		if (!list->root_max)
 			return;
@@ -37,6 +38,7 @@ void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
 	}
 	list->frames[i].pc = pc;
 	list->frames[i].flags = flags;
+	list->last = &list->frames[i];
 }
 
 static void reverse(struct fgt_unwound_frame *frames, size_t count)

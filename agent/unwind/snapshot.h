@@ -21,6 +21,14 @@ struct fgt_snapshot {
 				   * a read past stack_len but below this is
 				   * "more stack than was copied" */
 	bool is_blocked; /* in a system call: pc is after the trap */
+	/*
+	 * A piece of another stack, from the address that
+	 * fgt_unwind_result.need_other asked for: where a signal found the
+	 * thread whose handler runs on an alternate stack. NULL if none.
+	 */
+	const uint8_t *other; /* borrowed */
+	uint64_t other_start;
+	size_t other_len; /* bytes */
 };
 
 #endif

@@ -83,12 +83,32 @@ static size_t bytes_to_ask_for(const struct fgt_walk *walk)
 	return need > have ? need : 0;
 }
 
+/* The same for the stack on which a signal found the thread. */
+static size_t other_bytes_to_ask_for(const struct fgt_walk *walk)
+{
+	const struct fgt_view *view = &walk->view;
+	uint64_t have, need = view->need_other_end - view->other_start;
+
+	if (!view->need_other_end)
+		return 0;
+	have = view->snapshot->other_start == view->other_start
+		       ? view->snapshot->other_len
+		       : 0;
+	if (need < 2 * have)
+		need = 2 * have;
+	if (need < FGT_SNAPSHOT_FIRST_BYTES)
+		need = FGT_SNAPSHOT_FIRST_BYTES;
+	if (need > FGT_SNAPSHOT_MAX_BYTES)
+		need = FGT_SNAPSHOT_MAX_BYTES;
+	return need > have ? need : 0;
+}
+
 static enum fgt_marker recover(struct fgt_walk *walk,
 			       const struct fgt_regs *regs,
 			       struct outcome *outcome)
 {
 	enum fgt_marker reason;
-	uint64_t need_end;
+	struct fgt_view missing;
 
 	outcome->is_fp_needed = true;
 	reason = fgt_frame_pointer_recover(walk, regs);
@@ -97,9 +117,11 @@ static enum fgt_marker recover(struct fgt_walk *walk,
 		return 0;
 	}
 	/* The frames up to the one that asked are sure: get them back. */
-	need_end = walk->view.need_end;
+	missing = walk->view;
 	fgt_walk_run(walk, regs);
-	walk->view.need_end = need_end;
+	walk->view.need_end = missing.need_end;
+	walk->view.need_other_end = missing.need_other_end;
+	walk->view.other_start = missing.other_start;
 	return reason;
 }
 
@@ -151,10 +173,15 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 	result.reason = reason;
 	result.is_complete = !reason;
 	result.need_maps = walk.need_maps;
-	if (reason)
+	if (reason) {
 		result.need_bytes = bytes_to_ask_for(&walk);
+		result.need_other_bytes = other_bytes_to_ask_for(&walk);
+	}
+	if (result.need_other_bytes)
+		result.need_other = walk.view.other_start;
 	outcome.reason = reason;
-	take_outcome(unwinder, &outcome, !result.need_bytes);
+	take_outcome(unwinder, &outcome,
+		     !result.need_bytes && !result.need_other);
 	*ret_result = result;
 }
 

@@ -53,6 +53,9 @@ void fgt_unwinder_forget(struct fgt_unwinder *unwinder);
 struct fgt_unwind_result {
 	size_t count;
 	size_t need_bytes;
+	uint64_t need_other; /* or 0: copy need_other_bytes from this address
+			      * too (alternate stack) and call again */
+	size_t need_other_bytes;
 	bool need_maps;
 	bool is_complete;
 	enum fgt_marker reason; /* 0 if complete */

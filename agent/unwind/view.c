@@ -32,6 +32,25 @@ uint64_t fgt_view_stack_end(const struct fgt_view *view)
 						  : copied_end;
 }
 
+/* A word of the stack that a signal frame led to. */
+static int read_other(struct fgt_view *view, uint64_t address,
+		      uint64_t *ret_word)
+{
+	const struct fgt_snapshot *snapshot = view->snapshot;
+	uint64_t end = address + sizeof(*ret_word);
+
+	if (snapshot->other &&
+	    take_word(snapshot->other, snapshot->other_start,
+		      snapshot->other_len, address, ret_word))
+		return 0;
+	if (!view->other_start || address < view->other_start ||
+	    end - view->other_start > FGT_SNAPSHOT_MAX_BYTES)
+		return -EFAULT;
+	if (end > view->need_other_end)
+		view->need_other_end = end;
+	return -ENODATA;
+}
+
 int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
 			uint64_t *ret_word)
 {
@@ -43,7 +62,7 @@ int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
 		return 0;
 	if (address < snapshot->stack_start || address >= end ||
 	    end - address < sizeof(*ret_word))
-		return -EFAULT;
+		return read_other(view, address, ret_word);
 	if (address + sizeof(*ret_word) > view->need_end)
 		view->need_end = address + sizeof(*ret_word);
 	return -ENODATA;
@@ -120,6 +139,16 @@ int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
 	return 0;
 }
 
+/* Code of a JIT, or of a file that could not be opened. */
+static bool is_unreadable_code(const struct fgt_view *view, uint64_t address)
+{
+	const struct fgt_mapping *mapping = fgt_maps_find(view->maps, address);
+
+	return mapping && mapping->is_executable &&
+	       (mapping->image == FGT_MAPS_NO_IMAGE ||
+		!fgt_maps_image_file(view->maps, mapping->image));
+}
+
 int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
 		       uint64_t *ret_target)
 {
@@ -127,6 +156,10 @@ int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
 	uint64_t target;
 	size_t len;
 
+	if (is_unreadable_code(view, return_pc)) {
+		*ret_target = 0;
+		return 1;
+	}
 	/* A call that starts its segment has fewer bytes before it: rare. */
 	if (fgt_view_read_code(view, return_pc - sizeof(code), code,
 			       sizeof(code)) != sizeof(code) ||

@@ -14,6 +14,9 @@ struct fgt_view {
 	const struct fgt_maps *maps;
 	const struct fgt_snapshot *snapshot;
 	uint64_t need_end; /* highest address missing of the stack, or 0 */
+	/* SP where a signal frame led to another stack, or 0, and the highest
+	 * address missing of that one. */
+	uint64_t other_start, need_other_end;
 	unsigned int accesses; /* so far; bounds hostile rules */
 };
 
@@ -47,7 +50,8 @@ int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
 
 /*
  * The call right before a return address: 1 and its target (0: indirect, also
- * through a PLT stub), 0 none.
+ * through a PLT stub), 0 none. Code that cannot be read (of a JIT) gets the
+ * benefit of the doubt: 1, indirect.
  */
 int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
 		       uint64_t *ret_target);

@@ -186,15 +186,21 @@ static enum fgt_marker step(struct fgt_walk *walk, bool *is_started,
 	return step_without_rules(walk, ret_is_root);
 }
 
-static uint32_t frame_flags(const struct fgt_walk *walk)
+static void push_frame(struct fgt_walk *walk)
 {
 	const struct fgt_frame_state *state = &walk->state;
 
-	/* Nothing called a signal trampoline: its address is exact. */
-	if (state->is_exact ||
-	    fgt_cfi_stepper_is_signal(walk->stepper, state->pc - 1))
-		return 0;
-	return FGT_FRAME_CALLER;
+	/* Nothing called the trampoline that this step left: it is exact. */
+	if (state->is_exact && walk->list.last)
+		walk->list.last->flags = 0;
+	fgt_frame_list_push(&walk->list, state->pc,
+			    state->is_exact ? 0 : FGT_FRAME_CALLER);
+}
+
+static bool is_on_stack(const struct fgt_walk *walk, uint64_t sp)
+{
+	return sp >= walk->view.snapshot->stack_start &&
+	       sp < fgt_view_stack_end(&walk->view);
 }
 
 /* Is the frame that a step led to acceptable? */
@@ -202,9 +208,15 @@ static enum fgt_marker check_frame(struct fgt_walk *walk, uint64_t last_sp)
 {
 	const struct fgt_frame_state *state = &walk->state;
 
-	/* Only a signal frame may lead to another stack. */
+	/* Only a signal frame may lead to another stack, and only once. */
 	if (!state->is_exact && state->sp <= last_sp)
 		return FGT_MARKER_TRUNCATED_LOOP;
+	if (state->is_exact && !is_on_stack(walk, state->sp)) {
+		if (walk->view.other_start &&
+		    walk->view.other_start != state->sp)
+			return FGT_MARKER_TRUNCATED_LOOP;
+		walk->view.other_start = state->sp;
+	}
 	if (!fgt_view_is_code(&walk->view, state->pc - !state->is_exact)) {
 		walk->need_maps = true;
 		return FGT_MARKER_TRUNCATED_BAD_PC;
@@ -218,6 +230,8 @@ static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
 
 	walk->is_fp_unknown = false;
 	walk->view.need_end = 0;
+	walk->view.need_other_end = 0;
+	walk->view.other_start = 0;
 	walk->list.seen = 0;
 	state->regs = *regs;
 	state->pc = regs->value[fgt_arch_host.pc];
@@ -239,10 +253,10 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
 		walk->need_maps = true;
 		if (pop_return_address(walk) < 0)
 			return FGT_MARKER_TRUNCATED_BAD_PC;
-		fgt_frame_list_push(&walk->list, state->pc, frame_flags(walk));
+		push_frame(walk);
 	}
 	if (walk->list.seen == 1 && step_from_entry(walk))
-		fgt_frame_list_push(&walk->list, state->pc, frame_flags(walk));
+		push_frame(walk);
 	for (unsigned int i = 0; i < STEPS_MAX; i++) {
 		last_sp = state->sp;
 		reason = step(walk, &is_started, &is_root);
@@ -253,7 +267,7 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
 		reason = check_frame(walk, last_sp);
 		if (reason)
 			return reason;
-		fgt_frame_list_push(&walk->list, state->pc, frame_flags(walk));
+		push_frame(walk);
 	}
 	return FGT_MARKER_TRUNCATED_LOOP;
 }

@@ -14,6 +14,7 @@ struct fgt_frame_list {
 	struct fgt_unwound_frame *frames;
 	size_t leaf_max, root_max; /* slots of either part */
 	size_t seen; /* frames pushed, kept or not */
+	struct fgt_unwound_frame *last; /* NULL if it was not kept */
 };
 
 /* frames[capacity]; capacity ≥ 3. Keeps at most max_depth frames. */

@@ -12,3 +12,4 @@ endfunction()
 
 fgt_unwind_test(unwind_blocked)
 fgt_unwind_test(unwind_steps)
+fgt_unwind_test(unwind_special)

@@ -136,6 +136,23 @@ int capture_maps(int32_t pid, struct fgt_image_cache *cache,
 	return fgt_maps_read(fd, pid, cache, ret_maps, NULL);
 }
 
+/* Memory that ends early gives what there is. */
+static int capture_other(int32_t pid, uint64_t start, size_t len,
+			 struct captured *captured)
+{
+	struct fgt_snapshot *snapshot = &captured->snapshot;
+	struct iovec local = { captured->other, len };
+	struct iovec remote = { (void *)(uintptr_t)start, len };
+	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	if (got <= 0)
+		return -EFAULT;
+	snapshot->other = captured->other;
+	snapshot->other_start = start;
+	snapshot->other_len = (size_t)got;
+	return 0;
+}
+
 void capture_unwind(int32_t pid, struct fgt_unwinder *unwinder,
 		    const struct fgt_maps *maps, struct captured *captured,
 		    struct fgt_unwound_frame *frames, size_t capacity,
@@ -143,8 +160,15 @@ void capture_unwind(int32_t pid, struct fgt_unwinder *unwinder,
 {
 	fgt_unwind(unwinder, maps, &captured->snapshot, frames, capacity,
 		   ret_result);
-	for (int i = 0; i < 8 && ret_result->need_bytes; i++) {
-		if (capture_stack(pid, ret_result->need_bytes, captured) < 0)
+	for (int i = 0; i < 8; i++) {
+		if (ret_result->need_bytes &&
+		    capture_stack(pid, ret_result->need_bytes, captured) < 0)
+			return;
+		if (ret_result->need_other &&
+		    capture_other(pid, ret_result->need_other,
+				  ret_result->need_other_bytes, captured) < 0)
+			return;
+		if (!ret_result->need_bytes && !ret_result->need_other)
 			return;
 		fgt_unwind(unwinder, maps, &captured->snapshot, frames,
 			   capacity, ret_result);

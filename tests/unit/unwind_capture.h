@@ -14,6 +14,7 @@
 struct captured {
 	struct fgt_snapshot snapshot;
 	uint8_t stack[FGT_SNAPSHOT_MAX_BYTES];
+	uint8_t other[FGT_SNAPSHOT_MAX_BYTES];
 };
 
 /* Stops the thread, takes all registers, lets it go. -errno */
