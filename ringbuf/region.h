@@ -22,7 +22,7 @@
 
 #include <stdatomic.h>
 
-#define FGT_REGION_MAGIC   0x3147554252544746u /* "FGTRBUG1", little endian */
+#define FGT_REGION_MAGIC   0x31474e4952544746u /* "FGTRING1", little endian */
 #define FGT_REGION_VERSION 1
 
 #define FGT_REGION_HZ_MAX      10000u
@@ -191,14 +191,15 @@ static inline uint32_t fgt_word_high(uint64_t word)
 
 /* ---- The region's life ------------------------------------------------ */
 
-/*
- * Splits size_bytes among log and tables, the writer's own tables included
- * (writer_bytes: what those need for one of each). -EINVAL if options are out
- * of range.
- */
+/* What the writer's own tables need for one of each. */
 struct fgt_region_costs {
 	size_t thread_bytes, image_bytes, frame_bytes, node_bytes;
 };
+
+/*
+ * Splits size_bytes among log and tables, the writer's included. -EINVAL if
+ * options are out of range.
+ */
 int fgt_region_plan(unsigned int hz, unsigned int seconds, size_t size_bytes,
 		    const struct fgt_region_costs *costs,
 		    struct fgt_region_shape *ret_shape);

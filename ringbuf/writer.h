@@ -2,7 +2,7 @@
 /*
  * The writer's side of a ring: what only it knows, and its three parts:
  * intern (stacks, frames, images and who holds them), log (segments and their
- * eviction), ring (ticks and threads).
+ * eviction), ring_tick (threads and ticks).
  * One thread; must never wait for a reader.
  */
 #ifndef FGT_RINGBUF_WRITER_H
@@ -40,13 +40,12 @@ struct fgt_writer_thread {
 	uint64_t first_tick;
 };
 
-/* How full the tables were when the newest segment began. */
+/* What was made since the newest segment began. */
 struct fgt_writer_level {
 	uint64_t log_words;
 	uint32_t nodes, frames, images, threads;
 };
 
-/* Things made since the newest segment began. */
 struct fgt_writer {
 	struct fgt_region region;
 	void *memory; /* of the tables below */
@@ -62,13 +61,18 @@ struct fgt_writer {
 
 	uint64_t log_end; /* words logged since the ring began */
 	uint64_t segment_seq; /* the one being written, 0: none yet */
-	struct fgt_writer_level made; /* since that one began */
+	struct fgt_writer_level made;
 
 	bool is_tick_open;
 	bool opens_segment; /* the tick that is open will */
 	uint64_t tick_count;
 	uint64_t now_ns, wall_ns, last_ns;
 	uint64_t missed_ticks; /* not yet told */
+};
+
+struct fgt_ring {
+	/* Of a ring that was opened, only region is used. */
+	struct fgt_writer writer;
 };
 
 /* ---- intern ----------------------------------------------------------- */
