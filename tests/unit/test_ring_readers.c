@@ -23,7 +23,7 @@
 struct scene {
 	struct fgt_ring *ring;
 	_Atomic uint64_t cuts, lapped_cuts, again;
-	_Atomic bool is_over;
+	_Atomic bool is_over, has_fault;
 	uint32_t images[BUSY + LAZY];
 };
 
@@ -84,7 +84,8 @@ static void write_ticks(struct scene *scene)
 
 	for (uint32_t i = 0; i < BUSY + LAZY; i++)
 		slots[i] = kit_thread(scene->ring, (int32_t)i + 1);
-	for (uint64_t tick = 1; tick < TICKS_MAX; tick++) {
+	for (uint64_t tick = 1;
+	     tick < TICKS_MAX && !atomic_load(&scene->has_fault); tick++) {
 		fgt_ring_tick_begin(scene->ring, tick * PERIOD_NS, tick, 0);
 		for (uint32_t i = 0; i < BUSY + LAZY; i++)
 			if (i < BUSY || tick % LAZY_TICKS == i || tick == 1)
@@ -210,6 +211,8 @@ static void *read_ring(void *argument)
 
 	while (!reader->fault && !atomic_load(&reader->scene->is_over))
 		reader->fault = cut_and_check(reader);
+	if (reader->fault)
+		atomic_store(&reader->scene->has_fault, true);
 	return NULL;
 }
 
