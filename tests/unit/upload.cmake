@@ -5,3 +5,8 @@ fgt_unit_test(ratelimit fgt_deliver)
 # Writes slices in every format, for tests/integration/test_viewers.sh.
 add_executable(format_files format_files.c)
 target_link_libraries(format_files PRIVATE slice_fixture fgt_format)
+fgt_unit_test(json fgt_format slice_fixture)
+fgt_unit_test(gzip fgt_format slice_fixture z)
+fgt_unit_test(format fgt_format slice_fixture)
+fgt_unit_test(chrome fgt_format slice_fixture)
+fgt_unit_test(folded fgt_format slice_fixture)

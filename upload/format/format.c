@@ -94,9 +94,9 @@ int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
 		}
 	near = nearest(name);
 	return fgt_why_set(why, -EINVAL,
-			   "unknown format '%.40s'%s%s%s: known are fgt, "
-			   "chrome, sentry, folded",
-			   name, near ? ", did you mean '" : "",
+			   "unknown format '%.40s'%s%s%s (known are fgt, "
+			   "chrome, sentry, folded)",
+			   name, near ? ": did you mean '" : "",
 			   near ? near : "", near ? "'?" : "");
 }
 

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of formats: names, file endings, and memory that stays constant. */
+#include "upload/format/format.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "slice_fixture.h"
+
+static void every_format_is_found_by_its_name(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+		enum fgt_format format = FGT_FORMAT_COUNT;
+
+		assert_int_equal(fgt_format_from_name(
+					 fgt_format_name((enum fgt_format)i),
+					 &format, NULL),
+				 0);
+		assert_int_equal(format, i);
+	}
+}
+
+static void unknown_names_are_told_what_is_near(void **state)
+{
+	enum fgt_format format = FGT_FORMAT_COUNT;
+	struct fgt_why why;
+
+	(void)state;
+	assert_int_equal(fgt_format_from_name("chrom", &format, &why), -EINVAL);
+	assert_string_equal(why.text, "unknown format 'chrom': did you mean "
+				      "'chrome'? (known are fgt, chrome, "
+				      "sentry, folded)");
+	assert_int_equal(fgt_format_from_name("sentinel", &format, &why),
+			 -EINVAL);
+	assert_null(strstr(why.text, "did you mean"));
+	assert_int_equal(fgt_format_from_name("", &format, &why), -EINVAL);
+	assert_int_equal(format, FGT_FORMAT_COUNT);
+}
+
+static void endings_tell_the_format(void **state)
+{
+	static const struct {
+		const char *path;
+		int format;
+		bool is_gzip;
+	} known[] = {
+		{ "a.fgt", FGT_FORMAT_FGT, false },
+		{ "/tmp/x.y/a.trace.json", FGT_FORMAT_CHROME, false },
+		{ "a.trace.json.gz", FGT_FORMAT_CHROME, true },
+		{ "a.ENVELOPE", FGT_FORMAT_SENTRY, false },
+		{ "a.envelope.gz", FGT_FORMAT_SENTRY, true },
+		{ "a.folded", FGT_FORMAT_FOLDED, false },
+		{ "a.folded.gz", FGT_FORMAT_FOLDED, true },
+	};
+	static const char *const unknown[] = { "",	 "a",
+					       "a.json", "a.fgt.gz",
+					       ".gz",	 "a.fgt.gz.gz",
+					       "fgt",	 "a.trace.json.bz2" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		enum fgt_format format = FGT_FORMAT_COUNT;
+		bool is_gzip = !known[i].is_gzip;
+
+		assert_int_equal(fgt_format_from_path(known[i].path, &format,
+						      &is_gzip, NULL),
+				 0);
+		assert_int_equal(format, known[i].format);
+		assert_int_equal(is_gzip, known[i].is_gzip);
+	}
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		enum fgt_format format;
+		struct fgt_why why = { "" };
+		bool is_gzip;
+
+		assert_int_equal(fgt_format_from_path(unknown[i], &format,
+						      &is_gzip, &why),
+				 -EINVAL);
+		assert_true(why.text[0]);
+	}
+}
+
+static void state_frames_have_three_names(void **state)
+{
+	enum fgt_state_frames frames = FGT_STATE_FRAMES_ROOT;
+	struct fgt_why why;
+
+	(void)state;
+	assert_int_equal(fgt_state_frames_from_name("leaf", &frames, NULL), 0);
+	assert_int_equal(frames, FGT_STATE_FRAMES_LEAF);
+	assert_int_equal(fgt_state_frames_from_name("no", &frames, NULL), 0);
+	assert_int_equal(frames, FGT_STATE_FRAMES_NO);
+	assert_int_equal(fgt_state_frames_from_name("root", &frames, NULL), 0);
+	assert_int_equal(frames, FGT_STATE_FRAMES_ROOT);
+	/* fgtrace took this silently for "no". */
+	assert_int_equal(fgt_state_frames_from_name("none", &frames, &why),
+			 -EINVAL);
+	assert_non_null(strstr(why.text, "'none'"));
+}
+
+struct meter {
+	size_t written, heap_max;
+};
+
+static int measure(void *context, const void *bytes, size_t len)
+{
+	struct meter *meter = context;
+	size_t heap = mallinfo2().uordblks + mallinfo2().hblkhd;
+
+	(void)bytes;
+	meter->written += len;
+	if (heap > meter->heap_max)
+		meter->heap_max = heap;
+	return 0;
+}
+
+/* One stack more or less in every tick: the same tables, more output. */
+static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
+{
+	struct fgt_slice *slice = fixture_new(ticks);
+	struct meter meter = { 0 };
+	struct fgt_sink sink = { .write = measure, .context = &meter };
+	uint32_t stacks[2];
+	size_t before;
+
+	stacks[0] = fixture_stack(slice, "main;a;b;c;d;e;f;g");
+	stacks[1] = fixture_stack(slice, "main;h;i;j;k;l;m;n");
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, ticks, stacks[0], FGT_STATE_RUNNING);
+	for (uint32_t t = 1; t < 20; t++) {
+		fixture_thread(slice, (int32_t)(4242 + t), "idle");
+		fixture_run(slice, t, 0, ticks, stacks[t % 2], FIXTURE_EPOLL);
+	}
+	before = mallinfo2().uordblks + mallinfo2().hblkhd;
+	assert_int_equal(fgt_format_write(slice, format, NULL, &sink), 0);
+	fgt_slice_free(slice);
+	meter.heap_max -= before;
+	return meter;
+}
+
+/* A Sentry profile tells each tick of each thread: output ∝ ticks. */
+static void memory_stays_while_output_grows(void **state)
+{
+	struct meter small = write_ticks(FGT_FORMAT_SENTRY, 200);
+	struct meter large = write_ticks(FGT_FORMAT_SENTRY, 2000);
+
+	(void)state;
+	if (!small.heap_max)
+		skip(); /* a sanitizer's allocator does not tell */
+	assert_true(large.written > 8 * small.written);
+	/* A few KiB: what malloc keeps for itself differs from run to run. */
+	assert_true(large.written - small.written > 1 << 20);
+	assert_true(large.heap_max < small.heap_max + 16384);
+}
+
+static void unknown_format_is_refused(void **state)
+{
+	struct fgt_slice *slice = fixture_rich();
+	struct meter meter = { 0 };
+	struct fgt_sink sink = { .write = measure, .context = &meter };
+
+	(void)state;
+	assert_int_equal(fgt_format_write(slice, FGT_FORMAT_COUNT, NULL, &sink),
+			 -EINVAL);
+	assert_int_equal(meter.written, 0);
+	assert_string_equal(fgt_format_name(FGT_FORMAT_COUNT), "unknown");
+	fgt_slice_free(slice);
+}
+
+static int refuse(void *context, const void *bytes, size_t len)
+{
+	(void)context;
+	(void)bytes;
+	(void)len;
+	return -EPIPE;
+}
+
+static void sink_errors_come_back_from_every_format(void **state)
+{
+	struct fgt_slice *slice = fixture_rich();
+	struct fgt_sink sink = { .write = refuse, .context = NULL };
+
+	(void)state;
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++)
+		assert_int_equal(fgt_format_write(slice, (enum fgt_format)i,
+						  NULL, &sink),
+				 -EPIPE);
+	fgt_slice_free(slice);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_format_is_found_by_its_name),
+		cmocka_unit_test(unknown_names_are_told_what_is_near),
+		cmocka_unit_test(endings_tell_the_format),
+		cmocka_unit_test(state_frames_have_three_names),
+		cmocka_unit_test(memory_stays_while_output_grows),
+		cmocka_unit_test(unknown_format_is_refused),
+		cmocka_unit_test(sink_errors_come_back_from_every_format),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
