@@ -103,6 +103,46 @@ static struct fgt_slice *busy_slice(uint32_t ticks, uint32_t threads)
 	return slice;
 }
 
+/* Few names, any order: what viewers match by name gets every chance. */
+static struct fgt_slice *tangled_slice(void)
+{
+	struct fgt_slice *slice = fixture_new(300);
+	uint32_t random = 1;
+
+	for (uint32_t t = 0; t < 3; t++) {
+		fixture_thread(slice, (int32_t)(4242 + t), "tangle");
+		for (uint32_t i = 0; i < 300; i++) {
+			char folded[32] = "a";
+			uint32_t depth;
+
+			random = random * 1664525 + 1013904223;
+			depth = random >> 16 & 7;
+			for (uint32_t d = 1; d <= depth; d++) {
+				random = random * 1664525 + 1013904223;
+				folded[2 * d - 1] = ';';
+				folded[2 * d] = "abcd"[random >> 24 & 3];
+			}
+			fixture_run(slice, t, i, 1,
+				    fixture_stack(slice, folded),
+				    random >> 20 & 1 ? FIXTURE_FUTEX
+						     : FGT_STATE_RUNNING);
+		}
+	}
+	return slice;
+}
+
+static int write_small(const char *folder)
+{
+	struct fgt_slice *rich = fixture_rich(), *tangled = tangled_slice();
+	int r = write_all(rich, folder, "rich");
+
+	if (!r)
+		r = write_all(tangled, folder, "tangled");
+	fgt_slice_free(rich);
+	fgt_slice_free(tangled);
+	return r;
+}
+
 int main(int argc, char **argv)
 {
 	struct fgt_slice *slice;
@@ -112,10 +152,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: format_files DIR [TICKS THREADS]\n");
 		return 2;
 	}
-	slice = argc == 2 ? fixture_rich()
-			  : busy_slice((uint32_t)atoi(argv[2]),
-				       (uint32_t)atoi(argv[3]));
-	r = write_all(slice, argv[1], argc == 2 ? "rich" : "busy");
+	if (argc == 2)
+		return write_small(argv[1]) ? 1 : 0;
+	slice = busy_slice((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
+	r = write_all(slice, argv[1], "busy");
 	fgt_slice_free(slice);
 	return r ? 1 : 0;
 }

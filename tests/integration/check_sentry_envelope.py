@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check_sentry_envelope.py FILE: would Relay keep all of it?
+
+Framing to the byte and the rules of formats/sentry.md (b) to (e), with
+Relay's processing order (ANCESTORS R1 to R12): what Relay would cut, drop or
+reject is wrong here. Exit 0, or 1 with the reason.
+"""
+import datetime
+import re
+
+import strict
+from strict import Wrong, demand, is_int, is_number
+
+DURATION_MAX_NS = 30_000_000_000
+PROFILE_MAX = 50 << 20
+TRANSACTION_MAX = 1 << 20
+FRAME_STRINGS = ("function", "filename", "abs_path", "module", "package",
+                 "instruction_addr")
+FRAME_KEYS = {*FRAME_STRINGS, "lineno", "colno", "in_app"}
+
+
+def demand_id(value, length, what):
+    demand(isinstance(value, str) and
+           re.fullmatch(f"[0-9a-f]{{{length}}}", value) and
+           set(value) != {"0"}, f"{what}: {value!r}")
+
+
+def demand_text(value, what):
+    demand(isinstance(value, str) and value, f"{what}: {value!r}")
+
+
+def u64(value, what):
+    """An integer or its decimal string: serde's leniency, no more."""
+    if isinstance(value, str):
+        demand(re.fullmatch(r"[0-9]+", value), f"{what}: {value!r}")
+        value = int(value)
+    demand(is_int(value) and 0 <= value < 2 ** 64, f"{what}: {value!r}")
+    return value
+
+
+def rfc3339(value, what):
+    match = isinstance(value, str) and re.fullmatch(
+        r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)",
+        value)
+    demand(match, f"{what}: {value!r}")
+    base = datetime.datetime.fromisoformat(
+        match.group(1) + match.group(3).replace("Z", "+00:00"))
+    return base.timestamp() + float(match.group(2) or 0)
+
+
+def instant(value, what):
+    return value if is_number(value) else rfc3339(value, what)
+
+
+def split_items(data):
+    """Each header ends in exactly one newline; lengths are bytes."""
+    end = data.find(b"\n")
+    demand(end >= 0, "no newline after the envelope header")
+    header, at, items = strict.parse_json(data[:end]), end + 1, []
+    demand(data[:end].strip() == data[:end], "blanks around the header")
+    while at < len(data):
+        end = data.find(b"\n", at)
+        demand(end >= 0, f"byte {at}: item header without newline")
+        demand(data[at:end].strip() == data[at:end] and data[at:end],
+               f"byte {at}: blanks around an item header")
+        item = strict.parse_json(data[at:end])
+        length = item.get("length")
+        demand(is_int(length) and 0 <= length < 2 ** 32,
+               f"byte {at}: length {length!r}")
+        body = data[end + 1:end + 1 + length]
+        demand(len(body) == length, f"byte {at}: unexpected end")
+        at = end + 1 + length
+        demand(at == len(data) or data[at:at + 1] == b"\n",
+               f"byte {at}: missing newline after the payload")
+        at += 1
+        items.append((item, body))
+    return header, items
+
+
+def check_header(header):
+    demand_id(header.get("event_id"), 32, "header event_id")
+    known = {"event_id", "dsn", "sdk", "sent_at", "trace"}
+    demand(set(header) <= known, f"invented keys: {set(header) - known}")
+    rfc3339(header.get("sent_at"), "sent_at")
+    for key in ("name", "version"):
+        demand_text(header.get("sdk", {}).get(key), f"sdk.{key}")
+    if "dsn" in header:
+        demand(re.fullmatch(r"https?://[0-9a-f]{32}@[^/@]+(/[^?#]*)?/[0-9]+",
+                            header["dsn"]), "dsn, or a secret in it")
+
+
+def check_transaction(transaction, header):
+    demand(transaction.get("type") == "transaction", "type")
+    demand(transaction.get("event_id") == header["event_id"],
+           "transaction.event_id is not the envelope's")
+    demand_text(transaction.get("transaction"), "transaction name")
+    start = instant(transaction.get("start_timestamp"), "start_timestamp")
+    end = instant(transaction.get("timestamp"), "timestamp")
+    demand(start <= end, "the transaction ends before it starts")
+    trace = transaction.get("contexts", {}).get("trace", {})
+    demand_id(trace.get("trace_id"), 32, "trace_id")
+    demand_id(trace.get("span_id"), 16, "span_id")
+    for key in ("release", "environment", "dist"):
+        demand(key not in transaction or transaction[key],
+               f"{key} is null or empty")
+    return start, end, trace["trace_id"]
+
+
+def check_frame(index, frame):
+    where = f"frame {index}"
+    demand(isinstance(frame, dict), where)
+    demand(set(frame) <= FRAME_KEYS,
+           f"{where}: Relay drops {set(frame) - FRAME_KEYS}")
+    demand(any(frame.get(k) for k in ("function", "filename",
+                                      "instruction_addr")), f"{where}: empty")
+    for key in FRAME_STRINGS:
+        if key in frame:
+            demand_text(frame[key], f"{where}.{key}")
+    for key in ("lineno", "colno"):
+        if key in frame:
+            demand(is_int(frame[key]) and 0 <= frame[key] < 2 ** 32,
+                   f"{where}.{key}")
+    # Platform native: without it every frame would be the system's.
+    demand(isinstance(frame.get("in_app"), bool), f"{where}: no in_app")
+    if "instruction_addr" in frame:
+        demand(re.fullmatch(r"0x[0-9a-f]{1,16}", frame["instruction_addr"]),
+               f"{where}.instruction_addr")
+
+
+def check_images(debug_meta):
+    demand(isinstance(debug_meta.get("images"), list), "debug_meta.images")
+    for index, image in enumerate(debug_meta["images"]):
+        where = f"image {index}"
+        demand(image.get("type") == "symbolic",
+               f"{where}: type {image.get('type')!r} fails the profile")
+        demand(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+                            image.get("debug_id", "")), f"{where}: debug_id")
+        demand(not {"build_id", "uuid"} & set(image), f"{where}: build_id")
+        for key in ("image_addr", "image_vmaddr"):
+            demand(re.fullmatch(r"0x[0-9a-f]{1,16}", image.get(key, "")),
+                   f"{where}.{key}")
+        demand(is_int(image.get("image_size")) and image["image_size"] > 0,
+               f"{where}.image_size")
+
+
+def check_samples(profile):
+    """Times, indices, and what Relay would cut; samples by thread."""
+    stacks, frames = profile["stacks"], profile["frames"]
+    last, threads = 0, {}
+    for index, sample in enumerate(profile["samples"]):
+        where = f"sample {index}"
+        elapsed = u64(sample.get("elapsed_since_start_ns"), where)
+        thread = u64(sample.get("thread_id"), where)
+        stack = sample.get("stack_id")
+        demand(is_int(stack) and 0 <= stack < len(stacks),
+               f"{where}: stack_id {stack!r} (R4)")
+        demand(elapsed >= last, f"{where}: goes back in time (R5)")
+        demand(stacks[stack], f"{where}: an empty stack is idle (R2)")
+        last = elapsed
+        threads.setdefault(thread, []).append(elapsed)
+    demand(threads, "no samples (R3)")
+    demand(last <= DURATION_MAX_NS, f"{last} ns are longer than 30 s (R5)")
+    demand(u64(profile["samples"][0]["elapsed_since_start_ns"], "first") == 0,
+           "the first sample is not the zero point")
+    for thread, times in threads.items():
+        demand(len(times) >= 2, f"thread {thread} has one sample (R1)")
+    for index, stack in enumerate(stacks):
+        demand(all(is_int(f) and 0 <= f < len(frames) for f in stack),
+               f"stack {index}: frame out of range (R4)")
+    demand({f for s in stacks for f in s} == set(range(len(frames))),
+           "frames that no stack names")
+    return threads, last
+
+
+def check_profile(profile, header, transaction):
+    name, start, trace_id = transaction
+    demand(profile.get("version") == "1", "version is not \"1\"")
+    demand_id(profile.get("event_id"), 32, "profile event_id")
+    demand(profile["event_id"] != header["event_id"],
+           "profile and transaction share an id")
+    demand("profile_id" not in profile, "event_id and its alias")
+    demand(profile.get("platform") == "native", "platform")
+    demand(abs(rfc3339(profile.get("timestamp"), "timestamp") - start) < 1e-5,
+           "the profile does not start with its transaction")
+    for group, keys in {"os": ("name", "version"),
+                        "device": ("architecture",)}.items():
+        for key in keys:
+            demand_text(profile.get(group, {}).get(key), f"{group}.{key}")
+    for key in ("release", "environment", "dist"):
+        demand(key not in profile or profile[key], f"{key}: null fails (c)")
+    for key in ("transaction_metadata", "transaction_tags"):
+        demand(key not in profile, key)
+    about = profile.get("transaction", {})
+    demand(about.get("id") == header["event_id"], "transaction.id (R6)")
+    demand(about.get("name") == name, "transaction.name (R6)")
+    demand(about.get("trace_id") == trace_id, "transaction.trace_id (R6)")
+    demand(not {"relative_start_ns", "relative_end_ns"} & set(about),
+           "relative times cut samples")
+    if "debug_meta" in profile:
+        check_images(profile["debug_meta"])
+    body = profile.get("profile")
+    demand(isinstance(body, dict), "profile.profile")
+    for key in ("samples", "stacks", "frames"):
+        demand(isinstance(body.get(key), list), key)
+    for index, frame in enumerate(body["frames"]):
+        check_frame(index, frame)
+    threads, last = check_samples(body)
+    metadata = body.get("thread_metadata", {})
+    demand({str(t) for t in threads} == set(metadata),
+           "thread_metadata and samples name other threads (R7)")
+    for thread, data in metadata.items():
+        demand_text(data.get("name"), f"name of thread {thread}")
+        demand("priority" not in data or data["priority"] >= 0, "priority")
+    demand(u64(about.get("active_thread_id"), "active_thread_id") in threads,
+           "the active thread has no samples")
+    return len(body["samples"]), len(threads), last
+
+
+def check(path):
+    header, items = split_items(strict.read_bytes(path))
+    check_header(header)
+    demand([i["type"] for i, _ in items] == ["transaction", "profile"],
+           f"items {[i.get('type') for i, _ in items]}")
+    (_, first), (_, second) = items
+    demand(len(first) <= TRANSACTION_MAX, "transaction above 1 MiB")
+    demand(len(second) <= PROFILE_MAX, "profile above 50 MiB (R9)")
+    transaction = strict.parse_json(first)
+    start, end, trace_id = check_transaction(transaction, header)
+    samples, threads, last = check_profile(
+        strict.parse_json(second), header,
+        (transaction["transaction"], start, trace_id))
+    if abs(end - start - last / 1e9) > 1e-3:
+        raise Wrong(f"transaction lasts {end - start} s, profile {last} ns")
+    return f"{samples} samples of {threads} threads, {last / 1e9:.3f} s"
+
+
+if __name__ == "__main__":
+    strict.main(check)

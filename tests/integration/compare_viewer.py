@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compare_viewer.py FOLDED PERIOD_US < viewer_speedscope.mjs's lines
+
+Each line of standard input tells what speedscope made of one file. It must
+have imported it without a warning, as what it is, and found the same time in
+the same stacks as the folded file (ticks × period). Exit 0 or 1.
+"""
+import json
+import sys
+from collections import Counter
+
+EXPECTED = {".trace.json": ("Trace Event Format", 1),
+            ".folded": ("collapsed stack", 0)}
+
+
+def read_folded(path):
+    stacks = Counter()
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            stack, _, ticks = line.rstrip("\n").rpartition(" ")
+            stacks[stack] += int(ticks)
+    return stacks
+
+
+def faults(seen, folded, period_us):
+    ending = next(e for e in EXPECTED if seen["file"].endswith(e))
+    kind, in_time = EXPECTED[ending]
+    if kind not in (seen["importedAs"] or ""):
+        yield f"taken for {seen['importedAs']}"
+    yield from seen["warnings"][:3]
+    found = Counter()
+    for profile in seen["profiles"] or []:
+        found.update(profile["stacks"])
+    unit = period_us if in_time else 1
+    for stack in folded.keys() | found.keys():
+        # A nanosecond at each change of stack is the writer's own.
+        if abs(found[stack] - folded[stack] * unit) > 0.5:
+            yield f"{stack}: {found[stack]}, not {folded[stack] * unit}"
+
+
+def main():
+    folded = read_folded(sys.argv[1])
+    period_us = float(sys.argv[2])
+    count = failed = 0
+    for line in sys.stdin:
+        seen = json.loads(line)
+        count += 1
+        for fault in faults(seen, folded, period_us):
+            print(f"{seen['file']}: {fault}", file=sys.stderr)
+            failed += 1
+    sys.exit(1 if failed or not count else 0)
+
+
+if __name__ == "__main__":
+    main()
