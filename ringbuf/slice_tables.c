@@ -15,6 +15,9 @@
 /* An image's keys alone take more; bounds what an array count allocates. */
 #define IMAGE_BYTES_MIN 48
 
+/* fgt_slice_add_symbols() keeps no more inlined calls at one address. */
+#define SYMBOLS_PER_FRAME_MAX 64
+
 static uint32_t read_u32(struct fgt_msgpack_cursor *cursor)
 {
 	return (uint32_t)fgt_msgpack_read_uint(cursor, UINT32_MAX);
@@ -325,7 +328,8 @@ static int read_frames(struct fgt_msgpack_cursor *cursor,
 		frame->frame.image = read_u32(cursor);
 		frame->frame.flags = read_u32(cursor);
 		frame->symbol_first = read_u32(cursor);
-		frame->symbol_count = read_u32(cursor);
+		frame->symbol_count = (uint32_t)fgt_msgpack_read_uint(
+			cursor, SYMBOLS_PER_FRAME_MAX);
 	}
 	return 0;
 }
