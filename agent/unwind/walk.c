@@ -9,6 +9,7 @@
 
 #define STEPS_MAX	100000u
 #define SIGRETURN_BYTES 16u
+#define SIGNALS_MAX	32u
 
 /* Pops a return address: what a function that saved nothing would do. */
 static int pop_return_address(struct fgt_walk *walk)
@@ -203,25 +204,63 @@ static bool is_on_stack(const struct fgt_walk *walk, uint64_t sp)
 	       sp < fgt_view_stack_end(&walk->view);
 }
 
-/* Is the frame that a step led to acceptable? */
-static enum fgt_marker check_frame(struct fgt_walk *walk, uint64_t last_sp)
+/* A signal frame may lead down the stack, or once to another one. */
+static enum fgt_marker check_signal(struct fgt_walk *walk)
 {
 	const struct fgt_frame_state *state = &walk->state;
 
-	/* Only a signal frame may lead to another stack, and only once. */
-	if (!state->is_exact && state->sp <= last_sp)
+	if (++walk->signal_count > SIGNALS_MAX)
 		return FGT_MARKER_TRUNCATED_LOOP;
-	if (state->is_exact && !is_on_stack(walk, state->sp)) {
-		if (walk->view.other_start &&
-		    walk->view.other_start != state->sp)
-			return FGT_MARKER_TRUNCATED_LOOP;
-		walk->view.other_start = state->sp;
-	}
-	if (!fgt_view_is_code(&walk->view, state->pc - !state->is_exact)) {
-		walk->need_maps = true;
-		return FGT_MARKER_TRUNCATED_BAD_PC;
-	}
+	if (is_on_stack(walk, state->sp))
+		return 0;
+	if (walk->view.other_start && walk->view.other_start != state->sp)
+		return FGT_MARKER_TRUNCATED_LOOP;
+	walk->view.other_start = state->sp;
 	return 0;
+}
+
+/* An exact frame in no code: called through a wild pointer, so that its
+ * return address is the next word. */
+static enum fgt_marker leave_wild_frame(struct fgt_walk *walk)
+{
+	int r;
+
+	walk->need_maps = true;
+	r = pop_return_address(walk);
+	if (r == -ENODATA)
+		return FGT_MARKER_TRUNCATED_NO_STACK;
+	if (r < 0)
+		return FGT_MARKER_TRUNCATED_BAD_PC;
+	push_frame(walk);
+	return 0;
+}
+
+/* Takes the frame that a step led to, if it is acceptable. */
+static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp,
+			      bool *is_started)
+{
+	const struct fgt_frame_state *state = &walk->state;
+	enum fgt_marker reason;
+
+	if (state->is_exact) {
+		reason = check_signal(walk);
+		if (reason)
+			return reason;
+	} else if (state->sp <= last_sp) {
+		return FGT_MARKER_TRUNCATED_LOOP;
+	}
+	if (fgt_view_is_code(&walk->view, state->pc - !state->is_exact)) {
+		push_frame(walk);
+		return 0;
+	}
+	walk->need_maps = true;
+	if (!state->is_exact)
+		return FGT_MARKER_TRUNCATED_BAD_PC;
+	push_frame(walk);
+	if (*is_started)
+		fgt_cfi_stepper_save(walk->stepper);
+	*is_started = false;
+	return leave_wild_frame(walk);
 }
 
 static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
@@ -229,6 +268,7 @@ static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
 	struct fgt_frame_state *state = &walk->state;
 
 	walk->is_fp_unknown = false;
+	walk->signal_count = 0;
 	walk->view.need_end = 0;
 	walk->view.need_other_end = 0;
 	walk->view.other_start = 0;
@@ -243,31 +283,23 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
 {
 	struct fgt_frame_state *state = &walk->state;
 	bool is_started = false, is_root;
-	enum fgt_marker reason;
+	enum fgt_marker reason = 0;
 	uint64_t last_sp;
 
 	start(walk, regs);
 	fgt_frame_list_push(&walk->list, state->pc, 0);
-	if (!fgt_view_is_code(&walk->view, state->pc)) {
-		/* A call through a wild pointer: its return address is next. */
-		walk->need_maps = true;
-		if (pop_return_address(walk) < 0)
-			return FGT_MARKER_TRUNCATED_BAD_PC;
+	if (!fgt_view_is_code(&walk->view, state->pc))
+		reason = leave_wild_frame(walk);
+	else if (step_from_entry(walk))
 		push_frame(walk);
-	}
-	if (walk->list.seen == 1 && step_from_entry(walk))
-		push_frame(walk);
-	for (unsigned int i = 0; i < STEPS_MAX; i++) {
+	for (unsigned int i = 0; i < STEPS_MAX && !reason; i++) {
 		last_sp = state->sp;
 		reason = step(walk, &is_started, &is_root);
 		if (reason)
 			return reason;
-		if (is_root || !state->pc)
+		if (is_root || (!state->pc && !state->is_exact))
 			return 0;
-		reason = check_frame(walk, last_sp);
-		if (reason)
-			return reason;
-		push_frame(walk);
+		reason = arrive(walk, last_sp, &is_started);
 	}
-	return FGT_MARKER_TRUNCATED_LOOP;
+	return reason ? reason : FGT_MARKER_TRUNCATED_LOOP;
 }

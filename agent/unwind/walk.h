@@ -33,6 +33,7 @@ struct fgt_walk {
 	struct fgt_cfi_stepper *stepper;
 	struct fgt_frame_list list;
 	struct fgt_frame_state state; /* where it ended */
+	unsigned int signal_count; /* frames crossed */
 	bool need_maps;
 	bool is_fp_unknown; /* ended because of it, at state */
 };
