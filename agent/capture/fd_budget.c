@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors that are kept open. Runs in the sampler's thread only.
+ */
+#include "agent/capture/fd_budget.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "ringbuf/owner.h"
+
+#define LIMIT_MAX     200000u
+#define RESERVE_MIN   64u /* for sockets, files, the images of targets */
+#define RESERVE_MAX   4096u
+#define LIMIT_UNKNOWN 1024u
+
+void fgt_fd_budget_init(struct fgt_fd_budget *budget)
+{
+	struct rlimit limit = { .rlim_cur = LIMIT_UNKNOWN };
+	size_t total, reserve;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	    limit.rlim_cur < limit.rlim_max) {
+		rlim_t before = limit.rlim_cur;
+
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+			limit.rlim_cur = before;
+	}
+	total = limit.rlim_cur > LIMIT_MAX ? LIMIT_MAX : (size_t)limit.rlim_cur;
+	reserve = total / 4;
+	if (reserve < RESERVE_MIN)
+		reserve = RESERVE_MIN;
+	if (reserve > RESERVE_MAX)
+		reserve = RESERVE_MAX;
+	budget->limit = total > reserve ? total - reserve : 0;
+	budget->used = 0;
+}
+
+bool fgt_fd_budget_take(struct fgt_fd_budget *budget)
+{
+	if (budget->used >= budget->limit)
+		return false;
+	budget->used++;
+	return true;
+}
+
+void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd)
+{
+	if (*fd < 0)
+		return;
+	fgt_fd_close(FGT_TAKE_FD(*fd));
+	budget->used--;
+}
+
+int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, bool is_kept,
+		       int dir_fd, const char *path, char *buffer, size_t size)
+{
+	FGT_AUTO(fgt_fd_close) int opened = -1;
+	ssize_t len;
+
+	if (*fd < 0) {
+		opened = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+		if (opened < 0)
+			return -errno;
+	}
+	do {
+		len = pread(*fd < 0 ? opened : *fd, buffer, size - 1, 0);
+	} while (len < 0 && errno == EINTR);
+	if (len < 0)
+		return -errno;
+	buffer[len] = '\0';
+	if (opened >= 0 && is_kept && fgt_fd_budget_take(budget))
+		*fd = FGT_TAKE_FD(opened);
+	return (int)len;
+}

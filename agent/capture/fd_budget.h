@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many descriptors may be kept open to save opening them again. One
+ * budget for all targets of a sampler; when it is used up, files are opened
+ * for one read and closed again: slower, never an error (FAULTS T6).
+ */
+#ifndef FGT_AGENT_CAPTURE_FD_BUDGET_H
+#define FGT_AGENT_CAPTURE_FD_BUDGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct fgt_fd_budget {
+	size_t limit, used;
+};
+
+/* Raises RLIMIT_NOFILE to the hard limit and leaves a reserve for others. */
+void fgt_fd_budget_init(struct fgt_fd_budget *budget);
+
+/* fd if it may be kept (or is negative), else closes it and returns -1. */
+bool fgt_fd_budget_take(struct fgt_fd_budget *budget);
+/* Closes a descriptor that was kept and leaves -1. */
+void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd);
+
+/*
+ * Reads a file below dir_fd from its start: through *fd if one is kept, else
+ * opens it and keeps it if the budget allows and is_kept says so. Bytes read
+ * or negative errno. AS-Unsafe
+ */
+int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, bool is_kept,
+		       int dir_fd, const char *path, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at single threads. Runs in the sampler's thread; must never touch a
+ * thread that is blocked.
+ *
+ * With perf events on every CPU, running means: a sample fell on the thread.
+ * A thread that is only found running by our later look is not counted, so
+ * that shares are unbiased. Without them, running means: the CPU time that
+ * the thread really used adds up to one more tick.
+ */
+#include "agent/capture/look.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/capture/blocked.h"
+
+#define UNWIND_TRIES 4
+#define READ_TRIES   2
+
+static void settle(struct fgt_target *target, struct fgt_thread *thread,
+		   uint32_t state)
+{
+	thread->state = state;
+	thread->is_new = false;
+	thread->settled_wait_ns = thread->use.wait_ns;
+	thread->settled_tick = target->tick;
+}
+
+/*
+ * Ticks that a runnable thread waited for its CPU, as the scheduler counted:
+ * they belong to the stack that it was found with when it got one.
+ */
+static uint32_t take_credit(struct fgt_target *target,
+			    const struct fgt_tick *tick,
+			    const struct fgt_thread *thread)
+{
+	uint64_t waited = thread->use.wait_ns - thread->settled_wait_ns;
+	uint64_t ticks = waited / tick->period_ns;
+	uint64_t unsettled = target->tick - thread->settled_tick;
+
+	if (thread->is_new || unsettled == 0)
+		return 0;
+	if (ticks > unsettled - 1)
+		ticks = unsettled - 1;
+	target->work.credited_ticks += ticks;
+	return (uint32_t)ticks;
+}
+
+/*
+ * Unwinds what is in the snapshot, asking more() for more stack as often as
+ * the unwinder wants it.
+ */
+static size_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
+		     struct fgt_snapshot *snapshot, enum fgt_marker leaf,
+		     struct fgt_thread *thread, bool can_read_more)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_unwind_result result;
+	uint64_t sp = snapshot->regs.value[fgt_arch_host.sp];
+	size_t count = 0;
+
+	for (int i = 0; i < UNWIND_TRIES; i++) {
+		int64_t len;
+
+		count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
+		if (result.need_maps &&
+		    fgt_stacks_refresh_if_stale(stacks, tick->mono_ns))
+			continue;
+		if (!can_read_more || result.need_bytes <= snapshot->stack_len)
+			break;
+		len = fgt_blocked_copy(thread->tid, sp, tick->buffer,
+				       result.need_bytes);
+		if (len <= (int64_t)snapshot->stack_len)
+			break;
+		snapshot->stack_len = (size_t)len;
+		thread->read_bytes = (uint32_t)len;
+	}
+	if (!can_read_more && tick->perf_cpu)
+		fgt_running_perf_note(tick->perf_cpu,
+				      result.need_bytes > snapshot->stack_len);
+	return count;
+}
+
+static size_t unwind_sample(struct fgt_target *target,
+			    const struct fgt_tick *tick,
+			    struct fgt_thread *thread,
+			    const struct fgt_perf_sample *sample)
+{
+	enum fgt_marker leaf = sample->is_kernel ? FGT_MARKER_KERNEL : 0;
+	struct fgt_snapshot snapshot = {
+		.regs = sample->regs,
+		.stack = sample->stack,
+		.stack_len = sample->stack_len,
+	};
+	uint64_t sp = 0;
+
+	if (!sample->has_regs ||
+	    !fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp)) {
+		snapshot.regs.valid = 0;
+		return 0;
+	}
+	snapshot.stack_start = sp;
+	/* A copy that ended early ended where the stack does. */
+	snapshot.stack_limit = sample->stack_len < sample->stack_asked
+				       ? sp + sample->stack_len
+				       : fgt_stacks_limit(&target->stacks, sp);
+	return unwind(target, tick, &snapshot, leaf, thread, false);
+}
+
+void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread,
+		      const struct fgt_perf_sample *sample)
+{
+	uint32_t credit;
+	size_t count;
+
+	if (thread->slot == FGT_THREAD_NO_SLOT)
+		return;
+	if (thread->is_sampled && !tick->perf_cpu) {
+		/* The event follows CPU time, not our ticks. */
+		thread->extra_samples++;
+		thread->owed_ns -= (int64_t)tick->period_ns;
+		return;
+	}
+	target->who_ran->look(target->who_ran_state, thread);
+	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
+	credit = take_credit(target, tick, thread);
+	count = unwind_sample(target, tick, thread, sample);
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
+		     FGT_STATE_RUNNING, credit);
+	target->work.samples_running++;
+	thread->owed_ns -= (int64_t)tick->period_ns;
+	thread->is_sampled = true;
+	thread->needs_look = true; /* it may block without running again */
+	settle(target, thread, FGT_STATE_RUNNING);
+}
+
+enum found {
+	FOUND_BLOCKED,
+	FOUND_RUNNING,
+	FOUND_TORN,
+	FOUND_GONE,
+	FOUND_NO_STACK,
+	FOUND_REFUSED,
+};
+
+static enum found found_error(int error)
+{
+	if (error == -EPERM || error == -EACCES)
+		return FOUND_REFUSED;
+	return error == -ESRCH ? FOUND_GONE : FOUND_TORN;
+}
+
+/*
+ * A stop of the whole process shows at its first thread: ask that once a tick.
+ * Others may have stopped before it did, and will not run again: look anew.
+ */
+static bool is_stop_possible(struct fgt_target *target,
+			     const struct fgt_tick *tick)
+{
+	char path[32], text[1024];
+	struct fgt_stat stat = { .state = 0 };
+	bool was_possible = target->is_stop_possible;
+	int len;
+
+	if (target->stop_tick == target->tick)
+		return was_possible;
+	target->stop_tick = target->tick;
+	snprintf(path, sizeof(path), "%d/stat", target->process.pid);
+	len = fgt_fd_budget_read(target->budget, &target->leader_stat_fd, true,
+				 target->process.task_fd, path, text,
+				 sizeof(text));
+	target->is_stop_possible = target->is_traced || len < 0 ||
+				   fgt_stat_parse(text, (size_t)len, &stat) <
+					   0 ||
+				   strchr("TtZX", stat.state);
+	if (target->is_stop_possible && !was_possible)
+		fgt_threads_look_at_all(&target->threads, tick->mono_ns);
+	return target->is_stop_possible;
+}
+
+static uint32_t state_of(struct fgt_target *target, const struct fgt_tick *tick,
+			 struct fgt_thread *thread,
+			 const struct fgt_blocked *blocked)
+{
+	uint32_t state = fgt_blocked_state(blocked, thread);
+
+	if (!fgt_ptrace_is_safe_call(state))
+		thread->has_unsafe_call = true;
+	if (is_stop_possible(target, tick)) {
+		char letter = fgt_blocked_letter(&target->threads, thread->tid);
+
+		if (letter == 'T' || letter == 't')
+			return FGT_STATE_STOPPED;
+	}
+	return state;
+}
+
+/* Everything is read between two looks at its use: equal means nothing moved. */
+static enum found read_blocked(struct fgt_target *target,
+			       const struct fgt_tick *tick,
+			       struct fgt_thread *thread)
+{
+	struct fgt_snapshot snapshot = { .stack = tick->buffer };
+	struct fgt_blocked blocked;
+	uint32_t state;
+	size_t count;
+	int64_t rc;
+
+	rc = fgt_blocked_look(&target->threads, thread, &blocked);
+	if (rc < 0)
+		return found_error((int)rc);
+	if (blocked.is_running)
+		return FOUND_RUNNING;
+	if (blocked.sp == 0)
+		return FOUND_NO_STACK;
+	snapshot.stack_limit = fgt_stacks_limit(&target->stacks, blocked.sp);
+	snapshot.stack_start = blocked.sp;
+	snapshot.is_blocked = blocked.call >= 0;
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.sp, blocked.sp);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, blocked.pc);
+	rc = fgt_blocked_copy(thread->tid, blocked.sp, tick->buffer,
+			      thread->read_bytes ? thread->read_bytes
+						 : FGT_SNAPSHOT_FIRST_BYTES);
+	if (rc == -EPERM || rc == -EACCES || rc == -ESRCH)
+		return found_error((int)rc);
+	snapshot.stack_len = rc > 0 ? (size_t)rc : 0;
+	count = unwind(target, tick, &snapshot, 0, thread, true);
+	state = state_of(target, tick, thread, &blocked);
+	rc = target->who_ran->look(target->who_ran_state, thread);
+	if (rc != 0)
+		return rc > 0 ? FOUND_TORN : found_error((int)rc);
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
+		     state, 0);
+	target->work.samples_blocked++;
+	settle(target, thread, state);
+	return FOUND_BLOCKED;
+}
+
+/* A target that may not be read any more: at least run or not. */
+static void look_from_afar(struct fgt_target *target, struct fgt_thread *thread)
+{
+	char letter = fgt_blocked_letter(&target->threads, thread->tid);
+	uint32_t state = letter == 'R' ? FGT_STATE_RUNNING : FGT_STATE_UNKNOWN;
+
+	if (letter == 'T' || letter == 't')
+		state = FGT_STATE_STOPPED;
+	thread->needs_look = state == FGT_STATE_RUNNING;
+	fgt_ring_set(target->ring, thread->slot, NULL, 0, state, 0);
+	settle(target, thread, state);
+}
+
+static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
+		   struct fgt_thread *thread)
+{
+	/* Says why, and whether it is for good. */
+	fgt_target_reread(target, tick, false);
+	look_from_afar(target, thread);
+}
+
+struct stopped {
+	struct fgt_target *target;
+	const struct fgt_tick *tick;
+	struct fgt_thread *thread;
+};
+
+static void read_stopped(void *context, const struct fgt_regs *regs)
+{
+	struct stopped *stopped = context;
+	struct fgt_target *target = stopped->target;
+	struct fgt_thread *thread = stopped->thread;
+	struct fgt_snapshot snapshot = { .regs = *regs,
+					 .stack = stopped->tick->buffer };
+	uint64_t sp = regs->value[fgt_arch_host.sp];
+	int64_t len = fgt_blocked_copy(thread->tid, sp, stopped->tick->buffer,
+				       thread->read_bytes
+					       ? thread->read_bytes
+					       : FGT_SNAPSHOT_FIRST_BYTES);
+	size_t count;
+
+	snapshot.stack_start = sp;
+	snapshot.stack_len = len > 0 ? (size_t)len : 0;
+	snapshot.stack_limit = fgt_stacks_limit(&target->stacks, sp);
+	count = unwind(target, stopped->tick, &snapshot, 0, thread, true);
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
+		     FGT_STATE_RUNNING, 0);
+}
+
+static bool is_unfit_for_perf(const struct fgt_tick *tick,
+			      const struct fgt_thread *thread)
+{
+	return thread->switch_rate > FGT_PERF_SWITCHES_MAX ||
+	       thread->perf_retry_ns > tick->mono_ns;
+}
+
+/* Only a thread that runs at this very moment, and that no stop can hurt. */
+static bool sample_by_ptrace(struct fgt_target *target,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread)
+{
+	struct stopped stopped = { target, tick, thread };
+	struct fgt_blocked blocked;
+
+	if (!tick->ptrace || thread->has_unsafe_call || target->is_traced ||
+	    (tick->perf_threads && !is_unfit_for_perf(tick, thread)) ||
+	    fgt_blocked_look(&target->threads, thread, &blocked) < 0 ||
+	    !blocked.is_running)
+		return false;
+	return fgt_ptrace_sample(tick->ptrace, thread->tid, read_stopped,
+				 &stopped) == 0;
+}
+
+void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread)
+{
+	uint64_t runtime_ns = thread->use.runtime_ns - thread->shown_runtime_ns;
+	uint64_t switches = thread->use.switches - thread->shown_switches;
+	int64_t most = 2 * (int64_t)tick->period_ns;
+
+	thread->shown_runtime_ns = thread->use.runtime_ns;
+	thread->shown_switches = thread->use.switches;
+	/* What it used before we came is not ours to show. */
+	if (thread->is_new && target->tick <= 1)
+		return;
+	thread->owed_ns += runtime_ns > (uint64_t)most ? most
+						       : (int64_t)runtime_ns;
+	/* A late tick is not made up for. */
+	if (thread->owed_ns > most)
+		thread->owed_ns = most;
+	if (thread->owed_ns < -most)
+		thread->owed_ns = -most;
+	if (tick->perf_threads)
+		fgt_perf_threads_consider(tick->perf_threads, thread,
+					  tick->mono_ns, runtime_ns, switches);
+}
+
+/* True if this tick was shown as running, by CPU time used. */
+static bool show_owed(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread)
+{
+	bool has_event = fgt_perf_threads_has(thread);
+	int64_t period_ns = (int64_t)tick->period_ns;
+	enum fgt_marker marker = has_event ? FGT_MARKER_KERNEL_DENIED
+					   : FGT_MARKER_NOT_SAMPLED;
+
+	if (thread->extra_samples) {
+		thread->extra_samples--;
+		return true;
+	}
+	/* Its event may be half a tick late, the clock a kernel's tick. */
+	if (thread->owed_ns < (has_event ? period_ns * 3 / 2 : period_ns))
+		return false;
+	thread->owed_ns -= period_ns;
+	if (has_event || !sample_by_ptrace(target, tick, thread))
+		fgt_ring_set_state(target->ring, thread->slot,
+				   FGT_STATE_RUNNING, marker, 0);
+	target->work.samples_running++;
+	thread->needs_look = true;
+	settle(target, thread, FGT_STATE_RUNNING);
+	return true;
+}
+
+static void look_at_blocked(struct fgt_target *target,
+			    const struct fgt_tick *tick,
+			    struct fgt_thread *thread)
+{
+	enum found found = FOUND_TORN;
+
+	for (int i = 0; i < READ_TRIES && found == FOUND_TORN; i++)
+		found = read_blocked(target, tick, thread);
+	thread->needs_look = found != FOUND_BLOCKED;
+	switch (found) {
+	case FOUND_TORN:
+		target->work.torn++;
+		break;
+	case FOUND_REFUSED:
+		refuse(target, tick, thread);
+		break;
+	case FOUND_GONE:
+		fgt_threads_end(&target->threads, thread);
+		target->threads.is_stale = true;
+		break;
+	case FOUND_NO_STACK:
+		/* Ended, but must wait for the others (the first thread). */
+		fgt_ring_thread_end(target->ring, thread->slot);
+		thread->slot = FGT_THREAD_NO_SLOT;
+		thread->needs_look = false;
+		target->threads.sampled_count--;
+		break;
+	case FOUND_BLOCKED:
+	case FOUND_RUNNING:
+		break;
+	}
+}
+
+void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
+{
+	if (thread->slot == FGT_THREAD_NO_SLOT) {
+		thread->needs_look = false;
+		return;
+	}
+	if (!target->is_readable) {
+		look_from_afar(target, thread);
+		return;
+	}
+	if (!tick->perf_cpu && show_owed(target, tick, thread))
+		return;
+	look_at_blocked(target, tick, thread);
+}

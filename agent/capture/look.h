@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thread at one tick: sampled on a CPU, blocked, or neither; its stack and
+ * state go into the ring.
+ */
+#ifndef FGT_AGENT_CAPTURE_LOOK_H
+#define FGT_AGENT_CAPTURE_LOOK_H
+
+#include "agent/capture/target_sampling.h"
+
+/* A perf sample fell on it. */
+void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread,
+		      const struct fgt_perf_sample *sample);
+
+/*
+ * CPU time used since the last tick goes onto the thread's account; once a
+ * tick for every active thread, before the next one.
+ */
+void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread);
+
+/* No sample did; it ran, or needs a look for another reason. */
+void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread);
+
+#endif

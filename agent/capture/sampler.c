@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders to the sampler's thread: start, stop, attach, detach, change the
+ * rate. Runs in any thread.
+ */
+#include "agent/capture/sampler.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/capture/sampling.h"
+
+#define HZ_DEFAULT 101u
+#define HZ_MAX	   1000u
+#define WAIT_S	   1
+
+static unsigned int clamp_hz(unsigned int hz)
+{
+	if (hz == 0)
+		return HZ_DEFAULT;
+	return hz > HZ_MAX ? HZ_MAX : hz;
+}
+
+static int init_locks(struct fgt_sampler *sampler)
+{
+	pthread_condattr_t attributes;
+	int rc = pthread_mutex_init(&sampler->mutex, NULL);
+
+	if (rc)
+		return -rc;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	rc = pthread_cond_init(&sampler->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	if (rc)
+		pthread_mutex_destroy(&sampler->mutex);
+	return -rc;
+}
+
+int fgt_sampler_new(const struct fgt_sampler_options *options,
+		    struct fgt_image_cache *cache,
+		    struct fgt_sampler **ret_sampler)
+{
+	struct fgt_sampler *sampler = calloc(1, sizeof(*sampler));
+	int rc;
+
+	if (!sampler)
+		return -ENOMEM;
+	sampler->options = *options;
+	sampler->options.hz = sampler->hz = clamp_hz(options->hz);
+	sampler->cache = cache;
+	sampler->timer_fd = sampler->last_pid_fd = -1;
+	rc = init_locks(sampler);
+	if (rc < 0) {
+		free(sampler);
+		return rc;
+	}
+	rc = fgt_sampling_open(sampler);
+	if (rc < 0) {
+		fgt_sampler_free(sampler);
+		return rc;
+	}
+	*ret_sampler = sampler;
+	return 0;
+}
+
+void fgt_sampler_free(struct fgt_sampler *sampler)
+{
+	if (!sampler)
+		return;
+	fgt_sampler_stop(sampler);
+	while (sampler->target_count) {
+		struct fgt_target *target = fgt_sampling_remove(sampler, 0);
+
+		fgt_target_stop(target, 0, true);
+		fgt_target_put(target);
+	}
+	fgt_sampling_close(sampler);
+	pthread_cond_destroy(&sampler->changed);
+	pthread_mutex_destroy(&sampler->mutex);
+	free(sampler);
+}
+
+int fgt_sampler_start(struct fgt_sampler *sampler)
+{
+	sigset_t all, before;
+	int rc;
+
+	if (sampler->is_started)
+		return 0;
+	sampler->shall_stop = false;
+	/* Signals are for the threads that wait for them. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&sampler->thread, NULL, fgt_sampling_run, sampler);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc)
+		return -rc;
+	pthread_mutex_lock(&sampler->mutex);
+	sampler->is_started = true;
+	pthread_mutex_unlock(&sampler->mutex);
+	return 0;
+}
+
+void fgt_sampler_stop(struct fgt_sampler *sampler)
+{
+	bool is_started;
+
+	pthread_mutex_lock(&sampler->mutex);
+	is_started = sampler->is_started;
+	sampler->shall_stop = true;
+	sampler->is_started = false;
+	pthread_cond_broadcast(&sampler->changed);
+	pthread_mutex_unlock(&sampler->mutex);
+	if (is_started)
+		pthread_join(sampler->thread, NULL);
+}
+
+void fgt_sampler_set_hz(struct fgt_sampler *sampler, unsigned int hz)
+{
+	pthread_mutex_lock(&sampler->mutex);
+	sampler->hz = clamp_hz(hz);
+	pthread_mutex_unlock(&sampler->mutex);
+}
+
+static struct fgt_target *find(struct fgt_sampler *sampler,
+			       const struct fgt_target *like)
+{
+	for (uint32_t i = 0; i < sampler->target_count; i++) {
+		struct fgt_target *target = sampler->targets[i];
+
+		if (!target->is_detached &&
+		    fgt_target_pid(target) == fgt_target_pid(like) &&
+		    fgt_target_start_time(target) ==
+			    fgt_target_start_time(like))
+			return target;
+	}
+	return NULL;
+}
+
+static struct timespec in_a_second(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += WAIT_S;
+	return until;
+}
+
+/* With the mutex held: hands the target over and waits for its first tick. */
+static int hand_over(struct fgt_sampler *sampler, struct fgt_target *target,
+		     struct fgt_why *why)
+{
+	struct timespec until = in_a_second();
+
+	if (sampler->target_count == FGT_TARGETS_MAX)
+		return fgt_why_set(why, -ENOSPC,
+				   "%u processes are sampled already: detach "
+				   "one first",
+				   FGT_TARGETS_MAX);
+	sampler->targets[sampler->target_count++] = fgt_target_get(target);
+	pthread_cond_broadcast(&sampler->changed);
+	while (sampler->is_started && !target->has_ticked &&
+	       fgt_target_is_alive(target))
+		if (pthread_cond_timedwait(&sampler->changed, &sampler->mutex,
+					   &until) == ETIMEDOUT)
+			break;
+	return 0;
+}
+
+int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
+		       struct fgt_target **ret_target, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
+	struct fgt_target *known;
+	int rc;
+
+	if (pid == getpid() && !sampler->options.is_self_included)
+		return fgt_why_set(why, -EPERM,
+				   "process %d is the agent itself: set "
+				   "sampling.include_self to sample it",
+				   pid);
+	rc = fgt_target_new(pid, &sampler->options, sampler->cache,
+			    &sampler->budget, &target, why);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&sampler->mutex);
+	known = find(sampler, target);
+	if (known) {
+		*ret_target = fgt_target_get(known);
+		rc = fgt_why_set(why, -EEXIST, "process %d is sampled already",
+				 pid);
+	} else {
+		rc = hand_over(sampler, target, why);
+	}
+	pthread_mutex_unlock(&sampler->mutex);
+	if (rc == 0)
+		*ret_target = FGT_TAKE(target);
+	return rc;
+}
+
+static uint32_t index_of(const struct fgt_sampler *sampler,
+			 const struct fgt_target *target)
+{
+	uint32_t i = 0;
+
+	while (i < sampler->target_count && sampler->targets[i] != target)
+		i++;
+	return i;
+}
+
+int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target)
+{
+	struct timespec until = in_a_second();
+	struct fgt_target *removed = NULL;
+	uint32_t index;
+
+	pthread_mutex_lock(&sampler->mutex);
+	index = index_of(sampler, target);
+	if (index == sampler->target_count) {
+		pthread_mutex_unlock(&sampler->mutex);
+		return -ESRCH;
+	}
+	target->is_detached = true;
+	if (!sampler->is_started)
+		removed = fgt_sampling_remove(sampler, index);
+	while (sampler->is_started &&
+	       index_of(sampler, target) < sampler->target_count)
+		if (pthread_cond_timedwait(&sampler->changed, &sampler->mutex,
+					   &until) == ETIMEDOUT)
+			break;
+	pthread_mutex_unlock(&sampler->mutex);
+	if (removed)
+		fgt_target_stop(removed, 0, true);
+	fgt_target_put(removed);
+	return 0;
+}
+
+void fgt_sampler_get_capabilities(const struct fgt_sampler *sampler,
+				  struct fgt_capabilities *ret_capabilities)
+{
+	*ret_capabilities = sampler->capabilities;
+}

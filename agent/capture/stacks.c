@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maps, unwinder and ring images of one target. Runs in the sampler's thread.
+ */
+#include "agent/capture/stacks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MAX_DEPTH_DEFAULT 256u
+#define EXTRA_FRAMES	  3u /* marker at leaf, in the middle, at the root */
+#define PATIENCE_MIN_NS	  20000000u
+#define PATIENCE_MAX_NS	  1000000000u
+#define PAGE_BYTES	  4096u
+
+int fgt_stacks_init(struct fgt_stacks *stacks,
+		    const struct fgt_process *process,
+		    struct fgt_image_cache *cache, struct fgt_ring *ring,
+		    unsigned int max_depth)
+{
+	int rc;
+
+	if (!max_depth)
+		max_depth = MAX_DEPTH_DEFAULT;
+	*stacks = (struct fgt_stacks){
+		.process = process,
+		.cache = cache,
+		.ring = ring,
+		.capacity = max_depth + EXTRA_FRAMES,
+	};
+	stacks->unwound = calloc(stacks->capacity, sizeof(*stacks->unwound));
+	stacks->frames = calloc(stacks->capacity, sizeof(*stacks->frames));
+	if (stacks->unwound && stacks->frames)
+		rc = fgt_unwinder_new(cache, max_depth, &stacks->unwinder);
+	else
+		rc = -ENOMEM;
+	if (rc < 0)
+		fgt_stacks_done(stacks);
+	return rc;
+}
+
+static void put_images(struct fgt_stacks *stacks)
+{
+	for (size_t i = 0; i < stacks->image_count; i++)
+		if (stacks->ring_images[i] != FGT_IMAGE_NONE)
+			fgt_ring_image_put(stacks->ring,
+					   stacks->ring_images[i]);
+	free(stacks->ring_images);
+	stacks->ring_images = NULL;
+	stacks->image_count = 0;
+}
+
+void fgt_stacks_done(struct fgt_stacks *stacks)
+{
+	put_images(stacks);
+	fgt_unwinder_free(stacks->unwinder);
+	fgt_maps_free(stacks->maps);
+	free(stacks->unwound);
+	free(stacks->frames);
+	*stacks = (struct fgt_stacks){ 0 };
+}
+
+static void drop_maps(struct fgt_stacks *stacks)
+{
+	put_images(stacks);
+	fgt_maps_free(FGT_TAKE(stacks->maps));
+	fgt_unwinder_forget(stacks->unwinder);
+}
+
+int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
+		       bool is_other_program, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = NULL;
+	size_t count;
+	int rc;
+
+	stacks->read_ns = now_ns;
+	if (is_other_program)
+		drop_maps(stacks);
+	rc = fgt_maps_read(stacks->process->proc_fd, stacks->process->pid,
+			   stacks->cache, &maps, why);
+	if (rc < 0)
+		return rc;
+	stacks->is_stale = false;
+	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps))
+		return 0;
+	drop_maps(stacks);
+	count = fgt_maps_image_count(maps);
+	stacks->ring_images = calloc(count ? count : 1, sizeof(uint32_t));
+	if (!stacks->ring_images)
+		return -ENOMEM;
+	stacks->image_count = count;
+	stacks->maps = FGT_TAKE(maps);
+	return 1;
+}
+
+bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns)
+{
+	int rc;
+
+	if (!stacks->is_stale || now_ns - stacks->read_ns < stacks->patience_ns)
+		return false;
+	rc = fgt_stacks_refresh(stacks, now_ns, false, NULL);
+	if (rc > 0) {
+		stacks->patience_ns = 0;
+		return true;
+	}
+	/* Code that no mapping explains: it will not help to look again soon. */
+	stacks->patience_ns *= 2;
+	if (stacks->patience_ns < PATIENCE_MIN_NS)
+		stacks->patience_ns = PATIENCE_MIN_NS;
+	if (stacks->patience_ns > PATIENCE_MAX_NS)
+		stacks->patience_ns = PATIENCE_MAX_NS;
+	return false;
+}
+
+uint64_t fgt_stacks_limit(const struct fgt_stacks *stacks, uint64_t sp)
+{
+	const struct fgt_mapping *mapping =
+		stacks->maps ? fgt_maps_find(stacks->maps, sp) : NULL;
+
+	if (mapping)
+		return mapping->end;
+	/* A thread younger than the maps: as much as would ever be read. */
+	if (sp > UINT64_MAX - FGT_SNAPSHOT_MAX_BYTES)
+		return UINT64_MAX;
+	return (sp + FGT_SNAPSHOT_MAX_BYTES) & ~(uint64_t)(PAGE_BYTES - 1);
+}
+
+/* Number of an image in the ring; FGT_IMAGE_NONE if it finds no room. */
+static uint32_t ring_image(struct fgt_stacks *stacks, uint32_t image)
+{
+	if (image >= stacks->image_count)
+		return FGT_IMAGE_NONE;
+	if (stacks->ring_images[image] == FGT_IMAGE_NONE &&
+	    fgt_ring_image_get(stacks->ring,
+			       fgt_maps_image(stacks->maps, image),
+			       &stacks->ring_images[image]) < 0)
+		stacks->ring_images[image] = FGT_IMAGE_NONE;
+	return stacks->ring_images[image];
+}
+
+static void intern(struct fgt_stacks *stacks,
+		   const struct fgt_unwound_frame *unwound,
+		   struct fgt_frame *frame)
+{
+	const struct fgt_mapping *mapping;
+	uint64_t pc = unwound->pc;
+
+	*frame = (struct fgt_frame){ .address = pc, .flags = unwound->flags };
+	if (unwound->flags & FGT_FRAME_MARKER)
+		return;
+	if ((unwound->flags & FGT_FRAME_CALLER) && pc)
+		pc--;
+	mapping = stacks->maps ? fgt_maps_find(stacks->maps, pc) : NULL;
+	if (!mapping || mapping->image == FGT_MAPS_NO_IMAGE)
+		return;
+	frame->image = ring_image(stacks, mapping->image);
+	if (frame->image != FGT_IMAGE_NONE)
+		frame->address -=
+			fgt_maps_image(stacks->maps, mapping->image)->bias;
+}
+
+static size_t put_marker(struct fgt_stacks *stacks, enum fgt_marker marker)
+{
+	stacks->frames[0] = (struct fgt_frame){ .address = marker,
+						.flags = FGT_FRAME_MARKER };
+	return 1;
+}
+
+size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
+			 const struct fgt_snapshot *snapshot,
+			 enum fgt_marker leaf,
+			 struct fgt_unwind_result *ret_result)
+{
+	struct fgt_unwind_result result = {
+		.reason = FGT_MARKER_TRUNCATED_UNREADABLE
+	};
+	size_t count = 0;
+
+	if (leaf)
+		count = put_marker(stacks, leaf);
+	if (!stacks->maps) {
+		if (!leaf)
+			count = put_marker(stacks, result.reason);
+		*ret_result = result;
+		return count;
+	}
+	fgt_unwind(stacks->unwinder, stacks->maps, snapshot, stacks->unwound,
+		   stacks->capacity - 1, &result);
+	for (size_t i = 0; i < result.count; i++)
+		intern(stacks, &stacks->unwound[i], &stacks->frames[count++]);
+	if (result.need_maps)
+		stacks->is_stale = true;
+	*ret_result = result;
+	return count;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From snapshots of one target to frames of its ring: the maps as they are
+ * now, the unwinder, and which image has which number in the ring.
+ */
+#ifndef FGT_AGENT_CAPTURE_STACKS_H
+#define FGT_AGENT_CAPTURE_STACKS_H
+
+#include "agent/capture/process.h"
+#include "agent/unwind/unwinder.h"
+#include "ringbuf/ring.h"
+
+struct fgt_stacks {
+	const struct fgt_process *process; /* borrowed */
+	struct fgt_image_cache *cache; /* borrowed */
+	struct fgt_ring *ring; /* borrowed */
+	struct fgt_maps *maps; /* NULL: not readable */
+	struct fgt_unwinder *unwinder;
+	uint32_t *ring_images; /* by image of maps; FGT_IMAGE_NONE: not yet */
+	size_t image_count;
+	uint64_t read_ns; /* when maps were read */
+	uint64_t patience_ns; /* between two readings that found nothing new */
+	bool is_stale; /* something says that the maps have changed */
+	struct fgt_unwound_frame *unwound;
+	struct fgt_frame *frames;
+	size_t capacity;
+};
+
+int fgt_stacks_init(struct fgt_stacks *stacks,
+		    const struct fgt_process *process,
+		    struct fgt_image_cache *cache, struct fgt_ring *ring,
+		    unsigned int max_depth);
+void fgt_stacks_done(struct fgt_stacks *stacks);
+
+/*
+ * Reads the maps again: 1 they differ, 0 they are as before. After an error
+ * (-ESRCH, -EACCES …) the old ones stay. is_other_program: forget them.
+ */
+int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
+		       bool is_other_program, struct fgt_why *why);
+/* The same if they are stale and the last reading was not just now. */
+bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns);
+
+/* End of the stack that holds sp, as far as known. */
+uint64_t fgt_stacks_limit(const struct fgt_stacks *stacks, uint64_t sp);
+
+/*
+ * Unwinds into stacks->frames, leaf first; the count is returned. leaf: marker
+ * to put before the first frame, 0 for none.
+ */
+size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
+			 const struct fgt_snapshot *snapshot,
+			 enum fgt_marker leaf,
+			 struct fgt_unwind_result *ret_result);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sampled process: made by whoever attaches, ticked by the sampler's thread,
+ * looked at by all. Reference counted.
+ */
+#include "agent/capture/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/capture/target_sampling.h"
+
+static void drop_thread(void *context, struct fgt_thread *thread)
+{
+	struct fgt_target *target = context;
+
+	if (target->perf_threads)
+		fgt_perf_threads_drop(target->perf_threads, thread);
+}
+
+/* Bound to the program's memory: after an exec it reads nothing any more. */
+static void open_memory(struct fgt_target *target)
+{
+	const struct fgt_image *image;
+
+	fgt_fd_close(FGT_TAKE_FD(target->memory_fd));
+	if (!target->stacks.maps || !fgt_maps_image_count(target->stacks.maps))
+		return;
+	image = fgt_maps_image(target->stacks.maps, 0);
+	target->memory_probe = image->start;
+	target->memory_fd =
+		openat(target->process.proc_fd, "mem", O_RDONLY | O_CLOEXEC);
+}
+
+static void take_info(struct fgt_target *target,
+		      const struct fgt_process_info *info)
+{
+	struct fgt_target_status *work = &target->work;
+
+	work->uid = info->uid;
+	memcpy(work->name, info->name, sizeof(work->name));
+	memcpy(work->exe, info->exe, sizeof(work->exe));
+	fgt_ring_set_process(target->ring, info);
+}
+
+static int open_process(struct fgt_target *target, int32_t pid,
+			struct fgt_why *why)
+{
+	int rc = fgt_process_open(pid, &target->process, why);
+
+	if (rc < 0)
+		return rc;
+	return fgt_process_check_access(&target->process, why);
+}
+
+static int open_sampling(struct fgt_target *target, uint64_t now_ns,
+			 const struct fgt_sampler_options *options,
+			 struct fgt_image_cache *cache, struct fgt_why *why)
+{
+	struct fgt_ring_options ring = options->ring;
+	int rc;
+
+	ring.hz = options->hz;
+	rc = fgt_ring_new(&ring, &target->ring);
+	if (rc < 0)
+		return fgt_why_set(why, rc, "the ring: %s", strerror(-rc));
+	rc = fgt_threads_init(&target->threads, target->process.task_fd,
+			      target->budget, target->ring);
+	if (rc < 0)
+		return fgt_why_set(why, rc, "out of memory");
+	target->threads.on_idle = drop_thread;
+	target->threads.context = target;
+	rc = fgt_stacks_init(&target->stacks, &target->process, cache,
+			     target->ring, options->max_depth);
+	if (rc < 0)
+		return fgt_why_set(why, rc, "out of memory");
+	rc = fgt_stacks_refresh(&target->stacks, now_ns, false, why);
+	if (rc < 0)
+		return rc;
+	open_memory(target);
+	target->who_ran = &fgt_who_ran_schedstat;
+	rc = target->who_ran->open(&target->process, &target->threads,
+				   &target->who_ran_state);
+	return rc < 0 ? fgt_why_set(why, rc, "out of memory") : 0;
+}
+
+int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
+		   struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
+		   struct fgt_target **ret_target, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
+	struct fgt_process_info info;
+	struct timespec now;
+	int rc;
+
+	target = calloc(1, sizeof(*target));
+	if (!target)
+		return fgt_why_set(why, -ENOMEM, "out of memory");
+	atomic_init(&target->references, 1);
+	pthread_mutex_init(&target->mutex, NULL);
+	target->process = (struct fgt_process){ .pidfd = -1,
+						.proc_fd = -1,
+						.task_fd = -1 };
+	target->memory_fd = target->leader_stat_fd = -1;
+	target->budget = budget;
+	target->is_readable = true;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	target->work.attached_ns =
+		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	rc = open_process(target, pid, why);
+	if (rc < 0)
+		return rc;
+	rc = open_sampling(target, target->work.attached_ns, options, cache,
+			   why);
+	if (rc < 0)
+		return rc;
+	rc = fgt_process_get_info(&target->process, &info);
+	if (rc < 0)
+		return fgt_why_set(why, rc, "process %d has ended", pid);
+	take_info(target, &info);
+	target->work.pid = pid;
+	target->work.start_time = target->process.start_time;
+	target->work.is_alive = true;
+	target->work.exit_signal_or_minus_one = -1;
+	target->work.who_ran = target->who_ran->name;
+	target->work.running = "none";
+	fgt_target_publish(target);
+	*ret_target = FGT_TAKE(target);
+	return 0;
+}
+
+void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive)
+{
+	if (!target->budget)
+		return;
+	fgt_threads_done(&target->threads);
+	if (target->who_ran_state)
+		target->who_ran->close(FGT_TAKE(target->who_ran_state));
+	if (target->stacks.unwinder)
+		fgt_unwinder_get_stats(target->stacks.unwinder,
+				       &target->work.unwind);
+	fgt_stacks_done(&target->stacks);
+	fgt_fd_close(FGT_TAKE_FD(target->memory_fd));
+	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
+	fgt_process_close(&target->process);
+	target->budget = NULL;
+	target->perf_threads = NULL;
+	target->work.is_alive = is_alive;
+	target->work.threads = 0;
+	target->work.ended_ns = is_alive ? 0 : now_ns;
+	pthread_mutex_lock(&target->mutex);
+	target->status = target->work;
+	pthread_mutex_unlock(&target->mutex);
+}
+
+struct fgt_target *fgt_target_get(struct fgt_target *target)
+{
+	atomic_fetch_add_explicit(&target->references, 1, memory_order_relaxed);
+	return target;
+}
+
+void fgt_target_put(struct fgt_target *target)
+{
+	if (!target)
+		return;
+	/* Release, acquire: what others wrote comes before the end. */
+	if (atomic_fetch_sub_explicit(&target->references, 1,
+				      memory_order_acq_rel) != 1)
+		return;
+	fgt_target_stop(target, 0, target->work.is_alive);
+	fgt_ring_free(target->ring);
+	pthread_mutex_destroy(&target->mutex);
+	free(target);
+}
+
+void fgt_target_publish(struct fgt_target *target)
+{
+	if (target->stacks.unwinder)
+		fgt_unwinder_get_stats(target->stacks.unwinder,
+				       &target->work.unwind);
+	pthread_mutex_lock(&target->mutex);
+	target->status = target->work;
+	pthread_mutex_unlock(&target->mutex);
+}
+
+void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,
+			const char *text)
+{
+	snprintf(target->work.limitation, sizeof(target->work.limitation), "%s",
+		 text);
+	if (target->is_explained || !tick->explain)
+		return;
+	target->is_explained = true;
+	tick->explain(tick->context, target->work.pid, text);
+}
+
+void fgt_target_reread(struct fgt_target *target, const struct fgt_tick *tick,
+		       bool is_exec)
+{
+	struct fgt_process_info info;
+	struct fgt_why why = { "" };
+	int rc;
+
+	if (fgt_process_get_info(&target->process, &info) == 0)
+		take_info(target, &info);
+	rc = fgt_process_check_access(&target->process, &why);
+	if (rc == 0)
+		rc = fgt_stacks_refresh(&target->stacks, tick->mono_ns, is_exec,
+					&why);
+	if (rc >= 0) {
+		target->is_readable = true;
+		if (is_exec || target->memory_fd < 0)
+			open_memory(target);
+	} else if (rc == -EPERM || rc == -EACCES) {
+		target->is_readable = false;
+		fgt_target_explain(target, tick, why.text);
+	}
+}
+
+const struct fgt_ring *fgt_target_ring(const struct fgt_target *target)
+{
+	return target->ring;
+}
+
+int32_t fgt_target_pid(const struct fgt_target *target)
+{
+	return target->work.pid; /* set once, before it was handed over */
+}
+
+uint64_t fgt_target_start_time(const struct fgt_target *target)
+{
+	return target->work.start_time;
+}
+
+bool fgt_target_is_alive(const struct fgt_target *target)
+{
+	struct fgt_target *locked = (struct fgt_target *)target;
+	bool is_alive;
+
+	pthread_mutex_lock(&locked->mutex);
+	is_alive = locked->status.is_alive;
+	pthread_mutex_unlock(&locked->mutex);
+	return is_alive;
+}
+
+void fgt_target_get_status(const struct fgt_target *target,
+			   struct fgt_target_status *ret_status)
+{
+	struct fgt_target *locked = (struct fgt_target *)target;
+
+	pthread_mutex_lock(&locked->mutex);
+	*ret_status = locked->status;
+	pthread_mutex_unlock(&locked->mutex);
+	fgt_ring_get_stats(target->ring, &ret_status->ring);
+}

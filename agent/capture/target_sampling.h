@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampler's side of a target: everything that its ticks need. Only the
+ * sampler's thread touches it once the target has been handed over; what
+ * others may see is in status, behind the mutex.
+ */
+#ifndef FGT_AGENT_CAPTURE_TARGET_SAMPLING_H
+#define FGT_AGENT_CAPTURE_TARGET_SAMPLING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "agent/capture/running_perf_thread.h"
+#include "agent/capture/running_ptrace.h"
+#include "agent/capture/sampler.h"
+#include "agent/capture/stacks.h"
+#include "agent/capture/target.h"
+#include "agent/capture/who_ran.h"
+
+/* What all targets of one sampler share at a tick. */
+struct fgt_tick {
+	uint64_t mono_ns, wall_ns;
+	uint64_t missed; /* ticks that the sampler was too late for */
+	uint64_t period_ns;
+	int64_t last_pid; /* of /proc/sys/kernel/ns_last_pid */
+	uint8_t *buffer; /* [FGT_SNAPSHOT_MAX_BYTES], for stacks */
+	struct fgt_running_perf *perf_cpu; /* NULL: not permitted */
+	struct fgt_perf_threads
+		*perf_threads; /* NULL: not permitted, not needed */
+	struct fgt_ptrace *ptrace; /* NULL: not permitted, not needed */
+	const char *limitation; /* what is not permitted here, or "" */
+	void (*explain)(void *context, int32_t pid, const char *text);
+	void *context;
+};
+
+struct fgt_target {
+	atomic_uint references;
+	struct fgt_process process;
+	struct fgt_ring *ring;
+	struct fgt_fd_budget *budget; /* the sampler's; NULL after the end */
+
+	struct fgt_threads threads;
+	struct fgt_stacks stacks;
+	const struct fgt_who_ran *who_ran;
+	void *who_ran_state;
+	struct fgt_perf_threads *perf_threads; /* the sampler's, or NULL */
+	int memory_fd; /* /proc/PID/mem: reads nothing after an exec */
+	uint64_t memory_probe; /* an address that it can read */
+
+	uint64_t tick; /* number */
+	uint64_t chores_ns; /* when the once-a-second work was done */
+	bool has_run; /* any thread, since the last chores */
+	bool is_readable;
+	bool is_traced; /* by a debugger */
+	bool is_stop_possible; /* some thread may be stopped: ask each */
+	uint64_t stop_tick; /* when that was last asked */
+	int leader_stat_fd;
+	bool has_exec; /* the kernel told of one */
+	bool is_explained;
+	/* Guarded by the sampler's mutex. */
+	bool is_detached, has_ticked;
+	uint64_t rate_ticks; /* for effective_hz */
+	uint32_t chores; /* number of times */
+
+	/* Protects status and limitation; nests inside nothing. */
+	pthread_mutex_t mutex;
+	struct fgt_target_status status;
+	struct fgt_target_status work; /* the sampler's copy */
+};
+
+/*
+ * Opens a process as a target: checks access, makes the ring, reads the maps.
+ * -ESRCH, -EPERM/-EACCES, -EINVAL, -ENOMEM with why.
+ */
+int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
+		   struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
+		   struct fgt_target **ret_target, struct fgt_why *why);
+
+/* Lets go of everything but the ring and the status: the target has ended or
+ * is no longer sampled. Sampler's thread, or before it was handed over. */
+void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive);
+
+/* Shows what the ticks have counted in work to others. */
+void fgt_target_publish(struct fgt_target *target);
+
+/* After an exec or a change of user: who is it now, may it be read? */
+void fgt_target_reread(struct fgt_target *target, const struct fgt_tick *tick,
+		       bool is_exec);
+
+/* Says something about a target once. */
+void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,
+			const char *text);
+
+#endif

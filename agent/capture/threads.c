@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of a target's threads. Runs in the sampler's thread; must not
+ * grow beyond FGT_THREADS_MAX whatever the target does (FAULTS X12).
+ */
+#include "agent/capture/threads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/capture/procfs.h"
+
+#define PF_IO_WORKER   0x00000010u /* include/linux/sched.h */
+#define PF_USER_WORKER 0x00004000u
+#define PF_KTHREAD     0x00200000u
+
+#define FIRST_CAPACITY	 64u
+#define IDLE_NS		 1000000000u
+#define THREADS_PER_SCAN 64u /* listing so many costs about one read */
+
+int fgt_threads_init(struct fgt_threads *threads, int task_fd,
+		     struct fgt_fd_budget *budget, struct fgt_ring *ring)
+{
+	*threads = (struct fgt_threads){
+		.task_fd = task_fd,
+		.budget = budget,
+		.ring = ring,
+		.is_stale = true,
+		.capacity = FIRST_CAPACITY,
+		.bucket_count = FIRST_CAPACITY,
+		.last_pid = -1,
+	};
+	threads->items = calloc(FIRST_CAPACITY, sizeof(void *));
+	threads->active = calloc(FIRST_CAPACITY, sizeof(void *));
+	threads->buckets = calloc(FIRST_CAPACITY, sizeof(void *));
+	if (threads->items && threads->active && threads->buckets)
+		return 0;
+	fgt_threads_done(threads);
+	return -ENOMEM;
+}
+
+static void free_thread(struct fgt_threads *threads, struct fgt_thread *thread)
+{
+	if (threads->on_idle)
+		threads->on_idle(threads->context, thread);
+	fgt_fd_budget_close(threads->budget, &thread->schedstat_fd);
+	fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
+	free(thread);
+}
+
+void fgt_threads_done(struct fgt_threads *threads)
+{
+	for (uint32_t i = 0; i < threads->count; i++)
+		free_thread(threads, threads->items[i]);
+	free(threads->items);
+	free(threads->active);
+	free(threads->buckets);
+	threads->items = threads->active = threads->buckets = NULL;
+	threads->count = threads->active_count = threads->capacity = 0;
+}
+
+static struct fgt_thread **bucket_of(const struct fgt_threads *threads,
+				     int32_t tid)
+{
+	uint32_t hash = (uint32_t)tid * 2654435761u;
+
+	return &threads->buckets[(hash >> 8) & (threads->bucket_count - 1)];
+}
+
+struct fgt_thread *fgt_threads_find(const struct fgt_threads *threads,
+				    int32_t tid)
+{
+	struct fgt_thread *thread = *bucket_of(threads, tid);
+
+	while (thread && thread->tid != tid)
+		thread = thread->hash_next;
+	return thread;
+}
+
+static bool grow_array(struct fgt_thread ***array, uint32_t capacity)
+{
+	struct fgt_thread **bigger =
+		reallocarray(*array, capacity, sizeof(void *));
+
+	if (!bigger)
+		return false;
+	*array = bigger;
+	return true;
+}
+
+static bool grow(struct fgt_threads *threads)
+{
+	uint32_t capacity = threads->capacity * 2;
+	struct fgt_thread **buckets;
+
+	if (!grow_array(&threads->items, capacity) ||
+	    !grow_array(&threads->active, capacity))
+		return false;
+	buckets = calloc(capacity, sizeof(void *));
+	if (!buckets)
+		return false;
+	free(threads->buckets);
+	threads->buckets = buckets;
+	threads->bucket_count = threads->capacity = capacity;
+	for (uint32_t i = 0; i < threads->count; i++) {
+		struct fgt_thread *thread = threads->items[i];
+		struct fgt_thread **bucket = bucket_of(threads, thread->tid);
+
+		thread->hash_next = *bucket;
+		*bucket = thread;
+	}
+	return true;
+}
+
+/* What stat says of a thread; false if it is gone. */
+static bool read_identity(const struct fgt_threads *threads, int32_t tid,
+			  struct fgt_stat *ret_stat)
+{
+	char path[32], text[1024];
+	int len;
+
+	snprintf(path, sizeof(path), "%d/stat", tid);
+	len = fgt_procfs_read(threads->task_fd, path, text, sizeof(text));
+	return len > 0 && fgt_stat_parse(text, (size_t)len, ret_stat) == 0;
+}
+
+/* Kernel code in the clothes of a thread: no user stack (FAULTS S18). */
+static bool is_worker(const struct fgt_stat *stat)
+{
+	return stat->flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD);
+}
+
+static void give_slot(struct fgt_threads *threads, struct fgt_thread *thread,
+		      const struct fgt_stat *stat)
+{
+	snprintf(thread->name, sizeof(thread->name), "%.*s",
+		 FGT_THREAD_NAME_MAX - 1, stat->name);
+	thread->start_time = stat->start_time;
+	if (is_worker(stat))
+		return;
+	if (fgt_ring_thread_add(threads->ring, thread->tid, thread->start_time,
+				thread->name, &thread->slot) < 0) {
+		thread->slot = FGT_THREAD_NO_SLOT;
+		threads->is_full = true;
+		return;
+	}
+	threads->sampled_count++;
+}
+
+static struct fgt_thread *new_thread(struct fgt_threads *threads, int32_t tid,
+				     const struct fgt_stat *stat)
+{
+	struct fgt_thread *thread, **bucket;
+
+	if (threads->count >= FGT_THREADS_MAX ||
+	    (threads->count == threads->capacity && !grow(threads))) {
+		threads->is_full = true;
+		return NULL;
+	}
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	thread->tid = tid;
+	thread->slot = FGT_THREAD_NO_SLOT;
+	thread->schedstat_fd = thread->syscall_fd = -1;
+	thread->is_new = thread->needs_look = true;
+	thread->state = FGT_STATE_UNKNOWN;
+	thread->scan = threads->scan;
+	give_slot(threads, thread, stat);
+	bucket = bucket_of(threads, tid);
+	thread->hash_next = *bucket;
+	*bucket = thread;
+	thread->index = threads->count;
+	threads->items[threads->count++] = thread;
+	fgt_threads_activate(threads, thread, 0);
+	return thread;
+}
+
+struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid)
+{
+	struct fgt_stat stat = { .id = tid };
+	bool is_alive = read_identity(threads, tid, &stat);
+	struct fgt_thread *thread = new_thread(threads, tid, &stat);
+
+	if (!is_alive)
+		threads->is_stale = true; /* the next scan ends it */
+	return thread;
+}
+
+static void visit_entry(struct fgt_threads *threads, const char *name)
+{
+	int32_t tid = fgt_procfs_number(name);
+	struct fgt_thread *thread;
+	struct fgt_stat stat;
+
+	if (tid <= 0)
+		return;
+	thread = fgt_threads_find(threads, tid);
+	if (!thread && threads->count < FGT_THREADS_MAX &&
+	    read_identity(threads, tid, &stat))
+		thread = new_thread(threads, tid, &stat);
+	if (thread)
+		thread->scan = threads->scan;
+}
+
+static int list_directory(struct fgt_threads *threads)
+{
+	_Alignas(struct dirent64) char buffer[32768];
+	ssize_t len;
+
+	if (lseek(threads->task_fd, 0, SEEK_SET) < 0)
+		return -errno;
+	while ((len = getdents64(threads->task_fd, buffer, sizeof(buffer))) >
+	       0) {
+		for (ssize_t at = 0; at < len;) {
+			struct dirent64 *entry = (void *)(buffer + at);
+
+			visit_entry(threads, entry->d_name);
+			at += entry->d_reclen;
+		}
+	}
+	return len < 0 ? -errno : 0;
+}
+
+/*
+ * A thread that ended while another one began leaves the number of links as
+ * it was; then the namespace's last pid has moved. On a machine that forks a
+ * lot it always moves: look the less often the more there is to list.
+ */
+static bool is_scan_due(struct fgt_threads *threads, bool has_events,
+			int64_t last_pid)
+{
+	struct stat status;
+	uint32_t nlink;
+
+	if (fstat(threads->task_fd, &status) < 0)
+		return true;
+	nlink = (uint32_t)status.st_nlink;
+	if (threads->is_stale || nlink != threads->nlink) {
+		threads->nlink = nlink;
+		return true;
+	}
+	if (has_events ||
+	    ++threads->ticks_since_scan < threads->count / THREADS_PER_SCAN)
+		return false;
+	if (last_pid == threads->last_pid && last_pid >= 0)
+		return false;
+	threads->last_pid = last_pid;
+	return true;
+}
+
+void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
+		      int64_t last_pid)
+{
+	if (!is_scan_due(threads, has_events, last_pid))
+		return;
+	threads->scan++;
+	threads->ticks_since_scan = 0;
+	threads->is_stale = false;
+	if (list_directory(threads) < 0)
+		return;
+	for (uint32_t i = 0; i < threads->count; i++) {
+		struct fgt_thread *thread = threads->items[i];
+
+		/* A sample is as good as being listed, for its own tick. */
+		if (thread->scan == threads->scan)
+			continue;
+		if (thread->is_sampled)
+			threads->is_stale = true;
+		else
+			fgt_threads_end(threads, thread);
+	}
+}
+
+void fgt_threads_activate(struct fgt_threads *threads,
+			  struct fgt_thread *thread, uint64_t now_ns)
+{
+	thread->active_ns = now_ns;
+	if (thread->active_index)
+		return;
+	threads->active[threads->active_count++] = thread;
+	thread->active_index = threads->active_count;
+}
+
+static void deactivate(struct fgt_threads *threads, struct fgt_thread *thread)
+{
+	struct fgt_thread *last;
+
+	if (!thread->active_index)
+		return;
+	last = threads->active[--threads->active_count];
+	threads->active[thread->active_index - 1] = last;
+	last->active_index = thread->active_index;
+	thread->active_index = 0;
+}
+
+void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns)
+{
+	for (uint32_t i = threads->active_count; i-- > 0;) {
+		struct fgt_thread *thread = threads->active[i];
+
+		if (thread->needs_look || now_ns - thread->active_ns < IDLE_NS)
+			continue;
+		if (threads->on_idle)
+			threads->on_idle(threads->context, thread);
+		fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
+		deactivate(threads, thread);
+	}
+}
+
+void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < threads->count; i++) {
+		threads->items[i]->needs_look = true;
+		fgt_threads_activate(threads, threads->items[i], now_ns);
+	}
+}
+
+void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread)
+{
+	char path[32], name[64];
+
+	if (thread->slot == FGT_THREAD_NO_SLOT)
+		return;
+	snprintf(path, sizeof(path), "%d/comm", thread->tid);
+	if (fgt_procfs_read_line(threads->task_fd, path, name, sizeof(name)) <
+	    0)
+		return;
+	name[FGT_THREAD_NAME_MAX - 1] = '\0';
+	if (strcmp(name, thread->name) == 0)
+		return;
+	memcpy(thread->name, name, FGT_THREAD_NAME_MAX);
+	fgt_ring_thread_rename(threads->ring, thread->slot, thread->name);
+}
+
+static void remove_thread(struct fgt_threads *threads,
+			  struct fgt_thread *thread)
+{
+	struct fgt_thread **link = bucket_of(threads, thread->tid);
+	struct fgt_thread *last = threads->items[--threads->count];
+
+	while (*link != thread)
+		link = &(*link)->hash_next;
+	*link = thread->hash_next;
+	threads->items[thread->index] = last;
+	last->index = thread->index;
+	deactivate(threads, thread);
+	threads->known_runtime_ns -= thread->use.runtime_ns;
+	if (thread->slot != FGT_THREAD_NO_SLOT) {
+		fgt_ring_thread_end(threads->ring, thread->slot);
+		threads->sampled_count--;
+	}
+	free_thread(threads, thread);
+}
+
+void fgt_threads_end(struct fgt_threads *threads, struct fgt_thread *thread)
+{
+	thread->is_ended = true;
+	threads->has_ended = true;
+}
+
+void fgt_threads_end_all(struct fgt_threads *threads)
+{
+	for (uint32_t i = 0; i < threads->count; i++) {
+		threads->items[i]->is_sampled = false;
+		fgt_threads_end(threads, threads->items[i]);
+	}
+}
+
+void fgt_threads_reap(struct fgt_threads *threads)
+{
+	if (!threads->has_ended)
+		return;
+	threads->has_ended = false;
+	for (uint32_t i = threads->count; i-- > 0;) {
+		struct fgt_thread *thread = threads->items[i];
+
+		if (thread->is_ended && thread->is_sampled)
+			threads->has_ended = true;
+		else if (thread->is_ended)
+			remove_thread(threads, thread);
+	}
+}

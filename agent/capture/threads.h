@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads of one target: who exists, and what is remembered of each
+ * between two ticks. Identity is (tid, start time).
+ */
+#ifndef FGT_AGENT_CAPTURE_THREADS_H
+#define FGT_AGENT_CAPTURE_THREADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/capture/fd_budget.h"
+#include "agent/capture/process.h"
+#include "ringbuf/ring.h"
+
+#define FGT_THREADS_MAX	   65536u /* a target; more are not sampled */
+#define FGT_THREAD_NO_SLOT UINT32_MAX
+
+/* What the scheduler has counted; compared whole, with zero tolerance. */
+struct fgt_cpu_use {
+	uint64_t runtime_ns; /* on a CPU */
+	uint64_t wait_ns; /* runnable, waiting for one */
+	uint64_t switches; /* times put on a CPU */
+};
+
+struct fgt_perf_thread; /* running_perf_thread.c */
+
+struct fgt_thread {
+	int32_t tid;
+	uint64_t start_time;
+	uint32_t slot; /* in the ring; FGT_THREAD_NO_SLOT: not sampled */
+	char name[FGT_THREAD_NAME_MAX];
+	bool is_ended; /* leaves the table at the end of the tick */
+	bool is_new; /* nothing known of it yet */
+	bool has_run; /* since the last tick, says the provider */
+	bool needs_look; /* though it may not have run again */
+	bool has_unsafe_call; /* was seen in a call that a stop would break */
+	bool is_sampled; /* a perf sample fell on it in this tick */
+	uint32_t scan; /* number of the scan that listed it last */
+
+	int schedstat_fd, syscall_fd;
+	struct fgt_cpu_use use; /* at its last look */
+	uint64_t active_ns; /* when it was last known to run */
+	uint32_t active_index; /* in threads->active + 1; 0: idle */
+
+	uint32_t state; /* as the ring has it */
+	uint32_t call_state; /* of its last blocking call */
+	uint32_t read_bytes; /* of stack that its last read needed */
+	uint64_t settled_wait_ns; /* use.wait_ns when a state was last set */
+	uint64_t settled_tick;
+
+	/* Without samples of every CPU: CPU time not yet shown as running. */
+	int64_t owed_ns;
+	uint32_t extra_samples; /* fell into one tick; for the next ones */
+	struct fgt_perf_thread *perf;
+	uint64_t perf_retry_ns; /* not worth an event before this instant */
+	uint32_t switch_rate; /* per second, smoothed */
+	uint64_t shown_runtime_ns; /* use.runtime_ns that owed_ns includes */
+	uint64_t shown_switches;
+
+	struct fgt_thread *hash_next;
+	uint32_t index; /* in threads->items */
+};
+
+struct fgt_threads {
+	struct fgt_thread **items;
+	struct fgt_thread **active; /* ran within a second; capacity as items */
+	struct fgt_thread **buckets;
+	uint32_t count, active_count, capacity, bucket_count;
+	uint32_t sampled_count; /* those with a slot */
+	uint32_t scan;
+	uint32_t nlink; /* of the task directory at the last scan */
+	int64_t last_pid; /* of the namespace, at the last scan */
+	uint32_t ticks_since_scan;
+	bool is_stale; /* something says that threads came or went */
+	bool is_full; /* more threads than fit */
+	bool has_ended; /* some thread is marked as ended */
+	uint64_t known_runtime_ns; /* sum of use.runtime_ns */
+	int task_fd; /* borrowed */
+	struct fgt_fd_budget *budget;
+	struct fgt_ring *ring;
+	/* Called before a thread is freed, and when it has become idle: others
+	 * keep things for it. */
+	void (*on_idle)(void *context, struct fgt_thread *thread);
+	void *context;
+};
+
+int fgt_threads_init(struct fgt_threads *threads, int task_fd,
+		     struct fgt_fd_budget *budget, struct fgt_ring *ring);
+void fgt_threads_done(struct fgt_threads *threads);
+
+struct fgt_thread *fgt_threads_find(const struct fgt_threads *threads,
+				    int32_t tid);
+
+/*
+ * Adds a thread that the kernel told of. One that is gone already gets the
+ * start time 0 and leaves at the end of the next tick. NULL: no room.
+ */
+struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid);
+
+/*
+ * Lists /proc/PID/task if something says that threads came or went. has_events:
+ * the kernel tells of births and deaths, so its word is taken. last_pid: what
+ * /proc/sys/kernel/ns_last_pid says, negative if unknown.
+ */
+void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
+		      int64_t last_pid);
+
+/* Puts a thread among the active ones. */
+void fgt_threads_activate(struct fgt_threads *threads,
+			  struct fgt_thread *thread, uint64_t now_ns);
+/* Takes those out that have been idle for a second; closes what they kept. */
+void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns);
+/* All shall be looked at in the next tick. */
+void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns);
+
+/* Re-reads a name; tells the ring if it is another one. */
+void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread);
+
+/* Marks a thread as ended. */
+void fgt_threads_end(struct fgt_threads *threads, struct fgt_thread *thread);
+void fgt_threads_end_all(struct fgt_threads *threads);
+/* Frees those that are marked; between the ring's begin and commit. One that
+ * was sampled in this tick stays until the next. */
+void fgt_threads_reap(struct fgt_threads *threads);
+
+#endif

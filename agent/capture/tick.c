@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ticks of one target. Runs in the sampler's thread.
+ */
+#include "agent/capture/tick.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/capture/access.h"
+#include "agent/capture/look.h"
+
+#define SECOND_NS	  1000000000u
+#define MAPS_QUIET_CHORES 5u /* with news of mappings from the kernel */
+#define RENAMES_MAX	  64u
+
+void fgt_tick_begin(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	target->tick++;
+	target->work.ticks++;
+	target->work.missed_ticks += tick->missed;
+	fgt_ring_tick_begin(target->ring, tick->mono_ns, tick->wall_ns,
+			    tick->missed);
+}
+
+static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	struct fgt_threads *threads = &target->threads;
+
+	target->has_exec = false;
+	fgt_target_reread(target, tick, true);
+	threads->is_stale = true;
+	fgt_threads_look_at_all(threads, tick->mono_ns);
+	for (uint32_t i = 0; i < threads->count; i++) {
+		struct fgt_thread *thread = threads->items[i];
+
+		thread->call_state = 0;
+		thread->has_unsafe_call = false;
+		thread->read_bytes = 0;
+		fgt_threads_rename(threads, thread);
+	}
+}
+
+void fgt_tick_sample(struct fgt_target *target, const struct fgt_tick *tick,
+		     const struct fgt_perf_sample *sample)
+{
+	struct fgt_thread *thread;
+
+	if (target->has_exec)
+		take_exec(target, tick);
+	thread = fgt_threads_find(&target->threads, sample->tid);
+	/* Its birth and its death may both lie between two ticks. */
+	if (!thread)
+		thread = fgt_threads_add(&target->threads, sample->tid);
+	if (thread)
+		fgt_look_sampled(target, tick, thread, sample);
+}
+
+void fgt_tick_task(struct fgt_target *target, uint32_t type,
+		   const struct fgt_perf_task *task)
+{
+	struct fgt_thread *thread;
+
+	switch (type) {
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		target->threads.is_stale = true;
+		break;
+	case PERF_RECORD_MMAP2:
+		target->stacks.is_stale = true;
+		break;
+	case PERF_RECORD_COMM:
+		if (task->is_exec)
+			target->has_exec = true;
+		thread = fgt_threads_find(&target->threads, task->tid);
+		if (thread)
+			fgt_threads_rename(&target->threads, thread);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The old program's memory is gone when its file reads nothing any more. */
+static void notice_exec(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	char byte;
+
+	if (target->has_exec ||
+	    (target->memory_fd >= 0 && pread(target->memory_fd, &byte, 1,
+					     (off_t)target->memory_probe) == 0))
+		take_exec(target, tick);
+}
+
+static void look_at_active(struct fgt_target *target,
+			   const struct fgt_tick *tick)
+{
+	struct fgt_threads *threads = &target->threads;
+
+	for (uint32_t i = 0; i < threads->active_count; i++) {
+		struct fgt_thread *thread = threads->active[i];
+
+		if (!tick->perf_cpu)
+			fgt_look_account(target, tick, thread);
+		if (!thread->is_sampled && !thread->is_ended &&
+		    (thread->has_run || thread->needs_look))
+			fgt_look_unsampled(target, tick, thread);
+	}
+}
+
+static bool take_has_run(struct fgt_threads *threads)
+{
+	for (uint32_t i = 0; i < threads->active_count; i++)
+		if (threads->active[i]->has_run)
+			return true;
+	return false;
+}
+
+static void end_tick(struct fgt_threads *threads)
+{
+	fgt_threads_reap(threads);
+	for (uint32_t i = 0; i < threads->active_count; i++) {
+		threads->active[i]->is_sampled = false;
+		threads->active[i]->has_run = false;
+	}
+}
+
+static void reread_names(struct fgt_target *target)
+{
+	struct fgt_threads *threads = &target->threads;
+	uint32_t first = (uint32_t)target->tick;
+
+	for (uint32_t i = 0; i < threads->active_count && i < RENAMES_MAX; i++)
+		fgt_threads_rename(
+			threads,
+			threads->active[(first + i) % threads->active_count]);
+}
+
+static void describe(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	struct fgt_target_status *work = &target->work;
+
+	if (tick->perf_cpu)
+		work->running = "perf-cpu";
+	else if (tick->perf_threads)
+		work->running = "perf-thread";
+	else
+		work->running = tick->ptrace ? "ptrace" : "cpu-time";
+	work->who_ran = target->who_ran->name;
+	if (target->is_readable)
+		snprintf(work->limitation, sizeof(work->limitation), "%s",
+			 tick->limitation);
+	if (target->threads.is_full)
+		fgt_target_explain(target, tick,
+				   "more threads than there is room for: some "
+				   "are not sampled (raise ring.memory_mb)");
+}
+
+/* What need not be done in every tick. */
+static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	uint64_t elapsed_ns = tick->mono_ns - target->chores_ns;
+
+	if (target->chores_ns && elapsed_ns < SECOND_NS)
+		return;
+	if (target->chores_ns)
+		target->work.effective_hz =
+			(double)(target->work.ticks - target->rate_ticks) *
+			1e9 / (double)elapsed_ns;
+	target->rate_ticks = target->work.ticks;
+	target->chores_ns = tick->mono_ns;
+	target->chores++;
+	fgt_threads_retire(&target->threads, tick->mono_ns);
+	describe(target, tick);
+	if (!target->has_run)
+		return;
+	target->has_run = false;
+	target->is_traced =
+		fgt_access_tracer(target->process.proc_fd, "status") != 0;
+	if (!tick->perf_cpu)
+		reread_names(target);
+	if (!tick->perf_cpu || target->chores % MAPS_QUIET_CHORES == 0)
+		fgt_target_reread(target, tick, false);
+}
+
+static void commit(struct fgt_target *target)
+{
+	fgt_ring_tick_commit(target->ring);
+	target->work.threads = target->threads.sampled_count;
+	fgt_target_publish(target);
+}
+
+bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	struct fgt_threads *threads = &target->threads;
+
+	target->perf_threads = tick->perf_threads;
+	if (!fgt_process_is_alive(&target->process)) {
+		fgt_threads_end_all(threads);
+		fgt_threads_reap(threads);
+		commit(target);
+		return false;
+	}
+	fgt_threads_scan(threads, tick->perf_cpu != NULL, tick->last_pid);
+	target->who_ran->tick(target->who_ran_state, tick->mono_ns);
+	if (take_has_run(threads)) {
+		target->has_run = true;
+		notice_exec(target, tick);
+	}
+	fgt_stacks_refresh_if_stale(&target->stacks, tick->mono_ns);
+	look_at_active(target, tick);
+	end_tick(threads);
+	do_chores(target, tick);
+	commit(target);
+	return true;
+}
