@@ -3,6 +3,7 @@
 add_library(slice_fixture STATIC slice_fixture.c)
 target_link_libraries(slice_fixture PUBLIC fgt_ringbuf PRIVATE PkgConfig::CMOCKA)
 fgt_unit_test(slice_codec slice_fixture fgt_ringbuf)
+fgt_unit_test(msgpack_cursor fgt_ringbuf)
 fgt_unit_test(ring fgt_ringbuf)
 fgt_unit_test(ring_threads fgt_ringbuf)
 # Random actions on a ring, and the model that they are compared with.

@@ -57,8 +57,13 @@ int fgt_state_frames_from_name(const char *name,
 
 /*
  * Writes the slice to the sink; streams, so memory does not grow with the
- * output. Errors: the sink's; -ENODATA where the format's readers would
- * refuse the slice (Sentry: no thread with two samples); -ENOMEM.
+ * output. options may be NULL. Errors: the sink's; -ENODATA where the format's
+ * readers would refuse the slice (Sentry: no thread with two samples);
+ * -EINVAL for an event_id that is not 32 hex digits, or all zero; -ENOMEM.
+ *
+ * Sentry gets a sample per tick and thread as long as the profile stays below
+ * 10 MiB, above that one per change (durations stay exact), and at most the
+ * last 30 s; the transaction's extra says what was left out.
  *
  * MT-Safe | AS-Unsafe
  */
