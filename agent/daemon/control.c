@@ -17,6 +17,7 @@
 #define READ_FIRST_BYTES 1024
 #define MS		 UINT64_C(1000000)
 #define BACK_OFF_MS	 100
+#define SEND_BYTES	 32768 /* of kernel memory a client that reads not */
 
 enum client_state {
 	CLIENT_READS, /* its request is not complete */
@@ -365,10 +366,13 @@ static int add_client(struct fgt_control *control, int fd,
 		      const struct fgt_peer *peer)
 {
 	struct fgt_control_client *client = calloc(1, sizeof(*client));
+	const int send_bytes = SEND_BYTES;
 	int r;
 
 	if (!client)
 		return -ENOMEM;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes,
+			 sizeof(send_bytes));
 	client->control = control;
 	client->peer = *peer;
 	client->watch = (struct fgt_watch){ .fd = fd,
