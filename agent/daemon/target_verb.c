@@ -123,6 +123,19 @@ struct attach {
 	struct fgt_why *why;
 };
 
+/* A ring costs memory: an ordinary user has some, not all. */
+static bool has_too_many(const struct attach *attach)
+{
+	const struct fgt_target_table *table =
+		fgt_targets_table(attach->targets);
+	size_t count = 0;
+
+	for (size_t i = 0; i < table->count; i++)
+		count += fgt_target_entry_is_live(&table->entries[i]) &&
+			 table->entries[i].owner.uid == attach->peer->uid;
+	return attach->peer->uid != 0 && count >= FGT_TARGETS_PER_USER;
+}
+
 /* Only of those that the peer could trace itself. */
 static void attach_if_visible(struct attach *attach, int32_t pid,
 			      uint64_t start_time)
@@ -135,6 +148,13 @@ static void attach_if_visible(struct attach *attach, int32_t pid,
 	     !fgt_owner_is_visible_to(&owner, attach->peer->uid,
 				      attach->peer->gid)))
 		return;
+	if (has_too_many(attach)) {
+		attach->error = fgt_why_set(attach->why, -ENOSPC,
+					    "%d of your processes are sampled "
+					    "already: detach some",
+					    FGT_TARGETS_PER_USER);
+		return;
+	}
 	r = fgt_targets_attach_process(attach->targets, pid, start_time,
 				       attach->is_with_children, attach->why);
 	if (r < 0)

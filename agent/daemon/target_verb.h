@@ -10,6 +10,8 @@
 #include "agent/daemon/selector.h"
 #include "agent/daemon/targets.h"
 
+#define FGT_TARGETS_PER_USER 32 /* that attach adds; root is not counted */
+
 /* A target as the verbs see it; valid during the visit. */
 struct fgt_target_view {
 	struct fgt_target *target;
