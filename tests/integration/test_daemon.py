@@ -568,6 +568,38 @@ def leaving(checks, bench):
               daemon.child.returncode)
 
 
+def leaving_twice(checks, bench):
+    """R8: a client that does not read its long reply holds the daemon up; the
+    first signal waits a little for it, the second does not."""
+    if os.getuid() != 0:
+        print("# skipped: an ordinary user may not add that many targets")
+        return
+    sleepers = [bench.start(["sleep", "600"]) for _ in range(120)]
+    daemon = Daemon(bench, "twice", "ring: { memory_mb = 1; };")
+    for number, name in ((2, "second signal"), (1, "deaf client")):
+        for child in sleepers:
+            daemon.attach(child.pid)
+        deaf = Connection(daemon.socket).send(request("status"))
+        daemon.until(lambda: daemon.status()["clients"] == 2)
+        began = time.monotonic()
+        daemon.child.send_signal(signal.SIGTERM)
+        daemon.until(lambda: "event=leaving" in daemon.log_text())
+        time.sleep(0.2)
+        is_waiting = daemon.child.poll() is None
+        if number == 2:
+            daemon.child.send_signal(signal.SIGTERM)
+        daemon.child.wait(20)
+        took = time.monotonic() - began
+        checks.ok(f"leaving: {name} (R8)", is_waiting and took < 5.5 and
+                  daemon.child.returncode == number - 1 and
+                  ("told twice" in daemon.log_text()) == (number == 2),
+                  (is_waiting, took, daemon.child.returncode))
+        deaf.close()
+        if number == 2:
+            os.unlink(daemon.log)
+            daemon.start()
+
+
 def closed_descriptors(checks, bench):
     """R9"""
     daemon = Daemon(bench, "closed", preexec_fn=lambda: os.closerange(0, 3),
@@ -612,7 +644,7 @@ def main():
     groups = [errors_are_precise, slices_are_served, malformed, little_memory,
               slow_clients, few_descriptors, other_users,
               descriptors_in_messages, crashes, races, reloads, leaving,
-              closed_descriptors, hostile_names]
+              leaving_twice, closed_descriptors, hostile_names]
     try:
         for group in groups:
             if not wanted or group.__name__ in wanted:
