@@ -20,6 +20,7 @@
 #define BURST	     50 /* lines */
 #define LINES_PER_S  10
 #define MESSAGE_MAX  600 /* times 6 still fits a line */
+#define BUCKETS	     61
 #define LINE_MAX_LEN 4000 /* below PIPE_BUF: lines never mix */
 
 static const char *const level_names[FGT_LOG_LEVEL_COUNT] = { "error",
@@ -32,12 +33,13 @@ static enum fgt_log_level threshold = FGT_LOG_INFO;
 static bool is_json;
 static int log_fd = STDERR_FILENO;
 
-/* One token bucket a level, so that chatter never hides an error. */
+/* A token bucket for each event, so that chatter of one never hides another;
+ * events are few words of ours, some may share one. */
 static struct bucket {
 	double tokens;
 	double refilled_s; /* CLOCK_MONOTONIC */
 	uint64_t left_out;
-} buckets[FGT_LOG_LEVEL_COUNT];
+} buckets[BUCKETS];
 
 struct line {
 	char text[LINE_MAX_LEN];
@@ -77,6 +79,15 @@ void fgt_log_set_fd(int fd)
 	log_fd = fd;
 	memset(buckets, 0, sizeof(buckets));
 	pthread_mutex_unlock(&lock);
+}
+
+static struct bucket *bucket_of(const char *event)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (; *event; event++)
+		hash = (hash ^ (unsigned char)*event) * 16777619u;
+	return &buckets[hash % BUCKETS];
 }
 
 static bool take_token(struct bucket *bucket)
@@ -147,7 +158,7 @@ static bool write_line(const struct line *line)
 void fgt_log(enum fgt_log_level level, const char *event, const char *format,
 	     ...)
 {
-	struct bucket *bucket = &buckets[level];
+	struct bucket *bucket = bucket_of(event);
 	int saved_errno = errno;
 	char message[MESSAGE_MAX];
 	struct line line;

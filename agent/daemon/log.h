@@ -28,7 +28,7 @@ void fgt_log_set_fd(int fd);
 
 /*
  * Writes one line: time, level, event (a word of ours), message. Text from
- * outside is escaped (FAULTS Z9). At most 50 lines of a level at once and 10
+ * outside is escaped (FAULTS Z9). At most 50 lines of an event at once and 10
  * a second after that; what was left out is counted on the next line. Never
  * waits for a reader of stderr: a line that finds no room is left out too.
  *
