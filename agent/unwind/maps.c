@@ -298,22 +298,16 @@ static int for_each_line(const char *text, size_t len, struct builder *builder,
 	return 0;
 }
 
-/* One reading. *ret_is_inconsistent: maps seem to have changed meanwhile. */
-static int read_once(const struct fgt_maps_owner *owner,
-		     struct fgt_image_cache *cache, struct fgt_maps **ret_maps,
-		     bool *ret_is_inconsistent)
+/* *ret_is_inconsistent: maps seem to have changed while they were read. */
+static int build(const char *text, size_t len,
+		 const struct fgt_maps_owner *owner,
+		 struct fgt_image_cache *cache, struct fgt_maps **ret_maps,
+		 bool *ret_is_inconsistent)
 {
 	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = NULL;
-	FGT_AUTO(free) void *text = NULL;
 	struct builder builder = { .owner = *owner, .cache = cache };
-	char *read_bytes;
-	size_t len;
 	int r;
 
-	r = read_text(owner->proc_fd, &read_bytes, &len);
-	if (r < 0)
-		return r;
-	text = read_bytes;
 	if (!len)
 		return -ESRCH; /* a zombie has no memory */
 	maps = calloc(1, sizeof(*maps));
@@ -327,6 +321,37 @@ static int read_once(const struct fgt_maps_owner *owner,
 	*ret_is_inconsistent = builder.is_inconsistent;
 	*ret_maps = FGT_TAKE(maps);
 	return 0;
+}
+
+static int read_once(const struct fgt_maps_owner *owner,
+		     struct fgt_image_cache *cache, struct fgt_maps **ret_maps,
+		     bool *ret_is_inconsistent)
+{
+	FGT_AUTO(free) void *text = NULL;
+	char *read_bytes;
+	size_t len;
+	int r;
+
+	r = read_text(owner->proc_fd, &read_bytes, &len);
+	if (r < 0)
+		return r;
+	text = read_bytes;
+	return build(text, len, owner, cache, ret_maps, ret_is_inconsistent);
+}
+
+static int open_root(int proc_fd)
+{
+	return openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
+		   struct fgt_image_cache *cache, struct fgt_maps **ret_maps)
+{
+	FGT_AUTO(fgt_fd_close) int root_fd = open_root(proc_fd);
+	const struct fgt_maps_owner owner = { pid, proc_fd, root_fd };
+	bool is_inconsistent;
+
+	return build(text, len, &owner, cache, ret_maps, &is_inconsistent);
 }
 
 static int explain(int error, int32_t pid, struct fgt_why *why)
@@ -349,14 +374,12 @@ static int explain(int error, int32_t pid, struct fgt_why *why)
 int fgt_maps_read(int proc_fd, int32_t pid, struct fgt_image_cache *cache,
 		  struct fgt_maps **ret_maps, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_fd_close) int root_fd = -1;
-	struct fgt_maps_owner owner = { .pid = pid, .proc_fd = proc_fd };
+	FGT_AUTO(fgt_fd_close) int root_fd = open_root(proc_fd);
+	const struct fgt_maps_owner owner = { pid, proc_fd, root_fd };
 	struct fgt_maps *maps = NULL;
 	bool is_inconsistent = true;
 	int r;
 
-	root_fd = openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	owner.root_fd = root_fd;
 	for (int i = 0; i < TRIES && is_inconsistent; i++) {
 		fgt_maps_free(FGT_TAKE(maps));
 		r = read_once(&owner, cache, &maps, &is_inconsistent);
