@@ -173,7 +173,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip,
 	info.format = UNW_INFO_FORMAT_IP_OFFSET;
 	info.u.rti.segbase = ARENA_ADDRESS;
 	info.u.rti.table_data = ARENA_ADDRESS;
-	info.u.rti.table_len = sizeof(row) / sizeof(unw_word_t);
+	info.u.rti.table_len = 1; /* in words: one row */
 	r = UNW_OBJ(dwarf_search_unwind_table)(space, ip, &info, proc,
 					       need_unwind_info, argument);
 	return r < 0 ? fail(stepper, FGT_STEP_BAD_RULE) : 0;
