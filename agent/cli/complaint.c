@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,8 +23,14 @@ static void print_line(const char *verb, const char *format, va_list arguments)
 	vsnprintf(line, sizeof(line), format, arguments);
 	/* Names from processes and files must not forge lines (FAULTS Z9). */
 	for (char *c = line; *c; c++) {
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+		bool is_c1 = (unsigned char)*c == 0xc2 &&
+			     (unsigned char)c[1] >= 0x80 &&
+			     (unsigned char)c[1] < 0xa0;
+
+		if ((unsigned char)*c < 0x20 || *c == 0x7f || is_c1)
 			*c = '?';
+		if (is_c1)
+			*++c = '?';
 	}
 	fprintf(stderr, "fgtrace-agent: %s%s%s\n", verb ? verb : "",
 		verb ? ": " : "", line);

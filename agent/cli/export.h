@@ -21,8 +21,7 @@
 /* Rows of a verb's table of flags. */
 #define FGT_EXPORT_OPTIONS                                                     \
 	{ "output", 'o', "FILE",                                               \
-	  "where to write; - is standard output (default: a name of its own)", \
-	  NULL },                                                              \
+	  "where to write, - is standard output (default: see below)", NULL }, \
 		{ "format", 'f', "FORMAT",                                     \
 		  "fgt, chrome, sentry, folded (default: by FILE's name)",     \
 		  NULL },                                                      \

@@ -32,7 +32,7 @@ void fgt_help_print(const struct fgt_verb *const *verbs, FILE *file)
 
 static void print_option(const struct fgt_option *option, FILE *file)
 {
-	char left[64], env_name[64];
+	char left[64];
 	const char *argument = option->argument ? option->argument : "";
 
 	if (option->letter)
@@ -41,9 +41,7 @@ static void print_option(const struct fgt_option *option, FILE *file)
 	else
 		snprintf(left, sizeof(left), "    --%s %s", option->name,
 			 argument);
-	fgt_options_env_name(option->name, env_name, sizeof(env_name));
-	fprintf(file, "  %-25s %s\n%29s[%s]\n", left, option->help, "",
-		env_name);
+	fprintf(file, "  %-26s %s\n", left, option->help);
 }
 
 void fgt_help_print_verb(const struct fgt_verb *verb, FILE *file)
@@ -53,6 +51,9 @@ void fgt_help_print_verb(const struct fgt_verb *verb, FILE *file)
 	for (const struct fgt_option *option = verb->options; option->name;
 	     option++)
 		print_option(option, file);
-	fprintf(file, "  -h, --help                 this text\n\n%s\n%s",
+	fprintf(file,
+		"  -h, --help                 this text\n"
+		"Each flag --some-flag is FGTRACE_SOME_FLAG in the "
+		"environment, too; the flag wins.\n\n%s\n%s",
 		verb->help, statuses);
 }

@@ -10,25 +10,62 @@
 #include <string.h>
 
 #include "agent/daemon/escape.h"
+#include "upload/format/utf8.h"
 
 #define FUNCTION_COLUMNS 100
 #define THREADS_SHOWN	 40 /* in the table; the JSON has all */
 
-void fgt_print_text(FILE *file, const char *text, size_t columns)
+/* Length of the character at text if it may go to a terminal as it is: valid
+ * UTF-8 and no control character, C1 included. */
+static size_t printable_len(const char *text, size_t len)
 {
-	size_t len = strlen(text), shown = len > columns ? columns - 3 : len;
+	unsigned char first = (unsigned char)text[0];
 
-	/* Never end within a character of several bytes. */
-	while (shown < len && shown > 0 &&
-	       ((unsigned char)text[shown] & 0xc0) == 0x80)
-		shown--;
-	for (size_t i = 0; i < shown; i++) {
-		unsigned char c = (unsigned char)text[i];
+	if (first < 0x20 || first == 0x7f)
+		return 0;
+	if (first == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0)
+		return 0;
+	return fgt_utf8_len(text, len);
+}
 
-		fputc(c < 0x20 || c == 0x7f ? '?' : c, file);
+static size_t count_characters(const char *text, size_t len)
+{
+	size_t count = 0;
+
+	for (size_t at = 0; at < len; count++) {
+		size_t part = fgt_utf8_len(text + at, len - at);
+
+		at += part ? part : 1;
 	}
-	if (shown < len)
-		fputs("...", file);
+	return count;
+}
+
+size_t fgt_print_text(FILE *file, const char *text, size_t columns)
+{
+	size_t len = strlen(text), count = count_characters(text, len), at = 0;
+	size_t shown = count > columns ? columns - 3 : count;
+
+	for (size_t i = 0; i < shown; i++) {
+		size_t part = printable_len(text + at, len - at);
+		size_t skipped = fgt_utf8_len(text + at, len - at);
+
+		if (part)
+			fwrite(text + at, 1, part, file);
+		else
+			fputc('?', file);
+		at += skipped ? skipped : 1;
+	}
+	if (shown == count)
+		return count;
+	fputs("...", file);
+	return columns;
+}
+
+void fgt_print_padded(FILE *file, const char *text, size_t columns)
+{
+	size_t printed = fgt_print_text(file, text, columns);
+
+	fprintf(file, "%*s", (int)(columns - printed), "");
 }
 
 void fgt_summary_print_line(const struct fgt_slice *slice,
@@ -73,13 +110,10 @@ static void print_functions(const struct fgt_summary *summary, uint32_t top,
 
 static void print_thread(const struct fgt_summary_thread *thread, FILE *file)
 {
-	int padding = 16 - (int)strlen(thread->name);
-
 	fputs("  ", file);
-	fgt_print_text(file, thread->name, 16);
-	fprintf(file, "%*s %8d %8" PRIu64 "  %5.1f %%  %5.1f %% ",
-		padding > 0 ? padding : 0, "", thread->tid, thread->samples,
-		fgt_percent(thread->running, thread->samples),
+	fgt_print_padded(file, thread->name, 16);
+	fprintf(file, " %8d %8" PRIu64 "  %5.1f %%  %5.1f %% ", thread->tid,
+		thread->samples, fgt_percent(thread->running, thread->samples),
 		fgt_percent(thread->samples - thread->running,
 			    thread->samples));
 	for (uint32_t i = 0; i < thread->state_count; i++) {

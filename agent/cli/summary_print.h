@@ -33,7 +33,13 @@ int fgt_summary_print_json(const struct fgt_slice *slice,
 			   const struct fgt_summary *summary, uint32_t top,
 			   const struct fgt_summary_fate *fate, FILE *file);
 
-/* Text from outside: control characters become '?', long text is cut. */
-void fgt_print_text(FILE *file, const char *text, size_t columns);
+/*
+ * Text from outside: control characters and what is not UTF-8 become '?', more
+ * than so many characters are cut, with "..." at the end. Returns the
+ * characters printed.
+ */
+size_t fgt_print_text(FILE *file, const char *text, size_t columns);
+/* The same, filled up with blanks. */
+void fgt_print_padded(FILE *file, const char *text, size_t columns);
 
 #endif

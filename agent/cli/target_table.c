@@ -58,15 +58,6 @@ static int finish(const char *verb)
 			    fgt_error_text(errno));
 }
 
-static void print_padded(const char *value, size_t columns)
-{
-	size_t len = strlen(value);
-
-	fgt_print_text(stdout, value, columns);
-	for (; len < columns; len++)
-		putchar(' ');
-}
-
 int fgt_print_target_names(const struct fgt_verb *verb,
 			   const struct fgt_message *reply)
 {
@@ -103,7 +94,7 @@ static void print_target(const struct fgt_message *target)
 	const char *limitation = text(target, "limitation");
 
 	printf("%8" PRIu64 "  ", number(target, "pid"));
-	print_padded(text(target, "name"), 16);
+	fgt_print_padded(stdout, text(target, "name"), 16);
 	printf(" %7" PRIu64 " %7.1f %7" PRIu64 " %6.1f s %5.1f MiB ",
 	       number(target, "threads"), fraction(target, "effective_hz"),
 	       number(target, "missed_ticks"), held_seconds(target),

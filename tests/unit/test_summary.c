@@ -183,10 +183,19 @@ static void names_cannot_move_the_cursor(void **state)
 	fputc('|', file);
 	fgt_print_text(file, "abcdefghij", 8);
 	fputc('|', file);
-	/* Cut between characters, not within one. */
+	/* Characters count, not bytes; none is cut in two. */
 	fgt_print_text(file, "aaaa\xc3\xa4zzzz", 8);
+	fputc('|', file);
+	/* C1 controls, and bytes that are not UTF-8. */
+	fgt_print_text(file,
+		       "\xc2\x9b"
+		       "2J\xff\x9b",
+		       8);
+	fputc('|', file);
+	fgt_print_padded(file, "\xc3\xa4", 3);
 	fclose(file);
-	assert_string_equal(text, "a??[2Jb?|abcde...|aaaa...");
+	assert_string_equal(text, "a??[2Jb?|abcde...|aaaa\xc3\xa4...|?2J??|"
+				  "\xc3\xa4  ");
 }
 
 static void json_is_one_object_on_one_line(void **state)
