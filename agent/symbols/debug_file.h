@@ -1,31 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the file that holds a stripped image's debugging information: by
- * build id, else by .gnu_debuglink and its checksum.
+ * Finds the separate debug file of an image and the file that dwz moved
+ * common DWARF into. Runs in the daemon; opens nothing but regular files.
  */
 #ifndef FGT_AGENT_SYMBOLS_DEBUG_FILE_H
 #define FGT_AGENT_SYMBOLS_DEBUG_FILE_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-/* Where to look; borrowed. */
+#include "agent/symbols/elf_ident.h"
+#include "agent/symbols/target_root.h"
+
 struct fgt_debug_search {
-	const char *const *dirs; /* /usr/lib/debug, … */
+	const struct fgt_target_root *root;
+	const char *const *dirs;
 	size_t dir_count;
-	int root_fd; /* of the target, tried before "/"; -1: none */
 };
 
 /*
- * Opens a debug file that belongs to the image. link is the name from
- * .gnu_debuglink with its crc, NULL if there is none; image_path tells the
- * folder to look beside. -ENOENT.
+ * Tries DIR/.build-id/xx/yyy.debug, then the name in .gnu_debuglink beside
+ * the image, in .debug/ there, and in DIR + the image's directory; each on
+ * this machine and below the target's root. Taken only if the build ids
+ * agree, or the CRC where one has none. -ENOENT.
  *
  * MT-Safe | AS-Unsafe
  */
 int fgt_debug_file_open(const struct fgt_debug_search *search,
-			const char *image_path, const uint8_t *build_id,
-			size_t build_id_len, const char *link, uint32_t crc,
-			int *ret_fd);
+			const char *image_path,
+			const struct fgt_elf_ident *image_ident, int *ret_fd,
+			char ret_path[FGT_IMAGE_PATH_MAX]);
+
+/*
+ * The file that .gnu_debugaltlink of a file at path names, by build id. A
+ * relative name starts at the directory of path. -ENOENT.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_debug_file_open_alt(const struct fgt_debug_search *search,
+			    const char *path, const struct fgt_elf_ident *ident,
+			    int *ret_fd);
 
 #endif

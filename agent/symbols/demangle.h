@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * C++ and Rust names as people wrote them.
+ * Demangles C++ (Itanium) and Rust (legacy and v0) names.
+ * Runs in the symbol helper; bounded in output, never trusts a name.
  */
 #ifndef FGT_AGENT_SYMBOLS_DEMANGLE_H
 #define FGT_AGENT_SYMBOLS_DEMANGLE_H
@@ -10,11 +11,13 @@
 #include "agent/symbols/symbolizer.h"
 
 /*
- * Writes the demangled name, or name itself if it is not mangled, is longer
- * than 4 KiB, or nests too deep for libiberty's own limit (FAULTS §2).
- * The result is cut at size. MT-Safe | AS-Unsafe
+ * Writes the readable form of a linker's name to ret_text[capacity], always
+ * NUL-terminated and cut if longer; a name that is not mangled is copied. A
+ * version ("read@@GLIBC_2.2.5") is dropped, "@plt" is kept.
+ *
+ * MT-Safe | AS-Unsafe
  */
-void fgt_demangle_name(const char *name, enum fgt_demangle how, char *ret_text,
-		       size_t size);
+void fgt_demangle_name(const char *name, enum fgt_demangle mode, char *ret_text,
+		       size_t capacity);
 
 #endif

@@ -1,30 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the very file that a slice's image was mapped from, or says why not.
+ * Opens the files that name the addresses of an image: the image itself, its
+ * debug file, the debug file's common file. Runs in the daemon.
  */
 #ifndef FGT_AGENT_SYMBOLS_IMAGE_OPEN_H
 #define FGT_AGENT_SYMBOLS_IMAGE_OPEN_H
 
-#include <stddef.h>
-#include <stdint.h>
-
+#include "agent/symbols/debug_file.h"
 #include "agent/symbols/symbolizer.h"
+#include "agent/symbols/target_root.h"
+
+/* Descriptors of one image; -1 where there is none. */
+struct fgt_image_files {
+	int image_fd;
+	int debug_fd;
+	int alt_fd;
+};
+#define FGT_IMAGE_FILES_NONE ((struct fgt_image_files){ -1, -1, -1 })
+
+void fgt_image_files_close(struct fgt_image_files *files);
+
+static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
+{
+	fgt_image_files_close(files);
+}
 
 /*
- * The NT_GNU_BUILD_ID note of an ELF file, read with pread and bounded.
- * *ret_len 0 if it has none. ret_build_id[FGT_BUILD_ID_MAX]. -EBADMSG.
- * MT-Safe | AS-Safe
+ * Opens the very file that was mapped: options.open_image, else by path below
+ * the target's root, else below "/". A file found by path is taken only if
+ * its build id agrees, or device and inode where the image has no build id.
+ * The vDSO is a copy of our own if the build ids agree.
+ *
+ * Returns FGT_SYMBOL_FOUND, or why it could not be had.
+ *
+ * MT-Safe | AS-Unsafe
  */
-int fgt_image_read_build_id(int fd, uint8_t *ret_build_id, size_t *ret_len);
-
-/*
- * By options->open_image, else by path below root_fd (-1: none), else below
- * "/"; the vDSO from our own. Accepted only if build id, or (dev, ino) where
- * there is no build id, agrees. 0; or -ENOENT with the reason why not.
- */
-int fgt_image_open(const struct fgt_symbolizer_options *options,
-		   const struct fgt_slice *slice,
-		   const struct fgt_slice_image *image, int root_fd,
-		   int *ret_fd, enum fgt_symbol_reason *ret_reason);
+enum fgt_symbol_reason fgt_image_files_open(
+	const struct fgt_symbolizer_options *options,
+	const struct fgt_slice *slice, const struct fgt_slice_image *image,
+	const struct fgt_target_root *root, struct fgt_image_files *ret_files);
 
 #endif

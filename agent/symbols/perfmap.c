@@ -1,32 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Perf maps of JIT compilers. Runs where slices are resolved; must not block
- * on a FIFO, follow a link or trust a count.
+ * Reads perf maps. Runs in the daemon; must not block on what is not a file,
+ * follow a link, or read what another user put there.
  */
 #include "agent/symbols/perfmap.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-#define FILE_MAX_BYTES (64u << 20)
-#define LINES_MAX      1000000u
-#define NAME_MAX_BYTES 4096u
+#include "ringbuf/strings.h"
 
-struct entry {
+#define READ_MAX_NS 2000000000ull
+
+struct line {
 	uint64_t start, end;
-	uint32_t name; /* offset into text */
-	uint32_t order; /* line number: later wins */
+	uint32_t name; /* offset in text */
+	uint32_t order;
 };
 
+/* Once flattened: sorted by start, none overlaps another. */
 struct fgt_perfmap {
-	char *text; /* the file; lines' ends replaced by NUL */
-	struct entry *entries;
+	char *text; /* the file; names are NUL-terminated in it */
+	size_t len;
+	struct line *lines;
+	size_t count, capacity;
+	struct stat status;
+};
+
+/* A heap of lines, the latest on top. */
+struct heap {
+	const struct line **items;
 	size_t count;
 };
 
@@ -35,205 +47,384 @@ void fgt_perfmap_free(struct fgt_perfmap *map)
 	if (!map)
 		return;
 	free(map->text);
-	free(map->entries);
+	free(map->lines);
 	free(map);
 }
 
-static int by_start(const void *left, const void *right)
+static int check_file(int fd, uint32_t uid)
 {
-	const struct entry *a = left, *b = right;
+	struct stat status;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return a->order < b->order ? -1 : a->order > b->order;
+	if (fstat(fd, &status) < 0)
+		return -errno;
+	if (S_ISLNK(status.st_mode))
+		return -ELOOP;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	if (status.st_uid != uid && status.st_uid)
+		return -EPERM;
+	return status.st_size > (off_t)FGT_PERFMAP_BYTES_MAX ? -EFBIG : 0;
 }
 
-/* Hex digits without sign or prefix; returns what follows, NULL if bad. */
-static const char *parse_hex(const char *text, uint64_t *ret_value)
+static int open_file(int root_fd, int32_t ns_pid, uint32_t uid, int *ret_fd)
+{
+	/* O_PATH first: to open a FIFO or a device is to touch it. */
+	const struct open_how how = {
+		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	FGT_AUTO(fgt_fd_close) int path_fd = -1;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	char path[64];
+	int error;
+
+	snprintf(path, sizeof(path), "/tmp/perf-%" PRId32 ".map", ns_pid);
+	path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	if (path_fd < 0)
+		return -errno;
+	error = check_file(path_fd, uid);
+	if (error)
+		return error;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = FGT_TAKE_FD(fd);
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* As much as the file had when it was looked at; it may shrink meanwhile. */
+static int read_text(struct fgt_perfmap *map, int fd)
+{
+	uint64_t deadline_ns = now_ns() + READ_MAX_NS;
+	size_t size;
+
+	if (fstat(fd, &map->status) < 0)
+		return -EIO;
+	size = (size_t)map->status.st_size;
+	if (size > FGT_PERFMAP_BYTES_MAX)
+		size = FGT_PERFMAP_BYTES_MAX;
+	map->text = malloc(size + 1);
+	if (!map->text)
+		return -ENOMEM;
+	while (map->len < size) {
+		size_t step = size - map->len;
+		ssize_t got;
+
+		if (now_ns() > deadline_ns)
+			return -ETIMEDOUT;
+		if (step > 1u << 20)
+			step = 1u << 20;
+		got = pread(fd, map->text + map->len, step, (off_t)map->len);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -EIO;
+		if (!got)
+			break;
+		map->len += (size_t)got;
+	}
+	map->text[map->len] = '\0';
+	return 0;
+}
+
+/* One to sixteen hexadecimal digits, "0x" allowed, and a blank after them. */
+static const char *parse_hex(const char *at, const char *end, uint64_t *ret)
 {
 	uint64_t value = 0;
 	int digits = 0;
 
-	for (; digits < 17; text++, digits++) {
-		int digit;
+	if (end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))
+		at += 2;
+	for (; at < end && *at != ' '; at++, digits++) {
+		unsigned char c = (unsigned char)*at;
+		unsigned int digit;
 
-		if (*text >= '0' && *text <= '9')
-			digit = *text - '0';
-		else if ((*text | 32) >= 'a' && (*text | 32) <= 'f')
-			digit = (*text | 32) - 'a' + 10;
+		if (c >= '0' && c <= '9')
+			digit = c - '0';
+		else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+			digit = (c | 32) - 'a' + 10u;
 		else
-			break;
-		value = value << 4 | (unsigned int)digit;
+			return NULL;
+		if (digits == 16)
+			return NULL;
+		value = value << 4 | digit;
 	}
-	if (digits == 0 || digits > 16)
-		return NULL;
-	*ret_value = value;
-	return text;
+	*ret = value;
+	return digits && at < end ? at + 1 : NULL;
 }
 
-/* "START SIZE name": both hex, some writers prefix 0x. */
-static bool parse_line(struct fgt_perfmap *map, char *line, uint32_t order)
+static int add_line(struct fgt_perfmap *map, const struct line *line)
 {
-	struct entry *entry = &map->entries[map->count];
-	const char *at = line;
+	if (map->count == map->capacity) {
+		size_t capacity = map->capacity ? map->capacity * 2 : 256;
+		struct line *grown =
+			realloc(map->lines, capacity * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		map->lines = grown;
+		map->capacity = capacity;
+	}
+	map->lines[map->count++] = *line;
+	return 0;
+}
+
+/* Makes a name that can be shown: NUL-terminated, no control characters. */
+static void clean_name(char *name, char *end)
+{
+	if (end - name >= FGT_STRING_MAX)
+		end = name + FGT_STRING_MAX - 1;
+	*end = '\0';
+	for (; name < end; name++)
+		if ((unsigned char)*name < 0x20 || *name == 0x7f)
+			*name = '?';
+}
+
+static int parse_line(struct fgt_perfmap *map, char *start, char *end,
+		      uint32_t order)
+{
+	struct line line = { .order = order };
 	uint64_t size;
+	const char *at = parse_hex(start, end, &line.start);
 
-	if (!strncmp(at, "0x", 2))
-		at += 2;
-	at = parse_hex(at, &entry->start);
-	if (!at || *at++ != ' ')
-		return false;
-	if (!strncmp(at, "0x", 2))
-		at += 2;
-	at = parse_hex(at, &size);
-	if (!at || *at++ != ' ' || !*at || size == 0 ||
-	    __builtin_add_overflow(entry->start, size, &entry->end))
-		return false;
-	entry->name = (uint32_t)(at - map->text);
-	entry->order = order;
-	if (strlen(at) > NAME_MAX_BYTES)
-		map->text[entry->name + NAME_MAX_BYTES] = '\0';
-	map->count++;
-	return true;
+	if (at)
+		at = parse_hex(at, end, &size);
+	if (!at || at == end || !size || line.start + size < line.start)
+		return 0;
+	line.end = line.start + size;
+	line.name = (uint32_t)(at - map->text);
+	clean_name(map->text + line.name, end);
+	return add_line(map, &line);
 }
 
-static size_t count_lines(const char *text, size_t len)
+static int parse(struct fgt_perfmap *map)
 {
-	size_t lines = 1;
+	char *at = map->text, *end = map->text + map->len;
+	int error = 0;
 
-	for (size_t i = 0; i < len && lines < LINES_MAX; i++)
-		lines += text[i] == '\n';
-	return lines;
-}
+	for (uint32_t i = 0; i < FGT_PERFMAP_LINES_MAX && at < end && !error;
+	     i++) {
+		char *newline = memchr(at, '\n', (size_t)(end - at));
 
-/* Later entries cut what earlier ones claim, so that bsearch finds one. */
-static void settle_overlaps(struct fgt_perfmap *map)
-{
-	size_t kept = 0;
-
-	qsort(map->entries, map->count, sizeof(*map->entries), by_start);
-	for (size_t i = 0; i < map->count; i++) {
-		struct entry entry = map->entries[i];
-
-		while (kept && map->entries[kept - 1].end > entry.start) {
-			struct entry *last = &map->entries[kept - 1];
-
-			if (last->order > entry.order) {
-				entry.start = last->end;
-				break;
-			}
-			last->end = entry.start;
-			if (last->start >= last->end)
-				kept--;
-		}
-		if (entry.start < entry.end)
-			map->entries[kept++] = entry;
+		if (!newline)
+			newline = end;
+		error = parse_line(map, at, newline, i);
+		at = newline + 1;
 	}
-	map->count = kept;
+	return error;
+}
+
+static int compare_lines(const void *left, const void *right)
+{
+	const struct line *a = left, *b = right;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return (a->order > b->order) - (a->order < b->order);
+}
+
+static void heap_swap(struct heap *heap, size_t a, size_t b)
+{
+	const struct line *line = heap->items[a];
+
+	heap->items[a] = heap->items[b];
+	heap->items[b] = line;
+}
+
+static bool heap_is_later(const struct heap *heap, size_t a, size_t b)
+{
+	return heap->items[a]->order > heap->items[b]->order;
+}
+
+static void heap_push(struct heap *heap, const struct line *line)
+{
+	size_t at = heap->count++;
+
+	heap->items[at] = line;
+	while (at && heap_is_later(heap, at, (at - 1) / 2)) {
+		heap_swap(heap, at, (at - 1) / 2);
+		at = (at - 1) / 2;
+	}
+}
+
+static void heap_pop(struct heap *heap)
+{
+	size_t at = 0;
+
+	heap->items[0] = heap->items[--heap->count];
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child >= heap->count)
+			return;
+		if (child + 1 < heap->count &&
+		    heap_is_later(heap, child + 1, child))
+			child++;
+		if (!heap_is_later(heap, child, at))
+			return;
+		heap_swap(heap, at, child);
+		at = child;
+	}
+}
+
+/*
+ * Sweeps over sorted lines and emits, piece by piece, the latest line that
+ * covers it: at most two pieces for each line.
+ */
+static int sweep(struct fgt_perfmap *map, const struct line *lines,
+		 size_t count, struct heap *heap)
+{
+	uint64_t at = 0;
+	size_t next = 0;
+	int error = 0;
+
+	while (!error && (next < count || heap->count)) {
+		struct line piece;
+
+		if (!heap->count)
+			at = lines[next].start;
+		while (next < count && lines[next].start <= at)
+			heap_push(heap, &lines[next++]);
+		while (heap->count && heap->items[0]->end <= at)
+			heap_pop(heap);
+		if (!heap->count)
+			continue;
+		piece = *heap->items[0];
+		piece.start = at;
+		if (next < count && lines[next].start < piece.end)
+			piece.end = lines[next].start;
+		at = piece.end;
+		error = add_line(map, &piece);
+	}
+	return error;
+}
+
+static int flatten(struct fgt_perfmap *map)
+{
+	FGT_AUTO(free) void *lines = NULL;
+	FGT_AUTO(free) void *items = NULL;
+	struct heap heap = { 0 };
+	size_t count = map->count;
+
+	if (!count)
+		return 0;
+	lines = map->lines;
+	map->lines = NULL;
+	map->count = map->capacity = 0;
+	items = malloc(count * sizeof(*heap.items));
+	if (!items)
+		return -ENOMEM;
+	heap.items = items;
+	qsort(lines, count, sizeof(struct line), compare_lines);
+	return sweep(map, lines, count, &heap);
+}
+
+static int finish(struct fgt_perfmap *map)
+{
+	int error = parse(map);
+
+	return error ? error : flatten(map);
 }
 
 int fgt_perfmap_parse(const char *text, size_t len,
 		      struct fgt_perfmap **ret_map)
 {
 	FGT_AUTO(fgt_perfmap_free) struct fgt_perfmap *map = NULL;
-	size_t lines = count_lines(text, len);
-	uint32_t order = 0;
-	char *line;
+	int error;
 
-	if (len > FILE_MAX_BYTES)
+	if (len > FGT_PERFMAP_BYTES_MAX)
 		return -EFBIG;
 	map = calloc(1, sizeof(*map));
 	if (!map)
 		return -ENOMEM;
 	map->text = malloc(len + 1);
-	map->entries = calloc(lines, sizeof(*map->entries));
-	if (!map->text || !map->entries)
+	if (!map->text)
 		return -ENOMEM;
 	memcpy(map->text, text, len);
 	map->text[len] = '\0';
-	line = map->text;
-	while (line && order < lines) {
-		char *end =
-			memchr(line, '\n', (size_t)(map->text + len - line));
-
-		if (end)
-			*end = '\0';
-		parse_line(map, line, order++);
-		line = end ? end + 1 : NULL;
-	}
-	settle_overlaps(map);
+	map->len = len;
+	error = finish(map);
+	if (error)
+		return error;
 	*ret_map = FGT_TAKE(map);
 	return 0;
 }
 
-static int open_map(int root_fd, const char *path, uint32_t uid, int *ret_fd,
-		    size_t *ret_size)
+static bool is_current(const struct fgt_perfmap *map, int fd)
 {
-	const struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
-			   RESOLVE_NO_SYMLINKS,
-	};
-	FGT_AUTO(fgt_fd_close) int fd = -1;
 	struct stat status;
 
-	fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &status) < 0)
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
-	if (status.st_uid != uid && status.st_uid != 0)
-		return -EPERM;
-	if (status.st_size > (off_t)FILE_MAX_BYTES)
-		return -EFBIG;
-	*ret_size = (size_t)status.st_size;
-	*ret_fd = FGT_TAKE_FD(fd);
+	return !fstat(fd, &status) && status.st_dev == map->status.st_dev &&
+	       status.st_ino == map->status.st_ino &&
+	       status.st_size == map->status.st_size &&
+	       !memcmp(&status.st_mtim, &map->status.st_mtim,
+		       sizeof(status.st_mtim));
+}
+
+int fgt_perfmap_refresh(int root_fd, int32_t ns_pid, uint32_t uid,
+			struct fgt_perfmap **map)
+{
+	FGT_AUTO(fgt_perfmap_free) struct fgt_perfmap *old = FGT_TAKE(*map);
+	FGT_AUTO(fgt_perfmap_free) struct fgt_perfmap *fresh = NULL;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	int error = open_file(root_fd, ns_pid, uid, &fd);
+
+	if (error)
+		return error;
+	if (old && is_current(old, fd)) {
+		*map = FGT_TAKE(old);
+		return 0;
+	}
+	fresh = calloc(1, sizeof(*fresh));
+	if (!fresh)
+		return -ENOMEM;
+	error = read_text(fresh, fd);
+	if (!error)
+		error = finish(fresh);
+	if (error)
+		return error;
+	*map = FGT_TAKE(fresh);
 	return 0;
 }
 
-int fgt_perfmap_read(int root_fd, int32_t pid, uint32_t uid,
+int fgt_perfmap_read(int root_fd, int32_t ns_pid, uint32_t uid,
 		     struct fgt_perfmap **ret_map)
 {
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	FGT_AUTO(free) void *text = NULL;
-	size_t size = 0, len = 0;
-	char path[64];
-	int r;
+	struct fgt_perfmap *map = NULL;
+	int error = fgt_perfmap_refresh(root_fd, ns_pid, uid, &map);
 
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", pid);
-	r = open_map(root_fd, path, uid, &fd, &size);
-	if (r < 0)
-		return r;
-	text = malloc(size + 1);
-	if (!text)
-		return -ENOMEM;
-	while (len < size) {
-		ssize_t got = read(fd, (char *)text + len, size - len);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			break; /* it shrank: what is there counts */
-		len += (size_t)got;
-	}
-	return fgt_perfmap_parse(text, len, ret_map);
+	if (!error)
+		*ret_map = map;
+	return error;
 }
 
-const char *fgt_perfmap_find(const struct fgt_perfmap *map, uint64_t address)
+const char *fgt_perfmap_find(const struct fgt_perfmap *map, uint64_t pc)
 {
 	size_t low = 0, high = map->count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (map->entries[middle].start <= address)
+		if (map->lines[middle].end <= pc)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (low == 0 || map->entries[low - 1].end <= address)
+	if (low == map->count || map->lines[low].start > pc)
 		return NULL;
-	return map->text + map->entries[low - 1].name;
+	return map->text + map->lines[low].name;
+}
+
+size_t fgt_perfmap_count_bytes(const struct fgt_perfmap *map)
+{
+	return map->len + map->capacity * sizeof(*map->lines);
 }

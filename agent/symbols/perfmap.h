@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of code that a JIT compiler made: /tmp/perf-PID.map, written by the
- * target and therefore hostile (FAULTS X8).
+ * Names of JIT code from /tmp/perf-PID.map, which the target itself writes.
+ * Runs in the daemon; trusts nothing about that file (FAULTS X8).
  */
 #ifndef FGT_AGENT_SYMBOLS_PERFMAP_H
 #define FGT_AGENT_SYMBOLS_PERFMAP_H
@@ -11,26 +11,44 @@
 
 #include "ringbuf/owner.h"
 
+#define FGT_PERFMAP_BYTES_MAX (64u << 20)
+#define FGT_PERFMAP_LINES_MAX (1u << 20)
+
 struct fgt_perfmap;
 
 /*
- * Reads the map of a process below root_fd. pid is the number in the target's
- * own pid namespace; the file must be regular, not a link, owned by uid or
- * root, at most 64 MiB and 1 M lines. -ENOENT none, -EPERM foreign, -EFBIG,
- * -EINVAL not a regular file, -ENOMEM.
+ * Reads the lines "START SIZE NAME" (hexadecimal) of text[len]; others are
+ * skipped, what follows the first million is not read. Where lines overlap
+ * the later one wins. -EFBIG above 64 MB, -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_perfmap_read(int root_fd, int32_t pid, uint32_t uid,
-		     struct fgt_perfmap **ret_map);
-/* The same from bytes (tests, fuzzing). Bad lines are skipped. */
 int fgt_perfmap_parse(const char *text, size_t len,
 		      struct fgt_perfmap **ret_map);
+
+/*
+ * Reads /tmp/perf-<ns_pid>.map below root_fd: a regular file, no link, of
+ * owner uid or root, of at most 64 MB. Never blocks on a FIFO. -ENOENT,
+ * -EINVAL not a regular file, -ELOOP a link, -EPERM foreign, -EFBIG, -EIO,
+ * -ENOMEM, -ETIMEDOUT after 2 s, errno.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_perfmap_read(int root_fd, int32_t ns_pid, uint32_t uid,
+		     struct fgt_perfmap **ret_map);
+
+/* The same, but *map stays if it is of that file and the file is unchanged;
+ * it is freed otherwise, and NULL on error. */
+int fgt_perfmap_refresh(int root_fd, int32_t ns_pid, uint32_t uid,
+			struct fgt_perfmap **map);
+
 void fgt_perfmap_free(struct fgt_perfmap *map);
 FGT_DEFINE_AUTO(struct fgt_perfmap *, fgt_perfmap_free);
 
-/* NULL if no entry covers the address; of overlapping entries the later one
- * in the file counts, as a JIT reuses memory. Lives as long as the map. */
-const char *fgt_perfmap_find(const struct fgt_perfmap *map, uint64_t address);
+/* The name that covers a PC, NULL if none does. */
+const char *fgt_perfmap_find(const struct fgt_perfmap *map, uint64_t pc);
+
+/* The memory that the map takes. */
+size_t fgt_perfmap_count_bytes(const struct fgt_perfmap *map);
 
 #endif

@@ -1,231 +1,473 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names the frames of slices. Runs in the threads that serve slices, never
- * while sampling. Files and answers are cached, by build id.
+ * Names the frames of slices: by cache, by helper, by perf map, or says why
+ * not. Runs in threads that make slices, never in the sampling one.
  */
 #include "agent/symbols/symbolizer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "agent/symbols/demangle.h"
+#include "agent/symbols/helper.h"
+#include "agent/symbols/image_open.h"
+#include "agent/symbols/name_cache.h"
 #include "agent/symbols/perfmap.h"
-#include "agent/symbols/symbol_cache.h"
+
+#define PERFMAP_KEEP_BYTES (16u << 20) /* larger ones are read each time */
+/* A helper that died: once more, without DWARF, once more, never again. */
+#define FAILURES_DWARF 2
+#define FAILURES_BAD   4
 
 struct fgt_symbolizer {
 	struct fgt_symbolizer_options options;
 	char **debug_dirs;
-	struct fgt_symbol_cache *cache;
+	/* Protects all below; held for one image at a time, nests nothing. */
+	pthread_mutex_t lock;
+	struct fgt_name_cache *cache;
+	struct fgt_helper helper;
+	struct fgt_bytes reply;
+	struct fgt_perfmap *perfmap;
+	int32_t perfmap_pid;
 };
 
-/* What one call of resolve needs; on its stack. */
-struct work {
+/* One frame to be named. */
+struct job {
+	uint64_t address; /* where to look */
+	uint32_t image; /* index + 1, FGT_IMAGE_NONE */
+	uint32_t frame;
+};
+
+struct resolver {
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_slice *slice;
-	struct fgt_debug_search search;
-	struct fgt_perfmap *perfmap;
-	struct fgt_symbol_file **files; /* [image_count], NULL: not yet */
+	struct fgt_target_root root;
+	bool has_perfmap; /* looked at in this call, and there is one */
+	bool did_perfmap;
 };
-
-static const char default_debug_dir[] = "/usr/lib/debug";
-
-/* ---- Life --------------------------------------------------------------- */
-
-void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer)
-{
-	if (!symbolizer)
-		return;
-	fgt_symbol_cache_free(symbolizer->cache);
-	for (size_t i = 0;
-	     symbolizer->debug_dirs && i < symbolizer->options.debug_dir_count;
-	     i++)
-		free(symbolizer->debug_dirs[i]);
-	free(symbolizer->debug_dirs);
-	free(symbolizer);
-}
 
 static int copy_dirs(struct fgt_symbolizer *symbolizer,
 		     const struct fgt_symbolizer_options *options)
 {
-	static const char *const default_dirs[] = { default_debug_dir };
-	const char *const *dirs = options->debug_dirs;
-	size_t count = options->debug_dir_count;
+	size_t count = options->debug_dirs ? options->debug_dir_count : 0;
 
-	if (!dirs) {
-		dirs = default_dirs;
-		count = 1;
-	}
+	symbolizer->options = *options;
+	symbolizer->options.debug_dir_count = count;
+	if (!options->debug_dirs)
+		return 0;
 	symbolizer->debug_dirs = calloc(count + 1, sizeof(char *));
 	if (!symbolizer->debug_dirs)
 		return -ENOMEM;
-	symbolizer->options.debug_dir_count = count;
 	for (size_t i = 0; i < count; i++) {
-		symbolizer->debug_dirs[i] = strdup(dirs[i]);
+		symbolizer->debug_dirs[i] = strdup(options->debug_dirs[i]);
 		if (!symbolizer->debug_dirs[i])
 			return -ENOMEM;
 	}
+	symbolizer->options.debug_dirs =
+		(const char *const *)symbolizer->debug_dirs;
 	return 0;
 }
 
 int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 		       struct fgt_symbolizer **ret_symbolizer)
 {
+	static const struct fgt_symbolizer_options usual = { 0 };
 	FGT_AUTO(fgt_symbolizer_free) struct fgt_symbolizer *symbolizer = NULL;
-	int r;
+	int error;
 
 	symbolizer = calloc(1, sizeof(*symbolizer));
 	if (!symbolizer)
 		return -ENOMEM;
-	symbolizer->options = *options;
-	r = copy_dirs(symbolizer, options);
-	if (r == 0)
-		r = fgt_symbol_cache_new(&symbolizer->options,
-					 &symbolizer->cache);
-	if (r < 0)
-		return r;
+	symbolizer->helper.fd = -1;
+	pthread_mutex_init(&symbolizer->lock, NULL);
+	error = copy_dirs(symbolizer, options ? options : &usual);
+	if (!error)
+		error = fgt_name_cache_new(&symbolizer->cache);
+	if (error)
+		return error;
 	*ret_symbolizer = FGT_TAKE(symbolizer);
 	return 0;
 }
 
-/* ---- One frame ---------------------------------------------------------- */
-
-static int add_one(struct fgt_slice *slice, uint32_t frame, const char *name,
-		   enum fgt_symbol_reason reason)
+void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer)
 {
-	const struct fgt_symbol_text text = { .function = name,
-					      .reason = reason };
-
-	return fgt_slice_add_symbols(slice, frame, &text, 1);
-}
-
-/* libredis.so+0x1234: what a person can still look up by hand. */
-static int add_unnamed(struct fgt_slice *slice, uint32_t frame,
-		       const char *path, uint64_t address,
-		       enum fgt_symbol_reason reason)
-{
-	const char *slash = strrchr(path, '/');
-	char name[FGT_IMAGE_PATH_MAX + 32];
-
-	snprintf(name, sizeof(name), "%s+0x%" PRIx64, slash ? slash + 1 : path,
-		 address);
-	return add_one(slice, frame, name, reason);
-}
-
-static int name_jit(struct work *work, uint32_t index,
-		    const struct fgt_frame *frame)
-{
-	bool is_caller = frame->flags & FGT_FRAME_CALLER;
-	const char *name = NULL;
-
-	if (work->perfmap)
-		name = fgt_perfmap_find(work->perfmap,
-					frame->address - is_caller);
-	if (!name)
-		return add_unnamed(work->slice, index, "[anon]", frame->address,
-				   FGT_SYMBOL_NO_MAP);
-	return add_one(work->slice, index, name, FGT_SYMBOL_FOUND);
-}
-
-static int name_code(struct work *work, uint32_t index,
-		     const struct fgt_frame *frame)
-{
-	uint32_t image = frame->image - 1;
-	const char *path =
-		fgt_slice_string(work->slice, work->slice->images[image].path);
-	bool is_caller = frame->flags & FGT_FRAME_CALLER;
-	enum fgt_symbol_reason reason;
-	int r;
-
-	if (!work->files[image]) {
-		r = fgt_symbol_cache_get(work->symbolizer->cache, work->slice,
-					 &work->slice->images[image],
-					 &work->search, &work->files[image]);
-		if (r < 0)
-			return r;
-	}
-	r = fgt_symbol_file_name(work->files[image], work->slice, index,
-				 frame->address - is_caller, &reason);
-	if (r != -ENOENT)
-		return r;
-	return add_unnamed(work->slice, index, path, frame->address, reason);
-}
-
-static int name_frame(struct work *work, uint32_t index)
-{
-	const struct fgt_frame frame = work->slice->frames[index].frame;
-
-	if (frame.flags & FGT_FRAME_MARKER)
-		return add_one(work->slice, index,
-			       fgt_marker_name(frame.address),
-			       FGT_SYMBOL_FOUND);
-	if (frame.image == FGT_IMAGE_NONE ||
-	    frame.image > work->slice->image_count)
-		return name_jit(work, index, &frame);
-	return name_code(work, index, &frame);
-}
-
-/* ---- One slice ---------------------------------------------------------- */
-
-/* The pid that the target itself knows: the last number of NSpid. */
-static int32_t pid_inside(int32_t pid)
-{
-	FGT_AUTO(fgt_file_close) FILE *status = NULL;
-	char path[64], line[256];
-	int32_t inside = pid;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	status = fopen(path, "re");
-	while (status && fgets(line, sizeof(line), status)) {
-		char *last;
-
-		if (strncmp(line, "NSpid:", 6) != 0)
-			continue;
-		last = strrchr(line, '\t');
-		if (last)
-			inside = (int32_t)strtol(last, NULL, 10);
-	}
-	return inside;
-}
-
-static void open_target(struct work *work, bool is_live)
-{
-	const struct fgt_process_info *process = &work->slice->process;
-	char path[64];
-
-	work->search.root_fd = -1;
-	if (!is_live || process->pid <= 0)
+	if (!symbolizer)
 		return;
-	snprintf(path, sizeof(path), "/proc/%d/root", process->pid);
-	work->search.root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (work->search.root_fd >= 0 &&
-	    fgt_perfmap_read(work->search.root_fd, pid_inside(process->pid),
-			     process->uid, &work->perfmap) < 0)
-		work->perfmap = NULL;
+	fgt_helper_stop(&symbolizer->helper);
+	fgt_name_cache_free(symbolizer->cache);
+	fgt_perfmap_free(symbolizer->perfmap);
+	fgt_bytes_done(&symbolizer->reply);
+	for (char **dir = symbolizer->debug_dirs; dir && *dir; dir++)
+		free(*dir);
+	free(symbolizer->debug_dirs);
+	pthread_mutex_destroy(&symbolizer->lock);
+	free(symbolizer);
+}
+
+/* Gives a frame one symbol that is not from an image. */
+static int set_plain(struct resolver *resolver, uint32_t frame,
+		     const char *name, enum fgt_symbol_reason reason)
+{
+	const struct fgt_symbol_text symbol = { .function = name,
+						.reason = reason };
+
+	return fgt_slice_add_symbols(resolver->slice, frame, &symbol, 1);
+}
+
+/* Reads the target's perf map if it is there and not the one that we have. */
+static void load_perfmap(struct resolver *resolver)
+{
+	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	const struct fgt_process_info *process = &resolver->slice->process;
+
+	resolver->did_perfmap = true;
+	if (resolver->root.target_fd < 0 || !resolver->root.ns_pid)
+		return;
+	symbolizer->perfmap_pid = process->pid;
+	resolver->has_perfmap = !fgt_perfmap_refresh(
+		resolver->root.target_fd, resolver->root.ns_pid, process->uid,
+		&symbolizer->perfmap);
+}
+
+/* NULL if the perf map has no name for a PC. Lock held. */
+static const char *find_jit_name(struct resolver *resolver, uint64_t pc)
+{
+	if (!resolver->did_perfmap)
+		load_perfmap(resolver);
+	/* Another call may have put another target's map in its place. */
+	if (!resolver->has_perfmap || !resolver->symbolizer->perfmap ||
+	    resolver->symbolizer->perfmap_pid != resolver->slice->process.pid)
+		return NULL;
+	return fgt_perfmap_find(resolver->symbolizer->perfmap, pc);
+}
+
+static int name_anonymous(struct resolver *resolver, const struct job *job)
+{
+	const struct fgt_frame *frame =
+		&resolver->slice->frames[job->frame].frame;
+	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	const char *name;
+	char text[64];
+	int error;
+
+	pthread_mutex_lock(&symbolizer->lock);
+	name = find_jit_name(resolver, job->address);
+	if (name) {
+		error = set_plain(resolver, job->frame, name, FGT_SYMBOL_FOUND);
+	} else {
+		snprintf(text, sizeof(text), "[%s]+0x%" PRIx64,
+			 resolver->has_perfmap ? "jit" : "anon",
+			 frame->address);
+		error = set_plain(resolver, job->frame, text,
+				  FGT_SYMBOL_NO_MAP);
+	}
+	pthread_mutex_unlock(&symbolizer->lock);
+	return error;
+}
+
+/* Memory that a JIT may have mapped by a name that is no ELF file's. */
+static bool may_be_jit(const char *path)
+{
+	static const char *const prefixes[] = { "/memfd:", "/dev/", "/SYSV",
+						"//anon", "[anon" };
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (!strncmp(path, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return !path[0];
+}
+
+/* image+0xoffset with the reason, or a JIT's name. Lock held. */
+static int name_by_offset(struct resolver *resolver, const struct job *job,
+			  enum fgt_symbol_reason reason)
+{
+	const struct fgt_slice *slice = resolver->slice;
+	const struct fgt_slice_image *image = &slice->images[job->image - 1];
+	const char *path = fgt_slice_string(slice, image->path);
+	const char *slash = strrchr(path, '/');
+	const char *base = slash && slash[1] ? slash + 1 : path;
+	char text[FGT_IMAGE_PATH_MAX + 32];
+
+	if (may_be_jit(path)) {
+		const char *name =
+			find_jit_name(resolver, image->bias + job->address);
+
+		if (name)
+			return set_plain(resolver, job->frame, name,
+					 FGT_SYMBOL_FOUND);
+	}
+	snprintf(text, sizeof(text), "%.*s+0x%" PRIx64, FGT_IMAGE_PATH_MAX,
+		 base[0] ? base : "[anon]",
+		 slice->frames[job->frame].frame.address);
+	return set_plain(resolver, job->frame, text, reason);
+}
+
+/* Puts a reply into the cache. -EBADMSG if it is not what was asked for. */
+static int keep_reply(struct fgt_symbolizer *symbolizer,
+		      struct fgt_name_image *image, const uint64_t *addresses,
+		      size_t count)
+{
+	const struct fgt_bytes *reply = &symbolizer->reply;
+	size_t at = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fgt_names names;
+		uint32_t len;
+		int error;
+
+		if (reply->len - at < sizeof(len))
+			return -EBADMSG;
+		memcpy(&len, reply->data + at, sizeof(len));
+		at += sizeof(len);
+		if (len > reply->len - at ||
+		    fgt_names_unpack(reply->data + at, len, &names))
+			return -EBADMSG;
+		error = fgt_name_image_add(image, addresses[i],
+					   reply->data + at, len);
+		if (error)
+			return error;
+		at += len;
+	}
+	return 0;
+}
+
+/* One question; opens the image's files only if the helper needs them. */
+static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
+		    const struct fgt_slice_image *slice_image,
+		    const uint64_t *addresses, size_t count,
+		    enum fgt_symbol_reason *ret_reason)
+{
+	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	FGT_AUTO(fgt_image_files_close)
+	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+	const struct fgt_helper_request request = {
+		.image = image->number,
+		.address_count = (uint32_t)count,
+		.demangle = symbolizer->options.demangle,
+		.want_dwarf = image->failures < FAILURES_DWARF,
+	};
+	int error;
+
+	error = fgt_helper_ask(&symbolizer->helper, &request, addresses, NULL,
+			       &symbolizer->reply);
+	if (error != -ENOENT)
+		return error;
+	*ret_reason = fgt_image_files_open(&symbolizer->options,
+					   resolver->slice, slice_image,
+					   &resolver->root, &files);
+	if (*ret_reason != FGT_SYMBOL_FOUND)
+		return -ENOENT;
+	return fgt_helper_ask(&symbolizer->helper, &request, addresses, &files,
+			      &symbolizer->reply);
+}
+
+/* Fills the cache for addresses. Only -ENOMEM; *ret_reason says the rest. */
+static int ask(struct resolver *resolver, struct fgt_name_image *image,
+	       const struct fgt_slice_image *slice_image,
+	       const uint64_t *addresses, size_t count,
+	       enum fgt_symbol_reason *ret_reason)
+{
+	*ret_reason = FGT_SYMBOL_BAD_FILE;
+	while (image->failures < FAILURES_BAD) {
+		int error = ask_once(resolver, image, slice_image, addresses,
+				     count, ret_reason);
+
+		if (!error)
+			error = keep_reply(resolver->symbolizer, image,
+					   addresses, count);
+		if (!error)
+			*ret_reason = FGT_SYMBOL_FOUND;
+		if (!error || error == -ENOMEM || error == -ENOENT)
+			return error == -ENOMEM ? error : 0;
+		if (error == -EAGAIN) {
+			*ret_reason = FGT_SYMBOL_NO_FILE;
+			return 0;
+		}
+		*ret_reason = FGT_SYMBOL_BAD_FILE;
+		if (error == -EPIPE)
+			image->failures++;
+		else if (error == -ETIMEDOUT)
+			image->failures += FAILURES_DWARF;
+		else
+			image->failures = FAILURES_BAD;
+	}
+	return 0;
+}
+
+static void make_key(const struct fgt_slice *slice,
+		     const struct fgt_slice_image *image,
+		     struct fgt_name_key *ret_key)
+{
+	memset(ret_key, 0, sizeof(*ret_key));
+	if (image->build_id_len && image->build_id_len <= FGT_BUILD_ID_MAX) {
+		ret_key->build_id_len = image->build_id_len;
+		memcpy(ret_key->build_id, image->build_id, image->build_id_len);
+		return;
+	}
+	ret_key->dev = image->dev;
+	ret_key->ino = image->ino;
+	ret_key->pid = (uint64_t)slice->process.pid;
+	ret_key->start_time = slice->process.start_time;
+	/* Without any identity: the mapping itself. */
+	if (!image->ino)
+		ret_key->dev = image->start;
+}
+
+/* Names a frame from the cache, or by its offset. */
+static int name_frame(struct resolver *resolver,
+		      const struct fgt_name_image *image, const struct job *job,
+		      enum fgt_symbol_reason reason)
+{
+	const uint8_t *pack;
+	struct fgt_names names;
+	size_t len;
+
+	if (!fgt_name_image_find(image, job->address, &pack, &len) ||
+	    fgt_names_unpack(pack, len, &names))
+		return name_by_offset(resolver, job, reason);
+	if (!names.count)
+		return name_by_offset(resolver, job, FGT_SYMBOL_STRIPPED);
+	return fgt_slice_add_symbols(resolver->slice, job->frame, names.symbols,
+				     names.count);
+}
+
+/*
+ * Names the first jobs of one image, up to FGT_HELPER_ADDRESSES_MAX new
+ * addresses. Lock held.
+ */
+static int name_some(struct resolver *resolver, const struct job *jobs,
+		     size_t count, size_t *ret_done)
+{
+	const struct fgt_slice_image *slice_image =
+		&resolver->slice->images[jobs[0].image - 1];
+	enum fgt_symbol_reason reason = FGT_SYMBOL_FOUND;
+	uint64_t missing[FGT_HELPER_ADDRESSES_MAX];
+	struct fgt_name_image *image;
+	struct fgt_name_key key;
+	size_t done, missing_count = 0;
+	int error;
+
+	make_key(resolver->slice, slice_image, &key);
+	error = fgt_name_cache_get(resolver->symbolizer->cache, &key, &image);
+	if (error)
+		return error;
+	for (done = 0; done < count; done++) {
+		uint64_t address = jobs[done].address;
+		const uint8_t *pack;
+		size_t len;
+
+		if (fgt_name_image_find(image, address, &pack, &len) ||
+		    (missing_count && missing[missing_count - 1] == address))
+			continue;
+		if (missing_count == FGT_HELPER_ADDRESSES_MAX)
+			break;
+		missing[missing_count++] = address;
+	}
+	if (missing_count)
+		error = ask(resolver, image, slice_image, missing,
+			    missing_count, &reason);
+	for (size_t i = 0; i < done && !error; i++)
+		error = name_frame(resolver, image, &jobs[i], reason);
+	*ret_done = done;
+	return error;
+}
+
+static int name_jobs(struct resolver *resolver, const struct job *jobs,
+		     size_t count)
+{
+	int error = 0;
+
+	for (size_t i = 0, done = 0; i < count && !error; i += done) {
+		size_t end = i;
+
+		if (!jobs[i].image) {
+			error = name_anonymous(resolver, &jobs[i]);
+			done = 1;
+			continue;
+		}
+		while (end < count && jobs[end].image == jobs[i].image)
+			end++;
+		pthread_mutex_lock(&resolver->symbolizer->lock);
+		error = name_some(resolver, &jobs[i], end - i, &done);
+		pthread_mutex_unlock(&resolver->symbolizer->lock);
+	}
+	return error;
+}
+
+static int compare_jobs(const void *left, const void *right)
+{
+	const struct job *a = left, *b = right;
+
+	if (a->image != b->image)
+		return a->image < b->image ? -1 : 1;
+	if (a->address != b->address)
+		return a->address < b->address ? -1 : 1;
+	return (a->frame > b->frame) - (a->frame < b->frame);
+}
+
+/* Lists the frames that need names; markers get theirs at once. */
+static int list_jobs(struct resolver *resolver, struct job *jobs,
+		     size_t *ret_count)
+{
+	const struct fgt_slice *slice = resolver->slice;
+	size_t count = 0;
+	int error = 0;
+
+	for (uint32_t i = 0; i < slice->frame_count && !error; i++) {
+		const struct fgt_frame *frame = &slice->frames[i].frame;
+
+		if (slice->frames[i].symbol_count)
+			continue;
+		if (frame->flags & FGT_FRAME_MARKER) {
+			error = set_plain(resolver, i,
+					  fgt_marker_name(frame->address),
+					  FGT_SYMBOL_FOUND);
+			continue;
+		}
+		jobs[count++] = (struct job){
+			.address = frame->address -
+				   !!(frame->flags & FGT_FRAME_CALLER),
+			.image = frame->image <= slice->image_count
+					 ? frame->image
+					 : FGT_IMAGE_NONE,
+			.frame = i,
+		};
+	}
+	*ret_count = count;
+	return error;
+}
+
+static void drop_large_perfmap(struct fgt_symbolizer *symbolizer)
+{
+	pthread_mutex_lock(&symbolizer->lock);
+	if (symbolizer->perfmap &&
+	    fgt_perfmap_count_bytes(symbolizer->perfmap) > PERFMAP_KEEP_BYTES) {
+		fgt_perfmap_free(symbolizer->perfmap);
+		symbolizer->perfmap = NULL;
+	}
+	pthread_mutex_unlock(&symbolizer->lock);
 }
 
 int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 			   struct fgt_slice *slice, bool is_live)
 {
-	struct work work = { .symbolizer = symbolizer, .slice = slice };
-	int r = 0;
+	struct resolver resolver = { .symbolizer = symbolizer, .slice = slice };
+	FGT_AUTO(free) void *jobs = NULL;
+	size_t count;
+	int error;
 
-	work.search.dirs = (const char *const *)symbolizer->debug_dirs;
-	work.search.dir_count = symbolizer->options.debug_dir_count;
-	work.files = calloc(slice->image_count + 1, sizeof(*work.files));
-	if (!work.files)
+	jobs = calloc((size_t)slice->frame_count + 1, sizeof(struct job));
+	if (!jobs)
 		return -ENOMEM;
-	open_target(&work, is_live);
-	for (uint32_t i = 0; i < slice->frame_count && r == 0; i++)
-		if (slice->frames[i].symbol_count == 0)
-			r = name_frame(&work, i);
-	for (uint32_t i = 0; i < slice->image_count; i++)
-		fgt_symbol_file_put(work.files[i]);
-	free(work.files);
-	fgt_perfmap_free(work.perfmap);
-	fgt_fd_close(work.search.root_fd);
-	return r;
+	error = list_jobs(&resolver, jobs, &count);
+	if (error)
+		return error;
+	qsort(jobs, count, sizeof(struct job), compare_jobs);
+	fgt_target_root_open(slice, is_live, &resolver.root);
+	error = name_jobs(&resolver, jobs, count);
+	fgt_target_root_close(&resolver.root);
+	drop_large_perfmap(symbolizer);
+	return error;
 }

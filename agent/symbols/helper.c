@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the symbol helper and talks to it. Runs in the daemon; must bound
+ * every wait and check every byte that comes back.
+ */
+#include "agent/symbols/helper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* Longer than the helper's own alarm, which is the usual end. */
+#define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
+
+/*
+ * Forks twice: the helper becomes an orphan at once, and the only child that
+ * we wait for has ended by then.
+ */
+static int start(struct fgt_helper *helper)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -EAGAIN;
+	pid = fork();
+	if (!pid) {
+		close(pair[0]);
+		pid = fork();
+		if (!pid)
+			fgt_helper_serve(pair[1]);
+		_exit(0);
+	}
+	close(pair[1]);
+	if (pid < 0) {
+		close(pair[0]);
+		return -EAGAIN;
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	helper->fd = pair[0];
+	return 0;
+}
+
+void fgt_helper_stop(struct fgt_helper *helper)
+{
+	fgt_fd_close(helper->fd);
+	helper->fd = -1;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits for events until the deadline. */
+static int wait_for(int fd, short events, int64_t deadline_ms)
+{
+	struct pollfd entry = { .fd = fd, .events = events };
+
+	for (;;) {
+		int64_t left = deadline_ms - now_ms();
+		int ready = poll(&entry, 1, left > 0 ? (int)left : 0);
+
+		if (ready > 0)
+			return 0;
+		if (ready < 0 && errno != EINTR)
+			return -EPIPE;
+		if (!ready && left <= 0)
+			return -ETIMEDOUT;
+	}
+}
+
+static void attach_files(struct msghdr *message, char *control,
+			 size_t control_len,
+			 const struct fgt_image_files *files)
+{
+	const int fds[] = { files->image_fd, files->debug_fd, files->alt_fd };
+	struct cmsghdr *head;
+	size_t count = 0;
+
+	message->msg_control = control;
+	message->msg_controllen = control_len;
+	head = CMSG_FIRSTHDR(message);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+		if (fds[i] >= 0)
+			memcpy(CMSG_DATA(head) + count++ * sizeof(int), &fds[i],
+			       sizeof(int));
+	head->cmsg_len = CMSG_LEN(count * sizeof(int));
+	message->msg_controllen = CMSG_SPACE(count * sizeof(int));
+}
+
+static uint32_t bits_of(const struct fgt_image_files *files)
+{
+	return files ? (files->image_fd >= 0 ? 1u : 0) |
+			       (files->debug_fd >= 0 ? 2u : 0) |
+			       (files->alt_fd >= 0 ? 4u : 0)
+		     : 0;
+}
+
+/* One message: at most 2 KiB, which a socket takes whole. */
+static int send_request(struct fgt_helper *helper,
+			const struct fgt_helper_request *request,
+			const uint64_t *addresses,
+			const struct fgt_image_files *files)
+{
+	struct fgt_helper_request head = *request;
+	struct iovec parts[] = {
+		{ &head, sizeof(head) },
+		{ (void *)(uintptr_t)addresses,
+		  head.address_count * sizeof(*addresses) },
+	};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+	} control = { 0 };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	ssize_t sent;
+
+	head.files = bits_of(files);
+	if (head.files)
+		attach_files(&message, control.bytes, sizeof(control), files);
+	do
+		sent = sendmsg(helper->fd, &message, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent == (ssize_t)(parts[0].iov_len + parts[1].iov_len) ? 0
+								      : -EPIPE;
+}
+
+static int receive(struct fgt_helper *helper, void *data, size_t len,
+		   int64_t deadline_ms)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		int error = wait_for(helper->fd, POLLIN, deadline_ms);
+		ssize_t got;
+
+		if (error)
+			return error;
+		got = recv(helper->fd, (char *)data + done, len - done,
+			   MSG_DONTWAIT);
+		if (got < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (got <= 0)
+			return -EPIPE;
+		done += (size_t)got;
+	}
+	return 0;
+}
+
+static int receive_reply(struct fgt_helper *helper, struct fgt_bytes *reply,
+			 int32_t *ret_error)
+{
+	const int64_t deadline_ms = now_ms() + ANSWER_MAX_MS;
+	struct fgt_helper_reply head;
+	int error;
+
+	error = receive(helper, &head, sizeof(head), deadline_ms);
+	if (error)
+		return error;
+	if (head.len > FGT_HELPER_REPLY_MAX || head.error > 0)
+		return -EPIPE;
+	reply->len = 0;
+	if (reply->capacity < head.len) {
+		uint8_t *grown = realloc(reply->data, head.len);
+
+		if (!grown)
+			return -ENOMEM;
+		reply->data = grown;
+		reply->capacity = head.len;
+	}
+	error = receive(helper, reply->data, head.len, deadline_ms);
+	if (error)
+		return error;
+	reply->len = head.len;
+	*ret_error = head.error;
+	return 0;
+}
+
+int fgt_helper_ask(struct fgt_helper *helper,
+		   const struct fgt_helper_request *request,
+		   const uint64_t *addresses, struct fgt_image_files *files,
+		   struct fgt_bytes *reply)
+{
+	FGT_AUTO(fgt_image_files_close)
+	struct fgt_image_files taken = FGT_IMAGE_FILES_NONE;
+	const int64_t start_ms = now_ms();
+	int32_t answer = 0;
+	int error = 0;
+
+	if (files) {
+		taken = *files;
+		*files = FGT_IMAGE_FILES_NONE;
+	}
+	if (helper->fd < 0)
+		error = start(helper);
+	if (error)
+		return error;
+	error = send_request(helper, request, addresses, files ? &taken : NULL);
+	if (!error)
+		error = receive_reply(helper, reply, &answer);
+	/* Memory ran out over there: a new helper may have more. */
+	if (!error && answer == -ENOMEM)
+		error = -EPIPE;
+	if (!error)
+		return answer;
+	fgt_helper_stop(helper);
+	if (error == -EPIPE &&
+	    now_ms() - start_ms >= FGT_HELPER_REQUEST_MAX_S * 1000 - 200)
+		return -ETIMEDOUT;
+	return error;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The symbol helper: a forked process that reads ELF and DWARF of other
+ * people's files, so that a hostile file costs a helper and not the daemon
+ * (FAULTS U6). This is the daemon's side. The helper limits itself: an alarm
+ * for each request, memory, no open(); it ends when our end of its socket is
+ * closed. It is no child of ours (its parent ends at once), so nobody has to
+ * wait for it and no SIGCHLD tells of its death.
+ */
+#ifndef FGT_AGENT_SYMBOLS_HELPER_H
+#define FGT_AGENT_SYMBOLS_HELPER_H
+
+#include "agent/symbols/image_open.h"
+#include "agent/symbols/names.h"
+
+#define FGT_HELPER_ADDRESSES_MAX 256 /* of one request */
+#define FGT_HELPER_REPLY_MAX	 (64u << 20)
+#define FGT_HELPER_REQUEST_MAX_S 5 /* then the helper's alarm ends it */
+
+/* Zero-initialise but for fd. */
+struct fgt_helper {
+	int fd; /* -1: not running */
+};
+
+/* What travels to the helper, followed by the addresses. */
+struct fgt_helper_request {
+	uint64_t image; /* a number that stands for one opened image */
+	uint32_t address_count;
+	uint32_t demangle; /* enum fgt_demangle */
+	uint32_t want_dwarf; /* bool */
+	uint32_t files; /* bits: which descriptors come along */
+};
+
+/* What comes back, followed by len bytes: for each address a length (4
+ * bytes) and its pack of names. */
+struct fgt_helper_reply {
+	int32_t error; /* 0 or a negative errno */
+	uint32_t len;
+};
+
+/*
+ * Asks for the names of addresses. files: the image's descriptors (taken over
+ * if not NULL), NULL to use what the helper still has open. Starts a helper
+ * if there is none. reply is filled with len and pack of each address.
+ *
+ * -ENOENT the helper does not have the image open: ask again with files;
+ * -ENOEXEC, -EBADMSG the file is not understood; -EPIPE the helper died or
+ * ran out of memory, -ETIMEDOUT it took too long (both: it is gone); -ENOMEM
+ * here; -EAGAIN no helper could be started.
+ *
+ * MT-Unsafe | AS-Unsafe
+ */
+int fgt_helper_ask(struct fgt_helper *helper,
+		   const struct fgt_helper_request *request,
+		   const uint64_t *addresses, struct fgt_image_files *files,
+		   struct fgt_bytes *reply);
+
+/* Lets go of the helper, which then ends. */
+void fgt_helper_stop(struct fgt_helper *helper);
+
+/* The helper's life; never returns. Only for fgt_helper_ask() and its test. */
+void fgt_helper_serve(int fd) __attribute__((noreturn));
+
+#endif
