@@ -48,6 +48,16 @@ static uint32_t take_credit(struct fgt_target *target,
 	return (uint32_t)ticks;
 }
 
+/* A sample cannot be extended afterwards; later ones can have more room. */
+static void note_size(const struct fgt_tick *tick, struct fgt_thread *thread,
+		      size_t need_bytes, size_t len)
+{
+	if (need_bytes > len && need_bytes > thread->read_bytes)
+		thread->read_bytes = (uint32_t)need_bytes;
+	if (tick->perf_cpu)
+		fgt_running_perf_note(tick->perf_cpu, need_bytes > len);
+}
+
 /*
  * Unwinds what is in the snapshot, asking more() for more stack as often as
  * the unwinder wants it.
@@ -77,9 +87,8 @@ static size_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
 		snapshot->stack_len = (size_t)len;
 		thread->read_bytes = (uint32_t)len;
 	}
-	if (!can_read_more && tick->perf_cpu)
-		fgt_running_perf_note(tick->perf_cpu,
-				      result.need_bytes > snapshot->stack_len);
+	if (!can_read_more)
+		note_size(tick, thread, result.need_bytes, snapshot->stack_len);
 	return count;
 }
 
@@ -341,7 +350,7 @@ static bool show_owed(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
 	bool has_event = fgt_perf_threads_has(thread);
-	int64_t period_ns = (int64_t)tick->period_ns;
+	int64_t period_ns = (int64_t)tick->period_ns, least = period_ns;
 	enum fgt_marker marker = has_event ? FGT_MARKER_KERNEL_DENIED
 					   : FGT_MARKER_NOT_SAMPLED;
 
@@ -350,7 +359,11 @@ static bool show_owed(struct fgt_target *target, const struct fgt_tick *tick,
 		return true;
 	}
 	/* Its event may be half a tick late, the clock a kernel's tick. */
-	if (thread->owed_ns < (has_event ? period_ns * 3 / 2 : period_ns))
+	if (has_event)
+		least = period_ns * 3 / 2;
+	else if (thread->is_new)
+		least = period_ns / 2; /* it has no other state yet */
+	if (thread->owed_ns < least)
 		return false;
 	thread->owed_ns -= period_ns;
 	if (has_event || !sample_by_ptrace(target, tick, thread))

@@ -12,7 +12,8 @@
 #include <time.h>
 
 #define DATA_PAGES	 32u
-#define STACK_BYTES	 16384u
+#define STACK_BYTES	   16384u
+#define STACK_BYTES_MAX	   57344u /* a record ends below 64 KiB */
 #define EVENTS_MAX	 1024u /* over all threads and CPUs */
 #define WORTH_NS	 2000000u /* used in one tick */
 #define RETRY_NS	 2000000000u
@@ -34,6 +35,7 @@ struct fgt_perf_threads {
 
 struct fgt_perf_thread {
 	uint32_t age_ticks;
+	uint32_t stack_bytes; /* in a sample */
 	size_t count;
 	int fds[]; /* [count], one a CPU */
 };
@@ -135,14 +137,16 @@ void fgt_perf_threads_drop(struct fgt_perf_threads *perf,
 	free(events);
 }
 
-static int open_on_cpu(struct fgt_perf_threads *perf, int32_t tid,
+static int open_on_cpu(struct fgt_perf_threads *perf,
+		       const struct fgt_thread *thread,
 		       const struct cpu_buffer *buffer, int *ret_fd)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	int opened;
 
-	opened = fgt_perf_open_cpu_clock(tid, buffer->cpu, perf->period_ns,
-					 STACK_BYTES, false);
+	opened = fgt_perf_open_cpu_clock(thread->tid, buffer->cpu,
+					 perf->period_ns,
+					 thread->perf->stack_bytes, false);
 	if (opened < 0)
 		return opened;
 	fd = opened;
@@ -152,6 +156,16 @@ static int open_on_cpu(struct fgt_perf_threads *perf, int32_t tid,
 		return -EMFILE;
 	*ret_fd = FGT_TAKE_FD(fd);
 	return 0;
+}
+
+/* Room for as much stack as the thread was last seen to need. */
+static uint32_t stack_bytes_for(const struct fgt_thread *thread)
+{
+	uint32_t bytes = (thread->read_bytes + 7u) & ~7u;
+
+	if (bytes < STACK_BYTES)
+		return STACK_BYTES;
+	return bytes > STACK_BYTES_MAX ? STACK_BYTES_MAX : bytes;
 }
 
 static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread)
@@ -165,8 +179,9 @@ static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread)
 	thread->perf = calloc(1, size);
 	if (!thread->perf)
 		return -ENOMEM;
+	thread->perf->stack_bytes = stack_bytes_for(thread);
 	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
-		rc = open_on_cpu(perf, thread->tid, &perf->cpus[i],
+		rc = open_on_cpu(perf, thread, &perf->cpus[i],
 				 &thread->perf->fds[i]);
 		if (rc == 0) {
 			thread->perf->count++;
@@ -191,11 +206,11 @@ void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
 		(uint32_t)((thread->switch_rate * 7ull + rate) / 8);
 	if (thread->perf) {
 		thread->perf->age_ticks++;
-		if (thread->switch_rate <= FGT_PERF_SWITCHES_MAX)
+		if (thread->switch_rate > FGT_PERF_SWITCHES_MAX)
+			thread->perf_retry_ns = now_ns + RETRY_NS;
+		else if (stack_bytes_for(thread) <= thread->perf->stack_bytes)
 			return;
 		fgt_perf_threads_drop(perf, thread);
-		thread->perf_retry_ns = now_ns + RETRY_NS;
-		return;
 	}
 	if (runtime_ns < WORTH_NS || rate > FGT_PERF_SWITCHES_MAX ||
 	    thread->switch_rate > FGT_PERF_SWITCHES_MAX ||
@@ -203,8 +218,6 @@ void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
 		return;
 	if (arm(perf, thread) < 0)
 		thread->perf_retry_ns = now_ns + REFUSED_RETRY_NS;
-	else
-		thread->owed_ns = 0;
 }
 
 bool fgt_perf_threads_has(const struct fgt_thread *thread)
