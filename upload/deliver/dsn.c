@@ -100,7 +100,7 @@ static int compose(const struct fgt_url *url, struct fgt_dsn *dsn,
 	const char *scheme = url->is_https ? "https" : "http";
 	const char *project;
 	size_t project_len, prefix_len;
-	char host[sizeof(url->host) + 8];
+	char host[sizeof(url->host) + 12];
 	int error =
 		split_path(url->path, &prefix_len, &project, &project_len, why);
 	int len;
