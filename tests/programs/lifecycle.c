@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes that change under the sampler: each mode burns or blocks in
+ * functions whose names tell which process and which image they belong to.
+ *
+ * lifecycle fork|exec|names|sleepers N SECONDS
+ *
+ * Prints "ready PID".
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static volatile uint64_t anchor;
+
+static double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+#define DEFINE_WORK(name)                                                      \
+	static NOINLINE void name(double seconds)                              \
+	{                                                                      \
+		double end = now_seconds() + seconds;                          \
+                                                                               \
+		do {                                                           \
+			for (unsigned int i = 0; i < 5000; i++)                \
+				anchor = anchor * 33 + i;                      \
+		} while (now_seconds() < end);                                 \
+	}
+DEFINE_WORK(parent_work)
+DEFINE_WORK(child_work)
+DEFINE_WORK(before_exec_work)
+DEFINE_WORK(after_exec_work)
+DEFINE_WORK(named_work)
+
+static NOINLINE void never_runs_again(double seconds)
+{
+	usleep((useconds_t)(seconds * 1e6));
+	anchor++;
+}
+
+static void *sleep_once(void *argument)
+{
+	never_runs_again(*(double *)argument);
+	return NULL;
+}
+
+static void *work_named(void *argument)
+{
+	/* As hostile as prctl lets a name be (15 bytes). */
+	static const char *const names[] = { "a) R 1 (b", "new\nline",
+					     "ü;<x>\"\\", "\033[31mred" };
+	static unsigned int next;
+
+	prctl(PR_SET_NAME, names[next++ % 4], 0, 0, 0);
+	named_work(*(double *)argument / 4);
+	return NULL;
+}
+
+static void run_threads(unsigned int count, void *(*run)(void *),
+			double *seconds)
+{
+	pthread_t *threads = calloc(count, sizeof(*threads));
+
+	for (unsigned int i = 0; threads && i < count; i++) {
+		pthread_create(&threads[i], NULL, run, seconds);
+		if (run == work_named)
+			usleep(1000);
+	}
+	for (unsigned int i = 0; threads && i < count; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 3 ? argv[1] : "";
+	unsigned int count = argc > 3 ? (unsigned int)atoi(argv[2]) : 0;
+	double seconds = argc > 3 ? atof(argv[3]) : 0;
+
+	if (!strcmp(mode, "after")) {
+		after_exec_work(seconds);
+		return 0;
+	}
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+	if (!strcmp(mode, "fork")) {
+		if (fork() == 0) {
+			child_work(seconds);
+			_exit(0);
+		}
+		parent_work(seconds);
+		wait(NULL);
+	} else if (!strcmp(mode, "exec")) {
+		before_exec_work(seconds);
+		execl("/proc/self/exe", "lifecycle", "after", "0", argv[3],
+		      (char *)NULL);
+	} else if (!strcmp(mode, "names")) {
+		run_threads(4, work_named, &seconds);
+	} else if (!strcmp(mode, "sleepers")) {
+		run_threads(count, sleep_once, &seconds);
+	} else {
+		fprintf(stderr, "usage: lifecycle fork|exec|names|sleepers N "
+				"SECONDS\n");
+		return 2;
+	}
+	return 0;
+}
