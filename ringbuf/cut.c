@@ -353,7 +353,7 @@ static int find_range(struct fgt_cut *cut, uint64_t *ret_oldest_ns)
 int fgt_cut_range(const struct fgt_region *region, uint64_t *ret_oldest_ns,
 		  uint64_t *ret_newest_ns)
 {
-	uint64_t oldest_ns, newest_ns;
+	uint64_t oldest_ns = 0, newest_ns = 0;
 	int error = -EAGAIN;
 
 	for (int i = 0; i < CUT_TRIES && error == -EAGAIN; i++) {

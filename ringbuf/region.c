@@ -90,8 +90,8 @@ int fgt_region_plan(unsigned int hz, unsigned int seconds, size_t size_bytes,
 	/* The log takes the rest: about half. */
 	if (size < used + size / 4)
 		return -EINVAL;
-	shape.log_words = (size - used) / LINE_BYTES *
-			  (LINE_BYTES / sizeof(fgt_word));
+	shape.log_words =
+		(size - used) / LINE_BYTES * (LINE_BYTES / sizeof(fgt_word));
 	shape.threads = (uint32_t)clamp(shape.threads, 1, shape.log_words / 64);
 	*ret_shape = shape;
 	return 0;
@@ -190,9 +190,11 @@ static bool is_shape_sane(const struct fgt_region_shape *shape)
 	       shape->log_words <= (uint64_t)1 << 31;
 }
 
-/* The header as it was at one moment: its owner may still change it. */
-static int read_header(int memfd, struct fgt_region_header *ret_header)
+/* The header's fixed part as it was at one moment: its owner can change it. */
+static int read_shape(int memfd, struct fgt_region_shape *ret_shape)
 {
+	const size_t fixed = offsetof(struct fgt_region_header, head_seq);
+	struct fgt_region_header header = { 0 };
 	struct stat status;
 	void *memory;
 	int seals;
@@ -200,35 +202,34 @@ static int read_header(int memfd, struct fgt_region_header *ret_header)
 	/* Without the seal its owner could truncate it: SIGBUS in readers. */
 	seals = fcntl(memfd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(memfd, &status) ||
-	    status.st_size < (off_t)sizeof(*ret_header))
+	    status.st_size < (off_t)sizeof(header))
 		return -EINVAL;
-	memory = mmap(NULL, sizeof(*ret_header), PROT_READ, MAP_SHARED, memfd,
-		      0);
+	memory = mmap(NULL, sizeof(header), PROT_READ, MAP_SHARED, memfd, 0);
 	if (memory == MAP_FAILED)
 		return -errno;
-	memcpy(ret_header, memory,
-	       offsetof(struct fgt_region_header, head_seq));
-	munmap(memory, sizeof(*ret_header));
-	if (ret_header->magic != FGT_REGION_MAGIC ||
-	    ret_header->version != FGT_REGION_VERSION ||
-	    !is_shape_sane(&ret_header->shape) ||
-	    lay_out(&ret_header->shape).end > (uint64_t)status.st_size)
+	memcpy(&header, memory, fixed);
+	munmap(memory, sizeof(header));
+	if (header.magic != FGT_REGION_MAGIC ||
+	    header.version != FGT_REGION_VERSION ||
+	    !is_shape_sane(&header.shape) ||
+	    lay_out(&header.shape).end > (uint64_t)status.st_size)
 		return -EINVAL;
+	*ret_shape = header.shape;
 	return 0;
 }
 
 int fgt_region_map(struct fgt_region *region, int memfd)
 {
-	struct fgt_region_header header;
+	struct fgt_region_shape shape = { 0 };
 	int error;
 
 	memset(region, 0, sizeof(*region));
 	region->memfd = -1;
-	error = read_header(memfd, &header);
+	error = read_shape(memfd, &shape);
 	if (error)
 		return error;
-	region->shape = header.shape;
-	region->len_bytes = lay_out(&header.shape).end;
+	region->shape = shape;
+	region->len_bytes = lay_out(&shape).end;
 	region->memory =
 		mmap(NULL, region->len_bytes, PROT_READ, MAP_SHARED, memfd, 0);
 	if (region->memory == MAP_FAILED) {

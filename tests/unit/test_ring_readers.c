@@ -10,21 +10,29 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define READERS	    3
-#define BUSY	    6 /* threads that change at every tick */
-#define LAZY	    4 /* threads that change every LAZY_TICKS */
-#define LAZY_TICKS  64
-#define LIFE_TICKS  40 /* of the one short-lived thread */
-#define DEPTH	    5
+/* Cuts of each reader; threads that change at every tick. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CUTS_WANTED 100
+#define BUSY_MAX    30
+#else
 #define CUTS_WANTED 600
-#define TICKS_MAX   3000000
-#define SHORT_TID   1000000
+#define BUSY_MAX    100
+#endif
+#define READERS	   3
+#define LAZY	   4 /* threads that change every LAZY_TICKS */
+#define LAZY_TICKS 64
+#define LIFE_TICKS 40 /* of the one short-lived thread */
+#define DEPTH	   5
+#define TICKS_MAX  3000000
+#define SHORT_TID  1000000
 
 struct scene {
 	struct fgt_ring *ring;
+	uint32_t busy;
+	uint64_t stacks; /* of a thread, before they repeat */
 	_Atomic uint64_t cuts, lapped_cuts, again;
 	_Atomic bool is_over, has_fault;
-	uint32_t images[BUSY + LAZY];
+	uint32_t images[BUSY_MAX + LAZY];
 };
 
 struct reader {
@@ -39,7 +47,7 @@ static uint64_t address_of(uint64_t tick, uint32_t thread, uint32_t level)
 	return tick << 16 | thread << 8 | level;
 }
 
-static void set_stack(struct scene *scene, uint32_t slot, uint64_t tick,
+static void set_stack(struct scene *scene, uint32_t slot, uint64_t key,
 		      uint32_t thread)
 {
 	struct fgt_frame frames[DEPTH];
@@ -47,7 +55,7 @@ static void set_stack(struct scene *scene, uint32_t slot, uint64_t tick,
 
 	for (uint32_t i = 0; i < DEPTH; i++)
 		frames[i] = (struct fgt_frame){
-			.address = address_of(tick, thread, i),
+			.address = address_of(key, thread, i),
 			.image = scene->images[thread],
 		};
 	error = fgt_ring_set(scene->ring, slot, frames, DEPTH, thread, 0);
@@ -56,10 +64,10 @@ static void set_stack(struct scene *scene, uint32_t slot, uint64_t tick,
 
 static void add_images(struct scene *scene)
 {
-	for (uint32_t i = 0; i < BUSY + LAZY; i++) {
-		struct fgt_image image = { .bias = i };
+	for (uint32_t i = 0; i < BUSY_MAX + LAZY; i++) {
+		struct fgt_image image = { .bias = i % 9 };
 
-		snprintf(image.path, sizeof(image.path), "/lib/%u", i);
+		snprintf(image.path, sizeof(image.path), "/lib/%u", i % 9);
 		assert_int_equal(fgt_ring_image_get(scene->ring, &image,
 						    &scene->images[i]),
 				 0);
@@ -80,16 +88,19 @@ static uint32_t add_short_lived(struct scene *scene, uint64_t tick)
 
 static void write_ticks(struct scene *scene)
 {
-	uint32_t slots[BUSY + LAZY], short_lived = 0;
+	uint32_t slots[BUSY_MAX + LAZY], short_lived = 0;
 
-	for (uint32_t i = 0; i < BUSY + LAZY; i++)
+	for (uint32_t i = 0; i < scene->busy + LAZY; i++)
 		slots[i] = kit_thread(scene->ring, (int32_t)i + 1);
 	for (uint64_t tick = 1;
 	     tick < TICKS_MAX && !atomic_load(&scene->has_fault); tick++) {
 		fgt_ring_tick_begin(scene->ring, tick * PERIOD_NS, tick, 0);
-		for (uint32_t i = 0; i < BUSY + LAZY; i++)
-			if (i < BUSY || tick % LAZY_TICKS == i || tick == 1)
-				set_stack(scene, slots[i], tick, i);
+		for (uint32_t i = 0; i < scene->busy; i++)
+			set_stack(scene, slots[i], tick % scene->stacks, i);
+		for (uint32_t i = 0; i < LAZY; i++)
+			if (tick % LAZY_TICKS == i || tick == 1)
+				set_stack(scene, slots[scene->busy + i], tick,
+					  scene->busy + i);
 		if (tick % LIFE_TICKS == 0 && tick > LIFE_TICKS)
 			fgt_ring_thread_end(scene->ring, short_lived);
 		if (tick % LIFE_TICKS == 0)
@@ -122,7 +133,8 @@ static const char *check_short_lived(const struct fgt_slice *slice,
 	return NULL;
 }
 
-static const char *check_run(const struct fgt_slice *slice,
+static const char *check_run(const struct scene *scene,
+			     const struct fgt_slice *slice,
 			     const struct fgt_run *run, uint64_t first_tick)
 {
 	uint32_t thread = (uint32_t)slice->threads[run->thread].tid - 1;
@@ -132,13 +144,14 @@ static const char *check_run(const struct fgt_slice *slice,
 
 	if (thread == SHORT_TID - 1)
 		return check_short_lived(slice, run, first_tick);
-	if (thread >= BUSY + LAZY || node == FGT_NODE_NONE)
+	if (thread >= scene->busy + LAZY || node == FGT_NODE_NONE)
 		return "no such thread or stack";
 	tick = kit_leaf(slice, run) >> 16;
-	if (thread < BUSY ? tick != first || run->tick_count != 1
-			  : tick > first || run->tick_count > LAZY_TICKS)
+	if (thread < scene->busy
+		    ? tick != first % scene->stacks || run->tick_count != 1
+		    : tick > first || run->tick_count > LAZY_TICKS)
 		return "stack of another tick";
-	snprintf(path, sizeof(path), "/lib/%u", thread);
+	snprintf(path, sizeof(path), "/lib/%u", thread % 9);
 	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent) {
 		const struct fgt_frame *frame =
 			&slice->frames[slice->nodes[node].frame].frame;
@@ -157,7 +170,8 @@ static const char *check_run(const struct fgt_slice *slice,
 	return NULL;
 }
 
-static const char *check_slice(const struct fgt_slice *slice)
+static const char *check_slice(const struct scene *scene,
+			       const struct fgt_slice *slice)
 {
 	uint64_t first_tick = slice->tick_ns[0] / PERIOD_NS;
 	const char *fault = NULL;
@@ -172,7 +186,7 @@ static const char *check_slice(const struct fgt_slice *slice)
 		    slice->anchors[i].mono_ns / PERIOD_NS)
 			return "anchor of another second";
 	for (uint32_t i = 0; i < slice->run_count && !fault; i++)
-		fault = check_run(slice, &slice->runs[i], first_tick);
+		fault = check_run(scene, slice, &slice->runs[i], first_tick);
 	return fault;
 }
 
@@ -202,7 +216,7 @@ static const char *cut_and_check(struct reader *reader)
 	atomic_fetch_add(&scene->cuts, 1);
 	if (slice->lapped_ticks)
 		atomic_fetch_add(&scene->lapped_cuts, 1);
-	return check_slice(slice);
+	return check_slice(scene, slice);
 }
 
 static void *read_ring(void *argument)
@@ -216,13 +230,14 @@ static void *read_ring(void *argument)
 	return NULL;
 }
 
-static void no_slice_mixes_two_laps_and_lapped_readers_are_told(void **state)
+static void run_scene(uint32_t busy, uint64_t stacks)
 {
-	struct scene scene = { .ring = kit_ring(10000, 30, 1 << 20) };
+	struct scene scene = { .ring = kit_ring(10000, 30, 1 << 20),
+			       .busy = busy,
+			       .stacks = stacks };
 	struct reader readers[READERS];
 	struct fgt_ring_stats stats;
 
-	(void)state;
 	add_images(&scene);
 	for (uint32_t i = 0; i < READERS; i++) {
 		readers[i] = (struct reader){ .scene = &scene, .random = i };
@@ -249,11 +264,27 @@ static void no_slice_mixes_two_laps_and_lapped_readers_are_told(void **state)
 	fgt_ring_free(scene.ring);
 }
 
+/* Tables are what is reused: a new stack for each thread at each tick. */
+static void lapped_reader_of_stacks_is_told_and_never_misled(void **state)
+{
+	(void)state;
+	run_scene(6, UINT64_MAX);
+}
+
+/* The log is what is reused: many threads that take turns in few stacks. */
+static void lapped_reader_of_ticks_is_told_and_never_misled(void **state)
+{
+	(void)state;
+	run_scene(BUSY_MAX, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			no_slice_mixes_two_laps_and_lapped_readers_are_told),
+			lapped_reader_of_stacks_is_told_and_never_misled),
+		cmocka_unit_test(
+			lapped_reader_of_ticks_is_told_and_never_misled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
