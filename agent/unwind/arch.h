@@ -52,7 +52,7 @@ struct fgt_arch {
 	 */
 	bool (*has_jump_to)(const uint8_t *code, size_t len, uint64_t address,
 			    uint64_t start, uint64_t end);
-	/* Does the code start with a jump through a pointer (a PLT stub)? */
+	/* Does the code start with a jump through a pointer (a PLT entry)? */
 	bool (*is_indirect_jump)(const uint8_t *code, size_t len);
 	/* Is this the instruction of a signal trampoline (rt_sigreturn)? */
 	bool (*is_sigreturn)(const uint8_t *code, size_t len);

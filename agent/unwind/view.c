@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define CALL_BYTES_MAX 8u
-#define STUB_BYTES     20u
+#define CALL_BYTES_MAX	8u
+#define PLT_ENTRY_BYTES 20u
 
 /* Takes a word out of [start, start + len). */
 static bool take_word(const uint8_t *bytes, uint64_t start, size_t len,
@@ -152,7 +152,7 @@ static bool is_unreadable_code(const struct fgt_view *view, uint64_t address)
 int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
 		       uint64_t *ret_target)
 {
-	uint8_t code[CALL_BYTES_MAX], stub[STUB_BYTES];
+	uint8_t code[CALL_BYTES_MAX], entry[PLT_ENTRY_BYTES];
 	uint64_t target;
 	size_t len;
 
@@ -166,9 +166,9 @@ int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
 	    !fgt_arch_host.call_before(code, sizeof(code), return_pc, &target))
 		return 0;
 	if (target) {
-		/* What lies behind a PLT stub is not to be seen from here. */
-		len = fgt_view_read_code(view, target, stub, sizeof(stub));
-		if (fgt_arch_host.is_indirect_jump(stub, len))
+		/* What lies behind a PLT entry is not to be seen from here. */
+		len = fgt_view_read_code(view, target, entry, sizeof(entry));
+		if (fgt_arch_host.is_indirect_jump(entry, len))
 			target = 0;
 	}
 	*ret_target = target;

@@ -50,7 +50,7 @@ int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
 
 /*
  * The call right before a return address: 1 and its target (0: indirect, also
- * through a PLT stub), 0 none. Code that cannot be read (of a JIT) gets the
+ * through a PLT entry), 0 none. Code that cannot be read (of a JIT) gets the
  * benefit of the doubt: 1, indirect.
  */
 int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,
