@@ -33,12 +33,11 @@ struct elf_file {
 	size_t names_len;
 };
 
-static void elf_file_done(struct elf_file *file)
+static void elf_file_done_auto(struct elf_file *file)
 {
 	free(file->sections);
 	free(file->names);
 }
-FGT_DEFINE_AUTO(struct elf_file *, elf_file_done);
 
 /* Exactly len bytes at offset, or -EBADMSG; -EIO if reading fails. */
 static int read_at(const struct elf_file *file, void *data, size_t len,
@@ -319,8 +318,7 @@ static int scan_section(const struct elf_file *file, const Elf64_Shdr *section,
 
 int fgt_elf_ident_read(int fd, struct fgt_elf_ident *ret_ident)
 {
-	FGT_AUTO(elf_file_done) struct elf_file *scope = NULL;
-	struct elf_file file = { .fd = fd };
+	FGT_AUTO(elf_file_done) struct elf_file file = { .fd = fd };
 	struct fgt_elf_ident ident = { 0 };
 	struct stat status;
 	int error;
@@ -328,7 +326,6 @@ int fgt_elf_ident_read(int fd, struct fgt_elf_ident *ret_ident)
 	if (fstat(fd, &status) < 0)
 		return -EIO;
 	file.size = status.st_size > 0 ? (uint64_t)status.st_size : 0;
-	scope = &file;
 	error = read_header(&file);
 	if (error)
 		return error;

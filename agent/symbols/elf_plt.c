@@ -36,13 +36,12 @@ struct plt {
 	size_t entry_count;
 };
 
-static void plt_done(struct plt *plt)
+static void plt_done_auto(struct plt *plt)
 {
 	free(plt->slots);
 	free(plt->jumps);
 	free(plt->entries);
 }
-FGT_DEFINE_AUTO(struct plt *, plt_done);
 
 static Elf_Data *load(Elf_Scn *section, const GElf_Shdr *header)
 {
@@ -304,8 +303,7 @@ static int add_entries(struct plt *plt)
 
 int fgt_elf_plt_add(struct fgt_elf_symbols *symbols, struct Elf *elf)
 {
-	struct plt plt = { .symbols = symbols, .elf = elf };
-	FGT_AUTO(plt_done) struct plt *scope = &plt;
+	FGT_AUTO(plt_done) struct plt plt = { .symbols = symbols, .elf = elf };
 	GElf_Ehdr header;
 	int error;
 
@@ -323,5 +321,5 @@ int fgt_elf_plt_add(struct fgt_elf_symbols *symbols, struct Elf *elf)
 		qsort(plt.slots, plt.slot_count, sizeof(*plt.slots),
 		      compare_slots);
 	error = for_each_section(&plt, visit_code);
-	return error ? error : add_entries(scope);
+	return error ? error : add_entries(&plt);
 }
