@@ -22,6 +22,7 @@ struct fgt_unwinder {
 		enum fgt_marker reason;
 		bool is_fp_needed, is_fp_recovered;
 		uint64_t sp;
+		size_t copied; /* bytes of both stacks */
 	} pending;
 	bool is_pending;
 };
@@ -141,7 +142,11 @@ static void count_outcome(struct fgt_unwind_stats *stats,
 static void take_outcome(struct fgt_unwinder *unwinder,
 			 const struct outcome *outcome, bool is_final)
 {
-	if (unwinder->is_pending && unwinder->pending.sp != outcome->sp)
+	const struct outcome *pending = &unwinder->pending;
+	bool is_retry = pending->sp == outcome->sp &&
+			pending->copied < outcome->copied;
+
+	if (unwinder->is_pending && !is_retry)
 		count_outcome(&unwinder->stats, &unwinder->pending);
 	unwinder->is_pending = !is_final;
 	if (is_final)
@@ -162,6 +167,7 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 	};
 	struct outcome outcome = {
 		.sp = snapshot->regs.value[fgt_arch_host.sp],
+		.copied = snapshot->stack_len + snapshot->other_len,
 	};
 	enum fgt_marker reason;
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -273,6 +274,75 @@ static void maps_read_twice_are_equal(void **state)
 	fgt_maps_free(second);
 }
 
+struct shared {
+	struct fgt_image_cache *cache;
+	uint8_t build_id[FGT_BUILD_ID_MAX];
+	size_t build_id_len;
+	uint64_t dev, ino;
+};
+
+static void *read_maps_often(void *argument)
+{
+	const struct shared *shared = argument;
+	struct fgt_maps *maps;
+
+	for (int i = 0; i < 30; i++) {
+		if (capture_maps(getpid(), shared->cache, &maps) < 0)
+			return argument;
+		for (uint32_t j = 0; j < fgt_maps_image_count(maps); j++)
+			if (fgt_maps_image_file(maps, j))
+				fgt_image_file_cfi(
+					fgt_maps_image_file(maps, j));
+		fgt_maps_free(maps);
+	}
+	return NULL;
+}
+
+static void *open_often(void *argument)
+{
+	const struct shared *shared = argument;
+	int fd;
+
+	for (int i = 0; i < 300; i++) {
+		if (fgt_image_cache_open_fd(shared->cache, shared->build_id,
+					    shared->build_id_len, shared->dev,
+					    shared->ino, &fd) < 0)
+			return argument;
+		close(fd);
+	}
+	return NULL;
+}
+
+static void threads_share_the_cache(void **state)
+{
+	void *(*const mains[])(void *) = { read_maps_often, read_maps_often,
+					   open_often };
+	const struct fgt_image *image;
+	struct shared shared;
+	struct fgt_maps *maps;
+	pthread_t threads[3];
+	void *failed;
+
+	(void)state;
+	assert_int_equal(fgt_image_cache_new(&shared.cache), 0);
+	assert_int_equal(capture_maps(getpid(), shared.cache, &maps), 0);
+	image = fgt_maps_image(maps, 0);
+	memcpy(shared.build_id, image->build_id, sizeof(shared.build_id));
+	shared.build_id_len = image->build_id_len;
+	shared.dev = image->dev;
+	shared.ino = image->ino;
+	fgt_maps_free(maps);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, mains[i], &shared),
+			0);
+	for (int i = 0; i < 3; i++) {
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	fgt_image_cache_free(shared.cache);
+}
+
 static int make_folder(void **state)
 {
 	(void)state;
@@ -295,6 +365,7 @@ int main(void)
 		cmocka_unit_test(nor_without_privileges),
 		cmocka_unit_test(a_zombie_has_no_maps),
 		cmocka_unit_test(maps_read_twice_are_equal),
+		cmocka_unit_test(threads_share_the_cache),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
