@@ -39,6 +39,10 @@ static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
 		thread->has_unsafe_call = false;
 		thread->read_bytes = 0;
 		fgt_threads_rename(threads, thread);
+		/* What it did in the old program must not go on in this one. */
+		if (thread->slot != FGT_THREAD_NO_SLOT)
+			fgt_ring_set(target->ring, thread->slot, NULL, 0,
+				     FGT_STATE_UNKNOWN, 0);
 	}
 }
 
