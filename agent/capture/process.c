@@ -125,7 +125,9 @@ static int explain_open(struct fgt_why *why, int32_t pid, int error)
 	switch (error) {
 	case -ENOENT:
 	case -ESRCH:
-		return fgt_why_set(why, -ESRCH, "no process %d", pid);
+		return fgt_why_set(why, -ESRCH,
+				   "no process %d; find it with pgrep or ps",
+				   pid);
 	case -EMFILE:
 	case -ENFILE:
 		return fgt_why_set(why, error,

@@ -74,7 +74,10 @@ int fgt_config_file_read(const char *path, char **ret_bytes, size_t *ret_len,
 
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
-		return fgt_why_set(why, -errno, "%s: cannot open: %m", name);
+		return fgt_why_set(
+			why, -errno,
+			"%s: cannot open: %m; check its path and permissions",
+			name);
 	error = check_file(fd, name, why);
 	if (error)
 		return error;

@@ -116,7 +116,10 @@ static int get_slice(struct call *call, struct fgt_slice_request *ret_request)
 			      "the range ends before it begins: from must "
 			      "lie before to");
 	if (request.to_ns > now_ns + AHEAD_MAX_NS)
-		return refuse(call, "the range ends more than an hour ahead");
+		return refuse(
+			call,
+			"the range ends more than an hour ahead; ask when it "
+			"has come");
 	*ret_request = request;
 	return 0;
 }

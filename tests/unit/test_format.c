@@ -34,9 +34,9 @@ static void unknown_names_are_told_what_is_near(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_format_from_name("chrom", &format, &why), -EINVAL);
-	assert_string_equal(why.text, "unknown format 'chrom': did you mean "
-				      "'chrome'? (known are fgt, chrome, "
-				      "sentry, folded)");
+	assert_string_equal(why.text, "unknown format 'chrom'; did you mean "
+				      "'chrome'? known are fgt, chrome, "
+				      "sentry, folded");
 	assert_int_equal(fgt_format_from_name("sentinel", &format, &why),
 			 -EINVAL);
 	assert_null(strstr(why.text, "did you mean"));

@@ -94,10 +94,10 @@ int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
 		}
 	near = nearest(name);
 	return fgt_why_set(why, -EINVAL,
-			   "unknown format '%.40s'%s%s%s (known are fgt, "
-			   "chrome, sentry, folded)",
-			   name, near ? ": did you mean '" : "",
-			   near ? near : "", near ? "'?" : "");
+			   "unknown format '%.40s'; %s%s%sknown are fgt, "
+			   "chrome, sentry, folded",
+			   name, near ? "did you mean '" : "", near ? near : "",
+			   near ? "'? " : "");
 }
 
 static bool ends_with(const char *text, size_t len, const char *ending)
@@ -156,10 +156,11 @@ int fgt_state_frames_from_name(const char *name,
 			*ret_state_frames = (enum fgt_state_frames)i;
 			return 0;
 		}
-	return fgt_why_set(why, -EINVAL,
-			   "state frames can be 'root', 'leaf' or 'no', not "
-			   "'%.40s'",
-			   name);
+	return fgt_why_set(
+		why, -EINVAL,
+		"unknown place '%.40s' of state frames; choose root, "
+		"leaf or no",
+		name);
 }
 
 int fgt_format_write(const struct fgt_slice *slice, enum fgt_format format,
