@@ -18,6 +18,7 @@
 #include "agent/symbols/symbolizer.h"
 
 #define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
+#define GAP_NS	    100000000u
 #define TOP_MAX	    10000
 
 static bool is_stdout(const struct fgt_output_choice *choice)
@@ -180,28 +181,38 @@ static enum fgt_exit send(const struct fgt_export *plan,
 	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
 }
 
+/* b - a if that is more than a tick's chance and the clock's grain. */
+static uint64_t gap_ns(const struct fgt_slice *slice, uint64_t a, uint64_t b)
+{
+	return b > a && b - a > 2 * slice->period_ns + GAP_NS ? b - a : 0;
+}
+
 static void warn_of_gaps(const struct fgt_export *plan,
 			 const struct fgt_slice *slice)
 {
-	uint64_t first_ns = slice->tick_ns[0];
-	uint64_t late_ns = first_ns > slice->requested_from_ns
-				   ? first_ns - slice->requested_from_ns
-				   : 0;
+	uint64_t late_ns =
+		gap_ns(slice, slice->requested_from_ns, slice->tick_ns[0]);
+	uint64_t early_ns = gap_ns(slice, slice->tick_ns[slice->tick_count - 1],
+				   slice->requested_to_ns);
 
 	if (slice->lapped_ticks)
 		fgt_note(plan->verb,
 			 "%" PRIu64 " ticks were overwritten while the slice "
 			 "was cut; ask for a shorter or later time",
 			 slice->lapped_ticks);
-	/* Two periods: a tick seldom falls on the very edge. */
-	if (late_ns > 2 * slice->period_ns + 100000000)
+	if (late_ns)
 		fgt_note(plan->verb,
-			 "the first %.1f s asked for are not in the ring%s",
+			 "the first %.1f s asked for were not kept%s",
 			 (double)late_ns / 1e9,
 			 slice->evicted_ticks
 				 ? "; raise ring.seconds or ring.memory_mb to "
 				   "keep more"
 				 : ": sampling began later");
+	if (early_ns)
+		fgt_note(plan->verb,
+			 "nothing was recorded in the last %.1f s asked for: "
+			 "the process ended, or sampling did",
+			 (double)early_ns / 1e9);
 }
 
 static void tell_fate(const struct fgt_export *plan,

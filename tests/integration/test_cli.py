@@ -74,6 +74,46 @@ def test_help(bench):
        bench.run("--version").stdout == bench.run("version").stdout)
 
 
+def test_documents(bench):
+    """The man pages render cleanly and know every flag; completion works."""
+    etc = os.path.join(HERE, "..", "..", "etc")
+    pages = {}
+    for page in ("fgtrace-agent.1", "fgtrace.conf.5"):
+        result = subprocess.run(
+            ["groff", "-man", "-wall", "-Tutf8", "-P-c", "-P-b", "-P-u",
+             os.path.join(etc, "man", page)], capture_output=True, text=True)
+        pages[page] = result.stdout.replace("\u2010", "-").replace(
+            "\u2212", "-")
+        ok(f"{page} renders without warnings", result.returncode == 0 and
+           not result.stderr, result.stderr)
+    flags = {flag for verb in VERBS for flag in
+             re.findall(r"--[a-z][a-z-]+", bench.run(verb, "--help").stdout)}
+    missing = [flag for flag in sorted(flags - {"--some-flag"})
+               if flag not in pages["fgtrace-agent.1"]]
+    ok("the man page knows every flag", len(flags) > 15 and not missing,
+       missing)
+    shown = json.loads(bench.run("config", "show", "--json").stdout)
+    keys = [f"{group}.{key}" for group, values in shown.items()
+            if isinstance(values, dict) for key in values]
+    missing = [key for key in keys if key not in pages["fgtrace.conf.5"]]
+    ok("the man page knows every key", len(keys) > 10 and not missing, missing)
+    for words, part in ((["fgtrace-agent", "sl"], "slice"),
+                        (["fgtrace-agent", "slice", "--state"],
+                         "--state-frames"),
+                        (["fgtrace-agent", "record", "-f", "ch"], "chrome"),
+                        (["fgtrace-agent", "config", ""], "check")):
+        script = (f"source '{etc}/completion/fgtrace-agent.bash'\n"
+                  f"COMP_WORDS=({' '.join(repr(word) for word in words)})\n"
+                  f"COMP_CWORD={len(words) - 1}\n_fgtrace_agent\n"
+                  'echo "${COMPREPLY[@]}"')
+        path = os.path.dirname(bench.agent) + ":" + os.environ["PATH"]
+        result = subprocess.run(["bash", "-c", script], text=True,
+                                env=dict(os.environ, PATH=path),
+                                capture_output=True)
+        ok(f"completion of {' '.join(words)!r}", part in result.stdout.split(),
+           result.stdout + result.stderr)
+
+
 def test_usage(bench):
     for name, part, *arguments in (
             ("no verb", "no verb"),
@@ -658,6 +698,7 @@ def main():
     bench = Bench(sys.argv[1])
     try:
         test_help(bench)
+        test_documents(bench)
         test_usage(bench)
         test_no_agent(bench)
         test_config(bench)
