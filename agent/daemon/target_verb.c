@@ -193,16 +193,18 @@ static void attach_pid(struct attach *attach)
 static int none_attached(const struct attach *attach)
 {
 	const struct fgt_selector *selector = attach->selector;
+	/* One answer for "is not there" and "is not yours". */
+	int error = attach->peer->uid == 0 ? -ESRCH : -EPERM;
 
 	if (attach->error < 0)
 		return attach->error; /* why has been set with it */
 	if (selector->pid != 0)
-		return fgt_why_set(attach->why, -ESRCH,
+		return fgt_why_set(attach->why, error,
 				   "no process %d that you could trace: it "
 				   "must run as you, without more privileges; "
 				   "root may attach any",
 				   selector->pid);
-	return fgt_why_set(attach->why, -ESRCH,
+	return fgt_why_set(attach->why, error,
 			   "no process named %s that you could trace: it must "
 			   "run as you, without more privileges; root may "
 			   "attach any",

@@ -79,7 +79,7 @@ def nginx(bench, checks, seconds):
 daemon off; worker_processes 1; pid {folder}/nginx.pid;
 error_log {folder}/error.log; user root;
 events {{ worker_connections 256; }}
-http {{ access_log off; gzip on; gzip_min_length 1; gzip_types text/html;
+http {{ access_log off; gzip on; gzip_min_length 1; gzip_http_version 1.0;
  client_body_temp_path {folder}/a; proxy_temp_path {folder}/b;
  fastcgi_temp_path {folder}/c; uwsgi_temp_path {folder}/d;
  scgi_temp_path {folder}/e;

@@ -29,21 +29,21 @@ static double now_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-#define DEFINE_WORK(name)                                                      \
+#define DEFINE_WORK(name, factor)                                              \
 	static NOINLINE void name(double seconds)                              \
 	{                                                                      \
 		double end = now_seconds() + seconds;                          \
                                                                                \
 		do {                                                           \
 			for (unsigned int i = 0; i < 5000; i++)                \
-				anchor = anchor * 33 + i;                      \
+				anchor = anchor * factor + i;                  \
 		} while (now_seconds() < end);                                 \
 	}
-DEFINE_WORK(parent_work)
-DEFINE_WORK(child_work)
-DEFINE_WORK(before_exec_work)
-DEFINE_WORK(after_exec_work)
-DEFINE_WORK(named_work)
+DEFINE_WORK(parent_work, 33)
+DEFINE_WORK(child_work, 35)
+DEFINE_WORK(before_exec_work, 37)
+DEFINE_WORK(after_exec_work, 39)
+DEFINE_WORK(named_work, 41)
 
 static NOINLINE void never_runs_again(double seconds)
 {

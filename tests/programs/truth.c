@@ -80,19 +80,19 @@ static struct timespec to_timespec(uint64_t ns)
 
 /* ---- Functions whose shares are known --------------------------------- */
 
-#define DEFINE_BURN(name)                                                      \
+#define DEFINE_BURN(name, factor)                                              \
 	static NOINLINE void name(uint64_t ns)                                 \
 	{                                                                      \
 		uint64_t until_ns = now_ns() + ns;                             \
                                                                                \
 		do {                                                           \
 			for (unsigned int i = 0; i < 2000; i++)                \
-				anchor = anchor * 2862933555777941757u + i;    \
+				anchor = anchor * factor + i;                  \
 		} while (now_ns() < until_ns);                                 \
 	}
-DEFINE_BURN(burn_alpha)
-DEFINE_BURN(burn_beta)
-DEFINE_BURN(burn_gamma)
+DEFINE_BURN(burn_alpha, 2862933555777941757u)
+DEFINE_BURN(burn_beta, 2862933555777941759u)
+DEFINE_BURN(burn_gamma, 2862933555777941761u)
 
 static NOINLINE void block_nanosleep(uint64_t ns)
 {
