@@ -4,9 +4,9 @@
  * thread that is blocked.
  *
  * With perf events on every CPU, running means: a sample fell on the thread.
- * A thread that is only found running by our later look is not counted, so
- * that shares are unbiased. Without them, running means: the CPU time that
- * the thread really used adds up to one more tick.
+ * A thread that is only found running by our later look goes on as it was, so
+ * that shares are unbiased. Without them, running means: the CPU time that the
+ * thread really used adds up to one more tick.
  */
 #include "agent/capture/look.h"
 
@@ -19,33 +19,39 @@
 #define UNWIND_TRIES 4
 #define READ_TRIES   2
 
-static void settle(struct fgt_target *target, struct fgt_thread *thread,
-		   uint32_t state)
+static void settle(struct fgt_thread *thread, uint32_t state)
 {
 	thread->state = state;
 	thread->is_new = false;
-	thread->settled_wait_ns = thread->use.wait_ns;
-	thread->settled_tick = target->tick;
+	thread->settled_switches = thread->use.switches;
+}
+
+/* What it used before we came is not ours to show. */
+static void take_account(struct fgt_target *target, struct fgt_thread *thread)
+{
+	if (thread->is_new && target->tick <= 1)
+		fgt_account_start(&thread->account, &thread->use);
+	else
+		fgt_account_add(&thread->account, &thread->use);
 }
 
 /*
- * Ticks that a runnable thread waited for its CPU, as the scheduler counted:
- * they belong to the stack that it was found with when it got one.
+ * Ticks that a thread which had run had to wait for a CPU: they belong to the
+ * stack that it is found with when it gets one.
  */
 static uint32_t take_credit(struct fgt_target *target,
 			    const struct fgt_tick *tick,
-			    const struct fgt_thread *thread)
+			    struct fgt_thread *thread)
 {
-	uint64_t waited = thread->use.wait_ns - thread->settled_wait_ns;
-	uint64_t ticks = waited / tick->period_ns;
-	uint64_t unsettled = target->tick - thread->settled_tick;
+	uint32_t ticks = thread->pending_ticks;
 
-	if (thread->is_new || unsettled == 0)
-		return 0;
-	if (ticks > unsettled - 1)
-		ticks = unsettled - 1;
+	thread->pending_ticks = 0;
+	/* Those that were shown as running anyway are paid for. */
+	if (!tick->perf_cpu && thread->state != FGT_STATE_RUNNING)
+		ticks = fgt_account_take_past(&thread->account, tick->period_ns,
+					      ticks);
 	target->work.credited_ticks += ticks;
-	return (uint32_t)ticks;
+	return ticks;
 }
 
 /* A sample cannot be extended afterwards; later ones can have more room. */
@@ -127,23 +133,21 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return;
-	if (thread->is_sampled && !tick->perf_cpu) {
-		/* The event follows CPU time, not our ticks. */
-		thread->extra_samples++;
-		thread->owed_ns -= (int64_t)tick->period_ns;
-		return;
-	}
 	target->who_ran->look(target->who_ran_state, thread);
 	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
+	if (!tick->perf_cpu) {
+		take_account(target, thread);
+		if (!fgt_account_take_sample(&thread->account, tick->period_ns))
+			return;
+	}
 	credit = take_credit(target, tick, thread);
 	count = unwind_sample(target, tick, thread, sample);
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, credit);
 	target->work.samples_running++;
-	thread->owed_ns -= (int64_t)tick->period_ns;
 	thread->is_sampled = true;
 	thread->needs_look = true; /* it may block without running again */
-	settle(target, thread, FGT_STATE_RUNNING);
+	settle(thread, FGT_STATE_RUNNING);
 }
 
 enum found {
@@ -244,7 +248,10 @@ static enum found read_blocked(struct fgt_target *target,
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     state, 0);
 	target->work.samples_blocked++;
-	settle(target, thread, state);
+	/* No sample came before it blocked: it stays as it was shown. */
+	thread->pending_ticks = 0;
+	fgt_account_settle(&thread->account);
+	settle(thread, state);
 	return FOUND_BLOCKED;
 }
 
@@ -258,7 +265,7 @@ static void look_from_afar(struct fgt_target *target, struct fgt_thread *thread)
 		state = FGT_STATE_STOPPED;
 	thread->needs_look = state == FGT_STATE_RUNNING;
 	fgt_ring_set(target->ring, thread->slot, NULL, 0, state, 0);
-	settle(target, thread, state);
+	settle(thread, state);
 }
 
 static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
@@ -324,55 +331,64 @@ static bool sample_by_ptrace(struct fgt_target *target,
 void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
-	uint64_t runtime_ns = thread->use.runtime_ns - thread->shown_runtime_ns;
-	uint64_t switches = thread->use.switches - thread->shown_switches;
-	int64_t most = 2 * (int64_t)tick->period_ns;
+	struct fgt_cpu_use before = thread->account.seen;
 
-	thread->shown_runtime_ns = thread->use.runtime_ns;
-	thread->shown_switches = thread->use.switches;
-	/* What it used before we came is not ours to show. */
-	if (thread->is_new && target->tick <= 1)
-		return;
-	thread->owed_ns += runtime_ns > (uint64_t)most ? most
-						       : (int64_t)runtime_ns;
-	/* A late tick is not made up for. */
-	if (thread->owed_ns > most)
-		thread->owed_ns = most;
-	if (thread->owed_ns < -most)
-		thread->owed_ns = -most;
-	if (tick->perf_threads)
-		fgt_perf_threads_consider(tick->perf_threads, thread,
-					  tick->mono_ns, runtime_ns, switches);
+	take_account(target, thread);
+	if (tick->perf_threads && !thread->is_new)
+		fgt_perf_threads_consider(
+			tick->perf_threads, thread, tick->mono_ns,
+			thread->use.runtime_ns - before.runtime_ns,
+			thread->use.switches - before.switches);
 }
 
-/* True if this tick was shown as running, by CPU time used. */
-static bool show_owed(struct fgt_target *target, const struct fgt_tick *tick,
-		      struct fgt_thread *thread)
+/* Its last stack goes on, marked with why there is no better one. */
+static void show_last_stack(struct fgt_target *target,
+			    const struct fgt_tick *tick,
+			    struct fgt_thread *thread, bool has_samples)
 {
-	bool has_event = fgt_perf_threads_has(thread);
-	int64_t period_ns = (int64_t)tick->period_ns, least = period_ns;
-	enum fgt_marker marker = has_event ? FGT_MARKER_KERNEL_DENIED
-					   : FGT_MARKER_NOT_SAMPLED;
+	enum fgt_marker marker = 0;
 
-	if (thread->extra_samples) {
-		thread->extra_samples--;
-		return true;
-	}
-	/* Its event may be half a tick late, the clock a kernel's tick. */
-	if (has_event)
-		least = period_ns * 3 / 2;
-	else if (thread->is_new)
-		least = period_ns / 2; /* it has no other state yet */
-	if (thread->owed_ns < least)
+	if (has_samples &&
+	    fgt_account_take_hidden(&thread->account, tick->period_ns))
+		marker = FGT_MARKER_KERNEL_DENIED;
+	else if (thread->state != FGT_STATE_RUNNING)
+		marker = FGT_MARKER_NOT_SAMPLED;
+	fgt_ring_set_state(target->ring, thread->slot, FGT_STATE_RUNNING,
+			   marker, 0);
+}
+
+/* True if this tick was shown as running, because so much is due. */
+static bool show_due(struct fgt_target *target, const struct fgt_tick *tick,
+		     struct fgt_thread *thread)
+{
+	bool has_samples = fgt_perf_threads_has(thread);
+
+	if (!fgt_account_take_tick(&thread->account, tick->period_ns,
+				   has_samples, thread->is_new))
 		return false;
-	thread->owed_ns -= period_ns;
-	if (has_event || !sample_by_ptrace(target, tick, thread))
-		fgt_ring_set_state(target->ring, thread->slot,
-				   FGT_STATE_RUNNING, marker, 0);
+	thread->pending_ticks = 0;
+	if (has_samples || !sample_by_ptrace(target, tick, thread))
+		show_last_stack(target, tick, thread, has_samples);
 	target->work.samples_running++;
 	thread->needs_look = true;
-	settle(target, thread, FGT_STATE_RUNNING);
+	settle(thread, FGT_STATE_RUNNING);
 	return true;
+}
+
+/*
+ * Runnable, but no sample fell on it. If it has run since its state was set it
+ * was put off its CPU: its next sample speaks for this tick too. If it has
+ * not, it was woken and still stands where it was blocked.
+ */
+static void wait_for_sample(struct fgt_thread *thread,
+			    const struct fgt_tick *tick)
+{
+	if (thread->state != FGT_STATE_RUNNING &&
+	    thread->use.switches == thread->settled_switches)
+		return;
+	thread->pending_ticks++;
+	if (thread->state == FGT_STATE_RUNNING)
+		fgt_account_lend(&thread->account, tick->period_ns);
 }
 
 static void look_at_blocked(struct fgt_target *target,
@@ -402,8 +418,10 @@ static void look_at_blocked(struct fgt_target *target,
 		thread->needs_look = false;
 		target->threads.sampled_count--;
 		break;
-	case FOUND_BLOCKED:
 	case FOUND_RUNNING:
+		wait_for_sample(thread, tick);
+		break;
+	case FOUND_BLOCKED:
 		break;
 	}
 }
@@ -419,7 +437,7 @@ void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
 		look_from_afar(target, thread);
 		return;
 	}
-	if (!tick->perf_cpu && show_owed(target, tick, thread))
+	if (!tick->perf_cpu && show_due(target, tick, thread))
 		return;
 	look_at_blocked(target, tick, thread);
 }

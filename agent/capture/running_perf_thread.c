@@ -12,8 +12,8 @@
 #include <time.h>
 
 #define DATA_PAGES	 32u
-#define STACK_BYTES	   16384u
-#define STACK_BYTES_MAX	   57344u /* a record ends below 64 KiB */
+#define STACK_BYTES	 16384u
+#define STACK_BYTES_MAX	 57344u /* a record ends below 64 KiB */
 #define EVENTS_MAX	 1024u /* over all threads and CPUs */
 #define WORTH_NS	 2000000u /* used in one tick */
 #define RETRY_NS	 2000000000u

@@ -91,6 +91,10 @@ static bool has_ended(int32_t tid)
 		   WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 ||
 	    info.si_pid != tid)
 		return false;
+	/* Stops of a tracee are reported whether asked for or not. */
+	if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
+	    info.si_code != CLD_DUMPED)
+		return false;
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
 	len = fgt_procfs_read(AT_FDCWD, path, text, sizeof(text));
 	if (len < 0 || fgt_stat_parse(text, (size_t)len, &stat) < 0 ||

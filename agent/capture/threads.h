@@ -10,19 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/capture/account.h"
 #include "agent/capture/fd_budget.h"
 #include "agent/capture/process.h"
 #include "ringbuf/ring.h"
 
 #define FGT_THREADS_MAX	   65536u /* a target; more are not sampled */
 #define FGT_THREAD_NO_SLOT UINT32_MAX
-
-/* What the scheduler has counted; compared whole, with zero tolerance. */
-struct fgt_cpu_use {
-	uint64_t runtime_ns; /* on a CPU */
-	uint64_t wait_ns; /* runnable, waiting for one */
-	uint64_t switches; /* times put on a CPU */
-};
 
 struct fgt_perf_thread; /* running_perf_thread.c */
 
@@ -47,17 +41,13 @@ struct fgt_thread {
 	uint32_t state; /* as the ring has it */
 	uint32_t call_state; /* of its last blocking call */
 	uint32_t read_bytes; /* of stack that its last read needed */
-	uint64_t settled_wait_ns; /* use.wait_ns when a state was last set */
-	uint64_t settled_tick;
+	uint64_t settled_switches; /* use.switches when it was last set */
+	uint32_t pending_ticks; /* runnable without a sample since it ran */
+	struct fgt_account account; /* where perf has no events per CPU */
 
-	/* Without samples of every CPU: CPU time not yet shown as running. */
-	int64_t owed_ns;
-	uint32_t extra_samples; /* fell into one tick; for the next ones */
 	struct fgt_perf_thread *perf;
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
 	uint32_t switch_rate; /* per second, smoothed */
-	uint64_t shown_runtime_ns; /* use.runtime_ns that owed_ns includes */
-	uint64_t shown_switches;
 
 	struct fgt_thread *hash_next;
 	uint32_t index; /* in threads->items */

@@ -110,6 +110,7 @@ static void look_at_active(struct fgt_target *target,
 		if (!thread->is_sampled && !thread->is_ended &&
 		    (thread->has_run || thread->needs_look))
 			fgt_look_unsampled(target, tick, thread);
+		fgt_account_age(&thread->account, tick->period_ns);
 	}
 }
 
