@@ -92,6 +92,18 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 	return r;
 }
 
+enum fgt_exit fgt_export_check(const struct fgt_export *plan)
+{
+	/* A name of its own lies in this directory. */
+	const char *path = plan->choice.path ? plan->choice.path : "./slice";
+	struct fgt_why why = { "" };
+
+	if (plan->is_file_wanted && fgt_output_check(path, &why) < 0)
+		return fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s",
+				    why.text);
+	return FGT_EXIT_OK;
+}
+
 static int open_cached(void *context, const struct fgt_slice *slice,
 		       const struct fgt_slice_image *image, int *ret_fd)
 {

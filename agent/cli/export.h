@@ -61,6 +61,9 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,
 		    struct fgt_export *ret_export, struct fgt_why *why);
 
+/* Complains now of a file that could not be written later. */
+enum fgt_exit fgt_export_check(const struct fgt_export *plan);
+
 /*
  * Does it all with a slice that has its symbols; prints errors and, unless
  * quiet, notes to stderr.

@@ -286,6 +286,18 @@ int fgt_output_open(const char *path, bool is_gzip,
 	return 0;
 }
 
+int fgt_output_check(const char *path, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
+	struct stat status;
+
+	if (strcmp(path, "-") == 0 ||
+	    (stat(path, &status) == 0 && !S_ISREG(status.st_mode) &&
+	     !S_ISDIR(status.st_mode)))
+		return 0;
+	return fgt_output_open(path, false, &output, why);
+}
+
 const struct fgt_sink *fgt_output_sink(struct fgt_output *output)
 {
 	return output->sink;

@@ -25,6 +25,13 @@ struct fgt_output;
 int fgt_output_open(const char *path, bool is_gzip,
 		    struct fgt_output **ret_output, struct fgt_why *why);
 
+/*
+ * Whether a file could be written there, without leaving a trace: told before
+ * a recording rather than after it. Devices and pipes are not opened. Errors:
+ * as fgt_output_open().
+ */
+int fgt_output_check(const char *path, struct fgt_why *why);
+
 /* The sink to encode into; valid until the output is freed. */
 const struct fgt_sink *fgt_output_sink(struct fgt_output *output);
 

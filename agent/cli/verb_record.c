@@ -207,7 +207,8 @@ static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
 					    ? FGT_EXIT_FAILURE
 					    : fgt_exit_of(r),
 				    "%s", why.text);
-	if (!plan->is_quiet && recording->options.seconds > RING_SECONDS)
+	if (!plan->is_quiet && recording->duration_ns &&
+	    recording->options.seconds > RING_SECONDS)
 		fprintf(stderr,
 			"keeping the last %u s, at most %zu MiB of them "
 			"(ring.memory_mb)\n",
@@ -246,6 +247,9 @@ static int run(const struct fgt_arguments *arguments)
 	    read_flags(arguments, config, &recording, &why) < 0 ||
 	    fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	status = fgt_export_check(&plan);
+	if (status != FGT_EXIT_OK)
+		return (int)status;
 	recording.is_progress_wanted = !plan.is_quiet &&
 				       fgt_progress_is_wanted(STDERR_FILENO);
 	status = record_and_write(arguments, config, &plan, &recording);

@@ -164,6 +164,9 @@ static int run(const struct fgt_arguments *arguments)
 	take_socket(arguments, config, socket_path, sizeof(socket_path));
 	if (fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	status = fgt_export_check(&plan);
+	if (status != FGT_EXIT_OK)
+		return (int)status;
 	r = place_range(&range, &now, &fetch, &why);
 	if (r == 0)
 		r = fgt_fetch_slice(&fetch, &slice, &why);

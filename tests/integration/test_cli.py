@@ -614,6 +614,14 @@ def test_record(bench, busy_pid):
        "become" not in text, text[:300])
     expect_error(bench, "a command that is not", 1, "cannot run", "record",
                  "-o", bench.path("e.folded"), "--", "no-such-command-at-all")
+    mark = bench.path("ran")
+    expect_error(bench, "a recording that could not be written", 1,
+                 "does not exist", "record", "-o", bench.path("none/x.fgt"),
+                 "--", "touch", mark)
+    ok("is told before the command runs", not os.path.exists(mark))
+    expect_error(bench, "a command that is over at once", 5, "two ticks",
+                 "record", "-r", "1", "-o", bench.path("e.folded"), "--",
+                 "true")
     ok("nothing is written for it",
        not os.path.exists(bench.path("e.folded")))
     expect_error(bench, "record of a process that is not", 1, "", "record",
@@ -646,6 +654,36 @@ def test_record_signals(bench, busy_pid):
     _, text = child.communicate(timeout=30)
     ok("a command that goes on is waited for", child.returncode == 3 and
        "goes on" in text, text)
+
+
+def test_ordinary_user(bench):
+    """Own processes may be recorded without any privilege."""
+    if os.getuid() != 0:
+        return
+    folder = bench.copy_for_nobody()
+    target = bench.start([f"{folder}/truth-nofp", "shares", "60"], True,
+                         stdout=subprocess.PIPE, text=True)
+    pid = read_until(target.stdout, "ready ")
+    out = bench.path("nobody")
+    os.makedirs(out)
+    os.chown(out, NOBODY, NOBODY)
+    result = subprocess.run(
+        as_user([f"{folder}/fgtrace-agent", "record", "-d", "2", "-p", pid,
+                 "-o", f"{out}/x.folded", "--json"], True),
+        capture_output=True, text=True, cwd=out)
+    ok("an ordinary user records an own process", result.returncode == 0,
+       result.stderr)
+    if result.returncode == 0:
+        data = json.loads(result.stdout)
+        ok("with complete stacks", data["complete"] >= 0.98 * data["samples"],
+           data)
+    result = subprocess.run(
+        as_user([f"{folder}/fgtrace-agent", "record", "-q", "-o",
+                 f"{out}/y.folded", "--", "sh", "-c", "sleep 0.5; exit 9"],
+                True), capture_output=True, text=True, cwd=out)
+    ok("and an own command", result.returncode == 9 and
+       os.path.getsize(f"{out}/y.folded") > 0, result.stderr)
+    target.terminate()
 
 
 def run_in_terminal(command, seconds, send=None):
@@ -721,6 +759,7 @@ def main():
         test_attach(bench, agent_socket)
         test_record(bench, pid)
         test_record_signals(bench, pid)
+        test_ordinary_user(bench)
         test_terminal(bench, agent_socket, pid)
         test_other_users(bench, agent_socket, pid)
     finally:

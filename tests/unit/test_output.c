@@ -180,6 +180,21 @@ static void impossible_places_are_told(void **state)
 	assert_int_equal(count_files(), 0);
 }
 
+static void check_leaves_no_trace(void **state)
+{
+	(void)state;
+	assert_int_equal(fgt_output_check("a", NULL), 0);
+	assert_int_equal(fgt_output_check("-", NULL), 0);
+	assert_int_equal(fgt_output_check("/dev/full", NULL), 0);
+	assert_int_equal(fgt_output_check(".", NULL), -EISDIR);
+	assert_int_equal(fgt_output_check("none/a", NULL), -ENOENT);
+	assert_int_equal(count_files(), 0);
+	assert_int_equal(write_to("a", false, "old", 0, NULL), 0);
+	assert_int_equal(fgt_output_check("a", NULL), 0);
+	assert_file("a", "old");
+	assert_int_equal(count_files(), 1);
+}
+
 static void gzip_is_complete(void **state)
 {
 	char text[64] = { 0 };
@@ -289,6 +304,7 @@ int main(void)
 		TEST(own_link_is_followed),
 		TEST(foreign_link_is_not_followed),
 		TEST(impossible_places_are_told),
+		TEST(check_leaves_no_trace),
 		TEST(gzip_is_complete),
 		TEST(much_passes_through_the_buffer),
 		TEST(format_follows_the_file_name),
