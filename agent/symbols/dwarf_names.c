@@ -11,9 +11,11 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "agent/symbols/dwarf_strings.h"
 #include "agent/symbols/intervals.h"
 
 #define UNITS_MAX   (256u << 10)
@@ -22,11 +24,14 @@
 #define SCOPE_DEPTH 192 /* lexical blocks and inlined calls */
 #define INLINES_MAX 64
 #define CLOCK_EVERY 1024 /* entries between two looks at the clock */
+#define ORIGINS_MAX 8 /* from an inlined call to its declaration */
+#define NAME_BYTES  1024 /* of a name with its scopes */
 
 struct unit {
 	Dwarf_Off entry;
 	struct fgt_intervals functions; /* value: offset of the entry */
 	bool is_loaded;
+	bool has_lines; /* its directory is a string that ends */
 };
 
 struct fgt_dwarf_names {
@@ -34,6 +39,9 @@ struct fgt_dwarf_names {
 	struct unit *units;
 	size_t unit_count, unit_capacity;
 	struct fgt_intervals ranges; /* value: index of the unit */
+	struct fgt_dwarf_strings strings;
+	char texts[INLINES_MAX + 1][NAME_BYTES]; /* names with scopes */
+	size_t text_count;
 	bool is_indexed, is_off;
 	uint64_t deadline_ns;
 	uint32_t visited;
@@ -162,6 +170,8 @@ static struct unit *find_unit(struct fgt_dwarf_names *names, uint64_t address,
 		return NULL;
 	if (!unit->is_loaded) {
 		unit->is_loaded = true;
+		unit->has_lines = fgt_dwarf_strings_may_read_lines(
+			&names->strings, ret_entry);
 		if (load_functions(names, unit, ret_entry, 0))
 			names->is_off = true;
 		fgt_intervals_sort(&unit->functions);
@@ -205,7 +215,119 @@ static bool find_scopes(struct fgt_dwarf_names *names, Dwarf_Die *parent,
 	return false;
 }
 
-static const char *name_of(Dwarf_Die *entry)
+/* The declaration that an inlined call or a definition comes from. */
+static void find_origin(Dwarf_Die *entry, Dwarf_Die *ret_origin)
+{
+	static const unsigned int kinds[] = { DW_AT_abstract_origin,
+					      DW_AT_specification };
+	Dwarf_Attribute attribute;
+	Dwarf_Die next;
+
+	*ret_origin = *entry;
+	for (int i = 0; i < ORIGINS_MAX; i++) {
+		if (!dwarf_attr(ret_origin, kinds[0], &attribute) &&
+		    !dwarf_attr(ret_origin, kinds[1], &attribute))
+			return;
+		if (!dwarf_formref_die(&attribute, &next))
+			return;
+		*ret_origin = next;
+	}
+}
+
+/* The child of parent that is the entry at an offset, or holds it. */
+static bool find_child(struct fgt_dwarf_names *names, Dwarf_Die *parent,
+		       Dwarf_Off offset, Dwarf_Die *ret_child)
+{
+	Dwarf_Die entry;
+	bool is_found = false;
+
+	if (dwarf_child(parent, &entry))
+		return false;
+	do {
+		if (dwarf_dieoffset(&entry) > offset)
+			break;
+		*ret_child = entry;
+		is_found = true;
+	} while (may_go_on(names) && !dwarf_siblingof(&entry, &entry));
+	return is_found;
+}
+
+/* Appends the name of one scope, as c++filt would. */
+static void append_scope(const struct fgt_dwarf_names *names, Dwarf_Die *scope,
+			 const char *last_name, char *text)
+{
+	int tag = dwarf_tag(scope);
+	size_t len = strlen(text);
+	Dwarf_Attribute attribute;
+	const char *name = NULL;
+
+	if (!may_hold_functions(tag) && tag != DW_TAG_subprogram)
+		return;
+	if (dwarf_attr_integrate(scope, DW_AT_name, &attribute))
+		name = fgt_dwarf_strings_get(&names->strings, &attribute);
+	if (!name && tag == DW_TAG_namespace)
+		name = "(anonymous namespace)";
+	if (!name)
+		name = strcmp(last_name, "operator()") ? "{unnamed}"
+						       : "{lambda}";
+	snprintf(text + len, NAME_BYTES - len, "%s%s", len ? "::" : "", name);
+}
+
+/*
+ * Appends the scopes around an entry and then its own name. Entries are in
+ * the order of their offsets, so the way down to one is the last child before
+ * it on each level. A function among the scopes may itself be declared
+ * elsewhere: then its declaration's scopes count. False if it is not found.
+ */
+static bool append_path(struct fgt_dwarf_names *names, Dwarf_Die *entry,
+			const char *last_name, unsigned int level, char *text)
+{
+	const Dwarf_Off offset = dwarf_dieoffset(entry);
+	Dwarf_Die scope, child, origin;
+
+	if (level > ORIGINS_MAX || !dwarf_diecu(entry, &scope, NULL, NULL))
+		return false;
+	for (int depth = 0; depth < WALK_DEPTH; depth++) {
+		if (!find_child(names, &scope, offset, &child))
+			return false;
+		find_origin(&child, &origin);
+		if (dwarf_dieoffset(&child) != offset && !text[0] &&
+		    dwarf_dieoffset(&origin) != dwarf_dieoffset(&child)) {
+			if (!append_path(names, &origin, last_name, level + 1,
+					 text))
+				return false;
+		} else {
+			append_scope(names, &child, last_name, text);
+		}
+		if (dwarf_dieoffset(&child) == offset)
+			return true;
+		scope = child;
+	}
+	return false;
+}
+
+/*
+ * namespace::class::name for a function that has no linker's name (local
+ * classes, lambdas).
+ */
+static const char *add_scopes(struct fgt_dwarf_names *names, Dwarf_Die *entry,
+			      const char *name)
+{
+	char *text = names->texts[names->text_count];
+	Dwarf_Die origin;
+
+	if (names->text_count == INLINES_MAX)
+		return name;
+	find_origin(entry, &origin);
+	text[0] = '\0';
+	if (!append_path(names, &origin, name, 0, text) || !text[0])
+		return name;
+	names->text_count++;
+	return text;
+}
+
+/* The linker's name, else the name with its scopes; NULL if it has none. */
+static const char *name_of(struct fgt_dwarf_names *names, Dwarf_Die *entry)
 {
 	static const unsigned int kinds[] = { DW_AT_linkage_name,
 					      DW_AT_MIPS_linkage_name,
@@ -216,9 +338,11 @@ static const char *name_of(Dwarf_Die *entry)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		if (!dwarf_attr_integrate(entry, kinds[i], &attribute))
 			continue;
-		name = dwarf_formstring(&attribute);
+		name = fgt_dwarf_strings_get(&names->strings, &attribute);
 		if (name && name[0])
-			return name;
+			return kinds[i] == DW_AT_name
+				       ? add_scopes(names, entry, name)
+				       : name;
 	}
 	return NULL;
 }
@@ -261,20 +385,20 @@ static void set_line(Dwarf_Die *unit, uint64_t address,
 		call->line = (uint32_t)number;
 }
 
-static size_t list_calls(Dwarf_Die *unit, Dwarf_Die *function,
-			 struct scopes *scopes, struct fgt_dwarf_call *calls,
-			 size_t capacity)
+static size_t list_calls(struct fgt_dwarf_names *names, Dwarf_Die *unit,
+			 Dwarf_Die *function, struct scopes *scopes,
+			 struct fgt_dwarf_call *calls, size_t capacity)
 {
 	size_t count = 0;
 
-	memset(calls, 0, capacity * sizeof(*calls));
+	names->text_count = 0;
 	set_line(unit, scopes->address, &calls[0]);
 	for (size_t i = scopes->count; i && count + 1 < capacity; i--) {
-		calls[count].name = name_of(&scopes->inlined[i - 1]);
+		calls[count].name = name_of(names, &scopes->inlined[i - 1]);
 		set_call_site(unit, &scopes->inlined[i - 1], &calls[++count]);
 	}
 	if (function)
-		calls[count].name = name_of(function);
+		calls[count].name = name_of(names, function);
 	return count + 1;
 }
 
@@ -293,15 +417,16 @@ size_t fgt_dwarf_names_find(struct fgt_dwarf_names *names, uint64_t address,
 	if (!capacity || !may_go_on(names))
 		return 0;
 	unit = find_unit(names, address, &unit_entry);
-	if (!unit || names->is_off)
+	if (!unit || names->is_off || !unit->has_lines)
 		return 0;
 	range = fgt_intervals_find(&unit->functions, address);
 	if (range && !dwarf_offdie(names->dwarf, range->value, &function))
 		range = NULL;
 	if (range)
 		find_scopes(names, &function, 0, &scopes);
-	count = list_calls(&unit_entry, range ? &function : NULL, &scopes,
-			   calls, capacity);
+	memset(calls, 0, capacity * sizeof(*calls));
+	count = list_calls(names, &unit_entry, range ? &function : NULL,
+			   &scopes, calls, capacity);
 	if (count == 1 && !calls[0].name && !calls[0].file)
 		return 0;
 	return count;
@@ -328,6 +453,9 @@ int fgt_dwarf_names_new(struct Elf *elf, struct Elf *alt_elf,
 		names->alt = dwarf_begin_elf(alt_elf, DWARF_C_READ, NULL);
 	if (names->alt)
 		dwarf_setalt(names->dwarf, names->alt);
+	if (!fgt_dwarf_strings_add(&names->strings, elf) ||
+	    (names->alt && !fgt_dwarf_strings_add(&names->strings, alt_elf)))
+		return -EBADMSG;
 	*ret_names = FGT_TAKE(names);
 	return 0;
 }

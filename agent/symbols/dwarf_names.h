@@ -16,9 +16,10 @@ struct fgt_dwarf_names;
 /* All DWARF sections of a file together, unpacked; larger: symbols only. */
 #define FGT_DWARF_MAX_BYTES (512ull << 20)
 
-/* One level of inlining; the texts live as long as the fgt_dwarf_names. */
+/* One level of inlining; the texts are valid until the next call. */
 struct fgt_dwarf_call {
-	const char *name; /* the linker's name if there is one; NULL */
+	const char *name; /* the linker's if it has one, else with scopes;
+			   * NULL if unknown */
 	const char *file; /* NULL if unknown */
 	uint32_t line;
 };

@@ -40,6 +40,16 @@ struct server {
 	struct fgt_bytes reply;
 };
 
+/* Where memory is short the helper goes, not the recorder. */
+static void offer_to_be_killed(void)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0 && write(fd, "1000", 4) < 0)
+		return; /* then it is as likely to go as others are */
+}
+
 /* Drops what fork brought along: descriptors, signals, the right to dump. */
 static void settle(int *fd)
 {
@@ -48,6 +58,7 @@ static void settle(int *fd)
 	sigset_t none;
 
 	prctl(PR_SET_NAME, "fgt-symbols");
+	offer_to_be_killed();
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	setsid();

@@ -18,13 +18,16 @@
 /*
  * What an image is known by: its build id, else the file while one process
  * runs (a file that is overwritten keeps its numbers, but not under a
- * process that runs it). Zero what is not used.
+ * process that runs it). A build id can be forged, so each user has images of
+ * his own: nobody chooses the names in another's slices. Zero what is not
+ * used.
  */
 struct fgt_name_key {
 	uint8_t build_id[FGT_BUILD_ID_MAX];
 	uint64_t build_id_len;
 	uint64_t dev, ino;
 	uint64_t pid, start_time;
+	uint64_t uid;
 };
 
 struct fgt_name_entry {

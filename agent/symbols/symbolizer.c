@@ -301,6 +301,7 @@ static void make_key(const struct fgt_slice *slice,
 		     struct fgt_name_key *ret_key)
 {
 	memset(ret_key, 0, sizeof(*ret_key));
+	ret_key->uid = slice->process.uid;
 	if (image->build_id_len && image->build_id_len <= FGT_BUILD_ID_MAX) {
 		ret_key->build_id_len = image->build_id_len;
 		memcpy(ret_key->build_id, image->build_id, image->build_id_len);
