@@ -7,6 +7,7 @@
 
 #define ADD_MAX_NS     60000000000 /* a jump of the counters is no use */
 #define MAX_TICKS      2 /* a late tick is not made up for */
+#define OWN_MAX_TICKS  16 /* shown too much, not yet worked off */
 #define LENT_MAX_TICKS 128
 
 void fgt_account_start(struct fgt_account *account,
@@ -107,8 +108,8 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
 void fgt_account_age(struct fgt_account *account, uint64_t period_ns)
 {
 	int64_t most = MAX_TICKS * (int64_t)period_ns;
+	int64_t own = OWN_MAX_TICKS * (int64_t)period_ns;
 
-	account->due_ns =
-		clamp(account->due_ns, -most - account->lent_ns, most);
+	account->due_ns = clamp(account->due_ns, -own - account->lent_ns, most);
 	account->hidden_ns = clamp(account->hidden_ns, -most, most);
 }
