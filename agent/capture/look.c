@@ -268,9 +268,23 @@ static void look_from_afar(struct fgt_target *target, struct fgt_thread *thread)
 	settle(thread, state);
 }
 
+/* It has ended, but must wait for the others: the first thread. */
+static void retire(struct fgt_target *target, struct fgt_thread *thread)
+{
+	fgt_ring_thread_end(target->ring, thread->slot);
+	thread->slot = FGT_THREAD_NO_SLOT;
+	thread->needs_look = false;
+	target->threads.sampled_count--;
+}
+
 static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread)
 {
+	/* The files of a thread without memory belong to root. */
+	if (fgt_blocked_letter(&target->threads, thread->tid) == 'Z') {
+		retire(target, thread);
+		return;
+	}
 	/* Says why, and whether it is for good. */
 	fgt_target_reread(target, tick, false);
 	look_from_afar(target, thread);
@@ -412,11 +426,7 @@ static void look_at_blocked(struct fgt_target *target,
 		target->threads.is_stale = true;
 		break;
 	case FOUND_NO_STACK:
-		/* Ended, but must wait for the others (the first thread). */
-		fgt_ring_thread_end(target->ring, thread->slot);
-		thread->slot = FGT_THREAD_NO_SLOT;
-		thread->needs_look = false;
-		target->threads.sampled_count--;
+		retire(target, thread);
 		break;
 	case FOUND_RUNNING:
 		wait_for_sample(thread, tick);

@@ -233,12 +233,78 @@ bool fgt_process_is_alive(const struct fgt_process *process)
 	return rc == 0;
 }
 
+static inline void close_directory(DIR *directory)
+{
+	if (directory)
+		closedir(directory);
+}
+FGT_DEFINE_AUTO(DIR *, close_directory);
+
+/* An ended thread's maps are empty; a refusal shows that there are some. */
+static bool has_memory(int dir_fd)
+{
+	char byte[2];
+
+	return fgt_procfs_read(dir_fd, "maps", byte, sizeof(byte)) != 0;
+}
+
+static int open_living_thread(DIR *tasks, int *ret_dir_fd, int32_t *ret_tid)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(tasks))) {
+		FGT_AUTO(fgt_fd_close) int fd = -1;
+		int32_t tid = fgt_procfs_number(entry->d_name);
+
+		if (tid <= 0)
+			continue;
+		fd = openat(dirfd(tasks), entry->d_name,
+			    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 || !has_memory(fd))
+			continue;
+		*ret_dir_fd = FGT_TAKE_FD(fd);
+		*ret_tid = tid;
+		return 0;
+	}
+	return -ESRCH;
+}
+
+int fgt_process_open_memory(const struct fgt_process *process, int *ret_dir_fd,
+			    int32_t *ret_tid)
+{
+	FGT_AUTO(close_directory) DIR *tasks = NULL;
+	int fd;
+
+	if (has_memory(process->proc_fd)) {
+		fd = fcntl(process->proc_fd, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			return -errno;
+		*ret_dir_fd = fd;
+		*ret_tid = process->pid;
+		return 0;
+	}
+	fd = openat(process->proc_fd, "task",
+		    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	tasks = fdopendir(fd);
+	if (!tasks) {
+		fgt_fd_close(fd);
+		return -ENOMEM;
+	}
+	return open_living_thread(tasks, ret_dir_fd, ret_tid);
+}
+
 int fgt_process_check_access(const struct fgt_process *process,
 			     struct fgt_why *why)
 {
-	int rc = fgt_access_check(process->proc_fd, process->pid, why);
+	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
+	int32_t tid;
+	int rc = fgt_process_open_memory(process, &dir_fd, &tid);
 
-	if (rc == 0 && !fgt_process_is_alive(process))
+	if (rc == 0)
+		rc = fgt_access_check(dir_fd, tid, why);
+	if (rc == -ESRCH || (rc == 0 && !fgt_process_is_alive(process)))
 		return fgt_why_set(why, -ESRCH, "process %d has ended",
 				   process->pid);
 	return rc;
@@ -318,13 +384,6 @@ static int visit_one(int32_t pid, const struct fgt_process_info *machine,
 		return 0;
 	return visit(context, &info, stat.parent_pid);
 }
-
-static inline void close_directory(DIR *directory)
-{
-	if (directory)
-		closedir(directory);
-}
-FGT_DEFINE_AUTO(DIR *, close_directory);
 
 int fgt_process_for_each(int (*visit)(void *context,
 				      const struct fgt_process_info *info,

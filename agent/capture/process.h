@@ -42,6 +42,15 @@ bool fgt_process_is_alive(const struct fgt_process *process);
 int fgt_process_check_access(const struct fgt_process *process,
 			     struct fgt_why *why);
 
+/*
+ * A new descriptor (caller closes) of the directory, /proc/PID or that of a
+ * living thread, whose maps and mem show the memory of the process: those of
+ * a first thread that has ended show none while the others live. *ret_tid: a
+ * thread to read it by. -ESRCH all have ended.
+ */
+int fgt_process_open_memory(const struct fgt_process *process, int *ret_dir_fd,
+			    int32_t *ret_tid);
+
 /* Fills everything that a slice says about its process. */
 int fgt_process_get_info(const struct fgt_process *process,
 			 struct fgt_process_info *ret_info);

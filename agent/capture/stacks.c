@@ -71,14 +71,17 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		       bool is_other_program, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = NULL;
+	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
+	int32_t tid;
 	size_t count;
 	int rc;
 
 	stacks->read_ns = now_ns;
 	if (is_other_program)
 		drop_maps(stacks);
-	rc = fgt_maps_read(stacks->process->proc_fd, stacks->process->pid,
-			   stacks->cache, &maps, why);
+	rc = fgt_process_open_memory(stacks->process, &dir_fd, &tid);
+	if (rc == 0)
+		rc = fgt_maps_read(dir_fd, tid, stacks->cache, &maps, why);
 	if (rc < 0)
 		return rc;
 	stacks->is_stale = false;

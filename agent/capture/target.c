@@ -24,15 +24,18 @@ static void drop_thread(void *context, struct fgt_thread *thread)
 /* Bound to the program's memory: after an exec it reads nothing any more. */
 static void open_memory(struct fgt_target *target)
 {
+	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
 	const struct fgt_image *image;
+	int32_t tid;
 
 	fgt_fd_close(FGT_TAKE_FD(target->memory_fd));
 	if (!target->stacks.maps || !fgt_maps_image_count(target->stacks.maps))
 		return;
+	if (fgt_process_open_memory(&target->process, &dir_fd, &tid) < 0)
+		return;
 	image = fgt_maps_image(target->stacks.maps, 0);
 	target->memory_probe = image->start;
-	target->memory_fd =
-		openat(target->process.proc_fd, "mem", O_RDONLY | O_CLOEXEC);
+	target->memory_fd = openat(dir_fd, "mem", O_RDONLY | O_CLOEXEC);
 }
 
 static void take_info(struct fgt_target *target,
