@@ -7,18 +7,16 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
 /* Longer than the helper's own alarm, which is the usual end. */
 #define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
 
-/*
- * Forks twice: the helper becomes an orphan at once, and the only child that
- * we wait for has ended by then.
- */
 static int start(struct fgt_helper *helper)
 {
 	int pair[2];
@@ -27,28 +25,34 @@ static int start(struct fgt_helper *helper)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -EAGAIN;
 	pid = fork();
-	if (!pid) {
-		close(pair[0]);
-		pid = fork();
-		if (!pid)
-			fgt_helper_serve(pair[1]);
-		_exit(0);
-	}
+	if (!pid)
+		fgt_helper_serve(pair[1]);
 	close(pair[1]);
 	if (pid < 0) {
 		close(pair[0]);
 		return -EAGAIN;
 	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	/* The pid is ours until we wait; afterwards only the pidfd is safe. */
+	helper->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	helper->fd = pair[0];
 	return 0;
 }
 
 void fgt_helper_stop(struct fgt_helper *helper)
 {
+	siginfo_t info;
+
 	fgt_fd_close(helper->fd);
-	helper->fd = -1;
+	if (helper->pid_fd >= 0) {
+		syscall(SYS_pidfd_send_signal, helper->pid_fd, SIGKILL, NULL,
+			0);
+		while (waitid(P_PIDFD, (id_t)helper->pid_fd, &info, WEXITED) <
+			       0 &&
+		       errno == EINTR)
+			;
+		fgt_fd_close(helper->pid_fd);
+	}
+	*helper = FGT_HELPER_NONE;
 }
 
 static int64_t now_ms(void)

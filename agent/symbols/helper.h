@@ -4,8 +4,8 @@
  * people's files, so that a hostile file costs a helper and not the daemon
  * (FAULTS U6). This is the daemon's side. The helper limits itself: an alarm
  * for each request, memory, no open(); it ends when our end of its socket is
- * closed. It is no child of ours (its parent ends at once), so nobody has to
- * wait for it and no SIGCHLD tells of its death.
+ * closed, so also when we are killed. It is our child: its death sends us a
+ * SIGCHLD, and fgt_helper_stop() waits for it, by its pidfd only.
  */
 #ifndef FGT_AGENT_SYMBOLS_HELPER_H
 #define FGT_AGENT_SYMBOLS_HELPER_H
@@ -17,10 +17,11 @@
 #define FGT_HELPER_REPLY_MAX	 (64u << 20)
 #define FGT_HELPER_REQUEST_MAX_S 5 /* then the helper's alarm ends it */
 
-/* Zero-initialise but for fd. */
 struct fgt_helper {
 	int fd; /* -1: not running */
+	int pid_fd;
 };
+#define FGT_HELPER_NONE ((struct fgt_helper){ -1, -1 })
 
 /* What travels to the helper, followed by the addresses. */
 struct fgt_helper_request {
@@ -55,7 +56,7 @@ int fgt_helper_ask(struct fgt_helper *helper,
 		   const uint64_t *addresses, struct fgt_image_files *files,
 		   struct fgt_bytes *reply);
 
-/* Lets go of the helper, which then ends. */
+/* Ends the helper. */
 void fgt_helper_stop(struct fgt_helper *helper);
 
 /* The helper's life; never returns. Only for fgt_helper_ask() and its test. */

@@ -80,7 +80,7 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 	symbolizer = calloc(1, sizeof(*symbolizer));
 	if (!symbolizer)
 		return -ENOMEM;
-	symbolizer->helper.fd = -1;
+	symbolizer->helper = FGT_HELPER_NONE;
 	pthread_mutex_init(&symbolizer->lock, NULL);
 	error = copy_dirs(symbolizer, options ? options : &usual);
 	if (!error)

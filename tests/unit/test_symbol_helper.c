@@ -15,8 +15,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "agent/symbols/helper.h"
 #include "tests/unit/symbols_kit.h"
@@ -31,7 +34,7 @@ static int ask_liar(const void *said, size_t len, bool stays)
 	const struct fgt_helper_request request = { .image = 1,
 						    .address_count = 1 };
 	struct fgt_bytes reply = { 0 };
-	struct fgt_helper helper;
+	struct fgt_helper helper = FGT_HELPER_NONE;
 	uint64_t address = 4096;
 	int pair[2], error;
 
@@ -67,6 +70,38 @@ static void a_helper_that_died_or_lies_is_let_go(void **state)
 	assert_int_equal(ask_liar(&promise, sizeof(promise), false), -EPIPE);
 	assert_int_equal(ask_liar(&promise, 3, false), -EPIPE);
 	assert_int_equal(ask_liar(&refusal, sizeof(refusal), true), -ENOEXEC);
+}
+
+/* Kills the helper between two questions: nobody notices. */
+static void a_helper_that_is_killed_is_replaced(void **state)
+{
+	const struct fgt_helper_request request = { .image = 1,
+						    .address_count = 1 };
+	struct fgt_helper helper = FGT_HELPER_NONE;
+	struct fgt_bytes reply = { 0 };
+	const uint64_t address = 4096;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		siginfo_t info;
+
+		assert_int_equal(fgt_helper_ask(&helper, &request, &address,
+						NULL, &reply),
+				 -ENOENT);
+		assert_int_equal(syscall(SYS_pidfd_send_signal, helper.pid_fd,
+					 SIGKILL, NULL, 0),
+				 0);
+		assert_int_equal(waitid(P_PIDFD, (id_t)helper.pid_fd, &info,
+					WEXITED | WNOWAIT),
+				 0);
+		assert_int_equal(fgt_helper_ask(&helper, &request, &address,
+						NULL, &reply),
+				 -EPIPE);
+		assert_int_equal(helper.fd, -1);
+		assert_int_equal(helper.pid_fd, -1);
+	}
+	fgt_helper_stop(&helper);
+	fgt_bytes_done(&reply);
 }
 
 static void packs_are_believed_only_if_they_are_whole(void **state)
@@ -374,6 +409,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_helper_that_died_or_lies_is_let_go),
+		cmocka_unit_test(a_helper_that_is_killed_is_replaced),
 		cmocka_unit_test(packs_are_believed_only_if_they_are_whole),
 		cmocka_unit_test(broken_files_cost_only_themselves),
 		cmocka_unit_test(
