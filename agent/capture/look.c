@@ -144,6 +144,8 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	count = unwind_sample(target, tick, thread, sample);
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, credit);
+	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,
+			  target->stacks.generation);
 	target->work.samples_running++;
 	thread->is_sampled = true;
 	thread->needs_look = true; /* it may block without running again */
@@ -390,15 +392,40 @@ static bool show_due(struct fgt_target *target, const struct fgt_tick *tick,
 }
 
 /*
+ * It ran, lost its CPU and may block again before a sample falls on it: it is
+ * shown with the stack of its last sample until a new one speaks for these
+ * ticks. False if it was only woken meanwhile.
+ */
+static bool show_preempted(struct fgt_target *target, struct fgt_thread *thread)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	int rc = fgt_preempted_look(target->process.task_fd, thread->tid);
+	size_t count;
+
+	if (rc <= 0)
+		return rc < 0; /* nobody knows: only a sample will tell */
+	count = fgt_last_run_show(&thread->last_run, stacks->generation,
+				  stacks->frames, stacks->capacity);
+	if (count)
+		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
+			     FGT_STATE_RUNNING, 0);
+	return true;
+}
+
+/*
  * Runnable, but no sample fell on it. If it has run since its state was set it
  * was put off its CPU: its next sample speaks for this tick too. If it has
  * not, it was woken and still stands where it was blocked.
  */
-static void wait_for_sample(struct fgt_thread *thread,
-			    const struct fgt_tick *tick)
+static void wait_for_sample(struct fgt_target *target,
+			    const struct fgt_tick *tick,
+			    struct fgt_thread *thread)
 {
 	if (thread->state != FGT_STATE_RUNNING &&
 	    thread->use.switches == thread->settled_switches)
+		return;
+	if (thread->state != FGT_STATE_RUNNING && tick->perf_cpu &&
+	    !show_preempted(target, thread))
 		return;
 	thread->pending_ticks++;
 	if (thread->state == FGT_STATE_RUNNING)
@@ -429,7 +456,7 @@ static void look_at_blocked(struct fgt_target *target,
 		retire(target, thread);
 		break;
 	case FOUND_RUNNING:
-		wait_for_sample(thread, tick);
+		wait_for_sample(target, tick, thread);
 		break;
 	case FOUND_BLOCKED:
 		break;

@@ -62,6 +62,7 @@ void fgt_stacks_done(struct fgt_stacks *stacks)
 
 static void drop_maps(struct fgt_stacks *stacks)
 {
+	stacks->generation++;
 	put_images(stacks);
 	fgt_maps_free(FGT_TAKE(stacks->maps));
 	fgt_unwinder_forget(stacks->unwinder);

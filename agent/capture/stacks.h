@@ -18,6 +18,7 @@ struct fgt_stacks {
 	struct fgt_unwinder *unwinder;
 	uint32_t *ring_images; /* by image of maps; FGT_IMAGE_NONE: not yet */
 	size_t image_count;
+	uint64_t generation; /* grows when images get other numbers */
 	uint64_t read_ns; /* when maps were read */
 	uint64_t patience_ns; /* between two readings that found nothing new */
 	bool is_stale; /* something says that the maps have changed */

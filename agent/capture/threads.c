@@ -49,6 +49,7 @@ static void free_thread(struct fgt_threads *threads, struct fgt_thread *thread)
 		threads->on_idle(threads->context, thread);
 	fgt_fd_budget_close(threads->budget, &thread->schedstat_fd);
 	fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
+	fgt_last_run_done(&thread->last_run);
 	free(thread);
 }
 
@@ -308,6 +309,7 @@ void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns)
 		if (threads->on_idle)
 			threads->on_idle(threads->context, thread);
 		fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
+		fgt_last_run_done(&thread->last_run);
 		deactivate(threads, thread);
 	}
 }

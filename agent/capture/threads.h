@@ -12,6 +12,7 @@
 
 #include "agent/capture/account.h"
 #include "agent/capture/fd_budget.h"
+#include "agent/capture/preempted.h"
 #include "agent/capture/process.h"
 #include "ringbuf/ring.h"
 
@@ -48,6 +49,8 @@ struct fgt_thread {
 	struct fgt_perf_thread *perf;
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
 	uint32_t switch_rate; /* per second, smoothed */
+
+	struct fgt_last_run last_run; /* while it is active */
 
 	struct fgt_thread *hash_next;
 	uint32_t index; /* in threads->items */
