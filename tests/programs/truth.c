@@ -331,9 +331,6 @@ static void plan_callers(void)
 	plan = add_plan("ten-ninety", 12);
 	STEP(plan, phase_one, "clock_nanosleep", 5000);
 	STEP(plan, phase_two, "clock_nanosleep", 45000);
-	plan = add_plan("short-nap", 30);
-	STEP(plan, phase_one, "clock_nanosleep", 1800);
-	STEP(plan, phase_two, "clock_nanosleep", 500);
 }
 
 /* ---- A pool whose workers switch often --------------------------------- */
