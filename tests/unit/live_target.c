@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sampler and a child that it samples.
+ */
+#include "live_target.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/capture/state_name.h"
+
+#define NOBODY 65534
+
+static volatile uint64_t anchor;
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void sleep_ms(unsigned int ms)
+{
+	struct timespec pause = { .tv_sec = ms / 1000,
+				  .tv_nsec = ms % 1000 * 1000000 };
+
+	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
+		continue;
+}
+
+void burn_ms(unsigned int ms)
+{
+	uint64_t end = now_ns() + ms * 1000000ull;
+
+	while (now_ns() < end)
+		for (int i = 0; i < 10000; i++)
+			anchor = anchor * 31 + (uint64_t)i;
+}
+
+int set_up(void **state)
+{
+	const struct fgt_sampler_options options = {
+		.ring = { .size_bytes = 8 << 20 }
+	};
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	assert_non_null(fixture);
+	assert_int_equal(fgt_image_cache_new(&fixture->cache), 0);
+	assert_int_equal(
+		fgt_sampler_new(&options, fixture->cache, &fixture->sampler),
+		0);
+	assert_int_equal(fgt_sampler_start(fixture->sampler), 0);
+	*state = fixture;
+	return 0;
+}
+
+int tear_down(void **state)
+{
+	struct fixture *fixture = *state;
+
+	if (fixture->child > 0) {
+		kill(fixture->child, SIGKILL);
+		waitpid(fixture->child, NULL, 0);
+	}
+	fgt_slice_free(fixture->slice);
+	fgt_sampler_free(fixture->sampler);
+	fgt_target_put(fixture->target);
+	fgt_image_cache_free(fixture->cache);
+	free(fixture);
+	return 0;
+}
+
+void start_child(struct fixture *fixture, void (*act)(void))
+{
+	fixture->child = fork();
+	assert_true(fixture->child >= 0);
+	if (fixture->child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_DUMPABLE, 1);
+		act();
+		_exit(0);
+	}
+	sleep_ms(50);
+}
+
+void attach(struct fixture *fixture)
+{
+	struct fgt_why why = { "" };
+	int rc = fgt_sampler_attach(fixture->sampler, fixture->child,
+				    &fixture->target, &why);
+
+	if (rc < 0)
+		print_message("%s\n", why.text);
+	assert_int_equal(rc, 0);
+}
+
+void cut(struct fixture *fixture, uint64_t from_ns)
+{
+	fgt_slice_free(fixture->slice);
+	fixture->slice = NULL;
+	assert_int_equal(fgt_ring_cut(fgt_target_ring(fixture->target), from_ns,
+				      UINT64_MAX, &fixture->slice),
+			 0);
+	assert_int_equal(fgt_slice_name_states(fixture->slice, fgt_state_name),
+			 0);
+	assert_true(fgt_slice_is_valid(fixture->slice));
+}
+
+double share(const struct fgt_slice *slice, const char *name,
+	     const char *state_name)
+{
+	unsigned int in_state = 0, all = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+
+		if (name &&
+		    strcmp(fgt_slice_string(slice,
+					    slice->threads[run->thread].name),
+			   name) != 0)
+			continue;
+		all += run->tick_count;
+		if (strcmp(fgt_slice_state_name(slice, run->state),
+			   state_name) == 0)
+			in_state += run->tick_count;
+	}
+	return all ? in_state * 100.0 / all : 0;
+}
+
+unsigned int count_threads(const struct fgt_slice *slice, const char *name)
+{
+	unsigned int count = 0;
+
+	for (uint32_t i = 0; i < slice->thread_count; i++)
+		count += strcmp(fgt_slice_string(slice, slice->threads[i].name),
+				name) == 0;
+	return count;
+}
+
+bool is_truncated(const struct fgt_slice *slice, uint32_t node)
+{
+	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent) {
+		const struct fgt_frame *frame =
+			&slice->frames[slice->nodes[node].frame].frame;
+
+		if ((frame->flags & FGT_FRAME_MARKER) &&
+		    frame->address >= FGT_MARKER_TRUNCATED_NO_CFI)
+			return true;
+	}
+	return false;
+}
+
+void start_thread(const char *name, void *(*run)(void *))
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run, NULL) != 0)
+		_exit(9);
+	pthread_setname_np(thread, name);
+}
+
+void *be_busy(void *argument)
+{
+	for (;;)
+		burn_ms(1000);
+	return argument;
+}
+
+void *be_asleep(void *argument)
+{
+	for (;;)
+		sleep_ms(3);
+	return argument;
+}
+
+void *be_waiting(void *argument)
+{
+	struct epoll_event event;
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	/* A stop and go on ends the call with EINTR. */
+	for (;;)
+		epoll_wait(fd, &event, 1, -1);
+	return argument;
+}
+
+/* In a process of its own. */
+static int run_as_nobody(int (*run_group)(const char *user))
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		if (setgroups(0, NULL) < 0 || setgid(NOBODY) < 0 ||
+		    setuid(NOBODY) < 0)
+			_exit(8);
+		prctl(PR_SET_DUMPABLE, 1);
+		_exit(run_group("as an ordinary user"));
+	}
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int run_twice(int (*run_group)(const char *user))
+{
+	int failed = run_group("as we are");
+
+	fflush(stdout);
+	if (geteuid() == 0)
+		failed += run_as_nobody(run_group);
+	return failed;
+}

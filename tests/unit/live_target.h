@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tests of the sampler share: a sampler, a child to sample, and questions
+ * to the slice.
+ */
+#ifndef FGT_TESTS_UNIT_LIVE_TARGET_H
+#define FGT_TESTS_UNIT_LIVE_TARGET_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/types.h>
+
+#include "agent/capture/sampler.h"
+
+struct fixture {
+	struct fgt_image_cache *cache;
+	struct fgt_sampler *sampler;
+	struct fgt_target *target;
+	struct fgt_slice *slice;
+	pid_t child;
+};
+
+int set_up(void **state);
+int tear_down(void **state);
+#define LIVE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+/* Runs the group; run by root, a second time as an ordinary user. */
+int run_twice(int (*run_group)(const char *user));
+
+/* Forks a child that acts; it is sampled after attach(). */
+void start_child(struct fixture *fixture, void (*act)(void));
+void attach(struct fixture *fixture);
+/* Cuts everything from from_ns on into fixture->slice. */
+void cut(struct fixture *fixture, uint64_t from_ns);
+
+/* Share of ticks of the threads called name (any: NULL) in a state, per cent. */
+double share(const struct fgt_slice *slice, const char *name,
+	     const char *state_name);
+unsigned int count_threads(const struct fgt_slice *slice, const char *name);
+/* Does the stack say that it does not reach the thread's start? */
+bool is_truncated(const struct fgt_slice *slice, uint32_t node);
+
+uint64_t now_ns(void);
+void sleep_ms(unsigned int ms);
+void burn_ms(unsigned int ms);
+
+/* For children: a thread with a name; what threads may do for ever. */
+void start_thread(const char *name, void *(*run)(void *));
+void *be_busy(void *argument);
+void *be_asleep(void *argument);
+void *be_waiting(void *argument); /* in epoll_wait */
+
+#endif
