@@ -241,5 +241,9 @@ int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target)
 void fgt_sampler_get_capabilities(const struct fgt_sampler *sampler,
 				  struct fgt_capabilities *ret_capabilities)
 {
-	*ret_capabilities = sampler->capabilities;
+	struct fgt_sampler *locked = (struct fgt_sampler *)sampler;
+
+	pthread_mutex_lock(&locked->mutex);
+	*ret_capabilities = locked->capabilities;
+	pthread_mutex_unlock(&locked->mutex);
 }

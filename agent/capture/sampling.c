@@ -39,27 +39,34 @@ static void close_sources(struct fgt_sampler *sampler)
 	sampler->is_armed = false;
 }
 
-/* Best first; an ordinary user gets what an ordinary user may have. */
-static void open_sources(struct fgt_sampler *sampler)
+static void copy_why(char *text, size_t size, const struct fgt_why *why)
 {
-	struct fgt_capabilities *may = &sampler->capabilities;
+	snprintf(text, size, "%.*s", (int)size - 1, why->text);
+}
+
+/* Best first; an ordinary user gets what an ordinary user may have. */
+static void open_sources(struct fgt_sampler *sampler, unsigned int hz)
+{
+	struct fgt_capabilities may = { .has_perf_cpu = false };
 	struct fgt_why why = { "" };
 
-	sampler->period_ns = SECOND_NS / sampler->hz;
-	may->has_perf_cpu = fgt_running_perf_open(sampler->period_ns,
-						  &sampler->perf_cpu,
-						  &why) == 0;
-	snprintf(may->perf_cpu_why, sizeof(may->perf_cpu_why), "%.*s",
-		 (int)sizeof(may->perf_cpu_why) - 1, why.text);
-	may->has_perf_thread = may->has_perf_cpu;
-	if (may->has_perf_cpu)
-		return;
+	sampler->period_ns = SECOND_NS / hz;
+	may.has_perf_cpu = fgt_running_perf_open(sampler->period_ns,
+						 &sampler->perf_cpu, &why) == 0;
+	copy_why(may.perf_cpu_why, sizeof(may.perf_cpu_why), &why);
 	why.text[0] = '\0';
-	may->has_perf_thread =
+	may.has_perf_thread =
+		may.has_perf_cpu ||
 		fgt_perf_threads_open(sampler->period_ns, &sampler->budget,
 				      &sampler->perf_threads, &why) == 0;
-	snprintf(may->perf_thread_why, sizeof(may->perf_thread_why), "%.*s",
-		 (int)sizeof(may->perf_thread_why) - 1, why.text);
+	copy_why(may.perf_thread_why, sizeof(may.perf_thread_why), &why);
+	why.text[0] = '\0';
+	may.has_ptrace = fgt_ptrace_check(&why) == 0;
+	copy_why(may.ptrace_why, sizeof(may.ptrace_why), &why);
+	pthread_mutex_lock(&sampler->mutex);
+	sampler->capabilities = may;
+	sampler->has_ptrace = may.has_ptrace;
+	pthread_mutex_unlock(&sampler->mutex);
 }
 
 static void describe_limits(struct fgt_sampler *sampler)
@@ -75,9 +82,6 @@ static void describe_limits(struct fgt_sampler *sampler)
 
 int fgt_sampling_open(struct fgt_sampler *sampler)
 {
-	struct fgt_capabilities *may = &sampler->capabilities;
-	struct fgt_why why = { "" };
-
 	fgt_fd_budget_init(&sampler->budget);
 	sampler->buffer = malloc(FGT_SNAPSHOT_MAX_BYTES);
 	if (!sampler->buffer)
@@ -86,10 +90,7 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 	if (sampler->timer_fd < 0)
 		return -errno;
 	sampler->last_pid_fd = open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC);
-	open_sources(sampler);
-	may->has_ptrace = fgt_ptrace_check(&why) == 0;
-	snprintf(may->ptrace_why, sizeof(may->ptrace_why), "%.*s",
-		 (int)sizeof(may->ptrace_why) - 1, why.text);
+	open_sources(sampler, sampler->hz);
 	describe_limits(sampler);
 	return 0;
 }
@@ -152,7 +153,7 @@ static void disarm(struct fgt_sampler *sampler)
 }
 
 /* A new rate: all events are opened anew. */
-static void change_rate(struct fgt_sampler *sampler)
+static void change_rate(struct fgt_sampler *sampler, unsigned int hz)
 {
 	disarm(sampler);
 	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
@@ -165,7 +166,7 @@ static void change_rate(struct fgt_sampler *sampler)
 		sampler->ticking[i]->perf_threads = NULL;
 	}
 	close_sources(sampler);
-	open_sources(sampler);
+	open_sources(sampler, hz);
 }
 
 /* ---- What perf tells, handed to the target that it is about ------------ */
@@ -257,9 +258,8 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler, uint64_t missed)
 		.buffer = sampler->buffer,
 		.perf_cpu = sampler->perf_cpu,
 		.perf_threads = sampler->perf_threads,
-		.ptrace = is_ordinary && sampler->capabilities.has_ptrace
-				  ? &sampler->ptrace
-				  : NULL,
+		.ptrace = is_ordinary && sampler->has_ptrace ? &sampler->ptrace
+							     : NULL,
 		.limitation = sampler->limitation,
 		.explain = sampler->options.explain,
 		.context = sampler->options.context,
@@ -318,7 +318,8 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t missed)
 /* Too many stacks longer than a sample may hold: more room, once a second. */
 static void adapt(struct fgt_sampler *sampler)
 {
-	if (!sampler->perf_cpu || ++sampler->ticks_since_adapt < sampler->hz)
+	if (!sampler->perf_cpu ||
+	    ++sampler->ticks_since_adapt * sampler->period_ns < SECOND_NS)
 		return;
 	sampler->ticks_since_adapt = 0;
 	if (fgt_running_perf_adapt(sampler->perf_cpu))
@@ -375,7 +376,7 @@ void *fgt_sampling_run(void *context)
 		if (sampler->ticking_count == 0)
 			continue;
 		if (SECOND_NS / hz != sampler->period_ns)
-			change_rate(sampler);
+			change_rate(sampler, hz);
 		if (!sampler->is_armed)
 			arm(sampler);
 		if (read(sampler->timer_fd, &expirations,

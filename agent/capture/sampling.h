@@ -16,8 +16,7 @@ struct fgt_sampler {
 	struct fgt_sampler_options options;
 	struct fgt_image_cache *cache; /* borrowed */
 	struct fgt_fd_budget budget;
-	struct fgt_capabilities capabilities;
-	char limitation[240];
+	char limitation[240]; /* set before the thread starts */
 
 	/*
 	 * Protects what follows; nests inside nothing, and only a target's
@@ -28,6 +27,7 @@ struct fgt_sampler {
 	struct fgt_target *targets[FGT_TARGETS_MAX];
 	uint32_t target_count; /* only the thread takes any out, if it runs */
 	unsigned int hz;
+	struct fgt_capabilities capabilities;
 	bool is_started, shall_stop;
 
 	/* The thread's own. */
@@ -37,7 +37,7 @@ struct fgt_sampler {
 	struct fgt_perf_threads *perf_threads;
 	struct fgt_ptrace ptrace;
 	int timer_fd, last_pid_fd;
-	bool is_armed;
+	bool is_armed, has_ptrace;
 	uint32_t ticks_since_adapt;
 	uint8_t *buffer; /* [FGT_SNAPSHOT_MAX_BYTES] */
 	/* A copy of targets, stable during a tick. */

@@ -5,11 +5,10 @@
 #include "live_target.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -17,9 +16,8 @@
 
 #include "agent/capture/state_name.h"
 
-#define NOBODY 65534
-
-static volatile uint64_t anchor;
+#define NOBODY	    65534
+#define COUNTERS_FD 3 /* as tests/programs/scenes.c */
 
 uint64_t now_ns(void)
 {
@@ -36,15 +34,6 @@ void sleep_ms(unsigned int ms)
 
 	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
 		continue;
-}
-
-void burn_ms(unsigned int ms)
-{
-	uint64_t end = now_ns() + ms * 1000000ull;
-
-	while (now_ns() < end)
-		for (int i = 0; i < 10000; i++)
-			anchor = anchor * 31 + (uint64_t)i;
 }
 
 int set_up(void **state)
@@ -80,17 +69,18 @@ int tear_down(void **state)
 	return 0;
 }
 
-void start_child(struct fixture *fixture, void (*act)(void))
+void start_child(struct fixture *fixture, const char *scene, int counters_fd)
 {
 	fixture->child = fork();
 	assert_true(fixture->child >= 0);
 	if (fixture->child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		prctl(PR_SET_DUMPABLE, 1);
-		act();
-		_exit(0);
+		if (counters_fd >= 0)
+			fcntl(dup2(counters_fd, COUNTERS_FD), F_SETFD, 0);
+		execl(SCENES_PROGRAM, "scenes", scene, (char *)NULL);
+		_exit(1);
 	}
-	sleep_ms(50);
+	sleep_ms(80);
 }
 
 void attach(struct fixture *fixture)
@@ -158,40 +148,6 @@ bool is_truncated(const struct fgt_slice *slice, uint32_t node)
 			return true;
 	}
 	return false;
-}
-
-void start_thread(const char *name, void *(*run)(void *))
-{
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, run, NULL) != 0)
-		_exit(9);
-	pthread_setname_np(thread, name);
-}
-
-void *be_busy(void *argument)
-{
-	for (;;)
-		burn_ms(1000);
-	return argument;
-}
-
-void *be_asleep(void *argument)
-{
-	for (;;)
-		sleep_ms(3);
-	return argument;
-}
-
-void *be_waiting(void *argument)
-{
-	struct epoll_event event;
-	int fd = epoll_create1(EPOLL_CLOEXEC);
-
-	/* A stop and go on ends the call with EINTR. */
-	for (;;)
-		epoll_wait(fd, &event, 1, -1);
-	return argument;
 }
 
 /* In a process of its own. */

@@ -31,8 +31,9 @@ int tear_down(void **state);
 /* Runs the group; run by root, a second time as an ordinary user. */
 int run_twice(int (*run_group)(const char *user));
 
-/* Forks a child that acts; it is sampled after attach(). */
-void start_child(struct fixture *fixture, void (*act)(void));
+/* Starts tests/programs/scenes; it is sampled after attach(). counters_fd: a
+ * memfd for its counters, or -1. */
+void start_child(struct fixture *fixture, const char *scene, int counters_fd);
 void attach(struct fixture *fixture);
 /* Cuts everything from from_ns on into fixture->slice. */
 void cut(struct fixture *fixture, uint64_t from_ns);
@@ -46,12 +47,5 @@ bool is_truncated(const struct fgt_slice *slice, uint32_t node);
 
 uint64_t now_ns(void);
 void sleep_ms(unsigned int ms);
-void burn_ms(unsigned int ms);
-
-/* For children: a thread with a name; what threads may do for ever. */
-void start_thread(const char *name, void *(*run)(void *));
-void *be_busy(void *argument);
-void *be_asleep(void *argument);
-void *be_waiting(void *argument); /* in epoll_wait */
 
 #endif

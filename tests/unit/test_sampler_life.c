@@ -6,49 +6,10 @@
 #include "live_target.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-static void act_mixed(void)
-{
-	start_thread("busy", be_busy);
-	start_thread("asleep", be_asleep);
-	start_thread("waiting", be_waiting);
-	pause();
-}
-
-static void act_pause(void)
-{
-	pause();
-}
-
-static void act_busy(void)
-{
-	be_busy(NULL);
-}
-
-static void act_exec(void)
-{
-	sleep_ms(300);
-	execlp("sleep", "sleep", "30", (char *)NULL);
-}
-
-static void act_fork(void)
-{
-	if (fork() == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		prctl(PR_SET_NAME, "offspring");
-		be_busy(NULL);
-	}
-	pause();
-}
 
 static void another_program_takes_over(void **state)
 {
@@ -56,7 +17,7 @@ static void another_program_takes_over(void **state)
 	struct fgt_target_status status;
 	uint64_t from_ns;
 
-	start_child(fixture, act_exec);
+	start_child(fixture, "exec", -1);
 	attach(fixture);
 	sleep_ms(650);
 	from_ns = now_ns();
@@ -74,14 +35,14 @@ static void another_program_takes_over(void **state)
 		assert_null(
 			strstr(fgt_slice_string(fixture->slice,
 						fixture->slice->images[i].path),
-			       "test_sampler_life"));
+			       "scenes"));
 }
 
 static void children_of_a_target_are_not_sampled(void **state)
 {
 	struct fixture *fixture = *state;
 
-	start_child(fixture, act_fork);
+	start_child(fixture, "fork", -1);
 	attach(fixture);
 	sleep_ms(400);
 	cut(fixture, 0);
@@ -95,7 +56,7 @@ static void a_stopped_target_is_stopped_and_goes_on(void **state)
 	struct fixture *fixture = *state;
 	uint64_t from_ns;
 
-	start_child(fixture, act_mixed);
+	start_child(fixture, "mixed", -1);
 	attach(fixture);
 	sleep_ms(200);
 	kill(fixture->child, SIGSTOP);
@@ -119,7 +80,7 @@ static void a_dead_target_keeps_its_ring(void **state)
 	struct fgt_target_status status;
 	siginfo_t info;
 
-	start_child(fixture, act_busy);
+	start_child(fixture, "busy", -1);
 	attach(fixture);
 	sleep_ms(300);
 	kill(fixture->child, SIGKILL);
@@ -144,7 +105,7 @@ static void orders_are_checked(void **state)
 	struct fgt_target *again = NULL;
 	struct fgt_why why = { "" };
 
-	start_child(fixture, act_pause);
+	start_child(fixture, "pause", -1);
 	attach(fixture);
 	assert_int_equal(fgt_sampler_attach(fixture->sampler, fixture->child,
 					    &again, &why),

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One scene each for the live tests of the sampler: threads that are busy,
+ * block, come and go; a process that execs or forks.
+ *
+ * scenes mixed|pause|busy|churn|exec|fork|orphan|measure
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COUNTERS_FD 3 /* two counters: failures, rounds */
+
+static volatile uint64_t anchor;
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int *counters;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_ms(unsigned int ms)
+{
+	struct timespec pause = { .tv_nsec = ms * 1000000 };
+
+	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
+		continue;
+}
+
+static void burn_ms(unsigned int ms)
+{
+	uint64_t end = now_ns() + ms * 1000000ull;
+
+	while (now_ns() < end)
+		for (int i = 0; i < 10000; i++)
+			anchor = anchor * 31 + (uint64_t)i;
+}
+
+static void start_thread(const char *name, void *(*run)(void *))
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run, NULL) != 0)
+		_exit(9);
+	pthread_setname_np(thread, name);
+}
+
+static void *be_busy(void *argument)
+{
+	for (;;)
+		burn_ms(1000);
+	return argument;
+}
+
+static void *be_asleep(void *argument)
+{
+	for (;;)
+		sleep_ms(3);
+	return argument;
+}
+
+static void *be_waiting(void *argument)
+{
+	struct epoll_event event;
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	/* A stop and go on ends the call with EINTR. */
+	for (;;)
+		epoll_wait(fd, &event, 1, -1);
+	return argument;
+}
+
+static void *be_locked_out(void *argument)
+{
+	pthread_mutex_lock(&held);
+	return argument;
+}
+
+static void act_mixed(void)
+{
+	pthread_mutex_lock(&held);
+	start_thread("busy", be_busy);
+	start_thread("asleep", be_asleep);
+	start_thread("waiting", be_waiting);
+	start_thread("locked", be_locked_out);
+	pause();
+}
+
+static void *burn_and_end(void *argument)
+{
+	pthread_setname_np(pthread_self(), "mayfly");
+	burn_ms(25);
+	return argument;
+}
+
+static void act_churn(void)
+{
+	for (;;) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, burn_and_end, NULL);
+		pthread_join(thread, NULL);
+	}
+}
+
+static void act_exec(void)
+{
+	sleep_ms(300);
+	execlp("sleep", "sleep", "30", (char *)NULL);
+}
+
+static void act_fork(void)
+{
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "offspring");
+		be_busy(NULL);
+	}
+	pause();
+}
+
+static void act_orphan(void)
+{
+	start_thread("survivor", be_asleep);
+	pthread_exit(NULL);
+}
+
+static void *wait_and_measure(void *argument)
+{
+	struct epoll_event event;
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	for (;;) {
+		struct timespec pause = { .tv_nsec = 12000000 };
+		uint64_t begin = now_ns();
+
+		if (epoll_wait(fd, &event, 1, 25) != 0 ||
+		    now_ns() - begin < 24900000)
+			__atomic_fetch_add(&counters[0], 1, __ATOMIC_RELAXED);
+		begin = now_ns();
+		if (nanosleep(&pause, NULL) != 0 || now_ns() - begin < 12000000)
+			__atomic_fetch_add(&counters[0], 1, __ATOMIC_RELAXED);
+		burn_ms(4);
+		__atomic_fetch_add(&counters[1], 1, __ATOMIC_RELAXED);
+	}
+	return argument;
+}
+
+static void act_measure(void)
+{
+	counters = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
+			COUNTERS_FD, 0);
+	if (counters == MAP_FAILED)
+		_exit(8);
+	for (int i = 0; i < 4; i++)
+		start_thread("measure", wait_and_measure);
+	pause();
+}
+
+static void act_busy(void)
+{
+	be_busy(NULL);
+}
+
+static void act_pause(void)
+{
+	pause();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*act)(void);
+	} scenes[] = {
+		{ "mixed", act_mixed },	  { "pause", act_pause },
+		{ "busy", act_busy },	  { "churn", act_churn },
+		{ "exec", act_exec },	  { "fork", act_fork },
+		{ "orphan", act_orphan }, { "measure", act_measure },
+	};
+
+	for (size_t i = 0; argc > 1 && i < sizeof(scenes) / sizeof(scenes[0]);
+	     i++)
+		if (strcmp(argv[1], scenes[i].name) == 0)
+			scenes[i].act();
+	fprintf(stderr, "usage: scenes SCENE\n");
+	return 2;
+}
