@@ -262,23 +262,24 @@ void fgt_running_perf_note(struct fgt_running_perf *perf, bool is_too_short)
 	perf->short_samples += is_too_short;
 }
 
-bool fgt_running_perf_adapt(struct fgt_running_perf *perf)
+int fgt_running_perf_adapt(struct fgt_running_perf *perf)
 {
 	bool is_short = perf->short_samples * 100u > perf->samples;
 	uint32_t before = perf->stack_bytes;
+	int rc;
 
 	if (perf->samples < NOTES_MIN)
-		return false;
+		return 0;
 	perf->samples = perf->short_samples = 0;
 	if (!is_short || before == STACK_BYTES_MAX)
-		return false;
+		return 0;
 	perf->stack_bytes = before * 2 > STACK_BYTES_MAX ? STACK_BYTES_MAX
 							 : before * 2;
 	close_cpus(perf);
-	if (open_cpus(perf, configured_cpus()) < 0) {
-		close_cpus(perf);
-		perf->stack_bytes = before;
-		open_cpus(perf, configured_cpus());
-	}
-	return true;
+	if (open_cpus(perf, configured_cpus()) == 0)
+		return 1;
+	close_cpus(perf);
+	perf->stack_bytes = before;
+	rc = open_cpus(perf, configured_cpus());
+	return rc < 0 ? rc : 1;
 }

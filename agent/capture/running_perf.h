@@ -52,9 +52,11 @@ void fgt_running_perf_drain(struct fgt_running_perf *perf,
 
 /* Tells that a stack was longer (or not) than what a sample may hold. */
 void fgt_running_perf_note(struct fgt_running_perf *perf, bool is_too_short);
-/* If more than 1 % were too short: opens all anew with twice the room and
- * returns true; they are disabled then. */
-bool fgt_running_perf_adapt(struct fgt_running_perf *perf);
+/*
+ * If more than 1 % were too short: opens all anew with twice the room; they
+ * are disabled then. 1 if so, 0 if not; negative errno: none is open now.
+ */
+int fgt_running_perf_adapt(struct fgt_running_perf *perf);
 
 /* perf_event_open(2) for the CPU clock; fd or negative errno. */
 int fgt_perf_open_cpu_clock(int32_t tid, int cpu, uint64_t period_ns,

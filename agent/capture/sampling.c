@@ -316,14 +316,19 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t missed)
 }
 
 /* Too many stacks longer than a sample may hold: more room, once a second. */
-static void adapt(struct fgt_sampler *sampler)
+static void adapt(struct fgt_sampler *sampler, unsigned int hz)
 {
+	int rc;
+
 	if (!sampler->perf_cpu ||
 	    ++sampler->ticks_since_adapt * sampler->period_ns < SECOND_NS)
 		return;
 	sampler->ticks_since_adapt = 0;
-	if (fgt_running_perf_adapt(sampler->perf_cpu))
+	rc = fgt_running_perf_adapt(sampler->perf_cpu);
+	if (rc > 0)
 		sampler->is_armed = false;
+	else if (rc < 0)
+		change_rate(sampler, hz); /* with what is permitted now */
 }
 
 /* Copies the targets; waits while there are none. False: the end. */
@@ -383,7 +388,7 @@ void *fgt_sampling_run(void *context)
 			 sizeof(expirations)) != sizeof(expirations))
 			continue;
 		tick_all(sampler, expirations - 1);
-		adapt(sampler);
+		adapt(sampler, hz);
 	}
 	disarm(sampler);
 	return NULL;
