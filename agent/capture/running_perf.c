@@ -20,7 +20,7 @@
 			      * kernel.perf_event_mlock_kb */
 #define STACK_BYTES	8192u
 #define STACK_BYTES_MAX 57344u /* a record ends below 64 KiB */
-#define NOTES_MIN	200u
+#define NOTES_MIN	50u
 #define CPUS_MAX	4096
 
 struct cpu_event {
