@@ -4,9 +4,10 @@
  * thread that is blocked.
  *
  * With perf events on every CPU, running means: a sample fell on the thread.
- * A thread that is only found running by our later look goes on as it was, so
- * that shares are unbiased. Without them, running means: the CPU time that the
- * thread really used adds up to one more tick.
+ * A thread that is only found running by our later look is not counted, so
+ * that shares are unbiased. Without them, running means: found so at the tick;
+ * samples of single threads follow their CPU time and not our ticks, and only
+ * lend their stacks.
  */
 #include "agent/capture/look.h"
 
@@ -40,16 +41,11 @@ static void take_account(struct fgt_target *target, struct fgt_thread *thread)
  * stack that it is found with when it gets one.
  */
 static uint32_t take_credit(struct fgt_target *target,
-			    const struct fgt_tick *tick,
 			    struct fgt_thread *thread)
 {
 	uint32_t ticks = thread->pending_ticks;
 
 	thread->pending_ticks = 0;
-	/* Those that were shown as running anyway are paid for. */
-	if (!tick->perf_cpu && thread->state != FGT_STATE_RUNNING)
-		ticks = fgt_account_take_past(&thread->account, tick->period_ns,
-					      ticks);
 	target->work.credited_ticks += ticks;
 	return ticks;
 }
@@ -128,27 +124,27 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread,
 		      const struct fgt_perf_sample *sample)
 {
-	uint32_t credit;
 	size_t count;
 
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return;
 	target->who_ran->look(target->who_ran_state, thread);
 	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
-	if (!tick->perf_cpu) {
-		take_account(target, thread);
-		if (!fgt_account_take_sample(&thread->account, tick->period_ns))
-			return;
-	}
-	credit = take_credit(target, tick, thread);
+	thread->needs_look = true; /* it may block without running again */
 	count = unwind_sample(target, tick, thread, sample);
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     FGT_STATE_RUNNING, credit);
 	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,
 			  target->stacks.generation);
 	target->work.samples_running++;
+	if (!tick->perf_cpu) {
+		take_account(target, thread);
+		fgt_account_take_sample(&thread->account, tick->period_ns);
+		thread->sample_tick = target->tick;
+		thread->sample_ns = sample->time_ns;
+		return;
+	}
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
+		     FGT_STATE_RUNNING, take_credit(target, thread));
 	thread->is_sampled = true;
-	thread->needs_look = true; /* it may block without running again */
 	settle(thread, FGT_STATE_RUNNING);
 }
 
@@ -252,7 +248,6 @@ static enum found read_blocked(struct fgt_target *target,
 	target->work.samples_blocked++;
 	/* No sample came before it blocked: it stays as it was shown. */
 	thread->pending_ticks = 0;
-	fgt_account_settle(&thread->account);
 	settle(thread, state);
 	return FOUND_BLOCKED;
 }
@@ -357,79 +352,106 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 			thread->use.switches - before.switches);
 }
 
-/* Its last stack goes on, marked with why there is no better one. */
-static void show_last_stack(struct fgt_target *target,
-			    const struct fgt_tick *tick,
-			    struct fgt_thread *thread, bool has_samples)
+/* The stack of its last sample, or the last one known, as running. */
+static void show_last_run(struct fgt_target *target, struct fgt_thread *thread,
+			  enum fgt_marker leaf, uint32_t credit)
 {
-	enum fgt_marker marker = 0;
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count = fgt_last_run_show(&thread->last_run, stacks->generation,
+					 leaf, stacks->frames,
+					 stacks->capacity);
 
-	if (has_samples &&
-	    fgt_account_take_hidden(&thread->account, tick->period_ns))
-		marker = FGT_MARKER_KERNEL_DENIED;
-	else if (thread->state != FGT_STATE_RUNNING)
-		marker = FGT_MARKER_NOT_SAMPLED;
-	fgt_ring_set_state(target->ring, thread->slot, FGT_STATE_RUNNING,
-			   marker, 0);
+	if (count)
+		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
+			     FGT_STATE_RUNNING, credit);
+	else
+		fgt_ring_set_state(
+			target->ring, thread->slot, FGT_STATE_RUNNING,
+			leaf ? leaf : FGT_MARKER_NOT_SAMPLED, credit);
 }
 
-/* True if this tick was shown as running, because so much is due. */
-static bool show_due(struct fgt_target *target, const struct fgt_tick *tick,
-		     struct fgt_thread *thread)
+/*
+ * A sample speaks for the tick that is nearest to it, and for those before it
+ * that had none.
+ */
+static uint32_t credit_sample(struct fgt_target *target,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread, bool was_running)
 {
-	bool has_samples = fgt_perf_threads_has(thread);
+	if (was_running && !thread->pending_ticks &&
+	    thread->sample_ns + tick->period_ns / 2 < tick->mono_ns)
+		return 1;
+	return take_credit(target, thread);
+}
 
-	if (!fgt_account_take_tick(&thread->account, tick->period_ns,
-				   has_samples, thread->is_new))
-		return false;
-	thread->pending_ticks = 0;
-	if (has_samples || !sample_by_ptrace(target, tick, thread))
-		show_last_stack(target, tick, thread, has_samples);
-	target->work.samples_running++;
-	thread->needs_look = true;
+/*
+ * Found running at the tick, without events of every CPU. A thread that was
+ * woken and still waits for its CPU looks the same: more ticks than its CPU
+ * time pays for are not shown, except that what runs may go on.
+ */
+static void show_found_running(struct fgt_target *target,
+			       const struct fgt_tick *tick,
+			       struct fgt_thread *thread)
+{
+	bool was_running = thread->state == FGT_STATE_RUNNING;
+	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
+	uint32_t credit = 0;
+
+	if (!fgt_account_take_tick(&thread->account, tick->period_ns) &&
+	    !was_running && !thread->is_new)
+		return;
 	settle(thread, FGT_STATE_RUNNING);
-	return true;
+	if (thread->sample_tick == target->tick) {
+		leaf = 0;
+		credit = credit_sample(target, tick, thread, was_running);
+	} else if (fgt_perf_threads_has(thread) &&
+		   fgt_account_take_hidden(&thread->account, tick->period_ns)) {
+		leaf = FGT_MARKER_KERNEL_DENIED;
+	} else if (sample_by_ptrace(target, tick, thread)) {
+		return;
+	} else {
+		thread->pending_ticks++;
+	}
+	show_last_run(target, thread, leaf, credit);
 }
 
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
  * shown with the stack of its last sample until a new one speaks for these
- * ticks. False if it was only woken meanwhile.
+ * ticks. If it was only woken meanwhile, its state goes on; if nobody can tell,
+ * a sample will.
  */
-static bool show_preempted(struct fgt_target *target, struct fgt_thread *thread)
+static void wait_for_sample(struct fgt_target *target,
+			    struct fgt_thread *thread)
 {
-	struct fgt_stacks *stacks = &target->stacks;
-	int rc = fgt_preempted_look(target->process.task_fd, thread->tid);
-	size_t count;
+	int rc;
 
-	if (rc <= 0)
-		return rc < 0; /* nobody knows: only a sample will tell */
-	count = fgt_last_run_show(&thread->last_run, stacks->generation,
-				  stacks->frames, stacks->capacity);
-	if (count)
-		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-			     FGT_STATE_RUNNING, 0);
-	return true;
+	if (thread->state != FGT_STATE_RUNNING) {
+		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
+		if (rc == 0)
+			return;
+		if (rc > 0)
+			show_last_run(target, thread, FGT_MARKER_NOT_SAMPLED,
+				      0);
+	}
+	thread->pending_ticks++;
 }
 
 /*
- * Runnable, but no sample fell on it. If it has run since its state was set it
- * was put off its CPU: its next sample speaks for this tick too. If it has
- * not, it was woken and still stands where it was blocked.
+ * Runnable, but no sample fell on it. If it has not run since its state was
+ * set, it was woken and still stands where it was blocked.
  */
-static void wait_for_sample(struct fgt_target *target,
+static void look_at_running(struct fgt_target *target,
 			    const struct fgt_tick *tick,
 			    struct fgt_thread *thread)
 {
-	if (thread->state != FGT_STATE_RUNNING &&
+	if (thread->state != FGT_STATE_RUNNING && !thread->is_new &&
 	    thread->use.switches == thread->settled_switches)
 		return;
-	if (thread->state != FGT_STATE_RUNNING && tick->perf_cpu &&
-	    !show_preempted(target, thread))
-		return;
-	thread->pending_ticks++;
-	if (thread->state == FGT_STATE_RUNNING)
-		fgt_account_lend(&thread->account, tick->period_ns);
+	if (tick->perf_cpu)
+		wait_for_sample(target, thread);
+	else
+		show_found_running(target, tick, thread);
 }
 
 static void look_at_blocked(struct fgt_target *target,
@@ -456,7 +478,7 @@ static void look_at_blocked(struct fgt_target *target,
 		retire(target, thread);
 		break;
 	case FOUND_RUNNING:
-		wait_for_sample(target, tick, thread);
+		look_at_running(target, tick, thread);
 		break;
 	case FOUND_BLOCKED:
 		break;
@@ -474,7 +496,5 @@ void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
 		look_from_afar(target, thread);
 		return;
 	}
-	if (!tick->perf_cpu && show_due(target, tick, thread))
-		return;
 	look_at_blocked(target, tick, thread);
 }

@@ -72,15 +72,21 @@ void fgt_last_run_keep(struct fgt_last_run *last,
 }
 
 size_t fgt_last_run_show(const struct fgt_last_run *last, uint64_t generation,
-			 struct fgt_frame *frames, size_t capacity)
+			 enum fgt_marker leaf, struct fgt_frame *frames,
+			 size_t capacity)
 {
+	size_t count = 0;
+
 	if (!last->count || last->generation != generation ||
 	    last->count + 1 > capacity)
 		return 0;
-	frames[0] = (struct fgt_frame){ .address = FGT_MARKER_NOT_SAMPLED,
-					.flags = FGT_FRAME_MARKER };
-	memcpy(frames + 1, last->frames, last->count * sizeof(*frames));
-	return last->count + 1;
+	if (leaf)
+		frames[count++] = (struct fgt_frame){
+			.address = leaf,
+			.flags = FGT_FRAME_MARKER,
+		};
+	memcpy(frames + count, last->frames, last->count * sizeof(*frames));
+	return count + last->count;
 }
 
 void fgt_last_run_done(struct fgt_last_run *last)

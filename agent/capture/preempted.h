@@ -36,11 +36,12 @@ void fgt_last_run_keep(struct fgt_last_run *last,
 		       const struct fgt_frame *frames, size_t count,
 		       uint64_t generation);
 /*
- * Puts it below an FGT_MARKER_NOT_SAMPLED leaf into frames[capacity]. Returns
+ * Puts it into frames[capacity], below a leaf marker unless that is 0. Returns
  * the number of frames, 0 if there is none of this generation.
  */
 size_t fgt_last_run_show(const struct fgt_last_run *last, uint64_t generation,
-			 struct fgt_frame *frames, size_t capacity);
+			 enum fgt_marker leaf, struct fgt_frame *frames,
+			 size_t capacity);
 void fgt_last_run_done(struct fgt_last_run *last);
 
 #endif

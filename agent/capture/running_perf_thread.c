@@ -212,9 +212,9 @@ void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
 			return;
 		fgt_perf_threads_drop(perf, thread);
 	}
-	/* Little at a time adds up too: soon a tick of it must be shown. */
+	/* Little at a time adds up too. */
 	if ((runtime_ns < WORTH_NS &&
-	     thread->account.due_ns * 2 < (int64_t)perf->period_ns) ||
+	     thread->account.hidden_ns * 2 < (int64_t)perf->period_ns) ||
 	    rate > FGT_PERF_SWITCHES_MAX ||
 	    thread->switch_rate > FGT_PERF_SWITCHES_MAX ||
 	    now_ns < thread->perf_retry_ns)

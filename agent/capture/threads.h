@@ -51,6 +51,7 @@ struct fgt_thread {
 	uint32_t switch_rate; /* per second, smoothed */
 
 	struct fgt_last_run last_run; /* while it is active */
+	uint64_t sample_tick, sample_ns; /* when that came */
 
 	struct fgt_thread *hash_next;
 	uint32_t index; /* in threads->items */
