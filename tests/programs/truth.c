@@ -11,7 +11,7 @@
  *   pool     eight workers that switch some thousand times a second
  *
  * Prints "ready PID", later one line of JSON:
- * {"threads":[{"name","tid","depth","steps":[{"function","state","ns"}]}]}
+ * {"threads":[{"name","tid","depth","steps":[{"function","state","ns","cpu_ns"}]}]}
  */
 #include <errno.h>
 #include <poll.h>
@@ -46,7 +46,8 @@ struct step {
 	const char *state; /* expected; NULL: running */
 	void (*run)(uint64_t ns);
 	uint64_t duration_ns;
-	uint64_t spent_ns; /* truth; written by the thread alone */
+	/* The truth; written by the thread alone. */
+	uint64_t spent_ns, cpu_ns;
 };
 
 struct plan {
@@ -69,6 +70,14 @@ static uint64_t now_ns(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t cpu_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
@@ -238,6 +247,15 @@ static NOINLINE void descend(unsigned int depth, const struct step *step)
 	anchor++;
 }
 
+static void take_step(unsigned int depth, struct step *step)
+{
+	uint64_t begin_ns = now_ns(), cpu_ns = cpu_now_ns();
+
+	descend(depth, step);
+	step->spent_ns += now_ns() - begin_ns;
+	step->cpu_ns += cpu_now_ns() - cpu_ns;
+}
+
 static void *follow_plan(void *argument)
 {
 	struct plan *plan = argument;
@@ -247,10 +265,8 @@ static void *follow_plan(void *argument)
 	while (now_ns() < end_ns) {
 		for (size_t i = 0; i < plan->step_count; i++) {
 			struct step *step = &plan->steps[i];
-			uint64_t begin_ns = now_ns();
 
-			descend(plan->depth, step);
-			step->spent_ns += now_ns() - begin_ns;
+			take_step(plan->depth, step);
 		}
 	}
 	return NULL;
@@ -369,15 +385,11 @@ static void *work(void *argument)
 	plan->tid = (pid_t)syscall(SYS_gettid);
 	pthread_setname_np(pthread_self(), plan->name);
 	while (now_ns() < end_ns) {
-		uint64_t begin_ns = now_ns(), ready_ns;
 		unsigned int which;
 
-		descend(plan->depth, &plan->steps[0]);
-		ready_ns = now_ns();
-		plan->steps[0].spent_ns += ready_ns - begin_ns;
+		take_step(plan->depth, &plan->steps[0]);
 		which = 1 + atomic_fetch_add(&next_task, 1) % 4 / 3;
-		descend(plan->depth, &plan->steps[which]);
-		plan->steps[which].spent_ns += now_ns() - ready_ns;
+		take_step(plan->depth, &plan->steps[which]);
 	}
 	return NULL;
 }
@@ -425,11 +437,12 @@ static void print_truth(void)
 		       i ? "," : "", plan->name, plan->tid, plan->depth);
 		for (size_t j = 0; j < plan->step_count; j++)
 			printf("%s{\"function\":\"%s\",\"state\":\"%s\","
-			       "\"ns\":%llu}",
+			       "\"ns\":%llu,\"cpu_ns\":%llu}",
 			       j ? "," : "", plan->steps[j].function,
 			       plan->steps[j].state ? plan->steps[j].state
 						    : "running",
-			       (unsigned long long)plan->steps[j].spent_ns);
+			       (unsigned long long)plan->steps[j].spent_ns,
+			       (unsigned long long)plan->steps[j].cpu_ns);
 		printf("]}");
 	}
 	printf("]}\n");
