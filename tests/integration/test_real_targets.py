@@ -102,7 +102,7 @@ http {{ access_log off; gzip on; gzip_min_length 1; gzip_http_version 1.0;
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(0.5)
     check_slice(bench, checks, "nginx", worker[0], seconds,
-                ["ngx_|nginx\\+0x", "deflate"])
+                ["^ngx_", "^deflate"])
     load.kill()
 
 
@@ -134,7 +134,7 @@ def postgres(bench, checks, seconds):
     backend = client.stdout.readline().strip()
     time.sleep(1)
     check_slice(bench, checks, "postgres", backend, seconds,
-                ["Exec|postgres\\+0x"])
+                ["^Exec", "^main$"])
     client.kill()
 
 
@@ -147,7 +147,7 @@ def python(bench, checks, seconds):
                         stdout=subprocess.PIPE, text=True)
     pid = read_until(child.stdout, "ready ")
     check_slice(bench, checks, "python3", pid, seconds,
-                ["_PyEval_EvalFrameDefault|PyObject_|Py_|python3"])
+                ["^_PyEval_EvalFrameDefault$", "^Py_"])
 
 
 def compiled(bench, checks, seconds, name, expected):
