@@ -29,7 +29,7 @@ struct fgt_ring_stats {
 	uint64_t missed_ticks; /* told by the writer */
 	uint64_t changes; /* records of a changed (stack, state) */
 	uint64_t overflows; /* stacks that found no room */
-	uint64_t evicted_bytes; /* ticks dropped for room, not for age */
+	uint64_t evicted_ticks; /* ticks dropped for room, not for age */
 	uint64_t oldest_ns, newest_ns; /* ticks that can be cut; 0 if none */
 	uint64_t log_used_bytes, log_size_bytes;
 	uint32_t nodes, frames, images, threads; /* now in the tables */

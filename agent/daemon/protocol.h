@@ -37,7 +37,7 @@
  *   who_ran, running: provider and source; limitation: "" or cause, remedy
  *   stacks, stacks_complete, stacks_truncated, fp_needed, fp_recovered
  *   oldest_ns, newest_ns: what can be cut, 0 if nothing
- *   ring_ticks, ring_changes, ring_overflows, ring_evicted_bytes,
+ *   ring_ticks, ring_changes, ring_overflows, ring_evicted_ticks,
  *   ring_log_used_bytes, ring_log_size_bytes, ring_nodes, ring_frames,
  *   ring_images, ring_threads, ring_size_bytes
  *

@@ -152,7 +152,7 @@ static void add_ring(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "ring_ticks", ring->ticks);
 	fgt_builder_uint(builder, "ring_changes", ring->changes);
 	fgt_builder_uint(builder, "ring_overflows", ring->overflows);
-	fgt_builder_uint(builder, "ring_evicted_bytes", ring->evicted_bytes);
+	fgt_builder_uint(builder, "ring_evicted_ticks", ring->evicted_ticks);
 	fgt_builder_uint(builder, "ring_log_used_bytes", ring->log_used_bytes);
 	fgt_builder_uint(builder, "ring_log_size_bytes", ring->log_size_bytes);
 	fgt_builder_uint(builder, "ring_nodes", ring->nodes);

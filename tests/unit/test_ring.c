@@ -199,7 +199,7 @@ static void small_ring_holds_no_more_than_it_should(void **state)
 	assert_true(slice->anchor_count <= 3);
 	fgt_ring_get_stats(ring, &stats);
 	assert_true(stats.log_used_bytes <= (3 * 103 + 3) * 8);
-	assert_int_equal(stats.evicted_bytes, 0);
+	assert_int_equal(stats.evicted_ticks, 0);
 }
 
 static void idle_thread_costs_eight_bytes_a_second(void **state)

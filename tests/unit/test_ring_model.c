@@ -236,7 +236,7 @@ static void run_plan(const struct model_plan *plan, uint64_t seed)
 	}
 	fgt_ring_get_stats(model.ring, &stats);
 	assert_int_equal(stats.ticks, plan->ticks);
-	assert_int_equal(stats.evicted_bytes > 0, !plan->has_room);
+	assert_int_equal(stats.evicted_ticks > 0, !plan->has_room);
 	print_message("%llu actions, %llu cuts, %llu samples compared\n",
 		      (unsigned long long)model.actions,
 		      (unsigned long long)model.cuts,

@@ -422,7 +422,7 @@ static void stack_without_room_becomes_overflow(void **state)
 	kit_validate(slice);
 	fgt_ring_get_stats(ring, &stats);
 	assert_true(stats.overflows > 0);
-	assert_true(stats.evicted_bytes > 0);
+	assert_true(stats.evicted_ticks > 0);
 	assert_true(is_leaf_used(slice, FGT_MARKER_OVERFLOW));
 	assert_true(is_leaf_used(slice, (uint64_t)5000 << 20) ||
 		    is_leaf_used(slice, (uint64_t)4900 << 20));
