@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders to the sampler's thread: start, stop, attach, detach, change the
- * rate. Runs in any thread.
+ * Orders to the sampler's thread: start, stop, attach, detach. Runs in any
+ * thread.
  */
 #include "agent/capture/sampler.h"
 
@@ -116,13 +116,6 @@ void fgt_sampler_stop(struct fgt_sampler *sampler)
 	pthread_mutex_unlock(&sampler->mutex);
 	if (is_started)
 		pthread_join(sampler->thread, NULL);
-}
-
-void fgt_sampler_set_hz(struct fgt_sampler *sampler, unsigned int hz)
-{
-	pthread_mutex_lock(&sampler->mutex);
-	sampler->hz = clamp_hz(hz);
-	pthread_mutex_unlock(&sampler->mutex);
 }
 
 static struct fgt_target *find(struct fgt_sampler *sampler,

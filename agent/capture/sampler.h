@@ -39,9 +39,6 @@ int fgt_sampler_start(struct fgt_sampler *sampler);
 /* Waits for the thread; at most one tick. Idempotent. */
 void fgt_sampler_stop(struct fgt_sampler *sampler);
 
-/* Changes the rate from the next tick on (SIGHUP); rings keep theirs. */
-void fgt_sampler_set_hz(struct fgt_sampler *sampler, unsigned int hz);
-
 /*
  * Samples a process from the next tick on; the first tick has run when this
  * returns if the sampler is started (at most 1 s). -EEXIST already sampled

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "agent/daemon/listener.h"
 #include "agent/daemon/log.h"
@@ -53,18 +52,6 @@ static int open_standard_descriptors(struct fgt_why *why)
 					   fd);
 	}
 	return 0;
-}
-
-/* Threads of targets cost descriptors; the soft limit is for select(). */
-static void raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-	    limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
 }
 
 static void explain(void *context, int32_t pid, const char *text)
@@ -120,15 +107,18 @@ static void log_start(const struct daemon *daemon)
  * until a restart; the configuration in force says so. */
 static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
 {
-	if (old->ring.seconds != new->ring.seconds ||
+	if (old->sampling.hz != new->sampling.hz ||
+	    old->ring.seconds != new->ring.seconds ||
 	    old->ring.memory_mb != new->ring.memory_mb ||
 	    old->sampling.max_depth != new->sampling.max_depth ||
 	    old->sampling.is_self_included != new->sampling.is_self_included ||
 	    strcmp(old->socket, new->socket) != 0 ||
 	    old->symbols.demangle != new->symbols.demangle)
 		fgt_log(FGT_LOG_WARNING, "reload",
-			"ring, socket, symbols, sampling.max_depth and "
-			"sampling.include_self change with a restart only");
+			"ring, socket, symbols, sampling.hz, "
+			"sampling.max_depth and sampling.include_self change "
+			"with a restart only");
+	new->sampling.hz = old->sampling.hz; /* rings are laid out for it */
 	new->ring.seconds = old->ring.seconds;
 	new->ring.memory_mb = old->ring.memory_mb;
 	new->sampling.max_depth = old->sampling.max_depth;
@@ -154,8 +144,6 @@ static void reload(struct fgt_service *service)
 	service->config = FGT_TAKE(config);
 	service->reloads++;
 	fgt_log_set(service->config->log.level, service->config->log.format);
-	fgt_sampler_set_hz(service->sampler,
-			   (unsigned int)service->config->sampling.hz);
 	fgt_targets_set_rules(service->targets, service->config);
 	fgt_config_free(old);
 	fgt_log(FGT_LOG_INFO, "reloaded", "%s",
@@ -361,7 +349,6 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 	};
 	int r = open_standard_descriptors(why);
 
-	raise_descriptor_limit();
 	fgt_log_set(config->log.level, config->log.format);
 	if (r == 0)
 		r = daemon_init(&daemon,

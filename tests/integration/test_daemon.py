@@ -494,6 +494,20 @@ def races(checks, bench):
     daemon.end()
 
 
+def slice_keeps_the_rate(checks, daemon):
+    """After a reload with another hz: rings and sampler still agree."""
+    begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    missed = daemon.status()["targets"][0]["missed_ticks"]
+    time.sleep(1.5)
+    reply = call(daemon.socket, "slice", from_ns=begin)
+    missed = daemon.status()["targets"][0]["missed_ticks"] - missed
+    seconds = (reply["to_ns"] - reply["from_ns"]) / SECOND
+    checks.ok("a slice after the reload has the old rate",
+              reply["ok"] and seconds > 1 and
+              abs((reply["ticks"] + missed) / seconds - 101) < 20,
+              (reply["ticks"], missed, seconds))
+
+
 def reloads(checks, bench):
     """R7"""
     broken = ["targets = (", "sampling: { hz = 0; };", "nonsense = 1;",
@@ -526,11 +540,15 @@ def reloads(checks, bench):
     shell = bench.start(["sh", "-c", f"sleep 600 & {copy} 600 & wait"],
                         start_new_session=True)
     text = "sampling: { hz = 49; }; targets = ( { name = \"rare-name\"; } );"
-    checks.ok("mended file is taken over", reload(text, "reloads", 1) and
-              daemon.status()["hz"] == 49, daemon.status())
+    checks.ok("mended file is taken over", reload(text, "reloads", 1),
+              daemon.status())
+    checks.ok("the rate is fixed until a restart, and the log says so",
+              daemon.status()["hz"] == 101 and
+              "sampling.hz" in daemon.log_text(), daemon.log_text()[-500:])
     checks.ok("target by name, the former one is gone", daemon.until(
         lambda: [t["name"] for t in daemon.status()["targets"]] ==
         ["rare-name"]), daemon.status()["targets"])
+    slice_keeps_the_rate(checks, daemon)
     text = "targets = ( { pid = %d; children = true; } );" % shell.pid
     reload(text, "reloads", 2)
     checks.ok("children of a target are sampled", daemon.until(

@@ -86,24 +86,6 @@ static void the_first_thread_may_end_before_the_others(void **state)
 	assert_true(share(fixture->slice, "survivor", "clock_nanosleep") > 60);
 }
 
-static void the_rate_can_be_changed(void **state)
-{
-	struct fixture *fixture = *state;
-	struct fgt_target_status before, after;
-
-	start_child(fixture, "busy", -1);
-	attach(fixture);
-	fgt_sampler_set_hz(fixture->sampler, 500);
-	sleep_ms(200);
-	fgt_target_get_status(fixture->target, &before);
-	sleep_ms(600);
-	fgt_target_get_status(fixture->target, &after);
-	assert_in_range(after.ticks + after.missed_ticks - before.ticks -
-				before.missed_ticks,
-			240, 400);
-	assert_true(after.samples_running > before.samples_running);
-}
-
 static int counters_fd;
 static unsigned int *failures; /* shared with the child */
 
@@ -127,7 +109,6 @@ static int run_group(const char *user)
 		LIVE(threads_that_never_used_a_cpu_are_seen),
 		LIVE(short_lived_threads_leave_the_table),
 		LIVE(the_first_thread_may_end_before_the_others),
-		LIVE(the_rate_can_be_changed),
 		LIVE(blocking_calls_last_as_long_as_asked),
 	};
 
