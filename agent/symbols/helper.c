@@ -8,29 +8,88 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Longer than the helper's own alarm, which is the usual end. */
 #define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
 
+/*
+ * What a helper needs of our environment: how to find its libraries, how its
+ * sanitizers report. The rest may hold secrets.
+ */
+static void choose_environment(char **chosen, size_t capacity)
+{
+	static const char *const names[] = {
+		"LD_LIBRARY_PATH=", "ASAN_OPTIONS=", "LSAN_OPTIONS=",
+		"TSAN_OPTIONS=", "UBSAN_OPTIONS="
+	};
+	size_t count = 0;
+
+	for (char **entry = environ; entry && *entry; entry++)
+		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+			if (count + 1 < capacity &&
+			    !strncmp(*entry, names[i], strlen(names[i])))
+				chosen[count++] = *entry;
+	chosen[count] = NULL;
+}
+
+/*
+ * Not fork: its child would hold a copy of all rings, and malloc may not be
+ * called in the fork of a process that has threads.
+ */
+static int spawn(const char *path, int fd, pid_t *ret_pid)
+{
+	static char name[] = FGT_HELPER_NAME, verb[] = FGT_HELPER_VERB;
+	char *arguments[] = { name, verb, NULL };
+	char *environment[8];
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int error;
+
+	if (posix_spawn_file_actions_init(&actions))
+		return -EAGAIN;
+	if (posix_spawnattr_init(&attributes)) {
+		posix_spawn_file_actions_destroy(&actions);
+		return -EAGAIN;
+	}
+	choose_environment(environment,
+			   sizeof(environment) / sizeof(*environment));
+	sigemptyset(&none);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes,
+				 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+	error = posix_spawn_file_actions_adddup2(&actions, fd, FGT_HELPER_FD);
+	if (!error)
+		error = posix_spawn(ret_pid, path ? path : "/proc/self/exe",
+				    &actions, &attributes, arguments,
+				    environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return error ? -EAGAIN : 0;
+}
+
 static int start(struct fgt_helper *helper)
 {
-	int pair[2];
+	int pair[2], error;
 	pid_t pid;
 
+	/* We are a helper whose main() has not noticed: no end of helpers. */
+	if (!strcmp(program_invocation_name, FGT_HELPER_NAME))
+		return -EAGAIN;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -EAGAIN;
-	pid = fork();
-	if (!pid)
-		fgt_helper_serve(pair[1]);
+	error = spawn(helper->path, pair[1], &pid);
 	close(pair[1]);
-	if (pid < 0) {
+	if (error) {
 		close(pair[0]);
-		return -EAGAIN;
+		return error;
 	}
 	/* The pid is ours until we wait; afterwards only the pidfd is safe. */
 	helper->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -52,7 +111,8 @@ void fgt_helper_stop(struct fgt_helper *helper)
 			;
 		fgt_fd_close(helper->pid_fd);
 	}
-	*helper = FGT_HELPER_NONE;
+	helper->fd = -1;
+	helper->pid_fd = -1;
 }
 
 static int64_t now_ms(void)

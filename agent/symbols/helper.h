@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbol helper: a forked process that reads ELF and DWARF of other
- * people's files, so that a hostile file costs a helper and not the daemon
- * (FAULTS U6). This is the daemon's side. The helper limits itself: an alarm
- * for each request, memory, no open(); it ends when our end of its socket is
- * closed, so also when we are killed. It is our child: its death sends us a
- * SIGCHLD, and fgt_helper_stop() waits for it, by its pidfd only.
+ * The symbol helper: a process that reads ELF and DWARF of other people's
+ * files, so that a hostile file costs a helper and not the daemon (FAULTS
+ * U6). This is the daemon's side. The helper is this very program, executed
+ * anew, so that nothing of the daemon's memory comes along. It limits itself:
+ * an alarm for each request, memory, no open(); it ends when our end of its
+ * socket is closed, so also when we are killed. It is our child: its death
+ * sends us a SIGCHLD, and fgt_helper_stop() waits for it, by its pidfd only.
  */
 #ifndef FGT_AGENT_SYMBOLS_HELPER_H
 #define FGT_AGENT_SYMBOLS_HELPER_H
@@ -20,8 +21,9 @@
 struct fgt_helper {
 	int fd; /* -1: not running */
 	int pid_fd;
+	const char *path; /* what to execute, NULL: /proc/self/exe */
 };
-#define FGT_HELPER_NONE ((struct fgt_helper){ -1, -1 })
+#define FGT_HELPER_NONE ((struct fgt_helper){ -1, -1, NULL })
 
 /* What travels to the helper, followed by the addresses. */
 struct fgt_helper_request {
@@ -59,7 +61,16 @@ int fgt_helper_ask(struct fgt_helper *helper,
 /* Ends the helper. */
 void fgt_helper_stop(struct fgt_helper *helper);
 
-/* The helper's life; never returns. Only for fgt_helper_ask() and its test. */
-void fgt_helper_serve(int fd) __attribute__((noreturn));
+/*
+ * The helper's life; returns only if these are not the arguments of a helper.
+ * A program that resolves names calls this first thing in main(), while it
+ * has no other thread.
+ */
+void fgt_helper_serve_if_asked(int argc, char **argv);
+
+/* How a helper is started: these arguments, its socket as descriptor 3. */
+#define FGT_HELPER_NAME "fgt-symbols"
+#define FGT_HELPER_VERB "symbol-helper"
+#define FGT_HELPER_FD	3
 
 #endif

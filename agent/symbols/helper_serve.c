@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The symbol helper's own side: answers requests until the daemon closes the
- * socket. Runs in a process of its own that was forked from the daemon; must
- * not keep a descriptor of the daemon's, nor run without an alarm while it
- * reads a file.
+ * socket. Runs in a process of its own; must not keep a descriptor of the
+ * daemon's, nor run without an alarm while it reads a file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +21,7 @@
 
 #define IMAGES_MAX	 32
 #define IMAGES_MAX_BYTES (256ull << 20)
-#define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what fork brought */
+#define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
 #define FILES_MAX	 256
 #define DWARF_MAX_NS	 2000000000ull /* then lines are given up */
 #define IDLE_MAX_MS	 30000 /* then all images are closed */
@@ -50,27 +49,21 @@ static void offer_to_be_killed(void)
 		return; /* then it is as likely to go as others are */
 }
 
-/* Drops what fork brought along: descriptors, signals, the right to dump. */
-static void settle(int *fd)
+/* Drops what came along: descriptors, signals, the right to dump. */
+static void settle(void)
 {
 	static const int reset[] = { SIGALRM, SIGXCPU, SIGTERM };
 	static const int ignored[] = { SIGPIPE, SIGINT, SIGHUP };
-	sigset_t none;
 
-	prctl(PR_SET_NAME, "fgt-symbols");
+	prctl(PR_SET_NAME, FGT_HELPER_NAME);
 	offer_to_be_killed();
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	setsid();
-	if (*fd != 3 && dup3(*fd, 3, O_CLOEXEC) == 3)
-		*fd = 3;
-	close_range((unsigned int)*fd + 1, ~0u, 0);
+	close_range(FGT_HELPER_FD + 1, ~0u, 0);
 	for (size_t i = 0; i < sizeof(reset) / sizeof(*reset); i++)
 		signal(reset[i], SIG_DFL);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static void set_limit(int resource, uint64_t limit)
@@ -305,14 +298,11 @@ static void wait_for_request(struct server *server)
 	}
 }
 
-void fgt_helper_serve(int fd)
+static void __attribute__((noreturn)) serve(int fd)
 {
 	static struct server server;
 	static uint64_t addresses[FGT_HELPER_ADDRESSES_MAX];
 
-	settle(&fd);
-	limit_memory();
-	allow_files(true);
 	server = (struct server){ .fd = fd,
 				  .reply.limit = FGT_HELPER_REPLY_MAX };
 	for (;;) {
@@ -333,4 +323,15 @@ void fgt_helper_serve(int fd)
 		send_all(fd, server.reply.data, reply.len);
 		set_alarm(0);
 	}
+}
+
+void fgt_helper_serve_if_asked(int argc, char **argv)
+{
+	if (argc != 2 || strcmp(argv[0], FGT_HELPER_NAME) ||
+	    strcmp(argv[1], FGT_HELPER_VERB))
+		return;
+	settle();
+	limit_memory();
+	allow_files(true);
+	serve(FGT_HELPER_FD);
 }

@@ -83,6 +83,7 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 	symbolizer->helper = FGT_HELPER_NONE;
 	pthread_mutex_init(&symbolizer->lock, NULL);
 	error = copy_dirs(symbolizer, options ? options : &usual);
+	symbolizer->helper.path = symbolizer->options.helper_path;
 	if (!error)
 		error = fgt_name_cache_new(&symbolizer->cache);
 	if (error)

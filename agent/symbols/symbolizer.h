@@ -28,6 +28,12 @@ struct fgt_symbolizer_options {
 	int (*open_image)(void *context, const struct fgt_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);
 	void *context;
+	/*
+	 * The program to execute as helper; it calls
+	 * fgt_helper_serve_if_asked(). Outlives the symbolizer. NULL: this
+	 * program.
+	 */
+	const char *helper_path;
 };
 
 struct fgt_symbolizer;

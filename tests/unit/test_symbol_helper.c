@@ -104,6 +104,32 @@ static void a_helper_that_is_killed_is_replaced(void **state)
 	fgt_bytes_done(&reply);
 }
 
+/* Each of these cannot be executed, or is no helper: ends, or says rubbish. */
+static void without_a_helper_frames_get_image_and_offset(void **state)
+{
+	static const char *const paths[] = { "/nowhere", "/dev/null",
+					     "/bin/true", "/bin/echo" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		const struct fgt_symbolizer_options options = {
+			.helper_path = paths[i]
+		};
+		FGT_AUTO(fgt_symbolizer_free)
+		struct fgt_symbolizer *symbolizer = kit_symbolizer(&options);
+		FGT_AUTO(fgt_slice_free)
+		struct fgt_slice *slice = kit_slice_of(SHAPE);
+
+		kit_add_frame(slice, 1, 0x1234, 0);
+		assert_int_equal(
+			fgt_symbolizer_resolve(symbolizer, slice, true), 0);
+		assert_string_equal(kit_function(slice, 0, 0),
+				    "shapes-plain+0x1234");
+		assert_int_not_equal(kit_symbol(slice, 0, 0)->reason,
+				     FGT_SYMBOL_FOUND);
+	}
+}
+
 static void packs_are_believed_only_if_they_are_whole(void **state)
 {
 	const struct fgt_names names = {
@@ -410,6 +436,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_helper_that_died_or_lies_is_let_go),
 		cmocka_unit_test(a_helper_that_is_killed_is_replaced),
+		cmocka_unit_test(without_a_helper_frames_get_image_and_offset),
 		cmocka_unit_test(packs_are_believed_only_if_they_are_whole),
 		cmocka_unit_test(broken_files_cost_only_themselves),
 		cmocka_unit_test(
