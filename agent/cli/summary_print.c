@@ -7,9 +7,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
-#include "agent/daemon/escape.h"
+#include "upload/format/json.h"
 #include "upload/format/utf8.h"
 
 #define FUNCTION_COLUMNS 100
@@ -148,123 +149,123 @@ static int write_file(void *context, const void *bytes, size_t len)
 	return fwrite(bytes, 1, len, context) == len ? 0 : -EIO;
 }
 
-static void put_string(FILE *file, const char *key, const char *text)
-{
-	const struct fgt_sink sink = { .write = write_file, .context = file };
-
-	fprintf(file, "\"%s\":", key);
-	(void)fgt_escape_json(&sink, text, strlen(text));
-}
-
 static void put_functions(const struct fgt_summary *summary, uint32_t top,
-			  FILE *file)
+			  struct fgt_json *json)
 {
-	fputs(",\"functions\":[", file);
+	fgt_json_begin_array(json, "functions");
 	for (uint32_t i = 0; i < summary->function_count && i < top; i++) {
 		const struct fgt_summary_function *function =
 			&summary->functions[i];
 
-		fputs(i ? ",{" : "{", file);
-		put_string(file, "name", function->name);
-		fprintf(file,
-			",\"self\":%" PRIu64 ",\"total\":%" PRIu64
-			",\"wall\":%" PRIu64 "}",
-			function->self, function->total, function->wall);
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_string(json, "name", function->name);
+		fgt_json_put_uint(json, "self", function->self);
+		fgt_json_put_uint(json, "total", function->total);
+		fgt_json_put_uint(json, "wall", function->wall);
+		fgt_json_end_object(json);
 	}
-	fputc(']', file);
+	fgt_json_end_array(json);
 }
 
 /* States are an array of their own: their names come from a slice file. */
-static void put_states(const struct fgt_summary_thread *thread, FILE *file)
+static void put_states(const struct fgt_summary_thread *thread,
+		       struct fgt_json *json)
 {
-	fputs(",\"blocked_in\":[", file);
+	fgt_json_begin_array(json, "blocked_in");
 	for (uint32_t i = 0; i < thread->state_count; i++) {
-		fputs(i ? ",{" : "{", file);
-		put_string(file, "state", thread->states[i].name);
-		fprintf(file, ",\"samples\":%" PRIu64 "}",
-			thread->states[i].samples);
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_string(json, "state", thread->states[i].name);
+		fgt_json_put_uint(json, "samples", thread->states[i].samples);
+		fgt_json_end_object(json);
 	}
-	fputc(']', file);
+	fgt_json_end_array(json);
 }
 
-static void put_threads(const struct fgt_summary *summary, FILE *file)
+static void put_threads(const struct fgt_summary *summary,
+			struct fgt_json *json)
 {
-	fputs(",\"threads\":[", file);
+	fgt_json_begin_array(json, "threads");
 	for (uint32_t i = 0; i < summary->thread_count; i++) {
 		const struct fgt_summary_thread *thread = &summary->threads[i];
 
-		fputs(i ? ",{" : "{", file);
-		put_string(file, "name", thread->name);
-		fprintf(file,
-			",\"tid\":%d,\"samples\":%" PRIu64
-			",\"running\":%" PRIu64 ",\"complete\":%" PRIu64,
-			thread->tid, thread->samples, thread->running,
-			thread->complete);
-		put_states(thread, file);
-		fputc('}', file);
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_string(json, "name", thread->name);
+		fgt_json_put_int(json, "tid", thread->tid);
+		fgt_json_put_uint(json, "samples", thread->samples);
+		fgt_json_put_uint(json, "running", thread->running);
+		fgt_json_put_uint(json, "complete", thread->complete);
+		put_states(thread, json);
+		fgt_json_end_object(json);
 	}
-	fputc(']', file);
+	fgt_json_end_array(json);
 }
 
 static void put_slice(const struct fgt_slice *slice,
-		      const struct fgt_summary *summary, FILE *file)
+		      const struct fgt_summary *summary, struct fgt_json *json)
 {
 	uint64_t first_ns = slice->tick_ns[0];
 	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
 
-	fprintf(file, "{\"pid\":%d,", slice->process.pid);
-	put_string(file, "name", slice->process.name);
-	fprintf(file,
-		",\"requested_from_ns\":%" PRIu64
-		",\"requested_to_ns\":%" PRIu64 ",\"from_ns\":%" PRIu64
-		",\"to_ns\":%" PRIu64 ",\"from_wall_ns\":%" PRIu64
-		",\"to_wall_ns\":%" PRIu64,
-		slice->requested_from_ns, slice->requested_to_ns, first_ns,
-		last_ns, fgt_slice_wall_ns(slice, first_ns),
-		fgt_slice_wall_ns(slice, last_ns));
-	fprintf(file,
-		",\"ticks\":%u,\"effective_hz\":%.3f,\"missed_ticks\":%" PRIu64
-		",\"evicted_ticks\":%" PRIu64 ",\"lapped_ticks\":%" PRIu64,
-		slice->tick_count, slice->effective_hz, slice->missed_ticks,
-		slice->evicted_ticks, slice->lapped_ticks);
-	fprintf(file,
-		",\"samples\":%" PRIu64 ",\"running\":%" PRIu64
-		",\"complete\":%" PRIu64,
-		summary->samples, summary->running, summary->complete);
+	fgt_json_put_int(json, "pid", slice->process.pid);
+	fgt_json_put_string(json, "name", slice->process.name);
+	fgt_json_put_uint(json, "requested_from_ns", slice->requested_from_ns);
+	fgt_json_put_uint(json, "requested_to_ns", slice->requested_to_ns);
+	fgt_json_put_uint(json, "from_ns", first_ns);
+	fgt_json_put_uint(json, "to_ns", last_ns);
+	fgt_json_put_uint(json, "from_wall_ns",
+			  fgt_slice_wall_ns(slice, first_ns));
+	fgt_json_put_uint(json, "to_wall_ns",
+			  fgt_slice_wall_ns(slice, last_ns));
+	fgt_json_put_uint(json, "ticks", slice->tick_count);
+	fgt_json_put_double(json, "effective_hz",
+			    round(slice->effective_hz * 1e3) / 1e3);
+	fgt_json_put_uint(json, "missed_ticks", slice->missed_ticks);
+	fgt_json_put_uint(json, "evicted_ticks", slice->evicted_ticks);
+	fgt_json_put_uint(json, "lapped_ticks", slice->lapped_ticks);
+	fgt_json_put_uint(json, "samples", summary->samples);
+	fgt_json_put_uint(json, "running", summary->running);
+	fgt_json_put_uint(json, "complete", summary->complete);
 }
 
-static void put_fate(const struct fgt_summary_fate *fate, FILE *file)
+static void put_fate(const struct fgt_summary_fate *fate, struct fgt_json *json)
 {
 	if (fate->format) {
-		fputs(",\"output\":{", file);
-		put_string(file, "path", fate->path);
-		fputc(',', file);
-		put_string(file, "format", fate->format);
-		fprintf(file, ",\"bytes\":%" PRIu64 "}", fate->bytes);
+		fgt_json_begin_object(json, "output");
+		fgt_json_put_string(json, "path", fate->path);
+		fgt_json_put_string(json, "format", fate->format);
+		fgt_json_put_uint(json, "bytes", fate->bytes);
+		fgt_json_end_object(json);
 	}
 	if (!fate->upload)
 		return;
-	fputs(",\"upload\":{", file);
-	put_string(file, "dsn", fate->dsn);
-	fputc(',', file);
-	put_string(file, "event_id", fate->upload->event_id);
-	fprintf(file, ",\"status\":%ld,\"sent_bytes\":%zu",
-		fate->upload->status, fate->upload->sent_bytes);
-	if (fate->upload_error) {
-		fputc(',', file);
-		put_string(file, "error", fate->upload_error);
-	}
-	fputc('}', file);
+	fgt_json_begin_object(json, "upload");
+	fgt_json_put_string(json, "dsn", fate->dsn);
+	fgt_json_put_string(json, "event_id", fate->upload->event_id);
+	fgt_json_put_int(json, "status", fate->upload->status);
+	fgt_json_put_uint(json, "sent_bytes", fate->upload->sent_bytes);
+	if (fate->upload_error)
+		fgt_json_put_string(json, "error", fate->upload_error);
+	fgt_json_end_object(json);
 }
 
 int fgt_summary_print_json(const struct fgt_slice *slice,
 			   const struct fgt_summary *summary, uint32_t top,
 			   const struct fgt_summary_fate *fate, FILE *file)
 {
-	put_slice(slice, summary, file);
-	put_functions(summary, top, file);
-	put_threads(summary, file);
-	put_fate(fate, file);
-	fputs("}\n", file);
+	const struct fgt_sink sink = { .write = write_file, .context = file };
+	struct fgt_json json;
+	int r;
+
+	fgt_json_init(&json, &sink);
+	fgt_json_begin_object(&json, NULL);
+	put_slice(slice, summary, &json);
+	put_functions(summary, top, &json);
+	put_threads(summary, &json);
+	put_fate(fate, &json);
+	fgt_json_end_object(&json);
+	fgt_json_newline(&json);
+	r = fgt_json_finish(&json);
+	if (r < 0)
+		return r;
 	return fflush(file) == 0 && !ferror(file) ? 0 : -EIO;
 }

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a configuration out, as libconfig text or as JSON: both quote
- * strings alike, since no value holds a control character. Any thread; must
+ * Writes a configuration out, as libconfig text or as JSON. No value holds a
+ * control character, so that libconfig's quoting is simple. Any thread; must
  * not print a secret (the configuration holds only names of files).
  */
 #include "agent/daemon/config.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/daemon/config_schema.h"
+#include "upload/format/json.h"
 
 struct writer {
 	const struct fgt_sink *sink;
-	bool is_json;
-	bool is_first; /* nothing was written in this group yet */
 	unsigned int depth; /* groups open */
 	int error; /* the sink's first one sticks */
 };
@@ -58,25 +56,8 @@ static void put_quoted(struct writer *writer, const char *text)
 /* The start of a line of the right indentation. */
 static void put_line(struct writer *writer)
 {
-	if (writer->is_json)
-		put(writer, writer->is_first ? "\n" : ",\n");
 	for (unsigned int i = 0; i < writer->depth; i++)
 		put(writer, "\t");
-	writer->is_first = false;
-}
-
-static void put_key(struct writer *writer, const char *name, size_t len)
-{
-	put(writer, writer->is_json ? "\"" : "");
-	put_bytes(writer, name, len);
-	put(writer, writer->is_json ? "\": " : " = ");
-}
-
-/* What ends a setting. */
-static void put_end(struct writer *writer)
-{
-	if (!writer->is_json)
-		put(writer, ";\n");
 }
 
 static const void *place(const struct fgt_config_key *key, const void *base)
@@ -127,132 +108,214 @@ static void put_scalar(struct writer *writer, const struct fgt_config_key *key,
 static void put_entry(struct writer *writer, const struct fgt_config_key *keys,
 		      const void *entry)
 {
-	bool is_first = true;
-
-	put(writer, "{ ");
+	put(writer, "{");
 	for (; keys->path; keys++) {
 		if (is_unset(keys, entry))
 			continue;
-		if (!is_first)
-			put(writer, writer->is_json ? ", " : " ");
-		is_first = false;
-		put_key(writer, keys->path, strlen(keys->path));
+		put(writer, " ");
+		put(writer, keys->path);
+		put(writer, " = ");
 		put_scalar(writer, keys, entry);
-		put(writer, writer->is_json ? "" : ";");
+		put(writer, ";");
 	}
 	put(writer, " }");
+}
+
+/* Element index of a list: an entry. */
+static const void *entry_at(const struct fgt_config_key *key, const void *base,
+			    size_t index)
+{
+	return *(const char *const *)place(key, base) + index * key->entry_size;
+}
+
+/* The same of a list of strings. */
+static const char *string_at(const struct fgt_config_key *key, const void *base,
+			     size_t index)
+{
+	return (*(const char *const *const *)place(key, base))[index];
 }
 
 static void put_list(struct writer *writer, const struct fgt_config_key *key,
 		     const void *base)
 {
-	bool is_round = key->type == FGT_CONFIG_ENTRIES && !writer->is_json;
-	const char *list = *(const char *const *)place(key, base);
+	bool has_entries = key->type == FGT_CONFIG_ENTRIES;
 	size_t count = count_of(key, base);
 
-	put(writer, is_round ? "(" : "[");
+	put(writer, has_entries ? "(" : "[");
 	for (size_t i = 0; i < count; i++) {
 		put(writer, i ? ", " : " ");
-		if (key->type == FGT_CONFIG_ENTRIES)
-			put_entry(writer, key->entries,
-				  list + i * key->entry_size);
+		if (has_entries)
+			put_entry(writer, key->entries, entry_at(key, base, i));
 		else
-			put_quoted(
-				writer,
-				((const char *const *)(const void *)list)[i]);
+			put_quoted(writer, string_at(key, base, i));
 	}
 	put(writer, count ? " " : "");
-	put(writer, is_round ? ")" : "]");
+	put(writer, has_entries ? ")" : "]");
+}
+
+static bool is_list(const struct fgt_config_key *key)
+{
+	return key->type == FGT_CONFIG_STRINGS ||
+	       key->type == FGT_CONFIG_ENTRIES;
+}
+
+static size_t group_len(const struct fgt_config_key *key)
+{
+	const char *dot = strchr(key->path, '.');
+
+	return dot ? (size_t)(dot - key->path) : 0;
+}
+
+/* What the key is called in its group. */
+static const char *name_of(const struct fgt_config_key *key)
+{
+	size_t len = group_len(key);
+
+	return key->path + (len ? len + 1 : 0);
+}
+
+/* Keys of a group stand together: does this one begin its group? */
+static bool begins_group(const struct fgt_config_key *key)
+{
+	size_t len = group_len(key);
+
+	return len && (key == fgt_config_keys || group_len(key - 1) != len ||
+		       memcmp(key[-1].path, key->path, len) != 0);
+}
+
+static bool ends_group(const struct fgt_config_key *key)
+{
+	return group_len(key) &&
+	       (!key[1].path || !group_len(key + 1) || begins_group(key + 1));
 }
 
 static void put_setting(struct writer *writer, const struct fgt_config_key *key,
-			const char *name, const void *base)
+			const void *base)
 {
-	bool is_list = key->type == FGT_CONFIG_STRINGS ||
-		       key->type == FGT_CONFIG_ENTRIES;
-
-	if (!is_list && is_unset(key, base)) {
-		if (writer->is_json) {
-			put_line(writer);
-			put_key(writer, name, strlen(name));
-			put(writer, "null");
-			return;
-		}
-		put_line(writer);
+	put_line(writer);
+	if (!is_list(key) && is_unset(key, base)) {
 		put(writer, "# ");
-		put(writer, name);
+		put(writer, name_of(key));
 		put(writer, " is not set\n");
 		return;
 	}
-	put_line(writer);
-	put_key(writer, name, strlen(name));
-	if (is_list)
+	put(writer, name_of(key));
+	put(writer, " = ");
+	if (is_list(key))
 		put_list(writer, key, base);
 	else
 		put_scalar(writer, key, base);
-	put_end(writer);
-}
-
-static void open_group(struct writer *writer, const char *name, size_t len)
-{
-	put_line(writer);
-	put_key(writer, name, len);
-	put(writer, writer->is_json ? "{" : "{\n");
-	writer->depth++;
-	writer->is_first = true;
-}
-
-static void close_group(struct writer *writer)
-{
-	writer->depth--;
-	writer->is_first = true;
-	put_line(writer);
-	put(writer, "}");
-	put_end(writer);
-}
-
-static int show(const struct fgt_config *config, struct writer *writer)
-{
-	const char *group = "";
-	size_t group_len = 0;
-	const struct fgt_config_key *key;
-
-	for (key = fgt_config_keys; key->path; key++) {
-		const char *dot = strchr(key->path, '.');
-		size_t len = dot ? (size_t)(dot - key->path) : 0;
-
-		if (len != group_len || strncmp(group, key->path, len) != 0) {
-			if (group_len)
-				close_group(writer);
-			if (len)
-				open_group(writer, key->path, len);
-			group = key->path;
-			group_len = len;
-		}
-		put_setting(writer, key, dot ? dot + 1 : key->path, config);
-	}
-	if (group_len)
-		close_group(writer);
-	return writer->error;
+	put(writer, ";\n");
 }
 
 int fgt_config_show(const struct fgt_config *config,
 		    const struct fgt_sink *sink)
 {
-	struct writer writer = { .sink = sink, .is_first = true };
+	struct writer writer = { .sink = sink };
+	const struct fgt_config_key *key;
 
-	return show(config, &writer);
+	for (key = fgt_config_keys; key->path; key++) {
+		if (begins_group(key)) {
+			put_bytes(&writer, key->path, group_len(key));
+			put(&writer, " = {\n");
+			writer.depth++;
+		}
+		put_setting(&writer, key, config);
+		if (ends_group(key)) {
+			writer.depth--;
+			put(&writer, "};\n");
+		}
+	}
+	return writer.error;
+}
+
+static void json_scalar(struct fgt_json *json, const struct fgt_config_key *key,
+			const void *base)
+{
+	const char *name = name_of(key);
+	const void *value = place(key, base);
+
+	switch (key->type) {
+	case FGT_CONFIG_INT:
+		fgt_json_put_int(json, name, *(const int *)value);
+		break;
+	case FGT_CONFIG_BOOL:
+		fgt_json_put_bool(json, name, *(const bool *)value);
+		break;
+	case FGT_CONFIG_CHOICE:
+		fgt_json_put_string(json, name,
+				    key->choices[*(const int *)value]);
+		break;
+	case FGT_CONFIG_STRING:
+		fgt_json_put_string(json, name, *(char *const *)value);
+		break;
+	case FGT_CONFIG_STRINGS:
+	case FGT_CONFIG_ENTRIES:
+		break;
+	}
+}
+
+static void json_entry(struct fgt_json *json, const struct fgt_config_key *keys,
+		       const void *entry)
+{
+	fgt_json_begin_object(json, NULL);
+	for (; keys->path; keys++)
+		if (!is_unset(keys, entry))
+			json_scalar(json, keys, entry);
+	fgt_json_end_object(json);
+}
+
+static void json_list(struct fgt_json *json, const struct fgt_config_key *key,
+		      const void *base)
+{
+	size_t count = count_of(key, base);
+
+	fgt_json_begin_array(json, name_of(key));
+	for (size_t i = 0; i < count; i++)
+		if (key->type == FGT_CONFIG_ENTRIES)
+			json_entry(json, key->entries, entry_at(key, base, i));
+		else
+			fgt_json_put_string(json, NULL,
+					    string_at(key, base, i));
+	fgt_json_end_array(json);
+}
+
+static void json_setting(struct fgt_json *json,
+			 const struct fgt_config_key *key, const void *base)
+{
+	fgt_json_newline(json);
+	if (is_list(key))
+		json_list(json, key, base);
+	else if (is_unset(key, base))
+		fgt_json_put_string(json, name_of(key), NULL);
+	else
+		json_scalar(json, key, base);
 }
 
 int fgt_config_show_json(const struct fgt_config *config,
 			 const struct fgt_sink *sink)
 {
-	struct writer writer = {
-		.sink = sink, .is_json = true, .is_first = true, .depth = 1
-	};
+	const struct fgt_config_key *key;
+	struct fgt_json json;
+	char group[64];
 
-	put(&writer, "{");
-	show(config, &writer);
-	put(&writer, "\n}\n");
-	return writer.error;
+	fgt_json_init(&json, sink);
+	fgt_json_begin_object(&json, NULL);
+	for (key = fgt_config_keys; key->path; key++) {
+		if (begins_group(key)) {
+			snprintf(group, sizeof(group), "%.*s",
+				 (int)group_len(key), key->path);
+			fgt_json_newline(&json);
+			fgt_json_begin_object(&json, group);
+		}
+		json_setting(&json, key, config);
+		if (ends_group(key)) {
+			fgt_json_newline(&json);
+			fgt_json_end_object(&json);
+		}
+	}
+	fgt_json_newline(&json);
+	fgt_json_end_object(&json);
+	fgt_json_newline(&json);
+	return fgt_json_finish(&json);
 }

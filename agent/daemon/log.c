@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/daemon/escape.h"
+#include "upload/format/json.h"
 
 #define BURST	     50 /* lines */
 #define LINES_PER_S  10
@@ -122,28 +122,45 @@ static void format_time(char text[40])
 	snprintf(text + len, 40 - len, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-/* logfmt's quoted values are escaped like JSON's. */
+static void format_json(struct fgt_json *json, const char *when,
+			const char *level, const char *event,
+			const char *message, uint64_t left_out)
+{
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "time", when);
+	fgt_json_put_string(json, "level", level);
+	fgt_json_put_string(json, "event", event);
+	fgt_json_put_string(json, "message", message);
+	if (left_out > 0)
+		fgt_json_put_uint(json, "left_out", left_out);
+	fgt_json_end_object(json);
+}
+
 static void format_line(struct line *line, const char *level, const char *event,
 			const char *message, uint64_t left_out)
 {
 	const struct fgt_sink sink = { append, line };
 	char head[160], tail[64] = "", when[40];
+	struct fgt_json json;
 
 	format_time(when);
-	snprintf(head, sizeof(head),
-		 is_json ? "{\"time\":\"%s\",\"level\":\"%s\","
-			   "\"event\":\"%s\",\"message\":"
-			 : "time=%s level=%s event=%s message=",
-		 when, level, event);
+	snprintf(head, sizeof(head), "time=%s level=%s event=%s message=", when,
+		 level, event);
 	if (left_out > 0)
-		snprintf(tail, sizeof(tail),
-			 is_json ? ",\"left_out\":%llu" : " left_out=%llu",
+		snprintf(tail, sizeof(tail), " left_out=%llu",
 			 (unsigned long long)left_out);
-	append_text(line, head);
+	fgt_json_init(&json, &sink);
+	if (is_json) {
+		format_json(&json, when, level, event, message, left_out);
+	} else {
+		append_text(line, head);
+		/* logfmt's quoted values are escaped like JSON's. */
+		fgt_json_put_string(&json, NULL, message);
+	}
 	/* Cannot fail: MESSAGE_MAX bytes become six times as many at worst. */
-	(void)fgt_escape_json(&sink, message, strlen(message));
-	append_text(line, tail);
-	append_text(line, is_json ? "}\n" : "\n");
+	(void)fgt_json_finish(&json);
+	append_text(line, is_json ? "" : tail);
+	append_text(line, "\n");
 }
 
 static bool write_line(const struct line *line)

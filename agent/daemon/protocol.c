@@ -6,15 +6,14 @@
  */
 #include "agent/daemon/protocol.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <msgpack.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/escape.h"
 #include "ringbuf/msgpack_check.h"
+#include "upload/format/json.h"
 
 /*
  * A message is a msgpack map and nothing else, so that an element of an array
@@ -313,116 +312,75 @@ int fgt_message_get_array_map(const struct fgt_message *message,
 	return 0;
 }
 
-static int write_text(const struct fgt_sink *sink, const char *text)
+static void put_value(struct fgt_json *json, const char *key,
+		      const msgpack_object *object);
+
+static void put_map(struct fgt_json *json, const char *key,
+		    const msgpack_object_map *map)
 {
-	return fgt_sink_write(sink, text, strlen(text));
+	fgt_json_begin_object(json, key);
+	for (uint32_t i = 0; i < map->size; i++)
+		put_value(json, string_of(&map->ptr[i].key), &map->ptr[i].val);
+	fgt_json_end_object(json);
 }
 
-static int write_base64(const struct fgt_sink *sink, const uint8_t *bytes,
-			size_t len)
+static void put_array(struct fgt_json *json, const char *key,
+		      const msgpack_object_array *array)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				     "abcdefghijklmnopqrstuvwxyz0123456789+/";
-	int r = write_text(sink, "\"");
-
-	for (size_t i = 0; r == 0 && i < len; i += 3) {
-		uint32_t bits = (uint32_t)bytes[i] << 16;
-		char group[4];
-
-		if (i + 1 < len)
-			bits |= (uint32_t)bytes[i + 1] << 8;
-		if (i + 2 < len)
-			bits |= bytes[i + 2];
-		group[0] = digits[bits >> 18];
-		group[1] = digits[bits >> 12 & 63];
-		group[2] = i + 1 < len ? digits[bits >> 6 & 63] : '=';
-		group[3] = i + 2 < len ? digits[bits & 63] : '=';
-		r = fgt_sink_write(sink, group, sizeof(group));
-	}
-	return r == 0 ? write_text(sink, "\"") : r;
+	fgt_json_begin_array(json, key);
+	for (uint32_t i = 0; i < array->size; i++)
+		put_value(json, NULL, &array->ptr[i]);
+	fgt_json_end_array(json);
 }
 
-static int write_number(const struct fgt_sink *sink,
-			const msgpack_object *object)
-{
-	char text[40];
-
-	if (object->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
-		snprintf(text, sizeof(text), "%" PRIu64, object->via.u64);
-	else if (object->type == MSGPACK_OBJECT_NEGATIVE_INTEGER)
-		snprintf(text, sizeof(text), "%" PRId64, object->via.i64);
-	else if (isfinite(object->via.f64))
-		snprintf(text, sizeof(text), "%.15g", object->via.f64);
-	else
-		return write_text(sink, "null"); /* JSON knows no NaN */
-	return write_text(sink, text);
-}
-
-static int write_value(const struct fgt_sink *sink,
-		       const msgpack_object *object);
-
-static int write_map(const struct fgt_sink *sink, const msgpack_object_map *map)
-{
-	int r = write_text(sink, "{");
-
-	for (uint32_t i = 0; r == 0 && i < map->size; i++) {
-		const msgpack_object *key = &map->ptr[i].key;
-
-		if (i > 0)
-			r = write_text(sink, ",");
-		if (r == 0)
-			r = fgt_escape_json(sink, string_of(key),
-					    key->via.str.size);
-		if (r == 0)
-			r = write_text(sink, ":");
-		if (r == 0)
-			r = write_value(sink, &map->ptr[i].val);
-	}
-	return r == 0 ? write_text(sink, "}") : r;
-}
-
-static int write_array(const struct fgt_sink *sink,
-		       const msgpack_object_array *array)
-{
-	int r = write_text(sink, "[");
-
-	for (uint32_t i = 0; r == 0 && i < array->size; i++) {
-		if (i > 0)
-			r = write_text(sink, ",");
-		if (r == 0)
-			r = write_value(sink, &array->ptr[i]);
-	}
-	return r == 0 ? write_text(sink, "]") : r;
-}
-
-static int write_value(const struct fgt_sink *sink,
-		       const msgpack_object *object)
+static void put_value(struct fgt_json *json, const char *key,
+		      const msgpack_object *object)
 {
 	switch (object->type) {
 	case MSGPACK_OBJECT_BOOLEAN:
-		return write_text(sink, object->via.boolean ? "true" : "false");
+		fgt_json_put_bool(json, key, object->via.boolean);
+		break;
 	case MSGPACK_OBJECT_POSITIVE_INTEGER:
+		fgt_json_put_uint(json, key, object->via.u64);
+		break;
 	case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+		fgt_json_put_int(json, key, object->via.i64);
+		break;
 	case MSGPACK_OBJECT_FLOAT32:
 	case MSGPACK_OBJECT_FLOAT64:
-		return write_number(sink, object);
+		fgt_json_put_double(json, key, object->via.f64);
+		break;
 	case MSGPACK_OBJECT_STR:
-		return fgt_escape_json(sink, string_of(object),
-				       object->via.str.size);
+		fgt_json_put_text(json, key, string_of(object),
+				  object->via.str.size);
+		break;
 	case MSGPACK_OBJECT_BIN:
-		return write_base64(sink, (const uint8_t *)object->via.bin.ptr,
+		fgt_json_put_base64(json, key,
+				    (const uint8_t *)object->via.bin.ptr,
 				    object->via.bin.size);
+		break;
 	case MSGPACK_OBJECT_ARRAY:
-		return write_array(sink, &object->via.array);
+		put_array(json, key, &object->via.array);
+		break;
 	case MSGPACK_OBJECT_MAP:
-		return write_map(sink, &object->via.map);
+		put_map(json, key, &object->via.map);
+		break;
 	default:
-		return write_text(sink, "null");
+		fgt_json_put_string(json, key, NULL);
+		break;
 	}
 }
+
+/* Deep enough: a message nests FGT_PROTOCOL_DEPTH_MAX levels at most. */
+static_assert(FGT_PROTOCOL_DEPTH_MAX < FGT_JSON_DEPTH_MAX,
+	      "every message can be written");
 
 int fgt_message_to_json(const struct fgt_message *message,
 			const struct fgt_sink *sink)
 {
-	return write_value(sink, &message->object);
+	struct fgt_json json;
+
+	fgt_json_init(&json, sink);
+	put_value(&json, NULL, &message->object);
+	return fgt_json_finish(&json);
 }

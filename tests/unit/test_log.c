@@ -67,8 +67,8 @@ static void hostile_name_stays_on_its_line(void **state)
 	(void)read_log(text, sizeof(text));
 	assert_int_equal(count_lines(text), 1);
 	assert_non_null(strstr(text, " level=info event=target message=\"name "
-				     "x\\n time=0 level=error\\u001b[31m "
-				     "\\\"q\\\" \\\\ \\ufffd\"\n"));
+				     "x\\u000a time=0 level=error\\u001b[31m "
+				     "\\\"q\\\" \\\\ \ufffd\"\n"));
 	assert_memory_equal(text, "time=20", 7);
 }
 
@@ -107,14 +107,14 @@ static void flood_is_bounded_and_counted(void **state)
 	(void)state;
 	for (int i = 0; i < 1000; i++)
 		fgt_log(FGT_LOG_INFO, "flood", "%d", i);
-	/* Another level has its own allowance. */
+	/* Another event has its own allowance. */
 	fgt_log(FGT_LOG_ERROR, "fire", "heard");
 	(void)read_log(text, sizeof(text));
 	lines = count_lines(text);
 	assert_in_range(lines, 51, 71);
 	assert_non_null(strstr(text, "event=fire"));
 	usleep(250000);
-	fgt_log(FGT_LOG_INFO, "after", "flood");
+	fgt_log(FGT_LOG_INFO, "flood", "over");
 	(void)read_log(text, sizeof(text));
 	assert_non_null(strstr(text, "left_out=9"));
 }

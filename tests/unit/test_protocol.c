@@ -172,9 +172,9 @@ static void json_is_one_line_of_utf8(void **state)
 			   "\xed\xa0\x80\xff");
 	message = finish(builder);
 	assert_int_equal(fgt_message_to_json(message, &sink), 0);
-	assert_string_equal(json, "{\"a\":\"\\n\\u001b[\\\"\\\\\xc3\xa9"
-				  "\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd"
-				  "\\ufffd\"}");
+	assert_string_equal(json, "{\"a\":\"\\u000a\\u001b[\\\"\\\\\xc3\xa9"
+				  "\ufffd\ufffd\ufffd\ufffd\ufffd"
+				  "\ufffd\"}");
 }
 
 static void builder_errors_stick(void **state)

@@ -219,7 +219,7 @@ static void json_is_one_object_on_one_line(void **state)
 				     "\"self\":30,\"total\":30,\"wall\":30}]"));
 	assert_non_null(strstr(text, "\"state\":\"epoll_wait\","
 				     "\"samples\":60"));
-	assert_non_null(strstr(text, "\"path\":\"x\\\"\\n.folded\""));
+	assert_non_null(strstr(text, "\"path\":\"x\\\"\\u000a.folded\""));
 	free(text);
 }
 

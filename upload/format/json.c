@@ -310,6 +310,31 @@ void fgt_json_put_hex_string(struct fgt_json *json, const char *key,
 	fgt_json_put_raw(json, key, text, (size_t)len);
 }
 
+void fgt_json_put_base64(struct fgt_json *json, const char *key,
+			 const uint8_t *bytes, size_t len)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				     "abcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	begin_value(json, key);
+	put_char(json, '"');
+	for (size_t i = 0; i < len; i += 3) {
+		uint32_t bits = (uint32_t)bytes[i] << 16;
+		char group[4];
+
+		if (i + 1 < len)
+			bits |= (uint32_t)bytes[i + 1] << 8;
+		if (i + 2 < len)
+			bits |= bytes[i + 2];
+		group[0] = digits[bits >> 18];
+		group[1] = digits[bits >> 12 & 63];
+		group[2] = i + 1 < len ? digits[bits >> 6 & 63] : '=';
+		group[3] = i + 2 < len ? digits[bits & 63] : '=';
+		put(json, group, sizeof(group));
+	}
+	put_char(json, '"');
+}
+
 void fgt_json_put_time(struct fgt_json *json, const char *key, uint64_t wall_ns)
 {
 	time_t seconds = (time_t)(wall_ns / 1000000000);

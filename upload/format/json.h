@@ -71,6 +71,9 @@ void fgt_json_put_uint_string(struct fgt_json *json, const char *key,
 /* "0x1f" */
 void fgt_json_put_hex_string(struct fgt_json *json, const char *key,
 			     uint64_t value);
+/* A string of base64, RFC 4648 section 4. */
+void fgt_json_put_base64(struct fgt_json *json, const char *key,
+			 const uint8_t *bytes, size_t len);
 /* "2026-01-01T00:00:00.000000000Z", from ns since the epoch. */
 void fgt_json_put_time(struct fgt_json *json, const char *key,
 		       uint64_t wall_ns);
