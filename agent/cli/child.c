@@ -93,17 +93,28 @@ int fgt_child_exec(struct fgt_child *child, const char *name,
 		strerrordesc_np(error));
 }
 
+/* Our own sampler may hold the command: its ptrace stops are told to whoever
+ * of us waits, asked for or not, and are no end. */
+static bool is_end(int wait_status)
+{
+	return WIFEXITED(wait_status) || WIFSIGNALED(wait_status);
+}
+
 static bool reap(struct fgt_child *child, int flags)
 {
+	int wait_status = 0;
 	pid_t pid;
 
 	if (child->is_reaped || child->pid == 0)
 		return true;
 	do
-		pid = waitpid(child->pid, &child->wait_status, flags);
-	while (pid < 0 && errno == EINTR);
+		pid = waitpid(child->pid, &wait_status, flags);
+	while ((pid < 0 && errno == EINTR) ||
+	       (pid > 0 && !is_end(wait_status)));
 	/* ECHILD: somebody made the kernel reap our children for us. */
 	child->is_reaped = pid != 0;
+	if (pid > 0)
+		child->wait_status = wait_status;
 	return child->is_reaped;
 }
 

@@ -1,4 +1,5 @@
 # Unit tests of cli.
+fgt_unit_test(child fgt_cli)
 fgt_unit_test(time_spec fgt_cli)
 fgt_unit_test(wall_clock fgt_cli)
 fgt_unit_test(options fgt_cli)
