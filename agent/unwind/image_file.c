@@ -227,6 +227,45 @@ static int list_file(struct fgt_image_cache *cache,
 	return 0;
 }
 
+static struct fgt_image_file *find_bytes(struct fgt_image_cache *cache,
+					 const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < cache->count; i++) {
+		struct fgt_image_file *file = cache->files[i];
+
+		if (file->bytes && file->source.len == len &&
+		    !memcmp(file->bytes, bytes, len))
+			return file;
+	}
+	return NULL;
+}
+
+/*
+ * Hands out the listed file that is the same as this one, else lists this one
+ * and takes it from the caller.
+ */
+static int share_file(struct fgt_image_cache *cache,
+		      struct fgt_image_file **file,
+		      struct fgt_image_file **ret_file)
+{
+	struct fgt_image_file *known;
+	int r = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	known = (*file)->bytes
+			? find_bytes(cache, (*file)->bytes, (*file)->source.len)
+			: find_real(cache, &(*file)->real);
+	if (known)
+		take_reference(known);
+	else
+		r = list_file(cache, file);
+	pthread_mutex_unlock(&cache->lock);
+	if (r < 0)
+		return r;
+	*ret_file = known ? known : FGT_TAKE(*file);
+	return 0;
+}
+
 static int parse_for_host(struct fgt_image_file *file)
 {
 	int r = fgt_elf_parse(&file->source, &file->elf);
@@ -242,7 +281,6 @@ int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 {
 	FGT_AUTO(fgt_fd_close) int owned_fd = fd;
 	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
-	struct fgt_image_file *known;
 	struct stat status;
 	int r;
 
@@ -260,30 +298,7 @@ int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 	r = parse_for_host(file);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&cache->lock);
-	known = find_real(cache, &file->real);
-	if (known)
-		take_reference(known);
-	else
-		r = list_file(cache, &file);
-	pthread_mutex_unlock(&cache->lock);
-	if (r < 0)
-		return r;
-	*ret_file = known ? known : FGT_TAKE(file);
-	return 0;
-}
-
-static struct fgt_image_file *find_bytes(struct fgt_image_cache *cache,
-					 const uint8_t *bytes, size_t len)
-{
-	for (size_t i = 0; i < cache->count; i++) {
-		struct fgt_image_file *file = cache->files[i];
-
-		if (file->bytes && file->source.len == len &&
-		    !memcmp(file->bytes, bytes, len))
-			return file;
-	}
-	return NULL;
+	return share_file(cache, &file, ret_file);
 }
 
 int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
@@ -291,7 +306,6 @@ int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
 			      struct fgt_image_file **ret_file)
 {
 	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
-	struct fgt_image_file *known;
 	int r;
 
 	file = calloc(1, sizeof(*file));
@@ -307,17 +321,7 @@ int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
 	r = parse_for_host(file);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&cache->lock);
-	known = find_bytes(cache, bytes, len);
-	if (known)
-		take_reference(known);
-	else
-		r = list_file(cache, &file);
-	pthread_mutex_unlock(&cache->lock);
-	if (r < 0)
-		return r;
-	*ret_file = known ? known : FGT_TAKE(file);
-	return 0;
+	return share_file(cache, &file, ret_file);
 }
 
 const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ELF files that targets have mapped, opened once and shared by build id or
- * (device, inode): descriptor, program headers, build id, unwind sections.
+ * ELF files that targets have mapped, opened once and shared: descriptor,
+ * program headers, build id, unwind sections. Shared by (device, inode), images
+ * in memory by their bytes; never by build id, which is only what a file claims:
+ * a hostile target could claim libc's and have its tables used for others.
  * Read with pread only: a mapped file that is truncated would kill us.
  */
 #ifndef FGT_AGENT_UNWIND_IMAGE_FILE_H

@@ -33,7 +33,7 @@ int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
 	FGT_AUTO(fgt_unwinder_free) struct fgt_unwinder *unwinder = NULL;
 	int r;
 
-	(void)cache; /* the files come with the maps */
+	(void)cache; /* files come with the maps, rows are per target */
 	unwinder = calloc(1, sizeof(*unwinder));
 	if (!unwinder)
 		return -ENOMEM;

@@ -29,7 +29,11 @@ struct fgt_unwound_frame {
 	uint32_t flags; /* FGT_FRAME_CALLER, FGT_FRAME_MARKER (pc: marker) */
 };
 
-/* One per target; the cache is shared. -ENOMEM. */
+/*
+ * One per target. The cache is the one that all targets share: this keeps its
+ * unwind rows to itself and does not read it; rows that targets share belong
+ * there. It must outlive the unwinder. -ENOMEM.
+ */
 int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
 		     struct fgt_unwinder **ret_unwinder);
 void fgt_unwinder_free(struct fgt_unwinder *unwinder);
