@@ -47,6 +47,14 @@ int fgt_complain(const char *verb, enum fgt_exit status, const char *format,
 	return (int)status;
 }
 
+int fgt_complain_why(const char *verb, enum fgt_exit status,
+		     const struct fgt_why *why)
+{
+	return fgt_complain(verb, status, "%s",
+			    why->text[0] ? why->text
+					 : "out of memory; free some");
+}
+
 void fgt_note(const char *verb, const char *format, ...)
 {
 	va_list arguments;

@@ -16,6 +16,10 @@
 int fgt_complain(const char *verb, enum fgt_exit status, const char *format,
 		 ...) FGT_PRINTF(3, 4);
 
+/* The same with a text that was set on the way; unset means no memory. */
+int fgt_complain_why(const char *verb, enum fgt_exit status,
+		     const struct fgt_why *why);
+
 /* The same shape for what is worth knowing but no error. */
 void fgt_note(const char *verb, const char *format, ...) FGT_PRINTF(2, 3);
 

@@ -60,9 +60,8 @@ static int run(const struct fgt_arguments *arguments)
 	int r = request_targets(arguments, &reply, &why);
 
 	if (r < 0)
-		return fgt_complain(
-			arguments->verb->name, fgt_fetch_exit(r), "%s",
-			why.text[0] ? why.text : "out of memory; free some");
+		return fgt_complain_why(arguments->verb->name,
+					fgt_fetch_exit(r), &why);
 	if (fgt_options_has(arguments, "json"))
 		return fgt_print_json(arguments->verb->name, reply);
 	return fgt_print_target_names(arguments->verb, reply);

@@ -50,9 +50,7 @@ static int show(const struct fgt_config *config, bool is_json)
 	if (output)
 		r = fgt_output_commit(output, r, &bytes, &why);
 	if (r < 0 && r != -EPIPE)
-		fgt_complain(NAME, FGT_EXIT_FAILURE, "%s",
-			     why.text[0] ? why.text
-					 : "out of memory; free some");
+		fgt_complain_why(NAME, FGT_EXIT_FAILURE, &why);
 	return r < 0 ? FGT_EXIT_FAILURE : FGT_EXIT_OK;
 }
 

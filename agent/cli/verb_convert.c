@@ -182,9 +182,7 @@ static int run(const struct fgt_arguments *arguments)
 	if (r == 0)
 		r = name(slice, config);
 	if (r < 0)
-		return fgt_complain(NAME, fgt_exit_of(r), "%s",
-				    why.text[0] ? why.text
-						: "out of memory; free some");
+		return fgt_complain_why(NAME, fgt_exit_of(r), &why);
 	return (int)fgt_export_run(&plan, slice);
 }
 

@@ -173,9 +173,7 @@ static int run(const struct fgt_arguments *arguments)
 	if (r == 0)
 		r = fgt_export_resolve(slice, config, NULL, false);
 	if (r < 0)
-		return fgt_complain(NAME, fgt_fetch_exit(r), "%s",
-				    why.text[0] ? why.text
-						: "out of memory; free some");
+		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return (int)fgt_export_run(&plan, slice);
 }
 

@@ -31,9 +31,7 @@ static int run(const struct fgt_arguments *arguments)
 	if (r == 0)
 		r = fgt_fetch_reply(socket_path, request, &reply, &why);
 	if (r < 0)
-		return fgt_complain(verb->name, fgt_fetch_exit(r), "%s",
-				    why.text[0] ? why.text
-						: "out of memory; free some");
+		return fgt_complain_why(verb->name, fgt_fetch_exit(r), &why);
 	if (fgt_options_has(arguments, "json"))
 		return fgt_print_json(verb->name, reply);
 	return verb == &fgt_verb_status ? fgt_print_status(verb, reply)
