@@ -20,7 +20,7 @@
 #include "agent/daemon/config_file.h"
 #include "agent/daemon/config_scan.h"
 #include "agent/daemon/config_schema.h"
-#include "agent/daemon/config_text.h"
+#include "upload/deliver/trusted_file.h"
 
 #define PATH_MAX_SHOWN 128 /* of a key's path in messages */
 
@@ -40,7 +40,7 @@ static void format_where(const struct loader *loader, unsigned int line,
 			 char ret_where[FGT_CONFIG_WHERE_MAX])
 {
 	snprintf(ret_where, FGT_CONFIG_WHERE_MAX, "%s:%u",
-		 fgt_config_short_name(loader->file_name), line);
+		 fgt_trusted_file_name(loader->file_name), line);
 }
 
 static int refuse_unknown(struct loader *loader, const char *where,
@@ -221,7 +221,7 @@ static int load_clean(struct loader *loader, const char *clean)
 				   fgt_config_keys, loader->config);
 	else
 		error = fgt_why_set(loader->why, -EINVAL, "%s:%d: %s",
-				    fgt_config_short_name(loader->file_name),
+				    fgt_trusted_file_name(loader->file_name),
 				    config_error_line(&parsed),
 				    config_error_text(&parsed)
 					    ? config_error_text(&parsed)
@@ -248,7 +248,7 @@ static int check_whole(const struct loader *loader)
 {
 	const struct fgt_config *config = loader->config;
 	int error = fgt_config_check_listen(
-		config, fgt_config_short_name(loader->file_name), loader->why);
+		config, fgt_trusted_file_name(loader->file_name), loader->why);
 
 	for (size_t i = 0; i < config->upload.destination_count && !error;
 	     i++) {

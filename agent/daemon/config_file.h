@@ -10,11 +10,8 @@
 #include "ringbuf/why.h"
 
 /*
- * Only a regular file of at most 1 MiB, owned by root or by us, not writable
- * by everybody (FAULTS K4). Links are followed: package managers and
- * containers put them there; it is the file that is checked. Never waits (a
- * FIFO or a device is refused). Caller frees. -EINVAL, -EACCES, errno of open
- * and read.
+ * As fgt_trusted_file_read(): at most 1 MiB, not writable by everybody (FAULTS
+ * K4). Caller frees. -ENOMEM and its errors.
  *
  * MT-Safe | AS-Unsafe
  */

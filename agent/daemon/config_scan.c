@@ -14,6 +14,7 @@
 #include "agent/daemon/config_text.h"
 #include "agent/daemon/config_token.h"
 #include "ringbuf/owner.h"
+#include "upload/format/utf8.h"
 
 #define WORD_SHOWN 40
 
@@ -28,7 +29,7 @@ static int check_text(struct fgt_config_scanner *scanner)
 	for (char *c = scanner->at; c < scanner->end; c += step) {
 		size_t left = (size_t)(scanner->end - c);
 
-		step = fgt_config_utf8_length(c, left);
+		step = fgt_utf8_len(c, left);
 		if (!step)
 			return fgt_config_token_refuse(
 				scanner, line,

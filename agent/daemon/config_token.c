@@ -16,7 +16,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "agent/daemon/config_text.h"
+#include "upload/deliver/trusted_file.h"
+#include "upload/format/utf8.h"
 
 #define WORD_SHOWN     40
 #define INT_DIGITS_MAX 10 /* libconfig wraps longer ones without L */
@@ -31,7 +32,7 @@ int fgt_config_token_refuse(const struct fgt_config_scanner *scanner,
 	vsnprintf(what, sizeof(what), format, arguments);
 	va_end(arguments);
 	return fgt_why_set(scanner->why, -EINVAL, "%s:%u: %s",
-			   fgt_config_short_name(scanner->file_name), line,
+			   fgt_trusted_file_name(scanner->file_name), line,
 			   what);
 }
 
@@ -263,9 +264,8 @@ int fgt_config_token_next(struct fgt_config_scanner *scanner)
 	} else {
 		error = fgt_config_token_refuse(
 			scanner, scanner->line, "unexpected character `%.*s`",
-			(int)fgt_config_utf8_length(
-				scanner->at,
-				(size_t)(scanner->end - scanner->at)),
+			(int)fgt_utf8_len(scanner->at,
+					  (size_t)(scanner->end - scanner->at)),
 			scanner->at);
 	}
 	scanner->at += token->len;

@@ -7,14 +7,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "ringbuf/owner.h"
+#include "upload/deliver/trusted_file.h"
 #include "upload/deliver/url.h"
 
 #define DSN_FILE_MAX	   4096
@@ -178,61 +175,6 @@ int fgt_dsn_parse(const char *text, int is_http_allowed,
 	return error;
 }
 
-/* The end of a path, short enough for a message. */
-static const char *short_name(const char *path)
-{
-	size_t len = strlen(path);
-
-	return len > 120 ? path + len - 120 : path;
-}
-
-static int check_file(int fd, const char *name, struct fgt_why *why)
-{
-	struct stat status;
-
-	if (fstat(fd, &status) < 0)
-		return fgt_why_set(why, -errno, "%s: cannot stat: %m", name);
-	if (!S_ISREG(status.st_mode))
-		return fgt_why_set(why, -EINVAL,
-				   "%s: not a regular file; name one", name);
-	if (status.st_uid != 0 && status.st_uid != geteuid())
-		return fgt_why_set(why, -EACCES,
-				   "%s: owned by uid %u; a DSN file belongs to "
-				   "root or to uid %u",
-				   name, status.st_uid, geteuid());
-	if (status.st_mode & 07)
-		return fgt_why_set(why, -EACCES,
-				   "%s: mode %04o lets everybody at the key; "
-				   "chmod 640 or 600",
-				   name, status.st_mode & 07777);
-	if (status.st_size > DSN_FILE_MAX)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: larger than %d bytes; a DSN file holds "
-				   "one line",
-				   name, DSN_FILE_MAX);
-	return 0;
-}
-
-/* Reads up to size bytes; ret_len is how many there were. */
-static int read_bytes(int fd, char *bytes, size_t size, size_t *ret_len)
-{
-	size_t len = 0;
-
-	while (len < size) {
-		ssize_t got = read(fd, bytes + len, size - len);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (!got)
-			break;
-		len += (size_t)got;
-	}
-	*ret_len = len;
-	return 0;
-}
-
 /* The first line, in place. */
 static int parse_file(char *bytes, size_t len, const char *name,
 		      int is_http_allowed, struct fgt_dsn *ret_dsn,
@@ -256,23 +198,19 @@ static int parse_file(char *bytes, size_t len, const char *name,
 int fgt_dsn_read_file(const char *path, int is_http_allowed,
 		      struct fgt_dsn *ret_dsn, struct fgt_why *why)
 {
-	const char *name = short_name(path);
-	FGT_AUTO(fgt_fd_close) int fd = -1;
+	static const struct fgt_trust trust = {
+		.max_bytes = DSN_FILE_MAX,
+		.max_text = "4 KiB; a DSN file holds one line",
+		.refused_mode = 07,
+		.mode_text = "everybody gets at the key; chmod 640 or 600",
+	};
 	char bytes[DSN_FILE_MAX + 1];
 	size_t len;
-	int error;
+	int error = fgt_trusted_file_read(path, &trust, bytes, &len, why);
 
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return fgt_why_set(why, -errno, "%s: cannot open: %m", name);
-	error = check_file(fd, name, why);
-	if (error)
-		return error;
-	error = read_bytes(fd, bytes, DSN_FILE_MAX, &len);
-	if (error)
-		return fgt_why_set(why, error, "%s: cannot read: %s", name,
-				   strerror(-error));
-	error = parse_file(bytes, len, name, is_http_allowed, ret_dsn, why);
+	if (!error)
+		error = parse_file(bytes, len, fgt_trusted_file_name(path),
+				   is_http_allowed, ret_dsn, why);
 	explicit_bzero(bytes, sizeof(bytes));
 	return error;
 }
