@@ -33,6 +33,10 @@ struct daemon {
 	struct fgt_image_cache *cache;
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_timer tick, leave;
+	struct fgt_errand refresh, rules;
+	bool is_refreshing, is_reloading; /* the errand is on its way */
+	bool is_reload_due; /* SIGHUP came meanwhile */
+	struct fgt_config *former; /* until the new rules are taken over */
 	uint64_t leave_ns; /* since when, 0: not yet */
 };
 
@@ -126,13 +130,17 @@ static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
 	new->symbols.demangle = old->symbols.demangle;
 }
 
-static void reload(struct fgt_service *service)
+static void reload(struct daemon *daemon)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
-	struct fgt_config *old = service->config;
+	struct fgt_service *service = &daemon->service;
 	struct fgt_why why = { "" };
-	int r = fgt_config_load(old->path, &config, &why);
+	int r;
 
+	daemon->is_reload_due = daemon->is_reloading;
+	if (daemon->is_reloading)
+		return;
+	r = fgt_config_load(service->config->path, &config, &why);
 	if (r < 0) {
 		service->reload_failed++;
 		service->reload_why = why;
@@ -140,14 +148,33 @@ static void reload(struct fgt_service *service)
 			"the old configuration stays: %s", why.text);
 		return;
 	}
-	keep_fixed(old, config);
+	keep_fixed(service->config, config);
+	daemon->former = service->config;
 	service->config = FGT_TAKE(config);
-	service->reloads++;
 	fgt_log_set(service->config->log.level, service->config->log.format);
-	fgt_targets_set_rules(service->targets, service->config);
-	fgt_config_free(old);
+	daemon->is_reloading = true;
+	fgt_errands_submit(service->errands, &daemon->rules);
+}
+
+static void take_rules(void *context)
+{
+	struct daemon *daemon = context;
+
+	fgt_targets_set_rules(daemon->service.targets, daemon->service.config);
+}
+
+static void rules_taken(void *context)
+{
+	struct daemon *daemon = context;
+	struct fgt_service *service = &daemon->service;
+
+	fgt_config_free(FGT_TAKE(daemon->former));
+	daemon->is_reloading = false;
+	service->reloads++;
 	fgt_log(FGT_LOG_INFO, "reloaded", "%s",
 		service->config->path ? service->config->path : "(no file)");
+	if (daemon->is_reload_due && daemon->leave_ns == 0)
+		reload(daemon);
 }
 
 /* ---- Leaving ----------------------------------------------------------- */
@@ -191,6 +218,7 @@ static void leave(struct daemon *daemon, int number)
 		strsignal(number));
 	fgt_control_leave(daemon->service.control);
 	fgt_slices_leave(daemon->service.slices);
+	fgt_targets_leave(daemon->service.targets);
 	leave_expired(daemon);
 }
 
@@ -201,20 +229,36 @@ static void signalled(void *context, int number)
 	if (number != SIGHUP)
 		leave(daemon, number);
 	else if (daemon->leave_ns == 0)
-		reload(&daemon->service);
+		reload(daemon);
 }
 
 /* ---- Putting it together ----------------------------------------------- */
 
+static void refresh_targets(void *context)
+{
+	struct daemon *daemon = context;
+
+	fgt_targets_refresh(daemon->service.targets, fgt_loop_now());
+}
+
+static void targets_refreshed(void *context)
+{
+	struct daemon *daemon = context;
+
+	daemon->is_refreshing = false;
+	fgt_slices_refresh(daemon->service.slices);
+}
+
 static void tick_expired(void *context)
 {
 	struct daemon *daemon = context;
-	uint64_t now_ns = fgt_loop_now();
 
-	fgt_targets_refresh(daemon->service.targets, now_ns);
-	fgt_slices_refresh(daemon->service.slices);
+	if (!daemon->is_refreshing) {
+		daemon->is_refreshing = true;
+		fgt_errands_submit(daemon->service.errands, &daemon->refresh);
+	}
 	fgt_loop_arm(daemon->service.loop, &daemon->tick,
-		     now_ns + TICK_MS * MS);
+		     fgt_loop_now() + TICK_MS * MS);
 }
 
 static int new_sampler(struct daemon *daemon)
@@ -270,6 +314,8 @@ static int new_parts(struct daemon *daemon)
 		r = fgt_slices_new(service->loop, daemon->symbolizer,
 				   &service->slices);
 	if (r == 0)
+		r = fgt_errands_new(service->loop, &service->errands);
+	if (r == 0)
 		r = fgt_control_new(service->loop, &daemon->listener, &options,
 				    &service->control);
 	return r;
@@ -282,7 +328,9 @@ static void daemon_done(struct daemon *daemon)
 	/* The name goes first, under the lock: a client that comes now is
 	 * told that there is no agent. */
 	fgt_listener_close(&daemon->listener);
-	fgt_slices_free(service->slices); /* gives its clients back */
+	/* Both give their clients back. */
+	fgt_errands_free(service->errands);
+	fgt_slices_free(service->slices);
 	fgt_control_free(service->control);
 	if (service->sampler)
 		fgt_sampler_stop(service->sampler);
@@ -326,6 +374,7 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 
 	service->started_ns = fgt_loop_now();
 	log_start(daemon);
+	/* Here, not as an errand: who gets an answer finds them sampled. */
 	fgt_targets_set_rules(service->targets, service->config);
 	tick_expired(daemon);
 	r = fgt_loop_run(service->loop);
@@ -346,6 +395,12 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 		.listener = { .fd = -1, .lock_fd = -1, .spare_fd = -1 },
 		.tick = { .expired = tick_expired, .context = &daemon },
 		.leave = { .expired = leave_expired, .context = &daemon },
+		.refresh = { .run = refresh_targets,
+			     .done = targets_refreshed,
+			     .context = &daemon },
+		.rules = { .run = take_rules,
+			   .done = rules_taken,
+			   .context = &daemon },
 	};
 	int r = open_standard_descriptors(why);
 

@@ -12,6 +12,7 @@
 #include "agent/daemon/reply.h"
 #include "agent/daemon/selector.h"
 #include "agent/daemon/status_reply.h"
+#include "agent/daemon/target_errand.h"
 #include "agent/daemon/target_verb.h"
 
 #define NAME_MAX_BYTES 64
@@ -126,18 +127,6 @@ static int get_slice(struct call *call, struct fgt_slice_request *ret_request)
 
 /* ---- Verbs ------------------------------------------------------------- */
 
-static void add_name(void *context, const struct fgt_target_view *view)
-{
-	struct fgt_builder *builder = context;
-	struct fgt_target_status status;
-
-	fgt_target_get_status(view->target, &status);
-	fgt_builder_map_begin(builder, NULL);
-	fgt_builder_int(builder, "pid", status.pid);
-	fgt_builder_string(builder, "name", status.name);
-	fgt_builder_map_end(builder);
-}
-
 static void reply_or_close(struct call *call, struct fgt_builder *builder)
 {
 	if (builder)
@@ -149,37 +138,18 @@ static void reply_or_close(struct call *call, struct fgt_builder *builder)
 /* attach and detach differ only in what they call. */
 static void change_targets(struct call *call, bool is_attach)
 {
-	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
-	const struct fgt_peer *peer = fgt_control_peer(call->client);
-	struct fgt_targets *targets = call->service->targets;
-	bool is_with_children = false;
+	struct fgt_target_order order = { .is_attach = is_attach };
 	int r = get_selector(call, true);
 
 	if (r == 0 && is_attach &&
 	    fgt_message_get_bool(call->request, "children",
-				 &is_with_children) == -EINVAL)
+				 &order.is_with_children) == -EINVAL)
 		r = refuse(call, "children must be true or false");
-	if (r < 0) {
-		fail(call, r);
-		return;
-	}
-	if (fgt_reply_new(&builder) < 0) {
-		reply_or_close(call, NULL);
-		return;
-	}
-	fgt_builder_array_begin(builder, "targets");
-	if (is_attach)
-		r = fgt_target_verb_attach(targets, peer, &call->selector,
-					   is_with_children, add_name, builder,
-					   &call->why);
-	else
-		r = fgt_target_verb_detach(targets, peer, &call->selector,
-					   add_name, builder, &call->why);
-	fgt_builder_array_end(builder);
+	order.selector = call->selector;
 	if (r < 0)
 		fail(call, r);
 	else
-		reply_or_close(call, builder);
+		fgt_target_errand_submit(call->service, call->client, &order);
 }
 
 static void attach(struct call *call)
@@ -201,7 +171,7 @@ static void fail_with_choice(struct call *call, int error)
 		fgt_builder_array_begin(builder, "targets");
 		(void)fgt_target_verb_for_each(
 			call->service->targets, fgt_control_peer(call->client),
-			&call->selector, add_name, builder);
+			&call->selector, fgt_status_reply_add_name, builder);
 		fgt_builder_array_end(builder);
 	}
 	reply_or_close(call, builder);

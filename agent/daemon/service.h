@@ -8,14 +8,17 @@
 #include "agent/capture/sampler.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/control.h"
+#include "agent/daemon/errands.h"
 #include "agent/daemon/slices.h"
 #include "agent/daemon/targets.h"
 
-/* Owned by daemon.c; everything in it is the loop's. */
+/* Owned by daemon.c; everything in it is the loop's, but for what errands do
+ * with the targets. */
 struct fgt_service {
 	struct fgt_loop *loop;
 	struct fgt_control *control;
 	struct fgt_sampler *sampler;
+	struct fgt_errands *errands;
 	struct fgt_targets *targets;
 	struct fgt_slices *slices;
 	struct fgt_config *config; /* in force */

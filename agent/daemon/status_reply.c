@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the daemon's and the targets' figures into replies. Runs in the
- * daemon's loop; tells a client nothing of targets that it may not see.
+ * daemon's loop (names of targets: in errands too); tells a client nothing of
+ * targets that it may not see.
  */
 #include "agent/daemon/status_reply.h"
 
@@ -10,7 +11,6 @@
 #include <time.h>
 
 #include "agent/daemon/selector.h"
-#include "agent/daemon/target_verb.h"
 
 static uint64_t rss_bytes(void)
 {
@@ -173,6 +173,19 @@ static void add_target(void *context, const struct fgt_target_view *view)
 	add_sampling(builder, &status);
 	add_unwinding(builder, &status.unwind);
 	add_ring(builder, &status.ring);
+	fgt_builder_map_end(builder);
+}
+
+void fgt_status_reply_add_name(void *context,
+			       const struct fgt_target_view *view)
+{
+	struct fgt_builder *builder = context;
+	struct fgt_target_status status;
+
+	fgt_target_get_status(view->target, &status);
+	fgt_builder_map_begin(builder, NULL);
+	fgt_builder_int(builder, "pid", status.pid);
+	fgt_builder_string(builder, "name", status.name);
 	fgt_builder_map_end(builder);
 }
 

@@ -6,6 +6,7 @@
 #define FGT_AGENT_DAEMON_STATUS_REPLY_H
 
 #include "agent/daemon/service.h"
+#include "agent/daemon/target_verb.h"
 
 /* Everything about the daemon itself. */
 void fgt_status_reply_add(struct fgt_builder *builder,
@@ -15,5 +16,9 @@ void fgt_status_reply_add(struct fgt_builder *builder,
 void fgt_status_reply_add_targets(struct fgt_builder *builder,
 				  struct fgt_service *service,
 				  const struct fgt_peer *peer);
+/* A visit that adds {pid, name} to the array that is open; context is the
+ * builder. Any thread. */
+void fgt_status_reply_add_name(void *context,
+			       const struct fgt_target_view *view);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the list of targets. Runs in the daemon's loop; must not decide who
- * is sampled (targets.c does).
+ * Keeps the list of targets. Runs where targets.c says, which also decides
+ * who is sampled.
  */
 #include "agent/daemon/target_table.h"
 

@@ -25,6 +25,8 @@ struct fgt_target_entry {
 				    * or was detached by hand */
 	enum fgt_origin origin;
 	bool is_with_children;
+	uint32_t charged_uid; /* the ordinary user who added it to a daemon
+			       * that is not its own, 0 */
 	struct fgt_owner owner;
 	uint64_t hidden_until_ns; /* its ring holds ticks of another owner */
 	uint64_t ended_ns; /* when it was seen to have ended, 0 */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs on targets. Runs in the daemon's loop; must not tell a client
- * apart "not there" from "not yours".
+ * The verbs on targets. Those that look run in the daemon's loop, attach and
+ * detach on the thread of errands; must not tell a client apart "not there"
+ * from "not yours".
  */
 #include "agent/daemon/target_verb.h"
 
@@ -10,7 +11,7 @@
 #include "agent/daemon/rule.h"
 #include "agent/daemon/target_table.h"
 
-/* May the peer see it, by what is true now? */
+/* May the peer see it, by what is true now? Under the lock. */
 static bool is_visible(struct fgt_targets *targets,
 		       struct fgt_target_entry *entry,
 		       const struct fgt_peer *peer)
@@ -66,6 +67,7 @@ size_t fgt_target_verb_for_each(struct fgt_targets *targets,
 	struct fgt_target_table *table = fgt_targets_table(targets);
 	size_t count = 0;
 
+	fgt_targets_lock(targets);
 	for (size_t i = 0; i < table->count; i++) {
 		struct fgt_target_entry *entry = &table->entries[i];
 
@@ -76,13 +78,14 @@ size_t fgt_target_verb_for_each(struct fgt_targets *targets,
 		if (visit)
 			show(entry, visit, context);
 	}
+	fgt_targets_unlock(targets);
 	return count;
 }
 
-int fgt_target_verb_find(struct fgt_targets *targets,
-			 const struct fgt_peer *peer,
-			 const struct fgt_selector *selector,
-			 struct fgt_target **ret_target, struct fgt_why *why)
+/* Under the lock. */
+static int choose(struct fgt_targets *targets, const struct fgt_peer *peer,
+		  const struct fgt_selector *selector,
+		  struct fgt_target **ret_target, struct fgt_why *why)
 {
 	struct fgt_target_table *table = fgt_targets_table(targets);
 	const struct fgt_target_entry *chosen = NULL;
@@ -111,6 +114,19 @@ int fgt_target_verb_find(struct fgt_targets *targets,
 	return 0;
 }
 
+int fgt_target_verb_find(struct fgt_targets *targets,
+			 const struct fgt_peer *peer,
+			 const struct fgt_selector *selector,
+			 struct fgt_target **ret_target, struct fgt_why *why)
+{
+	int r;
+
+	fgt_targets_lock(targets);
+	r = choose(targets, peer, selector, ret_target, why);
+	fgt_targets_unlock(targets);
+	return r;
+}
+
 /* ---- attach ------------------------------------------------------------ */
 
 struct attach {
@@ -130,10 +146,18 @@ static bool has_too_many(const struct attach *attach)
 		fgt_targets_table(attach->targets);
 	size_t count = 0;
 
+	fgt_targets_lock(attach->targets); /* for the owner */
 	for (size_t i = 0; i < table->count; i++)
 		count += fgt_target_entry_is_live(&table->entries[i]) &&
 			 table->entries[i].owner.uid == attach->peer->uid;
+	fgt_targets_unlock(attach->targets);
 	return attach->peer->uid != 0 && count >= FGT_TARGETS_PER_USER;
+}
+
+/* Whoever runs the daemon pays for the memory itself. */
+static uint32_t charged_uid(const struct fgt_peer *peer)
+{
+	return peer->uid == geteuid() ? 0 : peer->uid;
 }
 
 /* Only of those that the peer could trace itself. */
@@ -156,7 +180,8 @@ static void attach_if_visible(struct attach *attach, int32_t pid,
 		return;
 	}
 	r = fgt_targets_attach_process(attach->targets, pid, start_time,
-				       attach->is_with_children, attach->why);
+				       attach->is_with_children,
+				       charged_uid(attach->peer), attach->why);
 	if (r < 0)
 		attach->error = r;
 	else
@@ -249,10 +274,12 @@ int fgt_target_verb_detach(struct fgt_targets *targets,
 	struct fgt_target_table *table = fgt_targets_table(targets);
 	size_t detached = 0;
 
+	fgt_targets_lock(targets);
 	for (size_t i = 0; i < table->count; i++)
 		if (fgt_target_entry_is_match(&table->entries[i], selector) &&
 		    is_visible(targets, &table->entries[i], peer))
 			table->entries[i].is_wanted = false;
+	fgt_targets_unlock(targets);
 	fgt_target_table_unwant_children(table);
 	for (size_t i = table->count; i-- > 0;) {
 		if (table->entries[i].is_wanted)

@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides who is sampled. Runs in the daemon's loop; looks through the process
- * table only if a rule or a child may be found there; must not confuse two
- * processes with the same pid.
+ * Decides who is sampled. Runs on the thread of errands, since attaching waits
+ * for the sampler; looks through the process table only if a rule or a child
+ * may be found there; must not confuse two processes with the same pid.
  */
 #include "agent/daemon/targets.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "agent/daemon/attaching.h"
 #include "agent/daemon/log.h"
 #include "agent/daemon/rule.h"
-#include "agent/daemon/target_table.h"
 
-#define RETRY_NS  UINT64_C(60000000000) /* those that cannot be sampled */
 #define NEVER_NS  UINT64_MAX
 #define ROWS_MAX  65536
 #define DEPTH_MAX 64 /* generations of children found in one scan */
-
-struct fgt_targets {
-	struct fgt_sampler *sampler;
-	const struct fgt_config *config; /* NULL until the first rules */
-	uint64_t kept_ns;
-	struct fgt_target_table table;
-};
 
 /* What a scan keeps of a process. */
 struct row {
@@ -38,13 +30,6 @@ struct scan {
 	uint64_t now_ns;
 };
 
-static const char *const origin_names[] = { "attached", "configured", "child" };
-
-const char *fgt_origin_name(enum fgt_origin origin)
-{
-	return origin_names[origin];
-}
-
 int fgt_targets_new(struct fgt_sampler *sampler, uint64_t kept_ns,
 		    struct fgt_targets **ret_targets)
 {
@@ -54,116 +39,30 @@ int fgt_targets_new(struct fgt_sampler *sampler, uint64_t kept_ns,
 		return -ENOMEM;
 	targets->sampler = sampler;
 	targets->kept_ns = kept_ns;
+	atomic_init(&targets->is_leaving, false);
+	pthread_mutex_init(&targets->lock, NULL);
 	*ret_targets = targets;
 	return 0;
 }
 
-/* ---- Attaching --------------------------------------------------------- */
-
-/* Why an entry is made. */
-struct cause {
-	enum fgt_origin origin;
-	int32_t parent_pid;
-	bool is_with_children;
-};
-
-static void log_attached(const struct fgt_target_entry *entry)
+void fgt_targets_lock(struct fgt_targets *targets)
 {
-	struct fgt_target_status status;
-
-	fgt_target_get_status(entry->target, &status);
-	fgt_log(FGT_LOG_INFO, "target_attached",
-		"pid %d (%s), %s, stacks by %s%s%s", entry->pid, status.name,
-		origin_names[entry->origin], status.running,
-		status.limitation[0] ? ": " : "", status.limitation);
+	pthread_mutex_lock(&targets->lock);
 }
 
-/* Takes the reference; the sampler has been told. */
-static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
-		       const struct cause *cause, struct fgt_why *why)
+void fgt_targets_unlock(struct fgt_targets *targets)
 {
-	int32_t pid = fgt_target_pid(target);
-	uint64_t start_time = fgt_target_start_time(target);
-	struct fgt_target_entry *entry =
-		fgt_target_table_find(&targets->table, pid, start_time);
-
-	if (!entry)
-		entry = fgt_target_table_add(&targets->table, pid, start_time);
-	if (!entry) {
-		(void)fgt_sampler_detach(targets->sampler, target);
-		fgt_target_put(target);
-		return fgt_why_set(why, -ENOSPC,
-				   "too many targets: detach some");
-	}
-	fgt_target_put(entry->target);
-	entry->target = target;
-	entry->origin = cause->origin;
-	entry->parent_pid = cause->parent_pid;
-	entry->is_with_children = cause->is_with_children;
-	entry->ended_ns = 0;
-	if (fgt_owner_read(pid, start_time, &entry->owner) < 0)
-		entry->owner.is_plain = false;
-	log_attached(entry);
-	return 0;
+	pthread_mutex_unlock(&targets->lock);
 }
 
-/* start_time: the process that is meant. */
-static int attach_process(struct fgt_targets *targets, int32_t pid,
-			  uint64_t start_time, const struct cause *cause,
-			  struct fgt_why *why)
+void fgt_targets_leave(struct fgt_targets *targets)
 {
-	struct fgt_target_entry *entry =
-		fgt_target_table_find(&targets->table, pid, start_time);
-	struct fgt_target *target = NULL;
-	int r;
-
-	if (entry && fgt_target_entry_is_live(entry)) {
-		entry->is_with_children |= cause->is_with_children;
-		if (cause->origin == FGT_ORIGIN_ATTACHED)
-			entry->origin = cause->origin;
-		return 0;
-	}
-	r = fgt_sampler_attach(targets->sampler, pid, &target, why);
-	if (r < 0 && r != -EEXIST)
-		return r;
-	if (fgt_target_start_time(target) != start_time) {
-		(void)fgt_sampler_detach(targets->sampler, target);
-		fgt_target_put(target);
-		return fgt_why_set(why, -ESRCH, "process %d has ended", pid);
-	}
-	return keep_target(targets, target, cause, why);
+	atomic_store_explicit(&targets->is_leaving, true, memory_order_relaxed);
 }
 
-/* For rules and children: a failure is explained once, then kept in mind. */
-static void attach_found(struct fgt_targets *targets, int32_t pid,
-			 uint64_t start_time, const struct cause *cause,
-			 uint64_t now_ns)
+bool fgt_targets_is_leaving(const struct fgt_targets *targets)
 {
-	struct fgt_why why = { "" };
-	struct fgt_target_entry *entry;
-	int r = attach_process(targets, pid, start_time, cause, &why);
-
-	if (r == 0 || r == -ESRCH)
-		return;
-	entry = fgt_target_table_find(&targets->table, pid, start_time);
-	if (!entry) {
-		fgt_log(FGT_LOG_WARNING, "target_not_attached", "pid %d: %s",
-			pid, why.text);
-		entry = fgt_target_table_add(&targets->table, pid, start_time);
-	}
-	if (entry)
-		entry->retry_ns = now_ns + RETRY_NS;
-}
-
-static void stop_sampling(struct fgt_targets *targets,
-			  const struct fgt_target_entry *entry,
-			  const char *reason)
-{
-	if (!fgt_target_entry_is_live(entry))
-		return;
-	fgt_log(FGT_LOG_INFO, "target_detached", "pid %d, %s", entry->pid,
-		reason);
-	(void)fgt_sampler_detach(targets->sampler, entry->target);
+	return atomic_load_explicit(&targets->is_leaving, memory_order_relaxed);
 }
 
 void fgt_targets_free(struct fgt_targets *targets)
@@ -171,9 +70,10 @@ void fgt_targets_free(struct fgt_targets *targets)
 	if (!targets)
 		return;
 	for (size_t i = 0; i < targets->table.count; i++)
-		stop_sampling(targets, &targets->table.entries[i],
-			      "the agent leaves");
+		fgt_attaching_stop(targets, &targets->table.entries[i],
+				   "the agent leaves");
 	fgt_target_table_done(&targets->table);
+	pthread_mutex_destroy(&targets->lock);
 	free(targets);
 }
 
@@ -224,7 +124,9 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 	struct fgt_target_entry *entry = fgt_target_table_find(
 		&targets->table, info->pid, info->start_time);
 	const struct fgt_config_target *rule;
-	int r = keep_row(scan, info, parent_pid);
+	int r = fgt_targets_is_leaving(targets)
+			? -ESHUTDOWN
+			: keep_row(scan, info, parent_pid);
 
 	if (r < 0)
 		return r;
@@ -238,13 +140,16 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 		return 0;
 	if (entry && entry->target) {
 		entry->is_wanted = true; /* by the new rules, too */
+		fgt_targets_lock(targets);
 		entry->is_with_children = rule->is_with_children;
+		fgt_targets_unlock(targets);
 		return 0;
 	}
-	attach_found(
+	fgt_attaching_found(
 		targets, info->pid, info->start_time,
-		&(struct cause){ .origin = FGT_ORIGIN_CONFIGURED,
-				 .is_with_children = rule->is_with_children },
+		&(struct fgt_attach_cause){ .origin = FGT_ORIGIN_CONFIGURED,
+					    .is_with_children =
+						    rule->is_with_children },
 		scan->now_ns);
 	return 0;
 }
@@ -268,11 +173,14 @@ static bool attach_children(struct scan *scan)
 					      row->start_time);
 		if (entry && (entry->target || scan->now_ns < entry->retry_ns))
 			continue;
-		attach_found(targets, row->pid, row->start_time,
-			     &(struct cause){ .origin = FGT_ORIGIN_CHILD,
-					      .parent_pid = row->parent_pid,
-					      .is_with_children = true },
-			     scan->now_ns);
+		fgt_attaching_found(
+			targets, row->pid, row->start_time,
+			&(struct fgt_attach_cause){
+				.origin = FGT_ORIGIN_CHILD,
+				.parent_pid = row->parent_pid,
+				.is_with_children = true,
+				.charged_uid = parent->charged_uid },
+			scan->now_ns);
 		has_found = true;
 	}
 	return has_found;
@@ -307,7 +215,7 @@ static void look_for_processes(struct fgt_targets *targets, uint64_t now_ns)
 	/* Entries without a ring only keep a process from being tried. */
 	for (size_t i = table->count; i-- > 0;)
 		if (!table->entries[i].target && !table->entries[i].is_seen)
-			fgt_target_table_remove(table, i);
+			fgt_attaching_remove(targets, i);
 }
 
 static void attach_rule_pid(struct fgt_targets *targets,
@@ -323,10 +231,11 @@ static void attach_rule_pid(struct fgt_targets *targets,
 			rule->pid, why.text);
 		return;
 	}
-	attach_found(
+	fgt_attaching_found(
 		targets, rule->pid, process.start_time,
-		&(struct cause){ .origin = FGT_ORIGIN_CONFIGURED,
-				 .is_with_children = rule->is_with_children },
+		&(struct fgt_attach_cause){ .origin = FGT_ORIGIN_CONFIGURED,
+					    .is_with_children =
+						    rule->is_with_children },
 		now_ns);
 	fgt_process_close(&process);
 }
@@ -338,8 +247,8 @@ static void drop_unwanted(struct fgt_targets *targets, const char *reason)
 	fgt_target_table_unwant_children(table);
 	for (size_t i = table->count; i-- > 0;)
 		if (!table->entries[i].is_wanted) {
-			stop_sampling(targets, &table->entries[i], reason);
-			fgt_target_table_remove(table, i);
+			fgt_attaching_stop(targets, &table->entries[i], reason);
+			fgt_attaching_remove(targets, i);
 		}
 }
 
@@ -354,7 +263,7 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 		struct fgt_target_entry *entry = &table->entries[i];
 
 		if (!entry->target) /* tried anew, explained anew */
-			fgt_target_table_remove(table, i);
+			fgt_attaching_remove(targets, i);
 		else
 			entry->is_wanted = entry->origin !=
 						   FGT_ORIGIN_CONFIGURED ||
@@ -368,7 +277,9 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 
 		if (entry) {
 			entry->is_wanted = true;
+			fgt_targets_lock(targets);
 			entry->is_with_children |= rule->is_with_children;
+			fgt_targets_unlock(targets);
 		} else if (rule->pid) {
 			attach_rule_pid(targets, rule, now_ns);
 		}
@@ -379,6 +290,19 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 
 /* ---- Once a second ----------------------------------------------------- */
 
+static void note_end(struct fgt_targets *targets,
+		     struct fgt_target_entry *entry, uint64_t now_ns)
+{
+	fgt_targets_lock(targets);
+	entry->ended_ns = now_ns;
+	fgt_targets_unlock(targets);
+	/* Makes room in the sampler; the ring stays. */
+	(void)fgt_sampler_detach(targets->sampler, entry->target);
+	fgt_log(FGT_LOG_INFO, "target_ended",
+		"pid %d; its ring is kept for %llu s", entry->pid,
+		(unsigned long long)(targets->kept_ns / 1000000000u));
+}
+
 static void note_ends(struct fgt_targets *targets, uint64_t now_ns)
 {
 	for (size_t i = 0; i < targets->table.count; i++) {
@@ -386,17 +310,13 @@ static void note_ends(struct fgt_targets *targets, uint64_t now_ns)
 
 		if (!fgt_target_entry_is_live(entry))
 			continue;
-		if (fgt_target_is_alive(entry->target)) {
-			fgt_target_entry_update_owner(entry, now_ns,
-						      targets->kept_ns);
+		if (!fgt_target_is_alive(entry->target)) {
+			note_end(targets, entry, now_ns);
 			continue;
 		}
-		entry->ended_ns = now_ns;
-		/* Makes room in the sampler; the ring stays. */
-		(void)fgt_sampler_detach(targets->sampler, entry->target);
-		fgt_log(FGT_LOG_INFO, "target_ended",
-			"pid %d; its ring is kept for %llu s", entry->pid,
-			(unsigned long long)(targets->kept_ns / 1000000000u));
+		fgt_targets_lock(targets);
+		fgt_target_entry_update_owner(entry, now_ns, targets->kept_ns);
+		fgt_targets_unlock(targets);
 	}
 }
 
@@ -423,7 +343,7 @@ static void drop_ended(struct fgt_targets *targets, uint64_t now_ns)
 				   now_ns < table->entries[oldest].ended_ns +
 						    targets->kept_ns))
 			return;
-		fgt_target_table_remove(table, oldest);
+		fgt_attaching_remove(targets, oldest);
 	} while (ended > 1);
 }
 
@@ -438,26 +358,30 @@ void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns)
 
 int fgt_targets_attach_process(struct fgt_targets *targets, int32_t pid,
 			       uint64_t start_time, bool is_with_children,
-			       struct fgt_why *why)
+			       uint32_t charged_uid, struct fgt_why *why)
 {
-	const struct cause cause = { .origin = FGT_ORIGIN_ATTACHED,
-				     .is_with_children = is_with_children };
+	const struct fgt_attach_cause cause = { .origin = FGT_ORIGIN_ATTACHED,
+						.is_with_children =
+							is_with_children,
+						.charged_uid = charged_uid };
 
-	return attach_process(targets, pid, start_time, &cause, why);
+	return fgt_attaching_process(targets, pid, start_time, &cause, why);
 }
 
 void fgt_targets_detach_index(struct fgt_targets *targets, size_t index)
 {
 	struct fgt_target_entry *entry = &targets->table.entries[index];
 
-	stop_sampling(targets, entry, "by hand");
+	fgt_attaching_stop(targets, entry, "by hand");
 	if (entry->ended_ns != 0 || entry->origin == FGT_ORIGIN_ATTACHED) {
-		fgt_target_table_remove(&targets->table, index);
+		fgt_attaching_remove(targets, index);
 		return;
 	}
+	fgt_targets_lock(targets);
 	fgt_target_put(FGT_TAKE(entry->target));
 	entry->is_with_children = false;
 	entry->retry_ns = NEVER_NS;
+	fgt_targets_unlock(targets);
 	entry->is_seen = true;
 }
 

@@ -11,6 +11,9 @@
 #include "ringbuf/why.h"
 
 #define FGT_TARGETS_ENDED_MAX 32 /* rings kept of processes that ended */
+/* That one ordinary user may add to another user's (root's) daemon, each of
+ * ring.memory_mb; children and those that ended included. */
+#define FGT_RINGS_PER_USER 4
 
 struct fgt_targets;
 struct fgt_target_table;
@@ -32,6 +35,9 @@ void fgt_targets_free(struct fgt_targets *targets);
 FGT_DEFINE_AUTO(struct fgt_targets *, fgt_targets_free);
 
 /*
+ * Everything below runs on the thread of errands (or where there is none yet
+ * or no longer), but for _lock, _unlock, _leave and _kept_ns.
+ *
  * Takes over the rules of a configuration, which stays until the next call:
  * attaches what they name, detaches what only the former ones named.
  */
@@ -43,16 +49,24 @@ void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns);
 
 /*
  * Samples this very process from now on; already sampled: its origin and
- * children are brought up to date. -ESRCH it has ended; the sampler's errors.
+ * children are brought up to date. charged_uid: see the entry. -ESRCH it has
+ * ended, -ENOSPC too many rings; the sampler's errors.
  */
 int fgt_targets_attach_process(struct fgt_targets *targets, int32_t pid,
 			       uint64_t start_time, bool is_with_children,
-			       struct fgt_why *why);
+			       uint32_t charged_uid, struct fgt_why *why);
 
 /* The entry at an index of the table leaves, with its ring; a rule does not
  * bring it back before the next configuration. */
 void fgt_targets_detach_index(struct fgt_targets *targets, size_t index);
 
+/* Any thread: what is attached or looked for meanwhile gives up. */
+void fgt_targets_leave(struct fgt_targets *targets);
+bool fgt_targets_is_leaving(const struct fgt_targets *targets);
+
+/* Other threads than that of errands look at the table under the lock. */
+void fgt_targets_lock(struct fgt_targets *targets);
+void fgt_targets_unlock(struct fgt_targets *targets);
 struct fgt_target_table *fgt_targets_table(struct fgt_targets *targets);
 uint64_t fgt_targets_kept_ns(const struct fgt_targets *targets);
 

@@ -411,6 +411,18 @@ def other_users(checks, bench):
               [t["pid"] for t in call(path, "targets")["targets"]] ==
               [ours.pid], call(path, "targets"))
 
+    crowd = [sleeper(bench, as_nobody=True) for _ in range(6)]
+    replies = [as_nobody("attach", pid=child.pid) for child in crowd]
+    checks.ok("an ordinary user adds four rings at most",
+              [r["ok"] for r in replies] == [True] * 4 + [False] * 2 and
+              is_error(replies[4], errno.ENOSPC) and
+              "detach" in replies[4]["why"], replies)
+    as_nobody("detach", pid=crowd[0].pid)
+    checks.ok("a detached one makes room for another",
+              as_nobody("attach", pid=crowd[4].pid)["ok"], "")
+    checks.ok("root adds what the user may not",
+              call(path, "attach", pid=crowd[5].pid)["ok"], "")
+
     def flood():
         connections = [Connection(path) for _ in range(12)]
         reply = call(path, "status")
