@@ -5,24 +5,22 @@
  * daemon's, nor run without an alarm while it reads a file.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "agent/symbols/confinement.h"
 #include "agent/symbols/helper.h"
 #include "agent/symbols/symbol_image.h"
 
 #define IMAGES_MAX	 32
 #define IMAGES_MAX_BYTES (256ull << 20)
-#define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
-#define FILES_MAX	 256
 #define DWARF_MAX_NS	 2000000000ull /* then lines are given up */
 #define IDLE_MAX_MS	 30000 /* then all images are closed */
 
@@ -37,63 +35,18 @@ struct server {
 	struct slot slots[IMAGES_MAX];
 	uint64_t uses;
 	struct fgt_bytes reply;
+	bool is_filtered; /* cannot open files */
 };
 
-/* Where memory is short the helper goes, not the recorder. */
-static void offer_to_be_killed(void)
-{
-	FGT_AUTO(fgt_fd_close)
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0 && write(fd, "1000", 4) < 0)
-		return; /* then it is as likely to go as others are */
-}
-
-/* Drops what came along: descriptors, signals, the right to dump. */
-static void settle(void)
-{
-	static const int reset[] = { SIGALRM, SIGXCPU, SIGTERM };
-	static const int ignored[] = { SIGPIPE, SIGINT, SIGHUP };
-
-	prctl(PR_SET_NAME, FGT_HELPER_NAME);
-	offer_to_be_killed();
-	prctl(PR_SET_DUMPABLE, 0);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	close_range(FGT_HELPER_FD + 1, ~0u, 0);
-	for (size_t i = 0; i < sizeof(reset) / sizeof(*reset); i++)
-		signal(reset[i], SIG_DFL);
-	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
-		signal(ignored[i], SIG_IGN);
-}
-
-static void set_limit(int resource, uint64_t limit)
-{
-	struct rlimit value;
-
-	if (getrlimit((__rlimit_resource_t)resource, &value))
-		return;
-	value.rlim_cur = limit < value.rlim_max ? limit : value.rlim_max;
-	setrlimit((__rlimit_resource_t)resource, &value);
-}
-
-static void limit_memory(void)
-{
-	FGT_AUTO(fgt_file_close) FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long long pages = 0;
-
-	if (file && fscanf(file, "%llu", &pages) == 1)
-		set_limit(RLIMIT_AS,
-			  pages * (unsigned long long)sysconf(_SC_PAGESIZE) +
-				  MEMORY_MAX_BYTES);
-}
-
 /*
- * While a file is read, nothing can be opened: hostile DWARF names other
- * files, and libdw would follow it.
+ * Without a filter of system calls: while a file is read, nothing can be
+ * opened. Hostile DWARF names other files, and libdw would follow it.
  */
-static void allow_files(bool is_allowed)
+static void allow_files(const struct server *server, bool is_allowed)
 {
-	set_limit(RLIMIT_NOFILE, is_allowed ? FILES_MAX : 0);
+	if (!server->is_filtered)
+		fgt_confinement_limit(RLIMIT_NOFILE,
+				      is_allowed ? FGT_CONFINEMENT_FILES : 0);
 }
 
 static void set_alarm(unsigned int seconds)
@@ -186,7 +139,7 @@ static int answer_addresses(struct server *server, struct slot *slot,
 	uint64_t deadline_ns = now_ns() + DWARF_MAX_NS;
 	int error = 0;
 
-	allow_files(false);
+	allow_files(server, false);
 	for (uint32_t i = 0; i < request->address_count && !error; i++) {
 		size_t at = server->reply.len;
 		uint32_t len = 0;
@@ -201,7 +154,7 @@ static int answer_addresses(struct server *server, struct slot *slot,
 		len = (uint32_t)(server->reply.len - at - sizeof(len));
 		memcpy(server->reply.data + at, &len, sizeof(len));
 	}
-	allow_files(true);
+	allow_files(server, true);
 	return error;
 }
 
@@ -228,7 +181,7 @@ static void send_all(int fd, const void *data, size_t len)
 	const char *bytes = data;
 
 	while (len) {
-		ssize_t sent = send(fd, bytes, len, MSG_NOSIGNAL);
+		ssize_t sent = write(fd, bytes, len);
 
 		if (sent < 0 && errno == EINTR)
 			continue;
@@ -256,6 +209,22 @@ static void take_files(struct msghdr *message, uint32_t bits,
 			       sizeof(int));
 }
 
+static void receive_all(int fd, void *data, size_t len)
+{
+	char *bytes = data;
+
+	while (len) {
+		ssize_t got = read(fd, bytes, len);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			_exit(0);
+		bytes += got;
+		len -= (size_t)got;
+	}
+}
+
 /* Reads the head with the descriptors, then the addresses. */
 static void receive_request(int fd, struct fgt_helper_request *request,
 			    uint64_t *addresses, struct fgt_image_files *files)
@@ -269,7 +238,6 @@ static void receive_request(int fd, struct fgt_helper_request *request,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control) };
-	size_t len;
 	ssize_t got;
 
 	do
@@ -279,9 +247,7 @@ static void receive_request(int fd, struct fgt_helper_request *request,
 	    request->address_count > FGT_HELPER_ADDRESSES_MAX)
 		_exit(0);
 	take_files(&message, request->files, files);
-	len = request->address_count * sizeof(*addresses);
-	if (len && recv(fd, addresses, len, MSG_WAITALL) != (ssize_t)len)
-		_exit(0);
+	receive_all(fd, addresses, request->address_count * sizeof(*addresses));
 }
 
 /* Waits for the next request; after a while of nothing frees all memory. */
@@ -298,40 +264,39 @@ static void wait_for_request(struct server *server)
 	}
 }
 
-static void __attribute__((noreturn)) serve(int fd)
+static void __attribute__((noreturn)) serve(struct server *server)
 {
-	static struct server server;
 	static uint64_t addresses[FGT_HELPER_ADDRESSES_MAX];
 
-	server = (struct server){ .fd = fd,
-				  .reply.limit = FGT_HELPER_REPLY_MAX };
 	for (;;) {
 		struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
 		struct fgt_helper_request request;
 		struct fgt_helper_reply reply;
 
-		wait_for_request(&server);
-		receive_request(fd, &request, addresses, &files);
+		wait_for_request(server);
+		receive_request(server->fd, &request, addresses, &files);
 		set_alarm(FGT_HELPER_REQUEST_MAX_S);
-		server.reply.len = 0;
-		reply.error = answer(&server, &request, addresses, &files);
+		server->reply.len = 0;
+		reply.error = answer(server, &request, addresses, &files);
 		if (reply.error)
-			server.reply.len = 0;
-		reply.len = (uint32_t)server.reply.len;
+			server->reply.len = 0;
+		reply.len = (uint32_t)server->reply.len;
 		fgt_image_files_close(&files);
-		send_all(fd, &reply, sizeof(reply));
-		send_all(fd, server.reply.data, reply.len);
+		send_all(server->fd, &reply, sizeof(reply));
+		send_all(server->fd, server->reply.data, reply.len);
 		set_alarm(0);
 	}
 }
 
 void fgt_helper_serve_if_asked(int argc, char **argv)
 {
+	static struct server server = { .fd = FGT_HELPER_FD,
+					.reply.limit = FGT_HELPER_REPLY_MAX };
+
 	if (argc != 2 || strcmp(argv[0], FGT_HELPER_NAME) ||
 	    strcmp(argv[1], FGT_HELPER_VERB))
 		return;
-	settle();
-	limit_memory();
-	allow_files(true);
-	serve(FGT_HELPER_FD);
+	prctl(PR_SET_NAME, FGT_HELPER_NAME);
+	server.is_filtered = fgt_confinement_enter(server.fd);
+	serve(&server);
 }

@@ -22,7 +22,7 @@
 
 struct fgt_symbol_image {
 	struct fgt_image_files files;
-	int debugdata_fd;
+	struct fgt_bytes debugdata; /* unpacked */
 	struct Elf *elf, *debug_elf, *alt_elf, *debugdata_elf;
 	struct fgt_elf_symbols *symbols;
 	struct fgt_dwarf_names *dwarf; /* NULL: none, or not wanted */
@@ -30,19 +30,21 @@ struct fgt_symbol_image {
 	char text[FGT_NAMES_MAX][FGT_NAMES_TEXT_MAX + 1];
 };
 
-static struct Elf *open_elf(int fd)
+/* An archive would make libelf open its members. */
+static struct Elf *only_elf(struct Elf *elf)
 {
-	struct Elf *elf;
-
-	if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE)
-		return NULL;
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	/* An archive would make libelf open its members. */
 	if (elf && elf_kind(elf) != ELF_K_ELF) {
 		elf_end(elf);
 		return NULL;
 	}
 	return elf;
+}
+
+static struct Elf *open_elf(int fd)
+{
+	if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE)
+		return NULL;
+	return only_elf(elf_begin(fd, ELF_C_READ, NULL));
 }
 
 /* The bytes of .gnu_debugdata, NULL if there are none. */
@@ -75,11 +77,12 @@ static int add_debugdata(struct fgt_symbol_image *image, size_t *ret_count)
 
 	if (!packed || !packed->d_buf)
 		return 0;
-	error = fgt_xz_unpack(packed->d_buf, packed->d_size, DEBUGDATA_MAX,
-			      &image->debugdata_fd);
+	image->debugdata.limit = DEBUGDATA_MAX;
+	error = fgt_xz_unpack(packed->d_buf, packed->d_size, &image->debugdata);
 	if (error)
 		return error;
-	image->debugdata_elf = open_elf(image->debugdata_fd);
+	image->debugdata_elf = only_elf(elf_memory(
+		(char *)image->debugdata.data, image->debugdata.len));
 	if (!image->debugdata_elf)
 		return 0;
 	return fgt_elf_symbols_add(image->symbols, image->debugdata_elf,
@@ -154,7 +157,6 @@ int fgt_symbol_image_open(struct fgt_image_files *files, bool want_dwarf,
 	}
 	image->files = *files;
 	*files = FGT_IMAGE_FILES_NONE;
-	image->debugdata_fd = -1;
 	image->elf = open_elf(image->files.image_fd);
 	if (!image->elf)
 		return -ENOEXEC;
@@ -181,7 +183,7 @@ void fgt_symbol_image_close(struct fgt_symbol_image *image)
 	elf_end(image->debug_elf);
 	elf_end(image->alt_elf);
 	elf_end(image->debugdata_elf);
-	fgt_fd_close(image->debugdata_fd);
+	fgt_bytes_done(&image->debugdata);
 	fgt_image_files_close(&image->files);
 	free(image);
 }

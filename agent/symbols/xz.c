@@ -7,27 +7,8 @@
 
 #include <errno.h>
 #include <lzma.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "ringbuf/owner.h"
 
 #define DECODER_MAX_BYTES (64u << 20)
-
-static int write_all(int fd, const uint8_t *data, size_t len)
-{
-	while (len) {
-		ssize_t put = write(fd, data, len);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return put < 0 ? -errno : -EIO;
-		data += put;
-		len -= (size_t)put;
-	}
-	return 0;
-}
 
 static int error_of(lzma_ret result)
 {
@@ -36,7 +17,7 @@ static int error_of(lzma_ret result)
 		       : -EBADMSG;
 }
 
-static int decode(lzma_stream *stream, uint64_t max_bytes, int fd)
+static int decode(lzma_stream *stream, struct fgt_bytes *bytes)
 {
 	uint8_t chunk[65536];
 	lzma_ret result = LZMA_OK;
@@ -48,33 +29,24 @@ static int decode(lzma_stream *stream, uint64_t max_bytes, int fd)
 		result = lzma_code(stream, LZMA_FINISH);
 		if (result != LZMA_OK && result != LZMA_STREAM_END)
 			return error_of(result);
-		if (stream->total_out > max_bytes)
-			return -EFBIG;
-		error = write_all(fd, chunk, sizeof(chunk) - stream->avail_out);
+		error = fgt_bytes_append(bytes, chunk,
+					 sizeof(chunk) - stream->avail_out);
 	}
 	return error;
 }
 
-int fgt_xz_unpack(const void *packed, size_t len, uint64_t max_bytes,
-		  int *ret_fd)
+int fgt_xz_unpack(const void *packed, size_t len, struct fgt_bytes *bytes)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	FGT_AUTO(fgt_fd_close) int fd = -1;
 	lzma_ret result;
 	int error;
 
-	fd = memfd_create("fgt-debugdata", MFD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
 	result = lzma_stream_decoder(&stream, DECODER_MAX_BYTES, 0);
 	if (result != LZMA_OK)
 		return error_of(result);
 	stream.next_in = packed;
 	stream.avail_in = len;
-	error = decode(&stream, max_bytes, fd);
+	error = decode(&stream, bytes);
 	lzma_end(&stream);
-	if (error)
-		return error;
-	*ret_fd = FGT_TAKE_FD(fd);
-	return 0;
+	return error;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls that the symbol helper may make. Runs in the helper.
+ */
+#ifndef FGT_AGENT_SYMBOLS_SYSCALL_FILTER_H
+#define FGT_AGENT_SYMBOLS_SYSCALL_FILTER_H
+
+/*
+ * Allows this thread what reads open files, answers and gets memory. Anything
+ * else gets EPERM; what only an intruder would try kills the process. Needs
+ * PR_SET_NO_NEW_PRIVS. Negative errno of prctl(2): -EINVAL without seccomp.
+ *
+ * MT-Safe | AS-Safe
+ */
+int fgt_syscall_filter_set(void);
+
+#endif
