@@ -39,6 +39,19 @@ static void become(char **command, int go_fd, int done_fd)
 	_exit(STATUS_NOT_STARTED);
 }
 
+static int make_pipe(int *ret_read, int *ret_write, struct fgt_why *why)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return fgt_why_set(why, -errno,
+				   "cannot make a pipe: %m; close "
+				   "descriptors or raise ulimit -n");
+	*ret_read = ends[0];
+	*ret_write = ends[1];
+	return 0;
+}
+
 int fgt_child_new(char **command, struct fgt_child *ret_child,
 		  struct fgt_why *why)
 {
@@ -46,21 +59,14 @@ int fgt_child_new(char **command, struct fgt_child *ret_child,
 	FGT_AUTO(fgt_fd_close) int go_write = -1;
 	FGT_AUTO(fgt_fd_close) int done_read = -1;
 	FGT_AUTO(fgt_fd_close) int done_write = -1;
-	int go[2], done[2];
 	pid_t pid;
+	int r;
 
-	if (pipe2(go, O_CLOEXEC) < 0)
-		return fgt_why_set(why, -errno,
-				   "cannot make a pipe: %m; close "
-				   "descriptors or raise ulimit -n");
-	go_read = go[0];
-	go_write = go[1];
-	if (pipe2(done, O_CLOEXEC) < 0)
-		return fgt_why_set(why, -errno,
-				   "cannot make a pipe: %m; close "
-				   "descriptors or raise ulimit -n");
-	done_read = done[0];
-	done_write = done[1];
+	r = make_pipe(&go_read, &go_write, why);
+	if (r == 0)
+		r = make_pipe(&done_read, &done_write, why);
+	if (r < 0)
+		return r;
 	pid = fork();
 	if (pid < 0)
 		return fgt_why_set(
