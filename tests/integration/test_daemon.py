@@ -1,103 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon from outside: hostile clients, other users, signals, crashes
-(FAULTS C1-C8, R4-R9, T6, Z7, Z9). test_daemon.py BUILD"""
+"""The daemon from outside: other users, signals, reloads, crashes
+(FAULTS C3, R5-R9, Z7, Z9). test_daemon.py BUILD [GROUP…]"""
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 
-import harness
+from daemon_bench import Daemon, is_error, run_groups, sleeper
 from daemon_client import Connection, as_user, call, frame, pack, request
+from harness import NOBODY
 
 SECOND = 1000000000
-
-
-class Daemon:
-    """A daemon in a folder of its own; its log is a file."""
-
-    def __init__(self, bench, name, config="", **arguments):
-        self.bench = bench
-        self.folder = bench.path(name)
-        os.makedirs(self.folder, exist_ok=True)
-        os.chmod(self.folder, 0o750)
-        self.socket = os.path.join(self.folder, "agent.sock")
-        self.log = self.folder + ".log"
-        self.config = self.folder + ".conf"
-        self.write_config(config)
-        self.start(**arguments)
-
-    def write_config(self, text):
-        with open(self.config, "w") as file:
-            file.write(text)
-        os.chmod(self.config, 0o644)
-
-    def command(self):
-        return [self.bench.agent, "daemon", "-c", self.config, "--socket",
-                self.socket]
-
-    def start(self, **arguments):
-        with open(self.log, "a") as log:
-            arguments.setdefault("stderr", log)
-            self.child = self.bench.start(self.command(), **arguments)
-        self.wait()
-
-    def wait(self):
-        for _ in range(200):
-            try:
-                if self.status()["pid"] == self.child.pid:
-                    return
-            except OSError:
-                pass
-            if self.child.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise RuntimeError("daemon does not answer: " + self.log_text()[-500:])
-
-    def status(self):
-        return call(self.socket, "status")
-
-    def log_text(self):
-        with open(self.log, errors="replace") as file:
-            return file.read()
-
-    def until(self, is_true, seconds=10):
-        """Waits for something that the daemon does by itself."""
-        for _ in range(int(seconds * 20)):
-            if is_true():
-                return True
-            time.sleep(0.05)
-        return False
-
-    def attach(self, pid, **arguments):
-        reply = call(self.socket, "attach", pid=pid, **arguments)
-        if not reply["ok"]:
-            raise RuntimeError(reply["why"])
-        return reply
-
-    def end(self, number=signal.SIGTERM):
-        """Seconds until it has left after the signal."""
-        began = time.monotonic()
-        self.child.send_signal(number)
-        self.child.wait(20)
-        if number != signal.SIGKILL and self.child.returncode != 0:
-            raise RuntimeError(f"left with {self.child.returncode}: "
-                               f"{self.log_text()[-2000:]}")
-        return time.monotonic() - began
-
-
-def sleeper(bench, **arguments):
-    child = bench.start(["sleep", "600"], **arguments)
-    while open(f"/proc/{child.pid}/comm").read() != "sleep\n":
-        time.sleep(0.01)
-    return child
-
-
-def is_error(reply, number):
-    return not reply["ok"] and reply["error"] == -number and reply["why"]
 
 
 def errors_are_precise(checks, bench):
@@ -223,144 +139,12 @@ def slices_are_served(checks, bench):
     daemon.end()
 
 
-def malformed(checks, bench):
-    """C1: every one is answered or closed, and costs the daemon nothing."""
-    daemon = Daemon(bench, "malformed")
-    good = pack({"v": 1, "verb": "status"})
-    pair = pack("v") + pack(1)
-    zoo = {
-        "nothing in the frame": frame(b""),
-        "1 MiB and a byte": b"\0\x10\0\1",
-        "4 GiB": b"\xff\xff\xff\xff",
-        "five-byte bomb": frame(b"\xdd\x05\xf5\xe1\x00"),
-        "five-byte bomb of pairs": frame(b"\xdf\x7f\xff\xff\xff"),
-        "nested bombs": frame(b"\xdd\x00\x98\x96\x80" * 30),
-        "huge string": frame(b"\x81\xdb\xff\xff\xff\xff"),
-        "huge bytes": frame(b"\x81\xa1v\xc6\xff\xff\xff\xff"),
-        "truncated": frame(good[:-3]),
-        "trailing byte": frame(good + b"\0"),
-        "reserved tag": frame(b"\xc1"),
-        "not a map": frame(b"\x01"),
-        "array": frame(pack([1, "status"])),
-        "text": b"GET / HTTP/1.1\r\n\r\n",
-        "twice a key": frame(b"\x82" + pair + pair),
-        "key is a number": frame(b"\x81\x01\x01"),
-        "NUL in a string": frame(pack({"v": 1, "verb": "sta\0tus"})),
-        "ext type": frame(b"\x81\xa1v\xd4\x01\x01"),
-        "deep": frame(b"\x81\xa1v" + b"\x91" * 1000 + b"\x01"),
-        "a million elements": frame(b"\x81\xa1v\xdd\x00\x0f\x00\x00" +
-                                    b"\x01" * 0xf0000),
-        "a thousand keys": frame(
-            b"\xde\x03\xe8" + b"".join(pack(f"k{i}") + b"\x01"
-                                       for i in range(1000))),
-        "no version": frame(pack({"verb": "status"})),
-        "no verb": frame(pack({"v": 1})),
-        "verb is a list": frame(pack({"v": 1, "verb": ["status"]})),
-        "long verb": request("x" * 100000),
-    }
-    before = daemon.status()["rss_bytes"]
-    for name, data in zoo.items():
-        connection = Connection(daemon.socket, 10)
-        try:
-            reply = connection.send(data).receive()
-            is_refused = is_error(reply, -reply.get("error", 0))
-        except (EOFError, ConnectionError):
-            is_refused, reply = True, None
-        finally:
-            connection.close()
-        checks.ok(f"malformed: {name}",
-                  is_refused and daemon.status()["ok"], reply)
-    grown = daemon.status()["rss_bytes"] - before
-    checks.ok("malformed: memory stays", grown < 64 << 20, grown)
-    checks.ok("malformed: connections are closed", daemon.until(
-        lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
-    daemon.end()
-
-
-def little_memory(checks, bench):
-    """The bomb where 4 GB cannot be had."""
-    limit = 512 << 20
-    try:
-        daemon = Daemon(bench, "little-memory", preexec_fn=lambda: (
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
-    except RuntimeError as error:
-        # Sanitizers map terabytes.
-        print(f"# skipped with 512 MiB of address space: {error}"[:200])
-        return
-    reply = Connection(daemon.socket).send(
-        frame(b"\xdd\x05\xf5\xe1\x00")).receive()
-    checks.ok("bomb within 512 MiB", is_error(reply, errno.EBADMSG) and
-              daemon.status()["ok"], reply)
-    daemon.end()
-
-
-def slow_clients(checks, bench):
-    """C2: whoever is slow costs only itself."""
-    daemon = Daemon(bench, "slow", "ring: { memory_mb = 8; };")
-    path = daemon.socket
-    daemon.attach(sleeper(bench).pid)
-    time.sleep(0.3)
-    silent = []
-    for i in range(100):
-        connection = Connection(path)
-        try:
-            connection.send([b"", b"\0", b"\0\0\0\x40\x81"][i % 3])
-        except ConnectionError:
-            pass
-        silent.append(connection)
-    never = []
-    for verb in ["slice", "status"] * 10:
-        connection = Connection(path).send(request(verb))
-        never.append(connection)
-    checks.ok("status answers beside 100 silent and 20 deaf clients",
-              daemon.status()["ok"], "")
-    checks.ok("slice answers beside them", call(path, "slice")["ok"], "")
-    checks.ok("silent clients are cut", daemon.until(
-        lambda: daemon.status()["clients"] <= 21, 8),
-        daemon.status()["clients"])
-    for connection in silent + never:
-        connection.close()
-    checks.ok("their places are free again", daemon.until(
-        lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
-    daemon.end()
-
-
-def few_descriptors(checks, bench):
-    """T6"""
-    daemon = Daemon(bench, "descriptors", preexec_fn=lambda: (
-        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))))
-    connections = [Connection(daemon.socket) for _ in range(60)]
-    used = daemon.child.pid
-    before = cpu_ticks(used)
-    time.sleep(1)
-    checks.ok("without descriptors it does not spin (T6)",
-              cpu_ticks(used) - before < 50, cpu_ticks(used) - before)
-    for connection in connections:
-        connection.close()
-    checks.ok("with descriptors again it answers", daemon.until(
-        lambda: answers(daemon)), "")
-    daemon.end()
-
-
-def answers(daemon):
-    try:
-        return daemon.status()["ok"]
-    except (OSError, EOFError):
-        return False
-
-
-def cpu_ticks(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
-
-
 def other_users(checks, bench):
     """C3, Z7"""
     if os.getuid() != 0:
         print("# skipped: other users (not root)")
         return
-    nobody = harness.NOBODY
+    nobody = NOBODY
     daemon = Daemon(bench, "users")
     path = daemon.socket
     ours = sleeper(bench)
@@ -434,29 +218,6 @@ def other_users(checks, bench):
     checks.ok("user's own silent connections make room",
               as_user(nobody, nobody, flood)["ok"], "")
     checks.ok("root is served beside them", daemon.status()["ok"], "")
-    daemon.end()
-
-
-def descriptors_in_messages(checks, bench):
-    """C5"""
-    daemon = Daemon(bench, "passing")
-    before = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
-    reader, writer = os.pipe()
-    connections = []
-    for _ in range(4):
-        connection = Connection(daemon.socket)
-        import array
-        import socket
-        connection.socket.sendmsg(
-            [b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                       array.array("i", [writer] * 250))])
-        connections.append(connection)
-    daemon.status()
-    after = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
-    checks.ok("passed descriptors are closed (C5)",
-              after - before <= len(connections), (before, after))
-    os.close(reader)
-    os.close(writer)
     daemon.end()
 
 
@@ -668,25 +429,7 @@ def hostile_names(checks, bench):
     daemon.end()
 
 
-def main():
-    checks = harness.Checks()
-    bench = harness.Bench(sys.argv[1])
-    wanted = sys.argv[2:]
-    groups = [errors_are_precise, slices_are_served, malformed, little_memory,
-              slow_clients, few_descriptors, other_users,
-              descriptors_in_messages, crashes, races, reloads, leaving,
-              leaving_twice, closed_descriptors, hostile_names]
-    try:
-        for group in groups:
-            if not wanted or group.__name__ in wanted:
-                try:
-                    group(checks, bench)
-                except Exception as error:  # the next group still runs
-                    checks.ok(group.__name__, False, repr(error))
-    finally:
-        bench.close()
-    checks.finish()
-
-
 if __name__ == "__main__":
-    main()
+    run_groups([errors_are_precise, slices_are_served, other_users, crashes,
+                races, reloads, leaving, leaving_twice, closed_descriptors,
+                hostile_names])

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon and clients that mean it ill: malformed and slow ones, ones that
+use up memory or descriptors (FAULTS C1-C8, T6). test_daemon_limits.py BUILD
+[GROUP…]"""
+import array
+import errno
+import os
+import resource
+import socket
+import time
+
+from daemon_bench import Daemon, is_error, run_groups, sleeper
+from daemon_client import Connection, call, frame, pack, request
+
+
+def malformed(checks, bench):
+    """C1: every one is answered or closed, and costs the daemon nothing."""
+    daemon = Daemon(bench, "malformed")
+    good = pack({"v": 1, "verb": "status"})
+    pair = pack("v") + pack(1)
+    zoo = {
+        "nothing in the frame": frame(b""),
+        "1 MiB and a byte": b"\0\x10\0\1",
+        "4 GiB": b"\xff\xff\xff\xff",
+        "five-byte bomb": frame(b"\xdd\x05\xf5\xe1\x00"),
+        "five-byte bomb of pairs": frame(b"\xdf\x7f\xff\xff\xff"),
+        "nested bombs": frame(b"\xdd\x00\x98\x96\x80" * 30),
+        "huge string": frame(b"\x81\xdb\xff\xff\xff\xff"),
+        "huge bytes": frame(b"\x81\xa1v\xc6\xff\xff\xff\xff"),
+        "truncated": frame(good[:-3]),
+        "trailing byte": frame(good + b"\0"),
+        "reserved tag": frame(b"\xc1"),
+        "not a map": frame(b"\x01"),
+        "array": frame(pack([1, "status"])),
+        "text": b"GET / HTTP/1.1\r\n\r\n",
+        "twice a key": frame(b"\x82" + pair + pair),
+        "key is a number": frame(b"\x81\x01\x01"),
+        "NUL in a string": frame(pack({"v": 1, "verb": "sta\0tus"})),
+        "ext type": frame(b"\x81\xa1v\xd4\x01\x01"),
+        "deep": frame(b"\x81\xa1v" + b"\x91" * 1000 + b"\x01"),
+        "a million elements": frame(b"\x81\xa1v\xdd\x00\x0f\x00\x00" +
+                                    b"\x01" * 0xf0000),
+        "a thousand keys": frame(
+            b"\xde\x03\xe8" + b"".join(pack(f"k{i}") + b"\x01"
+                                       for i in range(1000))),
+        "no version": frame(pack({"verb": "status"})),
+        "no verb": frame(pack({"v": 1})),
+        "verb is a list": frame(pack({"v": 1, "verb": ["status"]})),
+        "long verb": request("x" * 100000),
+    }
+    before = daemon.status()["rss_bytes"]
+    for name, data in zoo.items():
+        connection = Connection(daemon.socket, 10)
+        try:
+            reply = connection.send(data).receive()
+            is_refused = is_error(reply, -reply.get("error", 0))
+        except (EOFError, ConnectionError):
+            is_refused, reply = True, None
+        finally:
+            connection.close()
+        checks.ok(f"malformed: {name}",
+                  is_refused and daemon.status()["ok"], reply)
+    grown = daemon.status()["rss_bytes"] - before
+    checks.ok("malformed: memory stays", grown < 64 << 20, grown)
+    checks.ok("malformed: connections are closed", daemon.until(
+        lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
+    daemon.end()
+
+
+def little_memory(checks, bench):
+    """The bomb where 4 GB cannot be had."""
+    limit = 512 << 20
+    try:
+        daemon = Daemon(bench, "little-memory", preexec_fn=lambda: (
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
+    except RuntimeError as error:
+        # Sanitizers map terabytes.
+        print(f"# skipped with 512 MiB of address space: {error}"[:200])
+        return
+    reply = Connection(daemon.socket).send(
+        frame(b"\xdd\x05\xf5\xe1\x00")).receive()
+    checks.ok("bomb within 512 MiB", is_error(reply, errno.EBADMSG) and
+              daemon.status()["ok"], reply)
+    daemon.end()
+
+
+def slow_clients(checks, bench):
+    """C2: whoever is slow costs only itself."""
+    daemon = Daemon(bench, "slow", "ring: { memory_mb = 8; };")
+    path = daemon.socket
+    daemon.attach(sleeper(bench).pid)
+    time.sleep(0.3)
+    silent = []
+    for i in range(100):
+        connection = Connection(path)
+        try:
+            connection.send([b"", b"\0", b"\0\0\0\x40\x81"][i % 3])
+        except ConnectionError:
+            pass
+        silent.append(connection)
+    never = []
+    for verb in ["slice", "status"] * 10:
+        connection = Connection(path).send(request(verb))
+        never.append(connection)
+    checks.ok("status answers beside 100 silent and 20 deaf clients",
+              daemon.status()["ok"], "")
+    checks.ok("slice answers beside them", call(path, "slice")["ok"], "")
+    checks.ok("silent clients are cut", daemon.until(
+        lambda: daemon.status()["clients"] <= 21, 8),
+        daemon.status()["clients"])
+    for connection in silent + never:
+        connection.close()
+    checks.ok("their places are free again", daemon.until(
+        lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
+    daemon.end()
+
+
+def few_descriptors(checks, bench):
+    """T6"""
+    daemon = Daemon(bench, "descriptors", preexec_fn=lambda: (
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))))
+    connections = [Connection(daemon.socket) for _ in range(60)]
+    used = daemon.child.pid
+    before = cpu_ticks(used)
+    time.sleep(1)
+    checks.ok("without descriptors it does not spin (T6)",
+              cpu_ticks(used) - before < 50, cpu_ticks(used) - before)
+    for connection in connections:
+        connection.close()
+    checks.ok("with descriptors again it answers", daemon.until(
+        lambda: answers(daemon)), "")
+    daemon.end()
+
+
+def answers(daemon):
+    try:
+        return daemon.status()["ok"]
+    except (OSError, EOFError):
+        return False
+
+
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def descriptors_in_messages(checks, bench):
+    """C5"""
+    daemon = Daemon(bench, "passing")
+    before = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
+    reader, writer = os.pipe()
+    connections = []
+    for _ in range(4):
+        connection = Connection(daemon.socket)
+        connection.socket.sendmsg(
+            [b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                       array.array("i", [writer] * 250))])
+        connections.append(connection)
+    daemon.status()
+    after = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
+    checks.ok("passed descriptors are closed (C5)",
+              after - before <= len(connections), (before, after))
+    os.close(reader)
+    os.close(writer)
+    daemon.end()
+
+
+if __name__ == "__main__":
+    run_groups([malformed, little_memory, slow_clients, few_descriptors,
+                descriptors_in_messages])

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording without a daemon, terminals and signals.
+
+usage: test_record.py BUILD
+
+The recorded command keeps its input, output and status; ^C; recording as an
+ordinary user; what is not written to a terminal.
+"""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+from cli_checks import (
+    check_content, expect_error, ok, run_groups, start_busy, start_sampling,
+    summary)
+from harness import NOBODY, as_user, read_until
+
+
+def test_record(bench, busy_pid):
+    folded = bench.path("record.folded")
+    result = bench.run("record", "-d", "1500ms", "-p", str(busy_pid), "-o",
+                       folded)
+    ok("record -p", result.returncode == 0, result.stderr)
+    check_content("record -p", folded, "folded")
+    with open(folded) as file:
+        ok("record -p sees the burning function", "burn" in file.read())
+    for name, command, status in (
+            ("0", "sleep 0.4", 0), ("its own", "sleep 0.4; exit 7", 7),
+            ("a signal's", "sleep 0.4; kill -TERM $$", 143)):
+        result = bench.run("record", "-o", bench.path("c.trace.json"), "--",
+                           "sh", "-c", command)
+        ok(f"record passes on {name} status", result.returncode == status,
+           f"{result.returncode}: {result.stderr}")
+    out = bench.run("record", "-q", "-o", bench.path("d.folded"), "--", "sh",
+                    "-c", "cat; sleep 0.3; exec sleep 0.3", input="typed\n")
+    ok("the command keeps standard input and output",
+       out.stdout == "typed\n" and not out.stderr, f"{out.stdout} {out.stderr}")
+    with open(bench.path("d.folded")) as file:
+        text = file.read()
+    ok("nothing of ours is in the recording", "fgt_" not in text and
+       "become" not in text, text[:300])
+    expect_error(bench, "a command that is not", 1, "cannot run", "record",
+                 "-o", bench.path("e.folded"), "--", "no-such-command-at-all")
+    mark = bench.path("ran")
+    expect_error(bench, "a recording that could not be written", 1,
+                 "does not exist", "record", "-o", bench.path("none/x.fgt"),
+                 "--", "touch", mark)
+    ok("is told before the command runs", not os.path.exists(mark))
+    expect_error(bench, "a command that is over at once", 5, "two ticks",
+                 "record", "-r", "1", "-o", bench.path("e.folded"), "--",
+                 "true")
+    ok("nothing is written for it",
+       not os.path.exists(bench.path("e.folded")))
+    expect_error(bench, "record of a process that is not", 1, "", "record",
+                 "-p", "4194304", "-d", "1", "-o", "/dev/null", "-f", "fgt")
+    data = summary(bench, "record", "-r", "499", "-d", "1", "-p",
+                   str(busy_pid))
+    ok("record -r", 350 < data.get("effective_hz", 0) < 510, data)
+
+
+def record_in_background(bench, *arguments, **more):
+    return subprocess.Popen([bench.agent, "record", *arguments],
+                            stderr=subprocess.PIPE, text=True, **more)
+
+
+def test_record_signals(bench, busy_pid):
+    path = bench.path("int.folded")
+    child = record_in_background(bench, "-p", str(busy_pid), "-o", path)
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    _, text = child.communicate(timeout=30)
+    ok("SIGINT ends the recording and writes it", child.returncode == 0 and
+       os.path.getsize(path) > 0, text)
+    child = record_in_background(bench, "-o", path, "--", "sleep", "30")
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    _, text = child.communicate(timeout=30)
+    ok("the command gets it as well", child.returncode == 130, text)
+    child = record_in_background(bench, "-d", "500ms", "-o", path, "--", "sh",
+                                 "-c", "sleep 1.5; exit 3")
+    _, text = child.communicate(timeout=30)
+    ok("a command that goes on is waited for", child.returncode == 3 and
+       "goes on" in text, text)
+
+
+def test_ordinary_user(bench):
+    """Own processes may be recorded without any privilege."""
+    if os.getuid() != 0:
+        return
+    folder = bench.copy_for_nobody()
+    target = bench.start([f"{folder}/truth-nofp", "shares", "60"], True,
+                         stdout=subprocess.PIPE, text=True)
+    pid = read_until(target.stdout, "ready ")
+    out = bench.path("nobody")
+    os.makedirs(out)
+    os.chown(out, NOBODY, NOBODY)
+    result = subprocess.run(
+        as_user([f"{folder}/fgtrace-agent", "record", "-d", "2", "-p", pid,
+                 "-o", f"{out}/x.folded", "--json"], True),
+        capture_output=True, text=True, cwd=out)
+    ok("an ordinary user records an own process", result.returncode == 0,
+       result.stderr)
+    if result.returncode == 0:
+        data = json.loads(result.stdout)
+        ok("with complete stacks", data["complete"] >= 0.98 * data["samples"],
+           data)
+    result = subprocess.run(
+        as_user([f"{folder}/fgtrace-agent", "record", "-q", "-o",
+                 f"{out}/y.folded", "--", "sh", "-c", "sleep 0.5; exit 9"],
+                True), capture_output=True, text=True, cwd=out)
+    ok("and an own command", result.returncode == 9 and
+       os.path.getsize(f"{out}/y.folded") > 0, result.stderr)
+    target.terminate()
+
+
+def run_in_terminal(command, seconds, send=None):
+    """Runs on a pseudo terminal; returns (status, what it printed)."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execvp(command[0], command)
+    text, begun, is_sent = b"", time.monotonic(), send is None
+    while True:
+        if not is_sent and time.monotonic() - begun > seconds:
+            os.write(fd, send)
+            is_sent = True
+        try:
+            if select.select([fd], [], [], 0.1)[0]:
+                block = os.read(fd, 65536)
+                if not block:
+                    break
+                text += block
+        except OSError:
+            break
+        if time.monotonic() - begun > 60:
+            os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    os.close(fd)
+    return os.waitstatus_to_exitcode(status), text.decode(errors="replace")
+
+
+def test_terminal(bench, agent_socket, busy_pid):
+    path = bench.path("tty.folded")
+    status, text = run_in_terminal(
+        [bench.agent, "record", "-p", str(busy_pid), "-o", path], 1.5, b"\x03")
+    ok("a terminal shows progress", re.search(
+        r"recording \d+ threads? of .* \(\d+\): \d+\.\d s, \d+ % complete "
+        r"stacks  \^C to stop", text), repr(text[:500]))
+    ok("^C ends it and writes", status == 0 and os.path.getsize(path) > 0,
+       f"{status} {text[-300:]!r}")
+    status, text = run_in_terminal(
+        [bench.agent, "record", "-o", path, "--", "sleep", "30"], 1.5, b"\x03")
+    ok("^C reaches the command once", status == 130 and
+       os.path.getsize(path) > 0, f"{status} {text[-300:]!r}")
+    status, text = run_in_terminal(
+        [bench.agent, "--socket", agent_socket, "slice", "--last", "1s", "-o",
+         "-"], 0)
+    ok("binary does not go to a terminal", status == 2 and "terminal" in text,
+       text)
+
+
+def run(bench):
+    pid = start_busy(bench)
+    agent_socket = start_sampling(bench, pid)
+    test_record(bench, pid)
+    test_record_signals(bench, pid)
+    test_ordinary_user(bench)
+    test_terminal(bench, agent_socket, pid)
+
+
+if __name__ == "__main__":
+    run_groups(run)
