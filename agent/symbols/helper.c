@@ -221,10 +221,9 @@ static int receive(struct fgt_helper *helper, void *data, size_t len,
 	return 0;
 }
 
-static int receive_reply(struct fgt_helper *helper, struct fgt_bytes *reply,
-			 int32_t *ret_error)
+static int receive_reply(struct fgt_helper *helper, int64_t deadline_ms,
+			 struct fgt_bytes *reply, int32_t *ret_error)
 {
-	const int64_t deadline_ms = now_ms() + ANSWER_MAX_MS;
 	struct fgt_helper_reply head;
 	int error;
 
@@ -250,14 +249,39 @@ static int receive_reply(struct fgt_helper *helper, struct fgt_bytes *reply,
 	return 0;
 }
 
+/* One question and its answer. *ret_answer: what the helper says of it. */
+static int exchange(struct fgt_helper *helper,
+		    const struct fgt_helper_request *request,
+		    const uint64_t *addresses,
+		    const struct fgt_image_files *files, int64_t deadline_ms,
+		    struct fgt_bytes *reply, int32_t *ret_answer)
+{
+	int error = send_request(helper, request, addresses, files);
+
+	if (!error)
+		error = receive_reply(helper, deadline_ms, reply, ret_answer);
+	/* Memory ran out over there: a new helper may have more. */
+	return !error && *ret_answer == -ENOMEM ? -EPIPE : error;
+}
+
+/* What to tell of a question that failed after this time. */
+static int explain(int error, int64_t took_ms, int64_t left_ms)
+{
+	if (error == -ETIMEDOUT && left_ms < ANSWER_MAX_MS)
+		return -ETIME;
+	if (error == -EPIPE && took_ms >= FGT_HELPER_REQUEST_MAX_S * 1000 - 200)
+		return -ETIMEDOUT;
+	return error;
+}
+
 int fgt_helper_ask(struct fgt_helper *helper,
 		   const struct fgt_helper_request *request,
 		   const uint64_t *addresses, struct fgt_image_files *files,
-		   struct fgt_bytes *reply)
+		   int64_t *left_ms, struct fgt_bytes *reply)
 {
 	FGT_AUTO(fgt_image_files_close)
 	struct fgt_image_files taken = FGT_IMAGE_FILES_NONE;
-	const int64_t start_ms = now_ms();
+	const int64_t start_ms = now_ms(), allowed_ms = *left_ms;
 	int32_t answer = 0;
 	int error = 0;
 
@@ -265,21 +289,20 @@ int fgt_helper_ask(struct fgt_helper *helper,
 		taken = *files;
 		*files = FGT_IMAGE_FILES_NONE;
 	}
+	if (allowed_ms <= 0)
+		return -ETIME;
 	if (helper->fd < 0)
 		error = start(helper);
 	if (error)
 		return error;
-	error = send_request(helper, request, addresses, files ? &taken : NULL);
-	if (!error)
-		error = receive_reply(helper, reply, &answer);
-	/* Memory ran out over there: a new helper may have more. */
-	if (!error && answer == -ENOMEM)
-		error = -EPIPE;
+	error = exchange(helper, request, addresses, files ? &taken : NULL,
+			 start_ms + (allowed_ms < ANSWER_MAX_MS
+					     ? allowed_ms
+					     : ANSWER_MAX_MS),
+			 reply, &answer);
+	*left_ms -= now_ms() - start_ms;
 	if (!error)
 		return answer;
 	fgt_helper_stop(helper);
-	if (error == -EPIPE &&
-	    now_ms() - start_ms >= FGT_HELPER_REQUEST_MAX_S * 1000 - 200)
-		return -ETIMEDOUT;
-	return error;
+	return explain(error, allowed_ms - *left_ms, allowed_ms);
 }

@@ -45,18 +45,20 @@ struct fgt_helper_reply {
  * Asks for the names of addresses. files: the image's descriptors (taken over
  * if not NULL), NULL to use what the helper still has open. Starts a helper
  * if there is none. reply is filled with len and pack of each address.
+ * left_ms: how long the caller will wait; less, afterwards, by what this took.
  *
  * -ENOENT the helper does not have the image open: ask again with files;
  * -ENOEXEC, -EBADMSG the file is not understood; -EPIPE the helper died or
  * ran out of memory, -ETIMEDOUT it took too long (both: it is gone); -ENOMEM
- * here; -EAGAIN no helper could be started.
+ * here; -EAGAIN no helper could be started; -ETIME left_ms is used up, which
+ * says nothing about the file (the helper is gone).
  *
  * MT-Unsafe | AS-Unsafe
  */
 int fgt_helper_ask(struct fgt_helper *helper,
 		   const struct fgt_helper_request *request,
 		   const uint64_t *addresses, struct fgt_image_files *files,
-		   struct fgt_bytes *reply);
+		   int64_t *left_ms, struct fgt_bytes *reply);
 
 /* Ends the helper. */
 void fgt_helper_stop(struct fgt_helper *helper);

@@ -20,6 +20,8 @@
 /* A helper that died: once more, without DWARF, once more, never again. */
 #define FAILURES_DWARF 2
 #define FAILURES_BAD   4
+/* Of one call: others wait for the helper meanwhile. */
+#define WAIT_MAX_MS 8000
 
 struct fgt_symbolizer {
 	struct fgt_symbolizer_options options;
@@ -44,6 +46,7 @@ struct resolver {
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_slice *slice;
 	struct fgt_target_root root;
+	int64_t left_ms; /* to wait for helpers */
 	bool has_perfmap; /* looked at in this call, and there is one */
 	bool did_perfmap;
 };
@@ -252,7 +255,7 @@ static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
 	int error;
 
 	error = fgt_helper_ask(&symbolizer->helper, &request, addresses, NULL,
-			       &symbolizer->reply);
+			       &resolver->left_ms, &symbolizer->reply);
 	if (error != -ENOENT)
 		return error;
 	*ret_reason = fgt_image_files_open(&symbolizer->options,
@@ -261,7 +264,7 @@ static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
 	if (*ret_reason != FGT_SYMBOL_FOUND)
 		return -ENOENT;
 	return fgt_helper_ask(&symbolizer->helper, &request, addresses, &files,
-			      &symbolizer->reply);
+			      &resolver->left_ms, &symbolizer->reply);
 }
 
 /* Fills the cache for addresses. Only -ENOMEM; *ret_reason says the rest. */
@@ -282,7 +285,8 @@ static int ask(struct resolver *resolver, struct fgt_name_image *image,
 			*ret_reason = FGT_SYMBOL_FOUND;
 		if (!error || error == -ENOMEM || error == -ENOENT)
 			return error == -ENOMEM ? error : 0;
-		if (error == -EAGAIN) {
+		/* Neither is the file's fault: the next call asks again. */
+		if (error == -EAGAIN || error == -ETIME) {
 			*ret_reason = FGT_SYMBOL_NO_FILE;
 			return 0;
 		}
@@ -455,7 +459,12 @@ static void drop_large_perfmap(struct fgt_symbolizer *symbolizer)
 int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 			   struct fgt_slice *slice, bool is_live)
 {
-	struct resolver resolver = { .symbolizer = symbolizer, .slice = slice };
+	const unsigned int wait_max_ms = symbolizer->options.wait_max_ms;
+	struct resolver resolver = {
+		.symbolizer = symbolizer,
+		.slice = slice,
+		.left_ms = wait_max_ms ? wait_max_ms : WAIT_MAX_MS,
+	};
 	FGT_AUTO(free) void *jobs = NULL;
 	size_t count;
 	int error;

@@ -34,6 +34,11 @@ struct fgt_symbolizer_options {
 	 * program.
 	 */
 	const char *helper_path;
+	/*
+	 * How long one call waits for helpers; the frames that are left then
+	 * have no name this time. 0: 8 s.
+	 */
+	unsigned int wait_max_ms;
 };
 
 struct fgt_symbolizer;
@@ -46,7 +51,8 @@ FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
 /*
  * Resolves every frame of the slice that has no symbols yet. A frame without
  * a name becomes image+0xoffset with a reason; markers get their name; never
- * a frame without symbols afterwards. is_live: slice->process still runs on
+ * a frame without symbols afterwards. Waits for helpers no longer than
+ * wait_max_ms in all: what is not named by then counts as not readable. is_live: slice->process still runs on
  * this machine (its root and perf map may be read). Only -ENOMEM.
  *
  * MT-Safe (calls take turns per image) | AS-Unsafe

@@ -154,13 +154,14 @@ static void a_helper_has_no_rights(void **state)
 	struct fgt_helper helper = FGT_HELPER_NONE;
 	struct fgt_bytes reply = { 0 };
 	const uint64_t address = 4096;
+	int64_t left_ms = 60000;
 	unsigned int pid;
 	char path[64];
 
 	(void)state;
-	assert_int_equal(
-		fgt_helper_ask(&helper, &request, &address, NULL, &reply),
-		-ENOENT);
+	assert_int_equal(fgt_helper_ask(&helper, &request, &address, NULL,
+					&left_ms, &reply),
+			 -ENOENT);
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", helper.pid_fd);
 	pid = (unsigned int)read_number(path, "Pid:", 10);
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);

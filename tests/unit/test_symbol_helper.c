@@ -29,7 +29,7 @@
 static char folder[] = "/tmp/fgt-helper-XXXXXX";
 
 /* A helper whose other end has already said this, and then stays or goes. */
-static int ask_liar(const void *said, size_t len, bool stays)
+static int ask_liar(const void *said, size_t len, bool stays, int64_t left_ms)
 {
 	const struct fgt_helper_request request = { .image = 1,
 						    .address_count = 1 };
@@ -45,7 +45,8 @@ static int ask_liar(const void *said, size_t len, bool stays)
 	if (!stays)
 		assert_int_equal(shutdown(pair[1], SHUT_WR), 0);
 	helper.fd = pair[0];
-	error = fgt_helper_ask(&helper, &request, &address, NULL, &reply);
+	error = fgt_helper_ask(&helper, &request, &address, NULL, &left_ms,
+			       &reply);
 	if (error == -EPIPE)
 		assert_int_equal(helper.fd, -1);
 	fgt_helper_stop(&helper);
@@ -63,13 +64,27 @@ static void a_helper_that_died_or_lies_is_let_go(void **state)
 	const struct fgt_helper_reply promise = { .len = 100 };
 
 	(void)state;
-	assert_int_equal(ask_liar(NULL, 0, false), -EPIPE);
-	assert_int_equal(ask_liar(&huge, sizeof(huge), true), -EPIPE);
-	assert_int_equal(ask_liar(&cheerful, sizeof(cheerful), true), -EPIPE);
-	assert_int_equal(ask_liar(&starved, sizeof(starved), true), -EPIPE);
-	assert_int_equal(ask_liar(&promise, sizeof(promise), false), -EPIPE);
-	assert_int_equal(ask_liar(&promise, 3, false), -EPIPE);
-	assert_int_equal(ask_liar(&refusal, sizeof(refusal), true), -ENOEXEC);
+	assert_int_equal(ask_liar(NULL, 0, false, 60000), -EPIPE);
+	assert_int_equal(ask_liar(&huge, sizeof(huge), true, 60000), -EPIPE);
+	assert_int_equal(ask_liar(&cheerful, sizeof(cheerful), true, 60000),
+			 -EPIPE);
+	assert_int_equal(ask_liar(&starved, sizeof(starved), true, 60000),
+			 -EPIPE);
+	assert_int_equal(ask_liar(&promise, sizeof(promise), false, 60000),
+			 -EPIPE);
+	assert_int_equal(ask_liar(&promise, 3, false, 60000), -EPIPE);
+	assert_int_equal(ask_liar(&refusal, sizeof(refusal), true, 60000),
+			 -ENOEXEC);
+}
+
+static void a_helper_that_is_slow_gets_no_more_than_its_time(void **state)
+{
+	const struct fgt_helper_reply promise = { .len = 100 };
+
+	(void)state;
+	assert_int_equal(ask_liar(NULL, 0, true, 20), -ETIME);
+	assert_int_equal(ask_liar(&promise, sizeof(promise), true, 20), -ETIME);
+	assert_int_equal(ask_liar(NULL, 0, true, 0), -ETIME);
 }
 
 /* Kills the helper between two questions: nobody notices. */
@@ -80,13 +95,14 @@ static void a_helper_that_is_killed_is_replaced(void **state)
 	struct fgt_helper helper = FGT_HELPER_NONE;
 	struct fgt_bytes reply = { 0 };
 	const uint64_t address = 4096;
+	int64_t left_ms = 60000;
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		siginfo_t info;
 
 		assert_int_equal(fgt_helper_ask(&helper, &request, &address,
-						NULL, &reply),
+						NULL, &left_ms, &reply),
 				 -ENOENT);
 		assert_int_equal(syscall(SYS_pidfd_send_signal, helper.pid_fd,
 					 SIGKILL, NULL, 0),
@@ -95,7 +111,7 @@ static void a_helper_that_is_killed_is_replaced(void **state)
 					WEXITED | WNOWAIT),
 				 0);
 		assert_int_equal(fgt_helper_ask(&helper, &request, &address,
-						NULL, &reply),
+						NULL, &left_ms, &reply),
 				 -EPIPE);
 		assert_int_equal(helper.fd, -1);
 		assert_int_equal(helper.pid_fd, -1);
@@ -130,33 +146,50 @@ static void without_a_helper_frames_get_image_and_offset(void **state)
 	}
 }
 
-static void packs_are_believed_only_if_they_are_whole(void **state)
+static void store(const char *path, const void *bytes, size_t len)
 {
-	const struct fgt_names names = {
-		.count = 2,
-		.symbols = { { "inner", "a.c", 7, 0 }, { "outer", NULL, 0, 0 } }
-	};
-	struct fgt_bytes bytes = { 0 };
-	struct fgt_names back;
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, len), len);
+	close(fd);
+}
+
+static bool is_named(struct fgt_symbolizer *symbolizer)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(SHAPE);
+
+	kit_add_frame(slice, 1, kit_address_of(SHAPE, "main"), 0);
+	assert_int_equal(fgt_symbolizer_resolve(symbolizer, slice, true), 0);
+	if (kit_symbol(slice, 0, 0)->reason == FGT_SYMBOL_FOUND)
+		return true;
+	assert_int_equal(kit_symbol(slice, 0, 0)->reason, FGT_SYMBOL_NO_FILE);
+	assert_non_null(strstr(kit_function(slice, 0, 0), "shapes-plain+0x"));
+	return false;
+}
+
+static void what_took_too_long_is_asked_again_next_time(void **state)
+{
+	static const char silent[] = "#!/bin/sh\nexec sleep 100\n";
+	FGT_AUTO(fgt_symbolizer_free) struct fgt_symbolizer *symbolizer = NULL;
+	struct fgt_symbolizer_options options = { .wait_max_ms = 1500 };
+	char path[128], self[4096] = "";
+	int tries = 1;
 
 	(void)state;
-	assert_int_equal(fgt_names_pack(&names, &bytes), 0);
-	assert_int_equal(fgt_names_unpack(bytes.data, bytes.len, &back), 0);
-	assert_int_equal(back.count, 2);
-	assert_string_equal(back.symbols[0].function, "inner");
-	assert_string_equal(back.symbols[0].file, "a.c");
-	assert_int_equal(back.symbols[0].line, 7);
-	assert_null(back.symbols[1].file);
-	for (size_t len = 0; len < bytes.len; len++) {
-		FGT_AUTO(free) void *cut = malloc(len + 1);
-
-		memcpy(cut, bytes.data, len);
-		assert_int_equal(fgt_names_unpack(cut, len, &back), -EBADMSG);
-	}
-	bytes.data[0] = FGT_NAMES_MAX + 1;
-	assert_int_equal(fgt_names_unpack(bytes.data, bytes.len, &back),
-			 -EBADMSG);
-	fgt_bytes_done(&bytes);
+	snprintf(path, sizeof(path), "%s/helper", folder);
+	store(path, silent, strlen(silent));
+	options.helper_path = path;
+	symbolizer = kit_symbolizer(&options);
+	assert_false(is_named(symbolizer));
+	unlink(path);
+	assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+	assert_int_equal(symlink(self, path), 0);
+	/* A busy machine may need more than one try. */
+	while (!is_named(symbolizer) && tries < 20)
+		tries++;
+	assert_true(tries < 20);
+	unlink(path);
 }
 
 static uint8_t *load(const char *path, size_t *ret_len)
@@ -173,15 +206,6 @@ static uint8_t *load(const char *path, size_t *ret_len)
 	close(fd);
 	*ret_len = (size_t)status.st_size;
 	return bytes;
-}
-
-static void store(const char *path, const void *bytes, size_t len)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, bytes, len), len);
-	close(fd);
 }
 
 /* Any answer will do, as long as there is one. */
@@ -435,9 +459,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_helper_that_died_or_lies_is_let_go),
+		cmocka_unit_test(
+			a_helper_that_is_slow_gets_no_more_than_its_time),
+		cmocka_unit_test(what_took_too_long_is_asked_again_next_time),
 		cmocka_unit_test(a_helper_that_is_killed_is_replaced),
 		cmocka_unit_test(without_a_helper_frames_get_image_and_offset),
-		cmocka_unit_test(packs_are_believed_only_if_they_are_whole),
 		cmocka_unit_test(broken_files_cost_only_themselves),
 		cmocka_unit_test(
 			of_ten_gigabytes_of_dwarf_only_symbols_are_read),

@@ -11,11 +11,13 @@
 /* cmocka needs the four above first */
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "agent/symbols/elf_ident.h"
+#include "agent/symbols/names.h"
 #include "agent/symbols/symbolizer.h"
 
 static uint64_t inlined_address, plain_address;
@@ -244,6 +246,35 @@ static void a_second_slice_is_answered_from_the_cache(void **state)
 	fgt_symbolizer_free(symbolizer);
 }
 
+static void packs_are_believed_only_if_they_are_whole(void **state)
+{
+	const struct fgt_names names = {
+		.count = 2,
+		.symbols = { { "inner", "a.c", 7, 0 }, { "outer", NULL, 0, 0 } }
+	};
+	struct fgt_bytes bytes = { 0 };
+	struct fgt_names back;
+
+	(void)state;
+	assert_int_equal(fgt_names_pack(&names, &bytes), 0);
+	assert_int_equal(fgt_names_unpack(bytes.data, bytes.len, &back), 0);
+	assert_int_equal(back.count, 2);
+	assert_string_equal(back.symbols[0].function, "inner");
+	assert_string_equal(back.symbols[0].file, "a.c");
+	assert_int_equal(back.symbols[0].line, 7);
+	assert_null(back.symbols[1].file);
+	for (size_t len = 0; len < bytes.len; len++) {
+		FGT_AUTO(free) void *cut = malloc(len + 1);
+
+		memcpy(cut, bytes.data, len);
+		assert_int_equal(fgt_names_unpack(cut, len, &back), -EBADMSG);
+	}
+	bytes.data[0] = FGT_NAMES_MAX + 1;
+	assert_int_equal(fgt_names_unpack(bytes.data, bytes.len, &back),
+			 -EBADMSG);
+	fgt_bytes_done(&bytes);
+}
+
 static int ask_the_program(void **state)
 {
 	FILE *pipe = popen(FGT_PROGRAMS "/symbols-inlines", "re");
@@ -275,6 +306,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_gone_says_so),
 		cmocka_unit_test(another_file_at_the_path_is_not_taken),
 		cmocka_unit_test(a_second_slice_is_answered_from_the_cache),
+		cmocka_unit_test(packs_are_believed_only_if_they_are_whole),
 	};
 
 	return cmocka_run_group_tests(tests, ask_the_program, NULL);
