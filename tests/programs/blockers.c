@@ -3,9 +3,10 @@
  * The probe of 17 blocking calls (one thread each): every call must last as
  * long as asked, never return EINTR, and give the errno that it gives alone.
  *
- * blockers SECONDS
+ * blockers SECONDS [spin]
  *
- * Prints "ready PID", then a line a call:
+ * spin: three threads instead that compute for longer than a tick before each
+ * short call. Prints "ready PID", then a line a call:
  * NAME calls N early N eintr N wrong N
  * and exits 1 if early, eintr or wrong is not 0 anywhere.
  */
@@ -19,6 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/sem.h>
@@ -230,6 +232,69 @@ static int block_accept(void)
 	return errno_of(accept(listener, NULL, NULL));
 }
 
+/* ---- Longer on a CPU than in the call ----------------------------------- */
+
+#define SPIN_MS	      16
+#define SPIN_ASKED_MS 2
+#define SPIN_ASKED_NS ((SPIN_MS + SPIN_ASKED_MS) * 1000000ull)
+
+static void spin(void)
+{
+	uint64_t until_ns = now_ns(CLOCK_MONOTONIC) + SPIN_MS * 1000000ull;
+
+	while (now_ns(CLOCK_MONOTONIC) < until_ns)
+		continue;
+}
+
+static int spin_epoll_wait(void)
+{
+	static int epoll_fd = -1;
+	struct epoll_event event;
+
+	if (epoll_fd < 0)
+		epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	spin();
+	return errno_of(epoll_wait(epoll_fd, &event, 1, SPIN_ASKED_MS));
+}
+
+static int spin_semtimedop(void)
+{
+	struct timespec duration = to_timespec(SPIN_ASKED_MS * 1000000ull);
+	struct sembuf take = { .sem_num = 0, .sem_op = -1 };
+	int semaphores = semget(IPC_PRIVATE, 1, 0600);
+	int error;
+
+	spin();
+	error = errno_of(semtimedop(semaphores, &take, 1, &duration));
+	semctl(semaphores, 0, IPC_RMID);
+	return error;
+}
+
+static int spin_sigtimedwait(void)
+{
+	struct timespec duration = to_timespec(SPIN_ASKED_MS * 1000000ull);
+	sigset_t set;
+
+	sigfillset(&set);
+	sigdelset(&set, SIGCHLD);
+	spin();
+	return errno_of(sigtimedwait(&set, NULL, &duration));
+}
+
+static struct probe spinners[] = {
+	{ .name = "spin_epoll_wait",
+	  .block = spin_epoll_wait,
+	  .asked_ns = SPIN_ASKED_NS },
+	{ .name = "spin_semtimedop",
+	  .block = spin_semtimedop,
+	  .expected = EAGAIN,
+	  .asked_ns = SPIN_ASKED_NS },
+	{ .name = "spin_sigtimedwait",
+	  .block = spin_sigtimedwait,
+	  .expected = EAGAIN,
+	  .asked_ns = SPIN_ASKED_NS },
+};
+
 static struct probe probes[] = {
 	{ .name = "nanosleep", .block = block_nanosleep },
 	{ .name = "clock_nanosleep", .block = block_clock_nanosleep },
@@ -255,7 +320,8 @@ static struct probe probes[] = {
 	{ .name = "waitpid", .block = block_waitpid },
 	{ .name = "accept", .block = block_accept, .expected = EAGAIN },
 };
-#define PROBE_COUNT (sizeof(probes) / sizeof(probes[0]))
+#define PROBE_COUNT   (sizeof(probes) / sizeof(probes[0]))
+#define SPINNER_COUNT (sizeof(spinners) / sizeof(spinners[0]))
 
 static void *probe_calls(void *argument)
 {
@@ -279,26 +345,17 @@ static void *probe_calls(void *argument)
 	return NULL;
 }
 
-int main(int argc, char **argv)
+/* Prints a line each when all have ended; true if any was harmed. */
+static bool run_all(struct probe *all, size_t count)
 {
 	bool is_harmed = false;
-	sigset_t set;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: blockers SECONDS\n");
-		return 2;
-	}
-	end_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)(atof(argv[1]) * 1e9);
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	for (size_t i = 0; i < PROBE_COUNT; i++)
-		pthread_create(&probes[i].thread, NULL, probe_calls,
-			       &probes[i]);
+	for (size_t i = 0; i < count; i++)
+		pthread_create(&all[i].thread, NULL, probe_calls, &all[i]);
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
-	for (size_t i = 0; i < PROBE_COUNT; i++) {
-		struct probe *probe = &probes[i];
+	for (size_t i = 0; i < count; i++) {
+		struct probe *probe = &all[i];
 
 		pthread_join(probe->thread, NULL);
 		printf("%s calls %u early %u eintr %u wrong %u\n", probe->name,
@@ -307,4 +364,22 @@ int main(int argc, char **argv)
 			     !probe->calls;
 	}
 	return is_harmed;
+}
+
+int main(int argc, char **argv)
+{
+	bool is_spinning = argc == 3 && strcmp(argv[2], "spin") == 0;
+	sigset_t set;
+
+	if (argc != 2 && !is_spinning) {
+		fprintf(stderr, "usage: blockers SECONDS [spin]\n");
+		return 2;
+	}
+	end_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)(atof(argv[1]) * 1e9);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	if (is_spinning)
+		return run_all(spinners, SPINNER_COUNT);
+	return run_all(probes, PROBE_COUNT);
 }
