@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds out whether a target may be read, and if not, who forbids it.
- * Runs on attach, on exec and for `doctor`, not while ticking.
+ * Runs on attach, on exec, and in the sampler's thread once a second for a
+ * target that runs; never for each tick.
  */
 #include "agent/capture/access.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors that are kept open. Runs in the sampler's thread only.
+ * Descriptors that are kept open. Runs in the sampler's thread, and at the end
+ * of a target in the thread that lets go of it when no sampler runs any more.
  */
 #include "agent/capture/fd_budget.h"
 

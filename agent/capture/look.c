@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "agent/capture/blocked.h"
+#include "agent/capture/look_stack.h"
 
-#define UNWIND_TRIES 4
-#define READ_TRIES   2
+#define READ_TRIES 2
 
 static void settle(struct fgt_thread *thread, uint32_t state)
 {
@@ -50,76 +50,6 @@ static uint32_t take_credit(struct fgt_target *target,
 	return ticks;
 }
 
-/* A sample cannot be extended afterwards; later ones can have more room. */
-static void note_size(const struct fgt_tick *tick, struct fgt_thread *thread,
-		      size_t need_bytes, size_t len)
-{
-	if (need_bytes > len && need_bytes > thread->read_bytes)
-		thread->read_bytes = (uint32_t)need_bytes;
-	if (tick->perf_cpu)
-		fgt_running_perf_note(tick->perf_cpu, need_bytes > len);
-}
-
-/*
- * Unwinds what is in the snapshot, asking more() for more stack as often as
- * the unwinder wants it.
- */
-static size_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
-		     struct fgt_snapshot *snapshot, enum fgt_marker leaf,
-		     struct fgt_thread *thread, bool can_read_more)
-{
-	struct fgt_stacks *stacks = &target->stacks;
-	struct fgt_unwind_result result;
-	uint64_t sp = snapshot->regs.value[fgt_arch_host.sp];
-	size_t count = 0;
-
-	for (int i = 0; i < UNWIND_TRIES; i++) {
-		int64_t len;
-
-		count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
-		if (result.need_maps &&
-		    fgt_stacks_refresh_if_stale(stacks, tick->mono_ns))
-			continue;
-		if (!can_read_more || result.need_bytes <= snapshot->stack_len)
-			break;
-		len = fgt_blocked_copy(thread->tid, sp, tick->buffer,
-				       result.need_bytes);
-		if (len <= (int64_t)snapshot->stack_len)
-			break;
-		snapshot->stack_len = (size_t)len;
-		thread->read_bytes = (uint32_t)len;
-	}
-	if (!can_read_more)
-		note_size(tick, thread, result.need_bytes, snapshot->stack_len);
-	return count;
-}
-
-static size_t unwind_sample(struct fgt_target *target,
-			    const struct fgt_tick *tick,
-			    struct fgt_thread *thread,
-			    const struct fgt_perf_sample *sample)
-{
-	enum fgt_marker leaf = sample->is_kernel ? FGT_MARKER_KERNEL : 0;
-	struct fgt_snapshot snapshot = {
-		.regs = sample->regs,
-		.stack = sample->stack,
-		.stack_len = sample->stack_len,
-	};
-	uint64_t sp = 0;
-
-	if (!sample->has_regs ||
-	    !fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp)) {
-		snapshot.regs.valid = 0;
-		return 0;
-	}
-	snapshot.stack_start = sp;
-	/* A copy that ended early ended where the stack does. */
-	snapshot.stack_limit = sample->stack_len < sample->stack_asked
-				       ? sp + sample->stack_len
-				       : fgt_stacks_limit(&target->stacks, sp);
-	return unwind(target, tick, &snapshot, leaf, thread, false);
-}
-
 void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread,
 		      const struct fgt_perf_sample *sample)
@@ -131,7 +61,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	target->who_ran->look(target->who_ran_state, thread);
 	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
 	thread->needs_look = true; /* it may block without running again */
-	count = unwind_sample(target, tick, thread, sample);
+	count = fgt_look_stack_sampled(target, tick, thread, sample);
 	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,
 			  target->stacks.generation);
 	target->work.samples_running++;
@@ -238,7 +168,7 @@ static enum found read_blocked(struct fgt_target *target,
 	if (rc == -EPERM || rc == -EACCES || rc == -ESRCH)
 		return found_error((int)rc);
 	snapshot.stack_len = rc > 0 ? (size_t)rc : 0;
-	count = unwind(target, tick, &snapshot, 0, thread, true);
+	count = fgt_look_stack_blocked(target, tick, thread, &snapshot);
 	state = state_of(target, tick, thread, &blocked);
 	rc = target->who_ran->look(target->who_ran_state, thread);
 	if (rc != 0)
@@ -287,39 +217,16 @@ static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 	look_from_afar(target, thread);
 }
 
-struct stopped {
-	struct fgt_target *target;
-	const struct fgt_tick *tick;
-	struct fgt_thread *thread;
-};
-
-static void read_stopped(void *context, const struct fgt_regs *regs)
+/*
+ * Has it been on its CPU for about a period, and is it still? The kernel
+ * brings CPU time up to date at its own ticks, so that the last period alone
+ * says too little.
+ */
+static bool is_cpu_bound(const struct fgt_tick *tick,
+			 const struct fgt_thread *thread)
 {
-	struct stopped *stopped = context;
-	struct fgt_target *target = stopped->target;
-	struct fgt_thread *thread = stopped->thread;
-	struct fgt_snapshot snapshot = { .regs = *regs,
-					 .stack = stopped->tick->buffer };
-	uint64_t sp = regs->value[fgt_arch_host.sp];
-	int64_t len = fgt_blocked_copy(thread->tid, sp, stopped->tick->buffer,
-				       thread->read_bytes
-					       ? thread->read_bytes
-					       : FGT_SNAPSHOT_FIRST_BYTES);
-	size_t count;
-
-	snapshot.stack_start = sp;
-	snapshot.stack_len = len > 0 ? (size_t)len : 0;
-	snapshot.stack_limit = fgt_stacks_limit(&target->stacks, sp);
-	count = unwind(target, stopped->tick, &snapshot, 0, thread, true);
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     FGT_STATE_RUNNING, 0);
-}
-
-static bool is_unfit_for_perf(const struct fgt_tick *tick,
-			      const struct fgt_thread *thread)
-{
-	return thread->switch_rate > FGT_PERF_SWITCHES_MAX ||
-	       thread->perf_retry_ns > tick->mono_ns;
+	return thread->used_ns &&
+	       thread->stretch_ns >= tick->period_ns / 10 * 9;
 }
 
 /* Only a thread that runs at this very moment, and that no stop can hurt. */
@@ -327,16 +234,28 @@ static bool sample_by_ptrace(struct fgt_target *target,
 			     const struct fgt_tick *tick,
 			     struct fgt_thread *thread)
 {
-	struct stopped stopped = { target, tick, thread };
 	struct fgt_blocked blocked;
+	size_t count;
 
 	if (!tick->ptrace || thread->has_unsafe_call || target->is_traced ||
-	    (tick->perf_threads && !is_unfit_for_perf(tick, thread)) ||
+	    !is_cpu_bound(tick, thread) ||
 	    fgt_blocked_look(&target->threads, thread, &blocked) < 0 ||
-	    !blocked.is_running)
+	    !blocked.is_running ||
+	    fgt_look_stack_running(target, tick, thread, &count) < 0)
 		return false;
-	return fgt_ptrace_sample(tick->ptrace, thread->tid, read_stopped,
-				 &stopped) == 0;
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
+		     FGT_STATE_RUNNING, 0);
+	return true;
+}
+
+static void note_use(struct fgt_thread *thread,
+		     const struct fgt_cpu_use *before)
+{
+	thread->used_ns = thread->use.runtime_ns - before->runtime_ns;
+	if (thread->use.switches != before->switches)
+		thread->stretch_ns = 0;
+	else
+		thread->stretch_ns += thread->used_ns;
 }
 
 void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
@@ -345,11 +264,12 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 	struct fgt_cpu_use before = thread->account.seen;
 
 	take_account(target, thread);
+	note_use(thread, &before);
 	if (tick->perf_threads && !thread->is_new)
-		fgt_perf_threads_consider(
-			tick->perf_threads, thread, tick->mono_ns,
-			thread->use.runtime_ns - before.runtime_ns,
-			thread->use.switches - before.switches);
+		fgt_perf_threads_consider(tick->perf_threads, thread,
+					  tick->mono_ns, thread->used_ns,
+					  thread->use.switches -
+						  before.switches);
 }
 
 /* The stack of its last sample, or the last one known, as running. */

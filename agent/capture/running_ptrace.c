@@ -22,6 +22,7 @@
 #include "agent/capture/access.h"
 #include "agent/capture/process.h"
 #include "agent/capture/procfs.h"
+#include "agent/capture/restart.h"
 #include "agent/capture/state_name.h"
 #include "ringbuf/frame.h"
 
@@ -29,14 +30,15 @@
 #define POLL_NS	  20000
 #define POLLS_MAX 50 /* a millisecond */
 
-/* Restarted by the kernel whatever happens (FAULTS §2); not epoll_*, recv*,
- * sem*, *sigtimedwait, io_getevents, which return EINTR after any stop. */
+/*
+ * Restarted by the kernel whatever happens (FAULTS §2). Not epoll_*, recv*,
+ * sem*, *sigtimedwait, io_getevents, which return EINTR after any stop; nor
+ * read, write, accept and their like, which do on a socket with a time-out;
+ * nor what a file system answers as it likes.
+ */
 static const char *const safe_calls[] = {
-	"futex",     "read",	 "readv",	    "pread64",	       "write",
-	"writev",    "pwrite64", "nanosleep",	    "clock_nanosleep", "poll",
-	"ppoll",     "select",	 "pselect6",	    "wait4",	       "waitid",
-	"accept",    "accept4",	 "restart_syscall", "flock",	       "fsync",
-	"fdatasync", "openat",	 "sched_yield",
+	"futex", "nanosleep", "clock_nanosleep", "poll",
+	"wait4", "waitid",    "restart_syscall", "sched_yield",
 };
 
 bool fgt_ptrace_is_safe_call(uint32_t state)
@@ -123,6 +125,19 @@ static enum stop look_at_stop(int32_t tid, int *ret_signal)
 	return kill(tid, 0) < 0 && errno == ESRCH ? STOP_GONE : STOP_NONE;
 }
 
+/*
+ * A call that our stop has broken begins anew: it has done nothing yet. What
+ * the kernel restarts by itself is left to it.
+ */
+static void mend_call(int32_t tid, struct user_regs_struct *user)
+{
+	struct iovec vector = { .iov_base = user, .iov_len = sizeof(*user) };
+
+	if (fgt_restart_prepare(user))
+		ptrace(PTRACE_SETREGSET, tid, (void *)(uintptr_t)NT_PRSTATUS,
+		       &vector);
+}
+
 static int get_regs(int32_t tid, struct fgt_regs *regs)
 {
 	struct user_regs_struct user;
@@ -136,6 +151,7 @@ static int get_regs(int32_t tid, struct fgt_regs *regs)
 		return -ENOTSUP;
 	memset(regs, 0, sizeof(*regs));
 	fgt_arch_host.regs_from_ptrace(&user, regs);
+	mend_call(tid, &user);
 	return 0;
 }
 
@@ -167,7 +183,8 @@ static bool advance(struct fgt_ptrace *state,
 	case STOP_OURS:
 		break;
 	}
-	if (read && get_regs(state->tid, &regs) == 0) {
+	/* Also when it was late to stop, and nobody wants the registers. */
+	if (get_regs(state->tid, &regs) == 0 && read) {
 		state->is_read = true;
 		read(context, &regs);
 	}

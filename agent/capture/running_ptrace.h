@@ -21,7 +21,8 @@ struct fgt_ptrace {
 
 /*
  * Stops a thread that was running a moment ago, calls read() with its
- * registers while it stands, and lets it go. -EPERM/-ESRCH; -EBUSY another
+ * registers while it stands, and lets it go. read() copies and does nothing
+ * else. A call that the stop interrupted is restarted (restart.h). -EPERM/-ESRCH; -EBUSY another
  * one is still held, or this one did not stop within a millisecond (it is
  * let go by fgt_ptrace_poll() as soon as it stops).
  */

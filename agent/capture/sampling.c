@@ -44,6 +44,17 @@ static void copy_why(char *text, size_t size, const struct fgt_why *why)
 	snprintf(text, size, "%.*s", (int)size - 1, why->text);
 }
 
+static void describe_limits(struct fgt_sampler *sampler,
+			    const struct fgt_capabilities *may)
+{
+	const char *text = "";
+
+	if (!may->has_perf_cpu)
+		text = may->has_perf_thread ? may->perf_cpu_why
+					    : may->perf_thread_why;
+	snprintf(sampler->limitation, sizeof(sampler->limitation), "%s", text);
+}
+
 /* Best first; an ordinary user gets what an ordinary user may have. */
 static void open_sources(struct fgt_sampler *sampler, unsigned int hz)
 {
@@ -63,27 +74,17 @@ static void open_sources(struct fgt_sampler *sampler, unsigned int hz)
 	why.text[0] = '\0';
 	may.has_ptrace = fgt_ptrace_check(&why) == 0;
 	copy_why(may.ptrace_why, sizeof(may.ptrace_why), &why);
+	describe_limits(sampler, &may);
 	pthread_mutex_lock(&sampler->mutex);
 	sampler->capabilities = may;
 	sampler->has_ptrace = may.has_ptrace;
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
-static void describe_limits(struct fgt_sampler *sampler)
-{
-	const struct fgt_capabilities *may = &sampler->capabilities;
-	const char *text = "";
-
-	if (!may->has_perf_cpu)
-		text = may->has_perf_thread ? may->perf_cpu_why
-					    : may->perf_thread_why;
-	snprintf(sampler->limitation, sizeof(sampler->limitation), "%s", text);
-}
-
 int fgt_sampling_open(struct fgt_sampler *sampler)
 {
 	fgt_fd_budget_init(&sampler->budget);
-	sampler->buffer = malloc(FGT_SNAPSHOT_MAX_BYTES);
+	sampler->buffer = malloc(2 * FGT_SNAPSHOT_MAX_BYTES);
 	if (!sampler->buffer)
 		return -ENOMEM;
 	sampler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
@@ -91,7 +92,6 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 		return -errno;
 	sampler->last_pid_fd = open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC);
 	open_sources(sampler, sampler->hz);
-	describe_limits(sampler);
 	return 0;
 }
 
@@ -248,6 +248,7 @@ static int64_t read_last_pid(const struct fgt_sampler *sampler)
 static struct fgt_tick make_tick(struct fgt_sampler *sampler, uint64_t missed)
 {
 	bool is_ordinary = !sampler->perf_cpu;
+	bool needs_ptrace = is_ordinary && !sampler->perf_threads;
 
 	return (struct fgt_tick){
 		.mono_ns = clock_ns(CLOCK_MONOTONIC),
@@ -256,10 +257,11 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler, uint64_t missed)
 		.period_ns = sampler->period_ns,
 		.last_pid = is_ordinary ? read_last_pid(sampler) : 0,
 		.buffer = sampler->buffer,
+		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
 		.perf_cpu = sampler->perf_cpu,
 		.perf_threads = sampler->perf_threads,
-		.ptrace = is_ordinary && sampler->has_ptrace ? &sampler->ptrace
-							     : NULL,
+		.ptrace = needs_ptrace && sampler->has_ptrace ? &sampler->ptrace
+							      : NULL,
 		.limitation = sampler->limitation,
 		.explain = sampler->options.explain,
 		.context = sampler->options.context,

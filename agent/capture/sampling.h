@@ -16,7 +16,6 @@ struct fgt_sampler {
 	struct fgt_sampler_options options;
 	struct fgt_image_cache *cache; /* borrowed */
 	struct fgt_fd_budget budget;
-	char limitation[240]; /* set before the thread starts */
 
 	/*
 	 * Protects what follows; nests inside nothing, and only a target's
@@ -39,7 +38,8 @@ struct fgt_sampler {
 	int timer_fd, last_pid_fd;
 	bool is_armed, has_ptrace;
 	uint32_t ticks_since_adapt;
-	uint8_t *buffer; /* [FGT_SNAPSHOT_MAX_BYTES] */
+	char limitation[240]; /* of the sources that are open now */
+	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
 	/* A copy of targets, stable during a tick. */
 	struct fgt_target *ticking[FGT_TARGETS_MAX];
 	uint32_t ticking_count;

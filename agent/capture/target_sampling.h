@@ -23,7 +23,9 @@ struct fgt_tick {
 	uint64_t missed; /* ticks that the sampler was too late for */
 	uint64_t period_ns;
 	int64_t last_pid; /* of /proc/sys/kernel/ns_last_pid */
-	uint8_t *buffer; /* [FGT_SNAPSHOT_MAX_BYTES], for stacks */
+	/* [FGT_SNAPSHOT_MAX_BYTES] each: a stack, and the one that a signal
+	 * interrupted whose handler has its own. */
+	uint8_t *buffer, *other_buffer;
 	struct fgt_running_perf *perf_cpu; /* NULL: not permitted */
 	struct fgt_perf_threads
 		*perf_threads; /* NULL: not permitted, not needed */

@@ -45,6 +45,8 @@ struct fgt_thread {
 	uint64_t settled_switches; /* use.switches when it was last set */
 	uint32_t pending_ticks; /* runnable without a sample since it ran */
 	struct fgt_account account; /* where perf has no events per CPU */
+	uint64_t used_ns; /* CPU time since the last tick, likewise */
+	uint64_t stretch_ns; /* used since it was last put on a CPU */
 
 	struct fgt_perf_thread *perf;
 	uint64_t perf_retry_ns; /* not worth an event before this instant */

@@ -3,7 +3,7 @@
  * One scene each for the live tests of the sampler: threads that are busy,
  * block, come and go; a process that execs or forks.
  *
- * scenes mixed|pause|busy|churn|exec|fork|orphan|measure
+ * scenes mixed|pause|busy|churn|exec|fork|orphan|measure|handler
  */
 #include <errno.h>
 #include <pthread.h>
@@ -170,6 +170,46 @@ static void act_measure(void)
 	pause();
 }
 
+static void sleep_in_handler(int number)
+{
+	(void)number;
+	for (;;)
+		sleep_ms(900);
+}
+
+/* Frames below the signal, larger than what is read at first. */
+static __attribute__((noinline)) void raise_deep_down(int depth)
+{
+	volatile char room[2000];
+
+	room[0] = (char)depth;
+	if (depth)
+		raise_deep_down(depth - 1);
+	else
+		raise(SIGUSR1);
+	room[1] = room[0];
+}
+
+static void *be_in_a_handler(void *argument)
+{
+	const stack_t stack = { .ss_sp = malloc(65536), .ss_size = 65536 };
+
+	if (!stack.ss_sp || sigaltstack(&stack, NULL) < 0)
+		_exit(7);
+	raise_deep_down(12);
+	return argument;
+}
+
+static void act_handler(void)
+{
+	const struct sigaction action = { .sa_handler = sleep_in_handler,
+					  .sa_flags = SA_ONSTACK };
+
+	sigaction(SIGUSR1, &action, NULL);
+	start_thread("handler", be_in_a_handler);
+	pause();
+}
+
 static void act_busy(void)
 {
 	be_busy(NULL);
@@ -186,10 +226,11 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*act)(void);
 	} scenes[] = {
-		{ "mixed", act_mixed },	  { "pause", act_pause },
-		{ "busy", act_busy },	  { "churn", act_churn },
-		{ "exec", act_exec },	  { "fork", act_fork },
-		{ "orphan", act_orphan }, { "measure", act_measure },
+		{ "mixed", act_mixed },	    { "pause", act_pause },
+		{ "busy", act_busy },	    { "churn", act_churn },
+		{ "exec", act_exec },	    { "fork", act_fork },
+		{ "orphan", act_orphan },   { "measure", act_measure },
+		{ "handler", act_handler },
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(scenes) / sizeof(scenes[0]);

@@ -15,8 +15,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -25,9 +27,10 @@
 
 #include "agent/capture/process.h"
 #include "agent/capture/procfs.h"
+#include "agent/capture/restart.h"
 #include "ringbuf/frame.h"
 
-static uint64_t *shared; /* rounds done, signals received */
+static uint64_t *shared; /* rounds done, signals received; waits, EINTRs */
 
 static void sleep_ms(unsigned int ms)
 {
@@ -205,21 +208,142 @@ static void nobody_there_is_an_error(void **state)
 
 static void only_calls_that_restart_are_safe(void **state)
 {
+	static const uint32_t safe[] = { SYS_futex, SYS_clock_nanosleep,
+					 SYS_waitid };
+	/* On a socket with a time-out, a read is as a recv. */
+	static const uint32_t unsafe[] = { SYS_epoll_pwait, SYS_recvfrom,
+					   SYS_semtimedop,  SYS_rt_sigtimedwait,
+					   SYS_read,	    SYS_readv,
+					   SYS_write,	    SYS_writev,
+					   SYS_pread64,	    SYS_pwrite64,
+					   SYS_accept,	    SYS_accept4,
+					   SYS_openat,	    SYS_io_getevents };
+
 	(void)state;
 	assert_true(fgt_ptrace_is_safe_call(FGT_STATE_PAGE_FAULT));
-	assert_true(
-		fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST + SYS_futex));
-	assert_true(
-		fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST + SYS_read));
-	assert_false(fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST +
-					     SYS_epoll_pwait));
-	assert_false(fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST +
-					     SYS_recvfrom));
-	assert_false(fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST +
-					     SYS_semtimedop));
-	assert_false(fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST +
-					     SYS_rt_sigtimedwait));
+	for (size_t i = 0; i < sizeof(safe) / sizeof(safe[0]); i++)
+		assert_true(fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST +
+						    safe[i]));
+	for (size_t i = 0; i < sizeof(unsafe) / sizeof(unsafe[0]); i++)
+		assert_false(fgt_ptrace_is_safe_call(FGT_STATE_SYSCALL_FIRST +
+						     unsafe[i]));
 }
+
+#if defined(__x86_64__)
+
+static int wait_for_events(void)
+{
+	static int fd = -1;
+	struct epoll_event event;
+
+	if (fd < 0)
+		fd = epoll_create1(EPOLL_CLOEXEC);
+	return epoll_wait(fd, &event, 1, 20);
+}
+
+static int wait_for_bytes(void)
+{
+	static int fds[2] = { -1, -1 };
+	struct timeval timeout = { .tv_usec = 20000 };
+	char byte;
+
+	if (fds[0] < 0) {
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds);
+		setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &timeout,
+			   sizeof(timeout));
+	}
+	return (int)read(fds[0], &byte, 1);
+}
+
+static int wait_for_signal(void)
+{
+	struct timespec timeout = { .tv_nsec = 20000000 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	return sigtimedwait(&set, NULL, &timeout);
+}
+
+/* Its rounds, and how often a call returned EINTR. */
+static pid_t start_waiting(int (*wait)(void), unsigned int alarm_us)
+{
+	const struct sigaction action = { .sa_handler = count_signal };
+	pid_t child;
+
+	shared[2] = shared[3] = 0;
+	child = fork();
+	assert_true(child >= 0);
+	if (child > 0) {
+		sleep_ms(30);
+		return child;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (alarm_us) {
+		struct itimerval timer = { .it_interval = { 0, alarm_us },
+					   .it_value = { 0, alarm_us } };
+
+		sigaction(SIGALRM, &action, NULL);
+		setitimer(ITIMER_REAL, &timer, NULL);
+	}
+	for (;;) {
+		if (wait() < 0 && errno == EINTR)
+			__atomic_fetch_add(&shared[3], 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&shared[2], 1, __ATOMIC_RELAXED);
+	}
+}
+
+static void stop_again_and_again(pid_t child)
+{
+	struct fgt_ptrace ptrace = { .tid = 0 };
+	struct fgt_regs regs;
+
+	for (int i = 0; i < 150; i++) {
+		fgt_ptrace_sample(&ptrace, child, take_regs, &regs);
+		sleep_ms(1);
+		fgt_ptrace_poll(&ptrace);
+	}
+	/* A call that always begins anew would never end. */
+	sleep_ms(60);
+	end(child);
+}
+
+static void a_call_that_a_stop_breaks_begins_anew(void **state)
+{
+	static int (*const waits[])(void) = { wait_for_events, wait_for_bytes,
+					      wait_for_signal };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		stop_again_and_again(start_waiting(waits[i], 0));
+		assert_int_equal(shared[3], 0);
+		assert_true(shared[2] > 0);
+	}
+}
+
+static void what_a_signal_breaks_stays_broken(void **state)
+{
+	(void)state;
+	stop_again_and_again(start_waiting(wait_for_events, 7000));
+	/* Every wait of 20 ms hears an alarm, stops or not. */
+	assert_true(shared[3] > 5);
+	assert_true(shared[2] - shared[3] <= 2);
+}
+
+static void a_close_is_never_repeated(void **state)
+{
+	struct user_regs_struct user = { .rax = (unsigned long long)-EINTR,
+					 .orig_rax = SYS_close };
+
+	(void)state;
+	assert_false(fgt_restart_prepare(&user));
+	user.orig_rax = SYS_epoll_wait;
+	user.rax = 0;
+	assert_false(fgt_restart_prepare(&user));
+	assert_int_equal(user.rax, 0);
+}
+
+#endif
 
 int main(void)
 {
@@ -233,6 +357,11 @@ int main(void)
 			a_thread_that_dies_is_waited_for_by_its_own_parent),
 		cmocka_unit_test(nobody_there_is_an_error),
 		cmocka_unit_test(only_calls_that_restart_are_safe),
+#if defined(__x86_64__)
+		cmocka_unit_test(a_call_that_a_stop_breaks_begins_anew),
+		cmocka_unit_test(what_a_signal_breaks_stays_broken),
+		cmocka_unit_test(a_close_is_never_repeated),
+#endif
 	};
 
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,

@@ -38,6 +38,38 @@ static void busy_and_blocked_threads_are_told_apart(void **state)
 	assert_true(truncated * 100 <= slice->run_count);
 }
 
+static unsigned int depth(const struct fgt_slice *slice, uint32_t node)
+{
+	unsigned int frames = 0;
+
+	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent)
+		frames++;
+	return frames;
+}
+
+static void what_a_handler_on_another_stack_interrupted_is_seen(void **state)
+{
+	struct fixture *fixture = *state;
+	struct fgt_slice *slice;
+
+	start_child(fixture, "handler", -1);
+	attach(fixture);
+	sleep_ms(300);
+	cut(fixture, 0);
+	slice = fixture->slice;
+	assert_true(share(slice, "handler", "clock_nanosleep") > 90);
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		assert_false(is_truncated(slice, slice->runs[i].stack));
+		/* Thirteen frames from before the signal, and the handler's. */
+		if (strcmp(fgt_slice_string(
+				   slice,
+				   slice->threads[slice->runs[i].thread].name),
+			   "handler") == 0)
+			assert_in_range(depth(slice, slice->runs[i].stack), 18,
+					30);
+	}
+}
+
 static void threads_that_never_used_a_cpu_are_seen(void **state)
 {
 	struct fixture *fixture = *state;
@@ -106,6 +138,7 @@ static int run_group(const char *user)
 {
 	const struct CMUnitTest tests[] = {
 		LIVE(busy_and_blocked_threads_are_told_apart),
+		LIVE(what_a_handler_on_another_stack_interrupted_is_seen),
 		LIVE(threads_that_never_used_a_cpu_are_seen),
 		LIVE(short_lived_threads_leave_the_table),
 		LIVE(the_first_thread_may_end_before_the_others),
