@@ -243,6 +243,7 @@ static bool sample_by_ptrace(struct fgt_target *target,
 	    !blocked.is_running ||
 	    fgt_look_stack_running(target, tick, thread, &count) < 0)
 		return false;
+	thread->was_stopped = true;
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, 0);
 	return true;
@@ -252,10 +253,11 @@ static void note_use(struct fgt_thread *thread,
 		     const struct fgt_cpu_use *before)
 {
 	thread->used_ns = thread->use.runtime_ns - before->runtime_ns;
-	if (thread->use.switches != before->switches)
+	if (thread->use.switches - before->switches > thread->was_stopped)
 		thread->stretch_ns = 0;
 	else
 		thread->stretch_ns += thread->used_ns;
+	thread->was_stopped = false;
 }
 
 void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,

@@ -47,6 +47,7 @@ struct fgt_thread {
 	struct fgt_account account; /* where perf has no events per CPU */
 	uint64_t used_ns; /* CPU time since the last tick, likewise */
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
+	bool was_stopped; /* by us since: that switch does not count */
 
 	struct fgt_perf_thread *perf;
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
