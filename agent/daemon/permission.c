@@ -118,7 +118,7 @@ bool fgt_owner_is_visible_to(const struct fgt_owner *owner, uint32_t uid,
 	       (owner->is_plain && owner->uid == uid && owner->gid == gid);
 }
 
-bool fgt_pid_means_the_same_to(int32_t peer_pid)
+bool fgt_pid_means_the_same_to(int32_t peer_pid, uint32_t peer_uid)
 {
 	char path[40];
 	struct stat ours, theirs;
@@ -127,6 +127,6 @@ bool fgt_pid_means_the_same_to(int32_t peer_pid)
 		return false; /* it has no pid here */
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", peer_pid);
 	if (stat(path, &theirs) < 0 || stat("/proc/self/ns/pid", &ours) < 0)
-		return true;
+		return peer_uid == 0;
 	return ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
 }

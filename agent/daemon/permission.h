@@ -26,9 +26,10 @@ bool fgt_owner_is_visible_to(const struct fgt_owner *owner, uint32_t uid,
 			     uint32_t gid);
 
 /*
- * Do pids mean the same to that process as to us? (FAULTS C7.) True where it
- * cannot be found out: then the pid comes from one that we may not look at.
+ * Do pids mean the same to that process as to us? (FAULTS C7.) Where it cannot
+ * be found out, only root is believed: one who may not be looked at, or has
+ * gone, could mean another's process.
  */
-bool fgt_pid_means_the_same_to(int32_t peer_pid);
+bool fgt_pid_means_the_same_to(int32_t peer_pid, uint32_t peer_uid);
 
 #endif

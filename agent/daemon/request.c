@@ -41,6 +41,7 @@ static int refuse(struct call *call, const char *text)
 
 static int get_pid(struct call *call)
 {
+	const struct fgt_peer *peer = fgt_control_peer(call->client);
 	int64_t pid;
 	int r = fgt_message_get_int(call->request, "pid", &pid);
 
@@ -49,9 +50,10 @@ static int get_pid(struct call *call)
 	if (r < 0 || pid < 1 || pid > INT32_MAX)
 		return refuse(call,
 			      "pid must be a number from 1 to 2147483647");
-	if (!fgt_pid_means_the_same_to(fgt_control_peer(call->client)->pid))
-		return refuse(call, "your pid namespace is not the agent's: "
-				    "name the target by its name");
+	if (!fgt_pid_means_the_same_to(peer->pid, peer->uid))
+		return refuse(call, "your pid namespace is not the agent's, or "
+				    "it cannot be read: name the target by its "
+				    "name");
 	call->selector.pid = (int32_t)pid;
 	return 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hands slice requests to threads. Runs in the daemon's loop, but for
- * work_off(); must not let a client that reads slowly keep others from being
- * served: only cutting and naming count against the limit, not sending.
+ * work_off(). A client that reads slowly does not take a place at work from
+ * others: sending has a limit of its own, since each slice sent is in memory.
  */
 #include "agent/daemon/slices.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/daemon/log.h"
 #include "agent/daemon/slice_worker.h"
@@ -80,6 +81,17 @@ static size_t count_state(struct fgt_slices *slices, enum job_state state)
 	return count;
 }
 
+/* The jobs of a user that have a slice in memory or will soon. */
+static size_t count_user(struct fgt_slices *slices, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (struct job *job = slices->first; job; job = job->next)
+		count += state_of(job) != JOB_WAITS &&
+			 fgt_control_peer(job->client)->uid == uid;
+	return count;
+}
+
 /* ---- The thread -------------------------------------------------------- */
 
 static void set_state(struct job *job, enum job_state state, int result)
@@ -130,15 +142,36 @@ static void start(struct job *job)
 	free_job(job);
 }
 
+static void send_away(struct job *job, int error, const char *why)
+{
+	fgt_control_fail(job->client, error, why);
+	free_job(job);
+}
+
+static void send_away_busy(struct job *job, const char *why)
+{
+	job->slices->busy++;
+	send_away(job, -EBUSY, why);
+}
+
 static void start_queued(struct fgt_slices *slices)
 {
 	struct job *job = slices->first;
 	size_t active = count_state(slices, JOB_WORKS);
+	size_t sent = count_state(slices, JOB_SENDS);
 
-	while (job && active < FGT_SLICES_AT_WORK) {
+	while (job) {
 		struct job *next = job->next;
 
-		if (state_of(job) == JOB_QUEUED) {
+		if (state_of(job) != JOB_QUEUED) {
+			job = next;
+			continue;
+		}
+		if (sent >= FGT_SLICES_STARTED) {
+			send_away_busy(job, "busy: too many slices are being "
+					    "read slowly, try again");
+		} else if (active < FGT_SLICES_AT_WORK &&
+			   active + sent < FGT_SLICES_STARTED) {
 			start(job);
 			active++;
 		}
@@ -184,10 +217,12 @@ static void client_gone(void *context)
 	free_job(job);
 }
 
-static void send_away(struct job *job, int error, const char *why)
+static bool is_user_busy(struct job *job)
 {
-	fgt_control_fail(job->client, error, why);
-	free_job(job);
+	uint32_t uid = fgt_control_peer(job->client)->uid;
+
+	return uid != 0 && uid != geteuid() &&
+	       count_user(job->slices, uid) >= FGT_SLICES_PER_USER;
 }
 
 static void enqueue(struct job *job)
@@ -197,9 +232,13 @@ static void enqueue(struct job *job)
 	fgt_loop_disarm(slices->loop, &job->timer);
 	if (count_state(slices, JOB_WORKS) >= FGT_SLICES_AT_WORK &&
 	    count_state(slices, JOB_QUEUED) >= FGT_SLICES_QUEUED) {
-		slices->busy++;
-		send_away(job, -EBUSY,
-			  "busy: too many slices at once, try again");
+		send_away_busy(job, "busy: too many slices at once, try again");
+		return;
+	}
+	if (is_user_busy(job)) {
+		send_away_busy(job, "busy: two slices of yours are being made "
+				    "or read already, try again when one is "
+				    "done");
 		return;
 	}
 	job->state = JOB_QUEUED;

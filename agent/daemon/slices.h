@@ -17,6 +17,9 @@
 
 #define FGT_SLICES_AT_WORK 4
 #define FGT_SLICES_QUEUED  16
+#define FGT_SLICES_STARTED 8 /* at work or being sent: each is in memory */
+/* Queued ones included; root and the daemon's own user are not counted. */
+#define FGT_SLICES_PER_USER 2
 
 struct fgt_slices;
 

@@ -7,10 +7,13 @@ import errno
 import os
 import resource
 import socket
+import subprocess
+import sys
 import time
 
 from daemon_bench import Daemon, is_error, run_groups, sleeper
-from daemon_client import Connection, call, frame, pack, request
+from daemon_client import Connection, as_user, call, frame, pack, request
+from harness import NOBODY
 
 
 def malformed(checks, bench):
@@ -115,6 +118,63 @@ def slow_clients(checks, bench):
     daemon.end()
 
 
+def without_file(reply):
+    return {key: value for key, value in reply.items() if key != "file"}
+
+
+def deaf_readers(checks, bench):
+    """Slices that nobody reads stay few: each of them is in memory."""
+    if os.getuid() != 0:
+        print("# skipped: another user's slices (not root)")
+        return
+    script = ("import threading, time\nthreading.stack_size(65536)\n"
+              "for _ in range(6000):\n"
+              "    threading.Thread(target=time.sleep, args=(600,),\n"
+              "                     daemon=True).start()\n"
+              "print('x', flush=True)\ntime.sleep(600)\n")
+    crowd = bench.start(["setpriv", f"--reuid={NOBODY}",
+                         f"--regid={NOBODY}", "--clear-groups",
+                         sys.executable, "-c", script],
+                        stdout=subprocess.PIPE)
+    crowd.stdout.readline()
+    daemon = Daemon(bench, "deaf")
+    path = daemon.socket
+    os.chown(daemon.folder, 0, NOBODY)
+    os.chown(path, 0, NOBODY)
+    daemon.attach(crowd.pid)
+    time.sleep(1)
+    size = len(call(path, "slice")["file"])
+    checks.ok("the slice does not fit into a socket", size > 80000, size)
+
+    def as_nobody():
+        deaf = [Connection(path).send(request("slice")) for _ in range(2)]
+        for connection in deaf:
+            connection.receive()
+        return without_file(call(path, "slice"))
+
+    reply = as_user(NOBODY, NOBODY, as_nobody)
+    checks.ok("the third slice of an ordinary user is told busy",
+              is_error(reply, errno.EBUSY) and "two" in reply["why"], reply)
+    checks.ok("when its readers have gone it is served again", daemon.until(
+        lambda: daemon.status()["slices_active"] == 0) and
+        as_user(NOBODY, NOBODY,
+                lambda: call(path, "slice"))["ok"], "")
+    deaf = []
+    for _ in range(8):
+        deaf.append(Connection(path).send(request("slice")))
+        deaf[-1].receive()
+    reply = without_file(call(path, "slice"))
+    checks.ok("eight are sent at once, not more",
+              is_error(reply, errno.EBUSY) and
+              daemon.status()["slices_active"] == 8, reply)
+    for connection in deaf:
+        connection.close()
+    checks.ok("then there is room again", daemon.until(
+        lambda: daemon.status()["slices_active"] == 0) and
+        call(path, "slice")["ok"], "")
+    daemon.end()
+
+
 def few_descriptors(checks, bench):
     """T6"""
     daemon = Daemon(bench, "descriptors", preexec_fn=lambda: (
@@ -167,5 +227,5 @@ def descriptors_in_messages(checks, bench):
 
 
 if __name__ == "__main__":
-    run_groups([malformed, little_memory, slow_clients, few_descriptors,
-                descriptors_in_messages])
+    run_groups([malformed, little_memory, slow_clients, deaf_readers,
+                few_descriptors, descriptors_in_messages])

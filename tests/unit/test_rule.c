@@ -178,8 +178,12 @@ static void another_process_with_the_pid_is_not_found(void **state)
 static void own_pid_namespace_is_known(void **state)
 {
 	(void)state;
-	assert_true(fgt_pid_means_the_same_to(getpid()));
-	assert_false(fgt_pid_means_the_same_to(0));
+	assert_true(fgt_pid_means_the_same_to(getpid(), 1000));
+	assert_false(fgt_pid_means_the_same_to(0, 1000));
+	assert_false(fgt_pid_means_the_same_to(0, 0));
+	/* Nothing can be found out about it. */
+	assert_false(fgt_pid_means_the_same_to(INT32_MAX, 1000));
+	assert_true(fgt_pid_means_the_same_to(INT32_MAX, 0));
 }
 
 int main(void)
