@@ -6,25 +6,57 @@
 #include "agent/cli/recorder.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/capture/sampler.h"
 #include "agent/capture/state_name.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/export.h"
 
+#define NOTES_MAX      4u /* what comes when they are full is dropped */
+#define NOTE_BYTES_MAX 240u
+
 struct fgt_recorder {
 	struct fgt_image_cache *cache;
 	struct fgt_sampler *sampler;
 	struct fgt_target *target;
+	/* Protects the notes; nests inside nothing, nothing nests inside it. */
+	pthread_mutex_t mutex;
+	char notes[NOTES_MAX][NOTE_BYTES_MAX];
+	unsigned int note_count;
 };
 
-/* On the sampler's thread: what is worth knowing, once. */
+/*
+ * On the sampler's thread: what is worth knowing, once. Standard error may be
+ * a pipe that nobody reads, so it is left to the main thread.
+ */
 static void explain(void *context, int32_t pid, const char *text)
 {
-	(void)context;
+	struct fgt_recorder *recorder = context;
+
 	(void)pid;
-	fgt_note("record", "%s", text);
+	pthread_mutex_lock(&recorder->mutex);
+	if (recorder->note_count < NOTES_MAX)
+		snprintf(recorder->notes[recorder->note_count++],
+			 NOTE_BYTES_MAX, "%s", text);
+	pthread_mutex_unlock(&recorder->mutex);
+}
+
+/* On the main thread: printed with the mutex free. */
+static void print_notes(struct fgt_recorder *recorder)
+{
+	char notes[NOTES_MAX][NOTE_BYTES_MAX];
+	unsigned int count;
+
+	pthread_mutex_lock(&recorder->mutex);
+	count = recorder->note_count;
+	memcpy(notes, recorder->notes, sizeof(notes));
+	recorder->note_count = 0;
+	pthread_mutex_unlock(&recorder->mutex);
+	for (unsigned int i = 0; i < count; i++)
+		fgt_note("record", "%s", notes[i]);
 }
 
 static int start(struct fgt_recorder *recorder,
@@ -37,6 +69,7 @@ static int start(struct fgt_recorder *recorder,
 		.ring = { .seconds = options->seconds,
 			  .size_bytes = options->size_bytes },
 		.explain = explain,
+		.context = recorder,
 	};
 	int r = fgt_image_cache_new(&recorder->cache);
 
@@ -63,6 +96,7 @@ int fgt_recorder_new(const struct fgt_recorder_options *options,
 	recorder = calloc(1, sizeof(*recorder));
 	if (!recorder)
 		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
+	pthread_mutex_init(&recorder->mutex, NULL);
 	r = start(recorder, options, why);
 	if (r < 0)
 		return r;
@@ -77,12 +111,14 @@ void fgt_recorder_free(struct fgt_recorder *recorder)
 	fgt_sampler_free(recorder->sampler);
 	fgt_target_put(recorder->target);
 	fgt_image_cache_free(recorder->cache);
+	pthread_mutex_destroy(&recorder->mutex);
 	free(recorder);
 }
 
-void fgt_recorder_get_status(const struct fgt_recorder *recorder,
+void fgt_recorder_get_status(struct fgt_recorder *recorder,
 			     struct fgt_target_status *ret_status)
 {
+	print_notes(recorder);
 	fgt_target_get_status(recorder->target, ret_status);
 }
 
@@ -95,6 +131,7 @@ int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 	int r;
 
 	fgt_sampler_stop(recorder->sampler);
+	print_notes(recorder);
 	r = fgt_ring_cut(fgt_target_ring(recorder->target), from_ns, to_ns,
 			 &slice);
 	if (r == -ENODATA)

@@ -31,7 +31,8 @@ int fgt_recorder_new(const struct fgt_recorder_options *options,
 void fgt_recorder_free(struct fgt_recorder *recorder);
 FGT_DEFINE_AUTO(struct fgt_recorder *, fgt_recorder_free);
 
-void fgt_recorder_get_status(const struct fgt_recorder *recorder,
+/* Main thread; also prints what the sampler has had to say since. */
+void fgt_recorder_get_status(struct fgt_recorder *recorder,
 			     struct fgt_target_status *ret_status);
 
 /* Ends sampling and cuts what was recorded since from_ns, with names.
