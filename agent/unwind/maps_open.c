@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "agent/unwind/rootfs.h"
 
@@ -76,6 +78,58 @@ static bool is_same_file(int fd, const struct fgt_maps_line *line)
 
 	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
 	       status.st_dev == line->dev && status.st_ino == line->ino;
+}
+
+/* One line of mountinfo, see proc_pid_mountinfo(5): "ID PARENT MAJOR:MINOR …
+ * - TYPE …". */
+static bool is_fuse_mount(const char *line, uint64_t dev)
+{
+	const char *type = strstr(line, " - ");
+	unsigned int major_number, minor_number;
+
+	return type && strncmp(type + 3, "fuse", 4) == 0 &&
+	       sscanf(line, "%*d %*d %u:%u", &major_number, &minor_number) ==
+		       2 &&
+	       makedev(major_number, minor_number) == dev;
+}
+
+/* The kernel bounds both the mounts (fs.mount-max) and their lines. */
+static bool has_fuse_mount(FILE *mounts, uint64_t dev)
+{
+	char *line = NULL;
+	size_t size = 0;
+	bool is_found = false;
+
+	while (!is_found && getline(&line, &size, mounts) >= 0)
+		is_found = is_fuse_mount(line, dev);
+	free(line);
+	return is_found;
+}
+
+/*
+ * A file whose bytes another user's process serves as slowly as it likes: even
+ * to open it would let that user hold up the sampling of everybody. Asked of
+ * the mounts, not of the file. The directory /proc/PID belongs to the target's
+ * user, dumpable or not.
+ */
+static bool may_never_answer(const struct fgt_maps_owner *owner, uint64_t dev)
+{
+	FGT_AUTO(fgt_file_close) FILE *mounts = NULL;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	struct stat status;
+
+	/* Without a block device behind it: FUSE, overlays, memory. */
+	if (geteuid() != 0 || major(dev) != 0 ||
+	    (fstat(owner->proc_fd, &status) == 0 && status.st_uid == 0))
+		return false;
+	fd = openat(owner->proc_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	mounts = fdopen(fd, "r");
+	if (!mounts)
+		return true;
+	(void)FGT_TAKE_FD(fd);
+	return has_fuse_mount(mounts, dev);
 }
 
 static bool is_regular(int fd)
@@ -157,6 +211,8 @@ int fgt_maps_open(const struct fgt_maps_owner *owner,
 
 	if (fgt_image_cache_find(cache, &key, ret_file) == 0)
 		return 0;
+	if (may_never_answer(owner, line->dev))
+		return -EACCES;
 	r = open_by_map_files(owner, cache, line, base, ret_file);
 	if (r == 0 || r == -ENOMEM || r == -ENOEXEC || r == -EBADMSG)
 		return r;

@@ -21,6 +21,8 @@ struct fgt_maps_owner {
  * ino) differ from what maps says is taken only if it came from map_files or
  * its first page and build id are what the target has in memory at base (the
  * address where file offset 0 is mapped, 0 if it is not).
+ * Run by root, files of other users' processes that lie on FUSE are not touched
+ * (-EACCES).
  * -ENOENT, -EACCES, -ESTALE not that file, -ENOEXEC, -ENOMEM …
  *
  * MT-Safe | AS-Unsafe
