@@ -105,32 +105,6 @@ static int timeout_for(const struct fgt_fetch *fetch)
 					      : (int)wait_ms + TIMEOUT_MS;
 }
 
-/* "from 12.3 s ago to now" for the people who asked for something else. */
-static int explain_no_data(const struct fgt_message *reply, int32_t tid,
-			   struct fgt_why *why)
-{
-	char of_thread[32] = "";
-	uint64_t oldest_ns = 0, newest_ns = 0;
-	struct fgt_now now;
-
-	(void)fgt_message_get_uint(reply, "oldest_ns", &oldest_ns);
-	(void)fgt_message_get_uint(reply, "newest_ns", &newest_ns);
-	fgt_now_read(&now);
-	if (tid)
-		snprintf(of_thread, sizeof(of_thread), " of thread %d", tid);
-	if (oldest_ns == 0 || oldest_ns > now.mono_ns ||
-	    newest_ns > now.mono_ns)
-		return fgt_why_set(why, -ENODATA,
-				   "no data in range: the ring is empty yet; "
-				   "try again in a second");
-	return fgt_why_set(
-		why, -ENODATA,
-		"no data in range%s: the ring holds -%.1fs to -%.1fs; "
-		"ask within that with --from and --to",
-		of_thread, (double)(now.mono_ns - oldest_ns) / 1e9,
-		(double)(now.mono_ns - newest_ns) / 1e9);
-}
-
 /* Names the targets among which the agent could not choose. */
 static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 {
@@ -156,14 +130,11 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 			   list, len >= sizeof(list) - 96 ? ", ..." : "");
 }
 
+/* What the agent said is in why already. */
 static int explain_reply(int error, const struct fgt_message *reply,
-			 int32_t tid, struct fgt_why *why)
+			 struct fgt_why *why)
 {
-	if (!reply)
-		return error;
-	if (error == -ENODATA)
-		return explain_no_data(reply, tid, why);
-	return error == -ENOTUNIQ ? explain_choice(reply, why) : error;
+	return reply && error == -ENOTUNIQ ? explain_choice(reply, why) : error;
 }
 
 int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
@@ -176,7 +147,7 @@ int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 	if (r == 0)
 		r = fgt_client_call(client, request, &reply, why);
 	if (r < 0)
-		return explain_reply(r, reply, 0, why);
+		return explain_reply(r, reply, why);
 	*ret_reply = FGT_TAKE(reply);
 	return 0;
 }
@@ -265,7 +236,7 @@ int fgt_fetch_slice(const struct fgt_fetch *fetch, struct fgt_slice **ret_slice,
 	fgt_client_set_timeout(client, timeout_for(fetch));
 	r = fgt_client_call(client, request, &reply, why);
 	if (r < 0)
-		return explain_reply(r, reply, fetch->tid, why);
+		return explain_reply(r, reply, why);
 	r = receive_data(client, &download, why);
 	if (r == 0)
 		r = fgt_slice_decode(download.bytes, download.len, ret_slice,

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -202,26 +203,31 @@ static void explain_no_data(const struct fgt_slice_work *work,
 {
 	uint64_t now_ns = fgt_loop_now();
 	int32_t pid = fgt_target_pid(work->target);
+	char of_thread[32] = "";
 
+	if (work->tid)
+		snprintf(of_thread, sizeof(of_thread), " of thread %d",
+			 work->tid);
 	if (newest_ns == 0)
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: nothing has been recorded "
-				  "of pid %d yet",
+				  "of pid %d yet; try again in a second",
 				  pid);
 	else if (work->to_ns >= oldest_ns && work->from_ns <= newest_ns)
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: fewer than two ticks%s; "
-				  "ask for a longer one",
-				  work->tid ? " of that thread" : "");
+				  "ask for a longer one%s",
+				  of_thread,
+				  work->tid ? " or another thread" : "");
 	else
 		(void)fgt_why_set(why, -ENODATA,
-				  "no data in range: the ring of pid %d holds "
-				  "-%.3fs to -%.3fs%s",
-				  pid, seconds_between(oldest_ns, now_ns),
-				  seconds_between(newest_ns, now_ns),
+				  "no data in range: the ring holds -%.3fs to "
+				  "-%.3fs of pid %d%s; ask within that",
+				  seconds_between(oldest_ns, now_ns),
+				  seconds_between(newest_ns, now_ns), pid,
 				  fgt_target_is_alive(work->target)
 					  ? ""
-					  : " (it has ended)");
+					  : ", which has ended");
 }
 
 /* Tells the client; the error is the request's. */

@@ -96,8 +96,8 @@ def test_times(bench, agent_socket, pid):
     one = summary(bench, "slice", "--last", "1s", "--tid", str(tid), env=env)
     ok("--tid leaves one thread", [thread["tid"] for thread in one["threads"]]
        == [tid], one)
-    expect_error(bench, "a thread that is not there", 5, "", "slice", "--last",
-                 "1s", "--tid", "1", env=env)
+    expect_error(bench, "a thread that is not there", 5, "thread 1;",
+                 "slice", "--last", "1s", "--tid", "1", env=env)
     by_flag = summary(bench, "slice", "--last", "1s",
                       env=dict(env, FGTRACE_FROM="-50m"))
     ok("a flag drops the variable against it", by_flag.get("ticks"), by_flag)

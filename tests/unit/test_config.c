@@ -229,6 +229,28 @@ static void json_says_the_same(void **state)
 	fgt_config_free(config);
 }
 
+static void signature_of_a_url_is_not_shown(void **state)
+{
+	static struct text text;
+	const struct fgt_sink sink = { .write = append, .context = &text };
+	struct fgt_config *config = load_text(
+		"upload: { destinations = ( { name = \"a\"; format = "
+		"\"chrome\"; url = \"https://store/x?sig=s3cret&y=1\"; } ); "
+		"};");
+
+	(void)state;
+	show(config, &text);
+	assert_null(strstr(text.bytes, "s3cret"));
+	assert_non_null(strstr(text.bytes, "\"https://store/x?REDACTED\""));
+	text.len = 0;
+	assert_int_equal(fgt_config_show_json(config, &sink), 0);
+	assert_null(strstr(text.bytes, "s3cret"));
+	assert_non_null(strstr(text.bytes, "\"https://store/x?REDACTED\""));
+	/* It is still there for whoever uploads. */
+	assert_non_null(strstr(config->upload.destinations[0].url, "s3cret"));
+	fgt_config_free(config);
+}
+
 static int refuse_write(void *context, const void *bytes, size_t len)
 {
 	(void)context;
@@ -437,6 +459,7 @@ int main(void)
 		cmocka_unit_test(every_key_arrives_where_it_belongs),
 		cmocka_unit_test(what_is_shown_reads_back_equal),
 		cmocka_unit_test(json_says_the_same),
+		cmocka_unit_test(signature_of_a_url_is_not_shown),
 		cmocka_unit_test(sink_that_is_full_ends_show),
 		cmocka_unit_test(file_that_others_can_change_is_refused),
 		cmocka_unit_test(what_is_no_file_is_refused_at_once),
