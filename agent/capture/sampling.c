@@ -20,7 +20,7 @@
 #include "agent/capture/tick.h"
 
 #define SECOND_NS     1000000000u
-#define AFTER_PERF_NS 200000u
+#define AFTER_PERF_NS 100000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
 #define NICE	      (-10)
 

@@ -236,22 +236,30 @@ static NOINLINE void phase_two(uint64_t ns)
 	anchor += 3;
 }
 
-/* ---- Threads that follow a plan ---------------------------------------- */
-
-static NOINLINE void descend(unsigned int depth, const struct step *step)
+static NOINLINE void descend(unsigned int depth, const struct step *step,
+			     uint64_t duration_ns)
 {
 	if (depth > 0)
-		descend(depth - 1, step);
+		descend(depth - 1, step, duration_ns);
 	else
-		step->run(step->duration_ns);
+		step->run(duration_ns);
 	anchor++;
+}
+
+/* Up to a quarter longer or shorter: no beat with the sampler's rate. */
+static uint64_t vary(uint64_t ns)
+{
+	static _Thread_local uint32_t seed = 1;
+
+	seed = seed * 1664525u + 1013904223u;
+	return ns / 4 * 3 + ns / 2 * (seed >> 16) / 65536;
 }
 
 static void take_step(unsigned int depth, struct step *step)
 {
 	uint64_t begin_ns = now_ns(), cpu_ns = cpu_now_ns();
 
-	descend(depth, step);
+	descend(depth, step, vary(step->duration_ns));
 	step->spent_ns += now_ns() - begin_ns;
 	step->cpu_ns += cpu_now_ns() - cpu_ns;
 }
@@ -349,8 +357,6 @@ static void plan_callers(void)
 	STEP(plan, phase_two, "clock_nanosleep", 45000);
 }
 
-/* ---- A pool whose workers switch often --------------------------------- */
-
 static sem_t tasks_ready;
 static atomic_uint next_task;
 
@@ -424,8 +430,6 @@ static void plan_pool(void)
 		STEP(plan, task_long, NULL, 700);
 	}
 }
-
-/* ---- Main --------------------------------------------------------------- */
 
 static void print_truth(void)
 {
