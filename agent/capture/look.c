@@ -350,7 +350,8 @@ static void wait_for_sample(struct fgt_target *target,
 
 	if (thread->state != FGT_STATE_RUNNING) {
 		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
-		if (rc == 0)
+		/* Woken; or on a CPU by now, but not when samples fell. */
+		if (rc == 0 || rc == -ENODATA)
 			return;
 		if (rc > 0)
 			show_last_run(target, thread, FGT_MARKER_NOT_SAMPLED,
