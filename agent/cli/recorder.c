@@ -135,9 +135,11 @@ int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 	r = fgt_ring_cut(fgt_target_ring(recorder->target), from_ns, to_ns,
 			 &slice);
 	if (r == -ENODATA)
-		return fgt_why_set(why, r,
-				   "fewer than two ticks were recorded; record "
-				   "for longer, or faster with -r");
+		return fgt_why_set(
+			why, r,
+			"fewer than two ticks were recorded, so there "
+			"is nothing to write; record for longer, or "
+			"faster with -r");
 	if (r == 0)
 		r = fgt_slice_name_states(slice, fgt_state_name);
 	if (r == 0)

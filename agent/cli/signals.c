@@ -10,24 +10,26 @@
 
 #include "ringbuf/owner.h"
 
-static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+#define WANTED_COUNT FGT_SIGNALS_WANTED
+
+static const int wanted[WANTED_COUNT] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
 
 int fgt_signals_open(struct fgt_signals *ret_signals)
 {
+	const struct sigaction by_default = { .sa_handler = SIG_DFL };
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		struct sigaction action;
-
-		if (sigaction(wanted[i], NULL, &action) == 0 &&
-		    (action.sa_handler != SIG_IGN || wanted[i] == SIGCHLD))
-			sigaddset(&set, wanted[i]);
-	}
+	for (size_t i = 0; i < WANTED_COUNT; i++)
+		sigaddset(&set, wanted[i]);
 	ret_signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (ret_signals->fd < 0)
 		return -errno;
 	sigprocmask(SIG_BLOCK, &set, &ret_signals->before);
+	/* Blocked first: one that comes now waits for the descriptor. */
+	for (size_t i = 0; i < WANTED_COUNT; i++)
+		(void)sigaction(wanted[i], &by_default,
+				&ret_signals->actions[i]);
 	return 0;
 }
 
@@ -43,6 +45,14 @@ int fgt_signals_take(struct fgt_signals *signals, bool *ret_is_from_terminal)
 
 void fgt_signals_close(struct fgt_signals *signals)
 {
+	const struct sigaction ignored = { .sa_handler = SIG_IGN };
+
 	fgt_fd_close(FGT_TAKE_FD(signals->fd));
+	for (size_t i = 0; i < WANTED_COUNT; i++)
+		/* The terminal and the shell each send one hang-up. */
+		(void)sigaction(wanted[i],
+				wanted[i] == SIGHUP ? &ignored
+						    : &signals->actions[i],
+				NULL);
 	sigprocmask(SIG_SETMASK, &signals->before, NULL);
 }

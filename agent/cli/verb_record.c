@@ -230,7 +230,10 @@ static int pass_on(struct recording *recording, enum fgt_exit status,
 	if (!is_quiet && !fgt_child_has_ended(&recording->child))
 		fputs("the command goes on; waiting for its end\n", stderr);
 	command_status = fgt_child_wait(&recording->child);
-	return command_status ? command_status : (int)status;
+	if (command_status)
+		return command_status;
+	/* It did its work; too little of it to see was told, and is no fault. */
+	return status == FGT_EXIT_NO_DATA ? FGT_EXIT_OK : (int)status;
 }
 
 static int run(const struct fgt_arguments *arguments)
@@ -270,12 +273,15 @@ const struct fgt_verb fgt_verb_record = {
 	.options = options,
 	.has_command = 1,
 	.run = run,
-	.help = "Records until -d is over, the process ends, or ^C. CMD is "
-		"sampled from its first\ninstruction on, keeps its standard "
-		"input and output, and its exit status becomes\nours (128 + "
-		"the signal's number if one ended it).\n\n" FGT_EXPORT_TEXT
-		"\nExamples:\n"
+	.help = "Records until -d is over, the process ends, or SIGINT (^C), "
+		"SIGTERM or SIGHUP. CMD\nis sampled from its first "
+		"instruction on, keeps its standard input and output, and\n"
+		"its exit status becomes ours (128 + the signal's number if "
+		"one ended it), also when\nit was over too soon to be seen; "
+		"if it is 0 but the file could not be written, ours\nis 1. "
+		"Children are not followed; run the daemon and attach "
+		"--children for that.\n\n" FGT_EXPORT_TEXT "\nExamples:\n"
 		"  fgtrace-agent record -d 10 -o out.trace.json -p 1234\n"
-		"  fgtrace-agent record -o out.folded -- make -j4\n"
+		"  fgtrace-agent record -o out.folded -- gzip -k big.log\n"
 		"  fgtrace-agent record -r 499 --top 10 -- ./benchmark\n",
 };

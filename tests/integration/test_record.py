@@ -51,11 +51,14 @@ def test_record(bench, busy_pid):
                  "does not exist", "record", "-o", bench.path("none/x.fgt"),
                  "--", "touch", mark)
     ok("is told before the command runs", not os.path.exists(mark))
-    expect_error(bench, "a command that is over at once", 5, "two ticks",
-                 "record", "-r", "1", "-o", bench.path("e.folded"), "--",
-                 "true")
+    expect_error(bench, "a command that is over at once is no fault", 0,
+                 "two ticks", "record", "-r", "1", "-o",
+                 bench.path("e.folded"), "--", "true")
     ok("nothing is written for it",
        not os.path.exists(bench.path("e.folded")))
+    expect_error(bench, "a command that fails at once", 7, "two ticks",
+                 "record", "-r", "1", "-o", bench.path("e.folded"), "--",
+                 "sh", "-c", "exit 7")
     expect_error(bench, "record of a process that is not", 1, "", "record",
                  "-p", "4194304", "-d", "1", "-o", "/dev/null", "-f", "fgt")
     data = summary(bench, "record", "-r", "499", "-d", "1", "-p",
@@ -86,6 +89,35 @@ def test_record_signals(bench, busy_pid):
     _, text = child.communicate(timeout=30)
     ok("a command that goes on is waited for", child.returncode == 3 and
        "goes on" in text, text)
+
+
+def ignore_interrupts():
+    """What a shell without job control does to its background jobs."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def test_ignored_signals(bench, busy_pid):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        path = bench.path(f"ignored-{number}.folded")
+        child = record_in_background(bench, "-p", str(busy_pid), "-o", path,
+                                     preexec_fn=ignore_interrupts)
+        time.sleep(0.6)
+        child.send_signal(number)
+        # A hang-up comes twice: from the terminal and from the shell.
+        if number == signal.SIGHUP:
+            time.sleep(0.02)
+            child.send_signal(number)
+        _, text = child.communicate(timeout=30)
+        ok(f"{number.name} that was ignored ends the recording and writes it",
+           child.returncode == 0 and os.path.exists(path), text)
+    result = bench.run("record", "-o", bench.path("mask.folded"), "--", "grep",
+                       "SigIgn", "/proc/self/status",
+                       preexec_fn=ignore_interrupts)
+    mask = int(result.stdout.split()[1], 16)
+    ok("what was ignored stays ignored for the command",
+       mask & 0x3 == 0x3 and not mask & 1 << signal.SIGTERM - 1,
+       result.stdout)
 
 
 def test_ordinary_user(bench):
@@ -168,6 +200,7 @@ def run(bench):
     agent_socket = start_sampling(bench, pid)
     test_record(bench, pid)
     test_record_signals(bench, pid)
+    test_ignored_signals(bench, pid)
     test_ordinary_user(bench)
     test_terminal(bench, agent_socket, pid)
 
