@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Completion of fgtrace-agent for bash. Flags are read from each verb's --help,
 # so that they are never out of date.
+_fgtrace_agent_targets()
+{
+	local key='"name":"[^"\\]*"'
+	[[ $2 == -p || $2 == --pid ]] && key='"pid":[0-9]+'
+	"$1" targets --json 2>/dev/null | grep -oE "$key" | sed 's/^[^:]*://; s/"//g'
+}
 _fgtrace_agent()
 {
 	local cur prev words cword verb i
@@ -44,6 +50,15 @@ _fgtrace_agent()
 		mapfile -t COMPREPLY < <(compgen -W 'root leaf no' -- "$cur")
 		return
 		;;
+	-p | --pid | -n | --name)
+		# slice asks the daemon's targets; record takes any process.
+		if [[ $verb == slice ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(
+				_fgtrace_agent_targets "${words[0]}" "$prev"
+			)" -- "$cur")
+			return
+		fi
+		;;&
 	-p | --pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o pid=)" -- "$cur")
 		return

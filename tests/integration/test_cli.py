@@ -75,16 +75,21 @@ def test_documents(bench):
                          "--state-frames"),
                         (["fgtrace-agent", "record", "-f", "ch"], "chrome"),
                         (["fgtrace-agent", "config", ""], "check")):
-        script = (f"source '{etc}/completion/fgtrace-agent.bash'\n"
-                  f"COMP_WORDS=({' '.join(repr(word) for word in words)})\n"
-                  f"COMP_CWORD={len(words) - 1}\n_fgtrace_agent\n"
-                  'echo "${COMPREPLY[@]}"')
-        path = os.path.dirname(bench.agent) + ":" + os.environ["PATH"]
-        result = subprocess.run(["bash", "-c", script], text=True,
-                                env=dict(os.environ, PATH=path),
-                                capture_output=True)
-        ok(f"completion of {' '.join(words)!r}", part in result.stdout.split(),
-           result.stdout + result.stderr)
+        offered = complete(bench, words)
+        ok(f"completion of {' '.join(words)!r}", part in offered, offered)
+
+
+def complete(bench, words, env=None):
+    """What the completion offers for the last of the words."""
+    script = (f"source '{HERE}/../../etc/completion/fgtrace-agent.bash'\n"
+              f"COMP_WORDS=({' '.join(repr(word) for word in words)})\n"
+              f"COMP_CWORD={len(words) - 1}\n_fgtrace_agent\n"
+              'echo "${COMPREPLY[@]}"')
+    path = os.path.dirname(bench.agent) + ":" + os.environ["PATH"]
+    result = subprocess.run(["bash", "-c", script], text=True, check=False,
+                            env=dict(env or os.environ, PATH=path),
+                            capture_output=True)
+    return (result.stdout + result.stderr).split()
 
 
 def test_usage(bench):
@@ -158,6 +163,13 @@ def test_config(bench):
        good in result.stdout, result.stderr)
     expect_error(bench, "config check refuses a bad one", 2,
                  f"{bad}:2", "config", "check", "-c", bad)
+    with open(bench.path("unused.conf"), "w") as file:
+        file.write('http: { listen = "127.0.0.1:7071"; };\n'
+                   "upload: { spool_mb = 8; };\n")
+    unused = bench.run("config", "check", "-c", bench.path("unused.conf"))
+    ok("config check names what is not used yet", unused.returncode == 0 and
+       "not used by this version yet: http.listen, upload.spool_mb\n" in
+       unused.stderr and not result.stderr, unused.stderr)
     shown = bench.run("config", "show", "-c", good)
     again = bench.path("again.conf")
     with open(again, "w") as file:
@@ -187,6 +199,12 @@ def test_status(bench, agent_socket, pid):
        target)
     targets = json.loads(bench.run("targets", "--json", env=env).stdout)
     ok("targets --json has it", targets["targets"][0]["pid"] == pid, targets)
+    offered = complete(bench, ["fgtrace-agent", "slice", "-p", ""], env)
+    ok("completion of slice -p offers the targets", offered == [str(pid)],
+       offered)
+    offered = complete(bench, ["fgtrace-agent", "slice", "-n", ""], env)
+    ok("completion of slice -n offers their names",
+       offered == [targets["targets"][0]["name"]], offered)
 
 
 class Sentry(http.server.BaseHTTPRequestHandler):
