@@ -37,9 +37,19 @@ static bool is_marker(const struct fgt_slice_frame *frame)
 	return frame->frame.flags & FGT_FRAME_MARKER;
 }
 
-static bool is_kernel(const struct fgt_slice_frame *frame)
+static bool is_not_sampled(const struct fgt_slice_frame *frame)
 {
-	return is_marker(frame) && frame->frame.address == FGT_MARKER_KERNEL;
+	return is_marker(frame) &&
+	       frame->frame.address == FGT_MARKER_NOT_SAMPLED;
+}
+
+/* Says something of the sample; what lies below it is the function. */
+static bool is_remark(const struct fgt_slice_frame *frame)
+{
+	return is_marker(frame) &&
+	       (frame->frame.address == FGT_MARKER_KERNEL ||
+		frame->frame.address == FGT_MARKER_KERNEL_DENIED ||
+		frame->frame.address == FGT_MARKER_NOT_SAMPLED);
 }
 
 /* A stack whose root says that something is missing is not complete. */
@@ -76,7 +86,7 @@ static void count_stack(struct tally *tally, uint32_t leaf)
 	     node = slice->nodes[node].parent) {
 		const struct fgt_slice_frame *frame = frame_of(slice, node);
 
-		if (is_kernel(frame) &&
+		if (is_remark(frame) &&
 		    slice->nodes[node].parent != FGT_NODE_NONE)
 			continue;
 		if (is_marker(frame) && is_self_counted)
@@ -130,8 +140,11 @@ static int count_functions(const struct fgt_slice *slice,
 		if (run->stack == FGT_NODE_NONE)
 			continue;
 		tally.nodes[run->stack].wall += run->tick_count;
-		if (run->state == FGT_STATE_RUNNING)
-			tally.nodes[run->stack].running += run->tick_count;
+		if (run->state != FGT_STATE_RUNNING)
+			continue;
+		tally.nodes[run->stack].running += run->tick_count;
+		if (is_not_sampled(frame_of(slice, run->stack)))
+			summary->not_sampled += run->tick_count;
 	}
 	for (uint32_t i = 0; i < slice->node_count; i++) {
 		if (tally.nodes[i].wall)

@@ -39,6 +39,7 @@ struct fgt_summary_thread {
 
 struct fgt_summary {
 	uint64_t samples, running, complete; /* sums over the threads */
+	uint64_t not_sampled; /* of running: with the last stack known */
 	double covered_s;
 	struct fgt_summary_function *functions; /* by self, total, name */
 	uint32_t function_count; /* all that were running */

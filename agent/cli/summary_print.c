@@ -13,8 +13,9 @@
 #include "upload/format/json.h"
 #include "upload/format/utf8.h"
 
-#define FUNCTION_COLUMNS 100
-#define THREADS_SHOWN	 40 /* in the table; the JSON has all */
+#define FUNCTION_COLUMNS    100
+#define THREADS_SHOWN	    40 /* in the table; the JSON has all */
+#define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
 
 /* Length of the character at text if it may go to a terminal as it is: valid
  * UTF-8 and no control character, C1 included. */
@@ -86,13 +87,15 @@ void fgt_summary_print_line(const struct fgt_slice *slice,
 static void print_functions(const struct fgt_summary *summary, uint32_t top,
 			    FILE *file)
 {
+	double not_sampled;
+
 	if (summary->running == 0) {
-		fputs("no thread ran on a CPU at any tick\n", file);
+		fputs("no thread ran or waited for a CPU at any tick\n", file);
 		return;
 	}
 	fprintf(file,
 		"hottest functions: share of the %" PRIu64
-		" samples that ran on a CPU\n"
+		" samples that ran or waited for a CPU\n"
 		"   self   total  function\n",
 		summary->running);
 	for (uint32_t i = 0; i < summary->function_count && i < top; i++) {
@@ -107,6 +110,12 @@ static void print_functions(const struct fgt_summary *summary, uint32_t top,
 		fgt_print_text(file, function->name, FUNCTION_COLUMNS);
 		fputc('\n', file);
 	}
+	not_sampled = fgt_percent(summary->not_sampled, summary->running);
+	if (not_sampled > NOT_SAMPLED_PERCENT)
+		fprintf(file,
+			"%.0f %% were waiting for a CPU or not sampled: shown "
+			"with the stack of their last sample\n",
+			not_sampled);
 }
 
 static void print_thread(const struct fgt_summary_thread *thread, FILE *file)

@@ -107,24 +107,41 @@ static void recursion_counts_once(void **state)
 	assert_int_equal(find(summary, "g")->total, 10);
 }
 
-static void kernel_time_belongs_to_the_caller(void **state)
+static char *print_tables(const struct fgt_summary *summary)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	assert_non_null(file);
+	fgt_summary_print_tables(summary, 10, file);
+	fclose(file);
+	return text;
+}
+
+static void remarks_belong_to_the_function_below(void **state)
 {
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(30);
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	uint32_t thread = fixture_thread(slice, 100, "t");
-	char unsure[64];
+	char unsure[64], *text;
 
 	(void)state;
 	fixture_run(slice, thread, 0, 10, fixture_stack(slice, "main;write;#1"),
 		    FGT_STATE_RUNNING);
-	/* A stack that we are not sure of is not called the function's. */
+	/* The last stack known: its function, and counted as such. */
 	snprintf(unsure, sizeof(unsure), "main;poll;#%d",
 		 FGT_MARKER_NOT_SAMPLED);
 	fixture_run(slice, thread, 10, 5, fixture_stack(slice, unsure),
 		    FGT_STATE_RUNNING);
 	assert_int_equal(fgt_summary_new(slice, &summary), 0);
 	assert_int_equal(find(summary, "write")->self, 10);
-	assert_int_equal(find(summary, "poll")->self, 0);
+	assert_int_equal(find(summary, "poll")->self, 5);
+	assert_int_equal(summary->not_sampled, 5);
+	assert_int_equal(summary->function_count, 3);
+	text = print_tables(summary);
+	assert_non_null(strstr(text, "33 % were waiting for a CPU or not"));
+	free(text);
 	assert_int_equal(find(summary, "main")->total, 15);
 }
 
@@ -229,7 +246,7 @@ int main(void)
 		cmocka_unit_test(self_and_total_are_of_running_samples),
 		cmocka_unit_test(threads_are_split_into_running_and_blocked),
 		cmocka_unit_test(recursion_counts_once),
-		cmocka_unit_test(kernel_time_belongs_to_the_caller),
+		cmocka_unit_test(remarks_belong_to_the_function_below),
 		cmocka_unit_test(truncated_stacks_are_not_complete),
 		cmocka_unit_test(rich_slice_is_summed_without_loss),
 		cmocka_unit_test(names_cannot_move_the_cursor),
