@@ -150,9 +150,10 @@ static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
 			    fgt_error_text(error));
 }
 
-static enum fgt_exit write_file(const struct fgt_export *plan,
-				const struct fgt_slice *slice,
-				struct fgt_summary_fate *fate)
+static int write_as(const struct fgt_export *plan,
+		    const struct fgt_output_choice *choice, const char *path,
+		    const struct fgt_slice *slice, uint64_t *ret_bytes,
+		    struct fgt_why *why)
 {
 	const struct fgt_format_options options = {
 		.state_frames = plan->state_frames,
@@ -160,24 +161,51 @@ static enum fgt_exit write_file(const struct fgt_export *plan,
 		.environment = plan->config->upload.environment,
 	};
 	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
-	struct fgt_why why = { "" };
-	int r = fgt_output_open(fate->path, plan->choice.is_gzip, &output,
-				&why);
+	int r = fgt_output_open(path, choice->is_gzip, &output, why);
 
 	if (r < 0)
-		return fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s",
-				    why.text);
-	r = fgt_format_write(slice, plan->choice.format, &options,
+		return r;
+	r = fgt_format_write(slice, choice->format, &options,
 			     fgt_output_sink(output));
-	r = fgt_output_commit(output, r, &fate->bytes, &why);
+	return fgt_output_commit(output, r, ret_bytes, why);
+}
+
+static enum fgt_exit write_file(const struct fgt_export *plan,
+				const struct fgt_slice *slice,
+				struct fgt_summary_fate *fate)
+{
+	struct fgt_why why = { "" };
+	int r = write_as(plan, &plan->choice, fate->path, slice, &fate->bytes,
+			 &why);
+
 	if (r < 0)
 		return complain_encode(plan, r, &why);
 	fate->format = fgt_format_name(plan->choice.format);
 	return FGT_EXIT_OK;
 }
 
+/* The ring forgets: what could neither be sent nor written is kept here. */
+static void complain_and_keep(const struct fgt_export *plan,
+			      const struct fgt_slice *slice, const char *text)
+{
+	const struct fgt_output_choice choice = { .format = FGT_FORMAT_FGT };
+	struct fgt_why why = { "" };
+	char name[PATH_MAX];
+	uint64_t bytes;
+	int r;
+
+	fgt_output_default_name(slice, &choice, name, sizeof(name));
+	r = write_as(plan, &choice, name, slice, &bytes, &why);
+	if (r == 0)
+		fgt_note(plan->verb, "%s; the slice was kept as %s", text,
+			 name);
+	else
+		fgt_note(plan->verb, "%s; the slice was lost, too: %s", text,
+			 why.text[0] ? why.text : fgt_error_text(r));
+}
+
 static enum fgt_exit send(const struct fgt_export *plan,
-			  const struct fgt_slice *slice,
+			  const struct fgt_slice *slice, bool is_written,
 			  struct fgt_upload_outcome *outcome,
 			  struct fgt_why *why)
 {
@@ -189,7 +217,10 @@ static enum fgt_exit send(const struct fgt_export *plan,
 	if (!why->text[0])
 		fgt_why_set(why, r, "upload to %s failed: %s; try again later",
 			    plan->dsn.redacted, fgt_error_text(r));
-	fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s", why->text);
+	if (is_written)
+		fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s", why->text);
+	else
+		complain_and_keep(plan, slice, why->text);
 	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
 }
 
@@ -295,7 +326,7 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 	if (plan->is_file_wanted)
 		written = write_file(plan, slice, &fate);
 	if (plan->is_upload_wanted) {
-		sent = send(plan, slice, &outcome, &why);
+		sent = send(plan, slice, fate.format != NULL, &outcome, &why);
 		fate.upload = &outcome;
 		fate.dsn = plan->dsn.redacted;
 		fate.upload_error = sent == FGT_EXIT_OK ? NULL : why.text;

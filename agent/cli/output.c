@@ -90,6 +90,19 @@ static int write_buffered(void *context, const void *bytes, size_t len)
 	return 0;
 }
 
+/* Whether the directory of the path as it was asked for is there. */
+static bool has_directory(const struct fgt_output *output)
+{
+	const char *slash = strrchr(output->path, '/');
+	char dir[PATH_MAX] = ".";
+	struct stat status;
+
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - output->path),
+			 output->path);
+	return stat(dir, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 static int explain(const struct fgt_output *output, int error,
 		   struct fgt_why *why)
 {
@@ -116,6 +129,13 @@ static int explain(const struct fgt_output *output, int error,
 				   path);
 	case -ENOENT:
 	case -ENOTDIR:
+		if (has_directory(output))
+			return fgt_why_set(why, error,
+					   "%s cannot be made: its directory "
+					   "takes no files, or it is a "
+					   "symbolic link to nothing; choose "
+					   "another place with -o",
+					   path);
 		return fgt_why_set(why, error,
 				   "the directory of %s does not exist; create "
 				   "it or choose another with -o",

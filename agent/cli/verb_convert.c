@@ -110,6 +110,33 @@ static void end_of(const struct fgt_slice *slice, struct fgt_now *ret_now)
 	ret_now->wall_ns = fgt_slice_wall_ns(slice, ret_now->mono_ns);
 }
 
+/* What is not in the file was perhaps recorded, but nobody can tell here. */
+static void clamp(const struct fgt_arguments *arguments,
+		  const struct fgt_slice *slice, uint64_t *from_ns,
+		  uint64_t *to_ns)
+{
+	uint64_t first_ns = slice->tick_ns[0];
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+
+	if (*from_ns > last_ns || *to_ns < first_ns)
+		return;
+	if (*from_ns < first_ns && fgt_options_has(arguments, "from") &&
+	    !fgt_options_has(arguments, "quiet"))
+		fgt_note(NAME, "the file begins at -%.1fs: nothing before that",
+			 (double)(last_ns - first_ns) / 1e9);
+	*from_ns = *from_ns < first_ns ? first_ns : *from_ns;
+	*to_ns = *to_ns > last_ns ? last_ns : *to_ns;
+}
+
+static bool has_thread(const struct fgt_slice *slice, int64_t tid)
+{
+	for (uint32_t i = 0; i < slice->thread_count; i++) {
+		if (slice->threads[i].tid == tid)
+			return true;
+	}
+	return false;
+}
+
 static int narrow(const struct fgt_arguments *arguments,
 		  struct fgt_slice **slice, struct fgt_why *why)
 {
@@ -132,7 +159,13 @@ static int narrow(const struct fgt_arguments *arguments,
 	if (tid == 0 && !fgt_options_has(arguments, "from") &&
 	    !fgt_options_has(arguments, "to"))
 		return 0;
+	clamp(arguments, *slice, &from_ns, &to_ns);
 	r = fgt_slice_narrow(*slice, from_ns, to_ns, (int32_t)tid, &part);
+	if (r == -ENODATA && tid && !has_thread(*slice, tid))
+		return fgt_why_set(why, r,
+				   "there is no thread %d in the file; "
+				   "--top shows those that are",
+				   (int)tid);
 	if (r == -ENODATA)
 		return fgt_why_set(
 			why, r,

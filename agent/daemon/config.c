@@ -178,8 +178,14 @@ static int load_setting(struct loader *loader, config_setting_t *setting,
 	if (key && (key->type == FGT_CONFIG_STRINGS ||
 		    key->type == FGT_CONFIG_ENTRIES))
 		return load_list(loader, setting, where, key);
-	if (key)
-		return load_scalar(loader, setting, where, key, base);
+	if (key) {
+		int error = load_scalar(loader, setting, where, key, base);
+
+		/* Here the line is known. */
+		return error ? error
+			     : fgt_config_check_listen(loader->config, where,
+						       loader->why);
+	}
 	if (!fgt_config_is_group(keys, path))
 		return refuse_unknown(loader, where, path, keys);
 	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)

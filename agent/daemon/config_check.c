@@ -123,6 +123,8 @@ int fgt_config_check_listen(const struct fgt_config *config, const char *where,
 	if (!listen || (colon > listen && isdigit((unsigned char)colon[1]) &&
 			!*end && port >= 1 && port <= 65535))
 		return 0;
-	return fgt_why_set(why, -EINVAL,
-			   "%s: `http.listen` must be \"ADDRESS:PORT\"", where);
+	return fgt_why_set(
+		why, -EINVAL,
+		"%s: `http.listen` must be \"ADDRESS:PORT\", port 1 to 65535",
+		where);
 }

@@ -203,22 +203,23 @@ static void explain_no_data(const struct fgt_slice_work *work,
 {
 	uint64_t now_ns = fgt_loop_now();
 	int32_t pid = fgt_target_pid(work->target);
-	char of_thread[32] = "";
 
-	if (work->tid)
-		snprintf(of_thread, sizeof(of_thread), " of thread %d",
-			 work->tid);
 	if (newest_ns == 0)
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: nothing has been recorded "
 				  "of pid %d yet; try again in a second",
 				  pid);
+	else if (work->to_ns >= oldest_ns && work->from_ns <= newest_ns &&
+		 work->tid)
+		(void)fgt_why_set(why, -ENODATA,
+				  "no data in range: there is no thread %d in "
+				  "it, or fewer than two ticks of it; ask for "
+				  "a longer one or another thread",
+				  work->tid);
 	else if (work->to_ns >= oldest_ns && work->from_ns <= newest_ns)
 		(void)fgt_why_set(why, -ENODATA,
-				  "no data in range: fewer than two ticks%s; "
-				  "ask for a longer one%s",
-				  of_thread,
-				  work->tid ? " or another thread" : "");
+				  "no data in range: fewer than two ticks; "
+				  "ask for a longer one");
 	else
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: the ring holds -%.3fs to "

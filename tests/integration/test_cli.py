@@ -163,6 +163,10 @@ def test_config(bench):
        good in result.stdout, result.stderr)
     expect_error(bench, "config check refuses a bad one", 2,
                  f"{bad}:2", "config", "check", "-c", bad)
+    with open(bench.path("port.conf"), "w") as file:
+        file.write('\nhttp: {\n  listen = "127.0.0.1:99999";\n};\n')
+    expect_error(bench, "a port out of range", 2, "port.conf:3: ", "config",
+                 "check", "-c", bench.path("port.conf"))
     with open(bench.path("unused.conf"), "w") as file:
         file.write('http: { listen = "127.0.0.1:7071"; };\n'
                    "upload: { spool_mb = 8; };\n")
@@ -261,11 +265,22 @@ def test_upload(bench, agent_socket):
     for status in (403, 413, 429, 500):
         server.status = status
         expect_error(bench, f"answer {status}", 1, str(status), "slice",
-                     "--last", "1s", "--dsn-file", dsn_file, env=env)
+                     "--last", "1s", "--dsn-file", dsn_file, env=env,
+                     cwd=bench.scratch)
     server.shutdown()
     server.server_close()
-    expect_error(bench, "server down", 1, "", "slice", "--last", "1s",
-                 "--dsn-file", dsn_file, env=env)
+    folder = bench.path("kept")
+    os.mkdir(folder)
+    expect_error(bench, "server down", 1, "the slice was kept as", "slice",
+                 "--last", "1s", "--dsn-file", dsn_file, env=env, cwd=folder)
+    kept = os.listdir(folder)
+    ok("what could not be sent is kept", len(kept) == 1 and
+       kept[0].endswith(".fgt") and summary(
+           bench, "convert", os.path.join(folder, kept[0]))["ticks"] > 50,
+       kept)
+    expect_error(bench, "nowhere to keep it", 1, "the slice was lost, too",
+                 "slice", "--last", "1s", "--dsn-file", dsn_file, env=env,
+                 cwd="/proc/self")
     os.chmod(dsn_file, 0o644)
     expect_error(bench, "a DSN that others can read", 2, "", "slice", "--last",
                  "1s", "--dsn-file", dsn_file, env=env)
@@ -299,7 +314,8 @@ def test_attach(bench, agent_socket):
     expect_error(bench, "detach again", 1, "", "detach", pid, env=env)
     expect_error(bench, "attach of a process that is not", 1, "", "attach",
                  "4194304", env=env)
-    expect_error(bench, "attach of a name that is not", 1, "", "attach",
+    expect_error(bench, "attach of a name that is not", 1,
+                 "no process named no-such-program; ", "attach",
                  "no-such-program", env=env)
 
 

@@ -96,8 +96,9 @@ def test_times(bench, agent_socket, pid):
     one = summary(bench, "slice", "--last", "1s", "--tid", str(tid), env=env)
     ok("--tid leaves one thread", [thread["tid"] for thread in one["threads"]]
        == [tid], one)
-    expect_error(bench, "a thread that is not there", 5, "thread 1;",
-                 "slice", "--last", "1s", "--tid", "1", env=env)
+    expect_error(bench, "a thread that is not there", 5,
+                 "there is no thread 1 in", "slice", "--last", "1s", "--tid",
+                 "1", env=env)
     by_flag = summary(bench, "slice", "--last", "1s",
                       env=dict(env, FGTRACE_FROM="-50m"))
     ok("a flag drops the variable against it", by_flag.get("ticks"), by_flag)
@@ -137,6 +138,15 @@ def test_convert(bench, agent_socket):
     part = summary(bench, "convert", source, "--from", "-1s")
     ok("-1s counts from the slice's end", part["to_ns"] == whole["to_ns"] and
        0.9e9 < part["to_ns"] - part["from_ns"] <= 1.0e9, part)
+    early = bench.run("convert", source, "--from", "-2h", "--top", "1")
+    ok("convert of more than the file says where it begins",
+       early.returncode == 0 and "the file begins at -" in early.stderr and
+       "sampling began later" not in early.stderr, early.stderr)
+    expect_error(bench, "convert of a thread that is not there", 5,
+                 "there is no thread 1 in", "convert", source, "--tid", "1")
+    ok("the table says what its share is of",
+       "samples that ran or waited for a CPU" in early.stdout and
+       "[not sampled" not in early.stdout, early.stdout)
     expect_error(bench, "convert of another time", 5, "the file holds",
                  "convert", source, "--from", "-50m", "--to", "-49m")
     expect_error(bench, "convert of a missing file", 1, "cannot read",
