@@ -171,6 +171,7 @@ static void rules_taken(void *context)
 	fgt_config_free(FGT_TAKE(daemon->former));
 	daemon->is_reloading = false;
 	service->reloads++;
+	service->reload_why.text[0] = '\0'; /* the last one did not fail */
 	fgt_log(FGT_LOG_INFO, "reloaded", "%s",
 		service->config->path ? service->config->path : "(no file)");
 	if (daemon->is_reload_due && daemon->leave_ns == 0)

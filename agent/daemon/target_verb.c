@@ -223,6 +223,15 @@ static int none_attached(const struct attach *attach)
 
 	if (attach->error < 0)
 		return attach->error; /* why has been set with it */
+	if (error == -ESRCH && selector->pid != 0)
+		return fgt_why_set(attach->why, error,
+				   "no process %d; find it with pgrep or ps",
+				   selector->pid);
+	if (error == -ESRCH)
+		return fgt_why_set(attach->why, error,
+				   "no process named %s; find it with pgrep "
+				   "or ps",
+				   selector->name);
 	if (selector->pid != 0)
 		return fgt_why_set(attach->why, error,
 				   "no process %d that you could trace: it "

@@ -315,6 +315,8 @@ def reloads(checks, bench):
     text = "sampling: { hz = 49; }; targets = ( { name = \"rare-name\"; } );"
     checks.ok("mended file is taken over", reload(text, "reloads", 1),
               daemon.status())
+    checks.ok("and the failure before it is no longer told",
+              daemon.status()["reload_why"] == "", daemon.status())
     checks.ok("the rate is fixed until a restart, and the log says so",
               daemon.status()["hz"] == 101 and
               "sampling.hz" in daemon.log_text(), daemon.log_text()[-500:])
