@@ -49,7 +49,7 @@ int fgt_sampler_new(const struct fgt_sampler_options *options,
 	if (!sampler)
 		return -ENOMEM;
 	sampler->options = *options;
-	sampler->options.hz = sampler->hz = clamp_hz(options->hz);
+	sampler->options.hz = clamp_hz(options->hz);
 	sampler->cache = cache;
 	sampler->timer_fd = sampler->last_pid_fd = -1;
 	rc = init_locks(sampler);

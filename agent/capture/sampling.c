@@ -56,12 +56,11 @@ static void describe_limits(struct fgt_sampler *sampler,
 }
 
 /* Best first; an ordinary user gets what an ordinary user may have. */
-static void open_sources(struct fgt_sampler *sampler, unsigned int hz)
+static void open_sources(struct fgt_sampler *sampler)
 {
 	struct fgt_capabilities may = { .has_perf_cpu = false };
 	struct fgt_why why = { "" };
 
-	sampler->period_ns = SECOND_NS / hz;
 	may.has_perf_cpu = fgt_running_perf_open(sampler->period_ns,
 						 &sampler->perf_cpu, &why) == 0;
 	copy_why(may.perf_cpu_why, sizeof(may.perf_cpu_why), &why);
@@ -91,7 +90,8 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 	if (sampler->timer_fd < 0)
 		return -errno;
 	sampler->last_pid_fd = open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC);
-	open_sources(sampler, sampler->hz);
+	sampler->period_ns = SECOND_NS / sampler->options.hz;
+	open_sources(sampler);
 	return 0;
 }
 
@@ -152,8 +152,8 @@ static void disarm(struct fgt_sampler *sampler)
 	sampler->is_armed = false;
 }
 
-/* A new rate: all events are opened anew. */
-static void change_rate(struct fgt_sampler *sampler, unsigned int hz)
+/* All events are opened anew, with what is permitted now. */
+static void reopen_sources(struct fgt_sampler *sampler)
 {
 	disarm(sampler);
 	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
@@ -166,7 +166,7 @@ static void change_rate(struct fgt_sampler *sampler, unsigned int hz)
 		sampler->ticking[i]->perf_threads = NULL;
 	}
 	close_sources(sampler);
-	open_sources(sampler, hz);
+	open_sources(sampler);
 }
 
 /* ---- What perf tells, handed to the target that it is about ------------ */
@@ -318,7 +318,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t missed)
 }
 
 /* Too many stacks longer than a sample may hold: more room, once a second. */
-static void adapt(struct fgt_sampler *sampler, unsigned int hz)
+static void adapt(struct fgt_sampler *sampler)
 {
 	int rc;
 
@@ -330,11 +330,11 @@ static void adapt(struct fgt_sampler *sampler, unsigned int hz)
 	if (rc > 0)
 		sampler->is_armed = false;
 	else if (rc < 0)
-		change_rate(sampler, hz); /* with what is permitted now */
+		reopen_sources(sampler);
 }
 
 /* Copies the targets; waits while there are none. False: the end. */
-static bool take_orders(struct fgt_sampler *sampler, unsigned int *ret_hz)
+static bool take_orders(struct fgt_sampler *sampler)
 {
 	bool shall_go_on;
 
@@ -346,7 +346,6 @@ static bool take_orders(struct fgt_sampler *sampler, unsigned int *ret_hz)
 	sampler->ticking_count = sampler->target_count;
 	memcpy(sampler->ticking, sampler->targets,
 	       sampler->target_count * sizeof(struct fgt_target *));
-	*ret_hz = sampler->hz;
 	shall_go_on = !sampler->shall_stop;
 	pthread_mutex_unlock(&sampler->mutex);
 	return shall_go_on;
@@ -373,24 +372,21 @@ void *fgt_sampling_run(void *context)
 {
 	struct fgt_sampler *sampler = context;
 	uint64_t expirations;
-	unsigned int hz;
 
 	prctl(PR_SET_NAME, "fgt-sampler");
 	/* Only the thread; refused to ordinary users, who do without. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-	while (take_orders(sampler, &hz)) {
+	while (take_orders(sampler)) {
 		drop_detached(sampler);
 		if (sampler->ticking_count == 0)
 			continue;
-		if (SECOND_NS / hz != sampler->period_ns)
-			change_rate(sampler, hz);
 		if (!sampler->is_armed)
 			arm(sampler);
 		if (read(sampler->timer_fd, &expirations,
 			 sizeof(expirations)) != sizeof(expirations))
 			continue;
 		tick_all(sampler, expirations - 1);
-		adapt(sampler, hz);
+		adapt(sampler);
 	}
 	disarm(sampler);
 	return NULL;

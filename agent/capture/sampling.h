@@ -25,7 +25,6 @@ struct fgt_sampler {
 	pthread_cond_t changed;
 	struct fgt_target *targets[FGT_TARGETS_MAX];
 	uint32_t target_count; /* only the thread takes any out, if it runs */
-	unsigned int hz;
 	struct fgt_capabilities capabilities;
 	bool is_started, shall_stop;
 
