@@ -18,7 +18,8 @@
 #include "agent/capture/blocked.h"
 #include "agent/capture/look_stack.h"
 
-#define READ_TRIES 2
+#define WAITED_MAX_TICKS 8u
+#define READ_TRIES	 2
 
 static void settle(struct fgt_thread *thread, uint32_t state)
 {
@@ -338,12 +339,31 @@ static void show_found_running(struct fgt_target *target,
 }
 
 /*
+ * Has the thread waited for a CPU long enough, by the scheduler's count, to
+ * pay for one more tick? One that our own waking put aside for a moment looks
+ * like one that waits.
+ */
+static bool take_waited(const struct fgt_tick *tick, struct fgt_thread *thread)
+{
+	uint64_t waited_ns = thread->use.wait_ns - thread->shown_wait_ns;
+
+	if (waited_ns < tick->period_ns)
+		return false;
+	if (waited_ns > WAITED_MAX_TICKS * tick->period_ns)
+		thread->shown_wait_ns = thread->use.wait_ns -
+					WAITED_MAX_TICKS * tick->period_ns;
+	thread->shown_wait_ns += tick->period_ns;
+	return true;
+}
+
+/*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
  * shown with the stack of its last sample until a new one speaks for these
  * ticks. If it was only woken meanwhile, its state goes on; if nobody can tell,
  * a sample will.
  */
 static void wait_for_sample(struct fgt_target *target,
+			    const struct fgt_tick *tick,
 			    struct fgt_thread *thread)
 {
 	int rc;
@@ -351,7 +371,7 @@ static void wait_for_sample(struct fgt_target *target,
 	if (thread->state != FGT_STATE_RUNNING) {
 		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
 		/* Woken; or on a CPU by now, but not when samples fell. */
-		if (rc == 0 || rc == -ENODATA)
+		if (rc == 0 || rc == -ENODATA || !take_waited(tick, thread))
 			return;
 		if (rc > 0)
 			show_last_run(target, thread, FGT_MARKER_NOT_SAMPLED,
@@ -372,7 +392,7 @@ static void look_at_running(struct fgt_target *target,
 	    thread->use.switches == thread->settled_switches)
 		return;
 	if (tick->perf_cpu)
-		wait_for_sample(target, thread);
+		wait_for_sample(target, tick, thread);
 	else
 		show_found_running(target, tick, thread);
 }

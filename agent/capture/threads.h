@@ -53,6 +53,7 @@ struct fgt_thread {
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
 	uint32_t switch_rate; /* per second, smoothed */
 
+	uint64_t shown_wait_ns; /* of use.wait_ns, as ticks without a sample */
 	struct fgt_last_run last_run; /* while it is active */
 	uint64_t sample_tick, sample_ns; /* when that came */
 
