@@ -8,7 +8,7 @@ fgt_unit_test(running_ptrace fgt_capture)
 fgt_unit_test(sampler fgt_capture)
 fgt_unit_test(sampler_life fgt_capture)
 foreach(test IN ITEMS sampler sampler_life)
-	target_sources(test_${test} PRIVATE live_target.c)
+	target_sources(test_${test} PRIVATE live_target.c copy_file.c)
 	add_dependencies(test_${test} scenes)
 	target_compile_definitions(test_${test} PRIVATE
 		SCENES_PROGRAM="$<TARGET_FILE:scenes>")

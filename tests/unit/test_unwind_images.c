@@ -21,29 +21,14 @@
 
 #include <cmocka.h>
 
+#include "copy_file.h"
 #include "unwind_capture.h"
 
 #define NOBODY 65534
 
-#define PROGRAM	      FGT_UNWIND_PROGRAMS "/unwind_steps_nofp"
-#define OTHER_PROGRAM FGT_UNWIND_PROGRAMS "/unwind_steps_fp"
-
 static char folder[64];
-
-static void copy_file(const char *from, const char *to)
-{
-	char buffer[65536];
-	int in = open(from, O_RDONLY | O_CLOEXEC);
-	int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
-	ssize_t len;
-
-	assert_true(in >= 0 && out >= 0);
-	while ((len = read(in, buffer, sizeof(buffer))) > 0)
-		assert_int_equal(write(out, buffer, (size_t)len), len);
-	assert_int_equal(fchmod(out, 0755), 0);
-	close(in);
-	close(out);
-}
+/* Copies, as the build may be in a folder of root alone. */
+static char original[96], other[96];
 
 static const char *path_of(const char *name)
 {
@@ -123,7 +108,7 @@ static void check_is_original(struct fgt_image_cache *cache,
 	char path[64];
 	int fd = -1;
 
-	read_build_id(PROGRAM, &elf);
+	read_build_id(original, &elf);
 	assert_non_null(fgt_maps_image_file(maps, index));
 	assert_int_equal(image->is_deleted, is_deleted);
 	assert_int_equal(image->build_id_len, elf.build_id_len);
@@ -145,12 +130,12 @@ static void check_deleted_program(void)
 	struct running running;
 	struct fgt_maps *maps;
 
-	copy_file(PROGRAM, path_of("program"));
+	assert_int_equal(copy_file(original, path_of("program")), 0);
 	run_copy(&running);
 	assert_int_equal(fgt_image_cache_new(&cache), 0);
 	assert_int_equal(unlink(path_of("program")), 0);
 	/* Another one takes its name: must not be taken for it. */
-	copy_file(OTHER_PROGRAM, path_of("program"));
+	assert_int_equal(copy_file(other, path_of("program")), 0);
 	assert_int_equal(capture_maps(running.pid, cache, &maps), 0);
 	check_is_original(cache, maps, true);
 	stop(&running);
@@ -169,9 +154,11 @@ static void check_replaced_library(bool is_privileged)
 	char new_path[128];
 	uint32_t index;
 
-	copy_file(PROGRAM, path_of("program"));
-	copy_file(OTHER_PROGRAM, path_of("new.so"));
-	copy_file("/lib/x86_64-linux-gnu/libz.so.1", path_of("lib.so"));
+	assert_int_equal(copy_file(original, path_of("program")), 0);
+	assert_int_equal(copy_file(other, path_of("new.so")), 0);
+	assert_int_equal(
+		copy_file("/lib/x86_64-linux-gnu/libz.so.1", path_of("lib.so")),
+		0);
 	setenv("LD_PRELOAD", path_of("lib.so"), 1);
 	run_copy(&running);
 	unsetenv("LD_PRELOAD");
@@ -348,12 +335,19 @@ static int make_folder(void **state)
 	(void)state;
 	snprintf(folder, sizeof(folder), "/tmp/fgt-images-XXXXXX");
 	assert_non_null(mkdtemp(folder));
+	snprintf(original, sizeof(original), "%s/original", folder);
+	snprintf(other, sizeof(other), "%s/other", folder);
+	if (copy_file(FGT_UNWIND_PROGRAMS "/unwind_steps_nofp", original) < 0 ||
+	    copy_file(FGT_UNWIND_PROGRAMS "/unwind_steps_fp", other) < 0)
+		return -1;
 	return chmod(folder, 0777);
 }
 
 static int remove_folder(void **state)
 {
 	(void)state;
+	unlink(original);
+	unlink(other);
 	return rmdir(folder);
 }
 
