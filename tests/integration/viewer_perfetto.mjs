@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// viewer_perfetto.mjs ENGINE_DIR FILE…: loads traces with Perfetto's own trace
+// processor, the WebAssembly that its page runs, and prints one JSON line each,
+// as viewer_speedscope.mjs does: {file, importedAs, warnings,
+// profiles: [{name, process, pid, tid, unit, total, stacks}]}, one profile a
+// thread. A warning is what Perfetto itself counted as an error or lost data,
+// a slice without an end and a slice of no thread. Used by test_viewers.sh.
+import fs from 'node:fs';
+import path from 'node:path';
+import url from 'node:url';
+import vm from 'node:vm';
+
+const [folder, ...files] = process.argv.slice(2);
+const read = (name) => fs.readFileSync(path.join(folder, name));
+const { EngineBase } =
+  await import(url.pathToFileURL(path.resolve(folder, 'engine.mjs')));
+
+// The worker's script as a function of what a worker finds around itself. It
+// asks for the WebAssembly at once and waits for it.
+const worker = vm.compileFunction(read('engine_bundle.node.js').toString(),
+  ['self', 'WorkerGlobalScope', 'XMLHttpRequest', 'console'],
+  { filename: 'engine_bundle.node.js' });
+
+class Request {
+  open(_, name) { this.name = path.basename(name); }
+  send() { this.response = read(this.name); }
+}
+
+function startWorker() {
+  const self = { location: { href: 'file:///' } };
+  const silent = { log() {}, warn() {}, error() {} };
+  worker(self, class {}, Request, silent);
+  return self;
+}
+
+// The page's end of the pipe, without a page.
+class Engine extends EngineBase {
+  mode = 'WASM';
+  id = 'viewer';
+  port = { postMessage: (bytes) => this.onRpcResponseBytes(bytes) };
+
+  static async start() {
+    const engine = new Engine();
+    startWorker().onmessage({ data: engine.port });
+    // The worker notes in a microtask where its buffer is.
+    await new Promise(setImmediate);
+    return engine;
+  }
+
+  rpcSendRequestBytes(bytes) { this.port.onmessage({ data: bytes }); }
+
+  async rows(sql) {
+    const result = await this.query(sql);
+    const columns = result.columns();
+    const rows = [];
+    for (const row = result.iter({}); row.valid(); row.next())
+      rows.push(Object.fromEntries(columns.map((name) => {
+        const value = row.get(name);
+        return [name, typeof value === 'bigint' ? Number(value) : value];
+      })));
+    return rows;
+  }
+}
+
+// What Perfetto noticed by itself, and what its page would show wrongly.
+const COMPLAINTS = `
+  SELECT name || ': ' || value AS text FROM stats
+    WHERE severity IN ('error', 'data_loss') AND value > 0
+  UNION ALL SELECT name || ' at ' || ts || ' ns never ends' FROM slice
+    WHERE dur < 0
+  UNION ALL SELECT name || ' at ' || ts || ' ns is on no thread' FROM slice
+    WHERE track_id NOT IN (SELECT id FROM thread_track)`;
+const THREADS = `
+  SELECT utid, tid, pid, thread.name AS name, process.name AS process
+    FROM thread JOIN process USING (upid) WHERE tid != 0 ORDER BY tid`;
+// Parents have smaller ids than their children.
+const SLICES = `
+  SELECT s.id AS id, s.parent_id AS parent_id, s.name AS name, s.dur AS dur,
+    t.utid AS utid FROM slice s JOIN thread_track t ON s.track_id = t.id
+    ORDER BY s.id`;
+
+// Every slice gives its time to its own stack and takes it from its parent's.
+function addSlices(profiles, slices) {
+  const keys = new Map();
+  for (const { id, parent_id: parent, utid, name, dur } of slices) {
+    const profile = profiles.get(utid);
+    const above = keys.get(parent);
+    const key = above === undefined ? name : `${above};${name}`;
+    keys.set(id, key);
+    profile.stacks[key] = (profile.stacks[key] || 0) + dur / 1000;
+    if (above === undefined)
+      profile.total += dur / 1000;
+    else
+      profile.stacks[above] -= dur / 1000;
+  }
+}
+
+async function load(file) {
+  const engine = await Engine.start();
+  await engine.parse(new Uint8Array(fs.readFileSync(file)));
+  await engine.notifyEof();
+  const profiles = new Map();
+  for (const { utid, ...thread } of await engine.rows(THREADS))
+    profiles.set(utid, { ...thread, unit: 'microseconds', total: 0,
+      stacks: {} });
+  addSlices(profiles, await engine.rows(SLICES));
+  const [type] = await engine.rows(
+    "SELECT str_value AS text FROM metadata WHERE name = 'trace_type'");
+  return {
+    // Perfetto's word for the Trace Event Format is json.
+    importedAs: type.text === 'json' ? 'Trace Event Format' : type.text,
+    warnings: (await engine.rows(COMPLAINTS)).map(({ text }) => text),
+    profiles: [...profiles.values()],
+  };
+}
+
+// The engine's code has its say in the console; only lines are wanted here.
+console.warn = () => {};
+for (const file of files)
+  console.log(JSON.stringify({ file, ...await load(file).catch((error) => ({
+    importedAs: null, warnings: [String(error)], profiles: null })) }));
