@@ -17,6 +17,7 @@
 
 #include "agent/capture/blocked.h"
 #include "agent/capture/look_stack.h"
+#include "agent/capture/look_switch.h"
 
 #define WAITED_MAX_TICKS 8u
 #define READ_TRIES	 2
@@ -61,7 +62,9 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		return;
 	target->who_ran->look(target->who_ran_state, thread);
 	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
-	thread->needs_look = true; /* it may block without running again */
+	/* It may block without running again, and nobody would tell. */
+	thread->needs_look = !target->switches;
+	fgt_look_switch_forget(thread);
 	count = fgt_look_stack_sampled(target, tick, thread, sample);
 	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,
 			  target->stacks.generation);
@@ -76,6 +79,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, take_credit(target, thread));
 	thread->is_sampled = true;
+	thread->sampled_wait_ns = thread->use.wait_ns;
 	settle(thread, FGT_STATE_RUNNING);
 }
 
@@ -169,7 +173,7 @@ static enum found read_blocked(struct fgt_target *target,
 	if (rc == -EPERM || rc == -EACCES || rc == -ESRCH)
 		return found_error((int)rc);
 	snapshot.stack_len = rc > 0 ? (size_t)rc : 0;
-	count = fgt_look_stack_blocked(target, tick, thread, &snapshot);
+	count = fgt_look_stack_blocked(target, tick, thread, &snapshot, 0);
 	state = state_of(target, tick, thread, &blocked);
 	rc = target->who_ran->look(target->who_ran_state, thread);
 	if (rc != 0)
@@ -177,6 +181,9 @@ static enum found read_blocked(struct fgt_target *target,
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     state, 0);
 	target->work.samples_blocked++;
+	if (tick->perf_cpu)
+		fgt_last_run_keep(&thread->last_block, target->stacks.frames,
+				  count, target->stacks.generation);
 	/* No sample came before it blocked: it stays as it was shown. */
 	thread->pending_ticks = 0;
 	settle(thread, state);
@@ -357,6 +364,37 @@ static bool take_waited(const struct fgt_tick *tick, struct fgt_thread *thread)
 }
 
 /*
+ * It ran at the last tick, and has been on a CPU since; now it is runnable, or
+ * on one that it got after the samples fell. Most such threads were blocked in
+ * between: of those that were put aside the scheduler knows a longer wait.
+ */
+static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
+{
+	uint64_t waited_ns = thread->use.wait_ns - thread->sampled_wait_ns;
+
+	return thread->has_run && thread->last_block.count &&
+	       waited_ns < tick->period_ns / 2 &&
+	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
+}
+
+static void show_last_block(struct fgt_target *target,
+			    struct fgt_thread *thread)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count = fgt_last_run_show(&thread->last_block,
+					 stacks->generation, 0, stacks->frames,
+					 stacks->capacity);
+
+	if (!count || !thread->call_state)
+		return;
+	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
+		     thread->call_state, 0);
+	thread->pending_ticks = 0;
+	settle(thread, thread->call_state);
+}
+
+/*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
  * shown with the stack of its last sample until a new one speaks for these
  * ticks. If it was only woken meanwhile, its state goes on; if nobody can tell,
@@ -368,6 +406,11 @@ static void wait_for_sample(struct fgt_target *target,
 {
 	int rc;
 
+	if (thread->state == FGT_STATE_RUNNING &&
+	    was_blocked(target, tick, thread)) {
+		show_last_block(target, thread);
+		return;
+	}
 	if (thread->state != FGT_STATE_RUNNING) {
 		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
 		/* Woken; or on a CPU by now, but not when samples fell. */
@@ -439,5 +482,6 @@ void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
 		look_from_afar(target, thread);
 		return;
 	}
-	look_at_blocked(target, tick, thread);
+	if (!fgt_look_switched(target, tick, thread))
+		look_at_blocked(target, tick, thread);
 }

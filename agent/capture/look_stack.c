@@ -61,7 +61,8 @@ static bool read_other(const struct fgt_tick *tick,
 size_t fgt_look_stack_blocked(struct fgt_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
-			      struct fgt_snapshot *snapshot)
+			      struct fgt_snapshot *snapshot,
+			      enum fgt_marker leaf)
 {
 	struct fgt_stacks *stacks = &target->stacks;
 	struct fgt_unwind_result result;
@@ -69,7 +70,7 @@ size_t fgt_look_stack_blocked(struct fgt_target *target,
 	size_t count = 0;
 
 	for (int i = 0; i < UNWIND_TRIES && has_more; i++) {
-		count = fgt_stacks_unwind(stacks, snapshot, 0, &result);
+		count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
 		has_more = result.need_maps &&
 			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
 		if (has_more)

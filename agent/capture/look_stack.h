@@ -9,13 +9,15 @@
 #include "agent/capture/target_sampling.h"
 
 /*
- * Of a thread that is blocked, by a snapshot in tick->buffer; more of its
- * stacks is read as the unwinder wants it. Returns the number of frames.
+ * Of a thread that is on no CPU, by a snapshot in tick->buffer; more of its
+ * stacks is read as the unwinder wants it. leaf: marker to begin with, or 0.
+ * Returns the number of frames.
  */
 size_t fgt_look_stack_blocked(struct fgt_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
-			      struct fgt_snapshot *snapshot);
+			      struct fgt_snapshot *snapshot,
+			      enum fgt_marker leaf);
 
 /* Of a thread that a perf sample fell on. 0 frames: it had no registers. */
 size_t fgt_look_stack_sampled(struct fgt_target *target,

@@ -15,10 +15,18 @@
 
 struct fgt_sampler;
 
+/* Who tells which threads ran: the best that there is, or just that one. */
+enum fgt_provider {
+	FGT_PROVIDER_AUTO,
+	FGT_PROVIDER_BPF, /* the kernel, at each context switch */
+	FGT_PROVIDER_SCHEDSTAT, /* procfs, polled */
+};
+
 struct fgt_sampler_options {
 	unsigned int hz; /* 1 … 1000; 0: 101 */
 	unsigned int max_depth; /* 0: 256 */
 	struct fgt_ring_options ring; /* hz is taken from above */
+	enum fgt_provider provider;
 	bool is_self_included; /* sample this very process if attached */
 	/* Tells once what is worth knowing (unreadable target, lost
 	 * privilege); called on the sampler's thread, must not block. */
@@ -52,9 +60,11 @@ int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target);
 
 /* What this process may do here, for status and doctor: one text each. */
 struct fgt_capabilities {
+	bool has_bpf; /* context switches told by the kernel */
 	bool has_perf_cpu; /* per-CPU perf events */
 	bool has_perf_thread; /* perf events on own threads */
 	bool has_ptrace;
+	char bpf_why[240];
 	char perf_cpu_why[240]; /* "" if it has it, else cause + remedy */
 	char perf_thread_why[240];
 	char ptrace_why[240];

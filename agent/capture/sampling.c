@@ -32,8 +32,18 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
+/* The targets go on with what procfs tells. */
+static void drop_switches(struct fgt_sampler *sampler)
+{
+	for (uint32_t i = 0; i < sampler->ticking_count; i++)
+		fgt_target_leave_switches(sampler->ticking[i],
+					  clock_ns(CLOCK_MONOTONIC));
+	fgt_switches_close(FGT_TAKE(sampler->switches));
+}
+
 static void close_sources(struct fgt_sampler *sampler)
 {
+	drop_switches(sampler);
 	fgt_running_perf_close(FGT_TAKE(sampler->perf_cpu));
 	fgt_perf_threads_close(FGT_TAKE(sampler->perf_threads));
 	sampler->is_armed = false;
@@ -55,6 +65,27 @@ static void describe_limits(struct fgt_sampler *sampler,
 	snprintf(sampler->limitation, sizeof(sampler->limitation), "%s", text);
 }
 
+/* The kernel's word on switches is of use only beside samples of all CPUs. */
+static void open_switches(struct fgt_sampler *sampler,
+			  struct fgt_capabilities *may)
+{
+	struct fgt_why why = { "" };
+
+	if (!sampler->perf_cpu) {
+		copy_why(may->bpf_why, sizeof(may->bpf_why),
+			 &(struct fgt_why){ "needs perf events of all CPUs" });
+		return;
+	}
+	if (sampler->options.provider == FGT_PROVIDER_SCHEDSTAT) {
+		copy_why(may->bpf_why, sizeof(may->bpf_why),
+			 &(struct fgt_why){ "not wanted: sampling.who_ran is "
+					    "\"schedstat\"" });
+		return;
+	}
+	may->has_bpf = fgt_switches_open(&sampler->switches, &why) == 0;
+	copy_why(may->bpf_why, sizeof(may->bpf_why), &why);
+}
+
 /* Best first; an ordinary user gets what an ordinary user may have. */
 static void open_sources(struct fgt_sampler *sampler)
 {
@@ -64,6 +95,7 @@ static void open_sources(struct fgt_sampler *sampler)
 	may.has_perf_cpu = fgt_running_perf_open(sampler->period_ns,
 						 &sampler->perf_cpu, &why) == 0;
 	copy_why(may.perf_cpu_why, sizeof(may.perf_cpu_why), &why);
+	open_switches(sampler, &may);
 	why.text[0] = '\0';
 	may.has_perf_thread =
 		may.has_perf_cpu ||
@@ -97,6 +129,7 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 
 void fgt_sampling_close(struct fgt_sampler *sampler)
 {
+	sampler->ticking_count = 0;
 	close_sources(sampler);
 	fgt_fd_close(sampler->timer_fd);
 	fgt_fd_close(sampler->last_pid_fd);
@@ -131,12 +164,14 @@ static void arm(struct fgt_sampler *sampler)
 {
 	uint64_t enabled_ns = clock_ns(CLOCK_MONOTONIC);
 
+	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
+		drop_switches(sampler);
 	if (sampler->perf_cpu)
 		fgt_running_perf_enable(sampler->perf_cpu, &enabled_ns);
-	set_timer(sampler,
-		  fgt_sampling_phase(enabled_ns + sampler->period_ns,
-				     clock_ns(CLOCK_MONOTONIC),
-				     sampler->period_ns, AFTER_PERF_NS));
+	sampler->due_ns = fgt_sampling_phase(enabled_ns + sampler->period_ns,
+					     clock_ns(CLOCK_MONOTONIC),
+					     sampler->period_ns, AFTER_PERF_NS);
+	set_timer(sampler, sampler->due_ns);
 	sampler->is_armed = true;
 }
 
@@ -148,6 +183,8 @@ static void disarm(struct fgt_sampler *sampler)
 		return;
 	if (sampler->perf_cpu)
 		fgt_running_perf_disable(sampler->perf_cpu);
+	if (sampler->switches)
+		fgt_switches_stop(sampler->switches);
 	timerfd_settime(sampler->timer_fd, 0, &never, NULL);
 	sampler->is_armed = false;
 }
@@ -254,11 +291,13 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler, uint64_t missed)
 		.mono_ns = clock_ns(CLOCK_MONOTONIC),
 		.wall_ns = clock_ns(CLOCK_REALTIME),
 		.missed = missed,
+		.instant_ns = sampler->due_ns - AFTER_PERF_NS,
 		.period_ns = sampler->period_ns,
 		.last_pid = is_ordinary ? read_last_pid(sampler) : 0,
 		.buffer = sampler->buffer,
 		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
 		.perf_cpu = sampler->perf_cpu,
+		.switches = sampler->switches,
 		.perf_threads = sampler->perf_threads,
 		.ptrace = needs_ptrace && sampler->has_ptrace ? &sampler->ptrace
 							      : NULL,
@@ -299,13 +338,18 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t missed)
 	fgt_ptrace_poll(&sampler->ptrace);
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
 		fgt_tick_begin(sampler->ticking[i], &tick);
+	if (sampler->switches)
+		fgt_who_ran_take_switches(sampler->switches);
 	drain_perf(sampler, &tick);
-	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
+	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
 		struct fgt_target *target = sampler->ticking[i];
 
 		is_news |= target->tick == 1;
-		if (!fgt_tick_finish(target, &tick))
-			let_go(sampler, target, false);
+		if (fgt_tick_finish(target, &tick))
+			continue;
+		sampler->ticking[i] =
+			sampler->ticking[--sampler->ticking_count];
+		let_go(sampler, target, false);
 	}
 	if (!is_news)
 		return;
@@ -385,7 +429,9 @@ void *fgt_sampling_run(void *context)
 		if (read(sampler->timer_fd, &expirations,
 			 sizeof(expirations)) != sizeof(expirations))
 			continue;
+		sampler->due_ns += (expirations - 1) * sampler->period_ns;
 		tick_all(sampler, expirations - 1);
+		sampler->due_ns += sampler->period_ns;
 		adapt(sampler);
 	}
 	disarm(sampler);

@@ -32,9 +32,11 @@ struct fgt_sampler {
 	pthread_t thread;
 	uint64_t period_ns;
 	struct fgt_running_perf *perf_cpu;
+	struct fgt_switches *switches;
 	struct fgt_perf_threads *perf_threads;
 	struct fgt_ptrace ptrace;
 	int timer_fd, last_pid_fd;
+	uint64_t due_ns; /* when the timer fires next */
 	bool is_armed, has_ptrace;
 	uint32_t ticks_since_adapt;
 	char limitation[240]; /* of the sources that are open now */

@@ -21,6 +21,14 @@ static void drop_thread(void *context, struct fgt_thread *thread)
 		fgt_perf_threads_drop(target->perf_threads, thread);
 }
 
+static void forget_thread(void *context, struct fgt_thread *thread)
+{
+	struct fgt_target *target = context;
+
+	if (target->who_ran && target->who_ran->forget)
+		target->who_ran->forget(target->who_ran_state, thread);
+}
+
 /* Bound to the program's memory: after an exec it reads nothing any more. */
 static void open_memory(struct fgt_target *target)
 {
@@ -75,6 +83,7 @@ static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 	if (rc < 0)
 		return fgt_why_set(why, rc, "out of memory");
 	target->threads.on_idle = drop_thread;
+	target->threads.on_free = forget_thread;
 	target->threads.context = target;
 	rc = fgt_stacks_init(&target->stacks, &target->process, cache,
 			     target->ring, options->max_depth);
@@ -85,7 +94,7 @@ static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 		return rc;
 	open_memory(target);
 	target->who_ran = &fgt_who_ran_schedstat;
-	rc = target->who_ran->open(&target->process, &target->threads,
+	rc = target->who_ran->open(&target->process, &target->threads, NULL,
 				   &target->who_ran_state);
 	return rc < 0 ? fgt_why_set(why, rc, "out of memory") : 0;
 }
@@ -142,6 +151,7 @@ void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive)
 	fgt_threads_done(&target->threads);
 	if (target->who_ran_state)
 		target->who_ran->close(FGT_TAKE(target->who_ran_state));
+	target->switches = NULL;
 	if (target->stacks.unwinder)
 		fgt_unwinder_get_stats(target->stacks.unwinder,
 				       &target->work.unwind);
@@ -187,6 +197,36 @@ void fgt_target_publish(struct fgt_target *target)
 	pthread_mutex_lock(&target->mutex);
 	target->status = target->work;
 	pthread_mutex_unlock(&target->mutex);
+}
+
+static void change_provider(struct fgt_target *target,
+			    const struct fgt_who_ran *who_ran,
+			    struct fgt_switches *switches, uint64_t now_ns)
+{
+	void *state;
+
+	if (who_ran->open(&target->process, &target->threads, switches,
+			  &state) < 0)
+		return;
+	target->who_ran->close(target->who_ran_state);
+	target->who_ran = who_ran;
+	target->who_ran_state = state;
+	target->switches = switches;
+	fgt_threads_look_at_all(&target->threads, now_ns);
+}
+
+void fgt_target_take_switches(struct fgt_target *target,
+			      struct fgt_switches *switches, uint64_t now_ns)
+{
+	if (target->switches || target->has_no_switches)
+		return;
+	change_provider(target, &fgt_who_ran_switches, switches, now_ns);
+}
+
+void fgt_target_leave_switches(struct fgt_target *target, uint64_t now_ns)
+{
+	if (target->switches)
+		change_provider(target, &fgt_who_ran_schedstat, NULL, now_ns);
 }
 
 void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,

@@ -21,12 +21,14 @@
 struct fgt_tick {
 	uint64_t mono_ns, wall_ns;
 	uint64_t missed; /* ticks that the sampler was too late for */
+	uint64_t instant_ns; /* at which perf's events of every CPU fired */
 	uint64_t period_ns;
 	int64_t last_pid; /* of /proc/sys/kernel/ns_last_pid */
 	/* [FGT_SNAPSHOT_MAX_BYTES] each: a stack, and the one that a signal
 	 * interrupted whose handler has its own. */
 	uint8_t *buffer, *other_buffer;
 	struct fgt_running_perf *perf_cpu; /* NULL: not permitted */
+	struct fgt_switches *switches; /* NULL: not permitted, not wanted */
 	struct fgt_perf_threads
 		*perf_threads; /* NULL: not permitted, not needed */
 	struct fgt_ptrace *ptrace; /* NULL: not permitted, not needed */
@@ -45,6 +47,8 @@ struct fgt_target {
 	struct fgt_stacks stacks;
 	const struct fgt_who_ran *who_ran;
 	void *who_ran_state;
+	struct fgt_switches *switches; /* the sampler's; NULL: not by these */
+	bool has_no_switches; /* they cannot be had for this target */
 	struct fgt_perf_threads *perf_threads; /* the sampler's, or NULL */
 	int memory_fd; /* /proc/PID/mem: reads nothing after an exec */
 	uint64_t memory_probe; /* an address that it can read */
@@ -88,6 +92,11 @@ void fgt_target_publish(struct fgt_target *target);
 /* After an exec or a change of user: who is it now, may it be read? */
 void fgt_target_reread(struct fgt_target *target, const struct fgt_tick *tick,
 		       bool is_exec);
+
+/* Who ran is told by the kernel from now on, if it can be; or no longer. */
+void fgt_target_take_switches(struct fgt_target *target,
+			      struct fgt_switches *switches, uint64_t now_ns);
+void fgt_target_leave_switches(struct fgt_target *target, uint64_t now_ns);
 
 /* Says something about a target once. */
 void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,

@@ -47,9 +47,12 @@ static void free_thread(struct fgt_threads *threads, struct fgt_thread *thread)
 {
 	if (threads->on_idle)
 		threads->on_idle(threads->context, thread);
+	if (threads->on_free)
+		threads->on_free(threads->context, thread);
 	fgt_fd_budget_close(threads->budget, &thread->schedstat_fd);
 	fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
 	fgt_last_run_done(&thread->last_run);
+	fgt_last_run_done(&thread->last_block);
 	free(thread);
 }
 
@@ -168,6 +171,7 @@ static struct fgt_thread *new_thread(struct fgt_threads *threads, int32_t tid,
 	thread->tid = tid;
 	thread->slot = FGT_THREAD_NO_SLOT;
 	thread->schedstat_fd = thread->syscall_fd = -1;
+	thread->switches.index = FGT_SWITCHES_NO_INDEX;
 	thread->is_new = thread->needs_look = true;
 	thread->state = FGT_STATE_UNKNOWN;
 	thread->scan = threads->scan;
@@ -310,6 +314,7 @@ void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns)
 			threads->on_idle(threads->context, thread);
 		fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
 		fgt_last_run_done(&thread->last_run);
+		fgt_last_run_done(&thread->last_block);
 		deactivate(threads, thread);
 	}
 }

@@ -14,12 +14,23 @@
 #include "agent/capture/fd_budget.h"
 #include "agent/capture/preempted.h"
 #include "agent/capture/process.h"
+#include "agent/capture/switches.h"
 #include "ringbuf/ring.h"
 
 #define FGT_THREADS_MAX	   65536u /* a target; more are not sampled */
 #define FGT_THREAD_NO_SLOT UINT32_MAX
 
 struct fgt_perf_thread; /* running_perf_thread.c */
+
+/* What context switches tell of a thread, where the kernel tells of them. */
+struct fgt_thread_switches {
+	uint32_t index; /* FGT_SWITCHES_NO_INDEX: not watched */
+	bool is_handed; /* it slept when it began to be watched: */
+	struct fgt_switch_off handed;
+	uint64_t version; /* of the slot when it was looked at last */
+	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
+	struct fgt_switch_off blocked_at; /* where it stood in last_block */
+};
 
 struct fgt_thread {
 	int32_t tid;
@@ -49,12 +60,16 @@ struct fgt_thread {
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
 	bool was_stopped; /* by us since: that switch does not count */
 
+	struct fgt_thread_switches switches;
+
 	struct fgt_perf_thread *perf;
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
 	uint32_t switch_rate; /* per second, smoothed */
 
 	uint64_t shown_wait_ns; /* of use.wait_ns, as ticks without a sample */
-	struct fgt_last_run last_run; /* while it is active */
+	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
+	/* While it is active: its last sample, and its last block. */
+	struct fgt_last_run last_run, last_block;
 	uint64_t sample_tick, sample_ns; /* when that came */
 
 	struct fgt_thread *hash_next;
@@ -78,9 +93,10 @@ struct fgt_threads {
 	int task_fd; /* borrowed */
 	struct fgt_fd_budget *budget;
 	struct fgt_ring *ring;
-	/* Called before a thread is freed, and when it has become idle: others
-	 * keep things for it. */
+	/* Called when a thread has become idle, or before it is freed; and only
+	 * before it is freed: others keep things for it. */
 	void (*on_idle)(void *context, struct fgt_thread *thread);
+	void (*on_free)(void *context, struct fgt_thread *thread);
 	void *context;
 };
 

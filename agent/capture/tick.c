@@ -201,6 +201,8 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 	struct fgt_threads *threads = &target->threads;
 
 	target->perf_threads = tick->perf_threads;
+	if (tick->switches)
+		fgt_target_take_switches(target, tick->switches, tick->mono_ns);
 	if (!fgt_process_is_alive(&target->process)) {
 		fgt_threads_end_all(threads);
 		fgt_threads_reap(threads);
@@ -208,7 +210,11 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 		return false;
 	}
 	fgt_threads_scan(threads, tick->perf_cpu != NULL, tick->last_pid);
-	target->who_ran->tick(target->who_ran_state, tick->mono_ns);
+	if (target->who_ran->tick(target->who_ran_state, tick->mono_ns) < 0) {
+		/* More threads than can be watched. */
+		target->has_no_switches = true;
+		fgt_target_leave_switches(target, tick->mono_ns);
+	}
 	if (take_has_run(threads)) {
 		target->has_run = true;
 		notice_exec(target, tick);

@@ -54,10 +54,12 @@ int fgt_cpu_use_parse(const char *text, struct fgt_cpu_use *ret_use)
 }
 
 static int poll_open(const struct fgt_process *process,
-		     struct fgt_threads *threads, void **ret_state)
+		     struct fgt_threads *threads, struct fgt_switches *switches,
+		     void **ret_state)
 {
 	struct poll_state *state = calloc(1, sizeof(*state));
 
+	(void)switches;
 	if (!state)
 		return -ENOMEM;
 	state->threads = threads;
@@ -177,7 +179,7 @@ static void poll_all(struct poll_state *state, uint64_t now_ns)
 	state->is_rest_known = before && before == process_clock(state);
 }
 
-static void poll_tick(void *context, uint64_t now_ns)
+static int poll_tick(void *context, uint64_t now_ns)
 {
 	struct poll_state *state = context;
 	uint64_t clock = process_clock(state);
@@ -185,6 +187,7 @@ static void poll_tick(void *context, uint64_t now_ns)
 	poll_active(state, now_ns);
 	if (!is_rest_unchanged(state, clock))
 		poll_all(state, now_ns);
+	return 0;
 }
 
 static void poll_close(void *context)

@@ -66,6 +66,7 @@ static int start(struct fgt_recorder *recorder,
 	const struct fgt_sampler_options sampler_options = {
 		.hz = options->hz,
 		.max_depth = options->max_depth,
+		.provider = options->provider,
 		.ring = { .seconds = options->seconds,
 			  .size_bytes = options->size_bytes },
 		.explain = explain,

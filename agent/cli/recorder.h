@@ -20,6 +20,7 @@ struct fgt_recorder_options {
 	unsigned int seconds; /* kept at most */
 	size_t size_bytes; /* kept at most */
 	unsigned int max_depth;
+	enum fgt_provider provider;
 };
 
 /*

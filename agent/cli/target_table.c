@@ -173,6 +173,7 @@ int fgt_print_status(const struct fgt_verb *verb,
 		putchar('\n');
 	}
 	puts("may use");
+	print_capability(reply, "BPF, context switches", "has_bpf", "bpf_why");
 	print_capability(reply, "perf events, per CPU", "has_perf_cpu",
 			 "perf_cpu_why");
 	print_capability(reply, "perf events, per thread", "has_perf_thread",

@@ -93,6 +93,7 @@ static int read_flags(const struct fgt_arguments *arguments,
 						  : (unsigned int)seconds,
 		.size_bytes = (size_t)config->ring.memory_mb << 20,
 		.max_depth = (unsigned int)config->sampling.max_depth,
+		.provider = config->sampling.provider,
 	};
 	return 0;
 }

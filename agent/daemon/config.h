@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/capture/sampler.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/owner.h"
 #include "ringbuf/sink.h"
@@ -34,6 +35,7 @@ struct fgt_config {
 	struct {
 		int hz, max_depth;
 		enum fgt_state_frames state_frames;
+		enum fgt_provider provider; /* sampling.who_ran */
 		bool is_self_included;
 	} sampling;
 	struct {

@@ -18,6 +18,8 @@
 #define WORD_MAX     64 /* longest word compared for hints */
 
 static const char *const STATE_FRAMES[] = { "root", "leaf", "no", NULL };
+/* As in enum fgt_provider. */
+static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
 static const char *const DEMANGLE[] = { "full", "name", "no", NULL };
 static const char *const LOG_LEVELS[] = { "error", "warning", "info", "debug",
 					  NULL };
@@ -53,6 +55,8 @@ const struct fgt_config_key fgt_config_keys[] = {
 	  .min = 8, .max = 1024, .default_number = 256 },
 	{ "sampling.state_frames", FGT_CONFIG_CHOICE, AT(sampling.state_frames),
 	  .choices = STATE_FRAMES, .default_number = FGT_STATE_FRAMES_ROOT },
+	{ "sampling.who_ran", FGT_CONFIG_CHOICE, AT(sampling.provider),
+	  .choices = PROVIDERS, .default_number = FGT_PROVIDER_AUTO },
 	{ "sampling.include_self", FGT_CONFIG_BOOL, AT(sampling.is_self_included) },
 	{ "ring.seconds", FGT_CONFIG_INT, AT(ring.seconds),
 	  .min = 1, .max = 3600, .default_number = 30 },

@@ -93,6 +93,11 @@ static void log_start(const struct daemon *daemon)
 		config->path ? config->path : "(none)", config->sampling.hz,
 		config->ring.seconds);
 	fgt_sampler_get_capabilities(daemon->service.sampler, &capabilities);
+	if (capabilities.has_bpf)
+		fgt_log(FGT_LOG_INFO, "bpf", "permitted");
+	else
+		fgt_log(FGT_LOG_INFO, "bpf", "not used: %s",
+			capabilities.bpf_why);
 	log_capability("perf_cpu", capabilities.has_perf_cpu,
 		       capabilities.perf_cpu_why);
 	log_capability("perf_thread", capabilities.has_perf_thread,
@@ -116,16 +121,18 @@ static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
 	    old->ring.memory_mb != new->ring.memory_mb ||
 	    old->sampling.max_depth != new->sampling.max_depth ||
 	    old->sampling.is_self_included != new->sampling.is_self_included ||
+	    old->sampling.provider != new->sampling.provider ||
 	    strcmp(old->socket, new->socket) != 0 ||
 	    old->symbols.demangle != new->symbols.demangle)
 		fgt_log(FGT_LOG_WARNING, "reload",
 			"ring, socket, symbols, sampling.hz, "
-			"sampling.max_depth and sampling.include_self change "
-			"with a restart only");
+			"sampling.max_depth, sampling.who_ran and "
+			"sampling.include_self change with a restart only");
 	new->sampling.hz = old->sampling.hz; /* rings are laid out for it */
 	new->ring.seconds = old->ring.seconds;
 	new->ring.memory_mb = old->ring.memory_mb;
 	new->sampling.max_depth = old->sampling.max_depth;
+	new->sampling.provider = old->sampling.provider;
 	new->sampling.is_self_included = old->sampling.is_self_included;
 	new->symbols.demangle = old->symbols.demangle;
 }
@@ -270,6 +277,7 @@ static int new_sampler(struct daemon *daemon)
 		.max_depth = (unsigned int)config->sampling.max_depth,
 		.ring = { .seconds = (unsigned int)config->ring.seconds,
 			  .size_bytes = (size_t)config->ring.memory_mb << 20 },
+		.provider = config->sampling.provider,
 		.is_self_included = config->sampling.is_self_included,
 		.explain = explain,
 	};

@@ -19,7 +19,8 @@
  *           → pid, name, from_ns, to_ns (covered), ticks, threads
  * status    → version: string, pid, uid, socket, config: path or "",
  *           uptime_ns, hz, ring_seconds, ring_bytes (per target),
- *           has_perf_cpu, has_perf_thread, has_ptrace: bool, perf_cpu_why,
+ *           has_bpf, has_perf_cpu, has_perf_thread, has_ptrace: bool, bpf_why,
+ *           perf_cpu_why,
  *           perf_thread_why, ptrace_why: "" or cause and remedy,
  *           target_count (that the caller may see), clients, slices_served,
  *           slices_failed, slices_busy (turned away), slices_active,

@@ -42,6 +42,8 @@ static void add_capabilities(struct fgt_builder *builder,
 	struct fgt_capabilities capabilities;
 
 	fgt_sampler_get_capabilities(sampler, &capabilities);
+	fgt_builder_bool(builder, "has_bpf", capabilities.has_bpf);
+	fgt_builder_string(builder, "bpf_why", capabilities.bpf_why);
 	fgt_builder_bool(builder, "has_perf_cpu", capabilities.has_perf_cpu);
 	fgt_builder_string(builder, "perf_cpu_why", capabilities.perf_cpu_why);
 	fgt_builder_bool(builder, "has_perf_thread",

@@ -32,6 +32,7 @@ QUARANTINE = {
                         "agent/daemon/protocol.c"},
     r"lzma(\.h|/)": {"agent/symbols/xz.c"},
     r"linux/perf_event\.h": {"agent/capture/", "agent/unwind/arch_"},
+    r"bpf/": {"agent/capture/switches.c", "agent/capture/switches.bpf.c"},
     r"sys/ptrace\.h": {"agent/capture/running_ptrace.c",
                        "agent/unwind/arch_"},
 }

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at threads by their context switches. Runs in the sampler's thread;
+ * reads only.
+ *
+ * Samples fall at one instant, and we come a little later: what a thread was
+ * doing is told for that instant, whatever it does now. Its registers were
+ * written down when it left its CPU; its stack is as it was as long as it has
+ * not got another one.
+ */
+#include "agent/capture/look_switch.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/capture/blocked.h"
+#include "agent/capture/look_stack.h"
+
+/* The kernel's task states (include/linux/sched.h). */
+#define TASK_STOPPED 0x04u
+#define TASK_TRACED  0x08u
+#define TASK_DEAD    0x80u
+
+#define READ_TRIES 2
+/* The events of all CPUs do not fire at quite the same instant. */
+#define SKEW_NS 100000u
+
+enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
+					uint64_t instant_ns, uint64_t period_ns)
+{
+	if (slot->is_on)
+		return slot->on_ns + period_ns / 2 < instant_ns
+			       ? FGT_ON_UNSAMPLED
+			       : FGT_OFF_THEN;
+	if (slot->off.ns <= instant_ns)
+		return FGT_OFF_STILL;
+	return slot->on_ns + SKEW_NS < instant_ns ? FGT_ON_UNSAMPLED
+						  : FGT_OFF_BEFORE;
+}
+
+void fgt_look_switch_forget(struct fgt_thread *thread)
+{
+	thread->switches.shown_ns = 0;
+}
+
+static bool is_same_place(const struct fgt_switch_off *a,
+			  const struct fgt_switch_off *b)
+{
+	return a->pc == b->pc && a->sp == b->sp && a->fp == b->fp &&
+	       a->call == b->call;
+}
+
+static uint32_t state_of(struct fgt_thread *thread,
+			 const struct fgt_switch_off *off)
+{
+	const struct fgt_blocked blocked = {
+		.call = off->call < 0 ? -1 : off->call,
+		.sp = off->sp,
+		.pc = off->pc,
+	};
+
+	if (!off->task_state)
+		return FGT_STATE_RUNNING;
+	if (off->task_state & (TASK_STOPPED | TASK_TRACED))
+		return FGT_STATE_STOPPED;
+	return fgt_blocked_state(&blocked, thread);
+}
+
+static void settle(struct fgt_thread *thread, uint32_t state, uint64_t off_ns)
+{
+	thread->state = state;
+	thread->is_new = thread->needs_look = false;
+	thread->switches.shown_ns = off_ns;
+}
+
+/* The frames go where those of every stack go; their number, or an error. */
+static int64_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread,
+		      const struct fgt_switch_off *off)
+{
+	struct fgt_snapshot snapshot = {
+		.stack = tick->buffer,
+		.stack_start = off->sp,
+		.stack_limit = fgt_stacks_limit(&target->stacks, off->sp),
+		.is_blocked = off->call >= 0,
+	};
+	bool is_in_kernel = !off->task_state && off->call >= 0;
+	int64_t len;
+
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.sp, off->sp);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, off->pc);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.fp, off->fp);
+	len = fgt_blocked_copy(thread->tid, off->sp, tick->buffer,
+			       thread->read_bytes ? thread->read_bytes
+						  : FGT_SNAPSHOT_FIRST_BYTES);
+	if (len == -EPERM || len == -EACCES || len == -ESRCH)
+		return len;
+	snapshot.stack_len = len > 0 ? (size_t)len : 0;
+	return (int64_t)fgt_look_stack_blocked(target, tick, thread, &snapshot,
+					       is_in_kernel ? FGT_MARKER_KERNEL
+							    : 0);
+}
+
+static void keep(struct fgt_target *target, struct fgt_thread *thread,
+		 const struct fgt_switch_off *off, size_t count)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_last_run *last = &thread->last_block;
+
+	if (off->task_state)
+		thread->switches.blocked_at = *off;
+	else
+		last = &thread->last_run;
+	fgt_last_run_keep(last, stacks->frames, count, stacks->generation);
+}
+
+/*
+ * It stands still where it left its CPU. False: it does not, or its memory
+ * cannot be read.
+ */
+static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread,
+		       const struct fgt_switch_off *off)
+{
+	uint32_t state = state_of(thread, off);
+	int64_t count = unwind(target, tick, thread, off);
+
+	if (count < 0 ||
+	    target->who_ran->look(target->who_ran_state, thread) != 0)
+		return false;
+	keep(target, thread, off, (size_t)count);
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames,
+		     (size_t)count, state, 0);
+	if (off->task_state)
+		target->work.samples_blocked++;
+	else
+		target->work.samples_running++;
+	settle(thread, state, off->ns);
+	return true;
+}
+
+/* A stack that was seen before; a marker on the last one if there is none. */
+static void show_known(struct fgt_target *target, struct fgt_thread *thread,
+		       const struct fgt_last_run *known, uint32_t state,
+		       enum fgt_marker leaf)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count = fgt_last_run_show(known, stacks->generation, leaf,
+					 stacks->frames, stacks->capacity);
+
+	if (count)
+		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
+			     state, 0);
+	else
+		fgt_ring_set_state(target->ring, thread->slot, state,
+				   FGT_MARKER_NOT_SAMPLED, 0);
+}
+
+static void show_running(struct fgt_target *target, struct fgt_thread *thread)
+{
+	show_known(target, thread, &thread->last_run, FGT_STATE_RUNNING,
+		   FGT_MARKER_NOT_SAMPLED);
+	settle(thread, FGT_STATE_RUNNING, 0);
+}
+
+/*
+ * It runs again, and its stack with it. Blocked where it was found blocked the
+ * last time (the same call, stack pointer and frame pointer): it was that
+ * stack.
+ */
+static void show_then(struct fgt_target *target, struct fgt_thread *thread,
+		      const struct fgt_switch_off *off)
+{
+	const struct fgt_last_run *known = &thread->last_block;
+	static const struct fgt_last_run none;
+	uint32_t state;
+
+	if (thread->switches.shown_ns == off->ns && off->ns)
+		return;
+	if (!off->task_state) {
+		show_running(target, thread);
+		return;
+	}
+	if (!is_same_place(off, &thread->switches.blocked_at))
+		known = &none;
+	state = state_of(thread, off);
+	show_known(target, thread, known, state, 0);
+	settle(thread, state, off->ns);
+}
+
+/* The registers of that time have been written over. */
+static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread,
+			const struct fgt_switch_slot *slot)
+{
+	if (!slot->before_state && slot->before_ns) {
+		show_running(target, thread);
+		return;
+	}
+	if (slot->before_ns && thread->switches.shown_ns == slot->before_ns)
+		return;
+	if (slot->off.task_state)
+		thread->needs_look =
+			!show_still(target, tick, thread, &slot->off);
+}
+
+static void show(struct fgt_target *target, const struct fgt_tick *tick,
+		 struct fgt_thread *thread, const struct fgt_switch_slot *slot)
+{
+	switch (fgt_whereabouts_at(slot, tick->instant_ns, tick->period_ns)) {
+	case FGT_OFF_STILL:
+		if (!show_still(target, tick, thread, &slot->off))
+			show_then(target, thread, &slot->off);
+		break;
+	case FGT_OFF_THEN:
+		show_then(target, thread, &slot->off);
+		break;
+	case FGT_OFF_BEFORE:
+		show_before(target, tick, thread, slot);
+		break;
+	case FGT_ON_UNSAMPLED:
+		show_running(target, thread);
+		break;
+	}
+}
+
+bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread)
+{
+	struct fgt_switch_slot slot;
+
+	if (!target->switches ||
+	    thread->switches.index == FGT_SWITCHES_NO_INDEX)
+		return false;
+	/* Being switched at this very moment: it will be marked again. */
+	if (!fgt_switches_read(target->switches, thread->switches.index, &slot))
+		return true;
+	thread->switches.version = slot.version;
+	if (!slot.version && thread->switches.is_handed) {
+		slot.off = thread->switches.handed;
+		thread->switches.is_handed = false;
+	} else if (!slot.off.ns) {
+		return false;
+	}
+	/* What is left of a thread that has ended is procfs' to tell. */
+	if (slot.off.task_state & TASK_DEAD)
+		return false;
+	/* Looked at for another reason than that it ran: nothing is new. */
+	if (thread->switches.shown_ns && !slot.is_on &&
+	    thread->switches.shown_ns == slot.off.ns && !thread->needs_look)
+		return true;
+	thread->needs_look = false;
+	show(target, tick, thread, &slot);
+	return true;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Context switches as the kernel tells them, of threads of this very program,
+ * and what follows from them for the instant at which samples fall. Skipped
+ * where BPF is not permitted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/capture/look_switch.h"
+
+#define PERIOD_NS 10000000u
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_ms(unsigned int ms)
+{
+	struct timespec duration = { .tv_nsec = (long)ms * 1000000 };
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
+}
+
+/* ---- Where a thread was ------------------------------------------------ */
+
+static enum fgt_whereabouts at(uint64_t instant_ns, uint64_t off_ns,
+			       uint64_t on_ns)
+{
+	const struct fgt_switch_slot slot = {
+		.off = { .ns = off_ns },
+		.on_ns = on_ns,
+		.is_on = on_ns > off_ns,
+	};
+
+	return fgt_whereabouts_at(&slot, instant_ns, PERIOD_NS);
+}
+
+static void where_a_thread_was_follows_from_its_switches(void **state)
+{
+	const uint64_t ms = 1000000;
+
+	(void)state;
+	assert_int_equal(at(100 * ms, 90 * ms, 80 * ms), FGT_OFF_STILL);
+	assert_int_equal(at(100 * ms, 100 * ms, 80 * ms), FGT_OFF_STILL);
+	/* Got its CPU after the instant. */
+	assert_int_equal(at(100 * ms, 90 * ms, 101 * ms), FGT_OFF_THEN);
+	/* … or so shortly before that its CPU's sample was over. */
+	assert_int_equal(at(100 * ms, 90 * ms, 99 * ms), FGT_OFF_THEN);
+	/* … and has lost it again. */
+	assert_int_equal(at(100 * ms, 102 * ms, 101 * ms), FGT_OFF_BEFORE);
+	assert_int_equal(at(100 * ms, 102 * ms, 100 * ms), FGT_OFF_BEFORE);
+	/* A sample should have fallen on it. */
+	assert_int_equal(at(100 * ms, 50 * ms, 60 * ms), FGT_ON_UNSAMPLED);
+	assert_int_equal(at(100 * ms, 102 * ms, 60 * ms), FGT_ON_UNSAMPLED);
+}
+
+/* ---- What the kernel tells --------------------------------------------- */
+
+struct sleeper {
+	pthread_t thread;
+	int pipe[2];
+	atomic_int tid;
+};
+
+static void *sleep_in_read(void *context)
+{
+	struct sleeper *sleeper = context;
+	char byte;
+
+	atomic_store(&sleeper->tid, (int)syscall(SYS_gettid));
+	while (read(sleeper->pipe[0], &byte, 1) == 1 && byte != 'q')
+		;
+	return NULL;
+}
+
+static void start(struct sleeper *sleeper)
+{
+	atomic_init(&sleeper->tid, 0);
+	assert_int_equal(pipe(sleeper->pipe), 0);
+	assert_int_equal(
+		pthread_create(&sleeper->thread, NULL, sleep_in_read, sleeper),
+		0);
+	while (!atomic_load(&sleeper->tid))
+		sleep_ms(1);
+	sleep_ms(5);
+}
+
+static void poke(struct sleeper *sleeper, char byte)
+{
+	assert_int_equal(write(sleeper->pipe[1], &byte, 1), 1);
+	sleep_ms(5);
+}
+
+static void finish(struct sleeper *sleeper)
+{
+	poke(sleeper, 'q');
+	pthread_join(sleeper->thread, NULL);
+	close(sleeper->pipe[0]);
+	close(sleeper->pipe[1]);
+}
+
+static int open_switches(void **state)
+{
+	struct fgt_switches *switches = NULL;
+	struct fgt_why why = { "" };
+
+	if (fgt_switches_open(&switches, &why) == 0) {
+		fgt_switches_watch(switches, getpid());
+		assert_int_equal(fgt_switches_start(switches), 0);
+	} else {
+		assert_true(why.text[0] != '\0');
+		print_message("no BPF here: %s\n", why.text);
+	}
+	*state = switches;
+	return 0;
+}
+
+static int close_switches(void **state)
+{
+	fgt_switches_close(*state);
+	return 0;
+}
+
+static unsigned int changes;
+static void *changed_owner;
+
+static void count_change(void *home, void *owner)
+{
+	assert_ptr_equal(home, &changes);
+	changed_owner = owner;
+	changes++;
+}
+
+static void a_switch_tells_where_the_thread_stood(void **state)
+{
+	struct fgt_switches *switches = *state;
+	struct fgt_switch_slot slot;
+	struct sleeper sleeper;
+	uint64_t before_ns;
+	uint32_t index;
+
+	if (!switches)
+		skip();
+	start(&sleeper);
+	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper.tid,
+					  &changes, &sleeper, &index),
+			 0);
+	assert_true(fgt_switches_read(switches, index, &slot));
+	assert_int_equal(slot.version, 0);
+	changes = 0;
+	fgt_switches_take(switches, count_change);
+	assert_int_equal(changes, 0);
+	before_ns = now_ns();
+	poke(&sleeper, 'x');
+	assert_true(fgt_switches_read(switches, index, &slot));
+	assert_int_equal(slot.version, fgt_switches_version(switches, index));
+	assert_true(slot.version >= 4 && slot.version % 2 == 0);
+	assert_false(slot.is_on);
+	assert_true(before_ns <= slot.on_ns && slot.on_ns <= slot.off.ns &&
+		    slot.off.ns <= now_ns());
+	assert_int_equal(slot.off.call, SYS_read);
+	assert_int_equal(slot.off.task_state & 1, 1); /* interruptible */
+	assert_true(slot.off.sp && slot.off.pc);
+	fgt_switches_take(switches, count_change);
+	assert_int_equal(changes, 1);
+	assert_ptr_equal(changed_owner, &sleeper);
+	fgt_switches_take(switches, count_change);
+	assert_int_equal(changes, 1);
+	finish(&sleeper);
+	assert_true(fgt_switches_read(switches, index, &slot));
+	assert_int_equal(slot.off.task_state & 0x80, 0x80); /* it ended */
+	fgt_switches_remove(switches, index);
+}
+
+static void a_thread_that_was_removed_tells_nothing(void **state)
+{
+	struct fgt_switches *switches = *state;
+	struct sleeper sleeper;
+	uint32_t index;
+
+	if (!switches)
+		skip();
+	start(&sleeper);
+	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper.tid,
+					  &changes, &sleeper, &index),
+			 0);
+	fgt_switches_remove(switches, index);
+	poke(&sleeper, 'x');
+	changes = 0;
+	fgt_switches_take(switches, count_change);
+	assert_int_equal(changes, 0);
+	assert_int_equal(fgt_switches_version(switches, index), 0);
+	finish(&sleeper);
+}
+
+static struct fgt_switch_sleeper found;
+static unsigned int found_count;
+
+static void note_sleeper(void *context,
+			 const struct fgt_switch_sleeper *sleeper)
+{
+	const int *tid = context;
+
+	if ((int)sleeper->tid != *tid)
+		return;
+	found = *sleeper;
+	found_count++;
+}
+
+static void what_sleeps_already_is_handed_over(void **state)
+{
+	struct fgt_switches *switches = *state;
+	struct sleeper sleeper;
+	int tid, rc;
+
+	if (!switches)
+		skip();
+	start(&sleeper);
+	tid = atomic_load(&sleeper.tid);
+	found_count = 0;
+	rc = fgt_switches_hand_over(switches, getpid(), note_sleeper, &tid);
+	finish(&sleeper);
+	if (rc == -EOPNOTSUPP)
+		skip();
+	assert_int_equal(rc, 0);
+	assert_int_equal(found_count, 1);
+	assert_int_equal(found.off.call, SYS_read);
+	assert_true(found.off.sp && found.off.pc && found.off.task_state);
+}
+
+static void slots_end_and_come_back(void **state)
+{
+	struct fgt_switches *switches = *state;
+	uint32_t *indices, count = 0;
+	int rc = 0;
+
+	if (!switches)
+		skip();
+	indices = calloc(FGT_SWITCH_SLOTS_MAX, sizeof(*indices));
+	assert_non_null(indices);
+	/* Numbers that no thread of this process has: nothing is written. */
+	while (count < FGT_SWITCH_SLOTS_MAX && rc == 0) {
+		rc = fgt_switches_add(switches, getpid(),
+				      (int32_t)(5000000 + count), &changes,
+				      &changes, &indices[count]);
+		count += rc == 0;
+	}
+	assert_int_equal(rc, -ENOSPC);
+	assert_int_equal(count, FGT_SWITCH_SLOTS_MAX - 1);
+	for (uint32_t i = 0; i < count; i++)
+		fgt_switches_remove(switches, indices[i]);
+	assert_int_equal(fgt_switches_add(switches, getpid(), 5000000, &changes,
+					  &changes, &indices[0]),
+			 0);
+	fgt_switches_remove(switches, indices[0]);
+	free(indices);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(where_a_thread_was_follows_from_its_switches),
+		cmocka_unit_test_setup_teardown(
+			a_switch_tells_where_the_thread_stood, open_switches,
+			close_switches),
+		cmocka_unit_test_setup_teardown(
+			a_thread_that_was_removed_tells_nothing, open_switches,
+			close_switches),
+		cmocka_unit_test_setup_teardown(
+			what_sleeps_already_is_handed_over, open_switches,
+			close_switches),
+		cmocka_unit_test_setup_teardown(slots_end_and_come_back,
+						open_switches, close_switches),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
