@@ -188,20 +188,15 @@ static void show_then(struct fgt_target *target, struct fgt_thread *thread,
 	settle(thread, state, off->ns);
 }
 
-/* The registers of that time have been written over. */
+/* It has run and left its CPU again: nobody saw it leave before, if need be. */
 static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot)
 {
-	if (!slot->before_state && slot->before_ns) {
-		show_running(target, thread);
-		return;
-	}
-	if (slot->before_ns && thread->switches.shown_ns == slot->before_ns)
-		return;
-	if (slot->off.task_state)
-		thread->needs_look =
-			!show_still(target, tick, thread, &slot->off);
+	if (slot->before.ns)
+		show_then(target, thread, &slot->before);
+	else if (!show_still(target, tick, thread, &slot->off))
+		show_then(target, thread, &slot->off);
 }
 
 static void show(struct fgt_target *target, const struct fgt_tick *tick,

@@ -26,10 +26,8 @@ struct fgt_switch_slot {
 	unsigned long long version;
 	unsigned int tid, tgid;
 	struct fgt_switch_off off; /* the last time */
+	struct fgt_switch_off before; /* for instants before that */
 	unsigned long long on_ns; /* when it got a CPU last */
-	/* The time before the last one, for instants before that. */
-	unsigned long long before_ns;
-	unsigned int before_state;
 	unsigned int is_on;
 } __attribute__((aligned(128)));
 

@@ -136,8 +136,7 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 				      unsigned int task_state,
 				      unsigned long long now_ns)
 {
-	slot->before_ns = slot->off.ns;
-	slot->before_state = slot->off.task_state;
+	slot->before = slot->off;
 	slot->off.ns = now_ns;
 	slot->off.task_state = task_state;
 	read_regs(&slot->off, (struct pt_regs *)bpf_task_pt_regs(task));
