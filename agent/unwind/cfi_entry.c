@@ -62,7 +62,7 @@ uint8_t fgt_cfi_read_u8(struct fgt_cfi_cursor *cursor)
 	return value;
 }
 
-static uint16_t read_u16(struct fgt_cfi_cursor *cursor)
+uint16_t fgt_cfi_read_u16(struct fgt_cfi_cursor *cursor)
 {
 	uint16_t value;
 
@@ -134,11 +134,11 @@ static uint64_t read_format(struct fgt_cfi_cursor *cursor, uint8_t encoding)
 	case PE_SDATA8:
 		return fgt_cfi_read_u64(cursor);
 	case PE_UDATA2:
-		return read_u16(cursor);
+		return fgt_cfi_read_u16(cursor);
 	case PE_UDATA4:
 		return fgt_cfi_read_u32(cursor);
 	case PE_SDATA2:
-		return (uint64_t)(int64_t)(int16_t)read_u16(cursor);
+		return (uint64_t)(int64_t)(int16_t)fgt_cfi_read_u16(cursor);
 	case PE_SDATA4:
 		return (uint64_t)(int64_t)(int32_t)fgt_cfi_read_u32(cursor);
 	case PE_ULEB128:

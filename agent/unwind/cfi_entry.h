@@ -22,6 +22,7 @@ struct fgt_cfi_cursor {
 	bool is_bad;
 };
 uint8_t fgt_cfi_read_u8(struct fgt_cfi_cursor *cursor);
+uint16_t fgt_cfi_read_u16(struct fgt_cfi_cursor *cursor);
 uint32_t fgt_cfi_read_u32(struct fgt_cfi_cursor *cursor);
 uint64_t fgt_cfi_read_u64(struct fgt_cfi_cursor *cursor);
 uint64_t fgt_cfi_read_uleb(struct fgt_cfi_cursor *cursor);

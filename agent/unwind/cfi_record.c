@@ -10,39 +10,10 @@
 
 #include "agent/unwind/arch.h"
 #include "agent/unwind/cfi_entry.h"
+#include "agent/unwind/cfi_opcode.h"
 
 #define REMEMBER_DEPTH_MAX 32
 #define EXPRESSION_MAX	   512u
-
-enum {
-	CFA_NOP = 0x00,
-	CFA_ADVANCE_LOC1 = 0x02,
-	CFA_ADVANCE_LOC2 = 0x03,
-	CFA_ADVANCE_LOC4 = 0x04,
-	CFA_OFFSET_EXTENDED = 0x05,
-	CFA_RESTORE_EXTENDED = 0x06,
-	CFA_UNDEFINED = 0x07,
-	CFA_SAME_VALUE = 0x08,
-	CFA_REGISTER = 0x09,
-	CFA_REMEMBER_STATE = 0x0a,
-	CFA_RESTORE_STATE = 0x0b,
-	CFA_DEF_CFA = 0x0c,
-	CFA_DEF_CFA_REGISTER = 0x0d,
-	CFA_DEF_CFA_OFFSET = 0x0e,
-	CFA_DEF_CFA_EXPRESSION = 0x0f,
-	CFA_EXPRESSION = 0x10,
-	CFA_OFFSET_EXTENDED_SF = 0x11,
-	CFA_DEF_CFA_SF = 0x12,
-	CFA_DEF_CFA_OFFSET_SF = 0x13,
-	CFA_VAL_OFFSET = 0x14,
-	CFA_VAL_OFFSET_SF = 0x15,
-	CFA_VAL_EXPRESSION = 0x16,
-	CFA_AARCH64_NEGATE_RA_STATE = 0x2d,
-	CFA_GNU_ARGS_SIZE = 0x2e,
-	CFA_ADVANCE_LOC = 0x40, /* low 6 bits: delta */
-	CFA_OFFSET = 0x80, /* low 6 bits: register */
-	CFA_RESTORE = 0xc0, /* low 6 bits: register */
-};
 
 /* Operands of an instruction. */
 enum operand {
@@ -64,36 +35,36 @@ enum operand {
 static enum operand operand_of(uint8_t opcode)
 {
 	static const uint8_t operands[] = {
-		[CFA_NOP] = NONE,
+		[FGT_CFA_NOP] = NONE,
 		[0x01] = REFUSED, /* set_loc: nothing emits it */
-		[CFA_ADVANCE_LOC1] = BYTES_1,
-		[CFA_ADVANCE_LOC2] = BYTES_2,
-		[CFA_ADVANCE_LOC4] = BYTES_4,
-		[CFA_OFFSET_EXTENDED] = REG_NUMBER,
-		[CFA_RESTORE_EXTENDED] = REG,
-		[CFA_UNDEFINED] = REG,
-		[CFA_SAME_VALUE] = REG,
-		[CFA_REGISTER] = REG_REG,
-		[CFA_REMEMBER_STATE] = NONE,
-		[CFA_RESTORE_STATE] = NONE,
-		[CFA_DEF_CFA] = REG_NUMBER,
-		[CFA_DEF_CFA_REGISTER] = REG,
-		[CFA_DEF_CFA_OFFSET] = NUMBER,
-		[CFA_DEF_CFA_EXPRESSION] = BLOCK,
-		[CFA_EXPRESSION] = REG_BLOCK,
-		[CFA_OFFSET_EXTENDED_SF] = REG_SIGNED,
-		[CFA_DEF_CFA_SF] = REG_SIGNED,
-		[CFA_DEF_CFA_OFFSET_SF] = SIGNED,
-		[CFA_VAL_OFFSET] = REG_NUMBER,
-		[CFA_VAL_OFFSET_SF] = REG_SIGNED,
-		[CFA_VAL_EXPRESSION] = REG_BLOCK,
+		[FGT_CFA_ADVANCE_LOC1] = BYTES_1,
+		[FGT_CFA_ADVANCE_LOC2] = BYTES_2,
+		[FGT_CFA_ADVANCE_LOC4] = BYTES_4,
+		[FGT_CFA_OFFSET_EXTENDED] = REG_NUMBER,
+		[FGT_CFA_RESTORE_EXTENDED] = REG,
+		[FGT_CFA_UNDEFINED] = REG,
+		[FGT_CFA_SAME_VALUE] = REG,
+		[FGT_CFA_REGISTER] = REG_REG,
+		[FGT_CFA_REMEMBER_STATE] = NONE,
+		[FGT_CFA_RESTORE_STATE] = NONE,
+		[FGT_CFA_DEF_CFA] = REG_NUMBER,
+		[FGT_CFA_DEF_CFA_REGISTER] = REG,
+		[FGT_CFA_DEF_CFA_OFFSET] = NUMBER,
+		[FGT_CFA_DEF_CFA_EXPRESSION] = BLOCK,
+		[FGT_CFA_EXPRESSION] = REG_BLOCK,
+		[FGT_CFA_OFFSET_EXTENDED_SF] = REG_SIGNED,
+		[FGT_CFA_DEF_CFA_SF] = REG_SIGNED,
+		[FGT_CFA_DEF_CFA_OFFSET_SF] = SIGNED,
+		[FGT_CFA_VAL_OFFSET] = REG_NUMBER,
+		[FGT_CFA_VAL_OFFSET_SF] = REG_SIGNED,
+		[FGT_CFA_VAL_EXPRESSION] = REG_BLOCK,
 	};
 
-	if (opcode >= CFA_ADVANCE_LOC)
-		return (opcode & 0xc0) == CFA_OFFSET ? NUMBER : NONE;
-	if (opcode == CFA_GNU_ARGS_SIZE)
+	if (opcode >= FGT_CFA_ADVANCE_LOC)
+		return (opcode & 0xc0) == FGT_CFA_OFFSET ? NUMBER : NONE;
+	if (opcode == FGT_CFA_GNU_ARGS_SIZE)
 		return NUMBER;
-	if (opcode == CFA_AARCH64_NEGATE_RA_STATE)
+	if (opcode == FGT_CFA_AARCH64_NEGATE_RA_STATE)
 		return NONE;
 	return opcode < sizeof(operands) ? operands[opcode] : REFUSED;
 }
@@ -208,8 +179,9 @@ struct checker {
 
 static bool is_cfa_opcode(uint8_t opcode)
 {
-	return opcode == CFA_DEF_CFA || opcode == CFA_DEF_CFA_REGISTER ||
-	       opcode == CFA_DEF_CFA_SF;
+	return opcode == FGT_CFA_DEF_CFA ||
+	       opcode == FGT_CFA_DEF_CFA_REGISTER ||
+	       opcode == FGT_CFA_DEF_CFA_SF;
 }
 
 /* One instruction at cursor, which runs over the copy. */
@@ -222,14 +194,14 @@ static int check_instruction(struct checker *checker,
 	enum operand operand = operand_of(opcode);
 	uint64_t reg = 0;
 
-	if (opcode >= CFA_OFFSET)
+	if (opcode >= FGT_CFA_OFFSET)
 		reg = opcode & 0x3f;
 	if (!check_operands(cursor, operand, &reg) || cursor->is_bad)
 		return -EBADMSG;
-	if (opcode == CFA_REMEMBER_STATE &&
+	if (opcode == FGT_CFA_REMEMBER_STATE &&
 	    ++checker->depth > REMEMBER_DEPTH_MAX)
 		return -EBADMSG;
-	if (opcode == CFA_RESTORE_STATE && --checker->depth < 0)
+	if (opcode == FGT_CFA_RESTORE_STATE && --checker->depth < 0)
 		return -EBADMSG;
 	if (operand == BLOCK || operand == REG_BLOCK)
 		checker->has_expressions = true;
@@ -237,10 +209,10 @@ static int check_instruction(struct checker *checker,
 		if (is_cfa_opcode(opcode))
 			return -EBADMSG;
 		/* A vector register: nobody asks for it. */
-		memset(first, CFA_NOP, (size_t)(cursor->at - first));
+		memset(first, FGT_CFA_NOP, (size_t)(cursor->at - first));
 	}
-	if (opcode == CFA_UNDEFINED && reg == fgt_arch_host.fp)
-		*first = CFA_SAME_VALUE;
+	if (opcode == FGT_CFA_UNDEFINED && reg == fgt_arch_host.fp)
+		*first = FGT_CFA_SAME_VALUE;
 	return 0;
 }
 
@@ -301,7 +273,7 @@ static void end_record(struct writer *writer, uint8_t *first)
 	uint32_t len;
 
 	while (!writer->is_full && (writer->at - first) % 8)
-		put_u8(writer, CFA_NOP);
+		put_u8(writer, FGT_CFA_NOP);
 	len = (uint32_t)(writer->at - first - 4);
 	if (!writer->is_full)
 		memcpy(first, &len, sizeof(len));
@@ -376,8 +348,8 @@ unsigned int fgt_cfi_rule_count_saved(const struct fgt_cfi_rule *rule)
 
 		if (!check_operands(&cursor, operand_of(opcode), &reg))
 			break;
-		if (((opcode & 0xc0) == CFA_OFFSET ||
-		     opcode == CFA_OFFSET_EXTENDED) &&
+		if (((opcode & 0xc0) == FGT_CFA_OFFSET ||
+		     opcode == FGT_CFA_OFFSET_EXTENDED) &&
 		    reg < fgt_arch_host.reg_count)
 			saved |= 1ull << reg;
 	}
