@@ -390,12 +390,13 @@ enum fgt_step fgt_cfi_stepper_step(struct fgt_cfi_stepper *stepper,
 	return FGT_STEP_DONE;
 }
 
-void fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper)
+bool fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper)
 {
 	struct fgt_frame_state *state = stepper->state;
 	struct fgt_regs regs = { .valid = 0 };
 	unw_word_t value;
 
+	stepper->failure = FGT_STEP_DONE;
 	/* By number: every other register is where the rules left it. */
 	for (unsigned int i = 0; i < fgt_arch_host.reg_count; i++)
 		if (unw_get_reg(&stepper->cursor, (int)i, &value) == 0)
@@ -403,4 +404,6 @@ void fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper)
 	fgt_regs_set(&regs, fgt_arch_host.pc, state->pc);
 	fgt_regs_set(&regs, fgt_arch_host.sp, state->sp);
 	state->regs = regs;
+	return stepper->failure == FGT_STEP_DONE ||
+	       stepper->failure == FGT_STEP_NO_REG;
 }

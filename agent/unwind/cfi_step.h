@@ -16,6 +16,7 @@ enum fgt_step {
 	FGT_STEP_BAD_RULE, /* malformed, or refers to memory that is not there */
 	FGT_STEP_NO_STACK, /* a word of the stack was not copied */
 	FGT_STEP_NO_REG, /* a register is needed that nobody knows */
+	FGT_STEP_NO_ROW, /* of steps by rows: libunwind has to do it */
 };
 
 /* A frame in the middle of a walk. */
@@ -45,8 +46,9 @@ enum fgt_step fgt_cfi_stepper_start(struct fgt_cfi_stepper *stepper,
 enum fgt_step fgt_cfi_stepper_step(struct fgt_cfi_stepper *stepper,
 				   unsigned int *ret_reg);
 
-/* Brings state->regs up to date. */
-void fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper);
+/* Brings state->regs up to date. False: memory that should hold one of them
+ * was not there. */
+bool fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper);
 
 /* Is the address (pc, or pc - 1 of a caller) in a signal trampoline that was
  * stepped over before? */

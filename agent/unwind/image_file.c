@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "agent/unwind/arch.h"
+#include "agent/unwind/cfi_rows.h"
 #include "agent/unwind/cfi_table.h"
 
 #define FILES_MAX     2048u
@@ -29,7 +30,7 @@ struct fgt_image_file {
 	struct fgt_elf elf;
 	struct fgt_image_key real, mapped; /* of fstat; of maps */
 	struct timespec modified;
-	uint64_t serial; /* never used twice: names pages */
+	uint64_t serial; /* never used twice: names pages and rows */
 	/* The rest belongs to cache->lock. */
 	unsigned int references; /* besides the cache's own */
 	uint64_t last_used;
@@ -46,6 +47,7 @@ struct page {
 };
 
 struct fgt_image_cache {
+	struct fgt_cfi_rows *rows; /* the sampler's thread's own */
 	/* Protects everything below and the marked fields of the files; nests
 	 * inside nothing. */
 	pthread_mutex_t lock;
@@ -64,6 +66,10 @@ int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 
 	if (!cache)
 		return -ENOMEM;
+	if (fgt_cfi_rows_new(&cache->rows) < 0) {
+		free(cache);
+		return -ENOMEM;
+	}
 	pthread_mutex_init(&cache->lock, NULL);
 	cache->references = 1;
 	cache->limit = FILES_MAX;
@@ -95,6 +101,7 @@ static void unlock_or_free(struct fgt_image_cache *cache)
 	if (!is_last)
 		return;
 	pthread_mutex_destroy(&cache->lock);
+	fgt_cfi_rows_free(cache->rows);
 	free(cache);
 }
 
@@ -327,6 +334,16 @@ int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
 const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file)
 {
 	return &file->elf;
+}
+
+uint64_t fgt_image_file_serial(const struct fgt_image_file *file)
+{
+	return file->serial;
+}
+
+struct fgt_cfi_rows *fgt_image_cache_rows(struct fgt_image_cache *cache)
+{
+	return cache->rows;
 }
 
 int fgt_image_file_read_head(struct fgt_image_file *file, uint8_t *buffer,

@@ -16,6 +16,7 @@
 #include "ringbuf/frame.h"
 #include "ringbuf/owner.h"
 
+struct fgt_cfi_rows;
 struct fgt_cfi_table;
 struct fgt_image_file; /* reference counted; MT-Safe get/put */
 struct fgt_image_cache;
@@ -24,6 +25,10 @@ struct fgt_image_cache;
 int fgt_image_cache_new(struct fgt_image_cache **ret_cache);
 void fgt_image_cache_free(struct fgt_image_cache *cache);
 FGT_DEFINE_AUTO(struct fgt_image_cache *, fgt_image_cache_free);
+
+/* The rows of all files by fgt_image_file_serial: go with the cache. For the
+ * sampler's thread alone. */
+struct fgt_cfi_rows *fgt_image_cache_rows(struct fgt_image_cache *cache);
 
 void fgt_image_file_put(struct fgt_image_file *file);
 
@@ -51,6 +56,9 @@ int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
 			      const uint8_t *bytes, size_t len,
 			      struct fgt_image_file **ret_file);
+
+/* Names the file as long as the cache lives; a changed file gets another. */
+uint64_t fgt_image_file_serial(const struct fgt_image_file *file);
 
 const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file);
 

@@ -14,6 +14,7 @@
 
 struct fgt_unwinder {
 	struct fgt_cfi_stepper *stepper;
+	struct fgt_cfi_rows *rows; /* the cache's; NULL: unused */
 	unsigned int max_depth;
 	struct fgt_unwind_stats stats;
 	/* The last result asked for more stack: counted unless the same is
@@ -33,13 +34,13 @@ int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
 	FGT_AUTO(fgt_unwinder_free) struct fgt_unwinder *unwinder = NULL;
 	int r;
 
-	(void)cache; /* files come with the maps, rows are per target */
 	unwinder = calloc(1, sizeof(*unwinder));
 	if (!unwinder)
 		return -ENOMEM;
 	unwinder->max_depth = max_depth;
 	if (unwinder->max_depth > FGT_STACK_DEPTH_MAX)
 		unwinder->max_depth = FGT_STACK_DEPTH_MAX;
+	unwinder->rows = fgt_image_cache_rows(cache);
 	r = fgt_cfi_stepper_new(&unwinder->stepper);
 	if (r < 0)
 		return r;
@@ -53,6 +54,11 @@ void fgt_unwinder_free(struct fgt_unwinder *unwinder)
 		return;
 	fgt_cfi_stepper_free(unwinder->stepper);
 	free(unwinder);
+}
+
+void fgt_unwinder_leave_rows(struct fgt_unwinder *unwinder)
+{
+	unwinder->rows = NULL;
 }
 
 void fgt_unwinder_forget(struct fgt_unwinder *unwinder)
@@ -162,7 +168,9 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 {
 	struct fgt_unwind_result result = { .count = 0 };
 	struct fgt_walk walk = {
-		.view = { .maps = maps, .snapshot = snapshot },
+		.view = { .maps = maps,
+			  .snapshot = snapshot,
+			  .rows = unwinder->rows },
 		.stepper = unwinder->stepper,
 	};
 	struct outcome outcome = {

@@ -30,14 +30,17 @@ struct fgt_unwound_frame {
 };
 
 /*
- * One per target. The cache is the one that all targets share: this keeps its
- * unwind rows to itself and does not read it; rows that targets share belong
- * there. It must outlive the unwinder. -ENOMEM.
+ * One per target. The cache is the one that all targets share, with the rows
+ * of their files. It must outlive the unwinder, and all unwinders of one cache
+ * belong to one thread, the sampler's. -ENOMEM.
  */
 int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
 		     struct fgt_unwinder **ret_unwinder);
 void fgt_unwinder_free(struct fgt_unwinder *unwinder);
 FGT_DEFINE_AUTO(struct fgt_unwinder *, fgt_unwinder_free);
+
+/* Unwinds by libunwind alone from now on: the slow way, to compare with. */
+void fgt_unwinder_leave_rows(struct fgt_unwinder *unwinder);
 
 /* Tells that the maps changed (exec, dlopen, dlclose): rules are re-read. */
 void fgt_unwinder_forget(struct fgt_unwinder *unwinder);
@@ -52,7 +55,7 @@ void fgt_unwinder_forget(struct fgt_unwinder *unwinder);
  * too short, how many bytes from SP would do, else 0 (call again with more).
  * *ret_need_maps: a PC lay outside the maps (they may be stale).
  *
- * MT-Unsafe (one thread per unwinder) | AS-Unsafe
+ * MT-Unsafe (one thread per cache) | AS-Unsafe
  */
 struct fgt_unwind_result {
 	size_t count;

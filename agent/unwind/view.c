@@ -110,11 +110,54 @@ size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
 	return fgt_image_file_read(file, address - bias, buffer, len);
 }
 
-bool fgt_view_is_code(const struct fgt_view *view, uint64_t address)
+static void find_place(struct fgt_view *view, uint64_t address)
 {
-	const struct fgt_mapping *mapping = fgt_maps_find(view->maps, address);
+	const struct fgt_mapping *mapping = view->last.mapping;
 
-	return mapping && mapping->is_executable;
+	if (mapping && address >= mapping->start && address < mapping->end)
+		return;
+	view->last.mapping = fgt_maps_find(view->maps, address);
+	view->last.file = find_file(view, address, &view->last.bias);
+	if (view->last.file)
+		view->last.serial = fgt_image_file_serial(view->last.file);
+}
+
+bool fgt_view_is_code(struct fgt_view *view, uint64_t address)
+{
+	find_place(view, address);
+	return view->last.mapping && view->last.mapping->is_executable;
+}
+
+/* A row that was not read before, at an ELF address. */
+static void read_row(struct fgt_image_file *file, uint64_t address,
+		     struct fgt_cfi_row *row)
+{
+	const struct fgt_cfi_table *cfi = fgt_image_file_cfi(file);
+	struct fgt_cfi_rule rule;
+	int r = cfi ? fgt_cfi_table_find(cfi, address, &rule) : -ENOENT;
+
+	if (r == -ENOENT)
+		*row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_NONE };
+	else if (r < 0 || fgt_cfi_row_read(&rule, address, row) < 0)
+		*row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_COMPLEX };
+}
+
+void fgt_view_find_row(struct fgt_view *view, uint64_t address,
+		       struct fgt_cfi_row *ret_row)
+{
+	uint64_t elf_address;
+
+	find_place(view, address);
+	if (!view->last.mapping || !view->last.file) {
+		*ret_row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_NONE };
+		return;
+	}
+	elf_address = address - view->last.bias;
+	if (fgt_cfi_rows_find(view->rows, view->last.serial, elf_address,
+			      ret_row))
+		return;
+	read_row(view->last.file, elf_address, ret_row);
+	fgt_cfi_rows_put(view->rows, view->last.serial, elf_address, ret_row);
 }
 
 int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,

@@ -6,13 +6,20 @@
 #ifndef FGT_AGENT_UNWIND_VIEW_H
 #define FGT_AGENT_UNWIND_VIEW_H
 
-#include "agent/unwind/cfi_table.h"
+#include "agent/unwind/cfi_rows.h"
 #include "agent/unwind/maps.h"
 #include "agent/unwind/snapshot.h"
 
 struct fgt_view {
 	const struct fgt_maps *maps;
 	const struct fgt_snapshot *snapshot;
+	struct fgt_cfi_rows *rows; /* NULL: none, all is left to libunwind */
+	/* Where the last address was: the next one is mostly there, too. */
+	struct {
+		const struct fgt_mapping *mapping; /* NULL: nowhere */
+		struct fgt_image_file *file; /* NULL: none opened */
+		uint64_t bias, serial; /* of file */
+	} last;
 	uint64_t need_end; /* highest address missing of the stack, or 0 */
 	/* SP where a signal frame led to another stack, or 0, and the highest
 	 * address missing of that one. */
@@ -39,7 +46,12 @@ size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
 			  uint8_t *buffer, size_t len);
 
 /* Does the address lie in an executable mapping? */
-bool fgt_view_is_code(const struct fgt_view *view, uint64_t address);
+bool fgt_view_is_code(struct fgt_view *view, uint64_t address);
+
+/* The row of an address, read now if it was not before; always one, if only
+ * one that says NONE or COMPLEX. Needs view->rows. */
+void fgt_view_find_row(struct fgt_view *view, uint64_t address,
+		       struct fgt_cfi_row *ret_row);
 
 /*
  * The rule of the function that holds an address; its start and end are made

@@ -157,34 +157,117 @@ static bool step_from_entry(struct fgt_walk *walk)
 	return pop_return_address(walk) == 0;
 }
 
-/*
- * One step by whatever knows how. The seam: a stepper that has the row of
- * state->pc at hand goes before libunwind's. *ret_is_root: state was the last.
- */
-static enum fgt_marker step(struct fgt_walk *walk, bool *is_started,
-			    bool *ret_is_root)
+/* Does a row say how to leave the leaf? */
+static bool has_row(struct fgt_walk *walk)
+{
+	struct fgt_cfi_row row;
+
+	if (!walk->view.rows)
+		return false;
+	fgt_view_find_row(&walk->view, walk->state.pc, &row);
+	return !(row.flags & (FGT_CFI_ROW_COMPLEX | FGT_CFI_ROW_NONE));
+}
+
+/* Takes the registers back from libunwind. */
+static bool end_libunwind(struct fgt_walk *walk)
+{
+	bool is_whole = true;
+
+	if (walk->is_started)
+		is_whole = fgt_cfi_stepper_save(walk->stepper);
+	walk->is_started = false;
+	return is_whole;
+}
+
+static enum fgt_step step_by_libunwind(struct fgt_walk *walk,
+				       unsigned int *ret_reg)
 {
 	enum fgt_step result = FGT_STEP_DONE;
+
+	if (!walk->is_started)
+		result = fgt_cfi_stepper_start(walk->stepper, &walk->view,
+					       &walk->state);
+	walk->is_started = true;
+	if (result == FGT_STEP_DONE)
+		result = fgt_cfi_stepper_step(walk->stepper, ret_reg);
+	/* What cannot be read now libunwind might never have asked for. */
+	if (result == FGT_STEP_DONE && walk->view.rows && !end_libunwind(walk))
+		walk->need_all_regs = true;
+	if (result == FGT_STEP_NO_REG && walk->view.rows &&
+	    *ret_reg != fgt_arch_host.fp)
+		walk->need_all_regs = true;
+	if (result == FGT_STEP_NO_RULE)
+		end_libunwind(walk);
+	return result;
+}
+
+/*
+ * One step by the row of state->pc. FGT_STEP_NO_ROW: libunwind has to do it;
+ * state is as before.
+ */
+static enum fgt_step step_by_row(struct fgt_walk *walk, unsigned int *ret_reg)
+{
+	struct fgt_frame_state *state = &walk->state;
+	uint64_t cfa = state->sp, pc, fp = 0;
+	struct fgt_cfi_row row;
+	int r;
+
+	fgt_view_find_row(&walk->view, state->pc - !state->is_exact, &row);
+	if (row.flags & FGT_CFI_ROW_COMPLEX)
+		return FGT_STEP_NO_ROW;
+	if (row.flags & FGT_CFI_ROW_NONE)
+		return FGT_STEP_NO_RULE;
+	if (row.flags & FGT_CFI_ROW_ROOT)
+		return FGT_STEP_ROOT;
+	*ret_reg = fgt_arch_host.fp;
+	if (row.flags & FGT_CFI_ROW_FP_BASED &&
+	    !fgt_regs_get(&state->regs, fgt_arch_host.fp, &cfa))
+		return FGT_STEP_NO_REG;
+	cfa += (uint64_t)(int64_t)row.cfa_offset;
+	r = fgt_view_read_stack(&walk->view, cfa + (uint64_t)(row.pc_words * 8),
+				&pc);
+	if (r < 0)
+		return r == -ENODATA ? FGT_STEP_NO_STACK : FGT_STEP_NO_ROW;
+	/* Popped already, or elsewhere in memory. */
+	if (row.flags & FGT_CFI_ROW_FP_SAVED &&
+	    fgt_view_read_stack(&walk->view,
+				cfa + (uint64_t)(int64_t)row.fp_offset, &fp))
+		return FGT_STEP_NO_ROW;
+	if (row.flags & FGT_CFI_ROW_FP_SAVED)
+		fgt_regs_set(&state->regs, fgt_arch_host.fp, fp);
+	if (row.flags & FGT_CFI_ROW_OTHERS_SAVED)
+		state->regs.valid &= 1ull << fgt_arch_host.fp;
+	state->pc = pc;
+	state->sp = cfa;
+	state->is_exact = false;
+	return FGT_STEP_DONE;
+}
+
+/*
+ * One step by whatever knows how: the row of state->pc, else libunwind, else
+ * no rules. *ret_is_root: state was the last.
+ */
+static enum fgt_marker step(struct fgt_walk *walk, bool *ret_is_root)
+{
+	enum fgt_step result = FGT_STEP_NO_ROW;
 	unsigned int reg = 0;
 
 	*ret_is_root = false;
-	if (!*is_started)
-		result = fgt_cfi_stepper_start(walk->stepper, &walk->view,
-					       &walk->state);
-	*is_started = true;
-	if (result == FGT_STEP_DONE)
-		result = fgt_cfi_stepper_step(walk->stepper, &reg);
-	if (result == FGT_STEP_DONE)
+	if (walk->view.rows)
+		result = step_by_row(walk, &reg);
+	if (result == FGT_STEP_NO_ROW)
+		result = step_by_libunwind(walk, &reg);
+	switch (result) {
+	case FGT_STEP_DONE:
 		return 0;
-	if (result == FGT_STEP_ROOT) {
+	case FGT_STEP_ROOT:
 		*ret_is_root = true;
 		return 0;
-	}
-	if (result != FGT_STEP_NO_RULE)
+	case FGT_STEP_NO_RULE:
+		return step_without_rules(walk, ret_is_root);
+	default:
 		return reason_of(walk, result, reg);
-	fgt_cfi_stepper_save(walk->stepper);
-	*is_started = false;
-	return step_without_rules(walk, ret_is_root);
+	}
 }
 
 static void push_frame(struct fgt_walk *walk)
@@ -236,8 +319,7 @@ static enum fgt_marker leave_wild_frame(struct fgt_walk *walk)
 }
 
 /* Takes the frame that a step led to, if it is acceptable. */
-static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp,
-			      bool *is_started)
+static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp)
 {
 	const struct fgt_frame_state *state = &walk->state;
 	enum fgt_marker reason;
@@ -257,9 +339,7 @@ static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp,
 	if (!state->is_exact)
 		return FGT_MARKER_TRUNCATED_BAD_PC;
 	push_frame(walk);
-	if (*is_started)
-		fgt_cfi_stepper_save(walk->stepper);
-	*is_started = false;
+	end_libunwind(walk);
 	return leave_wild_frame(walk);
 }
 
@@ -268,6 +348,8 @@ static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
 	struct fgt_frame_state *state = &walk->state;
 
 	walk->is_fp_unknown = false;
+	walk->is_started = false;
+	walk->need_all_regs = false;
 	walk->signal_count = 0;
 	walk->view.need_end = 0;
 	walk->view.need_other_end = 0;
@@ -279,27 +361,41 @@ static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
 	state->is_exact = true;
 }
 
-enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
+static enum fgt_marker run(struct fgt_walk *walk, const struct fgt_regs *regs)
 {
 	struct fgt_frame_state *state = &walk->state;
-	bool is_started = false, is_root;
 	enum fgt_marker reason = 0;
 	uint64_t last_sp;
+	bool is_root;
 
 	start(walk, regs);
 	fgt_frame_list_push(&walk->list, state->pc, 0);
 	if (!fgt_view_is_code(&walk->view, state->pc))
 		reason = leave_wild_frame(walk);
-	else if (step_from_entry(walk))
+	else if (!has_row(walk) && step_from_entry(walk))
 		push_frame(walk);
 	for (unsigned int i = 0; i < STEPS_MAX && !reason; i++) {
 		last_sp = state->sp;
-		reason = step(walk, &is_started, &is_root);
-		if (reason)
+		reason = step(walk, &is_root);
+		if (reason || walk->need_all_regs)
 			return reason;
 		if (is_root || (!state->pc && !state->is_exact))
 			return 0;
-		reason = arrive(walk, last_sp, &is_started);
+		reason = arrive(walk, last_sp);
 	}
 	return reason ? reason : FGT_MARKER_TRUNCATED_LOOP;
+}
+
+enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
+{
+	struct fgt_cfi_rows *rows = walk->view.rows;
+	enum fgt_marker reason = run(walk, regs);
+
+	if (!walk->need_all_regs)
+		return reason;
+	/* Rare: libunwind from the leaf on, which follows every register. */
+	walk->view.rows = NULL;
+	reason = run(walk, regs);
+	walk->view.rows = rows;
+	return reason;
 }

@@ -33,6 +33,8 @@ struct fgt_walk {
 	struct fgt_cfi_stepper *stepper;
 	struct fgt_frame_list list;
 	struct fgt_frame_state state; /* where it ended */
+	bool is_started; /* the stepper is, at state */
+	bool need_all_regs; /* one was asked for that rows do not follow */
 	unsigned int signal_count; /* frames crossed */
 	bool need_maps;
 	bool is_fp_unknown; /* ended because of it, at state */
