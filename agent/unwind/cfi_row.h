@@ -11,6 +11,7 @@ enum fgt_cfi_row_flags {
 	FGT_CFI_ROW_FP_BASED = 1, /* the CFA counts from FP, else from SP */
 	FGT_CFI_ROW_FP_SAVED = 2, /* at CFA + fp_offset, else unchanged */
 	FGT_CFI_ROW_OTHERS_SAVED = 4, /* registers that rows do not follow */
+	/* From here on there is no step to make. */
 	FGT_CFI_ROW_ROOT = 8, /* no return address: nobody called this */
 	FGT_CFI_ROW_COMPLEX = 16, /* no row can say it: ask libunwind */
 	FGT_CFI_ROW_NONE = 32, /* no rules for this address */

@@ -11,16 +11,50 @@
 #include "agent/unwind/cfi_row.h"
 #include "ringbuf/owner.h"
 
-/* MT-Unsafe: the sampler's thread alone finds and puts rows. */
-struct fgt_cfi_rows;
+#define FGT_CFI_ROWS_BYTES_MAX ((size_t)1 << 20)
+
+#define FGT_CFI_ROWS_SLOTS    4u
+#define FGT_CFI_ROWS_SET_BITS 14u
+
+struct fgt_cfi_slot {
+	uint32_t serial, address; /* serial 0: empty */
+	struct fgt_cfi_row row;
+};
+
+/* A row lies in one of the slots of its set, which is a cache line.
+ * MT-Unsafe: the sampler's thread alone finds and puts rows. */
+struct fgt_cfi_rows {
+	struct fgt_cfi_set {
+		struct fgt_cfi_slot slots[FGT_CFI_ROWS_SLOTS];
+	} sets[1u << FGT_CFI_ROWS_SET_BITS];
+	unsigned int turn; /* whose slot is taken from a full set */
+};
 
 int fgt_cfi_rows_new(struct fgt_cfi_rows **ret_rows);
 void fgt_cfi_rows_free(struct fgt_cfi_rows *rows);
 FGT_DEFINE_AUTO(struct fgt_cfi_rows *, fgt_cfi_rows_free);
 
-/* serial names the file (fgt_image_file_serial). False: not there. */
-bool fgt_cfi_rows_find(const struct fgt_cfi_rows *rows, uint64_t serial,
-		       uint64_t address, struct fgt_cfi_row *ret_row);
+static inline size_t fgt_cfi_rows_set(uint64_t serial, uint64_t address)
+{
+	return ((serial << 32 ^ address) * 0x9e3779b97f4a7c15ull) >>
+	       (64 - FGT_CFI_ROWS_SET_BITS);
+}
+
+/* serial names the file (fgt_image_file_serial). NULL: not there. Inline:
+ * once a frame. */
+static inline const struct fgt_cfi_row *
+fgt_cfi_rows_find(const struct fgt_cfi_rows *rows, uint64_t serial,
+		  uint64_t address)
+{
+	const struct fgt_cfi_slot *slots =
+		rows->sets[fgt_cfi_rows_set(serial, address)].slots;
+
+	for (unsigned int i = 0; i < FGT_CFI_ROWS_SLOTS; i++)
+		if (slots[i].address == address && slots[i].serial == serial)
+			return &slots[i].row;
+	return NULL;
+}
+
 void fgt_cfi_rows_put(struct fgt_cfi_rows *rows, uint64_t serial,
 		      uint64_t address, const struct fgt_cfi_row *row);
 

@@ -51,15 +51,12 @@ static int read_other(struct fgt_view *view, uint64_t address,
 	return -ENODATA;
 }
 
-int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
-			uint64_t *ret_word)
+int fgt_view_read_missing(struct fgt_view *view, uint64_t address,
+			  uint64_t *ret_word)
 {
 	const struct fgt_snapshot *snapshot = view->snapshot;
 	uint64_t end = fgt_view_stack_end(view);
 
-	if (take_word(snapshot->stack, snapshot->stack_start,
-		      snapshot->stack_len, address, ret_word))
-		return 0;
 	if (address < snapshot->stack_start || address >= end ||
 	    end - address < sizeof(*ret_word))
 		return read_other(view, address, ret_word);
@@ -110,54 +107,56 @@ size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
 	return fgt_image_file_read(file, address - bias, buffer, len);
 }
 
-static void find_place(struct fgt_view *view, uint64_t address)
+static bool is_in(const struct fgt_view_place *place, uint64_t address)
 {
-	const struct fgt_mapping *mapping = view->last.mapping;
-
-	if (mapping && address >= mapping->start && address < mapping->end)
-		return;
-	view->last.mapping = fgt_maps_find(view->maps, address);
-	view->last.file = find_file(view, address, &view->last.bias);
-	if (view->last.file)
-		view->last.serial = fgt_image_file_serial(view->last.file);
+	return address - place->start < place->end - place->start;
 }
 
-bool fgt_view_is_code(struct fgt_view *view, uint64_t address)
+const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
+						   uint64_t address)
 {
-	find_place(view, address);
-	return view->last.mapping && view->last.mapping->is_executable;
+	const struct fgt_mapping *mapping;
+	struct fgt_view_place *place;
+
+	for (unsigned int i = 0; i < FGT_VIEW_PLACES; i++)
+		if (is_in(&view->places[i], address)) {
+			view->last_place = i;
+			return &view->places[i];
+		}
+	mapping = fgt_maps_find(view->maps, address);
+	if (!mapping)
+		return NULL;
+	view->last_place = view->place_turn++ % FGT_VIEW_PLACES;
+	place = &view->places[view->last_place];
+	place->start = mapping->start;
+	place->end = mapping->end;
+	place->is_executable = mapping->is_executable;
+	place->file = find_file(view, address, &place->bias);
+	place->serial = place->file ? fgt_image_file_serial(place->file) : 0;
+	return place;
 }
 
-/* A row that was not read before, at an ELF address. */
-static void read_row(struct fgt_image_file *file, uint64_t address,
-		     struct fgt_cfi_row *row)
+struct fgt_cfi_row fgt_view_read_row(struct fgt_view *view, uint64_t address)
 {
-	const struct fgt_cfi_table *cfi = fgt_image_file_cfi(file);
+	const struct fgt_view_place *place = fgt_view_find_place(view, address);
+	struct fgt_cfi_row row = { .flags = FGT_CFI_ROW_NONE };
+	const struct fgt_cfi_table *cfi;
 	struct fgt_cfi_rule rule;
-	int r = cfi ? fgt_cfi_table_find(cfi, address, &rule) : -ENOENT;
+	int r = -ENOENT;
 
-	if (r == -ENOENT)
-		*row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_NONE };
-	else if (r < 0 || fgt_cfi_row_read(&rule, address, row) < 0)
-		*row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_COMPLEX };
-}
-
-void fgt_view_find_row(struct fgt_view *view, uint64_t address,
-		       struct fgt_cfi_row *ret_row)
-{
-	uint64_t elf_address;
-
-	find_place(view, address);
-	if (!view->last.mapping || !view->last.file) {
-		*ret_row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_NONE };
-		return;
-	}
-	elf_address = address - view->last.bias;
-	if (fgt_cfi_rows_find(view->rows, view->last.serial, elf_address,
-			      ret_row))
-		return;
-	read_row(view->last.file, elf_address, ret_row);
-	fgt_cfi_rows_put(view->rows, view->last.serial, elf_address, ret_row);
+	if (!place || !place->file)
+		return row;
+	address -= place->bias;
+	cfi = fgt_image_file_cfi(place->file);
+	if (cfi)
+		r = fgt_cfi_table_find(cfi, address, &rule);
+	if (r == 0)
+		r = fgt_cfi_row_read(&rule, address, &row);
+	/* Also what is broken: libunwind's side says what that means. */
+	if (r < 0 && r != -ENOENT)
+		row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_COMPLEX };
+	fgt_cfi_rows_put(view->rows, place->serial, address, &row);
+	return row;
 }
 
 int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,

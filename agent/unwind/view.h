@@ -6,20 +6,27 @@
 #ifndef FGT_AGENT_UNWIND_VIEW_H
 #define FGT_AGENT_UNWIND_VIEW_H
 
+#include <string.h>
+
 #include "agent/unwind/cfi_rows.h"
 #include "agent/unwind/maps.h"
 #include "agent/unwind/snapshot.h"
+
+/* A stack changes between a program and a few libraries. */
+#define FGT_VIEW_PLACES 4u
 
 struct fgt_view {
 	const struct fgt_maps *maps;
 	const struct fgt_snapshot *snapshot;
 	struct fgt_cfi_rows *rows; /* NULL: none, all is left to libunwind */
-	/* Where the last address was: the next one is mostly there, too. */
-	struct {
-		const struct fgt_mapping *mapping; /* NULL: nowhere */
+	/* Where the last addresses were: the next one is mostly there, too. */
+	struct fgt_view_place {
+		uint64_t start, end; /* the mapping; [0, 0): none */
+		bool is_executable;
 		struct fgt_image_file *file; /* NULL: none opened */
-		uint64_t bias, serial; /* of file */
-	} last;
+		uint64_t bias, serial; /* of file; serial 0: none */
+	} places[FGT_VIEW_PLACES];
+	unsigned int last_place, place_turn;
 	uint64_t need_end; /* highest address missing of the stack, or 0 */
 	/* SP where a signal frame led to another stack, or 0, and the highest
 	 * address missing of that one. */
@@ -30,11 +37,23 @@ struct fgt_view {
 #define FGT_VIEW_ACCESSES_MAX 1000000u
 
 /*
- * A word of the stack. -ENODATA more stack than was copied (need_end is
+ * A word of the stack (inline: two a frame). -ENODATA more stack than was copied (need_end is
  * raised), -EFAULT not on the stack.
  */
-int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
-			uint64_t *ret_word);
+int fgt_view_read_missing(struct fgt_view *view, uint64_t address,
+			  uint64_t *ret_word);
+static inline int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
+				      uint64_t *ret_word)
+{
+	const struct fgt_snapshot *snapshot = view->snapshot;
+	uint64_t at = address - snapshot->stack_start;
+
+	if (at > snapshot->stack_len ||
+	    snapshot->stack_len - at < sizeof(*ret_word))
+		return fgt_view_read_missing(view, address, ret_word);
+	memcpy(ret_word, snapshot->stack + at, sizeof(*ret_word));
+	return 0;
+}
 
 /* A word of the stack or of a mapped file's constant part. -ENODATA, -EFAULT,
  * -EOVERFLOW too much work for one stack. */
@@ -45,13 +64,42 @@ int fgt_view_read_word(struct fgt_view *view, uint64_t address,
 size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
 			  uint8_t *buffer, size_t len);
 
+/* The mapping that holds an address, NULL if none. The next three functions
+ * are inline for the sake of the address that is like the last one. */
+const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
+						   uint64_t address);
+static inline const struct fgt_view_place *
+fgt_view_find_place(struct fgt_view *view, uint64_t address)
+{
+	const struct fgt_view_place *last = &view->places[view->last_place];
+
+	if (address - last->start < last->end - last->start)
+		return last;
+	return fgt_view_search_place(view, address);
+}
+
 /* Does the address lie in an executable mapping? */
-bool fgt_view_is_code(struct fgt_view *view, uint64_t address);
+static inline bool fgt_view_is_code(struct fgt_view *view, uint64_t address)
+{
+	const struct fgt_view_place *place = fgt_view_find_place(view, address);
+
+	return place && place->is_executable;
+}
 
 /* The row of an address, read now if it was not before; always one, if only
  * one that says NONE or COMPLEX. Needs view->rows. */
-void fgt_view_find_row(struct fgt_view *view, uint64_t address,
-		       struct fgt_cfi_row *ret_row);
+struct fgt_cfi_row fgt_view_read_row(struct fgt_view *view, uint64_t address);
+static inline struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view,
+						   uint64_t address)
+{
+	const struct fgt_view_place *place = fgt_view_find_place(view, address);
+	const struct fgt_cfi_row *row = NULL;
+
+	if (place && place->serial)
+		row = fgt_cfi_rows_find(view->rows, place->serial,
+					address - place->bias);
+	return row ? *row : fgt_view_read_row(view, address);
+}
 
 /*
  * The rule of the function that holds an address; its start and end are made

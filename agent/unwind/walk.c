@@ -160,12 +160,10 @@ static bool step_from_entry(struct fgt_walk *walk)
 /* Does a row say how to leave the leaf? */
 static bool has_row(struct fgt_walk *walk)
 {
-	struct fgt_cfi_row row;
+	const uint8_t none = FGT_CFI_ROW_COMPLEX | FGT_CFI_ROW_NONE;
 
-	if (!walk->view.rows)
-		return false;
-	fgt_view_find_row(&walk->view, walk->state.pc, &row);
-	return !(row.flags & (FGT_CFI_ROW_COMPLEX | FGT_CFI_ROW_NONE));
+	return walk->view.rows &&
+	       !(fgt_view_find_row(&walk->view, walk->state.pc).flags & none);
 }
 
 /* Takes the registers back from libunwind. */
@@ -201,6 +199,13 @@ static enum fgt_step step_by_libunwind(struct fgt_walk *walk,
 	return result;
 }
 
+static enum fgt_step step_of_no_row(const struct fgt_cfi_row *row)
+{
+	if (row->flags & FGT_CFI_ROW_COMPLEX)
+		return FGT_STEP_NO_ROW;
+	return row->flags & FGT_CFI_ROW_NONE ? FGT_STEP_NO_RULE : FGT_STEP_ROOT;
+}
+
 /*
  * One step by the row of state->pc. FGT_STEP_NO_ROW: libunwind has to do it;
  * state is as before.
@@ -209,16 +214,12 @@ static enum fgt_step step_by_row(struct fgt_walk *walk, unsigned int *ret_reg)
 {
 	struct fgt_frame_state *state = &walk->state;
 	uint64_t cfa = state->sp, pc, fp = 0;
-	struct fgt_cfi_row row;
+	const struct fgt_cfi_row row =
+		fgt_view_find_row(&walk->view, state->pc - !state->is_exact);
 	int r;
 
-	fgt_view_find_row(&walk->view, state->pc - !state->is_exact, &row);
-	if (row.flags & FGT_CFI_ROW_COMPLEX)
-		return FGT_STEP_NO_ROW;
-	if (row.flags & FGT_CFI_ROW_NONE)
-		return FGT_STEP_NO_RULE;
-	if (row.flags & FGT_CFI_ROW_ROOT)
-		return FGT_STEP_ROOT;
+	if (row.flags >= FGT_CFI_ROW_ROOT)
+		return step_of_no_row(&row);
 	*ret_reg = fgt_arch_host.fp;
 	if (row.flags & FGT_CFI_ROW_FP_BASED &&
 	    !fgt_regs_get(&state->regs, fgt_arch_host.fp, &cfa))
