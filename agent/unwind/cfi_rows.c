@@ -46,7 +46,8 @@ void fgt_cfi_rows_put(struct fgt_cfi_rows *rows, uint64_t serial,
 
 	if (!can_keep(serial, address))
 		return;
-	while (i < FGT_CFI_ROWS_SLOTS && slots[i].serial)
+	while (i < FGT_CFI_ROWS_SLOTS && slots[i].serial &&
+	       (slots[i].address != address || slots[i].serial != serial))
 		i++;
 	if (i == FGT_CFI_ROWS_SLOTS)
 		i = rows->turn++ % FGT_CFI_ROWS_SLOTS;

@@ -55,6 +55,7 @@ fgt_cfi_rows_find(const struct fgt_cfi_rows *rows, uint64_t serial,
 	return NULL;
 }
 
+/* Takes the place of the same one, an empty one, or another of its set. */
 void fgt_cfi_rows_put(struct fgt_cfi_rows *rows, uint64_t serial,
 		      uint64_t address, const struct fgt_cfi_row *row);
 

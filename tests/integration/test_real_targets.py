@@ -7,22 +7,14 @@ A function that the program is known to spend its time in must be in the
 slice, with stacks that reach the thread's start.
 """
 import os
-import pwd
 import re
 import subprocess
 import sys
 import time
 
+import real_programs
 from harness import Bench, Checks, Samples, read_until
-
-
-def wait_for(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return False
+from real_programs import wait_for
 
 
 def check_slice(bench, checks, name, pid, seconds, expected, minimum=0.98):
@@ -54,15 +46,8 @@ def check_slice(bench, checks, name, pid, seconds, expected, minimum=0.98):
 
 
 def redis(bench, checks, seconds):
-    socket = bench.path("redis.sock")
-    server = bench.start(["redis-server", "--port", "0", "--unixsocket",
-                          socket, "--save", "", "--dir", bench.scratch],
-                         stdout=subprocess.DEVNULL)
-    wait_for(lambda: os.path.exists(socket))
-    load = bench.start(["redis-benchmark", "-s", socket, "-q", "-l", "-t",
-                        "set,lpush,lrange_300", "-c", "20"],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    check_slice(bench, checks, "redis-server", server.pid, seconds,
+    pid, load = real_programs.redis(bench)
+    check_slice(bench, checks, "redis-server", pid, seconds,
                 ["aeProcessEvents|aeMain", "processCommand|call$|readQuery",
                  "^main$", "^epoll_wait$"])
     load.kill()
@@ -107,45 +92,14 @@ http {{ access_log off; gzip on; gzip_min_length 1; gzip_http_version 1.0;
 
 
 def postgres(bench, checks, seconds):
-    versions = sorted(os.listdir("/usr/lib/postgresql"))
-    binaries = f"/usr/lib/postgresql/{versions[-1]}/bin"
-    user = pwd.getpwnam("postgres")
-    folder = bench.path("pg")
-    os.makedirs(folder)
-    os.chown(folder, user.pw_uid, user.pw_gid)
-    as_postgres = ["setpriv", f"--reuid={user.pw_uid}",
-                   f"--regid={user.pw_gid}", "--clear-groups"]
-    subprocess.run([*as_postgres, f"{binaries}/initdb", "-D", folder + "/data",
-                    "-A", "trust", "--no-sync"], check=True,
-                   stdout=subprocess.DEVNULL, cwd=folder)
-    bench.start([*as_postgres, f"{binaries}/postgres", "-D", folder + "/data",
-                 "-k", folder, "-c", "listen_addresses=", "-F"],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                cwd=folder)
-    psql = [*as_postgres, f"{binaries}/psql", "-h", folder, "-d", "postgres",
-            "-At", "-c"]
-    wait_for(lambda: subprocess.run([*psql, "select 1"], capture_output=True,
-                                    cwd=folder).returncode == 0)
-    query = ("select pg_backend_pid(); select count(*), sum(a*b) from "
-             "generate_series(1,30000) a, generate_series(1,30000) b "
-             "where a % 7 = b % 11")
-    client = bench.start([*psql, "select pg_backend_pid()", "-c", query],
-                         stdout=subprocess.PIPE, text=True, cwd=folder)
-    backend = client.stdout.readline().strip()
-    time.sleep(1)
+    backend, client = real_programs.postgres(bench)
     check_slice(bench, checks, "postgres", backend, seconds,
                 ["^Exec", "^main$"])
     client.kill()
 
 
 def python(bench, checks, seconds):
-    script = ("import os,time\nprint('ready', os.getpid(), flush=True)\n"
-              "end=time.monotonic()+%d\n"
-              "def work():\n return sorted(hash(str(i)) for i in range(5000))\n"
-              "while time.monotonic()<end: work(); time.sleep(0.002)\n")
-    child = bench.start(["/usr/bin/python3", "-c", script % (seconds + 10)],
-                        stdout=subprocess.PIPE, text=True)
-    pid = read_until(child.stdout, "ready ")
+    pid, _ = real_programs.python(bench, seconds + 10)
     check_slice(bench, checks, "python3", pid, seconds,
                 ["^_PyEval_EvalFrameDefault$", "^Py_"])
 

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "../unit/unwind_capture.h"
+#include "agent/unwind/cfi_rows.h"
 
 #define MAX_DEPTH	256
 #define STEPS_AFTER	1 /* instructions after each stop: epilogues, too */
@@ -58,7 +59,7 @@ static struct captured captured;
 static struct fgt_image_cache *cache;
 static struct fgt_maps *maps;
 static int32_t pid;
-static uint64_t counts[VERDICTS];
+static uint64_t counts[VERDICTS], complete_count;
 
 static void fail(const char *what)
 {
@@ -178,6 +179,7 @@ static void check_snapshot(void)
 		print_stack("libunwind", &libunwind);
 	}
 	counts[verdict]++;
+	complete_count += rows.result.is_complete;
 }
 
 static void run(uint64_t wanted)
@@ -221,7 +223,12 @@ int main(int argc, char **argv)
 	run(strtoull(argv[2], NULL, 10));
 	for (int i = 0; i < VERDICTS; i++)
 		printf("%s %" PRIu64 "\n", verdict_names[i], counts[i]);
+	printf("complete %" PRIu64 "\n", complete_count);
 	printf("frames %" PRIu64 "\n", rows.frame_count);
+	/* How many addresses the stacks went through. */
+	printf("addresses %zu\n",
+	       fgt_cfi_rows_size(fgt_image_cache_rows(cache)) /
+		       sizeof(struct fgt_cfi_slot));
 	printf("rows_ns_per_frame %.1f\n",
 	       (double)rows.ns / (double)rows.frame_count);
 	printf("libunwind_ns_per_frame %.1f\n",

@@ -331,6 +331,12 @@ static void rows_are_kept_by_file_and_address(void **state)
 	assert_null(fgt_cfi_rows_find(rows, 1ull << 32 | SERIAL, 6));
 	assert_null(fgt_cfi_rows_find(rows, SERIAL, 6));
 	assert_int_equal(fgt_cfi_rows_size(rows), 16);
+	row.cfa_offset = 32;
+	fgt_cfi_rows_put(rows, SERIAL, START, &row);
+	found = fgt_cfi_rows_find(rows, SERIAL, START);
+	assert_non_null(found);
+	assert_int_equal(found->cfa_offset, 32);
+	assert_int_equal(fgt_cfi_rows_size(rows), 16);
 	fgt_cfi_rows_free(rows);
 }
 
