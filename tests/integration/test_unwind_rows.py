@@ -4,11 +4,15 @@
 usage: test_unwind_rows.py BUILD [SNAPSHOTS]
 
 Snapshots are of real programs at work, stopped at any instruction. At least
-99.9 % of the stacks must be equal, of every program.
+99.9 % of the stacks must be equal, of every program. Then every row of the
+files of these programs beside the same row as readelf interprets it; so are
+files without .eh_frame_hdr and with nothing but .debug_frame.
 """
+import glob
 import subprocess
 import sys
 
+import readelf_rows
 import real_programs
 from harness import Bench, Checks, read_until
 
@@ -39,8 +43,41 @@ def compare(bench, checks, name, pid, snapshots):
     checks.ok(f"{name}: 99.9 % of the stacks are equal",
               equal >= MINIMUM * snapshots, str(figures))
     checks.ok(f"{name}: these are different stacks, and whole ones",
-              frames >= 4 * snapshots and int(figures["addresses"]) >= 200 and
+              frames >= 4 * snapshots and int(figures["addresses"]) >=
+              snapshots // 200 and
               int(figures["complete"]) >= 0.99 * snapshots, str(figures))
+
+
+def check_file(bench, checks, path):
+    """Each row at its first and at its last address."""
+    rows = readelf_rows.read(path)
+    addresses = "".join(f"{first:x}\n{last:x}\n" for first, last, _ in rows)
+    printed = subprocess.run([bench.program("print_rows"), path],
+                             input=addresses, capture_output=True, text=True,
+                             check=False).stdout.split("\n")
+    expected = [f"{address:x} {words}" for first, last, words in rows
+                for address in (first, last)]
+    wrong = [f"{ours}, not {theirs}" for ours, theirs
+             in zip(printed, expected) if ours != theirs]
+    complex_count = sum(words == "complex" for _, _, words in rows)
+    checks.ok(f"{path}: every row is readelf's",
+              rows and len(printed) == len(expected) + 1 and not wrong,
+              f"{len(wrong)} of {len(expected)}: {wrong[:10]}")
+    print(f"# {path}: {len(rows)} rows, {complex_count} left to libunwind")
+
+
+def check_files(bench, checks):
+    patterns = ["/usr/bin/redis-server", "/usr/lib/postgresql/*/bin/postgres",
+                "/usr/bin/python3", "/lib/*-linux-gnu/libstdc++.so.6",
+                "/lib/*-linux-gnu/libc.so.6", "/lib/*-linux-gnu/ld-linux*",
+                "/lib/*-linux-gnu/libcrypto.so.*",
+                bench.program("unwind/unwind_no_hdr"),
+                bench.program("unwind/unwind_debug_frame")]
+    for pattern in patterns:
+        paths = sorted(glob.glob(pattern))
+        checks.ok(f"{pattern} is there", paths)
+        for path in paths:
+            check_file(bench, checks, path)
 
 
 def start(bench, name):
@@ -64,6 +101,7 @@ def main():
             pid, child = begin()
             compare(bench, checks, name, pid, total // len(programs))
             child.kill()
+        check_files(bench, checks)
     finally:
         bench.close()
     checks.finish()
