@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "agent/unwind/maps_open.h"
@@ -23,6 +24,7 @@ struct image_slot {
 };
 
 struct fgt_maps {
+	uint64_t serial;
 	struct fgt_mapping *mappings; /* sorted, disjoint */
 	size_t count, capacity;
 	struct image_slot *images;
@@ -298,6 +300,8 @@ static int for_each_line(const char *text, size_t len, struct builder *builder,
 	return 0;
 }
 
+static _Atomic uint64_t next_serial = 1;
+
 /* *ret_is_inconsistent: maps seem to have changed while they were read. */
 static int build(const char *text, size_t len,
 		 const struct fgt_maps_owner *owner,
@@ -313,6 +317,9 @@ static int build(const char *text, size_t len,
 	maps = calloc(1, sizeof(*maps));
 	if (!maps)
 		return -ENOMEM;
+	/* Relaxed: only that no two are equal matters. */
+	maps->serial = atomic_fetch_add_explicit(&next_serial, 1,
+						 memory_order_relaxed);
 	builder.maps = maps;
 	r = for_each_line(text, len, &builder, false);
 	if (r < 0)
@@ -406,6 +413,11 @@ const struct fgt_mapping *fgt_maps_find(const struct fgt_maps *maps,
 	if (low == maps->count || address < maps->mappings[low].start)
 		return NULL;
 	return &maps->mappings[low];
+}
+
+uint64_t fgt_maps_serial(const struct fgt_maps *maps)
+{
+	return maps->serial;
 }
 
 size_t fgt_maps_image_count(const struct fgt_maps *maps)

@@ -43,6 +43,9 @@ int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
 void fgt_maps_free(struct fgt_maps *maps);
 FGT_DEFINE_AUTO(struct fgt_maps *, fgt_maps_free);
 
+/* Never 0, and no other maps ever have it. */
+uint64_t fgt_maps_serial(const struct fgt_maps *maps);
+
 /* The mapping that holds an address, NULL if none. */
 const struct fgt_mapping *fgt_maps_find(const struct fgt_maps *maps,
 					uint64_t address);

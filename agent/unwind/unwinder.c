@@ -15,6 +15,7 @@
 struct fgt_unwinder {
 	struct fgt_cfi_stepper *stepper;
 	struct fgt_cfi_rows *rows; /* the cache's; NULL: unused */
+	struct fgt_view_places places;
 	unsigned int max_depth;
 	struct fgt_unwind_stats stats;
 	/* The last result asked for more stack: counted unless the same is
@@ -167,18 +168,15 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 		struct fgt_unwind_result *ret_result)
 {
 	struct fgt_unwind_result result = { .count = 0 };
-	struct fgt_walk walk = {
-		.view = { .maps = maps,
-			  .snapshot = snapshot,
-			  .rows = unwinder->rows },
-		.stepper = unwinder->stepper,
-	};
+	struct fgt_walk walk = { .stepper = unwinder->stepper };
 	struct outcome outcome = {
 		.sp = snapshot->regs.value[fgt_arch_host.sp],
 		.copied = snapshot->stack_len + snapshot->other_len,
 	};
 	enum fgt_marker reason;
 
+	fgt_view_init(&walk.view, maps, snapshot, &unwinder->places,
+		      unwinder->rows);
 	fgt_frame_list_init(&walk.list, frames, capacity, unwinder->max_depth);
 	reason = fgt_walk_run(&walk, &snapshot->regs);
 	if (reason && walk.is_fp_unknown)

@@ -107,32 +107,49 @@ size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
 	return fgt_image_file_read(file, address - bias, buffer, len);
 }
 
-static bool is_in(const struct fgt_view_place *place, uint64_t address)
+void fgt_view_init(struct fgt_view *view, const struct fgt_maps *maps,
+		   const struct fgt_snapshot *snapshot,
+		   struct fgt_view_places *places, struct fgt_cfi_rows *rows)
 {
-	return address - place->start < place->end - place->start;
+	/* Not by pointer: new maps may lie where old ones did. */
+	if (places->maps_serial != fgt_maps_serial(maps)) {
+		memset(places, 0, sizeof(*places));
+		places->maps_serial = fgt_maps_serial(maps);
+	}
+	memset(view, 0, sizeof(*view));
+	view->maps = maps;
+	view->snapshot = snapshot;
+	view->places = places;
+	view->rows = rows;
 }
 
 const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
 						   uint64_t address)
 {
+	struct fgt_view_places *places = view->places;
 	const struct fgt_mapping *mapping;
 	struct fgt_view_place *place;
 
-	for (unsigned int i = 0; i < FGT_VIEW_PLACES; i++)
-		if (is_in(&view->places[i], address)) {
-			view->last_place = i;
-			return &view->places[i];
+	for (unsigned int i = 0; i < FGT_VIEW_PLACES; i++) {
+		place = &places->places[i];
+		if (address - place->start < place->end - place->start) {
+			places->last = i;
+			return place;
 		}
+	}
 	mapping = fgt_maps_find(view->maps, address);
 	if (!mapping)
 		return NULL;
-	view->last_place = view->place_turn++ % FGT_VIEW_PLACES;
-	place = &view->places[view->last_place];
-	place->start = mapping->start;
-	place->end = mapping->end;
-	place->is_executable = mapping->is_executable;
+	places->last = places->turn++ % FGT_VIEW_PLACES;
+	place = &places->places[places->last];
+	*place = (struct fgt_view_place){
+		.start = mapping->start,
+		.end = mapping->end,
+		.is_executable = mapping->is_executable,
+	};
 	place->file = find_file(view, address, &place->bias);
-	place->serial = place->file ? fgt_image_file_serial(place->file) : 0;
+	if (place->file)
+		place->serial = fgt_image_file_serial(place->file);
 	return place;
 }
 

@@ -12,21 +12,28 @@
 #include "agent/unwind/maps.h"
 #include "agent/unwind/snapshot.h"
 
-/* A stack changes between a program and a few libraries. */
-#define FGT_VIEW_PLACES 4u
+/* The mapping that an address was found in. */
+struct fgt_view_place {
+	uint64_t start, end; /* [0, 0): unused */
+	bool is_executable;
+	struct fgt_image_file *file; /* NULL: none opened */
+	uint64_t bias, serial; /* of file; serial 0: none */
+};
+
+/* The last ones of some maps: stacks change between a program and a few
+ * libraries, and the next stack is in the same ones. */
+#define FGT_VIEW_PLACES 8u
+struct fgt_view_places {
+	uint64_t maps_serial; /* they are of these maps; 0: none */
+	struct fgt_view_place places[FGT_VIEW_PLACES];
+	unsigned int last, turn; /* the last one found; the next to go */
+};
 
 struct fgt_view {
 	const struct fgt_maps *maps;
 	const struct fgt_snapshot *snapshot;
 	struct fgt_cfi_rows *rows; /* NULL: none, all is left to libunwind */
-	/* Where the last addresses were: the next one is mostly there, too. */
-	struct fgt_view_place {
-		uint64_t start, end; /* the mapping; [0, 0): none */
-		bool is_executable;
-		struct fgt_image_file *file; /* NULL: none opened */
-		uint64_t bias, serial; /* of file; serial 0: none */
-	} places[FGT_VIEW_PLACES];
-	unsigned int last_place, place_turn;
+	struct fgt_view_places *places; /* of maps: fgt_view_init */
 	uint64_t need_end; /* highest address missing of the stack, or 0 */
 	/* SP where a signal frame led to another stack, or 0, and the highest
 	 * address missing of that one. */
@@ -64,6 +71,11 @@ int fgt_view_read_word(struct fgt_view *view, uint64_t address,
 size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
 			  uint8_t *buffer, size_t len);
 
+/* places and rows are borrowed, too; places may be of other maps. */
+void fgt_view_init(struct fgt_view *view, const struct fgt_maps *maps,
+		   const struct fgt_snapshot *snapshot,
+		   struct fgt_view_places *places, struct fgt_cfi_rows *rows);
+
 /* The mapping that holds an address, NULL if none. The next three functions
  * are inline for the sake of the address that is like the last one. */
 const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
@@ -71,7 +83,8 @@ const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
 static inline const struct fgt_view_place *
 fgt_view_find_place(struct fgt_view *view, uint64_t address)
 {
-	const struct fgt_view_place *last = &view->places[view->last_place];
+	const struct fgt_view_places *places = view->places;
+	const struct fgt_view_place *last = &places->places[places->last];
 
 	if (address - last->start < last->end - last->start)
 		return last;

@@ -169,13 +169,14 @@ static void bench_rows(void)
 {
 	struct target target;
 	const struct fgt_mapping *libc;
-	struct fgt_view view = { .snapshot = &captured.snapshot };
+	struct fgt_view_places places = { 0 };
+	struct fgt_view view;
 	uint64_t begin_ns, first_ns, sum = 0, *ns;
 	size_t count;
 
 	start(&target);
-	view.maps = target.maps;
-	view.rows = fgt_image_cache_rows(target.cache);
+	fgt_view_init(&view, target.maps, &captured.snapshot, &places,
+		      fgt_image_cache_rows(target.cache));
 	libc = fgt_maps_find(target.maps, (uint64_t)(uintptr_t)lfind);
 	begin_ns = clock_ns();
 	fgt_view_find_row(&view, (uint64_t)(uintptr_t)lfind);
