@@ -54,6 +54,12 @@ struct fgt_arch {
 			    uint64_t start, uint64_t end);
 	/* Does the code start with a jump through a pointer (a PLT entry)? */
 	bool (*is_indirect_jump)(const uint8_t *code, size_t len);
+	/*
+	 * Is this the CFA that linkers write for a PLT? Its expression needs
+	 * nothing but SP and PC: *ret_offset = CFA - SP at the address.
+	 */
+	bool (*plt_cfa)(const uint8_t *expression, size_t len, uint64_t address,
+			int64_t *ret_offset);
 	/* Is this the instruction of a signal trampoline (rt_sigreturn)? */
 	bool (*is_sigreturn)(const uint8_t *code, size_t len);
 	/* Where in the signal frame (from SP on) the kernel saved a register,

@@ -130,6 +130,17 @@ static bool is_indirect_jump(const uint8_t *code, size_t len)
 	return word == 0xd61f0220;
 }
 
+/* PLT entries leave SP alone: no expression. */
+static bool plt_cfa(const uint8_t *expression, size_t len, uint64_t address,
+		    int64_t *ret_offset)
+{
+	(void)expression;
+	(void)len;
+	(void)address;
+	(void)ret_offset;
+	return false;
+}
+
 /* mov x8, #139; svc #0 */
 static bool is_sigreturn(const uint8_t *code, size_t len)
 {
@@ -164,6 +175,7 @@ const struct fgt_arch fgt_arch_aarch64 = {
 	.find_entry = find_entry,
 	.has_jump_to = has_jump_to,
 	.is_indirect_jump = is_indirect_jump,
+	.plt_cfa = plt_cfa,
 	.is_sigreturn = is_sigreturn,
 	.sigreturn_offset = sigreturn_offset,
 };

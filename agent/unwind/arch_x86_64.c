@@ -223,6 +223,27 @@ static bool is_indirect_jump(const uint8_t *code, size_t len)
 	return at + 2 <= len && code[at] == 0xff && code[at + 1] == 0x25;
 }
 
+/*
+ * breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus: an entry pushes
+ * its number at byte 6, so that from byte 11 on there is one word more. Where
+ * that is depends on the kind of entry.
+ */
+static bool plt_cfa(const uint8_t *expression, size_t len, uint64_t address,
+		    int64_t *ret_offset)
+{
+	static const uint8_t before[] = { 0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a };
+	static const uint8_t after[] = { 0x2a, 0x33, 0x24, 0x22 };
+	const size_t at = sizeof(before);
+
+	if (len != at + 1 + sizeof(after) ||
+	    memcmp(expression, before, sizeof(before)) != 0 ||
+	    memcmp(expression + at + 1, after, sizeof(after)) != 0 ||
+	    expression[at] < 0x30 || expression[at] > 0x3f)
+		return false;
+	*ret_offset = (address & 15) >= expression[at] - 0x30u ? 16 : 8;
+	return true;
+}
+
 /* mov $15, %rax (or %eax); syscall */
 static bool is_sigreturn(const uint8_t *code, size_t len)
 {
@@ -269,6 +290,7 @@ const struct fgt_arch fgt_arch_x86_64 = {
 	.find_entry = find_entry,
 	.has_jump_to = has_jump_to,
 	.is_indirect_jump = is_indirect_jump,
+	.plt_cfa = plt_cfa,
 	.is_sigreturn = is_sigreturn,
 	.sigreturn_offset = sigreturn_offset,
 };

@@ -128,6 +128,20 @@ static void set_cfa(struct interpreter *in, uint64_t reg, int64_t offset)
 	in->now.is_cfa_simple = true;
 }
 
+static void set_cfa_expression(struct interpreter *in)
+{
+	uint64_t len = fgt_cfi_read_uleb(&in->cursor);
+	const uint8_t *expression = in->cursor.at;
+	int64_t offset;
+
+	fgt_cfi_skip(&in->cursor, len);
+	in->now.is_cfa_simple = false;
+	/* Every call of a library starts in a PLT: worth a case of its own. */
+	if (!in->cursor.is_bad &&
+	    fgt_arch_host.plt_cfa(expression, len, in->wanted, &offset))
+		set_cfa(in, fgt_arch_host.sp, offset);
+}
+
 /* Instructions that define the CFA. */
 static int run_cfa(struct interpreter *in, uint8_t opcode)
 {
@@ -145,8 +159,7 @@ static int run_cfa(struct interpreter *in, uint8_t opcode)
 			scale(in, (uint64_t)fgt_cfi_read_sleb(cursor)));
 		return 0;
 	case FGT_CFA_DEF_CFA_EXPRESSION:
-		fgt_cfi_skip(cursor, fgt_cfi_read_uleb(cursor));
-		in->now.is_cfa_simple = false;
+		set_cfa_expression(in);
 		return 0;
 	default:
 		break;

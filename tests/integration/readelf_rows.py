@@ -10,6 +10,14 @@ SAVED = re.compile(r"^c[+-]\d+$")
 NOTHING = ("u", "s")
 
 
+def is_same(address, ours, theirs):
+    """Ours and readelf's; for a PLT's expression ours has its value."""
+    if theirs != "exp":
+        return ours == f"{address:x} {theirs}"
+    plt = "sp+16 u c-8 -" if address % 16 >= 11 else "sp+8 u c-8 -"
+    return ours in (f"{address:x} complex", f"{address:x} {plt}")
+
+
 def describe(columns, is_signal):
     """One row of readelf's table ({column: text})."""
     base = re.match(r"^(rsp|rbp)\+(\d+)$", columns["CFA"])
@@ -18,6 +26,8 @@ def describe(columns, is_signal):
         return "complex"
     if pc == "u":
         return "root"
+    if columns["CFA"] == "exp":
+        return "exp"
     if not base or not SAVED.match(pc) or \
             columns.get("rsp", "u") not in NOTHING or \
             not (fp in NOTHING or SAVED.match(fp)):

@@ -228,6 +228,36 @@ static void a_root_has_no_return_address(void **state)
 	assert_int_equal(row.flags, FGT_CFI_ROW_ROOT);
 }
 
+/* What linkers write for .plt, from the second entry on. */
+static void the_expression_of_a_plt_is_known(void **state)
+{
+	static const uint8_t code[] = {
+		0x0e, 16,   ADVANCE(6), 0x0e, 24,   ADVANCE(10), /* PLT0 */
+		0x0f, 11,   0x77,	8,    0x80, 0,		 0x3f,
+		0x1a, 0x3b, 0x2a,	0x33, 0x24, 0x22,
+	};
+	struct fgt_cfi_rule rule = rule_of(code, sizeof(code));
+	uint8_t other[sizeof(code)];
+	struct fgt_cfi_row row;
+
+	(void)state;
+	assert_int_equal(read_row(rule, START, &row), 0);
+	check_row(&row, 0, 16, 0);
+	assert_int_equal(read_row(rule, START + 6, &row), 0);
+	check_row(&row, 0, 24, 0);
+	for (uint64_t at = 16; at < 64; at++) {
+		assert_int_equal(read_row(rule, START + at, &row), 0);
+		check_row(&row, 0, at % 16 >= 11 ? 16 : 8, 0);
+	}
+	/* Any other byte, and it is another expression. */
+	for (size_t i = 8; i < sizeof(code); i++) {
+		memcpy(other, code, sizeof(code));
+		other[i] ^= 0x40;
+		rule = rule_of(other, sizeof(other));
+		assert_int_equal(read_row(rule, START + 16, &row), -ENOTSUP);
+	}
+}
+
 static void what_a_row_cannot_say_is_refused(void **state)
 {
 	struct fgt_cfi_rule rule;
@@ -377,6 +407,7 @@ int main(void)
 		cmocka_unit_test(every_way_to_write_an_offset_is_read),
 		cmocka_unit_test(other_registers_are_only_noticed),
 		cmocka_unit_test(a_root_has_no_return_address),
+		cmocka_unit_test(the_expression_of_a_plt_is_known),
 		cmocka_unit_test(what_a_row_cannot_say_is_refused),
 		cmocka_unit_test(broken_instructions_are_refused),
 		cmocka_unit_test(rows_are_kept_by_file_and_address),
