@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampler alone, for callgrind: samples a process for a number of ticks,
+ * without command line, symbols or slices.
+ *
+ * bench_tick PID TICKS
+ *
+ * valgrind does not know pidfd_open(): here a descriptor that says nothing
+ * stands in for the one that would tell of the process's end.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/capture/sampler.h"
+
+#define WAIT_US	       10000
+#define IMAGE_CACHE_MB 32
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
+{
+	long arguments[6];
+	va_list list;
+
+	if (number == SYS_pidfd_open)
+		return eventfd(0, EFD_CLOEXEC);
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	return __real_syscall(number, arguments[0], arguments[1], arguments[2],
+			      arguments[3], arguments[4], arguments[5]);
+}
+
+static void wait_for_ticks(const struct fgt_target *target, uint64_t ticks)
+{
+	struct fgt_target_status status;
+
+	do {
+		usleep(WAIT_US);
+		fgt_target_get_status(target, &status);
+	} while (status.is_alive && status.ticks < ticks);
+}
+
+static int sample(int32_t pid, uint64_t ticks)
+{
+	const struct fgt_sampler_options options = {
+		.ring = { .size_bytes = 64 << 20 }
+	};
+	FGT_AUTO(fgt_image_cache_free) struct fgt_image_cache *cache = NULL;
+	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
+	FGT_AUTO(fgt_sampler_free) struct fgt_sampler *sampler = NULL;
+	struct fgt_target_status status;
+	struct fgt_why why = { "" };
+	int rc = fgt_image_cache_new(&cache);
+
+	if (rc == 0)
+		rc = fgt_sampler_new(&options, cache, &sampler);
+	if (rc == 0)
+		rc = fgt_sampler_start(sampler);
+	if (rc == 0)
+		rc = fgt_sampler_attach(sampler, pid, &target, &why);
+	if (rc < 0) {
+		fprintf(stderr, "bench_tick: %s (%d)\n", why.text, rc);
+		return 1;
+	}
+	wait_for_ticks(target, ticks);
+	fgt_sampler_stop(sampler);
+	fgt_target_get_status(target, &status);
+	printf("ticks %llu stacks %llu provider %s %s\n",
+	       (unsigned long long)status.ticks,
+	       (unsigned long long)(status.samples_running +
+				    status.samples_blocked),
+	       status.who_ran, status.running);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3) {
+		fprintf(stderr, "usage: bench_tick PID TICKS\n");
+		return 2;
+	}
+	return sample(atoi(argv[1]), strtoull(argv[2], NULL, 10));
+}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures all profilers on the same kind of target, in alternation.
+
+Work lost is told against windows without a profiler before and after. The
+row "no profiler" compares such a window with its neighbours in the same way:
+what it shows is the noise of the machine.
+"""
+import dataclasses
+import statistics
+import sys
+import time
+
+import targets
+from machine import NotRun, cpu_seconds, resident_mb
+
+NO_PROFILER = "no profiler"
+FIGURES = ("outside_ms", "inside_ms", "lost_percent", "memory_mb",
+           "samples_per_s", "bytes_per_s", "bytes_per_sample",
+           "ring_bytes_per_sample", "seen_percent", "complete_percent")
+
+
+@dataclasses.dataclass
+class Row:
+    """One line of the table: medians, or why there are none."""
+    profiler: str
+    is_inside: bool = False
+    rounds: int = 0
+    median: dict = dataclasses.field(default_factory=dict)
+    spread: dict = dataclasses.field(default_factory=dict)
+    why: str = ""
+    note: str = ""
+
+
+class Samples:
+    """What the rounds gave for one profiler."""
+
+    def __init__(self, name, is_inside):
+        self.row = Row(name, is_inside)
+        self.values = {figure: [] for figure in FIGURES}
+
+    def add(self, **figures):
+        self.row.rounds += 1
+        for name, value in figures.items():
+            self.values[name].append(value)
+
+    def result(self):
+        for name, values in self.values.items():
+            values = [value for value in values if value == value]
+            if not values:
+                continue
+            self.row.median[name] = statistics.median(values)
+            if len(values) >= 3:
+                low, _, high = statistics.quantiles(values, n=4)
+                self.row.spread[name] = (high - low) / 2
+        return self.row
+
+
+def losses(window, base):
+    """Of the same processor time less work is done: the rest is overhead
+    inside the target, be it of its own threads or of the kernel's."""
+    rest = 1 - window.work_per_cpu_s / base.work_per_cpu_s
+    return {"inside_ms": 1000 * window.cpu_per_s * rest,
+            "lost_percent": 100 * (1 - window.work_per_s / base.work_per_s)}
+
+
+def of_recording(recording):
+    samples = recording.samples
+    return {"samples_per_s": samples / recording.seconds,
+            "bytes_per_s": recording.bytes / recording.seconds,
+            "bytes_per_sample": (recording.bytes / samples if samples
+                                 else float("nan")),
+            "ring_bytes_per_sample": (recording.memory_bytes / samples
+                                      if recording.memory_bytes and samples
+                                      else float("nan")),
+            "seen_percent": recording.seen_percent,
+            "complete_percent": recording.complete_percent}
+
+
+@dataclasses.dataclass
+class Measured:
+    window: targets.Window
+    outside_ms: float
+    resident_mb: float
+    recording: object
+
+
+def measure(profiler, target, seconds):
+    profiler.start(target)
+    profiler.begin()
+    pids = profiler.pids()
+    before, began = cpu_seconds(pids), time.monotonic()
+    window = target.window(seconds)
+    used, elapsed = cpu_seconds(pids) - before, time.monotonic() - began
+    resident = resident_mb(pids)
+    profiler.end()
+    return Measured(window, 1000 * used / elapsed, resident, profiler.stop())
+
+
+def measure_outside(profilers, target, seconds, samples):
+    """One round: a window without, then each profiler and a window without
+    after every second one."""
+    target.go_on()
+    bases, pending = [target.window(seconds)], []
+    for index, profiler in enumerate(profilers):
+        held = samples[profiler.name]
+        if not held.row.why:
+            try:
+                pending.append((held, len(bases),
+                                measure(profiler, target, seconds)))
+            except NotRun as error:
+                held.row.why = str(error)
+        if index % 2 == 1 or index == len(profilers) - 1:
+            bases.append(target.window(seconds))
+    target.stop()
+    for held, after, measured in pending:
+        base = targets.mean(bases[after - 1], bases[after])
+        held.add(outside_ms=measured.outside_ms,
+                 memory_mb=measured.resident_mb,
+                 **losses(measured.window, base),
+                 **of_recording(measured.recording))
+        held.row.note = measured.recording.note
+    if len(bases) >= 3:
+        samples[NO_PROFILER].add(
+            **losses(bases[1], targets.mean(bases[0], bases[2])))
+
+
+def measure_inside(profiler, target, plain_mb, seconds, held):
+    """Profiler and windows without in one target of its own."""
+    target.go_on()
+    before = target.window(seconds)
+    measured = measure(profiler, target, seconds)
+    after = target.window(seconds)
+    target.stop()
+    grown = measured.window.resident_mb - (plain_mb or before.resident_mb)
+    held.add(outside_ms=0.0, memory_mb=grown,
+             **losses(measured.window, targets.mean(before, after)),
+             **of_recording(measured.recording))
+
+
+class Comparison:
+    """One number of threads, one depth (or the pair): targets and rows."""
+
+    def __init__(self, make_target, outside, inside):
+        self.outside, self.inside, self.opened = outside, inside, []
+        self.samples = {NO_PROFILER: Samples(NO_PROFILER, False)}
+        for profiler in [*outside, *(one for one, _ in inside)]:
+            self.samples[profiler.name] = Samples(profiler.name,
+                                                  profiler.is_inside)
+        self.target = self._open(make_target)
+        self.own = {}
+        for profiler, make in inside:
+            try:
+                profiler.forget()
+                self.own[profiler.name] = self._open(make)
+            except NotRun as error:
+                self.samples[profiler.name].row.why = str(error)
+
+    def _open(self, make):
+        target = make()
+        self.opened.append(target)
+        return target
+
+    def round(self, seconds):
+        measure_outside(self.outside, self.target, seconds, self.samples)
+        for profiler, _ in self.inside:
+            held = self.samples[profiler.name]
+            if held.row.why:
+                continue
+            # libprofiler costs memory as soon as it is loaded.
+            plain_mb = (resident_mb([self.target.pid])
+                        if profiler.compares_with_plain else None)
+            try:
+                measure_inside(profiler, self.own[profiler.name], plain_mb,
+                               seconds, held)
+            except NotRun as error:
+                held.row.why = str(error)
+
+    def close(self):
+        for target in self.opened:
+            target.close()
+
+
+def run(make_target, outside, inside, rounds, seconds, until):
+    """The rows; raises NotRun if there is no target or no time."""
+    if time.monotonic() > until:
+        raise NotRun("the time was over (--minutes)")
+    comparison = None
+    try:
+        comparison = Comparison(make_target, outside, inside)
+        for number in range(rounds):
+            if number and time.monotonic() > until:
+                break
+            comparison.round(seconds)
+            print(".", end="", file=sys.stderr, flush=True)
+    finally:
+        if comparison:
+            comparison.close()
+    print(file=sys.stderr)
+    return [held.result() for held in comparison.samples.values()]

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profilers that are compared; `outside` and `inside` list them.
+
+A profiler is started on a target (it then records, or stands ready), told
+where the measured window begins and ends, and stopped. stop() returns what it
+has: a Recording.
+"""
+import dataclasses
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+
+import stacks
+from machine import NotRun, as_nobody, is_root
+
+HZ = 101
+SETTLE_S = 1.0
+START_S = 60
+
+
+@dataclasses.dataclass
+class Recording:
+    """What a profiler has to show. A sample is one thread at one instant."""
+    seconds: float
+    samples: float
+    bytes: float
+    seen_percent: float  # of the blocked threads
+    complete_percent: float  # stacks that reach their thread's start
+    memory_bytes: float = 0  # what it keeps them in, if that is known
+    note: str = ""
+
+
+class Profiler:
+    is_inside = False
+    compares_with_plain = False  # its memory: with a target without it
+
+    def __init__(self, name):
+        self.name = name
+
+    def pids(self):
+        return []
+
+    def begin(self):
+        pass
+
+    def end(self):
+        pass
+
+
+def percent(part, whole):
+    return 100.0 * part / whole if whole else float("nan")
+
+
+def end_child(child):
+    if child.poll() is None:
+        child.terminate()
+    try:
+        child.wait(START_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+class Fgtrace(Profiler):
+    """The daemon. arguments: what else its command line gets."""
+
+    def __init__(self, stage, name, is_ordinary_user, arguments=()):
+        super().__init__(name)
+        self.stage, self.arguments = stage, list(arguments)
+        self.is_ordinary_user = is_ordinary_user
+        side = "user" if is_ordinary_user else "root"
+        self.socket = stage.path(f"{side}/agent.sock")
+        self.slice = stage.path(f"{side}/slice.fgt")
+
+    def _command(self, *arguments):
+        command = [self.stage.path("bin/fgtrace-agent"), "--socket",
+                   self.socket, *arguments]
+        return as_nobody(command) if self.is_ordinary_user else command
+
+    def call(self, *arguments):
+        return subprocess.run(self._command(*arguments), text=True,
+                              capture_output=True, timeout=START_S)
+
+    def _status(self):
+        return json.loads(self.call("status", "--json").stdout)["targets"][0]
+
+    def start(self, target):
+        if not self.is_ordinary_user and not is_root():
+            raise NotRun("needs root")
+        self.target = target
+        self.child = subprocess.Popen(
+            self._command("daemon", *self.arguments),
+            stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + START_S
+        while self.call("status").returncode != 0:
+            if self.child.poll() is not None or time.monotonic() > until:
+                end_child(self.child)
+                raise NotRun(self.child.stderr.read().strip()[-200:])
+            time.sleep(0.05)
+        result = self.call("attach", str(target.pid))
+        if result.returncode != 0:
+            end_child(self.child)
+            raise NotRun(result.stderr.strip())
+        time.sleep(SETTLE_S)
+
+    def pids(self):
+        return [self.child.pid]
+
+    def begin(self):
+        self.before, self.began = self._status(), time.monotonic()
+
+    def end(self):
+        self.seconds = time.monotonic() - self.began
+        self.after = self._status()
+
+    def close(self):
+        end_child(self.child)
+        self.child.stderr.close()
+
+    def stop(self):
+        before, after = self.before, self.after
+        result = self.call("slice", "--last", f"{self.seconds:.3f}s", "-p",
+                           str(self.target.pid), "-o", self.slice)
+        self.close()
+        if result.returncode != 0:
+            raise NotRun(result.stderr.strip())
+        ticks = after["ticks"] - before["ticks"]
+        if ticks <= 0:
+            raise NotRun("it did not tick")
+        samples = ticks * after["threads"]
+        others = self.target.threads() - self.target.blocked
+        logged = after["ring_log_used_bytes"] - before["ring_log_used_bytes"]
+        return Recording(
+            seconds=self.seconds, samples=samples,
+            bytes=os.path.getsize(self.slice),
+            seen_percent=percent(after["threads"] - others,
+                                 self.target.blocked),
+            complete_percent=percent(after["stacks_complete"],
+                                     after["stacks"]),
+            # What fell out meanwhile hides what came in.
+            memory_bytes=max(logged, 0),
+            note=f"{after['who_ran']} + {after['running']}")
+
+
+class Perf(Profiler):
+    """perf record -p, opened disabled and enabled when it stands ready."""
+
+    def __init__(self, stage, name, arguments):
+        super().__init__(name)
+        self.out, self.arguments = stage.path("perf.data"), arguments
+        self.errors = stage.path("perf.err")
+
+    def start(self, target):
+        self.target = target
+        control, self.control = os.pipe()
+        self.answers, answer = os.pipe()
+        with open(self.errors, "w") as errors:
+            self.child = subprocess.Popen(
+                ["perf", "record", "-q", "-F", str(HZ), "-e", "cpu-clock",
+                 *self.arguments, "-p", str(target.pid), "-o", self.out,
+                 "-D", "-1", f"--control=fd:{control},{answer}"],
+                pass_fds=(control, answer), stdout=subprocess.DEVNULL,
+                stderr=errors)
+        os.close(control)
+        os.close(answer)
+        self._order("enable")
+
+    def _order(self, word):
+        os.write(self.control, f"{word}\n".encode())
+        ready, _, _ = select.select([self.answers], [], [], START_S)
+        if ready and os.read(self.answers, 64):
+            return
+        end_child(self.child)
+        self._close()
+        with open(self.errors) as errors:
+            why = errors.read().strip() or f"no answer in {START_S} s"
+        raise NotRun("perf: " + " ".join(why.split())[:200])
+
+    def _close(self):
+        os.close(self.control)
+        os.close(self.answers)
+
+    def pids(self):
+        return [self.child.pid]
+
+    def begin(self):
+        self.began = time.monotonic()
+
+    def end(self):
+        self._order("disable")
+        self.seconds = time.monotonic() - self.began
+
+    def stop(self):
+        end_child(self.child)
+        self._close()
+        found = stacks.of_perf(self.out)
+        return Recording(
+            seconds=self.seconds, samples=found.samples,
+            bytes=os.path.getsize(self.out),
+            seen_percent=percent(found.blocked_threads, self.target.blocked),
+            complete_percent=percent(found.complete, found.samples))
+
+
+def wait_for(path, why):
+    until = time.monotonic() + START_S
+    while not os.path.exists(path):
+        if time.monotonic() > until:
+            raise NotRun(why)
+        time.sleep(0.02)
+
+
+class Gperftools(Profiler):
+    """libprofiler in the target, switched on and off by a signal."""
+    is_inside = True
+    compares_with_plain = True
+
+    def __init__(self, stage, name):
+        super().__init__(name)
+        self.stage, self.count = stage, 0
+        self.program = stage.path("bin/crowd")
+
+    def start(self, target):
+        self.target = target
+        self.out = self.stage.path(f"out/gperftools.{self.count}")
+        self.count += 1
+        target.child.send_signal(signal.SIGUSR2)
+        self.began = time.monotonic()
+        wait_for(self.out, "libprofiler did not start (LD_PRELOAD)")
+
+    def forget(self):
+        """The next target counts its files from 0."""
+        for number in range(self.count):
+            if os.path.exists(self.stage.path(f"out/gperftools.{number}")):
+                os.remove(self.stage.path(f"out/gperftools.{number}"))
+        self.count = 0
+
+    def stop(self):
+        seconds = time.monotonic() - self.began
+        self.target.child.send_signal(signal.SIGUSR2)
+        until = time.monotonic() + START_S
+        while not stacks.is_whole_gperftools(self.out):
+            if time.monotonic() > until:
+                raise NotRun("libprofiler did not write its file")
+            time.sleep(0.05)
+        found = stacks.of_gperftools(self.out, self.program)
+        return Recording(
+            seconds=seconds, samples=found.samples,
+            bytes=os.path.getsize(self.out),
+            seen_percent=percent(found.blocked_threads, self.target.blocked),
+            complete_percent=percent(found.complete, found.samples))
+
+
+class Fgprof(Profiler):
+    """In the Go program; every goroutine, 99 times a second if it can."""
+    is_inside = True
+
+    def __init__(self, stage, name):
+        super().__init__(name)
+        self.out = stage.path("out/fgprof")
+
+    def forget(self):
+        if os.path.exists(self.out):
+            os.remove(self.out)
+
+    def start(self, target):
+        self.target = target
+        self.forget()
+        target.child.send_signal(signal.SIGUSR1)
+        self.began = time.monotonic()
+
+    def stop(self):
+        self.target.child.send_signal(signal.SIGUSR2)
+        wait_for(self.out, "fgprof did not write its file")
+        seconds = time.monotonic() - self.began
+        found = stacks.of_fgprof(self.out)
+        return Recording(
+            seconds=seconds, samples=found.samples,
+            bytes=os.path.getsize(self.out),
+            seen_percent=percent(found.blocked_threads, self.target.blocked),
+            complete_percent=percent(found.complete, found.samples))
+
+
+def outside(stage):
+    """Profilers that watch from another process. One line a variant."""
+    return [
+        Fgtrace(stage, "fgtrace, root", False),
+        Fgtrace(stage, "fgtrace, ordinary user", True),
+        Perf(stage, "perf -F 101 --call-graph dwarf",
+             ["--call-graph", "dwarf"]),
+        Perf(stage, "perf -F 101 -g", ["-g"]),
+    ]
+
+
+def inside(stage):
+    """Profilers that are part of the target, with what makes the target."""
+    return [
+        (Gperftools(stage, "gperftools"), stage.gperftools_crowd),
+        (Fgprof(stage, "fgprof (Go)"), stage.go_crowd),
+    ]

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long slices take through the command line, symbols cold and warm."""
+import os
+import statistics
+import time
+
+from machine import NotRun
+
+FORMS = ("fgt", "envelope", "trace.json", "folded")
+RING_S = 30
+BLOCKED, DEPTH = 98, 20
+
+
+def _time(agent, pid, out):
+    began = time.monotonic()
+    result = agent.call("slice", "--last", f"{RING_S}s", "-p", str(pid), "-o",
+                        out)
+    if result.returncode != 0:
+        raise NotRun(result.stderr.strip())
+    return 1000 * (time.monotonic() - began)
+
+
+def table(stage, agent, rounds):
+    """30 s of 100 threads in each format."""
+    lines = [f"slices of {RING_S} s x {BLOCKED + 2} threads through the "
+             "command line"]
+    target = stage.crowd(BLOCKED, DEPTH)
+    try:
+        target.go_on()
+        agent.start(target)
+        time.sleep(RING_S)
+        for form in FORMS:
+            out = stage.path(f"slice.{form}")
+            times = [_time(agent, target.pid, out)
+                     for _ in range(rounds + 1)]
+            lines.append(
+                f"  as {form:12s} first {times[0]:7.1f} ms, then "
+                f"{statistics.median(times[1:]):7.1f} ms, "
+                f"{os.path.getsize(out) / 1e6:.2f} MB")
+        agent.close()
+    except NotRun as error:
+        lines.append(f"  not run: {error}")
+    finally:
+        target.close()
+    return "\n".join(lines + [""])

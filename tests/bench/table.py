@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures as plain text."""
+
+COLUMNS = (  # heading, unit, figure, digits, with its spread
+    ("CPU out-", "side ms/s", "outside_ms", 2, False),
+    ("CPU in", "target ms/s", "inside_ms", 1, True),
+    ("work", "lost %", "lost_percent", 1, True),
+    ("memory", "MB", "memory_mb", 1, False),
+    ("samples", "per s", "samples_per_s", 0, False),
+    ("written", "kB/s", "bytes_per_s", 1, False),
+    ("bytes per", "sample", "bytes_per_sample", 3, False),
+    ("blocked", "seen %", "seen_percent", 0, False),
+    ("stacks", "whole %", "complete_percent", 1, False),
+)
+WIDTH, NAME_WIDTH = 12, 32
+
+LEGEND = """\
+Medians of the rounds, ± half the distance between their quartiles. Read the
+ratios, not the digits; "no profiler" is a window without one, compared with
+windows without one: differences as small as its ± are noise.
+  CPU outside    of the profiler's own processes, per second (10 = 1 % of one)
+  CPU in target  what the target's processor time yields less in work
+  work lost      by the wall clock, the profiler's share of processors included
+  memory         resident: of the profiler's processes; gperftools, fgprof: what
+                 the target has more. A target's ring in fgtrace is included
+  samples        one thread at one instant. fgtrace: every thread at every tick
+  written        fgtrace: the slice (.fgt, with symbols) of the window; perf:
+                 perf.data, without symbols; gperftools, fgprof: sums without time
+  blocked seen   share of the blocked threads with a stack in it
+  stacks whole   that reach the function that their thread started in
+All targets run as an ordinary user and are built without frame pointers."""
+
+
+def cell(row, figure, digits, with_spread):
+    if figure not in row.median:
+        return "-"
+    value = row.median[figure]
+    if figure == "bytes_per_s":
+        value /= 1000
+    text = f"{value:.{digits}f}"
+    if with_spread and figure in row.spread:
+        text += f" ±{row.spread[figure]:.{digits}f}"
+    return text
+
+
+def heading(title):
+    lines = [title, " " * NAME_WIDTH, " " * NAME_WIDTH]
+    for first, second, *_ in COLUMNS:
+        lines[1] += first.rjust(WIDTH)
+        lines[2] += second.rjust(WIDTH)
+    return lines
+
+
+def of_rows(title, rows):
+    lines = heading(title)
+    notes = []
+    for row in rows:
+        line = row.profiler.ljust(NAME_WIDTH)
+        if row.why and not row.rounds:
+            lines.append(line + "  not run: " + row.why)
+            continue
+        lines.append(line + "".join(
+            cell(row, *column[2:]).rjust(WIDTH) for column in COLUMNS))
+        if row.note:
+            ring = row.median.get("ring_bytes_per_sample")
+            notes.append(f"  {row.profiler}: {row.note}" + (
+                f"; {ring:.3f} bytes of ring per sample" if ring else ""))
+        if row.why:
+            notes.append(f"  {row.profiler}: {row.rounds} rounds, then "
+                         f"{row.why}")
+    rounds = max((row.rounds for row in rows), default=0)
+    return "\n".join(lines + notes + [f"  rounds: {rounds}", ""])

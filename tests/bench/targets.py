@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that are profiled, while they tell how much they get done.
+
+Each prints "ready PID", then "MONO_NS OPERATIONS CPU_NS" ten times a second.
+A target that is not being measured is stopped, so that it disturbs nobody.
+"""
+import dataclasses
+import os
+import select
+import signal
+import subprocess
+import time
+
+from machine import NotRun, as_nobody, check_room_for_threads, resident_mb
+
+BUSY = 2
+START_S = 120
+SETTLE_S = 0.3
+LIFE_S = "7200"  # should we be killed: it ends by itself
+
+
+@dataclasses.dataclass
+class Window:
+    """What the target did during some seconds."""
+    work_per_s: float
+    work_per_cpu_s: float
+    cpu_per_s: float
+    resident_mb: float
+
+
+def mean(first, second):
+    return Window(*(sum(pair) / 2 for pair in
+                    zip(dataclasses.astuple(first),
+                        dataclasses.astuple(second))))
+
+
+class Target:
+    """A child that works, can be stopped and made to go on."""
+
+    def __init__(self, command, blocked, name, environment=None):
+        self.blocked, self.name = blocked, name
+        self.text, self.rows = "", []
+        check_room_for_threads(blocked + BUSY)
+        self.child = subprocess.Popen(
+            as_nobody(command), stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **(environment or {})})
+        os.set_blocking(self.child.stdout.fileno(), False)
+        try:
+            self.pid = self._wait_until_ready()
+        except NotRun:
+            self.close()
+            raise
+        self.stop()
+
+    def _read_more(self):
+        while True:
+            try:
+                more = os.read(self.child.stdout.fileno(), 65536)
+            except BlockingIOError:
+                return True
+            if not more:
+                return False
+            self.text += more.decode()
+
+    def _wait_until_ready(self):
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            select.select([self.child.stdout], [], [], 1)
+            is_open = self._read_more()
+            if "\n" in self.text:
+                first, self.text = self.text.split("\n", 1)
+                return int(first.split()[1])
+            if not is_open:
+                break
+        raise NotRun(f"{self.name} could not start its threads")
+
+    def stop(self):
+        self.child.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.child.send_signal(signal.SIGCONT)
+        time.sleep(SETTLE_S)
+
+    def window(self, seconds):
+        begin = time.monotonic_ns()
+        time.sleep(seconds)
+        end = time.monotonic_ns()
+        self._read_more()
+        *lines, self.text = self.text.split("\n")
+        self.rows = [row for row in self.rows if row[0] >= begin]
+        self.rows += [[int(field) for field in line.split()]
+                      for line in lines]
+        rows = [row for row in self.rows if begin <= row[0] <= end]
+        if len(rows) < 2:
+            raise NotRun(f"{self.name} does not get on")
+        wall, work, cpu = (rows[-1][i] - rows[0][i] for i in range(3))
+        return Window(work_per_s=work * 1e9 / wall,
+                      work_per_cpu_s=work * 1e9 / max(cpu, 1),
+                      cpu_per_s=cpu / wall,
+                      resident_mb=resident_mb([self.pid]))
+
+    def threads(self):
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def close(self):
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+        self.child.stdout.close()
+
+
+class Stage:
+    """Where programs and what they write lie; an ordinary user may enter."""
+
+    def __init__(self, build, scratch):
+        self.build, self.scratch = build, scratch
+
+    def path(self, name):
+        return os.path.join(self.scratch, name)
+
+    def crowd(self, blocked, depth, busy=BUSY):
+        return Target([self.path("bin/crowd"), str(busy), str(blocked),
+                       str(depth), LIFE_S], blocked, "crowd")
+
+    def gperftools_crowd(self, blocked, depth):
+        """The same program; SIGUSR2 starts and stops its profiler."""
+        return Target(
+            [self.path("bin/crowd"), str(BUSY), str(blocked), str(depth),
+             LIFE_S], blocked, "crowd with libprofiler",
+            {"LD_PRELOAD": "libprofiler.so.0",
+             "CPUPROFILE": self.path("out/gperftools"),
+             "CPUPROFILE_FREQUENCY": "101",
+             "CPUPROFILESIGNAL": str(int(signal.SIGUSR2))})
+
+    def go_crowd(self, blocked, depth):
+        if not os.path.exists(self.path("bin/crowd-go")):
+            raise NotRun("the Go program could not be built")
+        return Target([self.path("bin/crowd-go"), str(BUSY), str(blocked),
+                       str(depth), LIFE_S, self.path("out/fgprof")],
+                      blocked, "crowd-go")
+
+    def pair(self, depth):
+        return Target([self.path("bin/pair"), str(depth), LIFE_S], 0, "pair")
