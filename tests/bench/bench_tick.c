@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sampler alone, for callgrind: samples a process for a number of ticks,
- * without command line, symbols or slices.
+ * without command line, symbols or slices. What callgrind counted during the
+ * first ticks, in which every thread is new, it forgets.
  *
  * bench_tick PID TICKS
  *
@@ -15,8 +16,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_ZERO_STATS (void)0
+#endif
+
 #include "agent/capture/sampler.h"
 
+#define WARM_TICKS     200
 #define WAIT_US	       10000
 #define IMAGE_CACHE_MB 32
 
@@ -38,7 +46,9 @@ long __wrap_syscall(long number, ...)
 			      arguments[3], arguments[4], arguments[5]);
 }
 
-static void wait_for_ticks(const struct fgt_target *target, uint64_t ticks)
+/* The counters at the first look after so many ticks. */
+static struct fgt_target_status wait_for_ticks(const struct fgt_target *target,
+					       uint64_t ticks)
 {
 	struct fgt_target_status status;
 
@@ -46,6 +56,19 @@ static void wait_for_ticks(const struct fgt_target *target, uint64_t ticks)
 		usleep(WAIT_US);
 		fgt_target_get_status(target, &status);
 	} while (status.is_alive && status.ticks < ticks);
+	return status;
+}
+
+static void report(const struct fgt_target_status *from,
+		   const struct fgt_target_status *to)
+{
+	uint64_t stacks_from = from->samples_running + from->samples_blocked;
+	uint64_t stacks_to = to->samples_running + to->samples_blocked;
+
+	printf("ticks %llu stacks %llu provider %s %s\n",
+	       (unsigned long long)(to->ticks - from->ticks),
+	       (unsigned long long)(stacks_to - stacks_from), to->who_ran,
+	       to->running);
 }
 
 static int sample(int32_t pid, uint64_t ticks)
@@ -56,7 +79,7 @@ static int sample(int32_t pid, uint64_t ticks)
 	FGT_AUTO(fgt_image_cache_free) struct fgt_image_cache *cache = NULL;
 	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
 	FGT_AUTO(fgt_sampler_free) struct fgt_sampler *sampler = NULL;
-	struct fgt_target_status status;
+	struct fgt_target_status from, to;
 	struct fgt_why why = { "" };
 	int rc = fgt_image_cache_new(&cache);
 
@@ -70,14 +93,12 @@ static int sample(int32_t pid, uint64_t ticks)
 		fprintf(stderr, "bench_tick: %s (%d)\n", why.text, rc);
 		return 1;
 	}
-	wait_for_ticks(target, ticks);
+	from = wait_for_ticks(target, WARM_TICKS);
+	CALLGRIND_ZERO_STATS;
+	(void)wait_for_ticks(target, WARM_TICKS + ticks);
 	fgt_sampler_stop(sampler);
-	fgt_target_get_status(target, &status);
-	printf("ticks %llu stacks %llu provider %s %s\n",
-	       (unsigned long long)status.ticks,
-	       (unsigned long long)(status.samples_running +
-				    status.samples_blocked),
-	       status.who_ran, status.running);
+	fgt_target_get_status(target, &to);
+	report(&from, &to);
 	return 0;
 }
 

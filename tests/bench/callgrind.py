@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of a tick, counted by callgrind: the same on every machine.
+"""Instructions of a tick, counted by callgrind: times are noisy, these not.
 
-Two runs of different length are subtracted, so that what happens once (the
-first look at every thread, the tables of each image) does not count. Only
-instructions in user space: system calls cost the kernel's as well.
+Only instructions in user space: a system call costs the kernel's as well.
 """
 import re
 import subprocess
@@ -13,18 +11,18 @@ from machine import NotRun
 # What a tick consists of; none of them calls another.
 PARTS = ("fgt_tick_begin", "fgt_running_perf_drain", "fgt_perf_threads_drain",
          "fgt_tick_finish")
-TICKS = (100, 400)
+TICKS = 500
 TIMEOUT_S = 120
 
 
-def _count(stage, pid, ticks):
-    """(instructions, ticks, stacks, provider) of one run."""
+def _count(stage, pid):
+    """Of one run, per tick: a line for the table."""
     out = stage.path("callgrind.out")
     result = subprocess.run(
         ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
          "--collect-atstart=no",
          *(f"--toggle-collect={part}" for part in PARTS),
-         f"{stage.build}/tests/bench/bench_tick", str(pid), str(ticks)],
+         f"{stage.build}/tests/bench/bench_tick", str(pid), str(TICKS)],
         capture_output=True, text=True, timeout=TIMEOUT_S)
     told = re.search(r"ticks (\d+) stacks (\d+) provider (.+)",
                      result.stdout)
@@ -32,24 +30,21 @@ def _count(stage, pid, ticks):
         raise NotRun("callgrind: " + result.stderr.strip()[-200:])
     with open(out) as file:
         total = re.search(r"^totals: (\d+)", file.read(), re.M)
-    return (int(total.group(1)), int(told.group(1)), int(told.group(2)),
-            told.group(3))
+    ticks = int(told.group(1))
+    return (f"{int(total.group(1)) / ticks:12.0f} instructions a tick, "
+            f"{int(told.group(2)) / ticks:5.2f} stacks read in each "
+            f"({told.group(3)})")
 
 
 def of_tick(stage, make_target):
-    """A line for the table."""
     target = make_target()
     try:
         target.go_on()
-        first, second = (_count(stage, target.pid, ticks) for ticks in TICKS)
+        return _count(stage, target.pid)
     except subprocess.TimeoutExpired:
         raise NotRun(f"callgrind took over {TIMEOUT_S} s") from None
     finally:
         target.close()
-    instructions, ticks, stacks = (b - a for a, b in zip(first, second)
-                                   if isinstance(a, int))
-    return (f"{instructions / ticks:12.0f} instructions a tick, "
-            f"{stacks / ticks:5.2f} stacks read in each ({first[3]})")
 
 
 def table(stage):

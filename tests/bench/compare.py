@@ -7,6 +7,8 @@ what it shows is the noise of the machine.
 """
 import dataclasses
 import statistics
+import struct
+import subprocess
 import sys
 import time
 
@@ -64,14 +66,10 @@ def losses(window, base):
 
 
 def of_recording(recording):
-    samples = recording.samples
-    return {"samples_per_s": samples / recording.seconds,
+    return {"samples_per_s": recording.samples / recording.seconds,
             "bytes_per_s": recording.bytes / recording.seconds,
-            "bytes_per_sample": (recording.bytes / samples if samples
-                                 else float("nan")),
-            "ring_bytes_per_sample": (recording.memory_bytes / samples
-                                      if recording.memory_bytes and samples
-                                      else float("nan")),
+            "bytes_per_sample": recording.bytes_per_sample,
+            "ring_bytes_per_sample": recording.ring_bytes_per_sample,
             "seen_percent": recording.seen_percent,
             "complete_percent": recording.complete_percent}
 
@@ -85,15 +83,33 @@ class Measured:
 
 
 def measure(profiler, target, seconds):
-    profiler.start(target)
-    profiler.begin()
-    pids = profiler.pids()
-    before, began = cpu_seconds(pids), time.monotonic()
-    window = target.window(seconds)
-    used, elapsed = cpu_seconds(pids) - before, time.monotonic() - began
-    resident = resident_mb(pids)
-    profiler.end()
-    return Measured(window, 1000 * used / elapsed, resident, profiler.stop())
+    try:
+        profiler.start(target)
+        profiler.begin()
+        pids = profiler.pids()
+        before, began = cpu_seconds(pids), time.monotonic()
+        window = target.window(seconds)
+        used, elapsed = cpu_seconds(pids) - before, time.monotonic() - began
+        resident = resident_mb(pids)
+        profiler.end()
+        return Measured(window, 1000 * used / elapsed, resident,
+                        profiler.stop())
+    finally:
+        profiler.close()
+
+
+def attempt(held, measurement):
+    """One profiler's trouble ends its rounds, not the others'."""
+    if held.row.why:
+        return None
+    try:
+        return measurement()
+    except NotRun as error:
+        held.row.why = str(error)
+    except (OSError, ValueError, LookupError, struct.error,
+            subprocess.SubprocessError) as error:
+        held.row.why = repr(error)
+    return None
 
 
 def measure_outside(profilers, target, seconds, samples):
@@ -103,12 +119,9 @@ def measure_outside(profilers, target, seconds, samples):
     bases, pending = [target.window(seconds)], []
     for index, profiler in enumerate(profilers):
         held = samples[profiler.name]
-        if not held.row.why:
-            try:
-                pending.append((held, len(bases),
-                                measure(profiler, target, seconds)))
-            except NotRun as error:
-                held.row.why = str(error)
+        measured = attempt(held, lambda: measure(profiler, target, seconds))
+        if measured:
+            pending.append((held, len(bases), measured))
         if index % 2 == 1 or index == len(profilers) - 1:
             bases.append(target.window(seconds))
     target.stop()
@@ -124,17 +137,18 @@ def measure_outside(profilers, target, seconds, samples):
             **losses(bases[1], targets.mean(bases[0], bases[2])))
 
 
-def measure_inside(profiler, target, plain_mb, seconds, held):
+def measure_inside(profiler, target, without_mb, seconds, held):
     """Profiler and windows without in one target of its own."""
     target.go_on()
     before = target.window(seconds)
     measured = measure(profiler, target, seconds)
     after = target.window(seconds)
     target.stop()
-    grown = measured.window.resident_mb - (plain_mb or before.resident_mb)
-    held.add(outside_ms=0.0, memory_mb=grown,
+    held.add(outside_ms=0.0,
+             memory_mb=measured.window.resident_mb - without_mb,
              **losses(measured.window, targets.mean(before, after)),
              **of_recording(measured.recording))
+    held.row.note = measured.recording.note
 
 
 class Comparison:
@@ -147,11 +161,15 @@ class Comparison:
             self.samples[profiler.name] = Samples(profiler.name,
                                                   profiler.is_inside)
         self.target = self._open(make_target)
-        self.own = {}
+        self.own, self.without_mb = {}, {}
         for profiler, make in inside:
             try:
                 profiler.forget()
-                self.own[profiler.name] = self._open(make)
+                own = self.own[profiler.name] = self._open(make)
+                # libprofiler costs memory as soon as it is loaded.
+                self.without_mb[profiler.name] = resident_mb(
+                    [(self.target if profiler.compares_with_plain
+                      else own).pid])
             except NotRun as error:
                 self.samples[profiler.name].row.why = str(error)
 
@@ -164,16 +182,9 @@ class Comparison:
         measure_outside(self.outside, self.target, seconds, self.samples)
         for profiler, _ in self.inside:
             held = self.samples[profiler.name]
-            if held.row.why:
-                continue
-            # libprofiler costs memory as soon as it is loaded.
-            plain_mb = (resident_mb([self.target.pid])
-                        if profiler.compares_with_plain else None)
-            try:
-                measure_inside(profiler, self.own[profiler.name], plain_mb,
-                               seconds, held)
-            except NotRun as error:
-                held.row.why = str(error)
+            attempt(held, lambda: measure_inside(
+                profiler, self.own[profiler.name],
+                self.without_mb[profiler.name], seconds, held))
 
     def close(self):
         for target in self.opened:

@@ -26,10 +26,11 @@ class Recording:
     """What a profiler has to show. A sample is one thread at one instant."""
     seconds: float
     samples: float
-    bytes: float
+    bytes: float  # of the whole file
+    bytes_per_sample: float  # without what is written once, if that is told
     seen_percent: float  # of the blocked threads
     complete_percent: float  # stacks that reach their thread's start
-    memory_bytes: float = 0  # what it keeps them in, if that is known
+    ring_bytes_per_sample: float = float("nan")
     note: str = ""
 
 
@@ -43,6 +44,9 @@ class Profiler:
     def pids(self):
         return []
 
+    def close(self):
+        """Ends what was started; may be called at any time, and again."""
+
     def begin(self):
         pass
 
@@ -50,11 +54,17 @@ class Profiler:
         pass
 
 
+def ratio(part, whole):
+    return part / whole if whole else float("nan")
+
+
 def percent(part, whole):
-    return 100.0 * part / whole if whole else float("nan")
+    return 100.0 * ratio(part, whole)
 
 
 def end_child(child):
+    if not child:
+        return
     if child.poll() is None:
         child.terminate()
     try:
@@ -74,6 +84,7 @@ class Fgtrace(Profiler):
         side = "user" if is_ordinary_user else "root"
         self.socket = stage.path(f"{side}/agent.sock")
         self.slice = stage.path(f"{side}/slice.fgt")
+        self.child = None
 
     def _command(self, *arguments):
         command = [self.stage.path("bin/fgtrace-agent"), "--socket",
@@ -93,16 +104,14 @@ class Fgtrace(Profiler):
         self.target = target
         self.child = subprocess.Popen(
             self._command("daemon", *self.arguments),
-            stderr=subprocess.PIPE, text=True)
+            stderr=subprocess.DEVNULL)
         until = time.monotonic() + START_S
         while self.call("status").returncode != 0:
             if self.child.poll() is not None or time.monotonic() > until:
-                end_child(self.child)
-                raise NotRun(self.child.stderr.read().strip()[-200:])
+                raise NotRun("the daemon does not answer")
             time.sleep(0.05)
         result = self.call("attach", str(target.pid))
         if result.returncode != 0:
-            end_child(self.child)
             raise NotRun(result.stderr.strip())
         time.sleep(SETTLE_S)
 
@@ -118,15 +127,20 @@ class Fgtrace(Profiler):
 
     def close(self):
         end_child(self.child)
-        self.child.stderr.close()
+        self.child = None
+
+    def _slice_bytes(self, seconds):
+        result = self.call("slice", "--last", f"{seconds:.3f}s", "-p",
+                           str(self.target.pid), "-o", self.slice)
+        if result.returncode != 0:
+            raise NotRun(result.stderr.strip())
+        return os.path.getsize(self.slice)
 
     def stop(self):
         before, after = self.before, self.after
-        result = self.call("slice", "--last", f"{self.seconds:.3f}s", "-p",
-                           str(self.target.pid), "-o", self.slice)
+        whole = self._slice_bytes(self.seconds)
+        half = self._slice_bytes(self.seconds / 2)
         self.close()
-        if result.returncode != 0:
-            raise NotRun(result.stderr.strip())
         ticks = after["ticks"] - before["ticks"]
         if ticks <= 0:
             raise NotRun("it did not tick")
@@ -134,15 +148,18 @@ class Fgtrace(Profiler):
         others = self.target.threads() - self.target.blocked
         logged = after["ring_log_used_bytes"] - before["ring_log_used_bytes"]
         return Recording(
-            seconds=self.seconds, samples=samples,
-            bytes=os.path.getsize(self.slice),
+            seconds=self.seconds, samples=samples, bytes=whole,
+            # Names, stacks seen before and so on are in both.
+            bytes_per_sample=(whole - half) / (samples / 2),
+            # Negative: more fell out of the ring than came in.
+            ring_bytes_per_sample=(logged / samples if logged > 0
+                                   else float("nan")),
             seen_percent=percent(after["threads"] - others,
                                  self.target.blocked),
             complete_percent=percent(after["stacks_complete"],
                                      after["stacks"]),
-            # What fell out meanwhile hides what came in.
-            memory_bytes=max(logged, 0),
-            note=f"{after['who_ran']} + {after['running']}")
+            note=f"{after['who_ran']} + {after['running']}, "
+                 f"{ticks / self.seconds:.0f} ticks a second")
 
 
 class Perf(Profiler):
@@ -152,6 +169,7 @@ class Perf(Profiler):
         super().__init__(name)
         self.out, self.arguments = stage.path("perf.data"), arguments
         self.errors = stage.path("perf.err")
+        self.child = self.control = self.answers = None
 
     def start(self, target):
         self.target = target
@@ -173,15 +191,17 @@ class Perf(Profiler):
         ready, _, _ = select.select([self.answers], [], [], START_S)
         if ready and os.read(self.answers, 64):
             return
-        end_child(self.child)
-        self._close()
         with open(self.errors) as errors:
-            why = errors.read().strip() or f"no answer in {START_S} s"
+            why = errors.read().split("Hint:")[0] or \
+                f"no answer in {START_S} s"
         raise NotRun("perf: " + " ".join(why.split())[:200])
 
-    def _close(self):
-        os.close(self.control)
-        os.close(self.answers)
+    def close(self):
+        end_child(self.child)
+        for fd in (self.control, self.answers):
+            if fd is not None:
+                os.close(fd)
+        self.child = self.control = self.answers = None
 
     def pids(self):
         return [self.child.pid]
@@ -194,12 +214,13 @@ class Perf(Profiler):
         self.seconds = time.monotonic() - self.began
 
     def stop(self):
-        end_child(self.child)
-        self._close()
+        self.close()
         found = stacks.of_perf(self.out)
         return Recording(
             seconds=self.seconds, samples=found.samples,
             bytes=os.path.getsize(self.out),
+            bytes_per_sample=ratio(stacks.perf_sample_bytes(self.out),
+                                   found.samples),
             seen_percent=percent(found.blocked_threads, self.target.blocked),
             complete_percent=percent(found.complete, found.samples))
 
@@ -249,6 +270,7 @@ class Gperftools(Profiler):
         return Recording(
             seconds=seconds, samples=found.samples,
             bytes=os.path.getsize(self.out),
+            bytes_per_sample=ratio(found.bytes, found.samples),
             seen_percent=percent(found.blocked_threads, self.target.blocked),
             complete_percent=percent(found.complete, found.samples))
 
@@ -279,8 +301,11 @@ class Fgprof(Profiler):
         return Recording(
             seconds=seconds, samples=found.samples,
             bytes=os.path.getsize(self.out),
+            bytes_per_sample=ratio(os.path.getsize(self.out), found.samples),
             seen_percent=percent(found.blocked_threads, self.target.blocked),
-            complete_percent=percent(found.complete, found.samples))
+            complete_percent=percent(found.complete, found.samples),
+            note=f"{found.snapshots / seconds:.0f} snapshots a second; of "
+                 "stacks with equal functions its file keeps one count only")
 
 
 def outside(stage):

@@ -37,9 +37,9 @@ def table(stage, agent, rounds):
                 f"  as {form:12s} first {times[0]:7.1f} ms, then "
                 f"{statistics.median(times[1:]):7.1f} ms, "
                 f"{os.path.getsize(out) / 1e6:.2f} MB")
-        agent.close()
     except NotRun as error:
         lines.append(f"  not run: {error}")
     finally:
+        agent.close()
         target.close()
     return "\n".join(lines + [""])

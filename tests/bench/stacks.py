@@ -8,6 +8,7 @@ import subprocess
 
 from machine import NotRun
 
+PERF_RECORD_SAMPLE = 9
 STARTS = ("be_busy", "be_blocked", "main")
 
 
@@ -16,6 +17,8 @@ class Found:
     samples: int = 0
     complete: int = 0
     blocked_threads: float = 0
+    snapshots: int = 0
+    bytes: int = 0  # of the samples alone
 
 
 def of_perf(path):
@@ -36,6 +39,22 @@ def of_perf(path):
             blocked.add(lines[0].split()[0])
     found.blocked_threads = len(blocked)
     return found
+
+
+def perf_sample_bytes(path):
+    """Bytes of the samples in a perf.data, without headers and mappings."""
+    with open(path, "rb") as file:
+        data = file.read()
+    # struct perf_file_header: magic, size, attr_size, attrs, data (at, size)
+    at, size = struct.unpack_from("<QQ", data, 40)
+    end, total = min(at + size, len(data)), 0
+    while at + 8 <= end:
+        kind, _, length = struct.unpack_from("<IHH", data, at)
+        if length < 8:
+            break
+        total += length if kind == PERF_RECORD_SAMPLE else 0
+        at += length
+    return total
 
 
 def _ranges(program):
@@ -71,6 +90,7 @@ def of_gperftools(path, program):
         depth = words[at + 1]
         samples.append((words[at], words[at + 2:at + 2 + depth]))
         at += 2 + depth
+    found.bytes = at * 8
     maps = data[(at + 3) * 8:].decode(errors="replace")
     match = re.search(r"^\s*([0-9a-f]+)-\S+ \S+ 0+ .*/crowd$", maps, re.M)
     base = int(match.group(1), 16) if match else 0
@@ -88,9 +108,9 @@ def of_fgprof(path):
     """Folded stacks; a whole one begins with runtime.goexit. The counts are
     of all snapshots together, so blocked ones are set in relation to the
     snapshots, which the goroutine that waits for signals is in once each.
-    Of stacks with the same functions but other lines fgprof 0.9 keeps one
-    count only: busy goroutines have more samples than it writes."""
-    found, blocked, snapshots = Found(), 0, 0
+    Of stacks with the same functions but other lines fgprof 0.9 writes one
+    count only, so its file has fewer samples than it took."""
+    found, blocked = Found(), 0
     with open(path) as file:
         for line in file:
             stack, count = line.rstrip("\n").rsplit(" ", 1)
@@ -98,9 +118,9 @@ def of_fgprof(path):
             if stack.startswith("runtime.goexit;"):
                 found.complete += int(count)
             if "os/signal.loop" in stack:
-                snapshots += int(count)
+                found.snapshots += int(count)
             if re.search(r"main\.(block|descend)", stack) and \
                     "main.hashBlock" not in stack:
                 blocked += int(count)
-    found.blocked_threads = blocked / snapshots if snapshots else 0
+    found.blocked_threads = blocked / max(found.snapshots, 1)
     return found

@@ -8,7 +8,7 @@ COLUMNS = (  # heading, unit, figure, digits, with its spread
     ("memory", "MB", "memory_mb", 1, False),
     ("samples", "per s", "samples_per_s", 0, False),
     ("written", "kB/s", "bytes_per_s", 1, False),
-    ("bytes per", "sample", "bytes_per_sample", 3, False),
+    ("bytes a", "sample", "bytes_per_sample", 3, False),
     ("blocked", "seen %", "seen_percent", 0, False),
     ("stacks", "whole %", "complete_percent", 1, False),
 )
@@ -18,14 +18,15 @@ LEGEND = """\
 Medians of the rounds, ± half the distance between their quartiles. Read the
 ratios, not the digits; "no profiler" is a window without one, compared with
 windows without one: differences as small as its ± are noise.
-  CPU outside    of the profiler's own processes, per second (10 = 1 % of one)
+  CPU outside    of the profiler's own processes (10 ms/s: 1 % of a processor)
   CPU in target  what the target's processor time yields less in work
-  work lost      by the wall clock, the profiler's share of processors included
-  memory         resident: of the profiler's processes; gperftools, fgprof: what
-                 the target has more. A target's ring in fgtrace is included
-  samples        one thread at one instant. fgtrace: every thread at every tick
-  written        fgtrace: the slice (.fgt, with symbols) of the window; perf:
-                 perf.data, without symbols; gperftools, fgprof: sums without time
+  work lost      by the wall clock, the profiler's share of processors too
+  memory         resident, of the profiler's processes, fgtrace's ring too;
+                 gperftools, fgprof: what the target has more
+  samples        one thread at one instant; fgtrace: all threads, all ticks
+  written        fgtrace: a slice of the window (.fgt, with symbols); perf:
+                 perf.data, without symbols; gperftools, fgprof: only sums
+  bytes a sample of that, without what is written once, as symbols, mappings
   blocked seen   share of the blocked threads with a stack in it
   stacks whole   that reach the function that their thread started in
 All targets run as an ordinary user and are built without frame pointers."""
@@ -64,7 +65,7 @@ def of_rows(title, rows):
         if row.note:
             ring = row.median.get("ring_bytes_per_sample")
             notes.append(f"  {row.profiler}: {row.note}" + (
-                f"; {ring:.3f} bytes of ring per sample" if ring else ""))
+                f"; {ring:.2g} bytes of ring per sample" if ring else ""))
         if row.why:
             notes.append(f"  {row.profiler}: {row.rounds} rounds, then "
                          f"{row.why}")
