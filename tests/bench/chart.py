@@ -12,7 +12,7 @@ import compare
 WIDTH, HEIGHT = 1080, 640
 INK, PALE, GRID = "#1b2733", "#66727e", "#e3e7eb"
 DEPTH, BAR_BLOCKED = 10, 1000  # of what is drawn, if it was measured
-CPU_MIN, CPU_MAX = 0.5, 2000.0
+CPU_MIN, CPU_MAX = 0.02, 2000.0
 STYLES = {  # colour, dash, short name
     "fgtrace, root": ("#0b57d0", "", "fgtrace, root"),
     "fgtrace, ordinary user": ("#5b9bf3", "", "fgtrace, user"),
@@ -62,11 +62,9 @@ class Picture:
             f'<polyline points="{steps}" fill="none" stroke="{stroke}" '
             f'stroke-width="2.2"{extra}/>')
 
-    def dot(self, x, y, colour, is_hollow):
-        fill = "#ffffff" if is_hollow else colour
+    def dot(self, x, y, colour):
         self.parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" '
-            f'stroke="{colour}" stroke-width="1.8"/>')
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
 
     def bar(self, x, y, width, height, colour):
         self.parts.append(
@@ -104,22 +102,30 @@ def cpu_of(row):
         "inside_ms" if row["is_inside"] else "outside_ms")
 
 
+def noise_of(rows):
+    """What a window without a profiler seems to lose."""
+    for row in rows:
+        if row["profiler"] == compare.NO_PROFILER:
+            return max(abs(row["median"].get("inside_ms", 0.0)),
+                       row["spread"].get("inside_ms", 0.0))
+    return 0.0
+
+
 def collect_lines(figures, depth):
     """name → [(blocked, ms per second, lost in noise?)], and what it saw."""
     lines, seen = {}, {}
     for section in figures["sections"]:
         if section.get("kind") != "crowd" or section["depth"] != depth:
             continue
-        noise = [row["spread"].get("inside_ms", 0.0)
-                 for row in section["rows"]
-                 if row["profiler"] == compare.NO_PROFILER]
+        noise = noise_of(section["rows"])
         for row in section["rows"]:
             value = cpu_of(row)
             if row["profiler"] == compare.NO_PROFILER or value is None:
                 continue
             lines.setdefault(row["profiler"], []).append(
                 (section["blocked"], value,
-                 row["is_inside"] and value <= (noise or [0.0])[0]))
+                 row["is_inside"] and
+                 value <= max(noise, row["spread"].get("inside_ms", 0.0))))
             seen[row["profiler"]] = row["median"].get("seen_percent")
     return {name: sorted(line) for name, line in lines.items()}, seen
 
@@ -140,11 +146,11 @@ def spread_labels(places, gap, low, high):
 
 def draw_axes(picture, box, counts):
     left, top, right, bottom = box
-    for power in range(0, 4):
+    for power in range(-1, 4):
         y = bottom - (bottom - top) * log_position(10 ** power, CPU_MIN,
                                                    CPU_MAX)
         picture.line(left, y, right, y)
-        picture.text(left - 8, y + 4, f"{10 ** power}", fill=PALE,
+        picture.text(left - 8, y + 4, f"{10.0 ** power:g}", fill=PALE,
                      anchor="end")
     for x, count in counts:
         picture.line(x, top, x, bottom)
@@ -175,22 +181,26 @@ def draw_lines(picture, figures, depth):
 
     draw_axes(picture, box, [(place((count, 1))[0], count)
                              for count in counts])
-    ends = []
+    ends, values, at = [], {}, {}
     for name, line in lines.items():
         colour, dash, _ = style_of(name)
-        points = [place(point) for point in line]
+        told = [point for point in line if not point[2]]
+        points = [place(point) for point in told]
         picture.path(points, colour, dash)
-        for (x, y), point in zip(points, line):
-            picture.dot(x, y, colour, point[2] or point[1] < CPU_MIN)
-        ends.append((points[-1][1], name, points[-1][0], line[-1][1]))
-    values = {name: value for _, name, _, value in ends}
-    at = {name: (x, y) for y, name, x, _ in ends}
-    for y, name in spread_labels([(y, name) for y, name, _, _ in ends], 30,
-                                 top + 8, bottom - 16):
+        for x, y in points:
+            picture.dot(x, y, colour)
+        is_told = bool(told) and told[-1] == line[-1]
+        values[name] = short(told[-1][1]) if is_told else "in the noise"
+        if line[-1][0] < counts[-1]:  # did not run with more threads
+            values[name] += f" at {line[-1][0]:,}".replace(",", " ")
+        at[name] = points[-1] if is_told else None
+        ends.append((points[-1][1] if is_told else bottom, name))
+    for y, name in spread_labels(ends, 30, top + 8, bottom - 16):
         colour, _, label = style_of(name)
-        picture.line(at[name][0] + 6, at[name][1], right + 14, y,
-                     stroke=colour, width=0.8)
-        picture.text(right + 18, y + 1, f"{label}  {short(values[name])}",
+        if at[name]:
+            picture.line(at[name][0] + 6, at[name][1], right + 14, y,
+                         stroke=colour, width=0.8)
+        picture.text(right + 18, y + 1, f"{label}  {values[name]}",
                      fill=colour, weight="bold")
         if seen.get(name) is not None:
             picture.text(right + 18, y + 14, f"sees {seen[name]:.0f} % of "
@@ -216,9 +226,11 @@ def draw_bars(picture, top, title, bars, low, high, is_log):
     return top + 12 + len(bars) * step + 34
 
 
-def bars_of(rows, figure, form):
+def bars_of(rows, figure, form, with_spread=False):
     return [(row["profiler"], row["median"][figure],
-             form(row["median"][figure])) for row in rows
+             form(row["median"][figure]) +
+             (f" ±{row['spread'].get(figure, 0):.1f}" if with_spread else ""))
+            for row in rows
             if row["profiler"] != compare.NO_PROFILER and
             row["median"].get(figure) is not None]
 
@@ -232,7 +244,7 @@ def bytes_text(value):
 def draw_right(picture, figures, blocked, depth):
     y = 96
     pair = bars_of(rows_of(figures, kind="pair"), "lost_percent",
-                   lambda value: f"{value:.1f} %")
+                   lambda value: f"{value:.1f} %", with_spread=True)
     if pair:
         y = draw_bars(picture, y, "Throughput lost by 2 threads that only "
                       "switch", pair, 0, 100, False)
@@ -265,8 +277,9 @@ def draw(figures, path):
     picture.text(28, 56, "Medians, side by side in alternation; frame "
                  f"pointers omitted, stacks {depth} frames deep; bars below "
                  f"the first: {blocked} blocked threads.", fill=PALE)
-    picture.text(28, 74, "Hollow points: not told apart from the noise of "
-                 "the machine.", fill=PALE)
+    picture.text(28, 74, "CPU: of the profiler's own processes; gperftools "
+                 "and fgprof: what their target loses. Not drawn: what "
+                 "cannot be told from noise.", fill=PALE)
     draw_lines(picture, figures, depth)
     draw_right(picture, figures, blocked, depth)
     picture.text(28, HEIGHT - 14, figures["machine"], size=10.5, fill=PALE)

@@ -17,6 +17,7 @@ import stacks
 from machine import NotRun, as_nobody, is_root
 
 HZ = 101
+BLOCKED_KINDS = 5  # ways to block in crowd.go
 SETTLE_S = 1.0
 START_S = 60
 
@@ -297,7 +298,8 @@ class Fgprof(Profiler):
         self.target.child.send_signal(signal.SIGUSR2)
         wait_for(self.out, "fgprof did not write its file")
         seconds = time.monotonic() - self.began
-        found = stacks.of_fgprof(self.out)
+        found = stacks.of_fgprof(
+            self.out, self.target.blocked / BLOCKED_KINDS)
         return Recording(
             seconds=seconds, samples=found.samples,
             bytes=os.path.getsize(self.out),

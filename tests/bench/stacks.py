@@ -104,23 +104,23 @@ def of_gperftools(path, program):
     return found
 
 
-def of_fgprof(path):
+def of_fgprof(path, kinds):
     """Folded stacks; a whole one begins with runtime.goexit. The counts are
-    of all snapshots together, so blocked ones are set in relation to the
-    snapshots, which the goroutine that waits for signals is in once each.
+    of all snapshots together. kinds: how many goroutines block in the same
+    way, so that counts tell the snapshots.
     Of stacks with the same functions but other lines fgprof 0.9 writes one
     count only, so its file has fewer samples than it took."""
-    found, blocked = Found(), 0
+    found, blocked, most = Found(), 0, 0
     with open(path) as file:
         for line in file:
-            stack, count = line.rstrip("\n").rsplit(" ", 1)
-            found.samples += int(count)
+            stack, text = line.rstrip("\n").rsplit(" ", 1)
+            count = int(text)
+            found.samples += count
             if stack.startswith("runtime.goexit;"):
-                found.complete += int(count)
-            if "os/signal.loop" in stack:
-                found.snapshots += int(count)
-            if re.search(r"main\.(block|descend)", stack) and \
-                    "main.hashBlock" not in stack:
-                blocked += int(count)
-    found.blocked_threads = blocked / max(found.snapshots, 1)
+                found.complete += count
+            if "main.block;" in stack:
+                blocked += count
+                most = max(most, count)
+    found.snapshots = max(round(most / kinds), 1)
+    found.blocked_threads = blocked / found.snapshots
     return found

@@ -12,7 +12,7 @@ COLUMNS = (  # heading, unit, figure, digits, with its spread
     ("blocked", "seen %", "seen_percent", 0, False),
     ("stacks", "whole %", "complete_percent", 1, False),
 )
-WIDTH, NAME_WIDTH = 12, 32
+WIDTH, SPREAD_WIDTH, NAME_WIDTH = 11, 15, 32
 
 LEGEND = """\
 Medians of the rounds, ± half the distance between their quartiles. Read the
@@ -46,9 +46,10 @@ def cell(row, figure, digits, with_spread):
 
 def heading(title):
     lines = [title, " " * NAME_WIDTH, " " * NAME_WIDTH]
-    for first, second, *_ in COLUMNS:
-        lines[1] += first.rjust(WIDTH)
-        lines[2] += second.rjust(WIDTH)
+    for first, second, *_, with_spread in COLUMNS:
+        width = SPREAD_WIDTH if with_spread else WIDTH
+        lines[1] += first.rjust(width)
+        lines[2] += second.rjust(width)
     return lines
 
 
@@ -61,7 +62,8 @@ def of_rows(title, rows):
             lines.append(line + "  not run: " + row.why)
             continue
         lines.append(line + "".join(
-            cell(row, *column[2:]).rjust(WIDTH) for column in COLUMNS))
+            cell(row, *column[2:]).rjust(SPREAD_WIDTH if column[-1] else WIDTH)
+            for column in COLUMNS).rstrip())
         if row.note:
             ring = row.median.get("ring_bytes_per_sample")
             notes.append(f"  {row.profiler}: {row.note}" + (
