@@ -242,7 +242,6 @@ class Gperftools(Profiler):
     def __init__(self, stage, name):
         super().__init__(name)
         self.stage, self.count = stage, 0
-        self.program = stage.path("bin/crowd")
 
     def start(self, target):
         self.target = target
@@ -267,7 +266,7 @@ class Gperftools(Profiler):
             if time.monotonic() > until:
                 raise NotRun("libprofiler did not write its file")
             time.sleep(0.05)
-        found = stacks.of_gperftools(self.out, self.program)
+        found = stacks.of_gperftools(self.out, self.target.program)
         return Recording(
             seconds=seconds, samples=found.samples,
             bytes=os.path.getsize(self.out),
@@ -324,6 +323,15 @@ def outside(stage):
 def inside(stage):
     """Profilers that are part of the target, with what makes the target."""
     return [
-        (Gperftools(stage, "gperftools"), stage.gperftools_crowd),
+        (Gperftools(stage, "gperftools"),
+         lambda *crowd: stage.crowd(*crowd, environment=stage.libprofiler())),
         (Fgprof(stage, "fgprof (Go)"), stage.go_crowd),
+    ]
+
+
+def inside_pair(stage):
+    """Goroutines switch without the kernel: fgprof has no such pair."""
+    return [
+        (Gperftools(stage, "gperftools"),
+         lambda depth: stage.pair(depth, stage.libprofiler())),
     ]

@@ -92,7 +92,8 @@ def of_gperftools(path, program):
         at += 2 + depth
     found.bytes = at * 8
     maps = data[(at + 3) * 8:].decode(errors="replace")
-    match = re.search(r"^\s*([0-9a-f]+)-\S+ \S+ 0+ .*/crowd$", maps, re.M)
+    match = re.search(r"^\s*([0-9a-f]+)-\S+ \S+ 0+ .*" +
+                      re.escape(program) + "$", maps, re.M)
     base = int(match.group(1), 16) if match else 0
     for count, pcs in samples:
         names = {name for pc in pcs for name, (low, high) in ranges.items()

@@ -37,8 +37,8 @@ def mean(first, second):
 class Target:
     """A child that works, can be stopped and made to go on."""
 
-    def __init__(self, command, blocked, name, environment=None):
-        self.blocked, self.name = blocked, name
+    def __init__(self, command, blocked, environment=None):
+        self.program, self.blocked = command[0], blocked
         self.text, self.rows = "", []
         check_room_for_threads(blocked + BUSY)
         self.child = subprocess.Popen(
@@ -73,7 +73,7 @@ class Target:
                 return int(first.split()[1])
             if not is_open:
                 break
-        raise NotRun(f"{self.name} could not start its threads")
+        raise NotRun(f"{self.program} could not start its threads")
 
     def stop(self):
         self.child.send_signal(signal.SIGSTOP)
@@ -93,7 +93,7 @@ class Target:
                       for line in lines]
         rows = [row for row in self.rows if begin <= row[0] <= end]
         if len(rows) < 2:
-            raise NotRun(f"{self.name} does not get on")
+            raise NotRun(f"{self.program} does not get on")
         wall, work, cpu = (rows[-1][i] - rows[0][i] for i in range(3))
         return Window(work_per_s=work * 1e9 / wall,
                       work_per_cpu_s=work * 1e9 / max(cpu, 1),
@@ -119,26 +119,23 @@ class Stage:
     def path(self, name):
         return os.path.join(self.scratch, name)
 
-    def crowd(self, blocked, depth, busy=BUSY):
+    def crowd(self, blocked, depth, busy=BUSY, environment=None):
         return Target([self.path("bin/crowd"), str(busy), str(blocked),
-                       str(depth), LIFE_S], blocked, "crowd")
+                       str(depth), LIFE_S], blocked, environment)
 
-    def gperftools_crowd(self, blocked, depth):
-        """The same program; SIGUSR2 starts and stops its profiler."""
-        return Target(
-            [self.path("bin/crowd"), str(BUSY), str(blocked), str(depth),
-             LIFE_S], blocked, "crowd with libprofiler",
-            {"LD_PRELOAD": "libprofiler.so.0",
-             "CPUPROFILE": self.path("out/gperftools"),
-             "CPUPROFILE_FREQUENCY": "101",
-             "CPUPROFILESIGNAL": str(int(signal.SIGUSR2))})
+    def pair(self, depth, environment=None):
+        return Target([self.path("bin/pair"), str(depth), LIFE_S], 0,
+                      environment)
 
     def go_crowd(self, blocked, depth):
         if not os.path.exists(self.path("bin/crowd-go")):
             raise NotRun("the Go program could not be built")
         return Target([self.path("bin/crowd-go"), str(BUSY), str(blocked),
-                       str(depth), LIFE_S, self.path("out/fgprof")],
-                      blocked, "crowd-go")
+                       str(depth), LIFE_S, self.path("out/fgprof")], blocked)
 
-    def pair(self, depth):
-        return Target([self.path("bin/pair"), str(depth), LIFE_S], 0, "pair")
+    def libprofiler(self):
+        """The environment in which SIGUSR2 starts and stops gperftools."""
+        return {"LD_PRELOAD": "libprofiler.so.0",
+                "CPUPROFILE": self.path("out/gperftools"),
+                "CPUPROFILE_FREQUENCY": "101",
+                "CPUPROFILESIGNAL": str(int(signal.SIGUSR2))}
