@@ -151,7 +151,8 @@ class Fgtrace(Profiler):
         return Recording(
             seconds=self.seconds, samples=samples, bytes=whole,
             # Names, stacks seen before and so on are in both.
-            bytes_per_sample=(whole - half) / (samples / 2),
+            bytes_per_sample=(2 * (whole - half) / samples if whole > half
+                              else float("nan")),
             # Negative: more fell out of the ring than came in.
             ring_bytes_per_sample=(logged / samples if logged > 0
                                    else float("nan")),
@@ -223,7 +224,10 @@ class Perf(Profiler):
             bytes_per_sample=ratio(stacks.perf_sample_bytes(self.out),
                                    found.samples),
             seen_percent=percent(found.blocked_threads, self.target.blocked),
-            complete_percent=percent(found.complete, found.samples))
+            complete_percent=percent(found.complete, found.samples),
+            note="perf script afterwards: "
+                 f"{1000 * found.cpu_s / self.seconds:.0f} ms of CPU for each "
+                 "second recorded, not counted above")
 
 
 def wait_for(path, why):

@@ -3,6 +3,7 @@
 other profilers write. The crowd's threads start in be_busy and be_blocked."""
 import dataclasses
 import re
+import resource
 import struct
 import subprocess
 
@@ -19,15 +20,22 @@ class Found:
     blocked_threads: float = 0
     snapshots: int = 0
     bytes: int = 0  # of the samples alone
+    cpu_s: float = 0  # that finding them took
+
+
+def children_cpu_s():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def of_perf(path):
+    before = children_cpu_s()
     result = subprocess.run(
         ["perf", "script", "--no-inline", "-F", "tid,ip,sym", "-i", path],
         capture_output=True, text=True)
     if result.returncode != 0:
         raise NotRun("perf script: " + result.stderr.strip()[-200:])
-    found, blocked = Found(), set()
+    found, blocked = Found(cpu_s=children_cpu_s() - before), set()
     for sample in result.stdout.split("\n\n"):
         lines = sample.strip("\n").split("\n")
         if not lines[0].strip():
