@@ -19,13 +19,18 @@ def is_root():
     return os.geteuid() == 0
 
 
+def dying_with_us(command):
+    """Whatever happens to us: a child that is stopped would stay for ever."""
+    return ["setpriv", "--pdeathsig", "KILL", *command]
+
+
 def as_nobody(command):
     """Targets belong to an ordinary user, so that both kinds of fgtrace can
     sample the same process."""
     if not is_root():
-        return list(command)
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
-            "--clear-groups", *command]
+        return dying_with_us(command)
+    return dying_with_us([f"--reuid={NOBODY}", f"--regid={NOBODY}",
+                          "--clear-groups", *command])
 
 
 def raise_limits():

@@ -14,7 +14,7 @@ import subprocess
 import time
 
 import stacks
-from machine import NotRun, as_nobody, is_root
+from machine import NotRun, as_nobody, dying_with_us, is_root
 
 HZ = 101
 BLOCKED_KINDS = 5  # ways to block in crowd.go
@@ -103,8 +103,9 @@ class Fgtrace(Profiler):
         if not self.is_ordinary_user and not is_root():
             raise NotRun("needs root")
         self.target = target
+        command = self._command("daemon", *self.arguments)
         self.child = subprocess.Popen(
-            self._command("daemon", *self.arguments),
+            command if self.is_ordinary_user else dying_with_us(command),
             stderr=subprocess.DEVNULL)
         until = time.monotonic() + START_S
         while self.call("status").returncode != 0:
