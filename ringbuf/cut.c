@@ -38,6 +38,7 @@ static void cut_done(struct fgt_cut *cut)
 	free(cut->segments);
 	free(cut->words);
 	free(cut->tick_ns);
+	free(cut->paces);
 	free(cut->tracks);
 	free(cut->pieces);
 	free(cut->threads);
@@ -315,7 +316,7 @@ static uint64_t find_tick_ns(const struct fgt_region *region,
 		word = fgt_region_load(&region->log[at]);
 		if (fgt_word_kind(word) != FGT_WORD_TICK)
 			continue;
-		ns += fgt_word_value(word);
+		ns += fgt_word_tick_ns(word);
 		seen++;
 	}
 	return seen == tick ? ns : 0;

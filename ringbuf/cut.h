@@ -55,6 +55,11 @@ struct fgt_cut_image {
 	uint32_t out;
 };
 
+/* From that tick on each stands for so many periods. */
+struct fgt_cut_pace {
+	uint32_t tick, periods;
+};
+
 struct fgt_cut_thread {
 	uint32_t slot;
 	int32_t tid;
@@ -84,6 +89,8 @@ struct fgt_cut {
 	/* Replayed. Ticks count from the first segment's first one. */
 	uint64_t *tick_ns;
 	uint32_t tick_count, tick_capacity;
+	struct fgt_cut_pace *paces;
+	uint32_t pace_count, pace_capacity;
 	uint32_t kept_first, kept_count; /* the wanted ones */
 	uint64_t missed_ticks;
 	struct fgt_cut_track *tracks; /* by slot */

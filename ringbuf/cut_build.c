@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/pace.h"
+
 struct building {
 	struct fgt_cut *cut;
 	struct fgt_slice *slice;
@@ -66,6 +68,27 @@ static int build_anchors(struct building *building)
 		};
 	}
 	return 0;
+}
+
+/* Those before the first tick leave what is in force there. */
+static int build_paces(struct building *building)
+{
+	const struct fgt_cut *cut = building->cut;
+	int error = 0;
+
+	for (uint32_t i = 0; i < cut->pace_count && !error; i++) {
+		const struct fgt_cut_pace *pace = &cut->paces[i];
+		uint32_t tick = pace->tick > cut->kept_first
+					? pace->tick - cut->kept_first
+					: 0;
+
+		if (pace->periods > FGT_PACE_MAX)
+			return -EBADMSG;
+		if (tick < cut->kept_count)
+			error = fgt_pace_add(building->slice, tick,
+					     pace->periods);
+	}
+	return error;
 }
 
 static int build_times(struct building *building)
@@ -369,8 +392,8 @@ int fgt_cut_build(struct fgt_cut *cut, struct fgt_slice **ret_slice)
 {
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
 	int (*const steps[])(struct building *) = {
-		build_times, build_process, build_threads,
-		build_runs,  build_states,
+		build_times,   build_paces, build_process,
+		build_threads, build_runs,  build_states,
 	};
 	struct building building = { .cut = cut };
 	int error;

@@ -26,6 +26,24 @@ static int push_tick(struct fgt_cut *cut, uint64_t ns, uint64_t number)
 	return 0;
 }
 
+/* Told only where it changes. */
+static int push_pace(struct fgt_cut *cut, uint32_t periods)
+{
+	struct fgt_cut_pace *paces;
+
+	if (periods ==
+	    (cut->pace_count ? cut->paces[cut->pace_count - 1].periods : 1))
+		return 0;
+	paces = fgt_cut_grow(cut->paces, cut->pace_count, &cut->pace_capacity,
+			     sizeof(*paces));
+	if (!paces)
+		return -ENOMEM;
+	cut->paces = paces;
+	paces[cut->pace_count++] =
+		(struct fgt_cut_pace){ cut->tick_count, periods };
+	return 0;
+}
+
 /* Ends the slot's open piece before tick end. */
 static int close_piece(struct fgt_cut *cut, uint32_t slot, uint32_t end)
 {
@@ -143,13 +161,15 @@ static int replay_segment(struct fgt_cut *cut,
 	int error;
 
 	if (fgt_word_kind(words[0]) != FGT_WORD_TICK ||
-	    fgt_word_value(words[0]))
+	    fgt_word_tick_ns(words[0]))
 		return -EBADMSG;
 	for (uint64_t i = 0; i < segment->len_words; i++) {
 		switch (fgt_word_kind(words[i])) {
 		case FGT_WORD_TICK:
-			ns += fgt_word_value(words[i]);
-			error = push_tick(cut, ns, number++);
+			ns += fgt_word_tick_ns(words[i]);
+			error = push_pace(cut, fgt_word_tick_periods(words[i]));
+			if (!error)
+				error = push_tick(cut, ns, number++);
 			break;
 		case FGT_WORD_MISSED:
 			error = 0;
@@ -173,6 +193,7 @@ static int reset(struct fgt_cut *cut)
 	size_t slots = cut->region->shape.threads;
 
 	cut->tick_count = 0;
+	cut->pace_count = 0;
 	cut->kept_count = 0;
 	cut->piece_count = 0;
 	cut->missed_ticks = 0;

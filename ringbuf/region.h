@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 #define FGT_REGION_MAGIC   0x31474e4952544746u /* "FGTRING1", little endian */
-#define FGT_REGION_VERSION 1
+#define FGT_REGION_VERSION 2
 
 #define FGT_REGION_HZ_MAX      10000u
 #define FGT_REGION_SECONDS_MAX 3600u
@@ -136,7 +136,8 @@ fgt_region_segment_at(const struct fgt_region *region, uint64_t seq)
 /* ---- Log words: what happened, in 8 bytes ----------------------------- */
 
 enum fgt_word_kind {
-	FGT_WORD_TICK, /* ns since the tick before; 0 opens a segment */
+	FGT_WORD_TICK, /* ns since the tick before (0 opens a segment), and
+			* how many periods it stands for */
 	FGT_WORD_CHANGE, /* slot, state, node: from this tick on */
 	FGT_WORD_CREDIT, /* slot, ticks: its next CHANGE began so much earlier */
 	FGT_WORD_MISSED, /* ticks missed before this one */
@@ -149,7 +150,7 @@ static inline enum fgt_word_kind fgt_word_kind(uint64_t word)
 	return (enum fgt_word_kind)(word & 3);
 }
 
-/* TICK and MISSED. */
+/* MISSED. */
 static inline uint64_t fgt_word_of_value(enum fgt_word_kind kind,
 					 uint64_t value)
 {
@@ -159,6 +160,26 @@ static inline uint64_t fgt_word_of_value(enum fgt_word_kind kind,
 static inline uint64_t fgt_word_value(uint64_t word)
 {
 	return word >> 2;
+}
+
+/* A segment is opened within a second and some: 42 bits are plenty. */
+#define FGT_WORD_TICK_NS_MAX ((UINT64_C(1) << 42) - 1)
+
+static inline uint64_t fgt_word_of_tick(uint64_t delta_ns, uint32_t periods)
+{
+	if (delta_ns > FGT_WORD_TICK_NS_MAX)
+		delta_ns = FGT_WORD_TICK_NS_MAX;
+	return (uint64_t)(periods - 1) << 44 | delta_ns << 2 | FGT_WORD_TICK;
+}
+
+static inline uint64_t fgt_word_tick_ns(uint64_t word)
+{
+	return word >> 2 & FGT_WORD_TICK_NS_MAX;
+}
+
+static inline uint32_t fgt_word_tick_periods(uint64_t word)
+{
+	return (uint32_t)(word >> 44) + 1;
 }
 
 static inline uint64_t fgt_word_of_change(uint32_t slot, uint32_t state,

@@ -86,6 +86,7 @@ int fgt_ring_new(const struct fgt_ring_options *options,
 	ring = calloc(1, sizeof(*ring));
 	if (!ring)
 		return -ENOMEM;
+	ring->writer.periods = 1;
 	region = &ring->writer.region;
 	error = fgt_region_init(region, &shape, options->is_shared);
 	if (error)

@@ -86,6 +86,12 @@ void fgt_ring_tick_begin(struct fgt_ring *ring, uint64_t mono_ns,
 			 uint64_t wall_ns, uint64_t missed);
 
 /*
+ * From the next tick on each stands for so many periods (1 to FGT_PACE_MAX):
+ * the rate is lowered on purpose, and the ticks between are not missed.
+ */
+void fgt_ring_set_pace(struct fgt_ring *ring, uint32_t periods);
+
+/*
  * Sets stack (frames leaf first; count 0: none known) and state of a thread
  * from this tick on. credit_ticks: so many ticks before this one belong to it
  * too (a runnable thread that waited for a CPU); never reaches past the

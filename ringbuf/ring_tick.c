@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/pace.h"
+
 /* CLOCK_MONOTONIC beyond 146 years is not believed: sums cannot overflow. */
 #define MONO_NS_MAX (FGT_WORD_VALUE_MAX)
 
@@ -106,6 +108,13 @@ void fgt_ring_drop_slot(struct fgt_writer *writer, uint32_t slot)
 }
 
 /* ---- A tick ----------------------------------------------------------- */
+
+void fgt_ring_set_pace(struct fgt_ring *ring, uint32_t periods)
+{
+	if (periods < 1)
+		periods = 1;
+	ring->writer.periods = periods < FGT_PACE_MAX ? periods : FGT_PACE_MAX;
+}
 
 void fgt_ring_tick_begin(struct fgt_ring *ring, uint64_t mono_ns,
 			 uint64_t wall_ns, uint64_t missed)
@@ -300,7 +309,7 @@ void fgt_ring_tick_commit(struct fgt_ring *ring)
 		fgt_log_open_segment(writer);
 		delta_ns = 0;
 	}
-	fgt_log_append(writer, fgt_word_of_value(FGT_WORD_TICK, delta_ns));
+	fgt_log_append(writer, fgt_word_of_tick(delta_ns, writer->periods));
 	append_missed(writer);
 	commit_changes(writer);
 	if (writer->opens_segment)

@@ -32,6 +32,7 @@ void fgt_slice_free(struct fgt_slice *slice)
 		return;
 	free(slice->anchors);
 	free(slice->tick_ns);
+	free(slice->paces);
 	free(slice->runs);
 	free(slice->threads);
 	free(slice->nodes);

@@ -74,6 +74,13 @@ struct fgt_run {
 	uint32_t state; /* enum fgt_state */
 };
 
+/* From first_tick on each tick stands for so many periods. */
+struct fgt_pace {
+	uint32_t first_tick;
+	uint32_t periods; /* 1 … FGT_PACE_MAX */
+	uint64_t periods_before; /* that all ticks before it stand for */
+};
+
 /* Wall clock and monotonic clock read at the same instant. */
 struct fgt_anchor {
 	uint64_t mono_ns;
@@ -109,6 +116,11 @@ struct fgt_slice {
 
 	uint64_t *tick_ns; /* strictly increasing */
 	uint32_t tick_count;
+
+	/* Where the rate was lowered on purpose, see pace.h; in order. Before
+	 * the first one each tick stands for one period. */
+	struct fgt_pace *paces;
+	uint32_t pace_count;
 
 	struct fgt_run
 		*runs; /* by thread, then first_tick; never overlapping */

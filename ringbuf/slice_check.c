@@ -6,6 +6,8 @@
  */
 #include "ringbuf/slice.h"
 
+#include "ringbuf/pace.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -26,6 +28,7 @@ static bool is_process_valid(const struct fgt_process_info *process)
 static bool are_pointers_set(const struct fgt_slice *slice)
 {
 	return slice->anchors && slice->tick_ns &&
+	       (slice->paces || !slice->pace_count) &&
 	       (slice->runs || !slice->run_count) &&
 	       (slice->threads || !slice->thread_count) &&
 	       (slice->nodes || !slice->node_count) &&
@@ -59,6 +62,27 @@ static bool are_times_valid(const struct fgt_slice *slice)
 	for (uint32_t i = 1; i < slice->anchor_count; i++)
 		if (slice->anchors[i].mono_ns < slice->anchors[i - 1].mono_ns)
 			return false;
+	return true;
+}
+
+static bool are_paces_valid(const struct fgt_slice *slice)
+{
+	uint64_t periods = 0;
+	uint32_t tick = 0, each = 1;
+
+	for (uint32_t i = 0; i < slice->pace_count; i++) {
+		const struct fgt_pace *pace = &slice->paces[i];
+
+		if (pace->first_tick >= slice->tick_count ||
+		    (i && pace->first_tick <= tick) || !pace->periods ||
+		    pace->periods > FGT_PACE_MAX)
+			return false;
+		periods += (uint64_t)(pace->first_tick - tick) * each;
+		if (pace->periods_before != periods)
+			return false;
+		tick = pace->first_tick;
+		each = pace->periods;
+	}
 	return true;
 }
 
@@ -183,7 +207,7 @@ bool fgt_slice_is_valid(const struct fgt_slice *slice)
 	return slice && are_pointers_set(slice) &&
 	       is_process_valid(&slice->process) &&
 	       are_strings_valid(&slice->strings) && are_times_valid(slice) &&
-	       are_threads_valid(slice) && are_symbols_valid(slice) &&
-	       are_frames_valid(slice) && are_nodes_valid(slice) &&
-	       are_runs_valid(slice);
+	       are_paces_valid(slice) && are_threads_valid(slice) &&
+	       are_symbols_valid(slice) && are_frames_valid(slice) &&
+	       are_nodes_valid(slice) && are_runs_valid(slice);
 }

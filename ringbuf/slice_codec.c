@@ -18,6 +18,9 @@
  *   strings      the string table from id 1 on; bytes, UTF-8 as a rule
  *   anchors      flat, each: mono, wall; differences to the one before
  *   ticks        differences to the one before, ns
+ *   paces        flat, each: difference of its first tick to the one before,
+ *                periods that each tick from there on stands for; 1 before the
+ *                first. Absent from files of before there were any
  *   threads      flat, each: tid, name, start_time
  *   images       maps: path build_id is_deleted bias start end dev ino
  *   symbols      flat, each: function, file, line, reason
@@ -130,6 +133,20 @@ static void pack_clock(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
+static void pack_paces(msgpack_packer *packer, const struct fgt_slice *slice)
+{
+	uint32_t last = 0;
+
+	pack_table(packer, "paces", slice->pace_count, 2);
+	for (uint32_t i = 0; i < slice->pace_count; i++) {
+		const struct fgt_pace *pace = &slice->paces[i];
+
+		msgpack_pack_uint32(packer, pace->first_tick - last);
+		msgpack_pack_uint32(packer, pace->periods);
+		last = pace->first_tick;
+	}
+}
+
 static void pack_threads(msgpack_packer *packer, const struct fgt_slice *slice)
 {
 	pack_table(packer, "threads", slice->thread_count, 3);
@@ -233,6 +250,7 @@ static bool is_encodable(const struct fgt_slice *slice)
 	       slice->thread_count <= count_max &&
 	       slice->node_count <= count_max &&
 	       slice->anchor_count <= count_max &&
+	       slice->pace_count <= count_max &&
 	       slice->state_count <= count_max;
 }
 
@@ -252,6 +270,7 @@ int fgt_slice_encode(const struct fgt_slice *slice, const struct fgt_sink *sink)
 	pack_range(&packer, slice);
 	pack_strings(&packer, &slice->strings);
 	pack_clock(&packer, slice);
+	pack_paces(&packer, slice);
 	pack_threads(&packer, slice);
 	pack_images(&packer, slice);
 	pack_symbols(&packer, slice);

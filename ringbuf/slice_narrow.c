@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/pace.h"
+
 /* New numbers of the old things; 0: not used (yet). */
 struct marks {
 	uint32_t *threads, *nodes, *frames, *images;
@@ -360,14 +362,34 @@ static uint64_t count_missed(const struct narrowing *narrowing)
 		return source->missed_ticks;
 	for (uint32_t i = 1; i < result->tick_count; i++) {
 		uint64_t gap_ns = result->tick_ns[i] - result->tick_ns[i - 1];
-		uint64_t periods = gap_ns / source->period_ns;
+		uint64_t pace_ns = fgt_pace_ns(result, i - 1);
+		uint64_t steps = gap_ns / pace_ns;
 
-		if (gap_ns % source->period_ns >= source->period_ns / 2)
-			periods++;
-		if (periods > 1)
-			missed += periods - 1;
+		if (gap_ns % pace_ns >= pace_ns / 2)
+			steps++;
+		if (steps > 1)
+			missed += steps - 1;
 	}
 	return missed < source->missed_ticks ? missed : source->missed_ticks;
+}
+
+static int copy_paces(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	uint32_t first = narrowing->first_tick;
+	int error =
+		fgt_pace_add(narrowing->result, 0, fgt_pace_at(source, first));
+
+	for (uint32_t i = 0; i < source->pace_count && !error; i++) {
+		const struct fgt_pace *pace = &source->paces[i];
+
+		if (pace->first_tick > first &&
+		    pace->first_tick - first < narrowing->tick_count)
+			error = fgt_pace_add(narrowing->result,
+					     pace->first_tick - first,
+					     pace->periods);
+	}
+	return error;
 }
 
 static int copy_times(struct narrowing *narrowing)
@@ -377,6 +399,7 @@ static int copy_times(struct narrowing *narrowing)
 	uint32_t count = narrowing->tick_count;
 	uint64_t first_ns = source->tick_ns[narrowing->first_tick];
 	uint64_t last_ns = source->tick_ns[narrowing->first_tick + count - 1];
+	int error;
 
 	result->tick_ns = calloc(count, sizeof(*result->tick_ns));
 	if (!result->tick_ns)
@@ -386,6 +409,9 @@ static int copy_times(struct narrowing *narrowing)
 	result->tick_count = count;
 	result->process = source->process;
 	result->period_ns = source->period_ns;
+	error = copy_paces(narrowing);
+	if (error)
+		return error;
 	result->effective_hz = (count - 1) * 1e9 / (double)(last_ns - first_ns);
 	result->missed_ticks = count_missed(narrowing);
 	/* What is gone is gone from the old end only. */

@@ -218,6 +218,26 @@ static int read_ticks(struct fgt_msgpack_cursor *cursor,
 	return 0;
 }
 
+static int read_paces(struct fgt_msgpack_cursor *cursor,
+		      struct fgt_slice *slice)
+{
+	struct fgt_pace pace = { .periods = 1 };
+	int r;
+
+	r = READ_TABLE(cursor, 2, 2, slice->paces, slice->pace_count);
+	if (r)
+		return r;
+	for (uint32_t i = 0; i < slice->pace_count; i++) {
+		uint32_t distance = read_u32(cursor);
+
+		pace.first_tick += distance;
+		pace.periods_before += (uint64_t)distance * pace.periods;
+		pace.periods = read_u32(cursor);
+		slice->paces[i] = pace;
+	}
+	return 0;
+}
+
 static int read_threads(struct fgt_msgpack_cursor *cursor,
 			struct fgt_slice *slice)
 {
@@ -405,9 +425,11 @@ static const struct key {
 	{ "threads", read_threads }, { "images", read_images },
 	{ "symbols", read_symbols }, { "frames", read_frames },
 	{ "nodes", read_nodes },     { "states", read_states },
-	{ "runs", read_runs },
+	{ "runs", read_runs },	     { "paces", read_paces },
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
+/* The last one is younger than the format: a file may be without it. */
+#define REQUIRED_COUNT (KEY_COUNT - 1)
 
 static size_t find_key(struct fgt_msgpack_text name)
 {
@@ -450,7 +472,7 @@ int fgt_slice_tables_read(struct fgt_msgpack_cursor *cursor, uint32_t count,
 				keys[i].name,
 				cursor->error_at + FGT_SLICE_MAGIC_LEN);
 	}
-	for (size_t i = 0; i < KEY_COUNT; i++)
+	for (size_t i = 0; i < REQUIRED_COUNT; i++)
 		if (!(seen & 1u << i))
 			return fgt_why_set(why, -EBADMSG,
 					   "damaged slice: no '%s' table",

@@ -68,6 +68,7 @@ struct fgt_writer {
 	uint64_t tick_count;
 	uint64_t now_ns, wall_ns, last_ns;
 	uint64_t missed_ticks; /* not yet told */
+	uint32_t periods; /* that each tick stands for */
 };
 
 struct fgt_ring {

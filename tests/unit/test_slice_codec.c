@@ -54,6 +54,7 @@ static void assert_slices_equal(const struct fgt_slice *a,
 	assert_int_equal(a->lapped_ticks, b->lapped_ticks);
 	ASSERT_TABLE_EQUAL(a, b, anchors, anchor_count);
 	ASSERT_TABLE_EQUAL(a, b, tick_ns, tick_count);
+	ASSERT_TABLE_EQUAL(a, b, paces, pace_count);
 	ASSERT_TABLE_EQUAL(a, b, runs, run_count);
 	ASSERT_TABLE_EQUAL(a, b, threads, thread_count);
 	ASSERT_TABLE_EQUAL(a, b, nodes, node_count);
