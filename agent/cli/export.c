@@ -16,6 +16,7 @@
 #include "agent/cli/output.h"
 #include "agent/cli/summary_print.h"
 #include "agent/symbols/symbolizer.h"
+#include "ringbuf/pace.h"
 
 #define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
 #define GAP_NS	    100000000u
@@ -224,18 +225,35 @@ static enum fgt_exit send(const struct fgt_export *plan,
 	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
 }
 
-/* b - a if that is more than a tick's chance and the clock's grain. */
-static uint64_t gap_ns(const struct fgt_slice *slice, uint64_t a, uint64_t b)
+/* b - a if that is more than the chance of that tick and the clock's grain. */
+static uint64_t gap_ns(const struct fgt_slice *slice, uint32_t tick, uint64_t a,
+		       uint64_t b)
 {
-	return b > a && b - a > 2 * slice->period_ns + GAP_NS ? b - a : 0;
+	return b > a && b - a > 2 * fgt_pace_ns(slice, tick) + GAP_NS ? b - a
+								      : 0;
+}
+
+static void tell_of_pace(const struct fgt_export *plan,
+			 const struct fgt_slice *slice)
+{
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
+
+	if (slowest > 1)
+		fgt_note(plan->verb,
+			 "the rate was lowered to %.3g Hz for %.1f s of it, to "
+			 "keep sampling.max_cpu_percent",
+			 1e9 / ((double)slowest * (double)slice->period_ns),
+			 (double)lowered * (double)slice->period_ns / 1e9);
 }
 
 static void warn_of_gaps(const struct fgt_export *plan,
 			 const struct fgt_slice *slice)
 {
 	uint64_t late_ns =
-		gap_ns(slice, slice->requested_from_ns, slice->tick_ns[0]);
-	uint64_t early_ns = gap_ns(slice, slice->tick_ns[slice->tick_count - 1],
+		gap_ns(slice, 0, slice->requested_from_ns, slice->tick_ns[0]);
+	uint32_t last = slice->tick_count - 1;
+	uint64_t early_ns = gap_ns(slice, last, slice->tick_ns[last],
 				   slice->requested_to_ns);
 
 	if (slice->lapped_ticks)
@@ -284,6 +302,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 
 	if (!plan->is_quiet) {
 		fgt_summary_print_line(slice, summary, stderr);
+		tell_of_pace(plan, slice);
 		warn_of_gaps(plan, slice);
 		tell_fate(plan, fate);
 	}

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/pace.h"
+
 /* Samples of one stack. */
 struct weight {
 	uint64_t running, wall;
@@ -24,6 +26,13 @@ struct tally {
 double fgt_percent(uint64_t part, uint64_t whole)
 {
 	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* A tick at a lowered rate counts for all that it stands for. */
+static uint64_t weight_of(const struct fgt_slice *slice,
+			  const struct fgt_run *run)
+{
+	return fgt_pace_weight(slice, run->first_tick, run->tick_count);
 }
 
 static const struct fgt_slice_frame *frame_of(const struct fgt_slice *slice,
@@ -136,15 +145,17 @@ static int count_functions(const struct fgt_slice *slice,
 	tally.functions = summary->functions;
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
+		uint64_t weight;
 
 		if (run->stack == FGT_NODE_NONE)
 			continue;
-		tally.nodes[run->stack].wall += run->tick_count;
+		weight = weight_of(slice, run);
+		tally.nodes[run->stack].wall += weight;
 		if (run->state != FGT_STATE_RUNNING)
 			continue;
-		tally.nodes[run->stack].running += run->tick_count;
+		tally.nodes[run->stack].running += weight;
 		if (is_not_sampled(frame_of(slice, run->stack)))
-			summary->not_sampled += run->tick_count;
+			summary->not_sampled += weight;
 	}
 	for (uint32_t i = 0; i < slice->node_count; i++) {
 		if (tally.nodes[i].wall)
@@ -190,14 +201,15 @@ static void count_thread(const struct fgt_slice *slice, uint32_t first,
 	thread->name = fgt_slice_string(slice, of->name);
 	for (uint32_t i = first; i < end; i++) {
 		const struct fgt_run *run = &slice->runs[i];
+		uint64_t weight = weight_of(slice, run);
 
-		thread->samples += run->tick_count;
+		thread->samples += weight;
 		if (run->state == FGT_STATE_RUNNING)
-			thread->running += run->tick_count;
+			thread->running += weight;
 		else if (run->state <= FGT_STATE_MAX)
-			by_state[run->state] += run->tick_count;
+			by_state[run->state] += weight;
 		if (is_complete(slice, run->stack))
-			thread->complete += run->tick_count;
+			thread->complete += weight;
 	}
 	for (uint32_t i = 0; i < slice->state_count; i++) {
 		uint32_t state = slice->states[i].state;

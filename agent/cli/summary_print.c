@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ringbuf/pace.h"
 #include "upload/format/json.h"
 #include "upload/format/utf8.h"
 
@@ -214,6 +215,8 @@ static void put_slice(const struct fgt_slice *slice,
 {
 	uint64_t first_ns = slice->tick_ns[0];
 	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
 
 	fgt_json_put_int(json, "pid", slice->process.pid);
 	fgt_json_put_string(json, "name", slice->process.name);
@@ -228,6 +231,12 @@ static void put_slice(const struct fgt_slice *slice,
 	fgt_json_put_uint(json, "ticks", slice->tick_count);
 	fgt_json_put_double(json, "effective_hz",
 			    round(slice->effective_hz * 1e3) / 1e3);
+	if (slowest > 1) {
+		double hz = 1e9 / ((double)slice->period_ns * slowest);
+
+		fgt_json_put_double(json, "lowered_to_hz",
+				    round(hz * 1e3) / 1e3);
+	}
 	fgt_json_put_uint(json, "missed_ticks", slice->missed_ticks);
 	fgt_json_put_uint(json, "evicted_ticks", slice->evicted_ticks);
 	fgt_json_put_uint(json, "lapped_ticks", slice->lapped_ticks);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "ringbuf/pace.h"
 #include "slice_fixture.h"
 #include "upload/format/format.h"
 
@@ -211,6 +212,23 @@ static void gap_between_two_runs_closes_the_stack(void **state)
 		      "B main 70.000|B b 70.000|E b 90.000|E main 90.000");
 }
 
+/* Far apart on purpose: no gap, until two of these are missed. */
+static void ticks_at_a_lowered_rate_leave_no_gap(void **state)
+{
+	struct fgt_slice *slice = fixture_new(4);
+
+	(void)state;
+	assert_int_equal(fgt_pace_add(slice, 1, 8), 0);
+	slice->tick_ns[2] = slice->tick_ns[1] + 8 * FIXTURE_PERIOD_NS;
+	slice->tick_ns[3] = slice->tick_ns[2] + 24 * FIXTURE_PERIOD_NS;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 4, fixture_stack(slice, "main"),
+		    FGT_STATE_RUNNING);
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|E main 170.000|"
+		      "B main 330.000|E main 410.000");
+}
+
 static void one_missed_tick_is_bridged(void **state)
 {
 	struct fgt_slice *slice = fixture_new(2);
@@ -380,6 +398,7 @@ int main(void)
 		cmocka_unit_test(inlined_calls_are_levels_of_their_own),
 		cmocka_unit_test(missed_ticks_close_the_stack),
 		cmocka_unit_test(gap_between_two_runs_closes_the_stack),
+		cmocka_unit_test(ticks_at_a_lowered_rate_leave_no_gap),
 		cmocka_unit_test(one_missed_tick_is_bridged),
 		cmocka_unit_test(threads_open_when_born_and_close_when_gone),
 		cmocka_unit_test(

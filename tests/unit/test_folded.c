@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "ringbuf/pace.h"
 #include "slice_fixture.h"
 #include "upload/format/format.h"
 
@@ -154,6 +155,24 @@ static void lines_come_in_byte_order(void **state)
 	fgt_slice_free(slice);
 }
 
+/* 10 ticks of one period, then 10 that stand for 8 each. */
+static void ticks_at_a_lowered_rate_count_for_more(void **state)
+{
+	struct fgt_slice *slice = fixture_new(20);
+
+	(void)state;
+	assert_int_equal(fgt_pace_add(slice, 10, 8), 0);
+	for (uint32_t i = 10; i < 20; i++)
+		slice->tick_ns[i] = slice->tick_ns[9] + FIXTURE_PERIOD_NS +
+				    (i - 10) * 8 * FIXTURE_PERIOD_NS;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 12, fixture_stack(slice, "a"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 12, 8, fixture_stack(slice, "b"),
+		    FGT_STATE_RUNNING);
+	assert_folded(slice, FGT_STATE_FRAMES_NO, "a 26\nb 64\n");
+}
+
 static void slice_without_runs_is_empty(void **state)
 {
 	(void)state;
@@ -168,6 +187,7 @@ int main(void)
 		cmocka_unit_test(hostile_names_cannot_forge_lines),
 		cmocka_unit_test(names_equal_after_replacement_share_a_line),
 		cmocka_unit_test(lines_come_in_byte_order),
+		cmocka_unit_test(ticks_at_a_lowered_rate_count_for_more),
 		cmocka_unit_test(slice_without_runs_is_empty),
 	};
 

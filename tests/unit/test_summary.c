@@ -14,6 +14,7 @@
 #include "agent/cli/summary.h"
 #include "agent/cli/summary_print.h"
 #include "ringbuf/frame.h"
+#include "ringbuf/pace.h"
 #include "slice_fixture.h"
 
 static const struct fgt_summary_function *
@@ -70,6 +71,23 @@ static void self_and_total_are_of_running_samples(void **state)
 	assert_int_equal(find(summary, "epoll_wait")->total, 0);
 	assert_int_equal(find(summary, "epoll_wait")->wall, 60);
 	assert_int_equal(find(summary, "wait")->wall, 100);
+}
+
+/* The last 50 ticks stand for 4 periods each: shares are of time. */
+static void ticks_at_a_lowered_rate_weigh_more(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_pace_add(slice, 50, 4), 0);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->threads[0].samples, 50 + 200);
+	assert_int_equal(summary->threads[0].running, 40);
+	assert_int_equal(summary->threads[0].states[0].samples, 10 + 200);
+	assert_int_equal(summary->threads[0].complete, 250);
+	assert_int_equal(find(summary, "epoll_wait")->wall, 210);
+	assert_int_equal(summary->running, 40);
 }
 
 static void threads_are_split_into_running_and_blocked(void **state)
@@ -244,6 +262,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(self_and_total_are_of_running_samples),
+		cmocka_unit_test(ticks_at_a_lowered_rate_weigh_more),
 		cmocka_unit_test(threads_are_split_into_running_and_blocked),
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(remarks_belong_to_the_function_below),

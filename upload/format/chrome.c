@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/pace.h"
 #include "upload/format/json.h"
 #include "upload/format/levels.h"
 #include "upload/format/timeline.h"
@@ -280,6 +281,8 @@ static void put_other_data(struct chrome *chrome)
 	const uint64_t first_ns = slice->tick_ns[0];
 	const uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
 	struct fgt_json *json = &chrome->json;
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
 
 	fgt_json_begin_object(json, "otherData");
 	fgt_json_put_string(json, "tool", "fgtrace");
@@ -300,6 +303,9 @@ static void put_other_data(struct chrome *chrome)
 			  fgt_slice_wall_ns(slice, last_ns));
 	fgt_json_put_double(json, "effective_hz", rounded(slice->effective_hz));
 	fgt_json_put_double(json, "nominal_hz", nominal_hz(slice));
+	if (slowest > 1)
+		fgt_json_put_double(json, "lowered_to_hz",
+				    rounded(nominal_hz(slice) / slowest));
 	fgt_json_put_uint(json, "ticks", slice->tick_count);
 	put_count(json, "missed_ticks", slice->missed_ticks);
 	put_count(json, "evicted_ticks", slice->evicted_ticks);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums ticks per distinct stack in a tree of names, then writes the tree's
+ * Sums ticks, each as many as the periods that it stands for, per distinct
+ * stack in a tree of names, then writes the tree's
  * lines in byte order. Runs in any thread; must not hold any line: a stack's
  * text is written level by level.
  *
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/pace.h"
 #include "ringbuf/sink_buffer.h"
 #include "upload/format/id_map.h"
 #include "upload/format/levels.h"
@@ -158,7 +160,8 @@ static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
 			stacks, (uint64_t)run->stack << 32 | run->state, &id);
 		if (r)
 			return r;
-		ticks[id] += run->tick_count;
+		ticks[id] += fgt_pace_weight(slice, run->first_tick,
+					     run->tick_count);
 	}
 	for (uint32_t i = 0; i < stacks->count; i++) {
 		r = add_stack(folded, (uint32_t)(stacks->keys[i] >> 32),

@@ -13,6 +13,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "ringbuf/pace.h"
 #include "upload/format/json.h"
 #include "upload/format/sentry_profile.h"
 
@@ -166,11 +167,18 @@ static void put_extra(const struct envelope *envelope, struct fgt_json *json)
 {
 	const struct fgt_slice *slice = envelope->slice;
 	const struct fgt_sentry_profile *profile = &envelope->profile;
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
 
 	fgt_json_begin_object(json, "extra");
 	fgt_json_put_int(json, "pid", slice->process.pid);
 	fgt_json_put_string(json, "exe", slice->process.exe);
 	fgt_json_put_double(json, "effective_hz", slice->effective_hz);
+	if (slowest > 1)
+		fgt_json_put_string(json, "lowered",
+				    "samples are rarer for a while, to keep "
+				    "sampling.max_cpu_percent; durations are "
+				    "exact");
 	fgt_json_put_time(json, "requested_from",
 			  fgt_slice_wall_ns(slice, slice->requested_from_ns));
 	fgt_json_put_time(json, "requested_to",
