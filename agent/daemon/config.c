@@ -104,6 +104,14 @@ static int load_scalar(struct loader *loader, const config_setting_t *setting,
 		return fgt_config_set_int(key, base,
 					  config_setting_get_int64(setting),
 					  where, loader->why);
+	if (key->type == FGT_CONFIG_TENTHS && is_int)
+		return fgt_config_set_number(
+			key, base, (double)config_setting_get_int64(setting),
+			where, loader->why);
+	if (key->type == FGT_CONFIG_TENTHS && type == CONFIG_TYPE_FLOAT)
+		return fgt_config_set_number(key, base,
+					     config_setting_get_float(setting),
+					     where, loader->why);
 	if (key->type == FGT_CONFIG_BOOL && type == CONFIG_TYPE_BOOL)
 		return fgt_config_set_bool(key, base,
 					   config_setting_get_bool(setting),

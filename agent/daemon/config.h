@@ -34,6 +34,7 @@ struct fgt_config {
 	char *path; /* of the file, NULL if none */
 	struct {
 		int hz, max_depth;
+		double max_cpu_percent; /* of a core, a target; 0: no limit */
 		enum fgt_state_frames state_frames;
 		enum fgt_provider provider; /* sampling.who_ran */
 		bool is_self_included;

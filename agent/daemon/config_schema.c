@@ -53,6 +53,9 @@ const struct fgt_config_key fgt_config_keys[] = {
 	  .min = 1, .max = 1000, .default_number = 101 },
 	{ "sampling.max_depth", FGT_CONFIG_INT, AT(sampling.max_depth),
 	  .min = 8, .max = 1024, .default_number = 256 },
+	{ "sampling.max_cpu_percent", FGT_CONFIG_TENTHS,
+	  AT(sampling.max_cpu_percent),
+	  .min = 1, .max = 1000, .default_number = 20 },
 	{ "sampling.state_frames", FGT_CONFIG_CHOICE, AT(sampling.state_frames),
 	  .choices = STATE_FRAMES, .default_number = FGT_STATE_FRAMES_ROOT },
 	{ "sampling.who_ran", FGT_CONFIG_CHOICE, AT(sampling.provider),
@@ -200,6 +203,10 @@ void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
 	case FGT_CONFIG_INT:
 		snprintf(ret_text, size, "an integer from %d to %d", key->min,
 			 key->max);
+		break;
+	case FGT_CONFIG_TENTHS:
+		snprintf(ret_text, size, "0 or a number from %g to %g",
+			 key->min / 10.0, key->max / 10.0);
 		break;
 	case FGT_CONFIG_BOOL:
 		snprintf(ret_text, size, "true or false");

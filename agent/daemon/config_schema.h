@@ -19,6 +19,7 @@
 
 enum fgt_config_type {
 	FGT_CONFIG_INT, /* int */
+	FGT_CONFIG_TENTHS, /* double; 0, or from min to max */
 	FGT_CONFIG_BOOL, /* bool */
 	FGT_CONFIG_STRING, /* char *, NULL: not set */
 	FGT_CONFIG_CHOICE, /* int-sized enum, index into choices */
@@ -31,8 +32,10 @@ struct fgt_config_key {
 	enum fgt_config_type type;
 	size_t offset; /* in struct fgt_config, or in the entry */
 	size_t count_offset; /* of the size_t beside STRINGS and ENTRIES */
-	int min, max; /* INT; STRING: max bytes; lists: max elements */
-	int default_number; /* INT, BOOL, CHOICE */
+	/* INT; TENTHS: ten times as much; STRING: max bytes; lists: max
+	 * elements. */
+	int min, max;
+	int default_number; /* INT, TENTHS, BOOL, CHOICE */
 	const char *default_text; /* STRING; STRINGS: one element */
 	const char *const *choices; /* NULL-terminated; also STRING */
 	const struct fgt_config_key *entries; /* keys of one entry */
@@ -66,6 +69,8 @@ void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
  */
 int fgt_config_set_int(const struct fgt_config_key *key, void *base,
 		       int64_t value, const char *where, struct fgt_why *why);
+int fgt_config_set_number(const struct fgt_config_key *key, void *base,
+			  double value, const char *where, struct fgt_why *why);
 int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
 			bool value, const char *where, struct fgt_why *why);
 int fgt_config_set_string(const struct fgt_config_key *key, void *base,

@@ -39,6 +39,14 @@ static void put_number(struct writer *writer, int number)
 	put(writer, text);
 }
 
+static void put_decimal(struct writer *writer, double number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.6g", number);
+	put(writer, text);
+}
+
 static void put_quoted(struct writer *writer, const char *text)
 {
 	put(writer, "\"");
@@ -104,6 +112,9 @@ static void put_scalar(struct writer *writer, const struct fgt_config_key *key,
 	switch (key->type) {
 	case FGT_CONFIG_INT:
 		put_number(writer, *(const int *)value);
+		break;
+	case FGT_CONFIG_TENTHS:
+		put_decimal(writer, *(const double *)value);
 		break;
 	case FGT_CONFIG_BOOL:
 		put(writer, *(const bool *)value ? "true" : "false");
@@ -256,6 +267,9 @@ static void json_scalar(struct fgt_json *json, const struct fgt_config_key *key,
 	switch (key->type) {
 	case FGT_CONFIG_INT:
 		fgt_json_put_int(json, name, *(const int *)value);
+		break;
+	case FGT_CONFIG_TENTHS:
+		fgt_json_put_double(json, name, *(const double *)value);
 		break;
 	case FGT_CONFIG_BOOL:
 		fgt_json_put_bool(json, name, *(const bool *)value);

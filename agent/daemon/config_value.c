@@ -41,6 +41,17 @@ int fgt_config_set_int(const struct fgt_config_key *key, void *base,
 	return 0;
 }
 
+int fgt_config_set_number(const struct fgt_config_key *key, void *base,
+			  double value, const char *where, struct fgt_why *why)
+{
+	/* Not a number is in no range. */
+	if (key->type != FGT_CONFIG_TENTHS ||
+	    !(value == 0 || (value * 10 >= key->min && value * 10 <= key->max)))
+		return refuse(key, where, why);
+	*(double *)place(key, base) = value;
+	return 0;
+}
+
 int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
 			bool value, const char *where, struct fgt_why *why)
 {
@@ -170,6 +181,7 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 			struct fgt_why *why)
 {
 	long long number;
+	double decimal;
 	char *end;
 
 	if (key->type == FGT_CONFIG_INT) {
@@ -178,6 +190,12 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 		if (errno || end == text || *end)
 			return refuse(key, where, why);
 		return fgt_config_set_int(key, base, number, where, why);
+	}
+	if (key->type == FGT_CONFIG_TENTHS) {
+		decimal = strtod(text, &end);
+		if (end == text || *end)
+			return refuse(key, where, why);
+		return fgt_config_set_number(key, base, decimal, where, why);
 	}
 	if (key->type == FGT_CONFIG_BOOL) {
 		bool is_true = !strcmp(text, "true") || !strcmp(text, "1");
@@ -195,6 +213,9 @@ static int set_default(const struct fgt_config_key *key, void *base)
 	case FGT_CONFIG_INT:
 	case FGT_CONFIG_CHOICE:
 		*(int *)place(key, base) = key->default_number;
+		return 0;
+	case FGT_CONFIG_TENTHS:
+		*(double *)place(key, base) = key->default_number / 10.0;
 		return 0;
 	case FGT_CONFIG_BOOL:
 		*(bool *)place(key, base) = key->default_number;

@@ -131,6 +131,7 @@ static void nothing_said_gives_the_defaults(void **state)
 	(void)state;
 	assert_int_equal(config->sampling.hz, 101);
 	assert_int_equal(config->sampling.max_depth, 256);
+	assert_true(config->sampling.max_cpu_percent == 2);
 	assert_int_equal(config->sampling.state_frames, FGT_STATE_FRAMES_ROOT);
 	assert_false(config->sampling.is_self_included);
 	assert_int_equal(config->ring.seconds, 30);
@@ -369,6 +370,7 @@ static void environment_goes_before_the_file(void **state)
 
 	(void)state;
 	setenv("FGTRACE_SAMPLING_HZ", "55", 1);
+	setenv("FGTRACE_SAMPLING_MAX_CPU_PERCENT", "0.5", 1);
 	setenv("FGTRACE_SAMPLING_INCLUDE_SELF", "true", 1);
 	setenv("FGTRACE_SAMPLING_STATE_FRAMES", "no", 1);
 	setenv("FGTRACE_SOCKET", "/tmp/env.sock", 1);
@@ -376,6 +378,7 @@ static void environment_goes_before_the_file(void **state)
 	assert_int_equal(fgt_config_load(path, &config, &why), 0);
 	assert_int_equal(config->sampling.hz, 55);
 	assert_int_equal(config->sampling.max_depth, 9);
+	assert_true(config->sampling.max_cpu_percent == 0.5);
 	assert_true(config->sampling.is_self_included);
 	assert_int_equal(config->sampling.state_frames, FGT_STATE_FRAMES_NO);
 	assert_string_equal(config->socket, "/tmp/env.sock");
@@ -395,6 +398,9 @@ static void environment_goes_before_the_file(void **state)
 	setenv("FGTRACE_UPLOAD_RELEASE", "a\nb", 1);
 	assert_int_equal(load_path(NULL, &why), -EINVAL);
 	unsetenv("FGTRACE_UPLOAD_RELEASE");
+	setenv("FGTRACE_SAMPLING_MAX_CPU_PERCENT", "2%", 1);
+	assert_int_equal(load_path(NULL, &why), -EINVAL);
+	unsetenv("FGTRACE_SAMPLING_MAX_CPU_PERCENT");
 	unsetenv("FGTRACE_SAMPLING_INCLUDE_SELF");
 	unsetenv("FGTRACE_SAMPLING_STATE_FRAMES");
 	unsetenv("FGTRACE_SOCKET");
