@@ -196,18 +196,45 @@ struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid)
 	return thread;
 }
 
-static void visit_entry(struct fgt_threads *threads, const char *name)
+/*
+ * The one of that number, if it is still the same: a directory of another
+ * inode may be that of a later thread. What was seen under the number in this
+ * tick is then nobody's.
+ */
+static struct fgt_thread *find_same(struct fgt_threads *threads, int32_t tid,
+				    uint64_t inode)
 {
-	int32_t tid = fgt_procfs_number(name);
+	struct fgt_thread *thread = fgt_threads_find(threads, tid);
+	struct fgt_stat stat;
+
+	if (!thread || thread->inode == inode ||
+	    !read_identity(threads, tid, &stat))
+		return thread;
+	if (thread->start_time == stat.start_time) {
+		thread->inode = inode;
+		return thread;
+	}
+	thread->is_replaced = true;
+	fgt_threads_end(threads, thread);
+	return NULL;
+}
+
+static void visit_entry(struct fgt_threads *threads,
+			const struct dirent64 *entry)
+{
+	int32_t tid = fgt_procfs_number(entry->d_name);
 	struct fgt_thread *thread;
 	struct fgt_stat stat;
 
 	if (tid <= 0)
 		return;
-	thread = fgt_threads_find(threads, tid);
+	thread = find_same(threads, tid, entry->d_ino);
 	if (!thread && threads->count < FGT_THREADS_MAX &&
-	    read_identity(threads, tid, &stat))
+	    read_identity(threads, tid, &stat)) {
 		thread = new_thread(threads, tid, &stat);
+		if (thread)
+			thread->inode = entry->d_ino;
+	}
 	if (thread)
 		thread->scan = threads->scan;
 }
@@ -224,7 +251,7 @@ static int list_directory(struct fgt_threads *threads)
 		for (ssize_t at = 0; at < len;) {
 			struct dirent64 *entry = (void *)(buffer + at);
 
-			visit_entry(threads, entry->d_name);
+			visit_entry(threads, entry);
 			at += entry->d_reclen;
 		}
 	}
@@ -272,7 +299,7 @@ void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		struct fgt_thread *thread = threads->items[i];
 
 		/* A sample is as good as being listed, for its own tick. */
-		if (thread->scan == threads->scan)
+		if (thread->scan == threads->scan || thread->is_replaced)
 			continue;
 		if (thread->is_sampled)
 			threads->is_stale = true;
@@ -386,7 +413,8 @@ void fgt_threads_reap(struct fgt_threads *threads)
 	for (uint32_t i = threads->count; i-- > 0;) {
 		struct fgt_thread *thread = threads->items[i];
 
-		if (thread->is_ended && thread->is_sampled)
+		if (thread->is_ended && thread->is_sampled &&
+		    !thread->is_replaced)
 			threads->has_ended = true;
 		else if (thread->is_ended)
 			remove_thread(threads, thread);

@@ -35,9 +35,12 @@ struct fgt_thread_switches {
 struct fgt_thread {
 	int32_t tid;
 	uint64_t start_time;
+	uint64_t inode; /* of its directory: another one, another thread? */
 	uint32_t slot; /* in the ring; FGT_THREAD_NO_SLOT: not sampled */
 	char name[FGT_THREAD_NAME_MAX];
 	bool is_ended; /* leaves the table at the end of the tick */
+	bool is_replaced; /* its number belongs to another thread already */
+	bool has_new_name; /* the kernel said so */
 	bool is_new; /* nothing known of it yet */
 	bool has_run; /* since the last tick, says the provider */
 	bool needs_look; /* though it may not have run again */

@@ -77,9 +77,13 @@ void fgt_tick_task(struct fgt_target *target, uint32_t type,
 	case PERF_RECORD_COMM:
 		if (task->is_exec)
 			target->has_exec = true;
+		/* Read when it is known whose number that is by then. */
 		thread = fgt_threads_find(&target->threads, task->tid);
-		if (thread)
-			fgt_threads_rename(&target->threads, thread);
+		if (!thread)
+			break;
+		thread->has_new_name = true;
+		if (!thread->active_index) /* named by another one */
+			fgt_threads_activate(&target->threads, thread, 0);
 		break;
 	default:
 		break;
@@ -105,6 +109,9 @@ static void look_at_active(struct fgt_target *target,
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i];
 
+		if (thread->has_new_name && !thread->is_ended)
+			fgt_threads_rename(threads, thread);
+		thread->has_new_name = false;
 		if (!tick->perf_cpu)
 			fgt_look_account(target, tick, thread);
 		if (!thread->is_sampled && !thread->is_ended &&

@@ -3,10 +3,12 @@
  * Processes that change under the sampler: each mode burns or blocks in
  * functions whose names tell which process and which image they belong to.
  *
- * lifecycle fork|exec|names|sleepers N SECONDS
+ * lifecycle fork|exec|names|sleepers|reuse N SECONDS
  *
- * Prints "ready PID".
+ * Prints "ready PID". reuse: a thread ends, and the next one gets its number
+ * (needs to set it): prints "reused TID", 0 if it could not be had.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -69,6 +71,66 @@ static void *work_named(void *argument)
 	return NULL;
 }
 
+static NOINLINE void first_life(double seconds)
+{
+	usleep((useconds_t)(seconds * 1e6));
+	anchor++;
+}
+
+static NOINLINE void second_life(double seconds)
+{
+	usleep((useconds_t)(seconds * 1e6));
+	anchor++;
+}
+
+struct life {
+	void (*live)(double seconds);
+	const char *name;
+	double seconds;
+	pid_t wanted; /* lives on only if it is this one */
+	pid_t tid;
+};
+
+static void *live(void *argument)
+{
+	struct life *life = argument;
+
+	life->tid = gettid();
+	prctl(PR_SET_NAME, life->name, 0, 0, 0);
+	if (!life->wanted || life->wanted == life->tid)
+		life->live(life->seconds);
+	return NULL;
+}
+
+static void set_last_pid(int fd, pid_t pid)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%d", (int)pid);
+
+	if (fd < 0 || pwrite(fd, text, (size_t)len, 0) != len)
+		anchor++;
+}
+
+/* Others take numbers, too: tries until it is lucky. */
+static void reuse_number(double seconds)
+{
+	struct life first = { first_life, "first", seconds / 2, 0, 0 };
+	struct life second = { second_life, "second", seconds / 2, 0, 0 };
+	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, live, &first);
+	pthread_join(thread, NULL);
+	second.wanted = first.tid;
+	for (int i = 0; i < 1000 && second.tid != first.tid; i++) {
+		set_last_pid(fd, first.tid - 1);
+		pthread_create(&thread, NULL, live, &second);
+		pthread_join(thread, NULL);
+	}
+	printf("reused %d\n", second.tid == first.tid ? (int)first.tid : 0);
+	fflush(stdout);
+}
+
 static void run_threads(unsigned int count, void *(*run)(void *),
 			double *seconds)
 {
@@ -109,11 +171,14 @@ int main(int argc, char **argv)
 		      (char *)NULL);
 	} else if (!strcmp(mode, "names")) {
 		run_threads(4, work_named, &seconds);
+	} else if (!strcmp(mode, "reuse")) {
+		reuse_number(seconds);
+		usleep(200000);
 	} else if (!strcmp(mode, "sleepers")) {
 		run_threads(count, sleep_once, &seconds);
 	} else {
-		fprintf(stderr, "usage: lifecycle fork|exec|names|sleepers N "
-				"SECONDS\n");
+		fprintf(stderr, "usage: lifecycle "
+				"fork|exec|names|sleepers|reuse N SECONDS\n");
 		return 2;
 	}
 	return 0;
