@@ -71,8 +71,8 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	target->work.samples_running++;
 	if (!tick->perf_cpu) {
 		take_account(target, thread);
-		fgt_account_take_sample(&thread->account, tick->period_ns);
-		thread->sample_tick = target->tick;
+		fgt_account_take_sample(&thread->account, tick->event_ns);
+		thread->sample_tick = tick->number;
 		thread->sample_ns = sample->time_ns;
 		return;
 	}
@@ -233,8 +233,7 @@ static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 static bool is_cpu_bound(const struct fgt_tick *tick,
 			 const struct fgt_thread *thread)
 {
-	return thread->used_ns &&
-	       thread->stretch_ns >= tick->period_ns / 10 * 9;
+	return thread->used_ns && thread->stretch_ns >= tick->timer_ns / 10 * 9;
 }
 
 /* Only a thread that runs at this very moment, and that no stop can hurt. */
@@ -272,14 +271,19 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
 	struct fgt_cpu_use before = thread->account.seen;
+	struct fgt_perf_use use;
 
 	take_account(target, thread);
 	note_use(thread, &before);
+	use = (struct fgt_perf_use){
+		.now_ns = tick->mono_ns,
+		.period_ns = tick->period_ns,
+		.event_ns = tick->event_ns,
+		.runtime_ns = thread->used_ns,
+		.switches = thread->use.switches - before.switches,
+	};
 	if (tick->perf_threads && !thread->is_new)
-		fgt_perf_threads_consider(tick->perf_threads, thread,
-					  tick->mono_ns, thread->used_ns,
-					  thread->use.switches -
-						  before.switches);
+		fgt_perf_threads_consider(tick->perf_threads, thread, &use);
 }
 
 /* The stack of its last sample, or the last one known, as running. */

@@ -6,6 +6,7 @@
 #include "agent/capture/look_stack.h"
 
 #include <errno.h>
+#include <time.h>
 
 #include "agent/capture/blocked.h"
 
@@ -146,6 +147,14 @@ static void copy_stopped(void *context, const struct fgt_regs *regs)
 	snapshot->stack_len = len > 0 ? (size_t)len : 0;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 int fgt_look_stack_running(struct fgt_target *target,
 			   const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count)
@@ -153,9 +162,12 @@ int fgt_look_stack_running(struct fgt_target *target,
 	struct stopped stopped = { .tick = tick,
 				   .thread = thread,
 				   .snapshot = { .stack = tick->buffer } };
+	uint64_t from_ns = now_ns();
 	int rc = fgt_ptrace_sample(tick->ptrace, thread->tid, copy_stopped,
 				   &stopped);
 
+	/* Costs the target, not us; it stands still for less than this. */
+	target->pacing.stopped_ns += now_ns() - from_ns;
 	if (rc < 0)
 		return rc;
 	stopped.snapshot.stack_limit =

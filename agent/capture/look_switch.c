@@ -202,7 +202,7 @@ static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
 static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		 struct fgt_thread *thread, const struct fgt_switch_slot *slot)
 {
-	switch (fgt_whereabouts_at(slot, tick->instant_ns, tick->period_ns)) {
+	switch (fgt_whereabouts_at(slot, tick->instant_ns, tick->timer_ns)) {
 	case FGT_OFF_STILL:
 		if (!show_still(target, tick, thread, &slot->off))
 			show_then(target, thread, &slot->off);

@@ -183,9 +183,20 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int fgt_running_perf_enable(struct fgt_running_perf *perf,
+/* In force at once, also in events that run. */
+static void set_period(struct fgt_running_perf *perf, uint64_t period_ns)
+{
+	if (perf->period_ns == period_ns)
+		return;
+	perf->period_ns = period_ns;
+	for (size_t i = 0; i < perf->cpu_count; i++)
+		ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+}
+
+int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
 			    uint64_t *ret_enabled_ns)
 {
+	set_period(perf, period_ns);
 	for (size_t i = 0; i < perf->cpu_count; i++)
 		if (ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
 			return -errno;

@@ -15,7 +15,7 @@
 #define STACK_BYTES	 16384u
 #define STACK_BYTES_MAX	 57344u /* a record ends below 64 KiB */
 #define EVENTS_MAX	 1024u /* over all threads and CPUs */
-#define WORTH_NS	 2000000u /* used in one tick */
+#define WORTH_SHARE	 5u /* of a period, used in one tick */
 #define RETRY_NS	 2000000000u
 #define REFUSED_RETRY_NS 10000000000u
 
@@ -28,7 +28,6 @@ struct cpu_buffer {
 struct fgt_perf_threads {
 	struct cpu_buffer *cpus;
 	size_t cpu_count;
-	uint64_t period_ns;
 	size_t event_count;
 	struct fgt_fd_budget *budget;
 };
@@ -36,6 +35,7 @@ struct fgt_perf_threads {
 struct fgt_perf_thread {
 	uint32_t age_ticks;
 	uint32_t stack_bytes; /* in a sample */
+	uint64_t period_ns; /* of CPU time, between two samples */
 	size_t count;
 	int fds[]; /* [count], one a CPU */
 };
@@ -86,7 +86,7 @@ static int open_buffers(struct fgt_perf_threads *perf, int configured)
 	return perf->cpu_count ? 0 : -ENODEV;
 }
 
-int fgt_perf_threads_open(uint64_t period_ns, struct fgt_fd_budget *budget,
+int fgt_perf_threads_open(struct fgt_fd_budget *budget,
 			  struct fgt_perf_threads **ret_perf,
 			  struct fgt_why *why)
 {
@@ -103,7 +103,6 @@ int fgt_perf_threads_open(uint64_t period_ns, struct fgt_fd_budget *budget,
 	perf->cpus = calloc((size_t)configured, sizeof(*perf->cpus));
 	if (!perf->cpus)
 		return fgt_why_set(why, -ENOMEM, "out of memory");
-	perf->period_ns = period_ns;
 	perf->budget = budget;
 	rc = open_buffers(perf, (int)configured);
 	if (rc < 0)
@@ -145,7 +144,7 @@ static int open_on_cpu(struct fgt_perf_threads *perf,
 	int opened;
 
 	opened = fgt_perf_open_cpu_clock(thread->tid, buffer->cpu,
-					 perf->period_ns,
+					 thread->perf->period_ns,
 					 thread->perf->stack_bytes, false);
 	if (opened < 0)
 		return opened;
@@ -168,7 +167,8 @@ static uint32_t stack_bytes_for(const struct fgt_thread *thread)
 	return bytes > STACK_BYTES_MAX ? STACK_BYTES_MAX : bytes;
 }
 
-static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread)
+static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread,
+	       uint64_t period_ns)
 {
 	size_t size =
 		sizeof(struct fgt_perf_thread) + perf->cpu_count * sizeof(int);
@@ -180,6 +180,7 @@ static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread)
 	if (!thread->perf)
 		return -ENOMEM;
 	thread->perf->stack_bytes = stack_bytes_for(thread);
+	thread->perf->period_ns = period_ns;
 	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
 		rc = open_on_cpu(perf, thread, &perf->cpus[i],
 				 &thread->perf->fds[i]);
@@ -193,11 +194,19 @@ static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread)
 	return rc;
 }
 
-void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
-			       struct fgt_thread *thread, uint64_t now_ns,
-			       uint64_t runtime_ns, uint64_t switches)
+/* One of another size or period than is wanted now makes way. */
+static bool is_fit(const struct fgt_thread *thread,
+		   const struct fgt_perf_use *use)
 {
-	uint64_t rate = switches * 1000000000u / perf->period_ns;
+	return stack_bytes_for(thread) <= thread->perf->stack_bytes &&
+	       thread->perf->period_ns == use->event_ns;
+}
+
+void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
+			       struct fgt_thread *thread,
+			       const struct fgt_perf_use *use)
+{
+	uint64_t rate = use->switches * 1000000000u / use->period_ns;
 
 	if (rate > UINT32_MAX / 8)
 		rate = UINT32_MAX / 8;
@@ -207,20 +216,20 @@ void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
 	if (thread->perf) {
 		thread->perf->age_ticks++;
 		if (thread->switch_rate > FGT_PERF_SWITCHES_MAX)
-			thread->perf_retry_ns = now_ns + RETRY_NS;
-		else if (stack_bytes_for(thread) <= thread->perf->stack_bytes)
+			thread->perf_retry_ns = use->now_ns + RETRY_NS;
+		else if (is_fit(thread, use))
 			return;
 		fgt_perf_threads_drop(perf, thread);
 	}
 	/* Little at a time adds up too. */
-	if ((runtime_ns < WORTH_NS &&
-	     thread->account.hidden_ns * 2 < (int64_t)perf->period_ns) ||
+	if ((use->runtime_ns < use->event_ns / WORTH_SHARE &&
+	     thread->account.hidden_ns * 2 < (int64_t)use->event_ns) ||
 	    rate > FGT_PERF_SWITCHES_MAX ||
 	    thread->switch_rate > FGT_PERF_SWITCHES_MAX ||
-	    now_ns < thread->perf_retry_ns)
+	    use->now_ns < thread->perf_retry_ns)
 		return;
-	if (arm(perf, thread) < 0)
-		thread->perf_retry_ns = now_ns + REFUSED_RETRY_NS;
+	if (arm(perf, thread, use->event_ns) < 0)
+		thread->perf_retry_ns = use->now_ns + REFUSED_RETRY_NS;
 }
 
 bool fgt_perf_threads_has(const struct fgt_thread *thread)

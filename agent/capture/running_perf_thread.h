@@ -17,19 +17,24 @@ struct fgt_perf_threads;
 #define FGT_PERF_SWITCHES_MAX 1000u /* a second; more: no event */
 
 /* -EACCES … with why, as fgt_running_perf_open(). */
-int fgt_perf_threads_open(uint64_t period_ns, struct fgt_fd_budget *budget,
+int fgt_perf_threads_open(struct fgt_fd_budget *budget,
 			  struct fgt_perf_threads **ret_perf,
 			  struct fgt_why *why);
 void fgt_perf_threads_close(struct fgt_perf_threads *perf);
 FGT_DEFINE_AUTO(struct fgt_perf_threads *, fgt_perf_threads_close);
 
-/*
- * Decides by what the thread did in the last tick whether it shall have an
- * event, and opens or closes it. runtime_ns, switches: since the last tick.
- */
+/* What a thread did since its last tick. */
+struct fgt_perf_use {
+	uint64_t now_ns;
+	uint64_t period_ns; /* of its ticks */
+	uint64_t event_ns; /* that its event shall have, of CPU time */
+	uint64_t runtime_ns, switches;
+};
+
+/* Decides by that whether it shall have an event, and opens or closes it. */
 void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
-			       struct fgt_thread *thread, uint64_t now_ns,
-			       uint64_t runtime_ns, uint64_t switches);
+			       struct fgt_thread *thread,
+			       const struct fgt_perf_use *use);
 /* Closes the events of a thread; perf may be NULL if it has none. */
 void fgt_perf_threads_drop(struct fgt_perf_threads *perf,
 			   struct fgt_thread *thread);

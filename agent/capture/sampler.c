@@ -51,6 +51,7 @@ int fgt_sampler_new(const struct fgt_sampler_options *options,
 	sampler->options = *options;
 	sampler->options.hz = clamp_hz(options->hz);
 	sampler->cache = cache;
+	sampler->stride = 1;
 	sampler->timer_fd = sampler->last_pid_fd = -1;
 	rc = init_locks(sampler);
 	if (rc < 0) {
@@ -81,6 +82,13 @@ void fgt_sampler_free(struct fgt_sampler *sampler)
 	pthread_cond_destroy(&sampler->changed);
 	pthread_mutex_destroy(&sampler->mutex);
 	free(sampler);
+}
+
+void fgt_sampler_set_max_cpu(struct fgt_sampler *sampler, double percent)
+{
+	pthread_mutex_lock(&sampler->mutex);
+	sampler->options.max_cpu_percent = percent;
+	pthread_mutex_unlock(&sampler->mutex);
 }
 
 int fgt_sampler_start(struct fgt_sampler *sampler)

@@ -27,6 +27,7 @@ struct fgt_sampler_options {
 	unsigned int max_depth; /* 0: 256 */
 	struct fgt_ring_options ring; /* hz is taken from above */
 	enum fgt_provider provider;
+	double max_cpu_percent; /* of a core, a target; 0: no limit */
 	bool is_self_included; /* sample this very process if attached */
 	/* Tells once what is worth knowing (unreadable target, lost
 	 * privilege); called on the sampler's thread, must not block. */
@@ -42,6 +43,9 @@ int fgt_sampler_new(const struct fgt_sampler_options *options,
 /* Stops and frees; targets live on until their references are put. */
 void fgt_sampler_free(struct fgt_sampler *sampler);
 FGT_DEFINE_AUTO(struct fgt_sampler *, fgt_sampler_free);
+
+/* Any thread, at any time; 0: no limit. */
+void fgt_sampler_set_max_cpu(struct fgt_sampler *sampler, double percent);
 
 int fgt_sampler_start(struct fgt_sampler *sampler);
 /* Waits for the thread; at most one tick. Idempotent. */

@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/capture/pacing.h"
 #include "agent/capture/tick.h"
 
 #define SECOND_NS     1000000000u
-#define AFTER_PERF_NS 100000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
 #define NICE	      (-10)
 
@@ -34,7 +34,7 @@ static uint64_t clock_ns(clockid_t clock)
 }
 
 /* The targets go on with what procfs tells. */
-static void drop_switches(struct fgt_sampler *sampler)
+void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
 {
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
 		fgt_target_leave_switches(sampler->ticking[i],
@@ -44,7 +44,7 @@ static void drop_switches(struct fgt_sampler *sampler)
 
 static void close_sources(struct fgt_sampler *sampler)
 {
-	drop_switches(sampler);
+	fgt_sampling_drop_switches(sampler);
 	fgt_running_perf_close(FGT_TAKE(sampler->perf_cpu));
 	fgt_perf_threads_close(FGT_TAKE(sampler->perf_threads));
 	sampler->is_armed = false;
@@ -98,10 +98,10 @@ static void open_sources(struct fgt_sampler *sampler)
 	copy_why(may.perf_cpu_why, sizeof(may.perf_cpu_why), &why);
 	open_switches(sampler, &may);
 	why.text[0] = '\0';
-	may.has_perf_thread =
-		may.has_perf_cpu ||
-		fgt_perf_threads_open(sampler->period_ns, &sampler->budget,
-				      &sampler->perf_threads, &why) == 0;
+	may.has_perf_thread = may.has_perf_cpu ||
+			      fgt_perf_threads_open(&sampler->budget,
+						    &sampler->perf_threads,
+						    &why) == 0;
 	copy_why(may.perf_thread_why, sizeof(may.perf_thread_why), &why);
 	why.text[0] = '\0';
 	may.has_ptrace = fgt_ptrace_check(&why) == 0;
@@ -137,63 +137,10 @@ void fgt_sampling_close(struct fgt_sampler *sampler)
 	free(sampler->buffer);
 }
 
-uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
-			    uint64_t period_ns, uint64_t delay_ns)
-{
-	uint64_t first = enabled_ns + delay_ns;
-
-	if (first >= now_ns)
-		return first;
-	return first + (now_ns - first + period_ns - 1) / period_ns * period_ns;
-}
-
-static void set_timer(struct fgt_sampler *sampler, uint64_t first_ns)
-{
-	struct itimerspec timer = {
-		.it_value = { .tv_sec = (time_t)(first_ns / SECOND_NS),
-			      .tv_nsec = (long)(first_ns % SECOND_NS) },
-		.it_interval = { .tv_sec = (time_t)(sampler->period_ns /
-						    SECOND_NS),
-				 .tv_nsec = (long)(sampler->period_ns %
-						   SECOND_NS) },
-	};
-
-	timerfd_settime(sampler->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
-}
-
-static void arm(struct fgt_sampler *sampler)
-{
-	uint64_t enabled_ns = clock_ns(CLOCK_MONOTONIC);
-
-	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
-		drop_switches(sampler);
-	if (sampler->perf_cpu)
-		fgt_running_perf_enable(sampler->perf_cpu, &enabled_ns);
-	sampler->due_ns = fgt_sampling_phase(enabled_ns + sampler->period_ns,
-					     clock_ns(CLOCK_MONOTONIC),
-					     sampler->period_ns, AFTER_PERF_NS);
-	set_timer(sampler, sampler->due_ns);
-	sampler->is_armed = true;
-}
-
-static void disarm(struct fgt_sampler *sampler)
-{
-	const struct itimerspec never = { .it_value = { 0 } };
-
-	if (!sampler->is_armed)
-		return;
-	if (sampler->perf_cpu)
-		fgt_running_perf_disable(sampler->perf_cpu);
-	if (sampler->switches)
-		fgt_switches_stop(sampler->switches);
-	timerfd_settime(sampler->timer_fd, 0, &never, NULL);
-	sampler->is_armed = false;
-}
-
 /* All events are opened anew, with what is permitted now. */
 static void reopen_sources(struct fgt_sampler *sampler)
 {
-	disarm(sampler);
+	fgt_sampling_disarm(sampler);
 	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
 		struct fgt_threads *threads = &sampler->ticking[i]->threads;
 
@@ -231,8 +178,13 @@ static bool is_wanted(void *context, int32_t pid)
 static void take_sample(void *context, const struct fgt_perf_sample *sample)
 {
 	struct drain *drain = context;
+	struct fgt_tick tick;
 
-	fgt_tick_sample(drain->last, drain->tick, sample);
+	if (!fgt_pacing_wants_sample(drain->last, drain->tick))
+		return;
+	tick = fgt_pacing_tick(drain->last, drain->tick);
+	drain->last->pacing.samples++;
+	fgt_tick_sample(drain->last, &tick, sample);
 }
 
 static void take_task(void *context, uint32_t type,
@@ -270,6 +222,49 @@ static void drain_perf(struct fgt_sampler *sampler, const struct fgt_tick *tick)
 		fgt_perf_threads_drain(sampler->perf_threads, &handler);
 }
 
+/* ---- What it costs ----------------------------------------------------- */
+
+/* CPU time of this thread since it was last asked for. */
+static uint64_t take_cpu(struct fgt_sampler *sampler)
+{
+	uint64_t before_ns = sampler->cpu_ns;
+
+	sampler->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	return sampler->cpu_ns - before_ns;
+}
+
+/* Of the period before, in which some were ticked: theirs comes as rarely as
+ * their ticks do. */
+static void charge_shared(struct fgt_sampler *sampler)
+{
+	uint64_t each_ns = sampler->shared_ns / sampler->ticking_count;
+
+	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
+		bool is_due = sampler->ticking[i]->pacing.is_due;
+
+		fgt_pacing_charge(sampler->ticking[i], is_due ? each_ns : 0,
+				  is_due ? 0 : each_ns);
+	}
+	sampler->shared_ns = 0;
+}
+
+/* Almost all of it goes into samples. */
+static void charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns)
+{
+	uint64_t samples = 0;
+
+	for (uint32_t i = 0; i < sampler->ticking_count; i++)
+		samples += sampler->ticking[i]->pacing.samples;
+	if (samples == 0)
+		sampler->shared_ns += cost_ns;
+	for (uint32_t i = 0; samples && i < sampler->ticking_count; i++) {
+		struct fgt_target *target = sampler->ticking[i];
+
+		fgt_pacing_charge(
+			target, cost_ns * target->pacing.samples / samples, 0);
+	}
+}
+
 /* ---- The tick ---------------------------------------------------------- */
 
 static int64_t read_last_pid(const struct fgt_sampler *sampler)
@@ -283,7 +278,7 @@ static int64_t read_last_pid(const struct fgt_sampler *sampler)
 	return strtoll(text, NULL, 10);
 }
 
-static struct fgt_tick make_tick(struct fgt_sampler *sampler, uint64_t missed)
+static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 {
 	bool is_ordinary = !sampler->perf_cpu;
 	bool needs_ptrace = is_ordinary && !sampler->perf_threads;
@@ -291,9 +286,9 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler, uint64_t missed)
 	return (struct fgt_tick){
 		.mono_ns = clock_ns(CLOCK_MONOTONIC),
 		.wall_ns = clock_ns(CLOCK_REALTIME),
-		.missed = missed,
-		.instant_ns = sampler->due_ns - AFTER_PERF_NS,
+		.instant_ns = sampler->due_ns - FGT_AFTER_PERF_NS,
 		.period_ns = sampler->period_ns,
+		.timer_ns = sampler->period_ns,
 		.last_pid = is_ordinary ? read_last_pid(sampler) : 0,
 		.buffer = sampler->buffer,
 		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
@@ -331,29 +326,44 @@ static void let_go(struct fgt_sampler *sampler, struct fgt_target *target,
 	fgt_target_put(target);
 }
 
-static void tick_all(struct fgt_sampler *sampler, uint64_t missed)
+/* Those whose rate is lowered sit out most periods. False: all of them. */
+static bool begin_ticks(struct fgt_sampler *sampler,
+			const struct fgt_tick *shared)
 {
-	struct fgt_tick tick = make_tick(sampler, missed);
-	bool is_news = false;
+	bool is_any_due = false;
 
-	fgt_ptrace_poll(&sampler->ptrace);
-	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		fgt_tick_begin(sampler->ticking[i], &tick);
-	if (sampler->switches)
-		fgt_who_ran_take_switches(sampler->switches);
-	drain_perf(sampler, &tick);
-	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
+	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
 		struct fgt_target *target = sampler->ticking[i];
+		struct fgt_tick tick;
 
-		is_news |= target->tick == 1;
-		if (fgt_tick_finish(target, &tick))
+		if (!fgt_pacing_begin(target, sampler->period_number))
 			continue;
-		sampler->ticking[i] =
+		is_any_due = true;
+		tick = fgt_pacing_tick(target, shared);
+		fgt_tick_begin(target, &tick);
+	}
+	return is_any_due;
+}
+
+static void finish_tick(struct fgt_sampler *sampler, uint32_t index,
+			const struct fgt_tick *shared)
+{
+	struct fgt_target *target = sampler->ticking[index];
+	struct fgt_tick tick = fgt_pacing_tick(target, shared);
+
+	if (!fgt_tick_finish(target, &tick)) {
+		sampler->ticking[index] =
 			sampler->ticking[--sampler->ticking_count];
 		let_go(sampler, target, false);
-	}
-	if (!is_news)
 		return;
+	}
+	fgt_pacing_charge(target, take_cpu(sampler), 0);
+	fgt_pacing_decide(target, &tick, sampler->max_cpu_percent);
+}
+
+/* Who waits for a first tick need not wait any longer. */
+static void announce(struct fgt_sampler *sampler)
+{
 	pthread_mutex_lock(&sampler->mutex);
 	for (uint32_t i = 0; i < sampler->target_count; i++)
 		sampler->targets[i]->has_ticked |= sampler->targets[i]->tick >
@@ -362,15 +372,40 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t missed)
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
+static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
+{
+	struct fgt_tick tick = make_tick(sampler);
+	bool is_news = false;
+
+	charge_shared(sampler);
+	sampler->period_number += periods;
+	sampler->last_ns = tick.mono_ns;
+	fgt_ptrace_poll(&sampler->ptrace);
+	if (begin_ticks(sampler, &tick) && sampler->switches)
+		fgt_who_ran_take_switches(sampler->switches);
+	sampler->shared_ns += take_cpu(sampler);
+	drain_perf(sampler, &tick);
+	charge_drain(sampler, take_cpu(sampler));
+	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
+		is_news |= sampler->ticking[i]->tick == 1;
+		if (sampler->ticking[i]->pacing.is_due)
+			finish_tick(sampler, i, &tick);
+	}
+	if (is_news)
+		announce(sampler);
+}
+
 /* Too many stacks longer than a sample may hold: more room, once a second. */
 static void adapt(struct fgt_sampler *sampler)
 {
 	int rc;
 
 	if (!sampler->perf_cpu ||
-	    ++sampler->ticks_since_adapt * sampler->period_ns < SECOND_NS)
+	    (sampler->periods_since_adapt += sampler->stride) *
+			    sampler->period_ns <
+		    SECOND_NS)
 		return;
-	sampler->ticks_since_adapt = 0;
+	sampler->periods_since_adapt = 0;
 	rc = fgt_running_perf_adapt(sampler->perf_cpu);
 	if (rc > 0)
 		sampler->is_armed = false;
@@ -385,12 +420,13 @@ static bool take_orders(struct fgt_sampler *sampler)
 
 	pthread_mutex_lock(&sampler->mutex);
 	if (!sampler->shall_stop && sampler->target_count == 0)
-		disarm(sampler);
+		fgt_sampling_disarm(sampler);
 	while (!sampler->shall_stop && sampler->target_count == 0)
 		pthread_cond_wait(&sampler->changed, &sampler->mutex);
 	sampler->ticking_count = sampler->target_count;
 	memcpy(sampler->ticking, sampler->targets,
 	       sampler->target_count * sizeof(struct fgt_target *));
+	sampler->max_cpu_percent = sampler->options.max_cpu_percent;
 	shall_go_on = !sampler->shall_stop;
 	pthread_mutex_unlock(&sampler->mutex);
 	return shall_go_on;
@@ -430,24 +466,27 @@ static void hurry(void)
 void *fgt_sampling_run(void *context)
 {
 	struct fgt_sampler *sampler = context;
-	uint64_t expirations;
+	uint64_t expirations, interval_ns;
 
 	prctl(PR_SET_NAME, "fgt-sampler");
 	hurry();
+	take_cpu(sampler);
 	while (take_orders(sampler)) {
 		drop_detached(sampler);
 		if (sampler->ticking_count == 0)
 			continue;
+		fgt_sampling_choose_stride(sampler);
 		if (!sampler->is_armed)
-			arm(sampler);
+			fgt_sampling_arm(sampler);
 		if (read(sampler->timer_fd, &expirations,
 			 sizeof(expirations)) != sizeof(expirations))
 			continue;
-		sampler->due_ns += (expirations - 1) * sampler->period_ns;
-		tick_all(sampler, expirations - 1);
-		sampler->due_ns += sampler->period_ns;
+		interval_ns = sampler->period_ns * sampler->stride;
+		sampler->due_ns += (expirations - 1) * interval_ns;
+		tick_all(sampler, expirations * sampler->stride);
+		sampler->due_ns += interval_ns;
 		adapt(sampler);
 	}
-	disarm(sampler);
+	fgt_sampling_disarm(sampler);
 	return NULL;
 }

@@ -13,7 +13,7 @@
 #define FGT_TARGETS_MAX 256u
 
 struct fgt_sampler {
-	struct fgt_sampler_options options;
+	struct fgt_sampler_options options; /* max_cpu_percent: the mutex */
 	struct fgt_image_cache *cache; /* borrowed */
 	struct fgt_fd_budget budget;
 
@@ -38,17 +38,26 @@ struct fgt_sampler {
 	int timer_fd, last_pid_fd;
 	uint64_t due_ns; /* when the timer fires next */
 	bool is_armed, has_ptrace;
-	uint32_t ticks_since_adapt;
+	uint32_t stride; /* periods between two expirations of the timer */
+	uint32_t periods_since_adapt;
 	char limitation[240]; /* of the sources that are open now */
 	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
 	/* A copy of targets, stable during a tick. */
 	struct fgt_target *ticking[FGT_TARGETS_MAX];
 	uint32_t ticking_count;
+	uint64_t period_number; /* since the start, also without targets */
+	uint64_t last_ns; /* when that was */
+	double max_cpu_percent;
+	uint64_t cpu_ns; /* of the thread, up to where it was charged */
+	uint64_t shared_ns; /* of it, for all targets alike */
 };
 
 /* Opens what the thread needs and finds out what is permitted. -ENOMEM. */
 int fgt_sampling_open(struct fgt_sampler *sampler);
 void fgt_sampling_close(struct fgt_sampler *sampler);
+
+/* Lets go of the kernel's word on switches; targets go on with procfs. */
+void fgt_sampling_drop_switches(struct fgt_sampler *sampler);
 
 /* The thread. */
 void *fgt_sampling_run(void *sampler);
@@ -56,6 +65,18 @@ void *fgt_sampling_run(void *sampler);
 /* Takes a target out; with the mutex held, the caller gets the reference. */
 struct fgt_target *fgt_sampling_remove(struct fgt_sampler *sampler,
 				       uint32_t index);
+
+/* ---- The timer (sampling_timer.c) -------------------------------------- */
+
+/* Perf's events fire, the timer does so much later. */
+#define FGT_AFTER_PERF_NS 100000u
+
+/* Sets perf's events, the word on switches and the timer going. */
+void fgt_sampling_arm(struct fgt_sampler *sampler);
+void fgt_sampling_disarm(struct fgt_sampler *sampler);
+
+/* Where all targets are ticked rarely, the timer expires more rarely, too. */
+void fgt_sampling_choose_stride(struct fgt_sampler *sampler);
 
 /*
  * First instant at which to tick: delay_ns after an instant that is a whole

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/capture/target_sampling.h"
+#include "agent/capture/pacing.h"
 
 static void drop_thread(void *context, struct fgt_thread *thread)
 {
@@ -129,6 +129,7 @@ int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
 			   why);
 	if (rc < 0)
 		return rc;
+	fgt_pacing_init(target, options->hz);
 	rc = fgt_process_get_info(&target->process, &info);
 	if (rc < 0)
 		return fgt_why_set(why, rc, "process %d has ended", pid);

@@ -23,6 +23,10 @@ struct fgt_target_status {
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
 	uint32_t threads; /* alive now */
 	double effective_hz;
+	double rate_hz; /* aimed at now */
+	uint32_t rate_periods; /* of the sampler, to a tick; 1: not lowered */
+	double cpu_percent; /* of one core, for sampling it */
+	char rate_note[200]; /* why the rate is lowered, or "" */
 	uint64_t ticks, missed_ticks;
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "agent/capture/governor.h"
 #include "agent/capture/running_perf_thread.h"
 #include "agent/capture/running_ptrace.h"
 #include "agent/capture/sampler.h"
@@ -20,9 +21,12 @@
 /* What all targets of one sampler share at a tick. */
 struct fgt_tick {
 	uint64_t mono_ns, wall_ns;
+	uint64_t number; /* of the target's tick */
 	uint64_t missed; /* ticks that the sampler was too late for */
 	uint64_t instant_ns; /* at which perf's events of every CPU fired */
-	uint64_t period_ns;
+	uint64_t period_ns; /* that a tick of the target stands for */
+	uint64_t event_ns; /* of CPU time, between samples of one thread */
+	uint64_t timer_ns; /* the sampler's period */
 	int64_t last_pid; /* of /proc/sys/kernel/ns_last_pid */
 	/* [FGT_SNAPSHOT_MAX_BYTES] each: a stack, and the one that a signal
 	 * interrupted whose handler has its own. */
@@ -35,6 +39,18 @@ struct fgt_tick {
 	const char *limitation; /* what is not permitted here, or "" */
 	void (*explain)(void *context, int32_t pid, const char *text);
 	void *context;
+};
+
+/* When a target is ticked, and at what cost; see pacing.h. */
+struct fgt_pacing {
+	struct fgt_governor governor;
+	uint32_t periods; /* that each of its ticks stands for */
+	uint64_t due_period; /* number of the sampler's period of its next */
+	bool is_due; /* ticked in this period */
+	uint64_t missed; /* ticks before it */
+	uint32_t samples; /* taken from perf in this period */
+	uint64_t stopped_ns; /* its threads stood still for us */
+	bool is_exceeded_told;
 };
 
 struct fgt_target {
@@ -53,6 +69,7 @@ struct fgt_target {
 	int memory_fd; /* /proc/PID/mem: reads nothing after an exec */
 	uint64_t memory_probe; /* an address that it can read */
 
+	struct fgt_pacing pacing;
 	uint64_t tick; /* number */
 	uint64_t chores_ns; /* when the once-a-second work was done */
 	bool has_run; /* any thread, since the last chores */

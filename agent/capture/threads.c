@@ -330,12 +330,16 @@ static void deactivate(struct fgt_threads *threads, struct fgt_thread *thread)
 	thread->active_index = 0;
 }
 
-void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns)
+void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
+			uint64_t period_ns)
 {
+	/* What ran was told at its tick, or at the one before. */
+	uint64_t idle_ns = IDLE_NS > 2 * period_ns ? IDLE_NS : 2 * period_ns;
+
 	for (uint32_t i = threads->active_count; i-- > 0;) {
 		struct fgt_thread *thread = threads->active[i];
 
-		if (thread->needs_look || now_ns - thread->active_ns < IDLE_NS)
+		if (thread->needs_look || now_ns - thread->active_ns < idle_ns)
 			continue;
 		if (threads->on_idle)
 			threads->on_idle(threads->context, thread);

@@ -127,8 +127,10 @@ void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 /* Puts a thread among the active ones. */
 void fgt_threads_activate(struct fgt_threads *threads,
 			  struct fgt_thread *thread, uint64_t now_ns);
-/* Takes those out that have been idle for a second; closes what they kept. */
-void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns);
+/* Takes those out that have been idle for a second, and for two periods; closes
+ * what they kept. */
+void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
+			uint64_t period_ns);
 /* All shall be looked at in the next tick. */
 void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns);
 

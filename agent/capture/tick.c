@@ -183,7 +183,7 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 	target->rate_ticks = target->work.ticks;
 	target->chores_ns = tick->mono_ns;
 	target->chores++;
-	fgt_threads_retire(&target->threads, tick->mono_ns);
+	fgt_threads_retire(&target->threads, tick->mono_ns, tick->period_ns);
 	describe(target, tick);
 	if (!target->has_run)
 		return;

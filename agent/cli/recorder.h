@@ -17,6 +17,7 @@ struct fgt_recorder;
 struct fgt_recorder_options {
 	int32_t pid;
 	unsigned int hz;
+	double max_cpu_percent;
 	unsigned int seconds; /* kept at most */
 	size_t size_bytes; /* kept at most */
 	unsigned int max_depth;

@@ -89,15 +89,27 @@ static double held_seconds(const struct fgt_message *target)
 				     : 0;
 }
 
+/* "?": an agent that does not know of it. */
+static void print_note(const char *note)
+{
+	if (!note[0] || note[0] == '?')
+		return;
+	fputs("          ", stdout);
+	fgt_print_text(stdout, note, 300);
+	putchar('\n');
+}
+
 static void print_target(const struct fgt_message *target)
 {
 	const char *limitation = text(target, "limitation");
+	const char *rate_note = text(target, "rate_note");
 
 	printf("%8" PRIu64 "  ", number(target, "pid"));
 	fgt_print_padded(stdout, text(target, "name"), 16);
-	printf(" %7" PRIu64 " %7.1f %7" PRIu64 " %6.1f s %5.1f MiB ",
+	printf(" %7" PRIu64 " %7.1f %5.2f %% %7" PRIu64 " %6.1f s %5.1f MiB ",
 	       number(target, "threads"), fraction(target, "effective_hz"),
-	       number(target, "missed_ticks"), held_seconds(target),
+	       fraction(target, "cpu_percent"), number(target, "missed_ticks"),
+	       held_seconds(target),
 	       (double)number(target, "ring_log_used_bytes") / 1048576);
 	if (number(target, "stacks"))
 		printf(" %5.1f %%",
@@ -106,11 +118,8 @@ static void print_target(const struct fgt_message *target)
 	else
 		printf("       -");
 	printf("  %s\n", truth(target, "alive") ? "" : "ended");
-	if (limitation[0] && limitation[0] != '?') {
-		fputs("          ", stdout);
-		fgt_print_text(stdout, limitation, 300);
-		putchar('\n');
-	}
+	print_note(limitation);
+	print_note(rate_note);
 }
 
 int fgt_print_target_table(const struct fgt_verb *verb,
@@ -123,8 +132,8 @@ int fgt_print_target_table(const struct fgt_verb *verb,
 		puts("no targets: attach one with 'fgtrace-agent attach "
 		     "PID|NAME'");
 	else
-		puts("     pid  name             threads      Hz  missed     "
-		     "held       log  complete");
+		puts("     pid  name             threads      Hz     cpu  missed"
+		     "     held       log  complete");
 	for (size_t i = 0; i < count; i++) {
 		const struct fgt_message *target;
 

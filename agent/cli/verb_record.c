@@ -18,6 +18,7 @@
 #include "agent/cli/signals.h"
 #include "agent/cli/time_spec.h"
 #include "agent/cli/wall_clock.h"
+#include "agent/daemon/config_schema.h"
 
 #define SECOND_NS	     1000000000ull
 #define RING_SECONDS	     30u
@@ -31,6 +32,8 @@ static const struct fgt_option options[] = {
 	{ "duration", 'd', "SECS",
 	  "end after so long (5, 1500ms, 2m); default: ^C or its end", NULL },
 	{ "rate", 'r', "HZ", "ticks a second, 1 to 1000 (default: 101)", NULL },
+	{ "max-cpu", 0, "PERCENT",
+	  "of a core, for sampling; else at a lower rate (default: 2)", NULL },
 	FGT_EXPORT_OPTIONS,
 	{ "config", 'c', "FILE", "configuration (rate, memory, symbols)",
 	  NULL },
@@ -53,6 +56,19 @@ static uint64_t now_ns(void)
 
 	fgt_now_read(&now);
 	return now.mono_ns;
+}
+
+static int read_max_cpu(const struct fgt_arguments *arguments,
+			struct fgt_config *config, struct fgt_why *why)
+{
+	const char *text = fgt_options_get(arguments, "max-cpu");
+
+	if (!text)
+		return 0;
+	return fgt_config_set_text(
+		fgt_config_key_find(fgt_config_keys,
+				    "sampling.max_cpu_percent"),
+		config, text, "--max-cpu", why);
 }
 
 static int read_flags(const struct fgt_arguments *arguments,
@@ -94,6 +110,7 @@ static int read_flags(const struct fgt_arguments *arguments,
 		.size_bytes = (size_t)config->ring.memory_mb << 20,
 		.max_depth = (unsigned int)config->sampling.max_depth,
 		.provider = config->sampling.provider,
+		.max_cpu_percent = config->sampling.max_cpu_percent,
 	};
 	return 0;
 }
@@ -248,6 +265,7 @@ static int run(const struct fgt_arguments *arguments)
 
 	if (fgt_config_load(fgt_options_get(arguments, "config"), &config,
 			    &why) < 0 ||
+	    read_max_cpu(arguments, config, &why) < 0 ||
 	    read_flags(arguments, config, &recording, &why) < 0 ||
 	    fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
@@ -268,7 +286,8 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_record = {
 	.name = "record",
-	.synopsis = "[-d SECS] [-r HZ] [-f FORMAT] [-o FILE] "
+	.synopsis = "[-d SECS] [-r HZ] [--max-cpu PERCENT] [-f FORMAT] "
+		    "[-o FILE] "
 		    "(-p PID | -- CMD [ARG...])",
 	.summary = "sample a process or a command without a daemon",
 	.options = options,

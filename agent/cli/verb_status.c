@@ -46,7 +46,9 @@ const struct fgt_verb fgt_verb_status = {
 	.run = run,
 	.help = "You see the targets that you could trace yourself. 'held' is "
 		"how far you can look\nback, 'complete' the share of stacks "
-		"that reach the thread's start.\n"
+		"that reach the thread's start, 'cpu' what\nsampling the "
+		"target costs of one core; to keep sampling.max_cpu_percent "
+		"the\nrate is lowered.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent status\n"
 		"  fgtrace-agent status --json | python3 -m json.tool\n",

@@ -159,6 +159,8 @@ static void reload(struct daemon *daemon)
 	daemon->former = service->config;
 	service->config = FGT_TAKE(config);
 	fgt_log_set(service->config->log.level, service->config->log.format);
+	fgt_sampler_set_max_cpu(service->sampler,
+				service->config->sampling.max_cpu_percent);
 	daemon->is_reloading = true;
 	fgt_errands_submit(service->errands, &daemon->rules);
 }
@@ -278,6 +280,7 @@ static int new_sampler(struct daemon *daemon)
 		.ring = { .seconds = (unsigned int)config->ring.seconds,
 			  .size_bytes = (size_t)config->ring.memory_mb << 20 },
 		.provider = config->sampling.provider,
+		.max_cpu_percent = config->sampling.max_cpu_percent,
 		.is_self_included = config->sampling.is_self_included,
 		.explain = explain,
 	};

@@ -18,7 +18,8 @@
  *           at most an hour ahead: the daemon waits, then answers
  *           → pid, name, from_ns, to_ns (covered), ticks, threads
  * status    → version: string, pid, uid, socket, config: path or "",
- *           uptime_ns, hz, ring_seconds, ring_bytes (per target),
+ *           uptime_ns, hz, max_cpu_percent: double, ring_seconds,
+ *           ring_bytes (per target),
  *           has_bpf, has_perf_cpu, has_perf_thread, has_ptrace: bool, bpf_why,
  *           perf_cpu_why,
  *           perf_thread_why, ptrace_why: "" or cause and remedy,
@@ -35,6 +36,8 @@
  *   alive: bool, attached_ns, ended_ns (0 if alive): CLOCK_MONOTONIC
  *   threads, effective_hz: double, ticks, missed_ticks, samples_running,
  *   samples_blocked, torn, credited_ticks
+ *   rate_hz: double, aimed at now; rate_periods: one tick in so many, 1: not
+ *   lowered; rate_note: "" or why it is; cpu_percent: double, of a core
  *   who_ran, running: provider and source; limitation: "" or cause, remedy
  *   stacks, stacks_complete, stacks_truncated, fp_needed, fp_recovered
  *   oldest_ns, newest_ns: what can be cut, 0 if nothing

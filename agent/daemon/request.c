@@ -16,6 +16,7 @@
 #include "agent/daemon/target_verb.h"
 
 #define NAME_MAX_BYTES 64
+#define GRACE_HZ_MIN   4.0
 #define AHEAD_MAX_NS   (UINT64_C(3600) * 1000000000)
 
 /* One request while it is handled. */
@@ -179,12 +180,16 @@ static void fail_with_choice(struct call *call, int error)
 	reply_or_close(call, builder);
 }
 
-/* The tick after the end has been committed by then. */
-static uint64_t grace_ns(const struct fgt_service *service)
+/* The tick after the end has been committed by then; nobody is made to wait
+ * long where ticks are rare. */
+static uint64_t grace_ns(const struct fgt_target *target)
 {
-	unsigned int hz = (unsigned int)service->config->sampling.hz;
+	struct fgt_target_status status;
+	double hz;
 
-	return 2 * UINT64_C(1000000000) / (hz ? hz : 101) + 5000000;
+	fgt_target_get_status(target, &status);
+	hz = status.rate_hz > GRACE_HZ_MIN ? status.rate_hz : GRACE_HZ_MIN;
+	return (uint64_t)(2e9 / hz) + 5000000;
 }
 
 static void slice(struct call *call)
@@ -205,7 +210,7 @@ static void slice(struct call *call)
 		fail(call, r);
 	else
 		fgt_slices_submit(call->service->slices, call->client, target,
-				  &request, grace_ns(call->service));
+				  &request, grace_ns(target));
 }
 
 static void status(struct call *call)

@@ -81,6 +81,8 @@ void fgt_status_reply_add(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "uptime_ns",
 			 fgt_loop_now() - service->started_ns);
 	fgt_builder_int(builder, "hz", config->sampling.hz);
+	fgt_builder_double(builder, "max_cpu_percent",
+			   config->sampling.max_cpu_percent);
 	fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
 	fgt_builder_uint(builder, "ring_bytes",
 			 (uint64_t)config->ring.memory_mb << 20);
@@ -119,6 +121,10 @@ static void add_sampling(struct fgt_builder *builder,
 {
 	fgt_builder_uint(builder, "threads", status->threads);
 	fgt_builder_double(builder, "effective_hz", status->effective_hz);
+	fgt_builder_double(builder, "rate_hz", status->rate_hz);
+	fgt_builder_uint(builder, "rate_periods", status->rate_periods);
+	fgt_builder_string(builder, "rate_note", status->rate_note);
+	fgt_builder_double(builder, "cpu_percent", status->cpu_percent);
 	fgt_builder_uint(builder, "ticks", status->ticks);
 	fgt_builder_uint(builder, "missed_ticks", status->missed_ticks);
 	fgt_builder_uint(builder, "samples_running", status->samples_running);

@@ -75,7 +75,7 @@ _fgtrace_agent()
 		mapfile -t COMPREPLY < <(compgen -W '-10s -1m now +5s' -- "$cur")
 		return
 		;;
-	--last | --upload | --tid | --top | -d | --duration | -r | --rate)
+	--last | --upload | --tid | --top | -d | --duration | -r | --rate | --max-cpu)
 		return
 		;;
 	esac

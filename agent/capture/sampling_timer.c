@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The timer of the sampler and the events that keep time with it.
+ * Runs in the sampler's thread.
+ */
+#include "agent/capture/sampling.h"
+
+#include <sys/timerfd.h>
+#include <time.h>
+
+#define SECOND_NS	1000000000u
+#define INTERVAL_MAX_NS 200000000u
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
+			    uint64_t period_ns, uint64_t delay_ns)
+{
+	uint64_t first = enabled_ns + delay_ns;
+
+	if (first >= now_ns)
+		return first;
+	return first + (now_ns - first + period_ns - 1) / period_ns * period_ns;
+}
+
+static struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND_NS),
+				  .tv_nsec = (long)(ns % SECOND_NS) };
+}
+
+static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns,
+		      uint64_t interval_ns)
+{
+	struct itimerspec timer = {
+		.it_value = to_timespec(first_ns),
+		.it_interval = to_timespec(interval_ns),
+	};
+
+	timerfd_settime(sampler->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
+}
+
+/* Periods that go by until first_ns; its expiration will count a stride. */
+static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
+{
+	uint64_t period_ns = sampler->period_ns;
+
+	if (!sampler->last_ns || first_ns < sampler->last_ns)
+		return;
+	sampler->period_number +=
+		(first_ns - sampler->last_ns + period_ns / 2) / period_ns;
+	sampler->period_number -= sampler->stride;
+}
+
+void fgt_sampling_arm(struct fgt_sampler *sampler)
+{
+	uint64_t interval_ns = sampler->period_ns * sampler->stride;
+	uint64_t enabled_ns = monotonic_ns();
+
+	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
+		fgt_sampling_drop_switches(sampler);
+	if (sampler->perf_cpu)
+		fgt_running_perf_enable(sampler->perf_cpu, interval_ns,
+					&enabled_ns);
+	sampler->due_ns = fgt_sampling_phase(enabled_ns + interval_ns,
+					     monotonic_ns(), interval_ns,
+					     FGT_AFTER_PERF_NS);
+	skip_periods(sampler, sampler->due_ns);
+	set_timer(sampler, sampler->due_ns, interval_ns);
+	sampler->is_armed = true;
+}
+
+void fgt_sampling_disarm(struct fgt_sampler *sampler)
+{
+	const struct itimerspec never = { .it_value = { 0 } };
+
+	if (!sampler->is_armed)
+		return;
+	if (sampler->perf_cpu)
+		fgt_running_perf_disable(sampler->perf_cpu);
+	if (sampler->switches)
+		fgt_switches_stop(sampler->switches);
+	timerfd_settime(sampler->timer_fd, 0, &never, NULL);
+	sampler->is_armed = false;
+}
+
+/* The rate that a target has, or is about to have. */
+static uint32_t periods_of(const struct fgt_target *target)
+{
+	const struct fgt_pacing *pacing = &target->pacing;
+	uint32_t wanted = pacing->governor.periods;
+
+	return pacing->periods < wanted ? pacing->periods : wanted;
+}
+
+/* Perf's buffers, full of news of all processes, and those who wait for us
+ * set a bound. */
+static uint32_t stride_max(const struct fgt_sampler *sampler)
+{
+	uint32_t stride = 1;
+
+	while (stride * 2 * sampler->period_ns <= INTERVAL_MAX_NS)
+		stride *= 2;
+	return stride;
+}
+
+void fgt_sampling_choose_stride(struct fgt_sampler *sampler)
+{
+	uint32_t stride = stride_max(sampler);
+
+	for (uint32_t i = 0; i < sampler->ticking_count; i++)
+		if (periods_of(sampler->ticking[i]) < stride)
+			stride = periods_of(sampler->ticking[i]);
+	/* It may be about to stop, and must not stand for long. */
+	if (sampler->ptrace.tid)
+		stride = 1;
+	if (stride == sampler->stride)
+		return;
+	sampler->stride = stride;
+	/* The word on switches must not be interrupted. */
+	if (sampler->is_armed && sampler->perf_cpu)
+		fgt_running_perf_disable(sampler->perf_cpu);
+	sampler->is_armed = false;
+}

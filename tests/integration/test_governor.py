@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A budget of CPU time that is kept whatever the target does.
+
+usage: test_governor.py BUILD
+
+Programs that are dear to sample: thousands of threads that wake often, and
+thousands a second that come and go. The rate must come down, be told wherever
+one looks, and return; what is shown at the lowered rate must stay right.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from harness import Bench, Checks, Samples, as_user, read_until
+
+PATIENCE_S = 120
+BUSY = 0.3  # of its time, in storm.c
+WAKERS = "3000"
+
+
+def programs(bench):
+    """Agent and programs where an ordinary user may run them; copied once."""
+    folder = bench.path("bin")
+    if not os.path.exists(folder):
+        bench.copy_for_nobody()
+        for name in ("storm", "without_perf"):
+            shutil.copy2(bench.program(name), folder)
+            os.chmod(f"{folder}/{name}", 0o755)
+    return folder
+
+
+class Daemon:
+    """A daemon with a budget, and its command line."""
+
+    def __init__(self, bench, name, percent, wrapper=(), as_nobody=False):
+        self.bench, self.name, self.as_nobody = bench, name, as_nobody
+        self.folder = bench.path(name)
+        os.makedirs(self.folder, exist_ok=True)
+        self.config = bench.path(name + ".conf")
+        self.set_budget(percent)
+        if as_nobody:
+            os.chown(self.folder, 65534, 65534)
+        os.chmod(self.folder, 0o755)
+        self.socket = f"{self.folder}/agent.sock"
+        self.agent = programs(bench) + "/fgtrace-agent"
+        with open(bench.path(name + ".log"), "w") as log:
+            self.child = bench.start(
+                [*wrapper, self.agent, "--socket", self.socket, "daemon",
+                 "-c", self.config], as_nobody, stderr=log)
+        if not until(lambda: self.call("status").returncode == 0):
+            raise RuntimeError("daemon does not answer: " + self.log())
+
+    def set_budget(self, percent):
+        with open(self.config, "w") as file:
+            file.write(f"sampling = {{ max_cpu_percent = {percent}; }};\n")
+        if self.as_nobody:
+            os.chown(self.config, 65534, 65534)
+
+    def reload(self, percent):
+        self.set_budget(percent)
+        self.child.send_signal(signal.SIGHUP)
+
+    def call(self, *arguments):
+        return subprocess.run(
+            as_user([self.agent, "--socket", self.socket, *arguments],
+                    self.as_nobody), capture_output=True, text=True,
+            timeout=60, check=False)
+
+    def status(self):
+        return json.loads(self.call("status", "--json").stdout)
+
+    def target(self):
+        return min(self.status()["targets"],
+                   key=lambda target: target["attached_ns"])
+
+    def attach(self, pid):
+        result = self.call("attach", str(pid))
+        if result.returncode != 0:
+            raise RuntimeError(result.stderr)
+
+    def log(self):
+        with open(self.bench.path(self.name + ".log")) as file:
+            return file.read()
+
+    def cpu_s(self):
+        """CPU time of the thread that samples."""
+        for path in glob.glob(f"/proc/{self.child.pid}/task/*/comm"):
+            with open(path) as file:
+                if file.read().strip() != "fgt-sampler":
+                    continue
+            with open(os.path.dirname(path) + "/schedstat") as file:
+                return int(file.read().split()[0]) / 1e9
+        return 0.0
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.child.pid}/fd"))
+
+    def end(self):
+        self.child.terminate()
+        self.child.wait(30)
+
+
+def until(condition, patience_s=PATIENCE_S):
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.25)
+    return False
+
+
+def storm(bench, *arguments, as_nobody=False):
+    child = bench.start([f"{programs(bench)}/storm", *arguments], as_nobody,
+                        stdout=subprocess.PIPE, text=True)
+    return child, int(read_until(child.stdout, "ready "))
+
+
+def is_lowered(daemon):
+    return daemon.target()["rate_periods"] > 1
+
+
+def is_kept(daemon, percent):
+    """Is there a while in which sampling costs no more than that?"""
+    def look():
+        from_s, before = time.monotonic(), daemon.cpu_s()
+        time.sleep(12)
+        now = 100 * (daemon.cpu_s() - before) / (time.monotonic() - from_s)
+        print(f"# {now:.2f} % of a core, {daemon.target()['rate_hz']:.3g} Hz")
+        return now <= percent
+    return until(look)
+
+
+def check_told(checks, who, daemon, slice_path):
+    """Lowered: status, log and slice say so."""
+    target = daemon.target()
+    checks.ok(f"{who}: status tells rate, divisor, cost and why",
+              target["rate_periods"] > 1 and target["cpu_percent"] > 0 and
+              abs(target["rate_hz"] * target["rate_periods"] - 101) < 1e-6 and
+              "sampling.max_cpu_percent" in target["rate_note"], target)
+    text = daemon.call("status").stdout
+    checks.ok(f"{who}: so does its text",
+              re.search(r"rate lowered to \S+ Hz, one tick in \d+, to keep "
+                        r"sampling.max_cpu_percent = ", text), text[-500:])
+    checks.ok(f"{who}: the log says it once",
+              sum("rate lowered to" in line and
+                  "nothing left to lower" not in line
+                  for line in daemon.log().splitlines()) == 1,
+              daemon.log()[-800:])
+    if not slice_path:
+        return
+    result = daemon.call("slice", "--last", "10s", "-p", str(target["pid"]),
+                         "-o", slice_path, "--json")
+    if not checks.ok(f"{who}: a slice can be cut", result.returncode == 0,
+                     result.stderr):
+        return
+    summary = json.loads(result.stdout)
+    checks.ok(f"{who}: the slice tells its rate and what it was lowered to",
+              summary["effective_hz"] < 60 and
+              summary["lowered_to_hz"] < 60 and
+              "the rate was lowered to" in result.stderr,
+              {**summary, "threads": 0, "functions": 0})
+    checks.ok(f"{who}: what was left out on purpose is not missed",
+              summary["missed_ticks"] * 10 < summary["ticks"] + 10, summary)
+
+
+def share_by_summary(bench, path):
+    result = bench.run("convert", path, "--json", "--top", "100")
+    summary = json.loads(result.stdout)
+    thread = max(summary["threads"], key=lambda t: t["running"])
+    return thread["running"] / thread["samples"], thread["tid"]
+
+
+def share_by_folded(bench, path, tid):
+    out = path + ".folded"
+    bench.run("convert", path, "-o", out, "--tid", str(tid))
+    total = running = 0
+    with open(out) as file:
+        for line in file:
+            stack, count = line.rsplit(" ", 1)
+            total += int(count)
+            running += int(count) if stack.startswith("running") else 0
+    return running / total
+
+
+def share_by_chrome(bench, path, tid):
+    out = path + ".trace.json"
+    bench.run("convert", path, "-o", out, "--tid", str(tid))
+    with open(out) as file:
+        events = json.load(file)["traceEvents"]
+    total = running = depth = 0
+    for event in events:
+        if event["ph"] == "B":
+            depth += 1
+            if depth == 1:
+                name, begin = event["name"], event["ts"]
+        elif event["ph"] == "E":
+            depth -= 1
+            if depth == 0:
+                total += event["ts"] - begin
+                running += event["ts"] - begin if name == "running" else 0
+    return running / total
+
+
+def share_by_sentry(bench, path, tid):
+    """A sample lasts until the next one."""
+    out = path + ".envelope"
+    bench.run("convert", path, "-o", out, "--tid", str(tid))
+    samples = next(iter(Samples(out).by_thread.values()))
+    total = running = 0
+    for (at, stack), (end, _) in zip(samples, samples[1:]):
+        total += end - at
+        running += end - at if stack[-1] == "running" else 0
+    return running / total
+
+
+def check_shares(bench, checks):
+    """Lowered and raised while it is watched: shares are of time."""
+    daemon = Daemon(bench, "shares", "0")
+    child, pid = storm(bench, "wake", "20", "600", "600")
+    daemon.attach(pid)
+    time.sleep(5)
+    daemon.reload("0.1")
+    checks.ok("a budget set by SIGHUP is kept from then on",
+              until(lambda: is_lowered(daemon)), daemon.target())
+    time.sleep(20)
+    path = bench.path("shares.fgt")
+    daemon.call("slice", "--last", "25s", "-p", str(pid), "-o", path)
+    shares = {"summary": share_by_summary(bench, path)}
+    shares["summary"], tid = shares["summary"]
+    shares["folded"] = share_by_folded(bench, path, tid)
+    shares["chrome"] = share_by_chrome(bench, path, tid)
+    shares["sentry"] = share_by_sentry(bench, path, tid)
+    print("#", shares)
+    checks.ok("all formats agree on the share of a slice of several rates",
+              max(shares.values()) - min(shares.values()) < 0.03, shares)
+    # About a hundred ticks fell on it: four standard deviations.
+    checks.ok("a known share comes out right at a lowered rate",
+              abs(shares["summary"] - BUSY) < 0.18, shares)
+    daemon.reload("0")
+    checks.ok("without a limit the rate is full again",
+              until(lambda: not is_lowered(daemon)), daemon.target())
+    checks.ok("and the log says so", until(
+        lambda: "the rate is 101 Hz again" in daemon.log()),
+        daemon.log()[-500:])
+    child.kill()
+    daemon.end()
+
+
+def check_wakers(bench, checks):
+    daemon = Daemon(bench, "wakers", "4")
+    child, pid = storm(bench, "wake", WAKERS, "75", "900")
+    daemon.attach(pid)
+    checks.ok("threads that wake: the rate comes down",
+              until(lambda: is_lowered(daemon)), daemon.target())
+    checks.ok("threads that wake: the budget is kept", is_kept(daemon, 4),
+              daemon.target())
+    check_told(checks, "threads that wake", daemon, bench.path("wakers.fgt"))
+    other = bench.start(["sleep", "600"])
+    daemon.attach(other.pid)
+    others = lambda: [t for t in daemon.status()["targets"]
+                      if t["pid"] == other.pid]
+    checks.ok("another target is sampled at the full rate", until(
+        lambda: others()[0]["effective_hz"] > 60 and
+        others()[0]["rate_periods"] == 1), others())
+    checks.ok("while the first one's rate is lowered", is_lowered(daemon),
+              daemon.status()["targets"])
+    daemon.call("detach", str(other.pid))
+    read_until(child.stdout, "calm ")
+    checks.ok("threads that wake: the rate returns when they sleep", until(
+        lambda: not is_lowered(daemon), 2 * PATIENCE_S), daemon.target())
+    checks.ok("threads that wake: the log says that, too", until(
+        lambda: "the rate is 101 Hz again" in daemon.log()),
+        daemon.log()[-500:])
+    child.kill()
+    daemon.end()
+
+
+def check_fallbacks(bench, checks):
+    """Without perf events of all CPUs, and without any."""
+    without_perf = f"{programs(bench)}/without_perf"
+    for who, wrapper in (("an ordinary user", ()),
+                         ("an ordinary user without perf", (without_perf,))):
+        daemon = Daemon(bench, who.replace(" ", "-"), "2", wrapper, True)
+        child, pid = storm(bench, "wake", "1000", "600", "600",
+                           as_nobody=True)
+        daemon.attach(pid)
+        checks.ok(f"{who}: the rate comes down",
+                  until(lambda: is_lowered(daemon)), daemon.target())
+        checks.ok(f"{who}: the budget is kept", is_kept(daemon, 2),
+                  daemon.target())
+        check_told(checks, who, daemon, None)
+        child.kill()
+        daemon.end()
+
+
+def check_churn(bench, checks):
+    daemon = Daemon(bench, "churn", "1")
+    before = daemon.descriptors()
+    child, pid = storm(bench, "churn", "5000", "40", "900")
+    daemon.attach(pid)
+    checks.ok("threads that come and go: the rate comes down",
+              until(lambda: is_lowered(daemon)), daemon.target())
+    time.sleep(5)
+    early = daemon.status()
+    checks.ok("threads that come and go: the budget is kept",
+              is_kept(daemon, 1), daemon.target())
+    late = daemon.status()
+    grown = late["rss_bytes"] - early["rss_bytes"]
+    checks.ok("threads that come and go: no memory is kept for them",
+              grown < 8 << 20, f"{early['rss_bytes']} → {late['rss_bytes']}")
+    made = int(read_until(child.stdout, "calm "))
+    print(f"# {made} threads came and went, {grown} bytes more")
+    checks.ok("threads that come and go: there were thousands", made > 10000,
+              made)
+    checks.ok("threads that come and go: none stays in the table", until(
+        lambda: daemon.target()["threads"] == 2), daemon.target())
+    checks.ok("threads that come and go: no descriptor is left", until(
+        lambda: daemon.descriptors() < before + 60),
+        f"{before} → {daemon.descriptors()}")
+    checks.ok("threads that come and go: the ring lets them go", until(
+        lambda: daemon.target()["ring_threads"] < 100), daemon.target())
+    child.kill()
+    daemon.end()
+
+
+def check_reuse(bench, checks):
+    """A number that belongs to another thread now, within one tick."""
+    for who, wrapper in (("perf", ()),
+                         ("no perf", (bench.program("without_perf"),))):
+        child = bench.start([bench.program("lifecycle"), "reuse", "1", "2"],
+                            stdout=subprocess.PIPE, text=True)
+        pid = read_until(child.stdout, "ready ")
+        result = subprocess.run(
+            [*wrapper, bench.agent, "record", "-p", pid, "--json", "--top",
+             "100"], capture_output=True, text=True, timeout=60, check=False)
+        tid = int(read_until(child.stdout, "reused "))
+        if not tid:
+            print("# a thread's number cannot be reused on demand here")
+            continue
+        summary = json.loads(result.stdout)
+        names = sorted(t["name"] for t in summary["threads"]
+                       if t["tid"] == tid)
+        walls = {f["name"]: f["wall"] for f in summary["functions"]}
+        checks.ok(f"a number used twice is two threads, each with its name "
+                  f"({who})", names == ["first", "second"],
+                  summary["threads"])
+        checks.ok(f"and neither shows what the other did ({who})",
+                  all(50 < walls.get(f"{n}_life", 0) < 125
+                      for n in ("first", "second")), walls)
+
+
+def check_record(bench, checks):
+    child, pid = storm(bench, "wake", "500", "60", "60")
+    path = bench.path("record.fgt")
+    result = bench.run("record", "-d", "12", "--max-cpu", "0.5", "-p",
+                       str(pid), "-o", path, "--json")
+    child.kill()
+    summary = json.loads(result.stdout) if result.returncode == 0 else {}
+    checks.ok("record --max-cpu lowers its rate and says so",
+              summary.get("effective_hz", 101) < 60 and
+              "rate lowered to" in result.stderr and
+              "the rate was lowered to" in result.stderr, result.stderr)
+    result = bench.run("record", "--max-cpu", "101", "--", "true")
+    checks.ok("a budget out of range is refused", result.returncode == 2 and
+              "0 or a number from 0.1 to 100" in result.stderr, result.stderr)
+
+
+def main():
+    checks = Checks()
+    bench = Bench(sys.argv[1])
+    try:
+        check_reuse(bench, checks)
+        check_shares(bench, checks)
+        check_record(bench, checks)
+        check_wakers(bench, checks)
+        check_churn(bench, checks)
+        check_fallbacks(bench, checks)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
