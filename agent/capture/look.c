@@ -62,8 +62,8 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		return;
 	target->who_ran->look(target->who_ran_state, thread);
 	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
-	/* It may block without running again, and nobody would tell. */
-	thread->needs_look = !target->switches;
+	/* It may have blocked since, and not run again. */
+	thread->needs_look = true;
 	fgt_look_switch_forget(thread);
 	count = fgt_look_stack_sampled(target, tick, thread, sample);
 	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,

@@ -246,5 +246,9 @@ bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
 		return true;
 	thread->needs_look = false;
 	show(target, tick, thread, &slot);
+	/* What it does since is for the next tick to tell: its change has been
+	 * taken. */
+	if (!slot.is_on && slot.off.ns > tick->instant_ns)
+		thread->needs_look = true;
 	return true;
 }
