@@ -21,6 +21,7 @@
 
 #define WAITED_MAX_TICKS 8u
 #define READ_TRIES	 2
+#define WAIT_SHORT	 8 /* of a period: less than a slice of the scheduler */
 
 static void settle(struct fgt_thread *thread, uint32_t state)
 {
@@ -378,7 +379,7 @@ static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
 	uint64_t waited_ns = thread->use.wait_ns - thread->sampled_wait_ns;
 
 	return thread->has_run && thread->last_block.count &&
-	       waited_ns < tick->period_ns / 2 &&
+	       waited_ns < tick->period_ns / WAIT_SHORT &&
 	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
 }
 
