@@ -11,21 +11,8 @@
 
 #include <cmocka.h>
 
-#include "slice_fixture.h"
+#include "sentry_kit.h"
 #include "upload/format/format.h"
-
-static struct fixture_buffer
-write_sentry(const struct fgt_slice *slice,
-	     const struct fgt_format_options *options)
-{
-	struct fixture_buffer buffer;
-	struct fgt_sink sink = fixture_buffer_sink(&buffer);
-
-	assert_true(fgt_slice_is_valid(slice));
-	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_SENTRY, options, &sink), 0);
-	return buffer;
-}
 
 static int try_sentry(const struct fgt_slice *slice,
 		      const struct fgt_format_options *options)
@@ -38,51 +25,13 @@ static int try_sentry(const struct fgt_slice *slice,
 	return r;
 }
 
-static unsigned int count_of(const char *text, const char *part)
-{
-	unsigned int count = 0;
-
-	while ((text = strstr(text, part))) {
-		text += strlen(part);
-		count++;
-	}
-	return count;
-}
-
-/* The samples of a profile as "stack@ms stack@ms …" for one thread. */
-static void samples_of(const char *json, int tid, char *samples, size_t size)
-{
-	const char *at = strstr(json, "\"samples\":[");
-	size_t used = 0;
-
-	assert_non_null(at);
-	samples[0] = 0;
-	while ((at = strstr(at, "{\"stack_id\":"))) {
-		unsigned long long elapsed;
-		unsigned int stack;
-		int thread;
-
-		assert_int_equal(sscanf(at++,
-					"{\"stack_id\":%u,\"thread_id\":\"%d\","
-					"\"elapsed_since_start_ns\":\"%llu\"}",
-					&stack, &thread, &elapsed),
-				 3);
-		if (thread != tid)
-			continue;
-		used += (size_t)snprintf(samples + used, size - used,
-					 "%s%u@%llu", used ? " " : "", stack,
-					 elapsed / 1000000);
-		assert_true(used < size);
-	}
-}
-
 static void assert_samples(const struct fgt_slice *slice, int tid,
 			   const char *expected)
 {
-	struct fixture_buffer buffer = write_sentry(slice, NULL);
+	struct fixture_buffer buffer = sentry_write(slice, NULL);
 	char samples[2048];
 
-	samples_of(buffer.bytes, tid, samples, sizeof(samples));
+	sentry_samples(buffer.bytes, tid, samples, sizeof(samples));
 	assert_string_equal(samples, expected);
 	fixture_buffer_done(&buffer);
 }
@@ -96,7 +45,7 @@ static void lengths_are_right_to_the_byte(void **state)
 		.transaction = "checkout \xff",
 		.dsn = "https://0123456789abcdef0123456789abcdef@host/1",
 	};
-	struct fixture_buffer buffer = write_sentry(slice, &options);
+	struct fixture_buffer buffer = sentry_write(slice, &options);
 	char *at = strchr(buffer.bytes, '\n');
 	const char *const types[] = { "transaction", "profile" };
 
@@ -132,22 +81,24 @@ static void options_reach_both_items(void **state)
 		.event_id = "0123456789ABCDEF0123456789abcdef",
 		.dsn = "https://0123456789abcdef0123456789abcdef@host/1",
 	};
-	struct fixture_buffer buffer = write_sentry(slice, &options);
+	struct fixture_buffer buffer = sentry_write(slice, &options);
 
 	(void)state;
-	assert_int_equal(
-		count_of(buffer.bytes, "\"0123456789abcdef0123456789abcdef\""),
-		3);
-	assert_int_equal(count_of(buffer.bytes, "\"release\":\"app@1\""), 2);
-	assert_int_equal(count_of(buffer.bytes, "\"environment\":\"test\""), 2);
-	assert_int_equal(count_of(buffer.bytes, ":\"checkout\""), 2);
-	assert_int_equal(count_of(buffer.bytes, "\"dsn\":\"https://"), 1);
+	assert_int_equal(sentry_count(buffer.bytes,
+				      "\"0123456789abcdef0123456789abcdef\""),
+			 3);
+	assert_int_equal(sentry_count(buffer.bytes, "\"release\":\"app@1\""),
+			 2);
+	assert_int_equal(sentry_count(buffer.bytes, "\"environment\":\"test\""),
+			 2);
+	assert_int_equal(sentry_count(buffer.bytes, ":\"checkout\""), 2);
+	assert_int_equal(sentry_count(buffer.bytes, "\"dsn\":\"https://"), 1);
 	fixture_buffer_done(&buffer);
-	buffer = write_sentry(slice, NULL);
-	assert_int_equal(count_of(buffer.bytes, "\"release\""), 0);
-	assert_int_equal(count_of(buffer.bytes, "\"environment\""), 0);
-	assert_int_equal(count_of(buffer.bytes, "\"dsn\""), 0);
-	assert_int_equal(count_of(buffer.bytes, ":\"app\""), 4);
+	buffer = sentry_write(slice, NULL);
+	assert_int_equal(sentry_count(buffer.bytes, "\"release\""), 0);
+	assert_int_equal(sentry_count(buffer.bytes, "\"environment\""), 0);
+	assert_int_equal(sentry_count(buffer.bytes, "\"dsn\""), 0);
+	assert_int_equal(sentry_count(buffer.bytes, ":\"app\""), 4);
 	fixture_buffer_done(&buffer);
 	fgt_slice_free(slice);
 }
@@ -170,8 +121,8 @@ static void event_ids_are_checked_and_never_twice_the_same(void **state)
 
 		assert_int_equal(try_sentry(slice, &options), -EINVAL);
 	}
-	a = write_sentry(slice, NULL);
-	b = write_sentry(slice, NULL);
+	a = sentry_write(slice, NULL);
+	b = sentry_write(slice, NULL);
 	assert_memory_not_equal(a.bytes, b.bytes, 45);
 	fixture_buffer_done(&a);
 	fixture_buffer_done(&b);
@@ -194,7 +145,7 @@ static void every_tick_is_a_sample_in_order_of_time(void **state)
 	fixture_run(slice, 1, 1, 3, a, FGT_STATE_RUNNING);
 	assert_samples(slice, 4242, "0@0 0@10 0@20 1@30 1@40");
 	assert_samples(slice, 4243, "0@10 0@20 0@30");
-	buffer = write_sentry(slice, NULL);
+	buffer = sentry_write(slice, NULL);
 	first = strstr(buffer.bytes, "\"4243\",\"elapsed_since_start_ns\":"
 				     "\"10000000\"");
 	second = strstr(buffer.bytes, "\"4242\",\"elapsed_since_start_ns\":"
@@ -217,8 +168,8 @@ static void older_than_30_seconds_is_cut_with_a_note(void **state)
 		    FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 50, 3050, fixture_stack(slice, "main"),
 		    FGT_STATE_RUNNING);
-	buffer = write_sentry(slice, NULL);
-	assert_int_equal(count_of(buffer.bytes, "{\"stack_id\":"), 3001);
+	buffer = sentry_write(slice, NULL);
+	assert_int_equal(sentry_count(buffer.bytes, "{\"stack_id\":"), 3001);
 	assert_non_null(strstr(buffer.bytes, "\"elapsed_since_start_ns\":"
 					     "\"30000000000\"}]"));
 	assert_non_null(strstr(buffer.bytes, "\"cut_ticks\":99,"));
@@ -257,7 +208,7 @@ static void threads_of_one_sample_are_left_out(void **state)
 	fixture_run(slice, 1, 0, 1, stack, FGT_STATE_RUNNING);
 	assert_int_equal(try_sentry(slice, NULL), -ENODATA);
 	fixture_run(slice, 1, 1, 2, stack, FIXTURE_FUTEX);
-	buffer = write_sentry(slice, NULL);
+	buffer = sentry_write(slice, NULL);
 	assert_null(strstr(buffer.bytes, "\"thread_id\":\"4242\""));
 	assert_null(strstr(buffer.bytes, "\"4242\":{"));
 	assert_non_null(strstr(buffer.bytes, "\"4243\":{\"name\":\"brief\"}"));
@@ -280,11 +231,11 @@ static void active_thread_is_main_else_the_busiest(void **state)
 	fixture_run(slice, 0, 0, 10, stack, FIXTURE_FUTEX);
 	fixture_run(slice, 1, 0, 5, stack, FGT_STATE_RUNNING);
 	fixture_run(slice, 2, 0, 4, stack, FGT_STATE_RUNNING);
-	buffer = write_sentry(slice, NULL);
+	buffer = sentry_write(slice, NULL);
 	assert_non_null(strstr(buffer.bytes, "\"active_thread_id\":\"4244\""));
 	fixture_buffer_done(&buffer);
 	slice->threads[0].tid = 4242; /* the main thread, though it is idle */
-	buffer = write_sentry(slice, NULL);
+	buffer = sentry_write(slice, NULL);
 	assert_non_null(strstr(buffer.bytes, "\"active_thread_id\":\"4242\""));
 	fixture_buffer_done(&buffer);
 	fgt_slice_free(slice);
@@ -303,7 +254,7 @@ static void gaps_are_told_as_gaps(void **state)
 	fixture_run(slice, 0, 0, 4, stack, FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 5, 1, stack, FGT_STATE_RUNNING); /* not at 4 */
 	assert_samples(slice, 4242, "0@0 0@10 1@20 0@90 0@100 1@110 0@120");
-	buffer = write_sentry(slice, NULL);
+	buffer = sentry_write(slice, NULL);
 	assert_non_null(strstr(buffer.bytes,
 			       "{\"function\":\"[gap: no samples]\","
 			       "\"in_app\":false}],\"stacks\":[[0,1],[2]]"));
@@ -328,8 +279,9 @@ static void one_address_as_leaf_and_caller_is_one_frame(void **state)
 	fixture_run(slice, 0, 2, 2,
 		    fixture_node(slice, caller, fixture_frame(slice, "work")),
 		    FGT_STATE_RUNNING);
-	buffer = write_sentry(slice, NULL);
-	assert_int_equal(count_of(buffer.bytes, "\"function\":\"main\""), 1);
+	buffer = sentry_write(slice, NULL);
+	assert_int_equal(sentry_count(buffer.bytes, "\"function\":\"main\""),
+			 1);
 	assert_non_null(strstr(buffer.bytes, "\"stacks\":[[0,1],[2,0,1]]"));
 	fixture_buffer_done(&buffer);
 	fgt_slice_free(slice);
@@ -338,7 +290,7 @@ static void one_address_as_leaf_and_caller_is_one_frame(void **state)
 static void addresses_are_absolute_and_in_app_is_told(void **state)
 {
 	struct fgt_slice *slice = fixture_rich();
-	struct fixture_buffer buffer = write_sentry(slice, NULL);
+	struct fixture_buffer buffer = sentry_write(slice, NULL);
 
 	(void)state;
 	assert_non_null(strstr(
@@ -381,44 +333,15 @@ static void state_frames_stand_where_they_were_asked_for(void **state)
 		const struct fgt_format_options options = {
 			.state_frames = cases[i].place
 		};
-		struct fixture_buffer buffer = write_sentry(slice, &options);
+		struct fixture_buffer buffer = sentry_write(slice, &options);
 
 		assert_non_null(strstr(buffer.bytes, cases[i].stacks));
-		assert_int_equal(count_of(buffer.bytes,
-					  "{\"function\":\"futex\","
-					  "\"in_app\":false}"),
+		assert_int_equal(sentry_count(buffer.bytes,
+					      "{\"function\":\"futex\","
+					      "\"in_app\":false}"),
 				 cases[i].place != FGT_STATE_FRAMES_NO);
 		fixture_buffer_done(&buffer);
 	}
-	fgt_slice_free(slice);
-}
-
-/* 100 idle threads for 30 s are 22 MB of samples: too many for old Relays. */
-static void large_profiles_tell_changes_only(void **state)
-{
-	struct fgt_slice *slice = fixture_new(3000);
-	uint32_t a = fixture_stack(slice, "main;a");
-	uint32_t b = fixture_stack(slice, "main;b");
-	struct fixture_buffer buffer;
-	char samples[2048];
-
-	(void)state;
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, 1000, a, FGT_STATE_RUNNING);
-	fixture_run(slice, 0, 1000, 1, b, FGT_STATE_RUNNING);
-	fixture_run(slice, 0, 1001, 1999, a, FGT_STATE_RUNNING);
-	for (uint32_t t = 1; t < 100; t++) {
-		fixture_thread(slice, (int32_t)(4242 + t), "idle");
-		fixture_run(slice, t, 0, 3000, a, FIXTURE_EPOLL);
-	}
-	buffer = write_sentry(slice, NULL);
-	assert_true(buffer.len < 10u << 20);
-	assert_non_null(strstr(buffer.bytes, "\"thinned\":"));
-	samples_of(buffer.bytes, 4242, samples, sizeof(samples));
-	assert_string_equal(samples, "0@0 1@10000 0@10010 0@29990");
-	samples_of(buffer.bytes, 4300, samples, sizeof(samples));
-	assert_string_equal(samples, "2@0 2@29990");
-	fixture_buffer_done(&buffer);
 	fgt_slice_free(slice);
 }
 
@@ -438,7 +361,6 @@ int main(void)
 		cmocka_unit_test(one_address_as_leaf_and_caller_is_one_frame),
 		cmocka_unit_test(addresses_are_absolute_and_in_app_is_told),
 		cmocka_unit_test(state_frames_stand_where_they_were_asked_for),
-		cmocka_unit_test(large_profiles_tell_changes_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

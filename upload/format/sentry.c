@@ -16,8 +16,9 @@
 #include "ringbuf/pace.h"
 #include "upload/format/json.h"
 #include "upload/format/sentry_profile.h"
+#include "upload/format/sentry_rate.h"
 
-/* Old Relays refuse larger profiles: only changes are told from here on. */
+/* Old Relays refuse larger profiles: not each tick is told from here on. */
 #define PROFILE_PLEASANT_BYTES (10u << 20)
 /* Every Relay refuses them above 50 MiB: older ticks are left out. */
 #define PROFILE_MAX_BYTES (48u << 20)
@@ -193,10 +194,12 @@ static void put_extra(const struct envelope *envelope, struct fgt_json *json)
 		fgt_json_put_string(json, "cut",
 				    "the oldest ticks were left out: a profile "
 				    "holds at most 30 s and 48 MiB");
-	if (profile->is_thinned)
+	fgt_json_put_uint(json, "thinned_threads", profile->thinned_threads);
+	if (profile->thinned_threads)
 		fgt_json_put_string(json, "thinned",
-				    "samples are told at changes only, to stay "
-				    "below 10 MiB; durations are exact");
+				    "of so many threads only changes are told, "
+				    "to stay below 10 MiB: the least busy "
+				    "ones; durations are exact");
 	fgt_json_end_object(json);
 }
 
@@ -378,7 +381,20 @@ static int write_envelope(const struct envelope *envelope, uint64_t profile_len,
 	return fgt_json_finish(&json);
 }
 
-/* Takes ticks and samples away until the profile is small enough. */
+/* Tells ticks between changes as far as there is room. */
+static int use_room(struct envelope *envelope, uint64_t *profile_len)
+{
+	uint64_t len = *profile_len;
+	int r;
+
+	if (len >= PROFILE_PLEASANT_BYTES)
+		return 0;
+	r = fgt_sentry_rate_raise(&envelope->profile,
+				  PROFILE_PLEASANT_BYTES - len);
+	return r ? r : count_body(envelope, put_profile, profile_len);
+}
+
+/* Takes ticks away until the profile is small enough, then fills it up. */
 static int plan(struct envelope *envelope, uint64_t *ret_profile_len)
 {
 	struct fgt_sentry_profile *profile = &envelope->profile;
@@ -394,10 +410,8 @@ static int plan(struct envelope *envelope, uint64_t *ret_profile_len)
 			return r;
 		read_clocks(envelope);
 		r = count_body(envelope, put_profile, &len);
-		if (!r && len > PROFILE_PLEASANT_BYTES) {
-			profile->is_thinned = true;
-			r = count_body(envelope, put_profile, &len);
-		}
+		if (!r)
+			r = use_room(envelope, &len);
 		if (r || len <= PROFILE_MAX_BYTES)
 			break;
 		first_tick = profile->first_tick +

@@ -85,12 +85,13 @@ static uint32_t ticks_in_range(const struct fgt_sentry_profile *profile,
 
 /* The running ticks decide, then all ticks, then the lower tid. */
 static void prefer_thread(struct fgt_sentry_profile *profile, uint32_t thread,
-			  uint64_t ticks, uint64_t running, uint64_t best[2])
+			  uint64_t best[2])
 {
 	const struct fgt_slice *slice = profile->slice;
-	bool is_main = slice->threads[thread].tid == slice->process.pid;
+	uint64_t ticks = profile->threads[thread].ticks;
+	uint64_t running = profile->threads[thread].running_ticks;
 
-	if (is_main)
+	if (slice->threads[thread].tid == slice->process.pid)
 		running = UINT64_MAX;
 	if (running < best[0] || (running == best[0] && ticks <= best[1]))
 		return;
@@ -109,7 +110,6 @@ static int choose_threads(struct fgt_sentry_profile *profile)
 	profile->active_thread = UINT32_MAX;
 	for (uint32_t t = 0; t < slice->thread_count; t++) {
 		struct fgt_sentry_thread *thread = &profile->threads[t];
-		uint64_t ticks = 0, running = 0;
 
 		thread->first_run = thread->run_end = i;
 		for (; i < slice->run_count && slice->runs[i].thread == t;
@@ -117,18 +117,21 @@ static int choose_threads(struct fgt_sentry_profile *profile)
 			uint32_t covered =
 				ticks_in_range(profile, &slice->runs[i]);
 
-			if (!ticks)
+			if (!thread->ticks)
 				thread->first_run = i;
-			ticks += covered;
+			thread->ticks += covered;
 			if (slice->runs[i].state == FGT_STATE_RUNNING)
-				running += covered;
+				thread->running_ticks += covered;
 			thread->last_tick = run_end(&slice->runs[i]) - 1;
 		}
 		thread->run_end = i;
-		thread->is_kept = ticks >= 2 && slice->threads[t].tid > 0;
-		profile->dropped_threads += ticks && !thread->is_kept;
+		thread->is_kept = thread->ticks >= 2 &&
+				  slice->threads[t].tid > 0;
+		thread->is_thinned = thread->is_kept;
+		profile->thinned_threads += thread->is_kept;
+		profile->dropped_threads += thread->ticks && !thread->is_kept;
 		if (thread->is_kept)
-			prefer_thread(profile, t, ticks, running, best);
+			prefer_thread(profile, t, best);
 	}
 	return profile->active_thread == UINT32_MAX ? -ENODATA : 0;
 }

@@ -14,7 +14,10 @@
 struct fgt_sentry_thread {
 	uint32_t first_run, run_end; /* its runs that reach the range */
 	uint32_t last_tick; /* the last one that it was seen at */
+	uint64_t ticks, running_ticks; /* in the range */
 	bool is_kept; /* two samples at least (R1) */
+	/* A sample for each change instead of each tick: same durations. */
+	bool is_thinned;
 };
 
 struct fgt_sentry_profile {
@@ -25,8 +28,7 @@ struct fgt_sentry_profile {
 	uint32_t first_tick, last_tick;
 	uint32_t cut_ticks; /* older ones, left out */
 	uint32_t dropped_threads; /* seen at a single tick */
-	/* A sample for each change instead of each tick: same durations. */
-	bool is_thinned;
+	uint32_t thinned_threads; /* of those that are kept; all at first */
 	bool has_gap_stack;
 	uint32_t active_thread; /* index */
 

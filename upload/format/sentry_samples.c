@@ -29,6 +29,10 @@ struct writer {
 	const struct fgt_sentry_profile *profile;
 	struct fgt_json *json;
 	struct cursor *cursors; /* of the threads that are kept */
+	uint32_t *wakes; /* the tick before which a cursor has nothing to tell;
+			  * apart, to pass by idle threads quickly */
+	uint32_t *woken; /* cursors that may tell something at this tick */
+	uint32_t woken_count;
 	uint32_t cursor_count;
 };
 
@@ -280,7 +284,7 @@ static bool is_told(const struct writer *writer, const struct cursor *cursor,
 	const struct fgt_sentry_profile *profile = writer->profile;
 	const struct fgt_slice *slice = profile->slice;
 
-	return !profile->is_thinned ||
+	return !cursor->thread->is_thinned ||
 	       tick == slice->runs[cursor->run].first_tick ||
 	       tick == profile->first_tick ||
 	       tick == cursor->thread->last_tick ||
@@ -303,6 +307,62 @@ static bool is_before_gap(const struct writer *writer,
 	       run[1].first_tick != tick + 1;
 }
 
+/* After tick: at the ends of the run a change or a gap may be told. */
+static uint32_t next_wake(const struct writer *writer,
+			  const struct cursor *cursor, uint32_t tick)
+{
+	const struct fgt_run *run = &writer->profile->slice->runs[cursor->run];
+	uint32_t last_tick;
+
+	if (cursor->run >= cursor->thread->run_end)
+		return UINT32_MAX;
+	if (!cursor->thread->is_thinned)
+		return tick + 1;
+	if (tick < run->first_tick)
+		return run->first_tick;
+	last_tick = run->first_tick + run->tick_count - 1;
+	return tick < last_tick ? last_tick : tick + 1;
+}
+
+/* Without a branch: most threads sleep through most ticks. */
+static void find_woken(struct writer *writer, uint32_t tick)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < writer->cursor_count; i++) {
+		writer->woken[count] = i;
+		count += writer->wakes[i] <= tick;
+	}
+	writer->woken_count = count;
+}
+
+static void put_sample_at(struct writer *writer, struct cursor *cursor,
+			  uint32_t tick, const char *tail, size_t tail_len)
+{
+	const struct fgt_run *runs = writer->profile->slice->runs;
+
+	if (cursor->run < cursor->thread->run_end &&
+	    tick >= runs[cursor->run].first_tick + runs[cursor->run].tick_count)
+		enter_run(writer, cursor, cursor->run + 1);
+	if (cursor->run < cursor->thread->run_end &&
+	    tick >= runs[cursor->run].first_tick &&
+	    is_told(writer, cursor, tick))
+		put_sample(writer, cursor->prefix, cursor->prefix_len, tail,
+			   tail_len);
+}
+
+static void put_gap_after(struct writer *writer, struct cursor *cursor,
+			  uint32_t tick, const char *tail, size_t tail_len)
+{
+	const struct fgt_run *runs = writer->profile->slice->runs;
+
+	if (cursor->run < cursor->thread->run_end &&
+	    tick >= runs[cursor->run].first_tick &&
+	    is_before_gap(writer, cursor, tick))
+		put_sample(writer, cursor->gap_prefix, cursor->gap_prefix_len,
+			   tail, tail_len);
+}
+
 static void put_gaps(struct writer *writer, uint32_t tick)
 {
 	char tail[32];
@@ -310,18 +370,9 @@ static void put_gaps(struct writer *writer, uint32_t tick)
 		writer, fgt_timeline_end_ns(writer->profile->slice, tick),
 		tail);
 
-	for (uint32_t i = 0; i < writer->cursor_count; i++) {
-		struct cursor *cursor = &writer->cursors[i];
-		const struct fgt_run *run;
-
-		if (cursor->run >= cursor->thread->run_end)
-			continue;
-		run = &writer->profile->slice->runs[cursor->run];
-		if (tick >= run->first_tick &&
-		    is_before_gap(writer, cursor, tick))
-			put_sample(writer, cursor->gap_prefix,
-				   cursor->gap_prefix_len, tail, tail_len);
-	}
+	for (uint32_t i = 0; i < writer->woken_count; i++)
+		put_gap_after(writer, &writer->cursors[writer->woken[i]], tick,
+			      tail, tail_len);
 }
 
 static void put_tick(struct writer *writer, uint32_t tick)
@@ -330,24 +381,23 @@ static void put_tick(struct writer *writer, uint32_t tick)
 	char tail[32];
 	size_t tail_len = format_tail(writer, slice->tick_ns[tick], tail);
 
-	for (uint32_t i = 0; i < writer->cursor_count; i++) {
-		struct cursor *cursor = &writer->cursors[i];
-		const struct fgt_run *run;
-
-		if (cursor->run < cursor->thread->run_end) {
-			run = &slice->runs[cursor->run];
-			if (tick >= run->first_tick + run->tick_count)
-				enter_run(writer, cursor, cursor->run + 1);
-		}
-		if (cursor->run >= cursor->thread->run_end)
-			continue;
-		run = &slice->runs[cursor->run];
-		if (tick >= run->first_tick && is_told(writer, cursor, tick))
-			put_sample(writer, cursor->prefix, cursor->prefix_len,
-				   tail, tail_len);
-	}
+	/* Beside a gap of the whole profile everybody has something to tell. */
+	if (fgt_timeline_is_gap(slice, tick) ||
+	    (tick && fgt_timeline_is_gap(slice, tick - 1)))
+		memset(writer->wakes, 0,
+		       writer->cursor_count * sizeof(*writer->wakes));
+	find_woken(writer, tick);
+	for (uint32_t i = 0; i < writer->woken_count; i++)
+		put_sample_at(writer, &writer->cursors[writer->woken[i]], tick,
+			      tail, tail_len);
 	if (writer->profile->has_gap_stack)
 		put_gaps(writer, tick);
+	for (uint32_t i = 0; i < writer->woken_count; i++) {
+		uint32_t woken = writer->woken[i];
+
+		writer->wakes[woken] =
+			next_wake(writer, &writer->cursors[woken], tick);
+	}
 }
 
 static void put_samples(struct writer *writer)
@@ -393,7 +443,11 @@ static int start_cursors(struct writer *writer)
 	uint32_t thread_count = profile->slice->thread_count;
 
 	writer->cursors = calloc(thread_count, sizeof(*writer->cursors));
-	if (!writer->cursors)
+	writer->wakes = calloc(thread_count, sizeof(*writer->wakes));
+	/* One more: find_woken() writes before it decides. */
+	writer->woken =
+		calloc(thread_count + (size_t)1, sizeof(*writer->woken));
+	if (!writer->cursors || !writer->wakes || !writer->woken)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < thread_count; i++) {
 		struct cursor *cursor = &writer->cursors[writer->cursor_count];
@@ -418,14 +472,16 @@ int fgt_sentry_profile_put(const struct fgt_sentry_profile *profile,
 	int r;
 
 	r = start_cursors(&writer);
-	if (r)
-		return r;
-	fgt_json_begin_object(json, "profile");
-	put_frames(&writer);
-	r = put_stacks(&writer);
-	put_samples(&writer);
-	put_thread_metadata(&writer);
-	fgt_json_end_object(json);
+	if (!r) {
+		fgt_json_begin_object(json, "profile");
+		put_frames(&writer);
+		r = put_stacks(&writer);
+		put_samples(&writer);
+		put_thread_metadata(&writer);
+		fgt_json_end_object(json);
+	}
 	free(writer.cursors);
+	free(writer.wakes);
+	free(writer.woken);
 	return r;
 }
