@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 
@@ -24,6 +25,8 @@
 #define LEAVE_CANCEL_MS 3500 /* then slices at work are broken off */
 #define LEAVE_FORCE_MS	4500 /* then the process ends as it is */
 #define LEAVE_ALARM_S	5 /* the same if the loop no longer runs */
+/* From here on memory is the kernel's again once it is freed. */
+#define MMAP_THRESHOLD_BYTES (128 << 10)
 /* Rings of processes that ended are kept so much longer than they look back. */
 #define KEPT_EXTRA_S 60
 
@@ -56,6 +59,16 @@ static int open_standard_descriptors(struct fgt_why *why)
 					   fd);
 	}
 	return 0;
+}
+
+/*
+ * glibc raises the threshold to the largest block that was freed: the tables
+ * of a slice, large and hardly touched, would then come from a heap that keeps
+ * them, and calloc() would have to clear all of them each time.
+ */
+static void fix_mmap_threshold(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
 }
 
 static void explain(void *context, int32_t pid, const char *text)
@@ -416,6 +429,7 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 	};
 	int r = open_standard_descriptors(why);
 
+	fix_mmap_threshold();
 	fgt_log_set(config->log.level, config->log.format);
 	if (r == 0)
 		r = daemon_init(&daemon,
