@@ -36,6 +36,18 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
+struct figure {
+	const char *key;
+	uint64_t value;
+};
+
+static void add_figures(struct fgt_builder *builder,
+			const struct figure *figures, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		fgt_builder_uint(builder, figures[i].key, figures[i].value);
+}
+
 static void add_capabilities(struct fgt_builder *builder,
 			     const struct fgt_sampler *sampler)
 {
@@ -119,18 +131,22 @@ static void add_identity(struct fgt_builder *builder,
 static void add_sampling(struct fgt_builder *builder,
 			 const struct fgt_target_status *status)
 {
-	fgt_builder_uint(builder, "threads", status->threads);
+	const struct figure figures[] = {
+		{ "threads", status->threads },
+		{ "ticks", status->ticks },
+		{ "missed_ticks", status->missed_ticks },
+		{ "samples_running", status->samples_running },
+		{ "samples_blocked", status->samples_blocked },
+		{ "torn", status->torn },
+		{ "credited_ticks", status->credited_ticks },
+		{ "rate_periods", status->rate_periods },
+	};
+
+	add_figures(builder, figures, sizeof(figures) / sizeof(figures[0]));
 	fgt_builder_double(builder, "effective_hz", status->effective_hz);
 	fgt_builder_double(builder, "rate_hz", status->rate_hz);
-	fgt_builder_uint(builder, "rate_periods", status->rate_periods);
 	fgt_builder_string(builder, "rate_note", status->rate_note);
 	fgt_builder_double(builder, "cpu_percent", status->cpu_percent);
-	fgt_builder_uint(builder, "ticks", status->ticks);
-	fgt_builder_uint(builder, "missed_ticks", status->missed_ticks);
-	fgt_builder_uint(builder, "samples_running", status->samples_running);
-	fgt_builder_uint(builder, "samples_blocked", status->samples_blocked);
-	fgt_builder_uint(builder, "torn", status->torn);
-	fgt_builder_uint(builder, "credited_ticks", status->credited_ticks);
 	fgt_builder_string(builder, "who_ran",
 			   status->who_ran ? status->who_ran : "");
 	fgt_builder_string(builder, "running",
@@ -155,19 +171,23 @@ static void add_unwinding(struct fgt_builder *builder,
 static void add_ring(struct fgt_builder *builder,
 		     const struct fgt_ring_stats *ring)
 {
-	fgt_builder_uint(builder, "oldest_ns", ring->oldest_ns);
-	fgt_builder_uint(builder, "newest_ns", ring->newest_ns);
-	fgt_builder_uint(builder, "ring_ticks", ring->ticks);
-	fgt_builder_uint(builder, "ring_changes", ring->changes);
-	fgt_builder_uint(builder, "ring_overflows", ring->overflows);
-	fgt_builder_uint(builder, "ring_evicted_ticks", ring->evicted_ticks);
-	fgt_builder_uint(builder, "ring_log_used_bytes", ring->log_used_bytes);
-	fgt_builder_uint(builder, "ring_log_size_bytes", ring->log_size_bytes);
-	fgt_builder_uint(builder, "ring_nodes", ring->nodes);
-	fgt_builder_uint(builder, "ring_frames", ring->frames);
-	fgt_builder_uint(builder, "ring_images", ring->images);
-	fgt_builder_uint(builder, "ring_threads", ring->threads);
-	fgt_builder_uint(builder, "ring_size_bytes", ring->size_bytes);
+	const struct figure figures[] = {
+		{ "oldest_ns", ring->oldest_ns },
+		{ "newest_ns", ring->newest_ns },
+		{ "ring_ticks", ring->ticks },
+		{ "ring_changes", ring->changes },
+		{ "ring_overflows", ring->overflows },
+		{ "ring_evicted_ticks", ring->evicted_ticks },
+		{ "ring_log_used_bytes", ring->log_used_bytes },
+		{ "ring_log_size_bytes", ring->log_size_bytes },
+		{ "ring_nodes", ring->nodes },
+		{ "ring_frames", ring->frames },
+		{ "ring_images", ring->images },
+		{ "ring_threads", ring->threads },
+		{ "ring_size_bytes", ring->size_bytes },
+	};
+
+	add_figures(builder, figures, sizeof(figures) / sizeof(figures[0]));
 }
 
 static void add_target(void *context, const struct fgt_target_view *view)
