@@ -23,6 +23,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
 sys.path.insert(0, f"{ROOT}/tests/integration")
 from daemon_client import call  # noqa: E402
 

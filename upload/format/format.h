@@ -62,8 +62,10 @@ int fgt_state_frames_from_name(const char *name,
  * -EINVAL for an event_id that is not 32 hex digits, or all zero; -ENOMEM.
  *
  * Sentry gets a sample per tick and thread as long as the profile stays below
- * 10 MiB, above that one per change (durations stay exact), and at most the
- * last 30 s; the transaction's extra says what was left out.
+ * 10 MiB; above that only for the active thread and those that ran or changed
+ * their stack, the busiest first, and one per change for the others (durations
+ * stay exact); at most the last 30 s. The transaction's extra says what was
+ * left out.
  *
  * MT-Safe | AS-Unsafe
  */

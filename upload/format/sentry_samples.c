@@ -3,6 +3,13 @@
  * Writes a planned Sentry profile: samples tick by tick, expanded from runs,
  * leaf first in every stack. Runs in any thread; must write the same bytes
  * each time, since the first pass only counts them.
+ *
+ * Where the bytes go: a sample takes about 72 (keys and punctuation 57, time
+ * 11, the rest ids), so that each thread told at each tick takes 220 kB for
+ * 30 s at 101 Hz, and one that sleeps and is told at its changes 150 bytes; a
+ * thread's name 25, a frame 165, a stack 2.5 for each of its frames. The
+ * format has no shorter way: Relay wants each of the three keys in every
+ * sample, and has none for a sample that goes on.
  */
 #include <errno.h>
 #include <stdio.h>
