@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How stacks and frames of a Sentry profile are keyed: between the plan
- * (sentry_profile.c) and the writing (sentry_samples.c) only.
+ * (sentry_profile.c) and the writing (sentry_frames.c) only.
  */
 #ifndef FGT_UPLOAD_FORMAT_SENTRY_KEYS_H
 #define FGT_UPLOAD_FORMAT_SENTRY_KEYS_H

@@ -63,8 +63,4 @@ uint64_t fgt_sentry_profile_end_ns(const struct fgt_sentry_profile *profile);
 int fgt_sentry_profile_put(const struct fgt_sentry_profile *profile,
 			   struct fgt_json *json);
 
-/* Whether code of this image counts as the program's own. */
-bool fgt_sentry_is_in_app(const struct fgt_slice *slice,
-			  const struct fgt_slice_frame *frame);
-
 #endif
