@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -37,7 +38,14 @@ unsigned int sentry_count(const char *text, const char *part)
 	return count;
 }
 
-/* The samples of a profile as "stack@ms stack@ms …" for one thread. */
+/* Steps over text, which must be there. */
+static const char *after(const char *at, const char *text)
+{
+	assert_memory_equal(at, text, strlen(text));
+	return at + strlen(text);
+}
+
+/* No sscanf(): it measures the rest of the text each time. */
 void sentry_samples(const char *json, int tid, char *samples, size_t size)
 {
 	const char *at = strstr(json, "\"samples\":[");
@@ -46,19 +54,19 @@ void sentry_samples(const char *json, int tid, char *samples, size_t size)
 	assert_non_null(at);
 	samples[0] = 0;
 	while ((at = strstr(at, "{\"stack_id\":"))) {
-		unsigned long long elapsed;
-		unsigned int stack;
-		int thread;
+		unsigned long long stack, thread, elapsed;
+		char *end;
 
-		assert_int_equal(sscanf(at++,
-					"{\"stack_id\":%u,\"thread_id\":\"%d\","
-					"\"elapsed_since_start_ns\":\"%llu\"}",
-					&stack, &thread, &elapsed),
-				 3);
-		if (thread != tid)
+		stack = strtoull(after(at, "{\"stack_id\":"), &end, 10);
+		thread = strtoull(after(end, ",\"thread_id\":\""), &end, 10);
+		elapsed =
+			strtoull(after(end, "\",\"elapsed_since_start_ns\":\""),
+				 &end, 10);
+		at = after(end, "\"}");
+		if (thread != (unsigned long long)tid)
 			continue;
 		used += (size_t)snprintf(samples + used, size - used,
-					 "%s%u@%llu", used ? " " : "", stack,
+					 "%s%llu@%llu", used ? " " : "", stack,
 					 elapsed / 1000000);
 		assert_true(used < size);
 	}
