@@ -7,8 +7,8 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -38,6 +38,10 @@ unsigned int sentry_count(const char *text, const char *part)
 	return count;
 }
 
+struct sample {
+	unsigned long long stack, thread, elapsed_ns;
+};
+
 /* Steps over text, which must be there. */
 static const char *after(const char *at, const char *text)
 {
@@ -45,37 +49,68 @@ static const char *after(const char *at, const char *text)
 	return at + strlen(text);
 }
 
-/* No sscanf(): it measures the rest of the text each time. */
-void sentry_samples(const char *json, int tid, char *samples, size_t size)
+static const char *read_number(const char *at, unsigned long long *ret_value)
+{
+	unsigned long long value = 0;
+
+	for (; *at >= '0' && *at <= '9'; at++)
+		value = value * 10 + (unsigned int)(*at - '0');
+	*ret_value = value;
+	return at;
+}
+
+/*
+ * Reads the sample at *at and goes to the next; false after the last one. By
+ * hand: scanf() and strstr() may look at the rest of the text each time.
+ */
+static bool next_sample(const char **at, struct sample *ret_sample)
+{
+	const char *end;
+
+	if (**at == ']')
+		return false;
+	end = read_number(after(*at, "{\"stack_id\":"), &ret_sample->stack);
+	end = read_number(after(end, ",\"thread_id\":\""), &ret_sample->thread);
+	end = read_number(after(end, "\",\"elapsed_since_start_ns\":\""),
+			  &ret_sample->elapsed_ns);
+	end = after(end, "\"}");
+	*at = *end == ',' ? end + 1 : end;
+	return true;
+}
+
+static const char *first_sample(const char *json)
 {
 	const char *at = strstr(json, "\"samples\":[");
-	size_t used = 0;
 
 	assert_non_null(at);
-	samples[0] = 0;
-	while ((at = strstr(at, "{\"stack_id\":"))) {
-		unsigned long long stack, thread, elapsed;
-		char *end;
+	return after(at, "\"samples\":[");
+}
 
-		stack = strtoull(after(at, "{\"stack_id\":"), &end, 10);
-		thread = strtoull(after(end, ",\"thread_id\":\""), &end, 10);
-		elapsed =
-			strtoull(after(end, "\",\"elapsed_since_start_ns\":\""),
-				 &end, 10);
-		at = after(end, "\"}");
-		if (thread != (unsigned long long)tid)
+void sentry_samples(const char *json, int tid, char *samples, size_t size)
+{
+	const char *at = first_sample(json);
+	struct sample sample;
+	size_t used = 0;
+
+	samples[0] = 0;
+	while (next_sample(&at, &sample)) {
+		if (sample.thread != (unsigned long long)tid)
 			continue;
 		used += (size_t)snprintf(samples + used, size - used,
-					 "%s%llu@%llu", used ? " " : "", stack,
-					 elapsed / 1000000);
+					 "%s%llu@%llu", used ? " " : "",
+					 sample.stack,
+					 sample.elapsed_ns / 1000000);
 		assert_true(used < size);
 	}
 }
 
 unsigned int sentry_count_samples(const char *json, int tid)
 {
-	char text[64];
+	const char *at = first_sample(json);
+	struct sample sample;
+	unsigned int count = 0;
 
-	snprintf(text, sizeof(text), "\"thread_id\":\"%d\",\"elapsed", tid);
-	return sentry_count(json, text);
+	while (next_sample(&at, &sample))
+		count += sample.thread == (unsigned long long)tid;
+	return count;
 }
