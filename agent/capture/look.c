@@ -16,14 +16,13 @@
 #include <string.h>
 
 #include "agent/capture/blocked.h"
+#include "agent/capture/look_runnable.h"
 #include "agent/capture/look_stack.h"
 #include "agent/capture/look_switch.h"
 
-#define WAITED_MAX_TICKS 8u
-#define READ_TRIES	 2
-#define WAIT_SHORT	 8 /* of a period: less than a slice of the scheduler */
+#define READ_TRIES 2
 
-static void settle(struct fgt_thread *thread, uint32_t state)
+void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 {
 	thread->state = state;
 	thread->is_new = false;
@@ -39,12 +38,8 @@ static void take_account(struct fgt_target *target, struct fgt_thread *thread)
 		fgt_account_add(&thread->account, &thread->use);
 }
 
-/*
- * Ticks that a thread which had run had to wait for a CPU: they belong to the
- * stack that it is found with when it gets one.
- */
-static uint32_t take_credit(struct fgt_target *target,
-			    struct fgt_thread *thread)
+uint32_t fgt_look_take_credit(struct fgt_target *target,
+			      struct fgt_thread *thread)
 {
 	uint32_t ticks = thread->pending_ticks;
 
@@ -78,10 +73,10 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		return;
 	}
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     FGT_STATE_RUNNING, take_credit(target, thread));
+		     FGT_STATE_RUNNING, fgt_look_take_credit(target, thread));
 	thread->is_sampled = true;
 	thread->sampled_wait_ns = thread->use.wait_ns;
-	settle(thread, FGT_STATE_RUNNING);
+	fgt_look_settle(thread, FGT_STATE_RUNNING);
 }
 
 enum found {
@@ -187,7 +182,7 @@ static enum found read_blocked(struct fgt_target *target,
 				  count, target->stacks.generation);
 	/* No sample came before it blocked: it stays as it was shown. */
 	thread->pending_ticks = 0;
-	settle(thread, state);
+	fgt_look_settle(thread, state);
 	return FOUND_BLOCKED;
 }
 
@@ -201,7 +196,7 @@ static void look_from_afar(struct fgt_target *target, struct fgt_thread *thread)
 		state = FGT_STATE_STOPPED;
 	thread->needs_look = state == FGT_STATE_RUNNING;
 	fgt_ring_set(target->ring, thread->slot, NULL, 0, state, 0);
-	settle(thread, state);
+	fgt_look_settle(thread, state);
 }
 
 /* It has ended, but must wait for the others: the first thread. */
@@ -224,37 +219,6 @@ static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 	/* Says why, and whether it is for good. */
 	fgt_target_reread(target, tick, false);
 	look_from_afar(target, thread);
-}
-
-/*
- * Has it been on its CPU for about a period, and is it still? The kernel
- * brings CPU time up to date at its own ticks, so that the last period alone
- * says too little.
- */
-static bool is_cpu_bound(const struct fgt_tick *tick,
-			 const struct fgt_thread *thread)
-{
-	return thread->used_ns && thread->stretch_ns >= tick->timer_ns / 10 * 9;
-}
-
-/* Only a thread that runs at this very moment, and that no stop can hurt. */
-static bool sample_by_ptrace(struct fgt_target *target,
-			     const struct fgt_tick *tick,
-			     struct fgt_thread *thread)
-{
-	struct fgt_blocked blocked;
-	size_t count;
-
-	if (!tick->ptrace || thread->has_unsafe_call || target->is_traced ||
-	    !is_cpu_bound(tick, thread) ||
-	    fgt_blocked_look(&target->threads, thread, &blocked) < 0 ||
-	    !blocked.is_running ||
-	    fgt_look_stack_running(target, tick, thread, &count) < 0)
-		return false;
-	thread->was_stopped = true;
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     FGT_STATE_RUNNING, 0);
-	return true;
 }
 
 static void note_use(struct fgt_thread *thread,
@@ -287,164 +251,6 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		fgt_perf_threads_consider(tick->perf_threads, thread, &use);
 }
 
-/* The stack of its last sample, or the last one known, as running. */
-static void show_last_run(struct fgt_target *target, struct fgt_thread *thread,
-			  enum fgt_marker leaf, uint32_t credit)
-{
-	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(&thread->last_run, stacks->generation,
-					 leaf, stacks->frames,
-					 stacks->capacity);
-
-	if (count)
-		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-			     FGT_STATE_RUNNING, credit);
-	else
-		fgt_ring_set_state(
-			target->ring, thread->slot, FGT_STATE_RUNNING,
-			leaf ? leaf : FGT_MARKER_NOT_SAMPLED, credit);
-}
-
-/*
- * A sample speaks for the tick that is nearest to it, and for those before it
- * that had none.
- */
-static uint32_t credit_sample(struct fgt_target *target,
-			      const struct fgt_tick *tick,
-			      struct fgt_thread *thread, bool was_running)
-{
-	if (was_running && !thread->pending_ticks &&
-	    thread->sample_ns + tick->period_ns / 2 < tick->mono_ns)
-		return 1;
-	return take_credit(target, thread);
-}
-
-/*
- * Found running at the tick, without events of every CPU. A thread that was
- * woken and still waits for its CPU looks the same: more ticks than its CPU
- * time pays for are not shown, except that what runs may go on.
- */
-static void show_found_running(struct fgt_target *target,
-			       const struct fgt_tick *tick,
-			       struct fgt_thread *thread)
-{
-	bool was_running = thread->state == FGT_STATE_RUNNING;
-	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
-	uint32_t credit = 0;
-
-	if (!fgt_account_take_tick(&thread->account, tick->period_ns) &&
-	    !was_running && !thread->is_new)
-		return;
-	settle(thread, FGT_STATE_RUNNING);
-	if (thread->sample_tick == target->tick) {
-		leaf = 0;
-		credit = credit_sample(target, tick, thread, was_running);
-	} else if (fgt_perf_threads_has(thread) &&
-		   fgt_account_take_hidden(&thread->account, tick->period_ns)) {
-		leaf = FGT_MARKER_KERNEL_DENIED;
-	} else if (sample_by_ptrace(target, tick, thread)) {
-		return;
-	} else {
-		thread->pending_ticks++;
-	}
-	show_last_run(target, thread, leaf, credit);
-}
-
-/*
- * Has the thread waited for a CPU long enough, by the scheduler's count, to
- * pay for one more tick? One that our own waking put aside for a moment looks
- * like one that waits.
- */
-static bool take_waited(const struct fgt_tick *tick, struct fgt_thread *thread)
-{
-	uint64_t waited_ns = thread->use.wait_ns - thread->shown_wait_ns;
-
-	if (waited_ns < tick->period_ns)
-		return false;
-	if (waited_ns > WAITED_MAX_TICKS * tick->period_ns)
-		thread->shown_wait_ns = thread->use.wait_ns -
-					WAITED_MAX_TICKS * tick->period_ns;
-	thread->shown_wait_ns += tick->period_ns;
-	return true;
-}
-
-/*
- * It ran at the last tick, and has been on a CPU since; now it is runnable, or
- * on one that it got after the samples fell. Most such threads were blocked in
- * between: of those that were put aside the scheduler knows a longer wait.
- */
-static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
-			struct fgt_thread *thread)
-{
-	uint64_t waited_ns = thread->use.wait_ns - thread->sampled_wait_ns;
-
-	return thread->has_run && thread->last_block.count &&
-	       waited_ns < tick->period_ns / WAIT_SHORT &&
-	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
-}
-
-static void show_last_block(struct fgt_target *target,
-			    struct fgt_thread *thread)
-{
-	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(&thread->last_block,
-					 stacks->generation, 0, stacks->frames,
-					 stacks->capacity);
-
-	if (!count || !thread->call_state)
-		return;
-	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-		     thread->call_state, 0);
-	thread->pending_ticks = 0;
-	settle(thread, thread->call_state);
-}
-
-/*
- * It ran, lost its CPU and may block again before a sample falls on it: it is
- * shown with the stack of its last sample until a new one speaks for these
- * ticks. If it was only woken meanwhile, its state goes on; if nobody can tell,
- * a sample will.
- */
-static void wait_for_sample(struct fgt_target *target,
-			    const struct fgt_tick *tick,
-			    struct fgt_thread *thread)
-{
-	int rc;
-
-	if (thread->state == FGT_STATE_RUNNING &&
-	    was_blocked(target, tick, thread)) {
-		show_last_block(target, thread);
-		return;
-	}
-	if (thread->state != FGT_STATE_RUNNING) {
-		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
-		/* Woken; or on a CPU by now, but not when samples fell. */
-		if (rc == 0 || rc == -ENODATA || !take_waited(tick, thread))
-			return;
-		if (rc > 0)
-			show_last_run(target, thread, FGT_MARKER_NOT_SAMPLED,
-				      0);
-	}
-	thread->pending_ticks++;
-}
-
-/*
- * Runnable, but no sample fell on it. If it has not run since its state was
- * set, it was woken and still stands where it was blocked.
- */
-static void look_at_running(struct fgt_target *target,
-			    const struct fgt_tick *tick,
-			    struct fgt_thread *thread)
-{
-	if (thread->state != FGT_STATE_RUNNING && !thread->is_new &&
-	    thread->use.switches == thread->settled_switches)
-		return;
-	if (tick->perf_cpu)
-		wait_for_sample(target, tick, thread);
-	else
-		show_found_running(target, tick, thread);
-}
-
 static void look_at_blocked(struct fgt_target *target,
 			    const struct fgt_tick *tick,
 			    struct fgt_thread *thread)
@@ -469,7 +275,7 @@ static void look_at_blocked(struct fgt_target *target,
 		retire(target, thread);
 		break;
 	case FOUND_RUNNING:
-		look_at_running(target, tick, thread);
+		fgt_look_runnable(target, tick, thread);
 		break;
 	case FOUND_BLOCKED:
 		break;

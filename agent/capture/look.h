@@ -24,4 +24,16 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread);
 
+/* ---- For the parts of a look ------------------------------------------- */
+
+/* The ring has its state. */
+void fgt_look_settle(struct fgt_thread *thread, uint32_t state);
+
+/*
+ * Ticks that a thread which had run had to wait for a CPU: they belong to the
+ * stack that it is found with when it gets one.
+ */
+uint32_t fgt_look_take_credit(struct fgt_target *target,
+			      struct fgt_thread *thread);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler's thread: waits for the timer, drains perf, ticks all targets.
+ * The sampler's thread: waits for the timer, ticks all targets.
  *
  * Perf's events and our timer run with the same period on the same clock, so
  * they keep their distance: the timer is set a little after the events, and
@@ -152,74 +152,6 @@ static void reopen_sources(struct fgt_sampler *sampler)
 	}
 	close_sources(sampler);
 	open_sources(sampler);
-}
-
-/* ---- What perf tells, handed to the target that it is about ------------ */
-
-struct drain {
-	struct fgt_sampler *sampler;
-	const struct fgt_tick *tick;
-	struct fgt_target *last; /* that was asked for */
-};
-
-static bool is_wanted(void *context, int32_t pid)
-{
-	struct drain *drain = context;
-	struct fgt_sampler *sampler = drain->sampler;
-
-	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
-		drain->last = sampler->ticking[i];
-		if (drain->last->process.pid == pid)
-			return true;
-	}
-	return false;
-}
-
-static void take_sample(void *context, const struct fgt_perf_sample *sample)
-{
-	struct drain *drain = context;
-	struct fgt_tick tick;
-
-	if (!fgt_pacing_wants_sample(drain->last, drain->tick))
-		return;
-	tick = fgt_pacing_tick(drain->last, drain->tick);
-	drain->last->pacing.samples++;
-	fgt_tick_sample(drain->last, &tick, sample);
-}
-
-static void take_task(void *context, uint32_t type,
-		      const struct fgt_perf_task *task)
-{
-	struct drain *drain = context;
-
-	fgt_tick_task(drain->last, type, task);
-}
-
-static void take_lost(void *context)
-{
-	struct drain *drain = context;
-
-	for (uint32_t i = 0; i < drain->sampler->ticking_count; i++) {
-		drain->sampler->ticking[i]->threads.is_stale = true;
-		drain->sampler->ticking[i]->stacks.is_stale = true;
-	}
-}
-
-static void drain_perf(struct fgt_sampler *sampler, const struct fgt_tick *tick)
-{
-	struct drain drain = { .sampler = sampler, .tick = tick };
-	const struct fgt_perf_handler handler = {
-		.is_wanted = is_wanted,
-		.sample = take_sample,
-		.task = take_task,
-		.lost = take_lost,
-		.context = &drain,
-	};
-
-	if (sampler->perf_cpu)
-		fgt_running_perf_drain(sampler->perf_cpu, &handler);
-	if (sampler->perf_threads)
-		fgt_perf_threads_drain(sampler->perf_threads, &handler);
 }
 
 /* ---- What it costs ----------------------------------------------------- */
@@ -384,7 +316,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	if (begin_ticks(sampler, &tick) && sampler->switches)
 		fgt_who_ran_take_switches(sampler->switches);
 	sampler->shared_ns += take_cpu(sampler);
-	drain_perf(sampler, &tick);
+	fgt_sampling_drain(sampler, &tick);
 	charge_drain(sampler, take_cpu(sampler));
 	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
 		is_news |= sampler->ticking[i]->tick == 1;

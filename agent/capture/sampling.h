@@ -66,6 +66,12 @@ void *fgt_sampling_run(void *sampler);
 struct fgt_target *fgt_sampling_remove(struct fgt_sampler *sampler,
 				       uint32_t index);
 
+/* ---- Perf (sampling_drain.c) ------------------------------------------- */
+
+/* Samples, births, deaths and mappings since the last time. */
+void fgt_sampling_drain(struct fgt_sampler *sampler,
+			const struct fgt_tick *tick);
+
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 
 /* Perf's events fire, the timer does so much later. */

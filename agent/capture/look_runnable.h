@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread that procfs calls running, though no sample of its CPU fell on it at
+ * this tick: it waits for a CPU, it got one since, or there are no samples of
+ * CPUs.
+ */
+#ifndef FGT_AGENT_CAPTURE_LOOK_RUNNABLE_H
+#define FGT_AGENT_CAPTURE_LOOK_RUNNABLE_H
+
+#include "agent/capture/target_sampling.h"
+
+/* Sets its stack and state in the ring, or lets them go on. */
+void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread);
+
+#endif

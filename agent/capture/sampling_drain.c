@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What perf tells, handed to the target that it is about.
+ * Runs in the sampler's thread.
+ */
+#include "agent/capture/sampling.h"
+
+#include "agent/capture/pacing.h"
+#include "agent/capture/tick.h"
+
+struct drain {
+	struct fgt_sampler *sampler;
+	const struct fgt_tick *tick;
+	struct fgt_target *last; /* that was asked for */
+};
+
+static bool is_wanted(void *context, int32_t pid)
+{
+	struct drain *drain = context;
+	struct fgt_sampler *sampler = drain->sampler;
+
+	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
+		drain->last = sampler->ticking[i];
+		if (drain->last->process.pid == pid)
+			return true;
+	}
+	return false;
+}
+
+static void take_sample(void *context, const struct fgt_perf_sample *sample)
+{
+	struct drain *drain = context;
+	struct fgt_tick tick;
+
+	if (!fgt_pacing_wants_sample(drain->last, drain->tick))
+		return;
+	tick = fgt_pacing_tick(drain->last, drain->tick);
+	drain->last->pacing.samples++;
+	fgt_tick_sample(drain->last, &tick, sample);
+}
+
+static void take_task(void *context, uint32_t type,
+		      const struct fgt_perf_task *task)
+{
+	struct drain *drain = context;
+
+	fgt_tick_task(drain->last, type, task);
+}
+
+static void take_lost(void *context)
+{
+	struct drain *drain = context;
+
+	for (uint32_t i = 0; i < drain->sampler->ticking_count; i++) {
+		drain->sampler->ticking[i]->threads.is_stale = true;
+		drain->sampler->ticking[i]->stacks.is_stale = true;
+	}
+}
+
+void fgt_sampling_drain(struct fgt_sampler *sampler,
+			const struct fgt_tick *tick)
+{
+	struct drain drain = { .sampler = sampler, .tick = tick };
+	const struct fgt_perf_handler handler = {
+		.is_wanted = is_wanted,
+		.sample = take_sample,
+		.task = take_task,
+		.lost = take_lost,
+		.context = &drain,
+	};
+
+	if (sampler->perf_cpu)
+		fgt_running_perf_drain(sampler->perf_cpu, &handler);
+	if (sampler->perf_threads)
+		fgt_perf_threads_drain(sampler->perf_threads, &handler);
+}
