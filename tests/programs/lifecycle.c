@@ -71,16 +71,17 @@ static void *work_named(void *argument)
 	return NULL;
 }
 
+/* No two functions alike: the compiler would make them one. */
 static NOINLINE void first_life(double seconds)
 {
 	usleep((useconds_t)(seconds * 1e6));
-	anchor++;
+	anchor += 2;
 }
 
 static NOINLINE void second_life(double seconds)
 {
 	usleep((useconds_t)(seconds * 1e6));
-	anchor++;
+	anchor += 3;
 }
 
 struct life {
