@@ -14,7 +14,8 @@ INK, PALE, GRID = "#1b2733", "#66727e", "#e3e7eb"
 DEPTH, BAR_BLOCKED = 10, 1000  # of what is drawn, if it was measured
 CPU_MIN, CPU_MAX = 0.02, 2000.0
 STYLES = {  # colour, dash, short name
-    "fgtrace, root": ("#0b57d0", "", "fgtrace, root"),
+    "fgtrace, root, BPF": ("#0b57d0", "", "fgtrace, root"),
+    "fgtrace, root, no BPF": ("#0b57d0", "6 3", "…, no BPF"),
     "fgtrace, ordinary user": ("#5b9bf3", "", "fgtrace, user"),
     "perf -F 101 --call-graph dwarf": ("#c2410c", "", "perf dwarf"),
     "perf -F 101 -g": ("#e08a3c", "6 3", "perf -g"),
@@ -226,11 +227,9 @@ def draw_bars(picture, top, title, bars, low, high, is_log):
     return top + 12 + len(bars) * step + 34
 
 
-def bars_of(rows, figure, form, with_spread=False):
+def bars_of(rows, figure, form):
     return [(row["profiler"], row["median"][figure],
-             form(row["median"][figure]) +
-             (f" ±{row['spread'].get(figure, 0):.1f}" if with_spread else ""))
-            for row in rows
+             form(row["median"][figure])) for row in rows
             if row["profiler"] != compare.NO_PROFILER and
             row["median"].get(figure) is not None]
 
@@ -243,8 +242,8 @@ def bytes_text(value):
 
 def draw_right(picture, figures, blocked, depth):
     y = 96
-    pair = bars_of(rows_of(figures, kind="pair"), "lost_percent",
-                   lambda value: f"{value:.1f} %", with_spread=True)
+    pair = bars_of(rows_of(figures, kind="pair"), "best_lost_percent",
+                   lambda value: f"{value:.1f} %")
     if pair:
         y = draw_bars(picture, y, "Throughput lost by 2 threads that only "
                       "switch", pair, 0, 100, False)

@@ -76,11 +76,11 @@ def end_child(child):
 
 
 class Fgtrace(Profiler):
-    """The daemon. arguments: what else its command line gets."""
+    """The daemon. who_ran: who is to tell which threads ran."""
 
-    def __init__(self, stage, name, is_ordinary_user, arguments=()):
+    def __init__(self, stage, name, is_ordinary_user, who_ran="auto"):
         super().__init__(name)
-        self.stage, self.arguments = stage, list(arguments)
+        self.stage, self.who_ran = stage, who_ran
         self.is_ordinary_user = is_ordinary_user
         side = "user" if is_ordinary_user else "root"
         self.socket = stage.path(f"{side}/agent.sock")
@@ -103,9 +103,10 @@ class Fgtrace(Profiler):
         if not self.is_ordinary_user and not is_root():
             raise NotRun("needs root")
         self.target = target
-        command = self._command("daemon", *self.arguments)
+        command = self._command("daemon")
         self.child = subprocess.Popen(
             command if self.is_ordinary_user else dying_with_us(command),
+            env={**os.environ, "FGTRACE_SAMPLING_WHO_RAN": self.who_ran},
             stderr=subprocess.DEVNULL)
         until = time.monotonic() + START_S
         while self.call("status").returncode != 0:
@@ -126,6 +127,8 @@ class Fgtrace(Profiler):
     def end(self):
         self.seconds = time.monotonic() - self.began
         self.after = self._status()
+        if self.who_ran not in ("auto", self.after["who_ran"]):
+            raise NotRun(f"{self.after['who_ran']} instead of {self.who_ran}")
 
     def close(self):
         end_child(self.child)
@@ -317,7 +320,8 @@ class Fgprof(Profiler):
 def outside(stage):
     """Profilers that watch from another process. One line a variant."""
     return [
-        Fgtrace(stage, "fgtrace, root", False),
+        Fgtrace(stage, "fgtrace, root, BPF", False, "bpf"),
+        Fgtrace(stage, "fgtrace, root, no BPF", False, "schedstat"),
         Fgtrace(stage, "fgtrace, ordinary user", True),
         Perf(stage, "perf -F 101 --call-graph dwarf",
              ["--call-graph", "dwarf"]),

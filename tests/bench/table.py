@@ -5,6 +5,7 @@ COLUMNS = (  # heading, unit, figure, digits, with its spread
     ("CPU out-", "side ms/s", "outside_ms", 2, False),
     ("CPU in", "target ms/s", "inside_ms", 1, True),
     ("work", "lost %", "lost_percent", 1, True),
+    ("at best", "lost %", "best_lost_percent", 1, False),
     ("memory", "MB", "memory_mb", 1, False),
     ("samples", "per s", "samples_per_s", 0, False),
     ("written", "kB/s", "bytes_per_s", 1, False),
@@ -21,6 +22,8 @@ windows without one: differences as small as its ± are noise.
   CPU outside    of the profiler's own processes (10 ms/s: 1 % of a processor)
   CPU in target  what the target's processor time yields less in work
   work lost      by the wall clock, the profiler's share of processors too
+  at best        the same of the fastest tenth of all tenths of a second: what
+                 others do on the hardware meanwhile counts least there
   memory         resident, of the profiler's processes, fgtrace's ring too;
                  gperftools, fgprof: what the target has more
   samples        one thread at one instant; fgtrace: all threads, all ticks

@@ -26,12 +26,7 @@ class Window:
     work_per_cpu_s: float
     cpu_per_s: float
     resident_mb: float
-
-
-def mean(first, second):
-    return Window(*(sum(pair) / 2 for pair in
-                    zip(dataclasses.astuple(first),
-                        dataclasses.astuple(second))))
+    rates: list  # work per second of each tenth of a second
 
 
 class Target:
@@ -98,7 +93,9 @@ class Target:
         return Window(work_per_s=work * 1e9 / wall,
                       work_per_cpu_s=work * 1e9 / max(cpu, 1),
                       cpu_per_s=cpu / wall,
-                      resident_mb=resident_mb([self.pid]))
+                      resident_mb=resident_mb([self.pid]),
+                      rates=[(last[1] - first[1]) * 1e9 / (last[0] - first[0])
+                             for first, last in zip(rows, rows[1:])])
 
     def threads(self):
         return len(os.listdir(f"/proc/{self.pid}/task"))
