@@ -15,7 +15,7 @@ DEPTH, BAR_BLOCKED = 10, 1000  # of what is drawn, if it was measured
 CPU_MIN, CPU_MAX = 0.02, 2000.0
 STYLES = {  # colour, dash, short name
     "fgtrace, root, BPF": ("#0b57d0", "", "fgtrace, root"),
-    "fgtrace, root, no BPF": ("#0b57d0", "6 3", "…, no BPF"),
+    "fgtrace, root, no BPF": ("#0b57d0", "6 3", "fgtrace, no BPF"),
     "fgtrace, ordinary user": ("#5b9bf3", "", "fgtrace, user"),
     "perf -F 101 --call-graph dwarf": ("#c2410c", "", "perf dwarf"),
     "perf -F 101 -g": ("#e08a3c", "6 3", "perf -g"),

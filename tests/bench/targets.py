@@ -16,6 +16,7 @@ from machine import NotRun, as_nobody, check_room_for_threads, resident_mb
 BUSY = 2
 START_S = 120
 SETTLE_S = 0.3
+WINDOW_TRIES = 3
 LIFE_S = "7200"  # should we be killed: it ends by itself
 
 
@@ -34,7 +35,7 @@ class Target:
 
     def __init__(self, command, blocked, environment=None):
         self.program, self.blocked = command[0], blocked
-        self.text, self.rows = "", []
+        self.text = ""
         check_room_for_threads(blocked + BUSY)
         self.child = subprocess.Popen(
             as_nobody(command), stdout=subprocess.PIPE,
@@ -77,18 +78,26 @@ class Target:
         self.child.send_signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
 
-    def window(self, seconds):
+    def _rows(self, seconds):
+        """What it told of the next so many seconds."""
         begin = time.monotonic_ns()
         time.sleep(seconds)
         end = time.monotonic_ns()
         self._read_more()
         *lines, self.text = self.text.split("\n")
-        self.rows = [row for row in self.rows if row[0] >= begin]
-        self.rows += [[int(field) for field in line.split()]
-                      for line in lines]
-        rows = [row for row in self.rows if begin <= row[0] <= end]
-        if len(rows) < 2:
-            raise NotRun(f"{self.program} does not get on")
+        rows = [[int(field) for field in line.split()] for line in lines]
+        return [row for row in rows if begin <= row[0] <= end]
+
+    def window(self, seconds):
+        for _ in range(WINDOW_TRIES):  # a virtual machine may stand still
+            rows = self._rows(seconds)
+            if len(rows) >= 2:
+                return self._window(rows)
+        status = self.child.poll()
+        raise NotRun(f"{self.program} tells no progress" if status is None
+                     else f"{self.program} ended with status {status}")
+
+    def _window(self, rows):
         wall, work, cpu = (rows[-1][i] - rows[0][i] for i in range(3))
         return Window(work_per_s=work * 1e9 / wall,
                       work_per_cpu_s=work * 1e9 / max(cpu, 1),
