@@ -95,8 +95,11 @@ static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 	open_memory(target);
 	target->who_ran = &fgt_who_ran_schedstat;
 	rc = target->who_ran->open(&target->process, &target->threads, NULL,
-				   &target->who_ran_state);
-	return rc < 0 ? fgt_why_set(why, rc, "out of memory") : 0;
+				   &target->polling_state);
+	if (rc < 0)
+		return fgt_why_set(why, rc, "out of memory");
+	target->who_ran_state = target->polling_state;
+	return 0;
 }
 
 int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
@@ -150,9 +153,10 @@ void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive)
 	if (!target->budget)
 		return;
 	fgt_threads_done(&target->threads);
-	if (target->who_ran_state)
-		target->who_ran->close(FGT_TAKE(target->who_ran_state));
-	target->switches = NULL;
+	fgt_target_leave_switches(target, now_ns);
+	if (target->polling_state)
+		fgt_who_ran_schedstat.close(FGT_TAKE(target->polling_state));
+	target->who_ran_state = NULL;
 	if (target->stacks.unwinder)
 		fgt_unwinder_get_stats(target->stacks.unwinder,
 				       &target->work.unwind);
@@ -200,16 +204,10 @@ void fgt_target_publish(struct fgt_target *target)
 	pthread_mutex_unlock(&target->mutex);
 }
 
-static void change_provider(struct fgt_target *target,
-			    const struct fgt_who_ran *who_ran,
-			    struct fgt_switches *switches, uint64_t now_ns)
+static void set_provider(struct fgt_target *target,
+			 const struct fgt_who_ran *who_ran, void *state,
+			 struct fgt_switches *switches, uint64_t now_ns)
 {
-	void *state;
-
-	if (who_ran->open(&target->process, &target->threads, switches,
-			  &state) < 0)
-		return;
-	target->who_ran->close(target->who_ran_state);
 	target->who_ran = who_ran;
 	target->who_ran_state = state;
 	target->switches = switches;
@@ -219,15 +217,23 @@ static void change_provider(struct fgt_target *target,
 void fgt_target_take_switches(struct fgt_target *target,
 			      struct fgt_switches *switches, uint64_t now_ns)
 {
-	if (target->switches || target->has_no_switches)
+	void *state;
+
+	if (target->switches || target->has_no_switches ||
+	    fgt_who_ran_switches.open(&target->process, &target->threads,
+				      switches, &state) < 0)
 		return;
-	change_provider(target, &fgt_who_ran_switches, switches, now_ns);
+	set_provider(target, &fgt_who_ran_switches, state, switches, now_ns);
 }
 
+/* Cannot fail: the switches may be about to be closed. */
 void fgt_target_leave_switches(struct fgt_target *target, uint64_t now_ns)
 {
-	if (target->switches)
-		change_provider(target, &fgt_who_ran_schedstat, NULL, now_ns);
+	if (!target->switches)
+		return;
+	target->who_ran->close(target->who_ran_state);
+	set_provider(target, &fgt_who_ran_schedstat, target->polling_state,
+		     NULL, now_ns);
 }
 
 void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,

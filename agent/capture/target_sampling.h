@@ -63,6 +63,7 @@ struct fgt_target {
 	struct fgt_stacks stacks;
 	const struct fgt_who_ran *who_ran;
 	void *who_ran_state;
+	void *polling_state; /* of schedstat: always there to fall back to */
 	struct fgt_switches *switches; /* the sampler's; NULL: not by these */
 	bool has_no_switches; /* they cannot be had for this target */
 	struct fgt_perf_threads *perf_threads; /* the sampler's, or NULL */
