@@ -57,6 +57,8 @@ void fgt_tick_sample(struct fgt_target *target, const struct fgt_tick *tick,
 	/* Its birth and its death may both lie between two ticks. */
 	if (!thread)
 		thread = fgt_threads_add(&target->threads, sample->tid);
+	/* The kernel tells of switches, and this thread may never switch. */
+	target->has_run = true;
 	if (thread)
 		fgt_look_sampled(target, tick, thread, sample);
 }
