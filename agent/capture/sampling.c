@@ -10,10 +10,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +21,6 @@
 
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
-#define NICE	      (-10)
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -381,28 +378,15 @@ static void drop_detached(struct fgt_sampler *sampler)
 	}
 }
 
-/*
- * Late ticks see what the threads did meanwhile, and a nice value helps little
- * where whole groups compete: real-time, for the one or two per cent of a CPU
- * that the ticks take. Only the thread. Ordinary users are refused, and do
- * without.
- */
-static void hurry(void)
-{
-	const struct sched_param first = { .sched_priority = 1 };
-
-	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) < 0)
-		setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-}
-
 void *fgt_sampling_run(void *context)
 {
 	struct fgt_sampler *sampler = context;
 	uint64_t expirations, interval_ns;
 
 	prctl(PR_SET_NAME, "fgt-sampler");
-	hurry();
 	take_cpu(sampler);
+	fgt_urgency_begin(&sampler->urgency, clock_ns(CLOCK_MONOTONIC),
+			  sampler->cpu_ns);
 	while (take_orders(sampler)) {
 		drop_detached(sampler);
 		if (sampler->ticking_count == 0)
@@ -418,6 +402,8 @@ void *fgt_sampling_run(void *context)
 		tick_all(sampler, expirations * sampler->stride);
 		sampler->due_ns += interval_ns;
 		adapt(sampler);
+		fgt_urgency_review(&sampler->urgency, sampler->last_ns,
+				   sampler->cpu_ns);
 	}
 	fgt_sampling_disarm(sampler);
 	return NULL;

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "agent/capture/target_sampling.h"
+#include "agent/capture/urgency.h"
 
 #define FGT_TARGETS_MAX 256u
 
@@ -50,6 +51,7 @@ struct fgt_sampler {
 	double max_cpu_percent;
 	uint64_t cpu_ns; /* of the thread, up to where it was charged */
 	uint64_t shared_ns; /* of it, for all targets alike */
+	struct fgt_urgency urgency;
 };
 
 /* Opens what the thread needs and finds out what is permitted. -ENOMEM. */
