@@ -190,7 +190,7 @@ static void wait_for_sample(struct fgt_target *target,
 void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 		       struct fgt_thread *thread)
 {
-	/* Has not run since: it was woken, and still stands where it blocked. */
+	/* Has not run since: it was woken, and stands where it blocked. */
 	if (thread->state != FGT_STATE_RUNNING && !thread->is_new &&
 	    thread->use.switches == thread->settled_switches)
 		return;

@@ -39,9 +39,9 @@ void fgt_running_perf_close(struct fgt_running_perf *perf);
 FGT_DEFINE_AUTO(struct fgt_running_perf *, fgt_running_perf_close);
 
 /*
- * Switches all events on or off. They then fire once in period_ns, the first time
- * one period after *ret_enabled_ns (CLOCK_MONOTONIC): draining is best done a
- * little after that instant.
+ * Switches all events on or off. They then fire once in period_ns, the first
+ * time one period after *ret_enabled_ns (CLOCK_MONOTONIC): draining is best
+ * done a little after that instant.
  */
 int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
 			    uint64_t *ret_enabled_ns);

@@ -28,8 +28,8 @@ struct fgt_cfi_row {
  * Interprets a rule's instructions up to an address of the function. Registers
  * other than PC, SP and FP are not followed. "Frame pointer undefined" counts
  * as unchanged, as everywhere here.
- * -ENOTSUP what a row cannot say (expressions but a PLT's, a CFA by another register,
- * signal frames …), -EBADMSG broken.
+ * -ENOTSUP what a row cannot say (expressions but a PLT's, a CFA by another
+ * register, signal frames …), -EBADMSG broken.
  *
  * MT-Safe | AS-Safe
  */

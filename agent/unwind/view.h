@@ -44,8 +44,8 @@ struct fgt_view {
 #define FGT_VIEW_ACCESSES_MAX 1000000u
 
 /*
- * A word of the stack (inline: two a frame). -ENODATA more stack than was copied (need_end is
- * raised), -EFAULT not on the stack.
+ * A word of the stack (inline: two a frame). -ENODATA more stack than was
+ * copied (need_end is raised), -EFAULT not on the stack.
  */
 int fgt_view_read_missing(struct fgt_view *view, uint64_t address,
 			  uint64_t *ret_word);
