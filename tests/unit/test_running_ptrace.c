@@ -325,9 +325,10 @@ static void what_a_signal_breaks_stays_broken(void **state)
 {
 	(void)state;
 	stop_again_and_again(start_waiting(wait_for_events, 7000));
-	/* Every wait of 20 ms hears an alarm, stops or not. */
+	/* Waits of 20 ms hear an alarm, stops or not; all but those during
+	 * which others had the CPU. */
 	assert_true(shared[3] > 5);
-	assert_true(shared[2] - shared[3] <= 2);
+	assert_true((shared[2] - shared[3]) * 4 <= shared[2]);
 }
 
 static void a_close_is_never_repeated(void **state)
