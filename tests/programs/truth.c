@@ -14,7 +14,6 @@
  * {"threads":[{"name","tid","depth","steps":[{"function","state","ns","cpu_ns"}]}]}
  */
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -24,21 +23,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
-#include <sys/sem.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#define NOINLINE     __attribute__((noinline, noclone))
+#include "truth_work.h"
+
 #define STEPS_MAX    4
 #define THREADS_MAX  16
-#define NS_PER_MS    1000000ull
-#define NS_PER_SEC   1000000000ull
 #define POOL_WORKERS 8
 
 struct step {
@@ -64,17 +56,6 @@ struct plan {
 
 static struct plan plans[THREADS_MAX];
 static size_t plan_count;
-static uint64_t end_ns;
-/* Keeps work and calls from being optimised away or turned into jumps. */
-static volatile uint64_t anchor;
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
-}
 
 static NOINLINE uint64_t cpu_now_ns(void)
 {
@@ -84,159 +65,25 @@ static NOINLINE uint64_t cpu_now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
-static struct timespec to_timespec(uint64_t ns)
-{
-	return (struct timespec){ .tv_sec = (time_t)(ns / NS_PER_SEC),
-				  .tv_nsec = (long)(ns % NS_PER_SEC) };
-}
-
-/* ---- Functions whose shares are known --------------------------------- */
-
-#define DEFINE_BURN(name, factor)                                              \
-	static NOINLINE void name(uint64_t ns)                                 \
-	{                                                                      \
-		uint64_t until_ns = now_ns() + ns;                             \
-                                                                               \
-		do {                                                           \
-			for (unsigned int i = 0; i < 2000; i++)                \
-				anchor = anchor * factor + i;                  \
-		} while (now_ns() < until_ns);                                 \
-	}
-DEFINE_BURN(burn_alpha, 2862933555777941757u)
-DEFINE_BURN(burn_beta, 2862933555777941759u)
-DEFINE_BURN(burn_gamma, 2862933555777941761u)
-
-static NOINLINE void block_nanosleep(uint64_t ns)
-{
-	struct timespec duration = to_timespec(ns);
-
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
-	anchor++;
-}
-
-static NOINLINE void block_futex(uint64_t ns)
-{
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-	pthread_condattr_t attributes;
-	pthread_cond_t condition;
-	struct timespec until = to_timespec(now_ns() + ns);
-
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&condition, &attributes);
-	pthread_mutex_lock(&mutex);
-	pthread_cond_timedwait(&condition, &mutex, &until);
-	pthread_mutex_unlock(&mutex);
-	anchor++;
-}
-
-static NOINLINE void block_poll(uint64_t ns)
-{
-	poll(NULL, 0, (int)(ns / NS_PER_MS));
-	anchor++;
-}
-
-static NOINLINE void block_ppoll(uint64_t ns)
-{
-	struct timespec duration = to_timespec(ns);
-
-	ppoll(NULL, 0, &duration, NULL);
-	anchor++;
-}
-
-static NOINLINE void block_select(uint64_t ns)
-{
-	struct timeval duration = { .tv_sec = 0,
-				    .tv_usec = (suseconds_t)(ns / 1000) };
-
-	select(0, NULL, NULL, NULL, &duration);
-	anchor++;
-}
-
-static NOINLINE void block_epoll(uint64_t ns)
-{
-	static int epoll_fd = -1;
-	struct epoll_event event;
-
-	if (epoll_fd < 0)
-		epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	epoll_wait(epoll_fd, &event, 1, (int)(ns / NS_PER_MS));
-	anchor++;
-}
-
-static NOINLINE void block_read(uint64_t ns)
-{
-	static int timer_fd = -1;
-	struct itimerspec timer = { .it_value = to_timespec(ns) };
-	uint64_t expirations;
-
-	if (timer_fd < 0)
-		timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	timerfd_settime(timer_fd, 0, &timer, NULL);
-	if (read(timer_fd, &expirations, sizeof(expirations)) > 0)
-		anchor++;
-}
-
-static NOINLINE void block_recv(uint64_t ns)
-{
-	static int sockets[2] = { -1, -1 };
-	struct timeval timeout = { .tv_sec = 0,
-				   .tv_usec = (suseconds_t)(ns / 1000) };
-	char byte;
-
-	if (sockets[0] < 0 &&
-	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
-		abort();
-	setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &timeout,
-		   sizeof(timeout));
-	recv(sockets[0], &byte, 1, 0);
-	anchor++;
-}
-
-static NOINLINE void block_sigwait(uint64_t ns)
-{
-	struct timespec duration = to_timespec(ns);
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
-	sigtimedwait(&set, NULL, &duration);
-	anchor++;
-}
-
-static NOINLINE void block_semop(uint64_t ns)
-{
-	static int semaphores = -1;
-	struct timespec duration = to_timespec(ns);
-	struct sembuf take = { .sem_num = 0, .sem_op = -1 };
-
-	if (semaphores < 0)
-		semaphores = semget(IPC_PRIVATE, 1, 0600);
-	semtimedop(semaphores, &take, 1, &duration);
-	if (now_ns() >= end_ns)
-		semctl(semaphores, 0, IPC_RMID);
-	anchor++;
-}
-
 /* The two phases differ only by the caller of wait_here(). */
 static NOINLINE void wait_here(uint64_t ns)
 {
-	struct timespec duration = to_timespec(ns);
+	struct timespec duration = truth_timespec(ns);
 
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
-	anchor += 2; /* or it would be folded with block_nanosleep() */
+	truth_anchor += 2; /* or it would be folded with block_nanosleep() */
 }
 
 static NOINLINE void phase_one(uint64_t ns)
 {
 	wait_here(ns);
-	anchor++;
+	truth_anchor++;
 }
 
 static NOINLINE void phase_two(uint64_t ns)
 {
 	wait_here(ns);
-	anchor += 3;
+	truth_anchor += 3;
 }
 
 static NOINLINE void descend(unsigned int depth, const struct step *step,
@@ -246,7 +93,7 @@ static NOINLINE void descend(unsigned int depth, const struct step *step,
 		descend(depth - 1, step, duration_ns);
 	else
 		step->run(duration_ns);
-	anchor++;
+	truth_anchor++;
 }
 
 /* Up to a quarter longer or shorter: no beat with the sampler's rate. */
@@ -260,14 +107,15 @@ static uint64_t vary(uint64_t ns)
 
 static void take_step(struct plan *plan, struct step *step)
 {
-	uint64_t reading_ns = now_ns(), cpu_ns = cpu_now_ns();
-	uint64_t begin_ns = now_ns(), finish_ns;
+	uint64_t reading_ns = truth_now_ns(), cpu_ns = cpu_now_ns();
+	uint64_t begin_ns = truth_now_ns(), finish_ns;
 
 	descend(plan->depth, step, vary(step->duration_ns));
-	finish_ns = now_ns();
+	finish_ns = truth_now_ns();
 	step->spent_ns += finish_ns - begin_ns;
 	step->cpu_ns += cpu_now_ns() - cpu_ns;
-	plan->reading.spent_ns += begin_ns - reading_ns + now_ns() - finish_ns;
+	plan->reading.spent_ns +=
+		begin_ns - reading_ns + truth_now_ns() - finish_ns;
 }
 
 static void *follow_plan(void *argument)
@@ -276,7 +124,7 @@ static void *follow_plan(void *argument)
 
 	plan->tid = (pid_t)syscall(SYS_gettid);
 	pthread_setname_np(pthread_self(), plan->name);
-	while (now_ns() < end_ns) {
+	while (truth_now_ns() < truth_end_ns) {
 		for (size_t i = 0; i < plan->step_count; i++) {
 			struct step *step = &plan->steps[i];
 
@@ -375,20 +223,20 @@ static NOINLINE void await_task(uint64_t ns)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += 1;
 	while (sem_timedwait(&tasks_ready, &until) < 0 && errno == EINTR)
-		anchor++;
-	anchor++;
+		truth_anchor++;
+	truth_anchor++;
 }
 
 static NOINLINE void task_long(uint64_t ns)
 {
 	burn_alpha(ns);
-	anchor++;
+	truth_anchor++;
 }
 
 static NOINLINE void task_short(uint64_t ns)
 {
 	burn_beta(ns);
-	anchor++;
+	truth_anchor++;
 }
 
 static void *work(void *argument)
@@ -397,7 +245,7 @@ static void *work(void *argument)
 
 	plan->tid = (pid_t)syscall(SYS_gettid);
 	pthread_setname_np(pthread_self(), plan->name);
-	while (now_ns() < end_ns) {
+	while (truth_now_ns() < truth_end_ns) {
 		unsigned int which;
 
 		take_step(plan, &plan->steps[0]);
@@ -409,11 +257,11 @@ static void *work(void *argument)
 
 static void *feed(void *argument)
 {
-	struct timespec pause = to_timespec(1000000);
+	struct timespec pause = truth_timespec(1000000);
 
 	(void)argument;
 	pthread_setname_np(pthread_self(), "feeder");
-	while (now_ns() < end_ns) {
+	while (truth_now_ns() < truth_end_ns) {
 		for (unsigned int i = 0; i < 3; i++)
 			sem_post(&tasks_ready);
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
@@ -496,7 +344,7 @@ int main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	end_ns = now_ns() + (uint64_t)(atof(argv[2]) * 1e9);
+	truth_end_ns = truth_now_ns() + (uint64_t)(atof(argv[2]) * 1e9);
 	for (size_t i = 0; i < plan_count; i++)
 		pthread_create(&plans[i].thread, NULL, run, &plans[i]);
 	if (is_pool)
