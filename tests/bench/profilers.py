@@ -144,7 +144,10 @@ class Fgtrace(Profiler):
     def stop(self):
         before, after = self.before, self.after
         whole = self._slice_bytes(self.seconds)
-        half = self._slice_bytes(self.seconds / 2)
+        try:
+            half = self._slice_bytes(self.seconds / 2)
+        except NotRun:  # so few ticks that half of them are no slice
+            half = whole
         self.close()
         ticks = after["ticks"] - before["ticks"]
         if ticks <= 0:
