@@ -153,8 +153,22 @@ const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
 	return place;
 }
 
+/* Instructions that are interpreted cost as much as libunwind's side pays. */
+static bool take_work(struct fgt_view *view, const struct fgt_cfi_rule *rule)
+{
+	size_t words = (rule->common_len + rule->instructions_len) / 8 + 1;
+
+	if (view->accesses + words > FGT_VIEW_ACCESSES_MAX)
+		return false;
+	view->accesses += (unsigned int)words;
+	return true;
+}
+
 struct fgt_cfi_row fgt_view_read_row(struct fgt_view *view, uint64_t address)
 {
+	static const struct fgt_cfi_row complex = {
+		.flags = FGT_CFI_ROW_COMPLEX,
+	};
 	const struct fgt_view_place *place = fgt_view_find_place(view, address);
 	struct fgt_cfi_row row = { .flags = FGT_CFI_ROW_NONE };
 	const struct fgt_cfi_table *cfi;
@@ -167,11 +181,14 @@ struct fgt_cfi_row fgt_view_read_row(struct fgt_view *view, uint64_t address)
 	cfi = fgt_image_file_cfi(place->file);
 	if (cfi)
 		r = fgt_cfi_table_find(cfi, address, &rule);
+	/* Not kept: of another stack it may be read. */
+	if (r == 0 && !take_work(view, &rule))
+		return complex;
 	if (r == 0)
 		r = fgt_cfi_row_read(&rule, address, &row);
 	/* Also what is broken: libunwind's side says what that means. */
 	if (r < 0 && r != -ENOENT)
-		row = (struct fgt_cfi_row){ .flags = FGT_CFI_ROW_COMPLEX };
+		row = complex;
 	fgt_cfi_rows_put(view->rows, place->serial, address, &row);
 	return row;
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "agent/unwind/view.h"
 #include "unwind_capture.h"
 #include "unwind_mutate.h"
 
@@ -183,6 +184,37 @@ static void signal_frame_loops_are_left(void **state)
 	assert_false(result.is_complete);
 }
 
+/* A file may ask for endless work at every frame: of a stack it gets as much
+ * as libunwind may do for it. */
+static void rows_are_read_for_a_bounded_work(void **state)
+{
+	const uint64_t address = (uint64_t)(uintptr_t)set_up;
+	struct fixture *fixture = *state;
+	struct fgt_view_places places = { 0 };
+	struct fgt_cfi_row row;
+	struct fgt_view view;
+	unsigned int at = 0;
+
+	fgt_view_init(&view, fixture->maps, &mutated.snapshot, &places,
+		      fgt_image_cache_rows(fixture->cache));
+	view.accesses = FGT_VIEW_ACCESSES_MAX + 1;
+	row = fgt_view_find_row(&view, address);
+	assert_int_equal(row.flags, FGT_CFI_ROW_COMPLEX);
+	view.accesses = 0;
+	/* The next stack is not to blame. */
+	row = fgt_view_find_row(&view, address);
+	assert_true(row.flags < FGT_CFI_ROW_ROOT);
+	for (unsigned int i = 1; i < 16; i++) {
+		at = view.accesses;
+		fgt_view_find_row(&view, address + i);
+		assert_true(view.accesses > at);
+	}
+	/* What is kept is for nothing. */
+	at = view.accesses;
+	fgt_view_find_row(&view, address);
+	assert_int_equal(view.accesses, at);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +224,8 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(signal_frame_loops_are_left,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			rows_are_read_for_a_bounded_work, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
