@@ -2,7 +2,7 @@
 /*
  * Context switches of the threads that are sampled, told by a BPF program in
  * the kernel: which threads ran, and where each left its CPU last. Needs
- * CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (5.15 or later), and
+ * CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (5.18 or later), and
  * the host's pid namespace.
  */
 #ifndef FGT_AGENT_CAPTURE_SWITCHES_H
