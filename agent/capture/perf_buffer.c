@@ -200,6 +200,9 @@ int fgt_perf_sample_parse(const struct perf_event_header *header,
 	take_stack(&reader, &sample);
 	if (reader.is_short)
 		return -EBADMSG;
+	/* On its last instructions a thread has no number (-1) any more. */
+	if (sample.tid <= 0)
+		return -ESRCH;
 	sample.is_kernel = (header->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
 			   PERF_RECORD_MISC_KERNEL;
 	*ret_sample = sample;

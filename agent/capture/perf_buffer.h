@@ -55,7 +55,10 @@ struct fgt_perf_sample {
 	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |                 \
 	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
 
-/* -EBADMSG. The pid alone is cheap: fgt_perf_sample_pid(). */
+/*
+ * -EBADMSG; -ESRCH for a thread that is all but gone and has no number. The
+ * pid alone is cheap: fgt_perf_sample_pid().
+ */
 int fgt_perf_sample_parse(const struct perf_event_header *header,
 			  const struct fgt_arch *arch,
 			  struct fgt_perf_sample *ret_sample);
