@@ -16,6 +16,7 @@
 /* As much of the kernel's types as is read; libbpf finds the offsets. */
 struct task_struct {
 	int pid, tgid;
+	int on_cpu;
 	unsigned int __state;
 } __attribute__((preserve_access_index));
 
@@ -183,7 +184,9 @@ int hand_over(struct bpf_iter__task *context)
 	if (!task)
 		return 0;
 	sleeper.off.task_state = task->__state;
-	if (!sleeper.off.task_state)
+	/* About to sleep, or not after all: its registers are not there yet. */
+	if (!sleeper.off.task_state ||
+	    (bpf_core_field_exists(task->on_cpu) && task->on_cpu))
 		return 0;
 	sleeper.tid = task->pid;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);

@@ -12,15 +12,18 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/capture/look_switch.h"
 
 #define PERIOD_NS 10000000u
+#define PASSES	  4000
 
 static uint64_t now_ns(void)
 {
@@ -209,6 +212,13 @@ static void a_thread_that_was_removed_tells_nothing(void **state)
 	finish(&sleeper);
 }
 
+struct waiter {
+	pid_t child;
+	atomic_int tid;
+	atomic_uint rounds;
+	atomic_bool shall_stop;
+};
+
 static struct fgt_switch_sleeper found;
 static unsigned int found_count;
 
@@ -242,6 +252,69 @@ static void what_sleeps_already_is_handed_over(void **state)
 	assert_int_equal(found_count, 1);
 	assert_int_equal(found.off.call, SYS_read);
 	assert_true(found.off.sp && found.off.pc && found.off.task_state);
+}
+
+/* waitpid() takes the state of a sleeper before it looks at the children. */
+static void *wait_for_nobody(void *context)
+{
+	struct waiter *waiter = context;
+
+	atomic_store(&waiter->tid, (int)syscall(SYS_gettid));
+	while (!atomic_load(&waiter->shall_stop)) {
+		waitpid(waiter->child, NULL, WNOHANG);
+		atomic_fetch_add(&waiter->rounds, 1);
+	}
+	return NULL;
+}
+
+static int count_moving(struct fgt_switches *switches, struct waiter *waiter,
+			unsigned int *ret_moving)
+{
+	int tid = atomic_load(&waiter->tid), rc = 0;
+	unsigned int moving = 0;
+
+	for (int i = 0; i < PASSES && rc == 0; i++) {
+		unsigned int before = atomic_load(&waiter->rounds);
+
+		found_count = 0;
+		rc = fgt_switches_hand_over(switches, getpid(), note_sleeper,
+					    &tid);
+		/* One that was put aside in that state stands still. */
+		moving += found_count && atomic_load(&waiter->rounds) != before;
+	}
+	*ret_moving = moving;
+	return rc;
+}
+
+static void who_is_on_a_cpu_is_not_handed_over(void **state)
+{
+	struct fgt_switches *switches = *state;
+	struct waiter waiter = { .child = 0 };
+	unsigned int moving;
+	pthread_t thread;
+	int rc;
+
+	if (!switches)
+		skip();
+	waiter.child = fork();
+	if (waiter.child == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_true(waiter.child > 0);
+	assert_int_equal(
+		pthread_create(&thread, NULL, wait_for_nobody, &waiter), 0);
+	while (!atomic_load(&waiter.tid))
+		sleep_ms(1);
+	rc = count_moving(switches, &waiter, &moving);
+	atomic_store(&waiter.shall_stop, true);
+	pthread_join(thread, NULL);
+	kill(waiter.child, SIGKILL);
+	waitpid(waiter.child, NULL, 0);
+	if (rc == -EOPNOTSUPP)
+		skip();
+	/* It may be put aside, or get its CPU back, while we look. */
+	assert_in_range(moving, 0, PASSES / 200);
 }
 
 static void slots_end_and_come_back(void **state)
@@ -284,6 +357,9 @@ int main(void)
 			close_switches),
 		cmocka_unit_test_setup_teardown(
 			what_sleeps_already_is_handed_over, open_switches,
+			close_switches),
+		cmocka_unit_test_setup_teardown(
+			who_is_on_a_cpu_is_not_handed_over, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(slots_end_and_come_back,
 						open_switches, close_switches),
