@@ -246,7 +246,7 @@ def draw_right(picture, figures, blocked, depth):
                    lambda value: f"{value:.1f} %")
     if pair:
         y = draw_bars(picture, y, "Throughput lost by 2 threads that only "
-                      "switch", pair, 0, 100, False)
+                      "switch (no median: best tenth)", pair, 0, 100, False)
     crowd = rows_of(figures, kind="crowd", blocked=blocked, depth=depth)
     sizes = bars_of(crowd, "bytes_per_sample", bytes_text)
     if sizes:
