@@ -223,6 +223,22 @@ static void samples_without_user_registers_say_so(void **state)
 	assert_false(sample.has_regs);
 }
 
+static void samples_of_threads_without_a_number_are_refused(void **state)
+{
+	const size_t tid_at = sizeof(struct perf_event_header) + 12;
+	struct record record;
+	struct fgt_perf_sample sample;
+
+	(void)state;
+	for (int32_t tid = -1; tid <= 1; tid++) {
+		make_sample(&record, PERF_SAMPLE_REGS_ABI_NONE, 0, 0);
+		memcpy(record.bytes + tid_at, &tid, sizeof(tid));
+		assert_int_equal(fgt_perf_sample_parse(finish(&record, 0),
+						       &fgt_arch_host, &sample),
+				 tid == 1 ? 0 : -ESRCH);
+	}
+}
+
 static void a_sample_cut_anywhere_is_refused(void **state)
 {
 	struct record record;
@@ -295,6 +311,8 @@ int main(void)
 			malformed_sizes_skip_what_is_there, set_up, tear_down),
 		cmocka_unit_test(a_sample_is_taken_apart),
 		cmocka_unit_test(samples_without_user_registers_say_so),
+		cmocka_unit_test(
+			samples_of_threads_without_a_number_are_refused),
 		cmocka_unit_test(a_sample_cut_anywhere_is_refused),
 		cmocka_unit_test(stack_sizes_that_lie_are_refused),
 		cmocka_unit_test(tasks_of_each_kind_name_their_thread),
