@@ -154,9 +154,15 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			summary->thread_count - shown);
 }
 
+/* Who prints tells a reader that had enough from a full disk. */
+static int write_error(void)
+{
+	return errno ? -errno : -EIO;
+}
+
 static int write_file(void *context, const void *bytes, size_t len)
 {
-	return fwrite(bytes, 1, len, context) == len ? 0 : -EIO;
+	return fwrite(bytes, 1, len, context) == len ? 0 : write_error();
 }
 
 static void put_functions(const struct fgt_summary *summary, uint32_t top,
@@ -285,5 +291,5 @@ int fgt_summary_print_json(const struct fgt_slice *slice,
 	r = fgt_json_finish(&json);
 	if (r < 0)
 		return r;
-	return fflush(file) == 0 && !ferror(file) ? 0 : -EIO;
+	return fflush(file) == 0 && !ferror(file) ? 0 : write_error();
 }

@@ -28,7 +28,7 @@ void fgt_summary_print_line(const struct fgt_slice *slice,
 void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			      FILE *file);
 
-/* One JSON object with all of it, ended by a newline; -EIO. */
+/* One JSON object with all of it, ended by a newline; errno of write(). */
 int fgt_summary_print_json(const struct fgt_slice *slice,
 			   const struct fgt_summary *summary, uint32_t top,
 			   const struct fgt_summary_fate *fate, FILE *file);

@@ -8,8 +8,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/cli/summary.h"
 #include "agent/cli/summary_print.h"
@@ -258,6 +261,30 @@ static void json_is_one_object_on_one_line(void **state)
 	free(text);
 }
 
+static void json_that_cannot_be_written_says_why(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	const struct fgt_summary_fate fate = { .bytes = 0 };
+	int ends[2];
+	FILE *file = fopen("/dev/full", "we");
+
+	(void)state;
+	assert_non_null(file);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(fgt_summary_print_json(slice, summary, 1, &fate, file),
+			 -ENOSPC);
+	fclose(file);
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	file = fdopen(ends[1], "w");
+	assert_non_null(file);
+	assert_int_equal(fgt_summary_print_json(slice, summary, 1, &fate, file),
+			 -EPIPE);
+	fclose(file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +297,7 @@ int main(void)
 		cmocka_unit_test(rich_slice_is_summed_without_loss),
 		cmocka_unit_test(names_cannot_move_the_cursor),
 		cmocka_unit_test(json_is_one_object_on_one_line),
+		cmocka_unit_test(json_that_cannot_be_written_says_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
