@@ -53,8 +53,11 @@ char licence[] SEC("license") = "GPL";
 
 /* Bit tgid % 64 is set for every process that is sampled. */
 unsigned long long wanted_tgids = 0;
-/* Slots that have changed since the sampler took the bits. */
-unsigned long long changed[FGT_SWITCH_WORDS];
+/*
+ * Slots that have changed since the sampler took the bits. Not in the cache
+ * line of the word that every switch of every CPU looks at.
+ */
+unsigned long long changed[FGT_SWITCH_WORDS] __attribute__((aligned(64)));
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -184,7 +187,7 @@ int hand_over(struct bpf_iter__task *context)
 	if (!task)
 		return 0;
 	sleeper.off.task_state = task->__state;
-	/* About to sleep, or not after all: its registers are not there yet. */
+	/* About to sleep, or not after all: its stack may still change. */
 	if (!sleeper.off.task_state ||
 	    (bpf_core_field_exists(task->on_cpu) && task->on_cpu))
 		return 0;
