@@ -15,7 +15,7 @@
 
 struct fgt_sampler;
 
-/* Who tells which threads ran: the best that there is, or just that one. */
+/* Who tells which threads ran; procfs does where BPF is refused. */
 enum fgt_provider {
 	FGT_PROVIDER_AUTO,
 	FGT_PROVIDER_BPF, /* the kernel, at each context switch */

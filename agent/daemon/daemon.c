@@ -106,11 +106,14 @@ static void log_start(const struct daemon *daemon)
 		config->path ? config->path : "(none)", config->sampling.hz,
 		config->ring.seconds);
 	fgt_sampler_get_capabilities(daemon->service.sampler, &capabilities);
+	/* Asked for by name and refused: procfs tells instead. */
 	if (capabilities.has_bpf)
 		fgt_log(FGT_LOG_INFO, "bpf", "permitted");
 	else
-		fgt_log(FGT_LOG_INFO, "bpf", "not used: %s",
-			capabilities.bpf_why);
+		fgt_log(config->sampling.provider == FGT_PROVIDER_BPF
+				? FGT_LOG_WARNING
+				: FGT_LOG_INFO,
+			"bpf", "not used: %s", capabilities.bpf_why);
 	log_capability("perf_cpu", capabilities.has_perf_cpu,
 		       capabilities.perf_cpu_why);
 	log_capability("perf_thread", capabilities.has_perf_thread,
