@@ -25,17 +25,15 @@ void fgt_frame_list_init(struct fgt_frame_list *list,
 	list->seen = 0;
 }
 
-void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
-			 uint32_t flags)
+void fgt_frame_list_push_deep(struct fgt_frame_list *list, uint64_t pc,
+			      uint32_t flags)
 {
 	size_t i = list->seen++;
 
 	list->last = NULL;
-	if (i >= list->leaf_max) {
-		if (!list->root_max)
-			return;
-		i = list->leaf_max + (i - list->leaf_max) % list->root_max;
-	}
+	if (!list->root_max)
+		return;
+	i = list->leaf_max + (i - list->leaf_max) % list->root_max;
 	list->frames[i].pc = pc;
 	list->frames[i].flags = flags;
 	list->last = &list->frames[i];

@@ -51,12 +51,15 @@ static int read_other(struct fgt_view *view, uint64_t address,
 	return -ENODATA;
 }
 
-int fgt_view_read_missing(struct fgt_view *view, uint64_t address,
-			  uint64_t *ret_word)
+int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
+			uint64_t *ret_word)
 {
 	const struct fgt_snapshot *snapshot = view->snapshot;
 	uint64_t end = fgt_view_stack_end(view);
 
+	if (take_word(snapshot->stack, snapshot->stack_start,
+		      snapshot->stack_len, address, ret_word))
+		return 0;
 	if (address < snapshot->stack_start || address >= end ||
 	    end - address < sizeof(*ret_word))
 		return read_other(view, address, ret_word);
@@ -153,6 +156,13 @@ const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
 	return place;
 }
 
+bool fgt_view_is_code(struct fgt_view *view, uint64_t address)
+{
+	const struct fgt_view_place *place = fgt_view_find_place(view, address);
+
+	return place && place->is_executable;
+}
+
 /* Instructions that are interpreted cost as much as libunwind's side pays. */
 static bool take_work(struct fgt_view *view, const struct fgt_cfi_rule *rule)
 {
@@ -164,31 +174,43 @@ static bool take_work(struct fgt_view *view, const struct fgt_cfi_rule *rule)
 	return true;
 }
 
-struct fgt_cfi_row fgt_view_read_row(struct fgt_view *view, uint64_t address)
+/* False: not to be kept, of another stack it may be read. */
+static bool read_row(struct fgt_view *view, struct fgt_image_file *file,
+		     uint64_t address, struct fgt_cfi_row *ret_row)
 {
 	static const struct fgt_cfi_row complex = {
 		.flags = FGT_CFI_ROW_COMPLEX,
 	};
+	const struct fgt_cfi_table *cfi = fgt_image_file_cfi(file);
+	struct fgt_cfi_rule rule;
+	int r = cfi ? fgt_cfi_table_find(cfi, address, &rule) : -ENOENT;
+
+	if (r == 0 && !take_work(view, &rule)) {
+		*ret_row = complex;
+		return false;
+	}
+	if (r == 0)
+		r = fgt_cfi_row_read(&rule, address, ret_row);
+	/* Also what is broken: libunwind's side says what that means. */
+	if (r < 0 && r != -ENOENT)
+		*ret_row = complex;
+	return true;
+}
+
+struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view, uint64_t address)
+{
 	const struct fgt_view_place *place = fgt_view_find_place(view, address);
 	struct fgt_cfi_row row = { .flags = FGT_CFI_ROW_NONE };
-	const struct fgt_cfi_table *cfi;
-	struct fgt_cfi_rule rule;
-	int r = -ENOENT;
+	const struct fgt_cfi_row *kept;
 
 	if (!place || !place->file)
 		return row;
 	address -= place->bias;
-	cfi = fgt_image_file_cfi(place->file);
-	if (cfi)
-		r = fgt_cfi_table_find(cfi, address, &rule);
-	/* Not kept: of another stack it may be read. */
-	if (r == 0 && !take_work(view, &rule))
-		return complex;
-	if (r == 0)
-		r = fgt_cfi_row_read(&rule, address, &row);
-	/* Also what is broken: libunwind's side says what that means. */
-	if (r < 0 && r != -ENOENT)
-		row = complex;
+	kept = fgt_cfi_rows_find(view->rows, place->serial, address);
+	if (kept)
+		return *kept;
+	if (!read_row(view, place->file, address, &row))
+		return row;
 	fgt_cfi_rows_put(view->rows, place->serial, address, &row);
 	return row;
 }

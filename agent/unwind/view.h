@@ -6,8 +6,6 @@
 #ifndef FGT_AGENT_UNWIND_VIEW_H
 #define FGT_AGENT_UNWIND_VIEW_H
 
-#include <string.h>
-
 #include "agent/unwind/cfi_rows.h"
 #include "agent/unwind/maps.h"
 #include "agent/unwind/snapshot.h"
@@ -44,23 +42,11 @@ struct fgt_view {
 #define FGT_VIEW_ACCESSES_MAX 1000000u
 
 /*
- * A word of the stack (inline: two a frame). -ENODATA more stack than was
- * copied (need_end is raised), -EFAULT not on the stack.
+ * A word of the stack. -ENODATA more stack than was copied (need_end is
+ * raised), -EFAULT not on the stack.
  */
-int fgt_view_read_missing(struct fgt_view *view, uint64_t address,
-			  uint64_t *ret_word);
-static inline int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
-				      uint64_t *ret_word)
-{
-	const struct fgt_snapshot *snapshot = view->snapshot;
-	uint64_t at = address - snapshot->stack_start;
-
-	if (at > snapshot->stack_len ||
-	    snapshot->stack_len - at < sizeof(*ret_word))
-		return fgt_view_read_missing(view, address, ret_word);
-	memcpy(ret_word, snapshot->stack + at, sizeof(*ret_word));
-	return 0;
-}
+int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
+			uint64_t *ret_word);
 
 /* A word of the stack or of a mapped file's constant part. -ENODATA, -EFAULT,
  * -EOVERFLOW too much work for one stack. */
@@ -76,8 +62,8 @@ void fgt_view_init(struct fgt_view *view, const struct fgt_maps *maps,
 		   const struct fgt_snapshot *snapshot,
 		   struct fgt_view_places *places, struct fgt_cfi_rows *rows);
 
-/* The mapping that holds an address, NULL if none. The next three functions
- * are inline for the sake of the address that is like the last one. */
+/* The mapping that holds an address, NULL if none. Inline for the sake of
+ * those that lie where the last one did. */
 const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
 						   uint64_t address);
 static inline const struct fgt_view_place *
@@ -92,27 +78,11 @@ fgt_view_find_place(struct fgt_view *view, uint64_t address)
 }
 
 /* Does the address lie in an executable mapping? */
-static inline bool fgt_view_is_code(struct fgt_view *view, uint64_t address)
-{
-	const struct fgt_view_place *place = fgt_view_find_place(view, address);
-
-	return place && place->is_executable;
-}
+bool fgt_view_is_code(struct fgt_view *view, uint64_t address);
 
 /* The row of an address, read now if it was not before; always one, if only
  * one that says NONE or COMPLEX. Needs view->rows. */
-struct fgt_cfi_row fgt_view_read_row(struct fgt_view *view, uint64_t address);
-static inline struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view,
-						   uint64_t address)
-{
-	const struct fgt_view_place *place = fgt_view_find_place(view, address);
-	const struct fgt_cfi_row *row = NULL;
-
-	if (place && place->serial)
-		row = fgt_cfi_rows_find(view->rows, place->serial,
-					address - place->bias);
-	return row ? *row : fgt_view_read_row(view, address);
-}
+struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view, uint64_t address);
 
 /*
  * The rule of the function that holds an address; its start and end are made

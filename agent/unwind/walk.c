@@ -207,7 +207,8 @@ static enum fgt_step step_of_no_row(const struct fgt_cfi_row *row)
 }
 
 /*
- * One step by the row of state->pc. FGT_STEP_NO_ROW: libunwind has to do it;
+ * One step by the row of state->pc: one that was not read before, or the one
+ * at which fgt_walk_follow_rows() stopped, to tell why. FGT_STEP_NO_ROW: libunwind has to do it;
  * state is as before.
  */
 static enum fgt_step step_by_row(struct fgt_walk *walk, unsigned int *ret_reg)
@@ -376,6 +377,8 @@ static enum fgt_marker run(struct fgt_walk *walk, const struct fgt_regs *regs)
 	else if (!has_row(walk) && step_from_entry(walk))
 		push_frame(walk);
 	for (unsigned int i = 0; i < STEPS_MAX && !reason; i++) {
+		if (walk->view.rows)
+			fgt_walk_follow_rows(walk);
 		last_sp = state->sp;
 		reason = step(walk, &is_root);
 		if (reason || walk->need_all_regs)

@@ -21,8 +21,19 @@ struct fgt_frame_list {
 void fgt_frame_list_init(struct fgt_frame_list *list,
 			 struct fgt_unwound_frame *frames, size_t capacity,
 			 size_t max_depth);
-void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
-			 uint32_t flags);
+void fgt_frame_list_push_deep(struct fgt_frame_list *list, uint64_t pc,
+			      uint32_t flags);
+static inline void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
+				       uint32_t flags)
+{
+	if (list->seen >= list->leaf_max) {
+		fgt_frame_list_push_deep(list, pc, flags);
+		return;
+	}
+	list->last = &list->frames[list->seen++];
+	list->last->pc = pc;
+	list->last->flags = flags;
+}
 /* Puts the parts in order and adds the markers; reason 0: complete. Returns
  * the number of frames. */
 size_t fgt_frame_list_finish(struct fgt_frame_list *list,
@@ -39,6 +50,10 @@ struct fgt_walk {
 	bool need_maps;
 	bool is_fp_unknown; /* ended because of it, at state */
 };
+
+/* Makes and pushes as many steps as plain rows allow, maybe none. SP moves up
+ * the copied stack with each: that ends it. */
+void fgt_walk_follow_rows(struct fgt_walk *walk);
 
 /* Walks from regs. Returns 0 at the root, else why it ended before. */
 enum fgt_marker fgt_walk_run(struct fgt_walk *walk,
