@@ -207,6 +207,12 @@ static int64_t read_last_pid(const struct fgt_sampler *sampler)
 	return strtoll(text, NULL, 10);
 }
 
+/* At which perf's events of every CPU fire for the tick that is due. */
+static uint64_t instant_of(const struct fgt_sampler *sampler)
+{
+	return sampler->due_ns - FGT_AFTER_PERF_NS;
+}
+
 static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 {
 	bool is_ordinary = !sampler->perf_cpu;
@@ -215,7 +221,7 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 	return (struct fgt_tick){
 		.mono_ns = clock_ns(CLOCK_MONOTONIC),
 		.wall_ns = clock_ns(CLOCK_REALTIME),
-		.instant_ns = sampler->due_ns - FGT_AFTER_PERF_NS,
+		.instant_ns = instant_of(sampler),
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
 		.last_pid = is_ordinary ? read_last_pid(sampler) : 0,
@@ -394,6 +400,9 @@ void *fgt_sampling_run(void *context)
 		fgt_sampling_choose_stride(sampler);
 		if (!sampler->is_armed)
 			fgt_sampling_arm(sampler);
+		if (sampler->switches)
+			fgt_switches_set_instant(sampler->switches,
+						 instant_of(sampler));
 		if (read(sampler->timer_fd, &expirations,
 			 sizeof(expirations)) != sizeof(expirations))
 			continue;

@@ -26,7 +26,8 @@ struct fgt_switch_slot {
 	unsigned long long version;
 	unsigned int tid, tgid;
 	struct fgt_switch_off off; /* the last time */
-	struct fgt_switch_off before; /* for instants before that */
+	/* The last time before the instant at which samples fall. */
+	struct fgt_switch_off before;
 	unsigned long long on_ns; /* when it got a CPU last */
 	unsigned int is_on;
 } __attribute__((aligned(128)));

@@ -51,6 +51,8 @@ struct bpf_iter__task {
 
 char licence[] SEC("license") = "GPL";
 
+/* At which samples fall next, or have fallen if they are being looked at. */
+unsigned long long instant_ns = 0;
 /* Bit tgid % 64 is set for every process that is sampled. */
 unsigned long long wanted_tgids = 0;
 /*
@@ -140,7 +142,10 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 				      unsigned int task_state,
 				      unsigned long long now_ns)
 {
-	slot->before = slot->off;
+	/* Where it was at the instant stays, however often it switches until
+	 * the sampler looks. */
+	if (slot->off.ns <= instant_ns)
+		slot->before = slot->off;
 	slot->off.ns = now_ns;
 	slot->off.task_state = task_state;
 	read_regs(&slot->off, (struct pt_regs *)bpf_task_pt_regs(task));

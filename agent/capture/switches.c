@@ -146,6 +146,13 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 	return false;
 }
 
+void fgt_switches_set_instant(struct fgt_switches *switches,
+			      uint64_t instant_ns)
+{
+	__atomic_store_n(&switches->program->bss->instant_ns, instant_ns,
+			 __ATOMIC_RELAXED);
+}
+
 void fgt_switches_take(struct fgt_switches *switches,
 		       void (*changed)(void *home, void *owner))
 {

@@ -44,6 +44,11 @@ int fgt_switches_add(struct fgt_switches *switches, int32_t pid, int32_t tid,
 		     void *home, void *owner, uint32_t *ret_index);
 void fgt_switches_remove(struct fgt_switches *switches, uint32_t index);
 
+/* Samples fall at this instant (CLOCK_MONOTONIC): where a thread is then can be
+ * read from its slot until another instant is set. */
+void fgt_switches_set_instant(struct fgt_switches *switches,
+			      uint64_t instant_ns);
+
 /* Calls changed() for each thread that left its CPU since the last call. */
 void fgt_switches_take(struct fgt_switches *switches,
 		       void (*changed)(void *home, void *owner));

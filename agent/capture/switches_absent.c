@@ -61,6 +61,13 @@ void fgt_switches_remove(struct fgt_switches *switches, uint32_t index)
 	(void)index;
 }
 
+void fgt_switches_set_instant(struct fgt_switches *switches,
+			      uint64_t instant_ns)
+{
+	(void)switches;
+	(void)instant_ns;
+}
+
 void fgt_switches_take(struct fgt_switches *switches,
 		       void (*changed)(void *home, void *owner))
 {

@@ -191,6 +191,32 @@ static void a_switch_tells_where_the_thread_stood(void **state)
 	fgt_switches_remove(switches, index);
 }
 
+static void where_a_thread_was_at_the_instant_stays(void **state)
+{
+	struct fgt_switches *switches = *state;
+	struct fgt_switch_slot slot, then;
+	struct sleeper sleeper;
+	uint32_t index;
+
+	if (!switches)
+		skip();
+	start(&sleeper);
+	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper.tid,
+					  &changes, &sleeper, &index),
+			 0);
+	fgt_switches_set_instant(switches, now_ns() + 1000000000u);
+	poke(&sleeper, 'x');
+	assert_true(fgt_switches_read(switches, index, &then));
+	fgt_switches_set_instant(switches, now_ns());
+	for (int i = 0; i < 3; i++)
+		poke(&sleeper, 'x');
+	assert_true(fgt_switches_read(switches, index, &slot));
+	assert_true(slot.off.ns > then.off.ns);
+	assert_memory_equal(&slot.before, &then.off, sizeof(then.off));
+	finish(&sleeper);
+	fgt_switches_remove(switches, index);
+}
+
 static void a_thread_that_was_removed_tells_nothing(void **state)
 {
 	struct fgt_switches *switches = *state;
@@ -351,6 +377,9 @@ int main(void)
 		cmocka_unit_test(where_a_thread_was_follows_from_its_switches),
 		cmocka_unit_test_setup_teardown(
 			a_switch_tells_where_the_thread_stood, open_switches,
+			close_switches),
+		cmocka_unit_test_setup_teardown(
+			where_a_thread_was_at_the_instant_stays, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(
 			a_thread_that_was_removed_tells_nothing, open_switches,
