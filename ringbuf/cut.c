@@ -41,6 +41,7 @@ static void cut_done(struct fgt_cut *cut)
 	free(cut->paces);
 	free(cut->tracks);
 	free(cut->pieces);
+	free(cut->edges);
 	free(cut->threads);
 	free(cut->nodes);
 	free(cut->frames);

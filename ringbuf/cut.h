@@ -38,6 +38,7 @@ struct fgt_cut_track {
 	uint32_t first, node, state; /* the piece that goes on */
 	uint32_t credit_ticks; /* for its next change */
 	bool is_open;
+	uint32_t thread; /* its number in the slice + 1; 0: none */
 };
 
 /* Raw copies of table entries; out: number in the slice + 1, 0: none yet. */
@@ -53,6 +54,10 @@ struct fgt_cut_frame {
 struct fgt_cut_image {
 	struct fgt_image image;
 	uint32_t out;
+};
+
+struct fgt_cut_edge {
+	uint32_t slot, tick, on_us, off_us;
 };
 
 /* From that tick on each stands for so many periods. */
@@ -97,6 +102,8 @@ struct fgt_cut {
 	uint32_t slot_count; /* one past the highest slot seen */
 	struct fgt_cut_piece *pieces;
 	uint32_t piece_count, piece_capacity;
+	struct fgt_cut_edge *edges; /* by tick */
+	uint32_t edge_count, edge_capacity;
 
 	/* Collected. */
 	struct fgt_cut_rows thread_rows, node_rows, frame_rows, image_rows;

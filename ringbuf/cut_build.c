@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/edge.h"
 #include "ringbuf/pace.h"
 
 struct building {
@@ -181,6 +182,7 @@ static int build_threads(struct building *building)
 		if (!row->run_count)
 			continue;
 		thread = &slice->threads[slice->thread_count++];
+		cut->tracks[row->slot].thread = slice->thread_count;
 		thread->tid = row->tid;
 		thread->start_time = row->start_time;
 		error = fgt_strings_intern(&slice->strings, row->name,
@@ -372,6 +374,33 @@ static int build_runs(struct building *building)
 	return 0;
 }
 
+/* Those of the wanted ticks, of threads that have runs there. */
+static int build_edges(struct building *building)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+
+	slice->edges = new_array(cut->edge_count, sizeof(*slice->edges));
+	if (!slice->edges)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cut->edge_count; i++) {
+		const struct fgt_cut_edge *edge = &cut->edges[i];
+		uint32_t thread = cut->tracks[edge->slot].thread;
+
+		if (!thread || edge->tick < cut->kept_first ||
+		    edge->tick - cut->kept_first >= cut->kept_count)
+			continue;
+		slice->edges[slice->edge_count++] = (struct fgt_edge){
+			.thread = thread - 1,
+			.tick = edge->tick - cut->kept_first,
+			.on_us = edge->on_us,
+			.off_us = edge->off_us,
+		};
+	}
+	fgt_edges_sort(slice);
+	return fgt_edges_are_valid(slice) ? 0 : -EBADMSG;
+}
+
 static int build_states(struct building *building)
 {
 	struct fgt_slice *slice = building->slice;
@@ -392,8 +421,8 @@ int fgt_cut_build(struct fgt_cut *cut, struct fgt_slice **ret_slice)
 {
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
 	int (*const steps[])(struct building *) = {
-		build_times,   build_paces, build_process,
-		build_threads, build_runs,  build_states,
+		build_times, build_paces,  build_process, build_threads,
+		build_runs,  build_states, build_edges,
 	};
 	struct building building = { .cut = cut };
 	int error;

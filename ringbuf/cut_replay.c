@@ -153,6 +153,27 @@ static int replay_change(struct fgt_cut *cut, uint64_t word)
 	return close_piece(cut, slot, cut->tick_count - 1);
 }
 
+static int replay_edge(struct fgt_cut *cut, uint64_t word)
+{
+	uint32_t slot = fgt_word_edge_slot(word);
+	struct fgt_cut_edge *edges;
+
+	if (slot >= cut->region->shape.threads)
+		return -EBADMSG;
+	edges = fgt_cut_grow(cut->edges, cut->edge_count, &cut->edge_capacity,
+			     sizeof(*edges));
+	if (!edges)
+		return -ENOMEM;
+	cut->edges = edges;
+	edges[cut->edge_count++] = (struct fgt_cut_edge){
+		.slot = slot,
+		.tick = cut->tick_count - 1,
+		.on_us = fgt_word_edge_on_us(word),
+		.off_us = fgt_word_edge_off_us(word),
+	};
+	return 0;
+}
+
 static int replay_segment(struct fgt_cut *cut,
 			  const struct fgt_cut_segment *segment,
 			  const uint64_t *words)
@@ -177,7 +198,10 @@ static int replay_segment(struct fgt_cut *cut,
 			if (cut->kept_count > 1 &&
 			    cut->kept_first + cut->kept_count ==
 				    cut->tick_count)
-				cut->missed_ticks += fgt_word_value(words[i]);
+				cut->missed_ticks += fgt_word_missed(words[i]);
+			break;
+		case FGT_WORD_EDGE:
+			error = replay_edge(cut, words[i]);
 			break;
 		default:
 			error = replay_change(cut, words[i]);
@@ -196,6 +220,7 @@ static int reset(struct fgt_cut *cut)
 	cut->pace_count = 0;
 	cut->kept_count = 0;
 	cut->piece_count = 0;
+	cut->edge_count = 0;
 	cut->missed_ticks = 0;
 	cut->slot_count = 0;
 	/* Fresh zero pages: only those of slots in use are ever touched. */

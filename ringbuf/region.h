@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 #define FGT_REGION_MAGIC   0x31474e4952544746u /* "FGTRING1", little endian */
-#define FGT_REGION_VERSION 2
+#define FGT_REGION_VERSION 3
 
 #define FGT_REGION_HZ_MAX      10000u
 #define FGT_REGION_SECONDS_MAX 3600u
@@ -141,25 +141,54 @@ enum fgt_word_kind {
 	FGT_WORD_CHANGE, /* slot, state, node: from this tick on */
 	FGT_WORD_CREDIT, /* slot, ticks: its next CHANGE began so much earlier */
 	FGT_WORD_MISSED, /* ticks missed before this one */
+	FGT_WORD_EDGE = FGT_WORD_MISSED | 4, /* slot, µs from its coming on a
+					      * CPU and from its leaving it to
+					      * this tick */
 };
 
-#define FGT_WORD_VALUE_MAX (UINT64_MAX >> 2)
+#define FGT_WORD_VALUE_MAX  (UINT64_MAX >> 2)
+#define FGT_WORD_MISSED_MAX (UINT64_MAX >> 3)
 
+/* Two bits tell it, but for the last two kinds. */
 static inline enum fgt_word_kind fgt_word_kind(uint64_t word)
 {
-	return (enum fgt_word_kind)(word & 3);
+	return (enum fgt_word_kind)((word & 3) == FGT_WORD_MISSED ? word & 7
+								  : word & 3);
 }
 
-/* MISSED. */
-static inline uint64_t fgt_word_of_value(enum fgt_word_kind kind,
-					 uint64_t value)
+static inline uint64_t fgt_word_of_missed(uint64_t ticks)
 {
-	return value << 2 | kind;
+	return ticks << 3 | FGT_WORD_MISSED;
 }
 
-static inline uint64_t fgt_word_value(uint64_t word)
+static inline uint64_t fgt_word_missed(uint64_t word)
 {
-	return word >> 2;
+	return word >> 3;
+}
+
+/* Of an EDGE: 20 bits for each of slot, on and off. 0: not known. */
+#define FGT_WORD_EDGE_US_MAX ((1u << 20) - 1)
+
+static inline uint64_t fgt_word_of_edge(uint32_t slot, uint32_t on_us,
+					uint32_t off_us)
+{
+	return (uint64_t)off_us << 43 | (uint64_t)on_us << 23 |
+	       (uint64_t)slot << 3 | FGT_WORD_EDGE;
+}
+
+static inline uint32_t fgt_word_edge_slot(uint64_t word)
+{
+	return (uint32_t)(word >> 3) & (FGT_REGION_SLOTS_MAX - 1);
+}
+
+static inline uint32_t fgt_word_edge_on_us(uint64_t word)
+{
+	return (uint32_t)(word >> 23) & FGT_WORD_EDGE_US_MAX;
+}
+
+static inline uint32_t fgt_word_edge_off_us(uint64_t word)
+{
+	return (uint32_t)(word >> 43) & FGT_WORD_EDGE_US_MAX;
 }
 
 /* A segment is opened within a second and some: 42 bits are plenty. */

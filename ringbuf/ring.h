@@ -110,6 +110,17 @@ int fgt_ring_set(struct fgt_ring *ring, uint32_t slot,
 int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 		       uint32_t marker, uint32_t credit_ticks);
 
+/*
+ * Between begin and commit: when the thread got a CPU first, and when it left
+ * one last, since the tick before and up to this one; CLOCK_MONOTONIC, 0: not
+ * known. Kept to 1 µs, and for a second back, where it tells when the thread
+ * began or ceased to be blocked: 8 bytes then, whether its stack and state
+ * changed or not. Nothing for a thread that ran at both ticks. -EINVAL for a
+ * bad slot.
+ */
+int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
+		      uint64_t off_ns);
+
 /* Publishes the tick to readers. */
 void fgt_ring_tick_commit(struct fgt_ring *ring);
 

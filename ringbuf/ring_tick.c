@@ -184,6 +184,34 @@ int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 	return 0;
 }
 
+/* From an instant to the tick that is open, rounded up. */
+static uint32_t us_before(const struct fgt_writer *writer, uint64_t ns)
+{
+	uint64_t us;
+
+	if (!ns || ns > writer->now_ns)
+		return 0;
+	us = (writer->now_ns - ns) / 1000 + 1;
+	return us <= FGT_WORD_EDGE_US_MAX ? (uint32_t)us : 0;
+}
+
+int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
+		      uint64_t off_ns)
+{
+	struct fgt_writer *writer = &ring->writer;
+	struct fgt_writer_thread *thread = find_thread(writer, slot);
+
+	if (!thread)
+		return -EINVAL;
+	if (!thread->is_changing) {
+		fgt_intern_hold_node(writer, thread->node);
+		set_next(writer, slot, thread->node, thread->state, 0);
+	}
+	thread->on_us = us_before(writer, on_ns);
+	thread->off_us = us_before(writer, off_ns);
+	return 0;
+}
+
 /* ---- Commit ----------------------------------------------------------- */
 
 static void append_credit(struct fgt_writer *writer, uint32_t slot)
@@ -203,6 +231,23 @@ static void append_credit(struct fgt_writer *writer, uint32_t slot)
 	if (first < reach)
 		fgt_region_store(&segment->reach_tick, first);
 	fgt_log_append(writer, fgt_word_of_credit(slot, thread->credit_ticks));
+}
+
+static bool is_blocked(uint32_t state)
+{
+	return state != FGT_STATE_RUNNING && state != FGT_STATE_UNKNOWN;
+}
+
+/* Coming on a CPU ends a block, leaving it begins one: others tell nothing. */
+static void append_edge(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+	uint32_t on_us = is_blocked(thread->state) ? thread->on_us : 0;
+	uint32_t off_us = is_blocked(thread->next_state) ? thread->off_us : 0;
+
+	thread->on_us = thread->off_us = 0;
+	if (on_us || off_us)
+		fgt_log_append(writer, fgt_word_of_edge(slot, on_us, off_us));
 }
 
 static void commit_end(struct fgt_writer *writer, uint32_t slot)
@@ -228,6 +273,7 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 	struct fgt_writer_thread *thread = &writer->threads[slot];
 	bool is_new = thread->phase == FGT_THREAD_ADDED;
 
+	append_edge(writer, slot);
 	if (is_new) {
 		thread->phase = FGT_THREAD_LIVE;
 		thread->first_tick = writer->tick_count;
@@ -287,9 +333,9 @@ static void append_missed(struct fgt_writer *writer)
 
 	if (!missed)
 		return;
-	if (missed > FGT_WORD_VALUE_MAX)
-		missed = FGT_WORD_VALUE_MAX;
-	fgt_log_append(writer, fgt_word_of_value(FGT_WORD_MISSED, missed));
+	if (missed > FGT_WORD_MISSED_MAX)
+		missed = FGT_WORD_MISSED_MAX;
+	fgt_log_append(writer, fgt_word_of_missed(missed));
 	fgt_region_add(&writer->region.header->missed_ticks, missed);
 	writer->missed_ticks = 0;
 }
@@ -297,7 +343,7 @@ static void append_missed(struct fgt_writer *writer)
 void fgt_ring_tick_commit(struct fgt_ring *ring)
 {
 	struct fgt_writer *writer = &ring->writer;
-	uint64_t words = 2 + 2 * (uint64_t)writer->changing_count;
+	uint64_t words = 2 + 3 * (uint64_t)writer->changing_count;
 	uint64_t delta_ns = writer->now_ns - writer->last_ns;
 
 	if (!writer->is_tick_open)

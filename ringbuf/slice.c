@@ -34,6 +34,7 @@ void fgt_slice_free(struct fgt_slice *slice)
 	free(slice->tick_ns);
 	free(slice->paces);
 	free(slice->runs);
+	free(slice->edges);
 	free(slice->threads);
 	free(slice->nodes);
 	free(slice->frames);

@@ -74,6 +74,18 @@ struct fgt_run {
 	uint32_t state; /* enum fgt_state */
 };
 
+/*
+ * Where the kernel told of a thread's context switches: when it got a CPU
+ * first, and when it left one last, since the tick before and up to this one.
+ * The first ends the block that it was in before, the second begins the one
+ * that it is in at this tick.
+ */
+struct fgt_edge {
+	uint32_t thread; /* index into threads */
+	uint32_t tick; /* index into tick_ns */
+	uint32_t on_us, off_us; /* before that tick; 0: not known */
+};
+
 /* From first_tick on each tick stands for so many periods. */
 struct fgt_pace {
 	uint32_t first_tick;
@@ -125,6 +137,9 @@ struct fgt_slice {
 	struct fgt_run
 		*runs; /* by thread, then first_tick; never overlapping */
 	uint32_t run_count;
+
+	struct fgt_edge *edges; /* by thread, then tick; one for each at most */
+	uint32_t edge_count;
 
 	struct fgt_slice_thread *threads; /* by tid, then start_time */
 	uint32_t thread_count;

@@ -6,6 +6,7 @@
  */
 #include "ringbuf/slice.h"
 
+#include "ringbuf/edge.h"
 #include "ringbuf/pace.h"
 
 #include <math.h>
@@ -30,6 +31,7 @@ static bool are_pointers_set(const struct fgt_slice *slice)
 	return slice->anchors && slice->tick_ns &&
 	       (slice->paces || !slice->pace_count) &&
 	       (slice->runs || !slice->run_count) &&
+	       (slice->edges || !slice->edge_count) &&
 	       (slice->threads || !slice->thread_count) &&
 	       (slice->nodes || !slice->node_count) &&
 	       (slice->frames || !slice->frame_count) &&
@@ -209,5 +211,6 @@ bool fgt_slice_is_valid(const struct fgt_slice *slice)
 	       are_strings_valid(&slice->strings) && are_times_valid(slice) &&
 	       are_paces_valid(slice) && are_threads_valid(slice) &&
 	       are_symbols_valid(slice) && are_frames_valid(slice) &&
-	       are_nodes_valid(slice) && are_runs_valid(slice);
+	       are_nodes_valid(slice) && are_runs_valid(slice) &&
+	       fgt_edges_are_valid(slice);
 }

@@ -31,6 +31,10 @@
  *   runs         flat, each: difference of the thread to the run before, of
  *                first_tick to the end of the run before (from 0 with a new
  *                thread), tick_count, stack (link), state
+ *   edges        flat, each: difference of the thread to the edge before, of
+ *                tick to that one's (from 0 with a new thread), µs that it got
+ *                a CPU before the tick, µs that it left one; 0: not known.
+ *                Absent from files of before there were any
  */
 #include "ringbuf/slice_codec.h"
 
@@ -239,12 +243,32 @@ static void pack_runs(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
+static void pack_edges(msgpack_packer *packer, const struct fgt_slice *slice)
+{
+	uint32_t thread = 0, tick = 0;
+
+	pack_table(packer, "edges", slice->edge_count, 4);
+	for (uint32_t i = 0; i < slice->edge_count; i++) {
+		const struct fgt_edge *edge = &slice->edges[i];
+
+		if (edge->thread != thread)
+			tick = 0;
+		msgpack_pack_uint32(packer, edge->thread - thread);
+		msgpack_pack_uint32(packer, edge->tick - tick);
+		msgpack_pack_uint32(packer, edge->on_us);
+		msgpack_pack_uint32(packer, edge->off_us);
+		thread = edge->thread;
+		tick = edge->tick;
+	}
+}
+
 /* An array of msgpack has at most 2^32 - 1 elements. */
 static bool is_encodable(const struct fgt_slice *slice)
 {
 	const uint32_t count_max = UINT32_MAX / 5;
 
 	return slice->run_count <= count_max &&
+	       slice->edge_count <= count_max &&
 	       slice->frame_count <= count_max &&
 	       slice->symbol_count <= count_max &&
 	       slice->thread_count <= count_max &&
@@ -276,5 +300,6 @@ int fgt_slice_encode(const struct fgt_slice *slice, const struct fgt_sink *sink)
 	pack_symbols(&packer, slice);
 	pack_stacks(&packer, slice);
 	pack_runs(&packer, slice);
+	pack_edges(&packer, slice);
 	return fgt_sink_buffer_flush(&buffer);
 }

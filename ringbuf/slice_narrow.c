@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/edge.h"
 #include "ringbuf/pace.h"
 
 /* New numbers of the old things; 0: not used (yet). */
@@ -422,13 +423,19 @@ static int copy_times(struct narrowing *narrowing)
 	return copy_anchors(narrowing);
 }
 
+static int copy_edges(struct narrowing *narrowing)
+{
+	return fgt_edges_narrow(narrowing->source, narrowing->marks.threads,
+				narrowing->first_tick, narrowing->result);
+}
+
 static int fill_result(struct narrowing *narrowing)
 {
 	/* Numbers come before what is numbered by them: images before frames,
 	 * frames before nodes. */
 	int (*const steps[])(struct narrowing *) = {
-		copy_times,  copy_threads, copy_images,
-		copy_frames, copy_nodes,   copy_states,
+		copy_times, copy_threads, copy_images, copy_frames,
+		copy_nodes, copy_states,  copy_edges,
 	};
 	int error;
 

@@ -414,6 +414,24 @@ static int read_runs(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice)
 	return 0;
 }
 
+static int read_edges(struct fgt_msgpack_cursor *cursor,
+		      struct fgt_slice *slice)
+{
+	struct fgt_edge edge = { 0 };
+	int r = READ_TABLE(cursor, 4, 4, slice->edges, slice->edge_count);
+
+	for (uint32_t i = 0; i < slice->edge_count; i++) {
+		uint32_t next = read_u32(cursor);
+
+		edge.thread += next;
+		edge.tick = read_u32(cursor) + (next ? 0 : edge.tick);
+		edge.on_us = read_u32(cursor);
+		edge.off_us = read_u32(cursor);
+		slice->edges[i] = edge;
+	}
+	return r;
+}
+
 static const struct key {
 	const char *name;
 	int (*read)(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice);
@@ -426,10 +444,11 @@ static const struct key {
 	{ "symbols", read_symbols }, { "frames", read_frames },
 	{ "nodes", read_nodes },     { "states", read_states },
 	{ "runs", read_runs },	     { "paces", read_paces },
+	{ "edges", read_edges },
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
-/* The last one is younger than the format: a file may be without it. */
-#define REQUIRED_COUNT (KEY_COUNT - 1)
+/* The last two are younger than the format: a file may be without them. */
+#define REQUIRED_COUNT (KEY_COUNT - 2)
 
 static size_t find_key(struct fgt_msgpack_text name)
 {

@@ -36,6 +36,7 @@ struct fgt_writer_thread {
 	bool is_changing, is_ending;
 	bool is_logged; /* in the tick that is being committed */
 	uint32_t credit_ticks;
+	uint32_t on_us, off_us; /* before the tick to be committed; 0: none */
 	uint32_t live_index; /* into fgt_writer.live */
 	uint64_t first_tick;
 };

@@ -202,6 +202,14 @@ void fixture_run(struct fgt_slice *slice, uint32_t thread, uint32_t first_tick,
 	add_state(slice, state);
 }
 
+void fixture_edge(struct fgt_slice *slice, uint32_t thread, uint32_t tick,
+		  uint32_t on_us, uint32_t off_us)
+{
+	struct fgt_edge *edge = GROW(slice->edges, slice->edge_count);
+
+	*edge = (struct fgt_edge){ thread, tick, on_us, off_us };
+}
+
 static void add_rich_stacks(struct fgt_slice *slice, uint32_t ret_stacks[4])
 {
 	struct fgt_symbol_text inlined[2] = {
@@ -260,6 +268,9 @@ struct fgt_slice *fixture_rich(void)
 	fixture_run(slice, 1, 5, 10, stacks[3], FGT_STATE_RUNNING);
 	fixture_run(slice, 1, 20, 30, FGT_NODE_NONE, FIXTURE_FUTEX);
 	fixture_run(slice, 2, 59, 1, stacks[0], FIXTURE_EPOLL);
+	fixture_edge(slice, 0, 4, 9000, 1000);
+	fixture_edge(slice, 0, 15, 1, 0);
+	fixture_edge(slice, 1, 20, 0, 1048575);
 	assert_true(fgt_slice_is_valid(slice));
 	return slice;
 }

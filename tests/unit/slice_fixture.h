@@ -34,6 +34,10 @@ uint32_t fixture_stack(struct fgt_slice *slice, const char *folded);
 void fixture_run(struct fgt_slice *slice, uint32_t thread, uint32_t first_tick,
 		 uint32_t tick_count, uint32_t stack, uint32_t state);
 
+/* Appends; by thread, then tick. */
+void fixture_edge(struct fgt_slice *slice, uint32_t thread, uint32_t tick,
+		  uint32_t on_us, uint32_t off_us);
+
 /* A slice that uses every field: threads, inlined calls, markers, gaps. */
 struct fgt_slice *fixture_rich(void);
 

@@ -56,6 +56,7 @@ static void assert_slices_equal(const struct fgt_slice *a,
 	ASSERT_TABLE_EQUAL(a, b, tick_ns, tick_count);
 	ASSERT_TABLE_EQUAL(a, b, paces, pace_count);
 	ASSERT_TABLE_EQUAL(a, b, runs, run_count);
+	ASSERT_TABLE_EQUAL(a, b, edges, edge_count);
 	ASSERT_TABLE_EQUAL(a, b, threads, thread_count);
 	ASSERT_TABLE_EQUAL(a, b, nodes, node_count);
 	ASSERT_TABLE_EQUAL(a, b, frames, frame_count);
@@ -180,7 +181,7 @@ static void later_versions_are_named(void **state)
 	fixture_buffer_done(&buffer);
 }
 
-/* One more pair after the 16 of this version: map16 begins with 0xde. */
+/* One more pair after the 18 of this version: map16 begins with 0xde. */
 static void unknown_keys_are_skipped(void **state)
 {
 	static const char added[] = "\xa3zzz\x92\xc3\x81\xa1x\xd4\x05\x00";
@@ -203,6 +204,31 @@ static void unknown_keys_are_skipped(void **state)
 	fgt_slice_free(slice);
 	fixture_buffer_done(&buffer);
 	fixture_buffer_done(&longer);
+}
+
+/* As files were before there were edges. */
+static void a_file_without_edges_is_read(void **state)
+{
+	struct fgt_slice *slice = fixture_rich(), *back = NULL;
+	struct fixture_buffer buffer = encode(slice);
+	char *key = memmem(buffer.bytes, buffer.len,
+			   "\xa5"
+			   "edges",
+			   6);
+
+	(void)state;
+	assert_non_null(key);
+	buffer.bytes[6]--;
+	assert_int_equal(fgt_slice_decode((uint8_t *)buffer.bytes,
+					  (size_t)(key - buffer.bytes), &back,
+					  NULL),
+			 0);
+	assert_int_equal(back->edge_count, 0);
+	slice->edge_count = 0;
+	assert_slices_equal(slice, back);
+	fgt_slice_free(back);
+	fgt_slice_free(slice);
+	fixture_buffer_done(&buffer);
 }
 
 static void missing_and_double_tables_are_named(void **state)
@@ -445,6 +471,7 @@ int main(void)
 		cmocka_unit_test(trailing_bytes_are_refused),
 		cmocka_unit_test(later_versions_are_named),
 		cmocka_unit_test(unknown_keys_are_skipped),
+		cmocka_unit_test(a_file_without_edges_is_read),
 		cmocka_unit_test(missing_and_double_tables_are_named),
 		cmocka_unit_test(five_byte_bombs_allocate_nothing),
 		cmocka_unit_test(errors_of_the_sink_come_back_once),
