@@ -27,6 +27,56 @@ static void every_format_is_found_by_its_name(void **state)
 	}
 }
 
+static struct fixture_buffer write_slice(const struct fgt_slice *slice,
+					 enum fgt_format format)
+{
+	const struct fgt_format_options options = {
+		.event_id = "0123456789abcdef0123456789abcdef",
+	};
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+
+	assert_int_equal(fgt_format_write(slice, format, &options, &sink), 0);
+	return buffer;
+}
+
+/* Ids and times of an envelope are new each time; its profile is not. */
+static const char *body(const struct fixture_buffer *buffer,
+			enum fgt_format format)
+{
+	const char *profile = buffer->bytes;
+
+	if (format == FGT_FORMAT_SENTRY)
+		profile = strstr(buffer->bytes, "\"profile\":{");
+	assert_non_null(profile);
+	return profile;
+}
+
+/* What is made of samples at ticks does not know the edges between them. */
+static void edges_change_no_other_format(void **state)
+{
+	struct fgt_slice *slice = fixture_rich();
+
+	(void)state;
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+		uint32_t edge_count = slice->edge_count;
+		struct fixture_buffer with, without;
+
+		with = write_slice(slice, (enum fgt_format)i);
+		slice->edge_count = 0;
+		without = write_slice(slice, (enum fgt_format)i);
+		slice->edge_count = edge_count;
+		if (i == FGT_FORMAT_FGT || i == FGT_FORMAT_CHROME)
+			assert_int_not_equal(with.len, without.len);
+		else
+			assert_string_equal(body(&with, (enum fgt_format)i),
+					    body(&without, (enum fgt_format)i));
+		fixture_buffer_done(&with);
+		fixture_buffer_done(&without);
+	}
+	fgt_slice_free(slice);
+}
+
 static void unknown_names_are_told_what_is_near(void **state)
 {
 	enum fgt_format format = FGT_FORMAT_COUNT;
@@ -214,6 +264,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_format_is_found_by_its_name),
+		cmocka_unit_test(edges_change_no_other_format),
 		cmocka_unit_test(unknown_names_are_told_what_is_near),
 		cmocka_unit_test(endings_tell_the_format),
 		cmocka_unit_test(state_frames_have_three_names),

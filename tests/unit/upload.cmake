@@ -9,6 +9,7 @@ fgt_unit_test(json fgt_format slice_fixture)
 fgt_unit_test(gzip fgt_format slice_fixture z)
 fgt_unit_test(format fgt_format slice_fixture)
 fgt_unit_test(chrome fgt_format slice_fixture)
+fgt_unit_test(chrome_edges fgt_format slice_fixture)
 fgt_unit_test(folded fgt_format slice_fixture)
 add_library(sentry_kit STATIC sentry_kit.c)
 target_link_libraries(sentry_kit PUBLIC fgt_format slice_fixture

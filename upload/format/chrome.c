@@ -3,8 +3,9 @@
  * Turns runs into nested B and E events by the rules of
  * formats/chrometrace.md: at each change first the E's from the leaf upward,
  * then the B's from the root downward, at the same ts; gaps close the stack;
- * no args and no cat on B. Runs in any thread; must not hold more than two
- * stacks.
+ * no args and no cat on B. Changes lie at ticks; where context switches are
+ * known, blocks begin and end when they really did. Runs in any thread; must
+ * not hold more than two stacks.
  */
 #include "upload/format/chrome.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/edge.h"
 #include "ringbuf/pace.h"
 #include "upload/format/json.h"
 #include "upload/format/levels.h"
@@ -20,12 +22,16 @@
 /* Perfetto drops what nests deeper than 512. */
 #define DEPTH_MAX 500
 
+#define LAG_MAX_NS 500000u
+
 struct chrome {
 	const struct fgt_slice *slice;
 	struct fgt_json json;
 	struct fgt_levels open; /* what has a B and no E yet */
 	struct fgt_levels next; /* what the next run wants */
 	uint64_t pid, tid; /* of the track that is being written */
+	uint64_t last_ns; /* of its last event, 0: none yet */
+	uint32_t next_edge; /* of the slice, not yet looked at */
 };
 
 /* 0 is the idle thread for readers, and they keep 32 bits without a sign. */
@@ -132,6 +138,7 @@ static void put_edge(struct chrome *chrome, struct fgt_level level,
 		name = "Profile()";
 	else if (!strcmp(name, "ProfileChunk"))
 		name = "ProfileChunk()";
+	chrome->last_ns = mono_ns;
 	begin_event(chrome, name, phase);
 	fgt_json_put_decimal(&chrome->json, "ts",
 			     mono_ns - chrome->slice->tick_ns[0], 3);
@@ -203,7 +210,7 @@ static void change_stack(struct chrome *chrome, uint64_t mono_ns)
 	uint32_t keep = common_levels(&chrome->open, &chrome->next);
 	struct fgt_levels shown = chrome->next;
 
-	/* Ticks lie more than 1 ns apart: still after the B's. */
+	/* Changes lie more than 1 ns apart: still after the B's. */
 	close_levels(chrome, keep, mono_ns - is_ambiguous(chrome, keep));
 	open_levels(chrome, keep, mono_ns);
 	chrome->next = chrome->open;
@@ -223,25 +230,124 @@ static void reopen_after_gap(struct chrome *chrome, uint32_t tick)
 	change_stack(chrome, slice->tick_ns[tick + 1]);
 }
 
+/* ---- Real edges --------------------------------------------------------- */
+
+static bool is_blocked(const struct fgt_run *run)
+{
+	return run->state != FGT_STATE_RUNNING &&
+	       run->state != FGT_STATE_UNKNOWN;
+}
+
+/* The edge of that tick, NULL if it has none. Asked for in order. */
+static const struct fgt_edge *take_edge(struct chrome *chrome, uint32_t thread,
+					uint32_t tick)
+{
+	const struct fgt_slice *slice = chrome->slice;
+
+	while (chrome->next_edge < slice->edge_count) {
+		const struct fgt_edge *edge = &slice->edges[chrome->next_edge];
+
+		if (edge->thread > thread ||
+		    (edge->thread == thread && edge->tick > tick))
+			break;
+		chrome->next_edge++;
+		if (edge->thread == thread && edge->tick == tick)
+			return edge;
+	}
+	return NULL;
+}
+
+/* us before the tick, 0 if an event there would come too early. */
+static uint64_t edge_ns(const struct chrome *chrome, uint32_t tick, uint32_t us)
+{
+	uint64_t ns = fgt_edge_ns(chrome->slice, tick, us);
+	uint64_t earliest_ns = chrome->last_ns + 2;
+
+	if (!ns || ns >= earliest_ns)
+		return ns;
+	/* The time of a tick is read shortly after its samples fell. */
+	if (earliest_ns - ns > LAG_MAX_NS ||
+	    earliest_ns >= chrome->slice->tick_ns[tick])
+		return 0;
+	return earliest_ns;
+}
+
+/*
+ * Blocked at both sides of the edge: it ran in between, and what it did then
+ * is not known. False: neither is when.
+ */
+static bool show_ran(struct chrome *chrome, const struct fgt_edge *edge,
+		     const struct fgt_run *before, const struct fgt_run *after,
+		     uint64_t *ret_off_ns)
+{
+	uint64_t on_ns = edge_ns(chrome, edge->tick, edge->on_us);
+	uint64_t off_ns = edge_ns(chrome, edge->tick, edge->off_us);
+
+	if (!on_ns || off_ns <= on_ns + 1)
+		return false;
+	fgt_levels_expand_ran(&chrome->next, before->stack, after->stack);
+	change_stack(chrome, on_ns);
+	*ret_off_ns = off_ns;
+	return true;
+}
+
+/* When a run really begins; previous: what it follows at once, or NULL. */
+static uint64_t begin_run(struct chrome *chrome, const struct fgt_run *run,
+			  const struct fgt_run *previous)
+{
+	const struct fgt_edge *edge =
+		take_edge(chrome, run->thread, run->first_tick);
+	bool was_blocked = previous && is_blocked(previous);
+	uint64_t ns = 0;
+
+	if (edge && is_blocked(run)) {
+		if (!was_blocked || !show_ran(chrome, edge, previous, run, &ns))
+			ns = edge_ns(chrome, edge->tick, edge->off_us);
+	} else if (edge && was_blocked) {
+		ns = edge_ns(chrome, edge->tick, edge->on_us);
+	}
+	return ns ? ns : chrome->slice->tick_ns[run->first_tick];
+}
+
+/* The same block at two ticks is two if the thread ran in between. */
+static void resume_run(struct chrome *chrome, const struct fgt_run *run,
+		       uint32_t tick)
+{
+	const struct fgt_edge *edge = take_edge(chrome, run->thread, tick);
+	uint64_t off_ns;
+
+	if (!edge || !is_blocked(run) ||
+	    !show_ran(chrome, edge, run, run, &off_ns))
+		return;
+	fgt_levels_expand(&chrome->next, run->stack, run->state);
+	change_stack(chrome, off_ns);
+}
+
 /* previous: the thread's run before, NULL if there is none. */
 static void put_run(struct chrome *chrome, const struct fgt_run *run,
 		    const struct fgt_run *previous)
 {
 	const struct fgt_slice *slice = chrome->slice;
 	uint32_t last = run->first_tick + run->tick_count - 1;
+	uint64_t begin_ns;
 
 	if (previous) {
 		uint32_t end = previous->first_tick + previous->tick_count;
 
 		if (end != run->first_tick ||
-		    fgt_timeline_is_gap(slice, end - 1))
+		    fgt_timeline_is_gap(slice, end - 1)) {
 			close_all(chrome, fgt_timeline_end_ns(slice, end - 1));
+			previous = NULL;
+		}
 	}
+	begin_ns = begin_run(chrome, run, previous);
 	fgt_levels_expand(&chrome->next, run->stack, run->state);
-	change_stack(chrome, slice->tick_ns[run->first_tick]);
-	for (uint32_t tick = run->first_tick; tick < last; tick++)
+	change_stack(chrome, begin_ns);
+	for (uint32_t tick = run->first_tick; tick < last; tick++) {
 		if (fgt_timeline_is_gap(slice, tick))
 			reopen_after_gap(chrome, tick);
+		resume_run(chrome, run, tick + 1);
+	}
 }
 
 static void put_runs(struct chrome *chrome)
@@ -262,6 +368,7 @@ static void put_runs(struct chrome *chrome)
 		close_all(chrome, fgt_timeline_end_ns(
 					  slice, run->first_tick +
 							 run->tick_count - 1));
+		chrome->last_ns = 0;
 		previous = NULL;
 	}
 }

@@ -75,12 +75,10 @@ uint32_t fgt_levels_state_name(const struct fgt_slice *slice, uint32_t state)
 	return 0;
 }
 
-void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
-		       uint32_t state)
+static void expand(struct fgt_levels *levels, uint32_t stack,
+		   struct fgt_level state_level)
 {
 	const struct fgt_slice *slice = levels->slice;
-	struct fgt_level state_level = { FGT_LEVEL_STATE,
-					 fgt_levels_state_name(slice, state) };
 	uint32_t first = levels->state_frames == FGT_STATE_FRAMES_LEAF;
 
 	levels->count = first;
@@ -88,6 +86,8 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		levels->items[0] = state_level;
 	if (stack == FGT_NODE_NONE)
 		push(levels, FGT_LEVEL_NO_STACK, 0);
+	else if (state_level.kind == FGT_LEVEL_RAN)
+		push(levels, FGT_LEVEL_MARKER, FGT_MARKER_NOT_SAMPLED);
 	while (stack != FGT_NODE_NONE) {
 		if (!push_frame(levels, slice->nodes[stack].frame)) {
 			levels->items[levels->count - 1] =
@@ -100,6 +100,36 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 	elide(levels, first, levels->max - 1);
 	if (levels->state_frames == FGT_STATE_FRAMES_ROOT)
 		levels->items[levels->count++] = state_level;
+}
+
+void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
+		       uint32_t state)
+{
+	uint32_t name = fgt_levels_state_name(levels->slice, state);
+
+	expand(levels, stack, (struct fgt_level){ FGT_LEVEL_STATE, name });
+}
+
+/* Parents come before children, so the later one of two is no ancestor. */
+static uint32_t common_node(const struct fgt_slice *slice, uint32_t a,
+			    uint32_t b)
+{
+	while (a != b) {
+		if (a == FGT_NODE_NONE || b == FGT_NODE_NONE)
+			return FGT_NODE_NONE;
+		if (a > b)
+			a = slice->nodes[a].parent;
+		else
+			b = slice->nodes[b].parent;
+	}
+	return a;
+}
+
+void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
+			   uint32_t after)
+{
+	expand(levels, common_node(levels->slice, before, after),
+	       (struct fgt_level){ FGT_LEVEL_RAN, 0 });
 }
 
 /* As the symbolizer names what it cannot find: image+0xoffset. */
@@ -134,6 +164,8 @@ const char *fgt_level_name(const struct fgt_slice *slice,
 	case FGT_LEVEL_STATE:
 		name = fgt_slice_string(slice, level.id);
 		return *name ? name : "unknown";
+	case FGT_LEVEL_RAN:
+		return "running";
 	case FGT_LEVEL_NO_STACK:
 		return FGT_LEVEL_UNKNOWN_NAME;
 	default:

@@ -20,6 +20,7 @@ enum fgt_level_kind {
 	FGT_LEVEL_MARKER, /* id: enum fgt_marker */
 	FGT_LEVEL_STATE, /* id: string id of its name, 0 if it has none */
 	FGT_LEVEL_NO_STACK, /* nothing is known; id 0 */
+	FGT_LEVEL_RAN, /* running, though no run of the slice says so; id 0 */
 };
 
 /* Two levels show the same thing when kind and id are equal. */
@@ -49,6 +50,13 @@ void fgt_levels_done(struct fgt_levels *levels);
 /* Replaces the levels by those of a leaf node and a state. */
 void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		       uint32_t state);
+
+/*
+ * Replaces the levels by those of a thread that ran between two ticks, which
+ * nobody saw: what was known of its stack before and after.
+ */
+void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
+			   uint32_t after);
 
 /* String id of the state's name, 0 if it has none. */
 uint32_t fgt_levels_state_name(const struct fgt_slice *slice, uint32_t state);
