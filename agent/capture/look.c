@@ -60,7 +60,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
-	fgt_look_switch_forget(thread);
+	fgt_look_switch_sampled(target, thread, sample->time_ns);
 	count = fgt_look_stack_sampled(target, tick, thread, sample);
 	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,
 			  target->stacks.generation);

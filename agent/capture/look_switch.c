@@ -38,9 +38,38 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 						  : FGT_OFF_BEFORE;
 }
 
-void fgt_look_switch_forget(struct fgt_thread *thread)
+/*
+ * When it came on a CPU first since the last look, 0 if not known. At once
+ * after slot was read: what comes in between is lost.
+ */
+static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
+			const struct fgt_switch_slot *slot, uint64_t instant_ns)
 {
+	struct fgt_switch_seen *seen = &thread->switches.seen;
+	bool is_kept = fgt_switches_look(target->switches,
+					 thread->switches.index, slot->version,
+					 instant_ns);
+	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
+
+	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
+		seen->next_on_ns = UINT64_MAX;
+	return on_ns;
+}
+
+void fgt_look_switch_sampled(struct fgt_target *target,
+			     struct fgt_thread *thread, uint64_t instant_ns)
+{
+	struct fgt_switch_slot slot;
+	uint64_t on_ns;
+
 	thread->switches.shown_ns = 0;
+	if (!target->switches || thread->state == FGT_STATE_RUNNING ||
+	    thread->switches.index == FGT_SWITCHES_NO_INDEX ||
+	    !fgt_switches_read(target->switches, thread->switches.index, &slot))
+		return;
+	on_ns = take_on(target, thread, &slot, instant_ns);
+	if (on_ns)
+		fgt_ring_set_edge(target->ring, thread->slot, on_ns, 0);
 }
 
 static bool is_same_place(const struct fgt_switch_off *a,
@@ -202,6 +231,10 @@ static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
 static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		 struct fgt_thread *thread, const struct fgt_switch_slot *slot)
 {
+	const struct fgt_switch_off *off = &slot->off;
+	uint64_t since_ns = thread->switches.seen.looked_ns, off_ns = 0;
+	uint64_t on_ns = take_on(target, thread, slot, tick->instant_ns);
+
 	switch (fgt_whereabouts_at(slot, tick->instant_ns, tick->timer_ns)) {
 	case FGT_OFF_STILL:
 		if (!show_still(target, tick, thread, &slot->off))
@@ -212,11 +245,18 @@ static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		break;
 	case FGT_OFF_BEFORE:
 		show_before(target, tick, thread, slot);
+		off = &slot->before;
 		break;
 	case FGT_ON_UNSAMPLED:
 		show_running(target, thread);
+		off = NULL;
 		break;
 	}
+	if (off && off->task_state && off->ns > since_ns &&
+	    off->ns <= tick->instant_ns)
+		off_ns = off->ns;
+	if (on_ns || off_ns)
+		fgt_ring_set_edge(target->ring, thread->slot, on_ns, off_ns);
 }
 
 bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,

@@ -26,7 +26,11 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
 		       struct fgt_thread *thread);
 
-/* A sample fell on it: what its switches told is old. */
-void fgt_look_switch_forget(struct fgt_thread *thread);
+/*
+ * A sample fell on it at that instant: what its switches told of where it
+ * stood is old; if it was blocked before, they tell until when.
+ */
+void fgt_look_switch_sampled(struct fgt_target *target,
+			     struct fgt_thread *thread, uint64_t instant_ns);
 
 #endif

@@ -19,7 +19,8 @@ struct fgt_switch_off {
 
 /*
  * Written by the CPU that switches the thread, which is one at a time; fields
- * that name the thread by the sampler, before the slot can be found by tid.
+ * that name the thread by the sampler, before the slot can be found by tid,
+ * and looked_ns by it at any time.
  */
 struct fgt_switch_slot {
 	/* Grows by 2 at each switch; odd while the slot is being written. */
@@ -29,7 +30,12 @@ struct fgt_switch_slot {
 	/* The last time before the instant at which samples fall. */
 	struct fgt_switch_off before;
 	unsigned long long on_ns; /* when it got a CPU last */
+	/* … and when for the first time after looked_ns. */
+	unsigned long long first_on_ns;
+	/* The instant that the sampler has told of; stored by it alone. */
+	unsigned long long looked_ns;
 	unsigned int is_on;
+	unsigned int is_first; /* on_ns, since the samples' instant */
 } __attribute__((aligned(128)));
 
 /* A thread that slept when its switches began to be watched. */

@@ -173,7 +173,10 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	if (slot) {
 		now_ns = bpf_ktime_get_ns();
 		turn(slot);
+		slot->is_first = slot->on_ns <= instant_ns;
 		slot->on_ns = now_ns;
+		if (slot->first_on_ns <= slot->looked_ns)
+			slot->first_on_ns = now_ns;
 		slot->is_on = 1;
 		turn(slot);
 		/* Not marked: a sample finds it, or it leaves its CPU again. */

@@ -64,6 +64,14 @@ uint64_t fgt_switches_version(const struct fgt_switches *switches,
 			      uint32_t index);
 
 /*
+ * From now on the slot keeps when the thread gets a CPU first after that
+ * instant. False: the thread was switched since version was read, and it may
+ * not have been kept.
+ */
+bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
+		       uint64_t version, uint64_t instant_ns);
+
+/*
  * Shows all sleeping threads of a process, once each. -EOPNOTSUPP before
  * Linux 6.1 (procfs tells it too), errno of bpf(2) or read(2).
  */

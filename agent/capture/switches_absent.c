@@ -92,6 +92,16 @@ uint64_t fgt_switches_version(const struct fgt_switches *switches,
 	return 0;
 }
 
+bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
+		       uint64_t version, uint64_t instant_ns)
+{
+	(void)switches;
+	(void)index;
+	(void)version;
+	(void)instant_ns;
+	return false;
+}
+
 int fgt_switches_hand_over(
 	const struct fgt_switches *switches, int32_t pid,
 	void (*asleep)(void *context, const struct fgt_switch_sleeper *sleeper),

@@ -14,6 +14,7 @@
 #include "agent/capture/fd_budget.h"
 #include "agent/capture/preempted.h"
 #include "agent/capture/process.h"
+#include "agent/capture/switch_edges.h"
 #include "agent/capture/switches.h"
 #include "ringbuf/ring.h"
 
@@ -30,6 +31,7 @@ struct fgt_thread_switches {
 	uint64_t version; /* of the slot when it was looked at last */
 	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
 	struct fgt_switch_off blocked_at; /* where it stood in last_block */
+	struct fgt_switch_seen seen;
 };
 
 struct fgt_thread {

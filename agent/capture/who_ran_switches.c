@@ -82,6 +82,7 @@ static int add_new(struct switch_state *state, uint32_t *ret_count)
 		if (rc < 0)
 			return rc;
 		thread->switches.version = 0;
+		thread->switches.seen = (struct fgt_switch_seen){ 0 };
 		thread->switches.is_handed = false;
 		thread->needs_look = true;
 		++*ret_count;
