@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks in Chrome traces begin and end when they really did.
+
+usage: test_edges.py BUILD [SECONDS]
+
+A program writes down when it goes to sleep and when it is back; a recording
+of it is compared with that. Its clock is read outside the call: it leaves its
+CPU shortly after the first reading, and gets one again shortly before the
+second. Where somebody else had that CPU, the distance is the scheduler's and
+not an error of the trace: so not every edge need be within the limit.
+
+A tick tells of one block at most: the one that the thread was in. Of short
+sleeps between two ticks nothing is recorded, so fewer blocks than sleeps are
+right: one for each tick that fell into a sleep, two of which never fall into
+the same one if it is shorter than a period.
+"""
+import bisect
+import json
+import subprocess
+import sys
+
+import check_chrome_trace
+import strict
+from harness import Bench, Checks, read_until
+
+LIMIT_US = 50
+# On a busy machine the program does not go to sleep when it says so.
+ATTEMPTS = 2
+PERIOD_MS = 1000 / 101
+# Work and sleep, in ms.
+SCENARIOS = ((4, 3), (7, 3), (20, 200), (1, 40))
+
+
+def is_bpf_there(bench):
+    _, socket = bench.daemon("bpf")
+    child = bench.start([bench.program("naps"), "1", "5", "3"],
+                        stdout=subprocess.PIPE, text=True)
+    pid = read_until(child.stdout, "ready ")
+    bench.run("--socket", socket, "attach", pid)
+    status = json.loads(bench.run("--socket", socket, "status",
+                                  "--json").stdout)
+    return status["targets"][0]["who_ran"] == "bpf", status["bpf_why"]
+
+
+def blocks_of(trace):
+    """[(begin, end), …] in ns of CLOCK_MONOTONIC; what the slice's ends cut is
+    left out."""
+    start = int(trace["otherData"]["monotonic_clock_of_ts_0_ns"])
+    depth = 0
+    spans = []
+    for event in trace["traceEvents"]:
+        if event["ph"] == "B":
+            if depth == 0:
+                spans.append([event["name"], event["ts"], None])
+            depth += 1
+        elif event["ph"] == "E":
+            depth -= 1
+            if depth == 0:
+                spans[-1][2] = event["ts"]
+    return [(start + 1000 * begin, start + 1000 * end)
+            for name, begin, end in spans[1:-1] if name != "running"]
+
+
+def compare(blocks, naps):
+    """Errors of both edges in µs, and how many blocks share a sleep."""
+    begins = [before for before, _ in naps]
+    errors = []
+    used = set()
+    shared = 0
+    for begin, end in blocks:
+        middle = (begin + end) / 2
+        index = max(0, bisect.bisect(begins, middle) - 1)
+        before, after = naps[index]
+        shared += index in used
+        used.add(index)
+        errors.append(((begin - before) / 1000, (after - end) / 1000))
+    return errors, shared
+
+
+def record(bench, work, sleep, seconds):
+    tag = f"{work}-{sleep}"
+    child = bench.start([bench.program("naps"), str(work), str(sleep),
+                         str(seconds + 2)], stdout=subprocess.PIPE, text=True)
+    pid = read_until(child.stdout, "ready ")
+    trace = bench.path(tag + ".trace.json")
+    result = bench.run("record", "-d", str(seconds), "-p", pid, "-o", trace)
+    if result.returncode != 0:
+        raise RuntimeError(f"record: {result.stderr}")
+    naps = [tuple(map(int, line.split())) for line in child.stdout]
+    child.wait()
+    check_chrome_trace.check(trace)
+    return strict.parse_json(strict.read_bytes(trace)), naps
+
+
+def attempt(bench, work, sleep, seconds):
+    """[(name, is ok, why), …] of one recording."""
+    tag = f"{sleep} ms every {work + sleep} ms"
+    trace, naps = record(bench, work, sleep, seconds)
+    blocks = blocks_of(trace)
+    errors, shared = compare(blocks, naps)
+    good = sum(-1 <= begin <= LIMIT_US and -1 <= end <= LIMIT_US
+               for begin, end in errors)
+    middle = sorted(max(pair) for pair in errors)[len(errors) // 2] \
+        if errors else 0
+    begin, end = blocks[0][0], blocks[-1][1]
+    slept = sum(begin <= nap[0] and nap[1] <= end for nap in naps)
+    # The share of sleeps into which a tick falls.
+    expected = slept * min(1, sleep / PERIOD_MS)
+    print(f"# {tag}: {good} of {len(blocks)} blocks within {LIMIT_US} µs, "
+          f"median {middle:.1f} µs; {slept} sleeps, "
+          f"{expected:.0f} blocks expected")
+    wrong = [pair for pair in errors
+             if max(pair) > LIMIT_US or min(pair) < -1]
+    return [
+        (f"{tag}: 95 % of blocks have both edges within {LIMIT_US} µs",
+         len(blocks) >= 5 and good >= 0.95 * len(blocks),
+         f"{good} of {len(blocks)}, wrong by {wrong[:8]}"),
+        (f"{tag}: each block is a sleep of its own", shared == 0,
+         f"{shared} share one"),
+        (f"{tag}: as many blocks as ticks tell of",
+         abs(len(blocks) - expected) <= 2 + 0.15 * expected,
+         f"{len(blocks)} blocks, {expected:.0f} expected"),
+    ]
+
+
+def check_scenario(bench, checks, work, sleep, seconds):
+    for _ in range(ATTEMPTS):
+        results = attempt(bench, work, sleep, seconds)
+        if all(is_ok for _, is_ok, _ in results):
+            break
+    for result in results:
+        checks.ok(*result)
+
+
+def main():
+    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 8
+    bench = Bench(sys.argv[1])
+    checks = Checks()
+    try:
+        has_bpf, why = is_bpf_there(bench)
+        if not has_bpf:
+            print("skipped: the kernel tells of no context switches here: "
+                  + why)
+            return
+        for work, sleep in SCENARIOS:
+            check_scenario(bench, checks, work, sleep, seconds)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
