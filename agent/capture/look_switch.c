@@ -39,6 +39,12 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 }
 
 /*
+ * Of a thread that blocked more often than this since its last look nothing is
+ * claimed for the time between: it may have run for little of it.
+ */
+#define EDGE_BLOCKS_MAX 2u
+
+/*
  * When it came on a CPU first since the last look, 0 if not known. At once
  * after slot was read: what comes in between is lost.
  */
@@ -53,7 +59,10 @@ static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 
 	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
 		seen->next_on_ns = UINT64_MAX;
-	return on_ns;
+	seen->is_plain = (uint16_t)(slot->blocks - seen->blocks) <=
+			 EDGE_BLOCKS_MAX;
+	seen->blocks = slot->blocks;
+	return seen->is_plain ? on_ns : 0;
 }
 
 void fgt_look_switch_sampled(struct fgt_target *target,
@@ -63,10 +72,14 @@ void fgt_look_switch_sampled(struct fgt_target *target,
 	uint64_t on_ns;
 
 	thread->switches.shown_ns = 0;
-	if (!target->switches || thread->state == FGT_STATE_RUNNING ||
+	if (!target->switches ||
 	    thread->switches.index == FGT_SWITCHES_NO_INDEX ||
 	    !fgt_switches_read(target->switches, thread->switches.index, &slot))
 		return;
+	if (thread->state == FGT_STATE_RUNNING) {
+		thread->switches.seen.blocks = slot.blocks;
+		return;
+	}
 	on_ns = take_on(target, thread, &slot, instant_ns);
 	if (on_ns)
 		fgt_ring_set_edge(target->ring, thread->slot, on_ns, 0);
@@ -253,7 +266,7 @@ static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		break;
 	}
 	if (off && off->task_state && off->ns > since_ns &&
-	    off->ns <= tick->instant_ns)
+	    thread->switches.seen.is_plain && off->ns <= tick->instant_ns)
 		off_ns = off->ns;
 	if (on_ns || off_ns)
 		fgt_ring_set_edge(target->ring, thread->slot, on_ns, off_ns);

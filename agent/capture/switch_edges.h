@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_CAPTURE_SWITCH_EDGES_H
 #define FGT_AGENT_CAPTURE_SWITCH_EDGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/capture/switch_slot.h"
@@ -16,6 +17,8 @@ struct fgt_switch_seen {
 	/* First time on a CPU after that, where the slot does not keep it;
 	 * 0: it does, UINT64_MAX: nobody knows. */
 	uint64_t next_on_ns;
+	uint16_t blocks; /* of the slot, then */
+	bool is_plain; /* it has blocked once or twice since the one before */
 };
 
 /*

@@ -34,8 +34,9 @@ struct fgt_switch_slot {
 	unsigned long long first_on_ns;
 	/* The instant that the sampler has told of; stored by it alone. */
 	unsigned long long looked_ns;
-	unsigned int is_on;
-	unsigned int is_first; /* on_ns, since the samples' instant */
+	unsigned char is_on;
+	unsigned char is_first; /* on_ns, since the samples' instant */
+	unsigned short blocks; /* times that it blocked, modulo 65536 */
 } __attribute__((aligned(128)));
 
 /* A thread that slept when its switches began to be watched. */

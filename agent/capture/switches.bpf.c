@@ -148,6 +148,7 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 		slot->before = slot->off;
 	slot->off.ns = now_ns;
 	slot->off.task_state = task_state;
+	slot->blocks += task_state != 0;
 	read_regs(&slot->off, (struct pt_regs *)bpf_task_pt_regs(task));
 	slot->is_on = 0;
 }
