@@ -43,6 +43,8 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
  * claimed for the time between: it may have run for little of it.
  */
 #define EDGE_BLOCKS_MAX 2u
+/* … between ticks that are far apart, because the rate was lowered. */
+#define EDGE_BLOCKS_MAX_SLOW 1u
 
 /*
  * When it came on a CPU first since the last look, 0 if not known. At once
@@ -59,8 +61,10 @@ static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 
 	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
 		seen->next_on_ns = UINT64_MAX;
-	seen->is_plain = (uint16_t)(slot->blocks - seen->blocks) <=
-			 EDGE_BLOCKS_MAX;
+	unsigned int most = target->pacing.periods > 1 ? EDGE_BLOCKS_MAX_SLOW
+						       : EDGE_BLOCKS_MAX;
+
+	seen->is_plain = (uint16_t)(slot->blocks - seen->blocks) <= most;
 	seen->blocks = slot->blocks;
 	return seen->is_plain ? on_ns : 0;
 }

@@ -391,8 +391,10 @@ void *fgt_sampling_run(void *context)
 
 	prctl(PR_SET_NAME, "fgt-sampler");
 	take_cpu(sampler);
-	fgt_urgency_begin(&sampler->urgency, clock_ns(CLOCK_MONOTONIC),
-			  sampler->cpu_ns);
+	/* Without events of every CPU a thread must be found running: a
+	 * real-time thread would put it aside instead of taking a free CPU. */
+	fgt_urgency_begin(&sampler->urgency, sampler->perf_cpu != NULL,
+			  clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
 	while (take_orders(sampler)) {
 		drop_detached(sampler);
 		if (sampler->ticking_count == 0)

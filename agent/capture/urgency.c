@@ -28,17 +28,19 @@ static void set_class(bool is_first)
 		is_first ? &first : &other);
 }
 
-void fgt_urgency_begin(struct fgt_urgency *urgency, uint64_t now_ns,
-		       uint64_t cpu_ns)
+void fgt_urgency_begin(struct fgt_urgency *urgency, bool may_be_first,
+		       uint64_t now_ns, uint64_t cpu_ns)
 {
 	*urgency = (struct fgt_urgency){
-		.is_first = true,
+		.is_first = may_be_first,
+		.may_be_first = may_be_first,
 		.begun_ns = now_ns,
 		.begun_cpu_ns = cpu_ns,
 	};
 	/* Kept for the time that it is not a real-time one. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-	set_class(true);
+	if (may_be_first)
+		set_class(true);
 }
 
 bool fgt_urgency_judge(struct fgt_urgency *urgency, uint64_t now_ns,
@@ -51,7 +53,8 @@ bool fgt_urgency_judge(struct fgt_urgency *urgency, uint64_t now_ns,
 
 	if (elapsed_ns < SPAN_NS)
 		return false;
-	urgency->is_first = used_ns <= elapsed_ns / 100 * percent;
+	urgency->is_first = urgency->may_be_first &&
+			    used_ns <= elapsed_ns / 100 * percent;
 	urgency->begun_ns = now_ns;
 	urgency->begun_cpu_ns = cpu_ns;
 	return urgency->is_first != was_first;

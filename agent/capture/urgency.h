@@ -10,13 +10,14 @@
 #include <stdint.h>
 
 struct fgt_urgency {
+	bool may_be_first;
 	bool is_first; /* real-time, if that is permitted */
 	uint64_t begun_ns, begun_cpu_ns; /* of the span that is measured */
 };
 
-/* In the thread that it is about, which becomes real-time. */
-void fgt_urgency_begin(struct fgt_urgency *urgency, uint64_t now_ns,
-		       uint64_t cpu_ns);
+/* In the thread that it is about, which becomes real-time if it may. */
+void fgt_urgency_begin(struct fgt_urgency *urgency, bool may_be_first,
+		       uint64_t now_ns, uint64_t cpu_ns);
 
 /* After a tick, with the CPU time of the thread up to it. */
 void fgt_urgency_review(struct fgt_urgency *urgency, uint64_t now_ns,

@@ -134,7 +134,11 @@ static struct fgt_slice *tangled_slice(void)
 static int write_small(const char *folder)
 {
 	struct fgt_slice *rich = fixture_rich(), *tangled = tangled_slice();
-	int r = write_all(rich, folder, "rich");
+	int r;
+
+	/* Chrome alone tells edges; what it is compared with goes by ticks. */
+	rich->edge_count = 0;
+	r = write_all(rich, folder, "rich");
 
 	if (!r)
 		r = write_all(tangled, folder, "tangled");

@@ -21,7 +21,9 @@ struct life {
 
 static struct life new_life(void)
 {
-	return (struct life){ .urgency = { .is_first = true } };
+	return (struct life){
+		.urgency = { .may_be_first = true, .is_first = true },
+	};
 }
 
 /* So many ticks of 10 ms that take so much each. */
@@ -81,7 +83,7 @@ static void *change_class(void *context)
 	int *classes = context;
 	struct fgt_urgency urgency;
 
-	fgt_urgency_begin(&urgency, 0, 0);
+	fgt_urgency_begin(&urgency, true, 0, 0);
 	classes[0] = sched_getscheduler(0);
 	fgt_urgency_review(&urgency, 1000 * MS, 900 * MS);
 	classes[1] = sched_getscheduler(0);
