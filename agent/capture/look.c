@@ -29,6 +29,23 @@ void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 	thread->settled_switches = thread->use.switches;
 }
 
+void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
+			const struct fgt_last_run *kept, uint32_t state,
+			enum fgt_marker leaf, uint32_t credit_ticks)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count = fgt_last_run_show(kept, stacks->generation, leaf,
+					 stacks->frames, stacks->capacity);
+
+	if (count)
+		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
+			     state, credit_ticks);
+	else
+		fgt_ring_set_state(target->ring, thread->slot, state,
+				   leaf ? leaf : FGT_MARKER_NOT_SAMPLED,
+				   credit_ticks);
+}
+
 /* What it used before we came is not ours to show. */
 static void take_account(struct fgt_target *target, struct fgt_thread *thread)
 {

@@ -36,4 +36,13 @@ void fgt_look_settle(struct fgt_thread *thread, uint32_t state);
 uint32_t fgt_look_take_credit(struct fgt_target *target,
 			      struct fgt_thread *thread);
 
+/*
+ * Shows a stack that was kept, below a leaf marker unless that is 0. If there
+ * is none of these images: the stack that the ring has, below a marker that
+ * says so.
+ */
+void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
+			const struct fgt_last_run *kept, uint32_t state,
+			enum fgt_marker leaf, uint32_t credit_ticks);
+
 #endif

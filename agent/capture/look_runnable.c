@@ -46,24 +46,6 @@ static bool sample_by_ptrace(struct fgt_target *target,
 	return true;
 }
 
-/* The stack of its last sample, or the last one known, as running. */
-static void show_last_run(struct fgt_target *target, struct fgt_thread *thread,
-			  enum fgt_marker leaf, uint32_t credit)
-{
-	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(&thread->last_run, stacks->generation,
-					 leaf, stacks->frames,
-					 stacks->capacity);
-
-	if (count)
-		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-			     FGT_STATE_RUNNING, credit);
-	else
-		fgt_ring_set_state(
-			target->ring, thread->slot, FGT_STATE_RUNNING,
-			leaf ? leaf : FGT_MARKER_NOT_SAMPLED, credit);
-}
-
 /*
  * A sample speaks for the tick that is nearest to it, and for those before it
  * that had none.
@@ -106,7 +88,8 @@ static void show_found_running(struct fgt_target *target,
 	} else {
 		thread->pending_ticks++;
 	}
-	show_last_run(target, thread, leaf, credit);
+	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
+			   leaf, credit);
 }
 
 /*
@@ -181,8 +164,9 @@ static void wait_for_sample(struct fgt_target *target,
 		if (rc == 0 || rc == -ENODATA || !take_waited(tick, thread))
 			return;
 		if (rc > 0)
-			show_last_run(target, thread, FGT_MARKER_NOT_SAMPLED,
-				      0);
+			fgt_look_show_kept(target, thread, &thread->last_run,
+					   FGT_STATE_RUNNING,
+					   FGT_MARKER_NOT_SAMPLED, 0);
 	}
 	thread->pending_ticks++;
 }

@@ -11,9 +11,9 @@
 #include "agent/capture/look_switch.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "agent/capture/blocked.h"
+#include "agent/capture/look.h"
 #include "agent/capture/look_stack.h"
 
 /* The kernel's task states (include/linux/sched.h). */
@@ -21,9 +21,15 @@
 #define TASK_TRACED  0x08u
 #define TASK_DEAD    0x80u
 
-#define READ_TRIES 2
 /* The events of all CPUs do not fire at quite the same instant. */
 #define SKEW_NS 100000u
+/*
+ * Of a thread that blocked more often than this since its last look nothing is
+ * claimed for the time between: it may have run for little of it.
+ */
+#define EDGE_BLOCKS_MAX 2u
+/* … between ticks that are far apart, because the rate was lowered. */
+#define EDGE_BLOCKS_MAX_SLOW 1u
 
 enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns, uint64_t period_ns)
@@ -39,14 +45,6 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 }
 
 /*
- * Of a thread that blocked more often than this since its last look nothing is
- * claimed for the time between: it may have run for little of it.
- */
-#define EDGE_BLOCKS_MAX 2u
-/* … between ticks that are far apart, because the rate was lowered. */
-#define EDGE_BLOCKS_MAX_SLOW 1u
-
-/*
  * When it came on a CPU first since the last look, 0 if not known. At once
  * after slot was read: what comes in between is lost.
  */
@@ -58,12 +56,11 @@ static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 					 thread->switches.index, slot->version,
 					 instant_ns);
 	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
-
-	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
-		seen->next_on_ns = UINT64_MAX;
 	unsigned int most = target->pacing.periods > 1 ? EDGE_BLOCKS_MAX_SLOW
 						       : EDGE_BLOCKS_MAX;
 
+	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
+		seen->next_on_ns = UINT64_MAX;
 	seen->is_plain = (uint16_t)(slot->blocks - seen->blocks) <= most;
 	seen->blocks = slot->blocks;
 	return seen->is_plain ? on_ns : 0;
@@ -185,27 +182,10 @@ static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
 	return true;
 }
 
-/* A stack that was seen before; a marker on the last one if there is none. */
-static void show_known(struct fgt_target *target, struct fgt_thread *thread,
-		       const struct fgt_last_run *known, uint32_t state,
-		       enum fgt_marker leaf)
-{
-	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(known, stacks->generation, leaf,
-					 stacks->frames, stacks->capacity);
-
-	if (count)
-		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-			     state, 0);
-	else
-		fgt_ring_set_state(target->ring, thread->slot, state,
-				   FGT_MARKER_NOT_SAMPLED, 0);
-}
-
 static void show_running(struct fgt_target *target, struct fgt_thread *thread)
 {
-	show_known(target, thread, &thread->last_run, FGT_STATE_RUNNING,
-		   FGT_MARKER_NOT_SAMPLED);
+	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
+			   FGT_MARKER_NOT_SAMPLED, 0);
 	settle(thread, FGT_STATE_RUNNING, 0);
 }
 
@@ -230,7 +210,7 @@ static void show_then(struct fgt_target *target, struct fgt_thread *thread,
 	if (!is_same_place(off, &thread->switches.blocked_at))
 		known = &none;
 	state = state_of(thread, off);
-	show_known(target, thread, known, state, 0);
+	fgt_look_show_kept(target, thread, known, state, 0, 0);
 	settle(thread, state, off->ns);
 }
 

@@ -237,6 +237,18 @@ static void count_change(void *home, void *owner)
 	changes++;
 }
 
+static uint32_t start_watched(struct fgt_switches *switches,
+			      struct sleeper *sleeper)
+{
+	uint32_t index = FGT_SWITCHES_NO_INDEX;
+
+	start(sleeper);
+	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper->tid,
+					  &changes, sleeper, &index),
+			 0);
+	return index;
+}
+
 static void a_switch_tells_where_the_thread_stood(void **state)
 {
 	struct fgt_switches *switches = *state;
@@ -247,10 +259,7 @@ static void a_switch_tells_where_the_thread_stood(void **state)
 
 	if (!switches)
 		skip();
-	start(&sleeper);
-	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper.tid,
-					  &changes, &sleeper, &index),
-			 0);
+	index = start_watched(switches, &sleeper);
 	assert_true(fgt_switches_read(switches, index, &slot));
 	assert_int_equal(slot.version, 0);
 	changes = 0;
@@ -287,10 +296,7 @@ static void where_a_thread_was_at_the_instant_stays(void **state)
 
 	if (!switches)
 		skip();
-	start(&sleeper);
-	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper.tid,
-					  &changes, &sleeper, &index),
-			 0);
+	index = start_watched(switches, &sleeper);
 	fgt_switches_set_instant(switches, now_ns() + 1000000000u);
 	poke(&sleeper, 'x');
 	assert_true(fgt_switches_read(switches, index, &then));
@@ -312,10 +318,7 @@ static void a_thread_that_was_removed_tells_nothing(void **state)
 
 	if (!switches)
 		skip();
-	start(&sleeper);
-	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper.tid,
-					  &changes, &sleeper, &index),
-			 0);
+	index = start_watched(switches, &sleeper);
 	fgt_switches_remove(switches, index);
 	poke(&sleeper, 'x');
 	changes = 0;
