@@ -25,6 +25,33 @@ static uint64_t hash_image(const uint64_t *words)
 	return fgt_id_table_hash(hash);
 }
 
+uint64_t fgt_intern_hash_node(const void *nodes, uint32_t id)
+{
+	const fgt_word *words = nodes;
+
+	return fgt_id_table_hash(fgt_region_load(&words[id]));
+}
+
+uint64_t fgt_intern_hash_frame(const void *frames, uint32_t id)
+{
+	const struct fgt_region_frame *frame =
+		(const struct fgt_region_frame *)frames + id;
+
+	return hash_frame(fgt_region_load(&frame->address),
+			  fgt_region_load(&frame->image_flags));
+}
+
+uint64_t fgt_intern_hash_image(const void *images, uint32_t id)
+{
+	const struct fgt_region_image *image =
+		(const struct fgt_region_image *)images + id;
+	uint64_t words[FGT_REGION_IMAGE_WORDS];
+
+	for (size_t i = 0; i < FGT_REGION_IMAGE_WORDS; i++)
+		words[i] = fgt_region_load(&image->words[i]);
+	return hash_image(words);
+}
+
 /* Takes an id, dropping old segments until there is one. */
 static uint32_t take_id(struct fgt_writer *writer, struct fgt_id_table *table)
 {
@@ -95,14 +122,12 @@ int fgt_intern_image(struct fgt_writer *writer, const struct fgt_image *image,
 void fgt_intern_drop_image(struct fgt_writer *writer, uint32_t image)
 {
 	struct fgt_id_table *table = &writer->images;
-	uint64_t words[FGT_REGION_IMAGE_WORDS];
 	uint32_t id = image - 1;
 
 	if (image == FGT_IMAGE_NONE || --table->refs[id])
 		return;
-	for (size_t i = 0; i < FGT_REGION_IMAGE_WORDS; i++)
-		words[i] = fgt_region_load(&writer->region.images[id].words[i]);
-	fgt_id_table_unlink(table, id, hash_image(words));
+	fgt_id_table_unlink(table, id,
+			    fgt_intern_hash_image(writer->region.images, id));
 	fgt_id_table_give(table, id);
 }
 
@@ -116,15 +141,14 @@ static bool is_image_known(const struct fgt_writer *writer, uint32_t image)
 
 static void drop_frame(struct fgt_writer *writer, uint32_t id)
 {
-	struct fgt_region_frame *frame = &writer->region.frames[id];
-	uint64_t address, image_flags;
+	const struct fgt_region_frame *frames = writer->region.frames;
+	uint64_t image_flags;
 
 	if (--writer->frames.refs[id])
 		return;
-	address = fgt_region_load(&frame->address);
-	image_flags = fgt_region_load(&frame->image_flags);
+	image_flags = fgt_region_load(&frames[id].image_flags);
 	fgt_id_table_unlink(&writer->frames, id,
-			    hash_frame(address, image_flags));
+			    fgt_intern_hash_frame(frames, id));
 	fgt_id_table_give(&writer->frames, id);
 	fgt_intern_drop_image(writer, (uint32_t)(image_flags >> 32));
 }
@@ -290,6 +314,9 @@ uint32_t fgt_intern_marker(struct fgt_writer *writer, uint32_t node,
 		node = (uint32_t)(fgt_region_load(
 					  &writer->region.nodes[node]) >>
 				  32);
+	/* There is no stack that it could speak of. */
+	if (node == FGT_NODE_NONE && marker == FGT_MARKER_NOT_SAMPLED)
+		return node;
 	fgt_intern_hold_node(writer, node);
 	node = step_down(writer, node, &frame);
 	return node == FGT_ID_NONE ? overflow(writer) : node;

@@ -6,10 +6,11 @@
 #include "ringbuf/region.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+
+#include "ringbuf/memfd.h"
 
 #define LINE_BYTES 64u
 
@@ -111,33 +112,6 @@ static void set_pointers(struct fgt_region *region)
 	region->log = (void *)(memory + at.log);
 }
 
-static int make_memfd(size_t len_bytes, int *ret_fd)
-{
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-
-	fd = memfd_create("fgtrace-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)len_bytes))
-		return -errno;
-	*ret_fd = FGT_TAKE_FD(fd);
-	return 0;
-}
-
-/*
- * From here on the memfd can neither shrink under its readers nor grow, and
- * nobody else can map it for writing (the last since Linux 5.1).
- */
-static int seal_memfd(int fd)
-{
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-	if (!fcntl(fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) ||
-	    !fcntl(fd, F_ADD_SEALS, seals))
-		return 0;
-	return -errno;
-}
-
 int fgt_region_init(struct fgt_region *region,
 		    const struct fgt_region_shape *shape, bool is_shared)
 {
@@ -149,7 +123,8 @@ int fgt_region_init(struct fgt_region *region,
 	region->shape = *shape;
 	region->memfd = -1;
 	if (is_shared) {
-		error = make_memfd(len_bytes, &region->memfd);
+		error = fgt_memfd_open("fgtrace-ring", len_bytes,
+				       &region->memfd);
 		if (error)
 			return error;
 		flags = MAP_SHARED | MAP_NORESERVE;
@@ -163,7 +138,7 @@ int fgt_region_init(struct fgt_region *region,
 		return error;
 	}
 	region->len_bytes = len_bytes;
-	error = is_shared ? seal_memfd(region->memfd) : 0;
+	error = is_shared ? fgt_memfd_seal(region->memfd) : 0;
 	if (error) {
 		fgt_region_done(region);
 		return error;
@@ -197,11 +172,8 @@ static int read_shape(int memfd, struct fgt_region_shape *ret_shape)
 	struct fgt_region_header header = { 0 };
 	struct stat status;
 	void *memory;
-	int seals;
 
-	/* Without the seal its owner could truncate it: SIGBUS in readers. */
-	seals = fcntl(memfd, F_GET_SEALS);
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(memfd, &status) ||
+	if (!fgt_memfd_is_sealed(memfd) || fstat(memfd, &status) ||
 	    status.st_size < (off_t)sizeof(header))
 		return -EINVAL;
 	memory = mmap(NULL, sizeof(header), PROT_READ, MAP_SHARED, memfd, 0);

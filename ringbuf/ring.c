@@ -36,17 +36,21 @@ static size_t count_table_bytes(const struct fgt_region_shape *shape)
 	       shape->threads * costs.thread_bytes;
 }
 
+/* things: a table of the region whose things are found by hash_of, or NULL. */
 static void make_table(struct fgt_id_table *table, char **memory,
-		       uint32_t capacity)
+		       uint32_t capacity,
+		       uint64_t (*hash_of)(const void *things, uint32_t id),
+		       const void *things)
 {
-	fgt_id_table_init(table, (void *)*memory, capacity);
+	fgt_id_table_init(table, (void *)*memory, capacity, hash_of, things);
 	*memory += (size_t)capacity * FGT_ID_TABLE_BYTES;
 }
 
 /* The writer's own tables: one piece, touched only as it is used. */
 static int make_tables(struct fgt_writer *writer)
 {
-	const struct fgt_region_shape *shape = &writer->region.shape;
+	const struct fgt_region *region = &writer->region;
+	const struct fgt_region_shape *shape = &region->shape;
 	size_t len_bytes = count_table_bytes(shape);
 	char *memory;
 
@@ -59,10 +63,13 @@ static int make_tables(struct fgt_writer *writer)
 	/* First what needs 8-byte alignment. */
 	writer->threads = (void *)memory;
 	memory += shape->threads * sizeof(*writer->threads);
-	make_table(&writer->nodes, &memory, shape->nodes);
-	make_table(&writer->frames, &memory, shape->frames);
-	make_table(&writer->images, &memory, shape->images);
-	make_table(&writer->slots, &memory, shape->threads);
+	make_table(&writer->nodes, &memory, shape->nodes, fgt_intern_hash_node,
+		   region->nodes);
+	make_table(&writer->frames, &memory, shape->frames,
+		   fgt_intern_hash_frame, region->frames);
+	make_table(&writer->images, &memory, shape->images,
+		   fgt_intern_hash_image, region->images);
+	make_table(&writer->slots, &memory, shape->threads, NULL, NULL);
 	writer->live = (void *)memory;
 	writer->changing = writer->live + shape->threads;
 	return 0;

@@ -105,7 +105,8 @@ int fgt_ring_set(struct fgt_ring *ring, uint32_t slot,
 
 /*
  * Keeps the stack and changes the state; with marker != 0 the stack gets that
- * enum fgt_marker as its new leaf (replacing a marker leaf that it has).
+ * enum fgt_marker as its new leaf (replacing a marker leaf that it has). A
+ * thread without a stack has no last one: FGT_MARKER_NOT_SAMPLED leaves it so.
  */
 int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 		       uint32_t marker, uint32_t credit_ticks);

@@ -35,6 +35,11 @@ void fgt_slice_free(struct fgt_slice *slice)
 	free(slice->paces);
 	free(slice->runs);
 	free(slice->edges);
+	free(slice->tasks);
+	free(slice->spans);
+	free(slice->marks);
+	free(slice->counters);
+	free(slice->labels);
 	free(slice->threads);
 	free(slice->nodes);
 	free(slice->frames);

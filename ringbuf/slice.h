@@ -86,6 +86,47 @@ struct fgt_edge {
 	uint32_t on_us, off_us; /* before that tick; 0: not known */
 };
 
+/*
+ * What the program said of itself, see span_log.h. Times are CLOCK_MONOTONIC;
+ * an end of 0: it had not ended when the slice was cut. All of it overlaps the
+ * slice's ticks, parts may lie outside.
+ */
+struct fgt_slice_task {
+	uint64_t number; /* as the program knows it */
+	uint64_t begin_ns, end_ns;
+	uint32_t track; /* tasks of one track never overlap */
+	uint32_t parent; /* index into tasks + 1, which began before; 0: none */
+	uint32_t name; /* string id; its unique name, "" if that was lost */
+	int32_t tid; /* of the thread that began it */
+};
+
+struct fgt_slice_span {
+	uint64_t number;
+	uint64_t begin_ns, end_ns; /* within the span around it */
+	uint32_t task; /* index into tasks */
+	uint32_t depth; /* 0: none around it; else one more than its parent,
+			 * the last span before it that is less deep */
+	uint32_t name; /* string id */
+	int32_t tid;
+};
+
+struct fgt_slice_mark {
+	uint64_t at_ns;
+	uint32_t name; /* string id */
+	int32_t tid;
+};
+
+struct fgt_slice_counter {
+	uint64_t at_ns;
+	double value; /* finite */
+	uint32_t name; /* string id */
+};
+
+struct fgt_slice_label {
+	uint32_t span; /* index into spans */
+	uint32_t key, value; /* string ids */
+};
+
 /* From first_tick on each tick stands for so many periods. */
 struct fgt_pace {
 	uint32_t first_tick;
@@ -140,6 +181,18 @@ struct fgt_slice {
 
 	struct fgt_edge *edges; /* by thread, then tick; one for each at most */
 	uint32_t edge_count;
+
+	struct fgt_slice_task *tasks; /* by track, then begin_ns */
+	uint32_t task_count;
+	struct fgt_slice_span
+		*spans; /* by task, then each before those in it */
+	uint32_t span_count;
+	struct fgt_slice_mark *marks; /* by at_ns */
+	uint32_t mark_count;
+	struct fgt_slice_counter *counters; /* by name, then at_ns */
+	uint32_t counter_count;
+	struct fgt_slice_label *labels; /* by span, then key; each pair once */
+	uint32_t label_count;
 
 	struct fgt_slice_thread *threads; /* by tid, then start_time */
 	uint32_t thread_count;

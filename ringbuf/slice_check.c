@@ -8,6 +8,7 @@
 
 #include "ringbuf/edge.h"
 #include "ringbuf/pace.h"
+#include "ringbuf/spans.h"
 
 #include <math.h>
 #include <string.h>
@@ -212,5 +213,5 @@ bool fgt_slice_is_valid(const struct fgt_slice *slice)
 	       are_paces_valid(slice) && are_threads_valid(slice) &&
 	       are_symbols_valid(slice) && are_frames_valid(slice) &&
 	       are_nodes_valid(slice) && are_runs_valid(slice) &&
-	       fgt_edges_are_valid(slice);
+	       fgt_edges_are_valid(slice) && fgt_spans_are_valid(slice);
 }

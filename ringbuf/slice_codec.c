@@ -35,6 +35,17 @@
  *                tick to that one's (from 0 with a new thread), µs that it got
  *                a CPU before the tick, µs that it left one; 0: not known.
  *                Absent from files of before there were any
+ *   tasks        flat, each: difference of the track to the task before,
+ *                number, begin, end (ns; 0: open), parent (link), name, tid.
+ *                This and what follows: absent from files of before there
+ *                were any
+ *   spans        flat, each: difference of the task to the span before, depth,
+ *                number, begin, end, name, tid
+ *   marks        flat, each: ns since the mark before, name, tid
+ *   counters     flat, each: difference of the name to the counter before, ns,
+ *                value (float)
+ *   labels       flat, each: difference of the span to the label before, key,
+ *                value
  */
 #include "ringbuf/slice_codec.h"
 
@@ -262,10 +273,76 @@ static void pack_edges(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
+static void pack_tasks(msgpack_packer *packer, const struct fgt_slice *slice)
+{
+	uint32_t track = 0;
+
+	pack_table(packer, "tasks", slice->task_count, 7);
+	for (uint32_t i = 0; i < slice->task_count; i++) {
+		const struct fgt_slice_task *task = &slice->tasks[i];
+
+		msgpack_pack_uint32(packer, task->track - track);
+		msgpack_pack_uint64(packer, task->number);
+		msgpack_pack_uint64(packer, task->begin_ns);
+		msgpack_pack_uint64(packer, task->end_ns);
+		msgpack_pack_uint32(packer, task->parent);
+		msgpack_pack_uint32(packer, task->name);
+		msgpack_pack_int32(packer, task->tid);
+		track = task->track;
+	}
+}
+
+static void pack_spans(msgpack_packer *packer, const struct fgt_slice *slice)
+{
+	uint32_t task = 0;
+
+	pack_table(packer, "spans", slice->span_count, 7);
+	for (uint32_t i = 0; i < slice->span_count; i++) {
+		const struct fgt_slice_span *span = &slice->spans[i];
+
+		msgpack_pack_uint32(packer, span->task - task);
+		msgpack_pack_uint32(packer, span->depth);
+		msgpack_pack_uint64(packer, span->number);
+		msgpack_pack_uint64(packer, span->begin_ns);
+		msgpack_pack_uint64(packer, span->end_ns);
+		msgpack_pack_uint32(packer, span->name);
+		msgpack_pack_int32(packer, span->tid);
+		task = span->task;
+	}
+}
+
+static void pack_remarks(msgpack_packer *packer, const struct fgt_slice *slice)
+{
+	uint64_t at_ns = 0;
+	uint32_t name = 0, span = 0;
+
+	pack_table(packer, "marks", slice->mark_count, 3);
+	for (uint32_t i = 0; i < slice->mark_count; i++) {
+		msgpack_pack_uint64(packer, slice->marks[i].at_ns - at_ns);
+		msgpack_pack_uint32(packer, slice->marks[i].name);
+		msgpack_pack_int32(packer, slice->marks[i].tid);
+		at_ns = slice->marks[i].at_ns;
+	}
+	pack_table(packer, "counters", slice->counter_count, 3);
+	for (uint32_t i = 0; i < slice->counter_count; i++) {
+		msgpack_pack_uint32(packer, slice->counters[i].name - name);
+		msgpack_pack_uint64(packer, slice->counters[i].at_ns);
+		msgpack_pack_double(packer, slice->counters[i].value);
+		name = slice->counters[i].name;
+	}
+	pack_table(packer, "labels", slice->label_count, 3);
+	for (uint32_t i = 0; i < slice->label_count; i++) {
+		msgpack_pack_uint32(packer, slice->labels[i].span - span);
+		msgpack_pack_uint32(packer, slice->labels[i].key);
+		msgpack_pack_uint32(packer, slice->labels[i].value);
+		span = slice->labels[i].span;
+	}
+}
+
 /* An array of msgpack has at most 2^32 - 1 elements. */
 static bool is_encodable(const struct fgt_slice *slice)
 {
-	const uint32_t count_max = UINT32_MAX / 5;
+	const uint32_t count_max = UINT32_MAX / 7;
 
 	return slice->run_count <= count_max &&
 	       slice->edge_count <= count_max &&
@@ -275,6 +352,11 @@ static bool is_encodable(const struct fgt_slice *slice)
 	       slice->node_count <= count_max &&
 	       slice->anchor_count <= count_max &&
 	       slice->pace_count <= count_max &&
+	       slice->task_count <= count_max &&
+	       slice->span_count <= count_max &&
+	       slice->mark_count <= count_max &&
+	       slice->counter_count <= count_max &&
+	       slice->label_count <= count_max &&
 	       slice->state_count <= count_max;
 }
 
@@ -301,5 +383,8 @@ int fgt_slice_encode(const struct fgt_slice *slice, const struct fgt_sink *sink)
 	pack_stacks(&packer, slice);
 	pack_runs(&packer, slice);
 	pack_edges(&packer, slice);
+	pack_tasks(&packer, slice);
+	pack_spans(&packer, slice);
+	pack_remarks(&packer, slice);
 	return fgt_sink_buffer_flush(&buffer);
 }

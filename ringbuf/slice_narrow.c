@@ -11,6 +11,7 @@
 
 #include "ringbuf/edge.h"
 #include "ringbuf/pace.h"
+#include "ringbuf/spans.h"
 
 /* New numbers of the old things; 0: not used (yet). */
 struct marks {
@@ -429,13 +430,19 @@ static int copy_edges(struct narrowing *narrowing)
 				narrowing->first_tick, narrowing->result);
 }
 
+static int copy_spans(struct narrowing *narrowing)
+{
+	return fgt_spans_narrow(narrowing->source, narrowing->tid,
+				narrowing->result);
+}
+
 static int fill_result(struct narrowing *narrowing)
 {
 	/* Numbers come before what is numbered by them: images before frames,
 	 * frames before nodes. */
 	int (*const steps[])(struct narrowing *) = {
 		copy_times, copy_threads, copy_images, copy_frames,
-		copy_nodes, copy_states,  copy_edges,
+		copy_nodes, copy_states,  copy_edges,  copy_spans,
 	};
 	int error;
 

@@ -12,21 +12,8 @@
 
 #include "ringbuf/slice_codec.h"
 
-/* An image's keys alone take more; bounds what an array count allocates. */
-#define IMAGE_BYTES_MIN 48
-
 /* fgt_slice_add_symbols() keeps no more inlined calls at one address. */
 #define SYMBOLS_PER_FRAME_MAX 64
-
-static uint32_t read_u32(struct fgt_msgpack_cursor *cursor)
-{
-	return (uint32_t)fgt_msgpack_read_uint(cursor, UINT32_MAX);
-}
-
-static uint64_t read_u64(struct fgt_msgpack_cursor *cursor)
-{
-	return fgt_msgpack_read_uint(cursor, UINT64_MAX);
-}
 
 /* NUL-terminated text of a fixed field; no NUL inside, nothing cut. */
 static void read_field(struct fgt_msgpack_cursor *cursor, char *field,
@@ -42,13 +29,9 @@ static void read_field(struct fgt_msgpack_cursor *cursor, char *field,
 	field[text.len] = 0;
 }
 
-/*
- * The header of a flat array and the zeroed table for its records: at least
- * min_bytes of input stand for each. -ENOMEM; errors of the input stick.
- */
-static int read_table(struct fgt_msgpack_cursor *cursor, unsigned int width,
-		      unsigned int min_bytes, size_t size, void **ret_table,
-		      uint32_t *ret_count)
+int fgt_slice_read_table(struct fgt_msgpack_cursor *cursor, unsigned int width,
+			 unsigned int min_bytes, size_t size, void **ret_table,
+			 uint32_t *ret_count)
 {
 	uint32_t count = fgt_msgpack_read_array(cursor);
 	void *table;
@@ -67,10 +50,6 @@ static int read_table(struct fgt_msgpack_cursor *cursor, unsigned int width,
 	*ret_count = count / width;
 	return 0;
 }
-
-#define READ_TABLE(cursor, width, min_bytes, table, count)                     \
-	read_table(cursor, width, min_bytes, sizeof(*(table)),                 \
-		   (void **)&(table), &(count))
 
 static const struct text_field {
 	const char *key;
@@ -112,9 +91,9 @@ static int read_process(struct fgt_msgpack_cursor *cursor,
 			slice->process.pid = (int32_t)fgt_msgpack_read_int(
 				cursor, INT32_MIN, INT32_MAX);
 		else if (fgt_msgpack_text_is(key, "uid"))
-			slice->process.uid = read_u32(cursor);
+			slice->process.uid = fgt_read_u32(cursor);
 		else if (fgt_msgpack_text_is(key, "start_time"))
-			slice->process.start_time = read_u64(cursor);
+			slice->process.start_time = fgt_read_u64(cursor);
 		else if (!read_process_text(cursor, key, &slice->process))
 			fgt_msgpack_skip(cursor);
 	}
@@ -126,15 +105,15 @@ static int read_range(struct fgt_msgpack_cursor *cursor,
 {
 	if (fgt_msgpack_read_array(cursor) != 2)
 		fgt_msgpack_refuse(cursor);
-	slice->requested_from_ns = read_u64(cursor);
-	slice->requested_to_ns = read_u64(cursor);
+	slice->requested_from_ns = fgt_read_u64(cursor);
+	slice->requested_to_ns = fgt_read_u64(cursor);
 	return 0;
 }
 
 static int read_period(struct fgt_msgpack_cursor *cursor,
 		       struct fgt_slice *slice)
 {
-	slice->period_ns = read_u64(cursor);
+	slice->period_ns = fgt_read_u64(cursor);
 	return 0;
 }
 
@@ -151,9 +130,9 @@ static int read_lost(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice)
 {
 	if (fgt_msgpack_read_array(cursor) != 3)
 		fgt_msgpack_refuse(cursor);
-	slice->missed_ticks = read_u64(cursor);
-	slice->evicted_ticks = read_u64(cursor);
-	slice->lapped_ticks = read_u64(cursor);
+	slice->missed_ticks = fgt_read_u64(cursor);
+	slice->evicted_ticks = fgt_read_u64(cursor);
+	slice->lapped_ticks = fgt_read_u64(cursor);
 	return 0;
 }
 
@@ -191,12 +170,12 @@ static int read_anchors(struct fgt_msgpack_cursor *cursor,
 	struct fgt_anchor last = { 0 };
 	int r;
 
-	r = READ_TABLE(cursor, 2, 2, slice->anchors, slice->anchor_count);
+	r = FGT_READ_TABLE(cursor, 2, 2, slice->anchors, slice->anchor_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->anchor_count; i++) {
-		last.mono_ns += read_u64(cursor);
-		last.wall_ns += read_u64(cursor);
+		last.mono_ns += fgt_read_u64(cursor);
+		last.wall_ns += fgt_read_u64(cursor);
 		slice->anchors[i] = last;
 	}
 	return 0;
@@ -208,11 +187,11 @@ static int read_ticks(struct fgt_msgpack_cursor *cursor,
 	uint64_t last = 0;
 	int r;
 
-	r = READ_TABLE(cursor, 1, 1, slice->tick_ns, slice->tick_count);
+	r = FGT_READ_TABLE(cursor, 1, 1, slice->tick_ns, slice->tick_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->tick_count; i++) {
-		last += read_u64(cursor);
+		last += fgt_read_u64(cursor);
 		slice->tick_ns[i] = last;
 	}
 	return 0;
@@ -224,15 +203,15 @@ static int read_paces(struct fgt_msgpack_cursor *cursor,
 	struct fgt_pace pace = { .periods = 1 };
 	int r;
 
-	r = READ_TABLE(cursor, 2, 2, slice->paces, slice->pace_count);
+	r = FGT_READ_TABLE(cursor, 2, 2, slice->paces, slice->pace_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->pace_count; i++) {
-		uint32_t distance = read_u32(cursor);
+		uint32_t distance = fgt_read_u32(cursor);
 
 		pace.first_tick += distance;
 		pace.periods_before += (uint64_t)distance * pace.periods;
-		pace.periods = read_u32(cursor);
+		pace.periods = fgt_read_u32(cursor);
 		slice->paces[i] = pace;
 	}
 	return 0;
@@ -243,7 +222,7 @@ static int read_threads(struct fgt_msgpack_cursor *cursor,
 {
 	int r;
 
-	r = READ_TABLE(cursor, 3, 3, slice->threads, slice->thread_count);
+	r = FGT_READ_TABLE(cursor, 3, 3, slice->threads, slice->thread_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->thread_count; i++) {
@@ -251,65 +230,9 @@ static int read_threads(struct fgt_msgpack_cursor *cursor,
 
 		thread->tid = (int32_t)fgt_msgpack_read_int(cursor, INT32_MIN,
 							    INT32_MAX);
-		thread->name = read_u32(cursor);
-		thread->start_time = read_u64(cursor);
+		thread->name = fgt_read_u32(cursor);
+		thread->start_time = fgt_read_u64(cursor);
 	}
-	return 0;
-}
-
-static void read_build_id(struct fgt_msgpack_cursor *cursor,
-			  struct fgt_slice_image *image)
-{
-	struct fgt_msgpack_text id = fgt_msgpack_read_bin(cursor);
-
-	if (id.len > sizeof(image->build_id)) {
-		fgt_msgpack_refuse(cursor);
-		return;
-	}
-	memcpy(image->build_id, id.bytes, id.len);
-	image->build_id_len = (uint32_t)id.len;
-}
-
-static void read_image(struct fgt_msgpack_cursor *cursor,
-		       struct fgt_slice_image *image)
-{
-	uint32_t count = fgt_msgpack_read_map(cursor);
-
-	while (count-- && !cursor->error) {
-		struct fgt_msgpack_text key = fgt_msgpack_read_str(cursor);
-
-		if (fgt_msgpack_text_is(key, "path"))
-			image->path = read_u32(cursor);
-		else if (fgt_msgpack_text_is(key, "build_id"))
-			read_build_id(cursor, image);
-		else if (fgt_msgpack_text_is(key, "is_deleted"))
-			image->is_deleted = read_u32(cursor);
-		else if (fgt_msgpack_text_is(key, "bias"))
-			image->bias = read_u64(cursor);
-		else if (fgt_msgpack_text_is(key, "start"))
-			image->start = read_u64(cursor);
-		else if (fgt_msgpack_text_is(key, "end"))
-			image->end = read_u64(cursor);
-		else if (fgt_msgpack_text_is(key, "dev"))
-			image->dev = read_u64(cursor);
-		else if (fgt_msgpack_text_is(key, "ino"))
-			image->ino = read_u64(cursor);
-		else
-			fgt_msgpack_skip(cursor);
-	}
-}
-
-static int read_images(struct fgt_msgpack_cursor *cursor,
-		       struct fgt_slice *slice)
-{
-	int r;
-
-	r = READ_TABLE(cursor, 1, IMAGE_BYTES_MIN, slice->images,
-		       slice->image_count);
-	if (r)
-		return r;
-	for (uint32_t i = 0; i < slice->image_count; i++)
-		read_image(cursor, &slice->images[i]);
 	return 0;
 }
 
@@ -318,17 +241,17 @@ static int read_symbols(struct fgt_msgpack_cursor *cursor,
 {
 	int r;
 
-	r = READ_TABLE(cursor, 4, 4, slice->symbols, slice->symbol_count);
+	r = FGT_READ_TABLE(cursor, 4, 4, slice->symbols, slice->symbol_count);
 	if (r)
 		return r;
 	slice->symbol_capacity = slice->symbol_count;
 	for (uint32_t i = 0; i < slice->symbol_count; i++) {
 		struct fgt_symbol *symbol = &slice->symbols[i];
 
-		symbol->function = read_u32(cursor);
-		symbol->file = read_u32(cursor);
-		symbol->line = read_u32(cursor);
-		symbol->reason = read_u32(cursor);
+		symbol->function = fgt_read_u32(cursor);
+		symbol->file = fgt_read_u32(cursor);
+		symbol->line = fgt_read_u32(cursor);
+		symbol->reason = fgt_read_u32(cursor);
 	}
 	return 0;
 }
@@ -338,16 +261,16 @@ static int read_frames(struct fgt_msgpack_cursor *cursor,
 {
 	int r;
 
-	r = READ_TABLE(cursor, 5, 5, slice->frames, slice->frame_count);
+	r = FGT_READ_TABLE(cursor, 5, 5, slice->frames, slice->frame_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->frame_count; i++) {
 		struct fgt_slice_frame *frame = &slice->frames[i];
 
-		frame->frame.address = read_u64(cursor);
-		frame->frame.image = read_u32(cursor);
-		frame->frame.flags = read_u32(cursor);
-		frame->symbol_first = read_u32(cursor);
+		frame->frame.address = fgt_read_u64(cursor);
+		frame->frame.image = fgt_read_u32(cursor);
+		frame->frame.flags = fgt_read_u32(cursor);
+		frame->symbol_first = fgt_read_u32(cursor);
 		frame->symbol_count = (uint32_t)fgt_msgpack_read_uint(
 			cursor, SYMBOLS_PER_FRAME_MAX);
 	}
@@ -359,17 +282,17 @@ static int read_nodes(struct fgt_msgpack_cursor *cursor,
 {
 	int r;
 
-	r = READ_TABLE(cursor, 2, 2, slice->nodes, slice->node_count);
+	r = FGT_READ_TABLE(cursor, 2, 2, slice->nodes, slice->node_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->node_count; i++) {
-		uint32_t distance = read_u32(cursor);
+		uint32_t distance = fgt_read_u32(cursor);
 
 		if (distance > i)
 			fgt_msgpack_refuse(cursor);
 		slice->nodes[i].parent = distance ? i - distance
 						  : FGT_NODE_NONE;
-		slice->nodes[i].frame = read_u32(cursor);
+		slice->nodes[i].frame = fgt_read_u32(cursor);
 	}
 	return 0;
 }
@@ -379,12 +302,12 @@ static int read_states(struct fgt_msgpack_cursor *cursor,
 {
 	int r;
 
-	r = READ_TABLE(cursor, 2, 2, slice->states, slice->state_count);
+	r = FGT_READ_TABLE(cursor, 2, 2, slice->states, slice->state_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->state_count; i++) {
-		slice->states[i].state = read_u32(cursor);
-		slice->states[i].name = read_u32(cursor);
+		slice->states[i].state = fgt_read_u32(cursor);
+		slice->states[i].name = fgt_read_u32(cursor);
 	}
 	return 0;
 }
@@ -394,21 +317,21 @@ static int read_runs(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice)
 	uint32_t thread = 0, tick = 0;
 	int r;
 
-	r = READ_TABLE(cursor, 5, 5, slice->runs, slice->run_count);
+	r = FGT_READ_TABLE(cursor, 5, 5, slice->runs, slice->run_count);
 	if (r)
 		return r;
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		struct fgt_run *run = &slice->runs[i];
-		uint32_t next = read_u32(cursor);
+		uint32_t next = fgt_read_u32(cursor);
 
 		if (next)
 			tick = 0;
 		thread += next;
 		run->thread = thread;
-		run->first_tick = tick + read_u32(cursor);
-		run->tick_count = read_u32(cursor);
-		run->stack = read_u32(cursor) - 1; /* 0: FGT_NODE_NONE */
-		run->state = read_u32(cursor);
+		run->first_tick = tick + fgt_read_u32(cursor);
+		run->tick_count = fgt_read_u32(cursor);
+		run->stack = fgt_read_u32(cursor) - 1; /* 0: FGT_NODE_NONE */
+		run->state = fgt_read_u32(cursor);
 		tick = run->first_tick + run->tick_count;
 	}
 	return 0;
@@ -418,15 +341,15 @@ static int read_edges(struct fgt_msgpack_cursor *cursor,
 		      struct fgt_slice *slice)
 {
 	struct fgt_edge edge = { 0 };
-	int r = READ_TABLE(cursor, 4, 4, slice->edges, slice->edge_count);
+	int r = FGT_READ_TABLE(cursor, 4, 4, slice->edges, slice->edge_count);
 
 	for (uint32_t i = 0; i < slice->edge_count; i++) {
-		uint32_t next = read_u32(cursor);
+		uint32_t next = fgt_read_u32(cursor);
 
 		edge.thread += next;
-		edge.tick = read_u32(cursor) + (next ? 0 : edge.tick);
-		edge.on_us = read_u32(cursor);
-		edge.off_us = read_u32(cursor);
+		edge.tick = fgt_read_u32(cursor) + (next ? 0 : edge.tick);
+		edge.on_us = fgt_read_u32(cursor);
+		edge.off_us = fgt_read_u32(cursor);
 		slice->edges[i] = edge;
 	}
 	return r;
@@ -436,19 +359,32 @@ static const struct key {
 	const char *name;
 	int (*read)(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice);
 } keys[] = {
-	{ "process", read_process }, { "range", read_range },
-	{ "period", read_period },   { "effective_hz", read_effective_hz },
-	{ "lost", read_lost },	     { "strings", read_strings },
-	{ "anchors", read_anchors }, { "ticks", read_ticks },
-	{ "threads", read_threads }, { "images", read_images },
-	{ "symbols", read_symbols }, { "frames", read_frames },
-	{ "nodes", read_nodes },     { "states", read_states },
-	{ "runs", read_runs },	     { "paces", read_paces },
+	{ "process", read_process },
+	{ "range", read_range },
+	{ "period", read_period },
+	{ "effective_hz", read_effective_hz },
+	{ "lost", read_lost },
+	{ "strings", read_strings },
+	{ "anchors", read_anchors },
+	{ "ticks", read_ticks },
+	{ "threads", read_threads },
+	{ "images", fgt_slice_read_images },
+	{ "symbols", read_symbols },
+	{ "frames", read_frames },
+	{ "nodes", read_nodes },
+	{ "states", read_states },
+	{ "runs", read_runs },
+	{ "paces", read_paces },
 	{ "edges", read_edges },
+	{ "tasks", fgt_slice_read_tasks },
+	{ "spans", fgt_slice_read_spans },
+	{ "marks", fgt_slice_read_marks },
+	{ "counters", fgt_slice_read_counters },
+	{ "labels", fgt_slice_read_labels },
 };
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
-/* The last two are younger than the format: a file may be without them. */
-#define REQUIRED_COUNT (KEY_COUNT - 2)
+/* The last seven are younger than the format: a file may be without them. */
+#define REQUIRED_COUNT (KEY_COUNT - 7)
 
 static size_t find_key(struct fgt_msgpack_text name)
 {

@@ -79,6 +79,11 @@ struct fgt_ring {
 
 /* ---- intern ----------------------------------------------------------- */
 
+/* Of what a table of the region holds under a number. */
+uint64_t fgt_intern_hash_node(const void *nodes, uint32_t id);
+uint64_t fgt_intern_hash_frame(const void *frames, uint32_t id);
+uint64_t fgt_intern_hash_image(const void *images, uint32_t id);
+
 /* Pre-interns what must be there when nothing else fits. -ENOSPC. */
 int fgt_intern_init(struct fgt_writer *writer);
 
@@ -88,7 +93,8 @@ int fgt_intern_init(struct fgt_writer *writer);
  */
 int fgt_intern_stack(struct fgt_writer *writer, const struct fgt_frame *frames,
 		     size_t count, uint32_t *ret_node);
-/* node's stack under a marker, with one reference. */
+/* node's stack under a marker, with one reference; FGT_NODE_NONE if it is none
+ * and the marker says that it is the last one known. */
 uint32_t fgt_intern_marker(struct fgt_writer *writer, uint32_t node,
 			   uint32_t marker);
 void fgt_intern_hold_node(struct fgt_writer *writer, uint32_t node);

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/capture/procfs.h"
+#include "agent/unwind/memory.h"
 
 #define YAMA_FILE "/proc/sys/kernel/yama/ptrace_scope"
 
@@ -73,11 +73,9 @@ bool fgt_access_has_capability(unsigned int capability)
 static int read_one_byte(int32_t pid, uint64_t address)
 {
 	char byte;
-	struct iovec local = { .iov_base = &byte, .iov_len = 1 };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)address,
-				.iov_len = 1 };
+	int64_t len = fgt_memory_read(pid, address, &byte, 1);
 
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) < 0 ? -errno : 0;
+	return len < 0 ? (int)len : 0;
 }
 
 /* Reads the map, then one byte of the first mapping that allows it. */

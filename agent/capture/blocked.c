@@ -9,11 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <sys/syscall.h>
 
 #include "agent/capture/procfs.h"
 #include "agent/capture/state_name.h"
 #include "agent/unwind/arch.h"
+#include "agent/unwind/memory.h"
 
 #define CALL_WORDS    8 /* six arguments, SP, PC */
 #define NO_CALL_WORDS 2
@@ -88,6 +89,17 @@ static bool is_restart(uint32_t state)
 		      "restart_syscall") == 0;
 }
 
+/* For who signals threads of its own process. */
+static void note_call(int32_t call, struct fgt_thread *thread)
+{
+	if (call == SYS_rt_sigtimedwait)
+		thread->takes_signals = true;
+	/* Inside its wait it runs what a timer on the thread's CPU time has
+	 * left to be done, and ends with EINTR. */
+	if (call == SYS_io_uring_enter)
+		thread->is_fragile = true;
+}
+
 uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,
 			   struct fgt_thread *thread)
 {
@@ -97,6 +109,7 @@ uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,
 		return FGT_STATE_PAGE_FAULT;
 	if (blocked->call > (int32_t)(FGT_STATE_MAX - FGT_STATE_SYSCALL_FIRST))
 		return FGT_STATE_UNKNOWN;
+	note_call(blocked->call, thread);
 	state = FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 	if (thread->call_state && is_restart(state))
 		return thread->call_state;
@@ -119,13 +132,9 @@ char fgt_blocked_letter(const struct fgt_threads *threads, int32_t tid)
 
 int64_t fgt_blocked_copy(int32_t tid, uint64_t sp, uint8_t *buffer, size_t size)
 {
-	struct iovec local = { .iov_base = buffer, .iov_len = size };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)sp,
-				.iov_len = size };
-	/* The kernel copies page by page and says how far it came. */
-	ssize_t len = process_vm_readv(tid, &local, 1, &remote, 1, 0);
+	int64_t len = fgt_memory_read(tid, sp, buffer, size);
 
 	if (len < 0)
-		return -errno;
+		return len;
 	return len < 8 ? -EFAULT : len;
 }

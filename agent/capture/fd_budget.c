@@ -40,6 +40,37 @@ void fgt_fd_budget_init(struct fgt_fd_budget *budget)
 	budget->used = 0;
 }
 
+void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget)
+{
+	struct rlimit limit = { .rlim_cur = LIMIT_UNKNOWN };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	budget->limit = limit.rlim_cur / 8 > FGT_FD_MODEST_MAX
+				? FGT_FD_MODEST_MAX
+				: (size_t)limit.rlim_cur / 8;
+	budget->used = 0;
+	budget->is_modest = true;
+	for (size_t i = 0; i < FGT_FD_MODEST_MAX; i++)
+		budget->kept[i] = -1;
+}
+
+/* Puts one number in the place of another: -1 is that of a free place. */
+static void replace(struct fgt_fd_budget *budget, int before, int after)
+{
+	for (size_t i = 0; budget->is_modest && i < FGT_FD_MODEST_MAX; i++)
+		if (budget->kept[i] == before) {
+			budget->kept[i] = after;
+			return;
+		}
+}
+
+void fgt_fd_budget_forked(const struct fgt_fd_budget *budget)
+{
+	for (size_t i = 0; budget->is_modest && i < FGT_FD_MODEST_MAX; i++)
+		if (budget->kept[i] >= 0)
+			close(budget->kept[i]);
+}
+
 bool fgt_fd_budget_take(struct fgt_fd_budget *budget)
 {
 	if (budget->used >= budget->limit)
@@ -52,6 +83,7 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd)
 {
 	if (*fd < 0)
 		return;
+	replace(budget, *fd, -1);
 	fgt_fd_close(FGT_TAKE_FD(*fd));
 	budget->used--;
 }
@@ -73,7 +105,9 @@ int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, bool is_kept,
 	if (len < 0)
 		return -errno;
 	buffer[len] = '\0';
-	if (opened >= 0 && is_kept && fgt_fd_budget_take(budget))
+	if (opened >= 0 && is_kept && fgt_fd_budget_take(budget)) {
+		replace(budget, -1, opened);
 		*fd = FGT_TAKE_FD(opened);
+	}
 	return (int)len;
 }

@@ -10,12 +10,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define FGT_FD_MODEST_MAX 256u
+
 struct fgt_fd_budget {
 	size_t limit, used;
+	/* In a process that is not ours: which are kept, -1 elsewhere. */
+	bool is_modest;
+	int kept[FGT_FD_MODEST_MAX];
 };
 
 /* Raises RLIMIT_NOFILE to the hard limit and leaves a reserve for others. */
 void fgt_fd_budget_init(struct fgt_fd_budget *budget);
+
+/* In a process that is not ours: changes no limit, keeps an eighth of it, and
+ * no more than FGT_FD_MODEST_MAX. */
+void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget);
+
+/* In the child of a fork of such a process: closes what was kept. AS-Safe */
+void fgt_fd_budget_forked(const struct fgt_fd_budget *budget);
 
 /* fd if it may be kept (or is negative), else closes it and returns -1. */
 bool fgt_fd_budget_take(struct fgt_fd_budget *budget);

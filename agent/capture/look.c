@@ -225,12 +225,41 @@ static void retire(struct fgt_target *target, struct fgt_thread *thread)
 	target->threads.sampled_count--;
 }
 
+/*
+ * A process that is not dumpable may not ask where its own threads are blocked.
+ * What they last ran is known by their timers; a signal while they sleep would
+ * end their calls.
+ */
+static void refuse_to_itself(struct fgt_target *target,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread)
+{
+	fgt_target_explain(target, tick,
+			   "this process is not dumpable (PR_SET_DUMPABLE, "
+			   "set-uid, a change of user): blocked threads show "
+			   "the stack that they last ran with; make it "
+			   "dumpable again, or run it as root");
+	if (fgt_blocked_letter(&target->threads, thread->tid) == 'R') {
+		thread->needs_look = true;
+		fgt_look_runnable(target, tick, thread);
+		return;
+	}
+	thread->needs_look = false;
+	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_UNKNOWN,
+			   FGT_MARKER_NOT_SAMPLED, 0);
+	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
+}
+
 static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread)
 {
 	/* The files of a thread without memory belong to root. */
 	if (fgt_blocked_letter(&target->threads, thread->tid) == 'Z') {
 		retire(target, thread);
+		return;
+	}
+	if (target->is_embedded) {
+		refuse_to_itself(target, tick, thread);
 		return;
 	}
 	/* Says why, and whether it is for good. */
@@ -266,6 +295,8 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 	};
 	if (tick->perf_threads && !thread->is_new)
 		fgt_perf_threads_consider(tick->perf_threads, thread, &use);
+	if (tick->signal && thread->slot != FGT_THREAD_NO_SLOT)
+		fgt_running_signal_consider(tick->signal, thread, &use);
 }
 
 static void look_at_blocked(struct fgt_target *target,

@@ -39,7 +39,7 @@ uint32_t fgt_look_take_credit(struct fgt_target *target,
 /*
  * Shows a stack that was kept, below a leaf marker unless that is 0. If there
  * is none of these images: the stack that the ring has, below a marker that
- * says so.
+ * says so; "stack unknown" if it has none, either.
  */
 void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
 			const struct fgt_last_run *kept, uint32_t state,

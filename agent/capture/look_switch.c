@@ -21,7 +21,10 @@
 #define TASK_TRACED  0x08u
 #define TASK_DEAD    0x80u
 
-/* The events of all CPUs do not fire at quite the same instant. */
+/*
+ * The events of all CPUs do not fire at quite the same instant, and a thread
+ * that came on its CPU at about that instant may have missed its own.
+ */
 #define SKEW_NS 100000u
 /*
  * Of a thread that blocked more often than this since its last look nothing is
@@ -34,12 +37,20 @@
 enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns, uint64_t period_ns)
 {
+	/*
+	 * On a CPU that has not sampled it. If it came long before, it ran all
+	 * the same. If not, most of the period went by without it, and as it
+	 * is still there a sample that is late may yet fall on it and be shown
+	 * at the next tick: it must not be shown as running twice.
+	 */
 	if (slot->is_on)
 		return slot->on_ns + period_ns / 2 < instant_ns
 			       ? FGT_ON_UNSAMPLED
 			       : FGT_OFF_THEN;
 	if (slot->off.ns <= instant_ns)
 		return FGT_OFF_STILL;
+	/* It left between the instant and us: no late sample can fall on it
+	 * any more, and its times tell exactly, but for the skew. */
 	return slot->on_ns + SKEW_NS < instant_ns ? FGT_ON_UNSAMPLED
 						  : FGT_OFF_BEFORE;
 }
@@ -51,9 +62,9 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot, uint64_t instant_ns)
 {
-	struct fgt_switch_seen *seen = &thread->switches.seen;
+	struct fgt_switch_seen *seen = &thread->switches->seen;
 	bool is_kept = fgt_switches_look(target->switches,
-					 thread->switches.index, slot->version,
+					 thread->switches->index, slot->version,
 					 instant_ns);
 	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
 	unsigned int most = target->pacing.periods > 1 ? EDGE_BLOCKS_MAX_SLOW
@@ -72,13 +83,15 @@ void fgt_look_switch_sampled(struct fgt_target *target,
 	struct fgt_switch_slot slot;
 	uint64_t on_ns;
 
-	thread->switches.shown_ns = 0;
+	if (!thread->switches)
+		return;
+	thread->switches->shown_ns = 0;
 	if (!target->switches ||
-	    thread->switches.index == FGT_SWITCHES_NO_INDEX ||
-	    !fgt_switches_read(target->switches, thread->switches.index, &slot))
+	    !fgt_switches_read(target->switches, thread->switches->index,
+			       &slot))
 		return;
 	if (thread->state == FGT_STATE_RUNNING) {
-		thread->switches.seen.blocks = slot.blocks;
+		thread->switches->seen.blocks = slot.blocks;
 		return;
 	}
 	on_ns = take_on(target, thread, &slot, instant_ns);
@@ -113,7 +126,7 @@ static void settle(struct fgt_thread *thread, uint32_t state, uint64_t off_ns)
 {
 	thread->state = state;
 	thread->is_new = thread->needs_look = false;
-	thread->switches.shown_ns = off_ns;
+	thread->switches->shown_ns = off_ns;
 }
 
 /* The frames go where those of every stack go; their number, or an error. */
@@ -151,7 +164,7 @@ static void keep(struct fgt_target *target, struct fgt_thread *thread,
 	struct fgt_last_run *last = &thread->last_block;
 
 	if (off->task_state)
-		thread->switches.blocked_at = *off;
+		thread->switches->blocked_at = *off;
 	else
 		last = &thread->last_run;
 	fgt_last_run_keep(last, stacks->frames, count, stacks->generation);
@@ -201,13 +214,13 @@ static void show_then(struct fgt_target *target, struct fgt_thread *thread,
 	static const struct fgt_last_run none;
 	uint32_t state;
 
-	if (thread->switches.shown_ns == off->ns && off->ns)
+	if (thread->switches->shown_ns == off->ns && off->ns)
 		return;
 	if (!off->task_state) {
 		show_running(target, thread);
 		return;
 	}
-	if (!is_same_place(off, &thread->switches.blocked_at))
+	if (!is_same_place(off, &thread->switches->blocked_at))
 		known = &none;
 	state = state_of(thread, off);
 	fgt_look_show_kept(target, thread, known, state, 0, 0);
@@ -229,7 +242,7 @@ static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		 struct fgt_thread *thread, const struct fgt_switch_slot *slot)
 {
 	const struct fgt_switch_off *off = &slot->off;
-	uint64_t since_ns = thread->switches.seen.looked_ns, off_ns = 0;
+	uint64_t since_ns = thread->switches->seen.looked_ns, off_ns = 0;
 	uint64_t on_ns = take_on(target, thread, slot, tick->instant_ns);
 
 	switch (fgt_whereabouts_at(slot, tick->instant_ns, tick->timer_ns)) {
@@ -250,7 +263,7 @@ static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		break;
 	}
 	if (off && off->task_state && off->ns > since_ns &&
-	    thread->switches.seen.is_plain && off->ns <= tick->instant_ns)
+	    thread->switches->seen.is_plain && off->ns <= tick->instant_ns)
 		off_ns = off->ns;
 	if (on_ns || off_ns)
 		fgt_ring_set_edge(target->ring, thread->slot, on_ns, off_ns);
@@ -261,16 +274,16 @@ bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
 {
 	struct fgt_switch_slot slot;
 
-	if (!target->switches ||
-	    thread->switches.index == FGT_SWITCHES_NO_INDEX)
+	if (!target->switches || !thread->switches)
 		return false;
 	/* Being switched at this very moment: it will be marked again. */
-	if (!fgt_switches_read(target->switches, thread->switches.index, &slot))
+	if (!fgt_switches_read(target->switches, thread->switches->index,
+			       &slot))
 		return true;
-	thread->switches.version = slot.version;
-	if (!slot.version && thread->switches.is_handed) {
-		slot.off = thread->switches.handed;
-		thread->switches.is_handed = false;
+	thread->switches->version = slot.version;
+	if (!slot.version && thread->switches->is_handed) {
+		slot.off = thread->switches->handed;
+		thread->switches->is_handed = false;
 	} else if (!slot.off.ns) {
 		return false;
 	}
@@ -278,8 +291,8 @@ bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
 	if (slot.off.task_state & TASK_DEAD)
 		return false;
 	/* Looked at for another reason than that it ran: nothing is new. */
-	if (thread->switches.shown_ns && !slot.is_on &&
-	    thread->switches.shown_ns == slot.off.ns && !thread->needs_look)
+	if (thread->switches->shown_ns && !slot.is_on &&
+	    thread->switches->shown_ns == slot.off.ns && !thread->needs_look)
 		return true;
 	thread->needs_look = false;
 	show(target, tick, thread, &slot);

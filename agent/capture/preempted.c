@@ -63,11 +63,11 @@ void fgt_last_run_keep(struct fgt_last_run *last,
 		if (!grown)
 			return;
 		last->frames = grown;
-		last->capacity = count;
+		last->capacity = (uint32_t)count;
 	}
 	if (count)
 		memcpy(last->frames, frames + markers, count * sizeof(*frames));
-	last->count = count;
+	last->count = (uint32_t)count;
 	last->generation = generation;
 }
 

@@ -27,7 +27,7 @@ int fgt_preempted_parse(const char *text);
 /* The stack of a thread's last sample, for ticks that no sample tells. */
 struct fgt_last_run {
 	struct fgt_frame *frames; /* [count], leaf first, markers left out */
-	size_t count, capacity;
+	uint32_t count, capacity;
 	uint64_t generation; /* of the images that frames name */
 };
 

@@ -100,11 +100,13 @@ int fgt_stat_parse(const char *text, size_t len, struct fgt_stat *ret_stat)
 	return 0;
 }
 
-static int read_stat(int proc_fd, struct fgt_stat *ret_stat)
+int fgt_process_read_stat(int proc_fd, int32_t pid, struct fgt_stat *ret_stat)
 {
-	char text[1024];
-	int len = fgt_procfs_read(proc_fd, "stat", text, sizeof(text));
+	char path[32], text[1024];
+	int len;
 
+	snprintf(path, sizeof(path), "task/%d/stat", pid);
+	len = fgt_procfs_read(proc_fd, path, text, sizeof(text));
 	if (len < 0)
 		return len;
 	return fgt_stat_parse(text, (size_t)len, ret_stat);
@@ -163,12 +165,17 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	struct fgt_stat before, after;
 	int rc;
 
-	rc = read_stat(process->proc_fd, &before);
+	rc = fgt_process_read_stat(process->proc_fd, process->pid, &before);
 	if (rc < 0)
 		return explain_open(why, process->pid, rc);
 	if (before.flags & PF_KTHREAD)
 		return fgt_why_set(why, -EINVAL, "%d is a kernel thread",
 				   process->pid);
+	/* While we ask we are alive; and one under a filter may not ask. */
+	if (process->pid == getpid()) {
+		process->start_time = before.start_time;
+		return 0;
+	}
 	process->pidfd = (int)syscall(SYS_pidfd_open, process->pid, 0);
 	if (process->pidfd < 0 && (errno == EINVAL || errno == ENOENT))
 		return fgt_why_set(why, -EINVAL,
@@ -178,7 +185,7 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	if (process->pidfd < 0)
 		return explain_open(why, process->pid, -errno);
 	fcntl(process->pidfd, F_SETFD, FD_CLOEXEC);
-	rc = read_stat(process->proc_fd, &after);
+	rc = fgt_process_read_stat(process->proc_fd, process->pid, &after);
 	if (rc < 0 || after.start_time != before.start_time)
 		return explain_open(why, process->pid, -ESRCH);
 	if (is_dead(&after, process->task_fd))
@@ -323,14 +330,14 @@ static void get_machine(struct fgt_process_info *info)
 }
 
 /* What may be read of any process; exe stays "" when it may not. */
-static int get_info(int proc_fd, struct fgt_process_info *info,
+static int get_info(int proc_fd, int32_t pid, struct fgt_process_info *info,
 		    struct fgt_stat *ret_stat)
 {
 	struct fgt_stat stat;
 	ssize_t len;
 	int rc;
 
-	rc = read_stat(proc_fd, &stat);
+	rc = fgt_process_read_stat(proc_fd, pid, &stat);
 	if (rc < 0)
 		return rc;
 	rc = fgt_access_uid(proc_fd, &info->uid);
@@ -354,7 +361,7 @@ int fgt_process_get_info(const struct fgt_process *process,
 	struct fgt_stat stat;
 	int rc;
 
-	rc = get_info(process->proc_fd, &info, &stat);
+	rc = get_info(process->proc_fd, process->pid, &info, &stat);
 	if (rc < 0)
 		return rc == -ENOENT ? -ESRCH : rc;
 	get_machine(&info);
@@ -376,7 +383,7 @@ static int visit_one(int32_t pid, const struct fgt_process_info *machine,
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	/* Gone meanwhile, or hidden from us: nothing to visit. */
-	if (proc_fd < 0 || get_info(proc_fd, &info, &stat) < 0)
+	if (proc_fd < 0 || get_info(proc_fd, pid, &info, &stat) < 0)
 		return 0;
 	if ((stat.flags & PF_KTHREAD) || stat.state == 'X')
 		return 0;

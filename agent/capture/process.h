@@ -14,11 +14,14 @@
 #include "ringbuf/slice.h"
 #include "ringbuf/why.h"
 
+/* Threads of one that can be left out. */
+#define FGT_EXCLUDED_MAX 8u
+
 /* An open process; embedded by its owner. All descriptors are CLOEXEC. */
 struct fgt_process {
 	int32_t pid;
 	uint64_t start_time; /* clock ticks since boot, stat field 22 */
-	int pidfd; /* readable when the process has ended */
+	int pidfd; /* readable when the process has ended; -1: our own */
 	int proc_fd; /* directory /proc/PID */
 	int task_fd; /* directory /proc/PID/task */
 };
@@ -66,6 +69,12 @@ struct fgt_stat {
 };
 /* text need not be NUL-terminated. -EBADMSG. MT-Safe | AS-Safe */
 int fgt_stat_parse(const char *text, size_t len, struct fgt_stat *ret_stat);
+/*
+ * That of the first thread, below the process's directory: the file of the
+ * process has the same beginning, but adds up the times of all its threads
+ * first, a quarter of a microsecond each. -ENOENT, -ESRCH, -EBADMSG.
+ */
+int fgt_process_read_stat(int proc_fd, int32_t pid, struct fgt_stat *ret_stat);
 
 /* Visits every process that may be looked at; stops at a non-zero return and
  * returns it. info->exe may be "". Kernel threads are left out. */

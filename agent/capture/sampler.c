@@ -84,6 +84,25 @@ void fgt_sampler_free(struct fgt_sampler *sampler)
 	free(sampler);
 }
 
+static void close_in_child(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void fgt_sampler_forked(const struct fgt_sampler *sampler,
+			const struct fgt_target *target)
+{
+	close_in_child(sampler->timer_fd);
+	close_in_child(sampler->last_pid_fd);
+	close_in_child(target->process.pidfd);
+	close_in_child(target->process.proc_fd);
+	close_in_child(target->process.task_fd);
+	close_in_child(fgt_ring_fd(target->ring));
+	close_in_child(target->spans_fd);
+	fgt_fd_budget_forked(&sampler->budget);
+}
+
 void fgt_sampler_set_max_cpu(struct fgt_sampler *sampler, double percent)
 {
 	pthread_mutex_lock(&sampler->mutex);

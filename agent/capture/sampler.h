@@ -29,10 +29,20 @@ struct fgt_sampler_options {
 	enum fgt_provider provider;
 	double max_cpu_percent; /* of a core, a target; 0: no limit */
 	bool is_self_included; /* sample this very process if attached */
+	/*
+	 * Only this very process is attached, and it is somebody else's: no
+	 * privilege is used, no limit raised, few descriptors are kept, no
+	 * thread is stopped. Our own threads are left out, and these.
+	 */
+	bool is_embedded;
+	int32_t excluded_tids[FGT_EXCLUDED_MAX - 1]; /* 0: none */
 	/* Tells once what is worth knowing (unreadable target, lost
 	 * privilege); called on the sampler's thread, must not block. */
 	void (*explain)(void *context, int32_t pid, const char *text);
 	void *context;
+	/* On the sampler's thread: as its first, and before each tick; NULL:
+	 * nobody. For whoever looks after the threads of a host. */
+	void (*attend)(bool is_first);
 };
 
 /* Opens what sampling needs and finds out what is permitted; starts nothing.
@@ -42,6 +52,11 @@ int fgt_sampler_new(const struct fgt_sampler_options *options,
 		    struct fgt_sampler **ret_sampler);
 /* Stops and frees; targets live on until their references are put. */
 void fgt_sampler_free(struct fgt_sampler *sampler);
+/* In the child of a fork of a process that samples itself: closes what the
+ * sampler and its target have open. Nothing may be done with either
+ * afterwards. AS-Safe */
+void fgt_sampler_forked(const struct fgt_sampler *sampler,
+			const struct fgt_target *target);
 FGT_DEFINE_AUTO(struct fgt_sampler *, fgt_sampler_free);
 
 /* Any thread, at any time; 0: no limit. */

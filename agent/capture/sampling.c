@@ -18,6 +18,7 @@
 
 #include "agent/capture/pacing.h"
 #include "agent/capture/tick.h"
+#include "agent/unwind/memory.h"
 
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
@@ -44,6 +45,7 @@ static void close_sources(struct fgt_sampler *sampler)
 	fgt_sampling_drop_switches(sampler);
 	fgt_running_perf_close(FGT_TAKE(sampler->perf_cpu));
 	fgt_perf_threads_close(FGT_TAKE(sampler->perf_threads));
+	fgt_running_signal_close(FGT_TAKE(sampler->signal));
 	sampler->is_armed = false;
 }
 
@@ -70,8 +72,11 @@ static void open_switches(struct fgt_sampler *sampler,
 	struct fgt_why why = { "" };
 
 	if (!sampler->perf_cpu) {
-		copy_why(may->bpf_why, sizeof(may->bpf_why),
-			 &(struct fgt_why){ "needs perf events of all CPUs" });
+		fgt_why_set(&why, -EPERM,
+			    "BPF needs CAP_BPF and CAP_PERFMON, and perf "
+			    "events beside it: %s",
+			    may->perf_cpu_why);
+		copy_why(may->bpf_why, sizeof(may->bpf_why), &why);
 		return;
 	}
 	if (sampler->options.provider == FGT_PROVIDER_SCHEDSTAT) {
@@ -84,14 +89,41 @@ static void open_switches(struct fgt_sampler *sampler,
 	copy_why(may->bpf_why, sizeof(may->bpf_why), &why);
 }
 
+/* In somebody else's process: nothing that needs a privilege. */
+static void open_embedded(struct fgt_sampler *sampler)
+{
+	struct fgt_why why = { "" };
+
+	fgt_running_signal_open(&sampler->signal, &why);
+	copy_why(sampler->limitation, sizeof(sampler->limitation), &why);
+}
+
+/* Events that open but cannot be switched on are none. */
+static int open_perf_cpu(struct fgt_sampler *sampler, struct fgt_why *why)
+{
+	int error = sampler->perf_cpu_error;
+
+	if (error)
+		return fgt_why_set(why, error,
+				   "perf events of all CPUs cannot be switched "
+				   "on: %s; a security module or seccomp "
+				   "filter must allow it",
+				   strerror(-error));
+	return fgt_running_perf_open(sampler->period_ns, &sampler->perf_cpu,
+				     why);
+}
+
 /* Best first; an ordinary user gets what an ordinary user may have. */
 static void open_sources(struct fgt_sampler *sampler)
 {
 	struct fgt_capabilities may = { .has_perf_cpu = false };
 	struct fgt_why why = { "" };
 
-	may.has_perf_cpu = fgt_running_perf_open(sampler->period_ns,
-						 &sampler->perf_cpu, &why) == 0;
+	if (sampler->options.is_embedded) {
+		open_embedded(sampler);
+		return;
+	}
+	may.has_perf_cpu = open_perf_cpu(sampler, &why) == 0;
 	copy_why(may.perf_cpu_why, sizeof(may.perf_cpu_why), &why);
 	open_switches(sampler, &may);
 	why.text[0] = '\0';
@@ -112,7 +144,12 @@ static void open_sources(struct fgt_sampler *sampler)
 
 int fgt_sampling_open(struct fgt_sampler *sampler)
 {
-	fgt_fd_budget_init(&sampler->budget);
+	if (sampler->options.is_embedded) {
+		fgt_memory_only_own();
+		fgt_fd_budget_init_modest(&sampler->budget);
+	} else {
+		fgt_fd_budget_init(&sampler->budget);
+	}
 	sampler->buffer = malloc(2 * FGT_SNAPSHOT_MAX_BYTES);
 	if (!sampler->buffer)
 		return -ENOMEM;
@@ -232,6 +269,8 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 		.perf_threads = sampler->perf_threads,
 		.ptrace = needs_ptrace && sampler->has_ptrace ? &sampler->ptrace
 							      : NULL,
+		.signal = sampler->signal,
+		.own_tid = sampler->own_tid,
 		.limitation = sampler->limitation,
 		.explain = sampler->options.explain,
 		.context = sampler->options.context,
@@ -310,17 +349,23 @@ static void announce(struct fgt_sampler *sampler)
 static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 {
 	struct fgt_tick tick = make_tick(sampler);
-	bool is_news = false;
+	bool is_news = false, is_shared, is_any_due;
 
 	charge_shared(sampler);
 	sampler->period_number += periods;
 	sampler->last_ns = tick.mono_ns;
 	fgt_ptrace_poll(&sampler->ptrace);
-	if (begin_ticks(sampler, &tick) && sampler->switches)
+	fgt_sampling_check_signal(sampler);
+	is_any_due = begin_ticks(sampler, &tick);
+	if (is_any_due && sampler->switches)
 		fgt_who_ran_take_switches(sampler->switches);
-	sampler->shared_ns += take_cpu(sampler);
+	/* All of it is a single target's, and charged when its tick ends. */
+	is_shared = sampler->ticking_count > 1 || !is_any_due;
+	if (is_shared)
+		sampler->shared_ns += take_cpu(sampler);
 	fgt_sampling_drain(sampler, &tick);
-	charge_drain(sampler, take_cpu(sampler));
+	if (is_shared)
+		charge_drain(sampler, take_cpu(sampler));
 	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
 		is_news |= sampler->ticking[i]->tick == 1;
 		if (sampler->ticking[i]->pacing.is_due)
@@ -346,6 +391,18 @@ static void adapt(struct fgt_sampler *sampler)
 		sampler->is_armed = false;
 	else if (rc < 0)
 		reopen_sources(sampler);
+}
+
+/* What is left when events cannot be switched on has none to switch on. */
+static void arm(struct fgt_sampler *sampler)
+{
+	int rc = fgt_sampling_arm(sampler);
+
+	if (rc == 0)
+		return;
+	sampler->perf_cpu_error = rc;
+	reopen_sources(sampler);
+	(void)fgt_sampling_arm(sampler);
 }
 
 /* Copies the targets; waits while there are none. False: the end. */
@@ -384,37 +441,56 @@ static void drop_detached(struct fgt_sampler *sampler)
 	}
 }
 
+static void attend(struct fgt_sampler *sampler, bool is_first)
+{
+	if (sampler->options.attend)
+		sampler->options.attend(is_first);
+}
+
+static void begin_thread(struct fgt_sampler *sampler)
+{
+	prctl(PR_SET_NAME, "fgt-sampler");
+	attend(sampler, true);
+	take_cpu(sampler);
+	/* In somebody else's process we are no more urgent than the rest. */
+	if (sampler->options.is_embedded) {
+		sampler->own_tid = gettid();
+		return;
+	}
+	/* Without events of every CPU a thread must be found running: a
+	 * real-time thread would put it aside instead of taking a free CPU. */
+	fgt_urgency_begin(&sampler->urgency, sampler->perf_cpu != NULL,
+			  clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
+}
+
 void *fgt_sampling_run(void *context)
 {
 	struct fgt_sampler *sampler = context;
 	uint64_t expirations, interval_ns;
 
-	prctl(PR_SET_NAME, "fgt-sampler");
-	take_cpu(sampler);
-	/* Without events of every CPU a thread must be found running: a
-	 * real-time thread would put it aside instead of taking a free CPU. */
-	fgt_urgency_begin(&sampler->urgency, sampler->perf_cpu != NULL,
-			  clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
+	begin_thread(sampler);
 	while (take_orders(sampler)) {
 		drop_detached(sampler);
 		if (sampler->ticking_count == 0)
 			continue;
 		fgt_sampling_choose_stride(sampler);
 		if (!sampler->is_armed)
-			fgt_sampling_arm(sampler);
+			arm(sampler);
 		if (sampler->switches)
 			fgt_switches_set_instant(sampler->switches,
 						 instant_of(sampler));
 		if (read(sampler->timer_fd, &expirations,
 			 sizeof(expirations)) != sizeof(expirations))
 			continue;
+		attend(sampler, false);
 		interval_ns = sampler->period_ns * sampler->stride;
 		sampler->due_ns += (expirations - 1) * interval_ns;
 		tick_all(sampler, expirations * sampler->stride);
 		sampler->due_ns += interval_ns;
 		adapt(sampler);
-		fgt_urgency_review(&sampler->urgency, sampler->last_ns,
-				   sampler->cpu_ns);
+		if (!sampler->options.is_embedded)
+			fgt_urgency_review(&sampler->urgency, sampler->last_ns,
+					   sampler->cpu_ns);
 	}
 	fgt_sampling_disarm(sampler);
 	return NULL;

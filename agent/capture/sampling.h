@@ -33,8 +33,11 @@ struct fgt_sampler {
 	pthread_t thread;
 	uint64_t period_ns;
 	struct fgt_running_perf *perf_cpu;
+	int perf_cpu_error; /* its events could not be switched on, for good */
 	struct fgt_switches *switches;
 	struct fgt_perf_threads *perf_threads;
+	struct fgt_running_signal *signal; /* embedded only */
+	int32_t own_tid; /* embedded only */
 	struct fgt_ptrace ptrace;
 	int timer_fd, last_pid_fd;
 	uint64_t due_ns; /* when the timer fires next */
@@ -73,14 +76,17 @@ struct fgt_target *fgt_sampling_remove(struct fgt_sampler *sampler,
 /* Samples, births, deaths and mappings since the last time. */
 void fgt_sampling_drain(struct fgt_sampler *sampler,
 			const struct fgt_tick *tick);
+/* The program may take its signal back; that is said once. */
+void fgt_sampling_check_signal(struct fgt_sampler *sampler);
 
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 
 /* Perf's events fire, the timer does so much later. */
 #define FGT_AFTER_PERF_NS 100000u
 
-/* Sets perf's events, the word on switches and the timer going. */
-void fgt_sampling_arm(struct fgt_sampler *sampler);
+/* Sets perf's events, the word on switches and the timer going. Fails only
+ * where perf_cpu is open and its events cannot be switched on: errno of that. */
+int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);
 
 /* Where all targets are ticked rarely, the timer expires more rarely, too. */

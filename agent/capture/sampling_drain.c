@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What perf tells, handed to the target that it is about.
+ * What perf and signals tell, handed to the target that it is about.
  * Runs in the sampler's thread.
  */
 #include "agent/capture/sampling.h"
+
+#include <unistd.h>
 
 #include "agent/capture/pacing.h"
 #include "agent/capture/tick.h"
@@ -73,4 +75,21 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 		fgt_running_perf_drain(sampler->perf_cpu, &handler);
 	if (sampler->perf_threads)
 		fgt_perf_threads_drain(sampler->perf_threads, &handler);
+	if (sampler->signal)
+		fgt_running_signal_drain(sampler->signal, &handler);
+}
+
+void fgt_sampling_check_signal(struct fgt_sampler *sampler)
+{
+	static const char text[] =
+		"the program has taken the signal that sampled it: running "
+		"threads keep the stacks that they had";
+
+	if (!sampler->signal || fgt_running_signal_check(sampler->signal) ||
+	    sampler->limitation[0])
+		return;
+	snprintf(sampler->limitation, sizeof(sampler->limitation), "%s", text);
+	if (sampler->options.explain)
+		sampler->options.explain(sampler->options.context, getpid(),
+					 text);
 }

@@ -58,22 +58,26 @@ static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
 	sampler->period_number -= sampler->stride;
 }
 
-void fgt_sampling_arm(struct fgt_sampler *sampler)
+int fgt_sampling_arm(struct fgt_sampler *sampler)
 {
 	uint64_t interval_ns = sampler->period_ns * sampler->stride;
 	uint64_t enabled_ns = monotonic_ns();
+	int rc = 0;
 
 	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
 		fgt_sampling_drop_switches(sampler);
 	if (sampler->perf_cpu)
-		fgt_running_perf_enable(sampler->perf_cpu, interval_ns,
-					&enabled_ns);
+		rc = fgt_running_perf_enable(sampler->perf_cpu, interval_ns,
+					     &enabled_ns);
+	if (rc < 0)
+		return rc;
 	sampler->due_ns = fgt_sampling_phase(enabled_ns + interval_ns,
 					     monotonic_ns(), interval_ns,
 					     FGT_AFTER_PERF_NS);
 	skip_periods(sampler, sampler->due_ns);
 	set_timer(sampler, sampler->due_ns, interval_ns);
 	sampler->is_armed = true;
+	return 0;
 }
 
 void fgt_sampling_disarm(struct fgt_sampler *sampler)

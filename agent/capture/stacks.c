@@ -6,11 +6,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #define MAX_DEPTH_DEFAULT 256u
 #define EXTRA_FRAMES	  3u /* marker at leaf, in the middle, at the root */
 #define PATIENCE_MIN_NS	  20000000u
 #define PATIENCE_MAX_NS	  1000000000u
+#define PAUSE_PER_COST	  1000u /* a thousandth of a core at most */
+#define PAUSE_MAX_NS	  30000000000u
 #define PAGE_BYTES	  4096u
 
 int fgt_stacks_init(struct fgt_stacks *stacks,
@@ -68,9 +71,18 @@ static void drop_maps(struct fgt_stacks *stacks)
 	fgt_unwinder_forget(stacks->unwinder);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
 int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		       bool is_other_program, struct fgt_why *why)
 {
+	uint64_t begin_ns = cpu_ns();
 	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = NULL;
 	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
 	int32_t tid;
@@ -86,8 +98,10 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 	if (rc < 0)
 		return rc;
 	stacks->is_stale = false;
-	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps))
+	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps)) {
+		stacks->cost_ns = cpu_ns() - begin_ns;
 		return 0;
+	}
 	drop_maps(stacks);
 	count = fgt_maps_image_count(maps);
 	stacks->ring_images = calloc(count ? count : 1, sizeof(uint32_t));
@@ -96,6 +110,21 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 	stacks->image_count = count;
 	stacks->maps = FGT_TAKE(maps);
 	return 1;
+}
+
+static uint64_t pause_of(const struct fgt_stacks *stacks, uint64_t least_ns)
+{
+	uint64_t pause_ns = stacks->cost_ns * PAUSE_PER_COST;
+
+	if (pause_ns > PAUSE_MAX_NS)
+		pause_ns = PAUSE_MAX_NS;
+	return pause_ns > least_ns ? pause_ns : least_ns;
+}
+
+bool fgt_stacks_is_due(const struct fgt_stacks *stacks, uint64_t now_ns,
+		       uint64_t least_ns)
+{
+	return now_ns - stacks->read_ns >= pause_of(stacks, least_ns);
 }
 
 bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns)
@@ -113,8 +142,8 @@ bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns)
 	stacks->patience_ns *= 2;
 	if (stacks->patience_ns < PATIENCE_MIN_NS)
 		stacks->patience_ns = PATIENCE_MIN_NS;
-	if (stacks->patience_ns > PATIENCE_MAX_NS)
-		stacks->patience_ns = PATIENCE_MAX_NS;
+	if (stacks->patience_ns > pause_of(stacks, PATIENCE_MAX_NS))
+		stacks->patience_ns = pause_of(stacks, PATIENCE_MAX_NS);
 	return false;
 }
 

@@ -20,6 +20,7 @@ struct fgt_stacks {
 	size_t image_count;
 	uint64_t generation; /* grows when images get other numbers */
 	uint64_t read_ns; /* when maps were read */
+	uint64_t cost_ns; /* CPU time of a reading that finds nothing new */
 	uint64_t patience_ns; /* between two readings that found nothing new */
 	bool is_stale; /* something says that the maps have changed */
 	struct fgt_unwound_frame *unwound;
@@ -39,7 +40,11 @@ void fgt_stacks_done(struct fgt_stacks *stacks);
  */
 int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		       bool is_other_program, struct fgt_why *why);
-/* The same if they are stale and the last reading was not just now. */
+/* True if the last reading is least_ns ago, and so long that reading again
+ * costs next to nothing: a program of many threads has many lines of maps. */
+bool fgt_stacks_is_due(const struct fgt_stacks *stacks, uint64_t now_ns,
+		       uint64_t least_ns);
+/* Reads them if they are stale and the last reading was not just now. */
 bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns);
 
 /* End of the stack that holds sp, as far as known. */

@@ -8,6 +8,7 @@
 
 #define FGT_SWITCH_SLOTS_MAX 32768u
 #define FGT_SWITCH_WORDS     (FGT_SWITCH_SLOTS_MAX / 64u)
+#define FGT_SWITCH_GUESSES   65536u /* a power of 2 */
 
 /* A thread leaves its CPU. Two cache lines hold a slot. */
 struct fgt_switch_off {

@@ -61,6 +61,12 @@ unsigned long long wanted_tgids = 0;
  */
 unsigned long long changed[FGT_SWITCH_WORDS] __attribute__((aligned(64)));
 
+/*
+ * The slot that a thread with such a number was given last: right unless two
+ * of those watched share it, and a good deal cheaper than a hash.
+ */
+unsigned short guess_of_tid[FGT_SWITCH_GUESSES] __attribute__((aligned(64)));
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -77,26 +83,34 @@ struct {
 	__type(value, unsigned int);
 } slot_of_tid SEC(".maps");
 
+/* The slot, if it is this very thread's: a number may be another's by now. */
+static __always_inline struct fgt_switch_slot *
+get(unsigned int index, unsigned int tid, unsigned int tgid)
+{
+	struct fgt_switch_slot *slot = bpf_map_lookup_elem(&slots, &index);
+
+	return slot && slot->tid == tid && slot->tgid == tgid ? slot : 0;
+}
+
 static __always_inline struct fgt_switch_slot *find(struct task_struct *task,
 						    unsigned int *ret_index)
 {
-	int tid, tgid = task->tgid;
+	unsigned int tid, tgid = (unsigned int)task->tgid;
 	struct fgt_switch_slot *slot;
 	unsigned int *index;
 
 	if (!(wanted_tgids >> (tgid & 63) & 1))
 		return 0;
-	tid = task->pid;
+	tid = (unsigned int)task->pid;
+	*ret_index = guess_of_tid[tid % FGT_SWITCH_GUESSES];
+	slot = get(*ret_index, tid, tgid);
+	if (slot)
+		return slot;
 	index = bpf_map_lookup_elem(&slot_of_tid, &tid);
 	if (!index)
 		return 0;
 	*ret_index = *index;
-	slot = bpf_map_lookup_elem(&slots, ret_index);
-	/* A number that another process has got by now. */
-	if (!slot || slot->tgid != (unsigned int)tgid ||
-	    slot->tid != (unsigned int)tid)
-		return 0;
-	return slot;
+	return get(*ret_index, tid, tgid);
 }
 
 /*
@@ -153,12 +167,22 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 	slot->is_on = 0;
 }
 
+static __always_inline void write_on(struct fgt_switch_slot *slot,
+				     unsigned long long now_ns)
+{
+	slot->is_first = slot->on_ns <= instant_ns;
+	slot->on_ns = now_ns;
+	if (slot->first_on_ns <= slot->looked_ns)
+		slot->first_on_ns = now_ns;
+	slot->is_on = 1;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	     struct task_struct *next, unsigned int prev_state)
 {
 	struct fgt_switch_slot *slot;
-	unsigned long long now_ns;
+	unsigned long long now_ns = 0;
 	unsigned int index = 0;
 
 	slot = find(prev, &index);
@@ -172,13 +196,10 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	}
 	slot = find(next, &index);
 	if (slot) {
-		now_ns = bpf_ktime_get_ns();
+		if (!now_ns)
+			now_ns = bpf_ktime_get_ns();
 		turn(slot);
-		slot->is_first = slot->on_ns <= instant_ns;
-		slot->on_ns = now_ns;
-		if (slot->first_on_ns <= slot->looked_ns)
-			slot->first_on_ns = now_ns;
-		slot->is_on = 1;
+		write_on(slot, now_ns);
 		turn(slot);
 		/* Not marked: a sample finds it, or it leaves its CPU again. */
 	}

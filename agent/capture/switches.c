@@ -23,6 +23,11 @@
 #define READ_TRIES	   4
 #define CHECK_TRIES	   20
 #define TGID_BITS	   64
+#define WINDOW_SLOTS	   1024u /* mapped at a time: 128 KiB */
+#define FREE_MIN	   256u /* fewer: another window */
+
+_Static_assert(FGT_SWITCH_SLOTS_MAX % WINDOW_SLOTS == 0, "whole windows");
+_Static_assert(FGT_SWITCH_SLOTS_MAX <= 65536, "an index fits a guess");
 
 struct owner {
 	void *home, *owner;
@@ -33,13 +38,18 @@ struct owner {
 struct fgt_switches {
 	struct fgt_switches_bpf *program;
 	struct bpf_link *link; /* NULL: not started */
-	const struct fgt_switch_slot *slots; /* shared with the kernel */
+	/*
+	 * Shared with the kernel; room for all, of which the first mapped_count
+	 * are there: each page counts as ours from the moment it is mapped.
+	 */
+	const struct fgt_switch_slot *slots;
+	uint32_t mapped_count;
 	struct owner *owners; /* [FGT_SWITCH_SLOTS_MAX] */
 	/*
 	 * Free slots, first in first out: a switch that is being written down
 	 * while its slot is given back is over long before that is used again.
 	 */
-	uint32_t first_free, last_free;
+	uint32_t first_free, last_free, free_count;
 	uint32_t watchers[TGID_BITS];
 };
 
@@ -54,22 +64,47 @@ static int print_nothing(enum libbpf_print_level level, const char *format,
 
 /* ---- Slots ------------------------------------------------------------- */
 
-static void make_free_list(struct fgt_switches *switches)
-{
-	for (uint32_t i = 0; i < FGT_SWITCH_SLOTS_MAX; i++)
-		switches->owners[i].next_free = i + 1;
-	switches->first_free = 0;
-	switches->last_free = FGT_SWITCH_SLOTS_MAX - 1;
-	switches->owners[switches->last_free].next_free = FGT_SWITCHES_NO_INDEX;
-}
-
 static void give_back(struct fgt_switches *switches, uint32_t index)
 {
 	switches->owners[index] = (struct owner){
 		.next_free = FGT_SWITCHES_NO_INDEX,
 	};
-	switches->owners[switches->last_free].next_free = index;
+	if (switches->free_count++ == 0)
+		switches->first_free = index;
+	else
+		switches->owners[switches->last_free].next_free = index;
 	switches->last_free = index;
+}
+
+/* Maps some more slots. -ENOSPC there are no more, errno of mmap. */
+static int grow(struct fgt_switches *switches)
+{
+	const size_t window_bytes =
+		WINDOW_SLOTS * sizeof(struct fgt_switch_slot);
+	size_t offset = switches->mapped_count * sizeof(struct fgt_switch_slot);
+	void *place = (char *)switches->slots + offset;
+
+	if (switches->mapped_count == FGT_SWITCH_SLOTS_MAX)
+		return -ENOSPC;
+	if (mmap(place, window_bytes, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED,
+		 bpf_map__fd(switches->program->maps.slots),
+		 (off_t)offset) == MAP_FAILED)
+		return -errno;
+	for (uint32_t i = 0; i < WINDOW_SLOTS; i++)
+		give_back(switches, switches->mapped_count++);
+	return 0;
+}
+
+/* Where the kernel's half looks first. */
+static void set_guess(struct fgt_switches *switches, int32_t tid,
+		      uint32_t index)
+{
+	uint32_t at = (uint32_t)tid % FGT_SWITCH_GUESSES;
+
+	/* Release: who finds the slot by it sees whose it is. */
+	__atomic_store_n(&switches->program->bss->guess_of_tid[at],
+			 (unsigned short)index, __ATOMIC_RELEASE);
 }
 
 int fgt_switches_add(struct fgt_switches *switches, int32_t pid, int32_t tid,
@@ -80,8 +115,10 @@ int fgt_switches_add(struct fgt_switches *switches, int32_t pid, int32_t tid,
 	uint32_t index = switches->first_free;
 	int rc;
 
-	/* One stays, so that the list has an end to append to. */
-	if (switches->owners[index].next_free == FGT_SWITCHES_NO_INDEX)
+	if (switches->free_count < FREE_MIN)
+		(void)grow(switches);
+	/* One stays: the last that was given back may still be written. */
+	if (switches->free_count < 2)
 		return -ENOSPC;
 	slots[index] = (struct fgt_switch_slot){
 		.tid = (uint32_t)tid,
@@ -91,7 +128,9 @@ int fgt_switches_add(struct fgt_switches *switches, int32_t pid, int32_t tid,
 				  sizeof(tid), &index, sizeof(index), BPF_ANY);
 	if (rc < 0)
 		return rc == -E2BIG ? -ENOSPC : rc;
+	set_guess(switches, tid, index);
 	switches->first_free = switches->owners[index].next_free;
+	switches->free_count--;
 	switches->owners[index] = (struct owner){
 		.home = home,
 		.owner = owner,
@@ -105,8 +144,13 @@ int fgt_switches_add(struct fgt_switches *switches, int32_t pid, int32_t tid,
 void fgt_switches_remove(struct fgt_switches *switches, uint32_t index)
 {
 	struct bpf_map *map = switches->program->maps.slot_of_tid;
+	struct fgt_switch_slot *slot =
+		(struct fgt_switch_slot *)&switches->slots[index];
 	int32_t tid = switches->owners[index].tid;
 	uint32_t found;
+
+	/* A guess leads here as long as it is somebody's. */
+	__atomic_store_n(&slot->tid, 0, __ATOMIC_RELAXED);
 
 	/* The number may have been given to another thread, and added again. */
 	if (bpf_map__lookup_elem(map, &tid, sizeof(tid), &found, sizeof(found),
@@ -276,9 +320,13 @@ static int check(struct fgt_switches *switches)
 
 static int explain(int error, struct fgt_why *why)
 {
-	if (error == -EPERM || error == -EACCES)
+	if (error == -EPERM)
 		return fgt_why_set(why, error,
 				   "BPF needs CAP_BPF and CAP_PERFMON");
+	if (error == -EACCES)
+		return fgt_why_set(why, error,
+				   "this kernel's verifier refuses the BPF "
+				   "program");
 	if (error == -EOPNOTSUPP)
 		return fgt_why_set(why, error,
 				   "BPF did not tell of context switches");
@@ -288,17 +336,17 @@ static int explain(int error, struct fgt_why *why)
 			   strerror(-error));
 }
 
+/* Room for all of them, side by side; a first window is mapped. */
 static int map_slots(struct fgt_switches *switches)
 {
-	int fd = bpf_map__fd(switches->program->maps.slots);
 	void *slots = mmap(
 		NULL, FGT_SWITCH_SLOTS_MAX * sizeof(struct fgt_switch_slot),
-		PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (slots == MAP_FAILED)
 		return -errno;
 	switches->slots = slots;
-	return 0;
+	return grow(switches);
 }
 
 static int load(struct fgt_switches *switches)
@@ -333,7 +381,6 @@ int fgt_switches_open(struct fgt_switches **ret_switches, struct fgt_why *why)
 		calloc(FGT_SWITCH_SLOTS_MAX, sizeof(*switches->owners));
 	if (!switches->owners)
 		return fgt_why_set(why, -ENOMEM, "out of memory");
-	make_free_list(switches);
 	rc = load(switches);
 	if (rc == 0)
 		rc = map_slots(switches);

@@ -9,9 +9,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "agent/capture/pacing.h"
+#include "ringbuf/span_cut.h"
 
 static void drop_thread(void *context, struct fgt_thread *thread)
 {
@@ -19,6 +21,8 @@ static void drop_thread(void *context, struct fgt_thread *thread)
 
 	if (target->perf_threads)
 		fgt_perf_threads_drop(target->perf_threads, thread);
+	if (target->signal)
+		fgt_running_signal_drop(target->signal, thread);
 }
 
 static void forget_thread(void *context, struct fgt_thread *thread)
@@ -37,7 +41,9 @@ static void open_memory(struct fgt_target *target)
 	int32_t tid;
 
 	fgt_fd_close(FGT_TAKE_FD(target->memory_fd));
-	if (!target->stacks.maps || !fgt_maps_image_count(target->stacks.maps))
+	/* An exec of our own process would end us, too. */
+	if (target->is_embedded || !target->stacks.maps ||
+	    !fgt_maps_image_count(target->stacks.maps))
 		return;
 	if (fgt_process_open_memory(&target->process, &dir_fd, &tid) < 0)
 		return;
@@ -67,6 +73,24 @@ static int open_process(struct fgt_target *target, int32_t pid,
 	return fgt_process_check_access(&target->process, why);
 }
 
+static int open_polling(struct fgt_target *target)
+{
+	int rc = -ENOTSUP;
+
+	target->polling = &fgt_who_ran_clock;
+	if (target->is_embedded)
+		rc = target->polling->open(&target->process, &target->threads,
+					   NULL, &target->polling_state);
+	if (rc < 0) {
+		target->polling = &fgt_who_ran_schedstat;
+		rc = target->polling->open(&target->process, &target->threads,
+					   NULL, &target->polling_state);
+	}
+	target->who_ran = target->polling;
+	target->who_ran_state = target->polling_state;
+	return rc;
+}
+
 static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 			 const struct fgt_sampler_options *options,
 			 struct fgt_image_cache *cache, struct fgt_why *why)
@@ -79,7 +103,7 @@ static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 	if (rc < 0)
 		return fgt_why_set(why, rc, "the ring: %s", strerror(-rc));
 	rc = fgt_threads_init(&target->threads, target->process.task_fd,
-			      target->budget, target->ring);
+			      target->work.name, target->budget, target->ring);
 	if (rc < 0)
 		return fgt_why_set(why, rc, "out of memory");
 	target->threads.on_idle = drop_thread;
@@ -93,12 +117,11 @@ static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 	if (rc < 0)
 		return rc;
 	open_memory(target);
-	target->who_ran = &fgt_who_ran_schedstat;
-	rc = target->who_ran->open(&target->process, &target->threads, NULL,
-				   &target->polling_state);
+	rc = open_polling(target);
 	if (rc < 0)
 		return fgt_why_set(why, rc, "out of memory");
-	target->who_ran_state = target->polling_state;
+	memcpy(target->threads.excluded, options->excluded_tids,
+	       sizeof(options->excluded_tids));
 	return 0;
 }
 
@@ -119,8 +142,9 @@ int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
 	target->process = (struct fgt_process){ .pidfd = -1,
 						.proc_fd = -1,
 						.task_fd = -1 };
-	target->memory_fd = target->leader_stat_fd = -1;
+	target->memory_fd = target->leader_stat_fd = target->spans_fd = -1;
 	target->budget = budget;
+	target->is_embedded = options->is_embedded;
 	target->is_readable = true;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	target->work.attached_ns =
@@ -155,7 +179,7 @@ void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive)
 	fgt_threads_done(&target->threads);
 	fgt_target_leave_switches(target, now_ns);
 	if (target->polling_state)
-		fgt_who_ran_schedstat.close(FGT_TAKE(target->polling_state));
+		target->polling->close(FGT_TAKE(target->polling_state));
 	target->who_ran_state = NULL;
 	if (target->stacks.unwinder)
 		fgt_unwinder_get_stats(target->stacks.unwinder,
@@ -166,6 +190,7 @@ void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive)
 	fgt_process_close(&target->process);
 	target->budget = NULL;
 	target->perf_threads = NULL;
+	target->signal = NULL;
 	target->work.is_alive = is_alive;
 	target->work.threads = 0;
 	target->work.ended_ns = is_alive ? 0 : now_ns;
@@ -190,8 +215,45 @@ void fgt_target_put(struct fgt_target *target)
 		return;
 	fgt_target_stop(target, 0, target->work.is_alive);
 	fgt_ring_free(target->ring);
+	fgt_fd_close(target->spans_fd);
 	pthread_mutex_destroy(&target->mutex);
 	free(target);
+}
+
+/* The same descriptor once more; -1 stays -1. */
+static int dup_fd(int fd)
+{
+	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	return fd >= 0 && copy < 0 ? -errno : copy;
+}
+
+int fgt_target_set_spans(struct fgt_target *target, int memfd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = dup_fd(memfd);
+
+	if (fd < -1)
+		return FGT_TAKE_FD(fd);
+	pthread_mutex_lock(&target->mutex);
+	fgt_fd_close(target->spans_fd);
+	target->spans_fd = FGT_TAKE_FD(fd);
+	pthread_mutex_unlock(&target->mutex);
+	return 0;
+}
+
+int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	int r;
+
+	/* A copy: cutting takes longer than anybody should wait. */
+	pthread_mutex_lock(&target->mutex);
+	fd = dup_fd(target->spans_fd);
+	pthread_mutex_unlock(&target->mutex);
+	if (fd < 0)
+		return 0;
+	r = fgt_span_memfd_cut(fd, slice);
+	return r == -ENOMEM ? r : 0;
 }
 
 void fgt_target_publish(struct fgt_target *target)
@@ -232,8 +294,8 @@ void fgt_target_leave_switches(struct fgt_target *target, uint64_t now_ns)
 	if (!target->switches)
 		return;
 	target->who_ran->close(target->who_ran_state);
-	set_provider(target, &fgt_who_ran_schedstat, target->polling_state,
-		     NULL, now_ns);
+	set_provider(target, target->polling, target->polling_state, NULL,
+		     now_ns);
 }
 
 void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,
@@ -247,6 +309,27 @@ void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,
 	tick->explain(tick->context, target->work.pid, text);
 }
 
+/*
+ * Code that is mapped is faulted in before it runs, which this process counts;
+ * our own faults are no news. Where a stack leads elsewhere all the same, the
+ * maps are read again in any case.
+ */
+static bool may_have_new_maps(struct fgt_target *target)
+{
+	struct rusage all, own;
+	uint64_t faults;
+
+	if (!target->is_embedded || getrusage(RUSAGE_SELF, &all) < 0 ||
+	    getrusage(RUSAGE_THREAD, &own) < 0)
+		return true;
+	faults = (uint64_t)(all.ru_minflt + all.ru_majflt) -
+		 (uint64_t)(own.ru_minflt + own.ru_majflt);
+	if (faults == target->faults)
+		return false;
+	target->faults = faults;
+	return true;
+}
+
 void fgt_target_reread(struct fgt_target *target, const struct fgt_tick *tick,
 		       bool is_exec)
 {
@@ -257,7 +340,7 @@ void fgt_target_reread(struct fgt_target *target, const struct fgt_tick *tick,
 	if (fgt_process_get_info(&target->process, &info) == 0)
 		take_info(target, &info);
 	rc = fgt_process_check_access(&target->process, &why);
-	if (rc == 0)
+	if (rc == 0 && (is_exec || may_have_new_maps(target)))
 		rc = fgt_stacks_refresh(&target->stacks, tick->mono_ns, is_exec,
 					&why);
 	if (rc >= 0) {

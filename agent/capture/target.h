@@ -51,4 +51,15 @@ bool fgt_target_is_alive(const struct fgt_target *target);
 void fgt_target_get_status(const struct fgt_target *target,
 			   struct fgt_target_status *ret_status);
 
+/*
+ * From now on its slices tell what it says of itself in a span log, see
+ * ringbuf/span_log.h. memfd is borrowed; -1: none. errno of dup(2).
+ *
+ * MT-Safe
+ */
+int fgt_target_set_spans(struct fgt_target *target, int memfd);
+/* Adds that to a slice that was just cut. A log that makes no sense adds
+ * nothing. -ENOMEM. MT-Safe */
+int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice);
+
 #endif

@@ -13,6 +13,7 @@
 #include "agent/capture/governor.h"
 #include "agent/capture/running_perf_thread.h"
 #include "agent/capture/running_ptrace.h"
+#include "agent/capture/running_signal.h"
 #include "agent/capture/sampler.h"
 #include "agent/capture/stacks.h"
 #include "agent/capture/target.h"
@@ -36,6 +37,9 @@ struct fgt_tick {
 	struct fgt_perf_threads
 		*perf_threads; /* NULL: not permitted, not needed */
 	struct fgt_ptrace *ptrace; /* NULL: not permitted, not needed */
+	struct fgt_running_signal
+		*signal; /* NULL: not embedded, or none free */
+	int32_t own_tid; /* of the sampler, where it is embedded; else 0 */
 	const char *limitation; /* what is not permitted here, or "" */
 	void (*explain)(void *context, int32_t pid, const char *text);
 	void *context;
@@ -63,10 +67,15 @@ struct fgt_target {
 	struct fgt_stacks stacks;
 	const struct fgt_who_ran *who_ran;
 	void *who_ran_state;
-	void *polling_state; /* of schedstat: always there to fall back to */
+	/* Who ran by procfs or clocks: always there to fall back to. */
+	const struct fgt_who_ran *polling;
+	void *polling_state;
 	struct fgt_switches *switches; /* the sampler's; NULL: not by these */
 	bool has_no_switches; /* they cannot be had for this target */
 	struct fgt_perf_threads *perf_threads; /* the sampler's, or NULL */
+	struct fgt_running_signal *signal; /* the sampler's, or NULL */
+	bool is_embedded; /* this very process */
+	uint64_t faults; /* of pages, when its maps were last read */
 	int memory_fd; /* /proc/PID/mem: reads nothing after an exec */
 	uint64_t memory_probe; /* an address that it can read */
 
@@ -84,9 +93,10 @@ struct fgt_target {
 	/* Guarded by the sampler's mutex. */
 	bool is_detached, has_ticked;
 	uint64_t rate_ticks; /* for effective_hz */
-	uint32_t chores; /* number of times */
 
-	/* Protects status and limitation; nests inside nothing. */
+	int spans_fd; /* memfd of what it says of itself, -1 */
+
+	/* Protects status, limitation and spans_fd; nests inside nothing. */
 	pthread_mutex_t mutex;
 	struct fgt_target_status status;
 	struct fgt_target_status work; /* the sampler's copy */

@@ -23,10 +23,12 @@
 #define THREADS_PER_SCAN 64u /* listing so many costs about one read */
 
 int fgt_threads_init(struct fgt_threads *threads, int task_fd,
-		     struct fgt_fd_budget *budget, struct fgt_ring *ring)
+		     const char *process_name, struct fgt_fd_budget *budget,
+		     struct fgt_ring *ring)
 {
 	*threads = (struct fgt_threads){
 		.task_fd = task_fd,
+		.process_name = process_name,
 		.budget = budget,
 		.ring = ring,
 		.is_stale = true,
@@ -138,13 +140,22 @@ static bool is_worker(const struct fgt_stat *stat)
 	return stat->flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD);
 }
 
+/* Threads of our own, in a process that samples itself. */
+static bool is_excluded(const struct fgt_threads *threads, int32_t tid)
+{
+	for (uint32_t i = 0; i < FGT_EXCLUDED_MAX; i++)
+		if (threads->excluded[i] == tid)
+			return true;
+	return false;
+}
+
 static void give_slot(struct fgt_threads *threads, struct fgt_thread *thread,
 		      const struct fgt_stat *stat)
 {
 	snprintf(thread->name, sizeof(thread->name), "%.*s",
 		 FGT_THREAD_NAME_MAX - 1, stat->name);
 	thread->start_time = stat->start_time;
-	if (is_worker(stat))
+	if (is_worker(stat) || is_excluded(threads, thread->tid))
 		return;
 	if (fgt_ring_thread_add(threads->ring, thread->tid, thread->start_time,
 				thread->name, &thread->slot) < 0) {
@@ -171,7 +182,6 @@ static struct fgt_thread *new_thread(struct fgt_threads *threads, int32_t tid,
 	thread->tid = tid;
 	thread->slot = FGT_THREAD_NO_SLOT;
 	thread->schedstat_fd = thread->syscall_fd = -1;
-	thread->switches.index = FGT_SWITCHES_NO_INDEX;
 	thread->is_new = thread->needs_look = true;
 	thread->state = FGT_STATE_UNKNOWN;
 	thread->scan = threads->scan;
@@ -189,11 +199,13 @@ struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid)
 {
 	struct fgt_stat stat = { .id = tid };
 	bool is_alive = read_identity(threads, tid, &stat);
-	struct fgt_thread *thread = new_thread(threads, tid, &stat);
 
-	if (!is_alive)
+	if (!is_alive) {
 		threads->is_stale = true; /* the next scan ends it */
-	return thread;
+		snprintf(stat.name, sizeof(stat.name), "%s",
+			 threads->process_name);
+	}
+	return new_thread(threads, tid, &stat);
 }
 
 /*
@@ -399,6 +411,18 @@ void fgt_threads_end(struct fgt_threads *threads, struct fgt_thread *thread)
 {
 	thread->is_ended = true;
 	threads->has_ended = true;
+}
+
+bool fgt_threads_note(struct fgt_threads *threads, struct fgt_thread *thread,
+		      int found, uint64_t now_ns)
+{
+	if (found > 0)
+		fgt_threads_activate(threads, thread, now_ns);
+	if (found != -ESRCH)
+		return false;
+	fgt_threads_end(threads, thread);
+	threads->is_stale = true;
+	return true;
 }
 
 void fgt_threads_end_all(struct fgt_threads *threads)

@@ -22,10 +22,11 @@
 #define FGT_THREAD_NO_SLOT UINT32_MAX
 
 struct fgt_perf_thread; /* running_perf_thread.c */
+struct fgt_thread_signal; /* running_signal.c */
 
 /* What context switches tell of a thread, where the kernel tells of them. */
 struct fgt_thread_switches {
-	uint32_t index; /* FGT_SWITCHES_NO_INDEX: not watched */
+	uint32_t index;
 	bool is_handed; /* it slept when it began to be watched: */
 	struct fgt_switch_off handed;
 	uint64_t version; /* of the slot when it was looked at last */
@@ -34,12 +35,16 @@ struct fgt_thread_switches {
 	struct fgt_switch_seen seen;
 };
 
+/* Many of many threads are idle: no larger than it must be. */
 struct fgt_thread {
 	int32_t tid;
+	uint32_t slot; /* in the ring; FGT_THREAD_NO_SLOT: not sampled */
 	uint64_t start_time;
 	uint64_t inode; /* of its directory: another one, another thread? */
-	uint32_t slot; /* in the ring; FGT_THREAD_NO_SLOT: not sampled */
 	char name[FGT_THREAD_NAME_MAX];
+	uint32_t scan; /* number of the scan that listed it last */
+	uint32_t index; /* in threads->items */
+	uint32_t active_index; /* in threads->active + 1; 0: idle */
 	bool is_ended; /* leaves the table at the end of the tick */
 	bool is_replaced; /* its number belongs to another thread already */
 	bool has_new_name; /* the kernel said so */
@@ -48,28 +53,31 @@ struct fgt_thread {
 	bool needs_look; /* though it may not have run again */
 	bool has_unsafe_call; /* was seen in a call that a stop would break */
 	bool is_sampled; /* a perf sample fell on it in this tick */
-	uint32_t scan; /* number of the scan that listed it last */
+	bool was_stopped; /* by us since: that switch does not count */
 
 	int schedstat_fd, syscall_fd;
 	struct fgt_cpu_use use; /* at its last look */
 	uint64_t active_ns; /* when it was last known to run */
-	uint32_t active_index; /* in threads->active + 1; 0: idle */
 
 	uint32_t state; /* as the ring has it */
 	uint32_t call_state; /* of its last blocking call */
 	uint32_t read_bytes; /* of stack that its last read needed */
-	uint64_t settled_switches; /* use.switches when it was last set */
 	uint32_t pending_ticks; /* runnable without a sample since it ran */
+	uint64_t settled_switches; /* use.switches when it was last set */
 	struct fgt_account account; /* where perf has no events per CPU */
 	uint64_t used_ns; /* CPU time since the last tick, likewise */
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
-	bool was_stopped; /* by us since: that switch does not count */
 
-	struct fgt_thread_switches switches;
-
+	struct fgt_thread_switches *switches; /* NULL: not watched */
 	struct fgt_perf_thread *perf;
+	struct fgt_thread_signal *signal;
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
+	uint64_t stack_unused; /* of a small stack, at its end … */
+	uint64_t stack_since_ns; /* … and since when it is so much */
 	uint32_t switch_rate; /* per second, smoothed */
+	uint8_t open_looks; /* at which it did not block our signal */
+	bool takes_signals; /* was seen in sigtimedwait(2) */
+	bool is_fragile; /* was seen in a call that our signal would break */
 
 	uint64_t shown_wait_ns; /* of use.wait_ns, as ticks without a sample */
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
@@ -78,7 +86,6 @@ struct fgt_thread {
 	uint64_t sample_tick, sample_ns; /* when that came */
 
 	struct fgt_thread *hash_next;
-	uint32_t index; /* in threads->items */
 };
 
 struct fgt_threads {
@@ -94,8 +101,10 @@ struct fgt_threads {
 	bool is_stale; /* something says that threads came or went */
 	bool is_full; /* more threads than fit */
 	bool has_ended; /* some thread is marked as ended */
+	int32_t excluded[FGT_EXCLUDED_MAX]; /* never sampled; 0: none */
 	uint64_t known_runtime_ns; /* sum of use.runtime_ns */
 	int task_fd; /* borrowed */
+	const char *process_name; /* borrowed */
 	struct fgt_fd_budget *budget;
 	struct fgt_ring *ring;
 	/* Called when a thread has become idle, or before it is freed; and only
@@ -105,8 +114,11 @@ struct fgt_threads {
 	void *context;
 };
 
+/* process_name: for threads that ended before theirs could be read; borrowed,
+ * and may change. */
 int fgt_threads_init(struct fgt_threads *threads, int task_fd,
-		     struct fgt_fd_budget *budget, struct fgt_ring *ring);
+		     const char *process_name, struct fgt_fd_budget *budget,
+		     struct fgt_ring *ring);
 void fgt_threads_done(struct fgt_threads *threads);
 
 struct fgt_thread *fgt_threads_find(const struct fgt_threads *threads,
@@ -114,7 +126,8 @@ struct fgt_thread *fgt_threads_find(const struct fgt_threads *threads,
 
 /*
  * Adds a thread that the kernel told of. One that is gone already gets the
- * start time 0 and leaves at the end of the next tick. NULL: no room.
+ * start time 0, the process's name (it most likely never had another), and
+ * leaves at the end of the next tick. NULL: no room.
  */
 struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid);
 
@@ -141,6 +154,10 @@ void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread);
 
 /* Marks a thread as ended. */
 void fgt_threads_end(struct fgt_threads *threads, struct fgt_thread *thread);
+/* What a look at it found: 1: it ran, and is an active one; -ESRCH: it is gone,
+ * and marked as ended: then true. */
+bool fgt_threads_note(struct fgt_threads *threads, struct fgt_thread *thread,
+		      int found, uint64_t now_ns);
 void fgt_threads_end_all(struct fgt_threads *threads);
 /* Frees those that are marked; between the ring's begin and commit. One that
  * was sampled in this tick stays until the next. */

@@ -11,9 +11,9 @@
 #include "agent/capture/access.h"
 #include "agent/capture/look.h"
 
-#define SECOND_NS	  1000000000u
-#define MAPS_QUIET_CHORES 5u /* with news of mappings from the kernel */
-#define RENAMES_MAX	  64u
+#define SECOND_NS     1000000000u
+#define MAPS_QUIET_NS 5000000000u /* with news of mappings from the kernel */
+#define RENAMES_MAX   64u
 
 void fgt_tick_begin(struct fgt_target *target, const struct fgt_tick *tick)
 {
@@ -36,7 +36,7 @@ static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
 		struct fgt_thread *thread = threads->items[i];
 
 		thread->call_state = 0;
-		thread->has_unsafe_call = false;
+		thread->has_unsafe_call = thread->is_fragile = false;
 		thread->read_bytes = 0;
 		fgt_threads_rename(threads, thread);
 		/* What it did in the old program must not go on in this one. */
@@ -159,10 +159,14 @@ static void describe(struct fgt_target *target, const struct fgt_tick *tick)
 		work->running = "perf-cpu";
 	else if (tick->perf_threads)
 		work->running = "perf-thread";
+	else if (tick->signal)
+		work->running = "signal";
 	else
 		work->running = tick->ptrace ? "ptrace" : "cpu-time";
 	work->who_ran = target->who_ran->name;
-	if (target->is_readable)
+	/* What a process may not see of itself stays said. */
+	if (target->is_readable &&
+	    !(target->is_embedded && target->is_explained))
 		snprintf(work->limitation, sizeof(work->limitation), "%s",
 			 tick->limitation);
 	if (target->threads.is_full)
@@ -184,7 +188,6 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 			1e9 / (double)elapsed_ns;
 	target->rate_ticks = target->work.ticks;
 	target->chores_ns = tick->mono_ns;
-	target->chores++;
 	fgt_threads_retire(&target->threads, tick->mono_ns, tick->period_ns);
 	describe(target, tick);
 	if (!target->has_run)
@@ -194,7 +197,8 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 		fgt_access_tracer(target->process.proc_fd, "status") != 0;
 	if (!tick->perf_cpu)
 		reread_names(target);
-	if (!tick->perf_cpu || target->chores % MAPS_QUIET_CHORES == 0)
+	if (fgt_stacks_is_due(&target->stacks, tick->mono_ns,
+			      tick->perf_cpu ? MAPS_QUIET_NS : 0))
 		fgt_target_reread(target, tick, false);
 }
 
@@ -210,9 +214,11 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 	struct fgt_threads *threads = &target->threads;
 
 	target->perf_threads = tick->perf_threads;
+	target->signal = tick->signal;
+	threads->excluded[FGT_EXCLUDED_MAX - 1] = tick->own_tid;
 	if (tick->switches)
 		fgt_target_take_switches(target, tick->switches, tick->mono_ns);
-	if (!fgt_process_is_alive(&target->process)) {
+	if (!target->is_embedded && !fgt_process_is_alive(&target->process)) {
 		fgt_threads_end_all(threads);
 		fgt_threads_reap(threads);
 		commit(target);

@@ -38,13 +38,14 @@ struct fgt_who_ran {
 /* The clock of the process as a gate, then schedstat of each thread. */
 extern const struct fgt_who_ran fgt_who_ran_schedstat;
 
+/* The same by the CPU clocks of threads, of which no descriptor need be kept:
+ * for a process that samples itself. */
+extern const struct fgt_who_ran fgt_who_ran_clock;
+
 /* The kernel tells at each context switch; needs perf events of every CPU to
  * tell what the threads do that are on one. */
 extern const struct fgt_who_ran fgt_who_ran_switches;
 /* Before the ticks of all targets that it provides for: takes what changed. */
 void fgt_who_ran_take_switches(struct fgt_switches *switches);
-
-/* "runtime wait switches\n", as in /proc/PID/task/TID/schedstat. -EBADMSG. */
-int fgt_cpu_use_parse(const char *text, struct fgt_cpu_use *ret_use);
 
 #endif

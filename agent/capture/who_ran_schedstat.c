@@ -10,8 +10,9 @@
 #include "agent/capture/who_ran.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
+
+#include "agent/capture/schedstat.h"
 
 #define SUM_TRIES 3
 
@@ -21,37 +22,6 @@ struct poll_state {
 	uint64_t rest_ns; /* process minus known threads: ended and untold */
 	bool is_rest_known;
 };
-
-static bool parse_number(const char **cursor, uint64_t *ret_value)
-{
-	const char *at = *cursor;
-	uint64_t value = 0;
-
-	if (*at < '0' || *at > '9')
-		return false;
-	for (; *at >= '0' && *at <= '9'; at++) {
-		uint64_t digit = (uint64_t)(*at - '0');
-
-		if (value > (UINT64_MAX - digit) / 10)
-			return false;
-		value = value * 10 + digit;
-	}
-	*cursor = *at == ' ' ? at + 1 : at;
-	*ret_value = value;
-	return true;
-}
-
-int fgt_cpu_use_parse(const char *text, struct fgt_cpu_use *ret_use)
-{
-	struct fgt_cpu_use use;
-
-	if (!parse_number(&text, &use.runtime_ns) ||
-	    !parse_number(&text, &use.wait_ns) ||
-	    !parse_number(&text, &use.switches))
-		return -EBADMSG;
-	*ret_use = use;
-	return 0;
-}
 
 static int poll_open(const struct fgt_process *process,
 		     struct fgt_threads *threads, struct fgt_switches *switches,
@@ -76,18 +46,10 @@ static int poll_open(const struct fgt_process *process,
 static int poll_look(void *context, struct fgt_thread *thread)
 {
 	struct poll_state *state = context;
-	char path[32], text[96];
 	struct fgt_cpu_use use;
 	bool has_run;
-	int rc;
+	int rc = fgt_schedstat_read(state->threads, thread, &use);
 
-	snprintf(path, sizeof(path), "%d/schedstat", thread->tid);
-	rc = fgt_fd_budget_read(state->threads->budget, &thread->schedstat_fd,
-				true, state->threads->task_fd, path, text,
-				sizeof(text));
-	if (rc < 0)
-		return rc == -ENOENT ? -ESRCH : rc;
-	rc = fgt_cpu_use_parse(text, &use);
 	if (rc < 0)
 		return rc;
 	has_run = use.runtime_ns != thread->use.runtime_ns ||
@@ -104,13 +66,8 @@ static void poll_thread(struct poll_state *state, struct fgt_thread *thread,
 	int rc = poll_look(state, thread);
 
 	thread->has_run = rc > 0;
-	if (rc == -ESRCH) {
-		fgt_threads_end(state->threads, thread);
-		state->threads->is_stale = true;
+	if (fgt_threads_note(state->threads, thread, rc, now_ns))
 		state->is_rest_known = false;
-	} else if (rc > 0) {
-		fgt_threads_activate(state->threads, thread, now_ns);
-	}
 }
 
 /* CPU time of the process; 0 if it cannot be had (then all are polled). */
@@ -131,6 +88,19 @@ static void poll_active(struct poll_state *state, uint64_t now_ns)
 		poll_thread(state, threads->active[i], now_ns);
 }
 
+/* Brings the active ones up to date once more, within one tick. */
+static void look_again(struct poll_state *state)
+{
+	struct fgt_threads *threads = state->threads;
+
+	for (uint32_t at = 0; at < threads->active_count; at++) {
+		struct fgt_thread *thread = threads->active[at];
+
+		if (!thread->is_ended && poll_look(state, thread) > 0)
+			thread->has_run = true;
+	}
+}
+
 /*
  * True if no idle thread ran. Sound only if nobody's clock was brought up to
  * date between reading the process and its threads: then the process clock is
@@ -138,45 +108,66 @@ static void poll_active(struct poll_state *state, uint64_t now_ns)
  */
 static bool is_rest_unchanged(struct poll_state *state, uint64_t before)
 {
-	struct fgt_threads *threads = state->threads;
-
 	for (int i = 0; i < SUM_TRIES && state->is_rest_known; i++) {
 		uint64_t after;
 
-		if (before - threads->known_runtime_ns == state->rest_ns)
+		if (before - state->threads->known_runtime_ns == state->rest_ns)
 			return true;
 		after = process_clock(state);
 		if (after == before)
 			return false;
 		before = after;
-		for (uint32_t at = 0; at < threads->active_count; at++) {
-			struct fgt_thread *thread = threads->active[at];
-			bool has_run = thread->has_run;
+		look_again(state);
+	}
+	return false;
+}
 
-			if (!thread->is_ended && poll_look(state, thread) > 0)
-				has_run = true;
-			thread->has_run = has_run;
+/* The process clock at an instant at which the active ones are known. */
+static bool read_together(struct poll_state *state, uint64_t *ret_clock)
+{
+	uint64_t before = process_clock(state), after;
+
+	for (int i = 0; i < SUM_TRIES && before; i++, before = after) {
+		look_again(state);
+		after = process_clock(state);
+		if (after == before) {
+			*ret_clock = after;
+			return true;
 		}
 	}
 	return false;
 }
 
-static void poll_all(struct poll_state *state, uint64_t now_ns)
+static void poll_idle(struct poll_state *state, uint64_t now_ns)
 {
 	struct fgt_threads *threads = state->threads;
-	uint64_t before = process_clock(state);
 
-	for (uint32_t i = 0; i < threads->count; i++) {
-		struct fgt_thread *thread = threads->items[i];
-		bool has_run = thread->has_run && thread->active_index;
+	for (uint32_t i = 0; i < threads->count; i++)
+		if (!threads->items[i]->is_ended &&
+		    !threads->items[i]->active_index)
+			poll_thread(state, threads->items[i], now_ns);
+}
 
-		if (thread->is_ended)
-			continue;
-		poll_thread(state, thread, now_ns);
-		thread->has_run |= has_run;
-	}
-	state->rest_ns = before - threads->known_runtime_ns;
-	state->is_rest_known = before && before == process_clock(state);
+/*
+ * Polling thousands takes longer than active threads keep their clocks: what
+ * is left for idle ones is known if the process used nothing meanwhile, or
+ * just what the active ones did and no idle one had run.
+ */
+static void poll_all(struct poll_state *state, uint64_t now_ns)
+{
+	const uint64_t *known_ns = &state->threads->known_runtime_ns;
+	uint64_t begin_clock, end_clock = 0, begin_known, idle_used;
+	bool is_sound = read_together(state, &begin_clock);
+
+	begin_known = *known_ns;
+	poll_idle(state, now_ns);
+	idle_used = *known_ns - begin_known;
+	is_sound = is_sound && read_together(state, &end_clock);
+	state->is_rest_known =
+		is_sound && (end_clock == begin_clock ||
+			     (!idle_used && end_clock - begin_clock ==
+						    *known_ns - begin_known));
+	state->rest_ns = end_clock - *known_ns;
 }
 
 static int poll_tick(void *context, uint64_t now_ns)

@@ -58,10 +58,27 @@ static void note_sleeper(void *context,
 		fgt_threads_find(state->threads, (int32_t)sleeper->tid);
 
 	/* Only of those that were being watched before this was read. */
-	if (!thread || thread->switches.index == FGT_SWITCHES_NO_INDEX)
+	if (!thread || !thread->switches)
 		return;
-	thread->switches.handed = sleeper->off;
-	thread->switches.is_handed = true;
+	thread->switches->handed = sleeper->off;
+	thread->switches->is_handed = true;
+}
+
+static int watch(struct switch_state *state, struct fgt_thread *thread)
+{
+	struct fgt_thread_switches *switches = calloc(1, sizeof(*switches));
+	int rc = switches ? fgt_switches_add(state->switches, state->pid,
+					     thread->tid, state, thread,
+					     &switches->index)
+			  : -ENOMEM;
+
+	if (rc < 0) {
+		free(switches);
+		return rc;
+	}
+	thread->switches = switches;
+	thread->needs_look = true;
+	return 0;
 }
 
 static int add_new(struct switch_state *state, uint32_t *ret_count)
@@ -74,17 +91,12 @@ static int add_new(struct switch_state *state, uint32_t *ret_count)
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i];
 
-		if (thread->switches.index != FGT_SWITCHES_NO_INDEX ||
-		    thread->slot == FGT_THREAD_NO_SLOT || thread->is_ended)
+		if (thread->switches || thread->slot == FGT_THREAD_NO_SLOT ||
+		    thread->is_ended)
 			continue;
-		rc = fgt_switches_add(state->switches, state->pid, thread->tid,
-				      state, thread, &thread->switches.index);
+		rc = watch(state, thread);
 		if (rc < 0)
 			return rc;
-		thread->switches.version = 0;
-		thread->switches.seen = (struct fgt_switch_seen){ 0 };
-		thread->switches.is_handed = false;
-		thread->needs_look = true;
 		++*ret_count;
 	}
 	return 0;
@@ -114,11 +126,12 @@ static int switch_look(void *context, struct fgt_thread *thread)
 	uint64_t version;
 	bool has_run;
 
-	if (thread->switches.index == FGT_SWITCHES_NO_INDEX)
+	if (!thread->switches)
 		return 0;
-	version = fgt_switches_version(state->switches, thread->switches.index);
-	has_run = version != thread->switches.version;
-	thread->switches.version = version;
+	version =
+		fgt_switches_version(state->switches, thread->switches->index);
+	has_run = version != thread->switches->version;
+	thread->switches->version = version;
 	return has_run;
 }
 
@@ -126,9 +139,10 @@ static void switch_forget(void *context, struct fgt_thread *thread)
 {
 	struct switch_state *state = context;
 
-	if (thread->switches.index != FGT_SWITCHES_NO_INDEX)
-		fgt_switches_remove(state->switches, thread->switches.index);
-	thread->switches.index = FGT_SWITCHES_NO_INDEX;
+	if (!thread->switches)
+		return;
+	fgt_switches_remove(state->switches, thread->switches->index);
+	free(FGT_TAKE(thread->switches));
 }
 
 static void switch_close(void *context)

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "agent/cli/nearest.h"
-#include "upload/deliver/http.h"
 
 static int no_such_destination(const struct fgt_config *config,
 			       const char *name, struct fgt_why *why)
@@ -94,12 +93,7 @@ int fgt_destination_send(const struct fgt_config *config,
 		.release = config->upload.release,
 		.environment = config->upload.environment,
 	};
-	int r = fgt_http_global_init();
 
-	if (r < 0)
-		return fgt_why_set(why, r,
-				   "libcurl cannot be used; check its "
-				   "installation");
 	return fgt_sentry_upload(slice, dsn, &options, config->upload.ca_file,
 				 ret_outcome, why);
 }

@@ -20,6 +20,7 @@
 
 #define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
 #define GAP_NS	    100000000u
+#define SENTRY_NS   30000000000u /* that one profile or chunk may hold */
 #define TOP_MAX	    10000
 
 static bool is_stdout(const struct fgt_output_choice *choice)
@@ -98,10 +99,10 @@ enum fgt_exit fgt_export_check(const struct fgt_export *plan)
 	/* A name of its own lies in this directory. */
 	const char *path = plan->choice.path ? plan->choice.path : "./slice";
 	struct fgt_why why = { "" };
+	int r = plan->is_file_wanted ? fgt_output_check(path, &why) : 0;
 
-	if (plan->is_file_wanted && fgt_output_check(path, &why) < 0)
-		return fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s",
-				    why.text);
+	if (r < 0)
+		return fgt_complain(plan->verb, fgt_exit_of(r), "%s", why.text);
 	return FGT_EXIT_OK;
 }
 
@@ -139,7 +140,7 @@ static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
 	if (error == -EPIPE)
 		return FGT_EXIT_FAILURE; /* the reader had enough: quiet */
 	if (why->text[0])
-		return fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s",
+		return fgt_complain(plan->verb, fgt_exit_of(error), "%s",
 				    why->text);
 	if (error == -ENODATA)
 		return fgt_complain(plan->verb, FGT_EXIT_NO_DATA,
@@ -247,6 +248,27 @@ static void tell_of_pace(const struct fgt_export *plan,
 			 (double)lowered * (double)slice->period_ns / 1e9);
 }
 
+static bool is_for_sentry(const struct fgt_export *plan)
+{
+	return plan->is_upload_wanted ||
+	       (plan->is_file_wanted &&
+		(plan->choice.format == FGT_FORMAT_SENTRY ||
+		 plan->choice.format == FGT_FORMAT_SENTRY_CHUNK));
+}
+
+static void tell_of_cut(const struct fgt_export *plan,
+			const struct fgt_slice *slice)
+{
+	uint64_t covered_ns =
+		slice->tick_ns[slice->tick_count - 1] - slice->tick_ns[0];
+
+	if (is_for_sentry(plan) && covered_ns > SENTRY_NS)
+		fgt_note(plan->verb,
+			 "Sentry takes 30 s at once: the first %.1f s were "
+			 "left out; ask for parts with --from and --to",
+			 (double)(covered_ns - SENTRY_NS) / 1e9);
+}
+
 static void warn_of_gaps(const struct fgt_export *plan,
 			 const struct fgt_slice *slice)
 {
@@ -303,6 +325,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 	if (!plan->is_quiet) {
 		fgt_summary_print_line(slice, summary, stderr);
 		tell_of_pace(plan, slice);
+		tell_of_cut(plan, slice);
 		warn_of_gaps(plan, slice);
 		tell_fate(plan, fate);
 	}

@@ -23,7 +23,8 @@
 	{ "output", 'o', "FILE",                                               \
 	  "where to write, - is standard output (default: see below)", NULL }, \
 		{ "format", 'f', "FORMAT",                                     \
-		  "fgt, chrome, sentry, folded (default: by FILE's name)",     \
+		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
+		  "speedscope (or by FILE's name)",                            \
 		  NULL },                                                      \
 		{ "state-frames", 0, "WHERE",                                  \
 		  "root, leaf or no: where stacks name the thread's state",    \
@@ -38,8 +39,9 @@
 	}
 #define FGT_EXPORT_TEXT                                                        \
 	"The format follows FILE's name: .fgt (loss-free), .trace.json "       \
-	"(Chrome,\nPerfetto), .envelope (Sentry), .folded (flame graphs), "    \
-	"each but .fgt also + .gz.\nWithout -o and -f a file named after the " \
+	"(Chrome,\nPerfetto), .envelope and .chunk.envelope (Sentry), "        \
+	".pb.gz (pprof), .folded\n(flame graphs), .speedscope.json, each but " \
+	".fgt also + .gz.\nWithout -o and -f a file named after the "          \
 	"target is written here, unless --top,\n--json or --upload asks for "  \
 	"something else. Files are readable by you only.\n"
 

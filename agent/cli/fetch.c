@@ -14,17 +14,12 @@
 #include "agent/cli/wall_clock.h"
 #include "agent/daemon/client.h"
 #include "agent/daemon/config.h"
+#include "ringbuf/memory_sink.h"
 #include "ringbuf/slice_codec.h"
 
 #define TIMEOUT_MS	30000
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
 #define SOCKET_PATH_MAX (FGT_SOCKET_PATH_SIZE - 1)
-
-/* The .fgt bytes as they arrive. */
-struct download {
-	uint8_t *bytes;
-	size_t len, capacity;
-};
 
 int fgt_fetch_socket(const struct fgt_arguments *arguments, char *ret_path,
 		     size_t size, struct fgt_why *why)
@@ -152,26 +147,8 @@ int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 	return 0;
 }
 
-static int append(struct download *download, const uint8_t *bytes, size_t len)
-{
-	if (len > SLICE_MAX_BYTES - download->len)
-		return -E2BIG;
-	if (len > download->capacity - download->len) {
-		size_t capacity = (download->len + len) * 2;
-		uint8_t *grown = realloc(download->bytes, capacity);
-
-		if (!grown)
-			return -ENOMEM;
-		download->bytes = grown;
-		download->capacity = capacity;
-	}
-	memcpy(download->bytes + download->len, bytes, len);
-	download->len += len;
-	return 0;
-}
-
 /* One frame of data: 1 at the end, 0 if there is more. */
-static int take_frame(struct download *download,
+static int take_frame(struct fgt_memory_sink *download,
 		      const struct fgt_message *frame, struct fgt_why *why)
 {
 	const uint8_t *bytes;
@@ -182,7 +159,7 @@ static int take_frame(struct download *download,
 
 	if (fgt_message_get_bool(frame, "end", &is_end) == 0 && is_end) {
 		if (fgt_message_get_uint(frame, "len", &total) < 0 ||
-		    total != download->len)
+		    total != download->len_bytes)
 			return fgt_why_set(why, -EBADMSG,
 					   "the slice arrived incomplete; try "
 					   "again");
@@ -196,7 +173,7 @@ static int take_frame(struct download *download,
 					   "the agent sent a frame without "
 					   "data; use the same release");
 	}
-	r = append(download, bytes, len);
+	r = fgt_sink_write(&download->sink, bytes, len);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "the slice does not fit into memory; ask "
@@ -204,8 +181,8 @@ static int take_frame(struct download *download,
 	return 0;
 }
 
-static int receive_data(struct fgt_client *client, struct download *download,
-			struct fgt_why *why)
+static int receive_data(struct fgt_client *client,
+			struct fgt_memory_sink *download, struct fgt_why *why)
 {
 	int r;
 
@@ -225,7 +202,7 @@ int fgt_fetch_slice(const struct fgt_fetch *fetch, struct fgt_slice **ret_slice,
 	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	struct download download = { .bytes = NULL };
+	struct fgt_memory_sink download; /* the .fgt bytes as they arrive */
 	int r = make_request(fetch, &request);
 
 	if (r < 0)
@@ -237,11 +214,12 @@ int fgt_fetch_slice(const struct fgt_fetch *fetch, struct fgt_slice **ret_slice,
 	r = fgt_client_call(client, request, &reply, why);
 	if (r < 0)
 		return explain_reply(r, reply, why);
+	fgt_memory_sink_init(&download, SLICE_MAX_BYTES);
 	r = receive_data(client, &download, why);
 	if (r == 0)
-		r = fgt_slice_decode(download.bytes, download.len, ret_slice,
-				     why);
-	free(download.bytes);
+		r = fgt_slice_decode(download.bytes, download.len_bytes,
+				     ret_slice, why);
+	fgt_memory_sink_done(&download);
 	return r;
 }
 

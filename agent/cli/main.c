@@ -15,6 +15,7 @@
 #include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
 #include "agent/cli/verb.h"
+#include "agent/daemon/delivery_child.h"
 #include "agent/symbols/helper.h"
 
 static const struct fgt_verb *const verbs[] = {
@@ -140,6 +141,7 @@ int main(int argc, char **argv)
 	const char *first = argc > 1 ? argv[1] : NULL;
 
 	fgt_helper_serve_if_asked(argc, argv);
+	fgt_delivery_serve_if_asked(argc, argv);
 	if (prepare() < 0)
 		return fgt_complain(NULL, FGT_EXIT_FAILURE,
 				    "cannot open /dev/null: %s; make it",

@@ -23,9 +23,16 @@ static const struct {
 	[FGT_FORMAT_SENTRY] = { ".envelope",
 				"'fgtrace-agent slice --upload' sends the "
 				"same to Sentry" },
+	[FGT_FORMAT_SENTRY_CHUNK] = { ".chunk.envelope",
+				      "post it to a Sentry project's "
+				      "/api/ID/envelope/" },
+	[FGT_FORMAT_PPROF] = { ".pb.gz",
+			       "'go tool pprof -http=: FILE' shows it" },
 	[FGT_FORMAT_FOLDED] = { ".folded",
 				"open it in https://www.speedscope.app, or "
 				"flamegraph.pl makes a picture of it" },
+	[FGT_FORMAT_SPEEDSCOPE] = { ".speedscope.json",
+				    "open it in https://www.speedscope.app" },
 };
 
 static bool ends_with_gz(const char *path)
@@ -43,10 +50,16 @@ static int choose_format(const char *path, const char *format_name,
 	if (!format_name && path && !is_stdout)
 		return fgt_format_from_path(path, &choice->format,
 					    &choice->is_gzip, why);
-	choice->is_gzip = path && ends_with_gz(path);
-	if (format_name)
-		return fgt_format_from_name(format_name, &choice->format, why);
 	choice->format = is_stdout ? FGT_FORMAT_FGT : FGT_FORMAT_CHROME;
+	if (format_name) {
+		int r = fgt_format_from_name(format_name, &choice->format, why);
+
+		if (r < 0)
+			return r;
+	}
+	choice->is_gzip = path && ends_with_gz(path) &&
+			  fgt_format_gzip_use(choice->format) !=
+				  FGT_GZIP_WITHIN;
 	return 0;
 }
 
@@ -65,12 +78,12 @@ int fgt_output_choose(const char *path, const char *format_name,
 				   "in '%s'",
 				   path);
 	if (path && strcmp(path, "-") == 0 && is_stdout_terminal &&
-	    choice.format == FGT_FORMAT_FGT)
-		return fgt_why_set(
-			why, -EINVAL,
-			"fgt is binary and standard output is a "
-			"terminal; redirect it, or give -f folded or "
-			"-o FILE");
+	    fgt_format_gzip_use(choice.format) != FGT_GZIP_AS_WANTED)
+		return fgt_why_set(why, -EINVAL,
+				   "%s is binary and standard output is a "
+				   "terminal; redirect it, or give -f folded "
+				   "or -o FILE",
+				   fgt_format_name(choice.format));
 	*ret_choice = choice;
 	return 0;
 }

@@ -298,9 +298,10 @@ const struct fgt_verb fgt_verb_record = {
 		"instruction on, keeps its standard input and output, and\n"
 		"its exit status becomes ours (128 + the signal's number if "
 		"one ended it), also when\nit was over too soon to be seen; "
-		"if it is 0 but the file could not be written, ours\nis 1. "
-		"Children are not followed; run the daemon and attach "
-		"--children for that.\n\n" FGT_EXPORT_TEXT "\nExamples:\n"
+		"if it is 0 but the file could not be written, ours\nis 1, or "
+		"4 if that was not permitted. Children are not followed; run "
+		"the daemon\nand attach --children for that.\n\n" FGT_EXPORT_TEXT
+		"\nExamples:\n"
 		"  fgtrace-agent record -d 10 -o out.trace.json -p 1234\n"
 		"  fgtrace-agent record -o out.folded -- gzip -k big.log\n"
 		"  fgtrace-agent record -r 499 --top 10 -- ./benchmark\n",

@@ -11,7 +11,8 @@
 
 #define RETRY_NS UINT64_C(60000000000) /* those that cannot be sampled */
 
-static const char *const origin_names[] = { "attached", "configured", "child" };
+static const char *const origin_names[] = { "attached", "configured", "child",
+					    "registered" };
 
 const char *fgt_origin_name(enum fgt_origin origin)
 {
@@ -92,18 +93,19 @@ static void renew(struct fgt_targets *targets, struct fgt_target_entry *entry,
 static int check_room(const struct fgt_targets *targets, uint32_t uid,
 		      struct fgt_why *why)
 {
-	size_t rings = 0;
+	int rings = 0;
 
 	for (size_t i = 0; i < targets->table.count; i++)
 		rings += targets->table.entries[i].target &&
 			 targets->table.entries[i].charged_uid == uid;
-	if (uid == 0 || rings < FGT_RINGS_PER_USER)
+	if (uid == 0 || rings < targets->config->ring.per_user)
 		return 0;
 	return fgt_why_set(why, -ENOSPC,
 			   "%d rings, as many as one user may add, are yours "
 			   "already: detach one ('fgtrace-agent targets' lists "
-			   "them, ended ones count), or let root add it",
-			   FGT_RINGS_PER_USER);
+			   "them, ended ones count), or let root add it or "
+			   "raise ring.per_user",
+			   targets->config->ring.per_user);
 }
 
 int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,

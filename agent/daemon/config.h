@@ -41,6 +41,7 @@ struct fgt_config {
 	} sampling;
 	struct {
 		int seconds, memory_mb;
+		int per_user; /* that one ordinary user may add */
 	} ring;
 	struct fgt_config_target *targets;
 	size_t target_count;

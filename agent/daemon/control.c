@@ -1,307 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts, reads and answers clients of the control socket. Runs in the
- * daemon's loop; must not block and must not believe a length before the
- * bytes are there.
+ * Accepts clients of the control socket and decides who may come in. Runs in
+ * the daemon's loop; must not block.
  */
 #include "agent/daemon/control.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "agent/daemon/control_client.h"
 #include "agent/daemon/reply.h"
 
-#define LENGTH_BYTES	 4
-#define READ_FIRST_BYTES 1024
-#define MS		 UINT64_C(1000000)
-#define BACK_OFF_MS	 100
-#define SEND_BYTES	 32768 /* of kernel memory a client that reads not */
-
-enum client_state {
-	CLIENT_READS, /* its request is not complete */
-	CLIENT_PARKED, /* somebody will answer */
-	CLIENT_LENT, /* another thread answers */
-	CLIENT_WRITES, /* its reply is on the way */
-};
-
-struct fgt_control_client {
-	struct fgt_control *control;
-	struct fgt_control_client *next, *previous;
-	struct fgt_peer peer;
-	enum client_state state;
-	struct fgt_watch watch;
-	struct fgt_timer timer;
-	uint8_t *bytes; /* the request with its length, or the reply */
-	size_t len, capacity, written;
-	void (*gone)(void *context);
-	void *gone_context;
-};
-
-struct fgt_control {
-	struct fgt_loop *loop;
-	struct fgt_control_options options;
-	struct fgt_listener *listener;
-	struct fgt_watch watch; /* of the listener */
-	struct fgt_timer back_off;
-	struct fgt_control_client *clients; /* newest first */
-	size_t count;
-};
-
-static void close_client(struct fgt_control_client *client)
-{
-	struct fgt_control *control = client->control;
-
-	fgt_loop_unwatch(control->loop, &client->watch);
-	fgt_loop_disarm(control->loop, &client->timer);
-	fgt_fd_close(client->watch.fd);
-	if (client->previous)
-		client->previous->next = client->next;
-	else
-		control->clients = client->next;
-	if (client->next)
-		client->next->previous = client->previous;
-	control->count--;
-	free(client->bytes);
-	free(client);
-}
-
-const struct fgt_peer *fgt_control_peer(const struct fgt_control_client *client)
-{
-	return &client->peer;
-}
+#define MS	    UINT64_C(1000000)
+#define BACK_OFF_MS 100
+#define SEND_BYTES  32768 /* of kernel memory a client that reads not */
 
 size_t fgt_control_count(const struct fgt_control *control)
 {
-	return control->count;
+	return control->count - control->kept_count;
 }
 
-/* ---- Replies ----------------------------------------------------------- */
-
-static void arm_stall(struct fgt_control_client *client)
+size_t fgt_control_kept_count(const struct fgt_control *control)
 {
-	struct fgt_control *control = client->control;
-
-	fgt_loop_arm(control->loop, &client->timer,
-		     fgt_loop_now() + control->options.stall_timeout_ms * MS);
-}
-
-static void write_reply(struct fgt_control_client *client)
-{
-	while (client->written < client->len) {
-		ssize_t n = send(client->watch.fd,
-				 client->bytes + client->written,
-				 client->len - client->written,
-				 MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (n > 0) {
-			client->written += (size_t)n;
-			arm_stall(client);
-		} else if (n < 0 && errno == EAGAIN) {
-			if (fgt_loop_watch(client->control->loop,
-					   &client->watch, EPOLLOUT) < 0)
-				break;
-			return;
-		} else if (n == 0 || errno != EINTR) {
-			break;
-		}
-	}
-	close_client(client);
-}
-
-/* Takes the bytes; writes what the kernel takes at once. */
-static void start_reply(struct fgt_control_client *client, uint8_t *bytes,
-			size_t len)
-{
-	free(client->bytes);
-	client->bytes = bytes;
-	client->len = len;
-	client->written = 0;
-	client->state = CLIENT_WRITES;
-	client->gone = NULL;
-	arm_stall(client);
-	write_reply(client);
-}
-
-void fgt_control_reply(struct fgt_control_client *client,
-		       struct fgt_builder *reply)
-{
-	const uint8_t *frame;
-	uint8_t *bytes;
-	size_t len;
-	int r = fgt_builder_finish(reply, &frame, &len);
-
-	bytes = r == 0 ? malloc(len) : NULL;
-	if (!bytes) {
-		close_client(client);
-		return;
-	}
-	memcpy(bytes, frame, len);
-	start_reply(client, bytes, len);
-}
-
-void fgt_control_fail(struct fgt_control_client *client, int error,
-		      const char *why)
-{
-	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
-
-	if (fgt_reply_new_error(error, why, &builder) < 0)
-		close_client(client);
-	else
-		fgt_control_reply(client, builder);
-}
-
-void fgt_control_park(struct fgt_control_client *client,
-		      void (*gone)(void *context), void *context)
-{
-	client->state = CLIENT_PARKED;
-	client->gone = gone;
-	client->gone_context = context;
-	/* No events: a hang-up is told all the same. */
-	(void)fgt_loop_watch(client->control->loop, &client->watch, 0);
-}
-
-int fgt_control_lend(struct fgt_control_client *client)
-{
-	client->state = CLIENT_LENT;
-	client->gone = NULL;
-	fgt_loop_unwatch(client->control->loop, &client->watch);
-	return client->watch.fd;
-}
-
-void fgt_control_return(struct fgt_control_client *client)
-{
-	close_client(client);
-}
-
-/* ---- Requests ---------------------------------------------------------- */
-
-static void handle_frame(struct fgt_control_client *client)
-{
-	struct fgt_control *control = client->control;
-	FGT_AUTO(fgt_message_free) struct fgt_message *request = NULL;
-	int r;
-
-	fgt_loop_disarm(control->loop, &client->timer);
-	/* One request a connection: whatever else it sends is not read. */
-	(void)fgt_loop_watch(control->loop, &client->watch, 0);
-	r = fgt_message_decode(client->bytes + LENGTH_BYTES,
-			       client->len - LENGTH_BYTES, &request);
-	free(FGT_TAKE(client->bytes));
-	client->len = client->capacity = 0;
-	if (r == -ENOMEM)
-		fgt_control_fail(client, r, "the agent is out of memory");
-	else if (r < 0)
-		fgt_control_fail(client, r,
-				 "malformed request: not one "
-				 "msgpack map as the protocol has");
-	else
-		control->options.handle(control->options.context, client,
-					request);
-}
-
-/* The bytes that the frame still lacks, the length's own first. */
-static int missing_bytes(const struct fgt_control_client *client,
-			 size_t *ret_len)
-{
-	size_t body;
-
-	if (client->len < LENGTH_BYTES) {
-		*ret_len = LENGTH_BYTES - client->len;
-		return 0;
-	}
-	body = (size_t)client->bytes[0] << 24 | (size_t)client->bytes[1] << 16 |
-	       (size_t)client->bytes[2] << 8 | client->bytes[3];
-	if (body == 0 || body > FGT_PROTOCOL_REQUEST_MAX)
-		return -EMSGSIZE;
-	*ret_len = body + LENGTH_BYTES - client->len;
-	return 0;
-}
-
-/* Memory grows with the bytes that came, never with the length they claim. */
-static int make_room(struct fgt_control_client *client)
-{
-	size_t capacity = client->capacity * 2;
-	uint8_t *bytes;
-
-	if (client->len < client->capacity)
-		return 0;
-	if (capacity == 0)
-		capacity = READ_FIRST_BYTES;
-	bytes = realloc(client->bytes, capacity);
-	if (!bytes)
-		return -ENOMEM;
-	client->bytes = bytes;
-	client->capacity = capacity;
-	return 0;
-}
-
-/*
- * One read. Without a control buffer the kernel drops descriptors that a
- * client passes (FAULTS C5). 1: the frame is complete; 0: not yet.
- */
-static int read_some(struct fgt_control_client *client)
-{
-	size_t want;
-	ssize_t n;
-	int r = make_room(client);
-
-	if (r < 0)
-		return r;
-	r = missing_bytes(client, &want);
-	if (r < 0)
-		return r;
-	if (want > client->capacity - client->len)
-		want = client->capacity - client->len;
-	n = recv(client->watch.fd, client->bytes + client->len, want,
-		 MSG_DONTWAIT);
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	if (n == 0)
-		return -ECONNRESET;
-	client->len += (size_t)n;
-	r = missing_bytes(client, &want);
-	return r < 0 ? r : client->len > LENGTH_BYTES && want == 0;
-}
-
-static void client_ready(void *context, uint32_t events)
-{
-	struct fgt_control_client *client = context;
-	int r;
-
-	if (client->state == CLIENT_WRITES) {
-		write_reply(client);
-		return;
-	}
-	if (client->state == CLIENT_PARKED) {
-		if (!(events & (EPOLLHUP | EPOLLERR)))
-			return;
-		client->gone(client->gone_context);
-		close_client(client);
-		return;
-	}
-	r = read_some(client);
-	if (r > 0)
-		handle_frame(client);
-	else if (r == -EMSGSIZE)
-		fgt_control_fail(client, r,
-				 "request frames are 1 byte to 1 MiB long");
-	else if (r == -ENOMEM)
-		fgt_control_fail(client, r, "the agent is out of memory");
-	else if (r < 0)
-		close_client(client);
-}
-
-static void client_expired(void *context)
-{
-	struct fgt_control_client *client = context;
-
-	if (client->state == CLIENT_READS)
-		fgt_control_fail(client, -ETIMEDOUT,
-				 "the request was not complete in time");
-	else
-		close_client(client); /* it does not read its reply */
+	return control->kept_count;
 }
 
 /* ---- Who may come in --------------------------------------------------- */
@@ -317,10 +42,48 @@ static struct fgt_control_client *oldest_silent(struct fgt_control *control,
 	struct fgt_control_client *client = control->clients;
 
 	for (; client; client = client->next)
-		if (client->state == CLIENT_READS &&
+		if (client->state == FGT_CLIENT_READS && !client->has_place &&
 		    (is_any || client->peer.uid == uid))
 			oldest = client;
 	return oldest;
+}
+
+/* The client has closed its end; whoever writes to it will notice. */
+static bool has_gone(const struct fgt_control_client *client)
+{
+	struct pollfd poll_fd = { .fd = client->watch.fd };
+
+	return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLHUP);
+}
+
+/* Those at the limit are looked at, so that one who comes back at once does
+ * not find its own last connection in its way. */
+static bool is_within(struct fgt_control *control, uint32_t uid, bool is_any,
+		      size_t limit)
+{
+	struct fgt_control_client *client = control->clients;
+	size_t count = 0, gone = 0;
+
+	for (; client; client = client->next)
+		count += (is_any || client->peer.uid == uid) &&
+			 !client->has_place;
+	if (count < limit)
+		return true;
+	for (client = control->clients; client; client = client->next)
+		gone += (is_any || client->peer.uid == uid) &&
+			!client->has_place && has_gone(client);
+	return count - gone < limit && gone <= FGT_CONTROL_GONE_MAX;
+}
+
+static void turn_away(int fd, const char *remedy)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why),
+		 "too many connections: %d of one user, %d in all, may wait "
+		 "for an answer at once; %s",
+		 FGT_CONTROL_PER_USER, FGT_CONTROL_CLIENTS_MAX, remedy);
+	fgt_reply_turn_away(fd, -EBUSY, why);
 }
 
 /*
@@ -332,20 +95,16 @@ static bool has_room(struct fgt_control *control, uint32_t uid)
 {
 	size_t limit = FGT_CONTROL_CLIENTS_MAX - (uid == 0 ? 0 : 1);
 	struct fgt_control_client *client;
-	size_t count = 0;
 
-	for (client = control->clients; client; client = client->next)
-		count += client->peer.uid == uid;
-	if ((uid == 0 || count < FGT_CONTROL_PER_USER) &&
-	    control->count < limit)
+	if ((uid == 0 ||
+	     is_within(control, uid, false, FGT_CONTROL_PER_USER)) &&
+	    is_within(control, uid, true, limit))
 		return true;
 	client = oldest_silent(control, uid, uid == 0);
 	if (!client)
 		return false;
-	fgt_reply_turn_away(client->watch.fd, -EBUSY,
-			    "too many connections: this one asked nothing for "
-			    "longest");
-	close_client(client);
+	turn_away(client->watch.fd, "this one asked nothing for longest");
+	fgt_control_client_close(client);
 	return true;
 }
 
@@ -376,10 +135,11 @@ static int add_client(struct fgt_control *control, int fd,
 	client->control = control;
 	client->peer = *peer;
 	client->watch = (struct fgt_watch){ .fd = fd,
-					    .ready = client_ready,
+					    .ready = fgt_control_client_ready,
 					    .context = client };
-	client->timer = (struct fgt_timer){ .expired = client_expired,
-					    .context = client };
+	client->timer =
+		(struct fgt_timer){ .expired = fgt_control_client_expired,
+				    .context = client };
 	r = fgt_loop_watch(control->loop, &client->watch, EPOLLIN);
 	if (r < 0) {
 		free(client);
@@ -403,8 +163,7 @@ static void admit(struct fgt_control *control, int accepted_fd)
 	if (get_peer(fd, &peer) < 0)
 		return;
 	if (!has_room(control, peer.uid))
-		fgt_reply_turn_away(fd, -EBUSY,
-				    "too many connections: try again");
+		turn_away(fd, "close one, or try again in a second");
 	else if (add_client(control, fd, &peer) == 0)
 		(void)FGT_TAKE_FD(fd);
 }
@@ -471,10 +230,10 @@ void fgt_control_leave(struct fgt_control *control)
 	while (client) {
 		struct fgt_control_client *next = client->next;
 
-		if (client->state == CLIENT_READS) {
+		if (client->state == FGT_CLIENT_READS) {
 			fgt_reply_turn_away(client->watch.fd, -ESHUTDOWN,
 					    "the agent is leaving");
-			close_client(client);
+			fgt_control_client_close(client);
 		}
 		client = next;
 	}
@@ -487,6 +246,6 @@ void fgt_control_free(struct fgt_control *control)
 	fgt_loop_unwatch(control->loop, &control->watch);
 	fgt_loop_disarm(control->loop, &control->back_off);
 	while (control->clients)
-		close_client(control->clients);
+		fgt_control_client_close(control->clients);
 	free(control);
 }

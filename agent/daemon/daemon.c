@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "agent/daemon/delivery_verb.h"
 #include "agent/daemon/listener.h"
 #include "agent/daemon/log.h"
 #include "agent/daemon/loop.h"
@@ -141,9 +142,9 @@ static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
 	    strcmp(old->socket, new->socket) != 0 ||
 	    old->symbols.demangle != new->symbols.demangle)
 		fgt_log(FGT_LOG_WARNING, "reload",
-			"ring, socket, symbols, sampling.hz, "
-			"sampling.max_depth, sampling.who_ran and "
-			"sampling.include_self change with a restart only");
+			"ring.seconds, ring.memory_mb, socket, symbols, "
+			"sampling.hz, sampling.max_depth, sampling.who_ran "
+			"and sampling.include_self change with a restart only");
 	new->sampling.hz = old->sampling.hz; /* rings are laid out for it */
 	new->ring.seconds = old->ring.seconds;
 	new->ring.memory_mb = old->ring.memory_mb;
@@ -212,19 +213,32 @@ static void leave_now(struct daemon *daemon, const char *reason)
 	_exit(1); /* threads are still at work: nothing can be freed */
 }
 
-/* Looks again and again until everybody has been served. */
+/* Clients have their answers, what was being uploaded has arrived; or they
+ * have had their time. */
+static bool is_everybody_served(struct fgt_service *service, bool is_late)
+{
+	struct fgt_slices_counters slices;
+	struct fgt_deliveries_counters deliveries;
+
+	fgt_slices_get_counters(service->slices, &slices);
+	fgt_deliveries_get_counters(service->deliveries, &deliveries);
+	if (is_late)
+		return slices.active == 0;
+	return fgt_control_count(service->control) == 0 &&
+	       deliveries.active == 0;
+}
+
+/* Looks again and again. */
 static void leave_expired(void *context)
 {
 	struct daemon *daemon = context;
 	struct fgt_service *service = &daemon->service;
 	uint64_t waited_ns = fgt_loop_now() - daemon->leave_ns;
-	struct fgt_slices_counters slices;
+	bool is_late = waited_ns >= LEAVE_CANCEL_MS * MS;
 
-	fgt_slices_get_counters(service->slices, &slices);
-	if (waited_ns >= LEAVE_CANCEL_MS * MS)
+	if (is_late)
 		fgt_slices_cancel(service->slices);
-	if (fgt_control_count(service->control) == 0 ||
-	    (waited_ns >= LEAVE_CANCEL_MS * MS && slices.active == 0)) {
+	if (is_everybody_served(service, is_late)) {
 		fgt_loop_stop(service->loop);
 		return;
 	}
@@ -242,8 +256,10 @@ static void leave(struct daemon *daemon, int number)
 	(void)alarm(LEAVE_ALARM_S); /* by default it ends the process */
 	fgt_log(FGT_LOG_INFO, "leaving", "signal %d (%s)", number,
 		strsignal(number));
+	fgt_registrations_leave(daemon->service.registrations);
 	fgt_control_leave(daemon->service.control);
 	fgt_slices_leave(daemon->service.slices);
+	fgt_deliveries_leave(daemon->service.deliveries);
 	fgt_targets_leave(daemon->service.targets);
 	leave_expired(daemon);
 }
@@ -322,6 +338,17 @@ static int new_symbolizer(struct daemon *daemon)
 	return fgt_symbolizer_new(&options, &daemon->symbolizer);
 }
 
+static int new_registrations(struct fgt_service *service)
+{
+	const struct fgt_registration_calls calls =
+		fgt_delivery_verb_calls(service);
+	int r = fgt_registrations_new(service, &service->registrations);
+
+	if (r == 0)
+		fgt_registrations_set_calls(service->registrations, &calls);
+	return r;
+}
+
 static int new_parts(struct daemon *daemon)
 {
 	struct fgt_service *service = &daemon->service;
@@ -344,6 +371,11 @@ static int new_parts(struct daemon *daemon)
 	if (r == 0)
 		r = fgt_errands_new(service->loop, &service->errands);
 	if (r == 0)
+		r = fgt_deliveries_new(service->loop, daemon->symbolizer,
+				       &service->deliveries);
+	if (r == 0)
+		r = new_registrations(service);
+	if (r == 0)
 		r = fgt_control_new(service->loop, &daemon->listener, &options,
 				    &service->control);
 	return r;
@@ -360,6 +392,8 @@ static void daemon_done(struct daemon *daemon)
 	fgt_errands_free(service->errands);
 	fgt_slices_free(service->slices);
 	fgt_control_free(service->control);
+	fgt_registrations_free(service->registrations);
+	fgt_deliveries_free(service->deliveries);
 	if (service->sampler)
 		fgt_sampler_stop(service->sampler);
 	fgt_targets_free(service->targets);

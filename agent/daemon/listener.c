@@ -209,9 +209,13 @@ static int remove_stale(const struct sockaddr_un *address, struct fgt_why *why)
 static int listen_on(const struct sockaddr_un *address, int *ret_fd)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
+	const int on = 1;
 
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
+		return -errno;
+	/* Connections inherit it: each message tells who sent it. */
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return -errno;
 	/* Born with its mode, so that the umask can only take away; then the
 	 * mode is what was promised. */

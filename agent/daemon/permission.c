@@ -101,11 +101,10 @@ int fgt_owner_read(int32_t pid, uint64_t start_time,
 	directory_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (directory_fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	r = read_text(directory_fd, "stat", text, &status);
+	r = fgt_process_read_stat(directory_fd, pid, &stat);
 	if (r < 0)
-		return r;
-	r = fgt_stat_parse(text, (size_t)r, &stat);
-	if (r < 0 || stat.start_time != start_time)
+		return r == -ENOENT ? -ESRCH : r;
+	if (stat.start_time != start_time)
 		return -ESRCH;
 	r = read_text(directory_fd, "status", text, &status);
 	return r < 0 ? r : parse_owner(text, &status, ret_owner);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What goes over the control socket: frames of [u32 big-endian length][one
- * msgpack map]. One request per connection, then one or more reply frames.
+ * msgpack map]. One request per connection, then one or more reply frames;
+ * only registered connections stay open.
  *
  * Request:  {"v":1, "verb":"slice", …arguments}; unknown keys are ignored
  * Reply:    {"v":1, "ok":true, …results} or
@@ -13,7 +14,9 @@
  * attach    pid: int | name: string; children: bool (false)
  *           → targets: [{pid, name}], those attached now or before
  * detach    pid | name → targets: [{pid, name}]
- * slice     pid | name | neither (the only target); tid: int (0: all);
+ * slice     pid | name | self: true (the process that asks: it need not be
+ *           able to trace itself, and to lies not ahead) | none of them
+ *           (the only target); tid: int (0: all);
  *           from_ns: uint (0), to_ns: uint (now): CLOCK_MONOTONIC; to may lie
  *           at most an hour ahead: the daemon waits, then answers
  *           → pid, name, from_ns, to_ns (covered), ticks, threads
@@ -23,16 +26,41 @@
  *           has_bpf, has_perf_cpu, has_perf_thread, has_ptrace: bool, bpf_why,
  *           perf_cpu_why,
  *           perf_thread_why, ptrace_why: "" or cause and remedy,
- *           target_count (that the caller may see), clients, slices_served,
+ *           target_count (that the caller may see), clients, registered:
+ *           connections that stay open, slices_served,
  *           slices_failed, slices_busy (turned away), slices_active,
- *           slices_waiting, reloads, reload_failed: counts, reload_why: of
+ *           slices_waiting, deliveries_delivered, deliveries_failed (given
+ *           up), deliveries_refused (too many), deliveries_retried,
+ *           deliveries_active, deliveries_waiting, crashes: registered
+ *           processes ended by a signal; reloads, reload_failed, reload_why: of
  *           the last reload that failed, rss_bytes, cpu_ns (user + system),
  *           targets: [target]
  * targets   → targets: [target]
+ * register  mode: "agent" (the process that asks is sampled from now on) or
+ *           "embedded" (it samples itself); destination, release,
+ *           environment: text or absent; spans, ring: bool (false), and with
+ *           the first byte of the frame, by SCM_RIGHTS, the memfd of its span
+ *           log if spans, then that of its ring if ring, both sealed against
+ *           shrinking. → pid (as the agent sees it), hz: double,
+ *           ring_seconds, limitation: "" or cause, remedy.
+ *           The connection stays open. What is registered is the process that
+ *           connected; it stays so until bye or the end of the connection. An
+ *           end without bye, and of the process: it died.
+ *           At most 512 of them, 64 of a user. Requests on it, up to 16 MiB,
+ *           each answered before the next is read:
+ *   deliver   destination; from_ns, to_ns (the range to cut) or data: bin of
+ *             a .fgt file; then, if it is a transaction: name, op, status,
+ *             release, environment, event_id, trace_id, span_id,
+ *             parent_span_id: text or absent; begin_ns, end_ns; active_tid;
+ *             tags: [{key, value}]; tids: [{tid}] that worked for it, none:
+ *             all; all_threads: bool, the stacks of the others too
+ *             → ok: it is queued; -EBUSY: try again later
+ *   bye       → ok; nothing is made of its end
  *
  * A target is a map of
  *   pid, uid, start_time (ticks since boot), name, exe
- *   origin: "attached", "configured" or "child"; with_children: bool
+ *   origin: "attached", "configured", "child" or "registered" (by itself,
+ *   through libfgtrace); with_children: bool
  *   alive: bool, attached_ns, ended_ns (0 if alive): CLOCK_MONOTONIC
  *   threads, effective_hz: double, ticks, missed_ticks, samples_running,
  *   samples_blocked, torn, credited_ticks
@@ -51,8 +79,8 @@
  * -ENOTUNIQ several targets (the reply has targets: [{pid, name}] to choose
  * from), -ENODATA no data in range (the reply has oldest_ns, newest_ns, 0 if
  * there is nothing at all), -EBUSY too many slices at once, -EUSERS too many
- * clients, -EPERM and -EACCES not permitted, -ENOSPC too many targets,
- * -ENOMEM, -ESHUTDOWN the daemon is leaving.
+ * clients or registered processes, -EPERM and -EACCES not permitted, -ENOSPC
+ * too many targets, -ENOMEM, -ESHUTDOWN the daemon is leaving.
  */
 #ifndef FGT_AGENT_DAEMON_PROTOCOL_H
 #define FGT_AGENT_DAEMON_PROTOCOL_H
@@ -67,6 +95,7 @@
 
 #define FGT_PROTOCOL_VERSION	 1
 #define FGT_PROTOCOL_REQUEST_MAX (1024 * 1024)
+#define FGT_PROTOCOL_KEPT_MAX	 (16 * 1024 * 1024 + 4096) /* once registered */
 #define FGT_PROTOCOL_REPLY_MAX	 (16 * 1024 * 1024)
 #define FGT_PROTOCOL_DATA_MAX	 (256 * 1024)
 #define FGT_PROTOCOL_DEPTH_MAX	 16

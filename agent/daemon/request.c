@@ -16,7 +16,6 @@
 #include "agent/daemon/target_verb.h"
 
 #define NAME_MAX_BYTES 64
-#define GRACE_HZ_MIN   4.0
 #define AHEAD_MAX_NS   (UINT64_C(3600) * 1000000000)
 
 /* One request while it is handled. */
@@ -72,12 +71,32 @@ static int get_name(struct call *call)
 	return 0;
 }
 
+/* Who asks for itself need not know what it is called here. */
+static int get_self(struct call *call)
+{
+	bool is_self = false;
+	int r = fgt_message_get_bool(call->request, "self", &is_self);
+
+	if (r < 0 && r != -ENOENT)
+		return refuse(call, "self must be true or false");
+	if (is_self && (call->selector.pid != 0 || call->selector.name))
+		return refuse(call, "self excludes pid and name");
+	if (is_self) {
+		call->selector.pid = fgt_control_peer(call->client)->pid;
+		call->selector.is_own =
+			fgt_control_peer(call->client)->is_sender;
+	}
+	return 0;
+}
+
 static int get_selector(struct call *call, bool is_needed)
 {
 	int r = get_pid(call);
 
 	if (r == 0)
 		r = get_name(call);
+	if (r == 0)
+		r = get_self(call);
 	if (r < 0)
 		return r;
 	if (call->selector.pid != 0 && call->selector.name)
@@ -124,6 +143,12 @@ static int get_slice(struct call *call, struct fgt_slice_request *ret_request)
 			call,
 			"the range ends more than an hour ahead; ask when it "
 			"has come");
+	/* Its own word holds for what it has been, not for the program that
+	 * it may become. */
+	if (call->selector.is_own && request.to_ns > now_ns)
+		request.to_ns = now_ns;
+	if (request.from_ns > request.to_ns)
+		request.from_ns = request.to_ns;
 	*ret_request = request;
 	return 0;
 }
@@ -180,18 +205,6 @@ static void fail_with_choice(struct call *call, int error)
 	reply_or_close(call, builder);
 }
 
-/* The tick after the end has been committed by then; nobody is made to wait
- * long where ticks are rare. */
-static uint64_t grace_ns(const struct fgt_target *target)
-{
-	struct fgt_target_status status;
-	double hz;
-
-	fgt_target_get_status(target, &status);
-	hz = status.rate_hz > GRACE_HZ_MIN ? status.rate_hz : GRACE_HZ_MIN;
-	return (uint64_t)(2e9 / hz) + 5000000;
-}
-
 static void slice(struct call *call)
 {
 	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
@@ -210,7 +223,7 @@ static void slice(struct call *call)
 		fail(call, r);
 	else
 		fgt_slices_submit(call->service->slices, call->client, target,
-				  &request, grace_ns(target));
+				  &request, fgt_slices_grace_ns(target));
 }
 
 static void status(struct call *call)
@@ -236,12 +249,19 @@ static void targets(struct call *call)
 	reply_or_close(call, builder);
 }
 
+static void register_peer(struct call *call)
+{
+	fgt_registrations_submit(call->service->registrations, call->client,
+				 call->request);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(struct call *call);
 } verbs[] = {
-	{ "attach", attach }, { "detach", detach },   { "slice", slice },
-	{ "status", status }, { "targets", targets },
+	{ "attach", attach },	{ "detach", detach },
+	{ "slice", slice },	{ "status", status },
+	{ "targets", targets }, { "register", register_peer },
 };
 
 static int check_version(struct call *call)

@@ -8,7 +8,9 @@
 #include "agent/capture/sampler.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/control.h"
+#include "agent/daemon/deliveries.h"
 #include "agent/daemon/errands.h"
+#include "agent/daemon/registration.h"
 #include "agent/daemon/slices.h"
 #include "agent/daemon/targets.h"
 
@@ -21,9 +23,12 @@ struct fgt_service {
 	struct fgt_errands *errands;
 	struct fgt_targets *targets;
 	struct fgt_slices *slices;
+	struct fgt_registrations *registrations;
+	struct fgt_deliveries *deliveries;
 	struct fgt_config *config; /* in force */
 	const char *socket_path;
 	uint64_t started_ns;
+	uint64_t crashes; /* registered processes ended by a signal */
 	uint64_t reloads, reload_failed;
 	struct fgt_why reload_why; /* of the last one that failed */
 };

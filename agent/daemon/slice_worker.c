@@ -266,6 +266,8 @@ static int cut(const struct fgt_slice_work *work, struct fgt_slice **ret_slice)
 	int r = fgt_ring_cut(fgt_target_ring(work->target), work->from_ns,
 			     work->to_ns, &whole);
 
+	if (r == 0)
+		r = fgt_target_cut_spans(work->target, whole);
 	if (r < 0)
 		return r;
 	if (work->tid != 0)

@@ -14,6 +14,8 @@
 #include "agent/daemon/log.h"
 #include "agent/daemon/slice_worker.h"
 
+#define GRACE_HZ_MIN 4.0
+
 enum job_state {
 	JOB_WAITS, /* until its end of time has come */
 	JOB_QUEUED, /* until a thread may start */
@@ -81,15 +83,28 @@ static size_t count_state(struct fgt_slices *slices, enum job_state state)
 	return count;
 }
 
-/* The jobs of a user that have a slice in memory or will soon. */
-static size_t count_user(struct fgt_slices *slices, uint32_t uid)
+/* An ordinary user's jobs have a limit of their own. */
+static bool is_limited(struct job *job)
 {
-	size_t count = 0;
+	uint32_t uid = fgt_control_peer(job->client)->uid;
 
-	for (struct job *job = slices->first; job; job = job->next)
-		count += state_of(job) != JOB_WAITS &&
-			 fgt_control_peer(job->client)->uid == uid;
-	return count;
+	return uid != 0 && uid != geteuid();
+}
+
+/* Does the user of a job have that many more, in one of two states? */
+static bool has_user(struct job *job, enum job_state a, enum job_state b,
+		     size_t count)
+{
+	uint32_t uid = fgt_control_peer(job->client)->uid;
+	struct job *other = job->slices->first;
+
+	for (; other && count > 0; other = other->next) {
+		enum job_state state = state_of(other);
+
+		count -= other != job && (state == a || state == b) &&
+			 fgt_control_peer(other->client)->uid == uid;
+	}
+	return count == 0;
 }
 
 /* ---- The thread -------------------------------------------------------- */
@@ -154,24 +169,24 @@ static void send_away_busy(struct job *job, const char *why)
 	send_away(job, -EBUSY, why);
 }
 
+static bool is_users_turn(struct job *job)
+{
+	return !is_limited(job) ||
+	       !has_user(job, JOB_WORKS, JOB_SENDS, FGT_SLICES_PER_USER);
+}
+
 static void start_queued(struct fgt_slices *slices)
 {
 	struct job *job = slices->first;
 	size_t active = count_state(slices, JOB_WORKS);
 	size_t sent = count_state(slices, JOB_SENDS);
 
-	while (job) {
+	while (job && active < FGT_SLICES_AT_WORK &&
+	       active + sent < FGT_SLICES_STARTED) {
 		struct job *next = job->next;
 
-		if (state_of(job) != JOB_QUEUED) {
-			job = next;
-			continue;
-		}
-		if (sent >= FGT_SLICES_STARTED) {
-			send_away_busy(job, "busy: too many slices are being "
-					    "read slowly, try again");
-		} else if (active < FGT_SLICES_AT_WORK &&
-			   active + sent < FGT_SLICES_STARTED) {
+		if (state_of(job) == JOB_QUEUED && is_users_turn(job)) {
+			fgt_loop_disarm(slices->loop, &job->timer);
 			start(job);
 			active++;
 		}
@@ -217,31 +232,49 @@ static void client_gone(void *context)
 	free_job(job);
 }
 
-static bool is_user_busy(struct job *job)
+/* Ordinary users queue apart, so that they keep nobody else out. */
+static bool is_queue_full(struct job *job)
 {
-	uint32_t uid = fgt_control_peer(job->client)->uid;
+	size_t count = 0;
 
-	return uid != 0 && uid != geteuid() &&
-	       count_user(job->slices, uid) >= FGT_SLICES_PER_USER;
+	for (struct job *other = job->slices->first; other; other = other->next)
+		count += state_of(other) == JOB_QUEUED &&
+			 is_limited(other) == is_limited(job);
+	return count >= FGT_SLICES_QUEUED ||
+	       (is_limited(job) && has_user(job, JOB_QUEUED, JOB_QUEUED,
+					    FGT_SLICES_QUEUED_PER_USER));
+}
+
+/* It has waited for a place, for as long as those that are read at once take;
+ * so others are read slowly. */
+static void has_waited(void *context)
+{
+	struct job *job = context;
+
+	if (!is_users_turn(job))
+		send_away_busy(job, "busy: two slices of yours are being made "
+				    "or read already, try again when one is "
+				    "done");
+	else if (count_state(job->slices, JOB_SENDS) >= FGT_SLICES_STARTED)
+		send_away_busy(job, "busy: too many slices are being read "
+				    "slowly, try again");
+	else /* they are made: that has an end */
+		fgt_loop_arm(job->slices->loop, &job->timer,
+			     fgt_loop_now() + FGT_SLICES_WAIT_NS);
 }
 
 static void enqueue(struct job *job)
 {
 	struct fgt_slices *slices = job->slices;
 
-	fgt_loop_disarm(slices->loop, &job->timer);
-	if (count_state(slices, JOB_WORKS) >= FGT_SLICES_AT_WORK &&
-	    count_state(slices, JOB_QUEUED) >= FGT_SLICES_QUEUED) {
+	if (is_queue_full(job)) {
 		send_away_busy(job, "busy: too many slices at once, try again");
 		return;
 	}
-	if (is_user_busy(job)) {
-		send_away_busy(job, "busy: two slices of yours are being made "
-				    "or read already, try again when one is "
-				    "done");
-		return;
-	}
 	job->state = JOB_QUEUED;
+	job->timer.expired = has_waited;
+	fgt_loop_arm(slices->loop, &job->timer,
+		     fgt_loop_now() + FGT_SLICES_WAIT_NS);
 	start_queued(slices);
 }
 
@@ -350,6 +383,16 @@ void fgt_slices_get_counters(struct fgt_slices *slices,
 		.waiting = count_state(slices, JOB_WAITS) +
 			   count_state(slices, JOB_QUEUED),
 	};
+}
+
+uint64_t fgt_slices_grace_ns(const struct fgt_target *target)
+{
+	struct fgt_target_status status;
+	double hz;
+
+	fgt_target_get_status(target, &status);
+	hz = status.rate_hz > GRACE_HZ_MIN ? status.rate_hz : GRACE_HZ_MIN;
+	return (uint64_t)(2e9 / hz) + 5000000;
 }
 
 int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,

@@ -18,8 +18,12 @@
 #define FGT_SLICES_AT_WORK 4
 #define FGT_SLICES_QUEUED  16
 #define FGT_SLICES_STARTED 8 /* at work or being sent: each is in memory */
-/* Queued ones included; root and the daemon's own user are not counted. */
-#define FGT_SLICES_PER_USER 2
+/* Of those; root and the daemon's own user are not counted. */
+#define FGT_SLICES_PER_USER	   2
+#define FGT_SLICES_QUEUED_PER_USER 8
+/* So long one waits for places that slow readers have; then it is told busy.
+ * Below the library's own patience. */
+#define FGT_SLICES_WAIT_NS UINT64_C(600000000)
 
 struct fgt_slices;
 
@@ -32,6 +36,10 @@ struct fgt_slices_counters {
 	uint64_t served, failed, busy;
 	size_t active, waiting; /* now; waiting: for time or for a thread */
 };
+
+/* So long after the end of a range the tick after it has been committed;
+ * nobody is made to wait long where ticks are rare. */
+uint64_t fgt_slices_grace_ns(const struct fgt_target *target);
 
 /* The symbolizer is shared by all and outlives this. -ENOMEM. */
 int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,

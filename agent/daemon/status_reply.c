@@ -78,6 +78,20 @@ static void add_slices(struct fgt_builder *builder, struct fgt_slices *slices)
 	fgt_builder_uint(builder, "slices_waiting", counters.waiting);
 }
 
+static void add_deliveries(struct fgt_builder *builder,
+			   const struct fgt_deliveries *deliveries)
+{
+	struct fgt_deliveries_counters counters;
+
+	fgt_deliveries_get_counters(deliveries, &counters);
+	fgt_builder_uint(builder, "deliveries_delivered", counters.delivered);
+	fgt_builder_uint(builder, "deliveries_failed", counters.failed);
+	fgt_builder_uint(builder, "deliveries_refused", counters.refused);
+	fgt_builder_uint(builder, "deliveries_retried", counters.retried);
+	fgt_builder_uint(builder, "deliveries_active", counters.active);
+	fgt_builder_uint(builder, "deliveries_waiting", counters.waiting);
+}
+
 void fgt_status_reply_add(struct fgt_builder *builder,
 			  struct fgt_service *service,
 			  const struct fgt_peer *peer)
@@ -104,7 +118,11 @@ void fgt_status_reply_add(struct fgt_builder *builder,
 						  &everybody, NULL, NULL));
 	fgt_builder_uint(builder, "clients",
 			 fgt_control_count(service->control));
+	fgt_builder_uint(builder, "registered",
+			 fgt_registrations_count(service->registrations));
 	add_slices(builder, service->slices);
+	add_deliveries(builder, service->deliveries);
+	fgt_builder_uint(builder, "crashes", service->crashes);
 	fgt_builder_uint(builder, "reloads", service->reloads);
 	fgt_builder_uint(builder, "reload_failed", service->reload_failed);
 	fgt_builder_string(builder, "reload_why", service->reload_why.text);

@@ -25,6 +25,8 @@ struct fgt_target_entry {
 				    * or was detached by hand */
 	enum fgt_origin origin;
 	bool is_with_children;
+	uint32_t registered; /* how many of its connections stay open; errands
+			      * only */
 	uint32_t charged_uid; /* the ordinary user who added it to a daemon
 			       * that is not its own, 0 */
 	struct fgt_owner owner;

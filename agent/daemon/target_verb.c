@@ -24,6 +24,19 @@ static bool is_visible(struct fgt_targets *targets,
 	return fgt_target_entry_is_visible_to(entry, peer, now_ns);
 }
 
+/* Does the process ask for itself? Then it may see what it is, whatever its
+ * rights. Under the lock. */
+static bool is_own(const struct fgt_target_entry *entry,
+		   const struct fgt_selector *selector)
+{
+	struct fgt_owner owner;
+
+	/* Still that process: the pid is not another's by now. */
+	return selector->is_own && entry->pid == selector->pid &&
+	       fgt_target_entry_is_live(entry) &&
+	       fgt_owner_read(entry->pid, entry->start_time, &owner) == 0;
+}
+
 static void show(const struct fgt_target_entry *entry,
 		 void (*visit)(void *context,
 			       const struct fgt_target_view *view),
@@ -95,7 +108,8 @@ static int choose(struct fgt_targets *targets, const struct fgt_peer *peer,
 		struct fgt_target_entry *entry = &table->entries[i];
 
 		if (!fgt_target_entry_is_match(entry, selector) ||
-		    !is_visible(targets, entry, peer))
+		    !(is_own(entry, selector) ||
+		      is_visible(targets, entry, peer)))
 			continue;
 		if (fgt_target_entry_is_live(entry))
 			live++;
@@ -295,7 +309,7 @@ int fgt_target_verb_detach(struct fgt_targets *targets,
 			continue;
 		table->entries[i].is_wanted = true;
 		show(&table->entries[i], visit, context);
-		fgt_targets_detach_index(targets, i);
+		fgt_targets_detach_index(targets, i, "by hand");
 		detached++;
 	}
 	return detached > 0 ? 0 : none_found(selector, why);

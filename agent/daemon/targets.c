@@ -368,12 +368,46 @@ int fgt_targets_attach_process(struct fgt_targets *targets, int32_t pid,
 	return fgt_attaching_process(targets, pid, start_time, &cause, why);
 }
 
-void fgt_targets_detach_index(struct fgt_targets *targets, size_t index)
+int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
+			 uint64_t start_time, uint32_t charged_uid,
+			 struct fgt_target **ret_target, struct fgt_why *why)
+{
+	const struct fgt_attach_cause cause = { .origin = FGT_ORIGIN_REGISTERED,
+						.charged_uid = charged_uid };
+	int r = fgt_attaching_process(targets, pid, start_time, &cause, why);
+	struct fgt_target_entry *entry;
+
+	if (r < 0)
+		return r;
+	/* There: errands are the table's one writer. */
+	entry = fgt_target_table_find(&targets->table, pid, start_time);
+	entry->registered++;
+	*ret_target = fgt_target_get(entry->target);
+	return 0;
+}
+
+void fgt_targets_unregister(struct fgt_targets *targets,
+			    const struct fgt_target *target, const char *reason)
+{
+	for (size_t i = targets->table.count; i-- > 0;) {
+		struct fgt_target_entry *entry = &targets->table.entries[i];
+
+		if (entry->target != target || --entry->registered > 0)
+			continue;
+		if (entry->origin == FGT_ORIGIN_REGISTERED)
+			fgt_targets_detach_index(targets, i, reason);
+		return;
+	}
+}
+
+void fgt_targets_detach_index(struct fgt_targets *targets, size_t index,
+			      const char *reason)
 {
 	struct fgt_target_entry *entry = &targets->table.entries[index];
 
-	fgt_attaching_stop(targets, entry, "by hand");
-	if (entry->ended_ns != 0 || entry->origin == FGT_ORIGIN_ATTACHED) {
+	fgt_attaching_stop(targets, entry, reason);
+	if (entry->ended_ns != 0 || entry->origin == FGT_ORIGIN_ATTACHED ||
+	    entry->origin == FGT_ORIGIN_REGISTERED) {
 		fgt_attaching_remove(targets, index);
 		return;
 	}

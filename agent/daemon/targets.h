@@ -11,9 +11,6 @@
 #include "ringbuf/why.h"
 
 #define FGT_TARGETS_ENDED_MAX 32 /* rings kept of processes that ended */
-/* That one ordinary user may add to another user's (root's) daemon, each of
- * ring.memory_mb; children and those that ended included. */
-#define FGT_RINGS_PER_USER 4
 
 struct fgt_targets;
 struct fgt_target_table;
@@ -22,9 +19,10 @@ enum fgt_origin {
 	FGT_ORIGIN_ATTACHED,
 	FGT_ORIGIN_CONFIGURED,
 	FGT_ORIGIN_CHILD,
+	FGT_ORIGIN_REGISTERED, /* by itself */
 };
 
-/* "attached", "configured", "child" */
+/* "attached", "configured", "child", "registered" */
 const char *fgt_origin_name(enum fgt_origin origin);
 
 /* kept_ns: how long the ring of an ended process is kept. -ENOMEM. */
@@ -56,9 +54,23 @@ int fgt_targets_attach_process(struct fgt_targets *targets, int32_t pid,
 			       uint64_t start_time, bool is_with_children,
 			       uint32_t charged_uid, struct fgt_why *why);
 
+/*
+ * The same for a process that asks for itself, perhaps more than once: sampled
+ * until it has asked for the contrary as often, unless it is also wanted for
+ * another reason. ret_target: a new reference.
+ */
+int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
+			 uint64_t start_time, uint32_t charged_uid,
+			 struct fgt_target **ret_target, struct fgt_why *why);
+/* reason: for the log. */
+void fgt_targets_unregister(struct fgt_targets *targets,
+			    const struct fgt_target *target,
+			    const char *reason);
+
 /* The entry at an index of the table leaves, with its ring; a rule does not
- * bring it back before the next configuration. */
-void fgt_targets_detach_index(struct fgt_targets *targets, size_t index);
+ * bring it back before the next configuration. reason: for the log. */
+void fgt_targets_detach_index(struct fgt_targets *targets, size_t index,
+			      const char *reason);
 
 /* Any thread: what is attached or looked for meanwhile gives up. */
 void fgt_targets_leave(struct fgt_targets *targets);

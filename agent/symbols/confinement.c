@@ -24,7 +24,7 @@
 #define NOBODY		 65534
 
 /* Where memory is short the helper goes, not the recorder. */
-static void offer_to_be_killed(void)
+void fgt_confinement_offer(void)
 {
 	FGT_AUTO(fgt_fd_close)
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -106,7 +106,7 @@ static void drop_rights(void)
 
 bool fgt_confinement_enter(int kept_fd)
 {
-	offer_to_be_killed();
+	fgt_confinement_offer();
 	drop_descriptors(kept_fd);
 	reset_signals();
 	limit_resources();

@@ -7,112 +7,47 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "agent/symbols/local_names.h"
+#include "agent/symbols/self_child.h"
 
 /* Longer than the helper's own alarm, which is the usual end. */
 #define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
 
-/*
- * What a helper needs of our environment: how to find its libraries, how its
- * sanitizers report. The rest may hold secrets.
- */
-static void choose_environment(char **chosen, size_t capacity)
-{
-	static const char *const names[] = {
-		"LD_LIBRARY_PATH=", "ASAN_OPTIONS=", "LSAN_OPTIONS=",
-		"TSAN_OPTIONS=", "UBSAN_OPTIONS="
-	};
-	size_t count = 0;
-
-	for (char **entry = environ; entry && *entry; entry++)
-		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-			if (count + 1 < capacity &&
-			    !strncmp(*entry, names[i], strlen(names[i])))
-				chosen[count++] = *entry;
-	chosen[count] = NULL;
-}
-
-/*
- * Not fork: its child would hold a copy of all rings, and malloc may not be
- * called in the fork of a process that has threads.
- */
-static int spawn(const char *path, int fd, pid_t *ret_pid)
+static int start(struct fgt_helper *helper)
 {
 	static char name[] = FGT_HELPER_NAME, verb[] = FGT_HELPER_VERB;
 	char *arguments[] = { name, verb, NULL };
-	char *environment[8];
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	int error;
-
-	if (posix_spawn_file_actions_init(&actions))
-		return -EAGAIN;
-	if (posix_spawnattr_init(&attributes)) {
-		posix_spawn_file_actions_destroy(&actions);
-		return -EAGAIN;
-	}
-	choose_environment(environment,
-			   sizeof(environment) / sizeof(*environment));
-	sigemptyset(&none);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes,
-				 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-	error = posix_spawn_file_actions_adddup2(&actions, fd, FGT_HELPER_FD);
-	if (!error)
-		error = posix_spawn(ret_pid, path ? path : "/proc/self/exe",
-				    &actions, &attributes, arguments,
-				    environment);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	return error ? -EAGAIN : 0;
-}
-
-static int start(struct fgt_helper *helper)
-{
+	struct fgt_self_child child = { .path = helper->path,
+					.arguments = arguments,
+					.child_fd = FGT_HELPER_FD };
 	int pair[2], error;
-	pid_t pid;
 
 	/* We are a helper whose main() has not noticed: no end of helpers. */
 	if (!strcmp(program_invocation_name, FGT_HELPER_NAME))
 		return -EAGAIN;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -EAGAIN;
-	error = spawn(helper->path, pair[1], &pid);
+	child.fd = pair[1];
+	error = fgt_self_child_start(&child, &helper->pid_fd);
 	close(pair[1]);
 	if (error) {
 		close(pair[0]);
 		return error;
 	}
-	/* The pid is ours until we wait; afterwards only the pidfd is safe. */
-	helper->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	helper->fd = pair[0];
 	return 0;
 }
 
 void fgt_helper_stop(struct fgt_helper *helper)
 {
-	siginfo_t info;
-
-	fgt_fd_close(helper->fd);
-	if (helper->pid_fd >= 0) {
-		syscall(SYS_pidfd_send_signal, helper->pid_fd, SIGKILL, NULL,
-			0);
-		while (waitid(P_PIDFD, (id_t)helper->pid_fd, &info, WEXITED) <
-			       0 &&
-		       errno == EINTR)
-			;
-		fgt_fd_close(helper->pid_fd);
-	}
-	helper->fd = -1;
-	helper->pid_fd = -1;
+	fgt_local_names_free(FGT_TAKE(helper->local));
+	fgt_fd_close(FGT_TAKE_FD(helper->fd));
+	fgt_self_child_end(FGT_TAKE_FD(helper->pid_fd));
 }
 
 static int64_t now_ms(void)
@@ -285,6 +220,9 @@ int fgt_helper_ask(struct fgt_helper *helper,
 	int32_t answer = 0;
 	int error = 0;
 
+	if (helper->is_local)
+		return fgt_local_names_ask(&helper->local, request, addresses,
+					   files, left_ms, reply);
 	if (files) {
 		taken = *files;
 		*files = FGT_IMAGE_FILES_NONE;

@@ -18,12 +18,16 @@
 #define FGT_HELPER_REPLY_MAX	 (64u << 20)
 #define FGT_HELPER_REQUEST_MAX_S 5 /* then the helper's alarm ends it */
 
+struct fgt_local_names; /* local_names.h */
+
 struct fgt_helper {
 	int fd; /* -1: not running */
 	int pid_fd;
 	const char *path; /* what to execute, NULL: /proc/self/exe */
+	bool is_local; /* no process: this one does the helper's work */
+	struct fgt_local_names *local;
 };
-#define FGT_HELPER_NONE ((struct fgt_helper){ -1, -1, NULL })
+#define FGT_HELPER_NONE ((struct fgt_helper){ .fd = -1, .pid_fd = -1 })
 
 /* What travels to the helper, followed by the addresses. */
 struct fgt_helper_request {

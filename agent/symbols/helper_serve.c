@@ -18,6 +18,7 @@
 #include "agent/symbols/confinement.h"
 #include "agent/symbols/helper.h"
 #include "agent/symbols/symbol_image.h"
+#include "ringbuf/fd_sink.h"
 
 #define IMAGES_MAX	 32
 #define IMAGES_MAX_BYTES (256ull << 20)
@@ -178,18 +179,8 @@ static int answer(struct server *server,
 
 static void send_all(int fd, const void *data, size_t len)
 {
-	const char *bytes = data;
-
-	while (len) {
-		ssize_t sent = write(fd, bytes, len);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			_exit(0);
-		bytes += sent;
-		len -= (size_t)sent;
-	}
+	if (fgt_fd_write(fd, data, len) < 0)
+		_exit(0);
 }
 
 static void take_files(struct msghdr *message, uint32_t bits,

@@ -87,6 +87,7 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 	pthread_mutex_init(&symbolizer->lock, NULL);
 	error = copy_dirs(symbolizer, options ? options : &usual);
 	symbolizer->helper.path = symbolizer->options.helper_path;
+	symbolizer->helper.is_local = symbolizer->options.is_local;
 	if (!error)
 		error = fgt_name_cache_new(&symbolizer->cache);
 	if (error)
@@ -445,9 +446,11 @@ static int list_jobs(struct resolver *resolver, struct job *jobs,
 	return error;
 }
 
-static void drop_large_perfmap(struct fgt_symbolizer *symbolizer)
+static void tidy_up(struct fgt_symbolizer *symbolizer)
 {
 	pthread_mutex_lock(&symbolizer->lock);
+	if (symbolizer->options.is_local)
+		fgt_helper_stop(&symbolizer->helper);
 	if (symbolizer->perfmap &&
 	    fgt_perfmap_count_bytes(symbolizer->perfmap) > PERFMAP_KEEP_BYTES) {
 		fgt_perfmap_free(symbolizer->perfmap);
@@ -479,6 +482,6 @@ int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 	fgt_target_root_open(slice, is_live, &resolver.root);
 	error = name_jobs(&resolver, jobs, count);
 	fgt_target_root_close(&resolver.root);
-	drop_large_perfmap(symbolizer);
+	tidy_up(symbolizer);
 	return error;
 }

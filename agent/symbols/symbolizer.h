@@ -34,6 +34,9 @@ struct fgt_symbolizer_options {
 	 * program.
 	 */
 	const char *helper_path;
+	/* No helper: names are found in this process, which is the one that
+	 * is sampled. Nothing but the names is kept from call to call. */
+	bool is_local;
 	/*
 	 * How long one call waits for helpers; the frames that are left then
 	 * have no name this time. 0: 8 s.

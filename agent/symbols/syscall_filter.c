@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A seccomp filter in classic BPF. Runs in the symbol helper; must not allow
- * to open, to connect, to execute, nor to touch another process.
+ * Seccomp filters in classic BPF. Run in the symbol helper, which must not open,
+ * connect or execute, and in the process that delivers, which must not execute;
+ * neither may touch another process.
  */
 #include "agent/symbols/syscall_filter.h"
 
@@ -146,10 +147,79 @@ static void add_abort(struct program *program, unsigned int pid)
 	add_result(program, SECCOMP_RET_ALLOW);
 }
 
+/* What neither an upload nor the reading of a slice needs. */
+static const unsigned int forbidden[] = {
+	/* other programs */
+	SYS_execve,
+	SYS_execveat,
+	/* other processes */
+	SYS_ptrace,
+	SYS_process_vm_readv,
+	SYS_process_vm_writev,
+	SYS_pidfd_getfd,
+	SYS_kill,
+	SYS_tkill,
+	SYS_rt_sigqueueinfo,
+	SYS_pidfd_send_signal,
+	SYS_perf_event_open,
+	/* another view of the system */
+	SYS_unshare,
+	SYS_setns,
+	SYS_mount,
+	SYS_umount2,
+	SYS_pivot_root,
+	SYS_chroot,
+	SYS_open_by_handle_at,
+	/* where kernels have had most of their holes */
+	SYS_bpf,
+	SYS_io_uring_setup,
+	SYS_userfaultfd,
+	SYS_keyctl,
+	SYS_add_key,
+	SYS_request_key,
+	SYS_init_module,
+	SYS_finit_module,
+	SYS_kexec_load,
+};
+
+static int install(struct program *program)
+{
+	struct sock_fprog filter = { .len = program->len,
+				     .filter = program->code };
+
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0)
+		       ? -errno
+		       : 0;
+}
+
+static void add_beginning(struct program *program)
+{
+	add_load(program, FIELD(arch));
+	add(program, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
+	add_result(program, SECCOMP_RET_KILL_PROCESS);
+	add_load(program, FIELD(nr));
+}
+
+int fgt_syscall_filter_forbid(void)
+{
+	struct program program = { .len = 0 };
+
+	_Static_assert(2 * sizeof(forbidden) / sizeof(*forbidden) + 16 <
+			       INSTRUCTIONS_MAX,
+		       "all instructions have room");
+	add_beginning(&program);
+	/* The numbers of x32, a second name for each call. */
+	add(&program, BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1);
+	add_result(&program, SECCOMP_RET_ERRNO | EPERM);
+	add_numbers(&program, forbidden, sizeof(forbidden) / sizeof(*forbidden),
+		    SECCOMP_RET_ERRNO | EPERM);
+	add_result(&program, SECCOMP_RET_ALLOW);
+	return install(&program);
+}
+
 int fgt_syscall_filter_set(void)
 {
 	struct program program = { .len = 0 };
-	struct sock_fprog filter = { .filter = program.code };
 	const size_t allowed_count = sizeof(allowed) / sizeof(*allowed);
 	const size_t deadly_count = sizeof(deadly) / sizeof(*deadly);
 
@@ -157,18 +227,12 @@ int fgt_syscall_filter_set(void)
 		2 * (sizeof(allowed) + sizeof(deadly)) / sizeof(*allowed) + 16 <
 			INSTRUCTIONS_MAX,
 		"all instructions have room");
-	add_load(&program, FIELD(arch));
-	add(&program, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
-	add_result(&program, SECCOMP_RET_KILL_PROCESS);
-	add_load(&program, FIELD(nr));
+	add_beginning(&program);
 	add_numbers(&program, allowed, allowed_count, SECCOMP_RET_ALLOW);
 	add_numbers(&program, deadly, deadly_count, SECCOMP_RET_KILL_PROCESS);
 	add_abort(&program, (unsigned int)getpid());
 	add_load(&program, FIELD(nr));
 	add_get_limit(&program);
 	add_result(&program, SECCOMP_RET_ERRNO | EPERM);
-	filter.len = program.len;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0)
-		       ? -errno
-		       : 0;
+	return install(&program);
 }

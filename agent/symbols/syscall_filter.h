@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system calls that the symbol helper may make. Runs in the helper.
+ * The system calls that the symbol helper may make, and those that the process
+ * that delivers may not. Runs in them.
  */
 #ifndef FGT_AGENT_SYMBOLS_SYSCALL_FILTER_H
 #define FGT_AGENT_SYMBOLS_SYSCALL_FILTER_H
@@ -13,5 +14,14 @@
  * MT-Safe | AS-Safe
  */
 int fgt_syscall_filter_set(void);
+
+/*
+ * For a process that opens and connects, with libraries of which nobody knows
+ * all that they call: forbids (EPERM) to execute, to touch other processes, and
+ * what only an intruder would try. Needs and fails as the other.
+ *
+ * MT-Safe | AS-Safe
+ */
+int fgt_syscall_filter_forbid(void);
 
 #endif

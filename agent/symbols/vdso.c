@@ -10,16 +10,16 @@
 #include <link.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "ringbuf/fd_sink.h"
 #include "ringbuf/owner.h"
 
 int fgt_vdso_open(int *ret_fd)
 {
 	const ElfW(Ehdr) *header = (void *)getauxval(AT_SYSINFO_EHDR);
 	FGT_AUTO(fgt_fd_close) int fd = -1;
-	const char *bytes = (const char *)header;
-	size_t len, done = 0;
+	size_t len;
+	int r;
 
 	if (!header)
 		return -ENOENT;
@@ -27,15 +27,9 @@ int fgt_vdso_open(int *ret_fd)
 	fd = memfd_create("fgt-vdso", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	while (done < len) {
-		ssize_t put = write(fd, bytes + done, len - done);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return put < 0 ? -errno : -EIO;
-		done += (size_t)put;
-	}
+	r = fgt_fd_write(fd, header, len);
+	if (r < 0)
+		return r;
 	*ret_fd = FGT_TAKE_FD(fd);
 	return 0;
 }

@@ -27,6 +27,9 @@ struct fgt_cfi_rows {
 	struct fgt_cfi_set {
 		struct fgt_cfi_slot slots[FGT_CFI_ROWS_SLOTS];
 	} sets[1u << FGT_CFI_ROWS_SET_BITS];
+	uint32_t set_mask; /* of the sets in use: few while there are few rows,
+			    * so that not each has a page of its own */
+	uint32_t used; /* slots */
 	unsigned int turn; /* whose slot is taken from a full set */
 };
 
@@ -34,10 +37,12 @@ int fgt_cfi_rows_new(struct fgt_cfi_rows **ret_rows);
 void fgt_cfi_rows_free(struct fgt_cfi_rows *rows);
 FGT_DEFINE_AUTO(struct fgt_cfi_rows *, fgt_cfi_rows_free);
 
-static inline size_t fgt_cfi_rows_set(uint64_t serial, uint64_t address)
+static inline size_t fgt_cfi_rows_set(const struct fgt_cfi_rows *rows,
+				      uint64_t serial, uint64_t address)
 {
-	return ((serial << 32 ^ address) * 0x9e3779b97f4a7c15ull) >>
-	       (64 - FGT_CFI_ROWS_SET_BITS);
+	uint64_t hash = (serial << 32 ^ address) * 0x9e3779b97f4a7c15ull;
+
+	return hash >> (64 - FGT_CFI_ROWS_SET_BITS) & rows->set_mask;
 }
 
 /* serial names the file (fgt_image_file_serial). NULL: not there. Inline:
@@ -47,7 +52,7 @@ fgt_cfi_rows_find(const struct fgt_cfi_rows *rows, uint64_t serial,
 		  uint64_t address)
 {
 	const struct fgt_cfi_slot *slots =
-		rows->sets[fgt_cfi_rows_set(serial, address)].slots;
+		rows->sets[fgt_cfi_rows_set(rows, serial, address)].slots;
 
 	for (unsigned int i = 0; i < FGT_CFI_ROWS_SLOTS; i++)
 		if (slots[i].address == address && slots[i].serial == serial)

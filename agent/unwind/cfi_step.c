@@ -316,6 +316,11 @@ int fgt_cfi_stepper_new(struct fgt_cfi_stepper **ret_stepper)
 	stepper->space = unw_create_addr_space(&accessors, 0);
 	if (!stepper->space)
 		return -ENOMEM;
+	/*
+	 * Begins libunwind, which opens a pipe, once, that nobody can close:
+	 * it does not tell the numbers. Not later, when a rule first asks for
+	 * it: the program may have a filter of system calls by then.
+	 */
 	unw_set_caching_policy(stepper->space, UNW_CACHE_GLOBAL);
 	unw_set_cache_size(stepper->space, CACHE_ROWS, 0);
 	*ret_stepper = FGT_TAKE(stepper);

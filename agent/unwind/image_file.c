@@ -128,6 +128,14 @@ void fgt_image_cache_free(struct fgt_image_cache *cache)
 	unlock_or_free(cache);
 }
 
+/* The thread that held the lock may not exist here: goes without it. */
+void fgt_image_cache_forked(const struct fgt_image_cache *cache)
+{
+	for (size_t i = 0; i < cache->count; i++)
+		if (cache->files[i]->source.fd >= 0)
+			close(cache->files[i]->source.fd);
+}
+
 void fgt_image_file_put(struct fgt_image_file *file)
 {
 	struct fgt_image_cache *cache;

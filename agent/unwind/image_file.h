@@ -25,6 +25,8 @@ struct fgt_image_cache;
 int fgt_image_cache_new(struct fgt_image_cache **ret_cache);
 void fgt_image_cache_free(struct fgt_image_cache *cache);
 FGT_DEFINE_AUTO(struct fgt_image_cache *, fgt_image_cache_free);
+/* In the child of a fork: closes its files; it is of no use afterwards. */
+void fgt_image_cache_forked(const struct fgt_image_cache *cache);
 
 /* The rows of all files by fgt_image_file_serial: go with the cache. For the
  * sampler's thread alone. */

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
+#include "agent/unwind/memory.h"
 #include "agent/unwind/rootfs.h"
 
 #define VDSO_BYTES_MAX (64u * 1024)
@@ -22,13 +22,10 @@
 
 static int read_memory(int32_t pid, uint64_t address, void *buffer, size_t len)
 {
-	struct iovec local = { .iov_base = buffer, .iov_len = len };
-	struct iovec remote = { .iov_base = (void *)(uintptr_t)address,
-				.iov_len = len };
-	ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+	int64_t got = fgt_memory_read(pid, address, buffer, len);
 
 	if (got < 0)
-		return -errno;
+		return (int)got;
 	return (size_t)got == len ? 0 : -EFAULT;
 }
 

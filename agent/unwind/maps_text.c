@@ -105,11 +105,13 @@ int fgt_maps_line_parse(const char *line, size_t len,
 			struct fgt_maps_line *ret_line)
 {
 	struct text text = { .at = line, .end = line + len };
+	/* A name is long where there is one: most mappings have none. */
+	const size_t head_bytes = offsetof(struct fgt_maps_line, path);
 	struct fgt_maps_line parsed;
 	uint64_t major, minor;
 	const char *inode_end;
 
-	memset(&parsed, 0, sizeof(parsed));
+	memset(&parsed, 0, head_bytes);
 	if (read_number(&text, 16, '-', &parsed.start) < 0 ||
 	    read_number(&text, 16, ' ', &parsed.end) < 0 ||
 	    read_flags(&text, &parsed) < 0 ||
@@ -134,7 +136,7 @@ int fgt_maps_line_parse(const char *line, size_t len,
 		return -EBADMSG;
 	}
 	parsed.dev = makedev((unsigned int)major, (unsigned int)minor);
-	read_path(&text, &parsed);
-	*ret_line = parsed;
+	memcpy(ret_line, &parsed, head_bytes);
+	read_path(&text, ret_line);
 	return 0;
 }

@@ -16,10 +16,10 @@ struct fgt_maps_line {
 	uint64_t start, end, offset, dev, ino;
 	bool is_readable, is_writable, is_executable;
 	bool is_deleted; /* " (deleted)" was cut off path */
+	bool is_path_cut;
 	/* Unescaped (\012 is a newline); a longer name ends at "" and
 	 * is_path_cut, since half a name would name another file. */
 	char path[FGT_IMAGE_PATH_MAX];
-	bool is_path_cut;
 };
 
 /* line without its newline; need not be NUL-terminated. -EBADMSG.

@@ -43,7 +43,7 @@ _fgtrace_agent()
 	fi
 	case $prev in
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry folded' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope' -- "$cur")
 		return
 		;;
 	--state-frames)

@@ -58,3 +58,25 @@ def table(stage):
         except NotRun as error:
             lines.append(name + f"  not run: {error}")
     return "\n".join(lines + [""])
+
+
+def _count_spans(stage, spans):
+    out = stage.path("callgrind.out")
+    result = subprocess.run(
+        ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
+         f"{stage.build}/tests/bench/bench_spans", str(spans)],
+        capture_output=True, text=True, timeout=TIMEOUT_S)
+    if result.returncode != 0:
+        raise NotRun("callgrind: " + result.stderr.strip()[-200:])
+    with open(out) as file:
+        return int(re.search(r"^totals: (\d+)", file.read(), re.M).group(1))
+
+
+def of_spans(stage):
+    """The difference of two runs: what both have in common falls away."""
+    try:
+        few, many = _count_spans(stage, 10000), _count_spans(stage, 110000)
+    except (NotRun, subprocess.TimeoutExpired) as error:
+        return f"instructions of a span: not run: {error}\n"
+    return (f"{(many - few) / 100000:.0f} instructions for a span's begin and "
+            "end, two looks at the clock included (callgrind)\n")

@@ -106,7 +106,9 @@ class Fgtrace(Profiler):
         command = self._command("daemon")
         self.child = subprocess.Popen(
             command if self.is_ordinary_user else dying_with_us(command),
-            env={**os.environ, "FGTRACE_SAMPLING_WHO_RAN": self.who_ran},
+            env={**os.environ, "FGTRACE_SAMPLING_WHO_RAN": self.who_ran,
+                 # What the full rate costs, not what the governor allows.
+                 "FGTRACE_SAMPLING_MAX_CPU_PERCENT": "0"},
             stderr=subprocess.DEVNULL)
         until = time.monotonic() + START_S
         while self.call("status").returncode != 0:

@@ -6,7 +6,8 @@ import time
 
 from machine import NotRun
 
-FORMS = ("fgt", "envelope", "trace.json", "folded")
+FORMS = ("fgt", "envelope", "chunk.envelope", "trace.json", "pb.gz", "folded",
+         "speedscope.json")
 RING_S = 30
 BLOCKED, DEPTH = 98, 20
 
@@ -34,7 +35,7 @@ def table(stage, agent, rounds):
             times = [_time(agent, target.pid, out)
                      for _ in range(rounds + 1)]
             lines.append(
-                f"  as {form:12s} first {times[0]:7.1f} ms, then "
+                f"  as {form:15s} first {times[0]:7.1f} ms, then "
                 f"{statistics.median(times[1:]):7.1f} ms, "
                 f"{os.path.getsize(out) / 1e6:.2f} MB")
     except NotRun as error:

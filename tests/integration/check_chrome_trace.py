@@ -3,8 +3,12 @@
 
 The rules of formats/chrometrace.md §1 to §8: strict JSON, fields, and the
 nesting as each of the two viewers reconstructs it; both must find the same
-stacks with the same times. Exit 0, or 1 with the reason.
+stacks with the same times. What the program said: tasks are on tracks of a
+process of their own, and only there B and E may have args, both the same; each
+arrow begins and ends in a slice that is open then. Exit 0, or 1 with the
+reason.
 """
+import json
 from collections import defaultdict
 
 import strict
@@ -12,13 +16,19 @@ from strict import Wrong, demand, is_int, is_number
 
 DEVTOOLS = {"CpuProfile", "Profile", "ProfileChunk"}
 DEPTH_MAX = 512
+TASKS_PID = 0x20000000  # above every pid of Linux
+KEYS = {"B": {"ts", "args"}, "E": {"ts", "args"}, "M": {"ts", "args"},
+        "i": {"ts", "s"}, "C": {"ts", "args"}, "s": {"ts", "cat", "id"},
+        "f": {"ts", "cat", "id", "bp"}}
 
 
 def check_fields(index, event):
     where = f"event {index}"
     demand(isinstance(event, dict), f"{where} is not an object")
     phase = event.get("ph")
-    demand(phase in ("B", "E", "M"), f"{where}: phase {phase!r}")
+    demand(phase in KEYS, f"{where}: phase {phase!r}")
+    extra = set(event) - {"name", "ph", "pid", "tid"} - KEYS[phase]
+    demand(not extra, f"{where}: {extra}")
     name = event.get("name")
     demand(isinstance(name, str) and name, f"{where}: no name")
     demand(name not in DEVTOOLS, f"{where}: {name} means DevTools")
@@ -31,7 +41,24 @@ def check_fields(index, event):
                f"{where}: metadata without args")
         return
     demand(is_number(ts) and 0 <= ts < 2 ** 53, f"{where}: ts {ts!r}")
-    demand("args" not in event, f"{where}: args split speedscope's frames")
+    demand("args" not in event or phase == "C" or event["pid"] >= TASKS_PID,
+           f"{where}: args split speedscope's frames")
+    if event["pid"] >= TASKS_PID and phase in "BE":
+        check_args(where, event.get("args"))
+    if phase == "i":
+        demand(event.get("s") == "t", f"{where}: scope {event.get('s')!r}")
+    if phase == "C":
+        value = event.get("args", {}).get("value")
+        demand(is_number(value), f"{where}: counter {value!r}")
+
+
+def check_args(where, args):
+    """Of a task or span: its id for log lines, and what it was labelled."""
+    demand(isinstance(args, dict) and set(args) <= {"id", "labels"} and
+           isinstance(args.get("id"), str) and args["id"],
+           f"{where}: args {args}")
+    demand(all(isinstance(v, str) for v in args.get("labels", {}).values()),
+           f"{where}: labels")
 
 
 def check_metadata(events):
@@ -55,6 +82,13 @@ def check_metadata(events):
                f"event {index}: its thread has no name yet")
 
 
+def identity(event):
+    """What speedscope takes for the frame: its args are a part of it."""
+    if "args" not in event:
+        return event["name"]
+    return event["name"] + json.dumps(event["args"])
+
+
 class Track:
     """Open slices of one thread and the time that each stack was on top."""
 
@@ -70,14 +104,14 @@ class Track:
 
     def begin(self, event):
         self.spend(event["ts"])
-        self.open.append(event["name"])
+        self.open.append(identity(event))
         demand(len(self.open) <= DEPTH_MAX, "deeper than Perfetto shows")
 
     def end(self, event, reader):
         self.spend(event["ts"])
         demand(self.open, f"{reader}: E {event['name']!r} at {event['ts']} "
                "with nothing open")
-        demand(self.open[-1] == event["name"],
+        demand(self.open[-1] == identity(event),
                f"{reader}: E {event['name']!r} at {event['ts']} while "
                f"{self.open[-1]!r} is innermost")
         self.open.pop()
@@ -114,7 +148,7 @@ def read_as_speedscope(events):
         elif begins[b]["ts"] != ends[e]["ts"]:
             takes_begin = begins[b]["ts"] < ends[e]["ts"]
         else:
-            takes_begin = begins[b]["name"] == ends[e]["name"]
+            takes_begin = identity(begins[b]) == identity(ends[e])
         if takes_begin:
             track.begin(begins[b])
             b += 1
@@ -123,7 +157,7 @@ def read_as_speedscope(events):
         for i in range(e + 1, len(ends)):
             if ends[i]["ts"] > ends[e]["ts"]:
                 break
-            if track.open and ends[i]["name"] == track.open[-1]:
+            if track.open and identity(ends[i]) == track.open[-1]:
                 ends[e], ends[i] = ends[i], ends[e]
                 break
         track.end(ends[e], "speedscope")
@@ -142,6 +176,43 @@ def check_track(name, events):
         demand(abs(perfetto[stack] - speedscope[stack]) < 1,
                f"track {name}: {stack} takes {perfetto[stack]} µs in "
                f"Perfetto, {speedscope[stack]} µs in speedscope")
+
+
+def slices_of(events):
+    """{(pid, tid): [(begin, end)]} of B and E, whose nesting was checked."""
+    found = defaultdict(list)
+    open_ones = defaultdict(list)
+    for event in events:
+        key = event["pid"], event["tid"]
+        if event["ph"] == "B":
+            open_ones[key].append(event["ts"])
+        elif event["ph"] == "E":
+            found[key].append((open_ones[key].pop(), event["ts"]))
+    return found
+
+
+def check_arrows(events):
+    """Each s has its f, after it in the file; both lie in a slice."""
+    slices, starts = slices_of(events), {}
+    for index, event in enumerate(events):
+        if event["ph"] not in ("s", "f"):
+            continue
+        where = f"event {index}"
+        key = event.get("id"), event.get("cat"), event["name"]
+        demand(is_int(key[0]) and key[0] > 0 and key[1], f"{where}: {key}")
+        spans = slices[event["pid"], event["tid"]]
+        demand(any(b <= event["ts"] < e for b, e in spans),
+               f"{where}: no slice at {event['ts']} for the arrow")
+        if event["ph"] == "s":
+            demand(key not in starts, f"{where}: two arrows {key}")
+            demand("bp" not in event, f"{where}: bp")
+            starts[key] = event["ts"]
+        else:
+            demand(starts.get(key) == event["ts"], f"{where}: no start")
+            demand(event.get("bp") == "e", f"{where}: binds to the next one")
+            starts[key] = None
+    demand(all(ts is None for ts in starts.values()), "arrows without end")
+    return len(starts)
 
 
 def check(path):
@@ -163,11 +234,12 @@ def check(path):
     check_metadata(events)
     tracks = defaultdict(list)
     for event in events:
-        if event["ph"] != "M":
+        if event["ph"] in ("B", "E"):
             tracks[event["pid"], event["tid"]].append(event)
     for name, track in tracks.items():
         check_track(name, track)
-    return f"{len(events)} events on {len(tracks)} threads"
+    arrows = check_arrows(events)
+    return f"{len(events)} events on {len(tracks)} tracks, {arrows} arrows"
 
 
 if __name__ == "__main__":

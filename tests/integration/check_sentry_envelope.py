@@ -16,6 +16,9 @@ PROFILE_MAX = 50 << 20
 TRANSACTION_MAX = 1 << 20
 FRAME_STRINGS = ("function", "filename", "abs_path", "module", "package",
                  "instruction_addr")
+SPANS_MAX = 1000
+SPAN_KEYS = {"span_id", "parent_span_id", "trace_id", "op", "description",
+             "status", "start_timestamp", "timestamp", "data"}
 FRAME_KEYS = {*FRAME_STRINGS, "lineno", "colno", "in_app"}
 
 
@@ -100,10 +103,46 @@ def check_transaction(transaction, header):
     trace = transaction.get("contexts", {}).get("trace", {})
     demand_id(trace.get("trace_id"), 32, "trace_id")
     demand_id(trace.get("span_id"), 16, "span_id")
+    if "parent_span_id" in trace:
+        demand_id(trace["parent_span_id"], 16, "parent_span_id")
+    for key in ("op", "status"):
+        demand_text(trace.get(key), f"contexts.trace.{key}")
+    for key, value in transaction.get("tags", {}).items():
+        demand(0 < len(key) <= 32 and isinstance(value, str) and
+               len(value) <= 200, f"tag {key!r}")
+    demand(transaction.get("level", "info") in
+           ("fatal", "error", "warning", "info", "debug"), "level")
     for key in ("release", "environment", "dist"):
         demand(key not in transaction or transaction[key],
                f"{key} is null or empty")
     return start, end, trace["trace_id"]
+
+
+def check_spans(transaction, trace_id):
+    """Within the transaction, each below another of them or below it."""
+    spans = transaction.get("spans")
+    demand(isinstance(spans, list) and len(spans) <= SPANS_MAX, "spans")
+    own = transaction["contexts"]["trace"]["span_id"]
+    ids = {own} | {span.get("span_id") for span in spans}
+    demand(len(ids) == len(spans) + 1, "two spans with one id")
+    for index, span in enumerate(spans):
+        where = f"span {index}"
+        demand(set(span) == SPAN_KEYS, f"{where}: {set(span) ^ SPAN_KEYS}")
+        demand_id(span["span_id"], 16, f"{where}.span_id")
+        demand(span["trace_id"] == trace_id, f"{where}.trace_id")
+        demand(span["parent_span_id"] in ids - {span["span_id"]},
+               f"{where}: no parent {span['parent_span_id']!r}")
+        for key in ("op", "description", "status"):
+            demand_text(span[key], f"{where}.{key}")
+        start, end = span["start_timestamp"], span["timestamp"]
+        demand(is_number(start) and is_number(end) and
+               transaction["start_timestamp"] <= start <= end <=
+               transaction["timestamp"], f"{where}: {start} to {end}")
+        demand(all(isinstance(v, str) for v in span["data"].values()),
+               f"{where}.data")
+        demand(re.fullmatch("[0-9]+", span["data"].get("thread.id", "")),
+               f"{where}: thread.id")
+    return len(spans)
 
 
 def check_frame(index, frame):
@@ -143,8 +182,9 @@ def check_images(debug_meta):
                f"{where}.image_size")
 
 
-def check_samples(profile):
-    """Times, indices, and what Relay would cut; samples by thread."""
+def check_samples(profile, is_told):
+    """Times, indices, and what Relay would cut; samples by thread. is_told:
+    the program said when it began, else the first sample did."""
     stacks, frames = profile["stacks"], profile["frames"]
     last, threads = 0, {}
     for index, sample in enumerate(profile["samples"]):
@@ -160,8 +200,15 @@ def check_samples(profile):
         threads.setdefault(thread, []).append(elapsed)
     demand(threads, "no samples (R3)")
     demand(last <= DURATION_MAX_NS, f"{last} ns are longer than 30 s (R5)")
-    demand(u64(profile["samples"][0]["elapsed_since_start_ns"], "first") == 0,
+    demand(is_told or
+           u64(profile["samples"][0]["elapsed_since_start_ns"], "first") == 0,
            "the first sample is not the zero point")
+    check_tables(threads, stacks, frames)
+    return threads, last
+
+
+def check_tables(threads, stacks, frames):
+    """What threads, stacks and frames say of each other, in any version."""
     for thread, times in threads.items():
         demand(len(times) >= 2, f"thread {thread} has one sample (R1)")
     for index, stack in enumerate(stacks):
@@ -169,11 +216,18 @@ def check_samples(profile):
                f"stack {index}: frame out of range (R4)")
     demand({f for s in stacks for f in s} == set(range(len(frames))),
            "frames that no stack names")
-    return threads, last
+
+
+def check_threads(metadata, threads):
+    demand(set(threads) == set(metadata),
+           "thread_metadata and samples name other threads (R7)")
+    for thread, data in metadata.items():
+        demand_text(data.get("name"), f"name of thread {thread}")
+        demand("priority" not in data or data["priority"] >= 0, "priority")
 
 
 def check_profile(profile, header, transaction):
-    name, start, trace_id = transaction
+    name, start, trace_id, is_told = transaction
     demand(profile.get("version") == "1", "version is not \"1\"")
     demand_id(profile.get("event_id"), 32, "profile event_id")
     demand(profile["event_id"] != header["event_id"],
@@ -204,34 +258,47 @@ def check_profile(profile, header, transaction):
         demand(isinstance(body.get(key), list), key)
     for index, frame in enumerate(body["frames"]):
         check_frame(index, frame)
-    threads, last = check_samples(body)
-    metadata = body.get("thread_metadata", {})
-    demand({str(t) for t in threads} == set(metadata),
-           "thread_metadata and samples name other threads (R7)")
-    for thread, data in metadata.items():
-        demand_text(data.get("name"), f"name of thread {thread}")
-        demand("priority" not in data or data["priority"] >= 0, "priority")
+    threads, last = check_samples(body, is_told)
+    check_threads(body.get("thread_metadata", {}),
+                  {str(thread) for thread in threads})
     demand(u64(about.get("active_thread_id"), "active_thread_id") in threads,
            "the active thread has no samples")
     return len(body["samples"]), len(threads), last
 
 
+def check_times(transaction, last, is_told):
+    """A slice is as long as its profile; what a program told of is at least
+    as long."""
+    start, end = transaction
+    if abs(end - start - last / 1e9) > 1e-3 and \
+            not (is_told and last / 1e9 < end - start):
+        raise Wrong(f"transaction lasts {end - start} s, profile {last} ns")
+
+
 def check(path):
     header, items = split_items(strict.read_bytes(path))
     check_header(header)
-    demand([i["type"] for i, _ in items] == ["transaction", "profile"],
-           f"items {[i.get('type') for i, _ in items]}")
-    (_, first), (_, second) = items
+    types = [item.get("type") for item, _ in items]
+    demand(types and types[0] == "transaction" and
+           types[1:] in (["profile"], []), f"items {types}")
+    first = items[0][1]
     demand(len(first) <= TRANSACTION_MAX, "transaction above 1 MiB")
-    demand(len(second) <= PROFILE_MAX, "profile above 50 MiB (R9)")
     transaction = strict.parse_json(first)
     start, end, trace_id = check_transaction(transaction, header)
+    spans = check_spans(transaction, trace_id)
+    is_told = transaction["contexts"]["trace"]["op"] != "profile.slice"
+    if len(items) == 1:
+        demand(is_told and ("no_profile" in transaction["extra"] or
+                            "profile" in transaction["contexts"]),
+               "there is no profile, and no reason")
+        return f"a transaction alone, {end - start:.3f} s, {spans} spans"
+    demand(len(items[1][1]) <= PROFILE_MAX, "profile above 50 MiB (R9)")
     samples, threads, last = check_profile(
-        strict.parse_json(second), header,
-        (transaction["transaction"], start, trace_id))
-    if abs(end - start - last / 1e9) > 1e-3:
-        raise Wrong(f"transaction lasts {end - start} s, profile {last} ns")
-    return f"{samples} samples of {threads} threads, {last / 1e9:.3f} s"
+        strict.parse_json(items[1][1]), header,
+        (transaction["transaction"], start, trace_id, is_told))
+    check_times((start, end), last, is_told)
+    return (f"{samples} samples of {threads} threads, {last / 1e9:.3f} s, "
+            f"{spans} spans")
 
 
 if __name__ == "__main__":

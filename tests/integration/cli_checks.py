@@ -13,7 +13,9 @@ import time
 from harness import Bench, Checks, read_until
 
 CHECKERS = {"chrome": "check_chrome_trace.py", "folded": "check_folded.py",
-            "sentry": "check_sentry_envelope.py"}
+            "sentry": "check_sentry_envelope.py",
+            "sentry-chunk": "check_sentry_chunk.py",
+            "pprof": "check_pprof.py", "speedscope": "check_speedscope.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 checks = Checks()
@@ -46,6 +48,10 @@ def check_content(name, path, form):
         is_good = len(json.loads(content)["traceEvents"]) > 2
     elif form == "sentry":
         is_good = b'"type":"profile"' in content
+    elif form == "sentry-chunk":
+        is_good = b'"type":"profile_chunk"' in content
+    elif form == "speedscope":
+        is_good = len(json.loads(content)["profiles"]) > 0
     elif form == "folded":
         is_good = re.match(rb"(?:.*;.* \d+\n)+$", content) is not None
     else:

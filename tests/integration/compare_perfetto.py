@@ -4,7 +4,9 @@
 Each line of standard input tells what Perfetto made of one trace. It must have
 taken it for what it is, have nothing to complain about, know every thread by
 its name, and give each stack of each thread the time that
-check_chrome_trace.py reckons for Perfetto. Exit 0 or 1.
+check_chrome_trace.py reckons for Perfetto. Every arrow must lead from a slice
+of the parent's track to one of the child's, and marks, counters and labels
+must have been found. Exit 0 or 1.
 """
 import json
 import sys
@@ -28,11 +30,30 @@ def read_stacks(events):
     """{(pid, tid): {stack: µs on top}}"""
     tracks = defaultdict(list)
     for event in events:
-        if event["ph"] != "M":
+        if event["ph"] in ("B", "E"):
             tracks[event["pid"], event["tid"]].append(event)
-    return {key: {";".join(stack): spent for stack, spent in
-                  read_as_perfetto(track).items()}
-            for key, track in tracks.items()}
+    stacks = defaultdict(lambda: defaultdict(float))
+    for key, track in tracks.items():
+        for stack, spent in read_as_perfetto(track).items():
+            # Perfetto's names are without args.
+            stacks[key][";".join(n.split("{")[0] for n in stack)] += spent
+    return stacks
+
+
+def read_said(events):
+    """What the program said: arrows, marks, counters and labels, sorted."""
+    tids = defaultdict(dict)
+    for event in events:
+        if event["ph"] in ("s", "f"):
+            tids[event["id"]][event["ph"]] = event["tid"]
+    labels = [[e["name"], key, value] for e in events if e["ph"] == "B"
+              for key, value in e.get("args", {}).get("labels", {}).items()]
+    return {"arrows": sorted([t["s"], t["f"]] for t in tids.values()),
+            "marks": sorted([e["tid"], e["name"]] for e in events
+                            if e["ph"] == "i"),
+            "counters": sorted([e["name"], e["args"]["value"]]
+                               for e in events if e["ph"] == "C"),
+            "labels": sorted(labels)}
 
 
 def faults(seen):
@@ -53,6 +74,10 @@ def faults(seen):
             spent, due = stacks.get(stack, 0), expected.get(stack, 0)
             if abs(spent - due) > 0.01:
                 yield f"thread {key[1]}: {stack}: {spent} µs, not {due}"
+    said = read_said(events)
+    for kind, expected in said.items():
+        if seen["said"][kind] != expected:
+            yield f"{kind} {seen['said'][kind]}, not {expected}"
 
 
 def main():

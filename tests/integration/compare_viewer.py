@@ -9,7 +9,9 @@ import json
 import sys
 from collections import Counter
 
+# Ending → what the viewer should take it for, and its units in a µs.
 EXPECTED = {".trace.json": ("Trace Event Format", 1),
+            ".speedscope.json": ("speedscope json", 1000),
             ".folded": ("collapsed stack", 0)}
 
 
@@ -24,17 +26,17 @@ def read_folded(path):
 
 def faults(seen, folded, period_us):
     ending = next(e for e in EXPECTED if seen["file"].endswith(e))
-    kind, in_time = EXPECTED[ending]
+    kind, units = EXPECTED[ending]
     if kind not in (seen["importedAs"] or ""):
         yield f"taken for {seen['importedAs']}"
     yield from seen["warnings"][:3]
     found = Counter()
     for profile in seen["profiles"] or []:
         found.update(profile["stacks"])
-    unit = period_us if in_time else 1
+    unit = period_us * units if units else 1
     for stack in folded.keys() | found.keys():
         # A nanosecond at each change of stack is the writer's own.
-        if abs(found[stack] - folded[stack] * unit) > 0.5:
+        if abs(found[stack] - folded[stack] * unit) > max(0.5, units / 2):
             yield f"{stack}: {found[stack]}, not {folded[stack] * unit}"
 
 

@@ -349,6 +349,24 @@ def test_other_users(bench, agent_socket, pid):
         text=True)
     ok("nobody does not record root's process", result.returncode == 4 and
        is_one_line(result.stderr), f"{result.returncode} {result.stderr}")
+    _, own = bench.daemon("nobody", as_nobody=True, agent=binary)
+    result = subprocess.run(
+        as_user([binary, "--socket", own, "status", "--json"], True),
+        capture_output=True, text=True)
+    status = json.loads(result.stdout)
+    ok("status tells an ordinary user what BPF would need",
+       "CAP_BPF" in status["bpf_why"] and
+       status["perf_cpu_why"] in status["bpf_why"], result.stdout)
+    forbidden = bench.path("forbidden")
+    os.mkdir(forbidden, 0o700)
+    for verb, *words in (["record", "-d", "1", "--", "true"],
+                         ["slice", "--socket", agent_socket]):
+        result = subprocess.run(
+            as_user([binary, verb, "-o", f"{forbidden}/x.folded", *words],
+                    True), capture_output=True, text=True)
+        ok(f"{verb} into a forbidden directory is not permitted",
+           result.returncode == 4 and is_one_line(result.stderr) and
+           "-o" in result.stderr, f"{result.returncode} {result.stderr}")
 
 
 def run(bench):

@@ -145,7 +145,7 @@ def other_users(checks, bench):
         print("# skipped: other users (not root)")
         return
     nobody = NOBODY
-    daemon = Daemon(bench, "users")
+    daemon = Daemon(bench, "users", "ring: { per_user = 4; };")
     path = daemon.socket
     ours = sleeper(bench)
     theirs = sleeper(bench, as_nobody=True)
@@ -197,10 +197,11 @@ def other_users(checks, bench):
 
     crowd = [sleeper(bench, as_nobody=True) for _ in range(6)]
     replies = [as_nobody("attach", pid=child.pid) for child in crowd]
-    checks.ok("an ordinary user adds four rings at most",
+    checks.ok("an ordinary user adds as many rings as ring.per_user says",
               [r["ok"] for r in replies] == [True] * 4 + [False] * 2 and
               is_error(replies[4], errno.ENOSPC) and
-              "detach" in replies[4]["why"], replies)
+              "detach" in replies[4]["why"] and
+              "ring.per_user" in replies[4]["why"], replies)
     as_nobody("detach", pid=crowd[0].pid)
     checks.ok("a detached one makes room for another",
               as_nobody("attach", pid=crowd[4].pid)["ok"], "")

@@ -208,12 +208,14 @@ def share_by_chrome(bench, path, tid):
 
 
 def share_by_sentry(bench, path, tid):
-    """A sample lasts until the next one."""
+    """A sample lasts until the next one, the last as long as that before."""
     out = path + ".envelope"
     bench.run("convert", path, "-o", out, "--tid", str(tid))
     samples = next(iter(Samples(out).by_thread.values()))
+    ends = [at for at, _ in samples[1:]]
+    ends.append(2 * ends[-1] - samples[-2][0])
     total = running = 0
-    for (at, stack), (end, _) in zip(samples, samples[1:]):
+    for (at, stack), end in zip(samples, ends):
         total += end - at
         running += end - at if stack[-1] == "running" else 0
     return running / total

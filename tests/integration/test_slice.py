@@ -23,7 +23,12 @@ def test_slices(bench, agent_socket, pid):
     for ending, form in (("fgt", "fgt"), ("trace.json", "chrome"),
                          ("trace.json.gz", "chrome"), ("envelope", "sentry"),
                          ("envelope.gz", "sentry"), ("folded", "folded"),
-                         ("folded.gz", "folded")):
+                         ("folded.gz", "folded"),
+                         ("chunk.envelope", "sentry-chunk"),
+                         ("chunk.envelope.gz", "sentry-chunk"),
+                         ("pb.gz", "pprof"),
+                         ("speedscope.json", "speedscope"),
+                         ("speedscope.json.gz", "speedscope")):
         path = f"{folder}/out.{ending}"
         result = bench.run("slice", "--last", "2s", "-p", str(pid), "-o", path,
                            env=env)
@@ -35,7 +40,7 @@ def test_slices(bench, agent_socket, pid):
            os.stat(path).st_mode & 0o777 == 0o600)
         check_content(f"slice to .{ending}", path, form)
     ok("nothing else is left in the folder",
-       len(os.listdir(folder)) == 7, os.listdir(folder))
+       len(os.listdir(folder)) == 12, os.listdir(folder))
     result = bench.run("slice", "--last", "1s", cwd=folder, env=env)
     made = [name for name in os.listdir(folder) if not name.startswith("out.")]
     ok("without -o a named trace appears here", result.returncode == 0 and
@@ -126,7 +131,10 @@ def test_convert(bench, agent_socket):
     source = bench.path("source.fgt")
     bench.run("slice", "--last", "3s", "-o", source, env=env)
     for ending, form in (("trace.json", "chrome"), ("envelope", "sentry"),
-                         ("folded.gz", "folded"), ("fgt", "fgt")):
+                         ("folded.gz", "folded"), ("fgt", "fgt"),
+                         ("chunk.envelope", "sentry-chunk"),
+                         ("pb.gz", "pprof"),
+                         ("speedscope.json.gz", "speedscope")):
         path = bench.path(f"converted.{ending}")
         result = bench.run("convert", source, "-o", path)
         ok(f"convert to .{ending}", result.returncode == 0, result.stderr)

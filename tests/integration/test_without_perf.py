@@ -127,6 +127,27 @@ def check_status(bench, checks, who, folder, as_nobody):
               f"{result.returncode}: {result.stderr}")
 
 
+def check_not_enabled(bench, checks):
+    """Events that open, but that nothing switches on."""
+    child = bench.start([bench.program("scenes"), "busy"])
+    folded = bench.path("not-enabled.folded")
+    result = subprocess.run(
+        # Only that one call is dear, and what it costs is not the point.
+        ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e",
+         "trace=ioctl", "-e", "inject=ioctl:error=EACCES:when=1", bench.agent,
+         "record", "-d", "3", "--max-cpu", "0", "-p", str(child.pid), "-o",
+         folded],
+        capture_output=True, text=True, timeout=60, check=False)
+    child.kill()
+    text = ""
+    if os.path.exists(folded):
+        with open(folded, encoding="utf-8") as file:
+            text = file.read()
+    checks.ok("events that cannot be switched on: others take their place",
+              result.returncode == 0 and "burn_ms" in text,
+              f"{result.returncode} {result.stderr} {text[:300]}")
+
+
 def check_harmless(bench, checks, who, folder, as_nobody, mode):
     out = out_folder(bench, who)
     probe = bench.start([f"{folder}/blockers", "10", *mode], as_nobody,
@@ -148,6 +169,8 @@ def main():
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     try:
         folder = copy_programs(bench)
+        if os.getuid() == 0:
+            check_not_enabled(bench, checks)
         for as_nobody in (False, True):
             if as_nobody and os.getuid() != 0:
                 continue

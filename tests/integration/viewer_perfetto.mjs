@@ -2,8 +2,9 @@
 // viewer_perfetto.mjs ENGINE_DIR FILE…: loads traces with Perfetto's own trace
 // processor, the WebAssembly that its page runs, and prints one JSON line each,
 // as viewer_speedscope.mjs does: {file, importedAs, warnings,
-// profiles: [{name, process, pid, tid, unit, total, stacks}]}, one profile a
-// thread. A warning is what Perfetto itself counted as an error or lost data,
+// profiles: [{name, process, pid, tid, unit, total, stacks}], said: {arrows:
+// [[from tid, to tid]], marks: [[tid, name]], counters: [[name, value]],
+// labels: [[span, key, value]]}}, one profile a thread. A warning is what Perfetto itself counted as an error or lost data,
 // a slice without an end and a slice of no thread. Used by test_viewers.sh.
 import fs from 'node:fs';
 import path from 'node:path';
@@ -79,6 +80,26 @@ const SLICES = `
     t.utid AS utid FROM slice s JOIN thread_track t ON s.track_id = t.id
     ORDER BY s.id`;
 
+// What the program said of itself. Instants are slices that last 0 ns; Perfetto
+// flattens args.
+const SAID = {
+  arrows: `SELECT tf.tid AS a, tt.tid AS b FROM flow
+    JOIN slice sf ON slice_out = sf.id JOIN slice st ON slice_in = st.id
+    JOIN thread_track f ON sf.track_id = f.id JOIN thread tf ON tf.utid = f.utid
+    JOIN thread_track t ON st.track_id = t.id JOIN thread tt ON tt.utid = t.utid
+    ORDER BY a, b`,
+  marks: `SELECT tid AS a, s.name AS b FROM slice s
+    JOIN thread_track t ON s.track_id = t.id JOIN thread USING (utid)
+    WHERE s.dur = 0 AND s.arg_set_id IS NULL ORDER BY a, b`,
+  // Perfetto puts the series' name behind the counter's.
+  counters: `SELECT replace(t.name, ' value', '') AS a, c.value AS b
+    FROM counter c JOIN counter_track t ON c.track_id = t.id ORDER BY a, b`,
+  labels: `SELECT DISTINCT s.name AS a,
+    replace(replace(key, 'args.labels.', ''), 'debug.labels.', '') AS b,
+    string_value AS c FROM slice s JOIN args USING (arg_set_id)
+    WHERE key LIKE '%labels.%' ORDER BY a, b, c`,
+};
+
 // Every slice gives its time to its own stack and takes it from its parent's.
 function addSlices(profiles, slices) {
   const keys = new Map();
@@ -104,6 +125,9 @@ async function load(file) {
     profiles.set(utid, { ...thread, unit: 'microseconds', total: 0,
       stacks: {} });
   addSlices(profiles, await engine.rows(SLICES));
+  const said = {};
+  for (const [kind, sql] of Object.entries(SAID))
+    said[kind] = (await engine.rows(sql)).map((row) => Object.values(row));
   const [type] = await engine.rows(
     "SELECT str_value AS text FROM metadata WHERE name = 'trace_type'");
   return {
@@ -111,6 +135,7 @@ async function load(file) {
     importedAs: type.text === 'json' ? 'Trace Event Format' : type.text,
     warnings: (await engine.rows(COMPLAINTS)).map(({ text }) => text),
     profiles: [...profiles.values()],
+    said,
   };
 }
 

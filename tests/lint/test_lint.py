@@ -21,7 +21,7 @@ LAYERS = {"ringbuf": ("ringbuf/",), "upload": ("ringbuf/", "upload/"),
           "agent": ("ringbuf/", "upload/", "agent/")}
 # header pattern → the only files that may include it
 QUARANTINE = {
-    r"curl/": {"upload/deliver/http.c"},
+    r"curl/": {"upload/deliver/curl_library.h"},
     r"libconfig\.h": {"agent/daemon/config.c"},
     r"libunwind": {"agent/unwind/"},
     r"(elfutils/|dwarf\.h|libelf|gelf\.h)": {"agent/unwind/",
@@ -120,6 +120,27 @@ def check_names(checks, build):
               str(sorted(foreign)))
 
 
+def check_handlers(checks, build):
+    """What runs in signal handlers calls nobody, and needs no TLS."""
+    foreign, count = [], 0
+    for folder, _, names in os.walk(build):
+        for name in names:
+            if not name.endswith("_sig.c.o"):
+                continue
+            count += 1
+            out = subprocess.run(
+                ["nm", "--format=sysv", os.path.join(folder, name)],
+                capture_output=True, text=True).stdout
+            for line in out.split("\n"):
+                fields = [field.strip() for field in line.split("|")]
+                if len(fields) > 3 and (fields[2] == "U" or
+                                        fields[3] == "TLS") and \
+                        fields[0] != "_GLOBAL_OFFSET_TABLE_":
+                    foreign.append(f"{name}: {fields[0]}")
+    checks.ok("signal handlers call no library and need no TLS",
+              count and not foreign, str(foreign) if count else "no object")
+
+
 def check_text(checks, sources):
     missing = [n for n in files("*.c", "*.h", "*.py", "*.sh", "*.cc", "*.rs")
                if "SPDX-License-Identifier: Apache-2.0" not in
@@ -173,6 +194,7 @@ def main():
     check_sizes(checks, sources + files("tests/*.c", "tests/*.h", "tests/*.py",
                                         "tests/*.sh", "tests/run"))
     check_names(checks, sys.argv[1])
+    check_handlers(checks, sys.argv[1])
     check_text(checks, sources)
     check_format(checks)
     check_readme(checks)

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "ringbuf/slice.h"
-#include "upload/deliver/http.h"
 #include "upload/deliver/sentry_upload.h"
 
 #define PERIOD_NS  10000000ull
@@ -146,7 +145,7 @@ int main(int argc, char **argv)
 			number(argv[i], "low_speed_s=", limits.low_speed_s);
 		functions = number(argv[i], "functions=", functions);
 	}
-	if (argc < 2 || fgt_http_global_init() || fgt_slice_new(&slice))
+	if (argc < 2 || fgt_slice_new(&slice))
 		return 2;
 	fill_process(slice);
 	fill_ticks(slice);

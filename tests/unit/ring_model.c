@@ -118,6 +118,8 @@ static void change_thread(struct model *model, struct model_thread *thread)
 					 model->ring, thread->slot, value.state,
 					 kind ? value.marker : 0, credit),
 				 0);
+		if (!value.key && value.marker == FGT_MARKER_NOT_SAMPLED)
+			value.marker = 0;
 	} else {
 		if (kind > 2) /* else the same stack again */
 			value.key = model_random(model, model->plan->keys);

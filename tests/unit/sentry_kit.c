@@ -15,27 +15,29 @@
 
 #include "upload/format/format.h"
 
-struct fixture_buffer sentry_write(const struct fgt_slice *slice,
-				   const struct fgt_format_options *options)
+static struct fixture_buffer write_as(const struct fgt_slice *slice,
+				      enum fgt_format format,
+				      const struct fgt_format_options *options)
 {
 	struct fixture_buffer buffer;
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
 
 	assert_true(fgt_slice_is_valid(slice));
-	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_SENTRY, options, &sink), 0);
+	assert_int_equal(fgt_format_write(slice, format, options, &sink), 0);
 	return buffer;
 }
 
-unsigned int sentry_count(const char *text, const char *part)
+struct fixture_buffer sentry_write(const struct fgt_slice *slice,
+				   const struct fgt_format_options *options)
 {
-	unsigned int count = 0;
+	return write_as(slice, FGT_FORMAT_SENTRY, options);
+}
 
-	while ((text = strstr(text, part))) {
-		text += strlen(part);
-		count++;
-	}
-	return count;
+struct fixture_buffer
+sentry_write_chunk(const struct fgt_slice *slice,
+		   const struct fgt_format_options *options)
+{
+	return write_as(slice, FGT_FORMAT_SENTRY_CHUNK, options);
 }
 
 struct sample {

@@ -12,8 +12,10 @@
 struct fixture_buffer sentry_write(const struct fgt_slice *slice,
 				   const struct fgt_format_options *options);
 
-/* How often part stands in text. */
-unsigned int sentry_count(const char *text, const char *part);
+/* The same of a chunk. */
+struct fixture_buffer
+sentry_write_chunk(const struct fgt_slice *slice,
+		   const struct fgt_format_options *options);
 
 /* The samples of a profile as "stack@ms stack@ms …" for one thread. */
 void sentry_samples(const char *json, int tid, char *samples, size_t size);

@@ -210,6 +210,100 @@ void fixture_edge(struct fgt_slice *slice, uint32_t thread, uint32_t tick,
 	*edge = (struct fgt_edge){ thread, tick, on_us, off_us };
 }
 
+static uint64_t at(int ms)
+{
+	return FIXTURE_START_NS + (uint64_t)((int64_t)ms * 1000000);
+}
+
+uint32_t fixture_task(struct fgt_slice *slice, uint32_t track, const char *name,
+		      int begin_ms, int end_ms, uint32_t parent)
+{
+	struct fgt_slice_task *task = GROW(slice->tasks, slice->task_count);
+
+	task->number = (uint64_t)slice->task_count << 21;
+	task->track = track;
+	task->name = intern(slice, name);
+	task->begin_ns = at(begin_ms);
+	task->end_ns = end_ms ? at(end_ms) : 0;
+	task->parent = parent;
+	task->tid = 4242;
+	return slice->task_count - 1;
+}
+
+uint32_t fixture_span(struct fgt_slice *slice, uint32_t task, uint32_t depth,
+		      const char *name, int begin_ms, int end_ms)
+{
+	struct fgt_slice_span *span = GROW(slice->spans, slice->span_count);
+
+	span->number = (uint64_t)slice->span_count << 21 | 1;
+	span->task = task;
+	span->depth = depth;
+	span->name = intern(slice, name);
+	span->begin_ns = at(begin_ms);
+	span->end_ns = end_ms ? at(end_ms) : 0;
+	span->tid = 4243;
+	return slice->span_count - 1;
+}
+
+void fixture_mark(struct fgt_slice *slice, int at_ms, const char *name,
+		  int32_t tid)
+{
+	struct fgt_slice_mark *mark = GROW(slice->marks, slice->mark_count);
+
+	mark->at_ns = at(at_ms);
+	mark->name = intern(slice, name);
+	mark->tid = tid;
+}
+
+void fixture_counter(struct fgt_slice *slice, int at_ms, const char *name,
+		     double value)
+{
+	struct fgt_slice_counter *counter =
+		GROW(slice->counters, slice->counter_count);
+
+	counter->at_ns = at(at_ms);
+	counter->name = intern(slice, name);
+	counter->value = value;
+}
+
+void fixture_label(struct fgt_slice *slice, uint32_t span, const char *key,
+		   const char *value)
+{
+	struct fgt_slice_label *label = GROW(slice->labels, slice->label_count);
+
+	label->span = span;
+	label->key = intern(slice, key);
+	label->value = intern(slice, value);
+}
+
+void fixture_add_spans(struct fgt_slice *slice)
+{
+	uint32_t server = fixture_task(slice, 3, "server#0", -1000, 0, 0);
+	uint32_t first = fixture_task(slice, 7, "request#0", 50, 200, 1);
+	uint32_t second = fixture_task(slice, 7, "request#0", 250, 0, 1);
+	uint32_t query;
+
+	fixture_span(slice, server, 0, "accept", -20, 45);
+	fixture_span(slice, first, 0, "parse", 60, 90);
+	query = fixture_span(slice, first, 0, "query", 100, 190);
+	fixture_span(slice, first, 1, "connect", 110, 120);
+	fixture_span(slice, first, 1, "read", 120, 185);
+	fixture_span(slice, second, 0, "parse", 260, 0);
+	fixture_mark(slice, 120, "cache miss", 4243);
+	fixture_mark(slice, 130, "short-lived", 9999);
+	fixture_counter(slice, 100, "queue", 3);
+	fixture_counter(slice, 300, "queue", 5.5);
+	fixture_label(slice, query, "table", "users\x01 <\xff>");
+	fixture_label(slice, query, "rows", "17");
+	assert_true(fgt_slice_is_valid(slice));
+}
+
+void fixture_drop_spans(struct fgt_slice *slice)
+{
+	slice->task_count = slice->span_count = slice->mark_count = 0;
+	slice->counter_count = slice->label_count = 0;
+}
+
 static void add_rich_stacks(struct fgt_slice *slice, uint32_t ret_stacks[4])
 {
 	struct fgt_symbol_text inlined[2] = {
@@ -271,6 +365,7 @@ struct fgt_slice *fixture_rich(void)
 	fixture_edge(slice, 0, 4, 9000, 1000);
 	fixture_edge(slice, 0, 15, 1, 0);
 	fixture_edge(slice, 1, 20, 0, 1048575);
+	fixture_add_spans(slice);
 	assert_true(fgt_slice_is_valid(slice));
 	return slice;
 }
@@ -299,4 +394,13 @@ struct fgt_sink fixture_buffer_sink(struct fixture_buffer *buffer)
 void fixture_buffer_done(struct fixture_buffer *buffer)
 {
 	free(buffer->bytes);
+}
+
+unsigned int fixture_count(const char *text, const char *part)
+{
+	unsigned int found = 0;
+
+	for (; (text = strstr(text, part)); text++)
+		found++;
+	return found;
 }

@@ -38,6 +38,23 @@ void fixture_run(struct fgt_slice *slice, uint32_t thread, uint32_t first_tick,
 void fixture_edge(struct fgt_slice *slice, uint32_t thread, uint32_t tick,
 		  uint32_t on_us, uint32_t off_us);
 
+/* What a program says; times are ms after FIXTURE_START_NS, end 0: open. Each
+ * is appended: in the order of slice.h. */
+uint32_t fixture_task(struct fgt_slice *slice, uint32_t track, const char *name,
+		      int begin_ms, int end_ms, uint32_t parent);
+uint32_t fixture_span(struct fgt_slice *slice, uint32_t task, uint32_t depth,
+		      const char *name, int begin_ms, int end_ms);
+void fixture_mark(struct fgt_slice *slice, int at_ms, const char *name,
+		  int32_t tid);
+void fixture_counter(struct fgt_slice *slice, int at_ms, const char *name,
+		     double value);
+void fixture_label(struct fgt_slice *slice, uint32_t span, const char *key,
+		   const char *value);
+/* A server's task, two requests one after another with spans, and the rest. */
+void fixture_add_spans(struct fgt_slice *slice);
+/* Takes all of that out again. */
+void fixture_drop_spans(struct fgt_slice *slice);
+
 /* A slice that uses every field: threads, inlined calls, markers, gaps. */
 struct fgt_slice *fixture_rich(void);
 
@@ -51,5 +68,8 @@ struct fixture_buffer {
 };
 struct fgt_sink fixture_buffer_sink(struct fixture_buffer *buffer);
 void fixture_buffer_done(struct fixture_buffer *buffer);
+
+/* At how many places part begins in text. */
+unsigned int fixture_count(const char *text, const char *part);
 
 #endif

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 
 #include "agent/capture/sampling.h"
-#include "agent/capture/who_ran.h"
+#include "agent/capture/schedstat.h"
 
 static void a_blocked_call_has_number_stack_and_code(void **state)
 {

@@ -58,7 +58,7 @@ static struct fgt_config *load_text(const char *text)
 static const char FULL[] =
 	"sampling: { hz = 99; max_depth = 64; state_frames = \"leaf\";\n"
 	"  include_self = true; };\n"
-	"ring: { seconds = 10; memory_mb = 32; };\n"
+	"ring: { seconds = 10; memory_mb = 32; per_user = 4; };\n"
 	"targets = ( { pid = 1234; }, { name = \"redis\"; children = true; },\n"
 	"  { exe = \"/usr/sbin/a \\\"b\\\\\"; }, { cgroup = \"a.slice\"; } );\n"
 	"socket = \"/run/x.sock\";\n"
@@ -136,6 +136,7 @@ static void nothing_said_gives_the_defaults(void **state)
 	assert_false(config->sampling.is_self_included);
 	assert_int_equal(config->ring.seconds, 30);
 	assert_int_equal(config->ring.memory_mb, 64);
+	assert_int_equal(config->ring.per_user, 16);
 	assert_int_equal(config->target_count, 0);
 	assert_non_null(config->socket);
 	assert_null(config->http.listen);
@@ -159,6 +160,7 @@ static void every_key_arrives_where_it_belongs(void **state)
 	assert_true(config->sampling.is_self_included);
 	assert_int_equal(config->ring.seconds, 10);
 	assert_int_equal(config->ring.memory_mb, 32);
+	assert_int_equal(config->ring.per_user, 4);
 	assert_int_equal(config->target_count, 4);
 	assert_int_equal(config->targets[0].pid, 1234);
 	assert_string_equal(config->targets[1].name, "redis");

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -18,35 +17,16 @@
 #include <sys/un.h>
 
 #include "agent/daemon/client.h"
-#include "agent/daemon/control.h"
 #include "agent/daemon/reply.h"
+#include "control_kit.h"
 
 #define BIG_BYTES (8 * 1024 * 1024)
 
 struct fixture {
-	char directory[64];
-	char path[80];
-	struct fgt_loop *loop;
-	struct fgt_listener listener;
-	struct fgt_control *control;
-	struct fgt_timer timer;
+	struct control_bench bench;
 	int requests, gone;
 	struct fgt_control_client *parked;
 };
-
-static void stop(void *context)
-{
-	fgt_loop_stop(context);
-}
-
-static void spin(struct fixture *fixture, unsigned int ms)
-{
-	fixture->timer =
-		(struct fgt_timer){ .expired = stop, .context = fixture->loop };
-	fgt_loop_arm(fixture->loop, &fixture->timer,
-		     fgt_loop_now() + ms * UINT64_C(1000000));
-	assert_int_equal(fgt_loop_run(fixture->loop), 0);
-}
 
 static void client_gone(void *context)
 {
@@ -83,38 +63,19 @@ static void handle(void *context, struct fgt_control_client *client,
 static int set_up(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	const struct fgt_control_options options = {
-		.handle = handle,
-		.context = fixture,
-		.request_timeout_ms = 100,
-		.stall_timeout_ms = 100,
-	};
-	struct fgt_why why;
 
-	strcpy(fixture->directory, "/tmp/fgt-control-XXXXXX");
-	if (!mkdtemp(fixture->directory))
-		return -errno;
-	snprintf(fixture->path, sizeof(fixture->path), "%s/agent.sock",
-		 fixture->directory);
 	*state = fixture;
-	if (fgt_loop_new(&fixture->loop) < 0 ||
-	    fgt_listener_open(fixture->path, &fixture->listener, &why) < 0)
-		return -EIO;
-	return fgt_control_new(fixture->loop, &fixture->listener, &options,
-			       &fixture->control);
+	control_bench_open(&fixture->bench,
+			   (struct fgt_control_options){ .handle = handle,
+							 .context = fixture });
+	return 0;
 }
 
 static int tear_down(void **state)
 {
 	struct fixture *fixture = *state;
-	char path[120];
 
-	fgt_control_free(fixture->control);
-	fgt_listener_close(&fixture->listener);
-	fgt_loop_free(fixture->loop);
-	snprintf(path, sizeof(path), "%s/agent.lock", fixture->directory);
-	unlink(path);
-	rmdir(fixture->directory);
+	control_bench_close(&fixture->bench);
 	free(fixture);
 	return 0;
 }
@@ -124,7 +85,7 @@ static int connect_raw(struct fixture *fixture)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	strcpy(address.sun_path, fixture->path);
+	strcpy(address.sun_path, fixture->bench.path);
 	assert_true(fd >= 0);
 	assert_int_equal(connect(fd, (void *)&address, sizeof(address)), 0);
 	return fd;
@@ -136,8 +97,8 @@ static struct fgt_client *ask(struct fixture *fixture, const char *verb)
 	struct fgt_client *client = NULL;
 	struct fgt_why why;
 
-	assert_int_equal(fgt_client_open(fixture->path, 2000, &client, &why),
-			 0);
+	assert_int_equal(
+		fgt_client_open(fixture->bench.path, 2000, &client, &why), 0);
 	assert_int_equal(fgt_client_request_new(verb, &request), 0);
 	assert_int_equal(fgt_client_send(client, request, &why), 0);
 	return client;
@@ -178,11 +139,11 @@ static void request_is_answered_with_the_peer_known(void **state)
 	uint64_t uid;
 
 	client = ask(fixture, "hello");
-	spin(fixture, 20);
+	control_spin(&fixture->bench, 20);
 	assert_int_equal(fgt_client_receive(client, &reply, &why), 0);
 	assert_int_equal(fgt_message_get_uint(reply, "uid", &uid), 0);
 	assert_int_equal(uid, geteuid());
-	assert_int_equal(fgt_control_count(fixture->control), 0);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
 static void bytes_may_come_one_by_one(void **state)
@@ -195,9 +156,9 @@ static void bytes_may_come_one_by_one(void **state)
 	for (size_t i = 0; i < sizeof(frame) - 1; i++) {
 		assert_int_equal(fixture->requests, 0);
 		assert_int_equal(send(fd, frame + i, 1, MSG_NOSIGNAL), 1);
-		spin(fixture, 1);
+		control_spin(&fixture->bench, 1);
 	}
-	spin(fixture, 5);
+	control_spin(&fixture->bench, 5);
 	assert_int_equal(fixture->requests, 1);
 	assert_true(recv(fd, got, sizeof(got), MSG_DONTWAIT) > 4);
 }
@@ -225,12 +186,12 @@ static void malformed_frames_get_an_error_and_the_end(void **state)
 		assert_int_equal(
 			send(fd, zoo[i].bytes, zoo[i].len, MSG_NOSIGNAL),
 			zoo[i].len);
-		spin(fixture, 5);
+		control_spin(&fixture->bench, 5);
 		assert_int_equal(told_error(fd), zoo[i].error);
 		assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), 0);
 	}
 	assert_int_equal(fixture->requests, 0);
-	assert_int_equal(fgt_control_count(fixture->control), 0);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
 static void unfinished_request_times_out(void **state)
@@ -240,12 +201,12 @@ static void unfinished_request_times_out(void **state)
 	FGT_AUTO(fgt_fd_close) int half = connect_raw(fixture);
 
 	assert_int_equal(send(half, "\0\0\1", 3, MSG_NOSIGNAL), 3);
-	spin(fixture, 30);
-	assert_int_equal(fgt_control_count(fixture->control), 2);
-	spin(fixture, 150);
+	control_spin(&fixture->bench, 30);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 2);
+	control_spin(&fixture->bench, 150);
 	assert_int_equal(told_error(half), -ETIMEDOUT);
 	assert_int_equal(told_error(silent), -ETIMEDOUT);
-	assert_int_equal(fgt_control_count(fixture->control), 0);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
 static void client_that_never_reads_is_cut(void **state)
@@ -255,13 +216,13 @@ static void client_that_never_reads_is_cut(void **state)
 	FGT_AUTO(fgt_client_close) struct fgt_client *other = NULL;
 
 	never = ask(fixture, "big");
-	spin(fixture, 30);
-	assert_int_equal(fgt_control_count(fixture->control), 1);
+	control_spin(&fixture->bench, 30);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 1);
 	other = ask(fixture, "hello");
-	spin(fixture, 20);
+	control_spin(&fixture->bench, 20);
 	assert_answered(other, "hello");
-	spin(fixture, 200);
-	assert_int_equal(fgt_control_count(fixture->control), 0);
+	control_spin(&fixture->bench, 200);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
 static void newcomer_beats_silent_connections(void **state)
@@ -273,17 +234,17 @@ static void newcomer_beats_silent_connections(void **state)
 	for (size_t i = 0; i < FGT_CONTROL_CLIENTS_MAX; i++) {
 		silent[i] = connect_raw(fixture);
 		if (i % 16 == 15) /* the backlog is as long as the limit */
-			spin(fixture, 2);
+			control_spin(&fixture->bench, 2);
 	}
 	client = ask(fixture, "hello");
-	spin(fixture, 20);
+	control_spin(&fixture->bench, 20);
 	assert_answered(client, "hello");
 	/* The very first one made room. */
 	assert_int_equal(told_error(silent[0]), -EBUSY);
 	for (size_t i = 0; i < FGT_CONTROL_CLIENTS_MAX; i++)
 		close(silent[i]);
-	spin(fixture, 20);
-	assert_int_equal(fgt_control_count(fixture->control), 0);
+	control_spin(&fixture->bench, 20);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
 static void hang_up_of_a_parked_client_is_told(void **state)
@@ -294,29 +255,18 @@ static void hang_up_of_a_parked_client_is_told(void **state)
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	struct fgt_why why;
 
-	spin(fixture, 5);
+	control_spin(&fixture->bench, 5);
 	fgt_client_close(goes);
-	spin(fixture, 5);
+	control_spin(&fixture->bench, 5);
 	assert_int_equal(fixture->gone, 1);
 	stays = ask(fixture, "park");
 	/* Longer than a request or a reply may take. */
-	spin(fixture, 250);
+	control_spin(&fixture->bench, 250);
 	assert_int_equal(fixture->gone, 1);
 	fgt_control_fail(fixture->parked, -ENODATA, "nothing");
 	assert_int_equal(fgt_client_receive(stays, &reply, &why), 0);
 	assert_int_equal(fgt_client_check(reply, &why), -ENODATA);
 	assert_string_equal(why.text, "nothing");
-}
-
-static size_t count_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	size_t count = 0;
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
 }
 
 static void passed_descriptors_are_dropped(void **state)
@@ -346,12 +296,12 @@ static void passed_descriptors_are_dropped(void **state)
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(passed));
 	memcpy(CMSG_DATA(header), passed, sizeof(passed));
-	spin(fixture, 5);
-	before = count_descriptors();
+	control_spin(&fixture->bench, 5);
+	before = control_count_descriptors();
 	assert_int_equal(sendmsg(fd, &message, MSG_NOSIGNAL), 1);
 	close(ends[1]);
-	spin(fixture, 5);
-	assert_int_equal(count_descriptors(), before - 1);
+	control_spin(&fixture->bench, 5);
+	assert_int_equal(control_count_descriptors(), before - 1);
 	/* Nobody holds the write end any more. */
 	assert_int_equal(read(pipe_read, &byte, 1), 0);
 }
@@ -371,13 +321,13 @@ static void without_descriptors_clients_are_sent_away(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
 	while ((taken[count] = dup(fd)) >= 0)
 		count++;
-	spin(fixture, 20);
+	control_spin(&fixture->bench, 20);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	while (count > 0)
 		close(taken[--count]);
 	assert_int_equal(told_error(fd), -EBUSY);
 	later = ask(fixture, "hello");
-	spin(fixture, 200); /* it rests for 100 ms */
+	control_spin(&fixture->bench, 200); /* it rests for 100 ms */
 	assert_answered(later, "hello");
 }
 
@@ -388,10 +338,10 @@ static void leaving_sends_away_who_has_not_asked(void **state)
 	FGT_AUTO(fgt_client_close) struct fgt_client *parked = NULL;
 
 	parked = ask(fixture, "park");
-	spin(fixture, 10);
-	fgt_control_leave(fixture->control);
+	control_spin(&fixture->bench, 10);
+	fgt_control_leave(fixture->bench.control);
 	assert_int_equal(told_error(fd), -ESHUTDOWN);
-	assert_int_equal(fgt_control_count(fixture->control), 1);
+	assert_int_equal(fgt_control_count(fixture->bench.control), 1);
 }
 
 #define CONTROL_TEST(name)                                                     \

@@ -46,7 +46,7 @@ static const char *body(const struct fixture_buffer *buffer,
 {
 	const char *profile = buffer->bytes;
 
-	if (format == FGT_FORMAT_SENTRY)
+	if (format == FGT_FORMAT_SENTRY || format == FGT_FORMAT_SENTRY_CHUNK)
 		profile = strstr(buffer->bytes, "\"profile\":{");
 	assert_non_null(profile);
 	return profile;
@@ -86,7 +86,8 @@ static void unknown_names_are_told_what_is_near(void **state)
 	assert_int_equal(fgt_format_from_name("chrom", &format, &why), -EINVAL);
 	assert_string_equal(why.text, "unknown format 'chrom'; did you mean "
 				      "'chrome'? known are fgt, chrome, "
-				      "sentry, folded");
+				      "sentry, sentry-chunk, pprof, folded, "
+				      "speedscope");
 	assert_int_equal(fgt_format_from_name("sentinel", &format, &why),
 			 -EINVAL);
 	assert_null(strstr(why.text, "did you mean"));
@@ -106,13 +107,26 @@ static void endings_tell_the_format(void **state)
 		{ "a.trace.json.gz", FGT_FORMAT_CHROME, true },
 		{ "a.ENVELOPE", FGT_FORMAT_SENTRY, false },
 		{ "a.envelope.gz", FGT_FORMAT_SENTRY, true },
+		{ "a.chunk.envelope", FGT_FORMAT_SENTRY_CHUNK, false },
+		{ "a.chunk.envelope.gz", FGT_FORMAT_SENTRY_CHUNK, true },
+		{ ".chunk.envelope", FGT_FORMAT_SENTRY, false },
+		{ "a.pb.gz", FGT_FORMAT_PPROF, false },
+		{ "a.speedscope.json", FGT_FORMAT_SPEEDSCOPE, false },
+		{ "a.speedscope.json.gz", FGT_FORMAT_SPEEDSCOPE, true },
 		{ "a.folded", FGT_FORMAT_FOLDED, false },
 		{ "a.folded.gz", FGT_FORMAT_FOLDED, true },
 	};
-	static const char *const unknown[] = { "",	 "a",
-					       "a.json", "a.fgt.gz",
-					       ".gz",	 "a.fgt.gz.gz",
-					       "fgt",	 "a.trace.json.bz2" };
+	static const char *const unknown[] = { "",
+					       "a",
+					       "a.json",
+					       "a.fgt.gz",
+					       ".gz",
+					       "fgt",
+					       "a.fgt.gz.gz",
+					       "a.pb",
+					       "a.trace.json.bz2",
+					       "a.gz",
+					       "a.pb.gz.gz" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
@@ -187,6 +201,16 @@ static int measure(void *context, const void *bytes, size_t len)
 	return 0;
 }
 
+static void add_changing_thread(struct fgt_slice *slice, uint32_t ticks,
+				const uint32_t stacks[2])
+{
+	uint32_t thread = fixture_thread(slice, 4241, "changing");
+
+	for (uint32_t i = 0; i < ticks; i++)
+		fixture_run(slice, thread, i, 1, stacks[i % 2],
+			    FGT_STATE_RUNNING);
+}
+
 /* One stack more or less in every tick: the same tables, more output. */
 static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
 {
@@ -198,10 +222,9 @@ static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
 
 	stacks[0] = fixture_stack(slice, "main;a;b;c;d;e;f;g");
 	stacks[1] = fixture_stack(slice, "main;h;i;j;k;l;m;n");
-	fixture_thread(slice, 4242, "main");
-	fixture_run(slice, 0, 0, ticks, stacks[0], FGT_STATE_RUNNING);
+	add_changing_thread(slice, ticks, stacks);
 	for (uint32_t t = 1; t < 20; t++) {
-		fixture_thread(slice, (int32_t)(4242 + t), "idle");
+		fixture_thread(slice, (int32_t)(4241 + t), "idle");
 		fixture_run(slice, t, 0, ticks, stacks[t % 2], FIXTURE_EPOLL);
 	}
 	before = heap_bytes();
@@ -214,14 +237,35 @@ static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
 /* A Sentry profile tells each tick of each thread: output ∝ ticks. */
 static void memory_stays_while_output_grows(void **state)
 {
-	struct meter small = write_ticks(FGT_FORMAT_SENTRY, 200);
-	struct meter large = write_ticks(FGT_FORMAT_SENTRY, 2000);
+	static const enum fgt_format formats[] = { FGT_FORMAT_SENTRY,
+						   FGT_FORMAT_SENTRY_CHUNK };
 
 	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct meter small = write_ticks(formats[i], 200);
+		struct meter large = write_ticks(formats[i], 2000);
+
+		assert_true(small.heap_max > 0);
+		assert_true(large.written > 8 * small.written);
+		/* What the runs of a slice need is 4 bytes each; malloc keeps
+		 * a few KiB for itself that differ from run to run. */
+		assert_true(large.written - small.written > 1 << 20);
+		assert_true(large.heap_max < small.heap_max + 16384);
+	}
+}
+
+/* What is told is each change, or the sum of them. */
+static void memory_stays_while_changes_grow(void **state)
+{
+	struct meter small = write_ticks(FGT_FORMAT_SPEEDSCOPE, 200);
+	struct meter large = write_ticks(FGT_FORMAT_SPEEDSCOPE, 20000);
+
+	(void)state;
+	assert_true(large.written > 20 * small.written);
+	assert_true(large.heap_max < small.heap_max + 16384);
+	small = write_ticks(FGT_FORMAT_PPROF, 200);
+	large = write_ticks(FGT_FORMAT_PPROF, 20000);
 	assert_true(small.heap_max > 0);
-	assert_true(large.written > 8 * small.written);
-	/* A few KiB: what malloc keeps for itself differs from run to run. */
-	assert_true(large.written - small.written > 1 << 20);
 	assert_true(large.heap_max < small.heap_max + 16384);
 }
 
@@ -269,6 +313,7 @@ int main(void)
 		cmocka_unit_test(endings_tell_the_format),
 		cmocka_unit_test(state_frames_have_three_names),
 		cmocka_unit_test(memory_stays_while_output_grows),
+		cmocka_unit_test(memory_stays_while_changes_grow),
 		cmocka_unit_test(unknown_format_is_refused),
 		cmocka_unit_test(sink_errors_come_back_from_every_format),
 	};

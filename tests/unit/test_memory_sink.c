@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "upload/deliver/memory_sink.h"
+#include "ringbuf/memory_sink.h"
 
 static void bytes_come_back_in_order(void **state)
 {

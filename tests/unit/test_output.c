@@ -247,6 +247,11 @@ static void format_follows_the_file_name(void **state)
 	assert_int_equal(choice.format, FGT_FORMAT_CHROME);
 	assert_int_equal(fgt_output_choose("-", NULL, false, &choice, NULL), 0);
 	assert_int_equal(choice.format, FGT_FORMAT_FGT);
+	/* A format that compresses by itself is not compressed twice. */
+	assert_int_equal(
+		fgt_output_choose("a.gz", "pprof", false, &choice, NULL), 0);
+	assert_int_equal(choice.format, FGT_FORMAT_PPROF);
+	assert_false(choice.is_gzip);
 	assert_int_equal(fgt_output_choose("a.xyz", NULL, false, &choice, &why),
 			 -EINVAL);
 	assert_int_equal(
@@ -265,6 +270,9 @@ static void binary_does_not_go_to_a_terminal(void **state)
 	assert_int_equal(fgt_output_choose("-", NULL, true, &choice, &why),
 			 -EINVAL);
 	assert_non_null(strstr(why.text, "terminal"));
+	assert_int_equal(fgt_output_choose("-", "pprof", true, &choice, &why),
+			 -EINVAL);
+	assert_non_null(strstr(why.text, "pprof is binary"));
 	assert_int_equal(fgt_output_choose("-", "folded", true, &choice, &why),
 			 0);
 }

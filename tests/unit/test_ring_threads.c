@@ -194,6 +194,8 @@ static void marker_becomes_the_leaf_and_replaces_another(void **state)
 	assert_int_equal(kit_run(slice, 1, 3)->state, 4);
 	/* A thread without a stack gets the marker alone. */
 	assert_int_equal(kit_depth(slice, kit_run(slice, 2, 1)->stack), 1);
+	/* … unless it would speak of the last one. */
+	assert_int_equal(kit_run(slice, 2, 2)->stack, FGT_NODE_NONE);
 	assert_int_equal(kit_run(slice, 2, 0)->state, FGT_STATE_UNKNOWN);
 }
 

@@ -84,21 +84,21 @@ static void options_reach_both_items(void **state)
 	struct fixture_buffer buffer = sentry_write(slice, &options);
 
 	(void)state;
-	assert_int_equal(sentry_count(buffer.bytes,
-				      "\"0123456789abcdef0123456789abcdef\""),
+	assert_int_equal(fixture_count(buffer.bytes,
+				       "\"0123456789abcdef0123456789abcdef\""),
 			 3);
-	assert_int_equal(sentry_count(buffer.bytes, "\"release\":\"app@1\""),
+	assert_int_equal(fixture_count(buffer.bytes, "\"release\":\"app@1\""),
 			 2);
-	assert_int_equal(sentry_count(buffer.bytes, "\"environment\":\"test\""),
-			 2);
-	assert_int_equal(sentry_count(buffer.bytes, ":\"checkout\""), 2);
-	assert_int_equal(sentry_count(buffer.bytes, "\"dsn\":\"https://"), 1);
+	assert_int_equal(
+		fixture_count(buffer.bytes, "\"environment\":\"test\""), 2);
+	assert_int_equal(fixture_count(buffer.bytes, ":\"checkout\""), 2);
+	assert_int_equal(fixture_count(buffer.bytes, "\"dsn\":\"https://"), 1);
 	fixture_buffer_done(&buffer);
 	buffer = sentry_write(slice, NULL);
-	assert_int_equal(sentry_count(buffer.bytes, "\"release\""), 0);
-	assert_int_equal(sentry_count(buffer.bytes, "\"environment\""), 0);
-	assert_int_equal(sentry_count(buffer.bytes, "\"dsn\""), 0);
-	assert_int_equal(sentry_count(buffer.bytes, ":\"app\""), 4);
+	assert_int_equal(fixture_count(buffer.bytes, "\"release\""), 0);
+	assert_int_equal(fixture_count(buffer.bytes, "\"environment\""), 0);
+	assert_int_equal(fixture_count(buffer.bytes, "\"dsn\""), 0);
+	assert_int_equal(fixture_count(buffer.bytes, ":\"app\""), 4);
 	fixture_buffer_done(&buffer);
 	fgt_slice_free(slice);
 }
@@ -169,7 +169,7 @@ static void older_than_30_seconds_is_cut_with_a_note(void **state)
 	fixture_run(slice, 0, 50, 3050, fixture_stack(slice, "main"),
 		    FGT_STATE_RUNNING);
 	buffer = sentry_write(slice, NULL);
-	assert_int_equal(sentry_count(buffer.bytes, "{\"stack_id\":"), 3001);
+	assert_int_equal(fixture_count(buffer.bytes, "{\"stack_id\":"), 3001);
 	assert_non_null(strstr(buffer.bytes, "\"elapsed_since_start_ns\":"
 					     "\"30000000000\"}]"));
 	assert_non_null(strstr(buffer.bytes, "\"cut_ticks\":99,"));
@@ -280,7 +280,7 @@ static void one_address_as_leaf_and_caller_is_one_frame(void **state)
 		    fixture_node(slice, caller, fixture_frame(slice, "work")),
 		    FGT_STATE_RUNNING);
 	buffer = sentry_write(slice, NULL);
-	assert_int_equal(sentry_count(buffer.bytes, "\"function\":\"main\""),
+	assert_int_equal(fixture_count(buffer.bytes, "\"function\":\"main\""),
 			 1);
 	assert_non_null(strstr(buffer.bytes, "\"stacks\":[[0,1],[2,0,1]]"));
 	fixture_buffer_done(&buffer);
@@ -336,9 +336,9 @@ static void state_frames_stand_where_they_were_asked_for(void **state)
 		struct fixture_buffer buffer = sentry_write(slice, &options);
 
 		assert_non_null(strstr(buffer.bytes, cases[i].stacks));
-		assert_int_equal(sentry_count(buffer.bytes,
-					      "{\"function\":\"futex\","
-					      "\"in_app\":false}"),
+		assert_int_equal(fixture_count(buffer.bytes,
+					       "{\"function\":\"futex\","
+					       "\"in_app\":false}"),
 				 cases[i].place != FGT_STATE_FRAMES_NO);
 		fixture_buffer_done(&buffer);
 	}

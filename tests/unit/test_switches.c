@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context switches as the kernel tells them, of threads of this very program,
- * and what follows from them for the instant at which samples fall. Skipped
- * where BPF is not permitted.
+ * Context switches as the kernel tells them, of threads of this very program.
+ * Skipped where BPF is not permitted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,10 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/look_switch.h"
+#include "agent/capture/switches.h"
 
-#define PERIOD_NS 10000000u
-#define PASSES	  4000
+#define PASSES 4000
 
 static uint64_t now_ns(void)
 {
@@ -38,126 +36,6 @@ static void sleep_ms(unsigned int ms)
 	struct timespec duration = { .tv_nsec = (long)ms * 1000000 };
 
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
-}
-
-/* ---- Where a thread was ------------------------------------------------ */
-
-static enum fgt_whereabouts at(uint64_t instant_ns, uint64_t off_ns,
-			       uint64_t on_ns)
-{
-	const struct fgt_switch_slot slot = {
-		.off = { .ns = off_ns },
-		.on_ns = on_ns,
-		.is_on = on_ns > off_ns,
-	};
-
-	return fgt_whereabouts_at(&slot, instant_ns, PERIOD_NS);
-}
-
-static void where_a_thread_was_follows_from_its_switches(void **state)
-{
-	const uint64_t ms = 1000000;
-
-	(void)state;
-	assert_int_equal(at(100 * ms, 90 * ms, 80 * ms), FGT_OFF_STILL);
-	assert_int_equal(at(100 * ms, 100 * ms, 80 * ms), FGT_OFF_STILL);
-	/* Got its CPU after the instant. */
-	assert_int_equal(at(100 * ms, 90 * ms, 101 * ms), FGT_OFF_THEN);
-	/* … or so shortly before that its CPU's sample was over. */
-	assert_int_equal(at(100 * ms, 90 * ms, 99 * ms), FGT_OFF_THEN);
-	/* … and has lost it again. */
-	assert_int_equal(at(100 * ms, 102 * ms, 101 * ms), FGT_OFF_BEFORE);
-	assert_int_equal(at(100 * ms, 102 * ms, 100 * ms), FGT_OFF_BEFORE);
-	/* A sample should have fallen on it. */
-	assert_int_equal(at(100 * ms, 50 * ms, 60 * ms), FGT_ON_UNSAMPLED);
-	assert_int_equal(at(100 * ms, 102 * ms, 60 * ms), FGT_ON_UNSAMPLED);
-}
-
-/* ---- When it came on a CPU --------------------------------------------- */
-
-/* What the kernel's half makes of a switch; samples fall every 100 ns. */
-static void came_on(struct fgt_switch_slot *slot, uint64_t ns)
-{
-	slot->is_first = slot->on_ns <= ns / 100 * 100;
-	slot->on_ns = ns;
-	slot->is_on = 1;
-	if (slot->first_on_ns <= slot->looked_ns)
-		slot->first_on_ns = ns;
-}
-
-static void went_off(struct fgt_switch_slot *slot, uint64_t ns)
-{
-	slot->before = slot->off;
-	slot->off.ns = ns;
-	slot->is_on = 0;
-}
-
-static uint64_t look(struct fgt_switch_seen *seen, struct fgt_switch_slot *slot,
-		     uint64_t instant_ns)
-{
-	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
-
-	slot->looked_ns = instant_ns;
-	return on_ns;
-}
-
-static void each_look_tells_the_first_time_since_the_last(void **state)
-{
-	struct fgt_switch_seen seen = { 0 };
-	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
-
-	(void)state;
-	assert_int_equal(look(&seen, &slot, 100), 0);
-	came_on(&slot, 110);
-	went_off(&slot, 120);
-	came_on(&slot, 130);
-	went_off(&slot, 140);
-	assert_int_equal(look(&seen, &slot, 200), 110);
-	assert_int_equal(look(&seen, &slot, 300), 0);
-	came_on(&slot, 310);
-	assert_int_equal(look(&seen, &slot, 400), 310);
-	assert_int_equal(look(&seen, &slot, 500), 0);
-}
-
-/* A look comes some time after its instant. */
-static void what_came_after_the_instant_is_the_next_ones(void **state)
-{
-	struct fgt_switch_seen seen = { 0 };
-	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
-
-	(void)state;
-	came_on(&slot, 101); /* nothing before it */
-	assert_int_equal(look(&seen, &slot, 100), 0);
-	went_off(&slot, 150);
-	came_on(&slot, 201); /* after one before it: kept nowhere */
-	assert_int_equal(look(&seen, &slot, 200), 101);
-	went_off(&slot, 250);
-	came_on(&slot, 260);
-	assert_int_equal(look(&seen, &slot, 300), 201);
-	went_off(&slot, 350);
-	came_on(&slot, 401);
-	went_off(&slot, 402);
-	assert_int_equal(look(&seen, &slot, 400), 0);
-	assert_int_equal(look(&seen, &slot, 500), 401);
-}
-
-static void what_nobody_kept_is_not_guessed(void **state)
-{
-	struct fgt_switch_seen seen = { 0 };
-	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
-
-	(void)state;
-	came_on(&slot, 90);
-	went_off(&slot, 95);
-	came_on(&slot, 101);
-	went_off(&slot, 102);
-	came_on(&slot, 103);
-	assert_int_equal(look(&seen, &slot, 100), 90);
-	came_on(&slot, 150);
-	assert_int_equal(look(&seen, &slot, 200), 0); /* 101 or 103 */
-	went_off(&slot, 210);
-	came_on(&slot, 220);
-	assert_int_equal(look(&seen, &slot, 300), 220);
 }
 
 /* ---- What the kernel tells --------------------------------------------- */
@@ -433,6 +311,30 @@ static void who_is_on_a_cpu_is_not_handed_over(void **state)
 	assert_in_range(moving, 0, PASSES / 200);
 }
 
+static void threads_that_share_a_guess_are_all_told(void **state)
+{
+	struct fgt_switches *switches = *state;
+	uint32_t index, other;
+	struct sleeper sleeper;
+	uint64_t version;
+
+	if (!switches)
+		skip();
+	index = start_watched(switches, &sleeper);
+	assert_int_equal(
+		fgt_switches_add(switches, getpid(),
+				 sleeper.tid + (int32_t)FGT_SWITCH_GUESSES,
+				 &changes, &changes, &other),
+		0);
+	version = fgt_switches_version(switches, index);
+	poke(&sleeper, 'x');
+	assert_true(fgt_switches_version(switches, index) > version);
+	assert_int_equal(fgt_switches_version(switches, other), 0);
+	fgt_switches_remove(switches, other);
+	fgt_switches_remove(switches, index);
+	finish(&sleeper);
+}
+
 static void slots_end_and_come_back(void **state)
 {
 	struct fgt_switches *switches = *state;
@@ -464,10 +366,6 @@ static void slots_end_and_come_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(where_a_thread_was_follows_from_its_switches),
-		cmocka_unit_test(each_look_tells_the_first_time_since_the_last),
-		cmocka_unit_test(what_came_after_the_instant_is_the_next_ones),
-		cmocka_unit_test(what_nobody_kept_is_not_guessed),
 		cmocka_unit_test_setup_teardown(
 			a_switch_tells_where_the_thread_stood, open_switches,
 			close_switches),
@@ -482,6 +380,9 @@ int main(void)
 			close_switches),
 		cmocka_unit_test_setup_teardown(
 			who_is_on_a_cpu_is_not_handed_over, open_switches,
+			close_switches),
+		cmocka_unit_test_setup_teardown(
+			threads_that_share_a_guess_are_all_told, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(slots_end_and_come_back,
 						open_switches, close_switches),

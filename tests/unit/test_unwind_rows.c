@@ -19,6 +19,7 @@
 #define END	   0x2000u
 #define SERIAL	   7u
 #define ROWS_MAX   65536u
+#define ROWS_FEW   120u /* that fit into a page of sets */
 #define PC_COLUMN  16
 #define SAVED_FP   0x86 /* DW_CFA_offset: rbp */
 #define SAVED_PC   0x90 /* DW_CFA_offset: return address */
@@ -398,6 +399,25 @@ static void rows_never_grow_beyond_their_bound(void **state)
 	fgt_cfi_rows_free(rows);
 }
 
+/* However far apart the code is that they belong to. */
+static void few_rows_lie_in_one_page(void **state)
+{
+	struct fgt_cfi_row row = { .cfa_offset = 8 };
+	struct fgt_cfi_rows *rows;
+	size_t last_set = 0;
+
+	(void)state;
+	assert_int_equal(fgt_cfi_rows_new(&rows), 0);
+	for (uint32_t i = 0; i < ROWS_FEW; i++)
+		fgt_cfi_rows_put(rows, 1 + i % 3, i * 0x54321, &row);
+	for (size_t i = 0; i < sizeof(rows->sets) / sizeof(rows->sets[0]); i++)
+		for (size_t j = 0; j < FGT_CFI_ROWS_SLOTS; j++)
+			if (rows->sets[i].slots[j].serial)
+				last_set = i;
+	assert_true(last_set < 4096 / sizeof(rows->sets[0]));
+	fgt_cfi_rows_free(rows);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +432,7 @@ int main(void)
 		cmocka_unit_test(broken_instructions_are_refused),
 		cmocka_unit_test(rows_are_kept_by_file_and_address),
 		cmocka_unit_test(rows_never_grow_beyond_their_bound),
+		cmocka_unit_test(few_rows_lie_in_one_page),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

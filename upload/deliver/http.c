@@ -7,7 +7,6 @@
  */
 #include "upload/deliver/http.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <time.h>
 
 #include "ringbuf/owner.h"
+#include "upload/deliver/curl_library.h"
 #include "upload/deliver/url.h"
 
 #define CONNECT_TIMEOUT_MS 5000
@@ -27,6 +27,12 @@
 #define LOW_SPEED_S	   15
 #define HEADER_BYTES_MAX   32768 /* of all answers to one request */
 #define HEADER_LINES_MAX   256
+
+/* Written once, by load_once(), and only read afterwards. */
+static pthread_once_t load_control = PTHREAD_ONCE_INIT;
+static struct fgt_curl curl;
+static struct fgt_why load_why;
+static int load_error;
 
 struct transfer {
 	struct fgt_http_answer answer;
@@ -39,19 +45,22 @@ struct transfer {
 
 static void curl_handle_free(CURL *handle)
 {
-	curl_easy_cleanup(handle);
+	curl.easy_cleanup(handle);
 }
 FGT_DEFINE_AUTO(CURL *, curl_handle_free);
 
 static void header_list_free(struct curl_slist *list)
 {
-	curl_slist_free_all(list);
+	curl.slist_free_all(list);
 }
 FGT_DEFINE_AUTO(struct curl_slist *, header_list_free);
 
-int fgt_http_global_init(void)
+static void load_once(void)
 {
-	return curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? 0 : -ENOMEM;
+	load_error = fgt_curl_load(&curl, &load_why);
+	if (load_error == 0 &&
+	    curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		load_error = fgt_why_set(&load_why, -ENOMEM, "out of memory");
 }
 
 void fgt_http_answer_done(struct fgt_http_answer *answer)
@@ -130,7 +139,7 @@ static size_t take_header(char *line, size_t one, size_t len, void *context)
 
 static int append_header(struct curl_slist **list, const char *header)
 {
-	struct curl_slist *grown = curl_slist_append(*list, header);
+	struct curl_slist *grown = curl.slist_append(*list, header);
 
 	if (!grown)
 		return -ENOMEM;
@@ -159,10 +168,10 @@ static int build_headers(const struct fgt_http_request *request,
 static bool allow_http_only(CURL *handle)
 {
 #if CURL_AT_LEAST_VERSION(7, 85, 0)
-	return curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") ==
+	return curl.easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") ==
 	       CURLE_OK;
 #else
-	return curl_easy_setopt(handle, CURLOPT_PROTOCOLS,
+	return curl.easy_setopt(handle, CURLOPT_PROTOCOLS,
 				CURLPROTO_HTTP | CURLPROTO_HTTPS) == CURLE_OK;
 #endif
 }
@@ -181,47 +190,47 @@ static bool set_limits(CURL *handle, const struct fgt_http_request *request)
 
 #if CURL_AT_LEAST_VERSION(7, 87, 0)
 	/* A resolver that hangs is left behind, not waited for. */
-	if (curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L))
+	if (curl.easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L))
 		return false;
 #endif
-	return !curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
+	return !curl.easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
 				 connect_ms) &&
-	       !curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, total_ms) &&
-	       !curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT,
+	       !curl.easy_setopt(handle, CURLOPT_TIMEOUT_MS, total_ms) &&
+	       !curl.easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT,
 				 (long)LOW_SPEED_BYTES) &&
-	       !curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, low_s) &&
-	       !curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+	       !curl.easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, low_s) &&
+	       !curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
 }
 
 /* Fails closed: no check of a certificate can be switched off. */
 static bool set_trust(CURL *handle, const struct fgt_http_request *request)
 {
 	return allow_http_only(handle) &&
-	       !curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L) &&
-	       !curl_easy_setopt(handle, CURLOPT_SSLVERSION,
+	       !curl.easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L) &&
+	       !curl.easy_setopt(handle, CURLOPT_SSLVERSION,
 				 (long)CURL_SSLVERSION_TLSv1_2) &&
-	       !curl_easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L) &&
-	       !curl_easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L) &&
+	       !curl.easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L) &&
+	       !curl.easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L) &&
 	       (!request->ca_file ||
-		!curl_easy_setopt(handle, CURLOPT_CAINFO, request->ca_file)) &&
-	       !curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+		!curl.easy_setopt(handle, CURLOPT_CAINFO, request->ca_file)) &&
+	       !curl.easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 }
 
 static bool set_request(CURL *handle, const struct fgt_http_request *request,
 			struct curl_slist *headers, struct transfer *transfer)
 {
-	return !curl_easy_setopt(handle, CURLOPT_URL, request->url) &&
-	       !curl_easy_setopt(handle, CURLOPT_POST, 1L) &&
-	       !curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+	return !curl.easy_setopt(handle, CURLOPT_URL, request->url) &&
+	       !curl.easy_setopt(handle, CURLOPT_POST, 1L) &&
+	       !curl.easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
 				 (curl_off_t)request->body_len) &&
-	       !curl_easy_setopt(handle, CURLOPT_POSTFIELDS,
+	       !curl.easy_setopt(handle, CURLOPT_POSTFIELDS,
 				 request->body ? request->body : "") &&
-	       !curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers) &&
-	       !curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body) &&
-	       !curl_easy_setopt(handle, CURLOPT_WRITEDATA, transfer) &&
-	       !curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header) &&
-	       !curl_easy_setopt(handle, CURLOPT_HEADERDATA, transfer) &&
-	       !curl_easy_setopt(handle, CURLOPT_ERRORBUFFER,
+	       !curl.easy_setopt(handle, CURLOPT_HTTPHEADER, headers) &&
+	       !curl.easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body) &&
+	       !curl.easy_setopt(handle, CURLOPT_WRITEDATA, transfer) &&
+	       !curl.easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header) &&
+	       !curl.easy_setopt(handle, CURLOPT_HEADERDATA, transfer) &&
+	       !curl.easy_setopt(handle, CURLOPT_ERRORBUFFER,
 				 transfer->error_text);
 }
 
@@ -241,7 +250,7 @@ static CURLcode perform_without_sigpipe(CURL *handle)
 	pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
 	sigpending(&pending);
 	was_pending = sigismember(&pending, SIGPIPE) == 1;
-	code = curl_easy_perform(handle);
+	code = curl.easy_perform(handle);
 	sigpending(&pending);
 	if (!was_pending && sigismember(&pending, SIGPIPE) == 1)
 		sigtimedwait(&pipe_set, NULL, &no_wait);
@@ -254,7 +263,7 @@ static int explain_connect(CURL *handle, const char *text, struct fgt_why *why)
 	long os_error = 0;
 	int error;
 
-	curl_easy_getinfo(handle, CURLINFO_OS_ERRNO, &os_error);
+	curl.easy_getinfo(handle, CURLINFO_OS_ERRNO, &os_error);
 	error = os_error == ENETUNREACH || os_error == EHOSTUNREACH ||
 				os_error == ETIMEDOUT
 			? -(int)os_error
@@ -305,7 +314,7 @@ static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
 	CURLcode code = perform_without_sigpipe(handle);
 	long status = 0;
 
-	curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+	curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
 	transfer->answer.status = status;
 	if (transfer->is_too_big)
 		return fgt_why_set(why, -E2BIG,
@@ -319,7 +328,7 @@ static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
 	if (code)
 		return explain(handle, code,
 			       *transfer->error_text ? transfer->error_text
-						     : curl_easy_strerror(code),
+						     : curl.easy_strerror(code),
 			       why);
 	return 0;
 }
@@ -354,7 +363,10 @@ int fgt_http_post(const struct fgt_http_request *request,
 	if (url.has_userinfo)
 		return fgt_why_set(why, -EINVAL,
 				   "URL: holds a user or password");
-	handle = curl_easy_init();
+	pthread_once(&load_control, load_once);
+	if (load_error)
+		return fgt_why_set(why, load_error, "%s", load_why.text);
+	handle = curl.easy_init();
 	transfer.answer.body = calloc(1, FGT_HTTP_ANSWER_MAX + 1);
 	if (!handle || !transfer.answer.body)
 		error = fgt_why_set(why, -ENOMEM, "out of memory");

@@ -35,15 +35,13 @@ struct fgt_http_answer {
 	char error[512]; /* X-Sentry-Error, "" if absent */
 };
 
-/* Once per process, before threads; MT-Unsafe. */
-int fgt_http_global_init(void);
-
 /*
  * POSTs to an http or https URL without user and password. 0 whenever an HTTP
  * answer came, whatever its status. -ETIMEDOUT, -ECONNREFUSED, -EHOSTUNREACH
  * (name not found), -EPROTO (TLS or HTTP error), -E2BIG (endless answer),
- * -EINVAL (URL), -ENOMEM; why holds cause and remedy, no secret. Proxies: http_proxy, https_proxy, all_proxy, no_proxy as curl
- * reads them, from our own environment.
+ * -EINVAL (URL), -ENOSYS (no libcurl), -ENOMEM; why holds cause and remedy, no
+ * secret. Proxies: http_proxy, https_proxy, all_proxy, no_proxy as curl reads
+ * them, from our own environment. The first call loads libcurl.
  *
  * MT-Safe | AS-Unsafe
  */

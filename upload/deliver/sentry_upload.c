@@ -16,8 +16,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "ringbuf/memory_sink.h"
 #include "upload/deliver/http.h"
-#include "upload/deliver/memory_sink.h"
 #include "upload/deliver/ratelimit.h"
 #include "upload/format/gzip.h"
 
@@ -44,8 +44,7 @@ static int count_plain(void *context, const void *bytes, size_t len)
 	return fgt_sink_write(counter->target, bytes, len);
 }
 
-static int encode(const struct fgt_slice *slice,
-		  const struct fgt_format_options *options,
+static int encode(const struct fgt_envelope *envelope,
 		  struct fgt_memory_sink *memory, size_t *ret_plain_bytes)
 {
 	FGT_AUTO(fgt_gzip_free) struct fgt_gzip *gzip = NULL;
@@ -57,8 +56,7 @@ static int encode(const struct fgt_slice *slice,
 	counter.sink.write = count_plain;
 	counter.sink.context = &counter;
 	counter.target = fgt_gzip_sink(gzip);
-	error = fgt_format_write(slice, FGT_FORMAT_SENTRY, options,
-				 &counter.sink);
+	error = envelope->write(envelope->context, &counter.sink);
 	if (!error)
 		error = fgt_gzip_finish(gzip);
 	*ret_plain_bytes = counter.len_bytes;
@@ -273,29 +271,20 @@ static int deliver(const struct fgt_memory_sink *memory,
 	return fgt_why_set(why, error, "%.150s: %s", dsn->redacted, cause.text);
 }
 
-int fgt_sentry_upload_within(const struct fgt_slice *slice,
-			     const struct fgt_dsn *dsn,
-			     const struct fgt_format_options *options,
-			     const struct fgt_upload_limits *limits,
-			     struct fgt_upload_outcome *ret_outcome,
-			     struct fgt_why *why)
+int fgt_sentry_post(const struct fgt_envelope *envelope, const char *event_id,
+		    const struct fgt_dsn *dsn,
+		    const struct fgt_upload_limits *limits,
+		    struct fgt_upload_outcome *ret_outcome, struct fgt_why *why)
 {
 	static const struct fgt_upload_limits DEFAULTS = { .ca_file = NULL };
-	struct fgt_format_options own = { .dsn = NULL };
 	struct fgt_memory_sink memory;
 	int error;
 
 	*ret_outcome = (struct fgt_upload_outcome){ .status = 0 };
-	if (options)
-		own = *options;
-	error = choose_event_id(own.event_id, ret_outcome->event_id, why);
-	if (error)
-		return error;
-	own.event_id = ret_outcome->event_id;
-	if (!own.dsn)
-		own.dsn = dsn->clean;
+	snprintf(ret_outcome->event_id, sizeof(ret_outcome->event_id), "%s",
+		 event_id);
 	fgt_memory_sink_init(&memory, WIRE_BYTES_MAX);
-	error = encode(slice, &own, &memory, &ret_outcome->plain_bytes);
+	error = encode(envelope, &memory, &ret_outcome->plain_bytes);
 	if (error) {
 		explain_encode(error, why);
 	} else {
@@ -305,6 +294,44 @@ int fgt_sentry_upload_within(const struct fgt_slice *slice,
 	}
 	fgt_memory_sink_done(&memory);
 	return error;
+}
+
+struct content {
+	const struct fgt_slice *slice;
+	struct fgt_format_options options;
+};
+
+static int write_content(const void *context, const struct fgt_sink *sink)
+{
+	const struct content *content = context;
+
+	return fgt_format_write(content->slice, FGT_FORMAT_SENTRY,
+				&content->options, sink);
+}
+
+int fgt_sentry_upload_within(const struct fgt_slice *slice,
+			     const struct fgt_dsn *dsn,
+			     const struct fgt_format_options *options,
+			     const struct fgt_upload_limits *limits,
+			     struct fgt_upload_outcome *ret_outcome,
+			     struct fgt_why *why)
+{
+	struct content content = { .slice = slice };
+	const struct fgt_envelope envelope = { write_content, &content };
+	char event_id[EVENT_ID_DIGITS + 1];
+	int error;
+
+	*ret_outcome = (struct fgt_upload_outcome){ .status = 0 };
+	if (options)
+		content.options = *options;
+	error = choose_event_id(content.options.event_id, event_id, why);
+	if (error)
+		return error;
+	content.options.event_id = event_id;
+	if (!content.options.dsn)
+		content.options.dsn = dsn->clean;
+	return fgt_sentry_post(&envelope, event_id, dsn, limits, ret_outcome,
+			       why);
 }
 
 int fgt_sentry_upload(const struct fgt_slice *slice, const struct fgt_dsn *dsn,

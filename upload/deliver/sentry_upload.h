@@ -8,6 +8,7 @@
 #include "ringbuf/slice.h"
 #include "ringbuf/why.h"
 #include "upload/deliver/dsn.h"
+#include "upload/deliver/envelope.h"
 #include "upload/format/format.h"
 
 struct fgt_upload_outcome {
@@ -41,6 +42,14 @@ int fgt_sentry_upload(const struct fgt_slice *slice, const struct fgt_dsn *dsn,
 		      const char *ca_file,
 		      struct fgt_upload_outcome *ret_outcome,
 		      struct fgt_why *why);
+
+/* The same for an envelope that the caller writes, and whose event_id (32
+ * digits) it knows; ret_outcome->event_id is set first. */
+int fgt_sentry_post(const struct fgt_envelope *envelope, const char *event_id,
+		    const struct fgt_dsn *dsn,
+		    const struct fgt_upload_limits *limits,
+		    struct fgt_upload_outcome *ret_outcome,
+		    struct fgt_why *why);
 
 /* The same with limits of the caller's; limits may be NULL. */
 int fgt_sentry_upload_within(const struct fgt_slice *slice,

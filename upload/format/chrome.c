@@ -15,6 +15,7 @@
 
 #include "ringbuf/edge.h"
 #include "ringbuf/pace.h"
+#include "upload/format/chrome_tasks.h"
 #include "upload/format/json.h"
 #include "upload/format/levels.h"
 #include "upload/format/timeline.h"
@@ -34,10 +35,15 @@ struct chrome {
 	uint32_t next_edge; /* of the slice, not yet looked at */
 };
 
-/* 0 is the idle thread for readers, and they keep 32 bits without a sign. */
-static uint64_t track_id(int32_t id)
+const char *fgt_chrome_safe_name(const char *name)
 {
-	return id > 0 ? (uint64_t)id : INT32_MAX;
+	if (!strcmp(name, "CpuProfile"))
+		return "CpuProfile()";
+	if (!strcmp(name, "Profile"))
+		return "Profile()";
+	if (!strcmp(name, "ProfileChunk"))
+		return "ProfileChunk()";
+	return name;
 }
 
 static void begin_event(struct chrome *chrome, const char *name,
@@ -115,7 +121,7 @@ static void put_thread(struct chrome *chrome, uint32_t index)
 	bool is_main = thread->tid == chrome->slice->process.pid;
 	char numbered[32];
 
-	chrome->tid = track_id(thread->tid);
+	chrome->tid = fgt_chrome_id(thread->tid);
 	snprintf(numbered, sizeof(numbered), "thread %d", thread->tid);
 	put_metadata_text(chrome, "thread_name", "name",
 			  *name ? name : numbered);
@@ -131,15 +137,8 @@ static void put_edge(struct chrome *chrome, struct fgt_level level,
 	char buffer[FGT_LEVEL_NAME_MAX];
 	const char *name = fgt_level_name(chrome->slice, level, buffer);
 
-	/* These names would make speedscope take us for a DevTools profile. */
-	if (!strcmp(name, "CpuProfile"))
-		name = "CpuProfile()";
-	else if (!strcmp(name, "Profile"))
-		name = "Profile()";
-	else if (!strcmp(name, "ProfileChunk"))
-		name = "ProfileChunk()";
 	chrome->last_ns = mono_ns;
-	begin_event(chrome, name, phase);
+	begin_event(chrome, fgt_chrome_safe_name(name), phase);
 	fgt_json_put_decimal(&chrome->json, "ts",
 			     mono_ns - chrome->slice->tick_ns[0], 3);
 	fgt_json_end_object(&chrome->json);
@@ -360,7 +359,7 @@ static void put_runs(struct chrome *chrome)
 		bool is_last = i + 1 == slice->run_count ||
 			       slice->runs[i + 1].thread != run->thread;
 
-		chrome->tid = track_id(slice->threads[run->thread].tid);
+		chrome->tid = fgt_chrome_id(slice->threads[run->thread].tid);
 		put_run(chrome, run, previous);
 		previous = run;
 		if (!is_last)
@@ -423,14 +422,18 @@ static void put_other_data(struct chrome *chrome)
 static int write_document(struct chrome *chrome)
 {
 	struct fgt_json *json = &chrome->json;
+	int r;
 
-	chrome->pid = chrome->tid = track_id(chrome->slice->process.pid);
+	chrome->pid = chrome->tid = fgt_chrome_id(chrome->slice->process.pid);
 	fgt_json_begin_object(json, NULL);
 	fgt_json_begin_array(json, "traceEvents");
 	put_process(chrome);
 	for (uint32_t i = 0; i < chrome->slice->thread_count; i++)
 		put_thread(chrome, i);
 	put_runs(chrome);
+	r = fgt_chrome_tasks_put(chrome->slice, chrome->pid, json);
+	if (r < 0)
+		return r;
 	fgt_json_newline(json);
 	fgt_json_end_array(json);
 	fgt_json_put_string(json, "displayTimeUnit", "ns");

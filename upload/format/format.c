@@ -12,7 +12,10 @@
 #include "ringbuf/slice_codec.h"
 #include "upload/format/chrome.h"
 #include "upload/format/folded.h"
+#include "upload/format/pprof.h"
 #include "upload/format/sentry.h"
+#include "upload/format/sentry_chunk.h"
+#include "upload/format/speedscope.h"
 
 static int write_fgt(const struct fgt_slice *slice,
 		     const struct fgt_format_options *options,
@@ -25,16 +28,25 @@ static int write_fgt(const struct fgt_slice *slice,
 static const struct format {
 	const char *name;
 	const char *ending;
-	bool is_gzip_allowed;
+	enum fgt_gzip_use gzip_use;
 	int (*write)(const struct fgt_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink);
 } formats[FGT_FORMAT_COUNT] = {
-	[FGT_FORMAT_FGT] = { "fgt", ".fgt", false, write_fgt },
-	[FGT_FORMAT_CHROME] = { "chrome", ".trace.json", true,
+	[FGT_FORMAT_FGT] = { "fgt", ".fgt", FGT_GZIP_NEVER, write_fgt },
+	[FGT_FORMAT_CHROME] = { "chrome", ".trace.json", FGT_GZIP_AS_WANTED,
 				fgt_chrome_write },
-	[FGT_FORMAT_SENTRY] = { "sentry", ".envelope", true, fgt_sentry_write },
-	[FGT_FORMAT_FOLDED] = { "folded", ".folded", true, fgt_folded_write },
+	[FGT_FORMAT_SENTRY] = { "sentry", ".envelope", FGT_GZIP_AS_WANTED,
+				fgt_sentry_write },
+	[FGT_FORMAT_SENTRY_CHUNK] = { "sentry-chunk", ".chunk.envelope",
+				      FGT_GZIP_AS_WANTED,
+				      fgt_sentry_chunk_write },
+	[FGT_FORMAT_PPROF] = { "pprof", ".pb.gz", FGT_GZIP_WITHIN,
+			       fgt_pprof_write },
+	[FGT_FORMAT_FOLDED] = { "folded", ".folded", FGT_GZIP_AS_WANTED,
+				fgt_folded_write },
+	[FGT_FORMAT_SPEEDSCOPE] = { "speedscope", ".speedscope.json",
+				    FGT_GZIP_AS_WANTED, fgt_speedscope_write },
 };
 
 /* Edits that lead from a to b (Levenshtein); a large number for long names. */
@@ -95,7 +107,8 @@ int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
 	near = nearest(name);
 	return fgt_why_set(why, -EINVAL,
 			   "unknown format '%.40s'; %s%s%sknown are fgt, "
-			   "chrome, sentry, folded",
+			   "chrome, sentry, sentry-chunk, pprof, folded, "
+			   "speedscope",
 			   name, near ? "did you mean '" : "", near ? near : "",
 			   near ? "'? " : "");
 }
@@ -108,37 +121,56 @@ static bool ends_with(const char *text, size_t len, const char *ending)
 	       !strncasecmp(text + len - ending_len, ending, ending_len);
 }
 
+/* .chunk.envelope goes before .envelope; NULL: none fits. */
+static const struct format *longest_ending(const char *path, size_t len)
+{
+	const struct format *best = NULL;
+
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++)
+		if (ends_with(path, len, formats[i].ending) &&
+		    (!best || strlen(formats[i].ending) > strlen(best->ending)))
+			best = &formats[i];
+	return best;
+}
+
 int fgt_format_from_path(const char *path, enum fgt_format *ret_format,
 			 bool *ret_is_gzip, struct fgt_why *why)
 {
 	size_t len = strlen(path);
-	bool is_gzip = ends_with(path, len, ".gz");
+	const struct format *format = longest_ending(path, len);
+	bool is_gzip = !format && ends_with(path, len, ".gz");
 
 	if (is_gzip)
-		len -= strlen(".gz");
-	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
-		if (!ends_with(path, len, formats[i].ending))
-			continue;
-		if (is_gzip && !formats[i].is_gzip_allowed)
-			return fgt_why_set(why, -EINVAL,
-					   "'%s' files are not compressed: "
-					   "leave the .gz away",
-					   formats[i].ending);
-		*ret_format = (enum fgt_format)i;
-		*ret_is_gzip = is_gzip;
-		return 0;
-	}
-	return fgt_why_set(why, -EINVAL,
-			   "the file name '%.200s' tells no format: let it end "
-			   "in .fgt, .trace.json, .envelope or .folded (the "
-			   "last three also with .gz), or choose one with -f",
-			   path);
+		format = longest_ending(path, len - strlen(".gz"));
+	if (!format)
+		return fgt_why_set(
+			why, -EINVAL,
+			"the file name '%.200s' tells no format: let it end "
+			"in .fgt, .pb.gz, .trace.json, .envelope, "
+			".chunk.envelope, .folded or .speedscope.json (all "
+			"but the first also with .gz), or choose one with -f",
+			path);
+	if (is_gzip && format->gzip_use != FGT_GZIP_AS_WANTED)
+		return fgt_why_set(why, -EINVAL,
+				   "'%s' files are not compressed (again): "
+				   "leave the .gz away",
+				   format->ending);
+	*ret_format = (enum fgt_format)(format - formats);
+	*ret_is_gzip = is_gzip;
+	return 0;
 }
 
 const char *fgt_format_name(enum fgt_format format)
 {
 	return (unsigned int)format < FGT_FORMAT_COUNT ? formats[format].name
 						       : "unknown";
+}
+
+enum fgt_gzip_use fgt_format_gzip_use(enum fgt_format format)
+{
+	return (unsigned int)format < FGT_FORMAT_COUNT
+		       ? formats[format].gzip_use
+		       : FGT_GZIP_NEVER;
 }
 
 int fgt_state_frames_from_name(const char *name,

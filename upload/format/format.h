@@ -8,12 +8,17 @@
 #include "ringbuf/sink.h"
 #include "ringbuf/slice.h"
 #include "ringbuf/why.h"
+#include "upload/format/transaction.h"
 
+/* The same numbers as in agent/lib/fgtrace.h. */
 enum fgt_format {
 	FGT_FORMAT_FGT,
 	FGT_FORMAT_CHROME,
 	FGT_FORMAT_SENTRY,
+	FGT_FORMAT_SENTRY_CHUNK,
+	FGT_FORMAT_PPROF,
 	FGT_FORMAT_FOLDED,
+	FGT_FORMAT_SPEEDSCOPE,
 	FGT_FORMAT_COUNT
 };
 
@@ -32,6 +37,15 @@ struct fgt_format_options {
 	const char *environment;
 	const char *transaction; /* name; default: the process's name */
 	const char *event_id; /* 32 hex digits; default: random */
+	/* Of chunks that belong together; as event_id. A transaction that
+	 * has one goes without a profile: its chunks are it. */
+	const char *profiler_id;
+	/*
+	 * What the program said of it: the slice holds its range or more.
+	 * Ids given above go before those in here. Its transaction is written
+	 * also where no thread has two samples.
+	 */
+	const struct fgt_transaction_facts *facts;
 };
 
 /*
@@ -42,13 +56,22 @@ int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
 			 struct fgt_why *why);
 
 /*
- * By file name: .fgt, .trace.json, .envelope, .folded, each also + .gz (sets
- * *ret_is_gzip) except .fgt.gz. -EINVAL and why otherwise.
+ * By file name: .fgt, .pb.gz; .trace.json, .envelope, .chunk.envelope,
+ * .folded, .speedscope.json, each also + .gz, which sets *ret_is_gzip: what is
+ * written is still to be compressed. -EINVAL and why otherwise.
  */
 int fgt_format_from_path(const char *path, enum fgt_format *ret_format,
 			 bool *ret_is_gzip, struct fgt_why *why);
 
 const char *fgt_format_name(enum fgt_format format);
+
+/* What may become of a file of this format. */
+enum fgt_gzip_use {
+	FGT_GZIP_AS_WANTED, /* text, also as .gz */
+	FGT_GZIP_NEVER, /* binary */
+	FGT_GZIP_WITHIN, /* binary, compressed by the format itself */
+};
+enum fgt_gzip_use fgt_format_gzip_use(enum fgt_format format);
 
 /* "root", "leaf", "no"; -EINVAL. */
 int fgt_state_frames_from_name(const char *name,
@@ -59,13 +82,14 @@ int fgt_state_frames_from_name(const char *name,
  * Writes the slice to the sink; streams, so memory does not grow with the
  * output. options may be NULL. Errors: the sink's; -ENODATA where the format's
  * readers would refuse the slice (Sentry: no thread with two samples);
- * -EINVAL for an event_id that is not 32 hex digits, or all zero; -ENOMEM.
+ * -EINVAL for an id that is not 32 hex digits, or all zero; -ENOMEM.
  *
  * Sentry gets a sample per tick and thread as long as the profile stays below
  * 10 MiB; above that only for the active thread and those that ran or changed
  * their stack, the busiest first, and one per change for the others (durations
  * stay exact); at most the last 30 s. The transaction's extra says what was
- * left out.
+ * left out. The same goes for a chunk, which has no place to say so;
+ * sentry_chunk.h writes longer slices as several.
  *
  * MT-Safe | AS-Unsafe
  */

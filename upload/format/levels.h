@@ -34,6 +34,17 @@ static inline bool fgt_level_is_equal(struct fgt_level a, struct fgt_level b)
 	return a.kind == b.kind && a.id == b.id;
 }
 
+/* For tables that number levels. */
+static inline uint64_t fgt_level_key(struct fgt_level level)
+{
+	return (uint64_t)level.kind << 32 | level.id;
+}
+
+static inline struct fgt_level fgt_level_of_key(uint64_t key)
+{
+	return (struct fgt_level){ (uint32_t)(key >> 32), (uint32_t)key };
+}
+
 struct fgt_levels {
 	const struct fgt_slice *slice;
 	enum fgt_state_frames state_frames;

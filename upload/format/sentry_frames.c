@@ -171,7 +171,7 @@ static int put_stack(const struct fgt_sentry_profile *profile,
 	const struct fgt_slice *slice = profile->slice;
 	uint32_t node = fgt_sentry_stack_leaf(key);
 	uint64_t state = fgt_sentry_state_key(fgt_sentry_stack_state(key));
-	enum fgt_state_frames place = profile->state_frames;
+	enum fgt_state_frames place = profile->scope.state_frames;
 	int r = 0;
 
 	if (node == FGT_SENTRY_GAP_NODE)

@@ -14,9 +14,6 @@
 #include "upload/format/sentry_keys.h"
 #include "upload/format/timeline.h"
 
-/* Relay refuses a profile whose last sample is later than this. */
-#define DURATION_MAX_NS 30000000000u
-
 static uint32_t run_end(const struct fgt_run *run)
 {
 	return run->first_tick + run->tick_count;
@@ -63,7 +60,7 @@ static int choose_ticks(struct fgt_sentry_profile *profile, uint32_t first_tick)
 		first_tick = uncut;
 	while (first_tick < profile->last_tick &&
 	       tick_ns[profile->last_tick] - tick_ns[first_tick] >
-		       DURATION_MAX_NS)
+		       FGT_SENTRY_PROFILE_MAX_NS)
 		first_tick++;
 	/* Nobody may be seen at the tick of the cut: begin at a sample. */
 	r = find_range(profile, first_tick);
@@ -83,6 +80,25 @@ static uint32_t ticks_in_range(const struct fgt_sentry_profile *profile,
 	return run_end(run) > start ? run_end(run) - start : 0;
 }
 
+static bool is_wanted(const struct fgt_transaction_facts *facts, int32_t tid)
+{
+	if (!facts || facts->all_threads || !facts->tid_count)
+		return true;
+	for (size_t i = 0; i < facts->tid_count; i++)
+		if (facts->tids[i] == tid)
+			return true;
+	return false;
+}
+
+/* The one that began the transaction; of a process, its first. */
+static bool is_principal(const struct fgt_sentry_profile *profile, int32_t tid)
+{
+	const struct fgt_transaction_facts *facts = profile->scope.facts;
+
+	return facts && facts->active_tid ? tid == facts->active_tid
+					  : tid == profile->slice->process.pid;
+}
+
 /* The running ticks decide, then all ticks, then the lower tid. */
 static void prefer_thread(struct fgt_sentry_profile *profile, uint32_t thread,
 			  uint64_t best[2])
@@ -91,7 +107,7 @@ static void prefer_thread(struct fgt_sentry_profile *profile, uint32_t thread,
 	uint64_t ticks = profile->threads[thread].ticks;
 	uint64_t running = profile->threads[thread].running_ticks;
 
-	if (slice->threads[thread].tid == slice->process.pid)
+	if (is_principal(profile, slice->threads[thread].tid))
 		running = UINT64_MAX;
 	if (running < best[0] || (running == best[0] && ticks <= best[1]))
 		return;
@@ -127,9 +143,11 @@ static int choose_threads(struct fgt_sentry_profile *profile)
 		thread->run_end = i;
 		thread->is_kept = thread->ticks >= 2 &&
 				  slice->threads[t].tid > 0;
+		profile->dropped_threads += thread->ticks && !thread->is_kept;
+		thread->is_kept &=
+			is_wanted(profile->scope.facts, slice->threads[t].tid);
 		thread->is_thinned = thread->is_kept;
 		profile->thinned_threads += thread->is_kept;
-		profile->dropped_threads += thread->ticks && !thread->is_kept;
 		if (thread->is_kept)
 			prefer_thread(profile, t, best);
 	}
@@ -202,7 +220,7 @@ static int add_frames_of_stack(struct fgt_sentry_profile *profile, uint64_t key)
 			r = add_frame(
 				profile,
 				profile->canonical[slice->nodes[node].frame]);
-	if (!r && profile->state_frames != FGT_STATE_FRAMES_NO &&
+	if (!r && profile->scope.state_frames != FGT_STATE_FRAMES_NO &&
 	    fgt_sentry_stack_leaf(key) != FGT_SENTRY_GAP_NODE)
 		r = add_frame(profile, fgt_sentry_state_key(
 					       fgt_sentry_stack_state(key)));
@@ -229,7 +247,7 @@ static int add_run(struct fgt_sentry_profile *profile, uint32_t index)
 	if (!profile->threads[run->thread].is_kept ||
 	    !ticks_in_range(profile, run))
 		return 0;
-	if (profile->state_frames != FGT_STATE_FRAMES_NO)
+	if (profile->scope.state_frames != FGT_STATE_FRAMES_NO)
 		state = fgt_levels_state_name(slice, run->state);
 	return add_stack(profile, fgt_sentry_stack_key(run->stack, state),
 			 &profile->run_stacks[index]);
@@ -307,18 +325,17 @@ static int allocate(struct fgt_sentry_profile *profile)
 
 int fgt_sentry_profile_init(struct fgt_sentry_profile *profile,
 			    const struct fgt_slice *slice,
-			    enum fgt_state_frames state_frames,
-			    uint32_t first_tick)
+			    const struct fgt_sentry_scope *scope)
 {
 	int r;
 
 	*profile = (struct fgt_sentry_profile){
 		.slice = slice,
-		.state_frames = state_frames,
+		.scope = *scope,
 	};
 	r = allocate(profile);
 	if (!r)
-		r = choose_ticks(profile, first_tick);
+		r = choose_ticks(profile, scope->first_tick);
 	if (!r)
 		r = choose_threads(profile);
 	if (!r)
@@ -341,7 +358,16 @@ void fgt_sentry_profile_done(struct fgt_sentry_profile *profile)
 
 uint64_t fgt_sentry_profile_start_ns(const struct fgt_sentry_profile *profile)
 {
-	return profile->slice->tick_ns[profile->first_tick];
+	uint64_t zero_ns = profile->scope.zero_ns;
+
+	return zero_ns &&
+			       zero_ns <=
+				       profile->slice
+					       ->tick_ns[profile->first_tick] &&
+			       fgt_sentry_profile_end_ns(profile) - zero_ns <=
+				       FGT_SENTRY_PROFILE_MAX_NS
+		       ? zero_ns
+		       : profile->slice->tick_ns[profile->first_tick];
 }
 
 uint64_t fgt_sentry_profile_end_ns(const struct fgt_sentry_profile *profile)

@@ -9,6 +9,10 @@
 #include "upload/format/format.h"
 #include "upload/format/id_map.h"
 #include "upload/format/json.h"
+#include "upload/format/transaction.h"
+
+/* Relay refuses a profile whose last sample is later than this. */
+#define FGT_SENTRY_PROFILE_MAX_NS UINT64_C(30000000000)
 
 /* What is told of each thread of the slice. */
 struct fgt_sentry_thread {
@@ -20,9 +24,25 @@ struct fgt_sentry_thread {
 	bool is_thinned;
 };
 
+/* What is to be told, and in which version of the format. */
+struct fgt_sentry_scope {
+	enum fgt_state_frames state_frames;
+	uint32_t first_tick; /* older ones are left out */
+	/* Version 2: samples tell the wall clock, which is so much ahead of
+	 * the monotonic one. Version 1: the time since the first sample. */
+	bool is_wall;
+	uint64_t wall_offset_ns;
+	/* Version 1: times count from here, if no sample is older and none
+	 * would be too late; 0: from the first sample. */
+	uint64_t zero_ns;
+	/* Whose profile it is: tells threads and the active one; NULL: all,
+	 * the most active one. */
+	const struct fgt_transaction_facts *facts;
+};
+
 struct fgt_sentry_profile {
 	const struct fgt_slice *slice;
-	enum fgt_state_frames state_frames;
+	struct fgt_sentry_scope scope;
 
 	/* Ticks that are told: [first_tick, last_tick]. */
 	uint32_t first_tick, last_tick;
@@ -41,16 +61,15 @@ struct fgt_sentry_profile {
 };
 
 /*
- * Chooses what to tell of ticks from first_tick on, at most 30 s before the
- * last. -ENODATA if no thread has two samples; -ENOMEM.
+ * Chooses what to tell of ticks from scope->first_tick on, at most 30 s before
+ * the last. -ENODATA if no thread has two samples; -ENOMEM.
  */
 int fgt_sentry_profile_init(struct fgt_sentry_profile *profile,
 			    const struct fgt_slice *slice,
-			    enum fgt_state_frames state_frames,
-			    uint32_t first_tick);
+			    const struct fgt_sentry_scope *scope);
 void fgt_sentry_profile_done(struct fgt_sentry_profile *profile);
 
-/* The monotonic instants of the first and the last sample. */
+/* The monotonic instants that times count from, and of the last sample. */
 uint64_t fgt_sentry_profile_start_ns(const struct fgt_sentry_profile *profile);
 uint64_t fgt_sentry_profile_end_ns(const struct fgt_sentry_profile *profile);
 

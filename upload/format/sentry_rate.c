@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses which threads of a Sentry profile are told tick by tick. Runs in
+ * Makes a Sentry profile as large as is welcome: chooses which threads of a Sentry profile are told tick by tick. Runs in
  * any thread; must not write a byte to learn how many there would be: 30 s of
  * 1000 threads are 3 million samples, 220 MB.
  */
@@ -9,7 +9,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The punctuation and keys of a sample, with its comma. */
+/* Old Relays refuse larger profiles: not each tick is told from here on. */
+#define PLEASANT_BYTES (10u << 20)
+/* Every Relay refuses them above 50 MiB: older ticks are left out. */
+#define MAX_BYTES (48u << 20)
+
+/* The punctuation and keys of a sample, with its comma; in version 2, with
+ * its longer times, all of it takes less. */
 #define SAMPLE_BYTES                                                           \
 	(sizeof("{\"stack_id\":,\"thread_id\":\"\","                           \
 		"\"elapsed_since_start_ns\":\"\"},") -                         \
@@ -109,4 +115,45 @@ int fgt_sentry_rate_raise(struct fgt_sentry_profile *profile,
 	}
 	free(order);
 	return 0;
+}
+
+/* Tells ticks between changes as far as there is room. */
+static int use_room(struct fgt_sentry_profile *profile,
+		    const struct fgt_sentry_body *body, uint64_t *len)
+{
+	int r;
+
+	if (*len >= PLEASANT_BYTES)
+		return 0;
+	r = fgt_sentry_rate_raise(profile, PLEASANT_BYTES - *len);
+	return r ? r : fgt_sentry_count_body(body, len);
+}
+
+int fgt_sentry_profile_fit(struct fgt_sentry_profile *profile,
+			   const struct fgt_slice *slice,
+			   const struct fgt_sentry_scope *scope,
+			   const struct fgt_sentry_body *body,
+			   uint64_t *ret_len)
+{
+	struct fgt_sentry_scope part = *scope;
+	uint64_t len;
+	int r;
+
+	for (;;) {
+		r = fgt_sentry_profile_init(profile, slice, &part);
+		if (r)
+			return r;
+		r = fgt_sentry_count_body(body, &len);
+		if (!r)
+			r = use_room(profile, body, &len);
+		if (r || len <= MAX_BYTES)
+			break;
+		part.first_tick =
+			profile->first_tick +
+			(profile->last_tick - profile->first_tick) / 4 + 1;
+		fgt_sentry_profile_done(profile);
+	}
+	if (!r)
+		*ret_len = len;
+	return r;
 }

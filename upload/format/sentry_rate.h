@@ -7,6 +7,7 @@
 #ifndef FGT_UPLOAD_FORMAT_SENTRY_RATE_H
 #define FGT_UPLOAD_FORMAT_SENTRY_RATE_H
 
+#include "upload/format/sentry_envelope.h"
 #include "upload/format/sentry_profile.h"
 
 /*
@@ -19,5 +20,19 @@
  */
 int fgt_sentry_rate_raise(struct fgt_sentry_profile *profile,
 			  uint64_t room_bytes);
+
+/*
+ * Plans a profile whose item is small enough: at each tick as far as 10 MiB
+ * reach, and without the oldest ticks if 48 MiB do not. body writes the item
+ * of *profile. Errors of fgt_sentry_profile_init() and of the body; the
+ * profile is to be done with in any case.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_sentry_profile_fit(struct fgt_sentry_profile *profile,
+			   const struct fgt_slice *slice,
+			   const struct fgt_sentry_scope *scope,
+			   const struct fgt_sentry_body *body,
+			   uint64_t *ret_len);
 
 #endif

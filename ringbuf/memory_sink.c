@@ -2,7 +2,7 @@
 /*
  * Grows by doubling. One thread at a time; must not grow beyond its bound.
  */
-#include "upload/deliver/memory_sink.h"
+#include "ringbuf/memory_sink.h"
 
 #include <errno.h>
 #include <stdlib.h>

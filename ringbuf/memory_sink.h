@@ -2,8 +2,8 @@
 /*
  * A sink that keeps what it gets in memory, up to a bound.
  */
-#ifndef FGT_UPLOAD_DELIVER_MEMORY_SINK_H
-#define FGT_UPLOAD_DELIVER_MEMORY_SINK_H
+#ifndef FGT_RINGBUF_MEMORY_SINK_H
+#define FGT_RINGBUF_MEMORY_SINK_H
 
 #include <stdint.h>
 

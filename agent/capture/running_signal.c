@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Timers on the CPU time of threads, and the slots that their signals fill.
+ * Runs in the sampler's thread; must not signal a thread that blocks the
+ * signal, that is near the end of its stack, or whose system calls somebody
+ * filters.
+ */
+#include "agent/capture/running_signal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "agent/capture/running_signal_slot.h"
+#include "agent/capture/signal_permission.h"
+#include "agent/capture/thread_stack.h"
+
+#define WORTH_SHARE 50u /* of a period, used in one tick */
+#define CHECK_NS    500000000u
+#define RETRY_NS    1000000000u
+#define DIVE_BYTES  1048576u /* of stack, used between two looks */
+#define CALM_NS	    1000000000u
+/* Who waits for signals has them unblocked until it is on a CPU again. */
+#define LOOKS_MIN	2u
+#define LOOKS_TAKER_MIN 6u
+#define RETRY_ASLEEP_NS 50000000u /* it may be found running then */
+#define PERIOD_MIN_NS	1000000u
+/* Of CPU time between two signals: on a busy machine ticks of the kernel may
+ * miss a thread for a while, but not for so long. */
+#define STALE_NS	 50000000
+#define CLOSE_TRIES	 1000
+#define CLOSE_PAUSE_NS	 100000
+#define SIGEV_TO_THREAD	 4 /* SIGEV_THREAD_ID */
+#define PER_THREAD_CLOCK 6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */
+
+/* Ignored by default, best first. */
+static const int candidates[] = { SIGURG, SIGWINCH };
+
+struct fgt_thread_signal {
+	struct fgt_thread *thread;
+	struct fgt_signal_slot *slot;
+	int timer;
+	uint64_t period_ns;
+	uint64_t stack_low; /* 0: not known */
+	uint64_t checked_ns;
+	bool is_proven; /* its handler ran */
+	uint32_t index; /* in armed */
+};
+
+struct fgt_running_signal {
+	int number;
+	uint64_t period_ns; /* of CPU time, between two signals of a thread */
+	bool is_lost; /* the handler is not ours any more */
+	unsigned long own_filters;
+	struct fgt_thread_layout layout;
+	bool is_layout_known;
+	struct fgt_thread_signal *armed[FGT_SIGNAL_SLOTS_MAX];
+	uint32_t armed_count;
+	uint32_t next_slot; /* where to look for a free one */
+};
+
+/* One in a process; its slots stay mapped for good. */
+static atomic_flag is_taken = ATOMIC_FLAG_INIT;
+
+/* ---- The signal -------------------------------------------------------- */
+
+static bool is_ours(int number)
+{
+	struct sigaction action;
+
+	return sigaction(number, NULL, &action) == 0 &&
+	       (action.sa_flags & SA_SIGINFO) &&
+	       action.sa_sigaction == fgt_signal_handle;
+}
+
+/* In the child of a fork: it has none of our timers. */
+static void leave_to_child(void)
+{
+	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
+		if (is_ours(candidates[i]))
+			sigaction(candidates[i], &fgt_signal_table.previous,
+				  NULL);
+}
+
+static int find_free_signal(void)
+{
+	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]);
+	     i++) {
+		struct sigaction action;
+
+		if (sigaction(candidates[i], NULL, &action) < 0)
+			continue;
+		if (!(action.sa_flags & SA_SIGINFO) &&
+		    (action.sa_handler == SIG_DFL ||
+		     action.sa_handler == SIG_IGN))
+			return candidates[i];
+	}
+	return 0;
+}
+
+static int install(struct fgt_running_signal *signal)
+{
+	/* On the alternate stack where there is one: languages with small
+	 * stacks of their own insist on it. */
+	struct sigaction action = { .sa_flags = SA_SIGINFO | SA_RESTART |
+						SA_ONSTACK };
+
+	action.sa_sigaction = fgt_signal_handle;
+	sigfillset(&action.sa_mask);
+	if (sigaction(signal->number, NULL, &fgt_signal_table.previous) < 0 ||
+	    sigaction(signal->number, &action, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * The kernel looks at such timers at its own ticks. Those that are due between
+ * two ticks would show the beginnings of runs too often: what is due at the
+ * end of one waits for the next. So each tick that finds the thread on a CPU
+ * shall count, where ticks are not too many.
+ */
+static uint64_t choose_period(void)
+{
+	struct timespec tick;
+	uint64_t ns = 0;
+
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
+		ns = (uint64_t)tick.tv_nsec / 4;
+	return ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : ns;
+}
+
+int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
+			    struct fgt_why *why)
+{
+	struct fgt_running_signal *signal;
+	int rc;
+
+	if (atomic_flag_test_and_set(&is_taken))
+		return fgt_why_set(why, -EBUSY,
+				   "this process is sampled already");
+	signal = calloc(1, sizeof(*signal));
+	rc = signal ? fgt_signal_slots_map() : -ENOMEM;
+	if (rc > 0)
+		rc = -pthread_atfork(NULL, NULL, leave_to_child);
+	if (rc == 0) {
+		fgt_signal_table.pid = getpid();
+		signal->own_filters = fgt_signal_permission_filters();
+		signal->period_ns = choose_period();
+		signal->number = find_free_signal();
+		rc = signal->number ? install(signal) : -ENOSPC;
+	}
+	if (rc < 0) {
+		free(signal);
+		atomic_flag_clear(&is_taken);
+		return fgt_why_set(why, rc,
+				   rc == -ENOSPC
+					   ? "the program handles SIGURG and "
+					     "SIGWINCH itself: running threads "
+					     "have no stacks"
+					   : "running threads have no stacks: "
+					     "%s",
+				   strerror(-rc));
+	}
+	*ret_signal = signal;
+	return 0;
+}
+
+void fgt_running_signal_close(struct fgt_running_signal *signal)
+{
+	const struct timespec pause = { .tv_nsec = CLOSE_PAUSE_NS };
+
+	if (!signal)
+		return;
+	while (signal->armed_count)
+		fgt_running_signal_drop(signal, signal->armed[0]->thread);
+	if (is_ours(signal->number))
+		sigaction(signal->number, &fgt_signal_table.previous, NULL);
+	/* A handler may be put off its CPU; its slot stays in any case. */
+	for (int i = 0; i < CLOSE_TRIES && fgt_signal_slots_are_written(); i++)
+		nanosleep(&pause, NULL);
+	free(signal);
+	atomic_flag_clear(&is_taken);
+}
+
+bool fgt_running_signal_check(struct fgt_running_signal *signal)
+{
+	if (signal->is_lost || is_ours(signal->number))
+		return !signal->is_lost;
+	signal->is_lost = true;
+	while (signal->armed_count)
+		fgt_running_signal_drop(signal, signal->armed[0]->thread);
+	return false;
+}
+
+/* ---- Timers ------------------------------------------------------------ */
+
+static int start_timer(struct fgt_thread_signal *armed)
+{
+	uint64_t ns = armed->period_ns;
+	const struct itimerspec timer = {
+		.it_value = { (time_t)(ns / 1000000000u),
+			      (long)(ns % 1000000000u) },
+		.it_interval = { (time_t)(ns / 1000000000u),
+				 (long)(ns % 1000000000u) },
+	};
+
+	return syscall(SYS_timer_settime, armed->timer, 0, &timer, NULL) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int make_timer(struct fgt_thread_signal *armed, int number)
+{
+	int32_t tid = armed->thread->tid;
+	struct sigevent event = { .sigev_notify = SIGEV_TO_THREAD,
+				  .sigev_signo = number };
+	unsigned int clock = (~(unsigned int)tid << 3) | PER_THREAD_CLOCK;
+	int rc;
+
+	event.sigev_value.sival_ptr = armed->slot;
+	event._sigev_un._tid = tid;
+	if (syscall(SYS_timer_create, (clockid_t)clock, &event, &armed->timer) <
+	    0)
+		return -errno;
+	rc = start_timer(armed);
+	if (rc < 0)
+		syscall(SYS_timer_delete, armed->timer);
+	return rc;
+}
+
+/*
+ * Is there room for the signal's frame? One that has been near the end of its
+ * stack may be there again. Where the end is so near that a few calls may
+ * reach it between this look and the signal, only one that has gone no deeper
+ * for a while: small stacks are there for threads that need little.
+ */
+static bool has_room(const struct fgt_running_signal *signal,
+		     const struct fgt_thread_signal *armed, uint64_t now_ns)
+{
+	uint64_t need_bytes = signal->layout.need_bytes;
+	uint64_t enough = need_bytes + DIVE_BYTES;
+	struct fgt_thread *thread = armed->thread;
+	uint64_t unused;
+
+	if (!armed->stack_low)
+		return true;
+	unused = fgt_thread_stack_unused(armed->stack_low, enough);
+	if (unused >= enough)
+		return true;
+	if (unused != thread->stack_unused) {
+		thread->stack_unused = unused;
+		thread->stack_since_ns = now_ns;
+	}
+	return unused > need_bytes &&
+	       now_ns - thread->stack_since_ns >= CALM_NS;
+}
+
+/* A slot, if its stack has room for a handler. -EACCES, -ENOSPC. */
+static int find_room(struct fgt_running_signal *signal,
+		     struct fgt_thread_signal *armed, uint64_t now_ns)
+{
+	int32_t tid = armed->thread->tid;
+	uint64_t stack_high = 0;
+
+	armed->stack_low =
+		fgt_thread_stack_low(&signal->layout, tid, &stack_high);
+	if (!has_room(signal, armed, now_ns))
+		return -EACCES;
+	armed->slot = fgt_signal_slot_get(&signal->next_slot, tid,
+					  armed->stack_low, stack_high);
+	return armed->slot ? 0 : -ENOSPC;
+}
+
+/*
+ * Does it leave our signal unblocked? Who waits for signals does while it
+ * waits, and is still seen so when it is woken and waits for a CPU: that has
+ * to be seen twice, with work in between, and more often of who is known to
+ * wait so, without ever seeing it blocked. -EACCES, -EAGAIN it sleeps,
+ * -EINPROGRESS not often enough so far.
+ */
+static int ask_permission(const struct fgt_running_signal *signal,
+			  struct fgt_thread *thread)
+{
+	uint8_t looks_min = thread->takes_signals ? LOOKS_TAKER_MIN : LOOKS_MIN;
+	int rc = -EACCES;
+
+	if (!thread->is_fragile)
+		rc = fgt_signal_permission_ask(thread->tid, signal->number,
+					       signal->own_filters);
+	if (rc == -EACCES)
+		thread->open_looks = 0;
+	if (rc < 0 || thread->open_looks >= looks_min)
+		return rc;
+	return ++thread->open_looks < looks_min ? -EINPROGRESS : 0;
+}
+
+static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
+	       const struct fgt_perf_use *use)
+{
+	struct fgt_thread_signal *armed;
+	int rc;
+
+	if (!signal->is_layout_known)
+		fgt_thread_layout_learn(&signal->layout);
+	signal->is_layout_known = true;
+	if (signal->armed_count == FGT_SIGNAL_SLOTS_MAX)
+		return -ENOSPC;
+	armed = calloc(1, sizeof(*armed));
+	if (!armed)
+		return -ENOMEM;
+	*armed = (struct fgt_thread_signal){
+		.thread = thread,
+		.period_ns = signal->period_ns,
+		.checked_ns = use->now_ns,
+		.index = signal->armed_count,
+	};
+	rc = ask_permission(signal, thread);
+	if (rc == 0)
+		rc = find_room(signal, armed, use->now_ns);
+	if (rc == 0)
+		rc = make_timer(armed, signal->number);
+	if (rc < 0) {
+		fgt_signal_slot_put(armed->slot);
+		free(armed);
+		return rc;
+	}
+	signal->armed[signal->armed_count++] = armed;
+	thread->signal = armed;
+	return 0;
+}
+
+void fgt_running_signal_drop(struct fgt_running_signal *signal,
+			     struct fgt_thread *thread)
+{
+	struct fgt_thread_signal *armed = FGT_TAKE(thread->signal);
+	struct fgt_thread_signal *last;
+
+	if (!armed)
+		return;
+	syscall(SYS_timer_delete, armed->timer);
+	fgt_signal_slot_put(armed->slot);
+	last = signal->armed[--signal->armed_count];
+	signal->armed[armed->index] = last;
+	last->index = armed->index;
+	free(armed);
+}
+
+/* Still as it was when it got its timer? */
+static bool is_fit(struct fgt_running_signal *signal, struct fgt_thread *thread,
+		   const struct fgt_perf_use *use)
+{
+	struct fgt_thread_signal *armed = thread->signal;
+	int rc;
+
+	if (thread->is_fragile ||
+	    (use->runtime_ns && !has_room(signal, armed, use->now_ns)))
+		return false;
+	if (armed->is_proven && use->now_ns - armed->checked_ns < CHECK_NS)
+		return true;
+	armed->checked_ns = use->now_ns;
+	rc = ask_permission(signal, thread);
+	return rc == 0 || rc == -EAGAIN;
+}
+
+static void adapt(struct fgt_thread *thread)
+{
+	struct fgt_thread_signal *armed = thread->signal;
+	uint32_t bytes = thread->read_bytes;
+
+	if (bytes > FGT_SIGNAL_STACK_BYTES)
+		bytes = FGT_SIGNAL_STACK_BYTES;
+	if (bytes > FGT_SIGNAL_FIRST_BYTES)
+		atomic_store_explicit(&armed->slot->want_bytes, bytes,
+				      memory_order_relaxed);
+}
+
+void fgt_running_signal_consider(struct fgt_running_signal *signal,
+				 struct fgt_thread *thread,
+				 const struct fgt_perf_use *use)
+{
+	int rc;
+
+	if (signal->is_lost)
+		return;
+	if (thread->signal) {
+		if (is_fit(signal, thread, use)) {
+			adapt(thread);
+			return;
+		}
+		fgt_running_signal_drop(signal, thread);
+		thread->perf_retry_ns = use->now_ns + RETRY_NS;
+	}
+	if (use->runtime_ns < use->event_ns / WORTH_SHARE ||
+	    use->now_ns < thread->perf_retry_ns)
+		return;
+	rc = arm(signal, thread, use);
+	if (rc < 0 && rc != -EINPROGRESS)
+		thread->perf_retry_ns =
+			use->now_ns +
+			(rc == -EAGAIN ? RETRY_ASLEEP_NS : RETRY_NS);
+}
+
+/* ---- Samples ----------------------------------------------------------- */
+
+static void hand_out(struct fgt_thread_signal *armed,
+		     const struct fgt_perf_handler *handler)
+{
+	const struct fgt_signal_slot *slot = armed->slot;
+	const struct fgt_perf_sample sample = {
+		.pid = fgt_signal_table.pid,
+		.tid = slot->found_tid,
+		.time_ns = slot->time_ns,
+		.has_regs = true,
+		.regs = slot->regs,
+		.stack = slot->stack,
+		.stack_len = slot->len_bytes,
+		.stack_asked = atomic_load_explicit(&slot->want_bytes,
+						    memory_order_relaxed),
+	};
+
+	if (slot->found_tid != armed->thread->tid)
+		return;
+	armed->is_proven = true;
+	armed->thread->open_looks = LOOKS_TAKER_MIN;
+	/* Blocked meanwhile: it speaks of the call that let it through. */
+	if (slot->overrun * (int64_t)armed->period_ns > STALE_NS)
+		return;
+	if (handler->is_wanted(handler->context, sample.pid))
+		handler->sample(handler->context, &sample);
+}
+
+void fgt_running_signal_drain(struct fgt_running_signal *signal,
+			      const struct fgt_perf_handler *handler)
+{
+	for (uint32_t i = 0; i < signal->armed_count; i++) {
+		struct fgt_thread_signal *armed = signal->armed[i];
+		unsigned int full = FGT_SIGNAL_FULL;
+
+		/* Acquire: pairs with the release of fgt_signal_take(). */
+		if (!atomic_compare_exchange_strong_explicit(
+			    &armed->slot->state, &full, FGT_SIGNAL_READING,
+			    memory_order_acquire, memory_order_relaxed))
+			continue;
+		hand_out(armed, handler);
+		/* Release: pairs with the acquire of fgt_signal_take(). */
+		atomic_store_explicit(&armed->slot->state, FGT_SIGNAL_EMPTY,
+				      memory_order_release);
+	}
+}

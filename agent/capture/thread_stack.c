@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks of this process's own threads. Runs in the sampler's thread; reads
+ * descriptions of other threads only through the kernel: they may end at any
+ * moment.
+ *
+ * The kernel knows where a thread's list of robust locks begins, and libc
+ * keeps that list in its description of the thread, which also tells the
+ * stack. Where in it, our own description shows.
+ */
+#include "agent/capture/thread_stack.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/unwind/memory.h"
+
+#define SEARCH_BYTES 4096u /* of a description */
+#define PAGE_BYTES   4096u
+/* Beside the frame: the handler, and what the loader might need. */
+#define HANDLER_BYTES	2048u
+#define PAGES_MAX	512u
+#define FRAME_BYTES_MIN 4096u
+
+static uint64_t robust_list(int32_t tid)
+{
+	struct robust_list_head *head = NULL;
+	size_t len;
+
+	if (syscall(SYS_get_robust_list, tid, &head, &len) < 0)
+		return 0;
+	return (uint64_t)(uintptr_t)head;
+}
+
+static bool read_memory(uint64_t address, void *buffer, size_t len)
+{
+	return fgt_memory_read(getpid(), address, buffer, len) == (int64_t)len;
+}
+
+/* Our own stack as (start, length, guard), guard included in both. */
+static bool own_stack(uint64_t ret_words[3])
+{
+	pthread_attr_t attributes;
+	size_t len, guard;
+	void *start;
+	bool is_known;
+
+	if (pthread_getattr_np(pthread_self(), &attributes))
+		return false;
+	is_known = !pthread_attr_getstack(&attributes, &start, &len) &&
+		   !pthread_attr_getguardsize(&attributes, &guard);
+	pthread_attr_destroy(&attributes);
+	if (!is_known)
+		return false;
+	ret_words[0] = (uint64_t)(uintptr_t)start - guard;
+	ret_words[1] = len + guard;
+	ret_words[2] = guard;
+	return true;
+}
+
+void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout)
+{
+	uint64_t own = (uint64_t)(uintptr_t)pthread_self();
+	uint64_t head = robust_list(0);
+	uint64_t frame_bytes = getauxval(AT_MINSIGSTKSZ);
+	uint64_t words[3], found[3];
+
+	*ret_layout = (struct fgt_thread_layout){ 0 };
+	if (frame_bytes < FRAME_BYTES_MIN)
+		frame_bytes = FRAME_BYTES_MIN;
+	ret_layout->need_bytes = (frame_bytes + HANDLER_BYTES + PAGE_BYTES) /
+				 PAGE_BYTES * PAGE_BYTES;
+	if (head < own || head - own > SEARCH_BYTES || !own_stack(words))
+		return;
+	ret_layout->robust_offset = head - own;
+	for (uint64_t at = 0; at < SEARCH_BYTES; at += sizeof(uint64_t)) {
+		if (!read_memory(own + at, found, sizeof(found)))
+			return;
+		if (memcmp(found, words, sizeof(found)))
+			continue;
+		ret_layout->stack_offset = at;
+		return;
+	}
+}
+
+/* The kernel puts the program's name at the very top of the first stack. */
+static uint64_t first_stack_low(uint64_t *ret_high)
+{
+	uint64_t top = getauxval(AT_EXECFN);
+	struct rlimit limit;
+
+	if (!top || getrlimit(RLIMIT_STACK, &limit) < 0 ||
+	    limit.rlim_cur >= top)
+		return 0;
+	*ret_high = (top + PAGE_BYTES) & ~(uint64_t)(PAGE_BYTES - 1);
+	return (top - limit.rlim_cur + PAGE_BYTES) &
+	       ~(uint64_t)(PAGE_BYTES - 1);
+}
+
+uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
+			      int32_t tid, uint64_t *ret_high)
+{
+	uint64_t head, words[3];
+
+	if (tid == getpid())
+		return first_stack_low(ret_high);
+	head = robust_list(tid);
+	if (!head || !layout->stack_offset ||
+	    !read_memory(head - layout->robust_offset + layout->stack_offset,
+			 words, sizeof(words)))
+		return 0;
+	/* A description lies at the end of the stack that it describes. */
+	if (words[2] > words[1] || head < words[0] ||
+	    head - words[0] > words[1])
+		return 0;
+	*ret_high = words[0] + words[1];
+	return words[0] + words[2];
+}
+
+uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes)
+{
+	uint64_t start = low & ~(uint64_t)(PAGE_BYTES - 1);
+	unsigned char pages[PAGES_MAX];
+	size_t count = most_bytes / PAGE_BYTES;
+
+	if (count > sizeof(pages))
+		count = sizeof(pages);
+	/* Not mapped: the first thread's stack has yet to grow so far. */
+	if (mincore((void *)(uintptr_t)start, count * PAGE_BYTES, pages) < 0)
+		return most_bytes;
+	for (size_t i = 0; i < count; i++)
+		if (pages[i] & 1)
+			return i * PAGE_BYTES;
+	return most_bytes;
+}

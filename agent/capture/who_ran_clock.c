@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who ran, in a process that samples itself: by the CPU clocks of its threads,
+ * which need no descriptor. As long as the CPU clock of the whole process has
+ * grown by just what the active threads used, no idle thread ran, and none is
+ * looked at.
+ * Runs in the sampler's thread, which is one of the threads.
+ */
+#include "agent/capture/who_ran.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/capture/schedstat.h"
+
+#define SUM_TRIES	 3
+#define PROCESS_CLOCK	 2u /* CPUCLOCK_SCHED, see clock_getcpuclockid(3) */
+#define PER_THREAD_CLOCK 6u /* … | CPUCLOCK_PERTHREAD_MASK */
+
+struct clock_state {
+	struct fgt_threads *threads;
+	int32_t own_tid; /* of the thread that runs this */
+	clockid_t clock;
+	uint64_t rest_ns; /* process minus known threads: ended and untold */
+	bool is_rest_known;
+};
+
+static int read_clock(clockid_t clock, uint64_t *ret_ns)
+{
+	struct timespec now;
+
+	if (clock_gettime(clock, &now) < 0)
+		return errno == EINVAL ? -ESRCH : -errno;
+	*ret_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return 0;
+}
+
+static clockid_t clock_of(int32_t id, unsigned int kind)
+{
+	return (clockid_t)((~(unsigned int)id << 3) | kind);
+}
+
+static int clock_open(const struct fgt_process *process,
+		      struct fgt_threads *threads,
+		      struct fgt_switches *switches, void **ret_state)
+{
+	struct clock_state *state;
+	uint64_t ns;
+	int rc = read_clock(clock_of(process->pid, PROCESS_CLOCK), &ns);
+
+	(void)switches;
+	if (rc == 0)
+		rc = read_clock(clock_of(process->pid, PER_THREAD_CLOCK), &ns);
+	/* A first thread that has ended is no reason to do without. */
+	if (rc < 0 && rc != -ESRCH)
+		return rc;
+	state = calloc(1, sizeof(*state));
+	if (!state)
+		return -ENOMEM;
+	state->threads = threads;
+	state->clock = clock_of(process->pid, PROCESS_CLOCK);
+	*ret_state = state;
+	return 0;
+}
+
+/*
+ * The clock of a thread is exact, also while it is on a CPU. How often it was
+ * put on one it does not tell: whether it was, since the last look, will do.
+ */
+static int clock_look(void *context, struct fgt_thread *thread)
+{
+	struct clock_state *state = context;
+	struct fgt_cpu_use use;
+	bool has_run;
+	int rc;
+
+	/*
+	 * Our own clock never stands still: what counts is its value when the
+	 * clock of the process was last asked for, and schedstat shows just
+	 * that.
+	 */
+	if (thread->tid == state->own_tid)
+		rc = fgt_schedstat_read(state->threads, thread, &use);
+	else
+		rc = read_clock(clock_of(thread->tid, PER_THREAD_CLOCK),
+				&use.runtime_ns);
+	if (rc < 0)
+		return rc;
+	has_run = use.runtime_ns != thread->use.runtime_ns;
+	state->threads->known_runtime_ns +=
+		use.runtime_ns - thread->use.runtime_ns;
+	thread->use.runtime_ns = use.runtime_ns;
+	thread->use.switches += has_run;
+	return has_run;
+}
+
+/* That we ran is no news, and nothing follows from it: see read_rest(). */
+static void look_at(struct clock_state *state, struct fgt_thread *thread,
+		    uint64_t now_ns)
+{
+	int rc = thread->tid == state->own_tid ? 0 : clock_look(state, thread);
+
+	thread->has_run |= rc > 0;
+	if (fgt_threads_note(state->threads, thread, rc, now_ns))
+		state->is_rest_known = false;
+}
+
+static void look_at_active(struct clock_state *state, uint64_t now_ns,
+			   bool is_first)
+{
+	struct fgt_threads *threads = state->threads;
+
+	for (uint32_t i = 0; i < threads->active_count; i++) {
+		struct fgt_thread *thread = threads->active[i];
+
+		if (is_first)
+			thread->has_run = false;
+		if (!thread->is_ended && (is_first || thread->has_run))
+			look_at(state, thread, now_ns);
+	}
+}
+
+/*
+ * What the threads used that are not known to: false if it cannot be had. The
+ * kernel brings nobody's clock up to date for it but ours.
+ */
+static bool read_rest(struct clock_state *state, uint64_t *ret_rest_ns)
+{
+	struct fgt_thread *own =
+		fgt_threads_find(state->threads, state->own_tid);
+	uint64_t process_ns;
+
+	if (!own || read_clock(state->clock, &process_ns) < 0 ||
+	    clock_look(state, own) < 0)
+		return false;
+	*ret_rest_ns = process_ns - state->threads->known_runtime_ns;
+	return true;
+}
+
+/* True if no idle thread ran. One that is on a CPU may have its clock brought
+ * up to date between our look at it and that at the process: once more. */
+static bool is_rest_unchanged(struct clock_state *state, uint64_t now_ns)
+{
+	uint64_t rest_ns;
+
+	for (int i = 0; i < SUM_TRIES && state->is_rest_known; i++) {
+		if (i > 0)
+			look_at_active(state, now_ns, false);
+		if (!read_rest(state, &rest_ns))
+			return false;
+		if (rest_ns == state->rest_ns)
+			return true;
+	}
+	return false;
+}
+
+static void look_at_all(struct clock_state *state, uint64_t now_ns)
+{
+	struct fgt_threads *threads = state->threads;
+
+	for (uint32_t i = 0; i < threads->count; i++) {
+		struct fgt_thread *thread = threads->items[i];
+
+		if (!thread->active_index)
+			thread->has_run = false;
+		if (!thread->is_ended && !thread->active_index)
+			look_at(state, thread, now_ns);
+	}
+	/* That took a while: those on a CPU have used more since. */
+	look_at_active(state, now_ns, false);
+	state->is_rest_known = read_rest(state, &state->rest_ns);
+}
+
+static int clock_tick(void *context, uint64_t now_ns)
+{
+	struct clock_state *state = context;
+
+	if (!state->own_tid)
+		state->own_tid = gettid();
+	look_at_active(state, now_ns, true);
+	if (!is_rest_unchanged(state, now_ns))
+		look_at_all(state, now_ns);
+	return 0;
+}
+
+static void clock_close(void *context)
+{
+	free(context);
+}
+
+const struct fgt_who_ran fgt_who_ran_clock = {
+	.name = "clock",
+	.open = clock_open,
+	.tick = clock_tick,
+	.look = clock_look,
+	.close = clock_close,
+};

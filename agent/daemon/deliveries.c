@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leads each delivery from its order to its end. Runs in the daemon's loop,
+ * but for run_cut(); must not wait for a process, nor log a destination.
+ */
+#include "agent/daemon/deliveries.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "agent/daemon/delivery_cut.h"
+#include "agent/daemon/delivery_endings.h"
+#include "agent/daemon/delivery_limits.h"
+#include "agent/daemon/errands.h"
+#include "agent/daemon/log.h"
+
+#define SECOND_NS      UINT64_C(1000000000)
+#define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
+#define WAIT_MAX_S     600 /* a server that wants longer does not want it */
+
+enum job_state {
+	JOB_WAITS, /* for its time */
+	JOB_IS_CUT, /* on the thread */
+	JOB_READY, /* for a process */
+	JOB_SENDS,
+};
+
+struct job {
+	struct fgt_deliveries *deliveries;
+	struct job *next, *previous;
+	enum job_state state;
+	struct fgt_timer timer; /* its time; while it is sent: its end */
+	struct fgt_errand errand;
+	struct fgt_watch watch; /* of the child's socket */
+	struct fgt_delivery_child child;
+	struct fgt_delivery_head head;
+	struct fgt_delivery_cut cut; /* target: a reference, until it is cut */
+	int32_t pid;
+	int data_fd, spans_fd;
+	uint64_t bytes; /* of its descriptors */
+	struct fgt_delivery_address address; /* whose limits it shares */
+	unsigned int tries;
+	/* Written on the thread, read when it is done. */
+	int cut_result;
+	uint64_t cut_bytes;
+	uint8_t *body;
+	size_t body_len;
+	char name[FGT_TRANSACTION_NAME + 1];
+};
+
+struct fgt_deliveries {
+	struct fgt_loop *loop;
+	struct fgt_errands *errands; /* a thread of its own */
+	struct fgt_symbolizer *symbolizer;
+	struct job *first, *last; /* oldest first */
+	struct fgt_delivery_limits limits;
+	struct fgt_delivery_endings endings;
+	struct fgt_deliveries_counters counters;
+	uint64_t bytes;
+	bool is_leaving;
+};
+
+static void free_job(struct job *job)
+{
+	fgt_target_put(job->cut.target);
+	fgt_fd_close(job->data_fd);
+	fgt_fd_close(job->spans_fd);
+	if (job->body)
+		explicit_bzero(job->body, job->body_len);
+	free(job->body);
+	free(job);
+}
+
+static void remove_job(struct job *job)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	fgt_loop_disarm(deliveries->loop, &job->timer);
+	if (job->previous)
+		job->previous->next = job->next;
+	else
+		deliveries->first = job->next;
+	if (job->next)
+		job->next->previous = job->previous;
+	else
+		deliveries->last = job->previous;
+	deliveries->bytes -= job->bytes;
+	free_job(job);
+}
+
+static size_t count_state(const struct fgt_deliveries *deliveries,
+			  enum job_state state)
+{
+	size_t count = 0;
+
+	for (const struct job *job = deliveries->first; job; job = job->next)
+		count += job->state == state;
+	return count;
+}
+
+/* ---- Ends -------------------------------------------------------------- */
+
+static void give_up(struct job *job, const char *where, const char *why)
+{
+	job->deliveries->counters.failed++;
+	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s'%s%s: %s",
+		job->pid, job->name, *where ? " to " : "", where, why);
+	remove_job(job);
+}
+
+static void wait_until(struct job *job, uint64_t due_ns)
+{
+	job->state = JOB_WAITS;
+	fgt_loop_arm(job->deliveries->loop, &job->timer, due_ns);
+}
+
+static void try_later(struct job *job, const struct fgt_delivery_result *result)
+{
+	uint64_t seconds = RETRY_S(job->tries), due_ns;
+
+	if (result->retry_after_s > seconds)
+		seconds = result->retry_after_s;
+	due_ns = fgt_loop_now() + seconds * SECOND_NS;
+	if (result->retry_after_s > 0)
+		fgt_delivery_limits_set(&job->deliveries->limits, &job->address,
+					due_ns);
+	if (job->tries >= FGT_DELIVERIES_TRIES || seconds > WAIT_MAX_S ||
+	    job->deliveries->is_leaving) {
+		give_up(job, result->where, result->why);
+		return;
+	}
+	job->deliveries->counters.retried++;
+	fgt_log(job->tries == 1 ? FGT_LOG_WARNING : FGT_LOG_DEBUG,
+		"delivery_retry", "pid %d, '%s' in %llu s: %s", job->pid,
+		job->name, (unsigned long long)seconds, result->why);
+	wait_until(job, due_ns);
+}
+
+static void settle(struct job *job, const struct fgt_delivery_result *result)
+{
+	if (result->error == -EAGAIN) {
+		try_later(job, result);
+	} else if (result->error < 0) {
+		give_up(job, result->where, result->why);
+	} else {
+		job->deliveries->counters.delivered++;
+		fgt_log(FGT_LOG_INFO, "delivered",
+			"pid %d, '%s' to %s: event %s, %llu bytes", job->pid,
+			job->name, result->where, result->event_id,
+			(unsigned long long)result->bytes);
+		remove_job(job);
+	}
+}
+
+/* ---- The process that uploads ------------------------------------------ */
+
+static void start_ready(struct fgt_deliveries *deliveries);
+
+static void end_child(struct job *job, const struct fgt_delivery_result *result)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	fgt_loop_unwatch(deliveries->loop, &job->watch);
+	fgt_loop_disarm(deliveries->loop, &job->timer);
+	fgt_delivery_endings_add(&deliveries->endings, &job->child,
+				 job->head.uid);
+	settle(job, result);
+	start_ready(deliveries);
+}
+
+static void child_ready(void *context, uint32_t events)
+{
+	struct fgt_delivery_result result = { .error = 0 };
+	struct job *job = context;
+	int r = fgt_delivery_child_receive(&job->child, &result);
+
+	(void)events;
+	if (r == -EAGAIN)
+		return;
+	if (r < 0) {
+		result.error = r;
+		strcpy(result.why, "the delivering process has died");
+	}
+	end_child(job, &result);
+}
+
+static void child_expired(struct job *job)
+{
+	struct fgt_delivery_result result = { .error = -ETIMEDOUT };
+
+	strcpy(result.why, "it took too long");
+	end_child(job, &result);
+}
+
+static int start_child(struct job *job)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+	int r = fgt_delivery_child_start(&job->child, &job->head, job->body,
+					 job->body_len, job->data_fd,
+					 job->spans_fd);
+
+	if (r < 0)
+		return r;
+	job->watch.fd = job->child.fd;
+	r = fgt_loop_watch(deliveries->loop, &job->watch, EPOLLIN);
+	if (r < 0) {
+		fgt_delivery_endings_add(&deliveries->endings, &job->child,
+					 job->head.uid);
+		return r;
+	}
+	job->tries++;
+	job->state = JOB_SENDS;
+	fgt_loop_arm(deliveries->loop, &job->timer,
+		     fgt_loop_now() + (FGT_DELIVERY_MAX_S + 1) * SECOND_NS);
+	return 0;
+}
+
+/* Whoever's server is slow, or whose process does not end, waits alone. */
+static bool is_users_turn(const struct fgt_deliveries *deliveries, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (const struct job *job = deliveries->first; job; job = job->next)
+		count += job->state == JOB_SENDS && job->head.uid == uid;
+	return count < FGT_DELIVERIES_AT_WORK_PER_USER &&
+	       !fgt_delivery_endings_has(&deliveries->endings, uid);
+}
+
+static void start_one(struct job *job)
+{
+	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
+						      &job->address);
+
+	if (until_ns > fgt_loop_now())
+		wait_until(job, until_ns);
+	else if (start_child(job) < 0)
+		give_up(job, "",
+			"no process could be started; raise the agent's "
+			"limits");
+}
+
+static void start_ready(struct fgt_deliveries *deliveries)
+{
+	struct job *job = deliveries->first;
+
+	while (job && !deliveries->is_leaving &&
+	       count_state(deliveries, JOB_SENDS) < FGT_DELIVERIES_AT_WORK) {
+		struct job *next = job->next;
+
+		if (job->state == JOB_READY &&
+		    is_users_turn(deliveries, job->head.uid))
+			start_one(job);
+		job = next;
+	}
+}
+
+static void one_has_gone(void *context)
+{
+	start_ready(context);
+}
+
+static bool has_memory(const struct fgt_deliveries *deliveries, uint32_t uid,
+		       uint64_t more_bytes)
+{
+	uint64_t of_user = more_bytes;
+
+	for (const struct job *job = deliveries->first; job; job = job->next)
+		of_user += job->head.uid == uid ? job->bytes : 0;
+	return of_user <= FGT_DELIVERIES_BYTES_PER_USER &&
+	       deliveries->bytes + more_bytes <= FGT_DELIVERIES_BYTES_MAX;
+}
+
+/* ---- The cut ----------------------------------------------------------- */
+
+static void run_cut(void *context)
+{
+	struct job *job = context;
+
+	job->cut_result =
+		fgt_delivery_cut(&job->cut, &job->data_fd, &job->cut_bytes);
+}
+
+static void cut_done(void *context)
+{
+	struct job *job = context;
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	job->bytes += job->cut_bytes;
+	deliveries->bytes += job->cut_bytes;
+	fgt_target_put(FGT_TAKE(job->cut.target));
+	job->state = JOB_READY;
+	if (job->cut_result == -ENODATA)
+		give_up(job, "", "the ring does not go back so far any more");
+	else if (job->cut_result < 0)
+		give_up(job, "", strerror(-job->cut_result));
+	else if (!has_memory(deliveries, job->head.uid, 0))
+		give_up(job, "", "too much waits to be delivered");
+	else
+		start_ready(deliveries);
+}
+
+static void time_has_come(void *context)
+{
+	struct job *job = context;
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	if (job->state == JOB_SENDS) {
+		child_expired(job);
+	} else if (job->cut.target) {
+		job->state = JOB_IS_CUT;
+		fgt_errands_submit(deliveries->errands, &job->errand);
+	} else {
+		job->state = JOB_READY;
+		start_ready(deliveries);
+	}
+}
+
+/* ---- Orders ------------------------------------------------------------ */
+
+static int check_room(struct fgt_deliveries *deliveries,
+		      const struct fgt_delivery_order *order,
+		      struct fgt_why *why)
+{
+	uint64_t bytes = fgt_delivery_bytes(order->data_fd) +
+			 fgt_delivery_bytes(order->spans_fd);
+	size_t count = 0, of_user = 0;
+
+	if (deliveries->is_leaving)
+		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
+	for (const struct job *job = deliveries->first; job; job = job->next) {
+		count++;
+		of_user += job->head.uid == order->uid;
+	}
+	if (count < FGT_DELIVERIES_MAX && of_user < FGT_DELIVERIES_PER_USER &&
+	    has_memory(deliveries, order->uid, bytes))
+		return 0;
+	deliveries->counters.refused++;
+	return fgt_why_set(why, -EBUSY,
+			   "busy: too much waits to be delivered already; is "
+			   "the destination reachable?");
+}
+
+static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
+		     const struct fgt_delivery_order *order)
+{
+	const char *name = order->facts ? order->facts->name : NULL;
+
+	job->deliveries = deliveries;
+	job->timer =
+		(struct fgt_timer){ .expired = time_has_come, .context = job };
+	job->errand = (struct fgt_errand){ .run = run_cut,
+					   .done = cut_done,
+					   .context = job };
+	job->watch = (struct fgt_watch){ .fd = -1,
+					 .ready = child_ready,
+					 .context = job };
+	job->child = FGT_DELIVERY_CHILD_NONE;
+	job->head = (struct fgt_delivery_head){
+		.uid = order->uid,
+		.gid = order->gid,
+		.kind = order->target ? FGT_DELIVERY_FILE : order->kind,
+		.has_spans = order->spans_fd >= 0,
+		.from_ns = order->from_ns,
+		.to_ns = order->to_ns,
+	};
+	job->cut = (struct fgt_delivery_cut){
+		.target = order->target ? fgt_target_get(order->target) : NULL,
+		.symbolizer = deliveries->symbolizer,
+		.from_ns = order->from_ns,
+		.to_ns = order->to_ns,
+	};
+	job->pid = order->pid;
+	job->address = fgt_delivery_address_of(order->uid, order->destination);
+	job->bytes = fgt_delivery_bytes(order->data_fd) +
+		     fgt_delivery_bytes(order->spans_fd);
+	snprintf(job->name, sizeof(job->name), "%s", name ? name : "slice");
+}
+
+static void append(struct fgt_deliveries *deliveries, struct job *job)
+{
+	job->previous = deliveries->last;
+	if (deliveries->last)
+		deliveries->last->next = job;
+	else
+		deliveries->first = job;
+	deliveries->last = job;
+	deliveries->bytes += job->bytes;
+}
+
+static int refuse(const struct fgt_delivery_order *order, int error,
+		  struct fgt_why *why)
+{
+	fgt_fd_close(order->data_fd);
+	fgt_fd_close(order->spans_fd);
+	return why ? fgt_why_set(why, error, "cannot be queued: %s",
+				 strerror(-error))
+		   : error;
+}
+
+int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
+			  const struct fgt_delivery_order *order,
+			  struct fgt_why *why)
+{
+	struct job *job;
+	int r = check_room(deliveries, order, why);
+
+	if (r < 0)
+		return refuse(order, r, NULL);
+	if (!order->destination || !*order->destination)
+		return refuse(order, -EINVAL, why);
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return refuse(order, -ENOMEM, why);
+	fill_job(job, deliveries, order);
+	job->data_fd = order->data_fd;
+	job->spans_fd = order->spans_fd;
+	r = fgt_delivery_body_new(order->destination, order->facts, &job->body,
+				  &job->body_len);
+	if (r < 0) {
+		free_job(job);
+		return fgt_why_set(why, r, "cannot be queued: %s",
+				   strerror(-r));
+	}
+	append(deliveries, job);
+	wait_until(job, order->not_before_ns);
+	return 0;
+}
+
+/* ---- Its own life ------------------------------------------------------ */
+
+int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
+		       struct fgt_deliveries **ret_deliveries)
+{
+	FGT_AUTO(fgt_deliveries_free) struct fgt_deliveries *deliveries = NULL;
+	int r;
+
+	deliveries = calloc(1, sizeof(*deliveries));
+	if (!deliveries)
+		return -ENOMEM;
+	deliveries->loop = loop;
+	deliveries->symbolizer = symbolizer;
+	deliveries->endings.loop = loop;
+	deliveries->endings.gone = one_has_gone;
+	deliveries->endings.context = deliveries;
+	r = fgt_errands_new(loop, &deliveries->errands);
+	if (r < 0)
+		return r;
+	*ret_deliveries = FGT_TAKE(deliveries);
+	return 0;
+}
+
+void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
+{
+	struct job *job = deliveries->first;
+
+	deliveries->is_leaving = true;
+	while (job) {
+		struct job *next = job->next;
+
+		if (job->state == JOB_WAITS || job->state == JOB_READY)
+			give_up(job, "", "the agent is leaving");
+		job = next;
+	}
+}
+
+void fgt_deliveries_free(struct fgt_deliveries *deliveries)
+{
+	if (!deliveries)
+		return;
+	deliveries->is_leaving = true;
+	/* Those that are cut become ready, or are given up. */
+	if (deliveries->errands)
+		fgt_errands_free(deliveries->errands);
+	while (deliveries->first) {
+		struct job *job = deliveries->first;
+
+		if (job->state == JOB_SENDS) {
+			fgt_loop_unwatch(deliveries->loop, &job->watch);
+			fgt_delivery_endings_add(&deliveries->endings,
+						 &job->child, job->head.uid);
+		}
+		give_up(job, "", "the agent is leaving");
+	}
+	fgt_delivery_endings_done(&deliveries->endings);
+	free(deliveries);
+}
+
+void fgt_deliveries_get_counters(const struct fgt_deliveries *deliveries,
+				 struct fgt_deliveries_counters *ret_counters)
+{
+	*ret_counters = deliveries->counters;
+	ret_counters->active = count_state(deliveries, JOB_SENDS);
+	ret_counters->waiting = count_state(deliveries, JOB_WAITS) +
+				count_state(deliveries, JOB_IS_CUT) +
+				count_state(deliveries, JOB_READY);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A recorder inside somebody else's process: sampler, ring and names of that
+ * very process. The calls run in threads of the program or of libfgtrace;
+ * nothing here may end the program, print, or make a child process.
+ */
+#include "agent/lib/embed.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/capture/sampler.h"
+#include "agent/capture/state_name.h"
+#include "agent/symbols/symbolizer.h"
+#include "ringbuf/fd_sink.h"
+#include "ringbuf/memory_sink.h"
+#include "ringbuf/slice_codec.h"
+#include "upload/deliver/dispatch.h"
+#include "upload/format/format.h"
+
+#define NAMES_MAX_MS	3000 /* of one slice; the rest has no names */
+#define MAX_CPU_PERCENT 10.0 /* of one core; then the rate is lowered */
+#define SLICE_MAX_BYTES ((size_t)1 << 30)
+
+struct recorder {
+	struct fgt_embed_options options;
+	struct fgt_image_cache *cache;
+	struct fgt_symbolizer *symbolizer;
+	struct fgt_sampler *sampler;
+	struct fgt_target *target;
+};
+
+static void set_why(char *ret_why, const char *text)
+{
+	snprintf(ret_why, FGT_EMBED_WHY, "%.*s", FGT_EMBED_WHY - 1, text);
+}
+
+/* On the sampler's thread. */
+static void explain(void *context, int32_t pid, const char *text)
+{
+	const struct recorder *recorder = context;
+
+	(void)pid;
+	if (recorder->options.log)
+		recorder->options.log(recorder->options.context, text);
+}
+
+static int open_image(void *context, const struct fgt_slice *slice,
+		      const struct fgt_slice_image *image, int *ret_fd)
+{
+	(void)slice;
+	return fgt_image_cache_open_fd(context, image->build_id,
+				       image->build_id_len, image->dev,
+				       image->ino, ret_fd);
+}
+
+static int make_symbolizer(struct recorder *recorder)
+{
+	const struct fgt_symbolizer_options options = {
+		.demangle = FGT_DEMANGLE_FULL,
+		.open_image = open_image,
+		.context = recorder->cache,
+		.is_local = true,
+		.wait_max_ms = NAMES_MAX_MS,
+	};
+
+	return fgt_symbolizer_new(&options, &recorder->symbolizer);
+}
+
+static int make_sampler(struct recorder *recorder)
+{
+	const struct fgt_sampler_options options = {
+		.hz = recorder->options.hz,
+		.ring = { .seconds = recorder->options.ring_seconds,
+			  .size_bytes = recorder->options.ring_bytes,
+			  .is_shared = true },
+		.max_cpu_percent = MAX_CPU_PERCENT,
+		.is_self_included = true,
+		.is_embedded = true,
+		.excluded_tids = { recorder->options.own_tid },
+		.explain = explain,
+		.context = recorder,
+		.attend = recorder->options.attend,
+	};
+
+	return fgt_sampler_new(&options, recorder->cache, &recorder->sampler);
+}
+
+static void stop(void *context)
+{
+	struct recorder *recorder = context;
+
+	if (!recorder)
+		return;
+	fgt_sampler_free(recorder->sampler);
+	fgt_target_put(recorder->target);
+	fgt_symbolizer_free(recorder->symbolizer);
+	fgt_image_cache_free(recorder->cache);
+	free(recorder);
+}
+
+static inline void stop_auto(struct recorder **recorder)
+{
+	stop(*recorder);
+}
+
+static int start(const struct fgt_embed_options *options, void **ret_recorder,
+		 char *ret_why)
+{
+	FGT_AUTO(stop) struct recorder *recorder = NULL;
+	struct fgt_why why = { "" };
+	int rc;
+
+	ret_why[0] = '\0';
+	recorder = calloc(1, sizeof(*recorder));
+	if (!recorder)
+		return -ENOMEM;
+	recorder->options = *options;
+	rc = fgt_image_cache_new(&recorder->cache);
+	if (rc == 0)
+		rc = make_symbolizer(recorder);
+	if (rc == 0)
+		rc = make_sampler(recorder);
+	if (rc == 0)
+		rc = fgt_sampler_start(recorder->sampler);
+	if (rc == 0)
+		rc = fgt_sampler_attach(recorder->sampler, getpid(),
+					&recorder->target, &why);
+	if (rc < 0) {
+		set_why(ret_why, why.text[0] ? why.text : strerror(-rc));
+		return rc;
+	}
+	/* Without descriptors left its slices tell of stacks only. */
+	(void)fgt_target_set_spans(recorder->target, options->spans_fd);
+	*ret_recorder = FGT_TAKE(recorder);
+	return 0;
+}
+
+/* In the child of a fork: what it has of the recorder are descriptors. */
+static void forked(void *context)
+{
+	const struct recorder *recorder = context;
+
+	fgt_sampler_forked(recorder->sampler, recorder->target);
+	fgt_image_cache_forked(recorder->cache);
+}
+
+/* ---- Slices ------------------------------------------------------------ */
+
+static int encode(const struct fgt_slice *slice, struct fgt_embed_cut *ret_cut)
+{
+	struct fgt_memory_sink memory;
+	int rc;
+
+	fgt_memory_sink_init(&memory, SLICE_MAX_BYTES);
+	rc = fgt_slice_encode(slice, &memory.sink);
+	if (rc < 0) {
+		fgt_memory_sink_done(&memory);
+		/* Too large for anybody to hold. */
+		return rc == -EMSGSIZE ? -ENOMEM : rc;
+	}
+	*ret_cut = (struct fgt_embed_cut){
+		.bytes = memory.bytes,
+		.len_bytes = memory.len_bytes,
+		.from_ns = slice->tick_ns[0],
+		.to_ns = slice->tick_ns[slice->tick_count - 1],
+		.ticks = slice->tick_count,
+		.threads = slice->thread_count,
+	};
+	return 0;
+}
+
+static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
+	       struct fgt_embed_cut *ret_cut)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	struct recorder *recorder = context;
+	int rc = fgt_ring_cut(fgt_target_ring(recorder->target), from_ns, to_ns,
+			      &slice);
+
+	/* Overwritten while it was read: there is nothing left of it. */
+	if (rc == -EAGAIN)
+		rc = -ENODATA;
+	if (rc == 0)
+		rc = fgt_target_cut_spans(recorder->target, slice);
+	if (rc == 0)
+		rc = fgt_slice_name_states(slice, fgt_state_name);
+	if (rc == 0)
+		rc = fgt_symbolizer_resolve(recorder->symbolizer, slice, true);
+	if (rc == 0)
+		rc = encode(slice, ret_cut);
+	return rc;
+}
+
+static int ring_fd(void *context)
+{
+	const struct recorder *recorder = context;
+
+	return fgt_ring_fd(fgt_target_ring(recorder->target));
+}
+
+static double hz(void *context)
+{
+	const struct recorder *recorder = context;
+	struct fgt_target_status status;
+
+	fgt_target_get_status(recorder->target, &status);
+	return status.effective_hz > 0 ? status.effective_hz : status.rate_hz;
+}
+
+static void get_limitation(void *context, char *ret_text, size_t len)
+{
+	const struct recorder *recorder = context;
+	struct fgt_target_status status;
+
+	fgt_target_get_status(recorder->target, &status);
+	snprintf(ret_text, len, "%s",
+		 status.limitation[0] ? status.limitation : status.rate_note);
+}
+
+FGT_EMBED_CHECK_FORMATS;
+
+/* facts may be NULL; the texts are borrowed from it. */
+static struct fgt_format_options
+options_of(const struct fgt_transaction_facts *facts)
+{
+	struct fgt_format_options options = { .facts = facts };
+
+	if (!facts)
+		return options;
+	options.release = facts->release;
+	options.environment = facts->environment;
+	return options;
+}
+
+static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
+		       const struct fgt_transaction_facts *facts, int fd)
+{
+	const struct fgt_format_options options = options_of(facts);
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	const struct fgt_sink sink = fgt_fd_sink(&fd);
+	int rc;
+
+	if (format < 0 || format >= FGT_FORMAT_COUNT)
+		return -EINVAL;
+	rc = fgt_slice_decode(bytes, len_bytes, &slice, NULL);
+	if (rc == 0)
+		rc = fgt_format_write(slice, (enum fgt_format)format, &options,
+				      &sink);
+	return rc;
+}
+
+/* Runs in the library's worker; blocks it, within the bounds of an upload. */
+static int deliver(const uint8_t *bytes, size_t len_bytes,
+		   const char *destination,
+		   const struct fgt_transaction_facts *facts, char *ret_why,
+		   unsigned int *ret_wait_s)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	struct fgt_dispatch_outcome outcome = { .retry_after_s = 0 };
+	struct fgt_why why = { "" };
+	int rc = fgt_slice_decode(bytes, len_bytes, &slice, &why);
+
+	if (rc == 0)
+		rc = fgt_dispatch(slice, destination, facts, NULL, &outcome,
+				  &why);
+	set_why(ret_why, rc < 0 ? why.text : "");
+	if (ret_wait_s)
+		*ret_wait_s = rc < 0 ? outcome.retry_after_s : 0;
+	return rc;
+}
+
+__attribute__((visibility("default"))) const struct fgt_embed_ops *
+fgt_embed(void)
+{
+	static const struct fgt_embed_ops ops = {
+		.version = FGT_EMBED_VERSION,
+		.start = start,
+		.stop = stop,
+		.cut = cut,
+		.ring_fd = ring_fd,
+		.hz = hz,
+		.get_limitation = get_limitation,
+		.forked = forked,
+		.write = write_slice,
+		.deliver = deliver,
+	};
+
+	return &ops;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libfgtrace-embed.so offers to libfgtrace, which loads it locally so
+ * that nothing of it (libunwind!) replaces anything of the host. Only plain
+ * types cross: both sides have a struct fgt_slice of their own.
+ */
+#ifndef FGT_AGENT_LIB_EMBED_H
+#define FGT_AGENT_LIB_EMBED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "upload/format/transaction.h"
+
+#define FGT_EMBED_VERSION 2
+#define FGT_EMBED_SYMBOL  "fgt_embed"
+#define FGT_EMBED_WHY	  256
+
+/*
+ * Programs are compiled with the numbers of fgtrace.h, encoders with those of
+ * upload/format/format.h: for a file of either side.
+ */
+#define FGT_EMBED_CHECK_FORMATS                                                \
+	_Static_assert(FGT_FORMAT_FGT == 0 && FGT_FORMAT_CHROME == 1 &&        \
+			       FGT_FORMAT_SENTRY == 2 &&                       \
+			       FGT_FORMAT_SENTRY_CHUNK == 3 &&                 \
+			       FGT_FORMAT_PPROF == 4 &&                        \
+			       FGT_FORMAT_FOLDED == 5 &&                       \
+			       FGT_FORMAT_SPEEDSCOPE == 6,                     \
+		       "formats have these numbers on both sides")
+
+struct fgt_embed_options {
+	unsigned int hz, ring_seconds;
+	size_t ring_bytes;
+	int spans_fd; /* of the span log, -1: none; borrowed */
+	int32_t own_tid; /* of the library's worker: never sampled; 0: none */
+	void (*log)(void *context, const char *line);
+	void *context;
+	/* On the recorder's thread: as its first, and before each tick. NULL:
+	 * nobody wants to know. */
+	void (*attend)(bool is_first);
+};
+
+struct fgt_embed_cut {
+	uint8_t *bytes; /* .fgt, with names; of malloc() */
+	size_t len_bytes;
+	uint64_t from_ns, to_ns, ticks;
+	unsigned int threads;
+};
+
+struct fgt_embed_ops {
+	unsigned int version;
+
+	/* One thread that samples this process; the first tick has run when
+	 * this returns. -EPERM, -ENOMEM, -EAGAIN; why[FGT_EMBED_WHY]. */
+	int (*start)(const struct fgt_embed_options *options,
+		     void **ret_recorder, char *ret_why);
+	/* Waits for its thread and for signal handlers under way. */
+	void (*stop)(void *recorder);
+	/* As fgt_get_slice(), without waiting for to_ns. MT-Safe */
+	int (*cut)(void *recorder, uint64_t from_ns, uint64_t to_ns,
+		   struct fgt_embed_cut *ret_cut);
+	/* The memfd of the ring, borrowed: whoever holds a copy of it can cut
+	 * when this process is no more. */
+	int (*ring_fd)(void *recorder);
+	double (*hz)(void *recorder);
+	void (*get_limitation)(void *recorder, char *ret_text, size_t len);
+	/* In the child of a fork: closes descriptors, nothing else. No other
+	 * call with this recorder follows. */
+	void (*forked)(void *recorder);
+
+	/* Need no recorder. format: enum fgt_format of fgtrace.h. facts may be
+	 * NULL. bytes are checked. MT-Safe */
+	int (*write)(const uint8_t *bytes, size_t len_bytes, int format,
+		     const struct fgt_transaction_facts *facts, int fd);
+	/* As fgt_dispatch(); blocks. why[FGT_EMBED_WHY]. ret_wait_s, which may
+	 * be NULL: how long the destination wants to be left alone, 0. The
+	 * first upload loads libcurl. */
+	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
+		       const char *destination,
+		       const struct fgt_transaction_facts *facts, char *ret_why,
+		       unsigned int *ret_wait_s);
+};
+
+/* The one symbol that the library exports. */
+const struct fgt_embed_ops *fgt_embed(void);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads libfgtrace-embed.so, once, so that nothing of it is seen by the host.
+ */
+#ifndef FGT_AGENT_LIB_EMBED_LOAD_H
+#define FGT_AGENT_LIB_EMBED_LOAD_H
+
+#include "agent/lib/embed.h"
+
+/* Stays loaded for good. -ENOENT: it is not installed, or of another version.
+ * MT-Safe | AS-Unsafe */
+int fgt_embed_load(const struct fgt_embed_ops **ret_ops);
+
+/* In the child of a fork. AS-Safe */
+void fgt_embed_load_forked(void);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that knows nothing of us: LD_PRELOAD=libfgtrace.so with
+ * FGTRACE_OUT=FILE records it from its first instruction, and writes the last
+ * seconds to FILE when it exits, or at SIGUSR2 if it has no handler of its own.
+ * Runs before and after main(), in a signal handler (which sets a flag), and in
+ * the worker. Says on standard error what went wrong, since nobody else will.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "agent/lib/fgtrace.h"
+#include "agent/lib/library.h"
+
+#define OWNER "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */
+
+static struct {
+	/* Set before main() and constant from then on. */
+	char path[PATH_MAX];
+	enum fgt_format format;
+	pid_t pid; /* 0: not active */
+	uint64_t begin_ns; /* of the program, not of our own start */
+	/* Protects the file: one writer at a time. */
+	pthread_mutex_t lock;
+	atomic_bool is_asked; /* by SIGUSR2 */
+} preload = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static const struct {
+	const char *ending;
+	enum fgt_format format;
+} endings[] = {
+	{ ".fgt", FGT_FORMAT_FGT },
+	{ ".trace.json", FGT_FORMAT_CHROME },
+	{ ".envelope", FGT_FORMAT_SENTRY },
+	{ ".pb.gz", FGT_FORMAT_PPROF },
+	{ ".folded", FGT_FORMAT_FOLDED },
+	{ ".speedscope.json", FGT_FORMAT_SPEEDSCOPE },
+};
+
+static void complain(const char *what, const char *why)
+{
+	char line[PATH_MAX + 256];
+	int len = snprintf(line, sizeof(line), "fgtrace: %s%s%s\n", what,
+			   why ? ": " : "", why ? why : "");
+
+	if (len > (int)sizeof(line) - 1)
+		len = sizeof(line) - 1;
+	if (write(STDERR_FILENO, line, (size_t)len) < 0)
+		return; /* then there is nobody to tell */
+}
+
+/* ---- The file ---------------------------------------------------------- */
+
+static int write_to(const struct fgt_slice *slice)
+{
+	char temporary[PATH_MAX + 32];
+	int fd, rc;
+
+	snprintf(temporary, sizeof(temporary), "%s.%d.tmp", preload.path,
+		 (int)preload.pid);
+	(void)unlink(temporary);
+	fd = open(temporary,
+		  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = fgt_slice_write(slice, preload.format, fd);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && rename(temporary, preload.path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		(void)unlink(temporary);
+	return rc;
+}
+
+static void write_slice(void)
+{
+	struct fgt_slice *slice = NULL;
+	int rc;
+
+	pthread_mutex_lock(&preload.lock);
+	rc = fgt_get_slice(preload.begin_ns, fgt_now(), &slice);
+	if (rc == 0)
+		rc = write_to(slice);
+	fgt_slice_free(slice);
+	pthread_mutex_unlock(&preload.lock);
+	if (rc < 0)
+		complain(preload.path, rc == -ENODATA ? "nothing was recorded "
+							"in so short a time"
+						      : strerror(-rc));
+}
+
+/* ---- SIGUSR2 ----------------------------------------------------------- */
+
+static void ask(int number)
+{
+	(void)number;
+	atomic_store_explicit(&preload.is_asked, true, memory_order_relaxed);
+	fgt_library_wake();
+}
+
+static bool is_handler(void (*handler)(int))
+{
+	struct sigaction action;
+
+	return sigaction(SIGUSR2, NULL, &action) == 0 &&
+	       !(action.sa_flags & SA_SIGINFO) && action.sa_handler == handler;
+}
+
+static void take_signal(void)
+{
+	struct sigaction action = { .sa_handler = ask, .sa_flags = SA_RESTART };
+
+	sigemptyset(&action.sa_mask);
+	if (is_handler(SIG_DFL))
+		sigaction(SIGUSR2, &action, NULL);
+}
+
+/* On the worker, soon after the signal. */
+static uint64_t work(uint64_t now_ns)
+{
+	(void)now_ns;
+	if (atomic_exchange_explicit(&preload.is_asked, false,
+				     memory_order_relaxed))
+		write_slice();
+	return UINT64_MAX;
+}
+
+/* The child writes nothing, and dies of the signal as it did before. */
+static void forked(void)
+{
+	struct sigaction action = { .sa_handler = SIG_DFL };
+
+	if (preload.pid && is_handler(ask))
+		sigaction(SIGUSR2, &action, NULL);
+	preload.pid = 0;
+}
+
+bool fgt_preload_holds(void)
+{
+	return preload.pid && preload.pid == getpid();
+}
+
+const struct fgt_part fgt_preload_part = { .work = work, .forked = forked };
+
+/* ---- Before and after main() ------------------------------------------- */
+
+static bool ends_with(const char *text, const char *ending)
+{
+	size_t len = strlen(text), ending_len = strlen(ending);
+
+	return len > ending_len && !strcmp(text + len - ending_len, ending);
+}
+
+static bool choose_format(void)
+{
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+		if (ends_with(preload.path, endings[i].ending)) {
+			preload.format = endings[i].format;
+			return true;
+		}
+	complain(preload.path,
+		 "FGTRACE_OUT must end in .fgt, .trace.json, .envelope, "
+		 ".pb.gz, .folded or .speedscope.json");
+	return false;
+}
+
+/* Where the number of the process goes; NULL: nowhere. */
+static const char *find_number(const char *out, size_t *ret_len)
+{
+	static const char *const marks[] = { "{pid}", "%p" };
+	const char *at = NULL;
+
+	for (size_t i = 0; !at && i < sizeof(marks) / sizeof(marks[0]); i++) {
+		at = strstr(out, marks[i]);
+		*ret_len = strlen(marks[i]);
+	}
+	return at;
+}
+
+/* The program may leave its folder. */
+static bool choose_path(const char *out, bool *ret_is_numbered)
+{
+	size_t mark_len;
+	const char *number = find_number(out, &mark_len);
+	char folder[PATH_MAX] = "";
+	int len;
+
+	if (out[0] != '/' && !getcwd(folder, sizeof(folder)))
+		return false;
+	*ret_is_numbered = number != NULL;
+	if (number)
+		len = snprintf(preload.path, sizeof(preload.path),
+			       "%s%s%.*s%d%s", folder, folder[0] ? "/" : "",
+			       (int)(number - out), out, (int)getpid(),
+			       number + mark_len);
+	else
+		len = snprintf(preload.path, sizeof(preload.path), "%s%s%s",
+			       folder, folder[0] ? "/" : "", out);
+	return len > 0 && len < (int)sizeof(preload.path) - 1;
+}
+
+/* A program that this one starts has the same environment. */
+static bool is_child(void)
+{
+	const char *owner = getenv(OWNER);
+	char own[16];
+
+	snprintf(own, sizeof(own), "%d", (int)getpid());
+	if (owner && strcmp(owner, own))
+		return true;
+	setenv(OWNER, own, 1);
+	return false;
+}
+
+static unsigned int get_number(const char *name, unsigned int most)
+{
+	const char *text = getenv(name);
+	unsigned long value;
+	char *end;
+
+	if (!text || !*text)
+		return 0;
+	value = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || value > most) {
+		complain(name, "not a number in range, so the default holds");
+		return 0;
+	}
+	return (unsigned int)value;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *out = getenv("FGTRACE_OUT");
+	struct fgt_options options = { .size = sizeof(options),
+				       .mode = FGT_EMBEDDED };
+	bool is_numbered;
+	int rc;
+
+	if (!out || !*out || getauxval(AT_SECURE) ||
+	    !choose_path(out, &is_numbered) || !choose_format())
+		return;
+	if (!is_numbered && is_child())
+		return;
+	options.hz = get_number("FGTRACE_HZ", 1000);
+	options.ring_seconds = get_number("FGTRACE_SECONDS", 3600);
+	rc = fgt_start(&options);
+	if (rc < 0) {
+		complain("cannot record",
+			 rc == -ENOENT ? "libfgtrace-embed.so is not installed"
+				       : strerror(-rc));
+		return;
+	}
+	preload.pid = getpid();
+	preload.begin_ns = fgt_now();
+	take_signal();
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	if (!fgt_preload_holds())
+		return;
+	write_slice();
+	preload.pid = 0;
+	fgt_stop();
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program asks for, checked, completed and owned: struct fgt_options
+ * of whatever version it was compiled with.
+ */
+#ifndef FGT_AGENT_LIB_SETTINGS_H
+#define FGT_AGENT_LIB_SETTINGS_H
+
+#include "agent/lib/fgtrace.h"
+
+#define FGT_SETTINGS_PATH	 107 /* bytes, of a socket */
+#define FGT_SETTINGS_RELEASE	 200
+#define FGT_SETTINGS_ENVIRONMENT 64
+#define FGT_SETTINGS_DESTINATION 1023 /* longer ones are refused, not cut */
+
+struct fgt_settings {
+	/* Zeros replaced by defaults; texts point below, NULL: not given. */
+	struct fgt_options options;
+	char socket[FGT_SETTINGS_PATH + 1];
+	char destination[FGT_SETTINGS_DESTINATION + 1];
+	char release[FGT_SETTINGS_RELEASE + 1];
+	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
+};
+
+/* given: NULL for defaults. -EINVAL; the settings are undefined then. */
+int fgt_settings_init(struct fgt_settings *settings,
+		      const struct fgt_options *given);
+
+/* An absolute path, or a URL of http or https? */
+int fgt_settings_check_destination(const char *destination);
+
+/* Copies at most size - 1 bytes, never half of a UTF-8 character. */
+void fgt_settings_copy_text(char *to, size_t size, const char *from);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slices as the program sees them: the bytes of a .fgt file and what is known
+ * of them. Runs in the program's threads.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/lib/embed_load.h"
+#include "agent/lib/library.h"
+#include "ringbuf/fd_sink.h"
+
+#define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
+#define GRACE_HZ_MIN 4.0
+
+/* So long after its time the tick has surely been recorded; nobody is made to
+ * wait long where ticks are rare. */
+static uint64_t grace_ns(double hz)
+{
+	if (hz < GRACE_HZ_MIN)
+		hz = GRACE_HZ_MIN;
+	return (uint64_t)(2e9 / hz) + 5000000;
+}
+
+/* Waits for an end that lies ahead, then cuts. */
+static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
+{
+	int r = 0;
+
+	if (to_ns > fgt_now())
+		r = fgt_library_wait_until(to_ns + grace_ns(fgt_library_hz()));
+	if (r == 0)
+		r = fgt_library_cut(from_ns, to_ns, ret_slice);
+	if (r == 0)
+		fgt_library_count_slice();
+	return r;
+}
+
+int fgt_get_slice(uint64_t from_ns, uint64_t to_ns,
+		  struct fgt_slice **ret_slice)
+{
+	uint64_t now_ns = fgt_now();
+	int r;
+
+	if (!ret_slice || from_ns > to_ns ||
+	    (to_ns > now_ns && to_ns - now_ns > AHEAD_MAX_NS))
+		return -EINVAL;
+	r = fgt_library_enter();
+	if (r < 0)
+		return r;
+	r = cut(from_ns, to_ns, ret_slice);
+	if (r == 0)
+		(*ret_slice)->caller_tid = gettid();
+	fgt_library_leave();
+	return r;
+}
+
+int fgt_slice_get_info(const struct fgt_slice *slice,
+		       struct fgt_slice_info *ret_info)
+{
+	const size_t size_min =
+		offsetof(struct fgt_slice_info, bytes) + sizeof(size_t);
+	struct fgt_slice_info info = { .size = sizeof(info) };
+	size_t size;
+
+	if (!slice || !ret_info || ret_info->size < size_min ||
+	    ret_info->size > 4096)
+		return -EINVAL;
+	size = ret_info->size;
+	info.from_ns = slice->from_ns;
+	info.to_ns = slice->to_ns;
+	info.ticks = slice->ticks;
+	info.threads = slice->threads;
+	info.caller_tid = slice->caller_tid;
+	info.bytes = slice->len_bytes;
+	memset(ret_info, 0, size);
+	memcpy(ret_info, &info, size < sizeof(info) ? size : sizeof(info));
+	ret_info->size = size;
+	return 0;
+}
+
+FGT_EMBED_CHECK_FORMATS;
+
+static int write_as(const struct fgt_slice *slice, enum fgt_format format,
+		    int fd)
+{
+	const struct fgt_embed_ops *embed;
+	int r;
+
+	if (format == FGT_FORMAT_FGT)
+		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
+	r = fgt_embed_load(&embed);
+	if (r < 0)
+		return r;
+	return embed->write(slice->bytes, slice->len_bytes, (int)format, NULL,
+			    fd);
+}
+
+/* A pipe that nobody reads any more raises a signal that ends programs: ours
+ * is taken away again, one that was there before is left. */
+int fgt_slice_write(const struct fgt_slice *slice, enum fgt_format format,
+		    int fd)
+{
+	const struct timespec at_once = { .tv_sec = 0 };
+	sigset_t pipe_only, before, pending;
+	int r;
+
+	if (!slice || (int)format < FGT_FORMAT_FGT ||
+	    (int)format > FGT_FORMAT_SPEEDSCOPE)
+		return -EINVAL;
+	sigemptyset(&pipe_only);
+	sigaddset(&pipe_only, SIGPIPE);
+	sigemptyset(&pending);
+	(void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+	(void)sigpending(&pending);
+	r = write_as(slice, format, fd);
+	while (r == -EPIPE && !sigismember(&pending, SIGPIPE) &&
+	       sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
+		;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
+void fgt_slice_free(struct fgt_slice *slice)
+{
+	if (!slice)
+		return;
+	free(slice->bytes);
+	free(slice);
+}

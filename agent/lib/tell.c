@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps lines for the program's log call. Runs in any thread; the call itself
+ * runs on the library's worker, without a lock.
+ */
+#include "agent/lib/tell.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LINES_MAX  16
+#define CAUSES_MAX 128 /* told since the start; then nothing new is */
+#define MUTE_NS	   UINT64_C(1000000000) /* that a call under way is waited for */
+
+static struct {
+	/* Protects everything here; innermost. */
+	pthread_mutex_t lock;
+	char lines[LINES_MAX][256];
+	unsigned int line_count;
+	uint64_t causes[CAUSES_MAX];
+	unsigned int cause_count;
+	bool is_mute; /* nobody is told any more */
+	bool is_telling; /* the program's log runs, on this thread: */
+	pthread_t teller;
+	pthread_cond_t told; /* with CLOCK_MONOTONIC */
+} kept = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	   .told = PTHREAD_COND_INITIALIZER };
+
+/* FNV-1a. */
+static uint64_t hash(const char *text)
+{
+	uint64_t value = UINT64_C(0xcbf29ce484222325);
+
+	for (; *text; text++)
+		value = (value ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return value;
+}
+
+/* Under the lock. */
+static bool is_new(uint64_t cause)
+{
+	for (unsigned int i = 0; i < kept.cause_count; i++)
+		if (kept.causes[i] == cause)
+			return false;
+	if (kept.cause_count == CAUSES_MAX)
+		return false;
+	kept.causes[kept.cause_count++] = cause;
+	return true;
+}
+
+static void keep(uint64_t cause, const char *format, va_list arguments)
+	FGT_PRINTF(2, 0);
+static void keep(uint64_t cause, const char *format, va_list arguments)
+{
+	pthread_mutex_lock(&kept.lock);
+	if (kept.line_count < LINES_MAX && is_new(cause))
+		(void)vsnprintf(kept.lines[kept.line_count++],
+				sizeof(kept.lines[0]), format, arguments);
+	pthread_mutex_unlock(&kept.lock);
+}
+
+void fgt_tell(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	keep(hash(format), format, arguments);
+	va_end(arguments);
+}
+
+static void keep_line(uint64_t cause, const char *format, ...) FGT_PRINTF(2, 3);
+static void keep_line(uint64_t cause, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	keep(cause, format, arguments);
+	va_end(arguments);
+}
+
+void fgt_tell_line(void *context, const char *line)
+{
+	(void)context;
+	keep_line(hash(line), "%s", line);
+}
+
+/* False: there is none left to be told; the last one has been. */
+static bool take_first(char *ret_line, size_t size)
+{
+	bool is_anothers, has_line;
+
+	pthread_mutex_lock(&kept.lock);
+	is_anothers = kept.is_telling &&
+		      !pthread_equal(kept.teller, pthread_self());
+	has_line = kept.line_count > 0 && !kept.is_mute && !is_anothers;
+	if (!has_line && kept.is_telling && !is_anothers)
+		pthread_cond_broadcast(&kept.told);
+	if (!is_anothers) {
+		kept.is_telling = has_line;
+		kept.teller = pthread_self();
+	}
+	if (has_line) {
+		memcpy(ret_line, kept.lines[0], size);
+		kept.line_count--;
+		memmove(kept.lines[0], kept.lines[1],
+			kept.line_count * sizeof(kept.lines[0]));
+	}
+	pthread_mutex_unlock(&kept.lock);
+	return has_line;
+}
+
+void fgt_tell_all(const struct fgt_options *options)
+{
+	char line[sizeof(kept.lines[0])];
+
+	while (take_first(line, sizeof(line)))
+		if (options->log)
+			options->log(options->context, line);
+}
+
+void fgt_tell_mute(void)
+{
+	uint64_t until_ns = fgt_now() + MUTE_NS;
+	const struct timespec until = {
+		.tv_sec = (time_t)(until_ns / 1000000000),
+		.tv_nsec = (long)(until_ns % 1000000000),
+	};
+
+	pthread_mutex_lock(&kept.lock);
+	kept.is_mute = true;
+	while (kept.is_telling && !pthread_equal(kept.teller, pthread_self()) &&
+	       pthread_cond_clockwait(&kept.told, &kept.lock, CLOCK_MONOTONIC,
+				      &until) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&kept.lock);
+}
+
+void fgt_tell_reset(void)
+{
+	pthread_mutex_lock(&kept.lock);
+	kept.line_count = kept.cause_count = 0;
+	kept.is_mute = false;
+	pthread_mutex_unlock(&kept.lock);
+}
+
+void fgt_tell_forked(void)
+{
+	pthread_mutex_init(&kept.lock, NULL);
+	pthread_cond_init(&kept.told, NULL);
+	kept.line_count = kept.cause_count = 0;
+	kept.is_telling = false;
+}

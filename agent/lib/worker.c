@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker thread. All signals are blocked in it: those of the program are
+ * for the program's threads.
+ */
+#include "agent/lib/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/lib/library.h"
+#include "agent/lib/rights.h"
+#include "agent/lib/tell.h"
+
+#define SECOND_NS   UINT64_C(1000000000)
+#define STACK_BYTES (256 << 10) /* deliveries run on it: TLS, name lookups */
+
+static struct {
+	const struct fgt_worker_calls *calls;
+	pthread_t thread;
+	sem_t wake, started;
+	sem_t told; /* by the thread of fgt_worker_give_up() */
+	int32_t tid; /* written before the post of started */
+	atomic_bool may_go;
+	/* 0: not told to leave. Release and acquire: nothing else hangs on
+	 * it but the wake-up that follows. */
+	_Atomic uint64_t leave_ns;
+	_Atomic uint64_t wanted;
+	/* Counts forks, in the children. Relaxed: of one thread. */
+	atomic_uint forks;
+} worker;
+
+/* The semaphores are there before any thread, and in every child; before
+ * other constructors, which may start the library. */
+__attribute__((constructor(101))) static void init_semaphores(void)
+{
+	sem_init(&worker.wake, 0, 0);
+	sem_init(&worker.started, 0, 0);
+	sem_init(&worker.told, 0, 0);
+}
+
+void fgt_worker_wake(void)
+{
+	int count;
+
+	/* What is to be worked off is seen by whoever has seen the count
+	 * below fall to 0. */
+	atomic_thread_fence(memory_order_seq_cst);
+	/* One waiting wake-up is as good as many, and cannot overflow. */
+	if (sem_getvalue(&worker.wake, &count) == 0 && count < 1)
+		(void)sem_post(&worker.wake);
+}
+
+uint64_t fgt_worker_want(void)
+{
+	/* Release: pairs with the acquire at the start of a round. */
+	uint64_t wanted = atomic_fetch_add_explicit(&worker.wanted, 1,
+						    memory_order_acq_rel) +
+			  1;
+
+	fgt_worker_wake();
+	return wanted;
+}
+
+/* False: something else than a wake-up, or the time, ended it. */
+static bool rest_once(uint64_t when_ns)
+{
+	const struct timespec when = {
+		.tv_sec = (time_t)(when_ns / SECOND_NS),
+		.tv_nsec = (long)(when_ns % SECOND_NS),
+	};
+
+	return sem_clockwait(&worker.wake, CLOCK_MONOTONIC, &when) == 0 ||
+	       errno != EINTR;
+}
+
+static void rest_until(uint64_t when_ns)
+{
+	uint64_t until_ns;
+	bool is_over;
+
+	do {
+		until_ns = fgt_rights_follow(FGT_RIGHTS_WORKER, when_ns);
+		is_over = rest_once(until_ns);
+	} while (!is_over);
+}
+
+static uint64_t work_parts(uint64_t now_ns, uint64_t until_ns)
+{
+	for (unsigned int i = 0; i < fgt_part_count; i++) {
+		const struct fgt_part *part = fgt_parts[i];
+		uint64_t next_ns = part && part->work ? part->work(now_ns)
+						      : UINT64_MAX;
+
+		if (next_ns < until_ns)
+			until_ns = next_ns;
+	}
+	return until_ns;
+}
+
+static bool are_parts_idle(void)
+{
+	for (unsigned int i = 0; i < fgt_part_count; i++)
+		if (fgt_parts[i] && fgt_parts[i]->is_idle &&
+		    !fgt_parts[i]->is_idle())
+			return false;
+	return true;
+}
+
+static void give_up_parts(void)
+{
+	for (unsigned int i = 0; i < fgt_part_count; i++)
+		if (fgt_parts[i] && fgt_parts[i]->give_up)
+			fgt_parts[i]->give_up();
+}
+
+/* Returns when the next round is due; 0: it was the last. */
+static uint64_t do_round(uint64_t *refresh_ns)
+{
+	/* Acquire: pairs with the releases of those who want and leave. */
+	uint64_t wanted =
+		atomic_load_explicit(&worker.wanted, memory_order_acquire);
+	uint64_t leave_ns =
+		atomic_load_explicit(&worker.leave_ns, memory_order_acquire);
+	uint64_t now_ns = fgt_now(), next_ns;
+	bool is_idle, is_last;
+
+	if (now_ns >= *refresh_ns && leave_ns == 0) {
+		worker.calls->refresh();
+		*refresh_ns = now_ns + SECOND_NS;
+	}
+	/* Whoever leaves refreshes no more: that time may lie long behind. */
+	next_ns = work_parts(now_ns, leave_ns != 0 ? leave_ns : *refresh_ns);
+	is_idle = are_parts_idle();
+	is_last = leave_ns != 0 && (is_idle || fgt_now() >= leave_ns);
+	if (is_last)
+		give_up_parts();
+	fgt_tell_all(fgt_library_options());
+	worker.calls->rounded(is_idle, wanted);
+	return is_last ? 0 : next_ns;
+}
+
+/* False: the start has failed; a stop may come before we have looked. */
+static bool wait_to_go(void)
+{
+	while (!atomic_load_explicit(&worker.may_go, memory_order_acquire)) {
+		if (atomic_load_explicit(&worker.leave_ns,
+					 memory_order_acquire))
+			return atomic_load_explicit(&worker.may_go,
+						    memory_order_acquire);
+		rest_until(fgt_now() + SECOND_NS);
+	}
+	return true;
+}
+
+/* The program's log has forked, and this is the child: it has no worker. */
+static bool has_forked(unsigned int forks)
+{
+	return atomic_load_explicit(&worker.forks, memory_order_relaxed) !=
+	       forks;
+}
+
+static void *run(void *unused)
+{
+	uint64_t refresh_ns = 0, next_ns; /* 0: at once */
+	unsigned int forks =
+		atomic_load_explicit(&worker.forks, memory_order_relaxed);
+
+	(void)unused;
+	pthread_setname_np(pthread_self(), "fgt-library");
+	worker.tid = gettid();
+	fgt_rights_begin(FGT_RIGHTS_WORKER);
+	(void)sem_post(&worker.started);
+	if (wait_to_go()) {
+		while ((next_ns = do_round(&refresh_ns)) != 0 &&
+		       !has_forked(forks))
+			rest_until(next_ns);
+	}
+	if (!has_forked(forks)) {
+		fgt_rights_end(FGT_RIGHTS_WORKER);
+		worker.calls->ended();
+	}
+	return NULL;
+}
+
+static int create(void *(*run_it)(void *), pthread_t *ret_thread)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int rc = pthread_attr_init(&attributes);
+
+	if (rc)
+		return -rc;
+	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(ret_thread, &attributes, run_it, NULL);
+	/* The program's thread-local variables lie on the stack, too. */
+	if (rc == EINVAL)
+		rc = pthread_create(ret_thread, NULL, run_it, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return -rc;
+}
+
+int fgt_worker_start(const struct fgt_worker_calls *calls, int32_t *ret_tid)
+{
+	int r;
+
+	worker.calls = calls;
+	atomic_store_explicit(&worker.may_go, false, memory_order_relaxed);
+	atomic_store_explicit(&worker.leave_ns, 0, memory_order_relaxed);
+	r = create(run, &worker.thread);
+	if (r < 0)
+		return r;
+	while (sem_wait(&worker.started) < 0)
+		; /* a signal of the program */
+	*ret_tid = worker.tid;
+	return 0;
+}
+
+void fgt_worker_go(void)
+{
+	/* Release: what fgt_start() has set up. */
+	atomic_store_explicit(&worker.may_go, true, memory_order_release);
+	fgt_worker_wake();
+}
+
+void fgt_worker_leave(uint64_t until_ns)
+{
+	atomic_store_explicit(&worker.leave_ns, until_ns, memory_order_release);
+	fgt_worker_wake();
+}
+
+static void *tell_rest(void *unused)
+{
+	(void)unused;
+	pthread_setname_np(pthread_self(), "fgt-library");
+	fgt_tell_all(fgt_library_options());
+	(void)sem_post(&worker.told);
+	return NULL;
+}
+
+void fgt_worker_give_up(void)
+{
+	uint64_t until_ns = fgt_now() + SECOND_NS;
+	const struct timespec until = {
+		.tv_sec = (time_t)(until_ns / SECOND_NS),
+		.tv_nsec = (long)(until_ns % SECOND_NS),
+	};
+	pthread_t thread;
+
+	give_up_parts();
+	/* The worker cannot, and the program's threads must not: they may hold
+	 * what the program's log waits for. */
+	if (create(tell_rest, &thread) < 0)
+		return;
+	(void)pthread_detach(thread); /* the log may never return */
+	while (sem_clockwait(&worker.told, CLOCK_MONOTONIC, &until) < 0 &&
+	       errno == EINTR)
+		;
+}
+
+void fgt_worker_join(void)
+{
+	(void)pthread_join(worker.thread, NULL);
+}
+
+void fgt_worker_abandon(void)
+{
+	(void)pthread_detach(worker.thread);
+}
+
+void fgt_worker_forked(void)
+{
+	atomic_fetch_add_explicit(&worker.forks, 1, memory_order_relaxed);
+	init_semaphores();
+}

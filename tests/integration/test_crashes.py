@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registered programs that die: what they did last is delivered if a signal
+ended them, other than those that ask for an end, and only then.
+test_crashes.py BUILD [GROUP…]
+
+In agent mode the ring is the agent's; embedded it is the program's own, of
+which the agent holds the memory.
+"""
+import os
+import signal
+import time
+
+from daemon_bench import Daemon, run_groups
+from daemon_client import call
+from transact import Folder, Program, until
+
+CRASHES = (("segv", signal.SIGSEGV), ("abort", signal.SIGABRT),
+           ("kill", signal.SIGKILL))
+REQUESTS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+QUIET_S = 3  # longer than the agent waits for an end
+
+
+def has_embedded(bench):
+    return any(name.startswith("libfgtrace-embed")
+               for _, _, names in os.walk(bench.build) for name in names)
+
+
+def modes(bench):
+    return ("agent", "embedded") if has_embedded(bench) else ("agent",)
+
+
+def start(bench, daemon, mode, folder, **options):
+    program = Program(bench, mode=mode, socket=daemon.socket,
+                      destination=folder.path, release="shop@1.0", **options)
+    until(lambda: daemon.status()["registered"] == 1)
+    return program
+
+
+def check_crash(checks, name, program, folder, daemon, signal_name,
+                has_span=False):
+    found = folder.wait(1)
+    if not checks.ok(f"{name}: the last seconds are delivered",
+                     len(found) == 1, daemon.log_text()[-400:]):
+        return
+    envelope = found[0]
+    transaction = envelope.transaction
+    checks.ok(f"{name}: Relay would keep all of it", not envelope.wrong,
+              envelope.wrong)
+    checks.ok(f"{name}: it is a crash by {signal_name}",
+              (envelope.trace()["op"], envelope.trace()["status"],
+               transaction.get("level"), transaction["tags"]) ==
+              ("crash", "aborted", "fatal", {"signal": signal_name}) and
+              transaction["transaction"] == "transact" and
+              transaction["release"] == "shop@1.0", transaction)
+    checks.ok(f"{name}: the stacks say what it did",
+              envelope.share(program.pid, "burn_for_it") > 0.3,
+              envelope.share(program.pid, "burn_for_it"))
+    checks.ok(f"{name}: the span that was open is told", not has_span or
+              any("open-at-the-end" in span.get("description", "")
+                  for span in transaction["spans"]), transaction["spans"])
+    ended = transaction["timestamp"]
+    checks.ok(f"{name}: up to its end",
+              abs(ended - envelope.mode.st_mtime) < 3,
+              envelope.mode.st_mtime - ended)
+
+
+def signals(checks, bench):
+    for mode in modes(bench):
+        daemon = Daemon(bench, "signals-" + mode)
+        for how, number in CRASHES:
+            folder = Folder(bench, f"{mode}-{how}")
+            program = start(bench, daemon, mode, folder)
+            program.run("begin x y", "task work", "span open-at-the-end",
+                        "burn 700")
+            status = program.end(how)
+            checks.ok(f"{mode}, {how}: it died of it", status == -number,
+                      status)
+            check_crash(checks, f"{mode}, {how}", program, folder, daemon,
+                        signal.Signals(number).name, has_span=True)
+        checks.ok(f"{mode}: crashes are counted",
+                  daemon.status()["crashes"] == len(CRASHES),
+                  daemon.status()["crashes"])
+        daemon.end()
+
+
+def memory_group(bench):
+    """A memory group of 128 MB, None where there is none to be had."""
+    path = "/sys/fs/cgroup/memory/fgtrace-test-%d" % os.getpid()
+    try:
+        os.mkdir(path)
+        with open(path + "/memory.limit_in_bytes", "w") as file:
+            file.write(str(128 << 20))
+        return path
+    except OSError:
+        return None
+
+
+def out_of_memory(checks, bench):
+    group = memory_group(bench)
+    if not group:
+        print("# no memory group to be had here", flush=True)
+        checks.ok("out of memory: not tried", True)
+        return
+    try:
+        for mode in modes(bench):
+            daemon = Daemon(bench, "oom-" + mode)
+            folder = Folder(bench, mode + "-oom")
+            program = start(bench, daemon, mode, folder)
+            with open(group + "/cgroup.procs", "w") as file:
+                file.write(str(program.pid))
+            program.say("burn 700")
+            status = program.end("oom")
+            checks.ok(f"{mode}, oom: the kernel has killed it",
+                      status == -signal.SIGKILL, status)
+            check_crash(checks, f"{mode}, oom", program, folder, daemon,
+                        "SIGKILL")
+            daemon.end()
+    finally:
+        os.rmdir(group)
+
+
+def ends_that_are_no_crashes(checks, bench):
+    for mode in modes(bench):
+        daemon = Daemon(bench, "ends-" + mode)
+        folder = Folder(bench, mode + "-ends")
+        for how, wanted in (("exit", 3), ("_exit", 1)):
+            program = start(bench, daemon, mode, folder)
+            program.say("burn 100")
+            status = program.end(how)
+            checks.ok(f"{mode}, {how}: it ended so", status == wanted, status)
+        for number in REQUESTS:
+            how = number.name
+            before = signal.signal(number, signal.SIG_DFL)  # inherited
+            program = start(bench, daemon, mode, folder)
+            signal.signal(number, before)
+            program.say("burn 100")
+            program.child.send_signal(number)
+            status = program.child.wait()
+            checks.ok(f"{mode}, {how}: it died of it", status == -number,
+                      status)
+            checks.ok(f"{mode}, {how}: the log says so", daemon.until(
+                lambda: f"pid {program.pid}, transact, was ended by "
+                f"{how}" in daemon.log_text()),
+                daemon.log_text()[-400:])
+            reply = call(daemon.socket, "slice", pid=program.pid)
+            checks.ok(f"{mode}, {how}: the agent's ring stays",
+                      reply["ok"] == (mode == "agent"), reply.get("why"))
+        program = start(bench, daemon, mode, folder)
+        program.run("burn 100", "stop")
+        program.child.kill()
+        program.child.wait()
+        program = start(bench, daemon, mode, folder)
+        program.say("burn 100")
+        program.child.stdin.write("end exec\n")
+        program.child.stdin.flush()
+        comm = f"/proc/{program.pid}/comm"
+        until(lambda: open(comm).read() == "sleep\n")
+        gone = until(lambda: daemon.status()["registered"] == 0, 10)
+        checks.ok(f"{mode}, exec: it is registered no longer", gone,
+                  daemon.status()["registered"])
+        program.child.kill()
+        program.child.wait()
+        time.sleep(QUIET_S)
+        checks.ok(f"{mode}: none of them is a crash",
+                  daemon.status()["crashes"] == 0 and not folder.names() and
+                  "event=crash" not in daemon.log_text(),
+                  (folder.names(), daemon.log_text()[-400:]))
+        daemon.end()
+
+
+def without_a_destination(checks, bench):
+    daemon = Daemon(bench, "nowhere")
+    program = Program(bench, mode="agent", socket=daemon.socket)
+    program.say("burn 100")
+    program.end("kill")
+    checks.ok("a crash without a destination is told in the log",
+              daemon.until(lambda: daemon.status()["crashes"] == 1) and
+              "SIGKILL" in daemon.log_text(), daemon.log_text()[-300:])
+    checks.ok("and nothing is queued",
+              daemon.status()["deliveries_waiting"] == 0, daemon.status())
+    daemon.end()
+
+
+def outlived(checks, bench):
+    """A child that was made without fork handlers has the connection, too."""
+    daemon = Daemon(bench, "outlived")
+    folder = Folder(bench, "outlived-out")
+    program = start(bench, daemon, "agent", folder)
+    checks.ok("it has a child that holds all its descriptors",
+              program.run("burn 100", "heir 30") == ["1"], "")
+    program.end("abort")
+    checks.ok("its death is seen although the child lives on",
+              daemon.until(lambda: daemon.status()["crashes"] == 1, 15) and
+              len(folder.wait(1)) == 1, daemon.log_text()[-400:])
+    checks.ok("and it is registered no longer",
+              daemon.status()["registered"] == 0,
+              daemon.status()["registered"])
+    daemon.end()
+
+
+def many_at_once(checks, bench):
+    daemon = Daemon(bench, "many")
+    folder = Folder(bench, "many-out")
+    programs = [Program(bench, mode="agent", socket=daemon.socket,
+                        destination=folder.path) for _ in range(8)]
+    for program in programs:
+        program.say("burn 100")
+    for program in programs:
+        program.child.kill()
+    found = folder.wait(len(programs))
+    checks.ok("eight deaths at once, eight envelopes", len(found) == 8 and
+              not any(e.wrong for e in found),
+              (len(found), [e.wrong for e in found],
+               daemon.log_text()[-400:]))
+    checks.ok("the agent works on", daemon.status()["crashes"] == 8,
+              daemon.status()["crashes"])
+    daemon.end()
+
+
+GROUPS = (signals, out_of_memory, ends_that_are_no_crashes,
+          without_a_destination, outlived, many_at_once)
+
+if __name__ == "__main__":
+    run_groups(GROUPS)

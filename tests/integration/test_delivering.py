@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who encodes and uploads. The agent's process: what it may, and what becomes
+of the agent where it does not end. The program itself: what it does at servers
+that refuse or hang. test_delivering.py BUILD [GROUP…]"""
+import ctypes
+import os
+import signal
+import socket
+import time
+
+import sentry_server
+from daemon_bench import Daemon, run_groups
+from sentry_server import SentryServer, accept, fixed
+from test_transactions import EVERY, request
+from transact import (
+    KEY, Program, capabilities_of, delivering_children, dsn_of, until)
+
+PTRACE_SEIZE = 0x4206
+
+
+def read_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def secrets_and_rights(checks, bench):
+    """Z1, Z3: what the process that uploads is, and who can read the DSN."""
+    server = SentryServer(sentry_server.never)
+    daemon = Daemon(bench, "rights", "log: { level = \"debug\"; };")
+    program = Program(bench, mode="agent", socket=daemon.socket,
+                      destination=dsn_of(server), **EVERY)
+    request(program, "nap 60")
+    checks.ok("a process uploads", until(
+        lambda: delivering_children(daemon) and server.requests),
+        daemon.log_text()[-300:])
+    child = (delivering_children(daemon) or [os.getpid()])[0]
+    status = capabilities_of(child)
+    checks.ok("it has no capability, no group and gets no new rights",
+              int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0 and
+              not status["Groups"].strip() and status["NoNewPrivs"] == "1",
+              status)
+    checks.ok("none can come back, and it executes nothing",
+              (int(status["CapBnd"], 16) == 0 or os.getuid() != 0) and
+              int(status["CapAmb"], 16) == 0 and status["Seccomp"] == "2",
+              status)
+    descriptors = [os.readlink(f"/proc/{child}/fd/{fd}")
+                   for fd in os.listdir(f"/proc/{child}/fd")]
+    checks.ok("it has no descriptor of the agent's but its socket and data",
+              sum("/dev/null" in name for name in descriptors) == 3 and
+              not any("fgtrace" in name and "delivery" not in name or
+                      ".lock" in name or "anon_inode:[perf" in name
+                      for name in descriptors), descriptors)
+    checks.ok("it is the first to go where memory is short",
+              read_text(f"/proc/{child}/oom_score_adj").strip() == "1000", "")
+    limits = {line[:26].strip(): line[26:].split()[0]
+              for line in read_text(f"/proc/{child}/limits").splitlines()[1:]}
+    checks.ok("its memory, files, cores and time are limited",
+              "unlimited" not in (limits["Max address space"],
+                                  limits["Max file size"],
+                                  limits["Max cpu time"]) and
+              limits["Max core file size"] == "0", limits)
+    for place in ("cmdline", "environ"):
+        for pid in (child, daemon.child.pid):
+            with open(f"/proc/{pid}/{place}", "rb") as file:
+                checks.ok(f"the key is not in {place}",
+                          KEY.encode() not in file.read(), "")
+    status = daemon.status()
+    checks.ok("nor in the log, nor in what status says",
+              KEY not in daemon.log_text() and KEY not in str(status), "")
+    daemon.end()
+    program.close()
+    server.close()
+
+
+def traced(checks, bench):
+    """A process whose end somebody keeps from the agent holds nothing up."""
+    if os.getuid() != 0:
+        print("# skipped: nobody may trace what delivers (not root)")
+        return
+    server = SentryServer(sentry_server.never)
+    daemon = Daemon(bench, "traced")
+    program = Program(bench, mode="agent", socket=daemon.socket,
+                      destination=dsn_of(server), **EVERY)
+    request(program, "nap 60")
+    until(lambda: delivering_children(daemon) and server.requests)
+    child = delivering_children(daemon)[0]
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p,
+                       ctypes.c_void_p]
+    checks.ok("what delivers is traced", ptrace(
+        PTRACE_SEIZE, child, None, None) == 0, ctypes.get_errno())
+    os.kill(child, signal.SIGKILL)
+    checks.ok("the agent answers while its end is kept from it",
+              daemon.until(lambda: daemon.status()["deliveries_failed"] == 1,
+                           20), daemon.log_text()[-300:])
+    os.waitpid(child, 0)
+    checks.ok("then it is gone", daemon.until(
+        lambda: not delivering_children(daemon), 10), "")
+    daemon.end()
+    program.close()
+    server.close()
+
+
+def embedded_ones_wait_as_long_as_asked(checks, bench):
+    server = SentryServer(fixed(429, "Retry-After: 4"))
+    program = Program(bench, mode="embedded", destination=dsn_of(server),
+                      **EVERY)
+    request(program, "nap 60")
+    until(lambda: server.requests)
+    began = time.monotonic()
+    request(program, "nap 60")
+    time.sleep(1)  # in which the second one would be on its way
+    server.script = accept
+    answer = program.say("flush 20000")
+    checks.ok("embedded: 429: it and what comes after it wait as long as "
+              "asked", answer == ["0"] and program.status()["delivered"] == 2
+              and time.monotonic() - began > 3 and len(server.requests) == 3,
+              (answer, time.monotonic() - began, len(server.requests)))
+    program.close()
+    server.close()
+
+
+def what_stop_gives_up_is_counted(checks, bench):
+    server = SentryServer(sentry_server.never)
+    closed = socket.socket()
+    closed.bind(("127.0.0.1", 0))
+    for name, port in (("hangs", server.port),
+                       ("is down", closed.getsockname()[1])):
+        program = Program(bench, mode="embedded", destination=f"http://{KEY}"
+                          f"@127.0.0.1:{port}/42", **EVERY)
+        request(program, "nap 60")
+        until(lambda: server.requests)
+        program.run("stop")
+        status = program.status()
+        checks.ok(f"a server {name}: undelivered once fgt_stop() is back",
+                  (status["kept"], status["delivered"],
+                   status["undelivered"]) == (1, 0, 1), status)
+        with open(bench.path("transact.err")) as file:
+            lines = file.read().count("given up by fgt_stop()")
+        checks.ok(f"a server {name}: one line says so",
+                  lines == (1 if name == "hangs" else 2), lines)
+        program.close()
+    server.close()
+
+
+GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
+          what_stop_gives_up_is_counted)
+
+if __name__ == "__main__":
+    run_groups(GROUPS)

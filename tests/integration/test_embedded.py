@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that record themselves: LD_PRELOAD=libfgtrace.so FGTRACE_OUT=FILE.
+
+usage: test_embedded.py BUILD [SECONDS [PART…]]
+
+Real programs behave as without it, slices agree with what programs know of
+themselves, no call ends early; as root and as an ordinary user.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from harness import Bench, Checks, Samples, as_user, read_until
+from test_truth import Attempt, check_complete, check_shares, check_states
+
+LIBRARIES = ("libfgtrace.so.0", "fgtrace/libfgtrace-embed.so")
+PROGRAMS = ("truth-fp", "truth-nofp", "blockers", "crowd", "throwers")
+CROWD = 200
+ATTEMPTS = 2
+# Timers on CPU time are looked at when the kernel ticks: what a thread did is
+# known some milliseconds off, which tells where phases are as short as these.
+LIMITS = {"shares": 0.035, "kinds": 0.02, "callers": 0.015, "pool": 0.03}
+# Time-outs of sockets end with a tick of the kernel: what such a thread then
+# does for less than until the next one is never seen by a timer.
+IN_STEP_WITH_KERNEL = {"recv"}
+
+
+class Stage:
+    """Libraries and programs where an ordinary user may use them."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.folder = bench.copy_for_nobody()
+        self.library = os.path.join(self.folder, "lib")
+        os.makedirs(os.path.join(self.library, "fgtrace"), exist_ok=True)
+        for name in LIBRARIES:
+            shutil.copy2(os.path.join(bench.build, name),
+                         os.path.join(self.library, name))
+        for name in PROGRAMS:
+            if os.path.exists(bench.program(name)):
+                shutil.copy2(bench.program(name), self.folder)
+        self.out = bench.path("out")
+        os.makedirs(self.out)
+        os.chmod(self.out, 0o777)
+
+    def program(self, name):
+        return os.path.join(self.folder, name)
+
+    def path(self, name):
+        return os.path.join(self.out, name)
+
+    def environment(self, out, hz=0):
+        changed = {"FGTRACE_OUT": out,
+                   "LD_PRELOAD": f"{self.library}/libfgtrace.so.0"}
+        if hz:
+            changed["FGTRACE_HZ"] = str(hz)
+        return changed
+
+    def run(self, command, out, as_nobody=False, hz=0, timeout=120, **more):
+        """The program alone is recorded, not setpriv."""
+        changed = [f"{name}={value}" for name, value
+                   in self.environment(out, hz).items()]
+        return subprocess.run(
+            as_user(["env", *changed, *command], as_nobody), text=True,
+            capture_output=True, timeout=timeout, check=False, **more)
+
+    def start(self, command, out):
+        return self.bench.start(
+            command, env={**os.environ, **self.environment(out)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def samples(self, fgt):
+        """A recording as samples with state frames at the root."""
+        envelope = fgt[:-len(".fgt")] + ".envelope"
+        result = self.bench.run("convert", fgt, "-o", envelope,
+                                "--state-frames", "root")
+        if result.returncode != 0:
+            raise RuntimeError(f"convert: {result.stderr}")
+        return Samples(envelope)
+
+
+# ---- Truth ----------------------------------------------------------------
+
+def record_truth(stage, variant, scenario, seconds, as_nobody):
+    tag = f"{variant}-{scenario}-{'nobody' if as_nobody else 'root'}"
+    out = stage.path(tag + ".fgt")
+    result = stage.run([stage.program(f"truth-{variant}"), scenario,
+                        str(seconds)], out, as_nobody, timeout=seconds + 60)
+    line = next(line for line in result.stdout.split("\n")
+                if line.startswith("{"))
+    return json.loads(line), stage.samples(out)
+
+
+def check_truth(checks, stage, variant, scenario, seconds, as_nobody):
+    who = "nobody" if as_nobody else "root"
+    tag = f"{variant} {scenario} as {who}"
+    for _ in range(ATTEMPTS):
+        attempt = Attempt()
+        truth, samples = record_truth(stage, variant, scenario, seconds,
+                                      as_nobody)
+        truth["threads"] = [thread for thread in truth["threads"]
+                            if thread["name"] not in IN_STEP_WITH_KERNEL]
+        # As for any ordinary user: nobody tells who waits for a CPU.
+        check_shares(attempt, tag, truth, samples, LIMITS[scenario], True)
+        check_states(attempt, tag, truth, samples)
+        check_complete(attempt, tag, truth, samples)
+        if all(is_ok for _, is_ok, _ in attempt.results):
+            break
+        print("# again:", [f"{name}: {why}" for name, is_ok, why
+                           in attempt.results if not is_ok], flush=True)
+    for name, is_ok, why in attempt.results:
+        checks.ok(name, is_ok, why)
+
+
+# ---- Programs that must not notice ----------------------------------------
+
+def check_blockers(checks, stage, as_nobody, *arguments):
+    who = "nobody" if as_nobody else "root"
+    out = stage.path(f"blockers-{who}.fgt")
+    result = stage.run([stage.program("blockers"), "4", *arguments], out,
+                       as_nobody, hz=1000)
+    kind = " ".join(arguments) or "17 calls"
+    checks.ok(f"{kind} at 1000 Hz as {who}: none ends early or with EINTR",
+              result.returncode == 0, result.stdout + result.stderr)
+    checks.ok(f"{kind} at 1000 Hz as {who}: recorded",
+              os.path.exists(out), result.stderr)
+
+
+def check_throwers(checks, stage):
+    out = stage.path("throwers.folded")
+    result = stage.run([stage.program("throwers"), "4"], out, hz=1000)
+    checks.ok("C++ exceptions at 1000 Hz reach their handlers",
+              result.returncode == 0, result.stdout + result.stderr)
+    with open(out) as file:
+        text = file.read()
+    checks.ok("C++ stacks have demangled names",
+              "rethrow(unsigned int)" in text, text[-500:])
+
+
+def check_crowd(checks, stage):
+    out = stage.path("crowd.fgt")
+    child = stage.start(
+        [stage.program("crowd"), "1", str(CROWD), "10", "60"], out)
+    read_until(child.stdout, "ready ")
+    time.sleep(4)
+    child.send_signal(signal.SIGUSR2)
+    is_there = wait_for(out)
+    checks.ok("SIGUSR2 writes a slice", is_there and child.poll() is None)
+    child.terminate()
+    child.communicate()
+    if not is_there:
+        return
+    samples = stage.samples(out)
+    counts = [len(s) for s in samples.by_thread.values()]
+    states = {}
+    for stacks in samples.by_thread.values():
+        for _, stack in stacks:
+            states[stack[-1]] = states.get(stack[-1], 0) + 1
+    checks.ok(f"{CROWD} blocked threads are all there",
+              sum(counts) >= CROWD * 3 * 101, f"{sum(counts)} samples")
+    busy = states.get("running", 0) / max(1, sum(states.values()))
+    checks.ok("one of them runs, the others are blocked",
+              0.5 / CROWD < busy < 2.5 / CROWD, str(states))
+    checks.ok("no thread of our own is in it", not
+              {"fgt-sampler", "fgt-library"} & set(samples.by_thread),
+              str(set(samples.by_thread)))
+
+
+def wait_for(path, seconds=10):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if os.path.exists(path):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def check_redis(checks, stage):
+    if not shutil.which("redis-server"):
+        return
+    out, sock = stage.path("redis.trace.json"), stage.path("redis.sock")
+    child = stage.start(
+        ["redis-server", "--port", "0", "--unixsocket", sock, "--save", "",
+         "--dir", stage.out, "--logfile", stage.path("redis.log")], out)
+    wait_for(sock)
+    load = subprocess.run(
+        ["redis-benchmark", "-s", sock, "-n", "150000", "-q", "-t",
+         "set,get,lpush"], capture_output=True, text=True, timeout=120)
+    child.terminate()
+    _, error = child.communicate(timeout=30)
+    checks.ok("redis-server serves, and ends as it should",
+              load.returncode == 0 and child.returncode == 0, error)
+    if not checks.ok("redis-server leaves a trace", os.path.exists(out),
+                     error):
+        return
+    with open(out) as file:
+        text = file.read()
+    json.loads(text)
+    checks.ok("redis-server's functions are in it",
+              "aeMain" in text and "bio" in text
+              and "epoll_wait" in text, text[:300])
+
+
+PYTHON = """
+import os, subprocess, sys, threading, time
+def spin(until):
+    while time.monotonic() < until:
+        sum(range(1000))
+threads = [threading.Thread(target=spin, args=(time.monotonic() + 1,))
+           for _ in range(3)]
+[t.start() for t in threads]
+children = [subprocess.run([sys.executable, "-c", "print(6 * 7)"],
+            capture_output=True, text=True) for _ in range(3)]
+pid = os.fork()
+if pid == 0:
+    sys.exit(7)
+_, status = os.waitpid(pid, 0)
+[t.join() for t in threads]
+print([c.stdout.strip() for c in children], [c.stderr for c in children],
+      os.waitstatus_to_exitcode(status))
+try:
+    os.waitpid(-1, os.WNOHANG)
+    print("a child too many")
+except ChildProcessError:
+    print("no other child")
+"""
+
+
+def check_python(checks, stage):
+    out = stage.path("python.folded")
+    result = stage.run([sys.executable, "-c", PYTHON], out)
+    checks.ok("python3 with threads and children does as ever",
+              result.stdout == "['42', '42', '42'] ['', '', ''] 7\n"
+              "no other child\n" and result.returncode == 0,
+              result.stdout + result.stderr)
+    with open(out) as file:
+        text = file.read()
+    checks.ok("the slice is the program's, not one of its children's",
+              "PyEval" in text or "Py_RunMain" in text, text[:300])
+    result = stage.run([sys.executable, "-c", PYTHON],
+                       stage.path("python-%p.folded"))
+    files = [n for n in os.listdir(stage.out)
+             if re.fullmatch(r"python-\d+\.folded", n)]
+    checks.ok("with %p each process has a file of its own", len(files) >= 2,
+              f"{files} {result.stderr}")
+
+
+def check_settings(checks, stage):
+    result = stage.run(["/bin/true"], stage.path("x.unknown"))
+    checks.ok("a name that tells no format is complained of, the program runs",
+              result.returncode == 0 and ".trace.json" in result.stderr,
+              result.stderr)
+    alone = {**os.environ,
+             "LD_PRELOAD": f"{stage.library}/libfgtrace.so.0"}
+    result = subprocess.run(["/bin/cat", "/proc/self/maps"], env=alone,
+                            capture_output=True, text=True)
+    checks.ok("without FGTRACE_OUT nothing is loaded",
+              result.returncode == 0 and "embed" not in result.stdout
+              and "libfgtrace" in result.stdout, result.stderr)
+    out = stage.path("seconds.fgt")
+    os.environ["FGTRACE_SECONDS"] = "1"
+    stage.run(["/bin/sleep", "3"], out)
+    del os.environ["FGTRACE_SECONDS"]
+    samples = stage.samples(out)
+    span = max(s[-1][0] for s in samples.by_thread.values())
+    checks.ok("FGTRACE_SECONDS is how far back it goes",
+              0.5e9 < span < 2.5e9, f"{span / 1e9} s")
+
+
+def check_users(checks, stage, seconds):
+    for as_nobody in (False, True):
+        for scenario in ("shares", "kinds", "callers", "pool"):
+            check_truth(checks, stage, "nofp", scenario, seconds, as_nobody)
+    check_truth(checks, stage, "fp", "kinds", seconds, True)
+
+
+def check_calls(checks, stage):
+    for as_nobody in (False, True):
+        check_blockers(checks, stage, as_nobody)
+        check_blockers(checks, stage, as_nobody, "spin")
+
+
+def main():
+    bench, checks = Bench(sys.argv[1]), Checks()
+    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    wanted = sys.argv[3:]
+    parts = {"settings": check_settings, "throwers": check_throwers,
+             "crowd": check_crowd, "redis": check_redis,
+             "python": check_python, "calls": check_calls,
+             "truth": lambda *both: check_users(*both, seconds)}
+    try:
+        stage = Stage(bench)
+        for name, check in parts.items():
+            if not wanted or name in wanted:
+                check(checks, stage)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()

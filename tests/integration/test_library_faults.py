@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs stay what they are with a recorder inside them (FAULTS S1 to S19).
+
+usage: test_library_faults.py BUILD [PATTERN]
+
+Each program of tests/programs/lib prints what happened to it and exits 1 if
+it was harmed. It runs plain, with the library preloaded at 1000 Hz (also as an
+ordinary user), started by its own call, and with an agent: it must print the
+same each time. Under a deliberately bad sampler it must not: a program that
+cannot be harmed proves nothing. With PATTERN only rows whose name contains it.
+"""
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from harness import Bench, Checks, as_user
+
+PRELOAD, ORDINARY, STARTED, AGENT = (
+    "preloaded", "as an ordinary user", "started", "with an agent")
+EMBEDDED = (PRELOAD, STARTED)
+ALL = (PRELOAD, ORDINARY, STARTED, AGENT)
+LIMIT_SECONDS = 60
+
+
+class Row:
+    """A program, how it is run, and what harms it for sure."""
+
+    def __init__(self, name, program, *arguments, ways=EMBEDDED, bad=None,
+                 plain=None, is_seen=True):
+        self.name, self.program, self.arguments = name, program, arguments
+        self.ways, self.bad, self.is_seen = ways, bad, is_seen
+        self.plain = plain or arguments  # of which the output is the same
+
+
+class Outcome:
+    """How a run ended and what it said, without what may differ."""
+
+    def __init__(self, status, text):
+        lines = [line for line in text.split("\n")
+                 if line and not line.startswith(("#", "ready "))]
+        self.status = status
+        self.told = [re.sub(r"calls \d+", "calls", line) for line in lines]
+        self.notes = [line for line in text.split("\n")
+                      if line.startswith("#")]
+
+    def same(self, other):
+        return (self.status, self.told) == (other.status, other.told)
+
+    def __str__(self):
+        return f"{self.status} {self.told[-8:]} after {self.notes[-3:]}"
+
+
+class Zoo:
+    """The installed library and the programs."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        prefix = bench.path("prefix")
+        subprocess.run(["cmake", "--install", bench.build, "--prefix", prefix],
+                       check=True, capture_output=True)
+        found = glob.glob(f"{prefix}/lib/**/libfgtrace.so", recursive=True)
+        self.library = found[0] if found else None
+        # Where an ordinary user may run them.
+        self.programs = bench.path("programs")
+        shutil.copytree(bench.program("lib"), self.programs)
+        shutil.copy2(bench.program("blockers"), self.programs)
+        self.slices = bench.path("slices")
+        os.mkdir(self.slices)
+        os.chmod(self.slices, 0o777)
+        self.bad = self.program("bad_sampler.so")
+        self.number = 0
+        self.socket = None
+
+    def program(self, name):
+        return os.path.join(self.programs, name)
+
+    def start_agent(self):
+        config = self.bench.path("agent.conf")
+        with open(config, "w") as file:
+            file.write("sampling: { hz = 1000; };\n")
+        _, self.socket = self.bench.daemon("agent", "-c", config)
+
+    def out(self):
+        self.number += 1
+        return os.path.join(self.slices, f"{self.number}.fgt")
+
+    def variables(self, way, out):
+        if way in (PRELOAD, ORDINARY):
+            return {"LD_PRELOAD": self.library, "FGTRACE_OUT": out,
+                    "FGTRACE_HZ": "1000"}
+        if way == STARTED:
+            return {"ZOO_LIBRARY": self.library, "ZOO_OUT": out,
+                    "ZOO_START": "embedded"}
+        if way == AGENT:
+            return {"ZOO_LIBRARY": self.library, "ZOO_OUT": out,
+                    "ZOO_START": "agent", "FGTRACE_SOCKET": self.socket}
+        return {}
+
+    def run(self, way, program, arguments, out=None, more=None, prefix=(),
+            timeout=LIMIT_SECONDS):
+        """To the end, below prefix (which is not recorded itself)."""
+        env = {key: value for key, value in os.environ.items()
+               if not key.startswith(("FGTRACE_", "ZOO_"))}
+        variables = self.variables(way, out or self.out()) | (more or {})
+        if program == "blockers" and way in (STARTED, AGENT):
+            variables["LD_PRELOAD"] = self.program("starter.so")
+        if way == ORDINARY:
+            prefix = (*prefix, *as_user([], True))
+        command = [*prefix, "env", *(f"{key}={value}" for key, value in
+                                     variables.items()),
+                   self.program(program), *arguments]
+        try:
+            result = subprocess.run(command, env=env, text=True, timeout=timeout,
+                                    stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, check=False)
+        except subprocess.TimeoutExpired as late:
+            return Outcome("no end", (late.stdout or b"").decode())
+        return Outcome(result.returncode, result.stdout)
+
+    def folded(self, path):
+        """What was recorded, or why nothing was."""
+        if not os.path.exists(path):
+            return "no file"
+        result = self.bench.run("convert", path, "-o", "-", "-f", "folded")
+        return result.stdout if result.returncode == 0 else result.stderr
+
+
+ROWS = (
+    Row("S1 blocking calls", "blockers", "2", ways=ALL, bad="signal"),
+    Row("S1 calls after work", "blockers", "2", "spin", ways=ALL,
+        bad="signal"),
+    Row("S2 handlers swapped", "signals", "swap", "2", ways=ALL,
+        bad="signal"),
+    Row("S3 own signals", "signals", "raise", ways=ALL, bad="signal"),
+    Row("S3 own signals, handled before", "signals", "raise", "early",
+        ways=(STARTED, AGENT), is_seen=False),
+    Row("S3 SIGURG by default", "signals", "default", "23"),
+    Row("S3 SIGPROF by default", "signals", "default", "27", is_seen=False),
+    Row("S4 masked", "signals", "masked", "2", bad="signal", is_seen=False),
+    Row("S5 sigwait", "signals", "wait", "2", bad="signal", is_seen=False),
+    Row("S7 fork", "processes", "fork", "10000", ways=(PRELOAD,)),
+    Row("S7 fork, started", "processes", "fork", "1000", ways=(STARTED, AGENT)),
+    Row("S8 raw threads", "raw_threads", "2", bad="errno"),
+    Row("S9 alternate stacks", "stack_room", "alternate", "16384"),
+    Row("S9 alternate stacks, unused", "stack_room", "unused", "8192"),
+    Row("S10 headroom", "stack_room", "headroom", ways=ALL, bad="signal"),
+    Row("S11 storm", "signals", "storm", "2"),
+    Row("S12 unreadable stacks", "bad_stacks", "100", bad="frames"),
+    Row("S13 churn", "churn", "3", "{plugin}", ways=(ORDINARY, STARTED),
+        bad="malloc"),
+    Row("S13 churn, longer", "churn", "20", "{plugin}", ways=(PRELOAD,),
+        plain=("1", "{plugin}")),
+    Row("S14 state", "state", "2", bad="errno"),
+    Row("S16 static", "state-static", "1", ways=(PRELOAD,), is_seen=False),
+    Row("S17 address sanitizer", "churn-asan", "2", "{plugin}",
+        ways=(STARTED,)),
+    Row("S18 io_uring", "workers", "2"),
+    Row("S19 refused before", "filters", "before", "errno", ways=(STARTED,),
+        is_seen=False),
+    Row("S19 deadly before", "filters", "before", "kill", ways=(STARTED,),
+        is_seen=False),
+    Row("S19 refused to the first thread", "filters", "after", "errno"),
+    Row("S19 deadly to the first thread", "filters", "after", "kill"),
+    Row("S19 refused to all", "filters", "all", "errno"),
+    Row("S19 deadly to all", "filters", "all", "kill", bad="signal"),
+    Row("rights kept for its groups", "rights", "keep", "10",
+        ways=(PRELOAD, STARTED, AGENT), is_seen=False),
+    Row("rights given up for good", "rights", "drop", "10",
+        ways=(PRELOAD, STARTED, AGENT), is_seen=False),
+    Row("rights given up by a thread", "rights", "thread", "10",
+        ways=(PRELOAD, STARTED, AGENT), is_seen=False),
+    Row("rights given up, then confined", "rights", "confine", "5",
+        ways=(PRELOAD, STARTED, AGENT), is_seen=False),
+    Row("jumps", "jumps", "2"),
+    Row("exceptions, linked", "exceptions-linked", "2000"),
+    Row("exceptions of a plug-in", "exceptions", "2000", "{thrower}"),
+)
+
+
+def recorded(zoo, row, way, out):
+    """Whether the program's own functions are in what was recorded."""
+    if not row.is_seen or way == AGENT:
+        return True, ""
+    text = zoo.folded(out)
+    return "zoo_" in text or row.program == "blockers" and "block_" in text \
+        or row.program == "blockers" and "spin" in text \
+        or row.program.startswith("churn") and "churn" in text \
+        or row.program == "state" and "look_at" in text, text[-300:]
+
+
+def run_row(zoo, row):
+    """All runs of a row: (check, is it right, why not)."""
+    replace = {"{plugin}": zoo.program("plugin.so"),
+               "{thrower}": zoo.program("exceptions-plugin.so")}
+    arguments = [replace.get(a, a) for a in row.arguments]
+    plain = zoo.run(None, row.program, [replace.get(a, a) for a in row.plain])
+    results = []
+    if plain.status == 77:
+        print(f"# {row.name}: not possible here")
+        return results
+    is_death = row.name.startswith("S3 SIGPROF")
+    results.append((f"{row.name}: plain", plain.status == (-27 if is_death
+                                                           else 0),
+                    str(plain)))
+    for way in row.ways if zoo.library else ():
+        out = zoo.out()
+        outcome = zoo.run(way, row.program, arguments, out)
+        results.append((f"{row.name}: {way} as plain", outcome.same(plain),
+                        f"{outcome}, not {plain}"))
+        is_seen, text = recorded(zoo, row, way, out)
+        results.append((f"{row.name}: {way}, and was recorded", is_seen, text))
+    if row.bad:
+        outcome = zoo.run(None, row.program, arguments, timeout=9, more={
+            "LD_PRELOAD": zoo.bad, "FGT_BAD": row.bad})
+        results.append((f"{row.name}: notices a bad sampler",
+                        not outcome.same(plain), str(outcome)))
+    return results
+
+
+def run_exec(zoo):
+    """S6: chains of programs, every other one with a recorder inside."""
+    results = []
+    for name, preload, more, runs in (
+            ("exec", zoo.library, {"FGTRACE_HZ": "1000"}, "20"),
+            ("bad", zoo.bad, {"FGT_BAD": "signal"}, "2")):
+        if not preload:
+            continue
+        outcome = zoo.run(None, "processes", ["exec", runs, "200"],
+                          more=more | {"ZOO_PRELOAD": preload,
+                                       "FGTRACE_OUT": zoo.out()},
+                          timeout=150)
+        is_right = outcome.status == 0
+        results.append((f"S6 {runs} x 200 execs" if name == "exec" else
+                        "S6 notices a bad sampler",
+                        is_right != (name == "bad"), str(outcome)))
+    return results
+
+
+def run_lifetimes(zoo):
+    """S15: loaded and let go of, with and without a stop."""
+    outcome = zoo.run(None, "lifetimes", [zoo.library, "30"])
+    return [("S15 loaded and unloaded", outcome.status == 0, str(outcome))]
+
+
+def run_set_user_id(zoo):
+    """S16: a set-user-id program takes no orders from its user."""
+    if os.getuid() != 0:
+        print("# S16 set-user-id: needs root")
+        return []
+    program = zoo.bench.path("lifetimes")
+    shutil.copy2(zoo.program("lifetimes"), program)
+    os.chmod(program, 0o4755)
+    folder = zoo.bench.path("owned")
+    os.mkdir(folder, 0o755)
+    orders = [f"{key}={folder}/{key}.fgt" for key in
+              ("FGTRACE_OUT", "FGTRACE_ACTIVITY", "FGTRACE_DESTINATION")]
+    result = subprocess.run(
+        as_user(["env", *orders, f"LD_PRELOAD={zoo.library}", program,
+                 zoo.library, "0"], True), text=True, capture_output=True,
+        timeout=LIMIT_SECONDS, check=False)
+    return [("S16 set-user-id: runs", result.returncode == 0,
+             result.stdout + result.stderr),
+            ("S16 set-user-id: writes nothing", not os.listdir(folder),
+             str(os.listdir(folder)))]
+
+
+def run_tool(zoo, name, program, arguments, prefix=(), more=None, made=None,
+             timeout=LIMIT_SECONDS):
+    """S17: with another tool around or inside: the program's own lines."""
+    plain = zoo.run(None, program, arguments)
+    out = zoo.out()
+    outcome = zoo.run(PRELOAD, program, arguments, out, more, prefix, timeout)
+    lines = [line for line in plain.told
+             if any(line in told for told in outcome.told)]
+    return [(f"S17 {name}", outcome.status == 0 and lines == plain.told,
+             f"{outcome}, not {plain}"),
+            (f"S17 {name}: its file is there", not made or
+             os.path.exists(made) and os.path.getsize(made) > 0, str(made))]
+
+
+def run_tools(zoo):
+    results = []
+    profile = zoo.bench.path("cpu.profile")
+    profiler = glob.glob("/usr/lib/*/libprofiler.so.0")
+    for first in (True, False) if profiler else ():
+        libraries = [*profiler, zoo.library]
+        results += run_tool(
+            zoo, "gperftools, " + ("before" if first else "behind"), "jumps",
+            ["2"], made=profile,
+            more={"CPUPROFILE": profile, "LD_PRELOAD":
+                  ":".join(libraries if first else reversed(libraries))})
+    for name, command in (
+            ("strace", ["strace", "-f", "-o", "/dev/null"]),
+            ("gdb", ["gdb", "-q", "-batch", "-return-child-result", "-ex",
+                     "handle all nostop noprint pass", "-ex", "run",
+                     "--args"]),
+            ("valgrind", ["valgrind", "-q", "--error-exitcode=9",
+                          "--trace-children=yes"]),
+            ("perf", ["perf", "record", "-q", "-F", "999", "-g", "-o",
+                      zoo.bench.path("perf.data")])):
+        if not shutil.which(command[0]):
+            print(f"# S17 {name}: not installed")
+        elif name == "valgrind":
+            results += run_tool(zoo, name, "signals", ["default", "23"],
+                                command, timeout=90)
+        else:
+            results += run_tool(zoo, name, "jumps", ["2"], command)
+    return results
+
+
+def run_objects(zoo):
+    """What runs in a handler has no thread-local storage, and no lock."""
+    results = []
+    objects = [path for path in glob.glob(f"{zoo.bench.build}/**/*_sig.c.o",
+                                          recursive=True)]
+    for path in objects:
+        symbols = subprocess.run(["readelf", "-sW", path], text=True,
+                                 capture_output=True).stdout
+        name = os.path.basename(path)
+        results.append((f"S8 {name} has no thread-local storage",
+                        " TLS " not in symbols, symbols))
+    return results
+
+
+def every_task(zoo):
+    for row in ROWS:
+        yield row.name, lambda row=row: run_row(zoo, row)
+    yield "S6 exec", lambda: run_exec(zoo)
+    yield "S8 objects", lambda: run_objects(zoo)
+    if zoo.library:
+        yield "S15 lifetimes", lambda: run_lifetimes(zoo)
+        yield "S16 set-user-id", lambda: run_set_user_id(zoo)
+        yield "S17 tools", lambda: run_tools(zoo)
+
+
+def main():
+    bench, checks = Bench(sys.argv[1]), Checks()
+    pattern = sys.argv[2] if len(sys.argv) > 2 else ""
+    try:
+        zoo = Zoo(bench)
+        if not zoo.library:
+            print("# libfgtrace.so is not installed: only plain runs")
+        else:
+            zoo.start_agent()
+        # More than there are CPUs: many of them sleep most of the time, and
+        # threads that wait for a CPU are part of the zoo.
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            tasks = [pool.submit(task) for name, task in every_task(zoo)
+                     if pattern in name]
+            for task in tasks:
+                for name, is_right, why in task.result():
+                    checks.ok(name, is_right, why)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()

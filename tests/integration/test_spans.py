@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program says of itself, from its call to the file that shows it.
+
+usage: test_spans.py BUILD
+
+Slices of a program with the library, recorded inside it and by an agent, also
+after it has died; the live file of FGTRACE_ACTIVITY, on a disk that is full, in
+a FIFO that nobody opens and in one that nobody reads; never with more rights
+than the user's.
+"""
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import check_chrome_trace
+import check_sentry_envelope
+import strict
+from harness import Bench, Checks, as_user, read_until
+
+# Longer than any machine needs: what hangs, hangs for ever.
+HANG_SECONDS = 60
+
+
+class Stage:
+    """The installed library, and the program that uses it."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        prefix = bench.path("prefix")
+        subprocess.run(["cmake", "--install", bench.build, "--prefix", prefix],
+                       check=True, capture_output=True)
+        library = glob.glob(f"{prefix}/lib/**/libfgtrace.so", recursive=True)
+        self.environment = {
+            **os.environ, "LD_LIBRARY_PATH": os.path.dirname(library[0])}
+
+    def environment_with(self, **more):
+        return {**self.environment, **more}
+
+    def run(self, *arguments, **environment):
+        return subprocess.run(
+            [self.bench.program("sayer"), *arguments], text=True,
+            env=self.environment_with(**environment), capture_output=True,
+            timeout=HANG_SECONDS)
+
+    def start(self, *arguments, **environment):
+        return self.bench.start(
+            [self.bench.program("sayer"), *arguments],
+            env=self.environment_with(**environment), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def said_in(events):
+    """Of a Chrome trace: what shows that all kinds came through."""
+    tids = {e["tid"] for e in events if e.get("ph") == "M" and
+            e["args"].get("name", "").startswith("request#")}
+    begun = [e for e in events if e["ph"] == "B" and e["tid"] in tids]
+    return {"tracks": len(tids),
+            "names": {e["name"].split("#")[0] for e in begun},
+            "labels": sum("labels" in e.get("args", {}) for e in begun),
+            "arrows": sum(e["ph"] == "s" for e in events),
+            "marks": {e["name"] for e in events if e["ph"] == "i"},
+            "counters": {e["name"] for e in events if e["ph"] == "C"}}
+
+
+def check_slice(checks, name, path):
+    try:
+        told = check_chrome_trace.check(path)
+    except (OSError, strict.Wrong) as wrong:
+        checks.ok(name, False, wrong)
+        return
+    events = strict.parse_json(strict.read_bytes(path))["traceEvents"]
+    said = said_in(events)
+    checks.ok(f"{name} ({told})",
+              said["tracks"] == 3 and said["labels"] > 0 and
+              said["names"] == {"request", "parse", "query", "read"} and
+              said["arrows"] > 10 and said["marks"] == {"read a row"} and
+              said["counters"] == {"requests"}, said)
+
+
+def test_embedded(checks, stage):
+    path = stage.bench.path("embedded.trace.json")
+    result = stage.run("work", "embedded", "1.5", path)
+    checks.ok("a program that records itself runs",
+              result.returncode == 0, result.stderr[-300:])
+    check_slice(checks, "its slice tells what it said", path)
+
+
+def test_agent(checks, stage):
+    bench = stage.bench
+    _, socket = bench.daemon("agent")
+    path = bench.path("agent.trace.json")
+    child = stage.start("work", "agent", "-", path, FGTRACE_SOCKET=socket)
+    pid = read_until(child.stdout, "ready ")
+    time.sleep(1.5)
+
+    def cut(out):
+        return bench.run("--socket", socket, "slice", "--last", "1s", "-p",
+                         pid, "-o", out)
+
+    result = cut(bench.path("outside.trace.json"))
+    checks.ok("the agent cuts a slice of it", result.returncode == 0,
+              result.stderr[-300:])
+    check_slice(checks, "the agent's slice tells what it said",
+                bench.path("outside.trace.json"))
+    cut(bench.path("kept.fgt"))
+    bench.run("convert", bench.path("kept.fgt"), "-o",
+              bench.path("kept.envelope"))
+    try:
+        told = check_sentry_envelope.check(bench.path("kept.envelope"))
+        checks.ok(f"its envelope has them as spans ({told})",
+                  not told.endswith(" 0 spans"), told)
+    except (OSError, strict.Wrong) as wrong:
+        checks.ok("its envelope has them as spans", False, wrong)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    result = bench.run("--socket", socket, "slice", "--last", "2s", "-p", pid,
+                       "-o", bench.path("dead.trace.json"))
+    checks.ok("a slice is cut of what it did before it was killed",
+              result.returncode == 0, result.stderr[-300:])
+    check_slice(checks, "what it said outlives it",
+                bench.path("dead.trace.json"))
+
+
+def read_live(path):
+    """An array that is never closed: each line is an event and a comma."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    return json.loads(text.rstrip().rstrip(",") + "]")
+
+
+def test_live(checks, stage):
+    path = stage.bench.path("live-{pid}.json")
+    result = stage.run("work", "embedded", "0.3", FGTRACE_ACTIVITY=path)
+    found = glob.glob(stage.bench.path("live-[0-9]*.json"))
+    checks.ok("the live file is written", result.returncode == 0 and
+              len(found) == 1, (result.stderr, found))
+    events = read_live(found[0]) if found else []
+    said = said_in(events)
+    checks.ok("the live file tells all of it",
+              said["names"] == {"request", "parse", "query", "read"} and
+              said["marks"] == {"read a row", "number"} and
+              said["counters"] == {"requests"}, said)
+    begins = sum(e["ph"] == "B" for e in events)
+    checks.ok("as many ends as begins",
+              begins > 50 and begins == sum(e["ph"] == "E" for e in events),
+              begins)
+
+
+def lost_in(path):
+    return sum(e["args"]["lost"] for e in read_live(path)
+               if e["name"] == "[events lost]")
+
+
+def test_without_start(checks, stage):
+    path = stage.bench.path("storm.json")
+    result = stage.run("storm", "2000", FGTRACE_ACTIVITY=path)
+    begins = sum(e["ph"] == "B" for e in read_live(path))
+    checks.ok("nobody need have started the library",
+              result.stdout == "said 2000\n" and begins == 2001,
+              (result.stdout, begins))
+
+
+def test_daemon(checks, stage):
+    """What the program opens under a number that was the live file's."""
+    live, own = stage.bench.path("daemon.json"), stage.bench.path("its-own")
+    result = stage.run("daemon", own, FGTRACE_ACTIVITY=live)
+    checks.ok("a program may close the live file: nothing goes into its own",
+              result.returncode == 0 and os.path.getsize(own) == 0,
+              (result.stderr, os.path.getsize(own)))
+    events = read_live(live)
+    checks.ok("and the live file goes on",
+              sum(e["ph"] == "B" for e in events) == 33 and
+              sum(e["name"] == "process_name" for e in events) == 1,
+              len(events))
+
+
+def test_full_disk(checks, stage):
+    folder = stage.bench.path("full")
+    os.mkdir(folder)
+    if os.getuid() != 0 or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder],
+            capture_output=True).returncode != 0:
+        print("# a full disk: not tried, only root can mount one")
+        return
+    try:
+        result = stage.run("storm", "300000",
+                           FGTRACE_ACTIVITY=f"{folder}/live.json")
+        size = os.path.getsize(f"{folder}/live.json")
+        checks.ok("a full disk stalls nothing",
+                  result.stdout == "said 300000\n" and size >= 60 << 10,
+                  (result.stdout, result.stderr, size))
+    finally:
+        subprocess.run(["umount", folder], check=False)
+
+
+def test_fifo(checks, stage):
+    path = stage.bench.path("fifo")
+    os.mkfifo(path)
+    result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
+    checks.ok("a FIFO that nobody opens stalls nothing",
+              result.stdout == "said 300000\n", result.stderr)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
+    checks.ok("a FIFO that nobody reads stalls nothing",
+              result.stdout == "said 300000\n", result.stderr)
+    os.close(reader)
+
+
+def test_slow_reader(checks, stage):
+    """What came while nobody read is counted, to the last event."""
+    path = stage.bench.path("slow")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    child = stage.start("storm", "300000", FGTRACE_ACTIVITY=path)
+    read_until(child.stdout, "said ")  # and it waits for us half a second
+    os.set_blocking(reader, True)
+    copy = stage.bench.path("slow.json")
+    with os.fdopen(reader, "rb") as pipe, open(copy, "wb") as out:
+        shutil.copyfileobj(pipe, out)
+    events = read_live(copy)
+    kept = sum(e["ph"] in "BE" for e in events)
+    lost = lost_in(copy)
+    checks.ok("what a slow reader missed is counted",
+              child.wait() == 0 and lost > 0 and kept + lost == 600002,
+              (kept, lost))
+
+
+def test_rights(checks, stage):
+    bench = stage.bench
+    program = shutil.copy2(bench.program("sayer-static"),
+                           bench.path("privileged"))
+    result = subprocess.run([program, "storm", "10"], text=True,
+                            env={"FGTRACE_ACTIVITY": bench.path("own.json")},
+                            capture_output=True, timeout=HANG_SECONDS)
+    checks.ok("the static library has a live file, too",
+              result.stdout == "said 10\n" and
+              os.path.exists(bench.path("own.json")), result.stderr)
+    if os.getuid() != 0:
+        print("# more rights than the user's: not tried, only root can give")
+        return
+    os.chmod(program, 0o4755)
+    result = subprocess.run(as_user([program, "storm", "10"], True), text=True,
+                            env={"FGTRACE_ACTIVITY": bench.path("root.json")},
+                            capture_output=True, timeout=HANG_SECONDS)
+    checks.ok("a set-user-ID program writes no file",
+              result.stdout == "said 10\n" and
+              not os.path.exists(bench.path("root.json")), result.stderr)
+
+
+def main():
+    checks = Checks()
+    bench = Bench(sys.argv[1])
+    try:
+        stage = Stage(bench)
+        for test in (test_embedded, test_agent, test_live, test_daemon,
+                     test_without_start,
+                     test_full_disk, test_fifo, test_slow_reader,
+                     test_rights):
+            test(checks, stage)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()

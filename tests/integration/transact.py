@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program tests/programs/transact.c, told what to do, and what comes of
+it: envelopes in a directory or at a server, taken apart."""
+import os
+import subprocess
+import time
+
+import check_sentry_chunk
+import check_sentry_envelope
+import strict
+from strict import Wrong
+
+KEY = "0123456789abcdef0123456789abcdef"
+PATIENCE_S = 30
+
+
+def until(condition, seconds=PATIENCE_S):
+    """Waits for something that comes; False if it does not."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return bool(condition())
+
+
+class Program:
+    """One transact; its options are keyword arguments."""
+
+    def __init__(self, bench, as_nobody=False, path=None, **options):
+        command = [path or bench.program("transact"),
+                   *[f"{key}={value}" for key, value in options.items()]]
+        self.errors = open(bench.path("transact.err"), "a+")
+        environment = {**os.environ,
+                       "LD_LIBRARY_PATH": os.path.dirname(command[0])
+                       if path else bench.build}
+        self.child = bench.start(command, as_nobody, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True,
+                                 stderr=self.errors, env=environment)
+        self.started, self.pid = map(int, self.read()[1:])
+
+    def read(self):
+        line = self.child.stdout.readline()
+        if not line:
+            raise EOFError("transact has ended")
+        return line.split()
+
+    def say(self, line):
+        """The words of the answer, after the verb."""
+        self.child.stdin.write(line + "\n")
+        self.child.stdin.flush()
+        return self.read()[1:]
+
+    def end(self, how):
+        """Ends it in the middle of something; its status."""
+        self.child.stdin.write(f"end {how}\n")
+        self.child.stdin.flush()
+        return self.child.wait(PATIENCE_S)
+
+    def status(self):
+        words = ["result", *self.say("status")]
+        return dict(zip(words[::2], map(int, words[1::2])))
+
+    def run(self, *lines):
+        """Several lines; the last answer."""
+        return [self.say(line) for line in lines][-1]
+
+    def close(self):
+        if self.child.poll() is None:
+            self.child.stdin.close()
+            self.child.wait(PATIENCE_S)
+
+
+class Envelope:
+    """Checked by Relay's rules, then taken apart. wrong: what breaks them."""
+
+    def __init__(self, bench, data, mode=None):
+        self.data, self.mode, self.wrong = data, mode, ""
+        path = bench.path("one.envelope")
+        with open(path, "wb") as file:
+            file.write(data)
+        header, items = check_sentry_envelope.split_items(data)
+        self.header = header
+        self.items = {item["type"]: strict.parse_json(body)
+                      for item, body in items}
+        checker = check_sentry_chunk if "profile_chunk" in self.items \
+            else check_sentry_envelope
+        try:
+            checker.check(path)
+        except Wrong as wrong:
+            self.wrong = str(wrong)
+        self.transaction = self.items.get("transaction")
+        self.profile = self.items.get("profile")
+        self.chunk = self.items.get("profile_chunk")
+
+    def trace(self):
+        return self.transaction["contexts"]["trace"]
+
+    def seconds(self):
+        return (self.transaction["timestamp"] -
+                self.transaction["start_timestamp"])
+
+    def threads(self):
+        """Names of the profile's threads."""
+        body = (self.profile or self.chunk)["profile"]
+        return {data["name"] for data in body["thread_metadata"].values()}
+
+    def share(self, tid, function):
+        """Part of a thread's samples that hold a function."""
+        body = (self.profile or self.chunk)["profile"]
+        frames = [frame.get("function", "") for frame in body["frames"]]
+        stacks = [[frames[i] for i in stack] for stack in body["stacks"]]
+        samples = [stacks[sample["stack_id"]] for sample in body["samples"]
+                   if str(sample["thread_id"]) == str(tid)]
+        found = sum(any(function in name for name in stack)
+                    for stack in samples)
+        return found / len(samples) if samples else 0.0
+
+
+class Folder:
+    """A directory that is a destination."""
+
+    def __init__(self, bench, name, owner=None):
+        self.bench, self.path = bench, bench.path(name)
+        os.makedirs(self.path, 0o700)
+        if owner is not None and os.getuid() == 0:
+            os.chown(self.path, owner, owner)
+
+    def names(self):
+        return sorted(name for name in os.listdir(self.path)
+                      if name.endswith(".envelope"))
+
+    def read(self):
+        """All envelopes, oldest first."""
+        found = []
+        for name in self.names():
+            path = os.path.join(self.path, name)
+            with open(path, "rb") as file:
+                found.append(Envelope(self.bench, file.read(),
+                                      os.stat(path)))
+        return found
+
+    def wait(self, count):
+        """Until there are so many; then all."""
+        until(lambda: len(self.names()) >= count)
+        return self.read()
+
+
+def dsn_of(server):
+    return f"http://{KEY}@127.0.0.1:{server.port}/42"
+
+
+def received(bench, server):
+    return [Envelope(bench, request.envelope())
+            for request in server.requests]
+
+
+def capabilities_of(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file
+                    if ":\t" in line)
+
+
+def delivering_children(daemon):
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                text = file.read()
+            if "(fgt-delivery) " in text and \
+                    int(text.rsplit(")", 1)[1].split()[1]) == daemon.child.pid:
+                found.append(int(name))
+        except OSError:
+            pass
+    return found

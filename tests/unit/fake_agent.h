@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An agent for tests of the library: a socket, a thread, and one way of
+ * behaving at a time, good or bad.
+ */
+#ifndef FGT_TESTS_FAKE_AGENT_H
+#define FGT_TESTS_FAKE_AGENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum fake_behaviour {
+	FAKE_GOOD,
+	FAKE_SILENT, /* reads, never answers */
+	FAKE_CLOSES, /* hangs up instead of an answer */
+	FAKE_REFUSES, /* -ENOSPC */
+	/* Of slices only; registers well. */
+	FAKE_SLICE_SILENT,
+	FAKE_SLICE_BUSY,
+	FAKE_SLICE_NO_DATA,
+	FAKE_SLICE_UNKNOWN, /* -ESRCH, as an agent that was restarted */
+	FAKE_SLICE_GIANT, /* claims 4 GiB */
+	FAKE_SLICE_TRUNCATED, /* ends in the middle */
+	FAKE_SLICE_SHORT, /* the end tells more bytes than came */
+	FAKE_SLICE_NO_MAGIC,
+	FAKE_SLICE_GARBAGE,
+	FAKE_SLICE_ENDLESS, /* empty pieces without end */
+	FAKE_SLICE_FLOOD, /* full pieces without end */
+	FAKE_SLICE_DRIPS, /* a byte now and then */
+	FAKE_SLICE_BREAKS_OFF, /* an error instead of the end */
+	FAKE_SLICE_LARGE, /* good, and more than 16 MiB */
+};
+
+#define FAKE_CLIENTS 64
+
+struct fake_agent {
+	char folder[64], path[100];
+	atomic_int behaviour; /* enum fake_behaviour */
+	atomic_int registers, slices, byes; /* requests that came */
+	atomic_int passed; /* descriptors of the last register */
+	atomic_bool shall_end;
+	int listen_fd;
+	atomic_int clients[FAKE_CLIENTS];
+	pthread_t thread;
+	bool is_running;
+};
+
+/* Makes the folder; nothing listens yet. */
+void fake_agent_init(struct fake_agent *agent);
+void fake_agent_start(struct fake_agent *agent);
+/* As a kill: connections end, the socket's name stays. */
+void fake_agent_kill(struct fake_agent *agent);
+void fake_agent_done(struct fake_agent *agent);
+
+#endif

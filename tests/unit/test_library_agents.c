@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library and agents that are absent, hang, lie, or come and go: each call
+ * ends in its time, with the error that the header tells.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "agent/lib/channel.h"
+#include "library_kit.h"
+#include "ringbuf/owner.h"
+
+#define MS UINT64_C(1000000)
+/* A machine that has other things to do, too; far below "for ever". */
+#define PATIENCE_MS (LIBRARY_TIMEOUT_MS + 5000)
+
+static int cut(void)
+{
+	struct fgt_slice *slice = NULL;
+	uint64_t begun_ns = fgt_now();
+	int r = fgt_get_slice(1, 2, &slice);
+
+	assert_true(fgt_now() - begun_ns < PATIENCE_MS * MS);
+	assert_true((r == 0) == (slice != NULL));
+	fgt_slice_free(slice);
+	return r;
+}
+
+static void absent_agent_is_no_error_if_it_may_come(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	fake_agent_kill(agent);
+	assert_int_equal(library_start(agent), 0);
+	assert_false(library_status().is_recording);
+	assert_int_equal(cut(), -ENOTCONN);
+}
+
+static void agent_that_comes_later_is_found(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	fake_agent_kill(agent);
+	assert_int_equal(library_start(agent), 0);
+	fake_agent_start(agent);
+	for (int i = 0; i < 500 && !library_status().is_recording; i++)
+		usleep(10000);
+	assert_true(library_status().is_recording);
+	assert_int_equal(cut(), 0);
+}
+
+static void agent_that_is_restarted_is_found_again(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	assert_int_equal(library_start(agent), 0);
+	for (int round = 1; round <= 3; round++) {
+		fake_agent_kill(agent);
+		assert_int_equal(cut(), -ENOTCONN);
+		fake_agent_start(agent);
+		for (int i = 0; i < 500 && agent->registers <= round; i++)
+			usleep(10000);
+		for (int i = 0; i < 500 && !library_status().is_recording; i++)
+			usleep(10000);
+		assert_int_equal(cut(), 0);
+	}
+}
+
+static void agent_that_forgot_us_is_asked_again(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	assert_int_equal(library_start(agent), 0);
+	agent->behaviour = FAKE_SLICE_UNKNOWN;
+	assert_int_equal(cut(), -ENOTCONN);
+	agent->behaviour = FAKE_GOOD;
+	assert_int_equal(cut(), 0);
+}
+
+static void silent_agent_costs_the_timeout(void **state)
+{
+	struct fake_agent *agent = *state;
+	uint64_t begun_ns = fgt_now();
+
+	agent->behaviour = FAKE_SILENT;
+	assert_int_equal(library_start(agent), 0);
+	assert_true(fgt_now() - begun_ns >= LIBRARY_TIMEOUT_MS * MS);
+	assert_true(fgt_now() - begun_ns < PATIENCE_MS * MS);
+	assert_false(library_status().is_recording);
+}
+
+/* Its backlog is full: connect(2) itself would wait. */
+static void agent_that_accepts_nobody_costs_the_timeout(void **state)
+{
+	struct fake_agent *agent = *state;
+	uint64_t begun_ns = fgt_now();
+
+	agent->shall_end = true;
+	pthread_join(agent->thread, NULL);
+	agent->is_running = false;
+	assert_int_equal(listen(agent->listen_fd, 0), 0);
+	assert_int_equal(library_start(agent), 0);
+	for (int i = 0; i < 4; i++) {
+		fgt_stop();
+		assert_int_equal(library_start(agent), 0);
+	}
+	assert_true(fgt_now() - begun_ns < 5 * PATIENCE_MS * MS);
+	assert_false(library_status().is_recording);
+	close(agent->listen_fd);
+}
+
+/* The kernel wants microseconds below a million. */
+static void whole_seconds_are_a_deadline_like_others(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	for (int i = 0; i < 500; i++) {
+		struct fgt_channel channel = { .fd = -1 };
+
+		assert_int_equal(fgt_channel_open(agent->path, false,
+						  fgt_now() + 20000 * MS,
+						  &channel),
+				 0);
+		fgt_channel_close(&channel);
+	}
+}
+
+static void agent_that_hangs_up_or_refuses_is_no_agent(void **state)
+{
+	static const int behaviours[] = { FAKE_CLOSES, FAKE_REFUSES };
+	struct fake_agent *agent = *state;
+
+	for (size_t i = 0; i < 2; i++) {
+		agent->behaviour = behaviours[i];
+		assert_int_equal(library_start(agent), 0);
+		assert_false(library_status().is_recording);
+		assert_int_equal(cut(), -ENOTCONN);
+		fgt_stop();
+	}
+}
+
+static void slices_that_make_no_sense_are_told_apart(void **state)
+{
+	static const struct {
+		enum fake_behaviour behaviour;
+		int error;
+	} zoo[] = {
+		{ FAKE_SLICE_BUSY, -EBUSY },
+		{ FAKE_SLICE_NO_DATA, -ENODATA },
+		{ FAKE_SLICE_SILENT, -ETIMEDOUT },
+		{ FAKE_SLICE_DRIPS, -ETIMEDOUT },
+		{ FAKE_SLICE_ENDLESS, -ETIMEDOUT },
+		{ FAKE_SLICE_GIANT, -EBADMSG },
+		{ FAKE_SLICE_SHORT, -EBADMSG },
+		{ FAKE_SLICE_NO_MAGIC, -EBADMSG },
+		{ FAKE_SLICE_GARBAGE, -EBADMSG },
+		{ FAKE_SLICE_BREAKS_OFF, -ENOMEM },
+		{ FAKE_SLICE_TRUNCATED, -ENOTCONN }, /* it died meanwhile */
+		{ FAKE_GOOD, 0 },
+	};
+	struct fake_agent *agent = *state;
+
+	assert_int_equal(library_start(agent), 0);
+	for (size_t i = 0; i < sizeof(zoo) / sizeof(zoo[0]); i++) {
+		/* It may be busy with the last one still. */
+		fake_agent_kill(agent);
+		agent->behaviour = zoo[i].behaviour;
+		fake_agent_start(agent);
+		for (int wait = 0; wait < 500 && !library_status().is_recording;
+		     wait++)
+			usleep(10000);
+		/* The registration may be of the killed one. */
+		for (int wait = 0; wait < 300 && cut() != zoo[i].error; wait++)
+			usleep(10000);
+		assert_int_equal(cut(), zoo[i].error);
+	}
+}
+
+/* Ends by its size or its time, whichever the machine reaches first. */
+static void flood_of_bytes_ends(void **state)
+{
+	struct fake_agent *agent = *state;
+	int r;
+
+	assert_int_equal(library_start(agent), 0);
+	agent->behaviour = FAKE_SLICE_FLOOD;
+	r = cut();
+	assert_true(r == -EBADMSG || r == -ETIMEDOUT || r == -ENOMEM);
+}
+
+/* Tried once, told, and no reason to lose the agent. */
+static void slice_too_large_for_the_agent_is_given_up(void **state)
+{
+	struct fake_agent *agent = *state;
+	const struct fgt_options options = { .size = sizeof(options),
+					     .mode = FGT_AGENT,
+					     .timeout_ms = 20000,
+					     .socket = agent->path };
+	struct fgt_status status = { .size = sizeof(status) };
+	struct fgt_slice *slice = NULL;
+
+	assert_int_equal(fgt_start(&options), 0);
+	agent->behaviour = FAKE_SLICE_LARGE;
+	assert_int_equal(fgt_get_slice(1, 2, &slice), 0);
+	assert_int_equal(fgt_slice_upload(slice, "/nowhere"), 0);
+	fgt_slice_free(slice);
+	assert_int_equal(fgt_flush(20000), 0);
+	assert_int_equal(fgt_get_status(&status), 0);
+	assert_int_equal(status.undelivered, 1);
+	assert_true(status.is_recording);
+	assert_int_equal(agent->registers, 1);
+}
+
+static atomic_int interruptions;
+
+static void interrupt(int number)
+{
+	(void)number;
+	interruptions++;
+}
+
+/* Signals of the program, without SA_RESTART, interrupt every wait. */
+static void signals_of_the_program_do_no_harm(void **state)
+{
+	const struct sigaction action = { .sa_handler = interrupt };
+	const struct itimerval often = { .it_interval = { .tv_usec = 1000 },
+					 .it_value = { .tv_usec = 1000 } };
+	const struct itimerval never = { .it_value = { 0 } };
+	struct fake_agent *agent = *state;
+	uint64_t end_ns;
+	struct fgt_slice *slice = NULL;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	assert_int_equal(library_start(agent), 0);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(cut(), 0);
+	end_ns = fgt_now() + 100 * MS;
+	assert_int_equal(fgt_get_slice(1, end_ns, &slice), 0);
+	assert_true(fgt_now() >= end_ns);
+	fgt_slice_free(slice);
+	agent->behaviour = FAKE_SLICE_SILENT;
+	assert_int_equal(cut(), -ETIMEDOUT);
+	fgt_stop();
+	setitimer(ITIMER_REAL, &never, NULL);
+	assert_true(interruptions > 10);
+}
+
+static void closed_by_the_program_is_noticed(void **state)
+{
+	struct fake_agent *agent = *state;
+	int ends[2];
+
+#ifdef __SANITIZE_THREAD__
+	skip(); /* TSan tells of the very thing: a number used by two threads */
+#endif
+	assert_int_equal(library_start(agent), 0);
+	/* As a program does that becomes a daemon; then it opens files. */
+	for (int fd = 3; fd < 200; fd++)
+		if (fd != agent->listen_fd) {
+			struct sockaddr_storage address;
+			socklen_t len = sizeof(address);
+
+			if (getpeername(fd, (void *)&address, &len) == 0 &&
+			    fd != agent->clients[0])
+				close(fd);
+		}
+	assert_int_equal(pipe(ends), 0);
+	for (int i = 0; i < 500 && agent->registers < 2; i++)
+		usleep(10000);
+	assert_true(agent->registers >= 2);
+	fgt_stop();
+	assert_int_equal(write(ends[1], "x", 1), 1); /* still ours */
+	close(ends[0]);
+	close(ends[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LIBRARY_TEST(absent_agent_is_no_error_if_it_may_come),
+		LIBRARY_TEST(agent_that_comes_later_is_found),
+		LIBRARY_TEST(agent_that_is_restarted_is_found_again),
+		LIBRARY_TEST(agent_that_forgot_us_is_asked_again),
+		LIBRARY_TEST(silent_agent_costs_the_timeout),
+		LIBRARY_TEST(agent_that_accepts_nobody_costs_the_timeout),
+		LIBRARY_TEST(whole_seconds_are_a_deadline_like_others),
+		LIBRARY_TEST(agent_that_hangs_up_or_refuses_is_no_agent),
+		LIBRARY_TEST(slices_that_make_no_sense_are_told_apart),
+		LIBRARY_TEST(flood_of_bytes_ends),
+		LIBRARY_TEST(slice_too_large_for_the_agent_is_given_up),
+		LIBRARY_TEST(signals_of_the_program_do_no_harm),
+		LIBRARY_TEST(closed_by_the_program_is_noticed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How near threads of this process are to the ends of their stacks.
+ */
+#include "agent/capture/thread_stack.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define MOST_BYTES 131072u
+
+struct stack_case {
+	struct fgt_thread_layout layout;
+	atomic_int tid;
+	atomic_bool may_end;
+	size_t left_bytes; /* of its stack, at the deepest */
+};
+
+/* Goes down until so little of the stack is left. */
+static __attribute__((noinline)) void use_stack(uint64_t low, size_t left_bytes)
+{
+	volatile char piece[512];
+
+	piece[0] = 1;
+	if ((uint64_t)(uintptr_t)piece > low + left_bytes)
+		use_stack(low, left_bytes);
+	piece[1] = piece[0];
+}
+
+static void *sit(void *argument)
+{
+	struct stack_case *test = argument;
+	uint64_t high = 0;
+	uint64_t low = fgt_thread_stack_low(&test->layout, gettid(), &high);
+
+	if (low)
+		use_stack(low, test->left_bytes);
+	atomic_store(&test->tid, gettid());
+	while (!atomic_load(&test->may_end))
+		usleep(1000);
+	return NULL;
+}
+
+static void *learn(void *argument)
+{
+	fgt_thread_layout_learn(argument);
+	return NULL;
+}
+
+static uint64_t unused(size_t stack_bytes, size_t left_bytes)
+{
+	struct stack_case test = { .left_bytes = left_bytes };
+	pthread_attr_t attributes;
+	pthread_t thread;
+	uint64_t low, high, bytes;
+
+	pthread_create(&thread, NULL, learn, &test.layout);
+	pthread_join(thread, NULL);
+	assert_true(test.layout.stack_offset > 0);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, stack_bytes);
+	pthread_create(&thread, &attributes, sit, &test);
+	pthread_attr_destroy(&attributes);
+	while (!atomic_load(&test.tid))
+		usleep(1000);
+	low = fgt_thread_stack_low(&test.layout, test.tid, &high);
+	assert_true(low > 0);
+	/* libc may give it one that was left by another, and larger. */
+	assert_in_range(high - low, stack_bytes - 65536, 16 << 20);
+	bytes = fgt_thread_stack_unused(low, MOST_BYTES);
+	atomic_store(&test.may_end, true);
+	pthread_join(thread, NULL);
+	return bytes;
+}
+
+static void threads_near_the_end_of_their_stack_are_known(void **state)
+{
+	(void)state;
+	assert_int_equal(unused(1 << 20, 1 << 19), MOST_BYTES);
+	assert_in_range(unused(1 << 20, 65536), 65536 - 8192, 65536);
+	assert_in_range(unused(1 << 20, 16384), 16384 - 8192, 16384);
+	assert_int_equal(unused(1 << 20, 2048), 0);
+	assert_int_equal(unused(1 << 18, 2048), 0);
+	assert_int_equal(unused(1 << 16, 2048), 0);
+}
+
+static void the_first_thread_has_a_stack_too(void **state)
+{
+	struct fgt_thread_layout layout;
+	uint64_t low, high, here = (uint64_t)(uintptr_t)&layout;
+	pthread_t thread;
+
+	(void)state;
+	pthread_create(&thread, NULL, learn, &layout);
+	pthread_join(thread, NULL);
+	low = fgt_thread_stack_low(&layout, getpid(), &high);
+	if (!low)
+		skip(); /* it has no limit */
+	assert_true(low < here && here < high);
+	assert_int_equal(fgt_thread_stack_unused(low, MOST_BYTES), MOST_BYTES);
+}
+
+static void who_is_no_thread_has_no_stack(void **state)
+{
+	struct fgt_thread_layout layout;
+	uint64_t high = 0;
+
+	(void)state;
+	fgt_thread_layout_learn(&layout);
+	assert_int_equal(fgt_thread_stack_low(&layout, INT32_MAX, &high), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_near_the_end_of_their_stack_are_known),
+		cmocka_unit_test(the_first_thread_has_a_stack_too),
+		cmocka_unit_test(who_is_no_thread_has_no_stack),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libcurl, loaded when the first upload needs it: it brings twenty libraries
+ * and five megabytes along, which a daemon that never uploads does not pay
+ * for. Includes curl.h; for http.c alone.
+ */
+#ifndef FGT_UPLOAD_DELIVER_CURL_LIBRARY_H
+#define FGT_UPLOAD_DELIVER_CURL_LIBRARY_H
+
+#include <curl/curl.h>
+
+#include "ringbuf/why.h"
+
+/* Its functions, with the types of its header. */
+struct fgt_curl {
+	__typeof__(curl_global_init) *global_init;
+	__typeof__(curl_easy_init) *easy_init;
+	__typeof__(curl_easy_cleanup) *easy_cleanup;
+	__typeof__(curl_easy_setopt) *easy_setopt;
+	__typeof__(curl_easy_perform) *easy_perform;
+	__typeof__(curl_easy_getinfo) *easy_getinfo;
+	__typeof__(curl_easy_strerror) *easy_strerror;
+	__typeof__(curl_slist_append) *slist_append;
+	__typeof__(curl_slist_free_all) *slist_free_all;
+};
+
+/* -ENOSYS: it is not installed, or lacks a function; why says what to install.
+ * It stays loaded. */
+int fgt_curl_load(struct fgt_curl *ret_curl, struct fgt_why *why);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes below another name, then renames: who looks for *.envelope never
+ * sees half a one. Runs in any thread, with the rights of whose directory it
+ * is; must not let a name lead out of the directory.
+ */
+#include "upload/deliver/envelope_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ringbuf/fd_sink.h"
+#include "ringbuf/owner.h"
+
+#define SAME_NAME_MAX 100 /* of one millisecond */
+#define FILE_NAME_MAX (FGT_ENVELOPE_NAME_MAX + 64)
+
+struct file {
+	int directory_fd;
+	int fd;
+	size_t bytes;
+	char temporary[FILE_NAME_MAX];
+};
+
+static int write_file(void *context, const void *bytes, size_t len)
+{
+	struct file *file = context;
+
+	file->bytes += len;
+	return fgt_fd_write(file->fd, bytes, len);
+}
+
+/* What may stand in a file name anywhere; returns its length. */
+static size_t clean_name(const char *name, char stem[FILE_NAME_MAX])
+{
+	size_t len = 0;
+
+	for (; *name && len < FGT_ENVELOPE_NAME_MAX; name++) {
+		unsigned char c = (unsigned char)*name;
+		bool is_allowed = (c < 128 && isalnum(c)) || c == '-' ||
+				  c == '_' || (c == '.' && len > 0);
+
+		if (is_allowed || len == 0 || stem[len - 1] != '_')
+			stem[len++] = is_allowed ? (char)c : '_';
+	}
+	if (len == 0)
+		stem[len++] = '_';
+	return len;
+}
+
+static void make_stem(const char *name, uint64_t wall_ns,
+		      char stem[FILE_NAME_MAX])
+{
+	const time_t seconds = (time_t)(wall_ns / 1000000000u);
+	size_t len = clean_name(name, stem);
+	struct tm utc;
+
+	gmtime_r(&seconds, &utc);
+	len += strftime(stem + len, FILE_NAME_MAX - len, "-%Y%m%dT%H%M%S",
+			&utc);
+	snprintf(stem + len, FILE_NAME_MAX - len, ".%03uZ",
+		 (unsigned int)(wall_ns / 1000000 % 1000));
+}
+
+/* Not over another's: neither ours of the same millisecond nor a link. */
+static int rename_new(const struct file *file, const char *final)
+{
+	if (renameat2(file->directory_fd, file->temporary, file->directory_fd,
+		      final, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	/* A file system that cannot: look first. */
+	if (faccessat(file->directory_fd, final, F_OK, AT_SYMLINK_NOFOLLOW) ==
+	    0)
+		return -EEXIST;
+	return renameat(file->directory_fd, file->temporary, file->directory_fd,
+			final) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int publish(const struct file *file, const char *stem)
+{
+	char final[FILE_NAME_MAX + 32];
+	int r = -EEXIST;
+
+	for (int i = 1; i <= SAME_NAME_MAX && r == -EEXIST; i++) {
+		if (i == 1)
+			snprintf(final, sizeof(final), "%s.envelope", stem);
+		else
+			snprintf(final, sizeof(final), "%s-%d.envelope", stem,
+				 i);
+		r = rename_new(file, final);
+	}
+	return r;
+}
+
+static int open_temporary(struct file *file, const char *stem)
+{
+	snprintf(file->temporary, sizeof(file->temporary), ".%.110s.%d.tmp",
+		 stem, (int)getpid());
+	file->fd = openat(file->directory_fd, file->temporary,
+			  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			  0600);
+	if (file->fd < 0 && errno == EEXIST) {
+		/* Of a process that had our pid and did not get so far. */
+		(void)unlinkat(file->directory_fd, file->temporary, 0);
+		file->fd = openat(file->directory_fd, file->temporary,
+				  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
+					  O_CLOEXEC,
+				  0600);
+	}
+	return file->fd < 0 ? -errno : 0;
+}
+
+static int fill(struct file *file, const char *stem,
+		const struct fgt_envelope *envelope)
+{
+	const struct fgt_sink sink = { write_file, file };
+	int r = open_temporary(file, stem);
+
+	if (r < 0)
+		return r;
+	r = envelope->write(envelope->context, &sink);
+	/* Some file systems tell only now that there is no room. */
+	if (close(FGT_TAKE_FD(file->fd)) < 0 && r == 0)
+		r = -errno;
+	if (r == 0)
+		r = publish(file, stem);
+	if (r < 0)
+		(void)unlinkat(file->directory_fd, file->temporary, 0);
+	return r;
+}
+
+static int explain(int error, const char *directory, struct fgt_why *why)
+{
+	if (error == -ENOENT || error == -ENOTDIR)
+		return fgt_why_set(why, error,
+				   "%.200s is no directory; make it",
+				   directory);
+	return fgt_why_set(why, error,
+			   "cannot write into %.200s: %s; it must be writable "
+			   "for the program's own user",
+			   directory, strerror(-error));
+}
+
+int fgt_envelope_file_write(const char *directory, const char *name,
+			    uint64_t wall_ns,
+			    const struct fgt_envelope *envelope,
+			    size_t *ret_bytes, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_fd_close)
+	int directory_fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct file file = { .directory_fd = directory_fd, .fd = -1 };
+	char stem[FILE_NAME_MAX];
+	int r;
+
+	if (directory_fd < 0)
+		return explain(-errno, directory, why);
+	make_stem(name, wall_ns, stem);
+	r = fill(&file, stem, envelope);
+	if (r == -ENODATA)
+		return fgt_why_set(why, r, "no thread has two samples in it");
+	if (r < 0)
+		return explain(r, directory, why);
+	*ret_bytes = file.bytes;
+	return 0;
+}
