@@ -94,8 +94,8 @@ void fgt_ring_set_pace(struct fgt_ring *ring, uint32_t periods);
 /*
  * Sets stack (frames leaf first; count 0: none known) and state of a thread
  * from this tick on. credit_ticks: so many ticks before this one belong to it
- * too (a runnable thread that waited for a CPU); never reaches past the
- * thread's first tick. Equal to what the thread has: no cost. A stack that
+ * too (a runnable thread that waited for a CPU), 65535 at most; never reaches past
+ * the thread's first tick. Equal to what the thread has: no cost. A stack that
  * finds no room becomes [overflow] and is counted; -EINVAL for a bad slot or
  * state. At most once per thread and tick; a second call replaces the first.
  */
@@ -110,6 +110,16 @@ int fgt_ring_set(struct fgt_ring *ring, uint32_t slot,
  */
 int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 		       uint32_t marker, uint32_t credit_ticks);
+
+/*
+ * What the thread did in the 1 to 255 ticks before this one, known only
+ * now (a sample that came after the last of them, before it blocked): replaces
+ * what was told of them, never reaches past the thread's first tick, and leaves
+ * this tick to fgt_ring_set(), in any order. Errors, and a second call, as there.
+ */
+int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
+		      const struct fgt_frame *frames, size_t count,
+		      uint32_t state, uint32_t ticks);
 
 /*
  * Between begin and commit: when the thread got a CPU first, and when it left

@@ -72,6 +72,7 @@ int fgt_ring_thread_add(struct fgt_ring *ring, int32_t tid, uint64_t start_time,
 		.phase = FGT_THREAD_ADDED,
 		.node = FGT_NODE_NONE,
 		.next_node = FGT_NODE_NONE,
+		.past_node = FGT_NODE_NONE,
 		.state = FGT_STATE_UNKNOWN,
 		.next_state = FGT_STATE_UNKNOWN,
 	};
@@ -144,7 +145,8 @@ static void set_next(struct fgt_writer *writer, uint32_t slot, uint32_t node,
 	fgt_intern_drop_node(writer, thread->next_node);
 	thread->next_node = node;
 	thread->next_state = (uint16_t)state;
-	thread->credit_ticks = credit_ticks;
+	thread->credit_ticks = credit_ticks < UINT16_MAX ? credit_ticks
+							 : UINT16_MAX;
 	if (!thread->is_changing)
 		note_change(writer, slot);
 }
@@ -184,6 +186,39 @@ int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 	return 0;
 }
 
+/* Something is to be committed, though stack and state may stay. */
+static void touch(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+
+	if (thread->is_changing)
+		return;
+	fgt_intern_hold_node(writer, thread->node);
+	set_next(writer, slot, thread->node, thread->state, 0);
+}
+
+int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
+		      const struct fgt_frame *frames, size_t count,
+		      uint32_t state, uint32_t ticks)
+{
+	struct fgt_writer *writer = &ring->writer;
+	struct fgt_writer_thread *thread = find_thread(writer, slot);
+	uint32_t node;
+	int error;
+
+	if (!thread || state > FGT_STATE_MAX || !ticks)
+		return -EINVAL;
+	error = fgt_intern_stack(writer, frames, count, &node);
+	if (error)
+		return error;
+	touch(writer, slot);
+	fgt_intern_drop_node(writer, thread->past_node);
+	thread->past_node = node;
+	thread->past_state = (uint16_t)state;
+	thread->past_ticks = ticks < UINT8_MAX ? ticks : UINT8_MAX;
+	return 0;
+}
+
 /* From an instant to the tick that is open, rounded up. */
 static uint32_t us_before(const struct fgt_writer *writer, uint64_t ns)
 {
@@ -203,10 +238,7 @@ int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
 
 	if (!thread)
 		return -EINVAL;
-	if (!thread->is_changing) {
-		fgt_intern_hold_node(writer, thread->node);
-		set_next(writer, slot, thread->node, thread->state, 0);
-	}
+	touch(writer, slot);
 	thread->on_us = us_before(writer, on_ns);
 	thread->off_us = us_before(writer, off_ns);
 	return 0;
@@ -214,23 +246,38 @@ int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
 
 /* ---- Commit ----------------------------------------------------------- */
 
-static void append_credit(struct fgt_writer *writer, uint32_t slot)
+static void append_credit(struct fgt_writer *writer, uint32_t slot,
+			  uint32_t ticks)
 {
-	struct fgt_writer_thread *thread = &writer->threads[slot];
+	const struct fgt_writer_thread *thread = &writer->threads[slot];
 	struct fgt_region_segment *segment =
 		fgt_region_segment_at(&writer->region, writer->segment_seq);
 	uint64_t first, reach = fgt_region_load(&segment->reach_tick);
 
-	if (thread->credit_ticks > writer->tick_count - thread->first_tick)
-		thread->credit_ticks =
-			(uint32_t)(writer->tick_count - thread->first_tick);
-	if (!thread->credit_ticks)
+	if (ticks > writer->tick_count - thread->first_tick)
+		ticks = (uint32_t)(writer->tick_count - thread->first_tick);
+	if (!ticks)
 		return;
-	first = writer->tick_count - thread->credit_ticks;
+	first = writer->tick_count - ticks;
 	/* Published with len_words. */
 	if (first < reach)
 		fgt_region_store(&segment->reach_tick, first);
-	fgt_log_append(writer, fgt_word_of_credit(slot, thread->credit_ticks));
+	fgt_log_append(writer, fgt_word_of_credit(slot, ticks));
+}
+
+/* Takes over the reference on node. */
+static void append_change(struct fgt_writer *writer, uint32_t slot,
+			  uint32_t node, uint32_t state, uint32_t credit_ticks)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+
+	append_credit(writer, slot, credit_ticks);
+	fgt_log_append_change(writer, slot, state, node);
+	fgt_intern_drop_node(writer, thread->node);
+	thread->node = node;
+	thread->state = (uint16_t)state;
+	thread->is_logged = true;
+	fgt_region_add(&writer->region.header->changes, 1);
 }
 
 static bool is_blocked(uint32_t state)
@@ -250,11 +297,29 @@ static void append_edge(struct fgt_writer *writer, uint32_t slot)
 		fgt_log_append(writer, fgt_word_of_edge(slot, on_us, off_us));
 }
 
+/* The reader takes this tick back from it by what follows. */
+static void commit_past(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+	bool is_told = thread->past_ticks && thread->phase == FGT_THREAD_LIVE &&
+		       (thread->node != thread->past_node ||
+			thread->state != thread->past_state);
+
+	if (is_told)
+		append_change(writer, slot, thread->past_node,
+			      thread->past_state, thread->past_ticks);
+	else
+		fgt_intern_drop_node(writer, thread->past_node);
+	thread->past_node = FGT_NODE_NONE;
+	thread->past_ticks = 0;
+}
+
 static void commit_end(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
 	uint32_t last;
 
+	commit_past(writer, slot);
 	fgt_intern_drop_node(writer, thread->node);
 	fgt_intern_drop_node(writer, thread->next_node);
 	if (thread->phase == FGT_THREAD_LIVE) {
@@ -274,27 +339,21 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 	bool is_new = thread->phase == FGT_THREAD_ADDED;
 
 	append_edge(writer, slot);
+	commit_past(writer, slot);
 	if (is_new) {
 		thread->phase = FGT_THREAD_LIVE;
 		thread->first_tick = writer->tick_count;
 		thread->live_index = writer->live_count;
 		writer->live[writer->live_count++] = slot;
-	} else if (thread->node == thread->next_node &&
-		   thread->state == thread->next_state) {
+	}
+	if (!is_new && thread->node == thread->next_node &&
+	    thread->state == thread->next_state)
 		/* One of the two equal references is enough. */
 		fgt_intern_drop_node(writer, thread->next_node);
-		thread->next_node = FGT_NODE_NONE;
-		return;
-	}
-	append_credit(writer, slot);
-	fgt_log_append_change(writer, slot, thread->next_state,
-			      thread->next_node);
-	fgt_intern_drop_node(writer, thread->node);
-	thread->node = thread->next_node;
-	thread->state = thread->next_state;
+	else
+		append_change(writer, slot, thread->next_node,
+			      thread->next_state, thread->credit_ticks);
 	thread->next_node = FGT_NODE_NONE;
-	thread->is_logged = true;
-	fgt_region_add(&writer->region.header->changes, 1);
 }
 
 static void commit_changes(struct fgt_writer *writer)
@@ -343,7 +402,7 @@ static void append_missed(struct fgt_writer *writer)
 void fgt_ring_tick_commit(struct fgt_ring *ring)
 {
 	struct fgt_writer *writer = &ring->writer;
-	uint64_t words = 2 + 3 * (uint64_t)writer->changing_count;
+	uint64_t words = 2 + 5 * (uint64_t)writer->changing_count;
 	uint64_t delta_ns = writer->now_ns - writer->last_ns;
 
 	if (!writer->is_tick_open)

@@ -28,15 +28,18 @@ enum fgt_thread_phase {
 	FGT_THREAD_ENDED, /* its log records hold the slot */
 };
 
-/* What a thread is doing; references on both nodes are held. */
+/* What a thread is doing; references on its nodes are held. There is one for
+ * each thread that fits: no larger than it must be. */
 struct fgt_writer_thread {
 	uint32_t node, next_node; /* next: to be committed */
-	uint16_t state, next_state;
-	uint8_t phase; /* enum fgt_thread_phase */
-	bool is_changing, is_ending;
-	bool is_logged; /* in the tick that is being committed */
-	uint32_t credit_ticks;
-	uint32_t on_us, off_us; /* before the tick to be committed; 0: none */
+	uint32_t past_node; /* before that: see past_ticks */
+	uint16_t state, next_state, past_state;
+	uint16_t phase : 2; /* enum fgt_thread_phase */
+	uint16_t is_changing : 1, is_ending : 1;
+	uint16_t is_logged : 1; /* in the tick that is being committed */
+	uint64_t on_us : 20, off_us : 20; /* before that tick; 0: none */
+	uint64_t credit_ticks : 16; /* belong to next, too */
+	uint64_t past_ticks : 8; /* belong to the past; 0: nothing is told */
 	uint32_t live_index; /* into fgt_writer.live */
 	uint64_t first_tick;
 };

@@ -86,7 +86,6 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		take_account(target, thread);
 		fgt_account_take_sample(&thread->account, tick->event_ns);
 		thread->sample_tick = tick->number;
-		thread->sample_ns = sample->time_ns;
 		return;
 	}
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
@@ -197,7 +196,8 @@ static enum found read_blocked(struct fgt_target *target,
 	if (tick->perf_cpu)
 		fgt_last_run_keep(&thread->last_block, target->stacks.frames,
 				  count, target->stacks.generation);
-	/* No sample came before it blocked: it stays as it was shown. */
+	fgt_look_late_sample(target, tick, thread);
+	/* No other came before it blocked: it stays as it was shown. */
 	thread->pending_ticks = 0;
 	fgt_look_settle(thread, state);
 	return FOUND_BLOCKED;

@@ -47,17 +47,30 @@ static bool sample_by_ptrace(struct fgt_target *target,
 }
 
 /*
- * A sample speaks for the tick that is nearest to it, and for those before it
- * that had none.
+ * Each sample speaks for one tick, in their order, and there are as many of the
+ * one as of the other: what a thread does last before it blocks is told as
+ * often as what it does first. A tick that finds it running before a sample
+ * came goes on with what is known until the next one speaks for it.
  */
 static uint32_t credit_sample(struct fgt_target *target,
-			      const struct fgt_tick *tick,
-			      struct fgt_thread *thread, bool was_running)
+			      struct fgt_thread *thread)
 {
-	if (was_running && !thread->pending_ticks &&
-	    thread->sample_ns + tick->period_ns / 2 < tick->mono_ns)
-		return 1;
-	return fgt_look_take_credit(target, thread);
+	uint32_t credit = fgt_look_take_credit(target, thread);
+
+	/* Now this tick is the one that the next sample speaks for; of those
+	 * that waited longer, none came. */
+	thread->pending_ticks = credit ? 1 : 0;
+	return credit;
+}
+
+static bool show_unshown(struct fgt_target *target, struct fgt_thread *thread)
+{
+	if (thread->pending_ticks || !thread->unshown.count)
+		return false;
+	fgt_look_show_kept(target, thread, &thread->unshown, FGT_STATE_RUNNING,
+			   FGT_MARKER_NOT_SAMPLED, 0);
+	thread->unshown.count = 0;
+	return true;
 }
 
 /*
@@ -79,17 +92,38 @@ static void show_found_running(struct fgt_target *target,
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
 	if (thread->sample_tick == target->tick) {
 		leaf = 0;
-		credit = credit_sample(target, tick, thread, was_running);
+		credit = credit_sample(target, thread);
 	} else if (fgt_perf_threads_has(thread) &&
 		   fgt_account_take_hidden(&thread->account, tick->period_ns)) {
 		leaf = FGT_MARKER_KERNEL_DENIED;
-	} else if (sample_by_ptrace(target, tick, thread)) {
+	} else if (sample_by_ptrace(target, tick, thread) ||
+		   show_unshown(target, thread)) {
 		return;
 	} else {
 		thread->pending_ticks++;
 	}
 	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
 			   leaf, credit);
+}
+
+void fgt_look_late_sample(struct fgt_target *target,
+			  const struct fgt_tick *tick,
+			  struct fgt_thread *thread)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count;
+
+	if (tick->perf_cpu || thread->sample_tick != target->tick)
+		return;
+	count = fgt_last_run_show(&thread->last_run, stacks->generation, 0,
+				  stacks->frames, stacks->capacity);
+	if (thread->state == FGT_STATE_RUNNING && thread->pending_ticks)
+		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
+				  count, FGT_STATE_RUNNING,
+				  thread->pending_ticks);
+	else
+		fgt_last_run_keep(&thread->unshown, stacks->frames, count,
+				  stacks->generation);
 }
 
 /*

@@ -55,6 +55,7 @@ static void free_thread(struct fgt_threads *threads, struct fgt_thread *thread)
 	fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
 	fgt_last_run_done(&thread->last_run);
 	fgt_last_run_done(&thread->last_block);
+	fgt_last_run_done(&thread->unshown);
 	free(thread);
 }
 
@@ -358,6 +359,7 @@ void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
 		fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
 		fgt_last_run_done(&thread->last_run);
 		fgt_last_run_done(&thread->last_block);
+		fgt_last_run_done(&thread->unshown);
 		deactivate(threads, thread);
 	}
 }

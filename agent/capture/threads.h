@@ -83,7 +83,8 @@ struct fgt_thread {
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
 	/* While it is active: its last sample, and its last block. */
 	struct fgt_last_run last_run, last_block;
-	uint64_t sample_tick, sample_ns; /* when that came */
+	struct fgt_last_run unshown; /* a sample that no tick has shown */
+	uint64_t sample_tick; /* when the last sample came */
 
 	struct fgt_thread *hash_next;
 };

@@ -7,7 +7,8 @@ A program writes down when it goes to sleep and when it is back; a recording
 of it is compared with that. Its clock is read outside the call: it leaves its
 CPU shortly after the first reading, and gets one again shortly before the
 second. Where somebody else had that CPU, the distance is the scheduler's and
-not an error of the trace: so not every edge need be within the limit.
+not an error of the trace: so not every edge need be within the limit, and of
+few blocks a single one says little: all scenarios together are held to it.
 
 A tick tells of one block at most: the one that the thread was in. Of short
 sleeps between two ticks nothing is recorded, so fewer blocks than sleeps are
@@ -29,6 +30,8 @@ ATTEMPTS = 2
 PERIOD_MS = 1000 / 101
 # Work and sleep, in ms.
 SCENARIOS = ((4, 3), (7, 3), (20, 200), (1, 40))
+# Of the blocks, with both edges within the limit: of a scenario, and of all.
+LEAST, LEAST_OF_ALL = 0.85, 0.95
 
 
 def is_bpf_there(bench):
@@ -93,7 +96,8 @@ def record(bench, work, sleep, seconds):
 
 
 def attempt(bench, work, sleep, seconds):
-    """[(name, is ok, why), …] of one recording."""
+    """([(name, is ok, why), …], blocks within the limit, blocks) of one
+    recording."""
     tag = f"{sleep} ms every {work + sleep} ms"
     trace, naps = record(bench, work, sleep, seconds)
     blocks = blocks_of(trace)
@@ -112,24 +116,25 @@ def attempt(bench, work, sleep, seconds):
     wrong = [pair for pair in errors
              if max(pair) > LIMIT_US or min(pair) < -1]
     return [
-        (f"{tag}: 95 % of blocks have both edges within {LIMIT_US} µs",
-         len(blocks) >= 5 and good >= 0.95 * len(blocks),
+        (f"{tag}: most blocks have both edges within {LIMIT_US} µs",
+         len(blocks) >= 5 and good >= LEAST * len(blocks),
          f"{good} of {len(blocks)}, wrong by {wrong[:8]}"),
         (f"{tag}: each block is a sleep of its own", shared == 0,
          f"{shared} share one"),
         (f"{tag}: as many blocks as ticks tell of",
          abs(len(blocks) - expected) <= 2 + 0.15 * expected,
          f"{len(blocks)} blocks, {expected:.0f} expected"),
-    ]
+    ], good, len(blocks)
 
 
 def check_scenario(bench, checks, work, sleep, seconds):
     for _ in range(ATTEMPTS):
-        results = attempt(bench, work, sleep, seconds)
+        results, good, count = attempt(bench, work, sleep, seconds)
         if all(is_ok for _, is_ok, _ in results):
             break
     for result in results:
         checks.ok(*result)
+    return good, count
 
 
 def main():
@@ -142,8 +147,12 @@ def main():
             print("skipped: the kernel tells of no context switches here: "
                   + why)
             return
-        for work, sleep in SCENARIOS:
-            check_scenario(bench, checks, work, sleep, seconds)
+        goods, counts = zip(*(check_scenario(bench, checks, work, sleep,
+                                             seconds)
+                              for work, sleep in SCENARIOS))
+        checks.ok(f"95 % of all blocks have both edges within {LIMIT_US} µs",
+                  sum(goods) >= LEAST_OF_ALL * sum(counts),
+                  f"{sum(goods)} of {sum(counts)}")
     finally:
         bench.close()
     checks.finish()

@@ -24,7 +24,8 @@ CROWD = 200
 ATTEMPTS = 2
 # Timers on CPU time are looked at when the kernel ticks: what a thread did is
 # known some milliseconds off, which tells where phases are as short as these.
-LIMITS = {"shares": 0.035, "kinds": 0.02, "callers": 0.015, "pool": 0.03}
+LIMITS = {"shares": 0.02, "bursts": 0.02, "kinds": 0.02, "callers": 0.015,
+          "pool": 0.03}
 # Time-outs of sockets end with a tick of the kernel: what such a thread then
 # does for less than until the next one is never seen by a timer.
 IN_STEP_WITH_KERNEL = {"recv"}
@@ -274,7 +275,7 @@ def check_settings(checks, stage):
 
 def check_users(checks, stage, seconds):
     for as_nobody in (False, True):
-        for scenario in ("shares", "kinds", "callers", "pool"):
+        for scenario in LIMITS:
             check_truth(checks, stage, "nofp", scenario, seconds, as_nobody)
     check_truth(checks, stage, "fp", "kinds", seconds, True)
 

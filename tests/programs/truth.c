@@ -6,6 +6,7 @@
  *
  * truth SCENARIO SECONDS
  *   shares   two threads: burn_alpha, burn_beta, block_nanosleep
+ *   bursts   two threads that do another thing at the end of each burst
  *   kinds    ten threads, one kind of blocking call each
  *   callers  wake-ups of a few µs between two phases that differ by caller
  *   pool     eight workers that switch some thousand times a second
@@ -171,6 +172,19 @@ static void plan_shares(void)
 	STEP(plan, block_futex, "futex", 11300);
 }
 
+static void plan_bursts(void)
+{
+	struct plan *plan = add_plan("bursts-20", 12);
+
+	STEP(plan, burn_alpha, NULL, 15000);
+	STEP(plan, burn_beta, NULL, 5000);
+	STEP(plan, block_nanosleep, "clock_nanosleep", 29000);
+	plan = add_plan("bursts-10", 25);
+	STEP(plan, burn_alpha, NULL, 7500);
+	STEP(plan, burn_beta, NULL, 2500);
+	STEP(plan, block_nanosleep, "clock_nanosleep", 31000);
+}
+
 static void plan_kinds(void)
 {
 	static const struct {
@@ -315,7 +329,8 @@ static void print_truth(void)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: truth shares|kinds|callers|pool SECONDS\n");
+	fprintf(stderr,
+		"usage: truth shares|bursts|kinds|callers|pool SECONDS\n");
 	return 2;
 }
 
@@ -331,6 +346,8 @@ int main(int argc, char **argv)
 	is_pool = !strcmp(argv[1], "pool");
 	if (!strcmp(argv[1], "shares"))
 		plan_shares();
+	else if (!strcmp(argv[1], "bursts"))
+		plan_bursts();
 	else if (!strcmp(argv[1], "kinds"))
 		plan_kinds();
 	else if (!strcmp(argv[1], "callers"))

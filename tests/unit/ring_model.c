@@ -138,6 +138,26 @@ static void change_thread(struct model *model, struct model_thread *thread)
 	model->actions++;
 }
 
+static void tell_past(struct model *model, struct model_thread *thread)
+{
+	struct fgt_frame frames[MODEL_DEPTH_MAX];
+	struct model_value value = {
+		.key = 1 + model_random(model, model->plan->keys),
+		.state = (uint32_t)model_random(model, 3) * 64,
+	};
+
+	thread->past = value;
+	thread->past_ticks =
+		1 +
+		(uint32_t)model_random(model, model_random(model, 8) ? 3 : 255);
+	assert_int_equal(fgt_ring_set_past(
+				 model->ring, thread->slot, frames,
+				 model_frames(model->images, value.key, frames),
+				 value.state, thread->past_ticks),
+			 0);
+	model->actions++;
+}
+
 bool model_is_same(const struct model_value *left,
 		   const struct model_value *right)
 {
@@ -145,20 +165,31 @@ bool model_is_same(const struct model_value *left,
 	       left->marker == right->marker;
 }
 
+/* From so many ticks before this one on. */
+static void turn_to(struct model *model, struct model_thread *thread,
+		    const struct model_value *value, uint32_t ticks)
+{
+	uint32_t age = model->tick_count - thread->first_tick;
+
+	if (model_is_same(&thread->now, value))
+		return;
+	for (uint32_t i = 1; i <= ticks && i <= age; i++)
+		put_value(thread, model->tick_count - i, *value);
+	thread->now = *value;
+}
+
 static void commit_thread(struct model *model, struct model_thread *thread)
 {
 	uint32_t tick = model->tick_count;
 
-	if (thread->is_changing &&
-	    !model_is_same(&thread->now, &thread->next)) {
-		uint32_t age = tick - thread->first_tick;
-		uint32_t credit = thread->credit < age ? thread->credit : age;
-
-		for (uint32_t i = 1; i <= credit; i++)
-			put_value(thread, tick - i, thread->next);
-		thread->now = thread->next;
-	}
+	if (!thread->is_changing)
+		thread->next = thread->now;
+	if (thread->past_ticks && !thread->is_new)
+		turn_to(model, thread, &thread->past, thread->past_ticks);
+	turn_to(model, thread, &thread->next,
+		thread->is_changing ? thread->credit : 0);
 	thread->is_changing = false;
+	thread->past_ticks = 0;
 	thread->is_new = false;
 	put_value(thread, tick, thread->now);
 }
@@ -198,6 +229,9 @@ void model_tick(struct model *model)
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		while (!model_random(model, 3))
 			change_thread(model, &model->threads[model->alive[i]]);
+	for (uint32_t i = 0; i < model->alive_count; i++)
+		if (model->plan->has_credit && !model_random(model, 6))
+			tell_past(model, &model->threads[model->alive[i]]);
 	fgt_ring_tick_commit(model->ring);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		commit_thread(model, &model->threads[model->alive[i]]);

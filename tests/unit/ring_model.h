@@ -21,8 +21,8 @@ struct model_value {
 struct model_thread {
 	uint32_t slot, first_tick,
 		last_tick; /* last: MODEL_NO_LAST while alive */
-	struct model_value now, next;
-	uint32_t credit;
+	struct model_value now, next, past;
+	uint32_t credit, past_ticks;
 	bool is_changing, is_new;
 	struct model_value *values; /* from first_tick on */
 	uint32_t capacity;

@@ -33,8 +33,8 @@ static struct {
 	atomic_bool shall_block, is_blocked;
 	sem_t may_go;
 	atomic_int part_forks, lines;
-	bool has_something; /* to be given up */
-	bool is_told_by_us; /* by the thread of the tests */
+	atomic_bool has_something; /* to be given up */
+	atomic_bool is_told_by_us; /* by the thread of the tests */
 	pthread_t tests;
 	atomic_bool shall_fork_in_log;
 	atomic_int log_child;
@@ -185,7 +185,8 @@ static void keep_line(void *context, const char *line)
 	assert_ptr_equal(context, &world);
 	assert_non_null(line);
 	world.lines++;
-	world.is_told_by_us |= pthread_equal(world.tests, pthread_self()) != 0;
+	if (pthread_equal(world.tests, pthread_self()))
+		world.is_told_by_us = true;
 	if (atomic_exchange(&world.shall_fork_in_log, false)) {
 		pid_t pid = fork();
 
@@ -221,6 +222,18 @@ static int tear_down(void **state)
 	(void)state;
 	fgt_stop();
 	return 0;
+}
+
+/* In a part's work, once: until world.may_go is posted. */
+static void block_the_worker(void)
+{
+	atomic_store(&world.is_blocked, false);
+	atomic_store(&world.shall_block, true);
+	fgt_library_wake();
+	for (int i = 0; i < 1000 && !atomic_load(&world.is_blocked); i++)
+		usleep(10000);
+	assert_true(atomic_load(&world.is_blocked));
+	atomic_store(&world.shall_block, false);
 }
 
 static void wait_for_stop(void)
@@ -259,12 +272,7 @@ static void nobody_is_told_after_a_stop_that_gave_up(void **state)
 {
 	(void)state;
 	assert_int_equal(start(), 0);
-	atomic_store(&world.shall_block, true);
-	fgt_library_wake();
-	for (int i = 0; i < 1000 && !atomic_load(&world.is_blocked); i++)
-		usleep(10000);
-	assert_true(atomic_load(&world.is_blocked));
-	atomic_store(&world.shall_block, false);
+	block_the_worker();
 	fgt_stop();
 	assert_int_equal(fgt_library_check(), -ESHUTDOWN);
 	sem_post(&world.may_go);
@@ -289,12 +297,7 @@ static void what_a_stop_gives_up_is_told_before_it_returns(void **state)
 	assert_int_equal(world.lines, 1);
 	/* Where the worker does not come back, too. */
 	assert_int_equal(start(), 0);
-	atomic_store(&world.shall_block, true);
-	fgt_library_wake();
-	for (int i = 0; i < 1000 && !atomic_load(&world.is_blocked); i++)
-		usleep(10000);
-	assert_true(atomic_load(&world.is_blocked));
-	atomic_store(&world.shall_block, false);
+	block_the_worker();
 	world.has_something = true;
 	fgt_stop();
 	assert_int_equal(world.lines, 2);

@@ -108,6 +108,49 @@ static void credit_moves_the_start_of_a_run_back(void **state)
 	assert_leaves(slice, 1, whole + 3, 2);
 }
 
+static void what_is_known_late_goes_into_earlier_ticks_only(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	const struct fgt_frame late = { .address = 12 };
+	const uint64_t whole[] = { 10, 10, 12, 12, 13, 12, 13 };
+	uint32_t slot = kit_thread(ring, 1);
+
+	(void)state;
+	for (uint64_t tick = 1; tick <= 7; tick++) {
+		begin(ring, tick);
+		if (tick == 1) { /* none before it */
+			assert_int_equal(
+				fgt_ring_set_past(ring, slot, &late, 1, 0, 1),
+				0);
+			set_with_credit(ring, slot, 10, 0, 0);
+		}
+		if (tick == 5) {
+			set_with_credit(ring, slot, 13, 64, 0);
+			assert_int_equal(
+				fgt_ring_set_past(ring, slot, &late, 1, 0, 2),
+				0);
+		}
+		if (tick == 7) /* and what it did at the last one goes on */
+			assert_int_equal(
+				fgt_ring_set_past(ring, slot, &late, 1, 0, 1),
+				0);
+		fgt_ring_tick_commit(ring);
+	}
+	assert_int_equal(fgt_ring_set_past(ring, slot, &late, 1, 0, 0),
+			 -EINVAL);
+	assert_int_equal(fgt_ring_set_past(ring, slot + 1, &late, 1, 0, 1),
+			 -EINVAL);
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	kit_validate(slice);
+	assert_leaves(slice, 1, whole, 7);
+	assert_int_equal(slice->run_count, 5);
+	assert_int_equal(slice->runs[2].state, 64);
+	fgt_slice_free(slice);
+	slice = kit_cut(ring, at(3), at(4));
+	assert_leaves(slice, 1, whole + 2, 2);
+}
+
 static void
 credit_reaches_across_seconds_but_not_before_the_thread(void **state)
 {
@@ -444,6 +487,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(thread_has_no_run_outside_its_life),
 		cmocka_unit_test(credit_moves_the_start_of_a_run_back),
+		cmocka_unit_test(
+			what_is_known_late_goes_into_earlier_ticks_only),
 		cmocka_unit_test(
 			credit_reaches_across_seconds_but_not_before_the_thread),
 		cmocka_unit_test(second_set_in_a_tick_replaces_the_first),
