@@ -233,15 +233,14 @@ static void charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns)
 
 /* ---- The tick ---------------------------------------------------------- */
 
+/* Once for all targets; the only one of an embedded sampler asks itself. */
 static int64_t read_last_pid(const struct fgt_sampler *sampler)
 {
-	char text[32];
-	ssize_t len = pread(sampler->last_pid_fd, text, sizeof(text) - 1, 0);
-
-	if (len <= 0)
-		return -ENOENT;
-	text[len] = '\0';
-	return strtoll(text, NULL, 10);
+	if (sampler->perf_cpu)
+		return 0;
+	if (sampler->options.is_embedded)
+		return FGT_LAST_PID_ASK;
+	return fgt_threads_last_pid(sampler->last_pid_fd);
 }
 
 /* At which perf's events of every CPU fire for the tick that is due. */
@@ -252,8 +251,7 @@ static uint64_t instant_of(const struct fgt_sampler *sampler)
 
 static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 {
-	bool is_ordinary = !sampler->perf_cpu;
-	bool needs_ptrace = is_ordinary && !sampler->perf_threads;
+	bool needs_ptrace = !sampler->perf_cpu && !sampler->perf_threads;
 
 	return (struct fgt_tick){
 		.mono_ns = clock_ns(CLOCK_MONOTONIC),
@@ -261,7 +259,8 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 		.instant_ns = instant_of(sampler),
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
-		.last_pid = is_ordinary ? read_last_pid(sampler) : 0,
+		.last_pid = read_last_pid(sampler),
+		.last_pid_fd = sampler->last_pid_fd,
 		.buffer = sampler->buffer,
 		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
 		.perf_cpu = sampler->perf_cpu,

@@ -28,7 +28,8 @@ struct fgt_tick {
 	uint64_t period_ns; /* that a tick of the target stands for */
 	uint64_t event_ns; /* of CPU time, between samples of one thread */
 	uint64_t timer_ns; /* the sampler's period */
-	int64_t last_pid; /* of /proc/sys/kernel/ns_last_pid */
+	int64_t last_pid; /* see fgt_threads_scan() */
+	int last_pid_fd;
 	/* [FGT_SNAPSHOT_MAX_BYTES] each: a stack, and the one that a signal
 	 * interrupted whose handler has its own. */
 	uint8_t *buffer, *other_buffer;

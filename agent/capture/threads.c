@@ -292,10 +292,23 @@ static bool is_scan_due(struct fgt_threads *threads, bool has_events,
 	if (has_events ||
 	    ++threads->ticks_since_scan < threads->count / THREADS_PER_SCAN)
 		return false;
+	if (last_pid == FGT_LAST_PID_ASK)
+		last_pid = fgt_threads_last_pid(threads->last_pid_fd);
 	if (last_pid == threads->last_pid && last_pid >= 0)
 		return false;
 	threads->last_pid = last_pid;
 	return true;
+}
+
+int64_t fgt_threads_last_pid(int fd)
+{
+	char text[32];
+	ssize_t len = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (len <= 0)
+		return -ENOENT;
+	text[len] = '\0';
+	return strtoll(text, NULL, 10);
 }
 
 void fgt_threads_scan(struct fgt_threads *threads, bool has_events,

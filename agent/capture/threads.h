@@ -98,6 +98,7 @@ struct fgt_threads {
 	uint32_t scan;
 	uint32_t nlink; /* of the task directory at the last scan */
 	int64_t last_pid; /* of the namespace, at the last scan */
+	int last_pid_fd; /* borrowed; see fgt_threads_scan() */
 	uint32_t ticks_since_scan;
 	bool is_stale; /* something says that threads came or went */
 	bool is_full; /* more threads than fit */
@@ -135,10 +136,15 @@ struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid);
 /*
  * Lists /proc/PID/task if something says that threads came or went. has_events:
  * the kernel tells of births and deaths, so its word is taken. last_pid: what
- * /proc/sys/kernel/ns_last_pid says, negative if unknown.
+ * fgt_threads_last_pid() says, negative if unknown; FGT_LAST_PID_ASK: it is
+ * read from last_pid_fd if it matters.
  */
+#define FGT_LAST_PID_ASK INT64_MAX
 void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		      int64_t last_pid);
+
+/* What is read from /proc/sys/kernel/ns_last_pid; negative errno. */
+int64_t fgt_threads_last_pid(int fd);
 
 /* Puts a thread among the active ones. */
 void fgt_threads_activate(struct fgt_threads *threads,

@@ -92,11 +92,14 @@ void fgt_tick_task(struct fgt_target *target, uint32_t type,
 	}
 }
 
-/* The old program's memory is gone when its file reads nothing any more. */
+/* The old program's memory is gone when its file reads nothing any more. One
+ * that samples itself would be gone, too. */
 static void notice_exec(struct fgt_target *target, const struct fgt_tick *tick)
 {
 	char byte;
 
+	if (target->is_embedded)
+		return;
 	if (target->has_exec ||
 	    (target->memory_fd >= 0 && pread(target->memory_fd, &byte, 1,
 					     (off_t)target->memory_probe) == 0))
@@ -224,7 +227,10 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 		commit(target);
 		return false;
 	}
-	fgt_threads_scan(threads, tick->perf_cpu != NULL, tick->last_pid);
+	threads->last_pid_fd = tick->last_pid_fd;
+	if (!target->who_ran->has_scan)
+		fgt_threads_scan(threads, tick->perf_cpu != NULL,
+				 tick->last_pid);
 	if (target->who_ran->tick(target->who_ran_state, tick->mono_ns) < 0) {
 		/* More threads than can be watched. */
 		target->has_no_switches = true;

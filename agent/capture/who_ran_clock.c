@@ -2,8 +2,8 @@
 /*
  * Who ran, in a process that samples itself: by the CPU clocks of its threads,
  * which need no descriptor. As long as the CPU clock of the whole process has
- * grown by just what the active threads used, no idle thread ran, and none is
- * looked at.
+ * grown by just what the active threads used, no idle thread ran and none came
+ * or went, and none is looked at.
  * Runs in the sampler's thread, which is one of the threads.
  */
 #include "agent/capture/who_ran.h"
@@ -164,7 +164,9 @@ static void look_at_all(struct clock_state *state, uint64_t now_ns)
 
 		if (!thread->active_index)
 			thread->has_run = false;
-		if (!thread->is_ended && !thread->active_index)
+		/* Those that the scan has found are active, and not known. */
+		if (!thread->is_ended &&
+		    (!thread->active_index || thread->is_new))
 			look_at(state, thread, now_ns);
 	}
 	/* That took a while: those on a CPU have used more since. */
@@ -179,8 +181,11 @@ static int clock_tick(void *context, uint64_t now_ns)
 	if (!state->own_tid)
 		state->own_tid = gettid();
 	look_at_active(state, now_ns, true);
-	if (!is_rest_unchanged(state, now_ns))
-		look_at_all(state, now_ns);
+	if (is_rest_unchanged(state, now_ns) && !state->threads->is_stale)
+		return 0;
+	/* A thread that comes or goes has run, or has not yet. */
+	fgt_threads_scan(state->threads, false, FGT_LAST_PID_ASK);
+	look_at_all(state, now_ns);
 	return 0;
 }
 
@@ -194,5 +199,6 @@ const struct fgt_who_ran fgt_who_ran_clock = {
 	.open = clock_open,
 	.tick = clock_tick,
 	.look = clock_look,
+	.has_scan = true,
 	.close = clock_close,
 };
