@@ -46,20 +46,38 @@ static bool sample_by_ptrace(struct fgt_target *target,
 	return true;
 }
 
+static bool flip_coin(struct fgt_target *target)
+{
+	target->random = target->random * 1664525u + 1013904223u;
+	return target->random >> 31;
+}
+
 /*
- * Each sample speaks for one tick, in their order, and there are as many of the
- * one as of the other: what a thread does last before it blocks is told as
- * often as what it does first. A tick that finds it running before a sample
- * came goes on with what is known until the next one speaks for it.
+ * Each sample speaks for one tick, in their order: what a thread does last
+ * before it blocks is then told as often as what it does first. A tick that
+ * finds it running before a sample came goes on with what is known until the
+ * next one speaks for it.
+ *
+ * Events of a thread come once in a period of its CPU time: there are as many
+ * of them as of ticks. Of signals there is one in each period in which it ran,
+ * one more than ticks in a run: either the first or the last of a run is left
+ * out, and a coin tells which. That of a run without a tick is shown at a tick
+ * of one without a sample.
  */
 static uint32_t credit_sample(struct fgt_target *target,
+			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
 	uint32_t credit = fgt_look_take_credit(target, thread);
+	bool is_first = !thread->is_run_sampled;
 
-	/* Now this tick is the one that the next sample speaks for; of those
+	thread->is_run_sampled = true;
+	/* Then this tick is the one that the next sample speaks for; for those
 	 * that waited longer, none came. */
-	thread->pending_ticks = credit ? 1 : 0;
+	if (tick->signal && is_first)
+		thread->pending_ticks = flip_coin(target);
+	else
+		thread->pending_ticks = credit > 0;
 	return credit;
 }
 
@@ -90,9 +108,10 @@ static void show_found_running(struct fgt_target *target,
 	    !was_running && !thread->is_new)
 		return;
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
+	thread->is_run_sampled &= was_running;
 	if (thread->sample_tick == target->tick) {
 		leaf = 0;
-		credit = credit_sample(target, thread);
+		credit = credit_sample(target, tick, thread);
 	} else if (fgt_perf_threads_has(thread) &&
 		   fgt_account_take_hidden(&thread->account, tick->period_ns)) {
 		leaf = FGT_MARKER_KERNEL_DENIED;
@@ -121,7 +140,7 @@ void fgt_look_late_sample(struct fgt_target *target,
 		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
 				  count, FGT_STATE_RUNNING,
 				  thread->pending_ticks);
-	else
+	else if (!tick->signal || thread->state != FGT_STATE_RUNNING)
 		fgt_last_run_keep(&thread->unshown, stacks->frames, count,
 				  stacks->generation);
 }

@@ -82,6 +82,7 @@ struct fgt_target {
 
 	struct fgt_pacing pacing;
 	uint64_t tick; /* number */
+	uint32_t random; /* see look_runnable.c */
 	uint64_t chores_ns; /* when the once-a-second work was done */
 	bool has_run; /* any thread, since the last chores */
 	bool is_readable;

@@ -53,6 +53,7 @@ struct fgt_thread {
 	bool needs_look; /* though it may not have run again */
 	bool has_unsafe_call; /* was seen in a call that a stop would break */
 	bool is_sampled; /* a perf sample fell on it in this tick */
+	bool is_run_sampled; /* some sample told of its ticks since it blocked */
 	bool was_stopped; /* by us since: that switch does not count */
 
 	int schedstat_fd, syscall_fd;

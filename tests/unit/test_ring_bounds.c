@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bounds of the ring: memory under ten million stacks, a writer that is
- * killed, regions that are broken or none at all.
+ * killed, regions that are broken or none at all, tables that are full.
  */
 #include "ring_kit.h"
 
@@ -362,9 +362,88 @@ static void what_is_no_ring_is_refused(void **state)
 	copy_done(&copy);
 }
 
+static void full_tables_are_told(void **state)
+{
+	FGT_AUTO(fgt_ring_free)
+	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
+	struct fgt_image image = { .path = "/a" };
+	uint32_t id, slot, images = 0, threads = 0;
+	int error;
+
+	(void)state;
+	do {
+		image.ino++;
+		error = fgt_ring_image_get(ring, &image, &id);
+		images += !error;
+	} while (!error && images < 1000000);
+	assert_int_equal(error, -ENOSPC);
+	assert_true(images >= 64);
+	do {
+		error = fgt_ring_thread_add(ring, 1, 1, "t", &slot);
+		threads += !error;
+	} while (!error && threads < 1000000);
+	assert_int_equal(error, -ENOSPC);
+	assert_true(threads >= 500);
+	kit_tick(ring, 1);
+	assert_int_equal(fgt_ring_thread_end(ring, 0), 0);
+	kit_tick(ring, 2);
+	/* Held by its ticks; the last two seconds are never dropped. */
+	assert_int_equal(fgt_ring_thread_add(ring, 1, 1, "t", &slot), -ENOSPC);
+	kit_tick(ring, 2000000000);
+	assert_int_equal(fgt_ring_thread_add(ring, 1, 1, "t", &slot), -ENOSPC);
+	kit_tick(ring, 4000000000);
+	assert_int_equal(fgt_ring_thread_add(ring, 1, 1, "t", &slot), 0);
+}
+
+static bool is_leaf_used(const struct fgt_slice *slice, uint64_t leaf)
+{
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		if (kit_leaf(slice, &slice->runs[i]) == leaf)
+			return true;
+	return false;
+}
+
+static void stack_without_room_becomes_overflow(void **state)
+{
+	FGT_AUTO(fgt_ring_free)
+	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	struct fgt_ring_stats stats;
+	uint32_t slots[100];
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		slots[i] = kit_thread(ring, i + 1);
+	for (uint64_t tick = 1; tick <= 50; tick++) {
+		fgt_ring_tick_begin(ring, tick * PERIOD_NS, 0, 0);
+		for (uint32_t i = 0; i < 100; i++)
+			kit_set(ring, slots[i], (tick * 100 + i) << 20, 500, 0);
+		fgt_ring_tick_commit(ring);
+	}
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	kit_validate(slice);
+	fgt_ring_get_stats(ring, &stats);
+	assert_true(stats.overflows > 0);
+	assert_true(stats.evicted_ticks > 0);
+	assert_true(is_leaf_used(slice, FGT_MARKER_OVERFLOW));
+	assert_true(is_leaf_used(slice, (uint64_t)5000 << 20) ||
+		    is_leaf_used(slice, (uint64_t)4900 << 20));
+	/* And it recovers as soon as there is room. */
+	fgt_ring_tick_begin(ring, 50 * PERIOD_NS + 40000000000, 0, 0);
+	for (uint32_t i = 0; i < 100; i++)
+		kit_set(ring, slots[i], 77, 5, 0);
+	fgt_ring_tick_commit(ring);
+	kit_tick(ring, 50 * PERIOD_NS + 50000000000);
+	fgt_slice_free(slice);
+	slice = kit_cut(ring, 50 * PERIOD_NS + 40000000000, UINT64_MAX);
+	assert_int_equal(kit_leaf(slice, kit_run(slice, 100, 1)), 77);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(full_tables_are_told),
+		cmocka_unit_test(stack_without_room_becomes_overflow),
 		cmocka_unit_test(ten_million_stacks_pass_without_growth),
 		cmocka_unit_test(ring_of_a_killed_writer_can_be_cut),
 		cmocka_unit_test(nobody_else_can_write_to_a_shared_ring),

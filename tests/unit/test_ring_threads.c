@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a ring remembers of threads and stacks: lives, credit, markers, depth,
- * images, missed ticks, and what happens when there is no room.
+ * images and missed ticks.
  */
 #include "ring_kit.h"
 
@@ -405,83 +405,6 @@ static void image_lives_as_long_as_a_tick_uses_it(void **state)
 	assert_int_equal(stats.nodes, 1);
 }
 
-static void full_tables_are_told(void **state)
-{
-	FGT_AUTO(fgt_ring_free)
-	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
-	struct fgt_image image = { .path = "/a" };
-	uint32_t id, slot, images = 0, threads = 0;
-	int error;
-
-	(void)state;
-	do {
-		image.ino++;
-		error = fgt_ring_image_get(ring, &image, &id);
-		images += !error;
-	} while (!error && images < 1000000);
-	assert_int_equal(error, -ENOSPC);
-	assert_true(images >= 64);
-	do {
-		error = fgt_ring_thread_add(ring, 1, 1, "t", &slot);
-		threads += !error;
-	} while (!error && threads < 1000000);
-	assert_int_equal(error, -ENOSPC);
-	assert_true(threads >= 500);
-	kit_tick(ring, 1);
-	assert_int_equal(fgt_ring_thread_end(ring, 0), 0);
-	kit_tick(ring, 2);
-	/* Held by its ticks; the last two seconds are never dropped. */
-	assert_int_equal(fgt_ring_thread_add(ring, 1, 1, "t", &slot), -ENOSPC);
-	kit_tick(ring, 2000000000);
-	assert_int_equal(fgt_ring_thread_add(ring, 1, 1, "t", &slot), -ENOSPC);
-	kit_tick(ring, 4000000000);
-	assert_int_equal(fgt_ring_thread_add(ring, 1, 1, "t", &slot), 0);
-}
-
-static bool is_leaf_used(const struct fgt_slice *slice, uint64_t leaf)
-{
-	for (uint32_t i = 0; i < slice->run_count; i++)
-		if (kit_leaf(slice, &slice->runs[i]) == leaf)
-			return true;
-	return false;
-}
-
-static void stack_without_room_becomes_overflow(void **state)
-{
-	FGT_AUTO(fgt_ring_free)
-	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
-	struct fgt_ring_stats stats;
-	uint32_t slots[100];
-
-	(void)state;
-	for (int i = 0; i < 100; i++)
-		slots[i] = kit_thread(ring, i + 1);
-	for (uint64_t tick = 1; tick <= 50; tick++) {
-		begin(ring, tick);
-		for (uint32_t i = 0; i < 100; i++)
-			kit_set(ring, slots[i], (tick * 100 + i) << 20, 500, 0);
-		fgt_ring_tick_commit(ring);
-	}
-	slice = kit_cut(ring, 0, UINT64_MAX);
-	kit_validate(slice);
-	fgt_ring_get_stats(ring, &stats);
-	assert_true(stats.overflows > 0);
-	assert_true(stats.evicted_ticks > 0);
-	assert_true(is_leaf_used(slice, FGT_MARKER_OVERFLOW));
-	assert_true(is_leaf_used(slice, (uint64_t)5000 << 20) ||
-		    is_leaf_used(slice, (uint64_t)4900 << 20));
-	/* And it recovers as soon as there is room. */
-	fgt_ring_tick_begin(ring, at(50) + 40000000000, 0, 0);
-	for (uint32_t i = 0; i < 100; i++)
-		kit_set(ring, slots[i], 77, 5, 0);
-	fgt_ring_tick_commit(ring);
-	kit_tick(ring, at(50) + 50000000000);
-	fgt_slice_free(slice);
-	slice = kit_cut(ring, at(50) + 40000000000, UINT64_MAX);
-	assert_int_equal(kit_leaf(slice, kit_run(slice, 100, 1)), 77);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -499,8 +422,6 @@ int main(void)
 		cmocka_unit_test(deep_stack_loses_its_middle_and_says_so),
 		cmocka_unit_test(missed_ticks_are_told_within_the_range_only),
 		cmocka_unit_test(image_lives_as_long_as_a_tick_uses_it),
-		cmocka_unit_test(full_tables_are_told),
-		cmocka_unit_test(stack_without_room_becomes_overflow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
