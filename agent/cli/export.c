@@ -15,6 +15,7 @@
 #include "agent/cli/destination.h"
 #include "agent/cli/output.h"
 #include "agent/cli/summary_print.h"
+#include "agent/symbols/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/pace.h"
 
@@ -106,15 +107,6 @@ enum fgt_exit fgt_export_check(const struct fgt_export *plan)
 	return FGT_EXIT_OK;
 }
 
-static int open_cached(void *context, const struct fgt_slice *slice,
-		       const struct fgt_slice_image *image, int *ret_fd)
-{
-	(void)slice;
-	return fgt_image_cache_open_fd(context, image->build_id,
-				       image->build_id_len, image->dev,
-				       image->ino, ret_fd);
-}
-
 int fgt_export_resolve(struct fgt_slice *slice, const struct fgt_config *config,
 		       struct fgt_image_cache *cache, bool is_live)
 {
@@ -123,7 +115,7 @@ int fgt_export_resolve(struct fgt_slice *slice, const struct fgt_config *config,
 		.demangle = config->symbols.demangle,
 		.debug_dirs = (const char *const *)config->symbols.debug_dirs,
 		.debug_dir_count = config->symbols.debug_dir_count,
-		.open_image = cache ? open_cached : NULL,
+		.open_image = cache ? fgt_image_open_cached : NULL,
 		.context = cache,
 	};
 	int r = fgt_symbolizer_new(&options, &symbolizer);

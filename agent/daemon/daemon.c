@@ -18,6 +18,7 @@
 #include "agent/daemon/loop.h"
 #include "agent/daemon/request.h"
 #include "agent/daemon/service.h"
+#include "agent/symbols/image_open.h"
 #include "agent/unwind/image_file.h"
 
 #define MS		UINT64_C(1000000)
@@ -76,15 +77,6 @@ static void explain(void *context, int32_t pid, const char *text)
 {
 	(void)context;
 	fgt_log(FGT_LOG_WARNING, "sampling", "pid %d: %s", pid, text);
-}
-
-static int open_image(void *context, const struct fgt_slice *slice,
-		      const struct fgt_slice_image *image, int *ret_fd)
-{
-	(void)slice;
-	return fgt_image_cache_open_fd(context, image->build_id,
-				       image->build_id_len, image->dev,
-				       image->ino, ret_fd);
 }
 
 static void log_capability(const char *event, bool has_it, const char *why)
@@ -331,7 +323,7 @@ static int new_symbolizer(struct daemon *daemon)
 		.demangle = config->symbols.demangle,
 		.debug_dirs = (const char *const *)config->symbols.debug_dirs,
 		.debug_dir_count = config->symbols.debug_dir_count,
-		.open_image = open_image,
+		.open_image = fgt_image_open_cached,
 		.context = daemon->cache,
 	};
 

@@ -101,14 +101,7 @@ static void open_null(void)
 
 static void limit(void)
 {
-	FGT_AUTO(fgt_file_close) FILE *file = fopen("/proc/self/statm", "re");
-	unsigned long long pages = 0;
-
-	if (file && fscanf(file, "%llu", &pages) == 1)
-		fgt_confinement_limit(
-			RLIMIT_AS,
-			pages * (unsigned long long)sysconf(_SC_PAGESIZE) +
-				MEMORY_MAX_BYTES);
+	fgt_confinement_limit_memory(MEMORY_MAX_BYTES);
 	fgt_confinement_limit(RLIMIT_NOFILE, FILES_MAX);
 	fgt_confinement_limit(RLIMIT_CORE, 0);
 	fgt_confinement_limit(RLIMIT_FSIZE, FILE_MAX_BYTES);

@@ -13,6 +13,7 @@
 
 #include "agent/capture/sampler.h"
 #include "agent/capture/state_name.h"
+#include "agent/symbols/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/fd_sink.h"
 #include "ringbuf/memory_sink.h"
@@ -47,20 +48,11 @@ static void explain(void *context, int32_t pid, const char *text)
 		recorder->options.log(recorder->options.context, text);
 }
 
-static int open_image(void *context, const struct fgt_slice *slice,
-		      const struct fgt_slice_image *image, int *ret_fd)
-{
-	(void)slice;
-	return fgt_image_cache_open_fd(context, image->build_id,
-				       image->build_id_len, image->dev,
-				       image->ino, ret_fd);
-}
-
 static int make_symbolizer(struct recorder *recorder)
 {
 	const struct fgt_symbolizer_options options = {
 		.demangle = FGT_DEMANGLE_FULL,
-		.open_image = open_image,
+		.open_image = fgt_image_open_cached,
 		.context = recorder->cache,
 		.is_local = true,
 		.wait_max_ms = NAMES_MAX_MS,

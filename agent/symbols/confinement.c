@@ -65,7 +65,7 @@ void fgt_confinement_limit(int resource, unsigned long long limit)
 	setrlimit((__rlimit_resource_t)resource, &value);
 }
 
-static void limit_resources(void)
+void fgt_confinement_limit_memory(unsigned long long more_bytes)
 {
 	FGT_AUTO(fgt_file_close) FILE *file = fopen("/proc/self/statm", "re");
 	unsigned long long pages = 0;
@@ -74,7 +74,12 @@ static void limit_resources(void)
 		fgt_confinement_limit(
 			RLIMIT_AS,
 			pages * (unsigned long long)sysconf(_SC_PAGESIZE) +
-				MEMORY_MAX_BYTES);
+				more_bytes);
+}
+
+static void limit_resources(void)
+{
+	fgt_confinement_limit_memory(MEMORY_MAX_BYTES);
 	fgt_confinement_limit(RLIMIT_NOFILE, FGT_CONFINEMENT_FILES);
 	fgt_confinement_limit(RLIMIT_CORE, 0);
 	fgt_confinement_limit(RLIMIT_FSIZE, 0);

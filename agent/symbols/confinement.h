@@ -21,6 +21,9 @@ bool fgt_confinement_enter(int kept_fd);
 /* Lowers a soft limit; never raises it above the hard one. */
 void fgt_confinement_limit(int resource, unsigned long long limit);
 
+/* Address space beyond what this process has now. */
+void fgt_confinement_limit_memory(unsigned long long more_bytes);
+
 /* Where memory is short this process goes first. */
 void fgt_confinement_offer(void);
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "agent/symbols/vdso.h"
+#include "agent/unwind/image_file.h"
 #include "agent/unwind/rootfs.h"
 
 void fgt_image_files_close(struct fgt_image_files *files)
@@ -132,4 +133,13 @@ enum fgt_symbol_reason fgt_image_files_open(
 	*ret_files = files;
 	files = FGT_IMAGE_FILES_NONE;
 	return FGT_SYMBOL_FOUND;
+}
+
+int fgt_image_open_cached(void *context, const struct fgt_slice *slice,
+			  const struct fgt_slice_image *image, int *ret_fd)
+{
+	(void)slice;
+	return fgt_image_cache_open_fd(context, image->build_id,
+				       image->build_id_len, image->dev,
+				       image->ino, ret_fd);
 }
