@@ -94,10 +94,10 @@ void fgt_ring_set_pace(struct fgt_ring *ring, uint32_t periods);
 /*
  * Sets stack (frames leaf first; count 0: none known) and state of a thread
  * from this tick on. credit_ticks: so many ticks before this one belong to it
- * too (a runnable thread that waited for a CPU), 65535 at most; never reaches past
- * the thread's first tick. Equal to what the thread has: no cost. A stack that
- * finds no room becomes [overflow] and is counted; -EINVAL for a bad slot or
- * state. At most once per thread and tick; a second call replaces the first.
+ * too (a runnable thread that waited for a CPU), 65535 at most; never reaches
+ * past the thread's first tick. Equal to what the thread has: no cost. A stack
+ * that finds no room becomes [overflow] and is counted; -EINVAL for a bad slot
+ * or state. At most once per thread and tick; a second call replaces the first.
  */
 int fgt_ring_set(struct fgt_ring *ring, uint32_t slot,
 		 const struct fgt_frame *frames, size_t count, uint32_t state,
@@ -112,10 +112,12 @@ int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 		       uint32_t marker, uint32_t credit_ticks);
 
 /*
- * What the thread did in the 1 to 255 ticks before this one, known only
- * now (a sample that came after the last of them, before it blocked): replaces
- * what was told of them, never reaches past the thread's first tick, and leaves
- * this tick to fgt_ring_set(), in any order. Errors, and a second call, as there.
+ * What the thread did in so many ticks before this one (more than 255 count as
+ * 255), known only now: of a sample that came after the last of them, before it
+ * blocked. Replaces what was told of them, never reaches past the thread's
+ * first tick, and leaves this tick to fgt_ring_set(), in any order. Equal to
+ * what the thread did at the last one: nothing. Errors, and a second call, as
+ * there; -EINVAL for 0 ticks.
  */
 int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 		      const struct fgt_frame *frames, size_t count,

@@ -297,7 +297,7 @@ static void append_edge(struct fgt_writer *writer, uint32_t slot)
 		fgt_log_append(writer, fgt_word_of_edge(slot, on_us, off_us));
 }
 
-/* The reader takes this tick back from it by what follows. */
+/* CREDIT and CHANGE; the change that follows takes this tick from it. */
 static void commit_past(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];

@@ -29,6 +29,13 @@ void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 	thread->settled_switches = thread->use.switches;
 }
 
+void fgt_look_forget(struct fgt_thread *thread)
+{
+	thread->pending_ticks = 0;
+	thread->is_run_sampled = false;
+	thread->unshown.count = 0;
+}
+
 void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
 			const struct fgt_last_run *kept, uint32_t state,
 			enum fgt_marker leaf, uint32_t credit_ticks)
@@ -213,6 +220,7 @@ static void look_from_afar(struct fgt_target *target, struct fgt_thread *thread)
 		state = FGT_STATE_STOPPED;
 	thread->needs_look = state == FGT_STATE_RUNNING;
 	fgt_ring_set(target->ring, thread->slot, NULL, 0, state, 0);
+	fgt_look_forget(thread);
 	fgt_look_settle(thread, state);
 }
 
@@ -247,6 +255,8 @@ static void refuse_to_itself(struct fgt_target *target,
 	thread->needs_look = false;
 	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_UNKNOWN,
 			   FGT_MARKER_NOT_SAMPLED, 0);
+	fgt_look_late_sample(target, tick, thread);
+	thread->pending_ticks = 0;
 	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
 }
 

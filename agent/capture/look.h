@@ -29,6 +29,9 @@ void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
 /* The ring has its state. */
 void fgt_look_settle(struct fgt_thread *thread, uint32_t state);
 
+/* What waits for a sample, or for a tick, is given up. */
+void fgt_look_forget(struct fgt_thread *thread);
+
 /*
  * Ticks that a thread which had run had to wait for a CPU: they belong to the
  * stack that it is found with when it gets one.

@@ -12,8 +12,9 @@
 #include "agent/capture/look.h"
 #include "agent/capture/look_stack.h"
 
-#define WAITED_MAX_TICKS 8u
-#define WAIT_SHORT	 8 /* of a period: less than a slice of the scheduler */
+#define WAITED_MAX_TICKS  8u
+#define UNSHOWN_MAX_TICKS 100u /* older ones tell nothing of now */
+#define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
 
 /*
  * Has it been on its CPU for about a period, and is it still? The kernel
@@ -72,8 +73,8 @@ static uint32_t credit_sample(struct fgt_target *target,
 	bool is_first = !thread->is_run_sampled;
 
 	thread->is_run_sampled = true;
-	/* Then this tick is the one that the next sample speaks for; for those
-	 * that waited longer, none came. */
+	/* If ticks waited for it, it spoke for the first of them, and this one
+	 * is left to the next sample; for those between none came. */
 	if (tick->signal && is_first)
 		thread->pending_ticks = flip_coin(target);
 	else
@@ -83,7 +84,11 @@ static uint32_t credit_sample(struct fgt_target *target,
 
 static bool show_unshown(struct fgt_target *target, struct fgt_thread *thread)
 {
-	if (thread->pending_ticks || !thread->unshown.count)
+	const struct fgt_last_run *unshown = &thread->unshown;
+
+	if (thread->pending_ticks || !unshown->count ||
+	    unshown->generation != target->stacks.generation ||
+	    target->tick - thread->unshown_tick > UNSHOWN_MAX_TICKS)
 		return false;
 	fgt_look_show_kept(target, thread, &thread->unshown, FGT_STATE_RUNNING,
 			   FGT_MARKER_NOT_SAMPLED, 0);
@@ -115,6 +120,7 @@ static void show_found_running(struct fgt_target *target,
 	} else if (fgt_perf_threads_has(thread) &&
 		   fgt_account_take_hidden(&thread->account, tick->period_ns)) {
 		leaf = FGT_MARKER_KERNEL_DENIED;
+		thread->pending_ticks = 0; /* it says what is known of it */
 	} else if (sample_by_ptrace(target, tick, thread) ||
 		   show_unshown(target, thread)) {
 		return;
@@ -123,6 +129,14 @@ static void show_found_running(struct fgt_target *target,
 	}
 	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
 			   leaf, credit);
+}
+
+static void keep_unshown(struct fgt_target *target, struct fgt_thread *thread,
+			 size_t count)
+{
+	fgt_last_run_keep(&thread->unshown, target->stacks.frames, count,
+			  target->stacks.generation);
+	thread->unshown_tick = target->tick;
 }
 
 void fgt_look_late_sample(struct fgt_target *target,
@@ -136,13 +150,14 @@ void fgt_look_late_sample(struct fgt_target *target,
 		return;
 	count = fgt_last_run_show(&thread->last_run, stacks->generation, 0,
 				  stacks->frames, stacks->capacity);
+	if (!count) /* of images that are gone */
+		return;
 	if (thread->state == FGT_STATE_RUNNING && thread->pending_ticks)
 		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
 				  count, FGT_STATE_RUNNING,
 				  thread->pending_ticks);
 	else if (!tick->signal || thread->state != FGT_STATE_RUNNING)
-		fgt_last_run_keep(&thread->unshown, stacks->frames, count,
-				  stacks->generation);
+		keep_unshown(target, thread, count);
 }
 
 /*

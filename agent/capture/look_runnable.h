@@ -16,7 +16,8 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 /*
  * Found blocked, before fgt_look_settle(): a sample that came since the last
  * tick, without events of every CPU, speaks for an earlier tick that has none
- * of its own; if there is none, an event's speaks for a later one.
+ * of its own; if there is none, an event's speaks for a later one, and so does
+ * a signal's of a run that no tick saw.
  */
 void fgt_look_late_sample(struct fgt_target *target,
 			  const struct fgt_tick *tick,

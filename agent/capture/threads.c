@@ -35,6 +35,7 @@ int fgt_threads_init(struct fgt_threads *threads, int task_fd,
 		.capacity = FIRST_CAPACITY,
 		.bucket_count = FIRST_CAPACITY,
 		.last_pid = -1,
+		.last_pid_fd = -1,
 	};
 	threads->items = calloc(FIRST_CAPACITY, sizeof(void *));
 	threads->active = calloc(FIRST_CAPACITY, sizeof(void *));
@@ -276,7 +277,7 @@ static int list_directory(struct fgt_threads *threads)
  * it was; then the namespace's last pid has moved. On a machine that forks a
  * lot it always moves: look the less often the more there is to list.
  */
-static bool is_scan_due(struct fgt_threads *threads, bool has_events,
+static bool take_reason(struct fgt_threads *threads, bool has_events,
 			int64_t last_pid)
 {
 	struct stat status;
@@ -289,8 +290,11 @@ static bool is_scan_due(struct fgt_threads *threads, bool has_events,
 		threads->nlink = nlink;
 		return true;
 	}
-	if (has_events ||
-	    ++threads->ticks_since_scan < threads->count / THREADS_PER_SCAN)
+	if (has_events)
+		return false;
+	threads->is_scan_owed = ++threads->ticks_since_scan <
+				threads->count / THREADS_PER_SCAN;
+	if (threads->is_scan_owed)
 		return false;
 	if (last_pid == FGT_LAST_PID_ASK)
 		last_pid = fgt_threads_last_pid(threads->last_pid_fd);
@@ -311,16 +315,25 @@ int64_t fgt_threads_last_pid(int fd)
 	return strtoll(text, NULL, 10);
 }
 
-void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
+bool fgt_threads_is_scan_due(const struct fgt_threads *threads)
+{
+	struct stat status;
+
+	return threads->is_stale || threads->is_scan_owed ||
+	       fstat(threads->task_fd, &status) < 0 ||
+	       status.st_nlink != threads->nlink;
+}
+
+bool fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		      int64_t last_pid)
 {
-	if (!is_scan_due(threads, has_events, last_pid))
-		return;
+	if (!take_reason(threads, has_events, last_pid))
+		return false;
 	threads->scan++;
 	threads->ticks_since_scan = 0;
-	threads->is_stale = false;
+	threads->is_stale = threads->is_scan_owed = false;
 	if (list_directory(threads) < 0)
-		return;
+		return true;
 	for (uint32_t i = 0; i < threads->count; i++) {
 		struct fgt_thread *thread = threads->items[i];
 
@@ -332,6 +345,7 @@ void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		else
 			fgt_threads_end(threads, thread);
 	}
+	return true;
 }
 
 void fgt_threads_activate(struct fgt_threads *threads,

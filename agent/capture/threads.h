@@ -53,7 +53,7 @@ struct fgt_thread {
 	bool needs_look; /* though it may not have run again */
 	bool has_unsafe_call; /* was seen in a call that a stop would break */
 	bool is_sampled; /* a perf sample fell on it in this tick */
-	bool is_run_sampled; /* some sample told of its ticks since it blocked */
+	bool is_run_sampled; /* a sample told of a tick since it blocked */
 	bool was_stopped; /* by us since: that switch does not count */
 
 	int schedstat_fd, syscall_fd;
@@ -63,7 +63,7 @@ struct fgt_thread {
 	uint32_t state; /* as the ring has it */
 	uint32_t call_state; /* of its last blocking call */
 	uint32_t read_bytes; /* of stack that its last read needed */
-	uint32_t pending_ticks; /* runnable without a sample since it ran */
+	uint32_t pending_ticks; /* the last so many have no sample yet */
 	uint64_t settled_switches; /* use.switches when it was last set */
 	struct fgt_account account; /* where perf has no events per CPU */
 	uint64_t used_ns; /* CPU time since the last tick, likewise */
@@ -84,7 +84,8 @@ struct fgt_thread {
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
 	/* While it is active: its last sample, and its last block. */
 	struct fgt_last_run last_run, last_block;
-	struct fgt_last_run unshown; /* a sample that no tick has shown */
+	struct fgt_last_run unshown; /* a sample that no tick has shown … */
+	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */
 
 	struct fgt_thread *hash_next;
@@ -102,6 +103,7 @@ struct fgt_threads {
 	int last_pid_fd; /* borrowed; see fgt_threads_scan() */
 	uint32_t ticks_since_scan;
 	bool is_stale; /* something says that threads came or went */
+	bool is_scan_owed; /* it was put off, to list less often */
 	bool is_full; /* more threads than fit */
 	bool has_ended; /* some thread is marked as ended */
 	int32_t excluded[FGT_EXCLUDED_MAX]; /* never sampled; 0: none */
@@ -138,11 +140,14 @@ struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid);
  * Lists /proc/PID/task if something says that threads came or went. has_events:
  * the kernel tells of births and deaths, so its word is taken. last_pid: what
  * fgt_threads_last_pid() says, negative if unknown; FGT_LAST_PID_ASK: it is
- * read from last_pid_fd if it matters.
+ * read from last_pid_fd if it matters. True: they have been listed.
  */
 #define FGT_LAST_PID_ASK INT64_MAX
-void fgt_threads_scan(struct fgt_threads *threads, bool has_events,
+bool fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		      int64_t last_pid);
+/* Would a scan now have a reason that the threads' own CPU time does not tell?
+ * (Some came or went just after the last one, or that was put off.) */
+bool fgt_threads_is_scan_due(const struct fgt_threads *threads);
 
 /* What is read from /proc/sys/kernel/ns_last_pid; negative errno. */
 int64_t fgt_threads_last_pid(int fd);

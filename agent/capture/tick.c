@@ -38,6 +38,7 @@ static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
 		thread->call_state = 0;
 		thread->has_unsafe_call = thread->is_fragile = false;
 		thread->read_bytes = 0;
+		fgt_look_forget(thread);
 		fgt_threads_rename(threads, thread);
 		/* What it did in the old program must not go on in this one. */
 		if (thread->slot != FGT_THREAD_NO_SLOT)

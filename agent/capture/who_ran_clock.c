@@ -2,8 +2,8 @@
 /*
  * Who ran, in a process that samples itself: by the CPU clocks of its threads,
  * which need no descriptor. As long as the CPU clock of the whole process has
- * grown by just what the active threads used, no idle thread ran and none came
- * or went, and none is looked at.
+ * grown by just what the active threads used, no idle thread ran, and none is
+ * looked at; nor are they listed, if there are as many as when they were.
  * Runs in the sampler's thread, which is one of the threads.
  */
 #include "agent/capture/who_ran.h"
@@ -164,7 +164,8 @@ static void look_at_all(struct clock_state *state, uint64_t now_ns)
 
 		if (!thread->active_index)
 			thread->has_run = false;
-		/* Those that the scan has found are active, and not known. */
+		/* Those that the scan has found are active, but have not been
+		 * looked at. */
 		if (!thread->is_ended &&
 		    (!thread->active_index || thread->is_new))
 			look_at(state, thread, now_ns);
@@ -177,15 +178,18 @@ static void look_at_all(struct clock_state *state, uint64_t now_ns)
 static int clock_tick(void *context, uint64_t now_ns)
 {
 	struct clock_state *state = context;
+	bool is_rest_same, has_listed;
 
 	if (!state->own_tid)
 		state->own_tid = gettid();
 	look_at_active(state, now_ns, true);
-	if (is_rest_unchanged(state, now_ns) && !state->threads->is_stale)
+	is_rest_same = is_rest_unchanged(state, now_ns);
+	if (is_rest_same && !fgt_threads_is_scan_due(state->threads))
 		return 0;
-	/* A thread that comes or goes has run, or has not yet. */
-	fgt_threads_scan(state->threads, false, FGT_LAST_PID_ASK);
-	look_at_all(state, now_ns);
+	/* Who comes or goes runs to do it. */
+	has_listed = fgt_threads_scan(state->threads, false, FGT_LAST_PID_ASK);
+	if (!is_rest_same || has_listed)
+		look_at_all(state, now_ns);
 	return 0;
 }
 

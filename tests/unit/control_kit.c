@@ -17,13 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#define ROUNDS_MIN 10
+
 void control_bench_open(struct control_bench *bench,
 			struct fgt_control_options options)
 {
 	struct fgt_why why;
 
-	options.request_timeout_ms = 100;
-	options.stall_timeout_ms = 100;
+	options.request_timeout_ms = CONTROL_TIMEOUT_MS;
+	options.stall_timeout_ms = CONTROL_TIMEOUT_MS;
 	strcpy(bench->directory, "/tmp/fgt-control-XXXXXX");
 	assert_non_null(mkdtemp(bench->directory));
 	snprintf(bench->path, sizeof(bench->path), "%s/agent.sock",
@@ -53,13 +55,21 @@ static void stop(void *context)
 	fgt_loop_stop(context);
 }
 
-void control_spin(struct control_bench *bench, unsigned int ms)
+static void run_for(struct control_bench *bench, unsigned int ms)
 {
 	bench->timer =
 		(struct fgt_timer){ .expired = stop, .context = bench->loop };
 	fgt_loop_arm(bench->loop, &bench->timer,
 		     fgt_loop_now() + ms * UINT64_C(1000000));
 	assert_int_equal(fgt_loop_run(bench->loop), 0);
+}
+
+void control_spin(struct control_bench *bench, unsigned int ms)
+{
+	run_for(bench, ms);
+	/* The time may have gone by without us: what is there is handled. */
+	for (int i = 0; i < ROUNDS_MIN; i++)
+		run_for(bench, 0);
 }
 
 size_t control_count_descriptors(void)

@@ -8,6 +8,10 @@
 
 #include "agent/daemon/control.h"
 
+/* A request or a reply may take so long: much longer than this process may be
+ * kept from its CPU. */
+#define CONTROL_TIMEOUT_MS 500
+
 struct control_bench {
 	char directory[64];
 	char path[80];
@@ -17,7 +21,7 @@ struct control_bench {
 	struct fgt_timer timer;
 };
 
-/* options->handle is told; a request or a reply may take 100 ms. */
+/* options->handle is told. */
 void control_bench_open(struct control_bench *bench,
 			struct fgt_control_options options);
 void control_bench_close(struct control_bench *bench);

@@ -39,6 +39,13 @@ uint32_t model_frames(const uint32_t *images, uint64_t key,
 
 /* ---- Actions ---------------------------------------------------------- */
 
+bool model_is_same(const struct model_value *left,
+		   const struct model_value *right)
+{
+	return left->key == right->key && left->state == right->state &&
+	       left->marker == right->marker;
+}
+
 static void put_value(struct model_thread *thread, uint32_t tick,
 		      struct model_value value)
 {
@@ -87,6 +94,19 @@ static void add_thread(struct model *model)
 	model->alive[model->alive_count++] = index;
 }
 
+/* From so many ticks before this one on. */
+static void turn_to(struct model *model, struct model_thread *thread,
+		    const struct model_value *value, uint32_t ticks)
+{
+	uint32_t age = model->tick_count - thread->first_tick;
+
+	if (model_is_same(&thread->now, value))
+		return;
+	for (uint32_t i = 1; i <= ticks && i <= age; i++)
+		put_value(thread, model->tick_count - i, *value);
+	thread->now = *value;
+}
+
 static void end_thread(struct model *model)
 {
 	struct model_thread *thread;
@@ -97,6 +117,8 @@ static void end_thread(struct model *model)
 	at = (uint32_t)model_random(model, model->alive_count);
 	thread = &model->threads[model->alive[at]];
 	assert_int_equal(fgt_ring_thread_end(model->ring, thread->slot), 0);
+	if (thread->past_ticks && !thread->is_new)
+		turn_to(model, thread, &thread->past, thread->past_ticks);
 	thread->last_tick = model->tick_count; /* not in this one any more */
 	model->alive[at] = model->alive[--model->alive_count];
 }
@@ -158,24 +180,11 @@ static void tell_past(struct model *model, struct model_thread *thread)
 	model->actions++;
 }
 
-bool model_is_same(const struct model_value *left,
-		   const struct model_value *right)
+static void tell_pasts(struct model *model)
 {
-	return left->key == right->key && left->state == right->state &&
-	       left->marker == right->marker;
-}
-
-/* From so many ticks before this one on. */
-static void turn_to(struct model *model, struct model_thread *thread,
-		    const struct model_value *value, uint32_t ticks)
-{
-	uint32_t age = model->tick_count - thread->first_tick;
-
-	if (model_is_same(&thread->now, value))
-		return;
-	for (uint32_t i = 1; i <= ticks && i <= age; i++)
-		put_value(thread, model->tick_count - i, *value);
-	thread->now = *value;
+	for (uint32_t i = 0; i < model->alive_count; i++)
+		while (model->plan->has_credit && !model_random(model, 8))
+			tell_past(model, &model->threads[model->alive[i]]);
 }
 
 static void commit_thread(struct model *model, struct model_thread *thread)
@@ -224,14 +233,13 @@ void model_tick(struct model *model)
 	if (model->tick_count && mono_ns <= tick[-1].mono_ns)
 		tick->mono_ns = tick[-1].mono_ns + 1;
 	fgt_ring_tick_begin(model->ring, mono_ns, tick->wall_ns, tick->missed);
+	tell_pasts(model);
 	while (!model_random(model, model->plan->churn))
 		model_random(model, 2) ? add_thread(model) : end_thread(model);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		while (!model_random(model, 3))
 			change_thread(model, &model->threads[model->alive[i]]);
-	for (uint32_t i = 0; i < model->alive_count; i++)
-		if (model->plan->has_credit && !model_random(model, 6))
-			tell_past(model, &model->threads[model->alive[i]]);
+	tell_pasts(model);
 	fgt_ring_tick_commit(model->ring);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		commit_thread(model, &model->threads[model->alive[i]]);

@@ -203,7 +203,7 @@ static void unfinished_request_times_out(void **state)
 	assert_int_equal(send(half, "\0\0\1", 3, MSG_NOSIGNAL), 3);
 	control_spin(&fixture->bench, 30);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 2);
-	control_spin(&fixture->bench, 150);
+	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS + 100);
 	assert_int_equal(told_error(half), -ETIMEDOUT);
 	assert_int_equal(told_error(silent), -ETIMEDOUT);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
@@ -221,7 +221,7 @@ static void client_that_never_reads_is_cut(void **state)
 	other = ask(fixture, "hello");
 	control_spin(&fixture->bench, 20);
 	assert_answered(other, "hello");
-	control_spin(&fixture->bench, 200);
+	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS + 100);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
@@ -261,7 +261,7 @@ static void hang_up_of_a_parked_client_is_told(void **state)
 	assert_int_equal(fixture->gone, 1);
 	stays = ask(fixture, "park");
 	/* Longer than a request or a reply may take. */
-	control_spin(&fixture->bench, 250);
+	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	assert_int_equal(fixture->gone, 1);
 	fgt_control_fail(fixture->parked, -ENODATA, "nothing");
 	assert_int_equal(fgt_client_receive(stays, &reply, &why), 0);

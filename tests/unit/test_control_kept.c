@@ -187,7 +187,8 @@ static void one_that_stays_may_ask_again_and_again(void **state)
 
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 1);
-	control_spin(&fixture->bench, 250); /* longer than a request may take */
+	/* Longer than a request may take. */
+	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	for (int i = 1; i <= 3; i++) {
 		say(client, "more", 0);
 		control_spin(&fixture->bench, 10);
@@ -253,7 +254,7 @@ static void half_a_request_of_it_times_out(void **state)
 	assert_int_equal(fgt_channel_send(&channel, (const uint8_t *)"\0\0", 2,
 					  NULL, 0, FAR_NS),
 			 0);
-	control_spin(&fixture->bench, 300);
+	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
 	assert_int_equal(fixture->gone, 1);
 	free(frame.bytes);

@@ -5,6 +5,7 @@
 #include "ring_kit.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "agent/capture/threads.h"
@@ -37,11 +38,59 @@ a_thread_that_is_gone_already_has_the_name_of_its_process(void **state)
 	close(task_fd);
 }
 
+static void *wait_for_end(void *lock)
+{
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+	return NULL;
+}
+
+static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_threads threads;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(
+		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
+	assert_true(fgt_threads_is_scan_due(&threads));
+	assert_true(fgt_threads_scan(&threads, false, 7));
+	assert_int_equal(threads.count, 1);
+	assert_false(fgt_threads_is_scan_due(&threads));
+	assert_true(fgt_threads_scan(&threads, false, 8));
+	assert_false(fgt_threads_scan(&threads, false, 8));
+	pthread_mutex_lock(&lock);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &lock), 0);
+	assert_true(fgt_threads_is_scan_due(&threads));
+	assert_true(fgt_threads_scan(&threads, false, 8));
+	assert_int_equal(threads.count, 2);
+	assert_false(fgt_threads_is_scan_due(&threads));
+	pthread_mutex_unlock(&lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	for (int i = 0; i < 1000 && !fgt_threads_is_scan_due(&threads); i++)
+		usleep(1000); /* it ends a little after it is joined */
+	assert_true(fgt_threads_is_scan_due(&threads));
+	/* Of many threads the last pid alone is no reason each time. */
+	assert_true(fgt_threads_scan(&threads, false, 8));
+	threads.count = 1000;
+	assert_false(fgt_threads_scan(&threads, false, 9));
+	assert_true(fgt_threads_is_scan_due(&threads));
+	threads.count = 2;
+	fgt_threads_done(&threads);
+	close(task_fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_thread_that_is_gone_already_has_the_name_of_its_process),
+		cmocka_unit_test(
+			who_comes_or_goes_after_a_scan_makes_the_next_one_due),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
