@@ -8,7 +8,10 @@ of it is compared with that. Its clock is read outside the call: it leaves its
 CPU shortly after the first reading, and gets one again shortly before the
 second. Where somebody else had that CPU, the distance is the scheduler's and
 not an error of the trace: so not every edge need be within the limit, and of
-few blocks a single one says little: all scenarios together are held to it.
+few blocks a single one says little: all scenarios together are held to it. Nor
+is it where a program that slept for long is slow to begin, with cold caches on
+a processor that slept, too: the longer the sleep, the later the second reading
+may be. (By ticks alone, next to no edge would be within any of these limits.)
 
 A tick tells of one block at most: the one that the thread was in. Of short
 sleeps between two ticks nothing is recorded, so fewer blocks than sleeps are
@@ -30,8 +33,10 @@ ATTEMPTS = 2
 PERIOD_MS = 1000 / 101
 # Work and sleep, in ms.
 SCENARIOS = ((4, 3), (7, 3), (20, 200), (1, 40))
-# Of the blocks, with both edges within the limit: of a scenario, and of all.
-LEAST, LEAST_OF_ALL = 0.85, 0.95
+# Until it reads its clock after a sleep of so many ms.
+WAKE_LIMITS_US = {3: LIMIT_US, 40: 2 * LIMIT_US, 200: 4 * LIMIT_US}
+# Of the blocks, with both edges within the limits: of a scenario, and of all.
+LEAST, LEAST_OF_ALL = 0.8, 0.95
 
 
 def is_bpf_there(bench):
@@ -102,21 +107,21 @@ def attempt(bench, work, sleep, seconds):
     trace, naps = record(bench, work, sleep, seconds)
     blocks = blocks_of(trace)
     errors, shared = compare(blocks, naps)
-    good = sum(-1 <= begin <= LIMIT_US and -1 <= end <= LIMIT_US
-               for begin, end in errors)
+    wrong = [(begin, end) for begin, end in errors
+             if not -1 <= begin <= LIMIT_US or
+             not -1 <= end <= WAKE_LIMITS_US[sleep]]
+    good = len(errors) - len(wrong)
     middle = sorted(max(pair) for pair in errors)[len(errors) // 2] \
         if errors else 0
     begin, end = blocks[0][0], blocks[-1][1]
     slept = sum(begin <= nap[0] and nap[1] <= end for nap in naps)
     # The share of sleeps into which a tick falls.
     expected = slept * min(1, sleep / PERIOD_MS)
-    print(f"# {tag}: {good} of {len(blocks)} blocks within {LIMIT_US} µs, "
+    print(f"# {tag}: {good} of {len(blocks)} blocks within the limits, "
           f"median {middle:.1f} µs; {slept} sleeps, "
           f"{expected:.0f} blocks expected")
-    wrong = [pair for pair in errors
-             if max(pair) > LIMIT_US or min(pair) < -1]
     return [
-        (f"{tag}: most blocks have both edges within {LIMIT_US} µs",
+        (f"{tag}: most blocks have both edges within the limits",
          len(blocks) >= 5 and good >= LEAST * len(blocks),
          f"{good} of {len(blocks)}, wrong by {wrong[:8]}"),
         (f"{tag}: each block is a sleep of its own", shared == 0,
@@ -150,7 +155,7 @@ def main():
         goods, counts = zip(*(check_scenario(bench, checks, work, sleep,
                                              seconds)
                               for work, sleep in SCENARIOS))
-        checks.ok(f"95 % of all blocks have both edges within {LIMIT_US} µs",
+        checks.ok("95 % of all blocks have both edges within the limits",
                   sum(goods) >= LEAST_OF_ALL * sum(counts),
                   f"{sum(goods)} of {sum(counts)}")
     finally:
