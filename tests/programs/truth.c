@@ -172,16 +172,18 @@ static void plan_shares(void)
 	STEP(plan, block_futex, "futex", 11300);
 }
 
+/* No whole number of the sampler's periods long, or one share of them would
+ * hold for many bursts. */
 static void plan_bursts(void)
 {
-	struct plan *plan = add_plan("bursts-20", 12);
+	struct plan *plan = add_plan("bursts-24", 12);
 
-	STEP(plan, burn_alpha, NULL, 15000);
-	STEP(plan, burn_beta, NULL, 5000);
-	STEP(plan, block_nanosleep, "clock_nanosleep", 29000);
-	plan = add_plan("bursts-10", 25);
-	STEP(plan, burn_alpha, NULL, 7500);
-	STEP(plan, burn_beta, NULL, 2500);
+	STEP(plan, burn_alpha, NULL, 18000);
+	STEP(plan, burn_beta, NULL, 6000);
+	STEP(plan, block_nanosleep, "clock_nanosleep", 35000);
+	plan = add_plan("bursts-14", 25);
+	STEP(plan, burn_alpha, NULL, 10500);
+	STEP(plan, burn_beta, NULL, 3500);
 	STEP(plan, block_nanosleep, "clock_nanosleep", 31000);
 }
 
