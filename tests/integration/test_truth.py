@@ -17,7 +17,7 @@ import sys
 from harness import Bench, Checks, Samples, as_user, read_until
 
 # Shares are samples: one recording in some dozens misses by chance.
-ATTEMPTS = 2
+ATTEMPTS = 3
 LIMITS = {"shares": 0.02, "bursts": 0.02, "kinds": 0.02, "callers": 0.015,
           "pool": 0.02}
 # Polled, threads that our own waking puts aside look like those that wait:
