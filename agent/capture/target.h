@@ -30,7 +30,7 @@ struct fgt_target_status {
 	uint64_t ticks, missed_ticks;
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
-	uint64_t credited_ticks;
+	uint64_t credited_ticks; /* told by the sample after them */
 	const char *who_ran; /* provider: "perf+schedstat", "schedstat" … */
 	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace" */
 	char limitation[240]; /* what is not permitted and the remedy, or "" */

@@ -63,7 +63,8 @@
  *   through libfgtrace); with_children: bool
  *   alive: bool, attached_ns, ended_ns (0 if alive): CLOCK_MONOTONIC
  *   threads, effective_hz: double, ticks, missed_ticks, samples_running,
- *   samples_blocked, torn, credited_ticks
+ *   samples_blocked, torn, credited_ticks (of threads that ran: told by the
+ *   sample that came after them)
  *   rate_hz: double, aimed at now; rate_periods: one tick in so many, 1: not
  *   lowered; rate_note: "" or why it is; cpu_percent: double, of a core
  *   who_ran, running: provider and source; limitation: "" or cause, remedy
