@@ -66,7 +66,7 @@ size_t fgt_look_stack_blocked(struct fgt_target *target,
 			      enum fgt_marker leaf)
 {
 	struct fgt_stacks *stacks = &target->stacks;
-	struct fgt_unwind_result result;
+	struct fgt_unwind_result result = { .need_maps = false };
 	bool has_more = true;
 	size_t count = 0;
 
@@ -80,6 +80,8 @@ size_t fgt_look_stack_blocked(struct fgt_target *target,
 		has_more |= read_other(tick, thread, result.need_other,
 				       result.need_other_bytes, snapshot);
 	}
+	/* It may stay for long: anew when the maps are known. */
+	thread->lacks_maps = result.need_maps;
 	return count;
 }
 

@@ -207,7 +207,7 @@ size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 			 struct fgt_unwind_result *ret_result)
 {
 	struct fgt_unwind_result result = {
-		.reason = FGT_MARKER_TRUNCATED_UNREADABLE
+		.reason = FGT_MARKER_TRUNCATED_UNREADABLE, .need_maps = true
 	};
 	size_t count = 0;
 
@@ -216,6 +216,7 @@ size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 	if (!stacks->maps) {
 		if (!leaf)
 			count = put_marker(stacks, result.reason);
+		stacks->is_stale = true;
 		*ret_result = result;
 		return count;
 	}

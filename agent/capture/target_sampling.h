@@ -66,6 +66,7 @@ struct fgt_target {
 
 	struct fgt_threads threads;
 	struct fgt_stacks stacks;
+	uint64_t looked_generation; /* of stacks: those that lacked it looked */
 	const struct fgt_who_ran *who_ran;
 	void *who_ran_state;
 	/* Who ran by procfs or clocks: always there to fall back to. */

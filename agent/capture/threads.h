@@ -51,6 +51,7 @@ struct fgt_thread {
 	bool is_new; /* nothing known of it yet */
 	bool has_run; /* since the last tick, says the provider */
 	bool needs_look; /* though it may not have run again */
+	bool lacks_maps; /* its last stack led where none was known */
 	bool has_unsafe_call; /* was seen in a call that a stop would break */
 	bool is_sampled; /* a perf sample fell on it in this tick */
 	bool is_run_sampled; /* a sample told of a tick since it blocked */
@@ -161,6 +162,10 @@ void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
 			uint64_t period_ns);
 /* All shall be looked at in the next tick. */
 void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns);
+
+/* Those whose stacks lacked maps shall be looked at in the next tick. */
+void fgt_threads_look_where_maps_lacked(struct fgt_threads *threads,
+					uint64_t now_ns);
 
 /* Re-reads a name; tells the ring if it is another one. */
 void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread);

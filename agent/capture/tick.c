@@ -206,6 +206,16 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 		fgt_target_reread(target, tick, false);
 }
 
+/* The maps may have been read anew for any thread, or as a chore. */
+static void look_where_maps_lacked(struct fgt_target *target,
+				   const struct fgt_tick *tick)
+{
+	if (target->looked_generation == target->stacks.generation)
+		return;
+	target->looked_generation = target->stacks.generation;
+	fgt_threads_look_where_maps_lacked(&target->threads, tick->mono_ns);
+}
+
 static void commit(struct fgt_target *target)
 {
 	fgt_ring_tick_commit(target->ring);
@@ -242,6 +252,7 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 		notice_exec(target, tick);
 	}
 	fgt_stacks_refresh_if_stale(&target->stacks, tick->mono_ns);
+	look_where_maps_lacked(target, tick);
 	look_at_active(target, tick);
 	end_tick(threads);
 	do_chores(target, tick);

@@ -3,9 +3,11 @@
  * One scene each for the live tests of the sampler: threads that are busy,
  * block, come and go; a process that execs or forks.
  *
- * scenes mixed|pause|busy|churn|exec|fork|orphan|measure|handler
+ * scenes mixed|pause|busy|churn|exec|late|fork|orphan|measure|handler
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -122,6 +124,82 @@ static void act_exec(void)
 	execlp("sleep", "sleep", "30", (char *)NULL);
 }
 
+#ifdef __x86_64__
+long pause_late(void);
+long nap_lost(const struct timespec *pause, struct timespec *left);
+
+__asm__(".text\n"
+	".type pause_late, @function\n"
+	"pause_late:\n"
+	".cfi_startproc\n"
+	"	push $0x1234567\n"
+	".cfi_adjust_cfa_offset 8\n"
+	"	mov $34, %eax\n" /* pause */
+	"	syscall\n"
+	"	pop %rdx\n"
+	".cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size pause_late, . - pause_late\n"
+	".type nap_lost, @function\n"
+	"nap_lost:\n"
+	".cfi_startproc\n"
+	"	push $0x1234567\n" /* its caller, the tables say */
+	"	mov $35, %eax\n" /* nanosleep */
+	"	syscall\n"
+	"	pop %rdx\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size nap_lost, . - nap_lost\n");
+
+/* Maps the code of this program once more; there, pause_late(). */
+static int map_late(struct dl_phdr_info *info, size_t size, void *ret_late)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+		uint64_t skew = part->p_vaddr % 4096;
+		char *copy;
+
+		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
+			continue;
+		copy = mmap(NULL, part->p_memsz + skew, PROT_READ | PROT_EXEC,
+			    MAP_PRIVATE, fd, (off_t)(part->p_offset - skew));
+		*(char **)ret_late = copy +
+				     ((uintptr_t)pause_late - info->dlpi_addr -
+				      part->p_vaddr) +
+				     skew;
+	}
+	close(fd);
+	return 1; /* the first is the program itself */
+}
+
+/*
+ * Naps so that stacks lead nowhere, which makes the reader of maps patient;
+ * then pauses in code that is mapped since.
+ */
+static void act_late(void)
+{
+	const struct timespec nap = { .tv_nsec = 50000000 };
+	long (*late)(void) = pause_late;
+
+	sleep_ms(300);
+	for (int i = 0; i < 8; i++) {
+		nap_lost(&nap, NULL);
+		sleep_ms(10);
+	}
+	dl_iterate_phdr(map_late, &late);
+	late();
+}
+#else
+static void act_late(void)
+{
+	pause();
+}
+#endif
+
 static void act_fork(void)
 {
 	if (fork() == 0) {
@@ -230,7 +308,7 @@ int main(int argc, char **argv)
 		{ "busy", act_busy },	    { "churn", act_churn },
 		{ "exec", act_exec },	    { "fork", act_fork },
 		{ "orphan", act_orphan },   { "measure", act_measure },
-		{ "handler", act_handler },
+		{ "handler", act_handler }, { "late", act_late },
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(scenes) / sizeof(scenes[0]);

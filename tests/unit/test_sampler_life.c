@@ -38,6 +38,24 @@ static void another_program_takes_over(void **state)
 			       "scenes"));
 }
 
+/* Where its maps were read too early: once they are known, anew. */
+static void code_that_was_mapped_late_is_known(void **state)
+{
+	struct fixture *fixture = *state;
+	uint64_t from_ns;
+
+	start_child(fixture, "late", -1);
+	attach(fixture);
+	sleep_ms(2500);
+	from_ns = now_ns();
+	sleep_ms(300);
+	cut(fixture, from_ns);
+	assert_true(share(fixture->slice, NULL, "pause") == 100);
+	for (uint32_t i = 0; i < fixture->slice->run_count; i++)
+		assert_false(is_truncated(fixture->slice,
+					  fixture->slice->runs[i].stack));
+}
+
 static void children_of_a_target_are_not_sampled(void **state)
 {
 	struct fixture *fixture = *state;
@@ -135,6 +153,7 @@ static int run_group(const char *user)
 {
 	const struct CMUnitTest tests[] = {
 		LIVE(another_program_takes_over),
+		LIVE(code_that_was_mapped_late_is_known),
 		LIVE(children_of_a_target_are_not_sampled),
 		LIVE(a_stopped_target_is_stopped_and_goes_on),
 		LIVE(a_dead_target_keeps_its_ring),
