@@ -105,8 +105,9 @@ struct fgt_options {
 	/*
 	 * Tells, a line each time, what does not work and what would help; at
 	 * most once for each cause. Called on a thread of the library, never
-	 * on one of the program; not after fgt_stop() has returned, unless a
-	 * call takes longer than a second.
+	 * on one of the program, but for why a start failed, which
+	 * fgt_start() tells before it returns; not after fgt_stop() has
+	 * returned, unless a call takes longer than a second.
 	 */
 	void (*log)(void *context, const char *line);
 	void *context; /* of decide and log */

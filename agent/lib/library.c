@@ -33,7 +33,6 @@ static struct {
 	struct fgt_settings settings;
 	const struct fgt_backend *backend; /* NULL: none is open */
 	void *state;
-	unsigned int started_parts;
 	_Atomic uint64_t slices;
 } library = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -87,9 +86,7 @@ static void in_child(void)
 	fgt_worker_forked();
 	fgt_embed_load_forked();
 	/* Also where nothing records: a thread may have held their locks. */
-	for (unsigned int i = 0; i < fgt_part_count; i++)
-		if (fgt_parts[i] && fgt_parts[i]->forked)
-			fgt_parts[i]->forked();
+	fgt_parts_forked();
 	if (phase == FGT_PHASE_IDLE || phase == FGT_PHASE_FORKED)
 		return;
 	if (library.backend && library.backend->forked)
@@ -98,7 +95,6 @@ static void in_child(void)
 	/* The parent's memory of the backend stays: freeing it could wait for
 	 * a lock that a thread of the parent held. */
 	library.backend = NULL;
-	library.started_parts = 0;
 	library.users = 0;
 	library.is_abandoned = false;
 	set_phase(FGT_PHASE_FORKED);
@@ -139,17 +135,6 @@ int fgt_library_enter(void)
 	return r;
 }
 
-static void stop_parts(void)
-{
-	while (library.started_parts > 0) {
-		const struct fgt_part *part =
-			fgt_parts[--library.started_parts];
-
-		if (part && part->stop)
-			part->stop();
-	}
-}
-
 /* No user is left, or none has been. */
 static void take_apart(void)
 {
@@ -162,7 +147,7 @@ static void take_apart(void)
 	fgt_witness_stop();
 	if (backend)
 		backend->close(library.state);
-	stop_parts();
+	fgt_parts_stop();
 	lock();
 	library.is_abandoned = false;
 	set_phase(FGT_PHASE_IDLE);
@@ -210,38 +195,13 @@ static const struct fgt_worker_calls worker_calls = {
 
 /* ---- Start ------------------------------------------------------------- */
 
-static int start_parts(void)
-{
-	for (unsigned int i = 0; i < fgt_part_count; i++) {
-		const struct fgt_part *part = fgt_parts[i];
-		int r = part && part->start
-				? part->start(&library.settings.options)
-				: 0;
-
-		if (r < 0)
-			return r;
-		library.started_parts = i + 1;
-	}
-	return 0;
-}
-
-static int spans_fd(void)
-{
-	int fd = -1;
-
-	for (unsigned int i = 0; i < fgt_part_count; i++)
-		if (fgt_parts[i] && fgt_parts[i]->get_spans_fd)
-			fd = fgt_parts[i]->get_spans_fd();
-	return fd;
-}
-
 /* The agent, or what stands in for it. */
 static int open_backend(int32_t worker_tid)
 {
 	const struct fgt_options *options = &library.settings.options;
 	const struct fgt_backend_options backend_options = {
 		.options = options,
-		.spans_fd = spans_fd(),
+		.spans_fd = fgt_parts_spans_fd(),
 		.own_tid = worker_tid,
 		.log = fgt_tell_line,
 	};
@@ -269,11 +229,14 @@ static int open_backend(int32_t worker_tid)
 
 static int start_all(const struct fgt_options *options)
 {
+	struct fgt_why why = { "" };
 	int32_t worker_tid;
-	int r = fgt_settings_init(&library.settings, options);
+	int r = fgt_settings_init(&library.settings, options, &why);
 
+	if (r < 0)
+		fgt_tell("%s", why.text);
 	if (r == 0)
-		r = start_parts();
+		r = fgt_parts_start(&library.settings.options);
 	if (r == 0)
 		r = fgt_worker_start(&worker_calls, &worker_tid);
 	if (r < 0)
@@ -318,6 +281,8 @@ int fgt_start(const struct fgt_options *options)
 	fgt_tell_reset();
 	r = start_all(options);
 	if (r < 0) {
+		/* There is no worker that would. */
+		fgt_tell_all(&library.settings.options);
 		take_apart();
 		return r;
 	}

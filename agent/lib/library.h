@@ -62,6 +62,15 @@ bool fgt_preload_holds(void) __attribute__((weak));
 extern const struct fgt_part *const fgt_parts[];
 extern const unsigned int fgt_part_count;
 
+/* Of one start at a time. An error leaves what did start to stop. */
+int fgt_parts_start(const struct fgt_options *options);
+/* Those that have been started, in the opposite order. */
+void fgt_parts_stop(void);
+/* The memfd of the span log, -1; borrowed. */
+int fgt_parts_spans_fd(void);
+/* In the child of a fork: none is started. */
+void fgt_parts_forked(void);
+
 enum fgt_phase {
 	FGT_PHASE_IDLE, /* before the first start, after a stop */
 	FGT_PHASE_STARTING,

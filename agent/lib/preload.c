@@ -27,6 +27,10 @@ static struct {
 	char path[PATH_MAX];
 	enum fgt_format format;
 	pid_t pid; /* 0: not active */
+	/* What could not be started is said by who starts. */
+	pthread_t starter;
+	atomic_bool is_starting;
+	bool has_said;
 	uint64_t begin_ns; /* of the program, not of our own start */
 	/* Protects the file: one writer at a time. */
 	pthread_mutex_t lock;
@@ -237,11 +241,23 @@ static unsigned int get_number(const char *name, unsigned int most)
 	return (unsigned int)value;
 }
 
+/* Only of the start, on its thread: nobody asked for more on standard error. */
+static void say_why(void *context, const char *line)
+{
+	(void)context;
+	if (!atomic_load_explicit(&preload.is_starting, memory_order_relaxed) ||
+	    !pthread_equal(pthread_self(), preload.starter))
+		return;
+	complain("cannot record", line);
+	preload.has_said = true;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *out = getenv("FGTRACE_OUT");
 	struct fgt_options options = { .size = sizeof(options),
-				       .mode = FGT_EMBEDDED };
+				       .mode = FGT_EMBEDDED,
+				       .log = say_why };
 	bool is_numbered;
 	int rc;
 
@@ -252,13 +268,16 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	options.hz = get_number("FGTRACE_HZ", 1000);
 	options.ring_seconds = get_number("FGTRACE_SECONDS", 3600);
+	preload.starter = pthread_self();
+	atomic_store(&preload.is_starting, true);
 	rc = fgt_start(&options);
-	if (rc < 0) {
+	atomic_store(&preload.is_starting, false);
+	if (rc < 0 && !preload.has_said)
 		complain("cannot record",
 			 rc == -ENOENT ? "libfgtrace-embed.so is not installed"
 				       : strerror(-rc));
+	if (rc < 0)
 		return;
-	}
 	preload.pid = getpid();
 	preload.begin_ns = fgt_now();
 	take_signal();

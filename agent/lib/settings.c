@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "upload/deliver/dsn.h"
+
 #define SIZE_FIRST_VERSION                                                     \
 	(offsetof(struct fgt_options, context) + sizeof(void *))
 #define SIZE_MAX_BYTES	 4096 /* no version will be larger */
@@ -26,33 +28,51 @@
  * newer: what the library does not know must be zero.
  */
 static int copy_version(struct fgt_options *options,
-			const struct fgt_options *given)
+			const struct fgt_options *given, struct fgt_why *why)
 {
 	const unsigned char *bytes = (const unsigned char *)given;
 	size_t size = given->size;
 
 	if (size < SIZE_FIRST_VERSION || size > SIZE_MAX_BYTES)
-		return -EINVAL;
+		return fgt_why_set(why, -EINVAL,
+				   "options.size is not that of any version: "
+				   "set it to sizeof(struct fgt_options)");
 	for (size_t i = sizeof(*options); i < size; i++)
 		if (bytes[i])
-			return -EINVAL;
+			return fgt_why_set(
+				why, -EINVAL,
+				"the program asks for what this "
+				"libfgtrace.so does not know: install "
+				"a newer one");
 	memcpy(options, given,
 	       size < sizeof(*options) ? size : sizeof(*options));
 	options->size = sizeof(*options);
 	return 0;
 }
 
-static bool is_in_range(const struct fgt_options *options)
+static int check_ranges(const struct fgt_options *options, struct fgt_why *why)
 {
-	return (int)options->mode >= FGT_AUTO &&
-	       (int)options->mode <= FGT_EMBEDDED &&
-	       (int)options->threads >= FGT_THREADS_ALL &&
-	       (int)options->threads <= FGT_THREADS_ADOPTED &&
-	       options->hz <= HZ_MAX &&
-	       options->ring_seconds <= RING_SECONDS_MAX &&
-	       (options->ring_bytes == 0 ||
-		options->ring_bytes >= RING_BYTES_MIN) &&
-	       !isnan(options->sample_rate) && options->sample_rate <= 1;
+	if ((int)options->mode < FGT_AUTO || (int)options->mode > FGT_EMBEDDED)
+		return fgt_why_set(why, -EINVAL, "options.mode is unknown");
+	if ((int)options->threads < FGT_THREADS_ALL ||
+	    (int)options->threads > FGT_THREADS_ADOPTED)
+		return fgt_why_set(why, -EINVAL, "options.threads is unknown");
+	if (options->hz > HZ_MAX)
+		return fgt_why_set(why, -EINVAL, "options.hz: at most %d",
+				   HZ_MAX);
+	if (options->ring_seconds > RING_SECONDS_MAX)
+		return fgt_why_set(why, -EINVAL,
+				   "options.ring_seconds: at most %d",
+				   RING_SECONDS_MAX);
+	if (options->ring_bytes && options->ring_bytes < RING_BYTES_MIN)
+		return fgt_why_set(why, -EINVAL,
+				   "options.ring_bytes: at least %zu (1 MiB)",
+				   RING_BYTES_MIN);
+	if (isnan(options->sample_rate) || options->sample_rate > 1)
+		return fgt_why_set(why, -EINVAL,
+				   "options.sample_rate: from 0 to 1, or "
+				   "negative for none");
+	return 0;
 }
 
 static void fill_in(struct fgt_options *options)
@@ -89,15 +109,29 @@ void fgt_settings_copy_text(char *to, size_t size, const char *from)
 	to[len] = 0;
 }
 
-int fgt_settings_check_destination(const char *destination)
+int fgt_settings_check_destination(const char *destination, struct fgt_why *why)
 {
+	struct fgt_dsn dsn;
+	int r;
+
 	if (strnlen(destination, FGT_SETTINGS_DESTINATION + 1) >
 	    FGT_SETTINGS_DESTINATION)
-		return -EINVAL;
-	if (destination[0] == '/' || strncmp(destination, "https://", 8) == 0 ||
-	    strncmp(destination, "http://", 7) == 0)
+		return fgt_why_set(why, -EINVAL,
+				   "the destination is longer than %d bytes",
+				   FGT_SETTINGS_DESTINATION);
+	if (destination[0] == '/')
 		return 0;
-	return -EINVAL;
+	if (strncmp(destination, "https://", 8) != 0 &&
+	    strncmp(destination, "http://", 7) != 0)
+		return fgt_why_set(
+			why, -EINVAL,
+			"the destination is neither a DSN "
+			"(https://KEY@HOST/PROJECT) nor the absolute "
+			"path of a directory");
+	r = fgt_dsn_parse(destination, 0, &dsn, why);
+	if (r == 0)
+		explicit_bzero(&dsn, sizeof(dsn));
+	return r;
 }
 
 /* Of the environment, which a set-user-ID program must not believe. */
@@ -108,14 +142,17 @@ static const char *or_variable(const char *given, const char *name)
 	return given && *given ? given : NULL;
 }
 
-static int take_socket(struct fgt_settings *settings)
+static int take_socket(struct fgt_settings *settings, struct fgt_why *why)
 {
 	const char *path =
 		or_variable(settings->options.socket, "FGTRACE_SOCKET");
 
 	if (path &&
 	    strnlen(path, sizeof(settings->socket)) >= sizeof(settings->socket))
-		return -EINVAL;
+		return fgt_why_set(why, -EINVAL,
+				   "the path of the agent's socket is longer "
+				   "than %d bytes",
+				   FGT_SETTINGS_PATH);
 	settings->options.socket = NULL;
 	if (path) {
 		strcpy(settings->socket, path);
@@ -124,16 +161,18 @@ static int take_socket(struct fgt_settings *settings)
 	return 0;
 }
 
-static int take_destination(struct fgt_settings *settings)
+static int take_destination(struct fgt_settings *settings, struct fgt_why *why)
 {
 	const char *destination = or_variable(settings->options.destination,
 					      "FGTRACE_DESTINATION");
+	int r;
 
 	settings->options.destination = NULL;
 	if (!destination)
 		return 0;
-	if (fgt_settings_check_destination(destination) < 0)
-		return -EINVAL;
+	r = fgt_settings_check_destination(destination, why);
+	if (r < 0)
+		return r;
 	strcpy(settings->destination, destination);
 	settings->options.destination = settings->destination;
 	return 0;
@@ -148,20 +187,20 @@ static const char *take_text(char *to, size_t size, const char *from)
 }
 
 int fgt_settings_init(struct fgt_settings *settings,
-		      const struct fgt_options *given)
+		      const struct fgt_options *given, struct fgt_why *why)
 {
 	struct fgt_options *options = &settings->options;
 	int r;
 
 	memset(settings, 0, sizeof(*settings));
 	options->size = sizeof(*options);
-	r = given ? copy_version(options, given) : 0;
-	if (r == 0 && !is_in_range(options))
-		r = -EINVAL;
+	r = given ? copy_version(options, given, why) : 0;
 	if (r == 0)
-		r = take_socket(settings);
+		r = check_ranges(options, why);
 	if (r == 0)
-		r = take_destination(settings);
+		r = take_socket(settings, why);
+	if (r == 0)
+		r = take_destination(settings, why);
 	if (r < 0)
 		return r;
 	fill_in(options);

@@ -7,6 +7,7 @@
 #define FGT_AGENT_LIB_SETTINGS_H
 
 #include "agent/lib/fgtrace.h"
+#include "ringbuf/why.h"
 
 #define FGT_SETTINGS_PATH	 107 /* bytes, of a socket */
 #define FGT_SETTINGS_RELEASE	 200
@@ -22,12 +23,14 @@ struct fgt_settings {
 	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
 };
 
-/* given: NULL for defaults. -EINVAL; the settings are undefined then. */
+/* given: NULL for defaults. -EINVAL, with why; of the settings only log and
+ * context can be used then (NULL where the version is unknown). */
 int fgt_settings_init(struct fgt_settings *settings,
-		      const struct fgt_options *given);
+		      const struct fgt_options *given, struct fgt_why *why);
 
-/* An absolute path, or a URL of http or https? */
-int fgt_settings_check_destination(const char *destination);
+/* An absolute path, or a DSN? -EINVAL, with why (NULL is accepted). */
+int fgt_settings_check_destination(const char *destination,
+				   struct fgt_why *why);
 
 /* Copies at most size - 1 bytes, never half of a UTF-8 character. */
 void fgt_settings_copy_text(char *to, size_t size, const char *from);

@@ -71,7 +71,7 @@ int fgt_slice_upload(const struct fgt_slice *slice, const char *destination)
 	if (!destination)
 		destination = fgt_library_options()->destination;
 	if (!slice || !destination ||
-	    fgt_settings_check_destination(destination) < 0)
+	    fgt_settings_check_destination(destination, NULL) < 0)
 		r = -EINVAL;
 	else
 		r = queue(slice, destination);

@@ -15,7 +15,11 @@ foreach(source IN ITEMS library now parts rights rights_sig settings tell
 		${PROJECT_SOURCE_DIR}/agent/lib/${source}.c)
 endforeach()
 target_sources(test_library_life PRIVATE
-	${PROJECT_SOURCE_DIR}/ringbuf/owner.c)
+	${PROJECT_SOURCE_DIR}/ringbuf/owner.c
+	${PROJECT_SOURCE_DIR}/ringbuf/why.c
+	${PROJECT_SOURCE_DIR}/upload/deliver/dsn.c
+	${PROJECT_SOURCE_DIR}/upload/deliver/trusted_file.c
+	${PROJECT_SOURCE_DIR}/upload/deliver/url.c)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/agent/lib/rights_sig.c
 	PROPERTIES COMPILE_OPTIONS "-fno-stack-protector;-fno-sanitize=all")
 fgt_unit_test(control_kept fgt_daemon)

@@ -16,13 +16,18 @@
 
 #include "agent/lib/settings.h"
 
+#define KEY "0123456789abcdef0123456789abcdef"
+
 static const struct fgt_options zero = { .size = sizeof(zero) };
+
+static struct fgt_why why; /* of the last check() */
 
 static int check(const struct fgt_options *options)
 {
 	struct fgt_settings settings;
 
-	return fgt_settings_init(&settings, options);
+	why.text[0] = '\0';
+	return fgt_settings_init(&settings, options, &why);
 }
 
 static void nothing_given_means_defaults(void **state)
@@ -30,8 +35,8 @@ static void nothing_given_means_defaults(void **state)
 	struct fgt_settings none, zeroed;
 
 	(void)state;
-	assert_int_equal(fgt_settings_init(&none, NULL), 0);
-	assert_int_equal(fgt_settings_init(&zeroed, &zero), 0);
+	assert_int_equal(fgt_settings_init(&none, NULL, &why), 0);
+	assert_int_equal(fgt_settings_init(&zeroed, &zero, &why), 0);
 	assert_memory_equal(&none, &zeroed, sizeof(none));
 	assert_int_equal(none.options.hz, 101);
 	assert_int_equal(none.options.ring_seconds, 30);
@@ -57,7 +62,7 @@ static void what_is_given_stays(void **state)
 	options.max_per_hour = UINT_MAX;
 	options.release = release;
 	options.destination = "/var/tmp";
-	assert_int_equal(fgt_settings_init(&settings, &options), 0);
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
 	release[0] = 'X'; /* texts are copied */
 	assert_string_equal(settings.options.release, "app@1.0");
 	assert_string_equal(settings.options.destination, "/var/tmp");
@@ -72,23 +77,27 @@ static void values_out_of_range_are_refused(void **state)
 	struct fgt_options options;
 
 	(void)state;
-#define REFUSED(field, value)                                                  \
+#define REFUSED(field, value, part)                                            \
 	do {                                                                   \
 		options = zero;                                                \
 		options.field = (value);                                       \
 		assert_int_equal(check(&options), -EINVAL);                    \
+		assert_non_null(strstr(why.text, part));                       \
 	} while (0)
-	REFUSED(hz, 1001);
-	REFUSED(ring_seconds, 3601);
-	REFUSED(ring_bytes, 1);
-	REFUSED(ring_bytes, (1 << 20) - 1);
-	REFUSED(sample_rate, 1.01);
-	REFUSED(sample_rate, NAN);
-	REFUSED(mode, (enum fgt_mode)3);
-	REFUSED(mode, (enum fgt_mode) - 1);
-	REFUSED(threads, (enum fgt_threads)2);
-	REFUSED(destination, "relative/path");
-	REFUSED(destination, "file:///etc/passwd");
+	REFUSED(hz, 1001, "options.hz");
+	REFUSED(ring_seconds, 3601, "options.ring_seconds");
+	REFUSED(ring_bytes, 1, "options.ring_bytes");
+	REFUSED(ring_bytes, (1 << 20) - 1, "options.ring_bytes");
+	REFUSED(sample_rate, 1.01, "options.sample_rate");
+	REFUSED(sample_rate, NAN, "options.sample_rate");
+	REFUSED(mode, (enum fgt_mode)3, "options.mode");
+	REFUSED(mode, (enum fgt_mode) - 1, "options.mode");
+	REFUSED(threads, (enum fgt_threads)2, "options.threads");
+	REFUSED(destination, "relative/path", "neither a DSN");
+	REFUSED(destination, "file:///etc/passwd", "neither a DSN");
+	REFUSED(destination, "https://sentry.example/7", "the public key");
+	REFUSED(destination, "https://" KEY "@sentry.example/", "project");
+	REFUSED(destination, "http://" KEY "@sentry.example/7", "plain http");
 #undef REFUSED
 }
 
@@ -104,11 +113,12 @@ static void other_versions_are_told_by_their_size(void **state)
 	(void)state;
 	options.size = 0;
 	assert_int_equal(check(&options), -EINVAL);
+	assert_non_null(strstr(why.text, "sizeof"));
 	options.size = sizeof(options) - 1;
 	assert_int_equal(check(&options), -EINVAL);
 	options.size = SIZE_MAX;
 	assert_int_equal(check(&options), -EINVAL);
-	assert_int_equal(fgt_settings_init(&settings, &newer.known), 0);
+	assert_int_equal(fgt_settings_init(&settings, &newer.known, &why), 0);
 	assert_int_equal(settings.options.hz, 7);
 	newer.unknown = 1; /* asks for something that we cannot do */
 	assert_int_equal(check(&newer.known), -EINVAL);
@@ -126,7 +136,7 @@ static void long_texts_are_cut_between_characters(void **state)
 	memcpy(text + 199, "\xc3\xa4", 2); /* lies across the 200th byte */
 	options.release = text;
 	options.environment = text;
-	assert_int_equal(fgt_settings_init(&settings, &options), 0);
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
 	assert_int_equal(strlen(settings.options.release), 199);
 	assert_int_equal(strlen(settings.options.environment), 64);
 }
@@ -161,12 +171,13 @@ static void environment_fills_in_what_is_not_given(void **state)
 
 	(void)state;
 	setenv("FGTRACE_SOCKET", "/run/a.sock", 1);
-	setenv("FGTRACE_DESTINATION", "https://k@h/1", 1);
-	assert_int_equal(fgt_settings_init(&settings, &options), 0);
+	setenv("FGTRACE_DESTINATION", "https://" KEY "@h/1", 1);
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
 	assert_string_equal(settings.options.socket, "/run/a.sock");
-	assert_string_equal(settings.options.destination, "https://k@h/1");
+	assert_string_equal(settings.options.destination,
+			    "https://" KEY "@h/1");
 	options.socket = "/run/b.sock";
-	assert_int_equal(fgt_settings_init(&settings, &options), 0);
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
 	assert_string_equal(settings.options.socket, "/run/b.sock");
 	unsetenv("FGTRACE_SOCKET");
 	unsetenv("FGTRACE_DESTINATION");
