@@ -119,9 +119,10 @@ struct fgt_options {
  * once a second). options: NULL for defaults.
  *
  * -EALREADY it records already (nothing changes); -EINVAL a value out of
- * range, or size that is not a version of this struct; -ENOENT embedded, and
- * libfgtrace-embed.so is not installed; -EPERM embedded, and this process may
- * not look at itself; -ENOMEM, -EAGAIN no thread could be started. After an
+ * range, a destination that is none, or size that is not a version of this
+ * struct: log was told which; -ENOENT embedded, and libfgtrace-embed.so is not
+ * installed; -EPERM embedded, and this process may not look at itself;
+ * -ENOMEM, -EAGAIN no thread could be started. After an
  * error nothing is left behind.
  *
  * MT-Safe | AS-Unsafe

@@ -72,6 +72,11 @@ def libraries_show_the_public_names_only(checks, bench):
     checks.ok("it needs libc only", needed <= {"libc.so.6",
                                                "ld-linux-x86-64.so.2"} and
               "libc.so.6" in needed, needed)
+    checks.ok("what records in the program brings no libm along",
+              "libm.so" not in subprocess.run(
+                  ["readelf", "-dW",
+                   place.library("fgtrace/libfgtrace-embed.so")],
+                  text=True, capture_output=True, check=True).stdout)
     checks.ok("its soname is libfgtrace.so.0", "[libfgtrace.so.0]" in dynamic,
               dynamic)
     checks.ok("it is never unloaded", "NODELETE" in dynamic, dynamic)

@@ -9,7 +9,6 @@
  */
 #include "upload/format/chrome.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,7 +83,7 @@ static void put_metadata_text(struct chrome *chrome, const char *name,
 /* Three decimals are enough for a rate, and readable. */
 static double rounded(double hz)
 {
-	return hz < 1e12 ? round(hz * 1000) / 1000 : hz;
+	return hz < 1e12 ? (double)(uint64_t)(hz * 1000 + 0.5) / 1000 : hz;
 }
 
 static double nominal_hz(const struct fgt_slice *slice)
