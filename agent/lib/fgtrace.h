@@ -122,8 +122,8 @@ struct fgt_options {
  * range, a destination that is none, or size that is not a version of this
  * struct: log was told which; -ENOENT embedded, and libfgtrace-embed.so is not
  * installed; -EPERM embedded, and this process may not look at itself;
- * -ENOMEM, -EAGAIN no thread could be started. After an
- * error nothing is left behind.
+ * -ENOMEM, -EAGAIN no thread could be started. After an error nothing is left
+ * behind.
  *
  * MT-Safe | AS-Unsafe
  */
