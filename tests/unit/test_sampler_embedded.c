@@ -214,9 +214,14 @@ static void threads_of_this_process_are_seen(void **state)
 	start_crew();
 	start(&fixture, 101);
 	from_ns = now_ns(CLOCK_MONOTONIC) + 200000000u;
-	sleep_ms(1300);
+	/* More than once only where the machine is busy with others. */
+	for (int i = 0; i < 10; i++) {
+		sleep_ms(1300);
+		fgt_target_get_status(fixture.target, &status);
+		if (status.samples_running > 10)
+			break;
+	}
 	cut(&fixture, from_ns);
-	fgt_target_get_status(fixture.target, &status);
 	end_crew();
 	assert_string_equal(status.who_ran, "clock");
 	assert_string_equal(status.running, "signal");
