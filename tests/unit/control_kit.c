@@ -24,7 +24,8 @@ void control_bench_open(struct control_bench *bench,
 {
 	struct fgt_why why;
 
-	options.request_timeout_ms = CONTROL_TIMEOUT_MS;
+	if (!options.request_timeout_ms)
+		options.request_timeout_ms = CONTROL_TIMEOUT_MS;
 	options.stall_timeout_ms = CONTROL_TIMEOUT_MS;
 	strcpy(bench->directory, "/tmp/fgt-control-XXXXXX");
 	assert_non_null(mkdtemp(bench->directory));

@@ -112,15 +112,29 @@ static void handle(void *context, struct fgt_control_client *client,
 	reply(client, 0);
 }
 
-static int set_up(void **state)
+static int open_bench(void **state, unsigned int request_timeout_ms)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 
 	*state = fixture;
 	control_bench_open(&fixture->bench,
-			   (struct fgt_control_options){ .handle = handle,
-							 .context = fixture });
+			   (struct fgt_control_options){
+				   .handle = handle,
+				   .context = fixture,
+				   .request_timeout_ms = request_timeout_ms,
+			   });
 	return 0;
+}
+
+static int set_up(void **state)
+{
+	return open_bench(state, CONTROL_TIMEOUT_MS);
+}
+
+/* For one that this process must itself both send and take in pieces. */
+static int set_up_patient(void **state)
+{
+	return open_bench(state, 60000);
 }
 
 static int tear_down(void **state)
@@ -473,7 +487,9 @@ int main(void)
 		KEPT_TEST(too_many_are_refused),
 		KEPT_TEST(sealed_memory_arrives_in_order),
 		KEPT_TEST(other_descriptors_are_closed),
-		KEPT_TEST(large_requests_are_taken_of_those_that_stay),
+		cmocka_unit_test_setup_teardown(
+			large_requests_are_taken_of_those_that_stay,
+			set_up_patient, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
