@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "agent/capture/blocked.h"
+#include "ringbuf/clock.h"
 
 #define UNWIND_TRIES  6
 #define STOPPED_BYTES 16384u /* of a stack that is read only once */
@@ -149,14 +150,6 @@ static void copy_stopped(void *context, const struct fgt_regs *regs)
 	snapshot->stack_len = len > 0 ? (size_t)len : 0;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 int fgt_look_stack_running(struct fgt_target *target,
 			   const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count)
@@ -164,12 +157,12 @@ int fgt_look_stack_running(struct fgt_target *target,
 	struct stopped stopped = { .tick = tick,
 				   .thread = thread,
 				   .snapshot = { .stack = tick->buffer } };
-	uint64_t from_ns = now_ns();
+	uint64_t from_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	int rc = fgt_ptrace_sample(tick->ptrace, thread->tid, copy_stopped,
 				   &stopped);
 
 	/* Costs the target, not us; it stands still for less than this. */
-	target->pacing.stopped_ns += now_ns() - from_ns;
+	target->pacing.stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
 	if (rc < 0)
 		return rc;
 	stopped.snapshot.stack_limit =

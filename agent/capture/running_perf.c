@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "agent/capture/procfs.h"
+#include "ringbuf/clock.h"
 
 #define PARANOID_FILE "/proc/sys/kernel/perf_event_paranoid"
 #define DATA_PAGES                                                             \
@@ -175,14 +176,6 @@ void fgt_running_perf_close(struct fgt_running_perf *perf)
 	free(perf);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* In force at once, also in events that run. */
 static void set_period(struct fgt_running_perf *perf, uint64_t period_ns)
 {
@@ -200,7 +193,7 @@ int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
 	for (size_t i = 0; i < perf->cpu_count; i++)
 		if (ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
 			return -errno;
-	*ret_enabled_ns = now_ns();
+	*ret_enabled_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	return 0;
 }
 

@@ -19,24 +19,17 @@
 #include "agent/capture/pacing.h"
 #include "agent/capture/tick.h"
 #include "agent/unwind/memory.h"
+#include "ringbuf/clock.h"
 
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-}
 
 /* The targets go on with what procfs tells. */
 void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
 {
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
 		fgt_target_leave_switches(sampler->ticking[i],
-					  clock_ns(CLOCK_MONOTONIC));
+					  fgt_clock_ns(CLOCK_MONOTONIC));
 	fgt_switches_close(FGT_TAKE(sampler->switches));
 }
 
@@ -195,7 +188,7 @@ static uint64_t take_cpu(struct fgt_sampler *sampler)
 {
 	uint64_t before_ns = sampler->cpu_ns;
 
-	sampler->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	sampler->cpu_ns = fgt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return sampler->cpu_ns - before_ns;
 }
 
@@ -254,8 +247,8 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 	bool needs_ptrace = !sampler->perf_cpu && !sampler->perf_threads;
 
 	return (struct fgt_tick){
-		.mono_ns = clock_ns(CLOCK_MONOTONIC),
-		.wall_ns = clock_ns(CLOCK_REALTIME),
+		.mono_ns = fgt_clock_ns(CLOCK_MONOTONIC),
+		.wall_ns = fgt_clock_ns(CLOCK_REALTIME),
 		.instant_ns = instant_of(sampler),
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
@@ -289,7 +282,7 @@ struct fgt_target *fgt_sampling_remove(struct fgt_sampler *sampler,
 static void let_go(struct fgt_sampler *sampler, struct fgt_target *target,
 		   bool is_alive)
 {
-	fgt_target_stop(target, clock_ns(CLOCK_MONOTONIC), is_alive);
+	fgt_target_stop(target, fgt_clock_ns(CLOCK_MONOTONIC), is_alive);
 	pthread_mutex_lock(&sampler->mutex);
 	for (uint32_t i = 0; i < sampler->target_count; i++)
 		if (sampler->targets[i] == target)
@@ -459,7 +452,7 @@ static void begin_thread(struct fgt_sampler *sampler)
 	/* Without events of every CPU a thread must be found running: a
 	 * real-time thread would put it aside instead of taking a free CPU. */
 	fgt_urgency_begin(&sampler->urgency, sampler->perf_cpu != NULL,
-			  clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
+			  fgt_clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
 }
 
 void *fgt_sampling_run(void *context)

@@ -8,16 +8,10 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "ringbuf/clock.h"
+
 #define SECOND_NS	1000000000u
 #define INTERVAL_MAX_NS 200000000u
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
-}
 
 uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
 			    uint64_t period_ns, uint64_t delay_ns)
@@ -61,7 +55,7 @@ static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
 int fgt_sampling_arm(struct fgt_sampler *sampler)
 {
 	uint64_t interval_ns = sampler->period_ns * sampler->stride;
-	uint64_t enabled_ns = monotonic_ns();
+	uint64_t enabled_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	int rc = 0;
 
 	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
@@ -72,8 +66,8 @@ int fgt_sampling_arm(struct fgt_sampler *sampler)
 	if (rc < 0)
 		return rc;
 	sampler->due_ns = fgt_sampling_phase(enabled_ns + interval_ns,
-					     monotonic_ns(), interval_ns,
-					     FGT_AFTER_PERF_NS);
+					     fgt_clock_ns(CLOCK_MONOTONIC),
+					     interval_ns, FGT_AFTER_PERF_NS);
 	skip_periods(sampler, sampler->due_ns);
 	set_timer(sampler, sampler->due_ns, interval_ns);
 	sampler->is_armed = true;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "ringbuf/clock.h"
+
 #define MAX_DEPTH_DEFAULT 256u
 #define EXTRA_FRAMES	  3u /* marker at leaf, in the middle, at the root */
 #define PATIENCE_MIN_NS	  20000000u
@@ -71,18 +73,10 @@ static void drop_maps(struct fgt_stacks *stacks)
 	fgt_unwinder_forget(stacks->unwinder);
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
 int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		       bool is_other_program, struct fgt_why *why)
 {
-	uint64_t begin_ns = cpu_ns();
+	uint64_t begin_ns = fgt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = NULL;
 	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
 	int32_t tid;
@@ -99,7 +93,8 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		return rc;
 	stacks->is_stale = false;
 	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps)) {
-		stacks->cost_ns = cpu_ns() - begin_ns;
+		stacks->cost_ns =
+			fgt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 		return 0;
 	}
 	drop_maps(stacks);

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ringbuf/clock.h"
 #include "switches.skel.h"
 
 #define INIT_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h */
@@ -277,26 +278,19 @@ void fgt_switches_stop(struct fgt_switches *switches)
 	switches->link = NULL;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Does what the program tells of this thread agree with what it did? */
 static bool is_telling(struct fgt_switches *switches, uint32_t index)
 {
 	const struct timespec nap = { .tv_nsec = 1000 };
 	struct fgt_switch_slot slot = { .version = 0 };
-	uint64_t begin_ns = now_ns();
+	uint64_t begin_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 
 	for (int i = 0; i < CHECK_TRIES && !slot.off.ns; i++) {
 		nanosleep(&nap, NULL);
 		fgt_switches_read(switches, index, &slot);
 	}
-	return slot.off.ns >= begin_ns && slot.on_ns <= now_ns() &&
+	return slot.off.ns >= begin_ns &&
+	       slot.on_ns <= fgt_clock_ns(CLOCK_MONOTONIC) &&
 	       slot.off.sp != 0 && slot.off.pc != 0;
 }
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "agent/capture/pacing.h"
+#include "ringbuf/clock.h"
 #include "ringbuf/span_cut.h"
 
 static void drop_thread(void *context, struct fgt_thread *thread)
@@ -131,7 +132,6 @@ int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
 {
 	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
 	struct fgt_process_info info;
-	struct timespec now;
 	int rc;
 
 	target = calloc(1, sizeof(*target));
@@ -146,9 +146,7 @@ int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
 	target->budget = budget;
 	target->is_embedded = options->is_embedded;
 	target->is_readable = true;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	target->work.attached_ns =
-		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	target->work.attached_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	rc = open_process(target, pid, why);
 	if (rc < 0)
 		return rc;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/capture/schedstat.h"
+#include "ringbuf/clock.h"
 
 #define SUM_TRIES	 3
 #define PROCESS_CLOCK	 2u /* CPUCLOCK_SCHED, see clock_getcpuclockid(3) */
@@ -32,7 +33,7 @@ static int read_clock(clockid_t clock, uint64_t *ret_ns)
 
 	if (clock_gettime(clock, &now) < 0)
 		return errno == EINVAL ? -ESRCH : -errno;
-	*ret_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	*ret_ns = fgt_timespec_ns(&now);
 	return 0;
 }
 

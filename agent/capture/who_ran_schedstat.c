@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "agent/capture/schedstat.h"
+#include "ringbuf/clock.h"
 
 #define SUM_TRIES 3
 
@@ -77,7 +78,7 @@ static uint64_t process_clock(const struct poll_state *state)
 
 	if (clock_gettime(state->clock, &now) < 0)
 		return 0;
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return fgt_timespec_ns(&now);
 }
 
 static void poll_active(struct poll_state *state, uint64_t now_ns)

@@ -8,16 +8,10 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "ringbuf/clock.h"
+
 #define STEP_NS 50000000ull /* NTP slews at most 0.5 ms a second */
 #define TRIES	5
-
-static uint64_t read_clock(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
 
 void fgt_now_read(struct fgt_now *ret_now)
 {
@@ -25,9 +19,9 @@ void fgt_now_read(struct fgt_now *ret_now)
 
 	/* We may lose the CPU between two readings: the closest pair wins. */
 	for (int i = 0; i < TRIES; i++) {
-		uint64_t before = read_clock(CLOCK_MONOTONIC);
-		uint64_t wall = read_clock(CLOCK_REALTIME);
-		uint64_t width = read_clock(CLOCK_MONOTONIC) - before;
+		uint64_t before = fgt_clock_ns(CLOCK_MONOTONIC);
+		uint64_t wall = fgt_clock_ns(CLOCK_REALTIME);
+		uint64_t width = fgt_clock_ns(CLOCK_MONOTONIC) - before;
 
 		if (width >= best_ns)
 			continue;

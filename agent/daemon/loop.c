@@ -14,6 +14,8 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "ringbuf/clock.h"
+
 struct fgt_loop {
 	int epoll_fd;
 	bool is_stopping;
@@ -35,10 +37,7 @@ struct fgt_loop {
 
 uint64_t fgt_loop_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return fgt_clock_ns(CLOCK_MONOTONIC);
 }
 
 int fgt_loop_watch(struct fgt_loop *loop, struct fgt_watch *watch,

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "agent/daemon/selector.h"
+#include "ringbuf/clock.h"
 
 static uint64_t rss_bytes(void)
 {
@@ -26,14 +27,6 @@ static uint64_t rss_bytes(void)
 	if (sscanf(text, "%lu %lu", &size, &resident) != 2)
 		return 0;
 	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
 struct figure {
@@ -127,7 +120,8 @@ void fgt_status_reply_add(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "reload_failed", service->reload_failed);
 	fgt_builder_string(builder, "reload_why", service->reload_why.text);
 	fgt_builder_uint(builder, "rss_bytes", rss_bytes());
-	fgt_builder_uint(builder, "cpu_ns", cpu_ns());
+	fgt_builder_uint(builder, "cpu_ns",
+			 fgt_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 }
 
 static void add_identity(struct fgt_builder *builder,

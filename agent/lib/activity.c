@@ -28,6 +28,7 @@
 #include "agent/lib/journal.h"
 #include "agent/lib/rights.h"
 #include "agent/lib/tell.h"
+#include "ringbuf/clock.h"
 
 #define ROUND_NS    UINT64_C(50000000) /* between two looks at the log */
 #define LAST_NS	    UINT64_C(400000000) /* for what is left at the end */
@@ -54,14 +55,6 @@ static struct {
 	size_t first, end; /* of what is to be written, within bytes */
 	char bytes[BUFFER];
 } live = { .fd = -1 };
-
-static uint64_t wall_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ---- Gathering ---------------------------------------------------------- */
 
@@ -118,8 +111,8 @@ static void put_head(void)
 	len = fd < 0 ? 0 : read(fd, name, sizeof(name) - 1);
 	if (len > 1)
 		name[len - 1] = 0; /* the newline */
-	(void)fgt_activity_put_head(getpid(), name, fgt_now(), wall_ns(),
-				    &buffer_sink);
+	(void)fgt_activity_put_head(getpid(), name, fgt_now(),
+				    fgt_clock_ns(CLOCK_REALTIME), &buffer_sink);
 }
 
 /* ---- Writing ------------------------------------------------------------ */

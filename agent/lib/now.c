@@ -6,11 +6,9 @@
 
 #include "agent/lib/fgtrace.h"
 
+#include "ringbuf/clock.h"
+
 uint64_t fgt_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
-	       (uint64_t)now.tv_nsec;
+	return fgt_clock_ns(CLOCK_MONOTONIC);
 }

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ringbuf/clock.h"
+
 #define GOLDEN	     UINT64_C(0x9e3779b97f4a7c15)
 #define SHARE_DIGITS 14 /* 56 bits */
 
@@ -35,11 +37,7 @@ void fgt_trace_id_seed(void)
 
 	if (getrandom(seeds, sizeof(seeds), GRND_NONBLOCK) !=
 	    (ssize_t)sizeof(seeds)) {
-		struct timespec now;
-
-		clock_gettime(CLOCK_REALTIME, &now);
-		seeds[0] = mix((uint64_t)now.tv_sec * 1000000000u +
-			       (uint64_t)now.tv_nsec);
+		seeds[0] = mix(fgt_clock_ns(CLOCK_REALTIME));
 		seeds[1] = mix((uintptr_t)&seeds ^ (uint64_t)getpid() << 32);
 	}
 	atomic_store_explicit(&counter, seeds[0], memory_order_relaxed);

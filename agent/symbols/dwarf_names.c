@@ -17,6 +17,7 @@
 
 #include "agent/symbols/dwarf_strings.h"
 #include "agent/symbols/intervals.h"
+#include "ringbuf/clock.h"
 
 #define UNITS_MAX   (256u << 10)
 #define RANGES_MAX  65536 /* of one entry */
@@ -57,15 +58,11 @@ struct scopes {
 /* Counts one entry as visited; false once the time is over. */
 static bool may_go_on(struct fgt_dwarf_names *names)
 {
-	struct timespec now;
-
 	if (names->is_off)
 		return false;
 	if (names->visited++ % CLOCK_EVERY)
 		return true;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec >
-	    names->deadline_ns)
+	if (fgt_clock_ns(CLOCK_MONOTONIC) > names->deadline_ns)
 		names->is_off = true;
 	return !names->is_off;
 }

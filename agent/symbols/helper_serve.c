@@ -18,6 +18,7 @@
 #include "agent/symbols/confinement.h"
 #include "agent/symbols/helper.h"
 #include "agent/symbols/symbol_image.h"
+#include "ringbuf/clock.h"
 #include "ringbuf/fd_sink.h"
 
 #define IMAGES_MAX	 32
@@ -55,14 +56,6 @@ static void set_alarm(unsigned int seconds)
 	const struct itimerval timer = { .it_value.tv_sec = seconds };
 
 	setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void clear_slot(struct slot *slot)
@@ -137,7 +130,7 @@ static int answer_addresses(struct server *server, struct slot *slot,
 			    const struct fgt_helper_request *request,
 			    const uint64_t *addresses)
 {
-	uint64_t deadline_ns = now_ns() + DWARF_MAX_NS;
+	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + DWARF_MAX_NS;
 	int error = 0;
 
 	allow_files(server, false);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "agent/symbols/symbol_image.h"
+#include "ringbuf/clock.h"
 
 #define NS_PER_MS 1000000u
 
@@ -18,14 +19,6 @@ struct fgt_local_names {
 	uint64_t image; /* the caller's number of what is open, 0: nothing */
 	struct fgt_symbol_image *opened;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static uint64_t count_bytes(int fd)
 {
@@ -91,7 +84,7 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 			struct fgt_image_files *files, int64_t *left_ms,
 			struct fgt_bytes *reply)
 {
-	uint64_t start_ns = now_ns();
+	uint64_t start_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	int rc = 0;
 
 	if (*left_ms <= 0)
@@ -107,7 +100,8 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 	if (rc == 0)
 		rc = find_all(*names, request, addresses,
 			      start_ns + (uint64_t)*left_ms * NS_PER_MS, reply);
-	*left_ms -= (int64_t)((now_ns() - start_ns) / NS_PER_MS);
+	*left_ms -= (int64_t)((fgt_clock_ns(CLOCK_MONOTONIC) - start_ns) /
+			      NS_PER_MS);
 	return rc;
 }
 

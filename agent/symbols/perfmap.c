@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ringbuf/clock.h"
 #include "ringbuf/strings.h"
 
 #define READ_MAX_NS 2000000000ull
@@ -93,18 +94,10 @@ static int open_file(int root_fd, int32_t ns_pid, uint32_t uid, int *ret_fd)
 	return 0;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* As much as the file had when it was looked at; it may shrink meanwhile. */
 static int read_text(struct fgt_perfmap *map, int fd)
 {
-	uint64_t deadline_ns = now_ns() + READ_MAX_NS;
+	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + READ_MAX_NS;
 	size_t size;
 
 	if (fstat(fd, &map->status) < 0)
@@ -119,7 +112,7 @@ static int read_text(struct fgt_perfmap *map, int fd)
 		size_t step = size - map->len;
 		ssize_t got;
 
-		if (now_ns() > deadline_ns)
+		if (fgt_clock_ns(CLOCK_MONOTONIC) > deadline_ns)
 			return -ETIMEDOUT;
 		if (step > 1u << 20)
 			step = 1u << 20;

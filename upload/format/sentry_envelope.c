@@ -12,6 +12,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "ringbuf/clock.h"
+
 int fgt_sentry_make_id(char *ret_hex, size_t bytes)
 {
 	unsigned char random[16];
@@ -66,17 +68,12 @@ void fgt_sentry_put_release(struct fgt_json *json,
 void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
 			   const struct fgt_format_options *options)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
 	fgt_json_begin_object(json, NULL);
 	fgt_json_put_string(json, "event_id", event_id);
 	if (fgt_sentry_given(options->dsn))
 		fgt_json_put_string(json, "dsn", options->dsn);
 	fgt_sentry_put_sdk(json, "sdk");
-	fgt_json_put_time(json, "sent_at",
-			  (uint64_t)now.tv_sec * 1000000000 +
-				  (uint64_t)now.tv_nsec);
+	fgt_json_put_time(json, "sent_at", fgt_clock_ns(CLOCK_REALTIME));
 	fgt_json_end_object(json);
 	fgt_json_newline(json);
 }
