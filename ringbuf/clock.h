@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a clock reads, in nanoseconds.
+ * What a clock reads, in nanoseconds. For all who use the ring; the ring itself
+ * knows no clock, it is given times.
  */
 #ifndef FGT_RINGBUF_CLOCK_H
 #define FGT_RINGBUF_CLOCK_H

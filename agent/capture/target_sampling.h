@@ -66,7 +66,14 @@ struct fgt_target {
 
 	struct fgt_threads threads;
 	struct fgt_stacks stacks;
-	uint64_t looked_generation; /* of stacks: those that lacked it looked */
+	/* Threads whose stacks lacked maps; see look_where_maps_lacked(). */
+	struct {
+		uint64_t
+			generation; /* of stacks, that they were looked at in */
+		uint32_t next; /* in threads.items, while it goes on */
+		bool has_found;
+		uint64_t begun_ns, pause_ns;
+	} lacking;
 	const struct fgt_who_ran *who_ran;
 	void *who_ran_state;
 	/* Who ran by procfs or clocks: always there to fall back to. */

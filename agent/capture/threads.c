@@ -399,20 +399,6 @@ void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns)
 	}
 }
 
-void fgt_threads_look_where_maps_lacked(struct fgt_threads *threads,
-					uint64_t now_ns)
-{
-	for (uint32_t i = 0; i < threads->count; i++) {
-		struct fgt_thread *thread = threads->items[i];
-
-		if (!thread->lacks_maps)
-			continue;
-		thread->lacks_maps = false;
-		thread->needs_look = true;
-		fgt_threads_activate(threads, thread, now_ns);
-	}
-}
-
 void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread)
 {
 	char path[32], name[64];

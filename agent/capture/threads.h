@@ -163,10 +163,6 @@ void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
 /* All shall be looked at in the next tick. */
 void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns);
 
-/* Those whose stacks lacked maps shall be looked at in the next tick. */
-void fgt_threads_look_where_maps_lacked(struct fgt_threads *threads,
-					uint64_t now_ns);
-
 /* Re-reads a name; tells the ring if it is another one. */
 void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread);
 

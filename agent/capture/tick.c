@@ -15,6 +15,11 @@
 #define MAPS_QUIET_NS 5000000000u /* with news of mappings from the kernel */
 #define RENAMES_MAX   64u
 
+#define LACKING_MAX	     256u /* looked at in a tick */
+#define LACKING_PAUSE_MIN_NS 20000000u
+#define LACKING_PAUSE_MAX_NS 1000000000u
+#define LACKING_CALM_NS	     10000000000u
+
 void fgt_tick_begin(struct fgt_target *target, const struct fgt_tick *tick)
 {
 	target->tick++;
@@ -206,14 +211,57 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 		fgt_target_reread(target, tick, false);
 }
 
-/* The maps may have been read anew for any thread, or as a chore. */
+/* Takes up to LACKING_MAX; false: there are more. */
+static bool take_lacking(struct fgt_target *target)
+{
+	struct fgt_threads *threads = &target->threads;
+	uint32_t taken = 0;
+
+	while (target->lacking.next < threads->count && taken < LACKING_MAX) {
+		struct fgt_thread *thread =
+			threads->items[target->lacking.next++];
+
+		if (!thread->lacks_maps)
+			continue;
+		thread->lacks_maps = false;
+		thread->needs_look = true;
+		/* It has not run: idle again at the next chores. */
+		if (!thread->active_index)
+			fgt_threads_activate(threads, thread, 0);
+		target->lacking.has_found = true;
+		taken++;
+	}
+	return taken < LACKING_MAX;
+}
+
+/*
+ * Blocked threads whose stacks led where no mapping was known, once the maps
+ * are others, which may have been read anew for any thread, or as a chore.
+ * Where they change all the time (JIT compilers), and the stacks lead nowhere
+ * all the same, seldom.
+ */
 static void look_where_maps_lacked(struct fgt_target *target,
 				   const struct fgt_tick *tick)
 {
-	if (target->looked_generation == target->stacks.generation)
+	uint64_t elapsed_ns = tick->mono_ns - target->lacking.begun_ns;
+
+	if (!target->is_readable)
 		return;
-	target->looked_generation = target->stacks.generation;
-	fgt_threads_look_where_maps_lacked(&target->threads, tick->mono_ns);
+	if (target->lacking.next == 0) {
+		if (target->lacking.generation == target->stacks.generation ||
+		    elapsed_ns < target->lacking.pause_ns)
+			return;
+		target->lacking.generation = target->stacks.generation;
+		target->lacking.begun_ns = tick->mono_ns;
+		target->lacking.has_found = false;
+	}
+	if (!take_lacking(target))
+		return;
+	target->lacking.next = 0;
+	if (!target->lacking.has_found || elapsed_ns > LACKING_CALM_NS)
+		target->lacking.pause_ns = LACKING_PAUSE_MIN_NS;
+	else if (target->lacking.pause_ns < LACKING_PAUSE_MAX_NS)
+		target->lacking.pause_ns *= 2;
 }
 
 static void commit(struct fgt_target *target)

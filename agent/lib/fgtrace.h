@@ -106,8 +106,9 @@ struct fgt_options {
 	 * Tells, a line each time, what does not work and what would help; at
 	 * most once for each cause. Called on a thread of the library, never
 	 * on one of the program, but for why a start failed, which
-	 * fgt_start() tells before it returns; not after fgt_stop() has
-	 * returned, unless a call takes longer than a second.
+	 * fgt_start() tells before it returns. Must return, by neither jump nor
+	 * exception, and is not called after fgt_stop() has returned, unless a
+	 * call takes longer than a second.
 	 */
 	void (*log)(void *context, const char *line);
 	void *context; /* of decide and log */
@@ -120,7 +121,7 @@ struct fgt_options {
  *
  * -EALREADY it records already (nothing changes); -EINVAL a value out of
  * range, a destination that is none, or size that is not a version of this
- * struct: log was told which; -ENOENT embedded, and libfgtrace-embed.so is not
+ * struct (log was told which, but for the size); -ENOENT embedded, and libfgtrace-embed.so is not
  * installed; -EPERM embedded, and this process may not look at itself;
  * -ENOMEM, -EAGAIN no thread could be started. After an error nothing is left
  * behind.

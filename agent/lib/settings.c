@@ -33,10 +33,14 @@ static int copy_version(struct fgt_options *options,
 	const unsigned char *bytes = (const unsigned char *)given;
 	size_t size = given->size;
 
+	/* Nobody will read this one: whom to tell is not known. */
 	if (size < SIZE_FIRST_VERSION || size > SIZE_MAX_BYTES)
 		return fgt_why_set(why, -EINVAL,
 				   "options.size is not that of any version: "
 				   "set it to sizeof(struct fgt_options)");
+	memcpy(options, given,
+	       size < sizeof(*options) ? size : sizeof(*options));
+	options->size = sizeof(*options);
 	for (size_t i = sizeof(*options); i < size; i++)
 		if (bytes[i])
 			return fgt_why_set(
@@ -44,9 +48,6 @@ static int copy_version(struct fgt_options *options,
 				"the program asks for what this "
 				"libfgtrace.so does not know: install "
 				"a newer one");
-	memcpy(options, given,
-	       size < sizeof(*options) ? size : sizeof(*options));
-	options->size = sizeof(*options);
 	return 0;
 }
 
@@ -111,7 +112,7 @@ void fgt_settings_copy_text(char *to, size_t size, const char *from)
 
 int fgt_settings_check_destination(const char *destination, struct fgt_why *why)
 {
-	struct fgt_dsn dsn;
+	struct fgt_dsn *dsn;
 	int r;
 
 	if (strnlen(destination, FGT_SETTINGS_DESTINATION + 1) >
@@ -128,9 +129,16 @@ int fgt_settings_check_destination(const char *destination, struct fgt_why *why)
 			"the destination is neither a DSN "
 			"(https://KEY@HOST/PROJECT) nor the absolute "
 			"path of a directory");
-	r = fgt_dsn_parse(destination, 0, &dsn, why);
-	if (r == 0)
-		explicit_bzero(&dsn, sizeof(dsn));
+	dsn = calloc(1, sizeof(*dsn));
+	if (!dsn)
+		return fgt_why_set(why, -ENOMEM, "no memory");
+	r = fgt_dsn_parse(destination, 1, dsn, why);
+	if (r == 0 && destination[4] == ':' && !dsn->is_loopback)
+		r = fgt_why_set(why, -EINVAL,
+				"the destination is plain http to another "
+				"machine: use https");
+	explicit_bzero(dsn, sizeof(*dsn));
+	free(dsn);
 	return r;
 }
 

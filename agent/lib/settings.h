@@ -23,12 +23,12 @@ struct fgt_settings {
 	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
 };
 
-/* given: NULL for defaults. -EINVAL, with why; of the settings only log and
- * context can be used then (NULL where the version is unknown). */
+/* given: NULL for defaults. -EINVAL, -ENOMEM, with why; of the settings only log
+ * and context can be used then (NULL where the size is of no version). */
 int fgt_settings_init(struct fgt_settings *settings,
 		      const struct fgt_options *given, struct fgt_why *why);
 
-/* An absolute path, or a DSN? -EINVAL, with why (NULL is accepted). */
+/* An absolute path, or a DSN? -EINVAL, -ENOMEM, with why (may be NULL). */
 int fgt_settings_check_destination(const char *destination,
 				   struct fgt_why *why);
 

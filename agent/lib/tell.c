@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps lines for the program's log call. Runs in any thread; the call itself
- * runs on the library's worker, without a lock.
+ * runs without a lock on the library's worker, or in a fgt_start() that fails.
  */
 #include "agent/lib/tell.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines for the program's log call: kept here until the worker hands them
- * over, each cause once.
+ * over, or a start that fails, each cause once.
  */
 #ifndef FGT_AGENT_LIB_TELL_H
 #define FGT_AGENT_LIB_TELL_H

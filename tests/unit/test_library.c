@@ -459,6 +459,12 @@ static void why_a_start_failed_is_told(void **state)
 		.log = keep_line,
 		.context = &lines,
 	};
+	struct {
+		struct fgt_options known;
+		uint64_t unknown;
+	} newer = { .known = { .size = sizeof(newer),
+			       .log = keep_line,
+			       .context = &lines } };
 
 	(void)state;
 	for (int i = 1; i <= 2; i++) {
@@ -466,6 +472,9 @@ static void why_a_start_failed_is_told(void **state)
 		assert_int_equal(lines.count, i);
 		assert_non_null(strstr(lines.last, "public key"));
 	}
+	newer.unknown = 1;
+	assert_int_equal(fgt_start(&newer.known), -EINVAL);
+	assert_non_null(strstr(lines.last, "install a newer one"));
 }
 
 int main(void)

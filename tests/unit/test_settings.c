@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +98,7 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(destination, "file:///etc/passwd", "neither a DSN");
 	REFUSED(destination, "https://sentry.example/7", "the public key");
 	REFUSED(destination, "https://" KEY "@sentry.example/", "project");
-	REFUSED(destination, "http://" KEY "@sentry.example/7", "plain http");
+	REFUSED(destination, "http://" KEY "@sentry.example/7", "use https");
 #undef REFUSED
 }
 
@@ -183,6 +184,34 @@ static void environment_fills_in_what_is_not_given(void **state)
 	unsetenv("FGTRACE_DESTINATION");
 }
 
+static void *check_in_thread(void *ret_result)
+{
+	*(int *)ret_result = fgt_settings_check_destination(
+		"https://" KEY "@sentry.example/7", NULL);
+	return NULL;
+}
+
+/* fgt_slice_upload() runs it in the threads of programs. */
+static void little_stack_is_enough(void **state)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int result = 1;
+
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* they need much themselves */
+#endif
+	pthread_attr_init(&attributes);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, 16384), 0);
+	assert_int_equal(
+		pthread_create(&thread, &attributes, check_in_thread, &result),
+		0);
+	pthread_join(thread, NULL);
+	pthread_attr_destroy(&attributes);
+	assert_int_equal(result, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +222,7 @@ int main(void)
 		cmocka_unit_test(long_texts_are_cut_between_characters),
 		cmocka_unit_test(long_paths_are_refused_not_cut),
 		cmocka_unit_test(environment_fills_in_what_is_not_given),
+		cmocka_unit_test(little_stack_is_enough),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "upload/deliver/trusted_file.h"
@@ -155,24 +156,29 @@ int fgt_dsn_parse(const char *text, int is_http_allowed,
 		  struct fgt_dsn *ret_dsn, struct fgt_why *why)
 {
 	static const char *const BLANKS = " \t\r\n\f\v";
-	char trimmed[DSN_FILE_MAX + 1];
-	struct fgt_dsn dsn = { .is_loopback = 0 };
+	/* Not on the stack: a program's thread may have little. */
+	struct {
+		char trimmed[DSN_FILE_MAX + 1];
+		struct fgt_dsn dsn;
+	} * room;
 	size_t len;
 	int error;
 
 	text += strspn(text, BLANKS);
-	len = strnlen(text, sizeof(trimmed));
-	if (len == sizeof(trimmed))
+	len = strnlen(text, sizeof(room->trimmed));
+	if (len == sizeof(room->trimmed))
 		return fgt_why_set(why, -EINVAL, "DSN: too long");
 	while (len && strchr(BLANKS, text[len - 1]))
 		len--;
-	memcpy(trimmed, text, len);
-	trimmed[len] = 0;
-	error = parse_trimmed(trimmed, is_http_allowed, &dsn, why);
+	room = calloc(1, sizeof(*room));
+	if (!room)
+		return fgt_why_set(why, -ENOMEM, "DSN: no memory");
+	memcpy(room->trimmed, text, len);
+	error = parse_trimmed(room->trimmed, is_http_allowed, &room->dsn, why);
 	if (!error)
-		*ret_dsn = dsn;
-	explicit_bzero(trimmed, sizeof(trimmed));
-	explicit_bzero(&dsn, sizeof(dsn));
+		*ret_dsn = room->dsn;
+	explicit_bzero(room, sizeof(*room));
+	free(room);
 	return error;
 }
 

@@ -20,7 +20,8 @@ struct fgt_dsn {
  * Grammar and limits: formats/sentry.md (a): scheme http or https, 32 hex
  * digits as key, digits as project. White space around it is ignored.
  * Plain http is refused unless the host is loopback or is_http_allowed.
- * -EINVAL; why names the part that is wrong, never the key.
+ * -EINVAL, -ENOMEM; why names the part that is wrong, never the key. Needs
+ * little stack.
  */
 int fgt_dsn_parse(const char *text, int is_http_allowed,
 		  struct fgt_dsn *ret_dsn, struct fgt_why *why);
