@@ -449,34 +449,6 @@ static void each_cause_is_told_once(void **state)
 	assert_non_null(strstr(lines.last, "fgtrace-agent daemon"));
 }
 
-/* There is no other way to learn it. */
-static void why_a_start_failed_is_told(void **state)
-{
-	struct lines lines = { .count = 0 };
-	const struct fgt_options options = {
-		.size = sizeof(options),
-		.destination = "https://sentry.example/7",
-		.log = keep_line,
-		.context = &lines,
-	};
-	struct {
-		struct fgt_options known;
-		uint64_t unknown;
-	} newer = { .known = { .size = sizeof(newer),
-			       .log = keep_line,
-			       .context = &lines } };
-
-	(void)state;
-	for (int i = 1; i <= 2; i++) {
-		assert_int_equal(fgt_start(&options), -EINVAL);
-		assert_int_equal(lines.count, i);
-		assert_non_null(strstr(lines.last, "public key"));
-	}
-	newer.unknown = 1;
-	assert_int_equal(fgt_start(&newer.known), -EINVAL);
-	assert_non_null(strstr(lines.last, "install a newer one"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -497,7 +469,6 @@ int main(void)
 		LIBRARY_TEST(flush_with_nothing_to_do_returns),
 		LIBRARY_TEST(status_knows_its_size),
 		LIBRARY_TEST(each_cause_is_told_once),
-		LIBRARY_TEST(why_a_start_failed_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -341,6 +342,47 @@ static void program_with_large_thread_variables_can_start(void **state)
 
 #define LIFE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+struct lines {
+	unsigned int count;
+	char last[300];
+};
+
+static void count_line(void *context, const char *line)
+{
+	struct lines *lines = context;
+
+	snprintf(lines->last, sizeof(lines->last), "%s", line);
+	lines->count++;
+}
+
+/* There is no other way to learn it. */
+static void why_a_start_failed_is_told(void **state)
+{
+	struct lines lines = { .count = 0 };
+	const struct fgt_options options = {
+		.size = sizeof(options),
+		.destination = "https://sentry.example/7",
+		.log = count_line,
+		.context = &lines,
+	};
+	struct {
+		struct fgt_options known;
+		uint64_t unknown;
+	} newer = { .known = { .size = sizeof(newer),
+			       .log = count_line,
+			       .context = &lines } };
+
+	(void)state;
+	for (int i = 1; i <= 2; i++) {
+		assert_int_equal(fgt_start(&options), -EINVAL);
+		assert_int_equal(lines.count, i);
+		assert_non_null(strstr(lines.last, "public key"));
+	}
+	newer.unknown = 1;
+	assert_int_equal(fgt_start(&newer.known), -EINVAL);
+	assert_non_null(strstr(lines.last, "install a newer one"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -350,6 +392,7 @@ int main(void)
 		LIFE_TEST(what_a_stop_gives_up_is_told_before_it_returns),
 		LIFE_TEST(log_that_forks_gets_a_child_without_a_worker),
 		LIFE_TEST(program_with_large_thread_variables_can_start),
+		LIFE_TEST(why_a_start_failed_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
