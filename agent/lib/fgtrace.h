@@ -121,10 +121,10 @@ struct fgt_options {
  *
  * -EALREADY it records already (nothing changes); -EINVAL a value out of
  * range, a destination that is none, or size that is not a version of this
- * struct (log was told which, but for the size); -ENOENT embedded, and libfgtrace-embed.so is not
- * installed; -EPERM embedded, and this process may not look at itself;
- * -ENOMEM, -EAGAIN no thread could be started. After an error nothing is left
- * behind.
+ * struct (log was told which, but for the size); -ENOENT embedded, and
+ * libfgtrace-embed.so is not installed; -EPERM embedded, and this process may
+ * not look at itself; -ENOMEM, -EAGAIN no thread could be started. After an
+ * error nothing is left behind.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -27,7 +27,7 @@ static struct {
 	char path[PATH_MAX];
 	enum fgt_format format;
 	pid_t pid; /* 0: not active */
-	/* What could not be started is said by who starts. */
+	/* Only the thread that starts says why it could not; it has. */
 	pthread_t starter;
 	atomic_bool is_starting;
 	bool has_said;

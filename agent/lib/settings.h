@@ -23,8 +23,8 @@ struct fgt_settings {
 	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
 };
 
-/* given: NULL for defaults. -EINVAL, -ENOMEM, with why; of the settings only log
- * and context can be used then (NULL where the size is of no version). */
+/* given: NULL for defaults. -EINVAL, -ENOMEM, with why; of the settings only
+ * log and context can be used then (NULL where the size is of no version). */
 int fgt_settings_init(struct fgt_settings *settings,
 		      const struct fgt_options *given, struct fgt_why *why);
 

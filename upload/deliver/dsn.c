@@ -141,8 +141,7 @@ static int parse_trimmed(const char *text, int is_http_allowed,
 	if (!url.is_https && !url.is_loopback && !is_http_allowed)
 		error = fgt_why_set(why, -EINVAL,
 				    "DSN: plain http to another machine; use "
-				    "https, or, with an agent's configuration, "
-				    "upload.allow_http = true");
+				    "https, or set upload.allow_http = true");
 	else
 		error = parse_keys(url.has_userinfo ? url.userinfo : "", dsn,
 				   why);
