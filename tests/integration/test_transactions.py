@@ -428,10 +428,10 @@ def without_an_agent(checks, bench):
     envelopes = received(bench, server)
     check_wrong(checks, "embedded", envelopes)
     envelope = envelopes[0]
+    share = envelope.share(program.pid, "_for_it")
     checks.ok("embedded: the stacks say what it did",
-              envelope.share(program.pid, "burn_for_it") > 0.8 and
-              envelope.threads() == {"transact", "adopted"},
-              envelope.threads())
+              share > 0.8 and envelope.threads() == {"transact", "adopted"},
+              (share, envelope.threads()))
     checks.ok("embedded: the trace goes on",
               (envelope.trace()["trace_id"],
                envelope.trace()["parent_span_id"]) == (TRACE, SPAN),

@@ -47,9 +47,7 @@ class Program:
 
     def say(self, line):
         """The words of the answer, after the verb."""
-        self.child.stdin.write(line + "\n")
-        self.child.stdin.flush()
-        return self.read()[1:]
+        return self.run(line)
 
     def end(self, how):
         """Ends it in the middle of something; its status."""
@@ -62,8 +60,10 @@ class Program:
         return dict(zip(words[::2], map(int, words[1::2])))
 
     def run(self, *lines):
-        """Several lines; the last answer."""
-        return [self.say(line) for line in lines][-1]
+        """Several lines, none of which waits for us; the last answer."""
+        self.child.stdin.write("".join(f"{line}\n" for line in lines))
+        self.child.stdin.flush()
+        return [self.read()[1:] for _ in lines][-1]
 
     def close(self):
         if self.child.poll() is None:

@@ -21,12 +21,13 @@
 
 #include <fgtrace.h>
 
-#define STORM_THREADS 8
-#define HELPERS	      8
+#include "transact_storm.h"
+
+#define HELPERS 8
 
 static struct fgt_options options = { .size = sizeof(options) };
 static struct fgt_transaction *transaction;
-static atomic_int helpers_shall_end;
+static atomic_int helpers_shall_end, helpers_ready;
 static pthread_t helpers[HELPERS];
 static int helper_count;
 
@@ -60,7 +61,9 @@ static void *help(void *is_adopted)
 {
 	if (is_adopted)
 		fgt_transaction_adopt(transaction);
+	nap_for_it(30); /* it is sampled first with the parent's name */
 	pthread_setname_np(pthread_self(), is_adopted ? "adopted" : "stranger");
+	atomic_fetch_add(&helpers_ready, 1);
 	while (!atomic_load(&helpers_shall_end))
 		burn_beside_it(fgt_now() + 1000000);
 	if (is_adopted)
@@ -74,6 +77,8 @@ static void start_helper(int is_adopted)
 	    pthread_create(&helpers[helper_count], NULL, help,
 			   is_adopted ? &helpers : NULL) == 0)
 		helper_count++;
+	while (atomic_load(&helpers_ready) < helper_count)
+		nap_for_it(1);
 }
 
 static void end_helpers(void)
@@ -82,70 +87,7 @@ static void end_helpers(void)
 	while (helper_count > 0)
 		pthread_join(helpers[--helper_count], NULL);
 	atomic_store(&helpers_shall_end, 0);
-}
-
-/* ---- A storm ----------------------------------------------------------- */
-
-struct storm {
-	pthread_t thread;
-	int requests;
-	long ms;
-	int kept, full;
-	uint64_t *finish_ns; /* [requests] */
-};
-
-static void *run_requests(void *context)
-{
-	struct storm *storm = context;
-
-	for (int i = 0; i < storm->requests; i++) {
-		struct fgt_transaction *one =
-			fgt_transaction_begin("GET /slow", "http.server");
-		uint64_t begin_ns;
-		int r;
-
-		nap_for_it(storm->ms);
-		begin_ns = fgt_now();
-		r = fgt_transaction_finish(one);
-		storm->finish_ns[i] = fgt_now() - begin_ns;
-		storm->kept += r == 1;
-		storm->full += r == -ENOBUFS;
-	}
-	return NULL;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void run_storm(int requests, long ms)
-{
-	struct storm storms[STORM_THREADS];
-	int each = requests / STORM_THREADS, kept = 0, full = 0;
-	uint64_t *all = calloc((size_t)requests + 1, sizeof(*all));
-
-	for (int i = 0; i < STORM_THREADS; i++) {
-		storms[i] = (struct storm){ .requests = each,
-					    .ms = ms,
-					    .finish_ns = all + i * each };
-		pthread_create(&storms[i].thread, NULL, run_requests,
-			       &storms[i]);
-	}
-	for (int i = 0; i < STORM_THREADS; i++) {
-		pthread_join(storms[i].thread, NULL);
-		kept += storms[i].kept;
-		full += storms[i].full;
-	}
-	requests = each * STORM_THREADS;
-	qsort(all, (size_t)requests, sizeof(*all), compare);
-	printf("storm %d kept %d full %d p50 %" PRIu64 " p99 %" PRIu64
-	       " max %" PRIu64 "\n",
-	       requests, kept, full, all[requests / 2],
-	       all[requests / 100 * 99], all[requests - 1]);
-	free(all);
+	atomic_store(&helpers_ready, 0);
 }
 
 /* ---- Ends -------------------------------------------------------------- */
