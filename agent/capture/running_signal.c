@@ -21,8 +21,12 @@
 #define WORTH_SHARE 50u /* of a period, used in one tick */
 #define CHECK_NS    500000000u
 #define RETRY_NS    1000000000u
-#define DIVE_BYTES  1048576u /* of stack, used between two looks */
-#define CALM_NS	    1000000000u
+/* Of a thread that blocks the signal: many do for a moment only, in
+ * pthread_create(3), and many for good. */
+#define RETRY_FIRST_NS	20000000u
+#define RETRY_DOUBLINGS 6u
+#define DIVE_BYTES	1048576u /* of stack, used between two looks */
+#define CALM_NS		1000000000u
 /* Who waits for signals has them unblocked until it is on a CPU again. */
 #define LOOKS_MIN	2u
 #define LOOKS_TAKER_MIN 6u
@@ -377,6 +381,16 @@ static void adapt(struct fgt_thread *thread)
 				      memory_order_relaxed);
 }
 
+/* When it is worth asking again. */
+static uint64_t choose_pause(struct fgt_thread *thread, int rc)
+{
+	if (rc == -EAGAIN)
+		return RETRY_ASLEEP_NS;
+	if (rc != -EACCES || thread->signal_refusals == RETRY_DOUBLINGS)
+		return RETRY_NS;
+	return RETRY_FIRST_NS << thread->signal_refusals++;
+}
+
 void fgt_running_signal_consider(struct fgt_running_signal *signal,
 				 struct fgt_thread *thread,
 				 const struct fgt_perf_use *use)
@@ -391,16 +405,15 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 			return;
 		}
 		fgt_running_signal_drop(signal, thread);
-		thread->perf_retry_ns = use->now_ns + RETRY_NS;
+		thread->perf_retry_ns =
+			use->now_ns + choose_pause(thread, -EACCES);
 	}
 	if (use->runtime_ns < use->event_ns / WORTH_SHARE ||
 	    use->now_ns < thread->perf_retry_ns)
 		return;
 	rc = arm(signal, thread, use);
 	if (rc < 0 && rc != -EINPROGRESS)
-		thread->perf_retry_ns =
-			use->now_ns +
-			(rc == -EAGAIN ? RETRY_ASLEEP_NS : RETRY_NS);
+		thread->perf_retry_ns = use->now_ns + choose_pause(thread, rc);
 }
 
 /* ---- Samples ----------------------------------------------------------- */
@@ -425,6 +438,7 @@ static void hand_out(struct fgt_thread_signal *armed,
 		return;
 	armed->is_proven = true;
 	armed->thread->open_looks = LOOKS_TAKER_MIN;
+	armed->thread->signal_refusals = 0;
 	/* Blocked meanwhile: it speaks of the call that let it through. */
 	if (slot->overrun * (int64_t)armed->period_ns > STALE_NS)
 		return;

@@ -10,15 +10,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "agent/capture/procfs.h"
 
-/* 0 if the kernel does not count. */
+#define STATUS_BYTES 4096
+
+/* The number behind a key; 0 if the kernel does not tell it. */
+static unsigned long long number_of(const char *status, const char *key,
+				    int base)
+{
+	const char *at = strstr(status, key);
+
+	return at ? strtoull(at + strlen(key), NULL, base) : 0;
+}
+
 static unsigned long count_filters(const char *status)
 {
-	const char *at = strstr(status, "\nSeccomp_filters:\t");
+	return (unsigned long)number_of(status, "\nSeccomp_filters:\t", 10);
+}
 
-	return at ? strtoul(at + strlen("\nSeccomp_filters:\t"), NULL, 10) : 0;
+/* How often it has gone to sleep. */
+static unsigned long long count_sleeps(const char *status)
+{
+	return number_of(status, "\nvoluntary_ctxt_switches:\t", 10);
 }
 
 unsigned long fgt_signal_permission_filters(void)
@@ -31,26 +46,77 @@ unsigned long fgt_signal_permission_filters(void)
 	return count_filters(status);
 }
 
+static int is_blocked(const char *status, int number)
+{
+	return number_of(status, "\nSigBlk:\t", 16) >> (number - 1) & 1;
+}
+
 int fgt_signal_permission_parse(const char *status, int number,
 				unsigned long own_filters)
 {
-	const char *blocked = strstr(status, "\nSigBlk:\t");
-
-	if (!blocked || count_filters(status) > own_filters)
+	if (!strstr(status, "\nSigBlk:\t") ||
+	    count_filters(status) > own_filters)
 		return -EACCES;
 	if (!strstr(status, "\nState:\tR"))
 		return -EAGAIN;
-	blocked += strlen("\nSigBlk:\t");
-	return strtoull(blocked, NULL, 16) >> (number - 1) & 1 ? -EACCES : 0;
+	return is_blocked(status, number) ? -EACCES : 0;
+}
+
+bool fgt_signal_permission_is_plain(const char *syscall_line)
+{
+	static const long plain[] = {
+#ifdef SYS_epoll_wait
+		SYS_epoll_wait,
+#endif
+#ifdef SYS_poll
+		SYS_poll,
+#endif
+		SYS_futex,	SYS_nanosleep, SYS_clock_nanosleep, SYS_read,
+		SYS_readv,	SYS_write,     SYS_recvfrom,	    SYS_recvmsg,
+		SYS_sendto,	SYS_accept,    SYS_accept4,	    SYS_fsync,
+	};
+	char *end;
+	long call = strtol(syscall_line, &end, 10);
+
+	if (end == syscall_line)
+		return false;
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (call == plain[i])
+			return true;
+	return false;
+}
+
+static int read_of(int32_t tid, const char *name, char *text, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
+	return fgt_procfs_read(AT_FDCWD, path, text, size);
+}
+
+/* It sleeps, says status: in a call that leaves alone what it blocks, and in
+ * that very sleep still after we have seen so? */
+static bool is_mask_its_own(int32_t tid, const char *status)
+{
+	unsigned long long sleeps = count_sleeps(status);
+	char text[STATUS_BYTES];
+
+	return sleeps && read_of(tid, "syscall", text, sizeof(text)) > 0 &&
+	       fgt_signal_permission_is_plain(text) &&
+	       read_of(tid, "status", text, sizeof(text)) > 0 &&
+	       count_sleeps(text) == sleeps;
 }
 
 int fgt_signal_permission_ask(int32_t tid, int number,
 			      unsigned long own_filters)
 {
-	char path[64], status[4096];
+	char status[STATUS_BYTES];
+	int rc;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
-	if (fgt_procfs_read(AT_FDCWD, path, status, sizeof(status)) < 0)
+	if (read_of(tid, "status", status, sizeof(status)) < 0)
 		return -ESRCH;
-	return fgt_signal_permission_parse(status, number, own_filters);
+	rc = fgt_signal_permission_parse(status, number, own_filters);
+	if (rc == -EAGAIN && is_mask_its_own(tid, status))
+		rc = is_blocked(status, number) ? -EACCES : 0;
+	return rc;
 }

@@ -5,6 +5,7 @@
 #ifndef FGT_AGENT_CAPTURE_SIGNAL_PERMISSION_H
 #define FGT_AGENT_CAPTURE_SIGNAL_PERMISSION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -16,7 +17,12 @@
 int fgt_signal_permission_parse(const char *status, int number,
 				unsigned long own_filters);
 
-/* The same of a living thread; -ESRCH. */
+/* Does a thread sleep in a call that never touches what it blocks
+ * (/proc/…/syscall)? What its status says then is true. */
+bool fgt_signal_permission_is_plain(const char *syscall_line);
+
+/* Both of a living thread: -EAGAIN only if it sleeps in another call; -ESRCH.
+ */
 int fgt_signal_permission_ask(int32_t tid, int number,
 			      unsigned long own_filters);
 

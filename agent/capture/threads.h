@@ -48,6 +48,7 @@ struct fgt_thread {
 	bool is_ended; /* leaves the table at the end of the tick */
 	bool is_replaced; /* its number belongs to another thread already */
 	bool has_new_name; /* the kernel said so */
+	uint8_t young_ticks; /* in which it ran and its name was read again */
 	bool is_new; /* nothing known of it yet */
 	bool has_run; /* since the last tick, says the provider */
 	bool needs_look; /* though it may not have run again */
@@ -78,6 +79,7 @@ struct fgt_thread {
 	uint64_t stack_since_ns; /* … and since when it is so much */
 	uint32_t switch_rate; /* per second, smoothed */
 	uint8_t open_looks; /* at which it did not block our signal */
+	uint8_t signal_refusals; /* looks since at which it did */
 	bool takes_signals; /* was seen in sigtimedwait(2) */
 	bool is_fragile; /* was seen in a call that our signal would break */
 

@@ -14,6 +14,7 @@
 #define SECOND_NS     1000000000u
 #define MAPS_QUIET_NS 5000000000u /* with news of mappings from the kernel */
 #define RENAMES_MAX   64u
+#define YOUNG_TICKS   4u
 
 #define LACKING_MAX	     256u /* looked at in a tick */
 #define LACKING_PAUSE_MIN_NS 20000000u
@@ -112,6 +113,23 @@ static void notice_exec(struct fgt_target *target, const struct fgt_tick *tick)
 		take_exec(target, tick);
 }
 
+/*
+ * A new thread has its parent's name until it is given its own, which is among
+ * the first things that it does. Where the kernel does not tell of names, it
+ * is read again while the thread is young, later with all others.
+ */
+static void look_at_name(struct fgt_target *target, const struct fgt_tick *tick,
+			 struct fgt_thread *thread)
+{
+	bool is_young = !tick->perf_cpu && thread->has_run &&
+			thread->young_ticks < YOUNG_TICKS;
+
+	thread->young_ticks += is_young;
+	if ((thread->has_new_name || is_young) && !thread->is_ended)
+		fgt_threads_rename(&target->threads, thread);
+	thread->has_new_name = false;
+}
+
 static void look_at_active(struct fgt_target *target,
 			   const struct fgt_tick *tick)
 {
@@ -120,9 +138,7 @@ static void look_at_active(struct fgt_target *target,
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i];
 
-		if (thread->has_new_name && !thread->is_ended)
-			fgt_threads_rename(threads, thread);
-		thread->has_new_name = false;
+		look_at_name(target, tick, thread);
 		if (!tick->perf_cpu)
 			fgt_look_account(target, tick, thread);
 		if (!thread->is_sampled && !thread->is_ended &&

@@ -177,12 +177,41 @@ static void a_thread_that_blocks_the_signal_gets_none(void **state)
 	pthread_sigmask(SIG_BLOCK, &urgent, &before);
 	consider_twice(signal, &thread, &use);
 	assert_null(thread.signal);
-	/* Not asked again in every tick, but soon. */
+	/* Who did so for a moment, as while it starts a thread, is asked again
+	 * soon. */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	use.now_ns += 2000000000u;
+	consider_twice(signal, &thread, &use);
+	assert_null(thread.signal);
+	use.now_ns += 20000000u;
 	consider_twice(signal, &thread, &use);
 	assert_non_null(thread.signal);
 	fgt_running_signal_drop(signal, &thread);
+}
+
+static void who_always_blocks_the_signal_is_not_asked_all_the_time(void **state)
+{
+	FGT_AUTO(fgt_running_signal_close)
+	struct fgt_running_signal *signal = NULL;
+	struct fgt_thread thread = make_thread();
+	struct fgt_perf_use use = busy_use();
+	uint64_t retry_ns = 0;
+	sigset_t urgent, before;
+	int asked = 0;
+
+	(void)state;
+	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	sigemptyset(&urgent);
+	sigaddset(&urgent, SIGURG);
+	pthread_sigmask(SIG_BLOCK, &urgent, &before);
+	for (int i = 0; i < 1000; i++) { /* ten seconds */
+		fgt_running_signal_consider(signal, &thread, &use);
+		asked += thread.perf_retry_ns != retry_ns;
+		retry_ns = thread.perf_retry_ns;
+		use.now_ns += 10000000u;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	assert_null(thread.signal);
+	assert_in_range(asked, 10, 16);
 }
 
 /* What it has unblocked while it waits is not for us: that is not believed so
@@ -426,6 +455,8 @@ int main(void)
 		cmocka_unit_test(a_thread_that_sleeps_is_not_woken),
 		cmocka_unit_test(little_work_is_not_worth_a_timer),
 		cmocka_unit_test(a_thread_that_blocks_the_signal_gets_none),
+		cmocka_unit_test(
+			who_always_blocks_the_signal_is_not_asked_all_the_time),
 		cmocka_unit_test(
 			a_thread_that_waits_for_signals_is_looked_at_longer),
 		cmocka_unit_test(a_thread_that_waits_for_io_uring_gets_none),

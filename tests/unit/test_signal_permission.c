@@ -11,7 +11,14 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define STATUS(state, blocked, filters)                                        \
 	"Name:\tx\nState:\t" state "\nSigBlk:\t00000000" blocked               \
@@ -40,10 +47,107 @@ static void status_tells_who_may_be_signalled(void **state)
 			 -EAGAIN);
 }
 
+static void plain_waits_leave_the_mask_alone(void **state)
+{
+	char line[64];
+
+	(void)state;
+	snprintf(line, sizeof(line), "%d 0x7f0 0x80", SYS_futex);
+	assert_true(fgt_signal_permission_is_plain(line));
+	snprintf(line, sizeof(line), "%d 0x7f0 0x80", SYS_read);
+	assert_true(fgt_signal_permission_is_plain(line));
+	snprintf(line, sizeof(line), "%d 0x7f0 0x80", SYS_rt_sigtimedwait);
+	assert_false(fgt_signal_permission_is_plain(line));
+	snprintf(line, sizeof(line), "%d 0x7f0 0x80", SYS_rt_sigsuspend);
+	assert_false(fgt_signal_permission_is_plain(line));
+	snprintf(line, sizeof(line), "%d 0x7f0 0x80", SYS_ppoll);
+	assert_false(fgt_signal_permission_is_plain(line));
+	assert_false(fgt_signal_permission_is_plain("running"));
+	assert_false(fgt_signal_permission_is_plain("-1 0x7ffd 0x7f"));
+	assert_false(fgt_signal_permission_is_plain(""));
+}
+
+/* ---- Of a thread that sleeps ------------------------------------------- */
+
+struct sleeper {
+	bool is_in_sigwait, has_blocked;
+	int pipe[2];
+	_Atomic int tid;
+};
+
+static void *sleep_so(void *context)
+{
+	struct sleeper *sleeper = context;
+	sigset_t set;
+	char byte;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	if (sleeper->has_blocked || sleeper->is_in_sigwait)
+		pthread_sigmask(SIG_BLOCK, &set, NULL);
+	atomic_store(&sleeper->tid, gettid());
+	if (sleeper->is_in_sigwait)
+		assert_int_equal(sigwaitinfo(&set, NULL), SIGURG);
+	else
+		assert_int_equal(read(sleeper->pipe[0], &byte, 1), 1);
+	return NULL;
+}
+
+static bool is_asleep(int tid)
+{
+	char path[64], text[64] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	return strtol(text, NULL, 10) == SYS_read ||
+	       strtol(text, NULL, 10) == SYS_rt_sigtimedwait;
+}
+
+/* What is said of it once it sleeps. */
+static int ask_sleeper(struct sleeper *sleeper)
+{
+	pthread_t thread;
+	int rc;
+
+	assert_int_equal(pipe(sleeper->pipe), 0);
+	assert_int_equal(pthread_create(&thread, NULL, sleep_so, sleeper), 0);
+	while (!atomic_load(&sleeper->tid) ||
+	       !is_asleep(atomic_load(&sleeper->tid)))
+		usleep(1000);
+	rc = fgt_signal_permission_ask(atomic_load(&sleeper->tid), SIGURG,
+				       fgt_signal_permission_filters());
+	if (sleeper->is_in_sigwait)
+		pthread_kill(thread, SIGURG);
+	else
+		assert_int_equal(write(sleeper->pipe[1], "x", 1), 1);
+	pthread_join(thread, NULL);
+	close(sleeper->pipe[0]);
+	close(sleeper->pipe[1]);
+	return rc;
+}
+
+static void who_sleeps_in_a_plain_call_is_believed(void **state)
+{
+	struct sleeper open = { 0 }, blocked = { .has_blocked = true };
+	struct sleeper waiting = { .is_in_sigwait = true };
+
+	(void)state;
+	assert_int_equal(ask_sleeper(&open), 0);
+	assert_int_equal(ask_sleeper(&blocked), -EACCES);
+	assert_int_equal(ask_sleeper(&waiting), -EAGAIN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(status_tells_who_may_be_signalled),
+		cmocka_unit_test(plain_waits_leave_the_mask_alone),
+		cmocka_unit_test(who_sleeps_in_a_plain_call_is_believed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
