@@ -199,6 +199,18 @@ static enum fgt_step step_by_libunwind(struct fgt_walk *walk,
 	return result;
 }
 
+/*
+ * A signal trampoline's rules are expressions, which say what the kernel's
+ * frame says: libunwind would take longer for this step than rows take for the
+ * whole stack.
+ */
+static enum fgt_step step_from_trampoline(struct fgt_walk *walk)
+{
+	if (!is_sigreturn_at(walk, walk->state.pc))
+		return FGT_STEP_NO_ROW;
+	return step_by_sigreturn(walk) == 0 ? FGT_STEP_DONE : FGT_STEP_NO_ROW;
+}
+
 static enum fgt_step step_of_no_row(const struct fgt_cfi_row *row)
 {
 	if (row->flags & FGT_CFI_ROW_COMPLEX)
@@ -257,6 +269,8 @@ static enum fgt_marker step(struct fgt_walk *walk, bool *ret_is_root)
 	*ret_is_root = false;
 	if (walk->view.rows)
 		result = step_by_row(walk, &reg);
+	if (result == FGT_STEP_NO_ROW && walk->view.rows)
+		result = step_from_trampoline(walk);
 	if (result == FGT_STEP_NO_ROW)
 		result = step_by_libunwind(walk, &reg);
 	switch (result) {
