@@ -359,8 +359,12 @@ static bool is_fit(struct fgt_running_signal *signal, struct fgt_thread *thread,
 	struct fgt_thread_signal *armed = thread->signal;
 	int rc;
 
-	if (thread->is_fragile ||
-	    (use->runtime_ns && !has_room(signal, armed, use->now_ns)))
+	if (thread->is_fragile)
+		return false;
+	/* It has not run since it was found fit. */
+	if (!use->runtime_ns)
+		return true;
+	if (!has_room(signal, armed, use->now_ns))
 		return false;
 	if (armed->is_proven && use->now_ns - armed->checked_ns < CHECK_NS)
 		return true;
