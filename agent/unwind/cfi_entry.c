@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CIE and FDE decoding (LSB "Exception Frames", DWARF 5 section 6.4). Runs in
- * any thread on bytes in memory; must not read past them, whatever they say.
+ * any thread; must not read past a section's bytes, whatever they say.
  */
 #include "agent/unwind/cfi_entry.h"
 
@@ -24,6 +24,8 @@ enum {
 	PE_INDIRECT = 0x80,
 	PE_OMIT = 0xff,
 };
+
+#define HEAD_BYTES 12u /* an entry's length takes no more */
 
 struct common {
 	uint64_t code_align, return_column;
@@ -179,7 +181,8 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 	uint64_t len, id, id_at, no_cie = 0;
 	bool is_wide;
 
-	if (offset >= section->len)
+	if (offset >= section->len ||
+	    !fgt_cfi_section_need(section, offset, HEAD_BYTES))
 		return -EBADMSG;
 	cursor.at = section->bytes + offset;
 	cursor.end = section->bytes + section->len;
@@ -188,7 +191,8 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 	is_wide = len == UINT32_MAX;
 	if (is_wide)
 		len = fgt_cfi_read_u64(&cursor);
-	if (cursor.is_bad || len > (uint64_t)(cursor.end - cursor.at))
+	if (cursor.is_bad || len > (uint64_t)(cursor.end - cursor.at) ||
+	    !fgt_cfi_section_need(section, offset, HEAD_BYTES + len))
 		return -EBADMSG;
 	cursor.end = cursor.at + len;
 	entry.next = (uint64_t)(cursor.end - section->bytes);

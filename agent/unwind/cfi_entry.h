@@ -6,15 +6,26 @@
 #define FGT_AGENT_UNWIND_CFI_ENTRY_H
 
 #include "agent/unwind/cfi_table.h"
+#include "agent/unwind/lazy_bytes.h"
 
 /* A section in memory. */
 struct fgt_cfi_section {
 	uint8_t *bytes;
 	size_t len;
+	struct fgt_lazy_bytes *lazy; /* NULL: all bytes are there */
 	uint64_t address; /* ELF address of bytes[0] */
 	uint64_t data_base; /* for DW_EH_PE_datarel */
 	bool is_debug_frame;
 };
+
+/* Are [offset, offset + len) of it there, as far as it reaches? False: its file
+ * cannot be read there. */
+static inline bool fgt_cfi_section_need(const struct fgt_cfi_section *section,
+					uint64_t offset, uint64_t len)
+{
+	return !section->lazy ||
+	       fgt_lazy_bytes_need(section->lazy, offset, len);
+}
 
 /* Reads forward; is_bad stays set after the first read past the end. */
 struct fgt_cfi_cursor {
@@ -41,7 +52,7 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 		       struct fgt_cfi_entry *ret_entry);
 
 /* Decodes the FDE at offset and its CIE. -EBADMSG, -ENOENT a CIE or the end.
- * MT-Safe | AS-Safe */
+ * MT-Safe | AS-Unsafe */
 int fgt_cfi_rule_read(const struct fgt_cfi_section *section, uint64_t offset,
 		      struct fgt_cfi_rule *ret_rule);
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <libunwind.h>
 
@@ -310,9 +311,14 @@ int fgt_cfi_stepper_new(struct fgt_cfi_stepper **ret_stepper)
 		.get_proc_name = get_proc_name,
 	};
 
-	stepper = calloc(1, sizeof(*stepper));
-	if (!stepper)
+	/* Mapped: hardly any stack needs more than its first pages, and what
+	 * calloc(3) gives of a heap is written to. */
+	stepper = mmap(NULL, sizeof(*stepper), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stepper == MAP_FAILED) {
+		stepper = NULL;
 		return -ENOMEM;
+	}
 	stepper->space = unw_create_addr_space(&accessors, 0);
 	if (!stepper->space)
 		return -ENOMEM;
@@ -333,7 +339,7 @@ void fgt_cfi_stepper_free(struct fgt_cfi_stepper *stepper)
 		return;
 	if (stepper->space)
 		unw_destroy_addr_space(stepper->space);
-	free(stepper);
+	munmap(stepper, sizeof(*stepper));
 }
 
 void fgt_cfi_stepper_forget(struct fgt_cfi_stepper *stepper)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads the unwind sections of one ELF file and searches them. Runs in any
- * thread; must not keep pointers into a file.
+ * thread; must not map a file: it may be cut off.
  */
 #include "agent/unwind/cfi_table.h"
 
@@ -14,6 +14,7 @@
 #include "agent/unwind/cfi_entry.h"
 
 #define SECTION_BYTES_MAX (64u << 20)
+#define LAZY_BYTES_MIN	  16384u /* smaller ones are read at once */
 #define INDEX_ENTRIES_MAX (4u << 20)
 
 /* .eh_frame_hdr: version, encodings, eh_frame_ptr, fde_count, table. */
@@ -37,46 +38,56 @@ struct indexed_section {
 
 struct fgt_cfi_table {
 	struct indexed_section eh_frame, debug_frame;
-	uint8_t *hdr; /* .eh_frame_hdr with a usable search table, or NULL */
-	size_t hdr_len, hdr_count;
-	uint64_t hdr_address;
+	struct fgt_cfi_section hdr; /* .eh_frame_hdr; len 0: none */
+	size_t hdr_count; /* of entries in its search table, if usable */
 };
+
+static void free_section(struct fgt_cfi_section *section)
+{
+	if (section->lazy)
+		fgt_lazy_bytes_free(section->lazy);
+	else
+		free(section->bytes);
+}
 
 void fgt_cfi_table_free(struct fgt_cfi_table *table)
 {
 	if (!table)
 		return;
-	free(table->eh_frame.section.bytes);
+	free_section(&table->eh_frame.section);
 	free(table->eh_frame.entries);
-	free(table->debug_frame.section.bytes);
+	free_section(&table->debug_frame.section);
 	free(table->debug_frame.entries);
-	free(table->hdr);
+	free_section(&table->hdr);
 	free(table);
 }
 
 size_t fgt_cfi_table_size(const struct fgt_cfi_table *table)
 {
-	return sizeof(*table) + table->hdr_len + table->eh_frame.section.len +
+	return sizeof(*table) + table->hdr.len + table->eh_frame.section.len +
 	       table->debug_frame.section.len +
 	       (table->eh_frame.count + table->debug_frame.count) *
 		       sizeof(struct index_entry);
 }
 
-static int read_range(const struct fgt_elf_source *source,
-		      const struct fgt_elf_range *range, uint8_t **ret_bytes)
+static int check_range(const struct fgt_elf_source *source,
+		       const struct fgt_elf_range *range)
 {
-	FGT_AUTO(free) void *bytes = NULL;
-	int r;
-
 	if (!range->size)
 		return -ENOENT;
 	/* Compare with the file before allocating (FAULTS, rule 8). */
 	if (range->offset > source->len ||
 	    range->size > source->len - range->offset)
 		return -ENODATA;
-	if (range->size > SECTION_BYTES_MAX)
-		return -EFBIG;
-	bytes = malloc(range->size);
+	return range->size > SECTION_BYTES_MAX ? -EFBIG : 0;
+}
+
+static int read_range(const struct fgt_elf_source *source,
+		      const struct fgt_elf_range *range, uint8_t **ret_bytes)
+{
+	FGT_AUTO(free) void *bytes = malloc(range->size);
+	int r;
+
 	if (!bytes)
 		return -ENOMEM;
 	r = fgt_elf_source_read(source, range->offset, bytes, range->size);
@@ -115,28 +126,52 @@ static int decompress(const uint8_t *packed, size_t packed_len,
 	return 0;
 }
 
-static int load_section(const struct fgt_elf_source *source,
-			const struct fgt_elf_range *range,
-			struct fgt_cfi_section *section)
+static int load_packed(const struct fgt_elf_source *source,
+		       const struct fgt_elf_range *range,
+		       struct fgt_cfi_section *section)
 {
 	FGT_AUTO(free) void *packed = NULL;
-	uint8_t *bytes = NULL;
-	size_t len = range->size;
+	uint8_t *bytes;
 	int r;
 
 	r = read_range(source, range, &bytes);
 	if (r < 0)
 		return r;
-	if (range->is_compressed) {
-		packed = bytes;
-		r = decompress(packed, range->size, &bytes, &len);
-		if (r < 0)
-			return r;
-	}
-	section->bytes = bytes;
-	section->len = len;
+	packed = bytes;
+	return decompress(packed, range->size, &section->bytes, &section->len);
+}
+
+static int load_lazily(const struct fgt_elf_source *source,
+		       const struct fgt_elf_range *range,
+		       struct fgt_cfi_section *section)
+{
+	int r = fgt_lazy_bytes_new(source, range->offset, range->size,
+				   &section->lazy);
+
+	if (r == 0)
+		section->bytes = fgt_lazy_bytes_get(section->lazy);
+	return r;
+}
+
+static int load_section(const struct fgt_elf_source *source,
+			const struct fgt_elf_range *range,
+			struct fgt_cfi_section *section)
+{
+	int r = check_range(source, range);
+
+	if (r < 0)
+		return r;
+	section->len = range->size;
 	section->address = range->address;
-	return 0;
+	if (range->is_compressed)
+		r = load_packed(source, range, section);
+	else if (range->size >= LAZY_BYTES_MIN)
+		r = load_lazily(source, range, section);
+	else
+		r = read_range(source, range, &section->bytes);
+	if (r < 0)
+		section->len = 0;
+	return r;
 }
 
 /* Where .eh_frame lies when section headers are gone: hdr points at it. */
@@ -159,11 +194,13 @@ static void find_eh_frame(const struct fgt_elf *elf, uint64_t address,
 	}
 }
 
+/* 0 where the file cannot be read. */
 static uint32_t hdr_u32(const struct fgt_cfi_table *table, size_t at)
 {
-	uint32_t value;
+	uint32_t value = 0;
 
-	memcpy(&value, table->hdr + at, sizeof(value));
+	if (fgt_cfi_section_need(&table->hdr, at, sizeof(value)))
+		memcpy(&value, table->hdr.bytes + at, sizeof(value));
 	return value;
 }
 
@@ -181,14 +218,12 @@ static int load_hdr(struct fgt_cfi_table *table, const struct fgt_elf *elf,
 	*ret_eh_frame = 0;
 	if (range->size < HDR_LEN || range->is_compressed)
 		return 0;
-	r = read_range(source, range, &table->hdr);
+	r = load_section(source, range, &table->hdr);
 	if (r == -ENOMEM)
 		return r;
-	if (r < 0)
+	if (r < 0 || !fgt_cfi_section_need(&table->hdr, 0, HDR_LEN))
 		return 0;
-	hdr = table->hdr;
-	table->hdr_len = range->size;
-	table->hdr_address = range->address;
+	hdr = table->hdr.bytes;
 	if (hdr[0] == 1 && hdr[1] == HDR_ENC_PCREL_S4)
 		*ret_eh_frame = range->address + 4 +
 				(uint64_t)(int64_t)(int32_t)hdr_u32(table, 4);
@@ -278,7 +313,7 @@ int fgt_cfi_table_load(const struct fgt_elf *elf,
 	r = load_section(source, &range, &table->eh_frame.section);
 	if (r == -ENOMEM)
 		return r;
-	table->eh_frame.section.data_base = table->hdr_address;
+	table->eh_frame.section.data_base = table->hdr.address;
 	r = load_section(source, &elf->debug_frame,
 			 &table->debug_frame.section);
 	if (r == -ENOMEM)
@@ -323,7 +358,7 @@ static int64_t hdr_start(const struct fgt_cfi_table *table, size_t i)
 static int find_by_hdr(const struct fgt_cfi_table *table, uint64_t address,
 		       struct fgt_cfi_rule *ret_rule)
 {
-	int64_t wanted = (int64_t)(address - table->hdr_address);
+	int64_t wanted = (int64_t)(address - table->hdr.address);
 	size_t low = 0, high = table->hdr_count;
 	uint64_t fde;
 
@@ -338,7 +373,7 @@ static int find_by_hdr(const struct fgt_cfi_table *table, uint64_t address,
 	}
 	if (!low)
 		return -ENOENT;
-	fde = table->hdr_address +
+	fde = table->hdr.address +
 	      (uint64_t)(int64_t)(int32_t)hdr_u32(
 		      table, HDR_LEN + (low - 1) * HDR_ENTRY_LEN + 4);
 	if (fde < table->eh_frame.section.address)

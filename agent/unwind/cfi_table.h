@@ -10,7 +10,7 @@
 #include "agent/unwind/elf_file.h"
 #include "ringbuf/owner.h"
 
-struct fgt_cfi_table; /* immutable once loaded */
+struct fgt_cfi_table; /* once loaded, says the same for good */
 
 /* The rules of one function, decoded but not interpreted. */
 struct fgt_cfi_rule {
@@ -25,20 +25,23 @@ struct fgt_cfi_rule {
 	size_t instructions_len; /* bytes */
 };
 
-/* -ENOENT no rules in this file, -EFBIG sections beyond reason, -ENOMEM. */
+/* Large sections are read as they are needed: what source reads from (fd,
+ * bytes) must outlive the table.
+ * -ENOENT no rules in this file, -EFBIG sections beyond reason, -ENOMEM. */
 int fgt_cfi_table_load(const struct fgt_elf *elf,
 		       const struct fgt_elf_source *source,
 		       struct fgt_cfi_table **ret_table);
 void fgt_cfi_table_free(struct fgt_cfi_table *table);
 FGT_DEFINE_AUTO(struct fgt_cfi_table *, fgt_cfi_table_free);
 
-/* Heap bytes that it holds. */
+/* Bytes of memory that it may come to hold. */
 size_t fgt_cfi_table_size(const struct fgt_cfi_table *table);
 
 /*
- * -ENOENT no rule covers the address, -EBADMSG the one that should is broken.
+ * -ENOENT no rule covers the address, -EBADMSG the one that should is broken or
+ * cannot be read.
  *
- * MT-Safe | AS-Safe
+ * MT-Safe | AS-Unsafe
  */
 int fgt_cfi_table_find(const struct fgt_cfi_table *table, uint64_t address,
 		       struct fgt_cfi_rule *ret_rule);

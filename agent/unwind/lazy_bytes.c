@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads pages of a file when they are needed. A mapping of the file would do
+ * the same, but ends the process when somebody cuts the file off. Runs in any
+ * thread; a page that was read never changes.
+ */
+#include "agent/unwind/lazy_bytes.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES 4096u
+
+struct fgt_lazy_bytes {
+	struct fgt_elf_source source;
+	uint64_t offset; /* of the first byte in the file */
+	uint8_t *bytes; /* [len], mapped: untouched pages take no room */
+	size_t len;
+	pthread_mutex_t lock; /* who holds it reads; protects no field */
+	size_t page_count;
+	atomic_bool is_read[]; /* [page_count]; false to true only */
+};
+
+int fgt_lazy_bytes_new(const struct fgt_elf_source *source, uint64_t offset,
+		       size_t len, struct fgt_lazy_bytes **ret_lazy)
+{
+	size_t page_count = (len - 1) / PAGE_BYTES + 1;
+	struct fgt_lazy_bytes *lazy =
+		calloc(1, sizeof(*lazy) + page_count * sizeof(atomic_bool));
+
+	if (!lazy)
+		return -ENOMEM;
+	lazy->source = *source;
+	lazy->offset = offset;
+	lazy->len = len;
+	lazy->page_count = page_count;
+	lazy->bytes = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (lazy->bytes == MAP_FAILED) {
+		free(lazy);
+		return -ENOMEM;
+	}
+	/* One huge page would take more room than all that is saved here. */
+	(void)madvise(lazy->bytes, len, MADV_NOHUGEPAGE);
+	pthread_mutex_init(&lazy->lock, NULL);
+	*ret_lazy = lazy;
+	return 0;
+}
+
+void fgt_lazy_bytes_free(struct fgt_lazy_bytes *lazy)
+{
+	if (!lazy)
+		return;
+	munmap(lazy->bytes, lazy->len);
+	pthread_mutex_destroy(&lazy->lock);
+	free(lazy);
+}
+
+uint8_t *fgt_lazy_bytes_get(const struct fgt_lazy_bytes *lazy)
+{
+	return lazy->bytes;
+}
+
+/* Acquire: pairs with the release of read_pages(). */
+static bool is_read(struct fgt_lazy_bytes *lazy, size_t page)
+{
+	return atomic_load_explicit(&lazy->is_read[page], memory_order_acquire);
+}
+
+/* Pages [first, end), none of which was read. Lock held. */
+static bool read_pages(struct fgt_lazy_bytes *lazy, size_t first, size_t end)
+{
+	size_t at = first * PAGE_BYTES, len = (end - first) * PAGE_BYTES;
+
+	if (len > lazy->len - at)
+		len = lazy->len - at;
+	if (fgt_elf_source_read(&lazy->source, lazy->offset + at,
+				lazy->bytes + at, len) < 0)
+		return false;
+	for (size_t page = first; page < end; page++)
+		/* Release: pairs with the acquire of is_read(). */
+		atomic_store_explicit(&lazy->is_read[page], true,
+				      memory_order_release);
+	return true;
+}
+
+/* Those of [first, end) that are missing, as many at once as can be. */
+static bool read_missing(struct fgt_lazy_bytes *lazy, size_t first, size_t end)
+{
+	bool is_whole = true;
+
+	pthread_mutex_lock(&lazy->lock);
+	while (first < end && is_whole) {
+		size_t next = first;
+
+		while (next < end && !is_read(lazy, next))
+			next++;
+		if (next > first)
+			is_whole = read_pages(lazy, first, next);
+		first = next + 1;
+	}
+	pthread_mutex_unlock(&lazy->lock);
+	return is_whole;
+}
+
+bool fgt_lazy_bytes_need(struct fgt_lazy_bytes *lazy, uint64_t at, uint64_t len)
+{
+	size_t first, end;
+
+	if (at >= lazy->len || !len)
+		return true;
+	if (len > lazy->len - at)
+		len = lazy->len - at;
+	first = at / PAGE_BYTES;
+	end = (at + len - 1) / PAGE_BYTES + 1;
+	while (first < end && is_read(lazy, first))
+		first++;
+	return first == end || read_missing(lazy, first, end);
+}
