@@ -52,9 +52,10 @@ static struct {
 	uint64_t lost_told;
 	bool is_full; /* whoever reads has to catch up first */
 	bool is_behind; /* there may be more to write */
-	size_t first, end; /* of what is to be written, within bytes */
-	char bytes[BUFFER];
+	size_t first, end; /* of what is to be written, within live_bytes */
 } live = { .fd = -1 };
+/* The thread's, too; apart, as it begins with zeroes, which take no room. */
+static char live_bytes[BUFFER];
 
 /* ---- Gathering ---------------------------------------------------------- */
 
@@ -62,9 +63,9 @@ static struct {
 static int keep(void *context, const void *bytes, size_t len)
 {
 	(void)context;
-	if (len > sizeof(live.bytes) - live.end)
+	if (len > sizeof(live_bytes) - live.end)
 		return -ENOBUFS;
-	memcpy(live.bytes + live.end, bytes, len);
+	memcpy(live_bytes + live.end, bytes, len);
 	live.end += len;
 	return 0;
 }
@@ -73,7 +74,7 @@ static const struct fgt_sink buffer_sink = { .write = keep };
 
 static bool has_room(void)
 {
-	return sizeof(live.bytes) - live.end >= FGT_ACTIVITY_EVENT_MAX;
+	return sizeof(live_bytes) - live.end >= FGT_ACTIVITY_EVENT_MAX;
 }
 
 static int visit(void *context, const struct fgt_span_record *record)
@@ -169,7 +170,7 @@ static bool open_file(void)
 static bool write_out(void)
 {
 	while (live.first < live.end) {
-		ssize_t n = write(live.fd, live.bytes + live.first,
+		ssize_t n = write(live.fd, live_bytes + live.first,
 				  live.end - live.first);
 
 		if (n > 0) {
