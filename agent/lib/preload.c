@@ -274,8 +274,10 @@ __attribute__((constructor)) static void begin(void)
 	atomic_store(&preload.is_starting, false);
 	if (rc < 0 && !preload.has_said)
 		complain("cannot record",
-			 rc == -ENOENT ? "libfgtrace-embed.so is not installed"
-				       : strerror(-rc));
+			 rc == -ENOENT
+				 ? "libfgtrace-embed.so was not found: install "
+				   "it, or give LD_PRELOAD an absolute path"
+				 : strerror(-rc));
 	if (rc < 0)
 		return;
 	preload.pid = getpid();
