@@ -19,7 +19,8 @@
 #include "agent/capture/access.h"
 #include "agent/capture/procfs.h"
 
-#define PF_KTHREAD 0x200000u /* include/linux/sched.h */
+#define PF_KTHREAD   0x200000u /* include/linux/sched.h */
+#define ACCESS_TRIES 3
 
 /* The numbers behind the name, by their place in proc_pid_stat(5). */
 enum {
@@ -302,15 +303,25 @@ int fgt_process_open_memory(const struct fgt_process *process, int *ret_dir_fd,
 	return open_living_thread(tasks, ret_dir_fd, ret_tid);
 }
 
-int fgt_process_check_access(const struct fgt_process *process,
-			     struct fgt_why *why)
+static int check_thread(const struct fgt_process *process, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
 	int32_t tid;
 	int rc = fgt_process_open_memory(process, &dir_fd, &tid);
 
-	if (rc == 0)
-		rc = fgt_access_check(dir_fd, tid, why);
+	return rc == 0 ? fgt_access_check(dir_fd, tid, why) : rc;
+}
+
+int fgt_process_check_access(const struct fgt_process *process,
+			     struct fgt_why *why)
+{
+	int rc = check_thread(process, why);
+
+	/* The thread that was asked may end meanwhile, the first one, too. */
+	for (int i = 1;
+	     i < ACCESS_TRIES && rc == -ESRCH && fgt_process_is_alive(process);
+	     i++)
+		rc = check_thread(process, why);
 	if (rc == -ESRCH || (rc == 0 && !fgt_process_is_alive(process)))
 		return fgt_why_set(why, -ESRCH, "process %d has ended",
 				   process->pid);

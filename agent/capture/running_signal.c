@@ -262,7 +262,7 @@ static bool has_room(const struct fgt_running_signal *signal,
 	       now_ns - thread->stack_since_ns >= CALM_NS;
 }
 
-/* A slot, if its stack has room for a handler. -EACCES, -ENOSPC. */
+/* A slot, if its stack has room for a handler. -ENOSPC. */
 static int find_room(struct fgt_running_signal *signal,
 		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
@@ -272,7 +272,7 @@ static int find_room(struct fgt_running_signal *signal,
 	armed->stack_low =
 		fgt_thread_stack_low(&signal->layout, tid, &stack_high);
 	if (!has_room(signal, armed, now_ns))
-		return -EACCES;
+		return -ENOSPC;
 	armed->slot = fgt_signal_slot_get(&signal->next_slot, tid,
 					  armed->stack_low, stack_high);
 	return armed->slot ? 0 : -ENOSPC;
@@ -282,19 +282,19 @@ static int find_room(struct fgt_running_signal *signal,
  * Does it leave our signal unblocked? Who waits for signals does while it
  * waits, and is still seen so when it is woken and waits for a CPU: that has
  * to be seen twice, with work in between, and more often of who is known to
- * wait so, without ever seeing it blocked. -EACCES, -EAGAIN it sleeps,
- * -EINPROGRESS not often enough so far.
+ * wait so, without ever seeing it blocked. -EACCES; -EPERM never; -EAGAIN it
+ * sleeps in a call that may change that; -EINPROGRESS not often enough so far.
  */
 static int ask_permission(const struct fgt_running_signal *signal,
 			  struct fgt_thread *thread)
 {
 	uint8_t looks_min = thread->takes_signals ? LOOKS_TAKER_MIN : LOOKS_MIN;
-	int rc = -EACCES;
+	int rc = -EPERM;
 
 	if (!thread->is_fragile)
 		rc = fgt_signal_permission_ask(thread->tid, signal->number,
 					       signal->own_filters);
-	if (rc == -EACCES)
+	if (rc == -EACCES || rc == -EPERM)
 		thread->open_looks = 0;
 	if (rc < 0 || thread->open_looks >= looks_min)
 		return rc;
@@ -352,25 +352,28 @@ void fgt_running_signal_drop(struct fgt_running_signal *signal,
 	free(armed);
 }
 
-/* Still as it was when it got its timer? */
-static bool is_fit(struct fgt_running_signal *signal, struct fgt_thread *thread,
-		   const struct fgt_perf_use *use)
+/*
+ * Still as it was when it got its timer? What it ran since it was last asked
+ * may have changed that, and until the handler has run nothing is proven.
+ * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS.
+ */
+static int check_fitness(struct fgt_running_signal *signal,
+			 struct fgt_thread *thread,
+			 const struct fgt_perf_use *use)
 {
 	struct fgt_thread_signal *armed = thread->signal;
 	int rc;
 
 	if (thread->is_fragile)
-		return false;
-	/* It has not run since it was found fit. */
-	if (!use->runtime_ns)
-		return true;
-	if (!has_room(signal, armed, use->now_ns))
-		return false;
-	if (armed->is_proven && use->now_ns - armed->checked_ns < CHECK_NS)
-		return true;
+		return -EPERM;
+	if (use->runtime_ns && !has_room(signal, armed, use->now_ns))
+		return -ENOSPC;
+	if ((armed->is_proven || !use->runtime_ns) &&
+	    use->now_ns - armed->checked_ns < CHECK_NS)
+		return 0;
 	armed->checked_ns = use->now_ns;
 	rc = ask_permission(signal, thread);
-	return rc == 0 || rc == -EAGAIN;
+	return rc == -EAGAIN ? 0 : rc;
 }
 
 static void adapt(struct fgt_thread *thread)
@@ -404,13 +407,13 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 	if (signal->is_lost)
 		return;
 	if (thread->signal) {
-		if (is_fit(signal, thread, use)) {
+		rc = check_fitness(signal, thread, use);
+		if (rc == 0) {
 			adapt(thread);
 			return;
 		}
 		fgt_running_signal_drop(signal, thread);
-		thread->perf_retry_ns =
-			use->now_ns + choose_pause(thread, -EACCES);
+		thread->perf_retry_ns = use->now_ns + choose_pause(thread, rc);
 	}
 	if (use->runtime_ns < use->event_ns / WORTH_SHARE ||
 	    use->now_ns < thread->perf_retry_ns)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "agent/capture/procfs.h"
 
 #define STATUS_BYTES 4096
+#define CALL_BYTES   256
 
 /* The number behind a key; 0 if the kernel does not tell it. */
 static unsigned long long number_of(const char *status, const char *key,
@@ -38,7 +40,7 @@ static unsigned long long count_sleeps(const char *status)
 
 unsigned long fgt_signal_permission_filters(void)
 {
-	char status[4096];
+	char status[STATUS_BYTES];
 
 	if (fgt_procfs_read(AT_FDCWD, "/proc/thread-self/status", status,
 			    sizeof(status)) < 0)
@@ -46,7 +48,12 @@ unsigned long fgt_signal_permission_filters(void)
 	return count_filters(status);
 }
 
-static int is_blocked(const char *status, int number)
+static bool is_runnable(const char *status)
+{
+	return strstr(status, "\nState:\tR") != NULL;
+}
+
+static bool is_blocked(const char *status, int number)
 {
 	return number_of(status, "\nSigBlk:\t", 16) >> (number - 1) & 1;
 }
@@ -56,13 +63,14 @@ int fgt_signal_permission_parse(const char *status, int number,
 {
 	if (!strstr(status, "\nSigBlk:\t") ||
 	    count_filters(status) > own_filters)
-		return -EACCES;
-	if (!strstr(status, "\nState:\tR"))
+		return -EPERM;
+	if (!is_runnable(status))
 		return -EAGAIN;
 	return is_blocked(status, number) ? -EACCES : 0;
 }
 
-bool fgt_signal_permission_is_plain(const char *syscall_line)
+/* Does it sleep in a call that never touches what it blocks? */
+static bool is_plain(const char *syscall_line)
 {
 	static const long plain[] = {
 #ifdef SYS_epoll_wait
@@ -86,6 +94,21 @@ bool fgt_signal_permission_is_plain(const char *syscall_line)
 	return false;
 }
 
+/*
+ * The kernel writes a status from top to bottom while the thread may go on:
+ * what was counted at its end holds for the second one from its beginning.
+ */
+int fgt_signal_permission_judge(const char *before, const char *syscall_line,
+				const char *after, int number)
+{
+	unsigned long long sleeps = count_sleeps(before);
+
+	if (!is_plain(syscall_line) || is_runnable(after) || !sleeps ||
+	    count_sleeps(after) != sleeps)
+		return -EAGAIN;
+	return is_blocked(after, number) ? -EACCES : 0;
+}
+
 static int read_of(int32_t tid, const char *name, char *text, size_t size)
 {
 	char path[64];
@@ -94,29 +117,17 @@ static int read_of(int32_t tid, const char *name, char *text, size_t size)
 	return fgt_procfs_read(AT_FDCWD, path, text, size);
 }
 
-/* It sleeps, says status: in a call that leaves alone what it blocks, and in
- * that very sleep still after we have seen so? */
-static bool is_mask_its_own(int32_t tid, const char *status)
-{
-	unsigned long long sleeps = count_sleeps(status);
-	char text[STATUS_BYTES];
-
-	return sleeps && read_of(tid, "syscall", text, sizeof(text)) > 0 &&
-	       fgt_signal_permission_is_plain(text) &&
-	       read_of(tid, "status", text, sizeof(text)) > 0 &&
-	       count_sleeps(text) == sleeps;
-}
-
 int fgt_signal_permission_ask(int32_t tid, int number,
 			      unsigned long own_filters)
 {
-	char status[STATUS_BYTES];
+	char status[STATUS_BYTES], call[CALL_BYTES], after[STATUS_BYTES];
 	int rc;
 
 	if (read_of(tid, "status", status, sizeof(status)) < 0)
 		return -ESRCH;
 	rc = fgt_signal_permission_parse(status, number, own_filters);
-	if (rc == -EAGAIN && is_mask_its_own(tid, status))
-		rc = is_blocked(status, number) ? -EACCES : 0;
-	return rc;
+	if (rc != -EAGAIN || read_of(tid, "syscall", call, sizeof(call)) < 0 ||
+	    read_of(tid, "status", after, sizeof(after)) < 0)
+		return rc;
+	return fgt_signal_permission_judge(status, call, after, number);
 }

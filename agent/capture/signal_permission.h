@@ -5,24 +5,28 @@
 #ifndef FGT_AGENT_CAPTURE_SIGNAL_PERMISSION_H
 #define FGT_AGENT_CAPTURE_SIGNAL_PERMISSION_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /*
  * May a signal be sent to a thread (/proc/…/status)? 0; -EACCES: it blocks the
- * signal, or more system calls are filtered than for us; -EAGAIN: it sleeps,
- * and what it blocks then may not be what it blocks: sigwait(3) and ppoll(2)
- * let signals through that would end them.
+ * signal; -EPERM: more system calls are filtered than for us; -EAGAIN: it
+ * sleeps, and what it blocks then may not be what it blocks: sigwait(3) and
+ * ppoll(2) let signals through that would end them.
  */
 int fgt_signal_permission_parse(const char *status, int number,
 				unsigned long own_filters);
 
-/* Does a thread sleep in a call that never touches what it blocks
- * (/proc/…/syscall)? What its status says then is true. */
-bool fgt_signal_permission_is_plain(const char *syscall_line);
-
-/* Both of a living thread: -EAGAIN only if it sleeps in another call; -ESRCH.
+/*
+ * The same of one that sleeps, by its status, the call that it sleeps in
+ * (/proc/…/syscall) and its status again: what it blocks in futex(2) or read(2)
+ * is what it blocks, as long as that is one sleep. (But for a handler that came
+ * while it was in ppoll(2), and sleeps itself.) 0, -EACCES; -EAGAIN: another
+ * call, or no longer the same sleep.
  */
+int fgt_signal_permission_judge(const char *before, const char *syscall_line,
+				const char *after, int number);
+
+/* Both of a living thread; -ESRCH. */
 int fgt_signal_permission_ask(int32_t tid, int number,
 			      unsigned long own_filters);
 

@@ -48,7 +48,7 @@ struct fgt_thread {
 	bool is_ended; /* leaves the table at the end of the tick */
 	bool is_replaced; /* its number belongs to another thread already */
 	bool has_new_name; /* the kernel said so */
-	uint8_t young_ticks; /* in which it ran and its name was read again */
+	uint8_t young_ticks; /* at which its name was read again */
 	bool is_new; /* nothing known of it yet */
 	bool has_run; /* since the last tick, says the provider */
 	bool needs_look; /* though it may not have run again */

@@ -116,18 +116,27 @@ static void notice_exec(struct fgt_target *target, const struct fgt_tick *tick)
 /*
  * A new thread has its parent's name until it is given its own, which is among
  * the first things that it does. Where the kernel does not tell of names, it
- * is read again while the thread is young, later with all others.
+ * is read again while the thread is young, of not too many at once; later with
+ * all others.
  */
-static void look_at_name(struct fgt_target *target, const struct fgt_tick *tick,
-			 struct fgt_thread *thread)
+static void look_at_names_of_young(struct fgt_target *target)
 {
-	bool is_young = !tick->perf_cpu && thread->has_run &&
-			thread->young_ticks < YOUNG_TICKS;
+	struct fgt_threads *threads = &target->threads;
+	uint32_t count = 0;
 
-	thread->young_ticks += is_young;
-	if ((thread->has_new_name || is_young) && !thread->is_ended)
-		fgt_threads_rename(&target->threads, thread);
-	thread->has_new_name = false;
+	for (uint32_t i = 0; i < threads->active_count; i++) {
+		struct fgt_thread *thread = threads->active[i];
+
+		if (!thread->has_run || thread->young_ticks == YOUNG_TICKS)
+			continue;
+		/* Those that were there before us are none. */
+		if (target->tick <= 1) {
+			thread->young_ticks = YOUNG_TICKS;
+		} else if (count++ < RENAMES_MAX) {
+			thread->young_ticks++;
+			thread->has_new_name = true;
+		}
+	}
 }
 
 static void look_at_active(struct fgt_target *target,
@@ -135,10 +144,14 @@ static void look_at_active(struct fgt_target *target,
 {
 	struct fgt_threads *threads = &target->threads;
 
+	if (!tick->perf_cpu)
+		look_at_names_of_young(target);
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i];
 
-		look_at_name(target, tick, thread);
+		if (thread->has_new_name && !thread->is_ended)
+			fgt_threads_rename(threads, thread);
+		thread->has_new_name = false;
 		if (!tick->perf_cpu)
 			fgt_look_account(target, tick, thread);
 		if (!thread->is_sampled && !thread->is_ended &&
