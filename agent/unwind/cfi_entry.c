@@ -181,9 +181,10 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 	uint64_t len, id, id_at, no_cie = 0;
 	bool is_wide;
 
-	if (offset >= section->len ||
-	    !fgt_cfi_section_need(section, offset, HEAD_BYTES))
+	if (offset >= section->len)
 		return -EBADMSG;
+	if (!fgt_cfi_section_need(section, offset, HEAD_BYTES))
+		return -EIO;
 	cursor.at = section->bytes + offset;
 	cursor.end = section->bytes + section->len;
 	cursor.is_bad = false;
@@ -191,9 +192,10 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 	is_wide = len == UINT32_MAX;
 	if (is_wide)
 		len = fgt_cfi_read_u64(&cursor);
-	if (cursor.is_bad || len > (uint64_t)(cursor.end - cursor.at) ||
-	    !fgt_cfi_section_need(section, offset, HEAD_BYTES + len))
+	if (cursor.is_bad || len > (uint64_t)(cursor.end - cursor.at))
 		return -EBADMSG;
+	if (!fgt_cfi_section_need(section, offset, HEAD_BYTES + len))
+		return -EIO;
 	cursor.end = cursor.at + len;
 	entry.next = (uint64_t)(cursor.end - section->bytes);
 	entry.is_end = !len;
@@ -277,8 +279,12 @@ static int read_common(const struct fgt_cfi_section *section, uint64_t offset,
 	struct fgt_cfi_entry entry;
 	const char *letters;
 	uint8_t version;
+	int r;
 
-	if (fgt_cfi_entry_read(section, offset, &entry) < 0 || !entry.is_cie)
+	r = fgt_cfi_entry_read(section, offset, &entry);
+	if (r < 0)
+		return r;
+	if (!entry.is_cie)
 		return -EBADMSG;
 	cursor = entry.body;
 	version = fgt_cfi_read_u8(&cursor);

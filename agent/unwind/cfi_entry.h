@@ -47,11 +47,11 @@ struct fgt_cfi_entry {
 	uint64_t next; /* offset of the next entry */
 	bool is_cie, is_end;
 };
-/* -EBADMSG */
+/* -EBADMSG, -EIO */
 int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 		       struct fgt_cfi_entry *ret_entry);
 
-/* Decodes the FDE at offset and its CIE. -EBADMSG, -ENOENT a CIE or the end.
+/* Decodes the FDE at offset and its CIE. -EBADMSG, -EIO, -ENOENT a CIE or the end.
  * MT-Safe | AS-Unsafe */
 int fgt_cfi_rule_read(const struct fgt_cfi_section *section, uint64_t offset,
 		      struct fgt_cfi_rule *ret_rule);

@@ -15,6 +15,7 @@ enum fgt_cfi_row_flags {
 	FGT_CFI_ROW_ROOT = 8, /* no return address: nobody called this */
 	FGT_CFI_ROW_COMPLEX = 16, /* no row can say it: ask libunwind */
 	FGT_CFI_ROW_NONE = 32, /* no rules for this address */
+	FGT_CFI_ROW_SIGNAL = 64, /* complex: a signal trampoline's */
 };
 
 struct fgt_cfi_row {

@@ -194,14 +194,14 @@ static void find_eh_frame(const struct fgt_elf *elf, uint64_t address,
 	}
 }
 
-/* 0 where the file cannot be read. */
-static uint32_t hdr_u32(const struct fgt_cfi_table *table, size_t at)
+/* False where the file cannot be read. */
+static bool read_hdr(const struct fgt_cfi_table *table, size_t at,
+		     int32_t *ret_value)
 {
-	uint32_t value = 0;
-
-	if (fgt_cfi_section_need(&table->hdr, at, sizeof(value)))
-		memcpy(&value, table->hdr.bytes + at, sizeof(value));
-	return value;
+	if (!fgt_cfi_section_need(&table->hdr, at, sizeof(*ret_value)))
+		return false;
+	memcpy(ret_value, table->hdr.bytes + at, sizeof(*ret_value));
+	return true;
 }
 
 /*
@@ -212,6 +212,7 @@ static int load_hdr(struct fgt_cfi_table *table, const struct fgt_elf *elf,
 		    const struct fgt_elf_source *source, uint64_t *ret_eh_frame)
 {
 	const struct fgt_elf_range *range = &elf->eh_frame_hdr;
+	int32_t distance, count;
 	const uint8_t *hdr;
 	int r;
 
@@ -221,15 +222,16 @@ static int load_hdr(struct fgt_cfi_table *table, const struct fgt_elf *elf,
 	r = load_section(source, range, &table->hdr);
 	if (r == -ENOMEM)
 		return r;
-	if (r < 0 || !fgt_cfi_section_need(&table->hdr, 0, HDR_LEN))
+	if (r < 0 || !read_hdr(table, 4, &distance) ||
+	    !read_hdr(table, 8, &count))
 		return 0;
 	hdr = table->hdr.bytes;
 	if (hdr[0] == 1 && hdr[1] == HDR_ENC_PCREL_S4)
-		*ret_eh_frame = range->address + 4 +
-				(uint64_t)(int64_t)(int32_t)hdr_u32(table, 4);
+		*ret_eh_frame =
+			range->address + 4 + (uint64_t)(int64_t)distance;
 	if (hdr[0] == 1 && hdr[2] == HDR_ENC_UDATA4 &&
 	    hdr[3] == HDR_ENC_DATAREL_S4)
-		table->hdr_count = hdr_u32(table, 8);
+		table->hdr_count = (uint32_t)count;
 	if (table->hdr_count > (range->size - HDR_LEN) / HDR_ENTRY_LEN)
 		table->hdr_count = (range->size - HDR_LEN) / HDR_ENTRY_LEN;
 	return 0;
@@ -275,6 +277,9 @@ static int build_index(struct indexed_section *indexed)
 	size_t capacity = 0;
 	int r;
 
+	/* At once: all of it is gone through. */
+	if (!fgt_cfi_section_need(section, 0, section->len))
+		return -EIO;
 	while (offset < section->len &&
 	       fgt_cfi_entry_read(section, offset, &entry) == 0) {
 		/* A zero length ends a piece; crtend's is not the last. */
@@ -350,32 +355,30 @@ static int take_if_covering(const struct fgt_cfi_section *section,
 	return 0;
 }
 
-static int64_t hdr_start(const struct fgt_cfi_table *table, size_t i)
-{
-	return (int32_t)hdr_u32(table, HDR_LEN + i * HDR_ENTRY_LEN);
-}
-
 static int find_by_hdr(const struct fgt_cfi_table *table, uint64_t address,
 		       struct fgt_cfi_rule *ret_rule)
 {
 	int64_t wanted = (int64_t)(address - table->hdr.address);
 	size_t low = 0, high = table->hdr_count;
+	int32_t start, offset;
 	uint64_t fde;
 
 	/* The last entry that starts at or below the address. */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (hdr_start(table, middle) <= wanted)
+		if (!read_hdr(table, HDR_LEN + middle * HDR_ENTRY_LEN, &start))
+			return -EIO;
+		if (start <= wanted)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	if (!low)
 		return -ENOENT;
-	fde = table->hdr.address +
-	      (uint64_t)(int64_t)(int32_t)hdr_u32(
-		      table, HDR_LEN + (low - 1) * HDR_ENTRY_LEN + 4);
+	if (!read_hdr(table, HDR_LEN + (low - 1) * HDR_ENTRY_LEN + 4, &offset))
+		return -EIO;
+	fde = table->hdr.address + (uint64_t)(int64_t)offset;
 	if (fde < table->eh_frame.section.address)
 		return -EBADMSG;
 	return take_if_covering(&table->eh_frame.section,

@@ -10,7 +10,7 @@
 #include "agent/unwind/elf_file.h"
 #include "ringbuf/owner.h"
 
-struct fgt_cfi_table; /* once loaded, says the same for good */
+struct fgt_cfi_table; /* what it has once said of an address it says again */
 
 /* The rules of one function, decoded but not interpreted. */
 struct fgt_cfi_rule {
@@ -27,7 +27,8 @@ struct fgt_cfi_rule {
 
 /* Large sections are read as they are needed: what source reads from (fd,
  * bytes) must outlive the table.
- * -ENOENT no rules in this file, -EFBIG sections beyond reason, -ENOMEM. */
+ * -ENOENT no rules in this file, -EFBIG sections beyond reason, -EIO, -ENOMEM.
+ */
 int fgt_cfi_table_load(const struct fgt_elf *elf,
 		       const struct fgt_elf_source *source,
 		       struct fgt_cfi_table **ret_table);
@@ -38,8 +39,8 @@ FGT_DEFINE_AUTO(struct fgt_cfi_table *, fgt_cfi_table_free);
 size_t fgt_cfi_table_size(const struct fgt_cfi_table *table);
 
 /*
- * -ENOENT no rule covers the address, -EBADMSG the one that should is broken or
- * cannot be read.
+ * -ENOENT no rule covers the address, -EBADMSG the one that should is broken,
+ * -EIO the file cannot be read, or is another by now.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -10,7 +10,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define PAGE_BYTES 4096u
 
@@ -19,47 +21,52 @@ struct fgt_lazy_bytes {
 	uint64_t offset; /* of the first byte in the file */
 	uint8_t *bytes; /* [len], mapped: untouched pages take no room */
 	size_t len;
-	pthread_mutex_t lock; /* who holds it reads; protects no field */
-	size_t page_count;
-	atomic_bool is_read[]; /* [page_count]; false to true only */
+	struct stat file; /* at first; all zero without one */
+	/* Protects reading into bytes; nests inside that of an image cache. */
+	pthread_mutex_t lock;
+	atomic_bool is_read[]; /* [pages of len]; false to true only */
 };
-
-int fgt_lazy_bytes_new(const struct fgt_elf_source *source, uint64_t offset,
-		       size_t len, struct fgt_lazy_bytes **ret_lazy)
-{
-	size_t page_count = (len - 1) / PAGE_BYTES + 1;
-	struct fgt_lazy_bytes *lazy =
-		calloc(1, sizeof(*lazy) + page_count * sizeof(atomic_bool));
-
-	if (!lazy)
-		return -ENOMEM;
-	lazy->source = *source;
-	lazy->offset = offset;
-	lazy->len = len;
-	lazy->page_count = page_count;
-	lazy->bytes = mmap(NULL, len, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (lazy->bytes == MAP_FAILED) {
-		free(lazy);
-		return -ENOMEM;
-	}
-	/* One huge page would take more room than all that is saved here. */
-	(void)madvise(lazy->bytes, len, MADV_NOHUGEPAGE);
-	pthread_mutex_init(&lazy->lock, NULL);
-	*ret_lazy = lazy;
-	return 0;
-}
 
 void fgt_lazy_bytes_free(struct fgt_lazy_bytes *lazy)
 {
 	if (!lazy)
 		return;
-	munmap(lazy->bytes, lazy->len);
+	if (lazy->bytes)
+		munmap(lazy->bytes, lazy->len);
 	pthread_mutex_destroy(&lazy->lock);
 	free(lazy);
 }
 
-uint8_t *fgt_lazy_bytes_get(const struct fgt_lazy_bytes *lazy)
+int fgt_lazy_bytes_new(const struct fgt_elf_source *source, uint64_t offset,
+		       size_t len, struct fgt_lazy_bytes **ret_lazy)
+{
+	size_t page_count = (len - 1) / PAGE_BYTES + 1;
+	FGT_AUTO(fgt_lazy_bytes_free)
+	struct fgt_lazy_bytes *lazy =
+		calloc(1, sizeof(*lazy) + page_count * sizeof(atomic_bool));
+	void *bytes;
+
+	if (!lazy)
+		return -ENOMEM;
+	pthread_mutex_init(&lazy->lock, NULL);
+	lazy->source = *source;
+	lazy->offset = offset;
+	lazy->len = len;
+	/* Of one that tells nothing no page will be taken. */
+	if (!source->bytes && fstat(source->fd, &lazy->file) < 0)
+		memset(&lazy->file, 0, sizeof(lazy->file));
+	bytes = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (bytes == MAP_FAILED)
+		return -ENOMEM;
+	/* One huge page would take more room than all that is saved here. */
+	(void)madvise(bytes, len, MADV_NOHUGEPAGE);
+	lazy->bytes = bytes;
+	*ret_lazy = FGT_TAKE(lazy);
+	return 0;
+}
+
+uint8_t *fgt_lazy_bytes_get(struct fgt_lazy_bytes *lazy)
 {
 	return lazy->bytes;
 }
@@ -70,6 +77,22 @@ static bool is_read(struct fgt_lazy_bytes *lazy, size_t page)
 	return atomic_load_explicit(&lazy->is_read[page], memory_order_acquire);
 }
 
+/*
+ * Is it the file that it was? In a program that closes all descriptors it finds
+ * the number may stand for another one. What is written over it without any
+ * change of size the target runs, too.
+ */
+static bool is_same_file(const struct fgt_lazy_bytes *lazy)
+{
+	const struct stat *then = &lazy->file;
+	struct stat now;
+
+	return lazy->source.bytes ||
+	       (fstat(lazy->source.fd, &now) == 0 &&
+		now.st_dev == then->st_dev && now.st_ino == then->st_ino &&
+		now.st_size == then->st_size);
+}
+
 /* Pages [first, end), none of which was read. Lock held. */
 static bool read_pages(struct fgt_lazy_bytes *lazy, size_t first, size_t end)
 {
@@ -77,7 +100,8 @@ static bool read_pages(struct fgt_lazy_bytes *lazy, size_t first, size_t end)
 
 	if (len > lazy->len - at)
 		len = lazy->len - at;
-	if (fgt_elf_source_read(&lazy->source, lazy->offset + at,
+	if (!is_same_file(lazy) ||
+	    fgt_elf_source_read(&lazy->source, lazy->offset + at,
 				lazy->bytes + at, len) < 0)
 		return false;
 	for (size_t page = first; page < end; page++)

@@ -21,11 +21,12 @@ void fgt_lazy_bytes_free(struct fgt_lazy_bytes *lazy);
 FGT_DEFINE_AUTO(struct fgt_lazy_bytes *, fgt_lazy_bytes_free);
 
 /* Where the bytes are, once they are needed: [len]. */
-uint8_t *fgt_lazy_bytes_get(const struct fgt_lazy_bytes *lazy);
+uint8_t *fgt_lazy_bytes_get(struct fgt_lazy_bytes *lazy);
 
 /*
  * Sees to it that [at, at + len) are there, or as much of it as lies within.
- * False: the file cannot be read there (any more). MT-Safe | AS-Unsafe
+ * False: the file cannot be read there, or is another than it was.
+ * MT-Safe | AS-Unsafe
  */
 bool fgt_lazy_bytes_need(struct fgt_lazy_bytes *lazy, uint64_t at,
 			 uint64_t len);

@@ -185,15 +185,20 @@ static bool read_row(struct fgt_view *view, struct fgt_image_file *file,
 	struct fgt_cfi_rule rule;
 	int r = cfi ? fgt_cfi_table_find(cfi, address, &rule) : -ENOENT;
 
-	if (r == 0 && !take_work(view, &rule)) {
+	if (r == -EIO || (r == 0 && !take_work(view, &rule))) {
 		*ret_row = complex;
 		return false;
 	}
-	if (r == 0)
-		r = fgt_cfi_row_read(&rule, address, ret_row);
-	/* Also what is broken: libunwind's side says what that means. */
-	if (r < 0 && r != -ENOENT)
+	if (r < 0) {
+		/* Also what is broken: libunwind's side says what it means. */
+		if (r != -ENOENT)
+			*ret_row = complex;
+		return true;
+	}
+	if (fgt_cfi_row_read(&rule, address, ret_row) < 0)
 		*ret_row = complex;
+	if (rule.is_signal_frame)
+		ret_row->flags |= FGT_CFI_ROW_SIGNAL;
 	return true;
 }
 

@@ -57,7 +57,7 @@ static enum fgt_marker step_by_frame_pointer(struct fgt_walk *walk)
 	return 0;
 }
 
-/* A signal trampoline without rules: the kernel's frame lies at SP. */
+/* A signal trampoline: the kernel's frame lies at SP. */
 static enum fgt_marker step_by_sigreturn(struct fgt_walk *walk)
 {
 	struct fgt_frame_state *state = &walk->state;
@@ -206,13 +206,16 @@ static enum fgt_step step_by_libunwind(struct fgt_walk *walk,
  */
 static enum fgt_step step_from_trampoline(struct fgt_walk *walk)
 {
-	if (!is_sigreturn_at(walk, walk->state.pc))
+	if (!is_sigreturn_at(walk, walk->state.pc) || step_by_sigreturn(walk))
 		return FGT_STEP_NO_ROW;
-	return step_by_sigreturn(walk) == 0 ? FGT_STEP_DONE : FGT_STEP_NO_ROW;
+	return FGT_STEP_DONE;
 }
 
-static enum fgt_step step_of_no_row(const struct fgt_cfi_row *row)
+static enum fgt_step step_of_no_row(struct fgt_walk *walk,
+				    const struct fgt_cfi_row *row)
 {
+	if (row->flags & FGT_CFI_ROW_SIGNAL)
+		return step_from_trampoline(walk);
 	if (row->flags & FGT_CFI_ROW_COMPLEX)
 		return FGT_STEP_NO_ROW;
 	return row->flags & FGT_CFI_ROW_NONE ? FGT_STEP_NO_RULE : FGT_STEP_ROOT;
@@ -220,7 +223,8 @@ static enum fgt_step step_of_no_row(const struct fgt_cfi_row *row)
 
 /*
  * One step by the row of state->pc: one that was not read before, or the one
- * at which fgt_walk_follow_rows() stopped, to tell why. FGT_STEP_NO_ROW: libunwind has to do it;
+ * at which fgt_walk_follow_rows() stopped, to tell why; that of a signal
+ * trampoline by the kernel's frame. FGT_STEP_NO_ROW: libunwind has to do it;
  * state is as before.
  */
 static enum fgt_step step_by_row(struct fgt_walk *walk, unsigned int *ret_reg)
@@ -232,7 +236,7 @@ static enum fgt_step step_by_row(struct fgt_walk *walk, unsigned int *ret_reg)
 	int r;
 
 	if (row.flags >= FGT_CFI_ROW_ROOT)
-		return step_of_no_row(&row);
+		return step_of_no_row(walk, &row);
 	*ret_reg = fgt_arch_host.fp;
 	if (row.flags & FGT_CFI_ROW_FP_BASED &&
 	    !fgt_regs_get(&state->regs, fgt_arch_host.fp, &cfa))
@@ -269,8 +273,6 @@ static enum fgt_marker step(struct fgt_walk *walk, bool *ret_is_root)
 	*ret_is_root = false;
 	if (walk->view.rows)
 		result = step_by_row(walk, &reg);
-	if (result == FGT_STEP_NO_ROW && walk->view.rows)
-		result = step_from_trampoline(walk);
 	if (result == FGT_STEP_NO_ROW)
 		result = step_by_libunwind(walk, &reg);
 	switch (result) {
