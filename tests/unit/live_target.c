@@ -111,6 +111,29 @@ void cut(struct fixture *fixture, uint64_t from_ns)
 	assert_true(fgt_slice_is_valid(fixture->slice));
 }
 
+static bool have_all_stacks(const struct fgt_slice *slice)
+{
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		if (slice->runs[i].stack == FGT_NODE_NONE)
+			return false;
+	return true;
+}
+
+void wait_for_stacks(struct fixture *fixture)
+{
+	const struct fgt_ring *ring = fgt_target_ring(fixture->target);
+
+	for (int i = 0; i < 100; i++) {
+		FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+
+		sleep_ms(100);
+		if (fgt_ring_cut(ring, now_ns() - 100000000u, UINT64_MAX,
+				 &slice) == 0 &&
+		    have_all_stacks(slice))
+			return;
+	}
+}
+
 double share(const struct fgt_slice *slice, const char *name,
 	     const char *state_name)
 {
@@ -166,7 +189,9 @@ static int run_as_nobody(int (*run_group)(const char *user))
 		    setuid(NOBODY) < 0)
 			_exit(8);
 		prctl(PR_SET_DUMPABLE, 1);
-		_exit(run_group("as an ordinary user"));
+		status = run_group("as an ordinary user");
+		fflush(NULL); /* what failed */
+		_exit(status);
 	}
 	waitpid(child, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;

@@ -38,6 +38,10 @@ void attach(struct fixture *fixture);
 /* Cuts everything from from_ns on into fixture->slice. */
 void cut(struct fixture *fixture, uint64_t from_ns);
 
+/* Waits until the last 100 ms show all threads with stacks: on a busy machine
+ * it takes a while until each has had a sample. */
+void wait_for_stacks(struct fixture *fixture);
+
 /* Share of ticks of the threads called name (any: NULL) in a state, per cent. */
 double share(const struct fgt_slice *slice, const char *name,
 	     const char *state_name);

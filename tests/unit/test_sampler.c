@@ -18,8 +18,10 @@ static void busy_and_blocked_threads_are_told_apart(void **state)
 
 	start_child(fixture, "mixed", -1);
 	attach(fixture);
-	from_ns = now_ns() + 200000000u;
-	sleep_ms(1100);
+	sleep_ms(100);
+	wait_for_stacks(fixture);
+	from_ns = now_ns();
+	sleep_ms(900);
 	cut(fixture, from_ns);
 	slice = fixture->slice;
 	assert_int_equal(slice->thread_count, 5);
@@ -95,8 +97,12 @@ static void short_lived_threads_leave_the_table(void **state)
 
 	start_child(fixture, "churn", -1);
 	attach(fixture);
-	sleep_ms(900);
-	cut(fixture, 0);
+	for (int i = 0; i < 20; i++) {
+		sleep_ms(500);
+		cut(fixture, 0);
+		if (count_threads(fixture->slice, "mayfly") > 8)
+			break;
+	}
 	fgt_target_get_status(fixture->target, &status);
 	assert_in_range(status.threads, 1, 4);
 	assert_true(count_threads(fixture->slice, "mayfly") > 8);
