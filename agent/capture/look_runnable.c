@@ -13,6 +13,7 @@
 #include "agent/capture/look_stack.h"
 
 #define WAITED_MAX_TICKS  8u
+#define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones tell nothing of now */
 #define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
 
@@ -54,6 +55,17 @@ static bool flip_coin(struct fgt_target *target)
 }
 
 /*
+ * Signals come at ticks of the kernel; where none did for so long, the thread
+ * blocks them, or the program has taken ours. What it did meanwhile the next
+ * one cannot tell, either.
+ */
+static bool is_sample_overdue(const struct fgt_tick *tick,
+			      const struct fgt_thread *thread)
+{
+	return tick->signal && thread->pending_ticks > OVERDUE_TICKS;
+}
+
+/*
  * Each sample speaks for one tick, in their order: what a thread does last
  * before it blocks is then told as often as what it does first. A tick that
  * finds it running before a sample came goes on with what is known until the
@@ -69,7 +81,9 @@ static uint32_t credit_sample(struct fgt_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
-	uint32_t credit = fgt_look_take_credit(target, thread);
+	uint32_t credit = is_sample_overdue(tick, thread)
+				  ? 0
+				  : fgt_look_take_credit(target, thread);
 	bool is_first = !thread->is_run_sampled;
 
 	thread->is_run_sampled = true;
@@ -126,6 +140,11 @@ static void show_found_running(struct fgt_target *target,
 		return;
 	} else {
 		thread->pending_ticks++;
+		if (is_sample_overdue(tick, thread))
+			leaf = FGT_MARKER_NOT_SAMPLED;
+		/* Nor was it known before. */
+		if (leaf && thread->pending_ticks == OVERDUE_TICKS + 1)
+			credit = OVERDUE_TICKS;
 	}
 	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
 			   leaf, credit);
@@ -152,7 +171,8 @@ void fgt_look_late_sample(struct fgt_target *target,
 				  stacks->frames, stacks->capacity);
 	if (!count) /* of images that are gone */
 		return;
-	if (thread->state == FGT_STATE_RUNNING && thread->pending_ticks)
+	if (thread->state == FGT_STATE_RUNNING && thread->pending_ticks &&
+	    !is_sample_overdue(tick, thread))
 		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
 				  count, FGT_STATE_RUNNING,
 				  thread->pending_ticks);

@@ -243,6 +243,98 @@ static void threads_of_this_process_are_seen(void **state)
 	stop(&fixture);
 }
 
+/* ---- A thread that cannot be sampled for a while ------------------------ */
+
+static uint64_t blocked_ns, unblocked_ns; /* when it was so */
+
+static void work_ms(unsigned int ms)
+{
+	uint64_t end_ns = now_ns(CLOCK_MONOTONIC) + ms * 1000000ull;
+
+	while (now_ns(CLOCK_MONOTONIC) < end_ns)
+		atomic_fetch_add_explicit(&work_done, 1, memory_order_relaxed);
+}
+
+static void *hide(void *context)
+{
+	sigset_t all, before;
+
+	(void)context;
+	pthread_setname_np(pthread_self(), "hiding");
+	work_ms(400);
+	sigfillset(&all);
+	blocked_ns = now_ns(CLOCK_MONOTONIC);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	work_ms(800);
+	unblocked_ns = now_ns(CLOCK_MONOTONIC);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	work_ms(1500);
+	return NULL;
+}
+
+static bool is_marked(const struct fgt_slice *slice, uint32_t node)
+{
+	const struct fgt_frame *leaf;
+
+	if (node == FGT_NODE_NONE)
+		return true;
+	leaf = &slice->frames[slice->nodes[node].frame].frame;
+	return (leaf->flags & FGT_FRAME_MARKER) &&
+	       leaf->address == FGT_MARKER_NOT_SAMPLED;
+}
+
+/* Part of the thread's ticks that say that nobody knows, in per cent. */
+static unsigned int count_marked(const struct fgt_slice *slice)
+{
+	unsigned int marked = 0, all = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		const char *name = fgt_slice_string(
+			slice, slice->threads[run->thread].name);
+
+		if (strcmp(name, "hiding") != 0)
+			continue;
+		all += run->tick_count;
+		marked += is_marked(slice, run->stack) ? run->tick_count : 0;
+	}
+	return all ? marked * 100 / all : 0;
+}
+
+static unsigned int marked_between(struct fixture *fixture, uint64_t from_ns,
+				   uint64_t to_ns)
+{
+	unsigned int marked;
+
+	fgt_slice_free(fixture->slice);
+	fixture->slice = NULL;
+	assert_int_equal(fgt_ring_cut(fgt_target_ring(fixture->target), from_ns,
+				      to_ns, &fixture->slice),
+			 0);
+	marked = count_marked(fixture->slice);
+	return marked;
+}
+
+/* Neither the stack before it nor that after it is what it did meanwhile. */
+static void what_was_not_sampled_is_marked(void **state)
+{
+	struct fixture fixture = { 0 };
+	pthread_t thread;
+
+	(void)state;
+	start(&fixture, 101);
+	assert_int_equal(pthread_create(&thread, NULL, hide, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_in_range(marked_between(&fixture, blocked_ns + 50000000u,
+				       unblocked_ns - 50000000u),
+			80, 100);
+	/* It is sampled again. */
+	assert_in_range(marked_between(&fixture, unblocked_ns + 1200000000u,
+				       unblocked_ns + 1450000000u),
+			0, 50);
+	stop(&fixture);
+}
+
 static void no_wait_ends_early_at_full_rate(void **state)
 {
 	struct fixture fixture = { 0 };
@@ -356,6 +448,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_of_this_process_are_seen),
+		cmocka_unit_test(what_was_not_sampled_is_marked),
 		cmocka_unit_test(no_wait_ends_early_at_full_rate),
 		cmocka_unit_test(a_signal_taken_back_is_told_once),
 		cmocka_unit_test(nothing_is_left_after_the_end),
