@@ -140,11 +140,12 @@ static void show_found_running(struct fgt_target *target,
 		return;
 	} else {
 		thread->pending_ticks++;
-		if (is_sample_overdue(tick, thread))
+		if (is_sample_overdue(tick, thread)) {
 			leaf = FGT_MARKER_NOT_SAMPLED;
-		/* Nor was it known before. */
-		if (leaf && thread->pending_ticks == OVERDUE_TICKS + 1)
-			credit = OVERDUE_TICKS;
+			/* Nor was it known before. */
+			if (thread->pending_ticks == OVERDUE_TICKS + 1)
+				credit = OVERDUE_TICKS;
+		}
 	}
 	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
 			   leaf, credit);

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -52,9 +51,9 @@ int fgt_lazy_bytes_new(const struct fgt_elf_source *source, uint64_t offset,
 	lazy->source = *source;
 	lazy->offset = offset;
 	lazy->len = len;
-	/* Of one that tells nothing no page will be taken. */
-	if (!source->bytes && fstat(source->fd, &lazy->file) < 0)
-		memset(&lazy->file, 0, sizeof(lazy->file));
+	/* Of one that tells nothing, and stays zero, no page will be taken. */
+	if (!source->bytes)
+		(void)fstat(source->fd, &lazy->file);
 	bytes = mmap(NULL, len, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (bytes == MAP_FAILED)

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +20,8 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "agent/capture/procfs.h"
 
 #define STATUS(state, blocked, filters)                                        \
 	"Name:\tx\nState:\t" state "\nSigBlk:\t00000000" blocked               \
@@ -120,17 +123,14 @@ static void *sleep_so(void *context)
 
 static bool is_asleep(int tid)
 {
-	char path[64], text[64] = "";
-	FILE *file;
+	char path[64], text[64];
+	long call;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
-	file = fopen(path, "r");
-	assert_non_null(file);
-	if (!fgets(text, sizeof(text), file))
-		text[0] = '\0';
-	fclose(file);
-	return strtol(text, NULL, 10) == SYS_read ||
-	       strtol(text, NULL, 10) == SYS_rt_sigtimedwait;
+	assert_true(fgt_procfs_read(AT_FDCWD, path, text, sizeof(text)) > 0);
+	call = strtol(text, NULL, 10);
+	return call == SYS_rt_sigtimedwait ||
+	       (call == SYS_read && text[0] != 'r');
 }
 
 /* What is said of it once it sleeps. */
