@@ -3,11 +3,12 @@
  * Looks at single threads. Runs in the sampler's thread; must never touch a
  * thread that is blocked.
  *
- * With perf events on every CPU, running means: a sample fell on the thread.
- * A thread that is only found running by our later look is not counted, so
- * that shares are unbiased. Without them, running means: found so at the tick;
- * samples of single threads follow their CPU time and not our ticks, and only
- * lend their stacks.
+ * Where the kernel tells of switches, running means: on a CPU at the instant
+ * that all threads are asked about. With nothing but perf events on every CPU,
+ * it means: a sample fell on the thread. A thread that is only found running by
+ * our later look is not counted, so that shares are unbiased. Without them,
+ * running means: found so at the tick; samples of single threads follow their
+ * CPU time and not our ticks, and only lend their stacks.
  */
 #include "agent/capture/look.h"
 
@@ -77,6 +78,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		      const struct fgt_perf_sample *sample)
 {
 	size_t count;
+	bool is_running;
 
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return;
@@ -84,10 +86,12 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
-	fgt_look_switch_sampled(target, thread, sample->time_ns);
+	is_running = fgt_look_switch_sampled(target, tick, thread);
 	count = fgt_look_stack_sampled(target, tick, thread, sample);
 	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,
 			  target->stacks.generation);
+	if (!is_running)
+		return;
 	target->work.samples_running++;
 	if (!tick->perf_cpu) {
 		take_account(target, thread);

@@ -3,10 +3,12 @@
  * Looks at threads by their context switches. Runs in the sampler's thread;
  * reads only.
  *
- * Samples fall at one instant, and we come a little later: what a thread was
- * doing is told for that instant, whatever it does now. Its registers were
- * written down when it left its CPU; its stack is as it was as long as it has
- * not got another one.
+ * What a thread was doing is told for an instant that lies shortly before the
+ * interrupts that take samples: they hold up what they interrupt, and whoever
+ * waits for that is idle a few microseconds later. Samples lend their stacks.
+ * We come a little later still, whatever the thread does by then: its
+ * registers were written down when it left its CPU; its stack is as it was as
+ * long as it has not got another one.
  */
 #include "agent/capture/look_switch.h"
 
@@ -22,11 +24,6 @@
 #define TASK_DEAD    0x80u
 
 /*
- * The events of all CPUs do not fire at quite the same instant, and a thread
- * that came on its CPU at about that instant may have missed its own.
- */
-#define SKEW_NS 100000u
-/*
  * Of a thread that blocked more often than this since its last look nothing is
  * claimed for the time between: it may have run for little of it.
  */
@@ -35,24 +32,14 @@
 #define EDGE_BLOCKS_MAX_SLOW 1u
 
 enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
-					uint64_t instant_ns, uint64_t period_ns)
+					uint64_t instant_ns)
 {
-	/*
-	 * On a CPU that has not sampled it. If it came long before, it ran all
-	 * the same. If not, most of the period went by without it, and as it
-	 * is still there a sample that is late may yet fall on it and be shown
-	 * at the next tick: it must not be shown as running twice.
-	 */
-	if (slot->is_on)
-		return slot->on_ns + period_ns / 2 < instant_ns
-			       ? FGT_ON_UNSAMPLED
-			       : FGT_OFF_THEN;
-	if (slot->off.ns <= instant_ns)
+	/* It has left its CPU since: the first time told where it was. */
+	if (slot->off.ns > instant_ns)
+		return slot->was_on ? FGT_ON : FGT_OFF_BEFORE;
+	if (!slot->is_on)
 		return FGT_OFF_STILL;
-	/* It left between the instant and us: no late sample can fall on it
-	 * any more, and its times tell exactly, but for the skew. */
-	return slot->on_ns + SKEW_NS < instant_ns ? FGT_ON_UNSAMPLED
-						  : FGT_OFF_BEFORE;
+	return slot->on_ns <= instant_ns ? FGT_ON : FGT_OFF_THEN;
 }
 
 /*
@@ -77,26 +64,30 @@ static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 	return seen->is_plain ? on_ns : 0;
 }
 
-void fgt_look_switch_sampled(struct fgt_target *target,
-			     struct fgt_thread *thread, uint64_t instant_ns)
+bool fgt_look_switch_sampled(struct fgt_target *target,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread)
 {
 	struct fgt_switch_slot slot;
 	uint64_t on_ns;
 
-	if (!thread->switches)
-		return;
-	thread->switches->shown_ns = 0;
-	if (!target->switches ||
+	/* Before its first switch it has been on its CPU all along. */
+	if (!target->switches || !thread->switches ||
 	    !fgt_switches_read(target->switches, thread->switches->index,
-			       &slot))
-		return;
+			       &slot) ||
+	    !slot.version)
+		return true;
+	if (fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
+		return false;
+	thread->switches->shown_ns = 0;
 	if (thread->state == FGT_STATE_RUNNING) {
 		thread->switches->seen.blocks = slot.blocks;
-		return;
+		return true;
 	}
-	on_ns = take_on(target, thread, &slot, instant_ns);
+	on_ns = take_on(target, thread, &slot, tick->instant_ns);
 	if (on_ns)
 		fgt_ring_set_edge(target->ring, thread->slot, on_ns, 0);
+	return true;
 }
 
 static bool is_same_place(const struct fgt_switch_off *a,
@@ -202,12 +193,31 @@ static void show_running(struct fgt_target *target, struct fgt_thread *thread)
 	settle(thread, FGT_STATE_RUNNING, 0);
 }
 
+/* Off its CPU once more, and unwound before it got one again? */
+static bool learn_block(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread,
+			const struct fgt_switch_slot *slot)
+{
+	int64_t count;
+
+	if (slot->is_on)
+		return false;
+	count = unwind(target, tick, thread, &slot->off);
+	if (count < 0 ||
+	    target->who_ran->look(target->who_ran_state, thread) != 0)
+		return false;
+	keep(target, thread, &slot->off, (size_t)count);
+	return true;
+}
+
 /*
  * It runs again, and its stack with it. Blocked where it was found blocked the
- * last time (the same call, stack pointer and frame pointer): it was that
- * stack.
+ * last time, or is again (the same call, stack pointer and frame pointer): it
+ * was that stack.
  */
-static void show_then(struct fgt_target *target, struct fgt_thread *thread,
+static void show_then(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread,
+		      const struct fgt_switch_slot *slot,
 		      const struct fgt_switch_off *off)
 {
 	const struct fgt_last_run *known = &thread->last_block;
@@ -220,7 +230,9 @@ static void show_then(struct fgt_target *target, struct fgt_thread *thread,
 		show_running(target, thread);
 		return;
 	}
-	if (!is_same_place(off, &thread->switches->blocked_at))
+	if (!is_same_place(off, &thread->switches->blocked_at) &&
+	    !(is_same_place(off, &slot->off) && slot->off.task_state &&
+	      learn_block(target, tick, thread, slot)))
 		known = &none;
 	state = state_of(thread, off);
 	fgt_look_show_kept(target, thread, known, state, 0, 0);
@@ -233,9 +245,9 @@ static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
 			const struct fgt_switch_slot *slot)
 {
 	if (slot->before.ns)
-		show_then(target, thread, &slot->before);
+		show_then(target, tick, thread, slot, &slot->before);
 	else if (!show_still(target, tick, thread, &slot->off))
-		show_then(target, thread, &slot->off);
+		show_then(target, tick, thread, slot, &slot->off);
 }
 
 static void show(struct fgt_target *target, const struct fgt_tick *tick,
@@ -245,19 +257,19 @@ static void show(struct fgt_target *target, const struct fgt_tick *tick,
 	uint64_t since_ns = thread->switches->seen.looked_ns, off_ns = 0;
 	uint64_t on_ns = take_on(target, thread, slot, tick->instant_ns);
 
-	switch (fgt_whereabouts_at(slot, tick->instant_ns, tick->timer_ns)) {
+	switch (fgt_whereabouts_at(slot, tick->instant_ns)) {
 	case FGT_OFF_STILL:
 		if (!show_still(target, tick, thread, &slot->off))
-			show_then(target, thread, &slot->off);
+			show_then(target, tick, thread, slot, &slot->off);
 		break;
 	case FGT_OFF_THEN:
-		show_then(target, thread, &slot->off);
+		show_then(target, tick, thread, slot, &slot->off);
 		break;
 	case FGT_OFF_BEFORE:
 		show_before(target, tick, thread, slot);
 		off = &slot->before;
 		break;
-	case FGT_ON_UNSAMPLED:
+	case FGT_ON:
 		show_running(target, thread);
 		off = NULL;
 		break;

@@ -38,13 +38,18 @@ int fgt_running_perf_open(uint64_t period_ns,
 void fgt_running_perf_close(struct fgt_running_perf *perf);
 FGT_DEFINE_AUTO(struct fgt_running_perf *, fgt_running_perf_close);
 
+/* Between these instants (CLOCK_MONOTONIC) the events of all CPUs began. */
+struct fgt_perf_enabled {
+	uint64_t first_ns, last_ns;
+};
+
 /*
  * Switches all events on or off. They then fire once in period_ns, the first
- * time one period after *ret_enabled_ns (CLOCK_MONOTONIC): draining is best
- * done a little after that instant.
+ * time one period after *ret_enabled: draining is best done a little after the
+ * last of them.
  */
 int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
-			    uint64_t *ret_enabled_ns);
+			    struct fgt_perf_enabled *ret_enabled);
 void fgt_running_perf_disable(struct fgt_running_perf *perf);
 
 void fgt_running_perf_drain(struct fgt_running_perf *perf,

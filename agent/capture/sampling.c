@@ -236,12 +236,6 @@ static int64_t read_last_pid(const struct fgt_sampler *sampler)
 	return fgt_threads_last_pid(sampler->last_pid_fd);
 }
 
-/* At which perf's events of every CPU fire for the tick that is due. */
-static uint64_t instant_of(const struct fgt_sampler *sampler)
-{
-	return sampler->due_ns - FGT_AFTER_PERF_NS;
-}
-
 static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 {
 	bool needs_ptrace = !sampler->perf_cpu && !sampler->perf_threads;
@@ -249,7 +243,7 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 	return (struct fgt_tick){
 		.mono_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.wall_ns = fgt_clock_ns(CLOCK_REALTIME),
-		.instant_ns = instant_of(sampler),
+		.instant_ns = sampler->instant_ns,
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
 		.last_pid = read_last_pid(sampler),
@@ -455,6 +449,15 @@ static void begin_thread(struct fgt_sampler *sampler)
 			  fgt_clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
 }
 
+/* What threads do then is told at the tick that is due, even if it is late. */
+static void ask_for_instant(struct fgt_sampler *sampler)
+{
+	sampler->instant_ns = sampler->due_ns - sampler->lead_ns;
+	if (sampler->switches)
+		fgt_switches_set_instant(sampler->switches,
+					 sampler->instant_ns);
+}
+
 void *fgt_sampling_run(void *context)
 {
 	struct fgt_sampler *sampler = context;
@@ -468,9 +471,7 @@ void *fgt_sampling_run(void *context)
 		fgt_sampling_choose_stride(sampler);
 		if (!sampler->is_armed)
 			arm(sampler);
-		if (sampler->switches)
-			fgt_switches_set_instant(sampler->switches,
-						 instant_of(sampler));
+		ask_for_instant(sampler);
 		if (read(sampler->timer_fd, &expirations,
 			 sizeof(expirations)) != sizeof(expirations))
 			continue;

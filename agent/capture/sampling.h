@@ -41,6 +41,8 @@ struct fgt_sampler {
 	struct fgt_ptrace ptrace;
 	int timer_fd, last_pid_fd;
 	uint64_t due_ns; /* when the timer fires next */
+	uint64_t lead_ns; /* from the instant asked for until then */
+	uint64_t instant_ns; /* asked for last */
 	bool is_armed, has_ptrace;
 	uint32_t stride; /* periods between two expirations of the timer */
 	uint32_t periods_since_adapt;
@@ -80,9 +82,6 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 void fgt_sampling_check_signal(struct fgt_sampler *sampler);
 
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
-
-/* Perf's events fire, the timer does so much later. */
-#define FGT_AFTER_PERF_NS 100000u
 
 /* Sets perf's events, the word on switches and the timer going. Fails only
  * where perf_cpu is open and its events cannot be switched on: errno of that. */

@@ -12,6 +12,11 @@
 
 #define SECOND_NS	1000000000u
 #define INTERVAL_MAX_NS 200000000u
+/* Perf's events fire, the timer does so much later. */
+#define AFTER_PERF_NS 100000u
+/* What a thread did is asked for the instant so long before: a virtual
+ * machine's CPU stands still before the timer's interrupt reaches it. */
+#define BEFORE_PERF_NS 20000u
 
 uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
 			    uint64_t period_ns, uint64_t delay_ns)
@@ -55,19 +60,22 @@ static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
 int fgt_sampling_arm(struct fgt_sampler *sampler)
 {
 	uint64_t interval_ns = sampler->period_ns * sampler->stride;
-	uint64_t enabled_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	struct fgt_perf_enabled enabled = { now_ns, now_ns };
 	int rc = 0;
 
 	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
 		fgt_sampling_drop_switches(sampler);
 	if (sampler->perf_cpu)
 		rc = fgt_running_perf_enable(sampler->perf_cpu, interval_ns,
-					     &enabled_ns);
+					     &enabled);
 	if (rc < 0)
 		return rc;
-	sampler->due_ns = fgt_sampling_phase(enabled_ns + interval_ns,
+	sampler->due_ns = fgt_sampling_phase(enabled.last_ns + interval_ns,
 					     fgt_clock_ns(CLOCK_MONOTONIC),
-					     interval_ns, FGT_AFTER_PERF_NS);
+					     interval_ns, AFTER_PERF_NS);
+	sampler->lead_ns = enabled.last_ns - enabled.first_ns + AFTER_PERF_NS +
+			   BEFORE_PERF_NS;
 	skip_periods(sampler, sampler->due_ns);
 	set_timer(sampler, sampler->due_ns, interval_ns);
 	sampler->is_armed = true;

@@ -28,7 +28,7 @@ struct fgt_switch_slot {
 	unsigned long long version;
 	unsigned int tid, tgid;
 	struct fgt_switch_off off; /* the last time */
-	/* The last time before the instant at which samples fall. */
+	/* The last time before the instant that the sampler asks for. */
 	struct fgt_switch_off before;
 	unsigned long long on_ns; /* when it got a CPU last */
 	/* … and when for the first time after looked_ns. */
@@ -36,7 +36,8 @@ struct fgt_switch_slot {
 	/* The instant that the sampler has told of; stored by it alone. */
 	unsigned long long looked_ns;
 	unsigned char is_on;
-	unsigned char is_first; /* on_ns, since the samples' instant */
+	unsigned char is_first; /* on_ns, since the instant */
+	unsigned char was_on; /* at the instant, if off is later than that */
 	unsigned short blocks; /* times that it blocked, modulo 65536 */
 } __attribute__((aligned(128)));
 

@@ -51,7 +51,7 @@ struct bpf_iter__task {
 
 char licence[] SEC("license") = "GPL";
 
-/* At which samples fall next, or have fallen if they are being looked at. */
+/* That the sampler asks for: the next one, or the one it is looking at. */
 unsigned long long instant_ns = 0;
 /* Bit tgid % 64 is set for every process that is sampled. */
 unsigned long long wanted_tgids = 0;
@@ -158,8 +158,10 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 {
 	/* Where it was at the instant stays, however often it switches until
 	 * the sampler looks. */
-	if (slot->off.ns <= instant_ns)
+	if (slot->off.ns <= instant_ns) {
 		slot->before = slot->off;
+		slot->was_on = slot->on_ns <= instant_ns;
+	}
 	slot->off.ns = now_ns;
 	slot->off.task_state = task_state;
 	slot->blocks += task_state != 0;

@@ -24,7 +24,7 @@ struct fgt_tick {
 	uint64_t mono_ns, wall_ns;
 	uint64_t number; /* of the target's tick */
 	uint64_t missed; /* ticks that the sampler was too late for */
-	uint64_t instant_ns; /* at which perf's events of every CPU fired */
+	uint64_t instant_ns; /* that it tells of, where switches tell */
 	uint64_t period_ns; /* that a tick of the target stands for */
 	uint64_t event_ns; /* of CPU time, between samples of one thread */
 	uint64_t timer_ns; /* the sampler's period */

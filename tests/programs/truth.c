@@ -10,12 +10,15 @@
  *   kinds    ten threads, one kind of blocking call each
  *   callers  wake-ups of a few µs between two phases that differ by caller
  *   pool     eight workers that switch some thousand times a second
+ *   pair     two threads on two CPUs, one waits for what the other sends
  *
  * Prints "ready PID", later one line of JSON:
- * {"threads":[{"name","tid","depth","steps":[{"function","state","ns","cpu_ns"}]}]}
+ * {"threads":[{"name","tid","depth","ns","cpu_ns",
+ *              "steps":[{"function","state","ns","cpu_ns"}]}]}
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -51,6 +54,7 @@ struct plan {
 	/* Reading the CPU clock is a system call: where others want the CPU,
 	 * that is where a thread loses it. */
 	struct step reading;
+	uint64_t spent_ns, cpu_ns; /* in all, and on a CPU */
 	pid_t tid;
 	pthread_t thread;
 };
@@ -125,6 +129,7 @@ static void *follow_plan(void *argument)
 
 	plan->tid = (pid_t)syscall(SYS_gettid);
 	pthread_setname_np(pthread_self(), plan->name);
+	plan->spent_ns = truth_now_ns();
 	while (truth_now_ns() < truth_end_ns) {
 		for (size_t i = 0; i < plan->step_count; i++) {
 			struct step *step = &plan->steps[i];
@@ -132,6 +137,8 @@ static void *follow_plan(void *argument)
 			take_step(plan, step);
 		}
 	}
+	plan->spent_ns = truth_now_ns() - plan->spent_ns;
+	plan->cpu_ns = cpu_now_ns();
 	return NULL;
 }
 
@@ -302,6 +309,47 @@ static void plan_pool(void)
 	}
 }
 
+static NOINLINE void send_task(uint64_t ns)
+{
+	burn_beta(ns);
+	sem_post(&tasks_ready);
+}
+
+/* The last of the allowed CPUs, or the one before it. */
+static void stay_on_cpu(bool is_last)
+{
+	cpu_set_t allowed, one;
+	int left;
+
+	sched_getaffinity(0, sizeof(allowed), &allowed);
+	left = CPU_COUNT(&allowed) - (is_last ? 1 : 2);
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &allowed) && left-- <= 0) {
+			CPU_SET(cpu, &one);
+			break;
+		}
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+/* Who waits is on the CPU whose samples are taken last. */
+static void *follow_plan_on_cpu(void *argument)
+{
+	stay_on_cpu(argument == &plans[0]);
+	return follow_plan(argument);
+}
+
+static void plan_pair(void)
+{
+	struct plan *plan = add_plan("server", 12);
+
+	sem_init(&tasks_ready, 0, 0);
+	STEP(plan, await_task, "futex", 0);
+	STEP(plan, burn_alpha, NULL, 20);
+	plan = add_plan("client", 10);
+	STEP(plan, send_task, NULL, 45);
+}
+
 static void print_step(const struct step *step)
 {
 	printf("{\"function\":\"%s\",\"state\":\"%s\",\"ns\":%llu,"
@@ -317,8 +365,11 @@ static void print_truth(void)
 	for (size_t i = 0; i < plan_count; i++) {
 		const struct plan *plan = &plans[i];
 
-		printf("%s{\"name\":\"%s\",\"tid\":%d,\"depth\":%u,\"steps\":[",
-		       i ? "," : "", plan->name, plan->tid, plan->depth);
+		printf("%s{\"name\":\"%s\",\"tid\":%d,\"depth\":%u,"
+		       "\"ns\":%llu,\"cpu_ns\":%llu,\"steps\":[",
+		       i ? "," : "", plan->name, plan->tid, plan->depth,
+		       (unsigned long long)plan->spent_ns,
+		       (unsigned long long)plan->cpu_ns);
 		for (size_t j = 0; j < plan->step_count; j++) {
 			print_step(&plan->steps[j]);
 			putchar(',');
@@ -332,7 +383,7 @@ static void print_truth(void)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: truth shares|bursts|kinds|callers|pool SECONDS\n");
+		"usage: truth shares|bursts|kinds|callers|pool|pair SECONDS\n");
 	return 2;
 }
 
@@ -341,11 +392,12 @@ int main(int argc, char **argv)
 	void *(*run)(void *) = follow_plan;
 	pthread_t feeder;
 	sigset_t set;
-	bool is_pool;
+	bool is_pool, is_pair;
 
 	if (argc != 3)
 		return usage();
 	is_pool = !strcmp(argv[1], "pool");
+	is_pair = !strcmp(argv[1], "pair");
 	if (!strcmp(argv[1], "shares"))
 		plan_shares();
 	else if (!strcmp(argv[1], "bursts"))
@@ -356,10 +408,14 @@ int main(int argc, char **argv)
 		plan_callers();
 	else if (is_pool)
 		plan_pool();
+	else if (is_pair)
+		plan_pair();
 	else
 		return usage();
 	if (is_pool)
 		run = work;
+	if (is_pair)
+		run = follow_plan_on_cpu;
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);

@@ -12,20 +12,19 @@
 
 #include "agent/capture/look_switch.h"
 
-#define PERIOD_NS 10000000u
-
 /* ---- Where a thread was ------------------------------------------------ */
 
 static enum fgt_whereabouts at(uint64_t instant_ns, uint64_t off_ns,
-			       uint64_t on_ns)
+			       uint64_t on_ns, bool was_on)
 {
 	const struct fgt_switch_slot slot = {
 		.off = { .ns = off_ns },
 		.on_ns = on_ns,
 		.is_on = on_ns > off_ns,
+		.was_on = was_on,
 	};
 
-	return fgt_whereabouts_at(&slot, instant_ns, PERIOD_NS);
+	return fgt_whereabouts_at(&slot, instant_ns);
 }
 
 static void where_a_thread_was_follows_from_its_switches(void **state)
@@ -33,18 +32,21 @@ static void where_a_thread_was_follows_from_its_switches(void **state)
 	const uint64_t ms = 1000000;
 
 	(void)state;
-	assert_int_equal(at(100 * ms, 90 * ms, 80 * ms), FGT_OFF_STILL);
-	assert_int_equal(at(100 * ms, 100 * ms, 80 * ms), FGT_OFF_STILL);
+	assert_int_equal(at(100 * ms, 90 * ms, 80 * ms, false), FGT_OFF_STILL);
+	assert_int_equal(at(100 * ms, 100 * ms, 80 * ms, true), FGT_OFF_STILL);
 	/* Got its CPU after the instant. */
-	assert_int_equal(at(100 * ms, 90 * ms, 101 * ms), FGT_OFF_THEN);
-	/* … or so shortly before that its CPU's sample was over. */
-	assert_int_equal(at(100 * ms, 90 * ms, 99 * ms), FGT_OFF_THEN);
-	/* … and has lost it again. */
-	assert_int_equal(at(100 * ms, 102 * ms, 101 * ms), FGT_OFF_BEFORE);
-	assert_int_equal(at(100 * ms, 102 * ms, 100 * ms), FGT_OFF_BEFORE);
-	/* A sample should have fallen on it. */
-	assert_int_equal(at(100 * ms, 50 * ms, 60 * ms), FGT_ON_UNSAMPLED);
-	assert_int_equal(at(100 * ms, 102 * ms, 60 * ms), FGT_ON_UNSAMPLED);
+	assert_int_equal(at(100 * ms, 90 * ms, 101 * ms, true), FGT_OFF_THEN);
+	/* … and has lost it again, once or often. */
+	assert_int_equal(at(100 * ms, 102 * ms, 101 * ms, false),
+			 FGT_OFF_BEFORE);
+	assert_int_equal(at(100 * ms, 104 * ms, 105 * ms, false),
+			 FGT_OFF_BEFORE);
+	/* Had it then, and has it still, or lost it since, once or often. */
+	assert_int_equal(at(100 * ms, 50 * ms, 60 * ms, false), FGT_ON);
+	assert_int_equal(at(100 * ms, 99 * ms, 100 * ms, false), FGT_ON);
+	assert_int_equal(at(100 * ms, 102 * ms, 60 * ms, true), FGT_ON);
+	assert_int_equal(at(100 * ms, 104 * ms, 103 * ms, true), FGT_ON);
+	assert_int_equal(at(100 * ms, 104 * ms, 105 * ms, true), FGT_ON);
 }
 
 /* ---- When it came on a CPU --------------------------------------------- */
