@@ -128,10 +128,21 @@ static void take_signal(void)
 		sigaction(SIGUSR2, &action, NULL);
 }
 
-/* On the worker, soon after the signal. */
+static void leave_signal(void)
+{
+	struct sigaction action = { .sa_handler = SIG_DFL };
+
+	if (is_handler(ask))
+		sigaction(SIGUSR2, &action, NULL);
+}
+
+/* On the worker, soon after the signal, or after the start. */
 static uint64_t work(uint64_t now_ns)
 {
 	(void)now_ns;
+	/* Acquire: pairs with the release at the end of begin(). */
+	if (atomic_load_explicit(&preload.is_starting, memory_order_acquire))
+		return UINT64_MAX;
 	if (atomic_exchange_explicit(&preload.is_asked, false,
 				     memory_order_relaxed))
 		write_slice();
@@ -141,10 +152,8 @@ static uint64_t work(uint64_t now_ns)
 /* The child writes nothing, and dies of the signal as it did before. */
 static void forked(void)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL };
-
-	if (preload.pid && is_handler(ask))
-		sigaction(SIGUSR2, &action, NULL);
+	if (preload.pid)
+		leave_signal();
 	preload.pid = 0;
 }
 
@@ -268,21 +277,26 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	options.hz = get_number("FGTRACE_HZ", 1000);
 	options.ring_seconds = get_number("FGTRACE_SECONDS", 3600);
+	/* Who asks while we start has it as soon as we have. */
+	take_signal();
 	preload.starter = pthread_self();
 	atomic_store(&preload.is_starting, true);
 	rc = fgt_start(&options);
-	atomic_store(&preload.is_starting, false);
 	if (rc < 0 && !preload.has_said)
 		complain("cannot record",
 			 rc == -ENOENT
 				 ? "libfgtrace-embed.so was not found: install "
 				   "it, or give LD_PRELOAD an absolute path"
 				 : strerror(-rc));
-	if (rc < 0)
+	if (rc < 0) {
+		leave_signal();
 		return;
+	}
 	preload.pid = getpid();
 	preload.begin_ns = fgt_now();
-	take_signal();
+	atomic_store(&preload.is_starting, false);
+	if (atomic_load(&preload.is_asked))
+		fgt_library_wake();
 }
 
 __attribute__((destructor)) static void end(void)
