@@ -50,6 +50,12 @@ bool fgt_account_take_tick(struct fgt_account *account, uint64_t period_ns)
 	return is_paid;
 }
 
+bool fgt_account_is_overdue(const struct fgt_account *account,
+			    uint64_t period_ns)
+{
+	return account->due_ns >= DEBT_MAX_TICKS * (int64_t)period_ns;
+}
+
 bool fgt_account_take_hidden(struct fgt_account *account, uint64_t period_ns)
 {
 	if (account->hidden_ns < (int64_t)period_ns * 3 / 2)

@@ -37,6 +37,10 @@ void fgt_account_add(struct fgt_account *account,
 /* A tick is about to be shown as running: false if it is not paid for. */
 bool fgt_account_take_tick(struct fgt_account *account, uint64_t period_ns);
 
+/* Has it used the CPU for more ticks than chance leaves unshown? */
+bool fgt_account_is_overdue(const struct fgt_account *account,
+			    uint64_t period_ns);
+
 /* A sample came: it stands for a period of CPU time. */
 void fgt_account_take_sample(struct fgt_account *account, uint64_t period_ns);
 

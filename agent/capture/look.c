@@ -204,7 +204,7 @@ static enum found read_blocked(struct fgt_target *target,
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     state, 0);
 	target->work.samples_blocked++;
-	if (tick->perf_cpu)
+	if (tick->perf_cpu || thread->is_restless)
 		fgt_last_run_keep(&thread->last_block, target->stacks.frames,
 				  count, target->stacks.generation);
 	fgt_look_late_sample(target, tick, thread);
@@ -340,6 +340,7 @@ static void look_at_blocked(struct fgt_target *target,
 		fgt_look_runnable(target, tick, thread);
 		break;
 	case FOUND_BLOCKED:
+		thread->needs_look = fgt_look_owed(target, tick, thread);
 		break;
 	}
 }

@@ -11,11 +11,13 @@
 #include "agent/capture/blocked.h"
 #include "agent/capture/look.h"
 #include "agent/capture/look_stack.h"
+#include "agent/capture/schedstat.h"
 
 #define WAITED_MAX_TICKS  8u
 #define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones tell nothing of now */
 #define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
+#define RESTLESS_SWITCHES 20u /* a tick: more than slices of the scheduler */
 
 /*
  * Has it been on its CPU for about a period, and is it still? The kernel
@@ -110,10 +112,47 @@ static bool show_unshown(struct fgt_target *target, struct fgt_thread *thread)
 	return true;
 }
 
+static bool show_last_block(struct fgt_target *target,
+			    struct fgt_thread *thread)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count = fgt_last_run_show(&thread->last_block,
+					 stacks->generation, 0, stacks->frames,
+					 stacks->capacity);
+
+	if (!count || !thread->call_state)
+		return false;
+	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
+		     thread->call_state, 0);
+	thread->pending_ticks = 0;
+	fgt_look_settle(thread, thread->call_state);
+	return true;
+}
+
+/*
+ * Does it block and go on all the time? Such a thread may be in step with us:
+ * where we take the CPU that it waits on, it is woken behind our back, and found
+ * running at each tick; where we take that of whoever wakes it, at none.
+ */
+static bool is_restless(struct fgt_target *target, struct fgt_thread *thread)
+{
+	uint64_t ticks = target->tick - thread->counted_tick, switches;
+	struct fgt_cpu_use use;
+
+	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
+		return false;
+	switches = use.switches - thread->counted_switches;
+	thread->counted_switches = use.switches;
+	thread->counted_tick = target->tick;
+	thread->is_restless = switches >= ticks * RESTLESS_SWITCHES;
+	return thread->is_restless;
+}
+
 /*
  * Found running at the tick, without events of every CPU. A thread that was
  * woken and still waits for its CPU looks the same: more ticks than its CPU
- * time pays for are not shown, except that what runs may go on.
+ * time pays for are not shown, except that what runs may go on, unless it
+ * blocks again and again.
  */
 static void show_found_running(struct fgt_target *target,
 			       const struct fgt_tick *tick,
@@ -123,9 +162,13 @@ static void show_found_running(struct fgt_target *target,
 	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
 	uint32_t credit = 0;
 
-	if (!fgt_account_take_tick(&thread->account, tick->period_ns) &&
-	    !was_running && !thread->is_new)
-		return;
+	if (!fgt_account_take_tick(&thread->account, tick->period_ns)) {
+		if (!was_running && !thread->is_new)
+			return;
+		if (was_running && is_restless(target, thread) &&
+		    show_last_block(target, thread))
+			return;
+	}
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
 	thread->is_run_sampled &= was_running;
 	if (thread->sample_tick == target->tick) {
@@ -214,22 +257,6 @@ static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
 	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
 }
 
-static void show_last_block(struct fgt_target *target,
-			    struct fgt_thread *thread)
-{
-	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(&thread->last_block,
-					 stacks->generation, 0, stacks->frames,
-					 stacks->capacity);
-
-	if (!count || !thread->call_state)
-		return;
-	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-		     thread->call_state, 0);
-	thread->pending_ticks = 0;
-	fgt_look_settle(thread, thread->call_state);
-}
-
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
  * shown with the stack of its last sample until a new one speaks for these
@@ -271,4 +298,15 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 		wait_for_sample(target, tick, thread);
 	else
 		show_found_running(target, tick, thread);
+}
+
+bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
+		   struct fgt_thread *thread)
+{
+	if (tick->perf_cpu || !thread->is_restless ||
+	    !fgt_account_is_overdue(&thread->account, tick->period_ns) ||
+	    !is_restless(target, thread))
+		return false;
+	show_found_running(target, tick, thread);
+	return true;
 }

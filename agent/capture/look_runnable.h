@@ -14,6 +14,13 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 		       struct fgt_thread *thread);
 
 /*
+ * Found blocked, and shown so. True: it blocks and goes on all the time, always
+ * after we have woken, as its CPU time tells; shown as running instead.
+ */
+bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
+		   struct fgt_thread *thread);
+
+/*
  * Found blocked, before fgt_look_settle(): a sample that came since the last
  * tick, without events of every CPU, speaks for an earlier tick that has none
  * of its own; if there is none, an event's speaks for a later one, and so does

@@ -57,6 +57,7 @@ struct fgt_thread {
 	bool is_sampled; /* a perf sample fell on it in this tick */
 	bool is_run_sampled; /* a sample told of a tick since it blocked */
 	bool was_stopped; /* by us since: that switch does not count */
+	bool is_restless; /* was found so; see look_runnable.c */
 
 	int schedstat_fd, syscall_fd;
 	struct fgt_cpu_use use; /* at its last look */
@@ -90,6 +91,8 @@ struct fgt_thread {
 	struct fgt_last_run unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */
+	uint64_t counted_switches; /* times put on a CPU … */
+	uint64_t counted_tick; /* … up to this tick */
 
 	struct fgt_thread *hash_next;
 };

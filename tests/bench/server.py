@@ -10,6 +10,9 @@ agent runs beside the load, as where a processor has time to spare; another one
 on the server's own, so that all that it takes is missing there. A second row
 without the library shows the noise.
 
+Where a program's pages happen to lie is worth half a per cent, for as long as it
+runs: each round starts all of them anew.
+
 A virtual machine is not given all of its time: rates are reckoned by processor
 time, of the server and of an agent that shares its processor.
 """
@@ -177,21 +180,26 @@ def start_agent(stage, socket, processor):
     return agent
 
 
-def measure(stage, rounds, seconds, paths):
+def one_round(stage, seconds, paths):
+    """Path → what session() returned."""
     servers = []
-    build(stage)
     try:
         for number, row in enumerate(ROWS):
             servers.append(Server(stage, row, number))
         time.sleep(1)  # until all are recorded
         for server in servers:
             server.stop()
-        return [line for path in paths for line in of_rounds(
-            path, [session(servers, path, seconds)
-                   for _ in range(rounds)])]
+        return {path: session(servers, path, seconds) for path in paths}
     finally:
         for server in servers:
             server.close()
+
+
+def measure(stage, rounds, seconds, paths):
+    build(stage)
+    found = [one_round(stage, seconds, paths) for _ in range(rounds)]
+    return [line for path in paths
+            for line in of_rounds(path, [each[path] for each in found])]
 
 
 def table(stage, rounds, seconds, paths=("/report", "/page", "/ping")):

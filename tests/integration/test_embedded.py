@@ -16,7 +16,7 @@ import sys
 import time
 
 from harness import Bench, Checks, Samples, as_user, read_until
-from test_truth import Attempt, check_complete, check_shares, check_states
+from test_truth import Attempt, check_scenario
 
 LIBRARIES = ("libfgtrace.so.0", "fgtrace/libfgtrace-embed.so")
 PROGRAMS = ("truth-fp", "truth-nofp", "blockers", "crowd", "throwers")
@@ -25,7 +25,7 @@ ATTEMPTS = 3
 # Timers on CPU time are looked at when the kernel ticks: what a thread did is
 # known some milliseconds off, which tells where phases are as short as these.
 LIMITS = {"shares": 0.025, "bursts": 0.025, "kinds": 0.02, "callers": 0.015,
-          "pool": 0.03}
+          "pool": 0.03, "pair": 0.04}
 # Time-outs of sockets end with a tick of the kernel: what such a thread then
 # does for less than until the next one is never seen by a timer.
 IN_STEP_WITH_KERNEL = {"recv"}
@@ -107,9 +107,8 @@ def check_truth(checks, stage, variant, scenario, seconds, as_nobody):
         truth["threads"] = [thread for thread in truth["threads"]
                             if thread["name"] not in IN_STEP_WITH_KERNEL]
         # As for any ordinary user: nobody tells who waits for a CPU.
-        check_shares(attempt, tag, truth, samples, LIMITS[scenario], True)
-        check_states(attempt, tag, truth, samples)
-        check_complete(attempt, tag, truth, samples)
+        check_scenario(attempt, tag, scenario, truth, samples,
+                       LIMITS[scenario], True)
         if all(is_ok for _, is_ok, _ in attempt.results):
             break
         print("# again:", [f"{name}: {why}" for name, is_ok, why
