@@ -108,6 +108,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 
 enum found {
 	FOUND_BLOCKED,
+	FOUND_OWED, /* … and shown running, for it ran too often unseen */
 	FOUND_RUNNING,
 	FOUND_TORN,
 	FOUND_GONE,
@@ -201,12 +202,14 @@ static enum found read_blocked(struct fgt_target *target,
 	rc = target->who_ran->look(target->who_ran_state, thread);
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error((int)rc);
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     state, 0);
-	target->work.samples_blocked++;
 	if (tick->perf_cpu || thread->is_restless)
 		fgt_last_run_keep(&thread->last_block, target->stacks.frames,
 				  count, target->stacks.generation);
+	if (fgt_look_owed(target, tick, thread))
+		return FOUND_OWED;
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
+		     state, 0);
+	target->work.samples_blocked++;
 	fgt_look_late_sample(target, tick, thread);
 	/* No other came before it blocked: it stays as it was shown. */
 	thread->pending_ticks = 0;
@@ -340,7 +343,7 @@ static void look_at_blocked(struct fgt_target *target,
 		fgt_look_runnable(target, tick, thread);
 		break;
 	case FOUND_BLOCKED:
-		thread->needs_look = fgt_look_owed(target, tick, thread);
+	case FOUND_OWED:
 		break;
 	}
 }

@@ -17,7 +17,8 @@
 #define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones tell nothing of now */
 #define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
-#define RESTLESS_SWITCHES 20u /* a tick: more than slices of the scheduler */
+#define RESTLESS_NS	  500000u /* on average; less than such a slice */
+#define COUNT_MAX_NS	  200000000u
 
 /*
  * Has it been on its CPU for about a period, and is it still? The kernel
@@ -132,20 +133,35 @@ static bool show_last_block(struct fgt_target *target,
 /*
  * Does it block and go on all the time? Such a thread may be in step with us:
  * where we take the CPU that it waits on, it is woken behind our back, and found
- * running at each tick; where we take that of whoever wakes it, at none.
+ * running at each tick; where we take that of whoever wakes it, at none. False
+ * also where it was last counted too long ago to tell of now.
  */
-static bool is_restless(struct fgt_target *target, struct fgt_thread *thread)
+static bool is_restless(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
 {
-	uint64_t ticks = target->tick - thread->counted_tick, switches;
+	uint64_t elapsed_ns = tick->mono_ns - thread->counted_ns, switches;
 	struct fgt_cpu_use use;
 
 	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
 		return false;
 	switches = use.switches - thread->counted_switches;
 	thread->counted_switches = use.switches;
-	thread->counted_tick = target->tick;
-	thread->is_restless = switches >= ticks * RESTLESS_SWITCHES;
+	thread->counted_ns = tick->mono_ns;
+	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
+			      switches > elapsed_ns / RESTLESS_NS;
 	return thread->is_restless;
+}
+
+/* Where it was blocked the last time that it was read; else nobody knows. */
+static void show_blocked_somewhere(struct fgt_target *target,
+				   struct fgt_thread *thread)
+{
+	if (show_last_block(target, thread))
+		return;
+	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_UNKNOWN,
+			   FGT_MARKER_NOT_SAMPLED, 0);
+	thread->pending_ticks = 0;
+	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
 }
 
 /*
@@ -165,9 +181,10 @@ static void show_found_running(struct fgt_target *target,
 	if (!fgt_account_take_tick(&thread->account, tick->period_ns)) {
 		if (!was_running && !thread->is_new)
 			return;
-		if (was_running && is_restless(target, thread) &&
-		    show_last_block(target, thread))
+		if (was_running && is_restless(target, tick, thread)) {
+			show_blocked_somewhere(target, thread);
 			return;
+		}
 	}
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
 	thread->is_run_sampled &= was_running;
@@ -303,9 +320,9 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread)
 {
-	if (tick->perf_cpu || !thread->is_restless ||
+	if (tick->perf_cpu ||
 	    !fgt_account_is_overdue(&thread->account, tick->period_ns) ||
-	    !is_restless(target, thread))
+	    !is_restless(target, tick, thread))
 		return false;
 	show_found_running(target, tick, thread);
 	return true;

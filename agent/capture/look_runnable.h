@@ -14,8 +14,8 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 		       struct fgt_thread *thread);
 
 /*
- * Found blocked, and shown so. True: it blocks and goes on all the time, always
- * after we have woken, as its CPU time tells; shown as running instead.
+ * Found blocked. True: it blocks and goes on all the time, and is found so too
+ * often, as its CPU time tells: it has been shown as running.
  */
 bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread);

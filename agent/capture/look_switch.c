@@ -70,16 +70,19 @@ bool fgt_look_switch_sampled(struct fgt_target *target,
 {
 	struct fgt_switch_slot slot;
 	uint64_t on_ns;
+	bool is_known;
 
-	/* Before its first switch it has been on its CPU all along. */
-	if (!target->switches || !thread->switches ||
-	    !fgt_switches_read(target->switches, thread->switches->index,
-			       &slot) ||
-	    !slot.version)
+	if (!target->switches || !thread->switches)
 		return true;
-	if (fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
+	/* Before its first switch it has been on its CPU all along. */
+	is_known = fgt_switches_read(target->switches, thread->switches->index,
+				     &slot) &&
+		   slot.version;
+	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
 		return false;
 	thread->switches->shown_ns = 0;
+	if (!is_known)
+		return true;
 	if (thread->state == FGT_STATE_RUNNING) {
 		thread->switches->seen.blocks = slot.blocks;
 		return true;
@@ -200,11 +203,12 @@ static bool learn_block(struct fgt_target *target, const struct fgt_tick *tick,
 {
 	int64_t count;
 
-	if (slot->is_on)
+	if (slot->is_on || slot->off.task_state == 0)
 		return false;
 	count = unwind(target, tick, thread, &slot->off);
 	if (count < 0 ||
-	    target->who_ran->look(target->who_ran_state, thread) != 0)
+	    fgt_switches_version(target->switches, thread->switches->index) !=
+		    slot->version)
 		return false;
 	keep(target, thread, &slot->off, (size_t)count);
 	return true;
@@ -231,7 +235,7 @@ static void show_then(struct fgt_target *target, const struct fgt_tick *tick,
 		return;
 	}
 	if (!is_same_place(off, &thread->switches->blocked_at) &&
-	    !(is_same_place(off, &slot->off) && slot->off.task_state &&
+	    !(is_same_place(off, &slot->off) &&
 	      learn_block(target, tick, thread, slot)))
 		known = &none;
 	state = state_of(thread, off);

@@ -195,7 +195,6 @@ int fgt_perf_sample_parse(const struct perf_event_header *header,
 	sample.ip = take_u64(&reader);
 	sample.pid = take_id(&reader);
 	sample.tid = take_id(&reader);
-	sample.time_ns = take_u64(&reader);
 	take_regs(&reader, arch, &sample);
 	take_stack(&reader, &sample);
 	if (reader.is_short)

@@ -39,10 +39,10 @@ fgt_perf_buffer_next(struct fgt_perf_buffer *buffer, bool *ret_is_broken);
 /* Gives the space of what was read back to the kernel. */
 void fgt_perf_buffer_release(struct fgt_perf_buffer *buffer);
 
-/* A sample with IP, TID, TIME, REGS_USER (mask), STACK_USER. */
+/* A sample with IP, TID, REGS_USER (mask), STACK_USER. */
 struct fgt_perf_sample {
 	int32_t pid, tid;
-	uint64_t ip, time_ns;
+	uint64_t ip;
 	bool is_kernel; /* ip is in the kernel */
 	bool has_regs; /* of a 64-bit user program */
 	struct fgt_regs regs;
@@ -52,8 +52,8 @@ struct fgt_perf_sample {
 };
 
 #define FGT_PERF_SAMPLE_TYPE                                                   \
-	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |                 \
-	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER |            \
+	 PERF_SAMPLE_STACK_USER)
 
 /*
  * -EBADMSG; -ESRCH for a thread that is all but gone and has no number. The

@@ -25,7 +25,7 @@
 #define NOTES_MIN	50u
 #define CPUS_MAX	4096
 /* How far apart the events of two CPUs may be, unless it cannot be helped. */
-#define SPREAD_NS    10000u
+#define SPREAD_NS    20000u
 #define ENABLE_TRIES 3
 
 struct cpu_event {
@@ -186,8 +186,10 @@ void fgt_running_perf_close(struct fgt_running_perf *perf)
 static void set_period(struct fgt_running_perf *perf, uint64_t period_ns)
 {
 	perf->period_ns = period_ns;
-	for (size_t i = 0; i < perf->cpu_count; i++)
+	for (size_t i = 0; i < perf->cpu_count; i++) {
+		perf->cpus[i].used_ns = 0;
 		ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+	}
 }
 
 static int switch_event(const struct cpu_event *event, unsigned long request)
@@ -195,11 +197,46 @@ static int switch_event(const struct cpu_event *event, unsigned long request)
 	return ioctl(event->fd, request, 0) < 0 ? -errno : 0;
 }
 
+/*
+ * A thread that goes from CPU to CPU must not wait for any: only a real-time
+ * one does, ahead of all others for that time.
+ */
+struct trip {
+	bool may_go;
+	int policy;
+	struct sched_param param;
+	cpu_set_t allowed;
+};
+
+static void begin_trip(struct trip *trip)
+{
+	const struct sched_param first = {
+		.sched_priority = sched_get_priority_max(SCHED_FIFO)
+	};
+
+	trip->policy = sched_getscheduler(0);
+	trip->may_go = (trip->policy & ~SCHED_RESET_ON_FORK) == SCHED_FIFO &&
+		       sched_getparam(0, &trip->param) == 0 &&
+		       sched_getaffinity(0, sizeof(trip->allowed),
+					 &trip->allowed) == 0 &&
+		       sched_setscheduler(0, trip->policy, &first) == 0;
+}
+
+static void end_trip(const struct trip *trip)
+{
+	if (!trip->may_go)
+		return;
+	sched_setaffinity(0, sizeof(trip->allowed), &trip->allowed);
+	sched_setscheduler(0, trip->policy, &trip->param);
+}
+
 /* Where that is not allowed, the CPU is told from afar, which takes longer. */
-static void go_to(const struct cpu_event *event)
+static void go_to(const struct trip *trip, const struct cpu_event *event)
 {
 	cpu_set_t one;
 
+	if (!trip->may_go)
+		return;
 	CPU_ZERO(&one);
 	CPU_SET(event->cpu, &one);
 	sched_setaffinity(0, sizeof(one), &one);
@@ -209,17 +246,17 @@ static void go_to(const struct cpu_event *event)
  * For how long each event has been switched on, a different time: an event
  * that is switched on again fires after the rest of its period.
  */
-static int use_up(struct fgt_running_perf *perf)
+static int use_up(struct fgt_running_perf *perf, const struct trip *trip)
 {
 	int rc = 0;
 
 	for (size_t i = perf->cpu_count; i-- > 0 && rc == 0;) {
-		go_to(&perf->cpus[i]);
-		perf->cpus[i].used_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+		go_to(trip, &perf->cpus[i]);
 		rc = switch_event(&perf->cpus[i], PERF_EVENT_IOC_ENABLE);
+		perf->cpus[i].used_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	}
 	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
-		go_to(&perf->cpus[i]);
+		go_to(trip, &perf->cpus[i]);
 		perf->cpus[i].used_ns =
 			fgt_clock_ns(CLOCK_MONOTONIC) - perf->cpus[i].used_ns;
 		rc = switch_event(&perf->cpus[i], PERF_EVENT_IOC_DISABLE);
@@ -228,49 +265,60 @@ static int use_up(struct fgt_running_perf *perf)
 }
 
 /* One after the other, so that all fire at the same time. */
-static int enable_together(struct fgt_running_perf *perf,
-			   struct fgt_perf_enabled *ret_enabled)
+static int enable(struct fgt_running_perf *perf, const struct trip *trip,
+		  struct fgt_perf_enabled *ret_enabled)
 {
-	uint64_t begin_ns = 0, now_ns;
-	int rc = use_up(perf);
+	uint64_t begin_ns = 0, before_ns, after_ns;
+	int rc = 0;
 
 	*ret_enabled = (struct fgt_perf_enabled){ .first_ns = UINT64_MAX };
 	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
 		struct cpu_event *event = &perf->cpus[i];
 
-		go_to(event);
+		go_to(trip, event);
 		do
-			now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-		while (i > 0 && now_ns < begin_ns + event->used_ns);
+			before_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+		while (before_ns < begin_ns + event->used_ns);
 		rc = switch_event(event, PERF_EVENT_IOC_ENABLE);
-		now_ns -= event->used_ns;
+		after_ns = fgt_clock_ns(CLOCK_MONOTONIC) - event->used_ns;
+		before_ns -= event->used_ns;
 		if (i == 0)
-			begin_ns = now_ns;
-		if (now_ns < ret_enabled->first_ns)
-			ret_enabled->first_ns = now_ns;
-		if (now_ns > ret_enabled->last_ns)
-			ret_enabled->last_ns = now_ns;
+			begin_ns = before_ns;
+		if (before_ns < ret_enabled->first_ns)
+			ret_enabled->first_ns = before_ns;
+		if (after_ns > ret_enabled->last_ns)
+			ret_enabled->last_ns = after_ns;
 	}
 	return rc;
+}
+
+static int enable_together(struct fgt_running_perf *perf, uint64_t period_ns,
+			   const struct trip *trip,
+			   struct fgt_perf_enabled *ret_enabled)
+{
+	int rc = 0;
+
+	fgt_running_perf_disable(perf);
+	set_period(perf, period_ns);
+	if (trip->may_go)
+		rc = use_up(perf, trip);
+	return rc < 0 ? rc : enable(perf, trip, ret_enabled);
 }
 
 int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
 			    struct fgt_perf_enabled *ret_enabled)
 {
 	uint64_t spread_ns = UINT64_MAX;
-	cpu_set_t allowed;
+	struct trip trip;
 	int rc = 0;
 
-	CPU_ZERO(&allowed);
-	sched_getaffinity(0, sizeof(allowed), &allowed);
+	begin_trip(&trip);
 	for (int i = 0; i < ENABLE_TRIES && rc == 0 && spread_ns > SPREAD_NS;
 	     i++) {
-		fgt_running_perf_disable(perf);
-		set_period(perf, period_ns);
-		rc = enable_together(perf, ret_enabled);
+		rc = enable_together(perf, period_ns, &trip, ret_enabled);
 		spread_ns = ret_enabled->last_ns - ret_enabled->first_ns;
 	}
-	sched_setaffinity(0, sizeof(allowed), &allowed);
+	end_trip(&trip);
 	return rc;
 }
 

@@ -46,7 +46,8 @@ struct fgt_perf_enabled {
 /*
  * Switches all events on or off. They then fire once in period_ns, the first
  * time one period after *ret_enabled: draining is best done a little after the
- * last of them.
+ * last of them. A real-time thread visits all CPUs to switch them on together,
+ * in some 0.1 ms a CPU, in which no event tells anything.
  */
 int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
 			    struct fgt_perf_enabled *ret_enabled);

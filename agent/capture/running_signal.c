@@ -432,7 +432,6 @@ static void hand_out(struct fgt_thread_signal *armed,
 	const struct fgt_perf_sample sample = {
 		.pid = fgt_signal_table.pid,
 		.tid = slot->found_tid,
-		.time_ns = slot->time_ns,
 		.has_regs = true,
 		.regs = slot->regs,
 		.stack = slot->stack,

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <ucontext.h>
 
 #include "agent/capture/system_call.h"
@@ -67,16 +66,6 @@ static uint64_t stack_pointer(const void *context)
 }
 
 #endif
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	if (fgt_system_call(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&now, 0,
-			    0, 0) < 0)
-		return 0;
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /*
  * Whether eight bytes may be read: the kernel takes them before it finds that
@@ -170,7 +159,6 @@ static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 {
 	slot->found_tid = tid;
 	slot->overrun = overrun;
-	slot->time_ns = now_ns();
 	copy_regs(context, &slot->regs);
 	slot->len_bytes = copy_stack(
 		slot, stack_pointer(context), slot->stack,

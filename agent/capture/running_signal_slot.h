@@ -47,7 +47,6 @@ struct fgt_signal_slot {
 	int32_t found_tid;
 	uint32_t len_bytes; /* of stack */
 	int32_t overrun; /* expirations that came while it was pending */
-	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	struct fgt_regs regs;
 	_Alignas(FGT_SIGNAL_SLOT_HEAD) uint8_t stack[FGT_SIGNAL_STACK_BYTES];
 };

@@ -92,7 +92,7 @@ struct fgt_thread {
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */
 	uint64_t counted_switches; /* times put on a CPU … */
-	uint64_t counted_tick; /* … up to this tick */
+	uint64_t counted_ns; /* … up to this instant */
 
 	struct fgt_thread *hash_next;
 };

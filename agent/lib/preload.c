@@ -20,7 +20,8 @@
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
 
-#define OWNER "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */
+#define FIRST_NS 100000000u /* until there is something worth a slice */
+#define OWNER	 "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */
 
 static struct {
 	/* Set before main() and constant from then on. */
@@ -139,10 +140,12 @@ static void leave_signal(void)
 /* On the worker, soon after the signal, or after the start. */
 static uint64_t work(uint64_t now_ns)
 {
-	(void)now_ns;
 	/* Acquire: pairs with the release at the end of begin(). */
-	if (atomic_load_explicit(&preload.is_starting, memory_order_acquire))
+	if (atomic_load_explicit(&preload.is_starting, memory_order_acquire) ||
+	    !atomic_load_explicit(&preload.is_asked, memory_order_relaxed))
 		return UINT64_MAX;
+	if (now_ns < preload.begin_ns + FIRST_NS)
+		return preload.begin_ns + FIRST_NS;
 	if (atomic_exchange_explicit(&preload.is_asked, false,
 				     memory_order_relaxed))
 		write_slice();
@@ -152,8 +155,7 @@ static uint64_t work(uint64_t now_ns)
 /* The child writes nothing, and dies of the signal as it did before. */
 static void forked(void)
 {
-	if (preload.pid)
-		leave_signal();
+	leave_signal();
 	preload.pid = 0;
 }
 
@@ -289,6 +291,7 @@ __attribute__((constructor)) static void begin(void)
 				   "it, or give LD_PRELOAD an absolute path"
 				 : strerror(-rc));
 	if (rc < 0) {
+		atomic_store(&preload.is_starting, false);
 		leave_signal();
 		return;
 	}

@@ -171,6 +171,27 @@ def check_crowd(checks, stage):
               str(set(samples.by_thread)))
 
 
+def has_handler(pid, number):
+    with open(f"/proc/{pid}/status") as file:
+        caught = re.search(r"^SigCgt:\s*(\S+)", file.read(), re.M)
+    return int(caught[1], 16) >> (number - 1) & 1
+
+
+def check_early_signal(checks, stage):
+    """As soon as there is a handler, which is before there is a recorder."""
+    out = stage.path("early.folded")
+    child = stage.start(
+        [stage.program("crowd"), "1", "2", "10", "60"], out)
+    while not has_handler(child.pid, signal.SIGUSR2) and child.poll() is None:
+        pass
+    child.send_signal(signal.SIGUSR2)
+    is_there = wait_for(out)
+    checks.ok("SIGUSR2 during the start writes a slice",
+              is_there and child.poll() is None)
+    child.terminate()
+    child.communicate()
+
+
 def wait_for(path, seconds=10):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -290,8 +311,9 @@ def main():
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 12
     wanted = sys.argv[3:]
     parts = {"settings": check_settings, "throwers": check_throwers,
-             "crowd": check_crowd, "redis": check_redis,
-             "python": check_python, "calls": check_calls,
+             "crowd": check_crowd, "early": check_early_signal,
+             "redis": check_redis, "python": check_python,
+             "calls": check_calls,
              "truth": lambda *both: check_users(*both, seconds)}
     try:
         stage = Stage(bench)

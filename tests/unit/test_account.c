@@ -36,6 +36,26 @@ static void ticks_are_shown_as_far_as_cpu_time_pays(void **state)
 	assert_in_range(shown, 999, 1005);
 }
 
+/* A thread that is found running at no tick, though it runs half its time. */
+static void what_chance_does_not_explain_is_overdue(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { 0 };
+	unsigned int shown = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		use(&now, PERIOD / 2, 0);
+		fgt_account_add(&account, &now);
+		if (i < 5)
+			assert_false(fgt_account_is_overdue(&account, PERIOD));
+		if (fgt_account_is_overdue(&account, PERIOD))
+			shown += fgt_account_take_tick(&account, PERIOD);
+		fgt_account_age(&account, PERIOD);
+	}
+	assert_in_range(shown, 496, 500);
+}
+
 static void what_is_due_stays_bounded(void **state)
 {
 	struct fgt_account account = { 0 };
@@ -109,6 +129,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ticks_are_shown_as_far_as_cpu_time_pays),
+		cmocka_unit_test(what_chance_does_not_explain_is_overdue),
 		cmocka_unit_test(what_is_due_stays_bounded),
 		cmocka_unit_test(cpu_time_that_no_sample_showed_is_told_apart),
 		cmocka_unit_test(what_was_used_before_the_start_is_not_due),

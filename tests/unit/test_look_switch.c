@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows from a thread's context switches for the instant at which
- * samples fall: where it was, and when it came on a CPU.
+ * What follows from a thread's context switches for the instant that is asked
+ * for: where it was, and when it came on a CPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -184,7 +184,29 @@ static void where_a_thread_was_at_the_instant_stays(void **state)
 	assert_true(fgt_switches_read(switches, index, &slot));
 	assert_true(slot.off.ns > then.off.ns);
 	assert_memory_equal(&slot.before, &then.off, sizeof(then.off));
+	assert_false(slot.was_on);
 	finish(&sleeper);
+	fgt_switches_remove(switches, index);
+}
+
+/* This thread is on a CPU whenever it looks at the clock. */
+static void who_was_on_a_cpu_at_the_instant_is_told(void **state)
+{
+	struct fgt_switches *switches = *state;
+	struct fgt_switch_slot slot;
+	uint32_t index;
+
+	if (!switches)
+		skip();
+	assert_int_equal(fgt_switches_add(switches, getpid(), gettid(),
+					  &changes, NULL, &index),
+			 0);
+	sleep_ms(1);
+	fgt_switches_set_instant(switches, now_ns());
+	for (int i = 0; i < 3; i++)
+		sleep_ms(1);
+	assert_true(fgt_switches_read(switches, index, &slot));
+	assert_true(slot.was_on);
 	fgt_switches_remove(switches, index);
 }
 
@@ -371,6 +393,9 @@ int main(void)
 			close_switches),
 		cmocka_unit_test_setup_teardown(
 			where_a_thread_was_at_the_instant_stays, open_switches,
+			close_switches),
+		cmocka_unit_test_setup_teardown(
+			who_was_on_a_cpu_at_the_instant_is_told, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(
 			a_thread_that_was_removed_tells_nothing, open_switches,
