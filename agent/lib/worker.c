@@ -119,15 +119,15 @@ static void give_up_parts(void)
 			fgt_parts[i]->give_up();
 }
 
-/* Returns when the next round is due; 0: it was the last. */
-static uint64_t do_round(uint64_t *refresh_ns)
+/* False: it was the last; else when the next one is due, 0 at once. */
+static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 {
 	/* Acquire: pairs with the releases of those who want and leave. */
 	uint64_t wanted =
 		atomic_load_explicit(&worker.wanted, memory_order_acquire);
 	uint64_t leave_ns =
 		atomic_load_explicit(&worker.leave_ns, memory_order_acquire);
-	uint64_t now_ns = fgt_now(), next_ns;
+	uint64_t now_ns = fgt_now();
 	bool is_idle, is_last;
 
 	if (now_ns >= *refresh_ns && leave_ns == 0) {
@@ -135,14 +135,15 @@ static uint64_t do_round(uint64_t *refresh_ns)
 		*refresh_ns = now_ns + SECOND_NS;
 	}
 	/* Whoever leaves refreshes no more: that time may lie long behind. */
-	next_ns = work_parts(now_ns, leave_ns != 0 ? leave_ns : *refresh_ns);
+	*ret_next_ns =
+		work_parts(now_ns, leave_ns != 0 ? leave_ns : *refresh_ns);
 	is_idle = are_parts_idle();
 	is_last = leave_ns != 0 && (is_idle || fgt_now() >= leave_ns);
 	if (is_last)
 		give_up_parts();
 	fgt_tell_all(fgt_library_options());
 	worker.calls->rounded(is_idle, wanted);
-	return is_last ? 0 : next_ns;
+	return !is_last;
 }
 
 /* False: the start has failed; a stop may come before we have looked. */
@@ -177,8 +178,7 @@ static void *run(void *unused)
 	fgt_rights_begin(FGT_RIGHTS_WORKER);
 	(void)sem_post(&worker.started);
 	if (wait_to_go()) {
-		while ((next_ns = do_round(&refresh_ns)) != 0 &&
-		       !has_forked(forks))
+		while (do_round(&refresh_ns, &next_ns) && !has_forked(forks))
 			rest_until(next_ns);
 	}
 	if (!has_forked(forks)) {

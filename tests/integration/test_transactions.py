@@ -388,6 +388,26 @@ def uploads_slices(checks, bench):
     daemon.end()
 
 
+def uploads_behind_a_transaction(checks, bench):
+    """Due at once, while the worker has another one in hand."""
+    for mode in ("agent", "embedded"):
+        daemon = Daemon(bench, f"behind-{mode}")
+        folder = Folder(bench, f"behind-{mode}-out")
+        program = Program(bench, mode=mode, socket=daemon.socket,
+                          destination=folder.path, **EVERY)
+        program.run("burn 300")
+        for pause_ms in (1, 200, 400):
+            request(program, "nap 60")
+            program.run(f"nap {pause_ms}", "upload 200", "upload 200")
+            checks.ok(f"{mode}: slices behind a transaction of {pause_ms} ms "
+                      "ago arrive", program.say("flush 5000") == ["0"],
+                      program.status())
+        found = folder.wait(9)
+        checks.ok(f"{mode}: all arrive", len(found) == 9, folder.names())
+        program.close()
+        daemon.end()
+
+
 def agents_that_leave(checks, bench):
     daemon = Daemon(bench, "leave")
     folder = Folder(bench, "leave-out")
@@ -463,8 +483,8 @@ def without_an_agent(checks, bench):
 
 GROUPS = (tells_what_was_said, continues_traces, keeps_what_it_is_told,
           threads_that_worked_for_it, directories, storm, unreachable_servers,
-          hostile_servers, uploads_slices, agents_that_leave,
-          without_an_agent, long_transactions)
+          hostile_servers, uploads_slices, uploads_behind_a_transaction,
+          agents_that_leave, without_an_agent, long_transactions)
 
 if __name__ == "__main__":
     run_groups(GROUPS)
