@@ -143,6 +143,17 @@ static int open_path(void)
 	return 0;
 }
 
+/* To who set the variable: the program may have no log. */
+static void complain(int error)
+{
+	static bool has_complained;
+
+	if (!has_complained)
+		dprintf(STDERR_FILENO, "fgtrace: FGTRACE_ACTIVITY: %s: %s\n",
+			live.path, strerror(error));
+	has_complained = true;
+}
+
 /* A FIFO without a reader, a full disk: later again. */
 static bool open_file(void)
 {
@@ -154,8 +165,7 @@ static bool open_file(void)
 	r = open_path();
 	if (r < 0) {
 		if (r != -ENXIO)
-			fgt_tell("FGTRACE_ACTIVITY: %s: %s", live.path,
-				 strerror(-r));
+			complain(-r);
 		return false;
 	}
 	if (live.is_begun)
@@ -184,8 +194,7 @@ static bool write_out(void)
 		} else if (n < 0 && errno == EAGAIN) {
 			live.is_full = true;
 		} else if (n < 0 && errno != EINTR) {
-			fgt_tell("FGTRACE_ACTIVITY: %s: %s", live.path,
-				 strerror(errno));
+			complain(errno);
 		}
 		return false;
 	}

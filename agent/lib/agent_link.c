@@ -170,8 +170,11 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 			 "takes: upload a shorter range");
 		return r;
 	}
+	/* Why it is away the registrar tells. */
 	snprintf(ret_why, sizeof(answer.why), "%s",
-		 answer.why[0] ? answer.why : strerror(-r));
+		 answer.why[0] ? answer.why
+			       : "the agent does not take what was kept: it is "
+				 "tried again, a few times");
 	/* The agent is full, or away: it may be there again in a while. */
 	return r == -EBUSY || r == -ENOTCONN || !answer.has_ok ? -EAGAIN : r;
 }

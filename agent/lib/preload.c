@@ -97,6 +97,9 @@ static void write_slice(void)
 		rc = write_to(slice);
 	fgt_slice_free(slice);
 	pthread_mutex_unlock(&preload.lock);
+	/* That of the end has been written, or will be. */
+	if (rc == -ESHUTDOWN)
+		return;
 	if (rc < 0)
 		complain(preload.path, rc == -ENODATA ? "nothing was recorded "
 							"in so short a time"
@@ -188,6 +191,23 @@ static bool choose_format(void)
 	return false;
 }
 
+/* It may be made before the end, so that is no reason to do without. */
+static void check_folder(void)
+{
+	char folder[PATH_MAX], why[128];
+	size_t len = (size_t)(strrchr(preload.path, '/') - preload.path);
+
+	memcpy(folder, preload.path, len);
+	folder[len] = '\0';
+	if (access(len ? folder : "/", W_OK | X_OK) == 0)
+		return;
+	snprintf(why, sizeof(why),
+		 "%s; FGTRACE_OUT cannot be written there: make the directory "
+		 "before the program ends",
+		 strerror(errno));
+	complain(folder, why);
+}
+
 /* Where the number of the process goes; NULL: nowhere. */
 static const char *find_number(const char *out, size_t *ret_len)
 {
@@ -240,13 +260,17 @@ static unsigned int get_number(const char *name, unsigned int most)
 {
 	const char *text = getenv(name);
 	unsigned long value;
-	char *end;
+	char *end, why[96];
 
 	if (!text || !*text)
 		return 0;
 	value = strtoul(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || value > most) {
-		complain(name, "not a number in range, so the default holds");
+		snprintf(why, sizeof(why),
+			 "'%.20s' is not a whole number from 0 to %u, so the "
+			 "default holds",
+			 text, most);
+		complain(name, why);
 		return 0;
 	}
 	return (unsigned int)value;
@@ -277,6 +301,7 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	if (!is_numbered && is_child())
 		return;
+	check_folder();
 	options.hz = get_number("FGTRACE_HZ", 1000);
 	options.ring_seconds = get_number("FGTRACE_SECONDS", 3600);
 	/* Who asks while we start has it as soon as we have. */
