@@ -13,7 +13,7 @@
  *   pair     two threads on two CPUs, one waits for what the other sends
  *
  * Prints "ready PID", later one line of JSON:
- * {"threads":[{"name","tid","depth","ns","cpu_ns",
+ * {"threads":[{"name","tid","depth","ns","cpu_ns","wait_ns",
  *              "steps":[{"function","state","ns","cpu_ns"}]}]}
  */
 #include <errno.h>
@@ -54,7 +54,7 @@ struct plan {
 	/* Reading the CPU clock is a system call: where others want the CPU,
 	 * that is where a thread loses it. */
 	struct step reading;
-	uint64_t spent_ns, cpu_ns; /* in all, and on a CPU */
+	uint64_t spent_ns, cpu_ns, wait_ns; /* in all, on a CPU, for one */
 	pid_t tid;
 	pthread_t thread;
 };
@@ -68,6 +68,20 @@ static NOINLINE uint64_t cpu_now_ns(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+/* For a CPU, says the scheduler. */
+static uint64_t waited_ns(void)
+{
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+	unsigned long long ns = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %llu", &ns) != 1)
+		ns = 0;
+	fclose(file);
+	return ns;
 }
 
 /* The two phases differ only by the caller of wait_here(). */
@@ -139,6 +153,7 @@ static void *follow_plan(void *argument)
 	}
 	plan->spent_ns = truth_now_ns() - plan->spent_ns;
 	plan->cpu_ns = cpu_now_ns();
+	plan->wait_ns = waited_ns();
 	return NULL;
 }
 
@@ -366,10 +381,12 @@ static void print_truth(void)
 		const struct plan *plan = &plans[i];
 
 		printf("%s{\"name\":\"%s\",\"tid\":%d,\"depth\":%u,"
-		       "\"ns\":%llu,\"cpu_ns\":%llu,\"steps\":[",
+		       "\"ns\":%llu,\"cpu_ns\":%llu,\"wait_ns\":%llu,"
+		       "\"steps\":[",
 		       i ? "," : "", plan->name, plan->tid, plan->depth,
 		       (unsigned long long)plan->spent_ns,
-		       (unsigned long long)plan->cpu_ns);
+		       (unsigned long long)plan->cpu_ns,
+		       (unsigned long long)plan->wait_ns);
 		for (size_t j = 0; j < plan->step_count; j++) {
 			print_step(&plan->steps[j]);
 			putchar(',');
