@@ -54,7 +54,7 @@ def postgres(bench):
     wait_for(lambda: subprocess.run([*psql, "select 1"], capture_output=True,
                                     cwd=folder).returncode == 0)
     query = ("select pg_backend_pid(); select count(*), sum(a*b) from "
-             "generate_series(1,30000) a, generate_series(1,30000) b "
+             "generate_series(1,46000) a, generate_series(1,46000) b "
              "where a % 7 = b % 11")
     client = bench.start([*psql, "select pg_backend_pid()", "-c", query],
                          stdout=subprocess.PIPE, text=True, cwd=folder)
