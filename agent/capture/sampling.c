@@ -452,15 +452,16 @@ static void begin_thread(struct fgt_sampler *sampler)
 /* What threads do then is told at the tick that is due, even if it is late. */
 static void ask_for_instant(struct fgt_sampler *sampler)
 {
-	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns;
 
+	if (!sampler->switches)
+		return;
+	now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	sampler->instant_ns = sampler->due_ns - sampler->lead_ns;
 	/* What was before nobody has been asked for. */
 	if (sampler->instant_ns < now_ns)
 		sampler->instant_ns = now_ns;
-	if (sampler->switches)
-		fgt_switches_set_instant(sampler->switches,
-					 sampler->instant_ns);
+	fgt_switches_set_instant(sampler->switches, sampler->instant_ns);
 }
 
 void *fgt_sampling_run(void *context)

@@ -42,7 +42,7 @@ struct fgt_sampler {
 	int timer_fd, last_pid_fd;
 	uint64_t due_ns; /* when the timer fires next */
 	uint64_t lead_ns; /* from the instant asked for until then */
-	uint64_t instant_ns; /* asked for last */
+	uint64_t instant_ns; /* asked for last, of switches */
 	bool is_armed, has_ptrace;
 	uint32_t stride; /* periods between two expirations of the timer */
 	uint32_t periods_since_adapt;
