@@ -45,12 +45,15 @@ static void store_name(struct fgt_writer *writer, uint32_t slot,
 {
 	struct fgt_region_thread *row = &writer->region.threads[slot];
 	char text[FGT_THREAD_NAME_MAX] = { 0 };
-	uint64_t words[FGT_REGION_NAME_WORDS];
+	uint64_t words[FGT_REGION_NAME_WORDS], before[FGT_REGION_NAME_WORDS];
 
 	memcpy(text, name, strnlen(name, sizeof(text) - 1));
 	memcpy(words, text, sizeof(words));
-	fgt_region_write_pair(&row->version, row->names, FGT_REGION_NAME_WORDS,
-			      words);
+	fgt_region_read_pair(&row->version, row->names, FGT_REGION_NAME_WORDS,
+			     before);
+	if (memcmp(words, before, sizeof(words)))
+		fgt_region_write_pair(&row->version, row->names,
+				      FGT_REGION_NAME_WORDS, words);
 }
 
 int fgt_ring_thread_add(struct fgt_ring *ring, int32_t tid, uint64_t start_time,

@@ -72,10 +72,9 @@ int fgt_blocked_look(struct fgt_threads *threads, struct fgt_thread *thread,
 	int rc;
 
 	snprintf(path, sizeof(path), "%d/syscall", thread->tid);
-	/* Kept only as long as the thread is active: see fgt_threads_retire. */
-	rc = fgt_fd_budget_read(threads->budget, &thread->syscall_fd,
-				thread->active_index != 0, threads->task_fd,
-				path, text, sizeof(text));
+	rc = fgt_fd_budget_read(threads->budget, &thread->active->syscall_fd,
+				true, threads->task_fd, path, text,
+				sizeof(text));
 	if (rc == -ENOENT)
 		return -ESRCH;
 	if (rc < 0)
@@ -113,7 +112,7 @@ uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,
 	state = FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
 	if (thread->call_state && is_restart(state))
 		return thread->call_state;
-	thread->call_state = state;
+	thread->call_state = (uint16_t)state;
 	return state;
 }
 

@@ -25,16 +25,16 @@
 
 void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 {
-	thread->state = state;
+	thread->state = (uint16_t)state;
 	thread->is_new = false;
-	thread->settled_switches = thread->use.switches;
+	thread->settled_switches = (uint32_t)thread->use.switches;
 }
 
 void fgt_look_forget(struct fgt_thread *thread)
 {
-	thread->pending_ticks = 0;
-	thread->is_run_sampled = false;
-	thread->unshown.count = 0;
+	thread->active->pending_ticks = 0;
+	thread->active->is_run_sampled = false;
+	thread->active->unshown.count = 0;
 }
 
 void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
@@ -58,17 +58,17 @@ void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
 static void take_account(struct fgt_target *target, struct fgt_thread *thread)
 {
 	if (thread->is_new && target->tick <= 1)
-		fgt_account_start(&thread->account, &thread->use);
+		fgt_account_start(&thread->active->account, &thread->use);
 	else
-		fgt_account_add(&thread->account, &thread->use);
+		fgt_account_add(&thread->active->account, &thread->use);
 }
 
 uint32_t fgt_look_take_credit(struct fgt_target *target,
 			      struct fgt_thread *thread)
 {
-	uint32_t ticks = thread->pending_ticks;
+	uint32_t ticks = thread->active->pending_ticks;
 
-	thread->pending_ticks = 0;
+	thread->active->pending_ticks = 0;
 	target->work.credited_ticks += ticks;
 	return ticks;
 }
@@ -83,26 +83,28 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return;
 	target->who_ran->look(target->who_ran_state, thread);
-	fgt_threads_activate(&target->threads, thread, tick->mono_ns);
+	if (!fgt_threads_activate(&target->threads, thread, tick->mono_ns))
+		return;
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
 	is_running = fgt_look_switch_sampled(target, tick, thread);
 	count = fgt_look_stack_sampled(target, tick, thread, sample);
-	fgt_last_run_keep(&thread->last_run, target->stacks.frames, count,
-			  target->stacks.generation);
+	fgt_last_run_keep(&thread->active->last_run, target->stacks.frames,
+			  count, target->stacks.generation);
 	if (!is_running)
 		return;
 	target->work.samples_running++;
 	if (!tick->perf_cpu) {
 		take_account(target, thread);
-		fgt_account_take_sample(&thread->account, tick->event_ns);
-		thread->sample_tick = tick->number;
+		fgt_account_take_sample(&thread->active->account,
+					tick->event_ns);
+		thread->active->sample_tick = tick->number;
 		return;
 	}
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, fgt_look_take_credit(target, thread));
 	thread->is_sampled = true;
-	thread->sampled_wait_ns = thread->use.wait_ns;
+	thread->active->sampled_wait_ns = thread->use.wait_ns;
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
 }
 
@@ -203,8 +205,9 @@ static enum found read_blocked(struct fgt_target *target,
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error((int)rc);
 	if (tick->perf_cpu || thread->is_restless)
-		fgt_last_run_keep(&thread->last_block, target->stacks.frames,
-				  count, target->stacks.generation);
+		fgt_last_run_keep(&thread->active->last_block,
+				  target->stacks.frames, count,
+				  target->stacks.generation);
 	if (fgt_look_owed(target, tick, thread))
 		return FOUND_OWED;
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
@@ -212,7 +215,7 @@ static enum found read_blocked(struct fgt_target *target,
 	target->work.samples_blocked++;
 	fgt_look_late_sample(target, tick, thread);
 	/* No other came before it blocked: it stays as it was shown. */
-	thread->pending_ticks = 0;
+	thread->active->pending_ticks = 0;
 	fgt_look_settle(thread, state);
 	return FOUND_BLOCKED;
 }
@@ -260,10 +263,10 @@ static void refuse_to_itself(struct fgt_target *target,
 		return;
 	}
 	thread->needs_look = false;
-	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_UNKNOWN,
-			   FGT_MARKER_NOT_SAMPLED, 0);
+	fgt_look_show_kept(target, thread, &thread->active->last_run,
+			   FGT_STATE_UNKNOWN, FGT_MARKER_NOT_SAMPLED, 0);
 	fgt_look_late_sample(target, tick, thread);
-	thread->pending_ticks = 0;
+	thread->active->pending_ticks = 0;
 	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
 }
 
@@ -287,18 +290,20 @@ static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 static void note_use(struct fgt_thread *thread,
 		     const struct fgt_cpu_use *before)
 {
-	thread->used_ns = thread->use.runtime_ns - before->runtime_ns;
-	if (thread->use.switches - before->switches > thread->was_stopped)
-		thread->stretch_ns = 0;
+	struct fgt_active_thread *active = thread->active;
+
+	active->used_ns = thread->use.runtime_ns - before->runtime_ns;
+	if (thread->use.switches - before->switches > active->was_stopped)
+		active->stretch_ns = 0;
 	else
-		thread->stretch_ns += thread->used_ns;
-	thread->was_stopped = false;
+		active->stretch_ns += active->used_ns;
+	active->was_stopped = false;
 }
 
 void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
-	struct fgt_cpu_use before = thread->account.seen;
+	struct fgt_cpu_use before = thread->active->account.seen;
 	struct fgt_perf_use use;
 
 	take_account(target, thread);
@@ -307,7 +312,7 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		.now_ns = tick->mono_ns,
 		.period_ns = tick->period_ns,
 		.event_ns = tick->event_ns,
-		.runtime_ns = thread->used_ns,
+		.runtime_ns = thread->active->used_ns,
 		.switches = thread->use.switches - before.switches,
 	};
 	if (tick->perf_threads && !thread->is_new)

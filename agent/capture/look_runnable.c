@@ -28,7 +28,8 @@
 static bool is_cpu_bound(const struct fgt_tick *tick,
 			 const struct fgt_thread *thread)
 {
-	return thread->used_ns && thread->stretch_ns >= tick->timer_ns / 10 * 9;
+	return thread->active->used_ns &&
+	       thread->active->stretch_ns >= tick->timer_ns / 10 * 9;
 }
 
 /* Only a thread that runs at this very moment, and that no stop can hurt. */
@@ -45,7 +46,7 @@ static bool sample_by_ptrace(struct fgt_target *target,
 	    !blocked.is_running ||
 	    fgt_look_stack_running(target, tick, thread, &count) < 0)
 		return false;
-	thread->was_stopped = true;
+	thread->active->was_stopped = true;
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, 0);
 	return true;
@@ -65,7 +66,7 @@ static bool flip_coin(struct fgt_target *target)
 static bool is_sample_overdue(const struct fgt_tick *tick,
 			      const struct fgt_thread *thread)
 {
-	return tick->signal && thread->pending_ticks > OVERDUE_TICKS;
+	return tick->signal && thread->active->pending_ticks > OVERDUE_TICKS;
 }
 
 /*
@@ -84,32 +85,34 @@ static uint32_t credit_sample(struct fgt_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
+	struct fgt_active_thread *active = thread->active;
 	uint32_t credit = is_sample_overdue(tick, thread)
 				  ? 0
 				  : fgt_look_take_credit(target, thread);
-	bool is_first = !thread->is_run_sampled;
+	bool is_first = !active->is_run_sampled;
 
-	thread->is_run_sampled = true;
+	active->is_run_sampled = true;
 	/* If ticks waited for it, it spoke for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
 	if (tick->signal && is_first)
-		thread->pending_ticks = flip_coin(target);
+		active->pending_ticks = flip_coin(target);
 	else
-		thread->pending_ticks = credit > 0;
+		active->pending_ticks = credit > 0;
 	return credit;
 }
 
 static bool show_unshown(struct fgt_target *target, struct fgt_thread *thread)
 {
-	const struct fgt_last_run *unshown = &thread->unshown;
+	struct fgt_active_thread *active = thread->active;
+	const struct fgt_last_run *unshown = &active->unshown;
 
-	if (thread->pending_ticks || !unshown->count ||
+	if (active->pending_ticks || !unshown->count ||
 	    unshown->generation != target->stacks.generation ||
-	    target->tick - thread->unshown_tick > UNSHOWN_MAX_TICKS)
+	    target->tick - active->unshown_tick > UNSHOWN_MAX_TICKS)
 		return false;
-	fgt_look_show_kept(target, thread, &thread->unshown, FGT_STATE_RUNNING,
+	fgt_look_show_kept(target, thread, &active->unshown, FGT_STATE_RUNNING,
 			   FGT_MARKER_NOT_SAMPLED, 0);
-	thread->unshown.count = 0;
+	active->unshown.count = 0;
 	return true;
 }
 
@@ -117,7 +120,7 @@ static bool show_last_block(struct fgt_target *target,
 			    struct fgt_thread *thread)
 {
 	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(&thread->last_block,
+	size_t count = fgt_last_run_show(&thread->active->last_block,
 					 stacks->generation, 0, stacks->frames,
 					 stacks->capacity);
 
@@ -125,7 +128,7 @@ static bool show_last_block(struct fgt_target *target,
 		return false;
 	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
 		     thread->call_state, 0);
-	thread->pending_ticks = 0;
+	thread->active->pending_ticks = 0;
 	fgt_look_settle(thread, thread->call_state);
 	return true;
 }
@@ -139,14 +142,15 @@ static bool show_last_block(struct fgt_target *target,
 static bool is_restless(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
-	uint64_t elapsed_ns = tick->mono_ns - thread->counted_ns, switches;
+	struct fgt_active_thread *active = thread->active;
+	uint64_t elapsed_ns = tick->mono_ns - active->counted_ns, switches;
 	struct fgt_cpu_use use;
 
 	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
 		return false;
-	switches = use.switches - thread->counted_switches;
-	thread->counted_switches = use.switches;
-	thread->counted_ns = tick->mono_ns;
+	switches = use.switches - active->counted_switches;
+	active->counted_switches = use.switches;
+	active->counted_ns = tick->mono_ns;
 	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
 			      switches > elapsed_ns / RESTLESS_NS;
 	return thread->is_restless;
@@ -158,9 +162,9 @@ static void show_blocked_somewhere(struct fgt_target *target,
 {
 	if (show_last_block(target, thread))
 		return;
-	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_UNKNOWN,
-			   FGT_MARKER_NOT_SAMPLED, 0);
-	thread->pending_ticks = 0;
+	fgt_look_show_kept(target, thread, &thread->active->last_run,
+			   FGT_STATE_UNKNOWN, FGT_MARKER_NOT_SAMPLED, 0);
+	thread->active->pending_ticks = 0;
 	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
 }
 
@@ -174,11 +178,12 @@ static void show_found_running(struct fgt_target *target,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread)
 {
+	struct fgt_active_thread *active = thread->active;
 	bool was_running = thread->state == FGT_STATE_RUNNING;
 	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
 	uint32_t credit = 0;
 
-	if (!fgt_account_take_tick(&thread->account, tick->period_ns)) {
+	if (!fgt_account_take_tick(&active->account, tick->period_ns)) {
 		if (!was_running && !thread->is_new)
 			return;
 		if (was_running && is_restless(target, tick, thread)) {
@@ -187,36 +192,36 @@ static void show_found_running(struct fgt_target *target,
 		}
 	}
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
-	thread->is_run_sampled &= was_running;
-	if (thread->sample_tick == target->tick) {
+	active->is_run_sampled &= was_running;
+	if (active->sample_tick == target->tick) {
 		leaf = 0;
 		credit = credit_sample(target, tick, thread);
 	} else if (fgt_perf_threads_has(thread) &&
-		   fgt_account_take_hidden(&thread->account, tick->period_ns)) {
+		   fgt_account_take_hidden(&active->account, tick->period_ns)) {
 		leaf = FGT_MARKER_KERNEL_DENIED;
-		thread->pending_ticks = 0; /* it says what is known of it */
+		active->pending_ticks = 0; /* it says what is known of it */
 	} else if (sample_by_ptrace(target, tick, thread) ||
 		   show_unshown(target, thread)) {
 		return;
 	} else {
-		thread->pending_ticks++;
+		active->pending_ticks++;
 		if (is_sample_overdue(tick, thread)) {
 			leaf = FGT_MARKER_NOT_SAMPLED;
 			/* Nor was it known before. */
-			if (thread->pending_ticks == OVERDUE_TICKS + 1)
+			if (active->pending_ticks == OVERDUE_TICKS + 1)
 				credit = OVERDUE_TICKS;
 		}
 	}
-	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
+	fgt_look_show_kept(target, thread, &active->last_run, FGT_STATE_RUNNING,
 			   leaf, credit);
 }
 
 static void keep_unshown(struct fgt_target *target, struct fgt_thread *thread,
 			 size_t count)
 {
-	fgt_last_run_keep(&thread->unshown, target->stacks.frames, count,
-			  target->stacks.generation);
-	thread->unshown_tick = target->tick;
+	fgt_last_run_keep(&thread->active->unshown, target->stacks.frames,
+			  count, target->stacks.generation);
+	thread->active->unshown_tick = target->tick;
 }
 
 void fgt_look_late_sample(struct fgt_target *target,
@@ -226,17 +231,17 @@ void fgt_look_late_sample(struct fgt_target *target,
 	struct fgt_stacks *stacks = &target->stacks;
 	size_t count;
 
-	if (tick->perf_cpu || thread->sample_tick != target->tick)
+	if (tick->perf_cpu || thread->active->sample_tick != target->tick)
 		return;
-	count = fgt_last_run_show(&thread->last_run, stacks->generation, 0,
-				  stacks->frames, stacks->capacity);
+	count = fgt_last_run_show(&thread->active->last_run, stacks->generation,
+				  0, stacks->frames, stacks->capacity);
 	if (!count) /* of images that are gone */
 		return;
-	if (thread->state == FGT_STATE_RUNNING && thread->pending_ticks &&
-	    !is_sample_overdue(tick, thread))
+	if (thread->state == FGT_STATE_RUNNING &&
+	    thread->active->pending_ticks && !is_sample_overdue(tick, thread))
 		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
 				  count, FGT_STATE_RUNNING,
-				  thread->pending_ticks);
+				  thread->active->pending_ticks);
 	else if (!tick->signal || thread->state != FGT_STATE_RUNNING)
 		keep_unshown(target, thread, count);
 }
@@ -267,9 +272,10 @@ static bool take_waited(const struct fgt_tick *tick, struct fgt_thread *thread)
 static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
-	uint64_t waited_ns = thread->use.wait_ns - thread->sampled_wait_ns;
+	struct fgt_active_thread *active = thread->active;
+	uint64_t waited_ns = thread->use.wait_ns - active->sampled_wait_ns;
 
-	return thread->has_run && thread->last_block.count &&
+	return thread->has_run && active->last_block.count &&
 	       waited_ns < tick->period_ns / WAIT_SHORT &&
 	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
 }
@@ -297,11 +303,11 @@ static void wait_for_sample(struct fgt_target *target,
 		if (rc == 0 || rc == -ENODATA || !take_waited(tick, thread))
 			return;
 		if (rc > 0)
-			fgt_look_show_kept(target, thread, &thread->last_run,
-					   FGT_STATE_RUNNING,
-					   FGT_MARKER_NOT_SAMPLED, 0);
+			fgt_look_show_kept(
+				target, thread, &thread->active->last_run,
+				FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
 	}
-	thread->pending_ticks++;
+	thread->active->pending_ticks++;
 }
 
 void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
@@ -309,7 +315,7 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 {
 	/* Has not run since: it was woken, and stands where it blocked. */
 	if (thread->state != FGT_STATE_RUNNING && !thread->is_new &&
-	    thread->use.switches == thread->settled_switches)
+	    (uint32_t)thread->use.switches == thread->settled_switches)
 		return;
 	if (tick->perf_cpu)
 		wait_for_sample(target, tick, thread);
@@ -321,7 +327,8 @@ bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread)
 {
 	if (tick->perf_cpu ||
-	    !fgt_account_is_overdue(&thread->account, tick->period_ns) ||
+	    !fgt_account_is_overdue(&thread->active->account,
+				    tick->period_ns) ||
 	    !is_restless(target, tick, thread))
 		return false;
 	show_found_running(target, tick, thread);

@@ -118,7 +118,7 @@ static uint32_t state_of(struct fgt_thread *thread,
 
 static void settle(struct fgt_thread *thread, uint32_t state, uint64_t off_ns)
 {
-	thread->state = state;
+	thread->state = (uint16_t)state;
 	thread->is_new = thread->needs_look = false;
 	thread->switches->shown_ns = off_ns;
 }
@@ -155,12 +155,12 @@ static void keep(struct fgt_target *target, struct fgt_thread *thread,
 		 const struct fgt_switch_off *off, size_t count)
 {
 	struct fgt_stacks *stacks = &target->stacks;
-	struct fgt_last_run *last = &thread->last_block;
+	struct fgt_last_run *last = &thread->active->last_block;
 
 	if (off->task_state)
 		thread->switches->blocked_at = *off;
 	else
-		last = &thread->last_run;
+		last = &thread->active->last_run;
 	fgt_last_run_keep(last, stacks->frames, count, stacks->generation);
 }
 
@@ -191,8 +191,8 @@ static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
 
 static void show_running(struct fgt_target *target, struct fgt_thread *thread)
 {
-	fgt_look_show_kept(target, thread, &thread->last_run, FGT_STATE_RUNNING,
-			   FGT_MARKER_NOT_SAMPLED, 0);
+	fgt_look_show_kept(target, thread, &thread->active->last_run,
+			   FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
 	settle(thread, FGT_STATE_RUNNING, 0);
 }
 
@@ -224,7 +224,7 @@ static void show_then(struct fgt_target *target, const struct fgt_tick *tick,
 		      const struct fgt_switch_slot *slot,
 		      const struct fgt_switch_off *off)
 {
-	const struct fgt_last_run *known = &thread->last_block;
+	const struct fgt_last_run *known = &thread->active->last_block;
 	static const struct fgt_last_run none;
 	uint32_t state;
 

@@ -126,7 +126,7 @@ void fgt_perf_threads_close(struct fgt_perf_threads *perf)
 void fgt_perf_threads_drop(struct fgt_perf_threads *perf,
 			   struct fgt_thread *thread)
 {
-	struct fgt_perf_thread *events = FGT_TAKE(thread->perf);
+	struct fgt_perf_thread *events = FGT_TAKE(thread->active->perf);
 
 	if (!events)
 		return;
@@ -143,9 +143,9 @@ static int open_on_cpu(struct fgt_perf_threads *perf,
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	int opened;
 
-	opened = fgt_perf_open_cpu_clock(thread->tid, buffer->cpu,
-					 thread->perf->period_ns,
-					 thread->perf->stack_bytes, false);
+	opened = fgt_perf_open_cpu_clock(
+		thread->tid, buffer->cpu, thread->active->perf->period_ns,
+		thread->active->perf->stack_bytes, false);
 	if (opened < 0)
 		return opened;
 	fd = opened;
@@ -170,22 +170,23 @@ static uint32_t stack_bytes_for(const struct fgt_thread *thread)
 static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread,
 	       uint64_t period_ns)
 {
+	struct fgt_active_thread *active = thread->active;
 	size_t size =
 		sizeof(struct fgt_perf_thread) + perf->cpu_count * sizeof(int);
 	int rc = 0;
 
 	if (perf->event_count + perf->cpu_count > EVENTS_MAX)
 		return -EMFILE;
-	thread->perf = calloc(1, size);
-	if (!thread->perf)
+	active->perf = calloc(1, size);
+	if (!active->perf)
 		return -ENOMEM;
-	thread->perf->stack_bytes = stack_bytes_for(thread);
-	thread->perf->period_ns = period_ns;
+	active->perf->stack_bytes = stack_bytes_for(thread);
+	active->perf->period_ns = period_ns;
 	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
 		rc = open_on_cpu(perf, thread, &perf->cpus[i],
-				 &thread->perf->fds[i]);
+				 &active->perf->fds[i]);
 		if (rc == 0) {
-			thread->perf->count++;
+			active->perf->count++;
 			perf->event_count++;
 		}
 	}
@@ -198,43 +199,44 @@ static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread,
 static bool is_fit(const struct fgt_thread *thread,
 		   const struct fgt_perf_use *use)
 {
-	return stack_bytes_for(thread) <= thread->perf->stack_bytes &&
-	       thread->perf->period_ns == use->event_ns;
+	return stack_bytes_for(thread) <= thread->active->perf->stack_bytes &&
+	       thread->active->perf->period_ns == use->event_ns;
 }
 
 void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
 			       struct fgt_thread *thread,
 			       const struct fgt_perf_use *use)
 {
+	struct fgt_active_thread *active = thread->active;
 	uint64_t rate = use->switches * 1000000000u / use->period_ns;
 
 	if (rate > UINT32_MAX / 8)
 		rate = UINT32_MAX / 8;
 	/* Smoothed over some eight ticks. */
-	thread->switch_rate =
-		(uint32_t)((thread->switch_rate * 7ull + rate) / 8);
-	if (thread->perf) {
-		thread->perf->age_ticks++;
-		if (thread->switch_rate > FGT_PERF_SWITCHES_MAX)
-			thread->perf_retry_ns = use->now_ns + RETRY_NS;
+	active->switch_rate =
+		(uint32_t)((active->switch_rate * 7ull + rate) / 8);
+	if (active->perf) {
+		active->perf->age_ticks++;
+		if (active->switch_rate > FGT_PERF_SWITCHES_MAX)
+			active->perf_retry_ns = use->now_ns + RETRY_NS;
 		else if (is_fit(thread, use))
 			return;
 		fgt_perf_threads_drop(perf, thread);
 	}
 	/* Little at a time adds up too. */
 	if ((use->runtime_ns < use->event_ns / WORTH_SHARE &&
-	     thread->account.hidden_ns * 2 < (int64_t)use->event_ns) ||
+	     active->account.hidden_ns * 2 < (int64_t)use->event_ns) ||
 	    rate > FGT_PERF_SWITCHES_MAX ||
-	    thread->switch_rate > FGT_PERF_SWITCHES_MAX ||
-	    use->now_ns < thread->perf_retry_ns)
+	    active->switch_rate > FGT_PERF_SWITCHES_MAX ||
+	    use->now_ns < active->perf_retry_ns)
 		return;
 	if (arm(perf, thread, use->event_ns) < 0)
-		thread->perf_retry_ns = use->now_ns + REFUSED_RETRY_NS;
+		active->perf_retry_ns = use->now_ns + REFUSED_RETRY_NS;
 }
 
 bool fgt_perf_threads_has(const struct fgt_thread *thread)
 {
-	return thread->perf && thread->perf->age_ticks >= 2;
+	return thread->active->perf && thread->active->perf->age_ticks >= 2;
 }
 
 void fgt_perf_threads_drain(struct fgt_perf_threads *perf,

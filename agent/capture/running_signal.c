@@ -26,7 +26,7 @@
 #define RETRY_FIRST_NS	20000000u
 #define RETRY_DOUBLINGS 6u
 #define DIVE_BYTES	1048576u /* of stack, used between two looks */
-#define CALM_NS		1000000000u
+#define CALM_MS		1000u
 /* Who waits for signals has them unblocked until it is on a CPU again. */
 #define LOOKS_MIN	2u
 #define LOOKS_TAKER_MIN 6u
@@ -247,6 +247,7 @@ static bool has_room(const struct fgt_running_signal *signal,
 	uint64_t need_bytes = signal->layout.need_bytes;
 	uint64_t enough = need_bytes + DIVE_BYTES;
 	struct fgt_thread *thread = armed->thread;
+	uint32_t now_ms = (uint32_t)(now_ns / 1000000u);
 	uint64_t unused;
 
 	if (!armed->stack_low)
@@ -255,11 +256,10 @@ static bool has_room(const struct fgt_running_signal *signal,
 	if (unused >= enough)
 		return true;
 	if (unused != thread->stack_unused) {
-		thread->stack_unused = unused;
-		thread->stack_since_ns = now_ns;
+		thread->stack_unused = (uint32_t)unused;
+		thread->stack_since_ms = now_ms;
 	}
-	return unused > need_bytes &&
-	       now_ns - thread->stack_since_ns >= CALM_NS;
+	return unused > need_bytes && now_ms - thread->stack_since_ms > CALM_MS;
 }
 
 /* A slot, if its stack has room for a handler. -ENOSPC. */
@@ -332,14 +332,14 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 		return rc;
 	}
 	signal->armed[signal->armed_count++] = armed;
-	thread->signal = armed;
+	thread->active->signal = armed;
 	return 0;
 }
 
 void fgt_running_signal_drop(struct fgt_running_signal *signal,
 			     struct fgt_thread *thread)
 {
-	struct fgt_thread_signal *armed = FGT_TAKE(thread->signal);
+	struct fgt_thread_signal *armed = FGT_TAKE(thread->active->signal);
 	struct fgt_thread_signal *last;
 
 	if (!armed)
@@ -361,7 +361,7 @@ static int check_fitness(struct fgt_running_signal *signal,
 			 struct fgt_thread *thread,
 			 const struct fgt_perf_use *use)
 {
-	struct fgt_thread_signal *armed = thread->signal;
+	struct fgt_thread_signal *armed = thread->active->signal;
 	int rc;
 
 	if (thread->is_fragile)
@@ -378,7 +378,7 @@ static int check_fitness(struct fgt_running_signal *signal,
 
 static void adapt(struct fgt_thread *thread)
 {
-	struct fgt_thread_signal *armed = thread->signal;
+	struct fgt_thread_signal *armed = thread->active->signal;
 	uint32_t bytes = thread->read_bytes;
 
 	if (bytes > FGT_SIGNAL_STACK_BYTES)
@@ -406,21 +406,23 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 
 	if (signal->is_lost)
 		return;
-	if (thread->signal) {
+	if (thread->active->signal) {
 		rc = check_fitness(signal, thread, use);
 		if (rc == 0) {
 			adapt(thread);
 			return;
 		}
 		fgt_running_signal_drop(signal, thread);
-		thread->perf_retry_ns = use->now_ns + choose_pause(thread, rc);
+		thread->active->perf_retry_ns =
+			use->now_ns + choose_pause(thread, rc);
 	}
 	if (use->runtime_ns < use->event_ns / WORTH_SHARE ||
-	    use->now_ns < thread->perf_retry_ns)
+	    use->now_ns < thread->active->perf_retry_ns)
 		return;
 	rc = arm(signal, thread, use);
 	if (rc < 0 && rc != -EINPROGRESS)
-		thread->perf_retry_ns = use->now_ns + choose_pause(thread, rc);
+		thread->active->perf_retry_ns =
+			use->now_ns + choose_pause(thread, rc);
 }
 
 /* ---- Samples ----------------------------------------------------------- */

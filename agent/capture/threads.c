@@ -19,7 +19,6 @@
 #define PF_KTHREAD     0x00200000u
 
 #define FIRST_CAPACITY	 64u
-#define IDLE_NS		 1000000000u
 #define THREADS_PER_SCAN 64u /* listing so many costs about one read */
 
 int fgt_threads_init(struct fgt_threads *threads, int task_fd,
@@ -38,9 +37,8 @@ int fgt_threads_init(struct fgt_threads *threads, int task_fd,
 		.last_pid_fd = -1,
 	};
 	threads->items = calloc(FIRST_CAPACITY, sizeof(void *));
-	threads->active = calloc(FIRST_CAPACITY, sizeof(void *));
 	threads->buckets = calloc(FIRST_CAPACITY, sizeof(void *));
-	if (threads->items && threads->active && threads->buckets)
+	if (threads->items && threads->buckets)
 		return 0;
 	fgt_threads_done(threads);
 	return -ENOMEM;
@@ -48,15 +46,10 @@ int fgt_threads_init(struct fgt_threads *threads, int task_fd,
 
 static void free_thread(struct fgt_threads *threads, struct fgt_thread *thread)
 {
-	if (threads->on_idle)
-		threads->on_idle(threads->context, thread);
+	fgt_threads_deactivate(threads, thread);
 	if (threads->on_free)
 		threads->on_free(threads->context, thread);
 	fgt_fd_budget_close(threads->budget, &thread->schedstat_fd);
-	fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
-	fgt_last_run_done(&thread->last_run);
-	fgt_last_run_done(&thread->last_block);
-	fgt_last_run_done(&thread->unshown);
 	free(thread);
 }
 
@@ -65,10 +58,10 @@ void fgt_threads_done(struct fgt_threads *threads)
 	for (uint32_t i = 0; i < threads->count; i++)
 		free_thread(threads, threads->items[i]);
 	free(threads->items);
-	free(threads->active);
 	free(threads->buckets);
-	threads->items = threads->active = threads->buckets = NULL;
-	threads->count = threads->active_count = threads->capacity = 0;
+	threads->items = threads->buckets = NULL;
+	threads->count = threads->capacity = 0;
+	fgt_threads_free_active(threads);
 }
 
 static struct fgt_thread **bucket_of(const struct fgt_threads *threads,
@@ -89,25 +82,15 @@ struct fgt_thread *fgt_threads_find(const struct fgt_threads *threads,
 	return thread;
 }
 
-static bool grow_array(struct fgt_thread ***array, uint32_t capacity)
-{
-	struct fgt_thread **bigger =
-		reallocarray(*array, capacity, sizeof(void *));
-
-	if (!bigger)
-		return false;
-	*array = bigger;
-	return true;
-}
-
 static bool grow(struct fgt_threads *threads)
 {
 	uint32_t capacity = threads->capacity * 2;
-	struct fgt_thread **buckets;
+	struct fgt_thread **buckets, **items;
 
-	if (!grow_array(&threads->items, capacity) ||
-	    !grow_array(&threads->active, capacity))
+	items = reallocarray(threads->items, capacity, sizeof(void *));
+	if (!items)
 		return false;
+	threads->items = items;
 	buckets = calloc(capacity, sizeof(void *));
 	if (!buckets)
 		return false;
@@ -154,13 +137,11 @@ static bool is_excluded(const struct fgt_threads *threads, int32_t tid)
 static void give_slot(struct fgt_threads *threads, struct fgt_thread *thread,
 		      const struct fgt_stat *stat)
 {
-	snprintf(thread->name, sizeof(thread->name), "%.*s",
-		 FGT_THREAD_NAME_MAX - 1, stat->name);
 	thread->start_time = stat->start_time;
 	if (is_worker(stat) || is_excluded(threads, thread->tid))
 		return;
 	if (fgt_ring_thread_add(threads->ring, thread->tid, thread->start_time,
-				thread->name, &thread->slot) < 0) {
+				stat->name, &thread->slot) < 0) {
 		thread->slot = FGT_THREAD_NO_SLOT;
 		threads->is_full = true;
 		return;
@@ -183,17 +164,20 @@ static struct fgt_thread *new_thread(struct fgt_threads *threads, int32_t tid,
 		return NULL;
 	thread->tid = tid;
 	thread->slot = FGT_THREAD_NO_SLOT;
-	thread->schedstat_fd = thread->syscall_fd = -1;
+	thread->schedstat_fd = -1;
 	thread->is_new = thread->needs_look = true;
 	thread->state = FGT_STATE_UNKNOWN;
 	thread->scan = threads->scan;
+	if (!fgt_threads_activate(threads, thread, 0)) {
+		free(thread);
+		return NULL;
+	}
 	give_slot(threads, thread, stat);
 	bucket = bucket_of(threads, tid);
 	thread->hash_next = *bucket;
 	*bucket = thread;
 	thread->index = threads->count;
 	threads->items[threads->count++] = thread;
-	fgt_threads_activate(threads, thread, 0);
 	return thread;
 }
 
@@ -216,7 +200,7 @@ struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid)
  * tick is then nobody's.
  */
 static struct fgt_thread *find_same(struct fgt_threads *threads, int32_t tid,
-				    uint64_t inode)
+				    uint32_t inode)
 {
 	struct fgt_thread *thread = fgt_threads_find(threads, tid);
 	struct fgt_stat stat;
@@ -237,17 +221,18 @@ static void visit_entry(struct fgt_threads *threads,
 			const struct dirent64 *entry)
 {
 	int32_t tid = fgt_procfs_number(entry->d_name);
+	uint32_t inode = (uint32_t)entry->d_ino; /* no more in procfs */
 	struct fgt_thread *thread;
 	struct fgt_stat stat;
 
 	if (tid <= 0)
 		return;
-	thread = find_same(threads, tid, entry->d_ino);
+	thread = find_same(threads, tid, inode);
 	if (!thread && threads->count < FGT_THREADS_MAX &&
 	    read_identity(threads, tid, &stat)) {
 		thread = new_thread(threads, tid, &stat);
 		if (thread)
-			thread->inode = entry->d_ino;
+			thread->inode = inode;
 	}
 	if (thread)
 		thread->scan = threads->scan;
@@ -348,57 +333,6 @@ bool fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 	return true;
 }
 
-void fgt_threads_activate(struct fgt_threads *threads,
-			  struct fgt_thread *thread, uint64_t now_ns)
-{
-	thread->active_ns = now_ns;
-	if (thread->active_index)
-		return;
-	threads->active[threads->active_count++] = thread;
-	thread->active_index = threads->active_count;
-}
-
-static void deactivate(struct fgt_threads *threads, struct fgt_thread *thread)
-{
-	struct fgt_thread *last;
-
-	if (!thread->active_index)
-		return;
-	last = threads->active[--threads->active_count];
-	threads->active[thread->active_index - 1] = last;
-	last->active_index = thread->active_index;
-	thread->active_index = 0;
-}
-
-void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
-			uint64_t period_ns)
-{
-	/* What ran was told at its tick, or at the one before. */
-	uint64_t idle_ns = IDLE_NS > 2 * period_ns ? IDLE_NS : 2 * period_ns;
-
-	for (uint32_t i = threads->active_count; i-- > 0;) {
-		struct fgt_thread *thread = threads->active[i];
-
-		if (thread->needs_look || now_ns - thread->active_ns < idle_ns)
-			continue;
-		if (threads->on_idle)
-			threads->on_idle(threads->context, thread);
-		fgt_fd_budget_close(threads->budget, &thread->syscall_fd);
-		fgt_last_run_done(&thread->last_run);
-		fgt_last_run_done(&thread->last_block);
-		fgt_last_run_done(&thread->unshown);
-		deactivate(threads, thread);
-	}
-}
-
-void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns)
-{
-	for (uint32_t i = 0; i < threads->count; i++) {
-		threads->items[i]->needs_look = true;
-		fgt_threads_activate(threads, threads->items[i], now_ns);
-	}
-}
-
 void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread)
 {
 	char path[32], name[64];
@@ -409,11 +343,7 @@ void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread)
 	if (fgt_procfs_read_line(threads->task_fd, path, name, sizeof(name)) <
 	    0)
 		return;
-	name[FGT_THREAD_NAME_MAX - 1] = '\0';
-	if (strcmp(name, thread->name) == 0)
-		return;
-	memcpy(thread->name, name, FGT_THREAD_NAME_MAX);
-	fgt_ring_thread_rename(threads->ring, thread->slot, thread->name);
+	fgt_ring_thread_rename(threads->ring, thread->slot, name);
 }
 
 static void remove_thread(struct fgt_threads *threads,
@@ -427,7 +357,6 @@ static void remove_thread(struct fgt_threads *threads,
 	*link = thread->hash_next;
 	threads->items[thread->index] = last;
 	last->index = thread->index;
-	deactivate(threads, thread);
 	threads->known_runtime_ns -= thread->use.runtime_ns;
 	if (thread->slot != FGT_THREAD_NO_SLOT) {
 		fgt_ring_thread_end(threads->ring, thread->slot);
@@ -440,18 +369,6 @@ void fgt_threads_end(struct fgt_threads *threads, struct fgt_thread *thread)
 {
 	thread->is_ended = true;
 	threads->has_ended = true;
-}
-
-bool fgt_threads_note(struct fgt_threads *threads, struct fgt_thread *thread,
-		      int found, uint64_t now_ns)
-{
-	if (found > 0)
-		fgt_threads_activate(threads, thread, now_ns);
-	if (found != -ESRCH)
-		return false;
-	fgt_threads_end(threads, thread);
-	threads->is_stale = true;
-	return true;
 }
 
 void fgt_threads_end_all(struct fgt_threads *threads)

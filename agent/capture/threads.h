@@ -35,73 +35,82 @@ struct fgt_thread_switches {
 	struct fgt_switch_seen seen;
 };
 
-/* Many of many threads are idle: no larger than it must be. */
-struct fgt_thread {
-	int32_t tid;
-	uint32_t slot; /* in the ring; FGT_THREAD_NO_SLOT: not sampled */
-	uint64_t start_time;
-	uint64_t inode; /* of its directory: another one, another thread? */
-	char name[FGT_THREAD_NAME_MAX];
-	uint32_t scan; /* number of the scan that listed it last */
-	uint32_t index; /* in threads->items */
-	uint32_t active_index; /* in threads->active + 1; 0: idle */
-	bool is_ended; /* leaves the table at the end of the tick */
-	bool is_replaced; /* its number belongs to another thread already */
-	bool has_new_name; /* the kernel said so */
-	uint8_t young_ticks; /* at which its name was read again */
-	bool is_new; /* nothing known of it yet */
-	bool has_run; /* since the last tick, says the provider */
-	bool needs_look; /* though it may not have run again */
-	bool lacks_maps; /* its last stack led where none was known */
-	bool has_unsafe_call; /* was seen in a call that a stop would break */
-	bool is_sampled; /* a perf sample fell on it in this tick */
+/* What is known of a thread only while it is active: see fgt_threads_retire. */
+struct fgt_active_thread {
+	struct fgt_thread *thread;
+	int syscall_fd;
+	uint64_t active_ns; /* when it was last known to run */
 	bool is_run_sampled; /* a sample told of a tick since it blocked */
 	bool was_stopped; /* by us since: that switch does not count */
-	bool is_restless; /* was found so; see look_runnable.c */
-
-	int schedstat_fd, syscall_fd;
-	struct fgt_cpu_use use; /* at its last look */
-	uint64_t active_ns; /* when it was last known to run */
-
-	uint32_t state; /* as the ring has it */
-	uint32_t call_state; /* of its last blocking call */
-	uint32_t read_bytes; /* of stack that its last read needed */
 	uint32_t pending_ticks; /* the last so many have no sample yet */
-	uint64_t settled_switches; /* use.switches when it was last set */
+	uint32_t switch_rate; /* per second, smoothed */
 	struct fgt_account account; /* where perf has no events per CPU */
 	uint64_t used_ns; /* CPU time since the last tick, likewise */
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
 
-	struct fgt_thread_switches *switches; /* NULL: not watched */
 	struct fgt_perf_thread *perf;
 	struct fgt_thread_signal *signal;
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
-	uint64_t stack_unused; /* of a small stack, at its end … */
-	uint64_t stack_since_ns; /* … and since when it is so much */
-	uint32_t switch_rate; /* per second, smoothed */
-	uint8_t open_looks; /* at which it did not block our signal */
-	uint8_t signal_refusals; /* looks since at which it did */
-	bool takes_signals; /* was seen in sigtimedwait(2) */
-	bool is_fragile; /* was seen in a call that our signal would break */
 
-	uint64_t shown_wait_ns; /* of use.wait_ns, as ticks without a sample */
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
-	/* While it is active: its last sample, and its last block. */
-	struct fgt_last_run last_run, last_block;
+	struct fgt_last_run last_run, last_block; /* its last sample, block */
 	struct fgt_last_run unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */
 	uint64_t counted_switches; /* times put on a CPU … */
 	uint64_t counted_ns; /* … up to this instant */
+};
+
+/* Many of many threads are idle: no larger than it must be. */
+struct fgt_thread {
+	int32_t tid;
+	uint32_t slot; /* in the ring; FGT_THREAD_NO_SLOT: not sampled */
+	uint64_t start_time;
+	uint32_t inode; /* of its directory: another one, another thread? */
+	uint32_t scan; /* number of the scan that listed it last */
+	uint32_t index; /* in threads->items */
+	int schedstat_fd;
+	struct fgt_cpu_use use; /* at its last look */
+	struct fgt_active_thread *active; /* NULL: idle; moves, see below */
+	struct fgt_thread_switches *switches; /* NULL: not watched */
+
+	bool is_ended : 1; /* leaves the table at the end of the tick */
+	bool is_replaced : 1; /* its number belongs to another one already */
+	bool has_new_name : 1; /* the kernel said so */
+	bool is_new : 1; /* nothing known of it yet */
+	bool has_run : 1; /* since the last tick, says the provider */
+	bool needs_look : 1; /* though it may not have run again */
+	bool lacks_maps : 1; /* its last stack led where none was known */
+	bool has_unsafe_call : 1; /* seen in one that a stop would break */
+	bool is_sampled : 1; /* a perf sample fell on it in this tick */
+	bool is_restless : 1; /* was found so; see look_runnable.c */
+	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
+	bool is_fragile : 1; /* seen in a call that our signal would break */
+	uint8_t young_ticks : 4; /* at which its name was read again */
+	uint8_t open_looks : 4; /* at which it did not block our signal */
+	uint8_t signal_refusals : 4; /* looks since at which it did */
+
+	uint16_t state; /* as the ring has it */
+	uint16_t call_state; /* of its last blocking call */
+	uint32_t settled_switches; /* use.switches when state was set */
+	uint32_t read_bytes; /* of stack that its last read needed */
+	uint32_t stack_unused; /* bytes of a small one, at its end … */
+	uint32_t stack_since_ms; /* … and since when it is so much */
+	/* Of its account, while it is idle. */
+	int32_t due_us, hidden_us;
+	uint64_t shown_wait_ns; /* of use.wait_ns, as ticks without a sample */
 
 	struct fgt_thread *hash_next;
 };
 
 struct fgt_threads {
 	struct fgt_thread **items;
-	struct fgt_thread **active; /* ran within a second; capacity as items */
 	struct fgt_thread **buckets;
-	uint32_t count, active_count, capacity, bucket_count;
+	/* Those that ran within a second, one behind the other: they move when
+	 * others come or go. */
+	struct fgt_active_thread *active;
+	uint32_t count, capacity, bucket_count;
+	uint32_t active_count, active_peak, active_capacity;
 	uint32_t sampled_count; /* those with a slot */
 	uint32_t scan;
 	uint32_t nlink; /* of the task directory at the last scan */
@@ -118,8 +127,8 @@ struct fgt_threads {
 	const char *process_name; /* borrowed */
 	struct fgt_fd_budget *budget;
 	struct fgt_ring *ring;
-	/* Called when a thread has become idle, or before it is freed; and only
-	 * before it is freed: others keep things for it. */
+	/* Called before a thread becomes idle; and before it is freed: others
+	 * keep things for it. */
 	void (*on_idle)(void *context, struct fgt_thread *thread);
 	void (*on_free)(void *context, struct fgt_thread *thread);
 	void *context;
@@ -158,11 +167,20 @@ bool fgt_threads_is_scan_due(const struct fgt_threads *threads);
 /* What is read from /proc/sys/kernel/ns_last_pid; negative errno. */
 int64_t fgt_threads_last_pid(int fd);
 
-/* Puts a thread among the active ones. */
-void fgt_threads_activate(struct fgt_threads *threads,
+/* Puts a thread among the active ones. False: no memory. */
+bool fgt_threads_activate(struct fgt_threads *threads,
 			  struct fgt_thread *thread, uint64_t now_ns);
-/* Takes those out that have been idle for a second, and for two periods; closes
- * what they kept. */
+/* Its use as it is now: true if it ran since the last look at it, which makes
+ * it an active one. */
+bool fgt_threads_take_use(struct fgt_threads *threads,
+			  struct fgt_thread *thread,
+			  const struct fgt_cpu_use *use);
+void fgt_threads_free_active(struct fgt_threads *threads);
+/* Makes one idle: closes and frees what it kept, but for what follows from its
+ * past. */
+void fgt_threads_deactivate(struct fgt_threads *threads,
+			    struct fgt_thread *thread);
+/* Those that have been idle for a second, and for two periods. */
 void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
 			uint64_t period_ns);
 /* All shall be looked at in the next tick. */

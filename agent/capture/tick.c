@@ -44,7 +44,8 @@ static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
 		thread->call_state = 0;
 		thread->has_unsafe_call = thread->is_fragile = false;
 		thread->read_bytes = 0;
-		fgt_look_forget(thread);
+		if (thread->active)
+			fgt_look_forget(thread);
 		fgt_threads_rename(threads, thread);
 		/* What it did in the old program must not go on in this one. */
 		if (thread->slot != FGT_THREAD_NO_SLOT)
@@ -91,7 +92,7 @@ void fgt_tick_task(struct fgt_target *target, uint32_t type,
 		if (!thread)
 			break;
 		thread->has_new_name = true;
-		if (!thread->active_index) /* named by another one */
+		if (!thread->active) /* named by another one */
 			fgt_threads_activate(&target->threads, thread, 0);
 		break;
 	default:
@@ -125,7 +126,7 @@ static void look_at_names_of_young(struct fgt_target *target)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < threads->active_count; i++) {
-		struct fgt_thread *thread = threads->active[i];
+		struct fgt_thread *thread = threads->active[i].thread;
 
 		if (!thread->has_run || thread->young_ticks == YOUNG_TICKS)
 			continue;
@@ -147,7 +148,7 @@ static void look_at_active(struct fgt_target *target,
 	if (!tick->perf_cpu)
 		look_at_names_of_young(target);
 	for (uint32_t i = 0; i < threads->active_count; i++) {
-		struct fgt_thread *thread = threads->active[i];
+		struct fgt_thread *thread = threads->active[i].thread;
 
 		if (thread->has_new_name && !thread->is_ended)
 			fgt_threads_rename(threads, thread);
@@ -157,14 +158,14 @@ static void look_at_active(struct fgt_target *target,
 		if (!thread->is_sampled && !thread->is_ended &&
 		    (thread->has_run || thread->needs_look))
 			fgt_look_unsampled(target, tick, thread);
-		fgt_account_age(&thread->account, tick->period_ns);
+		fgt_account_age(&thread->active->account, tick->period_ns);
 	}
 }
 
 static bool take_has_run(struct fgt_threads *threads)
 {
 	for (uint32_t i = 0; i < threads->active_count; i++)
-		if (threads->active[i]->has_run)
+		if (threads->active[i].thread->has_run)
 			return true;
 	return false;
 }
@@ -173,8 +174,8 @@ static void end_tick(struct fgt_threads *threads)
 {
 	fgt_threads_reap(threads);
 	for (uint32_t i = 0; i < threads->active_count; i++) {
-		threads->active[i]->is_sampled = false;
-		threads->active[i]->has_run = false;
+		threads->active[i].thread->is_sampled = false;
+		threads->active[i].thread->has_run = false;
 	}
 }
 
@@ -186,7 +187,8 @@ static void reread_names(struct fgt_target *target)
 	for (uint32_t i = 0; i < threads->active_count && i < RENAMES_MAX; i++)
 		fgt_threads_rename(
 			threads,
-			threads->active[(first + i) % threads->active_count]);
+			threads->active[(first + i) % threads->active_count]
+				.thread);
 }
 
 static void describe(struct fgt_target *target, const struct fgt_tick *tick)
@@ -255,7 +257,7 @@ static bool take_lacking(struct fgt_target *target)
 		thread->lacks_maps = false;
 		thread->needs_look = true;
 		/* It has not run: idle again at the next chores. */
-		if (!thread->active_index)
+		if (!thread->active)
 			fgt_threads_activate(threads, thread, 0);
 		target->lacking.has_found = true;
 		taken++;

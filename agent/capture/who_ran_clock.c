@@ -73,7 +73,6 @@ static int clock_look(void *context, struct fgt_thread *thread)
 {
 	struct clock_state *state = context;
 	struct fgt_cpu_use use;
-	bool has_run;
 	int rc;
 
 	/*
@@ -88,12 +87,10 @@ static int clock_look(void *context, struct fgt_thread *thread)
 				&use.runtime_ns);
 	if (rc < 0)
 		return rc;
-	has_run = use.runtime_ns != thread->use.runtime_ns;
-	state->threads->known_runtime_ns +=
-		use.runtime_ns - thread->use.runtime_ns;
-	thread->use.runtime_ns = use.runtime_ns;
-	thread->use.switches += has_run;
-	return has_run;
+	use.wait_ns = thread->use.wait_ns;
+	use.switches = thread->use.switches +
+		       (use.runtime_ns != thread->use.runtime_ns);
+	return fgt_threads_take_use(state->threads, thread, &use);
 }
 
 /* That we ran is no news, and nothing follows from it: see read_rest(). */
@@ -113,7 +110,7 @@ static void look_at_active(struct clock_state *state, uint64_t now_ns,
 	struct fgt_threads *threads = state->threads;
 
 	for (uint32_t i = 0; i < threads->active_count; i++) {
-		struct fgt_thread *thread = threads->active[i];
+		struct fgt_thread *thread = threads->active[i].thread;
 
 		if (is_first)
 			thread->has_run = false;
@@ -163,12 +160,11 @@ static void look_at_all(struct clock_state *state, uint64_t now_ns)
 	for (uint32_t i = 0; i < threads->count; i++) {
 		struct fgt_thread *thread = threads->items[i];
 
-		if (!thread->active_index)
+		if (!thread->active)
 			thread->has_run = false;
 		/* Those that the scan has found are active, but have not been
 		 * looked at. */
-		if (!thread->is_ended &&
-		    (!thread->active_index || thread->is_new))
+		if (!thread->is_ended && (!thread->active || thread->is_new))
 			look_at(state, thread, now_ns);
 	}
 	/* That took a while: those on a CPU have used more since. */

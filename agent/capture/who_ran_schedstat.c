@@ -48,17 +48,11 @@ static int poll_look(void *context, struct fgt_thread *thread)
 {
 	struct poll_state *state = context;
 	struct fgt_cpu_use use;
-	bool has_run;
 	int rc = fgt_schedstat_read(state->threads, thread, &use);
 
 	if (rc < 0)
 		return rc;
-	has_run = use.runtime_ns != thread->use.runtime_ns ||
-		  use.switches != thread->use.switches;
-	state->threads->known_runtime_ns +=
-		use.runtime_ns - thread->use.runtime_ns;
-	thread->use = use;
-	return has_run;
+	return fgt_threads_take_use(state->threads, thread, &use);
 }
 
 static void poll_thread(struct poll_state *state, struct fgt_thread *thread,
@@ -86,7 +80,7 @@ static void poll_active(struct poll_state *state, uint64_t now_ns)
 	struct fgt_threads *threads = state->threads;
 
 	for (uint32_t i = 0; i < threads->active_count; i++)
-		poll_thread(state, threads->active[i], now_ns);
+		poll_thread(state, threads->active[i].thread, now_ns);
 }
 
 /* Brings the active ones up to date once more, within one tick. */
@@ -95,7 +89,7 @@ static void look_again(struct poll_state *state)
 	struct fgt_threads *threads = state->threads;
 
 	for (uint32_t at = 0; at < threads->active_count; at++) {
-		struct fgt_thread *thread = threads->active[at];
+		struct fgt_thread *thread = threads->active[at].thread;
 
 		if (!thread->is_ended && poll_look(state, thread) > 0)
 			thread->has_run = true;
@@ -144,8 +138,7 @@ static void poll_idle(struct poll_state *state, uint64_t now_ns)
 	struct fgt_threads *threads = state->threads;
 
 	for (uint32_t i = 0; i < threads->count; i++)
-		if (!threads->items[i]->is_ended &&
-		    !threads->items[i]->active_index)
+		if (!threads->items[i]->is_ended && !threads->items[i]->active)
 			poll_thread(state, threads->items[i], now_ns);
 }
 

@@ -89,7 +89,7 @@ static int add_new(struct switch_state *state, uint32_t *ret_count)
 	*ret_count = 0;
 	/* New threads begin among the active ones. */
 	for (uint32_t i = 0; i < threads->active_count; i++) {
-		struct fgt_thread *thread = threads->active[i];
+		struct fgt_thread *thread = threads->active[i].thread;
 
 		if (thread->switches || thread->slot == FGT_THREAD_NO_SLOT ||
 		    thread->is_ended)

@@ -36,7 +36,7 @@ static int append_image(struct fgt_maps *maps, uint32_t *ret_index)
 	size_t capacity;
 
 	if (maps->image_count == maps->image_capacity) {
-		capacity = maps->image_capacity ? maps->image_capacity * 2 : 32;
+		capacity = maps->image_capacity ? maps->image_capacity * 2 : 8;
 		grown = reallocarray(maps->images, capacity, sizeof(*grown));
 		if (!grown)
 			return -ENOMEM;
@@ -365,20 +365,29 @@ static int begin(struct builder *builder, const struct fgt_maps_owner *owner,
 	return 0;
 }
 
+/* Gives back what was room to grow: maps stay for long. */
+static void fit(struct fgt_maps *maps)
+{
+	void *mappings = reallocarray(maps->mappings, maps->count + 1,
+				      sizeof(*maps->mappings));
+	void *images = reallocarray(maps->images, maps->image_count + 1,
+				    sizeof(*maps->images));
+
+	if (mappings)
+		maps->mappings = mappings;
+	if (images)
+		maps->images = images;
+}
+
 /* After all mappings were listed. */
 static int finish(struct builder *builder, const char *text, size_t len)
 {
-	struct fgt_maps *maps = builder->maps;
-	struct fgt_mapping *fitting;
 	int r = for_each_line(text, len, builder, find_images);
 
 	if (r < 0)
 		return r;
 	for_each_line(text, len, builder, stretch_image);
-	fitting =
-		reallocarray(maps->mappings, maps->count + 1, sizeof(*fitting));
-	if (fitting)
-		maps->mappings = fitting;
+	fit(builder->maps);
 	return 0;
 }
 

@@ -39,7 +39,10 @@ static struct fgt_perf_use busy_use(void)
 
 static struct fgt_thread make_thread(void)
 {
-	return (struct fgt_thread){ .tid = gettid() };
+	static struct fgt_active_thread active;
+
+	active = (struct fgt_active_thread){ .syscall_fd = -1 };
+	return (struct fgt_thread){ .tid = gettid(), .active = &active };
 }
 
 /* One look is not enough. */
@@ -48,7 +51,7 @@ static void consider_twice(struct fgt_running_signal *signal,
 			   const struct fgt_perf_use *use)
 {
 	fgt_running_signal_consider(signal, thread, use);
-	assert_null(thread->signal);
+	assert_null(thread->active->signal);
 	fgt_running_signal_consider(signal, thread, use);
 }
 
@@ -120,7 +123,7 @@ static void a_thread_that_works_is_sampled(void **state)
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	/* The kernel looks at such timers at its own tick, 100 Hz at least,
 	 * and on a machine that is busy with others not at every one. */
 	for (int i = 0; i < 300 && seen.samples < 10; i++) {
@@ -130,7 +133,7 @@ static void a_thread_that_works_is_sampled(void **state)
 	assert_int_equal(seen.samples, 10);
 	assert_int_equal(seen.wrong, 0);
 	fgt_running_signal_drop(signal, &thread);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 }
 
 static void a_thread_that_sleeps_is_not_woken(void **state)
@@ -162,7 +165,7 @@ static void little_work_is_not_worth_a_timer(void **state)
 	use.runtime_ns = PERIOD_NS / 100;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 }
 
 static void a_thread_that_blocks_the_signal_gets_none(void **state)
@@ -177,15 +180,15 @@ static void a_thread_that_blocks_the_signal_gets_none(void **state)
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	block_urgent(&before);
 	consider_twice(signal, &thread, &use);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 	/* Who did so for a moment, as while it starts a thread, is asked again
 	 * soon. */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	consider_twice(signal, &thread, &use);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 	use.now_ns += 20000000u;
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	fgt_running_signal_drop(signal, &thread);
 }
 
@@ -204,12 +207,12 @@ static void who_always_blocks_the_signal_is_not_asked_all_the_time(void **state)
 	block_urgent(&before);
 	for (int i = 0; i < 1000; i++) { /* ten seconds */
 		fgt_running_signal_consider(signal, &thread, &use);
-		asked += thread.perf_retry_ns != retry_ns;
-		retry_ns = thread.perf_retry_ns;
+		asked += thread.active->perf_retry_ns != retry_ns;
+		retry_ns = thread.active->perf_retry_ns;
 		use.now_ns += 10000000u;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 	assert_in_range(asked, 13, 17);
 }
 
@@ -226,15 +229,15 @@ static void a_thread_that_does_not_run_is_asked_seldom(void **state)
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	block_urgent(&before);
 	use.runtime_ns = 0;
 	use.now_ns += 100000000u;
 	fgt_running_signal_consider(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	use.now_ns += 500000000u;
 	fgt_running_signal_consider(signal, &thread, &use);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -252,12 +255,12 @@ static void a_thread_that_waits_for_signals_is_looked_at_longer(void **state)
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	(void)fgt_blocked_state(&waiting, &thread);
 	fgt_running_signal_consider(signal, &thread, &use);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 	use.now_ns += 2000000000u;
-	for (; looks < 10 && !thread.signal; looks++)
+	for (; looks < 10 && !thread.active->signal; looks++)
 		fgt_running_signal_consider(signal, &thread, &use);
 	assert_int_equal(looks, 3);
 	fgt_running_signal_drop(signal, &thread);
@@ -274,11 +277,11 @@ static void a_thread_that_waits_for_io_uring_gets_none(void **state)
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	(void)fgt_blocked_state(&waiting, &thread);
 	for (int i = 0; i < 10; i++) {
 		fgt_running_signal_consider(signal, &thread, &use);
-		assert_null(thread.signal);
+		assert_null(thread.active->signal);
 		use.now_ns += 2000000000u;
 	}
 }
@@ -300,7 +303,7 @@ static void looks_before_a_blocked_one_do_not_count(void **state)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	use.now_ns += 2000000000u;
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	fgt_running_signal_drop(signal, &thread);
 }
 
@@ -361,12 +364,12 @@ static void a_handler_that_replaces_ours_stays(void **state)
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	assert_true(fgt_running_signal_check(signal));
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.signal);
+	assert_non_null(thread.active->signal);
 	sigaction(SIGURG, &theirs, NULL);
 	assert_false(fgt_running_signal_check(signal));
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 	consider_twice(signal, &thread, &use);
-	assert_null(thread.signal);
+	assert_null(thread.active->signal);
 	foreign_calls = 0;
 	work_ms(50);
 	assert_int_equal(foreign_calls, 0);
