@@ -82,7 +82,9 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return;
-	target->who_ran->look(target->who_ran_state, thread);
+	/* Else the tick asks all of them, and their accounts with it. */
+	if (tick->perf_cpu)
+		target->who_ran->look(target->who_ran_state, thread);
 	if (!fgt_threads_activate(&target->threads, thread, tick->mono_ns))
 		return;
 	/* It may have blocked since, and not run again. */
@@ -95,7 +97,6 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		return;
 	target->work.samples_running++;
 	if (!tick->perf_cpu) {
-		take_account(target, thread);
 		fgt_account_take_sample(&thread->active->account,
 					tick->event_ns);
 		thread->active->sample_tick = tick->number;

@@ -19,6 +19,7 @@
 #define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
 #define RESTLESS_NS	  500000u /* on average; less than such a slice */
 #define COUNT_MAX_NS	  200000000u
+#define COUNT_MIN_NS	  40000000u
 
 /*
  * Has it been on its CPU for about a period, and is it still? The kernel
@@ -146,6 +147,8 @@ static bool is_restless(struct fgt_target *target, const struct fgt_tick *tick,
 	uint64_t elapsed_ns = tick->mono_ns - active->counted_ns, switches;
 	struct fgt_cpu_use use;
 
+	if (elapsed_ns < COUNT_MIN_NS)
+		return thread->is_restless;
 	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
 		return false;
 	switches = use.switches - active->counted_switches;

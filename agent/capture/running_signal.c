@@ -25,7 +25,8 @@
  * pthread_create(3), and many for good. */
 #define RETRY_FIRST_NS	20000000u
 #define RETRY_DOUBLINGS 6u
-#define DIVE_BYTES	1048576u /* of stack, used between two looks */
+#define DIVE_BYTES	1048576u /* of stack, used from one tick to the next */
+#define DIVES_MAX	8u
 #define CALM_MS		1000u
 /* Who waits for signals has them unblocked until it is on a CPU again. */
 #define LOOKS_MIN	2u
@@ -48,8 +49,9 @@ struct fgt_thread_signal {
 	struct fgt_signal_slot *slot;
 	int timer;
 	uint64_t period_ns;
-	uint64_t stack_low; /* 0: not known */
+	uint64_t stack_low, stack_high; /* low 0: not known */
 	uint64_t checked_ns;
+	uint32_t roomy_ticks; /* for which it has room in any case */
 	bool is_proven; /* its handler ran */
 	uint32_t index; /* in armed */
 };
@@ -235,26 +237,46 @@ static int make_timer(struct fgt_thread_signal *armed, int number)
 	return rc;
 }
 
+/* Bytes of its stack that were never used, as far as they matter. */
+static uint64_t unused_stack(const struct fgt_thread_signal *armed,
+			     uint64_t need_bytes)
+{
+	/* What the first one has yet to grow is not mapped: all or nothing. */
+	bool is_first = armed->thread->tid == fgt_signal_table.pid;
+	uint64_t most = need_bytes + (is_first ? 1 : DIVES_MAX) * DIVE_BYTES;
+	uint64_t whole = armed->stack_high - armed->stack_low;
+
+	return fgt_thread_stack_unused(armed->stack_low,
+				       whole < most ? whole : most);
+}
+
 /*
  * Is there room for the signal's frame? One that has been near the end of its
  * stack may be there again. Where the end is so near that a few calls may
  * reach it between this look and the signal, only one that has gone no deeper
- * for a while: small stacks are there for threads that need little.
+ * for a while: small stacks are there for threads that need little. Where it
+ * is far away, the next looks are left out.
  */
 static bool has_room(const struct fgt_running_signal *signal,
-		     const struct fgt_thread_signal *armed, uint64_t now_ns)
+		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
 	uint64_t need_bytes = signal->layout.need_bytes;
-	uint64_t enough = need_bytes + DIVE_BYTES;
 	struct fgt_thread *thread = armed->thread;
 	uint32_t now_ms = (uint32_t)(now_ns / 1000000u);
 	uint64_t unused;
 
 	if (!armed->stack_low)
 		return true;
-	unused = fgt_thread_stack_unused(armed->stack_low, enough);
-	if (unused >= enough)
+	if (armed->roomy_ticks) {
+		armed->roomy_ticks--;
 		return true;
+	}
+	unused = unused_stack(armed, need_bytes);
+	if (unused >= need_bytes + DIVE_BYTES) {
+		armed->roomy_ticks =
+			(uint32_t)((unused - need_bytes) / DIVE_BYTES - 1);
+		return true;
+	}
 	if (unused != thread->stack_unused) {
 		thread->stack_unused = (uint32_t)unused;
 		thread->stack_since_ms = now_ms;
@@ -267,14 +289,13 @@ static int find_room(struct fgt_running_signal *signal,
 		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
 	int32_t tid = armed->thread->tid;
-	uint64_t stack_high = 0;
 
 	armed->stack_low =
-		fgt_thread_stack_low(&signal->layout, tid, &stack_high);
+		fgt_thread_stack_low(&signal->layout, tid, &armed->stack_high);
 	if (!has_room(signal, armed, now_ns))
 		return -ENOSPC;
 	armed->slot = fgt_signal_slot_get(&signal->next_slot, tid,
-					  armed->stack_low, stack_high);
+					  armed->stack_low, armed->stack_high);
 	return armed->slot ? 0 : -ENOSPC;
 }
 

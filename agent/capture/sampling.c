@@ -171,10 +171,11 @@ static void reopen_sources(struct fgt_sampler *sampler)
 	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
 		struct fgt_threads *threads = &sampler->ticking[i]->threads;
 
-		for (uint32_t at = 0; at < threads->count; at++)
+		for (uint32_t at = 0; at < threads->active_count; at++)
 			if (sampler->perf_threads)
-				fgt_perf_threads_drop(sampler->perf_threads,
-						      threads->items[at]);
+				fgt_perf_threads_drop(
+					sampler->perf_threads,
+					threads->active[at].thread);
 		sampler->ticking[i]->perf_threads = NULL;
 	}
 	close_sources(sampler);

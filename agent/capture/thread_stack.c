@@ -25,7 +25,7 @@
 #define PAGE_BYTES   4096u
 /* Beside the frame: the handler, and what the loader might need. */
 #define HANDLER_BYTES	2048u
-#define PAGES_MAX	512u
+#define PAGES_MAX	4096u
 #define FRAME_BYTES_MIN 4096u
 
 static uint64_t robust_list(int32_t tid)

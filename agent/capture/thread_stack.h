@@ -26,7 +26,7 @@ void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout);
 uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
 			      int32_t tid, uint64_t *ret_high);
 
-/* How much of its low end was never used, up to most_bytes (at most 2 MiB). */
+/* How much of its low end was never used, up to most_bytes (at most 16 MiB). */
 uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes);
 
 #endif

@@ -181,12 +181,18 @@ static int clock_tick(void *context, uint64_t now_ns)
 		state->own_tid = gettid();
 	look_at_active(state, now_ns, true);
 	is_rest_same = is_rest_unchanged(state, now_ns);
-	if (is_rest_same && !fgt_threads_is_scan_due(state->threads))
+	/* Who comes or goes runs to do it, and is then part of the rest, or
+	 * known to be gone. */
+	if (is_rest_same && !state->threads->is_stale &&
+	    !state->threads->is_scan_owed)
 		return 0;
-	/* Who comes or goes runs to do it. */
 	has_listed = fgt_threads_scan(state->threads, false, FGT_LAST_PID_ASK);
-	if (!is_rest_same || has_listed)
-		look_at_all(state, now_ns);
+	if (is_rest_same && !has_listed)
+		return 0;
+	look_at_all(state, now_ns);
+	/* Who came since they were listed is part of the rest that is known
+	 * now, and might never run again. */
+	state->threads->is_stale |= fgt_threads_is_scan_due(state->threads);
 	return 0;
 }
 
