@@ -97,6 +97,8 @@ static void note_call(int32_t call, struct fgt_thread *thread)
 	 * left to be done, and ends with EINTR. */
 	if (call == SYS_io_uring_enter)
 		thread->is_fragile = true;
+	else
+		thread->waits_elsewhere = true;
 }
 
 uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,

@@ -55,9 +55,15 @@ void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
 }
 
 /* What it used before we came is not ours to show. */
+static bool is_older_than_us(const struct fgt_target *target,
+			     const struct fgt_thread *thread)
+{
+	return thread->is_new && target->tick <= 1;
+}
+
 static void take_account(struct fgt_target *target, struct fgt_thread *thread)
 {
-	if (thread->is_new && target->tick <= 1)
+	if (is_older_than_us(target, thread))
 		fgt_account_start(&thread->active->account, &thread->use);
 	else
 		fgt_account_add(&thread->active->account, &thread->use);
@@ -318,7 +324,8 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 	};
 	if (tick->perf_threads && !thread->is_new)
 		fgt_perf_threads_consider(tick->perf_threads, thread, &use);
-	if (tick->signal && thread->slot != FGT_THREAD_NO_SLOT)
+	if (tick->signal && thread->slot != FGT_THREAD_NO_SLOT &&
+	    !is_older_than_us(target, thread))
 		fgt_running_signal_consider(tick->signal, thread, &use);
 }
 

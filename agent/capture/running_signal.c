@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent/capture/io_uring_watch.h"
 #include "agent/capture/running_signal_slot.h"
 #include "agent/capture/signal_permission.h"
 #include "agent/capture/thread_stack.h"
@@ -25,9 +26,6 @@
  * pthread_create(3), and many for good. */
 #define RETRY_FIRST_NS	20000000u
 #define RETRY_DOUBLINGS 6u
-#define DIVE_BYTES	1048576u /* of stack, used from one tick to the next */
-#define DIVES_MAX	8u
-#define CALM_MS		1000u
 /* Who waits for signals has them unblocked until it is on a CPU again. */
 #define LOOKS_MIN	2u
 #define LOOKS_TAKER_MIN 6u
@@ -49,9 +47,8 @@ struct fgt_thread_signal {
 	struct fgt_signal_slot *slot;
 	int timer;
 	uint64_t period_ns;
-	uint64_t stack_low, stack_high; /* low 0: not known */
+	struct fgt_thread_room room;
 	uint64_t checked_ns;
-	uint32_t roomy_ticks; /* for which it has room in any case */
 	bool is_proven; /* its handler ran */
 	uint32_t index; /* in armed */
 };
@@ -63,6 +60,7 @@ struct fgt_running_signal {
 	unsigned long own_filters;
 	struct fgt_thread_layout layout;
 	bool is_layout_known;
+	struct fgt_io_uring_watch io_uring;
 	struct fgt_thread_signal *armed[FGT_SIGNAL_SLOTS_MAX];
 	uint32_t armed_count;
 	uint32_t next_slot; /* where to look for a free one */
@@ -237,65 +235,19 @@ static int make_timer(struct fgt_thread_signal *armed, int number)
 	return rc;
 }
 
-/* Bytes of its stack that were never used, as far as they matter. */
-static uint64_t unused_stack(const struct fgt_thread_signal *armed,
-			     uint64_t need_bytes)
-{
-	/* What the first one has yet to grow is not mapped: all or nothing. */
-	bool is_first = armed->thread->tid == fgt_signal_table.pid;
-	uint64_t most = need_bytes + (is_first ? 1 : DIVES_MAX) * DIVE_BYTES;
-	uint64_t whole = armed->stack_high - armed->stack_low;
-
-	return fgt_thread_stack_unused(armed->stack_low,
-				       whole < most ? whole : most);
-}
-
-/*
- * Is there room for the signal's frame? One that has been near the end of its
- * stack may be there again. Where the end is so near that a few calls may
- * reach it between this look and the signal, only one that has gone no deeper
- * for a while: small stacks are there for threads that need little. Where it
- * is far away, the next looks are left out.
- */
-static bool has_room(const struct fgt_running_signal *signal,
-		     struct fgt_thread_signal *armed, uint64_t now_ns)
-{
-	uint64_t need_bytes = signal->layout.need_bytes;
-	struct fgt_thread *thread = armed->thread;
-	uint32_t now_ms = (uint32_t)(now_ns / 1000000u);
-	uint64_t unused;
-
-	if (!armed->stack_low)
-		return true;
-	if (armed->roomy_ticks) {
-		armed->roomy_ticks--;
-		return true;
-	}
-	unused = unused_stack(armed, need_bytes);
-	if (unused >= need_bytes + DIVE_BYTES) {
-		armed->roomy_ticks =
-			(uint32_t)((unused - need_bytes) / DIVE_BYTES - 1);
-		return true;
-	}
-	if (unused != thread->stack_unused) {
-		thread->stack_unused = (uint32_t)unused;
-		thread->stack_since_ms = now_ms;
-	}
-	return unused > need_bytes && now_ms - thread->stack_since_ms > CALM_MS;
-}
-
 /* A slot, if its stack has room for a handler. -ENOSPC. */
 static int find_room(struct fgt_running_signal *signal,
 		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
 	int32_t tid = armed->thread->tid;
 
-	armed->stack_low =
-		fgt_thread_stack_low(&signal->layout, tid, &armed->stack_high);
-	if (!has_room(signal, armed, now_ns))
+	armed->room.low =
+		fgt_thread_stack_low(&signal->layout, tid, &armed->room.high);
+	if (!fgt_thread_has_room(&signal->layout, &armed->room, armed->thread,
+				 now_ns))
 		return -ENOSPC;
 	armed->slot = fgt_signal_slot_get(&signal->next_slot, tid,
-					  armed->stack_low, armed->stack_high);
+					  armed->room.low, armed->room.high);
 	return armed->slot ? 0 : -ENOSPC;
 }
 
@@ -326,8 +278,10 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 	       const struct fgt_perf_use *use)
 {
 	struct fgt_thread_signal *armed;
-	int rc;
+	int rc = fgt_io_uring_watch_judge(&signal->io_uring, thread);
 
+	if (rc < 0)
+		return rc;
 	if (!signal->is_layout_known)
 		fgt_thread_layout_learn(&signal->layout);
 	signal->is_layout_known = true;
@@ -343,6 +297,9 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 		.index = signal->armed_count,
 	};
 	rc = ask_permission(signal, thread);
+	if (rc == 0)
+		rc = fgt_io_uring_watch_ask(&signal->io_uring, thread,
+					    use->now_ns);
 	if (rc == 0)
 		rc = find_room(signal, armed, use->now_ns);
 	if (rc == 0)
@@ -376,7 +333,7 @@ void fgt_running_signal_drop(struct fgt_running_signal *signal,
 /*
  * Still as it was when it got its timer? What it ran since it was last asked
  * may have changed that, and until the handler has run nothing is proven.
- * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS.
+ * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS, -EAGAIN.
  */
 static int check_fitness(struct fgt_running_signal *signal,
 			 struct fgt_thread *thread,
@@ -387,7 +344,12 @@ static int check_fitness(struct fgt_running_signal *signal,
 
 	if (thread->is_fragile)
 		return -EPERM;
-	if (use->runtime_ns && !has_room(signal, armed, use->now_ns))
+	if (fgt_io_uring_watch_follow(&signal->io_uring, thread, use->now_ns) <
+	    0)
+		return -EAGAIN;
+	if (use->runtime_ns &&
+	    !fgt_thread_has_room(&signal->layout, &armed->room, thread,
+				 use->now_ns))
 		return -ENOSPC;
 	if ((armed->is_proven || !use->runtime_ns) &&
 	    use->now_ns - armed->checked_ns < CHECK_NS)
@@ -427,6 +389,7 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 
 	if (signal->is_lost)
 		return;
+	fgt_io_uring_watch_note(&signal->io_uring, thread, use->now_ns);
 	if (thread->active->signal) {
 		rc = check_fitness(signal, thread, use);
 		if (rc == 0) {

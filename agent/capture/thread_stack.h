@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/capture/threads.h"
+
 /* How this libc describes a thread; found out once, by a thread of its. */
 struct fgt_thread_layout {
 	uint64_t robust_offset; /* of the list of locks, in the description */
@@ -28,5 +30,24 @@ uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
 
 /* How much of its low end was never used, up to most_bytes (at most 16 MiB). */
 uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes);
+
+/* Of a thread that shall get signals; all zero at first but for low and high,
+ * as fgt_thread_stack_low() tells them. */
+struct fgt_thread_room {
+	uint64_t low, high; /* low 0: not known */
+	uint32_t roomy_ticks; /* for which it has room in any case */
+};
+
+/*
+ * Is there room for a signal's frame, now and until the next tick? One that has
+ * been near the end of its stack may be there again. Where the end is so near
+ * that a few calls may reach it between this look and the signal, only one that
+ * has gone no deeper for a while: small stacks are there for threads that need
+ * little. Where it is far away, the next looks are left out. Once a tick in
+ * which the thread ran; MT-Unsafe | AS-Unsafe.
+ */
+bool fgt_thread_has_room(const struct fgt_thread_layout *layout,
+			 struct fgt_thread_room *room,
+			 struct fgt_thread *thread, uint64_t now_ns);
 
 #endif

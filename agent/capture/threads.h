@@ -86,6 +86,7 @@ struct fgt_thread {
 	bool is_restless : 1; /* was found so; see look_runnable.c */
 	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
 	bool is_fragile : 1; /* seen in a call that our signal would break */
+	bool waits_elsewhere : 1; /* seen in another: io_uring_watch.h */
 	uint8_t young_ticks : 4; /* at which its name was read again */
 	uint8_t open_looks : 4; /* at which it did not block our signal */
 	uint8_t signal_refusals : 4; /* looks since at which it did */

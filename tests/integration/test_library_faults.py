@@ -161,7 +161,7 @@ ROWS = (
     Row("S17 address sanitizer", "churn-asan", "2", "{plugin}",
         ways=(STARTED,)),
     # A wait that begins before any was seen may end early, once in a while.
-    Row("S18 io_uring", "workers", "2", attempts=4),
+    Row("S18 io_uring", "workers", "2"),
     Row("S19 refused before", "filters", "before", "errno", ways=(STARTED,),
         is_seen=False),
     Row("S19 deadly before", "filters", "before", "kill", ways=(STARTED,),

@@ -2,6 +2,7 @@
 fgt_unit_test(account fgt_capture)
 fgt_unit_test(blocked fgt_capture)
 fgt_unit_test(governor fgt_capture)
+fgt_unit_test(io_uring_watch fgt_capture)
 fgt_unit_test(perf_buffer fgt_capture)
 fgt_unit_test(process fgt_capture)
 fgt_unit_test(state_name fgt_capture)

@@ -2,12 +2,14 @@
 /*
  * Reads by io_uring whose requests wait in threads of the kernel that look
  * like the program's own, and waits for many requests that must not end before
- * the last: FAULTS S18.
+ * the last, also in threads that have never waited for anything before, beside
+ * one that works and waits for other things: FAULTS S18.
  *
  * workers SECONDS    exits 77 where io_uring is not permitted
  */
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,12 +21,14 @@
 
 #include "zoo.h"
 
-#define ENTRIES 4096u
-#define BATCHES 8
+#define ENTRIES	  4096u
+#define BATCHES	  8
+#define NEWCOMERS 20
 
 struct ring {
 	int fd;
 	unsigned char *queue; /* both, in one mapping */
+	size_t queue_bytes;
 	struct io_uring_sqe *entries;
 	struct io_uring_params params;
 };
@@ -46,6 +50,7 @@ static int open_ring(struct ring *ring)
 	if (bytes < ring->params.sq_off.array + ENTRIES * sizeof(unsigned int))
 		bytes = ring->params.sq_off.array +
 			ENTRIES * sizeof(unsigned int);
+	ring->queue_bytes = bytes;
 	ring->queue = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 			   ring->fd, IORING_OFF_SQ_RING);
 	ring->entries = mmap(NULL, ENTRIES * sizeof(struct io_uring_sqe),
@@ -54,6 +59,13 @@ static int open_ring(struct ring *ring)
 	return ring->queue == MAP_FAILED || (void *)ring->entries == MAP_FAILED
 		       ? 77
 		       : 0;
+}
+
+static void close_ring(struct ring *ring)
+{
+	munmap(ring->entries, ENTRIES * sizeof(struct io_uring_sqe));
+	munmap(ring->queue, ring->queue_bytes);
+	close(ring->fd);
 }
 
 static void submit_read(struct ring *ring, int fd, void *buffer, unsigned len)
@@ -132,6 +144,54 @@ static bool run_batch(struct ring *ring, long long pause_ns)
 	return is_whole;
 }
 
+/* Works for a while, then waits for the first time, for a ring of its own. */
+static void *come_newly(void *argument)
+{
+	struct ring ring = { .fd = -1 };
+	unsigned long *wrong = argument;
+
+	zoo_burn_ms(20);
+	if (open_ring(&ring) != 0) {
+		++*wrong;
+		return NULL;
+	}
+	*wrong += !run_batch(&ring, 5000000);
+	close_ring(&ring);
+	return NULL;
+}
+
+/* One after the other. */
+static unsigned long run_newcomers(void)
+{
+	unsigned long wrong = 0;
+	pthread_t thread;
+
+	for (int i = 0; i < NEWCOMERS; i++) {
+		if (pthread_create(&thread, NULL, come_newly, &wrong))
+			return NEWCOMERS;
+		pthread_join(thread, NULL);
+	}
+	return wrong;
+}
+
+static void *work_and_rest(void *argument)
+{
+	(void)argument;
+	for (;;) {
+		zoo_burn_ms(20);
+		zoo_sleep_ms(10);
+	}
+	return NULL;
+}
+
+static void start_worker(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, work_and_rest, NULL) == 0)
+		pthread_detach(thread);
+}
+
 int main(int argc, char **argv)
 {
 	struct ring ring = { .fd = -1 };
@@ -145,9 +205,10 @@ int main(int argc, char **argv)
 		 (uint64_t)(argc > 1 ? atoi(argv[1]) : 2) * 1000000000u;
 	if (pipe(ends) < 0 || open_ring(&ring) != 0)
 		return 77;
-	zoo_start_burners(1);
+	start_worker();
 	/* Who has never been seen to wait so is not known to. */
 	wrong += !run_batch(&ring, 50000000);
+	wrong += run_newcomers();
 	while (zoo_now_ns() < end_ns) {
 		char written[8] = "abcdefg", got[8] = "";
 		unsigned int threads;
