@@ -11,6 +11,8 @@
 #include "agent/capture/threads.h"
 
 #define NO_SUCH_TID INT32_MAX
+#define MANY	    1000
+#define SECOND_NS   UINT64_C(1000000000)
 
 /* As a slice of the ring has it. */
 static void assert_name(struct fgt_ring *ring, uint32_t slot, const char *name)
@@ -47,6 +49,85 @@ a_thread_that_is_gone_already_has_the_name_of_its_process(void **state)
 	fgt_threads_scan(&threads, false, 0);
 	assert_true(gone->is_ended);
 	assert_false(alive->is_ended);
+	fgt_threads_done(&threads);
+	close(task_fd);
+}
+
+static void assert_active_are_theirs(const struct fgt_threads *threads)
+{
+	for (uint32_t i = 0; i < threads->active_count; i++)
+		assert_ptr_equal(threads->active[i].thread->active,
+				 &threads->active[i]);
+}
+
+/* More than the table begins with, so that it moves. */
+static void what_is_known_of_active_threads_moves_with_them(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_thread *added[MANY];
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_threads threads;
+
+	(void)state;
+	assert_int_equal(
+		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
+	for (int32_t i = 0; i < MANY; i++) {
+		added[i] = fgt_threads_add(&threads, NO_SUCH_TID - i);
+		assert_non_null(added[i]);
+		added[i]->needs_look = false;
+		added[i]->active->stretch_ns = (uint64_t)i;
+	}
+	assert_int_equal(threads.active_count, MANY);
+	assert_active_are_theirs(&threads);
+	for (int i = 0; i < MANY; i += 3)
+		fgt_threads_deactivate(&threads, added[i]);
+	assert_active_are_theirs(&threads);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(added[i]->active == NULL, i % 3 == 0);
+		if (added[i]->active)
+			assert_int_equal(added[i]->active->stretch_ns, i);
+	}
+	/* Two seconds later nobody is active, and all can be again. */
+	fgt_threads_retire(&threads, 2 * SECOND_NS, SECOND_NS / 101);
+	assert_int_equal(threads.active_count, 0);
+	fgt_threads_look_at_all(&threads, 3 * SECOND_NS);
+	assert_int_equal(threads.active_count, MANY);
+	assert_active_are_theirs(&threads);
+	assert_int_equal(added[1]->active->stretch_ns, 0);
+	fgt_threads_done(&threads);
+	close(task_fd);
+}
+
+/* A thread that works a little every few seconds has it shown in the end. */
+static void an_account_outlives_idle_times(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_cpu_use use = { .runtime_ns = 5000000, .switches = 1 };
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_threads threads;
+	struct fgt_thread *thread;
+
+	(void)state;
+	assert_int_equal(
+		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
+	thread = fgt_threads_add(&threads, NO_SUCH_TID);
+	for (int i = 1; i <= 4; i++) {
+		use.runtime_ns = (uint64_t)i * 5000000u;
+		use.switches++;
+		assert_true(fgt_threads_take_use(&threads, thread, &use));
+		assert_non_null(thread->active);
+		fgt_account_add(&thread->active->account, &thread->use);
+		assert_int_equal(thread->active->account.due_ns, i * 5000000);
+		assert_int_equal(thread->active->account.hidden_ns,
+				 i * 5000000);
+		assert_false(fgt_threads_take_use(&threads, thread, &use));
+		fgt_threads_deactivate(&threads, thread);
+		assert_false(fgt_threads_take_use(&threads, thread, &use));
+		assert_null(thread->active);
+	}
+	assert_int_equal(threads.known_runtime_ns, use.runtime_ns);
 	fgt_threads_done(&threads);
 	close(task_fd);
 }
@@ -100,6 +181,9 @@ static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			what_is_known_of_active_threads_moves_with_them),
+		cmocka_unit_test(an_account_outlives_idle_times),
 		cmocka_unit_test(
 			a_thread_that_is_gone_already_has_the_name_of_its_process),
 		cmocka_unit_test(
