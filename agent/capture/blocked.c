@@ -73,8 +73,7 @@ int fgt_blocked_look(struct fgt_threads *threads, struct fgt_thread *thread,
 
 	snprintf(path, sizeof(path), "%d/syscall", thread->tid);
 	rc = fgt_fd_budget_read(threads->budget, &thread->active->syscall_fd,
-				true, threads->task_fd, path, text,
-				sizeof(text));
+				threads->task_fd, path, text, sizeof(text));
 	if (rc == -ENOENT)
 		return -ESRCH;
 	if (rc < 0)
@@ -97,8 +96,6 @@ static void note_call(int32_t call, struct fgt_thread *thread)
 	 * left to be done, and ends with EINTR. */
 	if (call == SYS_io_uring_enter)
 		thread->is_fragile = true;
-	else
-		thread->waits_elsewhere = true;
 }
 
 uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,

@@ -88,8 +88,8 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd)
 	budget->used--;
 }
 
-int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, bool is_kept,
-		       int dir_fd, const char *path, char *buffer, size_t size)
+int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int dir_fd,
+		       const char *path, char *buffer, size_t size)
 {
 	FGT_AUTO(fgt_fd_close) int opened = -1;
 	ssize_t len;
@@ -105,7 +105,7 @@ int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, bool is_kept,
 	if (len < 0)
 		return -errno;
 	buffer[len] = '\0';
-	if (opened >= 0 && is_kept && fgt_fd_budget_take(budget)) {
+	if (opened >= 0 && fgt_fd_budget_take(budget)) {
 		replace(budget, -1, opened);
 		*fd = FGT_TAKE_FD(opened);
 	}

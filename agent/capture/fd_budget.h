@@ -39,7 +39,7 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd);
  * opens it and keeps it if the budget allows and is_kept says so. Bytes read
  * or negative errno. AS-Unsafe
  */
-int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, bool is_kept,
-		       int dir_fd, const char *path, char *buffer, size_t size);
+int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int dir_fd,
+		       const char *path, char *buffer, size_t size);
 
 #endif

@@ -6,7 +6,6 @@
  */
 #include "agent/capture/io_uring_watch.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +15,7 @@
 
 #define CHUNK_BYTES 4096u
 /* Of all time one part in so many may go into readings … */
-#define SHARE 200u
+#define SHARE 1000u
 /* … and what it saved at most: where a program begins, threads and rings are
  * made at the same time. */
 #define SAVED_NS      1000000000u
@@ -35,8 +34,6 @@ bool fgt_io_uring_is_in(int maps_fd)
 		ssize_t got = read(maps_fd, text + kept, CHUNK_BYTES);
 		size_t len;
 
-		if (got < 0 && errno == EINTR)
-			continue;
 		if (got <= 0)
 			return false;
 		len = kept + (size_t)got;
@@ -68,31 +65,16 @@ static bool may_read(const struct fgt_io_uring_watch *watch, uint64_t now_ns)
 	       watch->paid_ns <= now_ns;
 }
 
-int fgt_io_uring_watch_judge(const struct fgt_io_uring_watch *watch,
-			     const struct fgt_thread *thread)
-{
-	return watch->has_ring && !thread->waits_elsewhere ? -EAGAIN : 0;
-}
-
-void fgt_io_uring_watch_note(const struct fgt_io_uring_watch *watch,
-			     struct fgt_thread *thread, uint64_t now_ns)
-{
-	/* What was seen at the tick that found the ring comes after this. */
-	if (!watch->has_ring || watch->read_ns == now_ns)
-		thread->waits_elsewhere = false;
-}
-
-int fgt_io_uring_watch_ask(struct fgt_io_uring_watch *watch,
-			   const struct fgt_thread *thread, uint64_t now_ns)
+bool fgt_io_uring_watch_ask(struct fgt_io_uring_watch *watch, uint64_t now_ns)
 {
 	watch->asked_ns = now_ns;
 	if (may_read(watch, now_ns))
 		read_maps(watch, now_ns);
-	return fgt_io_uring_watch_judge(watch, thread);
+	return watch->has_ring;
 }
 
-int fgt_io_uring_watch_follow(struct fgt_io_uring_watch *watch,
-			      const struct fgt_thread *thread, uint64_t now_ns)
+bool fgt_io_uring_watch_follow(struct fgt_io_uring_watch *watch,
+			       uint64_t now_ns)
 {
 	uint64_t pause_ns = (now_ns - watch->asked_ns) / FOLLOW_SHARE;
 
@@ -100,5 +82,5 @@ int fgt_io_uring_watch_follow(struct fgt_io_uring_watch *watch,
 		pause_ns = FOLLOW_MAX_NS;
 	if (now_ns - watch->read_ns >= pause_ns && may_read(watch, now_ns))
 		read_maps(watch, now_ns);
-	return fgt_io_uring_watch_judge(watch, thread);
+	return watch->has_ring;
 }

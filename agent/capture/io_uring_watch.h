@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Does this very process use io_uring? A timer on the CPU time of a thread ends
- * its wait in io_uring_enter(2) with EINTR, so that who may wait so must be
- * known before. What the kernel shares with the program for it is a mapping
- * with a name of its own. Used in the sampler's thread.
+ * its wait in io_uring_enter(2) with EINTR, and any thread may be the next to
+ * wait so. What the kernel shares with the program for it is a mapping with a
+ * name of its own. Used in the sampler's thread.
  */
 #ifndef FGT_AGENT_CAPTURE_IO_URING_WATCH_H
 #define FGT_AGENT_CAPTURE_IO_URING_WATCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "agent/capture/threads.h"
 
 /* All zero: nothing known yet. */
 struct fgt_io_uring_watch {
@@ -30,39 +28,19 @@ struct fgt_io_uring_watch {
 bool fgt_io_uring_is_in(int maps_fd);
 
 /*
- * Before anything else is asked of a thread at a tick: forgets what it was seen
- * to wait in before a ring was known. That tells nothing of what it will do
- * with one: many wait for something while they begin, and be it for us in
- * fgt_start(). now_ns, here and below: of the tick.
- * MT-Unsafe | AS-Safe
- */
-void fgt_io_uring_watch_note(const struct fgt_io_uring_watch *watch,
-			     struct fgt_thread *thread, uint64_t now_ns);
-
-/*
- * May the thread be signalled, by what is known? -EAGAIN there is a ring, and
- * it has not been seen to wait in another call since that was known: it may be
- * the next to wait by it.
- * MT-Unsafe | AS-Safe
- */
-int fgt_io_uring_watch_judge(const struct fgt_io_uring_watch *watch,
-			     const struct fgt_thread *thread);
-
-/*
- * The same of one that shall be signalled, once the mappings have been read:
- * once a tick at most; where readings have lately cost more than their share of
- * CPU time, it is answered as of the last one.
+ * Before a thread gets a timer: is there a ring? Read once a tick at most; where
+ * readings have lately cost more than their share of CPU time, it is answered
+ * as of the last one. now_ns, here and below: of the tick.
  * MT-Unsafe | AS-Unsafe
  */
-int fgt_io_uring_watch_ask(struct fgt_io_uring_watch *watch,
-			   const struct fgt_thread *thread, uint64_t now_ns);
+bool fgt_io_uring_watch_ask(struct fgt_io_uring_watch *watch, uint64_t now_ns);
 
 /*
- * The same of one that is signalled already. Read the more rarely, the longer
- * ago somebody was asked for, and once a second in the end.
+ * The same while threads have timers. Read the more rarely, the longer ago one
+ * was asked for, and once a second in the end.
  * MT-Unsafe | AS-Unsafe
  */
-int fgt_io_uring_watch_follow(struct fgt_io_uring_watch *watch,
-			      const struct fgt_thread *thread, uint64_t now_ns);
+bool fgt_io_uring_watch_follow(struct fgt_io_uring_watch *watch,
+			       uint64_t now_ns);
 
 #endif

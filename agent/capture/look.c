@@ -148,7 +148,7 @@ static bool is_stop_possible(struct fgt_target *target,
 		return was_possible;
 	target->stop_tick = target->tick;
 	snprintf(path, sizeof(path), "%d/stat", target->process.pid);
-	len = fgt_fd_budget_read(target->budget, &target->leader_stat_fd, true,
+	len = fgt_fd_budget_read(target->budget, &target->leader_stat_fd,
 				 target->process.task_fd, path, text,
 				 sizeof(text));
 	target->is_stop_possible = target->is_traced || len < 0 ||

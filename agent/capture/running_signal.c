@@ -23,7 +23,7 @@
 #define CHECK_NS    500000000u
 #define RETRY_NS    1000000000u
 /* Of a thread that blocks the signal: many do for a moment only, in
- * pthread_create(3), and many for good. */
+ * pthread_create(3), and many for good. Of one whose stack has no room, too. */
 #define RETRY_FIRST_NS	20000000u
 #define RETRY_DOUBLINGS 6u
 /* Who waits for signals has them unblocked until it is on a CPU again. */
@@ -56,7 +56,7 @@ struct fgt_thread_signal {
 struct fgt_running_signal {
 	int number;
 	uint64_t period_ns; /* of CPU time, between two signals of a thread */
-	bool is_lost; /* the handler is not ours any more */
+	const char *lost; /* nobody is signalled any more, and why; or NULL */
 	unsigned long own_filters;
 	struct fgt_thread_layout layout;
 	bool is_layout_known;
@@ -80,9 +80,11 @@ static bool is_ours(int number)
 	       action.sa_sigaction == fgt_signal_handle;
 }
 
-/* In the child of a fork: it has none of our timers. */
+/* In the child of a fork: it has none of our timers, and may begin anew. */
 static void leave_to_child(void)
 {
+	fgt_signal_slots_forget();
+	atomic_flag_clear(&is_taken);
 	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
 		if (is_ours(candidates[i]))
 			sigaction(candidates[i], &fgt_signal_table.previous,
@@ -189,14 +191,33 @@ void fgt_running_signal_close(struct fgt_running_signal *signal)
 	atomic_flag_clear(&is_taken);
 }
 
-bool fgt_running_signal_check(struct fgt_running_signal *signal)
+static void lose(struct fgt_running_signal *signal, const char *why)
 {
-	if (signal->is_lost || is_ours(signal->number))
-		return !signal->is_lost;
-	signal->is_lost = true;
+	signal->lost = why;
 	while (signal->armed_count)
 		fgt_running_signal_drop(signal, signal->armed[0]->thread);
-	return false;
+}
+
+static void lose_to_io_uring(struct fgt_running_signal *signal)
+{
+	lose(signal, "the program uses io_uring, and a signal would end its "
+		     "waits: running threads keep the stacks that they had; an "
+		     "agent samples it from outside");
+}
+
+const char *fgt_running_signal_check(struct fgt_running_signal *signal,
+				     uint64_t now_ns)
+{
+	if (signal->lost)
+		return signal->lost;
+	if (!is_ours(signal->number))
+		lose(signal, "the program has taken the signal that sampled "
+			     "it: running threads keep the stacks that they "
+			     "had");
+	else if (signal->armed_count &&
+		 fgt_io_uring_watch_follow(&signal->io_uring, now_ns))
+		lose_to_io_uring(signal);
+	return signal->lost;
 }
 
 /* ---- Timers ------------------------------------------------------------ */
@@ -278,10 +299,8 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 	       const struct fgt_perf_use *use)
 {
 	struct fgt_thread_signal *armed;
-	int rc = fgt_io_uring_watch_judge(&signal->io_uring, thread);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	if (!signal->is_layout_known)
 		fgt_thread_layout_learn(&signal->layout);
 	signal->is_layout_known = true;
@@ -297,9 +316,10 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 		.index = signal->armed_count,
 	};
 	rc = ask_permission(signal, thread);
-	if (rc == 0)
-		rc = fgt_io_uring_watch_ask(&signal->io_uring, thread,
-					    use->now_ns);
+	if (rc == 0 && fgt_io_uring_watch_ask(&signal->io_uring, use->now_ns)) {
+		lose_to_io_uring(signal);
+		rc = -EPERM;
+	}
 	if (rc == 0)
 		rc = find_room(signal, armed, use->now_ns);
 	if (rc == 0)
@@ -333,7 +353,7 @@ void fgt_running_signal_drop(struct fgt_running_signal *signal,
 /*
  * Still as it was when it got its timer? What it ran since it was last asked
  * may have changed that, and until the handler has run nothing is proven.
- * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS, -EAGAIN.
+ * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS.
  */
 static int check_fitness(struct fgt_running_signal *signal,
 			 struct fgt_thread *thread,
@@ -344,9 +364,6 @@ static int check_fitness(struct fgt_running_signal *signal,
 
 	if (thread->is_fragile)
 		return -EPERM;
-	if (fgt_io_uring_watch_follow(&signal->io_uring, thread, use->now_ns) <
-	    0)
-		return -EAGAIN;
 	if (use->runtime_ns &&
 	    !fgt_thread_has_room(&signal->layout, &armed->room, thread,
 				 use->now_ns))
@@ -376,7 +393,8 @@ static uint64_t choose_pause(struct fgt_thread *thread, int rc)
 {
 	if (rc == -EAGAIN)
 		return RETRY_ASLEEP_NS;
-	if (rc != -EACCES || thread->signal_refusals == RETRY_DOUBLINGS)
+	if ((rc != -EACCES && rc != -ENOSPC) ||
+	    thread->signal_refusals == RETRY_DOUBLINGS)
 		return RETRY_NS;
 	return RETRY_FIRST_NS << thread->signal_refusals++;
 }
@@ -387,9 +405,8 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 {
 	int rc;
 
-	if (signal->is_lost)
+	if (signal->lost)
 		return;
-	fgt_io_uring_watch_note(&signal->io_uring, thread, use->now_ns);
 	if (thread->active->signal) {
 		rc = check_fitness(signal, thread, use);
 		if (rc == 0) {

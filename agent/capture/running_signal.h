@@ -28,8 +28,12 @@ int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
 void fgt_running_signal_close(struct fgt_running_signal *signal);
 FGT_DEFINE_AUTO(struct fgt_running_signal *, fgt_running_signal_close);
 
-/* Is the handler still ours? Once it is not, nothing is signalled any more. */
-bool fgt_running_signal_check(struct fgt_running_signal *signal);
+/*
+ * Once a tick: may threads still be signalled? NULL; else why not: the handler
+ * is not ours any more, or the program uses io_uring. Then nobody is, for good.
+ */
+const char *fgt_running_signal_check(struct fgt_running_signal *signal,
+				     uint64_t now_ns);
 
 /* Decides by what a thread did whether it shall have a timer. */
 void fgt_running_signal_consider(struct fgt_running_signal *signal,

@@ -80,6 +80,14 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 	return NULL;
 }
 
+void fgt_signal_slots_forget(void)
+{
+	if (fgt_signal_table.slots)
+		madvise(fgt_signal_table.slots,
+			(size_t)fgt_signal_table.count * FGT_SIGNAL_SLOT_BYTES,
+			MADV_DONTNEED);
+}
+
 /* Its pages go back to the kernel, all zero: FREE. */
 void fgt_signal_slot_put(struct fgt_signal_slot *slot)
 {

@@ -342,7 +342,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	sampler->period_number += periods;
 	sampler->last_ns = tick.mono_ns;
 	fgt_ptrace_poll(&sampler->ptrace);
-	fgt_sampling_check_signal(sampler);
+	fgt_sampling_check_signal(sampler, tick.mono_ns);
 	is_any_due = begin_ticks(sampler, &tick);
 	if (is_any_due && sampler->switches)
 		fgt_who_ran_take_switches(sampler->switches);

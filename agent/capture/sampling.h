@@ -47,6 +47,7 @@ struct fgt_sampler {
 	uint32_t stride; /* periods between two expirations of the timer */
 	uint32_t periods_since_adapt;
 	char limitation[240]; /* of the sources that are open now */
+	bool is_limit_told; /* of an embedded one */
 	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
 	/* A copy of targets, stable during a tick. */
 	struct fgt_target *ticking[FGT_TARGETS_MAX];
@@ -78,8 +79,9 @@ struct fgt_target *fgt_sampling_remove(struct fgt_sampler *sampler,
 /* Samples, births, deaths and mappings since the last time. */
 void fgt_sampling_drain(struct fgt_sampler *sampler,
 			const struct fgt_tick *tick);
-/* The program may take its signal back; that is said once. */
-void fgt_sampling_check_signal(struct fgt_sampler *sampler);
+/* What an embedded one cannot do, from the beginning or since the program has
+ * taken its signal back or uses io_uring, is said once. */
+void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns);
 
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 

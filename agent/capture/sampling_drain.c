@@ -79,17 +79,22 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 		fgt_running_signal_drain(sampler->signal, &handler);
 }
 
-void fgt_sampling_check_signal(struct fgt_sampler *sampler)
+void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
 {
-	static const char text[] =
-		"the program has taken the signal that sampled it: running "
-		"threads keep the stacks that they had";
+	const char *lost = NULL;
 
-	if (!sampler->signal || fgt_running_signal_check(sampler->signal) ||
-	    sampler->limitation[0])
+	if (!sampler->options.is_embedded)
 		return;
-	snprintf(sampler->limitation, sizeof(sampler->limitation), "%s", text);
+	if (sampler->signal)
+		lost = fgt_running_signal_check(sampler->signal, now_ns);
+	if (lost && !sampler->limitation[0])
+		snprintf(sampler->limitation, sizeof(sampler->limitation), "%s",
+			 lost);
+	/* Also what was known when it began. */
+	if (!sampler->limitation[0] || sampler->is_limit_told)
+		return;
+	sampler->is_limit_told = true;
 	if (sampler->options.explain)
 		sampler->options.explain(sampler->options.context, getpid(),
-					 text);
+					 sampler->limitation);
 }

@@ -45,7 +45,7 @@ int fgt_schedstat_read(const struct fgt_threads *threads,
 	int rc;
 
 	snprintf(path, sizeof(path), "%d/schedstat", thread->tid);
-	rc = fgt_fd_budget_read(threads->budget, &thread->schedstat_fd, true,
+	rc = fgt_fd_budget_read(threads->budget, &thread->schedstat_fd,
 				threads->task_fd, path, text, sizeof(text));
 	if (rc < 0)
 		return rc == -ENOENT ? -ESRCH : rc;

@@ -25,11 +25,14 @@
 #define PAGE_BYTES   4096u
 /* Beside the frame: the handler, and what the loader might need. */
 #define HANDLER_BYTES	2048u
-#define PAGES_MAX	4096u
+#define PAGES_MAX	512u
 #define FRAME_BYTES_MIN 4096u
-#define DIVE_BYTES	1048576u /* used from one tick to the next */
-#define DIVES_MAX	8u
-#define CALM_MS		1000u
+/* Unused, a few calls may reach its end between two looks … */
+#define FAR_BYTES  1048576u
+#define NEAR_BYTES 131072u
+/* … but not those of a thread that went no deeper for so long. */
+#define CALM_MS	     100u
+#define CALM_NEAR_MS 1000u
 
 static uint64_t robust_list(int32_t tid)
 {
@@ -143,41 +146,26 @@ uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes)
 	return most_bytes;
 }
 
-/* Bytes of its stack that were never used, as far as they matter. */
-static uint64_t unused_of(const struct fgt_thread_room *room, int32_t tid,
-			  uint64_t need_bytes)
-{
-	/* What the first one has yet to grow is not mapped: all or nothing. */
-	unsigned int dives = tid == getpid() ? 1 : DIVES_MAX;
-	uint64_t most = need_bytes + dives * DIVE_BYTES;
-	uint64_t whole = room->high - room->low;
-
-	return fgt_thread_stack_unused(room->low, whole < most ? whole : most);
-}
-
 bool fgt_thread_has_room(const struct fgt_thread_layout *layout,
-			 struct fgt_thread_room *room,
+			 const struct fgt_thread_room *room,
 			 struct fgt_thread *thread, uint64_t now_ns)
 {
-	uint64_t need_bytes = layout->need_bytes;
-	uint32_t now_ms = (uint32_t)(now_ns / 1000000u);
-	uint64_t unused;
+	uint64_t need_bytes = layout->need_bytes, most = need_bytes + FAR_BYTES;
+	uint64_t whole = room->high - room->low, unused;
+	uint32_t now_ms = (uint32_t)(now_ns / 1000000u), calm_ms;
 
 	if (!room->low)
 		return true;
-	if (room->roomy_ticks) {
-		room->roomy_ticks--;
+	/* What lies above the stack is no part of it. */
+	unused =
+		fgt_thread_stack_unused(room->low, whole < most ? whole : most);
+	if (unused >= most)
 		return true;
-	}
-	unused = unused_of(room, thread->tid, need_bytes);
-	if (unused >= need_bytes + DIVE_BYTES) {
-		room->roomy_ticks =
-			(uint32_t)((unused - need_bytes) / DIVE_BYTES - 1);
-		return true;
-	}
 	if (unused != thread->stack_unused) {
 		thread->stack_unused = (uint32_t)unused;
 		thread->stack_since_ms = now_ms;
 	}
-	return unused > need_bytes && now_ms - thread->stack_since_ms > CALM_MS;
+	calm_ms = unused < need_bytes + NEAR_BYTES ? CALM_NEAR_MS : CALM_MS;
+	return unused > need_bytes &&
+	       now_ms - thread->stack_since_ms >= calm_ms;
 }

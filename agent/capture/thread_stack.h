@@ -28,26 +28,23 @@ void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout);
 uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
 			      int32_t tid, uint64_t *ret_high);
 
-/* How much of its low end was never used, up to most_bytes (at most 16 MiB). */
+/* How much of its low end was never used, up to most_bytes (at most 2 MiB). */
 uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes);
 
-/* Of a thread that shall get signals; all zero at first but for low and high,
- * as fgt_thread_stack_low() tells them. */
+/* A thread's stack, as fgt_thread_stack_low() tells it; low 0: not known. */
 struct fgt_thread_room {
-	uint64_t low, high; /* low 0: not known */
-	uint32_t roomy_ticks; /* for which it has room in any case */
+	uint64_t low, high;
 };
 
 /*
  * Is there room for a signal's frame, now and until the next tick? One that has
- * been near the end of its stack may be there again. Where the end is so near
- * that a few calls may reach it between this look and the signal, only one that
- * has gone no deeper for a while: small stacks are there for threads that need
- * little. Where it is far away, the next looks are left out. Once a tick in
- * which the thread ran; MT-Unsafe | AS-Unsafe.
+ * been near the end of its stack may be there again. Where less than a MiB is
+ * unused, and a few calls may reach the end between this look and the signal,
+ * only one that has gone no deeper for a while: small stacks are there for
+ * threads that need little. MT-Unsafe | AS-Unsafe.
  */
 bool fgt_thread_has_room(const struct fgt_thread_layout *layout,
-			 struct fgt_thread_room *room,
+			 const struct fgt_thread_room *room,
 			 struct fgt_thread *thread, uint64_t now_ns);
 
 #endif

@@ -169,6 +169,7 @@ static struct fgt_thread *new_thread(struct fgt_threads *threads, int32_t tid,
 	thread->state = FGT_STATE_UNKNOWN;
 	thread->scan = threads->scan;
 	if (!fgt_threads_activate(threads, thread, 0)) {
+		threads->is_stale = true; /* tried again */
 		free(thread);
 		return NULL;
 	}
@@ -304,8 +305,7 @@ bool fgt_threads_is_scan_due(const struct fgt_threads *threads)
 {
 	struct stat status;
 
-	return threads->is_stale || threads->is_scan_owed ||
-	       fstat(threads->task_fd, &status) < 0 ||
+	return fstat(threads->task_fd, &status) < 0 ||
 	       status.st_nlink != threads->nlink;
 }
 

@@ -86,7 +86,6 @@ struct fgt_thread {
 	bool is_restless : 1; /* was found so; see look_runnable.c */
 	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
 	bool is_fragile : 1; /* seen in a call that our signal would break */
-	bool waits_elsewhere : 1; /* seen in another: io_uring_watch.h */
 	uint8_t young_ticks : 4; /* at which its name was read again */
 	uint8_t open_looks : 4; /* at which it did not block our signal */
 	uint8_t signal_refusals : 4; /* looks since at which it did */
@@ -161,8 +160,7 @@ struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid);
 #define FGT_LAST_PID_ASK INT64_MAX
 bool fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		      int64_t last_pid);
-/* Would a scan now have a reason that the threads' own CPU time does not tell?
- * (Some came or went just after the last one, or that was put off.) */
+/* Are there more or fewer than when they were last counted for a scan? */
 bool fgt_threads_is_scan_due(const struct fgt_threads *threads);
 
 /* What is read from /proc/sys/kernel/ns_last_pid; negative errno. */
@@ -172,10 +170,11 @@ int64_t fgt_threads_last_pid(int fd);
 bool fgt_threads_activate(struct fgt_threads *threads,
 			  struct fgt_thread *thread, uint64_t now_ns);
 /* Its use as it is now: true if it ran since the last look at it, which makes
- * it an active one. */
+ * it an active one. False also without memory for that: it is asked again. */
 bool fgt_threads_take_use(struct fgt_threads *threads,
 			  struct fgt_thread *thread,
 			  const struct fgt_cpu_use *use);
+/* After all of them have been made idle. */
 void fgt_threads_free_active(struct fgt_threads *threads);
 /* Makes one idle: closes and frees what it kept, but for what follows from its
  * past. */

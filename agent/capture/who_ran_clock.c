@@ -3,7 +3,7 @@
  * Who ran, in a process that samples itself: by the CPU clocks of its threads,
  * which need no descriptor. As long as the CPU clock of the whole process has
  * grown by just what the active threads used, no idle thread ran, and none is
- * looked at; nor are they listed, if there are as many as when they were.
+ * looked at; nor are they listed.
  * Runs in the sampler's thread, which is one of the threads.
  */
 #include "agent/capture/who_ran.h"
@@ -90,7 +90,13 @@ static int clock_look(void *context, struct fgt_thread *thread)
 	use.wait_ns = thread->use.wait_ns;
 	use.switches = thread->use.switches +
 		       (use.runtime_ns != thread->use.runtime_ns);
-	return fgt_threads_take_use(state->threads, thread, &use);
+	if (thread->tid != state->own_tid)
+		return fgt_threads_take_use(state->threads, thread, &use);
+	/* That we ran does not make us active. */
+	state->threads->known_runtime_ns +=
+		use.runtime_ns - thread->use.runtime_ns;
+	thread->use = use;
+	return 1;
 }
 
 /* That we ran is no news, and nothing follows from it: see read_rest(). */
@@ -182,7 +188,7 @@ static int clock_tick(void *context, uint64_t now_ns)
 	look_at_active(state, now_ns, true);
 	is_rest_same = is_rest_unchanged(state, now_ns);
 	/* Who comes or goes runs to do it, and is then part of the rest, or
-	 * known to be gone. */
+	 * known to be gone; who never got a CPU so far can wait. */
 	if (is_rest_same && !state->threads->is_stale &&
 	    !state->threads->is_scan_owed)
 		return 0;
@@ -192,7 +198,9 @@ static int clock_tick(void *context, uint64_t now_ns)
 	look_at_all(state, now_ns);
 	/* Who came since they were listed is part of the rest that is known
 	 * now, and might never run again. */
-	state->threads->is_stale |= fgt_threads_is_scan_due(state->threads);
+	if (!state->threads->is_scan_owed)
+		state->threads->is_stale |=
+			fgt_threads_is_scan_due(state->threads);
 	return 0;
 }
 

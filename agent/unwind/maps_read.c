@@ -368,15 +368,22 @@ static int begin(struct builder *builder, const struct fgt_maps_owner *owner,
 /* Gives back what was room to grow: maps stay for long. */
 static void fit(struct fgt_maps *maps)
 {
-	void *mappings = reallocarray(maps->mappings, maps->count + 1,
-				      sizeof(*maps->mappings));
-	void *images = reallocarray(maps->images, maps->image_count + 1,
-				    sizeof(*maps->images));
+	void *mappings = NULL, *images = NULL;
 
-	if (mappings)
+	if (maps->count)
+		mappings = reallocarray(maps->mappings, maps->count,
+					sizeof(*maps->mappings));
+	if (maps->image_count)
+		images = reallocarray(maps->images, maps->image_count,
+				      sizeof(*maps->images));
+	if (mappings) {
 		maps->mappings = mappings;
-	if (images)
+		maps->capacity = maps->count;
+	}
+	if (images) {
 		maps->images = images;
+		maps->image_capacity = maps->image_count;
+	}
 }
 
 /* After all mappings were listed. */

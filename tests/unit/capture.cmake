@@ -8,6 +8,7 @@ fgt_unit_test(process fgt_capture)
 fgt_unit_test(state_name fgt_capture)
 fgt_unit_test(running_ptrace fgt_capture)
 fgt_unit_test(running_signal fgt_capture)
+fgt_unit_test(running_signal_fork fgt_capture)
 fgt_unit_test(running_signal_slots fgt_capture)
 target_link_options(test_running_signal PRIVATE
 	-Wl,--wrap=malloc -Wl,--wrap=free)

@@ -119,14 +119,7 @@ static void work(struct fgt_running_signal *signal, struct fgt_thread *thread,
 	}
 }
 
-static void see_waiting(struct fgt_thread *thread, int32_t call)
-{
-	const struct fgt_blocked waiting = { .call = call };
-
-	(void)fgt_blocked_state(&waiting, thread);
-}
-
-static void beside_a_ring_who_was_never_seen_to_wait_gets_none(void **state)
+static void beside_a_ring_nobody_gets_one(void **state)
 {
 	FGT_AUTO(fgt_running_signal_close)
 	struct fgt_running_signal *signal = NULL;
@@ -142,67 +135,39 @@ static void beside_a_ring_who_was_never_seen_to_wait_gets_none(void **state)
 		assert_null(active.signal);
 		use.now_ns += LATER_NS;
 	}
-	see_waiting(&thread, SYS_futex);
-	work(signal, &thread, &use);
-	assert_non_null(active.signal);
-	fgt_running_signal_drop(signal, &thread);
+	assert_non_null(fgt_running_signal_check(signal, use.now_ns));
 	unmap_ring(&ring);
 }
 
-static void a_ring_that_appears_takes_the_timer(void **state)
-{
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
-	struct fgt_active_thread active = { .syscall_fd = -1 };
-	struct fgt_thread thread = { .tid = gettid(), .active = &active };
-	struct fgt_perf_use use = busy_use();
-	struct ring ring;
-
-	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	see_waiting(&thread, SYS_futex);
-	work(signal, &thread, &use);
-	assert_non_null(active.signal);
-	ring = map_ring();
-	use.now_ns += TICK_NS;
-	fgt_running_signal_consider(signal, &thread, &use);
-	assert_null(active.signal);
-	/* For good, even if it goes. */
-	unmap_ring(&ring);
-	use.now_ns += LATER_NS;
-	work(signal, &thread, &use);
-	assert_null(active.signal);
-	/* Not for long, once it is seen to wait in another call. */
-	see_waiting(&thread, SYS_futex);
-	use.now_ns += 50 * TICK_NS;
-	work(signal, &thread, &use);
-	assert_non_null(active.signal);
-	fgt_running_signal_drop(signal, &thread);
-}
-
-/* Somebody else's timer has told of the ring. */
-static void what_it_waited_in_before_the_ring_tells_nothing(void **state)
+static void a_ring_that_appears_takes_all_timers(void **state)
 {
 	FGT_AUTO(fgt_running_signal_close)
 	struct fgt_running_signal *signal = NULL;
 	struct fgt_active_thread active1 = { .syscall_fd = -1 };
-	struct fgt_thread first = { .tid = gettid(), .active = &active1 };
 	struct fgt_active_thread active2 = { .syscall_fd = -1 };
+	struct fgt_thread first = { .tid = gettid(), .active = &active1 };
 	struct fgt_thread other = { .tid = gettid(), .active = &active2 };
 	struct fgt_perf_use use = busy_use();
 	struct ring ring;
 
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	see_waiting(&first, SYS_futex);
-	use.now_ns += TICK_NS;
-	fgt_running_signal_consider(signal, &first, &use);
-	ring = map_ring();
+	work(signal, &first, &use);
 	work(signal, &other, &use);
+	assert_non_null(active1.signal);
+	assert_non_null(active2.signal);
+	assert_null(fgt_running_signal_check(signal, use.now_ns));
+	ring = map_ring();
+	use.now_ns += TICK_NS;
+	assert_non_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_null(active1.signal);
 	assert_null(active2.signal);
+	/* For good, even if it goes. */
+	unmap_ring(&ring);
+	use.now_ns += LATER_NS;
 	work(signal, &first, &use);
 	assert_null(active1.signal);
-	unmap_ring(&ring);
+	assert_non_null(fgt_running_signal_check(signal, use.now_ns));
 }
 
 /* ---- What it costs ----------------------------------------------------- */
@@ -210,38 +175,36 @@ static void what_it_waited_in_before_the_ring_tells_nothing(void **state)
 static void readings_wait_until_they_are_paid_for(void **state)
 {
 	struct fgt_io_uring_watch watch = { .has_ring = false };
-	struct fgt_thread thread = { .tid = gettid() };
 	uint64_t now_ns = 100u * (uint64_t)SECOND_NS;
 
 	(void)state;
 	watch.paid_ns = now_ns + SECOND_NS;
-	assert_int_equal(fgt_io_uring_watch_ask(&watch, &thread, now_ns), 0);
+	assert_int_equal(fgt_io_uring_watch_ask(&watch, now_ns), 0);
 	assert_int_equal(watch.read_ns, 0);
 	now_ns += SECOND_NS;
-	assert_int_equal(fgt_io_uring_watch_ask(&watch, &thread, now_ns), 0);
+	assert_int_equal(fgt_io_uring_watch_ask(&watch, now_ns), 0);
 	assert_int_equal(watch.read_ns, now_ns);
 	assert_true(watch.paid_ns > now_ns);
 	/* What has been saved for long is not spent at once. */
 	watch.paid_ns = 1;
 	now_ns += SECOND_NS;
-	assert_int_equal(fgt_io_uring_watch_ask(&watch, &thread, now_ns), 0);
+	assert_int_equal(fgt_io_uring_watch_ask(&watch, now_ns), 0);
 	assert_true(watch.paid_ns > now_ns - SECOND_NS);
 }
 
 static void old_timers_are_followed_seldom(void **state)
 {
 	struct fgt_io_uring_watch watch = { .has_ring = false };
-	struct fgt_thread thread = { .tid = gettid() };
 	uint64_t now_ns = 100u * (uint64_t)SECOND_NS, read_ns;
 	unsigned int readings = 0, first_second = 0;
 
 	(void)state;
-	(void)fgt_io_uring_watch_ask(&watch, &thread, now_ns);
+	(void)fgt_io_uring_watch_ask(&watch, now_ns);
 	for (int i = 1; i <= 20000; i++) {
 		read_ns = watch.read_ns;
 		now_ns += TICK_NS;
 		watch.paid_ns = 0;
-		(void)fgt_io_uring_watch_follow(&watch, &thread, now_ns);
+		(void)fgt_io_uring_watch_follow(&watch, now_ns);
 		readings += watch.read_ns != read_ns;
 		if (i == 1000)
 			first_second = readings;
@@ -255,11 +218,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_is_found_wherever_it_is_cut),
 		cmocka_unit_test(other_names_are_none),
-		cmocka_unit_test(
-			beside_a_ring_who_was_never_seen_to_wait_gets_none),
-		cmocka_unit_test(a_ring_that_appears_takes_the_timer),
-		cmocka_unit_test(
-			what_it_waited_in_before_the_ring_tells_nothing),
+		cmocka_unit_test(beside_a_ring_nobody_gets_one),
+		cmocka_unit_test(a_ring_that_appears_takes_all_timers),
 		cmocka_unit_test(readings_wait_until_they_are_paid_for),
 		cmocka_unit_test(old_timers_are_followed_seldom),
 	};
