@@ -12,9 +12,12 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define MOST_BYTES 131072u
+#define NEED_BYTES 8192u
+#define KIB	   1024u
 
 struct stack_case {
 	struct fgt_thread_layout layout;
@@ -117,12 +120,51 @@ static void who_is_no_thread_has_no_stack(void **state)
 	assert_int_equal(fgt_thread_stack_low(&layout, INT32_MAX, &high), 0);
 }
 
+/* Milliseconds until a stack, used but for so many bytes at its end, has room
+ * for a signal's frame; UINT64_MAX: none in a minute. */
+static uint64_t wait_for_room(size_t whole_bytes, size_t left_bytes)
+{
+	const struct fgt_thread_layout layout = { .need_bytes = NEED_BYTES };
+	char *stack = mmap(NULL, whole_bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct fgt_thread_room room = { .low = (uint64_t)(uintptr_t)stack };
+	struct fgt_thread thread = { .tid = 1 };
+	uint64_t ms = 0;
+
+	assert_ptr_not_equal(stack, MAP_FAILED);
+	madvise(stack, whole_bytes, MADV_NOHUGEPAGE);
+	room.high = room.low + whole_bytes;
+	for (size_t at = left_bytes; at < whole_bytes; at += 4096)
+		stack[at] = 1;
+	while (!fgt_thread_has_room(&layout, &room, &thread,
+				    (ms + 1) * 1000000u) &&
+	       ms < 60000)
+		ms++;
+	munmap(stack, whole_bytes);
+	return ms < 60000 ? ms : UINT64_MAX;
+}
+
+static void the_less_is_left_the_longer_a_thread_must_be_calm(void **state)
+{
+	(void)state;
+	assert_int_equal(wait_for_room(8192 * KIB, 4096 * KIB), 0);
+	assert_int_equal(wait_for_room(2048 * KIB, 1100 * KIB), 0);
+	assert_int_equal(wait_for_room(1024 * KIB, 1000 * KIB), 100);
+	assert_int_equal(wait_for_room(256 * KIB, 200 * KIB), 100);
+	assert_int_equal(wait_for_room(256 * KIB, 100 * KIB), 1000);
+	assert_int_equal(wait_for_room(32 * KIB, 12 * KIB), 1000);
+	assert_true(wait_for_room(32 * KIB, 8 * KIB) == UINT64_MAX);
+	assert_true(wait_for_room(32 * KIB, 4 * KIB) == UINT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_near_the_end_of_their_stack_are_known),
 		cmocka_unit_test(the_first_thread_has_a_stack_too),
 		cmocka_unit_test(who_is_no_thread_has_no_stack),
+		cmocka_unit_test(
+			the_less_is_left_the_longer_a_thread_must_be_calm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
