@@ -301,7 +301,7 @@ int64_t fgt_threads_last_pid(int fd)
 	return strtoll(text, NULL, 10);
 }
 
-bool fgt_threads_is_scan_due(const struct fgt_threads *threads)
+bool fgt_threads_has_other_count(const struct fgt_threads *threads)
 {
 	struct stat status;
 

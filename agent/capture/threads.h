@@ -161,7 +161,7 @@ struct fgt_thread *fgt_threads_add(struct fgt_threads *threads, int32_t tid);
 bool fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		      int64_t last_pid);
 /* Are there more or fewer than when they were last counted for a scan? */
-bool fgt_threads_is_scan_due(const struct fgt_threads *threads);
+bool fgt_threads_has_other_count(const struct fgt_threads *threads);
 
 /* What is read from /proc/sys/kernel/ns_last_pid; negative errno. */
 int64_t fgt_threads_last_pid(int fd);

@@ -25,16 +25,15 @@ static size_t bytes_of(uint32_t count)
 
 static bool grow(struct fgt_threads *threads)
 {
-	uint32_t capacity = threads->active_capacity * 2;
+	uint32_t before = threads->active_capacity;
+	uint32_t capacity = before ? before * 2 : FIRST_CAPACITY;
 	void *memory;
 
-	if (capacity)
-		memory = mremap(threads->active,
-				bytes_of(threads->active_capacity),
+	if (before)
+		memory = mremap(threads->active, bytes_of(before),
 				bytes_of(capacity), MREMAP_MAYMOVE);
 	else
-		memory = mmap(NULL, bytes_of(capacity = FIRST_CAPACITY),
-			      PROT_READ | PROT_WRITE,
+		memory = mmap(NULL, bytes_of(capacity), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return false;

@@ -200,7 +200,7 @@ static int clock_tick(void *context, uint64_t now_ns)
 	 * now, and might never run again. */
 	if (!state->threads->is_scan_owed)
 		state->threads->is_stale |=
-			fgt_threads_is_scan_due(state->threads);
+			fgt_threads_has_other_count(state->threads);
 	return 0;
 }
 

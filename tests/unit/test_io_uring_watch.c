@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may wait for io_uring next, and so is not signalled: with rings of this
- * very process where they are permitted.
+ * Who uses io_uring is not signalled: with rings of this very process where they
+ * are permitted.
  */
 #include "agent/capture/io_uring_watch.h"
 
@@ -18,7 +18,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/capture/blocked.h"
 #include "agent/capture/running_signal.h"
 #include "ringbuf/clock.h"
 #include "ringbuf/owner.h"

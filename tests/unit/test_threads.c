@@ -151,30 +151,30 @@ static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
 	(void)state;
 	assert_int_equal(
 		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
-	assert_true(fgt_threads_is_scan_due(&threads));
+	assert_true(fgt_threads_has_other_count(&threads));
 	assert_true(fgt_threads_scan(&threads, false, 7));
 	assert_int_equal(threads.count, 1);
-	assert_false(fgt_threads_is_scan_due(&threads));
+	assert_false(fgt_threads_has_other_count(&threads));
 	assert_true(fgt_threads_scan(&threads, false, 8));
 	assert_false(fgt_threads_scan(&threads, false, 8));
 	pthread_mutex_lock(&lock);
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &lock), 0);
-	assert_true(fgt_threads_is_scan_due(&threads));
+	assert_true(fgt_threads_has_other_count(&threads));
 	assert_true(fgt_threads_scan(&threads, false, 8));
 	assert_int_equal(threads.count, 2);
-	assert_false(fgt_threads_is_scan_due(&threads));
+	assert_false(fgt_threads_has_other_count(&threads));
 	pthread_mutex_unlock(&lock);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	for (int i = 0; i < 1000 && !fgt_threads_is_scan_due(&threads); i++)
+	for (int i = 0; i < 1000 && !fgt_threads_has_other_count(&threads); i++)
 		usleep(1000); /* it ends a little after it is joined */
-	assert_true(fgt_threads_is_scan_due(&threads));
+	assert_true(fgt_threads_has_other_count(&threads));
 	/* Of many threads the last pid alone is no reason each time. */
 	assert_true(fgt_threads_scan(&threads, false, 8));
 	threads.count = 1000;
 	assert_false(fgt_threads_scan(&threads, false, 9));
 	/* What was put off stays so. */
 	assert_true(threads.is_scan_owed);
-	assert_false(fgt_threads_is_scan_due(&threads));
+	assert_false(fgt_threads_has_other_count(&threads));
 	threads.count = 2;
 	fgt_threads_done(&threads);
 	close(task_fd);
