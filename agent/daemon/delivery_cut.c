@@ -12,6 +12,7 @@
 
 #include "agent/capture/state_name.h"
 #include "agent/daemon/delivery_child.h"
+#include "agent/daemon/log.h"
 #include "ringbuf/fd_sink.h"
 #include "ringbuf/slice_codec.h"
 
@@ -35,14 +36,41 @@ static int write_file(void *context, const void *bytes, size_t len)
 	return fgt_fd_write(file->fd, bytes, len);
 }
 
+/*
+ * What of the range the ring holds; of a transaction that it does not go back
+ * to, or none of whose threads were there yet, its last moments: they name the
+ * process, and the encoder leaves the profile out.
+ */
+static int cut_ring(const struct fgt_delivery_cut *cut,
+		    struct fgt_slice **ret_slice)
+{
+	const struct fgt_ring *ring = fgt_target_ring(cut->target);
+	uint64_t from_ns = cut->from_ns > BEFORE_NS ? cut->from_ns - BEFORE_NS
+						    : 0;
+	uint64_t oldest_ns, newest_ns;
+	int r = fgt_ring_cut(ring, from_ns, cut->to_ns + AFTER_NS, ret_slice);
+
+	if (r != -ENODATA || !cut->is_transaction)
+		return r;
+	r = fgt_ring_range(ring, &oldest_ns, &newest_ns);
+	if (r < 0)
+		return r;
+	if (newest_ns - oldest_ns > BEFORE_NS)
+		oldest_ns = newest_ns - BEFORE_NS;
+	r = fgt_ring_cut(ring, oldest_ns, newest_ns, ret_slice);
+	if (r == 0)
+		fgt_log(FGT_LOG_WARNING, "without_profile",
+			"pid %d: a transaction that is older than what is "
+			"recorded of it is delivered without its stacks",
+			fgt_target_pid(cut->target));
+	return r;
+}
+
 static int make_slice(const struct fgt_delivery_cut *cut,
 		      struct fgt_slice **ret_slice)
 {
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
-	uint64_t from_ns = cut->from_ns > BEFORE_NS ? cut->from_ns - BEFORE_NS
-						    : 0;
-	int r = fgt_ring_cut(fgt_target_ring(cut->target), from_ns,
-			     cut->to_ns + AFTER_NS, &slice);
+	int r = cut_ring(cut, &slice);
 
 	if (r == 0)
 		r = fgt_target_cut_spans(cut->target, slice);

@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_DAEMON_DELIVERY_CUT_H
 #define FGT_AGENT_DAEMON_DELIVERY_CUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/capture/target.h"
@@ -15,10 +16,11 @@ struct fgt_delivery_cut {
 	struct fgt_target *target;
 	struct fgt_symbolizer *symbolizer;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	bool is_transaction; /* to be told even if nothing was sampled then */
 };
 
 /*
- * May take seconds. -ENODATA fewer than two ticks, -EFBIG larger than
+ * May take seconds. -ENODATA fewer than two ticks (of a transaction: in all), -EFBIG larger than
  * FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and write; others as
  * fgt_ring_cut().
  *

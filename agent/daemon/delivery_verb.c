@@ -17,6 +17,8 @@
 #include "agent/daemon/transaction_facts.h"
 
 #define AHEAD_MAX_NS (UINT64_C(60) * 1000000000)
+/* Until something is recorded of a process that has just come. */
+#define FIRST_TICKS_NS 500000000u
 
 /* One request while it is handled. */
 struct call {
@@ -35,7 +37,7 @@ static int refuse(struct call *call, const char *text)
 static int get_range(struct call *call)
 {
 	struct fgt_delivery_order *order = &call->order;
-	uint64_t now_ns = fgt_loop_now();
+	uint64_t now_ns = fgt_loop_now(), oldest_ns, newest_ns;
 
 	if (fgt_message_get_uint(call->request, "from_ns", &order->from_ns) <
 		    0 ||
@@ -51,6 +53,10 @@ static int get_range(struct call *call)
 	order->target = call->registration->target;
 	order->not_before_ns =
 		order->to_ns + fgt_slices_grace_ns(order->target);
+	if (order->not_before_ns < now_ns + FIRST_TICKS_NS &&
+	    fgt_ring_range(fgt_target_ring(order->target), &oldest_ns,
+			   &newest_ns) < 0)
+		order->not_before_ns = now_ns + FIRST_TICKS_NS;
 	return 0;
 }
 

@@ -11,9 +11,9 @@ import time
 import sentry_server
 from daemon_bench import Daemon, run_groups
 from sentry_server import SentryServer, accept, fixed
-from test_transactions import EVERY, request
+from test_transactions import EVERY, check_wrong, request
 from transact import (
-    KEY, Program, capabilities_of, delivering_children, dsn_of, until)
+    KEY, Folder, Program, capabilities_of, delivering_children, dsn_of, until)
 
 PTRACE_SEIZE = 0x4206
 
@@ -120,6 +120,31 @@ def embedded_ones_wait_as_long_as_asked(checks, bench):
     server.close()
 
 
+def agents_that_return(checks, bench):
+    """What was kept meanwhile is told, though nobody sampled it."""
+    daemon = Daemon(bench, "return")
+    folder = Folder(bench, "return-out")
+    program = Program(bench, mode="agent", socket=daemon.socket,
+                      destination=folder.path, **EVERY)
+    daemon.end()
+    answers = [request(program, "burn 50")[0] for _ in range(3)]
+    daemon.start()
+    found = folder.wait(3)
+    checks.ok("an agent that returns delivers what was kept without it",
+              answers == ["1"] * 3 and len(found) == 3,
+              (answers, folder.names(), daemon.log_text()[-600:]))
+    request(program, "burn 300", name="GET_/later")
+    found = folder.wait(4)
+    told = [(envelope.transaction["transaction"], bool(envelope.profile))
+            for envelope in found]
+    checks.ok("without a profile; with one as soon as it samples again",
+              sorted(told) == [("GET_/cart", False)] * 3 +
+              [("GET_/later", True)], told)
+    check_wrong(checks, "of the time without an agent", found)
+    program.close()
+    daemon.end()
+
+
 def what_stop_gives_up_is_counted(checks, bench):
     server = SentryServer(sentry_server.never)
     closed = socket.socket()
@@ -144,7 +169,7 @@ def what_stop_gives_up_is_counted(checks, bench):
 
 
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
-          what_stop_gives_up_is_counted)
+          what_stop_gives_up_is_counted, agents_that_return)
 
 if __name__ == "__main__":
     run_groups(GROUPS)
