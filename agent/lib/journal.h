@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "ringbuf/span_log.h"
 
@@ -44,6 +45,14 @@ static inline int fgt_thread_get(struct fgt_thread **ret_thread)
 	}
 	*ret_thread = fgt_thread_known;
 	return 0;
+}
+
+/* Of this thread, without asking the kernel each time. MT-Safe | AS-Unsafe */
+static inline int32_t fgt_thread_tid(void)
+{
+	struct fgt_thread *self;
+
+	return fgt_thread_get(&self) < 0 ? (int32_t)gettid() : self->tid;
 }
 
 /*

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "agent/lib/journal.h"
 #include "agent/lib/settings.h"
 #include "agent/lib/transactions.h"
 
@@ -46,7 +46,7 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 	fgt_settings_copy_text(transaction->op, sizeof(transaction->op),
 			       op && *op ? op : "default");
 	strcpy(transaction->status, "ok");
-	transaction->tids[0] = (int32_t)gettid();
+	transaction->tids[0] = fgt_thread_tid();
 	transaction->tid_count = 1;
 	set_facts(transaction);
 	return transaction;
@@ -190,7 +190,7 @@ int fgt_transaction_adopt(struct fgt_transaction *transaction)
 	if (!transaction)
 		return 0;
 	pthread_mutex_lock(&transaction->lock);
-	r = add_thread(transaction, (int32_t)gettid());
+	r = add_thread(transaction, fgt_thread_tid());
 	pthread_mutex_unlock(&transaction->lock);
 	return r;
 }
