@@ -8,7 +8,8 @@ One busy thread beside N blocked ones, with and without
 LD_PRELOAD=libfgtrace.so, in alternation. CPU is what the library's threads
 use; what its signals take from the busy thread shows in the work that it gets
 done in a second of its own CPU time. Memory is what the process has more than
-without, the ring (shared memory) apart. Nothing passes or fails.
+without, the ring (shared memory) apart. "wakes" is what a thread takes that a
+timer wakes as often, and that does nothing. Nothing passes or fails.
 """
 import os
 import signal
@@ -96,13 +97,29 @@ class Crowd:
         self.child.wait()
 
 
+def measure_beside(build, crowd, seconds):
+    """What the crowd does beside a process that only wakes, and what that
+    takes (% of a core)."""
+    wakes = subprocess.Popen([f"{build}/tests/bench/bench_wake"])
+    try:
+        time.sleep(0.1)  # it is loaded
+        before = sum(thread_cpu_ns(wakes.pid).values())
+        result = crowd.measure(seconds)
+        after = sum(thread_cpu_ns(wakes.pid).values())
+    finally:
+        wakes.kill()
+        wakes.wait()
+    return result, (after - before) / seconds / 1e7
+
+
 def run_round(build, blocked, seconds, scratch):
     results = {}
-    for name in ("alone", "recorded"):
-        crowd = Crowd(build, blocked, name == "recorded" and
-                      f"{scratch}/out.fgt")
-        results[name] = crowd.measure(seconds)
-        crowd.close()
+    crowd = Crowd(build, blocked, None)
+    results["alone"], results["wakes"] = measure_beside(build, crowd, seconds)
+    crowd.close()
+    crowd = Crowd(build, blocked, f"{scratch}/out.fgt")
+    results["recorded"] = crowd.measure(seconds)
+    crowd.close()
     return results
 
 
@@ -110,7 +127,7 @@ def main():
     build = os.path.abspath(sys.argv[1])
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 5
     wanted = [int(x) for x in sys.argv[3:]] or BLOCKED
-    print("blocked   CPU % of a core (budget)   work lost   memory KiB "
+    print("blocked   CPU % of a core (budget)   wakes   work lost   memory KiB "
           "(ring)   a thread")
     base = None
     with tempfile.TemporaryDirectory() as scratch:
@@ -120,6 +137,7 @@ def main():
             cpu = [r["recorded"]["cpu"] for r in rounds]
             lost = [1 - r["recorded"]["work"] / r["alone"]["work"]
                     for r in rounds]
+            wakes = statistics.median(r["wakes"] for r in rounds)
             more = statistics.median(
                 r["recorded"]["memory"][0] - r["alone"]["memory"][0]
                 for r in rounds)
@@ -129,7 +147,7 @@ def main():
             each = (more - base) * 1024 / blocked if blocked else 0
             print(f"{blocked:7}   {statistics.median(cpu):6.3f} "
                   f"({min(cpu):.3f} to {max(cpu):.3f}; "
-                  f"{BUDGETS.get(blocked, '-')})   "
+                  f"{BUDGETS.get(blocked, '-')})   {wakes:.3f}   "
                   f"{100 * statistics.median(lost):6.2f} %   "
                   f"{more:8.0f} ({ring:.0f})   {each:.0f} B", flush=True)
 

@@ -2,16 +2,29 @@
 /*
  * The library that is not there: what the HTTP example calls, without an
  * effect, so that the benchmark's first row is the same program. The shared
- * library beside it differs in what its functions do.
+ * library beside it differs in what its functions do. Embedded, a thread wakes
+ * as often as a sampler does.
  */
 #include "agent/lib/fgtrace.h"
 
 #include <errno.h>
+#include <pthread.h>
+
+#include "tests/bench/bare_tick.h"
+
+static void *tick(void *nothing)
+{
+	bare_tick_run();
+	return nothing;
+}
 
 int fgt_start(const struct fgt_options *options)
 {
-	(void)options;
-	return -ENOENT;
+	pthread_t thread;
+
+	if (options->mode != FGT_EMBEDDED)
+		return -ENOENT;
+	return -pthread_create(&thread, NULL, tick, NULL);
 }
 
 void fgt_stop(void)

@@ -8,7 +8,11 @@ happens on the machine happens to all. The load comes from another processor and
 does not limit: the server's is busy all the time, which the table tells. One
 agent runs beside the load, as where a processor has time to spare; another one
 on the server's own, so that all that it takes is missing there. A second row
-without the library shows the noise.
+without the library shows the noise; one with a thread that wakes 101 times a
+second, and does nothing, what no sampler inside the process can do without.
+
+What a service runs is memory that has been touched: the load comes to each
+server for a while first.
 
 Where a program's pages happen to lie is worth half a per cent, for as long as it
 runs: each round starts all of them anew.
@@ -35,6 +39,7 @@ from machine import NotRun, cpu_seconds, dying_with_us  # noqa: E402
 CONNECTIONS = 16
 SERVER_CPU, LOAD_CPU = "0", "1"
 TURN_S = 0.1
+WARM_S = 2 # of small requests, until the record of what they say has wrapped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Row:
 
 ROWS = (Row("without the library", "plain", "off"),
         Row("the same once more", "plain", "off"),
+        Row("a thread that only wakes", "plain", "embedded"),
         Row("linked, not started", "linked", "off"),
         Row("agent beside it", "linked", "agent", LOAD_CPU),
         Row("agent on its processor", "linked", "agent", SERVER_CPU),
@@ -138,8 +144,9 @@ def take_turns(servers, until):
 
 def session(servers, path, seconds):
     """Row → (requests, processor seconds, seconds)."""
-    whole = math.ceil(seconds * len(servers)) + 1
+    whole = math.ceil(seconds * len(servers)) + 2
     loads = [start_load(server, path, whole) for server in servers]
+    time.sleep(0.5)  # the first one's turn is not that in which they start
     before = [cpu_seconds(server.charged) for server in servers]
     active = take_turns(servers, time.monotonic() + seconds * len(servers))
     used = [cpu_seconds(server.charged) - then
@@ -149,7 +156,7 @@ def session(servers, path, seconds):
 
 def of_rounds(path, found):
     """found: what session() returned, of each round."""
-    lines = [f"  GET {path}", "    " + " " * 22 +
+    lines = [f"  GET {path}", "    " + " " * 24 +
              "requests/s   change (quartiles)          processor busy"]
     rates = [[requests / used for requests, used, _ in row]
              for row in zip(*found)]
@@ -161,7 +168,7 @@ def of_rounds(path, found):
             if len(changes) > 1 else changes * 3
         busy = 100 * statistics.median(used / wall for _, used, wall in row)
         lines.append(
-            f"    {line.name:22s}{statistics.median(own):9.0f}   "
+            f"    {line.name:24s}{statistics.median(own):9.0f}   "
             f"{middle:+6.2f} % ({low:+.2f} … {high:+.2f})     "
             f"{busy:6.1f} %")
     return lines
@@ -188,6 +195,7 @@ def one_round(stage, seconds, paths):
             servers.append(Server(stage, row, number))
         time.sleep(1)  # until all are recorded
         for server in servers:
+            requests_of(start_load(server, "/ping", WARM_S))
             server.stop()
         return {path: session(servers, path, seconds) for path in paths}
     finally:

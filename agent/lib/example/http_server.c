@@ -8,8 +8,8 @@
  *		-o http_server
  *
  * /ping answers at once, /page computes a little, /report ten times as much,
- * /slow?ms=300 waits for a database that is not there, /error fails. Port 0: any that is free. SIGTERM
- * or SIGINT ends it.
+ * /slow?ms=300 waits for a database that is not there, /error fails. Port 0:
+ * any that is free. SIGTERM or SIGINT ends it.
  */
 #define _POSIX_C_SOURCE 200809L
 
