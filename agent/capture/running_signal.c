@@ -34,6 +34,7 @@
 /* Of CPU time between two signals: on a busy machine ticks of the kernel may
  * miss a thread for a while, but not for so long. */
 #define STALE_NS	 50000000
+#define OURS_NS		 40000000u /* as long as samples come */
 #define CLOSE_TRIES	 1000
 #define CLOSE_PAUSE_NS	 100000
 #define SIGEV_TO_THREAD	 4 /* SIGEV_THREAD_ID */
@@ -57,6 +58,8 @@ struct fgt_running_signal {
 	int number;
 	uint64_t period_ns; /* of CPU time, between two signals of a thread */
 	const char *lost; /* nobody is signalled any more, and why; or NULL */
+	uint64_t ours_ns; /* when the signal was last seen to be ours */
+	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
 	struct fgt_thread_layout layout;
 	bool is_layout_known;
@@ -205,12 +208,24 @@ static void lose_to_io_uring(struct fgt_running_signal *signal)
 		     "agent samples it from outside");
 }
 
+/* A handler that ran was ours; but whoever takes its place may call it. */
+static bool is_still_ours(struct fgt_running_signal *signal, uint64_t now_ns)
+{
+	bool has_sample = signal->has_sample;
+
+	signal->has_sample = false;
+	if (has_sample && now_ns - signal->ours_ns < OURS_NS)
+		return true;
+	signal->ours_ns = now_ns;
+	return is_ours(signal->number);
+}
+
 const char *fgt_running_signal_check(struct fgt_running_signal *signal,
 				     uint64_t now_ns)
 {
 	if (signal->lost)
 		return signal->lost;
-	if (!is_ours(signal->number))
+	if (!is_still_ours(signal, now_ns))
 		lose(signal, "the program has taken the signal that sampled "
 			     "it: running threads keep the stacks that they "
 			     "had");
@@ -467,6 +482,7 @@ void fgt_running_signal_drain(struct fgt_running_signal *signal,
 			    &armed->slot->state, &full, FGT_SIGNAL_READING,
 			    memory_order_acquire, memory_order_relaxed))
 			continue;
+		signal->has_sample = true;
 		hand_out(armed, handler);
 		/* Release: pairs with the acquire of fgt_signal_take(). */
 		atomic_store_explicit(&armed->slot->state, FGT_SIGNAL_EMPTY,

@@ -146,6 +146,28 @@ static bool begin_writing(struct fgt_signal_slot *slot, unsigned int state)
 		memory_order_relaxed);
 }
 
+/* Release: pairs with the acquire of fgt_running_signal_drain(). */
+static void end_writing(struct fgt_signal_slot *slot, unsigned int state)
+{
+	atomic_store_explicit(&slot->state, state, memory_order_release);
+}
+
+/*
+ * The thread that the slot is lent to, if that is this one; else 0. While it is
+ * written to, it becomes nobody else's. Who is on a thread's own stack is that
+ * thread; only where that is not known, the kernel is asked. (What lies below
+ * the first thread's may belong to others.)
+ */
+static int32_t own_tid(const struct fgt_signal_slot *slot, uint64_t sp)
+{
+	int32_t tid = atomic_load_explicit(&slot->tid, memory_order_relaxed);
+
+	if (sp >= slot->stack_low && sp < slot->stack_high &&
+	    tid != fgt_signal_table.pid)
+		return tid;
+	return fgt_system_call(SYS_gettid, 0, 0, 0, 0, 0) == tid ? tid : 0;
+}
+
 /* Of n samples each is the one that is kept with the same chance. */
 static bool is_chosen(struct fgt_signal_slot *slot)
 {
@@ -168,20 +190,25 @@ static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 bool fgt_signal_take(struct fgt_signal_slot *slot, int overrun,
 		     const void *context)
 {
-	int32_t tid = (int32_t)fgt_system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	unsigned int before = FGT_SIGNAL_EMPTY;
+	int32_t tid;
 
+	if (!begin_writing(slot, before)) {
+		before = FGT_SIGNAL_FULL;
+		if (!begin_writing(slot, before))
+			return false;
+	}
+	tid = own_tid(slot, stack_pointer(context));
 	/* A timer's last signal may come when its slot is another thread's. */
-	if (atomic_load_explicit(&slot->tid, memory_order_relaxed) != tid)
+	if (!tid) {
+		end_writing(slot, before);
 		return false;
-	if (begin_writing(slot, FGT_SIGNAL_EMPTY))
+	}
+	if (before == FGT_SIGNAL_EMPTY)
 		slot->count = 0;
-	else if (!begin_writing(slot, FGT_SIGNAL_FULL))
-		return false;
 	if (is_chosen(slot))
 		write_sample(slot, tid, overrun, context);
-	/* Release: pairs with the acquire of fgt_running_signal_drain(). */
-	atomic_store_explicit(&slot->state, FGT_SIGNAL_FULL,
-			      memory_order_release);
+	end_writing(slot, FGT_SIGNAL_FULL);
 	return true;
 }
 

@@ -6,9 +6,10 @@
  * A slot belongs to one thread of this process. The sampler makes it FREE or
  * EMPTY; the handler, in that thread, takes it from EMPTY or FULL over WRITING
  * to FULL, so that any one of the samples since the last tick is in it: the
- * first or the last would speak for what is at one end of a run. The sampler
- * takes it from FULL over READING to EMPTY. Slots are never unmapped: a handler
- * may begin long after its timer is gone.
+ * first or the last would speak for what is at one end of a run. One that finds
+ * then that the slot is another thread's leaves it as it was. The sampler takes
+ * it from FULL over READING to EMPTY. Slots are never unmapped: a handler may
+ * begin long after its timer is gone.
  */
 #ifndef FGT_AGENT_CAPTURE_RUNNING_SIGNAL_SLOT_H
 #define FGT_AGENT_CAPTURE_RUNNING_SIGNAL_SLOT_H

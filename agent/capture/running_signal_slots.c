@@ -44,16 +44,23 @@ bool fgt_signal_slots_are_written(void)
 	return false;
 }
 
-/* One that a handler was still writing to when its thread lost its timer is
- * nobody's once that is done. */
-static bool is_unused(struct fgt_signal_slot *slot)
+/*
+ * One that a handler was still writing to when its thread lost its timer is
+ * nobody's once that is done. Until it is FREE again, a late signal may find
+ * that it is not its thread's.
+ */
+static bool take_unused(struct fgt_signal_slot *slot)
 {
 	unsigned int state =
 		atomic_load_explicit(&slot->state, memory_order_acquire);
 
-	return state == FGT_SIGNAL_FREE ||
-	       (state == FGT_SIGNAL_FULL &&
-		!atomic_load_explicit(&slot->tid, memory_order_relaxed));
+	if (state == FGT_SIGNAL_FREE)
+		return true;
+	if ((state != FGT_SIGNAL_EMPTY && state != FGT_SIGNAL_FULL) ||
+	    atomic_load_explicit(&slot->tid, memory_order_relaxed))
+		return false;
+	return atomic_compare_exchange_strong(&slot->state, &state,
+					      FGT_SIGNAL_FREE);
 }
 
 struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
@@ -64,7 +71,7 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 		uint32_t at = (*next_slot + i) % fgt_signal_table.count;
 		struct fgt_signal_slot *slot = &fgt_signal_table.slots[at];
 
-		if (!is_unused(slot))
+		if (!take_unused(slot))
 			continue;
 		*next_slot = at + 1;
 		atomic_store_explicit(&slot->tid, tid, memory_order_relaxed);

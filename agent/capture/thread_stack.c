@@ -125,7 +125,7 @@ uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
 	if (words[2] > words[1] || head < words[0] ||
 	    head - words[0] > words[1])
 		return 0;
-	*ret_high = words[0] + words[1];
+	*ret_high = head - layout->robust_offset;
 	return words[0] + words[2];
 }
 

@@ -79,6 +79,94 @@ static void slots_of_other_threads_are_left_alone(void **state)
 	munmap(slot, sizeof(*slot));
 }
 
+static uint64_t sp_of(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+	return (uint64_t)context->uc_mcontext.gregs[REG_RSP];
+#else
+	return context->uc_mcontext.sp;
+#endif
+}
+
+/* As a late signal does, when the slot has become another thread's. */
+static void *take_late(void *argument)
+{
+	struct fgt_signal_slot *slot = argument;
+	ucontext_t context;
+
+	memset(&context, 0, sizeof(context));
+	getcontext(&context);
+	return (void *)(uintptr_t)fgt_signal_take(slot, 7, &context);
+}
+
+static bool takes_late(struct fgt_signal_slot *slot)
+{
+	pthread_t thread;
+	void *is_taken;
+
+	assert_int_equal(pthread_create(&thread, NULL, take_late, slot), 0);
+	pthread_join(thread, &is_taken);
+	return is_taken;
+}
+
+static void who_is_on_a_stack_is_its_thread(void **state)
+{
+	FGT_AUTO(fgt_running_signal_close)
+	struct fgt_running_signal *signal = NULL;
+	struct fgt_signal_slot *slot;
+	ucontext_t context;
+	uint32_t next = 0;
+	uint64_t sp;
+
+	(void)state;
+	memset(&context, 0, sizeof(context));
+	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	getcontext(&context);
+	sp = sp_of(&context);
+	/* Not asked for its number, which is not this one. */
+	slot = fgt_signal_slot_get(&next, INT32_MAX, sp - 4096, sp + 64);
+	assert_true(fgt_signal_take(slot, 3, &context));
+	assert_int_equal(slot->found_tid, INT32_MAX);
+	assert_false(takes_late(slot));
+	assert_int_equal(slot->state, FGT_SIGNAL_FULL);
+	assert_int_equal(slot->overrun, 3);
+	fgt_signal_slot_put(slot);
+	assert_int_equal(slot->state, FGT_SIGNAL_FREE);
+	assert_false(takes_late(slot));
+	slot = fgt_signal_slot_get(&next, gettid(), sp + 64, sp + 128);
+	assert_false(takes_late(slot));
+	assert_int_equal(slot->state, FGT_SIGNAL_EMPTY);
+	assert_true(fgt_signal_take(slot, 4, &context));
+	fgt_signal_slot_put(slot);
+}
+
+static void slots_that_were_written_to_when_put_are_lent_again(void **state)
+{
+	static const unsigned int left[] = { FGT_SIGNAL_EMPTY,
+					     FGT_SIGNAL_FULL };
+	FGT_AUTO(fgt_running_signal_close)
+	struct fgt_running_signal *signal = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		uint32_t next = 0;
+		struct fgt_signal_slot *slot =
+			fgt_signal_slot_get(&next, gettid(), 0, 0);
+
+		slot->state = FGT_SIGNAL_WRITING;
+		fgt_signal_slot_put(slot);
+		next = 0;
+		assert_ptr_not_equal(fgt_signal_slot_get(&next, 1, 0, 0), slot);
+		slot->state = left[i];
+		next = 0;
+		assert_ptr_equal(fgt_signal_slot_get(&next, 2, 0, 0), slot);
+		assert_int_equal(slot->state, FGT_SIGNAL_EMPTY);
+		fgt_signal_slot_put(slot);
+		fgt_signal_slot_put(&fgt_signal_table.slots[1]);
+	}
+}
+
 /* ---- Both sides at once ------------------------------------------------ */
 
 struct pair {
@@ -147,6 +235,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_slots_are_taken_for_ours),
 		cmocka_unit_test(slots_of_other_threads_are_left_alone),
+		cmocka_unit_test(who_is_on_a_stack_is_its_thread),
+		cmocka_unit_test(
+			slots_that_were_written_to_when_put_are_lent_again),
 		cmocka_unit_test(no_sample_is_read_half_written),
 	};
 
