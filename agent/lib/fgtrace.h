@@ -74,7 +74,7 @@ struct fgt_options {
 	/* Embedded only; an agent has its own. */
 	unsigned int hz; /* 1 to 1000; 101 */
 	unsigned int ring_seconds; /* 1 to 3600; 30 */
-	size_t ring_bytes; /* at least 1 MiB; 64 MiB, touched as needed */
+	size_t ring_bytes; /* 1 MiB … 16 GiB; 64 MiB, touched as needed */
 
 	/*
 	 * Where kept transactions, and the last seconds before a crash, go: a

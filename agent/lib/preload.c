@@ -208,39 +208,46 @@ static void check_folder(void)
 	complain(folder, why);
 }
 
-/* Where the number of the process goes; NULL: nowhere. */
-static const char *find_number(const char *out, size_t *ret_len)
+/* How long the mark is that stands for the number of the process; 0: none. */
+static size_t mark_len(const char *at)
 {
 	static const char *const marks[] = { "{pid}", "%p" };
-	const char *at = NULL;
 
-	for (size_t i = 0; !at && i < sizeof(marks) / sizeof(marks[0]); i++) {
-		at = strstr(out, marks[i]);
-		*ret_len = strlen(marks[i]);
-	}
-	return at;
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (strncmp(at, marks[i], strlen(marks[i])) == 0)
+			return strlen(marks[i]);
+	return 0;
 }
 
 /* The program may leave its folder. */
 static bool choose_path(const char *out, bool *ret_is_numbered)
 {
-	size_t mark_len;
-	const char *number = find_number(out, &mark_len);
-	char folder[PATH_MAX] = "";
-	int len;
+	char *path = preload.path;
+	size_t len = 0, size = sizeof(preload.path);
 
-	if (out[0] != '/' && !getcwd(folder, sizeof(folder)))
+	if (out[0] != '/') {
+		if (!getcwd(path, size - 1))
+			return false;
+		len = strlen(path);
+		path[len++] = '/';
+	}
+	*ret_is_numbered = false;
+	while (*out && len < size - 1) {
+		size_t mark = mark_len(out);
+
+		if (!mark) {
+			path[len++] = *out++;
+			continue;
+		}
+		*ret_is_numbered = true;
+		len += (size_t)snprintf(path + len, size - len, "%d",
+					(int)getpid());
+		out += mark;
+	}
+	if (len >= size - 1)
 		return false;
-	*ret_is_numbered = number != NULL;
-	if (number)
-		len = snprintf(preload.path, sizeof(preload.path),
-			       "%s%s%.*s%d%s", folder, folder[0] ? "/" : "",
-			       (int)(number - out), out, (int)getpid(),
-			       number + mark_len);
-	else
-		len = snprintf(preload.path, sizeof(preload.path), "%s%s%s",
-			       folder, folder[0] ? "/" : "", out);
-	return len > 0 && len < (int)sizeof(preload.path) - 1;
+	path[len] = '\0';
+	return true;
 }
 
 /* A program that this one starts has the same environment. */

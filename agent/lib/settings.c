@@ -22,6 +22,7 @@
 #define HZ_MAX		 1000
 #define RING_SECONDS_MAX 3600
 #define RING_BYTES_MIN	 ((size_t)1 << 20)
+#define RING_BYTES_MAX	 ((size_t)1 << 34)
 
 /*
  * A program may be older than the library: what it does not know is zero; or
@@ -65,10 +66,12 @@ static int check_ranges(const struct fgt_options *options, struct fgt_why *why)
 		return fgt_why_set(why, -EINVAL,
 				   "options.ring_seconds: at most %d",
 				   RING_SECONDS_MAX);
-	if (options->ring_bytes && options->ring_bytes < RING_BYTES_MIN)
+	if (options->ring_bytes && (options->ring_bytes < RING_BYTES_MIN ||
+				    options->ring_bytes > RING_BYTES_MAX))
 		return fgt_why_set(why, -EINVAL,
-				   "options.ring_bytes: at least %zu (1 MiB)",
-				   RING_BYTES_MIN);
+				   "options.ring_bytes: from %zu (1 MiB) to "
+				   "%zu (16 GiB)",
+				   RING_BYTES_MIN, RING_BYTES_MAX);
 	if (isnan(options->sample_rate) || options->sample_rate > 1)
 		return fgt_why_set(why, -EINVAL,
 				   "options.sample_rate: from 0 to 1, or "

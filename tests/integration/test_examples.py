@@ -257,12 +257,13 @@ def test_readme(place, mode):
 
 def test_recorded_too(mode, environment, folder):
     """A program that starts and stops by itself, and is recorded as well."""
-    out = f"{folder}/out.{{pid}}.folded"
+    out = f"{folder}/out.{{pid}}.%p.folded"
     program = subprocess.Popen(
         [f"{folder}/report"], cwd=folder, stderr=subprocess.PIPE, text=True,
         env={**environment, "FGTRACE_OUT": out, "FGTRACE_DESTINATION": ""})
     errors = program.communicate(timeout=60)[1]
-    path = out.replace("{pid}", str(program.pid))
+    number = str(program.pid)
+    path = out.replace("{pid}", number).replace("%p", number)
     text = ""
     if os.path.exists(path):
         with open(path) as file:

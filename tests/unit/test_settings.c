@@ -89,6 +89,7 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(ring_seconds, 3601, "options.ring_seconds");
 	REFUSED(ring_bytes, 1, "options.ring_bytes");
 	REFUSED(ring_bytes, (1 << 20) - 1, "options.ring_bytes");
+	REFUSED(ring_bytes, ((size_t)1 << 34) + 1, "options.ring_bytes");
 	REFUSED(sample_rate, 1.01, "options.sample_rate");
 	REFUSED(sample_rate, NAN, "options.sample_rate");
 	REFUSED(mode, (enum fgt_mode)3, "options.mode");
