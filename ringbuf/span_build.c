@@ -278,14 +278,14 @@ static int put_remarks(struct fgt_span_gathering *all)
 	for (size_t i = 0; i < all->remark_count && r == 0; i++) {
 		const struct fgt_span_remark *remark = &all->remarks[i];
 
-		if (!is_in_slice(all, remark->at_ns, remark->at_ns))
-			continue;
-		if (remark->kind == FGT_SPAN_MARK)
+		if (remark->kind == FGT_SPAN_MARK &&
+		    is_in_slice(all, remark->at_ns, remark->at_ns))
 			r = put_mark(all, remark);
-		else if (remark->kind == FGT_SPAN_COUNTER)
+		else if (remark->kind == FGT_SPAN_COUNTER &&
+			 is_in_slice(all, remark->at_ns, 0))
 			r = put_counter(all, remark);
 	}
-	fgt_spans_sort_counters(slice);
+	fgt_spans_settle_counters(slice);
 	return r;
 }
 

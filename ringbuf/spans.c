@@ -336,11 +336,26 @@ static int compare_counters(const void *left, const void *right)
 	return a->at_ns < b->at_ns ? -1 : a->at_ns > b->at_ns;
 }
 
-void fgt_spans_sort_counters(struct fgt_slice *slice)
+void fgt_spans_settle_counters(struct fgt_slice *slice)
 {
-	if (slice->counter_count)
-		qsort(slice->counters, slice->counter_count,
-		      sizeof(*slice->counters), compare_counters);
+	struct fgt_slice_counter *counters = slice->counters;
+	uint64_t begin_ns = slice->tick_ns[0];
+	uint32_t count = slice->counter_count, used = 0;
+
+	if (count)
+		qsort(counters, count, sizeof(*counters), compare_counters);
+	for (uint32_t i = 0; i < count; i++) {
+		bool is_last = i + 1 == count ||
+			       counters[i + 1].name != counters[i].name;
+
+		if (!is_last && counters[i + 1].at_ns <= begin_ns)
+			continue;
+		counters[used] = counters[i];
+		if (counters[used].at_ns < begin_ns)
+			counters[used].at_ns = begin_ns;
+		used++;
+	}
+	slice->counter_count = used;
 }
 
 /* They belong to the process: a thread alone keeps them all. */
@@ -357,13 +372,12 @@ static int copy_counters(struct narrowing *narrowing)
 	for (uint32_t i = 0; i < source->counter_count && !r; i++) {
 		struct fgt_slice_counter counter = source->counters[i];
 
-		if (!is_wanted(narrowing, counter.at_ns, counter.at_ns,
-			       narrowing->tid))
+		if (!is_wanted(narrowing, counter.at_ns, 0, narrowing->tid))
 			continue;
 		r = copy_string(narrowing, &counter.name);
 		result->counters[result->counter_count++] = counter;
 	}
-	fgt_spans_sort_counters(result);
+	fgt_spans_settle_counters(result);
 	return r;
 }
 

@@ -17,8 +17,10 @@ bool fgt_spans_are_valid(const struct fgt_slice *slice);
 int fgt_spans_narrow(const struct fgt_slice *source, int32_t tid,
 		     struct fgt_slice *result);
 
-/* Into the order that slice.h tells; keys and names have their ids already. */
-void fgt_spans_sort_counters(struct fgt_slice *slice);
+/* Into the order that slice.h tells; keys and names have their ids already. A
+ * counter goes on until it is told anew: what it was when the slice begins is
+ * told there, of all that was told before. */
+void fgt_spans_settle_counters(struct fgt_slice *slice);
 void fgt_spans_sort_labels(struct fgt_slice *slice);
 
 /* What of [begin_ns, end_ns], end 0 open, lies within the slice's ticks and

@@ -368,7 +368,8 @@ int fgt_on_span_end(void (*call)(void *context, const struct fgt_span_end *end),
 
 /* An instant worth a name, on the calling thread. MT-Safe | AS-Unsafe */
 int fgt_mark(const char *name);
-/* A figure that changes over time. -EINVAL not finite. MT-Safe | AS-Unsafe */
+/* A figure that stays what it is until it is told anew. -EINVAL not finite.
+ * MT-Safe | AS-Unsafe */
 int fgt_counter(const char *name, double value);
 /* Says something of the innermost active span. -ENOTCONN there is none.
  * MT-Safe | AS-Unsafe */

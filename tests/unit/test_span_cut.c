@@ -249,6 +249,26 @@ static void marks_counters_and_labels_are_kept(void **state)
 	assert_string_equal(name_of(kit, kit->slice->labels[0].value), "eve");
 }
 
+/* One that changes seldom is not unknown where it did not change. */
+static void a_counter_goes_on_until_it_is_told_anew(void **state)
+{
+	struct kit *kit = *state;
+	const struct fgt_slice_counter *counters;
+
+	remark(kit, FGT_SPAN_COUNTER, -900, "", "seldom", 0, 1);
+	remark(kit, FGT_SPAN_COUNTER, -500, "", "seldom", 0, 2);
+	remark(kit, FGT_SPAN_COUNTER, -100, "", "often", 0, 3);
+	remark(kit, FGT_SPAN_COUNTER, 0, "", "often", 0, 4);
+	remark(kit, FGT_SPAN_COUNTER, 40, "", "often", 0, 5);
+	remark(kit, FGT_SPAN_COUNTER, 9000, "", "often", 0, 6);
+	cut(kit);
+	counters = kit->slice->counters;
+	assert_int_equal(kit->slice->counter_count, 3);
+	assert_true(counters[0].at_ns == at(0) && counters[0].value == 2);
+	assert_true(counters[1].at_ns == at(0) && counters[1].value == 4);
+	assert_true(counters[2].at_ns == at(40) && counters[2].value == 5);
+}
+
 static void random_records_make_a_valid_slice(void **state)
 {
 	struct kit *kit = *state;
@@ -309,6 +329,19 @@ static void a_narrower_slice_keeps_what_overlaps(void **state)
 	assert_string_equal(fgt_slice_string(part, part->spans[2].name),
 			    "query");
 	assert_int_equal(part->labels[0].span, 2);
+}
+
+static void a_narrower_slice_knows_what_counters_were(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *rich = fixture_rich();
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_slice_narrow(rich, at(200), at(280), 0, &part), 0);
+	assert_true(fgt_slice_is_valid(part));
+	assert_int_equal(part->counter_count, 1);
+	assert_true(part->counters[0].at_ns == part->tick_ns[0]);
+	assert_true(part->counters[0].value == 3);
 }
 
 static void one_thread_keeps_what_is_around_its_spans(void **state)
@@ -375,8 +408,10 @@ int main(void)
 		WITH_KIT(a_lost_end_is_put_where_it_must_have_been),
 		WITH_KIT(a_lost_task_is_made_up_for_its_spans),
 		WITH_KIT(marks_counters_and_labels_are_kept),
+		WITH_KIT(a_counter_goes_on_until_it_is_told_anew),
 		WITH_KIT(random_records_make_a_valid_slice),
 		cmocka_unit_test(a_narrower_slice_keeps_what_overlaps),
+		cmocka_unit_test(a_narrower_slice_knows_what_counters_were),
 		cmocka_unit_test(one_thread_keeps_what_is_around_its_spans),
 		cmocka_unit_test(what_contradicts_itself_is_not_valid),
 	};
