@@ -10,12 +10,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "agent/capture/io_uring_watch.h"
 #include "agent/capture/running_signal_slot.h"
+#include "agent/capture/signal_choice.h"
 #include "agent/capture/signal_permission.h"
 #include "agent/capture/thread_stack.h"
 
@@ -40,9 +42,6 @@
 #define SIGEV_TO_THREAD	 4 /* SIGEV_THREAD_ID */
 #define PER_THREAD_CLOCK 6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */
 
-/* Ignored by default, best first. */
-static const int candidates[] = { SIGURG, SIGWINCH };
-
 struct fgt_thread_signal {
 	struct fgt_thread *thread;
 	struct fgt_signal_slot *slot;
@@ -58,6 +57,7 @@ struct fgt_running_signal {
 	int number;
 	uint64_t period_ns; /* of CPU time, between two signals of a thread */
 	const char *lost; /* nobody is signalled any more, and why; or NULL */
+	char refused[200]; /* some threads are not for long, and why; or "" */
 	uint64_t ours_ns; /* when the signal was last seen to be ours */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
@@ -74,55 +74,12 @@ static atomic_flag is_taken = ATOMIC_FLAG_INIT;
 
 /* ---- The signal -------------------------------------------------------- */
 
-static bool is_ours(int number)
-{
-	struct sigaction action;
-
-	return sigaction(number, NULL, &action) == 0 &&
-	       (action.sa_flags & SA_SIGINFO) &&
-	       action.sa_sigaction == fgt_signal_handle;
-}
-
 /* In the child of a fork: it has none of our timers, and may begin anew. */
 static void leave_to_child(void)
 {
 	fgt_signal_slots_forget();
 	atomic_flag_clear(&is_taken);
-	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++)
-		if (is_ours(candidates[i]))
-			sigaction(candidates[i], &fgt_signal_table.previous,
-				  NULL);
-}
-
-static int find_free_signal(void)
-{
-	for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]);
-	     i++) {
-		struct sigaction action;
-
-		if (sigaction(candidates[i], NULL, &action) < 0)
-			continue;
-		if (!(action.sa_flags & SA_SIGINFO) &&
-		    (action.sa_handler == SIG_DFL ||
-		     action.sa_handler == SIG_IGN))
-			return candidates[i];
-	}
-	return 0;
-}
-
-static int install(struct fgt_running_signal *signal)
-{
-	/* On the alternate stack where there is one: languages with small
-	 * stacks of their own insist on it. */
-	struct sigaction action = { .sa_flags = SA_SIGINFO | SA_RESTART |
-						SA_ONSTACK };
-
-	action.sa_sigaction = fgt_signal_handle;
-	sigfillset(&action.sa_mask);
-	if (sigaction(signal->number, NULL, &fgt_signal_table.previous) < 0 ||
-	    sigaction(signal->number, &action, NULL) < 0)
-		return -errno;
-	return 0;
+	fgt_signal_choice_give_back();
 }
 
 /*
@@ -158,8 +115,7 @@ int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
 		fgt_signal_table.pid = getpid();
 		signal->own_filters = fgt_signal_permission_filters();
 		signal->period_ns = choose_period();
-		signal->number = find_free_signal();
-		rc = signal->number ? install(signal) : -ENOSPC;
+		rc = fgt_signal_choice_take(&signal->number);
 	}
 	if (rc < 0) {
 		free(signal);
@@ -185,8 +141,7 @@ void fgt_running_signal_close(struct fgt_running_signal *signal)
 		return;
 	while (signal->armed_count)
 		fgt_running_signal_drop(signal, signal->armed[0]->thread);
-	if (is_ours(signal->number))
-		sigaction(signal->number, &fgt_signal_table.previous, NULL);
+	fgt_signal_choice_give_back();
 	/* A handler may be put off its CPU; its slot stays in any case. */
 	for (int i = 0; i < CLOSE_TRIES && fgt_signal_slots_are_written(); i++)
 		nanosleep(&pause, NULL);
@@ -217,7 +172,7 @@ static bool is_still_ours(struct fgt_running_signal *signal, uint64_t now_ns)
 	if (has_sample && now_ns - signal->ours_ns < OURS_NS)
 		return true;
 	signal->ours_ns = now_ns;
-	return is_ours(signal->number);
+	return fgt_signal_choice_is_ours(signal->number);
 }
 
 const char *fgt_running_signal_check(struct fgt_running_signal *signal,
@@ -232,6 +187,8 @@ const char *fgt_running_signal_check(struct fgt_running_signal *signal,
 	else if (signal->armed_count &&
 		 fgt_io_uring_watch_follow(&signal->io_uring, now_ns))
 		lose_to_io_uring(signal);
+	if (!signal->lost && signal->refused[0])
+		return signal->refused;
 	return signal->lost;
 }
 
@@ -414,6 +371,28 @@ static uint64_t choose_pause(struct fgt_thread *thread, int rc)
 	return RETRY_FIRST_NS << thread->signal_refusals++;
 }
 
+/* Not of one that is refused for a moment. */
+static void note_refusal(struct fgt_running_signal *signal,
+			 const struct fgt_thread *thread, int rc)
+{
+	char *text = signal->refused;
+	size_t size = sizeof(signal->refused);
+
+	if (thread->signal_refusals < RETRY_DOUBLINGS || *text)
+		return;
+	if (rc == -EACCES)
+		snprintf(text, size,
+			 "threads that block SIG%s have no stacks while they "
+			 "run: unblock it in them, or let an agent sample the "
+			 "program",
+			 sigabbrev_np(signal->number));
+	else if (rc == -ENOSPC && signal->armed_count < FGT_SIGNAL_SLOTS_MAX)
+		snprintf(text, size,
+			 "threads that are near the end of their stack have no "
+			 "stacks while they run: give them larger ones, or let "
+			 "an agent sample the program");
+}
+
 void fgt_running_signal_consider(struct fgt_running_signal *signal,
 				 struct fgt_thread *thread,
 				 const struct fgt_perf_use *use)
@@ -436,9 +415,10 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 	    use->now_ns < thread->active->perf_retry_ns)
 		return;
 	rc = arm(signal, thread, use);
-	if (rc < 0 && rc != -EINPROGRESS)
-		thread->active->perf_retry_ns =
-			use->now_ns + choose_pause(thread, rc);
+	if (rc == 0 || rc == -EINPROGRESS)
+		return;
+	note_refusal(signal, thread, rc);
+	thread->active->perf_retry_ns = use->now_ns + choose_pause(thread, rc);
 }
 
 /* ---- Samples ----------------------------------------------------------- */

@@ -29,8 +29,10 @@ void fgt_running_signal_close(struct fgt_running_signal *signal);
 FGT_DEFINE_AUTO(struct fgt_running_signal *, fgt_running_signal_close);
 
 /*
- * Once a tick: may threads still be signalled? NULL; else why not: the handler
- * is not ours any more, or the program uses io_uring. Then nobody is, for good.
+ * Once a tick: who may not be signalled, and why? NULL: all may. Nobody, for
+ * good, once the handler is not ours any more, or the program uses io_uring;
+ * some threads that block the signal, or are near the end of their stack. Valid
+ * until the close.
  */
 const char *fgt_running_signal_check(struct fgt_running_signal *signal,
 				     uint64_t now_ns);

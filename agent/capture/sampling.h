@@ -47,6 +47,7 @@ struct fgt_sampler {
 	uint32_t stride; /* periods between two expirations of the timer */
 	uint32_t periods_since_adapt;
 	char limitation[240]; /* of the sources that are open now */
+	const char *signal_limit; /* what of it the signal told, or NULL */
 	bool is_limit_told; /* of an embedded one */
 	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
 	/* A copy of targets, stable during a tick. */

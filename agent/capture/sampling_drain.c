@@ -81,15 +81,20 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
 {
-	const char *lost = NULL;
+	const char *limit = NULL;
 
 	if (!sampler->options.is_embedded)
 		return;
 	if (sampler->signal)
-		lost = fgt_running_signal_check(sampler->signal, now_ns);
-	if (lost && !sampler->limitation[0])
+		limit = fgt_running_signal_check(sampler->signal, now_ns);
+	/* What all threads lack comes after what some do. */
+	if (limit && limit != sampler->signal_limit &&
+	    (sampler->signal_limit || !sampler->limitation[0])) {
 		snprintf(sampler->limitation, sizeof(sampler->limitation), "%s",
-			 lost);
+			 limit);
+		sampler->signal_limit = limit;
+		sampler->is_limit_told = false;
+	}
 	/* Also what was known when it began. */
 	if (!sampler->limitation[0] || sampler->is_limit_told)
 		return;
