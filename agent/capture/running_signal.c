@@ -217,7 +217,7 @@ static int make_timer(struct fgt_thread_signal *armed, int number)
 	unsigned int clock = (~(unsigned int)tid << 3) | PER_THREAD_CLOCK;
 	int rc;
 
-	event.sigev_value.sival_ptr = armed->slot;
+	event.sigev_value.sival_ptr = fgt_signal_slot_value(armed->slot);
 	event._sigev_un._tid = tid;
 	if (syscall(SYS_timer_create, (clockid_t)clock, &event, &armed->timer) <
 	    0)

@@ -122,50 +122,46 @@ static uint32_t copy_stack(const struct fgt_signal_slot *slot, uint64_t sp,
 	return copy_own_stack(sp, buffer, want_bytes & ~7ull);
 }
 
-struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info)
+struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info,
+					uint32_t *ret_lending)
 {
 	uintptr_t first = (uintptr_t)fgt_signal_table.slots;
 	uintptr_t at = (uintptr_t)info->si_value.sival_ptr;
 
-	if (info->si_code != SI_TIMER && info->si_code != SI_QUEUE)
+	if (info->si_code != SI_TIMER)
 		return NULL;
 	if (!first || at < first ||
 	    at - first >=
-		    (size_t)fgt_signal_table.count * FGT_SIGNAL_SLOT_BYTES ||
-	    (at - first) % FGT_SIGNAL_SLOT_BYTES)
+		    (size_t)fgt_signal_table.count * FGT_SIGNAL_SLOT_BYTES)
 		return NULL;
-	return (struct fgt_signal_slot *)at;
+	*ret_lending = (uint32_t)((at - first) % FGT_SIGNAL_SLOT_BYTES);
+	return &fgt_signal_table.slots[(at - first) / FGT_SIGNAL_SLOT_BYTES];
 }
 
 static bool begin_writing(struct fgt_signal_slot *slot, unsigned int state)
 {
-	/* Acquire: what was in it has been read. Pairs with the release of
-	 * fgt_running_signal_drain(). */
+	/* Acquire: what was in it has been read, and whose it is has been
+	 * written. Pairs with the releases of fgt_running_signal_drain() and
+	 * fgt_signal_slot_get(). */
 	return atomic_compare_exchange_strong_explicit(
 		&slot->state, &state, FGT_SIGNAL_WRITING, memory_order_acquire,
 		memory_order_relaxed);
 }
 
-/* Release: pairs with the acquire of fgt_running_signal_drain(). */
 static void end_writing(struct fgt_signal_slot *slot, unsigned int state)
 {
+	/* Release: pairs with the acquires of fgt_running_signal_drain() and
+	 * fgt_signal_slot_get(). */
 	atomic_store_explicit(&slot->state, state, memory_order_release);
 }
 
-/*
- * The thread that the slot is lent to, if that is this one; else 0. While it is
- * written to, it becomes nobody else's. Who is on a thread's own stack is that
- * thread; only where that is not known, the kernel is asked. (What lies below
- * the first thread's may belong to others.)
- */
-static int32_t own_tid(const struct fgt_signal_slot *slot, uint64_t sp)
+/* The thread of that lending; 0: it is over. While the slot is written to, it
+ * is not lent anew. */
+static int32_t tid_of(const struct fgt_signal_slot *slot, uint32_t lending)
 {
-	int32_t tid = atomic_load_explicit(&slot->tid, memory_order_relaxed);
-
-	if (sp >= slot->stack_low && sp < slot->stack_high &&
-	    tid != fgt_signal_table.pid)
-		return tid;
-	return fgt_system_call(SYS_gettid, 0, 0, 0, 0, 0) == tid ? tid : 0;
+	return slot->lending == lending
+		       ? atomic_load_explicit(&slot->tid, memory_order_relaxed)
+		       : 0;
 }
 
 /* Of n samples each is the one that is kept with the same chance. */
@@ -187,8 +183,8 @@ static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 		atomic_load_explicit(&slot->want_bytes, memory_order_relaxed));
 }
 
-bool fgt_signal_take(struct fgt_signal_slot *slot, int overrun,
-		     const void *context)
+bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
+		     int overrun, const void *context)
 {
 	unsigned int before = FGT_SIGNAL_EMPTY;
 	int32_t tid;
@@ -198,8 +194,8 @@ bool fgt_signal_take(struct fgt_signal_slot *slot, int overrun,
 		if (!begin_writing(slot, before))
 			return false;
 	}
-	tid = own_tid(slot, stack_pointer(context));
 	/* A timer's last signal may come when its slot is another thread's. */
+	tid = tid_of(slot, lending);
 	if (!tid) {
 		end_writing(slot, before);
 		return false;
@@ -228,10 +224,11 @@ static void pass_on(int number, siginfo_t *info, void *context)
 
 void fgt_signal_handle(int number, siginfo_t *info, void *context)
 {
-	struct fgt_signal_slot *slot = fgt_signal_find(info);
+	uint32_t lending;
+	struct fgt_signal_slot *slot = fgt_signal_find(info, &lending);
 
 	if (slot)
-		fgt_signal_take(slot, info->si_overrun, context);
+		fgt_signal_take(slot, lending, info->si_overrun, context);
 	else
 		pass_on(number, info, context);
 }

@@ -6,10 +6,10 @@
  * A slot belongs to one thread of this process. The sampler makes it FREE or
  * EMPTY; the handler, in that thread, takes it from EMPTY or FULL over WRITING
  * to FULL, so that any one of the samples since the last tick is in it: the
- * first or the last would speak for what is at one end of a run. One that finds
- * then that the slot is another thread's leaves it as it was. The sampler takes
- * it from FULL over READING to EMPTY. Slots are never unmapped: a handler may
- * begin long after its timer is gone.
+ * first or the last would speak for what is at one end of a run. The sampler
+ * takes it from FULL over READING to EMPTY. Slots are never unmapped: a handler
+ * may begin long after its timer is gone. One that finds then that the slot was
+ * lent anew leaves it as it was: each signal tells of which lending it is.
  */
 #ifndef FGT_AGENT_CAPTURE_RUNNING_SIGNAL_SLOT_H
 #define FGT_AGENT_CAPTURE_RUNNING_SIGNAL_SLOT_H
@@ -41,6 +41,7 @@ struct fgt_signal_slot {
 	/* The sampler's word, while FREE. */
 	_Atomic int32_t tid;
 	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_STACK_BYTES */
+	uint32_t lending; /* its number, less than FGT_SIGNAL_SLOT_BYTES */
 	uint64_t stack_low, stack_high; /* of the thread, 0 if not known */
 	/* The handler's. */
 	uint32_t count; /* samples since the last tick */
@@ -78,15 +79,23 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 					    uint64_t stack_high);
 /* NULL is accepted. */
 void fgt_signal_slot_put(struct fgt_signal_slot *slot);
+/* What the signals of its thread shall bear: an address in it, as far from its
+ * begin as the lending's number. */
+static inline void *fgt_signal_slot_value(struct fgt_signal_slot *slot)
+{
+	return (char *)slot + slot->lending;
+}
 
 /* ---- The handler's (running_signal_sig.c) ------------------------------- */
 
 /* The handler, and its parts for tests. AS-Safe, needs no TLS */
 void fgt_signal_handle(int number, siginfo_t *info, void *context);
-/* Of the slot that a signal speaks of; NULL: it is not one of ours. */
-struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info);
-/* False: it is being read, or not this thread's. */
-bool fgt_signal_take(struct fgt_signal_slot *slot, int overrun,
-		     const void *context);
+/* The slot that a signal speaks of, and which lending of it; NULL: the signal
+ * is not one of ours. */
+struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info,
+					uint32_t *ret_lending);
+/* False: it is being read, or was lent anew. */
+bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
+		     int overrun, const void *context);
 
 #endif

@@ -51,6 +51,7 @@ bool fgt_signal_slots_are_written(void)
  */
 static bool take_unused(struct fgt_signal_slot *slot)
 {
+	/* Acquire: pairs with the release of a handler's end_writing(). */
 	unsigned int state =
 		atomic_load_explicit(&slot->state, memory_order_acquire);
 
@@ -59,14 +60,17 @@ static bool take_unused(struct fgt_signal_slot *slot)
 	if ((state != FGT_SIGNAL_EMPTY && state != FGT_SIGNAL_FULL) ||
 	    atomic_load_explicit(&slot->tid, memory_order_relaxed))
 		return false;
-	return atomic_compare_exchange_strong(&slot->state, &state,
-					      FGT_SIGNAL_FREE);
+	return atomic_compare_exchange_strong_explicit(
+		&slot->state, &state, FGT_SIGNAL_FREE, memory_order_acquire,
+		memory_order_relaxed);
 }
 
 struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 					    uint64_t stack_low,
 					    uint64_t stack_high)
 {
+	static uint32_t lendings;
+
 	for (uint32_t i = 0; i < fgt_signal_table.count; i++) {
 		uint32_t at = (*next_slot + i) % fgt_signal_table.count;
 		struct fgt_signal_slot *slot = &fgt_signal_table.slots[at];
@@ -77,9 +81,11 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 		atomic_store_explicit(&slot->tid, tid, memory_order_relaxed);
 		atomic_store_explicit(&slot->want_bytes, FGT_SIGNAL_FIRST_BYTES,
 				      memory_order_relaxed);
+		slot->lending = ++lendings % FGT_SIGNAL_SLOT_BYTES;
 		slot->stack_low = stack_low;
 		slot->stack_high = stack_high;
-		/* Release: the tid comes first. */
+		/* Release: pairs with the acquire of a handler's
+		 * begin_writing(). */
 		atomic_store_explicit(&slot->state, FGT_SIGNAL_EMPTY,
 				      memory_order_release);
 		return slot;

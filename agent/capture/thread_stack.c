@@ -125,6 +125,7 @@ uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
 	if (words[2] > words[1] || head < words[0] ||
 	    head - words[0] > words[1])
 		return 0;
+	/* Frames lie below it: nobody unwinds through the rest. */
 	*ret_high = head - layout->robust_offset;
 	return words[0] + words[2];
 }

@@ -26,117 +26,88 @@ static void only_slots_are_taken_for_ours(void **state)
 	FGT_AUTO(fgt_running_signal_close)
 	struct fgt_running_signal *signal = NULL;
 	siginfo_t info = { .si_code = SI_TIMER };
+	uint32_t lending;
 	char *slots;
 
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
 	slots = (char *)fgt_signal_table.slots;
-	info.si_value.sival_ptr = slots + FGT_SIGNAL_SLOT_BYTES;
-	assert_ptr_equal(fgt_signal_find(&info), info.si_value.sival_ptr);
-	info.si_code = SI_USER;
-	assert_null(fgt_signal_find(&info));
+	info.si_value.sival_ptr = slots + FGT_SIGNAL_SLOT_BYTES + 7;
+	assert_ptr_equal(fgt_signal_find(&info, &lending),
+			 slots + FGT_SIGNAL_SLOT_BYTES);
+	assert_int_equal(lending, 7);
+	/* Anybody may send such a one. */
+	info.si_code = SI_QUEUE;
+	assert_null(fgt_signal_find(&info, &lending));
 	info.si_code = SI_TIMER;
-	info.si_value.sival_ptr = slots + 8;
-	assert_null(fgt_signal_find(&info));
-	info.si_value.sival_ptr = slots - FGT_SIGNAL_SLOT_BYTES;
-	assert_null(fgt_signal_find(&info));
+	info.si_value.sival_ptr = slots - 1;
+	assert_null(fgt_signal_find(&info, &lending));
 	info.si_value.sival_ptr =
 		slots + (size_t)fgt_signal_table.count * FGT_SIGNAL_SLOT_BYTES;
-	assert_null(fgt_signal_find(&info));
+	assert_null(fgt_signal_find(&info, &lending));
 	info.si_value.sival_ptr = NULL;
-	assert_null(fgt_signal_find(&info));
+	assert_null(fgt_signal_find(&info, &lending));
 }
 
-static void slots_of_other_threads_are_left_alone(void **state)
+static bool take(struct fgt_signal_slot *slot, uint32_t lending, int overrun)
 {
-	struct fgt_signal_slot *slot = mmap(NULL, sizeof(*slot),
-					    PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ucontext_t context = { .uc_flags = 0 };
-	volatile bool kept = false; /* asserts may jump */
-
-	(void)state;
-	assert_ptr_not_equal(slot, MAP_FAILED);
-	fgt_signal_table.pid = getpid();
-	slot->want_bytes = 4096;
-	getcontext(&context);
-	assert_false(fgt_signal_take(slot, 0, &context));
-	slot->state = FGT_SIGNAL_EMPTY;
-	slot->tid = gettid() + 1;
-	assert_false(fgt_signal_take(slot, 0, &context));
-	slot->tid = gettid();
-	assert_true(fgt_signal_take(slot, 0, &context));
-	assert_int_equal(slot->state, FGT_SIGNAL_FULL);
-	/* Any one of them is kept, and none while the last is being read. */
-	for (int i = 1; i <= 20; i++) {
-		assert_true(fgt_signal_take(slot, i, &context));
-		kept |= slot->overrun == i;
-	}
-	assert_int_equal(slot->count, 21);
-	assert_true(kept);
-	slot->state = FGT_SIGNAL_READING;
-	assert_false(fgt_signal_take(slot, 0, &context));
-	munmap(slot, sizeof(*slot));
-}
-
-static uint64_t sp_of(const ucontext_t *context)
-{
-#if defined(__x86_64__)
-	return (uint64_t)context->uc_mcontext.gregs[REG_RSP];
-#else
-	return context->uc_mcontext.sp;
-#endif
-}
-
-/* As a late signal does, when the slot has become another thread's. */
-static void *take_late(void *argument)
-{
-	struct fgt_signal_slot *slot = argument;
 	ucontext_t context;
 
 	memset(&context, 0, sizeof(context));
 	getcontext(&context);
-	return (void *)(uintptr_t)fgt_signal_take(slot, 7, &context);
+	return fgt_signal_take(slot, lending, overrun, &context);
 }
 
-static bool takes_late(struct fgt_signal_slot *slot)
-{
-	pthread_t thread;
-	void *is_taken;
-
-	assert_int_equal(pthread_create(&thread, NULL, take_late, slot), 0);
-	pthread_join(thread, &is_taken);
-	return is_taken;
-}
-
-static void who_is_on_a_stack_is_its_thread(void **state)
+static void any_sample_since_the_last_tick_is_kept(void **state)
 {
 	FGT_AUTO(fgt_running_signal_close)
 	struct fgt_running_signal *signal = NULL;
 	struct fgt_signal_slot *slot;
-	ucontext_t context;
+	volatile bool kept = false; /* asserts may jump */
 	uint32_t next = 0;
-	uint64_t sp;
 
 	(void)state;
-	memset(&context, 0, sizeof(context));
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	getcontext(&context);
-	sp = sp_of(&context);
-	/* Not asked for its number, which is not this one. */
-	slot = fgt_signal_slot_get(&next, INT32_MAX, sp - 4096, sp + 64);
-	assert_true(fgt_signal_take(slot, 3, &context));
-	assert_int_equal(slot->found_tid, INT32_MAX);
-	assert_false(takes_late(slot));
+	slot = fgt_signal_slot_get(&next, gettid(), 0, 0);
+	assert_true(take(slot, slot->lending, 0));
 	assert_int_equal(slot->state, FGT_SIGNAL_FULL);
-	assert_int_equal(slot->overrun, 3);
+	assert_int_equal(slot->found_tid, gettid());
+	for (int i = 1; i <= 20; i++) {
+		assert_true(take(slot, slot->lending, i));
+		kept |= slot->overrun == i;
+	}
+	assert_int_equal(slot->count, 21);
+	assert_true(kept);
+	/* None while the last is being read. */
+	slot->state = FGT_SIGNAL_READING;
+	assert_false(take(slot, slot->lending, 0));
+	slot->state = FGT_SIGNAL_FULL;
+	fgt_signal_slot_put(slot);
+}
+
+static void late_signals_leave_the_slots_of_others_alone(void **state)
+{
+	FGT_AUTO(fgt_running_signal_close)
+	struct fgt_running_signal *signal = NULL;
+	struct fgt_signal_slot *slot;
+	uint32_t next = 0, late;
+
+	(void)state;
+	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	slot = fgt_signal_slot_get(&next, 4242, 0, 0);
+	late = slot->lending;
 	fgt_signal_slot_put(slot);
 	assert_int_equal(slot->state, FGT_SIGNAL_FREE);
-	assert_false(takes_late(slot));
-	slot = fgt_signal_slot_get(&next, gettid(), sp + 64, sp + 128);
-	assert_false(takes_late(slot));
+	assert_false(take(slot, late, 1));
+	next = 0;
+	assert_ptr_equal(fgt_signal_slot_get(&next, 4343, 0, 0), slot);
+	assert_false(take(slot, late, 1));
 	assert_int_equal(slot->state, FGT_SIGNAL_EMPTY);
-	assert_true(fgt_signal_take(slot, 4, &context));
+	assert_true(take(slot, slot->lending, 2));
+	assert_false(take(slot, late, 1));
+	assert_int_equal(slot->state, FGT_SIGNAL_FULL);
+	assert_int_equal(slot->found_tid, 4343);
+	assert_int_equal(slot->overrun, 2);
 	fgt_signal_slot_put(slot);
 }
 
@@ -159,6 +130,7 @@ static void slots_that_were_written_to_when_put_are_lent_again(void **state)
 		next = 0;
 		assert_ptr_not_equal(fgt_signal_slot_get(&next, 1, 0, 0), slot);
 		slot->state = left[i];
+		assert_false(take(slot, slot->lending, 1));
 		next = 0;
 		assert_ptr_equal(fgt_signal_slot_get(&next, 2, 0, 0), slot);
 		assert_int_equal(slot->state, FGT_SIGNAL_EMPTY);
@@ -179,17 +151,28 @@ struct pair {
 static void *fill(void *argument)
 {
 	struct pair *pair = argument;
-	ucontext_t context;
 
-	memset(&context, 0, sizeof(context));
-	getcontext(&context);
 	atomic_store(&pair->slot->tid, gettid());
 	atomic_store(&pair->slot->state, FGT_SIGNAL_EMPTY);
 	atomic_store(&pair->is_ready, true);
 	while (!atomic_load(&pair->is_done))
-		pair->taken +=
-			fgt_signal_take(pair->slot, (int)pair->taken, &context);
+		pair->taken += take(pair->slot, 0, (int)pair->taken);
 	return NULL;
+}
+
+static bool begin_reading(struct fgt_signal_slot *slot)
+{
+	unsigned int full = FGT_SIGNAL_FULL;
+
+	return atomic_compare_exchange_strong_explicit(
+		&slot->state, &full, FGT_SIGNAL_READING, memory_order_acquire,
+		memory_order_relaxed);
+}
+
+static void end_reading(struct fgt_signal_slot *slot)
+{
+	atomic_store_explicit(&slot->state, FGT_SIGNAL_EMPTY,
+			      memory_order_release);
 }
 
 static void no_sample_is_read_half_written(void **state)
@@ -208,11 +191,7 @@ static void no_sample_is_read_half_written(void **state)
 	while (!atomic_load(&pair.is_ready))
 		sched_yield();
 	for (unsigned int i = 0; i < TAKES && read < 2000; i++) {
-		unsigned int full = FGT_SIGNAL_FULL;
-
-		if (!atomic_compare_exchange_strong_explicit(
-			    &pair.slot->state, &full, FGT_SIGNAL_READING,
-			    memory_order_acquire, memory_order_relaxed)) {
+		if (!begin_reading(pair.slot)) {
 			sched_yield();
 			continue;
 		}
@@ -221,8 +200,7 @@ static void no_sample_is_read_half_written(void **state)
 		assert_int_equal(pair.slot->found_tid, pair.slot->tid);
 		last = pair.slot->overrun;
 		read++;
-		atomic_store_explicit(&pair.slot->state, FGT_SIGNAL_EMPTY,
-				      memory_order_release);
+		end_reading(pair.slot);
 	}
 	atomic_store(&pair.is_done, true);
 	pthread_join(thread, NULL);
@@ -230,15 +208,92 @@ static void no_sample_is_read_half_written(void **state)
 	munmap(pair.slot, sizeof(*pair.slot));
 }
 
+/* Two threads whose lendings come and go while their signals are under way. */
+struct late {
+	struct fgt_signal_slot *slot;
+	atomic_uint lending;
+	atomic_bool *is_done;
+	int number;
+};
+
+static void *come_late(void *argument)
+{
+	struct late *late = argument;
+
+	while (!atomic_load(late->is_done))
+		take(late->slot, atomic_load(&late->lending), late->number);
+	return NULL;
+}
+
+/* Returns how many samples were read of that lending. */
+static unsigned int lend(struct late *late)
+{
+	uint32_t next = 0;
+	struct fgt_signal_slot *slot =
+		fgt_signal_slot_get(&next, late->number, 0, 0);
+	unsigned int read = 0;
+
+	/* A late one is writing to it. */
+	if (!slot) {
+		usleep(10);
+		return 0;
+	}
+	assert_ptr_equal(slot, late->slot);
+	atomic_store(&late->lending, slot->lending);
+	for (int i = 0; i < 2000 && !read; i++) {
+		sched_yield();
+		if (!begin_reading(slot))
+			continue;
+		assert_int_equal(slot->found_tid, late->number);
+		assert_int_equal(slot->overrun, late->number);
+		read++;
+		end_reading(slot);
+	}
+	fgt_signal_slot_put(slot);
+	return read;
+}
+
+static void no_sample_is_of_another_lending(void **state)
+{
+	FGT_AUTO(fgt_running_signal_close)
+	struct fgt_running_signal *signal = NULL;
+	atomic_bool is_done = false;
+	struct late late[2];
+	pthread_t threads[2];
+	unsigned int read = 0;
+	uint32_t count;
+
+	(void)state;
+	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	count = fgt_signal_table.count;
+	fgt_signal_table.count = 1;
+	for (int i = 0; i < 2; i++) {
+		late[i] = (struct late){ .slot = fgt_signal_table.slots,
+					 .is_done = &is_done,
+					 .number = i + 1 };
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, come_late, &late[i]),
+			0);
+	}
+	for (unsigned int i = 0; i < TAKES && read < 300; i++)
+		read += lend(&late[i % 2]);
+	atomic_store(&is_done, true);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	fgt_signal_table.count = count;
+	assert_true(read > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_slots_are_taken_for_ours),
-		cmocka_unit_test(slots_of_other_threads_are_left_alone),
-		cmocka_unit_test(who_is_on_a_stack_is_its_thread),
+		cmocka_unit_test(any_sample_since_the_last_tick_is_kept),
+		cmocka_unit_test(late_signals_leave_the_slots_of_others_alone),
 		cmocka_unit_test(
 			slots_that_were_written_to_when_put_are_lent_again),
 		cmocka_unit_test(no_sample_is_read_half_written),
+		cmocka_unit_test(no_sample_is_of_another_lending),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
