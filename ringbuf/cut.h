@@ -15,6 +15,9 @@ int fgt_cut_range(const struct fgt_region *region, uint64_t *ret_oldest_ns,
 		  uint64_t *ret_newest_ns);
 int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
 		  uint64_t to_ns, struct fgt_slice **ret_slice);
+/* See fgt_ring_blank(). */
+int fgt_cut_blank(const struct fgt_region *region, uint64_t from_ns,
+		  uint64_t to_ns, struct fgt_slice **ret_slice);
 
 /* ---- Between the parts of a cut --------------------------------------- */
 
@@ -128,5 +131,8 @@ int fgt_cut_collect(struct fgt_cut *cut);
 
 /* Pieces and copies to a slice. -EBADMSG if a copy makes no sense, -ENOMEM. */
 int fgt_cut_build(struct fgt_cut *cut, struct fgt_slice **ret_slice);
+
+void fgt_cut_process(const struct fgt_region *region,
+		     struct fgt_process_info *ret_process);
 
 #endif

@@ -115,10 +115,11 @@ static int build_times(struct building *building)
 	return build_anchors(building);
 }
 
-static int build_process(struct building *building)
+void fgt_cut_process(const struct fgt_region *region,
+		     struct fgt_process_info *ret_process)
 {
-	const struct fgt_region_header *header = building->cut->region->header;
-	struct fgt_process_info *process = &building->slice->process;
+	const struct fgt_region_header *header = region->header;
+	struct fgt_process_info *process = ret_process;
 	uint64_t words[FGT_REGION_PROCESS_WORDS];
 
 	fgt_region_read_pair(&header->process_version, header->process,
@@ -129,6 +130,11 @@ static int build_process(struct building *building)
 	process->host[sizeof(process->host) - 1] = '\0';
 	process->arch[sizeof(process->arch) - 1] = '\0';
 	process->os_release[sizeof(process->os_release) - 1] = '\0';
+}
+
+static int build_process(struct building *building)
+{
+	fgt_cut_process(building->cut->region, &building->slice->process);
 	return 0;
 }
 

@@ -183,6 +183,12 @@ int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
 	return fgt_cut_slice(&ring->writer.region, from_ns, to_ns, ret_slice);
 }
 
+int fgt_ring_blank(const struct fgt_ring *ring, uint64_t from_ns,
+		   uint64_t to_ns, struct fgt_slice **ret_slice)
+{
+	return fgt_cut_blank(&ring->writer.region, from_ns, to_ns, ret_slice);
+}
+
 void fgt_ring_get_stats(const struct fgt_ring *ring,
 			struct fgt_ring_stats *ret_stats)
 {

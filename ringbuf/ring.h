@@ -153,4 +153,12 @@ int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
 int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
 		 struct fgt_slice **ret_slice);
 
+/*
+ * A slice of a time of which nothing is recorded, for those who want to know
+ * what the process said then: two ticks at its ends, no thread. -EINVAL unless
+ * from < to; -ENOMEM.
+ */
+int fgt_ring_blank(const struct fgt_ring *ring, uint64_t from_ns,
+		   uint64_t to_ns, struct fgt_slice **ret_slice);
+
 #endif

@@ -371,7 +371,7 @@ static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
 		.symbolizer = deliveries->symbolizer,
 		.from_ns = order->from_ns,
 		.to_ns = order->to_ns,
-		.is_transaction = order->facts != NULL,
+		.is_transaction = order->is_transaction,
 	};
 	job->pid = order->pid;
 	job->address = fgt_delivery_address_of(order->uid, order->destination);

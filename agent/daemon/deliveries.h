@@ -39,6 +39,7 @@ struct fgt_delivery_order {
 	uint64_t not_before_ns; /* the tick after the end is there then */
 	const char *destination; /* a secret maybe; copied */
 	const struct fgt_transaction_facts *facts; /* NULL; copied */
+	bool is_transaction; /* its facts tell when it began and ended */
 };
 
 /* The symbolizer outlives this. -ENOMEM, -EAGAIN. */

@@ -37,9 +37,9 @@ static int write_file(void *context, const void *bytes, size_t len)
 }
 
 /*
- * What of the range the ring holds; of a transaction that it does not go back
- * to, or none of whose threads were there yet, its last moments: they name the
- * process, and the encoder leaves the profile out.
+ * What of the range the ring holds. A transaction of which it holds nothing is
+ * told without its stacks: it is older, as after a restart of the agent, or
+ * lies between two ticks of a low rate.
  */
 static int cut_ring(const struct fgt_delivery_cut *cut,
 		    struct fgt_slice **ret_slice)
@@ -47,21 +47,16 @@ static int cut_ring(const struct fgt_delivery_cut *cut,
 	const struct fgt_ring *ring = fgt_target_ring(cut->target);
 	uint64_t from_ns = cut->from_ns > BEFORE_NS ? cut->from_ns - BEFORE_NS
 						    : 0;
-	uint64_t oldest_ns, newest_ns;
-	int r = fgt_ring_cut(ring, from_ns, cut->to_ns + AFTER_NS, ret_slice);
+	uint64_t to_ns = cut->to_ns + AFTER_NS;
+	int r = fgt_ring_cut(ring, from_ns, to_ns, ret_slice);
 
 	if (r != -ENODATA || !cut->is_transaction)
 		return r;
-	r = fgt_ring_range(ring, &oldest_ns, &newest_ns);
-	if (r < 0)
-		return r;
-	if (newest_ns - oldest_ns > BEFORE_NS)
-		oldest_ns = newest_ns - BEFORE_NS;
-	r = fgt_ring_cut(ring, oldest_ns, newest_ns, ret_slice);
+	r = fgt_ring_blank(ring, from_ns, to_ns, ret_slice);
 	if (r == 0)
 		fgt_log(FGT_LOG_WARNING, "without_profile",
-			"pid %d: a transaction that is older than what is "
-			"recorded of it is delivered without its stacks",
+			"pid %d: nothing is recorded of the time of a "
+			"transaction, which is delivered without its stacks",
 			fgt_target_pid(cut->target));
 	return r;
 }

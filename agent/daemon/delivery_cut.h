@@ -16,13 +16,13 @@ struct fgt_delivery_cut {
 	struct fgt_target *target;
 	struct fgt_symbolizer *symbolizer;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
-	bool is_transaction; /* to be told even if nothing was sampled then */
+	bool is_transaction; /* told even if nothing was sampled then */
 };
 
 /*
- * May take seconds. -ENODATA fewer than two ticks (of a transaction: in all), -EFBIG larger than
- * FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and write; others as
- * fgt_ring_cut().
+ * May take seconds. -ENODATA fewer than two ticks, unless it is a transaction;
+ * -EFBIG larger than FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and
+ * write; others as fgt_ring_cut().
  *
  * MT-Safe | AS-Unsafe
  */

@@ -17,8 +17,6 @@
 #include "agent/daemon/transaction_facts.h"
 
 #define AHEAD_MAX_NS (UINT64_C(60) * 1000000000)
-/* Until something is recorded of a process that has just come. */
-#define FIRST_TICKS_NS 500000000u
 
 /* One request while it is handled. */
 struct call {
@@ -36,8 +34,9 @@ static int refuse(struct call *call, const char *text)
 
 static int get_range(struct call *call)
 {
+	const struct fgt_transaction_facts *facts = call->order.facts;
 	struct fgt_delivery_order *order = &call->order;
-	uint64_t now_ns = fgt_loop_now(), oldest_ns, newest_ns;
+	uint64_t now_ns = fgt_loop_now();
 
 	if (fgt_message_get_uint(call->request, "from_ns", &order->from_ns) <
 		    0 ||
@@ -51,12 +50,9 @@ static int get_range(struct call *call)
 		return refuse(call, "a process that samples itself must send "
 				    "its slice as data");
 	order->target = call->registration->target;
+	order->is_transaction = facts && facts->begin_ns && facts->end_ns;
 	order->not_before_ns =
 		order->to_ns + fgt_slices_grace_ns(order->target);
-	if (order->not_before_ns < now_ns + FIRST_TICKS_NS &&
-	    fgt_ring_range(fgt_target_ring(order->target), &oldest_ns,
-			   &newest_ns) < 0)
-		order->not_before_ns = now_ns + FIRST_TICKS_NS;
 	return 0;
 }
 

@@ -97,29 +97,28 @@ class Crowd:
         self.child.wait()
 
 
-def measure_beside(build, crowd, seconds):
-    """What the crowd does beside a process that only wakes, and what that
-    takes (% of a core)."""
+def measure_wakes(build, seconds):
+    """What a process that only wakes takes (% of a core)."""
     wakes = subprocess.Popen([f"{build}/tests/bench/bench_wake"])
     try:
         time.sleep(0.1)  # it is loaded
+        begin_s = time.monotonic()
         before = sum(thread_cpu_ns(wakes.pid).values())
-        result = crowd.measure(seconds)
+        time.sleep(seconds)
         after = sum(thread_cpu_ns(wakes.pid).values())
+        return (after - before) / (time.monotonic() - begin_s) / 1e7
     finally:
         wakes.kill()
         wakes.wait()
-    return result, (after - before) / seconds / 1e7
 
 
 def run_round(build, blocked, seconds, scratch):
-    results = {}
-    crowd = Crowd(build, blocked, None)
-    results["alone"], results["wakes"] = measure_beside(build, crowd, seconds)
-    crowd.close()
-    crowd = Crowd(build, blocked, f"{scratch}/out.fgt")
-    results["recorded"] = crowd.measure(seconds)
-    crowd.close()
+    results = {"wakes": measure_wakes(build, seconds)}
+    for name in ("alone", "recorded"):
+        crowd = Crowd(build, blocked, name == "recorded" and
+                      f"{scratch}/out.fgt")
+        results[name] = crowd.measure(seconds)
+        crowd.close()
     return results
 
 

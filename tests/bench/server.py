@@ -39,7 +39,7 @@ from machine import NotRun, cpu_seconds, dying_with_us  # noqa: E402
 CONNECTIONS = 16
 SERVER_CPU, LOAD_CPU = "0", "1"
 TURN_S = 0.1
-WARM_S = 2 # of small requests, until the record of what they say has wrapped
+WARM_S = 2  # of small requests, until the record of what they say has wrapped
 
 
 @dataclasses.dataclass(frozen=True)

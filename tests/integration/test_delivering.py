@@ -120,29 +120,39 @@ def embedded_ones_wait_as_long_as_asked(checks, bench):
     server.close()
 
 
-def agents_that_return(checks, bench):
+def agents_that_return(checks, bench, name="return", config=""):
     """What was kept meanwhile is told, though nobody sampled it."""
-    daemon = Daemon(bench, "return")
-    folder = Folder(bench, "return-out")
+    daemon = Daemon(bench, name, config)
+    folder = Folder(bench, f"{name}-out")
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=folder.path, **EVERY)
     daemon.end()
-    answers = [request(program, "burn 50")[0] for _ in range(3)]
+    answers = [request(program, "task work", "span kept", "burn 50",
+                       "endspan", "endtask")[0] for _ in range(3)]
     daemon.start()
     found = folder.wait(3)
-    checks.ok("an agent that returns delivers what was kept without it",
+    checks.ok(f"{name}: what was kept without an agent is delivered",
               answers == ["1"] * 3 and len(found) == 3,
               (answers, folder.names(), daemon.log_text()[-600:]))
-    request(program, "burn 300", name="GET_/later")
+    said = [[span["description"] for span in envelope.transaction["spans"]]
+            for envelope in found]
+    checks.ok(f"{name}: with what it said then",
+              all("kept" in spans for spans in said), said)
+    request(program, "burn 2000", name="GET_/later")
     found = folder.wait(4)
     told = [(envelope.transaction["transaction"], bool(envelope.profile))
             for envelope in found]
-    checks.ok("without a profile; with one as soon as it samples again",
+    checks.ok(f"{name}: without a profile; with one once it is sampled again",
               sorted(told) == [("GET_/cart", False)] * 3 +
               [("GET_/later", True)], told)
-    check_wrong(checks, "of the time without an agent", found)
+    check_wrong(checks, name, found)
     program.close()
     daemon.end()
+
+
+def slow_agents_that_return(checks, bench):
+    """The first ticks come late, and short transactions between two."""
+    agents_that_return(checks, bench, "slow", "sampling: { hz = 3; };")
 
 
 def what_stop_gives_up_is_counted(checks, bench):
@@ -169,7 +179,8 @@ def what_stop_gives_up_is_counted(checks, bench):
 
 
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
-          what_stop_gives_up_is_counted, agents_that_return)
+          what_stop_gives_up_is_counted, agents_that_return,
+          slow_agents_that_return)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

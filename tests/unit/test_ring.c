@@ -114,6 +114,25 @@ static void fewer_than_two_ticks_are_no_data(void **state)
 	assert_int_equal(newest_ns, 2000);
 }
 
+static void a_blank_slice_is_of_its_process_and_time(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(0, 0, 0);
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	const struct fgt_process_info process = { .pid = 4711,
+						  .name = "blank" };
+
+	(void)state;
+	fgt_ring_set_process(ring, &process);
+	assert_int_equal(fgt_ring_blank(ring, 5, 5, &slice), -EINVAL);
+	assert_int_equal(fgt_ring_blank(ring, 1000, 9000, &slice), 0);
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(slice->process.pid, 4711);
+	assert_string_equal(slice->process.name, "blank");
+	assert_int_equal(slice->tick_ns[0], 1000);
+	assert_int_equal(slice->tick_ns[1], 9000);
+	assert_int_equal(slice->thread_count + slice->run_count, 0);
+}
+
 static void range_outside_the_ring_is_told_at_once(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 1, 0);
@@ -319,6 +338,7 @@ int main(void)
 		cmocka_unit_test(ticks_keep_their_rate_and_the_slice_says_it),
 		cmocka_unit_test(tables_grow_by_what_is_new_only),
 		cmocka_unit_test(fewer_than_two_ticks_are_no_data),
+		cmocka_unit_test(a_blank_slice_is_of_its_process_and_time),
 		cmocka_unit_test(range_outside_the_ring_is_told_at_once),
 		cmocka_unit_test(two_cuts_of_one_range_are_equal),
 		cmocka_unit_test(last_tick_before_the_cut_is_in_it),

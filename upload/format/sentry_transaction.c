@@ -242,7 +242,11 @@ static void put_extra(const struct fgt_sentry_transaction *transaction,
 		put_profile_notes(transaction->profile, json);
 	else if (!fgt_sentry_given(transaction->options->profiler_id))
 		fgt_json_put_string(json, "no_profile",
-				    "no thread has two samples in this time");
+				    slice->thread_count
+					    ? "no thread has two samples in "
+					      "this time"
+					    : "nothing was sampled at this "
+					      "time");
 	fgt_json_end_object(json);
 }
 
