@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ringbuf/fd_apart.h"
 #include "ringbuf/owner.h"
 
 int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd)
@@ -21,7 +22,7 @@ int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd)
 		return -errno;
 	if (ftruncate(fd, (off_t)len_bytes))
 		return -errno;
-	*ret_fd = FGT_TAKE_FD(fd);
+	*ret_fd = fgt_fd_apart(FGT_TAKE_FD(fd));
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "ringbuf/fd_apart.h"
 #include "ringbuf/owner.h"
 
 #define LIMIT_MAX     200000u
@@ -106,6 +107,7 @@ int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int dir_fd,
 		return -errno;
 	buffer[len] = '\0';
 	if (opened >= 0 && fgt_fd_budget_take(budget)) {
+		opened = fgt_fd_apart(opened);
 		replace(budget, -1, opened);
 		*fd = FGT_TAKE_FD(opened);
 	}

@@ -18,6 +18,7 @@
 
 #include "agent/capture/access.h"
 #include "agent/capture/procfs.h"
+#include "ringbuf/fd_apart.h"
 
 #define PF_KTHREAD   0x200000u /* include/linux/sched.h */
 #define ACCESS_TRIES 3
@@ -148,11 +149,12 @@ static int open_directories(struct fgt_process *process)
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d", process->pid);
-	process->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	process->proc_fd =
+		fgt_fd_apart(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (process->proc_fd < 0)
 		return -errno;
-	process->task_fd = openat(process->proc_fd, "task",
-				  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	process->task_fd = fgt_fd_apart(openat(
+		process->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	return process->task_fd < 0 ? -errno : 0;
 }
 

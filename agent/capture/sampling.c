@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "agent/capture/tick.h"
 #include "agent/unwind/memory.h"
 #include "ringbuf/clock.h"
+#include "ringbuf/fd_apart.h"
 
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
@@ -139,6 +139,7 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 {
 	if (sampler->options.is_embedded) {
 		fgt_memory_only_own();
+		fgt_fd_apart_begin();
 		fgt_fd_budget_init_modest(&sampler->budget);
 	} else {
 		fgt_fd_budget_init(&sampler->budget);
@@ -146,10 +147,10 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 	sampler->buffer = malloc(2 * FGT_SNAPSHOT_MAX_BYTES);
 	if (!sampler->buffer)
 		return -ENOMEM;
-	sampler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	if (sampler->timer_fd < 0)
+	if (fgt_sampling_open_timer(sampler) < 0)
 		return -errno;
-	sampler->last_pid_fd = open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC);
+	sampler->last_pid_fd =
+		fgt_fd_apart(open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC));
 	sampler->period_ns = SECOND_NS / sampler->options.hz;
 	open_sources(sampler);
 	return 0;
@@ -479,8 +480,7 @@ void *fgt_sampling_run(void *context)
 		if (!sampler->is_armed)
 			arm(sampler);
 		ask_for_instant(sampler);
-		if (read(sampler->timer_fd, &expirations,
-			 sizeof(expirations)) != sizeof(expirations))
+		if (!fgt_sampling_wait(sampler, &expirations))
 			continue;
 		attend(sampler, false);
 		interval_ns = sampler->period_ns * sampler->stride;

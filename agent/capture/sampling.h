@@ -91,6 +91,12 @@ void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns);
 int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);
 
+/* Embedded there is none. errno of timerfd_create. */
+int fgt_sampling_open_timer(struct fgt_sampler *sampler);
+/* Until the next tick is due; how many are by then. False: ask again. */
+bool fgt_sampling_wait(const struct fgt_sampler *sampler,
+		       uint64_t *ret_expirations);
+
 /* Where all targets are ticked rarely, the timer expires more rarely, too. */
 void fgt_sampling_choose_stride(struct fgt_sampler *sampler);
 

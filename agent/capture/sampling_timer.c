@@ -5,8 +5,10 @@
  */
 #include "agent/capture/sampling.h"
 
+#include <errno.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ringbuf/clock.h"
 
@@ -28,6 +30,14 @@ uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
 	return first + (now_ns - first + period_ns - 1) / period_ns * period_ns;
 }
 
+int fgt_sampling_open_timer(struct fgt_sampler *sampler)
+{
+	if (sampler->options.is_embedded)
+		return 0;
+	sampler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	return sampler->timer_fd < 0 ? -errno : 0;
+}
+
 static struct timespec to_timespec(uint64_t ns)
 {
 	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND_NS),
@@ -42,7 +52,36 @@ static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns,
 		.it_interval = to_timespec(interval_ns),
 	};
 
-	timerfd_settime(sampler->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
+	if (sampler->timer_fd >= 0)
+		timerfd_settime(sampler->timer_fd, TFD_TIMER_ABSTIME, &timer,
+				NULL);
+}
+
+/* Without a descriptor, whose number the program might take for its own. */
+static void sleep_until(uint64_t due_ns)
+{
+	const struct timespec due = to_timespec(due_ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) ==
+	       EINTR)
+		;
+}
+
+bool fgt_sampling_wait(const struct fgt_sampler *sampler,
+		       uint64_t *ret_expirations)
+{
+	uint64_t interval_ns = sampler->period_ns * sampler->stride, now_ns;
+
+	if (sampler->timer_fd >= 0)
+		return read(sampler->timer_fd, ret_expirations,
+			    sizeof(*ret_expirations)) ==
+		       sizeof(*ret_expirations);
+	sleep_until(sampler->due_ns);
+	now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	*ret_expirations = 1;
+	if (now_ns > sampler->due_ns)
+		*ret_expirations += (now_ns - sampler->due_ns) / interval_ns;
+	return true;
 }
 
 /* Periods that go by until first_ns; its expiration will count a stride. */
@@ -92,7 +131,8 @@ void fgt_sampling_disarm(struct fgt_sampler *sampler)
 		fgt_running_perf_disable(sampler->perf_cpu);
 	if (sampler->switches)
 		fgt_switches_stop(sampler->switches);
-	timerfd_settime(sampler->timer_fd, 0, &never, NULL);
+	if (sampler->timer_fd >= 0)
+		timerfd_settime(sampler->timer_fd, 0, &never, NULL);
 	sampler->is_armed = false;
 }
 

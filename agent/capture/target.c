@@ -14,6 +14,7 @@
 
 #include "agent/capture/pacing.h"
 #include "ringbuf/clock.h"
+#include "ringbuf/fd_apart.h"
 #include "ringbuf/span_cut.h"
 
 static void drop_thread(void *context, struct fgt_thread *thread)
@@ -223,7 +224,7 @@ static int dup_fd(int fd)
 {
 	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-	return fd >= 0 && copy < 0 ? -errno : copy;
+	return fd >= 0 && copy < 0 ? -errno : fgt_fd_apart(copy);
 }
 
 int fgt_target_set_spans(struct fgt_target *target, int memfd)

@@ -29,6 +29,7 @@
 #include "agent/lib/rights.h"
 #include "agent/lib/tell.h"
 #include "ringbuf/clock.h"
+#include "ringbuf/fd_apart.h"
 
 #define ROUND_NS    UINT64_C(50000000) /* between two looks at the log */
 #define LAST_NS	    UINT64_C(400000000) /* for what is left at the end */
@@ -139,7 +140,8 @@ static int open_path(void)
 		return -errno;
 	live.device = status.st_dev;
 	live.inode = status.st_ino;
-	live.fd = FGT_TAKE_FD(fd);
+	fgt_fd_apart_begin();
+	live.fd = fgt_fd_apart(FGT_TAKE_FD(fd));
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/un.h>
 
 #include "agent/lib/fgtrace.h"
+#include "ringbuf/fd_apart.h"
 #include "ringbuf/owner.h"
 
 #define LENGTH_BYTES 4
@@ -105,7 +106,7 @@ int fgt_channel_open(const char *path, bool is_checked, uint64_t deadline_ns,
 	if (r < 0)
 		return r;
 	ret_channel->inode = inode;
-	ret_channel->fd = FGT_TAKE_FD(fd);
+	ret_channel->fd = fgt_fd_apart(FGT_TAKE_FD(fd));
 	return 0;
 }
 

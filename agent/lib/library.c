@@ -15,6 +15,7 @@
 #include "agent/lib/tell.h"
 #include "agent/lib/witness.h"
 #include "agent/lib/worker.h"
+#include "ringbuf/fd_apart.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define MS_NS	  UINT64_C(1000000)
@@ -233,6 +234,7 @@ static int start_all(const struct fgt_options *options)
 	int32_t worker_tid;
 	int r = fgt_settings_init(&library.settings, options, &why);
 
+	fgt_fd_apart_begin();
 	if (r < 0)
 		fgt_tell("%s", why.text);
 	if (r == 0)

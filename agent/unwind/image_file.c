@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of open ELF files: descriptors, headers, unwind sections and a
- * few pages of code. Runs in any thread; must never map a file, nor keep more
- * descriptors or bytes than its bounds.
+ * The cache of open ELF files: descriptors, headers, unwind sections, some code.
+ * Any thread; must never map a file, nor keep more than its bounds.
  */
 #include "agent/unwind/image_file.h"
 
@@ -17,6 +16,7 @@
 #include "agent/unwind/arch.h"
 #include "agent/unwind/cfi_rows.h"
 #include "agent/unwind/cfi_table.h"
+#include "ringbuf/fd_apart.h"
 
 #define FILES_MAX     2048u
 #define CFI_BYTES_MAX (256u << 20)
@@ -309,7 +309,7 @@ int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 	file->mapped = *mapped;
 	file->modified = status.st_mtim;
 	file->source.len = (uint64_t)status.st_size;
-	file->source.fd = FGT_TAKE_FD(owned_fd);
+	file->source.fd = fgt_fd_apart(FGT_TAKE_FD(owned_fd));
 	r = parse_for_host(file);
 	if (r < 0)
 		return r;

@@ -15,6 +15,7 @@ foreach(source IN ITEMS library now parts rights rights_sig settings tell
 		${PROJECT_SOURCE_DIR}/agent/lib/${source}.c)
 endforeach()
 target_sources(test_library_life PRIVATE
+	${PROJECT_SOURCE_DIR}/ringbuf/fd_apart.c
 	${PROJECT_SOURCE_DIR}/ringbuf/owner.c
 	${PROJECT_SOURCE_DIR}/ringbuf/why.c
 	${PROJECT_SOURCE_DIR}/upload/deliver/dsn.c

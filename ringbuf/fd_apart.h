@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors in somebody else's program. Programs give their own files small
+ * numbers that they choose (shells do: exec 5<file), and close ranges of small
+ * ones: what stays open of ours has numbers far from those.
+ */
+#ifndef FGT_RINGBUF_FD_APART_H
+#define FGT_RINGBUF_FD_APART_H
+
+/* From now on in this process, for each that is given to fgt_fd_apart().
+ * MT-Safe | AS-Safe */
+void fgt_fd_apart_begin(void);
+
+/* The same file under a large number, the given one closed; unchanged if there
+ * is none, before the begin, and for -1. errno is kept. MT-Safe | AS-Safe */
+int fgt_fd_apart(int fd);
+
+#endif

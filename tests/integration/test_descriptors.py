@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that choose the numbers of their descriptors, or close those that
+they did not open, while they record themselves: theirs stay theirs, and they
+end. test_descriptors.py BUILD"""
+import os
+import subprocess
+import sys
+
+from harness import Bench, Checks
+
+PATIENCE_S = 20
+
+# What goes through the descriptors that it has then arrives, in it and in its
+# child.
+CLOSER = """
+import os, sys, time
+time.sleep(0.3)
+os.closerange(3, int(sys.argv[1]))
+pipes = [os.pipe() for _ in range(40)]
+for read, write in pipes:
+    os.write(write, b"x" * 64)
+end = time.monotonic() + 0.5
+while time.monotonic() < end:
+    sum(range(1000))
+lost = [read for read, write in pipes if len(os.read(read, 99)) != 64]
+child = os.fork()
+if not child:
+    for pair in pipes:
+        list(map(os.fstat, pair))
+    os._exit(0)
+print(lost, os.waitpid(child, 0)[1])
+"""
+
+
+def run(bench, name, command):
+    """What it says; None if it does not end. And its folded stacks."""
+    out = bench.path(f"{name}.folded")
+    try:
+        result = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=PATIENCE_S, cwd=bench.scratch,
+            env={**os.environ, "FGTRACE_OUT": out,
+                 "LD_PRELOAD": f"{bench.build}/libfgtrace.so.0"})
+    except subprocess.TimeoutExpired:
+        return None, ""
+    if not os.path.exists(out):
+        return result.stdout, ""
+    with open(out) as file:
+        return result.stdout, file.read()
+
+
+def scripts(checks, bench):
+    with open(bench.path("two"), "w") as file:
+        file.write("one\ntwo\n")
+    os.mkfifo(bench.path("fifo"))
+    wrong = []
+    for number in range(3, 31):
+        said, _ = run(bench, "reads", [
+            "bash", "-c", f"exec {number}<two; sleep 0.15; cat <&{number}; "
+            f"(cat <&{number}; echo sub) 2>&1"])
+        if said != "one\ntwo\nsub\n":
+            wrong.append((number, said))
+    checks.ok("a script reads from the number that it chose", not wrong, wrong)
+    said, _ = run(bench, "writes", [
+        "bash", "-c", "exec 5>told; sleep 0.15; echo a >&5; (echo b >&5); "
+        "ls two >&5; cat told"])
+    checks.ok("and writes to it", said == "a\nb\ntwo\n", said)
+    said, stacks = run(bench, "waits", [
+        "bash", "-c", "exec 4<>fifo; sleep 0.3; read -t 0.3 -u 4 line; "
+        "echo end"])
+    checks.ok("nobody waits for what it has there",
+              said == "end\n" and stacks != "", (said, stacks))
+
+
+def daemons(checks, bench):
+    for end in (64, 256, 5000):
+        said, stacks = run(bench, f"closes.{end}",
+                           [sys.executable, "-c", CLOSER, str(end)])
+        checks.ok(f"a program that closes 3 to {end} keeps what it opens",
+                  said == "[] 0\n", said)
+        checks.ok(f"and its stacks ({end})", "_PyEval" in stacks,
+                  stacks[:300])
+
+
+def main():
+    bench, checks = Bench(sys.argv[1]), Checks()
+    try:
+        scripts(checks, bench)
+        daemons(checks, bench)
+    finally:
+        bench.close()
+    checks.finish()
+
+
+if __name__ == "__main__":
+    main()
