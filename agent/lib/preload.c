@@ -44,6 +44,7 @@ static const struct {
 } endings[] = {
 	{ ".fgt", FGT_FORMAT_FGT },
 	{ ".trace.json", FGT_FORMAT_CHROME },
+	{ ".chunk.envelope", FGT_FORMAT_SENTRY_CHUNK },
 	{ ".envelope", FGT_FORMAT_SENTRY },
 	{ ".pb.gz", FGT_FORMAT_PPROF },
 	{ ".folded", FGT_FORMAT_FOLDED },
@@ -187,7 +188,7 @@ static bool choose_format(void)
 		}
 	complain(preload.path,
 		 "FGTRACE_OUT must end in .fgt, .trace.json, .envelope, "
-		 ".pb.gz, .folded or .speedscope.json");
+		 ".chunk.envelope, .pb.gz, .folded or .speedscope.json");
 	return false;
 }
 
@@ -317,11 +318,7 @@ __attribute__((constructor)) static void begin(void)
 	atomic_store(&preload.is_starting, true);
 	rc = fgt_start(&options);
 	if (rc < 0 && !preload.has_said)
-		complain("cannot record",
-			 rc == -ENOENT
-				 ? "libfgtrace-embed.so was not found: install "
-				   "it, or give LD_PRELOAD an absolute path"
-				 : strerror(-rc));
+		complain("cannot record", strerror(-rc));
 	if (rc < 0) {
 		atomic_store(&preload.is_starting, false);
 		leave_signal();
