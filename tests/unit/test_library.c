@@ -38,7 +38,7 @@ static unsigned int count_memfds(void)
 {
 	unsigned int count = 0;
 
-	for (int fd = 0; fd < 256; fd++) {
+	for (int fd = 0; fd < 1024; fd++) {
 		char path[32], target[64] = "";
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -295,13 +295,13 @@ static void nothing_is_left_behind(void **state)
 
 static void descriptors_are_closed_on_exec(void **state)
 {
-	bool was_open[256];
+	bool was_open[1024];
 	int opened = 0;
 
-	for (int fd = 0; fd < 256; fd++)
+	for (int fd = 0; fd < 1024; fd++)
 		was_open[fd] = fcntl(fd, F_GETFD) >= 0;
 	assert_int_equal(library_start(*state), 0);
-	for (int fd = 0; fd < 256; fd++) {
+	for (int fd = 0; fd < 1024; fd++) {
 		int flags = fcntl(fd, F_GETFD);
 
 		if (flags < 0 || was_open[fd])

@@ -270,7 +270,7 @@ static void closed_by_the_program_is_noticed(void **state)
 #endif
 	assert_int_equal(library_start(agent), 0);
 	/* As a program does that becomes a daemon; then it opens files. */
-	for (int fd = 3; fd < 200; fd++)
+	for (int fd = 3; fd < 1024; fd++)
 		if (fd != agent->listen_fd) {
 			struct sockaddr_storage address;
 			socklen_t len = sizeof(address);

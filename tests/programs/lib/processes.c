@@ -84,7 +84,7 @@ static int look(void)
 	/* The folder that is read has a descriptor, too. */
 	int extra = (int)zoo_count_entries("/proc/self/fd") - 4;
 
-	for (int fd = 3; extra > 0 && fd < 100; fd++) {
+	for (int fd = 3; extra > 0 && fd < 1024; fd++) {
 		char path[32], target[256];
 		ssize_t len;
 
