@@ -67,6 +67,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.not_before_ns = now_ns + SETTLE_NS,
 		.destination = registration->destination,
 		.facts = facts,
+		.is_last_word = true,
 	};
 
 	if (order.target || order.data_fd >= 0)

@@ -14,6 +14,7 @@
 #include "agent/daemon/delivery_cut.h"
 #include "agent/daemon/delivery_endings.h"
 #include "agent/daemon/delivery_limits.h"
+#include "agent/daemon/delivery_tally.h"
 #include "agent/daemon/errands.h"
 #include "agent/daemon/log.h"
 
@@ -89,16 +90,6 @@ static void remove_job(struct job *job)
 		deliveries->last = job->previous;
 	deliveries->bytes -= job->bytes;
 	free_job(job);
-}
-
-static size_t count_state(const struct fgt_deliveries *deliveries,
-			  enum job_state state)
-{
-	size_t count = 0;
-
-	for (const struct job *job = deliveries->first; job; job = job->next)
-		count += job->state == state;
-	return count;
 }
 
 /* ---- Ends -------------------------------------------------------------- */
@@ -218,15 +209,37 @@ static int start_child(struct job *job)
 	return 0;
 }
 
-/* Whoever's server is slow, or whose process does not end, waits alone. */
-static bool is_users_turn(const struct fgt_deliveries *deliveries, uint32_t uid)
+/* Of all that wait or are sent, as the user of that address sees it. */
+static struct fgt_delivery_tally
+take_tally(const struct fgt_deliveries *deliveries,
+	   const struct fgt_delivery_address *address)
 {
-	size_t count = 0;
+	struct fgt_delivery_tally tally = { .bytes = deliveries->bytes };
 
-	for (const struct job *job = deliveries->first; job; job = job->next)
-		count += job->state == JOB_SENDS && job->head.uid == uid;
-	return count < FGT_DELIVERIES_AT_WORK_PER_USER &&
-	       !fgt_delivery_endings_has(&deliveries->endings, uid);
+	for (const struct job *job = deliveries->first; job; job = job->next) {
+		bool is_sent = job->state == JOB_SENDS;
+		bool is_users = job->address.uid == address->uid;
+		bool is_there = is_users && job->address.hash == address->hash;
+
+		tally.all++;
+		tally.of_user += is_users;
+		tally.to_destination += is_there;
+		tally.sent += is_sent;
+		tally.sent_of_user += is_sent && is_users;
+		tally.sent_to_destination += is_sent && is_there;
+		tally.bytes_of_user += is_users ? job->bytes : 0;
+	}
+	return tally;
+}
+
+/* Whoever's server is slow, or whose process does not end, waits alone. */
+static bool is_its_turn(const struct job *job)
+{
+	const struct fgt_deliveries *deliveries = job->deliveries;
+	struct fgt_delivery_tally tally = take_tally(deliveries, &job->address);
+
+	return fgt_delivery_tally_may_send(&tally) &&
+	       !fgt_delivery_endings_has(&deliveries->endings, job->head.uid);
 }
 
 static void start_one(struct job *job)
@@ -246,12 +259,10 @@ static void start_ready(struct fgt_deliveries *deliveries)
 {
 	struct job *job = deliveries->first;
 
-	while (job && !deliveries->is_leaving &&
-	       count_state(deliveries, JOB_SENDS) < FGT_DELIVERIES_AT_WORK) {
+	while (job && !deliveries->is_leaving) {
 		struct job *next = job->next;
 
-		if (job->state == JOB_READY &&
-		    is_users_turn(deliveries, job->head.uid))
+		if (job->state == JOB_READY && is_its_turn(job))
 			start_one(job);
 		job = next;
 	}
@@ -260,17 +271,6 @@ static void start_ready(struct fgt_deliveries *deliveries)
 static void one_has_gone(void *context)
 {
 	start_ready(context);
-}
-
-static bool has_memory(const struct fgt_deliveries *deliveries, uint32_t uid,
-		       uint64_t more_bytes)
-{
-	uint64_t of_user = more_bytes;
-
-	for (const struct job *job = deliveries->first; job; job = job->next)
-		of_user += job->head.uid == uid ? job->bytes : 0;
-	return of_user <= FGT_DELIVERIES_BYTES_PER_USER &&
-	       deliveries->bytes + more_bytes <= FGT_DELIVERIES_BYTES_MAX;
 }
 
 /* ---- The cut ----------------------------------------------------------- */
@@ -287,16 +287,18 @@ static void cut_done(void *context)
 {
 	struct job *job = context;
 	struct fgt_deliveries *deliveries = job->deliveries;
+	struct fgt_delivery_tally tally;
 
 	job->bytes += job->cut_bytes;
 	deliveries->bytes += job->cut_bytes;
+	tally = take_tally(deliveries, &job->address);
 	fgt_target_put(FGT_TAKE(job->cut.target));
 	job->state = JOB_READY;
 	if (job->cut_result == -ENODATA)
 		give_up(job, "", "the ring does not go back so far any more");
 	else if (job->cut_result < 0)
 		give_up(job, "", strerror(-job->cut_result));
-	else if (!has_memory(deliveries, job->head.uid, 0))
+	else if (!fgt_delivery_tally_fits(&tally))
 		give_up(job, "", "too much waits to be delivered");
 	else
 		start_ready(deliveries);
@@ -326,21 +328,17 @@ static int check_room(struct fgt_deliveries *deliveries,
 {
 	uint64_t bytes = fgt_delivery_bytes(order->data_fd) +
 			 fgt_delivery_bytes(order->spans_fd);
-	size_t count = 0, of_user = 0;
+	const struct fgt_delivery_address address =
+		fgt_delivery_address_of(order->uid, order->destination);
+	const struct fgt_delivery_tally tally =
+		take_tally(deliveries, &address);
+	int r;
 
 	if (deliveries->is_leaving)
 		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
-	for (const struct job *job = deliveries->first; job; job = job->next) {
-		count++;
-		of_user += job->head.uid == order->uid;
-	}
-	if (count < FGT_DELIVERIES_MAX && of_user < FGT_DELIVERIES_PER_USER &&
-	    has_memory(deliveries, order->uid, bytes))
-		return 0;
-	deliveries->counters.refused++;
-	return fgt_why_set(why, -EBUSY,
-			   "busy: too much waits to be delivered already; is "
-			   "the destination reachable?");
+	r = fgt_delivery_tally_check(&tally, bytes, order->is_last_word, why);
+	deliveries->counters.refused += r < 0;
+	return r;
 }
 
 static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
@@ -406,12 +404,13 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  struct fgt_why *why)
 {
 	struct job *job;
-	int r = check_room(deliveries, order, why);
+	int r;
 
-	if (r < 0)
-		return refuse(order, r, NULL);
 	if (!order->destination || !*order->destination)
 		return refuse(order, -EINVAL, why);
+	r = check_room(deliveries, order, why);
+	if (r < 0)
+		return refuse(order, r, NULL);
 	job = calloc(1, sizeof(*job));
 	if (!job)
 		return refuse(order, -ENOMEM, why);
@@ -493,8 +492,9 @@ void fgt_deliveries_get_counters(const struct fgt_deliveries *deliveries,
 				 struct fgt_deliveries_counters *ret_counters)
 {
 	*ret_counters = deliveries->counters;
-	ret_counters->active = count_state(deliveries, JOB_SENDS);
-	ret_counters->waiting = count_state(deliveries, JOB_WAITS) +
-				count_state(deliveries, JOB_IS_CUT) +
-				count_state(deliveries, JOB_READY);
+	for (const struct job *job = deliveries->first; job; job = job->next)
+		if (job->state == JOB_SENDS)
+			ret_counters->active++;
+		else
+			ret_counters->waiting++;
 }

@@ -15,14 +15,8 @@
 #include "ringbuf/why.h"
 #include "upload/format/transaction.h"
 
-#define FGT_DELIVERIES_MAX		64 /* in all */
-#define FGT_DELIVERIES_PER_USER		16 /* root included */
-#define FGT_DELIVERIES_AT_WORK		4 /* processes at the same time */
-#define FGT_DELIVERIES_AT_WORK_PER_USER 2
-#define FGT_DELIVERIES_TRIES		5 /* after 2, 8, 32, 128 s */
+#define FGT_DELIVERIES_TRIES 5 /* after 2, 8, 32, 128 s */
 /* All their slices and rings together. */
-#define FGT_DELIVERIES_BYTES_MAX      ((uint64_t)256 << 20)
-#define FGT_DELIVERIES_BYTES_PER_USER ((uint64_t)128 << 20)
 
 struct fgt_deliveries;
 
@@ -40,6 +34,7 @@ struct fgt_delivery_order {
 	const char *destination; /* a secret maybe; copied */
 	const struct fgt_transaction_facts *facts; /* NULL; copied */
 	bool is_transaction; /* its facts tell when it began and ended */
+	bool is_last_word; /* of a process that has ended: nothing comes after */
 };
 
 /* The symbolizer outlives this. -ENOMEM, -EAGAIN. */
@@ -50,8 +45,8 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries);
 FGT_DEFINE_AUTO(struct fgt_deliveries *, fgt_deliveries_free);
 
 /*
- * Queues; what becomes of it goes to the log. -EBUSY full (the user's share,
- * or all), -EINVAL no destination, -EMSGSIZE facts too long, -ESHUTDOWN,
+ * Queues; what becomes of it goes to the log. -EBUSY full (the share of the
+ * destination, of the user, or all; see delivery_tally.h), -EINVAL no destination, -EMSGSIZE facts too long, -ESHUTDOWN,
  * -ENOMEM; why is set.
  */
 int fgt_deliveries_submit(struct fgt_deliveries *deliveries,

@@ -178,9 +178,35 @@ def what_stop_gives_up_is_counted(checks, bench):
     server.close()
 
 
+def slow_servers_keep_nobody_waiting(checks, bench):
+    """Of one user: a server that hangs, and everything else."""
+    server = SentryServer(sentry_server.never)
+    daemon = Daemon(bench, "slow-server")
+    folder = Folder(bench, "slow-server-out")
+    first = Program(bench, mode="agent", socket=daemon.socket,
+                    destination=dsn_of(server), **EVERY)
+    for _ in range(20):
+        request(first, "nap 5")
+    until(lambda: server.requests)
+    second = Program(bench, mode="agent", socket=daemon.socket,
+                     destination=folder.path, **EVERY)
+    began = time.monotonic()
+    request(second, "nap 60")
+    folder.wait(1)
+    second.end("abort")
+    found = folder.wait(2)
+    checks.ok("a server that hangs keeps other destinations waiting for "
+              "nothing, and last words neither",
+              len(found) == 2 and time.monotonic() - began < 10,
+              (folder.names(), daemon.log_text()[-800:]))
+    first.close()
+    server.close()
+    daemon.end()
+
+
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
           what_stop_gives_up_is_counted, agents_that_return,
-          slow_agents_that_return)
+          slow_agents_that_return, slow_servers_keep_nobody_waiting)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/deliveries.h"
+#include "agent/daemon/delivery_tally.h"
 #include "agent/daemon/log.h"
 #include "ringbuf/slice_codec.h"
 #include "slice_fixture.h"
@@ -244,6 +245,36 @@ static void unreachable_server_is_tried_again(void **state)
 			 -ESHUTDOWN);
 }
 
+static int submit_last_word(uint32_t uid, const char *destination)
+{
+	const struct fgt_delivery_order order = {
+		.uid = uid,
+		.gid = uid,
+		.data_fd = memfd_of("x", 1),
+		.kind = FGT_DELIVERY_RING,
+		.spans_fd = -1,
+		.destination = destination,
+		.is_last_word = true,
+	};
+	struct fgt_why why;
+
+	return fgt_deliveries_submit(world.deliveries, &order, &why);
+}
+
+static void destinations_have_their_share_of_the_queue(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FGT_DELIVERIES_PER_DESTINATION; i++)
+		assert_int_equal(submit(memfd_of("x", 1), 1000, "/there"), 0);
+	assert_int_equal(submit(memfd_of("x", 1), 1000, "/there"), -EBUSY);
+	assert_int_equal(submit(memfd_of("x", 1), 1000, "/elsewhere"), 0);
+	assert_int_equal(submit(memfd_of("x", 1), 1001, "/there"), 0);
+	/* What has ended does not say it again. */
+	for (int i = 0; i < FGT_DELIVERIES_LAST; i++)
+		assert_int_equal(submit_last_word(1000, "/there"), 0);
+	assert_int_equal(submit_last_word(1000, "/there"), -EBUSY);
+}
+
 static void users_have_their_share_of_the_queue(void **state)
 {
 	unsigned int queued = 0;
@@ -251,8 +282,12 @@ static void users_have_their_share_of_the_queue(void **state)
 	(void)state;
 	for (uint32_t uid = 1000; uid < 1010; uid++)
 		for (int i = 0; i < FGT_DELIVERIES_PER_USER + 1; i++) {
-			int r = submit(memfd_of("x", 1), uid, world.directory);
+			char destination[32];
+			int r;
 
+			snprintf(destination, sizeof(destination), "/%d",
+				 i % 10);
+			r = submit(memfd_of("x", 1), uid, destination);
 			if (i == FGT_DELIVERIES_PER_USER)
 				assert_int_equal(r, -EBUSY);
 			queued += r == 0;
@@ -300,20 +335,41 @@ static int open_deaf_server(char *ret_destination, size_t size)
 	return fd;
 }
 
-static void slow_server_of_one_user_keeps_nobody_waiting(void **state)
+static void slow_servers_of_one_user_keep_nobody_waiting(void **state)
+{
+	char destinations[3][128];
+	int servers[3];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	for (int i = 0; i < 3; i++)
+		servers[i] = open_deaf_server(destinations[i],
+					      sizeof(destinations[i]));
+	for (int i = 0; i < 12; i++)
+		assert_int_equal(
+			submit(slice_fd(), NOBODY, destinations[i % 3]), 0);
+	assert_int_equal(submit(slice_fd(), 0, world.directory), 0);
+	run_until(1);
+	assert_int_equal(counters().delivered, 1);
+	assert_int_equal(counters().active, FGT_DELIVERIES_AT_WORK_PER_USER);
+	for (int i = 0; i < 3; i++)
+		close(servers[i]);
+}
+
+static void a_slow_server_keeps_no_other_destination_waiting(void **state)
 {
 	char destination[128];
 	int server = open_deaf_server(destination, sizeof(destination));
 
 	(void)state;
-	if (geteuid() != 0)
-		skip();
-	for (int i = 0; i < FGT_DELIVERIES_AT_WORK + 2; i++)
-		assert_int_equal(submit(slice_fd(), NOBODY, destination), 0);
-	assert_int_equal(submit(slice_fd(), 0, world.directory), 0);
+	for (int i = 0; i < FGT_DELIVERIES_PER_DESTINATION; i++)
+		assert_int_equal(submit(slice_fd(), geteuid(), destination), 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
 	run_until(1);
 	assert_int_equal(counters().delivered, 1);
-	assert_int_equal(counters().active, FGT_DELIVERIES_AT_WORK_PER_USER);
+	assert_int_equal(counters().active,
+			 FGT_DELIVERIES_AT_WORK_PER_DESTINATION);
 	close(server);
 }
 
@@ -326,9 +382,11 @@ int main(void)
 		TEST(files_are_written_as_their_user),
 		TEST(garbage_costs_nobody_but_itself),
 		TEST(unreachable_server_is_tried_again),
+		TEST(destinations_have_their_share_of_the_queue),
 		TEST(users_have_their_share_of_the_queue),
 		TEST(users_have_their_share_of_the_memory),
-		TEST(slow_server_of_one_user_keeps_nobody_waiting),
+		TEST(slow_servers_of_one_user_keep_nobody_waiting),
+		TEST(a_slow_server_keeps_no_other_destination_waiting),
 	};
 
 	fgt_log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
