@@ -132,6 +132,7 @@ int fgt_cut_collect(struct fgt_cut *cut);
 /* Pieces and copies to a slice. -EBADMSG if a copy makes no sense, -ENOMEM. */
 int fgt_cut_build(struct fgt_cut *cut, struct fgt_slice **ret_slice);
 
+/* Its texts are terminated, whatever the region holds. */
 void fgt_cut_process(const struct fgt_region *region,
 		     struct fgt_process_info *ret_process);
 

@@ -119,17 +119,16 @@ void fgt_cut_process(const struct fgt_region *region,
 		     struct fgt_process_info *ret_process)
 {
 	const struct fgt_region_header *header = region->header;
-	struct fgt_process_info *process = ret_process;
 	uint64_t words[FGT_REGION_PROCESS_WORDS];
 
 	fgt_region_read_pair(&header->process_version, header->process,
 			     FGT_REGION_PROCESS_WORDS, words);
-	memcpy(process, words, sizeof(*process));
-	process->name[sizeof(process->name) - 1] = '\0';
-	process->exe[sizeof(process->exe) - 1] = '\0';
-	process->host[sizeof(process->host) - 1] = '\0';
-	process->arch[sizeof(process->arch) - 1] = '\0';
-	process->os_release[sizeof(process->os_release) - 1] = '\0';
+	memcpy(ret_process, words, sizeof(*ret_process));
+	ret_process->name[sizeof(ret_process->name) - 1] = '\0';
+	ret_process->exe[sizeof(ret_process->exe) - 1] = '\0';
+	ret_process->host[sizeof(ret_process->host) - 1] = '\0';
+	ret_process->arch[sizeof(ret_process->arch) - 1] = '\0';
+	ret_process->os_release[sizeof(ret_process->os_release) - 1] = '\0';
 }
 
 static int build_process(struct building *building)

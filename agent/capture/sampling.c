@@ -137,6 +137,8 @@ static void open_sources(struct fgt_sampler *sampler)
 
 int fgt_sampling_open(struct fgt_sampler *sampler)
 {
+	int rc;
+
 	if (sampler->options.is_embedded) {
 		fgt_memory_only_own();
 		fgt_fd_apart_begin();
@@ -147,8 +149,9 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 	sampler->buffer = malloc(2 * FGT_SNAPSHOT_MAX_BYTES);
 	if (!sampler->buffer)
 		return -ENOMEM;
-	if (fgt_sampling_open_timer(sampler) < 0)
-		return -errno;
+	rc = fgt_sampling_open_timer(sampler);
+	if (rc < 0)
+		return rc;
 	sampler->last_pid_fd =
 		fgt_fd_apart(open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC));
 	sampler->period_ns = SECOND_NS / sampler->options.hz;

@@ -224,7 +224,7 @@ static int dup_fd(int fd)
 {
 	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-	return fd >= 0 && copy < 0 ? -errno : fgt_fd_apart(copy);
+	return fd >= 0 && copy < 0 ? -errno : copy;
 }
 
 int fgt_target_set_spans(struct fgt_target *target, int memfd)
@@ -235,7 +235,7 @@ int fgt_target_set_spans(struct fgt_target *target, int memfd)
 		return FGT_TAKE_FD(fd);
 	pthread_mutex_lock(&target->mutex);
 	fgt_fd_close(target->spans_fd);
-	target->spans_fd = FGT_TAKE_FD(fd);
+	target->spans_fd = fgt_fd_apart(FGT_TAKE_FD(fd));
 	pthread_mutex_unlock(&target->mutex);
 	return 0;
 }
