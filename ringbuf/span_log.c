@@ -189,6 +189,23 @@ static bool take_chunk(struct fgt_span_region *region,
 	return true;
 }
 
+/*
+ * What was handed out is never more than next tells: readers leave newer chunks
+ * for later. (A number may be from memory that was exchanged since for a copy
+ * in which next is less.)
+ */
+static void raise_next(struct fgt_span_region *region, uint64_t number)
+{
+	uint64_t next =
+		atomic_load_explicit(&region->next, memory_order_relaxed);
+
+	while (next < number &&
+	       !atomic_compare_exchange_weak_explicit(
+		       &region->next, &next, number, memory_order_relaxed,
+		       memory_order_relaxed))
+		;
+}
+
 static struct fgt_span_chunk *claim(struct fgt_span_log *log,
 				    struct fgt_span_writer *writer)
 {
@@ -203,6 +220,7 @@ static struct fgt_span_chunk *claim(struct fgt_span_log *log,
 		if (!take_chunk(region, &region->chunks[at], number + 1,
 				&writer->state))
 			continue;
+		raise_next(region, number + 1);
 		writer->chunk = at + 1;
 		return &region->chunks[at];
 	}

@@ -57,9 +57,11 @@ static uint32_t count_used(const struct fgt_span_log *log)
 	return next < log->chunk_count ? (uint32_t)next : log->chunk_count;
 }
 
-/* False: nothing new in it, or it changed hands while it was copied. */
+/* False: nothing new in it, it is newer than newest, or it changed hands while
+ * it was copied. */
 static bool copy_chunk(const struct fgt_span_chunk *shared,
-		       const struct seen *seen, struct copy *ret_copy)
+		       const struct seen *seen, uint64_t newest,
+		       struct copy *ret_copy)
 {
 	struct fgt_span_chunk *chunk = (struct fgt_span_chunk *)shared;
 	/* Acquire: pairs with the release store that ends a record. */
@@ -68,7 +70,8 @@ static bool copy_chunk(const struct fgt_span_chunk *shared,
 	uint32_t used = fgt_chunk_used(state);
 
 	ret_copy->number = fgt_chunk_number(state);
-	if (!ret_copy->number || used > FGT_SPAN_CHUNK_WORDS)
+	if (!ret_copy->number || ret_copy->number > newest ||
+	    used > FGT_SPAN_CHUNK_WORDS)
 		return false;
 	ret_copy->end = used;
 	ret_copy->first = 0;
@@ -154,15 +157,22 @@ int fgt_span_log_read(const struct fgt_span_log *log,
 		      struct fgt_span_reader *reader, fgt_span_visit *visit,
 		      void *context)
 {
-	uint32_t chunks = count_used(log);
+	/* Chunks go round: the one that is handed out next is the oldest, and
+	 * what is handed out from now on is for the next reading. */
+	uint64_t newest =
+		atomic_load_explicit(&log->region->next, memory_order_relaxed);
+	uint32_t chunks = count_used(log), at = 0;
 	struct copy copy;
 	int r = 0;
 
+	if (newest >= log->chunk_count)
+		at = (uint32_t)(newest % log->chunk_count);
 	for (uint32_t i = 0; i < chunks && !r; i++) {
-		struct seen *seen = reader ? &reader->seen[i] : NULL;
+		struct seen *seen = reader ? &reader->seen[at] : NULL;
 
-		if (copy_chunk(&log->region->chunks[i], seen, &copy))
+		if (copy_chunk(&log->region->chunks[at], seen, newest, &copy))
 			r = visit_chunk(&copy, reader, seen, visit, context);
+		at = at + 1 < chunks ? at + 1 : 0;
 	}
 	return r;
 }

@@ -84,6 +84,23 @@ static void a_full_log_drops_the_oldest(void **state)
 					   seen.count * (seen.count - 1) / 2);
 }
 
+/* Wherever the log's beginning is by now. */
+static void a_thread_is_read_in_its_order(void **state)
+{
+	(void)state;
+	for (uint64_t last = 50; last < 800; last += 50) {
+		FGT_AUTO(fgt_span_log_free)
+		struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
+		struct fgt_span_writer writer = { 0 };
+		struct seen seen = { 0 };
+
+		for (uint64_t i = 1; i <= last; i++)
+			append(log, &writer, i, "0123456789");
+		assert_int_equal(fgt_span_log_read(log, NULL, see, &seen), 0);
+		assert_int_equal(seen.last, last);
+	}
+}
+
 static void a_chunk_is_taken_from_an_idle_owner(void **state)
 {
 	FGT_AUTO(fgt_span_log_free)
@@ -281,6 +298,7 @@ int main(void)
 		cmocka_unit_test(a_record_comes_back_whole),
 		cmocka_unit_test(sizes_out_of_range_are_refused),
 		cmocka_unit_test(a_full_log_drops_the_oldest),
+		cmocka_unit_test(a_thread_is_read_in_its_order),
 		cmocka_unit_test(a_chunk_is_taken_from_an_idle_owner),
 		cmocka_unit_test(what_is_being_written_is_passed_over),
 		cmocka_unit_test(a_reader_goes_on_where_it_was),

@@ -75,7 +75,7 @@ static void the_memfd_comes_and_goes_while_threads_write(void **state)
 	(void)state;
 	assert_int_equal(fgt_span_reader_new(log, &reader), 0);
 	start_crowd(&crowd);
-	while (atomic_load(&crowd.running)) {
+	while (atomic_load(&crowd.running) || !shared) {
 		FGT_AUTO(fgt_span_log_free) struct fgt_span_log *other = NULL;
 		int r;
 
@@ -97,7 +97,7 @@ static void the_memfd_comes_and_goes_while_threads_write(void **state)
 	assert_true(counts.appended + counts.lost <= WRITERS * RECORDS);
 	assert_int_equal(seen + fgt_span_reader_missed(log, reader),
 			 counts.appended);
-	assert_true(seen > 0 && shared > 0);
+	assert_true(seen > 0);
 }
 
 int main(void)
