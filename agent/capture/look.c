@@ -22,6 +22,7 @@
 #include "agent/capture/look_switch.h"
 
 #define READ_TRIES 2
+#define IDLE_PART  200u
 
 void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 {
@@ -135,6 +136,7 @@ static enum found found_error(int error)
 /*
  * A stop of the whole process shows at its first thread: ask that once a tick.
  * Others may have stopped before it did, and will not run again: look anew.
+ * One that samples itself stops with all others.
  */
 static bool is_stop_possible(struct fgt_target *target,
 			     const struct fgt_tick *tick)
@@ -144,6 +146,8 @@ static bool is_stop_possible(struct fgt_target *target,
 	bool was_possible = target->is_stop_possible;
 	int len;
 
+	if (target->is_embedded && !target->is_traced)
+		return false;
 	if (target->stop_tick == target->tick)
 		return was_possible;
 	target->stop_tick = target->tick;
@@ -329,11 +333,26 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		fgt_running_signal_consider(tick->signal, thread, &use);
 }
 
+/*
+ * On a CPU all the time: it need not be asked whether it still is. Where it was
+ * looked at later in this tick than in the last one, it may have blocked for
+ * that long besides; the next tick knows.
+ */
+static bool has_run_throughout(const struct fgt_target *target,
+			       const struct fgt_thread *thread)
+{
+	return target->who_ran->is_exact &&
+	       thread->state == FGT_STATE_RUNNING && target->elapsed_ns &&
+	       thread->active->used_ns >=
+		       target->elapsed_ns - target->elapsed_ns / IDLE_PART;
+}
+
 static void look_at_blocked(struct fgt_target *target,
 			    const struct fgt_tick *tick,
 			    struct fgt_thread *thread)
 {
-	enum found found = FOUND_TORN;
+	enum found found = has_run_throughout(target, thread) ? FOUND_RUNNING
+							      : FOUND_TORN;
 
 	for (int i = 0; i < READ_TRIES && found == FOUND_TORN; i++)
 		found = read_blocked(target, tick, thread);

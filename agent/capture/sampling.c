@@ -186,49 +186,6 @@ static void reopen_sources(struct fgt_sampler *sampler)
 	open_sources(sampler);
 }
 
-/* ---- What it costs ----------------------------------------------------- */
-
-/* CPU time of this thread since it was last asked for. */
-static uint64_t take_cpu(struct fgt_sampler *sampler)
-{
-	uint64_t before_ns = sampler->cpu_ns;
-
-	sampler->cpu_ns = fgt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	return sampler->cpu_ns - before_ns;
-}
-
-/* Of the period before, in which some were ticked: theirs comes as rarely as
- * their ticks do. */
-static void charge_shared(struct fgt_sampler *sampler)
-{
-	uint64_t each_ns = sampler->shared_ns / sampler->ticking_count;
-
-	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
-		bool is_due = sampler->ticking[i]->pacing.is_due;
-
-		fgt_pacing_charge(sampler->ticking[i], is_due ? each_ns : 0,
-				  is_due ? 0 : each_ns);
-	}
-	sampler->shared_ns = 0;
-}
-
-/* Almost all of it goes into samples. */
-static void charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns)
-{
-	uint64_t samples = 0;
-
-	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		samples += sampler->ticking[i]->pacing.samples;
-	if (samples == 0)
-		sampler->shared_ns += cost_ns;
-	for (uint32_t i = 0; samples && i < sampler->ticking_count; i++) {
-		struct fgt_target *target = sampler->ticking[i];
-
-		fgt_pacing_charge(
-			target, cost_ns * target->pacing.samples / samples, 0);
-	}
-}
-
 /* ---- The tick ---------------------------------------------------------- */
 
 /* Once for all targets; the only one of an embedded sampler asks itself. */
@@ -322,7 +279,7 @@ static void finish_tick(struct fgt_sampler *sampler, uint32_t index,
 		let_go(sampler, target, false);
 		return;
 	}
-	fgt_pacing_charge(target, take_cpu(sampler), 0);
+	fgt_pacing_charge(target, fgt_sampling_take_cpu(sampler), 0);
 	fgt_pacing_decide(target, &tick, sampler->max_cpu_percent);
 }
 
@@ -342,7 +299,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	struct fgt_tick tick = make_tick(sampler);
 	bool is_news = false, is_shared, is_any_due;
 
-	charge_shared(sampler);
+	fgt_sampling_charge_shared(sampler);
 	sampler->period_number += periods;
 	sampler->last_ns = tick.mono_ns;
 	fgt_ptrace_poll(&sampler->ptrace);
@@ -353,10 +310,11 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	/* All of it is a single target's, and charged when its tick ends. */
 	is_shared = sampler->ticking_count > 1 || !is_any_due;
 	if (is_shared)
-		sampler->shared_ns += take_cpu(sampler);
+		sampler->shared_ns += fgt_sampling_take_cpu(sampler);
 	fgt_sampling_drain(sampler, &tick);
 	if (is_shared)
-		charge_drain(sampler, take_cpu(sampler));
+		fgt_sampling_charge_drain(sampler,
+					  fgt_sampling_take_cpu(sampler));
 	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
 		is_news |= sampler->ticking[i]->tick == 1;
 		if (sampler->ticking[i]->pacing.is_due)
@@ -442,7 +400,7 @@ static void begin_thread(struct fgt_sampler *sampler)
 {
 	prctl(PR_SET_NAME, "fgt-sampler");
 	attend(sampler, true);
-	take_cpu(sampler);
+	fgt_sampling_take_cpu(sampler);
 	/* In somebody else's process we are no more urgent than the rest. */
 	if (sampler->options.is_embedded) {
 		sampler->own_tid = gettid();

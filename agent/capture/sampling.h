@@ -84,6 +84,16 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
  * taken its signal back or uses io_uring, is said once. */
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns);
 
+/* ---- What it costs (sampling_cost.c) ------------------------------------ */
+
+/* CPU time of this thread since it was last asked for. */
+uint64_t fgt_sampling_take_cpu(struct fgt_sampler *sampler);
+/* Of the period before, in which some were ticked: theirs comes as rarely as
+ * their ticks do. */
+void fgt_sampling_charge_shared(struct fgt_sampler *sampler);
+/* Almost all of it goes into samples. */
+void fgt_sampling_charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns);
+
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 
 /* Sets perf's events, the word on switches and the timer going. Fails only

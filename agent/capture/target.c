@@ -62,6 +62,7 @@ static void take_info(struct fgt_target *target,
 	work->uid = info->uid;
 	memcpy(work->name, info->name, sizeof(work->name));
 	memcpy(work->exe, info->exe, sizeof(work->exe));
+	target->has_new_texts = true;
 	fgt_ring_set_process(target->ring, info);
 }
 
@@ -257,12 +258,17 @@ int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice)
 
 void fgt_target_publish(struct fgt_target *target)
 {
+	size_t len = target->has_new_texts
+			     ? sizeof(target->work)
+			     : offsetof(struct fgt_target_status, name);
+
 	if (target->stacks.unwinder)
 		fgt_unwinder_get_stats(target->stacks.unwinder,
 				       &target->work.unwind);
 	pthread_mutex_lock(&target->mutex);
-	target->status = target->work;
+	memcpy(&target->status, &target->work, len);
 	pthread_mutex_unlock(&target->mutex);
+	target->has_new_texts = false;
 }
 
 static void set_provider(struct fgt_target *target,
@@ -300,6 +306,7 @@ void fgt_target_leave_switches(struct fgt_target *target, uint64_t now_ns)
 void fgt_target_explain(struct fgt_target *target, const struct fgt_tick *tick,
 			const char *text)
 {
+	target->has_new_texts = true;
 	snprintf(target->work.limitation, sizeof(target->work.limitation), "%s",
 		 text);
 	if (target->is_explained || !tick->explain)
@@ -329,15 +336,36 @@ static bool may_have_new_maps(struct fgt_target *target)
 	return true;
 }
 
+/*
+ * A process that is ending loses its memory first, which looks like an exec,
+ * and then nobody can tell what it ran: that is what was known before.
+ */
+static bool is_without_memory(const struct fgt_target *target)
+{
+	char byte;
+
+	return readlinkat(target->process.proc_fd, "exe", &byte, 1) < 0 &&
+	       (errno == ENOENT || errno == ESRCH);
+}
+
+static void reread_info(struct fgt_target *target)
+{
+	struct fgt_process_info info;
+
+	if (fgt_process_get_info(&target->process, &info) < 0)
+		return;
+	if (!info.exe[0] && is_without_memory(target))
+		memcpy(info.exe, target->work.exe, sizeof(info.exe));
+	take_info(target, &info);
+}
+
 void fgt_target_reread(struct fgt_target *target, const struct fgt_tick *tick,
 		       bool is_exec)
 {
-	struct fgt_process_info info;
 	struct fgt_why why = { "" };
 	int rc;
 
-	if (fgt_process_get_info(&target->process, &info) == 0)
-		take_info(target, &info);
+	reread_info(target);
 	rc = fgt_process_check_access(&target->process, &why);
 	if (rc == 0 && (is_exec || may_have_new_maps(target)))
 		rc = fgt_stacks_refresh(&target->stacks, tick->mono_ns, is_exec,

@@ -16,8 +16,6 @@ struct fgt_target_status {
 	int32_t pid;
 	uint32_t uid; /* of the process at attach, re-read on exec */
 	uint64_t start_time;
-	char name[64];
-	char exe[512];
 	bool is_alive; /* false: ended; the ring is kept a while */
 	int exit_signal_or_minus_one; /* not known from outside: -1 */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
@@ -26,16 +24,19 @@ struct fgt_target_status {
 	double rate_hz; /* aimed at now */
 	uint32_t rate_periods; /* of the sampler, to a tick; 1: not lowered */
 	double cpu_percent; /* of one core, for sampling it */
-	char rate_note[200]; /* why the rate is lowered, or "" */
 	uint64_t ticks, missed_ticks;
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
 	uint64_t credited_ticks; /* told by the sample after them */
 	const char *who_ran; /* provider: "perf+schedstat", "schedstat" … */
 	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace" */
-	char limitation[240]; /* what is not permitted and the remedy, or "" */
 	struct fgt_unwind_stats unwind;
 	struct fgt_ring_stats ring;
+	/* Up to a second old. */
+	char name[64];
+	char exe[512];
+	char rate_note[200]; /* why the rate is lowered, or "" */
+	char limitation[240]; /* what is not permitted and the remedy, or "" */
 };
 
 struct fgt_target *fgt_target_get(struct fgt_target *target);

@@ -89,6 +89,7 @@ struct fgt_target {
 
 	struct fgt_pacing pacing;
 	uint64_t tick; /* number */
+	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
 	uint32_t random; /* see look_runnable.c */
 	uint64_t chores_ns; /* when the once-a-second work was done */
 	bool has_run; /* any thread, since the last chores */
@@ -109,6 +110,7 @@ struct fgt_target {
 	pthread_mutex_t mutex;
 	struct fgt_target_status status;
 	struct fgt_target_status work; /* the sampler's copy */
+	bool has_new_texts; /* some of work's may not be in status */
 };
 
 /*
@@ -123,7 +125,8 @@ int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
  * is no longer sampled. Sampler's thread, or before it was handed over. */
 void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive);
 
-/* Shows what the ticks have counted in work to others. */
+/* Shows what the ticks have counted in work to others; the texts, which are
+ * too much for each tick, if they are new. */
 void fgt_target_publish(struct fgt_target *target);
 
 /* After an exec or a change of user: who is it now, may it be read? */

@@ -24,6 +24,9 @@
 void fgt_tick_begin(struct fgt_target *target, const struct fgt_tick *tick)
 {
 	target->tick++;
+	target->elapsed_ns = target->tick_ns ? tick->mono_ns - target->tick_ns
+					     : 0;
+	target->tick_ns = tick->mono_ns;
 	target->work.ticks++;
 	target->work.missed_ticks += tick->missed;
 	fgt_ring_tick_begin(target->ring, tick->mono_ns, tick->wall_ns,
@@ -228,6 +231,7 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 			1e9 / (double)elapsed_ns;
 	target->rate_ticks = target->work.ticks;
 	target->chores_ns = tick->mono_ns;
+	target->has_new_texts = true;
 	fgt_threads_retire(&target->threads, tick->mono_ns, tick->period_ns);
 	describe(target, tick);
 	if (!target->has_run)

@@ -30,6 +30,8 @@ struct fgt_who_ran {
 	 * is torn.
 	 */
 	int (*look)(void *state, struct fgt_thread *thread);
+	/* The use is exact at any instant, also of a thread on a CPU. */
+	bool is_exact;
 	/* tick() lists the threads itself, when one may have come or gone. */
 	bool has_scan;
 	/* A thread is about to be freed. NULL: nothing is kept of it. */

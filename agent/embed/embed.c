@@ -218,7 +218,9 @@ FGT_EMBED_CHECK_FORMATS;
 static struct fgt_format_options
 options_of(const struct fgt_transaction_facts *facts)
 {
-	struct fgt_format_options options = { .facts = facts };
+	struct fgt_format_options options = {
+		.facts = fgt_facts_of_transaction(facts),
+	};
 
 	if (!facts)
 		return options;

@@ -127,6 +127,35 @@ static void a_dead_target_keeps_its_ring(void **state)
 			 -ESRCH);
 }
 
+/* Its memory goes first, and with it the link to its program. */
+static void what_a_dead_target_ran_is_known(void **state)
+{
+	struct fixture *fixture = *state;
+	struct fgt_target_status status;
+	siginfo_t info;
+
+	start_child(fixture, "large", -1);
+	attach(fixture);
+	for (int i = 0; i < 100; i++) {
+		uint64_t from_ns = now_ns();
+
+		sleep_ms(100);
+		cut(fixture, from_ns);
+		if (share(fixture->slice, NULL, "pause") == 100)
+			break;
+	}
+	kill(fixture->child, SIGKILL);
+	assert_int_equal(
+		waitid(P_PID, (id_t)fixture->child, &info, WEXITED | WNOWAIT),
+		0);
+	sleep_ms(100);
+	assert_false(fgt_target_is_alive(fixture->target));
+	fgt_target_get_status(fixture->target, &status);
+	assert_non_null(strstr(status.exe, "/scenes"));
+	cut(fixture, 0);
+	assert_non_null(strstr(fixture->slice->process.exe, "/scenes"));
+}
+
 static void orders_are_checked(void **state)
 {
 	struct fixture *fixture = *state;
@@ -167,6 +196,7 @@ static int run_group(const char *user)
 		LIVE(children_of_a_target_are_not_sampled),
 		LIVE(a_stopped_target_is_stopped_and_goes_on),
 		LIVE(a_dead_target_keeps_its_ring),
+		LIVE(what_a_dead_target_ran_is_known),
 		LIVE(orders_are_checked),
 	};
 
