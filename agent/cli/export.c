@@ -261,11 +261,30 @@ static void tell_of_cut(const struct fgt_export *plan,
 			 (double)(covered_ns - SENTRY_NS) / 1e9);
 }
 
-static void warn_of_gaps(const struct fgt_export *plan,
-			 const struct fgt_slice *slice)
+#define KEEP_MORE "; raise ring.seconds or ring.memory_mb to keep more"
+
+/* From 0 means from the beginning: not all the time since the machine began
+ * was asked for. */
+static void warn_of_beginning(const struct fgt_export *plan,
+			      const struct fgt_slice *slice)
 {
 	uint64_t late_ns =
 		gap_ns(slice, 0, slice->requested_from_ns, slice->tick_ns[0]);
+
+	if (slice->requested_from_ns == 0 && slice->evicted_ticks)
+		fgt_note(plan->verb, "asked from the beginning, of which the "
+				     "oldest part is gone" KEEP_MORE);
+	else if (slice->requested_from_ns && late_ns)
+		fgt_note(plan->verb,
+			 "the first %.1f s asked for were not kept%s",
+			 (double)late_ns / 1e9,
+			 slice->evicted_ticks ? KEEP_MORE
+					      : ": sampling began later");
+}
+
+static void warn_of_gaps(const struct fgt_export *plan,
+			 const struct fgt_slice *slice)
+{
 	uint32_t last = slice->tick_count - 1;
 	uint64_t early_ns = gap_ns(slice, last, slice->tick_ns[last],
 				   slice->requested_to_ns);
@@ -275,14 +294,7 @@ static void warn_of_gaps(const struct fgt_export *plan,
 			 "%" PRIu64 " ticks were overwritten while the slice "
 			 "was cut; ask for a shorter or later time",
 			 slice->lapped_ticks);
-	if (late_ns)
-		fgt_note(plan->verb,
-			 "the first %.1f s asked for were not kept%s",
-			 (double)late_ns / 1e9,
-			 slice->evicted_ticks
-				 ? "; raise ring.seconds or ring.memory_mb to "
-				   "keep more"
-				 : ": sampling began later");
+	warn_of_beginning(plan, slice);
 	if (early_ns)
 		fgt_note(plan->verb,
 			 "nothing was recorded in the last %.1f s asked for: "

@@ -18,6 +18,7 @@
 #define MS	    UINT64_C(1000000)
 #define BACK_OFF_MS 100
 #define SEND_BYTES  32768 /* of kernel memory a client that reads not */
+#define TRY_AGAIN   "close one, or try again in a second"
 
 size_t fgt_control_count(const struct fgt_control *control)
 {
@@ -56,52 +57,131 @@ static bool has_gone(const struct fgt_control_client *client)
 	return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLHUP);
 }
 
-/* Those at the limit are looked at, so that one who comes back at once does
- * not find its own last connection in its way. */
-static bool is_within(struct fgt_control *control, uint32_t uid, bool is_any,
-		      size_t limit)
+/* Which clients are counted; those with a place never are. */
+struct crowd {
+	const struct fgt_control *control;
+	uint32_t uid;
+	bool is_any; /* of all users */
+	bool is_asking; /* only those that wait for an answer */
+	bool has_no_young; /* only those that are not young */
+};
+
+static bool is_young(const struct fgt_control_client *client)
 {
-	struct fgt_control_client *client = control->clients;
-	size_t count = 0, gone = 0;
+	return client->state == FGT_CLIENT_READS &&
+	       fgt_loop_now() - client->since_ns < FGT_CONTROL_YOUNG_MS * MS;
+}
+
+static bool is_in(const struct crowd *crowd,
+		  const struct fgt_control_client *client)
+{
+	return !client->has_place &&
+	       (crowd->is_any || client->peer.uid == crowd->uid) &&
+	       !(crowd->is_asking && client->state == FGT_CLIENT_READS) &&
+	       !(crowd->has_no_young && is_young(client));
+}
+
+static size_t count(const struct crowd *crowd,
+		    bool (*is_wanted)(const struct fgt_control_client *client))
+{
+	const struct fgt_control_client *client = crowd->control->clients;
+	size_t total = 0;
 
 	for (; client; client = client->next)
-		count += (is_any || client->peer.uid == uid) &&
-			 !client->has_place;
-	if (count < limit)
+		total += is_in(crowd, client) &&
+			 (!is_wanted || is_wanted(client));
+	return total;
+}
+
+/* Those at the limit are looked at, so that one who comes back at once does
+ * not find its own last connection in its way. */
+static bool is_within(const struct crowd *crowd, size_t limit)
+{
+	size_t total = count(crowd, NULL), gone;
+
+	if (total < limit)
 		return true;
-	for (client = control->clients; client; client = client->next)
-		gone += (is_any || client->peer.uid == uid) &&
-			!client->has_place && has_gone(client);
-	return count - gone < limit && gone <= FGT_CONTROL_GONE_MAX;
+	gone = count(crowd, has_gone);
+	return total - gone < limit && gone <= FGT_CONTROL_GONE_MAX;
+}
+
+static bool are_too_many_young(const struct crowd *crowd)
+{
+	return count(crowd, is_young) >= (crowd->is_any
+						  ? FGT_CONTROL_YOUNG_MAX
+						  : FGT_CONTROL_YOUNG_PER_USER);
+}
+
+/* Who is young is not counted, unless too many are. */
+static bool may_come(const struct fgt_control *control, uint32_t uid,
+		     bool is_any, size_t limit)
+{
+	struct crowd crowd = { .control = control,
+			       .uid = uid,
+			       .is_any = is_any };
+
+	crowd.has_no_young = !are_too_many_young(&crowd);
+	return is_within(&crowd, limit);
+}
+
+static size_t limit_of_all(uint32_t uid)
+{
+	return FGT_CONTROL_CLIENTS_MAX - (uid == 0 ? 0 : 1);
+}
+
+static void explain(struct fgt_why *why, const char *remedy)
+{
+	(void)fgt_why_set(why, -EBUSY,
+			  "too many connections: %d of one user, %d in all, "
+			  "may wait for an answer at once; %s",
+			  FGT_CONTROL_PER_USER, FGT_CONTROL_CLIENTS_MAX,
+			  remedy);
+}
+
+bool fgt_control_client_may_ask(const struct fgt_control_client *client,
+				struct fgt_why *why)
+{
+	struct crowd crowd = { .control = client->control,
+			       .uid = client->peer.uid,
+			       .is_asking = true };
+	bool is_allowed;
+
+	if (client->has_place)
+		return true;
+	is_allowed = client->peer.uid == 0 ||
+		     is_within(&crowd, FGT_CONTROL_PER_USER);
+	crowd.is_any = true;
+	is_allowed &= is_within(&crowd, limit_of_all(client->peer.uid));
+	if (!is_allowed)
+		explain(why, TRY_AGAIN);
+	return is_allowed;
 }
 
 static void turn_away(int fd, const char *remedy)
 {
-	char why[160];
+	struct fgt_why why;
 
-	snprintf(why, sizeof(why),
-		 "too many connections: %d of one user, %d in all, may wait "
-		 "for an answer at once; %s",
-		 FGT_CONTROL_PER_USER, FGT_CONTROL_CLIENTS_MAX, remedy);
-	fgt_reply_turn_away(fd, -EBUSY, why);
+	explain(&why, remedy);
+	fgt_reply_turn_away(fd, -EBUSY, why.text);
 }
 
 /*
  * Is there room for one more of this user? A user who has used up the limit
  * loses the connection that has asked nothing for longest, so that half-open
- * ones keep nobody out; root may send anybody's away.
+ * ones keep nobody out; root may send anybody's away. One that has only just
+ * come is no worse than the next, unless there are too many of them.
  */
 static bool has_room(struct fgt_control *control, uint32_t uid)
 {
-	size_t limit = FGT_CONTROL_CLIENTS_MAX - (uid == 0 ? 0 : 1);
 	struct fgt_control_client *client;
 
-	if ((uid == 0 ||
-	     is_within(control, uid, false, FGT_CONTROL_PER_USER)) &&
-	    is_within(control, uid, true, limit))
+	if ((uid == 0 || may_come(control, uid, false, FGT_CONTROL_PER_USER)) &&
+	    may_come(control, uid, true, limit_of_all(uid)))
 		return true;
 	client = oldest_silent(control, uid, uid == 0);
-	if (!client)
+	if (!client || (uid != 0 && is_young(client) &&
+			!are_too_many_young(&(struct crowd){ .control = control,
+							     .uid = uid })))
 		return false;
 	turn_away(client->watch.fd, "this one asked nothing for longest");
 	fgt_control_client_close(client);
@@ -134,6 +214,7 @@ static int add_client(struct fgt_control *control, int fd,
 			 sizeof(send_bytes));
 	client->control = control;
 	client->peer = *peer;
+	client->since_ns = fgt_loop_now();
 	client->watch = (struct fgt_watch){ .fd = fd,
 					    .ready = fgt_control_client_ready,
 					    .context = client };
@@ -163,7 +244,7 @@ static void admit(struct fgt_control *control, int accepted_fd)
 	if (get_peer(fd, &peer) < 0)
 		return;
 	if (!has_room(control, peer.uid))
-		turn_away(fd, "close one, or try again in a second");
+		turn_away(fd, TRY_AGAIN);
 	else if (add_client(control, fd, &peer) == 0)
 		(void)FGT_TAKE_FD(fd);
 }

@@ -16,6 +16,11 @@
 
 #define FGT_CONTROL_CLIENTS_MAX 64 /* the last one is kept for root */
 #define FGT_CONTROL_PER_USER	8 /* root is not counted */
+/* Beyond that many: who has only just come, and has not asked yet. Many come at
+ * once where many programs start. */
+#define FGT_CONTROL_YOUNG_MAX	   96
+#define FGT_CONTROL_YOUNG_PER_USER 24 /* root is not counted */
+#define FGT_CONTROL_YOUNG_MS	   1000
 /* Beyond that many: whose client has closed its end, while an answer to it is
  * still being made. */
 #define FGT_CONTROL_GONE_MAX 8

@@ -265,6 +265,7 @@ static void handle_frame(struct fgt_control_client *client)
 {
 	struct fgt_control *control = client->control;
 	FGT_AUTO(fgt_message_free) struct fgt_message *request = NULL;
+	struct fgt_why why;
 	int r;
 
 	fgt_loop_disarm(control->loop, &client->timer);
@@ -279,6 +280,8 @@ static void handle_frame(struct fgt_control_client *client)
 		refuse(client, r,
 		       "malformed request: not one msgpack map as the "
 		       "protocol has");
+	else if (!fgt_control_client_may_ask(client, &why))
+		fgt_control_fail(client, -EBUSY, why.text);
 	else
 		hand_over(client, request);
 }

@@ -20,6 +20,7 @@ struct fgt_control_client {
 	struct fgt_control_client *next, *previous;
 	struct fgt_peer peer;
 	enum fgt_client_state state;
+	uint64_t since_ns; /* that it is here */
 	struct fgt_watch watch;
 	struct fgt_timer timer;
 	uint8_t *bytes; /* the request with its length, or the reply */
@@ -55,6 +56,11 @@ fgt_control_client_is_kept(const struct fgt_control_client *client)
 {
 	return client->keeper.handle;
 }
+
+/* Its request is complete: do not too many wait for an answer already? Sets
+ * why. */
+bool fgt_control_client_may_ask(const struct fgt_control_client *client,
+				struct fgt_why *why);
 
 /* Tells its keeper; frees it. */
 void fgt_control_client_close(struct fgt_control_client *client);

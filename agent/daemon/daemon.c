@@ -217,7 +217,7 @@ static bool is_everybody_served(struct fgt_service *service, bool is_late)
 	if (is_late)
 		return slices.active == 0;
 	return fgt_control_count(service->control) == 0 &&
-	       deliveries.active == 0;
+	       deliveries.active == 0 && deliveries.waiting == 0;
 }
 
 /* Looks again and again. */

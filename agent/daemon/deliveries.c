@@ -14,9 +14,9 @@
 #include "agent/daemon/delivery_cut.h"
 #include "agent/daemon/delivery_endings.h"
 #include "agent/daemon/delivery_limits.h"
+#include "agent/daemon/delivery_log.h"
 #include "agent/daemon/delivery_tally.h"
 #include "agent/daemon/errands.h"
-#include "agent/daemon/log.h"
 
 #define SECOND_NS      UINT64_C(1000000000)
 #define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
@@ -39,17 +39,16 @@ struct job {
 	struct fgt_delivery_child child;
 	struct fgt_delivery_head head;
 	struct fgt_delivery_cut cut; /* target: a reference, until it is cut */
-	int32_t pid;
 	int data_fd, spans_fd;
 	uint64_t bytes; /* of its descriptors */
 	struct fgt_delivery_address address; /* whose limits it shares */
-	unsigned int tries;
 	/* Written on the thread, read when it is done. */
 	int cut_result;
 	uint64_t cut_bytes;
 	uint8_t *body;
 	size_t body_len;
 	char name[FGT_TRANSACTION_NAME + 1];
+	struct fgt_delivery_about about;
 };
 
 struct fgt_deliveries {
@@ -61,7 +60,8 @@ struct fgt_deliveries {
 	struct fgt_delivery_endings endings;
 	struct fgt_deliveries_counters counters;
 	uint64_t bytes;
-	bool is_leaving;
+	bool is_leaving; /* what is there is sent, once */
+	bool is_ending; /* nothing is started any more */
 };
 
 static void free_job(struct job *job)
@@ -97,8 +97,7 @@ static void remove_job(struct job *job)
 static void give_up(struct job *job, const char *where, const char *why)
 {
 	job->deliveries->counters.failed++;
-	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s'%s%s: %s",
-		job->pid, job->name, *where ? " to " : "", where, why);
+	fgt_delivery_log_given_up(&job->about, where, why);
 	remove_job(job);
 }
 
@@ -110,7 +109,7 @@ static void wait_until(struct job *job, uint64_t due_ns)
 
 static void try_later(struct job *job, const struct fgt_delivery_result *result)
 {
-	uint64_t seconds = RETRY_S(job->tries), due_ns;
+	uint64_t seconds = RETRY_S(job->about.tries), due_ns;
 
 	if (result->retry_after_s > seconds)
 		seconds = result->retry_after_s;
@@ -118,15 +117,14 @@ static void try_later(struct job *job, const struct fgt_delivery_result *result)
 	if (result->retry_after_s > 0)
 		fgt_delivery_limits_set(&job->deliveries->limits, &job->address,
 					due_ns);
-	if (job->tries >= FGT_DELIVERIES_TRIES || seconds > WAIT_MAX_S ||
+	if (job->about.tries >= FGT_DELIVERIES_TRIES || seconds > WAIT_MAX_S ||
 	    job->deliveries->is_leaving) {
 		give_up(job, result->where, result->why);
 		return;
 	}
 	job->deliveries->counters.retried++;
-	fgt_log(job->tries == 1 ? FGT_LOG_WARNING : FGT_LOG_DEBUG,
-		"delivery_retry", "pid %d, '%s' in %llu s: %s", job->pid,
-		job->name, (unsigned long long)seconds, result->why);
+	fgt_delivery_log_retry(&job->about, seconds, FGT_DELIVERIES_TRIES,
+			       result->why);
 	wait_until(job, due_ns);
 }
 
@@ -138,10 +136,7 @@ static void settle(struct job *job, const struct fgt_delivery_result *result)
 		give_up(job, result->where, result->why);
 	} else {
 		job->deliveries->counters.delivered++;
-		fgt_log(FGT_LOG_INFO, "delivered",
-			"pid %d, '%s' to %s: event %s, %llu bytes", job->pid,
-			job->name, result->where, result->event_id,
-			(unsigned long long)result->bytes);
+		fgt_delivery_log_done(&job->about, result);
 		remove_job(job);
 	}
 }
@@ -202,7 +197,7 @@ static int start_child(struct job *job)
 					 job->head.uid);
 		return r;
 	}
-	job->tries++;
+	job->about.tries++;
 	job->state = JOB_SENDS;
 	fgt_loop_arm(deliveries->loop, &job->timer,
 		     fgt_loop_now() + (FGT_DELIVERY_MAX_S + 1) * SECOND_NS);
@@ -247,7 +242,10 @@ static void start_one(struct job *job)
 	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
 						      &job->address);
 
-	if (until_ns > fgt_loop_now())
+	if (until_ns > fgt_loop_now() && job->deliveries->is_leaving)
+		give_up(job, "",
+			"the server wants a pause, and the agent is leaving");
+	else if (until_ns > fgt_loop_now())
 		wait_until(job, until_ns);
 	else if (start_child(job) < 0)
 		give_up(job, "",
@@ -259,7 +257,7 @@ static void start_ready(struct fgt_deliveries *deliveries)
 {
 	struct job *job = deliveries->first;
 
-	while (job && !deliveries->is_leaving) {
+	while (job && !deliveries->is_ending) {
 		struct job *next = job->next;
 
 		if (job->state == JOB_READY && is_its_turn(job))
@@ -334,7 +332,7 @@ static int check_room(struct fgt_deliveries *deliveries,
 		take_tally(deliveries, &address);
 	int r;
 
-	if (deliveries->is_leaving)
+	if (deliveries->is_leaving && !order->is_last_word)
 		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
 	r = fgt_delivery_tally_check(&tally, bytes, order->is_last_word, why);
 	deliveries->counters.refused += r < 0;
@@ -371,7 +369,8 @@ static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
 		.to_ns = order->to_ns,
 		.is_transaction = order->is_transaction,
 	};
-	job->pid = order->pid;
+	job->about = (struct fgt_delivery_about){ .pid = order->pid,
+						  .name = job->name };
 	job->address = fgt_delivery_address_of(order->uid, order->destination);
 	job->bytes = fgt_delivery_bytes(order->data_fd) +
 		     fgt_delivery_bytes(order->spans_fd);
@@ -452,25 +451,24 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	return 0;
 }
 
+/* What waits for its end does not wait for long; what waits for another try, or
+ * for a time far ahead, has its turn now. */
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
 {
-	struct job *job = deliveries->first;
+	uint64_t soon_ns = fgt_loop_now() + SECOND_NS;
 
 	deliveries->is_leaving = true;
-	while (job) {
-		struct job *next = job->next;
-
-		if (job->state == JOB_WAITS || job->state == JOB_READY)
-			give_up(job, "", "the agent is leaving");
-		job = next;
-	}
+	for (struct job *job = deliveries->first; job; job = job->next)
+		if (job->state == JOB_WAITS &&
+		    (job->about.tries > 0 || job->timer.due_ns > soon_ns))
+			wait_until(job, fgt_loop_now());
 }
 
 void fgt_deliveries_free(struct fgt_deliveries *deliveries)
 {
 	if (!deliveries)
 		return;
-	deliveries->is_leaving = true;
+	deliveries->is_leaving = deliveries->is_ending = true;
 	/* Those that are cut become ready, or are given up. */
 	if (deliveries->errands)
 		fgt_errands_free(deliveries->errands);

@@ -16,7 +16,6 @@
 #include "upload/format/transaction.h"
 
 #define FGT_DELIVERIES_TRIES 5 /* after 2, 8, 32, 128 s */
-/* All their slices and rings together. */
 
 struct fgt_deliveries;
 
@@ -46,14 +45,14 @@ FGT_DEFINE_AUTO(struct fgt_deliveries *, fgt_deliveries_free);
 
 /*
  * Queues; what becomes of it goes to the log. -EBUSY full (the share of the
- * destination, of the user, or all; see delivery_tally.h), -EINVAL no destination, -EMSGSIZE facts too long, -ESHUTDOWN,
- * -ENOMEM; why is set.
+ * destination, of the user, or all; see delivery_tally.h), -EINVAL no
+ * destination, -EMSGSIZE facts too long, -ESHUTDOWN, -ENOMEM; why is set.
  */
 int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  const struct fgt_delivery_order *order,
 			  struct fgt_why *why);
 
-/* Takes no more; gives up those that no process works at. */
+/* Takes no more, but the last words of the dead; tries once what waits. */
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries);
 
 struct fgt_deliveries_counters {

@@ -49,11 +49,13 @@
  *           At most 512 of them, 64 of a user. Requests on it, up to 16 MiB,
  *           each answered before the next is read:
  *   deliver   destination; from_ns, to_ns (the range to cut) or data: bin of
- *             a .fgt file; then, if it is a transaction: name, op, status,
- *             release, environment, event_id, trace_id, span_id,
- *             parent_span_id: text or absent; begin_ns, end_ns; active_tid;
- *             tags: [{key, value}]; tids: [{tid}] that worked for it, none:
- *             all; all_threads: bool, the stacks of the others too
+ *             a .fgt file; release, environment: text or absent; then, if
+ *             it is a transaction: name; op, status, event_id, trace_id,
+ *             span_id, parent_span_id: text or absent; begin_ns, end_ns;
+ *             active_tid; tags: [{key, value}]; tids: [{tid, from_ns, to_ns}]
+ *             that worked for it, and when (absent or 0: from its begin, to
+ *             its end), none: all; all_threads: bool, the stacks of the
+ *             others too
  *             → ok: it is queued; -EBUSY: try again later
  *   bye       → ok; nothing is made of its end
  *

@@ -169,6 +169,13 @@ static void lives_on(void *context)
 	let_go(entry);
 }
 
+static bool is_dead(const struct entry *entry)
+{
+	struct pollfd death = { .fd = entry->death.fd, .events = POLLIN };
+
+	return !entry->has_said_bye && poll(&death, 1, 0) > 0;
+}
+
 static void connection_gone(void *context)
 {
 	struct entry *entry = context;
@@ -176,6 +183,10 @@ static void connection_gone(void *context)
 	struct fgt_loop *loop = registrations->service->loop;
 
 	entry->client = NULL;
+	if (registrations->is_leaving && is_dead(entry)) {
+		has_died(entry, POLLIN);
+		return;
+	}
 	if (entry->has_said_bye || registrations->is_leaving) {
 		stop_waiting(entry);
 		let_go(entry);
@@ -452,7 +463,19 @@ void fgt_registrations_set_calls(struct fgt_registrations *registrations,
 
 void fgt_registrations_leave(struct fgt_registrations *registrations)
 {
+	struct entry *entry = registrations->first;
+
 	registrations->is_leaving = true;
+	while (entry) {
+		struct entry *next = entry->next;
+		bool is_ended = is_dead(entry);
+
+		if (is_ended && entry->client)
+			fgt_control_end(entry->client);
+		else if (is_ended)
+			has_died(entry, POLLIN);
+		entry = next;
+	}
 }
 
 size_t fgt_registrations_count(const struct fgt_registrations *registrations)

@@ -143,28 +143,55 @@ static int get_tags(const struct fgt_message *message,
 	return r < 0 ? refuse(why, "tags", "must be maps of key and value") : 0;
 }
 
-static int get_tids(const struct fgt_message *message,
-		    struct fgt_facts_room *room, struct fgt_why *why)
+static int get_stint(const struct fgt_message *element,
+		     struct fgt_stint *ret_stint)
+{
+	int64_t tid = 0;
+	int r = fgt_message_get_int(element, "tid", &tid);
+
+	if (r == 0 && !is_tid(tid))
+		r = -EINVAL;
+	if (r == 0)
+		r = fgt_message_get_uint(element, "from_ns",
+					 &ret_stint->from_ns);
+	if (r == 0 || r == -ENOENT)
+		r = fgt_message_get_uint(element, "to_ns", &ret_stint->to_ns);
+	ret_stint->tid = (int32_t)tid;
+	return r == -ENOENT ? 0 : r;
+}
+
+static int get_stints(const struct fgt_message *message,
+		      struct fgt_facts_room *room, struct fgt_why *why)
 {
 	const struct fgt_message *element;
 	size_t count = 0;
-	int64_t tid = 0;
 	int r = fgt_message_get_array(message, "tids", &count);
 
-	if ((r < 0 && r != -ENOENT) || count > FGT_TRANSACTION_TIDS)
+	if ((r < 0 && r != -ENOENT) || count > FGT_TRANSACTION_STINTS)
 		return refuse(why, "tids", "must be a list of at most 256");
-	r = 0;
-	for (size_t i = 0; i < count && r == 0; i++) {
+	for (size_t i = 0; i < count; i++) {
 		r = fgt_message_get_array_map(message, "tids", i, &element);
 		if (r == 0)
-			r = fgt_message_get_int(element, "tid", &tid);
-		if (r < 0 || !is_tid(tid))
-			return refuse(why, "tids", "must be maps of tid");
-		room->tids[i] = (int32_t)tid;
+			r = get_stint(element, &room->stints[i]);
+		if (r < 0)
+			return refuse(why, "tids",
+				      "must be maps of tid, from_ns and to_ns");
 	}
-	room->facts.tids = room->tids;
-	room->facts.tid_count = count;
+	room->facts.stints = room->stints;
+	room->facts.stint_count = count;
 	return 0;
+}
+
+/* Without a name nothing else of a transaction counts. */
+static int read_texts_only(struct fgt_transaction_facts *facts)
+{
+	const struct fgt_transaction_facts kept = {
+		.release = facts->release,
+		.environment = facts->environment,
+	};
+
+	*facts = kept;
+	return kept.release || kept.environment ? 0 : -ENOENT;
 }
 
 int fgt_facts_read(const struct fgt_message *message,
@@ -176,14 +203,14 @@ int fgt_facts_read(const struct fgt_message *message,
 	memset(ret_room, 0, sizeof(*ret_room));
 	r = get_texts(message, facts, why);
 	if (r == 0 && !facts->name)
-		return -ENOENT;
+		return read_texts_only(facts);
 	if (r == 0)
 		r = get_ids(message, facts, why);
 	if (r == 0)
 		r = get_numbers(message, facts, why);
 	if (r == 0)
 		r = get_tags(message, ret_room, why);
-	return r < 0 ? r : get_tids(message, ret_room, why);
+	return r < 0 ? r : get_stints(message, ret_room, why);
 }
 
 static void put_text(struct fgt_builder *builder, const char *key,
@@ -205,9 +232,11 @@ static void put_arrays(struct fgt_builder *builder,
 	}
 	fgt_builder_array_end(builder);
 	fgt_builder_array_begin(builder, "tids");
-	for (size_t i = 0; i < facts->tid_count; i++) {
+	for (size_t i = 0; i < facts->stint_count; i++) {
 		fgt_builder_map_begin(builder, NULL);
-		fgt_builder_int(builder, "tid", facts->tids[i]);
+		fgt_builder_int(builder, "tid", facts->stints[i].tid);
+		fgt_builder_uint(builder, "from_ns", facts->stints[i].from_ns);
+		fgt_builder_uint(builder, "to_ns", facts->stints[i].to_ns);
 		fgt_builder_map_end(builder);
 	}
 	fgt_builder_array_end(builder);
@@ -216,13 +245,15 @@ static void put_arrays(struct fgt_builder *builder,
 void fgt_facts_put(struct fgt_builder *builder,
 		   const struct fgt_transaction_facts *facts)
 {
-	/* Also when it is empty: it tells that there are facts. */
-	fgt_builder_string(builder, "name", facts->name ? facts->name : "");
+	put_text(builder, "release", facts->release);
+	put_text(builder, "environment", facts->environment);
+	if (!fgt_facts_of_transaction(facts))
+		return;
+	/* Also when it is empty: it tells that there is a transaction. */
+	fgt_builder_string(builder, "name", facts->name);
 	put_text(builder, "op", facts->op);
 	put_text(builder, "status", facts->status);
 	put_text(builder, "level", facts->level);
-	put_text(builder, "release", facts->release);
-	put_text(builder, "environment", facts->environment);
 	put_text(builder, "event_id", facts->event_id);
 	put_text(builder, "trace_id", facts->trace_id);
 	put_text(builder, "span_id", facts->span_id);

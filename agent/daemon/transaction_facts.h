@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A transaction's facts in messages: keys of the same names as the members of
- * struct fgt_transaction_facts; tags: [{key, value}], tids: [{tid}].
+ * struct fgt_transaction_facts; tags: [{key, value}], tids: [{tid, from_ns, to_ns}].
  */
 #ifndef FGT_AGENT_DAEMON_TRANSACTION_FACTS_H
 #define FGT_AGENT_DAEMON_TRANSACTION_FACTS_H
@@ -13,13 +13,14 @@
 struct fgt_facts_room {
 	struct fgt_transaction_facts facts;
 	struct fgt_tag tags[FGT_TAGS_MAX];
-	int32_t tids[FGT_TRANSACTION_TIDS];
+	struct fgt_stint stints[FGT_TRANSACTION_STINTS];
 };
 
 /*
  * Reads and checks them: texts that are too long, ids that are none, an end
  * before the beginning, too many tags or threads are -EINVAL, with why.
- * -ENOENT: the message has no "name", so no facts.
+ * Without a "name" release and environment alone are read; -ENOENT: there are
+ * none of them either.
  *
  * MT-Safe | AS-Unsafe
  */

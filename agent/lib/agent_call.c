@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "ringbuf/memory_sink.h"
+#include "ringbuf/msgpack_check.h"
+#include "ringbuf/msgpack_cursor.h"
 
 #define SYSTEM_SOCKET "/run/fgtrace/agent.sock"
 #define SOCKET_SIZE   108
@@ -19,6 +21,7 @@
 #define SLICE_MAX     ((size_t)256 << 20)
 #define MAGIC	      "FGT1" /* of a .fgt file */
 #define MAGIC_LEN     4
+#define NESTING_MAX   16 /* as whoever decodes it has it */
 
 /* False: the path would be too long. */
 static bool user_socket(char *path, size_t size)
@@ -121,6 +124,30 @@ static int append(struct download *download, const struct fgt_answer *answer)
 	return r == -EMSGSIZE ? -EBADMSG : r;
 }
 
+/*
+ * One msgpack map that tells its version first, whole and with nothing after
+ * it. What its tables say whoever decodes them looks at: that needs as much
+ * memory again, and a program may only want to keep the bytes.
+ */
+static bool is_slice(const uint8_t *bytes, size_t len)
+{
+	struct fgt_msgpack_cursor cursor;
+	struct fgt_msgpack_text key;
+
+	if (len <= MAGIC_LEN || memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
+		return false;
+	bytes += MAGIC_LEN;
+	len -= MAGIC_LEN;
+	if (fgt_msgpack_check(bytes, len, NESTING_MAX) < 0)
+		return false;
+	fgt_msgpack_cursor_init(&cursor, bytes, len);
+	if (fgt_msgpack_read_map(&cursor) == 0)
+		return false;
+	key = fgt_msgpack_read_str(&cursor);
+	(void)fgt_msgpack_read_uint(&cursor, UINT64_MAX);
+	return !cursor.error && fgt_msgpack_text_is(key, "version");
+}
+
 /* The frames after the first, up to the end. */
 static int receive_data(struct download *download)
 {
@@ -137,9 +164,9 @@ static int receive_data(struct download *download)
 		if (r == 0 && !answer.is_end)
 			r = append(download, &answer);
 	} while (r == 0 && !answer.is_end);
-	if (r == 0 && (answer.len != download->memory.len_bytes ||
-		       download->memory.len_bytes <= MAGIC_LEN ||
-		       memcmp(download->memory.bytes, MAGIC, MAGIC_LEN) != 0))
+	if (r == 0 &&
+	    (answer.len != download->memory.len_bytes ||
+	     !is_slice(download->memory.bytes, download->memory.len_bytes)))
 		r = -EBADMSG;
 	return r;
 }

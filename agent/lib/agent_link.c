@@ -105,21 +105,25 @@ static void write_lists(struct fgt_wire *wire,
 		fgt_wire_text(wire, "key", facts->tags[i].key);
 		fgt_wire_text(wire, "value", facts->tags[i].value);
 	}
-	fgt_wire_array(wire, "tids", (uint32_t)facts->tid_count);
-	for (size_t i = 0; i < facts->tid_count; i++) {
-		fgt_wire_map(wire, 1);
-		fgt_wire_int(wire, "tid", facts->tids[i]);
+	fgt_wire_array(wire, "tids", (uint32_t)facts->stint_count);
+	for (size_t i = 0; i < facts->stint_count; i++) {
+		fgt_wire_map(wire, 3);
+		fgt_wire_int(wire, "tid", facts->stints[i].tid);
+		fgt_wire_uint(wire, "from_ns", facts->stints[i].from_ns);
+		fgt_wire_uint(wire, "to_ns", facts->stints[i].to_ns);
 	}
 }
 
 static void write_facts(struct fgt_wire *wire,
 			const struct fgt_transaction_facts *facts)
 {
+	fgt_wire_text(wire, "release", facts->release);
+	fgt_wire_text(wire, "environment", facts->environment);
+	if (!fgt_facts_of_transaction(facts))
+		return;
 	fgt_wire_text(wire, "name", facts->name);
 	fgt_wire_text(wire, "op", facts->op);
 	fgt_wire_text(wire, "status", facts->status);
-	fgt_wire_text(wire, "release", facts->release);
-	fgt_wire_text(wire, "environment", facts->environment);
 	fgt_wire_text(wire, "event_id", facts->event_id);
 	fgt_wire_text(wire, "trace_id", facts->trace_id);
 	fgt_wire_text(wire, "span_id", facts->span_id);
@@ -176,7 +180,10 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 			       : "the agent does not take what was kept: it is "
 				 "tried again, a few times");
 	/* The agent is full, or away: it may be there again in a while. */
-	return r == -EBUSY || r == -ENOTCONN || !answer.has_ok ? -EAGAIN : r;
+	return r == -EBUSY || r == -ESHUTDOWN || r == -ENOTCONN ||
+			       !answer.has_ok
+		       ? -EAGAIN
+		       : r;
 }
 
 const struct fgt_backend fgt_agent_link = {

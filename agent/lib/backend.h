@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "agent/lib/fgtrace.h"
+#include "agent/lib/settings.h"
 #include "upload/format/transaction.h"
 
 /* A slice as the library holds it: the bytes of a .fgt file. */
@@ -20,6 +21,10 @@ struct fgt_slice {
 	uint64_t from_ns, to_ns, ticks; /* covered */
 	unsigned int threads;
 	int32_t caller_tid;
+	/* Of the options when it was cut, "": none; they may be gone when it is
+	 * written. */
+	char release[FGT_SETTINGS_RELEASE + 1];
+	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
 };
 
 /* What is to reach a destination: either a slice that is there already, or a
@@ -27,7 +32,8 @@ struct fgt_slice {
 struct fgt_delivery {
 	const char *destination; /* not NULL */
 	const struct fgt_slice *slice; /* NULL: cut [begin_ns, end_ns] */
-	const struct fgt_transaction_facts *facts; /* NULL: only the slice */
+	/* NULL, or without a name: only the slice. */
+	const struct fgt_transaction_facts *facts;
 	/* With -EAGAIN: when the destination wants to be asked again, at the
 	 * earliest (CLOCK_MONOTONIC); left alone where it has not said so. */
 	uint64_t *ret_not_before_ns;

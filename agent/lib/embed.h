@@ -71,7 +71,8 @@ struct fgt_embed_ops {
 	void (*forked)(void *recorder);
 
 	/* Need no recorder. format: enum fgt_format of fgtrace.h. facts may be
-	 * NULL. bytes are checked. MT-Safe */
+	 * NULL, or of no transaction (fgt_facts_of_transaction()). bytes are
+	 * checked. MT-Safe */
 	int (*write)(const uint8_t *bytes, size_t len_bytes, int format,
 		     const struct fgt_transaction_facts *facts, int fd);
 	/* As fgt_dispatch(); blocks. why[FGT_EMBED_WHY]. ret_wait_s, which may

@@ -77,15 +77,19 @@ struct fgt_options {
 	size_t ring_bytes; /* 1 MiB … 16 GiB; 64 MiB, touched as needed */
 
 	/*
-	 * Where kept transactions, and the last seconds before a crash, go: a
-	 * Sentry DSN, or the absolute path of a directory. Default:
-	 * $FGTRACE_DESTINATION, else nowhere (they are counted as not kept).
-	 * A crash is an end by a signal other than SIGTERM, SIGINT and SIGHUP,
-	 * with which a program is asked to end.
+	 * Where kept transactions go, and, where an agent runs (also beside an
+	 * embedded recorder), the last seconds before a crash: a Sentry DSN, or
+	 * the absolute path of a directory. Default: $FGTRACE_DESTINATION, else
+	 * nowhere (they are counted as not kept). A crash is an end by a
+	 * signal other than SIGTERM, SIGINT and SIGHUP, with which a program is
+	 * asked to end.
 	 */
 	const char *destination;
-	const char *release; /* "app@1.0"; up to 200 bytes */
-	const char *environment; /* "production"; up to 64 bytes */
+	/* Of all that is told Sentry, written as a file of its format or sent:
+	 * up to 200 and 64 bytes. Default: $FGTRACE_RELEASE and
+	 * $FGTRACE_ENVIRONMENT. */
+	const char *release; /* "app@1.0" */
+	const char *environment; /* "production" */
 
 	/* Which transactions are kept: all of these must agree, or the status
 	 * is an error and keep_errors is set. */
@@ -104,8 +108,9 @@ struct fgt_options {
 
 	/*
 	 * Tells, a line each time, what does not work and what would help; at
-	 * most once for each cause. Called on a thread of the library, never
-	 * on one of the program, but for why a start failed, which
+	 * most once for each cause, but that something is still being dropped:
+	 * that again, at growing distances. Called on a thread of the library,
+	 * never on one of the program, but for why a start failed, which
 	 * fgt_start() tells before it returns. Must return, by neither jump nor
 	 * exception, and is not called after fgt_stop() has returned, unless a
 	 * call takes longer than a second.
@@ -162,6 +167,8 @@ struct fgt_status {
 	unsigned int active_tasks;
 	char limitation[256]; /* what is not permitted here, cause and remedy;
 			       * "" if nothing */
+	uint64_t activity_lost; /* of spans, marks and so on: never written to
+				 * $FGTRACE_ACTIVITY; more may at the end */
 };
 
 /* -EINVAL for a size that is none. MT-Safe | AS-Unsafe */
@@ -179,8 +186,9 @@ struct fgt_slice;
  * -EINVAL from_ns > to_ns or too far ahead; -ENOTCONN fgt_start() was not
  * called, or there is no agent now; -ENODATA fewer than two ticks lie in the
  * range; -ETIMEDOUT the agent did not answer in timeout_ms (after to_ns);
- * -EBADMSG what it answered makes no sense; -EBUSY it has too many slices to
- * cut; -ESHUTDOWN fgt_stop() meanwhile; -ECHILD forked; -ENOMEM.
+ * -EBADMSG what it answered makes no sense (whether its tables agree with each
+ * other fgt_slice_write() sees, when it reads them); -EBUSY it has too many
+ * slices to cut; -ESHUTDOWN fgt_stop() meanwhile; -ECHILD forked; -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -202,8 +210,11 @@ int fgt_slice_get_info(const struct fgt_slice *slice,
 
 /*
  * Writes all of it to a descriptor that blocks. -EPIPE nobody reads it any
- * more (without a signal); -EINVAL no such format; -ENOENT the format is not FGT_FORMAT_FGT and libfgtrace-embed.so is not
- * installed; -ENODATA the format cannot hold so little; errno of write(2).
+ * more (without a signal); -EINVAL no such format; -ENODATA the format cannot
+ * hold so little; errno of write(2). Of formats other than FGT_FORMAT_FGT:
+ * -ENOENT libfgtrace-embed.so is not installed; -EBADMSG the agent's slice
+ * contradicts itself; -EPROTONOSUPPORT it is of another version: use a
+ * libfgtrace that is as new as the agent; -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -236,8 +247,8 @@ int fgt_flush(unsigned int timeout_ms);
  * A unit of work that is worth a profile of its own: a request, a job. May be
  * begun on one thread and finished on another; the calls on one transaction
  * must not overlap, but _adopt and _leave may overlap each other and the
- * setters: nothing may overlap its end or come after it. Every function accepts NULL and
- * returns 0 then: a program need not look whether recording is on.
+ * setters: nothing may overlap its end or come after it. Every function accepts
+ * NULL and returns 0 then: a program need not look whether recording is on.
  */
 struct fgt_transaction;
 
@@ -250,7 +261,12 @@ struct fgt_transaction_info {
 
 /*
  * name: up to 200 bytes, "GET /cart"; op: up to 64 bytes, "http.server", NULL:
- * "default". NULL where nothing records or there is no memory.
+ * "default". NULL before fgt_start() and after fgt_stop(), in the child of a
+ * fork, for a NULL name, or without memory; not while an agent is away
+ * (is_recording is 0): its trace goes on, and when the agent is there within
+ * two minutes, it has what is kept, without stacks of the time before.
+ * Of one that lasts longer than what is kept (ring_seconds) only the last part
+ * has stacks and spans.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -269,8 +285,8 @@ int fgt_transaction_set_parent(struct fgt_transaction *transaction,
 			       const char *header);
 
 /*
- * Writes the sentry-trace value for a request to another service ("32hex-16hex")
- * and returns its length, 49; -ENOBUFS if len is less than 50.
+ * Writes the sentry-trace value for a request to another service
+ * ("32hex-16hex") and returns its length, 49; -ENOBUFS if len is less than 50.
  * MT-Unsafe | AS-Unsafe
  */
 int fgt_transaction_get_trace(const struct fgt_transaction *transaction,
@@ -287,8 +303,10 @@ int fgt_transaction_set_status(struct fgt_transaction *transaction,
 			       const char *status);
 
 /* The calling thread works for it from now on, until _leave or the end; its
- * stacks of all that time are the transaction's, also if it leaves before. Up
- * to 256 threads; -ENOSPC. MT-Safe | AS-Unsafe */
+ * stacks and spans of that time are the transaction's, as are those of the one
+ * that began it, until it leaves. As often as it likes, up to 256 times by all
+ * threads together; beyond that one that was there before never left, for
+ * another one -ENOSPC. MT-Safe | AS-Unsafe */
 int fgt_transaction_adopt(struct fgt_transaction *transaction);
 int fgt_transaction_leave(struct fgt_transaction *transaction);
 
@@ -311,7 +329,8 @@ void fgt_transaction_drop(struct fgt_transaction *transaction);
  * one, nested in the span around it. Both are numbers, 0 is none. A thread
  * has a current task, and that has a current span.
  *
- * Misuse is counted, told and has no other effect:
+ * Misuse is counted, told (each kind once from a start to its stop, at the
+ * start where it came before) and has no other effect:
  * -ENOTCONN a span, and the thread has no task (or none to end); -EALREADY the
  * parent has an active child span; -EBUSY to end a span whose child is active;
  * -ENOTEMPTY to end a task that has live child tasks or an active span; -EINVAL
@@ -364,7 +383,9 @@ int fgt_on_span_end(void (*call)(void *context, const struct fgt_span_end *end),
 /* ---- Marks, counters, labels ------------------------------------------- */
 
 /* Names up to 64 bytes, keys to 32, values to 200. -EINVAL without a byte (a
- * value may be empty), -ENOMEM, -ECHILD. */
+ * value may be empty), -ENOMEM, -ECHILD. Marks and counters are in slices
+ * (FGT_FORMAT_FGT, _CHROME) and $FGTRACE_ACTIVITY, never in Sentry
+ * envelopes. */
 
 /* An instant worth a name, on the calling thread. MT-Safe | AS-Unsafe */
 int fgt_mark(const char *name);

@@ -90,11 +90,13 @@ static int start(const struct fgt_options *options)
 	(void)options;
 	fgt_journal_resume();
 	(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
+	fgt_misuse_started();
 	return 0;
 }
 
 static void stop(void)
 {
+	fgt_misuse_stopped();
 	fgt_journal_unshare();
 }
 
@@ -128,11 +130,17 @@ static void add_status(struct fgt_status *status)
 	pthread_mutex_unlock(&fgt_task_lock);
 }
 
+static void forked(void)
+{
+	fgt_spans_forked();
+	fgt_misuse_stopped();
+}
+
 const struct fgt_part fgt_span_part = {
 	.start = start,
 	.stop = stop,
 	.get_spans_fd = get_spans_fd,
 	.work = work,
 	.add_status = add_status,
-	.forked = fgt_spans_forked,
+	.forked = forked,
 };

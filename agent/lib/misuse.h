@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks and spans used wrongly: counted, told once for each kind.
+ * Tasks and spans used wrongly: counted, told once for each kind from one
+ * start to the next stop.
  */
 #ifndef FGT_AGENT_LIB_MISUSE_H
 #define FGT_AGENT_LIB_MISUSE_H
@@ -12,5 +13,10 @@
 int fgt_misuse(int error);
 
 uint64_t fgt_misuse_count(void);
+
+/* The log can be told now, also of what came before. */
+void fgt_misuse_started(void);
+/* Who starts next is told anew. MT-Safe | AS-Safe */
+void fgt_misuse_stopped(void);
 
 #endif

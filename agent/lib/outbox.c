@@ -90,6 +90,9 @@ int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_parcel *parcel)
 	pthread_mutex_lock(&outbox->lock);
 	r = admit(outbox, parcel, &is_sooner);
 	pthread_mutex_unlock(&outbox->lock);
+	if (r == -ENOBUFS)
+		atomic_fetch_add_explicit(&outbox->refused, 1,
+					  memory_order_relaxed);
 	if (is_sooner)
 		outbox->wake();
 	return r;

@@ -50,6 +50,7 @@ struct fgt_outbox {
 
 	/* Since the process began; relaxed: nothing hangs on their order. */
 	_Atomic uint64_t delivered, undelivered;
+	_Atomic uint64_t refused; /* for lack of room: these were never in */
 
 	/* The worker's. until_ns 0: free. */
 	struct {

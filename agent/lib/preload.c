@@ -19,6 +19,7 @@
 
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
+#include "agent/lib/own_file.h"
 
 #define FIRST_NS 100000000u /* until there is something worth a slice */
 #define OWNER	 "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */
@@ -192,10 +193,27 @@ static bool choose_format(void)
 	return false;
 }
 
+static const char *remedy_for_folder(int error)
+{
+	switch (error) {
+	case ENOENT:
+		return "make the directory before the program ends";
+	case ENOTDIR:
+		return "name a directory; this is a file, or below one";
+	case EACCES:
+		return "let this user write and search it (chmod, chown), or "
+		       "name another directory";
+	case EROFS:
+		return "name a directory that is not mounted read-only";
+	default:
+		return "name another directory";
+	}
+}
+
 /* It may be made before the end, so that is no reason to do without. */
 static void check_folder(void)
 {
-	char folder[PATH_MAX], why[128];
+	char folder[PATH_MAX], why[192];
 	size_t len = (size_t)(strrchr(preload.path, '/') - preload.path);
 
 	memcpy(folder, preload.path, len);
@@ -203,52 +221,9 @@ static void check_folder(void)
 	if (access(len ? folder : "/", W_OK | X_OK) == 0)
 		return;
 	snprintf(why, sizeof(why),
-		 "%s; FGTRACE_OUT cannot be written there: make the directory "
-		 "before the program ends",
-		 strerror(errno));
+		 "%s; FGTRACE_OUT cannot be written there: %s", strerror(errno),
+		 remedy_for_folder(errno));
 	complain(folder, why);
-}
-
-/* How long the mark is that stands for the number of the process; 0: none. */
-static size_t mark_len(const char *at)
-{
-	static const char *const marks[] = { "{pid}", "%p" };
-
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-		if (strncmp(at, marks[i], strlen(marks[i])) == 0)
-			return strlen(marks[i]);
-	return 0;
-}
-
-/* The program may leave its folder. */
-static bool choose_path(const char *out, bool *ret_is_numbered)
-{
-	char *path = preload.path;
-	size_t len = 0, size = sizeof(preload.path);
-
-	if (out[0] != '/') {
-		if (!getcwd(path, size - 1))
-			return false;
-		len = strlen(path);
-		path[len++] = '/';
-	}
-	*ret_is_numbered = false;
-	while (*out && len < size - 1) {
-		size_t mark = mark_len(out);
-
-		if (!mark) {
-			path[len++] = *out++;
-			continue;
-		}
-		*ret_is_numbered = true;
-		len += (size_t)snprintf(path + len, size - len, "%d",
-					(int)getpid());
-		out += mark;
-	}
-	if (len >= size - 1)
-		return false;
-	path[len] = '\0';
-	return true;
 }
 
 /* A program that this one starts has the same environment. */
@@ -305,7 +280,9 @@ __attribute__((constructor)) static void begin(void)
 	int rc;
 
 	if (!out || !*out || getauxval(AT_SECURE) ||
-	    !choose_path(out, &is_numbered) || !choose_format())
+	    fgt_own_file_path(out, preload.path, sizeof(preload.path),
+			      &is_numbered) < 0 ||
+	    !choose_format())
 		return;
 	if (!is_numbered && is_child())
 		return;

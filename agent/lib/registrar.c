@@ -102,9 +102,9 @@ static void explain(struct fgt_registrar *registrar, int error, const char *why)
 			 socket);
 	else if (error == -ETIMEDOUT)
 		snprintf(text, sizeof(text),
-			 "the agent on %s does not answer: it is stopped or "
-			 "overloaded",
-			 socket);
+			 "the agent on %s does not answer within %u ms: it is "
+			 "stopped, hung or overloaded; start it anew",
+			 socket, registrar->options.options->timeout_ms);
 	else if (error == -EACCES || error == -EPERM)
 		snprintf(text, sizeof(text),
 			 "not permitted to use the agent on %s: run it as this "
@@ -144,21 +144,43 @@ int fgt_registrar_register(struct fgt_registrar *registrar)
 	return r;
 }
 
-static void lose(struct fgt_registrar *registrar)
+/* Who is late is not waited for again: its answer would be taken for that of
+ * the next request. */
+static void lose(struct fgt_registrar *registrar, int error)
 {
+	char text[256];
+
+	if (error == -ETIMEDOUT)
+		snprintf(text, sizeof(text),
+			 "the agent did not answer within %u ms, so the "
+			 "connection was closed (is it stopped, hung or "
+			 "overloaded?): it is looked for once a second; start "
+			 "it anew, or give it more with timeout_ms",
+			 registrar->options.options->timeout_ms);
+	else if (error == -EBADMSG)
+		snprintf(text, sizeof(text),
+			 "the agent's answer made no sense, so the connection "
+			 "was closed: it is looked for once a second; use an "
+			 "agent of this version");
+	else if (error == -ECONNRESET || error == -EPIPE)
+		snprintf(text, sizeof(text),
+			 "the agent has closed the connection: it is looked "
+			 "for once a second");
+	else
+		snprintf(text, sizeof(text),
+			 "the connection to the agent was closed: %s: it is "
+			 "looked for once a second",
+			 strerror(-error));
 	fgt_channel_close(&registrar->channel);
-	set_state(registrar, false, 0,
-		  "the agent has closed the connection: it is looked for once "
-		  "a second");
-	tell(registrar, "the agent has closed the connection: it is looked "
-			"for once a second");
+	set_state(registrar, false, 0, text);
+	tell(registrar, text);
 }
 
 void fgt_registrar_refresh(struct fgt_registrar *registrar)
 {
 	if (fgt_registrar_is_registered(registrar) &&
 	    fgt_channel_is_dead(&registrar->channel))
-		lose(registrar);
+		lose(registrar, -ECONNRESET);
 	if (!fgt_registrar_is_registered(registrar) &&
 	    fgt_now() >= registrar->retry_ns)
 		(void)fgt_registrar_register(registrar);
@@ -176,9 +198,8 @@ int fgt_registrar_call(struct fgt_registrar *registrar,
 		return request->error;
 	r = fgt_agent_call(&registrar->channel, request, NULL, 0,
 			   deadline(registrar), ret_answer);
-	/* A late answer would be taken for that of the next request. */
 	if (r < 0 && !ret_answer->has_ok)
-		lose(registrar);
+		lose(registrar, r);
 	return r;
 }
 

@@ -191,7 +191,7 @@ static int take_destination(struct fgt_settings *settings, struct fgt_why *why)
 
 static const char *take_text(char *to, size_t size, const char *from)
 {
-	if (!from || !*from)
+	if (!from)
 		return NULL;
 	fgt_settings_copy_text(to, size, from);
 	return to;
@@ -215,10 +215,11 @@ int fgt_settings_init(struct fgt_settings *settings,
 	if (r < 0)
 		return r;
 	fill_in(options);
-	options->release = take_text(
-		settings->release, sizeof(settings->release), options->release);
-	options->environment = take_text(settings->environment,
-					 sizeof(settings->environment),
-					 options->environment);
+	options->release =
+		take_text(settings->release, sizeof(settings->release),
+			  or_variable(options->release, "FGTRACE_RELEASE"));
+	options->environment = take_text(
+		settings->environment, sizeof(settings->environment),
+		or_variable(options->environment, "FGTRACE_ENVIRONMENT"));
 	return 0;
 }

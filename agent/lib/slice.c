@@ -41,6 +41,19 @@ static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 	return r;
 }
 
+static void take_texts(struct fgt_slice *slice)
+{
+	const struct fgt_options *options = fgt_library_options();
+
+	if (options->release)
+		fgt_settings_copy_text(slice->release, sizeof(slice->release),
+				       options->release);
+	if (options->environment)
+		fgt_settings_copy_text(slice->environment,
+				       sizeof(slice->environment),
+				       options->environment);
+}
+
 int fgt_get_slice(uint64_t from_ns, uint64_t to_ns,
 		  struct fgt_slice **ret_slice)
 {
@@ -54,8 +67,10 @@ int fgt_get_slice(uint64_t from_ns, uint64_t to_ns,
 	if (r < 0)
 		return r;
 	r = cut(from_ns, to_ns, ret_slice);
-	if (r == 0)
+	if (r == 0) {
 		(*ret_slice)->caller_tid = gettid();
+		take_texts(*ret_slice);
+	}
 	fgt_library_leave();
 	return r;
 }
@@ -89,6 +104,11 @@ FGT_EMBED_CHECK_FORMATS;
 static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 		    int fd)
 {
+	/* Of no transaction: the slice itself is what it is. */
+	const struct fgt_transaction_facts facts = {
+		.release = slice->release,
+		.environment = slice->environment,
+	};
 	const struct fgt_embed_ops *embed;
 	int r;
 
@@ -97,7 +117,7 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 	r = fgt_embed_load(&embed);
 	if (r < 0)
 		return r;
-	return embed->write(slice->bytes, slice->len_bytes, (int)format, NULL,
+	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,
 			    fd);
 }
 

@@ -13,6 +13,7 @@
 
 struct consignment {
 	struct fgt_parcel parcel; /* the first member */
+	struct fgt_transaction_facts facts; /* texts are the slice's */
 	char destination[FGT_SETTINGS_DESTINATION + 1];
 };
 
@@ -53,6 +54,11 @@ static int queue(const struct fgt_slice *slice, const char *destination)
 	parcel->destination = consignment->destination;
 	parcel->free = free_consignment;
 	r = copy_slice(slice, &parcel->slice);
+	if (r == 0) {
+		consignment->facts.release = parcel->slice->release;
+		consignment->facts.environment = parcel->slice->environment;
+		parcel->facts = &consignment->facts;
+	}
 	if (r == 0)
 		r = fgt_outbox_put(fgt_transactions_outbox(), parcel);
 	if (r < 0) {

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,15 +53,21 @@ static bool is_new(uint64_t cause)
 	return true;
 }
 
-static void keep(uint64_t cause, const char *format, va_list arguments)
+/* cause 0: none that is remembered. False: not kept. */
+static bool keep(uint64_t cause, const char *format, va_list arguments)
 	FGT_PRINTF(2, 0);
-static void keep(uint64_t cause, const char *format, va_list arguments)
+static bool keep(uint64_t cause, const char *format, va_list arguments)
 {
+	bool is_kept;
+
 	pthread_mutex_lock(&kept.lock);
-	if (kept.line_count < LINES_MAX && is_new(cause))
+	is_kept = !kept.is_mute && kept.line_count < LINES_MAX &&
+		  (!cause || is_new(cause));
+	if (is_kept)
 		(void)vsnprintf(kept.lines[kept.line_count++],
 				sizeof(kept.lines[0]), format, arguments);
 	pthread_mutex_unlock(&kept.lock);
+	return is_kept;
 }
 
 void fgt_tell(const char *format, ...)
@@ -70,8 +75,19 @@ void fgt_tell(const char *format, ...)
 	va_list arguments;
 
 	va_start(arguments, format);
-	keep(hash(format), format, arguments);
+	(void)keep(hash(format), format, arguments);
 	va_end(arguments);
+}
+
+bool fgt_tell_again(const char *format, ...)
+{
+	va_list arguments;
+	bool is_kept;
+
+	va_start(arguments, format);
+	is_kept = keep(0, format, arguments);
+	va_end(arguments);
+	return is_kept;
 }
 
 static void keep_line(uint64_t cause, const char *format, ...) FGT_PRINTF(2, 3);
@@ -80,7 +96,7 @@ static void keep_line(uint64_t cause, const char *format, ...)
 	va_list arguments;
 
 	va_start(arguments, format);
-	keep(cause, format, arguments);
+	(void)keep(cause, format, arguments);
 	va_end(arguments);
 }
 

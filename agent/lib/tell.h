@@ -6,6 +6,8 @@
 #ifndef FGT_AGENT_LIB_TELL_H
 #define FGT_AGENT_LIB_TELL_H
 
+#include <stdbool.h>
+
 #include "agent/lib/fgtrace.h"
 #include "ringbuf/why.h"
 
@@ -16,6 +18,10 @@
  * MT-Safe | AS-Unsafe
  */
 void fgt_tell(const char *format, ...) FGT_PRINTF(1, 2);
+
+/* The same, but told each time: of what goes on, by callers who see to it that
+ * it is seldom. False: it is not kept, and will not be told. */
+bool fgt_tell_again(const char *format, ...) FGT_PRINTF(1, 2);
 
 /* As fgt_backend_options.log: the line itself is the cause. */
 void fgt_tell_line(void *context, const char *line);

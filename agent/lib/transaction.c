@@ -22,8 +22,13 @@ static void set_facts(struct fgt_transaction *transaction)
 	facts->op = transaction->op;
 	facts->status = transaction->status;
 	facts->tags = transaction->tags;
-	facts->active_tid = transaction->tids[0];
+	facts->active_tid = fgt_thread_tid();
 	facts->begin_ns = fgt_now();
+	transaction->stints[0] = (struct fgt_stint){
+		.tid = facts->active_tid,
+		.from_ns = facts->begin_ns,
+	};
+	transaction->stint_count = 1;
 	fgt_trace_id_make(facts->trace_id, FGT_TRACE_ID_DIGITS);
 	fgt_trace_id_make(facts->span_id, FGT_SPAN_ID_DIGITS);
 }
@@ -46,8 +51,6 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 	fgt_settings_copy_text(transaction->op, sizeof(transaction->op),
 			       op && *op ? op : "default");
 	strcpy(transaction->status, "ok");
-	transaction->tids[0] = fgt_thread_tid();
-	transaction->tid_count = 1;
 	set_facts(transaction);
 	return transaction;
 }
@@ -171,15 +174,32 @@ int fgt_transaction_set_tag(struct fgt_transaction *transaction,
 
 /* ---- Threads ----------------------------------------------------------- */
 
-/* Under the lock. */
-static int add_thread(struct fgt_transaction *transaction, int32_t tid)
+/* The latest of the calling thread, or NULL. Under the lock. */
+static struct fgt_stint *find_stint(struct fgt_transaction *transaction)
 {
-	for (size_t i = 0; i < transaction->tid_count; i++)
-		if (transaction->tids[i] == tid)
-			return 0;
-	if (transaction->tid_count == FGT_TRANSACTION_TIDS)
+	int32_t tid = fgt_thread_tid();
+
+	for (size_t i = transaction->stint_count; i-- > 0;)
+		if (transaction->stints[i].tid == tid)
+			return &transaction->stints[i];
+	return NULL;
+}
+
+static int begin_stint(struct fgt_transaction *transaction)
+{
+	struct fgt_stint *stint = find_stint(transaction);
+
+	if (stint && !stint->to_ns)
+		return 0;
+	if (transaction->stint_count < FGT_TRANSACTION_STINTS) {
+		transaction->stints[transaction->stint_count++] =
+			(struct fgt_stint){ .tid = fgt_thread_tid(),
+					    .from_ns = fgt_now() };
+		return 0;
+	}
+	if (!stint)
 		return -ENOSPC;
-	transaction->tids[transaction->tid_count++] = tid;
+	stint->to_ns = 0; /* rather a bit too much than nothing */
 	return 0;
 }
 
@@ -190,15 +210,22 @@ int fgt_transaction_adopt(struct fgt_transaction *transaction)
 	if (!transaction)
 		return 0;
 	pthread_mutex_lock(&transaction->lock);
-	r = add_thread(transaction, fgt_thread_tid());
+	r = begin_stint(transaction);
 	pthread_mutex_unlock(&transaction->lock);
 	return r;
 }
 
-/* It has worked for it all the same: its stacks stay wanted. */
 int fgt_transaction_leave(struct fgt_transaction *transaction)
 {
-	(void)transaction;
+	struct fgt_stint *stint;
+
+	if (!transaction)
+		return 0;
+	pthread_mutex_lock(&transaction->lock);
+	stint = find_stint(transaction);
+	if (stint && !stint->to_ns)
+		stint->to_ns = fgt_now();
+	pthread_mutex_unlock(&transaction->lock);
 	return 0;
 }
 

@@ -19,16 +19,16 @@ struct fgt_transaction {
 	struct fgt_parcel parcel; /* the first member: see _from_parcel() */
 	struct fgt_transaction_facts facts; /* points to what is below */
 	uint64_t session; /* that it was begun in, see transactions.h */
-	size_t tid_count;
+	size_t stint_count;
 	/* From here on nothing is written before it is needed. */
 	char name[FGT_TRANSACTION_NAME + 1];
 	char op[FGT_TRANSACTION_OP + 1];
 	char status[FGT_TRANSACTION_STATUS + 1];
 	/* Each key is one block, with its value behind it. */
 	struct fgt_tag tags[FGT_TAGS_MAX];
-	/* Protects the threads; innermost. */
+	/* Protects the stints; innermost. */
 	pthread_mutex_t lock;
-	int32_t tids[FGT_TRANSACTION_TIDS];
+	struct fgt_stint stints[FGT_TRANSACTION_STINTS];
 };
 
 void fgt_transaction_free(struct fgt_transaction *transaction);

@@ -18,6 +18,9 @@
 /* The tick after the end is in the ring by then. */
 #define SETTLE_NS UINT64_C(25000000)
 #define SECOND_NS UINT64_C(1000000000)
+/* Between two lines about what found no room: twice as long each time. */
+#define REFUSED_FIRST_NS (10 * SECOND_NS)
+#define REFUSED_MAX_NS	 (3600 * SECOND_NS)
 
 /* What a finish looks at; texts are the library's until stop. */
 struct terms {
@@ -42,6 +45,9 @@ static struct {
 	pthread_mutex_t lock;
 	uint64_t last_session;
 	struct terms terms;
+	/* How many of the box's refused ones have been told, and when and how
+	 * long after that the next line may be. */
+	uint64_t told_refused, tell_refused_ns, tell_pause_ns;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 __attribute__((constructor)) static void init_all(void)
@@ -85,6 +91,10 @@ static int start(const struct fgt_options *options)
 	};
 	atomic_store_explicit(&all.session, ++all.last_session,
 			      memory_order_relaxed);
+	all.told_refused =
+		atomic_load_explicit(&all.outbox.refused, memory_order_relaxed);
+	all.tell_refused_ns = 0;
+	all.tell_pause_ns = REFUSED_FIRST_NS;
 	fgt_outbox_open(&all.outbox);
 	pthread_mutex_unlock(&all.lock);
 	return 0;
@@ -113,6 +123,41 @@ static void tell(const char *line)
 	fgt_tell_line(NULL, line);
 }
 
+static uint64_t load(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* Under the lock. What finds no room for its line waits for the next look. */
+static void tell_refused_now(uint64_t now_ns, uint64_t count)
+{
+	if (!fgt_tell_again(
+		    "%llu kept transactions or slices were dropped, for %d "
+		    "wait already, or %zu MiB of them: is the agent there, "
+		    "the destination reachable? Else keep fewer "
+		    "(sample_rate, min_gap_ns)",
+		    (unsigned long long)count, FGT_OUTBOX_MAX,
+		    FGT_OUTBOX_BYTES_MAX >> 20))
+		return;
+	all.told_refused += count;
+	all.tell_refused_ns = now_ns + all.tell_pause_ns;
+	if (all.tell_pause_ns < REFUSED_MAX_NS)
+		all.tell_pause_ns *= 2;
+}
+
+/* Whoever finishes a transaction has its -ENOBUFS; few programs say so. */
+static void tell_refused(uint64_t now_ns, bool is_last)
+{
+	uint64_t refused;
+
+	pthread_mutex_lock(&all.lock);
+	refused = load(&all.outbox.refused);
+	if (refused > all.told_refused &&
+	    (is_last || now_ns >= all.tell_refused_ns))
+		tell_refused_now(now_ns, refused - all.told_refused);
+	pthread_mutex_unlock(&all.lock);
+}
+
 static uint64_t work(uint64_t now_ns)
 {
 	const struct fgt_outbox_carrier carrier = {
@@ -122,6 +167,7 @@ static uint64_t work(uint64_t now_ns)
 		.tell = tell,
 	};
 
+	tell_refused(now_ns, false);
 	return fgt_outbox_step(&all.outbox, &carrier, now_ns);
 }
 
@@ -134,16 +180,12 @@ static void give_up(void)
 {
 	size_t count = fgt_outbox_give_up(&all.outbox);
 
+	tell_refused(0, true);
 	if (count > 0)
 		fgt_tell("given up by fgt_stop(), undelivered: %zu; it waits "
 			 "for a second only: let the destination answer, call "
 			 "fgt_flush() before",
 			 count);
-}
-
-static uint64_t load(_Atomic uint64_t *counter)
-{
-	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
 static void add_status(struct fgt_status *status)
@@ -220,8 +262,8 @@ static void address(const struct terms *terms,
 	facts->release = terms->release;
 	facts->environment = terms->environment;
 	facts->all_threads = terms->threads == FGT_THREADS_ALL;
-	facts->tids = transaction->tids;
-	facts->tid_count = transaction->tid_count;
+	facts->stints = transaction->stints;
+	facts->stint_count = transaction->stint_count;
 	transaction->parcel = (struct fgt_parcel){
 		.destination = terms->destination,
 		.facts = facts,

@@ -45,9 +45,11 @@ static bool is_same(const struct fgt_transaction_facts *a,
 	       a->begin_ns == b->begin_ns && a->end_ns == b->end_ns &&
 	       a->active_tid == b->active_tid &&
 	       a->all_threads == b->all_threads &&
-	       a->tag_count == b->tag_count && a->tid_count == b->tid_count &&
-	       (a->tid_count == 0 ||
-		memcmp(a->tids, b->tids, a->tid_count * sizeof(*a->tids)) == 0);
+	       a->tag_count == b->tag_count &&
+	       a->stint_count == b->stint_count &&
+	       (a->stint_count == 0 ||
+		memcmp(a->stints, b->stints,
+		       a->stint_count * sizeof(*a->stints)) == 0);
 }
 
 static void must_survive_passing_on(const struct fgt_transaction_facts *facts)

@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import threading
@@ -45,6 +46,37 @@ def test_help(bench):
     ok("version --json is JSON", "version" in json.loads(version.stdout))
     ok("--version is version",
        bench.run("--version").stdout == bench.run("version").stdout)
+
+
+def test_service(bench):
+    """What the unit of an installation starts is what was installed."""
+    def install():
+        return subprocess.run(
+            ["cmake", "--install", bench.build, "--prefix", prefix],
+            capture_output=True, text=True)
+
+    prefix = bench.path("installed here")
+    result = install()
+    ok("it can be installed anywhere", result.returncode == 0, result.stderr)
+    unit = os.path.join(prefix, "lib/systemd/system/fgtrace-agent.service")
+    with open(unit) as file:
+        text = file.read()
+    started = shlex.split(re.search("^ExecStart=(.*)$", text, re.M).group(1))
+    conf = started[started.index("-c") + 1]
+    ok("the unit starts the agent that was installed",
+       started[0] == os.path.join(prefix, "bin/fgtrace-agent") and
+       os.access(started[0], os.X_OK), started)
+    checked = subprocess.run([started[0], "config", "check", "-c", conf],
+                             capture_output=True, text=True)
+    ok("with the configuration that was installed",
+       conf.startswith(prefix) and checked.returncode == 0,
+       (started, checked.stderr))
+    with open(conf, "a") as file:
+        file.write("# mine\n")
+    install()
+    with open(conf) as file:
+        ok("which the next installation leaves alone",
+           file.read().endswith("# mine\n"))
 
 
 def test_documents(bench):
@@ -372,6 +404,7 @@ def test_other_users(bench, agent_socket, pid):
 def run(bench):
     test_help(bench)
     test_documents(bench)
+    test_service(bench)
     test_usage(bench)
     test_no_agent(bench)
     test_config(bench)

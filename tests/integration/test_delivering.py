@@ -4,6 +4,7 @@ of the agent where it does not end. The program itself: what it does at servers
 that refuse or hang. test_delivering.py BUILD [GROUP…]"""
 import ctypes
 import os
+import select
 import signal
 import socket
 import time
@@ -11,9 +12,10 @@ import time
 import sentry_server
 from daemon_bench import Daemon, run_groups
 from sentry_server import SentryServer, accept, fixed
-from test_transactions import EVERY, check_wrong, request
+from test_transactions import request
 from transact import (
-    KEY, Folder, Program, capabilities_of, delivering_children, dsn_of, until)
+    EVERY, KEY, Folder, Program, capabilities_of, check_wrong,
+    delivering_children, dsn_of, until)
 
 PTRACE_SEIZE = 0x4206
 
@@ -204,9 +206,88 @@ def slow_servers_keep_nobody_waiting(checks, bench):
     daemon.end()
 
 
+def slices_say_whose_they_are(checks, bench):
+    for mode in ("agent", "embedded"):
+        daemon = Daemon(bench, f"whose-{mode}")
+        folder = Folder(bench, f"whose-{mode}-out")
+        program = Program(bench, mode=mode, socket=daemon.socket,
+                          destination=folder.path, release="shop@1.0",
+                          environment="test")
+        program.run("burn 300")
+        answers = [program.say("upload 250"),
+                   program.say(f"write 250 {folder.path}/written.envelope")]
+        checks.ok(f"{mode}: slices are uploaded and written",
+                  answers == [["0"]] * 2, answers)
+        found = folder.wait(2)
+        checks.ok(f"{mode}: with release and environment in both items",
+                  [(item.get("release"), item.get("environment"))
+                   for envelope in found
+                   for item in (envelope.transaction, envelope.profile)] ==
+                  [("shop@1.0", "test")] * 4,
+                  [envelope.transaction for envelope in found])
+        checks.ok(f"{mode}: and are slices, not transactions", all(
+            envelope.transaction["transaction"] == "transact"
+            for envelope in found),
+            [envelope.transaction["transaction"] for envelope in found])
+        check_wrong(checks, f"{mode}: slices with a release", found)
+        program.close()
+        daemon.end()
+
+
+def uploads_behind_a_transaction(checks, bench):
+    """Due at once, while the worker has another one in hand."""
+    for mode in ("agent", "embedded"):
+        daemon = Daemon(bench, f"behind-{mode}")
+        folder = Folder(bench, f"behind-{mode}-out")
+        program = Program(bench, mode=mode, socket=daemon.socket,
+                          destination=folder.path, **EVERY)
+        program.run("burn 300")
+        for pause_ms in (1, 200, 400):
+            request(program, "nap 60")
+            program.run(f"nap {pause_ms}", "upload 200", "upload 200")
+            checks.ok(f"{mode}: slices behind a transaction of {pause_ms} ms "
+                      "ago arrive", program.say("flush 5000") == ["0"],
+                      program.status())
+        found = folder.wait(9)
+        checks.ok(f"{mode}: all arrive", len(found) == 9, folder.names())
+        program.close()
+        daemon.end()
+
+
+def agents_that_are_restarted(checks, bench):
+    """What they have accepted arrives, and so does what a crash leaves."""
+    daemon = Daemon(bench, "restarted")
+    folder = Folder(bench, "restarted-out")
+    program = Program(bench, mode="agent", socket=daemon.socket,
+                      destination=folder.path, **EVERY)
+    kept = 0
+    for _ in range(4):
+        answers = [request(program, "nap 30")[0] for _ in range(10)]
+        kept += answers.count("1")
+        daemon.end()
+        daemon.start()
+    checks.ok("an agent that leaves delivers what it has accepted, the next "
+              "one what it has not", kept == 40 and len(folder.wait(kept)) ==
+              kept, (kept, len(folder.names()), daemon.log_text()[-600:]))
+    checks.ok("none is told to be lost", "undelivered" not in
+              daemon.log_text(), daemon.log_text()[-600:])
+    program.run("burn 300")
+    pidfd = os.pidfd_open(program.pid)
+    os.kill(program.pid, signal.SIGKILL)
+    select.select([pidfd], [], [], 5)  # all its threads have ended
+    daemon.end()
+    found = folder.wait(kept + 1)
+    ops = [envelope.trace()["op"] for envelope in found]
+    checks.ok("a crash just before it leaves arrives, too",
+              ops.count("crash") == 1, (ops[-3:], daemon.log_text()[-900:]))
+    os.close(pidfd)
+    program.close()
+
+
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
           what_stop_gives_up_is_counted, agents_that_return,
-          slow_agents_that_return, slow_servers_keep_nobody_waiting)
+          slow_agents_that_return, slow_servers_keep_nobody_waiting,
+          agents_that_are_restarted, slices_say_whose_they_are, uploads_behind_a_transaction)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

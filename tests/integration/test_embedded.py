@@ -293,6 +293,26 @@ def check_settings(checks, stage):
               0.5e9 < span < 2.5e9, f"{span / 1e9} s")
 
 
+def check_folders(checks, stage):
+    """Why nothing can be written there is told before it is too late."""
+    shut, file = stage.path("shut"), stage.path("file")
+    os.mkdir(shut, 0o755)
+    os.chown(shut, 0, 0) if os.getuid() == 0 else os.chmod(shut, 0o555)
+    with open(file, "w", encoding="utf-8"):
+        os.chmod(file, 0o755)
+    for folder, cause, remedy in (
+            (shut, "Permission denied", "let this user write"),
+            (stage.path("none"), "No such file", "make the directory"),
+            (f"{file}/below", "Not a directory", "name a directory")):
+        result = stage.run(["/bin/sleep", "0.3"], f"{folder}/x.fgt",
+                           as_nobody=True)
+        line = result.stderr.split("\n", maxsplit=1)[0]
+        checks.ok(f"{cause}: the first line says so and what would help",
+                  result.returncode == 0 and remedy in line and
+                  line.startswith(f"fgtrace: {folder}: {cause}"),
+                  result.stderr)
+
+
 def check_users(checks, stage, seconds):
     for as_nobody in (False, True):
         for scenario in LIMITS:
@@ -310,7 +330,8 @@ def main():
     bench, checks = Bench(sys.argv[1]), Checks()
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 12
     wanted = sys.argv[3:]
-    parts = {"settings": check_settings, "throwers": check_throwers,
+    parts = {"settings": check_settings, "folders": check_folders,
+             "throwers": check_throwers,
              "crowd": check_crowd, "early": check_early_signal,
              "redis": check_redis, "python": check_python,
              "calls": check_calls,

@@ -336,6 +336,40 @@ def crowd(daemon, count):
     return replies, registered
 
 
+def slow_ones(path, count):
+    """So many connections, of which none has asked before all are there."""
+    connections = [Connection(path) for _ in range(count)]
+    time.sleep(0.2)
+    replies = []
+    for connection in connections:
+        try:
+            connection.send(request("register", mode="agent"))
+        except BrokenPipeError:
+            pass  # sent away: the reply says why
+        reply = connection.receive()
+        replies.append(reply.get("why", "ok"))
+    for connection in connections:
+        connection.close()
+    return replies
+
+
+def many_programs_are_slow(checks, bench):
+    """A machine with much to do keeps them from asking as soon as they have
+    connected."""
+    daemon = Daemon(bench, "slow-crowd", "ring: { per_user = 64; };")
+    os.chmod(daemon.folder, 0o755)
+    os.chmod(daemon.socket, 0o666)
+    replies = as_user(NOBODY, NOBODY, lambda: slow_ones(daemon.socket, 20))
+    checks.ok("nobody is sent away before it could ask",
+              replies == ["ok"] * 20, replies)
+    replies = as_user(NOBODY, NOBODY, lambda: slow_ones(daemon.socket, 50))
+    checks.ok("but not all that anybody may open stay",
+              replies[-20:] == ["ok"] * 20 and
+              any("asked nothing for longest" in reply for reply in replies),
+              replies)
+    daemon.end()
+
+
 def many_programs_start_at_once(checks, bench):
     daemon = Daemon(bench, "crowd", "ring: { per_user = 64; };")
     os.chmod(daemon.folder, 0o755)
@@ -379,7 +413,7 @@ def main():
     run_groups((register_is_what_the_protocol_says, requests_are_checked,
                 registered_connections_are_checked,
                 users_register_themselves_only,
-                many_programs_start_at_once,
+                many_programs_are_slow, many_programs_start_at_once,
                 a_place_that_becomes_free_is_taken,
                 daemon_leaves_with_registered_ones))
 

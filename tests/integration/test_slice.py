@@ -150,6 +150,20 @@ def test_convert(bench, agent_socket):
     ok("convert of more than the file says where it begins",
        early.returncode == 0 and "the file begins at -" in early.stderr and
        "sampling began later" not in early.stderr, early.stderr)
+    path = bench.path("from-0.fgt")
+    sliced = bench.run("slice", "--from", "m:0", "-o", path, env=env)
+    result = bench.run("convert", path, "--top", "1")
+    ok("asked from 0, nobody complains of the time since the machine began",
+       sliced.returncode == result.returncode == 0 and
+       "were not kept" not in sliced.stderr + result.stderr,
+       sliced.stderr + result.stderr)
+    path = bench.path("from-before.fgt")
+    sliced = bench.run("slice", "--last", "10m", "-o", path, env=env)
+    result = bench.run("convert", path, "--top", "1")
+    ok("asked for ten minutes, what was not kept is told",
+       "s asked for were not kept" in sliced.stderr and
+       "s asked for were not kept" in result.stderr,
+       sliced.stderr + result.stderr)
     expect_error(bench, "convert of a thread that is not there", 5,
                  "there is no thread 1 in", "convert", source, "--tid", "1")
     ok("the table says what its share is of",

@@ -5,12 +5,15 @@ usage: test_spans.py BUILD
 
 Slices of a program with the library, recorded inside it and by an agent, also
 after it has died; the live file of FGTRACE_ACTIVITY, on a disk that is full, in
-a FIFO that nobody opens and in one that nobody reads; never with more rights
+a FIFO that nobody opens, in one that nobody reads and in one that changes its
+reader, where several processes have one name for it; never with more rights
 than the user's.
 """
+import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -179,6 +182,67 @@ def test_daemon(checks, stage):
               len(events))
 
 
+def begins_of(path):
+    """How many spans and tasks of how many processes; or what is wrong."""
+    try:
+        events = read_live(path)
+    except (OSError, ValueError) as wrong:
+        return (str(wrong), 0)
+    return (sum(e["ph"] == "B" for e in events),
+            len({e["pid"] for e in events}))
+
+
+def test_children(checks, stage):
+    """A program that is linked to the library starts others that are."""
+    sayer = stage.bench.program("sayer")
+    path = stage.bench.path("family.json")
+    for name, command in (
+            ("a child", f"{sayer} storm 5"),
+            ("a child of a child", f"{sayer} around '{sayer} storm 5'"),
+            ("one with an environment of its own",
+             f"env -i LD_LIBRARY_PATH=$LD_LIBRARY_PATH FGTRACE_ACTIVITY={path} "
+             f"{sayer} storm 5")):
+        result = stage.run("around", command, FGTRACE_ACTIVITY=path)
+        checks.ok(f"{name} leaves its parent's live file alone",
+                  result.returncode == 0 and begins_of(path) == (22, 1),
+                  (result.stderr, begins_of(path)))
+        checks.ok(f"{name} says so where nobody could know",
+                  ("another process is writing it" in result.stderr) ==
+                  ("environment" in name), result.stderr)
+    stage.run("around", f"FGTRACE_ACTIVITY={path}2 {sayer} storm 5",
+              FGTRACE_ACTIVITY=path)
+    checks.ok("a child that is given a name of its own writes there",
+              begins_of(path) == (22, 1) and begins_of(path + "2") == (6, 1))
+    many = stage.bench.path("family-%p.json")
+    stage.run("around", f"{sayer} storm 5", FGTRACE_ACTIVITY=many)
+    found = glob.glob(stage.bench.path("family-[0-9]*.json"))
+    checks.ok("'%p' in the name tells them apart",
+              sorted(map(begins_of, found)) == [(6, 1), (22, 1)], found)
+    result = stage.run("then", sayer, "storm", "5", FGTRACE_ACTIVITY=path)
+    checks.ok("a process that becomes another program writes on",
+              result.returncode == 0 and begins_of(path) == (17, 1),
+              (result.stderr, begins_of(path)))
+
+
+def test_same_name(checks, stage):
+    path = stage.bench.path("same.json")
+    first = stage.start("work", "embedded", "-", FGTRACE_ACTIVITY=path)
+    read_until(first.stdout, "ready ")
+    time.sleep(0.3)
+    second = stage.run("storm", "5", FGTRACE_ACTIVITY=path)
+    first.communicate("")
+    checks.ok("a file that another process is writing is left alone",
+              second.stdout == "said 5\n" and begins_of(path)[1] == 1 and
+              begins_of(path)[0] > 50, begins_of(path))
+    checks.ok("and the second one is told",
+              second.stderr.count("\n") == 1 and
+              "another process is writing it" in second.stderr, second.stderr)
+    third = stage.run("storm", "5", FGTRACE_ACTIVITY=path)
+    checks.ok("once it has ended another process may replace it",
+              not third.stderr and begins_of(path) == (6, 1),
+              (third.stderr, begins_of(path)))
+
+
 def test_full_disk(checks, stage):
     folder = stage.bench.path("full")
     os.mkdir(folder)
@@ -201,14 +265,74 @@ def test_full_disk(checks, stage):
 def test_fifo(checks, stage):
     path = stage.bench.path("fifo")
     os.mkfifo(path)
-    result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
-    checks.ok("a FIFO that nobody opens stalls nothing",
-              result.stdout == "said 300000\n", result.stderr)
+    result = stage.run("lose", "300000", FGTRACE_ACTIVITY=path)
+    said, lost = result.stdout.split("\n")[:2]
+    checks.ok("a FIFO that nobody opens stalls nothing", said == "said 300000",
+              result.stderr)
+    checks.ok("and what is lost is told by the status",
+              int(lost.split()[1]) > 300000, result.stdout)
+    checks.ok("and on standard error, why and how much",
+              "fifo: nobody reads the FIFO\n" in result.stderr and
+              missing_in(result.stderr) == 600002, result.stderr)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
     checks.ok("a FIFO that nobody reads stalls nothing",
               result.stdout == "said 300000\n", result.stderr)
+    told = told_in(reader)
+    checks.ok("and what it does not have is told",
+              600002 <= told + missing_in(result.stderr) < 600010 and
+              "reader was too slow" in result.stderr, (result.stderr, told))
     os.close(reader)
+    result = stage.run("storm", "1000", FGTRACE_ACTIVITY="/dev/full")
+    checks.ok("so it is where nothing can be written",
+              result.stdout == "said 1000\n" and
+              "No space left on device\n" in result.stderr and
+              2002 <= missing_in(result.stderr) < 2010, result.stderr)
+
+
+def missing_in(text):
+    found = re.search(r"some (\d+) events up to the end are not in it", text)
+    return int(found.group(1)) if found else 0
+
+
+def told_in(reader):
+    """Spans' events, and those that are told to be missing."""
+    text = b""
+    while piece := os.read(reader, 1 << 16):
+        text += piece
+    events = json.loads(text[:text.rindex(b",\n")] + b"]")
+    return (sum(e["ph"] in "BE" for e in events) +
+            sum(e["args"]["lost"] for e in events
+                if e["name"] == "[events lost]"))
+
+
+def test_next_reader(checks, stage):
+    """What was on its way to the one who left is told to the next one."""
+    path, gate = stage.bench.path("next"), stage.bench.path("gate")
+    os.mkfifo(path)
+    os.mkfifo(gate)
+    first = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(first, fcntl.F_SETPIPE_SZ, 4096)
+    filler = os.open(path, os.O_WRONLY)
+    os.write(filler, b" " * 3000)  # the head has room, what is said has not
+    os.close(filler)
+    child = stage.start("around", f"cat {gate}", FGTRACE_ACTIVITY=path)
+    read_until(child.stdout, "said ")
+    time.sleep(0.3)
+    os.close(first)
+    time.sleep(0.3)
+    second = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    time.sleep(0.3)
+    os.close(os.open(gate, os.O_WRONLY))
+    child.wait(HANG_SECONDS)
+    with os.fdopen(second, "rb") as pipe:
+        text = pipe.read()
+    events = json.loads(text[:text.rindex(b",\n")] + b"]")
+    kept = sum(e["ph"] in "BE" for e in events)
+    lost = sum(e["args"]["lost"] for e in events
+               if e["name"] == "[events lost]")
+    checks.ok("what the reader before did not get is told to the next one",
+              kept == 22 and 22 <= lost <= 23, (kept, lost))
 
 
 def test_slow_reader(checks, stage):
@@ -228,6 +352,12 @@ def test_slow_reader(checks, stage):
     checks.ok("what a slow reader missed is counted",
               child.wait() == 0 and lost > 0 and kept + lost == 600002,
               (kept, lost))
+    said = [e for e in events if e["ph"] in "BEi"]
+    gaps = [i for i, e in enumerate(said) if e["name"] == "[events lost]"]
+    checks.ok("and told where it would have been",
+              gaps and gaps[-1] + 1 < len(said) and
+              said == sorted(said, key=lambda e: e["ts"]),
+              (gaps, len(said)))
 
 
 def test_rights(checks, stage):
@@ -258,9 +388,9 @@ def main():
     try:
         stage = Stage(bench)
         for test in (test_embedded, test_agent, test_live, test_daemon,
-                     test_without_start,
-                     test_full_disk, test_fifo, test_slow_reader,
-                     test_rights):
+                     test_children, test_same_name, test_without_start,
+                     test_full_disk, test_fifo, test_next_reader,
+                     test_slow_reader, test_rights):
             test(checks, stage)
     finally:
         bench.close()

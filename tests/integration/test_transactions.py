@@ -13,16 +13,10 @@ from daemon_bench import Daemon, run_groups
 from harness import NOBODY
 from sentry_server import SentryServer, accept, fixed
 from transact import (
-    KEY, Folder, Program, dsn_of, received, until)
+    EVERY, KEY, Folder, Program, check_wrong, dsn_of, received, until)
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
-EVERY = dict(no_gap=1, per_hour=100000)
-
-
-def check_wrong(checks, name, envelopes):
-    wrong = [envelope.wrong for envelope in envelopes if envelope.wrong]
-    checks.ok(f"{name}: Relay would keep all of it", not wrong, wrong)
 
 
 def request(program, *lines, name="GET_/cart"):
@@ -166,24 +160,6 @@ def keeps_what_it_is_told(checks, bench):
     daemon.end()
 
 
-def threads_that_worked_for_it(checks, bench):
-    daemon = Daemon(bench, "threads")
-    for option, wanted in ((dict(threads="adopted"), {"transact", "adopted"}),
-                           ({}, {"transact", "adopted", "stranger"})):
-        folder = Folder(bench, "threads-" + "-".join(["out", *option]))
-        program = Program(bench, mode="agent", socket=daemon.socket,
-                          destination=folder.path, **EVERY, **option)
-        program.run("begin x y", "adopted", "stranger", "burn 400", "finish")
-        envelopes = folder.wait(1)
-        # The library's own thread is one of the process, too.
-        names = envelopes[0].threads() - {"fgt-library"} if envelopes else ""
-        checks.ok(f"{option or 'all threads'}: {sorted(wanted)}",
-                  names == wanted, names)
-        check_wrong(checks, str(option), envelopes)
-        program.close()
-    daemon.end()
-
-
 def directories(checks, bench):
     """As the program's own user, whatever the agent may."""
     daemon = Daemon(bench, "folders")
@@ -271,6 +247,9 @@ def unreachable_servers(checks, bench):
     checks.ok("and arrives once", daemon.until(
         lambda: daemon.status()["deliveries_delivered"] == 1, 20),
         daemon.status())
+    checks.ok("the log says how often it was tried",
+              re.search("event=delivered .* after 2 tries: event",
+                        daemon.log_text()), daemon.log_text()[-400:])
     checks.ok("with the same id as before",
               len({r.event_id() for r in server.requests}) == 1,
               len(server.requests))
@@ -297,9 +276,10 @@ def unreachable_servers(checks, bench):
     checks.ok("down: it is tried again", daemon.until(
         lambda: daemon.status()["deliveries_retried"] >= 4, 20),
         daemon.status())
-    checks.ok("down: the log says so once",
-              daemon.log_text().count("event=delivery_retry") == 3,
-              daemon.log_text()[-600:])
+    checks.ok("down: the log says so, the second time, too", all(
+        re.search(f"level=warning event=delivery_retry .*in {seconds} s, "
+                  f"try {tries} of 5 failed: .*onnect", daemon.log_text())
+        for tries, seconds in ((1, 2), (2, 8))), daemon.log_text()[-600:])
     finish = int(request(program, "nap 60")[1])
     checks.ok("finish has not waited for any of it", finish < 50_000_000,
               finish)
@@ -390,26 +370,6 @@ def uploads_slices(checks, bench):
     daemon.end()
 
 
-def uploads_behind_a_transaction(checks, bench):
-    """Due at once, while the worker has another one in hand."""
-    for mode in ("agent", "embedded"):
-        daemon = Daemon(bench, f"behind-{mode}")
-        folder = Folder(bench, f"behind-{mode}-out")
-        program = Program(bench, mode=mode, socket=daemon.socket,
-                          destination=folder.path, **EVERY)
-        program.run("burn 300")
-        for pause_ms in (1, 200, 400):
-            request(program, "nap 60")
-            program.run(f"nap {pause_ms}", "upload 200", "upload 200")
-            checks.ok(f"{mode}: slices behind a transaction of {pause_ms} ms "
-                      "ago arrive", program.say("flush 5000") == ["0"],
-                      program.status())
-        found = folder.wait(9)
-        checks.ok(f"{mode}: all arrive", len(found) == 9, folder.names())
-        program.close()
-        daemon.end()
-
-
 def agents_that_leave(checks, bench):
     daemon = Daemon(bench, "leave")
     folder = Folder(bench, "leave-out")
@@ -421,10 +381,24 @@ def agents_that_leave(checks, bench):
               [a[0] for a in answers[:64]] == ["1"] * 64 and
               "-105" in [a[0] for a in answers],
               [a[0] for a in answers])
+    dropped = sum(a[0] == "-105" for a in answers)
+
+    def told():
+        return [int(number) for number in re.findall(
+            r"^(\d+) kept transactions or slices were dropped, for 64 wait",
+            program.log_text(), re.M)]
+
+    checks.ok("what finds no room is told", until(told, 5),
+              program.log_text()[-600:])
+    dropped += request(program, "nap 1")[0] == "-105"
+    time.sleep(1.5)
+    checks.ok("but not at once again", len(told()) == 1, told())
     began = time.monotonic()
     program.run("stop")
     checks.ok("stop gives them a second, not more",
               time.monotonic() - began < 2.5, time.monotonic() - began)
+    checks.ok("the rest of them when it stops",
+              len(told()) == 2 and sum(told()) == dropped, (told(), dropped))
     status = program.status()
     checks.ok("and counts them as undelivered",
               status["undelivered"] == status["kept"] >= 64, status)
@@ -484,9 +458,9 @@ def without_an_agent(checks, bench):
 
 
 GROUPS = (tells_what_was_said, continues_traces, keeps_what_it_is_told,
-          threads_that_worked_for_it, directories, storm, unreachable_servers,
-          hostile_servers, uploads_slices, uploads_behind_a_transaction,
-          agents_that_leave, without_an_agent, long_transactions)
+          directories, storm, unreachable_servers, hostile_servers,
+          uploads_slices, agents_that_leave, without_an_agent,
+          long_transactions)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program tests/programs/transact.c, told what to do, and what comes of
 it: envelopes in a directory or at a server, taken apart."""
+import collections
 import os
 import subprocess
 import time
@@ -10,6 +11,7 @@ import check_sentry_envelope
 import strict
 from strict import Wrong
 
+EVERY = dict(no_gap=1, per_hour=100000)  # transactions are kept
 KEY = "0123456789abcdef0123456789abcdef"
 PATIENCE_S = 30
 
@@ -31,6 +33,7 @@ class Program:
         command = [path or bench.program("transact"),
                    *[f"{key}={value}" for key, value in options.items()]]
         self.errors = open(bench.path("transact.err"), "a+")
+        self.errors_begin = os.fstat(self.errors.fileno()).st_size
         environment = {**os.environ,
                        "LD_LIBRARY_PATH": os.path.dirname(command[0])
                        if path else bench.build}
@@ -38,6 +41,12 @@ class Program:
                                  stdout=subprocess.PIPE, text=True,
                                  stderr=self.errors, env=environment)
         self.started, self.pid = map(int, self.read()[1:])
+
+    def log_text(self):
+        """What it, and not one before it, was told by the library."""
+        with open(self.errors.name, encoding="utf-8") as file:
+            file.seek(self.errors_begin)
+            return file.read()
 
     def read(self):
         line = self.child.stdout.readline()
@@ -105,6 +114,18 @@ class Envelope:
         body = (self.profile or self.chunk)["profile"]
         return {data["name"] for data in body["thread_metadata"].values()}
 
+    def thread_functions(self, thread):
+        """{function: samples of a thread that hold it}."""
+        body = (self.profile or self.chunk)["profile"]
+        tids = {tid for tid, data in body["thread_metadata"].items()
+                if data["name"] == thread}
+        found = collections.Counter()
+        for sample in body["samples"]:
+            if str(sample["thread_id"]) in tids:
+                found.update({body["frames"][frame].get("function", "")
+                              for frame in body["stacks"][sample["stack_id"]]})
+        return found
+
     def share(self, tid, function):
         """Part of a thread's samples that hold a function."""
         body = (self.profile or self.chunk)["profile"]
@@ -115,6 +136,11 @@ class Envelope:
         found = sum(any(function in name for name in stack)
                     for stack in samples)
         return found / len(samples) if samples else 0.0
+
+
+def check_wrong(checks, name, envelopes):
+    wrong = [envelope.wrong for envelope in envelopes if envelope.wrong]
+    checks.ok(f"{name}: Relay would keep all of it", not wrong, wrong)
 
 
 class Folder:

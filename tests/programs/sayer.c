@@ -4,12 +4,15 @@
  *
  * sayer storm N: N spans as fast as they come, without a recorder; prints
  *	"said N" when none of them had to wait for anybody.
+ * sayer lose N: likewise; prints "lost N", what the live file has lost.
  * sayer work agent|embedded SECONDS [FILE]: a server whose threads answer
  *	requests; prints "ready PID", and at the end writes the last second as
  *	a Chrome trace and prints "wrote FILE". With '-' instead of SECONDS
  *	until standard input ends.
  * sayer daemon FILE: speaks, closes all descriptors that it did not open, as
  *	programs do that become daemons, opens FILE some times and speaks on.
+ * sayer around COMMAND: speaks, runs the shell's command, speaks on.
+ * sayer then PROGRAM ...: speaks, and becomes the program.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -144,6 +147,18 @@ static int storm(int count)
 	return 0;
 }
 
+static int storm_and_tell(int count)
+{
+	struct fgt_status status = { .size = sizeof(status) };
+
+	if (storm(count))
+		return 1;
+	usleep(200000); /* some looks at what was said */
+	must("status", fgt_get_status(&status));
+	printf("lost %llu\n", (unsigned long long)status.activity_lost);
+	return 0;
+}
+
 static int become_daemon(const char *path)
 {
 	if (storm(10))
@@ -159,15 +174,39 @@ static int become_daemon(const char *path)
 	return storm(10);
 }
 
+static int speak_around(const char *command)
+{
+	if (storm(10))
+		return 1;
+	usleep(200000); /* a live file has it by now */
+	return system(command) ? 1 : storm(10);
+}
+
+static int speak_then(char **command)
+{
+	if (storm(10))
+		return 1;
+	usleep(200000);
+	execv(command[0], command);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 3 && !strcmp(argv[1], "around"))
+		return speak_around(argv[2]);
+	if (argc >= 3 && !strcmp(argv[1], "then"))
+		return speak_then(argv + 2);
 	if (argc == 3 && !strcmp(argv[1], "daemon"))
 		return become_daemon(argv[2]);
 	if (argc == 3 && !strcmp(argv[1], "storm"))
 		return storm(atoi(argv[2]));
+	if (argc == 3 && !strcmp(argv[1], "lose"))
+		return storm_and_tell(atoi(argv[2]));
 	if (argc >= 4 && !strcmp(argv[1], "work"))
 		return work(argv[2], argv[3], argv[4]);
-	fprintf(stderr, "usage: sayer storm N | work MODE SECONDS [FILE] | "
-			"daemon FILE\n");
+	fprintf(stderr,
+		"usage: sayer storm N | lose N | work MODE SECONDS [FILE] | "
+		"daemon FILE | around COMMAND | then PROGRAM ...\n");
 	return 2;
 }

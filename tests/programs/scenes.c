@@ -288,6 +288,20 @@ static void act_handler(void)
 	pause();
 }
 
+/* It takes a while to end: page by page. */
+static void act_large(void)
+{
+	const size_t size = (size_t)384 << 20;
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		_exit(9);
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	memset(memory, 1, size);
+	pause();
+}
+
 static void act_busy(void)
 {
 	be_busy(NULL);
@@ -309,6 +323,7 @@ int main(int argc, char **argv)
 		{ "exec", act_exec },	    { "fork", act_fork },
 		{ "orphan", act_orphan },   { "measure", act_measure },
 		{ "handler", act_handler }, { "late", act_late },
+		{ "large", act_large },
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(scenes) / sizeof(scenes[0]);

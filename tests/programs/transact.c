@@ -6,6 +6,7 @@
  * Answers each line with one line; times are in ns.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -79,6 +80,28 @@ static void start_helper(int is_adopted)
 		helper_count++;
 	while (atomic_load(&helpers_ready) < helper_count)
 		nap_for_it(1);
+}
+
+/* A thread of a pool: what it does before and after is somebody else's. */
+static void *take_part(void *unused)
+{
+	uint64_t task;
+
+	pthread_setname_np(pthread_self(), "pooled");
+	burn_beside_it(fgt_now() + 300000000);
+	fgt_task_begin("pool", 0, &task);
+	fgt_span_begin("outside", 0, NULL);
+	fgt_span_end(0);
+	fgt_transaction_adopt(transaction);
+	fgt_span_begin("inside", 0, NULL);
+	burn_for_it(fgt_now() + 300000000);
+	fgt_span_end(0);
+	fgt_transaction_leave(transaction);
+	fgt_span_begin("outside", 0, NULL);
+	burn_beside_it(fgt_now() + 300000000);
+	fgt_span_end(0);
+	fgt_task_end(task);
+	return unused;
 }
 
 static void end_helpers(void)
@@ -227,6 +250,16 @@ static void adopt(const struct words *words)
 	puts("helper 0");
 }
 
+static void pool(const struct words *words)
+{
+	pthread_t thread;
+
+	(void)words;
+	if (pthread_create(&thread, NULL, take_part, NULL) == 0)
+		pthread_join(thread, NULL);
+	puts("pool 0");
+}
+
 static void look_on(const struct words *words)
 {
 	(void)words;
@@ -273,6 +306,21 @@ static void upload(const struct words *words)
 		r = fgt_slice_upload(slice, *words->b ? words->b : NULL);
 	fgt_slice_free(slice);
 	printf("upload %d\n", r);
+}
+
+static void write_slice(const struct words *words)
+{
+	struct fgt_slice *slice = NULL;
+	uint64_t now_ns = fgt_now();
+	int fd = open(words->b, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int r = fgt_get_slice(now_ns - strtoull(words->a, NULL, 10) * 1000000,
+			      now_ns, &slice);
+
+	if (r == 0)
+		r = fgt_slice_write(slice, FGT_FORMAT_SENTRY, fd);
+	fgt_slice_free(slice);
+	close(fd);
+	printf("write %d\n", r);
 }
 
 static void fork_and_finish(const struct words *words)
@@ -332,9 +380,11 @@ static const struct {
 	{ "nap", nap },
 	{ "adopted", adopt },
 	{ "stranger", look_on },
+	{ "pool", pool },
 	{ "storm", storm },
 	{ "flush", flush },
 	{ "upload", upload },
+	{ "write", write_slice },
 	{ "status", print_status },
 	{ "fork", fork_and_finish },
 	{ "heir", leave_heir },

@@ -96,14 +96,32 @@ static void send_without_end(struct fake_agent *agent, int fd, size_t len)
 		;
 }
 
+/* A version, and one value that nobody knows, but whole. */
 static void send_large(int fd)
 {
-	static char zeros[256 * 1024];
+	static const char head[] = "FGT1\x82\xa7version\x01\xa1x\xc6";
+	static uint8_t bytes[256 * 1024];
+	const uint32_t len =
+		70 * sizeof(bytes) - (sizeof(head) - 1) - sizeof(uint32_t);
 
-	memcpy(zeros, "FGT1", 4);
+	memcpy(bytes, head, sizeof(head) - 1);
+	for (size_t i = 0; i < sizeof(len); i++)
+		bytes[sizeof(head) - 1 + i] = (uint8_t)(len >> (24 - 8 * i));
 	for (int i = 0; i < 70; i++)
-		send_data(fd, zeros, sizeof(zeros));
-	send_end(fd, 70 * sizeof(zeros));
+		send_data(fd, bytes, sizeof(bytes));
+	send_end(fd, 70 * sizeof(bytes));
+}
+
+/* Complete, and no slice. */
+static void send_lie(int fd, int behaviour)
+{
+	const char *lie = behaviour == FAKE_SLICE_NO_MAGIC ? "ELF1" FAKE_SLICE
+			  : behaviour == FAKE_SLICE_NO_VERSION
+				  ? "FGT1\x81\xa1x\x01"
+				  : "FGT1\xc1junk\x93";
+
+	send_data(fd, lie, strlen(lie));
+	send_end(fd, strlen(lie));
 }
 
 /* True: the connection is to end. */
@@ -151,12 +169,17 @@ static bool answer_slice(struct fake_agent *agent, int fd)
 	case FAKE_SLICE_LARGE:
 		send_large(fd);
 		return true;
+	case FAKE_SLICE_NO_MAGIC:
+	case FAKE_SLICE_NO_VERSION:
+	case FAKE_SLICE_JUNK:
+		send_lie(fd, behaviour);
+		return true;
 	default:
 		break;
 	}
-	send_data(fd, behaviour == FAKE_SLICE_NO_MAGIC ? "ELF1" : "FGT1", 4);
-	send_data(fd, "\x80", 1);
-	send_end(fd, behaviour == FAKE_SLICE_SHORT ? 6 : 5);
+	send_data(fd, FAKE_SLICE, 4);
+	send_data(fd, FAKE_SLICE + 4, FAKE_SLICE_LEN - 4);
+	send_end(fd, FAKE_SLICE_LEN + (behaviour == FAKE_SLICE_SHORT));
 	return true;
 }
 

@@ -24,7 +24,9 @@ enum fake_behaviour {
 	FAKE_SLICE_TRUNCATED, /* ends in the middle */
 	FAKE_SLICE_SHORT, /* the end tells more bytes than came */
 	FAKE_SLICE_NO_MAGIC,
-	FAKE_SLICE_GARBAGE,
+	FAKE_SLICE_JUNK, /* the magic, and then nothing of sense */
+	FAKE_SLICE_NO_VERSION,
+	FAKE_SLICE_GARBAGE, /* no frames */
 	FAKE_SLICE_ENDLESS, /* empty pieces without end */
 	FAKE_SLICE_FLOOD, /* full pieces without end */
 	FAKE_SLICE_DRIPS, /* a byte now and then */
@@ -33,6 +35,10 @@ enum fake_behaviour {
 };
 
 #define FAKE_CLIENTS 64
+
+/* The good one: as little as a slice can be. */
+#define FAKE_SLICE     "FGT1\x81\xa7version\x01"
+#define FAKE_SLICE_LEN 14
 
 struct fake_agent {
 	char folder[64], path[100];

@@ -229,9 +229,12 @@ static void newcomer_beats_silent_connections(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
-	int silent[FGT_CONTROL_CLIENTS_MAX];
+	enum {
+		COUNT = FGT_CONTROL_CLIENTS_MAX + FGT_CONTROL_YOUNG_MAX
+	};
+	int silent[COUNT];
 
-	for (size_t i = 0; i < FGT_CONTROL_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < COUNT; i++) {
 		silent[i] = connect_raw(fixture);
 		if (i % 16 == 15) /* the backlog is as long as the limit */
 			control_spin(&fixture->bench, 2);
@@ -241,7 +244,7 @@ static void newcomer_beats_silent_connections(void **state)
 	assert_answered(client, "hello");
 	/* The very first one made room. */
 	assert_int_equal(told_error(silent[0]), -EBUSY);
-	for (size_t i = 0; i < FGT_CONTROL_CLIENTS_MAX; i++)
+	for (size_t i = 0; i < COUNT; i++)
 		close(silent[i]);
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);

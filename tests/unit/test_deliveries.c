@@ -228,23 +228,6 @@ static void garbage_costs_nobody_but_itself(void **state)
 	assert_int_equal(counters().delivered, 1);
 }
 
-static void unreachable_server_is_tried_again(void **state)
-{
-	(void)state;
-	assert_int_equal(submit(slice_fd(), geteuid(),
-				"http://0123456789abcdef0123456789abcdef@"
-				"127.0.0.1:1/42"),
-			 0);
-	run_until(1);
-	assert_int_equal(counters().retried, 1);
-	assert_int_equal(counters().waiting, 1);
-	fgt_deliveries_leave(world.deliveries);
-	assert_int_equal(counters().failed, 1);
-	assert_int_equal(counters().waiting, 0);
-	assert_int_equal(submit(slice_fd(), geteuid(), world.directory),
-			 -ESHUTDOWN);
-}
-
 static int submit_last_word(uint32_t uid, const char *destination)
 {
 	const struct fgt_delivery_order order = {
@@ -259,6 +242,38 @@ static int submit_last_word(uint32_t uid, const char *destination)
 	struct fgt_why why;
 
 	return fgt_deliveries_submit(world.deliveries, &order, &why);
+}
+
+static void unreachable_server_is_tried_again(void **state)
+{
+	(void)state;
+	assert_int_equal(submit(slice_fd(), geteuid(),
+				"http://0123456789abcdef0123456789abcdef@"
+				"127.0.0.1:1/42"),
+			 0);
+	run_until(1);
+	assert_int_equal(counters().retried, 1);
+	assert_int_equal(counters().waiting, 1);
+	/* Who leaves tries once more, and does not wait for another time. */
+	fgt_deliveries_leave(world.deliveries);
+	run_until(2);
+	assert_int_equal(counters().retried, 1);
+	assert_int_equal(counters().failed, 1);
+	assert_int_equal(counters().waiting, 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory),
+			 -ESHUTDOWN);
+}
+
+static void what_was_accepted_is_delivered_before_it_leaves(void **state)
+{
+	(void)state;
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
+	fgt_deliveries_leave(world.deliveries);
+	assert_int_equal(submit_last_word(geteuid(), world.directory), 0);
+	run_until(3);
+	assert_int_equal(counters().delivered, 2);
+	assert_int_equal(counters().failed, 1); /* that is no ring */
 }
 
 static void destinations_have_their_share_of_the_queue(void **state)
@@ -382,6 +397,7 @@ int main(void)
 		TEST(files_are_written_as_their_user),
 		TEST(garbage_costs_nobody_but_itself),
 		TEST(unreachable_server_is_tried_again),
+		TEST(what_was_accepted_is_delivered_before_it_leaves),
 		TEST(destinations_have_their_share_of_the_queue),
 		TEST(users_have_their_share_of_the_queue),
 		TEST(users_have_their_share_of_the_memory),

@@ -114,13 +114,13 @@ static void slice_is_what_the_agent_sent(void **state)
 	assert_int_equal(info.ticks, 11);
 	assert_int_equal(info.threads, 3);
 	assert_int_equal(info.caller_tid, gettid());
-	assert_int_equal(info.bytes, 5);
+	assert_int_equal(info.bytes, FAKE_SLICE_LEN);
 	assert_int_equal(library_status().slices, 1);
 	fgt_stop(); /* what it returned stays usable */
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(fgt_slice_write(slice, FGT_FORMAT_FGT, ends[1]), 0);
-	assert_int_equal(read(ends[0], bytes, sizeof(bytes)), 5);
-	assert_memory_equal(bytes, "FGT1\x80", 5);
+	assert_int_equal(read(ends[0], bytes, sizeof(bytes)), FAKE_SLICE_LEN);
+	assert_memory_equal(bytes, FAKE_SLICE, FAKE_SLICE_LEN);
 	close(ends[0]);
 	close(ends[1]);
 	fgt_slice_free(slice);

@@ -45,6 +45,28 @@ static void absent_agent_is_no_error_if_it_may_come(void **state)
 	assert_int_equal(cut(), -ENOTCONN);
 }
 
+/* It may be there before the end; and others continue its trace. */
+static void transactions_begin_while_the_agent_is_away(void **state)
+{
+	struct fake_agent *agent = *state;
+	struct fgt_transaction *transaction;
+	char trace[50] = "";
+
+	fake_agent_kill(agent);
+	assert_null(fgt_transaction_begin("early", NULL));
+	assert_int_equal(library_start(agent), 0);
+	assert_int_equal(library_status().mode, FGT_AGENT);
+	assert_false(library_status().is_recording);
+	transaction = fgt_transaction_begin("GET /cart", "http.server");
+	assert_non_null(transaction);
+	assert_int_equal(
+		fgt_transaction_get_trace(transaction, trace, sizeof(trace)),
+		49);
+	assert_int_equal(fgt_transaction_finish(transaction), 0);
+	fgt_stop();
+	assert_null(fgt_transaction_begin("late", NULL));
+}
+
 static void agent_that_comes_later_is_found(void **state)
 {
 	struct fake_agent *agent = *state;
@@ -96,6 +118,41 @@ static void silent_agent_costs_the_timeout(void **state)
 	assert_true(fgt_now() - begun_ns >= LIBRARY_TIMEOUT_MS * MS);
 	assert_true(fgt_now() - begun_ns < PATIENCE_MS * MS);
 	assert_false(library_status().is_recording);
+}
+
+static atomic_int late_told, closed_told;
+
+static void note_why(void *context, const char *line)
+{
+	(void)context;
+	if (strstr(line, "did not answer within 300 ms"))
+		late_told++;
+	if (strstr(line, "agent has closed the connection"))
+		closed_told++;
+}
+
+/* As after a SIGSTOP: it was we who closed. */
+static void agent_that_hangs_later_is_told_as_such(void **state)
+{
+	struct fake_agent *agent = *state;
+	const struct fgt_options options = { .size = sizeof(options),
+					     .mode = FGT_AGENT,
+					     .timeout_ms = LIBRARY_TIMEOUT_MS,
+					     .socket = agent->path,
+					     .log = note_why };
+	struct fgt_slice *slice = NULL;
+
+	late_told = closed_told = 0;
+	assert_int_equal(fgt_start(&options), 0);
+	assert_int_equal(fgt_get_slice(1, 2, &slice), 0);
+	agent->behaviour = FAKE_SILENT;
+	assert_int_equal(fgt_slice_upload(slice, "/tmp"), 0);
+	fgt_slice_free(slice);
+	for (int i = 0; i < 500 && !late_told; i++)
+		usleep(10000);
+	assert_int_equal(late_told, 1);
+	assert_int_equal(closed_told, 0);
+	assert_non_null(strstr(library_status().limitation, "not answer"));
 }
 
 /* Its backlog is full: connect(2) itself would wait. */
@@ -162,6 +219,8 @@ static void slices_that_make_no_sense_are_told_apart(void **state)
 		{ FAKE_SLICE_GIANT, -EBADMSG },
 		{ FAKE_SLICE_SHORT, -EBADMSG },
 		{ FAKE_SLICE_NO_MAGIC, -EBADMSG },
+		{ FAKE_SLICE_JUNK, -EBADMSG },
+		{ FAKE_SLICE_NO_VERSION, -EBADMSG },
 		{ FAKE_SLICE_GARBAGE, -EBADMSG },
 		{ FAKE_SLICE_BREAKS_OFF, -ENOMEM },
 		{ FAKE_SLICE_TRUNCATED, -ENOTCONN }, /* it died meanwhile */
@@ -211,6 +270,7 @@ static void slice_too_large_for_the_agent_is_given_up(void **state)
 					     .timeout_ms = 20000,
 					     .socket = agent->path };
 	struct fgt_status status = { .size = sizeof(status) };
+	uint64_t before = library_status().undelivered;
 	struct fgt_slice *slice = NULL;
 
 	assert_int_equal(fgt_start(&options), 0);
@@ -220,7 +280,7 @@ static void slice_too_large_for_the_agent_is_given_up(void **state)
 	fgt_slice_free(slice);
 	assert_int_equal(fgt_flush(20000), 0);
 	assert_int_equal(fgt_get_status(&status), 0);
-	assert_int_equal(status.undelivered, 1);
+	assert_int_equal(status.undelivered, before + 1);
 	assert_true(status.is_recording);
 	assert_int_equal(agent->registers, 1);
 }
@@ -289,14 +349,61 @@ static void closed_by_the_program_is_noticed(void **state)
 	close(ends[1]);
 }
 
+/* ---- Misuse ------------------------------------------------------------- */
+
+static atomic_int misuses_told;
+
+static void count_misuses(void *context, const char *line)
+{
+	(void)context;
+	if (strstr(line, "begin a task there"))
+		misuses_told++;
+}
+
+static void expect_told(const struct fake_agent *agent, int times)
+{
+	const struct fgt_options options = { .size = sizeof(options),
+					     .mode = FGT_AGENT,
+					     .timeout_ms = LIBRARY_TIMEOUT_MS,
+					     .socket = agent->path,
+					     .log = count_misuses };
+
+	assert_int_equal(fgt_start(&options), 0);
+	for (int i = 0; i < 500 && misuses_told < times; i++)
+		usleep(10000);
+	assert_int_equal(misuses_told, times);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fgt_span_end(0), -ENOTCONN);
+	fgt_stop();
+}
+
+static void misuse_is_told_to_each_who_starts(void **state)
+{
+	uint64_t before = library_status().misuses;
+
+	misuses_told = 0;
+	assert_int_equal(fgt_span_end(0), -ENOTCONN);
+	/* At the start, and not again. */
+	expect_told(*state, 1);
+	/* Nothing between: when it happens again. */
+	expect_told(*state, 1);
+	assert_int_equal(misuses_told, 2);
+	assert_int_equal(fgt_span_end(0), -ENOTCONN);
+	expect_told(*state, 3);
+	assert_int_equal(misuses_told, 3);
+	assert_int_equal(library_status().misuses, before + 11);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		LIBRARY_TEST(absent_agent_is_no_error_if_it_may_come),
+		LIBRARY_TEST(transactions_begin_while_the_agent_is_away),
 		LIBRARY_TEST(agent_that_comes_later_is_found),
 		LIBRARY_TEST(agent_that_is_restarted_is_found_again),
 		LIBRARY_TEST(agent_that_forgot_us_is_asked_again),
 		LIBRARY_TEST(silent_agent_costs_the_timeout),
+		LIBRARY_TEST(agent_that_hangs_later_is_told_as_such),
 		LIBRARY_TEST(agent_that_accepts_nobody_costs_the_timeout),
 		LIBRARY_TEST(whole_seconds_are_a_deadline_like_others),
 		LIBRARY_TEST(agent_that_hangs_up_or_refuses_is_no_agent),
@@ -305,6 +412,7 @@ int main(void)
 		LIBRARY_TEST(slice_too_large_for_the_agent_is_given_up),
 		LIBRARY_TEST(signals_of_the_program_do_no_harm),
 		LIBRARY_TEST(closed_by_the_program_is_noticed),
+		LIBRARY_TEST(misuse_is_told_to_each_who_starts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

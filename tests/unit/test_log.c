@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/daemon/delivery_log.h"
 #include "agent/daemon/log.h"
 
 static int ends[2];
@@ -145,6 +146,27 @@ static void full_pipe_is_not_waited_for(void **state)
 	fgt_log(FGT_LOG_INFO, "blocked", "?");
 }
 
+static void deliveries_that_fail_again_are_told_ever_more_rarely(void **state)
+{
+	char text[8192];
+
+	(void)state;
+	for (unsigned int tries = 1; tries <= 9; tries++) {
+		const struct fgt_delivery_about about = { 1, "x", tries };
+
+		fgt_delivery_log_retry(&about, 2, 20, "down");
+		(void)read_log(text, sizeof(text));
+		assert_int_equal(count_lines(text), tries == 1 || tries == 2 ||
+							    tries == 4 ||
+							    tries == 8);
+	}
+	fgt_delivery_log_given_up(
+		&(const struct fgt_delivery_about){ 1, "x", 9 }, "there",
+		"down");
+	(void)read_log(text, sizeof(text));
+	assert_non_null(strstr(text, "'x' to there after 9 tries: down"));
+}
+
 #define LOG_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -156,6 +178,7 @@ int main(void)
 		LOG_TEST(flood_is_bounded_and_counted),
 		LOG_TEST(longest_message_fits_a_line),
 		LOG_TEST(full_pipe_is_not_waited_for),
+		LOG_TEST(deliveries_that_fail_again_are_told_ever_more_rarely),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

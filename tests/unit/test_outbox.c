@@ -210,6 +210,7 @@ static void full_box_takes_no_more(void **state)
 	step(NOW);
 	assert_int_equal(put(NOW), 0);
 	assert_int_equal(put(NOW), -ENOBUFS);
+	assert_int_equal(atomic_load(&world.outbox.refused), 2);
 }
 
 static void slices_are_bounded_in_bytes(void **state)

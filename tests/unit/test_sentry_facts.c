@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "sentry_kit.h"
+#include "upload/format/stints.h"
 
 #define MS	 UINT64_C(1000000)
 #define TRACE_ID "11112222333344445555666677778888"
@@ -138,14 +139,16 @@ static void times_are_the_transaction_s(void **state)
 
 static void only_wanted_threads_are_told(void **state)
 {
-	const int32_t tids[] = { 4242, 4250, 9999 };
+	const struct fgt_stint stints[] = { { .tid = 4242 },
+					    { .tid = 4250 },
+					    { .tid = 9999 } };
 	struct fgt_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 500);
 	struct fixture_buffer buffer;
 
 	(void)state;
-	facts.tids = tids;
-	facts.tid_count = 3;
+	facts.stints = stints;
+	facts.stint_count = 3;
 	buffer = write_facts(slice, &facts);
 	assert_true(sentry_count_samples(buffer.bytes, 4242) > 0);
 	assert_true(sentry_count_samples(buffer.bytes, 4250) > 0);
@@ -157,6 +160,74 @@ static void only_wanted_threads_are_told(void **state)
 	facts.all_threads = 1;
 	buffer = write_facts(slice, &facts);
 	assert_true(sentry_count_samples(buffer.bytes, 4260) > 0);
+	fixture_buffer_done(&buffer);
+	fgt_slice_free(slice);
+}
+
+/* Of the worker 100 to 200, 300 to 400 ms, of main from 950 ms on. */
+static void only_their_times_are_told(void **state)
+{
+	const struct fgt_stint stints[] = {
+		{ 4250, FIXTURE_START_NS + 300 * MS,
+		  FIXTURE_START_NS + 400 * MS },
+		{ 4242, FIXTURE_START_NS + 950 * MS, 0 },
+		{ 4250, FIXTURE_START_NS + 100 * MS,
+		  FIXTURE_START_NS + 200 * MS },
+		/* Somebody lies: */
+		{ 4250, FIXTURE_START_NS + 150 * MS,
+		  FIXTURE_START_NS + 170 * MS },
+		{ 4250, FIXTURE_START_NS + 160 * MS,
+		  FIXTURE_START_NS + 200 * MS },
+		{ 4250, FIXTURE_START_NS + 2 * MS, FIXTURE_START_NS + 1 * MS },
+	};
+	struct fgt_slice *slice = new_slice(100);
+	struct fgt_transaction_facts facts = facts_between(0, 990);
+	struct fixture_buffer buffer;
+	char samples[1024];
+
+	(void)state;
+	facts.stints = stints;
+	facts.stint_count = sizeof(stints) / sizeof(stints[0]);
+	buffer = write_facts(slice, &facts);
+	/* One says where the gap begins. */
+	assert_int_equal(sentry_count_samples(buffer.bytes, 4250), 11 + 1 + 11);
+	assert_int_equal(sentry_count_samples(buffer.bytes, 4242), 5);
+	assert_int_equal(sentry_count_samples(buffer.bytes, 4260), 0);
+	sentry_samples(buffer.bytes, 4250, samples, sizeof(samples));
+	assert_non_null(strstr(samples, "@100 "));
+	assert_non_null(strstr(samples, "@200 "));
+	assert_non_null(strstr(samples, " 2@210 1@300 "));
+	assert_string_equal(strrchr(samples, '@'), "@400");
+	assert_true(fgt_slice_is_valid(slice)); /* only a part was changed */
+	fixture_buffer_done(&buffer);
+	fgt_slice_free(slice);
+}
+
+/* A number may be had by several threads, and a file may say anything. */
+static void many_threads_of_one_number_have_room(void **state)
+{
+	static struct fgt_stint stints[FGT_TRANSACTION_STINTS];
+	struct fgt_slice *slice = fixture_new(1000);
+	struct fgt_transaction_facts facts = facts_between(0, 10000);
+	struct fixture_buffer buffer;
+
+	(void)state;
+	fixture_image(slice, "/opt/app/bin/app", 0x550000000000ull,
+		      "0123456789abcdef0123");
+	for (int i = 0; i < 8; i++)
+		fixture_run(slice, fixture_thread(slice, 4250, "same"), 0, 1000,
+			    fixture_stack(slice, "main;work"),
+			    FGT_STATE_RUNNING);
+	for (uint64_t i = 0; i < FGT_TRANSACTION_STINTS; i++)
+		stints[i] = (struct fgt_stint){ 4250,
+						FIXTURE_START_NS + 30 * i * MS,
+						FIXTURE_START_NS +
+							(30 * i + 10) * MS };
+	facts.stints = stints;
+	facts.stint_count = FGT_TRANSACTION_STINTS;
+	assert_int_equal(fgt_stints_clip(&facts, slice), 0);
+	assert_int_equal(slice->run_count, 8 * FGT_TRANSACTION_STINTS);
+	buffer = write_facts(slice, &facts);
 	fixture_buffer_done(&buffer);
 	fgt_slice_free(slice);
 }
@@ -177,7 +248,7 @@ static void active_thread_that_is_not_there_is_replaced(void **state)
 
 static void short_one_goes_without_a_profile(void **state)
 {
-	const int32_t nobody[] = { 9999 };
+	const struct fgt_stint nobody[] = { { .tid = 9999 } };
 	struct fgt_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(101, 109);
 	struct fixture_buffer buffer = write_facts(slice, &facts);
@@ -189,8 +260,8 @@ static void short_one_goes_without_a_profile(void **state)
 	assert_has(&buffer, "\"thread.id\":\"4250\"", 1);
 	fixture_buffer_done(&buffer);
 	facts = facts_between(0, 500);
-	facts.tids = nobody;
-	facts.tid_count = 1;
+	facts.stints = nobody;
+	facts.stint_count = 1;
 	buffer = write_facts(slice, &facts);
 	assert_has(&buffer, "\"type\":\"profile\"", 0);
 	fixture_buffer_done(&buffer);
@@ -263,6 +334,8 @@ int main(void)
 		cmocka_unit_test(what_was_said_is_told),
 		cmocka_unit_test(times_are_the_transaction_s),
 		cmocka_unit_test(only_wanted_threads_are_told),
+		cmocka_unit_test(only_their_times_are_told),
+		cmocka_unit_test(many_threads_of_one_number_have_room),
 		cmocka_unit_test(active_thread_that_is_not_there_is_replaced),
 		cmocka_unit_test(short_one_goes_without_a_profile),
 		cmocka_unit_test(profile_that_goes_apart_is_named),

@@ -13,7 +13,8 @@
 #define MS UINT64_C(1000000)
 
 static struct fixture_buffer put(const struct fgt_slice *slice, int begin_ms,
-				 int end_ms, const int32_t *tids, size_t count)
+				 int end_ms, const struct fgt_stint *stints,
+				 size_t count)
 {
 	const struct fgt_sentry_spans about = {
 		.slice = slice,
@@ -22,8 +23,8 @@ static struct fixture_buffer put(const struct fgt_slice *slice, int begin_ms,
 		.begin_wall_ns = FIXTURE_WALL_NS,
 		.trace_id = "0123456789abcdef0123456789abcdef",
 		.span_id = "1000000000000000",
-		.tids = tids,
-		.tid_count = count,
+		.stints = stints,
+		.stint_count = count,
 	};
 	struct fixture_buffer buffer;
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
@@ -68,7 +69,7 @@ static void a_span_is_told_whole(void **state)
 
 static void only_what_its_threads_began_since_is_told(void **state)
 {
-	const int32_t tids[] = { 4243 };
+	const struct fgt_stint stints[] = { { .tid = 4243 } };
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
 	struct fixture_buffer buffer;
 
@@ -76,7 +77,7 @@ static void only_what_its_threads_began_since_is_told(void **state)
 	fixture_task(slice, 1, "task#0", 10, 90, 0); /* of another thread */
 	fixture_span(slice, 0, 0, "before", 15, 40);
 	fixture_span(slice, 0, 0, "since", 50, 80);
-	buffer = put(slice, 20, 70, tids, 1);
+	buffer = put(slice, 20, 70, stints, 1);
 	assert_int_equal(fixture_count(buffer.bytes, "\"op\""), 1);
 	assert_non_null(strstr(buffer.bytes, "\"description\":\"since\""));
 	/* What is around it is not told: it is below the transaction. */
@@ -87,6 +88,26 @@ static void only_what_its_threads_began_since_is_told(void **state)
 	/* It ends with the transaction at the latest. */
 	assert_non_null(
 		strstr(buffer.bytes, "\"timestamp\":1767225600.050000"));
+	fixture_buffer_done(&buffer);
+}
+
+static void what_a_thread_did_before_and_after_is_not_told(void **state)
+{
+	const struct fgt_stint stints[] = { { 4243, FIXTURE_START_NS + 20 * MS,
+					      FIXTURE_START_NS + 40 * MS } };
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	struct fixture_buffer buffer;
+
+	(void)state;
+	fixture_task(slice, 1, "task#0", 1, 90, 0);
+	fixture_span(slice, 0, 0, "before", 5, 15);
+	fixture_span(slice, 0, 0, "across", 18, 30);
+	fixture_span(slice, 0, 0, "in", 31, 39);
+	fixture_span(slice, 0, 0, "after", 41, 60);
+	buffer = put(slice, 0, 70, stints, 1);
+	assert_int_equal(fixture_count(buffer.bytes, "\"op\":\"span\""), 2);
+	assert_non_null(strstr(buffer.bytes, "\"description\":\"across\""));
+	assert_non_null(strstr(buffer.bytes, "\"description\":\"in\""));
 	fixture_buffer_done(&buffer);
 }
 
@@ -142,6 +163,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_span_is_told_whole),
 		cmocka_unit_test(only_what_its_threads_began_since_is_told),
+		cmocka_unit_test(
+			what_a_thread_did_before_and_after_is_not_told),
 		cmocka_unit_test(of_too_many_the_longest_are_told),
 		cmocka_unit_test(
 			labels_are_cut_before_the_transaction_is_too_large),

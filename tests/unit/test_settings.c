@@ -179,10 +179,17 @@ static void environment_fills_in_what_is_not_given(void **state)
 	assert_string_equal(settings.options.destination,
 			    "https://" KEY "@h/1");
 	options.socket = "/run/b.sock";
+	options.release = "shop@2";
+	setenv("FGTRACE_RELEASE", "shop@1", 1);
+	setenv("FGTRACE_ENVIRONMENT", "test", 1);
 	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
 	assert_string_equal(settings.options.socket, "/run/b.sock");
+	assert_string_equal(settings.options.release, "shop@2");
+	assert_string_equal(settings.options.environment, "test");
 	unsetenv("FGTRACE_SOCKET");
 	unsetenv("FGTRACE_DESTINATION");
+	unsetenv("FGTRACE_RELEASE");
+	unsetenv("FGTRACE_ENVIRONMENT");
 }
 
 static void *check_in_thread(void *ret_result)

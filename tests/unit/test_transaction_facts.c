@@ -42,7 +42,9 @@ static void facts_come_out_as_they_went_in(void **state)
 {
 	static struct fgt_facts_room room;
 	const struct fgt_tag tags[] = { { "cart", "7" }, { "empty", "" } };
-	const int32_t tids[] = { 12, 34, 56 };
+	const struct fgt_stint stints[] = { { .tid = 12 },
+					    { .tid = 34 },
+					    { .tid = 56 } };
 	const struct fgt_transaction_facts facts = {
 		.name = "GET /cart",
 		.op = "http.server",
@@ -60,8 +62,8 @@ static void facts_come_out_as_they_went_in(void **state)
 		.all_threads = 1,
 		.tags = tags,
 		.tag_count = 2,
-		.tids = tids,
-		.tid_count = 3,
+		.stints = stints,
+		.stint_count = 3,
 	};
 	struct fgt_message *message = pass(&facts);
 
@@ -84,8 +86,8 @@ static void facts_come_out_as_they_went_in(void **state)
 	assert_int_equal(room.facts.tag_count, 2);
 	assert_string_equal(room.facts.tags[1].key, "empty");
 	assert_string_equal(room.facts.tags[0].value, "7");
-	assert_int_equal(room.facts.tid_count, 3);
-	assert_int_equal(room.facts.tids[2], 56);
+	assert_int_equal(room.facts.stint_count, 3);
+	assert_int_equal(room.facts.stints[2].tid, 56);
 	fgt_message_free(message);
 }
 
@@ -100,6 +102,29 @@ static void no_name_means_no_facts(void **state)
 	fgt_builder_string(builder, "destination", "/spool");
 	message = finish(builder);
 	assert_int_equal(fgt_facts_read(message, &room, NULL), -ENOENT);
+	fgt_message_free(message);
+}
+
+/* Of a slice: who made it, and not a word of a transaction. */
+static void no_name_leaves_release_and_environment(void **state)
+{
+	static struct fgt_facts_room room;
+	const struct fgt_transaction_facts facts = {
+		.release = "shop@1",
+		.environment = "test",
+		.op = "db",
+		.begin_ns = 1,
+		.end_ns = 2,
+	};
+	struct fgt_message *message = pass(&facts);
+
+	(void)state;
+	assert_int_equal(fgt_facts_read(message, &room, NULL), 0);
+	assert_null(fgt_facts_of_transaction(&room.facts));
+	assert_string_equal(room.facts.release, "shop@1");
+	assert_string_equal(room.facts.environment, "test");
+	assert_null(room.facts.op);
+	assert_int_equal(room.facts.end_ns, 0);
 	fgt_message_free(message);
 }
 
@@ -142,7 +167,7 @@ static void wrong_ids_and_times_are_refused(void **state)
 static void long_texts_and_lists_are_refused(void **state)
 {
 	static struct fgt_tag tags[FGT_TAGS_MAX + 1];
-	static int32_t tids[FGT_TRANSACTION_TIDS + 1];
+	static struct fgt_stint stints[FGT_TRANSACTION_STINTS + 1];
 	static char long_name[FGT_TRANSACTION_NAME + 2];
 	struct fgt_transaction_facts facts = { .name = long_name };
 
@@ -150,10 +175,10 @@ static void long_texts_and_lists_are_refused(void **state)
 	memset(long_name, 'n', sizeof(long_name) - 1);
 	assert_refused(pass(&facts), "name");
 	facts.name = "x";
-	facts.tids = tids;
-	facts.tid_count = FGT_TRANSACTION_TIDS + 1;
+	facts.stints = stints;
+	facts.stint_count = FGT_TRANSACTION_STINTS + 1;
 	assert_refused(pass(&facts), "tids");
-	facts.tid_count = 0;
+	facts.stint_count = 0;
 	for (size_t i = 0; i < FGT_TAGS_MAX + 1; i++)
 		tags[i] = (struct fgt_tag){ "k", "v" };
 	facts.tags = tags;
@@ -188,6 +213,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(facts_come_out_as_they_went_in),
 		cmocka_unit_test(no_name_means_no_facts),
+		cmocka_unit_test(no_name_leaves_release_and_environment),
 		cmocka_unit_test(wrong_ids_and_times_are_refused),
 		cmocka_unit_test(long_texts_and_lists_are_refused),
 		cmocka_unit_test(lists_of_something_else_are_refused),

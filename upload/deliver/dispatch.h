@@ -22,9 +22,9 @@ struct fgt_dispatch_outcome {
  * All three: 0; -EAGAIN it may work later (no answer, 429, 5xx, a disk that is
  * full); others: in vain, as fgt_sentry_upload(), errno of open and write.
  * ret_outcome is filled as far as things got. Sent again, envelopes keep their
- * ids. facts may be NULL. A transaction longer than 30 s leaves as an envelope
- * of its own and one for each chunk of its profile, since a server refuses
- * longer profiles.
+ * ids. facts may be NULL, or of no transaction. A transaction longer than 30 s
+ * leaves as an envelope of its own and one for each chunk of its profile, since
+ * a server refuses longer profiles.
  *
  * MT-Safe | AS-Unsafe
  */

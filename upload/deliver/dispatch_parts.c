@@ -12,6 +12,7 @@
 #include "upload/format/sentry_chunk.h"
 #include "upload/format/sentry_envelope.h"
 #include "upload/format/sentry_transaction.h"
+#include "upload/format/stints.h"
 
 #define ID_KEPT_DIGITS	24 /* of the event id; the rest numbers its chunks */
 #define PROFILER_NUMBER 0xffffffffu
@@ -98,6 +99,8 @@ static int send_long(const struct parts *parts, uint64_t begin_ns,
 		return r;
 	r = fgt_slice_narrow(parts->slice, begin_ns, end_ns, 0, &slice);
 	if (r == 0)
+		r = fgt_stints_clip(parts->options.facts, slice);
+	if (r == 0)
 		r = send_chunks(parts, slice, profiler_id);
 	/* The ring does not go back so far: the transaction is told. */
 	return r == -ENODATA ? 0 : r;
@@ -138,6 +141,7 @@ int fgt_dispatch_parts(const struct fgt_slice *slice,
 	if (facts) {
 		parts.options.release = facts->release;
 		parts.options.environment = facts->environment;
+		parts.options.facts = fgt_facts_of_transaction(facts);
 	}
 	return send_all(&parts);
 }

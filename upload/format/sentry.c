@@ -11,6 +11,7 @@
 #include "upload/format/sentry_images.h"
 #include "upload/format/sentry_rate.h"
 #include "upload/format/sentry_transaction.h"
+#include "upload/format/stints.h"
 
 struct envelope {
 	const struct fgt_slice *slice; /* what the profile tells of */
@@ -146,6 +147,8 @@ static int write_transaction(const struct fgt_slice *slice,
 	r = fgt_sentry_given(options->profiler_id)
 		    ? -ENODATA
 		    : fgt_slice_narrow(slice, begin_ns, end_ns, 0, &part);
+	if (!r)
+		r = fgt_stints_clip(options->facts, part);
 	if (!r) {
 		envelope.slice = part;
 		r = write_with_profile(&envelope, &scope, sink);

@@ -80,16 +80,6 @@ static uint32_t ticks_in_range(const struct fgt_sentry_profile *profile,
 	return run_end(run) > start ? run_end(run) - start : 0;
 }
 
-static bool is_wanted(const struct fgt_transaction_facts *facts, int32_t tid)
-{
-	if (!facts || facts->all_threads || !facts->tid_count)
-		return true;
-	for (size_t i = 0; i < facts->tid_count; i++)
-		if (facts->tids[i] == tid)
-			return true;
-	return false;
-}
-
 /* The one that began the transaction; of a process, its first. */
 static bool is_principal(const struct fgt_sentry_profile *profile, int32_t tid)
 {
@@ -144,8 +134,6 @@ static int choose_threads(struct fgt_sentry_profile *profile)
 		thread->is_kept = thread->ticks >= 2 &&
 				  slice->threads[t].tid > 0;
 		profile->dropped_threads += thread->ticks && !thread->is_kept;
-		thread->is_kept &=
-			is_wanted(profile->scope.facts, slice->threads[t].tid);
 		thread->is_thinned = thread->is_kept;
 		profile->thinned_threads += thread->is_kept;
 		if (thread->is_kept)

@@ -12,6 +12,7 @@
 
 #include "ringbuf/span_log.h"
 #include "ringbuf/spans.h"
+#include "upload/format/stints.h"
 
 /* Bytes of all spans: beyond the first no labels, beyond the second none. */
 #define LABELS_BYTES_MAX (600u << 10)
@@ -31,22 +32,16 @@ struct spans {
 
 /* ---- Which ones --------------------------------------------------------- */
 
-static bool is_its_thread(const struct fgt_sentry_spans *about, int32_t tid)
-{
-	for (size_t i = 0; i < about->tid_count; i++)
-		if (about->tids[i] == tid)
-			return true;
-	return !about->tid_count;
-}
-
 /* How long it lasts within the transaction; 0: it does not belong to it. */
 static uint64_t duration(const struct fgt_sentry_spans *about, uint64_t number,
 			 uint64_t begin_ns, uint64_t end_ns, int32_t tid)
 {
 	if (!end_ns || end_ns > about->end_ns)
 		end_ns = about->end_ns;
-	if (!number || !is_its_thread(about, tid) ||
-	    (about->tid_count && begin_ns < about->begin_ns))
+	if (!number ||
+	    !fgt_stints_overlap(about->stints, about->stint_count, tid,
+				begin_ns, end_ns) ||
+	    (about->stint_count && begin_ns < about->begin_ns))
 		return 0;
 	if (begin_ns < about->begin_ns)
 		begin_ns = about->begin_ns;

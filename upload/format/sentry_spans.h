@@ -7,6 +7,7 @@
 
 #include "ringbuf/slice.h"
 #include "upload/format/json.h"
+#include "upload/format/transaction.h"
 
 /* Sentry drops what comes after that many; the longest ones are told. */
 #define FGT_SENTRY_SPANS_MAX 1000
@@ -18,10 +19,10 @@ struct fgt_sentry_spans {
 	uint64_t begin_wall_ns; /* the same instant; whole µs */
 	const char *trace_id; /* 32 hex digits */
 	const char *span_id; /* of the transaction, 16 hex digits */
-	/* Only what these threads began, and since begin_ns; 0: all that
-	 * overlaps, cut to fit. */
-	const int32_t *tids;
-	size_t tid_count;
+	/* Only what these threads did meanwhile, and began since begin_ns; 0:
+	 * all that overlaps, cut to fit. */
+	const struct fgt_stint *stints;
+	size_t stint_count;
 };
 
 /*

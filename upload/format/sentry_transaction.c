@@ -262,8 +262,8 @@ static int put_spans(const struct fgt_sentry_transaction *transaction,
 		.begin_wall_ns = transaction->begin_wall_ns,
 		.trace_id = transaction->trace_id,
 		.span_id = transaction->span_id,
-		.tids = facts ? facts->tids : NULL,
-		.tid_count = facts ? facts->tid_count : 0,
+		.stints = facts ? facts->stints : NULL,
+		.stint_count = facts ? facts->stint_count : 0,
 	};
 
 	return fgt_sentry_spans_put(&spans, json);
