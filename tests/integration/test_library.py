@@ -360,6 +360,14 @@ def slices_without_a_rest(checks, bench):
     daemon.end()
 
 
+def code_kib(pid, library):
+    """Of the library's code, what is resident in the process."""
+    with open(f"/proc/{pid}/smaps") as file:
+        return sum(int(kib) for kib in re.findall(
+            rf" r-xp .*/{library}.*\n(?:.*\n)*?Rss: *(\d+)",
+            file.read()))
+
+
 def without_agent_it_records_itself(checks, bench):
     daemon = Daemon(bench, "embedded")
     nowhere = bench.path("nobody.sock")
@@ -375,6 +383,7 @@ def without_agent_it_records_itself(checks, bench):
     checks.ok("automatic without an agent is embedded",
               host.start(nowhere, "auto", 200) == 0 and
               host.say("status")[1:3] == [2, 1], host.say("status"))
+    idle_kib = code_kib(host.pid, "libdw")
     host.say("burn 300")
     path = bench.path("inside.fgt")
     result = host.slice(250, path)
@@ -383,6 +392,9 @@ def without_agent_it_records_itself(checks, bench):
               "burn_in_host" in text and "sleep_in_host" in text,
               (result, text[-500:]))
     checks.ok("nothing of the library's own", "fgt_sampl" not in text, text)
+    checks.ok("what only names need takes no memory before there are any",
+              idle_kib == 0 and code_kib(host.pid, "libdw") > 0,
+              (idle_kib, code_kib(host.pid, "libdw")))
     checks.ok("child of a fork starts for itself",
               host.say("fork") == [-errno.ECHILD, 0, 0])
     result = host.say(f"write 200 {bench.path('any')}")
