@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a sampler costs that does nothing: a thread that a timer wakes 101 times
- * a second. The rest of a table is to be read beside it.
+ * a second; and one that only asks what no sampler without privileges can do
+ * without. The rest of a table is to be read beside them.
  */
 #ifndef FGT_TESTS_BENCH_BARE_TICK_H
 #define FGT_TESTS_BENCH_BARE_TICK_H
 
+#include <fcntl.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -13,8 +16,8 @@
 
 #define BARE_TICK_NS (1000000000 / 101)
 
-/* Returns if there is no timer. */
-static inline void bare_tick_run(void)
+/* At each tick: work, if there is any. Returns if there is no timer. */
+static inline void bare_tick_run(void (*work)(void *context), void *context)
 {
 	const struct timespec period = { .tv_nsec = BARE_TICK_NS };
 	const struct itimerspec timer = { period, period };
@@ -24,7 +27,27 @@ static inline void bare_tick_run(void)
 	if (fd < 0 || timerfd_settime(fd, 0, &timer, NULL))
 		return;
 	while (read(fd, &expirations, sizeof(expirations)) > 0)
-		;
+		if (work)
+			work(context);
+}
+
+static inline void bare_tick_ask(void *own_schedstat_fd)
+{
+	const int *fd = own_schedstat_fd;
+	struct timespec all;
+	char own[64];
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
+	(void)!pread(*fd, own, sizeof(own), 0);
+}
+
+/* Did any other thread run? How long the process did, and how long of that it
+ * was this thread. */
+static inline void bare_tick_run_asking(void)
+{
+	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+
+	bare_tick_run(bare_tick_ask, &fd);
 }
 
 #endif

@@ -7,11 +7,14 @@ usage: bench_embed.py BUILD [SECONDS [BLOCKED…]]
 One busy thread beside N blocked ones, with and without
 LD_PRELOAD=libfgtrace.so, in alternation. CPU is what the library's threads
 use; what its signals take from the busy thread shows in the work that it gets
-done in a second of its own CPU time. Memory is what the process has more than
-without, the ring (shared memory) apart. "wakes" is what a thread takes that a
-timer wakes as often, and that does nothing. Nothing passes or fails.
+done in a second of its own CPU time. "wakes" is what a thread takes that a
+timer wakes as often, and that does nothing; "floor" what one takes in the same
+program that only asks whether anybody ran: less than that no sampler without
+privileges can cost on this machine. Memory is what the process has more than
+without, the ring apart. Nothing passes or fails.
 """
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -24,7 +27,9 @@ BUDGETS = {0: 0.45, 100: 0.6, 1000: 1.2, 5000: 6.5}  # % of a core
 ROUNDS = 3
 SETTLE_S = 2.5
 DEPTH = 10
-OURS = ("fgt-sampler", "fgt-library")
+OURS = ("fgt-sampler", "fgt-library", "bench-floor")
+MEMORY_BASE_KIB = 1500000 / 1024  # the budget, and for each thread:
+MEMORY_EACH_KIB = 100 / 1024
 
 
 def read(path):
@@ -45,25 +50,28 @@ def thread_cpu_ns(pid):
     return used
 
 
-def memory_kb(pid):
-    """(private, shared) resident memory."""
-    values = {}
-    for line in read(f"/proc/{pid}/status").split("\n"):
-        if line.startswith("Rss"):
-            name, value = line.split(":")
-            values[name] = int(value.split()[0])
-    return values["RssAnon"] + values["RssFile"], values["RssShmem"]
+def memory_kib(pid):
+    """(resident, of that the ring): the ring is a memfd, and the writer's own
+    tables, which are mapped right below it."""
+    total = ring = last_end = last_kib = 0
+    for text in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )",
+                         read(f"/proc/{pid}/smaps")):
+        first = text.split("\n", 1)[0]
+        start, end = (int(x, 16) for x in first.split()[0].split("-"))
+        kib = int(re.search(r"\nRss: +(\d+)", text)[1])
+        total += kib
+        if "memfd:fgtrace-ring" in first:
+            ring += kib + (last_kib if last_end == start else 0)
+        last_end, last_kib = end, kib
+    return total, ring
 
 
 class Crowd:
-    def __init__(self, build, blocked, out):
-        environment = dict(os.environ)
-        if out:
-            environment.update(LD_PRELOAD=f"{build}/libfgtrace.so.0",
-                               FGTRACE_OUT=out)
+    def __init__(self, build, blocked, more):
         self.child = subprocess.Popen(
             [f"{build}/tests/programs/crowd", "1", str(blocked), str(DEPTH),
-             "600"], stdout=subprocess.PIPE, text=True, env=environment)
+             "600"], stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **more})
         line = self.child.stdout.readline()
         self.pid = int(line.split()[1])
         self.last = None
@@ -90,7 +98,7 @@ class Crowd:
         return {"cpu": ours / seconds / 1e7,
                 "work": (end[1] - begin[1]) / ((end[2] - begin[2]) / 1e9),
                 "rate": (end[1] - begin[1]) / elapsed,
-                "memory": memory_kb(self.pid)}
+                "memory": memory_kib(self.pid)}
 
     def close(self):
         self.child.send_signal(signal.SIGKILL)
@@ -113,42 +121,46 @@ def measure_wakes(build, seconds):
 
 
 def run_round(build, blocked, seconds, scratch):
+    kinds = {"alone": {},
+             "floor": {"LD_PRELOAD": f"{build}/tests/bench/bench_floor.so"},
+             "recorded": {"LD_PRELOAD": f"{build}/libfgtrace.so.0",
+                          "FGTRACE_OUT": f"{scratch}/out.fgt"}}
     results = {"wakes": measure_wakes(build, seconds)}
-    for name in ("alone", "recorded"):
-        crowd = Crowd(build, blocked, name == "recorded" and
-                      f"{scratch}/out.fgt")
+    for name, more in kinds.items():
+        crowd = Crowd(build, blocked, more)
         results[name] = crowd.measure(seconds)
         crowd.close()
     return results
+
+
+def show(blocked, rounds):
+    cpu = [r["recorded"]["cpu"] for r in rounds]
+    floor = statistics.median(r["floor"]["cpu"] for r in rounds)
+    lost = statistics.median(1 - r["recorded"]["work"] / r["alone"]["work"]
+                             for r in rounds)
+    wakes = statistics.median(r["wakes"] for r in rounds)
+    ring = statistics.median(r["recorded"]["memory"][1] for r in rounds)
+    more = statistics.median(r["recorded"]["memory"][0] -
+                             r["recorded"]["memory"][1] -
+                             r["alone"]["memory"][0] for r in rounds)
+    print(f"{blocked:7}   {statistics.median(cpu):6.3f} "
+          f"({min(cpu):.3f} to {max(cpu):.3f}; {BUDGETS.get(blocked, '-')})   "
+          f"{floor:.3f}   {wakes:.3f}   {100 * lost:6.2f} %   "
+          f"{more:6.0f} "
+          f"({MEMORY_BASE_KIB + MEMORY_EACH_KIB * blocked:.0f})   "
+          f"{ring:.0f}", flush=True)
 
 
 def main():
     build = os.path.abspath(sys.argv[1])
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 5
     wanted = [int(x) for x in sys.argv[3:]] or BLOCKED
-    print("blocked   CPU % of a core (budget)   wakes   work lost   memory KiB "
-          "(ring)   a thread")
-    base = None
+    print("blocked   CPU % of a core (budget)   floor   wakes   work lost   "
+          "memory KiB (budget)   ring KiB")
     with tempfile.TemporaryDirectory() as scratch:
         for blocked in wanted:
-            rounds = [run_round(build, blocked, seconds, scratch)
-                      for _ in range(ROUNDS)]
-            cpu = [r["recorded"]["cpu"] for r in rounds]
-            lost = [1 - r["recorded"]["work"] / r["alone"]["work"]
-                    for r in rounds]
-            wakes = statistics.median(r["wakes"] for r in rounds)
-            more = statistics.median(
-                r["recorded"]["memory"][0] - r["alone"]["memory"][0]
-                for r in rounds)
-            ring = statistics.median(r["recorded"]["memory"][1]
-                                     for r in rounds)
-            base = more if base is None else base
-            each = (more - base) * 1024 / blocked if blocked else 0
-            print(f"{blocked:7}   {statistics.median(cpu):6.3f} "
-                  f"({min(cpu):.3f} to {max(cpu):.3f}; "
-                  f"{BUDGETS.get(blocked, '-')})   {wakes:.3f}   "
-                  f"{100 * statistics.median(lost):6.2f} %   "
-                  f"{more:8.0f} ({ring:.0f})   {each:.0f} B", flush=True)
+            show(blocked, [run_round(build, blocked, seconds, scratch)
+                           for _ in range(ROUNDS)])
 
 
 if __name__ == "__main__":

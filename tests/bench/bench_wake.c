@@ -4,6 +4,6 @@
 
 int main(void)
 {
-	bare_tick_run();
+	bare_tick_run(NULL, NULL);
 	return 1;
 }

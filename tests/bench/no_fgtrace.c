@@ -3,7 +3,7 @@
  * The library that is not there: what the HTTP example calls, without an
  * effect, so that the benchmark's first row is the same program. The shared
  * library beside it differs in what its functions do. Embedded, a thread wakes
- * as often as a sampler does.
+ * as often as a sampler does, and asks what none can do without.
  */
 #include "agent/lib/fgtrace.h"
 
@@ -14,7 +14,7 @@
 
 static void *tick(void *nothing)
 {
-	bare_tick_run();
+	bare_tick_run_asking();
 	return nothing;
 }
 
