@@ -2,15 +2,26 @@
 /*
  * The library that is not there: what the HTTP example calls, without an
  * effect, so that the benchmark's first row is the same program. The shared
- * library beside it differs in what its functions do. Embedded, a thread wakes
- * as often as a sampler does, and asks what none can do without.
+ * library beside it differs in what its functions do.
+ *
+ * Embedded, it does what no sampler inside the process can do without, and no
+ * more: a thread wakes and asks who ran, and each thread that runs gets a
+ * signal as often as its stack would be copied.
  */
+#define _GNU_SOURCE
 #include "agent/lib/fgtrace.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tests/bench/bare_tick.h"
+
+static bool is_embedded; /* before there is any other thread */
+static __thread bool is_timed;
 
 static void *tick(void *nothing)
 {
@@ -18,12 +29,36 @@ static void *tick(void *nothing)
 	return nothing;
 }
 
+static void do_nothing(int number)
+{
+	(void)number;
+}
+
+/* Of the calling thread: a signal in each period of its CPU time. */
+static void set_timer(void)
+{
+	const struct timespec period = { .tv_nsec = BARE_TICK_NS };
+	const struct itimerspec each = { period, period };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID,
+				  .sigev_signo = SIGURG };
+	timer_t timer;
+
+	is_timed = true;
+	event._sigev_un._tid = gettid();
+	if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0)
+		(void)timer_settime(timer, 0, &each, NULL);
+}
+
 int fgt_start(const struct fgt_options *options)
 {
+	const struct sigaction calm = { .sa_handler = do_nothing,
+					.sa_flags = SA_RESTART };
 	pthread_t thread;
 
 	if (options->mode != FGT_EMBEDDED)
 		return -ENOENT;
+	is_embedded = true;
+	(void)sigaction(SIGURG, &calm, NULL);
 	return -pthread_create(&thread, NULL, tick, NULL);
 }
 
@@ -47,6 +82,8 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 {
 	(void)name;
 	(void)op;
+	if (is_embedded && !is_timed)
+		set_timer();
 	return NULL;
 }
 

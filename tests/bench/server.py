@@ -9,8 +9,8 @@ does not limit: the server's is busy all the time, which the table tells. One
 agent runs beside the load, as where a processor has time to spare; another one
 on the server's own, so that all that it takes is missing there. A second row
 without the library shows the noise; one with a thread that wakes 101 times
-a second, and only asks whether anybody ran, what no sampler inside the process
-can do without.
+a second, and only asks whether anybody ran, and with as many signals that do
+nothing, what no sampler inside the process can do without.
 
 What a service runs is memory that has been touched: the load comes to each
 server for a while first.
@@ -53,7 +53,7 @@ class Row:
 
 ROWS = (Row("without the library", "plain", "off"),
         Row("the same once more", "plain", "off"),
-        Row("a thread that only asks who ran", "plain", "embedded"),
+        Row("wakes and signals alone", "plain", "embedded"),
         Row("linked, not started", "linked", "off"),
         Row("agent beside it", "linked", "agent", LOAD_CPU),
         Row("agent on its processor", "linked", "agent", SERVER_CPU),
