@@ -26,9 +26,8 @@
 
 void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 {
-	thread->state = (uint16_t)state;
-	thread->is_new = false;
-	thread->settled_switches = (uint32_t)thread->use.switches;
+	thread->is_shown_running = state == FGT_STATE_RUNNING;
+	thread->is_new = thread->has_switched = false;
 }
 
 void fgt_look_forget(struct fgt_thread *thread)
@@ -64,10 +63,12 @@ static bool is_older_than_us(const struct fgt_target *target,
 
 static void take_account(struct fgt_target *target, struct fgt_thread *thread)
 {
+	struct fgt_active_thread *active = thread->active;
+
 	if (is_older_than_us(target, thread))
-		fgt_account_start(&thread->active->account, &thread->use);
+		fgt_account_start(&active->account, &active->use);
 	else
-		fgt_account_add(&thread->active->account, &thread->use);
+		fgt_account_add(&active->account, &active->use);
 }
 
 uint32_t fgt_look_take_credit(struct fgt_target *target,
@@ -112,7 +113,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, fgt_look_take_credit(target, thread));
 	thread->is_sampled = true;
-	thread->active->sampled_wait_ns = thread->use.wait_ns;
+	thread->active->sampled_wait_ns = thread->active->use.wait_ns;
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
 }
 
@@ -205,8 +206,7 @@ static enum found read_blocked(struct fgt_target *target,
 	fgt_regs_set(&snapshot.regs, fgt_arch_host.sp, blocked.sp);
 	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, blocked.pc);
 	rc = fgt_blocked_copy(thread->tid, blocked.sp, tick->buffer,
-			      thread->read_bytes ? thread->read_bytes
-						 : FGT_SNAPSHOT_FIRST_BYTES);
+			      fgt_look_stack_first_bytes(thread));
 	if (rc == -EPERM || rc == -EACCES || rc == -ESRCH)
 		return found_error((int)rc);
 	snapshot.stack_len = rc > 0 ? (size_t)rc : 0;
@@ -298,13 +298,11 @@ static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 	look_from_afar(target, thread);
 }
 
-static void note_use(struct fgt_thread *thread,
+static void note_use(struct fgt_active_thread *active,
 		     const struct fgt_cpu_use *before)
 {
-	struct fgt_active_thread *active = thread->active;
-
-	active->used_ns = thread->use.runtime_ns - before->runtime_ns;
-	if (thread->use.switches - before->switches > active->was_stopped)
+	active->used_ns = active->use.runtime_ns - before->runtime_ns;
+	if (active->use.switches - before->switches > active->was_stopped)
 		active->stretch_ns = 0;
 	else
 		active->stretch_ns += active->used_ns;
@@ -314,17 +312,18 @@ static void note_use(struct fgt_thread *thread,
 void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
-	struct fgt_cpu_use before = thread->active->account.seen;
+	struct fgt_active_thread *active = thread->active;
+	struct fgt_cpu_use before = active->account.seen;
 	struct fgt_perf_use use;
 
 	take_account(target, thread);
-	note_use(thread, &before);
+	note_use(active, &before);
 	use = (struct fgt_perf_use){
 		.now_ns = tick->mono_ns,
 		.period_ns = tick->period_ns,
 		.event_ns = tick->event_ns,
-		.runtime_ns = thread->active->used_ns,
-		.switches = thread->use.switches - before.switches,
+		.runtime_ns = active->used_ns,
+		.switches = active->use.switches - before.switches,
 	};
 	if (tick->perf_threads && !thread->is_new)
 		fgt_perf_threads_consider(tick->perf_threads, thread, &use);
@@ -341,8 +340,8 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 static bool has_run_throughout(const struct fgt_target *target,
 			       const struct fgt_thread *thread)
 {
-	return target->who_ran->is_exact &&
-	       thread->state == FGT_STATE_RUNNING && target->elapsed_ns &&
+	return target->who_ran->is_exact && thread->is_shown_running &&
+	       target->elapsed_ns &&
 	       thread->active->used_ns >=
 		       target->elapsed_ns - target->elapsed_ns / IDLE_PART;
 }

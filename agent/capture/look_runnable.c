@@ -182,7 +182,7 @@ static void show_found_running(struct fgt_target *target,
 			       struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
-	bool was_running = thread->state == FGT_STATE_RUNNING;
+	bool was_running = thread->is_shown_running;
 	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
 	uint32_t credit = 0;
 
@@ -240,12 +240,12 @@ void fgt_look_late_sample(struct fgt_target *target,
 				  0, stacks->frames, stacks->capacity);
 	if (!count) /* of images that are gone */
 		return;
-	if (thread->state == FGT_STATE_RUNNING &&
-	    thread->active->pending_ticks && !is_sample_overdue(tick, thread))
+	if (thread->is_shown_running && thread->active->pending_ticks &&
+	    !is_sample_overdue(tick, thread))
 		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
 				  count, FGT_STATE_RUNNING,
 				  thread->active->pending_ticks);
-	else if (!tick->signal || thread->state != FGT_STATE_RUNNING)
+	else if (!tick->signal || !thread->is_shown_running)
 		keep_unshown(target, thread, count);
 }
 
@@ -254,16 +254,20 @@ void fgt_look_late_sample(struct fgt_target *target,
  * pay for one more tick? One that our own waking put aside for a moment looks
  * like one that waits.
  */
-static bool take_waited(const struct fgt_tick *tick, struct fgt_thread *thread)
+static bool take_waited(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
 {
-	uint64_t waited_ns = thread->use.wait_ns - thread->shown_wait_ns;
+	struct fgt_thread_aside *aside =
+		fgt_thread_table_aside(&target->threads.table, thread);
+	uint64_t wait_ns = thread->active->use.wait_ns;
+	uint64_t waited_ns = wait_ns - aside->shown_wait_ns;
 
 	if (waited_ns < tick->period_ns)
 		return false;
 	if (waited_ns > WAITED_MAX_TICKS * tick->period_ns)
-		thread->shown_wait_ns = thread->use.wait_ns -
-					WAITED_MAX_TICKS * tick->period_ns;
-	thread->shown_wait_ns += tick->period_ns;
+		aside->shown_wait_ns =
+			wait_ns - WAITED_MAX_TICKS * tick->period_ns;
+	aside->shown_wait_ns += tick->period_ns;
 	return true;
 }
 
@@ -276,7 +280,7 @@ static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
-	uint64_t waited_ns = thread->use.wait_ns - active->sampled_wait_ns;
+	uint64_t waited_ns = active->use.wait_ns - active->sampled_wait_ns;
 
 	return thread->has_run && active->last_block.count &&
 	       waited_ns < tick->period_ns / WAIT_SHORT &&
@@ -295,15 +299,15 @@ static void wait_for_sample(struct fgt_target *target,
 {
 	int rc;
 
-	if (thread->state == FGT_STATE_RUNNING &&
-	    was_blocked(target, tick, thread)) {
+	if (thread->is_shown_running && was_blocked(target, tick, thread)) {
 		show_last_block(target, thread);
 		return;
 	}
-	if (thread->state != FGT_STATE_RUNNING) {
+	if (!thread->is_shown_running) {
 		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
 		/* Woken; or on a CPU by now, but not when samples fell. */
-		if (rc == 0 || rc == -ENODATA || !take_waited(tick, thread))
+		if (rc == 0 || rc == -ENODATA ||
+		    !take_waited(target, tick, thread))
 			return;
 		if (rc > 0)
 			fgt_look_show_kept(
@@ -317,8 +321,8 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 		       struct fgt_thread *thread)
 {
 	/* Has not run since: it was woken, and stands where it blocked. */
-	if (thread->state != FGT_STATE_RUNNING && !thread->is_new &&
-	    (uint32_t)thread->use.switches == thread->settled_switches)
+	if (!thread->is_shown_running && !thread->is_new &&
+	    !thread->has_switched)
 		return;
 	if (tick->perf_cpu)
 		wait_for_sample(target, tick, thread);

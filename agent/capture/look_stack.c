@@ -18,8 +18,8 @@
 static void note_size(const struct fgt_tick *tick, struct fgt_thread *thread,
 		      size_t need_bytes, size_t len)
 {
-	if (need_bytes > len && need_bytes > thread->read_bytes)
-		thread->read_bytes = (uint32_t)need_bytes;
+	if (need_bytes > len && need_bytes > fgt_thread_read_bytes(thread))
+		fgt_thread_set_read_bytes(thread, need_bytes);
 	if (tick->perf_cpu)
 		fgt_running_perf_note(tick->perf_cpu, need_bytes > len);
 }
@@ -36,7 +36,7 @@ static bool read_more(const struct fgt_tick *tick, struct fgt_thread *thread,
 	if (len <= (int64_t)snapshot->stack_len)
 		return false;
 	snapshot->stack_len = (size_t)len;
-	thread->read_bytes = (uint32_t)len;
+	fgt_thread_set_read_bytes(thread, (size_t)len);
 	return true;
 }
 
@@ -58,6 +58,13 @@ static bool read_other(const struct fgt_tick *tick,
 	snapshot->other_start = start;
 	snapshot->other_len = (size_t)len;
 	return true;
+}
+
+size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
+{
+	size_t bytes = fgt_thread_read_bytes(thread);
+
+	return bytes ? bytes : FGT_SNAPSHOT_FIRST_BYTES;
 }
 
 size_t fgt_look_stack_blocked(struct fgt_target *target,
@@ -139,7 +146,7 @@ static void copy_stopped(void *context, const struct fgt_regs *regs)
 {
 	struct stopped *stopped = context;
 	struct fgt_snapshot *snapshot = &stopped->snapshot;
-	uint32_t size = stopped->thread->read_bytes;
+	uint32_t size = fgt_thread_read_bytes(stopped->thread);
 	int64_t len;
 
 	snapshot->regs = *regs;

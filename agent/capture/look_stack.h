@@ -8,6 +8,9 @@
 
 #include "agent/capture/target_sampling.h"
 
+/* So much of it is read at first: as much as was needed the last time. */
+size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread);
+
 /*
  * Of a thread that is on no CPU, by a snapshot in tick->buffer; more of its
  * stacks is read as the unwinder wants it. leaf: marker to begin with, or 0.

@@ -42,6 +42,12 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 	return slot->on_ns <= instant_ns ? FGT_ON : FGT_OFF_THEN;
 }
 
+static struct fgt_thread_switches *switches_of(const struct fgt_target *target,
+					       const struct fgt_thread *thread)
+{
+	return fgt_threads_switches(&target->threads, thread);
+}
+
 /*
  * When it came on a CPU first since the last look, 0 if not known. At once
  * after slot was read: what comes in between is lost.
@@ -49,10 +55,10 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot, uint64_t instant_ns)
 {
-	struct fgt_switch_seen *seen = &thread->switches->seen;
-	bool is_kept = fgt_switches_look(target->switches,
-					 thread->switches->index, slot->version,
-					 instant_ns);
+	struct fgt_thread_switches *switches = switches_of(target, thread);
+	struct fgt_switch_seen *seen = &switches->seen;
+	bool is_kept = fgt_switches_look(target->switches, switches->index,
+					 slot->version, instant_ns);
 	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
 	unsigned int most = target->pacing.periods > 1 ? EDGE_BLOCKS_MAX_SLOW
 						       : EDGE_BLOCKS_MAX;
@@ -68,23 +74,24 @@ bool fgt_look_switch_sampled(struct fgt_target *target,
 			     const struct fgt_tick *tick,
 			     struct fgt_thread *thread)
 {
+	struct fgt_thread_switches *switches = switches_of(target, thread);
 	struct fgt_switch_slot slot;
 	uint64_t on_ns;
 	bool is_known;
 
-	if (!target->switches || !thread->switches)
+	if (!target->switches || !switches)
 		return true;
 	/* Before its first switch it has been on its CPU all along. */
-	is_known = fgt_switches_read(target->switches, thread->switches->index,
-				     &slot) &&
-		   slot.version;
+	is_known =
+		fgt_switches_read(target->switches, switches->index, &slot) &&
+		slot.version;
 	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
 		return false;
-	thread->switches->shown_ns = 0;
+	switches->shown_ns = 0;
 	if (!is_known)
 		return true;
-	if (thread->state == FGT_STATE_RUNNING) {
-		thread->switches->seen.blocks = slot.blocks;
+	if (thread->is_shown_running) {
+		switches->seen.blocks = slot.blocks;
 		return true;
 	}
 	on_ns = take_on(target, thread, &slot, tick->instant_ns);
@@ -116,11 +123,12 @@ static uint32_t state_of(struct fgt_thread *thread,
 	return fgt_blocked_state(&blocked, thread);
 }
 
-static void settle(struct fgt_thread *thread, uint32_t state, uint64_t off_ns)
+static void settle(const struct fgt_target *target, struct fgt_thread *thread,
+		   uint32_t state, uint64_t off_ns)
 {
-	thread->state = (uint16_t)state;
+	thread->is_shown_running = state == FGT_STATE_RUNNING;
 	thread->is_new = thread->needs_look = false;
-	thread->switches->shown_ns = off_ns;
+	switches_of(target, thread)->shown_ns = off_ns;
 }
 
 /* The frames go where those of every stack go; their number, or an error. */
@@ -141,8 +149,7 @@ static int64_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
 	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, off->pc);
 	fgt_regs_set(&snapshot.regs, fgt_arch_host.fp, off->fp);
 	len = fgt_blocked_copy(thread->tid, off->sp, tick->buffer,
-			       thread->read_bytes ? thread->read_bytes
-						  : FGT_SNAPSHOT_FIRST_BYTES);
+			       fgt_look_stack_first_bytes(thread));
 	if (len == -EPERM || len == -EACCES || len == -ESRCH)
 		return len;
 	snapshot.stack_len = len > 0 ? (size_t)len : 0;
@@ -158,7 +165,7 @@ static void keep(struct fgt_target *target, struct fgt_thread *thread,
 	struct fgt_last_run *last = &thread->active->last_block;
 
 	if (off->task_state)
-		thread->switches->blocked_at = *off;
+		switches_of(target, thread)->blocked_at = *off;
 	else
 		last = &thread->active->last_run;
 	fgt_last_run_keep(last, stacks->frames, count, stacks->generation);
@@ -185,7 +192,7 @@ static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
 		target->work.samples_blocked++;
 	else
 		target->work.samples_running++;
-	settle(thread, state, off->ns);
+	settle(target, thread, state, off->ns);
 	return true;
 }
 
@@ -193,7 +200,7 @@ static void show_running(struct fgt_target *target, struct fgt_thread *thread)
 {
 	fgt_look_show_kept(target, thread, &thread->active->last_run,
 			   FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
-	settle(thread, FGT_STATE_RUNNING, 0);
+	settle(target, thread, FGT_STATE_RUNNING, 0);
 }
 
 /* Off its CPU once more, and unwound before it got one again? */
@@ -201,14 +208,14 @@ static bool learn_block(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot)
 {
+	uint32_t index = switches_of(target, thread)->index;
 	int64_t count;
 
 	if (slot->is_on || slot->off.task_state == 0)
 		return false;
 	count = unwind(target, tick, thread, &slot->off);
 	if (count < 0 ||
-	    fgt_switches_version(target->switches, thread->switches->index) !=
-		    slot->version)
+	    fgt_switches_version(target->switches, index) != slot->version)
 		return false;
 	keep(target, thread, &slot->off, (size_t)count);
 	return true;
@@ -225,22 +232,24 @@ static void show_then(struct fgt_target *target, const struct fgt_tick *tick,
 		      const struct fgt_switch_off *off)
 {
 	const struct fgt_last_run *known = &thread->active->last_block;
+	const struct fgt_thread_switches *switches =
+		switches_of(target, thread);
 	static const struct fgt_last_run none;
 	uint32_t state;
 
-	if (thread->switches->shown_ns == off->ns && off->ns)
+	if (switches->shown_ns == off->ns && off->ns)
 		return;
 	if (!off->task_state) {
 		show_running(target, thread);
 		return;
 	}
-	if (!is_same_place(off, &thread->switches->blocked_at) &&
+	if (!is_same_place(off, &switches->blocked_at) &&
 	    !(is_same_place(off, &slot->off) &&
 	      learn_block(target, tick, thread, slot)))
 		known = &none;
 	state = state_of(thread, off);
 	fgt_look_show_kept(target, thread, known, state, 0, 0);
-	settle(thread, state, off->ns);
+	settle(target, thread, state, off->ns);
 }
 
 /* It has run and left its CPU again: nobody saw it leave before, if need be. */
@@ -257,8 +266,10 @@ static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
 static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		 struct fgt_thread *thread, const struct fgt_switch_slot *slot)
 {
+	const struct fgt_thread_switches *switches =
+		switches_of(target, thread);
 	const struct fgt_switch_off *off = &slot->off;
-	uint64_t since_ns = thread->switches->seen.looked_ns, off_ns = 0;
+	uint64_t since_ns = switches->seen.looked_ns, off_ns = 0;
 	uint64_t on_ns = take_on(target, thread, slot, tick->instant_ns);
 
 	switch (fgt_whereabouts_at(slot, tick->instant_ns)) {
@@ -279,7 +290,7 @@ static void show(struct fgt_target *target, const struct fgt_tick *tick,
 		break;
 	}
 	if (off && off->task_state && off->ns > since_ns &&
-	    thread->switches->seen.is_plain && off->ns <= tick->instant_ns)
+	    switches->seen.is_plain && off->ns <= tick->instant_ns)
 		off_ns = off->ns;
 	if (on_ns || off_ns)
 		fgt_ring_set_edge(target->ring, thread->slot, on_ns, off_ns);
@@ -288,18 +299,18 @@ static void show(struct fgt_target *target, const struct fgt_tick *tick,
 bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
 		       struct fgt_thread *thread)
 {
+	struct fgt_thread_switches *switches = switches_of(target, thread);
 	struct fgt_switch_slot slot;
 
-	if (!target->switches || !thread->switches)
+	if (!target->switches || !switches)
 		return false;
 	/* Being switched at this very moment: it will be marked again. */
-	if (!fgt_switches_read(target->switches, thread->switches->index,
-			       &slot))
+	if (!fgt_switches_read(target->switches, switches->index, &slot))
 		return true;
-	thread->switches->version = slot.version;
-	if (!slot.version && thread->switches->is_handed) {
-		slot.off = thread->switches->handed;
-		thread->switches->is_handed = false;
+	switches->version = slot.version;
+	if (!slot.version && switches->is_handed) {
+		slot.off = switches->handed;
+		switches->is_handed = false;
 	} else if (!slot.off.ns) {
 		return false;
 	}
@@ -307,8 +318,8 @@ bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
 	if (slot.off.task_state & TASK_DEAD)
 		return false;
 	/* Looked at for another reason than that it ran: nothing is new. */
-	if (thread->switches->shown_ns && !slot.is_on &&
-	    thread->switches->shown_ns == slot.off.ns && !thread->needs_look)
+	if (switches->shown_ns && !slot.is_on &&
+	    switches->shown_ns == slot.off.ns && !thread->needs_look)
 		return true;
 	thread->needs_look = false;
 	show(target, tick, thread, &slot);

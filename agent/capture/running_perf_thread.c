@@ -160,7 +160,7 @@ static int open_on_cpu(struct fgt_perf_threads *perf,
 /* Room for as much stack as the thread was last seen to need. */
 static uint32_t stack_bytes_for(const struct fgt_thread *thread)
 {
-	uint32_t bytes = (thread->read_bytes + 7u) & ~7u;
+	uint32_t bytes = (fgt_thread_read_bytes(thread) + 7u) & ~7u;
 
 	if (bytes < STACK_BYTES)
 		return STACK_BYTES;

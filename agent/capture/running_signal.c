@@ -351,7 +351,7 @@ static int check_fitness(struct fgt_running_signal *signal,
 static void adapt(struct fgt_thread *thread)
 {
 	struct fgt_thread_signal *armed = thread->active->signal;
-	uint32_t bytes = thread->read_bytes;
+	uint32_t bytes = fgt_thread_read_bytes(thread);
 
 	if (bytes > FGT_SIGNAL_STACK_BYTES)
 		bytes = FGT_SIGNAL_STACK_BYTES;

@@ -41,11 +41,13 @@ int fgt_cpu_use_parse(const char *text, struct fgt_cpu_use *ret_use)
 int fgt_schedstat_read(const struct fgt_threads *threads,
 		       struct fgt_thread *thread, struct fgt_cpu_use *ret_use)
 {
+	struct fgt_thread_aside *aside =
+		fgt_thread_table_aside(&threads->table, thread);
 	char path[32], text[96];
 	int rc;
 
 	snprintf(path, sizeof(path), "%d/schedstat", thread->tid);
-	rc = fgt_fd_budget_read(threads->budget, &thread->schedstat_fd,
+	rc = fgt_fd_budget_read(threads->budget, &aside->schedstat_fd,
 				threads->task_fd, path, text, sizeof(text));
 	if (rc < 0)
 		return rc == -ENOENT ? -ESRCH : rc;

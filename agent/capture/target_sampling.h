@@ -69,7 +69,7 @@ struct fgt_target {
 	/* Threads whose stacks lacked maps; see look_where_maps_lacked(). */
 	struct {
 		uint64_t generation; /* of stacks, at their last look */
-		uint32_t next; /* in threads.items, while it goes on */
+		uint32_t next; /* in threads.table, while it goes on */
 		bool has_found;
 		uint64_t begun_ns, pause_ns;
 	} lacking;

@@ -32,7 +32,8 @@
 #define NEAR_BYTES 131072u
 /* … but not those of a thread that went no deeper for so long. */
 #define CALM_MS	     100u
-#define CALM_NEAR_MS 1000u
+#define CALM_NEAR_MS 1000u /* a thread that was idle was calm for as long */
+#define UNUSED_MAX   1023u /* pages that a thread has bits for */
 
 static uint64_t robust_list(int32_t tid)
 {
@@ -152,7 +153,8 @@ bool fgt_thread_has_room(const struct fgt_thread_layout *layout,
 			 struct fgt_thread *thread, uint64_t now_ns)
 {
 	uint64_t need_bytes = layout->need_bytes, most = need_bytes + FAR_BYTES;
-	uint64_t whole = room->high - room->low, unused;
+	uint64_t whole = room->high - room->low, unused, pages;
+	struct fgt_active_thread *active = thread->active;
 	uint32_t now_ms = (uint32_t)(now_ns / 1000000u), calm_ms;
 
 	if (!room->low)
@@ -162,11 +164,14 @@ bool fgt_thread_has_room(const struct fgt_thread_layout *layout,
 		fgt_thread_stack_unused(room->low, whole < most ? whole : most);
 	if (unused >= most)
 		return true;
-	if (unused != thread->stack_unused) {
-		thread->stack_unused = (uint32_t)unused;
-		thread->stack_since_ms = now_ms;
+	pages = unused / PAGE_BYTES;
+	if (pages > UNUSED_MAX) /* frames of signals have never been so large */
+		pages = UNUSED_MAX;
+	if (pages != thread->stack_unused) {
+		thread->stack_unused = pages & UNUSED_MAX;
+		active->stack_since_ms = now_ms;
 	}
 	calm_ms = unused < need_bytes + NEAR_BYTES ? CALM_NEAR_MS : CALM_MS;
 	return unused > need_bytes &&
-	       now_ms - thread->stack_since_ms >= calm_ms;
+	       now_ms - active->stack_since_ms >= calm_ms;
 }

@@ -41,7 +41,7 @@ struct fgt_thread_room {
  * been near the end of its stack may be there again. Where less than a MiB is
  * unused, and a few calls may reach the end between this look and the signal,
  * only one that has gone no deeper for a while: small stacks are there for
- * threads that need little. MT-Unsafe | AS-Unsafe.
+ * threads that need little. Of an active thread. MT-Unsafe | AS-Unsafe.
  */
 bool fgt_thread_has_room(const struct fgt_thread_layout *layout,
 			 const struct fgt_thread_room *room,

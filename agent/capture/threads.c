@@ -18,7 +18,6 @@
 #define PF_USER_WORKER 0x00004000u
 #define PF_KTHREAD     0x00200000u
 
-#define FIRST_CAPACITY	 64u
 #define THREADS_PER_SCAN 64u /* listing so many costs about one read */
 
 int fgt_threads_init(struct fgt_threads *threads, int task_fd,
@@ -31,80 +30,39 @@ int fgt_threads_init(struct fgt_threads *threads, int task_fd,
 		.budget = budget,
 		.ring = ring,
 		.is_stale = true,
-		.capacity = FIRST_CAPACITY,
-		.bucket_count = FIRST_CAPACITY,
 		.last_pid = -1,
 		.last_pid_fd = -1,
 	};
-	threads->items = calloc(FIRST_CAPACITY, sizeof(void *));
-	threads->buckets = calloc(FIRST_CAPACITY, sizeof(void *));
-	if (threads->items && threads->buckets)
-		return 0;
-	fgt_threads_done(threads);
-	return -ENOMEM;
+	return fgt_thread_table_init(&threads->table);
 }
 
 static void free_thread(struct fgt_threads *threads, struct fgt_thread *thread)
 {
+	struct fgt_thread_aside *aside;
+
 	fgt_threads_deactivate(threads, thread);
 	if (threads->on_free)
 		threads->on_free(threads->context, thread);
-	fgt_fd_budget_close(threads->budget, &thread->schedstat_fd);
-	free(thread);
+	aside = fgt_thread_table_find_aside(&threads->table, thread);
+	if (aside)
+		fgt_fd_budget_close(threads->budget, &aside->schedstat_fd);
+	fgt_thread_table_remove(&threads->table, thread);
 }
 
 void fgt_threads_done(struct fgt_threads *threads)
 {
-	for (uint32_t i = 0; i < threads->count; i++)
-		free_thread(threads, threads->items[i]);
-	free(threads->items);
-	free(threads->buckets);
-	threads->items = threads->buckets = NULL;
-	threads->count = threads->capacity = 0;
+	struct fgt_thread *thread = NULL;
+
+	while ((thread = fgt_threads_next(threads, thread)))
+		free_thread(threads, thread);
+	fgt_thread_table_done(&threads->table);
 	fgt_threads_free_active(threads);
-}
-
-static struct fgt_thread **bucket_of(const struct fgt_threads *threads,
-				     int32_t tid)
-{
-	uint32_t hash = (uint32_t)tid * 2654435761u;
-
-	return &threads->buckets[(hash >> 8) & (threads->bucket_count - 1)];
 }
 
 struct fgt_thread *fgt_threads_find(const struct fgt_threads *threads,
 				    int32_t tid)
 {
-	struct fgt_thread *thread = *bucket_of(threads, tid);
-
-	while (thread && thread->tid != tid)
-		thread = thread->hash_next;
-	return thread;
-}
-
-static bool grow(struct fgt_threads *threads)
-{
-	uint32_t capacity = threads->capacity * 2;
-	struct fgt_thread **buckets, **items;
-
-	items = reallocarray(threads->items, capacity, sizeof(void *));
-	if (!items)
-		return false;
-	threads->items = items;
-	buckets = calloc(capacity, sizeof(void *));
-	if (!buckets)
-		return false;
-	free(threads->buckets);
-	threads->buckets = buckets;
-	threads->bucket_count = threads->capacity = capacity;
-	for (uint32_t i = 0; i < threads->count; i++) {
-		struct fgt_thread *thread = threads->items[i];
-		struct fgt_thread **bucket = bucket_of(threads, thread->tid);
-
-		thread->hash_next = *bucket;
-		*bucket = thread;
-	}
-	return true;
+	return fgt_thread_table_find(&threads->table, tid);
 }
 
 /* What stat says of a thread; false if it is gone. */
@@ -137,10 +95,10 @@ static bool is_excluded(const struct fgt_threads *threads, int32_t tid)
 static void give_slot(struct fgt_threads *threads, struct fgt_thread *thread,
 		      const struct fgt_stat *stat)
 {
-	thread->start_time = stat->start_time;
+	thread->start_time = (uint32_t)stat->start_time;
 	if (is_worker(stat) || is_excluded(threads, thread->tid))
 		return;
-	if (fgt_ring_thread_add(threads->ring, thread->tid, thread->start_time,
+	if (fgt_ring_thread_add(threads->ring, thread->tid, stat->start_time,
 				stat->name, &thread->slot) < 0) {
 		thread->slot = FGT_THREAD_NO_SLOT;
 		threads->is_full = true;
@@ -152,33 +110,20 @@ static void give_slot(struct fgt_threads *threads, struct fgt_thread *thread,
 static struct fgt_thread *new_thread(struct fgt_threads *threads, int32_t tid,
 				     const struct fgt_stat *stat)
 {
-	struct fgt_thread *thread, **bucket;
+	struct fgt_thread *thread = fgt_thread_table_add(&threads->table, tid);
 
-	if (threads->count >= FGT_THREADS_MAX ||
-	    (threads->count == threads->capacity && !grow(threads))) {
+	if (!thread) {
 		threads->is_full = true;
 		return NULL;
 	}
-	thread = calloc(1, sizeof(*thread));
-	if (!thread)
-		return NULL;
-	thread->tid = tid;
 	thread->slot = FGT_THREAD_NO_SLOT;
-	thread->schedstat_fd = -1;
 	thread->is_new = thread->needs_look = true;
-	thread->state = FGT_STATE_UNKNOWN;
-	thread->scan = threads->scan;
 	if (!fgt_threads_activate(threads, thread, 0)) {
 		threads->is_stale = true; /* tried again */
-		free(thread);
+		fgt_thread_table_remove(&threads->table, thread);
 		return NULL;
 	}
 	give_slot(threads, thread, stat);
-	bucket = bucket_of(threads, tid);
-	thread->hash_next = *bucket;
-	*bucket = thread;
-	thread->index = threads->count;
-	threads->items[threads->count++] = thread;
 	return thread;
 }
 
@@ -209,7 +154,7 @@ static struct fgt_thread *find_same(struct fgt_threads *threads, int32_t tid,
 	if (!thread || thread->inode == inode ||
 	    !read_identity(threads, tid, &stat))
 		return thread;
-	if (thread->start_time == stat.start_time) {
+	if (thread->start_time == (uint32_t)stat.start_time) {
 		thread->inode = inode;
 		return thread;
 	}
@@ -229,14 +174,14 @@ static void visit_entry(struct fgt_threads *threads,
 	if (tid <= 0)
 		return;
 	thread = find_same(threads, tid, inode);
-	if (!thread && threads->count < FGT_THREADS_MAX &&
+	if (!thread && threads->table.count < FGT_THREADS_MAX &&
 	    read_identity(threads, tid, &stat)) {
 		thread = new_thread(threads, tid, &stat);
 		if (thread)
 			thread->inode = inode;
 	}
 	if (thread)
-		thread->scan = threads->scan;
+		thread->is_listed = true;
 }
 
 static int list_directory(struct fgt_threads *threads)
@@ -279,7 +224,7 @@ static bool take_reason(struct fgt_threads *threads, bool has_events,
 	if (has_events)
 		return false;
 	threads->is_scan_owed = ++threads->ticks_since_scan <
-				threads->count / THREADS_PER_SCAN;
+				threads->table.count / THREADS_PER_SCAN;
 	if (threads->is_scan_owed)
 		return false;
 	if (last_pid == FGT_LAST_PID_ASK)
@@ -312,18 +257,20 @@ bool fgt_threads_has_other_count(const struct fgt_threads *threads)
 bool fgt_threads_scan(struct fgt_threads *threads, bool has_events,
 		      int64_t last_pid)
 {
+	struct fgt_thread *thread = NULL;
+	bool is_complete;
+
 	if (!take_reason(threads, has_events, last_pid))
 		return false;
-	threads->scan++;
 	threads->ticks_since_scan = 0;
 	threads->is_stale = threads->is_scan_owed = false;
-	if (list_directory(threads) < 0)
-		return true;
-	for (uint32_t i = 0; i < threads->count; i++) {
-		struct fgt_thread *thread = threads->items[i];
+	is_complete = list_directory(threads) == 0;
+	while ((thread = fgt_threads_next(threads, thread))) {
+		bool is_listed = thread->is_listed;
 
+		thread->is_listed = false;
 		/* A sample is as good as being listed, for its own tick. */
-		if (thread->scan == threads->scan || thread->is_replaced)
+		if (!is_complete || is_listed || thread->is_replaced)
 			continue;
 		if (thread->is_sampled)
 			threads->is_stale = true;
@@ -349,15 +296,8 @@ void fgt_threads_rename(struct fgt_threads *threads, struct fgt_thread *thread)
 static void remove_thread(struct fgt_threads *threads,
 			  struct fgt_thread *thread)
 {
-	struct fgt_thread **link = bucket_of(threads, thread->tid);
-	struct fgt_thread *last = threads->items[--threads->count];
-
-	while (*link != thread)
-		link = &(*link)->hash_next;
-	*link = thread->hash_next;
-	threads->items[thread->index] = last;
-	last->index = thread->index;
-	threads->known_runtime_ns -= thread->use.runtime_ns;
+	threads->known_runtime_ns -=
+		fgt_threads_use(threads, thread).runtime_ns;
 	if (thread->slot != FGT_THREAD_NO_SLOT) {
 		fgt_ring_thread_end(threads->ring, thread->slot);
 		threads->sampled_count--;
@@ -373,20 +313,22 @@ void fgt_threads_end(struct fgt_threads *threads, struct fgt_thread *thread)
 
 void fgt_threads_end_all(struct fgt_threads *threads)
 {
-	for (uint32_t i = 0; i < threads->count; i++) {
-		threads->items[i]->is_sampled = false;
-		fgt_threads_end(threads, threads->items[i]);
+	struct fgt_thread *thread = NULL;
+
+	while ((thread = fgt_threads_next(threads, thread))) {
+		thread->is_sampled = false;
+		fgt_threads_end(threads, thread);
 	}
 }
 
 void fgt_threads_reap(struct fgt_threads *threads)
 {
+	struct fgt_thread *thread = NULL;
+
 	if (!threads->has_ended)
 		return;
 	threads->has_ended = false;
-	for (uint32_t i = threads->count; i-- > 0;) {
-		struct fgt_thread *thread = threads->items[i];
-
+	while ((thread = fgt_threads_next(threads, thread))) {
 		if (thread->is_ended && thread->is_sampled &&
 		    !thread->is_replaced)
 			threads->has_ended = true;

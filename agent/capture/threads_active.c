@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define IDLE_NS	       1000000000u
+#define IDLE_NS	       1000000000u /* no less than thread_stack.c calls calm */
 #define US_NS	       1000
 #define FIRST_CAPACITY 64u
 #define GIVE_BACK_MIN  65536u /* bytes */
@@ -67,19 +67,26 @@ static void give_back(struct fgt_threads *threads)
 bool fgt_threads_activate(struct fgt_threads *threads,
 			  struct fgt_thread *thread, uint64_t now_ns)
 {
+	const struct fgt_thread_aside *aside =
+		fgt_thread_table_find_aside(&threads->table, thread);
+	struct fgt_cpu_use use;
+
 	if (!thread->active) {
 		if (threads->active_count == threads->active_capacity &&
 		    !grow(threads))
 			return false;
+		use = fgt_threads_use(threads, thread);
 		thread->active = &threads->active[threads->active_count++];
 		/* Its account goes on from the use that is known. */
 		*thread->active = (struct fgt_active_thread){
 			.thread = thread,
 			.syscall_fd = -1,
-			.account.seen = thread->use,
+			.use = use,
+			.account.seen = use,
 			.account.due_ns = (int64_t)thread->due_us * US_NS,
-			.account.hidden_ns = (int64_t)thread->hidden_us * US_NS,
-			.sampled_wait_ns = thread->use.wait_ns,
+			.account.hidden_ns =
+				aside ? (int64_t)aside->hidden_us * US_NS : 0,
+			.sampled_wait_ns = use.wait_ns,
 		};
 		if (threads->active_peak < threads->active_count)
 			threads->active_peak = threads->active_count;
@@ -88,21 +95,76 @@ bool fgt_threads_activate(struct fgt_threads *threads,
 	return true;
 }
 
+struct fgt_cpu_use fgt_threads_use(const struct fgt_threads *threads,
+				   const struct fgt_thread *thread)
+{
+	struct fgt_cpu_use use = { .runtime_ns = thread->runtime_ns };
+	const struct fgt_thread_aside *aside =
+		fgt_thread_table_find_aside(&threads->table, thread);
+
+	if (thread->active)
+		return thread->active->use;
+	if (aside) {
+		use.wait_ns = aside->wait_ns;
+		use.switches = aside->switch_count;
+	}
+	return use;
+}
+
+static void keep_use(struct fgt_threads *threads, struct fgt_thread *thread,
+		     const struct fgt_cpu_use *use)
+{
+	struct fgt_thread_aside *aside =
+		fgt_thread_table_find_aside(&threads->table, thread);
+
+	thread->runtime_ns = use->runtime_ns;
+	if (aside) {
+		aside->wait_ns = use->wait_ns;
+		aside->switch_count = use->switches;
+	}
+}
+
+void fgt_threads_set_use(struct fgt_threads *threads, struct fgt_thread *thread,
+			 const struct fgt_cpu_use *use)
+{
+	struct fgt_cpu_use before = fgt_threads_use(threads, thread);
+
+	threads->known_runtime_ns += use->runtime_ns - before.runtime_ns;
+	thread->has_switched |= use->switches != before.switches;
+	if (thread->active)
+		thread->active->use = *use;
+	else
+		keep_use(threads, thread, use);
+}
+
 bool fgt_threads_take_use(struct fgt_threads *threads,
 			  struct fgt_thread *thread,
 			  const struct fgt_cpu_use *use)
 {
-	bool has_run = use->runtime_ns != thread->use.runtime_ns ||
-		       use->switches != thread->use.switches;
+	struct fgt_cpu_use before = fgt_threads_use(threads, thread);
+	bool has_run = use->runtime_ns != before.runtime_ns ||
+		       use->switches != before.switches;
 
 	/* Its account begins where the last look left it. Without memory what
 	 * it did stays unknown, and is told at the next one. */
 	if (has_run && !thread->active &&
 	    !fgt_threads_activate(threads, thread, 0))
 		return false;
-	threads->known_runtime_ns += use->runtime_ns - thread->use.runtime_ns;
-	thread->use = *use;
+	fgt_threads_set_use(threads, thread, use);
 	return has_run;
+}
+
+/* What follows from its past, of one that is idle from now on. */
+static void keep_past(struct fgt_threads *threads, struct fgt_thread *thread,
+		      const struct fgt_active_thread *active)
+{
+	struct fgt_thread_aside *aside =
+		fgt_thread_table_find_aside(&threads->table, thread);
+
+	thread->due_us = (int32_t)(active->account.due_ns / US_NS);
+	if (aside)
+		aside->hidden_us = (int32_t)(active->account.hidden_ns / US_NS);
+	keep_use(threads, thread, &active->use);
 }
 
 void fgt_threads_deactivate(struct fgt_threads *threads,
@@ -115,8 +177,7 @@ void fgt_threads_deactivate(struct fgt_threads *threads,
 		return;
 	if (threads->on_idle)
 		threads->on_idle(threads->context, thread);
-	thread->due_us = (int32_t)(active->account.due_ns / US_NS);
-	thread->hidden_us = (int32_t)(active->account.hidden_ns / US_NS);
+	keep_past(threads, thread, active);
 	fgt_fd_budget_close(threads->budget, &active->syscall_fd);
 	fgt_last_run_done(&active->last_run);
 	fgt_last_run_done(&active->last_block);
@@ -141,13 +202,16 @@ void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
 			fgt_threads_deactivate(threads, thread);
 	}
 	give_back(threads);
+	fgt_thread_table_give_back(&threads->table);
 }
 
 void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < threads->count; i++) {
-		threads->items[i]->needs_look = true;
-		fgt_threads_activate(threads, threads->items[i], now_ns);
+	struct fgt_thread *thread = NULL;
+
+	while ((thread = fgt_threads_next(threads, thread))) {
+		thread->needs_look = true;
+		fgt_threads_activate(threads, thread, now_ns);
 	}
 }
 

@@ -36,17 +36,16 @@ void fgt_tick_begin(struct fgt_target *target, const struct fgt_tick *tick)
 static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
 {
 	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread *thread = NULL;
 
 	target->has_exec = false;
 	fgt_target_reread(target, tick, true);
 	threads->is_stale = true;
 	fgt_threads_look_at_all(threads, tick->mono_ns);
-	for (uint32_t i = 0; i < threads->count; i++) {
-		struct fgt_thread *thread = threads->items[i];
-
+	while ((thread = fgt_threads_next(threads, thread))) {
 		thread->call_state = 0;
 		thread->has_unsafe_call = thread->is_fragile = false;
-		thread->read_bytes = 0;
+		fgt_thread_set_read_bytes(thread, 0);
 		if (thread->active)
 			fgt_look_forget(thread);
 		fgt_threads_rename(threads, thread);
@@ -250,12 +249,16 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 static bool take_lacking(struct fgt_target *target)
 {
 	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread_table *table = &threads->table;
+	struct fgt_thread *thread;
 	uint32_t taken = 0;
 
-	while (target->lacking.next < threads->count && taken < LACKING_MAX) {
-		struct fgt_thread *thread =
-			threads->items[target->lacking.next++];
-
+	while (taken < LACKING_MAX) {
+		thread = fgt_thread_table_from(table, target->lacking.next);
+		if (!thread)
+			return true;
+		target->lacking.next =
+			fgt_thread_table_index(table, thread) + 1;
 		if (!thread->lacks_maps)
 			continue;
 		thread->lacks_maps = false;
@@ -266,7 +269,7 @@ static bool take_lacking(struct fgt_target *target)
 		target->lacking.has_found = true;
 		taken++;
 	}
-	return taken < LACKING_MAX;
+	return false;
 }
 
 /*

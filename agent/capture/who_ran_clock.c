@@ -73,6 +73,7 @@ static int clock_open(const struct fgt_process *process,
 static int clock_look(void *context, struct fgt_thread *thread)
 {
 	struct clock_state *state = context;
+	struct fgt_cpu_use before = fgt_threads_use(state->threads, thread);
 	struct fgt_cpu_use use;
 	int rc;
 
@@ -88,15 +89,12 @@ static int clock_look(void *context, struct fgt_thread *thread)
 				&use.runtime_ns);
 	if (rc < 0)
 		return rc;
-	use.wait_ns = thread->use.wait_ns;
-	use.switches = thread->use.switches +
-		       (use.runtime_ns != thread->use.runtime_ns);
+	use.wait_ns = before.wait_ns;
+	use.switches = before.switches + (use.runtime_ns != before.runtime_ns);
 	if (thread->tid != state->own_tid)
 		return fgt_threads_take_use(state->threads, thread, &use);
 	/* That we ran does not make us active. */
-	state->threads->known_runtime_ns +=
-		use.runtime_ns - thread->use.runtime_ns;
-	thread->use = use;
+	fgt_threads_set_use(state->threads, thread, &use);
 	return 1;
 }
 
@@ -199,10 +197,9 @@ static bool is_rest_unchanged(struct clock_state *state, uint64_t now_ns)
 static void look_at_all(struct clock_state *state, uint64_t now_ns)
 {
 	struct fgt_threads *threads = state->threads;
+	struct fgt_thread *thread = NULL;
 
-	for (uint32_t i = 0; i < threads->count; i++) {
-		struct fgt_thread *thread = threads->items[i];
-
+	while ((thread = fgt_threads_next(threads, thread))) {
 		if (!thread->active)
 			thread->has_run = false;
 		/* Those that the scan has found are active, but have not been

@@ -136,10 +136,11 @@ static bool read_together(struct poll_state *state, uint64_t *ret_clock)
 static void poll_idle(struct poll_state *state, uint64_t now_ns)
 {
 	struct fgt_threads *threads = state->threads;
+	struct fgt_thread *thread = NULL;
 
-	for (uint32_t i = 0; i < threads->count; i++)
-		if (!threads->items[i]->is_ended && !threads->items[i]->active)
-			poll_thread(state, threads->items[i], now_ns);
+	while ((thread = fgt_threads_next(threads, thread)))
+		if (!thread->is_ended && !thread->active)
+			poll_thread(state, thread, now_ns);
 }
 
 /*

@@ -56,12 +56,14 @@ static void note_sleeper(void *context,
 	struct switch_state *state = context;
 	struct fgt_thread *thread =
 		fgt_threads_find(state->threads, (int32_t)sleeper->tid);
+	struct fgt_thread_switches *switches =
+		thread ? fgt_threads_switches(state->threads, thread) : NULL;
 
 	/* Only of those that were being watched before this was read. */
-	if (!thread || !thread->switches)
+	if (!switches)
 		return;
-	thread->switches->handed = sleeper->off;
-	thread->switches->is_handed = true;
+	switches->handed = sleeper->off;
+	switches->is_handed = true;
 }
 
 static int watch(struct switch_state *state, struct fgt_thread *thread)
@@ -76,7 +78,8 @@ static int watch(struct switch_state *state, struct fgt_thread *thread)
 		free(switches);
 		return rc;
 	}
-	thread->switches = switches;
+	fgt_thread_table_aside(&state->threads->table, thread)->switches =
+		switches;
 	thread->needs_look = true;
 	return 0;
 }
@@ -91,8 +94,8 @@ static int add_new(struct switch_state *state, uint32_t *ret_count)
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i].thread;
 
-		if (thread->switches || thread->slot == FGT_THREAD_NO_SLOT ||
-		    thread->is_ended)
+		if (fgt_threads_switches(threads, thread) ||
+		    thread->slot == FGT_THREAD_NO_SLOT || thread->is_ended)
 			continue;
 		rc = watch(state, thread);
 		if (rc < 0)
@@ -123,34 +126,38 @@ static int switch_tick(void *context, uint64_t now_ns)
 static int switch_look(void *context, struct fgt_thread *thread)
 {
 	struct switch_state *state = context;
+	struct fgt_thread_switches *switches =
+		fgt_threads_switches(state->threads, thread);
 	uint64_t version;
 	bool has_run;
 
-	if (!thread->switches)
+	if (!switches)
 		return 0;
-	version =
-		fgt_switches_version(state->switches, thread->switches->index);
-	has_run = version != thread->switches->version;
-	thread->switches->version = version;
+	version = fgt_switches_version(state->switches, switches->index);
+	has_run = version != switches->version;
+	switches->version = version;
 	return has_run;
 }
 
 static void switch_forget(void *context, struct fgt_thread *thread)
 {
 	struct switch_state *state = context;
+	struct fgt_thread_aside *aside =
+		fgt_thread_table_find_aside(&state->threads->table, thread);
 
-	if (!thread->switches)
+	if (!aside || !aside->switches)
 		return;
-	fgt_switches_remove(state->switches, thread->switches->index);
-	free(FGT_TAKE(thread->switches));
+	fgt_switches_remove(state->switches, aside->switches->index);
+	free(FGT_TAKE(aside->switches));
 }
 
 static void switch_close(void *context)
 {
 	struct switch_state *state = context;
+	struct fgt_thread *thread = NULL;
 
-	for (uint32_t i = 0; i < state->threads->count; i++)
-		switch_forget(state, state->threads->items[i]);
+	while ((thread = fgt_threads_next(state->threads, thread)))
+		switch_forget(state, thread);
 	fgt_switches_unwatch(state->switches, state->pid);
 	free(state);
 }

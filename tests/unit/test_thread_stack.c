@@ -128,7 +128,8 @@ static uint64_t wait_for_room(size_t whole_bytes, size_t left_bytes)
 	char *stack = mmap(NULL, whole_bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct fgt_thread_room room = { .low = (uint64_t)(uintptr_t)stack };
-	struct fgt_thread thread = { .tid = 1 };
+	struct fgt_active_thread active = { .syscall_fd = -1 };
+	struct fgt_thread thread = { .tid = 1, .active = &active };
 	uint64_t ms = 0;
 
 	assert_ptr_not_equal(stack, MAP_FAILED);
@@ -140,6 +141,12 @@ static uint64_t wait_for_room(size_t whole_bytes, size_t left_bytes)
 				    (ms + 1) * 1000000u) &&
 	       ms < 60000)
 		ms++;
+	/* Idle meanwhile, and no deeper: at once. */
+	if (ms < 60000) {
+		active = (struct fgt_active_thread){ .syscall_fd = -1 };
+		assert_true(fgt_thread_has_room(&layout, &room, &thread,
+						(ms + 1001) * 1000000u));
+	}
 	munmap(stack, whole_bytes);
 	return ms < 60000 ? ms : UINT64_MAX;
 }

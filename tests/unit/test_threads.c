@@ -113,12 +113,14 @@ static void an_account_outlives_idle_times(void **state)
 	assert_int_equal(
 		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
 	thread = fgt_threads_add(&threads, NO_SUCH_TID);
+	/* As one whose schedstat is read. */
+	fgt_thread_table_aside(&threads.table, thread);
 	for (int i = 1; i <= 4; i++) {
 		use.runtime_ns = (uint64_t)i * 5000000u;
 		use.switches++;
 		assert_true(fgt_threads_take_use(&threads, thread, &use));
 		assert_non_null(thread->active);
-		fgt_account_add(&thread->active->account, &thread->use);
+		fgt_account_add(&thread->active->account, &thread->active->use);
 		assert_int_equal(thread->active->account.due_ns, i * 5000000);
 		assert_int_equal(thread->active->account.hidden_ns,
 				 i * 5000000);
@@ -128,6 +130,89 @@ static void an_account_outlives_idle_times(void **state)
 		assert_null(thread->active);
 	}
 	assert_int_equal(threads.known_runtime_ns, use.runtime_ns);
+	fgt_threads_done(&threads);
+	close(task_fd);
+}
+
+/* What the ring is told, and what the sampler holds, stays with its own. */
+static void threads_come_and_go_and_begin_anew(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_cpu_use use = { .runtime_ns = 7, .switches = 1 };
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_threads threads;
+	struct fgt_thread *thread, *stays;
+
+	(void)state;
+	assert_int_equal(
+		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
+	stays = fgt_threads_add(&threads, NO_SUCH_TID);
+	fgt_threads_take_use(&threads, stays, &use);
+	for (int32_t i = 1; i < 10 * MANY; i++) {
+		thread = fgt_threads_add(&threads, NO_SUCH_TID - i);
+		assert_non_null(thread);
+		assert_true(thread->is_new && !thread->has_aside);
+		assert_int_equal(thread->active->use.runtime_ns, 0);
+		assert_int_equal(fgt_threads_use(&threads, thread).switches, 0);
+		assert_true(fgt_threads_take_use(&threads, thread, &use));
+		assert_true(thread->has_switched);
+		if (i % 2)
+			fgt_thread_table_aside(&threads.table, thread);
+		if (i % 3)
+			fgt_threads_deactivate(&threads, thread);
+		assert_int_equal(fgt_threads_use(&threads, thread).runtime_ns,
+				 7);
+		/* Up to MANY at once. */
+		fgt_threads_end(&threads, thread);
+		if (i % MANY == 0)
+			fgt_threads_reap(&threads);
+	}
+	fgt_threads_reap(&threads);
+	assert_int_equal(threads.table.count, 1);
+	assert_int_equal(threads.active_count, 1);
+	assert_int_equal(threads.known_runtime_ns, 7);
+	assert_ptr_equal(fgt_threads_find(&threads, NO_SUCH_TID), stays);
+	assert_int_equal(stays->active->use.runtime_ns, 7);
+	assert_active_are_theirs(&threads);
+	fgt_threads_done(&threads);
+	close(task_fd);
+}
+
+/* Idle ones keep what later looks are compared with. */
+static void the_use_of_an_idle_thread_is_known(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_cpu_use use = { 1000, 20, 3 }, found;
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_threads threads;
+	struct fgt_thread *thread;
+
+	(void)state;
+	assert_int_equal(
+		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
+	thread = fgt_threads_add(&threads, NO_SUCH_TID);
+	fgt_thread_table_aside(&threads.table, thread);
+	assert_true(fgt_threads_take_use(&threads, thread, &use));
+	thread->has_switched = false;
+	fgt_threads_deactivate(&threads, thread);
+	found = fgt_threads_use(&threads, thread);
+	assert_memory_equal(&found, &use, sizeof(use));
+	/* To wait is not to run; but it is noted. */
+	use.wait_ns = 30;
+	assert_false(fgt_threads_take_use(&threads, thread, &use));
+	assert_null(thread->active);
+	assert_false(thread->has_switched);
+	assert_int_equal(fgt_threads_use(&threads, thread).wait_ns, 30);
+	/* Put on a CPU for no time at all. */
+	use.switches++;
+	assert_true(fgt_threads_take_use(&threads, thread, &use));
+	assert_true(thread->has_switched);
+	assert_int_equal(thread->active->account.seen.switches, 3);
+	assert_int_equal(thread->active->use.switches, 4);
+	assert_int_equal(thread->active->sampled_wait_ns, 30);
+	assert_int_equal(threads.known_runtime_ns, 1000);
 	fgt_threads_done(&threads);
 	close(task_fd);
 }
@@ -153,7 +238,7 @@ static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
 		fgt_threads_init(&threads, task_fd, "x", &budget, ring), 0);
 	assert_true(fgt_threads_has_other_count(&threads));
 	assert_true(fgt_threads_scan(&threads, false, 7));
-	assert_int_equal(threads.count, 1);
+	assert_int_equal(threads.table.count, 1);
 	assert_false(fgt_threads_has_other_count(&threads));
 	assert_true(fgt_threads_scan(&threads, false, 8));
 	assert_false(fgt_threads_scan(&threads, false, 8));
@@ -161,7 +246,7 @@ static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &lock), 0);
 	assert_true(fgt_threads_has_other_count(&threads));
 	assert_true(fgt_threads_scan(&threads, false, 8));
-	assert_int_equal(threads.count, 2);
+	assert_int_equal(threads.table.count, 2);
 	assert_false(fgt_threads_has_other_count(&threads));
 	pthread_mutex_unlock(&lock);
 	assert_int_equal(pthread_join(thread, NULL), 0);
@@ -170,12 +255,12 @@ static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
 	assert_true(fgt_threads_has_other_count(&threads));
 	/* Of many threads the last pid alone is no reason each time. */
 	assert_true(fgt_threads_scan(&threads, false, 8));
-	threads.count = 1000;
+	threads.table.count = 1000;
 	assert_false(fgt_threads_scan(&threads, false, 9));
 	/* What was put off stays so. */
 	assert_true(threads.is_scan_owed);
 	assert_false(fgt_threads_has_other_count(&threads));
-	threads.count = 2;
+	threads.table.count = 2;
 	fgt_threads_done(&threads);
 	close(task_fd);
 }
@@ -186,6 +271,8 @@ int main(void)
 		cmocka_unit_test(
 			what_is_known_of_active_threads_moves_with_them),
 		cmocka_unit_test(an_account_outlives_idle_times),
+		cmocka_unit_test(threads_come_and_go_and_begin_anew),
+		cmocka_unit_test(the_use_of_an_idle_thread_is_known),
 		cmocka_unit_test(
 			a_thread_that_is_gone_already_has_the_name_of_its_process),
 		cmocka_unit_test(
