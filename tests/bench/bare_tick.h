@@ -31,6 +31,8 @@ static inline void bare_tick_run(void (*work)(void *context), void *context)
 			work(context);
 }
 
+/* Did any other thread run? How long the process did, and how long of that it
+ * was this thread. */
 static inline void bare_tick_ask(void *own_schedstat_fd)
 {
 	const int *fd = own_schedstat_fd;
@@ -41,13 +43,12 @@ static inline void bare_tick_ask(void *own_schedstat_fd)
 	(void)!pread(*fd, own, sizeof(own), 0);
 }
 
-/* Did any other thread run? How long the process did, and how long of that it
- * was this thread. */
-static inline void bare_tick_run_asking(void)
+/* ask: bare_tick_ask(), or what calls it. */
+static inline void bare_tick_run_asking(void (*ask)(void *own_schedstat_fd))
 {
 	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 
-	bare_tick_run(bare_tick_ask, &fd);
+	bare_tick_run(ask, &fd);
 }
 
 #endif

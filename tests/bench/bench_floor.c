@@ -12,7 +12,7 @@ static void *run(void *unused)
 {
 	(void)unused;
 	pthread_setname_np(pthread_self(), "bench-floor");
-	bare_tick_run_asking();
+	bare_tick_run_asking(bare_tick_ask);
 	_exit(1);
 }
 

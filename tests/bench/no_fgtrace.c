@@ -4,34 +4,91 @@
  * effect, so that the benchmark's first row is the same program. The shared
  * library beside it differs in what its functions do.
  *
- * Embedded, it does what no sampler inside the process can do without, and no
- * more: a thread wakes and asks who ran, and each thread that runs gets a
- * signal as often as its stack would be copied.
+ * Embedded, it asks what no sampler inside the process can do without, and does
+ * nothing with the answers: a thread wakes and asks who ran and where those
+ * stand who did; each thread that runs gets a signal as often as its stack would
+ * be copied.
  */
 #define _GNU_SOURCE
 #include "agent/lib/fgtrace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/bare_tick.h"
 
+#define THREADS_MAX 64
+
+struct thread {
+	clockid_t clock;
+	int syscall_fd;
+	uint64_t used_ns;
+};
+
 static bool is_embedded; /* before there is any other thread */
 static __thread bool is_timed;
+static struct thread threads[THREADS_MAX];
+/* Release and acquire: so many of them are complete. */
+static atomic_uint thread_count;
+
+static void ask_thread(struct thread *thread)
+{
+	struct timespec now;
+	uint64_t used_ns;
+	char text[256];
+
+	clock_gettime(thread->clock, &now);
+	used_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	if (used_ns != thread->used_ns)
+		(void)!pread(thread->syscall_fd, text, sizeof(text), 0);
+	thread->used_ns = used_ns;
+}
+
+static void ask(void *own_schedstat_fd)
+{
+	unsigned int count =
+		atomic_load_explicit(&thread_count, memory_order_acquire);
+
+	bare_tick_ask(own_schedstat_fd);
+	for (unsigned int i = 0; i < count; i++)
+		ask_thread(&threads[i]);
+}
 
 static void *tick(void *nothing)
 {
-	bare_tick_run_asking();
+	bare_tick_run_asking(ask);
 	return nothing;
 }
 
 static void do_nothing(int number)
 {
 	(void)number;
+}
+
+/* The calling thread is asked about from now on. One at a time. */
+static void show_thread(void)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	struct thread *thread;
+	char path[64];
+
+	pthread_mutex_lock(&mutex);
+	thread = &threads[thread_count];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", gettid());
+	if (thread_count < THREADS_MAX &&
+	    pthread_getcpuclockid(pthread_self(), &thread->clock) == 0) {
+		thread->syscall_fd = open(path, O_RDONLY | O_CLOEXEC);
+		atomic_fetch_add_explicit(&thread_count, 1,
+					  memory_order_release);
+	}
+	pthread_mutex_unlock(&mutex);
 }
 
 /* Of the calling thread: a signal in each period of its CPU time. */
@@ -82,8 +139,10 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 {
 	(void)name;
 	(void)op;
-	if (is_embedded && !is_timed)
+	if (is_embedded && !is_timed) {
+		show_thread();
 		set_timer();
+	}
 	return NULL;
 }
 

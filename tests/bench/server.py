@@ -8,8 +8,8 @@ happens on the machine happens to all. The load comes from another processor and
 does not limit: the server's is busy all the time, which the table tells. One
 agent runs beside the load, as where a processor has time to spare; another one
 on the server's own, so that all that it takes is missing there. A second row
-without the library shows the noise; one with a thread that wakes 101 times
-a second, and only asks whether anybody ran, and with as many signals that do
+without the library shows the noise; one with a thread that 101 times a
+second asks who ran, and where those stand, and with as many signals that do
 nothing, what no sampler inside the process can do without.
 
 What a service runs is memory that has been touched: the load comes to each
@@ -53,7 +53,7 @@ class Row:
 
 ROWS = (Row("without the library", "plain", "off"),
         Row("the same once more", "plain", "off"),
-        Row("wakes and signals alone", "plain", "embedded"),
+        Row("questions and signals", "plain", "embedded"),
         Row("linked, not started", "linked", "off"),
         Row("agent beside it", "linked", "agent", LOAD_CPU),
         Row("agent on its processor", "linked", "agent", SERVER_CPU),
