@@ -54,8 +54,16 @@ unsigned int fgt_loaded_count(void)
 static bool is_ours(const char *path)
 {
 	static const char *const names[] = {
-		"libfgtrace-embed.", "libunwind", "libdw", "libelf",
-		"liblzma.",	     "libbz2.",	  "libz.",
+		"libfgtrace-embed.",
+		"libunwind.",
+		"libunwind-",
+		"libdw.",
+		"libdw-",
+		"libelf.",
+		"libelf-",
+		"liblzma.",
+		"libbz2.",
+		"libz.",
 	};
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
