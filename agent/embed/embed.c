@@ -13,6 +13,7 @@
 
 #include "agent/capture/sampler.h"
 #include "agent/capture/state_name.h"
+#include "agent/embed/loaded_pages.h"
 #include "agent/symbols/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/fd_sink.h"
@@ -127,6 +128,7 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 	/* Without descriptors left its slices tell of stacks only. */
 	(void)fgt_target_set_spans(recorder->target, options->spans_fd);
 	*ret_recorder = FGT_TAKE(recorder);
+	fgt_loaded_pages_give_back();
 	return 0;
 }
 

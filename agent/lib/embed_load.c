@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "agent/lib/loaded_pages.h"
-
 #define NAME "libfgtrace-embed.so"
 
 /* A folder that installing chose; "" where nothing was said. */
@@ -31,7 +29,6 @@ static struct {
 
 static const struct fgt_embed_ops *load(const char *path)
 {
-	unsigned int count = fgt_loaded_count();
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	const struct fgt_embed_ops *(*embed)(void) = NULL;
 	const struct fgt_embed_ops *ops;
@@ -43,7 +40,6 @@ static const struct fgt_embed_ops *load(const char *path)
 	if (!embed)
 		return NULL;
 	ops = embed();
-	fgt_loaded_give_back(count);
 	return ops && ops->version == FGT_EMBED_VERSION ? ops : NULL;
 }
 
