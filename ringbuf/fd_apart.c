@@ -7,15 +7,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The kernel's table grows with the largest number: not beyond this. */
 #define TABLE_MAX 1024u
 #define ROOM	  128u /* for ours, below the end of the table */
 
+#define PLACES 256u /* some more than there are descriptors of ours */
+
 static atomic_bool has_begun;
+
+/* What ours are. A number's place is given by its low bits; where two have the
+ * same one, the first is not known any more, and closed as any other. */
+static struct {
+	atomic_int number; /* + 1; 0: none. Release and acquire: the rest */
+	_Atomic uint64_t device, inode;
+} places[PLACES];
 
 void fgt_fd_apart_begin(void)
 {
@@ -34,6 +44,37 @@ static int first_number(void)
 	return (int)(limit.rlim_cur - ROOM);
 }
 
+static void remember(int fd)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0)
+		return;
+	atomic_store_explicit(&places[fd % PLACES].device, status.st_dev,
+			      memory_order_relaxed);
+	atomic_store_explicit(&places[fd % PLACES].inode, status.st_ino,
+			      memory_order_relaxed);
+	atomic_store_explicit(&places[fd % PLACES].number, fd + 1,
+			      memory_order_release);
+}
+
+bool fgt_fd_apart_has_lost(int fd)
+{
+	int number = fd + 1, saved_errno = errno;
+	struct stat status;
+	bool is_same;
+
+	if (fd < 0 || !atomic_compare_exchange_strong_explicit(
+			      &places[fd % PLACES].number, &number, 0,
+			      memory_order_acquire, memory_order_relaxed))
+		return false;
+	is_same = fstat(fd, &status) == 0 &&
+		  status.st_dev == places[fd % PLACES].device &&
+		  status.st_ino == places[fd % PLACES].inode;
+	errno = saved_errno;
+	return !is_same;
+}
+
 int fgt_fd_apart(int fd)
 {
 	int saved_errno = errno, first, moved = -1;
@@ -45,6 +86,9 @@ int fgt_fd_apart(int fd)
 		moved = fcntl(fd, F_DUPFD_CLOEXEC, first);
 	if (moved >= 0)
 		close(fd);
+	else
+		moved = fd;
+	remember(moved);
 	errno = saved_errno;
-	return moved >= 0 ? moved : fd;
+	return moved;
 }

@@ -7,6 +7,8 @@
 #ifndef FGT_RINGBUF_FD_APART_H
 #define FGT_RINGBUF_FD_APART_H
 
+#include <stdbool.h>
+
 /* From now on in this process, for each that is given to fgt_fd_apart().
  * MT-Safe | AS-Safe */
 void fgt_fd_apart_begin(void);
@@ -14,5 +16,10 @@ void fgt_fd_apart_begin(void);
 /* The same file under a large number, the given one closed; unchanged if there
  * is none, before the begin, and for -1. errno is kept. MT-Safe | AS-Safe */
 int fgt_fd_apart(int fd);
+
+/* Has the program closed what got this number from fgt_fd_apart()? Then it may
+ * be that of another file, which is not ours to close. False for all other
+ * numbers. Forgets it. MT-Safe | AS-Safe */
+bool fgt_fd_apart_has_lost(int fd);
 
 #endif

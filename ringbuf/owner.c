@@ -7,11 +7,13 @@
 
 #include <errno.h>
 
+#include "ringbuf/fd_apart.h"
+
 void fgt_fd_close(int fd)
 {
 	int saved_errno = errno;
 
-	if (fd >= 0)
+	if (fd >= 0 && !fgt_fd_apart_has_lost(fd))
 		close(fd);
 	errno = saved_errno;
 }

@@ -68,8 +68,7 @@ static void replace(struct fgt_fd_budget *budget, int before, int after)
 void fgt_fd_budget_forked(const struct fgt_fd_budget *budget)
 {
 	for (size_t i = 0; budget->is_modest && i < FGT_FD_MODEST_MAX; i++)
-		if (budget->kept[i] >= 0)
-			close(budget->kept[i]);
+		fgt_fd_close(budget->kept[i]);
 }
 
 bool fgt_fd_budget_take(struct fgt_fd_budget *budget)

@@ -84,22 +84,16 @@ void fgt_sampler_free(struct fgt_sampler *sampler)
 	free(sampler);
 }
 
-static void close_in_child(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 void fgt_sampler_forked(const struct fgt_sampler *sampler,
 			const struct fgt_target *target)
 {
-	close_in_child(sampler->timer_fd);
-	close_in_child(sampler->last_pid_fd);
-	close_in_child(target->process.pidfd);
-	close_in_child(target->process.proc_fd);
-	close_in_child(target->process.task_fd);
-	close_in_child(fgt_ring_fd(target->ring));
-	close_in_child(target->spans_fd);
+	fgt_fd_close(sampler->timer_fd);
+	fgt_fd_close(sampler->last_pid_fd);
+	fgt_fd_close(target->process.pidfd);
+	fgt_fd_close(target->process.proc_fd);
+	fgt_fd_close(target->process.task_fd);
+	fgt_fd_close(fgt_ring_fd(target->ring));
+	fgt_fd_close(target->spans_fd);
 	fgt_fd_budget_forked(&sampler->budget);
 }
 

@@ -286,7 +286,7 @@ static bool write_out(void)
 		}
 		if (n < 0 && errno == EPIPE) {
 			/* The next reader begins with a new array. */
-			close(FGT_TAKE_FD(live.fd));
+			fgt_fd_close(FGT_TAKE_FD(live.fd));
 			live.is_begun = false;
 		} else if (n < 0 && errno == EAGAIN) {
 			live.is_full = true;

@@ -132,8 +132,7 @@ void fgt_image_cache_free(struct fgt_image_cache *cache)
 void fgt_image_cache_forked(const struct fgt_image_cache *cache)
 {
 	for (size_t i = 0; i < cache->count; i++)
-		if (cache->files[i]->source.fd >= 0)
-			close(cache->files[i]->source.fd);
+		fgt_fd_close(cache->files[i]->source.fd);
 }
 
 void fgt_image_file_put(struct fgt_image_file *file)

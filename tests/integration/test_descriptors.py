@@ -32,6 +32,29 @@ print(lost, os.waitpid(child, 0)[1])
 """
 
 
+# Has files of its own under all numbers that others may have had.
+TAKER = """
+import os, time
+time.sleep(0.3)
+os.closerange(3, 4096)
+pipe = os.pipe()
+taken = range(pipe[1] + 1, 1024)
+for number in taken:
+    os.dup2(pipe[0], number)
+time.sleep(0.2)
+child = os.fork()
+if not child:
+    lost = 0
+    for number in taken:
+        try:
+            os.fstat(number)
+        except OSError:
+            lost += 1
+    os._exit(lost > 0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
 def run(bench, name, command):
     """What it says; None if it does not end. And its folded stacks."""
     out = bench.path(f"{name}.folded")
@@ -82,11 +105,18 @@ def daemons(checks, bench):
                   stacks[:300])
 
 
+def reuse(checks, bench):
+    said, _ = run(bench, "takes", [sys.executable, "-c", TAKER])
+    checks.ok("a child keeps files that have the numbers that ours had",
+              said and said.startswith("0\n"), said)
+
+
 def main():
     bench, checks = Bench(sys.argv[1]), Checks()
     try:
         scripts(checks, bench)
         daemons(checks, bench)
+        reuse(checks, bench)
     finally:
         bench.close()
     checks.finish()

@@ -5,6 +5,7 @@ target_link_libraries(slice_fixture PUBLIC fgt_ringbuf PRIVATE PkgConfig::CMOCKA
 fgt_unit_test(slice_codec slice_fixture fgt_ringbuf)
 fgt_unit_test(msgpack_cursor fgt_ringbuf)
 fgt_unit_test(id_table fgt_ringbuf)
+fgt_unit_test(fd_apart fgt_ringbuf)
 fgt_unit_test(memory_sink fgt_ringbuf)
 fgt_unit_test(ring fgt_ringbuf)
 fgt_unit_test(ring_threads fgt_ringbuf)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors in a program that closes those that it did not open.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ringbuf/fd_apart.h"
+#include "ringbuf/owner.h"
+
+static int open_apart(void)
+{
+	int fd = fgt_fd_apart(open("/dev/null", O_RDONLY | O_CLOEXEC));
+
+	assert_true(fd > 2);
+	return fd;
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void ours_are_closed(void **state)
+{
+	int fd = open_apart();
+
+	(void)state;
+	fgt_fd_close(fd);
+	assert_false(is_open(fd));
+	/* It is known no more: whatever has the number now is closed. */
+	assert_int_equal(dup2(STDOUT_FILENO, fd), fd);
+	fgt_fd_close(fd);
+	assert_false(is_open(fd));
+}
+
+static void files_of_others_are_not(void **state)
+{
+	int pipe_fds[2], fd = open_apart();
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(dup2(pipe_fds[0], fd), fd);
+	fgt_fd_close(fd);
+	assert_true(is_open(fd));
+	close(fd);
+	fd = open_apart();
+	close(fd);
+	fgt_fd_close(fd);
+	assert_false(is_open(fd));
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	fgt_fd_apart_begin();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ours_are_closed),
+		cmocka_unit_test(files_of_others_are_not),
+	};
+
+	return cmocka_run_group_tests(tests, begin, NULL);
+}
