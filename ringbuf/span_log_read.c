@@ -49,12 +49,15 @@ void fgt_span_reader_free(struct fgt_span_reader *reader)
 
 /* Chunks that were ever used: reading another would make the kernel give it
  * memory. */
-static uint32_t count_used(const struct fgt_span_log *log)
+static uint32_t count_used(const struct fgt_span_log *log, uint64_t next)
 {
-	uint64_t next =
-		atomic_load_explicit(&log->region->next, memory_order_relaxed);
-
 	return next < log->chunk_count ? (uint32_t)next : log->chunk_count;
+}
+
+/* So many chunks have been handed out. */
+static uint64_t load_next(const struct fgt_span_log *log)
+{
+	return atomic_load_explicit(&log->region->next, memory_order_relaxed);
 }
 
 /* False: nothing new in it, it is newer than newest, or it changed hands while
@@ -159,9 +162,8 @@ int fgt_span_log_read(const struct fgt_span_log *log,
 {
 	/* Chunks go round: the one that is handed out next is the oldest, and
 	 * what is handed out from now on is for the next reading. */
-	uint64_t newest =
-		atomic_load_explicit(&log->region->next, memory_order_relaxed);
-	uint32_t chunks = count_used(log), at = 0;
+	uint64_t newest = load_next(log);
+	uint32_t chunks = count_used(log, newest), at = 0;
 	struct copy copy;
 	int r = 0;
 
@@ -181,7 +183,7 @@ void fgt_span_log_get_counts(const struct fgt_span_log *log,
 			     struct fgt_span_log_counts *ret_counts)
 {
 	struct fgt_span_region *region = log->region;
-	uint32_t chunks = count_used(log);
+	uint32_t chunks = count_used(log, load_next(log));
 
 	ret_counts->lost =
 		atomic_load_explicit(&region->lost, memory_order_relaxed);
@@ -200,7 +202,7 @@ uint64_t fgt_span_reader_missed(const struct fgt_span_log *log,
 	uint64_t evicted = atomic_load_explicit(&log->region->evicted,
 						memory_order_acquire);
 	uint64_t read = reader->records;
-	uint32_t chunks = count_used(log);
+	uint32_t chunks = count_used(log, load_next(log));
 
 	/* Of what is gone, what had been read. */
 	for (uint32_t i = 0; i < chunks; i++) {

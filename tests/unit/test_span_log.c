@@ -101,6 +101,47 @@ static void a_thread_is_read_in_its_order(void **state)
 	}
 }
 
+#define LATER 100000u
+
+/* Says more while it is told. */
+struct teller {
+	struct fgt_span_log *log;
+	struct fgt_span_writer writer;
+	bool has_said;
+	struct seen seen;
+};
+
+static int see_and_say(void *context, const struct fgt_span_record *record)
+{
+	struct teller *teller = context;
+
+	for (uint64_t i = 0; i < 150 && !teller->has_said; i++)
+		append(teller->log, &teller->writer, LATER + i, "0123456789");
+	teller->has_said = true;
+	return see(&teller->seen, record);
+}
+
+static void what_is_said_meanwhile_waits(void **state)
+{
+	FGT_AUTO(fgt_span_log_free)
+	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
+	FGT_AUTO(fgt_span_reader_free) struct fgt_span_reader *reader = NULL;
+	struct fgt_span_writer writer = { 0 };
+	struct teller teller = { .log = log };
+
+	(void)state;
+	for (uint64_t i = 1; i <= 400; i++)
+		append(log, &writer, i, "0123456789");
+	assert_int_equal(fgt_span_reader_new(log, &reader), 0);
+	assert_int_equal(fgt_span_log_read(log, reader, see_and_say, &teller),
+			 0);
+	assert_true(teller.seen.count > 0 && teller.seen.last < LATER);
+	assert_int_equal(fgt_span_log_read(log, reader, see, &teller.seen), 0);
+	assert_int_equal(teller.seen.last, LATER + 149);
+	assert_int_equal(
+		teller.seen.count + fgt_span_reader_missed(log, reader), 550);
+}
+
 static void a_chunk_is_taken_from_an_idle_owner(void **state)
 {
 	FGT_AUTO(fgt_span_log_free)
@@ -299,6 +340,7 @@ int main(void)
 		cmocka_unit_test(sizes_out_of_range_are_refused),
 		cmocka_unit_test(a_full_log_drops_the_oldest),
 		cmocka_unit_test(a_thread_is_read_in_its_order),
+		cmocka_unit_test(what_is_said_meanwhile_waits),
 		cmocka_unit_test(a_chunk_is_taken_from_an_idle_owner),
 		cmocka_unit_test(what_is_being_written_is_passed_over),
 		cmocka_unit_test(a_reader_goes_on_where_it_was),
