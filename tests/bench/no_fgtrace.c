@@ -4,10 +4,10 @@
  * effect, so that the benchmark's first row is the same program. The shared
  * library beside it differs in what its functions do.
  *
- * Embedded, it asks what no sampler inside the process can do without, and does
- * nothing with the answers: a thread wakes and asks who ran and where those
- * stand who did; each thread that runs gets a signal as often as its stack would
- * be copied.
+ * Embedded, it asks what a sampler inside the process asks, and does nothing
+ * with the answers: a thread wakes and asks who ran and where those stand who
+ * did; each thread that runs gets a signal as often as its stack would be
+ * copied.
  */
 #define _GNU_SOURCE
 #include "agent/lib/fgtrace.h"
@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,7 +45,8 @@ static void ask_thread(struct thread *thread)
 	uint64_t used_ns;
 	char text[256];
 
-	clock_gettime(thread->clock, &now);
+	if (clock_gettime(thread->clock, &now))
+		return; /* it has ended */
 	used_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	if (used_ns != thread->used_ns)
 		(void)!pread(thread->syscall_fd, text, sizeof(text), 0);
@@ -72,22 +74,26 @@ static void do_nothing(int number)
 	(void)number;
 }
 
-/* The calling thread is asked about from now on. One at a time. */
+/* The calling thread is asked about from now on. A benchmark that cannot do
+ * what it says does not go on. */
 static void show_thread(void)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	struct thread *thread;
+	unsigned int count;
 	char path[64];
 
 	pthread_mutex_lock(&mutex);
-	thread = &threads[thread_count];
+	count = atomic_load_explicit(&thread_count, memory_order_relaxed);
+	thread = &threads[count];
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", gettid());
-	if (thread_count < THREADS_MAX &&
-	    pthread_getcpuclockid(pthread_self(), &thread->clock) == 0) {
-		thread->syscall_fd = open(path, O_RDONLY | O_CLOEXEC);
-		atomic_fetch_add_explicit(&thread_count, 1,
-					  memory_order_release);
-	}
+	if (count == THREADS_MAX ||
+	    pthread_getcpuclockid(pthread_self(), &thread->clock))
+		abort();
+	thread->syscall_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (thread->syscall_fd < 0)
+		abort();
+	atomic_store_explicit(&thread_count, count + 1, memory_order_release);
 	pthread_mutex_unlock(&mutex);
 }
 

@@ -10,7 +10,7 @@ agent runs beside the load, as where a processor has time to spare; another one
 on the server's own, so that all that it takes is missing there. A second row
 without the library shows the noise; one with a thread that 101 times a
 second asks who ran, and where those stand, and with as many signals that do
-nothing, what no sampler inside the process can do without.
+nothing, shows what the questions alone cost.
 
 What a service runs is memory that has been touched: the load comes to each
 server for a while first.
