@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "agent/capture/blocked.h"
 #include "agent/capture/look_runnable.h"
@@ -263,11 +264,14 @@ static void refuse_to_itself(struct fgt_target *target,
 			     const struct fgt_tick *tick,
 			     struct fgt_thread *thread)
 {
-	fgt_target_explain(target, tick,
-			   "this process is not dumpable (PR_SET_DUMPABLE, "
-			   "set-uid, a change of user): blocked threads show "
-			   "the stack that they last ran with; make it "
-			   "dumpable again, or run it as root");
+	/* Else it is a thread that is about to end. */
+	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
+		fgt_target_explain(target, tick,
+				   "this process is not dumpable "
+				   "(PR_SET_DUMPABLE, set-uid, a change of "
+				   "user): blocked threads show the stack that "
+				   "they last ran with; make it dumpable "
+				   "again, or run it as root");
 	if (fgt_blocked_letter(&target->threads, thread->tid) == 'R') {
 		thread->needs_look = true;
 		fgt_look_runnable(target, tick, thread);

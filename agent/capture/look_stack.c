@@ -14,6 +14,9 @@
 #define UNWIND_TRIES  6
 #define STOPPED_BYTES 16384u /* of a stack that is read only once */
 
+_Static_assert(FGT_SNAPSHOT_MAX_BYTES / FGT_THREAD_READ_UNIT <= UINT16_MAX,
+	       "a thread has bits for what is read of its stack");
+
 /* What is read once cannot be extended; later readings can have more room. */
 static void note_size(const struct fgt_tick *tick, struct fgt_thread *thread,
 		      size_t need_bytes, size_t len)

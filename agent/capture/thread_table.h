@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the threads of one target are kept: each stays where it is until it is
- * removed; found by its number. Memory is taken as it is needed, and given back
- * when many are gone.
+ * removed; found by its number. Memory is taken as it is needed, and that of
+ * threads given back when many are gone. All of it MT-Unsafe: the sampler's
+ * thread.
  */
 #ifndef FGT_AGENT_CAPTURE_THREAD_TABLE_H
 #define FGT_AGENT_CAPTURE_THREAD_TABLE_H
