@@ -15,8 +15,7 @@
 /* The kernel's table grows with the largest number: not beyond this. */
 #define TABLE_MAX 1024u
 #define ROOM	  128u /* for ours, below the end of the table */
-
-#define PLACES 256u /* some more than there are descriptors of ours */
+#define PLACES	  256u /* some more than there are descriptors of ours */
 
 static atomic_bool has_begun;
 
@@ -69,8 +68,12 @@ bool fgt_fd_apart_has_lost(int fd)
 			      memory_order_acquire, memory_order_relaxed))
 		return false;
 	is_same = fstat(fd, &status) == 0 &&
-		  status.st_dev == places[fd % PLACES].device &&
-		  status.st_ino == places[fd % PLACES].inode;
+		  status.st_dev ==
+			  atomic_load_explicit(&places[fd % PLACES].device,
+					       memory_order_relaxed) &&
+		  status.st_ino ==
+			  atomic_load_explicit(&places[fd % PLACES].inode,
+					       memory_order_relaxed);
 	errno = saved_errno;
 	return !is_same;
 }

@@ -101,11 +101,12 @@ static size_t list_parts(uintptr_t base, uintptr_t page_bytes,
 			 struct part parts[PARTS_MAX])
 {
 	const ElfW(Ehdr) *elf = (const void *)base;
-	const ElfW(Phdr) *headers = (const void *)(base + elf->e_phoff);
+	const ElfW(Phdr) * headers;
 	size_t count = 0;
 
 	if (memcmp(elf->e_ident, ELFMAG, SELFMAG) || elf->e_type != ET_DYN)
 		return 0;
+	headers = (const void *)(base + elf->e_phoff);
 	for (size_t i = 0; i < elf->e_phnum && count < PARTS_MAX; i++) {
 		uintptr_t start = base + headers[i].p_vaddr;
 		uintptr_t end = start + headers[i].p_filesz;
