@@ -68,12 +68,12 @@ int fgt_blocked_parse(const char *text, struct fgt_blocked *ret_blocked)
 int fgt_blocked_look(struct fgt_threads *threads, struct fgt_thread *thread,
 		     struct fgt_blocked *ret_blocked)
 {
-	char path[32], text[256];
+	char text[256];
 	int rc;
 
-	snprintf(path, sizeof(path), "%d/syscall", thread->tid);
 	rc = fgt_fd_budget_read(threads->budget, &thread->active->syscall_fd,
-				threads->task_fd, path, text, sizeof(text));
+				threads->task_fd, thread->tid, "syscall", text,
+				sizeof(text));
 	if (rc == -ENOENT)
 		return -ESRCH;
 	if (rc < 0)

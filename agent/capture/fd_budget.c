@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -88,16 +89,26 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd)
 	budget->used--;
 }
 
-int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int dir_fd,
-		       const char *path, char *buffer, size_t size)
+static int open_file(int task_fd, int32_t tid, const char *name)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/%s", tid, name);
+	fd = openat(task_fd, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
+		       int32_t tid, const char *name, char *buffer, size_t size)
 {
 	FGT_AUTO(fgt_fd_close) int opened = -1;
 	ssize_t len;
 
 	if (*fd < 0) {
-		opened = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+		opened = open_file(task_fd, tid, name);
 		if (opened < 0)
-			return -errno;
+			return opened;
 	}
 	do {
 		len = pread(*fd < 0 ? opened : *fd, buffer, size - 1, 0);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define FGT_FD_MODEST_MAX 256u
 
@@ -35,11 +36,12 @@ bool fgt_fd_budget_take(struct fgt_fd_budget *budget);
 void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd);
 
 /*
- * Reads a file below dir_fd from its start: through *fd if one is kept, else
- * opens it and keeps it if the budget allows and is_kept says so. Bytes read
- * or negative errno. AS-Unsafe
+ * Reads a thread's file from its start, as text: through *fd if one is kept,
+ * else opens it below task_fd (a process's "task") and keeps it if the budget
+ * allows. Bytes read, at most size - 1, or negative errno. AS-Unsafe
  */
-int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int dir_fd,
-		       const char *path, char *buffer, size_t size);
+int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
+		       int32_t tid, const char *name, char *buffer,
+		       size_t size);
 
 #endif

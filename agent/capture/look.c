@@ -13,7 +13,6 @@
 #include "agent/capture/look.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -143,7 +142,7 @@ static enum found found_error(int error)
 static bool is_stop_possible(struct fgt_target *target,
 			     const struct fgt_tick *tick)
 {
-	char path[32], text[1024];
+	char text[1024];
 	struct fgt_stat stat = { .state = 0 };
 	bool was_possible = target->is_stop_possible;
 	int len;
@@ -153,10 +152,9 @@ static bool is_stop_possible(struct fgt_target *target,
 	if (target->stop_tick == target->tick)
 		return was_possible;
 	target->stop_tick = target->tick;
-	snprintf(path, sizeof(path), "%d/stat", target->process.pid);
 	len = fgt_fd_budget_read(target->budget, &target->leader_stat_fd,
-				 target->process.task_fd, path, text,
-				 sizeof(text));
+				 target->process.task_fd, target->process.pid,
+				 "stat", text, sizeof(text));
 	target->is_stop_possible = target->is_traced || len < 0 ||
 				   fgt_stat_parse(text, (size_t)len, &stat) <
 					   0 ||

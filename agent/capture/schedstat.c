@@ -5,7 +5,6 @@
 #include "agent/capture/schedstat.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 static bool parse_number(const char **cursor, uint64_t *ret_value)
 {
@@ -43,12 +42,12 @@ int fgt_schedstat_read(const struct fgt_threads *threads,
 {
 	struct fgt_thread_aside *aside =
 		fgt_thread_table_aside(&threads->table, thread);
-	char path[32], text[96];
+	char text[96];
 	int rc;
 
-	snprintf(path, sizeof(path), "%d/schedstat", thread->tid);
 	rc = fgt_fd_budget_read(threads->budget, &aside->schedstat_fd,
-				threads->task_fd, path, text, sizeof(text));
+				threads->task_fd, thread->tid, "schedstat",
+				text, sizeof(text));
 	if (rc < 0)
 		return rc == -ENOENT ? -ESRCH : rc;
 	return fgt_cpu_use_parse(text, ret_use);
