@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #define NAME "libfgtrace-embed.so"
 
@@ -27,23 +28,40 @@ static struct {
 	const struct fgt_embed_ops *ops;
 } loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static const struct fgt_embed_ops *load(const char *path)
+/* Why one that is there cannot be used; of several, the first one found. */
+static void note_why(char *why, const char *cause, const char *remedy)
+{
+	if (!why[0])
+		snprintf(why, FGT_EMBED_WHY, NAME " cannot be loaded: %s%s",
+			 cause ? cause : "no reason is given", remedy);
+}
+
+static const struct fgt_embed_ops *load(const char *path, char *why)
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	const struct fgt_embed_ops *(*embed)(void) = NULL;
-	const struct fgt_embed_ops *ops;
+	const struct fgt_embed_ops *ops = NULL;
 
 	if (handle)
 		*(void **)&embed = dlsym(handle, FGT_EMBED_SYMBOL);
+	else if (path[0] == '/' && access(path, F_OK) == 0)
+		note_why(why, dlerror(), "");
 	/* The program shall not find an error of ours with dlerror(). */
 	(void)dlerror();
-	if (!embed)
+	if (!handle)
 		return NULL;
-	ops = embed();
-	return ops && ops->version == FGT_EMBED_VERSION ? ops : NULL;
+	if (embed)
+		ops = embed();
+	if (ops && ops->version == FGT_EMBED_VERSION)
+		return ops;
+	note_why(why, path,
+		 " is of another version than libfgtrace.so: install both "
+		 "from one build");
+	return NULL;
 }
 
-static const struct fgt_embed_ops *load_from(const char *folder, int len)
+static const struct fgt_embed_ops *load_from(const char *folder, int len,
+					     char *why)
 {
 	char path[PATH_MAX];
 
@@ -51,11 +69,11 @@ static const struct fgt_embed_ops *load_from(const char *folder, int len)
 	    snprintf(path, sizeof(path), "%.*s/" NAME, len, folder) >=
 		    (int)sizeof(path))
 		return NULL;
-	return load(path);
+	return load(path, why);
 }
 
 /* In the folder "fgtrace" beside this library, else beside it. */
-static const struct fgt_embed_ops *load_beside(void)
+static const struct fgt_embed_ops *load_beside(char *why)
 {
 	const struct fgt_embed_ops *ops;
 	char folder[PATH_MAX];
@@ -72,11 +90,11 @@ static const struct fgt_embed_ops *load_beside(void)
 	if (snprintf(folder, sizeof(folder), "%.*s/fgtrace", len,
 		     info.dli_fname) >= (int)sizeof(folder))
 		return NULL;
-	ops = load_from(folder, (int)strlen(folder));
-	return ops ? ops : load_from(folder, len);
+	ops = load_from(folder, (int)strlen(folder), why);
+	return ops ? ops : load_from(folder, len, why);
 }
 
-static const struct fgt_embed_ops *find(void)
+static const struct fgt_embed_ops *find(char *why)
 {
 	const struct fgt_embed_ops *ops = NULL;
 	int is_secure = getauxval(AT_SECURE) != 0;
@@ -85,21 +103,30 @@ static const struct fgt_embed_ops *find(void)
 	if (!getauxval(AT_BASE))
 		return NULL;
 	if (!is_secure)
-		ops = load_beside();
+		ops = load_beside(why);
 	if (!ops)
-		ops = load_from(FGT_PRIVATE_FOLDER, strlen(FGT_PRIVATE_FOLDER));
-	return ops || is_secure ? ops : load(NAME);
+		ops = load_from(FGT_PRIVATE_FOLDER, strlen(FGT_PRIVATE_FOLDER),
+				why);
+	return ops || is_secure ? ops : load(NAME, why);
 }
 
-int fgt_embed_load(const struct fgt_embed_ops **ret_ops)
+int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
+		   char ret_why[FGT_EMBED_WHY])
 {
 	const struct fgt_embed_ops *ops;
 
+	ret_why[0] = '\0';
 	pthread_mutex_lock(&loaded.lock);
 	if (!loaded.ops)
-		loaded.ops = find();
+		loaded.ops = find(ret_why);
 	ops = loaded.ops;
 	pthread_mutex_unlock(&loaded.lock);
+	if (!ops && !ret_why[0])
+		snprintf(ret_why, FGT_EMBED_WHY,
+			 NAME " was not found: install it beside "
+			      "libfgtrace.so (and give LD_PRELOAD an absolute "
+			      "path), or run an agent; a program that is "
+			      "linked statically needs one");
 	if (!ops)
 		return -ENOENT;
 	*ret_ops = ops;

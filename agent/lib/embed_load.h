@@ -7,9 +7,10 @@
 
 #include "agent/lib/embed.h"
 
-/* Stays loaded for good. -ENOENT: it is not installed, or of another version.
- * MT-Safe | AS-Unsafe */
-int fgt_embed_load(const struct fgt_embed_ops **ret_ops);
+/* Stays loaded for good. -ENOENT: it is not installed, of another version, or
+ * cannot be loaded; ret_why tells which, and the remedy. MT-Safe | AS-Unsafe */
+int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
+		   char ret_why[FGT_EMBED_WHY]);
 
 /* In the child of a fork. AS-Safe */
 void fgt_embed_load_forked(void);

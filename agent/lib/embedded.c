@@ -166,13 +166,8 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 
 	if (!embedded)
 		return -ENOMEM;
-	rc = fgt_embed_load(&embedded->ops);
-	if (rc < 0)
-		strcpy(why, "libfgtrace-embed.so was not found: install it "
-			    "beside libfgtrace.so (and give LD_PRELOAD an "
-			    "absolute path), or run an agent; a program that "
-			    "is linked statically needs one");
-	else
+	rc = fgt_embed_load(&embedded->ops, why);
+	if (rc == 0)
 		rc = embedded->ops->start(&embed_options, &embedded->recorder,
 					  why);
 	if (rc < 0) {

@@ -283,6 +283,19 @@ def check_settings(checks, stage):
     checks.ok("without FGTRACE_OUT nothing is loaded",
               result.returncode == 0 and "embed" not in result.stdout
               and "libfgtrace" in result.stdout, result.stderr)
+    broken = stage.path("broken")
+    os.makedirs(f"{broken}/fgtrace")
+    shutil.copy(f"{stage.library}/libfgtrace.so.0", broken)
+    with open(f"{broken}/fgtrace/libfgtrace-embed.so", "w") as file:
+        file.write("not a library\n")
+    result = subprocess.run(
+        ["/bin/true"], capture_output=True, text=True, env={
+            **os.environ, "FGTRACE_OUT": stage.path("broken.fgt"),
+            "LD_PRELOAD": f"{broken}/libfgtrace.so.0"})
+    checks.ok("why the recorder cannot be loaded is told, the program runs",
+              result.returncode == 0 and
+              "cannot be loaded: " in result.stderr and
+              "libfgtrace-embed.so: " in result.stderr, result.stderr)
     out = stage.path("seconds.fgt")
     os.environ["FGTRACE_SECONDS"] = "1"
     stage.run(["/bin/sleep", "3"], out)
