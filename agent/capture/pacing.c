@@ -125,16 +125,21 @@ static void describe(struct fgt_target *target, const struct fgt_tick *tick,
 {
 	const struct fgt_governor *governor = &target->pacing.governor;
 	struct fgt_target_status *work = &target->work;
+	char limit[48];
 
 	work->cpu_percent = governor->cost_percent;
 	work->rate_note[0] = '\0';
 	if (governor->periods == 1)
 		return;
+	/* Who records itself has set no limit, nor can. */
+	snprintf(limit, sizeof(limit),
+		 target->is_embedded ? "within %.3g %% of a core"
+				     : "sampling.max_cpu_percent = %.3g",
+		 limit_percent);
 	snprintf(work->rate_note, sizeof(work->rate_note),
-		 "rate lowered to %.3g Hz, one tick in %u, to keep "
-		 "sampling.max_cpu_percent = %.3g%s",
+		 "rate lowered to %.3g Hz, one tick in %u, to keep %s%s",
 		 (double)SECOND_NS / (double)tick->timer_ns / governor->periods,
-		 governor->periods, limit_percent,
+		 governor->periods, limit,
 		 governor->is_exceeded ? "; it still costs more, and there "
 					 "is nothing left to lower"
 				       : "");

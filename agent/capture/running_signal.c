@@ -388,7 +388,8 @@ static void note_refusal(struct fgt_running_signal *signal,
 			 sigabbrev_np(signal->number));
 	else if (rc == -ENOSPC && signal->armed_count < FGT_SIGNAL_SLOTS_MAX)
 		snprintf(text, size,
-			 "threads that are near the end of their stack have no "
+			 "threads that are near the end of their stack, or "
+			 "whose stack is locked in memory (mlockall), have no "
 			 "stacks while they run: give them larger ones, or let "
 			 "an agent sample the program");
 }
