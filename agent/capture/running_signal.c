@@ -57,7 +57,7 @@ struct fgt_running_signal {
 	int number;
 	uint64_t period_ns; /* of CPU time, between two signals of a thread */
 	const char *lost; /* nobody is signalled any more, and why; or NULL */
-	char refused[200]; /* some threads are not for long, and why; or "" */
+	char refused[240]; /* some threads are not for long, and why; or "" */
 	uint64_t ours_ns; /* when the signal was last seen to be ours */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
@@ -387,11 +387,12 @@ static void note_refusal(struct fgt_running_signal *signal,
 			 "program",
 			 sigabbrev_np(signal->number));
 	else if (rc == -ENOSPC && signal->armed_count < FGT_SIGNAL_SLOTS_MAX)
-		snprintf(text, size,
-			 "threads that are near the end of their stack, or "
-			 "whose stack is locked in memory (mlockall), have no "
-			 "stacks while they run: give them larger ones, or let "
-			 "an agent sample the program");
+		snprintf(
+			text, size,
+			"threads that are near the end of their stack, or "
+			"whose stack is locked in memory (mlockall), have no "
+			"stacks while they run: give them larger ones that are "
+			"not locked, or let an agent sample the program");
 }
 
 void fgt_running_signal_consider(struct fgt_running_signal *signal,

@@ -235,7 +235,8 @@ static void tell_of_pace(const struct fgt_export *plan,
 	if (slowest > 1)
 		fgt_note(plan->verb,
 			 "the rate was lowered to %.3g Hz for %.1f s of it, to "
-			 "keep sampling.max_cpu_percent",
+			 "keep the limit of CPU (of an agent: "
+			 "sampling.max_cpu_percent)",
 			 1e9 / ((double)slowest * (double)slice->period_ns),
 			 (double)lowered * (double)slice->period_ns / 1e9);
 }

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -28,12 +29,29 @@ static struct {
 	const struct fgt_embed_ops *ops;
 } loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Why one that is there cannot be used; of several, the first one found. */
-static void note_why(char *why, const char *cause, const char *remedy)
+/* Why one that is there cannot be used; of several, the first one found. The
+ * part that may be long comes last. */
+static void note_why(char *why, const char *remedy, const char *about)
 {
 	if (!why[0])
-		snprintf(why, FGT_EMBED_WHY, NAME " cannot be loaded: %s%s",
-			 cause ? cause : "no reason is given", remedy);
+		snprintf(why, FGT_EMBED_WHY, NAME " cannot be loaded%s%s",
+			 remedy, about ? about : "no reason is given");
+}
+
+/* Of a bare name that it finds nowhere, the loader says no more than that. */
+static bool is_there(const char *path, const char *error)
+{
+	if (path[0] != '/')
+		return error && strncmp(error, NAME ":", sizeof(NAME)) != 0;
+	return access(path, F_OK) == 0 || errno == EACCES;
+}
+
+static void note_failure(const char *path, char *why)
+{
+	const char *error = dlerror();
+
+	if (is_there(path, error))
+		note_why(why, " (mend that, or run an agent): ", error);
 }
 
 static const struct fgt_embed_ops *load(const char *path, char *why)
@@ -44,8 +62,8 @@ static const struct fgt_embed_ops *load(const char *path, char *why)
 
 	if (handle)
 		*(void **)&embed = dlsym(handle, FGT_EMBED_SYMBOL);
-	else if (path[0] == '/' && access(path, F_OK) == 0)
-		note_why(why, dlerror(), "");
+	else
+		note_failure(path, why);
 	/* The program shall not find an error of ours with dlerror(). */
 	(void)dlerror();
 	if (!handle)
@@ -54,9 +72,10 @@ static const struct fgt_embed_ops *load(const char *path, char *why)
 		ops = embed();
 	if (ops && ops->version == FGT_EMBED_VERSION)
 		return ops;
-	note_why(why, path,
-		 " is of another version than libfgtrace.so: install both "
-		 "from one build");
+	note_why(why,
+		 ": it is of another version than libfgtrace.so, install both "
+		 "from one build: ",
+		 path);
 	return NULL;
 }
 

@@ -127,9 +127,10 @@ struct fgt_options {
  * -EALREADY it records already (nothing changes); -EINVAL a value out of
  * range, a destination that is none, or size that is not a version of this
  * struct (log was told which, but for the size); -ENOENT embedded, and
- * libfgtrace-embed.so is not installed; -EPERM embedded, and this process may
- * not look at itself; -ENOMEM, -EAGAIN no thread could be started. After an
- * error nothing is left behind.
+ * libfgtrace-embed.so is not installed, of another version, or cannot be loaded
+ * (log was told which); -EPERM embedded, and this process may not look at
+ * itself; -ENOMEM, -EAGAIN no thread could be started. After an error nothing
+ * is left behind.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -212,9 +213,9 @@ int fgt_slice_get_info(const struct fgt_slice *slice,
  * Writes all of it to a descriptor that blocks. -EPIPE nobody reads it any
  * more (without a signal); -EINVAL no such format; -ENODATA the format cannot
  * hold so little; errno of write(2). Of formats other than FGT_FORMAT_FGT:
- * -ENOENT libfgtrace-embed.so is not installed; -EBADMSG the agent's slice
- * contradicts itself; -EPROTONOSUPPORT it is of another version: use a
- * libfgtrace that is as new as the agent; -ENOMEM.
+ * -ENOENT libfgtrace-embed.so is not installed or cannot be loaded; -EBADMSG
+ * the agent's slice contradicts itself; -EPROTONOSUPPORT it is of another
+ * version: use a libfgtrace that is as new as the agent; -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */

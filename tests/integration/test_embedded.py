@@ -294,7 +294,7 @@ def check_settings(checks, stage):
             "LD_PRELOAD": f"{broken}/libfgtrace.so.0"})
     checks.ok("why the recorder cannot be loaded is told, the program runs",
               result.returncode == 0 and
-              "cannot be loaded: " in result.stderr and
+              "cannot be loaded (" in result.stderr and
               "libfgtrace-embed.so: " in result.stderr, result.stderr)
     out = stage.path("seconds.fgt")
     os.environ["FGTRACE_SECONDS"] = "1"
