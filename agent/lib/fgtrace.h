@@ -307,7 +307,7 @@ int fgt_transaction_set_status(struct fgt_transaction *transaction,
  * stacks and spans of that time are the transaction's, as are those of the one
  * that began it, until it leaves. As often as it likes, up to 256 times by all
  * threads together; beyond that one that was there before never left, for
- * another one -ENOSPC. MT-Safe | AS-Unsafe */
+ * another one -ENOSPC; -ENOMEM. MT-Safe | AS-Unsafe */
 int fgt_transaction_adopt(struct fgt_transaction *transaction);
 int fgt_transaction_leave(struct fgt_transaction *transaction);
 

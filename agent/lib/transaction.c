@@ -21,13 +21,13 @@ static void set_facts(struct fgt_transaction *transaction)
 	facts->name = transaction->name;
 	facts->op = transaction->op;
 	facts->status = transaction->status;
-	facts->tags = transaction->tags;
 	facts->active_tid = fgt_thread_tid();
 	facts->begin_ns = fgt_now();
-	transaction->stints[0] = (struct fgt_stint){
+	transaction->own = (struct fgt_stint){
 		.tid = facts->active_tid,
 		.from_ns = facts->begin_ns,
 	};
+	transaction->stints = &transaction->own;
 	transaction->stint_count = 1;
 	fgt_trace_id_make(facts->trace_id, FGT_TRACE_ID_DIGITS);
 	fgt_trace_id_make(facts->span_id, FGT_SPAN_ID_DIGITS);
@@ -66,6 +66,9 @@ void fgt_transaction_free(struct fgt_transaction *transaction)
 		return;
 	for (size_t i = 0; i < transaction->facts.tag_count; i++)
 		free((char *)(uintptr_t)transaction->tags[i].key);
+	free(transaction->tags);
+	if (transaction->stints != &transaction->own)
+		free(transaction->stints);
 	pthread_mutex_destroy(&transaction->lock);
 	free(transaction);
 }
@@ -143,6 +146,16 @@ static int new_tag(const char *key, const char *value, struct fgt_tag *ret_tag)
 	return 0;
 }
 
+/* Most have none. */
+static int make_tags(struct fgt_transaction *transaction)
+{
+	if (transaction->tags)
+		return 0;
+	transaction->tags = calloc(FGT_TAGS_MAX, sizeof(*transaction->tags));
+	transaction->facts.tags = transaction->tags;
+	return transaction->tags ? 0 : -ENOMEM;
+}
+
 int fgt_transaction_set_tag(struct fgt_transaction *transaction,
 			    const char *key, const char *value)
 {
@@ -154,7 +167,9 @@ int fgt_transaction_set_tag(struct fgt_transaction *transaction,
 		return 0;
 	if (!key || !*key || !value)
 		return -EINVAL;
-	r = new_tag(key, value, &tag);
+	r = make_tags(transaction);
+	if (r == 0)
+		r = new_tag(key, value, &tag);
 	if (r < 0)
 		return r;
 	while (i < transaction->facts.tag_count &&
@@ -185,12 +200,31 @@ static struct fgt_stint *find_stint(struct fgt_transaction *transaction)
 	return NULL;
 }
 
+/* Most have no more than that of who began it. */
+static int make_stints(struct fgt_transaction *transaction)
+{
+	struct fgt_stint *stints;
+
+	if (transaction->stints != &transaction->own)
+		return 0;
+	stints = calloc(FGT_TRANSACTION_STINTS, sizeof(*stints));
+	if (!stints)
+		return -ENOMEM;
+	stints[0] = transaction->own;
+	transaction->stints = stints;
+	return 0;
+}
+
 static int begin_stint(struct fgt_transaction *transaction)
 {
 	struct fgt_stint *stint = find_stint(transaction);
+	int r;
 
 	if (stint && !stint->to_ns)
 		return 0;
+	r = make_stints(transaction);
+	if (r < 0)
+		return r;
 	if (transaction->stint_count < FGT_TRANSACTION_STINTS) {
 		transaction->stints[transaction->stint_count++] =
 			(struct fgt_stint){ .tid = fgt_thread_tid(),

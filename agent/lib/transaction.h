@@ -19,16 +19,19 @@ struct fgt_transaction {
 	struct fgt_parcel parcel; /* the first member: see _from_parcel() */
 	struct fgt_transaction_facts facts; /* points to what is below */
 	uint64_t session; /* that it was begun in, see transactions.h */
+	/* FGT_TAGS_MAX, once there is one. Each key is one block, with its
+	 * value behind it. */
+	struct fgt_tag *tags;
+	/* Of the thread that began it; FGT_TRANSACTION_STINTS, once there is
+	 * another one. */
+	struct fgt_stint own, *stints;
 	size_t stint_count;
+	/* Protects the stints; innermost. */
+	pthread_mutex_t lock;
 	/* From here on nothing is written before it is needed. */
 	char name[FGT_TRANSACTION_NAME + 1];
 	char op[FGT_TRANSACTION_OP + 1];
 	char status[FGT_TRANSACTION_STATUS + 1];
-	/* Each key is one block, with its value behind it. */
-	struct fgt_tag tags[FGT_TAGS_MAX];
-	/* Protects the stints; innermost. */
-	pthread_mutex_t lock;
-	struct fgt_stint stints[FGT_TRANSACTION_STINTS];
 };
 
 void fgt_transaction_free(struct fgt_transaction *transaction);
