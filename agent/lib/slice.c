@@ -13,6 +13,7 @@
 
 #include "agent/lib/embed_load.h"
 #include "agent/lib/library.h"
+#include "agent/lib/tell.h"
 #include "ringbuf/fd_sink.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
@@ -116,8 +117,10 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 	if (format == FGT_FORMAT_FGT)
 		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
 	r = fgt_embed_load(&embed, why);
-	if (r < 0)
+	if (r < 0) {
+		fgt_tell_line(NULL, why);
 		return r;
+	}
 	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,
 			    fd);
 }
