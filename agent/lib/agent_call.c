@@ -223,7 +223,7 @@ static int translate(int error)
 }
 
 int fgt_agent_cut(const struct fgt_options *options, uint64_t from_ns,
-		  uint64_t to_ns, uint64_t deadline_ns,
+		  uint64_t to_ns, uint64_t deadline_ns, int *ret_way,
 		  struct fgt_slice **ret_slice)
 {
 	struct fgt_channel channel = { .fd = -1 };
@@ -232,6 +232,7 @@ int fgt_agent_cut(const struct fgt_options *options, uint64_t from_ns,
 	struct fgt_wire request;
 	int r = fgt_agent_connect(options, deadline_ns, &channel);
 
+	*ret_way = r;
 	if (r < 0)
 		return translate(r);
 	fgt_memory_sink_init(&download.memory, SLICE_MAX);

@@ -27,9 +27,10 @@ int fgt_agent_call(const struct fgt_channel *channel, struct fgt_wire *request,
 		   const int *fds, unsigned int fd_count, uint64_t deadline_ns,
 		   struct fgt_answer *ret_answer);
 
-/* Cuts a slice over a connection of its own. Errors of fgt_get_slice(). */
+/* Cuts a slice over a connection of its own. Errors of fgt_get_slice();
+ * ret_way: 0, or why there was no connection, as fgt_agent_connect(). */
 int fgt_agent_cut(const struct fgt_options *options, uint64_t from_ns,
-		  uint64_t to_ns, uint64_t deadline_ns,
+		  uint64_t to_ns, uint64_t deadline_ns, int *ret_way,
 		  struct fgt_slice **ret_slice);
 
 #endif

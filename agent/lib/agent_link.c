@@ -55,12 +55,14 @@ static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
 	       unsigned int timeout_ms, struct fgt_slice **ret_slice)
 {
 	struct agent_link *link = state;
-	int r = -ENOTCONN;
+	int r = -ENOTCONN, way;
 
-	if (fgt_registrar_is_registered(&link->registrar))
+	if (fgt_registrar_is_registered(&link->registrar)) {
 		r = fgt_agent_cut(link->registrar.options.options, from_ns,
-				  to_ns, fgt_now() + timeout_ms * MS_NS,
+				  to_ns, fgt_now() + timeout_ms * MS_NS, &way,
 				  ret_slice);
+		fgt_registrar_set_way(&link->registrar, way);
+	}
 	if (r == -ENOTCONN)
 		fgt_library_wake(); /* to look whether it is there */
 	return r;

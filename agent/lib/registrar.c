@@ -33,6 +33,7 @@ void fgt_registrar_init(struct fgt_registrar *registrar,
 	registrar->ring_fd = ring_fd;
 	registrar->channel.fd = -1;
 	atomic_init(&registrar->is_registered, false);
+	atomic_init(&registrar->way, 0);
 	pthread_mutex_init(&registrar->lock, NULL);
 }
 
@@ -135,6 +136,7 @@ int fgt_registrar_register(struct fgt_registrar *registrar)
 	if (r == 0)
 		r = ask(registrar, deadline_ns, &answer);
 	if (r == 0) {
+		fgt_registrar_set_way(registrar, 0);
 		set_state(registrar, true, answer.hz, answer.limitation);
 		return 0;
 	}
@@ -176,11 +178,31 @@ static void lose(struct fgt_registrar *registrar, int error)
 	tell(registrar, text);
 }
 
+/* False: nothing is in the way, as far as is known. */
+static bool explain_way(struct fgt_registrar *registrar, char *ret_text,
+			size_t len)
+{
+	int way = atomic_load_explicit(&registrar->way, memory_order_relaxed);
+
+	if (!way || !fgt_registrar_is_registered(registrar))
+		return false;
+	snprintf(ret_text, len,
+		 "slices cannot be fetched, the agent's socket is out of "
+		 "reach: %s; after chroot(2) or a change of user call "
+		 "fgt_stop() and fgt_start() again",
+		 strerror(-way));
+	return true;
+}
+
 void fgt_registrar_refresh(struct fgt_registrar *registrar)
 {
+	char text[256];
+
 	if (fgt_registrar_is_registered(registrar) &&
 	    fgt_channel_is_dead(&registrar->channel))
 		lose(registrar, -ECONNRESET);
+	if (explain_way(registrar, text, sizeof(text)))
+		tell(registrar, text);
 	if (!fgt_registrar_is_registered(registrar) &&
 	    fgt_now() >= registrar->retry_ns)
 		(void)fgt_registrar_register(registrar);
@@ -235,6 +257,13 @@ void fgt_registrar_forked(struct fgt_registrar *registrar)
 
 /* ---- For others -------------------------------------------------------- */
 
+void fgt_registrar_set_way(struct fgt_registrar *registrar, int way)
+{
+	/* Who is late is dealt with by lose(). */
+	atomic_store_explicit(&registrar->way, way == -ETIMEDOUT ? 0 : way,
+			      memory_order_relaxed);
+}
+
 bool fgt_registrar_is_registered(const struct fgt_registrar *registrar)
 {
 	return atomic_load_explicit(&registrar->is_registered,
@@ -254,6 +283,8 @@ double fgt_registrar_hz(struct fgt_registrar *registrar)
 void fgt_registrar_get_limitation(struct fgt_registrar *registrar,
 				  char *ret_text, size_t len)
 {
+	if (explain_way(registrar, ret_text, len))
+		return;
 	pthread_mutex_lock(&registrar->lock);
 	snprintf(ret_text, len, "%s", registrar->limitation);
 	pthread_mutex_unlock(&registrar->lock);

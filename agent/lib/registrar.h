@@ -20,6 +20,9 @@ struct fgt_registrar {
 	struct fgt_channel channel;
 	uint64_t retry_ns; /* not before */
 	atomic_bool is_registered;
+	/* The last slice's way to the agent's socket: 0, or why there was
+	 * none. Relaxed: a mere fact. */
+	atomic_int way;
 	/* Protects what follows; innermost. */
 	pthread_mutex_t lock;
 	double hz; /* that the agent samples with, 0 */
@@ -43,6 +46,10 @@ void fgt_registrar_refresh(struct fgt_registrar *registrar);
  * be closed. */
 int fgt_registrar_call(struct fgt_registrar *registrar,
 		       struct fgt_wire *request, struct fgt_answer *ret_answer);
+
+/* A slice has found the agent's socket (0), or not: a program that is
+ * registered may have changed its root or its user since. Any thread. */
+void fgt_registrar_set_way(struct fgt_registrar *registrar, int way);
 
 bool fgt_registrar_is_registered(const struct fgt_registrar *registrar);
 double fgt_registrar_hz(struct fgt_registrar *registrar);

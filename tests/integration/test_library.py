@@ -246,6 +246,33 @@ def agent_dies_and_comes_back(checks, bench):
     daemon.end()
 
 
+def a_way_that_is_lost_is_told(checks, bench):
+    """As of a program that changes its root or its user after the start."""
+    daemon = Daemon(bench, "way")
+    way, aside = bench.path("folder"), bench.path("folder.aside")
+    os.symlink(os.path.dirname(daemon.socket), way)
+    host = Host(bench, host_program(bench))
+    host.start(os.path.join(way, os.path.basename(daemon.socket)))
+    host.say("burn 200")
+    result = host.slice(100)
+    checks.ok("as long as the socket can be reached there are slices",
+              result[0] == 0, result)
+    os.rename(way, aside)
+    result, status = host.slice(100), host.say("status")
+    checks.ok("then there are none, and the status tells why",
+              result[0] == -errno.ENOTCONN and status[2] == 1 and
+              "out of reach: No such file" in " ".join(map(str, status)),
+              (result, status))
+    os.rename(aside, way)
+    result, status = host.slice(100), host.say("status")
+    checks.ok("when it is back there are, and nothing is told",
+              result[0] == 0 and status[2] == 1 and
+              "out of reach" not in " ".join(map(str, status)),
+              (result, status))
+    host.end()
+    daemon.end()
+
+
 def fork_and_death_are_noticed(checks, bench):
     daemon = Daemon(bench, "fork")
     host = Host(bench, host_program(bench))
@@ -449,7 +476,8 @@ def main():
                 slices_name_their_own_functions,
                 recorder_behaves_like_a_flight_recorder,
                 slices_without_a_rest,
-                agent_dies_and_comes_back, fork_and_death_are_noticed,
+                agent_dies_and_comes_back, a_way_that_is_lost_is_told,
+                fork_and_death_are_noticed,
                 without_agent_it_records_itself,
                 other_peoples_programs_work,
                 ordinary_users_record_themselves))
