@@ -7,7 +7,7 @@
  * Embedded, it asks what a sampler inside the process asks, and does nothing
  * with the answers: a thread wakes and asks who ran and where those stand who
  * did; each thread that runs gets a signal as often as its stack would be
- * copied.
+ * copied: at each tick of the kernel that finds it on a CPU.
  */
 #define _GNU_SOURCE
 #include "agent/lib/fgtrace.h"
@@ -26,6 +26,7 @@
 #include "tests/bench/bare_tick.h"
 
 #define THREADS_MAX 64
+#define SIGNAL_NS   1000000 /* of CPU time, as fgt_running_signal_open() */
 
 struct thread {
 	clockid_t clock;
@@ -97,10 +98,11 @@ static void show_thread(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* Of the calling thread: a signal in each period of its CPU time. */
+/* Of the calling thread: a signal in each period of its CPU time, or at the
+ * kernel's next tick. */
 static void set_timer(void)
 {
-	const struct timespec period = { .tv_nsec = BARE_TICK_NS };
+	const struct timespec period = { .tv_nsec = SIGNAL_NS };
 	const struct itimerspec each = { period, period };
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID,
 				  .sigev_signo = SIGURG };
