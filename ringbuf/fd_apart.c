@@ -57,25 +57,40 @@ static void remember(int fd)
 			      memory_order_release);
 }
 
+/* The number's place is its own. */
+static bool is_same(int fd)
+{
+	int saved_errno = errno;
+	struct stat status;
+	bool is_same = fstat(fd, &status) == 0 &&
+		       status.st_dev ==
+			       atomic_load_explicit(&places[fd % PLACES].device,
+						    memory_order_relaxed) &&
+		       status.st_ino ==
+			       atomic_load_explicit(&places[fd % PLACES].inode,
+						    memory_order_relaxed);
+
+	errno = saved_errno;
+	return is_same;
+}
+
+bool fgt_fd_apart_is_ours(int fd)
+{
+	return fd < 0 ||
+	       atomic_load_explicit(&places[fd % PLACES].number,
+				    memory_order_acquire) != fd + 1 ||
+	       is_same(fd);
+}
+
 bool fgt_fd_apart_has_lost(int fd)
 {
-	int number = fd + 1, saved_errno = errno;
-	struct stat status;
-	bool is_same;
+	int number = fd + 1;
 
 	if (fd < 0 || !atomic_compare_exchange_strong_explicit(
 			      &places[fd % PLACES].number, &number, 0,
 			      memory_order_acquire, memory_order_relaxed))
 		return false;
-	is_same = fstat(fd, &status) == 0 &&
-		  status.st_dev ==
-			  atomic_load_explicit(&places[fd % PLACES].device,
-					       memory_order_relaxed) &&
-		  status.st_ino ==
-			  atomic_load_explicit(&places[fd % PLACES].inode,
-					       memory_order_relaxed);
-	errno = saved_errno;
-	return !is_same;
+	return !is_same(fd);
 }
 
 int fgt_fd_apart(int fd)

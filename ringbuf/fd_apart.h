@@ -17,6 +17,10 @@ void fgt_fd_apart_begin(void);
  * is none, before the begin, and for -1. errno is kept. MT-Safe | AS-Safe */
 int fgt_fd_apart(int fd);
 
+/* Is it still the file that got this number from fgt_fd_apart()? True for all
+ * other numbers. MT-Safe | AS-Safe */
+bool fgt_fd_apart_is_ours(int fd);
+
 /* Has the program closed what got this number from fgt_fd_apart()? Then it may
  * be that of another file, which is not ours to close. False for all other
  * numbers. Forgets it. MT-Safe | AS-Safe */

@@ -99,6 +99,20 @@ static int open_file(int task_fd, int32_t tid, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
+/* As a thread's that has ended? In a process that is not ours that may be
+ * another file now. */
+static int explain_error(struct fgt_fd_budget *budget, int *fd, int error)
+{
+	if (error == -ESRCH || !budget->is_modest)
+		return error;
+	if (!fgt_fd_apart_is_ours(*fd)) {
+		fgt_fd_budget_close(budget, fd);
+		error = -EBADF;
+	}
+	budget->has_lost |= error == -EBADF || error == -ENOTDIR;
+	return error;
+}
+
 int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
 		       int32_t tid, const char *name, char *buffer, size_t size)
 {
@@ -108,13 +122,13 @@ int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
 	if (*fd < 0) {
 		opened = open_file(task_fd, tid, name);
 		if (opened < 0)
-			return opened;
+			return explain_error(budget, fd, opened);
 	}
 	do {
 		len = pread(*fd < 0 ? opened : *fd, buffer, size - 1, 0);
 	} while (len < 0 && errno == EINTR);
 	if (len < 0)
-		return -errno;
+		return explain_error(budget, fd, -errno);
 	buffer[len] = '\0';
 	if (opened >= 0 && fgt_fd_budget_take(budget)) {
 		opened = fgt_fd_apart(opened);

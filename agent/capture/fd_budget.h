@@ -18,6 +18,9 @@ struct fgt_fd_budget {
 	/* In a process that is not ours: which are kept, -1 elsewhere. */
 	bool is_modest;
 	int kept[FGT_FD_MODEST_MAX];
+	/* It has closed one of them, or the directory that they are opened
+	 * in: daemons close all that they do not know. See target_fds.h. */
+	bool has_lost;
 };
 
 /* Raises RLIMIT_NOFILE to the hard limit and leaves a reserve for others. */

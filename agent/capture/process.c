@@ -224,6 +224,13 @@ int fgt_process_open(int32_t pid, struct fgt_process *ret_process,
 	return 0;
 }
 
+int fgt_process_reopen(struct fgt_process *process)
+{
+	fgt_fd_close(FGT_TAKE_FD(process->task_fd));
+	fgt_fd_close(FGT_TAKE_FD(process->proc_fd));
+	return open_directories(process);
+}
+
 void fgt_process_close(struct fgt_process *process)
 {
 	fgt_fd_close(process->pidfd);

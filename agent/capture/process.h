@@ -33,6 +33,9 @@ struct fgt_process {
 int fgt_process_open(int32_t pid, struct fgt_process *ret_process,
 		     struct fgt_why *why);
 void fgt_process_close(struct fgt_process *process);
+/* Our own: opens its directories anew, whatever has become of the descriptors.
+ * Errors of open(2). */
+int fgt_process_reopen(struct fgt_process *process);
 
 /* Still that process (not ended, not reused)? Costs one poll of the pidfd. */
 bool fgt_process_is_alive(const struct fgt_process *process);

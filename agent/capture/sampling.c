@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/capture/pacing.h"
+#include "agent/capture/target_fds.h"
 #include "agent/capture/tick.h"
 #include "agent/unwind/memory.h"
 #include "ringbuf/clock.h"
@@ -135,6 +136,11 @@ static void open_sources(struct fgt_sampler *sampler)
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
+static int open_last_pid(void)
+{
+	return fgt_fd_apart(open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC));
+}
+
 int fgt_sampling_open(struct fgt_sampler *sampler)
 {
 	int rc;
@@ -152,8 +158,7 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 	rc = fgt_sampling_open_timer(sampler);
 	if (rc < 0)
 		return rc;
-	sampler->last_pid_fd =
-		fgt_fd_apart(open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC));
+	sampler->last_pid_fd = open_last_pid();
 	sampler->period_ns = SECOND_NS / sampler->options.hz;
 	open_sources(sampler);
 	return 0;
@@ -294,6 +299,18 @@ static void announce(struct fgt_sampler *sampler)
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
+/* The program that records itself has closed them. */
+static void reopen_fds(struct fgt_sampler *sampler, struct fgt_tick *tick)
+{
+	if (!sampler->budget.has_lost)
+		return;
+	sampler->budget.has_lost = false;
+	fgt_fd_close(sampler->last_pid_fd);
+	sampler->last_pid_fd = tick->last_pid_fd = open_last_pid();
+	for (uint32_t i = 0; i < sampler->ticking_count; i++)
+		fgt_target_reopen_fds(sampler->ticking[i], tick);
+}
+
 static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 {
 	struct fgt_tick tick = make_tick(sampler);
@@ -302,6 +319,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	fgt_sampling_charge_shared(sampler);
 	sampler->period_number += periods;
 	sampler->last_ns = tick.mono_ns;
+	reopen_fds(sampler, &tick);
 	fgt_ptrace_poll(&sampler->ptrace);
 	fgt_sampling_check_signal(sampler, tick.mono_ns);
 	is_any_due = begin_ticks(sampler, &tick);

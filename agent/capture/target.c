@@ -248,7 +248,8 @@ int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice)
 
 	/* A copy: cutting takes longer than anybody should wait. */
 	pthread_mutex_lock(&target->mutex);
-	fd = dup_fd(target->spans_fd);
+	if (fgt_fd_apart_is_ours(target->spans_fd))
+		fd = dup_fd(target->spans_fd);
 	pthread_mutex_unlock(&target->mutex);
 	if (fd < 0)
 		return 0;

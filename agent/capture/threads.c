@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/capture/procfs.h"
+#include "ringbuf/fd_apart.h"
 
 #define PF_IO_WORKER   0x00000010u /* include/linux/sched.h */
 #define PF_USER_WORKER 0x00004000u
@@ -189,6 +190,11 @@ static int list_directory(struct fgt_threads *threads)
 	_Alignas(struct dirent64) char buffer[32768];
 	ssize_t len;
 
+	/* It is not the offset of a file of the program's that is set. */
+	if (!fgt_fd_apart_is_ours(threads->task_fd)) {
+		threads->budget->has_lost = true;
+		return -EBADF;
+	}
 	if (lseek(threads->task_fd, 0, SEEK_SET) < 0)
 		return -errno;
 	while ((len = getdents64(threads->task_fd, buffer, sizeof(buffer))) >

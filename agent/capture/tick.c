@@ -10,6 +10,7 @@
 
 #include "agent/capture/access.h"
 #include "agent/capture/look.h"
+#include "agent/capture/target_fds.h"
 
 #define SECOND_NS     1000000000u
 #define MAPS_QUIET_NS 5000000000u /* with news of mappings from the kernel */
@@ -232,6 +233,8 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 	target->chores_ns = tick->mono_ns;
 	target->has_new_texts = true;
 	fgt_threads_retire(&target->threads, tick->mono_ns, tick->period_ns);
+	target->budget->has_lost |= target->is_embedded &&
+				    !fgt_target_has_fds(target);
 	describe(target, tick);
 	if (!target->has_run)
 		return;

@@ -188,6 +188,13 @@ static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
 	return rc;
 }
 
+static int set_spans(void *context, int spans_fd)
+{
+	struct recorder *recorder = context;
+
+	return fgt_target_set_spans(recorder->target, spans_fd);
+}
+
 static int ring_fd(void *context)
 {
 	const struct recorder *recorder = context;
@@ -277,6 +284,7 @@ fgt_embed(void)
 		.stop = stop,
 		.cut = cut,
 		.ring_fd = ring_fd,
+		.set_spans = set_spans,
 		.hz = hz,
 		.get_limitation = get_limitation,
 		.forked = forked,

@@ -73,8 +73,9 @@ struct fgt_backend {
 /* Everything that opening either needs; texts as in fgt_options. */
 struct fgt_backend_options {
 	const struct fgt_options *options; /* checked, defaults filled in */
-	int spans_fd; /* memfd of the span log, sealed against shrinking; -1:
-		       * none */
+	/* memfd of the span log, sealed against shrinking, made again if the
+	 * program has closed it; -1: none. Worker, or while there is none. */
+	int (*get_spans_fd)(void);
 	int32_t own_tid; /* of the library's worker: never sampled */
 	void (*log)(void *context, const char *line); /* never NULL; any of
 						       * the library's threads */

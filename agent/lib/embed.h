@@ -13,7 +13,7 @@
 
 #include "upload/format/transaction.h"
 
-#define FGT_EMBED_VERSION 2
+#define FGT_EMBED_VERSION 3
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 #define FGT_EMBED_WHY	  256
 
@@ -64,6 +64,8 @@ struct fgt_embed_ops {
 	/* The memfd of the ring, borrowed: whoever holds a copy of it can cut
 	 * when this process is no more. */
 	int (*ring_fd)(void *recorder);
+	/* The span log has another memfd, borrowed. -EMFILE. MT-Safe */
+	int (*set_spans)(void *recorder, int spans_fd);
 	double (*hz)(void *recorder);
 	void (*get_limitation)(void *recorder, char *ret_text, size_t len);
 	/* In the child of a fork: closes descriptors, nothing else. No other

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/lib/backend.h"
 #include "agent/lib/embed_load.h"
@@ -18,6 +19,9 @@
 struct embedded {
 	const struct fgt_embed_ops *ops;
 	void *recorder;
+	/* Worker: of the span log, as the recorder knows it. */
+	int (*get_spans_fd)(void);
+	ino_t spans_inode;
 };
 
 static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
@@ -89,9 +93,17 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 	return rc;
 }
 
+/* What else the program closes the recorder opens again by itself. */
 static void refresh(void *state)
 {
-	(void)state; /* the recorder looks after itself */
+	struct embedded *embedded = state;
+	int spans_fd = embedded->get_spans_fd();
+	struct stat status;
+
+	if (spans_fd >= 0 && fstat(spans_fd, &status) == 0 &&
+	    status.st_ino != embedded->spans_inode &&
+	    embedded->ops->set_spans(embedded->recorder, spans_fd) == 0)
+		embedded->spans_inode = status.st_ino;
 }
 
 static bool is_recording(void *state)
@@ -154,7 +166,7 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 		.hz = options->options->hz,
 		.ring_seconds = options->options->ring_seconds,
 		.ring_bytes = options->options->ring_bytes,
-		.spans_fd = options->spans_fd,
+		.spans_fd = options->get_spans_fd(),
 		.own_tid = options->own_tid,
 		.log = options->log,
 		.context = options->context,
@@ -176,6 +188,7 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 		free(embedded);
 		return rc == -EACCES ? -EPERM : rc;
 	}
+	embedded->get_spans_fd = options->get_spans_fd;
 	*ret_state = embedded;
 	return 0;
 }

@@ -202,7 +202,7 @@ static int open_backend(int32_t worker_tid)
 	const struct fgt_options *options = &library.settings.options;
 	const struct fgt_backend_options backend_options = {
 		.options = options,
-		.spans_fd = fgt_parts_spans_fd(),
+		.get_spans_fd = fgt_parts_spans_fd,
 		.own_tid = worker_tid,
 		.log = fgt_tell_line,
 	};

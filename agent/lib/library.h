@@ -25,7 +25,8 @@ struct fgt_part {
 	/* Undoes start; nothing of this part runs any more on the worker. The
 	 * program's threads may still be inside its public functions. */
 	void (*stop)(void);
-	/* memfd of the span log: told to whoever records. Borrowed. */
+	/* memfd of the span log: told to whoever records. Borrowed; another
+	 * one after the program has closed it. */
 	int (*get_spans_fd)(void);
 	/*
 	 * Worker thread, after each fgt_library_wake() and once a second:

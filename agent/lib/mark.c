@@ -104,6 +104,8 @@ static int get_spans_fd(void)
 {
 	struct fgt_span_log *log = fgt_journal_log();
 
+	if (log)
+		(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
 	return log ? fgt_span_log_fd(log) : -1;
 }
 

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/fd_apart.h"
+
 #define MS_NS	  UINT64_C(1000000)
 #define SECOND_NS UINT64_C(1000000000)
 /* Until it is asked again: where it has no room, and where it does not want. */
@@ -51,7 +53,7 @@ static void set_state(struct fgt_registrar *registrar, bool is_registered,
 
 /* ---- Registering ------------------------------------------------------- */
 
-static void write_request(const struct fgt_registrar *registrar,
+static void write_request(const struct fgt_registrar *registrar, int spans_fd,
 			  struct fgt_wire *request)
 {
 	const struct fgt_options *options = registrar->options.options;
@@ -62,23 +64,27 @@ static void write_request(const struct fgt_registrar *registrar,
 	fgt_wire_text(request, "destination", options->destination);
 	fgt_wire_text(request, "release", options->release);
 	fgt_wire_text(request, "environment", options->environment);
-	fgt_wire_bool(request, "spans", registrar->options.spans_fd >= 0);
+	fgt_wire_bool(request, "spans", spans_fd >= 0);
 	fgt_wire_bool(request, "ring", registrar->ring_fd >= 0);
 }
 
 static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
 	       struct fgt_answer *ret_answer)
 {
+	int spans_fd = registrar->options.get_spans_fd();
 	int fds[FGT_CHANNEL_FDS_MAX];
 	unsigned int fd_count = 0;
 	struct fgt_wire request;
 	int r;
 
-	if (registrar->options.spans_fd >= 0)
-		fds[fd_count++] = registrar->options.spans_fd;
+	/* The program has closed it: it may be another file now. */
+	if (!fgt_fd_apart_is_ours(registrar->ring_fd))
+		return -EBADF;
+	if (spans_fd >= 0)
+		fds[fd_count++] = spans_fd;
 	if (registrar->ring_fd >= 0)
 		fds[fd_count++] = registrar->ring_fd;
-	write_request(registrar, &request);
+	write_request(registrar, spans_fd, &request);
 	r = fgt_agent_call(&registrar->channel, &request, fds, fd_count,
 			   deadline_ns, ret_answer);
 	fgt_wire_done(&request);

@@ -487,7 +487,7 @@ int fgt_image_cache_open_fd(struct fgt_image_cache *cache,
 	for (size_t i = 0; i < cache->count; i++) {
 		rank = match_rank(cache->files[i], build_id, build_id_len,
 				  &key);
-		if (rank > best) {
+		if (rank > best && is_unchanged(cache->files[i])) {
 			best = rank;
 			found = i;
 		}

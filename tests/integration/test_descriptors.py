@@ -3,10 +3,13 @@
 they did not open, while they record themselves: theirs stay theirs, and they
 end. test_descriptors.py BUILD"""
 import os
+import re
 import subprocess
 import sys
 
+from daemon_bench import Daemon
 from harness import Bench, Checks
+from library_bench import Host, Installation
 
 PATIENCE_S = 20
 
@@ -111,12 +114,51 @@ def reuse(checks, bench):
               said and said.startswith("0\n"), said)
 
 
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def recording_goes_on(checks, bench):
+    """Threads, stacks and spans of what a program does after it has closed all
+    descriptors that it did not open."""
+    program, why = Installation(bench).compile("host.c", "host", ["cc"],
+                                               "-std=c99", "-pedantic")
+    if not program:
+        raise RuntimeError(why)
+    daemon = Daemon(bench, "closed")
+    for mode in ("embedded", "agent"):
+        host = Host(bench, program)
+        host.start(daemon.socket, mode)
+        host.say("burn 300")
+        host.say("close")
+        host.say("burn 2500")  # it is looked for once a second
+        host.say("span after_closing")
+        host.say("burn 100")
+        out = bench.path(f"closed.{mode}")
+        result = host.say(f"write 1000 {out}")
+        checks.ok(f"{mode}: slices of what comes after that",
+                  result == [0] * 8, (result, host.say("status")))
+        stacks = re.findall(r"main;.*burn_in_host.* (\d+)$",
+                            read(f"{out}.5"), re.M)
+        checks.ok(f"{mode}: whole stacks", sum(map(int, stacks)) > 60,
+                  read(f"{out}.5")[:600])
+        checks.ok(f"{mode}: spans", "after_closing" in read(f"{out}.1"))
+        checks.ok(f"{mode}: and it is said that all is well",
+                  host.say("status")[:3] ==
+                  [0, 2 if mode == "embedded" else 1, 1],
+                  host.say("status"))
+        host.end()
+    daemon.end()
+
+
 def main():
     bench, checks = Bench(sys.argv[1]), Checks()
     try:
         scripts(checks, bench)
         daemons(checks, bench)
         reuse(checks, bench)
+        recording_goes_on(checks, bench)
     finally:
         bench.close()
     checks.finish()

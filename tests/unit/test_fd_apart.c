@@ -57,6 +57,25 @@ static void files_of_others_are_not(void **state)
 	close(pipe_fds[1]);
 }
 
+static void ours_are_told_from_others(void **state)
+{
+	int fd = open_apart(), other;
+
+	(void)state;
+	assert_true(fgt_fd_apart_is_ours(fd));
+	close(fd);
+	assert_false(fgt_fd_apart_is_ours(fd));
+	other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(dup2(other, fd), fd);
+	assert_false(fgt_fd_apart_is_ours(fd));
+	/* Nothing is known of what was never given. */
+	assert_true(fgt_fd_apart_is_ours(other));
+	assert_true(fgt_fd_apart_is_ours(-1));
+	fgt_fd_close(fd);
+	close(fd);
+	close(other);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -69,6 +88,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ours_are_closed),
 		cmocka_unit_test(files_of_others_are_not),
+		cmocka_unit_test(ours_are_told_from_others),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

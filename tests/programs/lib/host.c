@@ -7,6 +7,7 @@
  * start MODE SOCKET TIMEOUT_MS · stop · slice MS [FILE] · ahead MS · many N MS
  * rows THREADS N MS · write MS FILE
  * status · fork · fds · threads · burn MS · time N MS · flush MS · crash
+ * close (all that it did not open) · span NAME
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
@@ -277,6 +278,28 @@ static int count_entries(const char *path)
 	return count - 2;
 }
 
+/* As daemons do. */
+static void close_all(void)
+{
+	for (int fd = STDERR_FILENO + 1; fd < 4096; fd++)
+		close(fd);
+	printf("close\n");
+}
+
+static void say_span(const char *name)
+{
+	uint64_t task = 0;
+	int r = fgt_task_begin("job", 0, &task);
+
+	if (r == 0)
+		r = fgt_span_begin(name, 0, NULL);
+	if (r == 0)
+		r = fgt_span_end(0);
+	if (r == 0)
+		r = fgt_task_end(task);
+	printf("span %d\n", r);
+}
+
 static void obey(const char *line)
 {
 	static char mode[16] = "agent", socket[108];
@@ -314,6 +337,10 @@ static void obey(const char *line)
 		printf("fds %d\n", count_entries("/proc/self/fd"));
 	else if (strcmp(line, "threads\n") == 0)
 		printf("threads %d\n", count_entries("/proc/self/task"));
+	else if (strcmp(line, "close\n") == 0)
+		close_all();
+	else if (sscanf(line, "span %255s", path) == 1)
+		say_span(path);
 	else if (strcmp(line, "crash\n") == 0)
 		abort();
 	else

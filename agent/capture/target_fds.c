@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a target's descriptors anew. Runs in the sampler's thread; must not
+ * close what has become a file of the program: fgt_fd_close() sees to it.
+ */
+#include "agent/capture/target_fds.h"
+
+#include <string.h>
+
+#include "agent/capture/fd_budget.h"
+#include "ringbuf/fd_apart.h"
+
+bool fgt_target_has_fds(const struct fgt_target *target)
+{
+	const struct fgt_process *process = &target->process;
+
+	return process->proc_fd >= 0 && process->task_fd >= 0 &&
+	       fgt_fd_apart_is_ours(process->proc_fd) &&
+	       fgt_fd_apart_is_ours(process->task_fd);
+}
+
+static void forget_threads_fds(struct fgt_threads *threads)
+{
+	struct fgt_thread *thread = NULL;
+	struct fgt_thread_aside *aside;
+
+	while ((thread = fgt_threads_next(threads, thread))) {
+		aside = fgt_thread_table_find_aside(&threads->table, thread);
+		if (aside)
+			fgt_fd_budget_close(threads->budget,
+					    &aside->schedstat_fd);
+		if (thread->active)
+			fgt_fd_budget_close(threads->budget,
+					    &thread->active->syscall_fd);
+	}
+}
+
+void fgt_target_reopen_fds(struct fgt_target *target,
+			   const struct fgt_tick *tick)
+{
+	struct fgt_threads *threads = &target->threads;
+	char text[200];
+	int rc = fgt_process_reopen(&target->process);
+
+	threads->task_fd = target->process.task_fd;
+	forget_threads_fds(threads);
+	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
+	if (rc < 0) {
+		snprintf(text, sizeof(text),
+			 "the program has closed the recorder's descriptors, "
+			 "and /proc cannot be opened again: %s: threads keep "
+			 "the stacks that they had; start recording after that",
+			 strerror(-rc));
+		fgt_target_explain(target, tick, text);
+		return;
+	}
+	threads->is_stale = true;
+	fgt_threads_look_at_all(threads, tick->mono_ns);
+	/* The images' files have gone the same way. */
+	fgt_target_reread(target, tick, true);
+}
