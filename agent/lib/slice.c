@@ -118,7 +118,8 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
 	r = fgt_embed_load(&embed, why);
 	if (r < 0) {
-		fgt_tell_line(NULL, why);
+		fgt_tell("a slice can be written as FGT_FORMAT_FGT only: %s",
+			 why);
 		return r;
 	}
 	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,
