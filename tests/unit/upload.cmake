@@ -1,6 +1,7 @@
 # Unit tests of upload.
 fgt_unit_test(dsn fgt_deliver)
 fgt_unit_test(envelope_file fgt_deliver)
+fgt_unit_test(http_alone fgt_deliver)
 fgt_unit_test(ratelimit fgt_deliver)
 # Writes slices in every format, for tests/integration/test_viewers.sh.
 add_executable(format_files format_files.c)

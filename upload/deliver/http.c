@@ -43,15 +43,18 @@ struct transfer {
 	char error_text[CURL_ERROR_SIZE];
 };
 
+/* Without libcurl there is no such function, either. */
 static void curl_handle_free(CURL *handle)
 {
-	curl.easy_cleanup(handle);
+	if (handle)
+		curl.easy_cleanup(handle);
 }
 FGT_DEFINE_AUTO(CURL *, curl_handle_free);
 
 static void header_list_free(struct curl_slist *list)
 {
-	curl.slist_free_all(list);
+	if (list)
+		curl.slist_free_all(list);
 }
 FGT_DEFINE_AUTO(struct curl_slist *, header_list_free);
 
