@@ -115,6 +115,8 @@ int fgt_transaction_get_trace(const struct fgt_transaction *transaction,
 
 	if (!transaction)
 		return 0;
+	if (!ret_text)
+		return -EINVAL;
 	if (len < FGT_TRACE_ID_DIGITS + 1 + FGT_SPAN_ID_DIGITS + 1)
 		return -ENOBUFS;
 	facts = &transaction->facts;
@@ -223,16 +225,14 @@ static int begin_stint(struct fgt_transaction *transaction)
 	if (stint && !stint->to_ns)
 		return 0;
 	r = make_stints(transaction);
-	if (r < 0)
-		return r;
-	if (transaction->stint_count < FGT_TRANSACTION_STINTS) {
+	if (r == 0 && transaction->stint_count < FGT_TRANSACTION_STINTS) {
 		transaction->stints[transaction->stint_count++] =
 			(struct fgt_stint){ .tid = fgt_thread_tid(),
 					    .from_ns = fgt_now() };
 		return 0;
 	}
 	if (!stint)
-		return -ENOSPC;
+		return r < 0 ? r : -ENOSPC;
 	stint->to_ns = 0; /* rather a bit too much than nothing */
 	return 0;
 }
