@@ -93,15 +93,16 @@ static uint32_t copy_own_stack(uint64_t sp, uint8_t *buffer, uint64_t len)
 	return (uint32_t)len;
 }
 
-/* As much as there is: the kernel copies page by page. */
-static uint32_t copy_any_stack(uint64_t sp, uint8_t *buffer, uint64_t len)
+/* As much as there is: the kernel copies page by page. By the thread itself:
+ * the first one may have ended, and shows no memory then. */
+static uint32_t copy_any_stack(int32_t tid, uint64_t sp, uint8_t *buffer,
+			       uint64_t len)
 {
 	struct iovec local = { .iov_base = buffer, .iov_len = len };
 	struct iovec remote = { .iov_base = (void *)(uintptr_t)sp,
 				.iov_len = len };
-	long copied = fgt_system_call(SYS_process_vm_readv,
-				      fgt_signal_table.pid, (long)&local, 1,
-				      (long)&remote, 1);
+	long copied = fgt_system_call(SYS_process_vm_readv, tid, (long)&local,
+				      1, (long)&remote, 1);
 
 	return copied > 0 ? (uint32_t)copied : 0;
 }
@@ -116,7 +117,7 @@ static uint32_t copy_stack(const struct fgt_signal_slot *slot, uint64_t sp,
 			   uint8_t *buffer, uint64_t want_bytes)
 {
 	if (sp % 8 || sp < slot->stack_low || sp >= slot->stack_high)
-		return copy_any_stack(sp, buffer, want_bytes);
+		return copy_any_stack(slot->found_tid, sp, buffer, want_bytes);
 	if (want_bytes > slot->stack_high - sp)
 		want_bytes = slot->stack_high - sp;
 	return copy_own_stack(sp, buffer, want_bytes & ~7ull);

@@ -45,9 +45,10 @@ static uint64_t robust_list(int32_t tid)
 	return (uint64_t)(uintptr_t)head;
 }
 
+/* By this thread: the first one may have ended, and shows no memory then. */
 static bool read_memory(uint64_t address, void *buffer, size_t len)
 {
-	return fgt_memory_read(getpid(), address, buffer, len) == (int64_t)len;
+	return fgt_memory_read(gettid(), address, buffer, len) == (int64_t)len;
 }
 
 /* Our own stack as (start, length, guard), guard included in both. */

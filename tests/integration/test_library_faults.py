@@ -176,6 +176,7 @@ ROWS = (
         ways=(PRELOAD, STARTED, AGENT), is_seen=False),
     Row("rights given up, then confined", "rights", "confine", "5",
         ways=(PRELOAD, STARTED, AGENT), is_seen=False),
+    Row("first thread ended", "leader", "300"),
     Row("jumps", "jumps", "2"),
     Row("exceptions, linked", "exceptions-linked", "2000"),
     Row("exceptions of a plug-in", "exceptions", "2000", "{thrower}"),
@@ -239,6 +240,20 @@ def run_exec(zoo):
                         "S6 notices a bad sampler",
                         is_right != (name == "bad"), str(outcome)))
     return results
+
+
+def run_leader(zoo):
+    """Whole stacks, although the first thread has ended."""
+    out = zoo.out()
+    zoo.run(PRELOAD, "leader", ["1500"], out)
+    lines = [line for line in zoo.folded(out).splitlines()
+             if "zoo_burn_ms" in line]
+    count = {is_whole: sum(int(line.rsplit(" ", 1)[1]) for line in lines
+                           if ("start_thread;" in line) == is_whole)
+             for is_whole in (True, False)}
+    return [("first thread ended: stacks are whole",
+             count[True] > 500 and count[False] < count[True] / 10,
+             f"{count} {lines[:3]}")]
 
 
 def run_lifetimes(zoo):
@@ -333,6 +348,7 @@ def every_task(zoo):
     yield "S6 exec", lambda: run_exec(zoo)
     yield "S8 objects", lambda: run_objects(zoo)
     if zoo.library:
+        yield "first thread", lambda: run_leader(zoo)
         yield "S15 lifetimes", lambda: run_lifetimes(zoo)
         yield "S16 set-user-id", lambda: run_set_user_id(zoo)
         yield "S17 tools", lambda: run_tools(zoo)
