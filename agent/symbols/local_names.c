@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -30,6 +31,17 @@ static uint64_t count_bytes(int fd)
 				      : (uint64_t)status.st_size;
 }
 
+/* libdw ends the process in which it finds no memory. */
+static bool is_memory_limited(void)
+{
+	struct rlimit space, data;
+
+	return getrlimit(RLIMIT_AS, &space) < 0 ||
+	       getrlimit(RLIMIT_DATA, &data) < 0 ||
+	       space.rlim_cur != RLIM_INFINITY ||
+	       data.rlim_cur != RLIM_INFINITY;
+}
+
 static void close_image(struct fgt_local_names *names)
 {
 	fgt_symbol_image_close(FGT_TAKE(names->opened));
@@ -46,9 +58,11 @@ static int open_image(struct fgt_local_names *names,
 	int rc;
 
 	close_image(names);
-	rc = fgt_symbol_image_open(
-		files, request->want_dwarf && bytes <= FGT_LOCAL_DWARF_MAX,
-		&names->opened);
+	rc = fgt_symbol_image_open(files,
+				   request->want_dwarf &&
+					   bytes <= FGT_LOCAL_DWARF_MAX &&
+					   !is_memory_limited(),
+				   &names->opened);
 	if (rc == 0)
 		names->image = request->image;
 	return rc;
