@@ -124,7 +124,8 @@ int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
 				   rc == -ENOSPC
 					   ? "the program handles SIGURG and "
 					     "SIGWINCH itself: running threads "
-					     "have no stacks"
+					     "have no stacks; an agent samples "
+					     "it from outside"
 					   : "running threads have no stacks: "
 					     "%s",
 				   strerror(-rc));
@@ -183,7 +184,7 @@ const char *fgt_running_signal_check(struct fgt_running_signal *signal,
 	if (!is_still_ours(signal, now_ns))
 		lose(signal, "the program has taken the signal that sampled "
 			     "it: running threads keep the stacks that they "
-			     "had");
+			     "had; an agent samples it from outside");
 	else if (signal->armed_count &&
 		 fgt_io_uring_watch_follow(&signal->io_uring, now_ns))
 		lose_to_io_uring(signal);

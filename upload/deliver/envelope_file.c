@@ -142,10 +142,18 @@ static int fill(struct file *file, const char *stem,
 
 static int explain(int error, const char *directory, struct fgt_why *why)
 {
-	if (error == -ENOENT || error == -ENOTDIR)
+	if (error == -ENOTDIR)
+		return fgt_why_set(why, error,
+				   "%.200s is a file; name a directory",
+				   directory);
+	if (error == -ENOENT)
 		return fgt_why_set(why, error,
 				   "%.200s is no directory; make it",
 				   directory);
+	if (error == -ENOSPC || error == -EDQUOT)
+		return fgt_why_set(why, error,
+				   "cannot write into %.200s: %s; make room",
+				   directory, strerror(-error));
 	return fgt_why_set(why, error,
 			   "cannot write into %.200s: %s; it must be writable "
 			   "for the program's own user",
