@@ -74,39 +74,66 @@ static bool is_same(int fd)
 	return is_same;
 }
 
+static bool is_known(int fd)
+{
+	/* Acquire: pairs with the release in remember(). */
+	return atomic_load_explicit(&places[fd % PLACES].number,
+				    memory_order_acquire) == fd + 1;
+}
+
 bool fgt_fd_apart_is_ours(int fd)
 {
-	return fd < 0 ||
-	       atomic_load_explicit(&places[fd % PLACES].number,
-				    memory_order_acquire) != fd + 1 ||
-	       is_same(fd);
+	return fd < 0 || !is_known(fd) || is_same(fd);
 }
 
 bool fgt_fd_apart_has_lost(int fd)
 {
 	int number = fd + 1;
+	bool is_lost;
 
-	if (fd < 0 || !atomic_compare_exchange_strong_explicit(
-			      &places[fd % PLACES].number, &number, 0,
-			      memory_order_acquire, memory_order_relaxed))
+	if (fd < 0 || !is_known(fd))
 		return false;
-	return !is_same(fd);
+	/* Before the place is free for another one. */
+	is_lost = !is_same(fd);
+	(void)atomic_compare_exchange_strong_explicit(
+		&places[fd % PLACES].number, &number, 0, memory_order_relaxed,
+		memory_order_relaxed);
+	return is_lost;
+}
+
+/*
+ * Another number for the file that is not below the first. Those that the
+ * program has closed are left out until their holders have noticed: two that
+ * hold one number would close each other's file.
+ */
+static int move(int fd, int first)
+{
+	int moved = fd;
+
+	while (moved < first || is_known(moved)) {
+		int next = fcntl(fd, F_DUPFD_CLOEXEC,
+				 moved < first ? first : moved + 1);
+
+		if (moved != fd)
+			close(moved);
+		if (next < 0)
+			return fd;
+		moved = next;
+	}
+	if (moved != fd)
+		close(fd);
+	return moved;
 }
 
 int fgt_fd_apart(int fd)
 {
-	int saved_errno = errno, first, moved = -1;
+	int saved_errno = errno;
 
 	if (fd < 0 || !atomic_load_explicit(&has_begun, memory_order_relaxed))
 		return fd;
-	first = first_number();
-	if (first > fd)
-		moved = fcntl(fd, F_DUPFD_CLOEXEC, first);
-	if (moved >= 0)
-		close(fd);
-	else
-		moved = fd;
-	remember(moved);
+	fd = move(fd, first_number());
+	if (!is_known(fd))
+		remember(fd);
 	errno = saved_errno;
-	return moved;
+	return fd;
 }

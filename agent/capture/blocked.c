@@ -78,7 +78,11 @@ int fgt_blocked_look(struct fgt_threads *threads, struct fgt_thread *thread,
 		return -ESRCH;
 	if (rc < 0)
 		return rc;
-	return fgt_blocked_parse(text, ret_blocked);
+	rc = fgt_blocked_parse(text, ret_blocked);
+	if (rc < 0)
+		fgt_fd_budget_doubt(threads->budget,
+				    &thread->active->syscall_fd);
+	return rc;
 }
 
 static bool is_restart(uint32_t state)

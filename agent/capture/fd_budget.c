@@ -99,8 +99,8 @@ static int open_file(int task_fd, int32_t tid, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* As a thread's that has ended? In a process that is not ours that may be
- * another file now. */
+/* -ESRCH: the thread has ended. Else, in a process that is not ours, the number
+ * may be another file's now. */
 static int explain_error(struct fgt_fd_budget *budget, int *fd, int error)
 {
 	if (error == -ESRCH || !budget->is_modest)
@@ -111,6 +111,11 @@ static int explain_error(struct fgt_fd_budget *budget, int *fd, int error)
 	}
 	budget->has_lost |= error == -EBADF || error == -ENOTDIR;
 	return error;
+}
+
+void fgt_fd_budget_doubt(struct fgt_fd_budget *budget, int *fd)
+{
+	(void)explain_error(budget, fd, -EBADMSG);
 }
 
 int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,

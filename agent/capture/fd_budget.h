@@ -46,5 +46,7 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd);
 int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
 		       int32_t tid, const char *name, char *buffer,
 		       size_t size);
+/* What was read makes no sense: has the program closed it? */
+void fgt_fd_budget_doubt(struct fgt_fd_budget *budget, int *fd);
 
 #endif

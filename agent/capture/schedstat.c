@@ -50,5 +50,8 @@ int fgt_schedstat_read(const struct fgt_threads *threads,
 				text, sizeof(text));
 	if (rc < 0)
 		return rc == -ENOENT ? -ESRCH : rc;
-	return fgt_cpu_use_parse(text, ret_use);
+	rc = fgt_cpu_use_parse(text, ret_use);
+	if (rc < 0)
+		fgt_fd_budget_doubt(threads->budget, &aside->schedstat_fd);
+	return rc;
 }

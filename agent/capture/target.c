@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "agent/capture/pacing.h"
@@ -239,6 +240,19 @@ int fgt_target_set_spans(struct fgt_target *target, int memfd)
 	target->spans_fd = fgt_fd_apart(FGT_TAKE_FD(fd));
 	pthread_mutex_unlock(&target->mutex);
 	return 0;
+}
+
+bool fgt_target_has_spans(struct fgt_target *target, int memfd)
+{
+	struct stat own, given;
+	bool is_same;
+
+	pthread_mutex_lock(&target->mutex);
+	is_same = fstat(target->spans_fd, &own) == 0 &&
+		  fstat(memfd, &given) == 0 && own.st_dev == given.st_dev &&
+		  own.st_ino == given.st_ino;
+	pthread_mutex_unlock(&target->mutex);
+	return is_same;
 }
 
 int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice)

@@ -59,6 +59,9 @@ void fgt_target_get_status(const struct fgt_target *target,
  * MT-Safe
  */
 int fgt_target_set_spans(struct fgt_target *target, int memfd);
+/* Is that what it was given, and not closed since by a program that records
+ * itself? MT-Safe */
+bool fgt_target_has_spans(struct fgt_target *target, int memfd);
 /* Adds that to a slice that was just cut. A log that makes no sense adds
  * nothing. -ENOMEM. MT-Safe */
 int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice);

@@ -5,6 +5,7 @@
  */
 #include "agent/capture/target_fds.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/capture/fd_budget.h"
@@ -51,9 +52,12 @@ void fgt_target_reopen_fds(struct fgt_target *target,
 			 "and /proc cannot be opened again: %s: threads keep "
 			 "the stacks that they had; start recording after that",
 			 strerror(-rc));
+		target->lacks_fds = true;
 		fgt_target_explain(target, tick, text);
 		return;
 	}
+	if (target->lacks_fds) /* it was told; that is over */
+		target->lacks_fds = target->is_explained = false;
 	threads->is_stale = true;
 	fgt_threads_look_at_all(threads, tick->mono_ns);
 	/* The images' files have gone the same way. */

@@ -100,6 +100,7 @@ struct fgt_target {
 	int leader_stat_fd;
 	bool has_exec; /* the kernel told of one */
 	bool is_explained;
+	bool lacks_fds; /* as was explained last: see target_fds.h */
 	/* Guarded by the sampler's mutex. */
 	bool is_detached, has_ticked;
 	uint64_t rate_ticks; /* for effective_hz */

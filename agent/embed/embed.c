@@ -192,7 +192,9 @@ static int set_spans(void *context, int spans_fd)
 {
 	struct recorder *recorder = context;
 
-	return fgt_target_set_spans(recorder->target, spans_fd);
+	return fgt_target_has_spans(recorder->target, spans_fd)
+		       ? 0
+		       : fgt_target_set_spans(recorder->target, spans_fd);
 }
 
 static int ring_fd(void *context)

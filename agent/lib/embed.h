@@ -64,7 +64,9 @@ struct fgt_embed_ops {
 	/* The memfd of the ring, borrowed: whoever holds a copy of it can cut
 	 * when this process is no more. */
 	int (*ring_fd)(void *recorder);
-	/* The span log has another memfd, borrowed. -EMFILE. MT-Safe */
+	/* The memfd of the span log, borrowed: taken if it is another one, or
+	 * if the program has closed the recorder's copy. Errno of dup(2).
+	 * MT-Safe */
 	int (*set_spans)(void *recorder, int spans_fd);
 	double (*hz)(void *recorder);
 	void (*get_limitation)(void *recorder, char *ret_text, size_t len);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "agent/lib/backend.h"
 #include "agent/lib/embed_load.h"
@@ -19,9 +18,7 @@
 struct embedded {
 	const struct fgt_embed_ops *ops;
 	void *recorder;
-	/* Worker: of the span log, as the recorder knows it. */
-	int (*get_spans_fd)(void);
-	ino_t spans_inode;
+	int (*get_spans_fd)(void); /* worker */
 };
 
 static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
@@ -96,14 +93,11 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 /* What else the program closes the recorder opens again by itself. */
 static void refresh(void *state)
 {
-	struct embedded *embedded = state;
+	const struct embedded *embedded = state;
 	int spans_fd = embedded->get_spans_fd();
-	struct stat status;
 
-	if (spans_fd >= 0 && fstat(spans_fd, &status) == 0 &&
-	    status.st_ino != embedded->spans_inode &&
-	    embedded->ops->set_spans(embedded->recorder, spans_fd) == 0)
-		embedded->spans_inode = status.st_ino;
+	if (spans_fd >= 0)
+		(void)embedded->ops->set_spans(embedded->recorder, spans_fd);
 }
 
 static bool is_recording(void *state)

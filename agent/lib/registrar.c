@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "ringbuf/fd_apart.h"
+#include <sys/stat.h>
 
 #define MS_NS	  UINT64_C(1000000)
 #define SECOND_NS UINT64_C(1000000000)
@@ -30,9 +29,15 @@ static void tell(const struct fgt_registrar *registrar, const char *line)
 void fgt_registrar_init(struct fgt_registrar *registrar,
 			const struct fgt_backend_options *options, int ring_fd)
 {
+	struct stat status;
+
 	memset(registrar, 0, sizeof(*registrar));
 	registrar->options = *options;
 	registrar->ring_fd = ring_fd;
+	if (ring_fd >= 0 && fstat(ring_fd, &status) == 0) {
+		registrar->ring_device = status.st_dev;
+		registrar->ring_inode = status.st_ino;
+	}
 	registrar->channel.fd = -1;
 	atomic_init(&registrar->is_registered, false);
 	atomic_init(&registrar->way, 0);
@@ -77,9 +82,6 @@ static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
 	struct fgt_wire request;
 	int r;
 
-	/* The program has closed it: it may be another file now. */
-	if (!fgt_fd_apart_is_ours(registrar->ring_fd))
-		return -EBADF;
 	if (spans_fd >= 0)
 		fds[fd_count++] = spans_fd;
 	if (registrar->ring_fd >= 0)
@@ -132,13 +134,30 @@ static uint64_t patience_ns(int error)
 	return error == -EUSERS || error == -ENOSPC ? FULL_NS : REFUSED_NS;
 }
 
+/* The program has closed it, or there is none. */
+static bool is_ring_lost(const struct fgt_registrar *registrar)
+{
+	struct stat status;
+
+	return registrar->ring_fd >= 0 &&
+	       (fstat(registrar->ring_fd, &status) < 0 ||
+		status.st_dev != registrar->ring_device ||
+		status.st_ino != registrar->ring_inode);
+}
+
 int fgt_registrar_register(struct fgt_registrar *registrar)
 {
 	uint64_t deadline_ns = deadline(registrar);
 	struct fgt_answer answer = { 0 };
-	int r = fgt_agent_connect(registrar->options.options, deadline_ns,
-				  &registrar->channel);
+	int r;
 
+	/* Nothing is left that an agent could keep. */
+	if (is_ring_lost(registrar)) {
+		registrar->retry_ns = UINT64_MAX;
+		return -EBADF;
+	}
+	r = fgt_agent_connect(registrar->options.options, deadline_ns,
+			      &registrar->channel);
 	if (r == 0)
 		r = ask(registrar, deadline_ns, &answer);
 	if (r == 0) {
@@ -194,8 +213,9 @@ static bool explain_way(struct fgt_registrar *registrar, char *ret_text,
 		return false;
 	snprintf(ret_text, len,
 		 "slices cannot be fetched, the agent's socket is out of "
-		 "reach: %s; after chroot(2) or a change of user call "
-		 "fgt_stop() and fgt_start() again",
+		 "reach: %s (by chroot(2), a change of user, a filter of "
+		 "system calls?): call fgt_stop() and fgt_start() again where "
+		 "it can be reached",
 		 strerror(-way));
 	return true;
 }
@@ -265,8 +285,10 @@ void fgt_registrar_forked(struct fgt_registrar *registrar)
 
 void fgt_registrar_set_way(struct fgt_registrar *registrar, int way)
 {
-	/* Who is late is dealt with by lose(). */
-	atomic_store_explicit(&registrar->way, way == -ETIMEDOUT ? 0 : way,
+	bool is_blocked = way == -ENOENT || way == -ENOTDIR || way == -EACCES ||
+			  way == -EPERM || way == -ECONNREFUSED;
+
+	atomic_store_explicit(&registrar->way, is_blocked ? way : 0,
 			      memory_order_relaxed);
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "agent/lib/agent_call.h"
 
@@ -17,6 +18,8 @@
 struct fgt_registrar {
 	struct fgt_backend_options options;
 	int ring_fd; /* embedded recording: its ring; -1: the agent samples */
+	dev_t ring_device; /* of it: the program may close it, and get the */
+	ino_t ring_inode; /* number again for a file of its own */
 	struct fgt_channel channel;
 	uint64_t retry_ns; /* not before */
 	atomic_bool is_registered;

@@ -119,6 +119,18 @@ def read(path):
         return file.read()
 
 
+def descriptors_of(pid):
+    """The files that have large numbers; of memfds one of each."""
+    names = []
+    for number in map(int, os.listdir(f"/proc/{pid}/fd")):
+        if number < 256:
+            continue
+        name = os.readlink(f"/proc/{pid}/fd/{number}")
+        if "memfd" not in name or name not in names:
+            names.append(name)
+    return names
+
+
 def recording_goes_on(checks, bench):
     """Threads, stacks and spans of what a program does after it has closed all
     descriptors that it did not open."""
@@ -130,7 +142,8 @@ def recording_goes_on(checks, bench):
     for mode in ("embedded", "agent"):
         host = Host(bench, program)
         host.start(daemon.socket, mode)
-        host.say("burn 300")
+        host.say("load")
+        host.say("burn 1500")  # until their files are open
         host.say("close")
         host.say("burn 2500")  # it is looked for once a second
         host.say("span after_closing")
@@ -143,6 +156,13 @@ def recording_goes_on(checks, bench):
                             read(f"{out}.5"), re.M)
         checks.ok(f"{mode}: whole stacks", sum(map(int, stacks)) > 60,
                   read(f"{out}.5")[:600])
+        if mode == "embedded":
+            files = descriptors_of(host.child.pid)
+            checks.ok("each image has its own file again, and the memfds are "
+                      "there", len(files) == len(set(files)) and
+                      any("libresolv" in each for each in files) and
+                      any("libm.so" in each for each in files) and
+                      any("fgtrace-spans" in each for each in files), files)
         checks.ok(f"{mode}: spans", "after_closing" in read(f"{out}.1"))
         checks.ok(f"{mode}: and it is said that all is well",
                   host.say("status")[:3] ==

@@ -76,6 +76,27 @@ static void ours_are_told_from_others(void **state)
 	close(other);
 }
 
+/* Two that hold one number would close each other's file. */
+static void numbers_are_not_held_twice(void **state)
+{
+	int a = open_apart(), b = open_apart(), c, d;
+
+	(void)state;
+	close(a);
+	close(b);
+	c = open_apart();
+	d = open_apart();
+	assert_true(c != a && c != b && d != a && d != b);
+	fgt_fd_close(b);
+	fgt_fd_close(a);
+	assert_true(is_open(c));
+	assert_true(is_open(d));
+	fgt_fd_close(c);
+	fgt_fd_close(d);
+	assert_false(is_open(c));
+	assert_false(is_open(d));
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -89,6 +110,7 @@ int main(void)
 		cmocka_unit_test(ours_are_closed),
 		cmocka_unit_test(files_of_others_are_not),
 		cmocka_unit_test(ours_are_told_from_others),
+		cmocka_unit_test(numbers_are_not_held_twice),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

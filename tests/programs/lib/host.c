@@ -7,10 +7,11 @@
  * start MODE SOCKET TIMEOUT_MS · stop · slice MS [FILE] · ahead MS · many N MS
  * rows THREADS N MS · write MS FILE
  * status · fork · fds · threads · burn MS · time N MS · flush MS · crash
- * close (all that it did not open) · span NAME
+ * load (some libraries) · close (all that it did not open) · span NAME
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -278,6 +279,17 @@ static int count_entries(const char *path)
 	return count - 2;
 }
 
+static void load_some(void)
+{
+	static const char *const names[] = { "libresolv.so.2", "libm.so.6",
+					     "libutil.so.1", "librt.so.1" };
+	int count = 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		count += dlopen(names[i], RTLD_NOW) != NULL;
+	printf("load %d\n", count);
+}
+
 /* As daemons do. */
 static void close_all(void)
 {
@@ -337,6 +349,8 @@ static void obey(const char *line)
 		printf("fds %d\n", count_entries("/proc/self/fd"));
 	else if (strcmp(line, "threads\n") == 0)
 		printf("threads %d\n", count_entries("/proc/self/task"));
+	else if (strcmp(line, "load\n") == 0)
+		load_some();
 	else if (strcmp(line, "close\n") == 0)
 		close_all();
 	else if (sscanf(line, "span %255s", path) == 1)
