@@ -426,7 +426,8 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 
 /* ---- Samples ----------------------------------------------------------- */
 
-static void hand_out(struct fgt_thread_signal *armed,
+static void hand_out(struct fgt_running_signal *signal,
+		     struct fgt_thread_signal *armed,
 		     const struct fgt_perf_handler *handler)
 {
 	const struct fgt_signal_slot *slot = armed->slot;
@@ -444,6 +445,15 @@ static void hand_out(struct fgt_thread_signal *armed,
 	if (slot->found_tid != armed->thread->tid)
 		return;
 	armed->is_proven = true;
+	/* The one signal that told so has to be the last. */
+	armed->thread->is_fragile |= slot->is_foreign;
+	if (slot->is_foreign && !signal->refused[0])
+		snprintf(signal->refused, sizeof(signal->refused),
+			 "threads that switch stacks themselves (coroutines) "
+			 "have no stacks while they run, as nobody knows what "
+			 "room these have for a signal: give them an alternate "
+			 "one (sigaltstack), or let an agent sample the "
+			 "program");
 	armed->thread->open_looks = LOOKS_TAKER_MIN;
 	armed->thread->signal_refusals = 0;
 	/* Blocked meanwhile: it speaks of the call that let it through. */
@@ -466,7 +476,7 @@ void fgt_running_signal_drain(struct fgt_running_signal *signal,
 			    memory_order_acquire, memory_order_relaxed))
 			continue;
 		signal->has_sample = true;
-		hand_out(armed, handler);
+		hand_out(signal, armed, handler);
 		/* Release: pairs with the acquire of fgt_signal_take(). */
 		atomic_store_explicit(&armed->slot->state, FGT_SIGNAL_EMPTY,
 				      memory_order_release);

@@ -173,10 +173,21 @@ static bool is_chosen(struct fgt_signal_slot *slot)
 	return (slot->random >> 16) % slot->count == 0;
 }
 
+/* Neither on the thread's own stack nor beside an alternate one. */
+static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
+{
+	const ucontext_t *user = context;
+	uint64_t sp = stack_pointer(context);
+
+	return slot->stack_low && (user->uc_stack.ss_flags & SS_DISABLE) &&
+	       (sp < slot->stack_low || sp >= slot->stack_high);
+}
+
 static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 			 const void *context)
 {
 	slot->found_tid = tid;
+	slot->is_foreign = is_foreign(slot, context);
 	slot->overrun = overrun;
 	copy_regs(context, &slot->regs);
 	slot->len_bytes = copy_stack(

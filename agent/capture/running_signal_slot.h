@@ -49,6 +49,9 @@ struct fgt_signal_slot {
 	int32_t found_tid;
 	uint32_t len_bytes; /* of stack */
 	int32_t overrun; /* expirations that came while it was pending */
+	/* On a stack that the program switched to itself (coroutines): nobody
+	 * knows what room there was for the signal's frame. */
+	bool is_foreign;
 	struct fgt_regs regs;
 	_Alignas(FGT_SIGNAL_SLOT_HEAD) uint8_t stack[FGT_SIGNAL_STACK_BYTES];
 };

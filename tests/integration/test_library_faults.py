@@ -148,6 +148,7 @@ ROWS = (
     Row("S8 raw threads", "raw_threads", "2", bad="errno"),
     Row("S9 alternate stacks", "stack_room", "alternate", "16384"),
     Row("S9 alternate stacks, unused", "stack_room", "unused", "8192"),
+    Row("S9 stacks of coroutines", "coroutines", "2"),
     Row("S10 headroom", "stack_room", "headroom", ways=ALL, bad="signal"),
     Row("S11 storm", "signals", "storm", "2"),
     Row("S12 unreadable stacks", "bad_stacks", "100", bad="frames"),

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread that switches between stacks of its own, which have less room left
+ * than the frame of a signal takes. What lies below them has to stay as it is,
+ * but for the few signals that show what the thread does.
+ *
+ * coroutines SECONDS
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "zoo.h"
+
+#define COUNT	     64
+#define STACK_BYTES  8192u
+#define USED_BYTES   5500u
+#define CANARY_BYTES 65536u
+#define CANARY	     0xab
+#define HIT_MAX	     6 /* of those before it is known */
+
+static ucontext_t home, coroutines[COUNT];
+static unsigned char *memory[COUNT];
+static uint64_t end_ns;
+
+static void run(int self)
+{
+	volatile char used[USED_BYTES];
+
+	for (;;) {
+		used[self] = 1;
+		zoo_burn_ms(1);
+		swapcontext(&coroutines[self], &home);
+	}
+}
+
+static void make(int i)
+{
+	ucontext_t *context = &coroutines[i];
+
+	memory[i] = mmap(NULL, CANARY_BYTES + STACK_BYTES,
+			 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
+	if (memory[i] == MAP_FAILED)
+		exit(3);
+	memset(memory[i], CANARY, CANARY_BYTES);
+	getcontext(context);
+	context->uc_stack.ss_sp = memory[i] + CANARY_BYTES;
+	context->uc_stack.ss_size = STACK_BYTES;
+	context->uc_link = NULL;
+	makecontext(context, (void (*)(void))run, 1, i);
+}
+
+static void *schedule(void *unused)
+{
+	while (zoo_now_ns() < end_ns)
+		for (int i = 0; i < COUNT; i++)
+			swapcontext(&home, &coroutines[i]);
+	return unused;
+}
+
+static unsigned int count_hit(void)
+{
+	unsigned int count = 0;
+
+	for (int i = 0; i < COUNT; i++) {
+		size_t at = 0;
+
+		while (at < CANARY_BYTES && memory[i][at] == CANARY)
+			at++;
+		count += at < CANARY_BYTES;
+	}
+	return count;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	unsigned int hit;
+
+	if (argc != 2)
+		return 2;
+	zoo_begin();
+	zoo_start_burners(1);
+	end_ns = zoo_now_ns() + strtoull(argv[1], NULL, 10) * 1000000000;
+	for (int i = 0; i < COUNT; i++)
+		make(i);
+	if (pthread_create(&thread, NULL, schedule, NULL))
+		return 1;
+	pthread_join(thread, NULL);
+	hit = count_hit();
+	printf("# %u of %d stacks were written below\n", hit, COUNT);
+	zoo_end();
+	return zoo_tell("written below", hit > HIT_MAX ? hit : 0);
+}
