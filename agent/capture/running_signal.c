@@ -426,6 +426,20 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 
 /* ---- Samples ----------------------------------------------------------- */
 
+/* The signal that told of it has to be the last. */
+static void refuse_foreign(struct fgt_running_signal *signal,
+			   struct fgt_thread *thread)
+{
+	thread->is_fragile = true;
+	if (signal->refused[0])
+		return;
+	snprintf(signal->refused, sizeof(signal->refused),
+		 "threads that switch stacks themselves (coroutines) have no "
+		 "stacks while they run, as nobody knows what room these have "
+		 "for a signal: give them an alternate one (sigaltstack), or "
+		 "let an agent sample the program");
+}
+
 static void hand_out(struct fgt_running_signal *signal,
 		     struct fgt_thread_signal *armed,
 		     const struct fgt_perf_handler *handler)
@@ -445,15 +459,8 @@ static void hand_out(struct fgt_running_signal *signal,
 	if (slot->found_tid != armed->thread->tid)
 		return;
 	armed->is_proven = true;
-	/* The one signal that told so has to be the last. */
-	armed->thread->is_fragile |= slot->is_foreign;
-	if (slot->is_foreign && !signal->refused[0])
-		snprintf(signal->refused, sizeof(signal->refused),
-			 "threads that switch stacks themselves (coroutines) "
-			 "have no stacks while they run, as nobody knows what "
-			 "room these have for a signal: give them an alternate "
-			 "one (sigaltstack), or let an agent sample the "
-			 "program");
+	if (slot->is_foreign)
+		refuse_foreign(signal, armed->thread);
 	armed->thread->open_looks = LOOKS_TAKER_MIN;
 	armed->thread->signal_refusals = 0;
 	/* Blocked meanwhile: it speaks of the call that let it through. */

@@ -107,6 +107,11 @@ static uint32_t copy_any_stack(int32_t tid, uint64_t sp, uint8_t *buffer,
 	return copied > 0 ? (uint32_t)copied : 0;
 }
 
+static bool is_own_stack(const struct fgt_signal_slot *slot, uint64_t sp)
+{
+	return sp >= slot->stack_low && sp < slot->stack_high;
+}
+
 /*
  * Nobody unmaps a thread's own stack below it, so that may be read directly,
  * by calls that every program makes: process_vm_readv(2) may be the end of one
@@ -116,7 +121,7 @@ static uint32_t copy_any_stack(int32_t tid, uint64_t sp, uint8_t *buffer,
 static uint32_t copy_stack(const struct fgt_signal_slot *slot, uint64_t sp,
 			   uint8_t *buffer, uint64_t want_bytes)
 {
-	if (sp % 8 || sp < slot->stack_low || sp >= slot->stack_high)
+	if (sp % 8 || !is_own_stack(slot, sp))
 		return copy_any_stack(slot->found_tid, sp, buffer, want_bytes);
 	if (want_bytes > slot->stack_high - sp)
 		want_bytes = slot->stack_high - sp;
@@ -177,10 +182,9 @@ static bool is_chosen(struct fgt_signal_slot *slot)
 static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
 {
 	const ucontext_t *user = context;
-	uint64_t sp = stack_pointer(context);
 
 	return slot->stack_low && (user->uc_stack.ss_flags & SS_DISABLE) &&
-	       (sp < slot->stack_low || sp >= slot->stack_high);
+	       !is_own_stack(slot, stack_pointer(context));
 }
 
 static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,

@@ -96,7 +96,7 @@ struct fgt_thread {
 	bool is_sampled : 1; /* a perf sample fell on it in this tick */
 	bool is_restless : 1; /* was found so; see look_runnable.c */
 	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
-	bool is_fragile : 1; /* seen in a call that our signal would break */
+	bool is_fragile : 1; /* our signal would break what it does */
 	uint8_t young_ticks : 4; /* at which its name was read again */
 	uint8_t open_looks : 4; /* at which it did not block our signal */
 	uint8_t signal_refusals : 4; /* looks since at which it did */

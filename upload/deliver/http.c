@@ -53,8 +53,7 @@ FGT_DEFINE_AUTO(CURL *, curl_handle_free);
 
 static void header_list_free(struct curl_slist *list)
 {
-	if (list)
-		curl.slist_free_all(list);
+	curl.slist_free_all(list);
 }
 FGT_DEFINE_AUTO(struct curl_slist *, header_list_free);
 
