@@ -25,11 +25,10 @@ import sys
 
 import check_chrome_trace
 import strict
-from harness import Bench, Checks, read_until
+from harness import Bench, Checks, Comparisons, read_until
 
 LIMIT_US = 50
 # On a busy machine the program does not go to sleep when it says so.
-ATTEMPTS = 3
 PERIOD_MS = 1000 / 101
 # Work and sleep, in ms.
 SCENARIOS = ((4, 3), (7, 3), (20, 200), (1, 40))
@@ -100,9 +99,8 @@ def record(bench, work, sleep, seconds):
     return strict.parse_json(strict.read_bytes(trace)), naps
 
 
-def attempt(bench, work, sleep, seconds):
-    """([(name, is ok, why), …], blocks within the limit, blocks) of one
-    recording."""
+def check_scenario(checks, bench, work, sleep, seconds, ret_counts):
+    """Keeps how many of how many blocks were within the limits."""
     tag = f"{sleep} ms every {work + sleep} ms"
     trace, naps = record(bench, work, sleep, seconds)
     blocks = blocks_of(trace)
@@ -120,26 +118,15 @@ def attempt(bench, work, sleep, seconds):
     print(f"# {tag}: {good} of {len(blocks)} blocks within the limits, "
           f"median {middle:.1f} µs; {slept} sleeps, "
           f"{expected:.0f} blocks expected")
-    return [
-        (f"{tag}: most blocks have both edges within the limits",
-         len(blocks) >= 5 and good >= LEAST * len(blocks),
-         f"{good} of {len(blocks)}, wrong by {wrong[:8]}"),
-        (f"{tag}: each block is a sleep of its own", shared == 0,
-         f"{shared} share one"),
-        (f"{tag}: as many blocks as ticks tell of",
-         abs(len(blocks) - expected) <= 2 + 0.15 * expected,
-         f"{len(blocks)} blocks, {expected:.0f} expected"),
-    ], good, len(blocks)
-
-
-def check_scenario(bench, checks, work, sleep, seconds):
-    for _ in range(ATTEMPTS):
-        results, good, count = attempt(bench, work, sleep, seconds)
-        if all(is_ok for _, is_ok, _ in results):
-            break
-    for result in results:
-        checks.ok(*result)
-    return good, count
+    ret_counts[tag] = good, len(blocks)
+    checks.ok(f"{tag}: most blocks have both edges within the limits",
+              len(blocks) >= 5 and good >= LEAST * len(blocks),
+              f"{good} of {len(blocks)}, wrong by {wrong[:8]}")
+    checks.ok(f"{tag}: each block is a sleep of its own", shared == 0,
+              f"{shared} share one")
+    checks.ok(f"{tag}: as many blocks as ticks tell of",
+              abs(len(blocks) - expected) <= 2 + 0.15 * expected,
+              f"{len(blocks)} blocks, {expected:.0f} expected")
 
 
 def main():
@@ -152,12 +139,14 @@ def main():
             print("skipped: the kernel tells of no context switches here: "
                   + why)
             return
-        goods, counts = zip(*(check_scenario(bench, checks, work, sleep,
-                                             seconds)
-                              for work, sleep in SCENARIOS))
+        comparisons, counts = Comparisons(checks), {}
+        for work, sleep in SCENARIOS:
+            comparisons.make(check_scenario, bench, work, sleep, seconds,
+                             counts)
+        comparisons.finish()
+        good, count = map(sum, zip(*counts.values()))
         checks.ok("95 % of all blocks have both edges within the limits",
-                  sum(goods) >= LEAST_OF_ALL * sum(counts),
-                  f"{sum(goods)} of {sum(counts)}")
+                  good >= LEAST_OF_ALL * count, f"{good} of {count}")
     finally:
         bench.close()
     checks.finish()
