@@ -19,15 +19,6 @@ static int intern(const struct fgt_span_gathering *all,
 				  ret_id);
 }
 
-static bool is_in_slice(const struct fgt_span_gathering *all, uint64_t begin_ns,
-			uint64_t end_ns)
-{
-	uint64_t ignored[2];
-
-	return fgt_spans_clip(all->slice, begin_ns, end_ns, &ignored[0],
-			      &ignored[1]);
-}
-
 static int put_tasks(struct fgt_span_gathering *all)
 {
 	struct fgt_slice *slice = all->slice;
@@ -41,7 +32,7 @@ static int put_tasks(struct fgt_span_gathering *all)
 		struct fgt_span_item *item = order[i];
 		int r;
 
-		if (!is_in_slice(all, item->begin_ns, item->end_ns))
+		if (!fgt_spans_is_told(slice, item->begin_ns, item->end_ns))
 			continue;
 		*task = (struct fgt_slice_task){
 			.number = item->number,
@@ -86,7 +77,8 @@ static size_t choose_spans(struct fgt_span_gathering *all,
 	for (size_t i = 0; i < all->span_count; i++) {
 		struct fgt_span_item *span = &all->spans[i];
 
-		if (!is_in_slice(all, span->begin_ns, span->end_ns))
+		if (!fgt_spans_is_told(all->slice, span->begin_ns,
+				       span->end_ns))
 			continue;
 		span->index =
 			fgt_span_find(all->tasks, all->task_count, span->owner)
@@ -279,10 +271,10 @@ static int put_remarks(struct fgt_span_gathering *all)
 		const struct fgt_span_remark *remark = &all->remarks[i];
 
 		if (remark->kind == FGT_SPAN_MARK &&
-		    is_in_slice(all, remark->at_ns, remark->at_ns))
+		    fgt_spans_is_told(slice, remark->at_ns, remark->at_ns))
 			r = put_mark(all, remark);
 		else if (remark->kind == FGT_SPAN_COUNTER &&
-			 is_in_slice(all, remark->at_ns, 0))
+			 fgt_spans_is_told(slice, remark->at_ns, 0))
 			r = put_counter(all, remark);
 	}
 	fgt_spans_settle_counters(slice);

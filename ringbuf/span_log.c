@@ -27,12 +27,12 @@ static size_t region_bytes(uint32_t chunk_count)
 
 int fgt_span_log_adopt(struct fgt_span_log *log, int fd)
 {
-	struct stat status;
+	struct fgt_file_id file;
+	int rc = fgt_file_id_get(fd, &file);
 
-	if (fstat(fd, &status))
-		return -errno;
-	log->device = status.st_dev;
-	log->inode = status.st_ino;
+	if (rc < 0)
+		return rc;
+	log->file = file;
 	log->memfd = fd;
 	return 0;
 }
@@ -131,13 +131,7 @@ void fgt_span_log_free(struct fgt_span_log *log)
 
 int fgt_span_log_fd(const struct fgt_span_log *log)
 {
-	struct stat status;
-
-	return log->memfd >= 0 && fstat(log->memfd, &status) == 0 &&
-			       status.st_dev == log->device &&
-			       status.st_ino == log->inode
-		       ? log->memfd
-		       : -1;
+	return fgt_file_id_is(&log->file, log->memfd) ? log->memfd : -1;
 }
 
 uint64_t fgt_span_log_halves(const struct fgt_span_log *log)

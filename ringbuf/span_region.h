@@ -7,8 +7,8 @@
 #define FGT_RINGBUF_SPAN_REGION_H
 
 #include <stdatomic.h>
-#include <sys/types.h>
 
+#include "ringbuf/file_id.h"
 #include "ringbuf/span_log.h"
 
 #define FGT_SPAN_REGION_MAGIC	0x314e505354474600u /* "\0FGTSPN1" */
@@ -45,8 +45,7 @@ struct fgt_span_log {
 	int memfd; /* -1: only read, or not shared at the moment */
 	/* Of the memfd: a program may close it, as it does with all that are
 	 * not its own, and get the number again for another file. */
-	dev_t device;
-	ino_t inode;
+	struct fgt_file_id file;
 };
 
 /* The memfd is the log's from now on, unless this fails. errno of fstat(2). */

@@ -17,6 +17,9 @@ static uint64_t end_of(uint64_t end_ns)
 	return end_ns ? end_ns : UINT64_MAX;
 }
 
+/* Ticks come late, if at all: so far from them what was said is still told. */
+#define EDGE_NS UINT64_C(1000000000)
+
 /* ---- Validity ----------------------------------------------------------- */
 
 static bool are_tasks_valid(const struct fgt_slice *slice)
@@ -173,6 +176,23 @@ bool fgt_spans_clip(const struct fgt_slice *slice, uint64_t begin_ns,
 	return true;
 }
 
+bool fgt_spans_is_told(const struct fgt_slice *slice, uint64_t begin_ns,
+		       uint64_t end_ns)
+{
+	uint64_t first_ns = slice->tick_ns[0];
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	uint64_t ignored[2];
+
+	if (fgt_spans_clip(slice, begin_ns, end_ns, &ignored[0], &ignored[1]))
+		return true;
+	end_ns = end_of(end_ns);
+	/* Between what was asked for and the ticks that there are. */
+	return end_ns < first_ns ? end_ns >= slice->requested_from_ns &&
+					   first_ns - end_ns <= EDGE_NS
+				 : begin_ns <= slice->requested_to_ns &&
+					   begin_ns - last_ns <= EDGE_NS;
+}
+
 const struct fgt_slice_label *fgt_spans_labels(const struct fgt_slice *slice,
 					       uint32_t span,
 					       uint32_t *ret_count)
@@ -214,11 +234,8 @@ static int copy_string(struct narrowing *narrowing, uint32_t *id)
 static bool is_wanted(const struct narrowing *narrowing, uint64_t begin_ns,
 		      uint64_t end_ns, int32_t tid)
 {
-	uint64_t ignored[2];
-
 	return (!narrowing->tid || narrowing->tid == tid) &&
-	       fgt_spans_clip(narrowing->result, begin_ns, end_ns, &ignored[0],
-			      &ignored[1]);
+	       fgt_spans_is_told(narrowing->result, begin_ns, end_ns);
 }
 
 static void mark_wanted(struct narrowing *narrowing)

@@ -11,8 +11,8 @@
 bool fgt_spans_are_valid(const struct fgt_slice *slice);
 
 /*
- * Copies what overlaps the ticks that result has. Unless tid is 0: what that
- * thread said and began, and what is around that. -ENOMEM.
+ * Copies what is told beside the ticks that result has. Unless tid is 0: what
+ * that thread said and began, and what is around that. -ENOMEM.
  */
 int fgt_spans_narrow(const struct fgt_slice *source, int32_t tid,
 		     struct fgt_slice *result);
@@ -28,6 +28,11 @@ void fgt_spans_sort_labels(struct fgt_slice *slice);
 bool fgt_spans_clip(const struct fgt_slice *slice, uint64_t begin_ns,
 		    uint64_t end_ns, uint64_t *ret_begin_ns,
 		    uint64_t *ret_end_ns);
+
+/* Does [begin_ns, end_ns], end 0 open, belong to the slice? It overlaps its
+ * ticks, or lies within what was asked for and a second of them. */
+bool fgt_spans_is_told(const struct fgt_slice *slice, uint64_t begin_ns,
+		       uint64_t end_ns);
 
 /* The first label of a span, and how many it has. */
 const struct fgt_slice_label *fgt_spans_labels(const struct fgt_slice *slice,

@@ -81,6 +81,26 @@ static void what_lasts_no_time_is_left_out(void **state)
 	assert_said(slice, "B next#0 30|B span 35|E span 36|E next#0 40");
 }
 
+/* As what is said behind a slice's last tick is. */
+static void tracks_without_events_have_no_names(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	struct fixture_buffer buffer;
+
+	(void)state;
+	fixture_task(slice, 1, "late#0", 150, 160, 0);
+	buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
+	assert_null(strstr(buffer.bytes, "late#0"));
+	assert_null(strstr(buffer.bytes, ": tasks"));
+	fixture_buffer_done(&buffer);
+	fixture_task(slice, 2, "shown#0", 50, 60, 0);
+	buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
+	assert_null(strstr(buffer.bytes, "late#0"));
+	assert_non_null(strstr(buffer.bytes, ": tasks"));
+	assert_non_null(strstr(buffer.bytes, "{\"name\":\"shown#0\"}"));
+	fixture_buffer_done(&buffer);
+}
+
 static void marks_and_counters_follow(void **state)
 {
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
@@ -100,6 +120,7 @@ int main(void)
 		cmocka_unit_test(tasks_hold_spans_and_arrows_lead_to_children),
 		cmocka_unit_test(what_lies_outside_is_cut_off),
 		cmocka_unit_test(what_lasts_no_time_is_left_out),
+		cmocka_unit_test(tracks_without_events_have_no_names),
 		cmocka_unit_test(marks_and_counters_follow),
 	};
 

@@ -268,6 +268,25 @@ static void short_one_goes_without_a_profile(void **state)
 	fgt_slice_free(slice);
 }
 
+/* Ticks that are missing at an end are between no two others. */
+static void time_without_samples_is_told(void **state)
+{
+	struct fgt_slice *slice = new_slice(100);
+	struct fgt_transaction_facts facts = facts_between(200, 1300);
+	struct fixture_buffer buffer = write_facts(slice, &facts);
+
+	(void)state;
+	assert_has(&buffer,
+		   "\"unsampled_end\":\"no samples of the last 0.310 s", 1);
+	assert_has(&buffer, "\"unsampled_begin\"", 0);
+	fixture_buffer_done(&buffer);
+	facts = facts_between(200, 1000); /* the next tick was not due */
+	buffer = write_facts(slice, &facts);
+	assert_has(&buffer, "\"unsampled_", 0);
+	fixture_buffer_done(&buffer);
+	fgt_slice_free(slice);
+}
+
 static void profile_that_goes_apart_is_named(void **state)
 {
 	struct fgt_slice *slice = new_slice(100);
@@ -338,6 +357,7 @@ int main(void)
 		cmocka_unit_test(many_threads_of_one_number_have_room),
 		cmocka_unit_test(active_thread_that_is_not_there_is_replaced),
 		cmocka_unit_test(short_one_goes_without_a_profile),
+		cmocka_unit_test(time_without_samples_is_told),
 		cmocka_unit_test(profile_that_goes_apart_is_named),
 		cmocka_unit_test(times_not_said_are_the_slice_s),
 		cmocka_unit_test(ids_that_are_none_are_refused),

@@ -269,6 +269,36 @@ static void a_counter_goes_on_until_it_is_told_anew(void **state)
 	assert_true(counters[2].at_ns == at(40) && counters[2].value == 5);
 }
 
+/* Where ticks come late or not at all; the last one is at 90 ms. */
+static void what_is_said_behind_the_last_tick_is_kept(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	struct kit *kit = *state;
+
+	kit->slice->requested_to_ns = at(5000);
+	fixture_run(kit->slice, fixture_thread(kit->slice, 4242, "main"), 0, 10,
+		    fixture_stack(kit->slice, "main"), FGT_STATE_RUNNING);
+	task(kit, 1, 1, "late#0", 0, 300, 400);
+	span(kit, 1, 0, "late", 1, 310, 320);
+	remark(kit, FGT_SPAN_MARK, 330, "", "mark", 0, 0);
+	remark(kit, FGT_SPAN_COUNTER, 340, "", "counter", 0, 7);
+	task(kit, 2, 1, "too late#0", 0, 1300, 1400);
+	remark(kit, FGT_SPAN_MARK, 1330, "", "mark", 0, 0);
+	remark(kit, FGT_SPAN_COUNTER, 1340, "", "counter", 0, 8);
+	cut(kit);
+	assert_int_equal(kit->slice->task_count, 1);
+	assert_int_equal(kit->slice->span_count, 1);
+	assert_int_equal(kit->slice->mark_count, 1);
+	assert_int_equal(kit->slice->counter_count, 1);
+	assert_true(kit->slice->counters[0].value == 7);
+	/* … and stays where a part of it is taken. */
+	assert_int_equal(
+		fgt_slice_narrow(kit->slice, at(10), at(5000), 0, &part), 0);
+	assert_true(fgt_slice_is_valid(part));
+	assert_int_equal(part->task_count + part->span_count, 2);
+	assert_int_equal(part->mark_count + part->counter_count, 2);
+}
+
 static void random_records_make_a_valid_slice(void **state)
 {
 	struct kit *kit = *state;
@@ -409,6 +439,7 @@ int main(void)
 		WITH_KIT(a_lost_task_is_made_up_for_its_spans),
 		WITH_KIT(marks_counters_and_labels_are_kept),
 		WITH_KIT(a_counter_goes_on_until_it_is_told_anew),
+		WITH_KIT(what_is_said_behind_the_last_tick_is_kept),
 		WITH_KIT(random_records_make_a_valid_slice),
 		cmocka_unit_test(a_narrower_slice_keeps_what_overlaps),
 		cmocka_unit_test(a_narrower_slice_knows_what_counters_were),

@@ -26,6 +26,7 @@ struct tasks {
 	uint64_t pid; /* of the real process */
 	uint32_t *tracks; /* by task: which one, from 0 on */
 	uint32_t next_span; /* of the slice, not written yet */
+	uint32_t named; /* tracks, of which the last is the one written to */
 };
 
 /* An event up to its tid. */
@@ -234,45 +235,42 @@ static void put_arrow(struct tasks *tasks, uint32_t child)
 	put_flow(tasks, "f", child, track_tid(tasks, child), task->begin_ns);
 }
 
-static void put_one(struct tasks *tasks, uint32_t index, bool is_named)
+/* Before the first event of a track; the process before its first track. */
+static void put_names(struct tasks *tasks, uint32_t index)
 {
-	const struct fgt_slice_task *task = &tasks->slice->tasks[index];
+	const struct fgt_slice *slice = tasks->slice;
+	const char *process = slice->process.name;
+	char name[sizeof(slice->process.name) + 16];
+
+	if (tasks->named > tasks->tracks[index])
+		return;
+	if (!tasks->named) {
+		snprintf(name, sizeof(name), "%s: tasks",
+			 *process ? process : "process");
+		put_name(tasks, "process_name", tasks_pid(tasks),
+			 tasks_pid(tasks), name);
+	}
+	put_name(tasks, "thread_name", tasks_pid(tasks),
+		 track_tid(tasks, index),
+		 text(tasks, slice->tasks[index].name, "task"));
+	tasks->named = tasks->tracks[index] + 1;
+}
+
+static void put_one(struct tasks *tasks, uint32_t index)
+{
 	uint64_t begin_ns, end_ns;
 
-	if (!is_named)
-		put_name(tasks, "thread_name", tasks_pid(tasks),
-			 track_tid(tasks, index),
-			 text(tasks, task->name, "task"));
 	if (!clip_task(tasks, index, &begin_ns, &end_ns)) {
 		while (tasks->next_span < tasks->slice->span_count &&
 		       tasks->slice->spans[tasks->next_span].task == index)
 			tasks->next_span++;
 		return;
 	}
+	put_names(tasks, index);
 	put_task(tasks, index, "B", begin_ns);
 	put_arrow(tasks, index);
 	put_spans_of(tasks, index);
 	put_task(tasks, index, "E", end_ns);
-}
-
-static void put_all(struct tasks *tasks)
-{
-	const struct fgt_slice *slice = tasks->slice;
-	const char *process = slice->process.name;
-	char name[sizeof(slice->process.name) + 16];
-
-	if (!slice->task_count)
-		return;
-	snprintf(name, sizeof(name), "%s: tasks",
-		 *process ? process : "process");
-	put_name(tasks, "process_name", tasks_pid(tasks), tasks_pid(tasks),
-		 name);
-	for (uint32_t i = 0; i < slice->task_count; i++) {
-		bool is_same = i && slice->tasks[i].track ==
-					    slice->tasks[i - 1].track;
-
-		put_one(tasks, i, is_same);
-	}
 }
 
 /* Tracks counted through: what the program numbers may be any number. */
@@ -365,7 +363,8 @@ int fgt_chrome_tasks_put(const struct fgt_slice *slice, uint64_t pid,
 	int r = number_tracks(&tasks);
 
 	if (r == 0) {
-		put_all(&tasks);
+		for (uint32_t i = 0; i < slice->task_count; i++)
+			put_one(&tasks, i);
 		put_marks(&tasks);
 		put_counters(&tasks);
 	}

@@ -6,11 +6,15 @@
 #include "upload/format/sentry_transaction.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ringbuf/pace.h"
 #include "upload/format/sentry_envelope.h"
 #include "upload/format/sentry_spans.h"
+
+/* One that comes late is nothing to speak of. */
+#define PERIODS_MISSED_MIN 3
 
 static const char *or_unknown(const char *text)
 {
@@ -36,6 +40,7 @@ int fgt_sentry_transaction_init(struct fgt_sentry_transaction *transaction,
 	int r;
 
 	*transaction = (struct fgt_sentry_transaction){ .slice = slice,
+							.whole = slice,
 							.options = options };
 	transaction->name = fgt_sentry_given(options->transaction);
 	if (!transaction->name && facts)
@@ -215,6 +220,38 @@ static void put_profile_notes(const struct fgt_sentry_profile *profile,
 				    "ones; durations are exact");
 }
 
+static void put_unsampled(struct fgt_json *json, const char *key,
+			  const char *which, uint64_t ns, uint64_t period_ns)
+{
+	char text[128];
+
+	if (ns <= PERIODS_MISSED_MIN * period_ns)
+		return;
+	snprintf(text, sizeof(text),
+		 "no samples of the %s %.3f s: the sampler was kept from "
+		 "running, or they are not kept any more",
+		 which, (double)ns / 1e9);
+	fgt_json_put_string(json, key, text);
+}
+
+/* Ticks that are missing there are between no two others. */
+static void put_unsampled_ends(const struct fgt_sentry_transaction *transaction,
+			       struct fgt_json *json)
+{
+	const struct fgt_slice *slice = transaction->slice;
+	uint32_t last = slice->tick_count - 1;
+	uint64_t first_ns = slice->tick_ns[0], last_ns = slice->tick_ns[last];
+
+	if (transaction->begin_ns < first_ns)
+		put_unsampled(json, "unsampled_begin", "first",
+			      first_ns - transaction->begin_ns,
+			      fgt_pace_ns(slice, 0));
+	if (transaction->end_ns > last_ns)
+		put_unsampled(json, "unsampled_end", "last",
+			      transaction->end_ns - last_ns,
+			      fgt_pace_ns(slice, last));
+}
+
 static void put_extra(const struct fgt_sentry_transaction *transaction,
 		      struct fgt_json *json)
 {
@@ -238,9 +275,10 @@ static void put_extra(const struct fgt_sentry_transaction *transaction,
 	fgt_json_put_uint_string(json, "missed_ticks", slice->missed_ticks);
 	fgt_json_put_uint_string(json, "evicted_ticks", slice->evicted_ticks);
 	fgt_json_put_uint_string(json, "lapped_ticks", slice->lapped_ticks);
-	if (transaction->profile)
+	if (transaction->profile) {
 		put_profile_notes(transaction->profile, json);
-	else if (!fgt_sentry_given(transaction->options->profiler_id))
+		put_unsampled_ends(transaction, json);
+	} else if (!fgt_sentry_given(transaction->options->profiler_id))
 		fgt_json_put_string(json, "no_profile",
 				    slice->thread_count
 					    ? "no thread has two samples in "
@@ -256,7 +294,7 @@ static int put_spans(const struct fgt_sentry_transaction *transaction,
 {
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
 	const struct fgt_sentry_spans spans = {
-		.slice = transaction->slice,
+		.slice = transaction->whole,
 		.begin_ns = transaction->begin_ns,
 		.end_ns = transaction->end_ns,
 		.begin_wall_ns = transaction->begin_wall_ns,

@@ -12,6 +12,9 @@
 
 struct fgt_sentry_transaction {
 	const struct fgt_slice *slice;
+	/* Tells its spans: a profile's ticks may begin after the first of
+	 * them, and end before the last. */
+	const struct fgt_slice *whole;
 	const struct fgt_format_options *options;
 	const struct fgt_sentry_profile *profile; /* NULL: none beside it */
 	const char *name;
