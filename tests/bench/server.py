@@ -3,20 +3,21 @@
 
 The same program without the library, with it but not started, recorded by an
 agent and embedded. All of them are under load all the time, but only one at a
-time goes on, for a tenth of a second, the others are stopped: whatever else
-happens on the machine happens to all. The load comes from another processor and
-does not limit: the server's is busy all the time, which the table tells. One
-agent runs beside the load, as where a processor has time to spare; another one
-on the server's own, so that all that it takes is missing there. A second row
-without the library shows the noise; one with a thread that 101 times a
-second asks who ran, and where those stand, and with as many signals that do
-nothing, shows what the questions alone cost.
+time goes on, for a second, the others are stopped: whatever else happens on the
+machine happens to all. (What a recorder does once a second it does at each
+turn, if turns are shorter; no service is stopped so often.) The load comes from
+another processor and does not limit: the server's is busy all the time, which
+the table tells. One agent runs beside the load, as where a processor has time
+to spare; another one on the server's own, so that all that it takes is missing
+there. A second row without the library shows the noise; one with a thread that
+101 times a second asks who ran, and where those stand, and with as many signals
+that do nothing, shows what the questions alone cost.
 
 What a service runs is memory that has been touched: the load comes to each
 server for a while first.
 
-Where a program's pages happen to lie is worth half a per cent, for as long as it
-runs: each round starts all of them anew.
+Where a program's pages happen to lie is worth half a per cent, for as long as
+it runs: each round starts all of them anew.
 
 A virtual machine is not given all of its time: rates are reckoned by processor
 time, of the server and of an agent that shares its processor.
@@ -39,7 +40,7 @@ from machine import NotRun, cpu_seconds, dying_with_us  # noqa: E402
 
 CONNECTIONS = 16
 SERVER_CPU, LOAD_CPU = "0", "1"
-TURN_S = 0.1
+TURN_S = 1
 WARM_S = 2  # of small requests, until the record of what they say has wrapped
 
 
@@ -145,7 +146,7 @@ def take_turns(servers, until):
 
 def session(servers, path, seconds):
     """Row → (requests, processor seconds, seconds)."""
-    whole = math.ceil(seconds * len(servers)) + 2
+    whole = math.ceil((seconds + TURN_S) * len(servers)) + 2
     loads = [start_load(server, path, whole) for server in servers]
     time.sleep(0.5)  # the first one's turn is not that in which they start
     before = [cpu_seconds(server.charged) for server in servers]
