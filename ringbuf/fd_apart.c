@@ -9,8 +9,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "ringbuf/file_id.h"
 
 /* The kernel's table grows with the largest number: not beyond this. */
 #define TABLE_MAX 1024u
@@ -31,27 +32,71 @@ void fgt_fd_apart_begin(void)
 	atomic_store_explicit(&has_begun, true, memory_order_relaxed);
 }
 
-/* 0: there are too few numbers. */
-static int first_number(void)
+/* Of the numbers that ours may have. */
+static unsigned int table_end(void)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < 2 * ROOM)
-		return 0;
-	if (limit.rlim_cur > TABLE_MAX)
-		limit.rlim_cur = TABLE_MAX;
-	return (int)(limit.rlim_cur - ROOM);
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > TABLE_MAX)
+		return TABLE_MAX;
+	return (unsigned int)limit.rlim_cur;
+}
+
+/* 0: there are too few numbers. */
+static int first_number(void)
+{
+	unsigned int end = table_end();
+
+	return end < 2 * ROOM ? 0 : (int)(end - ROOM);
+}
+
+static unsigned int count_free_in_table(unsigned int enough)
+{
+	int saved_errno = errno;
+	unsigned int count = 0;
+
+	for (int fd = (int)table_end(); fd-- > 0 && count < enough;)
+		count += fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+	errno = saved_errno;
+	return count;
+}
+
+unsigned int fgt_fd_apart_count_free(unsigned int enough)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	    limit.rlim_cur >= (rlim_t)TABLE_MAX + enough)
+		return enough;
+	return count_free_in_table(enough);
+}
+
+/* Taken, a small one might be just that which the program waits for. */
+bool fgt_fd_apart_has_room(int fd)
+{
+	int saved_errno = errno, probe;
+	bool has_room = count_free_in_table(1) > 0;
+
+	if (has_room)
+		return true;
+	/* Beyond the table; EINVAL: there are no such numbers. */
+	probe = fcntl(fd, F_DUPFD_CLOEXEC, TABLE_MAX);
+	has_room = probe >= 0 || (errno != EMFILE && errno != EINVAL);
+	if (probe >= 0)
+		close(probe);
+	errno = saved_errno;
+	return has_room;
 }
 
 static void remember(int fd)
 {
-	struct stat status;
+	struct fgt_file_id id;
 
-	if (fstat(fd, &status) < 0)
+	if (fgt_file_id_get(fd, &id) < 0)
 		return;
-	atomic_store_explicit(&places[fd % PLACES].device, status.st_dev,
+	atomic_store_explicit(&places[fd % PLACES].device, id.device,
 			      memory_order_relaxed);
-	atomic_store_explicit(&places[fd % PLACES].inode, status.st_ino,
+	atomic_store_explicit(&places[fd % PLACES].inode, id.inode,
 			      memory_order_relaxed);
 	atomic_store_explicit(&places[fd % PLACES].number, fd + 1,
 			      memory_order_release);
@@ -60,15 +105,14 @@ static void remember(int fd)
 /* The number's place is its own. */
 static bool is_same(int fd)
 {
+	const struct fgt_file_id id = {
+		.device = atomic_load_explicit(&places[fd % PLACES].device,
+					       memory_order_relaxed),
+		.inode = atomic_load_explicit(&places[fd % PLACES].inode,
+					      memory_order_relaxed),
+	};
 	int saved_errno = errno;
-	struct stat status;
-	bool is_same = fstat(fd, &status) == 0 &&
-		       status.st_dev ==
-			       atomic_load_explicit(&places[fd % PLACES].device,
-						    memory_order_relaxed) &&
-		       status.st_ino ==
-			       atomic_load_explicit(&places[fd % PLACES].inode,
-						    memory_order_relaxed);
+	bool is_same = fgt_file_id_is(&id, fd);
 
 	errno = saved_errno;
 	return is_same;

@@ -17,6 +17,14 @@ void fgt_fd_apart_begin(void);
  * is none, before the begin, and for -1. errno is kept. MT-Safe | AS-Safe */
 int fgt_fd_apart(int fd);
 
+/* Is there a number for one more? fd: any that is open, and nobody locks its
+ * file. MT-Safe | AS-Safe */
+bool fgt_fd_apart_has_room(int fd);
+
+/* How many numbers are free, of the first 1024; enough: as many will do, and
+ * are taken to be there where so many more may be used. MT-Safe | AS-Safe */
+unsigned int fgt_fd_apart_count_free(unsigned int enough);
+
 /* Is it still the file that got this number from fgt_fd_apart()? True for all
  * other numbers. MT-Safe | AS-Safe */
 bool fgt_fd_apart_is_ours(int fd);

@@ -18,6 +18,7 @@
 #define RESERVE_MIN   64u /* for sockets, files, the images of targets */
 #define RESERVE_MAX   4096u
 #define LIMIT_UNKNOWN 1024u
+#define FREE_SHARE    4u /* of the numbers that are free: one in so many */
 
 void fgt_fd_budget_init(struct fgt_fd_budget *budget)
 {
@@ -42,15 +43,32 @@ void fgt_fd_budget_init(struct fgt_fd_budget *budget)
 	budget->used = 0;
 }
 
-void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget)
+void fgt_fd_budget_claim(struct fgt_fd_budget *budget)
 {
 	struct rlimit limit = { .rlim_cur = LIMIT_UNKNOWN };
+	size_t free;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	budget->limit = limit.rlim_cur / 8 > FGT_FD_MODEST_MAX
 				? FGT_FD_MODEST_MAX
 				: (size_t)limit.rlim_cur / 8;
+	free = budget->used + fgt_fd_apart_count_free(
+				      (unsigned int)budget->limit * FREE_SHARE);
+	budget->is_tight = budget->limit > free / FREE_SHARE;
+	if (budget->is_tight)
+		budget->limit = free / FREE_SHARE;
+}
+
+void fgt_fd_budget_forgo(struct fgt_fd_budget *budget)
+{
+	budget->limit = 0;
+	budget->is_tight = true;
+}
+
+void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget)
+{
 	budget->used = 0;
+	fgt_fd_budget_claim(budget);
 	budget->is_modest = true;
 	for (size_t i = 0; i < FGT_FD_MODEST_MAX; i++)
 		budget->kept[i] = -1;
@@ -87,6 +105,12 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd)
 	replace(budget, *fd, -1);
 	fgt_fd_close(FGT_TAKE_FD(*fd));
 	budget->used--;
+}
+
+void fgt_fd_budget_note(struct fgt_fd_budget *budget, int error)
+{
+	if (budget->is_modest)
+		budget->is_short |= error == -EMFILE || error == -ENFILE;
 }
 
 static int open_file(int task_fd, int32_t tid, const char *name)
@@ -126,8 +150,10 @@ int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
 
 	if (*fd < 0) {
 		opened = open_file(task_fd, tid, name);
-		if (opened < 0)
+		if (opened < 0) {
+			fgt_fd_budget_note(budget, opened);
 			return explain_error(budget, fd, opened);
+		}
 	}
 	do {
 		len = pread(*fd < 0 ? opened : *fd, buffer, size - 1, 0);

@@ -21,14 +21,24 @@ struct fgt_fd_budget {
 	/* It has closed one of them, or the directory that they are opened
 	 * in: daemons close all that they do not know. See target_fds.h. */
 	bool has_lost;
+	/* It had no number left when one was to be opened: what is kept may be
+	 * just what it lacks. See target_fds.h. */
+	bool is_short;
+	bool is_tight; /* fewer may be kept than with numbers to spare */
 };
 
 /* Raises RLIMIT_NOFILE to the hard limit and leaves a reserve for others. */
 void fgt_fd_budget_init(struct fgt_fd_budget *budget);
 
 /* In a process that is not ours: changes no limit, keeps an eighth of it, and
- * no more than FGT_FD_MODEST_MAX. */
+ * no more than FGT_FD_MODEST_MAX and a quarter of what is free. */
 void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget);
+
+/* Such a process needs them itself: no more are kept from now on, those that
+ * are remain to be closed. MT-Unsafe | AS-Safe */
+void fgt_fd_budget_forgo(struct fgt_fd_budget *budget);
+/* As at its init, of what is free now and what is kept. MT-Unsafe | AS-Safe */
+void fgt_fd_budget_claim(struct fgt_fd_budget *budget);
 
 /* In the child of a fork of such a process: closes what was kept. AS-Safe */
 void fgt_fd_budget_forked(const struct fgt_fd_budget *budget);
@@ -46,6 +56,9 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd);
 int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
 		       int32_t tid, const char *name, char *buffer,
 		       size_t size);
+/* Something that was opened elsewhere has failed so: a negative errno, or not.
+ * MT-Unsafe | AS-Safe */
+void fgt_fd_budget_note(struct fgt_fd_budget *budget, int error);
 /* What was read makes no sense: has the program closed it? */
 void fgt_fd_budget_doubt(struct fgt_fd_budget *budget, int *fd);
 

@@ -10,12 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "agent/capture/pacing.h"
+#include "agent/capture/target_fds.h"
 #include "ringbuf/clock.h"
 #include "ringbuf/fd_apart.h"
+#include "ringbuf/file_id.h"
 #include "ringbuf/span_cut.h"
 
 static void drop_thread(void *context, struct fgt_thread *thread)
@@ -244,13 +245,12 @@ int fgt_target_set_spans(struct fgt_target *target, int memfd)
 
 bool fgt_target_has_spans(struct fgt_target *target, int memfd)
 {
-	struct stat own, given;
+	struct fgt_file_id given;
 	bool is_same;
 
 	pthread_mutex_lock(&target->mutex);
-	is_same = fstat(target->spans_fd, &own) == 0 &&
-		  fstat(memfd, &given) == 0 && own.st_dev == given.st_dev &&
-		  own.st_ino == given.st_ino;
+	is_same = fgt_file_id_get(memfd, &given) == 0 &&
+		  fgt_file_id_is(&given, target->spans_fd);
 	pthread_mutex_unlock(&target->mutex);
 	return is_same;
 }
@@ -273,6 +273,7 @@ int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice)
 
 void fgt_target_publish(struct fgt_target *target)
 {
+	const char *passing = fgt_target_fds_limit(target);
 	size_t len = target->has_new_texts
 			     ? sizeof(target->work)
 			     : offsetof(struct fgt_target_status, name);
@@ -282,6 +283,10 @@ void fgt_target_publish(struct fgt_target *target)
 				       &target->work.unwind);
 	pthread_mutex_lock(&target->mutex);
 	memcpy(&target->status, &target->work, len);
+	/* Over what else is to be told, which stays to be. */
+	if (passing && target->has_new_texts)
+		snprintf(target->status.limitation,
+			 sizeof(target->status.limitation), "%s", passing);
 	pthread_mutex_unlock(&target->mutex);
 	target->has_new_texts = false;
 }

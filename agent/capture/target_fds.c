@@ -11,7 +11,13 @@
 #include "agent/capture/fd_budget.h"
 #include "ringbuf/fd_apart.h"
 
-bool fgt_target_has_fds(const struct fgt_target *target)
+#define SHORT_NS UINT64_C(10000000000)
+#define SHORT_TEXT                                                             \
+	"the program has no file descriptor left: threads that begin may be "  \
+	"missing, others keep the stacks that they had; raise its limit "      \
+	"(ulimit -n, LimitNOFILE=)"
+
+static bool has_directories(const struct fgt_target *target)
 {
 	const struct fgt_process *process = &target->process;
 
@@ -33,6 +39,44 @@ static void forget_threads_fds(struct fgt_threads *threads)
 		if (thread->active)
 			fgt_fd_budget_close(threads->budget,
 					    &thread->active->syscall_fd);
+	}
+}
+
+/* They save opening files again and again, nothing else. */
+static void give_back(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	bool is_news = !target->short_ns;
+
+	target->short_ns = target->claimed_ns = tick->mono_ns;
+	target->threads.is_stale = true;
+	fgt_fd_budget_forgo(target->budget);
+	forget_threads_fds(&target->threads);
+	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
+	if (is_news && tick->explain)
+		tick->explain(tick->context, target->work.pid, SHORT_TEXT);
+}
+
+const char *fgt_target_fds_limit(const struct fgt_target *target)
+{
+	return target->short_ns ? SHORT_TEXT : NULL;
+}
+
+void fgt_target_mind_fds(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	struct fgt_fd_budget *budget = target->budget;
+
+	if (!has_directories(target))
+		budget->has_lost = true;
+	else if (!fgt_fd_apart_has_room(target->process.task_fd))
+		budget->is_short = true;
+	if (budget->is_short) {
+		budget->is_short = false;
+		give_back(target, tick);
+	} else if (budget->is_tight &&
+		   tick->mono_ns - target->claimed_ns > SHORT_NS) {
+		target->short_ns = 0;
+		target->claimed_ns = tick->mono_ns;
+		fgt_fd_budget_claim(budget);
 	}
 }
 

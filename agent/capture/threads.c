@@ -75,6 +75,7 @@ static bool read_identity(const struct fgt_threads *threads, int32_t tid,
 
 	snprintf(path, sizeof(path), "%d/stat", tid);
 	len = fgt_procfs_read(threads->task_fd, path, text, sizeof(text));
+	fgt_fd_budget_note(threads->budget, len);
 	return len > 0 && fgt_stat_parse(text, (size_t)len, ret_stat) == 0;
 }
 

@@ -233,8 +233,8 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 	target->chores_ns = tick->mono_ns;
 	target->has_new_texts = true;
 	fgt_threads_retire(&target->threads, tick->mono_ns, tick->period_ns);
-	target->budget->has_lost |= target->is_embedded &&
-				    !fgt_target_has_fds(target);
+	if (target->is_embedded)
+		fgt_target_mind_fds(target, tick);
 	describe(target, tick);
 	if (!target->has_run)
 		return;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
@@ -24,22 +23,9 @@
 #define MS_NS	     UINT64_C(1000000)
 #define SECOND_US    UINT64_C(1000000)
 
-static int get_inode(int fd, uint64_t *ret_inode)
-{
-	struct stat status;
-
-	if (fstat(fd, &status) < 0 || !S_ISSOCK(status.st_mode))
-		return -EBADF;
-	*ret_inode = status.st_ino;
-	return 0;
-}
-
 static bool is_ours(const struct fgt_channel *channel)
 {
-	uint64_t inode;
-
-	return channel->fd >= 0 && get_inode(channel->fd, &inode) == 0 &&
-	       inode == channel->inode;
+	return fgt_file_id_is(&channel->socket, channel->fd);
 }
 
 /* connect() of a full backlog waits as long as SO_SNDTIMEO says. */
@@ -92,7 +78,7 @@ int fgt_channel_open(const char *path, bool is_checked, uint64_t deadline_ns,
 		     struct fgt_channel *ret_channel)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
-	uint64_t inode;
+	struct fgt_file_id id;
 	int r;
 
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -102,10 +88,10 @@ int fgt_channel_open(const char *path, bool is_checked, uint64_t deadline_ns,
 	if (r == 0 && is_checked)
 		r = check_peer(fd);
 	if (r == 0)
-		r = get_inode(fd, &inode);
+		r = fgt_file_id_get(fd, &id);
 	if (r < 0)
 		return r;
-	ret_channel->inode = inode;
+	ret_channel->socket = id;
 	ret_channel->fd = fgt_fd_apart(FGT_TAKE_FD(fd));
 	return 0;
 }

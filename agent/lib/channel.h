@@ -10,13 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ringbuf/file_id.h"
+
 #define FGT_CHANNEL_FDS_MAX 2
 
 /* A program may close descriptors that are not its own and get the number
- * again for a file: the inode tells. */
+ * again for a file. */
 struct fgt_channel {
 	int fd; /* -1: closed */
-	uint64_t inode;
+	struct fgt_file_id socket;
 };
 
 /*

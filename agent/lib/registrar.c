@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MS_NS	  UINT64_C(1000000)
 #define SECOND_NS UINT64_C(1000000000)
 /* Until it is asked again: where it has no room, and where it does not want. */
 #define FULL_NS	   (3 * SECOND_NS)
 #define REFUSED_NS (10 * SECOND_NS)
+#define HUNG_NS	   (30 * SECOND_NS)
 
 static uint64_t deadline(const struct fgt_registrar *registrar)
 {
@@ -29,15 +29,10 @@ static void tell(const struct fgt_registrar *registrar, const char *line)
 void fgt_registrar_init(struct fgt_registrar *registrar,
 			const struct fgt_backend_options *options, int ring_fd)
 {
-	struct stat status;
-
 	memset(registrar, 0, sizeof(*registrar));
 	registrar->options = *options;
 	registrar->ring_fd = ring_fd;
-	if (ring_fd >= 0 && fstat(ring_fd, &status) == 0) {
-		registrar->ring_device = status.st_dev;
-		registrar->ring_inode = status.st_ino;
-	}
+	(void)fgt_file_id_get(ring_fd, &registrar->ring);
 	registrar->channel.fd = -1;
 	atomic_init(&registrar->is_registered, false);
 	atomic_init(&registrar->way, 0);
@@ -137,12 +132,8 @@ static uint64_t patience_ns(int error)
 /* The program has closed it, or there is none. */
 static bool is_ring_lost(const struct fgt_registrar *registrar)
 {
-	struct stat status;
-
 	return registrar->ring_fd >= 0 &&
-	       (fstat(registrar->ring_fd, &status) < 0 ||
-		status.st_dev != registrar->ring_device ||
-		status.st_ino != registrar->ring_inode);
+	       !fgt_file_id_is(&registrar->ring, registrar->ring_fd);
 }
 
 int fgt_registrar_register(struct fgt_registrar *registrar)
@@ -166,7 +157,12 @@ int fgt_registrar_register(struct fgt_registrar *registrar)
 		return 0;
 	}
 	fgt_channel_close(&registrar->channel);
-	registrar->retry_ns = answer.has_ok ? fgt_now() + patience_ns(r) : 0;
+	registrar->retry_ns = 0;
+	if (answer.has_ok)
+		registrar->retry_ns = fgt_now() + patience_ns(r);
+	/* The worker, which delivers by itself, shall not wait all the time. */
+	else if (r == -ETIMEDOUT && registrar->ring_fd >= 0)
+		registrar->retry_ns = fgt_now() + HUNG_NS;
 	explain(registrar, r, answer.why);
 	return r;
 }
@@ -285,8 +281,9 @@ void fgt_registrar_forked(struct fgt_registrar *registrar)
 
 void fgt_registrar_set_way(struct fgt_registrar *registrar, int way)
 {
+	/* -ECONNREFUSED: it has ended, as the connection is about to tell. */
 	bool is_blocked = way == -ENOENT || way == -ENOTDIR || way == -EACCES ||
-			  way == -EPERM || way == -ECONNREFUSED;
+			  way == -EPERM;
 
 	atomic_store_explicit(&registrar->way, is_blocked ? way : 0,
 			      memory_order_relaxed);

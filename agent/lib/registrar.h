@@ -9,17 +9,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "agent/lib/agent_call.h"
+#include "ringbuf/file_id.h"
 
 /* Embedded by its owner. The worker alone calls all but the getters, once it
  * runs. */
 struct fgt_registrar {
 	struct fgt_backend_options options;
 	int ring_fd; /* embedded recording: its ring; -1: the agent samples */
-	dev_t ring_device; /* of it: the program may close it, and get the */
-	ino_t ring_inode; /* number again for a file of its own */
+	struct fgt_file_id ring; /* the program may have closed its number */
 	struct fgt_channel channel;
 	uint64_t retry_ns; /* not before */
 	atomic_bool is_registered;

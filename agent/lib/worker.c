@@ -8,12 +8,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/lib/library.h"
+#include "agent/lib/own_thread.h"
 #include "agent/lib/rights.h"
 #include "agent/lib/tell.h"
 
@@ -188,26 +188,6 @@ static void *run(void *unused)
 	return NULL;
 }
 
-static int create(void *(*run_it)(void *), pthread_t *ret_thread)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int rc = pthread_attr_init(&attributes);
-
-	if (rc)
-		return -rc;
-	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(ret_thread, &attributes, run_it, NULL);
-	/* The program's thread-local variables lie on the stack, too. */
-	if (rc == EINVAL)
-		rc = pthread_create(ret_thread, NULL, run_it, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return -rc;
-}
-
 int fgt_worker_start(const struct fgt_worker_calls *calls, int32_t *ret_tid)
 {
 	int r;
@@ -215,7 +195,7 @@ int fgt_worker_start(const struct fgt_worker_calls *calls, int32_t *ret_tid)
 	worker.calls = calls;
 	atomic_store_explicit(&worker.may_go, false, memory_order_relaxed);
 	atomic_store_explicit(&worker.leave_ns, 0, memory_order_relaxed);
-	r = create(run, &worker.thread);
+	r = fgt_own_thread_start(STACK_BYTES, run, &worker.thread);
 	if (r < 0)
 		return r;
 	while (sem_wait(&worker.started) < 0)
@@ -258,7 +238,7 @@ void fgt_worker_give_up(void)
 	give_up_parts();
 	/* The worker cannot, and the program's threads must not: they may hold
 	 * what the program's log waits for. */
-	if (create(tell_rest, &thread) < 0)
+	if (fgt_own_thread_start(STACK_BYTES, tell_rest, &thread) < 0)
 		return;
 	(void)pthread_detach(thread); /* the log may never return */
 	while (sem_clockwait(&worker.told, CLOCK_MONOTONIC, &until) < 0 &&

@@ -4,6 +4,7 @@ they did not open, while they record themselves: theirs stay theirs, and they
 end. test_descriptors.py BUILD"""
 import os
 import re
+import resource
 import subprocess
 import sys
 
@@ -35,15 +36,23 @@ print(lost, os.waitpid(child, 0)[1])
 """
 
 
-# Has files of its own under all numbers that others may have had.
+# Has files of its own under all numbers that others may have had. A number that
+# is given to an open(2) of another thread at this moment is EBUSY: dup2(2).
 TAKER = """
 import os, time
+def take(source, number):
+    for attempt in range(100):
+        try:
+            return os.dup2(source, number)
+        except OSError as error:
+            if error.errno != 16:
+                raise
 time.sleep(0.3)
 os.closerange(3, 4096)
 pipe = os.pipe()
 taken = range(pipe[1] + 1, 1024)
 for number in taken:
-    os.dup2(pipe[0], number)
+    take(pipe[0], number)
 time.sleep(0.2)
 child = os.fork()
 if not child:
@@ -119,11 +128,11 @@ def read(path):
         return file.read()
 
 
-def descriptors_of(pid):
+def descriptors_of(pid, least=256):
     """The files that have large numbers; of memfds one of each."""
     names = []
     for number in map(int, os.listdir(f"/proc/{pid}/fd")):
-        if number < 256:
+        if number < least:
             continue
         name = os.readlink(f"/proc/{pid}/fd/{number}")
         if "memfd" not in name or name not in names:
@@ -172,6 +181,56 @@ def recording_goes_on(checks, bench):
     daemon.end()
 
 
+def threads_files(pid):
+    """Those that the recorder keeps, of threads."""
+    return [name for name in descriptors_of(pid, 0)
+            if re.search(r"/task/\d+/", name)]
+
+
+def samples_of(host, path, ms):
+    """Of threads that began late, in the last ms; the folded stacks."""
+    host.say(f"write {ms} {path}")
+    stacks = read(f"{path}.5")
+    found = re.findall(r"late_in_host.* (\d+)$", stacks, re.M)
+    return sum(map(int, found)), stacks
+
+
+def none_left(checks, bench):
+    """A program that has no number left, and then again takes those that it
+    is given back."""
+    program, why = Installation(bench).compile("host.c", "host", ["cc"],
+                                               "-std=c99", "-pedantic")
+    if not program:
+        raise RuntimeError(why)
+    host = Host(bench, program)
+    resource.prlimit(host.pid, resource.RLIMIT_NOFILE, (256, 256))
+    host.start("/nowhere", "embedded")
+    host.say("burn 300")
+    kept = threads_files(host.pid)
+    for _ in range(3):  # it is looked for once a second, and opens some itself
+        host.say("fill")
+        host.say("burn 1200")
+    checks.ok("what the recorder keeps for its convenience is given back, "
+              "though it needs nothing", kept and not threads_files(host.pid),
+              (kept, threads_files(host.pid)))
+    host.say("spawn 5000")
+    told = " ".join(map(str, host.say("status")))
+    checks.ok("it is told", "no file descriptor left" in told, told)
+    host.say("free")
+    host.say("burn 2000")
+    found, stacks = samples_of(host, bench.path("short"), 1000)
+    checks.ok("once there is one, threads that began are recorded",
+              found > 60, stacks[:600])
+    host.say("burn 10500")
+    told = " ".join(map(str, host.say("status")))
+    checks.ok("and nothing is said any more",
+              "no file descriptor left" not in told, told)
+    host.say("burn 500")
+    checks.ok("its files are kept again", threads_files(host.pid),
+              descriptors_of(host.pid, 0))
+    host.end()
+
+
 def main():
     bench, checks = Bench(sys.argv[1]), Checks()
     try:
@@ -179,6 +238,7 @@ def main():
         daemons(checks, bench)
         reuse(checks, bench)
         recording_goes_on(checks, bench)
+        none_left(checks, bench)
     finally:
         bench.close()
     checks.finish()

@@ -1,6 +1,7 @@
 # Unit tests of capture.
 fgt_unit_test(account fgt_capture)
 fgt_unit_test(blocked fgt_capture)
+fgt_unit_test(fd_budget fgt_capture)
 fgt_unit_test(governor fgt_capture)
 fgt_unit_test(io_uring_watch fgt_capture)
 fgt_unit_test(perf_buffer fgt_capture)

@@ -9,13 +9,14 @@ foreach(test IN ITEMS library library_agents)
 endforeach()
 # It brings its own backends.
 fgt_unit_test(library_life fgt_flags)
-foreach(source IN ITEMS library now parts rights rights_sig settings tell
-	worker)
+foreach(source IN ITEMS library now own_thread parts rights rights_sig settings
+	tell worker)
 	target_sources(test_library_life PRIVATE
 		${PROJECT_SOURCE_DIR}/agent/lib/${source}.c)
 endforeach()
 target_sources(test_library_life PRIVATE
 	${PROJECT_SOURCE_DIR}/ringbuf/fd_apart.c
+	${PROJECT_SOURCE_DIR}/ringbuf/file_id.c
 	${PROJECT_SOURCE_DIR}/ringbuf/owner.c
 	${PROJECT_SOURCE_DIR}/ringbuf/why.c
 	${PROJECT_SOURCE_DIR}/upload/deliver/dsn.c

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -104,9 +105,39 @@ static int begin(void **state)
 	return 0;
 }
 
+/* Those that ours have first; small ones are as good for the program. */
+static void numbers_are_counted_wherever_they_are(void **state)
+{
+	struct rlimit before, few;
+	int fds[256], count = 0, fd;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ 256, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while ((fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 128)) >= 0)
+		fds[count++] = fd;
+	assert_true(count > 0);
+	assert_true(fgt_fd_apart_has_room(STDOUT_FILENO));
+	assert_true(fgt_fd_apart_count_free(256) > 50);
+	assert_int_equal(fgt_fd_apart_count_free(7), 7);
+	while ((fd = dup(STDOUT_FILENO)) >= 0)
+		fds[count++] = fd;
+	assert_false(fgt_fd_apart_has_room(STDOUT_FILENO));
+	assert_int_equal(fgt_fd_apart_count_free(256), 0);
+	few.rlim_cur = 2048;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_true(fgt_fd_apart_has_room(STDOUT_FILENO));
+	assert_int_equal(fgt_fd_apart_count_free(1024), 1024);
+	while (count > 0)
+		close(fds[--count]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_are_counted_wherever_they_are),
 		cmocka_unit_test(ours_are_closed),
 		cmocka_unit_test(files_of_others_are_not),
 		cmocka_unit_test(ours_are_told_from_others),

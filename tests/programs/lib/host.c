@@ -8,6 +8,7 @@
  * rows THREADS N MS · write MS FILE
  * status · fork · fds · threads · burn MS · time N MS · flush MS · crash
  * load (some libraries) · close (all that it did not open) · span NAME
+ * fill (all numbers of files) · free (them) · spawn MS (a thread that burns)
  */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
@@ -26,11 +27,13 @@
 #define MS	   ((uint64_t)1000000)
 #define MANY_MAX   64
 #define ROUNDS_MAX 1000
+#define FILL_MAX   4096
 
 static volatile uint64_t sink;
 
 void burn_in_host(uint64_t ms);
 void *sleep_in_host(void *unused);
+void *late_in_host(void *ms);
 
 void burn_in_host(uint64_t ms)
 {
@@ -46,6 +49,12 @@ void *sleep_in_host(void *unused)
 	(void)unused;
 	for (;;)
 		pause();
+	return NULL;
+}
+
+void *late_in_host(void *ms)
+{
+	burn_in_host((uint64_t)(uintptr_t)ms);
 	return NULL;
 }
 
@@ -298,6 +307,36 @@ static void close_all(void)
 	printf("close\n");
 }
 
+static int filled[FILL_MAX], filled_count;
+
+/* Until there is no number left. */
+static void fill(void)
+{
+	int fd;
+
+	while (filled_count < FILL_MAX && (fd = dup(STDERR_FILENO)) >= 0)
+		filled[filled_count++] = fd;
+	printf("fill %d\n", filled_count);
+}
+
+static void free_filled(void)
+{
+	while (filled_count)
+		close(filled[--filled_count]);
+	printf("free\n");
+}
+
+static void spawn(uint64_t ms)
+{
+	pthread_t thread;
+	int r = pthread_create(&thread, NULL, late_in_host,
+			       (void *)(uintptr_t)ms);
+
+	if (r == 0)
+		pthread_detach(thread);
+	printf("spawn %d\n", r);
+}
+
 static void say_span(const char *name)
 {
 	uint64_t task = 0;
@@ -353,6 +392,12 @@ static void obey(const char *line)
 		load_some();
 	else if (strcmp(line, "close\n") == 0)
 		close_all();
+	else if (strcmp(line, "fill\n") == 0)
+		fill();
+	else if (strcmp(line, "free\n") == 0)
+		free_filled();
+	else if (sscanf(line, "spawn %" SCNu64, &ms) == 1)
+		spawn(ms);
 	else if (sscanf(line, "span %255s", path) == 1)
 		say_span(path);
 	else if (strcmp(line, "crash\n") == 0)
