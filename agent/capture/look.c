@@ -23,6 +23,7 @@
 
 #define READ_TRIES 2
 #define IDLE_PART  200u
+#define BUSY_PART  32u
 
 void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 {
@@ -311,6 +312,27 @@ static void note_use(struct fgt_active_thread *active,
 	active->was_stopped = false;
 }
 
+/* Since the last tick, but for one part in so many. */
+static bool has_run_but_for(const struct fgt_target *target,
+			    const struct fgt_thread *thread, uint64_t part)
+{
+	return target->elapsed_ns &&
+	       thread->active->used_ns >=
+		       target->elapsed_ns - target->elapsed_ns / part;
+}
+
+/*
+ * On a CPU all the time: it need not be asked whether it still is. Where it was
+ * looked at later in this tick than in the last one, it may have blocked for
+ * that long besides; the next tick knows.
+ */
+static bool has_run_throughout(const struct fgt_target *target,
+			       const struct fgt_thread *thread)
+{
+	return target->who_ran->is_exact && thread->is_shown_running &&
+	       has_run_but_for(target, thread, IDLE_PART);
+}
+
 void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
@@ -326,26 +348,13 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		.event_ns = tick->event_ns,
 		.runtime_ns = active->used_ns,
 		.switches = active->use.switches - before.switches,
+		.is_throughout = has_run_but_for(target, thread, BUSY_PART),
 	};
 	if (tick->perf_threads && !thread->is_new)
 		fgt_perf_threads_consider(tick->perf_threads, thread, &use);
 	if (tick->signal && thread->slot != FGT_THREAD_NO_SLOT &&
 	    !is_older_than_us(target, thread))
 		fgt_running_signal_consider(tick->signal, thread, &use);
-}
-
-/*
- * On a CPU all the time: it need not be asked whether it still is. Where it was
- * looked at later in this tick than in the last one, it may have blocked for
- * that long besides; the next tick knows.
- */
-static bool has_run_throughout(const struct fgt_target *target,
-			       const struct fgt_thread *thread)
-{
-	return target->who_ran->is_exact && thread->is_shown_running &&
-	       target->elapsed_ns &&
-	       thread->active->used_ns >=
-		       target->elapsed_ns - target->elapsed_ns / IDLE_PART;
 }
 
 static void look_at_blocked(struct fgt_target *target,

@@ -12,41 +12,35 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
 
+#include "agent/capture/cpu_timer_watch.h"
 #include "agent/capture/io_uring_watch.h"
 #include "agent/capture/running_signal_slot.h"
 #include "agent/capture/signal_choice.h"
 #include "agent/capture/signal_permission.h"
+#include "agent/capture/signal_refusals.h"
 #include "agent/capture/thread_stack.h"
+#include "agent/capture/thread_timer.h"
 
 #define WORTH_SHARE 50u /* of a period, used in one tick */
 #define CHECK_NS    500000000u
-#define RETRY_NS    1000000000u
-/* Of a thread that blocks the signal: many do for a moment only, in
- * pthread_create(3), and many for good. Of one whose stack has no room, too. */
-#define RETRY_FIRST_NS	20000000u
-#define RETRY_DOUBLINGS 6u
 /* Who waits for signals has them unblocked until it is on a CPU again. */
 #define LOOKS_MIN	2u
 #define LOOKS_TAKER_MIN 6u
-#define RETRY_ASLEEP_NS 50000000u /* it may be found running then */
-#define PERIOD_MIN_NS	1000000u
 /* Of CPU time between two signals: on a busy machine ticks of the kernel may
  * miss a thread for a while, but not for so long. */
-#define STALE_NS	 50000000
-#define OURS_NS		 40000000u /* as long as samples come */
-#define CLOSE_TRIES	 1000
-#define CLOSE_PAUSE_NS	 100000
-#define SIGEV_TO_THREAD	 4 /* SIGEV_THREAD_ID */
-#define PER_THREAD_CLOCK 6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */
+#define STALE_NS       50000000
+#define OURS_NS	       40000000u /* as long as samples come */
+#define FULL_TICKS     16u
+#define CLOSE_TRIES    1000
+#define CLOSE_PAUSE_NS 100000
 
 struct fgt_thread_signal {
 	struct fgt_thread *thread;
 	struct fgt_signal_slot *slot;
 	int timer;
-	uint64_t period_ns;
+	uint64_t period_ns; /* of CPU time, between two of its signals */
+	uint8_t full_ticks; /* in a row, that it ran throughout */
 	struct fgt_thread_room room;
 	uint64_t checked_ns;
 	bool is_proven; /* its handler ran */
@@ -55,15 +49,18 @@ struct fgt_thread_signal {
 
 struct fgt_running_signal {
 	int number;
-	uint64_t period_ns; /* of CPU time, between two signals of a thread */
+	uint64_t kernel_tick_ns;
 	const char *lost; /* nobody is signalled any more, and why; or NULL */
-	char refused[240]; /* some threads are not for long, and why; or "" */
+	struct fgt_signal_refusals refusals; /* of some threads, and why */
 	uint64_t ours_ns; /* when the signal was last seen to be ours */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
 	struct fgt_thread_layout layout;
 	bool is_layout_known;
 	struct fgt_io_uring_watch io_uring;
+	struct fgt_cpu_timer_watch cpu_timers;
+	uint32_t threads; /* of the program */
+	bool has_yielded; /* to its timers on CPU time */
 	struct fgt_thread_signal *armed[FGT_SIGNAL_SLOTS_MAX];
 	uint32_t armed_count;
 	uint32_t next_slot; /* where to look for a free one */
@@ -82,22 +79,6 @@ static void leave_to_child(void)
 	fgt_signal_choice_give_back();
 }
 
-/*
- * The kernel looks at such timers at its own ticks. Those that are due between
- * two ticks would show the beginnings of runs too often: what is due at the
- * end of one waits for the next. So each tick that finds the thread on a CPU
- * shall count, where ticks are not too many.
- */
-static uint64_t choose_period(void)
-{
-	struct timespec tick;
-	uint64_t ns = 0;
-
-	if (clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0)
-		ns = (uint64_t)tick.tv_nsec / 4;
-	return ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : ns;
-}
-
 int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
 			    struct fgt_why *why)
 {
@@ -114,7 +95,7 @@ int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
 	if (rc == 0) {
 		fgt_signal_table.pid = getpid();
 		signal->own_filters = fgt_signal_permission_filters();
-		signal->period_ns = choose_period();
+		signal->kernel_tick_ns = fgt_thread_timer_kernel_tick();
 		rc = fgt_signal_choice_take(&signal->number);
 	}
 	if (rc < 0) {
@@ -134,14 +115,19 @@ int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
 	return 0;
 }
 
+static void drop_all(struct fgt_running_signal *signal)
+{
+	while (signal->armed_count)
+		fgt_running_signal_drop(signal, signal->armed[0]->thread);
+}
+
 void fgt_running_signal_close(struct fgt_running_signal *signal)
 {
 	const struct timespec pause = { .tv_nsec = CLOSE_PAUSE_NS };
 
 	if (!signal)
 		return;
-	while (signal->armed_count)
-		fgt_running_signal_drop(signal, signal->armed[0]->thread);
+	drop_all(signal);
 	fgt_signal_choice_give_back();
 	/* A handler may be put off its CPU; its slot stays in any case. */
 	for (int i = 0; i < CLOSE_TRIES && fgt_signal_slots_are_written(); i++)
@@ -153,8 +139,7 @@ void fgt_running_signal_close(struct fgt_running_signal *signal)
 static void lose(struct fgt_running_signal *signal, const char *why)
 {
 	signal->lost = why;
-	while (signal->armed_count)
-		fgt_running_signal_drop(signal, signal->armed[0]->thread);
+	drop_all(signal);
 }
 
 static void lose_to_io_uring(struct fgt_running_signal *signal)
@@ -164,70 +149,69 @@ static void lose_to_io_uring(struct fgt_running_signal *signal)
 		     "agent samples it from outside");
 }
 
-/* A handler that ran was ours; but whoever takes its place may call it. */
+static void lose_to_handler(struct fgt_running_signal *signal)
+{
+	lose(signal, "the program has taken the signal that sampled it: "
+		     "running threads keep the stacks that they had; an agent "
+		     "samples it from outside");
+}
+
+/* A handler that ran was ours; but whoever takes its place may call it. Where
+ * nobody is signalled there is time to ask. */
 static bool is_still_ours(struct fgt_running_signal *signal, uint64_t now_ns)
 {
-	bool has_sample = signal->has_sample;
+	bool is_calm = signal->has_sample || !signal->armed_count;
 
 	signal->has_sample = false;
-	if (has_sample && now_ns - signal->ours_ns < OURS_NS)
+	if (is_calm && now_ns - signal->ours_ns < OURS_NS)
 		return true;
 	signal->ours_ns = now_ns;
 	return fgt_signal_choice_is_ours(signal->number);
 }
 
+/*
+ * Where there is but one thread, no other can get what is not for it. Nor does
+ * it matter as long as nobody is signalled.
+ */
+static void yield(struct fgt_running_signal *signal, uint64_t now_ns)
+{
+	signal->cpu_timers.own_timers = signal->armed_count;
+	if (signal->threads <= 1)
+		signal->has_yielded = false;
+	else if (signal->has_yielded)
+		signal->has_yielded =
+			fgt_cpu_timer_watch_follow(&signal->cpu_timers, now_ns);
+	else if (signal->armed_count)
+		signal->has_yielded =
+			fgt_cpu_timer_watch_ask(&signal->cpu_timers, now_ns);
+	if (signal->has_yielded)
+		drop_all(signal);
+}
+
 const char *fgt_running_signal_check(struct fgt_running_signal *signal,
-				     uint64_t now_ns)
+				     uint32_t threads, uint64_t now_ns)
 {
 	if (signal->lost)
 		return signal->lost;
 	if (!is_still_ours(signal, now_ns))
-		lose(signal, "the program has taken the signal that sampled "
-			     "it: running threads keep the stacks that they "
-			     "had; an agent samples it from outside");
+		lose_to_handler(signal);
 	else if (signal->armed_count &&
 		 fgt_io_uring_watch_follow(&signal->io_uring, now_ns))
 		lose_to_io_uring(signal);
-	if (!signal->lost && signal->refused[0])
-		return signal->refused;
-	return signal->lost;
+	if (signal->lost)
+		return signal->lost;
+	signal->threads = threads;
+	yield(signal, now_ns);
+	if (signal->has_yielded)
+		return "the program has a timer on its CPU time, as profilers "
+		       "have (setitimer, timer_create), or too many to tell, "
+		       "whose signals would wake other threads: running "
+		       "threads keep the stacks that they had; an agent "
+		       "samples it from outside";
+	return fgt_signal_refusals_text(&signal->refusals);
 }
 
-/* ---- Timers ------------------------------------------------------------ */
-
-static int start_timer(struct fgt_thread_signal *armed)
-{
-	uint64_t ns = armed->period_ns;
-	const struct itimerspec timer = {
-		.it_value = { (time_t)(ns / 1000000000u),
-			      (long)(ns % 1000000000u) },
-		.it_interval = { (time_t)(ns / 1000000000u),
-				 (long)(ns % 1000000000u) },
-	};
-
-	return syscall(SYS_timer_settime, armed->timer, 0, &timer, NULL) < 0
-		       ? -errno
-		       : 0;
-}
-
-static int make_timer(struct fgt_thread_signal *armed, int number)
-{
-	int32_t tid = armed->thread->tid;
-	struct sigevent event = { .sigev_notify = SIGEV_TO_THREAD,
-				  .sigev_signo = number };
-	unsigned int clock = (~(unsigned int)tid << 3) | PER_THREAD_CLOCK;
-	int rc;
-
-	event.sigev_value.sival_ptr = fgt_signal_slot_value(armed->slot);
-	event._sigev_un._tid = tid;
-	if (syscall(SYS_timer_create, (clockid_t)clock, &event, &armed->timer) <
-	    0)
-		return -errno;
-	rc = start_timer(armed);
-	if (rc < 0)
-		syscall(SYS_timer_delete, armed->timer);
-	return rc;
-}
+/* ---- Threads ------------------------------------------------------------ */
 
 /* A slot, if its stack has room for a handler. -ENOSPC. */
 static int find_room(struct fgt_running_signal *signal,
@@ -240,8 +224,9 @@ static int find_room(struct fgt_running_signal *signal,
 	if (!fgt_thread_has_room(&signal->layout, &armed->room, armed->thread,
 				 now_ns))
 		return -ENOSPC;
-	armed->slot = fgt_signal_slot_get(&signal->next_slot, tid,
-					  armed->room.low, armed->room.high);
+	armed->slot = fgt_signal_slot_get(
+		&signal->next_slot, tid, armed->room.low, armed->room.high,
+		armed->room.low != 0 || signal->layout.stack_offset);
 	return armed->slot ? 0 : -ENOSPC;
 }
 
@@ -268,6 +253,22 @@ static int ask_permission(const struct fgt_running_signal *signal,
 	return ++thread->open_looks < looks_min ? -EINPROGRESS : 0;
 }
 
+/* May any thread of it be signalled? -EPERM. */
+static int ask_program(struct fgt_running_signal *signal, uint64_t now_ns)
+{
+	if (!signal->armed_count && !fgt_signal_choice_is_ours(signal->number))
+		lose_to_handler(signal);
+	else if (fgt_io_uring_watch_ask(&signal->io_uring, now_ns))
+		lose_to_io_uring(signal);
+	if (signal->lost)
+		return -EPERM;
+	/* Else it has been asked at this tick. */
+	if (!signal->armed_count && signal->threads > 1)
+		signal->has_yielded =
+			fgt_cpu_timer_watch_ask(&signal->cpu_timers, now_ns);
+	return signal->has_yielded ? -EPERM : 0;
+}
+
 static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 	       const struct fgt_perf_use *use)
 {
@@ -284,19 +285,19 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 		return -ENOMEM;
 	*armed = (struct fgt_thread_signal){
 		.thread = thread,
-		.period_ns = signal->period_ns,
+		.period_ns = fgt_thread_timer_period(signal->kernel_tick_ns),
 		.checked_ns = use->now_ns,
 		.index = signal->armed_count,
 	};
 	rc = ask_permission(signal, thread);
-	if (rc == 0 && fgt_io_uring_watch_ask(&signal->io_uring, use->now_ns)) {
-		lose_to_io_uring(signal);
-		rc = -EPERM;
-	}
+	if (rc == 0)
+		rc = ask_program(signal, use->now_ns);
 	if (rc == 0)
 		rc = find_room(signal, armed, use->now_ns);
 	if (rc == 0)
-		rc = make_timer(armed, signal->number);
+		rc = fgt_thread_timer_start(thread->tid, signal->number,
+					    fgt_signal_slot_value(armed->slot),
+					    armed->period_ns, &armed->timer);
 	if (rc < 0) {
 		fgt_signal_slot_put(armed->slot);
 		free(armed);
@@ -307,6 +308,13 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 	return 0;
 }
 
+/* The handler has stopped its timer, for good. */
+static bool is_foreign(const struct fgt_thread_signal *armed)
+{
+	return atomic_load_explicit(&armed->slot->is_foreign,
+				    memory_order_seq_cst);
+}
+
 void fgt_running_signal_drop(struct fgt_running_signal *signal,
 			     struct fgt_thread *thread)
 {
@@ -315,7 +323,9 @@ void fgt_running_signal_drop(struct fgt_running_signal *signal,
 
 	if (!armed)
 		return;
-	syscall(SYS_timer_delete, armed->timer);
+	fgt_thread_timer_end(armed->timer);
+	if (is_foreign(armed))
+		fgt_signal_refusals_note_foreign(&signal->refusals, thread);
 	fgt_signal_slot_put(armed->slot);
 	last = signal->armed[--signal->armed_count];
 	signal->armed[armed->index] = last;
@@ -349,51 +359,46 @@ static int check_fitness(struct fgt_running_signal *signal,
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-static void adapt(struct fgt_thread *thread)
+/*
+ * Each tick of the kernel counts, or one end of a thread's runs would be shown
+ * more often than the other. Who runs all the time has no such ends: it gets
+ * few more signals than are needed, where the kernel ticks 1000 times a second
+ * as well.
+ */
+static void choose_period(const struct fgt_running_signal *signal,
+			  struct fgt_thread_signal *armed,
+			  const struct fgt_perf_use *use)
+{
+	uint64_t tick_ns = signal->kernel_tick_ns, period_ns;
+
+	if (!use->is_throughout)
+		armed->full_ticks = 0;
+	else if (armed->full_ticks < FULL_TICKS)
+		armed->full_ticks++;
+	period_ns = armed->full_ticks == FULL_TICKS
+			    ? fgt_thread_timer_seldom(tick_ns, use->period_ns)
+			    : fgt_thread_timer_period(tick_ns);
+	if (period_ns == armed->period_ns || is_foreign(armed))
+		return;
+	armed->period_ns = period_ns;
+	fgt_thread_timer_change(armed->timer, period_ns);
+	/* What has been stopped meanwhile stays so. */
+	if (is_foreign(armed))
+		fgt_thread_timer_change(armed->timer, 0);
+}
+
+static void adapt(const struct fgt_running_signal *signal,
+		  struct fgt_thread *thread, const struct fgt_perf_use *use)
 {
 	struct fgt_thread_signal *armed = thread->active->signal;
 	uint32_t bytes = fgt_thread_read_bytes(thread);
 
+	choose_period(signal, armed, use);
 	if (bytes > FGT_SIGNAL_STACK_BYTES)
 		bytes = FGT_SIGNAL_STACK_BYTES;
 	if (bytes > FGT_SIGNAL_FIRST_BYTES)
 		atomic_store_explicit(&armed->slot->want_bytes, bytes,
 				      memory_order_relaxed);
-}
-
-/* When it is worth asking again. */
-static uint64_t choose_pause(struct fgt_thread *thread, int rc)
-{
-	if (rc == -EAGAIN)
-		return RETRY_ASLEEP_NS;
-	if ((rc != -EACCES && rc != -ENOSPC) ||
-	    thread->signal_refusals == RETRY_DOUBLINGS)
-		return RETRY_NS;
-	return RETRY_FIRST_NS << thread->signal_refusals++;
-}
-
-/* Not of one that is refused for a moment. */
-static void note_refusal(struct fgt_running_signal *signal,
-			 const struct fgt_thread *thread, int rc)
-{
-	char *text = signal->refused;
-	size_t size = sizeof(signal->refused);
-
-	if (thread->signal_refusals < RETRY_DOUBLINGS || *text)
-		return;
-	if (rc == -EACCES)
-		snprintf(text, size,
-			 "threads that block SIG%s have no stacks while they "
-			 "run: unblock it in them, or let an agent sample the "
-			 "program",
-			 sigabbrev_np(signal->number));
-	else if (rc == -ENOSPC && signal->armed_count < FGT_SIGNAL_SLOTS_MAX)
-		snprintf(
-			text, size,
-			"threads that are near the end of their stack, or "
-			"whose stack is locked in memory (mlockall), have no "
-			"stacks while they run: give them larger ones that are "
-			"not locked, or let an agent sample the program");
 }
 
 void fgt_running_signal_consider(struct fgt_running_signal *signal,
@@ -402,17 +407,17 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 {
 	int rc;
 
-	if (signal->lost)
+	if (signal->lost || signal->has_yielded)
 		return;
 	if (thread->active->signal) {
 		rc = check_fitness(signal, thread, use);
 		if (rc == 0) {
-			adapt(thread);
+			adapt(signal, thread, use);
 			return;
 		}
 		fgt_running_signal_drop(signal, thread);
 		thread->active->perf_retry_ns =
-			use->now_ns + choose_pause(thread, rc);
+			use->now_ns + fgt_signal_refusals_pause(thread, rc);
 	}
 	if (use->runtime_ns < use->event_ns / WORTH_SHARE ||
 	    use->now_ns < thread->active->perf_retry_ns)
@@ -420,25 +425,14 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 	rc = arm(signal, thread, use);
 	if (rc == 0 || rc == -EINPROGRESS)
 		return;
-	note_refusal(signal, thread, rc);
-	thread->active->perf_retry_ns = use->now_ns + choose_pause(thread, rc);
+	if (signal->armed_count < FGT_SIGNAL_SLOTS_MAX)
+		fgt_signal_refusals_note(&signal->refusals, thread, rc,
+					 signal->number);
+	thread->active->perf_retry_ns =
+		use->now_ns + fgt_signal_refusals_pause(thread, rc);
 }
 
 /* ---- Samples ----------------------------------------------------------- */
-
-/* The signal that told of it has to be the last. */
-static void refuse_foreign(struct fgt_running_signal *signal,
-			   struct fgt_thread *thread)
-{
-	thread->is_fragile = true;
-	if (signal->refused[0])
-		return;
-	snprintf(signal->refused, sizeof(signal->refused),
-		 "threads that switch stacks themselves (coroutines) have no "
-		 "stacks while they run, as nobody knows what room these have "
-		 "for a signal: give them an alternate one (sigaltstack), or "
-		 "let an agent sample the program");
-}
 
 static void hand_out(struct fgt_running_signal *signal,
 		     struct fgt_thread_signal *armed,
@@ -459,8 +453,9 @@ static void hand_out(struct fgt_running_signal *signal,
 	if (slot->found_tid != armed->thread->tid)
 		return;
 	armed->is_proven = true;
-	if (slot->is_foreign)
-		refuse_foreign(signal, armed->thread);
+	if (is_foreign(armed))
+		fgt_signal_refusals_note_foreign(&signal->refusals,
+						 armed->thread);
 	armed->thread->open_looks = LOOKS_TAKER_MIN;
 	armed->thread->signal_refusals = 0;
 	/* Blocked meanwhile: it speaks of the call that let it through. */

@@ -31,12 +31,14 @@ FGT_DEFINE_AUTO(struct fgt_running_signal *, fgt_running_signal_close);
 /*
  * Once a tick: who may not be signalled, and why? NULL: all may. Nobody, for
  * good, once the handler is not ours any more (seen within 40 ms if whoever
- * took its place calls it, else at once), or the program uses io_uring;
- * some threads that block the signal, or are near the end of their stack, or
- * whose stack is locked in memory. Valid until the close.
+ * took its place calls it, or nobody is signalled, else at once), or the
+ * program uses io_uring; nobody as long as it has several threads and a timer
+ * on its CPU time that signals the process; some that block the signal, or are
+ * near the end of their stack, or whose stack is locked in memory, or not known.
+ * threads: of the program. Valid until the close.
  */
 const char *fgt_running_signal_check(struct fgt_running_signal *signal,
-				     uint64_t now_ns);
+				     uint32_t threads, uint64_t now_ns);
 
 /* Decides by what a thread did whether it shall have a timer. */
 void fgt_running_signal_consider(struct fgt_running_signal *signal,

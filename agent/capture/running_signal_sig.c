@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The signal handler of embedded sampling. Runs in threads of the host, at any
- * instruction, perhaps one without thread-local storage: copies, and does
- * nothing else. No libc (so errno stays as it is), no lock, no allocation; what
+ * instruction, perhaps one without thread-local storage: copies, stops its timer
+ * where the next signal might do harm, and does nothing else. No libc (so errno stays as it is), no lock, no allocation; what
  * it reads of stacks it reads through the kernel, or has asked it about.
  */
 #include "agent/capture/running_signal_slot.h"
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include "agent/capture/system_call.h"
@@ -178,20 +179,32 @@ static bool is_chosen(struct fgt_signal_slot *slot)
 	return (slot->random >> 16) % slot->count == 0;
 }
 
-/* Neither on the thread's own stack nor beside an alternate one. */
+/* Neither on what is known to be the thread's own stack nor beside an alternate
+ * one; whether there is one, its flags do not tell. */
 static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
 {
 	const ucontext_t *user = context;
 
-	return slot->stack_low && (user->uc_stack.ss_flags & SS_DISABLE) &&
+	return slot->is_stack_asked && !user->uc_stack.ss_size &&
 	       !is_own_stack(slot, stack_pointer(context));
+}
+
+/* The next signal may overwrite what lies below such a stack, and the sampler
+ * may come too late to see to it. */
+static void note_foreign(struct fgt_signal_slot *slot, int timer)
+{
+	static const struct itimerspec never;
+
+	/* Before the timer is stopped: choose_period() looks when it has set
+	 * it. Both order what the kernel does, by its own locks. */
+	atomic_store_explicit(&slot->is_foreign, true, memory_order_seq_cst);
+	fgt_system_call(SYS_timer_settime, timer, 0, (long)&never, 0, 0);
 }
 
 static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 			 const void *context)
 {
 	slot->found_tid = tid;
-	slot->is_foreign = is_foreign(slot, context);
 	slot->overrun = overrun;
 	copy_regs(context, &slot->regs);
 	slot->len_bytes = copy_stack(
@@ -200,7 +213,7 @@ static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 }
 
 bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
-		     int overrun, const void *context)
+		     const siginfo_t *info, const void *context)
 {
 	unsigned int before = FGT_SIGNAL_EMPTY;
 	int32_t tid;
@@ -218,8 +231,10 @@ bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
 	}
 	if (before == FGT_SIGNAL_EMPTY)
 		slot->count = 0;
+	if (is_foreign(slot, context))
+		note_foreign(slot, info->si_timerid);
 	if (is_chosen(slot))
-		write_sample(slot, tid, overrun, context);
+		write_sample(slot, tid, info->si_overrun, context);
 	end_writing(slot, FGT_SIGNAL_FULL);
 	return true;
 }
@@ -244,7 +259,7 @@ void fgt_signal_handle(int number, siginfo_t *info, void *context)
 	struct fgt_signal_slot *slot = fgt_signal_find(info, &lending);
 
 	if (slot)
-		fgt_signal_take(slot, lending, info->si_overrun, context);
+		fgt_signal_take(slot, lending, info, context);
 	else
 		pass_on(number, info, context);
 }

@@ -43,15 +43,18 @@ struct fgt_signal_slot {
 	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_STACK_BYTES */
 	uint32_t lending; /* its number, less than FGT_SIGNAL_SLOT_BYTES */
 	uint64_t stack_low, stack_high; /* of the thread, 0 if not known */
+	bool is_stack_asked; /* false: nobody knows any thread's */
 	/* The handler's. */
 	uint32_t count; /* samples since the last tick */
 	uint32_t random;
 	int32_t found_tid;
 	uint32_t len_bytes; /* of stack */
 	int32_t overrun; /* expirations that came while it was pending */
-	/* On a stack that the program switched to itself (coroutines): nobody
-	 * knows what room there was for the signal's frame. */
-	bool is_foreign;
+	/* Since it was lent, the thread was seen on a stack that is not known
+	 * to be its own (coroutines), and has no alternate one: nobody knows
+	 * what room there was for the signal's frame, and its timer has been
+	 * stopped. Cleared by the sampler, while FREE. */
+	atomic_bool is_foreign;
 	struct fgt_regs regs;
 	_Alignas(FGT_SIGNAL_SLOT_HEAD) uint8_t stack[FGT_SIGNAL_STACK_BYTES];
 };
@@ -75,11 +78,13 @@ int fgt_signal_slots_map(void);
 bool fgt_signal_slots_are_written(void);
 /* In the child of a fork, where nobody has one: all are FREE. AS-Safe */
 void fgt_signal_slots_forget(void);
-/* One for a thread whose stack is known to lie there, or 0 and 0; the search
- * begins at *next_slot. NULL: all are taken. */
+/* One for a thread whose stack is known to lie there, or 0 and 0; is_stack_asked:
+ * it would be known, if it were one as most are. The search begins at
+ * *next_slot. NULL: all are taken. */
 struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 					    uint64_t stack_low,
-					    uint64_t stack_high);
+					    uint64_t stack_high,
+					    bool is_stack_asked);
 /* NULL is accepted. */
 void fgt_signal_slot_put(struct fgt_signal_slot *slot);
 /* What the signals of its thread shall bear: an address in it, as far from its
@@ -99,6 +104,6 @@ struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info,
 					uint32_t *ret_lending);
 /* False: it is being read, or was lent anew. */
 bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
-		     int overrun, const void *context);
+		     const siginfo_t *info, const void *context);
 
 #endif

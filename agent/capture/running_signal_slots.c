@@ -67,7 +67,8 @@ static bool take_unused(struct fgt_signal_slot *slot)
 
 struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 					    uint64_t stack_low,
-					    uint64_t stack_high)
+					    uint64_t stack_high,
+					    bool is_stack_asked)
 {
 	static uint32_t lendings;
 
@@ -84,6 +85,9 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 		slot->lending = ++lendings % FGT_SIGNAL_SLOT_BYTES;
 		slot->stack_low = stack_low;
 		slot->stack_high = stack_high;
+		slot->is_stack_asked = is_stack_asked;
+		atomic_store_explicit(&slot->is_foreign, false,
+				      memory_order_relaxed);
 		/* Release: pairs with the acquire of a handler's
 		 * begin_writing(). */
 		atomic_store_explicit(&slot->state, FGT_SIGNAL_EMPTY,

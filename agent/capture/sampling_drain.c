@@ -82,11 +82,19 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
 {
 	const char *limit = NULL;
+	uint32_t threads = 0;
 
 	if (!sampler->options.is_embedded)
 		return;
+	if (sampler->ticking_count)
+		threads = sampler->ticking[0]->threads.sampled_count;
 	if (sampler->signal)
-		limit = fgt_running_signal_check(sampler->signal, now_ns);
+		limit = fgt_running_signal_check(sampler->signal, threads,
+						 now_ns);
+	if (!limit && sampler->signal_limit) {
+		sampler->limitation[0] = '\0'; /* it is over */
+		sampler->signal_limit = NULL;
+	}
 	/* What all threads lack comes after what some do. */
 	if (limit && limit != sampler->signal_limit &&
 	    (sampler->signal_limit || !sampler->limitation[0])) {

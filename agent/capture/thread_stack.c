@@ -12,7 +12,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -34,6 +33,9 @@
 #define CALM_MS	     100u
 #define CALM_NEAR_MS 1000u /* a thread that was idle was calm for as long */
 #define UNUSED_MAX   1023u /* pages that a thread has bits for */
+/* Of the first thread, whatever its limit is by now: the kernel leaves 128 MiB
+ * at least, when it begins, where nothing else is mapped. */
+#define FIRST_BYTES_MAX (UINT64_C(64) << 20)
 
 static uint64_t robust_list(int32_t tid)
 {
@@ -51,25 +53,31 @@ static bool read_memory(uint64_t address, void *buffer, size_t len)
 	return fgt_memory_read(gettid(), address, buffer, len) == (int64_t)len;
 }
 
-/* Our own stack as (start, length, guard), guard included in both. */
-static bool own_stack(uint64_t ret_words[3])
+/* Without its guard. */
+static bool own_stack(uint64_t *ret_start, uint64_t *ret_end)
 {
 	pthread_attr_t attributes;
-	size_t len, guard;
+	size_t len;
 	void *start;
 	bool is_known;
 
 	if (pthread_getattr_np(pthread_self(), &attributes))
 		return false;
-	is_known = !pthread_attr_getstack(&attributes, &start, &len) &&
-		   !pthread_attr_getguardsize(&attributes, &guard);
+	is_known = !pthread_attr_getstack(&attributes, &start, &len);
 	pthread_attr_destroy(&attributes);
 	if (!is_known)
 		return false;
-	ret_words[0] = (uint64_t)(uintptr_t)start - guard;
-	ret_words[1] = len + guard;
-	ret_words[2] = guard;
+	*ret_start = (uint64_t)(uintptr_t)start;
+	*ret_end = *ret_start + len;
 	return true;
+}
+
+/* Are these the stack with its guard, how long that is, and the guard? How long
+ * the latter is libc does not tell truly everywhere. */
+static bool is_stack(const uint64_t words[3], uint64_t start, uint64_t end)
+{
+	return words[2] < words[1] && words[0] + words[1] == end &&
+	       words[0] + words[2] == start;
 }
 
 void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout)
@@ -77,20 +85,20 @@ void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout)
 	uint64_t own = (uint64_t)(uintptr_t)pthread_self();
 	uint64_t head = robust_list(0);
 	uint64_t frame_bytes = getauxval(AT_MINSIGSTKSZ);
-	uint64_t words[3], found[3];
+	uint64_t words[3], start, end;
 
 	*ret_layout = (struct fgt_thread_layout){ 0 };
 	if (frame_bytes < FRAME_BYTES_MIN)
 		frame_bytes = FRAME_BYTES_MIN;
 	ret_layout->need_bytes = (frame_bytes + HANDLER_BYTES + PAGE_BYTES) /
 				 PAGE_BYTES * PAGE_BYTES;
-	if (head < own || head - own > SEARCH_BYTES || !own_stack(words))
+	if (head < own || head - own > SEARCH_BYTES || !own_stack(&start, &end))
 		return;
 	ret_layout->robust_offset = head - own;
 	for (uint64_t at = 0; at < SEARCH_BYTES; at += sizeof(uint64_t)) {
-		if (!read_memory(own + at, found, sizeof(found)))
+		if (!read_memory(own + at, words, sizeof(words)))
 			return;
-		if (memcmp(found, words, sizeof(found)))
+		if (!is_stack(words, start, end))
 			continue;
 		ret_layout->stack_offset = at;
 		return;
@@ -103,8 +111,11 @@ static uint64_t first_stack_low(uint64_t *ret_high)
 	uint64_t top = getauxval(AT_EXECFN);
 	struct rlimit limit;
 
-	if (!top || getrlimit(RLIMIT_STACK, &limit) < 0 ||
-	    limit.rlim_cur >= top)
+	if (!top || getrlimit(RLIMIT_STACK, &limit) < 0)
+		return 0;
+	if (limit.rlim_cur > FIRST_BYTES_MAX)
+		limit.rlim_cur = FIRST_BYTES_MAX;
+	if (limit.rlim_cur >= top)
 		return 0;
 	*ret_high = (top + PAGE_BYTES) & ~(uint64_t)(PAGE_BYTES - 1);
 	return (top - limit.rlim_cur + PAGE_BYTES) &

@@ -134,7 +134,7 @@ static void beside_a_ring_nobody_gets_one(void **state)
 		assert_null(active.signal);
 		use.now_ns += LATER_NS;
 	}
-	assert_non_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
 	unmap_ring(&ring);
 }
 
@@ -155,10 +155,10 @@ static void a_ring_that_appears_takes_all_timers(void **state)
 	work(signal, &other, &use);
 	assert_non_null(active1.signal);
 	assert_non_null(active2.signal);
-	assert_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_null(fgt_running_signal_check(signal, 1, use.now_ns));
 	ring = map_ring();
 	use.now_ns += TICK_NS;
-	assert_non_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
 	assert_null(active1.signal);
 	assert_null(active2.signal);
 	/* For good, even if it goes. */
@@ -166,7 +166,7 @@ static void a_ring_that_appears_takes_all_timers(void **state)
 	use.now_ns += LATER_NS;
 	work(signal, &first, &use);
 	assert_null(active1.signal);
-	assert_non_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
 }
 
 /* ---- What it costs ----------------------------------------------------- */

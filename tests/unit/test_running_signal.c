@@ -181,7 +181,7 @@ static void a_thread_that_blocks_the_signal_gets_none(void **state)
 	block_urgent(&before);
 	consider_twice(signal, &thread, &use);
 	assert_null(thread.active->signal);
-	assert_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_null(fgt_running_signal_check(signal, 1, use.now_ns));
 	/* Who did so for a moment only is asked again soon. */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	consider_twice(signal, &thread, &use);
@@ -213,7 +213,7 @@ static void who_always_blocks_the_signal_is_not_asked_all_the_time(void **state)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	assert_null(thread.active->signal);
 	assert_in_range(asked, 13, 17);
-	assert_non_null(strstr(fgt_running_signal_check(signal, 0), "SIGURG"));
+	assert_non_null(strstr(fgt_running_signal_check(signal, 1, 0), "URG"));
 }
 
 /* Of one that does not run nothing is read in every tick; but what it did last
@@ -362,11 +362,11 @@ static void a_handler_that_replaces_ours_stays(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	assert_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_null(fgt_running_signal_check(signal, 1, use.now_ns));
 	consider_twice(signal, &thread, &use);
 	assert_non_null(thread.active->signal);
 	sigaction(SIGURG, &theirs, NULL);
-	assert_non_null(fgt_running_signal_check(signal, use.now_ns));
+	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
 	assert_null(thread.active->signal);
 	consider_twice(signal, &thread, &use);
 	assert_null(thread.active->signal);

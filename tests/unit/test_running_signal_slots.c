@@ -14,10 +14,13 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/capture/running_signal.h"
+#include "agent/capture/thread_timer.h"
 
 #define TAKES 200000u
 
@@ -49,13 +52,23 @@ static void only_slots_are_taken_for_ours(void **state)
 	assert_null(fgt_signal_find(&info, &lending));
 }
 
+static void set_stack_pointer(ucontext_t *context, uint64_t sp)
+{
+#ifdef __x86_64__
+	context->uc_mcontext.gregs[REG_RSP] = (greg_t)sp;
+#else
+	context->uc_mcontext.sp = sp;
+#endif
+}
+
 static bool take(struct fgt_signal_slot *slot, uint32_t lending, int overrun)
 {
+	const siginfo_t info = { .si_overrun = overrun, .si_timerid = -1 };
 	ucontext_t context;
 
 	memset(&context, 0, sizeof(context));
 	getcontext(&context);
-	return fgt_signal_take(slot, lending, overrun, &context);
+	return fgt_signal_take(slot, lending, &info, &context);
 }
 
 static void any_sample_since_the_last_tick_is_kept(void **state)
@@ -68,7 +81,7 @@ static void any_sample_since_the_last_tick_is_kept(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	slot = fgt_signal_slot_get(&next, gettid(), 0, 0);
+	slot = fgt_signal_slot_get(&next, gettid(), 0, 0, false);
 	assert_true(take(slot, slot->lending, 0));
 	assert_int_equal(slot->state, FGT_SIGNAL_FULL);
 	assert_int_equal(slot->found_tid, gettid());
@@ -85,6 +98,63 @@ static void any_sample_since_the_last_tick_is_kept(void **state)
 	fgt_signal_slot_put(slot);
 }
 
+/* What room there is on a stack that nobody knows no later sample tells. */
+static void one_sample_on_a_foreign_stack_is_enough(void **state)
+{
+	FGT_AUTO(fgt_running_signal_close)
+	struct fgt_running_signal *signal = NULL;
+	siginfo_t info = { .si_overrun = 0 };
+	ucontext_t here, elsewhere;
+	struct fgt_signal_slot *slot;
+	struct itimerspec each;
+	uint64_t around = (uint64_t)(uintptr_t)&here;
+	uint32_t next = 0;
+
+	(void)state;
+	memset(&here, 0, sizeof(here));
+	getcontext(&here);
+	here.uc_stack = (stack_t){ .ss_flags = 0 }; /* as first threads have */
+	elsewhere = here;
+	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	slot = fgt_signal_slot_get(&next, gettid(), around - 65536,
+				   around + 65536, true);
+	assert_int_equal(fgt_thread_timer_start(gettid(), SIGURG, NULL,
+						3600000000000,
+						&info.si_timerid),
+			 0);
+	assert_true(fgt_signal_take(slot, slot->lending, &info, &here));
+	assert_false(slot->is_foreign);
+	set_stack_pointer(&elsewhere, around + 65536);
+	assert_true(fgt_signal_take(slot, slot->lending, &info, &elsewhere));
+	for (int i = 0; i < 10; i++)
+		assert_true(fgt_signal_take(slot, slot->lending, &info, &here));
+	assert_true(slot->is_foreign);
+	/* Nothing comes after it. */
+	assert_int_equal(syscall(SYS_timer_gettime, info.si_timerid, &each), 0);
+	assert_int_equal(each.it_value.tv_sec, 0);
+	slot->state = FGT_SIGNAL_EMPTY;
+	assert_true(fgt_signal_take(slot, slot->lending, &info, &here));
+	assert_true(slot->is_foreign);
+	fgt_thread_timer_end(info.si_timerid);
+	fgt_signal_slot_put(slot);
+	/* With an alternate stack the signal lies there. */
+	next = 0;
+	slot = fgt_signal_slot_get(&next, gettid(), around - 65536,
+				   around + 65536, true);
+	assert_false(slot->is_foreign);
+	elsewhere.uc_stack.ss_size = 65536;
+	assert_true(fgt_signal_take(slot, slot->lending, &info, &elsewhere));
+	assert_false(slot->is_foreign);
+	fgt_signal_slot_put(slot);
+	/* Where nobody knows any stack, none is foreign. */
+	next = 0;
+	slot = fgt_signal_slot_get(&next, gettid(), 0, 0, false);
+	elsewhere.uc_stack.ss_size = 0;
+	assert_true(fgt_signal_take(slot, slot->lending, &info, &elsewhere));
+	assert_false(slot->is_foreign);
+	fgt_signal_slot_put(slot);
+}
+
 static void late_signals_leave_the_slots_of_others_alone(void **state)
 {
 	FGT_AUTO(fgt_running_signal_close)
@@ -94,13 +164,13 @@ static void late_signals_leave_the_slots_of_others_alone(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	slot = fgt_signal_slot_get(&next, 4242, 0, 0);
+	slot = fgt_signal_slot_get(&next, 4242, 0, 0, false);
 	late = slot->lending;
 	fgt_signal_slot_put(slot);
 	assert_int_equal(slot->state, FGT_SIGNAL_FREE);
 	assert_false(take(slot, late, 1));
 	next = 0;
-	assert_ptr_equal(fgt_signal_slot_get(&next, 4343, 0, 0), slot);
+	assert_ptr_equal(fgt_signal_slot_get(&next, 4343, 0, 0, false), slot);
 	assert_false(take(slot, late, 1));
 	assert_int_equal(slot->state, FGT_SIGNAL_EMPTY);
 	assert_true(take(slot, slot->lending, 2));
@@ -123,16 +193,18 @@ static void slots_that_were_written_to_when_put_are_lent_again(void **state)
 	for (int i = 0; i < 2; i++) {
 		uint32_t next = 0;
 		struct fgt_signal_slot *slot =
-			fgt_signal_slot_get(&next, gettid(), 0, 0);
+			fgt_signal_slot_get(&next, gettid(), 0, 0, false);
 
 		slot->state = FGT_SIGNAL_WRITING;
 		fgt_signal_slot_put(slot);
 		next = 0;
-		assert_ptr_not_equal(fgt_signal_slot_get(&next, 1, 0, 0), slot);
+		assert_ptr_not_equal(fgt_signal_slot_get(&next, 1, 0, 0, false),
+				     slot);
 		slot->state = left[i];
 		assert_false(take(slot, slot->lending, 1));
 		next = 0;
-		assert_ptr_equal(fgt_signal_slot_get(&next, 2, 0, 0), slot);
+		assert_ptr_equal(fgt_signal_slot_get(&next, 2, 0, 0, false),
+				 slot);
 		assert_int_equal(slot->state, FGT_SIGNAL_EMPTY);
 		fgt_signal_slot_put(slot);
 		fgt_signal_slot_put(&fgt_signal_table.slots[1]);
@@ -230,7 +302,7 @@ static unsigned int lend(struct late *late)
 {
 	uint32_t next = 0;
 	struct fgt_signal_slot *slot =
-		fgt_signal_slot_get(&next, late->number, 0, 0);
+		fgt_signal_slot_get(&next, late->number, 0, 0, false);
 	unsigned int read = 0;
 
 	/* A late one is writing to it. */
@@ -289,6 +361,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_slots_are_taken_for_ours),
 		cmocka_unit_test(any_sample_since_the_last_tick_is_kept),
+		cmocka_unit_test(one_sample_on_a_foreign_stack_is_enough),
 		cmocka_unit_test(late_signals_leave_the_slots_of_others_alone),
 		cmocka_unit_test(
 			slots_that_were_written_to_when_put_are_lent_again),

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MOST_BYTES 131072u
@@ -110,6 +111,23 @@ static void the_first_thread_has_a_stack_too(void **state)
 	assert_int_equal(fgt_thread_stack_unused(low, MOST_BYTES), MOST_BYTES);
 }
 
+/* Beyond that, others may have mapped what they want. */
+static void the_first_stack_ends_somewhere(void **state)
+{
+	struct fgt_thread_layout layout = { 0 };
+	uint64_t low, high, here = (uint64_t)(uintptr_t)&layout;
+	struct rlimit before, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_STACK, &before), 0);
+	none = (struct rlimit){ before.rlim_max, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_STACK, &none), 0);
+	low = fgt_thread_stack_low(&layout, getpid(), &high);
+	assert_int_equal(setrlimit(RLIMIT_STACK, &before), 0);
+	assert_true(low && low < here && here < high);
+	assert_true(high - low <= 64 << 20);
+}
+
 static void who_is_no_thread_has_no_stack(void **state)
 {
 	struct fgt_thread_layout layout;
@@ -169,6 +187,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_near_the_end_of_their_stack_are_known),
 		cmocka_unit_test(the_first_thread_has_a_stack_too),
+		cmocka_unit_test(the_first_stack_ends_somewhere),
 		cmocka_unit_test(who_is_no_thread_has_no_stack),
 		cmocka_unit_test(
 			the_less_is_left_the_longer_a_thread_must_be_calm),

@@ -10,8 +10,12 @@
  * signals masked SECONDS  computes with all signals blocked
  * signals wait SECONDS    takes all signals by sigwait and signalfd
  * signals storm SECONDS   gets 50000 a second from another process
+ * signals profile SECONDS [posix]
+ *                         has a timer on its CPU time, as profilers have, and
+ *                         threads that sleep; posix: of timer_create
  */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -273,6 +278,60 @@ static int stand_storm(unsigned int seconds)
 	       zoo_tell("storm, queue", 2000 - queued - atomic_load(&received));
 }
 
+/* ---- A profiler of its own ---------------------------------------------- */
+
+#define SLEEPERS   4
+#define WOKEN_MAX  10u /* CPU time of the recorder makes signals, too */
+#define PROFILE_US 10000
+
+static void *sleep_in_poll(void *ret_woken)
+{
+	atomic_uint *woken = ret_woken;
+
+	while (!atomic_load(&is_over))
+		if (poll(NULL, 0, 100) < 0 && errno == EINTR)
+			atomic_fetch_add(woken, 1);
+	return NULL;
+}
+
+static void start_profile(bool is_posix)
+{
+	const struct itimerval often = { { 0, PROFILE_US }, { 0, PROFILE_US } };
+	const struct itimerspec as_often = { { 0, PROFILE_US * 1000 },
+					     { 0, PROFILE_US * 1000 } };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL,
+				  .sigev_signo = SIGPROF };
+	timer_t timer;
+
+	zoo_handle(SIGPROF, count_one, SA_RESTART);
+	if (!is_posix)
+		setitimer(ITIMER_PROF, &often, NULL);
+	else if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) == 0)
+		timer_settime(timer, 0, &as_often, NULL);
+}
+
+static int profile_itself(bool is_posix)
+{
+	static atomic_uint woken;
+	pthread_t sleepers[SLEEPERS];
+
+	start_profile(is_posix);
+	zoo_start_burners(2);
+	zoo_burn_ms(1200); /* such timers are looked for once a second */
+	for (int i = 0; i < SLEEPERS; i++)
+		pthread_create(&sleepers[i], NULL, sleep_in_poll, &woken);
+	while (zoo_now_ns() < end_ns)
+		zoo_burn_ms(10);
+	atomic_store(&is_over, true);
+	printf("# %u signals, %u of them woke a thread\n",
+	       atomic_load(&received), atomic_load(&woken));
+	for (int i = 0; i < SLEEPERS; i++)
+		pthread_join(sleepers[i], NULL);
+	return zoo_tell("profile", atomic_load(&woken) > WOKEN_MAX
+					   ? atomic_load(&woken)
+					   : 0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -301,6 +360,8 @@ int main(int argc, char **argv)
 		status = burn_all_masked();
 	else if (strcmp(mode, "wait") == 0)
 		status = wait_for_all();
+	else if (strcmp(mode, "profile") == 0)
+		status = profile_itself(argc > 3);
 	else if (strcmp(mode, "storm") == 0)
 		status = stand_storm(seconds);
 	zoo_end();
