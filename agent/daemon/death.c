@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Learns what signal ended a process. Runs in the daemon's loop; must not wait
- * for the process or for its parent.
+ * for the process, nor for its parent longer than the kernel takes to give up a
+ * process that is waited for: some 20 ms at most, once where it never tells.
  *
  * Only a parent may wait for a process, and we are none. Three ways are left:
  * 1. PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15): the exit status once
@@ -21,17 +22,22 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/capture/process.h"
+#include "ringbuf/clock.h"
 #include "ringbuf/owner.h"
 
 #define STAT_MAX	1024
 #define EXIT_CODE_FIELD 52
+#define REAP_NS		20000000 /* while others want its CPU */
+#define REAP_PAUSE_NS	100000
 
 /* linux/pidfd.h of 6.15; older headers do not have it. */
 struct pidfd_info {
@@ -42,6 +48,10 @@ struct pidfd_info {
 #define PIDFD_INFO_EXIT_BIT UINT64_C(8)
 #define PIDFD_GET_INFO_CALL _IOWR(0xFF, 11, struct pidfd_info)
 
+/* Once it has told of one that had been waited for, it does; once it has not,
+ * and never has, it does not. Any thread; mere hints. */
+static atomic_bool has_told, is_silent;
+
 static void judge(int status, struct fgt_death *ret_death)
 {
 	*ret_death = WIFSIGNALED(status)
@@ -50,15 +60,18 @@ static void judge(int status, struct fgt_death *ret_death)
 			     : (struct fgt_death){ FGT_DEATH_EXIT, 0 };
 }
 
-static bool ask_pidfd(int pidfd, struct fgt_death *ret_death)
+/* -EAGAIN: its parent has not waited yet, or does so at this moment. */
+static int ask_pidfd(int pidfd, struct fgt_death *ret_death)
 {
 	struct pidfd_info info = { .mask = PIDFD_INFO_EXIT_BIT };
 
-	if (ioctl(pidfd, PIDFD_GET_INFO_CALL, &info) < 0 ||
-	    !(info.mask & PIDFD_INFO_EXIT_BIT))
-		return false;
+	if (ioctl(pidfd, PIDFD_GET_INFO_CALL, &info) < 0)
+		return errno == ESRCH ? -EAGAIN : -errno;
+	if (!(info.mask & PIDFD_INFO_EXIT_BIT))
+		return -EAGAIN;
 	judge(info.exit_code, ret_death);
-	return true;
+	atomic_store_explicit(&has_told, true, memory_order_relaxed);
+	return 0;
 }
 
 /* Field 52, counted behind the name, which may hold anything. */
@@ -94,18 +107,40 @@ static bool ask_zombie(int32_t pid, uint64_t start_time,
 	return true;
 }
 
+/* -EAGAIN: as ask_pidfd(). */
+static int ask(int pidfd, int32_t pid, uint64_t start_time,
+	       struct fgt_death *ret_death)
+{
+	int r = ask_pidfd(pidfd, ret_death);
+
+	return r < 0 && ask_zombie(pid, start_time, ret_death) ? 0 : r;
+}
+
 void fgt_death_look(int pidfd, int32_t pid, uint64_t start_time,
 		    struct fgt_death *ret_death)
 {
 	struct pollfd poll_fd = { .fd = pidfd, .events = POLLIN };
+	const struct timespec pause = { .tv_nsec = REAP_PAUSE_NS };
+	uint64_t until_ns;
+	int r;
 
 	*ret_death = (struct fgt_death){ FGT_DEATH_NOT_YET, 0 };
 	if (poll(&poll_fd, 1, 0) != 1)
 		return;
-	/* Once more: its parent may have waited between the two. */
-	if (!ask_pidfd(pidfd, ret_death) &&
-	    !ask_zombie(pid, start_time, ret_death) &&
-	    !ask_pidfd(pidfd, ret_death))
+	until_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	if (atomic_load_explicit(&has_told, memory_order_relaxed) ||
+	    !atomic_load_explicit(&is_silent, memory_order_relaxed))
+		until_ns += REAP_NS;
+	r = ask(pidfd, pid, start_time, ret_death);
+	/* While its parent waits for it, it is a zombie no more, and the pidfd
+	 * does not tell yet: that is over as soon as it has come that far. */
+	while (r == -EAGAIN && fgt_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+		nanosleep(&pause, NULL);
+		r = ask(pidfd, pid, start_time, ret_death);
+	}
+	if (r == -EAGAIN)
+		atomic_store_explicit(&is_silent, true, memory_order_relaxed);
+	if (r < 0)
 		ret_death->kind = FGT_DEATH_UNKNOWN;
 }
 

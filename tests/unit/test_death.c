@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +224,61 @@ static void names_are_those_of_signals(void **state)
 	assert_string_equal(text, "SIGRTMIN+3");
 }
 
+static void *wait_for(void *pid)
+{
+	waitpid((pid_t)(intptr_t)pid, NULL, 0);
+	return NULL;
+}
+
+/* Is looked at while its parent waits for it: its kind. */
+static enum fgt_death_kind end_while_looked_at(void)
+{
+	pid_t pid = fork();
+	struct fgt_process process;
+	struct fgt_death death;
+	struct fgt_why why;
+	pthread_t waiter;
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	assert_int_equal(fgt_process_open(pid, &process, &why), 0);
+	assert_int_equal(
+		pthread_create(&waiter, NULL, wait_for, (void *)(intptr_t)pid),
+		0);
+	kill(pid, SIGTERM);
+	do
+		fgt_death_look(process.pidfd, pid, process.start_time, &death);
+	while (death.kind == FGT_DEATH_NOT_YET);
+	pthread_join(waiter, NULL);
+	fgt_process_close(&process);
+	return death.kind;
+}
+
+/* Older kernels forget it. */
+static bool is_reaped_known(void)
+{
+	struct victim victim;
+	struct fgt_death death;
+
+	start(&victim, SIGTERM);
+	wait_for_end(&victim);
+	reap(&victim);
+	look(&victim, &death);
+	finish(&victim);
+	return death.kind == FGT_DEATH_SIGNAL;
+}
+
+static void who_is_being_waited_for_is_known(void **state)
+{
+	(void)state;
+	if (!is_reaped_known())
+		skip();
+	/* One of some two thousand is met between the two. */
+	for (int i = 0; i < 4000; i++)
+		assert_int_equal(end_while_looked_at(), FGT_DEATH_SIGNAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +287,7 @@ int main(void)
 		cmocka_unit_test(reaped_ones_tell_it_or_are_unknown),
 		cmocka_unit_test(only_requests_to_end_are_asked_for),
 		cmocka_unit_test(names_are_those_of_signals),
+		cmocka_unit_test(who_is_being_waited_for_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
