@@ -299,7 +299,8 @@ static void warn_of_gaps(const struct fgt_export *plan,
 	if (early_ns)
 		fgt_note(plan->verb,
 			 "nothing was recorded in the last %.1f s asked for: "
-			 "the process ended, or sampling did",
+			 "the process ended, sampling did, or the sampler "
+			 "was kept from running",
 			 (double)early_ns / 1e9);
 }
 

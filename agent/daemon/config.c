@@ -9,11 +9,11 @@
 
 #include <errno.h>
 #include <libconfig.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "agent/daemon/config_check.h"
 #include "agent/daemon/config_env.h"
@@ -274,12 +274,34 @@ static int check_whole(const struct loader *loader)
 	return error;
 }
 
+static int make_absolute(const char *key, char **path, struct fgt_why *why)
+{
+	char absolute[PATH_MAX], *copy;
+	int error;
+
+	if (!*path)
+		return 0;
+	error = fgt_trusted_file_absolute(key, *path, absolute,
+					  sizeof(absolute), why);
+	if (error)
+		return error;
+	copy = strdup(absolute);
+	if (!copy)
+		return -ENOMEM;
+	free(*path);
+	*path = copy;
+	return 0;
+}
+
 static int finish(struct loader *loader)
 {
 	struct fgt_config *config = loader->config;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
 	int error = check_whole(loader);
 
+	if (!error)
+		error = make_absolute("upload.ca_file", &config->upload.ca_file,
+				      loader->why);
 	if (error || config->socket)
 		return error;
 	error = fgt_default_socket(path, sizeof(path));

@@ -49,6 +49,7 @@ static int copy_fd(int fd)
 }
 
 static int deliver(struct fgt_deliveries *deliveries,
+		   const struct fgt_upload_limits *limits,
 		   const struct fgt_registration *registration,
 		   const struct fgt_transaction_facts *facts,
 		   struct fgt_why *why)
@@ -66,6 +67,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.to_ns = now_ns,
 		.not_before_ns = now_ns + SETTLE_NS,
 		.destination = registration->destination,
+		.limits = limits,
 		.facts = facts,
 		.is_last_word = true,
 	};
@@ -77,6 +79,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 }
 
 static void report(struct fgt_deliveries *deliveries,
+		   const struct fgt_upload_limits *limits,
 		   const struct fgt_registration *registration,
 		   const char *name, const char *signal_name)
 {
@@ -96,13 +99,14 @@ static void report(struct fgt_deliveries *deliveries,
 	int r = make_ids(&facts);
 
 	if (r == 0)
-		r = deliver(deliveries, registration, &facts, &why);
+		r = deliver(deliveries, limits, registration, &facts, &why);
 	if (r < 0)
 		fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s': %s",
 			registration->pid, name, why.text);
 }
 
 bool fgt_crash_examine(struct fgt_deliveries *deliveries,
+		       const struct fgt_upload_limits *limits,
 		       const struct fgt_registration *registration)
 {
 	char name[NAME_SIZE], signal_name[24];
@@ -123,6 +127,6 @@ bool fgt_crash_examine(struct fgt_deliveries *deliveries,
 	fgt_log(FGT_LOG_WARNING, "crash", "pid %d, %s, was ended by %s",
 		registration->pid, name, signal_name);
 	if (registration->destination[0])
-		report(deliveries, registration, name, signal_name);
+		report(deliveries, limits, registration, name, signal_name);
 	return true;
 }

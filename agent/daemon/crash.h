@@ -14,9 +14,11 @@
 /*
  * Its pidfd is readable. True: a signal ended it that nobody ends a process
  * with on purpose (see fgt_death_is_asked_for), or nobody can tell; what comes
- * of it goes to the log and, if it named a destination, to deliveries.
+ * of it goes to the log and, if it named a destination, to deliveries, within
+ * limits.
  */
 bool fgt_crash_examine(struct fgt_deliveries *deliveries,
+		       const struct fgt_upload_limits *limits,
 		       const struct fgt_registration *registration);
 
 #endif

@@ -416,8 +416,8 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 	fill_job(job, deliveries, order);
 	job->data_fd = order->data_fd;
 	job->spans_fd = order->spans_fd;
-	r = fgt_delivery_body_new(order->destination, order->facts, &job->body,
-				  &job->body_len);
+	r = fgt_delivery_body_new(order->destination, order->limits,
+				  order->facts, &job->body, &job->body_len);
 	if (r < 0) {
 		free_job(job);
 		return fgt_why_set(why, r, "cannot be queued: %s",

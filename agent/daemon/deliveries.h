@@ -13,6 +13,7 @@
 #include "agent/daemon/loop.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/why.h"
+#include "upload/deliver/sentry_upload.h"
 #include "upload/format/transaction.h"
 
 #define FGT_DELIVERIES_TRIES 5 /* after 2, 8, 32, 128 s */
@@ -31,6 +32,7 @@ struct fgt_delivery_order {
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
 	uint64_t not_before_ns; /* the tick after the end is there then */
 	const char *destination; /* a secret maybe; copied */
+	const struct fgt_upload_limits *limits; /* NULL: none; copied */
 	const struct fgt_transaction_facts *facts; /* NULL; copied */
 	bool is_transaction; /* its facts tell when it began and ended */
 	bool is_last_word; /* of a process that has ended: nothing comes after */

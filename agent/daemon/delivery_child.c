@@ -78,6 +78,7 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 }
 
 int fgt_delivery_body_new(const char *destination,
+			  const struct fgt_upload_limits *limits,
 			  const struct fgt_transaction_facts *facts,
 			  uint8_t **ret_body, size_t *ret_len)
 {
@@ -90,6 +91,10 @@ int fgt_delivery_body_new(const char *destination,
 	if (r < 0)
 		return r;
 	fgt_builder_string(builder, "destination", destination);
+	if (limits && limits->ca_file)
+		fgt_builder_string(builder, "ca_file", limits->ca_file);
+	if (limits && limits->is_http_allowed)
+		fgt_builder_bool(builder, "allow_http", true);
 	if (facts)
 		fgt_facts_put(builder, facts);
 	r = fgt_builder_finish(builder, &frame, &len);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "upload/deliver/sentry_upload.h"
 #include "upload/format/transaction.h"
 
 #define FGT_DELIVERY_NAME     "fgt-delivery"
@@ -28,7 +29,8 @@ enum fgt_delivery_kind {
 };
 
 /* What travels to the child in one message: this, then a msgpack map of the
- * facts and "destination"; with the descriptors of data and, maybe, spans. */
+ * facts, "destination", "ca_file" and "allow_http"; with the descriptors of
+ * data and, maybe, spans. */
 struct fgt_delivery_head {
 	uint32_t uid, gid; /* to become */
 	uint32_t kind; /* enum fgt_delivery_kind */
@@ -55,10 +57,11 @@ struct fgt_delivery_child {
 #define FGT_DELIVERY_CHILD_NONE ((struct fgt_delivery_child){ -1, -1 })
 
 /*
- * The body of the message: facts (NULL: none) and destination. It may hold a
- * secret. -EMSGSIZE, -ENOMEM.
+ * The body of the message: facts (NULL: none), destination, and of the limits
+ * (NULL: none) how it may be reached. It may hold a secret. -EMSGSIZE, -ENOMEM.
  */
 int fgt_delivery_body_new(const char *destination,
+			  const struct fgt_upload_limits *limits,
 			  const struct fgt_transaction_facts *facts,
 			  uint8_t **ret_body, size_t *ret_len);
 

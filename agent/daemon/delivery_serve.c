@@ -268,6 +268,7 @@ static int dispatch(const struct fgt_slice *slice,
 		    struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
 {
 	static struct fgt_facts_room room;
+	struct fgt_upload_limits limits = { .ca_file = NULL };
 	const char *destination;
 	int r = fgt_facts_read(message, &room, why);
 	bool has_facts = r == 0;
@@ -276,8 +277,11 @@ static int dispatch(const struct fgt_slice *slice,
 		return r;
 	if (fgt_message_get_string(message, "destination", &destination) < 0)
 		return fgt_why_set(why, -EINVAL, "there is no destination");
+	(void)fgt_message_get_string(message, "ca_file", &limits.ca_file);
+	(void)fgt_message_get_bool(message, "allow_http",
+				   &limits.is_http_allowed);
 	return fgt_dispatch(slice, destination, has_facts ? &room.facts : NULL,
-			    NULL, outcome, why);
+			    &limits, outcome, why);
 }
 
 static int work(const struct order *order, struct fgt_dispatch_outcome *outcome,

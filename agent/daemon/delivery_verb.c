@@ -102,15 +102,26 @@ static int read_order(struct call *call)
 	return r < 0 && r != -ENOENT ? r : get_content(call);
 }
 
+/* As the configuration in force has it. */
+static struct fgt_upload_limits limits_of(const struct fgt_service *service)
+{
+	return (struct fgt_upload_limits){
+		.ca_file = service->config->upload.ca_file,
+		.is_http_allowed = service->config->upload.is_http_allowed,
+	};
+}
+
 static void deliver(void *context, const struct fgt_registration *registration,
 		    struct fgt_control_client *client,
 		    const struct fgt_message *request)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	struct fgt_service *service = context;
+	const struct fgt_upload_limits limits = limits_of(service);
 	struct call call = { .registration = registration, .request = request };
 	int r = read_order(&call);
 
+	call.order.limits = &limits;
 	if (r == 0)
 		r = fgt_deliveries_submit(service->deliveries, &call.order,
 					  &call.why);
@@ -125,9 +136,10 @@ static void deliver(void *context, const struct fgt_registration *registration,
 static void died(void *context, const struct fgt_registration *registration)
 {
 	struct fgt_service *service = context;
+	const struct fgt_upload_limits limits = limits_of(service);
 
 	service->crashes +=
-		fgt_crash_examine(service->deliveries, registration);
+		fgt_crash_examine(service->deliveries, &limits, registration);
 }
 
 struct fgt_registration_calls

@@ -72,7 +72,8 @@ static int make_sampler(struct recorder *recorder)
 		.max_cpu_percent = MAX_CPU_PERCENT,
 		.is_self_included = true,
 		.is_embedded = true,
-		.excluded_tids = { recorder->options.own_tid },
+		.excluded_tids = { recorder->options.own_tids[0],
+				   recorder->options.own_tids[1] },
 		.explain = explain,
 		.context = recorder,
 		.attend = recorder->options.attend,
@@ -99,6 +100,20 @@ static inline void stop_auto(struct recorder **recorder)
 	stop(*recorder);
 }
 
+static void tell_why_not(int error, char *ret_why)
+{
+	bool is_limit = error == -ENOMEM || error == -EAGAIN ||
+			error == -EMFILE || error == -ENFILE;
+	struct fgt_why why;
+
+	(void)fgt_why_set(&why, error, "recording cannot start: %s%s",
+			  strerror(-error),
+			  is_limit ? "; raise the program's limits (ulimit -v, "
+				     "-u and -n)"
+				   : "");
+	set_why(ret_why, why.text);
+}
+
 static int start(const struct fgt_embed_options *options, void **ret_recorder,
 		 char *ret_why)
 {
@@ -108,8 +123,10 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 
 	ret_why[0] = '\0';
 	recorder = calloc(1, sizeof(*recorder));
-	if (!recorder)
+	if (!recorder) {
+		tell_why_not(-ENOMEM, ret_why);
 		return -ENOMEM;
+	}
 	recorder->options = *options;
 	rc = fgt_image_cache_new(&recorder->cache);
 	if (rc == 0)
@@ -122,7 +139,10 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 		rc = fgt_sampler_attach(recorder->sampler, getpid(),
 					&recorder->target, &why);
 	if (rc < 0) {
-		set_why(ret_why, why.text[0] ? why.text : strerror(-rc));
+		if (why.text[0])
+			set_why(ret_why, why.text);
+		else
+			tell_why_not(rc, ret_why);
 		return rc;
 	}
 	/* Without descriptors left its slices tell of stacks only. */
@@ -167,16 +187,18 @@ static int encode(const struct fgt_slice *slice, struct fgt_embed_cut *ret_cut)
 }
 
 static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
-	       struct fgt_embed_cut *ret_cut)
+	       bool is_transaction, struct fgt_embed_cut *ret_cut)
 {
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
 	struct recorder *recorder = context;
-	int rc = fgt_ring_cut(fgt_target_ring(recorder->target), from_ns, to_ns,
-			      &slice);
+	const struct fgt_ring *ring = fgt_target_ring(recorder->target);
+	int rc = fgt_ring_cut(ring, from_ns, to_ns, &slice);
 
 	/* Overwritten while it was read: there is nothing left of it. */
 	if (rc == -EAGAIN)
 		rc = -ENODATA;
+	if (rc == -ENODATA && is_transaction)
+		rc = fgt_ring_blank(ring, from_ns, to_ns, &slice);
 	if (rc == 0)
 		rc = fgt_target_cut_spans(recorder->target, slice);
 	if (rc == 0)
@@ -259,17 +281,21 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 
 /* Runs in the library's worker; blocks it, within the bounds of an upload. */
 static int deliver(const uint8_t *bytes, size_t len_bytes,
-		   const char *destination,
+		   const char *destination, const struct fgt_embed_way *way,
 		   const struct fgt_transaction_facts *facts, char *ret_why,
 		   unsigned int *ret_wait_s)
 {
+	const struct fgt_upload_limits limits = {
+		.ca_file = way->ca_file,
+		.is_http_allowed = way->is_http_allowed,
+	};
 	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
 	struct fgt_dispatch_outcome outcome = { .retry_after_s = 0 };
 	struct fgt_why why = { "" };
 	int rc = fgt_slice_decode(bytes, len_bytes, &slice, &why);
 
 	if (rc == 0)
-		rc = fgt_dispatch(slice, destination, facts, NULL, &outcome,
+		rc = fgt_dispatch(slice, destination, facts, &limits, &outcome,
 				  &why);
 	set_why(ret_why, rc < 0 ? why.text : "");
 	if (ret_wait_s)

@@ -19,7 +19,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,10 +32,12 @@
 #include "agent/lib/journal.h"
 #include "agent/lib/library.h"
 #include "agent/lib/own_file.h"
+#include "agent/lib/own_thread.h"
 #include "agent/lib/rights.h"
 #include "agent/lib/tell.h"
 #include "ringbuf/clock.h"
 #include "ringbuf/fd_apart.h"
+#include "ringbuf/file_id.h"
 
 #define ROUND_NS    UINT64_C(50000000) /* between two looks at the log */
 #define LAST_NS	    UINT64_C(400000000) /* for what is left at the end */
@@ -51,14 +52,14 @@ static struct {
 	sem_t wake, started, left;
 	atomic_bool is_leaving;
 	bool is_running; /* before any thread of the program, until a fork */
-	struct stat errors; /* standard error, as it was at first */
+	_Atomic int32_t tid; /* the thread's word; 0: it is not there */
+	struct fgt_file_id errors; /* standard error, as it was at first */
 	/* Overwritten or dropped. The thread's; relaxed: a mere number. */
 	_Atomic uint64_t lost;
 
 	/* The thread's. */
 	int fd; /* -1: not open (now) */
-	dev_t device; /* of the file: the program may close what is not its */
-	ino_t inode; /* own, and get the number again for another file */
+	struct fgt_file_id file; /* the program may have closed its number */
 	bool is_begun; /* what is in it already stays there */
 	bool is_kept; /* what is in it when it is opened first, too */
 	bool is_anothers; /* who writes it: nothing is written here any more */
@@ -137,10 +138,7 @@ static void put_head(void)
 
 static bool is_ours(void)
 {
-	struct stat status;
-
-	return live.fd >= 0 && fstat(live.fd, &status) == 0 &&
-	       status.st_dev == live.device && status.st_ino == live.inode;
+	return fgt_file_id_is(&live.file, live.fd);
 }
 
 /* Makes it this process's own. -EBUSY another one writes it. */
@@ -177,8 +175,7 @@ static int open_path(void)
 	/* Not where it has been emptied, or another one has its name. */
 	if (S_ISREG(status.st_mode))
 		live.is_begun = status.st_size > 0;
-	live.device = status.st_dev;
-	live.inode = status.st_ino;
+	live.file = (struct fgt_file_id){ status.st_dev, status.st_ino };
 	fgt_fd_apart_begin();
 	live.fd = fgt_fd_apart(FGT_TAKE_FD(fd));
 	return 0;
@@ -189,12 +186,9 @@ static int open_path(void)
 static void say(const char *format, ...) FGT_PRINTF(1, 2);
 static void say(const char *format, ...)
 {
-	struct stat now;
 	va_list arguments;
 
-	if (fstat(STDERR_FILENO, &now) < 0 ||
-	    now.st_dev != live.errors.st_dev ||
-	    now.st_ino != live.errors.st_ino)
+	if (!fgt_file_id_is(&live.errors, STDERR_FILENO))
 		return;
 	va_start(arguments, format);
 	(void)vdprintf(STDERR_FILENO, format, arguments);
@@ -388,6 +382,7 @@ static void *run(void *unused)
 
 	(void)unused;
 	pthread_setname_np(pthread_self(), "fgt-activity");
+	atomic_store_explicit(&live.tid, gettid(), memory_order_relaxed);
 	fgt_rights_begin(FGT_RIGHTS_ACTIVITY);
 	(void)open_file(); /* now, as what main() starts might be faster */
 	(void)sem_post(&live.started);
@@ -408,6 +403,7 @@ static void *run(void *unused)
 	}
 	tell_rest();
 	fgt_rights_end(FGT_RIGHTS_ACTIVITY);
+	atomic_store_explicit(&live.tid, 0, memory_order_relaxed);
 	(void)sem_post(&live.left);
 	return NULL;
 }
@@ -417,6 +413,7 @@ static void *run(void *unused)
 static void in_child(void)
 {
 	live.is_running = false;
+	atomic_store_explicit(&live.tid, 0, memory_order_relaxed);
 	if (is_ours())
 		close(live.fd);
 	live.fd = -1;
@@ -429,27 +426,13 @@ static void add_status(struct fgt_status *status)
 		atomic_load_explicit(&live.lost, memory_order_relaxed);
 }
 
-const struct fgt_part fgt_activity_part = { .add_status = add_status };
-
-static bool start_thread(void)
+static int32_t own_tid(void)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int error;
-
-	if (pthread_attr_init(&attributes))
-		return false;
-	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&live.thread, &attributes, run, NULL);
-	/* The program's thread-local variables lie on the stack, too. */
-	if (error == EINVAL)
-		error = pthread_create(&live.thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return error == 0;
+	return atomic_load_explicit(&live.tid, memory_order_relaxed);
 }
+
+const struct fgt_part fgt_activity_part = { .add_status = add_status,
+					    .own_tid = own_tid };
 
 /* False: it is that of who started this program, or of nobody. */
 static bool choose_path(const char *text)
@@ -474,7 +457,7 @@ __attribute__((constructor)) static void start(void)
 {
 	const char *path = secure_getenv("FGTRACE_ACTIVITY");
 
-	(void)fstat(STDERR_FILENO, &live.errors);
+	(void)fgt_file_id_get(STDERR_FILENO, &live.errors);
 	if (!path || !*path || !choose_path(path) ||
 	    fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT) < 0 ||
 	    fgt_span_reader_new(fgt_journal_log(), &live.reader) < 0)
@@ -483,7 +466,8 @@ __attribute__((constructor)) static void start(void)
 	sem_init(&live.started, 0, 0);
 	sem_init(&live.left, 0, 0);
 	(void)pthread_atfork(NULL, NULL, in_child);
-	live.is_running = start_thread();
+	live.is_running =
+		fgt_own_thread_start(STACK_BYTES, run, &live.thread) == 0;
 	if (live.is_running)
 		wait_for(&live.started, PATIENCE_NS);
 }

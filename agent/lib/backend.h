@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/lib/embed.h"
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/settings.h"
 #include "upload/format/transaction.h"
@@ -46,6 +47,10 @@ struct fgt_backend {
 	 * tick after it: the library has waited. */
 	int (*cut)(void *state, uint64_t from_ns, uint64_t to_ns,
 		   unsigned int timeout_ms, struct fgt_slice **ret_slice);
+	/* The same of a transaction, which is told even if nothing was sampled
+	 * then; worker. NULL: the agent cuts it when it delivers it. */
+	int (*cut_transaction)(void *state, uint64_t from_ns, uint64_t to_ns,
+			       struct fgt_slice **ret_slice);
 	/*
 	 * Delivers, or hands over to who will; the library's worker thread
 	 * only. 0: delivered, or accepted by the agent; -EAGAIN try again in a
@@ -76,7 +81,8 @@ struct fgt_backend_options {
 	/* memfd of the span log, sealed against shrinking, made again if the
 	 * program has closed it; -1: none. Worker, or while there is none. */
 	int (*get_spans_fd)(void);
-	int32_t own_tid; /* of the library's worker: never sampled */
+	/* Of the library's threads: never sampled. 0: none. */
+	int32_t own_tids[FGT_EMBED_OWN_TIDS];
 	void (*log)(void *context, const char *line); /* never NULL; any of
 						       * the library's threads */
 	void *context;

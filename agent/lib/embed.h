@@ -13,7 +13,7 @@
 
 #include "upload/format/transaction.h"
 
-#define FGT_EMBED_VERSION 3
+#define FGT_EMBED_VERSION 5
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 #define FGT_EMBED_WHY	  256
 
@@ -30,16 +30,25 @@
 			       FGT_FORMAT_SPEEDSCOPE == 6,                     \
 		       "formats have these numbers on both sides")
 
+#define FGT_EMBED_OWN_TIDS 2
+
 struct fgt_embed_options {
 	unsigned int hz, ring_seconds;
 	size_t ring_bytes;
 	int spans_fd; /* of the span log, -1: none; borrowed */
-	int32_t own_tid; /* of the library's worker: never sampled; 0: none */
+	/* Of the library's threads: never sampled. 0: none. */
+	int32_t own_tids[FGT_EMBED_OWN_TIDS];
 	void (*log)(void *context, const char *line);
 	void *context;
 	/* On the recorder's thread: as its first, and before each tick. NULL:
 	 * nobody wants to know. */
 	void (*attend)(bool is_first);
+};
+
+/* How a delivery reaches its destination, see fgt_options. */
+struct fgt_embed_way {
+	const char *ca_file; /* NULL: the system's authorities */
+	bool is_http_allowed; /* plain, to another machine */
 };
 
 struct fgt_embed_cut {
@@ -58,9 +67,10 @@ struct fgt_embed_ops {
 		     void **ret_recorder, char *ret_why);
 	/* Waits for its thread and for signal handlers under way. */
 	void (*stop)(void *recorder);
-	/* As fgt_get_slice(), without waiting for to_ns. MT-Safe */
+	/* As fgt_get_slice(), without waiting for to_ns; of a transaction, told
+	 * even if nothing was sampled then, instead of -ENODATA. MT-Safe */
 	int (*cut)(void *recorder, uint64_t from_ns, uint64_t to_ns,
-		   struct fgt_embed_cut *ret_cut);
+		   bool is_transaction, struct fgt_embed_cut *ret_cut);
 	/* The memfd of the ring, borrowed: whoever holds a copy of it can cut
 	 * when this process is no more. */
 	int (*ring_fd)(void *recorder);
@@ -83,7 +93,7 @@ struct fgt_embed_ops {
 	 * be NULL: how long the destination wants to be left alone, 0. The
 	 * first upload loads libcurl. */
 	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
-		       const char *destination,
+		       const char *destination, const struct fgt_embed_way *way,
 		       const struct fgt_transaction_facts *facts, char *ret_why,
 		       unsigned int *ret_wait_s);
 };

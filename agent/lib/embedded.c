@@ -12,27 +12,27 @@
 #include "agent/lib/embed_load.h"
 #include "agent/lib/rights.h"
 
-#define DELIVER_MS 1000
-#define SECOND_NS  UINT64_C(1000000000)
+#define SECOND_NS UINT64_C(1000000000)
 
 struct embedded {
 	const struct fgt_embed_ops *ops;
 	void *recorder;
+	const struct fgt_options *options;
 	int (*get_spans_fd)(void); /* worker */
 };
 
-static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
-	       unsigned int timeout_ms, struct fgt_slice **ret_slice)
+static int cut_range(const struct embedded *embedded, uint64_t from_ns,
+		     uint64_t to_ns, bool is_transaction,
+		     struct fgt_slice **ret_slice)
 {
-	const struct embedded *embedded = state;
 	struct fgt_slice *slice = calloc(1, sizeof(*slice));
 	struct fgt_embed_cut bytes;
 	int rc;
 
-	(void)timeout_ms; /* nobody is waited for */
 	if (!slice)
 		return -ENOMEM;
-	rc = embedded->ops->cut(embedded->recorder, from_ns, to_ns, &bytes);
+	rc = embedded->ops->cut(embedded->recorder, from_ns, to_ns,
+				is_transaction, &bytes);
 	if (rc < 0) {
 		free(slice);
 		return rc;
@@ -49,14 +49,31 @@ static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
 	return 0;
 }
 
+static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
+	       unsigned int timeout_ms, struct fgt_slice **ret_slice)
+{
+	(void)timeout_ms; /* nobody is waited for */
+	return cut_range(state, from_ns, to_ns, false, ret_slice);
+}
+
+static int cut_transaction(void *state, uint64_t from_ns, uint64_t to_ns,
+			   struct fgt_slice **ret_slice)
+{
+	return cut_range(state, from_ns, to_ns, true, ret_slice);
+}
+
 static int deliver_slice(const struct embedded *embedded,
 			 const struct fgt_delivery *delivery,
 			 const struct fgt_slice *slice, char *ret_why)
 {
+	const struct fgt_embed_way way = {
+		.ca_file = embedded->options->ca_file,
+		.is_http_allowed = embedded->options->allow_http != 0,
+	};
 	unsigned int wait_s = 0;
 	int rc = embedded->ops->deliver(slice->bytes, slice->len_bytes,
-					delivery->destination, delivery->facts,
-					ret_why, &wait_s);
+					delivery->destination, &way,
+					delivery->facts, ret_why, &wait_s);
 
 	if (wait_s > 0)
 		*delivery->ret_not_before_ns = fgt_now() + wait_s * SECOND_NS;
@@ -77,7 +94,7 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 				     ret_why);
 	if (!facts)
 		return -EINVAL;
-	rc = cut(state, facts->begin_ns, facts->end_ns, DELIVER_MS, &slice);
+	rc = cut_transaction(state, facts->begin_ns, facts->end_ns, &slice);
 	if (rc < 0) {
 		snprintf(ret_why, FGT_EMBED_WHY,
 			 "the stacks of %.100s could not be cut: %s",
@@ -161,7 +178,7 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 		.ring_seconds = options->options->ring_seconds,
 		.ring_bytes = options->options->ring_bytes,
 		.spans_fd = options->get_spans_fd(),
-		.own_tid = options->own_tid,
+		.own_tids = { options->own_tids[0], options->own_tids[1] },
 		.log = options->log,
 		.context = options->context,
 		.attend = attend,
@@ -182,6 +199,7 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 		free(embedded);
 		return rc == -EACCES ? -EPERM : rc;
 	}
+	embedded->options = options->options;
 	embedded->get_spans_fd = options->get_spans_fd;
 	*ret_state = embedded;
 	return 0;
@@ -190,6 +208,7 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 const struct fgt_backend fgt_embedded = {
 	.mode = FGT_EMBEDDED,
 	.cut = cut,
+	.cut_transaction = cut_transaction,
 	.deliver = deliver,
 	.refresh = refresh,
 	.is_recording = is_recording,

@@ -117,6 +117,17 @@ struct fgt_options {
 	 */
 	void (*log)(void *context, const char *line);
 	void *context; /* of decide and log */
+
+	/*
+	 * How a DSN is reached. An agent goes by its own upload.ca_file, and
+	 * must have upload.allow_http as well.
+	 */
+	const char *ca_file; /* PEM, path of up to 1023 bytes: authorities to
+			      * trust instead of the system's. Default:
+			      * $FGTRACE_UPLOAD_CA_FILE */
+	int allow_http; /* not 0: plain http to another machine, too, as with
+			 * FGTRACE_UPLOAD_ALLOW_HTTP=1 */
+	int reserved; /* 0 */
 };
 
 /*
@@ -129,8 +140,9 @@ struct fgt_options {
  * struct (log was told which, but for the size); -ENOENT embedded, and
  * libfgtrace-embed.so is not installed, of another version, or cannot be loaded
  * (log was told which); -EPERM embedded, and this process may not look at
- * itself; -ENOMEM, -EAGAIN no thread could be started. After an error nothing
- * is left behind.
+ * itself; -ENOMEM; -EAGAIN no thread could be started, or a delivery of the
+ * time before fgt_stop() still hangs; -EMFILE, -ENFILE no descriptor is left.
+ * After an error nothing is left behind.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -203,7 +203,7 @@ static int open_backend(int32_t worker_tid)
 	const struct fgt_backend_options backend_options = {
 		.options = options,
 		.get_spans_fd = fgt_parts_spans_fd,
-		.own_tid = worker_tid,
+		.own_tids = { worker_tid, fgt_parts_own_tid() },
 		.log = fgt_tell_line,
 	};
 	const struct fgt_backend *backend = &fgt_agent_link;
@@ -241,8 +241,11 @@ static int start_all(const struct fgt_options *options)
 		r = fgt_parts_start(&library.settings.options);
 	if (r == 0)
 		r = fgt_worker_start(&worker_calls, &worker_tid);
-	if (r < 0)
+	if (r < 0) {
+		if (!why.text[0])
+			fgt_tell("recording cannot start: %s", strerror(-r));
 		return r;
+	}
 	lock();
 	library.users = 1; /* the worker */
 	unlock();
@@ -409,6 +412,13 @@ int fgt_library_cut(uint64_t from_ns, uint64_t to_ns,
 	if (r < 0 && get_phase() != FGT_PHASE_RUNNING)
 		return -ESHUTDOWN;
 	return r;
+}
+
+int fgt_library_cut_transaction(uint64_t from_ns, uint64_t to_ns,
+				struct fgt_slice **ret_slice)
+{
+	return library.backend->cut_transaction(library.state, from_ns, to_ns,
+						ret_slice);
 }
 
 bool fgt_library_is_embedded(void)

@@ -41,6 +41,8 @@ struct fgt_part {
 	 * is counted and told so. On the worker; in the thread of fgt_stop()
 	 * where the worker does not come back from work. */
 	void (*give_up)(void);
+	/* Of a thread that it has: never sampled. 0: there is none. */
+	int32_t (*own_tid)(void);
 	/* Adds its counters; any thread, also while nothing records. */
 	void (*add_status)(struct fgt_status *status);
 	/* In the child of a fork, also where nothing records: forgets what
@@ -69,6 +71,8 @@ int fgt_parts_start(const struct fgt_options *options);
 void fgt_parts_stop(void);
 /* The memfd of the span log, -1; borrowed. */
 int fgt_parts_spans_fd(void);
+/* Of the one thread that a part has, 0. */
+int32_t fgt_parts_own_tid(void);
 /* In the child of a fork: none is started. */
 void fgt_parts_forked(void);
 
@@ -120,6 +124,9 @@ int fgt_library_wait_until(uint64_t when_ns);
 /* Between enter and leave: to_ns has passed. As backend.cut. */
 int fgt_library_cut(uint64_t from_ns, uint64_t to_ns,
 		    struct fgt_slice **ret_slice);
+/* As backend.cut_transaction, which is there; worker. */
+int fgt_library_cut_transaction(uint64_t from_ns, uint64_t to_ns,
+				struct fgt_slice **ret_slice);
 /* Of those that fgt_get_slice() returned. */
 void fgt_library_count_slice(void);
 /* The ring is this process's own. Between enter and leave, or on the worker. */

@@ -26,7 +26,7 @@ int fgt_mark(const char *name)
 	if (r < 0)
 		return r;
 	if (!len)
-		return fgt_misuse(-EINVAL);
+		return fgt_misuse(-EINVAL, name);
 	record.tid = self->tid;
 	record.owner = self->task;
 	record.begin_ns = fgt_now();
@@ -46,7 +46,7 @@ int fgt_counter(const char *name, double value)
 	if (r < 0)
 		return r;
 	if (!len || !isfinite(value))
-		return fgt_misuse(-EINVAL);
+		return fgt_misuse(-EINVAL, name);
 	record.tid = self->tid;
 	record.begin_ns = fgt_now();
 	record.value = value;
@@ -66,10 +66,10 @@ int fgt_label(const char *key, const char *value)
 	if (r < 0)
 		return r;
 	if (!key_len || !value)
-		return fgt_misuse(-EINVAL);
+		return fgt_misuse(-EINVAL, key);
 	record.number = fgt_span_innermost(self, &record.track);
 	if (!record.number)
-		return fgt_misuse(-ENOTCONN);
+		return fgt_misuse(-ENOTCONN, key);
 	record.tid = self->tid;
 	record.owner = self->task;
 	record.begin_ns = fgt_now();

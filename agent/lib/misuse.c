@@ -8,8 +8,14 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
 
+#include "agent/lib/settings.h"
 #include "agent/lib/tell.h"
+#include "ringbuf/span_log.h"
+
+#define LINE_BYTES 256
 
 static _Atomic uint64_t count;
 /* A bit for each kind since the last stop. Relaxed: they carry nothing. */
@@ -32,21 +38,36 @@ static const struct {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* The first of its kind is told here; fgt_tell_line() remembers, too, but under
- * a lock that a loop of mistakes should not take. */
-static void tell_once(int error)
+/* A line of the log is one, whatever the program calls its spans. */
+static void clean(char *text)
 {
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+/* The first of its kind: a loop of mistakes takes no lock. */
+static void tell_once(int error, const char *name)
+{
+	char line[LINE_BYTES], culprit[FGT_SPAN_NAME_MAX + 1] = "";
 	unsigned int kind = 0, bit;
 
 	while (kind < KINDS - 1 && kinds[kind].error != error)
 		kind++;
 	bit = 1u << kind;
-	if (!(atomic_fetch_or_explicit(&happened, bit, memory_order_relaxed) &
-	      bit))
-		fgt_tell_line(NULL, kinds[kind].line);
+	if (atomic_fetch_or_explicit(&happened, bit, memory_order_relaxed) &
+	    bit)
+		return;
+	if (name)
+		fgt_settings_copy_text(culprit, sizeof(culprit), name);
+	clean(culprit);
+	snprintf(line, sizeof(line), "%s (the first one: thread %d%s%s%s)",
+		 kinds[kind].line, gettid(), name ? ", '" : "", culprit,
+		 name ? "'" : "");
+	fgt_tell_line(NULL, line);
 }
 
-/* What was told while nobody listened has been forgotten. */
+/* What was told while nobody listened has been forgotten, and whose it was. */
 void fgt_misuse_started(void)
 {
 	unsigned int bits =
@@ -62,13 +83,13 @@ void fgt_misuse_stopped(void)
 	atomic_store_explicit(&happened, 0, memory_order_relaxed);
 }
 
-int fgt_misuse(int error)
+int fgt_misuse(int error, const char *name)
 {
 	if (error != -ENOTCONN && error != -EALREADY && error != -EBUSY &&
 	    error != -ENOTEMPTY && error != -EINVAL)
 		return error;
 	atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
-	tell_once(error);
+	tell_once(error, name);
 	return error;
 }
 

@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /* Returns error; those that are none of the program's faults are not counted.
+ * name: of what was to begin or to be said; NULL: it is not known.
  * MT-Safe | AS-Unsafe */
-int fgt_misuse(int error);
+int fgt_misuse(int error, const char *name);
 
 uint64_t fgt_misuse_count(void);
 

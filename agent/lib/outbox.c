@@ -7,6 +7,8 @@
 #include "agent/lib/outbox.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 /* A cut reaches so far beyond the transaction: short ones, too, lie between
@@ -255,14 +257,17 @@ static void cut(struct fgt_outbox *outbox,
 	uint64_t from_ns =
 		facts->begin_ns > BEFORE_NS ? facts->begin_ns - BEFORE_NS : 0;
 	struct fgt_slice *slice = NULL;
+	char line[160];
 	int r = carrier->cut(from_ns, facts->end_ns + AFTER_NS, &slice);
 
 	if (r == 0)
 		r = keep_slice(outbox, parcel, slice);
 	if (r == 0)
 		return;
-	carrier->tell("the stacks of a transaction could not be cut: it ended "
-		      "too long ago, or there is no memory");
+	snprintf(line, sizeof(line),
+		 "the stacks of a transaction could not be cut: %s",
+		 strerror(-r));
+	carrier->tell(line);
 	take_out(outbox, parcel, false);
 }
 

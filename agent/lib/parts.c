@@ -49,6 +49,16 @@ int fgt_parts_spans_fd(void)
 	return fd;
 }
 
+int32_t fgt_parts_own_tid(void)
+{
+	int32_t tid = 0;
+
+	for (unsigned int i = 0; i < fgt_part_count && !tid; i++)
+		if (fgt_parts[i] && fgt_parts[i]->own_tid)
+			tid = fgt_parts[i]->own_tid();
+	return tid;
+}
+
 void fgt_parts_forked(void)
 {
 	for (unsigned int i = 0; i < fgt_part_count; i++)

@@ -248,9 +248,9 @@ static unsigned int get_number(const char *name, unsigned int most)
 	if (!text || !*text)
 		return 0;
 	value = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || value > most) {
+	if (*text < '0' || *text > '9' || *end || !value || value > most) {
 		snprintf(why, sizeof(why),
-			 "'%.20s' is not a whole number from 0 to %u, so the "
+			 "'%.20s' is not a whole number from 1 to %u, so the "
 			 "default holds",
 			 text, most);
 		complain(name, why);

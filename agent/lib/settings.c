@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "upload/deliver/dsn.h"
+#include "upload/deliver/trusted_file.h"
 
 #define SIZE_FIRST_VERSION                                                     \
 	(offsetof(struct fgt_options, context) + sizeof(void *))
@@ -33,23 +34,25 @@ static int copy_version(struct fgt_options *options,
 {
 	const unsigned char *bytes = (const unsigned char *)given;
 	size_t size = given->size;
+	bool is_newer;
 
 	/* Nobody will read this one: whom to tell is not known. */
-	if (size < SIZE_FIRST_VERSION || size > SIZE_MAX_BYTES)
+	if (size < SIZE_FIRST_VERSION || size > SIZE_MAX_BYTES ||
+	    size % sizeof(void *))
 		return fgt_why_set(why, -EINVAL,
 				   "options.size is not that of any version: "
 				   "set it to sizeof(struct fgt_options)");
 	memcpy(options, given,
 	       size < sizeof(*options) ? size : sizeof(*options));
 	options->size = sizeof(*options);
+	is_newer = options->reserved != 0;
 	for (size_t i = sizeof(*options); i < size; i++)
-		if (bytes[i])
-			return fgt_why_set(
-				why, -EINVAL,
-				"the program asks for what this "
-				"libfgtrace.so does not know: install "
-				"a newer one");
-	return 0;
+		is_newer |= bytes[i] != 0;
+	return is_newer ? fgt_why_set(why, -EINVAL,
+				      "the program asks for what this "
+				      "libfgtrace.so does not know: install a "
+				      "newer one")
+			: 0;
 }
 
 static int check_ranges(const struct fgt_options *options, struct fgt_why *why)
@@ -113,7 +116,8 @@ void fgt_settings_copy_text(char *to, size_t size, const char *from)
 	to[len] = 0;
 }
 
-int fgt_settings_check_destination(const char *destination, struct fgt_why *why)
+int fgt_settings_check_destination(const char *destination,
+				   bool is_http_allowed, struct fgt_why *why)
 {
 	struct fgt_dsn *dsn;
 	int r;
@@ -136,10 +140,13 @@ int fgt_settings_check_destination(const char *destination, struct fgt_why *why)
 	if (!dsn)
 		return fgt_why_set(why, -ENOMEM, "no memory");
 	r = fgt_dsn_parse(destination, 1, dsn, why);
-	if (r == 0 && destination[4] == ':' && !dsn->is_loopback)
+	if (r == 0 && destination[4] == ':' && !dsn->is_loopback &&
+	    !is_http_allowed)
 		r = fgt_why_set(why, -EINVAL,
 				"the destination is plain http to another "
-				"machine: use https");
+				"machine: use https, or set "
+				"options.allow_http or "
+				"FGTRACE_UPLOAD_ALLOW_HTTP=1");
 	explicit_bzero(dsn, sizeof(*dsn));
 	free(dsn);
 	return r;
@@ -181,12 +188,46 @@ static int take_destination(struct fgt_settings *settings, struct fgt_why *why)
 	settings->options.destination = NULL;
 	if (!destination)
 		return 0;
-	r = fgt_settings_check_destination(destination, why);
+	r = fgt_settings_check_destination(
+		destination, settings->options.allow_http != 0, why);
 	if (r < 0)
 		return r;
 	strcpy(settings->destination, destination);
 	settings->options.destination = settings->destination;
 	return 0;
+}
+
+/* A variable that serves no destination fails no start. */
+static int take_ca_file(struct fgt_settings *settings, struct fgt_why *why)
+{
+	const char *given = settings->options.ca_file;
+	const char *path = or_variable(given, "FGTRACE_UPLOAD_CA_FILE");
+	const char *destination = settings->options.destination;
+	bool is_wanted = path == given || (destination && *destination != '/');
+	struct fgt_why own_why;
+	int r;
+
+	settings->options.ca_file = NULL;
+	if (!path)
+		return 0;
+	r = fgt_trusted_file_absolute("options.ca_file or "
+				      "FGTRACE_UPLOAD_CA_FILE",
+				      path, settings->ca_file,
+				      sizeof(settings->ca_file), &own_why);
+	if (r == 0)
+		settings->options.ca_file = settings->ca_file;
+	if (r == 0 || !is_wanted)
+		return 0;
+	*why = own_why;
+	return r;
+}
+
+static void take_allow_http(struct fgt_settings *settings)
+{
+	const char *text = or_variable(NULL, "FGTRACE_UPLOAD_ALLOW_HTTP");
+
+	if (text && (!strcmp(text, "1") || !strcmp(text, "true")))
+		settings->options.allow_http = 1;
 }
 
 static const char *take_text(char *to, size_t size, const char *from)
@@ -210,8 +251,11 @@ int fgt_settings_init(struct fgt_settings *settings,
 		r = check_ranges(options, why);
 	if (r == 0)
 		r = take_socket(settings, why);
+	take_allow_http(settings);
 	if (r == 0)
 		r = take_destination(settings, why);
+	if (r == 0)
+		r = take_ca_file(settings, why);
 	if (r < 0)
 		return r;
 	fill_in(options);

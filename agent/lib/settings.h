@@ -6,6 +6,8 @@
 #ifndef FGT_AGENT_LIB_SETTINGS_H
 #define FGT_AGENT_LIB_SETTINGS_H
 
+#include <stdbool.h>
+
 #include "agent/lib/fgtrace.h"
 #include "ringbuf/why.h"
 
@@ -13,12 +15,14 @@
 #define FGT_SETTINGS_RELEASE	 200
 #define FGT_SETTINGS_ENVIRONMENT 64
 #define FGT_SETTINGS_DESTINATION 1023 /* longer ones are refused, not cut */
+#define FGT_SETTINGS_CA_FILE	 1023
 
 struct fgt_settings {
 	/* Zeros replaced by defaults; texts point below, NULL: not given. */
 	struct fgt_options options;
 	char socket[FGT_SETTINGS_PATH + 1];
 	char destination[FGT_SETTINGS_DESTINATION + 1];
+	char ca_file[FGT_SETTINGS_CA_FILE + 1];
 	char release[FGT_SETTINGS_RELEASE + 1];
 	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
 };
@@ -28,9 +32,10 @@ struct fgt_settings {
 int fgt_settings_init(struct fgt_settings *settings,
 		      const struct fgt_options *given, struct fgt_why *why);
 
-/* An absolute path, or a DSN? -EINVAL, -ENOMEM, with why (may be NULL). */
+/* An absolute path, or a DSN? is_http_allowed: to another machine. -EINVAL,
+ * -ENOMEM, with why (may be NULL). */
 int fgt_settings_check_destination(const char *destination,
-				   struct fgt_why *why);
+				   bool is_http_allowed, struct fgt_why *why);
 
 /* Copies at most size - 1 bytes, never half of a UTF-8 character. */
 void fgt_settings_copy_text(char *to, size_t size, const char *from);

@@ -70,14 +70,16 @@ static int queue(const struct fgt_slice *slice, const char *destination)
 
 int fgt_slice_upload(const struct fgt_slice *slice, const char *destination)
 {
+	const struct fgt_options *options = fgt_library_options();
 	int r = fgt_library_enter();
 
 	if (r < 0)
 		return r;
 	if (!destination)
-		destination = fgt_library_options()->destination;
+		destination = options->destination;
 	if (!slice || !destination ||
-	    fgt_settings_check_destination(destination, NULL) < 0)
+	    fgt_settings_check_destination(destination,
+					   options->allow_http != 0, NULL) < 0)
 		r = -EINVAL;
 	else
 		r = queue(slice, destination);

@@ -170,11 +170,11 @@ int fgt_span_begin(const char *name, uint64_t parent, uint64_t *ret_span)
 	if (r < 0)
 		return r;
 	if (!len)
-		return fgt_misuse(-EINVAL);
+		return fgt_misuse(-EINVAL, name);
 	do {
 		r = find_parent(self, parent, &where);
 		if (r < 0)
-			return fgt_misuse(r);
+			return fgt_misuse(r, name);
 		depth = fgt_word_depth(where.word);
 		if (depth == FGT_SPAN_DEPTH_MAX)
 			return -ENOSPC;
@@ -294,7 +294,7 @@ int fgt_span_end(uint64_t span)
 	do {
 		r = find_end(self, span, &where);
 		if (r != 0)
-			return r > 0 ? 0 : fgt_misuse(r);
+			return r > 0 ? 0 : fgt_misuse(r, NULL);
 		read_place(&where, &ended);
 		track = track_of(where.body);
 		if (ended.about >> 40)

@@ -189,7 +189,7 @@ int fgt_task_begin(const char *name, uint64_t parent, uint64_t *ret_task)
 		return r;
 	if (!len || !ret_task || fgt_number_is_span(parent) ||
 	    (parent && !fgt_number_was_given(parent)))
-		return fgt_misuse(-EINVAL);
+		return fgt_misuse(-EINVAL, name);
 	pthread_mutex_lock(&fgt_task_lock);
 	r = begin(self, name, len, parent, &task);
 	if (r == 0)
@@ -215,7 +215,7 @@ int fgt_task_end(uint64_t task)
 	if (r < 0)
 		return r;
 	if (fgt_number_is_span(task))
-		return fgt_misuse(-EINVAL);
+		return fgt_misuse(-EINVAL, NULL);
 	pthread_mutex_lock(&fgt_task_lock);
 	r = end(task, &body);
 	if (r == 0) {
@@ -224,7 +224,7 @@ int fgt_task_end(uint64_t task)
 	}
 	pthread_mutex_unlock(&fgt_task_lock);
 	if (r != 0)
-		return r > 0 ? 0 : fgt_misuse(r);
+		return r > 0 ? 0 : fgt_misuse(r, NULL);
 	record.kind = FGT_SPAN_TASK_END;
 	record.end_ns = fgt_now();
 	fgt_journal_put(self, &record);
@@ -242,7 +242,7 @@ int fgt_task_enter(uint64_t task)
 	if (r < 0)
 		return r;
 	if (task && (fgt_number_is_span(task) || !fgt_task_find(task, &word)))
-		return fgt_misuse(-EINVAL);
+		return fgt_misuse(-EINVAL, NULL);
 	self->task = task;
 	return 0;
 }

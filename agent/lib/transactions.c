@@ -163,7 +163,8 @@ static uint64_t work(uint64_t now_ns)
 	const struct fgt_outbox_carrier carrier = {
 		.deliver = fgt_library_deliver,
 		/* The agent cuts its own ring. */
-		.cut = fgt_library_is_embedded() ? fgt_library_cut : NULL,
+		.cut = fgt_library_is_embedded() ? fgt_library_cut_transaction
+						 : NULL,
 		.tell = tell,
 	};
 

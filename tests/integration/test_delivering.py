@@ -284,10 +284,85 @@ def agents_that_are_restarted(checks, bench):
     program.close()
 
 
+def arrives(server, program):
+    """One transaction of it, at a server."""
+    request(program, "nap 60")
+    return until(lambda: server.requests, 10)
+
+
+def authorities_of_ones_own(checks, bench):
+    """A server whose certificate only ca_file vouches for."""
+    authority = sentry_server.Authority(bench.path("authority"))
+    tls = authority.context("private")
+    own = f'upload: {{ ca_file = "{authority.certificate}"; }};'
+    for name, options, config, is_trusted in (
+            ("embedded", {"mode": "embedded"}, "", False),
+            ("embedded, ca_file", {"mode": "embedded",
+                                   "ca_file": authority.certificate}, "", True),
+            ("agent", {"mode": "agent"}, "", False),
+            ("agent, upload.ca_file", {"mode": "agent"}, own, True)):
+        server = SentryServer(tls=tls)
+        daemon = Daemon(bench, "private", config)
+        program = Program(bench, socket=daemon.socket,
+                          destination=dsn_of(server, "https"), **options,
+                          **EVERY)
+        if is_trusted:
+            checks.ok(f"{name}: it arrives", arrives(server, program),
+                      program.log_text() + daemon.log_text()[-400:])
+        else:
+            request(program, "nap 60")
+            checks.ok(f"{name}: who is not known gets nothing, and it is told",
+                      until(lambda: "ca_file" in program.log_text() +
+                            daemon.log_text()) and not server.requests,
+                      program.log_text() + daemon.log_text()[-400:])
+        if config:
+            program.child.send_signal(signal.SIGSEGV)
+            checks.ok(f"{name}: and a crash", until(
+                lambda: len(server.requests) == 2), daemon.log_text()[-400:])
+        program.close()
+        daemon.end()
+        server.close()
+        os.remove(daemon.log)
+
+
+def plain_http_to_another_machine(checks, bench):
+    """0.0.0.0 is this machine, but nobody knows by looking at it."""
+    allowed = "upload: { allow_http = true; };"
+    server = SentryServer()
+    daemon = Daemon(bench, "plain", allowed)
+    destination = dsn_of(server, host="0.0.0.0")
+    program = Program(bench, mode="embedded", destination=destination)
+    checks.ok("it has to be asked for", program.started == -22 and
+              "FGTRACE_UPLOAD_ALLOW_HTTP" in program.log_text(),
+              program.log_text())
+    program.close()
+    for mode in ("embedded", "agent"):
+        del server.requests[:]
+        program = Program(bench, mode=mode, socket=daemon.socket, allow_http=1,
+                          destination=destination, **EVERY)
+        checks.ok(f"{mode}: it arrives then", arrives(server, program),
+                  program.log_text() + daemon.log_text()[-400:])
+        program.close()
+    daemon.end()
+    daemon.write_config("")
+    daemon.start()
+    program = Program(bench, mode="agent", socket=daemon.socket, allow_http=1,
+                      destination=destination, **EVERY)
+    del server.requests[:]
+    request(program, "nap 60")
+    checks.ok("an agent that may not does not", until(
+        lambda: "upload.allow_http" in daemon.log_text()) and
+        not server.requests, daemon.log_text()[-400:])
+    program.close()
+    daemon.end()
+    server.close()
+
+
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
           what_stop_gives_up_is_counted, agents_that_return,
           slow_agents_that_return, slow_servers_keep_nobody_waiting,
-          agents_that_are_restarted, slices_say_whose_they_are, uploads_behind_a_transaction)
+          agents_that_are_restarted, slices_say_whose_they_are, uploads_behind_a_transaction,
+          authorities_of_ones_own, plain_http_to_another_machine)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

@@ -15,13 +15,13 @@ import subprocess
 import sys
 import time
 
-from harness import Bench, Checks, Samples, as_user, read_until
-from test_truth import Attempt, check_scenario
+from harness import (Bench, Checks, Comparisons, Samples, as_user,
+                     read_until)
+from test_truth import check_scenario
 
 LIBRARIES = ("libfgtrace.so.0", "fgtrace/libfgtrace-embed.so")
 PROGRAMS = ("truth-fp", "truth-nofp", "blockers", "crowd", "throwers")
 CROWD = 200
-ATTEMPTS = 3
 # Timers on CPU time are looked at when the kernel ticks: what a thread did is
 # known some milliseconds off, which tells where phases are as short as these.
 LIMITS = {"shares": 0.025, "bursts": 0.025, "kinds": 0.02, "callers": 0.015,
@@ -97,24 +97,15 @@ def record_truth(stage, variant, scenario, seconds, as_nobody):
     return json.loads(line), stage.samples(out)
 
 
-def check_truth(checks, stage, variant, scenario, seconds, as_nobody):
+def compare_truth(checks, stage, variant, scenario, seconds, as_nobody):
     who = "nobody" if as_nobody else "root"
     tag = f"{variant} {scenario} as {who}"
-    for _ in range(ATTEMPTS):
-        attempt = Attempt()
-        truth, samples = record_truth(stage, variant, scenario, seconds,
-                                      as_nobody)
-        truth["threads"] = [thread for thread in truth["threads"]
-                            if thread["name"] not in IN_STEP_WITH_KERNEL]
-        # As for any ordinary user: nobody tells who waits for a CPU.
-        check_scenario(attempt, tag, scenario, truth, samples,
-                       LIMITS[scenario], True)
-        if all(is_ok for _, is_ok, _ in attempt.results):
-            break
-        print("# again:", [f"{name}: {why}" for name, is_ok, why
-                           in attempt.results if not is_ok], flush=True)
-    for name, is_ok, why in attempt.results:
-        checks.ok(name, is_ok, why)
+    truth, samples = record_truth(stage, variant, scenario, seconds, as_nobody)
+    truth["threads"] = [thread for thread in truth["threads"]
+                        if thread["name"] not in IN_STEP_WITH_KERNEL]
+    # As for any ordinary user: nobody tells who waits for a CPU.
+    check_scenario(checks, tag, scenario, truth, samples, LIMITS[scenario],
+                   True)
 
 
 # ---- Programs that must not notice ----------------------------------------
@@ -327,10 +318,13 @@ def check_folders(checks, stage):
 
 
 def check_users(checks, stage, seconds):
+    comparisons = Comparisons(checks)
     for as_nobody in (False, True):
         for scenario in LIMITS:
-            check_truth(checks, stage, "nofp", scenario, seconds, as_nobody)
-    check_truth(checks, stage, "fp", "kinds", seconds, True)
+            comparisons.make(compare_truth, stage, "nofp", scenario, seconds,
+                             as_nobody)
+    comparisons.make(compare_truth, stage, "fp", "kinds", seconds, True)
+    comparisons.finish()
 
 
 def check_calls(checks, stage):

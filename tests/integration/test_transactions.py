@@ -457,10 +457,36 @@ def without_an_agent(checks, bench):
     program.close()
 
 
+def before_the_first_tick(checks, bench):
+    """What ends before the first tick, and after the last one, is told, as is
+    what lies between two ticks."""
+    daemon = Daemon(bench, "edges")
+    for mode, hz, lines in (("embedded", 101, ["nap 60"]),
+                            ("embedded", 5, ["nap 60"]), ("embedded", 5, []),
+                            ("agent", 101, ["nap 60"])):
+        folder = Folder(bench, f"edges-{mode}-{hz}-{len(lines)}")
+        program = Program(bench, mode=mode, hz=hz, socket=daemon.socket,
+                          destination=folder.path, **EVERY)
+        time.sleep(0.3)
+        for _ in range(8):
+            request(program, "task work", "span first", "endspan", *lines,
+                    "span last", "endspan", "nap 1")
+        flushed = program.say("flush 20000")
+        names = [sorted(word for word in ("first", "last") if any(
+            word in span.get("description", "")
+            for span in envelope.transaction["spans"]))
+            for envelope in folder.wait(8)]
+        checks.ok(f"{mode}, {hz} Hz, {lines}: all of it is told", flushed ==
+                  ["0"] and names == [["first", "last"]] * 8,
+                  (flushed, names, program.log_text()))
+        program.close()
+    daemon.end()
+
+
 GROUPS = (tells_what_was_said, continues_traces, keeps_what_it_is_told,
           directories, storm, unreachable_servers, hostile_servers,
           uploads_slices, agents_that_leave, without_an_agent,
-          long_transactions)
+          long_transactions, before_the_first_tick)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

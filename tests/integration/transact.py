@@ -172,8 +172,8 @@ class Folder:
         return self.read()
 
 
-def dsn_of(server):
-    return f"http://{KEY}@127.0.0.1:{server.port}/42"
+def dsn_of(server, scheme="http", host="127.0.0.1"):
+    return f"{scheme}://{KEY}@{host}:{server.port}/42"
 
 
 def received(bench, server):

@@ -455,8 +455,14 @@ static int set_option(const char *key, char *value)
 		options.min_gap_ns = UINT64_MAX;
 	else if (!strcmp(key, "per_hour"))
 		options.max_per_hour = (unsigned int)strtoul(value, NULL, 10);
+	else if (!strcmp(key, "hz"))
+		options.hz = (unsigned int)atoi(value);
 	else if (!strcmp(key, "ring_seconds"))
 		options.ring_seconds = (unsigned int)atoi(value);
+	else if (!strcmp(key, "ca_file"))
+		options.ca_file = value;
+	else if (!strcmp(key, "allow_http"))
+		options.allow_http = atoi(value);
 	else if (!strcmp(key, "threads"))
 		options.threads = FGT_THREADS_ADOPTED;
 	else

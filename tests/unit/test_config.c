@@ -149,6 +149,19 @@ static void nothing_said_gives_the_defaults(void **state)
 	fgt_config_free(config);
 }
 
+static void a_path_is_made_absolute(void **state)
+{
+	int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct fgt_config *config;
+
+	(void)state;
+	assert_int_equal(chdir("/usr/lib"), 0);
+	config = load_text("upload: { ca_file = \"a/b.pem\"; };");
+	assert_int_equal(fchdir(before) | close(before), 0);
+	assert_string_equal(config->upload.ca_file, "/usr/lib/a/b.pem");
+	fgt_config_free(config);
+}
+
 static void every_key_arrives_where_it_belongs(void **state)
 {
 	struct fgt_config *config = load_text(FULL);
@@ -464,6 +477,7 @@ int main(void)
 		cmocka_unit_test(each_case_is_judged_rightly),
 		cmocka_unit_test(line_stands_first_in_a_complaint),
 		cmocka_unit_test(nothing_said_gives_the_defaults),
+		cmocka_unit_test(a_path_is_made_absolute),
 		cmocka_unit_test(every_key_arrives_where_it_belongs),
 		cmocka_unit_test(what_is_shown_reads_back_equal),
 		cmocka_unit_test(json_says_the_same),

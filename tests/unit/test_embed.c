@@ -115,7 +115,8 @@ static struct fgt_embed_cut cut_until_seen(void *recorder)
 
 		nanosleep(&pause, NULL);
 		free(cut.bytes);
-		assert_int_equal(ops->cut(recorder, 0, UINT64_MAX, &cut), 0);
+		assert_int_equal(ops->cut(recorder, 0, UINT64_MAX, false, &cut),
+				 0);
 		slice = decode(&cut);
 		is_seen = has_toil(slice);
 		fgt_slice_free(slice);
@@ -215,6 +216,15 @@ static bool is_loaded(const char *library)
 	return loaded != NULL;
 }
 
+static int deliver(const struct fgt_embed_cut *cut, const char *destination,
+		   const struct fgt_transaction_facts *facts, char *ret_why)
+{
+	static const struct fgt_embed_way way = { .ca_file = NULL };
+
+	return ops->deliver(cut->bytes, cut->len_bytes, destination, &way,
+			    facts, ret_why, NULL);
+}
+
 /* Nobody listens there. */
 #define CLOSED_DSN "http://0123456789abcdef0123456789abcdef@127.0.0.1:1/1"
 
@@ -233,17 +243,11 @@ static void an_http_client_is_loaded_by_the_first_upload(void **state)
 	assert_int_equal(
 		ops->write(cut.bytes, cut.len_bytes, 2, NULL, fileno(file)), 0);
 	fclose(file);
-	assert_int_equal(ops->deliver(cut.bytes, cut.len_bytes, "/nowhere",
-				      NULL, why, NULL),
-			 -ENOENT);
-	assert_int_equal(ops->deliver(cut.bytes, cut.len_bytes, "nonsense",
-				      NULL, why, NULL),
-			 -EINVAL);
+	assert_int_equal(deliver(&cut, "/nowhere", NULL, why), -ENOENT);
+	assert_int_equal(deliver(&cut, "nonsense", NULL, why), -EINVAL);
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
 		assert_false(is_loaded(libraries[i]));
-	assert_int_equal(ops->deliver(cut.bytes, cut.len_bytes, CLOSED_DSN,
-				      NULL, why, NULL),
-			 -EAGAIN);
+	assert_int_equal(deliver(&cut, CLOSED_DSN, NULL, why), -EAGAIN);
 	assert_true(is_loaded(libraries[0]));
 	free(cut.bytes);
 }
@@ -264,8 +268,7 @@ static void a_directory_gets_a_file_of_ours_alone(void **state)
 	assert_non_null(mkdtemp(folder));
 	/* Both have the same name in the same millisecond. */
 	for (int i = 0; i < 2; i++)
-		if (ops->deliver(cut.bytes, cut.len_bytes, folder, &facts, why,
-				 NULL) < 0)
+		if (deliver(&cut, folder, &facts, why) < 0)
 			fail_msg("%s", why);
 	directory = opendir(folder);
 	assert_non_null(directory);
@@ -285,9 +288,7 @@ static void a_directory_gets_a_file_of_ours_alone(void **state)
 	closedir(directory);
 	assert_int_equal(files, 2);
 	assert_int_equal(rmdir(folder), 0);
-	assert_int_equal(ops->deliver(cut.bytes, cut.len_bytes, folder, &facts,
-				      why, NULL),
-			 -ENOENT);
+	assert_int_equal(deliver(&cut, folder, &facts, why), -ENOENT);
 	assert_non_null(strstr(why, folder));
 	free(cut.bytes);
 }
@@ -298,14 +299,10 @@ static void a_dsn_that_is_none_is_refused(void **state)
 	char why[FGT_EMBED_WHY] = "";
 
 	(void)state;
-	assert_int_equal(ops->deliver(cut.bytes, cut.len_bytes, "nonsense",
-				      NULL, why, NULL),
-			 -EINVAL);
+	assert_int_equal(deliver(&cut, "nonsense", NULL, why), -EINVAL);
 	assert_true(why[0] != '\0');
 	/* Later, perhaps. */
-	assert_int_equal(ops->deliver(cut.bytes, cut.len_bytes, CLOSED_DSN,
-				      NULL, why, NULL),
-			 -EAGAIN);
+	assert_int_equal(deliver(&cut, CLOSED_DSN, NULL, why), -EAGAIN);
 	assert_null(strstr(why, "0123456789abcdef"));
 	free(cut.bytes);
 }

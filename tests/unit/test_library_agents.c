@@ -360,21 +360,47 @@ static void count_misuses(void *context, const char *line)
 		misuses_told++;
 }
 
-static void expect_told(const struct fake_agent *agent, int times)
+static void start_telling(const struct fake_agent *agent,
+			  void (*log)(void *context, const char *line))
 {
 	const struct fgt_options options = { .size = sizeof(options),
 					     .mode = FGT_AGENT,
 					     .timeout_ms = LIBRARY_TIMEOUT_MS,
 					     .socket = agent->path,
-					     .log = count_misuses };
+					     .log = log };
 
 	assert_int_equal(fgt_start(&options), 0);
+}
+
+static void expect_told(const struct fake_agent *agent, int times)
+{
+	start_telling(agent, count_misuses);
 	for (int i = 0; i < 500 && misuses_told < times; i++)
 		usleep(10000);
 	assert_int_equal(misuses_told, times);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fgt_span_end(0), -ENOTCONN);
 	fgt_stop();
+}
+
+static atomic_int culprits_told;
+
+static void find_culprit(void *context, const char *line)
+{
+	(void)context;
+	culprits_told += strstr(line, "begin a task there") &&
+			 strstr(line, ", 'lonely')");
+}
+
+static void misuse_is_told_with_who_it_was(void **state)
+{
+	start_telling(*state, find_culprit);
+	assert_int_equal(fgt_span_begin("lonely", 0, NULL), -ENOTCONN);
+	assert_int_equal(fgt_span_begin("another", 0, NULL), -ENOTCONN);
+	for (int i = 0; i < 500 && !culprits_told; i++)
+		usleep(10000);
+	fgt_stop();
+	assert_int_equal(culprits_told, 1);
 }
 
 static void misuse_is_told_to_each_who_starts(void **state)
@@ -413,6 +439,7 @@ int main(void)
 		LIBRARY_TEST(signals_of_the_program_do_no_harm),
 		LIBRARY_TEST(closed_by_the_program_is_noticed),
 		LIBRARY_TEST(misuse_is_told_to_each_who_starts),
+		LIBRARY_TEST(misuse_is_told_with_who_it_was),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,11 +9,13 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/lib/settings.h"
 
@@ -100,6 +102,7 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(destination, "https://sentry.example/7", "the public key");
 	REFUSED(destination, "https://" KEY "@sentry.example/", "project");
 	REFUSED(destination, "http://" KEY "@sentry.example/7", "use https");
+	REFUSED(reserved, 1, "newer");
 #undef REFUSED
 }
 
@@ -116,8 +119,14 @@ static void other_versions_are_told_by_their_size(void **state)
 	options.size = 0;
 	assert_int_equal(check(&options), -EINVAL);
 	assert_non_null(strstr(why.text, "sizeof"));
-	options.size = sizeof(options) - 1;
+	options.size = offsetof(struct fgt_options, ca_file) - 1;
 	assert_int_equal(check(&options), -EINVAL);
+	/* Compiled when ca_file and what follows it were not there. */
+	options.size = offsetof(struct fgt_options, ca_file) + 1;
+	assert_int_equal(check(&options), -EINVAL);
+	options.size = offsetof(struct fgt_options, ca_file);
+	options.ca_file = "no path";
+	assert_int_equal(check(&options), 0);
 	options.size = SIZE_MAX;
 	assert_int_equal(check(&options), -EINVAL);
 	assert_int_equal(fgt_settings_init(&settings, &newer.known, &why), 0);
@@ -164,6 +173,12 @@ static void long_paths_are_refused_not_cut(void **state)
 	assert_int_equal(check(&options), -EINVAL);
 	text[1023] = 0;
 	assert_int_equal(check(&options), 0);
+	options = zero;
+	options.ca_file = text;
+	assert_int_equal(check(&options), 0);
+	options.ca_file = text + 1; /* and where we are */
+	assert_int_equal(check(&options), -EINVAL);
+	assert_non_null(strstr(why.text, "FGTRACE_UPLOAD_CA_FILE"));
 }
 
 static void environment_fills_in_what_is_not_given(void **state)
@@ -190,12 +205,81 @@ static void environment_fills_in_what_is_not_given(void **state)
 	unsetenv("FGTRACE_DESTINATION");
 	unsetenv("FGTRACE_RELEASE");
 	unsetenv("FGTRACE_ENVIRONMENT");
+	setenv("FGTRACE_UPLOAD_CA_FILE", "/etc/a.pem", 1);
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
+	assert_string_equal(settings.options.ca_file, "/etc/a.pem");
+	options.ca_file = "/etc/b.pem";
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
+	assert_string_equal(settings.options.ca_file, "/etc/b.pem");
+	options.ca_file = "c.pem";
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
+	assert_int_equal(settings.options.ca_file[0], '/');
+	assert_non_null(strstr(settings.options.ca_file + 1, "/c.pem"));
+	unsetenv("FGTRACE_UPLOAD_CA_FILE");
+}
+
+static void a_variable_that_serves_nothing_fails_nothing(void **state)
+{
+	struct fgt_options options = zero;
+	struct fgt_settings settings;
+	char text[2000];
+
+	(void)state;
+	memset(text, 'a', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	setenv("FGTRACE_UPLOAD_CA_FILE", text, 1);
+	why.text[0] = '\0';
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
+	assert_null(settings.options.ca_file);
+	options.destination = "/tmp";
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
+	assert_string_equal(why.text, "");
+	options.destination = "https://" KEY "@h/1";
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), -EINVAL);
+	unsetenv("FGTRACE_UPLOAD_CA_FILE");
+	options.destination = NULL;
+	options.ca_file = text;
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), -EINVAL);
+}
+
+/* The working directory is removed. */
+static void relative_paths_need_a_directory(void **state)
+{
+	char folder[] = "/tmp/fgtrace-test-XXXXXX";
+	struct fgt_options options = zero;
+	int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(chdir(folder) | rmdir(folder), 0);
+	options.ca_file = "a.pem";
+	assert_int_equal(check(&options), -EINVAL);
+	assert_int_equal(fchdir(before) | close(before), 0);
+	assert_non_null(strstr(why.text, "working directory"));
+}
+
+static void plain_http_is_for_those_who_ask(void **state)
+{
+	struct fgt_options options = zero;
+	struct fgt_settings settings;
+
+	(void)state;
+	options.destination = "http://" KEY "@sentry.example/7";
+	options.allow_http = 1;
+	assert_int_equal(check(&options), 0);
+	options.allow_http = 0;
+	setenv("FGTRACE_UPLOAD_ALLOW_HTTP", "1", 1);
+	assert_int_equal(fgt_settings_init(&settings, &options, &why), 0);
+	assert_int_equal(settings.options.allow_http, 1);
+	setenv("FGTRACE_UPLOAD_ALLOW_HTTP", "false", 1);
+	assert_int_equal(check(&options), -EINVAL);
+	unsetenv("FGTRACE_UPLOAD_ALLOW_HTTP");
 }
 
 static void *check_in_thread(void *ret_result)
 {
 	*(int *)ret_result = fgt_settings_check_destination(
-		"https://" KEY "@sentry.example/7", NULL);
+		"https://" KEY "@sentry.example/7", false, NULL);
 	return NULL;
 }
 
@@ -230,6 +314,9 @@ int main(void)
 		cmocka_unit_test(long_texts_are_cut_between_characters),
 		cmocka_unit_test(long_paths_are_refused_not_cut),
 		cmocka_unit_test(environment_fills_in_what_is_not_given),
+		cmocka_unit_test(a_variable_that_serves_nothing_fails_nothing),
+		cmocka_unit_test(relative_paths_need_a_directory),
+		cmocka_unit_test(plain_http_is_for_those_who_ask),
 		cmocka_unit_test(little_stack_is_enough),
 	};
 

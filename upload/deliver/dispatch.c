@@ -66,7 +66,8 @@ int fgt_dispatch_to_dsn(const struct fgt_slice *slice, const char *dsn,
 	int r;
 
 	memset(ret_outcome, 0, sizeof(*ret_outcome));
-	r = fgt_dsn_parse(dsn, 0, &post.dsn, why);
+	r = fgt_dsn_parse(dsn, limits && limits->is_http_allowed, &post.dsn,
+			  why);
 	if (r == 0) {
 		snprintf(ret_outcome->where, sizeof(ret_outcome->where),
 			 "%.500s", post.dsn.redacted);

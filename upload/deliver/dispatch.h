@@ -44,7 +44,7 @@ int fgt_dispatch_to_directory(const struct fgt_slice *slice,
 			      struct fgt_dispatch_outcome *ret_outcome,
 			      struct fgt_why *why);
 
-/* https, or http to this machine. */
+/* https, or http to this machine, or to another one where limits say so. */
 int fgt_dispatch_to_dsn(const struct fgt_slice *slice, const char *dsn,
 			const struct fgt_transaction_facts *facts,
 			const struct fgt_upload_limits *limits,

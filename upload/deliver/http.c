@@ -16,6 +16,7 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ringbuf/owner.h"
 #include "upload/deliver/curl_library.h"
@@ -295,9 +296,10 @@ static int explain(CURL *handle, CURLcode code, const char *text,
 				   "%s; check the name and DNS", text);
 	case CURLE_SSL_CACERT_BADFILE:
 		return fgt_why_set(why, -EPROTO,
-				   "%s; check ca_file and the package "
+				   "%s; check ca_file, which user %u must be "
+				   "able to read, and the package "
 				   "ca-certificates",
-				   text);
+				   text, geteuid());
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_ISSUER_ERROR:
 		return fgt_why_set(why, -EPROTO,

@@ -69,7 +69,7 @@ static int explain_encode(int error, struct fgt_why *why)
 	case -EMSGSIZE:
 		return fgt_why_set(why, error,
 				   "the envelope is larger than Sentry takes; "
-				   "choose a shorter range or one thread");
+				   "choose a shorter range or fewer threads");
 	case -ENODATA:
 		return fgt_why_set(why, error,
 				   "no thread has two samples in what Sentry "
@@ -226,7 +226,7 @@ static int explain_status(const struct fgt_http_answer *answer,
 	if (status == 413)
 		return fgt_why_set(why, -EMSGSIZE,
 				   "refused with 413: too large; choose a "
-				   "shorter range or one thread");
+				   "shorter range or fewer threads");
 	if (status == 429) {
 		outcome->retry_after_s = wait_asked_for(answer);
 		return fgt_why_set(why, -EBUSY,

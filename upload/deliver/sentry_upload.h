@@ -5,6 +5,8 @@
 #ifndef FGT_UPLOAD_DELIVER_SENTRY_UPLOAD_H
 #define FGT_UPLOAD_DELIVER_SENTRY_UPLOAD_H
 
+#include <stdbool.h>
+
 #include "ringbuf/slice.h"
 #include "ringbuf/why.h"
 #include "upload/deliver/dsn.h"
@@ -22,6 +24,7 @@ struct fgt_upload_outcome {
 /* Zero and NULL mean default. */
 struct fgt_upload_limits {
 	const char *ca_file; /* NULL: the system's authorities */
+	bool is_http_allowed; /* plain, to another machine */
 	unsigned int connect_timeout_ms; /* 5000 */
 	unsigned int total_timeout_ms; /* 30000 */
 	unsigned int low_speed_s; /* 15 */

@@ -28,6 +28,29 @@ const char *fgt_trusted_file_name(const char *path)
 	return path;
 }
 
+int fgt_trusted_file_absolute(const char *name, const char *path, char *buffer,
+			      size_t size, struct fgt_why *why)
+{
+	size_t len = 0;
+
+	if (path[0] != '/') {
+		if (!getcwd(buffer, size - 1))
+			return fgt_why_set(why, -EINVAL,
+					   "%s is relative to a working "
+					   "directory that cannot be told "
+					   "(%m): give it from / on",
+					   name);
+		len = strlen(buffer);
+		buffer[len++] = '/';
+	}
+	if (len + strnlen(path, size) >= size)
+		return fgt_why_set(why, -EINVAL,
+				   "the path in %s is longer than %zu bytes",
+				   name, size - 1);
+	strcpy(buffer + len, path);
+	return 0;
+}
+
 static int refuse_size(const struct fgt_trust *trust, const char *name,
 		       struct fgt_why *why)
 {

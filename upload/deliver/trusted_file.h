@@ -29,6 +29,14 @@ struct fgt_trust {
 int fgt_trusted_file_read(const char *path, const struct fgt_trust *trust,
 			  char *bytes, size_t *ret_len, struct fgt_why *why);
 
+/*
+ * A path as who opens it later can use it, who may stand elsewhere by then: in
+ * buffer, of size bytes. -EINVAL: it is longer, or relative to a working
+ * directory that is gone; why tells it of that name. MT-Safe | AS-Unsafe
+ */
+int fgt_trusted_file_absolute(const char *name, const char *path, char *buffer,
+			      size_t size, struct fgt_why *why);
+
 /* The end of a path, short enough for a message. */
 const char *fgt_trusted_file_name(const char *path);
 
