@@ -10,8 +10,10 @@
  */
 #include "agent/capture/thread_stack.h"
 
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,6 +21,7 @@
 #include <unistd.h>
 
 #include "agent/unwind/memory.h"
+#include "ringbuf/owner.h"
 
 #define SEARCH_BYTES 4096u /* of a description */
 #define PAGE_BYTES   4096u
@@ -33,9 +36,12 @@
 #define CALM_MS	     100u
 #define CALM_NEAR_MS 1000u /* a thread that was idle was calm for as long */
 #define UNUSED_MAX   1023u /* pages that a thread has bits for */
-/* Of the first thread, whatever its limit is by now: the kernel leaves 128 MiB
- * at least, when it begins, where nothing else is mapped. */
-#define FIRST_BYTES_MAX (UINT64_C(64) << 20)
+/* Of the first thread, whatever its limit is by now: nothing else is mapped so
+ * near, unless by those who ask for these very addresses. Without any limit the
+ * kernel puts new mappings far below. */
+#define FIRST_BYTES_MAX	      (UINT64_C(1) << 40)
+#define FIRST_BYTES_UNCHECKED (UINT64_C(64) << 20)
+#define FIRST_GAP_BYTES	      (UINT64_C(1) << 20) /* that the kernel keeps */
 
 static uint64_t robust_list(int32_t tid)
 {
@@ -80,6 +86,40 @@ static bool is_stack(const uint64_t words[3], uint64_t start, uint64_t end)
 	       words[0] + words[2] == start;
 }
 
+/* The kernel puts the program's name there. */
+static uint64_t first_stack_high(void)
+{
+	uint64_t name = getauxval(AT_EXECFN);
+
+	return name ? (name + PAGE_BYTES) & ~(uint64_t)(PAGE_BYTES - 1) : 0;
+}
+
+/* Where the mapping ends that lies next below the one with this end; 0: there
+ * is no such one. */
+static uint64_t find_end_below(FILE *maps, uint64_t high)
+{
+	uint64_t start = 0, end = 0, below = 0;
+	char *line = NULL;
+	size_t size = 0;
+
+	while (end < high && getline(&line, &size, maps) > 0) {
+		below = end;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) != 2)
+			break;
+	}
+	free(line);
+	return start < high && high <= end ? below : 0;
+}
+
+/* It grows until it is near what is mapped below it; 0: not known. */
+static uint64_t first_stack_floor(void)
+{
+	FGT_AUTO(fgt_file_close) FILE *maps = fopen("/proc/self/maps", "re");
+	uint64_t below = maps ? find_end_below(maps, first_stack_high()) : 0;
+
+	return below ? below + FIRST_GAP_BYTES : 0;
+}
+
 void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout)
 {
 	uint64_t own = (uint64_t)(uintptr_t)pthread_self();
@@ -90,6 +130,7 @@ void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout)
 	*ret_layout = (struct fgt_thread_layout){ 0 };
 	if (frame_bytes < FRAME_BYTES_MIN)
 		frame_bytes = FRAME_BYTES_MIN;
+	ret_layout->first_floor = first_stack_floor();
 	ret_layout->need_bytes = (frame_bytes + HANDLER_BYTES + PAGE_BYTES) /
 				 PAGE_BYTES * PAGE_BYTES;
 	if (head < own || head - own > SEARCH_BYTES || !own_stack(&start, &end))
@@ -105,42 +146,81 @@ void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout)
 	}
 }
 
-/* The kernel puts the program's name at the very top of the first stack. */
-static uint64_t first_stack_low(uint64_t *ret_high)
+static uint64_t first_stack_low(const struct fgt_thread_layout *layout,
+				uint64_t *ret_high)
 {
-	uint64_t top = getauxval(AT_EXECFN);
+	uint64_t most_bytes = layout->first_floor ? FIRST_BYTES_MAX
+						  : FIRST_BYTES_UNCHECKED;
+	uint64_t high = first_stack_high(), low;
 	struct rlimit limit;
 
-	if (!top || getrlimit(RLIMIT_STACK, &limit) < 0)
+	if (!high || getrlimit(RLIMIT_STACK, &limit) < 0)
 		return 0;
-	if (limit.rlim_cur > FIRST_BYTES_MAX)
-		limit.rlim_cur = FIRST_BYTES_MAX;
-	if (limit.rlim_cur >= top)
+	if (limit.rlim_cur > most_bytes)
+		limit.rlim_cur = most_bytes;
+	if (limit.rlim_cur >= high)
 		return 0;
-	*ret_high = (top + PAGE_BYTES) & ~(uint64_t)(PAGE_BYTES - 1);
-	return (top - limit.rlim_cur + PAGE_BYTES) &
-	       ~(uint64_t)(PAGE_BYTES - 1);
+	*ret_high = high;
+	low = (high - limit.rlim_cur + PAGE_BYTES - 1) &
+	      ~(uint64_t)(PAGE_BYTES - 1);
+	return low > layout->first_floor ? low : layout->first_floor;
 }
 
-uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
+/* 0: libc does not tell, or of no other than the first thread. */
+static uint64_t described_low(const struct fgt_thread_layout *layout,
 			      int32_t tid, uint64_t *ret_high)
 {
-	uint64_t head, words[3];
+	uint64_t head = robust_list(tid), words[3];
 
-	if (tid == getpid())
-		return first_stack_low(ret_high);
-	head = robust_list(tid);
 	if (!head || !layout->stack_offset ||
 	    !read_memory(head - layout->robust_offset + layout->stack_offset,
 			 words, sizeof(words)))
 		return 0;
 	/* A description lies at the end of the stack that it describes. */
-	if (words[2] > words[1] || head < words[0] ||
+	if (!words[0] || words[2] > words[1] || head < words[0] ||
 	    head - words[0] > words[1])
 		return 0;
 	/* Frames lie below it: nobody unwinds through the rest. */
 	*ret_high = head - layout->robust_offset;
 	return words[0] + words[2];
+}
+
+uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
+			      int32_t tid, uint64_t *ret_high)
+{
+	uint64_t low = described_low(layout, tid, ret_high);
+
+	/* In the child of a fork the first thread may be any one. */
+	if (!low && tid == getpid())
+		low = first_stack_low(layout, ret_high);
+	return low;
+}
+
+/* Whether something is mapped in all of its pages, and whether they were used,
+ * a byte each. */
+static bool look_at_pages(uint64_t start, size_t count,
+			  unsigned char *ret_pages)
+{
+	return mincore((void *)(uintptr_t)start, count * PAGE_BYTES,
+		       ret_pages) == 0;
+}
+
+/* The first thread's stack grows down to where it was needed. */
+static size_t count_unmapped(uint64_t start, size_t count)
+{
+	unsigned char pages[PAGES_MAX];
+	size_t low = 0, high = count; /* mapped from high on */
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (look_at_pages(start + middle * PAGE_BYTES, count - middle,
+				  pages))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return high;
 }
 
 uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes)
@@ -151,9 +231,10 @@ uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes)
 
 	if (count > sizeof(pages))
 		count = sizeof(pages);
-	/* Not mapped: the first thread's stack has yet to grow so far. */
-	if (mincore((void *)(uintptr_t)start, count * PAGE_BYTES, pages) < 0)
-		return most_bytes;
+	if (!look_at_pages(start, count, pages))
+		return look_at_pages(start + (count - 1) * PAGE_BYTES, 1, pages)
+			       ? count_unmapped(start, count) * PAGE_BYTES
+			       : most_bytes;
 	for (size_t i = 0; i < count; i++)
 		if (pages[i] & 1)
 			return i * PAGE_BYTES;

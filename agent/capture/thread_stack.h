@@ -15,10 +15,14 @@
 struct fgt_thread_layout {
 	uint64_t robust_offset; /* of the list of locks, in the description */
 	uint64_t stack_offset; /* of stack, its size, its guard; 0: unknown */
+	/* Lower than that the first thread's stack cannot grow, whatever its
+	 * limit will be; 0: unknown. */
+	uint64_t first_floor;
 	uint64_t need_bytes; /* that a signal takes, generously: whole pages */
 };
 
-/* Learns it from the calling thread, which pthread_create(3) made. */
+/* Learns it from the calling thread, which pthread_create(3) made.
+ * MT-Safe | AS-Unsafe */
 void fgt_thread_layout_learn(struct fgt_thread_layout *ret_layout);
 
 /*

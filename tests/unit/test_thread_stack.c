@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MOST_BYTES 131072u
@@ -111,21 +112,91 @@ static void the_first_thread_has_a_stack_too(void **state)
 	assert_int_equal(fgt_thread_stack_unused(low, MOST_BYTES), MOST_BYTES);
 }
 
-/* Beyond that, others may have mapped what they want. */
-static void the_first_stack_ends_somewhere(void **state)
+/* As a program without any limit has it. */
+static uint64_t first_low_without_limit(uint64_t *ret_high)
 {
-	struct fgt_thread_layout layout = { 0 };
-	uint64_t low, high, here = (uint64_t)(uintptr_t)&layout;
+	struct fgt_thread_layout layout;
 	struct rlimit before, none;
+	uint64_t low;
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_STACK, &before), 0);
 	none = (struct rlimit){ before.rlim_max, before.rlim_max };
+	fgt_thread_layout_learn(&layout);
 	assert_int_equal(setrlimit(RLIMIT_STACK, &none), 0);
-	low = fgt_thread_stack_low(&layout, getpid(), &high);
+	low = fgt_thread_stack_low(&layout, getpid(), ret_high);
 	assert_int_equal(setrlimit(RLIMIT_STACK, &before), 0);
-	assert_true(low && low < here && here < high);
-	assert_true(high - low <= 64 << 20);
+	return low;
+}
+
+/* Beyond that, others may have mapped what they want. */
+static void the_first_stack_ends_where_something_is_mapped(void **state)
+{
+	uint64_t low, high, here = (uint64_t)(uintptr_t)&low;
+	struct rlimit limit;
+	char *below;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_STACK, &limit), 0);
+	if (limit.rlim_max < 96 << 20)
+		skip();
+	below = mmap((void *)(uintptr_t)((here - (96 << 20)) & ~4095ull), 4096,
+		     PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_not_equal(below, MAP_FAILED);
+	low = first_low_without_limit(&high);
+	assert_true(low < here && here < high);
+	assert_int_equal(low, (uintptr_t)below + 4096 + (1 << 20));
+	munmap(below, 4096);
+	low = first_low_without_limit(&high);
+	assert_true(low > 0 && low < (uintptr_t)below && here < high);
+}
+
+/* It is known as far as it has grown, to the very page. */
+static void the_end_of_the_first_stack_is_near_when_it_is(void **state)
+{
+	struct fgt_thread_layout layout = { 0 };
+	uint64_t low, high, left_bytes;
+
+	(void)state;
+	low = fgt_thread_stack_low(&layout, getpid(), &high);
+	if (!low || high - low > 8 << 20)
+		skip();
+	use_stack(low, 65536);
+	left_bytes = fgt_thread_stack_unused(low, MOST_BYTES);
+	assert_in_range(left_bytes, 65536 - 8192, 65536);
+	use_stack(low, 16384);
+	left_bytes = fgt_thread_stack_unused(low, MOST_BYTES);
+	assert_in_range(left_bytes, 16384 - 8192, 16384);
+}
+
+/* The child's only thread has the number of the process, and that stack. */
+static void *fork_and_ask(void *unused_argument)
+{
+	struct fgt_thread_layout layout;
+	uint64_t low, high = 0, here = (uint64_t)(uintptr_t)&layout;
+	int status = -1;
+	pid_t child;
+
+	(void)unused_argument;
+	fgt_thread_layout_learn(&layout);
+	child = fork();
+	if (child == 0) {
+		low = fgt_thread_stack_low(&layout, gettid(), &high);
+		_exit(low && low < here && here < high ? 0 : 1);
+	}
+	waitpid(child, &status, 0);
+	return (void *)(intptr_t)status;
+}
+
+static void a_child_of_another_thread_has_that_stack(void **state)
+{
+	pthread_t thread;
+	void *status;
+
+	(void)state;
+	pthread_create(&thread, NULL, fork_and_ask, NULL);
+	pthread_join(thread, &status);
+	assert_int_equal((intptr_t)status, 0);
 }
 
 static void who_is_no_thread_has_no_stack(void **state)
@@ -187,7 +258,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_near_the_end_of_their_stack_are_known),
 		cmocka_unit_test(the_first_thread_has_a_stack_too),
-		cmocka_unit_test(the_first_stack_ends_somewhere),
+		cmocka_unit_test(the_end_of_the_first_stack_is_near_when_it_is),
+		cmocka_unit_test(
+			the_first_stack_ends_where_something_is_mapped),
+		cmocka_unit_test(a_child_of_another_thread_has_that_stack),
 		cmocka_unit_test(who_is_no_thread_has_no_stack),
 		cmocka_unit_test(
 			the_less_is_left_the_longer_a_thread_must_be_calm),
