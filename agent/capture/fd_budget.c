@@ -109,8 +109,10 @@ void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd)
 
 void fgt_fd_budget_note(struct fgt_fd_budget *budget, int error)
 {
-	if (budget->is_modest)
-		budget->is_short |= error == -EMFILE || error == -ENFILE;
+	if (!budget->is_modest || (error != -EMFILE && error != -ENFILE))
+		return;
+	budget->is_short = true;
+	budget->is_system_short = error == -ENFILE;
 }
 
 static int open_file(int task_fd, int32_t tid, const char *name)

@@ -24,6 +24,7 @@ struct fgt_fd_budget {
 	/* It had no number left when one was to be opened: what is kept may be
 	 * just what it lacks. See target_fds.h. */
 	bool is_short;
+	bool is_system_short; /* … and it was the system that had none */
 	bool is_tight; /* fewer may be kept than with numbers to spare */
 };
 

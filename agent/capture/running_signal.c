@@ -8,9 +8,7 @@
 #include "agent/capture/running_signal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "agent/capture/cpu_timer_watch.h"

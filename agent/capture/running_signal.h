@@ -34,8 +34,8 @@ FGT_DEFINE_AUTO(struct fgt_running_signal *, fgt_running_signal_close);
  * took its place calls it, or nobody is signalled, else at once), or the
  * program uses io_uring; nobody as long as it has several threads and a timer
  * on its CPU time that signals the process; some that block the signal, or are
- * near the end of their stack, or whose stack is locked in memory, or not known.
- * threads: of the program. Valid until the close.
+ * near the end of their stack, or whose stack is locked in memory, or not
+ * known. threads: of the program. Valid until the close.
  */
 const char *fgt_running_signal_check(struct fgt_running_signal *signal,
 				     uint32_t threads, uint64_t now_ns);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The signal handler of embedded sampling. Runs in threads of the host, at any
- * instruction, perhaps one without thread-local storage: copies, stops its timer
- * where the next signal might do harm, and does nothing else. No libc (so errno stays as it is), no lock, no allocation; what
- * it reads of stacks it reads through the kernel, or has asked it about.
+ * instruction, perhaps one without thread-local storage: copies, stops its
+ * timer where the next signal might do harm, and does nothing else. No libc (so
+ * errno stays as it is), no lock, no allocation; what it reads of stacks it
+ * reads through the kernel, or has asked it about.
  */
 #include "agent/capture/running_signal_slot.h"
 
@@ -190,7 +191,8 @@ static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
 }
 
 /* The next signal may overwrite what lies below such a stack, and the sampler
- * may come too late to see to it. */
+ * may come too late to see to it. One that comes while the slot is being read
+ * tells nothing: that is for the next one. */
 static void note_foreign(struct fgt_signal_slot *slot, int timer)
 {
 	static const struct itimerspec never;

@@ -78,9 +78,9 @@ int fgt_signal_slots_map(void);
 bool fgt_signal_slots_are_written(void);
 /* In the child of a fork, where nobody has one: all are FREE. AS-Safe */
 void fgt_signal_slots_forget(void);
-/* One for a thread whose stack is known to lie there, or 0 and 0; is_stack_asked:
- * it would be known, if it were one as most are. The search begins at
- * *next_slot. NULL: all are taken. */
+/* One for a thread whose stack is known to lie there, or 0 and 0;
+ * is_stack_asked: it would be known, if it were one as most are. The search
+ * begins at *next_slot. NULL: all are taken. */
 struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 					    uint64_t stack_low,
 					    uint64_t stack_high,

@@ -46,8 +46,8 @@ bool fgt_signal_slots_are_written(void)
 
 /*
  * One that a handler was still writing to when its thread lost its timer is
- * nobody's once that is done; a late signal may hold it for a moment until it is
- * FREE.
+ * nobody's once that is done; a late signal may hold it for a moment until it
+ * is FREE.
  */
 static bool take_unused(struct fgt_signal_slot *slot)
 {

@@ -5,6 +5,7 @@
  */
 #include "agent/capture/target_fds.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,10 +13,16 @@
 #include "ringbuf/fd_apart.h"
 
 #define SHORT_NS UINT64_C(10000000000)
-#define SHORT_TEXT                                                             \
-	"the program has no file descriptor left: threads that begin may be "  \
-	"missing, others keep the stacks that they had; raise its limit "      \
-	"(ulimit -n, LimitNOFILE=)"
+#define SHORT_EFFECT                                                           \
+	": threads that begin may be missing, others keep the stacks that "    \
+	"they had; "
+
+static const char program_is_short[] =
+	"the program has no file descriptor left" SHORT_EFFECT
+	"raise its limit (ulimit -n, LimitNOFILE=)";
+static const char system_is_short[] =
+	"the system has no room for another open file" SHORT_EFFECT
+	"raise it (sysctl fs.file-max), or find out who keeps so many open";
 
 static bool has_directories(const struct fgt_target *target)
 {
@@ -45,20 +52,23 @@ static void forget_threads_fds(struct fgt_threads *threads)
 /* They save opening files again and again, nothing else. */
 static void give_back(struct fgt_target *target, const struct fgt_tick *tick)
 {
-	bool is_news = !target->short_ns;
+	const char *told = target->fds_limit;
 
-	target->short_ns = target->claimed_ns = tick->mono_ns;
+	target->fds_limit = target->budget->is_system_short ? system_is_short
+							    : program_is_short;
+	target->claimed_ns = tick->mono_ns;
 	target->threads.is_stale = true;
 	fgt_fd_budget_forgo(target->budget);
 	forget_threads_fds(&target->threads);
 	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
-	if (is_news && tick->explain)
-		tick->explain(tick->context, target->work.pid, SHORT_TEXT);
+	if (target->fds_limit != told && tick->explain)
+		tick->explain(tick->context, target->work.pid,
+			      target->fds_limit);
 }
 
 const char *fgt_target_fds_limit(const struct fgt_target *target)
 {
-	return target->short_ns ? SHORT_TEXT : NULL;
+	return target->fds_limit;
 }
 
 void fgt_target_mind_fds(struct fgt_target *target, const struct fgt_tick *tick)
@@ -68,13 +78,13 @@ void fgt_target_mind_fds(struct fgt_target *target, const struct fgt_tick *tick)
 	if (!has_directories(target))
 		budget->has_lost = true;
 	else if (!fgt_fd_apart_has_room(target->process.task_fd))
-		budget->is_short = true;
+		fgt_fd_budget_note(budget, -EMFILE);
 	if (budget->is_short) {
 		budget->is_short = false;
 		give_back(target, tick);
 	} else if (budget->is_tight &&
 		   tick->mono_ns - target->claimed_ns > SHORT_NS) {
-		target->short_ns = 0;
+		target->fds_limit = NULL;
 		target->claimed_ns = tick->mono_ns;
 		fgt_fd_budget_claim(budget);
 	}

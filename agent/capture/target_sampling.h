@@ -101,7 +101,7 @@ struct fgt_target {
 	bool has_exec; /* the kernel told of one */
 	bool is_explained;
 	bool lacks_fds; /* as was explained last: see target_fds.h */
-	uint64_t short_ns; /* when there was none left; 0: there is */
+	const char *fds_limit; /* there was none left; NULL: there is */
 	uint64_t claimed_ns; /* when it was last seen how many may be kept */
 	/* Guarded by the sampler's mutex. */
 	bool is_detached, has_ticked;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -52,10 +53,27 @@ static void the_program_keeps_most_of_what_is_free(void **state)
 	assert_int_equal(with_none, 0);
 }
 
+/* Each has a remedy of its own. */
+static void whose_numbers_are_short_is_told(void **state)
+{
+	static struct fgt_fd_budget budget;
+
+	(void)state;
+	fgt_fd_budget_init_modest(&budget);
+	fgt_fd_budget_note(&budget, -ESRCH);
+	fgt_fd_budget_note(&budget, 1);
+	assert_false(budget.is_short);
+	fgt_fd_budget_note(&budget, -ENFILE);
+	assert_true(budget.is_short && budget.is_system_short);
+	fgt_fd_budget_note(&budget, -EMFILE);
+	assert_true(budget.is_short && !budget.is_system_short);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_keeps_most_of_what_is_free),
+		cmocka_unit_test(whose_numbers_are_short_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
