@@ -192,7 +192,7 @@ def read_request(connection):
 class Authority:
     """A certificate authority of the test's own, and what it signed."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, name="Test authority"):
         self.folder = folder
         os.makedirs(os.path.join(folder, "new"), exist_ok=True)
         open(self.path("index"), "w").close()
@@ -208,7 +208,7 @@ class Authority:
         self.certificate = self.path("ca.pem")
         self._openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes",
                       "-keyout", self.path("ca.key"), "-out",
-                      self.certificate, "-subj", "/CN=Test authority",
+                      self.certificate, "-subj", "/CN=" + name,
                       "-days", "2")
 
     def path(self, name):

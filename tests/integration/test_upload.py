@@ -10,6 +10,7 @@ import errno
 import gzip
 import os
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -32,6 +33,7 @@ class Uploader:
         self.bench = bench
         self.said = ""
         self.count = 0
+        self.authorities = None  # a folder: what the system's are instead
 
     def dsn_file(self, dsn):
         self.count += 1
@@ -41,12 +43,19 @@ class Uploader:
         os.chmod(path, 0o600)
         return path
 
+    def elsewhere(self):
+        if not self.authorities:
+            return []
+        return ["unshare", "--mount", "sh", "-c",
+                'mount --bind "$0" /etc/ssl/certs && exec "$@"',
+                self.authorities]
+
     def send(self, dsn, *arguments, **variables):
         environment = {name: value for name, value in os.environ.items()
                        if not name.lower().endswith("_proxy")}
         result = subprocess.run(
-            [self.bench.program("upload_slice"), self.dsn_file(dsn),
-             *arguments], capture_output=True, text=True, check=False,
+            [*self.elsewhere(), self.bench.program("upload_slice"),
+             self.dsn_file(dsn), *arguments], capture_output=True, text=True, check=False,
             timeout=PATIENCE_S, env={**environment, **variables})
         self.said += result.stdout + result.stderr
         outcome = dict(line.split("=", 1) for line in
@@ -194,6 +203,28 @@ def check_tls(checks, bench, uploader):
               outcome["error"] == -errno.EPROTO and
               "ca_file" in outcome["why"], str(outcome))
     good.close()
+
+
+def check_ones_own_authority(checks, bench, uploader):
+    """ca_file is instead of the system's: a file and a directory."""
+    system = Authority(bench.path("system"), "The system's")
+    own = Authority(bench.path("own"), "One's own")
+    uploader.authorities = bench.path("authorities")
+    os.mkdir(uploader.authorities)
+    shutil.copy(own.certificate, f"{uploader.authorities}/ca-certificates.crt")
+    shutil.copy(system.certificate, f"{uploader.authorities}/system.pem")
+    subprocess.run(["openssl", "rehash", uploader.authorities], check=True,
+                   capture_output=True)
+    server = SentryServer(tls=system.context("by-the-system"))
+    for arguments, is_accepted in (((), True), (("ca=" + own.certificate,),
+                                                False)):
+        outcome = uploader.send(dsn_of(server, scheme="https"), *arguments)
+        checks.ok("who the system vouches for is accepted, but not where "
+                  f"ca_file does not: {arguments}",
+                  outcome["error"] == (0 if is_accepted else -errno.EPROTO) and
+                  len(server.requests) == 1, str(outcome))
+    server.close()
+    uploader.authorities = None
 
 
 ANSWERS = [
@@ -367,6 +398,7 @@ def main():
     try:
         check_accepted(checks, bench, uploader)
         check_tls(checks, bench, uploader)
+        check_ones_own_authority(checks, bench, uploader)
         check_answers(checks, uploader)
         check_redirect(checks, uploader)
         check_time(checks, uploader)

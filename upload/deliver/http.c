@@ -205,6 +205,17 @@ static bool set_limits(CURL *handle, const struct fgt_http_request *request)
 	       !curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
 }
 
+/* Instead of the system's authorities, which are a file and a directory. */
+static bool trust_only(CURL *handle, const char *ca_file)
+{
+	CURLcode code = curl.easy_setopt(handle, CURLOPT_CAPATH, NULL);
+
+	/* Some TLS libraries know no such directory. */
+	return (code == CURLE_OK || code == CURLE_NOT_BUILT_IN ||
+		code == CURLE_UNKNOWN_OPTION) &&
+	       !curl.easy_setopt(handle, CURLOPT_CAINFO, ca_file);
+}
+
 /* Fails closed: no check of a certificate can be switched off. */
 static bool set_trust(CURL *handle, const struct fgt_http_request *request)
 {
@@ -214,8 +225,7 @@ static bool set_trust(CURL *handle, const struct fgt_http_request *request)
 				 (long)CURL_SSLVERSION_TLSv1_2) &&
 	       !curl.easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L) &&
 	       !curl.easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L) &&
-	       (!request->ca_file ||
-		!curl.easy_setopt(handle, CURLOPT_CAINFO, request->ca_file)) &&
+	       (!request->ca_file || trust_only(handle, request->ca_file)) &&
 	       !curl.easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 }
 
