@@ -111,6 +111,29 @@ static struct fgt_upload_limits limits_of(const struct fgt_service *service)
 	};
 }
 
+/* Its id, if it is a transaction's; "": nobody can tell it from others. */
+static const char *id_of(const struct fgt_delivery_order *order)
+{
+	return order->facts ? order->facts->event_id : "";
+}
+
+static int submit(struct fgt_service *service, struct call *call)
+{
+	struct fgt_delivery_order *order = &call->order;
+	int r;
+
+	if (fgt_delivery_recent_has(&service->accepted, order->pid,
+				    id_of(order))) {
+		fgt_fd_close(order->data_fd);
+		return 0;
+	}
+	r = fgt_deliveries_submit(service->deliveries, order, &call->why);
+	if (r == 0)
+		fgt_delivery_recent_add(&service->accepted, order->pid,
+					id_of(order));
+	return r;
+}
+
 static void deliver(void *context, const struct fgt_registration *registration,
 		    struct fgt_control_client *client,
 		    const struct fgt_message *request)
@@ -123,8 +146,7 @@ static void deliver(void *context, const struct fgt_registration *registration,
 
 	call.order.limits = &limits;
 	if (r == 0)
-		r = fgt_deliveries_submit(service->deliveries, &call.order,
-					  &call.why);
+		r = submit(service, &call);
 	if (r < 0)
 		fgt_control_fail(client, r, call.why.text);
 	else if (fgt_reply_new(&builder) < 0)

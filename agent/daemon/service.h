@@ -9,6 +9,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/control.h"
 #include "agent/daemon/deliveries.h"
+#include "agent/daemon/delivery_recent.h"
 #include "agent/daemon/errands.h"
 #include "agent/daemon/registration.h"
 #include "agent/daemon/slices.h"
@@ -25,6 +26,7 @@ struct fgt_service {
 	struct fgt_slices *slices;
 	struct fgt_registrations *registrations;
 	struct fgt_deliveries *deliveries;
+	struct fgt_delivery_recent accepted; /* of those */
 	struct fgt_config *config; /* in force */
 	const char *socket_path;
 	uint64_t started_ns;

@@ -157,6 +157,30 @@ def slow_agents_that_return(checks, bench):
     agents_that_return(checks, bench, "slow", "sampling: { hz = 3; };")
 
 
+def agents_that_answer_late(checks, bench):
+    """Asked again, they have done it already."""
+    daemon = Daemon(bench, "late")
+    folder = Folder(bench, "late-out")
+    program = Program(bench, mode="agent", socket=daemon.socket,
+                      destination=folder.path, **EVERY)
+    request(program, "burn 50")
+    folder.wait(1)
+    for round_number in range(3):
+        os.kill(daemon.child.pid, signal.SIGSTOP)
+        request(program, "burn 20", name=f"GET_/late{round_number}")
+        time.sleep(1.6)  # 1 s is waited for an answer
+        os.kill(daemon.child.pid, signal.SIGCONT)
+        folder.wait(2 + round_number)
+    program.say("flush 10000")
+    time.sleep(1)
+    told = [envelope.transaction["transaction"] for envelope in folder.wait(4)]
+    checks.ok("an agent that answers too late delivers once", sorted(told) ==
+              ["GET_/cart"] + [f"GET_/late{i}" for i in range(3)],
+              (told, program.log_text(), daemon.log_text()[-600:]))
+    program.close()
+    daemon.end()
+
+
 def what_stop_gives_up_is_counted(checks, bench):
     server = SentryServer(sentry_server.never)
     closed = socket.socket()
@@ -360,7 +384,7 @@ def plain_http_to_another_machine(checks, bench):
 
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
           what_stop_gives_up_is_counted, agents_that_return,
-          slow_agents_that_return, slow_servers_keep_nobody_waiting,
+          slow_agents_that_return, agents_that_answer_late, slow_servers_keep_nobody_waiting,
           agents_that_are_restarted, slices_say_whose_they_are, uploads_behind_a_transaction,
           authorities_of_ones_own, plain_http_to_another_machine)
 
