@@ -16,6 +16,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "agent/lib/uncancelled.h"
+
 #define NAME "libfgtrace-embed.so"
 
 /* A folder that installing chose; "" where nothing was said. */
@@ -132,6 +134,7 @@ static const struct fgt_embed_ops *find(char *why)
 int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
 		   char ret_why[FGT_EMBED_WHY])
 {
+	FGT_UNCANCELLED;
 	const struct fgt_embed_ops *ops;
 
 	ret_why[0] = '\0';

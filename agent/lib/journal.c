@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/lib/task_table.h"
+#include "agent/lib/uncancelled.h"
 
 __thread struct fgt_thread *fgt_thread_known
 	__attribute__((tls_model("initial-exec")));
@@ -98,6 +99,7 @@ void fgt_journal_resume(void)
 
 int fgt_journal_open(size_t size_bytes)
 {
+	FGT_UNCANCELLED;
 	struct fgt_span_log *log;
 	int r;
 

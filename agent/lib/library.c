@@ -13,6 +13,7 @@
 #include "agent/lib/embed_load.h"
 #include "agent/lib/settings.h"
 #include "agent/lib/tell.h"
+#include "agent/lib/uncancelled.h"
 #include "agent/lib/witness.h"
 #include "agent/lib/worker.h"
 #include "ringbuf/fd_apart.h"
@@ -279,6 +280,7 @@ static int begin_start(void)
 
 int fgt_start(const struct fgt_options *options)
 {
+	FGT_UNCANCELLED;
 	int r = begin_start();
 
 	if (r < 0)
@@ -323,6 +325,7 @@ static bool wait_for_users(uint64_t until_ns)
 
 void fgt_stop(void)
 {
+	FGT_UNCANCELLED;
 	uint64_t timeout_ns, now_ns = fgt_now();
 	bool is_running;
 
@@ -351,6 +354,7 @@ void fgt_stop(void)
 
 int fgt_flush(unsigned int timeout_ms)
 {
+	FGT_UNCANCELLED;
 	uint64_t until_ns = fgt_now() + timeout_ms * MS_NS;
 	uint64_t wanted;
 	int r = fgt_library_enter();
@@ -452,6 +456,7 @@ static void add_recording(struct fgt_status *status)
 
 int fgt_get_status(struct fgt_status *ret_status)
 {
+	FGT_UNCANCELLED;
 	const size_t size_min = offsetof(struct fgt_status, limitation) +
 				sizeof(ret_status->limitation);
 	struct fgt_status status = { .size = sizeof(status), .mode = FGT_AUTO };

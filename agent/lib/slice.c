@@ -14,6 +14,7 @@
 #include "agent/lib/embed_load.h"
 #include "agent/lib/library.h"
 #include "agent/lib/tell.h"
+#include "agent/lib/uncancelled.h"
 #include "ringbuf/fd_sink.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
@@ -58,6 +59,7 @@ static void take_texts(struct fgt_slice *slice)
 int fgt_get_slice(uint64_t from_ns, uint64_t to_ns,
 		  struct fgt_slice **ret_slice)
 {
+	FGT_UNCANCELLED;
 	uint64_t now_ns = fgt_now();
 	int r;
 

@@ -10,6 +10,7 @@
 #include "agent/lib/library.h"
 #include "agent/lib/settings.h"
 #include "agent/lib/transactions.h"
+#include "agent/lib/uncancelled.h"
 
 struct consignment {
 	struct fgt_parcel parcel; /* the first member */
@@ -70,6 +71,7 @@ static int queue(const struct fgt_slice *slice, const char *destination)
 
 int fgt_slice_upload(const struct fgt_slice *slice, const char *destination)
 {
+	FGT_UNCANCELLED;
 	const struct fgt_options *options = fgt_library_options();
 	int r = fgt_library_enter();
 

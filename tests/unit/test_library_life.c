@@ -332,6 +332,35 @@ static void log_that_forks_gets_a_child_without_a_worker(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void *flush(void *ret_result)
+{
+	*(int *)ret_result = fgt_flush(60000);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* It would take a lock with it, or never be waited for in vain. */
+static void thread_is_not_cancelled_while_it_waits_here(void **state)
+{
+	pthread_t thread;
+	void *how;
+	int result = 1;
+
+	(void)state;
+	assert_int_equal(start(), 0);
+	block_the_worker();
+	pthread_create(&thread, NULL, flush, &result);
+	usleep(50000); /* it waits */
+	pthread_cancel(thread);
+	usleep(50000);
+	sem_post(&world.may_go);
+	pthread_join(thread, &how);
+	assert_ptr_equal(how, PTHREAD_CANCELED);
+	assert_int_equal(result, 0);
+	fgt_stop();
+	assert_int_equal(fgt_library_check(), -ENOTCONN);
+}
+
 static void program_with_large_thread_variables_can_start(void **state)
 {
 	(void)state;
@@ -391,6 +420,7 @@ int main(void)
 		LIFE_TEST(nobody_is_told_after_a_stop_that_gave_up),
 		LIFE_TEST(what_a_stop_gives_up_is_told_before_it_returns),
 		LIFE_TEST(log_that_forks_gets_a_child_without_a_worker),
+		LIFE_TEST(thread_is_not_cancelled_while_it_waits_here),
 		LIFE_TEST(program_with_large_thread_variables_can_start),
 		LIFE_TEST(why_a_start_failed_is_told),
 	};
