@@ -139,7 +139,12 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 		rc = fgt_sampler_attach(recorder->sampler, getpid(),
 					&recorder->target, &why);
 	if (rc < 0) {
-		if (why.text[0])
+		if (rc == -ESRCH)
+			set_why(ret_why,
+				"recording cannot start: this process is not "
+				"in /proc: mount it where the program runs "
+				"(after chroot(2), in a container)");
+		else if (why.text[0])
 			set_why(ret_why, why.text);
 		else
 			tell_why_not(rc, ret_why);

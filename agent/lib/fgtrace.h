@@ -8,11 +8,12 @@
  * asks for a slice of them, or says where transactions, tasks and spans begin
  * and end and lets the library decide afterwards what is worth keeping.
  *
- * Nothing here prints, aborts, raises a signal that was not there before, or
- * waits for the network. What can fail for more than one reason returns a
- * negative errno; outputs are written only on success. Times are
- * CLOCK_MONOTONIC in nanoseconds, as fgt_now() gives them. Texts are UTF-8,
- * copied, and cut at the length that is told. C99 and C++.
+ * Nothing here prints, aborts, or waits for the network. Where there is no
+ * agent, threads get SIGURG while they run, never while they wait: fgtrace(3).
+ * What can fail for more than one reason returns a negative errno; outputs are
+ * written only on success. Times are CLOCK_MONOTONIC in nanoseconds, as
+ * fgt_now() gives them. Texts are UTF-8, copied, and cut at the length that is
+ * told. C99 and C++.
  *
  * In the child of a fork(2) recording is off: all that needs it returns
  * -ECHILD until the child itself calls fgt_start(). What was begun before the
@@ -140,9 +141,9 @@ struct fgt_options {
  * struct (log was told which, but for the size); -ENOENT embedded, and
  * libfgtrace-embed.so is not installed, of another version, or cannot be loaded
  * (log was told which); -EPERM embedded, and this process may not look at
- * itself; -ENOMEM; -EAGAIN no thread could be started, or a delivery of the
- * time before fgt_stop() still hangs; -EMFILE, -ENFILE no descriptor is left.
- * After an error nothing is left behind.
+ * itself; -ESRCH embedded, and it is not in /proc; -ENOMEM; -EAGAIN no thread
+ * could be started, or a delivery of the time before fgt_stop() still hangs;
+ * -EMFILE, -ENFILE no descriptor is left. After an error nothing is left behind.
  *
  * MT-Safe | AS-Unsafe
  */

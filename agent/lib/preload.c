@@ -99,8 +99,9 @@ static void write_slice(void)
 		rc = write_to(slice);
 	fgt_slice_free(slice);
 	pthread_mutex_unlock(&preload.lock);
-	/* That of the end has been written, or will be. */
-	if (rc == -ESHUTDOWN)
+	/* That of the end has been written, or will be. And short children are
+	 * none to speak of where a script takes their words for an answer. */
+	if (rc == -ESHUTDOWN || (rc == -ENODATA && !isatty(STDERR_FILENO)))
 		return;
 	if (rc < 0)
 		complain(preload.path, rc == -ENODATA ? "nothing was recorded "

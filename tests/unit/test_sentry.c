@@ -287,6 +287,24 @@ static void one_address_as_leaf_and_caller_is_one_frame(void **state)
 	fgt_slice_free(slice);
 }
 
+static void the_recorder_is_not_in_app(void **state)
+{
+	struct fgt_slice *slice = fixture_new(2);
+	struct fixture_buffer buffer;
+
+	(void)state;
+	fixture_image(slice, "/opt/fgtrace/lib/libfgtrace.so.0.1.0",
+		      0x550000000000, "0123456789abcdefghij");
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "hand_over"),
+		    FGT_STATE_RUNNING);
+	buffer = sentry_write(slice, NULL);
+	assert_non_null(strstr(buffer.bytes, "libfgtrace.so.0.1.0"));
+	assert_null(strstr(buffer.bytes, "\"in_app\":true"));
+	fixture_buffer_done(&buffer);
+	fgt_slice_free(slice);
+}
+
 static void addresses_are_absolute_and_in_app_is_told(void **state)
 {
 	struct fgt_slice *slice = fixture_rich();
@@ -359,6 +377,7 @@ int main(void)
 		cmocka_unit_test(active_thread_is_main_else_the_busiest),
 		cmocka_unit_test(gaps_are_told_as_gaps),
 		cmocka_unit_test(one_address_as_leaf_and_caller_is_one_frame),
+		cmocka_unit_test(the_recorder_is_not_in_app),
 		cmocka_unit_test(addresses_are_absolute_and_in_app_is_told),
 		cmocka_unit_test(state_frames_stand_where_they_were_asked_for),
 	};

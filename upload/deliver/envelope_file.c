@@ -154,6 +154,11 @@ static int explain(int error, const char *directory, struct fgt_why *why)
 		return fgt_why_set(why, error,
 				   "cannot write into %.200s: %s; make room",
 				   directory, strerror(-error));
+	if (error == -EMFILE || error == -ENFILE)
+		return fgt_why_set(why, error,
+				   "cannot write into %.200s: %s; raise the "
+				   "limit (ulimit -n, LimitNOFILE=)",
+				   directory, strerror(-error));
 	return fgt_why_set(why, error,
 			   "cannot write into %.200s: %s; it must be writable "
 			   "for the program's own user",

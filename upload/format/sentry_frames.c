@@ -25,7 +25,7 @@ static bool is_in_app(const struct fgt_slice *slice,
 		"/lib/",       "/lib64/", "/usr/lib/", "/usr/lib64/",
 		"/usr/lib32/", "/lib32/", "["
 	};
-	const char *path;
+	const char *path, *name;
 
 	if (frame->frame.flags & FGT_FRAME_MARKER)
 		return false;
@@ -37,6 +37,9 @@ static bool is_in_app(const struct fgt_slice *slice,
 				slice->images[frame->frame.image - 1].path);
 	if (slice->process.exe[0] && !strcmp(path, slice->process.exe))
 		return true;
+	name = strrchr(path, '/');
+	if (name && has_prefix(name, "/libfgtrace")) /* wherever it lies */
+		return false;
 	for (size_t i = 0; i < sizeof(system) / sizeof(system[0]); i++)
 		if (has_prefix(path, system[i]))
 			return false;
