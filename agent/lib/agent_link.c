@@ -26,7 +26,9 @@ int fgt_agent_link_open(const struct fgt_backend_options *options,
 	if (!link)
 		return -ENOMEM;
 	fgt_registrar_init(&link->registrar, options, -1);
+	link->registrar.is_optional = is_needed; /* else: another way */
 	r = fgt_registrar_register(&link->registrar);
+	link->registrar.is_optional = false;
 	if (r < 0 && is_needed) {
 		fgt_registrar_done(&link->registrar);
 		free(link);

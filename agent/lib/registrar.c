@@ -92,6 +92,8 @@ static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
 static void explain(struct fgt_registrar *registrar, int error, const char *why)
 {
 	const char *socket = registrar->options.options->socket;
+	bool is_absent = !why[0] &&
+			 (error == -ENOENT || error == -ECONNREFUSED);
 	char text[256];
 
 	if (!socket)
@@ -99,7 +101,7 @@ static void explain(struct fgt_registrar *registrar, int error, const char *why)
 	if (why[0])
 		snprintf(text, sizeof(text), "the agent refuses: %.*s",
 			 (int)sizeof(text) - 20, why);
-	else if (error == -ENOENT || error == -ECONNREFUSED)
+	else if (is_absent)
 		snprintf(text, sizeof(text),
 			 "no agent listens on %s: start one with "
 			 "'fgtrace-agent daemon', or name its socket",
@@ -118,7 +120,8 @@ static void explain(struct fgt_registrar *registrar, int error, const char *why)
 		snprintf(text, sizeof(text), "the agent on %s: %s", socket,
 			 strerror(-error));
 	set_state(registrar, false, 0, text);
-	tell(registrar, text);
+	if (!is_absent || !registrar->is_optional)
+		tell(registrar, text);
 }
 
 /* How long to leave alone an agent that has answered with an error. */

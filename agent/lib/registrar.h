@@ -21,6 +21,7 @@ struct fgt_registrar {
 	struct fgt_file_id ring; /* the program may have closed its number */
 	struct fgt_channel channel;
 	uint64_t retry_ns; /* not before */
+	bool is_optional; /* that there is no agent is not told */
 	atomic_bool is_registered;
 	/* The last slice's way to the agent's socket: 0, or why there was
 	 * none. Relaxed: a mere fact. */

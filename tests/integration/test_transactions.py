@@ -416,6 +416,8 @@ def without_an_agent(checks, bench):
     checks.ok("embedded: it starts", program.started == 0 and
               program.status()["mode"] == 2, program.status())
     time.sleep(0.3)
+    checks.ok("embedded: that there is no agent is no news",
+              not program.log_text(), program.log_text())
     answer = program.run("begin GET_/cart http.server", "adopted", "stranger",
                          f"parent {TRACE}-{SPAN}-1", "burn 400", "finish")
     checks.ok("embedded: kept", answer[0] == "1", answer)
