@@ -6,12 +6,12 @@
 #ifndef FGT_AGENT_CAPTURE_SAMPLER_H
 #define FGT_AGENT_CAPTURE_SAMPLER_H
 
-#include "agent/capture/process.h"
 #include "agent/capture/target.h"
-#include "agent/unwind/image_file.h"
-#include "ringbuf/owner.h"
-#include "ringbuf/ring.h"
-#include "ringbuf/why.h"
+#include "agent/capture/threads/process.h"
+#include "agent/unwind/maps/image_file.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/ring/ring.h"
 
 struct fgt_sampler;
 

@@ -15,12 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/pacing.h"
-#include "agent/capture/target_fds.h"
+#include "agent/capture/budget/pacing.h"
+#include "agent/capture/threads/target_fds.h"
 #include "agent/capture/tick.h"
-#include "agent/unwind/memory.h"
-#include "ringbuf/clock.h"
-#include "ringbuf/fd_apart.h"
+#include "agent/unwind/arch/memory.h"
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd_apart.h"
 
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"

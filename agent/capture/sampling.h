@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "agent/capture/budget/urgency.h"
 #include "agent/capture/target_sampling.h"
-#include "agent/capture/urgency.h"
 
 #define FGT_TARGETS_MAX 256u
 

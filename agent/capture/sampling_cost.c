@@ -7,8 +7,8 @@
 
 #include <time.h>
 
-#include "agent/capture/pacing.h"
-#include "ringbuf/clock.h"
+#include "agent/capture/budget/pacing.h"
+#include "ringbuf/base/clock.h"
 
 /*
  * One that samples its own process asks the kernel for its own CPU time in

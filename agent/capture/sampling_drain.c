@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "agent/capture/pacing.h"
+#include "agent/capture/budget/pacing.h"
 #include "agent/capture/tick.h"
 
 struct drain {

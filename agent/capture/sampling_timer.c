@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ringbuf/clock.h"
+#include "ringbuf/base/clock.h"
 
 #define SECOND_NS	1000000000u
 #define INTERVAL_MAX_NS 200000000u

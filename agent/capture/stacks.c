@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ringbuf/clock.h"
+#include "ringbuf/base/clock.h"
 
 #define MAX_DEPTH_DEFAULT 256u
 #define EXTRA_FRAMES	  3u /* marker at leaf, in the middle, at the root */

@@ -6,9 +6,9 @@
 #ifndef FGT_AGENT_CAPTURE_STACKS_H
 #define FGT_AGENT_CAPTURE_STACKS_H
 
-#include "agent/capture/process.h"
+#include "agent/capture/threads/process.h"
 #include "agent/unwind/unwinder.h"
-#include "ringbuf/ring.h"
+#include "ringbuf/ring/ring.h"
 
 struct fgt_stacks {
 	const struct fgt_process *process; /* borrowed */

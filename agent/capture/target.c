@@ -12,12 +12,12 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "agent/capture/pacing.h"
-#include "agent/capture/target_fds.h"
-#include "ringbuf/clock.h"
-#include "ringbuf/fd_apart.h"
-#include "ringbuf/file_id.h"
-#include "ringbuf/span_cut.h"
+#include "agent/capture/budget/pacing.h"
+#include "agent/capture/threads/target_fds.h"
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/file_id.h"
+#include "ringbuf/spans/span_cut.h"
 
 static void drop_thread(void *context, struct fgt_thread *thread)
 {

@@ -6,9 +6,9 @@
 #ifndef FGT_AGENT_CAPTURE_TARGET_H
 #define FGT_AGENT_CAPTURE_TARGET_H
 
-#include "agent/capture/process.h"
+#include "agent/capture/threads/process.h"
 #include "agent/unwind/unwinder.h"
-#include "ringbuf/ring.h"
+#include "ringbuf/ring/ring.h"
 
 struct fgt_target;
 
@@ -54,7 +54,7 @@ void fgt_target_get_status(const struct fgt_target *target,
 
 /*
  * From now on its slices tell what it says of itself in a span log, see
- * ringbuf/span_log.h. memfd is borrowed; -1: none. errno of dup(2).
+ * ringbuf/spans/span_log.h. memfd is borrowed; -1: none. errno of dup(2).
  *
  * MT-Safe
  */

@@ -10,14 +10,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "agent/capture/governor.h"
-#include "agent/capture/running_perf_thread.h"
-#include "agent/capture/running_ptrace.h"
-#include "agent/capture/running_signal.h"
+#include "agent/capture/budget/governor.h"
+#include "agent/capture/running/running_perf_thread.h"
+#include "agent/capture/running/running_ptrace.h"
 #include "agent/capture/sampler.h"
 #include "agent/capture/stacks.h"
 #include "agent/capture/target.h"
-#include "agent/capture/who_ran.h"
+#include "agent/capture/who_ran/who_ran.h"
+#include "agent/embed/signal/running_signal.h"
 
 /* What all targets of one sampler share at a tick. */
 struct fgt_tick {

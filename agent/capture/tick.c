@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "agent/capture/access.h"
-#include "agent/capture/look.h"
-#include "agent/capture/target_fds.h"
+#include "agent/capture/look/look.h"
+#include "agent/capture/threads/access.h"
+#include "agent/capture/threads/target_fds.h"
 
 #define SECOND_NS     1000000000u
 #define MAPS_QUIET_NS 5000000000u /* with news of mappings from the kernel */

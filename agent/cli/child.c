@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 
 #define STATUS_NOT_STARTED 127
 

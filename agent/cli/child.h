@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 struct fgt_child {
 	pid_t pid; /* 0: none */

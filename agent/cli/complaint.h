@@ -6,7 +6,7 @@
 #define FGT_AGENT_CLI_COMPLAINT_H
 
 #include "agent/cli/verb.h"
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 /*
  * "fgtrace-agent: VERB: cause; remedy" as one line on stderr (control

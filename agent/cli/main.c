@@ -15,8 +15,8 @@
 #include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
 #include "agent/cli/verb.h"
-#include "agent/daemon/delivery_child.h"
-#include "agent/symbols/helper.h"
+#include "agent/daemon/delivery/delivery_child.h"
+#include "agent/symbols/helper/helper.h"
 
 static const struct fgt_verb *const verbs[] = {
 	&fgt_verb_daemon,

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "agent/cli/verb.h"
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 #define FGT_OPTIONS_MAX	 24 /* flags of one verb */
 #define FGT_OPERANDS_MAX 2

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <sys/signalfd.h>
 
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 
 #define WANTED_COUNT FGT_SIGNALS_WANTED
 

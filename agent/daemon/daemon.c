@@ -12,14 +12,14 @@
 #include <signal.h>
 #include <string.h>
 
-#include "agent/daemon/delivery_verb.h"
-#include "agent/daemon/listener.h"
-#include "agent/daemon/log.h"
-#include "agent/daemon/loop.h"
-#include "agent/daemon/request.h"
+#include "agent/daemon/loop/log.h"
+#include "agent/daemon/loop/loop.h"
+#include "agent/daemon/programs/delivery_verb.h"
 #include "agent/daemon/service.h"
-#include "agent/symbols/image_open.h"
-#include "agent/unwind/image_file.h"
+#include "agent/daemon/socket/listener.h"
+#include "agent/daemon/socket/request.h"
+#include "agent/symbols/elf/image_open.h"
+#include "agent/unwind/maps/image_file.h"
 
 #define MS		UINT64_C(1000000)
 #define TICK_MS		1000

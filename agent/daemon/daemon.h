@@ -5,8 +5,8 @@
 #ifndef FGT_AGENT_DAEMON_DAEMON_H
 #define FGT_AGENT_DAEMON_DAEMON_H
 
-#include "agent/daemon/config.h"
-#include "ringbuf/why.h"
+#include "agent/config/config.h"
+#include "ringbuf/base/why.h"
 
 /*
  * Runs in the foreground until SIGTERM or SIGINT (leaves within 5 s; a second

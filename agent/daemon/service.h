@@ -6,14 +6,14 @@
 #define FGT_AGENT_DAEMON_SERVICE_H
 
 #include "agent/capture/sampler.h"
-#include "agent/daemon/config.h"
-#include "agent/daemon/control.h"
-#include "agent/daemon/deliveries.h"
-#include "agent/daemon/delivery_recent.h"
-#include "agent/daemon/errands.h"
-#include "agent/daemon/registration.h"
-#include "agent/daemon/slices.h"
-#include "agent/daemon/targets.h"
+#include "agent/config/config.h"
+#include "agent/daemon/delivery/deliveries.h"
+#include "agent/daemon/delivery/delivery_recent.h"
+#include "agent/daemon/loop/errands.h"
+#include "agent/daemon/programs/registration.h"
+#include "agent/daemon/slices/slices.h"
+#include "agent/daemon/socket/control.h"
+#include "agent/daemon/targets/targets.h"
 
 /* Owned by daemon.c; everything in it is the loop's, but for what errands do
  * with the targets. */

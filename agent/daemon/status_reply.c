@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "agent/daemon/selector.h"
-#include "ringbuf/clock.h"
+#include "agent/daemon/targets/selector.h"
+#include "ringbuf/base/clock.h"
 
 static uint64_t rss_bytes(void)
 {

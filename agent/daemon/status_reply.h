@@ -6,7 +6,7 @@
 #define FGT_AGENT_DAEMON_STATUS_REPLY_H
 
 #include "agent/daemon/service.h"
-#include "agent/daemon/target_verb.h"
+#include "agent/daemon/targets/target_verb.h"
 
 /* Everything about the daemon itself. */
 void fgt_status_reply_add(struct fgt_builder *builder,

@@ -4,21 +4,21 @@
  * very process. The calls run in threads of the program or of libfgtrace;
  * nothing here may end the program, print, or make a child process.
  */
-#include "agent/lib/embed.h"
+#include "agent/embed/embed.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/capture/look/state_name.h"
 #include "agent/capture/sampler.h"
-#include "agent/capture/state_name.h"
 #include "agent/embed/loaded_pages.h"
-#include "agent/symbols/image_open.h"
+#include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
-#include "ringbuf/fd_sink.h"
-#include "ringbuf/memory_sink.h"
-#include "ringbuf/slice_codec.h"
+#include "ringbuf/base/fd_sink.h"
+#include "ringbuf/base/memory_sink.h"
+#include "ringbuf/slice/slice_codec.h"
 #include "upload/deliver/dispatch.h"
 #include "upload/format/format.h"
 

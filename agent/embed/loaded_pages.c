@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 
 /* Of /proc/self/pagemap: one word a page. */
 #define PAGE_IS_FILES (UINT64_C(1) << 61)

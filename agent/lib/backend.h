@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/lib/embed.h"
+#include "agent/embed/embed.h"
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/settings.h"
-#include "upload/format/transaction.h"
+#include "upload/format/parts/transaction.h"
 
 /* A slice as the library holds it: the bytes of a .fgt file. */
 struct fgt_slice {

@@ -10,13 +10,13 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "agent/lib/embed_load.h"
+#include "agent/lib/agent/witness.h"
+#include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/settings.h"
 #include "agent/lib/tell.h"
 #include "agent/lib/uncancelled.h"
-#include "agent/lib/witness.h"
 #include "agent/lib/worker.h"
-#include "ringbuf/fd_apart.h"
+#include "ringbuf/base/fd_apart.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define MS_NS	  UINT64_C(1000000)

@@ -6,7 +6,7 @@
 
 #include "agent/lib/fgtrace.h"
 
-#include "ringbuf/clock.h"
+#include "ringbuf/base/clock.h"
 
 uint64_t fgt_now(void)
 {

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "agent/lib/fgtrace.h"
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 
 #define SOON_NS	    UINT64_C(10000000)
 #define PATIENCE_NS UINT64_C(500000000)

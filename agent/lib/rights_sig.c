@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 
-#include "agent/capture/system_call.h"
+#include "agent/capture/look/system_call.h"
 
 struct fgt_rights_table fgt_rights_table;
 

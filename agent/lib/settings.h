@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "agent/lib/fgtrace.h"
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 #define FGT_SETTINGS_PATH	 107 /* bytes, of a socket */
 #define FGT_SETTINGS_RELEASE	 200

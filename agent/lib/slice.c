@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/lib/embed_load.h"
+#include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
 #include "agent/lib/tell.h"
 #include "agent/lib/uncancelled.h"
-#include "ringbuf/fd_sink.h"
+#include "ringbuf/base/fd_sink.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
 #define GRACE_HZ_MIN 4.0

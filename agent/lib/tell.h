@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "agent/lib/fgtrace.h"
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 /*
  * Keeps a line for the log call. The cause is the format itself: the same

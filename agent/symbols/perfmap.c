@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ringbuf/clock.h"
-#include "ringbuf/strings.h"
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/strings.h"
 
 #define READ_MAX_NS 2000000000ull
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 
 #define FGT_PERFMAP_BYTES_MAX (64u << 20)
 #define FGT_PERFMAP_LINES_MAX (1u << 20)

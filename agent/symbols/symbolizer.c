@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/symbols/helper.h"
-#include "agent/symbols/image_open.h"
-#include "agent/symbols/name_cache.h"
+#include "agent/symbols/elf/image_open.h"
+#include "agent/symbols/helper/helper.h"
+#include "agent/symbols/names/name_cache.h"
 #include "agent/symbols/perfmap.h"
 
 #define PERFMAP_KEEP_BYTES (16u << 20) /* larger ones are read each time */

@@ -6,8 +6,8 @@
 #ifndef FGT_AGENT_SYMBOLS_SYMBOLIZER_H
 #define FGT_AGENT_SYMBOLS_SYMBOLIZER_H
 
-#include "ringbuf/owner.h"
-#include "ringbuf/slice.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/slice/slice.h"
 
 enum fgt_demangle {
 	FGT_DEMANGLE_FULL, /* with parameters */

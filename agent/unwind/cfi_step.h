@@ -7,7 +7,7 @@
 #define FGT_AGENT_UNWIND_CFI_STEP_H
 
 #include "agent/unwind/view.h"
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 
 enum fgt_step {
 	FGT_STEP_DONE, /* state is the caller's */

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "agent/unwind/cfi_record.h"
+#include "agent/unwind/cfi/cfi_record.h"
 
 #define CANDIDATES_MAX	 64u
 #define SEARCH_BYTES_MAX (64u * 1024)

@@ -7,10 +7,10 @@
 #ifndef FGT_AGENT_UNWIND_UNWINDER_H
 #define FGT_AGENT_UNWIND_UNWINDER_H
 
-#include "agent/unwind/image_file.h"
-#include "agent/unwind/maps.h"
-#include "agent/unwind/snapshot.h"
-#include "ringbuf/frame.h"
+#include "agent/unwind/arch/snapshot.h"
+#include "agent/unwind/maps/image_file.h"
+#include "agent/unwind/maps/maps.h"
+#include "ringbuf/slice/frame.h"
 
 struct fgt_unwinder;
 

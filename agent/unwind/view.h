@@ -6,9 +6,9 @@
 #ifndef FGT_AGENT_UNWIND_VIEW_H
 #define FGT_AGENT_UNWIND_VIEW_H
 
-#include "agent/unwind/cfi_rows.h"
-#include "agent/unwind/maps.h"
-#include "agent/unwind/snapshot.h"
+#include "agent/unwind/arch/snapshot.h"
+#include "agent/unwind/cfi/cfi_rows.h"
+#include "agent/unwind/maps/maps.h"
 
 /* The mapping that an address was found in. */
 struct fgt_view_place {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "ringbuf/ring.h"
-#include "ringbuf/slice_codec.h"
+#include "ringbuf/ring/ring.h"
+#include "ringbuf/slice/slice_codec.h"
 #include "upload/format/format.h"
 
 #define HZ	101

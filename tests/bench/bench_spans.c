@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "agent/lib/fgtrace.h"
-#include "agent/lib/journal.h"
+#include "agent/lib/spans/journal.h"
 
 #define ROUNDS	2000000
 #define THREADS 4

@@ -15,8 +15,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "../unit/unwind_capture.h"
 #include "agent/unwind/view.h"
+#include "tests/unit/unwind/unwind_capture.h"
 
 #define MAX_DEPTH 256
 #define CALLS	  32

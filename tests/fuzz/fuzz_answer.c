@@ -3,7 +3,7 @@
  * Frames of an agent that lies, as the library reads them: never a crash, and
  * what it takes out of them is within its bounds.
  */
-#include "agent/lib/answer.h"
+#include "agent/protocol/answer.h"
 
 #include <stdlib.h>
 #include <string.h>

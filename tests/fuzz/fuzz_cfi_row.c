@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/unwind/cfi_entry.h"
-#include "agent/unwind/cfi_rows.h"
+#include "agent/unwind/cfi/cfi_entry.h"
+#include "agent/unwind/cfi/cfi_rows.h"
 
 #define ADDRESS	    0x401000u
 #define ENTRIES_MAX 64

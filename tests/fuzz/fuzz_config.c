@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/config.h"
+#include "agent/config/config.h"
 
 struct text {
 	char *bytes;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/transaction_facts.h"
-#include "ringbuf/slice_codec.h"
+#include "agent/daemon/delivery/transaction_facts.h"
+#include "ringbuf/slice/slice_codec.h"
 #include "upload/format/format.h"
 
 #define LENGTH_BYTES 4 /* in front of what a builder makes */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/protocol.h"
+#include "agent/protocol/protocol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

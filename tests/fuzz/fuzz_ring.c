@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ringbuf/ring.h"
+#include "ringbuf/ring/ring.h"
 
 #define RING_BYTES  (1u << 20)
 #define TICKS	    300

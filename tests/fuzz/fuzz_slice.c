@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ringbuf/slice_codec.h"
+#include "ringbuf/slice/slice_codec.h"
 #include "upload/format/format.h"
 
 struct memory {

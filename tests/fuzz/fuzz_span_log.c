@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ringbuf/span_cut.h"
-#include "ringbuf/span_region.h"
-#include "ringbuf/spans.h"
+#include "ringbuf/slice/spans.h"
+#include "ringbuf/spans/span_cut.h"
+#include "ringbuf/spans/span_region.h"
 
 #define START_NS UINT64_C(1000)
 

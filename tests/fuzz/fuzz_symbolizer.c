@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/symbols/elf_ident.h"
-#include "agent/symbols/symbol_image.h"
+#include "agent/symbols/elf/elf_ident.h"
+#include "agent/symbols/elf/symbol_image.h"
 
 #define ADDRESSES 8
 

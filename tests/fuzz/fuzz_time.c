@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cli/time_spec.h"
+#include "agent/cli/range/time_spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

@@ -3,7 +3,7 @@
  * Trace headers as any client of a program may send them: never read beyond
  * their end, and what is accepted are ids.
  */
-#include "agent/lib/trace_id.h"
+#include "agent/lib/transactions/trace_id.h"
 
 #include <stdbool.h>
 #include <stdint.h>

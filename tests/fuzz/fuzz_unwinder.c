@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "../unit/unwind_mutate.h"
 #include "agent/unwind/unwinder.h"
+#include "tests/unit/unwind/unwind_mutate.h"
 
 #define MAX_DEPTH  64
 #define IMAGE_SIZE 8192u

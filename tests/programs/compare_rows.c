@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../unit/unwind_capture.h"
-#include "agent/unwind/cfi_rows.h"
+#include "agent/unwind/cfi/cfi_rows.h"
+#include "tests/unit/unwind/unwind_capture.h"
 
 #define MAX_DEPTH	256
 #define STEPS_AFTER	1 /* instructions after each stop: epilogues, too */

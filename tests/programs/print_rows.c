@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/unwind/cfi_row.h"
+#include "agent/unwind/cfi/cfi_row.h"
 
 static void print_row(const struct fgt_cfi_row *row)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ringbuf/slice.h"
+#include "ringbuf/slice/slice.h"
 #include "upload/deliver/sentry_upload.h"
 
 #define PERIOD_NS  10000000ull

@@ -9,7 +9,7 @@
 
 #include <curl/curl.h>
 
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 /* Its functions, with the types of its header. */
 struct fgt_curl {

@@ -5,10 +5,10 @@
 #ifndef FGT_UPLOAD_DELIVER_DISPATCH_H
 #define FGT_UPLOAD_DELIVER_DISPATCH_H
 
-#include "ringbuf/slice.h"
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
 #include "upload/deliver/sentry_upload.h"
-#include "upload/format/transaction.h"
+#include "upload/format/parts/transaction.h"
 
 struct fgt_dispatch_outcome {
 	char where[512]; /* without secrets: for people, logs */

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "upload/format/sentry_chunk.h"
-#include "upload/format/sentry_envelope.h"
-#include "upload/format/sentry_transaction.h"
-#include "upload/format/stints.h"
+#include "upload/format/parts/stints.h"
+#include "upload/format/sentry/sentry_chunk.h"
+#include "upload/format/sentry/sentry_envelope.h"
+#include "upload/format/sentry/sentry_transaction.h"
 
 #define ID_KEPT_DIGITS	24 /* of the event id; the rest numbers its chunks */
 #define PROFILER_NUMBER 0xffffffffu

@@ -5,7 +5,7 @@
 #ifndef FGT_UPLOAD_DELIVER_DSN_H
 #define FGT_UPLOAD_DELIVER_DSN_H
 
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 struct fgt_dsn {
 	char public_key[33];

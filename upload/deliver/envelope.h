@@ -6,7 +6,7 @@
 #ifndef FGT_UPLOAD_DELIVER_ENVELOPE_H
 #define FGT_UPLOAD_DELIVER_ENVELOPE_H
 
-#include "ringbuf/sink.h"
+#include "ringbuf/base/sink.h"
 
 struct fgt_envelope {
 	/* All of it; negative errno as fgt_format_write(). */

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 #include "upload/deliver/envelope.h"
 
 #define FGT_ENVELOPE_NAME_MAX 80 /* bytes of what a program calls it */

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 #include "upload/deliver/curl_library.h"
 #include "upload/deliver/url.h"
 

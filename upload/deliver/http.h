@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 #define FGT_HTTP_ANSWER_MAX  65536
 #define FGT_HTTP_HEADERS_MAX 16

@@ -16,10 +16,10 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "ringbuf/memory_sink.h"
+#include "ringbuf/base/memory_sink.h"
 #include "upload/deliver/http.h"
 #include "upload/deliver/ratelimit.h"
-#include "upload/format/gzip.h"
+#include "upload/format/parts/gzip.h"
 
 /* Relay's own bounds: a profile of 50 MiB beside its transaction of 1 MiB,
  * 20 MiB on the wire. What is larger would be sent in vain. */

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "ringbuf/slice.h"
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
 #include "upload/deliver/dsn.h"
 #include "upload/deliver/envelope.h"
 #include "upload/format/format.h"

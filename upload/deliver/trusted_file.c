@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ringbuf/owner.h"
+#include "ringbuf/base/owner.h"
 
 #define NAME_SHOWN 120 /* bytes of its end */
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 struct fgt_trust {
 	size_t max_bytes;

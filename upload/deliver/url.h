@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "ringbuf/why.h"
+#include "ringbuf/base/why.h"
 
 #define FGT_URL_MAX 4096
 

@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ringbuf/pace.h"
-#include "ringbuf/sink_buffer.h"
-#include "upload/format/id_map.h"
-#include "upload/format/levels.h"
-#include "upload/format/utf8.h"
+#include "ringbuf/base/sink_buffer.h"
+#include "ringbuf/base/utf8.h"
+#include "ringbuf/slice/pace.h"
+#include "upload/format/parts/id_map.h"
+#include "upload/format/parts/levels.h"
 
 #define NO_ENTRY UINT32_MAX
 

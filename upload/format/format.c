@@ -9,12 +9,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "ringbuf/slice_codec.h"
-#include "upload/format/chrome.h"
+#include "ringbuf/slice/slice_codec.h"
+#include "upload/format/chrome/chrome.h"
 #include "upload/format/folded.h"
-#include "upload/format/pprof.h"
-#include "upload/format/sentry.h"
-#include "upload/format/sentry_chunk.h"
+#include "upload/format/pprof/pprof.h"
+#include "upload/format/sentry/sentry.h"
+#include "upload/format/sentry/sentry_chunk.h"
 #include "upload/format/speedscope.h"
 
 static int write_fgt(const struct fgt_slice *slice,

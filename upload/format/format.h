@@ -5,10 +5,10 @@
 #ifndef FGT_UPLOAD_FORMAT_FORMAT_H
 #define FGT_UPLOAD_FORMAT_FORMAT_H
 
-#include "ringbuf/sink.h"
-#include "ringbuf/slice.h"
-#include "ringbuf/why.h"
-#include "upload/format/transaction.h"
+#include "ringbuf/base/sink.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
+#include "upload/format/parts/transaction.h"
 
 /* The same numbers as in agent/lib/fgtrace.h. */
 enum fgt_format {

@@ -11,9 +11,9 @@
 
 #include <stdio.h>
 
-#include "upload/format/functions.h"
-#include "upload/format/json.h"
-#include "upload/format/timeline.h"
+#include "ringbuf/base/json.h"
+#include "upload/format/parts/functions.h"
+#include "upload/format/parts/timeline.h"
 
 struct speedscope {
 	const struct fgt_slice *slice;

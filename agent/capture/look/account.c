@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPU time not yet shown. Runs in the sampler's thread; must stay bounded
+ * whatever the scheduler reports.
+ */
+#include "agent/capture/look/account.h"
+
+#define ADD_MAX_NS	 60000000000 /* a jump of the counters is no use */
+#define HIDDEN_MAX_TICKS 2 /* a late tick is not made up for */
+/* Ticks fall into a thread's runs by chance: wide enough that chance evens
+ * out before it is cut off. */
+#define DEBT_MAX_TICKS 3
+#define DUE_MAX_TICKS  16
+
+void fgt_account_start(struct fgt_account *account,
+		       const struct fgt_cpu_use *use)
+{
+	*account = (struct fgt_account){ .seen = *use };
+}
+
+static int64_t growth(uint64_t before, uint64_t after)
+{
+	uint64_t grown = after - before;
+
+	if (after < before)
+		return 0;
+	return grown > ADD_MAX_NS ? ADD_MAX_NS : (int64_t)grown;
+}
+
+void fgt_account_add(struct fgt_account *account, const struct fgt_cpu_use *use)
+{
+	int64_t runtime_ns = growth(account->seen.runtime_ns, use->runtime_ns);
+
+	account->due_ns += runtime_ns;
+	account->hidden_ns += runtime_ns;
+	account->seen = *use;
+}
+
+void fgt_account_take_sample(struct fgt_account *account, uint64_t period_ns)
+{
+	account->hidden_ns -= (int64_t)period_ns;
+}
+
+bool fgt_account_take_tick(struct fgt_account *account, uint64_t period_ns)
+{
+	bool is_paid = account->due_ns >= -DEBT_MAX_TICKS * (int64_t)period_ns;
+
+	if (is_paid)
+		account->due_ns -= (int64_t)period_ns;
+	return is_paid;
+}
+
+bool fgt_account_is_overdue(const struct fgt_account *account,
+			    uint64_t period_ns)
+{
+	return account->due_ns >= DEBT_MAX_TICKS * (int64_t)period_ns;
+}
+
+bool fgt_account_take_hidden(struct fgt_account *account, uint64_t period_ns)
+{
+	if (account->hidden_ns < (int64_t)period_ns * 3 / 2)
+		return false;
+	account->hidden_ns -= (int64_t)period_ns;
+	return true;
+}
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+	if (value < least)
+		return least;
+	return value > most ? most : value;
+}
+
+void fgt_account_age(struct fgt_account *account, uint64_t period_ns)
+{
+	int64_t tick = (int64_t)period_ns;
+
+	account->due_ns = clamp(account->due_ns, -(DEBT_MAX_TICKS + 1) * tick,
+				DUE_MAX_TICKS * tick);
+	account->hidden_ns = clamp(account->hidden_ns, -HIDDEN_MAX_TICKS * tick,
+				   HIDDEN_MAX_TICKS * tick);
+}

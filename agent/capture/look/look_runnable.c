@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at threads that want a CPU, or are on one that no sample fell on.
+ * Runs in the sampler's thread; stops only what runs, and only where nothing
+ * else tells its stack.
+ */
+#include "agent/capture/look/look_runnable.h"
+
+#include <errno.h>
+
+#include "agent/capture/look/blocked.h"
+#include "agent/capture/look/look.h"
+#include "agent/capture/look/look_stack.h"
+#include "agent/capture/who_ran/schedstat.h"
+
+#define WAITED_MAX_TICKS  8u
+#define OVERDUE_TICKS	  10u /* without a signal */
+#define UNSHOWN_MAX_TICKS 100u /* older ones tell nothing of now */
+#define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
+#define RESTLESS_NS	  500000u /* on average; less than such a slice */
+#define COUNT_MAX_NS	  200000000u
+#define COUNT_MIN_NS	  40000000u
+
+/*
+ * Has it been on its CPU for about a period, and is it still? The kernel
+ * brings CPU time up to date at its own ticks, so that the last period alone
+ * says too little.
+ */
+static bool is_cpu_bound(const struct fgt_tick *tick,
+			 const struct fgt_thread *thread)
+{
+	return thread->active->used_ns &&
+	       thread->active->stretch_ns >= tick->timer_ns / 10 * 9;
+}
+
+/* Only a thread that runs at this very moment, and that no stop can hurt. */
+static bool sample_by_ptrace(struct fgt_target *target,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread)
+{
+	struct fgt_blocked blocked;
+	size_t count;
+
+	if (!tick->ptrace || thread->has_unsafe_call || target->is_traced ||
+	    !is_cpu_bound(tick, thread) ||
+	    fgt_blocked_look(&target->threads, thread, &blocked) < 0 ||
+	    !blocked.is_running ||
+	    fgt_look_stack_running(target, tick, thread, &count) < 0)
+		return false;
+	thread->active->was_stopped = true;
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
+		     FGT_STATE_RUNNING, 0);
+	return true;
+}
+
+static bool flip_coin(struct fgt_target *target)
+{
+	target->random = target->random * 1664525u + 1013904223u;
+	return target->random >> 31;
+}
+
+/*
+ * Signals come at ticks of the kernel; where none did for so long, the thread
+ * blocks them, or the program has taken ours. What it did meanwhile the next
+ * one cannot tell, either.
+ */
+static bool is_sample_overdue(const struct fgt_tick *tick,
+			      const struct fgt_thread *thread)
+{
+	return tick->signal && thread->active->pending_ticks > OVERDUE_TICKS;
+}
+
+/*
+ * Each sample speaks for one tick, in their order: what a thread does last
+ * before it blocks is then told as often as what it does first. A tick that
+ * finds it running before a sample came goes on with what is known until the
+ * next one speaks for it.
+ *
+ * Events of a thread come once in a period of its CPU time: there are as many
+ * of them as of ticks. Of signals there is one in each period in which it ran,
+ * one more than ticks in a run: either the first or the last of a run is left
+ * out, and a coin tells which. That of a run without a tick is shown at a tick
+ * of one without a sample.
+ */
+static uint32_t credit_sample(struct fgt_target *target,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread)
+{
+	struct fgt_active_thread *active = thread->active;
+	uint32_t credit = is_sample_overdue(tick, thread)
+				  ? 0
+				  : fgt_look_take_credit(target, thread);
+	bool is_first = !active->is_run_sampled;
+
+	active->is_run_sampled = true;
+	/* If ticks waited for it, it spoke for the first of them, and this one
+	 * is left to the next sample; for those between none came. */
+	if (tick->signal && is_first)
+		active->pending_ticks = flip_coin(target);
+	else
+		active->pending_ticks = credit > 0;
+	return credit;
+}
+
+static bool show_unshown(struct fgt_target *target, struct fgt_thread *thread)
+{
+	struct fgt_active_thread *active = thread->active;
+	const struct fgt_last_run *unshown = &active->unshown;
+
+	if (active->pending_ticks || !unshown->count ||
+	    unshown->generation != target->stacks.generation ||
+	    target->tick - active->unshown_tick > UNSHOWN_MAX_TICKS)
+		return false;
+	fgt_look_show_kept(target, thread, &active->unshown, FGT_STATE_RUNNING,
+			   FGT_MARKER_NOT_SAMPLED, 0);
+	active->unshown.count = 0;
+	return true;
+}
+
+static bool show_last_block(struct fgt_target *target,
+			    struct fgt_thread *thread)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count = fgt_last_run_show(&thread->active->last_block,
+					 stacks->generation, 0, stacks->frames,
+					 stacks->capacity);
+
+	if (!count || !thread->call_state)
+		return false;
+	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
+		     thread->call_state, 0);
+	thread->active->pending_ticks = 0;
+	fgt_look_settle(thread, thread->call_state);
+	return true;
+}
+
+/*
+ * Does it block and go on all the time? Such a thread may be in step with us:
+ * where we take the CPU that it waits on, it is woken behind our back, and found
+ * running at each tick; where we take that of whoever wakes it, at none. False
+ * also where it was last counted too long ago to tell of now.
+ */
+static bool is_restless(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
+{
+	struct fgt_active_thread *active = thread->active;
+	uint64_t elapsed_ns = tick->mono_ns - active->counted_ns, switches;
+	struct fgt_cpu_use use;
+
+	if (elapsed_ns < COUNT_MIN_NS)
+		return thread->is_restless;
+	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
+		return false;
+	switches = use.switches - active->counted_switches;
+	active->counted_switches = use.switches;
+	active->counted_ns = tick->mono_ns;
+	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
+			      switches > elapsed_ns / RESTLESS_NS;
+	return thread->is_restless;
+}
+
+/* Where it was blocked the last time that it was read; else nobody knows. */
+static void show_blocked_somewhere(struct fgt_target *target,
+				   struct fgt_thread *thread)
+{
+	if (show_last_block(target, thread))
+		return;
+	fgt_look_show_kept(target, thread, &thread->active->last_run,
+			   FGT_STATE_UNKNOWN, FGT_MARKER_NOT_SAMPLED, 0);
+	thread->active->pending_ticks = 0;
+	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
+}
+
+/*
+ * Found running at the tick, without events of every CPU. A thread that was
+ * woken and still waits for its CPU looks the same: more ticks than its CPU
+ * time pays for are not shown, except that what runs may go on, unless it
+ * blocks again and again.
+ */
+static void show_found_running(struct fgt_target *target,
+			       const struct fgt_tick *tick,
+			       struct fgt_thread *thread)
+{
+	struct fgt_active_thread *active = thread->active;
+	bool was_running = thread->is_shown_running;
+	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
+	uint32_t credit = 0;
+
+	if (!fgt_account_take_tick(&active->account, tick->period_ns)) {
+		if (!was_running && !thread->is_new)
+			return;
+		if (was_running && is_restless(target, tick, thread)) {
+			show_blocked_somewhere(target, thread);
+			return;
+		}
+	}
+	fgt_look_settle(thread, FGT_STATE_RUNNING);
+	active->is_run_sampled &= was_running;
+	if (active->sample_tick == target->tick) {
+		leaf = 0;
+		credit = credit_sample(target, tick, thread);
+	} else if (fgt_perf_threads_has(thread) &&
+		   fgt_account_take_hidden(&active->account, tick->period_ns)) {
+		leaf = FGT_MARKER_KERNEL_DENIED;
+		active->pending_ticks = 0; /* it says what is known of it */
+	} else if (sample_by_ptrace(target, tick, thread) ||
+		   show_unshown(target, thread)) {
+		return;
+	} else {
+		active->pending_ticks++;
+		if (is_sample_overdue(tick, thread)) {
+			leaf = FGT_MARKER_NOT_SAMPLED;
+			/* Nor was it known before. */
+			if (active->pending_ticks == OVERDUE_TICKS + 1)
+				credit = OVERDUE_TICKS;
+		}
+	}
+	fgt_look_show_kept(target, thread, &active->last_run, FGT_STATE_RUNNING,
+			   leaf, credit);
+}
+
+static void keep_unshown(struct fgt_target *target, struct fgt_thread *thread,
+			 size_t count)
+{
+	fgt_last_run_keep(&thread->active->unshown, target->stacks.frames,
+			  count, target->stacks.generation);
+	thread->active->unshown_tick = target->tick;
+}
+
+void fgt_look_late_sample(struct fgt_target *target,
+			  const struct fgt_tick *tick,
+			  struct fgt_thread *thread)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	size_t count;
+
+	if (tick->perf_cpu || thread->active->sample_tick != target->tick)
+		return;
+	count = fgt_last_run_show(&thread->active->last_run, stacks->generation,
+				  0, stacks->frames, stacks->capacity);
+	if (!count) /* of images that are gone */
+		return;
+	if (thread->is_shown_running && thread->active->pending_ticks &&
+	    !is_sample_overdue(tick, thread))
+		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
+				  count, FGT_STATE_RUNNING,
+				  thread->active->pending_ticks);
+	else if (!tick->signal || !thread->is_shown_running)
+		keep_unshown(target, thread, count);
+}
+
+/*
+ * Has the thread waited for a CPU long enough, by the scheduler's count, to
+ * pay for one more tick? One that our own waking put aside for a moment looks
+ * like one that waits.
+ */
+static bool take_waited(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
+{
+	struct fgt_thread_aside *aside =
+		fgt_thread_table_aside(&target->threads.table, thread);
+	uint64_t wait_ns = thread->active->use.wait_ns;
+	uint64_t waited_ns = wait_ns - aside->shown_wait_ns;
+
+	if (waited_ns < tick->period_ns)
+		return false;
+	if (waited_ns > WAITED_MAX_TICKS * tick->period_ns)
+		aside->shown_wait_ns =
+			wait_ns - WAITED_MAX_TICKS * tick->period_ns;
+	aside->shown_wait_ns += tick->period_ns;
+	return true;
+}
+
+/*
+ * It ran at the last tick, and has been on a CPU since; now it is runnable, or
+ * on one that it got after the samples fell. Most such threads were blocked in
+ * between: of those that were put aside the scheduler knows a longer wait.
+ */
+static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
+{
+	struct fgt_active_thread *active = thread->active;
+	uint64_t waited_ns = active->use.wait_ns - active->sampled_wait_ns;
+
+	return thread->has_run && active->last_block.count &&
+	       waited_ns < tick->period_ns / WAIT_SHORT &&
+	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
+}
+
+/*
+ * It ran, lost its CPU and may block again before a sample falls on it: it is
+ * shown with the stack of its last sample until a new one speaks for these
+ * ticks. If it was only woken meanwhile, its state goes on; if nobody can tell,
+ * a sample will.
+ */
+static void wait_for_sample(struct fgt_target *target,
+			    const struct fgt_tick *tick,
+			    struct fgt_thread *thread)
+{
+	int rc;
+
+	if (thread->is_shown_running && was_blocked(target, tick, thread)) {
+		show_last_block(target, thread);
+		return;
+	}
+	if (!thread->is_shown_running) {
+		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
+		/* Woken; or on a CPU by now, but not when samples fell. */
+		if (rc == 0 || rc == -ENODATA ||
+		    !take_waited(target, tick, thread))
+			return;
+		if (rc > 0)
+			fgt_look_show_kept(
+				target, thread, &thread->active->last_run,
+				FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
+	}
+	thread->active->pending_ticks++;
+}
+
+void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread)
+{
+	/* Has not run since: it was woken, and stands where it blocked. */
+	if (!thread->is_shown_running && !thread->is_new &&
+	    !thread->has_switched)
+		return;
+	if (tick->perf_cpu)
+		wait_for_sample(target, tick, thread);
+	else
+		show_found_running(target, tick, thread);
+}
+
+bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
+		   struct fgt_thread *thread)
+{
+	if (tick->perf_cpu ||
+	    !fgt_account_is_overdue(&thread->active->account,
+				    tick->period_ns) ||
+	    !is_restless(target, tick, thread))
+		return false;
+	show_found_running(target, tick, thread);
+	return true;
+}

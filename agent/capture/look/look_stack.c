@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks of single threads. Runs in the sampler's thread; must never touch a
+ * thread that is blocked, nor hold one that runs for longer than a copy takes.
+ */
+#include "agent/capture/look/look_stack.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "agent/capture/look/blocked.h"
+#include "ringbuf/base/clock.h"
+
+#define UNWIND_TRIES  6
+#define STOPPED_BYTES 16384u /* of a stack that is read only once */
+
+_Static_assert(FGT_SNAPSHOT_MAX_BYTES / FGT_THREAD_READ_UNIT <= UINT16_MAX,
+	       "a thread has bits for what is read of its stack");
+
+/* What is read once cannot be extended; later readings can have more room. */
+static void note_size(const struct fgt_tick *tick, struct fgt_thread *thread,
+		      size_t need_bytes, size_t len)
+{
+	if (need_bytes > len && need_bytes > fgt_thread_read_bytes(thread))
+		fgt_thread_set_read_bytes(thread, need_bytes);
+	if (tick->perf_cpu)
+		fgt_running_perf_note(tick->perf_cpu, need_bytes > len);
+}
+
+static bool read_more(const struct fgt_tick *tick, struct fgt_thread *thread,
+		      size_t need_bytes, struct fgt_snapshot *snapshot)
+{
+	int64_t len;
+
+	if (need_bytes <= snapshot->stack_len)
+		return false;
+	len = fgt_blocked_copy(thread->tid, snapshot->stack_start, tick->buffer,
+			       need_bytes);
+	if (len <= (int64_t)snapshot->stack_len)
+		return false;
+	snapshot->stack_len = (size_t)len;
+	fgt_thread_set_read_bytes(thread, (size_t)len);
+	return true;
+}
+
+/* The stack that a signal interrupted whose handler runs on another one. */
+static bool read_other(const struct fgt_tick *tick,
+		       const struct fgt_thread *thread, uint64_t start,
+		       size_t need_bytes, struct fgt_snapshot *snapshot)
+{
+	int64_t len;
+
+	if (!start || need_bytes > FGT_SNAPSHOT_MAX_BYTES)
+		return false;
+	len = fgt_blocked_copy(thread->tid, start, tick->other_buffer,
+			       need_bytes);
+	if (len < 0 || (snapshot->other && snapshot->other_start == start &&
+			len <= (int64_t)snapshot->other_len))
+		return false;
+	snapshot->other = tick->other_buffer;
+	snapshot->other_start = start;
+	snapshot->other_len = (size_t)len;
+	return true;
+}
+
+size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
+{
+	size_t bytes = fgt_thread_read_bytes(thread);
+
+	return bytes ? bytes : FGT_SNAPSHOT_FIRST_BYTES;
+}
+
+size_t fgt_look_stack_blocked(struct fgt_target *target,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread,
+			      struct fgt_snapshot *snapshot,
+			      enum fgt_marker leaf)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_unwind_result result = { .need_maps = false };
+	bool has_more = true;
+	size_t count = 0;
+
+	for (int i = 0; i < UNWIND_TRIES && has_more; i++) {
+		count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
+		has_more = result.need_maps &&
+			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
+		if (has_more)
+			continue;
+		has_more = read_more(tick, thread, result.need_bytes, snapshot);
+		has_more |= read_other(tick, thread, result.need_other,
+				       result.need_other_bytes, snapshot);
+	}
+	/* It may stay for long: anew when the maps are known. */
+	thread->lacks_maps = result.need_maps;
+	return count;
+}
+
+/* A snapshot that can be had only once. */
+static size_t unwind_once(struct fgt_target *target,
+			  const struct fgt_tick *tick,
+			  struct fgt_thread *thread,
+			  const struct fgt_snapshot *snapshot,
+			  enum fgt_marker leaf)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_unwind_result result;
+	size_t count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
+
+	if (result.need_maps &&
+	    fgt_stacks_refresh_if_stale(stacks, tick->mono_ns))
+		count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
+	note_size(tick, thread, result.need_bytes, snapshot->stack_len);
+	return count;
+}
+
+size_t fgt_look_stack_sampled(struct fgt_target *target,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread,
+			      const struct fgt_perf_sample *sample)
+{
+	enum fgt_marker leaf = sample->is_kernel ? FGT_MARKER_KERNEL : 0;
+	struct fgt_snapshot snapshot = {
+		.regs = sample->regs,
+		.stack = sample->stack,
+		.stack_len = sample->stack_len,
+	};
+	uint64_t sp = 0;
+
+	if (!sample->has_regs ||
+	    !fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp))
+		return 0;
+	snapshot.stack_start = sp;
+	/* A copy that ended early ended where the stack does. */
+	snapshot.stack_limit = sample->stack_len < sample->stack_asked
+				       ? sp + sample->stack_len
+				       : fgt_stacks_limit(&target->stacks, sp);
+	return unwind_once(target, tick, thread, &snapshot, leaf);
+}
+
+struct stopped {
+	const struct fgt_tick *tick;
+	const struct fgt_thread *thread;
+	struct fgt_snapshot snapshot;
+};
+
+/* The thread stands still: copy, and nothing else. */
+static void copy_stopped(void *context, const struct fgt_regs *regs)
+{
+	struct stopped *stopped = context;
+	struct fgt_snapshot *snapshot = &stopped->snapshot;
+	uint32_t size = fgt_thread_read_bytes(stopped->thread);
+	int64_t len;
+
+	snapshot->regs = *regs;
+	snapshot->stack_start = regs->value[fgt_arch_host.sp];
+	len = fgt_blocked_copy(stopped->thread->tid, snapshot->stack_start,
+			       stopped->tick->buffer,
+			       size > STOPPED_BYTES ? size : STOPPED_BYTES);
+	snapshot->stack_len = len > 0 ? (size_t)len : 0;
+}
+
+int fgt_look_stack_running(struct fgt_target *target,
+			   const struct fgt_tick *tick,
+			   struct fgt_thread *thread, size_t *ret_count)
+{
+	struct stopped stopped = { .tick = tick,
+				   .thread = thread,
+				   .snapshot = { .stack = tick->buffer } };
+	uint64_t from_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	int rc = fgt_ptrace_sample(tick->ptrace, thread->tid, copy_stopped,
+				   &stopped);
+
+	/* Costs the target, not us; it stands still for less than this. */
+	target->pacing.stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
+	if (rc < 0)
+		return rc;
+	stopped.snapshot.stack_limit =
+		fgt_stacks_limit(&target->stacks, stopped.snapshot.stack_start);
+	*ret_count = unwind_once(target, tick, thread, &stopped.snapshot, 0);
+	return 0;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at threads by their context switches. Runs in the sampler's thread;
+ * reads only.
+ *
+ * What a thread was doing is told for an instant that lies shortly before the
+ * interrupts that take samples: they hold up what they interrupt, and whoever
+ * waits for that is idle a few microseconds later. Samples lend their stacks.
+ * We come a little later still, whatever the thread does by then: its
+ * registers were written down when it left its CPU; its stack is as it was as
+ * long as it has not got another one.
+ */
+#include "agent/capture/look/look_switch.h"
+
+#include <errno.h>
+
+#include "agent/capture/look/blocked.h"
+#include "agent/capture/look/look.h"
+#include "agent/capture/look/look_stack.h"
+
+/* The kernel's task states (include/linux/sched.h). */
+#define TASK_STOPPED 0x04u
+#define TASK_TRACED  0x08u
+#define TASK_DEAD    0x80u
+
+/*
+ * Of a thread that blocked more often than this since its last look nothing is
+ * claimed for the time between: it may have run for little of it.
+ */
+#define EDGE_BLOCKS_MAX 2u
+/* … between ticks that are far apart, because the rate was lowered. */
+#define EDGE_BLOCKS_MAX_SLOW 1u
+
+enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
+					uint64_t instant_ns)
+{
+	/* It has left its CPU since: the first time told where it was. */
+	if (slot->off.ns > instant_ns)
+		return slot->was_on ? FGT_ON : FGT_OFF_BEFORE;
+	if (!slot->is_on)
+		return FGT_OFF_STILL;
+	return slot->on_ns <= instant_ns ? FGT_ON : FGT_OFF_THEN;
+}
+
+static struct fgt_thread_switches *switches_of(const struct fgt_target *target,
+					       const struct fgt_thread *thread)
+{
+	return fgt_threads_switches(&target->threads, thread);
+}
+
+/*
+ * When it came on a CPU first since the last look, 0 if not known. At once
+ * after slot was read: what comes in between is lost.
+ */
+static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
+			const struct fgt_switch_slot *slot, uint64_t instant_ns)
+{
+	struct fgt_thread_switches *switches = switches_of(target, thread);
+	struct fgt_switch_seen *seen = &switches->seen;
+	bool is_kept = fgt_switches_look(target->switches, switches->index,
+					 slot->version, instant_ns);
+	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
+	unsigned int most = target->pacing.periods > 1 ? EDGE_BLOCKS_MAX_SLOW
+						       : EDGE_BLOCKS_MAX;
+
+	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
+		seen->next_on_ns = UINT64_MAX;
+	seen->is_plain = (uint16_t)(slot->blocks - seen->blocks) <= most;
+	seen->blocks = slot->blocks;
+	return seen->is_plain ? on_ns : 0;
+}
+
+bool fgt_look_switch_sampled(struct fgt_target *target,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread)
+{
+	struct fgt_thread_switches *switches = switches_of(target, thread);
+	struct fgt_switch_slot slot;
+	uint64_t on_ns;
+	bool is_known;
+
+	if (!target->switches || !switches)
+		return true;
+	/* Before its first switch it has been on its CPU all along. */
+	is_known =
+		fgt_switches_read(target->switches, switches->index, &slot) &&
+		slot.version;
+	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
+		return false;
+	switches->shown_ns = 0;
+	if (!is_known)
+		return true;
+	if (thread->is_shown_running) {
+		switches->seen.blocks = slot.blocks;
+		return true;
+	}
+	on_ns = take_on(target, thread, &slot, tick->instant_ns);
+	if (on_ns)
+		fgt_ring_set_edge(target->ring, thread->slot, on_ns, 0);
+	return true;
+}
+
+static bool is_same_place(const struct fgt_switch_off *a,
+			  const struct fgt_switch_off *b)
+{
+	return a->pc == b->pc && a->sp == b->sp && a->fp == b->fp &&
+	       a->call == b->call;
+}
+
+static uint32_t state_of(struct fgt_thread *thread,
+			 const struct fgt_switch_off *off)
+{
+	const struct fgt_blocked blocked = {
+		.call = off->call < 0 ? -1 : off->call,
+		.sp = off->sp,
+		.pc = off->pc,
+	};
+
+	if (!off->task_state)
+		return FGT_STATE_RUNNING;
+	if (off->task_state & (TASK_STOPPED | TASK_TRACED))
+		return FGT_STATE_STOPPED;
+	return fgt_blocked_state(&blocked, thread);
+}
+
+static void settle(const struct fgt_target *target, struct fgt_thread *thread,
+		   uint32_t state, uint64_t off_ns)
+{
+	thread->is_shown_running = state == FGT_STATE_RUNNING;
+	thread->is_new = thread->needs_look = false;
+	switches_of(target, thread)->shown_ns = off_ns;
+}
+
+/* The frames go where those of every stack go; their number, or an error. */
+static int64_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread,
+		      const struct fgt_switch_off *off)
+{
+	struct fgt_snapshot snapshot = {
+		.stack = tick->buffer,
+		.stack_start = off->sp,
+		.stack_limit = fgt_stacks_limit(&target->stacks, off->sp),
+		.is_blocked = off->call >= 0,
+	};
+	bool is_in_kernel = !off->task_state && off->call >= 0;
+	int64_t len;
+
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.sp, off->sp);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, off->pc);
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.fp, off->fp);
+	len = fgt_blocked_copy(thread->tid, off->sp, tick->buffer,
+			       fgt_look_stack_first_bytes(thread));
+	if (len == -EPERM || len == -EACCES || len == -ESRCH)
+		return len;
+	snapshot.stack_len = len > 0 ? (size_t)len : 0;
+	return (int64_t)fgt_look_stack_blocked(target, tick, thread, &snapshot,
+					       is_in_kernel ? FGT_MARKER_KERNEL
+							    : 0);
+}
+
+static void keep(struct fgt_target *target, struct fgt_thread *thread,
+		 const struct fgt_switch_off *off, size_t count)
+{
+	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_last_run *last = &thread->active->last_block;
+
+	if (off->task_state)
+		switches_of(target, thread)->blocked_at = *off;
+	else
+		last = &thread->active->last_run;
+	fgt_last_run_keep(last, stacks->frames, count, stacks->generation);
+}
+
+/*
+ * It stands still where it left its CPU. False: it does not, or its memory
+ * cannot be read.
+ */
+static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread,
+		       const struct fgt_switch_off *off)
+{
+	uint32_t state = state_of(thread, off);
+	int64_t count = unwind(target, tick, thread, off);
+
+	if (count < 0 ||
+	    target->who_ran->look(target->who_ran_state, thread) != 0)
+		return false;
+	keep(target, thread, off, (size_t)count);
+	fgt_ring_set(target->ring, thread->slot, target->stacks.frames,
+		     (size_t)count, state, 0);
+	if (off->task_state)
+		target->work.samples_blocked++;
+	else
+		target->work.samples_running++;
+	settle(target, thread, state, off->ns);
+	return true;
+}
+
+static void show_running(struct fgt_target *target, struct fgt_thread *thread)
+{
+	fgt_look_show_kept(target, thread, &thread->active->last_run,
+			   FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
+	settle(target, thread, FGT_STATE_RUNNING, 0);
+}
+
+/* Off its CPU once more, and unwound before it got one again? */
+static bool learn_block(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread,
+			const struct fgt_switch_slot *slot)
+{
+	uint32_t index = switches_of(target, thread)->index;
+	int64_t count;
+
+	if (slot->is_on || slot->off.task_state == 0)
+		return false;
+	count = unwind(target, tick, thread, &slot->off);
+	if (count < 0 ||
+	    fgt_switches_version(target->switches, index) != slot->version)
+		return false;
+	keep(target, thread, &slot->off, (size_t)count);
+	return true;
+}
+
+/*
+ * It runs again, and its stack with it. Blocked where it was found blocked the
+ * last time, or is again (the same call, stack pointer and frame pointer): it
+ * was that stack.
+ */
+static void show_then(struct fgt_target *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread,
+		      const struct fgt_switch_slot *slot,
+		      const struct fgt_switch_off *off)
+{
+	const struct fgt_last_run *known = &thread->active->last_block;
+	const struct fgt_thread_switches *switches =
+		switches_of(target, thread);
+	static const struct fgt_last_run none;
+	uint32_t state;
+
+	if (switches->shown_ns == off->ns && off->ns)
+		return;
+	if (!off->task_state) {
+		show_running(target, thread);
+		return;
+	}
+	if (!is_same_place(off, &switches->blocked_at) &&
+	    !(is_same_place(off, &slot->off) &&
+	      learn_block(target, tick, thread, slot)))
+		known = &none;
+	state = state_of(thread, off);
+	fgt_look_show_kept(target, thread, known, state, 0, 0);
+	settle(target, thread, state, off->ns);
+}
+
+/* It has run and left its CPU again: nobody saw it leave before, if need be. */
+static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread,
+			const struct fgt_switch_slot *slot)
+{
+	if (slot->before.ns)
+		show_then(target, tick, thread, slot, &slot->before);
+	else if (!show_still(target, tick, thread, &slot->off))
+		show_then(target, tick, thread, slot, &slot->off);
+}
+
+static void show(struct fgt_target *target, const struct fgt_tick *tick,
+		 struct fgt_thread *thread, const struct fgt_switch_slot *slot)
+{
+	const struct fgt_thread_switches *switches =
+		switches_of(target, thread);
+	const struct fgt_switch_off *off = &slot->off;
+	uint64_t since_ns = switches->seen.looked_ns, off_ns = 0;
+	uint64_t on_ns = take_on(target, thread, slot, tick->instant_ns);
+
+	switch (fgt_whereabouts_at(slot, tick->instant_ns)) {
+	case FGT_OFF_STILL:
+		if (!show_still(target, tick, thread, &slot->off))
+			show_then(target, tick, thread, slot, &slot->off);
+		break;
+	case FGT_OFF_THEN:
+		show_then(target, tick, thread, slot, &slot->off);
+		break;
+	case FGT_OFF_BEFORE:
+		show_before(target, tick, thread, slot);
+		off = &slot->before;
+		break;
+	case FGT_ON:
+		show_running(target, thread);
+		off = NULL;
+		break;
+	}
+	if (off && off->task_state && off->ns > since_ns &&
+	    switches->seen.is_plain && off->ns <= tick->instant_ns)
+		off_ns = off->ns;
+	if (on_ns || off_ns)
+		fgt_ring_set_edge(target->ring, thread->slot, on_ns, off_ns);
+}
+
+bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread)
+{
+	struct fgt_thread_switches *switches = switches_of(target, thread);
+	struct fgt_switch_slot slot;
+
+	if (!target->switches || !switches)
+		return false;
+	/* Being switched at this very moment: it will be marked again. */
+	if (!fgt_switches_read(target->switches, switches->index, &slot))
+		return true;
+	switches->version = slot.version;
+	if (!slot.version && switches->is_handed) {
+		slot.off = switches->handed;
+		switches->is_handed = false;
+	} else if (!slot.off.ns) {
+		return false;
+	}
+	/* What is left of a thread that has ended is procfs' to tell. */
+	if (slot.off.task_state & TASK_DEAD)
+		return false;
+	/* Looked at for another reason than that it ran: nothing is new. */
+	if (switches->shown_ns && !slot.is_on &&
+	    switches->shown_ns == slot.off.ns && !thread->needs_look)
+		return true;
+	thread->needs_look = false;
+	show(target, tick, thread, &slot);
+	/* What it does since is for the next tick to tell: its change has been
+	 * taken. */
+	if (!slot.is_on && slot.off.ns > tick->instant_ns)
+		thread->needs_look = true;
+	return true;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a thread was at a tick's instant, by what its context switches tell: on
+ * a CPU, put aside while it ran, or blocked, and where it stood.
+ */
+#ifndef FGT_AGENT_CAPTURE_LOOK_LOOK_SWITCH_H
+#define FGT_AGENT_CAPTURE_LOOK_LOOK_SWITCH_H
+
+#include "agent/capture/target_sampling.h"
+
+/* Where a thread was at an instant. */
+enum fgt_whereabouts {
+	FGT_OFF_STILL, /* off its CPU, and has not got one since */
+	FGT_OFF_THEN, /* off its CPU as the slot says, but runs again */
+	FGT_OFF_BEFORE, /* the time before the last that it left its CPU */
+	FGT_ON, /* on a CPU */
+};
+
+/* instant_ns: the one that the kernel's half was told of. MT-Safe | AS-Safe */
+enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
+					uint64_t instant_ns);
+
+/*
+ * Sets stack and state of a thread without a sample in the ring. False: its
+ * switches tell nothing, and procfs must be asked.
+ */
+bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread);
+
+/*
+ * A sample fell on it, a little after the instant. True: it was running then,
+ * as far as anybody knows, and if it was blocked before, its switches tell
+ * until when. False: fgt_look_switched() will tell what it did.
+ */
+bool fgt_look_switch_sampled(struct fgt_target *target,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of thread states: "running", or the blocking system call's name.
+ */
+#ifndef FGT_AGENT_CAPTURE_LOOK_STATE_NAME_H
+#define FGT_AGENT_CAPTURE_LOOK_STATE_NAME_H
+
+#include <stdint.h>
+
+/*
+ * For any architecture's table ("x86_64", "aarch64"), so that a slice reads
+ * the same everywhere. Unknown numbers: "syscall". Never NULL; static text.
+ * MT-Safe | AS-Safe
+ */
+const char *fgt_state_name(const char *arch, uint32_t state);
+
+#endif

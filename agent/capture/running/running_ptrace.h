@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last resort for threads on a CPU: stop one for some microseconds and
+ * read its registers. Never a blocked thread, never more than one at a time.
+ */
+#ifndef FGT_AGENT_CAPTURE_RUNNING_RUNNING_PTRACE_H
+#define FGT_AGENT_CAPTURE_RUNNING_RUNNING_PTRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/unwind/arch/arch.h"
+#include "ringbuf/base/why.h"
+
+/* Embedded by the sampler; used by its thread only, which is the tracer. */
+struct fgt_ptrace {
+	int32_t tid; /* seized and not yet released, 0: none */
+	bool is_read; /* its registers were read already */
+};
+
+/*
+ * Stops a thread that was running a moment ago, calls read() with its
+ * registers while it stands, and lets it go. read() copies and does nothing
+ * else. A call that the stop interrupted is restarted (restart.h). -EPERM/-ESRCH; -EBUSY another
+ * one is still held, or this one did not stop within a millisecond (it is
+ * let go by fgt_ptrace_poll() as soon as it stops).
+ */
+int fgt_ptrace_sample(struct fgt_ptrace *ptrace, int32_t tid,
+		      void (*read)(void *context, const struct fgt_regs *regs),
+		      void *context);
+
+/* Once a tick: lets go of a thread that was late to stop. */
+void fgt_ptrace_poll(struct fgt_ptrace *ptrace);
+
+/* Is a call of this state certain to be restarted unnoticed after a stop? */
+bool fgt_ptrace_is_safe_call(uint32_t state);
+
+/* Is ptrace permitted at all here (Yama, seccomp)? 0, else -EPERM with why. */
+int fgt_ptrace_check(struct fgt_why *why);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds out whether a target may be read, and if not, who forbids it.
+ * Runs on attach, on exec, and in the sampler's thread once a second for a
+ * target that runs; never for each tick.
+ */
+#include "agent/capture/threads/access.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/capture/threads/procfs.h"
+#include "agent/unwind/arch/memory.h"
+
+#define YAMA_FILE "/proc/sys/kernel/yama/ptrace_scope"
+
+/* The value behind "\nKey:" in a status text, NULL if it has none. */
+static const char *status_value(const char *status, const char *key)
+{
+	const char *at = strstr(status, key);
+
+	return at ? at + strlen(key) : NULL;
+}
+
+int fgt_access_uid(int proc_fd, uint32_t *ret_uid)
+{
+	char status[4096];
+	const char *value;
+	int len = fgt_procfs_read(proc_fd, "status", status, sizeof(status));
+
+	if (len < 0)
+		return len;
+	/* The kernel escapes newlines in Name: so this matches one line. */
+	value = status_value(status, "\nUid:\t");
+	if (!value)
+		return -EBADMSG;
+	*ret_uid = (uint32_t)strtoul(value, NULL, 10);
+	return 0;
+}
+
+int32_t fgt_access_tracer(int dir_fd, const char *status_path)
+{
+	char status[4096];
+	const char *value;
+
+	if (fgt_procfs_read(dir_fd, status_path, status, sizeof(status)) < 0)
+		return 0;
+	value = status_value(status, "\nTracerPid:\t");
+	return value ? (int32_t)strtol(value, NULL, 10) : 0;
+}
+
+bool fgt_access_has_capability(unsigned int capability)
+{
+	char status[4096];
+	const char *value;
+
+	if (fgt_procfs_read(AT_FDCWD, "/proc/thread-self/status", status,
+			    sizeof(status)) < 0)
+		return false;
+	value = status_value(status, "\nCapEff:\t");
+	return value && capability < 64 &&
+	       (strtoull(value, NULL, 16) >> capability) & 1;
+}
+
+static int read_one_byte(int32_t pid, uint64_t address)
+{
+	char byte;
+	int64_t len = fgt_memory_read(pid, address, &byte, 1);
+
+	return len < 0 ? (int)len : 0;
+}
+
+/* Reads the map, then one byte of the first mapping that allows it. */
+static int try_to_read(int proc_fd, int32_t pid)
+{
+	char maps[4096];
+	int len = fgt_procfs_read(proc_fd, "maps", maps, sizeof(maps));
+	char *line, *rest = maps;
+
+	if (len <= 0)
+		return len < 0 ? len : -ESRCH;
+	while ((line = strsep(&rest, "\n")) && rest) {
+		uint64_t start;
+		char mode;
+		int rc;
+
+		if (sscanf(line, "%" SCNx64 "-%*x %c", &start, &mode) != 2 ||
+		    mode != 'r')
+			continue;
+		rc = read_one_byte(pid, start);
+		if (rc != -EFAULT)
+			return rc;
+	}
+	return 0;
+}
+
+static int explain_same_user(int proc_fd, int32_t pid, int error,
+			     struct fgt_why *why)
+{
+	struct stat status;
+	int64_t yama = fgt_procfs_read_number(AT_FDCWD, YAMA_FILE, 0);
+
+	/* procfs gives the files (not the directory) of a process that is not
+	 * dumpable to root. */
+	if (fstatat(proc_fd, "maps", &status, 0) == 0 &&
+	    status.st_uid != geteuid())
+		return fgt_why_set(why, error,
+				   "process %d is not dumpable (set-uid, file "
+				   "capabilities or PR_SET_DUMPABLE 0): "
+				   "CAP_SYS_PTRACE is needed",
+				   pid);
+	if (yama > 0)
+		return fgt_why_set(why, error,
+				   "process %d: Yama forbids reading it "
+				   "(kernel.yama.ptrace_scope = %d): set it to "
+				   "0, or give the agent CAP_SYS_PTRACE",
+				   pid, (int)yama);
+	return fgt_why_set(why, error,
+			   "process %d has capabilities, a user namespace or "
+			   "a security label that the agent lacks: "
+			   "CAP_SYS_PTRACE is needed",
+			   pid);
+}
+
+static int explain_refusal(int proc_fd, int32_t pid, int error,
+			   struct fgt_why *why)
+{
+	uint32_t uid;
+	char own = 0;
+
+	if (read_one_byte(getpid(), (uint64_t)(uintptr_t)&own) < 0)
+		return fgt_why_set(why, error,
+				   "process_vm_readv is forbidden to the agent "
+				   "itself: a seccomp filter (container "
+				   "profile) must allow it");
+	if (fgt_access_has_capability(CAP_SYS_PTRACE))
+		return fgt_why_set(why, error,
+				   "process %d may not be read although the "
+				   "agent has CAP_SYS_PTRACE: a security "
+				   "module or another user namespace forbids "
+				   "it",
+				   pid);
+	if (fgt_access_uid(proc_fd, &uid) == 0 && uid != geteuid())
+		return fgt_why_set(why, error,
+				   "process %d belongs to user %u: run the "
+				   "agent as that user, or with "
+				   "CAP_SYS_PTRACE",
+				   pid, uid);
+	return explain_same_user(proc_fd, pid, error, why);
+}
+
+int fgt_access_check(int proc_fd, int32_t pid, struct fgt_why *why)
+{
+	int rc = try_to_read(proc_fd, pid);
+
+	if (rc == -ENOENT || rc == -ESRCH)
+		return fgt_why_set(why, -ESRCH, "process %d has ended", pid);
+	if (rc == -EPERM || rc == -EACCES)
+		return explain_refusal(proc_fd, pid, rc, why);
+	if (rc < 0)
+		return fgt_why_set(why, rc, "process %d: %s", pid,
+				   strerror(-rc));
+	return 0;
+}

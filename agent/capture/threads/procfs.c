@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small reads of procfs. Runs in any thread; must not allocate.
+ */
+#include "agent/capture/threads/procfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ringbuf/base/owner.h"
+
+int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	size_t len = 0;
+
+	fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	while (len < size - 1) {
+		ssize_t got = read(fd, buffer + len, size - 1 - len);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		len += (size_t)got;
+	}
+	buffer[len] = '\0';
+	return (int)len;
+}
+
+int fgt_procfs_read_line(int dir_fd, const char *path, char *buffer,
+			 size_t size)
+{
+	int len = fgt_procfs_read(dir_fd, path, buffer, size);
+
+	if (len > 0 && buffer[len - 1] == '\n')
+		buffer[--len] = '\0';
+	return len;
+}
+
+int64_t fgt_procfs_read_number(int dir_fd, const char *path, int64_t fallback)
+{
+	char text[32];
+	char *end;
+	long long value;
+
+	if (fgt_procfs_read_line(dir_fd, path, text, sizeof(text)) <= 0)
+		return fallback;
+	errno = 0;
+	value = strtoll(text, &end, 10);
+	return errno || *end != '\0' ? fallback : value;
+}
+
+int32_t fgt_procfs_number(const char *name)
+{
+	int64_t value = 0;
+
+	if (*name < '1' || *name > '9')
+		return 0;
+	for (; *name; name++) {
+		if (*name < '0' || *name > '9')
+			return 0;
+		value = value * 10 + (*name - '0');
+		if (value > INT32_MAX)
+			return 0;
+	}
+	return (int32_t)value;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small reads of procfs: bounded, never blocking, nothing trusted.
+ */
+#ifndef FGT_AGENT_CAPTURE_THREADS_PROCFS_H
+#define FGT_AGENT_CAPTURE_THREADS_PROCFS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Reads at most size - 1 bytes of a file below dir_fd (AT_FDCWD allowed) and
+ * adds a NUL. Returns the number of bytes; negative errno.
+ * MT-Safe | AS-Safe
+ */
+int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size);
+
+/* The same, without the newline at its end. */
+int fgt_procfs_read_line(int dir_fd, const char *path, char *buffer,
+			 size_t size);
+
+/* A file that holds one decimal number; fallback if it cannot be read. */
+int64_t fgt_procfs_read_number(int dir_fd, const char *path, int64_t fallback);
+
+/* A directory entry's name as pid or tid; 0 if it is none. */
+int32_t fgt_procfs_number(const char *name);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a target's descriptors anew. Runs in the sampler's thread; must not
+ * close what has become a file of the program: fgt_fd_close() sees to it.
+ */
+#include "agent/capture/threads/target_fds.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/capture/threads/fd_budget.h"
+#include "ringbuf/base/fd_apart.h"
+
+#define SHORT_NS UINT64_C(10000000000)
+#define SHORT_EFFECT                                                           \
+	": threads that begin may be missing, others keep the stacks that "    \
+	"they had; "
+
+static const char program_is_short[] =
+	"the program has no file descriptor left" SHORT_EFFECT
+	"raise its limit (ulimit -n, LimitNOFILE=)";
+static const char system_is_short[] =
+	"the system has no room for another open file" SHORT_EFFECT
+	"raise it (sysctl fs.file-max), or find out who keeps so many open";
+
+static bool has_directories(const struct fgt_target *target)
+{
+	const struct fgt_process *process = &target->process;
+
+	return process->proc_fd >= 0 && process->task_fd >= 0 &&
+	       fgt_fd_apart_is_ours(process->proc_fd) &&
+	       fgt_fd_apart_is_ours(process->task_fd);
+}
+
+static void forget_threads_fds(struct fgt_threads *threads)
+{
+	struct fgt_thread *thread = NULL;
+	struct fgt_thread_aside *aside;
+
+	while ((thread = fgt_threads_next(threads, thread))) {
+		aside = fgt_thread_table_find_aside(&threads->table, thread);
+		if (aside)
+			fgt_fd_budget_close(threads->budget,
+					    &aside->schedstat_fd);
+		if (thread->active)
+			fgt_fd_budget_close(threads->budget,
+					    &thread->active->syscall_fd);
+	}
+}
+
+/* They save opening files again and again, nothing else. */
+static void give_back(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	const char *told = target->fds_limit;
+
+	target->fds_limit = target->budget->is_system_short ? system_is_short
+							    : program_is_short;
+	target->claimed_ns = tick->mono_ns;
+	target->threads.is_stale = true;
+	fgt_fd_budget_forgo(target->budget);
+	forget_threads_fds(&target->threads);
+	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
+	if (target->fds_limit != told && tick->explain)
+		tick->explain(tick->context, target->work.pid,
+			      target->fds_limit);
+}
+
+const char *fgt_target_fds_limit(const struct fgt_target *target)
+{
+	return target->fds_limit;
+}
+
+void fgt_target_mind_fds(struct fgt_target *target, const struct fgt_tick *tick)
+{
+	struct fgt_fd_budget *budget = target->budget;
+
+	if (!has_directories(target))
+		budget->has_lost = true;
+	else if (!fgt_fd_apart_has_room(target->process.task_fd))
+		fgt_fd_budget_note(budget, -EMFILE);
+	if (budget->is_short) {
+		budget->is_short = false;
+		give_back(target, tick);
+	} else if (budget->is_tight &&
+		   tick->mono_ns - target->claimed_ns > SHORT_NS) {
+		target->fds_limit = NULL;
+		target->claimed_ns = tick->mono_ns;
+		fgt_fd_budget_claim(budget);
+	}
+}
+
+void fgt_target_reopen_fds(struct fgt_target *target,
+			   const struct fgt_tick *tick)
+{
+	struct fgt_threads *threads = &target->threads;
+	char text[200];
+	int rc = fgt_process_reopen(&target->process);
+
+	threads->task_fd = target->process.task_fd;
+	forget_threads_fds(threads);
+	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
+	if (rc < 0) {
+		snprintf(text, sizeof(text),
+			 "the program has closed the recorder's descriptors, "
+			 "and /proc cannot be opened again: %s: threads keep "
+			 "the stacks that they had; start recording after that",
+			 strerror(-rc));
+		target->lacks_fds = true;
+		fgt_target_explain(target, tick, text);
+		return;
+	}
+	if (target->lacks_fds) /* it was told; that is over */
+		target->lacks_fds = target->is_explained = false;
+	threads->is_stale = true;
+	fgt_threads_look_at_all(threads, tick->mono_ns);
+	/* The images' files have gone the same way. */
+	fgt_target_reread(target, tick, true);
+}

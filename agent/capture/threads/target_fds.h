@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors of a recorder inside the program that it records, after that has
+ * closed them: daemons close all that they do not know, once they have begun.
+ */
+#ifndef FGT_AGENT_CAPTURE_THREADS_TARGET_FDS_H
+#define FGT_AGENT_CAPTURE_THREADS_TARGET_FDS_H
+
+#include "agent/capture/target_sampling.h"
+
+/*
+ * Once a second: are the directories of the process still those that were
+ * opened? Where it has no number left, what is kept is given back to it until
+ * that was ten seconds ago, threads that could not be opened are looked for
+ * again, and it is told.
+ */
+void fgt_target_mind_fds(struct fgt_target *target,
+			 const struct fgt_tick *tick);
+/* What that means for what is recorded, as long as it lasts; NULL. */
+const char *fgt_target_fds_limit(const struct fgt_target *target);
+
+/* Opens them anew and forgets what was open below; all threads are looked at
+ * in the next tick. Where that fails it is told, and they are as they were. */
+void fgt_target_reopen_fds(struct fgt_target *target,
+			   const struct fgt_tick *tick);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is remembered of one thread of a target between two ticks. Plain data;
+ * belongs to the sampler's thread.
+ */
+#ifndef FGT_AGENT_CAPTURE_THREADS_THREAD_H
+#define FGT_AGENT_CAPTURE_THREADS_THREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/capture/look/account.h"
+#include "agent/capture/look/preempted.h"
+#include "agent/capture/look/switch_edges.h"
+#include "agent/capture/who_ran/switches.h"
+
+#define FGT_THREADS_MAX	   65536u /* a target; more are not sampled */
+#define FGT_THREAD_NO_SLOT UINT32_MAX
+
+struct fgt_perf_thread; /* running_perf_thread.c */
+struct fgt_thread_signal; /* running_signal.c */
+
+/* What context switches tell of a thread, where the kernel tells of them. */
+struct fgt_thread_switches {
+	uint32_t index;
+	bool is_handed; /* it slept when it began to be watched: */
+	struct fgt_switch_off handed;
+	uint64_t version; /* of the slot when it was looked at last */
+	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
+	struct fgt_switch_off blocked_at; /* where it stood in last_block */
+	struct fgt_switch_seen seen;
+};
+
+/* What is known of a thread only while it is active: see fgt_threads_retire. */
+struct fgt_active_thread {
+	struct fgt_thread *thread;
+	int syscall_fd;
+	uint32_t stack_since_ms; /* when its stack_unused became so much */
+	uint64_t active_ns; /* when it was last known to run */
+	bool is_run_sampled; /* a sample told of a tick since it blocked */
+	bool was_stopped; /* by us since: that switch does not count */
+	uint32_t pending_ticks; /* the last so many have no sample yet */
+	uint32_t switch_rate; /* per second, smoothed */
+	struct fgt_cpu_use use; /* at its last look */
+	struct fgt_account account; /* where perf has no events per CPU */
+	uint64_t used_ns; /* CPU time since the last tick, likewise */
+	uint64_t stretch_ns; /* used since it was last put on a CPU */
+
+	struct fgt_perf_thread *perf;
+	struct fgt_thread_signal *signal;
+	uint64_t perf_retry_ns; /* not worth an event before this instant */
+
+	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
+	struct fgt_last_run last_run, last_block; /* its last sample, block */
+	struct fgt_last_run unshown; /* a sample that no tick has shown … */
+	uint64_t unshown_tick; /* … and when it came */
+	uint64_t sample_tick; /* when the last sample came */
+	uint64_t counted_switches; /* times put on a CPU … */
+	uint64_t counted_ns; /* … up to this instant */
+};
+
+/*
+ * What only those need whose schedstat is read, or whose switches the kernel
+ * tells of: hardly any in a process that samples itself.
+ */
+struct fgt_thread_aside {
+	int schedstat_fd;
+	int32_t hidden_us; /* of its account, while it is idle */
+	uint64_t wait_ns, switch_count; /* of its use, likewise */
+	uint64_t shown_wait_ns; /* of use.wait_ns, as ticks without a sample */
+	struct fgt_thread_switches *switches; /* NULL: not watched */
+};
+
+/* Many of many threads are idle: no larger than it must be. */
+struct fgt_thread {
+	int32_t tid;
+	uint32_t slot; /* in the ring; FGT_THREAD_NO_SLOT: not sampled */
+	uint32_t start_time; /* the low half: 497 days until it comes again */
+	uint32_t inode; /* of its directory: another one, another thread? */
+
+	uint32_t hash_next : 17; /* see thread_table.c */
+	uint32_t stack_unused : 10; /* pages of a small one, at its end */
+	bool is_ended : 1; /* leaves the table at the end of the tick */
+	bool is_replaced : 1; /* its number belongs to another one already */
+	bool is_listed : 1; /* by the scan that goes on */
+	bool has_new_name : 1; /* the kernel said so */
+	bool is_new : 1; /* nothing known of it yet */
+	bool has_aside : 1; /* see fgt_thread_table_aside() */
+	bool has_run : 1; /* since the last tick, says the provider */
+	bool has_switched : 1; /* was put on a CPU since its state was set */
+	bool is_shown_running : 1; /* in the ring */
+	bool needs_look : 1; /* though it may not have run again */
+	bool lacks_maps : 1; /* its last stack led where none was known */
+	bool has_unsafe_call : 1; /* seen in one that a stop would break */
+	bool is_sampled : 1; /* a perf sample fell on it in this tick */
+	bool is_restless : 1; /* was found so; see look_runnable.c */
+	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
+	bool is_fragile : 1; /* our signal would break what it does */
+	uint8_t young_ticks : 4; /* at which its name was read again */
+	uint8_t open_looks : 4; /* at which it did not block our signal */
+	uint8_t signal_refusals : 4; /* looks since at which it did */
+
+	uint16_t call_state; /* of its last blocking call */
+	uint16_t read_units; /* see fgt_thread_read_bytes() */
+	int32_t due_us; /* of its account, while it is idle */
+	uint64_t runtime_ns; /* of its use, likewise */
+	struct fgt_active_thread *active; /* NULL: idle; moves, see threads.h */
+};
+
+_Static_assert(sizeof(struct fgt_thread) == 48, "there may be thousands");
+
+#define FGT_THREAD_READ_UNIT 16u /* bytes; a read is at most 256 KiB */
+
+/* Bytes of stack that its last read needed, or a few more; 0: not known. */
+static inline uint32_t fgt_thread_read_bytes(const struct fgt_thread *thread)
+{
+	return thread->read_units * FGT_THREAD_READ_UNIT;
+}
+
+static inline void fgt_thread_set_read_bytes(struct fgt_thread *thread,
+					     size_t bytes)
+{
+	thread->read_units = (uint16_t)((bytes + FGT_THREAD_READ_UNIT - 1) /
+					FGT_THREAD_READ_UNIT);
+}
+
+#endif

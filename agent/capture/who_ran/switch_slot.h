@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What the kernel's side writes down of a thread at its context switches, and
+ * the sampler's side reads without a system call. Both include this.
+ */
+#ifndef FGT_AGENT_CAPTURE_WHO_RAN_SWITCH_SLOT_H
+#define FGT_AGENT_CAPTURE_WHO_RAN_SWITCH_SLOT_H
+
+#define FGT_SWITCH_SLOTS_MAX 32768u
+#define FGT_SWITCH_WORDS     (FGT_SWITCH_SLOTS_MAX / 64u)
+#define FGT_SWITCH_GUESSES   65536u /* a power of 2 */
+
+/* A thread leaves its CPU. Two cache lines hold a slot. */
+struct fgt_switch_off {
+	unsigned long long ns; /* CLOCK_MONOTONIC; 0: never seen */
+	unsigned long long pc, sp, fp; /* user registers */
+	int call; /* number of the system call that it is in, -1: none */
+	unsigned int task_state; /* of the kernel's; 0: put off its CPU */
+};
+
+/*
+ * Written by the CPU that switches the thread, which is one at a time; fields
+ * that name the thread by the sampler, before the slot can be found by tid,
+ * and looked_ns by it at any time.
+ */
+struct fgt_switch_slot {
+	/* Grows by 2 at each switch; odd while the slot is being written. */
+	unsigned long long version;
+	unsigned int tid, tgid;
+	struct fgt_switch_off off; /* the last time */
+	/* The last time before the instant that the sampler asks for. */
+	struct fgt_switch_off before;
+	unsigned long long on_ns; /* when it got a CPU last */
+	/* … and when for the first time after looked_ns. */
+	unsigned long long first_on_ns;
+	/* The instant that the sampler has told of; stored by it alone. */
+	unsigned long long looked_ns;
+	unsigned char is_on;
+	unsigned char is_first; /* on_ns, since the instant */
+	unsigned char was_on; /* at the instant, if off is later than that */
+	unsigned short blocks; /* times that it blocked, modulo 65536 */
+} __attribute__((aligned(128)));
+
+/* A thread that slept when its switches began to be watched. */
+struct fgt_switch_sleeper {
+	struct fgt_switch_off off; /* ns is not known: 0 */
+	unsigned long long tid;
+};
+
+#endif

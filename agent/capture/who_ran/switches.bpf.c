@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Context switches of the threads that are sampled. Runs in the kernel, at
+ * every switch of every CPU: a switch between two strangers must cost no more
+ * than a look at one word. Loaded as GPL: some helpers ask for it.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <stdbool.h>
+
+#include "agent/capture/who_ran/switch_slot.h"
+
+/* As much of the kernel's types as is read; libbpf finds the offsets. */
+struct task_struct {
+	int pid, tgid;
+	int on_cpu;
+	unsigned int __state;
+} __attribute__((preserve_access_index));
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long bp, ip, sp, orig_ax;
+} __attribute__((preserve_access_index));
+#define REGS_PC(regs)	((regs)->ip)
+#define REGS_FP(regs)	((regs)->bp)
+#define REGS_CALL(regs) ((int)(regs)->orig_ax)
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	unsigned long regs[31];
+	unsigned long sp, pc;
+	int syscallno;
+} __attribute__((preserve_access_index));
+#define REGS_PC(regs)	((regs)->pc)
+#define REGS_FP(regs)	((regs)->regs[29])
+#define REGS_CALL(regs) ((regs)->syscallno)
+#endif
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+char licence[] SEC("license") = "GPL";
+
+/* That the sampler asks for: the next one, or the one it is looking at. */
+unsigned long long instant_ns = 0;
+/* Bit tgid % 64 is set for every process that is sampled. */
+unsigned long long wanted_tgids = 0;
+/*
+ * Slots that have changed since the sampler took the bits. Not in the cache
+ * line of the word that every switch of every CPU looks at.
+ */
+unsigned long long changed[FGT_SWITCH_WORDS] __attribute__((aligned(64)));
+
+/*
+ * The slot that a thread with such a number was given last: right unless two
+ * of those watched share it, and a good deal cheaper than a hash.
+ */
+unsigned short guess_of_tid[FGT_SWITCH_GUESSES] __attribute__((aligned(64)));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, FGT_SWITCH_SLOTS_MAX);
+	__type(key, unsigned int);
+	__type(value, struct fgt_switch_slot);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FGT_SWITCH_SLOTS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, unsigned int);
+} slot_of_tid SEC(".maps");
+
+/* The slot, if it is this very thread's: a number may be another's by now. */
+static __always_inline struct fgt_switch_slot *
+get(unsigned int index, unsigned int tid, unsigned int tgid)
+{
+	struct fgt_switch_slot *slot = bpf_map_lookup_elem(&slots, &index);
+
+	return slot && slot->tid == tid && slot->tgid == tgid ? slot : 0;
+}
+
+static __always_inline struct fgt_switch_slot *find(struct task_struct *task,
+						    unsigned int *ret_index)
+{
+	unsigned int tid, tgid = (unsigned int)task->tgid;
+	struct fgt_switch_slot *slot;
+	unsigned int *index;
+
+	if (!(wanted_tgids >> (tgid & 63) & 1))
+		return 0;
+	tid = (unsigned int)task->pid;
+	*ret_index = guess_of_tid[tid % FGT_SWITCH_GUESSES];
+	slot = get(*ret_index, tid, tgid);
+	if (slot)
+		return slot;
+	index = bpf_map_lookup_elem(&slot_of_tid, &tid);
+	if (!index)
+		return 0;
+	*ret_index = *index;
+	return get(*ret_index, tid, tgid);
+}
+
+/*
+ * The atomic operation is a full barrier as well: whoever takes the bit sees
+ * what was written before it was set. Setting it only if it is not set yet
+ * could miss a reader that is just taking it.
+ */
+static __always_inline void mark(unsigned int index)
+{
+	unsigned int word = index / 64;
+
+	if (word < FGT_SWITCH_WORDS)
+		__sync_fetch_and_or(&changed[word], 1ull << (index & 63));
+}
+
+/*
+ * Around the writing of a slot. x86 keeps the order of stores, others are
+ * told: an atomic operation whose result is used is a full barrier.
+ */
+static __always_inline void turn(struct fgt_switch_slot *slot)
+{
+#if defined(__TARGET_ARCH_x86)
+	barrier();
+	slot->version++;
+	barrier();
+#else
+	if (!__sync_fetch_and_add(&slot->version, 1))
+		barrier();
+#endif
+}
+
+static __always_inline void read_regs(struct fgt_switch_off *off,
+				      struct pt_regs *regs)
+{
+	off->pc = REGS_PC(regs);
+	off->sp = regs->sp;
+	off->fp = REGS_FP(regs);
+	off->call = REGS_CALL(regs);
+}
+
+static __always_inline void write_off(struct fgt_switch_slot *slot,
+				      struct task_struct *task,
+				      unsigned int task_state,
+				      unsigned long long now_ns)
+{
+	/* Where it was at the instant stays, however often it switches until
+	 * the sampler looks. */
+	if (slot->off.ns <= instant_ns) {
+		slot->before = slot->off;
+		slot->was_on = slot->on_ns <= instant_ns;
+	}
+	slot->off.ns = now_ns;
+	slot->off.task_state = task_state;
+	slot->blocks += task_state != 0;
+	read_regs(&slot->off, (struct pt_regs *)bpf_task_pt_regs(task));
+	slot->is_on = 0;
+}
+
+static __always_inline void write_on(struct fgt_switch_slot *slot,
+				     unsigned long long now_ns)
+{
+	slot->is_first = slot->on_ns <= instant_ns;
+	slot->on_ns = now_ns;
+	if (slot->first_on_ns <= slot->looked_ns)
+		slot->first_on_ns = now_ns;
+	slot->is_on = 1;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
+	     struct task_struct *next, unsigned int prev_state)
+{
+	struct fgt_switch_slot *slot;
+	unsigned long long now_ns = 0;
+	unsigned int index = 0;
+
+	slot = find(prev, &index);
+	if (slot) {
+		now_ns = bpf_ktime_get_ns();
+		turn(slot);
+		/* One that is preempted keeps a state it was about to take. */
+		write_off(slot, prev, is_preempted ? 0 : prev_state, now_ns);
+		turn(slot);
+		mark(index);
+	}
+	slot = find(next, &index);
+	if (slot) {
+		if (!now_ns)
+			now_ns = bpf_ktime_get_ns();
+		turn(slot);
+		write_on(slot, now_ns);
+		turn(slot);
+		/* Not marked: a sample finds it, or it leaves its CPU again. */
+	}
+	return 0;
+}
+
+/* What sleeps while nobody has seen it switch: one pass over a process. */
+SEC("iter/task")
+int hand_over(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task;
+	struct fgt_switch_sleeper sleeper = {};
+	struct pt_regs *regs;
+
+	if (!task)
+		return 0;
+	sleeper.off.task_state = task->__state;
+	/* About to sleep, or not after all: its stack may still change. */
+	if (!sleeper.off.task_state ||
+	    (bpf_core_field_exists(task->on_cpu) && task->on_cpu))
+		return 0;
+	sleeper.tid = task->pid;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	read_regs(&sleeper.off, regs);
+	bpf_seq_write(context->meta->seq, &sleeper, sizeof(sleeper));
+	return 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Context switches of the threads that are sampled, told by a BPF program in
+ * the kernel: which threads ran, and where each left its CPU last. Needs
+ * CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (5.18 or later), and
+ * the host's pid namespace.
+ */
+#ifndef FGT_AGENT_CAPTURE_WHO_RAN_SWITCHES_H
+#define FGT_AGENT_CAPTURE_WHO_RAN_SWITCHES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/capture/who_ran/switch_slot.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/base/why.h"
+
+#define FGT_SWITCHES_NO_INDEX UINT32_MAX
+
+struct fgt_switches; /* of all targets of one sampler; its thread's own */
+
+/*
+ * Loads the program and sees it work on the calling thread. -ENOSYS it was
+ * left out of this build, -EPERM, -ENOMEM, -EOPNOTSUPP and what else the
+ * kernel says, with why.
+ */
+int fgt_switches_open(struct fgt_switches **ret_switches, struct fgt_why *why);
+void fgt_switches_close(struct fgt_switches *switches);
+FGT_DEFINE_AUTO(struct fgt_switches *, fgt_switches_close);
+
+/* Nothing is told, and no switch costs anything, while it is not started. */
+int fgt_switches_start(struct fgt_switches *switches);
+void fgt_switches_stop(struct fgt_switches *switches);
+
+/* The threads of a process can be added from now on. Calls nest. */
+void fgt_switches_watch(struct fgt_switches *switches, int32_t pid);
+void fgt_switches_unwatch(struct fgt_switches *switches, int32_t pid);
+
+/*
+ * Tells of a thread's switches from now on; home and owner are what
+ * fgt_switches_take() hands out. -ENOSPC, errno of bpf(2).
+ */
+int fgt_switches_add(struct fgt_switches *switches, int32_t pid, int32_t tid,
+		     void *home, void *owner, uint32_t *ret_index);
+void fgt_switches_remove(struct fgt_switches *switches, uint32_t index);
+
+/* Samples fall at this instant (CLOCK_MONOTONIC): where a thread is then can be
+ * read from its slot until another instant is set. */
+void fgt_switches_set_instant(struct fgt_switches *switches,
+			      uint64_t instant_ns);
+
+/* Calls changed() for each thread that left its CPU since the last call. */
+void fgt_switches_take(struct fgt_switches *switches,
+		       void (*changed)(void *home, void *owner));
+
+/*
+ * A copy that is consistent; false if the thread was being switched. Its
+ * version is 0 as long as the thread was not seen to switch.
+ */
+bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
+		       struct fgt_switch_slot *ret_slot);
+/* Equal before and after a look: the thread did not move meanwhile. */
+uint64_t fgt_switches_version(const struct fgt_switches *switches,
+			      uint32_t index);
+
+/*
+ * From now on the slot keeps when the thread gets a CPU first after that
+ * instant. False: the thread was switched since version was read, and it may
+ * not have been kept.
+ */
+bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
+		       uint64_t version, uint64_t instant_ns);
+
+/*
+ * Shows all sleeping threads of a process, once each. -EOPNOTSUPP before
+ * Linux 6.1 (procfs tells it too), errno of bpf(2) or read(2).
+ */
+int fgt_switches_hand_over(
+	const struct fgt_switches *switches, int32_t pid,
+	void (*asleep)(void *context, const struct fgt_switch_sleeper *sleeper),
+	void *context);
+
+#endif

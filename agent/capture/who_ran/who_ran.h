@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which threads ran since the last tick? One interface, several providers,
+ * best first (DESIGN §4a). A provider that the kernel helps (scheduler hooks)
+ * takes the place of one that polls without a change elsewhere.
+ */
+#ifndef FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H
+#define FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H
+
+#include "agent/capture/threads/threads.h"
+
+struct fgt_who_ran {
+	const char *name; /* as status shows it */
+
+	/* One state for one target; switches: NULL where the kernel does not
+	 * tell of them. -ENOMEM, errno of what it needs. */
+	int (*open)(const struct fgt_process *process,
+		    struct fgt_threads *threads, struct fgt_switches *switches,
+		    void **ret_state);
+	/*
+	 * Sets has_run of the threads that ran since the last call (false for
+	 * all other active ones), takes down their use and puts them among the
+	 * active ones. Threads found gone are marked as ended. Negative errno:
+	 * this provider cannot go on with this target.
+	 */
+	int (*tick)(void *state, uint64_t now_ns);
+	/*
+	 * Takes down the use of one thread now: 1 if it ran since it was last
+	 * taken down, 0 if not, -ESRCH if it is gone. Tells whether a snapshot
+	 * is torn.
+	 */
+	int (*look)(void *state, struct fgt_thread *thread);
+	/* The use is exact at any instant, also of a thread on a CPU. */
+	bool is_exact;
+	/* tick() lists the threads itself, when one may have come or gone. */
+	bool has_scan;
+	/* A thread is about to be freed. NULL: nothing is kept of it. */
+	void (*forget)(void *state, struct fgt_thread *thread);
+	void (*close)(void *state);
+};
+
+/* The clock of the process as a gate, then schedstat of each thread. */
+extern const struct fgt_who_ran fgt_who_ran_schedstat;
+
+/* The same by the CPU clocks of threads, of which no descriptor need be kept:
+ * for a process that samples itself. */
+extern const struct fgt_who_ran fgt_who_ran_clock;
+
+/* The kernel tells at each context switch; needs perf events of every CPU to
+ * tell what the threads do that are on one. */
+extern const struct fgt_who_ran fgt_who_ran_switches;
+/* Before the ticks of all targets that it provides for: takes what changed. */
+void fgt_who_ran_take_switches(struct fgt_switches *switches);
+
+#endif

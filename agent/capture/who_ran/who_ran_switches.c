@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who ran, told by the kernel at each context switch: a thread that did not
+ * switch costs nothing at all, not even a look. Runs in the sampler's thread.
+ */
+#include <errno.h>
+
+#include "agent/capture/who_ran/switches.h"
+#include "agent/capture/who_ran/who_ran.h"
+
+/* So many new threads are handed over by one pass; fewer by procfs. */
+#define PASS_MIN 4u
+
+struct switch_state {
+	struct fgt_switches *switches;
+	struct fgt_threads *threads;
+	int32_t pid;
+	uint64_t now_ns;
+	bool has_no_pass; /* the kernel is too old for it */
+};
+
+static int switch_open(const struct fgt_process *process,
+		       struct fgt_threads *threads,
+		       struct fgt_switches *switches, void **ret_state)
+{
+	struct switch_state *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return -ENOMEM;
+	state->switches = switches;
+	state->threads = threads;
+	state->pid = process->pid;
+	fgt_switches_watch(switches, state->pid);
+	*ret_state = state;
+	return 0;
+}
+
+/* Called by fgt_switches_take(). */
+static void note_change(void *home, void *owner)
+{
+	struct switch_state *state = home;
+	struct fgt_thread *thread = owner;
+
+	thread->has_run = true;
+	fgt_threads_activate(state->threads, thread, state->now_ns);
+}
+
+void fgt_who_ran_take_switches(struct fgt_switches *switches)
+{
+	fgt_switches_take(switches, note_change);
+}
+
+static void note_sleeper(void *context,
+			 const struct fgt_switch_sleeper *sleeper)
+{
+	struct switch_state *state = context;
+	struct fgt_thread *thread =
+		fgt_threads_find(state->threads, (int32_t)sleeper->tid);
+	struct fgt_thread_switches *switches =
+		thread ? fgt_threads_switches(state->threads, thread) : NULL;
+
+	/* Only of those that were being watched before this was read. */
+	if (!switches)
+		return;
+	switches->handed = sleeper->off;
+	switches->is_handed = true;
+}
+
+static int watch(struct switch_state *state, struct fgt_thread *thread)
+{
+	struct fgt_thread_switches *switches = calloc(1, sizeof(*switches));
+	int rc = switches ? fgt_switches_add(state->switches, state->pid,
+					     thread->tid, state, thread,
+					     &switches->index)
+			  : -ENOMEM;
+
+	if (rc < 0) {
+		free(switches);
+		return rc;
+	}
+	fgt_thread_table_aside(&state->threads->table, thread)->switches =
+		switches;
+	thread->needs_look = true;
+	return 0;
+}
+
+static int add_new(struct switch_state *state, uint32_t *ret_count)
+{
+	struct fgt_threads *threads = state->threads;
+	int rc;
+
+	*ret_count = 0;
+	/* New threads begin among the active ones. */
+	for (uint32_t i = 0; i < threads->active_count; i++) {
+		struct fgt_thread *thread = threads->active[i].thread;
+
+		if (fgt_threads_switches(threads, thread) ||
+		    thread->slot == FGT_THREAD_NO_SLOT || thread->is_ended)
+			continue;
+		rc = watch(state, thread);
+		if (rc < 0)
+			return rc;
+		++*ret_count;
+	}
+	return 0;
+}
+
+static int switch_tick(void *context, uint64_t now_ns)
+{
+	struct switch_state *state = context;
+	uint32_t count;
+	int rc;
+
+	state->now_ns = now_ns;
+	rc = add_new(state, &count);
+	if (rc < 0)
+		return rc;
+	if (count < PASS_MIN || state->has_no_pass)
+		return 0;
+	rc = fgt_switches_hand_over(state->switches, state->pid, note_sleeper,
+				    state);
+	state->has_no_pass = rc == -EOPNOTSUPP;
+	return 0;
+}
+
+static int switch_look(void *context, struct fgt_thread *thread)
+{
+	struct switch_state *state = context;
+	struct fgt_thread_switches *switches =
+		fgt_threads_switches(state->threads, thread);
+	uint64_t version;
+	bool has_run;
+
+	if (!switches)
+		return 0;
+	version = fgt_switches_version(state->switches, switches->index);
+	has_run = version != switches->version;
+	switches->version = version;
+	return has_run;
+}
+
+static void switch_forget(void *context, struct fgt_thread *thread)
+{
+	struct switch_state *state = context;
+	struct fgt_thread_aside *aside =
+		fgt_thread_table_find_aside(&state->threads->table, thread);
+
+	if (!aside || !aside->switches)
+		return;
+	fgt_switches_remove(state->switches, aside->switches->index);
+	free(FGT_TAKE(aside->switches));
+}
+
+static void switch_close(void *context)
+{
+	struct switch_state *state = context;
+	struct fgt_thread *thread = NULL;
+
+	while ((thread = fgt_threads_next(state->threads, thread)))
+		switch_forget(state, thread);
+	fgt_switches_unwatch(state->switches, state->pid);
+	free(state);
+}
+
+const struct fgt_who_ran fgt_who_ran_switches = {
+	.name = "bpf",
+	.open = switch_open,
+	.tick = switch_tick,
+	.look = switch_look,
+	.forget = switch_forget,
+	.close = switch_close,
+};

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What slice, record and convert do with a slice once they have it. Runs in
+ * the command line's main thread.
+ */
+#include "agent/cli/output/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/cli/complaint.h"
+#include "agent/cli/output/destination.h"
+#include "agent/cli/output/output.h"
+#include "agent/cli/output/summary_print.h"
+#include "agent/symbols/elf/image_open.h"
+#include "agent/symbols/symbolizer.h"
+#include "ringbuf/slice/pace.h"
+
+#define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
+#define GAP_NS	    100000000u
+#define SENTRY_NS   30000000000u /* that one profile or chunk may hold */
+#define TOP_MAX	    10000
+
+static bool is_stdout(const struct fgt_output_choice *choice)
+{
+	return choice->path && strcmp(choice->path, "-") == 0;
+}
+
+static int plan_file(const struct fgt_arguments *arguments,
+		     struct fgt_export *plan, struct fgt_why *why)
+{
+	const char *path = fgt_options_get(arguments, "output");
+	const char *format = fgt_options_get(arguments, "format");
+	int r;
+
+	plan->is_file_wanted =
+		path || format ||
+		!(plan->top || plan->is_json || plan->is_upload_wanted);
+	if (!plan->is_file_wanted)
+		return 0;
+	r = fgt_output_choose(path, format, isatty(STDOUT_FILENO),
+			      &plan->choice, why);
+	if (r < 0)
+		return r;
+	if (plan->is_json && is_stdout(&plan->choice))
+		return fgt_why_set(why, -EINVAL,
+				   "--json and -o - both want standard output; "
+				   "give -o FILE");
+	return 0;
+}
+
+static int plan_upload(const struct fgt_arguments *arguments,
+		       struct fgt_export *plan, struct fgt_why *why)
+{
+	const char *name = fgt_options_get(arguments, "upload");
+
+	if (!plan->is_upload_wanted)
+		return 0;
+	return fgt_destination_find(plan->config, name,
+				    fgt_options_get(arguments, "dsn-file"),
+				    &plan->dsn, why);
+}
+
+int fgt_export_plan(const struct fgt_arguments *arguments,
+		    const struct fgt_config *config,
+		    struct fgt_export *ret_export, struct fgt_why *why)
+{
+	const char *state_frames = fgt_options_get(arguments, "state-frames");
+	struct fgt_export plan = {
+		.verb = arguments->verb->name,
+		.is_json = fgt_options_has(arguments, "json"),
+		.is_quiet = fgt_options_has(arguments, "quiet"),
+		.is_upload_wanted = fgt_options_has(arguments, "upload") ||
+				    fgt_options_has(arguments, "dsn-file"),
+		.state_frames = config->sampling.state_frames,
+		.config = config,
+	};
+	int64_t top;
+	int r = fgt_options_get_number(arguments, "top", 1, TOP_MAX, 0, &top,
+				       why);
+
+	plan.top = (uint32_t)top;
+	if (r == 0 && state_frames)
+		r = fgt_state_frames_from_name(state_frames, &plan.state_frames,
+					       why);
+	if (r == 0)
+		r = plan_file(arguments, &plan, why);
+	if (r == 0)
+		r = plan_upload(arguments, &plan, why);
+	if (r == 0)
+		*ret_export = plan;
+	return r;
+}
+
+enum fgt_exit fgt_export_check(const struct fgt_export *plan)
+{
+	/* A name of its own lies in this directory. */
+	const char *path = plan->choice.path ? plan->choice.path : "./slice";
+	struct fgt_why why = { "" };
+	int r = plan->is_file_wanted ? fgt_output_check(path, &why) : 0;
+
+	if (r < 0)
+		return fgt_complain(plan->verb, fgt_exit_of(r), "%s", why.text);
+	return FGT_EXIT_OK;
+}
+
+int fgt_export_resolve(struct fgt_slice *slice, const struct fgt_config *config,
+		       struct fgt_image_cache *cache, bool is_live)
+{
+	FGT_AUTO(fgt_symbolizer_free) struct fgt_symbolizer *symbolizer = NULL;
+	const struct fgt_symbolizer_options options = {
+		.demangle = config->symbols.demangle,
+		.debug_dirs = (const char *const *)config->symbols.debug_dirs,
+		.debug_dir_count = config->symbols.debug_dir_count,
+		.open_image = cache ? fgt_image_open_cached : NULL,
+		.context = cache,
+	};
+	int r = fgt_symbolizer_new(&options, &symbolizer);
+
+	if (r == 0)
+		r = fgt_symbolizer_resolve(symbolizer, slice, is_live);
+	return r;
+}
+
+/* Why an encoder gave up, when it was not the writing that failed. */
+static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
+				     const struct fgt_why *why)
+{
+	if (error == -EPIPE)
+		return FGT_EXIT_FAILURE; /* the reader had enough: quiet */
+	if (why->text[0])
+		return fgt_complain(plan->verb, fgt_exit_of(error), "%s",
+				    why->text);
+	if (error == -ENODATA)
+		return fgt_complain(plan->verb, FGT_EXIT_NO_DATA,
+				    "no thread was seen twice, which %s needs; "
+				    "take a longer time",
+				    fgt_format_name(plan->choice.format));
+	return fgt_complain(plan->verb, fgt_exit_of(error),
+			    "cannot encode the slice: %s; take a shorter time",
+			    fgt_error_text(error));
+}
+
+static int write_as(const struct fgt_export *plan,
+		    const struct fgt_output_choice *choice, const char *path,
+		    const struct fgt_slice *slice, uint64_t *ret_bytes,
+		    struct fgt_why *why)
+{
+	const struct fgt_format_options options = {
+		.state_frames = plan->state_frames,
+		.release = plan->config->upload.release,
+		.environment = plan->config->upload.environment,
+	};
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
+	int r = fgt_output_open(path, choice->is_gzip, &output, why);
+
+	if (r < 0)
+		return r;
+	r = fgt_format_write(slice, choice->format, &options,
+			     fgt_output_sink(output));
+	return fgt_output_commit(output, r, ret_bytes, why);
+}
+
+static enum fgt_exit write_file(const struct fgt_export *plan,
+				const struct fgt_slice *slice,
+				struct fgt_summary_fate *fate)
+{
+	struct fgt_why why = { "" };
+	int r = write_as(plan, &plan->choice, fate->path, slice, &fate->bytes,
+			 &why);
+
+	if (r < 0)
+		return complain_encode(plan, r, &why);
+	fate->format = fgt_format_name(plan->choice.format);
+	return FGT_EXIT_OK;
+}
+
+/* The ring forgets: what could neither be sent nor written is kept here. */
+static void complain_and_keep(const struct fgt_export *plan,
+			      const struct fgt_slice *slice, const char *text)
+{
+	const struct fgt_output_choice choice = { .format = FGT_FORMAT_FGT };
+	struct fgt_why why = { "" };
+	char name[PATH_MAX];
+	uint64_t bytes;
+	int r;
+
+	fgt_output_default_name(slice, &choice, name, sizeof(name));
+	r = write_as(plan, &choice, name, slice, &bytes, &why);
+	if (r == 0)
+		fgt_note(plan->verb, "%s; the slice was kept as %s", text,
+			 name);
+	else
+		fgt_note(plan->verb, "%s; the slice was lost, too: %s", text,
+			 why.text[0] ? why.text : fgt_error_text(r));
+}
+
+static enum fgt_exit send(const struct fgt_export *plan,
+			  const struct fgt_slice *slice, bool is_written,
+			  struct fgt_upload_outcome *outcome,
+			  struct fgt_why *why)
+{
+	int r = fgt_destination_send(plan->config, &plan->dsn, slice,
+				     plan->state_frames, outcome, why);
+
+	if (r == 0)
+		return FGT_EXIT_OK;
+	if (!why->text[0])
+		fgt_why_set(why, r, "upload to %s failed: %s; try again later",
+			    plan->dsn.redacted, fgt_error_text(r));
+	if (is_written)
+		fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s", why->text);
+	else
+		complain_and_keep(plan, slice, why->text);
+	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
+}
+
+/* b - a if that is more than the chance of that tick and the clock's grain. */
+static uint64_t gap_ns(const struct fgt_slice *slice, uint32_t tick, uint64_t a,
+		       uint64_t b)
+{
+	return b > a && b - a > 2 * fgt_pace_ns(slice, tick) + GAP_NS ? b - a
+								      : 0;
+}
+
+static void tell_of_pace(const struct fgt_export *plan,
+			 const struct fgt_slice *slice)
+{
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
+
+	if (slowest > 1)
+		fgt_note(plan->verb,
+			 "the rate was lowered to %.3g Hz for %.1f s of it, to "
+			 "keep the limit of CPU (of an agent: "
+			 "sampling.max_cpu_percent)",
+			 1e9 / ((double)slowest * (double)slice->period_ns),
+			 (double)lowered * (double)slice->period_ns / 1e9);
+}
+
+static bool is_for_sentry(const struct fgt_export *plan)
+{
+	return plan->is_upload_wanted ||
+	       (plan->is_file_wanted &&
+		(plan->choice.format == FGT_FORMAT_SENTRY ||
+		 plan->choice.format == FGT_FORMAT_SENTRY_CHUNK));
+}
+
+static void tell_of_cut(const struct fgt_export *plan,
+			const struct fgt_slice *slice)
+{
+	uint64_t covered_ns =
+		slice->tick_ns[slice->tick_count - 1] - slice->tick_ns[0];
+
+	if (is_for_sentry(plan) && covered_ns > SENTRY_NS)
+		fgt_note(plan->verb,
+			 "Sentry takes 30 s at once: the first %.1f s were "
+			 "left out; ask for parts with --from and --to",
+			 (double)(covered_ns - SENTRY_NS) / 1e9);
+}
+
+#define KEEP_MORE "; raise ring.seconds or ring.memory_mb to keep more"
+
+/* From 0 means from the beginning: not all the time since the machine began
+ * was asked for. */
+static void warn_of_beginning(const struct fgt_export *plan,
+			      const struct fgt_slice *slice)
+{
+	uint64_t late_ns =
+		gap_ns(slice, 0, slice->requested_from_ns, slice->tick_ns[0]);
+
+	if (slice->requested_from_ns == 0 && slice->evicted_ticks)
+		fgt_note(plan->verb, "asked from the beginning, of which the "
+				     "oldest part is gone" KEEP_MORE);
+	else if (slice->requested_from_ns && late_ns)
+		fgt_note(plan->verb,
+			 "the first %.1f s asked for were not kept%s",
+			 (double)late_ns / 1e9,
+			 slice->evicted_ticks ? KEEP_MORE
+					      : ": sampling began later");
+}
+
+static void warn_of_gaps(const struct fgt_export *plan,
+			 const struct fgt_slice *slice)
+{
+	uint32_t last = slice->tick_count - 1;
+	uint64_t early_ns = gap_ns(slice, last, slice->tick_ns[last],
+				   slice->requested_to_ns);
+
+	if (slice->lapped_ticks)
+		fgt_note(plan->verb,
+			 "%" PRIu64 " ticks were overwritten while the slice "
+			 "was cut; ask for a shorter or later time",
+			 slice->lapped_ticks);
+	warn_of_beginning(plan, slice);
+	if (early_ns)
+		fgt_note(plan->verb,
+			 "nothing was recorded in the last %.1f s asked for: "
+			 "the process ended, sampling did, or the sampler "
+			 "was kept from running",
+			 (double)early_ns / 1e9);
+}
+
+static void tell_fate(const struct fgt_export *plan,
+		      const struct fgt_summary_fate *fate)
+{
+	if (fate->format && !is_stdout(&plan->choice)) {
+		fputs("wrote ", stderr);
+		fgt_print_text(stderr, fate->path, PATH_MAX);
+		fprintf(stderr, " (%s, %" PRIu64 " bytes): %s\n", fate->format,
+			fate->bytes, fgt_output_advice(plan->choice.format));
+	}
+	if (fate->upload && !fate->upload_error)
+		fprintf(stderr,
+			"uploaded to %s: event %s, %zu bytes, status %ld\n",
+			fate->dsn, fate->upload->event_id,
+			fate->upload->sent_bytes, fate->upload->status);
+}
+
+static enum fgt_exit print(const struct fgt_export *plan,
+			   const struct fgt_slice *slice,
+			   const struct fgt_summary *summary,
+			   const struct fgt_summary_fate *fate)
+{
+	FILE *tables = is_stdout(&plan->choice) ? stderr : stdout;
+	int r = 0;
+
+	if (!plan->is_quiet) {
+		fgt_summary_print_line(slice, summary, stderr);
+		tell_of_pace(plan, slice);
+		tell_of_cut(plan, slice);
+		warn_of_gaps(plan, slice);
+		tell_fate(plan, fate);
+	}
+	if (plan->is_json)
+		r = fgt_summary_print_json(slice, summary,
+					   plan->top ? plan->top : TOP_DEFAULT,
+					   fate, stdout);
+	else if (plan->top)
+		fgt_summary_print_tables(summary, plan->top, tables);
+	if (r == 0 && (fflush(stdout) != 0 || ferror(stdout)))
+		r = -errno;
+	if (r == 0)
+		return FGT_EXIT_OK;
+	if (r == -EPIPE)
+		return FGT_EXIT_FAILURE;
+	return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
+			    "cannot write standard output: %s; redirect it "
+			    "elsewhere",
+			    fgt_error_text(r));
+}
+
+enum fgt_exit fgt_export_run(const struct fgt_export *plan,
+			     const struct fgt_slice *slice)
+{
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	struct fgt_summary_fate fate = { .path = plan->choice.path };
+	struct fgt_upload_outcome outcome = { .status = 0 };
+	enum fgt_exit written = FGT_EXIT_OK, sent = FGT_EXIT_OK, printed;
+	char default_name[PATH_MAX];
+	struct fgt_why why = { "" };
+
+	if (fgt_summary_new(slice, &summary) < 0)
+		return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
+				    "out of memory; take a shorter time");
+	if (plan->is_file_wanted && !fate.path) {
+		fgt_output_default_name(slice, &plan->choice, default_name,
+					sizeof(default_name));
+		fate.path = default_name;
+	}
+	if (plan->is_file_wanted)
+		written = write_file(plan, slice, &fate);
+	if (plan->is_upload_wanted) {
+		sent = send(plan, slice, fate.format != NULL, &outcome, &why);
+		fate.upload = &outcome;
+		fate.dsn = plan->dsn.redacted;
+		fate.upload_error = sent == FGT_EXIT_OK ? NULL : why.text;
+	}
+	/* An error that leaves nothing to tell of stays one line. */
+	if ((written != FGT_EXIT_OK || sent != FGT_EXIT_OK) && !fate.format &&
+	    (!fate.upload || fate.upload_error))
+		return written != FGT_EXIT_OK ? written : sent;
+	printed = print(plan, slice, summary, &fate);
+	if (written != FGT_EXIT_OK)
+		return written;
+	return sent != FGT_EXIT_OK ? sent : printed;
+}

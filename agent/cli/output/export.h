@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What slice, record and convert do with a slice once they have it: names,
+ * file, upload, summary. Planned before the slice is asked for, so that a
+ * mistake in the flags is told at once.
+ */
+#ifndef FGT_AGENT_CLI_OUTPUT_EXPORT_H
+#define FGT_AGENT_CLI_OUTPUT_EXPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/cli/options.h"
+#include "agent/cli/output/output_choice.h"
+#include "agent/config/config.h"
+#include "agent/unwind/maps/image_file.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
+#include "upload/deliver/dsn.h"
+
+/* Rows of a verb's table of flags. */
+#define FGT_EXPORT_OPTIONS                                                     \
+	{ "output", 'o', "FILE",                                               \
+	  "where to write, - is standard output (default: see below)", NULL }, \
+		{ "format", 'f', "FORMAT",                                     \
+		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
+		  "speedscope (or by FILE's name)",                            \
+		  NULL },                                                      \
+		{ "state-frames", 0, "WHERE",                                  \
+		  "root, leaf or no: where stacks name the thread's state",    \
+		  NULL },                                                      \
+		{ "top", 0, "N",                                               \
+		  "print the N hottest functions and what each thread did",    \
+		  NULL },                                                      \
+		{ "json", 0, NULL,                                             \
+		  "print the summary as JSON on standard output", NULL },      \
+	{                                                                      \
+		"quiet", 'q', NULL, "print errors only", NULL                  \
+	}
+#define FGT_EXPORT_TEXT                                                        \
+	"The format follows FILE's name: .fgt (loss-free), .trace.json "       \
+	"(Chrome,\nPerfetto), .envelope and .chunk.envelope (Sentry), "        \
+	".pb.gz (pprof), .folded\n(flame graphs), .speedscope.json, each but " \
+	".fgt also + .gz.\nWithout -o and -f a file named after the "          \
+	"target is written here, unless --top,\n--json or --upload asks for "  \
+	"something else. Files are readable by you only.\n"
+
+struct fgt_export {
+	const char *verb;
+	bool is_file_wanted, is_upload_wanted, is_json, is_quiet;
+	struct fgt_output_choice choice;
+	enum fgt_state_frames state_frames;
+	uint32_t top; /* 0: no tables */
+	struct fgt_dsn dsn;
+	const struct fgt_config *config; /* borrowed */
+};
+
+/*
+ * Reads the flags. The DSN is looked up only if the verb has --upload and it
+ * was given. -EINVAL and the errors of fgt_destination_find(), with why.
+ */
+int fgt_export_plan(const struct fgt_arguments *arguments,
+		    const struct fgt_config *config,
+		    struct fgt_export *ret_export, struct fgt_why *why);
+
+/* Complains now of a file that could not be written later. */
+enum fgt_exit fgt_export_check(const struct fgt_export *plan);
+
+/*
+ * Does it all with a slice that has its symbols; prints errors and, unless
+ * quiet, notes to stderr.
+ */
+enum fgt_exit fgt_export_run(const struct fgt_export *plan,
+			     const struct fgt_slice *slice);
+
+/*
+ * Names the frames that have no symbols yet. cache: the files that a sampler
+ * of this process kept open, or NULL. is_live: the slice's process still runs
+ * here. -ENOMEM.
+ */
+int fgt_export_resolve(struct fgt_slice *slice, const struct fgt_config *config,
+		       struct fgt_image_cache *cache, bool is_live);
+
+#endif

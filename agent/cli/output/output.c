@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that appear whole or not at all. Runs in the command line's main
+ * thread. Must leave no half file behind, not even when killed, where the
+ * file system can hold a file without a name.
+ */
+#include "agent/cli/output/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "upload/format/parts/gzip.h"
+
+#define BUFFER_BYTES 65536
+#define NAME_TRIES   16
+
+struct fgt_output {
+	char path[PATH_MAX]; /* as asked for: for people */
+	char real_path[PATH_MAX]; /* where it goes, links followed */
+	char temp_path[PATH_MAX]; /* "": no name yet, or none needed */
+	int fd;
+	bool is_replaced; /* a regular file: renamed into place */
+	bool is_borrowed; /* standard output */
+	bool is_committed;
+	int write_error; /* of our own write(), not the encoder's */
+	uint64_t written_bytes;
+	struct fgt_sink file_sink;
+	const struct fgt_sink *sink;
+	struct fgt_gzip *gzip;
+	size_t buffered_bytes;
+	unsigned char buffer[BUFFER_BYTES];
+};
+
+static int write_all(int fd, const unsigned char *bytes, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, bytes, len);
+
+		if (n > 0) {
+			bytes += n;
+			len -= (size_t)n;
+		} else if (n < 0 && errno == EAGAIN) {
+			struct pollfd ready = { .fd = fd, .events = POLLOUT };
+
+			(void)poll(&ready, 1, -1);
+		} else if (n < 0 && errno != EINTR) {
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static int flush(struct fgt_output *output)
+{
+	int r = write_all(output->fd, output->buffer, output->buffered_bytes);
+
+	if (r < 0)
+		output->write_error = r;
+	else
+		output->written_bytes += output->buffered_bytes;
+	output->buffered_bytes = 0;
+	return r;
+}
+
+static int write_buffered(void *context, const void *bytes, size_t len)
+{
+	struct fgt_output *output = context;
+	const unsigned char *cursor = bytes;
+
+	while (len > 0) {
+		size_t room = BUFFER_BYTES - output->buffered_bytes;
+		size_t part = len < room ? len : room;
+		int r = 0;
+
+		memcpy(output->buffer + output->buffered_bytes, cursor, part);
+		output->buffered_bytes += part;
+		cursor += part;
+		len -= part;
+		if (output->buffered_bytes == BUFFER_BYTES)
+			r = flush(output);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Whether the directory of the path as it was asked for is there. */
+static bool has_directory(const struct fgt_output *output)
+{
+	const char *slash = strrchr(output->path, '/');
+	char dir[PATH_MAX] = ".";
+	struct stat status;
+
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - output->path),
+			 output->path);
+	return stat(dir, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static int explain(const struct fgt_output *output, int error,
+		   struct fgt_why *why)
+{
+	const char *path = output->is_borrowed ? "standard output"
+					       : output->path;
+
+	switch (error) {
+	case -ENOSPC:
+	case -EDQUOT:
+		return fgt_why_set(why, error,
+				   "no space left for %s, nothing was kept; "
+				   "free some or choose another place with -o",
+				   path);
+	case -EACCES:
+	case -EPERM:
+		return fgt_why_set(why, error,
+				   "not permitted to write %s; choose a "
+				   "directory of yours with -o",
+				   path);
+	case -EROFS:
+		return fgt_why_set(why, error,
+				   "%s is on a read-only file system; choose "
+				   "another place with -o",
+				   path);
+	case -ENOENT:
+	case -ENOTDIR:
+		if (has_directory(output))
+			return fgt_why_set(why, error,
+					   "%s cannot be made: its directory "
+					   "takes no files, or it is a "
+					   "symbolic link to nothing; choose "
+					   "another place with -o",
+					   path);
+		return fgt_why_set(why, error,
+				   "the directory of %s does not exist; create "
+				   "it or choose another with -o",
+				   path);
+	case -EISDIR:
+		return fgt_why_set(why, error,
+				   "%s is a directory; add a file name such as "
+				   "out.trace.json",
+				   path);
+	case -ELOOP:
+		return fgt_why_set(why, error,
+				   "%s is a symbolic link of another user; "
+				   "remove it or choose another place with -o",
+				   path);
+	case -EBADF:
+		return fgt_why_set(why, error,
+				   "%s is closed; write to a file with -o FILE",
+				   path);
+	default:
+		return fgt_why_set(why, error,
+				   "cannot write %s: %s; choose another place "
+				   "with -o",
+				   path, strerrordesc_np(-error));
+	}
+}
+
+/*
+ * Follows links up to the place where the file really goes. A link that a
+ * third user planted (say in /tmp) is not followed.
+ */
+static int resolve(struct fgt_output *output)
+{
+	char resolved[PATH_MAX];
+	struct stat status;
+
+	strcpy(output->real_path, output->path);
+	if (lstat(output->path, &status) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISLNK(status.st_mode))
+		return 0;
+	if (status.st_uid != geteuid() && status.st_uid != 0)
+		return -ELOOP;
+	if (stat(output->path, &status) == 0 && !S_ISREG(status.st_mode))
+		return 0;
+	if (!realpath(output->path, resolved))
+		return -errno;
+	strcpy(output->real_path, resolved);
+	return 0;
+}
+
+/* "DIR/.NAME.RANDOM.tmp", on the same file system as the file. */
+static int choose_temp_name(struct fgt_output *output)
+{
+	const char *slash = strrchr(output->real_path, '/');
+	int dir_len = slash ? (int)(slash + 1 - output->real_path) : 0;
+	unsigned int number = 0;
+	int len;
+
+	(void)!getrandom(&number, sizeof(number), 0);
+	len = snprintf(output->temp_path, sizeof(output->temp_path),
+		       "%.*s.fgtrace-%08x.tmp", dir_len, output->real_path,
+		       number);
+	if (len >= (int)sizeof(output->temp_path)) {
+		output->temp_path[0] = '\0';
+		return -ENAMETOOLONG;
+	}
+	return 0;
+}
+
+static int open_nameless(struct fgt_output *output)
+{
+	char dir[PATH_MAX];
+	const char *slash = strrchr(output->real_path, '/');
+	int len = slash ? (int)(slash - output->real_path) : 0;
+
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s", len ? len : 1,
+			 output->real_path);
+	else
+		strcpy(dir, ".");
+	output->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	return output->fd < 0 ? -errno : 0;
+}
+
+static int open_temporary(struct fgt_output *output)
+{
+	for (int i = 0; i < NAME_TRIES; i++) {
+		int r = choose_temp_name(output);
+
+		if (r < 0)
+			return r;
+		output->fd = open(output->temp_path,
+				  O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC |
+					  O_NOFOLLOW,
+				  0600);
+		if (output->fd >= 0)
+			return 0;
+		output->temp_path[0] = '\0';
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+static int open_file(struct fgt_output *output)
+{
+	struct stat status;
+	int r = resolve(output);
+
+	if (r < 0)
+		return r;
+	if (stat(output->real_path, &status) == 0) {
+		if (S_ISDIR(status.st_mode))
+			return -EISDIR;
+		if (!S_ISREG(status.st_mode)) {
+			output->fd = open(output->real_path,
+					  O_WRONLY | O_CLOEXEC | O_NOCTTY);
+			return output->fd < 0 ? -errno : 0;
+		}
+	}
+	output->is_replaced = true;
+	r = open_nameless(output);
+	if (r == -EOPNOTSUPP || r == -EISDIR || r == -EINVAL || r == -ENOENT)
+		r = open_temporary(output);
+	return r;
+}
+
+static int open_any(struct fgt_output *output, const char *path)
+{
+	size_t len = strlen(path);
+
+	if (strcmp(path, "-") == 0) {
+		output->is_borrowed = true;
+		output->fd = STDOUT_FILENO;
+		return 0;
+	}
+	if (len >= sizeof(output->path))
+		return -ENAMETOOLONG;
+	strcpy(output->path, path);
+	if (len == 0 || path[len - 1] == '/')
+		return -EISDIR;
+	return open_file(output);
+}
+
+int fgt_output_open(const char *path, bool is_gzip,
+		    struct fgt_output **ret_output, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
+	int r;
+
+	output = calloc(1, sizeof(*output));
+	if (!output)
+		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
+	output->fd = -1;
+	r = open_any(output, path);
+	if (r < 0)
+		return explain(output, r, why);
+	output->file_sink =
+		(struct fgt_sink){ .write = write_buffered, .context = output };
+	output->sink = &output->file_sink;
+	if (is_gzip) {
+		r = fgt_gzip_new(&output->file_sink, &output->gzip);
+		if (r < 0)
+			return fgt_why_set(why, r, "out of memory; free some");
+		output->sink = fgt_gzip_sink(output->gzip);
+	}
+	*ret_output = FGT_TAKE(output);
+	return 0;
+}
+
+int fgt_output_check(const char *path, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
+	struct stat status;
+
+	if (strcmp(path, "-") == 0 ||
+	    (stat(path, &status) == 0 && !S_ISREG(status.st_mode) &&
+	     !S_ISDIR(status.st_mode)))
+		return 0;
+	return fgt_output_open(path, false, &output, why);
+}
+
+const struct fgt_sink *fgt_output_sink(struct fgt_output *output)
+{
+	return output->sink;
+}
+
+/* Gives a file that has no name yet a temporary one. */
+static int link_temporary(struct fgt_output *output)
+{
+	char source[64];
+
+	snprintf(source, sizeof(source), "/proc/self/fd/%d", output->fd);
+	for (int i = 0; i < NAME_TRIES; i++) {
+		int r = choose_temp_name(output);
+
+		if (r < 0)
+			return r;
+		if (linkat(AT_FDCWD, source, AT_FDCWD, output->temp_path,
+			   AT_SYMLINK_FOLLOW) == 0)
+			return 0;
+		output->temp_path[0] = '\0';
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+static int place(struct fgt_output *output)
+{
+	int r = 0;
+
+	if (output->is_replaced && !output->temp_path[0])
+		r = link_temporary(output);
+	if (r < 0)
+		return r;
+	if (!output->is_borrowed) {
+		/* Some file systems tell only here that there was no room. */
+		if (close(FGT_TAKE_FD(output->fd)) < 0)
+			return -errno;
+	}
+	if (output->is_replaced &&
+	    rename(output->temp_path, output->real_path) < 0)
+		return -errno;
+	output->is_committed = true;
+	return 0;
+}
+
+int fgt_output_commit(struct fgt_output *output, int encode_error,
+		      uint64_t *ret_bytes, struct fgt_why *why)
+{
+	int r = encode_error;
+
+	if (r == 0 && output->gzip)
+		r = fgt_gzip_finish(output->gzip);
+	if (r == 0)
+		r = flush(output);
+	if (r == 0)
+		r = output->write_error = place(output);
+	if (output->write_error < 0)
+		return explain(output, output->write_error, why);
+	if (r < 0)
+		return r;
+	*ret_bytes = output->written_bytes;
+	return 0;
+}
+
+void fgt_output_free(struct fgt_output *output)
+{
+	if (!output)
+		return;
+	fgt_gzip_free(output->gzip);
+	if (!output->is_borrowed)
+		fgt_fd_close(output->fd);
+	if (output->temp_path[0] && !output->is_committed)
+		(void)unlink(output->temp_path);
+	free(output);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the command line writes: a file that appears whole or not at all,
+ * a device or pipe, or standard output.
+ */
+#ifndef FGT_AGENT_CLI_OUTPUT_OUTPUT_H
+#define FGT_AGENT_CLI_OUTPUT_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ringbuf/base/owner.h"
+#include "ringbuf/base/sink.h"
+#include "ringbuf/base/why.h"
+
+struct fgt_output;
+
+/*
+ * path "-" is standard output. A regular file is written under no name (or a
+ * temporary one) beside its place, mode 0600, and gets its name by
+ * fgt_output_commit(); devices and pipes are written as they are. A symbolic
+ * link is followed only if it belongs to us or root. errno of open, -ELOOP,
+ * -EISDIR, -ENOMEM; why names path and remedy.
+ */
+int fgt_output_open(const char *path, bool is_gzip,
+		    struct fgt_output **ret_output, struct fgt_why *why);
+
+/*
+ * Whether a file could be written there, without leaving a trace: told before
+ * a recording rather than after it. Devices and pipes are not opened. Errors:
+ * as fgt_output_open().
+ */
+int fgt_output_check(const char *path, struct fgt_why *why);
+
+/* The sink to encode into; valid until the output is freed. */
+const struct fgt_sink *fgt_output_sink(struct fgt_output *output);
+
+/*
+ * Flushes and gives the file its name. encode_error is what the encoder
+ * returned: if not 0 nothing appears, and why explains it when it was a
+ * failure to write. -EPIPE: the reader of standard output or a pipe went away.
+ */
+int fgt_output_commit(struct fgt_output *output, int encode_error,
+		      uint64_t *ret_bytes, struct fgt_why *why);
+
+/* Discards what was not committed. NULL is fine. */
+void fgt_output_free(struct fgt_output *output);
+FGT_DEFINE_AUTO(struct fgt_output *, fgt_output_free);
+
+#endif

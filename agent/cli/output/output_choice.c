@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which file, in which format. Pure but for the time zone.
+ */
+#include "agent/cli/output/output_choice.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const struct {
+	const char *ending;
+	const char *advice;
+} kinds[FGT_FORMAT_COUNT] = {
+	[FGT_FORMAT_FGT] = { ".fgt",
+			     "'fgtrace-agent convert' makes the other formats "
+			     "from it" },
+	[FGT_FORMAT_CHROME] = { ".trace.json",
+				"open it in https://ui.perfetto.dev or "
+				"https://www.speedscope.app" },
+	[FGT_FORMAT_SENTRY] = { ".envelope",
+				"'fgtrace-agent slice --upload' sends the "
+				"same to Sentry" },
+	[FGT_FORMAT_SENTRY_CHUNK] = { ".chunk.envelope",
+				      "post it to a Sentry project's "
+				      "/api/ID/envelope/" },
+	[FGT_FORMAT_PPROF] = { ".pb.gz",
+			       "'go tool pprof -http=: FILE' shows it" },
+	[FGT_FORMAT_FOLDED] = { ".folded",
+				"open it in https://www.speedscope.app, or "
+				"flamegraph.pl makes a picture of it" },
+	[FGT_FORMAT_SPEEDSCOPE] = { ".speedscope.json",
+				    "open it in https://www.speedscope.app" },
+};
+
+static bool ends_with_gz(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len > 3 && strcmp(path + len - 3, ".gz") == 0;
+}
+
+static int choose_format(const char *path, const char *format_name,
+			 struct fgt_output_choice *choice, struct fgt_why *why)
+{
+	bool is_stdout = path && strcmp(path, "-") == 0;
+
+	if (!format_name && path && !is_stdout)
+		return fgt_format_from_path(path, &choice->format,
+					    &choice->is_gzip, why);
+	choice->format = is_stdout ? FGT_FORMAT_FGT : FGT_FORMAT_CHROME;
+	if (format_name) {
+		int r = fgt_format_from_name(format_name, &choice->format, why);
+
+		if (r < 0)
+			return r;
+	}
+	choice->is_gzip = path && ends_with_gz(path) &&
+			  fgt_format_gzip_use(choice->format) !=
+				  FGT_GZIP_WITHIN;
+	return 0;
+}
+
+int fgt_output_choose(const char *path, const char *format_name,
+		      bool is_stdout_terminal,
+		      struct fgt_output_choice *ret_choice, struct fgt_why *why)
+{
+	struct fgt_output_choice choice = { .path = path };
+	int r = choose_format(path, format_name, &choice, why);
+
+	if (r < 0)
+		return r;
+	if (choice.format == FGT_FORMAT_FGT && choice.is_gzip)
+		return fgt_why_set(why, -EINVAL,
+				   "fgt is not written as .gz; leave out .gz "
+				   "in '%s'",
+				   path);
+	if (path && strcmp(path, "-") == 0 && is_stdout_terminal &&
+	    fgt_format_gzip_use(choice.format) != FGT_GZIP_AS_WANTED)
+		return fgt_why_set(why, -EINVAL,
+				   "%s is binary and standard output is a "
+				   "terminal; redirect it, or give -f folded "
+				   "or -o FILE",
+				   fgt_format_name(choice.format));
+	*ret_choice = choice;
+	return 0;
+}
+
+static void clean_name(const char *name, char *ret_name, size_t size)
+{
+	size_t len = 0;
+
+	for (; *name && len + 1 < size; name++) {
+		bool is_safe = isalnum((unsigned char)*name) ||
+			       (len > 0 && strchr("._-", *name));
+
+		ret_name[len++] = is_safe ? *name : '_';
+	}
+	ret_name[len] = '\0';
+	if (len == 0)
+		snprintf(ret_name, size, "slice");
+}
+
+void fgt_output_default_name(const struct fgt_slice *slice,
+			     const struct fgt_output_choice *choice,
+			     char *ret_name, size_t size)
+{
+	uint64_t wall_ns =
+		fgt_slice_wall_ns(slice, slice->tick_ns[slice->tick_count - 1]);
+	time_t seconds = (time_t)(wall_ns / 1000000000);
+	char name[64], time_text[64] = "";
+	struct tm local;
+
+	clean_name(slice->process.name, name, sizeof(name));
+	if (localtime_r(&seconds, &local))
+		strftime(time_text, sizeof(time_text), "%Y%m%d-%H%M%S", &local);
+	snprintf(ret_name, size, "%s-%d-%s-%03u%s", name, slice->process.pid,
+		 time_text, (unsigned int)(wall_ns / 1000000 % 1000),
+		 kinds[choice->format].ending);
+}
+
+const char *fgt_output_advice(enum fgt_format format)
+{
+	return kinds[format].advice;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slice in a few lines: sums samples by function and by thread.
+ * Pure; reads a valid slice and allocates what it returns.
+ */
+#include "agent/cli/output/summary.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ringbuf/slice/pace.h"
+
+/* Samples of one stack. */
+struct weight {
+	uint64_t running, wall;
+};
+
+/* Sums by string id of the function's name. */
+struct tally {
+	const struct fgt_slice *slice;
+	struct weight *nodes; /* [node_count]: samples with it as the leaf */
+	struct fgt_summary_function *functions; /* [strings.count] */
+	uint32_t *last_stack; /* [strings.count]: leaf + 1 that counted it */
+};
+
+double fgt_percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* A tick at a lowered rate counts for all that it stands for. */
+static uint64_t weight_of(const struct fgt_slice *slice,
+			  const struct fgt_run *run)
+{
+	return fgt_pace_weight(slice, run->first_tick, run->tick_count);
+}
+
+static const struct fgt_slice_frame *frame_of(const struct fgt_slice *slice,
+					      uint32_t node)
+{
+	return &slice->frames[slice->nodes[node].frame];
+}
+
+static bool is_marker(const struct fgt_slice_frame *frame)
+{
+	return frame->frame.flags & FGT_FRAME_MARKER;
+}
+
+static bool is_not_sampled(const struct fgt_slice_frame *frame)
+{
+	return is_marker(frame) &&
+	       frame->frame.address == FGT_MARKER_NOT_SAMPLED;
+}
+
+/* Says something of the sample; what lies below it is the function. */
+static bool is_remark(const struct fgt_slice_frame *frame)
+{
+	return is_marker(frame) &&
+	       (frame->frame.address == FGT_MARKER_KERNEL ||
+		frame->frame.address == FGT_MARKER_KERNEL_DENIED ||
+		frame->frame.address == FGT_MARKER_NOT_SAMPLED);
+}
+
+/* A stack whose root says that something is missing is not complete. */
+static bool is_complete(const struct fgt_slice *slice, uint32_t node)
+{
+	const struct fgt_slice_frame *root = NULL;
+
+	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent)
+		root = frame_of(slice, node);
+	return root && !is_marker(root);
+}
+
+static void count_function(struct tally *tally, uint32_t name, uint32_t leaf,
+			   const struct weight *weight)
+{
+	struct fgt_summary_function *function = &tally->functions[name];
+
+	/* Recursion: once a stack. */
+	if (tally->last_stack[name] == leaf + 1)
+		return;
+	tally->last_stack[name] = leaf + 1;
+	function->total += weight->running;
+	function->wall += weight->wall;
+}
+
+/* Adds the samples that end in this leaf to every function of the stack. */
+static void count_stack(struct tally *tally, uint32_t leaf)
+{
+	const struct fgt_slice *slice = tally->slice;
+	const struct weight *weight = &tally->nodes[leaf];
+	bool is_self_counted = false;
+
+	for (uint32_t node = leaf; node != FGT_NODE_NONE;
+	     node = slice->nodes[node].parent) {
+		const struct fgt_slice_frame *frame = frame_of(slice, node);
+
+		if (is_remark(frame) &&
+		    slice->nodes[node].parent != FGT_NODE_NONE)
+			continue;
+		if (is_marker(frame) && is_self_counted)
+			continue;
+		for (uint32_t i = 0; i < frame->symbol_count; i++) {
+			uint32_t name = slice->symbols[frame->symbol_first + i]
+						.function;
+
+			if (!is_self_counted)
+				tally->functions[name].self += weight->running;
+			is_self_counted = true;
+			count_function(tally, name, leaf, weight);
+		}
+		is_self_counted = true;
+	}
+}
+
+static int by_heat(const void *left, const void *right)
+{
+	const struct fgt_summary_function *a = left, *b = right;
+
+	if (a->self != b->self)
+		return a->self < b->self ? 1 : -1;
+	if (a->total != b->total)
+		return a->total < b->total ? 1 : -1;
+	if (a->wall != b->wall)
+		return a->wall < b->wall ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+static int count_functions(const struct fgt_slice *slice,
+			   struct fgt_summary *summary)
+{
+	FGT_AUTO(free) void *nodes = NULL;
+	FGT_AUTO(free) void *last_stack = NULL;
+	struct tally tally = { .slice = slice };
+	uint32_t used = 0;
+
+	nodes = calloc(slice->node_count + 1, sizeof(*tally.nodes));
+	last_stack = calloc(slice->strings.count + 1, sizeof(uint32_t));
+	summary->functions =
+		calloc(slice->strings.count + 1, sizeof(*summary->functions));
+	if (!nodes || !last_stack || !summary->functions)
+		return -ENOMEM;
+	tally.nodes = nodes;
+	tally.last_stack = last_stack;
+	tally.functions = summary->functions;
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		uint64_t weight;
+
+		if (run->stack == FGT_NODE_NONE)
+			continue;
+		weight = weight_of(slice, run);
+		tally.nodes[run->stack].wall += weight;
+		if (run->state != FGT_STATE_RUNNING)
+			continue;
+		tally.nodes[run->stack].running += weight;
+		if (is_not_sampled(frame_of(slice, run->stack)))
+			summary->not_sampled += weight;
+	}
+	for (uint32_t i = 0; i < slice->node_count; i++) {
+		if (tally.nodes[i].wall)
+			count_stack(&tally, i);
+	}
+	for (uint32_t i = 0; i < slice->strings.count; i++) {
+		tally.functions[i].name = fgt_slice_string(slice, i);
+		if (tally.functions[i].wall)
+			tally.functions[used++] = tally.functions[i];
+	}
+	qsort(tally.functions, used, sizeof(*tally.functions), by_heat);
+	summary->function_count = used;
+	return 0;
+}
+
+/* Keeps states[] sorted; what falls off the end was rare. */
+static void add_state(struct fgt_summary_thread *thread, const char *name,
+		      uint64_t samples)
+{
+	uint32_t at = thread->state_count;
+
+	if (at == FGT_SUMMARY_STATES)
+		at--;
+	else
+		thread->state_count++;
+	if (thread->states[at].samples >= samples)
+		return;
+	for (; at > 0 && thread->states[at - 1].samples < samples; at--)
+		thread->states[at] = thread->states[at - 1];
+	thread->states[at].name = name;
+	thread->states[at].samples = samples;
+}
+
+/* The runs of one thread lie side by side: [first, end). */
+static void count_thread(const struct fgt_slice *slice, uint32_t first,
+			 uint32_t end, struct fgt_summary_thread *thread)
+{
+	const struct fgt_slice_thread *of =
+		&slice->threads[slice->runs[first].thread];
+	uint64_t by_state[FGT_STATE_MAX + 1] = { 0 };
+
+	thread->tid = of->tid;
+	thread->name = fgt_slice_string(slice, of->name);
+	for (uint32_t i = first; i < end; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		uint64_t weight = weight_of(slice, run);
+
+		thread->samples += weight;
+		if (run->state == FGT_STATE_RUNNING)
+			thread->running += weight;
+		else if (run->state <= FGT_STATE_MAX)
+			by_state[run->state] += weight;
+		if (is_complete(slice, run->stack))
+			thread->complete += weight;
+	}
+	for (uint32_t i = 0; i < slice->state_count; i++) {
+		uint32_t state = slice->states[i].state;
+
+		if (state <= FGT_STATE_MAX && by_state[state])
+			add_state(thread, fgt_slice_state_name(slice, state),
+				  by_state[state]);
+	}
+}
+
+static int by_running(const void *left, const void *right)
+{
+	const struct fgt_summary_thread *a = left, *b = right;
+
+	if (a->running != b->running)
+		return a->running < b->running ? 1 : -1;
+	return a->tid < b->tid ? -1 : a->tid > b->tid;
+}
+
+static int count_threads(const struct fgt_slice *slice,
+			 struct fgt_summary *summary)
+{
+	uint32_t first = 0;
+
+	summary->threads =
+		calloc(slice->thread_count + 1, sizeof(*summary->threads));
+	if (!summary->threads)
+		return -ENOMEM;
+	while (first < slice->run_count) {
+		uint32_t end = first + 1;
+		struct fgt_summary_thread *thread;
+
+		while (end < slice->run_count &&
+		       slice->runs[end].thread == slice->runs[first].thread)
+			end++;
+		thread = &summary->threads[summary->thread_count++];
+		count_thread(slice, first, end, thread);
+		summary->samples += thread->samples;
+		summary->running += thread->running;
+		summary->complete += thread->complete;
+		first = end;
+	}
+	qsort(summary->threads, summary->thread_count,
+	      sizeof(*summary->threads), by_running);
+	return 0;
+}
+
+int fgt_summary_new(const struct fgt_slice *slice,
+		    struct fgt_summary **ret_summary)
+{
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	int r;
+
+	summary = calloc(1, sizeof(*summary));
+	if (!summary)
+		return -ENOMEM;
+	r = count_functions(slice, summary);
+	if (r == 0)
+		r = count_threads(slice, summary);
+	if (r < 0)
+		return r;
+	if (slice->tick_count > 0)
+		summary->covered_s =
+			(double)(slice->tick_ns[slice->tick_count - 1] -
+				 slice->tick_ns[0]) /
+			1e9;
+	*ret_summary = FGT_TAKE(summary);
+	return 0;
+}
+
+void fgt_summary_free(struct fgt_summary *summary)
+{
+	if (!summary)
+		return;
+	free(summary->functions);
+	free(summary->threads);
+	free(summary);
+}

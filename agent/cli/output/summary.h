@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A slice in a few lines: the hottest functions, and what each thread did.
+ * Pure: computes; summary_print.h prints.
+ */
+#ifndef FGT_AGENT_CLI_OUTPUT_SUMMARY_H
+#define FGT_AGENT_CLI_OUTPUT_SUMMARY_H
+
+#include <stdint.h>
+
+#include "ringbuf/base/owner.h"
+#include "ringbuf/slice/slice.h"
+
+#define FGT_SUMMARY_STATES 3 /* of a thread, the most frequent ones */
+
+/*
+ * A tick of one thread is a sample. Time in the kernel counts as the self time
+ * of the function that entered it. All text is borrowed from the slice.
+ */
+struct fgt_summary_function {
+	const char *name;
+	uint64_t self; /* running samples with it as the innermost function */
+	uint64_t total; /* running samples with it anywhere on the stack */
+	uint64_t wall; /* all samples, running or blocked, with it */
+};
+
+struct fgt_summary_thread {
+	int32_t tid;
+	const char *name;
+	uint64_t samples;
+	uint64_t running;
+	uint64_t complete; /* stacks that reach the thread's start */
+	struct {
+		const char *name;
+		uint64_t samples;
+	} states[FGT_SUMMARY_STATES]; /* blocked ones, most frequent first */
+	uint32_t state_count; /* of states[] in use */
+};
+
+struct fgt_summary {
+	uint64_t samples, running, complete; /* sums over the threads */
+	uint64_t not_sampled; /* of running: with the last stack known */
+	double covered_s;
+	struct fgt_summary_function *functions; /* by self, total, name */
+	uint32_t function_count; /* all that were running */
+	struct fgt_summary_thread *threads; /* by running, then tid */
+	uint32_t thread_count;
+};
+
+/* slice must have its symbols and state names. -ENOMEM. */
+int fgt_summary_new(const struct fgt_slice *slice,
+		    struct fgt_summary **ret_summary);
+void fgt_summary_free(struct fgt_summary *summary);
+FGT_DEFINE_AUTO(struct fgt_summary *, fgt_summary_free);
+
+/* part of whole in percent; 0 of 0 is 0. */
+double fgt_percent(uint64_t part, uint64_t whole);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints what a slice holds. Names in it come from outside: none of them may
+ * move the cursor, forge a line or break the JSON.
+ */
+#include "agent/cli/output/summary_print.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "ringbuf/base/json.h"
+#include "ringbuf/base/utf8.h"
+#include "ringbuf/slice/pace.h"
+
+#define FUNCTION_COLUMNS    100
+#define THREADS_SHOWN	    40 /* in the table; the JSON has all */
+#define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
+
+/* Length of the character at text if it may go to a terminal as it is: valid
+ * UTF-8 and no control character, C1 included. */
+static size_t printable_len(const char *text, size_t len)
+{
+	unsigned char first = (unsigned char)text[0];
+
+	if (first < 0x20 || first == 0x7f)
+		return 0;
+	if (first == 0xc2 && len > 1 && (unsigned char)text[1] < 0xa0)
+		return 0;
+	return fgt_utf8_len(text, len);
+}
+
+static size_t count_characters(const char *text, size_t len)
+{
+	size_t count = 0;
+
+	for (size_t at = 0; at < len; count++) {
+		size_t part = fgt_utf8_len(text + at, len - at);
+
+		at += part ? part : 1;
+	}
+	return count;
+}
+
+size_t fgt_print_text(FILE *file, const char *text, size_t columns)
+{
+	size_t len = strlen(text), count = count_characters(text, len), at = 0;
+	size_t shown = count > columns ? columns - 3 : count;
+
+	for (size_t i = 0; i < shown; i++) {
+		size_t part = printable_len(text + at, len - at);
+		size_t skipped = fgt_utf8_len(text + at, len - at);
+
+		if (part)
+			fwrite(text + at, 1, part, file);
+		else
+			fputc('?', file);
+		at += skipped ? skipped : 1;
+	}
+	if (shown == count)
+		return count;
+	fputs("...", file);
+	return columns;
+}
+
+void fgt_print_padded(FILE *file, const char *text, size_t columns)
+{
+	size_t printed = fgt_print_text(file, text, columns);
+
+	fprintf(file, "%*s", (int)(columns - printed), "");
+}
+
+void fgt_summary_print_line(const struct fgt_slice *slice,
+			    const struct fgt_summary *summary, FILE *file)
+{
+	fprintf(file, "%.1f s of ", summary->covered_s);
+	fgt_print_text(file, slice->process.name, 64);
+	fprintf(file,
+		" (%d): %u thread%s, %u ticks at %.1f Hz, %" PRIu64
+		" missed, %.1f %% of stacks complete\n",
+		slice->process.pid, summary->thread_count,
+		summary->thread_count == 1 ? "" : "s", slice->tick_count,
+		slice->effective_hz, slice->missed_ticks,
+		fgt_percent(summary->complete, summary->samples));
+}
+
+static void print_functions(const struct fgt_summary *summary, uint32_t top,
+			    FILE *file)
+{
+	double not_sampled;
+
+	if (summary->running == 0) {
+		fputs("no thread ran or waited for a CPU at any tick\n", file);
+		return;
+	}
+	fprintf(file,
+		"hottest functions: share of the %" PRIu64
+		" samples that ran or waited for a CPU\n"
+		"   self   total  function\n",
+		summary->running);
+	for (uint32_t i = 0; i < summary->function_count && i < top; i++) {
+		const struct fgt_summary_function *function =
+			&summary->functions[i];
+
+		if (function->total == 0)
+			break;
+		fprintf(file, "%5.1f %% %5.1f %%  ",
+			fgt_percent(function->self, summary->running),
+			fgt_percent(function->total, summary->running));
+		fgt_print_text(file, function->name, FUNCTION_COLUMNS);
+		fputc('\n', file);
+	}
+	not_sampled = fgt_percent(summary->not_sampled, summary->running);
+	if (not_sampled > NOT_SAMPLED_PERCENT)
+		fprintf(file,
+			"%.0f %% were waiting for a CPU or not sampled: shown "
+			"with the stack of their last sample\n",
+			not_sampled);
+}
+
+static void print_thread(const struct fgt_summary_thread *thread, FILE *file)
+{
+	fputs("  ", file);
+	fgt_print_padded(file, thread->name, 16);
+	fprintf(file, " %8d %8" PRIu64 "  %5.1f %%  %5.1f %% ", thread->tid,
+		thread->samples, fgt_percent(thread->running, thread->samples),
+		fgt_percent(thread->samples - thread->running,
+			    thread->samples));
+	for (uint32_t i = 0; i < thread->state_count; i++) {
+		fputs(i ? ", " : " ", file);
+		fgt_print_text(file, thread->states[i].name, 32);
+		fprintf(file, " %.1f %%",
+			fgt_percent(thread->states[i].samples,
+				    thread->samples));
+	}
+	fputc('\n', file);
+}
+
+void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
+			      FILE *file)
+{
+	uint32_t shown = summary->thread_count;
+
+	if (shown > THREADS_SHOWN)
+		shown = THREADS_SHOWN;
+	print_functions(summary, top, file);
+	fputs("\n  thread                tid  samples  running  blocked  in\n",
+	      file);
+	for (uint32_t i = 0; i < shown; i++)
+		print_thread(&summary->threads[i], file);
+	if (shown < summary->thread_count)
+		fprintf(file, "  and %u more, which ran less\n",
+			summary->thread_count - shown);
+}
+
+/* Who prints tells a reader that had enough from a full disk. */
+static int write_error(void)
+{
+	return errno ? -errno : -EIO;
+}
+
+static int write_file(void *context, const void *bytes, size_t len)
+{
+	return fwrite(bytes, 1, len, context) == len ? 0 : write_error();
+}
+
+static void put_functions(const struct fgt_summary *summary, uint32_t top,
+			  struct fgt_json *json)
+{
+	fgt_json_begin_array(json, "functions");
+	for (uint32_t i = 0; i < summary->function_count && i < top; i++) {
+		const struct fgt_summary_function *function =
+			&summary->functions[i];
+
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_string(json, "name", function->name);
+		fgt_json_put_uint(json, "self", function->self);
+		fgt_json_put_uint(json, "total", function->total);
+		fgt_json_put_uint(json, "wall", function->wall);
+		fgt_json_end_object(json);
+	}
+	fgt_json_end_array(json);
+}
+
+/* States are an array of their own: their names come from a slice file. */
+static void put_states(const struct fgt_summary_thread *thread,
+		       struct fgt_json *json)
+{
+	fgt_json_begin_array(json, "blocked_in");
+	for (uint32_t i = 0; i < thread->state_count; i++) {
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_string(json, "state", thread->states[i].name);
+		fgt_json_put_uint(json, "samples", thread->states[i].samples);
+		fgt_json_end_object(json);
+	}
+	fgt_json_end_array(json);
+}
+
+static void put_threads(const struct fgt_summary *summary,
+			struct fgt_json *json)
+{
+	fgt_json_begin_array(json, "threads");
+	for (uint32_t i = 0; i < summary->thread_count; i++) {
+		const struct fgt_summary_thread *thread = &summary->threads[i];
+
+		fgt_json_begin_object(json, NULL);
+		fgt_json_put_string(json, "name", thread->name);
+		fgt_json_put_int(json, "tid", thread->tid);
+		fgt_json_put_uint(json, "samples", thread->samples);
+		fgt_json_put_uint(json, "running", thread->running);
+		fgt_json_put_uint(json, "complete", thread->complete);
+		put_states(thread, json);
+		fgt_json_end_object(json);
+	}
+	fgt_json_end_array(json);
+}
+
+static void put_slice(const struct fgt_slice *slice,
+		      const struct fgt_summary *summary, struct fgt_json *json)
+{
+	uint64_t first_ns = slice->tick_ns[0];
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
+
+	fgt_json_put_int(json, "pid", slice->process.pid);
+	fgt_json_put_string(json, "name", slice->process.name);
+	fgt_json_put_uint(json, "requested_from_ns", slice->requested_from_ns);
+	fgt_json_put_uint(json, "requested_to_ns", slice->requested_to_ns);
+	fgt_json_put_uint(json, "from_ns", first_ns);
+	fgt_json_put_uint(json, "to_ns", last_ns);
+	fgt_json_put_uint(json, "from_wall_ns",
+			  fgt_slice_wall_ns(slice, first_ns));
+	fgt_json_put_uint(json, "to_wall_ns",
+			  fgt_slice_wall_ns(slice, last_ns));
+	fgt_json_put_uint(json, "ticks", slice->tick_count);
+	fgt_json_put_double(json, "effective_hz",
+			    round(slice->effective_hz * 1e3) / 1e3);
+	if (slowest > 1) {
+		double hz = 1e9 / ((double)slice->period_ns * slowest);
+
+		fgt_json_put_double(json, "lowered_to_hz",
+				    round(hz * 1e3) / 1e3);
+	}
+	fgt_json_put_uint(json, "missed_ticks", slice->missed_ticks);
+	fgt_json_put_uint(json, "evicted_ticks", slice->evicted_ticks);
+	fgt_json_put_uint(json, "lapped_ticks", slice->lapped_ticks);
+	fgt_json_put_uint(json, "samples", summary->samples);
+	fgt_json_put_uint(json, "running", summary->running);
+	fgt_json_put_uint(json, "complete", summary->complete);
+}
+
+static void put_fate(const struct fgt_summary_fate *fate, struct fgt_json *json)
+{
+	if (fate->format) {
+		fgt_json_begin_object(json, "output");
+		fgt_json_put_string(json, "path", fate->path);
+		fgt_json_put_string(json, "format", fate->format);
+		fgt_json_put_uint(json, "bytes", fate->bytes);
+		fgt_json_end_object(json);
+	}
+	if (!fate->upload)
+		return;
+	fgt_json_begin_object(json, "upload");
+	fgt_json_put_string(json, "dsn", fate->dsn);
+	fgt_json_put_string(json, "event_id", fate->upload->event_id);
+	fgt_json_put_int(json, "status", fate->upload->status);
+	fgt_json_put_uint(json, "sent_bytes", fate->upload->sent_bytes);
+	if (fate->upload_error)
+		fgt_json_put_string(json, "error", fate->upload_error);
+	fgt_json_end_object(json);
+}
+
+int fgt_summary_print_json(const struct fgt_slice *slice,
+			   const struct fgt_summary *summary, uint32_t top,
+			   const struct fgt_summary_fate *fate, FILE *file)
+{
+	const struct fgt_sink sink = { .write = write_file, .context = file };
+	struct fgt_json json;
+	int r;
+
+	fgt_json_init(&json, &sink);
+	fgt_json_begin_object(&json, NULL);
+	put_slice(slice, summary, &json);
+	put_functions(summary, top, &json);
+	put_threads(summary, &json);
+	put_fate(fate, &json);
+	fgt_json_end_object(&json);
+	fgt_json_newline(&json);
+	r = fgt_json_finish(&json);
+	if (r < 0)
+		return r;
+	return fflush(file) == 0 && !ferror(file) ? 0 : write_error();
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints a daemon's replies. Nothing in a reply is trusted: what is missing
+ * shows as 0 or "?", and no text moves the cursor.
+ */
+#include "agent/cli/output/target_table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/cli/complaint.h"
+#include "agent/cli/output/summary.h"
+#include "agent/cli/output/summary_print.h"
+
+static uint64_t number(const struct fgt_message *message, const char *key)
+{
+	uint64_t value = 0;
+
+	(void)fgt_message_get_uint(message, key, &value);
+	return value;
+}
+
+static double fraction(const struct fgt_message *message, const char *key)
+{
+	double value = 0;
+
+	(void)fgt_message_get_double(message, key, &value);
+	return value;
+}
+
+static bool truth(const struct fgt_message *message, const char *key)
+{
+	bool value = false;
+
+	(void)fgt_message_get_bool(message, key, &value);
+	return value;
+}
+
+static const char *text(const struct fgt_message *message, const char *key)
+{
+	const char *value = "?";
+
+	(void)fgt_message_get_string(message, key, &value);
+	return value;
+}
+
+static int finish(const char *verb)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return FGT_EXIT_OK;
+	if (errno == EPIPE)
+		return FGT_EXIT_FAILURE;
+	return fgt_complain(verb, FGT_EXIT_FAILURE,
+			    "cannot write standard output: %s; redirect it "
+			    "elsewhere",
+			    fgt_error_text(errno));
+}
+
+int fgt_print_target_names(const struct fgt_verb *verb,
+			   const struct fgt_message *reply)
+{
+	bool is_attach = verb == &fgt_verb_attach;
+	size_t count = 0;
+
+	(void)fgt_message_get_array(reply, "targets", &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct fgt_message *target;
+
+		if (fgt_message_get_array_map(reply, "targets", i, &target) < 0)
+			break;
+		printf("%s %" PRIu64 " ",
+		       is_attach ? "sampling" : "no longer sampling",
+		       number(target, "pid"));
+		fgt_print_text(stdout, text(target, "name"), 64);
+		putchar('\n');
+	}
+	return finish(verb->name);
+}
+
+/* What the ring holds of its 30 s, as time. */
+static double held_seconds(const struct fgt_message *target)
+{
+	uint64_t oldest_ns = number(target, "oldest_ns");
+	uint64_t newest_ns = number(target, "newest_ns");
+
+	return newest_ns > oldest_ns ? (double)(newest_ns - oldest_ns) / 1e9
+				     : 0;
+}
+
+/* "?": an agent that does not know of it. */
+static void print_note(const char *note)
+{
+	if (!note[0] || note[0] == '?')
+		return;
+	fputs("          ", stdout);
+	fgt_print_text(stdout, note, 300);
+	putchar('\n');
+}
+
+static void print_target(const struct fgt_message *target)
+{
+	const char *limitation = text(target, "limitation");
+	const char *rate_note = text(target, "rate_note");
+
+	printf("%8" PRIu64 "  ", number(target, "pid"));
+	fgt_print_padded(stdout, text(target, "name"), 16);
+	printf(" %7" PRIu64 " %7.1f %5.2f %% %7" PRIu64 " %6.1f s %5.1f MiB ",
+	       number(target, "threads"), fraction(target, "effective_hz"),
+	       fraction(target, "cpu_percent"), number(target, "missed_ticks"),
+	       held_seconds(target),
+	       (double)number(target, "ring_log_used_bytes") / 1048576);
+	if (number(target, "stacks"))
+		printf(" %5.1f %%",
+		       fgt_percent(number(target, "stacks_complete"),
+				   number(target, "stacks")));
+	else
+		printf("       -");
+	printf("  %s\n", truth(target, "alive") ? "" : "ended");
+	print_note(limitation);
+	print_note(rate_note);
+}
+
+int fgt_print_target_table(const struct fgt_verb *verb,
+			   const struct fgt_message *reply)
+{
+	size_t count = 0;
+
+	(void)fgt_message_get_array(reply, "targets", &count);
+	if (count == 0)
+		puts("no targets: attach one with 'fgtrace-agent attach "
+		     "PID|NAME'");
+	else
+		puts("     pid  name             threads      Hz     cpu  missed"
+		     "     held       log  complete");
+	for (size_t i = 0; i < count; i++) {
+		const struct fgt_message *target;
+
+		if (fgt_message_get_array_map(reply, "targets", i, &target) < 0)
+			break;
+		print_target(target);
+	}
+	return finish(verb->name);
+}
+
+static void print_capability(const struct fgt_message *reply, const char *label,
+			     const char *has, const char *why)
+{
+	printf("  %-26s ", label);
+	if (truth(reply, has))
+		fputs("yes", stdout);
+	else
+		fgt_print_text(stdout, text(reply, why), 300);
+	putchar('\n');
+}
+
+int fgt_print_status(const struct fgt_verb *verb,
+		     const struct fgt_message *reply)
+{
+	const char *config = text(reply, "config");
+	const char *reload_why = text(reply, "reload_why");
+
+	printf("agent %" PRIu64 ", version ", number(reply, "pid"));
+	fgt_print_text(stdout, text(reply, "version"), 40);
+	printf(", up %.0f s, user %" PRIu64 ", socket ",
+	       (double)number(reply, "uptime_ns") / 1e9, number(reply, "uid"));
+	fgt_print_text(stdout, text(reply, "socket"), 120);
+	printf("\n%" PRIu64 " Hz, the last %" PRIu64 " s in at most %" PRIu64
+	       " MiB a target; configuration ",
+	       number(reply, "hz"), number(reply, "ring_seconds"),
+	       number(reply, "ring_bytes") >> 20);
+	fgt_print_text(stdout, config[0] ? config : "by default", 200);
+	printf("\n%.1f MiB resident, %.1f s of CPU, %" PRIu64
+	       " slices served\n",
+	       (double)number(reply, "rss_bytes") / 1048576,
+	       (double)number(reply, "cpu_ns") / 1e9,
+	       number(reply, "slices_served"));
+	if (number(reply, "reload_failed") && reload_why[0]) {
+		fputs("the last reload failed: ", stdout);
+		fgt_print_text(stdout, reload_why, 300);
+		putchar('\n');
+	}
+	puts("may use");
+	print_capability(reply, "BPF, context switches", "has_bpf", "bpf_why");
+	print_capability(reply, "perf events, per CPU", "has_perf_cpu",
+			 "perf_cpu_why");
+	print_capability(reply, "perf events, per thread", "has_perf_thread",
+			 "perf_thread_why");
+	print_capability(reply, "ptrace", "has_ptrace", "ptrace_why");
+	return fgt_print_target_table(verb, reply);
+}
+
+static int write_stdout(void *context, const void *bytes, size_t len)
+{
+	(void)context;
+	return fwrite(bytes, 1, len, stdout) == len ? 0 : -EIO;
+}
+
+int fgt_print_json(const char *verb, const struct fgt_message *reply)
+{
+	const struct fgt_sink sink = { .write = write_stdout };
+
+	(void)fgt_message_to_json(reply, &sink);
+	putchar('\n');
+	return finish(verb);
+}

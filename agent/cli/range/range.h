@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --from, --to and --last together: which stretch of time is meant.
+ */
+#ifndef FGT_AGENT_CLI_RANGE_RANGE_H
+#define FGT_AGENT_CLI_RANGE_RANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/cli/options.h"
+#include "agent/cli/range/time_spec.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
+
+/* Rows of a verb's table of flags. */
+#define FGT_RANGE_OPTIONS                                                      \
+	{ "from", 0, "T", "begin: -10s, now, 14:03:07, RFC 3339, epoch, m:NS", \
+	  "last " },                                                           \
+	{                                                                      \
+		"to", 0, "T", "end, in the same forms", "last "                \
+	}
+#define FGT_RANGE_TEXT                                                          \
+	"T is -10s, -1500ms, -2m (before now), now, +5s (slice waits for it), " \
+	"14:03:07.5\n(local, the last time it was so), 2026-11-21T14:03:07Z "   \
+	"or +02:00,\n1763719200.25 (epoch seconds) or m:NANOSECONDS "           \
+	"(monotonic).\n"
+
+/* Two instants, each still on the clock that the text named. */
+struct fgt_range {
+	struct fgt_time from, to;
+};
+
+/*
+ * Reads the flags against now. last_ns: --last where the verb has it and
+ * nothing else was given; 0: everything there is. -EINVAL with why.
+ */
+int fgt_range_read(const struct fgt_arguments *arguments,
+		   const struct fgt_now *now, uint64_t last_ns,
+		   struct fgt_range *ret_range, struct fgt_why *why);
+
+/* Whether an end is on the wall clock, so that anchors are worth having. */
+bool fgt_range_needs_anchors(const struct fgt_range *range);
+
+/* Both ends on CLOCK_MONOTONIC by a slice's anchors (NULL: by now alone).
+ * -EINVAL if from > to, with why. */
+int fgt_range_to_mono(const struct fgt_range *range,
+		      const struct fgt_slice *anchored,
+		      const struct fgt_now *now, uint64_t *ret_from_ns,
+		      uint64_t *ret_to_ns, struct fgt_why *why);
+
+#endif

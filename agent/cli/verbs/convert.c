@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fgtrace-agent convert: another format, or a part, of a .fgt file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "agent/capture/look/state_name.h"
+#include "agent/cli/complaint.h"
+#include "agent/cli/output/export.h"
+#include "agent/cli/range/range.h"
+#include "agent/cli/range/wall_clock.h"
+#include "ringbuf/slice/slice_codec.h"
+
+#define INPUT_MAX_BYTES	  ((size_t)1 << 30)
+#define INPUT_FIRST_BYTES 65536
+#define NAME		  fgt_verb_convert.name
+
+static const struct fgt_option options[] = {
+	FGT_RANGE_OPTIONS,
+	{ "tid", 0, "TID", "one thread only", NULL },
+	FGT_EXPORT_OPTIONS,
+	{ "config", 'c', "FILE", "configuration (symbols, state frames)",
+	  NULL },
+	{ .name = NULL },
+};
+
+/* A whole file or pipe, grown as bytes come. */
+struct input {
+	uint8_t *bytes;
+	size_t len, capacity;
+};
+
+static int grow(struct input *input)
+{
+	size_t capacity = input->capacity ? input->capacity * 2
+					  : INPUT_FIRST_BYTES;
+	uint8_t *bytes;
+
+	if (input->len < input->capacity)
+		return 0;
+	if (capacity > INPUT_MAX_BYTES)
+		return -EFBIG;
+	bytes = realloc(input->bytes, capacity);
+	if (!bytes)
+		return -ENOMEM;
+	input->bytes = bytes;
+	input->capacity = capacity;
+	return 0;
+}
+
+static int read_all(int fd, struct input *input)
+{
+	for (;;) {
+		int r = grow(input);
+		ssize_t n;
+
+		if (r < 0)
+			return r;
+		n = read(fd, input->bytes + input->len,
+			 input->capacity - input->len);
+		if (n == 0)
+			return 0;
+		if (n > 0)
+			input->len += (size_t)n;
+		else if (errno != EINTR)
+			return -errno;
+	}
+}
+
+static int read_slice(const char *path, struct fgt_slice **ret_slice,
+		      struct fgt_why *why)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	struct input input = { .bytes = NULL };
+	struct fgt_why cause = { "" };
+	int r;
+
+	if (!is_stdin) {
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (fd < 0)
+			return fgt_why_set(why, -errno,
+					   "cannot read %s: %m; check its name "
+					   "and permissions",
+					   path);
+	}
+	r = read_all(is_stdin ? STDIN_FILENO : fd, &input);
+	if (r < 0)
+		fgt_why_set(why, r,
+			    "cannot read %s: %s; give a .fgt file of at most "
+			    "1 GiB",
+			    path, fgt_error_text(r));
+	if (r == 0)
+		r = fgt_slice_decode(input.bytes, input.len, ret_slice, &cause);
+	if (r < 0 && cause.text[0])
+		fgt_why_set(why, r,
+			    "%s is not a slice that can be read: %s; give a "
+			    "file that 'slice -f fgt' wrote",
+			    path, cause.text);
+	free(input.bytes);
+	return r;
+}
+
+/* -10s counts from the slice's end, and so does "the last time it was so". */
+static void end_of(const struct fgt_slice *slice, struct fgt_now *ret_now)
+{
+	ret_now->mono_ns = slice->tick_ns[slice->tick_count - 1];
+	ret_now->wall_ns = fgt_slice_wall_ns(slice, ret_now->mono_ns);
+}
+
+/* What is not in the file was perhaps recorded, but nobody can tell here. */
+static void clamp(const struct fgt_arguments *arguments,
+		  const struct fgt_slice *slice, uint64_t *from_ns,
+		  uint64_t *to_ns)
+{
+	uint64_t first_ns = slice->tick_ns[0];
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+
+	if (*from_ns > last_ns || *to_ns < first_ns)
+		return;
+	if (*from_ns < first_ns && fgt_options_has(arguments, "from") &&
+	    !fgt_options_has(arguments, "quiet"))
+		fgt_note(NAME, "the file begins at -%.1fs: nothing before that",
+			 (double)(last_ns - first_ns) / 1e9);
+	*from_ns = *from_ns < first_ns ? first_ns : *from_ns;
+	*to_ns = *to_ns > last_ns ? last_ns : *to_ns;
+}
+
+static bool has_thread(const struct fgt_slice *slice, int64_t tid)
+{
+	for (uint32_t i = 0; i < slice->thread_count; i++) {
+		if (slice->threads[i].tid == tid)
+			return true;
+	}
+	return false;
+}
+
+static int narrow(const struct fgt_arguments *arguments,
+		  struct fgt_slice **slice, struct fgt_why *why)
+{
+	struct fgt_slice *part = NULL;
+	struct fgt_range range;
+	uint64_t from_ns, to_ns;
+	struct fgt_now now;
+	int64_t tid;
+	int r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0, &tid,
+				       why);
+
+	end_of(*slice, &now);
+	if (r == 0)
+		r = fgt_range_read(arguments, &now, 0, &range, why);
+	if (r == 0)
+		r = fgt_range_to_mono(&range, *slice, &now, &from_ns, &to_ns,
+				      why);
+	if (r < 0)
+		return r;
+	if (tid == 0 && !fgt_options_has(arguments, "from") &&
+	    !fgt_options_has(arguments, "to"))
+		return 0;
+	clamp(arguments, *slice, &from_ns, &to_ns);
+	r = fgt_slice_narrow(*slice, from_ns, to_ns, (int32_t)tid, &part);
+	if (r == -ENODATA && tid && !has_thread(*slice, tid))
+		return fgt_why_set(why, r,
+				   "there is no thread %d in the file; "
+				   "--top shows those that are",
+				   (int)tid);
+	if (r == -ENODATA)
+		return fgt_why_set(
+			why, r,
+			"no data in range: the file holds -%.1fs to "
+			"now of %u threads; ask within that",
+			(double)(now.mono_ns - (*slice)->tick_ns[0]) / 1e9,
+			(*slice)->thread_count);
+	if (r < 0)
+		return fgt_why_set(why, r, "out of memory; free some");
+	fgt_slice_free(*slice);
+	*slice = part;
+	return 0;
+}
+
+/* Files hold names as a rule; those that were cut without get them now. */
+static int name(struct fgt_slice *slice, const struct fgt_config *config)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < slice->state_count; i++) {
+		if (slice->states[i].name == 0) {
+			r = fgt_slice_name_states(slice, fgt_state_name);
+			break;
+		}
+	}
+	return r < 0 ? r : fgt_export_resolve(slice, config, NULL, false);
+}
+
+static int run(const struct fgt_arguments *arguments)
+{
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	struct fgt_export plan;
+	struct fgt_why why = { "" };
+	int r;
+
+	if (fgt_config_load(fgt_options_get(arguments, "config"), &config,
+			    &why) < 0 ||
+	    fgt_export_plan(arguments, config, &plan, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	r = read_slice(arguments->operands[0], &slice, &why);
+	if (r < 0)
+		return fgt_complain(NAME, FGT_EXIT_FAILURE, "%s", why.text);
+	r = narrow(arguments, &slice, &why);
+	if (r == -EINVAL)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	if (r == 0)
+		r = name(slice, config);
+	if (r < 0)
+		return fgt_complain_why(NAME, fgt_exit_of(r), &why);
+	return (int)fgt_export_run(&plan, slice);
+}
+
+const struct fgt_verb fgt_verb_convert = {
+	.name = "convert",
+	.synopsis = "IN.fgt -o OUT [-f FORMAT] [--from T] [--to T] [--tid TID]",
+	.summary = "write a .fgt file, or a part of it, in another format",
+	.options = options,
+	.operands_min = 1,
+	.operands_max = 1,
+	.run = run,
+	.help = "IN.fgt may be - (standard input). Here 'now' is the slice's "
+		"end: -2s means\nthe last two seconds of the file.\n\n" FGT_RANGE_TEXT
+		"\n" FGT_EXPORT_TEXT "\nExamples:\n"
+		"  fgtrace-agent convert slow.fgt -o slow.trace.json\n"
+		"  fgtrace-agent convert slow.fgt --from -2s --tid 1234 -o "
+		"one.folded\n"
+		"  fgtrace-agent convert slow.fgt --top 20\n",
+};

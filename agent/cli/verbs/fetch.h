@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What verbs ask of a daemon: slices and status, over the control socket.
+ */
+#ifndef FGT_AGENT_CLI_VERBS_FETCH_H
+#define FGT_AGENT_CLI_VERBS_FETCH_H
+
+#include <stdint.h>
+
+#include "agent/cli/options.h"
+#include "agent/protocol/protocol.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
+
+#define FGT_SOCKET_PATH_SIZE 108 /* of sockaddr_un, NUL included */
+
+/* Which slice; pid 0 and name NULL: the agent's only target. */
+struct fgt_fetch {
+	const char *socket_path;
+	int32_t pid;
+	const char *name;
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	int32_t tid; /* 0: all threads */
+};
+
+/* --socket, its environment variable, or the default path. -ENAMETOOLONG. */
+int fgt_fetch_socket(const struct fgt_arguments *arguments, char *ret_path,
+		     size_t size, struct fgt_why *why);
+
+/*
+ * One request without further arguments than the builder holds already.
+ * -EHOSTDOWN: no agent; other errors: as fgt_client_call().
+ */
+int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
+		    struct fgt_message **ret_reply, struct fgt_why *why);
+
+/* The slice, checked; waits as long as to_ns lies in the future.
+ * -EHOSTDOWN, as fgt_client_call(), -EBADMSG, -E2BIG. */
+int fgt_fetch_slice(const struct fgt_fetch *fetch, struct fgt_slice **ret_slice,
+		    struct fgt_why *why);
+
+/*
+ * Sets the target of a request: "1234" is a pid, anything else a name.
+ * -EINVAL.
+ */
+int fgt_fetch_put_target(struct fgt_builder *request, const char *text,
+			 struct fgt_why *why);
+
+/* Exit status for an error of the above: no agent, not permitted, … */
+enum fgt_exit fgt_fetch_exit(int error);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fgtrace-agent record: samples a process or a command without a daemon, then
+ * writes the slice. The first ^C ends the recording and writes it; a command
+ * is never killed by us.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/cli/child.h"
+#include "agent/cli/complaint.h"
+#include "agent/cli/output/export.h"
+#include "agent/cli/output/progress.h"
+#include "agent/cli/range/time_spec.h"
+#include "agent/cli/range/wall_clock.h"
+#include "agent/cli/signals.h"
+#include "agent/cli/verbs/recorder.h"
+#include "agent/config/config_schema.h"
+
+#define SECOND_NS	     1000000000ull
+#define RING_SECONDS	     30u
+#define RING_SECONDS_AT_MOST 3600u
+#define LOOK_EVERY_MS	     100
+#define HZ_MAX		     1000
+#define NAME		     fgt_verb_record.name
+
+static const struct fgt_option options[] = {
+	{ "pid", 'p', "PID", "record this process", NULL },
+	{ "duration", 'd', "SECS",
+	  "end after so long (5, 1500ms, 2m); default: ^C or its end", NULL },
+	{ "rate", 'r', "HZ", "ticks a second, 1 to 1000 (default: 101)", NULL },
+	{ "max-cpu", 0, "PERCENT",
+	  "of a core, for sampling; else at a lower rate (default: 2)", NULL },
+	FGT_EXPORT_OPTIONS,
+	{ "config", 'c', "FILE", "configuration (rate, memory, symbols)",
+	  NULL },
+	{ .name = NULL },
+};
+
+struct recording {
+	struct fgt_child child;
+	struct fgt_signals signals;
+	struct fgt_recorder *recorder;
+	struct fgt_recorder_options options;
+	uint64_t duration_ns; /* 0: no end of its own */
+	uint64_t from_ns, to_ns;
+	bool is_progress_wanted;
+};
+
+static uint64_t now_ns(void)
+{
+	struct fgt_now now;
+
+	fgt_now_read(&now);
+	return now.mono_ns;
+}
+
+static int read_max_cpu(const struct fgt_arguments *arguments,
+			struct fgt_config *config, struct fgt_why *why)
+{
+	const char *text = fgt_options_get(arguments, "max-cpu");
+
+	if (!text)
+		return 0;
+	return fgt_config_set_text(
+		fgt_config_key_find(fgt_config_keys,
+				    "sampling.max_cpu_percent"),
+		config, text, "--max-cpu", why);
+}
+
+static int read_flags(const struct fgt_arguments *arguments,
+		      const struct fgt_config *config,
+		      struct recording *recording, struct fgt_why *why)
+{
+	const char *duration = fgt_options_get(arguments, "duration");
+	uint64_t seconds = RING_SECONDS_AT_MOST;
+	int64_t pid, hz;
+	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+				       why);
+
+	if (r == 0)
+		r = fgt_options_get_number(arguments, "rate", 1, HZ_MAX,
+					   config->sampling.hz, &hz, why);
+	if (r == 0 && duration)
+		r = fgt_duration_parse(duration, &recording->duration_ns, why);
+	if (r < 0)
+		return r;
+	if (!pid == !arguments->command)
+		return fgt_why_set(
+			why, -EINVAL,
+			"%s; write record -p PID or record -- CMD",
+			pid ? "-p and a command exclude each other"
+			    : "neither a process nor a command given");
+	if (recording->duration_ns)
+		seconds = (recording->duration_ns + SECOND_NS - 1) / SECOND_NS +
+			  1;
+	if (seconds > RING_SECONDS_AT_MOST)
+		return fgt_why_set(why, -EINVAL,
+				   "-d %s is more than the hour that can be "
+				   "kept; record in parts",
+				   duration);
+	recording->options = (struct fgt_recorder_options){
+		.pid = (int32_t)pid,
+		.hz = (unsigned int)hz,
+		.seconds = seconds < RING_SECONDS ? RING_SECONDS
+						  : (unsigned int)seconds,
+		.size_bytes = (size_t)config->ring.memory_mb << 20,
+		.max_depth = (unsigned int)config->sampling.max_depth,
+		.provider = config->sampling.provider,
+		.max_cpu_percent = config->sampling.max_cpu_percent,
+	};
+	return 0;
+}
+
+/* Sampling has begun before the command's first instruction. */
+static int start(const struct fgt_arguments *arguments,
+		 struct recording *recording, struct fgt_why *why)
+{
+	char **command = arguments->command;
+	int r = command ? fgt_child_new(command, &recording->child, why) : 0;
+
+	if (r < 0)
+		return r;
+	if (command)
+		recording->options.pid = recording->child.pid;
+	r = fgt_signals_open(&recording->signals);
+	if (r < 0)
+		return fgt_why_set(why, r,
+				   "cannot take signals: %s; close descriptors "
+				   "or raise ulimit -n",
+				   fgt_error_text(r));
+	r = fgt_recorder_new(&recording->options, &recording->recorder, why);
+	if (r == 0 && command)
+		r = fgt_child_exec(&recording->child, command[0], why);
+	recording->from_ns = now_ns();
+	return r;
+}
+
+/* True if the recording is to end now. */
+static bool handle_signals(struct recording *recording)
+{
+	bool is_from_terminal, is_over = false;
+	int signal_number;
+
+	while ((signal_number = fgt_signals_take(&recording->signals,
+						 &is_from_terminal)) != 0) {
+		if (signal_number == SIGCHLD)
+			continue;
+		is_over = true;
+		/* What only we got, the command gets from us. */
+		if (!is_from_terminal && recording->child.pid &&
+		    !fgt_child_has_ended(&recording->child))
+			(void)kill(recording->child.pid, signal_number);
+	}
+	return is_over ||
+	       (recording->child.pid && fgt_child_has_ended(&recording->child));
+}
+
+static int next_wait_ms(const struct recording *recording, uint64_t now)
+{
+	uint64_t end_ns = recording->from_ns + recording->duration_ns;
+
+	if (!recording->duration_ns ||
+	    end_ns > now + LOOK_EVERY_MS * 1000000ull)
+		return LOOK_EVERY_MS;
+	return end_ns > now ? (int)((end_ns - now) / 1000000) + 1 : 0;
+}
+
+static void record(struct recording *recording)
+{
+	struct fgt_target_status status;
+	bool is_over = false;
+
+	while (!is_over) {
+		struct pollfd ready = { .fd = recording->signals.fd,
+					.events = POLLIN };
+		uint64_t now = now_ns();
+
+		(void)poll(&ready, 1, next_wait_ms(recording, now));
+		now = now_ns();
+		is_over = handle_signals(recording);
+		fgt_recorder_get_status(recording->recorder, &status);
+		if (!status.is_alive ||
+		    (recording->duration_ns &&
+		     now - recording->from_ns >= recording->duration_ns))
+			is_over = true;
+		if (recording->is_progress_wanted)
+			fgt_progress_print(stderr, &status,
+					   (double)(now - recording->from_ns) /
+						   1e9);
+	}
+	recording->to_ns = now_ns();
+	if (recording->is_progress_wanted)
+		fgt_progress_clear(stderr);
+}
+
+static enum fgt_exit write_slice(struct recording *recording,
+				 const struct fgt_config *config,
+				 const struct fgt_export *plan)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	struct fgt_why why = { "" };
+	int r = fgt_recorder_finish(recording->recorder, recording->from_ns,
+				    recording->to_ns, config, &slice, &why);
+
+	if (r < 0)
+		return fgt_complain(NAME, fgt_exit_of(r), "%s", why.text);
+	return fgt_export_run(plan, slice);
+}
+
+static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
+				      const struct fgt_config *config,
+				      const struct fgt_export *plan,
+				      struct recording *recording)
+{
+	struct fgt_why why = { "" };
+	int r = start(arguments, recording, &why);
+
+	if (r < 0)
+		return fgt_complain(NAME,
+				    arguments->command && recording->recorder
+					    ? FGT_EXIT_FAILURE
+					    : fgt_exit_of(r),
+				    "%s", why.text);
+	if (!plan->is_quiet && recording->duration_ns &&
+	    recording->options.seconds > RING_SECONDS)
+		fprintf(stderr,
+			"keeping the last %u s, at most %zu MiB of them "
+			"(ring.memory_mb)\n",
+			recording->options.seconds,
+			recording->options.size_bytes >> 20);
+	record(recording);
+	/* From here on a ^C ends us, too. */
+	fgt_signals_close(&recording->signals);
+	return write_slice(recording, config, plan);
+}
+
+static int pass_on(struct recording *recording, enum fgt_exit status,
+		   bool is_quiet)
+{
+	int command_status;
+
+	if (recording->child.pid == 0)
+		return (int)status;
+	if (!is_quiet && !fgt_child_has_ended(&recording->child))
+		fputs("the command goes on; waiting for its end\n", stderr);
+	command_status = fgt_child_wait(&recording->child);
+	if (command_status)
+		return command_status;
+	/* It did its work; too little of it to see was told, and is no fault. */
+	return status == FGT_EXIT_NO_DATA ? FGT_EXIT_OK : (int)status;
+}
+
+static int run(const struct fgt_arguments *arguments)
+{
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	struct recording recording = { .signals = { .fd = -1 } };
+	struct fgt_export plan;
+	struct fgt_why why = { "" };
+	enum fgt_exit status;
+	int result;
+
+	if (fgt_config_load(fgt_options_get(arguments, "config"), &config,
+			    &why) < 0 ||
+	    read_max_cpu(arguments, config, &why) < 0 ||
+	    read_flags(arguments, config, &recording, &why) < 0 ||
+	    fgt_export_plan(arguments, config, &plan, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	status = fgt_export_check(&plan);
+	if (status != FGT_EXIT_OK)
+		return (int)status;
+	recording.is_progress_wanted = !plan.is_quiet &&
+				       fgt_progress_is_wanted(STDERR_FILENO);
+	status = record_and_write(arguments, config, &plan, &recording);
+	/* One that never got to its exec leaves when we let go of it. */
+	result = recording.from_ns && recording.to_ns
+			 ? pass_on(&recording, status, plan.is_quiet)
+			 : (int)status;
+	fgt_child_done(&recording.child);
+	fgt_recorder_free(recording.recorder);
+	return result;
+}
+
+const struct fgt_verb fgt_verb_record = {
+	.name = "record",
+	.synopsis = "[-d SECS] [-r HZ] [--max-cpu PERCENT] [-f FORMAT] "
+		    "[-o FILE] "
+		    "(-p PID | -- CMD [ARG...])",
+	.summary = "sample a process or a command without a daemon",
+	.options = options,
+	.has_command = 1,
+	.run = run,
+	.help = "Records until -d is over, the process ends, or SIGINT (^C), "
+		"SIGTERM or SIGHUP. CMD\nis sampled from its first "
+		"instruction on, keeps its standard input and output, and\n"
+		"its exit status becomes ours (128 + the signal's number if "
+		"one ended it), also when\nit was over too soon to be seen; "
+		"if it is 0 but the file could not be written, ours\nis 1, or "
+		"4 if that was not permitted. Children are not followed; run "
+		"the daemon\nand attach --children for that.\n\n" FGT_EXPORT_TEXT
+		"\nExamples:\n"
+		"  fgtrace-agent record -d 10 -o out.trace.json -p 1234\n"
+		"  fgtrace-agent record -o out.folded -- gzip -k big.log\n"
+		"  fgtrace-agent record -r 499 --top 10 -- ./benchmark\n",
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sampler of our own for one process: recording without a daemon.
+ */
+#ifndef FGT_AGENT_CLI_VERBS_RECORDER_H
+#define FGT_AGENT_CLI_VERBS_RECORDER_H
+
+#include "agent/capture/target.h"
+#include "agent/config/config.h"
+#include "agent/unwind/maps/image_file.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
+
+struct fgt_recorder;
+
+struct fgt_recorder_options {
+	int32_t pid;
+	unsigned int hz;
+	double max_cpu_percent;
+	unsigned int seconds; /* kept at most */
+	size_t size_bytes; /* kept at most */
+	unsigned int max_depth;
+	enum fgt_provider provider;
+};
+
+/*
+ * Samples from now on. As fgt_sampler_attach(): -ESRCH, -EPERM and -EACCES
+ * with a remedy in why, -ENOMEM.
+ */
+int fgt_recorder_new(const struct fgt_recorder_options *options,
+		     struct fgt_recorder **ret_recorder, struct fgt_why *why);
+void fgt_recorder_free(struct fgt_recorder *recorder);
+FGT_DEFINE_AUTO(struct fgt_recorder *, fgt_recorder_free);
+
+/* Main thread; also prints what the sampler has had to say since. */
+void fgt_recorder_get_status(struct fgt_recorder *recorder,
+			     struct fgt_target_status *ret_status);
+
+/* Ends sampling and cuts what was recorded since from_ns, with names.
+ * -ENODATA, -ENOMEM, with why. */
+int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
+			uint64_t to_ns, const struct fgt_config *config,
+			struct fgt_slice **ret_slice, struct fgt_why *why);
+
+#endif

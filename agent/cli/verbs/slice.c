@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fgtrace-agent slice: cuts a time range out of a daemon's ring.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/cli/complaint.h"
+#include "agent/cli/output/export.h"
+#include "agent/cli/range/range.h"
+#include "agent/cli/range/wall_clock.h"
+#include "agent/cli/verbs/fetch.h"
+#include "agent/protocol/client.h"
+
+#define LAST_NS		10000000000ull
+#define RING_AT_MOST_NS 3600000000000ull /* ring.seconds */
+#define NAME		fgt_verb_slice.name
+
+static const struct fgt_option options[] = {
+	FGT_RANGE_OPTIONS,
+	{ "last", 0, "D", "the last 5s, 1500ms, 2m (default: 10s)",
+	  "from to " },
+	{ "pid", 'p', "PID", "the target's process id", "name " },
+	{ "name", 'n', "NAME", "the target's name (default: the only one)",
+	  "pid " },
+	{ "tid", 0, "TID", "one thread only", NULL },
+	FGT_EXPORT_OPTIONS,
+	{ "upload", 0, "[DEST]",
+	  "send it to a destination of the configuration", NULL },
+	{ "dsn-file", 0, "FILE", "send it to the Sentry DSN in FILE", NULL },
+	{ "config", 'c', "FILE", "configuration (default: the daemon's)",
+	  NULL },
+	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
+	{ .name = NULL },
+};
+
+/* The configuration that the daemon runs with, for its destinations. */
+static int ask_for_config(const char *socket_path, char *ret_path, size_t size,
+			  struct fgt_why *why)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+	const char *path = "";
+	int r = fgt_client_request_new("status", &request);
+
+	if (r < 0)
+		return fgt_why_set(why, r, "out of memory; free some");
+	r = fgt_fetch_reply(socket_path, request, &reply, why);
+	if (r < 0)
+		return r;
+	(void)fgt_message_get_string(reply, "config", &path);
+	snprintf(ret_path, size, "%s", path);
+	return 0;
+}
+
+static enum fgt_exit load_config(const struct fgt_arguments *arguments,
+				 const char *socket_path,
+				 struct fgt_config **ret_config)
+{
+	const char *path = fgt_options_get(arguments, "config");
+	char daemon_path[PATH_MAX] = "";
+	struct fgt_why why = { "" };
+
+	if (!path && fgt_options_has(arguments, "upload") &&
+	    !fgt_options_has(arguments, "dsn-file")) {
+		int r = ask_for_config(socket_path, daemon_path,
+				       sizeof(daemon_path), &why);
+
+		if (r < 0)
+			return fgt_complain(NAME, fgt_fetch_exit(r), "%s",
+					    why.text);
+		path = daemon_path[0] ? daemon_path : NULL;
+	}
+	if (fgt_config_load(path, ret_config, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	return FGT_EXIT_OK;
+}
+
+/* Flag and environment go before the file's socket. */
+static void take_socket(const struct fgt_arguments *arguments,
+			const struct fgt_config *config, char *socket_path,
+			size_t size)
+{
+	if (!fgt_options_has(arguments, "socket") &&
+	    fgt_options_has(arguments, "config") &&
+	    strlen(config->socket) < size)
+		strcpy(socket_path, config->socket);
+}
+
+static int read_target(const struct fgt_arguments *arguments,
+		       struct fgt_fetch *fetch, struct fgt_why *why)
+{
+	int64_t pid, tid;
+	int r = fgt_options_get_number(arguments, "pid", 1, INT32_MAX, 0, &pid,
+				       why);
+
+	if (r == 0)
+		r = fgt_options_get_number(arguments, "tid", 1, INT32_MAX, 0,
+					   &tid, why);
+	if (r < 0)
+		return r;
+	fetch->pid = (int32_t)pid;
+	fetch->tid = (int32_t)tid;
+	fetch->name = fgt_options_get(arguments, "name");
+	return 0;
+}
+
+/*
+ * Wall times are those that the clock showed then, whatever was done to it
+ * since: by the anchors of all that the ring holds (FAULTS T1).
+ */
+static int place_range(const struct fgt_range *range, const struct fgt_now *now,
+		       struct fgt_fetch *fetch, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *anchored = NULL;
+	int r;
+
+	if (fgt_range_needs_anchors(range)) {
+		struct fgt_fetch all = *fetch;
+
+		all.tid = 0;
+		all.to_ns = now->mono_ns;
+		all.from_ns = now->mono_ns > RING_AT_MOST_NS
+				      ? now->mono_ns - RING_AT_MOST_NS
+				      : 0;
+		r = fgt_fetch_slice(&all, &anchored, why);
+		if (r < 0 && r != -ENODATA)
+			return r;
+		if (anchored &&
+		    fgt_wall_has_stepped(anchored->anchors,
+					 anchored->anchor_count, now))
+			fgt_note(NAME, "the wall clock was set meanwhile; "
+				       "times are as it showed them then");
+	}
+	return fgt_range_to_mono(range, anchored, now, &fetch->from_ns,
+				 &fetch->to_ns, why);
+}
+
+static int run(const struct fgt_arguments *arguments)
+{
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	char socket_path[FGT_SOCKET_PATH_SIZE];
+	struct fgt_fetch fetch = { .socket_path = socket_path };
+	struct fgt_export plan;
+	struct fgt_range range;
+	struct fgt_why why = { "" };
+	struct fgt_now now;
+	enum fgt_exit status;
+	int r;
+
+	fgt_now_read(&now);
+	r = fgt_fetch_socket(arguments, socket_path, sizeof(socket_path), &why);
+	if (r == 0)
+		r = read_target(arguments, &fetch, &why);
+	if (r == 0)
+		r = fgt_range_read(arguments, &now, LAST_NS, &range, &why);
+	if (r < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	status = load_config(arguments, socket_path, &config);
+	if (status != FGT_EXIT_OK)
+		return (int)status;
+	take_socket(arguments, config, socket_path, sizeof(socket_path));
+	if (fgt_export_plan(arguments, config, &plan, &why) < 0)
+		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
+	status = fgt_export_check(&plan);
+	if (status != FGT_EXIT_OK)
+		return (int)status;
+	r = place_range(&range, &now, &fetch, &why);
+	if (r == 0)
+		r = fgt_fetch_slice(&fetch, &slice, &why);
+	if (r == 0)
+		r = fgt_export_resolve(slice, config, NULL, false);
+	if (r < 0)
+		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
+	return (int)fgt_export_run(&plan, slice);
+}
+
+const struct fgt_verb fgt_verb_slice = {
+	.name = "slice",
+	.synopsis = "[--from T --to T | --last D] [-p PID | -n NAME] "
+		    "[--tid TID] [-f FORMAT] [-o FILE|-] [--upload [DEST]]",
+	.summary = "write or upload what every thread did during a past time",
+	.options = options,
+	.run = run,
+	.help = FGT_RANGE_TEXT
+	"\n" FGT_EXPORT_TEXT "\nExamples:\n"
+	"  fgtrace-agent slice --last 5s -n redis-server "
+	"-o slow.trace.json\n"
+	"  fgtrace-agent slice --from -20s --to -12s "
+	"-p 1234 --top 5\n"
+	"  fgtrace-agent slice --from 14:03:07 --to "
+	"14:03:08.5 -o - -f folded | flamegraph.pl\n"
+	"  fgtrace-agent slice --last 2s --upload sentry "
+	"-c /etc/fgtrace.conf\n",
+};

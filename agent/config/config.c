@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads the configuration: file, then environment, then the checks that need
+ * more than one key. The only file that knows libconfig. Runs at start and on
+ * reload; must not let libconfig open a file (it may end the process) and
+ * must not put a value that can be a secret into a message.
+ */
+#include "agent/config/config.h"
+
+#include <errno.h>
+#include <libconfig.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "agent/config/config_check.h"
+#include "agent/config/config_env.h"
+#include "agent/config/config_file.h"
+#include "agent/config/config_scan.h"
+#include "agent/config/config_schema.h"
+#include "upload/deliver/trusted_file.h"
+
+#define PATH_MAX_SHOWN 128 /* of a key's path in messages */
+
+struct loader {
+	const char *file_name;
+	struct fgt_config *config;
+	struct fgt_why *why;
+	/* Where each destination stands, for checks after the file. */
+	unsigned int destination_lines[FGT_CONFIG_DESTINATIONS_MAX];
+};
+
+static int load_group(struct loader *loader, config_setting_t *group,
+		      const char *prefix, const struct fgt_config_key *keys,
+		      void *base);
+
+static void format_where(const struct loader *loader, unsigned int line,
+			 char ret_where[FGT_CONFIG_WHERE_MAX])
+{
+	snprintf(ret_where, FGT_CONFIG_WHERE_MAX, "%s:%u",
+		 fgt_trusted_file_name(loader->file_name), line);
+}
+
+static int refuse_unknown(struct loader *loader, const char *where,
+			  const char *path, const struct fgt_config_key *keys)
+{
+	const char *dot = strrchr(path, '.');
+	char nearest[PATH_MAX_SHOWN];
+
+	if (!strcmp(dot ? dot + 1 : path, "dsn"))
+		return fgt_why_set(loader->why, -EINVAL,
+				   "%s: a DSN is a secret and must not stand "
+				   "here; put it into a file with mode 0640 or "
+				   "0600 and name that with `dsn_file`",
+				   where);
+	fgt_config_key_nearest(keys, path, nearest, sizeof(nearest));
+	return fgt_why_set(loader->why, -EINVAL,
+			   "%s: unknown key `%.64s`; did you mean `%s`?", where,
+			   path, nearest);
+}
+
+static const char *type_name(const config_setting_t *setting)
+{
+	switch (config_setting_type(setting)) {
+	case CONFIG_TYPE_GROUP:
+		return "a group";
+	case CONFIG_TYPE_INT:
+	case CONFIG_TYPE_INT64:
+		return "an integer";
+	case CONFIG_TYPE_FLOAT:
+		return "a number with a fraction";
+	case CONFIG_TYPE_STRING:
+		return "a string";
+	case CONFIG_TYPE_BOOL:
+		return "a boolean";
+	default:
+		return "a list";
+	}
+}
+
+static int refuse_type(struct loader *loader, const char *where,
+		       const struct fgt_config_key *key,
+		       const config_setting_t *setting)
+{
+	char wanted[200];
+
+	fgt_config_key_wants(key, wanted, sizeof(wanted));
+	return fgt_why_set(loader->why, -EINVAL, "%s: `%s` must be %s, not %s",
+			   where, key->path, wanted, type_name(setting));
+}
+
+static int load_scalar(struct loader *loader, const config_setting_t *setting,
+		       const char *where, const struct fgt_config_key *key,
+		       void *base)
+{
+	int type = config_setting_type(setting);
+	bool is_int = type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64;
+	bool is_text = key->type == FGT_CONFIG_STRING ||
+		       key->type == FGT_CONFIG_CHOICE;
+
+	if (key->type == FGT_CONFIG_INT && is_int)
+		return fgt_config_set_int(key, base,
+					  config_setting_get_int64(setting),
+					  where, loader->why);
+	if (key->type == FGT_CONFIG_TENTHS && is_int)
+		return fgt_config_set_number(
+			key, base, (double)config_setting_get_int64(setting),
+			where, loader->why);
+	if (key->type == FGT_CONFIG_TENTHS && type == CONFIG_TYPE_FLOAT)
+		return fgt_config_set_number(key, base,
+					     config_setting_get_float(setting),
+					     where, loader->why);
+	if (key->type == FGT_CONFIG_BOOL && type == CONFIG_TYPE_BOOL)
+		return fgt_config_set_bool(key, base,
+					   config_setting_get_bool(setting),
+					   where, loader->why);
+	if (is_text && type == CONFIG_TYPE_STRING)
+		return fgt_config_set_string(key, base,
+					     config_setting_get_string(setting),
+					     where, loader->why);
+	return refuse_type(loader, where, key, setting);
+}
+
+static int load_entry(struct loader *loader, config_setting_t *setting,
+		      const struct fgt_config_key *key, size_t index)
+{
+	unsigned int line = config_setting_source_line(setting);
+	char where[FGT_CONFIG_WHERE_MAX];
+	void *entry;
+	int error;
+
+	format_where(loader, line, where);
+	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
+		return refuse_type(loader, where, key, setting);
+	error = fgt_config_add_entry(key, loader->config, where, &entry,
+				     loader->why);
+	if (!error)
+		error = load_group(loader, setting, "", key->entries, entry);
+	if (error)
+		return error;
+	if (key->offset == offsetof(struct fgt_config, targets))
+		return fgt_config_check_target(entry, where, loader->why);
+	loader->destination_lines[index] = line;
+	return fgt_config_check_destination(loader->config, index, where,
+					    loader->why);
+}
+
+static int load_list(struct loader *loader, config_setting_t *setting,
+		     const char *where, const struct fgt_config_key *key)
+{
+	int count = config_setting_length(setting);
+	int error = 0;
+
+	if (config_setting_type(setting) != CONFIG_TYPE_LIST &&
+	    config_setting_type(setting) != CONFIG_TYPE_ARRAY)
+		return refuse_type(loader, where, key, setting);
+	fgt_config_clear(key, loader->config);
+	for (int i = 0; i < count && !error; i++) {
+		config_setting_t *element =
+			config_setting_get_elem(setting, (unsigned int)i);
+		const char *text;
+
+		if (key->type == FGT_CONFIG_ENTRIES) {
+			error = load_entry(loader, element, key, (size_t)i);
+			continue;
+		}
+		text = config_setting_get_string(element);
+		if (!text)
+			return refuse_type(loader, where, key, element);
+		error = fgt_config_add_string(key, loader->config, text, where,
+					      loader->why);
+	}
+	return error;
+}
+
+static int load_setting(struct loader *loader, config_setting_t *setting,
+			const char *path, const struct fgt_config_key *keys,
+			void *base)
+{
+	const struct fgt_config_key *key = fgt_config_key_find(keys, path);
+	char where[FGT_CONFIG_WHERE_MAX];
+
+	format_where(loader, config_setting_source_line(setting), where);
+	if (key && (key->type == FGT_CONFIG_STRINGS ||
+		    key->type == FGT_CONFIG_ENTRIES))
+		return load_list(loader, setting, where, key);
+	if (key) {
+		int error = load_scalar(loader, setting, where, key, base);
+
+		/* Here the line is known. */
+		return error ? error
+			     : fgt_config_check_listen(loader->config, where,
+						       loader->why);
+	}
+	if (!fgt_config_is_group(keys, path))
+		return refuse_unknown(loader, where, path, keys);
+	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
+		return fgt_why_set(loader->why, -EINVAL,
+				   "%s: `%s` must be a group, { … }, not %s",
+				   where, path, type_name(setting));
+	return load_group(loader, setting, path, keys, base);
+}
+
+static int load_group(struct loader *loader, config_setting_t *group,
+		      const char *prefix, const struct fgt_config_key *keys,
+		      void *base)
+{
+	int count = config_setting_length(group);
+
+	for (int i = 0; i < count; i++) {
+		config_setting_t *member =
+			config_setting_get_elem(group, (unsigned int)i);
+		char path[PATH_MAX_SHOWN];
+		int error;
+
+		snprintf(path, sizeof(path), "%s%s%s", prefix,
+			 *prefix ? "." : "", config_setting_name(member));
+		error = load_setting(loader, member, path, keys, base);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int load_clean(struct loader *loader, const char *clean)
+{
+	config_t parsed;
+	int error;
+
+	config_init(&parsed);
+	if (config_read_string(&parsed, clean) == CONFIG_TRUE)
+		error = load_group(loader, config_root_setting(&parsed), "",
+				   fgt_config_keys, loader->config);
+	else
+		error = fgt_why_set(loader->why, -EINVAL, "%s:%d: %s",
+				    fgt_trusted_file_name(loader->file_name),
+				    config_error_line(&parsed),
+				    config_error_text(&parsed)
+					    ? config_error_text(&parsed)
+					    : "cannot be parsed");
+	config_destroy(&parsed);
+	return error;
+}
+
+static int load_bytes(struct loader *loader, const char *bytes, size_t len)
+{
+	FGT_AUTO(free) void *clean = NULL;
+	char *text;
+	int error = fgt_config_scan(bytes, len, loader->file_name, &text,
+				    loader->why);
+
+	if (error)
+		return error;
+	clean = text;
+	return load_clean(loader, text);
+}
+
+/* What needs the whole configuration. */
+static int check_whole(const struct loader *loader)
+{
+	const struct fgt_config *config = loader->config;
+	int error = fgt_config_check_listen(
+		config, fgt_trusted_file_name(loader->file_name), loader->why);
+
+	for (size_t i = 0; i < config->upload.destination_count && !error;
+	     i++) {
+		char where[FGT_CONFIG_WHERE_MAX];
+
+		format_where(loader, loader->destination_lines[i], where);
+		error = fgt_config_check_url(config, i, where, loader->why);
+	}
+	return error;
+}
+
+static int make_absolute(const char *key, char **path, struct fgt_why *why)
+{
+	char absolute[PATH_MAX], *copy;
+	int error;
+
+	if (!*path)
+		return 0;
+	error = fgt_trusted_file_absolute(key, *path, absolute,
+					  sizeof(absolute), why);
+	if (error)
+		return error;
+	copy = strdup(absolute);
+	if (!copy)
+		return -ENOMEM;
+	free(*path);
+	*path = copy;
+	return 0;
+}
+
+static int finish(struct loader *loader)
+{
+	struct fgt_config *config = loader->config;
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	int error = check_whole(loader);
+
+	if (!error)
+		error = make_absolute("upload.ca_file", &config->upload.ca_file,
+				      loader->why);
+	if (error || config->socket)
+		return error;
+	error = fgt_default_socket(path, sizeof(path));
+	if (error)
+		return fgt_why_set(loader->why, error,
+				   "the default socket path is too long; set "
+				   "`socket` or FGTRACE_SOCKET");
+	config->socket = strdup(path);
+	return config->socket ? 0 : -ENOMEM;
+}
+
+static int config_new(struct fgt_config **ret_config)
+{
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	int error;
+
+	config = calloc(1, sizeof(*config));
+	if (!config)
+		return -ENOMEM;
+	error = fgt_config_set_defaults(fgt_config_keys, config);
+	if (error)
+		return error;
+	*ret_config = FGT_TAKE(config);
+	return 0;
+}
+
+static int tell_no_memory(int error, struct fgt_why *why)
+{
+	return error == -ENOMEM ? fgt_why_set(why, error, "out of memory")
+				: error;
+}
+
+int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
+			  struct fgt_config **ret_config, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	struct loader loader = { .file_name = file_name, .why = why };
+	int error = config_new(&config);
+
+	loader.config = config;
+	if (!error)
+		error = load_bytes(&loader, bytes, len);
+	if (!error)
+		error = finish(&loader);
+	if (error)
+		return tell_no_memory(error, why);
+	*ret_config = FGT_TAKE(config);
+	return 0;
+}
+
+static int load_file(struct loader *loader, const char *path)
+{
+	FGT_AUTO(free) void *owned = NULL;
+	char *bytes;
+	size_t len;
+	int error = fgt_config_file_read(path, &bytes, &len, loader->why);
+
+	if (error)
+		return error;
+	owned = bytes;
+	loader->config->path = strdup(path);
+	if (!loader->config->path)
+		return -ENOMEM;
+	return load_bytes(loader, bytes, len);
+}
+
+int fgt_config_load(const char *path, struct fgt_config **ret_config,
+		    struct fgt_why *why)
+{
+	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
+	struct loader loader = { .file_name = path ? path : "environment",
+				 .why = why };
+	int error = config_new(&config);
+
+	loader.config = config;
+	if (!error && path)
+		error = load_file(&loader, path);
+	if (!error)
+		error = fgt_config_load_environment(config, why);
+	if (!error)
+		error = finish(&loader);
+	if (error)
+		return tell_no_memory(error, why);
+	*ret_config = FGT_TAKE(config);
+	return 0;
+}
+
+void fgt_config_free(struct fgt_config *config)
+{
+	if (!config)
+		return;
+	fgt_config_clear_all(fgt_config_keys, config);
+	free(config->path);
+	free(config);
+}
+
+int fgt_default_socket(char *ret_path, size_t size)
+{
+	const size_t limit = sizeof(((struct sockaddr_un *)NULL)->sun_path);
+	const char *given = secure_getenv("FGTRACE_SOCKET");
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	int len;
+
+	if (given && *given)
+		len = snprintf(path, sizeof(path), "%s", given);
+	else if (geteuid() == 0)
+		len = snprintf(path, sizeof(path), "/run/fgtrace/agent.sock");
+	else if (runtime && *runtime == '/')
+		len = snprintf(path, sizeof(path), "%s/fgtrace/agent.sock",
+			       runtime);
+	else
+		len = snprintf(path, sizeof(path), "/tmp/fgtrace-%u/agent.sock",
+			       geteuid());
+	if (len < 0 || (size_t)len >= limit || (size_t)len >= size)
+		return -ENAMETOOLONG;
+	memcpy(ret_path, path, (size_t)len + 1);
+	return 0;
+}

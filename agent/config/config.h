@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The configuration: what a libconfig file, the environment and flags say.
+ * flag > environment > file > default (DESIGN §10, §11).
+ */
+#ifndef FGT_AGENT_CONFIG_CONFIG_H
+#define FGT_AGENT_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/capture/sampler.h"
+#include "agent/symbols/symbolizer.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/base/sink.h"
+#include "ringbuf/base/why.h"
+#include "upload/format/format.h"
+
+/* One entry of targets; exactly one of pid, name, exe, cgroup is set. */
+struct fgt_config_target {
+	int pid;
+	char *name, *exe, *cgroup;
+	bool is_with_children;
+};
+
+struct fgt_config_destination {
+	char *name; /* unique; its number, from 1, if the file has none */
+	char *dsn_file; /* exactly one of these two */
+	char *url;
+	char *format; /* of fgt_format_from_name(); NULL: not said */
+};
+
+struct fgt_config {
+	char *path; /* of the file, NULL if none */
+	struct {
+		int hz, max_depth;
+		double max_cpu_percent; /* of a core, a target; 0: no limit */
+		enum fgt_state_frames state_frames;
+		enum fgt_provider provider; /* sampling.who_ran */
+		bool is_self_included;
+	} sampling;
+	struct {
+		int seconds, memory_mb;
+		int per_user; /* that one ordinary user may add */
+	} ring;
+	struct fgt_config_target *targets;
+	size_t target_count;
+	char *socket; /* never NULL: the default if the file has none */
+	struct {
+		char *listen, *token_file;
+	} http;
+	struct {
+		char *release, *environment, *spool_dir, *ca_file;
+		int spool_mb;
+		bool is_http_allowed;
+		struct fgt_config_destination *destinations;
+		size_t destination_count;
+	} upload;
+	struct {
+		enum fgt_demangle demangle;
+		char **debug_dirs;
+		size_t debug_dir_count;
+	} symbols;
+	struct {
+		char *level; /* error warning info debug */
+		char *format; /* logfmt json */
+	} log;
+};
+
+/*
+ * Loads path (NULL: defaults and environment only). The file is looked over
+ * before libconfig sees it (FAULTS K1–K4: @include, huge numbers, ownership,
+ * depth, NUL, BOM). Environment: FGTRACE_SAMPLING_HZ for sampling.hz, and so
+ * on for every scalar key. -EINVAL: why is "FILE:LINE: what; did you mean …",
+ * errno of open.
+ */
+int fgt_config_load(const char *path, struct fgt_config **ret_config,
+		    struct fgt_why *why);
+/*
+ * The same from memory and without the environment: file_name is only for
+ * messages. bytes may hold anything.
+ */
+int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
+			  struct fgt_config **ret_config, struct fgt_why *why);
+void fgt_config_free(struct fgt_config *config);
+FGT_DEFINE_AUTO(struct fgt_config *, fgt_config_free);
+
+/* Writes it as a complete libconfig file that reads back equal; secrets are
+ * not part of it (only names of files). */
+int fgt_config_show(const struct fgt_config *config,
+		    const struct fgt_sink *sink);
+/* The same as one JSON object. */
+int fgt_config_show_json(const struct fgt_config *config,
+			 const struct fgt_sink *sink);
+
+/* $FGTRACE_SOCKET, else $XDG_RUNTIME_DIR/fgtrace/agent.sock, for root
+ * /run/fgtrace/agent.sock; for others without XDG_RUNTIME_DIR
+ * /tmp/fgtrace-UID/agent.sock. -ENAMETOOLONG beyond 107 bytes. */
+int fgt_default_socket(char *ret_path, size_t size);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table itself, and looking things up in it. Plain data, any thread; must
+ * not know libconfig.
+ */
+#include "agent/config/config_schema.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_BYTES   4095
+#define NAME_BYTES   255
+#define SOCKET_BYTES 107 /* sun_path without its NUL */
+#define PID_LIMIT    4194304 /* the kernel's PID_MAX_LIMIT */
+#define TARGETS_MAX  1024
+#define DIRS_MAX     64
+#define WORD_MAX     64 /* longest word compared for hints */
+
+static const char *const STATE_FRAMES[] = { "root", "leaf", "no", NULL };
+/* As in enum fgt_provider. */
+static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
+static const char *const DEMANGLE[] = { "full", "name", "no", NULL };
+static const char *const LOG_LEVELS[] = { "error", "warning", "info", "debug",
+					  NULL };
+static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
+
+/* clang-format off */
+#define AT(member) .offset = offsetof(struct fgt_config, member)
+#define COUNT_AT(member) .count_offset = offsetof(struct fgt_config, member)
+#define TARGET_AT(member) .offset = offsetof(struct fgt_config_target, member)
+#define DEST_AT(member) .offset = offsetof(struct fgt_config_destination, member)
+
+static const struct fgt_config_key TARGET_KEYS[] = {
+	{ "pid", FGT_CONFIG_INT, TARGET_AT(pid), .min = 1, .max = PID_LIMIT },
+	{ "name", FGT_CONFIG_STRING, TARGET_AT(name), .max = NAME_BYTES },
+	{ "exe", FGT_CONFIG_STRING, TARGET_AT(exe), .max = PATH_BYTES },
+	{ "cgroup", FGT_CONFIG_STRING, TARGET_AT(cgroup), .max = PATH_BYTES },
+	{ "children", FGT_CONFIG_BOOL, TARGET_AT(is_with_children) },
+	{ .path = NULL },
+};
+
+static const struct fgt_config_key DESTINATION_KEYS[] = {
+	{ "name", FGT_CONFIG_STRING, DEST_AT(name), .max = NAME_BYTES },
+	{ "dsn_file", FGT_CONFIG_STRING, DEST_AT(dsn_file), .max = PATH_BYTES },
+	{ "url", FGT_CONFIG_STRING, DEST_AT(url), .max = PATH_BYTES },
+	{ "format", FGT_CONFIG_STRING, DEST_AT(format), .max = NAME_BYTES },
+	{ .path = NULL },
+};
+
+const struct fgt_config_key fgt_config_keys[] = {
+	{ "sampling.hz", FGT_CONFIG_INT, AT(sampling.hz),
+	  .min = 1, .max = 1000, .default_number = 101 },
+	{ "sampling.max_depth", FGT_CONFIG_INT, AT(sampling.max_depth),
+	  .min = 8, .max = 1024, .default_number = 256 },
+	{ "sampling.max_cpu_percent", FGT_CONFIG_TENTHS,
+	  AT(sampling.max_cpu_percent),
+	  .min = 1, .max = 1000, .default_number = 20 },
+	{ "sampling.state_frames", FGT_CONFIG_CHOICE, AT(sampling.state_frames),
+	  .choices = STATE_FRAMES, .default_number = FGT_STATE_FRAMES_ROOT },
+	{ "sampling.who_ran", FGT_CONFIG_CHOICE, AT(sampling.provider),
+	  .choices = PROVIDERS, .default_number = FGT_PROVIDER_AUTO },
+	{ "sampling.include_self", FGT_CONFIG_BOOL, AT(sampling.is_self_included) },
+	{ "ring.seconds", FGT_CONFIG_INT, AT(ring.seconds),
+	  .min = 1, .max = 3600, .default_number = 30 },
+	{ "ring.memory_mb", FGT_CONFIG_INT, AT(ring.memory_mb),
+	  .min = 1, .max = 4096, .default_number = 64 },
+	{ "ring.per_user", FGT_CONFIG_INT, AT(ring.per_user),
+	  .min = 0, .max = 512, .default_number = 16 },
+	{ "targets", FGT_CONFIG_ENTRIES, AT(targets), COUNT_AT(target_count),
+	  .max = TARGETS_MAX, .entries = TARGET_KEYS,
+	  .entry_size = sizeof(struct fgt_config_target) },
+	{ "socket", FGT_CONFIG_STRING, AT(socket), .max = SOCKET_BYTES },
+	{ "http.listen", FGT_CONFIG_STRING, AT(http.listen), .max = NAME_BYTES },
+	{ "http.token_file", FGT_CONFIG_STRING, AT(http.token_file),
+	  .max = PATH_BYTES },
+	{ "upload.release", FGT_CONFIG_STRING, AT(upload.release),
+	  .max = NAME_BYTES },
+	{ "upload.environment", FGT_CONFIG_STRING, AT(upload.environment),
+	  .max = NAME_BYTES },
+	{ "upload.spool_dir", FGT_CONFIG_STRING, AT(upload.spool_dir),
+	  .max = PATH_BYTES },
+	{ "upload.spool_mb", FGT_CONFIG_INT, AT(upload.spool_mb),
+	  .min = 1, .max = 65536, .default_number = 256 },
+	{ "upload.ca_file", FGT_CONFIG_STRING, AT(upload.ca_file),
+	  .max = PATH_BYTES },
+	{ "upload.allow_http", FGT_CONFIG_BOOL, AT(upload.is_http_allowed) },
+	{ "upload.destinations", FGT_CONFIG_ENTRIES, AT(upload.destinations),
+	  COUNT_AT(upload.destination_count), .max = FGT_CONFIG_DESTINATIONS_MAX,
+	  .entries = DESTINATION_KEYS,
+	  .entry_size = sizeof(struct fgt_config_destination) },
+	{ "symbols.demangle", FGT_CONFIG_CHOICE, AT(symbols.demangle),
+	  .choices = DEMANGLE, .default_number = FGT_DEMANGLE_FULL },
+	{ "symbols.debug_dirs", FGT_CONFIG_STRINGS, AT(symbols.debug_dirs),
+	  COUNT_AT(symbols.debug_dir_count), .max = DIRS_MAX,
+	  .default_text = "/usr/lib/debug" },
+	{ "log.level", FGT_CONFIG_STRING, AT(log.level), .max = NAME_BYTES,
+	  .choices = LOG_LEVELS, .default_text = "info" },
+	{ "log.format", FGT_CONFIG_STRING, AT(log.format), .max = NAME_BYTES,
+	  .choices = LOG_FORMATS, .default_text = "logfmt" },
+	{ .path = NULL },
+};
+/* clang-format on */
+
+const struct fgt_config_key *
+fgt_config_key_find(const struct fgt_config_key *keys, const char *path)
+{
+	for (; keys->path; keys++)
+		if (!strcmp(keys->path, path))
+			return keys;
+	return NULL;
+}
+
+bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path)
+{
+	size_t len = strlen(path);
+
+	for (; keys->path; keys++)
+		if (!strncmp(keys->path, path, len) && keys->path[len] == '.')
+			return true;
+	return false;
+}
+
+/* Levenshtein's distance of a[len] and b[len]; words longer than WORD_MAX
+ * count as far as can be. */
+static unsigned int distance(const char *a, size_t a_len, const char *b,
+			     size_t b_len)
+{
+	unsigned int row[WORD_MAX + 1];
+
+	if (a_len > WORD_MAX || b_len > WORD_MAX)
+		return UINT_MAX;
+	for (unsigned int j = 0; j <= b_len; j++)
+		row[j] = j;
+	for (unsigned int i = 1; i <= a_len; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			unsigned int replaced =
+				diagonal + (a[i - 1] != b[j - 1]);
+			unsigned int one_side =
+				(row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+
+			diagonal = row[j];
+			row[j] = replaced < one_side ? replaced : one_side;
+		}
+	}
+	return row[b_len];
+}
+
+void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
+			    char *ret_name, size_t size)
+{
+	const char *dot = strrchr(path, '.');
+	const char *last = dot ? dot + 1 : path;
+	size_t prefix_len = (size_t)(last - path);
+	const char *name = keys->path;
+	size_t name_len = strlen(name);
+	unsigned int best = UINT_MAX;
+
+	for (; keys->path; keys++) {
+		const char *inner = strrchr(keys->path, '.');
+		bool is_here = !strncmp(keys->path, path, prefix_len);
+		/* At this place one writes the next component. */
+		const char *local = keys->path + (is_here ? prefix_len : 0);
+		size_t local_len = strcspn(local, ".");
+		unsigned int near =
+			distance(last, strlen(last), local, local_len);
+
+		if (is_here && near < best) {
+			best = near;
+			name = local;
+			name_len = local_len;
+		}
+		/* The right word in the wrong group: name it in full. */
+		if (inner && !strcmp(inner + 1, last) && best > 0) {
+			best = 0;
+			name = keys->path;
+			name_len = strlen(name);
+		}
+	}
+	snprintf(ret_name, size, "%.*s", (int)name_len, name);
+}
+
+static void list_choices(const struct fgt_config_key *key, char *ret_text,
+			 size_t size)
+{
+	size_t used = (size_t)snprintf(ret_text, size, "one of");
+
+	for (size_t i = 0; key->choices[i] && used < size; i++)
+		used += (size_t)snprintf(ret_text + used, size - used,
+					 "%s \"%s\"", i ? "," : "",
+					 key->choices[i]);
+}
+
+void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
+			  size_t size)
+{
+	if (key->choices) {
+		list_choices(key, ret_text, size);
+		return;
+	}
+	switch (key->type) {
+	case FGT_CONFIG_INT:
+		snprintf(ret_text, size, "an integer from %d to %d", key->min,
+			 key->max);
+		break;
+	case FGT_CONFIG_TENTHS:
+		snprintf(ret_text, size, "0 or a number from %g to %g",
+			 key->min / 10.0, key->max / 10.0);
+		break;
+	case FGT_CONFIG_BOOL:
+		snprintf(ret_text, size, "true or false");
+		break;
+	case FGT_CONFIG_STRING:
+	case FGT_CONFIG_CHOICE:
+		snprintf(ret_text, size, "a string of 1 to %d bytes", key->max);
+		break;
+	case FGT_CONFIG_STRINGS:
+		snprintf(ret_text, size,
+			 "a list of at most %d strings, [ \"…\" ]", key->max);
+		break;
+	case FGT_CONFIG_ENTRIES:
+		snprintf(ret_text, size,
+			 "a list of at most %d groups, ( { … } )", key->max);
+		break;
+	}
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of configuration keys: one row says what a key is called, what it
+ * may hold and where it is kept. Loading, the environment, show and the hints
+ * about misspelt keys all read it.
+ */
+#ifndef FGT_AGENT_CONFIG_CONFIG_SCHEMA_H
+#define FGT_AGENT_CONFIG_CONFIG_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/config/config.h"
+#include "ringbuf/base/why.h"
+
+#define FGT_CONFIG_DESTINATIONS_MAX 64
+#define FGT_CONFIG_WHERE_MAX	    192 /* "FILE:LINE" or a variable's name */
+
+enum fgt_config_type {
+	FGT_CONFIG_INT, /* int */
+	FGT_CONFIG_TENTHS, /* double; 0, or from min to max */
+	FGT_CONFIG_BOOL, /* bool */
+	FGT_CONFIG_STRING, /* char *, NULL: not set */
+	FGT_CONFIG_CHOICE, /* int-sized enum, index into choices */
+	FGT_CONFIG_STRINGS, /* char **, with a count */
+	FGT_CONFIG_ENTRIES, /* array of structs, with a count */
+};
+
+struct fgt_config_key {
+	const char *path; /* "sampling.hz"; in an entry just "pid" */
+	enum fgt_config_type type;
+	size_t offset; /* in struct fgt_config, or in the entry */
+	size_t count_offset; /* of the size_t beside STRINGS and ENTRIES */
+	/* INT; TENTHS: ten times as much; STRING: max bytes; lists: max
+	 * elements. */
+	int min, max;
+	int default_number; /* INT, TENTHS, BOOL, CHOICE */
+	const char *default_text; /* STRING; STRINGS: one element */
+	const char *const *choices; /* NULL-terminated; also STRING */
+	const struct fgt_config_key *entries; /* keys of one entry */
+	size_t entry_size;
+};
+
+/* Ends with a row whose path is NULL; keys of a group stand together. */
+extern const struct fgt_config_key fgt_config_keys[];
+
+/* The row of a full path, NULL if there is none. */
+const struct fgt_config_key *
+fgt_config_key_find(const struct fgt_config_key *keys, const char *path);
+
+/* True if path names a group, such as "sampling". */
+bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path);
+
+/*
+ * The known key, as one would write it at this place, that is nearest to an
+ * unknown path; never NULL.
+ */
+void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
+			    char *ret_name, size_t size);
+
+/* "an integer from 1 to 1000", "one of "root", "leaf", "no"", … */
+void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
+			  size_t size);
+
+/*
+ * Set a checked value in base (a struct fgt_config or an entry). where begins
+ * the message. -EINVAL, -ENOMEM.
+ */
+int fgt_config_set_int(const struct fgt_config_key *key, void *base,
+		       int64_t value, const char *where, struct fgt_why *why);
+int fgt_config_set_number(const struct fgt_config_key *key, void *base,
+			  double value, const char *where, struct fgt_why *why);
+int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
+			bool value, const char *where, struct fgt_why *why);
+int fgt_config_set_string(const struct fgt_config_key *key, void *base,
+			  const char *value, const char *where,
+			  struct fgt_why *why);
+/* Appends to STRINGS. */
+int fgt_config_add_string(const struct fgt_config_key *key, void *base,
+			  const char *value, const char *where,
+			  struct fgt_why *why);
+/* Appends an empty entry to ENTRIES. */
+int fgt_config_add_entry(const struct fgt_config_key *key, void *base,
+			 const char *where, void **ret_entry,
+			 struct fgt_why *why);
+/* Text of any scalar type, from the environment. */
+int fgt_config_set_text(const struct fgt_config_key *key, void *base,
+			const char *text, const char *where,
+			struct fgt_why *why);
+
+/* Sets every default; base must be zeroed. -ENOMEM. */
+int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base);
+/* Empties a list, so that a file's list replaces the default. */
+void fgt_config_clear(const struct fgt_config_key *key, void *base);
+/* Frees all that the keys own in base. */
+void fgt_config_clear_all(const struct fgt_config_key *keys, void *base);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts checked values into the places that the table of keys names, and frees
+ * them. Any thread; must not know libconfig nor read the environment.
+ */
+#include "agent/config/config_schema.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/config/config_text.h"
+#include "ringbuf/base/owner.h"
+
+static void *place(const struct fgt_config_key *key, void *base)
+{
+	return (char *)base + key->offset;
+}
+
+static size_t *count_place(const struct fgt_config_key *key, void *base)
+{
+	return (size_t *)(void *)((char *)base + key->count_offset);
+}
+
+static int refuse(const struct fgt_config_key *key, const char *where,
+		  struct fgt_why *why)
+{
+	char wanted[200];
+
+	fgt_config_key_wants(key, wanted, sizeof(wanted));
+	return fgt_why_set(why, -EINVAL, "%s: `%s` must be %s", where,
+			   key->path, wanted);
+}
+
+int fgt_config_set_int(const struct fgt_config_key *key, void *base,
+		       int64_t value, const char *where, struct fgt_why *why)
+{
+	if (key->type != FGT_CONFIG_INT || value < key->min || value > key->max)
+		return refuse(key, where, why);
+	*(int *)place(key, base) = (int)value;
+	return 0;
+}
+
+int fgt_config_set_number(const struct fgt_config_key *key, void *base,
+			  double value, const char *where, struct fgt_why *why)
+{
+	/* Not a number is in no range. */
+	if (key->type != FGT_CONFIG_TENTHS ||
+	    !(value == 0 || (value * 10 >= key->min && value * 10 <= key->max)))
+		return refuse(key, where, why);
+	*(double *)place(key, base) = value;
+	return 0;
+}
+
+int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
+			bool value, const char *where, struct fgt_why *why)
+{
+	if (key->type != FGT_CONFIG_BOOL)
+		return refuse(key, where, why);
+	*(bool *)place(key, base) = value;
+	return 0;
+}
+
+/* Finds value among the choices; any value will do where there are none. */
+static bool find_choice(const struct fgt_config_key *key, const char *value,
+			int *ret_index)
+{
+	for (int i = 0; key->choices && key->choices[i]; i++)
+		if (!strcmp(key->choices[i], value)) {
+			*ret_index = i;
+			return true;
+		}
+	return !key->choices;
+}
+
+static int copy_string(const struct fgt_config_key *key, size_t max_bytes,
+		       const char *value, const char *where, char **ret_copy,
+		       struct fgt_why *why)
+{
+	size_t len = strlen(value);
+	char *copy;
+
+	if (!len || len > max_bytes)
+		return refuse(key, where, why);
+	if (!fgt_config_is_plain_text(value, len))
+		return fgt_why_set(why, -EINVAL,
+				   "%s: `%s` holds a control character or "
+				   "invalid UTF-8",
+				   where, key->path);
+	copy = strdup(value);
+	if (!copy)
+		return -ENOMEM;
+	*ret_copy = copy;
+	return 0;
+}
+
+int fgt_config_set_string(const struct fgt_config_key *key, void *base,
+			  const char *value, const char *where,
+			  struct fgt_why *why)
+{
+	char **string = place(key, base);
+	char *copy = NULL;
+	int choice = 0;
+	int error;
+
+	if (!find_choice(key, value, &choice) ||
+	    (key->type != FGT_CONFIG_STRING && key->type != FGT_CONFIG_CHOICE))
+		return refuse(key, where, why);
+	if (key->type == FGT_CONFIG_CHOICE) {
+		*(int *)place(key, base) = choice;
+		return 0;
+	}
+	error = copy_string(key, (size_t)key->max, value, where, &copy, why);
+	if (error)
+		return error;
+	free(*string);
+	*string = copy;
+	return 0;
+}
+
+/* Grows the list by one zeroed element of size bytes. */
+static int grow(const struct fgt_config_key *key, void *base, size_t size,
+		const char *where, void **ret_element, struct fgt_why *why)
+{
+	size_t *count = count_place(key, base);
+	void **list = place(key, base);
+	char *grown;
+
+	if (*count >= (size_t)key->max)
+		return refuse(key, where, why);
+	grown = reallocarray(*list, *count + 1, size);
+	if (!grown)
+		return -ENOMEM;
+	*list = grown;
+	memset(grown + *count * size, 0, size);
+	*ret_element = grown + *count * size;
+	++*count;
+	return 0;
+}
+
+int fgt_config_add_string(const struct fgt_config_key *key, void *base,
+			  const char *value, const char *where,
+			  struct fgt_why *why)
+{
+	FGT_AUTO(free) void *owned = NULL;
+	char *copy = NULL;
+	void *element;
+	int error;
+
+	if (key->type != FGT_CONFIG_STRINGS)
+		return refuse(key, where, why);
+	error = copy_string(key, 4095, value, where, &copy, why);
+	if (error)
+		return error;
+	owned = copy;
+	error = grow(key, base, sizeof(char *), where, &element, why);
+	if (error)
+		return error;
+	*(char **)element = FGT_TAKE(owned);
+	return 0;
+}
+
+int fgt_config_add_entry(const struct fgt_config_key *key, void *base,
+			 const char *where, void **ret_entry,
+			 struct fgt_why *why)
+{
+	void *entry;
+	int error;
+
+	if (key->type != FGT_CONFIG_ENTRIES)
+		return refuse(key, where, why);
+	error = grow(key, base, key->entry_size, where, &entry, why);
+	if (error)
+		return error;
+	*ret_entry = entry;
+	return fgt_config_set_defaults(key->entries, entry);
+}
+
+int fgt_config_set_text(const struct fgt_config_key *key, void *base,
+			const char *text, const char *where,
+			struct fgt_why *why)
+{
+	long long number;
+	double decimal;
+	char *end;
+
+	if (key->type == FGT_CONFIG_INT) {
+		errno = 0;
+		number = strtoll(text, &end, 10);
+		if (errno || end == text || *end)
+			return refuse(key, where, why);
+		return fgt_config_set_int(key, base, number, where, why);
+	}
+	if (key->type == FGT_CONFIG_TENTHS) {
+		decimal = strtod(text, &end);
+		if (end == text || *end)
+			return refuse(key, where, why);
+		return fgt_config_set_number(key, base, decimal, where, why);
+	}
+	if (key->type == FGT_CONFIG_BOOL) {
+		bool is_true = !strcmp(text, "true") || !strcmp(text, "1");
+
+		if (!is_true && strcmp(text, "false") && strcmp(text, "0"))
+			return refuse(key, where, why);
+		return fgt_config_set_bool(key, base, is_true, where, why);
+	}
+	return fgt_config_set_string(key, base, text, where, why);
+}
+
+static int set_default(const struct fgt_config_key *key, void *base)
+{
+	switch (key->type) {
+	case FGT_CONFIG_INT:
+	case FGT_CONFIG_CHOICE:
+		*(int *)place(key, base) = key->default_number;
+		return 0;
+	case FGT_CONFIG_TENTHS:
+		*(double *)place(key, base) = key->default_number / 10.0;
+		return 0;
+	case FGT_CONFIG_BOOL:
+		*(bool *)place(key, base) = key->default_number;
+		return 0;
+	case FGT_CONFIG_STRING:
+		return !key->default_text
+			       ? 0
+			       : fgt_config_set_string(key, base,
+						       key->default_text,
+						       "default", NULL);
+	case FGT_CONFIG_STRINGS:
+		return !key->default_text
+			       ? 0
+			       : fgt_config_add_string(key, base,
+						       key->default_text,
+						       "default", NULL);
+	case FGT_CONFIG_ENTRIES:
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base)
+{
+	for (; keys->path; keys++) {
+		int error = set_default(keys, base);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+void fgt_config_clear(const struct fgt_config_key *key, void *base)
+{
+	void **list = place(key, base);
+	size_t count;
+
+	if (key->type == FGT_CONFIG_STRING) {
+		free(*list);
+		*list = NULL;
+		return;
+	}
+	if (key->type != FGT_CONFIG_STRINGS && key->type != FGT_CONFIG_ENTRIES)
+		return;
+	count = *count_place(key, base);
+	for (size_t i = 0; i < count; i++) {
+		if (key->type == FGT_CONFIG_STRINGS)
+			free(((char **)*list)[i]);
+		else
+			fgt_config_clear_all(key->entries,
+					     (char *)*list +
+						     i * key->entry_size);
+	}
+	free(*list);
+	*list = NULL;
+	*count_place(key, base) = 0;
+}
+
+void fgt_config_clear_all(const struct fgt_config_key *keys, void *base)
+{
+	for (; keys->path; keys++)
+		fgt_config_clear(keys, base);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leads each delivery from its order to its end. Runs in the daemon's loop,
+ * but for run_cut(); must not wait for a process, nor log a destination.
+ */
+#include "agent/daemon/delivery/deliveries.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "agent/daemon/delivery/delivery_cut.h"
+#include "agent/daemon/delivery/delivery_endings.h"
+#include "agent/daemon/delivery/delivery_limits.h"
+#include "agent/daemon/delivery/delivery_log.h"
+#include "agent/daemon/delivery/delivery_tally.h"
+#include "agent/daemon/loop/errands.h"
+
+#define SECOND_NS      UINT64_C(1000000000)
+#define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
+#define WAIT_MAX_S     600 /* a server that wants longer does not want it */
+
+enum job_state {
+	JOB_WAITS, /* for its time */
+	JOB_IS_CUT, /* on the thread */
+	JOB_READY, /* for a process */
+	JOB_SENDS,
+};
+
+struct job {
+	struct fgt_deliveries *deliveries;
+	struct job *next, *previous;
+	enum job_state state;
+	struct fgt_timer timer; /* its time; while it is sent: its end */
+	struct fgt_errand errand;
+	struct fgt_watch watch; /* of the child's socket */
+	struct fgt_delivery_child child;
+	struct fgt_delivery_head head;
+	struct fgt_delivery_cut cut; /* target: a reference, until it is cut */
+	int data_fd, spans_fd;
+	uint64_t bytes; /* of its descriptors */
+	struct fgt_delivery_address address; /* whose limits it shares */
+	/* Written on the thread, read when it is done. */
+	int cut_result;
+	uint64_t cut_bytes;
+	uint8_t *body;
+	size_t body_len;
+	char name[FGT_TRANSACTION_NAME + 1];
+	struct fgt_delivery_about about;
+};
+
+struct fgt_deliveries {
+	struct fgt_loop *loop;
+	struct fgt_errands *errands; /* a thread of its own */
+	struct fgt_symbolizer *symbolizer;
+	struct job *first, *last; /* oldest first */
+	struct fgt_delivery_limits limits;
+	struct fgt_delivery_endings endings;
+	struct fgt_deliveries_counters counters;
+	uint64_t bytes;
+	bool is_leaving; /* what is there is sent, once */
+	bool is_ending; /* nothing is started any more */
+};
+
+static void free_job(struct job *job)
+{
+	fgt_target_put(job->cut.target);
+	fgt_fd_close(job->data_fd);
+	fgt_fd_close(job->spans_fd);
+	if (job->body)
+		explicit_bzero(job->body, job->body_len);
+	free(job->body);
+	free(job);
+}
+
+static void remove_job(struct job *job)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	fgt_loop_disarm(deliveries->loop, &job->timer);
+	if (job->previous)
+		job->previous->next = job->next;
+	else
+		deliveries->first = job->next;
+	if (job->next)
+		job->next->previous = job->previous;
+	else
+		deliveries->last = job->previous;
+	deliveries->bytes -= job->bytes;
+	free_job(job);
+}
+
+/* ---- Ends -------------------------------------------------------------- */
+
+static void give_up(struct job *job, const char *where, const char *why)
+{
+	job->deliveries->counters.failed++;
+	fgt_delivery_log_given_up(&job->about, where, why);
+	remove_job(job);
+}
+
+static void wait_until(struct job *job, uint64_t due_ns)
+{
+	job->state = JOB_WAITS;
+	fgt_loop_arm(job->deliveries->loop, &job->timer, due_ns);
+}
+
+static void try_later(struct job *job, const struct fgt_delivery_result *result)
+{
+	uint64_t seconds = RETRY_S(job->about.tries), due_ns;
+
+	if (result->retry_after_s > seconds)
+		seconds = result->retry_after_s;
+	due_ns = fgt_loop_now() + seconds * SECOND_NS;
+	if (result->retry_after_s > 0)
+		fgt_delivery_limits_set(&job->deliveries->limits, &job->address,
+					due_ns);
+	if (job->about.tries >= FGT_DELIVERIES_TRIES || seconds > WAIT_MAX_S ||
+	    job->deliveries->is_leaving) {
+		give_up(job, result->where, result->why);
+		return;
+	}
+	job->deliveries->counters.retried++;
+	fgt_delivery_log_retry(&job->about, seconds, FGT_DELIVERIES_TRIES,
+			       result->why);
+	wait_until(job, due_ns);
+}
+
+static void settle(struct job *job, const struct fgt_delivery_result *result)
+{
+	if (result->error == -EAGAIN) {
+		try_later(job, result);
+	} else if (result->error < 0) {
+		give_up(job, result->where, result->why);
+	} else {
+		job->deliveries->counters.delivered++;
+		fgt_delivery_log_done(&job->about, result);
+		remove_job(job);
+	}
+}
+
+/* ---- The process that uploads ------------------------------------------ */
+
+static void start_ready(struct fgt_deliveries *deliveries);
+
+static void end_child(struct job *job, const struct fgt_delivery_result *result)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	fgt_loop_unwatch(deliveries->loop, &job->watch);
+	fgt_loop_disarm(deliveries->loop, &job->timer);
+	fgt_delivery_endings_add(&deliveries->endings, &job->child,
+				 job->head.uid);
+	settle(job, result);
+	start_ready(deliveries);
+}
+
+static void child_ready(void *context, uint32_t events)
+{
+	struct fgt_delivery_result result = { .error = 0 };
+	struct job *job = context;
+	int r = fgt_delivery_child_receive(&job->child, &result);
+
+	(void)events;
+	if (r == -EAGAIN)
+		return;
+	if (r < 0) {
+		result.error = r;
+		strcpy(result.why, "the delivering process has died");
+	}
+	end_child(job, &result);
+}
+
+static void child_expired(struct job *job)
+{
+	struct fgt_delivery_result result = { .error = -ETIMEDOUT };
+
+	strcpy(result.why, "it took too long");
+	end_child(job, &result);
+}
+
+static int start_child(struct job *job)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+	int r = fgt_delivery_child_start(&job->child, &job->head, job->body,
+					 job->body_len, job->data_fd,
+					 job->spans_fd);
+
+	if (r < 0)
+		return r;
+	job->watch.fd = job->child.fd;
+	r = fgt_loop_watch(deliveries->loop, &job->watch, EPOLLIN);
+	if (r < 0) {
+		fgt_delivery_endings_add(&deliveries->endings, &job->child,
+					 job->head.uid);
+		return r;
+	}
+	job->about.tries++;
+	job->state = JOB_SENDS;
+	fgt_loop_arm(deliveries->loop, &job->timer,
+		     fgt_loop_now() + (FGT_DELIVERY_MAX_S + 1) * SECOND_NS);
+	return 0;
+}
+
+/* Of all that wait or are sent, as the user of that address sees it. */
+static struct fgt_delivery_tally
+take_tally(const struct fgt_deliveries *deliveries,
+	   const struct fgt_delivery_address *address)
+{
+	struct fgt_delivery_tally tally = { .bytes = deliveries->bytes };
+
+	for (const struct job *job = deliveries->first; job; job = job->next) {
+		bool is_sent = job->state == JOB_SENDS;
+		bool is_users = job->address.uid == address->uid;
+		bool is_there = is_users && job->address.hash == address->hash;
+
+		tally.all++;
+		tally.of_user += is_users;
+		tally.to_destination += is_there;
+		tally.sent += is_sent;
+		tally.sent_of_user += is_sent && is_users;
+		tally.sent_to_destination += is_sent && is_there;
+		tally.bytes_of_user += is_users ? job->bytes : 0;
+	}
+	return tally;
+}
+
+/* Whoever's server is slow, or whose process does not end, waits alone. */
+static bool is_its_turn(const struct job *job)
+{
+	const struct fgt_deliveries *deliveries = job->deliveries;
+	struct fgt_delivery_tally tally = take_tally(deliveries, &job->address);
+
+	return fgt_delivery_tally_may_send(&tally) &&
+	       !fgt_delivery_endings_has(&deliveries->endings, job->head.uid);
+}
+
+static void start_one(struct job *job)
+{
+	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
+						      &job->address);
+
+	if (until_ns > fgt_loop_now() && job->deliveries->is_leaving)
+		give_up(job, "",
+			"the server wants a pause, and the agent is leaving");
+	else if (until_ns > fgt_loop_now())
+		wait_until(job, until_ns);
+	else if (start_child(job) < 0)
+		give_up(job, "",
+			"no process could be started; raise the agent's "
+			"limits");
+}
+
+static void start_ready(struct fgt_deliveries *deliveries)
+{
+	struct job *job = deliveries->first;
+
+	while (job && !deliveries->is_ending) {
+		struct job *next = job->next;
+
+		if (job->state == JOB_READY && is_its_turn(job))
+			start_one(job);
+		job = next;
+	}
+}
+
+static void one_has_gone(void *context)
+{
+	start_ready(context);
+}
+
+/* ---- The cut ----------------------------------------------------------- */
+
+static void run_cut(void *context)
+{
+	struct job *job = context;
+
+	job->cut_result =
+		fgt_delivery_cut(&job->cut, &job->data_fd, &job->cut_bytes);
+}
+
+static void cut_done(void *context)
+{
+	struct job *job = context;
+	struct fgt_deliveries *deliveries = job->deliveries;
+	struct fgt_delivery_tally tally;
+
+	job->bytes += job->cut_bytes;
+	deliveries->bytes += job->cut_bytes;
+	tally = take_tally(deliveries, &job->address);
+	fgt_target_put(FGT_TAKE(job->cut.target));
+	job->state = JOB_READY;
+	if (job->cut_result == -ENODATA)
+		give_up(job, "", "the ring does not go back so far any more");
+	else if (job->cut_result < 0)
+		give_up(job, "", strerror(-job->cut_result));
+	else if (!fgt_delivery_tally_fits(&tally))
+		give_up(job, "", "too much waits to be delivered");
+	else
+		start_ready(deliveries);
+}
+
+static void time_has_come(void *context)
+{
+	struct job *job = context;
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	if (job->state == JOB_SENDS) {
+		child_expired(job);
+	} else if (job->cut.target) {
+		job->state = JOB_IS_CUT;
+		fgt_errands_submit(deliveries->errands, &job->errand);
+	} else {
+		job->state = JOB_READY;
+		start_ready(deliveries);
+	}
+}
+
+/* ---- Orders ------------------------------------------------------------ */
+
+static int check_room(struct fgt_deliveries *deliveries,
+		      const struct fgt_delivery_order *order,
+		      struct fgt_why *why)
+{
+	uint64_t bytes = fgt_delivery_bytes(order->data_fd) +
+			 fgt_delivery_bytes(order->spans_fd);
+	const struct fgt_delivery_address address =
+		fgt_delivery_address_of(order->uid, order->destination);
+	const struct fgt_delivery_tally tally =
+		take_tally(deliveries, &address);
+	int r;
+
+	if (deliveries->is_leaving && !order->is_last_word)
+		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
+	r = fgt_delivery_tally_check(&tally, bytes, order->is_last_word, why);
+	deliveries->counters.refused += r < 0;
+	return r;
+}
+
+static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
+		     const struct fgt_delivery_order *order)
+{
+	const char *name = order->facts ? order->facts->name : NULL;
+
+	job->deliveries = deliveries;
+	job->timer =
+		(struct fgt_timer){ .expired = time_has_come, .context = job };
+	job->errand = (struct fgt_errand){ .run = run_cut,
+					   .done = cut_done,
+					   .context = job };
+	job->watch = (struct fgt_watch){ .fd = -1,
+					 .ready = child_ready,
+					 .context = job };
+	job->child = FGT_DELIVERY_CHILD_NONE;
+	job->head = (struct fgt_delivery_head){
+		.uid = order->uid,
+		.gid = order->gid,
+		.kind = order->target ? FGT_DELIVERY_FILE : order->kind,
+		.has_spans = order->spans_fd >= 0,
+		.from_ns = order->from_ns,
+		.to_ns = order->to_ns,
+	};
+	job->cut = (struct fgt_delivery_cut){
+		.target = order->target ? fgt_target_get(order->target) : NULL,
+		.symbolizer = deliveries->symbolizer,
+		.from_ns = order->from_ns,
+		.to_ns = order->to_ns,
+		.is_transaction = order->is_transaction,
+	};
+	job->about = (struct fgt_delivery_about){ .pid = order->pid,
+						  .name = job->name };
+	job->address = fgt_delivery_address_of(order->uid, order->destination);
+	job->bytes = fgt_delivery_bytes(order->data_fd) +
+		     fgt_delivery_bytes(order->spans_fd);
+	snprintf(job->name, sizeof(job->name), "%s", name ? name : "slice");
+}
+
+static void append(struct fgt_deliveries *deliveries, struct job *job)
+{
+	job->previous = deliveries->last;
+	if (deliveries->last)
+		deliveries->last->next = job;
+	else
+		deliveries->first = job;
+	deliveries->last = job;
+	deliveries->bytes += job->bytes;
+}
+
+static int refuse(const struct fgt_delivery_order *order, int error,
+		  struct fgt_why *why)
+{
+	fgt_fd_close(order->data_fd);
+	fgt_fd_close(order->spans_fd);
+	return why ? fgt_why_set(why, error, "cannot be queued: %s",
+				 strerror(-error))
+		   : error;
+}
+
+int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
+			  const struct fgt_delivery_order *order,
+			  struct fgt_why *why)
+{
+	struct job *job;
+	int r;
+
+	if (!order->destination || !*order->destination)
+		return refuse(order, -EINVAL, why);
+	r = check_room(deliveries, order, why);
+	if (r < 0)
+		return refuse(order, r, NULL);
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return refuse(order, -ENOMEM, why);
+	fill_job(job, deliveries, order);
+	job->data_fd = order->data_fd;
+	job->spans_fd = order->spans_fd;
+	r = fgt_delivery_body_new(order->destination, order->limits,
+				  order->facts, &job->body, &job->body_len);
+	if (r < 0) {
+		free_job(job);
+		return fgt_why_set(why, r, "cannot be queued: %s",
+				   strerror(-r));
+	}
+	append(deliveries, job);
+	wait_until(job, order->not_before_ns);
+	return 0;
+}
+
+/* ---- Its own life ------------------------------------------------------ */
+
+int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
+		       struct fgt_deliveries **ret_deliveries)
+{
+	FGT_AUTO(fgt_deliveries_free) struct fgt_deliveries *deliveries = NULL;
+	int r;
+
+	deliveries = calloc(1, sizeof(*deliveries));
+	if (!deliveries)
+		return -ENOMEM;
+	deliveries->loop = loop;
+	deliveries->symbolizer = symbolizer;
+	deliveries->endings.loop = loop;
+	deliveries->endings.gone = one_has_gone;
+	deliveries->endings.context = deliveries;
+	r = fgt_errands_new(loop, &deliveries->errands);
+	if (r < 0)
+		return r;
+	*ret_deliveries = FGT_TAKE(deliveries);
+	return 0;
+}
+
+/* What waits for its end does not wait for long; what waits for another try, or
+ * for a time far ahead, has its turn now. */
+void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
+{
+	uint64_t soon_ns = fgt_loop_now() + SECOND_NS;
+
+	deliveries->is_leaving = true;
+	for (struct job *job = deliveries->first; job; job = job->next)
+		if (job->state == JOB_WAITS &&
+		    (job->about.tries > 0 || job->timer.due_ns > soon_ns))
+			wait_until(job, fgt_loop_now());
+}
+
+void fgt_deliveries_free(struct fgt_deliveries *deliveries)
+{
+	if (!deliveries)
+		return;
+	deliveries->is_leaving = deliveries->is_ending = true;
+	/* Those that are cut become ready, or are given up. */
+	if (deliveries->errands)
+		fgt_errands_free(deliveries->errands);
+	while (deliveries->first) {
+		struct job *job = deliveries->first;
+
+		if (job->state == JOB_SENDS) {
+			fgt_loop_unwatch(deliveries->loop, &job->watch);
+			fgt_delivery_endings_add(&deliveries->endings,
+						 &job->child, job->head.uid);
+		}
+		give_up(job, "", "the agent is leaving");
+	}
+	fgt_delivery_endings_done(&deliveries->endings);
+	free(deliveries);
+}
+
+void fgt_deliveries_get_counters(const struct fgt_deliveries *deliveries,
+				 struct fgt_deliveries_counters *ret_counters)
+{
+	*ret_counters = deliveries->counters;
+	for (const struct job *job = deliveries->first; job; job = job->next)
+		if (job->state == JOB_SENDS)
+			ret_counters->active++;
+		else
+			ret_counters->waiting++;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What registered processes want delivered: a bounded queue, a thread that
+ * cuts, processes that upload.
+ */
+#ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERIES_H
+#define FGT_AGENT_DAEMON_DELIVERY_DELIVERIES_H
+
+#include <stdint.h>
+
+#include "agent/capture/target.h"
+#include "agent/daemon/delivery/delivery_child.h"
+#include "agent/daemon/loop/loop.h"
+#include "agent/symbols/symbolizer.h"
+#include "ringbuf/base/why.h"
+#include "upload/deliver/sentry_upload.h"
+#include "upload/format/parts/transaction.h"
+
+#define FGT_DELIVERIES_TRIES 5 /* after 2, 8, 32, 128 s */
+
+struct fgt_deliveries;
+
+struct fgt_delivery_order {
+	int32_t pid; /* for the log */
+	uint32_t uid, gid; /* whose it is: it is delivered as this user */
+	/* One of both: what is to be cut, borrowed; or data_fd of a kind,
+	 * taken over in any case, also on errors. */
+	struct fgt_target *target;
+	int data_fd; /* -1: none */
+	enum fgt_delivery_kind kind;
+	int spans_fd; /* taken over; -1: none */
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	uint64_t not_before_ns; /* the tick after the end is there then */
+	const char *destination; /* a secret maybe; copied */
+	const struct fgt_upload_limits *limits; /* NULL: none; copied */
+	const struct fgt_transaction_facts *facts; /* NULL; copied */
+	bool is_transaction; /* its facts tell when it began and ended */
+	bool is_last_word; /* of a process that has ended: nothing comes after */
+};
+
+/* The symbolizer outlives this. -ENOMEM, -EAGAIN. */
+int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
+		       struct fgt_deliveries **ret_deliveries);
+/* Ends those at work. */
+void fgt_deliveries_free(struct fgt_deliveries *deliveries);
+FGT_DEFINE_AUTO(struct fgt_deliveries *, fgt_deliveries_free);
+
+/*
+ * Queues; what becomes of it goes to the log. -EBUSY full (the share of the
+ * destination, of the user, or all; see delivery_tally.h), -EINVAL no
+ * destination, -EMSGSIZE facts too long, -ESHUTDOWN, -ENOMEM; why is set.
+ */
+int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
+			  const struct fgt_delivery_order *order,
+			  struct fgt_why *why);
+
+/* Takes no more, but the last words of the dead; tries once what waits. */
+void fgt_deliveries_leave(struct fgt_deliveries *deliveries);
+
+struct fgt_deliveries_counters {
+	uint64_t delivered, failed; /* failed: given up */
+	uint64_t refused; /* full */
+	uint64_t retried;
+	size_t waiting, active; /* now */
+};
+
+void fgt_deliveries_get_counters(const struct fgt_deliveries *deliveries,
+				 struct fgt_deliveries_counters *ret_counters);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process that encodes and uploads for a program: this very program,
+ * executed anew, with that program's user and nothing more. What goes wrong in
+ * it (a server that misbehaves, a slice made to harm) costs a process of that
+ * user, and what it may write is what that user may write. The destination,
+ * which may hold a secret, travels over a socket only.
+ */
+#ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERY_CHILD_H
+#define FGT_AGENT_DAEMON_DELIVERY_DELIVERY_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "upload/deliver/sentry_upload.h"
+#include "upload/format/parts/transaction.h"
+
+#define FGT_DELIVERY_NAME     "fgt-delivery"
+#define FGT_DELIVERY_VERB     "deliver-slice"
+#define FGT_DELIVERY_FD	      3
+#define FGT_DELIVERY_BODY_MAX 65536
+#define FGT_DELIVERY_MAX_S    90 /* of its life */
+#define FGT_DELIVERY_DATA_MAX ((uint64_t)64 << 20) /* a .fgt file */
+
+enum fgt_delivery_kind {
+	FGT_DELIVERY_FILE, /* data is a .fgt file, with names */
+	FGT_DELIVERY_RING, /* data is the ring of a process that is no more */
+};
+
+/* What travels to the child in one message: this, then a msgpack map of the
+ * facts, "destination", "ca_file" and "allow_http"; with the descriptors of
+ * data and, maybe, spans. */
+struct fgt_delivery_head {
+	uint32_t uid, gid; /* to become */
+	uint32_t kind; /* enum fgt_delivery_kind */
+	uint32_t has_spans;
+	uint64_t from_ns, to_ns; /* of a ring */
+};
+
+/* What comes back. */
+struct fgt_delivery_result {
+	int32_t error; /* 0, -EAGAIN: later again; others: in vain */
+	uint32_t retry_after_s;
+	uint32_t envelopes;
+	uint32_t reserved;
+	uint64_t bytes;
+	char event_id[33];
+	char where[512]; /* without secrets */
+	char why[400];
+};
+
+struct fgt_delivery_child {
+	int fd; /* -1: none; readable: it has a result, or has ended */
+	int pid_fd;
+};
+#define FGT_DELIVERY_CHILD_NONE ((struct fgt_delivery_child){ -1, -1 })
+
+/*
+ * The body of the message: facts (NULL: none), destination, and of the limits
+ * (NULL: none) how it may be reached. It may hold a secret. -EMSGSIZE, -ENOMEM.
+ */
+int fgt_delivery_body_new(const char *destination,
+			  const struct fgt_upload_limits *limits,
+			  const struct fgt_transaction_facts *facts,
+			  uint8_t **ret_body, size_t *ret_len);
+
+/* The descriptors stay the caller's; spans_fd may be -1. -EAGAIN it could not
+ * be started, -EMSGSIZE. */
+int fgt_delivery_child_start(struct fgt_delivery_child *child,
+			     const struct fgt_delivery_head *head,
+			     const uint8_t *body, size_t body_len, int data_fd,
+			     int spans_fd);
+
+/* Without waiting. -EAGAIN nothing yet, -EPIPE it has ended without a word. */
+int fgt_delivery_child_receive(struct fgt_delivery_child *child,
+			       struct fgt_delivery_result *ret_result);
+
+/* Ends it if it still runs; it may take its time (a file system of its user's
+ * may hold it), so that nobody waits for it. */
+void fgt_delivery_child_kill(struct fgt_delivery_child *child);
+/* True: it has gone, and so has its descriptor. */
+bool fgt_delivery_child_reap(struct fgt_delivery_child *child);
+
+/*
+ * The child's life; returns only if these are not its arguments. The first
+ * thing in main().
+ */
+void fgt_delivery_serve_if_asked(int argc, char **argv);
+
+#endif

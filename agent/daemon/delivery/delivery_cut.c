@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts what is to be delivered. Runs on the deliveries' own thread, beside the
+ * sampler, which it never blocks; must not touch the loop.
+ */
+#include "agent/daemon/delivery/delivery_cut.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/capture/look/state_name.h"
+#include "agent/daemon/delivery/delivery_child.h"
+#include "agent/daemon/loop/log.h"
+#include "ringbuf/base/fd_sink.h"
+#include "ringbuf/slice/slice_codec.h"
+
+/* So far beyond what was asked for: a short transaction lies between two
+ * ticks, and is not without a thread then. The encoder narrows. */
+#define BEFORE_NS UINT64_C(60000000)
+#define AFTER_NS  UINT64_C(20000000)
+
+struct file {
+	int fd;
+	uint64_t bytes;
+};
+
+static int write_file(void *context, const void *bytes, size_t len)
+{
+	struct file *file = context;
+
+	if (len > FGT_DELIVERY_DATA_MAX - file->bytes)
+		return -EFBIG;
+	file->bytes += len;
+	return fgt_fd_write(file->fd, bytes, len);
+}
+
+/*
+ * What of the range the ring holds. A transaction of which it holds nothing is
+ * told without its stacks: it is older, as after a restart of the agent, or
+ * lies between two ticks of a low rate.
+ */
+static int cut_ring(const struct fgt_delivery_cut *cut,
+		    struct fgt_slice **ret_slice)
+{
+	const struct fgt_ring *ring = fgt_target_ring(cut->target);
+	uint64_t from_ns = cut->from_ns > BEFORE_NS ? cut->from_ns - BEFORE_NS
+						    : 0;
+	uint64_t to_ns = cut->to_ns + AFTER_NS;
+	int r = fgt_ring_cut(ring, from_ns, to_ns, ret_slice);
+
+	if (r != -ENODATA || !cut->is_transaction)
+		return r;
+	r = fgt_ring_blank(ring, from_ns, to_ns, ret_slice);
+	if (r == 0)
+		fgt_log(FGT_LOG_WARNING, "without_profile",
+			"pid %d: nothing is recorded of the time of a "
+			"transaction, which is delivered without its stacks",
+			fgt_target_pid(cut->target));
+	return r;
+}
+
+static int make_slice(const struct fgt_delivery_cut *cut,
+		      struct fgt_slice **ret_slice)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	int r = cut_ring(cut, &slice);
+
+	if (r == 0)
+		r = fgt_target_cut_spans(cut->target, slice);
+	if (r == 0)
+		r = fgt_slice_name_states(slice, fgt_state_name);
+	if (r == 0)
+		r = fgt_symbolizer_resolve(cut->symbolizer, slice,
+					   fgt_target_is_alive(cut->target));
+	if (r == 0)
+		*ret_slice = FGT_TAKE(slice);
+	return r;
+}
+
+int fgt_delivery_cut(const struct fgt_delivery_cut *cut, int *ret_fd,
+		     uint64_t *ret_bytes)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	struct file file = { .bytes = 0 };
+	const struct fgt_sink sink = { write_file, &file };
+	int r = make_slice(cut, &slice);
+
+	if (r < 0)
+		return r;
+	fd = memfd_create("fgtrace-delivery", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	file.fd = fd;
+	r = fgt_slice_encode(slice, &sink);
+	if (r < 0)
+		return r;
+	*ret_fd = FGT_TAKE_FD(fd);
+	*ret_bytes = file.bytes;
+	return 0;
+}
+
+uint64_t fgt_delivery_bytes(int fd)
+{
+	struct stat status;
+
+	return fd >= 0 && fstat(fd, &status) == 0
+		       ? (uint64_t)status.st_blocks * 512
+		       : 0;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The delivering process's own side: becomes the user whose slice it is, then
+ * reads, encodes and uploads it, tells what came of it, and ends. Must not read
+ * a byte of the slice, nor of the facts, before it has given up what the
+ * daemon may do.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/capture/look/state_name.h"
+#include "agent/daemon/delivery/delivery_child.h"
+#include "agent/daemon/delivery/transaction_facts.h"
+#include "agent/symbols/helper/confinement.h"
+#include "agent/symbols/helper/syscall_filter.h"
+#include "agent/symbols/symbolizer.h"
+#include "ringbuf/ring/ring.h"
+#include "ringbuf/slice/slice_codec.h"
+#include "ringbuf/spans/span_cut.h"
+#include "upload/deliver/dispatch.h"
+
+#define MEMORY_MAX_BYTES (2048ull << 20) /* on top of what is mapped */
+#define FILE_MAX_BYTES	 (64ull << 20)
+#define FILES_MAX	 128
+#define CPU_MAX_S	 60
+
+/* What came over the socket. */
+struct order {
+	struct fgt_delivery_head head;
+	uint8_t body[FGT_DELIVERY_BODY_MAX];
+	size_t body_len;
+	int data_fd, spans_fd;
+};
+
+/* ---- Receiving --------------------------------------------------------- */
+
+static void take_fds(struct msghdr *message, struct order *order)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+	int fds[2] = { -1, -1 };
+	size_t len;
+
+	if (!head || head->cmsg_level != SOL_SOCKET ||
+	    head->cmsg_type != SCM_RIGHTS)
+		return;
+	len = head->cmsg_len - CMSG_LEN(0);
+	memcpy(fds, CMSG_DATA(head), len < sizeof(fds) ? len : sizeof(fds));
+	order->data_fd = fds[0];
+	order->spans_fd = fds[1];
+}
+
+static int receive(struct order *order)
+{
+	struct iovec parts[] = {
+		{ &order->head, sizeof(order->head) },
+		{ order->body, sizeof(order->body) },
+	};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct msghdr message = { .msg_iov = parts,
+				  .msg_iovlen = 2,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n;
+
+	order->data_fd = order->spans_fd = -1;
+	n = recvmsg(FGT_DELIVERY_FD, &message, MSG_CMSG_CLOEXEC);
+	if (n < (ssize_t)sizeof(order->head) || message.msg_flags & MSG_TRUNC)
+		return -EBADMSG;
+	order->body_len = (size_t)n - sizeof(order->head);
+	take_fds(&message, order);
+	return order->data_fd < 0 ? -EBADF : 0;
+}
+
+/* ---- Becoming the user ------------------------------------------------- */
+
+static void open_null(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		if (fd < 0 || dup2(fd, i) < 0)
+			close(i);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+static void limit(void)
+{
+	fgt_confinement_limit_memory(MEMORY_MAX_BYTES);
+	fgt_confinement_limit(RLIMIT_NOFILE, FILES_MAX);
+	fgt_confinement_limit(RLIMIT_CORE, 0);
+	fgt_confinement_limit(RLIMIT_FSIZE, FILE_MAX_BYTES);
+	fgt_confinement_limit(RLIMIT_CPU, CPU_MAX_S);
+}
+
+/* While we may still: none of them comes back by an exec, either. */
+static void drop_bounding_set(void)
+{
+	for (unsigned long capability = 0;
+	     prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++)
+		(void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+}
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct none[2] = { { 0, 0, 0 } };
+
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
+}
+
+/*
+ * An agent that is not root's can only deliver as itself, and does so for its
+ * own user and for root, who may do that to it.
+ */
+static int become(uint32_t uid, uint32_t gid)
+{
+	uid_t real, effective, saved;
+
+	drop_bounding_set();
+	if (geteuid() == 0) {
+		if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+		    setresuid(uid, uid, uid) < 0)
+			return -errno;
+		if (getresuid(&real, &effective, &saved) < 0 || real != uid ||
+		    effective != uid || saved != uid || getegid() != gid)
+			return -EPERM;
+	}
+	/* After setresuid(), which would set it anew. */
+	prctl(PR_SET_DUMPABLE, 0);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return drop_capabilities();
+}
+
+static int confine(const struct fgt_delivery_head *head)
+{
+	/* Ignored signals are inherited; those that are left keep their
+	 * defaults, so that whatever should end this process does. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+	alarm(FGT_DELIVERY_MAX_S);
+	umask(077);
+	(void)chdir("/");
+	open_null();
+	limit();
+	fgt_confinement_offer();
+	/* Not that of the daemon, whose keys it would possess. */
+	(void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+	return become(head->uid, head->gid);
+}
+
+/* ---- The slice --------------------------------------------------------- */
+
+/* Copied: whoever else holds the file cannot change it under us. */
+static int read_data(int fd, uint8_t **ret_bytes, size_t *ret_len)
+{
+	FGT_AUTO(free) void *bytes = NULL;
+	struct stat status;
+	size_t len = 0;
+
+	if (fstat(fd, &status) < 0)
+		return -errno;
+	if (status.st_size <= 0 ||
+	    (uint64_t)status.st_size > FGT_DELIVERY_DATA_MAX)
+		return -EMSGSIZE;
+	bytes = malloc((size_t)status.st_size);
+	if (!bytes)
+		return -ENOMEM;
+	while (len < (size_t)status.st_size) {
+		ssize_t n = pread(fd, (char *)bytes + len,
+				  (size_t)status.st_size - len, (off_t)len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EBADMSG;
+		len += (size_t)n;
+	}
+	*ret_bytes = FGT_TAKE(bytes);
+	*ret_len = len;
+	return 0;
+}
+
+static int read_file(int fd, struct fgt_slice **ret_slice, struct fgt_why *why)
+{
+	uint8_t *bytes;
+	size_t len;
+	int r = read_data(fd, &bytes, &len);
+
+	if (r < 0)
+		return fgt_why_set(why, r, "the slice cannot be read: %s",
+				   strerror(-r));
+	r = fgt_slice_decode(bytes, len, ret_slice, why);
+	free(bytes);
+	return r;
+}
+
+static int name(struct fgt_slice *slice)
+{
+	FGT_AUTO(fgt_symbolizer_free) struct fgt_symbolizer *symbolizer = NULL;
+	const struct fgt_symbolizer_options options = {
+		.demangle = FGT_DEMANGLE_FULL
+	};
+	int r = fgt_slice_name_states(slice, fgt_state_name);
+
+	if (r == 0)
+		r = fgt_symbolizer_new(&options, &symbolizer);
+	return r < 0 ? r : fgt_symbolizer_resolve(symbolizer, slice, false);
+}
+
+/* What it said of itself, if that makes sense: the stacks are told anyway. */
+static int add_spans(const struct order *order, struct fgt_slice *slice)
+{
+	int r = order->spans_fd < 0
+			? 0
+			: fgt_span_memfd_cut(order->spans_fd, slice);
+
+	return r == -ENOMEM ? r : 0;
+}
+
+/* The ring of a process that has ended, as it left it: nothing in it is
+ * believed, and a fault in it ends this process only. */
+static int cut_ring(const struct order *order, struct fgt_slice **ret_slice,
+		    struct fgt_why *why)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = NULL;
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	int r = fgt_ring_open(order->data_fd, &ring);
+
+	if (r == 0)
+		r = fgt_ring_cut(ring, order->head.from_ns, order->head.to_ns,
+				 &slice);
+	if (r == 0)
+		r = add_spans(order, slice);
+	if (r == 0)
+		r = name(slice);
+	if (r < 0)
+		return fgt_why_set(why, r, "the ring cannot be cut: %s",
+				   strerror(-r));
+	*ret_slice = FGT_TAKE(slice);
+	return 0;
+}
+
+/* ---- The work ---------------------------------------------------------- */
+
+static int dispatch(const struct fgt_slice *slice,
+		    const struct fgt_message *message,
+		    struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
+{
+	static struct fgt_facts_room room;
+	struct fgt_upload_limits limits = { .ca_file = NULL };
+	const char *destination;
+	int r = fgt_facts_read(message, &room, why);
+	bool has_facts = r == 0;
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (fgt_message_get_string(message, "destination", &destination) < 0)
+		return fgt_why_set(why, -EINVAL, "there is no destination");
+	(void)fgt_message_get_string(message, "ca_file", &limits.ca_file);
+	(void)fgt_message_get_bool(message, "allow_http",
+				   &limits.is_http_allowed);
+	return fgt_dispatch(slice, destination, has_facts ? &room.facts : NULL,
+			    &limits, outcome, why);
+}
+
+static int work(const struct order *order, struct fgt_dispatch_outcome *outcome,
+		struct fgt_why *why)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *message = NULL;
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	int r = fgt_message_decode(order->body, order->body_len, &message);
+
+	if (r < 0)
+		return fgt_why_set(why, r, "the order makes no sense");
+	/* The names of a ring come from a process of their own: after that.
+	 * Where the kernel has no filters, there is none. */
+	if (order->head.kind == FGT_DELIVERY_RING) {
+		r = cut_ring(order, &slice, why);
+		(void)fgt_syscall_filter_forbid();
+	} else {
+		(void)fgt_syscall_filter_forbid();
+		r = read_file(order->data_fd, &slice, why);
+	}
+	return r < 0 ? r : dispatch(slice, message, outcome, why);
+}
+
+static void answer(int error, const struct fgt_dispatch_outcome *outcome,
+		   const struct fgt_why *why)
+{
+	struct fgt_delivery_result result = {
+		.error = error,
+		.retry_after_s = outcome->retry_after_s,
+		.envelopes = outcome->envelopes,
+		.bytes = outcome->bytes,
+	};
+
+	memcpy(result.event_id, outcome->event_id, sizeof(result.event_id));
+	memcpy(result.where, outcome->where, sizeof(result.where));
+	if (error < 0)
+		memcpy(result.why, why->text, sizeof(result.why));
+	(void)!send(FGT_DELIVERY_FD, &result, sizeof(result), MSG_NOSIGNAL);
+}
+
+void fgt_delivery_serve_if_asked(int argc, char **argv)
+{
+	static struct order order;
+	static struct fgt_dispatch_outcome outcome;
+	struct fgt_why why = { "" };
+	int r;
+
+	if (argc != 2 || strcmp(argv[0], FGT_DELIVERY_NAME) ||
+	    strcmp(argv[1], FGT_DELIVERY_VERB))
+		return;
+	prctl(PR_SET_NAME, FGT_DELIVERY_NAME);
+	close_range(FGT_DELIVERY_FD + 1, ~0u, 0);
+	r = receive(&order);
+	if (r == 0)
+		r = confine(&order.head);
+	if (r < 0)
+		(void)fgt_why_set(&why, r,
+				  "the delivering process cannot give up the "
+				  "agent's rights: %s",
+				  strerror(-r));
+	else
+		r = work(&order, &outcome, &why);
+	answer(r, &outcome, &why);
+	_exit(0);
+}

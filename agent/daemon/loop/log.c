@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the daemon's log. Runs in any thread of the daemon, the sampler's
+ * included; must not block on stderr, must not allocate.
+ */
+#include "agent/daemon/loop/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ringbuf/base/json.h"
+
+#define BURST	     50 /* lines */
+#define LINES_PER_S  10
+#define MESSAGE_MAX  600 /* times 6 still fits a line */
+#define BUCKETS	     61
+#define LINE_MAX_LEN 4000 /* below PIPE_BUF: lines never mix */
+
+static const char *const level_names[FGT_LOG_LEVEL_COUNT] = { "error",
+							      "warning", "info",
+							      "debug" };
+
+/* The lock protects everything below; nothing nests inside it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static enum fgt_log_level threshold = FGT_LOG_INFO;
+static bool is_json;
+static int log_fd = STDERR_FILENO;
+
+/* A token bucket for each event, so that chatter of one never hides another;
+ * events are few words of ours, some may share one. */
+static struct bucket {
+	double tokens;
+	double refilled_s; /* CLOCK_MONOTONIC */
+	uint64_t left_out;
+} buckets[BUCKETS];
+
+struct line {
+	char text[LINE_MAX_LEN];
+	size_t len;
+};
+
+static int append(void *context, const void *bytes, size_t len)
+{
+	struct line *line = context;
+
+	if (len > sizeof(line->text) - line->len)
+		return -ENOSPC;
+	memcpy(line->text + line->len, bytes, len);
+	line->len += len;
+	return 0;
+}
+
+static void append_text(struct line *line, const char *text)
+{
+	(void)append(line, text, strlen(text));
+}
+
+void fgt_log_set(const char *level, const char *format)
+{
+	pthread_mutex_lock(&lock);
+	threshold = FGT_LOG_INFO;
+	for (int i = 0; level && i < FGT_LOG_LEVEL_COUNT; i++)
+		if (strcmp(level, level_names[i]) == 0)
+			threshold = (enum fgt_log_level)i;
+	is_json = format && strcmp(format, "json") == 0;
+	pthread_mutex_unlock(&lock);
+}
+
+void fgt_log_set_fd(int fd)
+{
+	pthread_mutex_lock(&lock);
+	log_fd = fd;
+	memset(buckets, 0, sizeof(buckets));
+	pthread_mutex_unlock(&lock);
+}
+
+static struct bucket *bucket_of(const char *event)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (; *event; event++)
+		hash = (hash ^ (unsigned char)*event) * 16777619u;
+	return &buckets[hash % BUCKETS];
+}
+
+static bool take_token(struct bucket *bucket)
+{
+	struct timespec now;
+	double now_s;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	if (bucket->refilled_s == 0)
+		bucket->tokens = BURST;
+	else
+		bucket->tokens += (now_s - bucket->refilled_s) * LINES_PER_S;
+	if (bucket->tokens > BURST)
+		bucket->tokens = BURST;
+	bucket->refilled_s = now_s;
+	if (bucket->tokens < 1)
+		return false;
+	bucket->tokens -= 1;
+	return true;
+}
+
+static void format_time(char text[40])
+{
+	struct timespec now;
+	struct tm utc;
+	size_t len;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	len = strftime(text, 40, "%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(text + len, 40 - len, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+static void format_json(struct fgt_json *json, const char *when,
+			const char *level, const char *event,
+			const char *message, uint64_t left_out)
+{
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "time", when);
+	fgt_json_put_string(json, "level", level);
+	fgt_json_put_string(json, "event", event);
+	fgt_json_put_string(json, "message", message);
+	if (left_out > 0)
+		fgt_json_put_uint(json, "left_out", left_out);
+	fgt_json_end_object(json);
+}
+
+static void format_line(struct line *line, const char *level, const char *event,
+			const char *message, uint64_t left_out)
+{
+	const struct fgt_sink sink = { append, line };
+	char head[160], tail[64] = "", when[40];
+	struct fgt_json json;
+
+	format_time(when);
+	snprintf(head, sizeof(head), "time=%s level=%s event=%s message=", when,
+		 level, event);
+	if (left_out > 0)
+		snprintf(tail, sizeof(tail), " left_out=%llu",
+			 (unsigned long long)left_out);
+	fgt_json_init(&json, &sink);
+	if (is_json) {
+		format_json(&json, when, level, event, message, left_out);
+	} else {
+		append_text(line, head);
+		/* logfmt's quoted values are escaped like JSON's. */
+		fgt_json_put_string(&json, NULL, message);
+	}
+	/* Cannot fail: MESSAGE_MAX bytes become six times as many at worst. */
+	(void)fgt_json_finish(&json);
+	append_text(line, is_json ? "" : tail);
+	append_text(line, "\n");
+}
+
+static bool write_line(const struct line *line)
+{
+	struct pollfd poll_fd = { .fd = log_fd, .events = POLLOUT };
+
+	if (poll(&poll_fd, 1, 0) != 1 || !(poll_fd.revents & POLLOUT))
+		return false;
+	return write(log_fd, line->text, line->len) == (ssize_t)line->len;
+}
+
+void fgt_log(enum fgt_log_level level, const char *event, const char *format,
+	     ...)
+{
+	struct bucket *bucket = bucket_of(event);
+	int saved_errno = errno;
+	char message[MESSAGE_MAX];
+	struct line line;
+	va_list arguments;
+
+	line.len = 0;
+	va_start(arguments, format);
+	vsnprintf(message, sizeof(message), format, arguments);
+	va_end(arguments);
+	pthread_mutex_lock(&lock);
+	if (level <= threshold) {
+		if (take_token(bucket)) {
+			format_line(&line, level_names[level], event, message,
+				    bucket->left_out);
+			if (write_line(&line))
+				bucket->left_out = 0;
+			else
+				bucket->left_out++;
+		} else {
+			bucket->left_out++;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	errno = saved_errno;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's event loop: descriptors, timers, signals, wake-ups from other
+ * threads. All callbacks run on the thread that runs the loop.
+ */
+#ifndef FGT_AGENT_DAEMON_LOOP_LOOP_H
+#define FGT_AGENT_DAEMON_LOOP_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ringbuf/base/owner.h"
+
+struct fgt_loop;
+
+/* Embedded by its owner; may be removed in any callback, its own included. */
+struct fgt_watch {
+	int fd;
+	void (*ready)(void *context, uint32_t events); /* EPOLL… */
+	void *context;
+	bool is_added;
+};
+
+/* One shot. */
+struct fgt_timer {
+	void (*expired)(void *context);
+	void *context;
+	uint64_t due_ns;
+	bool is_armed;
+	struct fgt_timer *next, *previous; /* while it is armed */
+};
+
+int fgt_loop_new(struct fgt_loop **ret_loop);
+void fgt_loop_free(struct fgt_loop *loop);
+FGT_DEFINE_AUTO(struct fgt_loop *, fgt_loop_free);
+
+/* CLOCK_MONOTONIC. */
+uint64_t fgt_loop_now(void);
+
+/* Level-triggered; events 0 still tells EPOLLHUP and EPOLLERR. Adding again
+ * changes the events. errno of epoll_ctl. */
+int fgt_loop_watch(struct fgt_loop *loop, struct fgt_watch *watch,
+		   uint32_t events);
+void fgt_loop_unwatch(struct fgt_loop *loop, struct fgt_watch *watch);
+
+/* Arming again moves it. A timer that is late runs at once. */
+void fgt_loop_arm(struct fgt_loop *loop, struct fgt_timer *timer,
+		  uint64_t due_ns);
+void fgt_loop_disarm(struct fgt_loop *loop, struct fgt_timer *timer);
+
+/*
+ * Takes SIGTERM, SIGINT and SIGHUP as events. They are blocked in this thread
+ * and in those started later; SIGPIPE is ignored. Undone by _free.
+ */
+int fgt_loop_take_signals(struct fgt_loop *loop,
+			  void (*signalled)(void *context, int number),
+			  void *context);
+
+/* called: runs on the loop after fgt_loop_wake(), which any thread may call. */
+void fgt_loop_on_wake(struct fgt_loop *loop, void (*called)(void *context),
+		      void *context);
+void fgt_loop_wake(struct fgt_loop *loop);
+
+/* Until fgt_loop_stop(). 0, or errno of epoll_wait. */
+int fgt_loop_run(struct fgt_loop *loop);
+void fgt_loop_stop(struct fgt_loop *loop);
+
+#endif

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps registered processes and notices their end. Runs in the daemon's loop,
+ * but for attach() and detach(), which are errands; must not believe a process
+ * about any other than itself.
+ */
+#include "agent/daemon/programs/registration.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "agent/daemon/loop/log.h"
+#include "agent/daemon/programs/registration_request.h"
+#include "agent/daemon/service.h"
+#include "agent/daemon/socket/permission.h"
+#include "agent/daemon/socket/reply.h"
+
+#define MS UINT64_C(1000000)
+#define DEAD_MS                                                                \
+	2000 /* that an end of the process may lag behind its socket's */
+
+/* A registration from its request until nothing of it is left. */
+struct entry {
+	struct fgt_registration facts;
+	struct fgt_registrations *registrations;
+	struct entry *next, *previous; /* once it is registered */
+	struct fgt_control_client *client; /* NULL: it has gone */
+	struct fgt_peer peer;
+	int peer_fd; /* pidfd of who connected, until attach() is done */
+	/* Attaches, then detaches: one after the other. */
+	struct fgt_errand errand;
+	struct fgt_watch death; /* of pid_fd, once the connection has ended */
+	struct fgt_timer lag;
+	bool has_said_bye;
+	/* Written by attach(), read when it is done. */
+	int result;
+	struct fgt_why why;
+};
+
+struct fgt_registrations {
+	struct fgt_service *service;
+	struct fgt_registration_calls calls;
+	struct entry *first;
+	size_t count;
+	bool is_leaving;
+};
+
+static void free_entry(struct entry *entry)
+{
+	fgt_fd_close(entry->facts.spans_fd);
+	fgt_fd_close(entry->facts.ring_fd);
+	fgt_fd_close(entry->facts.pid_fd);
+	fgt_fd_close(entry->peer_fd);
+	fgt_target_put(entry->facts.target);
+	free(entry);
+}
+
+static void link_entry(struct entry *entry)
+{
+	struct fgt_registrations *registrations = entry->registrations;
+
+	entry->next = registrations->first;
+	if (entry->next)
+		entry->next->previous = entry;
+	registrations->first = entry;
+	registrations->count++;
+}
+
+static void unlink_entry(struct entry *entry)
+{
+	struct fgt_registrations *registrations = entry->registrations;
+
+	if (entry->previous)
+		entry->previous->next = entry->next;
+	else
+		registrations->first = entry->next;
+	if (entry->next)
+		entry->next->previous = entry->previous;
+	entry->next = entry->previous = NULL;
+	registrations->count--;
+}
+
+/* ---- The end ----------------------------------------------------------- */
+
+static void detach(void *context)
+{
+	struct entry *entry = context;
+
+	fgt_targets_unregister(
+		entry->registrations->service->targets, entry->facts.target,
+		entry->has_said_bye ? "by its fgt_stop()"
+				    : "it runs another program now, or has "
+				      "closed its connection");
+}
+
+static void detached(void *context)
+{
+	free_entry(context);
+}
+
+/* No longer registered; it has been unlinked. */
+static void let_go(struct entry *entry)
+{
+	struct fgt_registrations *registrations = entry->registrations;
+
+	if (!entry->facts.target || registrations->is_leaving) {
+		free_entry(entry);
+		return;
+	}
+	entry->errand = (struct fgt_errand){ .run = detach,
+					     .done = detached,
+					     .context = entry };
+	fgt_errands_submit(registrations->service->errands, &entry->errand);
+}
+
+static void stop_waiting(struct entry *entry)
+{
+	struct fgt_loop *loop = entry->registrations->service->loop;
+
+	fgt_loop_unwatch(loop, &entry->death);
+	fgt_loop_disarm(loop, &entry->lag);
+	unlink_entry(entry);
+}
+
+/* Something that was made without our fork handler holds a copy of the
+ * connection. Goes on in connection_gone(). */
+static void is_outlived(void *context)
+{
+	struct entry *entry = context;
+
+	fgt_control_end(entry->client);
+}
+
+/* Its ring stays as that of any target that has ended. */
+static void has_died(void *context, uint32_t events)
+{
+	struct entry *entry = context;
+	struct fgt_loop *loop = entry->registrations->service->loop;
+	const struct fgt_registration_calls *calls =
+		&entry->registrations->calls;
+
+	(void)events;
+	if (entry->client) { /* what it said last may not be read yet */
+		fgt_loop_unwatch(loop, &entry->death);
+		entry->lag.expired = is_outlived;
+		fgt_loop_arm(loop, &entry->lag, fgt_loop_now() + DEAD_MS * MS);
+		return;
+	}
+	stop_waiting(entry);
+	fgt_log(FGT_LOG_INFO, "registered_ended",
+		"pid %d has ended without saying so", entry->facts.pid);
+	if (calls->died)
+		calls->died(calls->context, &entry->facts);
+	free_entry(entry);
+}
+
+/* It lives on without us: another program runs in it now, or it has closed
+ * descriptors that were not its own. */
+static void lives_on(void *context)
+{
+	struct entry *entry = context;
+
+	stop_waiting(entry);
+	fgt_log(FGT_LOG_INFO, "registered_left",
+		"pid %d has closed its connection", entry->facts.pid);
+	let_go(entry);
+}
+
+static bool is_dead(const struct entry *entry)
+{
+	struct pollfd death = { .fd = entry->death.fd, .events = POLLIN };
+
+	return !entry->has_said_bye && poll(&death, 1, 0) > 0;
+}
+
+static void connection_gone(void *context)
+{
+	struct entry *entry = context;
+	struct fgt_registrations *registrations = entry->registrations;
+	struct fgt_loop *loop = registrations->service->loop;
+
+	entry->client = NULL;
+	if (registrations->is_leaving && is_dead(entry)) {
+		has_died(entry, POLLIN);
+		return;
+	}
+	if (entry->has_said_bye || registrations->is_leaving) {
+		stop_waiting(entry);
+		let_go(entry);
+		return;
+	}
+	entry->lag.expired = lives_on;
+	(void)fgt_loop_watch(loop, &entry->death, EPOLLIN);
+	fgt_loop_arm(loop, &entry->lag, fgt_loop_now() + DEAD_MS * MS);
+}
+
+/* ---- Later requests ---------------------------------------------------- */
+
+static void reply_ok(struct fgt_control_client *client)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+
+	if (fgt_reply_new(&builder) == 0)
+		fgt_control_reply(client, builder);
+	else
+		fgt_control_fail(client, -ENOMEM, "out of memory");
+}
+
+static void handle(void *context, struct fgt_control_client *client,
+		   const struct fgt_message *request)
+{
+	struct entry *entry = context;
+	const struct fgt_registration_calls *calls =
+		&entry->registrations->calls;
+	const char *verb = "";
+
+	(void)fgt_message_get_string(request, "verb", &verb);
+	if (strcmp(verb, "bye") == 0) {
+		entry->has_said_bye = true;
+		reply_ok(client);
+	} else if (strcmp(verb, "deliver") == 0 && calls->deliver) {
+		calls->deliver(calls->context, &entry->facts, client, request);
+	} else {
+		fgt_control_fail(client, -EPROTONOSUPPORT,
+				 "registered connections know the verbs "
+				 "deliver and bye");
+	}
+}
+
+/* ---- The errand -------------------------------------------------------- */
+
+/*
+ * The connection says who made it; who sends may be a child that inherited it,
+ * while its maker has become another program. What it could have asked for as
+ * the maker's user it gets all the same.
+ */
+static int check_owner(struct entry *entry)
+{
+	struct fgt_owner owner;
+
+	if (entry->peer.uid == 0 || entry->peer.is_sender)
+		return 0;
+	if (fgt_owner_read(entry->facts.pid, entry->facts.start_time, &owner) <
+	    0)
+		return fgt_why_set(&entry->why, -ESRCH,
+				   "the process has ended");
+	if (fgt_owner_is_visible_to(&owner, entry->peer.uid, entry->peer.gid))
+		return 0;
+	return fgt_why_set(&entry->why, -EPERM,
+			   "only a process itself may register it");
+}
+
+/* Its pid may be another's by now, while a child holds the connection. */
+static bool has_ended(const struct entry *entry)
+{
+	struct pollfd poll_fd = { .fd = entry->peer_fd, .events = POLLIN };
+
+	return entry->peer_fd < 0 || poll(&poll_fd, 1, 0) != 0;
+}
+
+/* Now: when it has ended, its pid may be another's. */
+static void read_name(const struct fgt_process *process, char *name,
+		      size_t size)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(process->proc_fd, "comm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, name, size - 1);
+
+	name[n > 0 ? n : 0] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+}
+
+static int open_process(struct entry *entry)
+{
+	struct fgt_process process;
+	int r = fgt_process_open(entry->peer.pid, &process, &entry->why);
+
+	if (r == 0 && has_ended(entry)) {
+		fgt_process_close(&process);
+		r = fgt_why_set(&entry->why, -ESRCH, "the process has ended");
+	}
+	if (r < 0)
+		return r;
+	entry->facts.pid = entry->peer.pid;
+	entry->facts.start_time = process.start_time;
+	read_name(&process, entry->facts.name, sizeof(entry->facts.name));
+	entry->facts.pid_fd = FGT_TAKE_FD(process.pidfd);
+	fgt_process_close(&process);
+	return check_owner(entry);
+}
+
+static void attach(void *context)
+{
+	struct entry *entry = context;
+	struct fgt_targets *targets = entry->registrations->service->targets;
+	uint32_t charged_uid = entry->peer.uid == geteuid() ? 0
+							    : entry->peer.uid;
+
+	entry->result = open_process(entry);
+	if (entry->result == 0 && !entry->facts.is_embedded)
+		entry->result = fgt_targets_register(
+			targets, entry->facts.pid, entry->facts.start_time,
+			charged_uid, &entry->facts.target, &entry->why);
+	/* Without descriptors left its slices tell of stacks only. */
+	if (entry->result == 0 && entry->facts.target)
+		(void)fgt_target_set_spans(entry->facts.target,
+					   entry->facts.spans_fd);
+}
+
+static void answer(struct entry *entry)
+{
+	const struct fgt_config *config = entry->registrations->service->config;
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	struct fgt_target_status status = { .rate_hz = 0 };
+
+	if (entry->facts.target)
+		fgt_target_get_status(entry->facts.target, &status);
+	if (fgt_reply_new(&builder) < 0) {
+		fgt_control_fail(entry->client, -ENOMEM, "out of memory");
+		return;
+	}
+	fgt_builder_int(builder, "pid", entry->facts.pid);
+	fgt_builder_double(builder, "hz", config->sampling.hz);
+	fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
+	fgt_builder_string(builder, "limitation", status.limitation);
+	fgt_control_reply(entry->client, builder);
+}
+
+/* Those whose end is being looked into hold descriptors, too: as many of them
+ * as may be registered. */
+static bool has_room(const struct entry *entry)
+{
+	const struct entry *other = entry->registrations->first;
+	size_t ending = 0, of_user = 0;
+
+	for (; other; other = other->next) {
+		ending += !other->client;
+		of_user += !other->client &&
+			   other->facts.uid == entry->facts.uid;
+	}
+	return ending < FGT_CONTROL_KEPT_MAX &&
+	       (entry->facts.uid == 0 || of_user < FGT_CONTROL_KEPT_PER_USER);
+}
+
+/*
+ * Before the errand: those that wait for it are many where many programs start
+ * at once, and must not be in the way of clients, nor clients in theirs.
+ */
+static int reserve(struct entry *entry)
+{
+	if (has_room(entry) && fgt_control_reserve(entry->client) == 0)
+		return 0;
+	return fgt_why_set(&entry->why, -EUSERS,
+			   "too many registered processes: %d of one user, %d "
+			   "in all, is the most; end one, or let some record "
+			   "themselves (FGT_EMBEDDED, no destination)",
+			   FGT_CONTROL_KEPT_PER_USER, FGT_CONTROL_KEPT_MAX);
+}
+
+/* From here on the connection carries the registration. */
+static void take_in(struct entry *entry)
+{
+	const struct fgt_control_keeper keeper = { .handle = handle,
+						   .gone = connection_gone,
+						   .context = entry };
+
+	fgt_control_keep(entry->client, &keeper);
+	link_entry(entry);
+	entry->death = (struct fgt_watch){ .fd = entry->facts.pid_fd,
+					   .ready = has_died,
+					   .context = entry };
+	entry->lag.context = entry;
+	(void)fgt_loop_watch(entry->registrations->service->loop, &entry->death,
+			     EPOLLIN);
+	fgt_log(FGT_LOG_INFO, "registered", "pid %d, %s", entry->facts.pid,
+		entry->facts.is_embedded ? "samples itself" : "sampled");
+	answer(entry);
+}
+
+static void attached(void *context)
+{
+	struct entry *entry = context;
+
+	fgt_fd_close(FGT_TAKE_FD(entry->peer_fd));
+	if (!entry->client) {
+		let_go(entry);
+	} else if (entry->result < 0) {
+		fgt_control_fail(entry->client, entry->result, entry->why.text);
+		free_entry(entry);
+	} else {
+		take_in(entry);
+	}
+}
+
+static void client_gone(void *context)
+{
+	struct entry *entry = context;
+
+	entry->client = NULL;
+	if (fgt_errands_withdraw(entry->registrations->service->errands,
+				 &entry->errand))
+		free_entry(entry);
+}
+
+void fgt_registrations_submit(struct fgt_registrations *registrations,
+			      struct fgt_control_client *client,
+			      const struct fgt_message *request)
+{
+	struct entry *entry = calloc(1, sizeof(*entry));
+	int r;
+
+	if (!entry) {
+		fgt_control_fail(client, -ENOMEM, "out of memory");
+		return;
+	}
+	entry->registrations = registrations;
+	entry->client = client;
+	entry->peer = *fgt_control_peer(client);
+	entry->facts.uid = entry->peer.uid;
+	entry->facts.gid = entry->peer.gid;
+	entry->facts.spans_fd = entry->facts.ring_fd = entry->facts.pid_fd = -1;
+	entry->peer_fd = fgt_control_open_peer(client);
+	entry->result = fgt_why_set(&entry->why, -ESHUTDOWN,
+				    "the agent is leaving"); /* if not run */
+	entry->errand = (struct fgt_errand){ .run = attach,
+					     .done = attached,
+					     .context = entry };
+	r = fgt_registration_read(&entry->facts, client, request, &entry->why);
+	if (r == 0)
+		r = reserve(entry);
+	if (r < 0) {
+		fgt_control_fail(client, r, entry->why.text);
+		free_entry(entry);
+		return;
+	}
+	fgt_control_park(client, client_gone, entry);
+	fgt_errands_submit(registrations->service->errands, &entry->errand);
+}
+
+/* ---- All of them ------------------------------------------------------- */
+
+int fgt_registrations_new(struct fgt_service *service,
+			  struct fgt_registrations **ret_registrations)
+{
+	struct fgt_registrations *registrations =
+		calloc(1, sizeof(*registrations));
+
+	if (!registrations)
+		return -ENOMEM;
+	registrations->service = service;
+	*ret_registrations = registrations;
+	return 0;
+}
+
+void fgt_registrations_set_calls(struct fgt_registrations *registrations,
+				 const struct fgt_registration_calls *calls)
+{
+	registrations->calls = *calls;
+}
+
+void fgt_registrations_leave(struct fgt_registrations *registrations)
+{
+	struct entry *entry = registrations->first;
+
+	registrations->is_leaving = true;
+	while (entry) {
+		struct entry *next = entry->next;
+		bool is_ended = is_dead(entry);
+
+		if (is_ended && entry->client)
+			fgt_control_end(entry->client);
+		else if (is_ended)
+			has_died(entry, POLLIN);
+		entry = next;
+	}
+}
+
+size_t fgt_registrations_count(const struct fgt_registrations *registrations)
+{
+	return registrations->count;
+}
+
+void fgt_registrations_free(struct fgt_registrations *registrations)
+{
+	if (!registrations)
+		return;
+	while (registrations->first) {
+		struct entry *entry = registrations->first;
+
+		stop_waiting(entry);
+		free_entry(entry);
+	}
+	free(registrations);
+}

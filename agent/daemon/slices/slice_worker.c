@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Works off one slice request. Runs in a thread of its own, beside the
+ * sampler, which it never blocks; must not touch the loop or the tables of
+ * targets.
+ */
+#include "agent/daemon/slices/slice_worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "agent/capture/look/state_name.h"
+#include "agent/daemon/loop/loop.h"
+#include "agent/daemon/socket/reply.h"
+#include "ringbuf/slice/slice_codec.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+#define STALL_NS  (30 * SECOND_NS)
+#define TOTAL_NS  (300 * SECOND_NS)
+#define LOOK_MS	  200 /* how often a wait looks whether it is cancelled */
+
+/* ---- Writing ----------------------------------------------------------- */
+
+struct sender {
+	const struct fgt_slice_work *work;
+	uint64_t deadline_ns;
+	uint8_t *bytes; /* [FGT_PROTOCOL_DATA_MAX] of the file */
+	size_t len;
+	uint64_t total;
+};
+
+static bool is_cancelled(const struct fgt_slice_work *work)
+{
+	return atomic_load_explicit(work->is_cancelled, memory_order_relaxed);
+}
+
+/* Has the client closed its end? */
+static bool has_gone(const struct fgt_slice_work *work)
+{
+	struct pollfd poll_fd = { .fd = work->fd };
+
+	return is_cancelled(work) || (poll(&poll_fd, 1, 0) == 1 &&
+				      (poll_fd.revents & (POLLHUP | POLLERR)));
+}
+
+/* Until the client takes more. */
+static int wait_writable(const struct sender *sender, uint64_t stalled_ns)
+{
+	struct pollfd poll_fd = { .fd = sender->work->fd, .events = POLLOUT };
+	uint64_t now_ns = fgt_loop_now();
+
+	if (is_cancelled(sender->work))
+		return -ECANCELED;
+	if (now_ns >= stalled_ns || now_ns >= sender->deadline_ns)
+		return -ETIMEDOUT;
+	if (poll(&poll_fd, 1, LOOK_MS) < 0 && errno != EINTR)
+		return -errno;
+	return 0;
+}
+
+static int send_all(const struct sender *sender, const uint8_t *bytes,
+		    size_t len)
+{
+	uint64_t stalled_ns = fgt_loop_now() + STALL_NS;
+
+	while (len > 0) {
+		ssize_t n = send(sender->work->fd, bytes, len,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		int r = 0;
+
+		if (n > 0) {
+			bytes += n;
+			len -= (size_t)n;
+			stalled_ns = fgt_loop_now() + STALL_NS;
+		} else if (n < 0 && errno == EAGAIN) {
+			r = wait_writable(sender, stalled_ns);
+		} else if (n == 0 || errno != EINTR) {
+			r = n == 0 ? -EPIPE : -errno;
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int send_frame(const struct sender *sender, struct fgt_builder *builder)
+{
+	const uint8_t *bytes;
+	size_t len;
+	int r = fgt_builder_finish(builder, &bytes, &len);
+
+	return r < 0 ? r : send_all(sender, bytes, len);
+}
+
+static int flush(struct sender *sender)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	int r;
+
+	if (sender->len == 0)
+		return 0;
+	r = fgt_builder_new(&builder);
+	if (r < 0)
+		return r;
+	fgt_builder_bin(builder, "data", sender->bytes, sender->len);
+	sender->total += sender->len;
+	sender->len = 0;
+	return send_frame(sender, builder);
+}
+
+static int take_bytes(void *context, const void *bytes, size_t len)
+{
+	struct sender *sender = context;
+	const uint8_t *from = bytes;
+
+	while (len > 0) {
+		size_t n = FGT_PROTOCOL_DATA_MAX - sender->len;
+		int r;
+
+		if (n > len)
+			n = len;
+		memcpy(sender->bytes + sender->len, from, n);
+		sender->len += n;
+		from += n;
+		len -= n;
+		if (sender->len < FGT_PROTOCOL_DATA_MAX)
+			continue;
+		r = flush(sender);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int send_head(const struct sender *sender, const struct fgt_slice *slice)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	int r = fgt_reply_new(&builder);
+
+	if (r < 0)
+		return r;
+	fgt_builder_int(builder, "pid", slice->process.pid);
+	fgt_builder_string(builder, "name", slice->process.name);
+	fgt_builder_uint(builder, "from_ns", slice->tick_ns[0]);
+	fgt_builder_uint(builder, "to_ns",
+			 slice->tick_ns[slice->tick_count - 1]);
+	fgt_builder_uint(builder, "ticks", slice->tick_count);
+	fgt_builder_uint(builder, "threads", slice->thread_count);
+	return send_frame(sender, builder);
+}
+
+static int send_end(struct sender *sender)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	int r = flush(sender);
+
+	if (r == 0)
+		r = fgt_builder_new(&builder);
+	if (r < 0)
+		return r;
+	fgt_builder_bool(builder, "end", true);
+	fgt_builder_uint(builder, "len", sender->total);
+	return send_frame(sender, builder);
+}
+
+int fgt_slice_work_send(const struct fgt_slice_work *work,
+			const struct fgt_slice *slice)
+{
+	FGT_AUTO(free) void *buffer = malloc(FGT_PROTOCOL_DATA_MAX);
+	struct sender sender = { .work = work,
+				 .deadline_ns = fgt_loop_now() + TOTAL_NS,
+				 .bytes = buffer };
+	const struct fgt_sink sink = { take_bytes, &sender };
+	int r;
+
+	if (!buffer) {
+		fgt_reply_turn_away(work->fd, -ENOMEM, "out of memory");
+		return -ENOMEM;
+	}
+	r = send_head(&sender, slice);
+	if (r == 0)
+		r = fgt_slice_encode(slice, &sink);
+	if (r == 0)
+		r = send_end(&sender);
+	if (r == -ENOMEM)
+		fgt_reply_turn_away(work->fd, r, "out of memory");
+	return r;
+}
+
+/* ---- Cutting ----------------------------------------------------------- */
+
+static double seconds_between(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? (double)(to_ns - from_ns) / SECOND_NS : 0;
+}
+
+static void explain_no_data(const struct fgt_slice_work *work,
+			    uint64_t oldest_ns, uint64_t newest_ns,
+			    struct fgt_why *why)
+{
+	uint64_t now_ns = fgt_loop_now();
+	int32_t pid = fgt_target_pid(work->target);
+
+	if (newest_ns == 0)
+		(void)fgt_why_set(why, -ENODATA,
+				  "no data in range: nothing has been recorded "
+				  "of pid %d yet; try again in a second",
+				  pid);
+	else if (work->to_ns >= oldest_ns && work->from_ns <= newest_ns &&
+		 work->tid)
+		(void)fgt_why_set(why, -ENODATA,
+				  "no data in range: there is no thread %d in "
+				  "it, or fewer than two ticks of it; ask for "
+				  "a longer one or another thread",
+				  work->tid);
+	else if (work->to_ns >= oldest_ns && work->from_ns <= newest_ns)
+		(void)fgt_why_set(why, -ENODATA,
+				  "no data in range: fewer than two ticks; "
+				  "ask for a longer one");
+	else
+		(void)fgt_why_set(why, -ENODATA,
+				  "no data in range: the ring holds -%.3fs to "
+				  "-%.3fs of pid %d%s; ask within that",
+				  seconds_between(oldest_ns, now_ns),
+				  seconds_between(newest_ns, now_ns), pid,
+				  fgt_target_is_alive(work->target)
+					  ? ""
+					  : ", which has ended");
+}
+
+/* Tells the client; the error is the request's. */
+static void answer_error(const struct fgt_slice_work *work, int error)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	const struct sender sender = {
+		.work = work, .deadline_ns = fgt_loop_now() + STALL_NS
+	};
+	struct fgt_ring_stats stats;
+	struct fgt_why why;
+
+	fgt_ring_get_stats(fgt_target_ring(work->target), &stats);
+	if (error == -ENODATA)
+		explain_no_data(work, stats.oldest_ns, stats.newest_ns, &why);
+	else if (error == -EAGAIN)
+		(void)fgt_why_set(&why, error,
+				  "the ring was overwritten while it was read: "
+				  "ask for a younger range");
+	else
+		(void)fgt_why_set(&why, error, "cannot cut the slice: %s",
+				  strerror(-error));
+	if (fgt_reply_new_error(error, why.text, &builder) < 0)
+		return;
+	if (error == -ENODATA) {
+		fgt_builder_uint(builder, "oldest_ns", stats.oldest_ns);
+		fgt_builder_uint(builder, "newest_ns", stats.newest_ns);
+	}
+	(void)send_frame(&sender, builder);
+}
+
+static int cut(const struct fgt_slice_work *work, struct fgt_slice **ret_slice)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *whole = NULL;
+	int r = fgt_ring_cut(fgt_target_ring(work->target), work->from_ns,
+			     work->to_ns, &whole);
+
+	if (r == 0)
+		r = fgt_target_cut_spans(work->target, whole);
+	if (r < 0)
+		return r;
+	if (work->tid != 0)
+		return fgt_slice_narrow(whole, work->from_ns, work->to_ns,
+					work->tid, ret_slice);
+	*ret_slice = FGT_TAKE(whole);
+	return 0;
+}
+
+static int name(const struct fgt_slice_work *work, struct fgt_slice *slice)
+{
+	int r = fgt_slice_name_states(slice, fgt_state_name);
+
+	if (r < 0)
+		return r;
+	return fgt_symbolizer_resolve(work->symbolizer, slice,
+				      fgt_target_is_alive(work->target));
+}
+
+int fgt_slice_work_prepare(const struct fgt_slice_work *work,
+			   struct fgt_slice **ret_slice)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	int r;
+
+	if (has_gone(work))
+		return -ECANCELED;
+	r = cut(work, &slice);
+	if (r == 0 && has_gone(work))
+		return -ECANCELED;
+	if (r == 0)
+		r = name(work, slice);
+	if (r < 0) {
+		answer_error(work, r);
+		return r;
+	}
+	*ret_slice = FGT_TAKE(slice);
+	return 0;
+}

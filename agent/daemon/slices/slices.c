@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hands slice requests to threads. Runs in the daemon's loop, but for
+ * work_off(). A client that reads slowly does not take a place at work from
+ * others: sending has a limit of its own, since each slice sent is in memory.
+ */
+#include "agent/daemon/slices/slices.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/daemon/loop/log.h"
+#include "agent/daemon/slices/slice_worker.h"
+
+#define GRACE_HZ_MIN 4.0
+
+enum job_state {
+	JOB_WAITS, /* until its end of time has come */
+	JOB_QUEUED, /* until a thread may start */
+	JOB_WORKS,
+	JOB_SENDS,
+	JOB_DONE,
+};
+
+struct job {
+	struct fgt_slices *slices;
+	struct job *next, *previous;
+	struct fgt_control_client *client;
+	struct fgt_timer timer;
+	struct fgt_slice_work work;
+	pthread_t thread;
+	/* The loop's until the thread starts, then under the lock. */
+	enum job_state state;
+	int result;
+};
+
+struct fgt_slices {
+	struct fgt_loop *loop;
+	struct fgt_symbolizer *symbolizer;
+	struct job *first, *last; /* oldest first; only the loop's */
+	atomic_bool is_cancelled;
+	bool is_leaving;
+	uint64_t served, failed, busy;
+	/* Protects state and result of jobs that have a thread; innermost. */
+	pthread_mutex_t lock;
+};
+
+static void free_job(struct job *job)
+{
+	struct fgt_slices *slices = job->slices;
+
+	fgt_loop_disarm(slices->loop, &job->timer);
+	if (job->previous)
+		job->previous->next = job->next;
+	else
+		slices->first = job->next;
+	if (job->next)
+		job->next->previous = job->previous;
+	else
+		slices->last = job->previous;
+	fgt_target_put(job->work.target);
+	free(job);
+}
+
+static enum job_state state_of(struct job *job)
+{
+	enum job_state state;
+
+	pthread_mutex_lock(&job->slices->lock);
+	state = job->state;
+	pthread_mutex_unlock(&job->slices->lock);
+	return state;
+}
+
+static size_t count_state(struct fgt_slices *slices, enum job_state state)
+{
+	size_t count = 0;
+
+	for (struct job *job = slices->first; job; job = job->next)
+		count += state_of(job) == state;
+	return count;
+}
+
+/* An ordinary user's jobs have a limit of their own. */
+static bool is_limited(struct job *job)
+{
+	uint32_t uid = fgt_control_peer(job->client)->uid;
+
+	return uid != 0 && uid != geteuid();
+}
+
+/* Does the user of a job have that many more, in one of two states? */
+static bool has_user(struct job *job, enum job_state a, enum job_state b,
+		     size_t count)
+{
+	uint32_t uid = fgt_control_peer(job->client)->uid;
+	struct job *other = job->slices->first;
+
+	for (; other && count > 0; other = other->next) {
+		enum job_state state = state_of(other);
+
+		count -= other != job && (state == a || state == b) &&
+			 fgt_control_peer(other->client)->uid == uid;
+	}
+	return count == 0;
+}
+
+/* ---- The thread -------------------------------------------------------- */
+
+static void set_state(struct job *job, enum job_state state, int result)
+{
+	/* Once the lock is left, a job that is done may be freed. */
+	struct fgt_loop *loop = job->slices->loop;
+
+	pthread_mutex_lock(&job->slices->lock);
+	job->state = state;
+	job->result = result;
+	pthread_mutex_unlock(&job->slices->lock);
+	fgt_loop_wake(loop);
+}
+
+static void *work_off(void *argument)
+{
+	struct job *job = argument;
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	int r = fgt_slice_work_prepare(&job->work, &slice);
+
+	if (r == 0) {
+		set_state(job, JOB_SENDS, 0);
+		r = fgt_slice_work_send(&job->work, slice);
+	}
+	set_state(job, JOB_DONE, r);
+	return NULL;
+}
+
+/* ---- The loop's side --------------------------------------------------- */
+
+static void start(struct job *job)
+{
+	struct fgt_slices *slices = job->slices;
+	int r;
+
+	job->work.fd = fgt_control_lend(job->client);
+	job->state = JOB_WORKS;
+	r = pthread_create(&job->thread, NULL, work_off, job);
+	if (r == 0)
+		return;
+	job->state = JOB_QUEUED; /* no thread: nobody else looks */
+	slices->failed++;
+	fgt_log(FGT_LOG_ERROR, "slice_failed", "cannot start a thread: %s",
+		strerror(r));
+	fgt_control_fail(job->client, -EAGAIN,
+			 "the agent cannot start a thread: raise its limit of "
+			 "processes");
+	free_job(job);
+}
+
+static void send_away(struct job *job, int error, const char *why)
+{
+	fgt_control_fail(job->client, error, why);
+	free_job(job);
+}
+
+static void send_away_busy(struct job *job, const char *why)
+{
+	job->slices->busy++;
+	send_away(job, -EBUSY, why);
+}
+
+static bool is_users_turn(struct job *job)
+{
+	return !is_limited(job) ||
+	       !has_user(job, JOB_WORKS, JOB_SENDS, FGT_SLICES_PER_USER);
+}
+
+static void start_queued(struct fgt_slices *slices)
+{
+	struct job *job = slices->first;
+	size_t active = count_state(slices, JOB_WORKS);
+	size_t sent = count_state(slices, JOB_SENDS);
+
+	while (job && active < FGT_SLICES_AT_WORK &&
+	       active + sent < FGT_SLICES_STARTED) {
+		struct job *next = job->next;
+
+		if (state_of(job) == JOB_QUEUED && is_users_turn(job)) {
+			fgt_loop_disarm(slices->loop, &job->timer);
+			start(job);
+			active++;
+		}
+		job = next;
+	}
+}
+
+static void finish(struct job *job)
+{
+	(void)pthread_join(job->thread, NULL);
+	if (job->result == 0) {
+		job->slices->served++;
+	} else {
+		job->slices->failed++;
+		fgt_log(FGT_LOG_DEBUG, "slice_failed", "pid %d: %s",
+			fgt_target_pid(job->work.target),
+			strerror(-job->result));
+	}
+	fgt_control_return(job->client);
+	free_job(job);
+}
+
+static void woken(void *context)
+{
+	struct fgt_slices *slices = context;
+	struct job *job = slices->first;
+
+	while (job) {
+		struct job *next = job->next;
+
+		if (state_of(job) == JOB_DONE)
+			finish(job);
+		job = next;
+	}
+	start_queued(slices);
+}
+
+static void client_gone(void *context)
+{
+	struct job *job = context;
+
+	job->slices->failed++;
+	free_job(job);
+}
+
+/* Ordinary users queue apart, so that they keep nobody else out. */
+static bool is_queue_full(struct job *job)
+{
+	size_t count = 0;
+
+	for (struct job *other = job->slices->first; other; other = other->next)
+		count += state_of(other) == JOB_QUEUED &&
+			 is_limited(other) == is_limited(job);
+	return count >= FGT_SLICES_QUEUED ||
+	       (is_limited(job) && has_user(job, JOB_QUEUED, JOB_QUEUED,
+					    FGT_SLICES_QUEUED_PER_USER));
+}
+
+/* It has waited for a place, for as long as those that are read at once take;
+ * so others are read slowly. */
+static void has_waited(void *context)
+{
+	struct job *job = context;
+
+	if (!is_users_turn(job))
+		send_away_busy(job, "busy: two slices of yours are being made "
+				    "or read already, try again when one is "
+				    "done");
+	else if (count_state(job->slices, JOB_SENDS) >= FGT_SLICES_STARTED)
+		send_away_busy(job, "busy: too many slices are being read "
+				    "slowly, try again");
+	else /* they are made: that has an end */
+		fgt_loop_arm(job->slices->loop, &job->timer,
+			     fgt_loop_now() + FGT_SLICES_WAIT_NS);
+}
+
+static void enqueue(struct job *job)
+{
+	struct fgt_slices *slices = job->slices;
+
+	if (is_queue_full(job)) {
+		send_away_busy(job, "busy: too many slices at once, try again");
+		return;
+	}
+	job->state = JOB_QUEUED;
+	job->timer.expired = has_waited;
+	fgt_loop_arm(slices->loop, &job->timer,
+		     fgt_loop_now() + FGT_SLICES_WAIT_NS);
+	start_queued(slices);
+}
+
+static void end_has_come(void *context)
+{
+	enqueue(context);
+}
+
+static struct job *add_job(struct fgt_slices *slices,
+			   struct fgt_control_client *client,
+			   struct fgt_target *target,
+			   const struct fgt_slice_request *request)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->slices = slices;
+	job->client = client;
+	job->timer =
+		(struct fgt_timer){ .expired = end_has_come, .context = job };
+	job->work = (struct fgt_slice_work){
+		.target = fgt_target_get(target),
+		.symbolizer = slices->symbolizer,
+		.from_ns = request->from_ns,
+		.to_ns = request->to_ns,
+		.tid = request->tid,
+		.fd = -1,
+		.is_cancelled = &slices->is_cancelled,
+	};
+	job->state = JOB_WAITS;
+	job->previous = slices->last;
+	if (slices->last)
+		slices->last->next = job;
+	else
+		slices->first = job;
+	slices->last = job;
+	return job;
+}
+
+void fgt_slices_submit(struct fgt_slices *slices,
+		       struct fgt_control_client *client,
+		       struct fgt_target *target,
+		       const struct fgt_slice_request *request,
+		       uint64_t grace_ns)
+{
+	struct job *job;
+
+	if (slices->is_leaving) {
+		fgt_control_fail(client, -ESHUTDOWN, "the agent is leaving");
+		return;
+	}
+	job = add_job(slices, client, target, request);
+	if (!job) {
+		fgt_control_fail(client, -ENOMEM, "out of memory");
+		return;
+	}
+	fgt_control_park(client, client_gone, job);
+	if (request->to_ns > fgt_loop_now() && fgt_target_is_alive(target))
+		fgt_loop_arm(slices->loop, &job->timer,
+			     request->to_ns + grace_ns);
+	else
+		enqueue(job);
+}
+
+void fgt_slices_refresh(struct fgt_slices *slices)
+{
+	for (struct job *job = slices->first; job; job = job->next)
+		if (state_of(job) == JOB_WAITS &&
+		    !fgt_target_is_alive(job->work.target))
+			fgt_loop_arm(slices->loop, &job->timer, 1);
+}
+
+void fgt_slices_leave(struct fgt_slices *slices)
+{
+	struct job *job = slices->first;
+
+	slices->is_leaving = true;
+	while (job) {
+		struct job *next = job->next;
+		enum job_state state = state_of(job);
+
+		if (state == JOB_WAITS || state == JOB_QUEUED) {
+			slices->failed++;
+			send_away(job, -ESHUTDOWN, "the agent is leaving");
+		}
+		job = next;
+	}
+}
+
+void fgt_slices_cancel(struct fgt_slices *slices)
+{
+	atomic_store_explicit(&slices->is_cancelled, true,
+			      memory_order_relaxed);
+}
+
+void fgt_slices_get_counters(struct fgt_slices *slices,
+			     struct fgt_slices_counters *ret_counters)
+{
+	*ret_counters = (struct fgt_slices_counters){
+		.served = slices->served,
+		.failed = slices->failed,
+		.busy = slices->busy,
+		.active = count_state(slices, JOB_WORKS) +
+			  count_state(slices, JOB_SENDS),
+		.waiting = count_state(slices, JOB_WAITS) +
+			   count_state(slices, JOB_QUEUED),
+	};
+}
+
+uint64_t fgt_slices_grace_ns(const struct fgt_target *target)
+{
+	struct fgt_target_status status;
+	double hz;
+
+	fgt_target_get_status(target, &status);
+	hz = status.rate_hz > GRACE_HZ_MIN ? status.rate_hz : GRACE_HZ_MIN;
+	return (uint64_t)(2e9 / hz) + 5000000;
+}
+
+int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
+		   struct fgt_slices **ret_slices)
+{
+	struct fgt_slices *slices = calloc(1, sizeof(*slices));
+
+	if (!slices)
+		return -ENOMEM;
+	slices->loop = loop;
+	slices->symbolizer = symbolizer;
+	atomic_init(&slices->is_cancelled, false);
+	pthread_mutex_init(&slices->lock, NULL);
+	fgt_loop_on_wake(loop, woken, slices);
+	*ret_slices = slices;
+	return 0;
+}
+
+void fgt_slices_free(struct fgt_slices *slices)
+{
+	if (!slices)
+		return;
+	fgt_slices_leave(slices);
+	fgt_slices_cancel(slices);
+	while (slices->first) /* all that are left have a thread */
+		finish(slices->first);
+	fgt_loop_on_wake(slices->loop, NULL, NULL);
+	pthread_mutex_destroy(&slices->lock);
+	free(slices);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slice requests: those that wait for their end of time, those in the queue,
+ * those at work in threads (FAULTS R4).
+ */
+#ifndef FGT_AGENT_DAEMON_SLICES_SLICES_H
+#define FGT_AGENT_DAEMON_SLICES_SLICES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/capture/target.h"
+#include "agent/daemon/socket/control.h"
+#include "agent/symbols/symbolizer.h"
+#include "ringbuf/base/owner.h"
+
+#define FGT_SLICES_AT_WORK 4
+#define FGT_SLICES_QUEUED  16
+#define FGT_SLICES_STARTED 8 /* at work or being sent: each is in memory */
+/* Of those; root and the daemon's own user are not counted. */
+#define FGT_SLICES_PER_USER	   2
+#define FGT_SLICES_QUEUED_PER_USER 8
+/* So long one waits for places that slow readers have; then it is told busy.
+ * Below the library's own patience. */
+#define FGT_SLICES_WAIT_NS UINT64_C(600000000)
+
+struct fgt_slices;
+
+struct fgt_slice_request {
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC, from ≤ to */
+	int32_t tid; /* 0: all */
+};
+
+struct fgt_slices_counters {
+	uint64_t served, failed, busy;
+	size_t active, waiting; /* now; waiting: for time or for a thread */
+};
+
+/* So long after the end of a range the tick after it has been committed;
+ * nobody is made to wait long where ticks are rare. */
+uint64_t fgt_slices_grace_ns(const struct fgt_target *target);
+
+/* The symbolizer is shared by all and outlives this. -ENOMEM. */
+int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
+		   struct fgt_slices **ret_slices);
+/* Cancels, waits for the threads. */
+void fgt_slices_free(struct fgt_slices *slices);
+FGT_DEFINE_AUTO(struct fgt_slices *, fgt_slices_free);
+
+/*
+ * Answers the client in the end, whatever happens. Takes its own reference of
+ * the target. grace_ns: so long after to_ns the tick is surely there.
+ */
+void fgt_slices_submit(struct fgt_slices *slices,
+		       struct fgt_control_client *client,
+		       struct fgt_target *target,
+		       const struct fgt_slice_request *request,
+		       uint64_t grace_ns);
+
+/* Once a second: nothing more comes of a target that has ended. */
+void fgt_slices_refresh(struct fgt_slices *slices);
+
+/* Sends away those that have not begun. */
+void fgt_slices_leave(struct fgt_slices *slices);
+/* Makes those at work give up. */
+void fgt_slices_cancel(struct fgt_slices *slices);
+
+void fgt_slices_get_counters(struct fgt_slices *slices,
+			     struct fgt_slices_counters *ret_counters);
+
+#endif

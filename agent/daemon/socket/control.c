@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Accepts clients of the control socket and decides who may come in. Runs in
+ * the daemon's loop; must not block.
+ */
+#include "agent/daemon/socket/control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "agent/daemon/socket/reply.h"
+#include "agent/protocol/control_client.h"
+
+#define MS	    UINT64_C(1000000)
+#define BACK_OFF_MS 100
+#define SEND_BYTES  32768 /* of kernel memory a client that reads not */
+#define TRY_AGAIN   "close one, or try again in a second"
+
+size_t fgt_control_count(const struct fgt_control *control)
+{
+	return control->count - control->kept_count;
+}
+
+size_t fgt_control_kept_count(const struct fgt_control *control)
+{
+	return control->kept_count;
+}
+
+/* ---- Who may come in --------------------------------------------------- */
+
+/*
+ * The connection of uid that has been silent for longest; any user's if
+ * is_any. Newest come first, so the last match is the oldest.
+ */
+static struct fgt_control_client *oldest_silent(struct fgt_control *control,
+						uint32_t uid, bool is_any)
+{
+	struct fgt_control_client *oldest = NULL;
+	struct fgt_control_client *client = control->clients;
+
+	for (; client; client = client->next)
+		if (client->state == FGT_CLIENT_READS && !client->has_place &&
+		    (is_any || client->peer.uid == uid))
+			oldest = client;
+	return oldest;
+}
+
+/* The client has closed its end; whoever writes to it will notice. */
+static bool has_gone(const struct fgt_control_client *client)
+{
+	struct pollfd poll_fd = { .fd = client->watch.fd };
+
+	return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLHUP);
+}
+
+/* Which clients are counted; those with a place never are. */
+struct crowd {
+	const struct fgt_control *control;
+	uint32_t uid;
+	bool is_any; /* of all users */
+	bool is_asking; /* only those that wait for an answer */
+	bool has_no_young; /* only those that are not young */
+};
+
+static bool is_young(const struct fgt_control_client *client)
+{
+	return client->state == FGT_CLIENT_READS &&
+	       fgt_loop_now() - client->since_ns < FGT_CONTROL_YOUNG_MS * MS;
+}
+
+static bool is_in(const struct crowd *crowd,
+		  const struct fgt_control_client *client)
+{
+	return !client->has_place &&
+	       (crowd->is_any || client->peer.uid == crowd->uid) &&
+	       !(crowd->is_asking && client->state == FGT_CLIENT_READS) &&
+	       !(crowd->has_no_young && is_young(client));
+}
+
+static size_t count(const struct crowd *crowd,
+		    bool (*is_wanted)(const struct fgt_control_client *client))
+{
+	const struct fgt_control_client *client = crowd->control->clients;
+	size_t total = 0;
+
+	for (; client; client = client->next)
+		total += is_in(crowd, client) &&
+			 (!is_wanted || is_wanted(client));
+	return total;
+}
+
+/* Those at the limit are looked at, so that one who comes back at once does
+ * not find its own last connection in its way. */
+static bool is_within(const struct crowd *crowd, size_t limit)
+{
+	size_t total = count(crowd, NULL), gone;
+
+	if (total < limit)
+		return true;
+	gone = count(crowd, has_gone);
+	return total - gone < limit && gone <= FGT_CONTROL_GONE_MAX;
+}
+
+static bool are_too_many_young(const struct crowd *crowd)
+{
+	return count(crowd, is_young) >= (crowd->is_any
+						  ? FGT_CONTROL_YOUNG_MAX
+						  : FGT_CONTROL_YOUNG_PER_USER);
+}
+
+/* Who is young is not counted, unless too many are. */
+static bool may_come(const struct fgt_control *control, uint32_t uid,
+		     bool is_any, size_t limit)
+{
+	struct crowd crowd = { .control = control,
+			       .uid = uid,
+			       .is_any = is_any };
+
+	crowd.has_no_young = !are_too_many_young(&crowd);
+	return is_within(&crowd, limit);
+}
+
+static size_t limit_of_all(uint32_t uid)
+{
+	return FGT_CONTROL_CLIENTS_MAX - (uid == 0 ? 0 : 1);
+}
+
+static void explain(struct fgt_why *why, const char *remedy)
+{
+	(void)fgt_why_set(why, -EBUSY,
+			  "too many connections: %d of one user, %d in all, "
+			  "may wait for an answer at once; %s",
+			  FGT_CONTROL_PER_USER, FGT_CONTROL_CLIENTS_MAX,
+			  remedy);
+}
+
+bool fgt_control_client_may_ask(const struct fgt_control_client *client,
+				struct fgt_why *why)
+{
+	struct crowd crowd = { .control = client->control,
+			       .uid = client->peer.uid,
+			       .is_asking = true };
+	bool is_allowed;
+
+	if (client->has_place)
+		return true;
+	is_allowed = client->peer.uid == 0 ||
+		     is_within(&crowd, FGT_CONTROL_PER_USER);
+	crowd.is_any = true;
+	is_allowed &= is_within(&crowd, limit_of_all(client->peer.uid));
+	if (!is_allowed)
+		explain(why, TRY_AGAIN);
+	return is_allowed;
+}
+
+static void turn_away(int fd, const char *remedy)
+{
+	struct fgt_why why;
+
+	explain(&why, remedy);
+	fgt_reply_turn_away(fd, -EBUSY, why.text);
+}
+
+/*
+ * Is there room for one more of this user? A user who has used up the limit
+ * loses the connection that has asked nothing for longest, so that half-open
+ * ones keep nobody out; root may send anybody's away. One that has only just
+ * come is no worse than the next, unless there are too many of them.
+ */
+static bool has_room(struct fgt_control *control, uint32_t uid)
+{
+	struct fgt_control_client *client;
+
+	if ((uid == 0 || may_come(control, uid, false, FGT_CONTROL_PER_USER)) &&
+	    may_come(control, uid, true, limit_of_all(uid)))
+		return true;
+	client = oldest_silent(control, uid, uid == 0);
+	if (!client || (uid != 0 && is_young(client) &&
+			!are_too_many_young(&(struct crowd){ .control = control,
+							     .uid = uid })))
+		return false;
+	turn_away(client->watch.fd, "this one asked nothing for longest");
+	fgt_control_client_close(client);
+	return true;
+}
+
+static int get_peer(int fd, struct fgt_peer *ret_peer)
+{
+	struct ucred credentials;
+	socklen_t len = sizeof(credentials);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) < 0)
+		return -errno;
+	ret_peer->pid = credentials.pid;
+	ret_peer->uid = credentials.uid;
+	ret_peer->gid = credentials.gid;
+	return 0;
+}
+
+static int add_client(struct fgt_control *control, int fd,
+		      const struct fgt_peer *peer)
+{
+	struct fgt_control_client *client = calloc(1, sizeof(*client));
+	const int send_bytes = SEND_BYTES;
+	int r;
+
+	if (!client)
+		return -ENOMEM;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes,
+			 sizeof(send_bytes));
+	client->control = control;
+	client->peer = *peer;
+	client->since_ns = fgt_loop_now();
+	client->watch = (struct fgt_watch){ .fd = fd,
+					    .ready = fgt_control_client_ready,
+					    .context = client };
+	client->timer =
+		(struct fgt_timer){ .expired = fgt_control_client_expired,
+				    .context = client };
+	r = fgt_loop_watch(control->loop, &client->watch, EPOLLIN);
+	if (r < 0) {
+		free(client);
+		return r;
+	}
+	client->next = control->clients;
+	if (client->next)
+		client->next->previous = client;
+	control->clients = client;
+	control->count++;
+	fgt_loop_arm(control->loop, &client->timer,
+		     fgt_loop_now() + control->options.request_timeout_ms * MS);
+	return 0;
+}
+
+static void admit(struct fgt_control *control, int accepted_fd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = accepted_fd;
+	struct fgt_peer peer;
+
+	if (get_peer(fd, &peer) < 0)
+		return;
+	if (!has_room(control, peer.uid))
+		turn_away(fd, TRY_AGAIN);
+	else if (add_client(control, fd, &peer) == 0)
+		(void)FGT_TAKE_FD(fd);
+}
+
+static void back_off_expired(void *context)
+{
+	struct fgt_control *control = context;
+
+	(void)fgt_loop_watch(control->loop, &control->watch, EPOLLIN);
+}
+
+static void listener_ready(void *context, uint32_t events)
+{
+	struct fgt_control *control = context;
+	int fd;
+	int r = fgt_listener_accept(control->listener, &fd);
+
+	(void)events;
+	if (r == 0) {
+		admit(control, fd);
+	} else if (r == -EMFILE) {
+		/* A connection that waits would wake the loop for ever. */
+		fgt_loop_unwatch(control->loop, &control->watch);
+		fgt_loop_arm(control->loop, &control->back_off,
+			     fgt_loop_now() + BACK_OFF_MS * MS);
+	}
+}
+
+int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
+		    const struct fgt_control_options *options,
+		    struct fgt_control **ret_control)
+{
+	FGT_AUTO(fgt_control_free) struct fgt_control *control = NULL;
+	int r;
+
+	control = calloc(1, sizeof(*control));
+	if (!control)
+		return -ENOMEM;
+	control->loop = loop;
+	control->options = *options;
+	if (control->options.request_timeout_ms == 0)
+		control->options.request_timeout_ms = 5000;
+	if (control->options.stall_timeout_ms == 0)
+		control->options.stall_timeout_ms = 30000;
+	control->back_off = (struct fgt_timer){ .expired = back_off_expired,
+						.context = control };
+	control->listener = listener;
+	control->watch = (struct fgt_watch){ .fd = listener->fd,
+					     .ready = listener_ready,
+					     .context = control };
+	r = fgt_loop_watch(loop, &control->watch, EPOLLIN);
+	if (r < 0)
+		return r;
+	*ret_control = FGT_TAKE(control);
+	return 0;
+}
+
+void fgt_control_leave(struct fgt_control *control)
+{
+	struct fgt_control_client *client = control->clients;
+
+	fgt_loop_unwatch(control->loop, &control->watch);
+	fgt_loop_disarm(control->loop, &control->back_off);
+	while (client) {
+		struct fgt_control_client *next = client->next;
+
+		if (client->state == FGT_CLIENT_READS) {
+			fgt_reply_turn_away(client->watch.fd, -ESHUTDOWN,
+					    "the agent is leaving");
+			fgt_control_client_close(client);
+		}
+		client = next;
+	}
+}
+
+void fgt_control_free(struct fgt_control *control)
+{
+	if (!control)
+		return;
+	fgt_loop_unwatch(control->loop, &control->watch);
+	fgt_loop_disarm(control->loop, &control->back_off);
+	while (control->clients)
+		fgt_control_client_close(control->clients);
+	free(control);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients of the control socket: reads one request of each, writes replies,
+ * and keeps every client from costing more than itself (FAULTS C1–C5, T6).
+ */
+#ifndef FGT_AGENT_DAEMON_SOCKET_CONTROL_H
+#define FGT_AGENT_DAEMON_SOCKET_CONTROL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/daemon/loop/loop.h"
+#include "agent/daemon/socket/listener.h"
+#include "agent/protocol/protocol.h"
+#include "ringbuf/base/owner.h"
+
+#define FGT_CONTROL_CLIENTS_MAX 64 /* the last one is kept for root */
+#define FGT_CONTROL_PER_USER	8 /* root is not counted */
+/* Beyond that many: who has only just come, and has not asked yet. Many come at
+ * once where many programs start. */
+#define FGT_CONTROL_YOUNG_MAX	   96
+#define FGT_CONTROL_YOUNG_PER_USER 24 /* root is not counted */
+#define FGT_CONTROL_YOUNG_MS	   1000
+/* Beyond that many: whose client has closed its end, while an answer to it is
+ * still being made. */
+#define FGT_CONTROL_GONE_MAX 8
+/* Connections that stay open have bounds of their own. */
+#define FGT_CONTROL_KEPT_MAX	  512
+#define FGT_CONTROL_KEPT_PER_USER 64 /* root is not counted */
+#define FGT_CONTROL_FDS_MAX	  2 /* that a client may pass */
+/* Of requests above 1 MiB that are being read, of all clients together. */
+#define FGT_CONTROL_LARGE_BYTES ((size_t)64 << 20)
+
+struct fgt_control;
+struct fgt_control_client;
+
+/* Who is at the other end, by SO_PEERCRED: who connected. */
+struct fgt_peer {
+	int32_t pid;
+	uint32_t uid, gid;
+	/* The request was sent by that very process: not by one that it passed
+	 * the connection on to, nor by a child. */
+	bool is_sender;
+};
+
+struct fgt_control_options {
+	/*
+	 * A request is complete. Exactly one of _reply, _fail, _park and _lend
+	 * follows, before this returns. request is freed afterwards.
+	 */
+	void (*handle)(void *context, struct fgt_control_client *client,
+		       const struct fgt_message *request);
+	void *context;
+	unsigned int request_timeout_ms; /* 0: 5000 */
+	unsigned int stall_timeout_ms; /* 0: 30000, no progress of a reply */
+};
+
+/* Whom a connection belongs to that stays open. */
+struct fgt_control_keeper {
+	/* As that of the options, for each later request; they come one after
+	 * the other, each is answered before the next is read. */
+	void (*handle)(void *context, struct fgt_control_client *client,
+		       const struct fgt_message *request);
+	/* It has ended, whoever ended it: the client is no more. */
+	void (*gone)(void *context);
+	void *context;
+};
+
+/* The listener is borrowed. -ENOMEM, errno of epoll_ctl. */
+int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
+		    const struct fgt_control_options *options,
+		    struct fgt_control **ret_control);
+/* No client may be lent out any more. */
+void fgt_control_free(struct fgt_control *control);
+FGT_DEFINE_AUTO(struct fgt_control *, fgt_control_free);
+
+/* Takes no new clients and sends those away that have not asked yet. */
+void fgt_control_leave(struct fgt_control *control);
+/* Clients; those whose connection stays open are counted apart. */
+size_t fgt_control_count(const struct fgt_control *control);
+size_t fgt_control_kept_count(const struct fgt_control *control);
+
+const struct fgt_peer *
+fgt_control_peer(const struct fgt_control_client *client);
+
+/*
+ * A pidfd of the process that connected, the caller's; readable once it has
+ * ended. Before Linux 6.5 of whoever has its pid now. -ESRCH it has ended.
+ */
+int fgt_control_open_peer(const struct fgt_control_client *client);
+
+/* Writes the frame, then closes (unless it stays). The builder is copied. */
+void fgt_control_reply(struct fgt_control_client *client,
+		       struct fgt_builder *reply);
+/* The same with an error; why is one line. */
+void fgt_control_fail(struct fgt_control_client *client, int error,
+		      const char *why);
+
+/*
+ * The answer comes later, by _reply, _fail or _lend. gone is called if the
+ * client hangs up before; the client is no more when it returns.
+ */
+void fgt_control_park(struct fgt_control_client *client,
+		      void (*gone)(void *context), void *context);
+
+/*
+ * It is to stay open: from now on it counts among those that stay, no longer
+ * among the clients, however long its request may take. -EUSERS: too many.
+ */
+int fgt_control_reserve(struct fgt_control_client *client);
+
+/* A connection that has its place stays open beyond the answer to this
+ * request. */
+void fgt_control_keep(struct fgt_control_client *client,
+		      const struct fgt_control_keeper *keeper);
+
+/* Ends a connection that stays open, whatever it is about: its gone is called
+ * before this returns. */
+void fgt_control_end(struct fgt_control_client *client);
+
+/* The next descriptor that came with the request, a memfd that is sealed
+ * against shrinking (others have been closed); the caller's. -ENOENT. */
+int fgt_control_take_fd(struct fgt_control_client *client);
+
+/*
+ * Lends the descriptor to another thread, which writes the answer; the loop
+ * keeps its hands off until _return, which closes it.
+ */
+int fgt_control_lend(struct fgt_control_client *client);
+void fgt_control_return(struct fgt_control_client *client);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the control socket. Runs in the daemon's main thread at start; must
+ * not trust a pid or a socket that it finds: the lock decides (FAULTS R5, R6,
+ * R10).
+ */
+#include "agent/daemon/socket/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "agent/daemon/socket/reply.h"
+
+#define BACKLOG 128
+
+static int take_path(const char *path, struct fgt_listener *listener,
+		     struct fgt_why *why)
+{
+	if (strlen(path) >= sizeof(listener->path))
+		return fgt_why_set(why, -ENAMETOOLONG,
+				   "socket path is longer than %zu bytes: %s",
+				   sizeof(listener->path) - 1, path);
+	if (path[0] == 0 || path[strlen(path) - 1] == '/')
+		return fgt_why_set(why, -EINVAL,
+				   "socket path must name a file: '%s'", path);
+	/* "agent.sock" lies in "." */
+	if (snprintf(listener->path, sizeof(listener->path), "%s%s",
+		     strchr(path, '/') ? "" : "./",
+		     path) >= (int)sizeof(listener->path))
+		return fgt_why_set(why, -ENAMETOOLONG,
+				   "socket path is too long: %s", path);
+	return 0;
+}
+
+static int check_directory(int directory_fd, const char *path,
+			   struct fgt_why *why)
+{
+	struct stat status;
+
+	if (fstat(directory_fd, &status) < 0)
+		return fgt_why_set(why, -errno, "%s: %s", path,
+				   strerror(errno));
+	if (status.st_uid != geteuid() && status.st_uid != 0)
+		return fgt_why_set(why, -EPERM,
+				   "directory %s belongs to user %u: choose "
+				   "another socket path",
+				   path, status.st_uid);
+	if (status.st_mode & (S_IWGRP | S_IWOTH))
+		return fgt_why_set(why, -EPERM,
+				   "others may write to directory %s: chmod "
+				   "go-w it, or put the socket into a "
+				   "directory of its own",
+				   path);
+	return 0;
+}
+
+/* The directory of the socket, made if only its last part is missing. */
+static int open_directory(const char *socket_path, int *ret_fd,
+			  struct fgt_why *why)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	char path[sizeof(((struct fgt_listener *)0)->path)];
+	char *slash;
+	int r;
+
+	memcpy(path, socket_path, strlen(socket_path) + 1);
+	slash = strrchr(path, '/');
+	slash[slash == path] = 0; /* "/agent.sock" lies in "/" */
+	if (mkdir(path, 0750) < 0 && errno != EEXIST)
+		return fgt_why_set(why, -errno, "cannot make directory %s: %s",
+				   path, strerror(errno));
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return fgt_why_set(why, -errno, "cannot open directory %s: %s",
+				   path, strerror(errno));
+	r = check_directory(fd, path, why);
+	if (r < 0)
+		return r;
+	*ret_fd = FGT_TAKE_FD(fd);
+	return 0;
+}
+
+/*
+ * The pid inside the file may be that of a holder long dead. The holder also
+ * has a record lock, for which the kernel knows the pid; it takes that right
+ * after the other: wait a little. 0: not found out.
+ */
+static pid_t read_holder(int lock_fd)
+{
+	for (int attempt = 0; attempt < 20; attempt++) {
+		struct flock record = { .l_type = F_WRLCK,
+					.l_whence = SEEK_SET };
+
+		if (fcntl(lock_fd, F_GETLK, &record) == 0 &&
+		    record.l_type != F_UNLCK && record.l_pid > 0)
+			return record.l_pid;
+		usleep(5000);
+	}
+	return 0;
+}
+
+static int refuse_second(int lock_fd, const char *socket_path,
+			 struct fgt_why *why)
+{
+	pid_t pid = read_holder(lock_fd);
+
+	if (pid > 0)
+		return fgt_why_set(why, -EADDRINUSE,
+				   "a daemon runs on %s already: pid %ld",
+				   socket_path, (long)pid);
+	return fgt_why_set(why, -EADDRINUSE, "a daemon runs on %s already",
+			   socket_path);
+}
+
+static int write_pid(int lock_fd)
+{
+	struct flock record = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char text[24];
+	int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+
+	if (fcntl(lock_fd, F_SETLK, &record) < 0 || ftruncate(lock_fd, 0) < 0)
+		return -errno;
+	return pwrite(lock_fd, text, (size_t)len, 0) == len ? 0 : -EIO;
+}
+
+static void lock_name(const char *socket_path, char *name, size_t size)
+{
+	const char *base = strrchr(socket_path, '/') + 1;
+	size_t len = strlen(base);
+
+	if (len > 5 && strcmp(base + len - 5, ".sock") == 0)
+		len -= 5;
+	snprintf(name, size, "%.*s.lock", (int)len, base);
+}
+
+static int take_lock(int directory_fd, const char *socket_path, int *ret_fd,
+		     struct fgt_why *why)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	char name[128];
+	struct stat status;
+	int r;
+
+	lock_name(socket_path, name, sizeof(name));
+	fd = openat(directory_fd, name,
+		    O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+		    0640);
+	if (fd < 0)
+		return fgt_why_set(why, -errno,
+				   "cannot open lock file %s beside %s: %s",
+				   name, socket_path, strerror(errno));
+	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
+		return fgt_why_set(why, -EEXIST,
+				   "lock file %s beside %s is not a file", name,
+				   socket_path);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK
+			       ? refuse_second(fd, socket_path, why)
+			       : fgt_why_set(why, -errno, "cannot lock %s: %s",
+					     name, strerror(errno));
+	r = write_pid(fd);
+	if (r < 0)
+		return fgt_why_set(why, r, "cannot write lock file %s: %s",
+				   name, strerror(-r));
+	*ret_fd = FGT_TAKE_FD(fd);
+	return 0;
+}
+
+static bool is_answered(const struct sockaddr_un *address)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd >= 0 && (connect(fd, (const struct sockaddr *)address,
+				   sizeof(*address)) == 0 ||
+			   errno == EAGAIN);
+}
+
+/* Under the lock: what is there was left behind, unless somebody answers. */
+static int remove_stale(const struct sockaddr_un *address, struct fgt_why *why)
+{
+	const char *path = address->sun_path;
+	struct stat status;
+
+	if (lstat(path, &status) < 0)
+		return errno == ENOENT ? 0
+				       : fgt_why_set(why, -errno, "%s: %s",
+						     path, strerror(errno));
+	if (!S_ISSOCK(status.st_mode))
+		return fgt_why_set(why, -EEXIST,
+				   "%s exists and is not a socket: remove it",
+				   path);
+	if (is_answered(address))
+		return fgt_why_set(why, -EADDRINUSE,
+				   "another program listens on %s", path);
+	if (unlink(path) < 0)
+		return fgt_why_set(why, -errno,
+				   "cannot remove the stale socket %s: %s",
+				   path, strerror(errno));
+	return 0;
+}
+
+static int listen_on(const struct sockaddr_un *address, int *ret_fd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	const int on = 1;
+
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	/* Connections inherit it: each message tells who sent it. */
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return -errno;
+	/* Born with its mode, so that the umask can only take away; then the
+	 * mode is what was promised. */
+	if (fchmod(fd, 0660) < 0 ||
+	    bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ||
+	    chmod(address->sun_path, 0660) < 0 || listen(fd, BACKLOG) < 0)
+		return -errno;
+	*ret_fd = FGT_TAKE_FD(fd);
+	return 0;
+}
+
+static int open_all(struct fgt_listener *listener, struct fgt_why *why)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	FGT_AUTO(fgt_fd_close) int directory_fd = -1;
+	int r = open_directory(listener->path, &directory_fd, why);
+
+	if (r < 0)
+		return r;
+	memcpy(address.sun_path, listener->path, strlen(listener->path));
+	r = take_lock(directory_fd, listener->path, &listener->lock_fd, why);
+	if (r < 0)
+		return r;
+	r = remove_stale(&address, why);
+	if (r < 0)
+		return r;
+	r = listen_on(&address, &listener->fd);
+	if (r < 0)
+		return fgt_why_set(why, r, "cannot listen on %s: %s",
+				   listener->path, strerror(-r));
+	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return 0;
+}
+
+int fgt_listener_open(const char *path, struct fgt_listener *ret_listener,
+		      struct fgt_why *why)
+{
+	struct fgt_listener listener = { .fd = -1,
+					 .lock_fd = -1,
+					 .spare_fd = -1 };
+	int r = take_path(path, &listener, why);
+
+	if (r == 0)
+		r = open_all(&listener, why);
+	if (r < 0) {
+		fgt_fd_close(listener.lock_fd);
+		return r;
+	}
+	*ret_listener = listener;
+	return 0;
+}
+
+static int accept_one(const struct fgt_listener *listener)
+{
+	return accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+int fgt_listener_accept(struct fgt_listener *listener, int *ret_fd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = accept_one(listener);
+
+	if (fd >= 0) {
+		*ret_fd = FGT_TAKE_FD(fd);
+		return 0;
+	}
+	if (errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
+	    errno != ENOBUFS)
+		return -EAGAIN; /* also a client that has gone again */
+	fgt_fd_close(FGT_TAKE_FD(listener->spare_fd));
+	fd = accept_one(listener);
+	if (fd >= 0)
+		fgt_reply_turn_away(fd, -EBUSY,
+				    "the agent has no descriptor left: raise "
+				    "its RLIMIT_NOFILE");
+	fgt_fd_close(FGT_TAKE_FD(fd));
+	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return -EMFILE;
+}
+
+void fgt_listener_close(struct fgt_listener *listener)
+{
+	if (listener->fd >= 0) {
+		(void)unlink(listener->path);
+		(void)!ftruncate(listener->lock_fd, 0);
+	}
+	fgt_fd_close(FGT_TAKE_FD(listener->fd));
+	fgt_fd_close(FGT_TAKE_FD(listener->lock_fd));
+	fgt_fd_close(FGT_TAKE_FD(listener->spare_fd));
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attaches and detaches single processes. Runs on the thread of errands and
+ * waits for the sampler; must not hold the table's lock meanwhile.
+ */
+#include "agent/daemon/targets/attaching.h"
+
+#include <errno.h>
+
+#include "agent/daemon/loop/log.h"
+
+#define RETRY_NS UINT64_C(60000000000) /* those that cannot be sampled */
+
+static const char *const origin_names[] = { "attached", "configured", "child",
+					    "registered" };
+
+const char *fgt_origin_name(enum fgt_origin origin)
+{
+	return origin_names[origin];
+}
+
+static void log_attached(const struct fgt_target_entry *entry)
+{
+	struct fgt_target_status status;
+
+	fgt_target_get_status(entry->target, &status);
+	fgt_log(FGT_LOG_INFO, "target_attached",
+		"pid %d (%s), %s, stacks by %s%s%s", entry->pid, status.name,
+		origin_names[entry->origin], status.running,
+		status.limitation[0] ? ": " : "", status.limitation);
+}
+
+/* Under the lock; NULL: the table is full. */
+static struct fgt_target_entry *
+write_entry(struct fgt_targets *targets, struct fgt_target *target,
+	    const struct fgt_attach_cause *cause)
+{
+	int32_t pid = fgt_target_pid(target);
+	uint64_t start_time = fgt_target_start_time(target);
+	struct fgt_target_entry *entry =
+		fgt_target_table_find(&targets->table, pid, start_time);
+
+	if (!entry)
+		entry = fgt_target_table_add(&targets->table, pid, start_time);
+	if (!entry)
+		return NULL;
+	fgt_target_put(entry->target);
+	entry->target = target;
+	entry->origin = cause->origin;
+	entry->parent_pid = cause->parent_pid;
+	entry->is_with_children = cause->is_with_children;
+	entry->charged_uid = cause->charged_uid;
+	entry->ended_ns = 0;
+	if (fgt_owner_read(pid, start_time, &entry->owner) < 0)
+		entry->owner.is_plain = false;
+	return entry;
+}
+
+/* Takes the reference; the sampler has been told. */
+static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
+		       const struct fgt_attach_cause *cause,
+		       struct fgt_why *why)
+{
+	const struct fgt_target_entry *entry;
+
+	fgt_targets_lock(targets);
+	entry = write_entry(targets, target, cause);
+	fgt_targets_unlock(targets);
+	if (!entry) {
+		(void)fgt_sampler_detach(targets->sampler, target);
+		fgt_target_put(target);
+		return fgt_why_set(why, -ENOSPC,
+				   "too many targets: detach some");
+	}
+	log_attached(entry);
+	return 0;
+}
+
+/* It is sampled already: brings up to date why. */
+static void renew(struct fgt_targets *targets, struct fgt_target_entry *entry,
+		  const struct fgt_attach_cause *cause)
+{
+	fgt_targets_lock(targets);
+	entry->is_with_children |= cause->is_with_children;
+	if (cause->origin == FGT_ORIGIN_ATTACHED)
+		entry->origin = cause->origin;
+	if (cause->charged_uid == 0)
+		entry->charged_uid = 0;
+	fgt_targets_unlock(targets);
+}
+
+/* A ring costs memory, that of an ended process too. */
+static int check_room(const struct fgt_targets *targets, uint32_t uid,
+		      struct fgt_why *why)
+{
+	int rings = 0;
+
+	for (size_t i = 0; i < targets->table.count; i++)
+		rings += targets->table.entries[i].target &&
+			 targets->table.entries[i].charged_uid == uid;
+	if (uid == 0 || rings < targets->config->ring.per_user)
+		return 0;
+	return fgt_why_set(why, -ENOSPC,
+			   "%d rings, as many as one user may add, are yours "
+			   "already: detach one ('fgtrace-agent targets' lists "
+			   "them, ended ones count), or let root add it or "
+			   "raise ring.per_user",
+			   targets->config->ring.per_user);
+}
+
+int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
+			  uint64_t start_time,
+			  const struct fgt_attach_cause *cause,
+			  struct fgt_why *why)
+{
+	struct fgt_target_entry *entry =
+		fgt_target_table_find(&targets->table, pid, start_time);
+	struct fgt_target *target = NULL;
+	int r;
+
+	if (entry && fgt_target_entry_is_live(entry)) {
+		renew(targets, entry, cause);
+		return 0;
+	}
+	if (fgt_targets_is_leaving(targets))
+		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
+	r = check_room(targets, cause->charged_uid, why);
+	if (r < 0)
+		return r;
+	r = fgt_sampler_attach(targets->sampler, pid, &target, why);
+	if (r < 0 && r != -EEXIST)
+		return r;
+	if (fgt_target_start_time(target) != start_time) {
+		(void)fgt_sampler_detach(targets->sampler, target);
+		fgt_target_put(target);
+		return fgt_why_set(why, -ESRCH, "process %d has ended", pid);
+	}
+	return keep_target(targets, target, cause, why);
+}
+
+void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
+			 uint64_t start_time,
+			 const struct fgt_attach_cause *cause, uint64_t now_ns)
+{
+	struct fgt_why why = { "" };
+	struct fgt_target_entry *entry;
+	int r = fgt_attaching_process(targets, pid, start_time, cause, &why);
+
+	if (r == 0 || r == -ESRCH || r == -ESHUTDOWN)
+		return;
+	fgt_targets_lock(targets);
+	entry = fgt_target_table_find(&targets->table, pid, start_time);
+	if (!entry) {
+		fgt_log(FGT_LOG_WARNING, "target_not_attached", "pid %d: %s",
+			pid, why.text);
+		entry = fgt_target_table_add(&targets->table, pid, start_time);
+	}
+	if (entry)
+		entry->retry_ns = now_ns + RETRY_NS;
+	fgt_targets_unlock(targets);
+}
+
+void fgt_attaching_remove(struct fgt_targets *targets, size_t index)
+{
+	fgt_targets_lock(targets);
+	fgt_target_table_remove(&targets->table, index);
+	fgt_targets_unlock(targets);
+}
+
+void fgt_attaching_stop(struct fgt_targets *targets,
+			const struct fgt_target_entry *entry,
+			const char *reason)
+{
+	if (!fgt_target_entry_is_live(entry))
+		return;
+	fgt_log(FGT_LOG_INFO, "target_detached", "pid %d, %s", entry->pid,
+		reason);
+	(void)fgt_sampler_detach(targets->sampler, entry->target);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the list of targets. Runs where targets.c says, which also decides
+ * who is sampled.
+ */
+#include "agent/daemon/targets/target_table.h"
+
+#include <string.h>
+
+#include "agent/daemon/targets/rule.h"
+
+bool fgt_target_entry_is_live(const struct fgt_target_entry *entry)
+{
+	return entry->target && entry->ended_ns == 0;
+}
+
+struct fgt_target_entry *
+fgt_target_table_find(const struct fgt_target_table *table, int32_t pid,
+		      uint64_t start_time)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (table->entries[i].pid == pid &&
+		    table->entries[i].start_time == start_time)
+			return &table->entries[i];
+	return NULL;
+}
+
+struct fgt_target_entry *
+fgt_target_table_find_live(const struct fgt_target_table *table, int32_t pid)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (table->entries[i].pid == pid &&
+		    fgt_target_entry_is_live(&table->entries[i]))
+			return &table->entries[i];
+	return NULL;
+}
+
+static bool grow(struct fgt_target_table *table)
+{
+	size_t capacity = table->capacity ? table->capacity * 2 : 16;
+	struct fgt_target_entry *entries;
+
+	if (table->count < table->capacity)
+		return true;
+	if (table->count >= FGT_TARGET_TABLE_MAX)
+		return false;
+	entries = reallocarray(table->entries, capacity, sizeof(*entries));
+	if (!entries)
+		return false;
+	table->entries = entries;
+	table->capacity = capacity;
+	return true;
+}
+
+struct fgt_target_entry *fgt_target_table_add(struct fgt_target_table *table,
+					      int32_t pid, uint64_t start_time)
+{
+	struct fgt_target_entry *entry;
+
+	if (!grow(table))
+		return NULL;
+	entry = &table->entries[table->count++];
+	memset(entry, 0, sizeof(*entry));
+	entry->pid = pid;
+	entry->start_time = start_time;
+	entry->is_seen = true;
+	entry->is_wanted = true;
+	return entry;
+}
+
+void fgt_target_table_remove(struct fgt_target_table *table, size_t index)
+{
+	fgt_target_put(table->entries[index].target);
+	table->entries[index] = table->entries[--table->count];
+}
+
+void fgt_target_table_done(struct fgt_target_table *table)
+{
+	while (table->count > 0)
+		fgt_target_table_remove(table, table->count - 1);
+	free(table->entries);
+	*table = (struct fgt_target_table){ 0 };
+}
+
+void fgt_target_table_unwant_children(struct fgt_target_table *table)
+{
+	bool has_changed;
+
+	do {
+		has_changed = false;
+		for (size_t i = 0; i < table->count; i++) {
+			struct fgt_target_entry *entry = &table->entries[i];
+			const struct fgt_target_entry *parent;
+
+			if (entry->origin != FGT_ORIGIN_CHILD ||
+			    !entry->is_wanted)
+				continue;
+			parent = fgt_target_table_find_live(table,
+							    entry->parent_pid);
+			if (parent && !parent->is_wanted) {
+				entry->is_wanted = false;
+				has_changed = true;
+			}
+		}
+	} while (has_changed);
+}
+
+void fgt_target_entry_update_owner(struct fgt_target_entry *entry,
+				   uint64_t now_ns, uint64_t kept_ns)
+{
+	struct fgt_owner owner;
+
+	if (fgt_owner_read(entry->pid, entry->start_time, &owner) < 0)
+		return; /* gone: what was known last stays true */
+	if (!owner.is_plain || owner.uid != entry->owner.uid ||
+	    owner.gid != entry->owner.gid)
+		entry->hidden_until_ns = now_ns + kept_ns;
+	entry->owner = owner;
+}
+
+bool fgt_target_entry_is_visible_to(const struct fgt_target_entry *entry,
+				    const struct fgt_peer *peer,
+				    uint64_t now_ns)
+{
+	return peer->uid == 0 ||
+	       (fgt_owner_is_visible_to(&entry->owner, peer->uid, peer->gid) &&
+		now_ns >= entry->hidden_until_ns);
+}
+
+bool fgt_target_entry_is_match(const struct fgt_target_entry *entry,
+			       const struct fgt_selector *selector)
+{
+	struct fgt_target_status status;
+
+	if (!entry->target)
+		return false;
+	if (selector->pid != 0)
+		return entry->pid == selector->pid;
+	if (!selector->name)
+		return true;
+	fgt_target_get_status(entry->target, &status);
+	return fgt_rule_is_name(selector->name, status.name, status.exe);
+}

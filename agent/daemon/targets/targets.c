@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides who is sampled. Runs on the thread of errands, since attaching waits
+ * for the sampler; looks through the process table only if a rule or a child
+ * may be found there; must not confuse two processes with the same pid.
+ */
+#include "agent/daemon/targets/targets.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/daemon/loop/log.h"
+#include "agent/daemon/targets/attaching.h"
+#include "agent/daemon/targets/rule.h"
+
+#define NEVER_NS  UINT64_MAX
+#define ROWS_MAX  65536
+#define DEPTH_MAX 64 /* generations of children found in one scan */
+
+/* What a scan keeps of a process. */
+struct row {
+	int32_t pid, parent_pid;
+	uint64_t start_time;
+};
+
+struct scan {
+	struct fgt_targets *targets;
+	struct row *rows;
+	size_t count, capacity;
+	uint64_t now_ns;
+};
+
+int fgt_targets_new(struct fgt_sampler *sampler, uint64_t kept_ns,
+		    struct fgt_targets **ret_targets)
+{
+	struct fgt_targets *targets = calloc(1, sizeof(*targets));
+
+	if (!targets)
+		return -ENOMEM;
+	targets->sampler = sampler;
+	targets->kept_ns = kept_ns;
+	atomic_init(&targets->is_leaving, false);
+	pthread_mutex_init(&targets->lock, NULL);
+	*ret_targets = targets;
+	return 0;
+}
+
+void fgt_targets_lock(struct fgt_targets *targets)
+{
+	pthread_mutex_lock(&targets->lock);
+}
+
+void fgt_targets_unlock(struct fgt_targets *targets)
+{
+	pthread_mutex_unlock(&targets->lock);
+}
+
+void fgt_targets_leave(struct fgt_targets *targets)
+{
+	atomic_store_explicit(&targets->is_leaving, true, memory_order_relaxed);
+}
+
+bool fgt_targets_is_leaving(const struct fgt_targets *targets)
+{
+	return atomic_load_explicit(&targets->is_leaving, memory_order_relaxed);
+}
+
+void fgt_targets_free(struct fgt_targets *targets)
+{
+	if (!targets)
+		return;
+	for (size_t i = 0; i < targets->table.count; i++)
+		fgt_attaching_stop(targets, &targets->table.entries[i],
+				   "the agent leaves");
+	fgt_target_table_done(&targets->table);
+	pthread_mutex_destroy(&targets->lock);
+	free(targets);
+}
+
+/* ---- The process table ------------------------------------------------- */
+
+static const struct fgt_config_target *
+matching_rule(const struct fgt_targets *targets,
+	      const struct fgt_process_info *info)
+{
+	const struct fgt_config *config = targets->config;
+
+	if (info->pid == getpid() && !config->sampling.is_self_included)
+		return NULL;
+	for (size_t i = 0; i < config->target_count; i++)
+		if (fgt_rule_is_match(&config->targets[i], info))
+			return &config->targets[i];
+	return NULL;
+}
+
+static int keep_row(struct scan *scan, const struct fgt_process_info *info,
+		    int32_t parent_pid)
+{
+	size_t capacity = scan->capacity ? scan->capacity * 2 : 512;
+	struct row *rows;
+
+	if (scan->count == ROWS_MAX)
+		return -E2BIG;
+	if (scan->count == scan->capacity) {
+		rows = reallocarray(scan->rows, capacity, sizeof(*rows));
+		if (!rows)
+			return -ENOMEM;
+		scan->rows = rows;
+		scan->capacity = capacity;
+	}
+	scan->rows[scan->count++] = (struct row){
+		.pid = info->pid,
+		.parent_pid = parent_pid,
+		.start_time = info->start_time,
+	};
+	return 0;
+}
+
+static int visit_process(void *context, const struct fgt_process_info *info,
+			 int32_t parent_pid)
+{
+	struct scan *scan = context;
+	struct fgt_targets *targets = scan->targets;
+	struct fgt_target_entry *entry = fgt_target_table_find(
+		&targets->table, info->pid, info->start_time);
+	const struct fgt_config_target *rule;
+	int r = fgt_targets_is_leaving(targets)
+			? -ESHUTDOWN
+			: keep_row(scan, info, parent_pid);
+
+	if (r < 0)
+		return r;
+	if (entry)
+		entry->is_seen = true;
+	if (entry && entry->is_wanted &&
+	    (entry->target || scan->now_ns < entry->retry_ns))
+		return 0;
+	rule = matching_rule(targets, info);
+	if (!rule)
+		return 0;
+	if (entry && entry->target) {
+		entry->is_wanted = true; /* by the new rules, too */
+		fgt_targets_lock(targets);
+		entry->is_with_children = rule->is_with_children;
+		fgt_targets_unlock(targets);
+		return 0;
+	}
+	fgt_attaching_found(
+		targets, info->pid, info->start_time,
+		&(struct fgt_attach_cause){ .origin = FGT_ORIGIN_CONFIGURED,
+					    .is_with_children =
+						    rule->is_with_children },
+		scan->now_ns);
+	return 0;
+}
+
+/* One generation; true if a child was found. */
+static bool attach_children(struct scan *scan)
+{
+	struct fgt_targets *targets = scan->targets;
+	bool has_found = false;
+
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct row *row = &scan->rows[i];
+		const struct fgt_target_entry *parent =
+			fgt_target_table_find_live(&targets->table,
+						   row->parent_pid);
+		const struct fgt_target_entry *entry;
+
+		if (!parent || !parent->is_with_children)
+			continue;
+		entry = fgt_target_table_find(&targets->table, row->pid,
+					      row->start_time);
+		if (entry && (entry->target || scan->now_ns < entry->retry_ns))
+			continue;
+		fgt_attaching_found(
+			targets, row->pid, row->start_time,
+			&(struct fgt_attach_cause){
+				.origin = FGT_ORIGIN_CHILD,
+				.parent_pid = row->parent_pid,
+				.is_with_children = true,
+				.charged_uid = parent->charged_uid },
+			scan->now_ns);
+		has_found = true;
+	}
+	return has_found;
+}
+
+static bool is_scan_needed(const struct fgt_targets *targets)
+{
+	for (size_t i = 0; i < targets->config->target_count; i++)
+		if (targets->config->targets[i].pid == 0)
+			return true;
+	for (size_t i = 0; i < targets->table.count; i++)
+		if (targets->table.entries[i].is_with_children &&
+		    fgt_target_entry_is_live(&targets->table.entries[i]))
+			return true;
+	return false;
+}
+
+static void look_for_processes(struct fgt_targets *targets, uint64_t now_ns)
+{
+	struct scan scan = { .targets = targets, .now_ns = now_ns };
+	struct fgt_target_table *table = &targets->table;
+	bool is_needed = is_scan_needed(targets);
+
+	for (size_t i = 0; i < table->count; i++)
+		table->entries[i].is_seen = false;
+	if (is_needed) {
+		(void)fgt_process_for_each(visit_process, &scan);
+		for (int i = 0; i < DEPTH_MAX && attach_children(&scan); i++)
+			;
+		free(scan.rows);
+	}
+	/* Entries without a ring only keep a process from being tried. */
+	for (size_t i = table->count; i-- > 0;)
+		if (!table->entries[i].target && !table->entries[i].is_seen)
+			fgt_attaching_remove(targets, i);
+}
+
+static void attach_rule_pid(struct fgt_targets *targets,
+			    const struct fgt_config_target *rule,
+			    uint64_t now_ns)
+{
+	struct fgt_process process;
+	struct fgt_why why = { "" };
+	int r = fgt_process_open(rule->pid, &process, &why);
+
+	if (r < 0) {
+		fgt_log(FGT_LOG_WARNING, "target_not_attached", "pid %d: %s",
+			rule->pid, why.text);
+		return;
+	}
+	fgt_attaching_found(
+		targets, rule->pid, process.start_time,
+		&(struct fgt_attach_cause){ .origin = FGT_ORIGIN_CONFIGURED,
+					    .is_with_children =
+						    rule->is_with_children },
+		now_ns);
+	fgt_process_close(&process);
+}
+
+static void drop_unwanted(struct fgt_targets *targets, const char *reason)
+{
+	struct fgt_target_table *table = &targets->table;
+
+	fgt_target_table_unwant_children(table);
+	for (size_t i = table->count; i-- > 0;)
+		if (!table->entries[i].is_wanted) {
+			fgt_attaching_stop(targets, &table->entries[i], reason);
+			fgt_attaching_remove(targets, i);
+		}
+}
+
+void fgt_targets_set_rules(struct fgt_targets *targets,
+			   const struct fgt_config *config)
+{
+	struct fgt_target_table *table = &targets->table;
+	uint64_t now_ns = fgt_loop_now();
+
+	targets->config = config;
+	for (size_t i = table->count; i-- > 0;) {
+		struct fgt_target_entry *entry = &table->entries[i];
+
+		if (!entry->target) /* tried anew, explained anew */
+			fgt_attaching_remove(targets, i);
+		else
+			entry->is_wanted = entry->origin !=
+						   FGT_ORIGIN_CONFIGURED ||
+					   entry->ended_ns != 0;
+	}
+	for (size_t i = 0; i < config->target_count; i++) {
+		const struct fgt_config_target *rule = &config->targets[i];
+		struct fgt_target_entry *entry =
+			rule->pid ? fgt_target_table_find_live(table, rule->pid)
+				  : NULL;
+
+		if (entry) {
+			entry->is_wanted = true;
+			fgt_targets_lock(targets);
+			entry->is_with_children |= rule->is_with_children;
+			fgt_targets_unlock(targets);
+		} else if (rule->pid) {
+			attach_rule_pid(targets, rule, now_ns);
+		}
+	}
+	look_for_processes(targets, now_ns);
+	drop_unwanted(targets, "no longer configured");
+}
+
+/* ---- Once a second ----------------------------------------------------- */
+
+static void note_end(struct fgt_targets *targets,
+		     struct fgt_target_entry *entry, uint64_t now_ns)
+{
+	fgt_targets_lock(targets);
+	entry->ended_ns = now_ns;
+	fgt_targets_unlock(targets);
+	/* Makes room in the sampler; the ring stays. */
+	(void)fgt_sampler_detach(targets->sampler, entry->target);
+	fgt_log(FGT_LOG_INFO, "target_ended",
+		"pid %d; its ring is kept for %llu s", entry->pid,
+		(unsigned long long)(targets->kept_ns / 1000000000u));
+}
+
+static void note_ends(struct fgt_targets *targets, uint64_t now_ns)
+{
+	for (size_t i = 0; i < targets->table.count; i++) {
+		struct fgt_target_entry *entry = &targets->table.entries[i];
+
+		if (!fgt_target_entry_is_live(entry))
+			continue;
+		if (!fgt_target_is_alive(entry->target)) {
+			note_end(targets, entry, now_ns);
+			continue;
+		}
+		fgt_targets_lock(targets);
+		fgt_target_entry_update_owner(entry, now_ns, targets->kept_ns);
+		fgt_targets_unlock(targets);
+	}
+}
+
+/* Drops what was kept long enough, and the oldest beyond the limit. */
+static void drop_ended(struct fgt_targets *targets, uint64_t now_ns)
+{
+	struct fgt_target_table *table = &targets->table;
+	size_t ended, oldest;
+
+	do {
+		ended = 0;
+		oldest = 0;
+		for (size_t i = 0; i < table->count; i++) {
+			uint64_t ended_ns = table->entries[i].ended_ns;
+
+			if (ended_ns == 0)
+				continue;
+			if (ended == 0 ||
+			    ended_ns < table->entries[oldest].ended_ns)
+				oldest = i;
+			ended++;
+		}
+		if (ended == 0 || (ended <= FGT_TARGETS_ENDED_MAX &&
+				   now_ns < table->entries[oldest].ended_ns +
+						    targets->kept_ns))
+			return;
+		fgt_attaching_remove(targets, oldest);
+	} while (ended > 1);
+}
+
+void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns)
+{
+	note_ends(targets, now_ns);
+	drop_ended(targets, now_ns);
+	look_for_processes(targets, now_ns);
+}
+
+/* ---- For the verbs ----------------------------------------------------- */
+
+int fgt_targets_attach_process(struct fgt_targets *targets, int32_t pid,
+			       uint64_t start_time, bool is_with_children,
+			       uint32_t charged_uid, struct fgt_why *why)
+{
+	const struct fgt_attach_cause cause = { .origin = FGT_ORIGIN_ATTACHED,
+						.is_with_children =
+							is_with_children,
+						.charged_uid = charged_uid };
+
+	return fgt_attaching_process(targets, pid, start_time, &cause, why);
+}
+
+int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
+			 uint64_t start_time, uint32_t charged_uid,
+			 struct fgt_target **ret_target, struct fgt_why *why)
+{
+	const struct fgt_attach_cause cause = { .origin = FGT_ORIGIN_REGISTERED,
+						.charged_uid = charged_uid };
+	int r = fgt_attaching_process(targets, pid, start_time, &cause, why);
+	struct fgt_target_entry *entry;
+
+	if (r < 0)
+		return r;
+	/* There: errands are the table's one writer. */
+	entry = fgt_target_table_find(&targets->table, pid, start_time);
+	entry->registered++;
+	*ret_target = fgt_target_get(entry->target);
+	return 0;
+}
+
+void fgt_targets_unregister(struct fgt_targets *targets,
+			    const struct fgt_target *target, const char *reason)
+{
+	for (size_t i = targets->table.count; i-- > 0;) {
+		struct fgt_target_entry *entry = &targets->table.entries[i];
+
+		if (entry->target != target || --entry->registered > 0)
+			continue;
+		if (entry->origin == FGT_ORIGIN_REGISTERED)
+			fgt_targets_detach_index(targets, i, reason);
+		return;
+	}
+}
+
+void fgt_targets_detach_index(struct fgt_targets *targets, size_t index,
+			      const char *reason)
+{
+	struct fgt_target_entry *entry = &targets->table.entries[index];
+
+	fgt_attaching_stop(targets, entry, reason);
+	if (entry->ended_ns != 0 || entry->origin == FGT_ORIGIN_ATTACHED ||
+	    entry->origin == FGT_ORIGIN_REGISTERED) {
+		fgt_attaching_remove(targets, index);
+		return;
+	}
+	fgt_targets_lock(targets);
+	fgt_target_put(FGT_TAKE(entry->target));
+	entry->is_with_children = false;
+	entry->retry_ns = NEVER_NS;
+	fgt_targets_unlock(targets);
+	entry->is_seen = true;
+}
+
+struct fgt_target_table *fgt_targets_table(struct fgt_targets *targets)
+{
+	return &targets->table;
+}
+
+uint64_t fgt_targets_kept_ns(const struct fgt_targets *targets)
+{
+	return targets->kept_ns;
+}

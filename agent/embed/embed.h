@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libfgtrace-embed.so offers to libfgtrace, which loads it locally so
+ * that nothing of it (libunwind!) replaces anything of the host. Only plain
+ * types cross: both sides have a struct fgt_slice of their own.
+ */
+#ifndef FGT_AGENT_EMBED_EMBED_H
+#define FGT_AGENT_EMBED_EMBED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "upload/format/parts/transaction.h"
+
+#define FGT_EMBED_VERSION 5
+#define FGT_EMBED_SYMBOL  "fgt_embed"
+#define FGT_EMBED_WHY	  256
+
+/*
+ * Programs are compiled with the numbers of fgtrace.h, encoders with those of
+ * upload/format/format.h: for a file of either side.
+ */
+#define FGT_EMBED_CHECK_FORMATS                                                \
+	_Static_assert(FGT_FORMAT_FGT == 0 && FGT_FORMAT_CHROME == 1 &&        \
+			       FGT_FORMAT_SENTRY == 2 &&                       \
+			       FGT_FORMAT_SENTRY_CHUNK == 3 &&                 \
+			       FGT_FORMAT_PPROF == 4 &&                        \
+			       FGT_FORMAT_FOLDED == 5 &&                       \
+			       FGT_FORMAT_SPEEDSCOPE == 6,                     \
+		       "formats have these numbers on both sides")
+
+#define FGT_EMBED_OWN_TIDS 2
+
+struct fgt_embed_options {
+	unsigned int hz, ring_seconds;
+	size_t ring_bytes;
+	int spans_fd; /* of the span log, -1: none; borrowed */
+	/* Of the library's threads: never sampled. 0: none. */
+	int32_t own_tids[FGT_EMBED_OWN_TIDS];
+	void (*log)(void *context, const char *line);
+	void *context;
+	/* On the recorder's thread: as its first, and before each tick. NULL:
+	 * nobody wants to know. */
+	void (*attend)(bool is_first);
+};
+
+/* How a delivery reaches its destination, see fgt_options. */
+struct fgt_embed_way {
+	const char *ca_file; /* NULL: the system's authorities */
+	bool is_http_allowed; /* plain, to another machine */
+};
+
+struct fgt_embed_cut {
+	uint8_t *bytes; /* .fgt, with names; of malloc() */
+	size_t len_bytes;
+	uint64_t from_ns, to_ns, ticks;
+	unsigned int threads;
+};
+
+struct fgt_embed_ops {
+	unsigned int version;
+
+	/* One thread that samples this process; the first tick has run when
+	 * this returns. -EPERM, -ENOMEM, -EAGAIN; why[FGT_EMBED_WHY]. */
+	int (*start)(const struct fgt_embed_options *options,
+		     void **ret_recorder, char *ret_why);
+	/* Waits for its thread and for signal handlers under way. */
+	void (*stop)(void *recorder);
+	/* As fgt_get_slice(), without waiting for to_ns; of a transaction, told
+	 * even if nothing was sampled then, instead of -ENODATA. MT-Safe */
+	int (*cut)(void *recorder, uint64_t from_ns, uint64_t to_ns,
+		   bool is_transaction, struct fgt_embed_cut *ret_cut);
+	/* The memfd of the ring, borrowed: whoever holds a copy of it can cut
+	 * when this process is no more. */
+	int (*ring_fd)(void *recorder);
+	/* The memfd of the span log, borrowed: taken if it is another one, or
+	 * if the program has closed the recorder's copy. Errno of dup(2).
+	 * MT-Safe */
+	int (*set_spans)(void *recorder, int spans_fd);
+	double (*hz)(void *recorder);
+	void (*get_limitation)(void *recorder, char *ret_text, size_t len);
+	/* In the child of a fork: closes descriptors, nothing else. No other
+	 * call with this recorder follows. */
+	void (*forked)(void *recorder);
+
+	/* Need no recorder. format: enum fgt_format of fgtrace.h. facts may be
+	 * NULL, or of no transaction (fgt_facts_of_transaction()). bytes are
+	 * checked. MT-Safe */
+	int (*write)(const uint8_t *bytes, size_t len_bytes, int format,
+		     const struct fgt_transaction_facts *facts, int fd);
+	/* As fgt_dispatch(); blocks. why[FGT_EMBED_WHY]. ret_wait_s, which may
+	 * be NULL: how long the destination wants to be left alone, 0. The
+	 * first upload loads libcurl. */
+	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
+		       const char *destination, const struct fgt_embed_way *way,
+		       const struct fgt_transaction_facts *facts, char *ret_why,
+		       unsigned int *ret_wait_s);
+};
+
+/* The one symbol that the library exports. */
+const struct fgt_embed_ops *fgt_embed(void);
+
+#endif

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Timers on the CPU time of threads, and the slots that their signals fill.
+ * Runs in the sampler's thread; must not signal a thread that blocks the
+ * signal, that is near the end of its stack, or whose system calls somebody
+ * filters.
+ */
+#include "agent/embed/signal/running_signal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "agent/embed/signal/cpu_timer_watch.h"
+#include "agent/embed/signal/io_uring_watch.h"
+#include "agent/embed/signal/running_signal_slot.h"
+#include "agent/embed/signal/signal_choice.h"
+#include "agent/embed/signal/signal_permission.h"
+#include "agent/embed/signal/signal_refusals.h"
+#include "agent/embed/signal/thread_stack.h"
+#include "agent/embed/signal/thread_timer.h"
+
+#define WORTH_SHARE 50u /* of a period, used in one tick */
+#define CHECK_NS    500000000u
+/* Who waits for signals has them unblocked until it is on a CPU again. */
+#define LOOKS_MIN	2u
+#define LOOKS_TAKER_MIN 6u
+/* Of CPU time between two signals: on a busy machine ticks of the kernel may
+ * miss a thread for a while, but not for so long. */
+#define STALE_NS       50000000
+#define OURS_NS	       40000000u /* as long as samples come */
+#define FULL_TICKS     16u
+#define CLOSE_TRIES    1000
+#define CLOSE_PAUSE_NS 100000
+
+struct fgt_thread_signal {
+	struct fgt_thread *thread;
+	struct fgt_signal_slot *slot;
+	int timer;
+	uint64_t period_ns; /* of CPU time, between two of its signals */
+	uint8_t full_ticks; /* in a row, that it ran throughout */
+	struct fgt_thread_room room;
+	uint64_t checked_ns;
+	bool is_proven; /* its handler ran */
+	uint32_t index; /* in armed */
+};
+
+struct fgt_running_signal {
+	int number;
+	uint64_t kernel_tick_ns;
+	const char *lost; /* nobody is signalled any more, and why; or NULL */
+	struct fgt_signal_refusals refusals; /* of some threads, and why */
+	uint64_t ours_ns; /* when the signal was last seen to be ours */
+	bool has_sample; /* at the last tick */
+	unsigned long own_filters;
+	struct fgt_thread_layout layout;
+	bool is_layout_known;
+	struct fgt_io_uring_watch io_uring;
+	struct fgt_cpu_timer_watch cpu_timers;
+	uint32_t threads; /* of the program */
+	bool has_yielded; /* to its timers on CPU time */
+	struct fgt_thread_signal *armed[FGT_SIGNAL_SLOTS_MAX];
+	uint32_t armed_count;
+	uint32_t next_slot; /* where to look for a free one */
+};
+
+/* One in a process; its slots stay mapped for good. */
+static atomic_flag is_taken = ATOMIC_FLAG_INIT;
+
+/* ---- The signal -------------------------------------------------------- */
+
+/* In the child of a fork: it has none of our timers, and may begin anew. */
+static void leave_to_child(void)
+{
+	fgt_signal_slots_forget();
+	atomic_flag_clear(&is_taken);
+	fgt_signal_choice_give_back();
+}
+
+int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
+			    struct fgt_why *why)
+{
+	struct fgt_running_signal *signal;
+	int rc;
+
+	if (atomic_flag_test_and_set(&is_taken))
+		return fgt_why_set(why, -EBUSY,
+				   "this process is sampled already");
+	signal = calloc(1, sizeof(*signal));
+	rc = signal ? fgt_signal_slots_map() : -ENOMEM;
+	if (rc > 0)
+		rc = -pthread_atfork(NULL, NULL, leave_to_child);
+	if (rc == 0) {
+		fgt_signal_table.pid = getpid();
+		signal->own_filters = fgt_signal_permission_filters();
+		signal->kernel_tick_ns = fgt_thread_timer_kernel_tick();
+		rc = fgt_signal_choice_take(&signal->number);
+	}
+	if (rc < 0) {
+		free(signal);
+		atomic_flag_clear(&is_taken);
+		return fgt_why_set(why, rc,
+				   rc == -ENOSPC
+					   ? "the program handles SIGURG and "
+					     "SIGWINCH itself: running threads "
+					     "have no stacks; an agent samples "
+					     "it from outside"
+					   : "running threads have no stacks: "
+					     "%s",
+				   strerror(-rc));
+	}
+	*ret_signal = signal;
+	return 0;
+}
+
+static void drop_all(struct fgt_running_signal *signal)
+{
+	while (signal->armed_count)
+		fgt_running_signal_drop(signal, signal->armed[0]->thread);
+}
+
+void fgt_running_signal_close(struct fgt_running_signal *signal)
+{
+	const struct timespec pause = { .tv_nsec = CLOSE_PAUSE_NS };
+
+	if (!signal)
+		return;
+	drop_all(signal);
+	fgt_signal_choice_give_back();
+	/* A handler may be put off its CPU; its slot stays in any case. */
+	for (int i = 0; i < CLOSE_TRIES && fgt_signal_slots_are_written(); i++)
+		nanosleep(&pause, NULL);
+	free(signal);
+	atomic_flag_clear(&is_taken);
+}
+
+static void lose(struct fgt_running_signal *signal, const char *why)
+{
+	signal->lost = why;
+	drop_all(signal);
+}
+
+static void lose_to_io_uring(struct fgt_running_signal *signal)
+{
+	lose(signal, "the program uses io_uring, and a signal would end its "
+		     "waits: running threads keep the stacks that they had; an "
+		     "agent samples it from outside");
+}
+
+static void lose_to_handler(struct fgt_running_signal *signal)
+{
+	lose(signal, "the program has taken the signal that sampled it: "
+		     "running threads keep the stacks that they had; an agent "
+		     "samples it from outside");
+}
+
+/* A handler that ran was ours; but whoever takes its place may call it. Where
+ * nobody is signalled there is time to ask. */
+static bool is_still_ours(struct fgt_running_signal *signal, uint64_t now_ns)
+{
+	bool is_calm = signal->has_sample || !signal->armed_count;
+
+	signal->has_sample = false;
+	if (is_calm && now_ns - signal->ours_ns < OURS_NS)
+		return true;
+	signal->ours_ns = now_ns;
+	return fgt_signal_choice_is_ours(signal->number);
+}
+
+/*
+ * Where there is but one thread, no other can get what is not for it. Nor does
+ * it matter as long as nobody is signalled.
+ */
+static void yield(struct fgt_running_signal *signal, uint64_t now_ns)
+{
+	signal->cpu_timers.own_timers = signal->armed_count;
+	if (signal->threads <= 1)
+		signal->has_yielded = false;
+	else if (signal->has_yielded)
+		signal->has_yielded =
+			fgt_cpu_timer_watch_follow(&signal->cpu_timers, now_ns);
+	else if (signal->armed_count)
+		signal->has_yielded =
+			fgt_cpu_timer_watch_ask(&signal->cpu_timers, now_ns);
+	if (signal->has_yielded)
+		drop_all(signal);
+}
+
+const char *fgt_running_signal_check(struct fgt_running_signal *signal,
+				     uint32_t threads, uint64_t now_ns)
+{
+	if (signal->lost)
+		return signal->lost;
+	if (!is_still_ours(signal, now_ns))
+		lose_to_handler(signal);
+	else if (signal->armed_count &&
+		 fgt_io_uring_watch_follow(&signal->io_uring, now_ns))
+		lose_to_io_uring(signal);
+	if (signal->lost)
+		return signal->lost;
+	signal->threads = threads;
+	yield(signal, now_ns);
+	if (signal->has_yielded)
+		return "the program has a timer on its CPU time, as profilers "
+		       "have (setitimer, timer_create), or too many to tell, "
+		       "whose signals would wake other threads: running "
+		       "threads keep the stacks that they had; an agent "
+		       "samples it from outside";
+	return fgt_signal_refusals_text(&signal->refusals);
+}
+
+/* ---- Threads ------------------------------------------------------------ */
+
+/* A slot, if its stack has room for a handler. -ENOSPC. */
+static int find_room(struct fgt_running_signal *signal,
+		     struct fgt_thread_signal *armed, uint64_t now_ns)
+{
+	int32_t tid = armed->thread->tid;
+
+	armed->room.low =
+		fgt_thread_stack_low(&signal->layout, tid, &armed->room.high);
+	if (!fgt_thread_has_room(&signal->layout, &armed->room, armed->thread,
+				 now_ns))
+		return -ENOSPC;
+	armed->slot = fgt_signal_slot_get(
+		&signal->next_slot, tid, armed->room.low, armed->room.high,
+		armed->room.low != 0 || signal->layout.stack_offset);
+	return armed->slot ? 0 : -ENOSPC;
+}
+
+/*
+ * Does it leave our signal unblocked? Who waits for signals does while it
+ * waits, and is still seen so when it is woken and waits for a CPU: that has
+ * to be seen twice, with work in between, and more often of who is known to
+ * wait so, without ever seeing it blocked. -EACCES; -EPERM never; -EAGAIN it
+ * sleeps in a call that may change that; -EINPROGRESS not often enough so far.
+ */
+static int ask_permission(const struct fgt_running_signal *signal,
+			  struct fgt_thread *thread)
+{
+	uint8_t looks_min = thread->takes_signals ? LOOKS_TAKER_MIN : LOOKS_MIN;
+	int rc = -EPERM;
+
+	if (!thread->is_fragile)
+		rc = fgt_signal_permission_ask(thread->tid, signal->number,
+					       signal->own_filters);
+	if (rc == -EACCES || rc == -EPERM)
+		thread->open_looks = 0;
+	if (rc < 0 || thread->open_looks >= looks_min)
+		return rc;
+	return ++thread->open_looks < looks_min ? -EINPROGRESS : 0;
+}
+
+/* May any thread of it be signalled? -EPERM. */
+static int ask_program(struct fgt_running_signal *signal, uint64_t now_ns)
+{
+	if (!signal->armed_count && !fgt_signal_choice_is_ours(signal->number))
+		lose_to_handler(signal);
+	else if (fgt_io_uring_watch_ask(&signal->io_uring, now_ns))
+		lose_to_io_uring(signal);
+	if (signal->lost)
+		return -EPERM;
+	/* Else it has been asked at this tick. */
+	if (!signal->armed_count && signal->threads > 1)
+		signal->has_yielded =
+			fgt_cpu_timer_watch_ask(&signal->cpu_timers, now_ns);
+	return signal->has_yielded ? -EPERM : 0;
+}
+
+static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
+	       const struct fgt_perf_use *use)
+{
+	struct fgt_thread_signal *armed;
+	int rc;
+
+	if (!signal->is_layout_known)
+		fgt_thread_layout_learn(&signal->layout);
+	signal->is_layout_known = true;
+	if (signal->armed_count == FGT_SIGNAL_SLOTS_MAX)
+		return -ENOSPC;
+	armed = calloc(1, sizeof(*armed));
+	if (!armed)
+		return -ENOMEM;
+	*armed = (struct fgt_thread_signal){
+		.thread = thread,
+		.period_ns = fgt_thread_timer_period(signal->kernel_tick_ns),
+		.checked_ns = use->now_ns,
+		.index = signal->armed_count,
+	};
+	rc = ask_permission(signal, thread);
+	if (rc == 0)
+		rc = ask_program(signal, use->now_ns);
+	if (rc == 0)
+		rc = find_room(signal, armed, use->now_ns);
+	if (rc == 0)
+		rc = fgt_thread_timer_start(thread->tid, signal->number,
+					    fgt_signal_slot_value(armed->slot),
+					    armed->period_ns, &armed->timer);
+	if (rc < 0) {
+		fgt_signal_slot_put(armed->slot);
+		free(armed);
+		return rc;
+	}
+	signal->armed[signal->armed_count++] = armed;
+	thread->active->signal = armed;
+	return 0;
+}
+
+/* The handler has stopped its timer, for good. */
+static bool is_foreign(const struct fgt_thread_signal *armed)
+{
+	return atomic_load_explicit(&armed->slot->is_foreign,
+				    memory_order_seq_cst);
+}
+
+void fgt_running_signal_drop(struct fgt_running_signal *signal,
+			     struct fgt_thread *thread)
+{
+	struct fgt_thread_signal *armed = FGT_TAKE(thread->active->signal);
+	struct fgt_thread_signal *last;
+
+	if (!armed)
+		return;
+	fgt_thread_timer_end(armed->timer);
+	if (is_foreign(armed))
+		fgt_signal_refusals_note_foreign(&signal->refusals, thread);
+	fgt_signal_slot_put(armed->slot);
+	last = signal->armed[--signal->armed_count];
+	signal->armed[armed->index] = last;
+	last->index = armed->index;
+	free(armed);
+}
+
+/*
+ * Still as it was when it got its timer? What it ran since it was last asked
+ * may have changed that, and until the handler has run nothing is proven.
+ * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS.
+ */
+static int check_fitness(struct fgt_running_signal *signal,
+			 struct fgt_thread *thread,
+			 const struct fgt_perf_use *use)
+{
+	struct fgt_thread_signal *armed = thread->active->signal;
+	int rc;
+
+	if (thread->is_fragile)
+		return -EPERM;
+	if (use->runtime_ns &&
+	    !fgt_thread_has_room(&signal->layout, &armed->room, thread,
+				 use->now_ns))
+		return -ENOSPC;
+	if ((armed->is_proven || !use->runtime_ns) &&
+	    use->now_ns - armed->checked_ns < CHECK_NS)
+		return 0;
+	armed->checked_ns = use->now_ns;
+	rc = ask_permission(signal, thread);
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+/*
+ * Each tick of the kernel counts, or one end of a thread's runs would be shown
+ * more often than the other. Who runs all the time has no such ends: it gets
+ * few more signals than are needed, where the kernel ticks 1000 times a second
+ * as well.
+ */
+static void choose_period(const struct fgt_running_signal *signal,
+			  struct fgt_thread_signal *armed,
+			  const struct fgt_perf_use *use)
+{
+	uint64_t tick_ns = signal->kernel_tick_ns, period_ns;
+
+	if (!use->is_throughout)
+		armed->full_ticks = 0;
+	else if (armed->full_ticks < FULL_TICKS)
+		armed->full_ticks++;
+	period_ns = armed->full_ticks == FULL_TICKS
+			    ? fgt_thread_timer_seldom(tick_ns, use->period_ns)
+			    : fgt_thread_timer_period(tick_ns);
+	if (period_ns == armed->period_ns || is_foreign(armed))
+		return;
+	armed->period_ns = period_ns;
+	fgt_thread_timer_change(armed->timer, period_ns);
+	/* What has been stopped meanwhile stays so. */
+	if (is_foreign(armed))
+		fgt_thread_timer_change(armed->timer, 0);
+}
+
+static void adapt(const struct fgt_running_signal *signal,
+		  struct fgt_thread *thread, const struct fgt_perf_use *use)
+{
+	struct fgt_thread_signal *armed = thread->active->signal;
+	uint32_t bytes = fgt_thread_read_bytes(thread);
+
+	choose_period(signal, armed, use);
+	if (bytes > FGT_SIGNAL_STACK_BYTES)
+		bytes = FGT_SIGNAL_STACK_BYTES;
+	if (bytes > FGT_SIGNAL_FIRST_BYTES)
+		atomic_store_explicit(&armed->slot->want_bytes, bytes,
+				      memory_order_relaxed);
+}
+
+void fgt_running_signal_consider(struct fgt_running_signal *signal,
+				 struct fgt_thread *thread,
+				 const struct fgt_perf_use *use)
+{
+	int rc;
+
+	if (signal->lost || signal->has_yielded)
+		return;
+	if (thread->active->signal) {
+		rc = check_fitness(signal, thread, use);
+		if (rc == 0) {
+			adapt(signal, thread, use);
+			return;
+		}
+		fgt_running_signal_drop(signal, thread);
+		thread->active->perf_retry_ns =
+			use->now_ns + fgt_signal_refusals_pause(thread, rc);
+	}
+	if (use->runtime_ns < use->event_ns / WORTH_SHARE ||
+	    use->now_ns < thread->active->perf_retry_ns)
+		return;
+	rc = arm(signal, thread, use);
+	if (rc == 0 || rc == -EINPROGRESS)
+		return;
+	if (signal->armed_count < FGT_SIGNAL_SLOTS_MAX)
+		fgt_signal_refusals_note(&signal->refusals, thread, rc,
+					 signal->number);
+	thread->active->perf_retry_ns =
+		use->now_ns + fgt_signal_refusals_pause(thread, rc);
+}
+
+/* ---- Samples ----------------------------------------------------------- */
+
+static void hand_out(struct fgt_running_signal *signal,
+		     struct fgt_thread_signal *armed,
+		     const struct fgt_perf_handler *handler)
+{
+	const struct fgt_signal_slot *slot = armed->slot;
+	const struct fgt_perf_sample sample = {
+		.pid = fgt_signal_table.pid,
+		.tid = slot->found_tid,
+		.has_regs = true,
+		.regs = slot->regs,
+		.stack = slot->stack,
+		.stack_len = slot->len_bytes,
+		.stack_asked = atomic_load_explicit(&slot->want_bytes,
+						    memory_order_relaxed),
+	};
+
+	if (slot->found_tid != armed->thread->tid)
+		return;
+	armed->is_proven = true;
+	if (is_foreign(armed))
+		fgt_signal_refusals_note_foreign(&signal->refusals,
+						 armed->thread);
+	armed->thread->open_looks = LOOKS_TAKER_MIN;
+	armed->thread->signal_refusals = 0;
+	/* Blocked meanwhile: it speaks of the call that let it through. */
+	if (slot->overrun * (int64_t)armed->period_ns > STALE_NS)
+		return;
+	if (handler->is_wanted(handler->context, sample.pid))
+		handler->sample(handler->context, &sample);
+}
+
+void fgt_running_signal_drain(struct fgt_running_signal *signal,
+			      const struct fgt_perf_handler *handler)
+{
+	for (uint32_t i = 0; i < signal->armed_count; i++) {
+		struct fgt_thread_signal *armed = signal->armed[i];
+		unsigned int full = FGT_SIGNAL_FULL;
+
+		/* Acquire: pairs with the release of fgt_signal_take(). */
+		if (!atomic_compare_exchange_strong_explicit(
+			    &armed->slot->state, &full, FGT_SIGNAL_READING,
+			    memory_order_acquire, memory_order_relaxed))
+			continue;
+		signal->has_sample = true;
+		hand_out(signal, armed, handler);
+		/* Release: pairs with the acquire of fgt_signal_take(). */
+		atomic_store_explicit(&armed->slot->state, FGT_SIGNAL_EMPTY,
+				      memory_order_release);
+	}
+}

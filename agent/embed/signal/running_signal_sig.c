@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The signal handler of embedded sampling. Runs in threads of the host, at any
+ * instruction, perhaps one without thread-local storage: copies, stops its
+ * timer where the next signal might do harm, and does nothing else. No libc (so
+ * errno stays as it is), no lock, no allocation; what it reads of stacks it
+ * reads through the kernel, or has asked it about.
+ */
+#include "agent/embed/signal/running_signal_slot.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "agent/capture/look/system_call.h"
+
+#define PAGE_BYTES 4096u
+
+struct fgt_signal_table fgt_signal_table;
+
+#if defined(__x86_64__)
+
+/* DWARF's number of each register, in the order of gregset_t. */
+static const uint8_t dwarf_numbers[] = { 8, 9, 10, 11, 12, 13, 14, 15, 5,
+					 4, 6, 3,  1,  0,  2,  7,  16 };
+
+static void copy_regs(const void *context, struct fgt_regs *regs)
+{
+	const ucontext_t *user = context;
+
+	regs->valid = 0;
+	for (size_t i = 0; i < sizeof(dwarf_numbers); i++)
+		fgt_regs_set(regs, dwarf_numbers[i],
+			     (uint64_t)user->uc_mcontext.gregs[i]);
+}
+
+static uint64_t stack_pointer(const void *context)
+{
+	const ucontext_t *user = context;
+
+	return (uint64_t)user->uc_mcontext.gregs[REG_RSP];
+}
+
+#elif defined(__aarch64__)
+
+#define REG_SP 31
+#define REG_PC 32
+
+static void copy_regs(const void *context, struct fgt_regs *regs)
+{
+	const ucontext_t *user = context;
+
+	regs->valid = 0;
+	for (unsigned int i = 0; i < REG_SP; i++)
+		fgt_regs_set(regs, i, user->uc_mcontext.regs[i]);
+	fgt_regs_set(regs, REG_SP, user->uc_mcontext.sp);
+	fgt_regs_set(regs, REG_PC, user->uc_mcontext.pc);
+}
+
+static uint64_t stack_pointer(const void *context)
+{
+	const ucontext_t *user = context;
+
+	return user->uc_mcontext.sp;
+}
+
+#endif
+
+/*
+ * Whether eight bytes may be read: the kernel takes them before it finds that
+ * it knows no such thing to do with them.
+ */
+static bool is_readable(uint64_t address)
+{
+	return fgt_system_call(SYS_rt_sigprocmask, -1, (long)address, 0, 8,
+			       0) == -EINVAL;
+}
+
+/* A page at a time, and no more than there is; len is a multiple of eight. */
+static uint32_t copy_own_stack(uint64_t sp, uint8_t *buffer, uint64_t len)
+{
+	const uint64_t *from = (const uint64_t *)(uintptr_t)sp;
+	volatile uint64_t *to = (volatile uint64_t *)(void *)buffer;
+
+	for (uint64_t i = 0; i < len / 8; i++) {
+		bool is_next = i == 0 || (uintptr_t)&from[i] % PAGE_BYTES == 0;
+
+		if (is_next && !is_readable((uintptr_t)&from[i]))
+			return (uint32_t)(i * 8);
+		to[i] = from[i];
+	}
+	return (uint32_t)len;
+}
+
+/* As much as there is: the kernel copies page by page. By the thread itself:
+ * the first one may have ended, and shows no memory then. */
+static uint32_t copy_any_stack(int32_t tid, uint64_t sp, uint8_t *buffer,
+			       uint64_t len)
+{
+	struct iovec local = { .iov_base = buffer, .iov_len = len };
+	struct iovec remote = { .iov_base = (void *)(uintptr_t)sp,
+				.iov_len = len };
+	long copied = fgt_system_call(SYS_process_vm_readv, tid, (long)&local,
+				      1, (long)&remote, 1);
+
+	return copied > 0 ? (uint32_t)copied : 0;
+}
+
+static bool is_own_stack(const struct fgt_signal_slot *slot, uint64_t sp)
+{
+	return sp >= slot->stack_low && sp < slot->stack_high;
+}
+
+/*
+ * Nobody unmaps a thread's own stack below it, so that may be read directly,
+ * by calls that every program makes: process_vm_readv(2) may be the end of one
+ * that has confined itself. Other stacks (those of coroutines) may go while we
+ * read, or what lies beside them.
+ */
+static uint32_t copy_stack(const struct fgt_signal_slot *slot, uint64_t sp,
+			   uint8_t *buffer, uint64_t want_bytes)
+{
+	if (sp % 8 || !is_own_stack(slot, sp))
+		return copy_any_stack(slot->found_tid, sp, buffer, want_bytes);
+	if (want_bytes > slot->stack_high - sp)
+		want_bytes = slot->stack_high - sp;
+	return copy_own_stack(sp, buffer, want_bytes & ~7ull);
+}
+
+struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info,
+					uint32_t *ret_lending)
+{
+	uintptr_t first = (uintptr_t)fgt_signal_table.slots;
+	uintptr_t at = (uintptr_t)info->si_value.sival_ptr;
+
+	if (info->si_code != SI_TIMER)
+		return NULL;
+	if (!first || at < first ||
+	    at - first >=
+		    (size_t)fgt_signal_table.count * FGT_SIGNAL_SLOT_BYTES)
+		return NULL;
+	*ret_lending = (uint32_t)((at - first) % FGT_SIGNAL_SLOT_BYTES);
+	return &fgt_signal_table.slots[(at - first) / FGT_SIGNAL_SLOT_BYTES];
+}
+
+static bool begin_writing(struct fgt_signal_slot *slot, unsigned int state)
+{
+	/* Acquire: what was in it has been read, and whose it is has been
+	 * written. Pairs with the releases of fgt_running_signal_drain() and
+	 * fgt_signal_slot_get(). */
+	return atomic_compare_exchange_strong_explicit(
+		&slot->state, &state, FGT_SIGNAL_WRITING, memory_order_acquire,
+		memory_order_relaxed);
+}
+
+static void end_writing(struct fgt_signal_slot *slot, unsigned int state)
+{
+	/* Release: pairs with the acquires of fgt_running_signal_drain() and
+	 * fgt_signal_slot_get(). */
+	atomic_store_explicit(&slot->state, state, memory_order_release);
+}
+
+/* The thread of that lending; 0: it is over. While the slot is written to, it
+ * is not lent anew. */
+static int32_t tid_of(const struct fgt_signal_slot *slot, uint32_t lending)
+{
+	return slot->lending == lending
+		       ? atomic_load_explicit(&slot->tid, memory_order_relaxed)
+		       : 0;
+}
+
+/* Of n samples each is the one that is kept with the same chance. */
+static bool is_chosen(struct fgt_signal_slot *slot)
+{
+	slot->count++;
+	slot->random = slot->random * 1664525u + 1013904223u;
+	return (slot->random >> 16) % slot->count == 0;
+}
+
+/* Neither on what is known to be the thread's own stack nor beside an alternate
+ * one; whether there is one, its flags do not tell. */
+static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
+{
+	const ucontext_t *user = context;
+
+	return slot->is_stack_asked && !user->uc_stack.ss_size &&
+	       !is_own_stack(slot, stack_pointer(context));
+}
+
+/* The next signal may overwrite what lies below such a stack, and the sampler
+ * may come too late to see to it. One that comes while the slot is being read
+ * tells nothing: that is for the next one. */
+static void note_foreign(struct fgt_signal_slot *slot, int timer)
+{
+	static const struct itimerspec never;
+
+	/* Before the timer is stopped: choose_period() looks when it has set
+	 * it. Both order what the kernel does, by its own locks. */
+	atomic_store_explicit(&slot->is_foreign, true, memory_order_seq_cst);
+	fgt_system_call(SYS_timer_settime, timer, 0, (long)&never, 0, 0);
+}
+
+static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
+			 const void *context)
+{
+	slot->found_tid = tid;
+	slot->overrun = overrun;
+	copy_regs(context, &slot->regs);
+	slot->len_bytes = copy_stack(
+		slot, stack_pointer(context), slot->stack,
+		atomic_load_explicit(&slot->want_bytes, memory_order_relaxed));
+}
+
+bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
+		     const siginfo_t *info, const void *context)
+{
+	unsigned int before = FGT_SIGNAL_EMPTY;
+	int32_t tid;
+
+	if (!begin_writing(slot, before)) {
+		before = FGT_SIGNAL_FULL;
+		if (!begin_writing(slot, before))
+			return false;
+	}
+	/* A timer's last signal may come when its slot is another thread's. */
+	tid = tid_of(slot, lending);
+	if (!tid) {
+		end_writing(slot, before);
+		return false;
+	}
+	if (before == FGT_SIGNAL_EMPTY)
+		slot->count = 0;
+	if (is_foreign(slot, context))
+		note_foreign(slot, info->si_timerid);
+	if (is_chosen(slot))
+		write_sample(slot, tid, info->si_overrun, context);
+	end_writing(slot, FGT_SIGNAL_FULL);
+	return true;
+}
+
+/* Somebody else's signal, for whoever had it before us. */
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+	const struct sigaction *previous = &fgt_signal_table.previous;
+
+	if (previous->sa_flags & SA_SIGINFO) {
+		if (previous->sa_sigaction)
+			previous->sa_sigaction(number, info, context);
+	} else if (previous->sa_handler != SIG_DFL &&
+		   previous->sa_handler != SIG_IGN) {
+		previous->sa_handler(number);
+	}
+}
+
+void fgt_signal_handle(int number, siginfo_t *info, void *context)
+{
+	uint32_t lending;
+	struct fgt_signal_slot *slot = fgt_signal_find(info, &lending);
+
+	if (slot)
+		fgt_signal_take(slot, lending, info, context);
+	else
+		pass_on(number, info, context);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a signal handler leaves for the sampler: the registers of the thread
+ * that it interrupted and a piece of its stack.
+ *
+ * A slot belongs to one thread of this process. The sampler makes it FREE or
+ * EMPTY; the handler, in that thread, takes it from EMPTY or FULL over WRITING
+ * to FULL, so that any one of the samples since the last tick is in it: the
+ * first or the last would speak for what is at one end of a run. The sampler
+ * takes it from FULL over READING to EMPTY. Slots are never unmapped: a handler
+ * may begin long after its timer is gone. One that finds then that the slot was
+ * lent anew leaves it as it was: each signal tells of which lending it is.
+ */
+#ifndef FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
+#define FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/unwind/arch/arch.h"
+
+#define FGT_SIGNAL_SLOTS_MAX   512u
+#define FGT_SIGNAL_SLOT_BYTES  65536u
+#define FGT_SIGNAL_SLOT_HEAD   512u
+#define FGT_SIGNAL_FIRST_BYTES 8192u /* wanted until more are needed */
+#define FGT_SIGNAL_STACK_BYTES (FGT_SIGNAL_SLOT_BYTES - FGT_SIGNAL_SLOT_HEAD)
+
+enum fgt_signal_state {
+	FGT_SIGNAL_FREE, /* as memory is when it is new */
+	FGT_SIGNAL_EMPTY,
+	FGT_SIGNAL_WRITING,
+	FGT_SIGNAL_FULL,
+	FGT_SIGNAL_READING,
+};
+
+struct fgt_signal_slot {
+	/* Written by both sides, see above; the values below go with it. */
+	atomic_uint state; /* enum fgt_signal_state */
+	/* The sampler's word, while FREE. */
+	_Atomic int32_t tid;
+	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_STACK_BYTES */
+	uint32_t lending; /* its number, less than FGT_SIGNAL_SLOT_BYTES */
+	uint64_t stack_low, stack_high; /* of the thread, 0 if not known */
+	bool is_stack_asked; /* false: nobody knows any thread's */
+	/* The handler's. */
+	uint32_t count; /* samples since the last tick */
+	uint32_t random;
+	int32_t found_tid;
+	uint32_t len_bytes; /* of stack */
+	int32_t overrun; /* expirations that came while it was pending */
+	/* Since it was lent, the thread was seen on a stack that is not known
+	 * to be its own (coroutines), and has no alternate one: nobody knows
+	 * what room there was for the signal's frame, and its timer has been
+	 * stopped. Cleared by the sampler, while FREE. */
+	atomic_bool is_foreign;
+	struct fgt_regs regs;
+	_Alignas(FGT_SIGNAL_SLOT_HEAD) uint8_t stack[FGT_SIGNAL_STACK_BYTES];
+};
+
+_Static_assert(sizeof(struct fgt_signal_slot) == FGT_SIGNAL_SLOT_BYTES,
+	       "slots lie side by side");
+
+/* All that the handler knows; set before it is installed. */
+struct fgt_signal_table {
+	struct fgt_signal_slot *slots;
+	uint32_t count;
+	int32_t pid;
+	struct sigaction previous; /* of whoever had the signal before */
+};
+extern struct fgt_signal_table fgt_signal_table;
+
+/* ---- The sampler's side (running_signal_slots.c) ------------------------ */
+
+/* 1 the first time, 0 if they are there already; -ENOMEM. */
+int fgt_signal_slots_map(void);
+bool fgt_signal_slots_are_written(void);
+/* In the child of a fork, where nobody has one: all are FREE. AS-Safe */
+void fgt_signal_slots_forget(void);
+/* One for a thread whose stack is known to lie there, or 0 and 0;
+ * is_stack_asked: it would be known, if it were one as most are. The search
+ * begins at *next_slot. NULL: all are taken. */
+struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
+					    uint64_t stack_low,
+					    uint64_t stack_high,
+					    bool is_stack_asked);
+/* NULL is accepted. */
+void fgt_signal_slot_put(struct fgt_signal_slot *slot);
+/* What the signals of its thread shall bear: an address in it, as far from its
+ * begin as the lending's number. */
+static inline void *fgt_signal_slot_value(struct fgt_signal_slot *slot)
+{
+	return (char *)slot + slot->lending;
+}
+
+/* ---- The handler's (running_signal_sig.c) ------------------------------- */
+
+/* The handler, and its parts for tests. AS-Safe, needs no TLS */
+void fgt_signal_handle(int number, siginfo_t *info, void *context);
+/* The slot that a signal speaks of, and which lending of it; NULL: the signal
+ * is not one of ours. */
+struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info,
+					uint32_t *ret_lending);
+/* False: it is being read, or was lent anew. */
+bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
+		     const siginfo_t *info, const void *context);
+
+#endif

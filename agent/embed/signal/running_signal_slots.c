@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slots that signal handlers fill: mapped once for good, lent to threads.
+ * Runs in the sampler's thread.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "agent/embed/signal/running_signal_slot.h"
+
+#define SLOTS_MIN 16u
+
+/* Only address space until a thread runs. */
+int fgt_signal_slots_map(void)
+{
+	uint32_t count = FGT_SIGNAL_SLOTS_MAX;
+	void *slots = MAP_FAILED;
+
+	if (fgt_signal_table.slots)
+		return 0;
+	while (count >= SLOTS_MIN && slots == MAP_FAILED) {
+		slots = mmap(NULL, (size_t)count * FGT_SIGNAL_SLOT_BYTES,
+			     PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			     0);
+		if (slots == MAP_FAILED)
+			count /= 2;
+	}
+	if (slots == MAP_FAILED)
+		return -ENOMEM;
+	fgt_signal_table.count = count;
+	fgt_signal_table.slots = slots;
+	return 1;
+}
+
+bool fgt_signal_slots_are_written(void)
+{
+	for (uint32_t i = 0; i < fgt_signal_table.count; i++)
+		if (atomic_load_explicit(&fgt_signal_table.slots[i].state,
+					 memory_order_acquire) ==
+		    FGT_SIGNAL_WRITING)
+			return true;
+	return false;
+}
+
+/*
+ * One that a handler was still writing to when its thread lost its timer is
+ * nobody's once that is done; a late signal may hold it for a moment until it
+ * is FREE.
+ */
+static bool take_unused(struct fgt_signal_slot *slot)
+{
+	/* Acquire: pairs with the release of a handler's end_writing(). */
+	unsigned int state =
+		atomic_load_explicit(&slot->state, memory_order_acquire);
+
+	if (state == FGT_SIGNAL_FREE)
+		return true;
+	if ((state != FGT_SIGNAL_EMPTY && state != FGT_SIGNAL_FULL) ||
+	    atomic_load_explicit(&slot->tid, memory_order_relaxed))
+		return false;
+	return atomic_compare_exchange_strong_explicit(
+		&slot->state, &state, FGT_SIGNAL_FREE, memory_order_acquire,
+		memory_order_relaxed);
+}
+
+struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
+					    uint64_t stack_low,
+					    uint64_t stack_high,
+					    bool is_stack_asked)
+{
+	static uint32_t lendings;
+
+	for (uint32_t i = 0; i < fgt_signal_table.count; i++) {
+		uint32_t at = (*next_slot + i) % fgt_signal_table.count;
+		struct fgt_signal_slot *slot = &fgt_signal_table.slots[at];
+
+		if (!take_unused(slot))
+			continue;
+		*next_slot = at + 1;
+		atomic_store_explicit(&slot->tid, tid, memory_order_relaxed);
+		atomic_store_explicit(&slot->want_bytes, FGT_SIGNAL_FIRST_BYTES,
+				      memory_order_relaxed);
+		slot->lending = ++lendings % FGT_SIGNAL_SLOT_BYTES;
+		slot->stack_low = stack_low;
+		slot->stack_high = stack_high;
+		slot->is_stack_asked = is_stack_asked;
+		atomic_store_explicit(&slot->is_foreign, false,
+				      memory_order_relaxed);
+		/* Release: pairs with the acquire of a handler's
+		 * begin_writing(). */
+		atomic_store_explicit(&slot->state, FGT_SIGNAL_EMPTY,
+				      memory_order_release);
+		return slot;
+	}
+	return NULL;
+}
+
+void fgt_signal_slots_forget(void)
+{
+	if (fgt_signal_table.slots)
+		madvise(fgt_signal_table.slots,
+			(size_t)fgt_signal_table.count * FGT_SIGNAL_SLOT_BYTES,
+			MADV_DONTNEED);
+}
+
+/* Its pages go back to the kernel, all zero: FREE. */
+void fgt_signal_slot_put(struct fgt_signal_slot *slot)
+{
+	unsigned int empty = FGT_SIGNAL_EMPTY, full = FGT_SIGNAL_FULL;
+
+	if (!slot)
+		return;
+	atomic_store_explicit(&slot->tid, 0, memory_order_relaxed);
+	if (!atomic_compare_exchange_strong(&slot->state, &empty,
+					    FGT_SIGNAL_FREE) &&
+	    !atomic_compare_exchange_strong(&slot->state, &full,
+					    FGT_SIGNAL_FREE))
+		return; /* WRITING */
+	madvise(slot, sizeof(*slot), MADV_DONTNEED);
+}

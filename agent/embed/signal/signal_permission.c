@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What /proc/…/status says of a thread that shall get a signal. Runs in the
+ * sampler's thread.
+ */
+#include "agent/embed/signal/signal_permission.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "agent/capture/threads/procfs.h"
+
+#define STATUS_BYTES 4096
+#define CALL_BYTES   256
+
+/* The number behind a key; 0 if the kernel does not tell it. */
+static unsigned long long number_of(const char *status, const char *key,
+				    int base)
+{
+	const char *at = strstr(status, key);
+
+	return at ? strtoull(at + strlen(key), NULL, base) : 0;
+}
+
+static unsigned long count_filters(const char *status)
+{
+	return (unsigned long)number_of(status, "\nSeccomp_filters:\t", 10);
+}
+
+/* How often it has gone to sleep. */
+static unsigned long long count_sleeps(const char *status)
+{
+	return number_of(status, "\nvoluntary_ctxt_switches:\t", 10);
+}
+
+unsigned long fgt_signal_permission_filters(void)
+{
+	char status[STATUS_BYTES];
+
+	if (fgt_procfs_read(AT_FDCWD, "/proc/thread-self/status", status,
+			    sizeof(status)) < 0)
+		return 0;
+	return count_filters(status);
+}
+
+static bool is_runnable(const char *status)
+{
+	return strstr(status, "\nState:\tR") != NULL;
+}
+
+static bool is_blocked(const char *status, int number)
+{
+	return number_of(status, "\nSigBlk:\t", 16) >> (number - 1) & 1;
+}
+
+int fgt_signal_permission_parse(const char *status, int number,
+				unsigned long own_filters)
+{
+	if (!strstr(status, "\nSigBlk:\t") ||
+	    count_filters(status) > own_filters)
+		return -EPERM;
+	if (!is_runnable(status))
+		return -EAGAIN;
+	return is_blocked(status, number) ? -EACCES : 0;
+}
+
+/* Does it sleep in a call that never touches what it blocks? */
+static bool is_plain(const char *syscall_line)
+{
+	static const long plain[] = {
+#ifdef SYS_epoll_wait
+		SYS_epoll_wait,
+#endif
+#ifdef SYS_poll
+		SYS_poll,
+#endif
+		SYS_futex,	SYS_nanosleep, SYS_clock_nanosleep, SYS_read,
+		SYS_readv,	SYS_write,     SYS_recvfrom,	    SYS_recvmsg,
+		SYS_sendto,	SYS_accept,    SYS_accept4,	    SYS_fsync,
+	};
+	char *end;
+	long call = strtol(syscall_line, &end, 10);
+
+	if (end == syscall_line)
+		return false;
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
+		if (call == plain[i])
+			return true;
+	return false;
+}
+
+/*
+ * The kernel writes a status from top to bottom while the thread may go on:
+ * what was counted at its end holds for the second one from its beginning.
+ */
+int fgt_signal_permission_judge(const char *before, const char *syscall_line,
+				const char *after, int number)
+{
+	unsigned long long sleeps = count_sleeps(before);
+
+	if (!is_plain(syscall_line) || is_runnable(after) || !sleeps ||
+	    count_sleeps(after) != sleeps)
+		return -EAGAIN;
+	return is_blocked(after, number) ? -EACCES : 0;
+}
+
+static int read_of(int32_t tid, const char *name, char *text, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
+	return fgt_procfs_read(AT_FDCWD, path, text, size);
+}
+
+int fgt_signal_permission_ask(int32_t tid, int number,
+			      unsigned long own_filters)
+{
+	char status[STATUS_BYTES], call[CALL_BYTES], after[STATUS_BYTES];
+	int rc;
+
+	if (read_of(tid, "status", status, sizeof(status)) < 0)
+		return -ESRCH;
+	rc = fgt_signal_permission_parse(status, number, own_filters);
+	if (rc != -EAGAIN || read_of(tid, "syscall", call, sizeof(call)) < 0 ||
+	    read_of(tid, "status", after, sizeof(after)) < 0)
+		return rc;
+	return fgt_signal_permission_judge(status, call, after, number);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parcels in, deliveries out. _put runs in the threads of the host program and
+ * must not wait; _step in the library's worker, without the lock while it
+ * cuts or delivers.
+ */
+#include "agent/lib/agent/outbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+/* A cut reaches so far beyond the transaction: short ones, too, lie between
+ * two ticks then, and are not without a thread. */
+#define BEFORE_NS UINT64_C(60000000)
+#define AFTER_NS  UINT64_C(20000000)
+
+void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void))
+{
+	*outbox = (struct fgt_outbox){ .wake = wake,
+				       .next_ns = FGT_OUTBOX_NEVER };
+	pthread_mutex_init(&outbox->lock, NULL);
+}
+
+/*
+ * Nothing is freed: the parent's threads may have been at it. Only stores, as
+ * the child of a process with threads must.
+ */
+void fgt_outbox_forget(struct fgt_outbox *outbox)
+{
+	pthread_mutex_init(&outbox->lock, NULL);
+	outbox->first = outbox->last = NULL;
+	outbox->count = outbox->bytes = 0;
+	outbox->is_open = false;
+}
+
+void fgt_outbox_open(struct fgt_outbox *outbox)
+{
+	pthread_mutex_lock(&outbox->lock);
+	outbox->next_ns = FGT_OUTBOX_NEVER;
+	outbox->is_open = true;
+	pthread_mutex_unlock(&outbox->lock);
+}
+
+/* ---- Anybody's side ---------------------------------------------------- */
+
+static size_t bytes_of(const struct fgt_parcel *parcel)
+{
+	return parcel->slice ? parcel->slice->len_bytes : 0;
+}
+
+/* Under the lock. */
+static void append(struct fgt_outbox *outbox, struct fgt_parcel *parcel)
+{
+	parcel->next = NULL;
+	if (outbox->last)
+		outbox->last->next = parcel;
+	else
+		outbox->first = parcel;
+	outbox->last = parcel;
+}
+
+/* Under the lock. Does the worker have to look sooner than it means to? */
+static int admit(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+		 bool *ret_is_sooner)
+{
+	if (!outbox->is_open)
+		return -ENOTCONN;
+	if (outbox->count >= FGT_OUTBOX_MAX ||
+	    parcel->bytes > FGT_OUTBOX_BYTES_MAX - outbox->bytes)
+		return -ENOBUFS;
+	append(outbox, parcel);
+	outbox->count++;
+	outbox->bytes += parcel->bytes;
+	*ret_is_sooner =
+		parcel->due_ns < outbox->next_ns &&
+		!(parcel->can_wait && outbox->count <= FGT_OUTBOX_PATIENT);
+	if (*ret_is_sooner)
+		outbox->next_ns = parcel->due_ns;
+	return 0;
+}
+
+int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_parcel *parcel)
+{
+	bool is_sooner = false;
+	int r;
+
+	parcel->tries = 0;
+	parcel->is_given_up = false;
+	parcel->bytes = bytes_of(parcel);
+	pthread_mutex_lock(&outbox->lock);
+	r = admit(outbox, parcel, &is_sooner);
+	pthread_mutex_unlock(&outbox->lock);
+	if (r == -ENOBUFS)
+		atomic_fetch_add_explicit(&outbox->refused, 1,
+					  memory_order_relaxed);
+	if (is_sooner)
+		outbox->wake();
+	return r;
+}
+
+bool fgt_outbox_is_empty(struct fgt_outbox *outbox)
+{
+	bool is_empty;
+
+	pthread_mutex_lock(&outbox->lock);
+	is_empty = outbox->count == 0;
+	pthread_mutex_unlock(&outbox->lock);
+	return is_empty;
+}
+
+/* ---- The worker's side ------------------------------------------------- */
+
+/* The next one that is due and, if is_uncut, has no slice; it stays in. */
+static struct fgt_parcel *find_due(struct fgt_outbox *outbox, uint64_t now_ns,
+				   bool is_uncut)
+{
+	struct fgt_parcel *parcel;
+
+	pthread_mutex_lock(&outbox->lock);
+	for (parcel = outbox->first; parcel; parcel = parcel->next)
+		if (parcel->due_ns <= now_ns && !(is_uncut && parcel->slice))
+			break;
+	pthread_mutex_unlock(&outbox->lock);
+	return parcel;
+}
+
+/* Under the lock. */
+static void unlink_parcel(struct fgt_outbox *outbox, struct fgt_parcel *parcel)
+{
+	struct fgt_parcel **at = &outbox->first;
+	struct fgt_parcel *before = NULL;
+
+	for (; *at != parcel; at = &(*at)->next)
+		before = *at;
+	*at = parcel->next;
+	if (outbox->last == parcel)
+		outbox->last = before;
+	outbox->count--;
+	outbox->bytes -= parcel->bytes;
+}
+
+static void take_out(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+		     bool is_delivered)
+{
+	struct fgt_slice *slice = parcel->slice;
+
+	pthread_mutex_lock(&outbox->lock);
+	/* Counted first: who waits for the box finds the figures right. */
+	if (!parcel->is_given_up)
+		atomic_fetch_add_explicit(is_delivered ? &outbox->delivered
+						       : &outbox->undelivered,
+					  1, memory_order_relaxed);
+	unlink_parcel(outbox, parcel);
+	pthread_mutex_unlock(&outbox->lock);
+	parcel->slice = NULL;
+	fgt_slice_free(slice);
+	parcel->free(parcel);
+}
+
+/* ---- Destinations that want to be left alone --------------------------- */
+
+/* FNV-1a. Should two destinations meet, one of them waits in vain. */
+static uint64_t hash(const char *destination)
+{
+	uint64_t value = UINT64_C(0xcbf29ce484222325);
+
+	for (; *destination; destination++)
+		value = (value ^ (uint8_t)*destination) *
+			UINT64_C(0x100000001b3);
+	return value;
+}
+
+/* Where there is no row left, the one that ends soonest is forgotten. */
+static void hold(struct fgt_outbox *outbox, const char *destination,
+		 uint64_t until_ns)
+{
+	uint64_t wanted = hash(destination);
+	size_t best = 0;
+
+	for (size_t i = 0; i < FGT_OUTBOX_HELD_MAX; i++) {
+		if (outbox->held[i].destination == wanted) {
+			best = i;
+			break;
+		}
+		if (outbox->held[i].until_ns < outbox->held[best].until_ns)
+			best = i;
+	}
+	outbox->held[best].destination = wanted;
+	outbox->held[best].until_ns = until_ns;
+}
+
+static uint64_t held_until(const struct fgt_outbox *outbox,
+			   const char *destination)
+{
+	uint64_t wanted = hash(destination);
+
+	for (size_t i = 0; i < FGT_OUTBOX_HELD_MAX; i++)
+		if (outbox->held[i].destination == wanted)
+			return outbox->held[i].until_ns;
+	return 0;
+}
+
+/* Puts it off; false: that would be too long. */
+static bool put_off(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+		    uint64_t now_ns, uint64_t due_ns)
+{
+	if (due_ns > now_ns + FGT_OUTBOX_HELD_NS)
+		return false;
+	pthread_mutex_lock(&outbox->lock);
+	parcel->due_ns = due_ns;
+	pthread_mutex_unlock(&outbox->lock);
+	return true;
+}
+
+/* ---- What comes of one ------------------------------------------------- */
+
+/* False: it has been tried often enough, or would wait too long. */
+static bool try_later(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+		      uint64_t now_ns, uint64_t not_before_ns)
+{
+	uint64_t due_ns = now_ns + (SECOND_NS << parcel->tries);
+
+	if (not_before_ns > now_ns)
+		hold(outbox, parcel->destination, not_before_ns);
+	if (not_before_ns > due_ns)
+		due_ns = not_before_ns;
+	return ++parcel->tries < FGT_OUTBOX_TRIES &&
+	       put_off(outbox, parcel, now_ns, due_ns);
+}
+
+/* The slice is the parcel's from now on, if there is room for it. */
+static int keep_slice(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+		      struct fgt_slice *slice)
+{
+	int r = -ENOBUFS;
+
+	pthread_mutex_lock(&outbox->lock);
+	if (slice->len_bytes <= FGT_OUTBOX_BYTES_MAX - outbox->bytes) {
+		parcel->slice = slice;
+		parcel->bytes = slice->len_bytes;
+		outbox->bytes += slice->len_bytes;
+		r = 0;
+	}
+	pthread_mutex_unlock(&outbox->lock);
+	if (r < 0)
+		fgt_slice_free(slice);
+	return r;
+}
+
+static void cut(struct fgt_outbox *outbox,
+		const struct fgt_outbox_carrier *carrier,
+		struct fgt_parcel *parcel)
+{
+	const struct fgt_transaction_facts *facts = parcel->facts;
+	uint64_t from_ns =
+		facts->begin_ns > BEFORE_NS ? facts->begin_ns - BEFORE_NS : 0;
+	struct fgt_slice *slice = NULL;
+	char line[160];
+	int r = carrier->cut(from_ns, facts->end_ns + AFTER_NS, &slice);
+
+	if (r == 0)
+		r = keep_slice(outbox, parcel, slice);
+	if (r == 0)
+		return;
+	snprintf(line, sizeof(line),
+		 "the stacks of a transaction could not be cut: %s",
+		 strerror(-r));
+	carrier->tell(line);
+	take_out(outbox, parcel, false);
+}
+
+static void deliver(struct fgt_outbox *outbox,
+		    const struct fgt_outbox_carrier *carrier,
+		    struct fgt_parcel *parcel, uint64_t now_ns)
+{
+	uint64_t not_before_ns = 0;
+	const struct fgt_delivery delivery = {
+		.destination = parcel->destination,
+		.slice = parcel->slice,
+		.facts = parcel->facts,
+		.ret_not_before_ns = &not_before_ns,
+	};
+	char why[256] = "";
+	int r = carrier->deliver(&delivery, why);
+
+	if (r != 0 && *why)
+		carrier->tell(why);
+	if (r == -EAGAIN && try_later(outbox, parcel, now_ns, not_before_ns))
+		return;
+	take_out(outbox, parcel, r == 0);
+}
+
+/* Not before its destination wants to hear of us again. */
+static void deliver_in_time(struct fgt_outbox *outbox,
+			    const struct fgt_outbox_carrier *carrier,
+			    struct fgt_parcel *parcel, uint64_t now_ns)
+{
+	uint64_t until_ns = held_until(outbox, parcel->destination);
+
+	if (until_ns <= now_ns)
+		deliver(outbox, carrier, parcel, now_ns);
+	else if (!put_off(outbox, parcel, now_ns, until_ns))
+		take_out(outbox, parcel, false);
+}
+
+static uint64_t find_next(struct fgt_outbox *outbox)
+{
+	uint64_t next_ns = FGT_OUTBOX_NEVER;
+
+	pthread_mutex_lock(&outbox->lock);
+	for (struct fgt_parcel *parcel = outbox->first; parcel;
+	     parcel = parcel->next)
+		if (parcel->due_ns < next_ns)
+			next_ns = parcel->due_ns;
+	outbox->next_ns = next_ns;
+	pthread_mutex_unlock(&outbox->lock);
+	return next_ns;
+}
+
+uint64_t fgt_outbox_step(struct fgt_outbox *outbox,
+			 const struct fgt_outbox_carrier *carrier,
+			 uint64_t now_ns)
+{
+	struct fgt_parcel *parcel;
+
+	if (carrier->cut)
+		while ((parcel = find_due(outbox, now_ns, true)))
+			cut(outbox, carrier, parcel);
+	parcel = find_due(outbox, now_ns, false);
+	if (parcel)
+		deliver_in_time(outbox, carrier, parcel, now_ns);
+	return find_next(outbox);
+}
+
+size_t fgt_outbox_give_up(struct fgt_outbox *outbox)
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&outbox->lock);
+	outbox->is_open = false;
+	for (struct fgt_parcel *parcel = outbox->first; parcel;
+	     parcel = parcel->next) {
+		count += !parcel->is_given_up;
+		parcel->is_given_up = true;
+	}
+	atomic_fetch_add_explicit(&outbox->undelivered, count,
+				  memory_order_relaxed);
+	pthread_mutex_unlock(&outbox->lock);
+	return count;
+}
+
+void fgt_outbox_close(struct fgt_outbox *outbox)
+{
+	(void)fgt_outbox_give_up(outbox);
+	while (outbox->first)
+		take_out(outbox, outbox->first, false);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes this process known to the agent over a connection that stays open,
+ * and again when the agent has been restarted.
+ */
+#ifndef FGT_AGENT_LIB_AGENT_REGISTRAR_H
+#define FGT_AGENT_LIB_AGENT_REGISTRAR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "agent/lib/agent/agent_call.h"
+#include "ringbuf/base/file_id.h"
+
+/* Embedded by its owner. The worker alone calls all but the getters, once it
+ * runs. */
+struct fgt_registrar {
+	struct fgt_backend_options options;
+	int ring_fd; /* embedded recording: its ring; -1: the agent samples */
+	struct fgt_file_id ring; /* the program may have closed its number */
+	struct fgt_channel channel;
+	uint64_t retry_ns; /* not before */
+	bool is_optional; /* that there is no agent is not told */
+	atomic_bool is_registered;
+	/* The last slice's way to the agent's socket: 0, or why there was
+	 * none. Relaxed: a mere fact. */
+	atomic_int way;
+	/* Protects what follows; innermost. */
+	pthread_mutex_t lock;
+	double hz; /* that the agent samples with, 0 */
+	char limitation[256]; /* why it is not registered, or what the agent
+			       * said */
+};
+
+void fgt_registrar_init(struct fgt_registrar *registrar,
+			const struct fgt_backend_options *options, int ring_fd);
+/* Says bye if it is registered. */
+void fgt_registrar_done(struct fgt_registrar *registrar);
+/* In the child of a fork; async-signal-safe. */
+void fgt_registrar_forked(struct fgt_registrar *registrar);
+
+/* Registers; errors of fgt_agent_connect() and the agent's. */
+int fgt_registrar_register(struct fgt_registrar *registrar);
+/* Notices that the agent has gone; registers if it is not. */
+void fgt_registrar_refresh(struct fgt_registrar *registrar);
+/* A request over the open connection. -ENOTCONN; -EMSGSIZE and -ENOMEM of the
+ * request itself; errors of fgt_agent_call(), after which the connection may
+ * be closed. */
+int fgt_registrar_call(struct fgt_registrar *registrar,
+		       struct fgt_wire *request, struct fgt_answer *ret_answer);
+
+/* A slice has found the agent's socket (0), or not: a program that is
+ * registered may have changed its root or its user since. Any thread. */
+void fgt_registrar_set_way(struct fgt_registrar *registrar, int way);
+
+bool fgt_registrar_is_registered(const struct fgt_registrar *registrar);
+double fgt_registrar_hz(struct fgt_registrar *registrar);
+void fgt_registrar_get_limitation(struct fgt_registrar *registrar,
+				  char *ret_text, size_t len);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds and loads libfgtrace-embed.so. Runs in the program's threads; must
+ * load nothing that the program's user could have put in its place where the
+ * program has more rights than its user.
+ */
+#include "agent/lib/embedded/embed_load.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "agent/lib/uncancelled.h"
+
+#define NAME "libfgtrace-embed.so"
+
+/* A folder that installing chose; "" where nothing was said. */
+#ifndef FGT_PRIVATE_FOLDER
+#define FGT_PRIVATE_FOLDER ""
+#endif
+
+static struct {
+	/* Protects what follows; the loader's own lock nests inside. */
+	pthread_mutex_t lock;
+	const struct fgt_embed_ops *ops;
+} loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Why one that is there cannot be used; of several, the first one found. The
+ * part that may be long comes last. */
+static void note_why(char *why, const char *remedy, const char *about)
+{
+	if (!why[0])
+		snprintf(why, FGT_EMBED_WHY, NAME " cannot be loaded%s%s",
+			 remedy, about ? about : "no reason is given");
+}
+
+/* Of a bare name that it finds nowhere, the loader says no more than that. */
+static bool is_there(const char *path, const char *error)
+{
+	if (path[0] != '/')
+		return error && strncmp(error, NAME ":", sizeof(NAME)) != 0;
+	return access(path, F_OK) == 0 || errno == EACCES;
+}
+
+static void note_failure(const char *path, char *why)
+{
+	const char *error = dlerror();
+
+	if (is_there(path, error))
+		note_why(why, " (mend that, or run an agent): ", error);
+}
+
+static const struct fgt_embed_ops *load(const char *path, char *why)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	const struct fgt_embed_ops *(*embed)(void) = NULL;
+	const struct fgt_embed_ops *ops = NULL;
+
+	if (handle)
+		*(void **)&embed = dlsym(handle, FGT_EMBED_SYMBOL);
+	else
+		note_failure(path, why);
+	/* The program shall not find an error of ours with dlerror(). */
+	(void)dlerror();
+	if (!handle)
+		return NULL;
+	if (embed)
+		ops = embed();
+	if (ops && ops->version == FGT_EMBED_VERSION)
+		return ops;
+	note_why(why,
+		 ": it is of another version than libfgtrace.so, install both "
+		 "from one build: ",
+		 path);
+	return NULL;
+}
+
+static const struct fgt_embed_ops *load_from(const char *folder, int len,
+					     char *why)
+{
+	char path[PATH_MAX];
+
+	if (len <= 0 || folder[0] != '/' ||
+	    snprintf(path, sizeof(path), "%.*s/" NAME, len, folder) >=
+		    (int)sizeof(path))
+		return NULL;
+	return load(path, why);
+}
+
+/* In the folder "fgtrace" beside this library, else beside it. */
+static const struct fgt_embed_ops *load_beside(char *why)
+{
+	const struct fgt_embed_ops *ops;
+	char folder[PATH_MAX];
+	const char *slash;
+	Dl_info info;
+	int len;
+
+	if (!dladdr(&loaded, &info) || !info.dli_fname)
+		return NULL;
+	slash = strrchr(info.dli_fname, '/');
+	if (!slash || slash - info.dli_fname >= PATH_MAX)
+		return NULL;
+	len = (int)(slash - info.dli_fname);
+	if (snprintf(folder, sizeof(folder), "%.*s/fgtrace", len,
+		     info.dli_fname) >= (int)sizeof(folder))
+		return NULL;
+	ops = load_from(folder, (int)strlen(folder), why);
+	return ops ? ops : load_from(folder, len, why);
+}
+
+static const struct fgt_embed_ops *find(char *why)
+{
+	const struct fgt_embed_ops *ops = NULL;
+	int is_secure = getauxval(AT_SECURE) != 0;
+
+	/* Without a loader: it would bring a second libc. */
+	if (!getauxval(AT_BASE))
+		return NULL;
+	if (!is_secure)
+		ops = load_beside(why);
+	if (!ops)
+		ops = load_from(FGT_PRIVATE_FOLDER, strlen(FGT_PRIVATE_FOLDER),
+				why);
+	return ops || is_secure ? ops : load(NAME, why);
+}
+
+int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
+		   char ret_why[FGT_EMBED_WHY])
+{
+	FGT_UNCANCELLED;
+	const struct fgt_embed_ops *ops;
+
+	ret_why[0] = '\0';
+	pthread_mutex_lock(&loaded.lock);
+	if (!loaded.ops)
+		loaded.ops = find(ret_why);
+	ops = loaded.ops;
+	pthread_mutex_unlock(&loaded.lock);
+	if (!ops && !ret_why[0])
+		snprintf(ret_why, FGT_EMBED_WHY,
+			 NAME " was not found: install it beside "
+			      "libfgtrace.so (and give LD_PRELOAD an absolute "
+			      "path), or run an agent; a program that is "
+			      "linked statically needs one");
+	if (!ops)
+		return -ENOENT;
+	*ret_ops = ops;
+	return 0;
+}
+
+void fgt_embed_load_forked(void)
+{
+	/* A thread of the parent may have been loading. */
+	pthread_mutex_init(&loaded.lock, NULL);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process's span log and what each thread knows. Runs in the program's
+ * threads; must not wait, but for memory when a thread comes for the first
+ * time.
+ */
+#include "agent/lib/spans/journal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/lib/spans/task_table.h"
+#include "agent/lib/uncancelled.h"
+
+__thread struct fgt_thread *fgt_thread_known
+	__attribute__((tls_model("initial-exec")));
+
+atomic_bool fgt_journal_is_forked;
+
+static struct {
+	pthread_once_t once;
+	pthread_key_t key; /* only to be told when a thread ends */
+	int key_error;
+	pthread_mutex_t opening; /* one thread makes the log; outermost */
+	_Atomic(struct fgt_span_log *) log;
+} journal = {
+	.once = PTHREAD_ONCE_INIT,
+	.opening = PTHREAD_MUTEX_INITIALIZER,
+};
+
+struct fgt_span_log *fgt_journal_log(void)
+{
+	/* Acquire: pairs with the release in fgt_journal_open(). */
+	return atomic_load_explicit(&journal.log, memory_order_acquire);
+}
+
+/* ---- Threads ------------------------------------------------------------ */
+
+/* A chunk that it leaves needs no care: see span_log.h. */
+static void thread_ended(void *thread)
+{
+	fgt_thread_known = NULL;
+	free(thread);
+}
+
+/* The log's memory is the parent's, who still writes to it. */
+static void in_child(void)
+{
+	struct fgt_span_log *log = fgt_journal_log();
+
+	atomic_store_explicit(&fgt_journal_is_forked, true,
+			      memory_order_relaxed);
+	atomic_store_explicit(&journal.log, NULL, memory_order_relaxed);
+	if (log)
+		fgt_span_log_abandon(log);
+	pthread_mutex_init(&journal.opening, NULL);
+	fgt_task_table_forked();
+	if (fgt_thread_known)
+		*fgt_thread_known = (struct fgt_thread){ .tid = gettid() };
+}
+
+static void prepare(void)
+{
+	journal.key_error = pthread_key_create(&journal.key, thread_ended);
+	(void)pthread_atfork(NULL, NULL, in_child);
+}
+
+int fgt_thread_make(void)
+{
+	struct fgt_thread *thread;
+
+	(void)pthread_once(&journal.once, prepare);
+	if (journal.key_error)
+		return -journal.key_error;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return -ENOMEM;
+	thread->tid = gettid();
+	if (pthread_setspecific(journal.key, thread)) {
+		free(thread);
+		return -ENOMEM;
+	}
+	fgt_thread_known = thread;
+	return 0;
+}
+
+void fgt_journal_resume(void)
+{
+	if (!atomic_load_explicit(&fgt_journal_is_forked, memory_order_relaxed))
+		return;
+	fgt_task_table_resume();
+	atomic_store_explicit(&fgt_journal_is_forked, false,
+			      memory_order_relaxed);
+}
+
+/* ---- The log ------------------------------------------------------------ */
+
+int fgt_journal_open(size_t size_bytes)
+{
+	FGT_UNCANCELLED;
+	struct fgt_span_log *log;
+	int r;
+
+	(void)pthread_once(&journal.once, prepare);
+	pthread_mutex_lock(&journal.opening);
+	log = fgt_journal_log();
+	r = log ? fgt_span_log_share(log) : fgt_span_log_new(size_bytes, &log);
+	/* Release: pairs with the acquire in fgt_journal_log(). */
+	if (r == 0)
+		atomic_store_explicit(&journal.log, log, memory_order_release);
+	pthread_mutex_unlock(&journal.opening);
+	return r;
+}
+
+void fgt_journal_unshare(void)
+{
+	struct fgt_span_log *log;
+
+	pthread_mutex_lock(&journal.opening);
+	log = fgt_journal_log();
+	if (log)
+		fgt_span_log_unshare(log);
+	pthread_mutex_unlock(&journal.opening);
+}
+
+void fgt_journal_put(struct fgt_thread *self,
+		     const struct fgt_span_record *record)
+{
+	struct fgt_span_log *log = fgt_journal_log();
+
+	if (log)
+		(void)fgt_span_log_append(log, &self->writer, record);
+}
+
+size_t fgt_journal_text_len(const char *text, size_t max)
+{
+	size_t len = text ? strnlen(text, max + 1) : 0;
+
+	if (len <= max)
+		return len;
+	len = max;
+	/* Not between the bytes of one character. */
+	while (len > max - 3 && ((unsigned char)text[len] & 0xc0) == 0x80)
+		len--;
+	return len;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Marks, counters and labels; and the part of the library that keeps the log
+ * of all that a program says. Runs in the program's threads and, where it says
+ * so, on the worker.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "agent/lib/fgtrace.h"
+#include "agent/lib/library.h"
+#include "agent/lib/spans/misuse.h"
+#include "agent/lib/spans/span.h"
+#include "agent/lib/spans/task.h"
+
+/* ---- Saying ------------------------------------------------------------- */
+
+int fgt_mark(const char *name)
+{
+	size_t len = fgt_journal_text_len(name, FGT_SPAN_NAME_MAX);
+	struct fgt_span_record record = { .kind = FGT_SPAN_MARK };
+	struct fgt_thread *self;
+	int r = fgt_thread_get(&self);
+
+	if (r < 0)
+		return r;
+	if (!len)
+		return fgt_misuse(-EINVAL, name);
+	record.tid = self->tid;
+	record.owner = self->task;
+	record.begin_ns = fgt_now();
+	record.text = name;
+	record.text_len = (uint8_t)len;
+	fgt_journal_put(self, &record);
+	return 0;
+}
+
+int fgt_counter(const char *name, double value)
+{
+	size_t len = fgt_journal_text_len(name, FGT_SPAN_NAME_MAX);
+	struct fgt_span_record record = { .kind = FGT_SPAN_COUNTER };
+	struct fgt_thread *self;
+	int r = fgt_thread_get(&self);
+
+	if (r < 0)
+		return r;
+	if (!len || !isfinite(value))
+		return fgt_misuse(-EINVAL, name);
+	record.tid = self->tid;
+	record.begin_ns = fgt_now();
+	record.value = value;
+	record.text = name;
+	record.text_len = (uint8_t)len;
+	fgt_journal_put(self, &record);
+	return 0;
+}
+
+int fgt_label(const char *key, const char *value)
+{
+	size_t key_len = fgt_journal_text_len(key, FGT_LABEL_KEY_MAX);
+	struct fgt_span_record record = { .kind = FGT_SPAN_LABEL };
+	struct fgt_thread *self;
+	int r = fgt_thread_get(&self);
+
+	if (r < 0)
+		return r;
+	if (!key_len || !value)
+		return fgt_misuse(-EINVAL, key);
+	record.number = fgt_span_innermost(self, &record.track);
+	if (!record.number)
+		return fgt_misuse(-ENOTCONN, key);
+	record.tid = self->tid;
+	record.owner = self->task;
+	record.begin_ns = fgt_now();
+	record.key = key;
+	record.key_len = (uint8_t)key_len;
+	record.text = value;
+	record.text_len =
+		(uint8_t)fgt_journal_text_len(value, FGT_LABEL_VALUE_MAX);
+	fgt_journal_put(self, &record);
+	return 0;
+}
+
+/* ---- The part ----------------------------------------------------------- */
+
+/* Without a log the program still runs, and its samples are recorded. */
+static int start(const struct fgt_options *options)
+{
+	(void)options;
+	fgt_journal_resume();
+	(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
+	fgt_misuse_started();
+	return 0;
+}
+
+static void stop(void)
+{
+	fgt_misuse_stopped();
+	fgt_journal_unshare();
+}
+
+static int get_spans_fd(void)
+{
+	struct fgt_span_log *log = fgt_journal_log();
+
+	if (log)
+		(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
+	return log ? fgt_span_log_fd(log) : -1;
+}
+
+static uint64_t work(uint64_t now_ns)
+{
+	(void)now_ns;
+	fgt_tasks_retell();
+	return UINT64_MAX;
+}
+
+static void add_status(struct fgt_status *status)
+{
+	struct fgt_span_log *log = fgt_journal_log();
+	struct fgt_span_log_counts counts = { 0 };
+	uint64_t begun;
+
+	if (log)
+		fgt_span_log_get_counts(log, &counts);
+	status->spans += fgt_task_table_spans();
+	status->spans_lost += counts.lost;
+	status->misuses += fgt_misuse_count();
+	pthread_mutex_lock(&fgt_task_lock);
+	fgt_task_table_count(&status->active_tasks, &begun);
+	pthread_mutex_unlock(&fgt_task_lock);
+}
+
+static void forked(void)
+{
+	fgt_spans_forked();
+	fgt_misuse_stopped();
+}
+
+const struct fgt_part fgt_span_part = {
+	.start = start,
+	.stop = stop,
+	.get_spans_fd = get_spans_fd,
+	.work = work,
+	.add_status = add_status,
+	.forked = forked,
+};

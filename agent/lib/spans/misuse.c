@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts misuse. Runs in the program's threads; the line is told by the
+ * library's worker.
+ */
+#include "agent/lib/spans/misuse.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/lib/settings.h"
+#include "agent/lib/tell.h"
+#include "ringbuf/spans/span_log.h"
+
+#define LINE_BYTES 256
+
+static _Atomic uint64_t count;
+/* A bit for each kind since the last stop. Relaxed: they carry nothing. */
+static atomic_uint happened;
+
+static const struct {
+	int error; /* 0: any other */
+	const char *line;
+} kinds[] = {
+	{ -ENOTCONN, "a span was begun, ended or labelled on a thread that has "
+		     "none: begin a task there, or enter one" },
+	{ -EALREADY, "a span was begun in one that has an active child "
+		     "already: end that first, or begin a task" },
+	{ -EBUSY, "a span was to end whose child is active: end that first" },
+	{ -ENOTEMPTY, "a task was to end that has active spans or child tasks: "
+		      "end them first" },
+	{ 0, "a task or span got a number that is none or a parent that has "
+	     "ended, or a name with '#' or without a byte" },
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* A line of the log is one, whatever the program calls its spans. */
+static void clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+/* The first of its kind: a loop of mistakes takes no lock. */
+static void tell_once(int error, const char *name)
+{
+	char line[LINE_BYTES], culprit[FGT_SPAN_NAME_MAX + 1] = "";
+	unsigned int kind = 0, bit;
+
+	while (kind < KINDS - 1 && kinds[kind].error != error)
+		kind++;
+	bit = 1u << kind;
+	if (atomic_fetch_or_explicit(&happened, bit, memory_order_relaxed) &
+	    bit)
+		return;
+	if (name)
+		fgt_settings_copy_text(culprit, sizeof(culprit), name);
+	clean(culprit);
+	snprintf(line, sizeof(line), "%s (the first one: thread %d%s%s%s)",
+		 kinds[kind].line, gettid(), name ? ", '" : "", culprit,
+		 name ? "'" : "");
+	fgt_tell_line(NULL, line);
+}
+
+/* What was told while nobody listened has been forgotten, and whose it was. */
+void fgt_misuse_started(void)
+{
+	unsigned int bits =
+		atomic_load_explicit(&happened, memory_order_relaxed);
+
+	for (unsigned int kind = 0; kind < KINDS; kind++)
+		if (bits & 1u << kind)
+			fgt_tell_line(NULL, kinds[kind].line);
+}
+
+void fgt_misuse_stopped(void)
+{
+	atomic_store_explicit(&happened, 0, memory_order_relaxed);
+}
+
+int fgt_misuse(int error, const char *name)
+{
+	if (error != -ENOTCONN && error != -EALREADY && error != -EBUSY &&
+	    error != -ENOTEMPTY && error != -EINVAL)
+		return error;
+	atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
+	tell_once(error, name);
+	return error;
+}
+
+uint64_t fgt_misuse_count(void)
+{
+	return atomic_load_explicit(&count, memory_order_relaxed);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules and limits of keeping. Runs in the threads of the host program, at the
+ * end of each transaction; must not wait for anything but a few instructions
+ * of another thread.
+ */
+#include "agent/lib/transactions/keep.h"
+
+#include <string.h>
+
+#define MINUTE_NS (UINT64_C(60) * 1000000000)
+
+bool fgt_keep_is_wanted(const struct fgt_keep_rules *rules,
+			const struct fgt_keep_facts *facts)
+{
+	if (facts->is_error && rules->is_error_kept)
+		return true;
+	return facts->share < rules->sample_rate &&
+	       facts->end_ns - facts->begin_ns >= rules->min_duration_ns;
+}
+
+void fgt_keep_limit_init(struct fgt_keep_limit *limit)
+{
+	memset(limit, 0, sizeof(*limit));
+	atomic_init(&limit->next_ns, 0);
+	pthread_mutex_init(&limit->lock, NULL);
+}
+
+/* Forgets the minutes that are more than an hour ago. */
+static void advance(struct fgt_keep_limit *limit, uint64_t minute)
+{
+	if (minute - limit->minute >= FGT_KEEP_MINUTES) {
+		memset(limit->counts, 0, sizeof(limit->counts));
+		limit->minute = minute;
+	}
+	while (limit->minute < minute)
+		limit->counts[++limit->minute % FGT_KEEP_MINUTES] = 0;
+}
+
+static uint32_t count_hour(const struct fgt_keep_limit *limit)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < FGT_KEEP_MINUTES; i++)
+		count += limit->counts[i];
+	return count;
+}
+
+/* Under the lock. */
+static bool take(struct fgt_keep_limit *limit,
+		 const struct fgt_keep_rules *rules, uint64_t now_ns)
+{
+	uint64_t gap_ns = rules->min_gap_ns;
+
+	if (now_ns <
+	    atomic_load_explicit(&limit->next_ns, memory_order_relaxed))
+		return false;
+	if (now_ns / MINUTE_NS > limit->minute)
+		advance(limit, now_ns / MINUTE_NS);
+	if (rules->max_per_hour != FGT_KEEP_NO_HOUR_LIMIT &&
+	    count_hour(limit) >= rules->max_per_hour)
+		return false;
+	/* A thread that read its clock late counts for the minute that runs. */
+	limit->counts[limit->minute % FGT_KEEP_MINUTES]++;
+	if (gap_ns != FGT_KEEP_NO_GAP_LIMIT)
+		atomic_store_explicit(&limit->next_ns,
+				      now_ns > UINT64_MAX - gap_ns
+					      ? UINT64_MAX
+					      : now_ns + gap_ns,
+				      memory_order_relaxed);
+	return true;
+}
+
+bool fgt_keep_limit_take(struct fgt_keep_limit *limit,
+			 const struct fgt_keep_rules *rules, uint64_t now_ns)
+{
+	bool is_taken;
+
+	/* In a storm nearly all leave here, without the lock. */
+	if (now_ns <
+	    atomic_load_explicit(&limit->next_ns, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&limit->lock);
+	is_taken = take(limit, rules, now_ns);
+	pthread_mutex_unlock(&limit->lock);
+	return is_taken;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program says of its transactions. Runs in the threads of the host
+ * program; must not wait, must not print, must not fail the program.
+ */
+#include "agent/lib/transactions/transaction.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/lib/settings.h"
+#include "agent/lib/spans/journal.h"
+#include "agent/lib/transactions/transactions.h"
+
+static void set_facts(struct fgt_transaction *transaction)
+{
+	struct fgt_transaction_facts *facts = &transaction->facts;
+
+	facts->name = transaction->name;
+	facts->op = transaction->op;
+	facts->status = transaction->status;
+	facts->active_tid = fgt_thread_tid();
+	facts->begin_ns = fgt_now();
+	transaction->own = (struct fgt_stint){
+		.tid = facts->active_tid,
+		.from_ns = facts->begin_ns,
+	};
+	transaction->stints = &transaction->own;
+	transaction->stint_count = 1;
+	fgt_trace_id_make(facts->trace_id, FGT_TRACE_ID_DIGITS);
+	fgt_trace_id_make(facts->span_id, FGT_SPAN_ID_DIGITS);
+}
+
+struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
+{
+	uint64_t session = fgt_transactions_session();
+	struct fgt_transaction *transaction;
+
+	if (!session || !name)
+		return NULL;
+	transaction = malloc(sizeof(*transaction));
+	if (!transaction)
+		return NULL;
+	memset(transaction, 0, offsetof(struct fgt_transaction, name));
+	transaction->session = session;
+	pthread_mutex_init(&transaction->lock, NULL);
+	fgt_settings_copy_text(transaction->name, sizeof(transaction->name),
+			       name);
+	fgt_settings_copy_text(transaction->op, sizeof(transaction->op),
+			       op && *op ? op : "default");
+	strcpy(transaction->status, "ok");
+	set_facts(transaction);
+	return transaction;
+}
+
+struct fgt_transaction *fgt_transaction_from_parcel(struct fgt_parcel *parcel)
+{
+	return (struct fgt_transaction *)parcel;
+}
+
+void fgt_transaction_free(struct fgt_transaction *transaction)
+{
+	if (!transaction)
+		return;
+	for (size_t i = 0; i < transaction->facts.tag_count; i++)
+		free((char *)(uintptr_t)transaction->tags[i].key);
+	free(transaction->tags);
+	if (transaction->stints != &transaction->own)
+		free(transaction->stints);
+	pthread_mutex_destroy(&transaction->lock);
+	free(transaction);
+}
+
+int fgt_transaction_set_name(struct fgt_transaction *transaction,
+			     const char *name)
+{
+	if (!transaction)
+		return 0;
+	if (!name)
+		return -EINVAL;
+	fgt_settings_copy_text(transaction->name, sizeof(transaction->name),
+			       name);
+	return 0;
+}
+
+int fgt_transaction_set_status(struct fgt_transaction *transaction,
+			       const char *status)
+{
+	if (!transaction)
+		return 0;
+	if (!status || !*status)
+		return -EINVAL;
+	fgt_settings_copy_text(transaction->status, sizeof(transaction->status),
+			       status);
+	return 0;
+}
+
+int fgt_transaction_set_parent(struct fgt_transaction *transaction,
+			       const char *header)
+{
+	if (!transaction)
+		return 0;
+	if (!header)
+		return -EINVAL;
+	return fgt_trace_id_parse(header, transaction->facts.trace_id,
+				  transaction->facts.parent_span_id);
+}
+
+int fgt_transaction_get_trace(const struct fgt_transaction *transaction,
+			      char *ret_text, size_t len)
+{
+	const struct fgt_transaction_facts *facts;
+
+	if (!transaction)
+		return 0;
+	if (!ret_text)
+		return -EINVAL;
+	if (len < FGT_TRACE_ID_DIGITS + 1 + FGT_SPAN_ID_DIGITS + 1)
+		return -ENOBUFS;
+	facts = &transaction->facts;
+	memcpy(ret_text, facts->trace_id, FGT_TRACE_ID_DIGITS);
+	ret_text[FGT_TRACE_ID_DIGITS] = '-';
+	memcpy(ret_text + FGT_TRACE_ID_DIGITS + 1, facts->span_id,
+	       FGT_SPAN_ID_DIGITS + 1);
+	return FGT_TRACE_ID_DIGITS + 1 + FGT_SPAN_ID_DIGITS;
+}
+
+/* ---- Tags -------------------------------------------------------------- */
+
+static int new_tag(const char *key, const char *value, struct fgt_tag *ret_tag)
+{
+	char short_key[FGT_TAG_KEY_MAX + 1], short_value[FGT_TAG_VALUE_MAX + 1];
+	size_t key_size, value_size;
+	char *block;
+
+	fgt_settings_copy_text(short_key, sizeof(short_key), key);
+	fgt_settings_copy_text(short_value, sizeof(short_value), value);
+	key_size = strlen(short_key) + 1;
+	value_size = strlen(short_value) + 1;
+	block = malloc(key_size + value_size);
+	if (!block)
+		return -ENOMEM;
+	memcpy(block, short_key, key_size);
+	memcpy(block + key_size, short_value, value_size);
+	*ret_tag = (struct fgt_tag){ block, block + key_size };
+	return 0;
+}
+
+/* Most have none. */
+static int make_tags(struct fgt_transaction *transaction)
+{
+	if (transaction->tags)
+		return 0;
+	transaction->tags = calloc(FGT_TAGS_MAX, sizeof(*transaction->tags));
+	transaction->facts.tags = transaction->tags;
+	return transaction->tags ? 0 : -ENOMEM;
+}
+
+int fgt_transaction_set_tag(struct fgt_transaction *transaction,
+			    const char *key, const char *value)
+{
+	struct fgt_tag tag;
+	size_t i = 0;
+	int r;
+
+	if (!transaction)
+		return 0;
+	if (!key || !*key || !value)
+		return -EINVAL;
+	r = make_tags(transaction);
+	if (r == 0)
+		r = new_tag(key, value, &tag);
+	if (r < 0)
+		return r;
+	while (i < transaction->facts.tag_count &&
+	       strcmp(transaction->tags[i].key, tag.key) != 0)
+		i++;
+	if (i == FGT_TAGS_MAX) {
+		free((char *)(uintptr_t)tag.key);
+		return -ENOSPC;
+	}
+	if (i == transaction->facts.tag_count)
+		transaction->facts.tag_count++;
+	else
+		free((char *)(uintptr_t)transaction->tags[i].key);
+	transaction->tags[i] = tag;
+	return 0;
+}
+
+/* ---- Threads ----------------------------------------------------------- */
+
+/* The latest of the calling thread, or NULL. Under the lock. */
+static struct fgt_stint *find_stint(struct fgt_transaction *transaction)
+{
+	int32_t tid = fgt_thread_tid();
+
+	for (size_t i = transaction->stint_count; i-- > 0;)
+		if (transaction->stints[i].tid == tid)
+			return &transaction->stints[i];
+	return NULL;
+}
+
+/* Most have no more than that of who began it. */
+static int make_stints(struct fgt_transaction *transaction)
+{
+	struct fgt_stint *stints;
+
+	if (transaction->stints != &transaction->own)
+		return 0;
+	stints = calloc(FGT_TRANSACTION_STINTS, sizeof(*stints));
+	if (!stints)
+		return -ENOMEM;
+	stints[0] = transaction->own;
+	transaction->stints = stints;
+	return 0;
+}
+
+static int begin_stint(struct fgt_transaction *transaction)
+{
+	struct fgt_stint *stint = find_stint(transaction);
+	int r;
+
+	if (stint && !stint->to_ns)
+		return 0;
+	r = make_stints(transaction);
+	if (r == 0 && transaction->stint_count < FGT_TRANSACTION_STINTS) {
+		transaction->stints[transaction->stint_count++] =
+			(struct fgt_stint){ .tid = fgt_thread_tid(),
+					    .from_ns = fgt_now() };
+		return 0;
+	}
+	if (!stint)
+		return r < 0 ? r : -ENOSPC;
+	stint->to_ns = 0; /* rather a bit too much than nothing */
+	return 0;
+}
+
+int fgt_transaction_adopt(struct fgt_transaction *transaction)
+{
+	int r;
+
+	if (!transaction)
+		return 0;
+	pthread_mutex_lock(&transaction->lock);
+	r = begin_stint(transaction);
+	pthread_mutex_unlock(&transaction->lock);
+	return r;
+}
+
+int fgt_transaction_leave(struct fgt_transaction *transaction)
+{
+	struct fgt_stint *stint;
+
+	if (!transaction)
+		return 0;
+	pthread_mutex_lock(&transaction->lock);
+	stint = find_stint(transaction);
+	if (stint && !stint->to_ns)
+		stint->to_ns = fgt_now();
+	pthread_mutex_unlock(&transaction->lock);
+	return 0;
+}
+
+/* ---- The end ----------------------------------------------------------- */
+
+int fgt_transaction_finish(struct fgt_transaction *transaction)
+{
+	if (!transaction)
+		return 0;
+	transaction->facts.end_ns = fgt_now();
+	return fgt_transactions_finish(transaction);
+}
+
+void fgt_transaction_drop(struct fgt_transaction *transaction)
+{
+	fgt_transaction_free(transaction);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides at the end of each transaction and hands over what is kept. Runs in
+ * the threads of the host program, but for the worker's step; must not wait
+ * for the network, for encoding, or for a lock that is held meanwhile.
+ */
+#include "agent/lib/transactions/transactions.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/lib/library.h"
+#include "agent/lib/tell.h"
+#include "agent/lib/transactions/keep.h"
+#include "agent/lib/transactions/transaction.h"
+
+/* The tick after the end is in the ring by then. */
+#define SETTLE_NS UINT64_C(25000000)
+#define SECOND_NS UINT64_C(1000000000)
+/* Between two lines about what found no room: twice as long each time. */
+#define REFUSED_FIRST_NS (10 * SECOND_NS)
+#define REFUSED_MAX_NS	 (3600 * SECOND_NS)
+
+/* What a finish looks at; texts are the library's until stop. */
+struct terms {
+	struct fgt_keep_rules rules;
+	int (*decide)(void *context, const struct fgt_transaction_info *info);
+	void *context;
+	enum fgt_threads threads;
+	const char *destination; /* NULL: none */
+	const char *release, *environment;
+	uint64_t patience_ns; /* shorter ones are in the ring for a while */
+};
+
+static struct {
+	/* Relaxed: a stale number is noticed under the lock. */
+	_Atomic uint64_t session;
+	_Atomic uint64_t transactions, kept, dropped;
+	struct fgt_keep_limit limit;
+	struct fgt_outbox outbox;
+
+	/* Protects all below; outside of the locks of limit and outbox, never
+	 * held while anybody waits. */
+	pthread_mutex_t lock;
+	uint64_t last_session;
+	struct terms terms;
+	/* How many of the box's refused ones have been told, and when and how
+	 * long after that the next line may be. */
+	uint64_t told_refused, tell_refused_ns, tell_pause_ns;
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+__attribute__((constructor)) static void init_all(void)
+{
+	fgt_outbox_init(&all.outbox, fgt_library_wake);
+	fgt_keep_limit_init(&all.limit);
+}
+
+struct fgt_outbox *fgt_transactions_outbox(void)
+{
+	return &all.outbox;
+}
+
+uint64_t fgt_transactions_session(void)
+{
+	return fgt_library_is_started()
+		       ? atomic_load_explicit(&all.session,
+					      memory_order_relaxed)
+		       : 0;
+}
+
+/* ---- Part of the library ----------------------------------------------- */
+
+static int start(const struct fgt_options *options)
+{
+	fgt_trace_id_seed();
+	pthread_mutex_lock(&all.lock);
+	all.terms = (struct terms){
+		.rules = { .sample_rate = options->sample_rate,
+			   .min_duration_ns = options->min_duration_ns,
+			   .is_error_kept = options->keep_errors != 0,
+			   .min_gap_ns = options->min_gap_ns,
+			   .max_per_hour = options->max_per_hour },
+		.decide = options->decide,
+		.context = options->context,
+		.threads = options->threads,
+		.destination = options->destination,
+		.release = options->release,
+		.environment = options->environment,
+		.patience_ns = options->ring_seconds * (SECOND_NS / 3),
+	};
+	atomic_store_explicit(&all.session, ++all.last_session,
+			      memory_order_relaxed);
+	all.told_refused =
+		atomic_load_explicit(&all.outbox.refused, memory_order_relaxed);
+	all.tell_refused_ns = 0;
+	all.tell_pause_ns = REFUSED_FIRST_NS;
+	fgt_outbox_open(&all.outbox);
+	pthread_mutex_unlock(&all.lock);
+	return 0;
+}
+
+static void stop(void)
+{
+	pthread_mutex_lock(&all.lock);
+	/* Whoever comes now finds another number than its own. */
+	all.last_session++;
+	atomic_store_explicit(&all.session, all.last_session,
+			      memory_order_relaxed);
+	fgt_outbox_close(&all.outbox);
+	pthread_mutex_unlock(&all.lock);
+}
+
+static void forked(void)
+{
+	pthread_mutex_init(&all.lock, NULL);
+	fgt_keep_limit_init(&all.limit);
+	fgt_outbox_forget(&all.outbox);
+}
+
+static void tell(const char *line)
+{
+	fgt_tell_line(NULL, line);
+}
+
+static uint64_t load(_Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* Under the lock. What finds no room for its line waits for the next look. */
+static void tell_refused_now(uint64_t now_ns, uint64_t count)
+{
+	if (!fgt_tell_again(
+		    "%llu kept transactions or slices were dropped, for %d "
+		    "wait already, or %zu MiB of them: is the agent there, "
+		    "the destination reachable? Else keep fewer "
+		    "(sample_rate, min_gap_ns)",
+		    (unsigned long long)count, FGT_OUTBOX_MAX,
+		    FGT_OUTBOX_BYTES_MAX >> 20))
+		return;
+	all.told_refused += count;
+	all.tell_refused_ns = now_ns + all.tell_pause_ns;
+	if (all.tell_pause_ns < REFUSED_MAX_NS)
+		all.tell_pause_ns *= 2;
+}
+
+/* Whoever finishes a transaction has its -ENOBUFS; few programs say so. */
+static void tell_refused(uint64_t now_ns, bool is_last)
+{
+	uint64_t refused;
+
+	pthread_mutex_lock(&all.lock);
+	refused = load(&all.outbox.refused);
+	if (refused > all.told_refused &&
+	    (is_last || now_ns >= all.tell_refused_ns))
+		tell_refused_now(now_ns, refused - all.told_refused);
+	pthread_mutex_unlock(&all.lock);
+}
+
+static uint64_t work(uint64_t now_ns)
+{
+	const struct fgt_outbox_carrier carrier = {
+		.deliver = fgt_library_deliver,
+		/* The agent cuts its own ring. */
+		.cut = fgt_library_is_embedded() ? fgt_library_cut_transaction
+						 : NULL,
+		.tell = tell,
+	};
+
+	tell_refused(now_ns, false);
+	return fgt_outbox_step(&all.outbox, &carrier, now_ns);
+}
+
+static bool is_idle(void)
+{
+	return fgt_outbox_is_empty(&all.outbox);
+}
+
+static void give_up(void)
+{
+	size_t count = fgt_outbox_give_up(&all.outbox);
+
+	tell_refused(0, true);
+	if (count > 0)
+		fgt_tell("given up by fgt_stop(), undelivered: %zu; it waits "
+			 "for a second only: let the destination answer, call "
+			 "fgt_flush() before",
+			 count);
+}
+
+static void add_status(struct fgt_status *status)
+{
+	status->transactions = load(&all.transactions);
+	status->kept = load(&all.kept);
+	status->dropped = load(&all.dropped);
+	status->delivered = load(&all.outbox.delivered);
+	status->undelivered = load(&all.outbox.undelivered);
+}
+
+const struct fgt_part fgt_transaction_part = {
+	.start = start,
+	.stop = stop,
+	.work = work,
+	.is_idle = is_idle,
+	.give_up = give_up,
+	.add_status = add_status,
+	.forked = forked,
+};
+
+/* ---- The end of one ---------------------------------------------------- */
+
+static bool is_error(const struct fgt_transaction *transaction)
+{
+	return strcmp(transaction->status, "ok") != 0;
+}
+
+static bool ask(const struct terms *terms,
+		const struct fgt_transaction *transaction)
+{
+	const struct fgt_transaction_info info = {
+		.name = transaction->name,
+		.op = transaction->op,
+		.begin_ns = transaction->facts.begin_ns,
+		.end_ns = transaction->facts.end_ns,
+		.is_error = is_error(transaction),
+		.trace_id = transaction->facts.trace_id,
+	};
+
+	return terms->decide(terms->context, &info) != 0;
+}
+
+static bool is_kept(const struct terms *terms,
+		    const struct fgt_transaction *transaction)
+{
+	const struct fgt_keep_facts facts = {
+		.begin_ns = transaction->facts.begin_ns,
+		.end_ns = transaction->facts.end_ns,
+		.is_error = is_error(transaction),
+		.share = fgt_trace_id_share(transaction->facts.trace_id),
+	};
+	bool is_wanted;
+
+	if (!terms->destination)
+		return false;
+	is_wanted = terms->decide ? ask(terms, transaction)
+				  : fgt_keep_is_wanted(&terms->rules, &facts);
+	return is_wanted &&
+	       fgt_keep_limit_take(&all.limit, &terms->rules, facts.end_ns);
+}
+
+static void free_parcel(struct fgt_parcel *parcel)
+{
+	fgt_transaction_free(fgt_transaction_from_parcel(parcel));
+}
+
+static void address(const struct terms *terms,
+		    struct fgt_transaction *transaction)
+{
+	struct fgt_transaction_facts *facts = &transaction->facts;
+
+	fgt_trace_id_make(facts->event_id, FGT_TRACE_ID_DIGITS);
+	facts->release = terms->release;
+	facts->environment = terms->environment;
+	facts->all_threads = terms->threads == FGT_THREADS_ALL;
+	facts->stints = transaction->stints;
+	facts->stint_count = transaction->stint_count;
+	transaction->parcel = (struct fgt_parcel){
+		.destination = terms->destination,
+		.facts = facts,
+		.due_ns = facts->end_ns + SETTLE_NS,
+		.can_wait = facts->end_ns - facts->begin_ns <
+			    terms->patience_ns,
+		.free = free_parcel,
+	};
+}
+
+static bool is_of_session(const struct fgt_transaction *transaction)
+{
+	return transaction->session ==
+	       atomic_load_explicit(&all.session, memory_order_relaxed);
+}
+
+/* Under the lock, so that no text of another session comes along. */
+static int hand_over(struct fgt_transaction *transaction)
+{
+	int r;
+
+	pthread_mutex_lock(&all.lock);
+	if (is_of_session(transaction)) {
+		address(&all.terms, transaction);
+		r = fgt_outbox_put(&all.outbox, &transaction->parcel);
+	} else {
+		r = -ENOTCONN;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return r;
+}
+
+static void count(_Atomic uint64_t *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* False: it was begun before another start. */
+static bool get_terms(const struct fgt_transaction *transaction,
+		      struct terms *ret_terms)
+{
+	bool is_current;
+
+	pthread_mutex_lock(&all.lock);
+	is_current = is_of_session(transaction);
+	*ret_terms = all.terms;
+	pthread_mutex_unlock(&all.lock);
+	return is_current && fgt_library_is_started();
+}
+
+int fgt_transactions_finish(struct fgt_transaction *transaction)
+{
+	struct terms terms;
+	int r = 0;
+
+	count(&all.transactions);
+	if (get_terms(transaction, &terms) && is_kept(&terms, transaction)) {
+		r = hand_over(transaction);
+		if (r == 0) {
+			count(&all.kept);
+			return 1;
+		}
+	}
+	count(&all.dropped);
+	fgt_transaction_free(transaction);
+	if (fgt_library_check() == -ECHILD)
+		return -ECHILD;
+	return r == -ENOBUFS ? r : 0; /* else: stopped meanwhile */
+}

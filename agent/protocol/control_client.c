@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads requests of one client and writes its replies. Runs in the daemon's
+ * loop; must not block and must not believe a length before the bytes are
+ * there.
+ */
+#include "agent/protocol/control_client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/daemon/socket/reply.h"
+#include "ringbuf/base/memfd.h"
+
+#ifdef SO_PEERPIDFD
+#define PEER_PIDFD SO_PEERPIDFD
+#else
+#define PEER_PIDFD 77 /* Linux 6.5; older headers do not have it */
+#endif
+#define LENGTH_BYTES	 4
+#define READ_FIRST_BYTES 1024
+#define MS		 UINT64_C(1000000)
+
+static void drop_request(struct fgt_control_client *client)
+{
+	client->control->large_bytes -= client->large_bytes;
+	client->large_bytes = 0;
+	free(FGT_TAKE(client->bytes));
+	client->len = client->capacity = 0;
+}
+
+static void unlink_client(struct fgt_control_client *client)
+{
+	struct fgt_control *control = client->control;
+
+	if (client->previous)
+		client->previous->next = client->next;
+	else
+		control->clients = client->next;
+	if (client->next)
+		client->next->previous = client->previous;
+	control->count--;
+	control->kept_count -= client->has_place;
+}
+
+void fgt_control_client_close(struct fgt_control_client *client)
+{
+	struct fgt_control *control = client->control;
+
+	fgt_loop_unwatch(control->loop, &client->watch);
+	fgt_loop_disarm(control->loop, &client->timer);
+	fgt_fd_close(client->watch.fd);
+	unlink_client(client);
+	if (fgt_control_client_is_kept(client))
+		client->keeper.gone(client->keeper.context);
+	while (client->fd_count > 0)
+		fgt_fd_close(client->fds[--client->fd_count]);
+	drop_request(client);
+	free(client);
+}
+
+const struct fgt_peer *fgt_control_peer(const struct fgt_control_client *client)
+{
+	return &client->peer;
+}
+
+int fgt_control_open_peer(const struct fgt_control_client *client)
+{
+	socklen_t len = sizeof(int);
+	int fd = -1;
+
+	if (getsockopt(client->watch.fd, SOL_SOCKET, PEER_PIDFD, &fd, &len) < 0)
+		fd = errno == ENOPROTOOPT
+			     ? (int)syscall(SYS_pidfd_open, client->peer.pid, 0)
+			     : -1;
+	return fd < 0 ? -ESRCH : fd;
+}
+
+int fgt_control_take_fd(struct fgt_control_client *client)
+{
+	int fd;
+
+	if (client->fd_count == 0)
+		return -ENOENT;
+	fd = client->fds[0];
+	client->fds[0] = client->fds[--client->fd_count];
+	return fd;
+}
+
+/* ---- Replies ----------------------------------------------------------- */
+
+/* One that stays may ask again; until it does, it may be silent. */
+static void read_next(struct fgt_control_client *client)
+{
+	fgt_loop_disarm(client->control->loop, &client->timer);
+	drop_request(client);
+	client->state = FGT_CLIENT_READS;
+	if (fgt_loop_watch(client->control->loop, &client->watch, EPOLLIN) < 0)
+		fgt_control_client_close(client);
+}
+
+static void arm_stall(struct fgt_control_client *client)
+{
+	struct fgt_control *control = client->control;
+
+	fgt_loop_arm(control->loop, &client->timer,
+		     fgt_loop_now() + control->options.stall_timeout_ms * MS);
+}
+
+static void write_reply(struct fgt_control_client *client)
+{
+	while (client->written < client->len) {
+		ssize_t n = send(client->watch.fd,
+				 client->bytes + client->written,
+				 client->len - client->written,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n > 0) {
+			client->written += (size_t)n;
+			arm_stall(client);
+		} else if (n < 0 && errno == EAGAIN) {
+			if (fgt_loop_watch(client->control->loop,
+					   &client->watch, EPOLLOUT) < 0)
+				break;
+			return;
+		} else if (n == 0 || errno != EINTR) {
+			break;
+		}
+	}
+	if (client->written == client->len && !client->is_ending &&
+	    fgt_control_client_is_kept(client))
+		read_next(client);
+	else
+		fgt_control_client_close(client);
+}
+
+/* Takes the bytes; writes what the kernel takes at once. */
+static void start_reply(struct fgt_control_client *client, uint8_t *bytes,
+			size_t len)
+{
+	drop_request(client);
+	client->bytes = bytes;
+	client->len = len;
+	client->written = 0;
+	client->state = FGT_CLIENT_WRITES;
+	client->gone = NULL;
+	arm_stall(client);
+	write_reply(client);
+}
+
+void fgt_control_reply(struct fgt_control_client *client,
+		       struct fgt_builder *reply)
+{
+	const uint8_t *frame;
+	uint8_t *bytes;
+	size_t len;
+	int r = fgt_builder_finish(reply, &frame, &len);
+
+	bytes = r == 0 ? malloc(len) : NULL;
+	if (!bytes) {
+		fgt_control_client_close(client);
+		return;
+	}
+	memcpy(bytes, frame, len);
+	start_reply(client, bytes, len);
+}
+
+void fgt_control_fail(struct fgt_control_client *client, int error,
+		      const char *why)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+
+	if (fgt_reply_new_error(error, why, &builder) < 0)
+		fgt_control_client_close(client);
+	else
+		fgt_control_reply(client, builder);
+}
+
+void fgt_control_park(struct fgt_control_client *client,
+		      void (*gone)(void *context), void *context)
+{
+	client->state = FGT_CLIENT_PARKED;
+	client->gone = gone;
+	client->gone_context = context;
+	/* No events: a hang-up is told all the same. */
+	(void)fgt_loop_watch(client->control->loop, &client->watch, 0);
+}
+
+int fgt_control_lend(struct fgt_control_client *client)
+{
+	client->state = FGT_CLIENT_LENT;
+	client->gone = NULL;
+	fgt_loop_unwatch(client->control->loop, &client->watch);
+	return client->watch.fd;
+}
+
+/* ---- Those that stay --------------------------------------------------- */
+
+static size_t count_kept(const struct fgt_control *control, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (const struct fgt_control_client *client = control->clients; client;
+	     client = client->next)
+		count += client->peer.uid == uid && client->has_place;
+	return count;
+}
+
+int fgt_control_reserve(struct fgt_control_client *client)
+{
+	struct fgt_control *control = client->control;
+
+	if (control->kept_count >= FGT_CONTROL_KEPT_MAX ||
+	    (client->peer.uid != 0 && count_kept(control, client->peer.uid) >=
+					      FGT_CONTROL_KEPT_PER_USER))
+		return -EUSERS;
+	client->has_place = true;
+	control->kept_count++;
+	return 0;
+}
+
+void fgt_control_keep(struct fgt_control_client *client,
+		      const struct fgt_control_keeper *keeper)
+{
+	client->keeper = *keeper;
+}
+
+void fgt_control_end(struct fgt_control_client *client)
+{
+	fgt_control_client_close(client);
+}
+
+void fgt_control_return(struct fgt_control_client *client)
+{
+	fgt_control_client_close(client);
+}
+
+/* ---- Requests ---------------------------------------------------------- */
+
+/* What it sent cannot be told apart any more: the end, after this. */
+static void refuse(struct fgt_control_client *client, int error,
+		   const char *why)
+{
+	client->is_ending = true;
+	fgt_control_fail(client, error, why);
+}
+
+static void hand_over(struct fgt_control_client *client,
+		      const struct fgt_message *request)
+{
+	const struct fgt_control *control = client->control;
+
+	if (fgt_control_client_is_kept(client))
+		client->keeper.handle(client->keeper.context, client, request);
+	else
+		control->options.handle(control->options.context, client,
+					request);
+}
+
+static void handle_frame(struct fgt_control_client *client)
+{
+	struct fgt_control *control = client->control;
+	FGT_AUTO(fgt_message_free) struct fgt_message *request = NULL;
+	struct fgt_why why;
+	int r;
+
+	fgt_loop_disarm(control->loop, &client->timer);
+	/* Whatever else it sends is not read before it has its answer. */
+	(void)fgt_loop_watch(control->loop, &client->watch, 0);
+	r = fgt_message_decode(client->bytes + LENGTH_BYTES,
+			       client->len - LENGTH_BYTES, &request);
+	drop_request(client);
+	if (r == -ENOMEM)
+		fgt_control_fail(client, r, "the agent is out of memory");
+	else if (r < 0)
+		refuse(client, r,
+		       "malformed request: not one msgpack map as the "
+		       "protocol has");
+	else if (!fgt_control_client_may_ask(client, &why))
+		fgt_control_fail(client, -EBUSY, why.text);
+	else
+		hand_over(client, request);
+}
+
+static size_t request_max(const struct fgt_control_client *client)
+{
+	return fgt_control_client_is_kept(client) ? FGT_PROTOCOL_KEPT_MAX
+						  : FGT_PROTOCOL_REQUEST_MAX;
+}
+
+/* The bytes that the frame still lacks, the length's own first. */
+static int missing_bytes(const struct fgt_control_client *client,
+			 size_t *ret_len)
+{
+	size_t body;
+
+	if (client->len < LENGTH_BYTES) {
+		*ret_len = LENGTH_BYTES - client->len;
+		return 0;
+	}
+	body = (size_t)client->bytes[0] << 24 | (size_t)client->bytes[1] << 16 |
+	       (size_t)client->bytes[2] << 8 | client->bytes[3];
+	if (body == 0 || body > request_max(client))
+		return -EMSGSIZE;
+	*ret_len = body + LENGTH_BYTES - client->len;
+	return 0;
+}
+
+/* Large requests share one bound, however many clients send them. */
+static int charge(struct fgt_control_client *client, size_t capacity)
+{
+	struct fgt_control *control = client->control;
+	size_t more = capacity - client->large_bytes;
+
+	if (capacity <= FGT_PROTOCOL_REQUEST_MAX * 2)
+		return 0;
+	if (more > FGT_CONTROL_LARGE_BYTES - control->large_bytes)
+		return -ENOBUFS;
+	control->large_bytes += more;
+	client->large_bytes = capacity;
+	return 0;
+}
+
+/* Memory grows with the bytes that came, never with the length they claim. */
+static int make_room(struct fgt_control_client *client)
+{
+	size_t capacity = client->capacity * 2;
+	uint8_t *bytes;
+	int r;
+
+	if (client->len < client->capacity)
+		return 0;
+	if (capacity == 0)
+		capacity = READ_FIRST_BYTES;
+	r = charge(client, capacity);
+	if (r < 0)
+		return r;
+	bytes = realloc(client->bytes, capacity);
+	if (!bytes)
+		return -ENOMEM;
+	client->bytes = bytes;
+	client->capacity = capacity;
+	return 0;
+}
+
+static void keep_fds(struct fgt_control_client *client,
+		     const struct cmsghdr *header)
+{
+	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int fd;
+
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+		if (client->fd_count < FGT_CONTROL_FDS_MAX &&
+		    fgt_memfd_is_sealed(fd))
+			client->fds[client->fd_count++] = fd;
+		else
+			fgt_fd_close(fd);
+	}
+}
+
+/* What came beside the bytes: every byte of a request must be the peer's. */
+static void look_at_control(struct fgt_control_client *client,
+			    struct msghdr *message)
+{
+	struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	struct ucred sender = { .pid = 0 };
+
+	for (; header; header = CMSG_NXTHDR(message, header)) {
+		if (header->cmsg_level != SOL_SOCKET)
+			continue;
+		if (header->cmsg_type == SCM_RIGHTS)
+			keep_fds(client, header);
+		else if (header->cmsg_type == SCM_CREDENTIALS)
+			memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+	}
+	if (client->len == 0)
+		client->peer.is_sender = true;
+	if (sender.pid == 0 || sender.pid != client->peer.pid)
+		client->peer.is_sender = false;
+}
+
+/*
+ * Descriptors for which the control buffer has no room are dropped by the
+ * kernel (FAULTS C5): those beyond the limit, and all of a later request.
+ */
+static ssize_t receive(struct fgt_control_client *client, size_t want)
+{
+	struct iovec piece = { .iov_base = client->bytes + client->len,
+			       .iov_len = want };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) +
+			   CMSG_SPACE(FGT_CONTROL_FDS_MAX * sizeof(int))];
+	} control;
+	struct msghdr message = { .msg_iov = &piece,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n;
+
+	if (fgt_control_client_is_kept(client) || client->fd_count > 0)
+		message.msg_controllen = CMSG_SPACE(sizeof(struct ucred));
+	n = recvmsg(client->watch.fd, &message,
+		    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n > 0)
+		look_at_control(client, &message);
+	return n;
+}
+
+/* One that stays is silent until it begins a request; then it has to hurry as
+ * all do. */
+static void note_begin(struct fgt_control_client *client)
+{
+	if (client->len == 0 && fgt_control_client_is_kept(client))
+		fgt_loop_arm(
+			client->control->loop, &client->timer,
+			fgt_loop_now() +
+				client->control->options.request_timeout_ms *
+					MS);
+}
+
+/* One read. 1: the frame is complete; 0: not yet. */
+static int read_some(struct fgt_control_client *client)
+{
+	size_t want;
+	ssize_t n;
+	int r = make_room(client);
+
+	if (r < 0)
+		return r;
+	r = missing_bytes(client, &want);
+	if (r < 0)
+		return r;
+	if (want > client->capacity - client->len)
+		want = client->capacity - client->len;
+	n = receive(client, want);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n == 0)
+		return -ECONNRESET;
+	note_begin(client);
+	client->len += (size_t)n;
+	r = missing_bytes(client, &want);
+	return r < 0 ? r : client->len > LENGTH_BYTES && want == 0;
+}
+
+void fgt_control_client_ready(void *context, uint32_t events)
+{
+	struct fgt_control_client *client = context;
+	int r;
+
+	if (client->state == FGT_CLIENT_WRITES) {
+		write_reply(client);
+		return;
+	}
+	if (client->state == FGT_CLIENT_PARKED) {
+		if (!(events & (EPOLLHUP | EPOLLERR)))
+			return;
+		client->gone(client->gone_context);
+		fgt_control_client_close(client);
+		return;
+	}
+	r = read_some(client);
+	if (r > 0)
+		handle_frame(client);
+	else if (r == -EMSGSIZE)
+		refuse(client, r, "request frames are 1 byte to 1 MiB long");
+	else if (r == -ENOBUFS)
+		refuse(client, -EBUSY, "too many large requests at once");
+	else if (r == -ENOMEM)
+		refuse(client, r, "the agent is out of memory");
+	else if (r < 0)
+		fgt_control_client_close(client);
+}
+
+void fgt_control_client_expired(void *context)
+{
+	struct fgt_control_client *client = context;
+
+	if (client->state == FGT_CLIENT_READS)
+		refuse(client, -ETIMEDOUT,
+		       "the request was not complete in time");
+	else
+		fgt_control_client_close(
+			client); /* it does not read its reply */
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One client of the control socket, as control.c (who may come in) and
+ * control_client.c (what it says and hears) share it. Not for others.
+ */
+#ifndef FGT_AGENT_PROTOCOL_CONTROL_CLIENT_H
+#define FGT_AGENT_PROTOCOL_CONTROL_CLIENT_H
+
+#include "agent/daemon/socket/control.h"
+
+enum fgt_client_state {
+	FGT_CLIENT_READS, /* its request is not complete */
+	FGT_CLIENT_PARKED, /* somebody will answer */
+	FGT_CLIENT_LENT, /* another thread answers */
+	FGT_CLIENT_WRITES, /* its reply is on the way */
+};
+
+struct fgt_control_client {
+	struct fgt_control *control;
+	struct fgt_control_client *next, *previous;
+	struct fgt_peer peer;
+	enum fgt_client_state state;
+	uint64_t since_ns; /* that it is here */
+	struct fgt_watch watch;
+	struct fgt_timer timer;
+	uint8_t *bytes; /* the request with its length, or the reply */
+	size_t len, capacity, written;
+	int fds[FGT_CONTROL_FDS_MAX]; /* that came with the first request */
+	unsigned int fd_count;
+	void (*gone)(void *context); /* while it is parked */
+	void *gone_context;
+	bool has_place; /* among those that stay; it may wait for _keep still */
+	/* Of one that stays: handle is not NULL. */
+	struct fgt_control_keeper keeper;
+	size_t large_bytes; /* of the control's, its own */
+	bool is_ending; /* after this reply, even if it was to stay */
+};
+
+struct fgt_control {
+	struct fgt_loop *loop;
+	struct fgt_control_options options;
+	struct fgt_listener *listener;
+	struct fgt_watch watch; /* of the listener */
+	struct fgt_timer back_off;
+	struct fgt_control_client *clients; /* newest first */
+	size_t count, kept_count; /* count: those with a place included */
+	size_t large_bytes; /* of requests that those that stay are sending */
+};
+
+/* fgt_watch and fgt_timer of a client. */
+void fgt_control_client_ready(void *context, uint32_t events);
+void fgt_control_client_expired(void *context);
+
+static inline bool
+fgt_control_client_is_kept(const struct fgt_control_client *client)
+{
+	return client->keeper.handle;
+}
+
+/* Its request is complete: do not too many wait for an answer already? Sets
+ * why. */
+bool fgt_control_client_may_ask(const struct fgt_control_client *client,
+				struct fgt_why *why);
+
+/* Tells its keeper; frees it. */
+void fgt_control_client_close(struct fgt_control_client *client);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the separate debug file of an image and the file that dwz moved
+ * common DWARF into. Runs in the daemon; opens nothing but regular files.
+ */
+#ifndef FGT_AGENT_SYMBOLS_ELF_DEBUG_FILE_H
+#define FGT_AGENT_SYMBOLS_ELF_DEBUG_FILE_H
+
+#include <stddef.h>
+
+#include "agent/symbols/elf/elf_ident.h"
+#include "agent/symbols/elf/target_root.h"
+
+struct fgt_debug_search {
+	const struct fgt_target_root *root;
+	const char *const *dirs;
+	size_t dir_count;
+};
+
+/*
+ * Tries DIR/.build-id/xx/yyy.debug, then the name in .gnu_debuglink beside
+ * the image, in .debug/ there, and in DIR + the image's directory; each on
+ * this machine and below the target's root. Taken only if the build ids
+ * agree, or the CRC where one has none. -ENOENT.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_debug_file_open(const struct fgt_debug_search *search,
+			const char *image_path,
+			const struct fgt_elf_ident *image_ident, int *ret_fd,
+			char ret_path[FGT_IMAGE_PATH_MAX]);
+
+/*
+ * The file that .gnu_debugaltlink of a file at path names, by build id. A
+ * relative name starts at the directory of path. -ENOENT.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_debug_file_open_alt(const struct fgt_debug_search *search,
+			    const char *path, const struct fgt_elf_ident *ident,
+			    int *ret_fd);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tells one ELF file from another and leads to its debug files: build
+ * id, .gnu_debuglink, .gnu_debugaltlink. Read with pread and our own bounds,
+ * since it runs in the daemon, where libelf does not (see helper.h).
+ */
+#ifndef FGT_AGENT_SYMBOLS_ELF_ELF_IDENT_H
+#define FGT_AGENT_SYMBOLS_ELF_ELF_IDENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ringbuf/slice/frame.h"
+
+struct fgt_elf_ident {
+	uint8_t build_id[FGT_BUILD_ID_MAX];
+	uint32_t build_id_len; /* 0 if there is none (or too long) */
+	bool has_symtab; /* a .symtab with contents */
+	bool has_debug_info; /* DWARF with contents */
+	char debuglink[256]; /* a file name without '/', "" if none */
+	uint32_t debuglink_crc;
+	char altlink[FGT_IMAGE_PATH_MAX]; /* dwz's common file, "" if none */
+	uint8_t altlink_build_id[FGT_BUILD_ID_MAX];
+	uint32_t altlink_build_id_len;
+};
+
+/*
+ * Reads the headers of an ELF file of this machine's byte order. -ENOEXEC if
+ * it is not one, -EBADMSG if its headers lead outside the file, -EIO, -ENOMEM.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_elf_ident_read(int fd, struct fgt_elf_ident *ret_ident);
+
+#endif

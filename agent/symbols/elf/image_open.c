@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens an image and its debug files. Runs in the daemon; must never take a
+ * file for the one that was mapped only because it has its path: upgrades
+ * replace libraries under running programs (FAULTS U4).
+ */
+#include "agent/symbols/elf/image_open.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/symbols/elf/vdso.h"
+#include "agent/unwind/elf/rootfs.h"
+#include "agent/unwind/maps/image_file.h"
+
+void fgt_image_files_close(struct fgt_image_files *files)
+{
+	fgt_fd_close(files->image_fd);
+	fgt_fd_close(files->debug_fd);
+	fgt_fd_close(files->alt_fd);
+	*files = FGT_IMAGE_FILES_NONE;
+}
+
+/* True if the file behind fd is the one that the image was mapped from. */
+static bool is_same_file(int fd, const struct fgt_slice_image *image,
+			 bool is_this_host)
+{
+	struct fgt_elf_ident ident;
+	struct stat status;
+
+	if (image->build_id_len)
+		return !fgt_elf_ident_read(fd, &ident) &&
+		       ident.build_id_len == image->build_id_len &&
+		       !memcmp(ident.build_id, image->build_id,
+			       ident.build_id_len);
+	/* Numbers of devices mean nothing on another machine. */
+	return is_this_host && image->ino && !fstat(fd, &status) &&
+	       status.st_dev == image->dev && status.st_ino == image->ino;
+}
+
+static enum fgt_symbol_reason open_below(int root_fd, const char *path,
+					 const struct fgt_slice_image *image,
+					 bool is_this_host, int *ret_fd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+
+	if (root_fd < 0 || path[0] != '/' ||
+	    fgt_rootfs_open(root_fd, path, &fd))
+		return FGT_SYMBOL_NO_FILE;
+	if (!is_same_file(fd, image, is_this_host))
+		return FGT_SYMBOL_OTHER_FILE;
+	*ret_fd = FGT_TAKE_FD(fd);
+	return FGT_SYMBOL_FOUND;
+}
+
+static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,
+					int *ret_fd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+
+	if (fgt_vdso_open(&fd))
+		return FGT_SYMBOL_NO_FILE;
+	if (!image->build_id_len || !is_same_file(fd, image, false))
+		return FGT_SYMBOL_OTHER_FILE;
+	*ret_fd = FGT_TAKE_FD(fd);
+	return FGT_SYMBOL_FOUND;
+}
+
+static enum fgt_symbol_reason
+open_image(const struct fgt_symbolizer_options *options,
+	   const struct fgt_slice *slice, const struct fgt_slice_image *image,
+	   const struct fgt_target_root *root, const char *path, int *ret_fd)
+{
+	enum fgt_symbol_reason below_target, below_host;
+
+	if (!strcmp(path, "[vdso]"))
+		return open_vdso(image, ret_fd);
+	if (options->open_image &&
+	    !options->open_image(options->context, slice, image, ret_fd))
+		return FGT_SYMBOL_FOUND;
+	below_target = open_below(root->target_fd, path, image,
+				  root->is_this_host, ret_fd);
+	if (below_target == FGT_SYMBOL_FOUND)
+		return FGT_SYMBOL_FOUND;
+	below_host = open_below(root->host_fd, path, image, root->is_this_host,
+				ret_fd);
+	if (below_host == FGT_SYMBOL_FOUND)
+		return FGT_SYMBOL_FOUND;
+	return below_target == FGT_SYMBOL_OTHER_FILE ? below_target
+						     : below_host;
+}
+
+static void open_debug_files(const struct fgt_symbolizer_options *options,
+			     const struct fgt_target_root *root,
+			     const char *path, struct fgt_image_files *files)
+{
+	static const char *const usual_dirs[] = { "/usr/lib/debug" };
+	const struct fgt_debug_search search = {
+		.root = root,
+		.dirs = options->debug_dirs ? options->debug_dirs : usual_dirs,
+		.dir_count = options->debug_dirs ? options->debug_dir_count : 1,
+	};
+	char debug_path[FGT_IMAGE_PATH_MAX];
+	struct fgt_elf_ident ident;
+
+	if (fgt_elf_ident_read(files->image_fd, &ident))
+		return;
+	if (!ident.has_debug_info &&
+	    !fgt_debug_file_open(&search, path, &ident, &files->debug_fd,
+				 debug_path)) {
+		path = debug_path;
+		if (fgt_elf_ident_read(files->debug_fd, &ident))
+			return;
+	}
+	fgt_debug_file_open_alt(&search, path, &ident, &files->alt_fd);
+}
+
+enum fgt_symbol_reason fgt_image_files_open(
+	const struct fgt_symbolizer_options *options,
+	const struct fgt_slice *slice, const struct fgt_slice_image *image,
+	const struct fgt_target_root *root, struct fgt_image_files *ret_files)
+{
+	FGT_AUTO(fgt_image_files_close)
+	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+	const char *path = fgt_slice_string(slice, image->path);
+	enum fgt_symbol_reason reason;
+
+	reason = open_image(options, slice, image, root, path, &files.image_fd);
+	if (reason != FGT_SYMBOL_FOUND)
+		return reason;
+	open_debug_files(options, root, path, &files);
+	*ret_files = files;
+	files = FGT_IMAGE_FILES_NONE;
+	return FGT_SYMBOL_FOUND;
+}
+
+int fgt_image_open_cached(void *context, const struct fgt_slice *slice,
+			  const struct fgt_slice_image *image, int *ret_fd)
+{
+	(void)slice;
+	return fgt_image_cache_open_fd(context, image->build_id,
+				       image->build_id_len, image->dev,
+				       image->ino, ret_fd);
+}

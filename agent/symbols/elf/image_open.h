@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the files that name the addresses of an image: the image itself, its
+ * debug file, the debug file's common file. Runs in the daemon.
+ */
+#ifndef FGT_AGENT_SYMBOLS_ELF_IMAGE_OPEN_H
+#define FGT_AGENT_SYMBOLS_ELF_IMAGE_OPEN_H
+
+#include "agent/symbols/elf/debug_file.h"
+#include "agent/symbols/elf/target_root.h"
+#include "agent/symbols/symbolizer.h"
+
+/* Descriptors of one image; -1 where there is none. */
+struct fgt_image_files {
+	int image_fd;
+	int debug_fd;
+	int alt_fd;
+};
+#define FGT_IMAGE_FILES_NONE ((struct fgt_image_files){ -1, -1, -1 })
+
+void fgt_image_files_close(struct fgt_image_files *files);
+
+static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
+{
+	fgt_image_files_close(files);
+}
+
+/*
+ * Opens the very file that was mapped: options.open_image, else by path below
+ * the target's root, else below "/". A file found by path is taken only if
+ * its build id agrees, or device and inode where the image has no build id.
+ * The vDSO is a copy of our own if the build ids agree.
+ *
+ * Returns FGT_SYMBOL_FOUND, or why it could not be had.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+enum fgt_symbol_reason fgt_image_files_open(
+	const struct fgt_symbolizer_options *options,
+	const struct fgt_slice *slice, const struct fgt_slice_image *image,
+	const struct fgt_target_root *root, struct fgt_image_files *ret_files);
+
+/* For options.open_image; context is a struct fgt_image_cache. MT-Safe */
+int fgt_image_open_cached(void *context, const struct fgt_slice *slice,
+			  const struct fgt_slice_image *image, int *ret_fd);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address ranges, found by bisection. Runs in the symbol helper; must stay
+ * fast with ranges that were made to be slow.
+ */
+#include "agent/symbols/elf/intervals.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INTERVALS_MAX (4u << 20)
+#define STEPS_MAX     4096 /* ranges looked at for one address */
+
+int fgt_intervals_add(struct fgt_intervals *intervals, uint64_t low,
+		      uint64_t high, uint64_t value)
+{
+	size_t capacity = intervals->capacity ? intervals->capacity * 2 : 64;
+	struct fgt_interval *grown;
+
+	if (high <= low)
+		return 0;
+	if (intervals->count >= INTERVALS_MAX)
+		return -EFBIG;
+	if (intervals->count == intervals->capacity) {
+		grown = realloc(intervals->items, capacity * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		intervals->items = grown;
+		intervals->capacity = capacity;
+	}
+	intervals->items[intervals->count++] = (struct fgt_interval){
+		.low = low, .high = high, .value = value
+	};
+	return 0;
+}
+
+void fgt_intervals_done(struct fgt_intervals *intervals)
+{
+	free(intervals->items);
+	memset(intervals, 0, sizeof(*intervals));
+}
+
+/* By low; at one low the widest first, so that the innermost comes last. */
+static int compare(const void *left, const void *right)
+{
+	const struct fgt_interval *a = left, *b = right;
+
+	if (a->low != b->low)
+		return a->low < b->low ? -1 : 1;
+	if (a->high != b->high)
+		return a->high > b->high ? -1 : 1;
+	return (a->value > b->value) - (a->value < b->value);
+}
+
+void fgt_intervals_sort(struct fgt_intervals *intervals)
+{
+	uint64_t max_high = 0;
+
+	if (!intervals->count)
+		return;
+	qsort(intervals->items, intervals->count, sizeof(*intervals->items),
+	      compare);
+	for (size_t i = 0; i < intervals->count; i++) {
+		if (intervals->items[i].high > max_high)
+			max_high = intervals->items[i].high;
+		intervals->items[i].max_high = max_high;
+	}
+}
+
+const struct fgt_interval *
+fgt_intervals_find(const struct fgt_intervals *intervals, uint64_t address)
+{
+	size_t low = 0, high = intervals->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (intervals->items[middle].low <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t left = STEPS_MAX; low && left; low--, left--) {
+		const struct fgt_interval *item = &intervals->items[low - 1];
+
+		if (item->high > address)
+			return item;
+		if (item->max_high <= address)
+			return NULL;
+	}
+	return NULL;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the roots below which a slice's files are looked for. Runs in the
+ * daemon; must not take another process that got the same pid for the target.
+ */
+#include "agent/symbols/elf/target_root.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STAT_START_TIME 22 /* field, proc(5) */
+
+/* The text of a small procfs file, "" if it cannot be read. */
+static void read_text(int dir_fd, const char *name, char *text, size_t size)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	text[len > 0 ? len : 0] = '\0';
+}
+
+/* 0 if unknown. The name may hold anything, so count from the last ')'. */
+static uint64_t read_start_time(int proc_fd)
+{
+	char text[1024];
+	const char *at;
+
+	read_text(proc_fd, "stat", text, sizeof(text));
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < STAT_START_TIME; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* The last number of the line "NSpid:\t…", 0 if there is none. */
+static int32_t read_ns_pid(int proc_fd)
+{
+	char text[8192];
+	char *line, *end, *last;
+
+	read_text(proc_fd, "status", text, sizeof(text));
+	line = strstr(text, "\nNSpid:");
+	if (!line)
+		return 0;
+	line++;
+	end = strchr(line, '\n');
+	if (end)
+		*end = '\0';
+	last = strrchr(line, '\t');
+	return last ? (int32_t)strtol(last + 1, NULL, 10) : 0;
+}
+
+static void open_target(const struct fgt_slice *slice,
+			struct fgt_target_root *root)
+{
+	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
+	char path[32];
+
+	if (slice->process.pid <= 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/%" PRId32, slice->process.pid);
+	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc_fd < 0 ||
+	    read_start_time(proc_fd) != slice->process.start_time)
+		return;
+	root->ns_pid = read_ns_pid(proc_fd);
+	root->target_fd =
+		openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/*
+	 * The magic link leads to "/" again when the process died meanwhile;
+	 * a last look tells.
+	 */
+	if (root->target_fd >= 0 &&
+	    read_start_time(proc_fd) != slice->process.start_time) {
+		fgt_fd_close(root->target_fd);
+		root->target_fd = -1;
+	}
+}
+
+void fgt_target_root_open(const struct fgt_slice *slice, bool is_live,
+			  struct fgt_target_root *ret_root)
+{
+	char host[sizeof(slice->process.host)] = "";
+
+	ret_root->target_fd = -1;
+	ret_root->ns_pid = 0;
+	ret_root->host_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	gethostname(host, sizeof(host) - 1);
+	ret_root->is_this_host = is_live || !strcmp(host, slice->process.host);
+	if (is_live)
+		open_target(slice, ret_root);
+}
+
+void fgt_target_root_close(struct fgt_target_root *root)
+{
+	fgt_fd_close(root->target_fd);
+	fgt_fd_close(root->host_fd);
+	root->target_fd = root->host_fd = -1;
+}

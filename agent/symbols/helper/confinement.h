@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes from the symbol helper what it does not need: descriptors, rights,
+ * memory, system calls. Runs once, in the helper, before it sees a file.
+ */
+#ifndef FGT_AGENT_SYMBOLS_HELPER_CONFINEMENT_H
+#define FGT_AGENT_SYMBOLS_HELPER_CONFINEMENT_H
+
+#include <stdbool.h>
+
+/*
+ * Keeps one descriptor (other than 0 to 2, which become /dev/null); what the
+ * kernel refuses us stays as it was, except that nobody who can open files
+ * is left unbounded: false if the kernel has no filter of system calls, so
+ * that the caller must see to that itself.
+ *
+ * MT-Unsafe (one thread only) | AS-Unsafe
+ */
+bool fgt_confinement_enter(int kept_fd);
+
+/* Lowers a soft limit; never raises it above the hard one. */
+void fgt_confinement_limit(int resource, unsigned long long limit);
+
+/* Address space beyond what this process has now. */
+void fgt_confinement_limit_memory(unsigned long long more_bytes);
+
+/* Where memory is short this process goes first. */
+void fgt_confinement_offer(void);
+
+/* How many descriptors the helper may hold. */
+#define FGT_CONFINEMENT_FILES 128
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts the symbol helper and talks to it. Runs in the daemon; must bound
+ * every wait and check every byte that comes back.
+ */
+#include "agent/symbols/helper/helper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/symbols/helper/local_names.h"
+#include "agent/symbols/helper/self_child.h"
+
+/* Longer than the helper's own alarm, which is the usual end. */
+#define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
+
+static int start(struct fgt_helper *helper)
+{
+	static char name[] = FGT_HELPER_NAME, verb[] = FGT_HELPER_VERB;
+	char *arguments[] = { name, verb, NULL };
+	struct fgt_self_child child = { .path = helper->path,
+					.arguments = arguments,
+					.child_fd = FGT_HELPER_FD };
+	int pair[2], error;
+
+	/* We are a helper whose main() has not noticed: no end of helpers. */
+	if (!strcmp(program_invocation_name, FGT_HELPER_NAME))
+		return -EAGAIN;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -EAGAIN;
+	child.fd = pair[1];
+	error = fgt_self_child_start(&child, &helper->pid_fd);
+	close(pair[1]);
+	if (error) {
+		close(pair[0]);
+		return error;
+	}
+	helper->fd = pair[0];
+	return 0;
+}
+
+void fgt_helper_stop(struct fgt_helper *helper)
+{
+	fgt_local_names_free(FGT_TAKE(helper->local));
+	fgt_fd_close(FGT_TAKE_FD(helper->fd));
+	fgt_self_child_end(FGT_TAKE_FD(helper->pid_fd));
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits for events until the deadline. */
+static int wait_for(int fd, short events, int64_t deadline_ms)
+{
+	struct pollfd entry = { .fd = fd, .events = events };
+
+	for (;;) {
+		int64_t left = deadline_ms - now_ms();
+		int ready = poll(&entry, 1, left > 0 ? (int)left : 0);
+
+		if (ready > 0)
+			return 0;
+		if (ready < 0 && errno != EINTR)
+			return -EPIPE;
+		if (!ready && left <= 0)
+			return -ETIMEDOUT;
+	}
+}
+
+static void attach_files(struct msghdr *message, char *control,
+			 size_t control_len,
+			 const struct fgt_image_files *files)
+{
+	const int fds[] = { files->image_fd, files->debug_fd, files->alt_fd };
+	struct cmsghdr *head;
+	size_t count = 0;
+
+	message->msg_control = control;
+	message->msg_controllen = control_len;
+	head = CMSG_FIRSTHDR(message);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+		if (fds[i] >= 0)
+			memcpy(CMSG_DATA(head) + count++ * sizeof(int), &fds[i],
+			       sizeof(int));
+	head->cmsg_len = CMSG_LEN(count * sizeof(int));
+	message->msg_controllen = CMSG_SPACE(count * sizeof(int));
+}
+
+static uint32_t bits_of(const struct fgt_image_files *files)
+{
+	return files ? (files->image_fd >= 0 ? 1u : 0) |
+			       (files->debug_fd >= 0 ? 2u : 0) |
+			       (files->alt_fd >= 0 ? 4u : 0)
+		     : 0;
+}
+
+/* One message: at most 2 KiB, which a socket takes whole. */
+static int send_request(struct fgt_helper *helper,
+			const struct fgt_helper_request *request,
+			const uint64_t *addresses,
+			const struct fgt_image_files *files)
+{
+	struct fgt_helper_request head = *request;
+	struct iovec parts[] = {
+		{ &head, sizeof(head) },
+		{ (void *)(uintptr_t)addresses,
+		  head.address_count * sizeof(*addresses) },
+	};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+	} control = { 0 };
+	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	ssize_t sent;
+
+	head.files = bits_of(files);
+	if (head.files)
+		attach_files(&message, control.bytes, sizeof(control), files);
+	do
+		sent = sendmsg(helper->fd, &message, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent == (ssize_t)(parts[0].iov_len + parts[1].iov_len) ? 0
+								      : -EPIPE;
+}
+
+static int receive(struct fgt_helper *helper, void *data, size_t len,
+		   int64_t deadline_ms)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		int error = wait_for(helper->fd, POLLIN, deadline_ms);
+		ssize_t got;
+
+		if (error)
+			return error;
+		got = recv(helper->fd, (char *)data + done, len - done,
+			   MSG_DONTWAIT);
+		if (got < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (got <= 0)
+			return -EPIPE;
+		done += (size_t)got;
+	}
+	return 0;
+}
+
+static int receive_reply(struct fgt_helper *helper, int64_t deadline_ms,
+			 struct fgt_bytes *reply, int32_t *ret_error)
+{
+	struct fgt_helper_reply head;
+	int error;
+
+	error = receive(helper, &head, sizeof(head), deadline_ms);
+	if (error)
+		return error;
+	if (head.len > FGT_HELPER_REPLY_MAX || head.error > 0)
+		return -EPIPE;
+	reply->len = 0;
+	if (reply->capacity < head.len) {
+		uint8_t *grown = realloc(reply->data, head.len);
+
+		if (!grown)
+			return -ENOMEM;
+		reply->data = grown;
+		reply->capacity = head.len;
+	}
+	error = receive(helper, reply->data, head.len, deadline_ms);
+	if (error)
+		return error;
+	reply->len = head.len;
+	*ret_error = head.error;
+	return 0;
+}
+
+/* One question and its answer. *ret_answer: what the helper says of it. */
+static int exchange(struct fgt_helper *helper,
+		    const struct fgt_helper_request *request,
+		    const uint64_t *addresses,
+		    const struct fgt_image_files *files, int64_t deadline_ms,
+		    struct fgt_bytes *reply, int32_t *ret_answer)
+{
+	int error = send_request(helper, request, addresses, files);
+
+	if (!error)
+		error = receive_reply(helper, deadline_ms, reply, ret_answer);
+	/* Memory ran out over there: a new helper may have more. */
+	return !error && *ret_answer == -ENOMEM ? -EPIPE : error;
+}
+
+/* What to tell of a question that failed after this time. */
+static int explain(int error, int64_t took_ms, int64_t left_ms)
+{
+	if (error == -ETIMEDOUT && left_ms < ANSWER_MAX_MS)
+		return -ETIME;
+	if (error == -EPIPE && took_ms >= FGT_HELPER_REQUEST_MAX_S * 1000 - 200)
+		return -ETIMEDOUT;
+	return error;
+}
+
+int fgt_helper_ask(struct fgt_helper *helper,
+		   const struct fgt_helper_request *request,
+		   const uint64_t *addresses, struct fgt_image_files *files,
+		   int64_t *left_ms, struct fgt_bytes *reply)
+{
+	FGT_AUTO(fgt_image_files_close)
+	struct fgt_image_files taken = FGT_IMAGE_FILES_NONE;
+	const int64_t start_ms = now_ms(), allowed_ms = *left_ms;
+	int32_t answer = 0;
+	int error = 0;
+
+	if (helper->is_local)
+		return fgt_local_names_ask(&helper->local, request, addresses,
+					   files, left_ms, reply);
+	if (files) {
+		taken = *files;
+		*files = FGT_IMAGE_FILES_NONE;
+	}
+	if (allowed_ms <= 0)
+		return -ETIME;
+	if (helper->fd < 0)
+		error = start(helper);
+	if (error)
+		return error;
+	error = exchange(helper, request, addresses, files ? &taken : NULL,
+			 start_ms + (allowed_ms < ANSWER_MAX_MS
+					     ? allowed_ms
+					     : ANSWER_MAX_MS),
+			 reply, &answer);
+	*left_ms -= now_ms() - start_ms;
+	if (!error)
+		return answer;
+	fgt_helper_stop(helper);
+	return explain(error, allowed_ms - *left_ms, allowed_ms);
+}

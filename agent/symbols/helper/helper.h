@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The symbol helper: a process that reads ELF and DWARF of other people's
+ * files, so that a hostile file costs a helper and not the daemon (FAULTS
+ * U6). This is the daemon's side. The helper is this very program, executed
+ * anew, so that nothing of the daemon's memory comes along. It limits itself:
+ * an alarm for each request, memory, no open(); it ends when our end of its
+ * socket is closed, so also when we are killed. It is our child: its death
+ * sends us a SIGCHLD, and fgt_helper_stop() waits for it, by its pidfd only.
+ */
+#ifndef FGT_AGENT_SYMBOLS_HELPER_HELPER_H
+#define FGT_AGENT_SYMBOLS_HELPER_HELPER_H
+
+#include "agent/symbols/elf/image_open.h"
+#include "agent/symbols/names/names.h"
+
+#define FGT_HELPER_ADDRESSES_MAX 256 /* of one request */
+#define FGT_HELPER_REPLY_MAX	 (64u << 20)
+#define FGT_HELPER_REQUEST_MAX_S 5 /* then the helper's alarm ends it */
+
+struct fgt_local_names; /* local_names.h */
+
+struct fgt_helper {
+	int fd; /* -1: not running */
+	int pid_fd;
+	const char *path; /* what to execute, NULL: /proc/self/exe */
+	bool is_local; /* no process: this one does the helper's work */
+	struct fgt_local_names *local;
+};
+#define FGT_HELPER_NONE ((struct fgt_helper){ .fd = -1, .pid_fd = -1 })
+
+/* What travels to the helper, followed by the addresses. */
+struct fgt_helper_request {
+	uint64_t image; /* a number that stands for one opened image */
+	uint32_t address_count;
+	uint32_t demangle; /* enum fgt_demangle */
+	uint32_t want_dwarf; /* bool */
+	uint32_t files; /* bits: which descriptors come along */
+};
+
+/* What comes back, followed by len bytes: for each address a length (4
+ * bytes) and its pack of names. */
+struct fgt_helper_reply {
+	int32_t error; /* 0 or a negative errno */
+	uint32_t len;
+};
+
+/*
+ * Asks for the names of addresses. files: the image's descriptors (taken over
+ * if not NULL), NULL to use what the helper still has open. Starts a helper
+ * if there is none. reply is filled with len and pack of each address.
+ * left_ms: how long the caller will wait; less, afterwards, by what this took.
+ *
+ * -ENOENT the helper does not have the image open: ask again with files;
+ * -ENOEXEC, -EBADMSG the file is not understood; -EPIPE the helper died or
+ * ran out of memory, -ETIMEDOUT it took too long (both: it is gone); -ENOMEM
+ * here; -EAGAIN no helper could be started; -ETIME left_ms is used up, which
+ * says nothing about the file (the helper is gone).
+ *
+ * MT-Unsafe | AS-Unsafe
+ */
+int fgt_helper_ask(struct fgt_helper *helper,
+		   const struct fgt_helper_request *request,
+		   const uint64_t *addresses, struct fgt_image_files *files,
+		   int64_t *left_ms, struct fgt_bytes *reply);
+
+/* Ends the helper. */
+void fgt_helper_stop(struct fgt_helper *helper);
+
+/*
+ * The helper's life; returns only if these are not the arguments of a helper.
+ * A program that resolves names calls this first thing in main(), while it
+ * has no other thread.
+ */
+void fgt_helper_serve_if_asked(int argc, char **argv);
+
+/* How a helper is started: these arguments, its socket as descriptor 3. */
+#define FGT_HELPER_NAME "fgt-symbols"
+#define FGT_HELPER_VERB "symbol-helper"
+#define FGT_HELPER_FD	3
+
+#endif

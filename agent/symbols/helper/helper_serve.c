@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The symbol helper's own side: answers requests until the daemon closes the
+ * socket. Runs in a process of its own; must not keep a descriptor of the
+ * daemon's, nor run without an alarm while it reads a file.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/symbols/elf/symbol_image.h"
+#include "agent/symbols/helper/confinement.h"
+#include "agent/symbols/helper/helper.h"
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd_sink.h"
+
+#define IMAGES_MAX	 32
+#define IMAGES_MAX_BYTES (256ull << 20)
+#define DWARF_MAX_NS	 2000000000ull /* then lines are given up */
+#define IDLE_MAX_MS	 30000 /* then all images are closed */
+
+struct slot {
+	uint64_t image; /* the daemon's number, 0: free */
+	uint64_t used; /* when: larger is later */
+	struct fgt_symbol_image *opened;
+};
+
+struct server {
+	int fd;
+	struct slot slots[IMAGES_MAX];
+	uint64_t uses;
+	struct fgt_bytes reply;
+	bool is_filtered; /* cannot open files */
+};
+
+/*
+ * Without a filter of system calls: while a file is read, nothing can be
+ * opened. Hostile DWARF names other files, and libdw would follow it.
+ */
+static void allow_files(const struct server *server, bool is_allowed)
+{
+	if (!server->is_filtered)
+		fgt_confinement_limit(RLIMIT_NOFILE,
+				      is_allowed ? FGT_CONFINEMENT_FILES : 0);
+}
+
+static void set_alarm(unsigned int seconds)
+{
+	const struct itimerval timer = { .it_value.tv_sec = seconds };
+
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void clear_slot(struct slot *slot)
+{
+	fgt_symbol_image_close(slot->opened);
+	memset(slot, 0, sizeof(*slot));
+}
+
+static struct slot *find_slot(struct server *server, uint64_t image)
+{
+	for (size_t i = 0; i < IMAGES_MAX; i++)
+		if (server->slots[i].image == image)
+			return &server->slots[i];
+	return NULL;
+}
+
+/* The slot that was used least recently, other than one; NULL if none. */
+static struct slot *find_oldest(struct server *server, const struct slot *but)
+{
+	struct slot *oldest = NULL;
+
+	for (size_t i = 0; i < IMAGES_MAX; i++) {
+		struct slot *slot = &server->slots[i];
+
+		if (slot != but && slot->image &&
+		    (!oldest || slot->used < oldest->used))
+			oldest = slot;
+	}
+	return oldest;
+}
+
+/* Closes images, the least recently used first, until the rest is small. */
+static void trim(struct server *server, const struct slot *kept)
+{
+	struct slot *oldest;
+	uint64_t total;
+
+	for (;;) {
+		total = 0;
+		for (size_t i = 0; i < IMAGES_MAX; i++)
+			if (server->slots[i].image)
+				total += fgt_symbol_image_count_bytes(
+					server->slots[i].opened);
+		oldest = find_oldest(server, kept);
+		if (total <= IMAGES_MAX_BYTES || !oldest)
+			return;
+		clear_slot(oldest);
+	}
+}
+
+static int open_slot(struct server *server, uint64_t image, bool want_dwarf,
+		     struct fgt_image_files *files, struct slot **ret_slot)
+{
+	struct slot *slot = find_slot(server, image);
+	int error;
+
+	if (!slot)
+		slot = find_slot(server, 0);
+	if (!slot)
+		slot = find_oldest(server, NULL);
+	clear_slot(slot);
+	error = fgt_symbol_image_open(files, want_dwarf, &slot->opened);
+	if (error)
+		return error;
+	slot->image = image;
+	trim(server, slot);
+	*ret_slot = slot;
+	return 0;
+}
+
+static int answer_addresses(struct server *server, struct slot *slot,
+			    const struct fgt_helper_request *request,
+			    const uint64_t *addresses)
+{
+	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + DWARF_MAX_NS;
+	int error = 0;
+
+	allow_files(server, false);
+	for (uint32_t i = 0; i < request->address_count && !error; i++) {
+		size_t at = server->reply.len;
+		uint32_t len = 0;
+
+		error = fgt_bytes_append(&server->reply, &len, sizeof(len));
+		if (error)
+			break;
+		error = fgt_symbol_image_find(
+			slot->opened, addresses[i],
+			(enum fgt_demangle)request->demangle, deadline_ns,
+			&server->reply);
+		len = (uint32_t)(server->reply.len - at - sizeof(len));
+		memcpy(server->reply.data + at, &len, sizeof(len));
+	}
+	allow_files(server, true);
+	return error;
+}
+
+static int answer(struct server *server,
+		  const struct fgt_helper_request *request,
+		  const uint64_t *addresses, struct fgt_image_files *files)
+{
+	struct slot *slot = find_slot(server, request->image);
+	int error = 0;
+
+	if (files->image_fd >= 0)
+		error = open_slot(server, request->image, request->want_dwarf,
+				  files, &slot);
+	if (error)
+		return error;
+	if (!slot)
+		return -ENOENT;
+	slot->used = ++server->uses;
+	return answer_addresses(server, slot, request, addresses);
+}
+
+static void send_all(int fd, const void *data, size_t len)
+{
+	if (fgt_fd_write(fd, data, len) < 0)
+		_exit(0);
+}
+
+static void take_files(struct msghdr *message, uint32_t bits,
+		       struct fgt_image_files *files)
+{
+	int *const places[] = { &files->image_fd, &files->debug_fd,
+				&files->alt_fd };
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+	size_t count = 0, at = 0;
+
+	if (head && head->cmsg_level == SOL_SOCKET &&
+	    head->cmsg_type == SCM_RIGHTS)
+		count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	for (size_t i = 0; i < 3; i++)
+		if ((bits & 1u << i) && at < count)
+			memcpy(places[i], CMSG_DATA(head) + at++ * sizeof(int),
+			       sizeof(int));
+}
+
+static void receive_all(int fd, void *data, size_t len)
+{
+	char *bytes = data;
+
+	while (len) {
+		ssize_t got = read(fd, bytes, len);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			_exit(0);
+		bytes += got;
+		len -= (size_t)got;
+	}
+}
+
+/* Reads the head with the descriptors, then the addresses. */
+static void receive_request(int fd, struct fgt_helper_request *request,
+			    uint64_t *addresses, struct fgt_image_files *files)
+{
+	struct iovec part = { request, sizeof(*request) };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(3 * sizeof(int))];
+	} control;
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control) };
+	ssize_t got;
+
+	do
+		got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+	while (got < 0 && errno == EINTR);
+	if (got != sizeof(*request) ||
+	    request->address_count > FGT_HELPER_ADDRESSES_MAX)
+		_exit(0);
+	take_files(&message, request->files, files);
+	receive_all(fd, addresses, request->address_count * sizeof(*addresses));
+}
+
+/* Waits for the next request; after a while of nothing frees all memory. */
+static void wait_for_request(struct server *server)
+{
+	struct pollfd entry = { .fd = server->fd, .events = POLLIN };
+
+	while (poll(&entry, 1, IDLE_MAX_MS) <= 0) {
+		for (size_t i = 0; i < IMAGES_MAX; i++)
+			clear_slot(&server->slots[i]);
+		fgt_bytes_done(&server->reply);
+		server->reply.limit = FGT_HELPER_REPLY_MAX;
+		malloc_trim(0);
+	}
+}
+
+static void __attribute__((noreturn)) serve(struct server *server)
+{
+	static uint64_t addresses[FGT_HELPER_ADDRESSES_MAX];
+
+	for (;;) {
+		struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+		struct fgt_helper_request request;
+		struct fgt_helper_reply reply;
+
+		wait_for_request(server);
+		receive_request(server->fd, &request, addresses, &files);
+		set_alarm(FGT_HELPER_REQUEST_MAX_S);
+		server->reply.len = 0;
+		reply.error = answer(server, &request, addresses, &files);
+		if (reply.error)
+			server->reply.len = 0;
+		reply.len = (uint32_t)server->reply.len;
+		fgt_image_files_close(&files);
+		send_all(server->fd, &reply, sizeof(reply));
+		send_all(server->fd, server->reply.data, reply.len);
+		set_alarm(0);
+	}
+}
+
+void fgt_helper_serve_if_asked(int argc, char **argv)
+{
+	static struct server server = { .fd = FGT_HELPER_FD,
+					.reply.limit = FGT_HELPER_REPLY_MAX };
+
+	if (argc != 2 || strcmp(argv[0], FGT_HELPER_NAME) ||
+	    strcmp(argv[1], FGT_HELPER_VERB))
+		return;
+	prctl(PR_SET_NAME, FGT_HELPER_NAME);
+	server.is_filtered = fgt_confinement_enter(server.fd);
+	serve(&server);
+}

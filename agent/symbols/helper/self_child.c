@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts this very program anew. Runs in the daemon's threads; must not wait
+ * for a child that has not been killed, nor hand on a secret.
+ */
+#include "agent/symbols/helper/self_child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ringbuf/base/owner.h"
+
+#define VARIABLES_MAX 20
+
+/* How to find libraries, how sanitizers report. The rest may hold secrets. */
+static const char *const wanted[] = {
+	"LD_LIBRARY_PATH=", "ASAN_OPTIONS=",  "LSAN_OPTIONS=",
+	"TSAN_OPTIONS=",    "UBSAN_OPTIONS=", NULL,
+};
+
+static const char *const wanted_on_network[] = {
+	"http_proxy=",	 "https_proxy=", "all_proxy=", "no_proxy=",
+	"HTTPS_PROXY=",	 "ALL_PROXY=",	 "NO_PROXY=",  "SSL_CERT_FILE=",
+	"SSL_CERT_DIR=", NULL,
+};
+
+static bool is_among(const char *entry, const char *const *names)
+{
+	while (*names && strncmp(entry, *names, strlen(*names)))
+		names++;
+	return *names != NULL;
+}
+
+static void choose_environment(bool is_on_network,
+			       char *ret_chosen[VARIABLES_MAX])
+{
+	size_t count = 0;
+
+	for (char **entry = environ; entry && *entry; entry++)
+		if (count + 1 < VARIABLES_MAX &&
+		    (is_among(*entry, wanted) ||
+		     (is_on_network && is_among(*entry, wanted_on_network))))
+			ret_chosen[count++] = *entry;
+	ret_chosen[count] = NULL;
+}
+
+/*
+ * Not fork: its child would hold a copy of all rings, and malloc may not be
+ * called in the fork of a process that has threads.
+ */
+static int spawn(const struct fgt_self_child *child, pid_t *ret_pid)
+{
+	posix_spawn_file_actions_t actions;
+	char *environment[VARIABLES_MAX];
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int error;
+
+	if (posix_spawn_file_actions_init(&actions))
+		return -EAGAIN;
+	if (posix_spawnattr_init(&attributes)) {
+		posix_spawn_file_actions_destroy(&actions);
+		return -EAGAIN;
+	}
+	choose_environment(child->is_on_network, environment);
+	sigemptyset(&none);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes,
+				 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+	error = posix_spawn_file_actions_adddup2(&actions, child->fd,
+						 child->child_fd);
+	if (!error)
+		error = posix_spawn(
+			ret_pid, child->path ? child->path : "/proc/self/exe",
+			&actions, &attributes, child->arguments, environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return error ? -EAGAIN : 0;
+}
+
+int fgt_self_child_start(const struct fgt_self_child *child, int *ret_pid_fd)
+{
+	pid_t pid;
+	int r = spawn(child, &pid), pid_fd;
+
+	if (r < 0)
+		return r;
+	/* The pid is ours until we wait; afterwards only the pidfd is safe. */
+	pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pid_fd < 0) { /* no descriptor is left */
+		kill(pid, SIGKILL);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		return -EAGAIN;
+	}
+	*ret_pid_fd = pid_fd;
+	return 0;
+}
+
+void fgt_self_child_kill(int pid_fd)
+{
+	if (pid_fd >= 0)
+		syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0);
+}
+
+bool fgt_self_child_reap(int pid_fd)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	if (pid_fd >= 0 &&
+	    waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED | WNOHANG) == 0 &&
+	    info.si_pid == 0)
+		return false;
+	fgt_fd_close(pid_fd);
+	return true;
+}
+
+void fgt_self_child_end(int pid_fd)
+{
+	siginfo_t info;
+
+	if (pid_fd < 0)
+		return;
+	fgt_self_child_kill(pid_fd);
+	while (waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED) < 0 &&
+	       errno == EINTR)
+		;
+	fgt_fd_close(pid_fd);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A child that is this very program, executed anew: nothing of our memory
+ * comes along, and of our descriptors and environment only what it needs.
+ * What the child then takes from itself: confinement.h.
+ */
+#ifndef FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H
+#define FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H
+
+#include <stdbool.h>
+
+struct fgt_self_child {
+	const char *path; /* what to execute, NULL: /proc/self/exe */
+	char **arguments; /* by which it knows what it is; NULL ends */
+	int fd; /* becomes its child_fd; all others are born CLOEXEC */
+	int child_fd;
+	bool is_on_network; /* gets the administrator's proxies, too */
+};
+
+/*
+ * It is our child: its death sends us a SIGCHLD. *ret_pid_fd is all that is
+ * known of it. -EAGAIN: it could not be started.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_self_child_start(const struct fgt_self_child *child, int *ret_pid_fd);
+
+/* pid_fd may be -1: nothing is done, it has ended. */
+void fgt_self_child_kill(int pid_fd);
+/* False: it has not ended yet. Else pid_fd is closed. */
+bool fgt_self_child_reap(int pid_fd);
+/* Both: ends it if it still runs, and waits for it. */
+void fgt_self_child_end(int pid_fd);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Remembers the names of addresses by image, and which images are bad.
+ * Bounded in images and bytes, least recently used first. Runs in the daemon.
+ */
+#ifndef FGT_AGENT_SYMBOLS_NAMES_NAME_CACHE_H
+#define FGT_AGENT_SYMBOLS_NAMES_NAME_CACHE_H
+
+#include <stdbool.h>
+
+#include "agent/symbols/names/names.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/slice/frame.h"
+
+#define FGT_NAME_CACHE_IMAGES_MAX 512
+#define FGT_NAME_CACHE_BYTES_MAX  (24u << 20)
+
+/*
+ * What an image is known by: its build id, else the file while one process
+ * runs (a file that is overwritten keeps its numbers, but not under a
+ * process that runs it). A build id can be forged, so each user has images of
+ * his own: nobody chooses the names in another's slices. Zero what is not
+ * used.
+ */
+struct fgt_name_key {
+	uint8_t build_id[FGT_BUILD_ID_MAX];
+	uint64_t build_id_len;
+	uint64_t dev, ino;
+	uint64_t pid, start_time;
+	uint64_t uid;
+};
+
+struct fgt_name_entry {
+	uint64_t address;
+	uint32_t offset, len; /* of the pack in bytes; len 0: free */
+};
+
+struct fgt_name_image {
+	struct fgt_name_key key;
+	uint64_t number; /* what the helper calls it; never used twice */
+	unsigned int failures; /* how often a helper died of it */
+	uint64_t used;
+	struct fgt_name_entry *entries; /* open addressing */
+	uint32_t count, capacity;
+	struct fgt_bytes packs;
+};
+
+struct fgt_name_cache;
+
+int fgt_name_cache_new(struct fgt_name_cache **ret_cache);
+void fgt_name_cache_free(struct fgt_name_cache *cache);
+FGT_DEFINE_AUTO(struct fgt_name_cache *, fgt_name_cache_free);
+
+/*
+ * The image of a key, made if it is new; valid until the next call. Also
+ * makes room: forgets other images' names, or this one's, past the bounds.
+ * -ENOMEM.
+ *
+ * MT-Unsafe | AS-Unsafe
+ */
+int fgt_name_cache_get(struct fgt_name_cache *cache,
+		       const struct fgt_name_key *key,
+		       struct fgt_name_image **ret_image);
+
+/* The pack of an address; valid until the next change. False if unknown. */
+bool fgt_name_image_find(const struct fgt_name_image *image, uint64_t address,
+			 const uint8_t **ret_pack, size_t *ret_len);
+
+/* Remembers a pack (copied); once per address. -ENOMEM, -EFBIG. */
+int fgt_name_image_add(struct fgt_name_image *image, uint64_t address,
+		       const uint8_t *pack, size_t len);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packs and unpacks the names of one address. Runs in the symbolizer and in
+ * its helper; must not trust packed bytes.
+ *
+ * A pack: count (1 byte), then for each symbol line (4), length of function
+ * and of file (2 each), both texts with their NUL. Host byte order: a pack
+ * never leaves the machine.
+ */
+#include "agent/symbols/names/names.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct pack_head {
+	uint32_t line;
+	uint16_t function_len, file_len;
+};
+
+int fgt_bytes_append(struct fgt_bytes *bytes, const void *data, size_t len)
+{
+	size_t limit = bytes->limit ? bytes->limit : SIZE_MAX / 4;
+	size_t capacity = bytes->capacity ? bytes->capacity : 256;
+	uint8_t *grown;
+
+	if (len > limit || bytes->len > limit - len)
+		return -EFBIG;
+	while (capacity < bytes->len + len)
+		capacity *= 2;
+	if (capacity != bytes->capacity) {
+		grown = realloc(bytes->data, capacity);
+		if (!grown)
+			return -ENOMEM;
+		bytes->data = grown;
+		bytes->capacity = capacity;
+	}
+	if (len)
+		memcpy(bytes->data + bytes->len, data, len);
+	bytes->len += len;
+	return 0;
+}
+
+void fgt_bytes_done(struct fgt_bytes *bytes)
+{
+	free(bytes->data);
+	memset(bytes, 0, sizeof(*bytes));
+}
+
+static int append_text(struct fgt_bytes *bytes, const char *text, size_t len)
+{
+	int error = fgt_bytes_append(bytes, text, len);
+
+	return error ? error : fgt_bytes_append(bytes, "", 1);
+}
+
+int fgt_names_pack(const struct fgt_names *names, struct fgt_bytes *bytes)
+{
+	uint8_t count = (uint8_t)names->count;
+	int error = fgt_bytes_append(bytes, &count, 1);
+
+	for (size_t i = 0; i < count && !error; i++) {
+		const struct fgt_symbol_text *symbol = &names->symbols[i];
+		const char *file = symbol->file ? symbol->file : "";
+		struct pack_head head = {
+			.line = symbol->line,
+			.function_len = (uint16_t)strnlen(symbol->function,
+							  FGT_NAMES_TEXT_MAX),
+			.file_len = (uint16_t)strnlen(file, FGT_NAMES_TEXT_MAX),
+		};
+
+		error = fgt_bytes_append(bytes, &head, sizeof(head));
+		if (!error)
+			error = append_text(bytes, symbol->function,
+					    head.function_len);
+		if (!error)
+			error = append_text(bytes, file, head.file_len);
+	}
+	return error;
+}
+
+/* The text of len bytes at *position, NULL if it is not one. */
+static const char *take_text(const uint8_t *packed, size_t len, size_t text_len,
+			     size_t *position)
+{
+	const char *text = (const char *)packed + *position;
+
+	if (text_len > FGT_NAMES_TEXT_MAX || text_len + 1 > len - *position)
+		return NULL;
+	if (strnlen(text, text_len + 1) != text_len)
+		return NULL;
+	*position += text_len + 1;
+	return text;
+}
+
+int fgt_names_unpack(const uint8_t *packed, size_t len,
+		     struct fgt_names *ret_names)
+{
+	size_t position = 1;
+
+	if (!len || packed[0] > FGT_NAMES_MAX)
+		return -EBADMSG;
+	for (size_t i = 0; i < packed[0]; i++) {
+		struct fgt_symbol_text *symbol = &ret_names->symbols[i];
+		struct pack_head head;
+
+		if (len - position < sizeof(head))
+			return -EBADMSG;
+		memcpy(&head, packed + position, sizeof(head));
+		position += sizeof(head);
+		symbol->function =
+			take_text(packed, len, head.function_len, &position);
+		if (!symbol->function || !head.function_len)
+			return -EBADMSG;
+		symbol->file = take_text(packed, len, head.file_len, &position);
+		if (!symbol->file)
+			return -EBADMSG;
+		if (!head.file_len)
+			symbol->file = NULL;
+		symbol->line = head.line;
+		symbol->reason = FGT_SYMBOL_FOUND;
+	}
+	if (position != len)
+		return -EBADMSG;
+	ret_names->count = packed[0];
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of processes, and of the one that we are in.
+ */
+#ifndef FGT_AGENT_UNWIND_ARCH_MEMORY_H
+#define FGT_AGENT_UNWIND_ARCH_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Copies [address, address + len) of the memory of a thread's process, or as
+ * much from its start as there is: the bytes copied. -EFAULT nothing there,
+ * -EPERM, -EACCES, -ESRCH.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int64_t fgt_memory_read(int32_t tid, uint64_t address, void *buffer,
+			size_t len);
+
+/*
+ * From now on only this very process is read. If it confines itself, only by
+ * calls that are made by every program: process_vm_readv(2) may end it.
+ */
+void fgt_memory_only_own(void);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the unwind rules (CIE and FDE) of an address in .eh_frame, by the
+ * table of .eh_frame_hdr or an index of its own, else in .debug_frame.
+ * All numbers are ELF addresses; all bytes are hostile until checked.
+ */
+#ifndef FGT_AGENT_UNWIND_CFI_CFI_TABLE_H
+#define FGT_AGENT_UNWIND_CFI_CFI_TABLE_H
+
+#include "agent/unwind/elf/elf_file.h"
+#include "ringbuf/base/owner.h"
+
+struct fgt_cfi_table; /* what it has once said of an address it says again */
+
+/* The rules of one function, decoded but not interpreted. */
+struct fgt_cfi_rule {
+	uint64_t start, end; /* the function: [start, end) */
+	uint64_t code_align;
+	int64_t data_align;
+	uint64_t return_column; /* DWARF number */
+	bool is_signal_frame; /* 'S' */
+	const uint8_t *common; /* CIE's instructions */
+	size_t common_len; /* bytes */
+	const uint8_t *instructions; /* the function's own */
+	size_t instructions_len; /* bytes */
+};
+
+/* Large sections are read as they are needed: what source reads from (fd,
+ * bytes) must outlive the table.
+ * -ENOENT no rules in this file, -EFBIG sections beyond reason, -EIO, -ENOMEM.
+ */
+int fgt_cfi_table_load(const struct fgt_elf *elf,
+		       const struct fgt_elf_source *source,
+		       struct fgt_cfi_table **ret_table);
+void fgt_cfi_table_free(struct fgt_cfi_table *table);
+FGT_DEFINE_AUTO(struct fgt_cfi_table *, fgt_cfi_table_free);
+
+/* Bytes of memory that it may come to hold. */
+size_t fgt_cfi_table_size(const struct fgt_cfi_table *table);
+
+/*
+ * -ENOENT no rule covers the address, -EBADMSG the one that should is broken,
+ * -EIO the file cannot be read, or is another by now.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_cfi_table_find(const struct fgt_cfi_table *table, uint64_t address,
+		       struct fgt_cfi_rule *ret_rule);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The few facts about an ELF file that unwinding needs, read from a
+ * descriptor or from memory. Every count and offset is hostile until checked.
+ */
+#ifndef FGT_AGENT_UNWIND_ELF_ELF_FILE_H
+#define FGT_AGENT_UNWIND_ELF_ELF_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ringbuf/slice/frame.h"
+
+#define FGT_ELF_LOADS_MAX 32
+
+/* Where the bytes come from: fd if bytes is NULL. */
+struct fgt_elf_source {
+	int fd;
+	const uint8_t *bytes;
+	uint64_t len; /* of the file or of bytes */
+};
+
+struct fgt_elf_load {
+	uint64_t address, offset, file_size, memory_size;
+	bool is_executable, is_writable;
+};
+
+/* A section or segment: size 0 if the file has none. */
+struct fgt_elf_range {
+	uint64_t address, offset, size;
+	bool is_compressed; /* SHF_COMPRESSED: size is of the packed bytes */
+};
+
+struct fgt_elf {
+	uint16_t machine;
+	uint32_t load_count;
+	struct fgt_elf_load loads[FGT_ELF_LOADS_MAX];
+	uint8_t build_id[FGT_BUILD_ID_MAX];
+	uint32_t build_id_len;
+	uint64_t build_id_address; /* of its bytes, 0 if not in memory */
+	struct fgt_elf_range eh_frame_hdr, eh_frame, debug_frame;
+};
+
+/* Exactly len bytes. -ENODATA past the end, -EIO and errno of pread. */
+int fgt_elf_source_read(const struct fgt_elf_source *source, uint64_t offset,
+			void *buffer, size_t len);
+
+/*
+ * -ENOEXEC not an ELF file of 64 bits and this byte order, -EBADMSG broken.
+ *
+ * MT-Safe | AS-Safe
+ */
+int fgt_elf_parse(const struct fgt_elf_source *source, struct fgt_elf *ret_elf);
+
+/* The file offset of len bytes at an ELF address. -ENOENT not in the file. */
+int fgt_elf_find_offset(const struct fgt_elf *elf, uint64_t address,
+			uint64_t len, uint64_t *ret_offset);
+
+/*
+ * PC - ELF address for a mapping of [offset, …) at start. -ENOENT when no
+ * segment covers that offset.
+ */
+int fgt_elf_find_bias(const struct fgt_elf *elf, uint64_t start,
+		      uint64_t offset, bool is_executable, uint64_t *ret_bias);
+
+#endif

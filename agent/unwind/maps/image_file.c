@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache of open ELF files: descriptors, headers, unwind sections, some code.
+ * Any thread; must never map a file, nor keep more than its bounds.
+ */
+#include "agent/unwind/maps/image_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "agent/unwind/arch/arch.h"
+#include "agent/unwind/cfi/cfi_rows.h"
+#include "agent/unwind/cfi/cfi_table.h"
+#include "ringbuf/base/fd_apart.h"
+
+#define FILES_MAX     2048u
+#define CFI_BYTES_MAX (256u << 20)
+#define PAGE_BYTES    4096u
+#define PAGES	      64u
+
+struct fgt_image_file {
+	struct fgt_image_cache *cache;
+	struct fgt_elf_source source; /* fd, or bytes of an image in memory */
+	uint8_t *bytes; /* owned; NULL for files */
+	struct fgt_elf elf;
+	struct fgt_image_key real, mapped; /* of fstat; of maps */
+	struct timespec modified;
+	uint64_t serial; /* never used twice: names pages and rows */
+	/* The rest belongs to cache->lock. */
+	unsigned int references; /* besides the cache's own */
+	uint64_t last_used;
+	bool is_listed; /* false: replaced in the cache, goes at last put */
+	bool is_cfi_loaded; /* tried; cfi may still be NULL */
+	struct fgt_cfi_table *cfi;
+};
+
+/* A page of code: direct mapped by serial and page number. */
+struct page {
+	uint64_t serial, number; /* serial 0: empty */
+	uint32_t len; /* bytes that the file has */
+	uint8_t bytes[PAGE_BYTES];
+};
+
+struct fgt_image_cache {
+	struct fgt_cfi_rows *rows; /* the sampler's thread's own */
+	/* Protects everything below and the marked fields of the files; nests
+	 * inside nothing. */
+	pthread_mutex_t lock;
+	struct fgt_image_file *files[FILES_MAX];
+	size_t count, limit;
+	size_t cfi_bytes;
+	uint64_t clock, last_serial;
+	unsigned int references; /* the owner and every file in use */
+	struct page pages[PAGES];
+};
+
+int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
+{
+	struct fgt_image_cache *cache = calloc(1, sizeof(*cache));
+	struct rlimit limit;
+
+	if (!cache)
+		return -ENOMEM;
+	if (fgt_cfi_rows_new(&cache->rows) < 0) {
+		free(cache);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&cache->lock, NULL);
+	cache->references = 1;
+	cache->limit = FILES_MAX;
+	/* Half of the descriptors is for everybody else. */
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	    limit.rlim_cur / 2 < cache->limit)
+		cache->limit = limit.rlim_cur / 2;
+	*ret_cache = cache;
+	return 0;
+}
+
+static void file_free(struct fgt_image_file *file)
+{
+	if (!file)
+		return;
+	fgt_fd_close(file->source.fd);
+	free(file->bytes);
+	fgt_cfi_table_free(file->cfi);
+	free(file);
+}
+FGT_DEFINE_AUTO(struct fgt_image_file *, file_free);
+
+/* The last reference of owner or file ends the cache. Lock held, released. */
+static void unlock_or_free(struct fgt_image_cache *cache)
+{
+	bool is_last = !cache->references;
+
+	pthread_mutex_unlock(&cache->lock);
+	if (!is_last)
+		return;
+	pthread_mutex_destroy(&cache->lock);
+	fgt_cfi_rows_free(cache->rows);
+	free(cache);
+}
+
+static void drop_at(struct fgt_image_cache *cache, size_t i)
+{
+	struct fgt_image_file *file = cache->files[i];
+
+	cache->files[i] = cache->files[--cache->count];
+	file->is_listed = false;
+	if (file->cfi)
+		cache->cfi_bytes -= fgt_cfi_table_size(file->cfi);
+	if (!file->references)
+		file_free(file);
+}
+
+void fgt_image_cache_free(struct fgt_image_cache *cache)
+{
+	if (!cache)
+		return;
+	pthread_mutex_lock(&cache->lock);
+	while (cache->count)
+		drop_at(cache, cache->count - 1);
+	cache->references--;
+	unlock_or_free(cache);
+}
+
+/* The thread that held the lock may not exist here: goes without it. */
+void fgt_image_cache_forked(const struct fgt_image_cache *cache)
+{
+	for (size_t i = 0; i < cache->count; i++)
+		fgt_fd_close(cache->files[i]->source.fd);
+}
+
+void fgt_image_file_put(struct fgt_image_file *file)
+{
+	struct fgt_image_cache *cache;
+
+	if (!file)
+		return;
+	cache = file->cache;
+	pthread_mutex_lock(&cache->lock);
+	if (--file->references == 0) {
+		cache->references--;
+		if (!file->is_listed)
+			file_free(file);
+	}
+	unlock_or_free(cache);
+}
+
+static void take_reference(struct fgt_image_file *file)
+{
+	if (file->references++ == 0)
+		file->cache->references++;
+	file->last_used = ++file->cache->clock;
+}
+
+static bool is_same_key(const struct fgt_image_key *a,
+			const struct fgt_image_key *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+/* The inode cannot be reused while we hold it, but it can be written to. */
+static bool is_unchanged(const struct fgt_image_file *file)
+{
+	struct stat status;
+
+	return file->source.fd < 0 ||
+	       (fstat(file->source.fd, &status) == 0 &&
+		(uint64_t)status.st_size == file->source.len &&
+		status.st_mtim.tv_sec == file->modified.tv_sec &&
+		status.st_mtim.tv_nsec == file->modified.tv_nsec);
+}
+
+/* By fstat's key only: layered file systems give maps ambiguous ones. */
+static struct fgt_image_file *find_real(struct fgt_image_cache *cache,
+					const struct fgt_image_key *key)
+{
+	for (size_t i = 0; i < cache->count; i++) {
+		struct fgt_image_file *file = cache->files[i];
+
+		if (file->bytes || !is_same_key(&file->real, key))
+			continue;
+		if (is_unchanged(file))
+			return file;
+		drop_at(cache, i);
+		return NULL;
+	}
+	return NULL;
+}
+
+int fgt_image_cache_find(struct fgt_image_cache *cache,
+			 const struct fgt_image_key *key,
+			 struct fgt_image_file **ret_file)
+{
+	struct fgt_image_file *file;
+
+	pthread_mutex_lock(&cache->lock);
+	file = find_real(cache, key);
+	if (file)
+		take_reference(file);
+	pthread_mutex_unlock(&cache->lock);
+	if (!file)
+		return -ENOENT;
+	*ret_file = file;
+	return 0;
+}
+
+/* Drops the file that was unused for longest. False: all are in use. */
+static bool evict_one(struct fgt_image_cache *cache)
+{
+	size_t oldest = cache->count;
+
+	for (size_t i = 0; i < cache->count; i++)
+		if (!cache->files[i]->references &&
+		    (oldest == cache->count ||
+		     cache->files[i]->last_used <
+			     cache->files[oldest]->last_used))
+			oldest = i;
+	if (oldest == cache->count)
+		return false;
+	drop_at(cache, oldest);
+	return true;
+}
+
+/* Lists a new file and takes the caller's reference. Lock held. */
+static int list_file(struct fgt_image_cache *cache,
+		     struct fgt_image_file **file)
+{
+	if (cache->count >= cache->limit && !evict_one(cache))
+		return -EMFILE;
+	(*file)->cache = cache;
+	(*file)->serial = ++cache->last_serial;
+	(*file)->is_listed = true;
+	cache->files[cache->count++] = *file;
+	take_reference(*file);
+	return 0;
+}
+
+static struct fgt_image_file *find_bytes(struct fgt_image_cache *cache,
+					 const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < cache->count; i++) {
+		struct fgt_image_file *file = cache->files[i];
+
+		if (file->bytes && file->source.len == len &&
+		    !memcmp(file->bytes, bytes, len))
+			return file;
+	}
+	return NULL;
+}
+
+/*
+ * Hands out the listed file that is the same as this one, else lists this one
+ * and takes it from the caller.
+ */
+static int share_file(struct fgt_image_cache *cache,
+		      struct fgt_image_file **file,
+		      struct fgt_image_file **ret_file)
+{
+	struct fgt_image_file *known;
+	int r = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	known = (*file)->bytes
+			? find_bytes(cache, (*file)->bytes, (*file)->source.len)
+			: find_real(cache, &(*file)->real);
+	if (known)
+		take_reference(known);
+	else
+		r = list_file(cache, file);
+	pthread_mutex_unlock(&cache->lock);
+	if (r < 0)
+		return r;
+	*ret_file = known ? known : FGT_TAKE(*file);
+	return 0;
+}
+
+static int parse_for_host(struct fgt_image_file *file)
+{
+	int r = fgt_elf_parse(&file->source, &file->elf);
+
+	if (r < 0)
+		return r;
+	return file->elf.machine == fgt_arch_host.elf_machine ? 0 : -ENOEXEC;
+}
+
+int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
+			const struct fgt_image_key *mapped,
+			struct fgt_image_file **ret_file)
+{
+	FGT_AUTO(fgt_fd_close) int owned_fd = fd;
+	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
+	struct stat status;
+	int r;
+
+	if (fstat(owned_fd, &status) < 0)
+		return -errno;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return -ENOMEM;
+	file->real.dev = status.st_dev;
+	file->real.ino = status.st_ino;
+	file->mapped = *mapped;
+	file->modified = status.st_mtim;
+	file->source.len = (uint64_t)status.st_size;
+	file->source.fd = fgt_fd_apart(FGT_TAKE_FD(owned_fd));
+	r = parse_for_host(file);
+	if (r < 0)
+		return r;
+	return share_file(cache, &file, ret_file);
+}
+
+int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
+			      const uint8_t *bytes, size_t len,
+			      struct fgt_image_file **ret_file)
+{
+	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
+	int r;
+
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return -ENOMEM;
+	file->source.fd = -1;
+	file->bytes = malloc(len ? len : 1);
+	if (!file->bytes)
+		return -ENOMEM;
+	memcpy(file->bytes, bytes, len);
+	file->source.bytes = file->bytes;
+	file->source.len = len;
+	r = parse_for_host(file);
+	if (r < 0)
+		return r;
+	return share_file(cache, &file, ret_file);
+}
+
+const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file)
+{
+	return &file->elf;
+}
+
+uint64_t fgt_image_file_serial(const struct fgt_image_file *file)
+{
+	return file->serial;
+}
+
+struct fgt_cfi_rows *fgt_image_cache_rows(struct fgt_image_cache *cache)
+{
+	return cache->rows;
+}
+
+int fgt_image_file_read_head(struct fgt_image_file *file, uint8_t *buffer,
+			     size_t len)
+{
+	return fgt_elf_source_read(&file->source, 0, buffer, len);
+}
+
+const struct fgt_cfi_table *fgt_image_file_cfi(struct fgt_image_file *file)
+{
+	struct fgt_image_cache *cache = file->cache;
+	struct fgt_cfi_table *cfi;
+
+	pthread_mutex_lock(&cache->lock);
+	if (!file->is_cfi_loaded) {
+		file->is_cfi_loaded = true;
+		if (cache->cfi_bytes < CFI_BYTES_MAX &&
+		    fgt_cfi_table_load(&file->elf, &file->source, &file->cfi) ==
+			    0 &&
+		    file->is_listed)
+			cache->cfi_bytes += fgt_cfi_table_size(file->cfi);
+	}
+	cfi = file->cfi;
+	pthread_mutex_unlock(&cache->lock);
+	return cfi;
+}
+
+/* The page with that number of the file, NULL if unreadable. Lock held. */
+static const struct page *get_page(struct fgt_image_file *file, uint64_t number)
+{
+	struct fgt_image_cache *cache = file->cache;
+	uint64_t hash = (file->serial * 31 + number) * 0x9e3779b97f4a7c15ull;
+	struct page *page = &cache->pages[hash >> 58];
+	uint64_t offset = number * PAGE_BYTES;
+
+	if (page->serial == file->serial && page->number == number)
+		return page;
+	if (offset >= file->source.len)
+		return NULL;
+	page->serial = 0;
+	page->len = PAGE_BYTES;
+	if (file->source.len - offset < PAGE_BYTES)
+		page->len = (uint32_t)(file->source.len - offset);
+	if (fgt_elf_source_read(&file->source, offset, page->bytes, page->len) <
+	    0)
+		return NULL;
+	page->serial = file->serial;
+	page->number = number;
+	return page;
+}
+
+static const struct fgt_elf_load *find_load(const struct fgt_elf *elf,
+					    uint64_t address)
+{
+	for (uint32_t i = 0; i < elf->load_count; i++)
+		if (!elf->loads[i].is_writable &&
+		    address >= elf->loads[i].address &&
+		    address - elf->loads[i].address < elf->loads[i].file_size)
+			return &elf->loads[i];
+	return NULL;
+}
+
+size_t fgt_image_file_read(struct fgt_image_file *file, uint64_t address,
+			   uint8_t *buffer, size_t len)
+{
+	const struct fgt_elf_load *load = find_load(&file->elf, address);
+	size_t done = 0;
+
+	if (!load)
+		return 0;
+	if (len > load->file_size - (address - load->address))
+		len = load->file_size - (address - load->address);
+	pthread_mutex_lock(&file->cache->lock);
+	while (done < len) {
+		uint64_t offset =
+			load->offset + (address - load->address) + done;
+		const struct page *page = get_page(file, offset / PAGE_BYTES);
+		size_t at = offset % PAGE_BYTES, piece;
+
+		if (!page || at >= page->len)
+			break;
+		piece = page->len - at;
+		if (piece > len - done)
+			piece = len - done;
+		memcpy(buffer + done, page->bytes + at, piece);
+		done += piece;
+	}
+	pthread_mutex_unlock(&file->cache->lock);
+	return done;
+}
+
+/* 3: all agree, 2: build id, 1: (dev, ino), 0: another file. */
+static int match_rank(const struct fgt_image_file *file,
+		      const uint8_t *build_id, size_t build_id_len,
+		      const struct fgt_image_key *key)
+{
+	bool has_key = (key->dev || key->ino) &&
+		       (is_same_key(&file->real, key) ||
+			is_same_key(&file->mapped, key));
+	bool has_build_id = build_id_len &&
+			    file->elf.build_id_len == build_id_len &&
+			    !memcmp(file->elf.build_id, build_id, build_id_len);
+
+	if (file->source.fd < 0 || (build_id_len && !has_build_id))
+		return 0;
+	return (has_build_id ? 2 : 0) + (has_key ? 1 : 0);
+}
+
+/* An offset of its own: fcntl's duplicates share one. */
+static int reopen(int fd, int *ret_fd)
+{
+	char path[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+	int copy;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	copy = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (copy < 0)
+		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return -errno;
+	*ret_fd = copy;
+	return 0;
+}
+
+int fgt_image_cache_open_fd(struct fgt_image_cache *cache,
+			    const uint8_t *build_id, size_t build_id_len,
+			    uint64_t dev, uint64_t ino, int *ret_fd)
+{
+	const struct fgt_image_key key = { .dev = dev, .ino = ino };
+	int best = 0, rank, r = -ENOENT;
+	size_t found = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	for (size_t i = 0; i < cache->count; i++) {
+		rank = match_rank(cache->files[i], build_id, build_id_len,
+				  &key);
+		if (rank > best && is_unchanged(cache->files[i])) {
+			best = rank;
+			found = i;
+		}
+	}
+	if (best)
+		r = reopen(cache->files[found]->source.fd, ret_fd);
+	pthread_mutex_unlock(&cache->lock);
+	return r;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mappings of one target: which PC lies in which image, and where stacks
+ * end. An immutable snapshot of /proc/PID/maps; re-read when it is stale.
+ */
+#ifndef FGT_AGENT_UNWIND_MAPS_MAPS_H
+#define FGT_AGENT_UNWIND_MAPS_MAPS_H
+
+#include "agent/unwind/maps/image_file.h"
+#include "ringbuf/base/owner.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/frame.h"
+
+struct fgt_maps;
+
+struct fgt_mapping {
+	uint64_t start, end; /* addresses, [start, end) */
+	uint64_t offset; /* in the file */
+	bool is_executable, is_writable;
+	uint32_t image; /* index for fgt_maps_image(), FGT_MAPS_NO_IMAGE */
+};
+#define FGT_MAPS_NO_IMAGE UINT32_MAX
+
+/*
+ * Reads the maps of a process and opens (through the cache) the ELF files of
+ * its executable mappings: by map_files, else below its root, verified by
+ * device and inode; the vDSO from its memory. proc_fd is a descriptor of
+ * /proc/PID. Files that cannot be opened leave an image without unwind rules
+ * (path and addresses known). At most 65,536 mappings are kept.
+ * -ESRCH process gone or a zombie, -EACCES/-EPERM (why names the remedy),
+ * -ENOMEM.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_maps_read(int proc_fd, int32_t pid, struct fgt_image_cache *cache,
+		  struct fgt_maps **ret_maps, struct fgt_why *why);
+/*
+ * The same from the text of a maps file that was read already; what text says
+ * is not compared with the process again.
+ */
+int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
+		   struct fgt_image_cache *cache, struct fgt_maps **ret_maps);
+void fgt_maps_free(struct fgt_maps *maps);
+FGT_DEFINE_AUTO(struct fgt_maps *, fgt_maps_free);
+
+/* Never 0, and no other maps ever have it. */
+uint64_t fgt_maps_serial(const struct fgt_maps *maps);
+
+/* The mapping that holds an address, NULL if none. */
+const struct fgt_mapping *fgt_maps_find(const struct fgt_maps *maps,
+					uint64_t address);
+
+/* What the ring keeps of an image, and the file (NULL if not opened). */
+size_t fgt_maps_image_count(const struct fgt_maps *maps);
+const struct fgt_image *fgt_maps_image(const struct fgt_maps *maps,
+				       uint32_t image);
+struct fgt_image_file *fgt_maps_image_file(const struct fgt_maps *maps,
+					   uint32_t image);
+
+/* True if both list the same executable mappings of the same files. */
+bool fgt_maps_is_equal(const struct fgt_maps *a, const struct fgt_maps *b);
+
+#endif

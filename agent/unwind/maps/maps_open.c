@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens mapped files (FAULTS U4, X7). Runs in any thread; must never hand out
+ * a file that is not the mapped one, however alike its name is.
+ */
+#include "agent/unwind/maps/maps_open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/unwind/arch/memory.h"
+#include "agent/unwind/elf/rootfs.h"
+
+#define VDSO_BYTES_MAX (64u * 1024)
+#define HEAD_BYTES     4096u
+
+static int read_memory(int32_t pid, uint64_t address, void *buffer, size_t len)
+{
+	int64_t got = fgt_memory_read(pid, address, buffer, len);
+
+	if (got < 0)
+		return (int)got;
+	return (size_t)got == len ? 0 : -EFAULT;
+}
+
+/* Is the mapped memory at base a copy of this file's first page? */
+static int verify_memory(const struct fgt_maps_owner *owner,
+			 struct fgt_image_file *file, uint64_t base)
+{
+	const struct fgt_elf *elf = fgt_image_file_elf(file);
+	uint8_t in_file[HEAD_BYTES], in_memory[HEAD_BYTES];
+	uint64_t bias;
+
+	if (!base)
+		return -ESTALE;
+	if (fgt_image_file_read_head(file, in_file, sizeof(in_file)) < 0 ||
+	    read_memory(owner->pid, base, in_memory, sizeof(in_memory)) < 0 ||
+	    memcmp(in_file, in_memory, sizeof(in_file)))
+		return -ESTALE;
+	/* Without a build id a first page alone proves too little. */
+	if (!elf->build_id_len || !elf->build_id_address ||
+	    fgt_elf_find_bias(elf, base, 0, false, &bias) < 0 ||
+	    read_memory(owner->pid, bias + elf->build_id_address, in_memory,
+			elf->build_id_len) < 0 ||
+	    memcmp(in_memory, elf->build_id, elf->build_id_len))
+		return -ESTALE;
+	return 0;
+}
+
+static int open_map_file(const struct fgt_maps_owner *owner,
+			 const struct fgt_maps_line *line, int *ret_fd)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64,
+		 line->start, line->end);
+	fd = openat(owner->proc_fd, path,
+		    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+static bool is_same_file(int fd, const struct fgt_maps_line *line)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+	       status.st_dev == line->dev && status.st_ino == line->ino;
+}
+
+/* One line of mountinfo, see proc_pid_mountinfo(5): "ID PARENT MAJOR:MINOR …
+ * - TYPE …". */
+static bool is_fuse_mount(const char *line, uint64_t dev)
+{
+	const char *type = strstr(line, " - ");
+	unsigned int major_number, minor_number;
+
+	return type && strncmp(type + 3, "fuse", 4) == 0 &&
+	       sscanf(line, "%*d %*d %u:%u", &major_number, &minor_number) ==
+		       2 &&
+	       makedev(major_number, minor_number) == dev;
+}
+
+/* The kernel bounds both the mounts (fs.mount-max) and their lines. */
+static bool has_fuse_mount(FILE *mounts, uint64_t dev)
+{
+	char *line = NULL;
+	size_t size = 0;
+	bool is_found = false;
+
+	while (!is_found && getline(&line, &size, mounts) >= 0)
+		is_found = is_fuse_mount(line, dev);
+	free(line);
+	return is_found;
+}
+
+/*
+ * A file whose bytes another user's process serves as slowly as it likes: even
+ * to open it would let that user hold up the sampling of everybody. Asked of
+ * the mounts, not of the file. The directory /proc/PID belongs to the target's
+ * user, dumpable or not.
+ */
+static bool may_never_answer(const struct fgt_maps_owner *owner, uint64_t dev)
+{
+	FGT_AUTO(fgt_file_close) FILE *mounts = NULL;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	struct stat status;
+
+	/* Without a block device behind it: FUSE, overlays, memory. */
+	if (geteuid() != 0 || major(dev) != 0 ||
+	    (fstat(owner->proc_fd, &status) == 0 && status.st_uid == 0))
+		return false;
+	fd = openat(owner->proc_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	mounts = fdopen(fd, "r");
+	if (!mounts)
+		return true;
+	(void)FGT_TAKE_FD(fd);
+	return has_fuse_mount(mounts, dev);
+}
+
+static bool is_regular(int fd)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* The main program can be opened so even if it was deleted. */
+static int open_exe(const struct fgt_maps_owner *owner,
+		    const struct fgt_maps_line *line, int *ret_fd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+
+	fd = openat(owner->proc_fd, "exe",
+		    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -errno;
+	if (!is_same_file(fd, line))
+		return -ESTALE;
+	*ret_fd = FGT_TAKE_FD(fd);
+	return 0;
+}
+
+/* Adds a candidate; one that is not exactly the inode must prove itself. */
+static int take_candidate(const struct fgt_maps_owner *owner,
+			  struct fgt_image_cache *cache, int fd,
+			  const struct fgt_maps_line *line, uint64_t base,
+			  struct fgt_image_file **ret_file)
+{
+	const struct fgt_image_key mapped = { line->dev, line->ino };
+	bool is_exact = is_same_file(fd, line);
+	struct fgt_image_file *file;
+	int r;
+
+	r = fgt_image_cache_add(cache, fd, &mapped, &file);
+	if (r < 0)
+		return r;
+	if (!is_exact)
+		r = verify_memory(owner, file, base);
+	if (r < 0) {
+		fgt_image_file_put(file);
+		return r;
+	}
+	*ret_file = file;
+	return 0;
+}
+
+/*
+ * map_files names the mapping, not a path. The mapping may have been replaced
+ * since maps was read, so the inode must agree; where a layered file system
+ * shows another device, the memory must.
+ */
+static int open_by_map_files(const struct fgt_maps_owner *owner,
+			     struct fgt_image_cache *cache,
+			     const struct fgt_maps_line *line, uint64_t base,
+			     struct fgt_image_file **ret_file)
+{
+	int fd, r;
+
+	r = open_map_file(owner, line, &fd);
+	if (r < 0)
+		return r;
+	if (!is_regular(fd)) {
+		fgt_fd_close(fd);
+		return -EINVAL;
+	}
+	return take_candidate(owner, cache, fd, line, base, ret_file);
+}
+
+int fgt_maps_open(const struct fgt_maps_owner *owner,
+		  struct fgt_image_cache *cache,
+		  const struct fgt_maps_line *line, uint64_t base,
+		  struct fgt_image_file **ret_file)
+{
+	const struct fgt_image_key key = { line->dev, line->ino };
+	int fd, r;
+
+	if (fgt_image_cache_find(cache, &key, ret_file) == 0)
+		return 0;
+	if (may_never_answer(owner, line->dev))
+		return -EACCES;
+	r = open_by_map_files(owner, cache, line, base, ret_file);
+	if (r == 0 || r == -ENOMEM || r == -ENOEXEC || r == -EBADMSG)
+		return r;
+	r = open_exe(owner, line, &fd);
+	if (r < 0 && owner->root_fd >= 0 && line->path[0] == '/')
+		r = fgt_rootfs_open(owner->root_fd, line->path, &fd);
+	if (r < 0)
+		return r;
+	return take_candidate(owner, cache, fd, line, base, ret_file);
+}
+
+int fgt_maps_open_vdso(const struct fgt_maps_owner *owner,
+		       struct fgt_image_cache *cache,
+		       const struct fgt_maps_line *line,
+		       struct fgt_image_file **ret_file)
+{
+	FGT_AUTO(free) void *bytes = NULL;
+	size_t len = line->end - line->start;
+	int r;
+
+	if (len > VDSO_BYTES_MAX)
+		return -EFBIG;
+	bytes = malloc(len);
+	if (!bytes)
+		return -ENOMEM;
+	r = read_memory(owner->pid, line->start, bytes, len);
+	if (r < 0)
+		return r;
+	return fgt_image_cache_add_bytes(cache, bytes, len, ret_file);
+}

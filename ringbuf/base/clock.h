@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a clock reads, in nanoseconds. For all who use the ring; the ring itself
+ * knows no clock, it is given times.
+ */
+#ifndef FGT_RINGBUF_BASE_CLOCK_H
+#define FGT_RINGBUF_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* MT-Safe | AS-Safe */
+static inline uint64_t fgt_timespec_ns(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * UINT64_C(1000000000) +
+	       (uint64_t)time->tv_nsec;
+}
+
+/* One of the clocks that are always there. MT-Safe | AS-Safe */
+static inline uint64_t fgt_clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return fgt_timespec_ns(&now);
+}
+
+#endif

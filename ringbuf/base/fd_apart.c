@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large numbers for descriptors. Any thread; async-signal-safe.
+ */
+#include "ringbuf/base/fd_apart.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "ringbuf/base/file_id.h"
+
+/* The kernel's table grows with the largest number: not beyond this. */
+#define TABLE_MAX 1024u
+#define ROOM	  128u /* for ours, below the end of the table */
+#define PLACES	  256u /* some more than there are descriptors of ours */
+
+static atomic_bool has_begun;
+
+/* What ours are. A number's place is given by its low bits; where two have the
+ * same one, the first is not known any more, and closed as any other. */
+static struct {
+	atomic_int number; /* + 1; 0: none. Release and acquire: the rest */
+	_Atomic uint64_t device, inode;
+} places[PLACES];
+
+void fgt_fd_apart_begin(void)
+{
+	atomic_store_explicit(&has_begun, true, memory_order_relaxed);
+}
+
+/* Of the numbers that ours may have. */
+static unsigned int table_end(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > TABLE_MAX)
+		return TABLE_MAX;
+	return (unsigned int)limit.rlim_cur;
+}
+
+/* 0: there are too few numbers. */
+static int first_number(void)
+{
+	unsigned int end = table_end();
+
+	return end < 2 * ROOM ? 0 : (int)(end - ROOM);
+}
+
+static unsigned int count_free_in_table(unsigned int enough)
+{
+	int saved_errno = errno;
+	unsigned int count = 0;
+
+	for (int fd = (int)table_end(); fd-- > 0 && count < enough;)
+		count += fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+	errno = saved_errno;
+	return count;
+}
+
+unsigned int fgt_fd_apart_count_free(unsigned int enough)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	    limit.rlim_cur >= (rlim_t)TABLE_MAX + enough)
+		return enough;
+	return count_free_in_table(enough);
+}
+
+/* Taken, a small one might be just that which the program waits for. */
+bool fgt_fd_apart_has_room(int fd)
+{
+	int saved_errno = errno, probe;
+	bool has_room = count_free_in_table(1) > 0;
+
+	if (has_room)
+		return true;
+	/* Beyond the table; EINVAL: there are no such numbers. */
+	probe = fcntl(fd, F_DUPFD_CLOEXEC, TABLE_MAX);
+	has_room = probe >= 0 || (errno != EMFILE && errno != EINVAL);
+	if (probe >= 0)
+		close(probe);
+	errno = saved_errno;
+	return has_room;
+}
+
+static void remember(int fd)
+{
+	struct fgt_file_id id;
+
+	if (fgt_file_id_get(fd, &id) < 0)
+		return;
+	atomic_store_explicit(&places[fd % PLACES].device, id.device,
+			      memory_order_relaxed);
+	atomic_store_explicit(&places[fd % PLACES].inode, id.inode,
+			      memory_order_relaxed);
+	atomic_store_explicit(&places[fd % PLACES].number, fd + 1,
+			      memory_order_release);
+}
+
+/* The number's place is its own. */
+static bool is_same(int fd)
+{
+	const struct fgt_file_id id = {
+		.device = atomic_load_explicit(&places[fd % PLACES].device,
+					       memory_order_relaxed),
+		.inode = atomic_load_explicit(&places[fd % PLACES].inode,
+					      memory_order_relaxed),
+	};
+	int saved_errno = errno;
+	bool is_same = fgt_file_id_is(&id, fd);
+
+	errno = saved_errno;
+	return is_same;
+}
+
+static bool is_known(int fd)
+{
+	/* Acquire: pairs with the release in remember(). */
+	return atomic_load_explicit(&places[fd % PLACES].number,
+				    memory_order_acquire) == fd + 1;
+}
+
+bool fgt_fd_apart_is_ours(int fd)
+{
+	return fd < 0 || !is_known(fd) || is_same(fd);
+}
+
+bool fgt_fd_apart_has_lost(int fd)
+{
+	int number = fd + 1;
+	bool is_lost;
+
+	if (fd < 0 || !is_known(fd))
+		return false;
+	/* Before the place is free for another one. */
+	is_lost = !is_same(fd);
+	(void)atomic_compare_exchange_strong_explicit(
+		&places[fd % PLACES].number, &number, 0, memory_order_relaxed,
+		memory_order_relaxed);
+	return is_lost;
+}
+
+/*
+ * Another number for the file that is not below the first. Those that the
+ * program has closed are left out until their holders have noticed: two that
+ * hold one number would close each other's file.
+ */
+static int move(int fd, int first)
+{
+	int moved = fd;
+
+	while (moved < first || is_known(moved)) {
+		int next = fcntl(fd, F_DUPFD_CLOEXEC,
+				 moved < first ? first : moved + 1);
+
+		if (moved != fd)
+			close(moved);
+		if (next < 0)
+			return fd;
+		moved = next;
+	}
+	if (moved != fd)
+		close(fd);
+	return moved;
+}
+
+int fgt_fd_apart(int fd)
+{
+	int saved_errno = errno;
+
+	if (fd < 0 || !atomic_load_explicit(&has_begun, memory_order_relaxed))
+		return fd;
+	fd = move(fd, first_number());
+	if (!is_known(fd))
+		remember(fd);
+	errno = saved_errno;
+	return fd;
+}

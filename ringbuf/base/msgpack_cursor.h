@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads msgpack in place, object by object, without allocating. Meant for
+ * bytes that fgt_msgpack_check() has passed; stays in bounds on any bytes.
+ *
+ * The first error sticks in cursor->error and every later read yields zero, so
+ * a decoder may read a whole record and check once.
+ */
+#ifndef FGT_RINGBUF_BASE_MSGPACK_CURSOR_H
+#define FGT_RINGBUF_BASE_MSGPACK_CURSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fgt_msgpack_cursor {
+	const uint8_t *bytes;
+	size_t len, at;
+	int error; /* 0, or -EBADMSG since a read that did not fit */
+	size_t error_at; /* about where */
+};
+
+/* A str or bin, in place; not NUL-terminated. */
+struct fgt_msgpack_text {
+	const char *bytes;
+	size_t len;
+};
+
+void fgt_msgpack_cursor_init(struct fgt_msgpack_cursor *cursor,
+			     const uint8_t *bytes, size_t len);
+size_t fgt_msgpack_cursor_left(const struct fgt_msgpack_cursor *cursor);
+
+/* Element (array) or pair (map) count, at most the bytes that are left. */
+uint32_t fgt_msgpack_read_array(struct fgt_msgpack_cursor *cursor);
+uint32_t fgt_msgpack_read_map(struct fgt_msgpack_cursor *cursor);
+
+/* An integer in [0, max], in [min, max]; a float for _double only. */
+uint64_t fgt_msgpack_read_uint(struct fgt_msgpack_cursor *cursor, uint64_t max);
+int64_t fgt_msgpack_read_int(struct fgt_msgpack_cursor *cursor, int64_t min,
+			     int64_t max);
+double fgt_msgpack_read_double(struct fgt_msgpack_cursor *cursor);
+bool fgt_msgpack_read_bool(struct fgt_msgpack_cursor *cursor);
+
+struct fgt_msgpack_text fgt_msgpack_read_str(struct fgt_msgpack_cursor *cursor);
+struct fgt_msgpack_text fgt_msgpack_read_bin(struct fgt_msgpack_cursor *cursor);
+bool fgt_msgpack_text_is(struct fgt_msgpack_text text, const char *expected);
+
+/* For what a decoder itself finds wrong: the error sticks like the others. */
+void fgt_msgpack_refuse(struct fgt_msgpack_cursor *cursor);
+
+/* Steps over one whole object, whatever it is. */
+void fgt_msgpack_skip(struct fgt_msgpack_cursor *cursor);
+
+#endif

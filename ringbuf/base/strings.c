@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table of distinct strings: one block of bytes, one of offsets, and an
+ * open-addressing index over both. Runs in any thread that owns the table;
+ * must not be called from a signal handler (it allocates).
+ */
+#include "ringbuf/base/strings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a: text comes from targets, but a bad spread costs only time. */
+static uint32_t hash_text(const char *text, size_t len)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (uint8_t)text[i]) * 0x100000001b3u;
+	return (uint32_t)(hash ^ (hash >> 32));
+}
+
+/* The bucket that holds text, or the empty one where it belongs. */
+static uint32_t find_bucket(const struct fgt_strings *strings, const char *text,
+			    size_t len)
+{
+	uint32_t mask = strings->bucket_count - 1;
+	uint32_t bucket = hash_text(text, len) & mask;
+
+	/* Ends: at most half of the buckets are taken. */
+	for (; strings->buckets[bucket]; bucket = (bucket + 1) & mask) {
+		uint32_t id = strings->buckets[bucket] - 1;
+		const char *known = strings->bytes + strings->offsets[id];
+
+		if (!strncmp(known, text, len) && known[len] == '\0')
+			break;
+	}
+	return bucket;
+}
+
+static int grow_index(struct fgt_strings *strings)
+{
+	uint32_t bucket_count =
+		strings->bucket_count ? strings->bucket_count * 2 : 64;
+	uint32_t *buckets;
+
+	if (strings->count < strings->bucket_count / 2)
+		return 0;
+	if (bucket_count < strings->bucket_count)
+		return -ENOMEM;
+	buckets = calloc(bucket_count, sizeof(*buckets));
+	if (!buckets)
+		return -ENOMEM;
+	free(strings->buckets);
+	strings->buckets = buckets;
+	strings->bucket_count = bucket_count;
+	for (uint32_t id = 0; id < strings->count; id++) {
+		const char *text = strings->bytes + strings->offsets[id];
+
+		buckets[find_bucket(strings, text, strlen(text))] = id + 1;
+	}
+	return 0;
+}
+
+static int grow_offsets(struct fgt_strings *strings)
+{
+	uint32_t capacity = strings->capacity ? strings->capacity * 2 : 32;
+	uint32_t *offsets;
+
+	if (strings->count < strings->capacity)
+		return 0;
+	if (capacity < strings->capacity)
+		return -ENOMEM;
+	offsets = reallocarray(strings->offsets, capacity, sizeof(*offsets));
+	if (!offsets)
+		return -ENOMEM;
+	strings->offsets = offsets;
+	strings->capacity = capacity;
+	return 0;
+}
+
+static int grow_bytes(struct fgt_strings *strings, size_t added)
+{
+	size_t needed = strings->len_bytes + added;
+	size_t capacity = strings->capacity_bytes;
+	char *bytes;
+
+	/* Offsets are 32 bits wide. */
+	if (needed > UINT32_MAX)
+		return -ENOMEM;
+	if (needed <= capacity)
+		return 0;
+	capacity = capacity ? capacity * 2 : 1024;
+	if (capacity < needed)
+		capacity = needed;
+	bytes = realloc(strings->bytes, capacity);
+	if (!bytes)
+		return -ENOMEM;
+	strings->bytes = bytes;
+	strings->capacity_bytes = capacity;
+	return 0;
+}
+
+int fgt_strings_init(struct fgt_strings *strings)
+{
+	uint32_t id;
+	int error;
+
+	memset(strings, 0, sizeof(*strings));
+	error = fgt_strings_intern(strings, "", 0, &id);
+	if (error)
+		fgt_strings_done(strings);
+	return error;
+}
+
+void fgt_strings_done(struct fgt_strings *strings)
+{
+	free(strings->bytes);
+	free(strings->offsets);
+	free(strings->buckets);
+	memset(strings, 0, sizeof(*strings));
+}
+
+int fgt_strings_intern(struct fgt_strings *strings, const char *text,
+		       size_t len, uint32_t *ret_id)
+{
+	uint32_t bucket;
+	int error;
+
+	if (len > FGT_STRING_MAX)
+		len = FGT_STRING_MAX;
+	if (len)
+		len = strnlen(text, len);
+	if (!len)
+		text = "";
+	error = grow_index(strings);
+	if (error)
+		return error;
+	bucket = find_bucket(strings, text, len);
+	if (strings->buckets[bucket]) {
+		*ret_id = strings->buckets[bucket] - 1;
+		return 0;
+	}
+	error = grow_offsets(strings);
+	if (error)
+		return error;
+	error = grow_bytes(strings, len + 1);
+	if (error)
+		return error;
+	memcpy(strings->bytes + strings->len_bytes, text, len);
+	strings->bytes[strings->len_bytes + len] = '\0';
+	strings->offsets[strings->count] = (uint32_t)strings->len_bytes;
+	strings->len_bytes += len + 1;
+	strings->buckets[bucket] = ++strings->count;
+	*ret_id = strings->count - 1;
+	return 0;
+}
+
+const char *fgt_strings_get(const struct fgt_strings *strings, uint32_t id)
+{
+	if (id >= strings->count)
+		return "";
+	return strings->bytes + strings->offsets[id];
+}

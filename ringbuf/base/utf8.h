@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is it UTF-8? Names from targets may hold any bytes (FAULTS U8).
+ */
+#ifndef FGT_RINGBUF_BASE_UTF8_H
+#define FGT_RINGBUF_BASE_UTF8_H
+
+#include <stddef.h>
+
+/* What is written in the place of a byte that is not UTF-8: U+FFFD. */
+#define FGT_UTF8_REPLACEMENT "\xef\xbf\xbd"
+
+/*
+ * Length of the well-formed UTF-8 character at text, 0 if there is none:
+ * overlong forms, surrogates and values above U+10FFFF are not (Unicode,
+ * table 3-7).
+ */
+size_t fgt_utf8_len(const char *bytes, size_t len);
+
+#endif

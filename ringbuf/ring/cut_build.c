@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds the slice from a cut's private copies: numbers what is used, parents
+ * before children, threads by tid. Runs in any reader; must refuse copies that
+ * make no sense, since the ring may be another process's.
+ */
+#include "ringbuf/ring/cut.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ringbuf/slice/edge.h"
+#include "ringbuf/slice/pace.h"
+
+struct building {
+	struct fgt_cut *cut;
+	struct fgt_slice *slice;
+	bool is_state_used[FGT_STATE_MAX + 1];
+};
+
+static void *new_array(uint32_t count, size_t object_size)
+{
+	return calloc((size_t)count + 1, object_size);
+}
+
+/* ---- Times ------------------------------------------------------------ */
+
+/* Ticks between from_ns and the oldest that can be cut, as far as known. */
+static uint64_t count_evicted(const struct fgt_cut *cut)
+{
+	const struct fgt_cut_segment *first =
+		&cut->segments[cut->first_segment];
+	uint64_t oldest_ns = cut->segments[cut->words_segment].first_ns;
+	uint64_t ticks;
+
+	if (cut->oldest_tick >= first->first_tick &&
+	    cut->oldest_tick - first->first_tick < cut->tick_count)
+		oldest_ns = cut->tick_ns[cut->oldest_tick - first->first_tick];
+	if (cut->from_ns >= oldest_ns || !cut->oldest_tick)
+		return 0;
+	if (cut->from_ns <= fgt_region_load(&cut->region->header->first_ns))
+		return cut->oldest_tick;
+	/* Their own times are gone. */
+	ticks = (oldest_ns - cut->from_ns) / fgt_region_period_ns(cut->region);
+	return ticks < cut->oldest_tick ? ticks : cut->oldest_tick;
+}
+
+static int build_anchors(struct building *building)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+	uint64_t first_ns = slice->tick_ns[0];
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+
+	slice->anchors = new_array(cut->segment_count, sizeof(*slice->anchors));
+	if (!slice->anchors)
+		return -ENOMEM;
+	for (uint32_t i = cut->first_segment; i < cut->segment_count; i++) {
+		const struct fgt_cut_segment *segment = &cut->segments[i];
+
+		if (segment->first_ns > last_ns)
+			break;
+		/* Of those before the first tick only the last is needed. */
+		if (segment->first_ns <= first_ns)
+			slice->anchor_count = 0;
+		slice->anchors[slice->anchor_count++] = (struct fgt_anchor){
+			.mono_ns = segment->first_ns,
+			.wall_ns = segment->wall_ns,
+		};
+	}
+	return 0;
+}
+
+/* Those before the first tick leave what is in force there. */
+static int build_paces(struct building *building)
+{
+	const struct fgt_cut *cut = building->cut;
+	int error = 0;
+
+	for (uint32_t i = 0; i < cut->pace_count && !error; i++) {
+		const struct fgt_cut_pace *pace = &cut->paces[i];
+		uint32_t tick = pace->tick > cut->kept_first
+					? pace->tick - cut->kept_first
+					: 0;
+
+		if (pace->periods > FGT_PACE_MAX)
+			return -EBADMSG;
+		if (tick < cut->kept_count)
+			error = fgt_pace_add(building->slice, tick,
+					     pace->periods);
+	}
+	return error;
+}
+
+static int build_times(struct building *building)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+	uint32_t count = cut->kept_count;
+	const uint64_t *ticks = cut->tick_ns + cut->kept_first;
+
+	slice->tick_ns = new_array(count, sizeof(*slice->tick_ns));
+	if (!slice->tick_ns)
+		return -ENOMEM;
+	memcpy(slice->tick_ns, ticks, count * sizeof(*ticks));
+	slice->tick_count = count;
+	slice->requested_from_ns = cut->from_ns;
+	slice->requested_to_ns = cut->to_ns;
+	slice->period_ns = fgt_region_period_ns(cut->region);
+	slice->effective_hz =
+		(count - 1) * 1e9 / (double)(ticks[count - 1] - ticks[0]);
+	slice->missed_ticks = cut->missed_ticks;
+	slice->evicted_ticks = count_evicted(cut);
+	slice->lapped_ticks = cut->lapped_ticks;
+	return build_anchors(building);
+}
+
+void fgt_cut_process(const struct fgt_region *region,
+		     struct fgt_process_info *ret_process)
+{
+	const struct fgt_region_header *header = region->header;
+	uint64_t words[FGT_REGION_PROCESS_WORDS];
+
+	fgt_region_read_pair(&header->process_version, header->process,
+			     FGT_REGION_PROCESS_WORDS, words);
+	memcpy(ret_process, words, sizeof(*ret_process));
+	ret_process->name[sizeof(ret_process->name) - 1] = '\0';
+	ret_process->exe[sizeof(ret_process->exe) - 1] = '\0';
+	ret_process->host[sizeof(ret_process->host) - 1] = '\0';
+	ret_process->arch[sizeof(ret_process->arch) - 1] = '\0';
+	ret_process->os_release[sizeof(ret_process->os_release) - 1] = '\0';
+}
+
+static int build_process(struct building *building)
+{
+	fgt_cut_process(building->cut->region, &building->slice->process);
+	return 0;
+}
+
+/* ---- Threads ---------------------------------------------------------- */
+
+static int compare_threads(const void *left, const void *right)
+{
+	const struct fgt_cut_thread *a = left, *b = right;
+
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	if (a->start_time != b->start_time)
+		return a->start_time < b->start_time ? -1 : 1;
+	return a->slot < b->slot ? -1 : a->slot > b->slot;
+}
+
+static uint32_t count_runs(const struct fgt_cut *cut, uint32_t slot)
+{
+	uint32_t at = cut->tracks[slot].latest, count = 0;
+
+	for (; at; at = cut->pieces[at - 1].previous) {
+		struct fgt_cut_piece piece = cut->pieces[at - 1];
+
+		if (fgt_cut_clip(cut, &piece))
+			count++;
+	}
+	return count;
+}
+
+/* Sorts the threads and numbers those that have runs. */
+static int build_threads(struct building *building)
+{
+	struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+	uint64_t runs = 0;
+
+	if (cut->threads)
+		qsort(cut->threads, cut->thread_rows.count,
+		      sizeof(*cut->threads), compare_threads);
+	slice->threads =
+		new_array(cut->thread_rows.count, sizeof(*slice->threads));
+	if (!slice->threads)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cut->thread_rows.count; i++) {
+		struct fgt_cut_thread *row = &cut->threads[i];
+		struct fgt_slice_thread *thread;
+		int error;
+
+		row->run_count = count_runs(cut, row->slot);
+		runs += row->run_count;
+		if (!row->run_count)
+			continue;
+		thread = &slice->threads[slice->thread_count++];
+		cut->tracks[row->slot].thread = slice->thread_count;
+		thread->tid = row->tid;
+		thread->start_time = row->start_time;
+		error = fgt_strings_intern(&slice->strings, row->name,
+					   strlen(row->name), &thread->name);
+		if (error)
+			return error;
+	}
+	slice->runs = new_array((uint32_t)runs, sizeof(*slice->runs));
+	return slice->runs ? 0 : -ENOMEM;
+}
+
+/* ---- Stacks ----------------------------------------------------------- */
+
+static int build_image(struct building *building, uint32_t image,
+		       uint32_t *ret_image)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+	struct fgt_cut_image *copy;
+	struct fgt_slice_image *built;
+	uint32_t row;
+
+	*ret_image = FGT_IMAGE_NONE;
+	if (image == FGT_IMAGE_NONE)
+		return 0;
+	if (image > cut->region->shape.images ||
+	    !cut->image_rows.index[image - 1])
+		return -EBADMSG;
+	row = cut->image_rows.index[image - 1] - 1;
+	copy = &cut->images[row];
+	*ret_image = copy->out;
+	if (copy->out)
+		return 0;
+	if (copy->image.build_id_len > FGT_BUILD_ID_MAX)
+		return -EBADMSG;
+	built = &slice->images[slice->image_count];
+	built->build_id_len = copy->image.build_id_len;
+	memcpy(built->build_id, copy->image.build_id, sizeof(built->build_id));
+	built->is_deleted = copy->image.is_deleted;
+	built->bias = copy->image.bias;
+	built->start = copy->image.start;
+	built->end = copy->image.end;
+	built->dev = copy->image.dev;
+	built->ino = copy->image.ino;
+	copy->out = *ret_image = ++slice->image_count;
+	return fgt_strings_intern(
+		&slice->strings, copy->image.path,
+		strnlen(copy->image.path, sizeof(copy->image.path)),
+		&built->path);
+}
+
+static int build_frame(struct building *building, uint32_t id,
+		       uint32_t *ret_frame)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+	struct fgt_cut_frame *copy;
+	struct fgt_slice_frame *built;
+	int error;
+
+	if (id >= cut->region->shape.frames || !cut->frame_rows.index[id])
+		return -EBADMSG;
+	copy = &cut->frames[cut->frame_rows.index[id] - 1];
+	if (!copy->out) {
+		built = &slice->frames[slice->frame_count];
+		built->frame = copy->frame;
+		error = build_image(building, copy->frame.image,
+				    &built->frame.image);
+		if (error)
+			return error;
+		copy->out = ++slice->frame_count;
+	}
+	*ret_frame = copy->out - 1;
+	return 0;
+}
+
+static struct fgt_cut_node *find_node(const struct fgt_cut *cut, uint32_t id)
+{
+	if (id >= cut->region->shape.nodes || !cut->node_rows.index[id])
+		return NULL;
+	return &cut->nodes[cut->node_rows.index[id] - 1];
+}
+
+/* The nodes from id up to one that is built already, leaf first. */
+static int climb(const struct fgt_cut *cut, uint32_t id,
+		 struct fgt_cut_node **chain, uint32_t *ret_len,
+		 struct fgt_cut_node **ret_built)
+{
+	uint32_t len = 0;
+
+	*ret_built = NULL;
+	while (id != FGT_NODE_NONE) {
+		struct fgt_cut_node *node = find_node(cut, id);
+
+		if (!node || len == FGT_SLICE_DEPTH_MAX)
+			return -EBADMSG;
+		if (node->out) {
+			*ret_built = node;
+			break;
+		}
+		chain[len++] = node;
+		id = node->parent;
+	}
+	*ret_len = len;
+	return 0;
+}
+
+static int build_stack(struct building *building, uint32_t id,
+		       uint32_t *ret_stack)
+{
+	struct fgt_slice *slice = building->slice;
+	struct fgt_cut_node *chain[FGT_SLICE_DEPTH_MAX], *parent;
+	uint32_t len;
+	int error;
+
+	error = climb(building->cut, id, chain, &len, &parent);
+	if (error)
+		return error;
+	while (len--) {
+		struct fgt_slice_node *built = &slice->nodes[slice->node_count];
+
+		chain[len]->depth = parent ? parent->depth + 1 : 1;
+		if (chain[len]->depth > FGT_SLICE_DEPTH_MAX)
+			return -EBADMSG;
+		built->parent = parent ? parent->out - 1 : FGT_NODE_NONE;
+		error = build_frame(building, chain[len]->frame, &built->frame);
+		if (error)
+			return error;
+		parent = chain[len];
+		parent->out = ++slice->node_count;
+	}
+	*ret_stack = parent ? parent->out - 1 : FGT_NODE_NONE;
+	return 0;
+}
+
+/* ---- Runs ------------------------------------------------------------- */
+
+/* A slot's runs hang together from the newest back: filled from the end. */
+static int build_thread_runs(struct building *building,
+			     const struct fgt_cut_thread *row, uint32_t thread)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+	struct fgt_run *run = slice->runs + slice->run_count + row->run_count;
+	uint32_t at = cut->tracks[row->slot].latest;
+
+	for (; at; at = cut->pieces[at - 1].previous) {
+		struct fgt_cut_piece piece = cut->pieces[at - 1];
+		int error;
+
+		if (!fgt_cut_clip(cut, &piece))
+			continue;
+		run--;
+		run->thread = thread;
+		run->first_tick = piece.first - cut->kept_first;
+		run->tick_count = piece.end - piece.first;
+		run->state = piece.state;
+		building->is_state_used[piece.state] = true;
+		error = build_stack(building, piece.node, &run->stack);
+		if (error)
+			return error;
+	}
+	slice->run_count += row->run_count;
+	return 0;
+}
+
+static int build_runs(struct building *building)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+	uint32_t thread = 0;
+
+	slice->nodes = new_array(cut->node_rows.count, sizeof(*slice->nodes));
+	slice->frames =
+		new_array(cut->frame_rows.count, sizeof(*slice->frames));
+	slice->images =
+		new_array(cut->image_rows.count, sizeof(*slice->images));
+	if (!slice->nodes || !slice->frames || !slice->images)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cut->thread_rows.count; i++) {
+		int error;
+
+		if (!cut->threads[i].run_count)
+			continue;
+		error = build_thread_runs(building, &cut->threads[i], thread++);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Those of the wanted ticks, of threads that have runs there. */
+static int build_edges(struct building *building)
+{
+	const struct fgt_cut *cut = building->cut;
+	struct fgt_slice *slice = building->slice;
+
+	slice->edges = new_array(cut->edge_count, sizeof(*slice->edges));
+	if (!slice->edges)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cut->edge_count; i++) {
+		const struct fgt_cut_edge *edge = &cut->edges[i];
+		uint32_t thread = cut->tracks[edge->slot].thread;
+
+		if (!thread || edge->tick < cut->kept_first ||
+		    edge->tick - cut->kept_first >= cut->kept_count)
+			continue;
+		slice->edges[slice->edge_count++] = (struct fgt_edge){
+			.thread = thread - 1,
+			.tick = edge->tick - cut->kept_first,
+			.on_us = edge->on_us,
+			.off_us = edge->off_us,
+		};
+	}
+	fgt_edges_sort(slice);
+	return fgt_edges_are_valid(slice) ? 0 : -EBADMSG;
+}
+
+static int build_states(struct building *building)
+{
+	struct fgt_slice *slice = building->slice;
+	uint32_t count = 0;
+
+	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++)
+		count += building->is_state_used[state];
+	slice->states = new_array(count, sizeof(*slice->states));
+	if (!slice->states)
+		return -ENOMEM;
+	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++)
+		if (building->is_state_used[state])
+			slice->states[slice->state_count++].state = state;
+	return 0;
+}
+
+int fgt_cut_build(struct fgt_cut *cut, struct fgt_slice **ret_slice)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	int (*const steps[])(struct building *) = {
+		build_times, build_paces,  build_process, build_threads,
+		build_runs,  build_states, build_edges,
+	};
+	struct building building = { .cut = cut };
+	int error;
+
+	error = fgt_slice_new(&slice);
+	if (error)
+		return error;
+	building.slice = slice;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		error = steps[i](&building);
+		if (error)
+			return error;
+	}
+	*ret_slice = FGT_TAKE(slice);
+	return 0;
+}

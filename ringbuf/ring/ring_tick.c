@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring as its writer sees it: threads, and ticks that tell what changed.
+ * Runs in the one thread that samples; must not do work for a thread that did
+ * not change (the key frame once a second excepted).
+ */
+#include "ringbuf/ring/writer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ringbuf/slice/pace.h"
+
+/* CLOCK_MONOTONIC beyond 146 years is not believed: sums cannot overflow. */
+#define MONO_NS_MAX (FGT_WORD_VALUE_MAX)
+
+/* ---- Threads ---------------------------------------------------------- */
+
+static struct fgt_writer_thread *find_thread(struct fgt_writer *writer,
+					     uint32_t slot)
+{
+	struct fgt_writer_thread *thread;
+
+	if (slot >= writer->region.shape.threads)
+		return NULL;
+	thread = &writer->threads[slot];
+	if (thread->phase != FGT_THREAD_ADDED &&
+	    thread->phase != FGT_THREAD_LIVE)
+		return NULL;
+	return thread->is_ending ? NULL : thread;
+}
+
+static void note_change(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+
+	if (thread->is_changing)
+		return;
+	thread->is_changing = true;
+	writer->changing[writer->changing_count++] = slot;
+}
+
+static void store_name(struct fgt_writer *writer, uint32_t slot,
+		       const char *name)
+{
+	struct fgt_region_thread *row = &writer->region.threads[slot];
+	char text[FGT_THREAD_NAME_MAX] = { 0 };
+	uint64_t words[FGT_REGION_NAME_WORDS], before[FGT_REGION_NAME_WORDS];
+
+	memcpy(text, name, strnlen(name, sizeof(text) - 1));
+	memcpy(words, text, sizeof(words));
+	fgt_region_read_pair(&row->version, row->names, FGT_REGION_NAME_WORDS,
+			     before);
+	if (memcmp(words, before, sizeof(words)))
+		fgt_region_write_pair(&row->version, row->names,
+				      FGT_REGION_NAME_WORDS, words);
+}
+
+int fgt_ring_thread_add(struct fgt_ring *ring, int32_t tid, uint64_t start_time,
+			const char *name, uint32_t *ret_slot)
+{
+	struct fgt_writer *writer = &ring->writer;
+	struct fgt_region_thread *row;
+	uint32_t slot = fgt_id_table_take(&writer->slots);
+
+	while (slot == FGT_ID_NONE && fgt_log_evict_oldest(writer))
+		slot = fgt_id_table_take(&writer->slots);
+	if (slot == FGT_ID_NONE)
+		return -ENOSPC;
+	row = &writer->region.threads[slot];
+	fgt_region_store(&row->tid, (uint32_t)tid);
+	fgt_region_store(&row->start_time, start_time);
+	store_name(writer, slot, name);
+	writer->threads[slot] = (struct fgt_writer_thread){
+		.phase = FGT_THREAD_ADDED,
+		.node = FGT_NODE_NONE,
+		.next_node = FGT_NODE_NONE,
+		.past_node = FGT_NODE_NONE,
+		.state = FGT_STATE_UNKNOWN,
+		.next_state = FGT_STATE_UNKNOWN,
+	};
+	note_change(writer, slot);
+	writer->made.threads++;
+	*ret_slot = slot;
+	return 0;
+}
+
+void fgt_ring_thread_rename(struct fgt_ring *ring, uint32_t slot,
+			    const char *name)
+{
+	if (find_thread(&ring->writer, slot))
+		store_name(&ring->writer, slot, name);
+}
+
+int fgt_ring_thread_end(struct fgt_ring *ring, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = find_thread(&ring->writer, slot);
+
+	if (!thread)
+		return -EINVAL;
+	thread->is_ending = true;
+	note_change(&ring->writer, slot);
+	return 0;
+}
+
+void fgt_ring_drop_slot(struct fgt_writer *writer, uint32_t slot)
+{
+	if (--writer->slots.refs[slot])
+		return;
+	writer->threads[slot].phase = FGT_THREAD_FREE;
+	fgt_id_table_give(&writer->slots, slot);
+}
+
+/* ---- A tick ----------------------------------------------------------- */
+
+void fgt_ring_set_pace(struct fgt_ring *ring, uint32_t periods)
+{
+	if (periods < 1)
+		periods = 1;
+	ring->writer.periods = periods < FGT_PACE_MAX ? periods : FGT_PACE_MAX;
+}
+
+void fgt_ring_tick_begin(struct fgt_ring *ring, uint64_t mono_ns,
+			 uint64_t wall_ns, uint64_t missed)
+{
+	struct fgt_writer *writer = &ring->writer;
+
+	if (mono_ns > MONO_NS_MAX)
+		mono_ns = MONO_NS_MAX;
+	if (writer->tick_count && mono_ns <= writer->last_ns)
+		mono_ns = writer->last_ns + 1;
+	writer->now_ns = mono_ns;
+	writer->wall_ns = wall_ns;
+	writer->missed_ticks += missed;
+	writer->is_tick_open = true;
+	if (writer->opens_segment || !fgt_log_is_segment_due(writer))
+		return;
+	writer->opens_segment = true;
+	writer->made = (struct fgt_writer_level){ 0 };
+}
+
+/* Takes over the reference on node. */
+static void set_next(struct fgt_writer *writer, uint32_t slot, uint32_t node,
+		     uint32_t state, uint32_t credit_ticks)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+
+	fgt_intern_drop_node(writer, thread->next_node);
+	thread->next_node = node;
+	thread->next_state = (uint16_t)state;
+	thread->credit_ticks = credit_ticks < UINT16_MAX ? credit_ticks
+							 : UINT16_MAX;
+	if (!thread->is_changing)
+		note_change(writer, slot);
+}
+
+int fgt_ring_set(struct fgt_ring *ring, uint32_t slot,
+		 const struct fgt_frame *frames, size_t count, uint32_t state,
+		 uint32_t credit_ticks)
+{
+	struct fgt_writer *writer = &ring->writer;
+	uint32_t node;
+	int error;
+
+	if (!find_thread(writer, slot) || state > FGT_STATE_MAX)
+		return -EINVAL;
+	error = fgt_intern_stack(writer, frames, count, &node);
+	if (error)
+		return error;
+	set_next(writer, slot, node, state, credit_ticks);
+	return 0;
+}
+
+int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
+		       uint32_t marker, uint32_t credit_ticks)
+{
+	struct fgt_writer *writer = &ring->writer;
+	struct fgt_writer_thread *thread = find_thread(writer, slot);
+	uint32_t node;
+
+	if (!thread || state > FGT_STATE_MAX || marker >= FGT_MARKER_COUNT)
+		return -EINVAL;
+	node = thread->node;
+	if (marker)
+		node = fgt_intern_marker(writer, node, marker);
+	else
+		fgt_intern_hold_node(writer, node);
+	set_next(writer, slot, node, state, credit_ticks);
+	return 0;
+}
+
+/* Something is to be committed, though stack and state may stay. */
+static void touch(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+
+	if (thread->is_changing)
+		return;
+	fgt_intern_hold_node(writer, thread->node);
+	set_next(writer, slot, thread->node, thread->state, 0);
+}
+
+int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
+		      const struct fgt_frame *frames, size_t count,
+		      uint32_t state, uint32_t ticks)
+{
+	struct fgt_writer *writer = &ring->writer;
+	struct fgt_writer_thread *thread = find_thread(writer, slot);
+	uint32_t node;
+	int error;
+
+	if (!thread || state > FGT_STATE_MAX || !ticks)
+		return -EINVAL;
+	error = fgt_intern_stack(writer, frames, count, &node);
+	if (error)
+		return error;
+	touch(writer, slot);
+	fgt_intern_drop_node(writer, thread->past_node);
+	thread->past_node = node;
+	thread->past_state = (uint16_t)state;
+	thread->past_ticks = ticks < UINT8_MAX ? ticks : UINT8_MAX;
+	return 0;
+}
+
+/* From an instant to the tick that is open, rounded up. */
+static uint32_t us_before(const struct fgt_writer *writer, uint64_t ns)
+{
+	uint64_t us;
+
+	if (!ns || ns > writer->now_ns)
+		return 0;
+	us = (writer->now_ns - ns) / 1000 + 1;
+	return us <= FGT_WORD_EDGE_US_MAX ? (uint32_t)us : 0;
+}
+
+int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
+		      uint64_t off_ns)
+{
+	struct fgt_writer *writer = &ring->writer;
+	struct fgt_writer_thread *thread = find_thread(writer, slot);
+
+	if (!thread)
+		return -EINVAL;
+	touch(writer, slot);
+	thread->on_us = us_before(writer, on_ns);
+	thread->off_us = us_before(writer, off_ns);
+	return 0;
+}
+
+/* ---- Commit ----------------------------------------------------------- */
+
+static void append_credit(struct fgt_writer *writer, uint32_t slot,
+			  uint32_t ticks)
+{
+	const struct fgt_writer_thread *thread = &writer->threads[slot];
+	struct fgt_region_segment *segment =
+		fgt_region_segment_at(&writer->region, writer->segment_seq);
+	uint64_t first, reach = fgt_region_load(&segment->reach_tick);
+
+	if (ticks > writer->tick_count - thread->first_tick)
+		ticks = (uint32_t)(writer->tick_count - thread->first_tick);
+	if (!ticks)
+		return;
+	first = writer->tick_count - ticks;
+	/* Published with len_words. */
+	if (first < reach)
+		fgt_region_store(&segment->reach_tick, first);
+	fgt_log_append(writer, fgt_word_of_credit(slot, ticks));
+}
+
+/* Takes over the reference on node. */
+static void append_change(struct fgt_writer *writer, uint32_t slot,
+			  uint32_t node, uint32_t state, uint32_t credit_ticks)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+
+	append_credit(writer, slot, credit_ticks);
+	fgt_log_append_change(writer, slot, state, node);
+	fgt_intern_drop_node(writer, thread->node);
+	thread->node = node;
+	thread->state = (uint16_t)state;
+	thread->is_logged = true;
+	fgt_region_add(&writer->region.header->changes, 1);
+}
+
+static bool is_blocked(uint32_t state)
+{
+	return state != FGT_STATE_RUNNING && state != FGT_STATE_UNKNOWN;
+}
+
+/* Coming on a CPU ends a block, leaving it begins one: others tell nothing. */
+static void append_edge(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+	uint32_t on_us = is_blocked(thread->state) ? thread->on_us : 0;
+	uint32_t off_us = is_blocked(thread->next_state) ? thread->off_us : 0;
+
+	thread->on_us = thread->off_us = 0;
+	if (on_us || off_us)
+		fgt_log_append(writer, fgt_word_of_edge(slot, on_us, off_us));
+}
+
+/* CREDIT and CHANGE; the change that follows takes this tick from it. */
+static void commit_past(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+	bool is_told = thread->past_ticks && thread->phase == FGT_THREAD_LIVE &&
+		       (thread->node != thread->past_node ||
+			thread->state != thread->past_state);
+
+	if (is_told)
+		append_change(writer, slot, thread->past_node,
+			      thread->past_state, thread->past_ticks);
+	else
+		fgt_intern_drop_node(writer, thread->past_node);
+	thread->past_node = FGT_NODE_NONE;
+	thread->past_ticks = 0;
+}
+
+static void commit_end(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+	uint32_t last;
+
+	commit_past(writer, slot);
+	fgt_intern_drop_node(writer, thread->node);
+	fgt_intern_drop_node(writer, thread->next_node);
+	if (thread->phase == FGT_THREAD_LIVE) {
+		fgt_log_append_change(writer, slot, FGT_STATE_GONE,
+				      FGT_NODE_NONE);
+		last = writer->live[--writer->live_count];
+		writer->live[thread->live_index] = last;
+		writer->threads[last].live_index = thread->live_index;
+	}
+	*thread = (struct fgt_writer_thread){ .phase = FGT_THREAD_ENDED };
+	fgt_ring_drop_slot(writer, slot);
+}
+
+static void commit_change(struct fgt_writer *writer, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = &writer->threads[slot];
+	bool is_new = thread->phase == FGT_THREAD_ADDED;
+
+	append_edge(writer, slot);
+	commit_past(writer, slot);
+	if (is_new) {
+		thread->phase = FGT_THREAD_LIVE;
+		thread->first_tick = writer->tick_count;
+		thread->live_index = writer->live_count;
+		writer->live[writer->live_count++] = slot;
+	}
+	if (!is_new && thread->node == thread->next_node &&
+	    thread->state == thread->next_state)
+		/* One of the two equal references is enough. */
+		fgt_intern_drop_node(writer, thread->next_node);
+	else
+		append_change(writer, slot, thread->next_node,
+			      thread->next_state, thread->credit_ticks);
+	thread->next_node = FGT_NODE_NONE;
+}
+
+static void commit_changes(struct fgt_writer *writer)
+{
+	for (uint32_t i = 0; i < writer->changing_count; i++) {
+		uint32_t slot = writer->changing[i];
+
+		writer->threads[slot].is_changing = false;
+		if (writer->threads[slot].is_ending)
+			commit_end(writer, slot);
+		else
+			commit_change(writer, slot);
+	}
+}
+
+/* Key frame: what the live threads do that did not change just now. */
+static void append_key_frame(struct fgt_writer *writer)
+{
+	uint64_t changed_words = writer->made.log_words;
+
+	for (uint32_t i = 0; i < writer->live_count; i++) {
+		uint32_t slot = writer->live[i];
+		const struct fgt_writer_thread *thread = &writer->threads[slot];
+
+		if (!thread->is_logged)
+			fgt_log_append_change(writer, slot, thread->state,
+					      thread->node);
+	}
+	/* Its size must not make the next one come sooner. */
+	writer->made.log_words = changed_words;
+}
+
+static void append_missed(struct fgt_writer *writer)
+{
+	uint64_t missed = writer->missed_ticks;
+
+	if (!missed)
+		return;
+	if (missed > FGT_WORD_MISSED_MAX)
+		missed = FGT_WORD_MISSED_MAX;
+	fgt_log_append(writer, fgt_word_of_missed(missed));
+	fgt_region_add(&writer->region.header->missed_ticks, missed);
+	writer->missed_ticks = 0;
+}
+
+void fgt_ring_tick_commit(struct fgt_ring *ring)
+{
+	struct fgt_writer *writer = &ring->writer;
+	uint64_t words = 2 + 5 * (uint64_t)writer->changing_count;
+	uint64_t delta_ns = writer->now_ns - writer->last_ns;
+
+	if (!writer->is_tick_open)
+		return;
+	if (writer->opens_segment)
+		words += writer->live_count;
+	fgt_log_make_room(writer, words);
+	if (writer->opens_segment) {
+		fgt_log_open_segment(writer);
+		delta_ns = 0;
+	}
+	fgt_log_append(writer, fgt_word_of_tick(delta_ns, writer->periods));
+	append_missed(writer);
+	commit_changes(writer);
+	if (writer->opens_segment)
+		append_key_frame(writer);
+	for (uint32_t i = 0; i < writer->changing_count; i++)
+		writer->threads[writer->changing[i]].is_logged = false;
+	writer->changing_count = 0;
+	writer->opens_segment = false;
+	writer->is_tick_open = false;
+	fgt_log_publish(writer);
+	fgt_log_evict_aged(writer);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer's side of a ring: what only it knows, and its three parts:
+ * intern (stacks, frames, images and who holds them), log (segments and their
+ * eviction), ring_tick (threads and ticks).
+ * One thread; must never wait for a reader.
+ */
+#ifndef FGT_RINGBUF_RING_WRITER_H
+#define FGT_RINGBUF_RING_WRITER_H
+
+#include "ringbuf/ring/id_table.h"
+#include "ringbuf/ring/region.h"
+#include "ringbuf/ring/ring.h"
+
+/*
+ * A segment is closed early when it has eaten this part of the log or of a
+ * table, so that the oldest one can go without taking everything with it.
+ */
+#define FGT_WRITER_SHARE 16
+
+/* Deeper stacks lose their middle: leaves room for the ring's own markers. */
+#define FGT_WRITER_DEPTH_MAX (FGT_STACK_DEPTH_MAX + 6)
+
+enum fgt_thread_phase {
+	FGT_THREAD_FREE,
+	FGT_THREAD_ADDED, /* in no tick yet */
+	FGT_THREAD_LIVE,
+	FGT_THREAD_ENDED, /* its log records hold the slot */
+};
+
+/* What a thread is doing; references on its nodes are held. There is one for
+ * each thread that fits: no larger than it must be. */
+struct fgt_writer_thread {
+	uint32_t node, next_node; /* next: to be committed */
+	uint32_t past_node; /* before that: see past_ticks */
+	uint16_t state, next_state, past_state;
+	uint16_t phase : 2; /* enum fgt_thread_phase */
+	uint16_t is_changing : 1, is_ending : 1;
+	uint16_t is_logged : 1; /* in the tick that is being committed */
+	uint64_t on_us : 20, off_us : 20; /* before that tick; 0: none */
+	uint64_t credit_ticks : 16; /* belong to next, too */
+	uint64_t past_ticks : 8; /* belong to the past; 0: nothing is told */
+	uint32_t live_index; /* into fgt_writer.live */
+	uint64_t first_tick;
+};
+
+/* What was made since the newest segment began. */
+struct fgt_writer_level {
+	uint64_t log_words;
+	uint32_t nodes, frames, images, threads;
+};
+
+struct fgt_writer {
+	struct fgt_region region;
+	void *memory; /* of the tables below */
+	size_t len_bytes;
+
+	struct fgt_id_table nodes, frames, images, slots;
+	struct fgt_writer_thread *threads;
+	uint32_t *live; /* slots of threads that exist */
+	uint32_t live_count;
+	uint32_t *changing; /* slots with something to commit */
+	uint32_t changing_count;
+	uint32_t overflow_node;
+
+	uint64_t log_end; /* words logged since the ring began */
+	uint64_t segment_seq; /* the one being written, 0: none yet */
+	struct fgt_writer_level made;
+
+	bool is_tick_open;
+	bool opens_segment; /* the tick that is open will */
+	uint64_t tick_count;
+	uint64_t now_ns, wall_ns, last_ns;
+	uint64_t missed_ticks; /* not yet told */
+	uint32_t periods; /* that each tick stands for */
+};
+
+struct fgt_ring {
+	/* Of a ring that was opened, only region is used. */
+	struct fgt_writer writer;
+};
+
+/* ---- intern ----------------------------------------------------------- */
+
+/* Of what a table of the region holds under a number. */
+uint64_t fgt_intern_hash_node(const void *nodes, uint32_t id);
+uint64_t fgt_intern_hash_frame(const void *frames, uint32_t id);
+uint64_t fgt_intern_hash_image(const void *images, uint32_t id);
+
+/* Pre-interns what must be there when nothing else fits. -ENOSPC. */
+int fgt_intern_init(struct fgt_writer *writer);
+
+/*
+ * The stack's node with one reference; evicts to make room, else the overflow
+ * node. -EINVAL for a frame of an image that does not exist.
+ */
+int fgt_intern_stack(struct fgt_writer *writer, const struct fgt_frame *frames,
+		     size_t count, uint32_t *ret_node);
+/* node's stack under a marker, with one reference; FGT_NODE_NONE if it is none
+ * and the marker says that it is the last one known. */
+uint32_t fgt_intern_marker(struct fgt_writer *writer, uint32_t node,
+			   uint32_t marker);
+void fgt_intern_hold_node(struct fgt_writer *writer, uint32_t node);
+/* Drops a reference; the last one frees the node and what it held. */
+void fgt_intern_drop_node(struct fgt_writer *writer, uint32_t node);
+
+int fgt_intern_image(struct fgt_writer *writer, const struct fgt_image *image,
+		     uint32_t *ret_image);
+void fgt_intern_drop_image(struct fgt_writer *writer, uint32_t image);
+
+/* ---- log -------------------------------------------------------------- */
+
+/* Whether the tick at now_ns must open a segment. */
+bool fgt_log_is_segment_due(const struct fgt_writer *writer);
+/* Drops what is too old. */
+void fgt_log_evict_aged(struct fgt_writer *writer);
+/* Drops the oldest segment for room; false if it must stay. */
+bool fgt_log_evict_oldest(struct fgt_writer *writer);
+/* Makes room for so many words by dropping old segments. */
+void fgt_log_make_room(struct fgt_writer *writer, uint64_t words);
+
+void fgt_log_open_segment(struct fgt_writer *writer);
+void fgt_log_append(struct fgt_writer *writer, uint64_t word);
+void fgt_log_append_change(struct fgt_writer *writer, uint32_t slot,
+			   uint32_t state, uint32_t node);
+/* Makes all that was appended visible as one tick. */
+void fgt_log_publish(struct fgt_writer *writer);
+
+/* ---- ring ------------------------------------------------------------- */
+
+/* Drops a reference on a slot; the last one frees it. */
+void fgt_ring_drop_slot(struct fgt_writer *writer, uint32_t slot);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slice's life, its look-ups, and what is added to it after the cut.
+ * Runs in any thread; must not be called from a signal handler.
+ */
+#include "ringbuf/slice/slice.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* More inlined calls than this at one address are not kept. */
+#define SYMBOLS_PER_FRAME_MAX 64
+
+int fgt_slice_new(struct fgt_slice **ret_slice)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	int error;
+
+	slice = calloc(1, sizeof(*slice));
+	if (!slice)
+		return -ENOMEM;
+	error = fgt_strings_init(&slice->strings);
+	if (error)
+		return error;
+	*ret_slice = FGT_TAKE(slice);
+	return 0;
+}
+
+void fgt_slice_free(struct fgt_slice *slice)
+{
+	if (!slice)
+		return;
+	free(slice->anchors);
+	free(slice->tick_ns);
+	free(slice->paces);
+	free(slice->runs);
+	free(slice->edges);
+	free(slice->tasks);
+	free(slice->spans);
+	free(slice->marks);
+	free(slice->counters);
+	free(slice->labels);
+	free(slice->threads);
+	free(slice->nodes);
+	free(slice->frames);
+	free(slice->images);
+	free(slice->states);
+	free(slice->symbols);
+	fgt_strings_done(&slice->strings);
+	free(slice);
+}
+
+const char *fgt_slice_string(const struct fgt_slice *slice, uint32_t id)
+{
+	return fgt_strings_get(&slice->strings, id);
+}
+
+const char *fgt_slice_state_name(const struct fgt_slice *slice, uint32_t state)
+{
+	uint32_t low = 0, high = slice->state_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (slice->states[middle].state < state)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < slice->state_count && slice->states[low].state == state &&
+	    slice->states[low].name)
+		return fgt_slice_string(slice, slice->states[low].name);
+	return "unknown";
+}
+
+const char *fgt_marker_name(uint64_t marker)
+{
+	static const char *const names[FGT_MARKER_COUNT] = {
+		[FGT_MARKER_KERNEL] = "[kernel]",
+		[FGT_MARKER_KERNEL_DENIED] = "[kernel: not permitted]",
+		[FGT_MARKER_NOT_SAMPLED] = "[not sampled: last known stack]",
+		[FGT_MARKER_ELIDED] = "[frames elided]",
+		[FGT_MARKER_OVERFLOW] = "[overflow: no room in the ring]",
+		[FGT_MARKER_TRUNCATED_NO_CFI] = "[truncated: no unwind rule]",
+		[FGT_MARKER_TRUNCATED_BAD_CFI] = "[truncated: bad unwind rule]",
+		[FGT_MARKER_TRUNCATED_NO_STACK] =
+			"[truncated: stack larger than its copy]",
+		[FGT_MARKER_TRUNCATED_NO_FP] =
+			"[truncated: frame pointer unknown]",
+		[FGT_MARKER_TRUNCATED_BAD_PC] =
+			"[truncated: return address outside code]",
+		[FGT_MARKER_TRUNCATED_LOOP] =
+			"[truncated: stack pointer did not move]",
+		[FGT_MARKER_TRUNCATED_MOVED] =
+			"[truncated: thread moved meanwhile]",
+		[FGT_MARKER_TRUNCATED_UNREADABLE] = "[truncated: not readable]",
+	};
+
+	if (marker >= FGT_MARKER_COUNT || !names[marker])
+		return "[unknown marker]";
+	return names[marker];
+}
+
+uint64_t fgt_slice_wall_ns(const struct fgt_slice *slice, uint64_t mono_ns)
+{
+	const struct fgt_anchor *anchor = slice->anchors;
+	uint32_t low = 0, high = slice->anchor_count;
+
+	if (!slice->anchor_count)
+		return 0;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (slice->anchors[middle].mono_ns <= mono_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low)
+		anchor = &slice->anchors[low - 1];
+	/* Unsigned wrap-around makes this right on both sides of the anchor. */
+	return anchor->wall_ns + (mono_ns - anchor->mono_ns);
+}
+
+static int reserve_symbols(struct fgt_slice *slice, uint32_t added)
+{
+	uint32_t capacity = slice->symbol_capacity;
+	struct fgt_symbol *symbols;
+
+	if (added > UINT32_MAX / 2 - slice->symbol_count)
+		return -ENOMEM;
+	if (slice->symbol_count + added <= capacity)
+		return 0;
+	capacity = (slice->symbol_count + added) * 2;
+	symbols = reallocarray(slice->symbols, capacity, sizeof(*symbols));
+	if (!symbols)
+		return -ENOMEM;
+	slice->symbols = symbols;
+	slice->symbol_capacity = capacity;
+	return 0;
+}
+
+static int intern_text(struct fgt_slice *slice, const char *text,
+		       uint32_t *ret_id)
+{
+	if (!text)
+		text = "";
+	return fgt_strings_intern(&slice->strings, text,
+				  strnlen(text, FGT_STRING_MAX), ret_id);
+}
+
+int fgt_slice_add_symbols(struct fgt_slice *slice, uint32_t frame,
+			  const struct fgt_symbol_text *symbols, size_t count)
+{
+	uint32_t first = slice->symbol_count;
+	size_t given = count;
+	int error;
+
+	if (frame >= slice->frame_count || !count ||
+	    slice->frames[frame].symbol_count)
+		return -EINVAL;
+	if (count > SYMBOLS_PER_FRAME_MAX)
+		count = SYMBOLS_PER_FRAME_MAX;
+	error = reserve_symbols(slice, (uint32_t)count);
+	if (error)
+		return error;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fgt_symbol *symbol = &slice->symbols[first + i];
+		/* The last one is the real function: never the one left out. */
+		const struct fgt_symbol_text *text =
+			&symbols[i + 1 == count ? given - 1 : i];
+
+		error = intern_text(slice, text->function, &symbol->function);
+		if (error)
+			return error;
+		error = intern_text(slice, text->file, &symbol->file);
+		if (error)
+			return error;
+		symbol->line = text->line;
+		symbol->reason = text->reason;
+	}
+	slice->symbol_count += (uint32_t)count;
+	slice->frames[frame].symbol_first = first;
+	slice->frames[frame].symbol_count = (uint32_t)count;
+	return 0;
+}
+
+int fgt_slice_name_states(struct fgt_slice *slice,
+			  const char *(*name_of)(const char *arch,
+						 uint32_t state))
+{
+	for (uint32_t i = 0; i < slice->state_count; i++) {
+		const char *name =
+			name_of(slice->process.arch, slice->states[i].state);
+		int error;
+
+		error = intern_text(slice, name, &slice->states[i].name);
+		if (error)
+			return error;
+	}
+	return 0;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slice: an immutable cut [from, to] of one target's ring. Holds only the
+ * threads, stacks, frames and images that its runs use. Symbols and state
+ * names are added once after the cut; from then on it is only read.
+ */
+#ifndef FGT_RINGBUF_SLICE_SLICE_H
+#define FGT_RINGBUF_SLICE_SLICE_H
+
+#include "ringbuf/base/owner.h"
+#include "ringbuf/base/strings.h"
+#include "ringbuf/slice/frame.h"
+
+#define FGT_NODE_NONE UINT32_MAX
+/* No stack is deeper: FGT_STACK_DEPTH_MAX frames and some markers. */
+#define FGT_SLICE_DEPTH_MAX (FGT_STACK_DEPTH_MAX + 8)
+
+struct fgt_slice_thread {
+	int32_t tid;
+	uint32_t name; /* string id */
+	uint64_t start_time; /* clock ticks since boot, /proc/…/stat field 22 */
+};
+
+/* A stack is a node; walking parents leads from the leaf to the root. */
+struct fgt_slice_node {
+	uint32_t parent; /* node, FGT_NODE_NONE at the root */
+	uint32_t frame;
+};
+
+struct fgt_slice_frame {
+	struct fgt_frame frame; /* image: index + 1 into images; 0 = none */
+	/* Its symbols, innermost inlined call first, the real function last. */
+	uint32_t symbol_first;
+	uint32_t symbol_count; /* 0: not resolved (yet) */
+};
+
+/* Why a frame has no function name; stable: in .fgt files. */
+enum fgt_symbol_reason {
+	FGT_SYMBOL_FOUND = 0,
+	FGT_SYMBOL_STRIPPED, /* the file has no symbol that covers it */
+	FGT_SYMBOL_NO_FILE, /* the file is gone or not readable */
+	FGT_SYMBOL_OTHER_FILE, /* another file is at that path now */
+	FGT_SYMBOL_BAD_FILE, /* not an ELF file that can be understood */
+	FGT_SYMBOL_NO_MAP, /* code without a file and without a perf map */
+};
+
+struct fgt_symbol {
+	uint32_t function; /* string id, demangled; image+0xoffset if unknown */
+	uint32_t file; /* string id, 0 if unknown */
+	uint32_t line; /* 0 if unknown */
+	uint32_t reason; /* enum fgt_symbol_reason */
+};
+
+struct fgt_slice_image {
+	uint32_t path; /* string id */
+	uint32_t build_id_len;
+	uint8_t build_id[FGT_BUILD_ID_MAX];
+	uint32_t is_deleted;
+	uint64_t bias, start, end, dev, ino;
+};
+
+/* The name of a state that runs of the slice use. */
+struct fgt_slice_state {
+	uint32_t state; /* enum fgt_state */
+	uint32_t name; /* string id: "running", "futex", "epoll_wait", … */
+};
+
+/* Consecutive ticks of one thread with the same stack and state. */
+struct fgt_run {
+	uint32_t thread; /* index into threads */
+	uint32_t first_tick; /* index into tick_ns */
+	uint32_t tick_count; /* >= 1 */
+	uint32_t stack; /* leaf node, FGT_NODE_NONE: nothing known */
+	uint32_t state; /* enum fgt_state */
+};
+
+/*
+ * Where the kernel told of a thread's context switches: when it got a CPU
+ * first, and when it left one last, since the tick before and up to this one.
+ * The first ends the block that it was in before, the second begins the one
+ * that it is in at this tick.
+ */
+struct fgt_edge {
+	uint32_t thread; /* index into threads */
+	uint32_t tick; /* index into tick_ns */
+	uint32_t on_us, off_us; /* before that tick; 0: not known */
+};
+
+/*
+ * What the program said of itself, see span_log.h. Times are CLOCK_MONOTONIC;
+ * an end of 0: it had not ended when the slice was cut. All of it overlaps the
+ * slice's ticks, parts may lie outside.
+ */
+struct fgt_slice_task {
+	uint64_t number; /* as the program knows it */
+	uint64_t begin_ns, end_ns;
+	uint32_t track; /* tasks of one track never overlap */
+	uint32_t parent; /* index into tasks + 1, which began before; 0: none */
+	uint32_t name; /* string id; its unique name, "" if that was lost */
+	int32_t tid; /* of the thread that began it */
+};
+
+struct fgt_slice_span {
+	uint64_t number;
+	uint64_t begin_ns, end_ns; /* within the span around it */
+	uint32_t task; /* index into tasks */
+	uint32_t depth; /* 0: none around it; else one more than its parent,
+			 * the last span before it that is less deep */
+	uint32_t name; /* string id */
+	int32_t tid;
+};
+
+struct fgt_slice_mark {
+	uint64_t at_ns;
+	uint32_t name; /* string id */
+	int32_t tid;
+};
+
+struct fgt_slice_counter {
+	uint64_t at_ns;
+	double value; /* finite */
+	uint32_t name; /* string id */
+};
+
+struct fgt_slice_label {
+	uint32_t span; /* index into spans */
+	uint32_t key, value; /* string ids */
+};
+
+/* From first_tick on each tick stands for so many periods. */
+struct fgt_pace {
+	uint32_t first_tick;
+	uint32_t periods; /* 1 … FGT_PACE_MAX */
+	uint64_t periods_before; /* that all ticks before it stand for */
+};
+
+/* Wall clock and monotonic clock read at the same instant. */
+struct fgt_anchor {
+	uint64_t mono_ns;
+	uint64_t wall_ns; /* since the epoch */
+};
+
+/* The target as it was; set once with fgt_ring_set_process(). */
+struct fgt_process_info {
+	int32_t pid;
+	uint32_t uid;
+	uint64_t start_time; /* clock ticks since boot */
+	char name[64]; /* comm */
+	char exe[512]; /* path, "" if unknown */
+	char host[65]; /* host name */
+	char arch[16]; /* "x86_64", "aarch64" */
+	char os_release[65]; /* kernel release */
+};
+
+struct fgt_slice {
+	struct fgt_process_info process;
+
+	/* CLOCK_MONOTONIC, ns; covered = [tick_ns[0], tick_ns[count - 1]]. */
+	uint64_t requested_from_ns, requested_to_ns;
+	uint64_t period_ns; /* nominal distance of two ticks */
+	double effective_hz; /* what was reached within the slice */
+	uint64_t missed_ticks; /* the sampler came too late for these */
+	uint64_t evicted_ticks; /* asked for, but already dropped */
+	uint64_t lapped_ticks; /* overwritten while the slice was cut */
+
+	/* Clock anchors, about one a second, in order; at least one. */
+	struct fgt_anchor *anchors;
+	uint32_t anchor_count;
+
+	uint64_t *tick_ns; /* strictly increasing */
+	uint32_t tick_count;
+
+	/* Where the rate was lowered on purpose, see pace.h; in order. Before
+	 * the first one each tick stands for one period. */
+	struct fgt_pace *paces;
+	uint32_t pace_count;
+
+	struct fgt_run
+		*runs; /* by thread, then first_tick; never overlapping */
+	uint32_t run_count;
+
+	struct fgt_edge *edges; /* by thread, then tick; one for each at most */
+	uint32_t edge_count;
+
+	struct fgt_slice_task *tasks; /* by track, then begin_ns */
+	uint32_t task_count;
+	struct fgt_slice_span
+		*spans; /* by task, then each before those in it */
+	uint32_t span_count;
+	struct fgt_slice_mark *marks; /* by at_ns */
+	uint32_t mark_count;
+	struct fgt_slice_counter *counters; /* by name, then at_ns */
+	uint32_t counter_count;
+	struct fgt_slice_label *labels; /* by span, then key; each pair once */
+	uint32_t label_count;
+
+	struct fgt_slice_thread *threads; /* by tid, then start_time */
+	uint32_t thread_count;
+	struct fgt_slice_node *nodes; /* parents before children */
+	uint32_t node_count;
+	struct fgt_slice_frame *frames;
+	uint32_t frame_count;
+	struct fgt_slice_image *images;
+	uint32_t image_count;
+	struct fgt_slice_state *states; /* each state in runs, ascending */
+	uint32_t state_count;
+	struct fgt_symbol *symbols;
+	uint32_t symbol_count, symbol_capacity;
+	struct fgt_strings strings;
+};
+
+/* An empty slice with its string table. -ENOMEM. */
+int fgt_slice_new(struct fgt_slice **ret_slice);
+void fgt_slice_free(struct fgt_slice *slice);
+FGT_DEFINE_AUTO(struct fgt_slice *, fgt_slice_free);
+
+/* Never NULL; "" for unknown ids. */
+const char *fgt_slice_string(const struct fgt_slice *slice, uint32_t id);
+
+/* Name of a state of the slice, "unknown" if it has none. Never NULL. */
+const char *fgt_slice_state_name(const struct fgt_slice *slice, uint32_t state);
+
+/* "[kernel]", "[truncated: no unwind rule]", …; never NULL. */
+const char *fgt_marker_name(uint64_t marker);
+
+/* Wall clock of an instant, from the anchor at or before it. ns since epoch. */
+uint64_t fgt_slice_wall_ns(const struct fgt_slice *slice, uint64_t mono_ns);
+
+/*
+ * Narrows a slice: ticks within [from_ns, to_ns] and, unless tid is 0, one
+ * thread. The result is a slice of its own that holds only what it uses,
+ * symbols included. -ENODATA with fewer than two ticks or no run left,
+ * -EINVAL if from > to, -ENOMEM.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_slice_narrow(const struct fgt_slice *slice, uint64_t from_ns,
+		     uint64_t to_ns, int32_t tid, struct fgt_slice **ret_slice);
+
+/*
+ * Appends the symbols of one frame (at most 64 are kept; text is copied).
+ * Call once per frame. -ENOMEM, -EINVAL for a frame that does not exist or
+ * that has symbols already.
+ */
+struct fgt_symbol_text {
+	const char *function; /* never NULL */
+	const char *file; /* NULL if unknown */
+	uint32_t line;
+	enum fgt_symbol_reason reason;
+};
+int fgt_slice_add_symbols(struct fgt_slice *slice, uint32_t frame,
+			  const struct fgt_symbol_text *symbols, size_t count);
+
+/* Sets the name of each state through name_of(); -ENOMEM. */
+int fgt_slice_name_states(struct fgt_slice *slice,
+			  const char *(*name_of)(const char *arch,
+						 uint32_t state));
+
+/*
+ * True if the invariants stated above hold (every index in range, order, at
+ * least one tick and anchor, depth <= FGT_SLICE_DEPTH_MAX, period_ns not 0,
+ * effective_hz finite, texts of process terminated …): the check behind the
+ * file reader and the tests. False also when there is no memory for the check.
+ */
+bool fgt_slice_is_valid(const struct fgt_slice *slice);
+
+#endif

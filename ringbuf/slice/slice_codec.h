@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The .fgt form of a slice: msgpack, versioned, loss-free.
+ */
+#ifndef FGT_RINGBUF_SLICE_SLICE_CODEC_H
+#define FGT_RINGBUF_SLICE_SLICE_CODEC_H
+
+#include "ringbuf/base/sink.h"
+#include "ringbuf/base/why.h"
+#include "ringbuf/slice/slice.h"
+
+#define FGT_SLICE_VERSION   1
+#define FGT_SLICE_MAGIC	    "FGT1" /* then one msgpack map */
+#define FGT_SLICE_MAGIC_LEN 4
+#define FGT_SLICE_KEY_COUNT 23 /* keys of that map in this version */
+
+/*
+ * Streams the slice; memory does not grow with it. Errors are the sink's, and
+ * -EOVERFLOW for a table that msgpack cannot count.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_slice_encode(const struct fgt_slice *slice,
+		     const struct fgt_sink *sink);
+
+/*
+ * Reads a slice back from untrusted bytes. Allocates at most a small multiple
+ * of len. -EBADMSG malformed, -EPROTONOSUPPORT another version, -ENOMEM; why
+ * says what is wrong and where.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_slice_decode(const uint8_t *bytes, size_t len,
+		     struct fgt_slice **ret_slice, struct fgt_why *why);
+
+#endif

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Narrows a slice to a part of its time or to one thread: marks what is still
+ * used, numbers it anew, copies it. Trusts that the slice is valid.
+ * Runs in any thread; must not change its source.
+ */
+#include "ringbuf/slice/slice.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ringbuf/slice/edge.h"
+#include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/spans.h"
+
+/* New numbers of the old things; 0: not used (yet). */
+struct marks {
+	uint32_t *threads, *nodes, *frames, *images;
+};
+
+struct narrowing {
+	const struct fgt_slice *source;
+	struct fgt_slice *result;
+	struct marks marks;
+	uint32_t first_tick, tick_count;
+	int32_t tid;
+};
+
+static void marks_done(struct marks *marks)
+{
+	free(marks->threads);
+	free(marks->nodes);
+	free(marks->frames);
+	free(marks->images);
+}
+
+static uint32_t *new_marks(uint32_t count)
+{
+	return calloc((size_t)count + 1, sizeof(uint32_t));
+}
+
+static int marks_init(struct marks *marks, const struct fgt_slice *source)
+{
+	marks->threads = new_marks(source->thread_count);
+	marks->nodes = new_marks(source->node_count);
+	marks->frames = new_marks(source->frame_count);
+	marks->images = new_marks(source->image_count);
+	if (!marks->threads || !marks->nodes || !marks->frames ||
+	    !marks->images)
+		return -ENOMEM;
+	return 0;
+}
+
+/* Number of ticks before time_ns, or at most at it. */
+static uint32_t count_ticks(const struct fgt_slice *slice, uint64_t time_ns,
+			    bool is_inclusive)
+{
+	uint32_t low = 0, high = slice->tick_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (slice->tick_ns[middle] < time_ns ||
+		    (is_inclusive && slice->tick_ns[middle] == time_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Clips a run to the kept ticks; false if nothing of it is left. */
+static bool clip_run(const struct narrowing *narrowing, struct fgt_run *run)
+{
+	uint32_t first = run->first_tick;
+	uint32_t end = first + run->tick_count;
+	uint32_t kept_end = narrowing->first_tick + narrowing->tick_count;
+	int32_t tid = narrowing->source->threads[run->thread].tid;
+
+	if (narrowing->tid && tid != narrowing->tid)
+		return false;
+	if (first < narrowing->first_tick)
+		first = narrowing->first_tick;
+	if (end > kept_end)
+		end = kept_end;
+	if (first >= end)
+		return false;
+	run->first_tick = first - narrowing->first_tick;
+	run->tick_count = end - first;
+	return true;
+}
+
+/* Keeps the runs, still with the source's numbers, and marks what they use. */
+static int keep_runs(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+
+	result->runs =
+		calloc((size_t)source->run_count + 1, sizeof(*result->runs));
+	if (!result->runs)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < source->run_count; i++) {
+		struct fgt_run run = source->runs[i];
+
+		if (!clip_run(narrowing, &run))
+			continue;
+		narrowing->marks.threads[run.thread] = 1;
+		if (run.stack != FGT_NODE_NONE)
+			narrowing->marks.nodes[run.stack] = 1;
+		result->runs[result->run_count++] = run;
+	}
+	return result->run_count ? 0 : -ENODATA;
+}
+
+static void mark_what_nodes_use(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct marks *marks = &narrowing->marks;
+
+	/* Parents come first, so one pass from the end reaches them all. */
+	for (uint32_t i = source->node_count; i-- > 0;) {
+		const struct fgt_slice_node *node = &source->nodes[i];
+
+		if (!marks->nodes[i])
+			continue;
+		marks->frames[node->frame] = 1;
+		if (node->parent != FGT_NODE_NONE)
+			marks->nodes[node->parent] = 1;
+	}
+	for (uint32_t i = 0; i < source->frame_count; i++) {
+		uint32_t image = source->frames[i].frame.image;
+
+		if (marks->frames[i] && image != FGT_IMAGE_NONE)
+			marks->images[image - 1] = 1;
+	}
+}
+
+/* Turns marks into numbers from 1 on; returns how many there are. */
+static uint32_t number_marks(uint32_t *marks, uint32_t count)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (marks[i])
+			marks[i] = ++used;
+	return used;
+}
+
+static int copy_string(struct narrowing *narrowing, uint32_t id,
+		       uint32_t *ret_id)
+{
+	const char *text = fgt_slice_string(narrowing->source, id);
+
+	return fgt_strings_intern(&narrowing->result->strings, text,
+				  strlen(text), ret_id);
+}
+
+static int copy_threads(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	uint32_t *marks = narrowing->marks.threads;
+	int error = 0;
+
+	result->threads = calloc((size_t)source->thread_count + 1,
+				 sizeof(*result->threads));
+	if (!result->threads)
+		return -ENOMEM;
+	result->thread_count = number_marks(marks, source->thread_count);
+	for (uint32_t i = 0; i < source->thread_count && !error; i++) {
+		struct fgt_slice_thread *thread;
+
+		if (!marks[i])
+			continue;
+		thread = &result->threads[marks[i] - 1];
+		*thread = source->threads[i];
+		error = copy_string(narrowing, thread->name, &thread->name);
+	}
+	return error;
+}
+
+static int copy_nodes(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	const struct marks *marks = &narrowing->marks;
+
+	result->nodes =
+		calloc((size_t)source->node_count + 1, sizeof(*result->nodes));
+	if (!result->nodes)
+		return -ENOMEM;
+	result->node_count = number_marks(marks->nodes, source->node_count);
+	for (uint32_t i = 0; i < source->node_count; i++) {
+		const struct fgt_slice_node *old = &source->nodes[i];
+		struct fgt_slice_node *node;
+
+		if (!marks->nodes[i])
+			continue;
+		node = &result->nodes[marks->nodes[i] - 1];
+		node->frame = marks->frames[old->frame] - 1;
+		node->parent = old->parent == FGT_NODE_NONE
+				       ? FGT_NODE_NONE
+				       : marks->nodes[old->parent] - 1;
+	}
+	return 0;
+}
+
+static int copy_symbols(struct narrowing *narrowing,
+			struct fgt_slice_frame *frame)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	const struct fgt_symbol *old = source->symbols + frame->symbol_first;
+	int error = 0;
+
+	/* Each source symbol belongs to one frame, but a file may lie. */
+	if (frame->symbol_count >
+	    result->symbol_capacity - result->symbol_count)
+		frame->symbol_count =
+			result->symbol_capacity - result->symbol_count;
+	frame->symbol_first = result->symbol_count;
+	for (uint32_t i = 0; i < frame->symbol_count && !error; i++) {
+		struct fgt_symbol *symbol =
+			&result->symbols[result->symbol_count++];
+
+		*symbol = old[i];
+		error = copy_string(narrowing, old[i].function,
+				    &symbol->function);
+		if (!error)
+			error = copy_string(narrowing, old[i].file,
+					    &symbol->file);
+	}
+	return error;
+}
+
+static int copy_frames(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	const struct marks *marks = &narrowing->marks;
+	int error = 0;
+
+	result->frames = calloc((size_t)source->frame_count + 1,
+				sizeof(*result->frames));
+	if (!result->frames)
+		return -ENOMEM;
+	result->frame_count = number_marks(marks->frames, source->frame_count);
+	result->symbols = calloc((size_t)source->symbol_count + 1,
+				 sizeof(*result->symbols));
+	if (!result->symbols)
+		return -ENOMEM;
+	result->symbol_capacity = source->symbol_count;
+	for (uint32_t i = 0; i < source->frame_count && !error; i++) {
+		struct fgt_slice_frame *frame;
+
+		if (!marks->frames[i])
+			continue;
+		frame = &result->frames[marks->frames[i] - 1];
+		*frame = source->frames[i];
+		if (frame->frame.image != FGT_IMAGE_NONE)
+			frame->frame.image =
+				marks->images[frame->frame.image - 1];
+		error = copy_symbols(narrowing, frame);
+	}
+	return error;
+}
+
+static int copy_images(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	uint32_t *marks = narrowing->marks.images;
+	int error = 0;
+
+	result->images = calloc((size_t)source->image_count + 1,
+				sizeof(*result->images));
+	if (!result->images)
+		return -ENOMEM;
+	result->image_count = number_marks(marks, source->image_count);
+	for (uint32_t i = 0; i < source->image_count && !error; i++) {
+		struct fgt_slice_image *image;
+
+		if (!marks[i])
+			continue;
+		image = &result->images[marks[i] - 1];
+		*image = source->images[i];
+		error = copy_string(narrowing, image->path, &image->path);
+	}
+	return error;
+}
+
+static void renumber_runs(struct narrowing *narrowing)
+{
+	const struct marks *marks = &narrowing->marks;
+
+	for (uint32_t i = 0; i < narrowing->result->run_count; i++) {
+		struct fgt_run *run = &narrowing->result->runs[i];
+
+		run->thread = marks->threads[run->thread] - 1;
+		if (run->stack != FGT_NODE_NONE)
+			run->stack = marks->nodes[run->stack] - 1;
+	}
+}
+
+static int copy_states(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	bool is_used[FGT_STATE_MAX + 1] = { false };
+	int error = 0;
+
+	for (uint32_t i = 0; i < result->run_count; i++)
+		is_used[result->runs[i].state] = true;
+	result->states = calloc((size_t)source->state_count + 1,
+				sizeof(*result->states));
+	if (!result->states)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < source->state_count && !error; i++) {
+		struct fgt_slice_state *state;
+
+		if (!is_used[source->states[i].state])
+			continue;
+		state = &result->states[result->state_count++];
+		*state = source->states[i];
+		error = copy_string(narrowing, state->name, &state->name);
+	}
+	return error;
+}
+
+/* The anchors within the kept ticks, and the one that the first tick needs. */
+static int copy_anchors(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	uint64_t first_ns = result->tick_ns[0];
+	uint64_t last_ns = result->tick_ns[result->tick_count - 1];
+	uint32_t first = 0, end = 1;
+
+	while (first + 1 < source->anchor_count &&
+	       source->anchors[first + 1].mono_ns <= first_ns)
+		first++;
+	end = first + 1;
+	while (end < source->anchor_count &&
+	       source->anchors[end].mono_ns <= last_ns)
+		end++;
+	result->anchors = calloc(end - first, sizeof(*result->anchors));
+	if (!result->anchors)
+		return -ENOMEM;
+	result->anchor_count = end - first;
+	memcpy(result->anchors, source->anchors + first,
+	       (end - first) * sizeof(*result->anchors));
+	return 0;
+}
+
+/* What is missing in the kept part: told by the gaps between its ticks. */
+static uint64_t count_missed(const struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	const struct fgt_slice *result = narrowing->result;
+	uint64_t missed = 0;
+
+	if (result->tick_count == source->tick_count)
+		return source->missed_ticks;
+	for (uint32_t i = 1; i < result->tick_count; i++) {
+		uint64_t gap_ns = result->tick_ns[i] - result->tick_ns[i - 1];
+		uint64_t pace_ns = fgt_pace_ns(result, i - 1);
+		uint64_t steps = gap_ns / pace_ns;
+
+		if (gap_ns % pace_ns >= pace_ns / 2)
+			steps++;
+		if (steps > 1)
+			missed += steps - 1;
+	}
+	return missed < source->missed_ticks ? missed : source->missed_ticks;
+}
+
+static int copy_paces(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	uint32_t first = narrowing->first_tick;
+	int error =
+		fgt_pace_add(narrowing->result, 0, fgt_pace_at(source, first));
+
+	for (uint32_t i = 0; i < source->pace_count && !error; i++) {
+		const struct fgt_pace *pace = &source->paces[i];
+
+		if (pace->first_tick > first &&
+		    pace->first_tick - first < narrowing->tick_count)
+			error = fgt_pace_add(narrowing->result,
+					     pace->first_tick - first,
+					     pace->periods);
+	}
+	return error;
+}
+
+static int copy_times(struct narrowing *narrowing)
+{
+	const struct fgt_slice *source = narrowing->source;
+	struct fgt_slice *result = narrowing->result;
+	uint32_t count = narrowing->tick_count;
+	uint64_t first_ns = source->tick_ns[narrowing->first_tick];
+	uint64_t last_ns = source->tick_ns[narrowing->first_tick + count - 1];
+	int error;
+
+	result->tick_ns = calloc(count, sizeof(*result->tick_ns));
+	if (!result->tick_ns)
+		return -ENOMEM;
+	memcpy(result->tick_ns, source->tick_ns + narrowing->first_tick,
+	       count * sizeof(*result->tick_ns));
+	result->tick_count = count;
+	result->process = source->process;
+	result->period_ns = source->period_ns;
+	error = copy_paces(narrowing);
+	if (error)
+		return error;
+	result->effective_hz = (count - 1) * 1e9 / (double)(last_ns - first_ns);
+	result->missed_ticks = count_missed(narrowing);
+	/* What is gone is gone from the old end only. */
+	if (result->requested_from_ns < source->tick_ns[0]) {
+		result->evicted_ticks = source->evicted_ticks;
+		result->lapped_ticks = source->lapped_ticks;
+	}
+	return copy_anchors(narrowing);
+}
+
+static int copy_edges(struct narrowing *narrowing)
+{
+	return fgt_edges_narrow(narrowing->source, narrowing->marks.threads,
+				narrowing->first_tick, narrowing->result);
+}
+
+static int copy_spans(struct narrowing *narrowing)
+{
+	return fgt_spans_narrow(narrowing->source, narrowing->tid,
+				narrowing->result);
+}
+
+static int fill_result(struct narrowing *narrowing)
+{
+	/* Numbers come before what is numbered by them: images before frames,
+	 * frames before nodes. */
+	int (*const steps[])(struct narrowing *) = {
+		copy_times, copy_threads, copy_images, copy_frames,
+		copy_nodes, copy_states,  copy_edges,  copy_spans,
+	};
+	int error;
+
+	error = keep_runs(narrowing);
+	if (error)
+		return error;
+	mark_what_nodes_use(narrowing);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		error = steps[i](narrowing);
+		if (error)
+			return error;
+	}
+	renumber_runs(narrowing);
+	return 0;
+}
+
+int fgt_slice_narrow(const struct fgt_slice *slice, uint64_t from_ns,
+		     uint64_t to_ns, int32_t tid, struct fgt_slice **ret_slice)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *result = NULL;
+	struct narrowing narrowing = { .source = slice, .tid = tid };
+	int error;
+
+	if (from_ns > to_ns)
+		return -EINVAL;
+	narrowing.first_tick = count_ticks(slice, from_ns, false);
+	narrowing.tick_count =
+		count_ticks(slice, to_ns, true) - narrowing.first_tick;
+	if (narrowing.tick_count < 2)
+		return -ENODATA;
+	error = fgt_slice_new(&result);
+	if (error)
+		return error;
+	result->requested_from_ns = from_ns;
+	result->requested_to_ns = to_ns;
+	narrowing.result = result;
+	error = marks_init(&narrowing.marks, slice);
+	if (!error)
+		error = fill_result(&narrowing);
+	marks_done(&narrowing.marks);
+	if (error)
+		return error;
+	*ret_slice = FGT_TAKE(result);
+	return 0;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of agent/capture/account: CPU time that no sample has shown. */
+#include "agent/capture/look/account.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#define PERIOD 9900990u
+
+static void use(struct fgt_cpu_use *use, uint64_t run_ns, uint64_t wait_ns)
+{
+	use->runtime_ns += run_ns;
+	use->wait_ns += wait_ns;
+	use->switches++;
+}
+
+static void ticks_are_shown_as_far_as_cpu_time_pays(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { 0 };
+	unsigned int shown = 0;
+
+	(void)state;
+	/* A thread that is found running far more often than it runs. */
+	for (int i = 0; i < 10000; i++) {
+		use(&now, PERIOD / 10, PERIOD);
+		fgt_account_add(&account, &now);
+		shown += fgt_account_take_tick(&account, PERIOD);
+		fgt_account_age(&account, PERIOD);
+	}
+	assert_in_range(shown, 999, 1005);
+}
+
+/* A thread that is found running at no tick, though it runs half its time. */
+static void what_chance_does_not_explain_is_overdue(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { 0 };
+	unsigned int shown = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		use(&now, PERIOD / 2, 0);
+		fgt_account_add(&account, &now);
+		if (i < 5)
+			assert_false(fgt_account_is_overdue(&account, PERIOD));
+		if (fgt_account_is_overdue(&account, PERIOD))
+			shown += fgt_account_take_tick(&account, PERIOD);
+		fgt_account_age(&account, PERIOD);
+	}
+	assert_in_range(shown, 496, 500);
+}
+
+static void what_is_due_stays_bounded(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { 0 };
+	unsigned int shown = 0;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		use(&now, PERIOD, 0);
+		fgt_account_add(&account, &now);
+		fgt_account_age(&account, PERIOD);
+	}
+	for (int i = 0; i < 100; i++)
+		shown += fgt_account_take_tick(&account, PERIOD);
+	assert_in_range(shown, 16, 20);
+}
+
+static void cpu_time_that_no_sample_showed_is_told_apart(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { 0 };
+	unsigned int hidden = 0;
+
+	(void)state;
+	/* Three of four periods are spent in the kernel. */
+	for (int i = 0; i < 4000; i++) {
+		use(&now, PERIOD, 0);
+		fgt_account_add(&account, &now);
+		if (i % 4 == 0)
+			fgt_account_take_sample(&account, PERIOD);
+		else
+			hidden += fgt_account_take_hidden(&account, PERIOD);
+		fgt_account_age(&account, PERIOD);
+	}
+	assert_in_range(hidden, 2950, 3000);
+}
+
+static void what_was_used_before_the_start_is_not_due(void **state)
+{
+	const struct fgt_cpu_use before = { 5000000000u, 70000000u, 12 };
+	struct fgt_account account;
+
+	(void)state;
+	fgt_account_start(&account, &before);
+	fgt_account_add(&account, &before);
+	assert_int_equal(account.due_ns, 0);
+	assert_false(fgt_account_take_hidden(&account, PERIOD));
+}
+
+static void counters_that_jump_do_no_harm(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { UINT64_MAX, UINT64_MAX, 0 };
+	struct fgt_cpu_use zero = { 0 };
+	unsigned int shown = 0;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		fgt_account_add(&account, i % 2 ? &zero : &now);
+		shown += fgt_account_take_hidden(&account, PERIOD);
+		fgt_account_age(&account, PERIOD);
+	}
+	assert_true(shown <= 100);
+	/* A late tick is not made up for. */
+	for (int i = 0; i < 200; i++)
+		fgt_account_age(&account, PERIOD);
+	assert_true(account.due_ns <= 16 * (int64_t)PERIOD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ticks_are_shown_as_far_as_cpu_time_pays),
+		cmocka_unit_test(what_chance_does_not_explain_is_overdue),
+		cmocka_unit_test(what_is_due_stays_bounded),
+		cmocka_unit_test(cpu_time_that_no_sample_showed_is_told_apart),
+		cmocka_unit_test(what_was_used_before_the_start_is_not_due),
+		cmocka_unit_test(counters_that_jump_do_no_harm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What procfs says of threads: syscall and schedstat lines, and the instant at
+ * which to tick.
+ */
+#include "agent/capture/look/blocked.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "agent/capture/sampling.h"
+#include "agent/capture/who_ran/schedstat.h"
+
+static void a_blocked_call_has_number_stack_and_code(void **state)
+{
+	struct fgt_blocked blocked;
+
+	(void)state;
+	assert_int_equal(fgt_blocked_parse("202 0x7f01 0x80 0x0 0x0 0x0 0x0 "
+					   "0x7ffd12345678 0x7f0123456789\n",
+					   &blocked),
+			 0);
+	assert_false(blocked.is_running);
+	assert_int_equal(blocked.call, 202);
+	assert_int_equal(blocked.sp, 0x7ffd12345678);
+	assert_int_equal(blocked.pc, 0x7f0123456789);
+}
+
+static void outside_a_call_there_is_a_stack_too(void **state)
+{
+	struct fgt_blocked blocked;
+
+	(void)state;
+	assert_int_equal(
+		fgt_blocked_parse("-1 0x7ffd0000 0x401000\n", &blocked), 0);
+	assert_int_equal(blocked.call, -1);
+	assert_int_equal(blocked.sp, 0x7ffd0000);
+	assert_int_equal(blocked.pc, 0x401000);
+}
+
+static void a_running_thread_says_so(void **state)
+{
+	struct fgt_blocked blocked;
+
+	(void)state;
+	assert_int_equal(fgt_blocked_parse("running\n", &blocked), 0);
+	assert_true(blocked.is_running);
+}
+
+static void malformed_calls_are_refused(void **state)
+{
+	static const char *const lines[] = {
+		"",
+		"\n",
+		"x",
+		"202",
+		"202 0x1 0x2",
+		"-2 0x1 0x2",
+		"-1 0x1",
+		"-1 1 2",
+		"-1 0x1 0x2 0x3",
+		"99999999999 0x1",
+		"0 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd12345678",
+		"0 0x0 0x0 0x0 0x0 0x0 0x0 0x11112222333344445 0x1",
+	};
+	struct fgt_blocked blocked;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		assert_int_equal(fgt_blocked_parse(lines[i], &blocked),
+				 -EBADMSG);
+}
+
+static void a_resumed_call_keeps_the_name_of_the_call(void **state)
+{
+	struct fgt_thread thread = { .tid = 1 };
+	struct fgt_blocked blocked = { .call = SYS_restart_syscall };
+	uint32_t unknown = fgt_blocked_state(&blocked, &thread);
+
+	(void)state;
+	assert_int_equal(unknown,
+			 FGT_STATE_SYSCALL_FIRST + SYS_restart_syscall);
+	thread.call_state = 0;
+	blocked.call = SYS_clock_nanosleep;
+	fgt_blocked_state(&blocked, &thread);
+	blocked.call = SYS_restart_syscall;
+	assert_int_equal(fgt_blocked_state(&blocked, &thread),
+			 FGT_STATE_SYSCALL_FIRST + SYS_clock_nanosleep);
+	blocked.call = -1;
+	assert_int_equal(fgt_blocked_state(&blocked, &thread),
+			 FGT_STATE_PAGE_FAULT);
+	blocked.call = 5000;
+	assert_int_equal(fgt_blocked_state(&blocked, &thread),
+			 FGT_STATE_UNKNOWN);
+}
+
+static void cpu_use_is_three_numbers(void **state)
+{
+	struct fgt_cpu_use use;
+
+	(void)state;
+	assert_int_equal(fgt_cpu_use_parse("123456789012 42 7\n", &use), 0);
+	assert_int_equal(use.runtime_ns, 123456789012);
+	assert_int_equal(use.wait_ns, 42);
+	assert_int_equal(use.switches, 7);
+	assert_int_equal(fgt_cpu_use_parse("1 2", &use), -EBADMSG);
+	assert_int_equal(fgt_cpu_use_parse("1 -2 3", &use), -EBADMSG);
+	assert_int_equal(fgt_cpu_use_parse("", &use), -EBADMSG);
+	assert_int_equal(fgt_cpu_use_parse("99999999999999999999 2 3", &use),
+			 -EBADMSG);
+}
+
+static void ticks_come_a_little_after_the_samples(void **state)
+{
+	const uint64_t period = 9900990, delay = 200000;
+
+	(void)state;
+	assert_int_equal(fgt_sampling_phase(5000, 100, period, delay),
+			 5000 + delay);
+	for (uint64_t now = 1; now < 5 * period; now += 77777) {
+		uint64_t first = fgt_sampling_phase(1000, now, period, delay);
+
+		assert_true(first >= now);
+		assert_true(first < now + period + delay + 1000);
+		assert_int_equal((first - 1000) % period, delay);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_blocked_call_has_number_stack_and_code),
+		cmocka_unit_test(outside_a_call_there_is_a_stack_too),
+		cmocka_unit_test(a_running_thread_says_so),
+		cmocka_unit_test(malformed_calls_are_refused),
+		cmocka_unit_test(a_resumed_call_keeps_the_name_of_the_call),
+		cmocka_unit_test(cpu_use_is_three_numbers),
+		cmocka_unit_test(ticks_come_a_little_after_the_samples),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

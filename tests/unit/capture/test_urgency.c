@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of agent/capture/urgency: real-time only while that costs little. */
+#include "agent/capture/budget/urgency.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+
+#define MS UINT64_C(1000000)
+
+struct life {
+	struct fgt_urgency urgency;
+	uint64_t now_ns, cpu_ns;
+	unsigned int changes;
+};
+
+static struct life new_life(void)
+{
+	return (struct life){
+		.urgency = { .may_be_first = true, .is_first = true },
+	};
+}
+
+/* So many ticks of 10 ms that take so much each. */
+static void live(struct life *life, unsigned int ticks, uint64_t each_ns)
+{
+	while (ticks--) {
+		life->now_ns += 10 * MS;
+		life->cpu_ns += each_ns;
+		life->changes += fgt_urgency_judge(&life->urgency, life->now_ns,
+						   life->cpu_ns);
+	}
+}
+
+static void who_takes_little_stays_first(void **state)
+{
+	struct life life = new_life();
+
+	(void)state;
+	live(&life, 1000, 2 * MS);
+	assert_true(life.urgency.is_first);
+	/* One long tick, as of an attach. */
+	live(&life, 1, 90 * MS);
+	live(&life, 100, MS / 10);
+	assert_true(life.urgency.is_first);
+	assert_int_equal(life.changes, 0);
+}
+
+static void who_takes_much_makes_room_until_it_takes_little(void **state)
+{
+	struct life life = new_life();
+
+	(void)state;
+	live(&life, 50, 3 * MS);
+	assert_false(life.urgency.is_first);
+	assert_int_equal(life.changes, 1);
+	/* Less than would have cost it its place, but not little. */
+	live(&life, 1000, 2 * MS);
+	assert_false(life.urgency.is_first);
+	live(&life, 50, MS / 2);
+	assert_true(life.urgency.is_first);
+	assert_int_equal(life.changes, 2);
+}
+
+static void a_tick_that_takes_longer_than_it_may_counts_whole(void **state)
+{
+	struct life life = new_life();
+
+	(void)state;
+	life.now_ns = 600 * MS;
+	life.cpu_ns = 2000 * MS;
+	assert_true(fgt_urgency_judge(&life.urgency, life.now_ns, life.cpu_ns));
+	assert_false(life.urgency.is_first);
+}
+
+static void *change_class(void *context)
+{
+	int *classes = context;
+	struct fgt_urgency urgency;
+
+	fgt_urgency_begin(&urgency, true, 0, 0);
+	classes[0] = sched_getscheduler(0);
+	fgt_urgency_review(&urgency, 1000 * MS, 900 * MS);
+	classes[1] = sched_getscheduler(0);
+	fgt_urgency_review(&urgency, 2000 * MS, 901 * MS);
+	classes[2] = sched_getscheduler(0);
+	return NULL;
+}
+
+static void the_class_of_the_thread_follows(void **state)
+{
+	int classes[3] = { -1, -1, -1 };
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, change_class, classes),
+			 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(classes[1] & ~SCHED_RESET_ON_FORK, SCHED_OTHER);
+	assert_int_equal(classes[2], classes[0]);
+	/* Not permitted: then it never was. */
+	if ((classes[0] & ~SCHED_RESET_ON_FORK) == SCHED_OTHER)
+		skip();
+	assert_int_equal(classes[0], SCHED_FIFO | SCHED_RESET_ON_FORK);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_takes_little_stays_first),
+		cmocka_unit_test(
+			who_takes_much_makes_room_until_it_takes_little),
+		cmocka_unit_test(
+			a_tick_that_takes_longer_than_it_may_counts_whole),
+		cmocka_unit_test(the_class_of_the_thread_follows),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a summary says about slices built by hand. Runs in one thread.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/cli/output/summary.h"
+#include "agent/cli/output/summary_print.h"
+#include "ringbuf/slice/frame.h"
+#include "ringbuf/slice/pace.h"
+#include "tests/unit/ringbuf/slice_fixture.h"
+
+static const struct fgt_summary_function *
+find(const struct fgt_summary *summary, const char *name)
+{
+	for (uint32_t i = 0; i < summary->function_count; i++) {
+		if (strcmp(summary->functions[i].name, name) == 0)
+			return &summary->functions[i];
+	}
+	fail_msg("no function %s", name);
+	return NULL;
+}
+
+/*
+ * Thread 100 runs main;work;hash 30 ticks, main;work 10, waits in
+ * main;loop;epoll_wait 60; thread 101 sleeps in start;wait for all 100.
+ */
+static struct fgt_slice *make_slice(void)
+{
+	struct fgt_slice *slice = fixture_new(100);
+	uint32_t busy = fixture_thread(slice, 100, "busy");
+	uint32_t idle = fixture_thread(slice, 101, "idle");
+
+	fixture_run(slice, busy, 0, 30, fixture_stack(slice, "main;work;hash"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, busy, 30, 10, fixture_stack(slice, "main;work"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, busy, 40, 60,
+		    fixture_stack(slice, "main;loop;epoll_wait"),
+		    FIXTURE_EPOLL);
+	fixture_run(slice, idle, 0, 100, fixture_stack(slice, "start;wait"),
+		    FIXTURE_FUTEX);
+	assert_true(fgt_slice_is_valid(slice));
+	return slice;
+}
+
+static void self_and_total_are_of_running_samples(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->samples, 200);
+	assert_int_equal(summary->running, 40);
+	assert_string_equal(summary->functions[0].name, "hash");
+	assert_string_equal(summary->functions[1].name, "work");
+	assert_int_equal(find(summary, "hash")->self, 30);
+	assert_int_equal(find(summary, "work")->self, 10);
+	assert_int_equal(find(summary, "work")->total, 40);
+	assert_int_equal(find(summary, "main")->self, 0);
+	assert_int_equal(find(summary, "main")->total, 40);
+	assert_int_equal(find(summary, "main")->wall, 100);
+	assert_int_equal(find(summary, "epoll_wait")->total, 0);
+	assert_int_equal(find(summary, "epoll_wait")->wall, 60);
+	assert_int_equal(find(summary, "wait")->wall, 100);
+}
+
+/* The last 50 ticks stand for 4 periods each: shares are of time. */
+static void ticks_at_a_lowered_rate_weigh_more(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_pace_add(slice, 50, 4), 0);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->threads[0].samples, 50 + 200);
+	assert_int_equal(summary->threads[0].running, 40);
+	assert_int_equal(summary->threads[0].states[0].samples, 10 + 200);
+	assert_int_equal(summary->threads[0].complete, 250);
+	assert_int_equal(find(summary, "epoll_wait")->wall, 210);
+	assert_int_equal(summary->running, 40);
+}
+
+static void threads_are_split_into_running_and_blocked(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+
+	(void)state;
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->thread_count, 2);
+	assert_int_equal(summary->threads[0].tid, 100);
+	assert_int_equal(summary->threads[0].running, 40);
+	assert_int_equal(summary->threads[0].samples, 100);
+	assert_int_equal(summary->threads[0].state_count, 1);
+	assert_string_equal(summary->threads[0].states[0].name, "epoll_wait");
+	assert_int_equal(summary->threads[0].states[0].samples, 60);
+	assert_int_equal(summary->threads[1].running, 0);
+	assert_string_equal(summary->threads[1].states[0].name, "futex");
+	assert_int_equal(summary->threads[1].states[0].samples, 100);
+}
+
+static void recursion_counts_once(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	uint32_t thread = fixture_thread(slice, 100, "t");
+
+	(void)state;
+	fixture_run(slice, thread, 0, 10, fixture_stack(slice, "f;g;f;g;f"),
+		    FGT_STATE_RUNNING);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(find(summary, "f")->self, 10);
+	assert_int_equal(find(summary, "f")->total, 10);
+	assert_int_equal(find(summary, "g")->self, 0);
+	assert_int_equal(find(summary, "g")->total, 10);
+}
+
+static char *print_tables(const struct fgt_summary *summary)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	assert_non_null(file);
+	fgt_summary_print_tables(summary, 10, file);
+	fclose(file);
+	return text;
+}
+
+static void remarks_belong_to_the_function_below(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(30);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	uint32_t thread = fixture_thread(slice, 100, "t");
+	char unsure[64], *text;
+
+	(void)state;
+	fixture_run(slice, thread, 0, 10, fixture_stack(slice, "main;write;#1"),
+		    FGT_STATE_RUNNING);
+	/* The last stack known: its function, and counted as such. */
+	snprintf(unsure, sizeof(unsure), "main;poll;#%d",
+		 FGT_MARKER_NOT_SAMPLED);
+	fixture_run(slice, thread, 10, 5, fixture_stack(slice, unsure),
+		    FGT_STATE_RUNNING);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(find(summary, "write")->self, 10);
+	assert_int_equal(find(summary, "poll")->self, 5);
+	assert_int_equal(summary->not_sampled, 5);
+	assert_int_equal(summary->function_count, 3);
+	text = print_tables(summary);
+	assert_non_null(strstr(text, "33 % were waiting for a CPU or not"));
+	free(text);
+	assert_int_equal(find(summary, "main")->total, 15);
+}
+
+static void truncated_stacks_are_not_complete(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(40);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	uint32_t thread = fixture_thread(slice, 100, "t");
+	char cut[64];
+
+	(void)state;
+	snprintf(cut, sizeof(cut), "#%d;work", FGT_MARKER_TRUNCATED_NO_CFI);
+	fixture_run(slice, thread, 0, 30, fixture_stack(slice, "main;work"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, thread, 30, 5, fixture_stack(slice, cut),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, thread, 35, 5, FGT_NODE_NONE, FGT_STATE_UNKNOWN);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->samples, 40);
+	assert_int_equal(summary->complete, 30);
+	assert_int_equal(find(summary, "work")->self, 35);
+}
+
+static void rich_slice_is_summed_without_loss(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	uint64_t samples = 0, running = 0, self = 0;
+
+	(void)state;
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		samples += slice->runs[i].tick_count;
+		if (slice->runs[i].state == FGT_STATE_RUNNING &&
+		    slice->runs[i].stack != FGT_NODE_NONE)
+			running += slice->runs[i].tick_count;
+	}
+	assert_int_equal(summary->samples, samples);
+	for (uint32_t i = 0; i < summary->function_count; i++) {
+		self += summary->functions[i].self;
+		assert_true(summary->functions[i].self <=
+			    summary->functions[i].total);
+		assert_true(summary->functions[i].total <=
+			    summary->functions[i].wall);
+	}
+	assert_true(self > 0 && self <= running);
+}
+
+static void names_cannot_move_the_cursor(void **state)
+{
+	char text[64] = { 0 };
+	FILE *file = fmemopen(text, sizeof(text), "w");
+
+	(void)state;
+	fgt_print_text(file, "a\n\033[2Jb\x7f", 64);
+	fputc('|', file);
+	fgt_print_text(file, "abcdefghij", 8);
+	fputc('|', file);
+	/* Characters count, not bytes; none is cut in two. */
+	fgt_print_text(file, "aaaa\xc3\xa4zzzz", 8);
+	fputc('|', file);
+	/* C1 controls, and bytes that are not UTF-8. */
+	fgt_print_text(file,
+		       "\xc2\x9b"
+		       "2J\xff\x9b",
+		       8);
+	fputc('|', file);
+	fgt_print_padded(file, "\xc3\xa4", 3);
+	fclose(file);
+	assert_string_equal(text, "a??[2Jb?|abcde...|aaaa\xc3\xa4...|?2J??|"
+				  "\xc3\xa4  ");
+}
+
+static void json_is_one_object_on_one_line(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	const struct fgt_summary_fate fate = { .path = "x\"\n.folded",
+					       .format = "folded",
+					       .bytes = 12 };
+	char *text = NULL;
+	size_t len = 0;
+	FILE *file = open_memstream(&text, &len);
+
+	(void)state;
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(fgt_summary_print_json(slice, summary, 1, &fate, file),
+			 0);
+	fclose(file);
+	assert_ptr_equal(strchr(text, '\n'), text + len - 1);
+	assert_non_null(strstr(text, "\"functions\":[{\"name\":\"hash\","
+				     "\"self\":30,\"total\":30,\"wall\":30}]"));
+	assert_non_null(strstr(text, "\"state\":\"epoll_wait\","
+				     "\"samples\":60"));
+	assert_non_null(strstr(text, "\"path\":\"x\\\"\\u000a.folded\""));
+	free(text);
+}
+
+static void json_that_cannot_be_written_says_why(void **state)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	const struct fgt_summary_fate fate = { .bytes = 0 };
+	int ends[2];
+	FILE *file = fopen("/dev/full", "we");
+
+	(void)state;
+	assert_non_null(file);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(fgt_summary_print_json(slice, summary, 1, &fate, file),
+			 -ENOSPC);
+	fclose(file);
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	file = fdopen(ends[1], "w");
+	assert_non_null(file);
+	assert_int_equal(fgt_summary_print_json(slice, summary, 1, &fate, file),
+			 -EPIPE);
+	fclose(file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(self_and_total_are_of_running_samples),
+		cmocka_unit_test(ticks_at_a_lowered_rate_weigh_more),
+		cmocka_unit_test(threads_are_split_into_running_and_blocked),
+		cmocka_unit_test(recursion_counts_once),
+		cmocka_unit_test(remarks_belong_to_the_function_below),
+		cmocka_unit_test(truncated_stacks_are_not_complete),
+		cmocka_unit_test(rich_slice_is_summed_without_loss),
+		cmocka_unit_test(names_cannot_move_the_cursor),
+		cmocka_unit_test(json_is_one_object_on_one_line),
+		cmocka_unit_test(json_that_cannot_be_written_says_why),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

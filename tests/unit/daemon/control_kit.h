@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A control socket in a directory of its own, and the loop behind it. Every
+ * function fails the running test when it cannot do its work.
+ */
+#ifndef FGT_TESTS_UNIT_CONTROL_KIT_H
+#define FGT_TESTS_UNIT_CONTROL_KIT_H
+
+#include "agent/daemon/socket/control.h"
+
+/* A request or a reply may take so long: much longer than this process may be
+ * kept from its CPU. */
+#define CONTROL_TIMEOUT_MS 500
+
+struct control_bench {
+	char directory[64];
+	char path[80];
+	struct fgt_loop *loop;
+	struct fgt_listener listener;
+	struct fgt_control *control;
+	struct fgt_timer timer;
+};
+
+/* options->handle is told. */
+void control_bench_open(struct control_bench *bench,
+			struct fgt_control_options options);
+void control_bench_close(struct control_bench *bench);
+
+/* Lets the loop run for a while. */
+void control_spin(struct control_bench *bench, unsigned int ms);
+
+/* Of this process. */
+size_t control_count_descriptors(void);
+
+#endif

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deliveries from their order to the file or the failure, through a real
+ * delivering process: this very program. The loop runs in the main thread.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/daemon/delivery/deliveries.h"
+#include "agent/daemon/delivery/delivery_tally.h"
+#include "agent/daemon/loop/log.h"
+#include "ringbuf/slice/slice_codec.h"
+#include "tests/unit/ringbuf/slice_fixture.h"
+
+#define NOBODY	   65534
+#define PATIENCE_S 60
+
+static struct {
+	struct fgt_loop *loop;
+	struct fgt_deliveries *deliveries;
+	struct fgt_timer look, patience;
+	char directory[64];
+	uint64_t wanted; /* ends of deliveries to wait for */
+	bool is_late;
+} world;
+
+static struct fgt_deliveries_counters counters(void)
+{
+	struct fgt_deliveries_counters now;
+
+	fgt_deliveries_get_counters(world.deliveries, &now);
+	return now;
+}
+
+static void look(void *unused)
+{
+	struct fgt_deliveries_counters now = counters();
+
+	(void)unused;
+	if (now.delivered + now.failed + now.retried >= world.wanted)
+		fgt_loop_stop(world.loop);
+	else
+		fgt_loop_arm(world.loop, &world.look,
+			     fgt_loop_now() + 10000000);
+}
+
+static void lose_patience(void *unused)
+{
+	(void)unused;
+	world.is_late = true;
+	fgt_loop_stop(world.loop);
+}
+
+static void run_until(uint64_t wanted)
+{
+	world.wanted = wanted;
+	fgt_loop_arm(world.loop, &world.patience,
+		     fgt_loop_now() + PATIENCE_S * UINT64_C(1000000000));
+	look(NULL);
+	assert_int_equal(fgt_loop_run(world.loop), 0);
+	assert_false(world.is_late);
+	fgt_loop_disarm(world.loop, &world.patience);
+	fgt_loop_disarm(world.loop, &world.look);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&world, 0, sizeof(world));
+	strcpy(world.directory, "/tmp/fgt-deliveries-XXXXXX");
+	assert_non_null(mkdtemp(world.directory));
+	assert_int_equal(fgt_loop_new(&world.loop), 0);
+	assert_int_equal(
+		fgt_deliveries_new(world.loop, NULL, &world.deliveries), 0);
+	world.look.expired = look;
+	world.patience.expired = lose_patience;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	char path[400];
+	struct dirent *entry;
+	DIR *directory = opendir(world.directory);
+
+	(void)state;
+	fgt_deliveries_free(world.deliveries);
+	fgt_loop_free(world.loop);
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		snprintf(path, sizeof(path), "%s/%s", world.directory,
+			 entry->d_name);
+		(void)unlink(path);
+	}
+	closedir(directory);
+	return rmdir(world.directory);
+}
+
+static int memfd_of(const void *bytes, size_t len)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, len), len);
+	return fd;
+}
+
+static int slice_fd(void)
+{
+	struct fgt_slice *slice = fixture_rich();
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+	int fd;
+
+	assert_int_equal(fgt_slice_encode(slice, &sink), 0);
+	fd = memfd_of(buffer.bytes, buffer.len);
+	fixture_buffer_done(&buffer);
+	fgt_slice_free(slice);
+	return fd;
+}
+
+static const struct fgt_transaction_facts facts = {
+	.name = "checkout", .event_id = "0123456789abcdef0123456789abcdef"
+};
+
+static int submit(int fd, uint32_t uid, const char *destination)
+{
+	const struct fgt_delivery_order order = {
+		.pid = 4242,
+		.uid = uid,
+		.gid = uid,
+		.data_fd = fd,
+		.kind = FGT_DELIVERY_FILE,
+		.spans_fd = -1,
+		.destination = destination,
+		.facts = &facts,
+	};
+	struct fgt_why why;
+
+	return fgt_deliveries_submit(world.deliveries, &order, &why);
+}
+
+/* The only envelope in the directory. */
+static void find_envelope(struct stat *ret_status)
+{
+	struct dirent *entry;
+	DIR *directory = opendir(world.directory);
+	unsigned int count = 0;
+
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		if (strcmp(entry->d_name, ".") == 0 ||
+		    strcmp(entry->d_name, "..") == 0)
+			continue;
+		count++;
+		assert_int_equal(strncmp(entry->d_name, "checkout-", 9), 0);
+		assert_int_equal(
+			fstatat(dirfd(directory), entry->d_name, ret_status, 0),
+			0);
+	}
+	closedir(directory);
+	assert_int_equal(count, 1);
+}
+
+static void slice_becomes_a_file(void **state)
+{
+	struct stat status;
+
+	(void)state;
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
+	run_until(1);
+	assert_int_equal(counters().delivered, 1);
+	find_envelope(&status);
+	assert_true(status.st_size > 1000);
+	assert_int_equal(status.st_mode & 0777, 0600);
+}
+
+static void files_are_written_as_their_user(void **state)
+{
+	struct stat status;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(submit(slice_fd(), NOBODY, world.directory), 0);
+	run_until(1);
+	assert_int_equal(counters().failed, 1); /* the folder is root's */
+	assert_int_equal(chown(world.directory, NOBODY, NOBODY), 0);
+	assert_int_equal(submit(slice_fd(), NOBODY, world.directory), 0);
+	run_until(2);
+	assert_int_equal(counters().delivered, 1);
+	find_envelope(&status);
+	assert_int_equal(status.st_uid, NOBODY);
+	assert_int_equal(status.st_gid, NOBODY);
+}
+
+static void garbage_costs_nobody_but_itself(void **state)
+{
+	static const char garbage[] = "FGT1 and then nothing of sense";
+
+	(void)state;
+	assert_int_equal(submit(memfd_of(garbage, sizeof(garbage)), geteuid(),
+				world.directory),
+			 0);
+	assert_int_equal(submit(memfd_of("", 0), geteuid(), world.directory),
+			 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), "/nonexistent"), 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), "ftp://nowhere"), 0);
+	run_until(4);
+	assert_int_equal(counters().failed, 4);
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
+	run_until(5);
+	assert_int_equal(counters().delivered, 1);
+}
+
+static int submit_last_word(uint32_t uid, const char *destination)
+{
+	const struct fgt_delivery_order order = {
+		.uid = uid,
+		.gid = uid,
+		.data_fd = memfd_of("x", 1),
+		.kind = FGT_DELIVERY_RING,
+		.spans_fd = -1,
+		.destination = destination,
+		.is_last_word = true,
+	};
+	struct fgt_why why;
+
+	return fgt_deliveries_submit(world.deliveries, &order, &why);
+}
+
+static void unreachable_server_is_tried_again(void **state)
+{
+	(void)state;
+	assert_int_equal(submit(slice_fd(), geteuid(),
+				"http://0123456789abcdef0123456789abcdef@"
+				"127.0.0.1:1/42"),
+			 0);
+	run_until(1);
+	assert_int_equal(counters().retried, 1);
+	assert_int_equal(counters().waiting, 1);
+	/* Who leaves tries once more, and does not wait for another time. */
+	fgt_deliveries_leave(world.deliveries);
+	run_until(2);
+	assert_int_equal(counters().retried, 1);
+	assert_int_equal(counters().failed, 1);
+	assert_int_equal(counters().waiting, 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory),
+			 -ESHUTDOWN);
+}
+
+static void what_was_accepted_is_delivered_before_it_leaves(void **state)
+{
+	(void)state;
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
+	fgt_deliveries_leave(world.deliveries);
+	assert_int_equal(submit_last_word(geteuid(), world.directory), 0);
+	run_until(3);
+	assert_int_equal(counters().delivered, 2);
+	assert_int_equal(counters().failed, 1); /* that is no ring */
+}
+
+static void destinations_have_their_share_of_the_queue(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FGT_DELIVERIES_PER_DESTINATION; i++)
+		assert_int_equal(submit(memfd_of("x", 1), 1000, "/there"), 0);
+	assert_int_equal(submit(memfd_of("x", 1), 1000, "/there"), -EBUSY);
+	assert_int_equal(submit(memfd_of("x", 1), 1000, "/elsewhere"), 0);
+	assert_int_equal(submit(memfd_of("x", 1), 1001, "/there"), 0);
+	/* What has ended does not say it again. */
+	for (int i = 0; i < FGT_DELIVERIES_LAST; i++)
+		assert_int_equal(submit_last_word(1000, "/there"), 0);
+	assert_int_equal(submit_last_word(1000, "/there"), -EBUSY);
+}
+
+static void users_have_their_share_of_the_queue(void **state)
+{
+	unsigned int queued = 0;
+
+	(void)state;
+	for (uint32_t uid = 1000; uid < 1010; uid++)
+		for (int i = 0; i < FGT_DELIVERIES_PER_USER + 1; i++) {
+			char destination[32];
+			int r;
+
+			snprintf(destination, sizeof(destination), "/%d",
+				 i % 10);
+			r = submit(memfd_of("x", 1), uid, destination);
+			if (i == FGT_DELIVERIES_PER_USER)
+				assert_int_equal(r, -EBUSY);
+			queued += r == 0;
+		}
+	assert_int_equal(queued, FGT_DELIVERIES_MAX);
+	assert_int_equal(counters().refused,
+			 10 * (FGT_DELIVERIES_PER_USER + 1) -
+				 FGT_DELIVERIES_MAX);
+}
+
+/* One user's large rings leave room for those of others. */
+static void users_have_their_share_of_the_memory(void **state)
+{
+	const off_t large = FGT_DELIVERIES_BYTES_PER_USER / 2 + 4096;
+	int fds[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		fds[i] = memfd_of("x", 1);
+		assert_int_equal(fallocate(fds[i], 0, 0, large), 0);
+	}
+	assert_int_equal(submit(fds[0], 1000, world.directory), 0);
+	assert_int_equal(submit(fds[1], 1000, world.directory), -EBUSY);
+	assert_int_equal(submit(fds[2], 1001, world.directory), 0);
+	/* Of what is large all by itself nothing could be sent. */
+	fds[0] = memfd_of("x", 1);
+	assert_int_equal(fallocate(fds[0], 0, 0, 2 * large), 0);
+	assert_int_equal(submit(fds[0], 1002, world.directory), -EBUSY);
+}
+
+/* A server that takes connections and says nothing. */
+static int open_deaf_server(char *ret_destination, size_t size)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	getsockname(fd, (struct sockaddr *)&address, &len);
+	snprintf(ret_destination, size,
+		 "http://0123456789abcdef0123456789abcdef@127.0.0.1:%d/42",
+		 ntohs(address.sin_port));
+	return fd;
+}
+
+static void slow_servers_of_one_user_keep_nobody_waiting(void **state)
+{
+	char destinations[3][128];
+	int servers[3];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	for (int i = 0; i < 3; i++)
+		servers[i] = open_deaf_server(destinations[i],
+					      sizeof(destinations[i]));
+	for (int i = 0; i < 12; i++)
+		assert_int_equal(
+			submit(slice_fd(), NOBODY, destinations[i % 3]), 0);
+	assert_int_equal(submit(slice_fd(), 0, world.directory), 0);
+	run_until(1);
+	assert_int_equal(counters().delivered, 1);
+	assert_int_equal(counters().active, FGT_DELIVERIES_AT_WORK_PER_USER);
+	for (int i = 0; i < 3; i++)
+		close(servers[i]);
+}
+
+static void a_slow_server_keeps_no_other_destination_waiting(void **state)
+{
+	char destination[128];
+	int server = open_deaf_server(destination, sizeof(destination));
+
+	(void)state;
+	for (int i = 0; i < FGT_DELIVERIES_PER_DESTINATION; i++)
+		assert_int_equal(submit(slice_fd(), geteuid(), destination), 0);
+	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
+	run_until(1);
+	assert_int_equal(counters().delivered, 1);
+	assert_int_equal(counters().active,
+			 FGT_DELIVERIES_AT_WORK_PER_DESTINATION);
+	close(server);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(slice_becomes_a_file),
+		TEST(files_are_written_as_their_user),
+		TEST(garbage_costs_nobody_but_itself),
+		TEST(unreachable_server_is_tried_again),
+		TEST(what_was_accepted_is_delivered_before_it_leaves),
+		TEST(destinations_have_their_share_of_the_queue),
+		TEST(users_have_their_share_of_the_queue),
+		TEST(users_have_their_share_of_the_memory),
+		TEST(slow_servers_of_one_user_keep_nobody_waiting),
+		TEST(a_slow_server_keeps_no_other_destination_waiting),
+	};
+
+	fgt_log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library and agents that are absent, hang, lie, or come and go: each call
+ * ends in its time, with the error that the header tells.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "agent/protocol/channel.h"
+#include "ringbuf/base/owner.h"
+#include "tests/unit/lib/library_kit.h"
+
+#define MS UINT64_C(1000000)
+/* A machine that has other things to do, too; far below "for ever". */
+#define PATIENCE_MS (LIBRARY_TIMEOUT_MS + 5000)
+
+static int cut(void)
+{
+	struct fgt_slice *slice = NULL;
+	uint64_t begun_ns = fgt_now();
+	int r = fgt_get_slice(1, 2, &slice);
+
+	assert_true(fgt_now() - begun_ns < PATIENCE_MS * MS);
+	assert_true((r == 0) == (slice != NULL));
+	fgt_slice_free(slice);
+	return r;
+}
+
+static void absent_agent_is_no_error_if_it_may_come(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	fake_agent_kill(agent);
+	assert_int_equal(library_start(agent), 0);
+	assert_false(library_status().is_recording);
+	assert_int_equal(cut(), -ENOTCONN);
+}
+
+/* It may be there before the end; and others continue its trace. */
+static void transactions_begin_while_the_agent_is_away(void **state)
+{
+	struct fake_agent *agent = *state;
+	struct fgt_transaction *transaction;
+	char trace[50] = "";
+
+	fake_agent_kill(agent);
+	assert_null(fgt_transaction_begin("early", NULL));
+	assert_int_equal(library_start(agent), 0);
+	assert_int_equal(library_status().mode, FGT_AGENT);
+	assert_false(library_status().is_recording);
+	transaction = fgt_transaction_begin("GET /cart", "http.server");
+	assert_non_null(transaction);
+	assert_int_equal(
+		fgt_transaction_get_trace(transaction, trace, sizeof(trace)),
+		49);
+	assert_int_equal(fgt_transaction_finish(transaction), 0);
+	fgt_stop();
+	assert_null(fgt_transaction_begin("late", NULL));
+}
+
+static void agent_that_comes_later_is_found(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	fake_agent_kill(agent);
+	assert_int_equal(library_start(agent), 0);
+	fake_agent_start(agent);
+	for (int i = 0; i < 500 && !library_status().is_recording; i++)
+		usleep(10000);
+	assert_true(library_status().is_recording);
+	assert_int_equal(cut(), 0);
+}
+
+static void agent_that_is_restarted_is_found_again(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	assert_int_equal(library_start(agent), 0);
+	for (int round = 1; round <= 3; round++) {
+		fake_agent_kill(agent);
+		assert_int_equal(cut(), -ENOTCONN);
+		fake_agent_start(agent);
+		for (int i = 0; i < 500 && agent->registers <= round; i++)
+			usleep(10000);
+		for (int i = 0; i < 500 && !library_status().is_recording; i++)
+			usleep(10000);
+		assert_int_equal(cut(), 0);
+	}
+}
+
+static void agent_that_forgot_us_is_asked_again(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	assert_int_equal(library_start(agent), 0);
+	agent->behaviour = FAKE_SLICE_UNKNOWN;
+	assert_int_equal(cut(), -ENOTCONN);
+	agent->behaviour = FAKE_GOOD;
+	assert_int_equal(cut(), 0);
+}
+
+static void silent_agent_costs_the_timeout(void **state)
+{
+	struct fake_agent *agent = *state;
+	uint64_t begun_ns = fgt_now();
+
+	agent->behaviour = FAKE_SILENT;
+	assert_int_equal(library_start(agent), 0);
+	assert_true(fgt_now() - begun_ns >= LIBRARY_TIMEOUT_MS * MS);
+	assert_true(fgt_now() - begun_ns < PATIENCE_MS * MS);
+	assert_false(library_status().is_recording);
+}
+
+static atomic_int late_told, closed_told;
+
+static void note_why(void *context, const char *line)
+{
+	(void)context;
+	if (strstr(line, "did not answer within 300 ms"))
+		late_told++;
+	if (strstr(line, "agent has closed the connection"))
+		closed_told++;
+}
+
+/* As after a SIGSTOP: it was we who closed. */
+static void agent_that_hangs_later_is_told_as_such(void **state)
+{
+	struct fake_agent *agent = *state;
+	const struct fgt_options options = { .size = sizeof(options),
+					     .mode = FGT_AGENT,
+					     .timeout_ms = LIBRARY_TIMEOUT_MS,
+					     .socket = agent->path,
+					     .log = note_why };
+	struct fgt_slice *slice = NULL;
+
+	late_told = closed_told = 0;
+	assert_int_equal(fgt_start(&options), 0);
+	assert_int_equal(fgt_get_slice(1, 2, &slice), 0);
+	agent->behaviour = FAKE_SILENT;
+	assert_int_equal(fgt_slice_upload(slice, "/tmp"), 0);
+	fgt_slice_free(slice);
+	for (int i = 0; i < 500 && !late_told; i++)
+		usleep(10000);
+	assert_int_equal(late_told, 1);
+	assert_int_equal(closed_told, 0);
+	assert_non_null(strstr(library_status().limitation, "not answer"));
+}
+
+/* Its backlog is full: connect(2) itself would wait. */
+static void agent_that_accepts_nobody_costs_the_timeout(void **state)
+{
+	struct fake_agent *agent = *state;
+	uint64_t begun_ns = fgt_now();
+
+	agent->shall_end = true;
+	pthread_join(agent->thread, NULL);
+	agent->is_running = false;
+	assert_int_equal(listen(agent->listen_fd, 0), 0);
+	assert_int_equal(library_start(agent), 0);
+	for (int i = 0; i < 4; i++) {
+		fgt_stop();
+		assert_int_equal(library_start(agent), 0);
+	}
+	assert_true(fgt_now() - begun_ns < 5 * PATIENCE_MS * MS);
+	assert_false(library_status().is_recording);
+	close(agent->listen_fd);
+}
+
+/* The kernel wants microseconds below a million. */
+static void whole_seconds_are_a_deadline_like_others(void **state)
+{
+	struct fake_agent *agent = *state;
+
+	for (int i = 0; i < 500; i++) {
+		struct fgt_channel channel = { .fd = -1 };
+
+		assert_int_equal(fgt_channel_open(agent->path, false,
+						  fgt_now() + 20000 * MS,
+						  &channel),
+				 0);
+		fgt_channel_close(&channel);
+	}
+}
+
+static void agent_that_hangs_up_or_refuses_is_no_agent(void **state)
+{
+	static const int behaviours[] = { FAKE_CLOSES, FAKE_REFUSES };
+	struct fake_agent *agent = *state;
+
+	for (size_t i = 0; i < 2; i++) {
+		agent->behaviour = behaviours[i];
+		assert_int_equal(library_start(agent), 0);
+		assert_false(library_status().is_recording);
+		assert_int_equal(cut(), -ENOTCONN);
+		fgt_stop();
+	}
+}
+
+static void slices_that_make_no_sense_are_told_apart(void **state)
+{
+	static const struct {
+		enum fake_behaviour behaviour;
+		int error;
+	} zoo[] = {
+		{ FAKE_SLICE_BUSY, -EBUSY },
+		{ FAKE_SLICE_NO_DATA, -ENODATA },
+		{ FAKE_SLICE_SILENT, -ETIMEDOUT },
+		{ FAKE_SLICE_DRIPS, -ETIMEDOUT },
+		{ FAKE_SLICE_ENDLESS, -ETIMEDOUT },
+		{ FAKE_SLICE_GIANT, -EBADMSG },
+		{ FAKE_SLICE_SHORT, -EBADMSG },
+		{ FAKE_SLICE_NO_MAGIC, -EBADMSG },
+		{ FAKE_SLICE_JUNK, -EBADMSG },
+		{ FAKE_SLICE_NO_VERSION, -EBADMSG },
+		{ FAKE_SLICE_GARBAGE, -EBADMSG },
+		{ FAKE_SLICE_BREAKS_OFF, -ENOMEM },
+		{ FAKE_SLICE_TRUNCATED, -ENOTCONN }, /* it died meanwhile */
+		{ FAKE_GOOD, 0 },
+	};
+	struct fake_agent *agent = *state;
+	int r;
+
+	assert_int_equal(library_start(agent), 0);
+	for (size_t i = 0; i < sizeof(zoo) / sizeof(zoo[0]); i++) {
+		/* It may be busy with the last one still. */
+		fake_agent_kill(agent);
+		agent->behaviour = zoo[i].behaviour;
+		fake_agent_start(agent);
+		for (int wait = 0; wait < 500 && !library_status().is_recording;
+		     wait++)
+			usleep(10000);
+		/* The registration may be of the killed one; and a further
+		 * try may meet what a time-out has broken off. */
+		r = cut();
+		for (int wait = 0; wait < 300 && r != zoo[i].error; wait++) {
+			usleep(10000);
+			r = cut();
+		}
+		assert_int_equal(r, zoo[i].error);
+	}
+}
+
+/* Ends by its size or its time, whichever the machine reaches first. */
+static void flood_of_bytes_ends(void **state)
+{
+	struct fake_agent *agent = *state;
+	int r;
+
+	assert_int_equal(library_start(agent), 0);
+	agent->behaviour = FAKE_SLICE_FLOOD;
+	r = cut();
+	assert_true(r == -EBADMSG || r == -ETIMEDOUT || r == -ENOMEM);
+}
+
+/* Tried once, told, and no reason to lose the agent. */
+static void slice_too_large_for_the_agent_is_given_up(void **state)
+{
+	struct fake_agent *agent = *state;
+	const struct fgt_options options = { .size = sizeof(options),
+					     .mode = FGT_AGENT,
+					     .timeout_ms = 20000,
+					     .socket = agent->path };
+	struct fgt_status status = { .size = sizeof(status) };
+	uint64_t before = library_status().undelivered;
+	struct fgt_slice *slice = NULL;
+
+	assert_int_equal(fgt_start(&options), 0);
+	agent->behaviour = FAKE_SLICE_LARGE;
+	assert_int_equal(fgt_get_slice(1, 2, &slice), 0);
+	assert_int_equal(fgt_slice_upload(slice, "/nowhere"), 0);
+	fgt_slice_free(slice);
+	assert_int_equal(fgt_flush(20000), 0);
+	assert_int_equal(fgt_get_status(&status), 0);
+	assert_int_equal(status.undelivered, before + 1);
+	assert_true(status.is_recording);
+	assert_int_equal(agent->registers, 1);
+}
+
+static atomic_int interruptions;
+
+static void interrupt(int number)
+{
+	(void)number;
+	interruptions++;
+}
+
+/* Signals of the program, without SA_RESTART, interrupt every wait. */
+static void signals_of_the_program_do_no_harm(void **state)
+{
+	const struct sigaction action = { .sa_handler = interrupt };
+	const struct itimerval often = { .it_interval = { .tv_usec = 1000 },
+					 .it_value = { .tv_usec = 1000 } };
+	const struct itimerval never = { .it_value = { 0 } };
+	struct fake_agent *agent = *state;
+	uint64_t end_ns;
+	struct fgt_slice *slice = NULL;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	assert_int_equal(library_start(agent), 0);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(cut(), 0);
+	end_ns = fgt_now() + 100 * MS;
+	assert_int_equal(fgt_get_slice(1, end_ns, &slice), 0);
+	assert_true(fgt_now() >= end_ns);
+	fgt_slice_free(slice);
+	agent->behaviour = FAKE_SLICE_SILENT;
+	assert_int_equal(cut(), -ETIMEDOUT);
+	fgt_stop();
+	setitimer(ITIMER_REAL, &never, NULL);
+	assert_true(interruptions > 10);
+}
+
+static void closed_by_the_program_is_noticed(void **state)
+{
+	struct fake_agent *agent = *state;
+	int ends[2];
+
+#ifdef __SANITIZE_THREAD__
+	skip(); /* TSan tells of the very thing: a number used by two threads */
+#endif
+	assert_int_equal(library_start(agent), 0);
+	/* As a program does that becomes a daemon; then it opens files. */
+	for (int fd = 3; fd < 1024; fd++)
+		if (fd != agent->listen_fd) {
+			struct sockaddr_storage address;
+			socklen_t len = sizeof(address);
+
+			if (getpeername(fd, (void *)&address, &len) == 0 &&
+			    fd != agent->clients[0])
+				close(fd);
+		}
+	assert_int_equal(pipe(ends), 0);
+	for (int i = 0; i < 500 && agent->registers < 2; i++)
+		usleep(10000);
+	assert_true(agent->registers >= 2);
+	fgt_stop();
+	assert_int_equal(write(ends[1], "x", 1), 1); /* still ours */
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* ---- Misuse ------------------------------------------------------------- */
+
+static atomic_int misuses_told;
+
+static void count_misuses(void *context, const char *line)
+{
+	(void)context;
+	if (strstr(line, "begin a task there"))
+		misuses_told++;
+}
+
+static void start_telling(const struct fake_agent *agent,
+			  void (*log)(void *context, const char *line))
+{
+	const struct fgt_options options = { .size = sizeof(options),
+					     .mode = FGT_AGENT,
+					     .timeout_ms = LIBRARY_TIMEOUT_MS,
+					     .socket = agent->path,
+					     .log = log };
+
+	assert_int_equal(fgt_start(&options), 0);
+}
+
+static void expect_told(const struct fake_agent *agent, int times)
+{
+	start_telling(agent, count_misuses);
+	for (int i = 0; i < 500 && misuses_told < times; i++)
+		usleep(10000);
+	assert_int_equal(misuses_told, times);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fgt_span_end(0), -ENOTCONN);
+	fgt_stop();
+}
+
+static atomic_int culprits_told;
+
+static void find_culprit(void *context, const char *line)
+{
+	(void)context;
+	culprits_told += strstr(line, "begin a task there") &&
+			 strstr(line, ", 'lonely')");
+}
+
+static void misuse_is_told_with_who_it_was(void **state)
+{
+	start_telling(*state, find_culprit);
+	assert_int_equal(fgt_span_begin("lonely", 0, NULL), -ENOTCONN);
+	assert_int_equal(fgt_span_begin("another", 0, NULL), -ENOTCONN);
+	for (int i = 0; i < 500 && !culprits_told; i++)
+		usleep(10000);
+	fgt_stop();
+	assert_int_equal(culprits_told, 1);
+}
+
+static void misuse_is_told_to_each_who_starts(void **state)
+{
+	uint64_t before = library_status().misuses;
+
+	misuses_told = 0;
+	assert_int_equal(fgt_span_end(0), -ENOTCONN);
+	/* At the start, and not again. */
+	expect_told(*state, 1);
+	/* Nothing between: when it happens again. */
+	expect_told(*state, 1);
+	assert_int_equal(misuses_told, 2);
+	assert_int_equal(fgt_span_end(0), -ENOTCONN);
+	expect_told(*state, 3);
+	assert_int_equal(misuses_told, 3);
+	assert_int_equal(library_status().misuses, before + 11);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LIBRARY_TEST(absent_agent_is_no_error_if_it_may_come),
+		LIBRARY_TEST(transactions_begin_while_the_agent_is_away),
+		LIBRARY_TEST(agent_that_comes_later_is_found),
+		LIBRARY_TEST(agent_that_is_restarted_is_found_again),
+		LIBRARY_TEST(agent_that_forgot_us_is_asked_again),
+		LIBRARY_TEST(silent_agent_costs_the_timeout),
+		LIBRARY_TEST(agent_that_hangs_later_is_told_as_such),
+		LIBRARY_TEST(agent_that_accepts_nobody_costs_the_timeout),
+		LIBRARY_TEST(whole_seconds_are_a_deadline_like_others),
+		LIBRARY_TEST(agent_that_hangs_up_or_refuses_is_no_agent),
+		LIBRARY_TEST(slices_that_make_no_sense_are_told_apart),
+		LIBRARY_TEST(flood_of_bytes_ends),
+		LIBRARY_TEST(slice_too_large_for_the_agent_is_given_up),
+		LIBRARY_TEST(signals_of_the_program_do_no_harm),
+		LIBRARY_TEST(closed_by_the_program_is_noticed),
+		LIBRARY_TEST(misuse_is_told_to_each_who_starts),
+		LIBRARY_TEST(misuse_is_told_with_who_it_was),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library's middle between a backend and a part that are this test's own:
+ * forks and stops at the worst moment.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/lib/agent/witness.h"
+#include "agent/lib/embedded/embed_load.h"
+#include "agent/lib/library.h"
+#include "agent/lib/tell.h"
+
+/* More than the worker asks for as its stack. */
+static __thread char large[1 << 20];
+
+static struct {
+	bool shall_fork_in_close, is_closing;
+	bool is_told_while_closing; /* in the child */
+	int close_status; /* of the child, as waitpid(2) */
+	atomic_bool shall_block, is_blocked;
+	sem_t may_go;
+	atomic_int part_forks, lines;
+	atomic_bool has_something; /* to be given up */
+	atomic_bool is_told_by_us; /* by the thread of the tests */
+	pthread_t tests;
+	atomic_bool shall_fork_in_log;
+	atomic_int log_child;
+} world;
+
+/* ---- The backend ------------------------------------------------------- */
+
+static void close_backend(void *state)
+{
+	pid_t pid;
+
+	(void)state;
+	world.is_closing = true;
+	if (!world.shall_fork_in_close)
+		return;
+	pid = fork();
+	if (pid == 0)
+		_exit(world.is_told_while_closing);
+	waitpid(pid, &world.close_status, 0);
+}
+
+static void backend_forked(void *state)
+{
+	(void)state;
+	world.is_told_while_closing |= world.is_closing;
+}
+
+static void refresh(void *state)
+{
+	assert_ptr_equal(state, &world);
+}
+
+static bool is_recording(void *state)
+{
+	(void)state;
+	return true;
+}
+
+static double hz(void *state)
+{
+	(void)state;
+	return 101;
+}
+
+static void get_limitation(void *state, char *ret_text, size_t len)
+{
+	(void)state;
+	(void)len;
+	*ret_text = 0;
+}
+
+const struct fgt_backend fgt_agent_link = {
+	.mode = FGT_AGENT,
+	.refresh = refresh,
+	.is_recording = is_recording,
+	.hz = hz,
+	.get_limitation = get_limitation,
+	.forked = backend_forked,
+	.close = close_backend,
+};
+const struct fgt_backend fgt_embedded = { .mode = FGT_EMBEDDED };
+
+int fgt_agent_link_open(const struct fgt_backend_options *options,
+			bool is_needed, void **ret_state)
+{
+	(void)options;
+	(void)is_needed;
+	*ret_state = &world;
+	return 0;
+}
+
+int fgt_embedded_open(const struct fgt_backend_options *options,
+		      void **ret_state)
+{
+	(void)options;
+	(void)ret_state;
+	return -ENOENT;
+}
+
+void fgt_embed_load_forked(void)
+{
+}
+
+void fgt_witness_start(const struct fgt_backend_options *options, int ring_fd)
+{
+	(void)options;
+	(void)ring_fd;
+}
+
+void fgt_witness_refresh(void)
+{
+}
+
+void fgt_witness_stop(void)
+{
+}
+
+void fgt_witness_forked(void)
+{
+}
+
+/* ---- The part ---------------------------------------------------------- */
+
+static uint64_t work(uint64_t now_ns)
+{
+	(void)now_ns;
+	if (!atomic_load(&world.shall_block))
+		return UINT64_MAX;
+	atomic_store(&world.is_blocked, true);
+	while (sem_wait(&world.may_go) < 0)
+		;
+	fgt_tell("something of note");
+	return UINT64_MAX;
+}
+
+static void part_forked(void)
+{
+	world.part_forks++;
+}
+
+static bool is_idle(void)
+{
+	return !world.has_something;
+}
+
+static void give_up(void)
+{
+	if (world.has_something)
+		fgt_tell("something is given up");
+	world.has_something = false;
+}
+
+const struct fgt_part fgt_span_part = { .work = work,
+					.is_idle = is_idle,
+					.give_up = give_up,
+					.forked = part_forked };
+
+/* ---- Tests ------------------------------------------------------------- */
+
+/* Before leaks are looked for: its parent's threads are gone. */
+static void leave(void)
+{
+	_exit(0);
+}
+
+static void keep_line(void *context, const char *line)
+{
+	assert_ptr_equal(context, &world);
+	assert_non_null(line);
+	world.lines++;
+	if (pthread_equal(world.tests, pthread_self()))
+		world.is_told_by_us = true;
+	if (atomic_exchange(&world.shall_fork_in_log, false)) {
+		pid_t pid = fork();
+
+		if (pid > 0)
+			world.log_child = pid;
+		else if (pid == 0)
+			atexit(leave); /* its last thread ends here */
+	}
+}
+
+static int start(void)
+{
+	const struct fgt_options options = { .size = sizeof(options),
+					     .mode = FGT_AGENT,
+					     .timeout_ms = 1,
+					     .log = keep_line,
+					     .context = &world };
+
+	return fgt_start(&options);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&world, 0, sizeof(world));
+	sem_init(&world.may_go, 0, 0);
+	world.tests = pthread_self();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fgt_stop();
+	return 0;
+}
+
+/* In a part's work, once: until world.may_go is posted. */
+static void block_the_worker(void)
+{
+	atomic_store(&world.is_blocked, false);
+	atomic_store(&world.shall_block, true);
+	fgt_library_wake();
+	for (int i = 0; i < 1000 && !atomic_load(&world.is_blocked); i++)
+		usleep(10000);
+	assert_true(atomic_load(&world.is_blocked));
+	atomic_store(&world.shall_block, false);
+}
+
+static void wait_for_stop(void)
+{
+	for (int i = 0; i < 1000 && fgt_library_check() != -ENOTCONN; i++)
+		usleep(10000);
+	assert_int_equal(fgt_library_check(), -ENOTCONN);
+}
+
+static void fork_does_not_meet_a_backend_that_is_closed(void **state)
+{
+	(void)state;
+	assert_int_equal(start(), 0);
+	world.shall_fork_in_close = true;
+	fgt_stop();
+	assert_true(world.is_closing);
+	assert_true(WIFEXITED(world.close_status));
+	assert_int_equal(WEXITSTATUS(world.close_status), 0);
+}
+
+static void parts_hear_of_forks_while_nothing_records(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	if (pid == 0)
+		_exit(world.part_forks == 1 ? 0 : 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void nobody_is_told_after_a_stop_that_gave_up(void **state)
+{
+	(void)state;
+	assert_int_equal(start(), 0);
+	block_the_worker();
+	fgt_stop();
+	assert_int_equal(fgt_library_check(), -ESHUTDOWN);
+	sem_post(&world.may_go);
+	wait_for_stop();
+	assert_int_equal(world.lines, 0);
+	/* But those of the next start are. */
+	assert_int_equal(start(), 0);
+	fgt_tell("another thing of note");
+	fgt_library_wake();
+	for (int i = 0; i < 1000 && world.lines == 0; i++)
+		usleep(10000);
+	assert_int_equal(world.lines, 1);
+}
+
+static void what_a_stop_gives_up_is_told_before_it_returns(void **state)
+{
+	(void)state;
+	assert_int_equal(start(), 0);
+	world.has_something = true;
+	fgt_stop();
+	assert_int_equal(fgt_library_check(), -ENOTCONN);
+	assert_int_equal(world.lines, 1);
+	/* Where the worker does not come back, too. */
+	assert_int_equal(start(), 0);
+	block_the_worker();
+	world.has_something = true;
+	fgt_stop();
+	assert_int_equal(world.lines, 2);
+	assert_false(world.is_told_by_us);
+	sem_post(&world.may_go);
+	wait_for_stop();
+	assert_int_equal(world.lines, 2);
+}
+
+static void log_that_forks_gets_a_child_without_a_worker(void **state)
+{
+	int status = 0;
+	pid_t pid = 0;
+
+	(void)state;
+	assert_int_equal(start(), 0);
+	atomic_store(&world.shall_fork_in_log, true);
+	fgt_tell("a thing that makes it fork");
+	fgt_library_wake();
+	for (int i = 0; i < 1000 && world.log_child == 0; i++)
+		usleep(10000);
+	assert_true(world.log_child > 0);
+	for (int i = 0; i < 1000 && pid == 0; i++) {
+		usleep(10000);
+		pid = waitpid(world.log_child, &status, WNOHANG);
+	}
+	if (pid == 0)
+		kill(world.log_child, SIGKILL);
+	assert_int_equal(pid, world.log_child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void *flush(void *ret_result)
+{
+	*(int *)ret_result = fgt_flush(60000);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* It would take a lock with it, or never be waited for in vain. */
+static void thread_is_not_cancelled_while_it_waits_here(void **state)
+{
+	pthread_t thread;
+	void *how;
+	int result = 1;
+
+	(void)state;
+	assert_int_equal(start(), 0);
+	block_the_worker();
+	pthread_create(&thread, NULL, flush, &result);
+	usleep(50000); /* it waits */
+	pthread_cancel(thread);
+	usleep(50000);
+	sem_post(&world.may_go);
+	pthread_join(thread, &how);
+	assert_ptr_equal(how, PTHREAD_CANCELED);
+	assert_int_equal(result, 0);
+	fgt_stop();
+	assert_int_equal(fgt_library_check(), -ENOTCONN);
+}
+
+static void program_with_large_thread_variables_can_start(void **state)
+{
+	(void)state;
+	large[sizeof(large) - 1] = 1;
+	assert_int_equal(start(), 0);
+	assert_int_equal(large[sizeof(large) - 1], 1);
+}
+
+#define LIFE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+struct lines {
+	unsigned int count;
+	char last[300];
+};
+
+static void count_line(void *context, const char *line)
+{
+	struct lines *lines = context;
+
+	snprintf(lines->last, sizeof(lines->last), "%s", line);
+	lines->count++;
+}
+
+/* There is no other way to learn it. */
+static void why_a_start_failed_is_told(void **state)
+{
+	struct lines lines = { .count = 0 };
+	const struct fgt_options options = {
+		.size = sizeof(options),
+		.destination = "https://sentry.example/7",
+		.log = count_line,
+		.context = &lines,
+	};
+	struct {
+		struct fgt_options known;
+		uint64_t unknown;
+	} newer = { .known = { .size = sizeof(newer),
+			       .log = count_line,
+			       .context = &lines } };
+
+	(void)state;
+	for (int i = 1; i <= 2; i++) {
+		assert_int_equal(fgt_start(&options), -EINVAL);
+		assert_int_equal(lines.count, i);
+		assert_non_null(strstr(lines.last, "public key"));
+	}
+	newer.unknown = 1;
+	assert_int_equal(fgt_start(&newer.known), -EINVAL);
+	assert_non_null(strstr(lines.last, "install a newer one"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LIFE_TEST(fork_does_not_meet_a_backend_that_is_closed),
+		LIFE_TEST(parts_hear_of_forks_while_nothing_records),
+		LIFE_TEST(nobody_is_told_after_a_stop_that_gave_up),
+		LIFE_TEST(what_a_stop_gives_up_is_told_before_it_returns),
+		LIFE_TEST(log_that_forks_gets_a_child_without_a_worker),
+		LIFE_TEST(thread_is_not_cancelled_while_it_waits_here),
+		LIFE_TEST(program_with_large_thread_variables_can_start),
+		LIFE_TEST(why_a_start_failed_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

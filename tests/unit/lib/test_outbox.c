@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library's outbox: bounds, retries, what is lost; with a carrier and a
+ * clock of the test's. Under the thread sanitizer too.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/lib/agent/outbox.h"
+
+#define SECOND UINT64_C(1000000000)
+#define NOW    (100 * SECOND)
+
+static struct {
+	struct fgt_outbox outbox;
+	_Atomic unsigned int wakes; /* by whoever puts */
+	int result; /* of deliver */
+	uint64_t not_before_ns; /* that the destination /spool asks for; 0 */
+	int cut_result;
+	unsigned int deliveries, cuts, tells;
+	unsigned int freed;
+	const struct fgt_slice *last_slice;
+	uint64_t cut_from, cut_to;
+} world;
+
+/* The one thing of the library that the box needs. */
+void fgt_slice_free(struct fgt_slice *slice)
+{
+	if (!slice)
+		return;
+	free(slice->bytes);
+	free(slice);
+}
+
+static void wake(void)
+{
+	world.wakes++;
+}
+
+static int deliver(const struct fgt_delivery *delivery, char *ret_why)
+{
+	world.deliveries++;
+	world.last_slice = delivery->slice;
+	if (strcmp(delivery->destination, "/other") == 0)
+		return 0;
+	assert_string_equal(delivery->destination, "/spool");
+	if (world.not_before_ns)
+		*delivery->ret_not_before_ns = world.not_before_ns;
+	strcpy(ret_why, world.result ? "it is away; wait" : "");
+	return world.result;
+}
+
+static struct fgt_slice *new_slice(size_t len)
+{
+	struct fgt_slice *slice = calloc(1, sizeof(*slice));
+
+	assert_non_null(slice);
+	slice->len_bytes = len;
+	slice->bytes = calloc(1, 1);
+	return slice;
+}
+
+static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
+{
+	world.cuts++;
+	world.cut_from = from_ns;
+	world.cut_to = to_ns;
+	if (world.cut_result == 0)
+		*ret_slice = new_slice(1000);
+	return world.cut_result;
+}
+
+static void tell(const char *line)
+{
+	assert_true(*line);
+	world.tells++;
+}
+
+static const struct fgt_outbox_carrier plain = { .deliver = deliver,
+						 .tell = tell };
+static const struct fgt_outbox_carrier cutting = { .deliver = deliver,
+						   .cut = cut,
+						   .tell = tell };
+static const struct fgt_transaction_facts facts = {
+	.begin_ns = NOW - SECOND, .end_ns = NOW - SECOND / 2
+};
+
+static void free_parcel(struct fgt_parcel *parcel)
+{
+	assert_null(parcel->slice);
+	world.freed++;
+	free(parcel);
+}
+
+static struct fgt_parcel *new_parcel(uint64_t due_ns)
+{
+	struct fgt_parcel *parcel = calloc(1, sizeof(*parcel));
+
+	assert_non_null(parcel);
+	parcel->destination = "/spool";
+	parcel->facts = &facts;
+	parcel->due_ns = due_ns;
+	parcel->free = free_parcel;
+	return parcel;
+}
+
+static int put(uint64_t due_ns)
+{
+	struct fgt_parcel *parcel = new_parcel(due_ns);
+	int r = fgt_outbox_put(&world.outbox, parcel);
+
+	if (r < 0)
+		free(parcel);
+	return r;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&world, 0, sizeof(world));
+	fgt_outbox_init(&world.outbox, wake);
+	fgt_outbox_open(&world.outbox);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	fgt_outbox_close(&world.outbox);
+	assert_true(fgt_outbox_is_empty(&world.outbox));
+	return 0;
+}
+
+static uint64_t step(uint64_t now_ns)
+{
+	return fgt_outbox_step(&world.outbox, &plain, now_ns);
+}
+
+static void parcels_are_delivered_when_they_are_due(void **state)
+{
+	(void)state;
+	assert_int_equal(step(NOW), FGT_OUTBOX_NEVER);
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(step(NOW - 1), NOW);
+	assert_int_equal(world.deliveries, 0);
+	assert_int_equal(step(NOW), FGT_OUTBOX_NEVER);
+	assert_int_equal(world.deliveries, 1);
+	assert_int_equal(world.freed, 1);
+	assert_int_equal(world.outbox.delivered, 1);
+	assert_true(fgt_outbox_is_empty(&world.outbox));
+}
+
+static void only_the_worker_s_plan_is_brought_forward(void **state)
+{
+	(void)state;
+	assert_int_equal(put(NOW + 5), 0);
+	assert_int_equal(world.wakes, 1);
+	assert_int_equal(put(NOW + 5), 0);
+	assert_int_equal(put(NOW + 9), 0);
+	assert_int_equal(world.wakes, 1);
+	assert_int_equal(put(NOW + 4), 0);
+	assert_int_equal(world.wakes, 2);
+	assert_int_equal(step(NOW), NOW + 4);
+}
+
+static void patient_ones_wake_nobody_until_there_are_many(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FGT_OUTBOX_PATIENT; i++) {
+		struct fgt_parcel *parcel = new_parcel(NOW + 5);
+
+		parcel->can_wait = true;
+		assert_int_equal(fgt_outbox_put(&world.outbox, parcel), 0);
+	}
+	assert_int_equal(world.wakes, 0);
+	/* One that cannot wait is not held up by those that can. */
+	assert_int_equal(put(NOW + 9), 0);
+	assert_int_equal(world.wakes, 1);
+	assert_int_equal(step(NOW), NOW + 5);
+	assert_int_equal(put(NOW + 4), 0);
+	assert_int_equal(world.wakes, 2);
+}
+
+static void a_box_that_fills_is_no_longer_patient(void **state)
+{
+	(void)state;
+	for (int i = 0; i <= FGT_OUTBOX_PATIENT; i++) {
+		struct fgt_parcel *parcel = new_parcel(NOW);
+
+		parcel->can_wait = true;
+		assert_int_equal(fgt_outbox_put(&world.outbox, parcel), 0);
+		assert_int_equal(world.wakes, i == FGT_OUTBOX_PATIENT);
+	}
+}
+
+static void full_box_takes_no_more(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FGT_OUTBOX_MAX; i++)
+		assert_int_equal(put(NOW), 0);
+	assert_int_equal(put(NOW), -ENOBUFS);
+	step(NOW);
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(put(NOW), -ENOBUFS);
+	assert_int_equal(atomic_load(&world.outbox.refused), 2);
+}
+
+static void slices_are_bounded_in_bytes(void **state)
+{
+	struct fgt_parcel *parcel;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		parcel = new_parcel(NOW);
+		parcel->slice = new_slice(FGT_OUTBOX_BYTES_MAX / 2);
+		assert_int_equal(fgt_outbox_put(&world.outbox, parcel),
+				 i < 2 ? 0 : -ENOBUFS);
+	}
+	fgt_slice_free(parcel->slice);
+	free(parcel);
+	step(NOW);
+	parcel = new_parcel(NOW);
+	parcel->slice = new_slice(FGT_OUTBOX_BYTES_MAX / 2);
+	assert_int_equal(fgt_outbox_put(&world.outbox, parcel), 0);
+}
+
+/* At once, then after 1, 2, 4 … 64 s. */
+static void unreachable_one_is_tried_ever_more_rarely(void **state)
+{
+	uint64_t now_ns = NOW;
+
+	(void)state;
+	world.result = -EAGAIN;
+	assert_int_equal(put(now_ns), 0);
+	for (unsigned int i = 1; i < FGT_OUTBOX_TRIES; i++) {
+		uint64_t next_ns = step(now_ns);
+
+		assert_int_equal(world.deliveries, i);
+		assert_int_equal(next_ns - now_ns, SECOND << (i - 1));
+		assert_int_equal(step(next_ns - 1), next_ns);
+		assert_int_equal(world.deliveries, i);
+		now_ns = next_ns;
+	}
+	assert_int_equal(step(now_ns), FGT_OUTBOX_NEVER);
+	assert_int_equal(world.deliveries, FGT_OUTBOX_TRIES);
+	assert_int_equal(world.outbox.undelivered, 1);
+	assert_int_equal(world.outbox.delivered, 0);
+	assert_int_equal(world.freed, 1);
+	assert_int_equal(world.tells, FGT_OUTBOX_TRIES);
+}
+
+static void one_that_waits_does_not_hold_up_others(void **state)
+{
+	(void)state;
+	world.result = -EAGAIN;
+	assert_int_equal(put(NOW), 0);
+	step(NOW);
+	world.result = 0;
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(step(NOW), NOW + SECOND);
+	assert_int_equal(world.outbox.delivered, 1);
+	assert_int_equal(step(NOW + SECOND), FGT_OUTBOX_NEVER);
+	assert_int_equal(world.outbox.delivered, 2);
+}
+
+static void one_that_asks_for_it_is_left_alone(void **state)
+{
+	struct fgt_parcel *other = new_parcel(NOW + 2);
+
+	(void)state;
+	world.result = -EAGAIN;
+	world.not_before_ns = NOW + 60 * SECOND;
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(put(NOW + 1), 0);
+	assert_int_equal(step(NOW), NOW + 1);
+	assert_int_equal(world.deliveries, 1);
+	/* Neither the second one nor one that comes later asks it. */
+	assert_int_equal(step(NOW + 1), NOW + 60 * SECOND);
+	assert_int_equal(put(NOW + 2), 0);
+	assert_int_equal(step(NOW + 2), NOW + 60 * SECOND);
+	assert_int_equal(world.deliveries, 1);
+	/* Another destination has nothing to do with it. */
+	other->destination = "/other";
+	assert_int_equal(fgt_outbox_put(&world.outbox, other), 0);
+	assert_int_equal(step(NOW + 2), NOW + 60 * SECOND);
+	assert_int_equal(world.outbox.delivered, 1);
+	world.result = 0;
+	world.not_before_ns = 0;
+	for (int i = 0; i < 3; i++)
+		step(NOW + 60 * SECOND);
+	assert_int_equal(world.outbox.delivered, 4);
+	assert_int_equal(world.deliveries, 5);
+}
+
+static void one_that_asks_for_too_long_gets_no_more(void **state)
+{
+	uint64_t until_ns = NOW + 2 * FGT_OUTBOX_HELD_NS;
+
+	(void)state;
+	world.result = -EAGAIN;
+	world.not_before_ns = until_ns;
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(put(NOW), 0);
+	step(NOW);
+	assert_int_equal(step(NOW), FGT_OUTBOX_NEVER);
+	assert_int_equal(world.deliveries, 1);
+	assert_int_equal(world.outbox.undelivered, 2);
+	world.result = 0;
+	assert_int_equal(put(until_ns), 0);
+	step(until_ns);
+	assert_int_equal(world.outbox.delivered, 1);
+}
+
+static void refused_one_is_lost_at_once(void **state)
+{
+	(void)state;
+	world.result = -EINVAL;
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(step(NOW), FGT_OUTBOX_NEVER);
+	assert_int_equal(world.outbox.undelivered, 1);
+}
+
+static void ring_is_cut_once_and_before_any_delivery(void **state)
+{
+	(void)state;
+	world.result = -EAGAIN;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(put(NOW), 0);
+	fgt_outbox_step(&world.outbox, &cutting, NOW);
+	assert_int_equal(world.cuts, 3);
+	assert_int_equal(world.deliveries, 1);
+	assert_non_null(world.last_slice);
+	assert_true(world.cut_from <= facts.begin_ns &&
+		    world.cut_to >= facts.end_ns);
+	for (int i = 1; i < 20; i++)
+		fgt_outbox_step(&world.outbox, &cutting, NOW + i * SECOND);
+	assert_int_equal(world.cuts, 3);
+	world.result = 0;
+	for (int i = 0; i < 3; i++)
+		fgt_outbox_step(&world.outbox, &cutting, NOW + 900 * SECOND);
+	assert_int_equal(world.outbox.delivered, 3);
+	assert_int_equal(world.outbox.bytes, 0);
+}
+
+static void range_that_is_gone_is_lost(void **state)
+{
+	(void)state;
+	world.cut_result = -ENODATA;
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(fgt_outbox_step(&world.outbox, &cutting, NOW),
+			 FGT_OUTBOX_NEVER);
+	assert_int_equal(world.deliveries, 0);
+	assert_int_equal(world.outbox.undelivered, 1);
+}
+
+static void closed_box_gives_up_what_is_in_it(void **state)
+{
+	(void)state;
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(put(NOW), 0);
+	fgt_outbox_close(&world.outbox);
+	assert_int_equal(world.freed, 2);
+	assert_int_equal(world.outbox.undelivered, 2);
+	assert_int_equal(put(NOW), -ENOTCONN);
+	fgt_outbox_open(&world.outbox);
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(world.wakes, 2);
+}
+
+static int deliver_and_give_up(const struct fgt_delivery *delivery,
+			       char *ret_why)
+{
+	int r = deliver(delivery, ret_why);
+
+	assert_int_equal(fgt_outbox_give_up(&world.outbox), 2);
+	assert_int_equal(world.outbox.undelivered, 2);
+	return r;
+}
+
+static void what_is_given_up_on_its_way_is_counted_once(void **state)
+{
+	const struct fgt_outbox_carrier slow = { .deliver = deliver_and_give_up,
+						 .tell = tell };
+
+	(void)state;
+	assert_int_equal(put(NOW), 0);
+	assert_int_equal(put(NOW), 0);
+	fgt_outbox_step(&world.outbox, &slow, NOW);
+	assert_int_equal(put(NOW), -ENOTCONN);
+	assert_int_equal(fgt_outbox_give_up(&world.outbox), 0);
+	fgt_outbox_close(&world.outbox);
+	assert_int_equal(world.outbox.undelivered, 2);
+	assert_int_equal(world.outbox.delivered, 0);
+	assert_int_equal(world.freed, 2);
+}
+
+static void *put_many(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 5000; i++)
+		(void)put(NOW);
+	return NULL;
+}
+
+static void nothing_is_lost_between_threads(void **state)
+{
+	pthread_t threads[4];
+	uint64_t counted;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, put_many, NULL), 0);
+	for (int i = 0; i < 20000; i++)
+		step(NOW);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	while (!fgt_outbox_is_empty(&world.outbox))
+		step(NOW);
+	counted = world.outbox.delivered;
+	assert_int_equal(counted, world.freed);
+	assert_int_equal(counted, world.deliveries);
+	assert_true(counted >= FGT_OUTBOX_MAX);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(parcels_are_delivered_when_they_are_due),
+		TEST(only_the_worker_s_plan_is_brought_forward),
+		TEST(patient_ones_wake_nobody_until_there_are_many),
+		TEST(a_box_that_fills_is_no_longer_patient),
+		TEST(full_box_takes_no_more),
+		TEST(slices_are_bounded_in_bytes),
+		TEST(unreachable_one_is_tried_ever_more_rarely),
+		TEST(one_that_waits_does_not_hold_up_others),
+		TEST(one_that_asks_for_it_is_left_alone),
+		TEST(one_that_asks_for_too_long_gets_no_more),
+		TEST(refused_one_is_lost_at_once),
+		TEST(ring_is_cut_once_and_before_any_delivery),
+		TEST(range_that_is_gone_is_lost),
+		TEST(closed_box_gives_up_what_is_in_it),
+		TEST(what_is_given_up_on_its_way_is_counted_once),
+		TEST(nothing_is_lost_between_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors in a program that closes those that it did not open.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/owner.h"
+
+static int open_apart(void)
+{
+	int fd = fgt_fd_apart(open("/dev/null", O_RDONLY | O_CLOEXEC));
+
+	assert_true(fd > 2);
+	return fd;
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void ours_are_closed(void **state)
+{
+	int fd = open_apart();
+
+	(void)state;
+	fgt_fd_close(fd);
+	assert_false(is_open(fd));
+	/* It is known no more: whatever has the number now is closed. */
+	assert_int_equal(dup2(STDOUT_FILENO, fd), fd);
+	fgt_fd_close(fd);
+	assert_false(is_open(fd));
+}
+
+static void files_of_others_are_not(void **state)
+{
+	int pipe_fds[2], fd = open_apart();
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(dup2(pipe_fds[0], fd), fd);
+	fgt_fd_close(fd);
+	assert_true(is_open(fd));
+	close(fd);
+	fd = open_apart();
+	close(fd);
+	fgt_fd_close(fd);
+	assert_false(is_open(fd));
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+}
+
+static void ours_are_told_from_others(void **state)
+{
+	int fd = open_apart(), other;
+
+	(void)state;
+	assert_true(fgt_fd_apart_is_ours(fd));
+	close(fd);
+	assert_false(fgt_fd_apart_is_ours(fd));
+	other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(dup2(other, fd), fd);
+	assert_false(fgt_fd_apart_is_ours(fd));
+	/* Nothing is known of what was never given. */
+	assert_true(fgt_fd_apart_is_ours(other));
+	assert_true(fgt_fd_apart_is_ours(-1));
+	fgt_fd_close(fd);
+	close(fd);
+	close(other);
+}
+
+/* Two that hold one number would close each other's file. */
+static void numbers_are_not_held_twice(void **state)
+{
+	int a = open_apart(), b = open_apart(), c, d;
+
+	(void)state;
+	close(a);
+	close(b);
+	c = open_apart();
+	d = open_apart();
+	assert_true(c != a && c != b && d != a && d != b);
+	fgt_fd_close(b);
+	fgt_fd_close(a);
+	assert_true(is_open(c));
+	assert_true(is_open(d));
+	fgt_fd_close(c);
+	fgt_fd_close(d);
+	assert_false(is_open(c));
+	assert_false(is_open(d));
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	fgt_fd_apart_begin();
+	return 0;
+}
+
+/* Those that ours have first; small ones are as good for the program. */
+static void numbers_are_counted_wherever_they_are(void **state)
+{
+	struct rlimit before, few;
+	int fds[256], count = 0, fd;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = (struct rlimit){ 256, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while ((fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 128)) >= 0)
+		fds[count++] = fd;
+	assert_true(count > 0);
+	assert_true(fgt_fd_apart_has_room(STDOUT_FILENO));
+	assert_true(fgt_fd_apart_count_free(256) > 50);
+	assert_int_equal(fgt_fd_apart_count_free(7), 7);
+	while ((fd = dup(STDOUT_FILENO)) >= 0)
+		fds[count++] = fd;
+	assert_false(fgt_fd_apart_has_room(STDOUT_FILENO));
+	assert_int_equal(fgt_fd_apart_count_free(256), 0);
+	few.rlim_cur = 2048;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_true(fgt_fd_apart_has_room(STDOUT_FILENO));
+	assert_int_equal(fgt_fd_apart_count_free(1024), 1024);
+	while (count > 0)
+		close(fds[--count]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_are_counted_wherever_they_are),
+		cmocka_unit_test(ours_are_closed),
+		cmocka_unit_test(files_of_others_are_not),
+		cmocka_unit_test(ours_are_told_from_others),
+		cmocka_unit_test(numbers_are_not_held_twice),
+	};
+
+	return cmocka_run_group_tests(tests, begin, NULL);
+}

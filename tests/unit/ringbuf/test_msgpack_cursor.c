@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading msgpack in place: values, ranges, errors that stick. */
+#include "ringbuf/base/msgpack_cursor.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A cursor over a literal without its NUL. */
+#define CURSOR(literal) cursor_over(literal, sizeof(literal) - 1)
+
+static struct fgt_msgpack_cursor cursor_over(const char *bytes, size_t len)
+{
+	struct fgt_msgpack_cursor cursor;
+
+	fgt_msgpack_cursor_init(&cursor, (const uint8_t *)bytes, len);
+	return cursor;
+}
+
+static void integers_of_every_width_are_read(void **state)
+{
+	struct fgt_msgpack_cursor c =
+		CURSOR("\x00\x7f\xcc\xff\xcd\xff\xfe\xce\xff\xff\xff\xfd"
+		       "\xcf\xff\xff\xff\xff\xff\xff\xff\xfc"
+		       "\xe0\xff\xd0\x80\xd1\x80\x00\xd2\x80\x00\x00\x00"
+		       "\xd3\x80\x00\x00\x00\x00\x00\x00\x00\xd0\x05");
+
+	(void)state;
+	assert_int_equal(fgt_msgpack_read_uint(&c, 0), 0);
+	assert_int_equal(fgt_msgpack_read_uint(&c, 127), 127);
+	assert_int_equal(fgt_msgpack_read_uint(&c, 255), 255);
+	assert_int_equal(fgt_msgpack_read_uint(&c, UINT64_MAX), 0xfffe);
+	assert_int_equal(fgt_msgpack_read_uint(&c, UINT64_MAX), 0xfffffffd);
+	assert_true(fgt_msgpack_read_uint(&c, UINT64_MAX) == UINT64_MAX - 3);
+	assert_int_equal(fgt_msgpack_read_int(&c, -32, 0), -32);
+	assert_int_equal(fgt_msgpack_read_int(&c, -1, 0), -1);
+	assert_int_equal(fgt_msgpack_read_int(&c, INT64_MIN, 0), -128);
+	assert_int_equal(fgt_msgpack_read_int(&c, INT64_MIN, 0), -32768);
+	assert_int_equal(fgt_msgpack_read_int(&c, INT64_MIN, 0), INT32_MIN);
+	assert_true(fgt_msgpack_read_int(&c, INT64_MIN, 0) == INT64_MIN);
+	/* Positive in a signed type is unsigned enough. */
+	assert_int_equal(fgt_msgpack_read_uint(&c, 5), 5);
+	assert_int_equal(c.error, 0);
+	assert_int_equal(fgt_msgpack_cursor_left(&c), 0);
+}
+
+static void assert_refused(struct fgt_msgpack_cursor *c)
+{
+	assert_int_equal(c->error, -EBADMSG);
+	assert_int_equal(fgt_msgpack_cursor_left(c), 0);
+}
+
+static void values_out_of_range_are_refused(void **state)
+{
+	struct fgt_msgpack_cursor c = CURSOR("\x06");
+
+	(void)state;
+	assert_int_equal(fgt_msgpack_read_uint(&c, 5), 0);
+	assert_refused(&c);
+	c = CURSOR("\xff");
+	assert_int_equal(fgt_msgpack_read_uint(&c, UINT64_MAX), 0);
+	assert_refused(&c);
+	c = CURSOR("\xcf\xff\xff\xff\xff\xff\xff\xff\xff");
+	assert_int_equal(fgt_msgpack_read_int(&c, INT64_MIN, INT64_MAX), 0);
+	assert_refused(&c);
+	c = CURSOR("\x04");
+	assert_int_equal(fgt_msgpack_read_int(&c, 5, 9), 0);
+	assert_refused(&c);
+	c = CURSOR("\xa1x");
+	assert_int_equal(fgt_msgpack_read_uint(&c, UINT64_MAX), 0);
+	assert_refused(&c);
+}
+
+static void first_error_sticks_and_says_where(void **state)
+{
+	struct fgt_msgpack_cursor c = CURSOR("\x01\x02\xc3\x04\x05");
+
+	(void)state;
+	assert_int_equal(fgt_msgpack_read_uint(&c, 9), 1);
+	assert_int_equal(fgt_msgpack_read_uint(&c, 9), 2);
+	assert_int_equal(fgt_msgpack_read_uint(&c, 9), 0);
+	assert_int_equal(fgt_msgpack_read_uint(&c, 9), 0);
+	assert_int_equal(fgt_msgpack_read_str(&c).len, 0);
+	assert_int_equal(fgt_msgpack_read_array(&c), 0);
+	assert_refused(&c);
+	assert_int_equal(c.error_at, 3);
+}
+
+static void texts_and_other_scalars_are_read(void **state)
+{
+	struct fgt_msgpack_cursor c =
+		CURSOR("\xa3"
+		       "abc\xd9\x01x\xda\0\x01y\xdb\0\0\0\x01z\xc4\x02\0\x01"
+		       "\xc3\xc2\xca\x3f\x80\0\0\xcb\xbf\xf8\0\0\0\0\0\0");
+	struct fgt_msgpack_text text = fgt_msgpack_read_str(&c);
+
+	(void)state;
+	assert_true(fgt_msgpack_text_is(text, "abc"));
+	assert_false(fgt_msgpack_text_is(text, "ab"));
+	assert_false(fgt_msgpack_text_is(text, "abcd"));
+	assert_true(fgt_msgpack_text_is(fgt_msgpack_read_str(&c), "x"));
+	assert_true(fgt_msgpack_text_is(fgt_msgpack_read_str(&c), "y"));
+	assert_true(fgt_msgpack_text_is(fgt_msgpack_read_str(&c), "z"));
+	assert_int_equal(fgt_msgpack_read_bin(&c).len, 2);
+	assert_true(fgt_msgpack_read_bool(&c));
+	assert_false(fgt_msgpack_read_bool(&c));
+	assert_true(fgt_msgpack_read_double(&c) == 1.0);
+	assert_true(fgt_msgpack_read_double(&c) == -1.5);
+	assert_int_equal(c.error, 0);
+	c = CURSOR("\xc4\x01x");
+	fgt_msgpack_read_str(&c); /* bin is not str */
+	assert_refused(&c);
+}
+
+static void counts_never_exceed_the_bytes_left(void **state)
+{
+	struct fgt_msgpack_cursor c = CURSOR("\x92\x01\x02");
+
+	(void)state;
+	assert_int_equal(fgt_msgpack_read_array(&c), 2);
+	c = CURSOR("\x93\x01\x02");
+	assert_int_equal(fgt_msgpack_read_array(&c), 0);
+	assert_refused(&c);
+	c = CURSOR("\x82\x01\x02\x03");
+	assert_int_equal(fgt_msgpack_read_map(&c), 0);
+	assert_refused(&c);
+	c = CURSOR("\xdf\x80\x00\x00\x01\x01\x02\x03"); /* × 2 overflows */
+	assert_int_equal(fgt_msgpack_read_map(&c), 0);
+	assert_refused(&c);
+	c = CURSOR("\xdb\xff\xff\xff\xffxyz");
+	assert_int_equal(fgt_msgpack_read_str(&c).len, 0);
+	assert_refused(&c);
+}
+
+static void skip_steps_over_one_object_of_any_kind(void **state)
+{
+	static const char object[] =
+		"\x8a\x01\x92\xc0\xc3\x02\xa1x\x03\xc4\x01x\x04\xc7\x01\x05x"
+		"\x05\xca"
+		"1234"
+		"\x06\xcf"
+		"12345678"
+		"\x07\xd3"
+		"12345678"
+		"\x08\xd5\x05"
+		"12"
+		"\x09\xdd\0\0\0\x01\x90\x0a\xd9\x01x";
+	struct fgt_msgpack_cursor c = cursor_over(object, sizeof(object));
+
+	(void)state;
+	fgt_msgpack_skip(&c);
+	assert_int_equal(c.error, 0);
+	/* The literal's NUL is the object that follows. */
+	assert_int_equal(fgt_msgpack_cursor_left(&c), 1);
+	for (size_t len = 0; len < sizeof(object) - 1; len++) {
+		char *copy = malloc(len + 1);
+
+		memcpy(copy, object, len);
+		c = cursor_over(copy, len);
+		fgt_msgpack_skip(&c);
+		assert_refused(&c);
+		free(copy);
+	}
+	c = CURSOR("\xc1");
+	fgt_msgpack_skip(&c);
+	assert_refused(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(integers_of_every_width_are_read),
+		cmocka_unit_test(values_out_of_range_are_refused),
+		cmocka_unit_test(first_error_sticks_and_says_where),
+		cmocka_unit_test(texts_and_other_scalars_are_read),
+		cmocka_unit_test(counts_never_exceed_the_bytes_left),
+		cmocka_unit_test(skip_steps_over_one_object_of_any_kind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

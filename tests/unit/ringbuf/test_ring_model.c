@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Millions of random actions on small rings, beside a naive model that keeps
+ * everything; every cut is compared with it tick by tick and frame by frame.
+ * FGT_TEST_SEED repeats the run that a failure printed.
+ */
+#include "tests/unit/ringbuf/ring_model.h"
+
+#include <stdio.h>
+#include <time.h>
+
+/* ---- Comparison ------------------------------------------------------- */
+
+static void compare_frame(const struct model *model,
+			  const struct fgt_slice *slice,
+			  const struct fgt_frame *have,
+			  const struct fgt_frame *want)
+{
+	char path[32] = "";
+
+	assert_int_equal(have->address, want->address);
+	assert_int_equal(have->flags, want->flags);
+	for (uint32_t i = 0; i < MODEL_IMAGES; i++)
+		if (want->image && model->images[i] == want->image)
+			snprintf(path, sizeof(path), "/lib/%u", i);
+	if (!path[0])
+		assert_int_equal(have->image, FGT_IMAGE_NONE);
+	else
+		assert_string_equal(
+			fgt_slice_string(slice,
+					 slice->images[have->image - 1].path),
+			path);
+}
+
+static bool is_overflow(const struct fgt_slice *slice, uint32_t node)
+{
+	const struct fgt_frame *frame;
+
+	if (node == FGT_NODE_NONE)
+		return false;
+	while (slice->nodes[node].parent != FGT_NODE_NONE)
+		node = slice->nodes[node].parent;
+	frame = &slice->frames[slice->nodes[node].frame].frame;
+	return frame->flags & FGT_FRAME_MARKER &&
+	       frame->address == FGT_MARKER_OVERFLOW;
+}
+
+static void compare_stack(const struct model *model,
+			  const struct fgt_slice *slice, uint32_t node,
+			  const struct model_value *value)
+{
+	struct fgt_frame frames[MODEL_DEPTH_MAX + 1];
+	uint32_t depth = 0;
+
+	if (!model->plan->has_room && is_overflow(slice, node))
+		return;
+	if (value->marker)
+		frames[depth++] = (struct fgt_frame){
+			.address = value->marker,
+			.flags = FGT_FRAME_MARKER,
+		};
+	if (value->key)
+		depth +=
+			model_frames(model->images, value->key, frames + depth);
+	for (uint32_t i = 0; i < depth; i++) {
+		assert_int_not_equal(node, FGT_NODE_NONE);
+		compare_frame(model, slice,
+			      &slice->frames[slice->nodes[node].frame].frame,
+			      &frames[i]);
+		node = slice->nodes[node].parent;
+	}
+	assert_int_equal(node, FGT_NODE_NONE);
+}
+
+/* Each tick of each run; returns how many there are. */
+static uint64_t compare_run(const struct model *model,
+			    const struct fgt_slice *slice, uint32_t base,
+			    const struct fgt_run *run)
+{
+	const struct fgt_slice_thread *row = &slice->threads[run->thread];
+	const struct model_thread *thread;
+	char name[16];
+
+	assert_true(row->start_time < model->thread_count);
+	thread = &model->threads[row->start_time];
+	assert_int_equal(row->tid, row->start_time * 7 % 50);
+	snprintf(name, sizeof(name), "t%u", (uint32_t)row->start_time);
+	assert_string_equal(fgt_slice_string(slice, row->name), name);
+	for (uint32_t i = 0; i < run->tick_count; i++) {
+		uint32_t tick = base + run->first_tick + i;
+		const struct model_value *value;
+
+		assert_true(tick >= thread->first_tick);
+		assert_true(tick < thread->last_tick);
+		value = &thread->values[tick - thread->first_tick];
+		assert_int_equal(run->state, value->state);
+		if (!i || !model_is_same(value, value - 1))
+			compare_stack(model, slice, run->stack, value);
+	}
+	return run->tick_count;
+}
+
+/* How many (thread, tick) pairs the model has in [base, base + count). */
+static uint64_t count_samples(const struct model *model, uint32_t base,
+			      uint32_t count)
+{
+	uint64_t samples = 0;
+
+	for (uint32_t i = 0; i < model->thread_count; i++) {
+		uint32_t first = model->threads[i].first_tick;
+		uint32_t last = model->threads[i].last_tick;
+
+		if (last > base + count)
+			last = base + count;
+		if (first < base)
+			first = base;
+		samples += first < last ? last - first : 0;
+	}
+	return samples;
+}
+
+static void compare_times(const struct model *model,
+			  const struct fgt_slice *slice, uint32_t base)
+{
+	uint64_t missed = 0;
+
+	for (uint32_t i = 0; i < slice->tick_count; i++) {
+		assert_int_equal(slice->tick_ns[i],
+				 model->ticks[base + i].mono_ns);
+		missed += i ? model->ticks[base + i].missed : 0;
+	}
+	assert_int_equal(slice->missed_ticks, missed);
+	assert_int_equal(slice->lapped_ticks, 0);
+	assert_true(slice->anchors[0].mono_ns <= slice->tick_ns[0]);
+	for (uint32_t i = 0; i < slice->anchor_count; i++) {
+		uint32_t tick = base;
+
+		while (model->ticks[tick].mono_ns > slice->anchors[i].mono_ns)
+			tick--;
+		while (model->ticks[tick].mono_ns < slice->anchors[i].mono_ns)
+			tick++;
+		assert_int_equal(slice->anchors[i].mono_ns,
+				 model->ticks[tick].mono_ns);
+		assert_int_equal(slice->anchors[i].wall_ns,
+				 model->ticks[tick].wall_ns);
+	}
+}
+
+static uint32_t first_at_or_after(const struct model *model, uint64_t ns)
+{
+	uint32_t low = 0, high = model->tick_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (model->ticks[middle].mono_ns < ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The oldest tick that can be cut, checked against the promises. */
+static uint32_t check_range(const struct model *model)
+{
+	const struct model_plan *plan = model->plan;
+	uint32_t newest = model->tick_count - 1, oldest, window;
+	uint64_t oldest_ns, newest_ns, kept_ns;
+
+	assert_int_equal(fgt_ring_range(model->ring, &oldest_ns, &newest_ns),
+			 0);
+	assert_int_equal(newest_ns, model->ticks[newest].mono_ns);
+	oldest = first_at_or_after(model, oldest_ns);
+	assert_int_equal(oldest_ns, model->ticks[oldest].mono_ns);
+	window = plan->hz * plan->seconds;
+	assert_true(newest - oldest < window);
+	kept_ns = (uint64_t)plan->seconds * 1000000000;
+	if (plan->has_room && oldest && newest - oldest + 1 < window)
+		assert_true(model->ticks[oldest - 1].mono_ns + kept_ns <
+			    newest_ns);
+	return oldest;
+}
+
+static void cut_and_compare(struct model *model)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	uint32_t oldest = check_range(model), base, end;
+	uint64_t newest_ns = model->ticks[model->tick_count - 1].mono_ns;
+	uint64_t kept_ns = newest_ns - model->ticks[oldest].mono_ns, from, to;
+	uint64_t samples = 0;
+	int error;
+
+	from = model->ticks[oldest].mono_ns + model_random(model, kept_ns + 1) -
+	       model_random(model, 2000);
+	if (!model_random(model, 3))
+		from = 0;
+	to = model_random(model, 3) ? from + model_random(model, kept_ns + 1000)
+				    : UINT64_MAX;
+	base = first_at_or_after(model, from);
+	if (base < oldest)
+		base = oldest;
+	end = to == UINT64_MAX ? model->tick_count
+			       : first_at_or_after(model, to + 1);
+	error = fgt_ring_cut(model->ring, from, to, &slice);
+	if (end < base + 2) {
+		assert_int_equal(error, -ENODATA);
+		return;
+	}
+	assert_int_equal(error, 0);
+	kit_validate(slice);
+	assert_int_equal(slice->tick_count, end - base);
+	compare_times(model, slice, base);
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		samples += compare_run(model, slice, base, &slice->runs[i]);
+	assert_int_equal(samples, count_samples(model, base, end - base));
+	assert_true(slice->evicted_ticks <= oldest);
+	if (!from)
+		assert_int_equal(slice->evicted_ticks, oldest);
+	model->cuts++;
+	model->compared += samples;
+}
+
+static void run_plan(const struct model_plan *plan, uint64_t seed)
+{
+	struct fgt_ring_stats stats;
+	struct model model;
+
+	print_message("%s, FGT_TEST_SEED=%llu\n", plan->name,
+		      (unsigned long long)seed);
+	model_init(&model, plan, seed);
+	while (model.tick_count < plan->ticks) {
+		model_tick(&model);
+		if (model.tick_count > 1 && !model_random(&model, 20))
+			cut_and_compare(&model);
+	}
+	fgt_ring_get_stats(model.ring, &stats);
+	assert_int_equal(stats.ticks, plan->ticks);
+	assert_int_equal(stats.evicted_ticks > 0, !plan->has_room);
+	print_message("%llu actions, %llu cuts, %llu samples compared\n",
+		      (unsigned long long)model.actions,
+		      (unsigned long long)model.cuts,
+		      (unsigned long long)model.compared);
+	model_done(&model);
+}
+
+static const struct model_plan roomy = {
+	.name = "roomy",
+	.hz = 20,
+	.seconds = 3,
+	.size_bytes = 8 << 20,
+	.ticks = 60000,
+	.keys = 60,
+	.churn = 10,
+	.has_credit = true,
+	.has_room = true,
+	.step_ns = 50000000,
+};
+
+static const struct model_plan tight = {
+	.name = "tight",
+	.hz = 1000,
+	.seconds = 2,
+	.size_bytes = 1 << 20,
+	.ticks = 60000,
+	.keys = (uint64_t)1 << 40,
+	.churn = 4,
+	.has_credit = true,
+	.step_ns = 1000000,
+};
+
+static const struct model_plan slow = {
+	.name = "slow",
+	.hz = 1,
+	.seconds = 20,
+	.size_bytes = 4 << 20,
+	.ticks = 60000,
+	.keys = 2000,
+	.churn = 3,
+	.has_credit = true,
+	.has_room = true,
+	.step_ns = 400000000,
+};
+
+static uint64_t random_seed(void)
+{
+	const char *given = getenv("FGT_TEST_SEED");
+	struct timespec now;
+
+	if (given)
+		return strtoull(given, NULL, 10);
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void run_seeds(const struct model_plan *plan)
+{
+	const uint64_t seeds[] = { 42, 20261121, 7777777, random_seed() };
+
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
+		run_plan(plan, seeds[i]);
+}
+
+static void ring_with_room_equals_the_model(void **state)
+{
+	(void)state;
+	run_seeds(&roomy);
+}
+
+static void ring_without_room_equals_the_model(void **state)
+{
+	(void)state;
+	run_seeds(&tight);
+}
+
+static void ring_with_few_ticks_a_segment_equals_the_model(void **state)
+{
+	(void)state;
+	run_seeds(&slow);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ring_with_room_equals_the_model),
+		cmocka_unit_test(ring_without_room_equals_the_model),
+		cmocka_unit_test(
+			ring_with_few_ticks_a_segment_equals_the_model),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

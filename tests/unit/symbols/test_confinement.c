@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests of agent/symbols/confinement and syscall_filter: what a real helper
+ * may do, and what happens to a child that does more.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka needs the four above first */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/symbols/helper/helper.h"
+#include "agent/symbols/helper/syscall_filter.h"
+
+/* How a child ends that does this behind the filter. */
+static int end_of(int (*act)(void))
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (!pid) {
+		alarm(20);
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		    fgt_syscall_filter_set())
+			_exit(99);
+		_exit(act());
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int do_open(void)
+{
+	return syscall(SYS_openat, AT_FDCWD, "/", O_RDONLY) < 0 ? errno : 0;
+}
+
+static int do_set_limit(void)
+{
+	const struct rlimit limit = { 0, 0 };
+
+	return syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, NULL) ? errno : 0;
+}
+
+static int do_get_limit(void)
+{
+	struct rlimit limit;
+
+	return syscall(SYS_prlimit64, 0, RLIMIT_CORE, NULL, &limit) ? errno : 0;
+}
+
+static int do_signal_another(void)
+{
+	return syscall(SYS_tgkill, getppid(), getppid(), 0) ? errno : 0;
+}
+
+static int do_abort(void)
+{
+	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGABRT);
+	return 0;
+}
+
+static int do_execute(void)
+{
+	char *none[] = { NULL };
+
+	return (int)syscall(SYS_execve, "/bin/true", none, none);
+}
+
+static int do_socket(void)
+{
+	return (int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+}
+
+static int do_kill(void)
+{
+	return (int)syscall(SYS_kill, 1, 0);
+}
+
+static void what_is_not_needed_is_not_permitted(void **state)
+{
+	(void)state;
+	assert_int_equal(end_of(do_open), EPERM);
+	assert_int_equal(end_of(do_set_limit), EPERM);
+	assert_int_equal(end_of(do_signal_another), EPERM);
+}
+
+static void what_only_an_intruder_does_is_the_end(void **state)
+{
+	(void)state;
+	assert_int_equal(end_of(do_execute), -SIGSYS);
+	assert_int_equal(end_of(do_socket), -SIGSYS);
+	assert_int_equal(end_of(do_kill), -SIGSYS);
+}
+
+static void limits_can_be_read_and_abort_works(void **state)
+{
+	(void)state;
+	assert_int_equal(end_of(do_get_limit), 0);
+	assert_int_equal(end_of(do_abort), -SIGABRT);
+}
+
+/* The number after a label in a file of /proc; fails the test if none. */
+static uint64_t read_number(const char *path, const char *label, int base)
+{
+	FGT_AUTO(fgt_file_close) FILE *file = fopen(path, "re");
+	char line[256];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, label, strlen(label)))
+			return strtoull(line + strlen(label), NULL, base);
+	fail_msg("no %s in %s", label, path);
+	return 0;
+}
+
+/* Only those who may look into everybody's processes see descriptors. */
+static void expect_descriptors(unsigned int pid)
+{
+	static const char *const expected[] = { "/dev/null", "/dev/null",
+						"/dev/null", "socket:" };
+	char path[64], target[256];
+
+	for (int i = 0; i < 64; i++) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/%u/fd/%d", pid, i);
+		len = readlink(path, target, sizeof(target) - 1);
+		if (len < 0 && errno == EACCES)
+			return;
+		assert_int_equal(len > 0, i < 4);
+		if (i < 4)
+			assert_memory_equal(target, expected[i],
+					    strlen(expected[i]));
+	}
+}
+
+static void a_helper_has_no_rights(void **state)
+{
+	const struct fgt_helper_request request = { .image = 1,
+						    .address_count = 1 };
+	struct fgt_helper helper = FGT_HELPER_NONE;
+	struct fgt_bytes reply = { 0 };
+	const uint64_t address = 4096;
+	int64_t left_ms = 60000;
+	unsigned int pid;
+	char path[64];
+
+	(void)state;
+	assert_int_equal(fgt_helper_ask(&helper, &request, &address, NULL,
+					&left_ms, &reply),
+			 -ENOENT);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", helper.pid_fd);
+	pid = (unsigned int)read_number(path, "Pid:", 10);
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	assert_int_equal(read_number(path, "CapPrm:", 16), 0);
+	assert_int_equal(read_number(path, "CapEff:", 16), 0);
+	assert_int_equal(read_number(path, "CapAmb:", 16), 0);
+	assert_int_equal(read_number(path, "NoNewPrivs:", 10), 1);
+	assert_int_equal(read_number(path, "Seccomp:", 10), 2);
+	assert_int_equal(read_number(path, "Uid:", 10),
+			 getuid() ? getuid() : 65534);
+	assert_int_equal(read_number(path, "Gid:", 10),
+			 getuid() ? getgid() : 65534);
+	expect_descriptors(pid);
+	fgt_helper_stop(&helper);
+	fgt_bytes_done(&reply);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_helper_has_no_rights),
+		cmocka_unit_test(what_is_not_needed_is_not_permitted),
+		cmocka_unit_test(what_only_an_intruder_does_is_the_end),
+		cmocka_unit_test(limits_can_be_read_and_abort_works),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks that are not just calls: signal handlers on either stack, calls
+ * through a null pointer, code without a file, recursion beyond the depth
+ * that is kept, code in the vDSO.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/unit/unwind/unwind_child.h"
+
+#define MAX_DEPTH 60 /* 50 of the leaf part, 10 of the root part */
+
+static struct captured captured;
+static struct fgt_unwound_frame frames[MAX_DEPTH + 2];
+
+static const struct child_thread *find_thread(const struct child *child,
+					      const char *kind)
+{
+	for (size_t i = 0; i < child->thread_count; i++)
+		if (!strcmp(child->threads[i].kind, kind))
+			return &child->threads[i];
+	fail_msg("no thread %s", kind);
+	return NULL;
+}
+
+/* Unwinds the thread of that kind, as a blocked one. */
+static void unwind_blocked(const struct child *child, const char *kind,
+			   struct fgt_unwind_result *ret_result)
+{
+	const struct child_thread *thread = find_thread(child, kind);
+	int r = -1;
+
+	/* It has counted itself, but may be on its way into read yet. */
+	for (int i = 0; i < 500 && r < 0; i++) {
+		r = capture_by_syscall(child->pid, thread->tid, &captured);
+		if (r < 0)
+			usleep(2000);
+	}
+	assert_int_equal(r, 0);
+	capture_unwind(child->pid, child->unwinder, child->maps, &captured,
+		       frames, MAX_DEPTH + 2, ret_result);
+}
+
+/* The named functions in their order, without repetitions and the rest. */
+static void check_chain(const struct child *child,
+			const struct fgt_unwind_result *result,
+			const char *const *names, size_t count)
+{
+	const char *name, *last = "";
+	size_t at = 0;
+	bool is_good = true;
+
+	for (size_t i = 0; i < result->count; i++) {
+		name = frames[i].flags & FGT_FRAME_MARKER
+			       ? ""
+			       : child_function_at(child, &frames[i]);
+		if (!*name || !strcmp(name, last))
+			continue;
+		is_good = is_good && at < count && !strcmp(name, names[at]);
+		at++;
+		last = name;
+	}
+	if (!is_good || at != count || !result->is_complete)
+		child_print_stack(child, frames, result);
+	assert_true(is_good);
+	assert_int_equal(at, count);
+	assert_true(result->is_complete);
+}
+
+/* The trampoline and what it interrupted: both addresses are exact. */
+static void check_exact_frames(const struct fgt_unwind_result *result)
+{
+	size_t exact = 0;
+
+	for (size_t i = 1; i < result->count; i++)
+		exact += frames[i].flags == 0;
+	assert_int_equal(exact, 2);
+}
+
+static void check_signals(const char *program)
+{
+	static const char *const chain[] = { "wait_here", "handler",
+					     "interrupted", "thread_main" };
+	static const char *const null_chain[] = { "wait_here", "handler",
+						  "call_null", "thread_main" };
+	struct fgt_unwind_result result;
+	struct child child;
+
+	child_start(&child, program, NULL, MAX_DEPTH);
+	unwind_blocked(&child, "same", &result);
+	check_chain(&child, &result, chain, 4);
+	check_exact_frames(&result);
+	unwind_blocked(&child, "alternate", &result);
+	check_chain(&child, &result, chain, 4);
+	check_exact_frames(&result);
+	unwind_blocked(&child, "null", &result);
+	check_chain(&child, &result, null_chain, 4);
+	child_stop(&child);
+}
+
+static void signal_frames_are_crossed(void **state)
+{
+	(void)state;
+	check_signals("unwind_signals_fp");
+	check_signals("unwind_signals_nofp");
+}
+
+static void code_without_a_file_is_crossed(void **state)
+{
+	static const char *const chain[] = { "wait_here", "through_jit",
+					     "thread_main" };
+	struct fgt_unwind_result result;
+	const struct fgt_mapping *mapping;
+	struct child child;
+
+	(void)state;
+	child_start(&child, "unwind_signals_fp", NULL, MAX_DEPTH);
+	unwind_blocked(&child, "jit", &result);
+	check_chain(&child, &result, chain, 3);
+	mapping = fgt_maps_find(child.maps, frames[2].pc);
+	assert_non_null(mapping);
+	assert_int_equal(mapping->image, FGT_MAPS_NO_IMAGE);
+	child_stop(&child);
+}
+
+static void both_ends_of_deep_recursion_are_kept(void **state)
+{
+	struct fgt_unwind_result result;
+	struct fgt_unwind_stats stats;
+	struct child child;
+
+	(void)state;
+	child_start(&child, "unwind_signals_nofp", NULL, MAX_DEPTH);
+	unwind_blocked(&child, "deep", &result);
+	assert_true(result.is_complete);
+	assert_int_equal(result.count, MAX_DEPTH + 1);
+	assert_int_equal(frames[50].flags, FGT_FRAME_MARKER);
+	assert_int_equal(frames[50].pc, FGT_MARKER_ELIDED);
+	assert_string_equal(child_function_at(&child, &frames[1]), "wait_here");
+	assert_string_equal(child_function_at(&child, &frames[49]), "deep");
+	assert_string_equal(child_function_at(&child, &frames[51]), "deep");
+	assert_string_equal(child_function_at(&child, &frames[58]),
+			    "thread_main");
+	/* It took several calls with more stack, and counts as one. */
+	fgt_unwinder_get_stats(child.unwinder, &stats);
+	assert_int_equal(stats.stacks, 1);
+	assert_int_equal(stats.complete, 1);
+	child_stop(&child);
+}
+
+static void a_stack_that_is_not_copied_whole_says_so(void **state)
+{
+	struct fgt_unwind_result result;
+	struct child child;
+
+	(void)state;
+	child_start(&child, "unwind_signals_nofp", NULL, MAX_DEPTH);
+	unwind_blocked(&child, "deep", &result);
+	captured.snapshot.stack_len = 512;
+	fgt_unwind(child.unwinder, child.maps, &captured.snapshot, frames,
+		   MAX_DEPTH + 2, &result);
+	assert_false(result.is_complete);
+	assert_int_equal(result.reason, FGT_MARKER_TRUNCATED_NO_STACK);
+	assert_int_equal(frames[result.count - 1].flags, FGT_FRAME_MARKER);
+	assert_int_equal(frames[result.count - 1].pc,
+			 FGT_MARKER_TRUNCATED_NO_STACK);
+	assert_true(result.need_bytes > 512);
+	/* The mapping's end is known: nothing more to ask for. */
+	captured.snapshot.stack_limit = captured.snapshot.stack_start + 512;
+	fgt_unwind(child.unwinder, child.maps, &captured.snapshot, frames,
+		   MAX_DEPTH + 2, &result);
+	assert_false(result.is_complete);
+	assert_int_equal(result.need_bytes, 0);
+	child_stop(&child);
+}
+
+static void a_wild_leaf_is_left_by_its_return_address(void **state)
+{
+	struct fgt_unwind_result result;
+	struct fgt_regs *regs = &captured.snapshot.regs;
+	struct child child;
+	size_t count;
+
+	(void)state;
+	child_start(&child, "unwind_signals_nofp", NULL, MAX_DEPTH);
+	unwind_blocked(&child, "same", &result);
+	count = result.count;
+	/* As if read had been a wild pointer: its return address is at SP. */
+	fgt_regs_set(regs, fgt_arch_host.pc, 0x10);
+	fgt_unwind(child.unwinder, child.maps, &captured.snapshot, frames,
+		   MAX_DEPTH + 2, &result);
+	assert_true(result.need_maps);
+	assert_int_equal(frames[0].pc, 0x10);
+	assert_true(result.count <= count);
+	child_stop(&child);
+}
+
+/* This process's own clock_gettime, stopped inside the vDSO. */
+static void the_vdso_is_an_image(void **state)
+{
+	struct fgt_image_cache *cache;
+	struct fgt_maps *maps;
+	bool is_found = false;
+	int fd;
+
+	(void)state;
+	assert_int_equal(fgt_image_cache_new(&cache), 0);
+	assert_int_equal(capture_maps(getpid(), cache, &maps), 0);
+	for (uint32_t i = 0; i < fgt_maps_image_count(maps); i++) {
+		const struct fgt_image *image = fgt_maps_image(maps, i);
+
+		if (strcmp(image->path, "[vdso]") != 0)
+			continue;
+		is_found = true;
+		assert_non_null(fgt_maps_image_file(maps, i));
+		assert_non_null(
+			fgt_image_file_cfi(fgt_maps_image_file(maps, i)));
+		assert_int_equal(fgt_image_cache_open_fd(cache, image->build_id,
+							 image->build_id_len,
+							 image->dev, image->ino,
+							 &fd),
+				 -ENOENT);
+	}
+	assert_true(is_found);
+	fgt_maps_free(maps);
+	fgt_image_cache_free(cache);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signal_frames_are_crossed),
+		cmocka_unit_test(code_without_a_file_is_crossed),
+		cmocka_unit_test(both_ends_of_deep_recursion_are_kept),
+		cmocka_unit_test(a_stack_that_is_not_copied_whole_says_so),
+		cmocka_unit_test(a_wild_leaf_is_left_by_its_return_address),
+		cmocka_unit_test(the_vdso_is_an_image),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests of Chrome traces share: a slice's events in one line of text.
+ * Header only; for tests.
+ */
+#ifndef FGT_TESTS_CHROME_KIT_H
+#define FGT_TESTS_CHROME_KIT_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+#include "upload/format/format.h"
+
+static inline struct fixture_buffer
+write_chrome(const struct fgt_slice *slice, enum fgt_state_frames state_frames)
+{
+	const struct fgt_format_options options = { .state_frames =
+							    state_frames };
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+
+	assert_int_equal(
+		fgt_format_write(slice, FGT_FORMAT_CHROME, &options, &sink), 0);
+	return buffer;
+}
+
+/* The B and E lines as "B name ts|E name ts|…", tracks of tid 0: all. */
+static inline void summarise(const char *json, int only_tid, char *events,
+			     size_t size)
+{
+	const char *line = json;
+	size_t at = 0;
+
+	events[0] = 0;
+	while ((line = strstr(line, "\n{\"name\":\""))) {
+		char name[200], phase;
+		double ts;
+		int pid, tid;
+
+		line++;
+		if (sscanf(line,
+			   "{\"name\":\"%199[^\"]\",\"ph\":\"%c\",\"pid\":%d,"
+			   "\"tid\":%d,\"ts\":%lf}",
+			   name, &phase, &pid, &tid, &ts) != 5 ||
+		    phase == 'M' || (only_tid && tid != only_tid))
+			continue;
+		assert_int_equal(pid, 4242);
+		at += (size_t)snprintf(events + at, size - at, "%s%c %s %.3f",
+				       at ? "|" : "", phase, name, ts / 1000);
+		assert_true(at < size);
+	}
+}
+
+static inline void assert_events(struct fgt_slice *slice,
+				 enum fgt_state_frames state_frames,
+				 const char *expected)
+{
+	struct fixture_buffer buffer = write_chrome(slice, state_frames);
+	char events[4096];
+
+	assert_true(fgt_slice_is_valid(slice));
+	summarise(buffer.bytes, 0, events, sizeof(events));
+	assert_string_equal(events, expected);
+	fixture_buffer_done(&buffer);
+	fgt_slice_free(slice);
+}
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * format_files DIR [TICKS THREADS]: writes slices built by hand in every
+ * format into DIR, for readers that are not ours and for the fuzzer's corpus.
+ * With numbers it writes one busy slice of that size instead and prints bytes
+ * and milliseconds: the budget of DESIGN §12.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+#include "upload/format/format.h"
+#include "upload/format/parts/gzip.h"
+
+static int write_file(void *context, const void *bytes, size_t len)
+{
+	return fwrite(bytes, 1, len, context) == len ? 0 : -EIO;
+}
+
+static double now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static int write_one(const struct fgt_slice *slice, enum fgt_format format,
+		     const struct fgt_format_options *options, const char *path)
+{
+	FGT_AUTO(fgt_file_close) FILE *file = fopen(path, "we");
+	struct fgt_sink sink = { .write = write_file, .context = file };
+	double start_ms = now_ms();
+	int r;
+
+	if (!file)
+		return -errno;
+	r = fgt_format_write(slice, format, options, &sink);
+	fprintf(stderr, "%-40s %9ld bytes %8.1f ms%s\n", path, ftell(file),
+		now_ms() - start_ms, r ? " FAILED" : "");
+	return r;
+}
+
+static int write_all(const struct fgt_slice *slice, const char *folder,
+		     const char *name)
+{
+	static const char *const endings[FGT_FORMAT_COUNT] = {
+		".fgt",	  ".trace.json", ".envelope",	    ".chunk.envelope",
+		".pb.gz", ".folded",	 ".speedscope.json"
+	};
+	static const char *const states[] = { "root", "leaf", "no" };
+	char path[1024];
+	int r = 0;
+
+	for (int s = 0; s < 3; s++)
+		for (int f = 0; f < FGT_FORMAT_COUNT && !r; f++) {
+			const struct fgt_format_options options = {
+				.state_frames = (enum fgt_state_frames)s,
+				.release = "app@1.0",
+			};
+
+			snprintf(path, sizeof(path), "%s/%s-%s%s", folder, name,
+				 states[s], endings[f]);
+			r = write_one(slice, (enum fgt_format)f, &options,
+				      path);
+		}
+	return r;
+}
+
+/* Every tenth thread runs and changes its stack at every other tick. */
+static struct fgt_slice *busy_slice(uint32_t ticks, uint32_t threads)
+{
+	struct fgt_slice *slice = fixture_new(ticks);
+	uint32_t stacks[200];
+	char folded[4096];
+
+	slice->period_ns = 9900990;
+	for (uint32_t i = 0; i < ticks; i++)
+		slice->tick_ns[i] = FIXTURE_START_NS + i * slice->period_ns;
+	for (uint32_t i = 0; i < 200; i++) {
+		size_t at = 0;
+
+		for (uint32_t depth = 0; depth < 30; depth++)
+			at += (size_t)snprintf(
+				folded + at, sizeof(folded) - at,
+				"%snamespace::function_%u(int, char const*)",
+				at ? ";" : "",
+				depth < 20 ? depth : depth * 200 + i);
+		stacks[i] = fixture_stack(slice, folded);
+	}
+	for (uint32_t t = 0; t < threads; t++) {
+		fixture_thread(slice, (int32_t)(4242 + t), "worker");
+		if (t % 10) {
+			fixture_run(slice, t, 0, ticks, stacks[t % 200],
+				    FIXTURE_FUTEX);
+			continue;
+		}
+		for (uint32_t i = 0; i + 2 <= ticks; i += 2)
+			fixture_run(slice, t, i, 2, stacks[(i + t) % 200],
+				    FGT_STATE_RUNNING);
+	}
+	return slice;
+}
+
+/* Few names, any order: what viewers match by name gets every chance. */
+static struct fgt_slice *tangled_slice(void)
+{
+	struct fgt_slice *slice = fixture_new(300);
+	uint32_t random = 1;
+
+	for (uint32_t t = 0; t < 3; t++) {
+		fixture_thread(slice, (int32_t)(4242 + t), "tangle");
+		for (uint32_t i = 0; i < 300; i++) {
+			char folded[32] = "a";
+			uint32_t depth;
+
+			random = random * 1664525 + 1013904223;
+			depth = random >> 16 & 7;
+			for (uint32_t d = 1; d <= depth; d++) {
+				random = random * 1664525 + 1013904223;
+				folded[2 * d - 1] = ';';
+				folded[2 * d] = "abcd"[random >> 24 & 3];
+			}
+			fixture_run(slice, t, i, 1,
+				    fixture_stack(slice, folded),
+				    random >> 20 & 1 ? FIXTURE_FUTEX
+						     : FGT_STATE_RUNNING);
+		}
+	}
+	return slice;
+}
+
+static int write_spans(const struct fgt_slice *slice, const char *folder)
+{
+	const struct fgt_format_options options = { .release = "app@1.0" };
+	char path[1024];
+	int r;
+
+	snprintf(path, sizeof(path), "%s/spans.trace.json", folder);
+	r = write_one(slice, FGT_FORMAT_CHROME, &options, path);
+	if (r)
+		return r;
+	snprintf(path, sizeof(path), "%s/spans.envelope", folder);
+	return write_one(slice, FGT_FORMAT_SENTRY, &options, path);
+}
+
+static int write_small(const char *folder)
+{
+	struct fgt_slice *rich = fixture_rich(), *tangled = tangled_slice();
+	int r;
+
+	/* Folded stacks know of no spans: nothing to compare these with. */
+	r = write_spans(rich, folder);
+	/* Chrome alone tells edges; what it is compared with goes by ticks. */
+	rich->edge_count = 0;
+	fixture_drop_spans(rich);
+	if (!r)
+		r = write_all(rich, folder, "rich");
+	if (!r)
+		r = write_all(tangled, folder, "tangled");
+	fgt_slice_free(rich);
+	fgt_slice_free(tangled);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct fgt_slice *slice;
+	int r;
+
+	if (argc != 2 && argc != 4) {
+		fprintf(stderr, "usage: format_files DIR [TICKS THREADS]\n");
+		return 2;
+	}
+	if (argc == 2)
+		return write_small(argv[1]) ? 1 : 0;
+	slice = busy_slice((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
+	r = write_all(slice, argv[1], "busy");
+	fgt_slice_free(slice);
+	return r ? 1 : 0;
+}

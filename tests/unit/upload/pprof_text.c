@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads profile.proto by its numbers, not by our writer's code. Runs in tests
+ * only.
+ */
+#include "tests/unit/upload/pprof_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+enum kind {
+	NUMBER,
+	STRING,
+	PACKED,
+	PROFILE,
+	VALUE_TYPE,
+	SAMPLE,
+	LABEL,
+	MAPPING,
+	LOCATION,
+	LINE,
+	FUNCTION
+};
+
+struct reader {
+	const uint8_t *at, *end;
+	struct fgt_sink text;
+};
+
+/* What a length-delimited field of a message holds. */
+static enum kind kind_of(enum kind message, uint64_t field)
+{
+	static const enum kind profile[15] = {
+		[1] = VALUE_TYPE,  [2] = SAMPLE,   [3] = MAPPING,
+		[4] = LOCATION,	   [5] = FUNCTION, [6] = STRING,
+		[11] = VALUE_TYPE, [13] = PACKED,
+	};
+
+	if (message == PROFILE && field < 15)
+		return profile[field];
+	if (message == SAMPLE)
+		return field == 3 ? LABEL : PACKED;
+	if (message == LOCATION && field == 4)
+		return LINE;
+	return NUMBER; /* which it cannot be */
+}
+
+static uint64_t read_varint(struct reader *reader)
+{
+	uint64_t value = 0;
+	unsigned int shift = 0;
+
+	do {
+		assert_true(reader->at < reader->end && shift < 64);
+		value |= (uint64_t)(*reader->at & 0x7f) << shift;
+		shift += 7;
+	} while (*reader->at++ & 0x80);
+	return value;
+}
+
+static void put(const struct reader *reader, const char *text)
+{
+	assert_int_equal(fgt_sink_write(&reader->text, text, strlen(text)), 0);
+}
+
+static void put_number(const struct reader *reader, const char *before,
+		       uint64_t number, const char *after)
+{
+	char text[48];
+
+	snprintf(text, sizeof(text), "%s%llu%s", before,
+		 (unsigned long long)number, after);
+	put(reader, text);
+}
+
+static void read_message(struct reader *reader, enum kind kind);
+
+static void read_field(struct reader *reader, enum kind kind)
+{
+	size_t len = read_varint(reader);
+	struct reader part = *reader;
+
+	assert_true(len <= (size_t)(reader->end - reader->at));
+	part.end = reader->at + len;
+	reader->at += len;
+	assert_int_not_equal(kind, NUMBER);
+	if (kind == STRING) {
+		put(reader, "\"");
+		assert_int_equal(fgt_sink_write(&reader->text, part.at, len),
+				 0);
+		put(reader, "\"");
+	} else if (kind == PACKED) {
+		const char *before = "[";
+
+		for (; part.at < part.end; before = " ")
+			put_number(reader, before, read_varint(&part), "");
+		put(reader, "]");
+	} else {
+		put(reader, "{");
+		read_message(&part, kind);
+		put(reader, "}");
+	}
+}
+
+static void read_message(struct reader *reader, enum kind kind)
+{
+	const char *between = "";
+
+	while (reader->at < reader->end) {
+		uint64_t tag = read_varint(reader);
+
+		put_number(reader, between, tag >> 3, ":");
+		between = kind == PROFILE ? "\n" : " ";
+		if ((tag & 7) == 0)
+			put_number(reader, "", read_varint(reader), "");
+		else if ((tag & 7) == 2)
+			read_field(reader, kind_of(kind, tag >> 3));
+		else
+			fail_msg("wire type of tag %d", (int)tag);
+	}
+}
+
+/* The whole file must be one gzip member. */
+static uint8_t *gunzip(const struct fixture_buffer *file, size_t *ret_len)
+{
+	z_stream stream = { .next_in = (uint8_t *)file->bytes,
+			    .avail_in = (uInt)file->len };
+	size_t capacity = 1 << 20;
+	uint8_t *bytes = malloc(capacity);
+
+	assert_non_null(bytes);
+	assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
+	stream.next_out = bytes;
+	stream.avail_out = (uInt)capacity;
+	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
+	assert_int_equal(stream.avail_in, 0);
+	*ret_len = stream.total_out;
+	inflateEnd(&stream);
+	return bytes;
+}
+
+struct fixture_buffer pprof_text(const struct fgt_slice *slice,
+				 enum fgt_state_frames state_frames)
+{
+	const struct fgt_format_options options = { .state_frames =
+							    state_frames };
+	struct fixture_buffer file, text;
+	struct fgt_sink sink = fixture_buffer_sink(&file);
+	struct reader reader = { .text = fixture_buffer_sink(&text) };
+	uint8_t *bytes;
+	size_t len;
+
+	assert_true(fgt_slice_is_valid(slice));
+	assert_int_equal(
+		fgt_format_write(slice, FGT_FORMAT_PPROF, &options, &sink), 0);
+	bytes = gunzip(&file, &len);
+	reader.at = bytes;
+	reader.end = bytes + len;
+	read_message(&reader, PROFILE);
+	put(&reader, "\n");
+	free(bytes);
+	fixture_buffer_done(&file);
+	return text;
+}

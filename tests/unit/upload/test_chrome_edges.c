@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chrome traces of slices that know when blocks really began and ended: event
+ * by event, and what becomes of edges that cannot be.
+ */
+#include "tests/unit/upload/chrome_kit.h"
+
+/* Blocked at ticks 0 and 1, at work at 2, blocked at 3 in another call. */
+static struct fgt_slice *sleeper(void)
+{
+	struct fgt_slice *slice = fixture_new(4);
+
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;nap"),
+		    FIXTURE_FUTEX);
+	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "main;work"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 3, 1, fixture_stack(slice, "main;wait"),
+		    FIXTURE_EPOLL);
+	return slice;
+}
+
+static void blocks_begin_and_end_when_they_did(void **state)
+{
+	struct fgt_slice *slice = sleeper();
+
+	(void)state;
+	fixture_edge(slice, 0, 2, 3000, 0);
+	fixture_edge(slice, 0, 3, 0, 1500);
+	assert_events(slice, FGT_STATE_FRAMES_ROOT,
+		      "B futex 0.000|B main 0.000|B nap 0.000|"
+		      "E nap 17.000|E main 17.000|E futex 17.000|"
+		      "B running 17.000|B main 17.000|B work 17.000|"
+		      "E work 28.500|E main 28.500|E running 28.500|"
+		      "B epoll_wait 28.500|B main 28.500|B wait 28.500|"
+		      "E wait 40.000|E main 40.000|E epoll_wait 40.000");
+}
+
+static void the_same_block_at_two_ticks_may_be_two(void **state)
+{
+	struct fgt_slice *slice = sleeper();
+
+	(void)state;
+	fixture_edge(slice, 0, 1, 7000, 2000);
+	slice->run_count = 1;
+	assert_events(slice, FGT_STATE_FRAMES_ROOT,
+		      "B futex 0.000|B main 0.000|B nap 0.000|"
+		      "E nap 3.000|E main 3.000|E futex 3.000|"
+		      "B running 3.000|B main 3.000|B nap 3.000|"
+		      "B [not sampled: last known stack] 3.000|"
+		      "E [not sampled: last known stack] 8.000|"
+		      "E nap 8.000|E main 8.000|E running 8.000|"
+		      "B futex 8.000|B main 8.000|B nap 8.000|"
+		      "E nap 20.000|E main 20.000|E futex 20.000");
+}
+
+static void between_two_blocks_it_ran_in_what_both_have(void **state)
+{
+	struct fgt_slice *slice = sleeper();
+
+	(void)state;
+	/* From the first call to the second one at once. */
+	slice->runs[1] = slice->runs[2];
+	slice->runs[1].first_tick = 2;
+	slice->run_count = 2;
+	fixture_edge(slice, 0, 2, 3000, 1000);
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B nap 0.000|E nap 17.000|"
+		      "B [not sampled: last known stack] 17.000|"
+		      "E [not sampled: last known stack] 19.000|"
+		      "B wait 19.000|E wait 30.000|E main 30.000");
+}
+
+static void half_an_edge_moves_half_a_change(void **state)
+{
+	struct fgt_slice *slice = sleeper();
+
+	(void)state;
+	slice->runs[1] = slice->runs[2];
+	slice->runs[1].first_tick = 2;
+	slice->run_count = 2;
+	/* Within a block it says nothing of when the thread ran. */
+	fixture_edge(slice, 0, 1, 5000, 0);
+	fixture_edge(slice, 0, 2, 0, 1000);
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B nap 0.000|E nap 19.000|"
+		      "B wait 19.000|E wait 30.000|E main 30.000");
+}
+
+/* Whatever a file claims: ts never goes back, nothing stays open. */
+static void edges_that_cannot_be_are_left_out(void **state)
+{
+	struct fgt_slice *slice = sleeper();
+
+	(void)state;
+	fixture_edge(slice, 0, 0, 5000, UINT32_MAX);
+	fixture_edge(slice, 0, 1, 2000, 7000); /* left before it came */
+	fixture_edge(slice, 0, 2, 20001, 3000); /* before the slice */
+	fixture_edge(slice, 0, 3, 0, 11000); /* before the run before */
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B nap 0.000|E nap 20.000|"
+		      "B work 20.000|E work 30.000|"
+		      "B wait 30.000|E wait 40.000|E main 40.000");
+}
+
+/* Samples fall, the thread goes to sleep, and only then is the tick's time
+ * read. */
+static void an_edge_may_lie_just_before_the_last_tick(void **state)
+{
+	struct fgt_slice *slice = sleeper();
+
+	(void)state;
+	fixture_edge(slice, 0, 3, 0, 10050);
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B nap 0.000|E nap 20.000|"
+		      "B work 20.000|E work 20.000|"
+		      "B wait 20.000|E wait 40.000|E main 40.000");
+}
+
+static void after_missed_ticks_a_block_begins_when_it_did(void **state)
+{
+	struct fgt_slice *slice = sleeper();
+
+	(void)state;
+	for (uint32_t i = 2; i < 4; i++)
+		slice->tick_ns[i] += 5 * FIXTURE_PERIOD_NS;
+	slice->runs[1].state = FIXTURE_EPOLL;
+	fixture_edge(slice, 0, 2, 45000, 4000);
+	slice->run_count = 2;
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B nap 0.000|E nap 20.000|E main 20.000|"
+		      "B main 66.000|B work 66.000|"
+		      "E work 80.000|E main 80.000");
+}
+
+static void edges_stay_with_their_threads(void **state)
+{
+	struct fgt_slice *slice = fixture_new(3);
+	uint32_t nap = fixture_stack(slice, "nap");
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		fixture_thread(slice, 10 + (int32_t)i, "t");
+		fixture_run(slice, i, 0, 2, nap, FIXTURE_FUTEX);
+		fixture_run(slice, i, 2, 1, nap, FGT_STATE_RUNNING);
+	}
+	fixture_edge(slice, 0, 1, 0, 5); /* half a one: shown nowhere */
+	fixture_edge(slice, 2, 2, 4000, 0);
+	assert_events(slice, FGT_STATE_FRAMES_LEAF,
+		      "B nap 0.000|B futex 0.000|E futex 20.000|"
+		      "B running 20.000|E running 30.000|E nap 30.000|"
+		      "B nap 0.000|B futex 0.000|E futex 20.000|"
+		      "B running 20.000|E running 30.000|E nap 30.000|"
+		      "B nap 0.000|B futex 0.000|E futex 16.000|"
+		      "B running 16.000|E running 30.000|E nap 30.000");
+}
+
+/* ---- Whatever a file claims --------------------------------------------- */
+
+static uint64_t next_random(uint64_t *random)
+{
+	*random = *random * 6364136223846793005u + 1442695040888963407u;
+	return *random >> 33;
+}
+
+static struct fgt_slice *random_slice(uint64_t *random)
+{
+	static const char *const stacks[] = { "a", "a;b", "a;b;a", "b;a", "c" };
+	static const uint32_t states[] = { FGT_STATE_RUNNING, FIXTURE_FUTEX,
+					   FIXTURE_EPOLL, FGT_STATE_UNKNOWN };
+	struct fgt_slice *slice = fixture_new(12);
+
+	fixture_thread(slice, 4242, "main");
+	for (uint32_t i = 1; i < 12; i++) /* some are missed, some are near */
+		slice->tick_ns[i] = slice->tick_ns[i - 1] +
+				    (next_random(random) % 4
+					     ? 10000
+					     : next_random(random) % 40000);
+	for (uint32_t i = 1; i < 12; i++)
+		slice->tick_ns[i] += 2000 * i;
+	slice->period_ns = 10000;
+	for (uint32_t tick = 0; tick < 12; tick += 3) {
+		uint32_t count = 1 + (uint32_t)next_random(random) % 3;
+
+		fixture_run(
+			slice, 0, tick, count,
+			fixture_stack(slice, stacks[next_random(random) % 5]),
+			states[next_random(random) % 4]);
+	}
+	for (uint32_t tick = 0; tick < 12; tick++)
+		if (next_random(random) % 4)
+			fixture_edge(slice, 0, tick,
+				     (uint32_t)next_random(random) % 30,
+				     (uint32_t)next_random(random) % 30);
+	return slice;
+}
+
+/* Time never goes back, and what closes is what was opened last. */
+static void assert_order(const char *json)
+{
+	const char *line = json;
+	char open[64][200];
+	double last = 0;
+	int depth = 0;
+
+	while ((line = strstr(line, "\n{\"name\":\""))) {
+		char name[200], phase;
+		double ts;
+
+		line++;
+		if (sscanf(line,
+			   "{\"name\":\"%199[^\"]\",\"ph\":\"%c\",\"pid\":"
+			   "4242,\"tid\":4242,\"ts\":%lf}",
+			   name, &phase, &ts) != 3 ||
+		    phase == 'M')
+			continue;
+		assert_true(ts >= last);
+		last = ts;
+		if (phase == 'B') {
+			strcpy(open[depth++], name);
+		} else {
+			assert_true(depth > 0);
+			assert_string_equal(name, open[--depth]);
+		}
+	}
+	assert_int_equal(depth, 0);
+}
+
+static void no_edge_breaks_time_or_nesting(void **state)
+{
+	uint64_t random = 1;
+
+	(void)state;
+	for (uint32_t round = 0; round < 20000; round++) {
+		struct fgt_slice *slice = random_slice(&random);
+		struct fixture_buffer buffer;
+
+		assert_true(fgt_slice_is_valid(slice));
+		buffer =
+			write_chrome(slice, (enum fgt_state_frames)(round % 3));
+		assert_order(buffer.bytes);
+		fixture_buffer_done(&buffer);
+		fgt_slice_free(slice);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_begin_and_end_when_they_did),
+		cmocka_unit_test(the_same_block_at_two_ticks_may_be_two),
+		cmocka_unit_test(between_two_blocks_it_ran_in_what_both_have),
+		cmocka_unit_test(half_an_edge_moves_half_a_change),
+		cmocka_unit_test(edges_that_cannot_be_are_left_out),
+		cmocka_unit_test(an_edge_may_lie_just_before_the_last_tick),
+		cmocka_unit_test(after_missed_ticks_a_block_begins_when_it_did),
+		cmocka_unit_test(edges_stay_with_their_threads),
+		cmocka_unit_test(no_edge_breaks_time_or_nesting),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

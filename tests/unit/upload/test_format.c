@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of formats: names, file endings, and memory that stays constant. */
+#include "upload/format/format.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/ringbuf/slice_fixture.h"
+
+static void every_format_is_found_by_its_name(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+		enum fgt_format format = FGT_FORMAT_COUNT;
+
+		assert_int_equal(fgt_format_from_name(
+					 fgt_format_name((enum fgt_format)i),
+					 &format, NULL),
+				 0);
+		assert_int_equal(format, i);
+	}
+}
+
+static struct fixture_buffer write_slice(const struct fgt_slice *slice,
+					 enum fgt_format format)
+{
+	const struct fgt_format_options options = {
+		.event_id = "0123456789abcdef0123456789abcdef",
+	};
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+
+	assert_int_equal(fgt_format_write(slice, format, &options, &sink), 0);
+	return buffer;
+}
+
+/* Ids and times of an envelope are new each time; its profile is not. */
+static const char *body(const struct fixture_buffer *buffer,
+			enum fgt_format format)
+{
+	const char *profile = buffer->bytes;
+
+	if (format == FGT_FORMAT_SENTRY || format == FGT_FORMAT_SENTRY_CHUNK)
+		profile = strstr(buffer->bytes, "\"profile\":{");
+	assert_non_null(profile);
+	return profile;
+}
+
+/* What is made of samples at ticks does not know the edges between them. */
+static void edges_change_no_other_format(void **state)
+{
+	struct fgt_slice *slice = fixture_rich();
+
+	(void)state;
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+		uint32_t edge_count = slice->edge_count;
+		struct fixture_buffer with, without;
+
+		with = write_slice(slice, (enum fgt_format)i);
+		slice->edge_count = 0;
+		without = write_slice(slice, (enum fgt_format)i);
+		slice->edge_count = edge_count;
+		if (i == FGT_FORMAT_FGT || i == FGT_FORMAT_CHROME)
+			assert_int_not_equal(with.len, without.len);
+		else
+			assert_string_equal(body(&with, (enum fgt_format)i),
+					    body(&without, (enum fgt_format)i));
+		fixture_buffer_done(&with);
+		fixture_buffer_done(&without);
+	}
+	fgt_slice_free(slice);
+}
+
+static void unknown_names_are_told_what_is_near(void **state)
+{
+	enum fgt_format format = FGT_FORMAT_COUNT;
+	struct fgt_why why;
+
+	(void)state;
+	assert_int_equal(fgt_format_from_name("chrom", &format, &why), -EINVAL);
+	assert_string_equal(why.text, "unknown format 'chrom'; did you mean "
+				      "'chrome'? known are fgt, chrome, "
+				      "sentry, sentry-chunk, pprof, folded, "
+				      "speedscope");
+	assert_int_equal(fgt_format_from_name("sentinel", &format, &why),
+			 -EINVAL);
+	assert_null(strstr(why.text, "did you mean"));
+	assert_int_equal(fgt_format_from_name("", &format, &why), -EINVAL);
+	assert_int_equal(format, FGT_FORMAT_COUNT);
+}
+
+static void endings_tell_the_format(void **state)
+{
+	static const struct {
+		const char *path;
+		int format;
+		bool is_gzip;
+	} known[] = {
+		{ "a.fgt", FGT_FORMAT_FGT, false },
+		{ "/tmp/x.y/a.trace.json", FGT_FORMAT_CHROME, false },
+		{ "a.trace.json.gz", FGT_FORMAT_CHROME, true },
+		{ "a.ENVELOPE", FGT_FORMAT_SENTRY, false },
+		{ "a.envelope.gz", FGT_FORMAT_SENTRY, true },
+		{ "a.chunk.envelope", FGT_FORMAT_SENTRY_CHUNK, false },
+		{ "a.chunk.envelope.gz", FGT_FORMAT_SENTRY_CHUNK, true },
+		{ ".chunk.envelope", FGT_FORMAT_SENTRY, false },
+		{ "a.pb.gz", FGT_FORMAT_PPROF, false },
+		{ "a.speedscope.json", FGT_FORMAT_SPEEDSCOPE, false },
+		{ "a.speedscope.json.gz", FGT_FORMAT_SPEEDSCOPE, true },
+		{ "a.folded", FGT_FORMAT_FOLDED, false },
+		{ "a.folded.gz", FGT_FORMAT_FOLDED, true },
+	};
+	static const char *const unknown[] = { "",
+					       "a",
+					       "a.json",
+					       "a.fgt.gz",
+					       ".gz",
+					       "fgt",
+					       "a.fgt.gz.gz",
+					       "a.pb",
+					       "a.trace.json.bz2",
+					       "a.gz",
+					       "a.pb.gz.gz" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		enum fgt_format format = FGT_FORMAT_COUNT;
+		bool is_gzip = !known[i].is_gzip;
+
+		assert_int_equal(fgt_format_from_path(known[i].path, &format,
+						      &is_gzip, NULL),
+				 0);
+		assert_int_equal(format, known[i].format);
+		assert_int_equal(is_gzip, known[i].is_gzip);
+	}
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		enum fgt_format format;
+		struct fgt_why why = { "" };
+		bool is_gzip;
+
+		assert_int_equal(fgt_format_from_path(unknown[i], &format,
+						      &is_gzip, &why),
+				 -EINVAL);
+		assert_true(why.text[0]);
+	}
+}
+
+static void state_frames_have_three_names(void **state)
+{
+	enum fgt_state_frames frames = FGT_STATE_FRAMES_ROOT;
+	struct fgt_why why;
+
+	(void)state;
+	assert_int_equal(fgt_state_frames_from_name("leaf", &frames, NULL), 0);
+	assert_int_equal(frames, FGT_STATE_FRAMES_LEAF);
+	assert_int_equal(fgt_state_frames_from_name("no", &frames, NULL), 0);
+	assert_int_equal(frames, FGT_STATE_FRAMES_NO);
+	assert_int_equal(fgt_state_frames_from_name("root", &frames, NULL), 0);
+	assert_int_equal(frames, FGT_STATE_FRAMES_ROOT);
+	/* fgtrace took this silently for "no". */
+	assert_int_equal(fgt_state_frames_from_name("none", &frames, &why),
+			 -EINVAL);
+	assert_non_null(strstr(why.text, "'none'"));
+}
+
+struct meter {
+	size_t written, heap_max;
+};
+
+#ifdef __SANITIZE_ADDRESS__
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+static size_t heap_bytes(void)
+{
+	return __sanitizer_get_current_allocated_bytes();
+}
+#else
+static size_t heap_bytes(void)
+{
+	const struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+#endif
+
+static int measure(void *context, const void *bytes, size_t len)
+{
+	struct meter *meter = context;
+	size_t heap = heap_bytes();
+
+	(void)bytes;
+	meter->written += len;
+	if (heap > meter->heap_max)
+		meter->heap_max = heap;
+	return 0;
+}
+
+static void add_changing_thread(struct fgt_slice *slice, uint32_t ticks,
+				const uint32_t stacks[2])
+{
+	uint32_t thread = fixture_thread(slice, 4241, "changing");
+
+	for (uint32_t i = 0; i < ticks; i++)
+		fixture_run(slice, thread, i, 1, stacks[i % 2],
+			    FGT_STATE_RUNNING);
+}
+
+/* One stack more or less in every tick: the same tables, more output. */
+static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
+{
+	struct fgt_slice *slice = fixture_new(ticks);
+	struct meter meter = { 0 };
+	struct fgt_sink sink = { .write = measure, .context = &meter };
+	uint32_t stacks[2];
+	size_t before;
+
+	stacks[0] = fixture_stack(slice, "main;a;b;c;d;e;f;g");
+	stacks[1] = fixture_stack(slice, "main;h;i;j;k;l;m;n");
+	add_changing_thread(slice, ticks, stacks);
+	for (uint32_t t = 1; t < 20; t++) {
+		fixture_thread(slice, (int32_t)(4241 + t), "idle");
+		fixture_run(slice, t, 0, ticks, stacks[t % 2], FIXTURE_EPOLL);
+	}
+	before = heap_bytes();
+	assert_int_equal(fgt_format_write(slice, format, NULL, &sink), 0);
+	fgt_slice_free(slice);
+	meter.heap_max -= before;
+	return meter;
+}
+
+/* A Sentry profile tells each tick of each thread: output ∝ ticks. */
+static void memory_stays_while_output_grows(void **state)
+{
+	static const enum fgt_format formats[] = { FGT_FORMAT_SENTRY,
+						   FGT_FORMAT_SENTRY_CHUNK };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct meter small = write_ticks(formats[i], 200);
+		struct meter large = write_ticks(formats[i], 2000);
+
+		assert_true(small.heap_max > 0);
+		assert_true(large.written > 8 * small.written);
+		/* What the runs of a slice need is 4 bytes each; malloc keeps
+		 * a few KiB for itself that differ from run to run. */
+		assert_true(large.written - small.written > 1 << 20);
+		assert_true(large.heap_max < small.heap_max + 16384);
+	}
+}
+
+/* What is told is each change, or the sum of them. */
+static void memory_stays_while_changes_grow(void **state)
+{
+	struct meter small = write_ticks(FGT_FORMAT_SPEEDSCOPE, 200);
+	struct meter large = write_ticks(FGT_FORMAT_SPEEDSCOPE, 20000);
+
+	(void)state;
+	assert_true(large.written > 20 * small.written);
+	assert_true(large.heap_max < small.heap_max + 16384);
+	small = write_ticks(FGT_FORMAT_PPROF, 200);
+	large = write_ticks(FGT_FORMAT_PPROF, 20000);
+	assert_true(small.heap_max > 0);
+	assert_true(large.heap_max < small.heap_max + 16384);
+}
+
+static void unknown_format_is_refused(void **state)
+{
+	struct fgt_slice *slice = fixture_rich();
+	struct meter meter = { 0 };
+	struct fgt_sink sink = { .write = measure, .context = &meter };
+
+	(void)state;
+	assert_int_equal(fgt_format_write(slice, FGT_FORMAT_COUNT, NULL, &sink),
+			 -EINVAL);
+	assert_int_equal(meter.written, 0);
+	assert_string_equal(fgt_format_name(FGT_FORMAT_COUNT), "unknown");
+	fgt_slice_free(slice);
+}
+
+static int refuse(void *context, const void *bytes, size_t len)
+{
+	(void)context;
+	(void)bytes;
+	(void)len;
+	return -EPIPE;
+}
+
+static void sink_errors_come_back_from_every_format(void **state)
+{
+	struct fgt_slice *slice = fixture_rich();
+	struct fgt_sink sink = { .write = refuse, .context = NULL };
+
+	(void)state;
+	for (int i = 0; i < FGT_FORMAT_COUNT; i++)
+		assert_int_equal(fgt_format_write(slice, (enum fgt_format)i,
+						  NULL, &sink),
+				 -EPIPE);
+	fgt_slice_free(slice);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_format_is_found_by_its_name),
+		cmocka_unit_test(edges_change_no_other_format),
+		cmocka_unit_test(unknown_names_are_told_what_is_near),
+		cmocka_unit_test(endings_tell_the_format),
+		cmocka_unit_test(state_frames_have_three_names),
+		cmocka_unit_test(memory_stays_while_output_grows),
+		cmocka_unit_test(memory_stays_while_changes_grow),
+		cmocka_unit_test(unknown_format_is_refused),
+		cmocka_unit_test(sink_errors_come_back_from_every_format),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pprof profiles, field by field. Whole files are read by pprof itself in
+ * tests/integration/test_viewers.sh. P1 to P3: ANCESTORS section 6.4.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ringbuf/slice/pace.h"
+#include "tests/unit/upload/pprof_text.h"
+
+#define PERIOD_99_HZ 10101010
+
+static void assert_has(const struct fixture_buffer *text, const char *line)
+{
+	char between[512];
+
+	snprintf(between, sizeof(between), "\n%s\n", line);
+	if (!strstr(text->bytes, between))
+		fail_msg("no line %s in\n%s", line, text->bytes);
+}
+
+/* P2: {foo: 1, foo;bar: 2} at 99 Hz, everything of it. */
+static void an_export_is_these_fields(void **state)
+{
+	static const char expected[] =
+		"1:{1:1 2:2}\n1:{1:3 2:4}\n"
+		"9:1767225600000000000\n10:30303030\n"
+		"11:{1:3 2:4}\n12:10101010\n14:3\n13:[5 6 7]\n"
+		"2:{1:[1] 2:[1 10101010] "
+		"3:{1:9 2:8} 3:{1:10 3:4242} 3:{1:12 2:11}}\n"
+		"2:{1:[2 1] 2:[2 20202020] "
+		"3:{1:9 2:8} 3:{1:10 3:4242} 3:{1:12 2:11}}\n"
+		"4:{1:1 2:1 3:93458488365056 4:{1:1 2:1}}\n"
+		"4:{1:2 2:1 3:93458488365072 4:{1:2 2:2}}\n"
+		"5:{1:1 2:13 4:14}\n5:{1:2 2:15 4:14}\n"
+		"3:{1:1 2:93458488360960 3:93458489409536 5:16 6:17 "
+		"7:1 8:1 9:1 10:1}\n"
+		"6:\"\"\n6:\"samples\"\n6:\"count\"\n6:\"wall\"\n"
+		"6:\"nanoseconds\"\n6:\"fgtrace " FGT_VERSION "\"\n"
+		"6:\"process app, pid 4242, host box\"\n"
+		"6:\"effective hz 99.500, ticks missed 0, evicted 0, "
+		"lapped 0\"\n"
+		"6:\"main\"\n6:\"thread\"\n6:\"thread_id\"\n6:\"running\"\n"
+		"6:\"state\"\n6:\"foo\"\n6:\"/src/app/main.c\"\n6:\"bar\"\n"
+		"6:\"/opt/app/bin/app\"\n"
+		"6:\"303132333435363738396162636465666768696a\"\n";
+	struct fgt_slice *slice = fixture_new(3);
+	struct fixture_buffer text;
+
+	(void)state;
+	slice->period_ns = PERIOD_99_HZ;
+	for (uint32_t i = 0; i < 3; i++)
+		slice->tick_ns[i] = FIXTURE_START_NS + i * PERIOD_99_HZ;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 1, fixture_stack(slice, "foo"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 1, 2, fixture_stack(slice, "foo;bar"),
+		    FGT_STATE_RUNNING);
+	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
+	assert_string_equal(text.bytes, expected);
+	fixture_buffer_done(&text);
+	fgt_slice_free(slice);
+}
+
+/* P3: what stacks share they share, what differs has ids of its own. */
+static void equal_stacks_of_a_thread_are_one_sample(void **state)
+{
+	struct fgt_slice *slice = fixture_new(20);
+	uint32_t a = fixture_stack(slice, "main;work;a");
+	uint32_t b = fixture_stack(slice, "main;work;b");
+	struct fixture_buffer text;
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_thread(slice, 4243, "worker");
+	fixture_run(slice, 0, 0, 3, a, FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 3, 4, b, FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 7, 5, a, FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 12, 1, a, FIXTURE_FUTEX);
+	fixture_run(slice, 1, 0, 20, a, FGT_STATE_RUNNING);
+	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
+	assert_int_equal(fixture_count(text.bytes, "\n2:{"), 4);
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1 2 3] 2:[8 80000000] "));
+	assert_non_null(strstr(text.bytes, "\n2:{1:[4 2 3] 2:[4 40000000] "));
+	/* Another state, or thread, is another label. */
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1 2 3] 2:[1 10000000] "));
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1 2 3] 2:[20 200000000] "));
+	assert_int_equal(fixture_count(text.bytes, "\n4:{"), 4);
+	assert_int_equal(fixture_count(text.bytes, "\n5:{"), 4);
+	assert_int_equal(fixture_count(text.bytes, "\n6:\"work\"\n"), 1);
+	fixture_buffer_done(&text);
+	fgt_slice_free(slice);
+}
+
+static void state_frames_stand_where_they_were_asked_for(void **state)
+{
+	static const struct {
+		enum fgt_state_frames place;
+		const char *sample;
+	} cases[] = {
+		{ FGT_STATE_FRAMES_ROOT, "\n2:{1:[1 2] 2:[2 20000000] " },
+		{ FGT_STATE_FRAMES_LEAF, "\n2:{1:[1 2] 2:[2 20000000] " },
+		{ FGT_STATE_FRAMES_NO, "\n2:{1:[1] 2:[2 20000000] " },
+	};
+	struct fgt_slice *slice = fixture_new(2);
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
+		    FIXTURE_FUTEX);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fixture_buffer text = pprof_text(slice, cases[i].place);
+
+		assert_non_null(strstr(text.bytes, cases[i].sample));
+		/* The label is there in any case. */
+		assert_int_equal(fixture_count(text.bytes, "\n6:\"futex\"\n"),
+				 1);
+		assert_int_equal(fixture_count(text.bytes, "\n5:{"),
+				 cases[i].place == FGT_STATE_FRAMES_NO ? 1 : 2);
+		if (cases[i].place == FGT_STATE_FRAMES_LEAF)
+			assert_has(&text, "4:{1:1 4:{1:1}}");
+		if (cases[i].place == FGT_STATE_FRAMES_ROOT)
+			assert_has(&text, "4:{1:2 4:{1:2}}");
+		fixture_buffer_done(&text);
+	}
+	fgt_slice_free(slice);
+}
+
+static void ticks_at_a_lowered_rate_count_for_more(void **state)
+{
+	struct fgt_slice *slice = fixture_new(20);
+	struct fixture_buffer text;
+
+	(void)state;
+	assert_int_equal(fgt_pace_add(slice, 10, 8), 0);
+	for (uint32_t i = 10; i < 20; i++)
+		slice->tick_ns[i] = slice->tick_ns[9] + FIXTURE_PERIOD_NS +
+				    (i - 10) * 8 * FIXTURE_PERIOD_NS;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 12, fixture_stack(slice, "a"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 12, 8, fixture_stack(slice, "b"),
+		    FGT_STATE_RUNNING);
+	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1] 2:[26 260000000] "));
+	assert_non_null(strstr(text.bytes, "\n2:{1:[2] 2:[64 640000000] "));
+	assert_has(&text, "10:900000000"); /* all ticks are all of the time */
+	assert_non_null(strstr(text.bytes, "\n6:\"rate lowered up to 8-fold"));
+	fixture_buffer_done(&text);
+	fgt_slice_free(slice);
+}
+
+static void a_rich_slice_keeps_all_that_pprof_can_hold(void **state)
+{
+	struct fgt_slice *slice = fixture_rich();
+	struct fixture_buffer text = pprof_text(slice, FGT_STATE_FRAMES_NO);
+
+	(void)state;
+	/* The inlined call first, the real function last. */
+	assert_non_null(strstr(text.bytes, " 3:139637976732212 4:{1:4 2:7} "
+					   "4:{1:5 2:70}}\n"));
+	assert_has(&text, "6:\"ns::work(char const*)\"");
+	assert_has(&text, "6:\"worker \xef\xbf\xbd<1>\"");
+	assert_has(&text, "6:\"thread 4250\"");
+	assert_has(&text, "6:\"[stack unknown]\"");
+	assert_has(&text, "6:\"0xabcdef\"");
+	/* Code without a file has an address and no mapping. */
+	assert_int_equal(fixture_count(text.bytes, " 3:11259375 4:{"), 1);
+	assert_has(&text, "6:\"effective hz 99.500, ticks missed 3, evicted 1, "
+			  "lapped 2\"");
+	fixture_buffer_done(&text);
+	fgt_slice_free(slice);
+}
+
+/* Readers name what lies in a mapping that does not say it is named. */
+static void mappings_say_whether_all_is_named(void **state)
+{
+	struct fgt_slice *slice = fixture_new(2);
+	struct fixture_buffer text;
+	uint32_t image;
+
+	(void)state;
+	fixture_image(slice, "/lib/libc.so.6", 0x7f0000000000, "x");
+	image = fixture_image(slice, "/opt/app/bin/app", 0x550000000000, "y");
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;read"),
+		    FGT_STATE_RUNNING);
+	slice->frames[0].frame.image = image + 1;
+	slice->symbols[1].reason = FGT_SYMBOL_STRIPPED;
+	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
+	/* The program itself first; libc without a flag. */
+	assert_non_null(strstr(text.bytes,
+			       "\n3:{1:2 2:93458488360960 3:93458489409536 "
+			       "5:16 6:17 7:1 8:1 9:1 10:1}\n"
+			       "3:{1:1 2:139637976727552 3:139637977776128 "
+			       "5:18 6:19}\n"));
+	assert_has(&text, "6:\"79\"");
+	fixture_buffer_done(&text);
+	fgt_slice_free(slice);
+}
+
+/* Values are signed in this format: no sum may wrap. */
+static void hostile_times_stay_in_range(void **state)
+{
+	struct fgt_slice *slice = fixture_new(2);
+	struct fixture_buffer text;
+
+	(void)state;
+	slice->period_ns = UINT64_MAX;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main"),
+		    FGT_STATE_RUNNING);
+	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
+	assert_has(&text, "12:9223372036854775807");
+	assert_non_null(strstr(text.bytes, " 2:[2 9223372036854775807] "));
+	fixture_buffer_done(&text);
+	fgt_slice_free(slice);
+}
+
+static void slice_without_runs_has_no_samples(void **state)
+{
+	struct fgt_slice *slice = fixture_new(3);
+	struct fixture_buffer text = pprof_text(slice, FGT_STATE_FRAMES_ROOT);
+
+	(void)state;
+	assert_null(strstr(text.bytes, "\n2:{"));
+	assert_has(&text, "10:30000000");
+	fixture_buffer_done(&text);
+	fgt_slice_free(slice);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_export_is_these_fields),
+		cmocka_unit_test(equal_stacks_of_a_thread_are_one_sample),
+		cmocka_unit_test(state_frames_stand_where_they_were_asked_for),
+		cmocka_unit_test(ticks_at_a_lowered_rate_count_for_more),
+		cmocka_unit_test(a_rich_slice_keeps_all_that_pprof_can_hold),
+		cmocka_unit_test(mappings_say_whether_all_is_named),
+		cmocka_unit_test(hostile_times_stay_in_range),
+		cmocka_unit_test(slice_without_runs_has_no_samples),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

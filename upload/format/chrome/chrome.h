@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chrome trace events, for Perfetto and speedscope.
+ */
+#ifndef FGT_UPLOAD_FORMAT_CHROME_CHROME_H
+#define FGT_UPLOAD_FORMAT_CHROME_CHROME_H
+
+#include "upload/format/format.h"
+
+/* As fgt_format_write(). MT-Safe | AS-Unsafe */
+int fgt_chrome_write(const struct fgt_slice *slice,
+		     const struct fgt_format_options *options,
+		     const struct fgt_sink *sink);
+
+/* ---- Between its parts ------------------------------------------------- */
+
+/* 0 is the idle thread for readers, and they keep 32 bits without a sign. */
+static inline uint64_t fgt_chrome_id(int32_t id)
+{
+	return id > 0 ? (uint64_t)id : INT32_MAX;
+}
+
+/* The name, unless it would make speedscope take us for a DevTools profile. */
+const char *fgt_chrome_safe_name(const char *name);
+
+#endif

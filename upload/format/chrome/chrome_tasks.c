@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks, spans, marks and counters as events (formats/chrometrace.md §3 to
+ * §6). A track shows one unique name of tasks, one after another. B and E carry
+ * the same args, so that speedscope, which takes them for a part of a frame's
+ * name, pairs them. Runs in any thread; must not hold more than a number for
+ * each task.
+ */
+#include "upload/format/chrome/chrome_tasks.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "ringbuf/slice/spans.h"
+#include "ringbuf/spans/span_log.h"
+#include "upload/format/chrome/chrome.h"
+
+/* Above every pid and tid of Linux, and within the 32 bits that readers keep:
+ * the process of all tasks. Its first track has the same number, since Perfetto
+ * makes a thread of that number anyway. */
+#define TASKS_PID_OFFSET 0x20000000u
+
+struct tasks {
+	const struct fgt_slice *slice;
+	struct fgt_json *json;
+	uint64_t pid; /* of the real process */
+	uint32_t *tracks; /* by task: which one, from 0 on */
+	uint32_t next_span; /* of the slice, not written yet */
+	uint32_t named; /* tracks, of which the last is the one written to */
+};
+
+/* An event up to its tid. */
+static void begin_event(struct tasks *tasks, const char *name,
+			const char *phase, uint64_t pid, uint64_t tid)
+{
+	struct fgt_json *json = tasks->json;
+
+	fgt_json_newline(json);
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "name", fgt_chrome_safe_name(name));
+	fgt_json_put_string(json, "ph", phase);
+	fgt_json_put_uint(json, "pid", pid);
+	fgt_json_put_uint(json, "tid", tid);
+}
+
+static void put_ts(struct tasks *tasks, uint64_t mono_ns)
+{
+	fgt_json_put_decimal(tasks->json, "ts",
+			     mono_ns - tasks->slice->tick_ns[0], 3);
+}
+
+static void put_name(struct tasks *tasks, const char *kind, uint64_t pid,
+		     uint64_t tid, const char *name)
+{
+	begin_event(tasks, kind, "M", pid, tid);
+	fgt_json_put_uint(tasks->json, "ts", 0);
+	fgt_json_begin_object(tasks->json, "args");
+	fgt_json_put_string(tasks->json, "name", name);
+	fgt_json_end_object(tasks->json);
+	fgt_json_end_object(tasks->json);
+}
+
+static uint64_t tasks_pid(const struct tasks *tasks)
+{
+	return tasks->pid + TASKS_PID_OFFSET;
+}
+
+static uint64_t track_tid(const struct tasks *tasks, uint32_t task)
+{
+	return tasks_pid(tasks) + tasks->tracks[task];
+}
+
+static const char *text(const struct tasks *tasks, uint32_t id,
+			const char *otherwise)
+{
+	const char *found = fgt_slice_string(tasks->slice, id);
+
+	return *found ? found : otherwise;
+}
+
+/* What of it is shown. What lasts no time is not: its B and E, at one instant,
+ * would be taken in any order. */
+static bool clip(const struct tasks *tasks, uint64_t begin_ns, uint64_t end_ns,
+		 uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
+{
+	return fgt_spans_clip(tasks->slice, begin_ns, end_ns, ret_begin_ns,
+			      ret_end_ns) &&
+	       *ret_begin_ns < *ret_end_ns;
+}
+
+static bool clip_task(const struct tasks *tasks, uint32_t index,
+		      uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
+{
+	const struct fgt_slice_task *task = &tasks->slice->tasks[index];
+
+	return clip(tasks, task->begin_ns, task->end_ns, ret_begin_ns,
+		    ret_end_ns);
+}
+
+/* ---- Tasks and spans ---------------------------------------------------- */
+
+/* The number is what log lines tell, see fgt_span_ids(). */
+static void begin_args(struct tasks *tasks, uint64_t number)
+{
+	char digits[FGT_NUMBER_TEXT_SIZE];
+
+	fgt_number_text(number, digits);
+	fgt_json_begin_object(tasks->json, "args");
+	fgt_json_put_string(tasks->json, "id", digits);
+}
+
+static void end_args(struct tasks *tasks)
+{
+	fgt_json_end_object(tasks->json);
+	fgt_json_end_object(tasks->json);
+}
+
+static void put_task(struct tasks *tasks, uint32_t index, const char *phase,
+		     uint64_t mono_ns)
+{
+	const struct fgt_slice_task *task = &tasks->slice->tasks[index];
+
+	begin_event(tasks, text(tasks, task->name, "task"), phase,
+		    tasks_pid(tasks), track_tid(tasks, index));
+	put_ts(tasks, mono_ns);
+	begin_args(tasks, task->number);
+	end_args(tasks);
+}
+
+static void put_labels(struct tasks *tasks, uint32_t span)
+{
+	const struct fgt_slice_label *labels;
+	uint32_t count;
+
+	labels = fgt_spans_labels(tasks->slice, span, &count);
+	if (!count)
+		return;
+	fgt_json_begin_object(tasks->json, "labels");
+	for (uint32_t i = 0; i < count; i++)
+		fgt_json_put_string(tasks->json,
+				    text(tasks, labels[i].key, "label"),
+				    text(tasks, labels[i].value, ""));
+	fgt_json_end_object(tasks->json);
+}
+
+static void put_span(struct tasks *tasks, uint32_t index, const char *phase,
+		     uint64_t mono_ns)
+{
+	const struct fgt_slice_span *span = &tasks->slice->spans[index];
+
+	begin_event(tasks, text(tasks, span->name, "span"), phase,
+		    tasks_pid(tasks), track_tid(tasks, span->task));
+	put_ts(tasks, mono_ns);
+	begin_args(tasks, span->number);
+	put_labels(tasks, index);
+	end_args(tasks);
+}
+
+/* Spans that have a B and no E yet, by depth; absent ones are not shown. */
+struct open {
+	uint32_t depth;
+	struct {
+		uint32_t span;
+		bool is_shown;
+		uint64_t end_ns;
+	} spans[FGT_SPAN_DEPTH_MAX];
+};
+
+static void close_to(struct tasks *tasks, struct open *open, uint32_t depth)
+{
+	while (open->depth > depth) {
+		open->depth--;
+		if (open->spans[open->depth].is_shown)
+			put_span(tasks, open->spans[open->depth].span, "E",
+				 open->spans[open->depth].end_ns);
+	}
+}
+
+static void put_spans_of(struct tasks *tasks, uint32_t task)
+{
+	const struct fgt_slice *slice = tasks->slice;
+	struct open open = { .depth = 0 };
+
+	for (; tasks->next_span < slice->span_count; tasks->next_span++) {
+		const struct fgt_slice_span *span =
+			&slice->spans[tasks->next_span];
+		uint64_t begin_ns = 0, end_ns = 0;
+		bool is_shown;
+
+		if (span->task != task)
+			break;
+		close_to(tasks, &open, span->depth);
+		is_shown = clip(tasks, span->begin_ns, span->end_ns, &begin_ns,
+				&end_ns);
+		if (is_shown)
+			put_span(tasks, tasks->next_span, "B", begin_ns);
+		open.spans[open.depth].span = tasks->next_span;
+		open.spans[open.depth].is_shown = is_shown;
+		open.spans[open.depth++].end_ns = end_ns;
+	}
+	close_to(tasks, &open, 0);
+}
+
+/* One end of an arrow; id and name make a pair of two. */
+static void put_flow(struct tasks *tasks, const char *phase, uint32_t child,
+		     uint64_t tid, uint64_t mono_ns)
+{
+	begin_event(tasks, "child-task", phase, tasks_pid(tasks), tid);
+	put_ts(tasks, mono_ns);
+	fgt_json_put_string(tasks->json, "cat", "task");
+	fgt_json_put_uint(tasks->json, "id", (uint64_t)child + 1);
+	/* To the slice that it lies in, not to the next one. */
+	if (*phase == 'f')
+		fgt_json_put_string(tasks->json, "bp", "e");
+	fgt_json_end_object(tasks->json);
+}
+
+/*
+ * From the parent to the child, at the child's begin; after its B in the file,
+ * and where the parent's is surely before, for the order of the file decides
+ * at one instant.
+ */
+static void put_arrow(struct tasks *tasks, uint32_t child)
+{
+	const struct fgt_slice_task *task = &tasks->slice->tasks[child];
+	uint64_t begin_ns, end_ns;
+
+	if (!task->parent ||
+	    !clip_task(tasks, task->parent - 1, &begin_ns, &end_ns) ||
+	    task->begin_ns <= begin_ns || task->begin_ns >= end_ns ||
+	    tasks->tracks[task->parent - 1] == tasks->tracks[child])
+		return;
+	put_flow(tasks, "s", child, track_tid(tasks, task->parent - 1),
+		 task->begin_ns);
+	put_flow(tasks, "f", child, track_tid(tasks, child), task->begin_ns);
+}
+
+/* Before the first event of a track; the process before its first track. */
+static void put_names(struct tasks *tasks, uint32_t index)
+{
+	const struct fgt_slice *slice = tasks->slice;
+	const char *process = slice->process.name;
+	char name[sizeof(slice->process.name) + 16];
+
+	if (tasks->named > tasks->tracks[index])
+		return;
+	if (!tasks->named) {
+		snprintf(name, sizeof(name), "%s: tasks",
+			 *process ? process : "process");
+		put_name(tasks, "process_name", tasks_pid(tasks),
+			 tasks_pid(tasks), name);
+	}
+	put_name(tasks, "thread_name", tasks_pid(tasks),
+		 track_tid(tasks, index),
+		 text(tasks, slice->tasks[index].name, "task"));
+	tasks->named = tasks->tracks[index] + 1;
+}
+
+static void put_one(struct tasks *tasks, uint32_t index)
+{
+	uint64_t begin_ns, end_ns;
+
+	if (!clip_task(tasks, index, &begin_ns, &end_ns)) {
+		while (tasks->next_span < tasks->slice->span_count &&
+		       tasks->slice->spans[tasks->next_span].task == index)
+			tasks->next_span++;
+		return;
+	}
+	put_names(tasks, index);
+	put_task(tasks, index, "B", begin_ns);
+	put_arrow(tasks, index);
+	put_spans_of(tasks, index);
+	put_task(tasks, index, "E", end_ns);
+}
+
+/* Tracks counted through: what the program numbers may be any number. */
+static int number_tracks(struct tasks *tasks)
+{
+	const struct fgt_slice *slice = tasks->slice;
+	uint32_t track = 0;
+
+	tasks->tracks =
+		calloc((size_t)slice->task_count + 1, sizeof(*tasks->tracks));
+	if (!tasks->tracks)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < slice->task_count; i++) {
+		if (i && slice->tasks[i].track != slice->tasks[i - 1].track)
+			track++;
+		tasks->tracks[i] = track;
+	}
+	return 0;
+}
+
+/* ---- Marks and counters ------------------------------------------------- */
+
+static bool has_thread(const struct fgt_slice *slice, int32_t tid)
+{
+	uint32_t low = 0, high = slice->thread_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (slice->threads[middle].tid < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < slice->thread_count && slice->threads[low].tid == tid;
+}
+
+static void put_marks(struct tasks *tasks)
+{
+	const struct fgt_slice *slice = tasks->slice;
+	int32_t named = 0;
+
+	for (uint32_t i = 0; i < slice->mark_count; i++) {
+		const struct fgt_slice_mark *mark = &slice->marks[i];
+		uint64_t ns, ignored, tid = fgt_chrome_id(mark->tid);
+		char name[32];
+
+		if (!fgt_spans_clip(slice, mark->at_ns, mark->at_ns, &ns,
+				    &ignored))
+			continue;
+		/* One that lived shorter than a tick has no name yet. */
+		if (mark->tid != named && !has_thread(slice, mark->tid)) {
+			snprintf(name, sizeof(name), "thread %d", mark->tid);
+			put_name(tasks, "thread_name", tasks->pid, tid, name);
+			named = mark->tid;
+		}
+		begin_event(tasks, text(tasks, mark->name, "mark"), "i",
+			    tasks->pid, tid);
+		put_ts(tasks, ns);
+		fgt_json_put_string(tasks->json, "s", "t");
+		fgt_json_end_object(tasks->json);
+	}
+}
+
+static void put_counters(struct tasks *tasks)
+{
+	const struct fgt_slice *slice = tasks->slice;
+
+	for (uint32_t i = 0; i < slice->counter_count; i++) {
+		const struct fgt_slice_counter *counter = &slice->counters[i];
+		uint64_t ns, ignored;
+
+		if (!fgt_spans_clip(slice, counter->at_ns, counter->at_ns, &ns,
+				    &ignored))
+			continue;
+		begin_event(tasks, text(tasks, counter->name, "counter"), "C",
+			    tasks->pid, tasks->pid);
+		put_ts(tasks, ns);
+		fgt_json_begin_object(tasks->json, "args");
+		fgt_json_put_double(tasks->json, "value", counter->value);
+		fgt_json_end_object(tasks->json);
+		fgt_json_end_object(tasks->json);
+	}
+}
+
+int fgt_chrome_tasks_put(const struct fgt_slice *slice, uint64_t pid,
+			 struct fgt_json *json)
+{
+	struct tasks tasks = { .slice = slice, .json = json, .pid = pid };
+	int r = number_tracks(&tasks);
+
+	if (r == 0) {
+		for (uint32_t i = 0; i < slice->task_count; i++)
+			put_one(&tasks, i);
+		put_marks(&tasks);
+		put_counters(&tasks);
+	}
+	free(tasks.tracks);
+	return r;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives each distinct 64-bit key a number, 0, 1, 2 … in order of appearance.
+ */
+#ifndef FGT_UPLOAD_FORMAT_PARTS_ID_MAP_H
+#define FGT_UPLOAD_FORMAT_PARTS_ID_MAP_H
+
+#include <stdint.h>
+
+#define FGT_ID_NONE UINT32_MAX
+
+struct fgt_id_map {
+	uint64_t *keys; /* [count], by id */
+	uint32_t count, capacity;
+	uint32_t *buckets; /* open addressing; id + 1, 0 = empty */
+	uint32_t bucket_count;
+};
+
+/* { 0 } is an empty map. */
+void fgt_id_map_done(struct fgt_id_map *map);
+
+/*
+ * Finds or adds; a key was added if map->count grew. -ENOMEM.
+ *
+ * MT-Unsafe | AS-Unsafe
+ */
+int fgt_id_map_add(struct fgt_id_map *map, uint64_t key, uint32_t *ret_id);
+
+/* FGT_ID_NONE if there is none. */
+uint32_t fgt_id_map_find(const struct fgt_id_map *map, uint64_t key);
+
+#endif

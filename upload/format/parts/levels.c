@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Expands stacks of a slice. Runs in any thread; must not allocate while
+ * expanding: encoders do it once per run.
+ */
+#include "upload/format/parts/levels.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int fgt_levels_init(struct fgt_levels *levels, const struct fgt_slice *slice,
+		    enum fgt_state_frames state_frames, uint32_t max)
+{
+	*levels = (struct fgt_levels){ .slice = slice,
+				       .state_frames = state_frames,
+				       .max = max };
+	/* The state frame comes on top of the deepest stack. */
+	levels->items = calloc(FGT_LEVELS_MAX + 1, sizeof(*levels->items));
+	return levels->items ? 0 : -ENOMEM;
+}
+
+void fgt_levels_done(struct fgt_levels *levels)
+{
+	free(levels->items);
+	levels->items = NULL;
+}
+
+/* False when the stack has no room for it. */
+static bool push(struct fgt_levels *levels, enum fgt_level_kind kind,
+		 uint32_t id)
+{
+	if (levels->count >= FGT_LEVELS_MAX)
+		return false;
+	levels->items[levels->count++] = (struct fgt_level){ kind, id };
+	return true;
+}
+
+static bool push_frame(struct fgt_levels *levels, uint32_t index)
+{
+	const struct fgt_slice *slice = levels->slice;
+	const struct fgt_slice_frame *frame = &slice->frames[index];
+
+	if (frame->frame.flags & FGT_FRAME_MARKER)
+		return push(levels, FGT_LEVEL_MARKER,
+			    (uint32_t)frame->frame.address);
+	if (!frame->symbol_count)
+		return push(levels, FGT_LEVEL_ADDRESS, index);
+	for (uint32_t i = 0; i < frame->symbol_count; i++)
+		if (!push(levels, FGT_LEVEL_FUNCTION,
+			  slice->symbols[frame->symbol_first + i].function))
+			return false;
+	return true;
+}
+
+/* Cuts the middle out: a quarter of what stays is the root's part. */
+static void elide(struct fgt_levels *levels, uint32_t first, uint32_t max)
+{
+	struct fgt_level *items = levels->items + first;
+	uint32_t count = levels->count - first;
+	uint32_t root = max / 4, leaf = max - root - 1;
+
+	if (count <= max)
+		return;
+	items[leaf] = (struct fgt_level){ FGT_LEVEL_MARKER, FGT_MARKER_ELIDED };
+	memmove(items + leaf + 1, items + count - root, root * sizeof(*items));
+	levels->count = first + max;
+}
+
+uint32_t fgt_levels_state_name(const struct fgt_slice *slice, uint32_t state)
+{
+	for (uint32_t i = 0; i < slice->state_count; i++)
+		if (slice->states[i].state == state)
+			return slice->states[i].name;
+	return 0;
+}
+
+static void expand(struct fgt_levels *levels, uint32_t stack,
+		   struct fgt_level state_level)
+{
+	const struct fgt_slice *slice = levels->slice;
+	uint32_t first = levels->state_frames == FGT_STATE_FRAMES_LEAF;
+
+	levels->count = first;
+	if (first)
+		levels->items[0] = state_level;
+	if (stack == FGT_NODE_NONE)
+		push(levels, FGT_LEVEL_NO_STACK, 0);
+	else if (state_level.kind == FGT_LEVEL_RAN)
+		push(levels, FGT_LEVEL_MARKER, FGT_MARKER_NOT_SAMPLED);
+	while (stack != FGT_NODE_NONE) {
+		if (!push_frame(levels, slice->nodes[stack].frame)) {
+			levels->items[levels->count - 1] =
+				(struct fgt_level){ FGT_LEVEL_MARKER,
+						    FGT_MARKER_ELIDED };
+			break;
+		}
+		stack = slice->nodes[stack].parent;
+	}
+	elide(levels, first, levels->max - 1);
+	if (levels->state_frames == FGT_STATE_FRAMES_ROOT)
+		levels->items[levels->count++] = state_level;
+}
+
+void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
+		       uint32_t state)
+{
+	uint32_t name = fgt_levels_state_name(levels->slice, state);
+
+	expand(levels, stack, (struct fgt_level){ FGT_LEVEL_STATE, name });
+}
+
+/* Parents come before children, so the later one of two is no ancestor. */
+static uint32_t common_node(const struct fgt_slice *slice, uint32_t a,
+			    uint32_t b)
+{
+	while (a != b) {
+		if (a == FGT_NODE_NONE || b == FGT_NODE_NONE)
+			return FGT_NODE_NONE;
+		if (a > b)
+			a = slice->nodes[a].parent;
+		else
+			b = slice->nodes[b].parent;
+	}
+	return a;
+}
+
+void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
+			   uint32_t after)
+{
+	expand(levels, common_node(levels->slice, before, after),
+	       (struct fgt_level){ FGT_LEVEL_RAN, 0 });
+}
+
+/* As the symbolizer names what it cannot find: image+0xoffset. */
+static const char *address_name(const struct fgt_slice *slice,
+				const struct fgt_frame *frame, char *buffer)
+{
+	const char *path = "", *slash;
+
+	if (frame->image)
+		path = fgt_slice_string(slice,
+					slice->images[frame->image - 1].path);
+	slash = strrchr(path, '/');
+	if (slash)
+		path = slash + 1;
+	snprintf(buffer, FGT_LEVEL_NAME_MAX, "%.90s%s0x%llx", path,
+		 *path ? "+" : "", (unsigned long long)frame->address);
+	return buffer;
+}
+
+const char *fgt_level_name(const struct fgt_slice *slice,
+			   struct fgt_level level,
+			   char buffer[FGT_LEVEL_NAME_MAX])
+{
+	const char *name;
+
+	switch (level.kind) {
+	case FGT_LEVEL_ADDRESS:
+		return address_name(slice, &slice->frames[level.id].frame,
+				    buffer);
+	case FGT_LEVEL_MARKER:
+		return fgt_marker_name(level.id);
+	case FGT_LEVEL_STATE:
+		name = fgt_slice_string(slice, level.id);
+		return *name ? name : "unknown";
+	case FGT_LEVEL_RAN:
+		return "running";
+	case FGT_LEVEL_NO_STACK:
+		return FGT_LEVEL_UNKNOWN_NAME;
+	default:
+		name = fgt_slice_string(slice, level.id);
+		return *name ? name : "[no name]";
+	}
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs in any thread; stints may come from somebody who lies: they may overlap
+ * and be in any order.
+ */
+#include "upload/format/parts/stints.h"
+
+#include <errno.h>
+
+/* A stint as ticks of a slice. */
+struct range {
+	int32_t tid;
+	uint32_t first, end;
+};
+
+static inline void free_ranges_auto(struct range **ranges)
+{
+	free(*ranges);
+}
+
+static uint64_t end_of(const struct fgt_stint *stint)
+{
+	return stint->to_ns ? stint->to_ns : UINT64_MAX;
+}
+
+bool fgt_stints_overlap(const struct fgt_stint *stints, size_t count,
+			int32_t tid, uint64_t begin_ns, uint64_t end_ns)
+{
+	for (size_t i = 0; i < count; i++)
+		if (stints[i].tid == tid && begin_ns <= end_of(&stints[i]) &&
+		    end_ns >= stints[i].from_ns)
+			return true;
+	return count == 0;
+}
+
+static struct range to_range(const struct fgt_slice *slice,
+			     const struct fgt_stint *stint)
+{
+	struct range range = { .tid = stint->tid };
+
+	while (range.first < slice->tick_count &&
+	       slice->tick_ns[range.first] < stint->from_ns)
+		range.first++;
+	range.end = range.first;
+	while (range.end < slice->tick_count &&
+	       slice->tick_ns[range.end] <= end_of(stint))
+		range.end++;
+	return range;
+}
+
+/* The part of the run that is in a range and comes first; false: none is. */
+static bool take_part(const struct fgt_transaction_facts *facts,
+		      const struct range *ranges, int32_t tid,
+		      struct fgt_run *run, struct fgt_run *ret_part)
+{
+	uint32_t run_end = run->first_tick + run->tick_count;
+	uint32_t first = run_end, end = run_end;
+
+	for (size_t i = 0; i < facts->stint_count; i++) {
+		const struct range *range = &ranges[i];
+		uint32_t begin = range->first > run->first_tick
+					 ? range->first
+					 : run->first_tick;
+
+		if (range->tid != tid || range->end <= begin || begin >= first)
+			continue;
+		first = begin;
+		end = range->end < run_end ? range->end : run_end;
+	}
+	if (first == run_end)
+		return false;
+	*ret_part = *run;
+	ret_part->first_tick = first;
+	ret_part->tick_count = end - first;
+	run->first_tick = end;
+	run->tick_count = run_end - end;
+	return true;
+}
+
+/* How many runs are left; ret_runs: NULL, or with room for so many. */
+static uint32_t clip(const struct fgt_transaction_facts *facts,
+		     const struct range *ranges, const struct fgt_slice *slice,
+		     struct fgt_run *ret_runs)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		struct fgt_run run = slice->runs[i], part;
+		int32_t tid = slice->threads[run.thread].tid;
+
+		while (run.tick_count &&
+		       take_part(facts, ranges, tid, &run, &part)) {
+			if (ret_runs)
+				ret_runs[count] = part;
+			count++;
+		}
+	}
+	return count;
+}
+
+int fgt_stints_clip(const struct fgt_transaction_facts *facts,
+		    struct fgt_slice *slice)
+{
+	FGT_AUTO(free_ranges) struct range *ranges = NULL;
+	struct fgt_run *runs;
+
+	if (facts->all_threads || !facts->stint_count)
+		return 0;
+	ranges = calloc(facts->stint_count, sizeof(*ranges));
+	if (!ranges)
+		return -ENOMEM;
+	for (size_t i = 0; i < facts->stint_count; i++)
+		ranges[i] = to_range(slice, &facts->stints[i]);
+	runs = calloc((size_t)clip(facts, ranges, slice, NULL) + 1,
+		      sizeof(*runs));
+	if (!runs)
+		return -ENOMEM;
+	slice->run_count = clip(facts, ranges, slice, runs);
+	free(slice->runs);
+	slice->runs = runs;
+	/* What they tell may be of runs that are gone. */
+	slice->edge_count = 0;
+	return 0;
+}

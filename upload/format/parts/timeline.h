@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long a tick lasts: until the next one, unless ticks are missing.
+ */
+#ifndef FGT_UPLOAD_FORMAT_PARTS_TIMELINE_H
+#define FGT_UPLOAD_FORMAT_PARTS_TIMELINE_H
+
+#include <stdbool.h>
+
+#include "ringbuf/slice/pace.h"
+
+/*
+ * True if what lies between tick and the next one is unknown: two or more
+ * ticks were missed. (One is bridged; half a period is left for jitter.) Where
+ * the rate was lowered on purpose, ticks lie as far apart as they were meant.
+ */
+static inline bool fgt_timeline_is_gap(const struct fgt_slice *slice,
+				       uint32_t tick)
+{
+	const uint64_t pace_ns = fgt_pace_ns(slice, tick);
+
+	if (tick + 1 >= slice->tick_count || pace_ns >= UINT64_MAX / 4)
+		return false;
+	return slice->tick_ns[tick + 1] - slice->tick_ns[tick] >
+	       2 * pace_ns + pace_ns / 2;
+}
+
+/* The instant up to which the sample at tick holds. */
+static inline uint64_t fgt_timeline_end_ns(const struct fgt_slice *slice,
+					   uint32_t tick)
+{
+	uint64_t end_ns = slice->tick_ns[tick] + fgt_pace_ns(slice, tick);
+
+	if (end_ns < slice->tick_ns[tick])
+		end_ns = UINT64_MAX;
+	if (tick + 1 < slice->tick_count && !fgt_timeline_is_gap(slice, tick))
+		return slice->tick_ns[tick + 1];
+	return end_ns;
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program says of one of its transactions: goes into Sentry's envelope
+ * beside the slice. Plain data; the library's thin part includes it too.
+ */
+#ifndef FGT_UPLOAD_FORMAT_PARTS_TRANSACTION_H
+#define FGT_UPLOAD_FORMAT_PARTS_TRANSACTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FGT_TAGS_MAX	       32
+#define FGT_TAG_KEY_MAX	       32 /* bytes */
+#define FGT_TAG_VALUE_MAX      200
+#define FGT_TRANSACTION_NAME   200
+#define FGT_TRANSACTION_OP     64
+#define FGT_TRANSACTION_STINTS 256
+
+struct fgt_tag {
+	const char *key, *value;
+};
+
+/* A time that a thread worked for it. */
+struct fgt_stint {
+	int32_t tid;
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC; to_ns 0: to its end */
+};
+
+/*
+ * Texts and arrays are borrowed; NULL, "" and 0: not said. Where name is NULL,
+ * who wrote or sent a slice tells nothing but its release and environment:
+ * fgt_facts_of_transaction().
+ */
+struct fgt_transaction_facts {
+	const char *name, *op, *status;
+	const char *level; /* Sentry's: "fatal" of a crash */
+	const char *release, *environment;
+	char event_id[33], trace_id[33]; /* hex, terminated */
+	char span_id[17], parent_span_id[17];
+	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+	int32_t active_tid; /* that began it */
+	const struct fgt_tag *tags;
+	size_t tag_count;
+	/* Who worked for it when: their spans of that time are its spans, and,
+	 * unless all_threads is set, their stacks alone are carried.
+	 * stint_count 0: all. */
+	int all_threads;
+	const struct fgt_stint *stints;
+	size_t stint_count;
+};
+
+/* NULL: what there is, is of no transaction. facts may be NULL. */
+static inline const struct fgt_transaction_facts *
+fgt_facts_of_transaction(const struct fgt_transaction_facts *facts)
+{
+	return facts && facts->name ? facts : NULL;
+}
+
+#endif

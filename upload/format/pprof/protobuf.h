@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one protobuf writer: streams messages into a sink. What lies inside a
+ * field of the outermost message is gathered until its length is known, so
+ * that memory is that of the largest such field. Errors stick until the end.
+ *
+ *	fgt_protobuf_init(&protobuf, sink);
+ *	fgt_protobuf_begin(&protobuf, 2);
+ *	fgt_protobuf_put_uint(&protobuf, 1, 150);
+ *	fgt_protobuf_end(&protobuf);
+ *	r = fgt_protobuf_finish(&protobuf);
+ *	fgt_protobuf_done(&protobuf);
+ *
+ * MT-Unsafe for one writer | AS-Unsafe
+ */
+#ifndef FGT_UPLOAD_FORMAT_PPROF_PROTOBUF_H
+#define FGT_UPLOAD_FORMAT_PPROF_PROTOBUF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ringbuf/base/sink_buffer.h"
+
+#define FGT_PROTOBUF_DEPTH_MAX 4
+
+/* A field that has begun. */
+struct fgt_protobuf_field {
+	uint32_t number;
+	uint8_t *bytes;
+	size_t len, capacity;
+};
+
+struct fgt_protobuf {
+	struct fgt_sink_buffer out;
+	struct fgt_protobuf_field open[FGT_PROTOBUF_DEPTH_MAX];
+	unsigned int depth;
+	int error; /* the first one: -ENOMEM, -EINVAL wrong nesting */
+};
+
+void fgt_protobuf_init(struct fgt_protobuf *protobuf,
+		       const struct fgt_sink *sink);
+/* Flushes. 0, or the first error, also of the sink. */
+int fgt_protobuf_finish(struct fgt_protobuf *protobuf);
+void fgt_protobuf_done(struct fgt_protobuf *protobuf);
+
+/* A field that is a message, or packed numbers. */
+void fgt_protobuf_begin(struct fgt_protobuf *protobuf, uint32_t field);
+void fgt_protobuf_end(struct fgt_protobuf *protobuf);
+
+/* Left out if it is 0, the default. */
+void fgt_protobuf_put_uint(struct fgt_protobuf *protobuf, uint32_t field,
+			   uint64_t value);
+/* One of packed numbers. */
+void fgt_protobuf_put_packed(struct fgt_protobuf *protobuf, uint64_t value);
+/* Of any origin: what is not UTF-8 becomes U+FFFD. Written even if empty. */
+void fgt_protobuf_put_string(struct fgt_protobuf *protobuf, uint32_t field,
+			     const char *text);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The envelope of a profile chunk (formats/sentry.md (d)). It needs no
+ * transaction: one that names its profiler_id and a thread finds it. Runs in
+ * any thread; must not hold a body. A chunk that is a part of a slice is
+ * narrowed to a slice of its own first, so that it carries nothing that only
+ * others use.
+ */
+#include "upload/format/sentry/sentry_chunk.h"
+
+#include "upload/format/sentry/sentry_envelope.h"
+#include "upload/format/sentry/sentry_images.h"
+#include "upload/format/sentry/sentry_rate.h"
+
+/* As long as a profile of version 1; Relay takes 66 s. */
+#define CHUNK_MAX_NS 30000000000u
+
+struct chunk {
+	const struct fgt_slice *slice; /* what is told of */
+	const struct fgt_format_options *options;
+	struct fgt_sentry_profile profile;
+	char chunk_id[33], profiler_id[33];
+};
+
+static int put_chunk(void *context, struct fgt_json *json)
+{
+	const struct chunk *chunk = context;
+	int r;
+
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "version", "2");
+	fgt_json_put_string(json, "chunk_id", chunk->chunk_id);
+	fgt_json_put_string(json, "profiler_id", chunk->profiler_id);
+	fgt_sentry_put_sdk(json, "client_sdk");
+	fgt_json_put_string(json, "platform", FGT_SENTRY_PLATFORM);
+	fgt_sentry_put_release(json, chunk->options);
+	fgt_sentry_images_put(chunk->slice, json);
+	r = fgt_sentry_profile_put(&chunk->profile, json);
+	fgt_json_end_object(json);
+	return r;
+}
+
+static int write_envelope(const struct chunk *chunk,
+			  const struct fgt_sentry_body *body, uint64_t len,
+			  const struct fgt_sink *sink)
+{
+	struct fgt_json json;
+	int r;
+
+	fgt_json_init(&json, sink);
+	fgt_sentry_put_header(&json, chunk->chunk_id, chunk->options);
+	r = fgt_sentry_put_item(&json, "profile_chunk", FGT_SENTRY_PLATFORM,
+				body, len);
+	return r ? r : fgt_json_finish(&json);
+}
+
+/* wall_offset_ns: one for all chunks of a slice, so that a clock that was set
+ * meanwhile cannot bring them out of order. */
+static int write_chunk(const struct fgt_slice *slice, uint64_t wall_offset_ns,
+		       const struct fgt_format_options *options,
+		       const struct fgt_sink *sink)
+{
+	struct chunk chunk = { .slice = slice, .options = options };
+	const struct fgt_sentry_body body = { put_chunk, &chunk };
+	const struct fgt_sentry_scope scope = {
+		.state_frames = options->state_frames,
+		.is_wall = true,
+		.wall_offset_ns = wall_offset_ns,
+		.facts = options->facts,
+	};
+	uint64_t len;
+	int r;
+
+	r = fgt_sentry_choose_id(options->event_id, chunk.chunk_id);
+	if (!r)
+		r = fgt_sentry_choose_id(options->profiler_id,
+					 chunk.profiler_id);
+	if (!r)
+		r = fgt_sentry_profile_fit(&chunk.profile, slice, &scope, &body,
+					   &len);
+	if (!r)
+		r = write_envelope(&chunk, &body, len, sink);
+	fgt_sentry_profile_done(&chunk.profile);
+	return r;
+}
+
+static uint64_t wall_offset_ns(const struct fgt_slice *slice)
+{
+	return fgt_slice_wall_ns(slice, slice->tick_ns[0]) - slice->tick_ns[0];
+}
+
+int fgt_sentry_chunk_write(const struct fgt_slice *slice,
+			   const struct fgt_format_options *options,
+			   const struct fgt_sink *sink)
+{
+	return write_chunk(slice, wall_offset_ns(slice), options, sink);
+}
+
+/* The last tick that is not too far from the first one. */
+static uint32_t last_within(const struct fgt_slice *slice, uint32_t first)
+{
+	uint32_t low = first, high = slice->tick_count - 1;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low + 1) / 2;
+
+		if (slice->tick_ns[middle] - slice->tick_ns[first] <=
+		    CHUNK_MAX_NS)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+bool fgt_sentry_chunk_next(const struct fgt_slice *slice,
+			   struct fgt_sentry_chunk_ticks *ticks)
+{
+	for (uint32_t first = ticks->last; first + 1 < slice->tick_count;
+	     first++) {
+		uint32_t last = last_within(slice, first);
+
+		/* Equal where nobody looked for longer than that. */
+		if (last > first) {
+			ticks->first = first;
+			ticks->last = last;
+			return true;
+		}
+	}
+	return false;
+}
+
+int fgt_sentry_chunk_write_ticks(const struct fgt_slice *slice,
+				 const struct fgt_format_options *options,
+				 const struct fgt_sentry_chunk_ticks *ticks,
+				 const struct fgt_sink *sink)
+{
+	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	int r;
+
+	r = fgt_slice_narrow(slice, slice->tick_ns[ticks->first],
+			     slice->tick_ns[ticks->last], 0, &part);
+	return r ? r : write_chunk(part, wall_offset_ns(slice), options, sink);
+}

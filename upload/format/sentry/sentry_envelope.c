@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Framing of Sentry's envelopes, to the byte: each header is one line, a
+ * body's length stands before it. Runs in any thread; must not hold a body:
+ * it is written twice, first only to be counted.
+ */
+#include "upload/format/sentry/sentry_envelope.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "ringbuf/base/clock.h"
+
+int fgt_sentry_make_id(char *ret_hex, size_t bytes)
+{
+	unsigned char random[16];
+
+	if (bytes > sizeof(random))
+		return -EINVAL;
+	if (getrandom(random, bytes, 0) != (ssize_t)bytes)
+		return errno ? -errno : -EIO;
+	random[0] |= 1; /* ids of zeros are refused */
+	for (size_t i = 0; i < bytes; i++)
+		snprintf(ret_hex + 2 * i, 3, "%02x", random[i]);
+	return 0;
+}
+
+int fgt_sentry_choose_id(const char *wanted, char ret_id[33])
+{
+	bool is_nil = true;
+
+	if (!fgt_sentry_given(wanted))
+		return fgt_sentry_make_id(ret_id, 16);
+	if (strlen(wanted) != 32 ||
+	    strspn(wanted, "0123456789abcdefABCDEF") != 32)
+		return -EINVAL;
+	for (size_t i = 0; i <= 32; i++) {
+		char c = wanted[i];
+
+		if (c >= 'A' && c <= 'F')
+			c = (char)(c - 'A' + 'a');
+		ret_id[i] = c;
+		is_nil &= c == '0' || !c;
+	}
+	return is_nil ? -EINVAL : 0;
+}
+
+void fgt_sentry_put_sdk(struct fgt_json *json, const char *key)
+{
+	fgt_json_begin_object(json, key);
+	fgt_json_put_string(json, "name", "fgtrace.native");
+	fgt_json_put_string(json, "version", FGT_VERSION);
+	fgt_json_end_object(json);
+}
+
+void fgt_sentry_put_release(struct fgt_json *json,
+			    const struct fgt_format_options *options)
+{
+	if (fgt_sentry_given(options->release))
+		fgt_json_put_string(json, "release", options->release);
+	if (fgt_sentry_given(options->environment))
+		fgt_json_put_string(json, "environment", options->environment);
+}
+
+void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
+			   const struct fgt_format_options *options)
+{
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "event_id", event_id);
+	if (fgt_sentry_given(options->dsn))
+		fgt_json_put_string(json, "dsn", options->dsn);
+	fgt_sentry_put_sdk(json, "sdk");
+	fgt_json_put_time(json, "sent_at", fgt_clock_ns(CLOCK_REALTIME));
+	fgt_json_end_object(json);
+	fgt_json_newline(json);
+}
+
+static int forget(void *context, const void *bytes, size_t len)
+{
+	(void)context;
+	(void)bytes;
+	(void)len;
+	return 0;
+}
+
+int fgt_sentry_count_body(const struct fgt_sentry_body *body, uint64_t *ret_len)
+{
+	const struct fgt_sink sink = { .write = forget, .context = NULL };
+	struct fgt_json json;
+	int r;
+
+	fgt_json_init(&json, &sink);
+	r = body->put(body->context, &json);
+	if (!r)
+		r = fgt_json_finish(&json);
+	if (!r)
+		*ret_len = json.out.total_bytes;
+	return r;
+}
+
+int fgt_sentry_put_item(struct fgt_json *json, const char *type,
+			const char *platform,
+			const struct fgt_sentry_body *body, uint64_t len)
+{
+	int r;
+
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "type", type);
+	fgt_json_put_uint(json, "length", len);
+	fgt_json_put_string(json, "content_type", "application/json");
+	if (platform)
+		fgt_json_put_string(json, "platform", platform);
+	fgt_json_end_object(json);
+	fgt_json_newline(json);
+	r = body->put(body->context, json);
+	fgt_json_newline(json);
+	return r;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What Sentry's envelopes have in common: ids, the header, items that tell
+ * the length of their body before it (formats/sentry.md (b)).
+ */
+#ifndef FGT_UPLOAD_FORMAT_SENTRY_SENTRY_ENVELOPE_H
+#define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_ENVELOPE_H
+
+#include "ringbuf/base/json.h"
+#include "upload/format/format.h"
+
+#define FGT_SENTRY_PLATFORM "native"
+
+/* An item's JSON: written as often as needed, the same bytes each time. */
+struct fgt_sentry_body {
+	int (*put)(void *context, struct fgt_json *json);
+	void *context;
+};
+
+/* The text, NULL if it is empty. */
+static inline const char *fgt_sentry_given(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
+/* Random bytes in hex, terminated; never all zero. errno of getrandom(2). */
+int fgt_sentry_make_id(char *ret_hex, size_t bytes);
+
+/*
+ * wanted in lower case, NULL or "": random. -EINVAL unless it is 32 hex
+ * digits, not all of them zero.
+ */
+int fgt_sentry_choose_id(const char *wanted, char ret_id[33]);
+
+/* "sdk" or "client_sdk": {…} into an open object. */
+void fgt_sentry_put_sdk(struct fgt_json *json, const char *key);
+
+/* "release", "environment"; left out if not given: null would be refused. */
+void fgt_sentry_put_release(struct fgt_json *json,
+			    const struct fgt_format_options *options);
+
+/* The first line of an envelope that leaves now. */
+void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
+			   const struct fgt_format_options *options);
+
+/* How many bytes a body takes; its errors. */
+int fgt_sentry_count_body(const struct fgt_sentry_body *body,
+			  uint64_t *ret_len);
+
+/*
+ * An item: its header, with the platform unless that is NULL, and its body of
+ * len bytes. The body's errors.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_sentry_put_item(struct fgt_json *json, const char *type,
+			const char *platform,
+			const struct fgt_sentry_body *body, uint64_t len);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the frames and stacks of a planned Sentry profile, leaf first in
+ * every stack. Runs in any thread; must write the same bytes each time.
+ */
+#include "upload/format/sentry/sentry_frames.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "upload/format/parts/levels.h"
+#include "upload/format/sentry/sentry_keys.h"
+
+#define GAP_NAME "[gap: no samples]"
+
+static bool has_prefix(const char *path, const char *prefix)
+{
+	return !strncmp(path, prefix, strlen(prefix));
+}
+
+static bool is_in_app(const struct fgt_slice *slice,
+		      const struct fgt_slice_frame *frame)
+{
+	static const char *const system[] = {
+		"/lib/",       "/lib64/", "/usr/lib/", "/usr/lib64/",
+		"/usr/lib32/", "/lib32/", "["
+	};
+	const char *path, *name;
+
+	if (frame->frame.flags & FGT_FRAME_MARKER)
+		return false;
+	if (!frame->frame.image) /* compiled at run time, if it has a name */
+		return frame->symbol_count &&
+		       slice->symbols[frame->symbol_first].reason ==
+			       FGT_SYMBOL_FOUND;
+	path = fgt_slice_string(slice,
+				slice->images[frame->frame.image - 1].path);
+	if (slice->process.exe[0] && !strcmp(path, slice->process.exe))
+		return true;
+	name = strrchr(path, '/');
+	if (name && has_prefix(name, "/libfgtrace")) /* wherever it lies */
+		return false;
+	for (size_t i = 0; i < sizeof(system) / sizeof(system[0]); i++)
+		if (has_prefix(path, system[i]))
+			return false;
+	return true;
+}
+
+/* An absolute path also gives its last part as file name. */
+static void put_source(struct fgt_json *json, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+
+	if (!*file)
+		return;
+	fgt_json_put_string(json, "filename",
+			    slash && slash[1] ? slash + 1 : file);
+	if (*file == '/')
+		fgt_json_put_string(json, "abs_path", file);
+}
+
+static void put_virtual_frame(struct fgt_json *json, const char *name)
+{
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "function", name);
+	fgt_json_put_bool(json, "in_app", false);
+	fgt_json_end_object(json);
+}
+
+/* The exact PC of a leaf, the return address of a caller: (h). */
+static void put_address(struct fgt_json *json, const struct fgt_slice *slice,
+			const struct fgt_slice_frame *frame)
+{
+	const struct fgt_slice_image *image;
+
+	if (!frame->frame.image) {
+		fgt_json_put_hex_string(json, "instruction_addr",
+					frame->frame.address);
+		return;
+	}
+	image = &slice->images[frame->frame.image - 1];
+	fgt_json_put_string(json, "package",
+			    fgt_slice_string(slice, image->path));
+	fgt_json_put_hex_string(json, "instruction_addr",
+				image->bias + frame->frame.address);
+}
+
+static void put_level(const struct fgt_sentry_profile *profile,
+		      struct fgt_json *json,
+		      const struct fgt_slice_frame *frame,
+		      struct fgt_level level, const struct fgt_symbol *symbol)
+{
+	const struct fgt_slice *slice = profile->slice;
+	char buffer[FGT_LEVEL_NAME_MAX];
+
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "function",
+			    fgt_level_name(slice, level, buffer));
+	if (symbol)
+		put_source(json, fgt_slice_string(slice, symbol->file));
+	if (symbol && symbol->line)
+		fgt_json_put_uint(json, "lineno", symbol->line);
+	put_address(json, slice, frame);
+	fgt_json_put_bool(json, "in_app", is_in_app(slice, frame));
+	fgt_json_end_object(json);
+}
+
+static void put_slice_frame(const struct fgt_sentry_profile *profile,
+			    struct fgt_json *json, uint32_t index)
+{
+	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_slice_frame *frame = &slice->frames[index];
+	struct fgt_level level = { FGT_LEVEL_ADDRESS, index };
+
+	if (frame->frame.flags & FGT_FRAME_MARKER) {
+		put_virtual_frame(json, fgt_marker_name(frame->frame.address));
+		return;
+	}
+	if (!frame->symbol_count)
+		put_level(profile, json, frame, level, NULL);
+	for (uint32_t i = 0; i < frame->symbol_count; i++) {
+		const struct fgt_symbol *symbol =
+			&slice->symbols[frame->symbol_first + i];
+
+		level.kind = FGT_LEVEL_FUNCTION;
+		level.id = symbol->function;
+		put_level(profile, json, frame, level, symbol);
+	}
+}
+
+void fgt_sentry_frames_put(const struct fgt_sentry_profile *profile,
+			   struct fgt_json *json)
+{
+	char buffer[FGT_LEVEL_NAME_MAX];
+
+	fgt_json_begin_array(json, "frames");
+	for (uint32_t i = 0; i < profile->frames.count; i++) {
+		uint64_t key = profile->frames.keys[i];
+		struct fgt_level state = { FGT_LEVEL_STATE, (uint32_t)key };
+
+		if (fgt_sentry_key_is_frame(key))
+			put_slice_frame(profile, json, (uint32_t)key);
+		else if (fgt_sentry_key_is_state(key))
+			put_virtual_frame(json, fgt_level_name(profile->slice,
+							       state, buffer));
+		else if (key == fgt_sentry_virtual_key(FGT_SENTRY_GAP_NODE))
+			put_virtual_frame(json, GAP_NAME);
+		else
+			put_virtual_frame(json, FGT_LEVEL_UNKNOWN_NAME);
+	}
+	fgt_json_end_array(json);
+}
+
+/* All levels of one frame. The key is known: looking it up cannot fail. */
+static int put_frame_ids(const struct fgt_sentry_profile *profile,
+			 struct fgt_json *json, uint64_t key)
+{
+	uint32_t id, levels = 1;
+
+	id = fgt_id_map_find(&profile->frames, key);
+	if (id == FGT_ID_NONE)
+		return -EINVAL;
+	if (fgt_sentry_key_is_frame(key) &&
+	    profile->slice->frames[key].symbol_count)
+		levels = profile->slice->frames[key].symbol_count;
+	for (uint32_t i = 0; i < levels; i++)
+		fgt_json_put_uint(json, NULL, profile->frame_first[id] + i);
+	return 0;
+}
+
+static int put_stack(const struct fgt_sentry_profile *profile,
+		     struct fgt_json *json, uint64_t key)
+{
+	const struct fgt_slice *slice = profile->slice;
+	uint32_t node = fgt_sentry_stack_leaf(key);
+	uint64_t state = fgt_sentry_state_key(fgt_sentry_stack_state(key));
+	enum fgt_state_frames place = profile->scope.state_frames;
+	int r = 0;
+
+	if (node == FGT_SENTRY_GAP_NODE)
+		place = FGT_STATE_FRAMES_NO;
+	if (place == FGT_STATE_FRAMES_LEAF)
+		r = put_frame_ids(profile, json, state);
+	if (!r && (node == FGT_NODE_NONE || node == FGT_SENTRY_GAP_NODE)) {
+		r = put_frame_ids(profile, json, fgt_sentry_virtual_key(node));
+		node = FGT_NODE_NONE;
+	}
+	for (; !r && node != FGT_NODE_NONE; node = slice->nodes[node].parent)
+		r = put_frame_ids(profile, json,
+				  profile->canonical[slice->nodes[node].frame]);
+	if (!r && place == FGT_STATE_FRAMES_ROOT)
+		r = put_frame_ids(profile, json, state);
+	return r;
+}
+
+int fgt_sentry_stacks_put(const struct fgt_sentry_profile *profile,
+			  struct fgt_json *json)
+{
+	const struct fgt_id_map *stacks = &profile->stacks;
+	int r = 0;
+
+	fgt_json_begin_array(json, "stacks");
+	for (uint32_t i = 0; i < stacks->count && !r; i++) {
+		fgt_json_begin_array(json, NULL);
+		r = put_stack(profile, json, stacks->keys[i]);
+		fgt_json_end_array(json);
+	}
+	fgt_json_end_array(json);
+	return r;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transaction item of a Sentry envelope: what the program said of it, or,
+ * where it said nothing, what the slice is.
+ */
+#ifndef FGT_UPLOAD_FORMAT_SENTRY_SENTRY_TRANSACTION_H
+#define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_TRANSACTION_H
+
+#include "ringbuf/base/json.h"
+#include "upload/format/format.h"
+#include "upload/format/sentry/sentry_profile.h"
+
+struct fgt_sentry_transaction {
+	const struct fgt_slice *slice;
+	/* Tells its spans: a profile's ticks may begin after the first of
+	 * them, and end before the last. */
+	const struct fgt_slice *whole;
+	const struct fgt_format_options *options;
+	const struct fgt_sentry_profile *profile; /* NULL: none beside it */
+	const char *name;
+	char event_id[33], trace_id[33], span_id[17];
+	/* CLOCK_MONOTONIC and the wall clock (whole µs) at the same instants;
+	 * the end is begin + duration, so that a stepped clock cannot turn
+	 * it. */
+	uint64_t begin_ns, end_ns;
+	uint64_t begin_wall_ns, end_wall_ns;
+};
+
+/* Name and ids: of the options, or made. -EINVAL an id that is none; errno of
+ * getrandom(2). */
+int fgt_sentry_transaction_init(struct fgt_sentry_transaction *transaction,
+				const struct fgt_slice *slice,
+				const struct fgt_format_options *options);
+
+void fgt_sentry_transaction_set_times(
+	struct fgt_sentry_transaction *transaction, uint64_t begin_ns,
+	uint64_t end_ns);
+
+/* What of a slice a transaction is: where its facts have no time, the slice's
+ * last 30 s at most. */
+void fgt_sentry_facts_range(const struct fgt_transaction_facts *facts,
+			    const struct fgt_slice *slice,
+			    uint64_t *ret_begin_ns, uint64_t *ret_end_ns);
+
+/* The wall clock at another instant of it. */
+uint64_t
+fgt_sentry_transaction_wall_ns(const struct fgt_sentry_transaction *transaction,
+			       uint64_t mono_ns);
+
+/* As the put of a fgt_sentry_body; context: the transaction.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_sentry_transaction_put(void *context, struct fgt_json *json);
+
+/* "os": {…} and "device": {…} into an open object. */
+void fgt_sentry_put_os_and_device(struct fgt_json *json,
+				  const struct fgt_process_info *process,
+				  const char *architecture_key);
+
+#endif
