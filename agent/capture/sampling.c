@@ -178,7 +178,8 @@ static void reopen_sources(struct fgt_sampler *sampler)
 {
 	fgt_sampling_disarm(sampler);
 	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
-		struct fgt_threads *threads = &sampler->ticking[i]->threads;
+		struct fgt_thread_table *threads =
+			&sampler->ticking[i]->threads;
 
 		for (uint32_t at = 0; at < threads->active_count; at++)
 			if (sampler->perf_threads)
@@ -200,7 +201,7 @@ static int64_t read_last_pid(const struct fgt_sampler *sampler)
 		return 0;
 	if (sampler->options.is_embedded)
 		return FGT_LAST_PID_ASK;
-	return fgt_threads_last_pid(sampler->last_pid_fd);
+	return fgt_thread_table_last_pid(sampler->last_pid_fd);
 }
 
 static struct fgt_tick make_tick(struct fgt_sampler *sampler)

@@ -25,8 +25,8 @@ static uint64_t find_own_cpu(const struct fgt_sampler *sampler)
 	target = sampler->ticking[0];
 	if (target->pacing.periods > 1)
 		return 0;
-	own = fgt_threads_find(&target->threads, sampler->own_tid);
-	return own ? fgt_threads_use(&target->threads, own).runtime_ns : 0;
+	own = fgt_thread_table_find(&target->threads, sampler->own_tid);
+	return own ? fgt_thread_table_use(&target->threads, own).runtime_ns : 0;
 }
 
 uint64_t fgt_sampling_take_cpu(struct fgt_sampler *sampler)

@@ -107,8 +107,9 @@ static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 	rc = fgt_ring_new(&ring, &target->ring);
 	if (rc < 0)
 		return fgt_why_set(why, rc, "the ring: %s", strerror(-rc));
-	rc = fgt_threads_init(&target->threads, target->process.task_fd,
-			      target->work.name, target->budget, target->ring);
+	rc = fgt_thread_table_init(&target->threads, target->process.task_fd,
+				   target->work.name, target->budget,
+				   target->ring);
 	if (rc < 0)
 		return fgt_why_set(why, rc, "out of memory");
 	target->threads.on_idle = drop_thread;
@@ -178,7 +179,7 @@ void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive)
 {
 	if (!target->budget)
 		return;
-	fgt_threads_done(&target->threads);
+	fgt_thread_table_done(&target->threads);
 	fgt_target_leave_switches(target, now_ns);
 	if (target->polling_state)
 		target->polling->close(FGT_TAKE(target->polling_state));
@@ -255,7 +256,8 @@ bool fgt_target_has_spans(struct fgt_target *target, int memfd)
 	return is_same;
 }
 
-int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice)
+int fgt_target_cut_spans(struct fgt_target *target,
+			 struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	int r;
@@ -298,7 +300,7 @@ static void set_provider(struct fgt_target *target,
 	target->who_ran = who_ran;
 	target->who_ran_state = state;
 	target->switches = switches;
-	fgt_threads_look_at_all(&target->threads, now_ns);
+	fgt_thread_table_look_at_all(&target->threads, now_ns);
 }
 
 void fgt_target_take_switches(struct fgt_target *target,

@@ -64,6 +64,7 @@ int fgt_target_set_spans(struct fgt_target *target, int memfd);
 bool fgt_target_has_spans(struct fgt_target *target, int memfd);
 /* Adds that to a slice that was just cut. A log that makes no sense adds
  * nothing. -ENOMEM. MT-Safe */
-int fgt_target_cut_spans(struct fgt_target *target, struct fgt_slice *slice);
+int fgt_target_cut_spans(struct fgt_target *target,
+			 struct fgt_ring_slice *slice);
 
 #endif

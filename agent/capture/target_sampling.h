@@ -28,7 +28,7 @@ struct fgt_tick {
 	uint64_t period_ns; /* that a tick of the target stands for */
 	uint64_t event_ns; /* of CPU time, between samples of one thread */
 	uint64_t timer_ns; /* the sampler's period */
-	int64_t last_pid; /* see fgt_threads_scan() */
+	int64_t last_pid; /* see fgt_thread_table_scan() */
 	int last_pid_fd;
 	/* [FGT_SNAPSHOT_MAX_BYTES] each: a stack, and the one that a signal
 	 * interrupted whose handler has its own. */
@@ -64,7 +64,7 @@ struct fgt_target {
 	struct fgt_ring *ring;
 	struct fgt_fd_budget *budget; /* the sampler's; NULL after the end */
 
-	struct fgt_threads threads;
+	struct fgt_thread_table threads;
 	struct fgt_stacks stacks;
 	/* Threads whose stacks lacked maps; see look_where_maps_lacked(). */
 	struct {

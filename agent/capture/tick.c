@@ -36,20 +36,20 @@ void fgt_tick_begin(struct fgt_target *target, const struct fgt_tick *tick)
 
 static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
 {
-	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread_table *threads = &target->threads;
 	struct fgt_thread *thread = NULL;
 
 	target->has_exec = false;
 	fgt_target_reread(target, tick, true);
 	threads->is_stale = true;
-	fgt_threads_look_at_all(threads, tick->mono_ns);
-	while ((thread = fgt_threads_next(threads, thread))) {
+	fgt_thread_table_look_at_all(threads, tick->mono_ns);
+	while ((thread = fgt_thread_table_next(threads, thread))) {
 		thread->call_state = 0;
 		thread->has_unsafe_call = thread->is_fragile = false;
 		fgt_thread_set_read_bytes(thread, 0);
 		if (thread->active)
 			fgt_look_forget(thread);
-		fgt_threads_rename(threads, thread);
+		fgt_thread_table_rename(threads, thread);
 		/* What it did in the old program must not go on in this one. */
 		if (thread->slot != FGT_THREAD_NO_SLOT)
 			fgt_ring_set(target->ring, thread->slot, NULL, 0,
@@ -64,10 +64,10 @@ void fgt_tick_sample(struct fgt_target *target, const struct fgt_tick *tick,
 
 	if (target->has_exec)
 		take_exec(target, tick);
-	thread = fgt_threads_find(&target->threads, sample->tid);
+	thread = fgt_thread_table_find(&target->threads, sample->tid);
 	/* Its birth and its death may both lie between two ticks. */
 	if (!thread)
-		thread = fgt_threads_add(&target->threads, sample->tid);
+		thread = fgt_thread_table_add(&target->threads, sample->tid);
 	/* The kernel tells of switches, and this thread may never switch. */
 	target->has_run = true;
 	if (thread)
@@ -91,12 +91,12 @@ void fgt_tick_task(struct fgt_target *target, uint32_t type,
 		if (task->is_exec)
 			target->has_exec = true;
 		/* Read when it is known whose number that is by then. */
-		thread = fgt_threads_find(&target->threads, task->tid);
+		thread = fgt_thread_table_find(&target->threads, task->tid);
 		if (!thread)
 			break;
 		thread->has_new_name = true;
 		if (!thread->active) /* named by another one */
-			fgt_threads_activate(&target->threads, thread, 0);
+			fgt_thread_table_activate(&target->threads, thread, 0);
 		break;
 	default:
 		break;
@@ -125,7 +125,7 @@ static void notice_exec(struct fgt_target *target, const struct fgt_tick *tick)
  */
 static void look_at_names_of_young(struct fgt_target *target)
 {
-	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread_table *threads = &target->threads;
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < threads->active_count; i++) {
@@ -146,7 +146,7 @@ static void look_at_names_of_young(struct fgt_target *target)
 static void look_at_active(struct fgt_target *target,
 			   const struct fgt_tick *tick)
 {
-	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread_table *threads = &target->threads;
 
 	if (!tick->perf_cpu)
 		look_at_names_of_young(target);
@@ -154,7 +154,7 @@ static void look_at_active(struct fgt_target *target,
 		struct fgt_thread *thread = threads->active[i].thread;
 
 		if (thread->has_new_name && !thread->is_ended)
-			fgt_threads_rename(threads, thread);
+			fgt_thread_table_rename(threads, thread);
 		thread->has_new_name = false;
 		if (!tick->perf_cpu)
 			fgt_look_account(target, tick, thread);
@@ -165,7 +165,7 @@ static void look_at_active(struct fgt_target *target,
 	}
 }
 
-static bool take_has_run(struct fgt_threads *threads)
+static bool take_has_run(struct fgt_thread_table *threads)
 {
 	for (uint32_t i = 0; i < threads->active_count; i++)
 		if (threads->active[i].thread->has_run)
@@ -173,9 +173,9 @@ static bool take_has_run(struct fgt_threads *threads)
 	return false;
 }
 
-static void end_tick(struct fgt_threads *threads)
+static void end_tick(struct fgt_thread_table *threads)
 {
-	fgt_threads_reap(threads);
+	fgt_thread_table_reap(threads);
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		threads->active[i].thread->is_sampled = false;
 		threads->active[i].thread->has_run = false;
@@ -184,11 +184,11 @@ static void end_tick(struct fgt_threads *threads)
 
 static void reread_names(struct fgt_target *target)
 {
-	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread_table *threads = &target->threads;
 	uint32_t first = (uint32_t)target->tick;
 
 	for (uint32_t i = 0; i < threads->active_count && i < RENAMES_MAX; i++)
-		fgt_threads_rename(
+		fgt_thread_table_rename(
 			threads,
 			threads->active[(first + i) % threads->active_count]
 				.thread);
@@ -232,7 +232,8 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 	target->rate_ticks = target->work.ticks;
 	target->chores_ns = tick->mono_ns;
 	target->has_new_texts = true;
-	fgt_threads_retire(&target->threads, tick->mono_ns, tick->period_ns);
+	fgt_thread_table_retire(&target->threads, tick->mono_ns,
+				tick->period_ns);
 	if (target->is_embedded)
 		fgt_target_mind_fds(target, tick);
 	describe(target, tick);
@@ -251,24 +252,24 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 /* Takes up to LACKING_MAX; false: there are more. */
 static bool take_lacking(struct fgt_target *target)
 {
-	struct fgt_threads *threads = &target->threads;
-	struct fgt_thread_table *table = &threads->table;
+	struct fgt_thread_table *threads = &target->threads;
+	struct fgt_thread_store *table = &threads->table;
 	struct fgt_thread *thread;
 	uint32_t taken = 0;
 
 	while (taken < LACKING_MAX) {
-		thread = fgt_thread_table_from(table, target->lacking.next);
+		thread = fgt_thread_store_from(table, target->lacking.next);
 		if (!thread)
 			return true;
 		target->lacking.next =
-			fgt_thread_table_index(table, thread) + 1;
+			fgt_thread_store_index(table, thread) + 1;
 		if (!thread->lacks_maps)
 			continue;
 		thread->lacks_maps = false;
 		thread->needs_look = true;
 		/* It has not run: idle again at the next chores. */
 		if (!thread->active)
-			fgt_threads_activate(threads, thread, 0);
+			fgt_thread_table_activate(threads, thread, 0);
 		target->lacking.has_found = true;
 		taken++;
 	}
@@ -314,7 +315,7 @@ static void commit(struct fgt_target *target)
 
 bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 {
-	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread_table *threads = &target->threads;
 
 	target->perf_threads = tick->perf_threads;
 	target->signal = tick->signal;
@@ -322,15 +323,15 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 	if (tick->switches)
 		fgt_target_take_switches(target, tick->switches, tick->mono_ns);
 	if (!target->is_embedded && !fgt_process_is_alive(&target->process)) {
-		fgt_threads_end_all(threads);
-		fgt_threads_reap(threads);
+		fgt_thread_table_end_all(threads);
+		fgt_thread_table_reap(threads);
 		commit(target);
 		return false;
 	}
 	threads->last_pid_fd = tick->last_pid_fd;
 	if (!target->who_ran->has_scan)
-		fgt_threads_scan(threads, tick->perf_cpu != NULL,
-				 tick->last_pid);
+		fgt_thread_table_scan(threads, tick->perf_cpu != NULL,
+				      tick->last_pid);
 	if (target->who_ran->tick(target->who_ran_state, tick->mono_ns) < 0) {
 		/* More threads than can be watched. */
 		target->has_no_switches = true;

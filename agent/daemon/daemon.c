@@ -38,8 +38,8 @@ struct daemon {
 	struct fgt_image_cache *cache;
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_timer tick, leave;
-	struct fgt_errand refresh, rules;
-	bool is_refreshing, is_reloading; /* the errand is on its way */
+	struct fgt_job refresh, rules;
+	bool is_refreshing, is_reloading; /* the job is on its way */
 	bool is_reload_due; /* SIGHUP came meanwhile */
 	struct fgt_config *former; /* until the new rules are taken over */
 	uint64_t leave_ns; /* since when, 0: not yet */
@@ -171,7 +171,7 @@ static void reload(struct daemon *daemon)
 	fgt_sampler_set_max_cpu(service->sampler,
 				service->config->sampling.max_cpu_percent);
 	daemon->is_reloading = true;
-	fgt_errands_submit(service->errands, &daemon->rules);
+	fgt_jobs_submit(service->jobs, &daemon->rules);
 }
 
 static void take_rules(void *context)
@@ -289,7 +289,7 @@ static void tick_expired(void *context)
 
 	if (!daemon->is_refreshing) {
 		daemon->is_refreshing = true;
-		fgt_errands_submit(daemon->service.errands, &daemon->refresh);
+		fgt_jobs_submit(daemon->service.jobs, &daemon->refresh);
 	}
 	fgt_loop_arm(daemon->service.loop, &daemon->tick,
 		     fgt_loop_now() + TICK_MS * MS);
@@ -361,7 +361,7 @@ static int new_parts(struct daemon *daemon)
 		r = fgt_slices_new(service->loop, daemon->symbolizer,
 				   &service->slices);
 	if (r == 0)
-		r = fgt_errands_new(service->loop, &service->errands);
+		r = fgt_jobs_new(service->loop, &service->jobs);
 	if (r == 0)
 		r = fgt_deliveries_new(service->loop, daemon->symbolizer,
 				       &service->deliveries);
@@ -381,7 +381,7 @@ static void daemon_done(struct daemon *daemon)
 	 * told that there is no agent. */
 	fgt_listener_close(&daemon->listener);
 	/* Both give their clients back. */
-	fgt_errands_free(service->errands);
+	fgt_jobs_free(service->jobs);
 	fgt_slices_free(service->slices);
 	fgt_control_free(service->control);
 	fgt_registrations_free(service->registrations);
@@ -428,7 +428,7 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 
 	service->started_ns = fgt_loop_now();
 	log_start(daemon);
-	/* Here, not as an errand: who gets an answer finds them sampled. */
+	/* Here, not as an job: who gets an answer finds them sampled. */
 	fgt_targets_set_rules(service->targets, service->config);
 	tick_expired(daemon);
 	r = fgt_loop_run(service->loop);

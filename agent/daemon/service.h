@@ -9,19 +9,19 @@
 #include "agent/config/config.h"
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/delivery/delivery_recent.h"
-#include "agent/daemon/loop/errands.h"
+#include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/programs/registration.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/control.h"
 #include "agent/daemon/targets/targets.h"
 
-/* Owned by daemon.c; everything in it is the loop's, but for what errands do
+/* Owned by daemon.c; everything in it is the loop's, but for what jobs do
  * with the targets. */
 struct fgt_service {
 	struct fgt_loop *loop;
 	struct fgt_control *control;
 	struct fgt_sampler *sampler;
-	struct fgt_errands *errands;
+	struct fgt_jobs *jobs;
 	struct fgt_targets *targets;
 	struct fgt_slices *slices;
 	struct fgt_registrations *registrations;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the daemon's and the targets' figures into replies. Runs in the
- * daemon's loop (names of targets: in errands too); tells a client nothing of
+ * daemon's loop (names of targets: in jobs too); tells a client nothing of
  * targets that it may not see.
  */
 #include "agent/daemon/status_reply.h"

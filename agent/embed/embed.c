@@ -168,7 +168,8 @@ static void forked(void *context)
 
 /* ---- Slices ------------------------------------------------------------ */
 
-static int encode(const struct fgt_slice *slice, struct fgt_embed_cut *ret_cut)
+static int encode(const struct fgt_ring_slice *slice,
+		  struct fgt_embed_cut *ret_cut)
 {
 	struct fgt_memory_sink memory;
 	int rc;
@@ -194,7 +195,7 @@ static int encode(const struct fgt_slice *slice, struct fgt_embed_cut *ret_cut)
 static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
 	       bool is_transaction, struct fgt_embed_cut *ret_cut)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct recorder *recorder = context;
 	const struct fgt_ring *ring = fgt_target_ring(recorder->target);
 	int rc = fgt_ring_cut(ring, from_ns, to_ns, &slice);
@@ -271,7 +272,7 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 		       const struct fgt_transaction_facts *facts, int fd)
 {
 	const struct fgt_format_options options = options_of(facts);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const struct fgt_sink sink = fgt_fd_sink(&fd);
 	int rc;
 
@@ -294,7 +295,7 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 		.ca_file = way->ca_file,
 		.is_http_allowed = way->is_http_allowed,
 	};
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_dispatch_outcome outcome = { .retry_after_s = 0 };
 	struct fgt_why why = { "" };
 	int rc = fgt_slice_decode(bytes, len_bytes, &slice, &why);

@@ -10,10 +10,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "agent/lib/agent/witness.h"
+#include "agent/lib/agent/crash_link.h"
 #include "agent/lib/embedded/embed_load.h"
+#include "agent/lib/report.h"
 #include "agent/lib/settings.h"
-#include "agent/lib/tell.h"
 #include "agent/lib/uncancelled.h"
 #include "agent/lib/worker.h"
 #include "ringbuf/base/fd_apart.h"
@@ -84,7 +84,7 @@ static void in_child(void)
 
 	pthread_mutex_init(&library.lock, NULL);
 	pthread_cond_init(&library.changed, NULL);
-	fgt_tell_forked();
+	fgt_report_forked();
 	fgt_worker_forked();
 	fgt_embed_load_forked();
 	/* Also where nothing records: a thread may have held their locks. */
@@ -93,7 +93,7 @@ static void in_child(void)
 		return;
 	if (library.backend && library.backend->forked)
 		library.backend->forked(library.state);
-	fgt_witness_forked();
+	fgt_crash_link_forked();
 	/* The parent's memory of the backend stays: freeing it could wait for
 	 * a lock that a thread of the parent held. */
 	library.backend = NULL;
@@ -146,7 +146,7 @@ static void take_apart(void)
 	backend = library.backend;
 	library.backend = NULL;
 	unlock();
-	fgt_witness_stop();
+	fgt_crash_link_stop();
 	if (backend)
 		backend->close(library.state);
 	fgt_parts_stop();
@@ -176,7 +176,7 @@ void fgt_library_leave(void)
 static void refresh(void)
 {
 	library.backend->refresh(library.state);
-	fgt_witness_refresh();
+	fgt_crash_link_refresh();
 }
 
 static void rounded(bool is_idle, uint64_t wanted)
@@ -205,7 +205,7 @@ static int open_backend(int32_t worker_tid)
 		.options = options,
 		.get_spans_fd = fgt_parts_spans_fd,
 		.own_tids = { worker_tid, fgt_parts_own_tid() },
-		.log = fgt_tell_line,
+		.log = fgt_report_line,
 	};
 	const struct fgt_backend *backend = &fgt_agent_link;
 	void *state = NULL;
@@ -225,7 +225,7 @@ static int open_backend(int32_t worker_tid)
 	library.backend = backend;
 	unlock();
 	if (backend->ring_fd && options->destination)
-		fgt_witness_start(&backend_options, backend->ring_fd(state));
+		fgt_crash_link_start(&backend_options, backend->ring_fd(state));
 	return 0;
 }
 
@@ -237,14 +237,14 @@ static int start_all(const struct fgt_options *options)
 
 	fgt_fd_apart_begin();
 	if (r < 0)
-		fgt_tell("%s", why.text);
+		fgt_report("%s", why.text);
 	if (r == 0)
 		r = fgt_parts_start(&library.settings.options);
 	if (r == 0)
 		r = fgt_worker_start(&worker_calls, &worker_tid);
 	if (r < 0) {
 		if (!why.text[0])
-			fgt_tell("recording cannot start: %s", strerror(-r));
+			fgt_report("recording cannot start: %s", strerror(-r));
 		return r;
 	}
 	lock();
@@ -285,11 +285,11 @@ int fgt_start(const struct fgt_options *options)
 
 	if (r < 0)
 		return r;
-	fgt_tell_reset();
+	fgt_report_reset();
 	r = start_all(options);
 	if (r < 0) {
 		/* There is no worker that would. */
-		fgt_tell_all(&library.settings.options);
+		fgt_report_all(&library.settings.options);
 		take_apart();
 		return r;
 	}
@@ -345,7 +345,7 @@ void fgt_stop(void)
 		timeout_ns = 1250 * MS_NS;
 	fgt_worker_leave(now_ns + SECOND_NS);
 	if (!wait_for_users(now_ns + timeout_ns)) {
-		fgt_tell_mute(); /* the program takes its context away */
+		fgt_report_mute(); /* the program takes its context away */
 		return;
 	}
 	fgt_worker_join();

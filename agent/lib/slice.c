@@ -13,7 +13,7 @@
 
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
-#include "agent/lib/tell.h"
+#include "agent/lib/report.h"
 #include "agent/lib/uncancelled.h"
 #include "ringbuf/base/fd_sink.h"
 
@@ -120,8 +120,8 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
 	r = fgt_embed_load(&embed, why);
 	if (r < 0) {
-		fgt_tell("a slice can be written as FGT_FORMAT_FGT only: %s",
-			 why);
+		fgt_report("a slice can be written as FGT_FORMAT_FGT only: %s",
+			   why);
 		return r;
 	}
 	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,

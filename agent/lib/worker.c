@@ -14,8 +14,8 @@
 
 #include "agent/lib/library.h"
 #include "agent/lib/own_thread.h"
+#include "agent/lib/report.h"
 #include "agent/lib/rights.h"
-#include "agent/lib/tell.h"
 
 #define SECOND_NS   UINT64_C(1000000000)
 #define STACK_BYTES (256 << 10) /* deliveries run on it: TLS, name lookups */
@@ -141,7 +141,7 @@ static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 	is_last = leave_ns != 0 && (is_idle || fgt_now() >= leave_ns);
 	if (is_last)
 		give_up_parts();
-	fgt_tell_all(fgt_library_options());
+	fgt_report_all(fgt_library_options());
 	worker.calls->rounded(is_idle, wanted);
 	return !is_last;
 }
@@ -221,7 +221,7 @@ static void *tell_rest(void *unused)
 {
 	(void)unused;
 	pthread_setname_np(pthread_self(), "fgt-library");
-	fgt_tell_all(fgt_library_options());
+	fgt_report_all(fgt_library_options());
 	(void)sem_post(&worker.told);
 	return NULL;
 }

@@ -192,7 +192,7 @@ static int receive_all(int fd, uint8_t *bytes, size_t len, uint64_t deadline_ns)
 }
 
 /* Memory grows with the bytes that came, never with the length they claim. */
-static int receive_growing(int fd, struct fgt_frame *frame, size_t len,
+static int receive_growing(int fd, struct fgt_channel_frame *frame, size_t len,
 			   uint64_t deadline_ns)
 {
 	while (frame->len < len) {
@@ -221,7 +221,7 @@ static int receive_growing(int fd, struct fgt_frame *frame, size_t len,
 }
 
 int fgt_channel_receive(const struct fgt_channel *channel,
-			struct fgt_frame *frame, size_t max_bytes,
+			struct fgt_channel_frame *frame, size_t max_bytes,
 			uint64_t deadline_ns)
 {
 	uint8_t head[LENGTH_BYTES];

@@ -40,12 +40,12 @@ int fgt_channel_send(const struct fgt_channel *channel, const uint8_t *bytes,
  * One frame's body into a buffer that grows, up to max_bytes. -ETIMEDOUT,
  * -ECONNRESET, -EBADMSG: empty or too long; -ENOMEM, -EBADF.
  */
-struct fgt_frame {
+struct fgt_channel_frame {
 	uint8_t *bytes; /* of malloc() */
 	size_t len, capacity;
 };
 int fgt_channel_receive(const struct fgt_channel *channel,
-			struct fgt_frame *frame, size_t max_bytes,
+			struct fgt_channel_frame *frame, size_t max_bytes,
 			uint64_t deadline_ns);
 
 /* Has the other side hung up, or said what nobody asked for? */

@@ -44,7 +44,7 @@ struct job {
 
 struct resolver {
 	struct fgt_symbolizer *symbolizer;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	struct fgt_target_root root;
 	int64_t left_ms; /* to wait for helpers */
 	bool has_perfmap; /* looked at in this call, and there is one */
@@ -188,7 +188,7 @@ static bool may_be_jit(const char *path)
 static int name_by_offset(struct resolver *resolver, const struct job *job,
 			  enum fgt_symbol_reason reason)
 {
-	const struct fgt_slice *slice = resolver->slice;
+	const struct fgt_ring_slice *slice = resolver->slice;
 	const struct fgt_slice_image *image = &slice->images[job->image - 1];
 	const char *path = fgt_slice_string(slice, image->path);
 	const char *slash = strrchr(path, '/');
@@ -302,7 +302,7 @@ static int ask(struct resolver *resolver, struct fgt_name_image *image,
 	return 0;
 }
 
-static void make_key(const struct fgt_slice *slice,
+static void make_key(const struct fgt_ring_slice *slice,
 		     const struct fgt_slice_image *image,
 		     struct fgt_name_key *ret_key)
 {
@@ -418,7 +418,7 @@ static int compare_jobs(const void *left, const void *right)
 static int list_jobs(struct resolver *resolver, struct job *jobs,
 		     size_t *ret_count)
 {
-	const struct fgt_slice *slice = resolver->slice;
+	const struct fgt_ring_slice *slice = resolver->slice;
 	size_t count = 0;
 	int error = 0;
 
@@ -460,7 +460,7 @@ static void tidy_up(struct fgt_symbolizer *symbolizer)
 }
 
 int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
-			   struct fgt_slice *slice, bool is_live)
+			   struct fgt_ring_slice *slice, bool is_live)
 {
 	const unsigned int wait_max_ms = symbolizer->options.wait_max_ms;
 	struct resolver resolver = {

@@ -25,7 +25,7 @@ struct fgt_symbolizer_options {
 	 * -ENOENT: opened by path below the target's root, then below "/",
 	 * and taken only if build id or (dev, ino) agree.
 	 */
-	int (*open_image)(void *context, const struct fgt_slice *slice,
+	int (*open_image)(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);
 	void *context;
 	/*
@@ -61,6 +61,6 @@ FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
  * MT-Safe (calls take turns per image) | AS-Unsafe
  */
 int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
-			   struct fgt_slice *slice, bool is_live);
+			   struct fgt_ring_slice *slice, bool is_live);
 
 #endif

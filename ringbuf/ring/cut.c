@@ -253,7 +253,7 @@ static int replay_and_check(struct fgt_cut *cut)
 	return cut->lapped_ticks ? -EAGAIN : -ENODATA;
 }
 
-static int cut_once(struct fgt_cut *cut, struct fgt_slice **ret_slice)
+static int cut_once(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice)
 {
 	int (*const copies[])(struct fgt_cut *) = {
 		copy_directory, select_segments,  copy_words,
@@ -279,7 +279,7 @@ static int cut_once(struct fgt_cut *cut, struct fgt_slice **ret_slice)
 }
 
 int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_slice **ret_slice)
+		  uint64_t to_ns, struct fgt_ring_slice **ret_slice)
 {
 	int error = -EAGAIN;
 

@@ -14,10 +14,10 @@
 int fgt_cut_range(const struct fgt_region *region, uint64_t *ret_oldest_ns,
 		  uint64_t *ret_newest_ns);
 int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_slice **ret_slice);
+		  uint64_t to_ns, struct fgt_ring_slice **ret_slice);
 /* See fgt_ring_blank(). */
 int fgt_cut_blank(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_slice **ret_slice);
+		  uint64_t to_ns, struct fgt_ring_slice **ret_slice);
 
 /* ---- Between the parts of a cut --------------------------------------- */
 
@@ -130,7 +130,7 @@ int fgt_cut_replay(struct fgt_cut *cut);
 int fgt_cut_collect(struct fgt_cut *cut);
 
 /* Pieces and copies to a slice. -EBADMSG if a copy makes no sense, -ENOMEM. */
-int fgt_cut_build(struct fgt_cut *cut, struct fgt_slice **ret_slice);
+int fgt_cut_build(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice);
 
 /* Its texts are terminated, whatever the region holds. */
 void fgt_cut_process(const struct fgt_region *region,

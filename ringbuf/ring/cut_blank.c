@@ -12,9 +12,9 @@
 #include "ringbuf/slice/slice.h"
 
 int fgt_cut_blank(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_slice **ret_slice)
+		  uint64_t to_ns, struct fgt_ring_slice **ret_slice)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int error;
 
 	if (from_ns >= to_ns)

@@ -14,7 +14,7 @@
 
 struct building {
 	struct fgt_cut *cut;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	bool is_state_used[FGT_STATE_MAX + 1];
 };
 
@@ -48,7 +48,7 @@ static uint64_t count_evicted(const struct fgt_cut *cut)
 static int build_anchors(struct building *building)
 {
 	const struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	uint64_t first_ns = slice->tick_ns[0];
 	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
 
@@ -95,7 +95,7 @@ static int build_paces(struct building *building)
 static int build_times(struct building *building)
 {
 	const struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	uint32_t count = cut->kept_count;
 	const uint64_t *ticks = cut->tick_ns + cut->kept_first;
 
@@ -167,7 +167,7 @@ static uint32_t count_runs(const struct fgt_cut *cut, uint32_t slot)
 static int build_threads(struct building *building)
 {
 	struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	uint64_t runs = 0;
 
 	if (cut->threads)
@@ -205,7 +205,7 @@ static int build_image(struct building *building, uint32_t image,
 		       uint32_t *ret_image)
 {
 	const struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	struct fgt_cut_image *copy;
 	struct fgt_slice_image *built;
 	uint32_t row;
@@ -243,7 +243,7 @@ static int build_frame(struct building *building, uint32_t id,
 		       uint32_t *ret_frame)
 {
 	const struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	struct fgt_cut_frame *copy;
 	struct fgt_slice_frame *built;
 	int error;
@@ -298,7 +298,7 @@ static int climb(const struct fgt_cut *cut, uint32_t id,
 static int build_stack(struct building *building, uint32_t id,
 		       uint32_t *ret_stack)
 {
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	struct fgt_cut_node *chain[FGT_SLICE_DEPTH_MAX], *parent;
 	uint32_t len;
 	int error;
@@ -330,7 +330,7 @@ static int build_thread_runs(struct building *building,
 			     const struct fgt_cut_thread *row, uint32_t thread)
 {
 	const struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	struct fgt_run *run = slice->runs + slice->run_count + row->run_count;
 	uint32_t at = cut->tracks[row->slot].latest;
 
@@ -357,7 +357,7 @@ static int build_thread_runs(struct building *building,
 static int build_runs(struct building *building)
 {
 	const struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	uint32_t thread = 0;
 
 	slice->nodes = new_array(cut->node_rows.count, sizeof(*slice->nodes));
@@ -383,7 +383,7 @@ static int build_runs(struct building *building)
 static int build_edges(struct building *building)
 {
 	const struct fgt_cut *cut = building->cut;
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 
 	slice->edges = new_array(cut->edge_count, sizeof(*slice->edges));
 	if (!slice->edges)
@@ -408,7 +408,7 @@ static int build_edges(struct building *building)
 
 static int build_states(struct building *building)
 {
-	struct fgt_slice *slice = building->slice;
+	struct fgt_ring_slice *slice = building->slice;
 	uint32_t count = 0;
 
 	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++)
@@ -422,9 +422,9 @@ static int build_states(struct building *building)
 	return 0;
 }
 
-int fgt_cut_build(struct fgt_cut *cut, struct fgt_slice **ret_slice)
+int fgt_cut_build(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int (*const steps[])(struct building *) = {
 		build_times, build_paces,  build_process, build_threads,
 		build_runs,  build_states, build_edges,

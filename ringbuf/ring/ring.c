@@ -178,13 +178,13 @@ int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
 }
 
 int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
-		 struct fgt_slice **ret_slice)
+		 struct fgt_ring_slice **ret_slice)
 {
 	return fgt_cut_slice(&ring->writer.region, from_ns, to_ns, ret_slice);
 }
 
 int fgt_ring_blank(const struct fgt_ring *ring, uint64_t from_ns,
-		   uint64_t to_ns, struct fgt_slice **ret_slice)
+		   uint64_t to_ns, struct fgt_ring_slice **ret_slice)
 {
 	return fgt_cut_blank(&ring->writer.region, from_ns, to_ns, ret_slice);
 }

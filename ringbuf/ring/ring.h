@@ -151,7 +151,7 @@ int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
  * the region is damaged (fgt_ring_open() only).
  */
 int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
-		 struct fgt_slice **ret_slice);
+		 struct fgt_ring_slice **ret_slice);
 
 /*
  * A slice of a time of which nothing is recorded, for those who want to know
@@ -159,6 +159,6 @@ int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
  * from < to; -ENOMEM.
  */
 int fgt_ring_blank(const struct fgt_ring *ring, uint64_t from_ns,
-		   uint64_t to_ns, struct fgt_slice **ret_slice);
+		   uint64_t to_ns, struct fgt_ring_slice **ret_slice);
 
 #endif

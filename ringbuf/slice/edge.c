@@ -16,14 +16,14 @@ static int compare(const void *left, const void *right)
 	return a->tick < b->tick ? -1 : a->tick > b->tick;
 }
 
-void fgt_edges_sort(struct fgt_slice *slice)
+void fgt_edges_sort(struct fgt_ring_slice *slice)
 {
 	if (slice->edge_count)
 		qsort(slice->edges, slice->edge_count, sizeof(*slice->edges),
 		      compare);
 }
 
-bool fgt_edges_are_valid(const struct fgt_slice *slice)
+bool fgt_edges_are_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->edge_count; i++) {
 		const struct fgt_edge *edge = &slice->edges[i];
@@ -36,8 +36,9 @@ bool fgt_edges_are_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-int fgt_edges_narrow(const struct fgt_slice *source, const uint32_t *threads,
-		     uint32_t first_tick, struct fgt_slice *result)
+int fgt_edges_narrow(const struct fgt_ring_slice *source,
+		     const uint32_t *threads, uint32_t first_tick,
+		     struct fgt_ring_slice *result)
 {
 	result->edges =
 		calloc((size_t)source->edge_count + 1, sizeof(*result->edges));
@@ -56,7 +57,8 @@ int fgt_edges_narrow(const struct fgt_slice *source, const uint32_t *threads,
 	return 0;
 }
 
-uint64_t fgt_edge_ns(const struct fgt_slice *slice, uint32_t tick, uint32_t us)
+uint64_t fgt_edge_ns(const struct fgt_ring_slice *slice, uint32_t tick,
+		     uint32_t us)
 {
 	uint64_t before_ns = (uint64_t)us * 1000;
 

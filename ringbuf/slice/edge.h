@@ -8,20 +8,22 @@
 #include "ringbuf/slice/slice.h"
 
 /* By thread, then tick. */
-void fgt_edges_sort(struct fgt_slice *slice);
+void fgt_edges_sort(struct fgt_ring_slice *slice);
 
 /* True if thread and tick exist, in order and each pair once. */
-bool fgt_edges_are_valid(const struct fgt_slice *slice);
+bool fgt_edges_are_valid(const struct fgt_ring_slice *slice);
 
 /*
  * Copies the edges of the ticks that result has from first_tick on; threads:
  * new numbers of the threads + 1, 0 for those left out. -ENOMEM.
  */
-int fgt_edges_narrow(const struct fgt_slice *source, const uint32_t *threads,
-		     uint32_t first_tick, struct fgt_slice *result);
+int fgt_edges_narrow(const struct fgt_ring_slice *source,
+		     const uint32_t *threads, uint32_t first_tick,
+		     struct fgt_ring_slice *result);
 
 /* The instant that lies us before a tick of the slice; 0 if that is not known,
  * or before the first tick. */
-uint64_t fgt_edge_ns(const struct fgt_slice *slice, uint32_t tick, uint32_t us);
+uint64_t fgt_edge_ns(const struct fgt_ring_slice *slice, uint32_t tick,
+		     uint32_t us);
 
 #endif

@@ -16,7 +16,8 @@ static uint64_t periods_before(const struct fgt_pace *pace, uint32_t tick)
 	       (uint64_t)(tick - pace->first_tick) * pace->periods;
 }
 
-static const struct fgt_pace *find(const struct fgt_slice *slice, uint32_t tick)
+static const struct fgt_pace *find(const struct fgt_ring_slice *slice,
+				   uint32_t tick)
 {
 	uint32_t low = 0, high = slice->pace_count;
 
@@ -31,7 +32,8 @@ static const struct fgt_pace *find(const struct fgt_slice *slice, uint32_t tick)
 	return low ? &slice->paces[low - 1] : NULL;
 }
 
-int fgt_pace_add(struct fgt_slice *slice, uint32_t first_tick, uint32_t periods)
+int fgt_pace_add(struct fgt_ring_slice *slice, uint32_t first_tick,
+		 uint32_t periods)
 {
 	const struct fgt_pace *last = NULL;
 	struct fgt_pace *paces;
@@ -58,14 +60,14 @@ int fgt_pace_add(struct fgt_slice *slice, uint32_t first_tick, uint32_t periods)
 	return 0;
 }
 
-uint32_t fgt_pace_at(const struct fgt_slice *slice, uint32_t tick)
+uint32_t fgt_pace_at(const struct fgt_ring_slice *slice, uint32_t tick)
 {
 	const struct fgt_pace *pace = find(slice, tick);
 
 	return pace ? pace->periods : 1;
 }
 
-uint64_t fgt_pace_ns(const struct fgt_slice *slice, uint32_t tick)
+uint64_t fgt_pace_ns(const struct fgt_ring_slice *slice, uint32_t tick)
 {
 	uint64_t periods = fgt_pace_at(slice, tick);
 
@@ -75,8 +77,8 @@ uint64_t fgt_pace_ns(const struct fgt_slice *slice, uint32_t tick)
 	return periods * slice->period_ns;
 }
 
-uint64_t fgt_pace_weight(const struct fgt_slice *slice, uint32_t first_tick,
-			 uint32_t tick_count)
+uint64_t fgt_pace_weight(const struct fgt_ring_slice *slice,
+			 uint32_t first_tick, uint32_t tick_count)
 {
 	uint32_t end = first_tick + tick_count;
 
@@ -86,7 +88,7 @@ uint64_t fgt_pace_weight(const struct fgt_slice *slice, uint32_t first_tick,
 	       periods_before(find(slice, first_tick), first_tick);
 }
 
-uint32_t fgt_pace_slowest(const struct fgt_slice *slice,
+uint32_t fgt_pace_slowest(const struct fgt_ring_slice *slice,
 			  uint64_t *ret_lowered_periods)
 {
 	uint64_t lowered = 0;

@@ -15,21 +15,21 @@
  * From first_tick on each tick stands for so many periods, 1 to FGT_PACE_MAX.
  * In order; told again for the same tick, the later word counts. -ENOMEM.
  */
-int fgt_pace_add(struct fgt_slice *slice, uint32_t first_tick,
+int fgt_pace_add(struct fgt_ring_slice *slice, uint32_t first_tick,
 		 uint32_t periods);
 
 /* Periods that a tick stands for: from it to the one after it. */
-uint32_t fgt_pace_at(const struct fgt_slice *slice, uint32_t tick);
+uint32_t fgt_pace_at(const struct fgt_ring_slice *slice, uint32_t tick);
 
 /* The distance to the tick after it, as it was meant. */
-uint64_t fgt_pace_ns(const struct fgt_slice *slice, uint32_t tick);
+uint64_t fgt_pace_ns(const struct fgt_ring_slice *slice, uint32_t tick);
 
 /* Periods that these ticks stand for together: their weight in any sum. */
-uint64_t fgt_pace_weight(const struct fgt_slice *slice, uint32_t first_tick,
-			 uint32_t tick_count);
+uint64_t fgt_pace_weight(const struct fgt_ring_slice *slice,
+			 uint32_t first_tick, uint32_t tick_count);
 
 /* The slowest pace: periods of its ticks, and of those ticks together. */
-uint32_t fgt_pace_slowest(const struct fgt_slice *slice,
+uint32_t fgt_pace_slowest(const struct fgt_ring_slice *slice,
 			  uint64_t *ret_lowered_periods);
 
 #endif

@@ -11,9 +11,9 @@
 /* More inlined calls than this at one address are not kept. */
 #define SYMBOLS_PER_FRAME_MAX 64
 
-int fgt_slice_new(struct fgt_slice **ret_slice)
+int fgt_slice_new(struct fgt_ring_slice **ret_slice)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int error;
 
 	slice = calloc(1, sizeof(*slice));
@@ -26,7 +26,7 @@ int fgt_slice_new(struct fgt_slice **ret_slice)
 	return 0;
 }
 
-void fgt_slice_free(struct fgt_slice *slice)
+void fgt_ring_slice_free(struct fgt_ring_slice *slice)
 {
 	if (!slice)
 		return;
@@ -50,12 +50,13 @@ void fgt_slice_free(struct fgt_slice *slice)
 	free(slice);
 }
 
-const char *fgt_slice_string(const struct fgt_slice *slice, uint32_t id)
+const char *fgt_slice_string(const struct fgt_ring_slice *slice, uint32_t id)
 {
 	return fgt_strings_get(&slice->strings, id);
 }
 
-const char *fgt_slice_state_name(const struct fgt_slice *slice, uint32_t state)
+const char *fgt_slice_state_name(const struct fgt_ring_slice *slice,
+				 uint32_t state)
 {
 	uint32_t low = 0, high = slice->state_count;
 
@@ -101,7 +102,7 @@ const char *fgt_marker_name(uint64_t marker)
 	return names[marker];
 }
 
-uint64_t fgt_slice_wall_ns(const struct fgt_slice *slice, uint64_t mono_ns)
+uint64_t fgt_slice_wall_ns(const struct fgt_ring_slice *slice, uint64_t mono_ns)
 {
 	const struct fgt_anchor *anchor = slice->anchors;
 	uint32_t low = 0, high = slice->anchor_count;
@@ -122,7 +123,7 @@ uint64_t fgt_slice_wall_ns(const struct fgt_slice *slice, uint64_t mono_ns)
 	return anchor->wall_ns + (mono_ns - anchor->mono_ns);
 }
 
-static int reserve_symbols(struct fgt_slice *slice, uint32_t added)
+static int reserve_symbols(struct fgt_ring_slice *slice, uint32_t added)
 {
 	uint32_t capacity = slice->symbol_capacity;
 	struct fgt_symbol *symbols;
@@ -140,7 +141,7 @@ static int reserve_symbols(struct fgt_slice *slice, uint32_t added)
 	return 0;
 }
 
-static int intern_text(struct fgt_slice *slice, const char *text,
+static int intern_text(struct fgt_ring_slice *slice, const char *text,
 		       uint32_t *ret_id)
 {
 	if (!text)
@@ -149,7 +150,7 @@ static int intern_text(struct fgt_slice *slice, const char *text,
 				  strnlen(text, FGT_STRING_MAX), ret_id);
 }
 
-int fgt_slice_add_symbols(struct fgt_slice *slice, uint32_t frame,
+int fgt_slice_add_symbols(struct fgt_ring_slice *slice, uint32_t frame,
 			  const struct fgt_symbol_text *symbols, size_t count)
 {
 	uint32_t first = slice->symbol_count;
@@ -185,7 +186,7 @@ int fgt_slice_add_symbols(struct fgt_slice *slice, uint32_t frame,
 	return 0;
 }
 
-int fgt_slice_name_states(struct fgt_slice *slice,
+int fgt_slice_name_states(struct fgt_ring_slice *slice,
 			  const char *(*name_of)(const char *arch,
 						 uint32_t state))
 {

@@ -152,7 +152,7 @@ struct fgt_process_info {
 	char os_release[65]; /* kernel release */
 };
 
-struct fgt_slice {
+struct fgt_ring_slice {
 	struct fgt_process_info process;
 
 	/* CLOCK_MONOTONIC, ns; covered = [tick_ns[0], tick_ns[count - 1]]. */
@@ -210,21 +210,23 @@ struct fgt_slice {
 };
 
 /* An empty slice with its string table. -ENOMEM. */
-int fgt_slice_new(struct fgt_slice **ret_slice);
-void fgt_slice_free(struct fgt_slice *slice);
-FGT_DEFINE_AUTO(struct fgt_slice *, fgt_slice_free);
+int fgt_slice_new(struct fgt_ring_slice **ret_slice);
+void fgt_ring_slice_free(struct fgt_ring_slice *slice);
+FGT_DEFINE_AUTO(struct fgt_ring_slice *, fgt_ring_slice_free);
 
 /* Never NULL; "" for unknown ids. */
-const char *fgt_slice_string(const struct fgt_slice *slice, uint32_t id);
+const char *fgt_slice_string(const struct fgt_ring_slice *slice, uint32_t id);
 
 /* Name of a state of the slice, "unknown" if it has none. Never NULL. */
-const char *fgt_slice_state_name(const struct fgt_slice *slice, uint32_t state);
+const char *fgt_slice_state_name(const struct fgt_ring_slice *slice,
+				 uint32_t state);
 
 /* "[kernel]", "[truncated: no unwind rule]", …; never NULL. */
 const char *fgt_marker_name(uint64_t marker);
 
 /* Wall clock of an instant, from the anchor at or before it. ns since epoch. */
-uint64_t fgt_slice_wall_ns(const struct fgt_slice *slice, uint64_t mono_ns);
+uint64_t fgt_slice_wall_ns(const struct fgt_ring_slice *slice,
+			   uint64_t mono_ns);
 
 /*
  * Narrows a slice: ticks within [from_ns, to_ns] and, unless tid is 0, one
@@ -234,8 +236,9 @@ uint64_t fgt_slice_wall_ns(const struct fgt_slice *slice, uint64_t mono_ns);
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_slice_narrow(const struct fgt_slice *slice, uint64_t from_ns,
-		     uint64_t to_ns, int32_t tid, struct fgt_slice **ret_slice);
+int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
+		     uint64_t to_ns, int32_t tid,
+		     struct fgt_ring_slice **ret_slice);
 
 /*
  * Appends the symbols of one frame (at most 64 are kept; text is copied).
@@ -248,11 +251,11 @@ struct fgt_symbol_text {
 	uint32_t line;
 	enum fgt_symbol_reason reason;
 };
-int fgt_slice_add_symbols(struct fgt_slice *slice, uint32_t frame,
+int fgt_slice_add_symbols(struct fgt_ring_slice *slice, uint32_t frame,
 			  const struct fgt_symbol_text *symbols, size_t count);
 
 /* Sets the name of each state through name_of(); -ENOMEM. */
-int fgt_slice_name_states(struct fgt_slice *slice,
+int fgt_slice_name_states(struct fgt_ring_slice *slice,
 			  const char *(*name_of)(const char *arch,
 						 uint32_t state));
 
@@ -262,6 +265,6 @@ int fgt_slice_name_states(struct fgt_slice *slice,
  * effective_hz finite, texts of process terminated …): the check behind the
  * file reader and the tests. False also when there is no memory for the check.
  */
-bool fgt_slice_is_valid(const struct fgt_slice *slice);
+bool fgt_slice_is_valid(const struct fgt_ring_slice *slice);
 
 #endif

@@ -27,7 +27,7 @@ static bool is_process_valid(const struct fgt_process_info *process)
 	       is_terminated(process->os_release, sizeof(process->os_release));
 }
 
-static bool are_pointers_set(const struct fgt_slice *slice)
+static bool are_pointers_set(const struct fgt_ring_slice *slice)
 {
 	return slice->anchors && slice->tick_ns &&
 	       (slice->paces || !slice->pace_count) &&
@@ -53,7 +53,7 @@ static bool are_strings_valid(const struct fgt_strings *strings)
 	return strings->bytes[strings->offsets[0]] == '\0';
 }
 
-static bool are_times_valid(const struct fgt_slice *slice)
+static bool are_times_valid(const struct fgt_ring_slice *slice)
 {
 	if (!slice->tick_count || !slice->anchor_count || !slice->period_ns ||
 	    !isfinite(slice->effective_hz) || slice->effective_hz < 0 ||
@@ -68,7 +68,7 @@ static bool are_times_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_paces_valid(const struct fgt_slice *slice)
+static bool are_paces_valid(const struct fgt_ring_slice *slice)
 {
 	uint64_t periods = 0;
 	uint32_t tick = 0, each = 1;
@@ -89,7 +89,7 @@ static bool are_paces_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_threads_valid(const struct fgt_slice *slice)
+static bool are_threads_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->thread_count; i++) {
 		const struct fgt_slice_thread *thread = &slice->threads[i];
@@ -105,7 +105,7 @@ static bool are_threads_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_symbols_valid(const struct fgt_slice *slice)
+static bool are_symbols_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->symbol_count; i++) {
 		const struct fgt_symbol *symbol = &slice->symbols[i];
@@ -118,7 +118,7 @@ static bool are_symbols_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_frames_valid(const struct fgt_slice *slice)
+static bool are_frames_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->image_count; i++)
 		if (slice->images[i].path >= slice->strings.count ||
@@ -136,7 +136,7 @@ static bool are_frames_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_nodes_valid(const struct fgt_slice *slice)
+static bool are_nodes_valid(const struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(free) void *memory = NULL;
 	uint16_t *depths;
@@ -163,7 +163,8 @@ static bool are_nodes_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_states_valid(const struct fgt_slice *slice, bool *ret_known)
+static bool are_states_valid(const struct fgt_ring_slice *slice,
+			     bool *ret_known)
 {
 	for (uint32_t i = 0; i < slice->state_count; i++) {
 		const struct fgt_slice_state *state = &slice->states[i];
@@ -177,7 +178,7 @@ static bool are_states_valid(const struct fgt_slice *slice, bool *ret_known)
 	return true;
 }
 
-static bool are_runs_valid(const struct fgt_slice *slice)
+static bool are_runs_valid(const struct fgt_ring_slice *slice)
 {
 	bool is_known[FGT_STATE_MAX + 1] = { false };
 
@@ -205,7 +206,7 @@ static bool are_runs_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-bool fgt_slice_is_valid(const struct fgt_slice *slice)
+bool fgt_slice_is_valid(const struct fgt_ring_slice *slice)
 {
 	return slice && are_pointers_set(slice) &&
 	       is_process_valid(&slice->process) &&

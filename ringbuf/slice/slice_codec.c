@@ -102,7 +102,8 @@ static void pack_process(msgpack_packer *packer,
 	pack_member(packer, "os_release", process->os_release);
 }
 
-static void pack_range(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_range(msgpack_packer *packer,
+		       const struct fgt_ring_slice *slice)
 {
 	pack_text(packer, "range");
 	msgpack_pack_array(packer, 2);
@@ -128,7 +129,8 @@ static void pack_strings(msgpack_packer *packer,
 		pack_text(packer, fgt_strings_get(strings, i + 1));
 }
 
-static void pack_clock(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_clock(msgpack_packer *packer,
+		       const struct fgt_ring_slice *slice)
 {
 	struct fgt_anchor last = { 0 };
 	uint64_t last_tick = 0;
@@ -148,7 +150,8 @@ static void pack_clock(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_paces(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_paces(msgpack_packer *packer,
+		       const struct fgt_ring_slice *slice)
 {
 	uint32_t last = 0;
 
@@ -162,7 +165,8 @@ static void pack_paces(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_threads(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_threads(msgpack_packer *packer,
+			 const struct fgt_ring_slice *slice)
 {
 	pack_table(packer, "threads", slice->thread_count, 3);
 	for (uint32_t i = 0; i < slice->thread_count; i++) {
@@ -174,7 +178,8 @@ static void pack_threads(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_images(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_images(msgpack_packer *packer,
+			const struct fgt_ring_slice *slice)
 {
 	pack_table(packer, "images", slice->image_count, 1);
 	for (uint32_t i = 0; i < slice->image_count; i++) {
@@ -194,7 +199,8 @@ static void pack_images(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_symbols(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_symbols(msgpack_packer *packer,
+			 const struct fgt_ring_slice *slice)
 {
 	pack_table(packer, "symbols", slice->symbol_count, 4);
 	for (uint32_t i = 0; i < slice->symbol_count; i++) {
@@ -207,7 +213,8 @@ static void pack_symbols(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_stacks(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_stacks(msgpack_packer *packer,
+			const struct fgt_ring_slice *slice)
 {
 	pack_table(packer, "frames", slice->frame_count, 5);
 	for (uint32_t i = 0; i < slice->frame_count; i++) {
@@ -229,7 +236,8 @@ static void pack_stacks(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_runs(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_runs(msgpack_packer *packer,
+		      const struct fgt_ring_slice *slice)
 {
 	uint32_t thread = 0, tick = 0;
 
@@ -254,7 +262,8 @@ static void pack_runs(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_edges(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_edges(msgpack_packer *packer,
+		       const struct fgt_ring_slice *slice)
 {
 	uint32_t thread = 0, tick = 0;
 
@@ -273,7 +282,8 @@ static void pack_edges(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_tasks(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_tasks(msgpack_packer *packer,
+		       const struct fgt_ring_slice *slice)
 {
 	uint32_t track = 0;
 
@@ -292,7 +302,8 @@ static void pack_tasks(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_spans(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_spans(msgpack_packer *packer,
+		       const struct fgt_ring_slice *slice)
 {
 	uint32_t task = 0;
 
@@ -311,7 +322,8 @@ static void pack_spans(msgpack_packer *packer, const struct fgt_slice *slice)
 	}
 }
 
-static void pack_remarks(msgpack_packer *packer, const struct fgt_slice *slice)
+static void pack_remarks(msgpack_packer *packer,
+			 const struct fgt_ring_slice *slice)
 {
 	uint64_t at_ns = 0;
 	uint32_t name = 0, span = 0;
@@ -340,7 +352,7 @@ static void pack_remarks(msgpack_packer *packer, const struct fgt_slice *slice)
 }
 
 /* An array of msgpack has at most 2^32 - 1 elements. */
-static bool is_encodable(const struct fgt_slice *slice)
+static bool is_encodable(const struct fgt_ring_slice *slice)
 {
 	const uint32_t count_max = UINT32_MAX / 7;
 
@@ -360,7 +372,8 @@ static bool is_encodable(const struct fgt_slice *slice)
 	       slice->state_count <= count_max;
 }
 
-int fgt_slice_encode(const struct fgt_slice *slice, const struct fgt_sink *sink)
+int fgt_slice_encode(const struct fgt_ring_slice *slice,
+		     const struct fgt_sink *sink)
 {
 	struct fgt_sink_buffer buffer;
 	msgpack_packer packer;

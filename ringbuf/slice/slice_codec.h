@@ -20,7 +20,7 @@
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_slice_encode(const struct fgt_slice *slice,
+int fgt_slice_encode(const struct fgt_ring_slice *slice,
 		     const struct fgt_sink *sink);
 
 /*
@@ -31,6 +31,6 @@ int fgt_slice_encode(const struct fgt_slice *slice,
  * MT-Safe | AS-Unsafe
  */
 int fgt_slice_decode(const uint8_t *bytes, size_t len,
-		     struct fgt_slice **ret_slice, struct fgt_why *why);
+		     struct fgt_ring_slice **ret_slice, struct fgt_why *why);
 
 #endif

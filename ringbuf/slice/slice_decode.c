@@ -50,9 +50,9 @@ static int check_magic(const uint8_t *bytes, size_t len, struct fgt_why *why)
 }
 
 int fgt_slice_decode(const uint8_t *bytes, size_t len,
-		     struct fgt_slice **ret_slice, struct fgt_why *why)
+		     struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_msgpack_cursor cursor;
 	uint32_t count;
 	int r;

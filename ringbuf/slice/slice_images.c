@@ -53,7 +53,7 @@ static void read_image(struct fgt_msgpack_cursor *cursor,
 }
 
 int fgt_slice_read_images(struct fgt_msgpack_cursor *cursor,
-			  struct fgt_slice *slice)
+			  struct fgt_ring_slice *slice)
 {
 	int r;
 

@@ -19,8 +19,8 @@ struct marks {
 };
 
 struct narrowing {
-	const struct fgt_slice *source;
-	struct fgt_slice *result;
+	const struct fgt_ring_slice *source;
+	struct fgt_ring_slice *result;
 	struct marks marks;
 	uint32_t first_tick, tick_count;
 	int32_t tid;
@@ -39,7 +39,7 @@ static uint32_t *new_marks(uint32_t count)
 	return calloc((size_t)count + 1, sizeof(uint32_t));
 }
 
-static int marks_init(struct marks *marks, const struct fgt_slice *source)
+static int marks_init(struct marks *marks, const struct fgt_ring_slice *source)
 {
 	marks->threads = new_marks(source->thread_count);
 	marks->nodes = new_marks(source->node_count);
@@ -52,8 +52,8 @@ static int marks_init(struct marks *marks, const struct fgt_slice *source)
 }
 
 /* Number of ticks before time_ns, or at most at it. */
-static uint32_t count_ticks(const struct fgt_slice *slice, uint64_t time_ns,
-			    bool is_inclusive)
+static uint32_t count_ticks(const struct fgt_ring_slice *slice,
+			    uint64_t time_ns, bool is_inclusive)
 {
 	uint32_t low = 0, high = slice->tick_count;
 
@@ -93,8 +93,8 @@ static bool clip_run(const struct narrowing *narrowing, struct fgt_run *run)
 /* Keeps the runs, still with the source's numbers, and marks what they use. */
 static int keep_runs(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 
 	result->runs =
 		calloc((size_t)source->run_count + 1, sizeof(*result->runs));
@@ -115,7 +115,7 @@ static int keep_runs(struct narrowing *narrowing)
 
 static void mark_what_nodes_use(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
+	const struct fgt_ring_slice *source = narrowing->source;
 	struct marks *marks = &narrowing->marks;
 
 	/* Parents come first, so one pass from the end reaches them all. */
@@ -158,8 +158,8 @@ static int copy_string(struct narrowing *narrowing, uint32_t id,
 
 static int copy_threads(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	uint32_t *marks = narrowing->marks.threads;
 	int error = 0;
 
@@ -182,8 +182,8 @@ static int copy_threads(struct narrowing *narrowing)
 
 static int copy_nodes(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	const struct marks *marks = &narrowing->marks;
 
 	result->nodes =
@@ -209,8 +209,8 @@ static int copy_nodes(struct narrowing *narrowing)
 static int copy_symbols(struct narrowing *narrowing,
 			struct fgt_slice_frame *frame)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	const struct fgt_symbol *old = source->symbols + frame->symbol_first;
 	int error = 0;
 
@@ -236,8 +236,8 @@ static int copy_symbols(struct narrowing *narrowing,
 
 static int copy_frames(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	const struct marks *marks = &narrowing->marks;
 	int error = 0;
 
@@ -268,8 +268,8 @@ static int copy_frames(struct narrowing *narrowing)
 
 static int copy_images(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	uint32_t *marks = narrowing->marks.images;
 	int error = 0;
 
@@ -305,8 +305,8 @@ static void renumber_runs(struct narrowing *narrowing)
 
 static int copy_states(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	bool is_used[FGT_STATE_MAX + 1] = { false };
 	int error = 0;
 
@@ -331,8 +331,8 @@ static int copy_states(struct narrowing *narrowing)
 /* The anchors within the kept ticks, and the one that the first tick needs. */
 static int copy_anchors(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	uint64_t first_ns = result->tick_ns[0];
 	uint64_t last_ns = result->tick_ns[result->tick_count - 1];
 	uint32_t first = 0, end = 1;
@@ -356,8 +356,8 @@ static int copy_anchors(struct narrowing *narrowing)
 /* What is missing in the kept part: told by the gaps between its ticks. */
 static uint64_t count_missed(const struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	const struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	const struct fgt_ring_slice *result = narrowing->result;
 	uint64_t missed = 0;
 
 	if (result->tick_count == source->tick_count)
@@ -377,7 +377,7 @@ static uint64_t count_missed(const struct narrowing *narrowing)
 
 static int copy_paces(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
+	const struct fgt_ring_slice *source = narrowing->source;
 	uint32_t first = narrowing->first_tick;
 	int error =
 		fgt_pace_add(narrowing->result, 0, fgt_pace_at(source, first));
@@ -396,8 +396,8 @@ static int copy_paces(struct narrowing *narrowing)
 
 static int copy_times(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	uint32_t count = narrowing->tick_count;
 	uint64_t first_ns = source->tick_ns[narrowing->first_tick];
 	uint64_t last_ns = source->tick_ns[narrowing->first_tick + count - 1];
@@ -459,10 +459,11 @@ static int fill_result(struct narrowing *narrowing)
 	return 0;
 }
 
-int fgt_slice_narrow(const struct fgt_slice *slice, uint64_t from_ns,
-		     uint64_t to_ns, int32_t tid, struct fgt_slice **ret_slice)
+int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
+		     uint64_t to_ns, int32_t tid,
+		     struct fgt_ring_slice **ret_slice)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *result = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *result = NULL;
 	struct narrowing narrowing = { .source = slice, .tid = tid };
 	int error;
 

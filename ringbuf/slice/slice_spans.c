@@ -12,7 +12,7 @@ static int32_t read_tid(struct fgt_msgpack_cursor *cursor)
 }
 
 int fgt_slice_read_tasks(struct fgt_msgpack_cursor *cursor,
-			 struct fgt_slice *slice)
+			 struct fgt_ring_slice *slice)
 {
 	uint32_t track = 0;
 	int r;
@@ -36,7 +36,7 @@ int fgt_slice_read_tasks(struct fgt_msgpack_cursor *cursor,
 }
 
 int fgt_slice_read_spans(struct fgt_msgpack_cursor *cursor,
-			 struct fgt_slice *slice)
+			 struct fgt_ring_slice *slice)
 {
 	uint32_t task = 0;
 	int r;
@@ -60,7 +60,7 @@ int fgt_slice_read_spans(struct fgt_msgpack_cursor *cursor,
 }
 
 int fgt_slice_read_marks(struct fgt_msgpack_cursor *cursor,
-			 struct fgt_slice *slice)
+			 struct fgt_ring_slice *slice)
 {
 	uint64_t at_ns = 0;
 	int r;
@@ -80,7 +80,7 @@ int fgt_slice_read_marks(struct fgt_msgpack_cursor *cursor,
 }
 
 int fgt_slice_read_counters(struct fgt_msgpack_cursor *cursor,
-			    struct fgt_slice *slice)
+			    struct fgt_ring_slice *slice)
 {
 	uint32_t name = 0;
 	int r;
@@ -100,7 +100,7 @@ int fgt_slice_read_counters(struct fgt_msgpack_cursor *cursor,
 }
 
 int fgt_slice_read_labels(struct fgt_msgpack_cursor *cursor,
-			  struct fgt_slice *slice)
+			  struct fgt_ring_slice *slice)
 {
 	uint32_t span = 0;
 	int r;

@@ -80,7 +80,7 @@ static bool read_process_text(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_process(struct fgt_msgpack_cursor *cursor,
-			struct fgt_slice *slice)
+			struct fgt_ring_slice *slice)
 {
 	uint32_t count = fgt_msgpack_read_map(cursor);
 
@@ -101,7 +101,7 @@ static int read_process(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_range(struct fgt_msgpack_cursor *cursor,
-		      struct fgt_slice *slice)
+		      struct fgt_ring_slice *slice)
 {
 	if (fgt_msgpack_read_array(cursor) != 2)
 		fgt_msgpack_refuse(cursor);
@@ -111,14 +111,14 @@ static int read_range(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_period(struct fgt_msgpack_cursor *cursor,
-		       struct fgt_slice *slice)
+		       struct fgt_ring_slice *slice)
 {
 	slice->period_ns = fgt_read_u64(cursor);
 	return 0;
 }
 
 static int read_effective_hz(struct fgt_msgpack_cursor *cursor,
-			     struct fgt_slice *slice)
+			     struct fgt_ring_slice *slice)
 {
 	slice->effective_hz = fgt_msgpack_read_double(cursor);
 	if (!isfinite(slice->effective_hz) || slice->effective_hz < 0)
@@ -126,7 +126,8 @@ static int read_effective_hz(struct fgt_msgpack_cursor *cursor,
 	return 0;
 }
 
-static int read_lost(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice)
+static int read_lost(struct fgt_msgpack_cursor *cursor,
+		     struct fgt_ring_slice *slice)
 {
 	if (fgt_msgpack_read_array(cursor) != 3)
 		fgt_msgpack_refuse(cursor);
@@ -138,7 +139,7 @@ static int read_lost(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice)
 
 /* Ids are positions, so each string must be new and come through whole. */
 static int read_strings(struct fgt_msgpack_cursor *cursor,
-			struct fgt_slice *slice)
+			struct fgt_ring_slice *slice)
 {
 	uint32_t count = fgt_msgpack_read_array(cursor);
 
@@ -165,7 +166,7 @@ static int read_strings(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_anchors(struct fgt_msgpack_cursor *cursor,
-			struct fgt_slice *slice)
+			struct fgt_ring_slice *slice)
 {
 	struct fgt_anchor last = { 0 };
 	int r;
@@ -182,7 +183,7 @@ static int read_anchors(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_ticks(struct fgt_msgpack_cursor *cursor,
-		      struct fgt_slice *slice)
+		      struct fgt_ring_slice *slice)
 {
 	uint64_t last = 0;
 	int r;
@@ -198,7 +199,7 @@ static int read_ticks(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_paces(struct fgt_msgpack_cursor *cursor,
-		      struct fgt_slice *slice)
+		      struct fgt_ring_slice *slice)
 {
 	struct fgt_pace pace = { .periods = 1 };
 	int r;
@@ -218,7 +219,7 @@ static int read_paces(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_threads(struct fgt_msgpack_cursor *cursor,
-			struct fgt_slice *slice)
+			struct fgt_ring_slice *slice)
 {
 	int r;
 
@@ -237,7 +238,7 @@ static int read_threads(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_symbols(struct fgt_msgpack_cursor *cursor,
-			struct fgt_slice *slice)
+			struct fgt_ring_slice *slice)
 {
 	int r;
 
@@ -257,7 +258,7 @@ static int read_symbols(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_frames(struct fgt_msgpack_cursor *cursor,
-		       struct fgt_slice *slice)
+		       struct fgt_ring_slice *slice)
 {
 	int r;
 
@@ -278,7 +279,7 @@ static int read_frames(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_nodes(struct fgt_msgpack_cursor *cursor,
-		      struct fgt_slice *slice)
+		      struct fgt_ring_slice *slice)
 {
 	int r;
 
@@ -298,7 +299,7 @@ static int read_nodes(struct fgt_msgpack_cursor *cursor,
 }
 
 static int read_states(struct fgt_msgpack_cursor *cursor,
-		       struct fgt_slice *slice)
+		       struct fgt_ring_slice *slice)
 {
 	int r;
 
@@ -312,7 +313,8 @@ static int read_states(struct fgt_msgpack_cursor *cursor,
 	return 0;
 }
 
-static int read_runs(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice)
+static int read_runs(struct fgt_msgpack_cursor *cursor,
+		     struct fgt_ring_slice *slice)
 {
 	uint32_t thread = 0, tick = 0;
 	int r;
@@ -338,7 +340,7 @@ static int read_runs(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice)
 }
 
 static int read_edges(struct fgt_msgpack_cursor *cursor,
-		      struct fgt_slice *slice)
+		      struct fgt_ring_slice *slice)
 {
 	struct fgt_edge edge = { 0 };
 	int r = FGT_READ_TABLE(cursor, 4, 4, slice->edges, slice->edge_count);
@@ -357,7 +359,8 @@ static int read_edges(struct fgt_msgpack_cursor *cursor,
 
 static const struct key {
 	const char *name;
-	int (*read)(struct fgt_msgpack_cursor *cursor, struct fgt_slice *slice);
+	int (*read)(struct fgt_msgpack_cursor *cursor,
+		    struct fgt_ring_slice *slice);
 } keys[] = {
 	{ "process", read_process },
 	{ "range", read_range },
@@ -396,7 +399,7 @@ static size_t find_key(struct fgt_msgpack_text name)
 }
 
 int fgt_slice_tables_read(struct fgt_msgpack_cursor *cursor, uint32_t count,
-			  struct fgt_slice *slice, struct fgt_why *why)
+			  struct fgt_ring_slice *slice, struct fgt_why *why)
 {
 	uint32_t seen = 0;
 

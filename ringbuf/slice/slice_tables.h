@@ -18,7 +18,7 @@
  * MT-Safe | AS-Unsafe
  */
 int fgt_slice_tables_read(struct fgt_msgpack_cursor *cursor, uint32_t count,
-			  struct fgt_slice *slice, struct fgt_why *why);
+			  struct fgt_ring_slice *slice, struct fgt_why *why);
 
 /* ---- Between its parts ------------------------------------------------- */
 
@@ -45,16 +45,16 @@ static inline uint64_t fgt_read_u64(struct fgt_msgpack_cursor *cursor)
 }
 
 int fgt_slice_read_images(struct fgt_msgpack_cursor *cursor,
-			  struct fgt_slice *slice);
+			  struct fgt_ring_slice *slice);
 int fgt_slice_read_tasks(struct fgt_msgpack_cursor *cursor,
-			 struct fgt_slice *slice);
+			 struct fgt_ring_slice *slice);
 int fgt_slice_read_spans(struct fgt_msgpack_cursor *cursor,
-			 struct fgt_slice *slice);
+			 struct fgt_ring_slice *slice);
 int fgt_slice_read_marks(struct fgt_msgpack_cursor *cursor,
-			 struct fgt_slice *slice);
+			 struct fgt_ring_slice *slice);
 int fgt_slice_read_counters(struct fgt_msgpack_cursor *cursor,
-			    struct fgt_slice *slice);
+			    struct fgt_ring_slice *slice);
 int fgt_slice_read_labels(struct fgt_msgpack_cursor *cursor,
-			  struct fgt_slice *slice);
+			  struct fgt_ring_slice *slice);
 
 #endif

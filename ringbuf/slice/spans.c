@@ -22,7 +22,7 @@ static uint64_t end_of(uint64_t end_ns)
 
 /* ---- Validity ----------------------------------------------------------- */
 
-static bool are_tasks_valid(const struct fgt_slice *slice)
+static bool are_tasks_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->task_count; i++) {
 		const struct fgt_slice_task *task = &slice->tasks[i];
@@ -46,7 +46,7 @@ static bool are_tasks_valid(const struct fgt_slice *slice)
 }
 
 /* Against the spans around it and, at depth 0, its task. */
-static bool is_span_within(const struct fgt_slice *slice,
+static bool is_span_within(const struct fgt_ring_slice *slice,
 			   const struct fgt_slice_span *span,
 			   const struct fgt_slice_span *around)
 {
@@ -59,7 +59,7 @@ static bool is_span_within(const struct fgt_slice *slice,
 }
 
 /* Spans in their order; open: the last one of each depth, 0: none. */
-static bool is_span_valid(const struct fgt_slice *slice, uint32_t index,
+static bool is_span_valid(const struct fgt_ring_slice *slice, uint32_t index,
 			  const struct fgt_slice_span **open)
 {
 	const struct fgt_slice_span *span = &slice->spans[index];
@@ -86,7 +86,7 @@ static bool is_span_valid(const struct fgt_slice *slice, uint32_t index,
 	return true;
 }
 
-static bool are_spans_nested(const struct fgt_slice *slice)
+static bool are_spans_nested(const struct fgt_ring_slice *slice)
 {
 	const struct fgt_slice_span *open[FGT_SPAN_DEPTH_MAX] = { NULL };
 
@@ -96,7 +96,7 @@ static bool are_spans_nested(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_marks_valid(const struct fgt_slice *slice)
+static bool are_marks_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->mark_count; i++)
 		if (slice->marks[i].name >= slice->strings.count ||
@@ -105,7 +105,7 @@ static bool are_marks_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_counters_valid(const struct fgt_slice *slice)
+static bool are_counters_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->counter_count; i++) {
 		const struct fgt_slice_counter *counter = &slice->counters[i];
@@ -122,7 +122,7 @@ static bool are_counters_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_labels_valid(const struct fgt_slice *slice)
+static bool are_labels_valid(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->label_count; i++) {
 		const struct fgt_slice_label *label = &slice->labels[i];
@@ -140,7 +140,7 @@ static bool are_labels_valid(const struct fgt_slice *slice)
 	return true;
 }
 
-static bool are_pointers_set(const struct fgt_slice *slice)
+static bool are_pointers_set(const struct fgt_ring_slice *slice)
 {
 	return (slice->tasks || !slice->task_count) &&
 	       (slice->spans || !slice->span_count) &&
@@ -149,7 +149,7 @@ static bool are_pointers_set(const struct fgt_slice *slice)
 	       (slice->labels || !slice->label_count);
 }
 
-bool fgt_spans_are_valid(const struct fgt_slice *slice)
+bool fgt_spans_are_valid(const struct fgt_ring_slice *slice)
 {
 	return are_pointers_set(slice) && are_tasks_valid(slice) &&
 	       are_spans_nested(slice) && are_marks_valid(slice) &&
@@ -158,7 +158,7 @@ bool fgt_spans_are_valid(const struct fgt_slice *slice)
 
 /* ---- Looking ------------------------------------------------------------ */
 
-bool fgt_spans_clip(const struct fgt_slice *slice, uint64_t begin_ns,
+bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		    uint64_t end_ns, uint64_t *ret_begin_ns,
 		    uint64_t *ret_end_ns)
 {
@@ -176,7 +176,7 @@ bool fgt_spans_clip(const struct fgt_slice *slice, uint64_t begin_ns,
 	return true;
 }
 
-bool fgt_spans_is_told(const struct fgt_slice *slice, uint64_t begin_ns,
+bool fgt_spans_is_told(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		       uint64_t end_ns)
 {
 	uint64_t first_ns = slice->tick_ns[0];
@@ -193,9 +193,9 @@ bool fgt_spans_is_told(const struct fgt_slice *slice, uint64_t begin_ns,
 					   begin_ns - last_ns <= EDGE_NS;
 }
 
-const struct fgt_slice_label *fgt_spans_labels(const struct fgt_slice *slice,
-					       uint32_t span,
-					       uint32_t *ret_count)
+const struct fgt_slice_label *
+fgt_spans_labels(const struct fgt_ring_slice *slice, uint32_t span,
+		 uint32_t *ret_count)
 {
 	uint32_t low = 0, high = slice->label_count, end;
 
@@ -217,8 +217,8 @@ const struct fgt_slice_label *fgt_spans_labels(const struct fgt_slice *slice,
 /* ---- Narrowing ---------------------------------------------------------- */
 
 struct narrowing {
-	const struct fgt_slice *source;
-	struct fgt_slice *result;
+	const struct fgt_ring_slice *source;
+	struct fgt_ring_slice *result;
 	int32_t tid;
 	uint32_t *tasks, *spans; /* new numbers + 1, 0: left out */
 };
@@ -241,7 +241,7 @@ static bool is_wanted(const struct narrowing *narrowing, uint64_t begin_ns,
 static void mark_wanted(struct narrowing *narrowing)
 {
 	bool is_inner_wanted[FGT_SPAN_DEPTH_MAX] = { false };
-	const struct fgt_slice *source = narrowing->source;
+	const struct fgt_ring_slice *source = narrowing->source;
 
 	for (uint32_t i = 0; i < source->task_count; i++) {
 		const struct fgt_slice_task *task = &source->tasks[i];
@@ -278,8 +278,8 @@ static void number(uint32_t *marks, uint32_t count)
 
 static int copy_tasks(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
 	result->tasks =
@@ -302,8 +302,8 @@ static int copy_tasks(struct narrowing *narrowing)
 
 static int copy_spans(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
 	result->spans =
@@ -325,8 +325,8 @@ static int copy_spans(struct narrowing *narrowing)
 
 static int copy_marks(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
 	result->marks =
@@ -353,7 +353,7 @@ static int compare_counters(const void *left, const void *right)
 	return a->at_ns < b->at_ns ? -1 : a->at_ns > b->at_ns;
 }
 
-void fgt_spans_settle_counters(struct fgt_slice *slice)
+void fgt_spans_settle_counters(struct fgt_ring_slice *slice)
 {
 	struct fgt_slice_counter *counters = slice->counters;
 	uint64_t begin_ns = slice->tick_ns[0];
@@ -378,8 +378,8 @@ void fgt_spans_settle_counters(struct fgt_slice *slice)
 /* They belong to the process: a thread alone keeps them all. */
 static int copy_counters(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
 	result->counters = calloc((size_t)source->counter_count + 1,
@@ -407,7 +407,7 @@ static int compare_labels(const void *left, const void *right)
 	return a->key < b->key ? -1 : a->key > b->key;
 }
 
-void fgt_spans_sort_labels(struct fgt_slice *slice)
+void fgt_spans_sort_labels(struct fgt_ring_slice *slice)
 {
 	if (slice->label_count)
 		qsort(slice->labels, slice->label_count, sizeof(*slice->labels),
@@ -416,8 +416,8 @@ void fgt_spans_sort_labels(struct fgt_slice *slice)
 
 static int copy_labels(struct narrowing *narrowing)
 {
-	const struct fgt_slice *source = narrowing->source;
-	struct fgt_slice *result = narrowing->result;
+	const struct fgt_ring_slice *source = narrowing->source;
+	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
 	result->labels = calloc((size_t)source->label_count + 1,
@@ -454,8 +454,8 @@ static int copy_all(struct narrowing *narrowing)
 	return r;
 }
 
-int fgt_spans_narrow(const struct fgt_slice *source, int32_t tid,
-		     struct fgt_slice *result)
+int fgt_spans_narrow(const struct fgt_ring_slice *source, int32_t tid,
+		     struct fgt_ring_slice *result)
 {
 	FGT_AUTO(free) void *tasks = NULL;
 	FGT_AUTO(free) void *spans = NULL;

@@ -8,35 +8,35 @@
 #include "ringbuf/slice/slice.h"
 
 /* True if the order, the nesting and every index are as slice.h tells. */
-bool fgt_spans_are_valid(const struct fgt_slice *slice);
+bool fgt_spans_are_valid(const struct fgt_ring_slice *slice);
 
 /*
  * Copies what is told beside the ticks that result has. Unless tid is 0: what
  * that thread said and began, and what is around that. -ENOMEM.
  */
-int fgt_spans_narrow(const struct fgt_slice *source, int32_t tid,
-		     struct fgt_slice *result);
+int fgt_spans_narrow(const struct fgt_ring_slice *source, int32_t tid,
+		     struct fgt_ring_slice *result);
 
 /* Into the order that slice.h tells; keys and names have their ids already. A
  * counter goes on until it is told anew: what it was when the slice begins is
  * told there, of all that was told before. */
-void fgt_spans_settle_counters(struct fgt_slice *slice);
-void fgt_spans_sort_labels(struct fgt_slice *slice);
+void fgt_spans_settle_counters(struct fgt_ring_slice *slice);
+void fgt_spans_sort_labels(struct fgt_ring_slice *slice);
 
 /* What of [begin_ns, end_ns], end 0 open, lies within the slice's ticks and
  * the last one's period; false: nothing. */
-bool fgt_spans_clip(const struct fgt_slice *slice, uint64_t begin_ns,
+bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		    uint64_t end_ns, uint64_t *ret_begin_ns,
 		    uint64_t *ret_end_ns);
 
 /* Does [begin_ns, end_ns], end 0 open, belong to the slice? It overlaps its
  * ticks, or lies within what was asked for and a second of them. */
-bool fgt_spans_is_told(const struct fgt_slice *slice, uint64_t begin_ns,
+bool fgt_spans_is_told(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		       uint64_t end_ns);
 
 /* The first label of a span, and how many it has. */
-const struct fgt_slice_label *fgt_spans_labels(const struct fgt_slice *slice,
-					       uint32_t span,
-					       uint32_t *ret_count);
+const struct fgt_slice_label *
+fgt_spans_labels(const struct fgt_ring_slice *slice, uint32_t span,
+		 uint32_t *ret_count);
 
 #endif

@@ -21,7 +21,7 @@ static int intern(const struct fgt_span_gathering *all,
 
 static int put_tasks(struct fgt_span_gathering *all)
 {
-	struct fgt_slice *slice = all->slice;
+	struct fgt_ring_slice *slice = all->slice;
 	struct fgt_span_item **order = all->order;
 
 	slice->tasks = calloc(all->task_count + 1, sizeof(*slice->tasks));
@@ -95,7 +95,7 @@ static size_t choose_spans(struct fgt_span_gathering *all,
 static int put_spans(struct fgt_span_gathering *all,
 		     struct fgt_span_item **order)
 {
-	struct fgt_slice *slice = all->slice;
+	struct fgt_ring_slice *slice = all->slice;
 	size_t count = choose_spans(all, order);
 
 	slice->spans = calloc(count + 1, sizeof(*slice->spans));
@@ -125,7 +125,7 @@ static int put_spans(struct fgt_span_gathering *all,
 static int put_mark(struct fgt_span_gathering *all,
 		    const struct fgt_span_remark *remark)
 {
-	struct fgt_slice *slice = all->slice;
+	struct fgt_ring_slice *slice = all->slice;
 	struct fgt_slice_mark mark = { .at_ns = remark->at_ns,
 				       .tid = remark->tid };
 	int r = intern(all, remark->text, &mark.name);
@@ -138,7 +138,7 @@ static int put_mark(struct fgt_span_gathering *all,
 static int put_counter(struct fgt_span_gathering *all,
 		       const struct fgt_span_remark *remark)
 {
-	struct fgt_slice *slice = all->slice;
+	struct fgt_ring_slice *slice = all->slice;
 	struct fgt_slice_counter counter = { .at_ns = remark->at_ns,
 					     .value = remark->value };
 	int r;
@@ -183,7 +183,7 @@ static int compare_said(const void *left, const void *right)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static struct place *new_places(const struct fgt_slice *slice)
+static struct place *new_places(const struct fgt_ring_slice *slice)
 {
 	struct place *places;
 
@@ -223,7 +223,7 @@ static int say(struct fgt_span_gathering *all, const struct place *places,
 }
 
 /* What was said twice holds as it was said last. */
-static void take_last(struct fgt_slice *slice, struct said *said,
+static void take_last(struct fgt_ring_slice *slice, struct said *said,
 		      uint32_t count)
 {
 	if (count)
@@ -259,7 +259,7 @@ static int put_labels(struct fgt_span_gathering *all)
 
 static int put_remarks(struct fgt_span_gathering *all)
 {
-	struct fgt_slice *slice = all->slice;
+	struct fgt_ring_slice *slice = all->slice;
 	int r = 0;
 
 	slice->marks = calloc(all->remark_count + 1, sizeof(*slice->marks));

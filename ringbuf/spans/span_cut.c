@@ -333,7 +333,8 @@ static int put_in_order(struct fgt_span_gathering *all)
 	return 0;
 }
 
-int fgt_span_log_cut(const struct fgt_span_log *log, struct fgt_slice *slice)
+int fgt_span_log_cut(const struct fgt_span_log *log,
+		     struct fgt_ring_slice *slice)
 {
 	struct fgt_span_gathering all = { .slice = slice };
 	int r = fgt_span_log_read(log, NULL, gather, &all);
@@ -346,7 +347,7 @@ int fgt_span_log_cut(const struct fgt_span_log *log, struct fgt_slice *slice)
 	return r;
 }
 
-int fgt_span_memfd_cut(int memfd, struct fgt_slice *slice)
+int fgt_span_memfd_cut(int memfd, struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_span_log_free) struct fgt_span_log *log = NULL;
 	int r;

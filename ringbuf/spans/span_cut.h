@@ -16,14 +16,15 @@
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_span_log_cut(const struct fgt_span_log *log, struct fgt_slice *slice);
+int fgt_span_log_cut(const struct fgt_span_log *log,
+		     struct fgt_ring_slice *slice);
 
 /*
  * The same of a log that somebody passed; -1: there is none. A descriptor that
  * is no log leaves the slice without spans: -EINVAL, which nobody need care
  * about.
  */
-int fgt_span_memfd_cut(int memfd, struct fgt_slice *slice);
+int fgt_span_memfd_cut(int memfd, struct fgt_ring_slice *slice);
 
 /* ---- Between the parts of it ------------------------------------------- */
 
@@ -55,7 +56,7 @@ struct fgt_span_remark {
 };
 
 struct fgt_span_gathering {
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	struct fgt_span_item *tasks, *spans;
 	struct fgt_span_item **order; /* the tasks, by track, then begin */
 	size_t task_count, task_capacity, span_count, span_capacity;

@@ -116,7 +116,7 @@ static void bench_bytes(void)
 	fgt_ring_free(ring);
 }
 
-static void encode(const struct fgt_slice *slice, enum fgt_format format,
+static void encode(const struct fgt_ring_slice *slice, enum fgt_format format,
 		   uint32_t threads)
 {
 	const struct fgt_format_options options = { 0 };
@@ -134,7 +134,7 @@ static void encode(const struct fgt_slice *slice, enum fgt_format format,
 static void bench_slice(uint32_t threads, uint32_t changing)
 {
 	struct fgt_ring *ring = make_ring(threads);
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	uint64_t begin_ns;
 
 	fill(ring, threads, changing, 0, (SECONDS + 5) * HZ);
@@ -145,7 +145,7 @@ static void bench_slice(uint32_t threads, uint32_t changing)
 		       slice->run_count);
 		for (int i = 0; i < FGT_FORMAT_COUNT; i++)
 			encode(slice, (enum fgt_format)i, threads);
-		fgt_slice_free(slice);
+		fgt_ring_slice_free(slice);
 	}
 	fgt_ring_free(ring);
 }

@@ -46,10 +46,10 @@ static bool is_same(const struct fgt_transaction_facts *a,
 	       a->active_tid == b->active_tid &&
 	       a->all_threads == b->all_threads &&
 	       a->tag_count == b->tag_count &&
-	       a->stint_count == b->stint_count &&
-	       (a->stint_count == 0 ||
-		memcmp(a->stints, b->stints,
-		       a->stint_count * sizeof(*a->stints)) == 0);
+	       a->thread_run_count == b->thread_run_count &&
+	       (a->thread_run_count == 0 ||
+		memcmp(a->thread_runs, b->thread_runs,
+		       a->thread_run_count * sizeof(*a->thread_runs)) == 0);
 }
 
 static void must_survive_passing_on(const struct fgt_transaction_facts *facts)
@@ -80,7 +80,7 @@ static int count(void *context, const void *bytes, size_t len)
 	return *total > 4u << 20 ? -ENOSPC : 0;
 }
 
-static void must_be_writable(const struct fgt_slice *slice,
+static void must_be_writable(const struct fgt_ring_slice *slice,
 			     const struct fgt_transaction_facts *facts)
 {
 	static const enum fgt_format formats[] = { FGT_FORMAT_SENTRY,
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *message = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	static struct fgt_facts_room room;
 	struct fgt_why why;
 	size_t message_len;

@@ -127,7 +127,7 @@ static struct patch apply(const uint8_t *bytes)
 static void cut(void)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 
 	if (fgt_ring_open(region.fd, &ring) == 0 &&
 	    fgt_ring_cut(ring, 0, UINT64_MAX, &slice) == 0)

@@ -40,7 +40,7 @@ static int count(void *context, const void *bytes, size_t len)
 	return *total > 4u << 20 ? -ENOSPC : 0;
 }
 
-static struct memory encode(const struct fgt_slice *slice)
+static struct memory encode(const struct fgt_ring_slice *slice)
 {
 	struct memory memory = { 0 };
 	const struct fgt_sink sink = { .write = keep, .context = &memory };
@@ -50,10 +50,10 @@ static struct memory encode(const struct fgt_slice *slice)
 	return memory;
 }
 
-static void must_survive_encoding(const struct fgt_slice *slice)
+static void must_survive_encoding(const struct fgt_ring_slice *slice)
 {
 	struct memory once = encode(slice), twice;
-	struct fgt_slice *back = NULL;
+	struct fgt_ring_slice *back = NULL;
 
 	if (fgt_slice_decode(once.bytes, once.len, &back, NULL))
 		abort();
@@ -63,10 +63,10 @@ static void must_survive_encoding(const struct fgt_slice *slice)
 		abort();
 	free(once.bytes);
 	free(twice.bytes);
-	fgt_slice_free(back);
+	fgt_ring_slice_free(back);
 }
 
-static void must_be_writable(const struct fgt_slice *slice)
+static void must_be_writable(const struct fgt_ring_slice *slice)
 {
 	for (int format = 0; format < FGT_FORMAT_COUNT; format++) {
 		const struct fgt_format_options options = {
@@ -88,13 +88,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 	struct fgt_why why;
 
 	if (fgt_slice_decode(bytes, len, &slice, &why))
 		return 0;
 	must_survive_encoding(slice);
 	must_be_writable(slice);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	return 0;
 }

@@ -12,9 +12,9 @@
 
 #define START_NS UINT64_C(1000)
 
-static struct fgt_slice *new_slice(void)
+static struct fgt_ring_slice *new_slice(void)
 {
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 
 	if (fgt_slice_new(&slice))
 		abort();
@@ -51,13 +51,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
 	static struct fgt_span_log *log;
-	struct fgt_slice *slice = new_slice();
+	struct fgt_ring_slice *slice = new_slice();
 
 	if (!log && fgt_span_log_new(FGT_SPAN_LOG_BYTES_MIN, &log))
 		abort();
 	fill(log, bytes, len);
 	if (fgt_span_log_cut(log, slice) == 0 && !fgt_slice_is_valid(slice))
 		abort();
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	return 0;
 }

@@ -25,7 +25,7 @@ static void *must(void *memory)
 	return memory;
 }
 
-static uint32_t intern(struct fgt_slice *slice, const char *text)
+static uint32_t intern(struct fgt_ring_slice *slice, const char *text)
 {
 	uint32_t id;
 
@@ -35,7 +35,7 @@ static uint32_t intern(struct fgt_slice *slice, const char *text)
 }
 
 /* Names that gzip cannot make much smaller. */
-static void add_function(struct fgt_slice *slice, uint32_t frame)
+static void add_function(struct fgt_ring_slice *slice, uint32_t frame)
 {
 	char name[400];
 	const struct fgt_symbol_text text = { .function = name,
@@ -50,7 +50,7 @@ static void add_function(struct fgt_slice *slice, uint32_t frame)
 		abort();
 }
 
-static void fill_process(struct fgt_slice *slice)
+static void fill_process(struct fgt_ring_slice *slice)
 {
 	slice->process.pid = 4242;
 	strcpy(slice->process.name, "app");
@@ -64,7 +64,7 @@ static void fill_process(struct fgt_slice *slice)
 	slice->requested_to_ns = PERIOD_NS * TICK_COUNT;
 }
 
-static void fill_ticks(struct fgt_slice *slice)
+static void fill_ticks(struct fgt_ring_slice *slice)
 {
 	slice->anchors = must(calloc(1, sizeof(*slice->anchors)));
 	slice->anchor_count = 1;
@@ -76,7 +76,7 @@ static void fill_ticks(struct fgt_slice *slice)
 		slice->tick_ns[i] = PERIOD_NS * (i + 1);
 }
 
-static void fill_functions(struct fgt_slice *slice, uint32_t count)
+static void fill_functions(struct fgt_ring_slice *slice, uint32_t count)
 {
 	slice->frames = must(calloc(count, sizeof(*slice->frames)));
 	slice->frame_count = count;
@@ -91,7 +91,7 @@ static void fill_functions(struct fgt_slice *slice, uint32_t count)
 }
 
 /* Each thread stays in a stack of DEPTH functions of its own. */
-static void fill_threads(struct fgt_slice *slice)
+static void fill_threads(struct fgt_ring_slice *slice)
 {
 	uint32_t count = (slice->node_count + DEPTH - 1) / DEPTH;
 
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 	struct fgt_upload_limits limits = { .ca_file = NULL };
 	struct fgt_upload_outcome outcome = { .status = 0 };
 	struct fgt_why why = { .text = "" };
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 	struct fgt_dsn dsn;
 	unsigned int functions = 5;
 	int error;
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 	if (!error)
 		error = fgt_sentry_upload_within(slice, &dsn, NULL, &limits,
 						 &outcome, &why);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	printf("error=%d\nstatus=%ld\nevent_id=%s\nsent_bytes=%zu\n"
 	       "plain_bytes=%zu\nretry_after_s=%u\nwhy=%s\n",
 	       error, outcome.status, outcome.event_id, outcome.sent_bytes,

@@ -52,7 +52,7 @@ static int send_post(void *context, const struct fgt_envelope *envelope,
 	return is_temporary(r, &outcome) ? -EAGAIN : r;
 }
 
-int fgt_dispatch_to_dsn(const struct fgt_slice *slice, const char *dsn,
+int fgt_dispatch_to_dsn(const struct fgt_ring_slice *slice, const char *dsn,
 			const struct fgt_transaction_facts *facts,
 			const struct fgt_upload_limits *limits,
 			struct fgt_dispatch_outcome *ret_outcome,
@@ -79,7 +79,7 @@ int fgt_dispatch_to_dsn(const struct fgt_slice *slice, const char *dsn,
 	return r;
 }
 
-int fgt_dispatch(const struct fgt_slice *slice, const char *destination,
+int fgt_dispatch(const struct fgt_ring_slice *slice, const char *destination,
 		 const struct fgt_transaction_facts *facts,
 		 const struct fgt_upload_limits *limits,
 		 struct fgt_dispatch_outcome *ret_outcome, struct fgt_why *why)

@@ -31,21 +31,21 @@ struct fgt_dispatch_outcome {
 
 /* To where it says: an absolute path or a DSN; -EINVAL neither. limits may be
  * NULL. */
-int fgt_dispatch(const struct fgt_slice *slice, const char *destination,
+int fgt_dispatch(const struct fgt_ring_slice *slice, const char *destination,
 		 const struct fgt_transaction_facts *facts,
 		 const struct fgt_upload_limits *limits,
 		 struct fgt_dispatch_outcome *ret_outcome, struct fgt_why *why);
 
 /* NAME-TIME.envelope appears in it whole or not at all, readable by its owner
  * only. Needs no HTTP client. */
-int fgt_dispatch_to_directory(const struct fgt_slice *slice,
+int fgt_dispatch_to_directory(const struct fgt_ring_slice *slice,
 			      const char *directory,
 			      const struct fgt_transaction_facts *facts,
 			      struct fgt_dispatch_outcome *ret_outcome,
 			      struct fgt_why *why);
 
 /* https, or http to this machine, or to another one where limits say so. */
-int fgt_dispatch_to_dsn(const struct fgt_slice *slice, const char *dsn,
+int fgt_dispatch_to_dsn(const struct fgt_ring_slice *slice, const char *dsn,
 			const struct fgt_transaction_facts *facts,
 			const struct fgt_upload_limits *limits,
 			struct fgt_dispatch_outcome *ret_outcome,

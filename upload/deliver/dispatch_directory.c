@@ -32,7 +32,7 @@ static int send_put(void *context, const struct fgt_envelope *envelope,
 		       : r;
 }
 
-int fgt_dispatch_to_directory(const struct fgt_slice *slice,
+int fgt_dispatch_to_directory(const struct fgt_ring_slice *slice,
 			      const char *directory,
 			      const struct fgt_transaction_facts *facts,
 			      struct fgt_dispatch_outcome *ret_outcome,

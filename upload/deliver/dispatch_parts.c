@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "upload/format/parts/stints.h"
+#include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_chunk.h"
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_transaction.h"
@@ -18,7 +18,7 @@
 #define PROFILER_NUMBER 0xffffffffu
 
 struct parts {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_format_options options;
 	const struct fgt_dispatch_sender *sender;
 	struct fgt_dispatch_outcome *outcome;
@@ -26,7 +26,7 @@ struct parts {
 
 /* One envelope of it. */
 struct part {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_format_options options;
 	struct fgt_sentry_chunk_ticks ticks; /* of a chunk */
 	bool is_chunk;
@@ -62,7 +62,8 @@ static void number_id(const struct parts *parts, uint32_t number,
 		 parts->outcome->event_id, number);
 }
 
-static int send_chunks(const struct parts *parts, const struct fgt_slice *slice,
+static int send_chunks(const struct parts *parts,
+		       const struct fgt_ring_slice *slice,
 		       const char *profiler_id)
 {
 	struct part part = { .slice = slice,
@@ -87,7 +88,7 @@ static int send_chunks(const struct parts *parts, const struct fgt_slice *slice,
 static int send_long(const struct parts *parts, uint64_t begin_ns,
 		     uint64_t end_ns)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct part part = { .slice = parts->slice, .options = parts->options };
 	char profiler_id[33];
 	int r;
@@ -99,7 +100,7 @@ static int send_long(const struct parts *parts, uint64_t begin_ns,
 		return r;
 	r = fgt_slice_narrow(parts->slice, begin_ns, end_ns, 0, &slice);
 	if (r == 0)
-		r = fgt_stints_clip(parts->options.facts, slice);
+		r = fgt_thread_runs_clip(parts->options.facts, slice);
 	if (r == 0)
 		r = send_chunks(parts, slice, profiler_id);
 	/* The ring does not go back so far: the transaction is told. */
@@ -121,7 +122,7 @@ static int send_all(const struct parts *parts)
 	return send_part(parts, &part);
 }
 
-int fgt_dispatch_parts(const struct fgt_slice *slice,
+int fgt_dispatch_parts(const struct fgt_ring_slice *slice,
 		       const struct fgt_format_options *options,
 		       const struct fgt_dispatch_sender *sender,
 		       struct fgt_dispatch_outcome *outcome,

@@ -22,7 +22,7 @@ struct fgt_dispatch_sender {
  * dsn are looked at; ids are chosen here, by those of the facts. Sets event_id
  * and envelopes of the outcome.
  */
-int fgt_dispatch_parts(const struct fgt_slice *slice,
+int fgt_dispatch_parts(const struct fgt_ring_slice *slice,
 		       const struct fgt_format_options *options,
 		       const struct fgt_dispatch_sender *sender,
 		       struct fgt_dispatch_outcome *outcome,

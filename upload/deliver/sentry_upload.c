@@ -297,7 +297,7 @@ int fgt_sentry_post(const struct fgt_envelope *envelope, const char *event_id,
 }
 
 struct content {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_format_options options;
 };
 
@@ -309,7 +309,7 @@ static int write_content(const void *context, const struct fgt_sink *sink)
 				&content->options, sink);
 }
 
-int fgt_sentry_upload_within(const struct fgt_slice *slice,
+int fgt_sentry_upload_within(const struct fgt_ring_slice *slice,
 			     const struct fgt_dsn *dsn,
 			     const struct fgt_format_options *options,
 			     const struct fgt_upload_limits *limits,
@@ -334,7 +334,8 @@ int fgt_sentry_upload_within(const struct fgt_slice *slice,
 			       why);
 }
 
-int fgt_sentry_upload(const struct fgt_slice *slice, const struct fgt_dsn *dsn,
+int fgt_sentry_upload(const struct fgt_ring_slice *slice,
+		      const struct fgt_dsn *dsn,
 		      const struct fgt_format_options *options,
 		      const char *ca_file,
 		      struct fgt_upload_outcome *ret_outcome,

@@ -40,7 +40,8 @@ struct fgt_upload_limits {
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_sentry_upload(const struct fgt_slice *slice, const struct fgt_dsn *dsn,
+int fgt_sentry_upload(const struct fgt_ring_slice *slice,
+		      const struct fgt_dsn *dsn,
 		      const struct fgt_format_options *options,
 		      const char *ca_file,
 		      struct fgt_upload_outcome *ret_outcome,
@@ -55,7 +56,7 @@ int fgt_sentry_post(const struct fgt_envelope *envelope, const char *event_id,
 		    struct fgt_why *why);
 
 /* The same with limits of the caller's; limits may be NULL. */
-int fgt_sentry_upload_within(const struct fgt_slice *slice,
+int fgt_sentry_upload_within(const struct fgt_ring_slice *slice,
 			     const struct fgt_dsn *dsn,
 			     const struct fgt_format_options *options,
 			     const struct fgt_upload_limits *limits,

@@ -35,7 +35,7 @@ struct part {
 };
 
 struct folded {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_levels levels;
 	struct fgt_strings names; /* as they are written */
 	struct fgt_id_map entries; /* (parent, name) → entry */
@@ -149,7 +149,7 @@ static int add_stack(struct folded *folded, uint32_t stack, uint32_t state,
 static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
 		    uint64_t *ticks)
 {
-	const struct fgt_slice *slice = folded->slice;
+	const struct fgt_ring_slice *slice = folded->slice;
 	int r;
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
@@ -318,7 +318,7 @@ static void folded_free(struct folded *folded)
 }
 FGT_DEFINE_AUTO(struct folded *, folded_free);
 
-int fgt_folded_write(const struct fgt_slice *slice,
+int fgt_folded_write(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink)
 {

@@ -17,7 +17,7 @@
 #include "upload/format/sentry/sentry_chunk.h"
 #include "upload/format/speedscope.h"
 
-static int write_fgt(const struct fgt_slice *slice,
+static int write_fgt(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink)
 {
@@ -29,7 +29,7 @@ static const struct format {
 	const char *name;
 	const char *ending;
 	enum fgt_gzip_use gzip_use;
-	int (*write)(const struct fgt_slice *slice,
+	int (*write)(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink);
 } formats[FGT_FORMAT_COUNT] = {
@@ -195,7 +195,7 @@ int fgt_state_frames_from_name(const char *name,
 		name);
 }
 
-int fgt_format_write(const struct fgt_slice *slice, enum fgt_format format,
+int fgt_format_write(const struct fgt_ring_slice *slice, enum fgt_format format,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink)
 {

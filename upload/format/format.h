@@ -8,7 +8,7 @@
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
-#include "upload/format/parts/transaction.h"
+#include "upload/format/parts/options.h"
 
 /* The same numbers as in agent/lib/fgtrace.h. */
 enum fgt_format {
@@ -20,32 +20,6 @@ enum fgt_format {
 	FGT_FORMAT_FOLDED,
 	FGT_FORMAT_SPEEDSCOPE,
 	FGT_FORMAT_COUNT
-};
-
-enum fgt_state_frames {
-	FGT_STATE_FRAMES_ROOT, /* a virtual outermost frame names the state */
-	FGT_STATE_FRAMES_LEAF, /* innermost */
-	FGT_STATE_FRAMES_NO,
-};
-
-/* Zero or NULL means default; strings are borrowed for the call. */
-struct fgt_format_options {
-	enum fgt_state_frames state_frames;
-	/* Sentry only. */
-	const char *dsn; /* without secret; NULL: no dsn in header */
-	const char *release;
-	const char *environment;
-	const char *transaction; /* name; default: the process's name */
-	const char *event_id; /* 32 hex digits; default: random */
-	/* Of chunks that belong together; as event_id. A transaction that
-	 * has one goes without a profile: its chunks are it. */
-	const char *profiler_id;
-	/*
-	 * What the program said of it: the slice holds its range or more.
-	 * Ids given above go before those in here. Its transaction is written
-	 * also where no thread has two samples.
-	 */
-	const struct fgt_transaction_facts *facts;
 };
 
 /*
@@ -93,7 +67,7 @@ int fgt_state_frames_from_name(const char *name,
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_format_write(const struct fgt_slice *slice, enum fgt_format format,
+int fgt_format_write(const struct fgt_ring_slice *slice, enum fgt_format format,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink);
 

@@ -16,7 +16,7 @@
 #include "upload/format/parts/timeline.h"
 
 struct speedscope {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	enum fgt_state_frames state_frames;
 	struct fgt_json json;
 	struct fgt_functions functions;
@@ -68,7 +68,7 @@ static void put_frame(struct speedscope *speedscope, uint32_t frame)
 
 static void put_frames(struct speedscope *speedscope, uint32_t node)
 {
-	const struct fgt_slice *slice = speedscope->slice;
+	const struct fgt_ring_slice *slice = speedscope->slice;
 	uint32_t frames[FGT_SLICE_DEPTH_MAX], depth = 0;
 	const struct fgt_level unknown = { FGT_LEVEL_NO_STACK, 0 };
 
@@ -111,7 +111,7 @@ static uint64_t put_run(struct speedscope *speedscope,
 			const struct fgt_run *run, uint64_t at_ns,
 			put_stretch *put)
 {
-	const struct fgt_slice *slice = speedscope->slice;
+	const struct fgt_ring_slice *slice = speedscope->slice;
 	uint32_t last = run->first_tick + run->tick_count - 1;
 	uint32_t first = run->first_tick;
 
@@ -133,7 +133,7 @@ static void put_stretches(struct speedscope *speedscope, const char *key,
 			  uint32_t first_run, uint32_t run_end,
 			  put_stretch *put)
 {
-	const struct fgt_slice *slice = speedscope->slice;
+	const struct fgt_ring_slice *slice = speedscope->slice;
 	uint64_t at_ns = slice->tick_ns[0];
 
 	fgt_json_begin_array(&speedscope->json, key);
@@ -145,7 +145,7 @@ static void put_stretches(struct speedscope *speedscope, const char *key,
 static void put_thread(struct speedscope *speedscope, uint32_t first_run,
 		       uint32_t run_end)
 {
-	const struct fgt_slice *slice = speedscope->slice;
+	const struct fgt_ring_slice *slice = speedscope->slice;
 	const struct fgt_slice_thread *thread =
 		&slice->threads[slice->runs[first_run].thread];
 	const char *name = fgt_slice_string(slice, thread->name);
@@ -168,7 +168,7 @@ static void put_thread(struct speedscope *speedscope, uint32_t first_run,
 	fgt_json_end_object(json);
 }
 
-static uint32_t end_of_thread(const struct fgt_slice *slice, uint32_t run)
+static uint32_t end_of_thread(const struct fgt_ring_slice *slice, uint32_t run)
 {
 	uint32_t thread = slice->runs[run].thread;
 
@@ -177,8 +177,8 @@ static uint32_t end_of_thread(const struct fgt_slice *slice, uint32_t run)
 	return run;
 }
 
-static uint64_t running_ticks(const struct fgt_slice *slice, uint32_t first_run,
-			      uint32_t run_end)
+static uint64_t running_ticks(const struct fgt_ring_slice *slice,
+			      uint32_t first_run, uint32_t run_end)
 {
 	uint64_t ticks = 0;
 
@@ -189,7 +189,7 @@ static uint64_t running_ticks(const struct fgt_slice *slice, uint32_t first_run,
 }
 
 /* Which profile is shown first: the main thread's, else the busiest. */
-static uint32_t find_active(const struct fgt_slice *slice)
+static uint32_t find_active(const struct fgt_ring_slice *slice)
 {
 	uint32_t active = 0, profile = 0, end;
 	uint64_t most = 0;
@@ -213,7 +213,7 @@ static uint32_t find_active(const struct fgt_slice *slice)
 static void put_shared(struct speedscope *speedscope)
 {
 	const struct fgt_functions *functions = &speedscope->functions;
-	const struct fgt_slice *slice = speedscope->slice;
+	const struct fgt_ring_slice *slice = speedscope->slice;
 	struct fgt_json *json = &speedscope->json;
 	char buffer[FGT_LEVEL_NAME_MAX];
 
@@ -240,7 +240,7 @@ static void put_shared(struct speedscope *speedscope)
 /* Frames come last: only then is known which there are. */
 static int write_document(struct speedscope *speedscope)
 {
-	const struct fgt_slice *slice = speedscope->slice;
+	const struct fgt_ring_slice *slice = speedscope->slice;
 	struct fgt_json *json = &speedscope->json;
 	char name[96];
 
@@ -265,7 +265,7 @@ static int write_document(struct speedscope *speedscope)
 	return fgt_json_finish(json);
 }
 
-int fgt_speedscope_write(const struct fgt_slice *slice,
+int fgt_speedscope_write(const struct fgt_ring_slice *slice,
 			 const struct fgt_format_options *options,
 			 const struct fgt_sink *sink)
 {

@@ -8,7 +8,7 @@
 #include "upload/format/format.h"
 
 /* As fgt_format_write(). MT-Safe | AS-Unsafe */
-int fgt_speedscope_write(const struct fgt_slice *slice,
+int fgt_speedscope_write(const struct fgt_ring_slice *slice,
 			 const struct fgt_format_options *options,
 			 const struct fgt_sink *sink);
 

@@ -65,8 +65,8 @@ int fgt_blocked_parse(const char *text, struct fgt_blocked *ret_blocked)
 	return 0;
 }
 
-int fgt_blocked_look(struct fgt_threads *threads, struct fgt_thread *thread,
-		     struct fgt_blocked *ret_blocked)
+int fgt_blocked_look(struct fgt_thread_table *threads,
+		     struct fgt_thread *thread, struct fgt_blocked *ret_blocked)
 {
 	char text[256];
 	int rc;
@@ -119,7 +119,7 @@ uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,
 	return state;
 }
 
-char fgt_blocked_letter(const struct fgt_threads *threads, int32_t tid)
+char fgt_blocked_letter(const struct fgt_thread_table *threads, int32_t tid)
 {
 	char path[32], text[1024];
 	struct fgt_stat stat;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/capture/threads/threads.h"
+#include "agent/capture/threads/thread_table.h"
 #include "agent/unwind/arch/snapshot.h"
 
 /* What /proc/PID/task/TID/syscall says. */
@@ -24,7 +24,8 @@ struct fgt_blocked {
 int fgt_blocked_parse(const char *text, struct fgt_blocked *ret_blocked);
 
 /* -ESRCH gone, -EPERM/-EACCES, -EBADMSG. */
-int fgt_blocked_look(struct fgt_threads *threads, struct fgt_thread *thread,
+int fgt_blocked_look(struct fgt_thread_table *threads,
+		     struct fgt_thread *thread,
 		     struct fgt_blocked *ret_blocked);
 
 /*
@@ -35,7 +36,7 @@ uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,
 			   struct fgt_thread *thread);
 
 /* The letter of /proc/PID/task/TID/stat: 'T', 't' stopped …; 0 if gone. */
-char fgt_blocked_letter(const struct fgt_threads *threads, int32_t tid);
+char fgt_blocked_letter(const struct fgt_thread_table *threads, int32_t tid);
 
 /*
  * Copies [sp, sp + size) of a thread's memory, or as much of it as there is.

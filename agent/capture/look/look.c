@@ -94,7 +94,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	/* Else the tick asks all of them, and their accounts with it. */
 	if (tick->perf_cpu)
 		target->who_ran->look(target->who_ran_state, thread);
-	if (!fgt_threads_activate(&target->threads, thread, tick->mono_ns))
+	if (!fgt_thread_table_activate(&target->threads, thread, tick->mono_ns))
 		return;
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
@@ -161,7 +161,7 @@ static bool is_stop_possible(struct fgt_target *target,
 					   0 ||
 				   strchr("TtZX", stat.state);
 	if (target->is_stop_possible && !was_possible)
-		fgt_threads_look_at_all(&target->threads, tick->mono_ns);
+		fgt_thread_table_look_at_all(&target->threads, tick->mono_ns);
 	return target->is_stop_possible;
 }
 
@@ -375,7 +375,7 @@ static void look_at_blocked(struct fgt_target *target,
 		refuse(target, tick, thread);
 		break;
 	case FOUND_GONE:
-		fgt_threads_end(&target->threads, thread);
+		fgt_thread_table_end(&target->threads, thread);
 		target->threads.is_stale = true;
 		break;
 	case FOUND_NO_STACK:

@@ -258,7 +258,7 @@ static bool take_waited(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
 	struct fgt_thread_aside *aside =
-		fgt_thread_table_aside(&target->threads.table, thread);
+		fgt_thread_store_aside(&target->threads.table, thread);
 	uint64_t wait_ns = thread->active->use.wait_ns;
 	uint64_t waited_ns = wait_ns - aside->shown_wait_ns;
 

@@ -45,7 +45,7 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 static struct fgt_thread_switches *switches_of(const struct fgt_target *target,
 					       const struct fgt_thread *thread)
 {
-	return fgt_threads_switches(&target->threads, thread);
+	return fgt_thread_table_switches(&target->threads, thread);
 }
 
 /*

@@ -10,7 +10,7 @@
 
 #include "agent/capture/running/running_perf.h"
 #include "agent/capture/threads/fd_budget.h"
-#include "agent/capture/threads/threads.h"
+#include "agent/capture/threads/thread_table.h"
 
 struct fgt_perf_threads;
 

@@ -33,13 +33,13 @@ static bool has_directories(const struct fgt_target *target)
 	       fgt_fd_apart_is_ours(process->task_fd);
 }
 
-static void forget_threads_fds(struct fgt_threads *threads)
+static void forget_threads_fds(struct fgt_thread_table *threads)
 {
 	struct fgt_thread *thread = NULL;
 	struct fgt_thread_aside *aside;
 
-	while ((thread = fgt_threads_next(threads, thread))) {
-		aside = fgt_thread_table_find_aside(&threads->table, thread);
+	while ((thread = fgt_thread_table_next(threads, thread))) {
+		aside = fgt_thread_store_find_aside(&threads->table, thread);
 		if (aside)
 			fgt_fd_budget_close(threads->budget,
 					    &aside->schedstat_fd);
@@ -93,7 +93,7 @@ void fgt_target_mind_fds(struct fgt_target *target, const struct fgt_tick *tick)
 void fgt_target_reopen_fds(struct fgt_target *target,
 			   const struct fgt_tick *tick)
 {
-	struct fgt_threads *threads = &target->threads;
+	struct fgt_thread_table *threads = &target->threads;
 	char text[200];
 	int rc = fgt_process_reopen(&target->process);
 
@@ -113,7 +113,7 @@ void fgt_target_reopen_fds(struct fgt_target *target,
 	if (target->lacks_fds) /* it was told; that is over */
 		target->lacks_fds = target->is_explained = false;
 	threads->is_stale = true;
-	fgt_threads_look_at_all(threads, tick->mono_ns);
+	fgt_thread_table_look_at_all(threads, tick->mono_ns);
 	/* The images' files have gone the same way. */
 	fgt_target_reread(target, tick, true);
 }

@@ -32,7 +32,7 @@ struct fgt_thread_switches {
 	struct fgt_switch_seen seen;
 };
 
-/* What is known of a thread only while it is active: see fgt_threads_retire. */
+/* What is known of a thread only while it is active: see fgt_thread_table_retire. */
 struct fgt_active_thread {
 	struct fgt_thread *thread;
 	int syscall_fd;
@@ -86,7 +86,7 @@ struct fgt_thread {
 	bool is_listed : 1; /* by the scan that goes on */
 	bool has_new_name : 1; /* the kernel said so */
 	bool is_new : 1; /* nothing known of it yet */
-	bool has_aside : 1; /* see fgt_thread_table_aside() */
+	bool has_aside : 1; /* see fgt_thread_store_aside() */
 	bool has_run : 1; /* since the last tick, says the provider */
 	bool has_switched : 1; /* was put on a CPU since its state was set */
 	bool is_shown_running : 1; /* in the ring */

@@ -1,279 +1,349 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of a target's threads: arrays in one range of addresses, which
- * grow without being moved. Links are indices: half the size of pointers. Runs
- * in the sampler's thread; must not take memory for threads that there may be,
- * as it lives in other people's processes.
+ * The table of a target's threads. Runs in the sampler's thread; must not
+ * grow beyond FGT_THREADS_MAX whatever the target does (FAULTS X12).
  */
 #include "agent/capture/threads/thread_table.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_CAPACITY	   256u
-#define WORD_BITS	   64u
-#define WORDS_MAX	   (FGT_THREADS_MAX / WORD_BITS)
-#define THREADS_PER_BUCKET 2u
-#define GIVE_BACK_MIN	   64u /* threads; about a page */
+#include "agent/capture/threads/procfs.h"
+#include "ringbuf/base/fd_apart.h"
 
-_Static_assert(FGT_THREADS_MAX < 1u << 17, "hash_next can name each of them");
-_Static_assert(FIRST_CAPACITY % WORD_BITS == 0, "all bits of a word are ours");
+#define PF_IO_WORKER   0x00000010u /* include/linux/sched.h */
+#define PF_USER_WORKER 0x00004000u
+#define PF_KTHREAD     0x00200000u
 
-static size_t page_bytes(void)
+#define THREADS_PER_SCAN 64u /* listing so many costs about one read */
+
+int fgt_thread_table_init(struct fgt_thread_table *threads, int task_fd,
+			  const char *process_name,
+			  struct fgt_fd_budget *budget, struct fgt_ring *ring)
 {
-	return (size_t)sysconf(_SC_PAGESIZE);
+	*threads = (struct fgt_thread_table){
+		.task_fd = task_fd,
+		.process_name = process_name,
+		.budget = budget,
+		.ring = ring,
+		.is_stale = true,
+		.last_pid = -1,
+		.last_pid_fd = -1,
+	};
+	return fgt_thread_store_init(&threads->table);
 }
 
-static size_t round_up(size_t bytes)
+static void free_thread(struct fgt_thread_table *threads,
+			struct fgt_thread *thread)
 {
-	size_t page = page_bytes();
+	struct fgt_thread_aside *aside;
 
-	return (bytes + page - 1) / page * page;
+	fgt_thread_table_deactivate(threads, thread);
+	if (threads->on_free)
+		threads->on_free(threads->context, thread);
+	aside = fgt_thread_store_find_aside(&threads->table, thread);
+	if (aside)
+		fgt_fd_budget_close(threads->budget, &aside->schedstat_fd);
+	fgt_thread_store_remove(&threads->table, thread);
 }
 
-/* The next part of the range. */
-static void *take(char **at, size_t bytes)
+void fgt_thread_table_done(struct fgt_thread_table *threads)
 {
-	void *part = *at;
+	struct fgt_thread *thread = NULL;
 
-	*at += round_up(bytes);
-	return part;
+	while ((thread = fgt_thread_table_next(threads, thread)))
+		free_thread(threads, thread);
+	fgt_thread_store_done(&threads->table);
+	fgt_thread_table_free_active(threads);
 }
 
-/* Makes the beginning of a part usable. It may be already. */
-static bool open_up(void *part, size_t bytes)
+struct fgt_thread *fgt_thread_table_find(const struct fgt_thread_table *threads,
+					 int32_t tid)
 {
-	return mprotect(part, round_up(bytes), PROT_READ | PROT_WRITE) == 0;
+	return fgt_thread_store_find(&threads->table, tid);
 }
 
-static uint32_t *bucket_of(const struct fgt_thread_table *table, int32_t tid)
+/* What stat says of a thread; false if it is gone. */
+static bool read_identity(const struct fgt_thread_table *threads, int32_t tid,
+			  struct fgt_stat *ret_stat)
 {
-	uint32_t hash = (uint32_t)tid * 2654435761u;
+	char path[32], text[1024];
+	int len;
 
-	return &table->buckets[(hash >> 8) & (table->bucket_count - 1)];
+	snprintf(path, sizeof(path), "%d/stat", tid);
+	len = fgt_procfs_read(threads->task_fd, path, text, sizeof(text));
+	fgt_fd_budget_note(threads->budget, len);
+	return len > 0 && fgt_stat_parse(text, (size_t)len, ret_stat) == 0;
 }
 
-static void put_into_bucket(struct fgt_thread_table *table,
-			    struct fgt_thread *thread)
+/* Kernel code in the clothes of a thread: no user stack (FAULTS S18). */
+static bool is_worker(const struct fgt_stat *stat)
 {
-	uint32_t *bucket = bucket_of(table, thread->tid);
-
-	thread->hash_next = *bucket;
-	*bucket = fgt_thread_table_index(table, thread) + 1;
+	return stat->flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD);
 }
 
-static bool grow(struct fgt_thread_table *table)
+/* Threads of our own, in a process that samples itself. */
+static bool is_excluded(const struct fgt_thread_table *threads, int32_t tid)
 {
-	uint32_t capacity = table->capacity ? table->capacity * 2
-					    : FIRST_CAPACITY;
-	uint32_t bucket_count = capacity / THREADS_PER_BUCKET;
-
-	if (capacity > FGT_THREADS_MAX ||
-	    !open_up(table->items, capacity * sizeof(*table->items)) ||
-	    !open_up(table->asides, capacity * sizeof(*table->asides)) ||
-	    !open_up(table->buckets, bucket_count * sizeof(*table->buckets)))
-		return false;
-	table->capacity = capacity;
-	memset(table->buckets, 0, table->bucket_count * sizeof(uint32_t));
-	table->bucket_count = bucket_count;
-	for (struct fgt_thread *thread = fgt_thread_table_next(table, NULL);
-	     thread; thread = fgt_thread_table_next(table, thread))
-		put_into_bucket(table, thread);
-	return true;
+	for (uint32_t i = 0; i < FGT_EXCLUDED_MAX; i++)
+		if (threads->excluded[i] == tid)
+			return true;
+	return false;
 }
 
-int fgt_thread_table_init(struct fgt_thread_table *table)
+static void give_slot(struct fgt_thread_table *threads,
+		      struct fgt_thread *thread, const struct fgt_stat *stat)
 {
-	size_t used_bytes = WORDS_MAX * sizeof(uint64_t);
-	size_t bucket_bytes =
-		FGT_THREADS_MAX / THREADS_PER_BUCKET * sizeof(uint32_t);
-	size_t item_bytes = FGT_THREADS_MAX * sizeof(struct fgt_thread);
-	size_t aside_bytes = FGT_THREADS_MAX * sizeof(struct fgt_thread_aside);
-	size_t bytes = round_up(used_bytes) + round_up(bucket_bytes) +
-		       round_up(item_bytes) + round_up(aside_bytes);
-	char *at = mmap(NULL, bytes, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	*table = (struct fgt_thread_table){ 0 };
-	if (at == MAP_FAILED)
-		return -ENOMEM;
-	/* One huge page would take more room than most tables need. */
-	(void)madvise(at, bytes, MADV_NOHUGEPAGE);
-	table->memory = at;
-	table->memory_bytes = bytes;
-	table->used = take(&at, used_bytes);
-	table->buckets = take(&at, bucket_bytes);
-	table->items = take(&at, item_bytes);
-	table->asides = take(&at, aside_bytes);
-	if (open_up(table->used, used_bytes) && grow(table))
-		return 0;
-	fgt_thread_table_done(table);
-	return -ENOMEM;
+	thread->start_time = (uint32_t)stat->start_time;
+	if (is_worker(stat) || is_excluded(threads, thread->tid))
+		return;
+	if (fgt_ring_thread_add(threads->ring, thread->tid, stat->start_time,
+				stat->name, &thread->slot) < 0) {
+		thread->slot = FGT_THREAD_NO_SLOT;
+		threads->is_full = true;
+		return;
+	}
+	threads->sampled_count++;
 }
 
-void fgt_thread_table_done(struct fgt_thread_table *table)
+static struct fgt_thread *new_thread(struct fgt_thread_table *threads,
+				     int32_t tid, const struct fgt_stat *stat)
 {
-	if (table->memory)
-		munmap(table->memory, table->memory_bytes);
-	*table = (struct fgt_thread_table){ 0 };
-}
+	struct fgt_thread *thread = fgt_thread_store_add(&threads->table, tid);
 
-/* The lowest hole: what is in use stays together. Not of a full table. */
-static uint32_t take_hole(struct fgt_thread_table *table)
-{
-	uint64_t *word = &table->used[table->first_hole];
-	uint32_t bit;
-
-	while (!~*word)
-		word++;
-	bit = (uint32_t)__builtin_ctzll(~*word);
-	*word |= UINT64_C(1) << bit;
-	table->first_hole = (uint32_t)(word - table->used);
-	return table->first_hole * WORD_BITS + bit;
-}
-
-struct fgt_thread *fgt_thread_table_add(struct fgt_thread_table *table,
-					int32_t tid)
-{
-	struct fgt_thread *thread;
-	uint32_t index;
-
-	if (table->count == table->capacity && !grow(table))
+	if (!thread) {
+		threads->is_full = true;
 		return NULL;
-	index = take_hole(table);
-	table->count++;
-	thread = &table->items[index];
-	*thread = (struct fgt_thread){ .tid = tid };
-	put_into_bucket(table, thread);
+	}
+	thread->slot = FGT_THREAD_NO_SLOT;
+	thread->is_new = thread->needs_look = true;
+	if (!fgt_thread_table_activate(threads, thread, 0)) {
+		threads->is_stale = true; /* tried again */
+		fgt_thread_store_remove(&threads->table, thread);
+		return NULL;
+	}
+	give_slot(threads, thread, stat);
 	return thread;
 }
 
-void fgt_thread_table_remove(struct fgt_thread_table *table,
-			     struct fgt_thread *thread)
+struct fgt_thread *fgt_thread_table_add(struct fgt_thread_table *threads,
+					int32_t tid)
 {
-	uint32_t index = fgt_thread_table_index(table, thread);
-	uint32_t *bucket = bucket_of(table, thread->tid);
-	struct fgt_thread *before;
+	struct fgt_stat stat = { .id = tid };
+	bool is_alive = read_identity(threads, tid, &stat);
 
-	if (*bucket == index + 1) {
-		*bucket = thread->hash_next;
-	} else {
-		before = &table->items[*bucket - 1];
-		while (before->hash_next != index + 1)
-			before = &table->items[before->hash_next - 1];
-		before->hash_next = thread->hash_next;
+	if (!is_alive) {
+		threads->is_stale = true; /* the next scan ends it */
+		snprintf(stat.name, sizeof(stat.name), "%s",
+			 threads->process_name);
 	}
-	table->used[index / WORD_BITS] &= ~(UINT64_C(1) << (index % WORD_BITS));
-	if (table->first_hole > index / WORD_BITS)
-		table->first_hole = index / WORD_BITS;
-	table->count--;
-	table->removed_count++;
-	*thread = (struct fgt_thread){ 0 };
+	return new_thread(threads, tid, &stat);
 }
 
-struct fgt_thread *fgt_thread_table_find(const struct fgt_thread_table *table,
-					 int32_t tid)
+/*
+ * The one of that number, if it is still the same: a directory of another
+ * inode may be that of a later thread. What was seen under the number in this
+ * tick is then nobody's.
+ */
+static struct fgt_thread *find_same(struct fgt_thread_table *threads,
+				    int32_t tid, uint32_t inode)
 {
-	uint32_t link = *bucket_of(table, tid);
+	struct fgt_thread *thread = fgt_thread_table_find(threads, tid);
+	struct fgt_stat stat;
 
-	while (link) {
-		struct fgt_thread *thread = &table->items[link - 1];
-
-		if (thread->tid == tid && !thread->is_replaced)
-			return thread;
-		link = thread->hash_next;
+	if (!thread || thread->inode == inode ||
+	    !read_identity(threads, tid, &stat))
+		return thread;
+	if (thread->start_time == (uint32_t)stat.start_time) {
+		thread->inode = inode;
+		return thread;
 	}
+	thread->is_replaced = true;
+	fgt_thread_table_end(threads, thread);
 	return NULL;
 }
 
-struct fgt_thread *fgt_thread_table_from(const struct fgt_thread_table *table,
-					 uint32_t index)
+static void visit_entry(struct fgt_thread_table *threads,
+			const struct dirent64 *entry)
 {
-	uint32_t word = index / WORD_BITS;
-	uint64_t bits;
+	int32_t tid = fgt_procfs_number(entry->d_name);
+	uint32_t inode = (uint32_t)entry->d_ino; /* no more in procfs */
+	struct fgt_thread *thread;
+	struct fgt_stat stat;
 
-	if (index >= table->capacity)
-		return NULL;
-	bits = table->used[word] & (UINT64_MAX << (index % WORD_BITS));
-	while (!bits) {
-		if (++word == table->capacity / WORD_BITS)
-			return NULL;
-		bits = table->used[word];
-	}
-	return &table->items[word * WORD_BITS +
-			     (uint32_t)__builtin_ctzll(bits)];
-}
-
-struct fgt_thread *fgt_thread_table_next(const struct fgt_thread_table *table,
-					 const struct fgt_thread *thread)
-{
-	return fgt_thread_table_from(
-		table, thread ? fgt_thread_table_index(table, thread) + 1 : 0);
-}
-
-uint32_t fgt_thread_table_index(const struct fgt_thread_table *table,
-				const struct fgt_thread *thread)
-{
-	return (uint32_t)(thread - table->items);
-}
-
-struct fgt_thread_aside *
-fgt_thread_table_aside(const struct fgt_thread_table *table,
-		       struct fgt_thread *thread)
-{
-	struct fgt_thread_aside *aside =
-		&table->asides[fgt_thread_table_index(table, thread)];
-
-	if (!thread->has_aside)
-		*aside = (struct fgt_thread_aside){ .schedstat_fd = -1 };
-	thread->has_aside = true;
-	return aside;
-}
-
-struct fgt_thread_aside *
-fgt_thread_table_find_aside(const struct fgt_thread_table *table,
-			    const struct fgt_thread *thread)
-{
-	if (!thread->has_aside)
-		return NULL;
-	return &table->asides[fgt_thread_table_index(table, thread)];
-}
-
-/* The whole pages between two places. Locked ones stay: no harm. */
-static void discard(void *from, void *until)
-{
-	uintptr_t page = page_bytes();
-	uintptr_t start = ((uintptr_t)from + page - 1) / page * page;
-	uintptr_t end = (uintptr_t)until / page * page;
-
-	if (start < end)
-		madvise((void *)start, end - start, MADV_DONTNEED);
-}
-
-static void discard_items(struct fgt_thread_table *table, uint32_t from,
-			  uint32_t until)
-{
-	if (until - from < GIVE_BACK_MIN)
+	if (tid <= 0)
 		return;
-	discard(&table->items[from], &table->items[until]);
-	discard(&table->asides[from], &table->asides[until]);
+	thread = find_same(threads, tid, inode);
+	if (!thread && threads->table.count < FGT_THREADS_MAX &&
+	    read_identity(threads, tid, &stat)) {
+		thread = new_thread(threads, tid, &stat);
+		if (thread)
+			thread->inode = inode;
+	}
+	if (thread)
+		thread->is_listed = true;
 }
 
-void fgt_thread_table_give_back(struct fgt_thread_table *table)
+static int list_directory(struct fgt_thread_table *threads)
 {
-	uint32_t hole = 0;
+	_Alignas(struct dirent64) char buffer[32768];
+	ssize_t len;
 
-	if (table->removed_count < GIVE_BACK_MIN)
-		return;
-	table->removed_count = 0;
-	for (struct fgt_thread *thread = fgt_thread_table_next(table, NULL);
-	     thread; thread = fgt_thread_table_next(table, thread)) {
-		uint32_t index = fgt_thread_table_index(table, thread);
-
-		discard_items(table, hole, index);
-		hole = index + 1;
+	/* It is not the offset of a file of the program's that is set. */
+	if (!fgt_fd_apart_is_ours(threads->task_fd)) {
+		threads->budget->has_lost = true;
+		return -EBADF;
 	}
-	discard_items(table, hole, table->capacity);
+	if (lseek(threads->task_fd, 0, SEEK_SET) < 0)
+		return -errno;
+	while ((len = getdents64(threads->task_fd, buffer, sizeof(buffer))) >
+	       0) {
+		for (ssize_t at = 0; at < len;) {
+			struct dirent64 *entry = (void *)(buffer + at);
+
+			visit_entry(threads, entry);
+			at += entry->d_reclen;
+		}
+	}
+	return len < 0 ? -errno : 0;
+}
+
+/*
+ * A thread that ended while another one began leaves the number of links as
+ * it was; then the namespace's last pid has moved. On a machine that forks a
+ * lot it always moves: look the less often the more there is to list.
+ */
+static bool take_reason(struct fgt_thread_table *threads, bool has_events,
+			int64_t last_pid)
+{
+	struct stat status;
+	uint32_t nlink;
+
+	if (fstat(threads->task_fd, &status) < 0)
+		return true;
+	nlink = (uint32_t)status.st_nlink;
+	if (threads->is_stale || nlink != threads->nlink) {
+		threads->nlink = nlink;
+		return true;
+	}
+	if (has_events)
+		return false;
+	threads->is_scan_owed = ++threads->ticks_since_scan <
+				threads->table.count / THREADS_PER_SCAN;
+	if (threads->is_scan_owed)
+		return false;
+	if (last_pid == FGT_LAST_PID_ASK)
+		last_pid = fgt_thread_table_last_pid(threads->last_pid_fd);
+	if (last_pid == threads->last_pid && last_pid >= 0)
+		return false;
+	threads->last_pid = last_pid;
+	return true;
+}
+
+int64_t fgt_thread_table_last_pid(int fd)
+{
+	char text[32];
+	ssize_t len = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (len <= 0)
+		return -ENOENT;
+	text[len] = '\0';
+	return strtoll(text, NULL, 10);
+}
+
+bool fgt_thread_table_has_other_count(const struct fgt_thread_table *threads)
+{
+	struct stat status;
+
+	return fstat(threads->task_fd, &status) < 0 ||
+	       status.st_nlink != threads->nlink;
+}
+
+bool fgt_thread_table_scan(struct fgt_thread_table *threads, bool has_events,
+			   int64_t last_pid)
+{
+	struct fgt_thread *thread = NULL;
+	bool is_complete;
+
+	if (!take_reason(threads, has_events, last_pid))
+		return false;
+	threads->ticks_since_scan = 0;
+	threads->is_stale = threads->is_scan_owed = false;
+	is_complete = list_directory(threads) == 0;
+	while ((thread = fgt_thread_table_next(threads, thread))) {
+		bool is_listed = thread->is_listed;
+
+		thread->is_listed = false;
+		/* A sample is as good as being listed, for its own tick. */
+		if (!is_complete || is_listed || thread->is_replaced)
+			continue;
+		if (thread->is_sampled)
+			threads->is_stale = true;
+		else
+			fgt_thread_table_end(threads, thread);
+	}
+	return true;
+}
+
+void fgt_thread_table_rename(struct fgt_thread_table *threads,
+			     struct fgt_thread *thread)
+{
+	char path[32], name[64];
+
+	if (thread->slot == FGT_THREAD_NO_SLOT)
+		return;
+	snprintf(path, sizeof(path), "%d/comm", thread->tid);
+	if (fgt_procfs_read_line(threads->task_fd, path, name, sizeof(name)) <
+	    0)
+		return;
+	fgt_ring_thread_rename(threads->ring, thread->slot, name);
+}
+
+static void remove_thread(struct fgt_thread_table *threads,
+			  struct fgt_thread *thread)
+{
+	threads->known_runtime_ns -=
+		fgt_thread_table_use(threads, thread).runtime_ns;
+	if (thread->slot != FGT_THREAD_NO_SLOT) {
+		fgt_ring_thread_end(threads->ring, thread->slot);
+		threads->sampled_count--;
+	}
+	free_thread(threads, thread);
+}
+
+void fgt_thread_table_end(struct fgt_thread_table *threads,
+			  struct fgt_thread *thread)
+{
+	thread->is_ended = true;
+	threads->has_ended = true;
+}
+
+void fgt_thread_table_end_all(struct fgt_thread_table *threads)
+{
+	struct fgt_thread *thread = NULL;
+
+	while ((thread = fgt_thread_table_next(threads, thread))) {
+		thread->is_sampled = false;
+		fgt_thread_table_end(threads, thread);
+	}
+}
+
+void fgt_thread_table_reap(struct fgt_thread_table *threads)
+{
+	struct fgt_thread *thread = NULL;
+
+	if (!threads->has_ended)
+		return;
+	threads->has_ended = false;
+	while ((thread = fgt_thread_table_next(threads, thread))) {
+		if (thread->is_ended && thread->is_sampled &&
+		    !thread->is_replaced)
+			threads->has_ended = true;
+		else if (thread->is_ended)
+			remove_thread(threads, thread);
+	}
 }

@@ -37,11 +37,11 @@ int fgt_cpu_use_parse(const char *text, struct fgt_cpu_use *ret_use)
 	return 0;
 }
 
-int fgt_schedstat_read(const struct fgt_threads *threads,
+int fgt_schedstat_read(const struct fgt_thread_table *threads,
 		       struct fgt_thread *thread, struct fgt_cpu_use *ret_use)
 {
 	struct fgt_thread_aside *aside =
-		fgt_thread_table_aside(&threads->table, thread);
+		fgt_thread_store_aside(&threads->table, thread);
 	char text[96];
 	int rc;
 

@@ -7,7 +7,7 @@
 #ifndef FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H
 #define FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H
 
-#include "agent/capture/threads/threads.h"
+#include "agent/capture/threads/thread_table.h"
 
 struct fgt_who_ran {
 	const char *name; /* as status shows it */
@@ -15,8 +15,8 @@ struct fgt_who_ran {
 	/* One state for one target; switches: NULL where the kernel does not
 	 * tell of them. -ENOMEM, errno of what it needs. */
 	int (*open)(const struct fgt_process *process,
-		    struct fgt_threads *threads, struct fgt_switches *switches,
-		    void **ret_state);
+		    struct fgt_thread_table *threads,
+		    struct fgt_switches *switches, void **ret_state);
 	/*
 	 * Sets has_run of the threads that ran since the last call (false for
 	 * all other active ones), takes down their use and puts them among the

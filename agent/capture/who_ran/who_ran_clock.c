@@ -21,7 +21,7 @@
 #define PER_THREAD_CLOCK 6u /* … | CPUCLOCK_PERTHREAD_MASK */
 
 struct clock_state {
-	struct fgt_threads *threads;
+	struct fgt_thread_table *threads;
 	int32_t own_tid; /* of the thread that runs this */
 	clockid_t clock;
 	uint64_t rest_ns; /* process minus known threads: ended and untold */
@@ -44,7 +44,7 @@ static clockid_t clock_of(int32_t id, unsigned int kind)
 }
 
 static int clock_open(const struct fgt_process *process,
-		      struct fgt_threads *threads,
+		      struct fgt_thread_table *threads,
 		      struct fgt_switches *switches, void **ret_state)
 {
 	struct clock_state *state;
@@ -73,7 +73,8 @@ static int clock_open(const struct fgt_process *process,
 static int clock_look(void *context, struct fgt_thread *thread)
 {
 	struct clock_state *state = context;
-	struct fgt_cpu_use before = fgt_threads_use(state->threads, thread);
+	struct fgt_cpu_use before =
+		fgt_thread_table_use(state->threads, thread);
 	struct fgt_cpu_use use;
 	int rc;
 
@@ -92,9 +93,9 @@ static int clock_look(void *context, struct fgt_thread *thread)
 	use.wait_ns = before.wait_ns;
 	use.switches = before.switches + (use.runtime_ns != before.runtime_ns);
 	if (thread->tid != state->own_tid)
-		return fgt_threads_take_use(state->threads, thread, &use);
+		return fgt_thread_table_take_use(state->threads, thread, &use);
 	/* That we ran does not make us active. */
-	fgt_threads_set_use(state->threads, thread, &use);
+	fgt_thread_table_set_use(state->threads, thread, &use);
 	return 1;
 }
 
@@ -105,7 +106,7 @@ static void look_at(struct clock_state *state, struct fgt_thread *thread,
 	int rc = thread->tid == state->own_tid ? 0 : clock_look(state, thread);
 
 	thread->has_run |= rc > 0;
-	if (fgt_threads_note(state->threads, thread, rc, now_ns))
+	if (fgt_thread_table_note(state->threads, thread, rc, now_ns))
 		state->is_rest_known = false;
 }
 
@@ -136,7 +137,7 @@ static void look_at_those(struct clock_state *state, uint64_t now_ns,
 			  bool (*is_asked)(const struct fgt_thread *thread,
 					   uint64_t now_ns))
 {
-	struct fgt_threads *threads = state->threads;
+	struct fgt_thread_table *threads = state->threads;
 
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i].thread;
@@ -146,7 +147,7 @@ static void look_at_those(struct clock_state *state, uint64_t now_ns,
 	}
 }
 
-static void forget_who_ran(struct fgt_threads *threads)
+static void forget_who_ran(struct fgt_thread_table *threads)
 {
 	for (uint32_t i = 0; i < threads->active_count; i++)
 		threads->active[i].thread->has_run = false;
@@ -159,7 +160,7 @@ static void forget_who_ran(struct fgt_threads *threads)
 static bool read_rest(struct clock_state *state, uint64_t *ret_rest_ns)
 {
 	struct fgt_thread *own =
-		fgt_threads_find(state->threads, state->own_tid);
+		fgt_thread_table_find(state->threads, state->own_tid);
 	uint64_t process_ns;
 
 	if (!own || read_clock(state->clock, &process_ns) < 0 ||
@@ -196,10 +197,10 @@ static bool is_rest_unchanged(struct clock_state *state, uint64_t now_ns)
 
 static void look_at_all(struct clock_state *state, uint64_t now_ns)
 {
-	struct fgt_threads *threads = state->threads;
+	struct fgt_thread_table *threads = state->threads;
 	struct fgt_thread *thread = NULL;
 
-	while ((thread = fgt_threads_next(threads, thread))) {
+	while ((thread = fgt_thread_table_next(threads, thread))) {
 		if (!thread->active)
 			thread->has_run = false;
 		/* Those that the scan has found are active, but have not been
@@ -228,7 +229,8 @@ static int clock_tick(void *context, uint64_t now_ns)
 	if (is_rest_same && !state->threads->is_stale &&
 	    !state->threads->is_scan_owed)
 		return 0;
-	has_listed = fgt_threads_scan(state->threads, false, FGT_LAST_PID_ASK);
+	has_listed =
+		fgt_thread_table_scan(state->threads, false, FGT_LAST_PID_ASK);
 	if (is_rest_same && !has_listed)
 		return 0;
 	look_at_all(state, now_ns);
@@ -236,7 +238,7 @@ static int clock_tick(void *context, uint64_t now_ns)
 	 * now, and might never run again. */
 	if (!state->threads->is_scan_owed)
 		state->threads->is_stale |=
-			fgt_threads_has_other_count(state->threads);
+			fgt_thread_table_has_other_count(state->threads);
 	return 0;
 }
 

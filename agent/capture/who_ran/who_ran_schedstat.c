@@ -18,15 +18,15 @@
 #define SUM_TRIES 3
 
 struct poll_state {
-	struct fgt_threads *threads;
+	struct fgt_thread_table *threads;
 	clockid_t clock;
 	uint64_t rest_ns; /* process minus known threads: ended and untold */
 	bool is_rest_known;
 };
 
 static int poll_open(const struct fgt_process *process,
-		     struct fgt_threads *threads, struct fgt_switches *switches,
-		     void **ret_state)
+		     struct fgt_thread_table *threads,
+		     struct fgt_switches *switches, void **ret_state)
 {
 	struct poll_state *state = calloc(1, sizeof(*state));
 
@@ -52,7 +52,7 @@ static int poll_look(void *context, struct fgt_thread *thread)
 
 	if (rc < 0)
 		return rc;
-	return fgt_threads_take_use(state->threads, thread, &use);
+	return fgt_thread_table_take_use(state->threads, thread, &use);
 }
 
 static void poll_thread(struct poll_state *state, struct fgt_thread *thread,
@@ -61,7 +61,7 @@ static void poll_thread(struct poll_state *state, struct fgt_thread *thread,
 	int rc = poll_look(state, thread);
 
 	thread->has_run = rc > 0;
-	if (fgt_threads_note(state->threads, thread, rc, now_ns))
+	if (fgt_thread_table_note(state->threads, thread, rc, now_ns))
 		state->is_rest_known = false;
 }
 
@@ -77,7 +77,7 @@ static uint64_t process_clock(const struct poll_state *state)
 
 static void poll_active(struct poll_state *state, uint64_t now_ns)
 {
-	struct fgt_threads *threads = state->threads;
+	struct fgt_thread_table *threads = state->threads;
 
 	for (uint32_t i = 0; i < threads->active_count; i++)
 		poll_thread(state, threads->active[i].thread, now_ns);
@@ -86,7 +86,7 @@ static void poll_active(struct poll_state *state, uint64_t now_ns)
 /* Brings the active ones up to date once more, within one tick. */
 static void look_again(struct poll_state *state)
 {
-	struct fgt_threads *threads = state->threads;
+	struct fgt_thread_table *threads = state->threads;
 
 	for (uint32_t at = 0; at < threads->active_count; at++) {
 		struct fgt_thread *thread = threads->active[at].thread;
@@ -135,10 +135,10 @@ static bool read_together(struct poll_state *state, uint64_t *ret_clock)
 
 static void poll_idle(struct poll_state *state, uint64_t now_ns)
 {
-	struct fgt_threads *threads = state->threads;
+	struct fgt_thread_table *threads = state->threads;
 	struct fgt_thread *thread = NULL;
 
-	while ((thread = fgt_threads_next(threads, thread)))
+	while ((thread = fgt_thread_table_next(threads, thread)))
 		if (!thread->is_ended && !thread->active)
 			poll_thread(state, thread, now_ns);
 }

@@ -13,14 +13,14 @@
 
 struct switch_state {
 	struct fgt_switches *switches;
-	struct fgt_threads *threads;
+	struct fgt_thread_table *threads;
 	int32_t pid;
 	uint64_t now_ns;
 	bool has_no_pass; /* the kernel is too old for it */
 };
 
 static int switch_open(const struct fgt_process *process,
-		       struct fgt_threads *threads,
+		       struct fgt_thread_table *threads,
 		       struct fgt_switches *switches, void **ret_state)
 {
 	struct switch_state *state = calloc(1, sizeof(*state));
@@ -42,7 +42,7 @@ static void note_change(void *home, void *owner)
 	struct fgt_thread *thread = owner;
 
 	thread->has_run = true;
-	fgt_threads_activate(state->threads, thread, state->now_ns);
+	fgt_thread_table_activate(state->threads, thread, state->now_ns);
 }
 
 void fgt_who_ran_take_switches(struct fgt_switches *switches)
@@ -55,9 +55,10 @@ static void note_sleeper(void *context,
 {
 	struct switch_state *state = context;
 	struct fgt_thread *thread =
-		fgt_threads_find(state->threads, (int32_t)sleeper->tid);
+		fgt_thread_table_find(state->threads, (int32_t)sleeper->tid);
 	struct fgt_thread_switches *switches =
-		thread ? fgt_threads_switches(state->threads, thread) : NULL;
+		thread ? fgt_thread_table_switches(state->threads, thread)
+		       : NULL;
 
 	/* Only of those that were being watched before this was read. */
 	if (!switches)
@@ -78,7 +79,7 @@ static int watch(struct switch_state *state, struct fgt_thread *thread)
 		free(switches);
 		return rc;
 	}
-	fgt_thread_table_aside(&state->threads->table, thread)->switches =
+	fgt_thread_store_aside(&state->threads->table, thread)->switches =
 		switches;
 	thread->needs_look = true;
 	return 0;
@@ -86,7 +87,7 @@ static int watch(struct switch_state *state, struct fgt_thread *thread)
 
 static int add_new(struct switch_state *state, uint32_t *ret_count)
 {
-	struct fgt_threads *threads = state->threads;
+	struct fgt_thread_table *threads = state->threads;
 	int rc;
 
 	*ret_count = 0;
@@ -94,7 +95,7 @@ static int add_new(struct switch_state *state, uint32_t *ret_count)
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i].thread;
 
-		if (fgt_threads_switches(threads, thread) ||
+		if (fgt_thread_table_switches(threads, thread) ||
 		    thread->slot == FGT_THREAD_NO_SLOT || thread->is_ended)
 			continue;
 		rc = watch(state, thread);
@@ -127,7 +128,7 @@ static int switch_look(void *context, struct fgt_thread *thread)
 {
 	struct switch_state *state = context;
 	struct fgt_thread_switches *switches =
-		fgt_threads_switches(state->threads, thread);
+		fgt_thread_table_switches(state->threads, thread);
 	uint64_t version;
 	bool has_run;
 
@@ -143,7 +144,7 @@ static void switch_forget(void *context, struct fgt_thread *thread)
 {
 	struct switch_state *state = context;
 	struct fgt_thread_aside *aside =
-		fgt_thread_table_find_aside(&state->threads->table, thread);
+		fgt_thread_store_find_aside(&state->threads->table, thread);
 
 	if (!aside || !aside->switches)
 		return;
@@ -156,7 +157,7 @@ static void switch_close(void *context)
 	struct switch_state *state = context;
 	struct fgt_thread *thread = NULL;
 
-	while ((thread = fgt_threads_next(state->threads, thread)))
+	while ((thread = fgt_thread_table_next(state->threads, thread)))
 		switch_forget(state, thread);
 	fgt_switches_unwatch(state->switches, state->pid);
 	free(state);

@@ -82,7 +82,7 @@ int fgt_destination_find(const struct fgt_config *config, const char *name,
 
 int fgt_destination_send(const struct fgt_config *config,
 			 const struct fgt_dsn *dsn,
-			 const struct fgt_slice *slice,
+			 const struct fgt_ring_slice *slice,
 			 enum fgt_state_frames state_frames,
 			 struct fgt_upload_outcome *ret_outcome,
 			 struct fgt_why *why)

@@ -107,7 +107,8 @@ enum fgt_exit fgt_export_check(const struct fgt_export *plan)
 	return FGT_EXIT_OK;
 }
 
-int fgt_export_resolve(struct fgt_slice *slice, const struct fgt_config *config,
+int fgt_export_resolve(struct fgt_ring_slice *slice,
+		       const struct fgt_config *config,
 		       struct fgt_image_cache *cache, bool is_live)
 {
 	FGT_AUTO(fgt_symbolizer_free) struct fgt_symbolizer *symbolizer = NULL;
@@ -146,7 +147,7 @@ static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
 
 static int write_as(const struct fgt_export *plan,
 		    const struct fgt_output_choice *choice, const char *path,
-		    const struct fgt_slice *slice, uint64_t *ret_bytes,
+		    const struct fgt_ring_slice *slice, uint64_t *ret_bytes,
 		    struct fgt_why *why)
 {
 	const struct fgt_format_options options = {
@@ -165,7 +166,7 @@ static int write_as(const struct fgt_export *plan,
 }
 
 static enum fgt_exit write_file(const struct fgt_export *plan,
-				const struct fgt_slice *slice,
+				const struct fgt_ring_slice *slice,
 				struct fgt_summary_fate *fate)
 {
 	struct fgt_why why = { "" };
@@ -180,7 +181,8 @@ static enum fgt_exit write_file(const struct fgt_export *plan,
 
 /* The ring forgets: what could neither be sent nor written is kept here. */
 static void complain_and_keep(const struct fgt_export *plan,
-			      const struct fgt_slice *slice, const char *text)
+			      const struct fgt_ring_slice *slice,
+			      const char *text)
 {
 	const struct fgt_output_choice choice = { .format = FGT_FORMAT_FGT };
 	struct fgt_why why = { "" };
@@ -199,7 +201,7 @@ static void complain_and_keep(const struct fgt_export *plan,
 }
 
 static enum fgt_exit send(const struct fgt_export *plan,
-			  const struct fgt_slice *slice, bool is_written,
+			  const struct fgt_ring_slice *slice, bool is_written,
 			  struct fgt_upload_outcome *outcome,
 			  struct fgt_why *why)
 {
@@ -219,15 +221,15 @@ static enum fgt_exit send(const struct fgt_export *plan,
 }
 
 /* b - a if that is more than the chance of that tick and the clock's grain. */
-static uint64_t gap_ns(const struct fgt_slice *slice, uint32_t tick, uint64_t a,
-		       uint64_t b)
+static uint64_t gap_ns(const struct fgt_ring_slice *slice, uint32_t tick,
+		       uint64_t a, uint64_t b)
 {
 	return b > a && b - a > 2 * fgt_pace_ns(slice, tick) + GAP_NS ? b - a
 								      : 0;
 }
 
 static void tell_of_pace(const struct fgt_export *plan,
-			 const struct fgt_slice *slice)
+			 const struct fgt_ring_slice *slice)
 {
 	uint64_t lowered;
 	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
@@ -250,7 +252,7 @@ static bool is_for_sentry(const struct fgt_export *plan)
 }
 
 static void tell_of_cut(const struct fgt_export *plan,
-			const struct fgt_slice *slice)
+			const struct fgt_ring_slice *slice)
 {
 	uint64_t covered_ns =
 		slice->tick_ns[slice->tick_count - 1] - slice->tick_ns[0];
@@ -267,7 +269,7 @@ static void tell_of_cut(const struct fgt_export *plan,
 /* From 0 means from the beginning: not all the time since the machine began
  * was asked for. */
 static void warn_of_beginning(const struct fgt_export *plan,
-			      const struct fgt_slice *slice)
+			      const struct fgt_ring_slice *slice)
 {
 	uint64_t late_ns =
 		gap_ns(slice, 0, slice->requested_from_ns, slice->tick_ns[0]);
@@ -284,7 +286,7 @@ static void warn_of_beginning(const struct fgt_export *plan,
 }
 
 static void warn_of_gaps(const struct fgt_export *plan,
-			 const struct fgt_slice *slice)
+			 const struct fgt_ring_slice *slice)
 {
 	uint32_t last = slice->tick_count - 1;
 	uint64_t early_ns = gap_ns(slice, last, slice->tick_ns[last],
@@ -321,7 +323,7 @@ static void tell_fate(const struct fgt_export *plan,
 }
 
 static enum fgt_exit print(const struct fgt_export *plan,
-			   const struct fgt_slice *slice,
+			   const struct fgt_ring_slice *slice,
 			   const struct fgt_summary *summary,
 			   const struct fgt_summary_fate *fate)
 {
@@ -354,7 +356,7 @@ static enum fgt_exit print(const struct fgt_export *plan,
 }
 
 enum fgt_exit fgt_export_run(const struct fgt_export *plan,
-			     const struct fgt_slice *slice)
+			     const struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	struct fgt_summary_fate fate = { .path = plan->choice.path };

@@ -71,14 +71,15 @@ enum fgt_exit fgt_export_check(const struct fgt_export *plan);
  * quiet, notes to stderr.
  */
 enum fgt_exit fgt_export_run(const struct fgt_export *plan,
-			     const struct fgt_slice *slice);
+			     const struct fgt_ring_slice *slice);
 
 /*
  * Names the frames that have no symbols yet. cache: the files that a sampler
  * of this process kept open, or NULL. is_live: the slice's process still runs
  * here. -ENOMEM.
  */
-int fgt_export_resolve(struct fgt_slice *slice, const struct fgt_config *config,
+int fgt_export_resolve(struct fgt_ring_slice *slice,
+		       const struct fgt_config *config,
 		       struct fgt_image_cache *cache, bool is_live);
 
 #endif

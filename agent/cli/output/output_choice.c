@@ -103,7 +103,7 @@ static void clean_name(const char *name, char *ret_name, size_t size)
 		snprintf(ret_name, size, "slice");
 }
 
-void fgt_output_default_name(const struct fgt_slice *slice,
+void fgt_output_default_name(const struct fgt_ring_slice *slice,
 			     const struct fgt_output_choice *choice,
 			     char *ret_name, size_t size)
 {

@@ -32,7 +32,7 @@ int fgt_output_choose(const char *path, const char *format_name,
 /* "redis-server-1234-20261121-143007-512.trace.json": the target and the wall
  * clock (local) of the slice's end. Nothing but [A-Za-z0-9._-] of the target's
  * name gets in (FAULTS Z5). */
-void fgt_output_default_name(const struct fgt_slice *slice,
+void fgt_output_default_name(const struct fgt_ring_slice *slice,
 			     const struct fgt_output_choice *choice,
 			     char *ret_name, size_t size);
 

@@ -17,7 +17,7 @@ struct weight {
 
 /* Sums by string id of the function's name. */
 struct tally {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct weight *nodes; /* [node_count]: samples with it as the leaf */
 	struct fgt_summary_function *functions; /* [strings.count] */
 	uint32_t *last_stack; /* [strings.count]: leaf + 1 that counted it */
@@ -29,14 +29,14 @@ double fgt_percent(uint64_t part, uint64_t whole)
 }
 
 /* A tick at a lowered rate counts for all that it stands for. */
-static uint64_t weight_of(const struct fgt_slice *slice,
+static uint64_t weight_of(const struct fgt_ring_slice *slice,
 			  const struct fgt_run *run)
 {
 	return fgt_pace_weight(slice, run->first_tick, run->tick_count);
 }
 
-static const struct fgt_slice_frame *frame_of(const struct fgt_slice *slice,
-					      uint32_t node)
+static const struct fgt_slice_frame *
+frame_of(const struct fgt_ring_slice *slice, uint32_t node)
 {
 	return &slice->frames[slice->nodes[node].frame];
 }
@@ -62,7 +62,7 @@ static bool is_remark(const struct fgt_slice_frame *frame)
 }
 
 /* A stack whose root says that something is missing is not complete. */
-static bool is_complete(const struct fgt_slice *slice, uint32_t node)
+static bool is_complete(const struct fgt_ring_slice *slice, uint32_t node)
 {
 	const struct fgt_slice_frame *root = NULL;
 
@@ -87,7 +87,7 @@ static void count_function(struct tally *tally, uint32_t name, uint32_t leaf,
 /* Adds the samples that end in this leaf to every function of the stack. */
 static void count_stack(struct tally *tally, uint32_t leaf)
 {
-	const struct fgt_slice *slice = tally->slice;
+	const struct fgt_ring_slice *slice = tally->slice;
 	const struct weight *weight = &tally->nodes[leaf];
 	bool is_self_counted = false;
 
@@ -126,7 +126,7 @@ static int by_heat(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-static int count_functions(const struct fgt_slice *slice,
+static int count_functions(const struct fgt_ring_slice *slice,
 			   struct fgt_summary *summary)
 {
 	FGT_AUTO(free) void *nodes = NULL;
@@ -190,7 +190,7 @@ static void add_state(struct fgt_summary_thread *thread, const char *name,
 }
 
 /* The runs of one thread lie side by side: [first, end). */
-static void count_thread(const struct fgt_slice *slice, uint32_t first,
+static void count_thread(const struct fgt_ring_slice *slice, uint32_t first,
 			 uint32_t end, struct fgt_summary_thread *thread)
 {
 	const struct fgt_slice_thread *of =
@@ -229,7 +229,7 @@ static int by_running(const void *left, const void *right)
 	return a->tid < b->tid ? -1 : a->tid > b->tid;
 }
 
-static int count_threads(const struct fgt_slice *slice,
+static int count_threads(const struct fgt_ring_slice *slice,
 			 struct fgt_summary *summary)
 {
 	uint32_t first = 0;
@@ -257,7 +257,7 @@ static int count_threads(const struct fgt_slice *slice,
 	return 0;
 }
 
-int fgt_summary_new(const struct fgt_slice *slice,
+int fgt_summary_new(const struct fgt_ring_slice *slice,
 		    struct fgt_summary **ret_summary)
 {
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;

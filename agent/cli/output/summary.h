@@ -48,7 +48,7 @@ struct fgt_summary {
 };
 
 /* slice must have its symbols and state names. -ENOMEM. */
-int fgt_summary_new(const struct fgt_slice *slice,
+int fgt_summary_new(const struct fgt_ring_slice *slice,
 		    struct fgt_summary **ret_summary);
 void fgt_summary_free(struct fgt_summary *summary);
 FGT_DEFINE_AUTO(struct fgt_summary *, fgt_summary_free);

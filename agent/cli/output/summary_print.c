@@ -71,7 +71,7 @@ void fgt_print_padded(FILE *file, const char *text, size_t columns)
 	fprintf(file, "%*s", (int)(columns - printed), "");
 }
 
-void fgt_summary_print_line(const struct fgt_slice *slice,
+void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 			    const struct fgt_summary *summary, FILE *file)
 {
 	fprintf(file, "%.1f s of ", summary->covered_s);
@@ -216,7 +216,7 @@ static void put_threads(const struct fgt_summary *summary,
 	fgt_json_end_array(json);
 }
 
-static void put_slice(const struct fgt_slice *slice,
+static void put_slice(const struct fgt_ring_slice *slice,
 		      const struct fgt_summary *summary, struct fgt_json *json)
 {
 	uint64_t first_ns = slice->tick_ns[0];
@@ -272,7 +272,7 @@ static void put_fate(const struct fgt_summary_fate *fate, struct fgt_json *json)
 	fgt_json_end_object(json);
 }
 
-int fgt_summary_print_json(const struct fgt_slice *slice,
+int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 			   const struct fgt_summary *summary, uint32_t top,
 			   const struct fgt_summary_fate *fate, FILE *file)
 {

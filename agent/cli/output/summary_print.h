@@ -21,7 +21,7 @@ struct fgt_summary_fate {
 };
 
 /* "5.0 s of redis-server (1234): 4 threads, 505 ticks at 101.0 Hz, …" */
-void fgt_summary_print_line(const struct fgt_slice *slice,
+void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 			    const struct fgt_summary *summary, FILE *file);
 
 /* The top hottest functions, then each thread. */
@@ -29,7 +29,7 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			      FILE *file);
 
 /* One JSON object with all of it, ended by a newline; errno of write(). */
-int fgt_summary_print_json(const struct fgt_slice *slice,
+int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 			   const struct fgt_summary *summary, uint32_t top,
 			   const struct fgt_summary_fate *fate, FILE *file);
 

@@ -48,7 +48,7 @@ bool fgt_range_needs_anchors(const struct fgt_range *range)
 }
 
 static uint64_t to_mono(const struct fgt_time *time,
-			const struct fgt_slice *anchored,
+			const struct fgt_ring_slice *anchored,
 			const struct fgt_now *now)
 {
 	if (!time->is_wall)
@@ -59,7 +59,7 @@ static uint64_t to_mono(const struct fgt_time *time,
 }
 
 int fgt_range_to_mono(const struct fgt_range *range,
-		      const struct fgt_slice *anchored,
+		      const struct fgt_ring_slice *anchored,
 		      const struct fgt_now *now, uint64_t *ret_from_ns,
 		      uint64_t *ret_to_ns, struct fgt_why *why)
 {

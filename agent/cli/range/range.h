@@ -45,7 +45,7 @@ bool fgt_range_needs_anchors(const struct fgt_range *range);
 /* Both ends on CLOCK_MONOTONIC by a slice's anchors (NULL: by now alone).
  * -EINVAL if from > to, with why. */
 int fgt_range_to_mono(const struct fgt_range *range,
-		      const struct fgt_slice *anchored,
+		      const struct fgt_ring_slice *anchored,
 		      const struct fgt_now *now, uint64_t *ret_from_ns,
 		      uint64_t *ret_to_ns, struct fgt_why *why);
 

@@ -69,7 +69,7 @@ static int read_all(int fd, struct input *input)
 	}
 }
 
-static int read_slice(const char *path, struct fgt_slice **ret_slice,
+static int read_slice(const char *path, struct fgt_ring_slice **ret_slice,
 		      struct fgt_why *why)
 {
 	bool is_stdin = strcmp(path, "-") == 0;
@@ -104,7 +104,7 @@ static int read_slice(const char *path, struct fgt_slice **ret_slice,
 }
 
 /* -10s counts from the slice's end, and so does "the last time it was so". */
-static void end_of(const struct fgt_slice *slice, struct fgt_now *ret_now)
+static void end_of(const struct fgt_ring_slice *slice, struct fgt_now *ret_now)
 {
 	ret_now->mono_ns = slice->tick_ns[slice->tick_count - 1];
 	ret_now->wall_ns = fgt_slice_wall_ns(slice, ret_now->mono_ns);
@@ -112,7 +112,7 @@ static void end_of(const struct fgt_slice *slice, struct fgt_now *ret_now)
 
 /* What is not in the file was perhaps recorded, but nobody can tell here. */
 static void clamp(const struct fgt_arguments *arguments,
-		  const struct fgt_slice *slice, uint64_t *from_ns,
+		  const struct fgt_ring_slice *slice, uint64_t *from_ns,
 		  uint64_t *to_ns)
 {
 	uint64_t first_ns = slice->tick_ns[0];
@@ -128,7 +128,7 @@ static void clamp(const struct fgt_arguments *arguments,
 	*to_ns = *to_ns > last_ns ? last_ns : *to_ns;
 }
 
-static bool has_thread(const struct fgt_slice *slice, int64_t tid)
+static bool has_thread(const struct fgt_ring_slice *slice, int64_t tid)
 {
 	for (uint32_t i = 0; i < slice->thread_count; i++) {
 		if (slice->threads[i].tid == tid)
@@ -138,9 +138,9 @@ static bool has_thread(const struct fgt_slice *slice, int64_t tid)
 }
 
 static int narrow(const struct fgt_arguments *arguments,
-		  struct fgt_slice **slice, struct fgt_why *why)
+		  struct fgt_ring_slice **slice, struct fgt_why *why)
 {
-	struct fgt_slice *part = NULL;
+	struct fgt_ring_slice *part = NULL;
 	struct fgt_range range;
 	uint64_t from_ns, to_ns;
 	struct fgt_now now;
@@ -175,13 +175,13 @@ static int narrow(const struct fgt_arguments *arguments,
 			(*slice)->thread_count);
 	if (r < 0)
 		return fgt_why_set(why, r, "out of memory; free some");
-	fgt_slice_free(*slice);
+	fgt_ring_slice_free(*slice);
 	*slice = part;
 	return 0;
 }
 
 /* Files hold names as a rule; those that were cut without get them now. */
-static int name(struct fgt_slice *slice, const struct fgt_config *config)
+static int name(struct fgt_ring_slice *slice, const struct fgt_config *config)
 {
 	int r = 0;
 
@@ -197,7 +197,7 @@ static int name(struct fgt_slice *slice, const struct fgt_config *config)
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_export plan;
 	struct fgt_why why = { "" };
 	int r;

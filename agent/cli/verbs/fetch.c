@@ -196,8 +196,8 @@ static int receive_data(struct fgt_client *client,
 	return r < 0 ? r : 0;
 }
 
-int fgt_fetch_slice(const struct fgt_fetch *fetch, struct fgt_slice **ret_slice,
-		    struct fgt_why *why)
+int fgt_fetch_slice(const struct fgt_fetch *fetch,
+		    struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;

@@ -36,8 +36,8 @@ int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 
 /* The slice, checked; waits as long as to_ns lies in the future.
  * -EHOSTDOWN, as fgt_client_call(), -EBADMSG, -E2BIG. */
-int fgt_fetch_slice(const struct fgt_fetch *fetch, struct fgt_slice **ret_slice,
-		    struct fgt_why *why);
+int fgt_fetch_slice(const struct fgt_fetch *fetch,
+		    struct fgt_ring_slice **ret_slice, struct fgt_why *why);
 
 /*
  * Sets the target of a request: "1234" is a pid, anything else a name.

@@ -201,7 +201,7 @@ static enum fgt_exit write_slice(struct recording *recording,
 				 const struct fgt_config *config,
 				 const struct fgt_export *plan)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_why why = { "" };
 	int r = fgt_recorder_finish(recording->recorder, recording->from_ns,
 				    recording->to_ns, config, &slice, &why);

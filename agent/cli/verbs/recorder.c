@@ -126,9 +126,9 @@ void fgt_recorder_get_status(struct fgt_recorder *recorder,
 
 int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 			uint64_t to_ns, const struct fgt_config *config,
-			struct fgt_slice **ret_slice, struct fgt_why *why)
+			struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	bool is_live = fgt_target_is_alive(recorder->target);
 	int r;
 

@@ -41,6 +41,6 @@ void fgt_recorder_get_status(struct fgt_recorder *recorder,
  * -ENODATA, -ENOMEM, with why. */
 int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 			uint64_t to_ns, const struct fgt_config *config,
-			struct fgt_slice **ret_slice, struct fgt_why *why);
+			struct fgt_ring_slice **ret_slice, struct fgt_why *why);
 
 #endif

@@ -113,7 +113,7 @@ static int read_target(const struct fgt_arguments *arguments,
 static int place_range(const struct fgt_range *range, const struct fgt_now *now,
 		       struct fgt_fetch *fetch, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *anchored = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *anchored = NULL;
 	int r;
 
 	if (fgt_range_needs_anchors(range)) {
@@ -140,7 +140,7 @@ static int place_range(const struct fgt_range *range, const struct fgt_now *now,
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = { .socket_path = socket_path };
 	struct fgt_export plan;

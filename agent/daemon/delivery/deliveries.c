@@ -16,7 +16,7 @@
 #include "agent/daemon/delivery/delivery_limits.h"
 #include "agent/daemon/delivery/delivery_log.h"
 #include "agent/daemon/delivery/delivery_tally.h"
-#include "agent/daemon/loop/errands.h"
+#include "agent/daemon/loop/jobs.h"
 
 #define SECOND_NS      UINT64_C(1000000000)
 #define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
@@ -34,7 +34,7 @@ struct job {
 	struct job *next, *previous;
 	enum job_state state;
 	struct fgt_timer timer; /* its time; while it is sent: its end */
-	struct fgt_errand errand;
+	struct fgt_job job;
 	struct fgt_watch watch; /* of the child's socket */
 	struct fgt_delivery_child child;
 	struct fgt_delivery_head head;
@@ -53,7 +53,7 @@ struct job {
 
 struct fgt_deliveries {
 	struct fgt_loop *loop;
-	struct fgt_errands *errands; /* a thread of its own */
+	struct fgt_jobs *jobs; /* a thread of its own */
 	struct fgt_symbolizer *symbolizer;
 	struct job *first, *last; /* oldest first */
 	struct fgt_delivery_limits limits;
@@ -311,7 +311,7 @@ static void time_has_come(void *context)
 		child_expired(job);
 	} else if (job->cut.target) {
 		job->state = JOB_IS_CUT;
-		fgt_errands_submit(deliveries->errands, &job->errand);
+		fgt_jobs_submit(deliveries->jobs, &job->job);
 	} else {
 		job->state = JOB_READY;
 		start_ready(deliveries);
@@ -347,9 +347,9 @@ static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
 	job->deliveries = deliveries;
 	job->timer =
 		(struct fgt_timer){ .expired = time_has_come, .context = job };
-	job->errand = (struct fgt_errand){ .run = run_cut,
-					   .done = cut_done,
-					   .context = job };
+	job->job = (struct fgt_job){ .run = run_cut,
+				     .done = cut_done,
+				     .context = job };
 	job->watch = (struct fgt_watch){ .fd = -1,
 					 .ready = child_ready,
 					 .context = job };
@@ -444,7 +444,7 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	deliveries->endings.loop = loop;
 	deliveries->endings.gone = one_has_gone;
 	deliveries->endings.context = deliveries;
-	r = fgt_errands_new(loop, &deliveries->errands);
+	r = fgt_jobs_new(loop, &deliveries->jobs);
 	if (r < 0)
 		return r;
 	*ret_deliveries = FGT_TAKE(deliveries);
@@ -470,8 +470,8 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries)
 		return;
 	deliveries->is_leaving = deliveries->is_ending = true;
 	/* Those that are cut become ready, or are given up. */
-	if (deliveries->errands)
-		fgt_errands_free(deliveries->errands);
+	if (deliveries->jobs)
+		fgt_jobs_free(deliveries->jobs);
 	while (deliveries->first) {
 		struct job *job = deliveries->first;
 

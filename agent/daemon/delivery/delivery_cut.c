@@ -42,7 +42,7 @@ static int write_file(void *context, const void *bytes, size_t len)
  * lies between two ticks of a low rate.
  */
 static int cut_ring(const struct fgt_delivery_cut *cut,
-		    struct fgt_slice **ret_slice)
+		    struct fgt_ring_slice **ret_slice)
 {
 	const struct fgt_ring *ring = fgt_target_ring(cut->target);
 	uint64_t from_ns = cut->from_ns > BEFORE_NS ? cut->from_ns - BEFORE_NS
@@ -62,9 +62,9 @@ static int cut_ring(const struct fgt_delivery_cut *cut,
 }
 
 static int make_slice(const struct fgt_delivery_cut *cut,
-		      struct fgt_slice **ret_slice)
+		      struct fgt_ring_slice **ret_slice)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int r = cut_ring(cut, &slice);
 
 	if (r == 0)
@@ -82,7 +82,7 @@ static int make_slice(const struct fgt_delivery_cut *cut,
 int fgt_delivery_cut(const struct fgt_delivery_cut *cut, int *ret_fd,
 		     uint64_t *ret_bytes)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	struct file file = { .bytes = 0 };
 	const struct fgt_sink sink = { write_file, &file };

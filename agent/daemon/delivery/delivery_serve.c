@@ -201,7 +201,8 @@ static int read_data(int fd, uint8_t **ret_bytes, size_t *ret_len)
 	return 0;
 }
 
-static int read_file(int fd, struct fgt_slice **ret_slice, struct fgt_why *why)
+static int read_file(int fd, struct fgt_ring_slice **ret_slice,
+		     struct fgt_why *why)
 {
 	uint8_t *bytes;
 	size_t len;
@@ -215,7 +216,7 @@ static int read_file(int fd, struct fgt_slice **ret_slice, struct fgt_why *why)
 	return r;
 }
 
-static int name(struct fgt_slice *slice)
+static int name(struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_symbolizer_free) struct fgt_symbolizer *symbolizer = NULL;
 	const struct fgt_symbolizer_options options = {
@@ -229,7 +230,7 @@ static int name(struct fgt_slice *slice)
 }
 
 /* What it said of itself, if that makes sense: the stacks are told anyway. */
-static int add_spans(const struct order *order, struct fgt_slice *slice)
+static int add_spans(const struct order *order, struct fgt_ring_slice *slice)
 {
 	int r = order->spans_fd < 0
 			? 0
@@ -240,11 +241,11 @@ static int add_spans(const struct order *order, struct fgt_slice *slice)
 
 /* The ring of a process that has ended, as it left it: nothing in it is
  * believed, and a fault in it ends this process only. */
-static int cut_ring(const struct order *order, struct fgt_slice **ret_slice,
-		    struct fgt_why *why)
+static int cut_ring(const struct order *order,
+		    struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int r = fgt_ring_open(order->data_fd, &ring);
 
 	if (r == 0)
@@ -263,7 +264,7 @@ static int cut_ring(const struct order *order, struct fgt_slice **ret_slice,
 
 /* ---- The work ---------------------------------------------------------- */
 
-static int dispatch(const struct fgt_slice *slice,
+static int dispatch(const struct fgt_ring_slice *slice,
 		    const struct fgt_message *message,
 		    struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
 {
@@ -288,7 +289,7 @@ static int work(const struct order *order, struct fgt_dispatch_outcome *outcome,
 		struct fgt_why *why)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *message = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int r = fgt_message_decode(order->body, order->body_len, &message);
 
 	if (r < 0)

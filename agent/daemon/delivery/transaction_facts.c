@@ -143,8 +143,8 @@ static int get_tags(const struct fgt_message *message,
 	return r < 0 ? refuse(why, "tags", "must be maps of key and value") : 0;
 }
 
-static int get_stint(const struct fgt_message *element,
-		     struct fgt_stint *ret_stint)
+static int get_thread_run(const struct fgt_message *element,
+			  struct fgt_thread_run *ret_thread_run)
 {
 	int64_t tid = 0;
 	int r = fgt_message_get_int(element, "tid", &tid);
@@ -153,32 +153,33 @@ static int get_stint(const struct fgt_message *element,
 		r = -EINVAL;
 	if (r == 0)
 		r = fgt_message_get_uint(element, "from_ns",
-					 &ret_stint->from_ns);
+					 &ret_thread_run->from_ns);
 	if (r == 0 || r == -ENOENT)
-		r = fgt_message_get_uint(element, "to_ns", &ret_stint->to_ns);
-	ret_stint->tid = (int32_t)tid;
+		r = fgt_message_get_uint(element, "to_ns",
+					 &ret_thread_run->to_ns);
+	ret_thread_run->tid = (int32_t)tid;
 	return r == -ENOENT ? 0 : r;
 }
 
-static int get_stints(const struct fgt_message *message,
-		      struct fgt_facts_room *room, struct fgt_why *why)
+static int get_thread_runs(const struct fgt_message *message,
+			   struct fgt_facts_room *room, struct fgt_why *why)
 {
 	const struct fgt_message *element;
 	size_t count = 0;
 	int r = fgt_message_get_array(message, "tids", &count);
 
-	if ((r < 0 && r != -ENOENT) || count > FGT_TRANSACTION_STINTS)
+	if ((r < 0 && r != -ENOENT) || count > FGT_TRANSACTION_THREAD_RUNS)
 		return refuse(why, "tids", "must be a list of at most 256");
 	for (size_t i = 0; i < count; i++) {
 		r = fgt_message_get_array_map(message, "tids", i, &element);
 		if (r == 0)
-			r = get_stint(element, &room->stints[i]);
+			r = get_thread_run(element, &room->thread_runs[i]);
 		if (r < 0)
 			return refuse(why, "tids",
 				      "must be maps of tid, from_ns and to_ns");
 	}
-	room->facts.stints = room->stints;
-	room->facts.stint_count = count;
+	room->facts.thread_runs = room->thread_runs;
+	room->facts.thread_run_count = count;
 	return 0;
 }
 
@@ -210,7 +211,7 @@ int fgt_facts_read(const struct fgt_message *message,
 		r = get_numbers(message, facts, why);
 	if (r == 0)
 		r = get_tags(message, ret_room, why);
-	return r < 0 ? r : get_stints(message, ret_room, why);
+	return r < 0 ? r : get_thread_runs(message, ret_room, why);
 }
 
 static void put_text(struct fgt_builder *builder, const char *key,
@@ -232,11 +233,12 @@ static void put_arrays(struct fgt_builder *builder,
 	}
 	fgt_builder_array_end(builder);
 	fgt_builder_array_begin(builder, "tids");
-	for (size_t i = 0; i < facts->stint_count; i++) {
+	for (size_t i = 0; i < facts->thread_run_count; i++) {
 		fgt_builder_map_begin(builder, NULL);
-		fgt_builder_int(builder, "tid", facts->stints[i].tid);
-		fgt_builder_uint(builder, "from_ns", facts->stints[i].from_ns);
-		fgt_builder_uint(builder, "to_ns", facts->stints[i].to_ns);
+		fgt_builder_int(builder, "tid", facts->thread_runs[i].tid);
+		fgt_builder_uint(builder, "from_ns",
+				 facts->thread_runs[i].from_ns);
+		fgt_builder_uint(builder, "to_ns", facts->thread_runs[i].to_ns);
 		fgt_builder_map_end(builder);
 	}
 	fgt_builder_array_end(builder);

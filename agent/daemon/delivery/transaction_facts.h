@@ -13,7 +13,7 @@
 struct fgt_facts_room {
 	struct fgt_transaction_facts facts;
 	struct fgt_tag tags[FGT_TAGS_MAX];
-	struct fgt_stint stints[FGT_TRANSACTION_STINTS];
+	struct fgt_thread_run thread_runs[FGT_TRANSACTION_THREAD_RUNS];
 };
 
 /*

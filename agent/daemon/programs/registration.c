@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps registered processes and notices their end. Runs in the daemon's loop,
- * but for attach() and detach(), which are errands; must not believe a process
+ * but for attach() and detach(), which are jobs; must not believe a process
  * about any other than itself.
  */
 #include "agent/daemon/programs/registration.h"
@@ -31,7 +31,7 @@ struct entry {
 	struct fgt_peer peer;
 	int peer_fd; /* pidfd of who connected, until attach() is done */
 	/* Attaches, then detaches: one after the other. */
-	struct fgt_errand errand;
+	struct fgt_job job;
 	struct fgt_watch death; /* of pid_fd, once the connection has ended */
 	struct fgt_timer lag;
 	bool has_said_bye;
@@ -110,10 +110,10 @@ static void let_go(struct entry *entry)
 		free_entry(entry);
 		return;
 	}
-	entry->errand = (struct fgt_errand){ .run = detach,
-					     .done = detached,
-					     .context = entry };
-	fgt_errands_submit(registrations->service->errands, &entry->errand);
+	entry->job = (struct fgt_job){ .run = detach,
+				       .done = detached,
+				       .context = entry };
+	fgt_jobs_submit(registrations->service->jobs, &entry->job);
 }
 
 static void stop_waiting(struct entry *entry)
@@ -230,7 +230,7 @@ static void handle(void *context, struct fgt_control_client *client,
 	}
 }
 
-/* ---- The errand -------------------------------------------------------- */
+/* ---- The job -------------------------------------------------------- */
 
 /*
  * The connection says who made it; who sends may be a child that inherited it,
@@ -346,7 +346,7 @@ static bool has_room(const struct entry *entry)
 }
 
 /*
- * Before the errand: those that wait for it are many where many programs start
+ * Before the job: those that wait for it are many where many programs start
  * at once, and must not be in the way of clients, nor clients in theirs.
  */
 static int reserve(struct entry *entry)
@@ -400,8 +400,7 @@ static void client_gone(void *context)
 	struct entry *entry = context;
 
 	entry->client = NULL;
-	if (fgt_errands_withdraw(entry->registrations->service->errands,
-				 &entry->errand))
+	if (fgt_jobs_withdraw(entry->registrations->service->jobs, &entry->job))
 		free_entry(entry);
 }
 
@@ -425,9 +424,9 @@ void fgt_registrations_submit(struct fgt_registrations *registrations,
 	entry->peer_fd = fgt_control_open_peer(client);
 	entry->result = fgt_why_set(&entry->why, -ESHUTDOWN,
 				    "the agent is leaving"); /* if not run */
-	entry->errand = (struct fgt_errand){ .run = attach,
-					     .done = attached,
-					     .context = entry };
+	entry->job = (struct fgt_job){ .run = attach,
+				       .done = attached,
+				       .context = entry };
 	r = fgt_registration_read(&entry->facts, client, request, &entry->why);
 	if (r == 0)
 		r = reserve(entry);
@@ -437,7 +436,7 @@ void fgt_registrations_submit(struct fgt_registrations *registrations,
 		return;
 	}
 	fgt_control_park(client, client_gone, entry);
-	fgt_errands_submit(registrations->service->errands, &entry->errand);
+	fgt_jobs_submit(registrations->service->jobs, &entry->job);
 }
 
 /* ---- All of them ------------------------------------------------------- */

@@ -135,7 +135,8 @@ static int take_bytes(void *context, const void *bytes, size_t len)
 	return 0;
 }
 
-static int send_head(const struct sender *sender, const struct fgt_slice *slice)
+static int send_head(const struct sender *sender,
+		     const struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	int r = fgt_reply_new(&builder);
@@ -167,7 +168,7 @@ static int send_end(struct sender *sender)
 }
 
 int fgt_slice_work_send(const struct fgt_slice_work *work,
-			const struct fgt_slice *slice)
+			const struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(free) void *buffer = malloc(FGT_PROTOCOL_DATA_MAX);
 	struct sender sender = { .work = work,
@@ -260,9 +261,10 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 	(void)send_frame(&sender, builder);
 }
 
-static int cut(const struct fgt_slice_work *work, struct fgt_slice **ret_slice)
+static int cut(const struct fgt_slice_work *work,
+	       struct fgt_ring_slice **ret_slice)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *whole = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
 	int r = fgt_ring_cut(fgt_target_ring(work->target), work->from_ns,
 			     work->to_ns, &whole);
 
@@ -277,7 +279,7 @@ static int cut(const struct fgt_slice_work *work, struct fgt_slice **ret_slice)
 	return 0;
 }
 
-static int name(const struct fgt_slice_work *work, struct fgt_slice *slice)
+static int name(const struct fgt_slice_work *work, struct fgt_ring_slice *slice)
 {
 	int r = fgt_slice_name_states(slice, fgt_state_name);
 
@@ -288,9 +290,9 @@ static int name(const struct fgt_slice_work *work, struct fgt_slice *slice)
 }
 
 int fgt_slice_work_prepare(const struct fgt_slice_work *work,
-			   struct fgt_slice **ret_slice)
+			   struct fgt_ring_slice **ret_slice)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int r;
 
 	if (has_gone(work))

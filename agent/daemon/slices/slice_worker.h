@@ -30,7 +30,7 @@ struct fgt_slice_work {
  * MT-Safe | AS-Unsafe
  */
 int fgt_slice_work_prepare(const struct fgt_slice_work *work,
-			   struct fgt_slice **ret_slice);
+			   struct fgt_ring_slice **ret_slice);
 
 /*
  * The part that goes at the client's pace: the reply and the .fgt file in
@@ -40,6 +40,6 @@ int fgt_slice_work_prepare(const struct fgt_slice_work *work,
  * MT-Safe | AS-Unsafe
  */
 int fgt_slice_work_send(const struct fgt_slice_work *work,
-			const struct fgt_slice *slice);
+			const struct fgt_ring_slice *slice);
 
 #endif

@@ -124,7 +124,7 @@ static void set_state(struct job *job, enum job_state state, int result)
 static void *work_off(void *argument)
 {
 	struct job *job = argument;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int r = fgt_slice_work_prepare(&job->work, &slice);
 
 	if (r == 0) {

@@ -12,7 +12,7 @@
 #include "agent/daemon/socket/reply.h"
 #include "agent/daemon/status_reply.h"
 #include "agent/daemon/targets/selector.h"
-#include "agent/daemon/targets/target_errand.h"
+#include "agent/daemon/targets/target_job.h"
 #include "agent/daemon/targets/target_verb.h"
 
 #define NAME_MAX_BYTES 64
@@ -177,7 +177,7 @@ static void change_targets(struct call *call, bool is_attach)
 	if (r < 0)
 		fail(call, r);
 	else
-		fgt_target_errand_submit(call->service, call->client, &order);
+		fgt_target_job_submit(call->service, call->client, &order);
 }
 
 static void attach(struct call *call)

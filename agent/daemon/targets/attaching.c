@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaches and detaches single processes. Runs on the thread of errands and
+ * Attaches and detaches single processes. Runs on the thread of jobs and
  * waits for the sampler; must not hold the table's lock meanwhile.
  */
 #include "agent/daemon/targets/attaching.h"

@@ -34,7 +34,7 @@ struct fgt_attach_cause {
 	uint32_t charged_uid; /* as in the entry */
 };
 
-/* All four: as errands only. */
+/* All four: as jobs only. */
 
 /* start_time: the process that is meant. -ESRCH it has ended, -ENOSPC too many
  * targets or rings, -ESHUTDOWN, the sampler's errors; why is set. */

@@ -25,7 +25,7 @@ struct fgt_target_entry {
 				    * or was detached by hand */
 	enum fgt_origin origin;
 	bool is_with_children;
-	uint32_t registered; /* how many of its connections stay open; errands
+	uint32_t registered; /* how many of its connections stay open; jobs
 			      * only */
 	uint32_t charged_uid; /* the ordinary user who added it to a daemon
 			       * that is not its own, 0 */

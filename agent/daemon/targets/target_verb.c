@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The verbs on targets. Those that look run in the daemon's loop, attach and
- * detach on the thread of errands; must not tell a client apart "not there"
+ * detach on the thread of jobs; must not tell a client apart "not there"
  * from "not yours".
  */
 #include "agent/daemon/targets/target_verb.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides who is sampled. Runs on the thread of errands, since attaching waits
+ * Decides who is sampled. Runs on the thread of jobs, since attaching waits
  * for the sampler; looks through the process table only if a rule or a child
  * may be found there; must not confuse two processes with the same pid.
  */
@@ -379,7 +379,7 @@ int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
 
 	if (r < 0)
 		return r;
-	/* There: errands are the table's one writer. */
+	/* There: jobs are the table's one writer. */
 	entry = fgt_target_table_find(&targets->table, pid, start_time);
 	entry->registered++;
 	*ret_target = fgt_target_get(entry->target);

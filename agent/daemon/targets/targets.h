@@ -33,7 +33,7 @@ void fgt_targets_free(struct fgt_targets *targets);
 FGT_DEFINE_AUTO(struct fgt_targets *, fgt_targets_free);
 
 /*
- * Everything below runs on the thread of errands (or where there is none yet
+ * Everything below runs on the thread of jobs (or where there is none yet
  * or no longer), but for _lock, _unlock, _leave and _kept_ns.
  *
  * Takes over the rules of a configuration, which stays until the next call:
@@ -76,7 +76,7 @@ void fgt_targets_detach_index(struct fgt_targets *targets, size_t index,
 void fgt_targets_leave(struct fgt_targets *targets);
 bool fgt_targets_is_leaving(const struct fgt_targets *targets);
 
-/* Other threads than that of errands look at the table under the lock. */
+/* Other threads than that of jobs look at the table under the lock. */
 void fgt_targets_lock(struct fgt_targets *targets);
 void fgt_targets_unlock(struct fgt_targets *targets);
 struct fgt_target_table *fgt_targets_table(struct fgt_targets *targets);

@@ -14,7 +14,7 @@
 
 #include "agent/capture/running/running_perf.h"
 #include "agent/capture/running/running_perf_thread.h"
-#include "agent/capture/threads/threads.h"
+#include "agent/capture/threads/thread_table.h"
 
 struct fgt_running_signal;
 

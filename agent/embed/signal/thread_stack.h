@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/capture/threads/threads.h"
+#include "agent/capture/threads/thread_table.h"
 
 /* How this libc describes a thread; found out once, by a thread of its. */
 struct fgt_thread_layout {

@@ -55,9 +55,9 @@ int fgt_agent_connect(const struct fgt_options *options, uint64_t deadline_ns,
 	return fgt_channel_open(SYSTEM_SOCKET, true, deadline_ns, ret_channel);
 }
 
-static int receive(const struct fgt_channel *channel, struct fgt_frame *frame,
-		   size_t max_bytes, uint64_t deadline_ns,
-		   struct fgt_answer *ret_answer)
+static int receive(const struct fgt_channel *channel,
+		   struct fgt_channel_frame *frame, size_t max_bytes,
+		   uint64_t deadline_ns, struct fgt_answer *ret_answer)
 {
 	int r = fgt_channel_receive(channel, frame, max_bytes, deadline_ns);
 
@@ -93,7 +93,7 @@ int fgt_agent_call(const struct fgt_channel *channel, struct fgt_wire *request,
 		   const int *fds, unsigned int fd_count, uint64_t deadline_ns,
 		   struct fgt_answer *ret_answer)
 {
-	struct fgt_frame frame = { 0 };
+	struct fgt_channel_frame frame = { 0 };
 	int r = send_request(channel, request, fds, fd_count, deadline_ns);
 
 	memset(ret_answer, 0, sizeof(*ret_answer));
@@ -111,7 +111,7 @@ int fgt_agent_call(const struct fgt_channel *channel, struct fgt_wire *request,
 struct download {
 	const struct fgt_channel *channel;
 	uint64_t deadline_ns;
-	struct fgt_frame frame;
+	struct fgt_channel_frame frame;
 	struct fgt_memory_sink memory;
 };
 

@@ -109,12 +109,12 @@ static void write_lists(struct fgt_wire *wire,
 		fgt_wire_text(wire, "key", facts->tags[i].key);
 		fgt_wire_text(wire, "value", facts->tags[i].value);
 	}
-	fgt_wire_array(wire, "tids", (uint32_t)facts->stint_count);
-	for (size_t i = 0; i < facts->stint_count; i++) {
+	fgt_wire_array(wire, "tids", (uint32_t)facts->thread_run_count);
+	for (size_t i = 0; i < facts->thread_run_count; i++) {
 		fgt_wire_map(wire, 3);
-		fgt_wire_int(wire, "tid", facts->stints[i].tid);
-		fgt_wire_uint(wire, "from_ns", facts->stints[i].from_ns);
-		fgt_wire_uint(wire, "to_ns", facts->stints[i].to_ns);
+		fgt_wire_int(wire, "tid", facts->thread_runs[i].tid);
+		fgt_wire_uint(wire, "from_ns", facts->thread_runs[i].from_ns);
+		fgt_wire_uint(wire, "to_ns", facts->thread_runs[i].to_ns);
 	}
 }
 

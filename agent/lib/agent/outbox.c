@@ -45,52 +45,52 @@ void fgt_outbox_open(struct fgt_outbox *outbox)
 
 /* ---- Anybody's side ---------------------------------------------------- */
 
-static size_t bytes_of(const struct fgt_parcel *parcel)
+static size_t bytes_of(const struct fgt_outbox_item *item)
 {
-	return parcel->slice ? parcel->slice->len_bytes : 0;
+	return item->slice ? item->slice->len_bytes : 0;
 }
 
 /* Under the lock. */
-static void append(struct fgt_outbox *outbox, struct fgt_parcel *parcel)
+static void append(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
 {
-	parcel->next = NULL;
+	item->next = NULL;
 	if (outbox->last)
-		outbox->last->next = parcel;
+		outbox->last->next = item;
 	else
-		outbox->first = parcel;
-	outbox->last = parcel;
+		outbox->first = item;
+	outbox->last = item;
 }
 
 /* Under the lock. Does the worker have to look sooner than it means to? */
-static int admit(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+static int admit(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		 bool *ret_is_sooner)
 {
 	if (!outbox->is_open)
 		return -ENOTCONN;
 	if (outbox->count >= FGT_OUTBOX_MAX ||
-	    parcel->bytes > FGT_OUTBOX_BYTES_MAX - outbox->bytes)
+	    item->bytes > FGT_OUTBOX_BYTES_MAX - outbox->bytes)
 		return -ENOBUFS;
-	append(outbox, parcel);
+	append(outbox, item);
 	outbox->count++;
-	outbox->bytes += parcel->bytes;
+	outbox->bytes += item->bytes;
 	*ret_is_sooner =
-		parcel->due_ns < outbox->next_ns &&
-		!(parcel->can_wait && outbox->count <= FGT_OUTBOX_PATIENT);
+		item->due_ns < outbox->next_ns &&
+		!(item->can_wait && outbox->count <= FGT_OUTBOX_PATIENT);
 	if (*ret_is_sooner)
-		outbox->next_ns = parcel->due_ns;
+		outbox->next_ns = item->due_ns;
 	return 0;
 }
 
-int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_parcel *parcel)
+int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
 {
 	bool is_sooner = false;
 	int r;
 
-	parcel->tries = 0;
-	parcel->is_given_up = false;
-	parcel->bytes = bytes_of(parcel);
+	item->tries = 0;
+	item->is_given_up = false;
+	item->bytes = bytes_of(item);
 	pthread_mutex_lock(&outbox->lock);
-	r = admit(outbox, parcel, &is_sooner);
+	r = admit(outbox, item, &is_sooner);
 	pthread_mutex_unlock(&outbox->lock);
 	if (r == -ENOBUFS)
 		atomic_fetch_add_explicit(&outbox->refused, 1,
@@ -113,50 +113,50 @@ bool fgt_outbox_is_empty(struct fgt_outbox *outbox)
 /* ---- The worker's side ------------------------------------------------- */
 
 /* The next one that is due and, if is_uncut, has no slice; it stays in. */
-static struct fgt_parcel *find_due(struct fgt_outbox *outbox, uint64_t now_ns,
-				   bool is_uncut)
+static struct fgt_outbox_item *find_due(struct fgt_outbox *outbox,
+					uint64_t now_ns, bool is_uncut)
 {
-	struct fgt_parcel *parcel;
+	struct fgt_outbox_item *item;
 
 	pthread_mutex_lock(&outbox->lock);
-	for (parcel = outbox->first; parcel; parcel = parcel->next)
-		if (parcel->due_ns <= now_ns && !(is_uncut && parcel->slice))
+	for (item = outbox->first; item; item = item->next)
+		if (item->due_ns <= now_ns && !(is_uncut && item->slice))
 			break;
 	pthread_mutex_unlock(&outbox->lock);
-	return parcel;
+	return item;
 }
 
 /* Under the lock. */
-static void unlink_parcel(struct fgt_outbox *outbox, struct fgt_parcel *parcel)
+static void unlink_item(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
 {
-	struct fgt_parcel **at = &outbox->first;
-	struct fgt_parcel *before = NULL;
+	struct fgt_outbox_item **at = &outbox->first;
+	struct fgt_outbox_item *before = NULL;
 
-	for (; *at != parcel; at = &(*at)->next)
+	for (; *at != item; at = &(*at)->next)
 		before = *at;
-	*at = parcel->next;
-	if (outbox->last == parcel)
+	*at = item->next;
+	if (outbox->last == item)
 		outbox->last = before;
 	outbox->count--;
-	outbox->bytes -= parcel->bytes;
+	outbox->bytes -= item->bytes;
 }
 
-static void take_out(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+static void take_out(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		     bool is_delivered)
 {
-	struct fgt_slice *slice = parcel->slice;
+	struct fgt_slice *slice = item->slice;
 
 	pthread_mutex_lock(&outbox->lock);
 	/* Counted first: who waits for the box finds the figures right. */
-	if (!parcel->is_given_up)
+	if (!item->is_given_up)
 		atomic_fetch_add_explicit(is_delivered ? &outbox->delivered
 						       : &outbox->undelivered,
 					  1, memory_order_relaxed);
-	unlink_parcel(outbox, parcel);
+	unlink_item(outbox, item);
 	pthread_mutex_unlock(&outbox->lock);
-	parcel->slice = NULL;
+	item->slice = NULL;
 	fgt_slice_free(slice);
-	parcel->free(parcel);
+	item->free(item);
 }
 
 /* ---- Destinations that want to be left alone --------------------------- */
@@ -203,13 +203,13 @@ static uint64_t held_until(const struct fgt_outbox *outbox,
 }
 
 /* Puts it off; false: that would be too long. */
-static bool put_off(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+static bool put_off(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		    uint64_t now_ns, uint64_t due_ns)
 {
 	if (due_ns > now_ns + FGT_OUTBOX_HELD_NS)
 		return false;
 	pthread_mutex_lock(&outbox->lock);
-	parcel->due_ns = due_ns;
+	item->due_ns = due_ns;
 	pthread_mutex_unlock(&outbox->lock);
 	return true;
 }
@@ -217,29 +217,29 @@ static bool put_off(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
 /* ---- What comes of one ------------------------------------------------- */
 
 /* False: it has been tried often enough, or would wait too long. */
-static bool try_later(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+static bool try_later(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		      uint64_t now_ns, uint64_t not_before_ns)
 {
-	uint64_t due_ns = now_ns + (SECOND_NS << parcel->tries);
+	uint64_t due_ns = now_ns + (SECOND_NS << item->tries);
 
 	if (not_before_ns > now_ns)
-		hold(outbox, parcel->destination, not_before_ns);
+		hold(outbox, item->destination, not_before_ns);
 	if (not_before_ns > due_ns)
 		due_ns = not_before_ns;
-	return ++parcel->tries < FGT_OUTBOX_TRIES &&
-	       put_off(outbox, parcel, now_ns, due_ns);
+	return ++item->tries < FGT_OUTBOX_TRIES &&
+	       put_off(outbox, item, now_ns, due_ns);
 }
 
-/* The slice is the parcel's from now on, if there is room for it. */
-static int keep_slice(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
+/* The slice is the item's from now on, if there is room for it. */
+static int keep_slice(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		      struct fgt_slice *slice)
 {
 	int r = -ENOBUFS;
 
 	pthread_mutex_lock(&outbox->lock);
 	if (slice->len_bytes <= FGT_OUTBOX_BYTES_MAX - outbox->bytes) {
-		parcel->slice = slice;
-		parcel->bytes = slice->len_bytes;
+		item->slice = slice;
+		item->bytes = slice->len_bytes;
 		outbox->bytes += slice->len_bytes;
 		r = 0;
 	}
@@ -251,9 +251,9 @@ static int keep_slice(struct fgt_outbox *outbox, struct fgt_parcel *parcel,
 
 static void cut(struct fgt_outbox *outbox,
 		const struct fgt_outbox_carrier *carrier,
-		struct fgt_parcel *parcel)
+		struct fgt_outbox_item *item)
 {
-	const struct fgt_transaction_facts *facts = parcel->facts;
+	const struct fgt_transaction_facts *facts = item->facts;
 	uint64_t from_ns =
 		facts->begin_ns > BEFORE_NS ? facts->begin_ns - BEFORE_NS : 0;
 	struct fgt_slice *slice = NULL;
@@ -261,25 +261,25 @@ static void cut(struct fgt_outbox *outbox,
 	int r = carrier->cut(from_ns, facts->end_ns + AFTER_NS, &slice);
 
 	if (r == 0)
-		r = keep_slice(outbox, parcel, slice);
+		r = keep_slice(outbox, item, slice);
 	if (r == 0)
 		return;
 	snprintf(line, sizeof(line),
 		 "the stacks of a transaction could not be cut: %s",
 		 strerror(-r));
 	carrier->tell(line);
-	take_out(outbox, parcel, false);
+	take_out(outbox, item, false);
 }
 
 static void deliver(struct fgt_outbox *outbox,
 		    const struct fgt_outbox_carrier *carrier,
-		    struct fgt_parcel *parcel, uint64_t now_ns)
+		    struct fgt_outbox_item *item, uint64_t now_ns)
 {
 	uint64_t not_before_ns = 0;
 	const struct fgt_delivery delivery = {
-		.destination = parcel->destination,
-		.slice = parcel->slice,
-		.facts = parcel->facts,
+		.destination = item->destination,
+		.slice = item->slice,
+		.facts = item->facts,
 		.ret_not_before_ns = &not_before_ns,
 	};
 	char why[256] = "";
@@ -287,22 +287,22 @@ static void deliver(struct fgt_outbox *outbox,
 
 	if (r != 0 && *why)
 		carrier->tell(why);
-	if (r == -EAGAIN && try_later(outbox, parcel, now_ns, not_before_ns))
+	if (r == -EAGAIN && try_later(outbox, item, now_ns, not_before_ns))
 		return;
-	take_out(outbox, parcel, r == 0);
+	take_out(outbox, item, r == 0);
 }
 
 /* Not before its destination wants to hear of us again. */
 static void deliver_in_time(struct fgt_outbox *outbox,
 			    const struct fgt_outbox_carrier *carrier,
-			    struct fgt_parcel *parcel, uint64_t now_ns)
+			    struct fgt_outbox_item *item, uint64_t now_ns)
 {
-	uint64_t until_ns = held_until(outbox, parcel->destination);
+	uint64_t until_ns = held_until(outbox, item->destination);
 
 	if (until_ns <= now_ns)
-		deliver(outbox, carrier, parcel, now_ns);
-	else if (!put_off(outbox, parcel, now_ns, until_ns))
-		take_out(outbox, parcel, false);
+		deliver(outbox, carrier, item, now_ns);
+	else if (!put_off(outbox, item, now_ns, until_ns))
+		take_out(outbox, item, false);
 }
 
 static uint64_t find_next(struct fgt_outbox *outbox)
@@ -310,10 +310,10 @@ static uint64_t find_next(struct fgt_outbox *outbox)
 	uint64_t next_ns = FGT_OUTBOX_NEVER;
 
 	pthread_mutex_lock(&outbox->lock);
-	for (struct fgt_parcel *parcel = outbox->first; parcel;
-	     parcel = parcel->next)
-		if (parcel->due_ns < next_ns)
-			next_ns = parcel->due_ns;
+	for (struct fgt_outbox_item *item = outbox->first; item;
+	     item = item->next)
+		if (item->due_ns < next_ns)
+			next_ns = item->due_ns;
 	outbox->next_ns = next_ns;
 	pthread_mutex_unlock(&outbox->lock);
 	return next_ns;
@@ -323,14 +323,14 @@ uint64_t fgt_outbox_step(struct fgt_outbox *outbox,
 			 const struct fgt_outbox_carrier *carrier,
 			 uint64_t now_ns)
 {
-	struct fgt_parcel *parcel;
+	struct fgt_outbox_item *item;
 
 	if (carrier->cut)
-		while ((parcel = find_due(outbox, now_ns, true)))
-			cut(outbox, carrier, parcel);
-	parcel = find_due(outbox, now_ns, false);
-	if (parcel)
-		deliver_in_time(outbox, carrier, parcel, now_ns);
+		while ((item = find_due(outbox, now_ns, true)))
+			cut(outbox, carrier, item);
+	item = find_due(outbox, now_ns, false);
+	if (item)
+		deliver_in_time(outbox, carrier, item, now_ns);
 	return find_next(outbox);
 }
 
@@ -340,10 +340,10 @@ size_t fgt_outbox_give_up(struct fgt_outbox *outbox)
 
 	pthread_mutex_lock(&outbox->lock);
 	outbox->is_open = false;
-	for (struct fgt_parcel *parcel = outbox->first; parcel;
-	     parcel = parcel->next) {
-		count += !parcel->is_given_up;
-		parcel->is_given_up = true;
+	for (struct fgt_outbox_item *item = outbox->first; item;
+	     item = item->next) {
+		count += !item->is_given_up;
+		item->is_given_up = true;
 	}
 	atomic_fetch_add_explicit(&outbox->undelivered, count,
 				  memory_order_relaxed);

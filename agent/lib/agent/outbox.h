@@ -14,10 +14,10 @@
 
 #include "agent/lib/backend.h"
 
-#define FGT_OUTBOX_MAX	     64 /* parcels */
+#define FGT_OUTBOX_MAX	     64 /* items */
 #define FGT_OUTBOX_PATIENT   32 /* with more in it none can wait */
 #define FGT_OUTBOX_BYTES_MAX ((size_t)64 << 20) /* of their slices */
-/* Tries of one parcel: at once, then after 1, 2, 4 … 64 s. */
+/* Tries of one item: at once, then after 1, 2, 4 … 64 s. */
 #define FGT_OUTBOX_TRIES 8
 #define FGT_OUTBOX_NEVER UINT64_MAX
 /* Destinations that asked to be left alone for a while (429). */
@@ -26,7 +26,7 @@
 #define FGT_OUTBOX_HELD_NS UINT64_C(600000000000)
 
 /* Embedded by its owner, who leaves it alone once it is in the box. */
-struct fgt_parcel {
+struct fgt_outbox_item {
 	const char *destination; /* borrowed of the owner */
 	struct fgt_slice
 		*slice; /* owned; NULL: the facts' range is to be cut */
@@ -36,12 +36,12 @@ struct fgt_parcel {
 	 * wake it is a system call, and costs more than all the rest. */
 	bool can_wait;
 	/* It has left the box: frees its owner. slice is NULL by then. */
-	void (*free)(struct fgt_parcel *parcel);
+	void (*free)(struct fgt_outbox_item *item);
 
 	unsigned int tries; /* all below: the box's */
 	size_t bytes;
 	bool is_given_up; /* counted already, whatever comes of it */
-	struct fgt_parcel *next;
+	struct fgt_outbox_item *next;
 };
 
 struct fgt_outbox {
@@ -60,7 +60,7 @@ struct fgt_outbox {
 
 	/* Protects all below. Innermost; never held while anybody waits. */
 	pthread_mutex_t lock;
-	struct fgt_parcel *first, *last; /* taken out by the worker only */
+	struct fgt_outbox_item *first, *last; /* taken out by the worker only */
 	size_t count, bytes; /* the one that is being delivered included */
 	uint64_t next_ns; /* when the worker looks again */
 	bool is_open;
@@ -83,12 +83,12 @@ size_t fgt_outbox_give_up(struct fgt_outbox *outbox);
 void fgt_outbox_close(struct fgt_outbox *outbox);
 
 /*
- * Never waits. -ENOBUFS full, -ENOTCONN closed: the parcel is the caller's
+ * Never waits. -ENOBUFS full, -ENOTCONN closed: the item is the caller's
  * still.
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_parcel *parcel);
+int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_outbox_item *item);
 
 /* MT-Safe | AS-Unsafe */
 bool fgt_outbox_is_empty(struct fgt_outbox *outbox);
@@ -105,7 +105,7 @@ struct fgt_outbox_carrier {
 
 /*
  * One step of work, which may block as long as deliver does: cuts what is
- * due, delivers one parcel. When the next step is due, FGT_OUTBOX_NEVER if
+ * due, delivers one item. When the next step is due, FGT_OUTBOX_NEVER if
  * the box is empty. The worker's thread only.
  */
 uint64_t fgt_outbox_step(struct fgt_outbox *outbox,

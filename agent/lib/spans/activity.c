@@ -32,9 +32,9 @@
 #include "agent/lib/library.h"
 #include "agent/lib/own_file.h"
 #include "agent/lib/own_thread.h"
+#include "agent/lib/report.h"
 #include "agent/lib/rights.h"
 #include "agent/lib/spans/journal.h"
-#include "agent/lib/tell.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd_apart.h"
 #include "ringbuf/base/file_id.h"
@@ -307,9 +307,9 @@ static void count_lost(struct fgt_span_log *log)
 	atomic_store_explicit(&live.lost, lost, memory_order_relaxed);
 	if (live.error && live.error != EAGAIN)
 		complain(explain(live.error));
-	fgt_tell("FGTRACE_ACTIVITY: events were lost, the file could not be "
-		 "written as fast as they came: %s",
-		 explain(live.error));
+	fgt_report("FGTRACE_ACTIVITY: events were lost, the file could not be "
+		   "written as fast as they came: %s",
+		   explain(live.error));
 }
 
 /* One look at the log; true: it may hold more. */

@@ -14,7 +14,7 @@
 #include "agent/lib/spans/task_table.h"
 #include "agent/lib/uncancelled.h"
 
-__thread struct fgt_thread *fgt_thread_known
+__thread struct fgt_caller *fgt_caller_known
 	__attribute__((tls_model("initial-exec")));
 
 atomic_bool fgt_journal_is_forked;
@@ -41,7 +41,7 @@ struct fgt_span_log *fgt_journal_log(void)
 /* A chunk that it leaves needs no care: see span_log.h. */
 static void thread_ended(void *thread)
 {
-	fgt_thread_known = NULL;
+	fgt_caller_known = NULL;
 	free(thread);
 }
 
@@ -57,8 +57,8 @@ static void in_child(void)
 		fgt_span_log_abandon(log);
 	pthread_mutex_init(&journal.opening, NULL);
 	fgt_task_table_forked();
-	if (fgt_thread_known)
-		*fgt_thread_known = (struct fgt_thread){ .tid = gettid() };
+	if (fgt_caller_known)
+		*fgt_caller_known = (struct fgt_caller){ .tid = gettid() };
 }
 
 static void prepare(void)
@@ -69,7 +69,7 @@ static void prepare(void)
 
 int fgt_thread_make(void)
 {
-	struct fgt_thread *thread;
+	struct fgt_caller *thread;
 
 	(void)pthread_once(&journal.once, prepare);
 	if (journal.key_error)
@@ -82,7 +82,7 @@ int fgt_thread_make(void)
 		free(thread);
 		return -ENOMEM;
 	}
-	fgt_thread_known = thread;
+	fgt_caller_known = thread;
 	return 0;
 }
 
@@ -125,7 +125,7 @@ void fgt_journal_unshare(void)
 	pthread_mutex_unlock(&journal.opening);
 }
 
-void fgt_journal_put(struct fgt_thread *self,
+void fgt_journal_put(struct fgt_caller *self,
 		     const struct fgt_span_record *record)
 {
 	struct fgt_span_log *log = fgt_journal_log();

@@ -15,7 +15,7 @@
 #include "ringbuf/spans/span_log.h"
 
 /* What a thread knows; its own. */
-struct fgt_thread {
+struct fgt_caller {
 	int32_t tid;
 	uint64_t task; /* its current one, perhaps ended; 0: none */
 	struct fgt_span_writer writer;
@@ -23,7 +23,7 @@ struct fgt_thread {
 
 /* The only variable of ours in the threads of the program. Initial-exec: read
  * without a call. */
-extern __thread struct fgt_thread *fgt_thread_known
+extern __thread struct fgt_caller *fgt_caller_known
 	__attribute__((tls_model("initial-exec")));
 
 /* Set in the child of a fork, until it starts the library itself. */
@@ -32,27 +32,27 @@ extern atomic_bool fgt_journal_is_forked;
 int fgt_thread_make(void);
 
 /* What this thread knows. -ECHILD, -ENOMEM. MT-Safe | AS-Unsafe */
-static inline int fgt_thread_get(struct fgt_thread **ret_thread)
+static inline int fgt_caller_get(struct fgt_caller **ret_thread)
 {
 	/* Relaxed: a child has one thread when it is set. */
 	if (atomic_load_explicit(&fgt_journal_is_forked, memory_order_relaxed))
 		return -ECHILD;
-	if (!fgt_thread_known) {
+	if (!fgt_caller_known) {
 		int r = fgt_thread_make();
 
 		if (r < 0)
 			return r;
 	}
-	*ret_thread = fgt_thread_known;
+	*ret_thread = fgt_caller_known;
 	return 0;
 }
 
 /* Of this thread, without asking the kernel each time. MT-Safe | AS-Unsafe */
 static inline int32_t fgt_thread_tid(void)
 {
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 
-	return fgt_thread_get(&self) < 0 ? (int32_t)gettid() : self->tid;
+	return fgt_caller_get(&self) < 0 ? (int32_t)gettid() : self->tid;
 }
 
 /*
@@ -71,7 +71,7 @@ void fgt_journal_unshare(void);
 struct fgt_span_log *fgt_journal_log(void);
 
 /* Appends, if there is a log. tid of the record is the caller's to fill. */
-void fgt_journal_put(struct fgt_thread *self,
+void fgt_journal_put(struct fgt_caller *self,
 		     const struct fgt_span_record *record);
 
 /* The child of a fork begins anew. */

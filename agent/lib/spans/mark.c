@@ -20,8 +20,8 @@ int fgt_mark(const char *name)
 {
 	size_t len = fgt_journal_text_len(name, FGT_SPAN_NAME_MAX);
 	struct fgt_span_record record = { .kind = FGT_SPAN_MARK };
-	struct fgt_thread *self;
-	int r = fgt_thread_get(&self);
+	struct fgt_caller *self;
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;
@@ -40,8 +40,8 @@ int fgt_counter(const char *name, double value)
 {
 	size_t len = fgt_journal_text_len(name, FGT_SPAN_NAME_MAX);
 	struct fgt_span_record record = { .kind = FGT_SPAN_COUNTER };
-	struct fgt_thread *self;
-	int r = fgt_thread_get(&self);
+	struct fgt_caller *self;
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;
@@ -60,8 +60,8 @@ int fgt_label(const char *key, const char *value)
 {
 	size_t key_len = fgt_journal_text_len(key, FGT_LABEL_KEY_MAX);
 	struct fgt_span_record record = { .kind = FGT_SPAN_LABEL };
-	struct fgt_thread *self;
-	int r = fgt_thread_get(&self);
+	struct fgt_caller *self;
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "agent/lib/report.h"
 #include "agent/lib/settings.h"
-#include "agent/lib/tell.h"
 #include "ringbuf/spans/span_log.h"
 
 #define LINE_BYTES 256
@@ -64,7 +64,7 @@ static void tell_once(int error, const char *name)
 	snprintf(line, sizeof(line), "%s (the first one: thread %d%s%s%s)",
 		 kinds[kind].line, gettid(), name ? ", '" : "", culprit,
 		 name ? "'" : "");
-	fgt_tell_line(NULL, line);
+	fgt_report_line(NULL, line);
 }
 
 /* What was told while nobody listened has been forgotten, and whose it was. */
@@ -75,7 +75,7 @@ void fgt_misuse_started(void)
 
 	for (unsigned int kind = 0; kind < KINDS; kind++)
 		if (bits & 1u << kind)
-			fgt_tell_line(NULL, kinds[kind].line);
+			fgt_report_line(NULL, kinds[kind].line);
 }
 
 void fgt_misuse_stopped(void)

@@ -91,7 +91,7 @@ static bool change_word(const struct where *where, uint64_t word)
 
 /* ---- Begin -------------------------------------------------------------- */
 
-static int find_parent(const struct fgt_thread *self, uint64_t parent,
+static int find_parent(const struct fgt_caller *self, uint64_t parent,
 		       struct where *ret_where)
 {
 	struct fgt_task_slot *slot;
@@ -135,7 +135,7 @@ static uint32_t track_of(const struct fgt_task_body *body)
 	return (uint32_t)(load(&body->about) >> 32);
 }
 
-static void write_down(struct fgt_thread *self, const struct where *where,
+static void write_down(struct fgt_caller *self, const struct where *where,
 		       uint64_t number, const char *name, size_t len)
 {
 	uint64_t begin_ns = fgt_now();
@@ -163,9 +163,9 @@ int fgt_span_begin(const char *name, uint64_t parent, uint64_t *ret_span)
 {
 	size_t len = fgt_name_len(name);
 	struct where where;
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 	uint64_t serial, depth, number;
-	int r = fgt_thread_get(&self);
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;
@@ -192,7 +192,7 @@ int fgt_span_begin(const char *name, uint64_t parent, uint64_t *ret_span)
 /* ---- End ---------------------------------------------------------------- */
 
 /* 0, or 1: it has ended before. */
-static int find_end(const struct fgt_thread *self, uint64_t number,
+static int find_end(const struct fgt_caller *self, uint64_t number,
 		    struct where *ret_where)
 {
 	struct fgt_task_slot *slot;
@@ -261,7 +261,7 @@ static void read_task_name(const struct fgt_task_body *body, char *ret_name)
 	ret_name[FGT_SPAN_UNIQUE_MAX] = 0;
 }
 
-static void tell_end(struct fgt_thread *self, const struct where *where,
+static void tell_end(struct fgt_caller *self, const struct where *where,
 		     uint32_t track, const struct span *span, uint64_t end_ns)
 {
 	const struct fgt_span_record record = {
@@ -285,9 +285,9 @@ int fgt_span_end(uint64_t span)
 	uint64_t end_ns = fgt_now();
 	struct where where;
 	struct span ended;
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 	uint32_t track;
-	int r = fgt_thread_get(&self);
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;
@@ -336,7 +336,7 @@ void fgt_spans_forked(void)
 
 /* ---- Looking ------------------------------------------------------------ */
 
-uint64_t fgt_span_innermost(const struct fgt_thread *self, uint32_t *ret_track)
+uint64_t fgt_span_innermost(const struct fgt_caller *self, uint32_t *ret_track)
 {
 	uint64_t word = 0, number;
 	struct fgt_task_slot *slot = fgt_task_find(self->task, &word);
@@ -400,11 +400,11 @@ static void put_spans(struct line *line, uint64_t task)
 int fgt_span_ids(char *ret_text, size_t len)
 {
 	struct line line = { .text = ret_text, .size = len };
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 
 	if (!ret_text && len)
 		return -EINVAL;
-	if (fgt_thread_get(&self) == 0) {
+	if (fgt_caller_get(&self) == 0) {
 		put_tasks(&line, self->task);
 		put_spans(&line, self->task);
 	}

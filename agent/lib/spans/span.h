@@ -9,7 +9,7 @@
 
 /* The innermost active span of the thread's current task, and that task's
  * track; 0: there is none. */
-uint64_t fgt_span_innermost(const struct fgt_thread *self, uint32_t *ret_track);
+uint64_t fgt_span_innermost(const struct fgt_caller *self, uint32_t *ret_track);
 
 /* In the child of a fork. AS-Safe */
 void fgt_spans_forked(void);

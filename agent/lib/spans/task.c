@@ -120,7 +120,7 @@ static void fill_record(struct fgt_span_record *record, uint64_t task,
 	};
 }
 
-static int begin(struct fgt_thread *self, const char *name, size_t len,
+static int begin(struct fgt_caller *self, const char *name, size_t len,
 		 uint64_t parent, uint64_t *ret_task)
 {
 	struct fgt_task_name unique;
@@ -181,9 +181,9 @@ int fgt_task_begin(const char *name, uint64_t parent, uint64_t *ret_task)
 	size_t len = fgt_name_len(name);
 	struct fgt_span_record record = { 0 };
 	char unique[FGT_SPAN_UNIQUE_MAX];
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 	uint64_t task = 0;
-	int r = fgt_thread_get(&self);
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;
@@ -208,9 +208,9 @@ int fgt_task_end(uint64_t task)
 	struct fgt_span_record record = { 0 };
 	char unique[FGT_SPAN_UNIQUE_MAX];
 	struct fgt_task_body *body;
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 	uint64_t previous = 0;
-	int r = fgt_thread_get(&self);
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;
@@ -235,9 +235,9 @@ int fgt_task_end(uint64_t task)
 
 int fgt_task_enter(uint64_t task)
 {
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 	uint64_t word;
-	int r = fgt_thread_get(&self);
+	int r = fgt_caller_get(&self);
 
 	if (r < 0)
 		return r;
@@ -283,7 +283,7 @@ static bool copy_span(struct fgt_task_slot *slot, struct fgt_task_body *body,
 	       atomic_load_explicit(&slot->word, memory_order_acquire) == word;
 }
 
-static void retell_one(struct fgt_thread *self, uint32_t index)
+static void retell_one(struct fgt_caller *self, uint32_t index)
 {
 	struct fgt_span_record record;
 	uint64_t span_name[FGT_SPAN_NAME_WORDS];
@@ -314,10 +314,10 @@ void fgt_tasks_retell(void)
 {
 	static uint64_t told;
 	struct fgt_span_log *log = fgt_journal_log();
-	struct fgt_thread *self;
+	struct fgt_caller *self;
 	uint64_t halves;
 
-	if (!log || fgt_thread_get(&self) < 0)
+	if (!log || fgt_caller_get(&self) < 0)
 		return;
 	halves = fgt_span_log_halves(log) + 1;
 	if (halves == told)

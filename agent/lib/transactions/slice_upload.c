@@ -13,14 +13,14 @@
 #include "agent/lib/uncancelled.h"
 
 struct consignment {
-	struct fgt_parcel parcel; /* the first member */
+	struct fgt_outbox_item item; /* the first member */
 	struct fgt_transaction_facts facts; /* texts are the slice's */
 	char destination[FGT_SETTINGS_DESTINATION + 1];
 };
 
-static void free_consignment(struct fgt_parcel *parcel)
+static void free_consignment(struct fgt_outbox_item *item)
 {
-	free(parcel); /* its first member */
+	free(item); /* its first member */
 }
 
 /* The caller may free his as soon as we return. */
@@ -45,26 +45,26 @@ static int copy_slice(const struct fgt_slice *slice,
 static int queue(const struct fgt_slice *slice, const char *destination)
 {
 	struct consignment *consignment = calloc(1, sizeof(*consignment));
-	struct fgt_parcel *parcel;
+	struct fgt_outbox_item *item;
 	int r;
 
 	if (!consignment)
 		return -ENOMEM;
-	parcel = &consignment->parcel;
+	item = &consignment->item;
 	strcpy(consignment->destination, destination);
-	parcel->destination = consignment->destination;
-	parcel->free = free_consignment;
-	r = copy_slice(slice, &parcel->slice);
+	item->destination = consignment->destination;
+	item->free = free_consignment;
+	r = copy_slice(slice, &item->slice);
 	if (r == 0) {
-		consignment->facts.release = parcel->slice->release;
-		consignment->facts.environment = parcel->slice->environment;
-		parcel->facts = &consignment->facts;
+		consignment->facts.release = item->slice->release;
+		consignment->facts.environment = item->slice->environment;
+		item->facts = &consignment->facts;
 	}
 	if (r == 0)
-		r = fgt_outbox_put(fgt_transactions_outbox(), parcel);
+		r = fgt_outbox_put(fgt_transactions_outbox(), item);
 	if (r < 0) {
-		fgt_slice_free(parcel->slice);
-		free_consignment(parcel);
+		fgt_slice_free(item->slice);
+		free_consignment(item);
 	}
 	return r;
 }

@@ -23,12 +23,12 @@ static void set_facts(struct fgt_transaction *transaction)
 	facts->status = transaction->status;
 	facts->active_tid = fgt_thread_tid();
 	facts->begin_ns = fgt_now();
-	transaction->own = (struct fgt_stint){
+	transaction->own = (struct fgt_thread_run){
 		.tid = facts->active_tid,
 		.from_ns = facts->begin_ns,
 	};
-	transaction->stints = &transaction->own;
-	transaction->stint_count = 1;
+	transaction->thread_runs = &transaction->own;
+	transaction->thread_run_count = 1;
 	fgt_trace_id_make(facts->trace_id, FGT_TRACE_ID_DIGITS);
 	fgt_trace_id_make(facts->span_id, FGT_SPAN_ID_DIGITS);
 }
@@ -55,9 +55,9 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 	return transaction;
 }
 
-struct fgt_transaction *fgt_transaction_from_parcel(struct fgt_parcel *parcel)
+struct fgt_transaction *fgt_transaction_from_item(struct fgt_outbox_item *item)
 {
-	return (struct fgt_transaction *)parcel;
+	return (struct fgt_transaction *)item;
 }
 
 void fgt_transaction_free(struct fgt_transaction *transaction)
@@ -67,8 +67,8 @@ void fgt_transaction_free(struct fgt_transaction *transaction)
 	for (size_t i = 0; i < transaction->facts.tag_count; i++)
 		free((char *)(uintptr_t)transaction->tags[i].key);
 	free(transaction->tags);
-	if (transaction->stints != &transaction->own)
-		free(transaction->stints);
+	if (transaction->thread_runs != &transaction->own)
+		free(transaction->thread_runs);
 	pthread_mutex_destroy(&transaction->lock);
 	free(transaction);
 }
@@ -192,48 +192,50 @@ int fgt_transaction_set_tag(struct fgt_transaction *transaction,
 /* ---- Threads ----------------------------------------------------------- */
 
 /* The latest of the calling thread, or NULL. Under the lock. */
-static struct fgt_stint *find_stint(struct fgt_transaction *transaction)
+static struct fgt_thread_run *
+find_thread_run(struct fgt_transaction *transaction)
 {
 	int32_t tid = fgt_thread_tid();
 
-	for (size_t i = transaction->stint_count; i-- > 0;)
-		if (transaction->stints[i].tid == tid)
-			return &transaction->stints[i];
+	for (size_t i = transaction->thread_run_count; i-- > 0;)
+		if (transaction->thread_runs[i].tid == tid)
+			return &transaction->thread_runs[i];
 	return NULL;
 }
 
 /* Most have no more than that of who began it. */
-static int make_stints(struct fgt_transaction *transaction)
+static int make_thread_runs(struct fgt_transaction *transaction)
 {
-	struct fgt_stint *stints;
+	struct fgt_thread_run *thread_runs;
 
-	if (transaction->stints != &transaction->own)
+	if (transaction->thread_runs != &transaction->own)
 		return 0;
-	stints = calloc(FGT_TRANSACTION_STINTS, sizeof(*stints));
-	if (!stints)
+	thread_runs = calloc(FGT_TRANSACTION_THREAD_RUNS, sizeof(*thread_runs));
+	if (!thread_runs)
 		return -ENOMEM;
-	stints[0] = transaction->own;
-	transaction->stints = stints;
+	thread_runs[0] = transaction->own;
+	transaction->thread_runs = thread_runs;
 	return 0;
 }
 
-static int begin_stint(struct fgt_transaction *transaction)
+static int begin_thread_run(struct fgt_transaction *transaction)
 {
-	struct fgt_stint *stint = find_stint(transaction);
+	struct fgt_thread_run *thread_run = find_thread_run(transaction);
 	int r;
 
-	if (stint && !stint->to_ns)
+	if (thread_run && !thread_run->to_ns)
 		return 0;
-	r = make_stints(transaction);
-	if (r == 0 && transaction->stint_count < FGT_TRANSACTION_STINTS) {
-		transaction->stints[transaction->stint_count++] =
-			(struct fgt_stint){ .tid = fgt_thread_tid(),
-					    .from_ns = fgt_now() };
+	r = make_thread_runs(transaction);
+	if (r == 0 &&
+	    transaction->thread_run_count < FGT_TRANSACTION_THREAD_RUNS) {
+		transaction->thread_runs[transaction->thread_run_count++] =
+			(struct fgt_thread_run){ .tid = fgt_thread_tid(),
+						 .from_ns = fgt_now() };
 		return 0;
 	}
-	if (!stint)
+	if (!thread_run)
 		return r < 0 ? r : -ENOSPC;
-	stint->to_ns = 0; /* rather a bit too much than nothing */
+	thread_run->to_ns = 0; /* rather a bit too much than nothing */
 	return 0;
 }
 
@@ -244,21 +246,21 @@ int fgt_transaction_adopt(struct fgt_transaction *transaction)
 	if (!transaction)
 		return 0;
 	pthread_mutex_lock(&transaction->lock);
-	r = begin_stint(transaction);
+	r = begin_thread_run(transaction);
 	pthread_mutex_unlock(&transaction->lock);
 	return r;
 }
 
 int fgt_transaction_leave(struct fgt_transaction *transaction)
 {
-	struct fgt_stint *stint;
+	struct fgt_thread_run *thread_run;
 
 	if (!transaction)
 		return 0;
 	pthread_mutex_lock(&transaction->lock);
-	stint = find_stint(transaction);
-	if (stint && !stint->to_ns)
-		stint->to_ns = fgt_now();
+	thread_run = find_thread_run(transaction);
+	if (thread_run && !thread_run->to_ns)
+		thread_run->to_ns = fgt_now();
 	pthread_mutex_unlock(&transaction->lock);
 	return 0;
 }

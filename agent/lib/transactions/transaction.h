@@ -16,17 +16,17 @@
 #define FGT_TRANSACTION_STATUS 64 /* bytes */
 
 struct fgt_transaction {
-	struct fgt_parcel parcel; /* the first member: see _from_parcel() */
+	struct fgt_outbox_item item; /* the first member: see _from_item() */
 	struct fgt_transaction_facts facts; /* points to what is below */
 	uint64_t session; /* that it was begun in, see transactions.h */
 	/* FGT_TAGS_MAX, once there is one. Each key is one block, with its
 	 * value behind it. */
 	struct fgt_tag *tags;
-	/* Of the thread that began it; FGT_TRANSACTION_STINTS, once there is
+	/* Of the thread that began it; FGT_TRANSACTION_THREAD_RUNS, once there is
 	 * another one. */
-	struct fgt_stint own, *stints;
-	size_t stint_count;
-	/* Protects the stints; innermost. */
+	struct fgt_thread_run own, *thread_runs;
+	size_t thread_run_count;
+	/* Protects the thread_runs; innermost. */
 	pthread_mutex_t lock;
 	/* From here on nothing is written before it is needed. */
 	char name[FGT_TRANSACTION_NAME + 1];
@@ -36,7 +36,7 @@ struct fgt_transaction {
 
 void fgt_transaction_free(struct fgt_transaction *transaction);
 
-/* The one that a parcel is of. */
-struct fgt_transaction *fgt_transaction_from_parcel(struct fgt_parcel *parcel);
+/* The one that a item is of. */
+struct fgt_transaction *fgt_transaction_from_item(struct fgt_outbox_item *item);
 
 #endif

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "agent/lib/library.h"
-#include "agent/lib/tell.h"
-#include "agent/lib/transactions/keep.h"
+#include "agent/lib/report.h"
+#include "agent/lib/transactions/sampling_rules.h"
 #include "agent/lib/transactions/transaction.h"
 
 /* The tick after the end is in the ring by then. */
@@ -24,7 +24,7 @@
 
 /* What a finish looks at; texts are the library's until stop. */
 struct terms {
-	struct fgt_keep_rules rules;
+	struct fgt_sampling_rules rules;
 	int (*decide)(void *context, const struct fgt_transaction_info *info);
 	void *context;
 	enum fgt_threads threads;
@@ -37,7 +37,7 @@ static struct {
 	/* Relaxed: a stale number is noticed under the lock. */
 	_Atomic uint64_t session;
 	_Atomic uint64_t transactions, kept, dropped;
-	struct fgt_keep_limit limit;
+	struct fgt_sampling_limit limit;
 	struct fgt_outbox outbox;
 
 	/* Protects all below; outside of the locks of limit and outbox, never
@@ -53,7 +53,7 @@ static struct {
 __attribute__((constructor)) static void init_all(void)
 {
 	fgt_outbox_init(&all.outbox, fgt_library_wake);
-	fgt_keep_limit_init(&all.limit);
+	fgt_sampling_limit_init(&all.limit);
 }
 
 struct fgt_outbox *fgt_transactions_outbox(void)
@@ -114,13 +114,13 @@ static void stop(void)
 static void forked(void)
 {
 	pthread_mutex_init(&all.lock, NULL);
-	fgt_keep_limit_init(&all.limit);
+	fgt_sampling_limit_init(&all.limit);
 	fgt_outbox_forget(&all.outbox);
 }
 
 static void tell(const char *line)
 {
-	fgt_tell_line(NULL, line);
+	fgt_report_line(NULL, line);
 }
 
 static uint64_t load(_Atomic uint64_t *counter)
@@ -131,7 +131,7 @@ static uint64_t load(_Atomic uint64_t *counter)
 /* Under the lock. What finds no room for its line waits for the next look. */
 static void tell_refused_now(uint64_t now_ns, uint64_t count)
 {
-	if (!fgt_tell_again(
+	if (!fgt_report_each(
 		    "%llu kept transactions or slices were dropped, for %d "
 		    "wait already, or %zu MiB of them: is the agent there, "
 		    "the destination reachable? Else keep fewer "
@@ -183,10 +183,11 @@ static void give_up(void)
 
 	tell_refused(0, true);
 	if (count > 0)
-		fgt_tell("given up by fgt_stop(), undelivered: %zu; it waits "
-			 "for a second only: let the destination answer, call "
-			 "fgt_flush() before",
-			 count);
+		fgt_report(
+			"given up by fgt_stop(), undelivered: %zu; it waits "
+			"for a second only: let the destination answer, call "
+			"fgt_flush() before",
+			count);
 }
 
 static void add_status(struct fgt_status *status)
@@ -233,7 +234,7 @@ static bool ask(const struct terms *terms,
 static bool is_kept(const struct terms *terms,
 		    const struct fgt_transaction *transaction)
 {
-	const struct fgt_keep_facts facts = {
+	const struct fgt_sampling_facts facts = {
 		.begin_ns = transaction->facts.begin_ns,
 		.end_ns = transaction->facts.end_ns,
 		.is_error = is_error(transaction),
@@ -243,15 +244,16 @@ static bool is_kept(const struct terms *terms,
 
 	if (!terms->destination)
 		return false;
-	is_wanted = terms->decide ? ask(terms, transaction)
-				  : fgt_keep_is_wanted(&terms->rules, &facts);
+	is_wanted = terms->decide
+			    ? ask(terms, transaction)
+			    : fgt_sampling_is_wanted(&terms->rules, &facts);
 	return is_wanted &&
-	       fgt_keep_limit_take(&all.limit, &terms->rules, facts.end_ns);
+	       fgt_sampling_limit_take(&all.limit, &terms->rules, facts.end_ns);
 }
 
-static void free_parcel(struct fgt_parcel *parcel)
+static void free_item(struct fgt_outbox_item *item)
 {
-	fgt_transaction_free(fgt_transaction_from_parcel(parcel));
+	fgt_transaction_free(fgt_transaction_from_item(item));
 }
 
 static void address(const struct terms *terms,
@@ -263,15 +265,15 @@ static void address(const struct terms *terms,
 	facts->release = terms->release;
 	facts->environment = terms->environment;
 	facts->all_threads = terms->threads == FGT_THREADS_ALL;
-	facts->stints = transaction->stints;
-	facts->stint_count = transaction->stint_count;
-	transaction->parcel = (struct fgt_parcel){
+	facts->thread_runs = transaction->thread_runs;
+	facts->thread_run_count = transaction->thread_run_count;
+	transaction->item = (struct fgt_outbox_item){
 		.destination = terms->destination,
 		.facts = facts,
 		.due_ns = facts->end_ns + SETTLE_NS,
 		.can_wait = facts->end_ns - facts->begin_ns <
 			    terms->patience_ns,
-		.free = free_parcel,
+		.free = free_item,
 	};
 }
 
@@ -289,7 +291,7 @@ static int hand_over(struct fgt_transaction *transaction)
 	pthread_mutex_lock(&all.lock);
 	if (is_of_session(transaction)) {
 		address(&all.terms, transaction);
-		r = fgt_outbox_put(&all.outbox, &transaction->parcel);
+		r = fgt_outbox_put(&all.outbox, &transaction->item);
 	} else {
 		r = -ENOTCONN;
 	}

@@ -69,7 +69,8 @@ static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,
 
 static enum fgt_symbol_reason
 open_image(const struct fgt_symbolizer_options *options,
-	   const struct fgt_slice *slice, const struct fgt_slice_image *image,
+	   const struct fgt_ring_slice *slice,
+	   const struct fgt_slice_image *image,
 	   const struct fgt_target_root *root, const char *path, int *ret_fd)
 {
 	enum fgt_symbol_reason below_target, below_host;
@@ -118,7 +119,7 @@ static void open_debug_files(const struct fgt_symbolizer_options *options,
 
 enum fgt_symbol_reason fgt_image_files_open(
 	const struct fgt_symbolizer_options *options,
-	const struct fgt_slice *slice, const struct fgt_slice_image *image,
+	const struct fgt_ring_slice *slice, const struct fgt_slice_image *image,
 	const struct fgt_target_root *root, struct fgt_image_files *ret_files)
 {
 	FGT_AUTO(fgt_image_files_close)
@@ -135,7 +136,7 @@ enum fgt_symbol_reason fgt_image_files_open(
 	return FGT_SYMBOL_FOUND;
 }
 
-int fgt_image_open_cached(void *context, const struct fgt_slice *slice,
+int fgt_image_open_cached(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd)
 {
 	(void)slice;

@@ -37,11 +37,11 @@ static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
  */
 enum fgt_symbol_reason fgt_image_files_open(
 	const struct fgt_symbolizer_options *options,
-	const struct fgt_slice *slice, const struct fgt_slice_image *image,
+	const struct fgt_ring_slice *slice, const struct fgt_slice_image *image,
 	const struct fgt_target_root *root, struct fgt_image_files *ret_files);
 
 /* For options.open_image; context is a struct fgt_image_cache. MT-Safe */
-int fgt_image_open_cached(void *context, const struct fgt_slice *slice,
+int fgt_image_open_cached(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);
 
 #endif

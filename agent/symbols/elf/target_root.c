@@ -54,7 +54,7 @@ static int32_t read_ns_pid(int proc_fd)
 	return last ? (int32_t)strtol(last + 1, NULL, 10) : 0;
 }
 
-static void open_target(const struct fgt_slice *slice,
+static void open_target(const struct fgt_ring_slice *slice,
 			struct fgt_target_root *root)
 {
 	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
@@ -81,7 +81,7 @@ static void open_target(const struct fgt_slice *slice,
 	}
 }
 
-void fgt_target_root_open(const struct fgt_slice *slice, bool is_live,
+void fgt_target_root_open(const struct fgt_ring_slice *slice, bool is_live,
 			  struct fgt_target_root *ret_root)
 {
 	char host[sizeof(slice->process.host)] = "";

@@ -24,7 +24,7 @@ struct fgt_target_root {
  * time still name the process of the slice. Never fails: what cannot be
  * opened is -1.
  */
-void fgt_target_root_open(const struct fgt_slice *slice, bool is_live,
+void fgt_target_root_open(const struct fgt_ring_slice *slice, bool is_live,
 			  struct fgt_target_root *ret_root);
 void fgt_target_root_close(struct fgt_target_root *root);
 

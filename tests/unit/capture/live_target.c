@@ -66,7 +66,7 @@ int tear_down(void **state)
 		kill(fixture->child, SIGKILL);
 		waitpid(fixture->child, NULL, 0);
 	}
-	fgt_slice_free(fixture->slice);
+	fgt_ring_slice_free(fixture->slice);
 	fgt_sampler_free(fixture->sampler);
 	fgt_target_put(fixture->target);
 	fgt_image_cache_free(fixture->cache);
@@ -101,7 +101,7 @@ void attach(struct fixture *fixture)
 
 void cut(struct fixture *fixture, uint64_t from_ns)
 {
-	fgt_slice_free(fixture->slice);
+	fgt_ring_slice_free(fixture->slice);
 	fixture->slice = NULL;
 	assert_int_equal(fgt_ring_cut(fgt_target_ring(fixture->target), from_ns,
 				      UINT64_MAX, &fixture->slice),
@@ -111,7 +111,7 @@ void cut(struct fixture *fixture, uint64_t from_ns)
 	assert_true(fgt_slice_is_valid(fixture->slice));
 }
 
-static bool have_all_stacks(const struct fgt_slice *slice)
+static bool have_all_stacks(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->run_count; i++)
 		if (slice->runs[i].stack == FGT_NODE_NONE)
@@ -124,7 +124,8 @@ void wait_for_stacks(struct fixture *fixture)
 	const struct fgt_ring *ring = fgt_target_ring(fixture->target);
 
 	for (int i = 0; i < 100; i++) {
-		FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = NULL;
 
 		sleep_ms(100);
 		if (fgt_ring_cut(ring, now_ns() - 100000000u, UINT64_MAX,
@@ -134,7 +135,7 @@ void wait_for_stacks(struct fixture *fixture)
 	}
 }
 
-double share(const struct fgt_slice *slice, const char *name,
+double share(const struct fgt_ring_slice *slice, const char *name,
 	     const char *state_name)
 {
 	unsigned int in_state = 0, all = 0;
@@ -155,7 +156,7 @@ double share(const struct fgt_slice *slice, const char *name,
 	return all ? in_state * 100.0 / all : 0;
 }
 
-unsigned int count_threads(const struct fgt_slice *slice, const char *name)
+unsigned int count_threads(const struct fgt_ring_slice *slice, const char *name)
 {
 	unsigned int count = 0;
 
@@ -165,7 +166,7 @@ unsigned int count_threads(const struct fgt_slice *slice, const char *name)
 	return count;
 }
 
-bool is_truncated(const struct fgt_slice *slice, uint32_t node)
+bool is_truncated(const struct fgt_ring_slice *slice, uint32_t node)
 {
 	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent) {
 		const struct fgt_frame *frame =

@@ -20,7 +20,7 @@ struct fixture {
 	struct fgt_image_cache *cache;
 	struct fgt_sampler *sampler;
 	struct fgt_target *target;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	pid_t child;
 };
 
@@ -43,11 +43,12 @@ void cut(struct fixture *fixture, uint64_t from_ns);
 void wait_for_stacks(struct fixture *fixture);
 
 /* Share of ticks of the threads called name (any: NULL) in a state, per cent. */
-double share(const struct fgt_slice *slice, const char *name,
+double share(const struct fgt_ring_slice *slice, const char *name,
 	     const char *state_name);
-unsigned int count_threads(const struct fgt_slice *slice, const char *name);
+unsigned int count_threads(const struct fgt_ring_slice *slice,
+			   const char *name);
 /* Does the stack say that it does not reach the thread's start? */
-bool is_truncated(const struct fgt_slice *slice, uint32_t node);
+bool is_truncated(const struct fgt_ring_slice *slice, uint32_t node);
 
 uint64_t now_ns(void);
 void sleep_ms(unsigned int ms);

@@ -12,7 +12,7 @@
 static void busy_and_blocked_threads_are_told_apart(void **state)
 {
 	struct fixture *fixture = *state;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	unsigned int truncated = 0;
 	uint64_t from_ns;
 
@@ -40,7 +40,7 @@ static void busy_and_blocked_threads_are_told_apart(void **state)
 	assert_true(truncated * 100 <= slice->run_count);
 }
 
-static unsigned int depth(const struct fgt_slice *slice, uint32_t node)
+static unsigned int depth(const struct fgt_ring_slice *slice, uint32_t node)
 {
 	unsigned int frames = 0;
 
@@ -52,7 +52,7 @@ static unsigned int depth(const struct fgt_slice *slice, uint32_t node)
 static void what_a_handler_on_another_stack_interrupted_is_seen(void **state)
 {
 	struct fixture *fixture = *state;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 
 	start_child(fixture, "handler", -1);
 	attach(fixture);

@@ -28,7 +28,7 @@ struct fixture {
 	struct fgt_image_cache *cache;
 	struct fgt_sampler *sampler;
 	struct fgt_target *target;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	/* Protects what the sampler's thread says. */
 	pthread_mutex_t lock;
 	char said[256];
@@ -91,7 +91,7 @@ static void start(struct fixture *fixture, unsigned int hz)
 
 static void stop(struct fixture *fixture)
 {
-	fgt_slice_free(fixture->slice);
+	fgt_ring_slice_free(fixture->slice);
 	fgt_sampler_free(fixture->sampler);
 	fgt_target_put(fixture->target);
 	fgt_image_cache_free(fixture->cache);
@@ -100,7 +100,7 @@ static void stop(struct fixture *fixture)
 
 static void cut(struct fixture *fixture, uint64_t from_ns)
 {
-	fgt_slice_free(FGT_TAKE(fixture->slice));
+	fgt_ring_slice_free(FGT_TAKE(fixture->slice));
 	assert_int_equal(fgt_ring_cut(fgt_target_ring(fixture->target), from_ns,
 				      UINT64_MAX, &fixture->slice),
 			 0);
@@ -109,7 +109,7 @@ static void cut(struct fixture *fixture, uint64_t from_ns)
 }
 
 /* Ticks of a thread in a state, in percent; -1 without such a thread. */
-static int share(const struct fgt_slice *slice, const char *name,
+static int share(const struct fgt_ring_slice *slice, const char *name,
 		 const char *state_name)
 {
 	unsigned int in_state = 0, all = 0;
@@ -272,7 +272,7 @@ static void *hide(void *context)
 	return NULL;
 }
 
-static bool is_marked(const struct fgt_slice *slice, uint32_t node)
+static bool is_marked(const struct fgt_ring_slice *slice, uint32_t node)
 {
 	const struct fgt_frame *leaf;
 
@@ -284,7 +284,7 @@ static bool is_marked(const struct fgt_slice *slice, uint32_t node)
 }
 
 /* Part of the thread's ticks that say that nobody knows, in per cent. */
-static unsigned int count_marked(const struct fgt_slice *slice)
+static unsigned int count_marked(const struct fgt_ring_slice *slice)
 {
 	unsigned int marked = 0, all = 0;
 
@@ -306,7 +306,7 @@ static unsigned int marked_between(struct fixture *fixture, uint64_t from_ns,
 {
 	unsigned int marked;
 
-	fgt_slice_free(fixture->slice);
+	fgt_ring_slice_free(fixture->slice);
 	fixture->slice = NULL;
 	assert_int_equal(fgt_ring_cut(fgt_target_ring(fixture->target), from_ns,
 				      to_ns, &fixture->slice),

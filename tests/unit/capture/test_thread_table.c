@@ -1,276 +1,290 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where threads are kept: found as long as they are there, never moved, and
- * small.
+ * The table of a target's threads, that of this very program.
  */
-#include "agent/capture/threads/thread_table.h"
+#include "tests/unit/ringbuf/ring_kit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
-#define MANY	      5000
-#define MODEL_TIDS    3000
-#define MODEL_STEPS   200000
-#define BYTES_A_PIECE 56u
+#include "agent/capture/threads/thread_table.h"
 
-static void nobody_moves_and_everybody_is_found(void **state)
+#define NO_SUCH_TID INT32_MAX
+#define MANY	    1000
+#define SECOND_NS   UINT64_C(1000000000)
+
+/* As a slice of the ring has it. */
+static void assert_name(struct fgt_ring *ring, uint32_t slot, const char *name)
 {
-	struct fgt_thread **added =
-		calloc(FGT_THREADS_MAX, sizeof(struct fgt_thread *));
-	struct fgt_thread_table table;
-	int32_t tid = 0;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	static uint64_t now_ns;
+
+	for (int i = 0; i < 2; i++)
+		kit_tick(ring, now_ns += 1000000000u);
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	assert_string_equal(fgt_slice_string(slice, slice->threads[slot].name),
+			    name);
+}
+
+static void
+a_thread_that_is_gone_already_has_the_name_of_its_process(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_thread *gone, *alive;
+	struct fgt_thread_table threads;
+	char name[64] = "before";
 
 	(void)state;
-	assert_int_equal(fgt_thread_table_init(&table), 0);
-	for (uint32_t i = 0; i < FGT_THREADS_MAX; i++) {
-		added[i] = fgt_thread_table_add(&table, (int32_t)i + 1);
+	assert_int_equal(
+		fgt_thread_table_init(&threads, task_fd, name, &budget, ring),
+		0);
+	alive = fgt_thread_table_add(&threads, getpid());
+	assert_name(ring, alive->slot, "test_thread_tab");
+	strcpy(name, "after-an-exec-a-longer-one");
+	gone = fgt_thread_table_add(&threads, NO_SUCH_TID);
+	assert_name(ring, gone->slot, "after-an-exec-a");
+	assert_int_equal(gone->start_time, 0);
+	fgt_thread_table_scan(&threads, false, 0);
+	assert_true(gone->is_ended);
+	assert_false(alive->is_ended);
+	fgt_thread_table_done(&threads);
+	close(task_fd);
+}
+
+static void assert_active_are_theirs(const struct fgt_thread_table *threads)
+{
+	for (uint32_t i = 0; i < threads->active_count; i++)
+		assert_ptr_equal(threads->active[i].thread->active,
+				 &threads->active[i]);
+}
+
+/* More than the table begins with, so that it moves. */
+static void what_is_known_of_active_threads_moves_with_them(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_thread *added[MANY];
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_thread_table threads;
+
+	(void)state;
+	assert_int_equal(
+		fgt_thread_table_init(&threads, task_fd, "x", &budget, ring),
+		0);
+	for (int32_t i = 0; i < MANY; i++) {
+		added[i] = fgt_thread_table_add(&threads, NO_SUCH_TID - i);
 		assert_non_null(added[i]);
-		assert_int_equal(added[i]->tid, i + 1);
+		added[i]->needs_look = false;
+		added[i]->active->stretch_ns = (uint64_t)i;
 	}
-	assert_null(fgt_thread_table_add(&table, INT32_MAX));
-	assert_int_equal(table.count, FGT_THREADS_MAX);
-	for (uint32_t i = 0; i < FGT_THREADS_MAX; i++)
-		assert_ptr_equal(fgt_thread_table_find(&table, (int32_t)i + 1),
-				 added[i]);
-	assert_null(fgt_thread_table_find(&table, INT32_MAX));
-	/* All are visited, and may leave then. */
-	for (struct fgt_thread *at = fgt_thread_table_next(&table, NULL); at;
-	     at = fgt_thread_table_next(&table, at)) {
-		assert_int_equal(at->tid, ++tid);
-		fgt_thread_table_remove(&table, at);
+	assert_int_equal(threads.active_count, MANY);
+	assert_active_are_theirs(&threads);
+	for (int i = 0; i < MANY; i += 3)
+		fgt_thread_table_deactivate(&threads, added[i]);
+	assert_active_are_theirs(&threads);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(added[i]->active == NULL, i % 3 == 0);
+		if (added[i]->active)
+			assert_int_equal(added[i]->active->stretch_ns, i);
 	}
-	assert_int_equal(tid, FGT_THREADS_MAX);
-	assert_int_equal(table.count, 0);
-	assert_null(fgt_thread_table_next(&table, NULL));
-	assert_non_null(fgt_thread_table_add(&table, 1));
-	fgt_thread_table_done(&table);
-	fgt_thread_table_done(&table);
-	assert_null(fgt_thread_table_next(&table, NULL));
-	free(added);
+	/* Two seconds later nobody is active, and all can be again. */
+	fgt_thread_table_retire(&threads, 2 * SECOND_NS, SECOND_NS / 101);
+	assert_int_equal(threads.active_count, 0);
+	fgt_thread_table_look_at_all(&threads, 3 * SECOND_NS);
+	assert_int_equal(threads.active_count, MANY);
+	assert_active_are_theirs(&threads);
+	assert_int_equal(added[1]->active->stretch_ns, 0);
+	fgt_thread_table_done(&threads);
+	close(task_fd);
 }
 
-/* ---- Against a model --------------------------------------------------- */
-
-/* What somebody would hold who knows of the threads: by number, NULL: none. */
-struct model {
-	struct fgt_thread_table table;
-	struct fgt_thread *of_tid[MODEL_TIDS];
-	uint32_t count;
-};
-
-static void come(struct model *model, int32_t tid)
+/* A thread that works a little every few seconds has it shown in the end. */
+static void an_account_outlives_idle_times(void **state)
 {
-	struct fgt_thread *thread = fgt_thread_table_add(&model->table, tid);
-	struct fgt_thread_aside *aside;
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_cpu_use use = { .runtime_ns = 5000000, .switches = 1 };
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_thread_table threads;
+	struct fgt_thread *thread;
 
-	assert_non_null(thread);
-	model->of_tid[tid] = thread;
-	model->count++;
-	/* Nothing of whoever had the place before. */
-	assert_int_equal(thread->runtime_ns, 0);
+	(void)state;
+	assert_int_equal(
+		fgt_thread_table_init(&threads, task_fd, "x", &budget, ring),
+		0);
+	thread = fgt_thread_table_add(&threads, NO_SUCH_TID);
+	/* As one whose schedstat is read. */
+	fgt_thread_store_aside(&threads.table, thread);
+	for (int i = 1; i <= 4; i++) {
+		use.runtime_ns = (uint64_t)i * 5000000u;
+		use.switches++;
+		assert_true(fgt_thread_table_take_use(&threads, thread, &use));
+		assert_non_null(thread->active);
+		fgt_account_add(&thread->active->account, &thread->active->use);
+		assert_int_equal(thread->active->account.due_ns, i * 5000000);
+		assert_int_equal(thread->active->account.hidden_ns,
+				 i * 5000000);
+		assert_false(fgt_thread_table_take_use(&threads, thread, &use));
+		fgt_thread_table_deactivate(&threads, thread);
+		assert_false(fgt_thread_table_take_use(&threads, thread, &use));
+		assert_null(thread->active);
+	}
+	assert_int_equal(threads.known_runtime_ns, use.runtime_ns);
+	fgt_thread_table_done(&threads);
+	close(task_fd);
+}
+
+/* What the ring is told, and what the sampler holds, stays with its own. */
+static void threads_come_and_go_and_begin_anew(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_cpu_use use = { .runtime_ns = 7, .switches = 1 };
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_thread_table threads;
+	struct fgt_thread *thread, *stays;
+
+	(void)state;
+	assert_int_equal(
+		fgt_thread_table_init(&threads, task_fd, "x", &budget, ring),
+		0);
+	stays = fgt_thread_table_add(&threads, NO_SUCH_TID);
+	fgt_thread_table_take_use(&threads, stays, &use);
+	for (int32_t i = 1; i < 10 * MANY; i++) {
+		thread = fgt_thread_table_add(&threads, NO_SUCH_TID - i);
+		assert_non_null(thread);
+		assert_true(thread->is_new && !thread->has_aside);
+		assert_int_equal(thread->active->use.runtime_ns, 0);
+		assert_int_equal(
+			fgt_thread_table_use(&threads, thread).switches, 0);
+		assert_true(fgt_thread_table_take_use(&threads, thread, &use));
+		assert_true(thread->has_switched);
+		if (i % 2)
+			fgt_thread_store_aside(&threads.table, thread);
+		if (i % 3)
+			fgt_thread_table_deactivate(&threads, thread);
+		assert_int_equal(
+			fgt_thread_table_use(&threads, thread).runtime_ns, 7);
+		/* Up to MANY at once. */
+		fgt_thread_table_end(&threads, thread);
+		if (i % MANY == 0)
+			fgt_thread_table_reap(&threads);
+	}
+	fgt_thread_table_reap(&threads);
+	assert_int_equal(threads.table.count, 1);
+	assert_int_equal(threads.active_count, 1);
+	assert_int_equal(threads.known_runtime_ns, 7);
+	assert_ptr_equal(fgt_thread_table_find(&threads, NO_SUCH_TID), stays);
+	assert_int_equal(stays->active->use.runtime_ns, 7);
+	assert_active_are_theirs(&threads);
+	fgt_thread_table_done(&threads);
+	close(task_fd);
+}
+
+/* Idle ones keep what later looks are compared with. */
+static void the_use_of_an_idle_thread_is_known(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	struct fgt_cpu_use use = { 1000, 20, 3 }, found;
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_thread_table threads;
+	struct fgt_thread *thread;
+
+	(void)state;
+	assert_int_equal(
+		fgt_thread_table_init(&threads, task_fd, "x", &budget, ring),
+		0);
+	thread = fgt_thread_table_add(&threads, NO_SUCH_TID);
+	fgt_thread_store_aside(&threads.table, thread);
+	assert_true(fgt_thread_table_take_use(&threads, thread, &use));
+	thread->has_switched = false;
+	fgt_thread_table_deactivate(&threads, thread);
+	found = fgt_thread_table_use(&threads, thread);
+	assert_memory_equal(&found, &use, sizeof(use));
+	/* To wait is not to run; but it is noted. */
+	use.wait_ns = 30;
+	assert_false(fgt_thread_table_take_use(&threads, thread, &use));
 	assert_null(thread->active);
-	assert_null(fgt_thread_table_find_aside(&model->table, thread));
-	thread->runtime_ns = (uint64_t)tid * 3;
-	if (tid % 4)
-		return;
-	aside = fgt_thread_table_aside(&model->table, thread);
-	assert_int_equal(aside->schedstat_fd, -1);
-	assert_int_equal(aside->wait_ns, 0);
-	assert_null(aside->switches);
-	aside->wait_ns = (uint64_t)tid * 5;
+	assert_false(thread->has_switched);
+	assert_int_equal(fgt_thread_table_use(&threads, thread).wait_ns, 30);
+	/* Put on a CPU for no time at all. */
+	use.switches++;
+	assert_true(fgt_thread_table_take_use(&threads, thread, &use));
+	assert_true(thread->has_switched);
+	assert_int_equal(thread->active->account.seen.switches, 3);
+	assert_int_equal(thread->active->use.switches, 4);
+	assert_int_equal(thread->active->sampled_wait_ns, 30);
+	assert_int_equal(threads.known_runtime_ns, 1000);
+	fgt_thread_table_done(&threads);
+	close(task_fd);
 }
 
-static void go(struct model *model, int32_t tid)
+static void *wait_for_end(void *lock)
 {
-	fgt_thread_table_remove(&model->table, model->of_tid[tid]);
-	model->of_tid[tid] = NULL;
-	model->count--;
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+	return NULL;
 }
 
-static void check(const struct model *model)
+static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
 {
-	uint32_t count = 0;
-
-	assert_int_equal(model->table.count, model->count);
-	for (struct fgt_thread *at = fgt_thread_table_next(&model->table, NULL);
-	     at; at = fgt_thread_table_next(&model->table, at)) {
-		assert_ptr_equal(model->of_tid[at->tid], at);
-		count++;
-	}
-	assert_int_equal(count, model->count);
-	for (int32_t tid = 1; tid < MODEL_TIDS; tid++) {
-		struct fgt_thread *thread = model->of_tid[tid];
-
-		assert_ptr_equal(fgt_thread_table_find(&model->table, tid),
-				 thread);
-		if (!thread)
-			continue;
-		assert_int_equal(thread->runtime_ns, tid * 3);
-		if (tid % 4 == 0)
-			assert_int_equal(fgt_thread_table_find_aside(
-						 &model->table, thread)
-						 ->wait_ns,
-					 tid * 5);
-	}
-}
-
-static void whoever_comes_and_goes_the_others_stay_as_they_are(void **state)
-{
-	static struct model model;
-	uint32_t random = 1;
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct fgt_fd_budget budget = { .limit = 0 };
+	struct fgt_thread_table threads;
+	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(fgt_thread_table_init(&model.table), 0);
-	for (uint32_t i = 0; i < MODEL_STEPS; i++) {
-		/* Crowds that swell and shrink, by turns. */
-		bool is_swelling = i / (MODEL_STEPS / 8) % 2 == 0;
-		int32_t tid;
-
-		random = random * 1664525u + 1013904223u;
-		tid = 1 + (int32_t)((random >> 8) % (MODEL_TIDS - 1));
-		if (!model.of_tid[tid] && (is_swelling || random >> 30 == 0))
-			come(&model, tid);
-		else if (model.of_tid[tid] &&
-			 (!is_swelling || random >> 30 == 0))
-			go(&model, tid);
-		if (i % 1000 == 0)
-			fgt_thread_table_give_back(&model.table);
-		if (i % 5000 == 0)
-			check(&model);
-	}
-	check(&model);
-	fgt_thread_table_done(&model.table);
-}
-
-/* ---- The number of one that is replaced -------------------------------- */
-
-static void a_number_is_that_of_the_newest_also_after_growth(void **state)
-{
-	struct fgt_thread_table table;
-	struct fgt_thread *hole, *old, *young;
-
-	(void)state;
-	assert_int_equal(fgt_thread_table_init(&table), 0);
-	hole = fgt_thread_table_add(&table, 1);
-	old = fgt_thread_table_add(&table, 7);
-	fgt_thread_table_remove(&table, hole);
-	old->is_replaced = true;
-	assert_null(fgt_thread_table_find(&table, 7));
-	young = fgt_thread_table_add(&table, 7);
-	assert_ptr_equal(young, hole);
-	assert_ptr_equal(fgt_thread_table_find(&table, 7), young);
-	for (int32_t i = 0; i < MANY; i++)
-		assert_non_null(fgt_thread_table_add(&table, 100 + i));
-	assert_ptr_equal(fgt_thread_table_find(&table, 7), young);
-	fgt_thread_table_remove(&table, old);
-	assert_ptr_equal(fgt_thread_table_find(&table, 7), young);
-	fgt_thread_table_remove(&table, young);
-	assert_null(fgt_thread_table_find(&table, 7));
-	fgt_thread_table_done(&table);
-}
-
-/* ---- Memory ------------------------------------------------------------ */
-
-static size_t resident_bytes(const struct fgt_thread_table *table)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 0;
-	size_t count = table->memory_bytes / page;
-	unsigned char *pages = calloc(count, 1);
-
-	assert_int_equal(mincore(table->memory, table->memory_bytes, pages), 0);
-	for (size_t i = 0; i < count; i++)
-		bytes += pages[i] & 1 ? page : 0;
-	free(pages);
-	return bytes;
-}
-
-static void thousands_take_little_memory_and_give_it_back(void **state)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct fgt_thread_table table;
-	struct fgt_thread *stays;
-	size_t before;
-
-	(void)state;
-	assert_int_equal(fgt_thread_table_init(&table), 0);
-	before = resident_bytes(&table);
-	for (int32_t i = 1; i <= MANY; i++)
-		fgt_thread_table_add(&table, i);
-	assert_in_range(resident_bytes(&table) - before, MANY * 48,
-			MANY * BYTES_A_PIECE);
-	stays = fgt_thread_table_find(&table, MANY / 2);
-	fgt_thread_table_aside(&table, stays)->wait_ns = 12;
-	for (int32_t i = 1; i <= MANY; i++)
-		if (i != stays->tid)
-			fgt_thread_table_remove(
-				&table, fgt_thread_table_find(&table, i));
-	fgt_thread_table_give_back(&table);
-	/* Its pages, those of the table's ends, the buckets. */
-	assert_in_range(resident_bytes(&table) - before, 0,
-			5 * page + MANY * 4);
-	assert_ptr_equal(fgt_thread_table_find(&table, MANY / 2), stays);
-	assert_int_equal(fgt_thread_table_find_aside(&table, stays)->wait_ns,
-			 12);
-	for (int32_t i = 1; i <= MANY; i++)
-		if (i != stays->tid)
-			assert_non_null(fgt_thread_table_add(&table, i));
-	for (int32_t i = 1; i <= MANY; i++)
-		assert_int_equal(fgt_thread_table_find(&table, i)->tid, i);
-	fgt_thread_table_done(&table);
-}
-
-static void without_memory_nobody_is_added_and_nobody_lost(void **state)
-{
-	struct fgt_thread_table table;
-	struct rlimit before, none;
-	int32_t count = 0;
-
-	(void)state;
-	assert_int_equal(fgt_thread_table_init(&table), 0);
-	assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
-	none = before;
-	none.rlim_cur = 4096; /* of 0 Linux thinks that it is not meant */
-	assert_int_equal(setrlimit(RLIMIT_DATA, &none), 0);
-	while (count < MANY && fgt_thread_table_add(&table, count + 1))
-		count++;
-	setrlimit(RLIMIT_DATA, &before);
-	assert_in_range(count, 1, MANY - 1);
-	assert_int_equal(table.count, count);
-	for (int32_t i = 1; i <= count; i++)
-		assert_non_null(fgt_thread_table_find(&table, i));
-	assert_non_null(fgt_thread_table_add(&table, count + 1));
-	fgt_thread_table_done(&table);
-	/* Not even addresses. */
-	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-	none = before;
-	none.rlim_cur = 0;
-	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
-	count = fgt_thread_table_init(&table);
-	setrlimit(RLIMIT_AS, &before);
-	assert_int_equal(count, -ENOMEM);
-	fgt_thread_table_done(&table);
+	assert_int_equal(
+		fgt_thread_table_init(&threads, task_fd, "x", &budget, ring),
+		0);
+	assert_true(fgt_thread_table_has_other_count(&threads));
+	assert_true(fgt_thread_table_scan(&threads, false, 7));
+	assert_int_equal(threads.table.count, 1);
+	assert_false(fgt_thread_table_has_other_count(&threads));
+	assert_true(fgt_thread_table_scan(&threads, false, 8));
+	assert_false(fgt_thread_table_scan(&threads, false, 8));
+	pthread_mutex_lock(&lock);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &lock), 0);
+	assert_true(fgt_thread_table_has_other_count(&threads));
+	assert_true(fgt_thread_table_scan(&threads, false, 8));
+	assert_int_equal(threads.table.count, 2);
+	assert_false(fgt_thread_table_has_other_count(&threads));
+	pthread_mutex_unlock(&lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	for (int i = 0; i < 1000 && !fgt_thread_table_has_other_count(&threads);
+	     i++)
+		usleep(1000); /* it ends a little after it is joined */
+	assert_true(fgt_thread_table_has_other_count(&threads));
+	/* Of many threads the last pid alone is no reason each time. */
+	assert_true(fgt_thread_table_scan(&threads, false, 8));
+	threads.table.count = 1000;
+	assert_false(fgt_thread_table_scan(&threads, false, 9));
+	/* What was put off stays so. */
+	assert_true(threads.is_scan_owed);
+	assert_false(fgt_thread_table_has_other_count(&threads));
+	threads.table.count = 2;
+	fgt_thread_table_done(&threads);
+	close(task_fd);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_moves_and_everybody_is_found),
 		cmocka_unit_test(
-			whoever_comes_and_goes_the_others_stay_as_they_are),
+			what_is_known_of_active_threads_moves_with_them),
+		cmocka_unit_test(an_account_outlives_idle_times),
+		cmocka_unit_test(threads_come_and_go_and_begin_anew),
+		cmocka_unit_test(the_use_of_an_idle_thread_is_known),
 		cmocka_unit_test(
-			a_number_is_that_of_the_newest_also_after_growth),
-		cmocka_unit_test(thousands_take_little_memory_and_give_it_back),
+			a_thread_that_is_gone_already_has_the_name_of_its_process),
 		cmocka_unit_test(
-			without_memory_nobody_is_added_and_nobody_lost),
+			who_comes_or_goes_after_a_scan_makes_the_next_one_due),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

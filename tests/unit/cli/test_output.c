@@ -282,12 +282,12 @@ static void hostile_name_makes_a_harmless_file_name(void **state)
 	uint64_t ticks[] = { 1 };
 	struct fgt_anchor anchors[] = { { .mono_ns = 1,
 					  .wall_ns = 1763200800512000000 } };
-	struct fgt_slice slice = { .process = { .pid = 7,
-						.name = "../$(x) %n\n" },
-				   .anchors = anchors,
-				   .anchor_count = 1,
-				   .tick_ns = ticks,
-				   .tick_count = 1 };
+	struct fgt_ring_slice slice = { .process = { .pid = 7,
+						     .name = "../$(x) %n\n" },
+					.anchors = anchors,
+					.anchor_count = 1,
+					.tick_ns = ticks,
+					.tick_count = 1 };
 	const struct fgt_output_choice choice = { .format = FGT_FORMAT_CHROME };
 	char name[128];
 

@@ -35,9 +35,9 @@ find(const struct fgt_summary *summary, const char *name)
  * Thread 100 runs main;work;hash 30 ticks, main;work 10, waits in
  * main;loop;epoll_wait 60; thread 101 sleeps in start;wait for all 100.
  */
-static struct fgt_slice *make_slice(void)
+static struct fgt_ring_slice *make_slice(void)
 {
-	struct fgt_slice *slice = fixture_new(100);
+	struct fgt_ring_slice *slice = fixture_new(100);
 	uint32_t busy = fixture_thread(slice, 100, "busy");
 	uint32_t idle = fixture_thread(slice, 101, "idle");
 
@@ -56,7 +56,8 @@ static struct fgt_slice *make_slice(void)
 
 static void self_and_total_are_of_running_samples(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = make_slice();
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 
 	(void)state;
@@ -79,7 +80,8 @@ static void self_and_total_are_of_running_samples(void **state)
 /* The last 50 ticks stand for 4 periods each: shares are of time. */
 static void ticks_at_a_lowered_rate_weigh_more(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = make_slice();
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 
 	(void)state;
@@ -95,7 +97,8 @@ static void ticks_at_a_lowered_rate_weigh_more(void **state)
 
 static void threads_are_split_into_running_and_blocked(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = make_slice();
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 
 	(void)state;
@@ -114,7 +117,8 @@ static void threads_are_split_into_running_and_blocked(void **state)
 
 static void recursion_counts_once(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	uint32_t thread = fixture_thread(slice, 100, "t");
 
@@ -142,7 +146,8 @@ static char *print_tables(const struct fgt_summary *summary)
 
 static void remarks_belong_to_the_function_below(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(30);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(30);
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	uint32_t thread = fixture_thread(slice, 100, "t");
 	char unsure[64], *text;
@@ -168,7 +173,8 @@ static void remarks_belong_to_the_function_below(void **state)
 
 static void truncated_stacks_are_not_complete(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(40);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(40);
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	uint32_t thread = fixture_thread(slice, 100, "t");
 	char cut[64];
@@ -188,7 +194,8 @@ static void truncated_stacks_are_not_complete(void **state)
 
 static void rich_slice_is_summed_without_loss(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	uint64_t samples = 0, running = 0, self = 0;
 
@@ -238,7 +245,8 @@ static void names_cannot_move_the_cursor(void **state)
 
 static void json_is_one_object_on_one_line(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = make_slice();
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	const struct fgt_summary_fate fate = { .path = "x\"\n.folded",
 					       .format = "folded",
@@ -263,7 +271,8 @@ static void json_is_one_object_on_one_line(void **state)
 
 static void json_that_cannot_be_written_says_why(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = make_slice();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = make_slice();
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	const struct fgt_summary_fate fate = { .bytes = 0 };
 	int ends[2];

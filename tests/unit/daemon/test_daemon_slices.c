@@ -161,7 +161,7 @@ static void spin(struct fixture *fixture, unsigned int ms)
 /* Reads the frames of the file and decodes it. */
 static int receive_file(struct asker *asker, struct fgt_client *client)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	FGT_AUTO(free) void *file = NULL;
 	size_t total = 0;
 	struct fgt_why why;

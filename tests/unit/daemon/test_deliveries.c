@@ -122,7 +122,7 @@ static int memfd_of(const void *bytes, size_t len)
 
 static int slice_fd(void)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer;
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
 	int fd;
@@ -130,7 +130,7 @@ static int slice_fd(void)
 	assert_int_equal(fgt_slice_encode(slice, &sink), 0);
 	fd = memfd_of(buffer.bytes, buffer.len);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	return fd;
 }
 

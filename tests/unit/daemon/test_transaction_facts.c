@@ -42,9 +42,9 @@ static void facts_come_out_as_they_went_in(void **state)
 {
 	static struct fgt_facts_room room;
 	const struct fgt_tag tags[] = { { "cart", "7" }, { "empty", "" } };
-	const struct fgt_stint stints[] = { { .tid = 12 },
-					    { .tid = 34 },
-					    { .tid = 56 } };
+	const struct fgt_thread_run thread_runs[] = { { .tid = 12 },
+						      { .tid = 34 },
+						      { .tid = 56 } };
 	const struct fgt_transaction_facts facts = {
 		.name = "GET /cart",
 		.op = "http.server",
@@ -62,8 +62,8 @@ static void facts_come_out_as_they_went_in(void **state)
 		.all_threads = 1,
 		.tags = tags,
 		.tag_count = 2,
-		.stints = stints,
-		.stint_count = 3,
+		.thread_runs = thread_runs,
+		.thread_run_count = 3,
 	};
 	struct fgt_message *message = pass(&facts);
 
@@ -86,8 +86,8 @@ static void facts_come_out_as_they_went_in(void **state)
 	assert_int_equal(room.facts.tag_count, 2);
 	assert_string_equal(room.facts.tags[1].key, "empty");
 	assert_string_equal(room.facts.tags[0].value, "7");
-	assert_int_equal(room.facts.stint_count, 3);
-	assert_int_equal(room.facts.stints[2].tid, 56);
+	assert_int_equal(room.facts.thread_run_count, 3);
+	assert_int_equal(room.facts.thread_runs[2].tid, 56);
 	fgt_message_free(message);
 }
 
@@ -167,7 +167,8 @@ static void wrong_ids_and_times_are_refused(void **state)
 static void long_texts_and_lists_are_refused(void **state)
 {
 	static struct fgt_tag tags[FGT_TAGS_MAX + 1];
-	static struct fgt_stint stints[FGT_TRANSACTION_STINTS + 1];
+	static struct fgt_thread_run
+		thread_runs[FGT_TRANSACTION_THREAD_RUNS + 1];
 	static char long_name[FGT_TRANSACTION_NAME + 2];
 	struct fgt_transaction_facts facts = { .name = long_name };
 
@@ -175,10 +176,10 @@ static void long_texts_and_lists_are_refused(void **state)
 	memset(long_name, 'n', sizeof(long_name) - 1);
 	assert_refused(pass(&facts), "name");
 	facts.name = "x";
-	facts.stints = stints;
-	facts.stint_count = FGT_TRANSACTION_STINTS + 1;
+	facts.thread_runs = thread_runs;
+	facts.thread_run_count = FGT_TRANSACTION_THREAD_RUNS + 1;
 	assert_refused(pass(&facts), "tids");
-	facts.stint_count = 0;
+	facts.thread_run_count = 0;
 	for (size_t i = 0; i < FGT_TAGS_MAX + 1; i++)
 		tags[i] = (struct fgt_tag){ "k", "v" };
 	facts.tags = tags;

@@ -82,7 +82,7 @@ static void *start(void)
 	return recorder;
 }
 
-static bool has_toil(const struct fgt_slice *slice)
+static bool has_toil(const struct fgt_ring_slice *slice)
 {
 	for (uint32_t i = 0; i < slice->symbol_count; i++)
 		if (!strcmp(fgt_slice_string(slice, slice->symbols[i].function),
@@ -91,9 +91,9 @@ static bool has_toil(const struct fgt_slice *slice)
 	return false;
 }
 
-static struct fgt_slice *decode(const struct fgt_embed_cut *cut)
+static struct fgt_ring_slice *decode(const struct fgt_embed_cut *cut)
 {
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 
 	assert_int_equal(
 		fgt_slice_decode(cut->bytes, cut->len_bytes, &slice, NULL), 0);
@@ -111,7 +111,7 @@ static struct fgt_embed_cut cut_until_seen(void *recorder)
 	bool is_seen = false;
 
 	for (int i = 0; i < 50 && !is_seen; i++) {
-		struct fgt_slice *slice;
+		struct fgt_ring_slice *slice;
 
 		nanosleep(&pause, NULL);
 		free(cut.bytes);
@@ -119,7 +119,7 @@ static struct fgt_embed_cut cut_until_seen(void *recorder)
 				 0);
 		slice = decode(&cut);
 		is_seen = has_toil(slice);
-		fgt_slice_free(slice);
+		fgt_ring_slice_free(slice);
 	}
 	return cut;
 }
@@ -146,14 +146,14 @@ static struct fgt_embed_cut record(void)
 static void a_slice_has_the_names_of_its_functions(void **state)
 {
 	struct fgt_embed_cut cut = record();
-	struct fgt_slice *slice = decode(&cut);
+	struct fgt_ring_slice *slice = decode(&cut);
 
 	(void)state;
 	assert_true(cut.ticks > 10);
 	assert_true(cut.threads >= 2);
 	assert_true(has_toil(slice));
 	assert_int_equal(slice->process.pid, getpid());
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	free(cut.bytes);
 }
 
@@ -311,7 +311,7 @@ static void the_ring_can_be_cut_by_who_holds_it(void **state)
 {
 	struct timespec pause = { .tv_nsec = 200000000 };
 	void *recorder = start();
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring *ring = NULL;
 	int fd;
 
@@ -322,7 +322,7 @@ static void the_ring_can_be_cut_by_who_holds_it(void **state)
 	assert_int_equal(fgt_ring_open(fd, &ring), 0);
 	assert_int_equal(fgt_ring_cut(ring, 0, UINT64_MAX, &slice), 0);
 	assert_true(slice->tick_count > 10);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	fgt_ring_free(ring);
 	close(fd);
 }

@@ -250,7 +250,7 @@ static void half_a_request_of_it_times_out(void **state)
 {
 	struct fixture *fixture = *state;
 	struct fgt_channel channel = { .fd = -1 };
-	struct fgt_frame frame = { 0 };
+	struct fgt_channel_frame frame = { 0 };
 
 	assert_int_equal(
 		fgt_channel_open(fixture->bench.path, false, FAR_NS, &channel),

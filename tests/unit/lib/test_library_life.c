@@ -19,10 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/lib/agent/witness.h"
+#include "agent/lib/agent/crash_link.h"
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
-#include "agent/lib/tell.h"
+#include "agent/lib/report.h"
 
 /* More than the worker asks for as its stack. */
 static __thread char large[1 << 20];
@@ -119,21 +119,22 @@ void fgt_embed_load_forked(void)
 {
 }
 
-void fgt_witness_start(const struct fgt_backend_options *options, int ring_fd)
+void fgt_crash_link_start(const struct fgt_backend_options *options,
+			  int ring_fd)
 {
 	(void)options;
 	(void)ring_fd;
 }
 
-void fgt_witness_refresh(void)
+void fgt_crash_link_refresh(void)
 {
 }
 
-void fgt_witness_stop(void)
+void fgt_crash_link_stop(void)
 {
 }
 
-void fgt_witness_forked(void)
+void fgt_crash_link_forked(void)
 {
 }
 
@@ -147,7 +148,7 @@ static uint64_t work(uint64_t now_ns)
 	atomic_store(&world.is_blocked, true);
 	while (sem_wait(&world.may_go) < 0)
 		;
-	fgt_tell("something of note");
+	fgt_report("something of note");
 	return UINT64_MAX;
 }
 
@@ -164,7 +165,7 @@ static bool is_idle(void)
 static void give_up(void)
 {
 	if (world.has_something)
-		fgt_tell("something is given up");
+		fgt_report("something is given up");
 	world.has_something = false;
 }
 
@@ -281,7 +282,7 @@ static void nobody_is_told_after_a_stop_that_gave_up(void **state)
 	assert_int_equal(world.lines, 0);
 	/* But those of the next start are. */
 	assert_int_equal(start(), 0);
-	fgt_tell("another thing of note");
+	fgt_report("another thing of note");
 	fgt_library_wake();
 	for (int i = 0; i < 1000 && world.lines == 0; i++)
 		usleep(10000);
@@ -316,7 +317,7 @@ static void log_that_forks_gets_a_child_without_a_worker(void **state)
 	(void)state;
 	assert_int_equal(start(), 0);
 	atomic_store(&world.shall_fork_in_log, true);
-	fgt_tell("a thing that makes it fork");
+	fgt_report("a thing that makes it fork");
 	fgt_library_wake();
 	for (int i = 0; i < 1000 && world.log_child == 0; i++)
 		usleep(10000);

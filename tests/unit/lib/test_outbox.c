@@ -93,32 +93,32 @@ static const struct fgt_transaction_facts facts = {
 	.begin_ns = NOW - SECOND, .end_ns = NOW - SECOND / 2
 };
 
-static void free_parcel(struct fgt_parcel *parcel)
+static void free_item(struct fgt_outbox_item *item)
 {
-	assert_null(parcel->slice);
+	assert_null(item->slice);
 	world.freed++;
-	free(parcel);
+	free(item);
 }
 
-static struct fgt_parcel *new_parcel(uint64_t due_ns)
+static struct fgt_outbox_item *new_item(uint64_t due_ns)
 {
-	struct fgt_parcel *parcel = calloc(1, sizeof(*parcel));
+	struct fgt_outbox_item *item = calloc(1, sizeof(*item));
 
-	assert_non_null(parcel);
-	parcel->destination = "/spool";
-	parcel->facts = &facts;
-	parcel->due_ns = due_ns;
-	parcel->free = free_parcel;
-	return parcel;
+	assert_non_null(item);
+	item->destination = "/spool";
+	item->facts = &facts;
+	item->due_ns = due_ns;
+	item->free = free_item;
+	return item;
 }
 
 static int put(uint64_t due_ns)
 {
-	struct fgt_parcel *parcel = new_parcel(due_ns);
-	int r = fgt_outbox_put(&world.outbox, parcel);
+	struct fgt_outbox_item *item = new_item(due_ns);
+	int r = fgt_outbox_put(&world.outbox, item);
 
 	if (r < 0)
-		free(parcel);
+		free(item);
 	return r;
 }
 
@@ -144,7 +144,7 @@ static uint64_t step(uint64_t now_ns)
 	return fgt_outbox_step(&world.outbox, &plain, now_ns);
 }
 
-static void parcels_are_delivered_when_they_are_due(void **state)
+static void items_are_delivered_when_they_are_due(void **state)
 {
 	(void)state;
 	assert_int_equal(step(NOW), FGT_OUTBOX_NEVER);
@@ -175,10 +175,10 @@ static void patient_ones_wake_nobody_until_there_are_many(void **state)
 {
 	(void)state;
 	for (int i = 0; i < FGT_OUTBOX_PATIENT; i++) {
-		struct fgt_parcel *parcel = new_parcel(NOW + 5);
+		struct fgt_outbox_item *item = new_item(NOW + 5);
 
-		parcel->can_wait = true;
-		assert_int_equal(fgt_outbox_put(&world.outbox, parcel), 0);
+		item->can_wait = true;
+		assert_int_equal(fgt_outbox_put(&world.outbox, item), 0);
 	}
 	assert_int_equal(world.wakes, 0);
 	/* One that cannot wait is not held up by those that can. */
@@ -193,10 +193,10 @@ static void a_box_that_fills_is_no_longer_patient(void **state)
 {
 	(void)state;
 	for (int i = 0; i <= FGT_OUTBOX_PATIENT; i++) {
-		struct fgt_parcel *parcel = new_parcel(NOW);
+		struct fgt_outbox_item *item = new_item(NOW);
 
-		parcel->can_wait = true;
-		assert_int_equal(fgt_outbox_put(&world.outbox, parcel), 0);
+		item->can_wait = true;
+		assert_int_equal(fgt_outbox_put(&world.outbox, item), 0);
 		assert_int_equal(world.wakes, i == FGT_OUTBOX_PATIENT);
 	}
 }
@@ -215,21 +215,21 @@ static void full_box_takes_no_more(void **state)
 
 static void slices_are_bounded_in_bytes(void **state)
 {
-	struct fgt_parcel *parcel;
+	struct fgt_outbox_item *item;
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		parcel = new_parcel(NOW);
-		parcel->slice = new_slice(FGT_OUTBOX_BYTES_MAX / 2);
-		assert_int_equal(fgt_outbox_put(&world.outbox, parcel),
+		item = new_item(NOW);
+		item->slice = new_slice(FGT_OUTBOX_BYTES_MAX / 2);
+		assert_int_equal(fgt_outbox_put(&world.outbox, item),
 				 i < 2 ? 0 : -ENOBUFS);
 	}
-	fgt_slice_free(parcel->slice);
-	free(parcel);
+	fgt_slice_free(item->slice);
+	free(item);
 	step(NOW);
-	parcel = new_parcel(NOW);
-	parcel->slice = new_slice(FGT_OUTBOX_BYTES_MAX / 2);
-	assert_int_equal(fgt_outbox_put(&world.outbox, parcel), 0);
+	item = new_item(NOW);
+	item->slice = new_slice(FGT_OUTBOX_BYTES_MAX / 2);
+	assert_int_equal(fgt_outbox_put(&world.outbox, item), 0);
 }
 
 /* At once, then after 1, 2, 4 … 64 s. */
@@ -273,7 +273,7 @@ static void one_that_waits_does_not_hold_up_others(void **state)
 
 static void one_that_asks_for_it_is_left_alone(void **state)
 {
-	struct fgt_parcel *other = new_parcel(NOW + 2);
+	struct fgt_outbox_item *other = new_item(NOW + 2);
 
 	(void)state;
 	world.result = -EAGAIN;
@@ -436,7 +436,7 @@ static void nothing_is_lost_between_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(parcels_are_delivered_when_they_are_due),
+		TEST(items_are_delivered_when_they_are_due),
 		TEST(only_the_worker_s_plan_is_brought_forward),
 		TEST(patient_ones_wake_nobody_until_there_are_many),
 		TEST(a_box_that_fills_is_no_longer_patient),

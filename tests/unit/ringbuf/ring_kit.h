@@ -59,10 +59,10 @@ static inline void kit_tick(struct fgt_ring *ring, uint64_t mono_ns)
 	fgt_ring_tick_commit(ring);
 }
 
-static inline struct fgt_slice *kit_cut(const struct fgt_ring *ring,
-					uint64_t from_ns, uint64_t to_ns)
+static inline struct fgt_ring_slice *kit_cut(const struct fgt_ring *ring,
+					     uint64_t from_ns, uint64_t to_ns)
 {
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 
 	assert_int_equal(fgt_ring_cut(ring, from_ns, to_ns, &slice), 0);
 	return slice;
@@ -80,8 +80,8 @@ static inline void kit_assert_all(const bool *marks, uint32_t count)
 		assert_true(marks[i]);
 }
 
-static inline void kit_mark_stacks(const struct fgt_slice *slice, bool *nodes,
-				   bool *frames, bool *images)
+static inline void kit_mark_stacks(const struct fgt_ring_slice *slice,
+				   bool *nodes, bool *frames, bool *images)
 {
 	for (uint32_t i = slice->node_count; i-- > 0;) {
 		const struct fgt_slice_node *node = &slice->nodes[i];
@@ -97,7 +97,7 @@ static inline void kit_mark_stacks(const struct fgt_slice *slice, bool *nodes,
 }
 
 /* V of ANCESTORS §6.1, and that nothing is in it that no run uses. */
-static inline void kit_validate(const struct fgt_slice *slice)
+static inline void kit_validate(const struct fgt_ring_slice *slice)
 {
 	bool *threads = calloc(slice->thread_count + 1, 1);
 	bool *nodes = calloc(slice->node_count + 1, 1);
@@ -132,7 +132,7 @@ static inline void kit_validate(const struct fgt_slice *slice)
 }
 
 /* Index of the thread with that tid, or UINT32_MAX. */
-static inline uint32_t kit_find(const struct fgt_slice *slice, int32_t tid)
+static inline uint32_t kit_find(const struct fgt_ring_slice *slice, int32_t tid)
 {
 	for (uint32_t i = 0; i < slice->thread_count; i++)
 		if (slice->threads[i].tid == tid)
@@ -141,7 +141,7 @@ static inline uint32_t kit_find(const struct fgt_slice *slice, int32_t tid)
 }
 
 /* The run of a thread at a tick, NULL if it did not exist then. */
-static inline const struct fgt_run *kit_run(const struct fgt_slice *slice,
+static inline const struct fgt_run *kit_run(const struct fgt_ring_slice *slice,
 					    int32_t tid, uint32_t tick)
 {
 	for (uint32_t i = 0; i < slice->run_count; i++) {
@@ -155,7 +155,7 @@ static inline const struct fgt_run *kit_run(const struct fgt_slice *slice,
 	return NULL;
 }
 
-static inline uint64_t kit_leaf(const struct fgt_slice *slice,
+static inline uint64_t kit_leaf(const struct fgt_ring_slice *slice,
 				const struct fgt_run *run)
 {
 	if (run->stack == FGT_NODE_NONE)
@@ -163,7 +163,8 @@ static inline uint64_t kit_leaf(const struct fgt_slice *slice,
 	return slice->frames[slice->nodes[run->stack].frame].frame.address;
 }
 
-static inline uint32_t kit_depth(const struct fgt_slice *slice, uint32_t node)
+static inline uint32_t kit_depth(const struct fgt_ring_slice *slice,
+				 uint32_t node)
 {
 	uint32_t depth = 0;
 

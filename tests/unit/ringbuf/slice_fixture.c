@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static uint32_t intern(struct fgt_slice *slice, const char *text)
+static uint32_t intern(struct fgt_ring_slice *slice, const char *text)
 {
 	uint32_t id;
 
@@ -30,9 +30,9 @@ static void *grow(void **table, uint32_t *count, size_t size)
 
 #define GROW(table, count) grow((void **)&(table), &(count), sizeof(*(table)))
 
-struct fgt_slice *fixture_new(uint32_t ticks)
+struct fgt_ring_slice *fixture_new(uint32_t ticks)
 {
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	struct fgt_anchor *anchor;
 
 	assert_int_equal(fgt_slice_new(&slice), 0);
@@ -59,7 +59,8 @@ struct fgt_slice *fixture_new(uint32_t ticks)
 	return slice;
 }
 
-uint32_t fixture_thread(struct fgt_slice *slice, int32_t tid, const char *name)
+uint32_t fixture_thread(struct fgt_ring_slice *slice, int32_t tid,
+			const char *name)
 {
 	struct fgt_slice_thread *thread =
 		GROW(slice->threads, slice->thread_count);
@@ -70,8 +71,8 @@ uint32_t fixture_thread(struct fgt_slice *slice, int32_t tid, const char *name)
 	return slice->thread_count - 1;
 }
 
-uint32_t fixture_image(struct fgt_slice *slice, const char *path, uint64_t bias,
-		       const char *build_id)
+uint32_t fixture_image(struct fgt_ring_slice *slice, const char *path,
+		       uint64_t bias, const char *build_id)
 {
 	struct fgt_slice_image *image = GROW(slice->images, slice->image_count);
 
@@ -84,7 +85,7 @@ uint32_t fixture_image(struct fgt_slice *slice, const char *path, uint64_t bias,
 	return slice->image_count - 1;
 }
 
-uint32_t fixture_frame(struct fgt_slice *slice, const char *function)
+uint32_t fixture_frame(struct fgt_ring_slice *slice, const char *function)
 {
 	struct fgt_symbol_text text = { .function = function,
 					.file = "/src/app/main.c" };
@@ -102,7 +103,7 @@ uint32_t fixture_frame(struct fgt_slice *slice, const char *function)
 	return id;
 }
 
-uint32_t fixture_marker(struct fgt_slice *slice, uint32_t marker)
+uint32_t fixture_marker(struct fgt_ring_slice *slice, uint32_t marker)
 {
 	struct fgt_slice_frame *frame = GROW(slice->frames, slice->frame_count);
 
@@ -111,7 +112,8 @@ uint32_t fixture_marker(struct fgt_slice *slice, uint32_t marker)
 	return slice->frame_count - 1;
 }
 
-uint32_t fixture_node(struct fgt_slice *slice, uint32_t parent, uint32_t frame)
+uint32_t fixture_node(struct fgt_ring_slice *slice, uint32_t parent,
+		      uint32_t frame)
 {
 	struct fgt_slice_node *node;
 
@@ -125,7 +127,7 @@ uint32_t fixture_node(struct fgt_slice *slice, uint32_t parent, uint32_t frame)
 	return slice->node_count - 1;
 }
 
-static uint32_t find_frame(struct fgt_slice *slice, const char *name)
+static uint32_t find_frame(struct fgt_ring_slice *slice, const char *name)
 {
 	for (uint32_t i = 0; i < slice->frame_count; i++) {
 		const struct fgt_slice_frame *frame = &slice->frames[i];
@@ -146,7 +148,7 @@ static uint32_t find_frame(struct fgt_slice *slice, const char *name)
 			      : fixture_frame(slice, name);
 }
 
-uint32_t fixture_stack(struct fgt_slice *slice, const char *folded)
+uint32_t fixture_stack(struct fgt_ring_slice *slice, const char *folded)
 {
 	uint32_t node = FGT_NODE_NONE;
 	char *copy = strdup(folded), *rest = copy, *name;
@@ -172,7 +174,7 @@ static const char *state_name(uint32_t state)
 	}
 }
 
-static void add_state(struct fgt_slice *slice, uint32_t state)
+static void add_state(struct fgt_ring_slice *slice, uint32_t state)
 {
 	struct fgt_slice_state *added;
 	uint32_t at = 0;
@@ -189,8 +191,9 @@ static void add_state(struct fgt_slice *slice, uint32_t state)
 	added->name = intern(slice, state_name(state));
 }
 
-void fixture_run(struct fgt_slice *slice, uint32_t thread, uint32_t first_tick,
-		 uint32_t tick_count, uint32_t stack, uint32_t state)
+void fixture_run(struct fgt_ring_slice *slice, uint32_t thread,
+		 uint32_t first_tick, uint32_t tick_count, uint32_t stack,
+		 uint32_t state)
 {
 	struct fgt_run *run = GROW(slice->runs, slice->run_count);
 
@@ -202,7 +205,7 @@ void fixture_run(struct fgt_slice *slice, uint32_t thread, uint32_t first_tick,
 	add_state(slice, state);
 }
 
-void fixture_edge(struct fgt_slice *slice, uint32_t thread, uint32_t tick,
+void fixture_edge(struct fgt_ring_slice *slice, uint32_t thread, uint32_t tick,
 		  uint32_t on_us, uint32_t off_us)
 {
 	struct fgt_edge *edge = GROW(slice->edges, slice->edge_count);
@@ -215,8 +218,9 @@ static uint64_t at(int ms)
 	return FIXTURE_START_NS + (uint64_t)((int64_t)ms * 1000000);
 }
 
-uint32_t fixture_task(struct fgt_slice *slice, uint32_t track, const char *name,
-		      int begin_ms, int end_ms, uint32_t parent)
+uint32_t fixture_task(struct fgt_ring_slice *slice, uint32_t track,
+		      const char *name, int begin_ms, int end_ms,
+		      uint32_t parent)
 {
 	struct fgt_slice_task *task = GROW(slice->tasks, slice->task_count);
 
@@ -230,8 +234,9 @@ uint32_t fixture_task(struct fgt_slice *slice, uint32_t track, const char *name,
 	return slice->task_count - 1;
 }
 
-uint32_t fixture_span(struct fgt_slice *slice, uint32_t task, uint32_t depth,
-		      const char *name, int begin_ms, int end_ms)
+uint32_t fixture_span(struct fgt_ring_slice *slice, uint32_t task,
+		      uint32_t depth, const char *name, int begin_ms,
+		      int end_ms)
 {
 	struct fgt_slice_span *span = GROW(slice->spans, slice->span_count);
 
@@ -245,7 +250,7 @@ uint32_t fixture_span(struct fgt_slice *slice, uint32_t task, uint32_t depth,
 	return slice->span_count - 1;
 }
 
-void fixture_mark(struct fgt_slice *slice, int at_ms, const char *name,
+void fixture_mark(struct fgt_ring_slice *slice, int at_ms, const char *name,
 		  int32_t tid)
 {
 	struct fgt_slice_mark *mark = GROW(slice->marks, slice->mark_count);
@@ -255,7 +260,7 @@ void fixture_mark(struct fgt_slice *slice, int at_ms, const char *name,
 	mark->tid = tid;
 }
 
-void fixture_counter(struct fgt_slice *slice, int at_ms, const char *name,
+void fixture_counter(struct fgt_ring_slice *slice, int at_ms, const char *name,
 		     double value)
 {
 	struct fgt_slice_counter *counter =
@@ -266,7 +271,7 @@ void fixture_counter(struct fgt_slice *slice, int at_ms, const char *name,
 	counter->value = value;
 }
 
-void fixture_label(struct fgt_slice *slice, uint32_t span, const char *key,
+void fixture_label(struct fgt_ring_slice *slice, uint32_t span, const char *key,
 		   const char *value)
 {
 	struct fgt_slice_label *label = GROW(slice->labels, slice->label_count);
@@ -276,7 +281,7 @@ void fixture_label(struct fgt_slice *slice, uint32_t span, const char *key,
 	label->value = intern(slice, value);
 }
 
-void fixture_add_spans(struct fgt_slice *slice)
+void fixture_add_spans(struct fgt_ring_slice *slice)
 {
 	uint32_t server = fixture_task(slice, 3, "server#0", -1000, 0, 0);
 	uint32_t first = fixture_task(slice, 7, "request#0", 50, 200, 1);
@@ -298,13 +303,14 @@ void fixture_add_spans(struct fgt_slice *slice)
 	assert_true(fgt_slice_is_valid(slice));
 }
 
-void fixture_drop_spans(struct fgt_slice *slice)
+void fixture_drop_spans(struct fgt_ring_slice *slice)
 {
 	slice->task_count = slice->span_count = slice->mark_count = 0;
 	slice->counter_count = slice->label_count = 0;
 }
 
-static void add_rich_stacks(struct fgt_slice *slice, uint32_t ret_stacks[4])
+static void add_rich_stacks(struct fgt_ring_slice *slice,
+			    uint32_t ret_stacks[4])
 {
 	struct fgt_symbol_text inlined[2] = {
 		{ .function = "clamp<int>", .file = "clamp.h", .line = 7 },
@@ -335,9 +341,9 @@ static void add_rich_stacks(struct fgt_slice *slice, uint32_t ret_stacks[4])
 	ret_stacks[3] = fixture_stack(slice, "#6;worker;#2");
 }
 
-struct fgt_slice *fixture_rich(void)
+struct fgt_ring_slice *fixture_rich(void)
 {
-	struct fgt_slice *slice = fixture_new(60);
+	struct fgt_ring_slice *slice = fixture_new(60);
 	struct fgt_anchor *anchor;
 	uint32_t stacks[4];
 

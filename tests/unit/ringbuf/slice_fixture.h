@@ -14,49 +14,54 @@
 #define FIXTURE_PERIOD_NS 10000000ull
 
 /* ticks at FIXTURE_START_NS + i × FIXTURE_PERIOD_NS; process 4242 "app". */
-struct fgt_slice *fixture_new(uint32_t ticks);
+struct fgt_ring_slice *fixture_new(uint32_t ticks);
 
 /* Tables grow by one; each returns the new index. Threads: ascending tid. */
-uint32_t fixture_thread(struct fgt_slice *slice, int32_t tid, const char *name);
-uint32_t fixture_image(struct fgt_slice *slice, const char *path, uint64_t bias,
-		       const char *build_id);
+uint32_t fixture_thread(struct fgt_ring_slice *slice, int32_t tid,
+			const char *name);
+uint32_t fixture_image(struct fgt_ring_slice *slice, const char *path,
+		       uint64_t bias, const char *build_id);
 /* A frame named function, at an address of its own in the first image. */
-uint32_t fixture_frame(struct fgt_slice *slice, const char *function);
-uint32_t fixture_marker(struct fgt_slice *slice, uint32_t marker);
+uint32_t fixture_frame(struct fgt_ring_slice *slice, const char *function);
+uint32_t fixture_marker(struct fgt_ring_slice *slice, uint32_t marker);
 /* Finds or adds (parent, frame). */
-uint32_t fixture_node(struct fgt_slice *slice, uint32_t parent, uint32_t frame);
+uint32_t fixture_node(struct fgt_ring_slice *slice, uint32_t parent,
+		      uint32_t frame);
 /*
  * "main;work;read", root first: finds or adds the frames by name. Parts that
  * begin with '#' are markers by number.
  */
-uint32_t fixture_stack(struct fgt_slice *slice, const char *folded);
+uint32_t fixture_stack(struct fgt_ring_slice *slice, const char *folded);
 /* Appends; adds the state with name if it is new. */
-void fixture_run(struct fgt_slice *slice, uint32_t thread, uint32_t first_tick,
-		 uint32_t tick_count, uint32_t stack, uint32_t state);
+void fixture_run(struct fgt_ring_slice *slice, uint32_t thread,
+		 uint32_t first_tick, uint32_t tick_count, uint32_t stack,
+		 uint32_t state);
 
 /* Appends; by thread, then tick. */
-void fixture_edge(struct fgt_slice *slice, uint32_t thread, uint32_t tick,
+void fixture_edge(struct fgt_ring_slice *slice, uint32_t thread, uint32_t tick,
 		  uint32_t on_us, uint32_t off_us);
 
 /* What a program says; times are ms after FIXTURE_START_NS, end 0: open. Each
  * is appended: in the order of slice.h. */
-uint32_t fixture_task(struct fgt_slice *slice, uint32_t track, const char *name,
-		      int begin_ms, int end_ms, uint32_t parent);
-uint32_t fixture_span(struct fgt_slice *slice, uint32_t task, uint32_t depth,
-		      const char *name, int begin_ms, int end_ms);
-void fixture_mark(struct fgt_slice *slice, int at_ms, const char *name,
+uint32_t fixture_task(struct fgt_ring_slice *slice, uint32_t track,
+		      const char *name, int begin_ms, int end_ms,
+		      uint32_t parent);
+uint32_t fixture_span(struct fgt_ring_slice *slice, uint32_t task,
+		      uint32_t depth, const char *name, int begin_ms,
+		      int end_ms);
+void fixture_mark(struct fgt_ring_slice *slice, int at_ms, const char *name,
 		  int32_t tid);
-void fixture_counter(struct fgt_slice *slice, int at_ms, const char *name,
+void fixture_counter(struct fgt_ring_slice *slice, int at_ms, const char *name,
 		     double value);
-void fixture_label(struct fgt_slice *slice, uint32_t span, const char *key,
+void fixture_label(struct fgt_ring_slice *slice, uint32_t span, const char *key,
 		   const char *value);
 /* A server's task, two requests one after another with spans, and the rest. */
-void fixture_add_spans(struct fgt_slice *slice);
+void fixture_add_spans(struct fgt_ring_slice *slice);
 /* Takes all of that out again. */
-void fixture_drop_spans(struct fgt_slice *slice);
+void fixture_drop_spans(struct fgt_ring_slice *slice);
 
 /* A slice that uses every field: threads, inlined calls, markers, gaps. */
-struct fgt_slice *fixture_rich(void);
+struct fgt_ring_slice *fixture_rich(void);
 
 #define FIXTURE_EPOLL (FGT_STATE_SYSCALL_FIRST + 232)
 #define FIXTURE_FUTEX (FGT_STATE_SYSCALL_FIRST + 202)

@@ -42,7 +42,7 @@ static uint64_t cost_of(struct fgt_ring *ring, uint32_t slot, uint64_t tick,
 	return used_bytes(ring) - before - 8;
 }
 
-static void assert_edge(const struct fgt_slice *slice, uint32_t index,
+static void assert_edge(const struct fgt_ring_slice *slice, uint32_t index,
 			uint32_t tick, uint32_t on_us, uint32_t off_us)
 {
 	assert_true(index < slice->edge_count);
@@ -54,7 +54,7 @@ static void assert_edge(const struct fgt_slice *slice, uint32_t index,
 static void an_edge_costs_one_word_where_a_block_has_one(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const uint64_t on = 3 * MS_NS, off = 1 * MS_NS;
 	uint32_t slot = kit_thread(ring, 1);
 
@@ -81,7 +81,7 @@ static void an_edge_costs_one_word_where_a_block_has_one(void **state)
 static void an_edge_may_come_before_or_after_the_stack(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint32_t slot = kit_thread(ring, 1);
 
 	(void)state;
@@ -109,7 +109,7 @@ static void an_edge_may_come_before_or_after_the_stack(void **state)
 static void what_cannot_be_told_is_not_known(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint32_t slot = kit_thread(ring, 1);
 
 	(void)state;
@@ -147,7 +147,8 @@ static void sleep_anew(struct fgt_ring *ring, const uint32_t slots[2],
 	fgt_ring_tick_commit(ring);
 }
 
-static void assert_tenth_ticks(const struct fgt_slice *slice, uint32_t thread)
+static void assert_tenth_ticks(const struct fgt_ring_slice *slice,
+			       uint32_t thread)
 {
 	uint32_t seen = 0;
 
@@ -166,8 +167,8 @@ static void assert_tenth_ticks(const struct fgt_slice *slice, uint32_t thread)
 static void a_cut_has_the_edges_of_its_ticks(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 3, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	uint32_t slots[2] = { kit_thread(ring, 50), kit_thread(ring, 60) };
 
 	(void)state;
@@ -181,21 +182,21 @@ static void a_cut_has_the_edges_of_its_ticks(void **state)
 			 0);
 	assert_int_equal(part->edge_count, 7);
 	assert_tenth_ticks(part, 1);
-	fgt_slice_free(part);
+	fgt_ring_slice_free(part);
 	part = NULL;
 	assert_int_equal(fgt_slice_narrow(slice, at(701), at(709), 0, &part),
 			 0);
 	assert_int_equal(part->edge_count, 0);
-	fgt_slice_free(part);
+	fgt_ring_slice_free(part);
 	part = NULL;
 	/* The other one's number goes down. */
 	assert_int_equal(fgt_slice_narrow(slice, 0, UINT64_MAX, 60, &part), 0);
 	assert_tenth_ticks(part, 0);
-	fgt_slice_free(part);
+	fgt_ring_slice_free(part);
 	part = NULL;
 	assert_int_equal(fgt_slice_narrow(slice, 0, UINT64_MAX, 50, &part), 0);
 	assert_int_equal(part->edge_count, 0);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	slice = kit_cut(ring, at(790), at(800));
 	assert_int_equal(slice->edge_count, 2);
 	assert_tenth_ticks(slice, 1);
@@ -214,7 +215,8 @@ static void a_flood_of_edges_stays_in_bounds(void **state)
 		count++;
 	assert_true(count > 10);
 	for (uint64_t tick = 1; tick <= 2000; tick++) {
-		FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = NULL;
 
 		fgt_ring_tick_begin(ring, at(tick), 0, 0);
 		for (uint32_t i = 0; i < count; i++) {
@@ -237,7 +239,8 @@ static void a_flood_of_edges_stays_in_bounds(void **state)
 
 static void disorder_is_not_valid(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fgt_edge *edges = slice->edges;
 
 	(void)state;

@@ -31,7 +31,7 @@ static struct fgt_ring *make_ring(uint64_t *ret_end_ns)
 	return ring;
 }
 
-static void assert_paces(const struct fgt_slice *slice, uint32_t count,
+static void assert_paces(const struct fgt_ring_slice *slice, uint32_t count,
 			 const struct fgt_pace *expected)
 {
 	assert_int_equal(slice->pace_count, count);
@@ -52,8 +52,8 @@ static void a_slice_knows_what_each_tick_stands_for(void **state)
 					  { 35, 1, 730 } };
 	uint64_t end_ns, lowered;
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = make_ring(&end_ns);
-	FGT_AUTO(fgt_slice_free)
-	struct fgt_slice *slice = kit_cut(ring, 0, end_ns);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_cut(ring, 0, end_ns);
 
 	(void)state;
 	kit_validate(slice);
@@ -83,8 +83,8 @@ static void a_cut_begins_with_the_pace_in_force(void **state)
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = make_ring(&end_ns);
 	uint64_t from_ns = PERIOD_NS + (10 + 15 * 4) * (uint64_t)PERIOD_NS;
 	uint64_t to_ns = from_ns + (5 * 4 + 2 * 128) * (uint64_t)PERIOD_NS;
-	FGT_AUTO(fgt_slice_free)
-	struct fgt_slice *slice = kit_cut(ring, from_ns, to_ns);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_cut(ring, from_ns, to_ns);
 
 	(void)state;
 	kit_validate(slice);
@@ -96,7 +96,7 @@ static void full_rate_has_no_paces(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	uint64_t end_ns, lowered;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 
 	(void)state;
 	kit_thread(ring, 7);
@@ -112,7 +112,8 @@ static void full_rate_has_no_paces(void **state)
 static void missed_ticks_are_told_beside_the_pace(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL, *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = NULL, *part = NULL;
 	uint64_t now_ns;
 
 	(void)state;
@@ -129,7 +130,7 @@ static void missed_ticks_are_told_beside_the_pace(void **state)
 					  slice->tick_ns[20], 0, &part),
 			 0);
 	assert_int_equal(part->missed_ticks, 3);
-	fgt_slice_free(FGT_TAKE(part));
+	fgt_ring_slice_free(FGT_TAKE(part));
 	assert_int_equal(fgt_slice_narrow(slice, slice->tick_ns[11],
 					  slice->tick_ns[20], 0, &part),
 			 0);
@@ -145,9 +146,9 @@ static void narrowing_keeps_what_ticks_stand_for(void **state)
 					  { 15, 1, 680 } };
 	uint64_t end_ns;
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = make_ring(&end_ns);
-	FGT_AUTO(fgt_slice_free)
-	struct fgt_slice *slice = kit_cut(ring, 0, end_ns);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_cut(ring, 0, end_ns);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 
 	(void)state;
 	assert_int_equal(fgt_slice_narrow(slice, slice->tick_ns[20],
@@ -163,9 +164,9 @@ static void paces_come_through_a_file(void **state)
 {
 	uint64_t end_ns;
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = make_ring(&end_ns);
-	FGT_AUTO(fgt_slice_free)
-	struct fgt_slice *slice = kit_cut(ring, 0, end_ns);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *back = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_cut(ring, 0, end_ns);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *back = NULL;
 	struct fixture_buffer buffer;
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
 	char *key;
@@ -176,7 +177,7 @@ static void paces_come_through_a_file(void **state)
 					  &back, NULL),
 			 0);
 	assert_paces(back, slice->pace_count, slice->paces);
-	fgt_slice_free(FGT_TAKE(back));
+	fgt_ring_slice_free(FGT_TAKE(back));
 	/* A file of before there were any: the key is one that is skipped. */
 	key = memmem(buffer.bytes, buffer.len, "\xa5paces", 6);
 	assert_non_null(key);
@@ -195,7 +196,8 @@ static void false_paces_are_not_valid(void **state)
 					{ 3, FGT_PACE_MAX + 1, 3 },
 					{ 30, 4, 30 },
 					{ 3, 4, 4 } };
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(30);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(30);
 
 	(void)state;
 	assert_int_equal(fgt_pace_add(slice, 3, 4), 0);
@@ -214,7 +216,8 @@ static void false_paces_are_not_valid(void **state)
 
 static void the_later_word_counts(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(30);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(30);
 
 	(void)state;
 	assert_int_equal(fgt_pace_add(slice, 0, 1), 0);

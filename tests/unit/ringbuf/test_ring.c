@@ -9,7 +9,7 @@
 static void overfull_ring_yields_its_last_ticks_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint64_t tick = 0, from_ns, to_ns;
 
 	(void)state;
@@ -28,7 +28,7 @@ static void overfull_ring_yields_its_last_ticks_only(void **state)
 	assert_int_equal(slice->evicted_ticks, 5);
 	assert_int_equal(slice->tick_ns[0], 106 * (uint64_t)PERIOD_NS);
 	assert_int_equal(slice->tick_ns[3024], to_ns);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	slice = kit_cut(ring, 0, UINT64_MAX);
 	assert_int_equal(slice->tick_count, 3030);
 	assert_int_equal(slice->evicted_ticks, 105);
@@ -38,7 +38,7 @@ static void overfull_ring_yields_its_last_ticks_only(void **state)
 static void ticks_keep_their_rate_and_the_slice_says_it(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 
 	(void)state;
 	kit_thread(ring, 1);
@@ -93,7 +93,7 @@ static void tables_grow_by_what_is_new_only(void **state)
 static void fewer_than_two_ticks_are_no_data(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(0, 0, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint64_t oldest_ns, newest_ns;
 
 	(void)state;
@@ -117,7 +117,7 @@ static void fewer_than_two_ticks_are_no_data(void **state)
 static void a_blank_slice_is_of_its_process_and_time(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(0, 0, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const struct fgt_process_info process = { .pid = 4711,
 						  .name = "blank" };
 
@@ -136,7 +136,7 @@ static void a_blank_slice_is_of_its_process_and_time(void **state)
 static void range_outside_the_ring_is_told_at_once(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 1, 0);
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 
 	(void)state;
 	kit_thread(ring, 1);
@@ -156,7 +156,8 @@ static void range_outside_the_ring_is_told_at_once(void **state)
 static void two_cuts_of_one_range_are_equal(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *left = NULL, *right = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *left = NULL, *right = NULL;
 	uint32_t slot = kit_thread(ring, 1);
 
 	(void)state;
@@ -184,7 +185,8 @@ static void last_tick_before_the_cut_is_in_it(void **state)
 
 	(void)state;
 	for (uint64_t tick = 1; tick <= 500; tick++) {
-		FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = NULL;
 		uint64_t now_ns = tick * PERIOD_NS;
 
 		fgt_ring_tick_begin(ring, now_ns, 0, 0);
@@ -205,7 +207,7 @@ static void last_tick_before_the_cut_is_in_it(void **state)
 static void small_ring_holds_no_more_than_it_should(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 1, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring_stats stats;
 
 	(void)state;
@@ -224,7 +226,7 @@ static void small_ring_holds_no_more_than_it_should(void **state)
 static void idle_thread_costs_eight_bytes_a_second(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring_stats stats;
 	uint64_t ticks = 0;
 
@@ -266,7 +268,7 @@ static void changed_sample_costs_eight_bytes(void **state)
 static void clock_that_stands_or_runs_back_still_moves_the_ring(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 
 	(void)state;
 	kit_thread(ring, 1);
@@ -285,7 +287,7 @@ static void clock_that_stands_or_runs_back_still_moves_the_ring(void **state)
 static void wall_clock_step_gets_its_own_anchor(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(10, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const uint64_t second = 1000000000;
 
 	(void)state;
@@ -303,7 +305,7 @@ static void wall_clock_step_gets_its_own_anchor(void **state)
 	assert_int_equal(fgt_slice_wall_ns(slice, second), second + 7);
 	assert_int_equal(fgt_slice_wall_ns(slice, 4 * second),
 			 4 * second + 7 + 3600 * second);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	/* A slice that begins within a second has that second's anchor. */
 	slice = kit_cut(ring, second * 35 / 10, second * 38 / 10);
 	assert_int_equal(slice->anchor_count, 1);

@@ -53,7 +53,7 @@ static void flood_tick(struct fgt_ring *ring, const uint32_t *slots,
 
 static void assert_flood_can_be_cut(const struct fgt_ring *ring, uint64_t tick)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring_stats stats;
 
 	slice = kit_cut(ring, 0, UINT64_MAX);
@@ -165,7 +165,8 @@ static void ring_of_a_killed_writer_can_be_cut(void **state)
 	for (uint64_t round = 1; round <= 10; round++) {
 		FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = shared_ring();
 		FGT_AUTO(fgt_ring_free) struct fgt_ring *reader = NULL;
-		FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = NULL;
 		pid_t pid = fork();
 
 		if (!pid)
@@ -267,7 +268,7 @@ static struct fgt_ring *filled_ring(void)
 static bool try_to_cut(int fd)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = NULL;
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint64_t oldest_ns, newest_ns;
 	struct fgt_ring_stats stats;
 	int error;
@@ -395,7 +396,7 @@ static void full_tables_are_told(void **state)
 	assert_int_equal(fgt_ring_thread_add(ring, 1, 1, "t", &slot), 0);
 }
 
-static bool is_leaf_used(const struct fgt_slice *slice, uint64_t leaf)
+static bool is_leaf_used(const struct fgt_ring_slice *slice, uint64_t leaf)
 {
 	for (uint32_t i = 0; i < slice->run_count; i++)
 		if (kit_leaf(slice, &slice->runs[i]) == leaf)
@@ -407,7 +408,7 @@ static void stack_without_room_becomes_overflow(void **state)
 {
 	FGT_AUTO(fgt_ring_free)
 	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring_stats stats;
 	uint32_t slots[100];
 
@@ -434,7 +435,7 @@ static void stack_without_room_becomes_overflow(void **state)
 		kit_set(ring, slots[i], 77, 5, 0);
 	fgt_ring_tick_commit(ring);
 	kit_tick(ring, 50 * PERIOD_NS + 50000000000);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	slice = kit_cut(ring, 50 * PERIOD_NS + 40000000000, UINT64_MAX);
 	assert_int_equal(kit_leaf(slice, kit_run(slice, 100, 1)), 77);
 }

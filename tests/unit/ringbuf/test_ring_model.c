@@ -12,7 +12,7 @@
 /* ---- Comparison ------------------------------------------------------- */
 
 static void compare_frame(const struct model *model,
-			  const struct fgt_slice *slice,
+			  const struct fgt_ring_slice *slice,
 			  const struct fgt_frame *have,
 			  const struct fgt_frame *want)
 {
@@ -32,7 +32,7 @@ static void compare_frame(const struct model *model,
 			path);
 }
 
-static bool is_overflow(const struct fgt_slice *slice, uint32_t node)
+static bool is_overflow(const struct fgt_ring_slice *slice, uint32_t node)
 {
 	const struct fgt_frame *frame;
 
@@ -46,7 +46,7 @@ static bool is_overflow(const struct fgt_slice *slice, uint32_t node)
 }
 
 static void compare_stack(const struct model *model,
-			  const struct fgt_slice *slice, uint32_t node,
+			  const struct fgt_ring_slice *slice, uint32_t node,
 			  const struct model_value *value)
 {
 	struct fgt_frame frames[MODEL_DEPTH_MAX + 1];
@@ -74,7 +74,7 @@ static void compare_stack(const struct model *model,
 
 /* Each tick of each run; returns how many there are. */
 static uint64_t compare_run(const struct model *model,
-			    const struct fgt_slice *slice, uint32_t base,
+			    const struct fgt_ring_slice *slice, uint32_t base,
 			    const struct fgt_run *run)
 {
 	const struct fgt_slice_thread *row = &slice->threads[run->thread];
@@ -120,7 +120,7 @@ static uint64_t count_samples(const struct model *model, uint32_t base,
 }
 
 static void compare_times(const struct model *model,
-			  const struct fgt_slice *slice, uint32_t base)
+			  const struct fgt_ring_slice *slice, uint32_t base)
 {
 	uint64_t missed = 0;
 
@@ -184,7 +184,7 @@ static uint32_t check_range(const struct model *model)
 
 static void cut_and_compare(struct model *model)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint32_t oldest = check_range(model), base, end;
 	uint64_t newest_ns = model->ticks[model->tick_count - 1].mono_ns;
 	uint64_t kept_ns = newest_ns - model->ticks[oldest].mono_ns, from, to;

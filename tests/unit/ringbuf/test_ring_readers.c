@@ -114,7 +114,7 @@ static void write_ticks(struct scene *scene)
 
 /* ---- Readers: no assertions, cmocka's jump must stay in its thread ---- */
 
-static const char *check_short_lived(const struct fgt_slice *slice,
+static const char *check_short_lived(const struct fgt_ring_slice *slice,
 				     const struct fgt_run *run,
 				     uint64_t first_tick)
 {
@@ -134,7 +134,7 @@ static const char *check_short_lived(const struct fgt_slice *slice,
 }
 
 static const char *check_run(const struct scene *scene,
-			     const struct fgt_slice *slice,
+			     const struct fgt_ring_slice *slice,
 			     const struct fgt_run *run, uint64_t first_tick)
 {
 	uint32_t thread = (uint32_t)slice->threads[run->thread].tid - 1;
@@ -171,7 +171,7 @@ static const char *check_run(const struct scene *scene,
 }
 
 static const char *check_slice(const struct scene *scene,
-			       const struct fgt_slice *slice)
+			       const struct fgt_ring_slice *slice)
 {
 	uint64_t first_tick = slice->tick_ns[0] / PERIOD_NS;
 	const char *fault = NULL;
@@ -192,7 +192,7 @@ static const char *check_slice(const struct scene *scene,
 
 static const char *cut_and_check(struct reader *reader)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct scene *scene = reader->scene;
 	uint64_t from_ns = 0, to_ns = UINT64_MAX;
 	struct fgt_ring_stats stats;

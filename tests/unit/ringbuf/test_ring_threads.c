@@ -27,7 +27,7 @@ static void set_with_credit(struct fgt_ring *ring, uint32_t slot, uint64_t leaf,
 }
 
 /* The leaf of a thread at each tick of a slice, 0 where it has none. */
-static void assert_leaves(const struct fgt_slice *slice, int32_t tid,
+static void assert_leaves(const struct fgt_ring_slice *slice, int32_t tid,
 			  const uint64_t *leaves, uint32_t count)
 {
 	assert_int_equal(slice->tick_count, count);
@@ -41,7 +41,7 @@ static void assert_leaves(const struct fgt_slice *slice, int32_t tid,
 static void thread_has_no_run_outside_its_life(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const uint64_t first[] = { 5, 5, 5, 5, 0, 0 };
 	const uint64_t second[] = { 0, 0, 6, 6, 6, 6 };
 	uint32_t slots[2], again;
@@ -78,7 +78,7 @@ static void thread_has_no_run_outside_its_life(void **state)
 static void credit_moves_the_start_of_a_run_back(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const uint64_t whole[] = { 10, 11, 13, 13, 13, 13, 10, 10 };
 	uint32_t slot = kit_thread(ring, 1);
 
@@ -99,11 +99,11 @@ static void credit_moves_the_start_of_a_run_back(void **state)
 	kit_validate(slice);
 	assert_leaves(slice, 1, whole, 8);
 	assert_int_equal(slice->run_count, 4);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	/* Credit told later reaches into an earlier range. */
 	slice = kit_cut(ring, at(2), at(4));
 	assert_leaves(slice, 1, whole + 1, 3);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	slice = kit_cut(ring, at(4), at(5));
 	assert_leaves(slice, 1, whole + 3, 2);
 }
@@ -111,7 +111,7 @@ static void credit_moves_the_start_of_a_run_back(void **state)
 static void what_is_known_late_goes_into_earlier_ticks_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const struct fgt_frame late = { .address = 12 };
 	const uint64_t whole[] = { 10, 10, 12, 12, 13, 12, 13 };
 	uint32_t slot = kit_thread(ring, 1);
@@ -146,7 +146,7 @@ static void what_is_known_late_goes_into_earlier_ticks_only(void **state)
 	assert_leaves(slice, 1, whole, 7);
 	assert_int_equal(slice->run_count, 5);
 	assert_int_equal(slice->runs[2].state, 64);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	slice = kit_cut(ring, at(3), at(4));
 	assert_leaves(slice, 1, whole + 2, 2);
 }
@@ -155,7 +155,7 @@ static void
 credit_reaches_across_seconds_but_not_before_the_thread(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint32_t slot = kit_thread(ring, 1), late = 0;
 
 	(void)state;
@@ -184,7 +184,7 @@ credit_reaches_across_seconds_but_not_before_the_thread(void **state)
 static void second_set_in_a_tick_replaces_the_first(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const uint64_t leaves[] = { 7, 7, 8 };
 	struct fgt_ring_stats stats;
 	uint32_t slot = kit_thread(ring, 1);
@@ -209,7 +209,7 @@ static void second_set_in_a_tick_replaces_the_first(void **state)
 static void marker_becomes_the_leaf_and_replaces_another(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const uint64_t leaves[] = { 700, FGT_MARKER_KERNEL,
 				    FGT_MARKER_NOT_SAMPLED,
 				    FGT_MARKER_NOT_SAMPLED };
@@ -245,7 +245,7 @@ static void marker_becomes_the_leaf_and_replaces_another(void **state)
 static void truncation_marker_stays_under_a_leaf_marker(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const struct fgt_frame frame = {
 		.address = FGT_MARKER_TRUNCATED_UNREADABLE,
 		.flags = FGT_FRAME_MARKER,
@@ -299,7 +299,8 @@ static void rename_is_seen_by_the_next_cut(void **state)
 	kit_tick(ring, at(1));
 	kit_tick(ring, at(2));
 	for (int i = 0; i < 3; i++) {
-		FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = NULL;
 
 		fgt_ring_thread_rename(ring, slot, names[i]);
 		slice = kit_cut(ring, 0, UINT64_MAX);
@@ -312,7 +313,7 @@ static void rename_is_seen_by_the_next_cut(void **state)
 static void deep_stack_loses_its_middle_and_says_so(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	static struct fgt_frame frames[5000];
 	uint32_t slot = kit_thread(ring, 1), node, elided = 0;
 
@@ -349,7 +350,7 @@ static void deep_stack_loses_its_middle_and_says_so(void **state)
 static void missed_ticks_are_told_within_the_range_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring_stats stats;
 
 	(void)state;
@@ -368,7 +369,7 @@ static void missed_ticks_are_told_within_the_range_only(void **state)
 static void image_lives_as_long_as_a_tick_uses_it(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(10, 1, 0);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_image image = { .path = "/lib/x.so", .bias = 4096 };
 	struct fgt_frame frame = { .address = 42 };
 	struct fgt_ring_stats stats;

@@ -12,155 +12,155 @@ static uint64_t tick(uint32_t index)
 
 /* ---- The check: each of these breaks one promise ---------------------- */
 
-static void break_tick_order(struct fgt_slice *slice)
+static void break_tick_order(struct fgt_ring_slice *slice)
 {
 	slice->tick_ns[7] = slice->tick_ns[6];
 }
 
-static void break_tick_count(struct fgt_slice *slice)
+static void break_tick_count(struct fgt_ring_slice *slice)
 {
 	slice->tick_count = 0;
 }
 
-static void break_anchors(struct fgt_slice *slice)
+static void break_anchors(struct fgt_ring_slice *slice)
 {
 	slice->anchor_count = 0;
 }
 
-static void break_anchor_order(struct fgt_slice *slice)
+static void break_anchor_order(struct fgt_ring_slice *slice)
 {
 	slice->anchors[1].mono_ns = slice->anchors[0].mono_ns - 1;
 }
 
-static void break_period(struct fgt_slice *slice)
+static void break_period(struct fgt_ring_slice *slice)
 {
 	slice->period_ns = 0;
 }
 
-static void break_rate(struct fgt_slice *slice)
+static void break_rate(struct fgt_ring_slice *slice)
 {
 	slice->effective_hz = (double)NAN;
 }
 
-static void break_request(struct fgt_slice *slice)
+static void break_request(struct fgt_ring_slice *slice)
 {
 	slice->requested_from_ns = slice->requested_to_ns + 1;
 }
 
-static void break_process_name(struct fgt_slice *slice)
+static void break_process_name(struct fgt_ring_slice *slice)
 {
 	memset(slice->process.name, 'x', sizeof(slice->process.name));
 }
 
-static void break_thread_order(struct fgt_slice *slice)
+static void break_thread_order(struct fgt_ring_slice *slice)
 {
 	slice->threads[1].tid = slice->threads[2].tid + 1;
 }
 
-static void break_thread_name(struct fgt_slice *slice)
+static void break_thread_name(struct fgt_ring_slice *slice)
 {
 	slice->threads[1].name = slice->strings.count;
 }
 
-static void break_parent(struct fgt_slice *slice)
+static void break_parent(struct fgt_ring_slice *slice)
 {
 	slice->nodes[1].parent = 1;
 }
 
-static void break_node_frame(struct fgt_slice *slice)
+static void break_node_frame(struct fgt_ring_slice *slice)
 {
 	slice->nodes[0].frame = slice->frame_count;
 }
 
-static void break_frame_image(struct fgt_slice *slice)
+static void break_frame_image(struct fgt_ring_slice *slice)
 {
 	slice->frames[0].frame.image = slice->image_count + 1;
 }
 
-static void break_frame_symbols(struct fgt_slice *slice)
+static void break_frame_symbols(struct fgt_ring_slice *slice)
 {
 	slice->frames[0].symbol_first = slice->symbol_count;
 	slice->frames[0].symbol_count = UINT32_MAX;
 }
 
-static void break_symbol_name(struct fgt_slice *slice)
+static void break_symbol_name(struct fgt_ring_slice *slice)
 {
 	slice->symbols[0].function = UINT32_MAX;
 }
 
-static void break_symbol_reason(struct fgt_slice *slice)
+static void break_symbol_reason(struct fgt_ring_slice *slice)
 {
 	slice->symbols[0].reason = 99;
 }
 
-static void break_image_path(struct fgt_slice *slice)
+static void break_image_path(struct fgt_ring_slice *slice)
 {
 	slice->images[0].path = slice->strings.count;
 }
 
-static void break_build_id(struct fgt_slice *slice)
+static void break_build_id(struct fgt_ring_slice *slice)
 {
 	slice->images[0].build_id_len = FGT_BUILD_ID_MAX + 1;
 }
 
-static void break_run_thread(struct fgt_slice *slice)
+static void break_run_thread(struct fgt_ring_slice *slice)
 {
 	slice->runs[5].thread = slice->thread_count;
 }
 
-static void break_run_order(struct fgt_slice *slice)
+static void break_run_order(struct fgt_ring_slice *slice)
 {
 	slice->runs[0].thread = 1;
 }
 
-static void break_run_length(struct fgt_slice *slice)
+static void break_run_length(struct fgt_ring_slice *slice)
 {
 	slice->runs[2].tick_count = UINT32_MAX;
 }
 
-static void break_run_empty(struct fgt_slice *slice)
+static void break_run_empty(struct fgt_ring_slice *slice)
 {
 	slice->runs[2].tick_count = 0;
 }
 
-static void break_run_overlap(struct fgt_slice *slice)
+static void break_run_overlap(struct fgt_ring_slice *slice)
 {
 	slice->runs[1].first_tick--;
 }
 
-static void break_run_stack(struct fgt_slice *slice)
+static void break_run_stack(struct fgt_ring_slice *slice)
 {
 	slice->runs[1].stack = slice->node_count;
 }
 
-static void break_run_state(struct fgt_slice *slice)
+static void break_run_state(struct fgt_ring_slice *slice)
 {
 	slice->runs[1].state = 77;
 }
 
-static void break_gone(struct fgt_slice *slice)
+static void break_gone(struct fgt_ring_slice *slice)
 {
 	slice->states[slice->state_count - 1].state = FGT_STATE_GONE;
 }
 
-static void break_state_order(struct fgt_slice *slice)
+static void break_state_order(struct fgt_ring_slice *slice)
 {
 	slice->states[1].state = slice->states[0].state;
 }
 
-static void break_strings(struct fgt_slice *slice)
+static void break_strings(struct fgt_ring_slice *slice)
 {
 	slice->strings.offsets[3] = (uint32_t)slice->strings.len_bytes;
 }
 
-static void break_string_end(struct fgt_slice *slice)
+static void break_string_end(struct fgt_ring_slice *slice)
 {
 	slice->strings.bytes[slice->strings.len_bytes - 1] = 'x';
 }
 
 static void every_broken_promise_is_found(void **state)
 {
-	void (*const breaks[])(struct fgt_slice *) = {
+	void (*const breaks[])(struct fgt_ring_slice *) = {
 		break_tick_order,    break_tick_count,	  break_anchors,
 		break_anchor_order,  break_period,	  break_rate,
 		break_request,	     break_process_name,  break_thread_order,
@@ -176,8 +176,8 @@ static void every_broken_promise_is_found(void **state)
 	(void)state;
 	assert_false(fgt_slice_is_valid(NULL));
 	for (size_t i = 0; i < sizeof(breaks) / sizeof(breaks[0]); i++) {
-		FGT_AUTO(fgt_slice_free)
-		struct fgt_slice *slice = fixture_rich();
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = fixture_rich();
 
 		assert_true(fgt_slice_is_valid(slice));
 		breaks[i](slice);
@@ -188,7 +188,8 @@ static void every_broken_promise_is_found(void **state)
 
 static void stack_that_is_too_deep_is_not_valid(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(3);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(3);
 	uint32_t node = FGT_NODE_NONE, frame = fixture_frame(slice, "again");
 
 	(void)state;
@@ -210,7 +211,8 @@ static void stack_that_is_too_deep_is_not_valid(void **state)
 
 static void wall_clock_comes_from_the_anchor_before(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
 	uint64_t stepped = FIXTURE_START_NS + 300000000;
 
 	(void)state;
@@ -244,7 +246,8 @@ static const char *name_of(const char *arch, uint32_t state)
 
 static void states_are_named_once(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
 
 	(void)state;
 	assert_string_equal(fgt_slice_state_name(slice, FIXTURE_FUTEX),
@@ -259,7 +262,8 @@ static void states_are_named_once(void **state)
 
 static void symbols_are_added_once_and_bounded(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fgt_symbol_text texts[100] = { 0 };
 	uint32_t bare = UINT32_MAX;
 	const struct fgt_slice_frame *frame;
@@ -289,8 +293,9 @@ static void symbols_are_added_once_and_bounded(void **state)
 
 static void narrowed_slice_holds_what_it_uses_only(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	const struct fgt_run *run;
 	const struct fgt_slice_frame *frame;
 
@@ -330,8 +335,9 @@ static void narrowed_slice_holds_what_it_uses_only(void **state)
 
 static void narrowing_to_all_of_it_changes_nothing(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 
 	(void)state;
 	assert_int_equal(fgt_slice_narrow(slice, 0, UINT64_MAX, 0, &part), 0);
@@ -349,8 +355,9 @@ static void narrowing_to_all_of_it_changes_nothing(void **state)
 
 static void narrowed_slice_keeps_the_anchor_that_it_needs(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	uint64_t late = slice->tick_ns[45];
 
 	(void)state;
@@ -359,7 +366,7 @@ static void narrowed_slice_keeps_the_anchor_that_it_needs(void **state)
 	assert_int_equal(part->anchor_count, 1);
 	assert_int_equal(fgt_slice_wall_ns(part, late),
 			 fgt_slice_wall_ns(slice, late));
-	fgt_slice_free(part);
+	fgt_ring_slice_free(part);
 	/* The gap of ten periods is where the three missed ticks were. */
 	assert_int_equal(
 		fgt_slice_narrow(slice, tick(35), UINT64_MAX, 0, &part), 0);
@@ -368,8 +375,9 @@ static void narrowed_slice_keeps_the_anchor_that_it_needs(void **state)
 
 static void narrowing_to_one_thread_keeps_that_one(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 
 	(void)state;
 	assert_int_equal(fgt_slice_narrow(slice, 0, UINT64_MAX, 4243, &part),
@@ -384,8 +392,9 @@ static void narrowing_to_one_thread_keeps_that_one(void **state)
 
 static void narrowing_to_nothing_is_told(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
-	struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
+	struct fgt_ring_slice *part = NULL;
 
 	(void)state;
 	assert_int_equal(fgt_slice_narrow(slice, 9, 8, 0, &part), -EINVAL);

@@ -14,7 +14,7 @@
 #include "ringbuf/base/msgpack_check.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
-static struct fixture_buffer encode(const struct fgt_slice *slice)
+static struct fixture_buffer encode(const struct fgt_ring_slice *slice)
 {
 	struct fixture_buffer buffer;
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
@@ -25,11 +25,11 @@ static struct fixture_buffer encode(const struct fgt_slice *slice)
 
 static int decode(const void *bytes, size_t len, struct fgt_why *ret_why)
 {
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 	int r = fgt_slice_decode(bytes, len, &slice, ret_why);
 
 	assert_true(r == 0 || !slice);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	return r;
 }
 
@@ -41,8 +41,8 @@ static int decode(const void *bytes, size_t len, struct fgt_why *ret_why)
 					    (a)->count * sizeof(*(a)->table)); \
 	} while (0)
 
-static void assert_slices_equal(const struct fgt_slice *a,
-				const struct fgt_slice *b)
+static void assert_slices_equal(const struct fgt_ring_slice *a,
+				const struct fgt_ring_slice *b)
 {
 	assert_memory_equal(&a->process, &b->process, sizeof(a->process));
 	assert_int_equal(a->requested_from_ns, b->requested_from_ns);
@@ -76,7 +76,7 @@ static void assert_slices_equal(const struct fgt_slice *a,
 
 static void round_trip_loses_nothing(void **state)
 {
-	struct fgt_slice *slice = fixture_rich(), *back = NULL;
+	struct fgt_ring_slice *slice = fixture_rich(), *back = NULL;
 	struct fixture_buffer buffer = encode(slice);
 	struct fgt_why why = { "" };
 
@@ -86,14 +86,14 @@ static void round_trip_loses_nothing(void **state)
 					  &back, &why),
 			 0);
 	assert_slices_equal(slice, back);
-	fgt_slice_free(back);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(back);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
 static void extreme_numbers_survive(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2), *back = NULL;
+	struct fgt_ring_slice *slice = fixture_new(2), *back = NULL;
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -108,14 +108,14 @@ static void extreme_numbers_survive(void **state)
 					  &back, NULL),
 			 0);
 	assert_slices_equal(slice, back);
-	fgt_slice_free(back);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(back);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
 static void truncation_at_every_byte_is_refused(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = encode(slice);
 
 	(void)state;
@@ -129,13 +129,13 @@ static void truncation_at_every_byte_is_refused(void **state)
 		assert_true(why.text[0]);
 		free(copy);
 	}
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
 static void damage_at_every_byte_does_no_harm(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = encode(slice);
 	unsigned int refused = 0;
 
@@ -147,25 +147,25 @@ static void damage_at_every_byte_does_no_harm(void **state)
 			buffer.bytes[i] ^= (char)flip;
 		}
 	assert_true(refused > buffer.len);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
 static void trailing_bytes_are_refused(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = encode(slice);
 
 	(void)state;
 	/* The fixture keeps a NUL behind the last byte. */
 	assert_int_equal(decode(buffer.bytes, buffer.len + 1, NULL), -EBADMSG);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
 static void later_versions_are_named(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = encode(slice);
 	struct fgt_why why = { "" };
 	char *version = memmem(buffer.bytes, buffer.len, "version", 7);
@@ -182,7 +182,7 @@ static void later_versions_are_named(void **state)
 			 -EPROTONOSUPPORT);
 	buffer.bytes[3] = '1';
 	assert_int_equal(decode(buffer.bytes, buffer.len, &why), 0);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
@@ -190,7 +190,7 @@ static void later_versions_are_named(void **state)
 static void unknown_keys_are_skipped(void **state)
 {
 	static const char added[] = "\xa3zzz\x92\xc3\x81\xa1x\xd4\x05\x00";
-	struct fgt_slice *slice = fixture_rich(), *back = NULL;
+	struct fgt_ring_slice *slice = fixture_rich(), *back = NULL;
 	struct fixture_buffer buffer = encode(slice);
 	struct fgt_sink sink = { .write = NULL };
 	struct fixture_buffer longer;
@@ -205,8 +205,8 @@ static void unknown_keys_are_skipped(void **state)
 					  &back, NULL),
 			 0);
 	assert_slices_equal(slice, back);
-	fgt_slice_free(back);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(back);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 	fixture_buffer_done(&longer);
 }
@@ -214,7 +214,7 @@ static void unknown_keys_are_skipped(void **state)
 /* As files were when that key, and those after it, were not there yet. */
 static void read_without(const char *key, size_t len, unsigned int keys)
 {
-	struct fgt_slice *slice = fixture_rich(), *back = NULL;
+	struct fgt_ring_slice *slice = fixture_rich(), *back = NULL;
 	struct fixture_buffer buffer = encode(slice);
 	char *at = memmem(buffer.bytes, buffer.len, key, len);
 
@@ -228,8 +228,8 @@ static void read_without(const char *key, size_t len, unsigned int keys)
 		slice->edge_count = 0;
 	fixture_drop_spans(slice);
 	assert_slices_equal(slice, back);
-	fgt_slice_free(back);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(back);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
@@ -244,7 +244,7 @@ static void a_file_without_edges_or_spans_is_read(void **state)
 
 static void missing_and_double_tables_are_named(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = encode(slice);
 	struct fgt_why why = { "" };
 	char *key = memmem(buffer.bytes, buffer.len, "\xa5ticks", 6);
@@ -257,7 +257,7 @@ static void missing_and_double_tables_are_named(void **state)
 	memcpy(key + 1, "nodes", 5);
 	assert_int_equal(decode(buffer.bytes, buffer.len, &why), -EBADMSG);
 	assert_non_null(strstr(why.text, "nodes"));
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 
@@ -312,7 +312,7 @@ static int fail_third(void *context, const void *bytes, size_t len)
 
 static void errors_of_the_sink_come_back_once(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	unsigned int calls = 0;
 	struct fgt_sink sink = { .write = fail_third, .context = &calls };
 
@@ -321,12 +321,12 @@ static void errors_of_the_sink_come_back_once(void **state)
 		fixture_frame(slice, "a_function_with_a_name");
 	assert_int_equal(fgt_slice_encode(slice, &sink), -ENOSPC);
 	assert_int_equal(calls, 3);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void idle_runs_are_small(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3030);
+	struct fgt_ring_slice *slice = fixture_new(3030);
 	struct fixture_buffer buffer;
 	size_t empty_len;
 
@@ -338,7 +338,7 @@ static void idle_runs_are_small(void **state)
 	fixture_run(slice, 0, 0, 3030, FGT_NODE_NONE, FGT_STATE_RUNNING);
 	buffer = encode(slice);
 	assert_in_range(buffer.len - empty_len, 1, 20);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	fixture_buffer_done(&buffer);
 }
 

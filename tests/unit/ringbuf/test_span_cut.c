@@ -33,7 +33,7 @@ static uint64_t span_number(uint64_t serial, uint64_t depth)
 struct kit {
 	struct fgt_span_log *log;
 	struct fgt_span_writer writer;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 };
 
 /* Ten ticks: 0 to 90 ms, the last one until 100 ms. */
@@ -52,7 +52,7 @@ static int tear_down(void **state)
 {
 	struct kit *kit = *state;
 
-	fgt_slice_free(kit->slice);
+	fgt_ring_slice_free(kit->slice);
 	fgt_span_log_free(kit->log);
 	free(kit);
 	return 0;
@@ -272,7 +272,7 @@ static void a_counter_goes_on_until_it_is_told_anew(void **state)
 /* Where ticks come late or not at all; the last one is at 90 ms. */
 static void what_is_said_behind_the_last_tick_is_kept(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	struct kit *kit = *state;
 
 	kit->slice->requested_to_ns = at(5000);
@@ -331,7 +331,7 @@ static void random_records_make_a_valid_slice(void **state)
 			put(kit, &record);
 		}
 		cut(kit);
-		fgt_slice_free(kit->slice);
+		fgt_ring_slice_free(kit->slice);
 		kit->slice = fixture_new(10);
 		fgt_span_log_free(kit->log);
 		assert_int_equal(fgt_span_log_new(1 << 20, &kit->log), 0);
@@ -343,8 +343,9 @@ static void random_records_make_a_valid_slice(void **state)
 
 static void a_narrower_slice_keeps_what_overlaps(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *rich = fixture_rich();
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *rich = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 
 	(void)state;
 	assert_int_equal(fgt_slice_narrow(rich, at(0), at(150), 0, &part), 0);
@@ -363,8 +364,9 @@ static void a_narrower_slice_keeps_what_overlaps(void **state)
 
 static void a_narrower_slice_knows_what_counters_were(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *rich = fixture_rich();
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *rich = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 
 	(void)state;
 	assert_int_equal(fgt_slice_narrow(rich, at(200), at(280), 0, &part), 0);
@@ -376,8 +378,9 @@ static void a_narrower_slice_knows_what_counters_were(void **state)
 
 static void one_thread_keeps_what_is_around_its_spans(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *rich = fixture_rich();
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *rich = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 
 	(void)state;
 	rich->spans[2].tid = 77; /* query, around read */
@@ -386,7 +389,7 @@ static void one_thread_keeps_what_is_around_its_spans(void **state)
 	assert_int_equal(part->task_count, 3);
 	assert_int_equal(part->span_count, 6);
 	assert_int_equal(part->mark_count, 1);
-	fgt_slice_free(part);
+	fgt_ring_slice_free(part);
 	part = NULL;
 	/* It said nothing and began nothing. */
 	assert_int_equal(fgt_slice_narrow(rich, 0, UINT64_MAX, 4250, &part), 0);
@@ -397,7 +400,8 @@ static void one_thread_keeps_what_is_around_its_spans(void **state)
 
 static void what_contradicts_itself_is_not_valid(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_rich();
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_rich();
 
 	(void)state;
 #define REFUSED(field, wrong)                                                  \

@@ -31,9 +31,9 @@ static uint64_t own_start_time(void)
 	return strtoull(at, NULL, 10);
 }
 
-struct fgt_slice *kit_slice_of(const char *image_path)
+struct fgt_ring_slice *kit_slice_of(const char *image_path)
 {
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 	struct fgt_slice_image *image;
 	struct fgt_elf_ident ident = { 0 };
 	struct stat status = { 0 };
@@ -64,12 +64,12 @@ struct fgt_slice *kit_slice_of(const char *image_path)
 	return slice;
 }
 
-void kit_slice_free(struct fgt_slice *slice)
+void kit_slice_free(struct fgt_ring_slice *slice)
 {
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
-uint32_t kit_add_frame(struct fgt_slice *slice, uint32_t image,
+uint32_t kit_add_frame(struct fgt_ring_slice *slice, uint32_t image,
 		       uint64_t address, uint32_t flags)
 {
 	assert_true(slice->frame_count < FRAMES_MAX);
@@ -79,7 +79,7 @@ uint32_t kit_add_frame(struct fgt_slice *slice, uint32_t image,
 	return slice->frame_count++;
 }
 
-const struct fgt_symbol *kit_symbol(const struct fgt_slice *slice,
+const struct fgt_symbol *kit_symbol(const struct fgt_ring_slice *slice,
 				    uint32_t frame, uint32_t at)
 {
 	const struct fgt_slice_frame *entry = &slice->frames[frame];
@@ -88,13 +88,14 @@ const struct fgt_symbol *kit_symbol(const struct fgt_slice *slice,
 	return &slice->symbols[entry->symbol_first + at];
 }
 
-const char *kit_function(const struct fgt_slice *slice, uint32_t frame,
+const char *kit_function(const struct fgt_ring_slice *slice, uint32_t frame,
 			 uint32_t at)
 {
 	return fgt_slice_string(slice, kit_symbol(slice, frame, at)->function);
 }
 
-const char *kit_file(const struct fgt_slice *slice, uint32_t frame, uint32_t at)
+const char *kit_file(const struct fgt_ring_slice *slice, uint32_t frame,
+		     uint32_t at)
 {
 	return fgt_slice_string(slice, kit_symbol(slice, frame, at)->file);
 }

@@ -43,7 +43,7 @@ static const char *in_folder(const char *name)
 	return path;
 }
 
-static int open_kept(void *context, const struct fgt_slice *slice,
+static int open_kept(void *context, const struct fgt_ring_slice *slice,
 		     const struct fgt_slice_image *image, int *ret_fd)
 {
 	(void)slice;
@@ -53,8 +53,8 @@ static int open_kept(void *context, const struct fgt_slice *slice,
 }
 
 /* Resolves main of the image; kept_fd: what open_image gives, -1: no such. */
-static void expect_main(const char *path, struct fgt_slice *slice, int kept_fd,
-			enum fgt_symbol_reason reason)
+static void expect_main(const char *path, struct fgt_ring_slice *slice,
+			int kept_fd, enum fgt_symbol_reason reason)
 {
 	const struct fgt_symbolizer_options options = {
 		.open_image = kept_fd >= 0 ? open_kept : NULL,
@@ -78,7 +78,7 @@ static void expect_main(const char *path, struct fgt_slice *slice, int kept_fd,
 static void a_file_that_was_replaced_is_not_mistaken(void **state)
 {
 	const char *path = in_folder("program");
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int fd;
 
 	(void)state;
@@ -99,7 +99,7 @@ static void a_file_that_was_replaced_is_not_mistaken(void **state)
 static void without_a_build_id_the_inode_decides(void **state)
 {
 	const char *path = in_folder("plain");
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 
 	(void)state;
 	copy(SHAPE, path);
@@ -113,7 +113,7 @@ static void without_a_build_id_the_inode_decides(void **state)
 }
 
 /* Opens an image below the made-up root; true if it is that file's inode. */
-static bool finds(const struct fgt_slice *slice, const char *real)
+static bool finds(const struct fgt_ring_slice *slice, const char *real)
 {
 	const struct fgt_symbolizer_options options = { 0 };
 	struct fgt_target_root root = { .target_fd = -1, .host_fd = -1 };
@@ -134,7 +134,7 @@ static bool finds(const struct fgt_slice *slice, const char *real)
 	return is_found;
 }
 
-static void set_path(struct fgt_slice *slice, const char *path)
+static void set_path(struct fgt_ring_slice *slice, const char *path)
 {
 	assert_int_equal(fgt_strings_intern(&slice->strings, path, strlen(path),
 					    &slice->images[0].path),
@@ -144,7 +144,8 @@ static void set_path(struct fgt_slice *slice, const char *path)
 static void links_of_a_container_stay_inside(void **state)
 {
 	const char *real = in_folder("root/opt/app/program");
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(SHAPE);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
 	char outside[600];
 
 	(void)state;
@@ -184,8 +185,8 @@ static void the_vdso_is_named_if_it_is_ours(void **state)
 	assert_int_equal(fgt_elf_ident_read(fd, &ident), 0);
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
 	for (int is_ours = 1; is_ours >= 0; is_ours--) {
-		FGT_AUTO(fgt_slice_free)
-		struct fgt_slice *slice = kit_slice_of(path);
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = kit_slice_of(path);
 
 		set_path(slice, "[vdso]");
 		slice->images[0].build_id[0] ^= !is_ours;
@@ -207,7 +208,8 @@ static void markers_are_called_what_they_are(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(SHAPE);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
 
 	(void)state;
 	kit_add_frame(slice, FGT_IMAGE_NONE, FGT_MARKER_KERNEL,
@@ -232,7 +234,8 @@ static void write_map(const char *path, const char *text)
 static void expect_jit(struct fgt_symbolizer *symbolizer, bool is_live,
 		       uint64_t address, const char *expected)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(SHAPE);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
 
 	kit_add_frame(slice, FGT_IMAGE_NONE, address, FGT_FRAME_CALLER);
 	assert_int_equal(fgt_symbolizer_resolve(symbolizer, slice, is_live), 0);
@@ -265,7 +268,8 @@ static void another_process_of_that_pid_is_not_believed(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(SHAPE);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
 	char path[64];
 
 	(void)state;

@@ -133,8 +133,8 @@ static void without_a_helper_frames_get_image_and_offset(void **state)
 		};
 		FGT_AUTO(fgt_symbolizer_free)
 		struct fgt_symbolizer *symbolizer = kit_symbolizer(&options);
-		FGT_AUTO(fgt_slice_free)
-		struct fgt_slice *slice = kit_slice_of(SHAPE);
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
 
 		kit_add_frame(slice, 1, 0x1234, 0);
 		assert_int_equal(
@@ -157,7 +157,8 @@ static void store(const char *path, const void *bytes, size_t len)
 
 static bool is_named(struct fgt_symbolizer *symbolizer)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(SHAPE);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
 
 	kit_add_frame(slice, 1, kit_address_of(SHAPE, "main"), 0);
 	assert_int_equal(fgt_symbolizer_resolve(symbolizer, slice, true), 0);
@@ -212,7 +213,8 @@ static uint8_t *load(const char *path, size_t *ret_len)
 static void resolve_one(struct fgt_symbolizer *symbolizer, const char *path,
 			uint64_t start)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(path);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(path);
 
 	for (uint64_t i = 0; i < 64; i++)
 		kit_add_frame(slice, 1, start + 16 * i, 0);
@@ -226,7 +228,8 @@ static void broken_files_cost_only_themselves(void **state)
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
 	const char *sound = FGT_PROGRAMS "/shapes-fixed";
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(sound);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(sound);
 	uint64_t start = kit_address_of(SHAPE, "main"), random = 42;
 	char path[128];
 	uint8_t *bytes, *broken;
@@ -275,7 +278,7 @@ static void of_ten_gigabytes_of_dwarf_only_symbols_are_read(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	char path[128];
 	uint8_t *bytes;
 	size_t len;
@@ -324,7 +327,7 @@ static void dwarf_that_leads_in_circles_ends(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	uint64_t unused, attribute, first;
 	uint32_t back;
 	char path[128];
@@ -357,7 +360,7 @@ static void what_is_no_elf_file_says_so(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	char path[128];
 
 	(void)state;
@@ -389,8 +392,8 @@ static void a_forged_build_id_deceives_only_its_user(void **state)
 	store(path, bytes, len);
 	free(bytes);
 	for (int i = 0; i < 2; i++) {
-		FGT_AUTO(fgt_slice_free)
-		struct fgt_slice *slice = kit_slice_of(i ? SHAPE : path);
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = kit_slice_of(i ? SHAPE : path);
 
 		assert_true(slice->images[0].build_id_len);
 		slice->process.uid = i ? 1000 : 1001;
@@ -412,7 +415,7 @@ static void *resolve_often(void *context)
 
 	for (int i = 0; i < 12; i++) {
 		const char *path = files[i % 3];
-		struct fgt_slice *slice = kit_slice_of(path);
+		struct fgt_ring_slice *slice = kit_slice_of(path);
 		uint64_t start = kit_address_of(path, "main");
 
 		for (uint64_t k = 0; k < 40; k++)
@@ -423,7 +426,7 @@ static void *resolve_often(void *context)
 			kit_function(slice, 0,
 				     slice->frames[0].symbol_count - 1),
 			"main");
-		fgt_slice_free(slice);
+		fgt_ring_slice_free(slice);
 	}
 	return NULL;
 }

@@ -30,7 +30,7 @@ static bool exists(const char *path)
 	return access(path, R_OK) == 0;
 }
 
-static void resolve(struct fgt_slice *slice)
+static void resolve(struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
@@ -77,7 +77,7 @@ static uint32_t line_with(const char *file, const char *remark)
 	return 0;
 }
 
-static void expect_level(const struct fgt_slice *slice, uint32_t at,
+static void expect_level(const struct fgt_ring_slice *slice, uint32_t at,
 			 const char *function, const char *remark)
 {
 	const char *file = kit_file(slice, 0, at);
@@ -92,7 +92,8 @@ static void a_program_is_seen_as_it_saw_itself(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(c_shapes) / sizeof(*c_shapes); i++) {
-		FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = NULL;
 		uint64_t outer, hidden;
 
 		if (!exists(c_shapes[i]))
@@ -135,7 +136,8 @@ static void callers_are_looked_up_before_their_return_address(void **state)
 {
 	const char *path = FGT_PROGRAMS "/shapes-plain";
 	uint64_t end = end_of(path, "outer_function");
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(path);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(path);
 
 	(void)state;
 	kit_add_frame(slice, 1, end, FGT_FRAME_CALLER);
@@ -148,7 +150,7 @@ static void callers_are_looked_up_before_their_return_address(void **state)
 }
 
 /* One answer of eu-addr2line: function, file:line:column, for each level. */
-static void expect_as_addr2line(FILE *pipe, const struct fgt_slice *slice,
+static void expect_as_addr2line(FILE *pipe, const struct fgt_ring_slice *slice,
 				uint32_t frame, unsigned int *ret_equal)
 {
 	char function[8192], place[8192];
@@ -213,7 +215,8 @@ static void text_of(const char *path, uint64_t *start, uint64_t *size)
 /* Places of real functions; what lies between two is nobody's. */
 static void compare_with_addr2line(const char *path)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(path);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(path);
 	static char command[SAMPLES * 24 + 4096];
 	unsigned int equal = 0, compared = 0;
 	uint64_t start, size, random = 1;
@@ -277,8 +280,8 @@ static void plt_entries_are_named_as_objdump_names_them(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		FGT_AUTO(fgt_slice_free)
-		struct fgt_slice *slice = kit_slice_of(files[i]);
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = kit_slice_of(files[i]);
 		static char names[256][256];
 		char command[4096], line[512];
 		uint64_t address;
@@ -308,7 +311,8 @@ static void expect_cxx(const char *symbol, enum fgt_demangle mode,
 {
 	const char *path = FGT_PROGRAMS "/shapes-cxx";
 	const struct fgt_symbolizer_options options = { .demangle = mode };
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(path);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(path);
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(&options);
 	const struct fgt_slice_frame *frame;
@@ -339,7 +343,7 @@ static void cxx_functions_are_demangled(void **state)
 static void an_inlined_lambda_has_its_scope(void **state)
 {
 	const char *path = FGT_PROGRAMS "/shapes-cxx";
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	bool has_lambda = false, has_apply = false;
 	uint64_t start, end;
 
@@ -371,7 +375,7 @@ static void an_inlined_lambda_has_its_scope(void **state)
 static void rust_functions_are_demangled(void **state)
 {
 	const char *path = FGT_PROGRAMS "/shapes-rust";
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	char line[512], name[256];
 	uint64_t address = 0;
 	FILE *pipe;
@@ -404,7 +408,8 @@ static void rust_functions_are_demangled(void **state)
 static void a_name_without_end_is_cut(void **state)
 {
 	const char *path = FGT_PROGRAMS "/shapes-long";
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = kit_slice_of(path);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(path);
 	const char *name;
 
 	(void)state;

@@ -23,10 +23,10 @@
 static uint64_t inlined_address, plain_address;
 
 /* A slice of one image and frames at these ELF addresses (as callers). */
-static struct fgt_slice *make_slice(const char *path, const uint64_t *addresses,
-				    uint32_t count)
+static struct fgt_ring_slice *
+make_slice(const char *path, const uint64_t *addresses, uint32_t count)
 {
-	struct fgt_slice *slice = NULL;
+	struct fgt_ring_slice *slice = NULL;
 	struct fgt_slice_image *image;
 	struct stat status = { 0 };
 	struct fgt_elf_ident ident = { 0 };
@@ -59,7 +59,7 @@ static struct fgt_slice *make_slice(const char *path, const uint64_t *addresses,
 	return slice;
 }
 
-static const char *symbol_of(const struct fgt_slice *slice, uint32_t frame,
+static const char *symbol_of(const struct fgt_ring_slice *slice, uint32_t frame,
 			     uint32_t depth, const struct fgt_symbol **ret)
 {
 	const struct fgt_slice_frame *f = &slice->frames[frame];
@@ -69,14 +69,15 @@ static const char *symbol_of(const struct fgt_slice *slice, uint32_t frame,
 	return fgt_slice_string(slice, (*ret)->function);
 }
 
-static struct fgt_slice *resolve(const char *variant, const char *debug_dir,
-				 const uint64_t *addresses, uint32_t count)
+static struct fgt_ring_slice *resolve(const char *variant,
+				      const char *debug_dir,
+				      const uint64_t *addresses, uint32_t count)
 {
 	const char *dirs[] = { debug_dir };
 	const struct fgt_symbolizer_options options = { .debug_dirs = dirs,
 							.debug_dir_count = 1 };
 	struct fgt_symbolizer *symbolizer = NULL;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/%s", FGT_PROGRAMS, variant);
@@ -101,7 +102,7 @@ static uint32_t line_with(const char *file, const char *remark)
 	return 0;
 }
 
-static void expect_chain(const struct fgt_slice *slice)
+static void expect_chain(const struct fgt_ring_slice *slice)
 {
 	static const char *const names[] = { "innermost", "middle",
 					     "outermost" };
@@ -125,29 +126,32 @@ static void expect_chain(const struct fgt_slice *slice)
 static void expect_functions(const char *variant, const char *debug_dir)
 {
 	const uint64_t addresses[] = { inlined_address, plain_address };
-	struct fgt_slice *slice = resolve(variant, debug_dir, addresses, 2);
+	struct fgt_ring_slice *slice =
+		resolve(variant, debug_dir, addresses, 2);
 	const struct fgt_symbol *symbol;
 
 	assert_string_equal(symbol_of(slice, 0, 0, &symbol), "outermost");
 	assert_int_equal(symbol->line, 0);
 	assert_string_equal(symbol_of(slice, 1, 0, &symbol), "plain");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void expect_chain_in(const char *variant, const char *debug_dir)
 {
 	const uint64_t addresses[] = { inlined_address, plain_address };
-	struct fgt_slice *slice = resolve(variant, debug_dir, addresses, 2);
+	struct fgt_ring_slice *slice =
+		resolve(variant, debug_dir, addresses, 2);
 
 	expect_chain(slice);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void expect_nothing(const char *variant, const char *debug_dir,
 			   enum fgt_symbol_reason reason)
 {
 	const uint64_t addresses[] = { inlined_address };
-	struct fgt_slice *slice = resolve(variant, debug_dir, addresses, 1);
+	struct fgt_ring_slice *slice =
+		resolve(variant, debug_dir, addresses, 1);
 	const struct fgt_symbol *symbol;
 	char expected[128];
 
@@ -156,7 +160,7 @@ static void expect_nothing(const char *variant, const char *debug_dir,
 		 (unsigned long)inlined_address);
 	assert_string_equal(symbol_of(slice, 0, 0, &symbol), expected);
 	assert_int_equal(symbol->reason, reason);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void inlined_calls_come_innermost_first_with_lines(void **state)
@@ -213,7 +217,7 @@ static void another_file_at_the_path_is_not_taken(void **state)
 	const struct fgt_symbolizer_options options = { 0 };
 	struct fgt_symbolizer *symbolizer = NULL;
 	const struct fgt_symbol *symbol;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 
 	(void)state;
 	slice = make_slice(FGT_PROGRAMS "/symbols-inlines", addresses, 1);
@@ -223,7 +227,7 @@ static void another_file_at_the_path_is_not_taken(void **state)
 	symbol_of(slice, 0, 0, &symbol);
 	assert_int_equal(symbol->reason, FGT_SYMBOL_OTHER_FILE);
 	fgt_symbolizer_free(symbolizer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void a_second_slice_is_answered_from_the_cache(void **state)
@@ -235,13 +239,13 @@ static void a_second_slice_is_answered_from_the_cache(void **state)
 	(void)state;
 	assert_int_equal(fgt_symbolizer_new(&options, &symbolizer), 0);
 	for (int i = 0; i < 3; i++) {
-		struct fgt_slice *slice = make_slice(
+		struct fgt_ring_slice *slice = make_slice(
 			FGT_PROGRAMS "/symbols-inlines", addresses, 2);
 
 		assert_int_equal(
 			fgt_symbolizer_resolve(symbolizer, slice, false), 0);
 		expect_chain(slice);
-		fgt_slice_free(slice);
+		fgt_ring_slice_free(slice);
 	}
 	fgt_symbolizer_free(symbolizer);
 }

@@ -18,7 +18,8 @@
 #include "upload/format/format.h"
 
 static inline struct fixture_buffer
-write_chrome(const struct fgt_slice *slice, enum fgt_state_frames state_frames)
+write_chrome(const struct fgt_ring_slice *slice,
+	     enum fgt_state_frames state_frames)
 {
 	const struct fgt_format_options options = { .state_frames =
 							    state_frames };
@@ -57,7 +58,7 @@ static inline void summarise(const char *json, int only_tid, char *events,
 	}
 }
 
-static inline void assert_events(struct fgt_slice *slice,
+static inline void assert_events(struct fgt_ring_slice *slice,
 				 enum fgt_state_frames state_frames,
 				 const char *expected)
 {
@@ -68,7 +69,7 @@ static inline void assert_events(struct fgt_slice *slice,
 	summarise(buffer.bytes, 0, events, sizeof(events));
 	assert_string_equal(events, expected);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 #endif

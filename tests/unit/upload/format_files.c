@@ -27,7 +27,7 @@ static double now_ms(void)
 	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-static int write_one(const struct fgt_slice *slice, enum fgt_format format,
+static int write_one(const struct fgt_ring_slice *slice, enum fgt_format format,
 		     const struct fgt_format_options *options, const char *path)
 {
 	FGT_AUTO(fgt_file_close) FILE *file = fopen(path, "we");
@@ -43,7 +43,7 @@ static int write_one(const struct fgt_slice *slice, enum fgt_format format,
 	return r;
 }
 
-static int write_all(const struct fgt_slice *slice, const char *folder,
+static int write_all(const struct fgt_ring_slice *slice, const char *folder,
 		     const char *name)
 {
 	static const char *const endings[FGT_FORMAT_COUNT] = {
@@ -70,9 +70,9 @@ static int write_all(const struct fgt_slice *slice, const char *folder,
 }
 
 /* Every tenth thread runs and changes its stack at every other tick. */
-static struct fgt_slice *busy_slice(uint32_t ticks, uint32_t threads)
+static struct fgt_ring_slice *busy_slice(uint32_t ticks, uint32_t threads)
 {
-	struct fgt_slice *slice = fixture_new(ticks);
+	struct fgt_ring_slice *slice = fixture_new(ticks);
 	uint32_t stacks[200];
 	char folded[4096];
 
@@ -105,9 +105,9 @@ static struct fgt_slice *busy_slice(uint32_t ticks, uint32_t threads)
 }
 
 /* Few names, any order: what viewers match by name gets every chance. */
-static struct fgt_slice *tangled_slice(void)
+static struct fgt_ring_slice *tangled_slice(void)
 {
-	struct fgt_slice *slice = fixture_new(300);
+	struct fgt_ring_slice *slice = fixture_new(300);
 	uint32_t random = 1;
 
 	for (uint32_t t = 0; t < 3; t++) {
@@ -132,7 +132,7 @@ static struct fgt_slice *tangled_slice(void)
 	return slice;
 }
 
-static int write_spans(const struct fgt_slice *slice, const char *folder)
+static int write_spans(const struct fgt_ring_slice *slice, const char *folder)
 {
 	const struct fgt_format_options options = { .release = "app@1.0" };
 	char path[1024];
@@ -148,7 +148,8 @@ static int write_spans(const struct fgt_slice *slice, const char *folder)
 
 static int write_small(const char *folder)
 {
-	struct fgt_slice *rich = fixture_rich(), *tangled = tangled_slice();
+	struct fgt_ring_slice *rich = fixture_rich(),
+			      *tangled = tangled_slice();
 	int r;
 
 	/* Folded stacks know of no spans: nothing to compare these with. */
@@ -160,14 +161,14 @@ static int write_small(const char *folder)
 		r = write_all(rich, folder, "rich");
 	if (!r)
 		r = write_all(tangled, folder, "tangled");
-	fgt_slice_free(rich);
-	fgt_slice_free(tangled);
+	fgt_ring_slice_free(rich);
+	fgt_ring_slice_free(tangled);
 	return r;
 }
 
 int main(int argc, char **argv)
 {
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 	int r;
 
 	if (argc != 2 && argc != 4) {
@@ -178,6 +179,6 @@ int main(int argc, char **argv)
 		return write_small(argv[1]) ? 1 : 0;
 	slice = busy_slice((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
 	r = write_all(slice, argv[1], "busy");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	return r ? 1 : 0;
 }

@@ -144,7 +144,7 @@ static uint8_t *gunzip(const struct fixture_buffer *file, size_t *ret_len)
 	return bytes;
 }
 
-struct fixture_buffer pprof_text(const struct fgt_slice *slice,
+struct fixture_buffer pprof_text(const struct fgt_ring_slice *slice,
 				 enum fgt_state_frames state_frames)
 {
 	const struct fgt_format_options options = { .state_frames =

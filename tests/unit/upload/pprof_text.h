@@ -11,7 +11,7 @@
 #include "upload/format/format.h"
 
 /* Writes the slice as pprof, reads it back. */
-struct fixture_buffer pprof_text(const struct fgt_slice *slice,
+struct fixture_buffer pprof_text(const struct fgt_ring_slice *slice,
 				 enum fgt_state_frames state_frames);
 
 #endif

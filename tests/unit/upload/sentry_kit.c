@@ -15,7 +15,7 @@
 
 #include "upload/format/format.h"
 
-static struct fixture_buffer write_as(const struct fgt_slice *slice,
+static struct fixture_buffer write_as(const struct fgt_ring_slice *slice,
 				      enum fgt_format format,
 				      const struct fgt_format_options *options)
 {
@@ -27,14 +27,14 @@ static struct fixture_buffer write_as(const struct fgt_slice *slice,
 	return buffer;
 }
 
-struct fixture_buffer sentry_write(const struct fgt_slice *slice,
+struct fixture_buffer sentry_write(const struct fgt_ring_slice *slice,
 				   const struct fgt_format_options *options)
 {
 	return write_as(slice, FGT_FORMAT_SENTRY, options);
 }
 
 struct fixture_buffer
-sentry_write_chunk(const struct fgt_slice *slice,
+sentry_write_chunk(const struct fgt_ring_slice *slice,
 		   const struct fgt_format_options *options)
 {
 	return write_as(slice, FGT_FORMAT_SENTRY_CHUNK, options);

@@ -9,12 +9,12 @@
 #include "tests/unit/ringbuf/slice_fixture.h"
 #include "upload/format/format.h"
 
-struct fixture_buffer sentry_write(const struct fgt_slice *slice,
+struct fixture_buffer sentry_write(const struct fgt_ring_slice *slice,
 				   const struct fgt_format_options *options);
 
 /* The same of a chunk. */
 struct fixture_buffer
-sentry_write_chunk(const struct fgt_slice *slice,
+sentry_write_chunk(const struct fgt_ring_slice *slice,
 		   const struct fgt_format_options *options);
 
 /* The samples of a profile as "stack@ms stack@ms …" for one thread. */

@@ -8,10 +8,10 @@
 #include "ringbuf/slice/pace.h"
 
 /* The stacks of one thread, one tick each. */
-static struct fgt_slice *one_thread(const char *const *stacks)
+static struct fgt_ring_slice *one_thread(const char *const *stacks)
 {
 	uint32_t count = 0;
-	struct fgt_slice *slice;
+	struct fgt_ring_slice *slice;
 
 	while (stacks[count])
 		count++;
@@ -58,7 +58,7 @@ static void state_frame_stands_at_root_leaf_or_nowhere(void **state)
 
 static void change_of_state_reopens_below_a_root_frame(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	uint32_t stack = fixture_stack(slice, "main");
 
 	(void)state;
@@ -87,7 +87,7 @@ static void equal_neighbours_merge(void **state)
 /* Two call sites of one function are one bar, whatever their addresses. */
 static void a_function_at_two_addresses_is_one_level(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	uint32_t root = fixture_stack(slice, "main");
 
 	(void)state;
@@ -105,7 +105,7 @@ static void a_function_at_two_addresses_is_one_level(void **state)
 
 static void inlined_calls_are_levels_of_their_own(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
 
 	(void)state;
@@ -116,12 +116,12 @@ static void inlined_calls_are_levels_of_their_own(void **state)
 		"{\"name\":\"clamp\\u003cint>\",\"ph\":\"B\",\"pid\":4242,"
 		"\"tid\":4242,\"ts\":100000.000}"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void missed_ticks_close_the_stack(void **state)
 {
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 	uint32_t stack = fixture_stack(slice, "main");
 
 	(void)state;
@@ -136,7 +136,7 @@ static void missed_ticks_close_the_stack(void **state)
 
 static void gap_between_two_runs_closes_the_stack(void **state)
 {
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 
 	(void)state;
 	slice->tick_ns[2] += 5 * FIXTURE_PERIOD_NS;
@@ -154,7 +154,7 @@ static void gap_between_two_runs_closes_the_stack(void **state)
 /* Far apart on purpose: no gap, until two of these are missed. */
 static void ticks_at_a_lowered_rate_leave_no_gap(void **state)
 {
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 
 	(void)state;
 	assert_int_equal(fgt_pace_add(slice, 1, 8), 0);
@@ -170,7 +170,7 @@ static void ticks_at_a_lowered_rate_leave_no_gap(void **state)
 
 static void one_missed_tick_is_bridged(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
 	slice->tick_ns[1] += FIXTURE_PERIOD_NS + FIXTURE_PERIOD_NS / 3;
@@ -182,7 +182,7 @@ static void one_missed_tick_is_bridged(void **state)
 
 static void threads_open_when_born_and_close_when_gone(void **state)
 {
-	struct fgt_slice *slice = fixture_new(6);
+	struct fgt_ring_slice *slice = fixture_new(6);
 	uint32_t stack = fixture_stack(slice, "main");
 
 	(void)state;
@@ -212,7 +212,7 @@ static void same_name_never_closes_and_opens_at_one_instant(void **state)
 static void the_earlier_instant_is_one_nanosecond_away(void **state)
 {
 	const char *const stacks[] = { "main;x;y", "main;y", NULL };
-	struct fgt_slice *slice = one_thread(stacks);
+	struct fgt_ring_slice *slice = one_thread(stacks);
 	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
 
 	(void)state;
@@ -222,7 +222,7 @@ static void the_earlier_instant_is_one_nanosecond_away(void **state)
 			       "{\"name\":\"y\",\"ph\":\"B\",\"pid\":4242,"
 			       "\"tid\":4242,\"ts\":10000.000}"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void names_that_speedscope_takes_for_devtools_are_changed(void **state)
@@ -241,7 +241,7 @@ static void names_that_speedscope_takes_for_devtools_are_changed(void **state)
 
 static void runs_without_a_stack_say_so(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
 	fixture_thread(slice, 4242, "main");
@@ -252,7 +252,7 @@ static void runs_without_a_stack_say_so(void **state)
 
 static void deep_stacks_lose_their_middle_and_say_so(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	uint32_t node = FGT_NODE_NONE;
 	struct fixture_buffer buffer;
 	unsigned int begins = 0;
@@ -275,7 +275,7 @@ static void deep_stacks_lose_their_middle_and_say_so(void **state)
 	assert_null(strstr(buffer.bytes, "\"level_300\""));
 	assert_non_null(strstr(buffer.bytes, "\"[frames elided]\""));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void metadata_names_process_threads_and_rate(void **state)
@@ -295,7 +295,7 @@ static void metadata_names_process_threads_and_rate(void **state)
 		"\"wall_clock_of_ts_0\":\"2026-01-01T00:00:00.000000000Z\"",
 		"\"missed_ticks\":3,\"evicted_ticks\":1,\"lapped_ticks\":2",
 	};
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer =
 		write_chrome(slice, FGT_STATE_FRAMES_ROOT);
 
@@ -303,12 +303,12 @@ static void metadata_names_process_threads_and_rate(void **state)
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
 		assert_non_null(strstr(buffer.bytes, expected[i]));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void main_thread_sorts_first(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	uint32_t stack = fixture_stack(slice, "main");
 	struct fixture_buffer buffer;
 
@@ -323,7 +323,7 @@ static void main_thread_sorts_first(void **state)
 	assert_non_null(strstr(buffer.bytes, "\"tid\":100,\"ts\":0,"
 					     "\"args\":{\"sort_index\":1}}"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

@@ -6,9 +6,9 @@
 #include "tests/unit/upload/chrome_kit.h"
 
 /* Blocked at ticks 0 and 1, at work at 2, blocked at 3 in another call. */
-static struct fgt_slice *sleeper(void)
+static struct fgt_ring_slice *sleeper(void)
 {
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 
 	fixture_thread(slice, 4242, "main");
 	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;nap"),
@@ -22,7 +22,7 @@ static struct fgt_slice *sleeper(void)
 
 static void blocks_begin_and_end_when_they_did(void **state)
 {
-	struct fgt_slice *slice = sleeper();
+	struct fgt_ring_slice *slice = sleeper();
 
 	(void)state;
 	fixture_edge(slice, 0, 2, 3000, 0);
@@ -38,7 +38,7 @@ static void blocks_begin_and_end_when_they_did(void **state)
 
 static void the_same_block_at_two_ticks_may_be_two(void **state)
 {
-	struct fgt_slice *slice = sleeper();
+	struct fgt_ring_slice *slice = sleeper();
 
 	(void)state;
 	fixture_edge(slice, 0, 1, 7000, 2000);
@@ -56,7 +56,7 @@ static void the_same_block_at_two_ticks_may_be_two(void **state)
 
 static void between_two_blocks_it_ran_in_what_both_have(void **state)
 {
-	struct fgt_slice *slice = sleeper();
+	struct fgt_ring_slice *slice = sleeper();
 
 	(void)state;
 	/* From the first call to the second one at once. */
@@ -73,7 +73,7 @@ static void between_two_blocks_it_ran_in_what_both_have(void **state)
 
 static void half_an_edge_moves_half_a_change(void **state)
 {
-	struct fgt_slice *slice = sleeper();
+	struct fgt_ring_slice *slice = sleeper();
 
 	(void)state;
 	slice->runs[1] = slice->runs[2];
@@ -90,7 +90,7 @@ static void half_an_edge_moves_half_a_change(void **state)
 /* Whatever a file claims: ts never goes back, nothing stays open. */
 static void edges_that_cannot_be_are_left_out(void **state)
 {
-	struct fgt_slice *slice = sleeper();
+	struct fgt_ring_slice *slice = sleeper();
 
 	(void)state;
 	fixture_edge(slice, 0, 0, 5000, UINT32_MAX);
@@ -107,7 +107,7 @@ static void edges_that_cannot_be_are_left_out(void **state)
  * read. */
 static void an_edge_may_lie_just_before_the_last_tick(void **state)
 {
-	struct fgt_slice *slice = sleeper();
+	struct fgt_ring_slice *slice = sleeper();
 
 	(void)state;
 	fixture_edge(slice, 0, 3, 0, 10050);
@@ -119,7 +119,7 @@ static void an_edge_may_lie_just_before_the_last_tick(void **state)
 
 static void after_missed_ticks_a_block_begins_when_it_did(void **state)
 {
-	struct fgt_slice *slice = sleeper();
+	struct fgt_ring_slice *slice = sleeper();
 
 	(void)state;
 	for (uint32_t i = 2; i < 4; i++)
@@ -135,7 +135,7 @@ static void after_missed_ticks_a_block_begins_when_it_did(void **state)
 
 static void edges_stay_with_their_threads(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3);
+	struct fgt_ring_slice *slice = fixture_new(3);
 	uint32_t nap = fixture_stack(slice, "nap");
 
 	(void)state;
@@ -163,12 +163,12 @@ static uint64_t next_random(uint64_t *random)
 	return *random >> 33;
 }
 
-static struct fgt_slice *random_slice(uint64_t *random)
+static struct fgt_ring_slice *random_slice(uint64_t *random)
 {
 	static const char *const stacks[] = { "a", "a;b", "a;b;a", "b;a", "c" };
 	static const uint32_t states[] = { FGT_STATE_RUNNING, FIXTURE_FUTEX,
 					   FIXTURE_EPOLL, FGT_STATE_UNKNOWN };
-	struct fgt_slice *slice = fixture_new(12);
+	struct fgt_ring_slice *slice = fixture_new(12);
 
 	fixture_thread(slice, 4242, "main");
 	for (uint32_t i = 1; i < 12; i++) /* some are missed, some are near */
@@ -232,7 +232,7 @@ static void no_edge_breaks_time_or_nesting(void **state)
 
 	(void)state;
 	for (uint32_t round = 0; round < 20000; round++) {
-		struct fgt_slice *slice = random_slice(&random);
+		struct fgt_ring_slice *slice = random_slice(&random);
 		struct fixture_buffer buffer;
 
 		assert_true(fgt_slice_is_valid(slice));
@@ -240,7 +240,7 @@ static void no_edge_breaks_time_or_nesting(void **state)
 			write_chrome(slice, (enum fgt_state_frames)(round % 3));
 		assert_order(buffer.bytes);
 		fixture_buffer_done(&buffer);
-		fgt_slice_free(slice);
+		fgt_ring_slice_free(slice);
 	}
 }
 

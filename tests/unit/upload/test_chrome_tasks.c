@@ -3,7 +3,7 @@
 #include "tests/unit/upload/chrome_kit.h"
 
 /* ph and name of what is on the tasks' tracks, marks and counters: "B a|E a". */
-static void said(const struct fgt_slice *slice, char *text, size_t size)
+static void said(const struct fgt_ring_slice *slice, char *text, size_t size)
 {
 	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
 	const char *line = buffer.bytes;
@@ -29,7 +29,8 @@ static void said(const struct fgt_slice *slice, char *text, size_t size)
 	fixture_buffer_done(&buffer);
 }
 
-static void assert_said(const struct fgt_slice *slice, const char *expected)
+static void assert_said(const struct fgt_ring_slice *slice,
+			const char *expected)
 {
 	char text[2048];
 
@@ -40,7 +41,8 @@ static void assert_said(const struct fgt_slice *slice, const char *expected)
 
 static void tasks_hold_spans_and_arrows_lead_to_children(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 
 	(void)state;
 	fixture_task(slice, 1, "parent#0", 10, 80, 0);
@@ -55,7 +57,8 @@ static void tasks_hold_spans_and_arrows_lead_to_children(void **state)
 
 static void what_lies_outside_is_cut_off(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 
 	(void)state;
 	/* The slice lasts from 0 to 100 ms. */
@@ -71,7 +74,8 @@ static void what_lies_outside_is_cut_off(void **state)
 
 static void what_lasts_no_time_is_left_out(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 
 	(void)state;
 	fixture_task(slice, 1, "point#0", 20, 20, 0);
@@ -84,7 +88,8 @@ static void what_lasts_no_time_is_left_out(void **state)
 /* As what is said behind a slice's last tick is. */
 static void tracks_without_events_have_no_names(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -103,7 +108,8 @@ static void tracks_without_events_have_no_names(void **state)
 
 static void marks_and_counters_follow(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 
 	(void)state;
 	fixture_mark(slice, -5, "too early", 4242);

@@ -11,7 +11,7 @@
 #include "tests/unit/ringbuf/slice_fixture.h"
 #include "upload/format/format.h"
 
-static void assert_folded(struct fgt_slice *slice,
+static void assert_folded(struct fgt_ring_slice *slice,
 			  enum fgt_state_frames state_frames,
 			  const char *expected)
 {
@@ -25,7 +25,7 @@ static void assert_folded(struct fgt_slice *slice,
 		fgt_format_write(slice, FGT_FORMAT_FOLDED, &options, &sink), 0);
 	assert_string_equal(buffer.bytes ? buffer.bytes : "", expected);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void rich_slice_folds_root_first(void **state)
@@ -53,7 +53,7 @@ static void rich_slice_folds_root_first(void **state)
 /* Same text from different nodes, threads and states: one line. */
 static void equal_stacks_are_one_line(void **state)
 {
-	struct fgt_slice *slice = fixture_new(10);
+	struct fgt_ring_slice *slice = fixture_new(10);
 	uint32_t root = fixture_stack(slice, "main");
 	uint32_t a = fixture_node(slice, root, fixture_frame(slice, "work"));
 	uint32_t b = fixture_node(slice, root, fixture_frame(slice, "work"));
@@ -70,7 +70,7 @@ static void equal_stacks_are_one_line(void **state)
 
 static void hostile_names_cannot_forge_lines(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	uint32_t node = FGT_NODE_NONE;
 	static const char *const names[] = { "a;b 7\nc 9", "\x1b[31m\xff",
 					     "operator new" };
@@ -88,7 +88,7 @@ static void hostile_names_cannot_forge_lines(void **state)
 /* Names that become equal by what is replaced share a line. */
 static void names_equal_after_replacement_share_a_line(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
 	fixture_thread(slice, 4242, "main");
@@ -135,7 +135,7 @@ static void lines_come_in_byte_order(void **state)
 		"zoo",	      "~dtor;b",    "\xc3\xa4;b",    "foo;xx;a",
 	};
 	const size_t count = sizeof(stacks) / sizeof(stacks[0]);
-	struct fgt_slice *slice = fixture_new(40);
+	struct fgt_ring_slice *slice = fixture_new(40);
 	const struct fgt_format_options options = {
 		.state_frames = FGT_STATE_FRAMES_NO
 	};
@@ -152,13 +152,13 @@ static void lines_come_in_byte_order(void **state)
 		fgt_format_write(slice, FGT_FORMAT_FOLDED, &options, &sink), 0);
 	assert_sorted(buffer.bytes);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* 10 ticks of one period, then 10 that stand for 8 each. */
 static void ticks_at_a_lowered_rate_count_for_more(void **state)
 {
-	struct fgt_slice *slice = fixture_new(20);
+	struct fgt_ring_slice *slice = fixture_new(20);
 
 	(void)state;
 	assert_int_equal(fgt_pace_add(slice, 10, 8), 0);

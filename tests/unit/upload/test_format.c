@@ -27,7 +27,7 @@ static void every_format_is_found_by_its_name(void **state)
 	}
 }
 
-static struct fixture_buffer write_slice(const struct fgt_slice *slice,
+static struct fixture_buffer write_slice(const struct fgt_ring_slice *slice,
 					 enum fgt_format format)
 {
 	const struct fgt_format_options options = {
@@ -55,7 +55,7 @@ static const char *body(const struct fixture_buffer *buffer,
 /* What is made of samples at ticks does not know the edges between them. */
 static void edges_change_no_other_format(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 
 	(void)state;
 	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
@@ -74,7 +74,7 @@ static void edges_change_no_other_format(void **state)
 		fixture_buffer_done(&with);
 		fixture_buffer_done(&without);
 	}
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void unknown_names_are_told_what_is_near(void **state)
@@ -201,7 +201,7 @@ static int measure(void *context, const void *bytes, size_t len)
 	return 0;
 }
 
-static void add_changing_thread(struct fgt_slice *slice, uint32_t ticks,
+static void add_changing_thread(struct fgt_ring_slice *slice, uint32_t ticks,
 				const uint32_t stacks[2])
 {
 	uint32_t thread = fixture_thread(slice, 4241, "changing");
@@ -214,7 +214,7 @@ static void add_changing_thread(struct fgt_slice *slice, uint32_t ticks,
 /* One stack more or less in every tick: the same tables, more output. */
 static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
 {
-	struct fgt_slice *slice = fixture_new(ticks);
+	struct fgt_ring_slice *slice = fixture_new(ticks);
 	struct meter meter = { 0 };
 	struct fgt_sink sink = { .write = measure, .context = &meter };
 	uint32_t stacks[2];
@@ -229,7 +229,7 @@ static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
 	}
 	before = heap_bytes();
 	assert_int_equal(fgt_format_write(slice, format, NULL, &sink), 0);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	meter.heap_max -= before;
 	return meter;
 }
@@ -271,7 +271,7 @@ static void memory_stays_while_changes_grow(void **state)
 
 static void unknown_format_is_refused(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct meter meter = { 0 };
 	struct fgt_sink sink = { .write = measure, .context = &meter };
 
@@ -280,7 +280,7 @@ static void unknown_format_is_refused(void **state)
 			 -EINVAL);
 	assert_int_equal(meter.written, 0);
 	assert_string_equal(fgt_format_name(FGT_FORMAT_COUNT), "unknown");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static int refuse(void *context, const void *bytes, size_t len)
@@ -293,7 +293,7 @@ static int refuse(void *context, const void *bytes, size_t len)
 
 static void sink_errors_come_back_from_every_format(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fgt_sink sink = { .write = refuse, .context = NULL };
 
 	(void)state;
@@ -301,7 +301,7 @@ static void sink_errors_come_back_from_every_format(void **state)
 		assert_int_equal(fgt_format_write(slice, (enum fgt_format)i,
 						  NULL, &sink),
 				 -EPIPE);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static void an_export_is_these_fields(void **state)
 		"6:\"state\"\n6:\"foo\"\n6:\"/src/app/main.c\"\n6:\"bar\"\n"
 		"6:\"/opt/app/bin/app\"\n"
 		"6:\"303132333435363738396162636465666768696a\"\n";
-	struct fgt_slice *slice = fixture_new(3);
+	struct fgt_ring_slice *slice = fixture_new(3);
 	struct fixture_buffer text;
 
 	(void)state;
@@ -64,13 +64,13 @@ static void an_export_is_these_fields(void **state)
 	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
 	assert_string_equal(text.bytes, expected);
 	fixture_buffer_done(&text);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* P3: what stacks share they share, what differs has ids of its own. */
 static void equal_stacks_of_a_thread_are_one_sample(void **state)
 {
-	struct fgt_slice *slice = fixture_new(20);
+	struct fgt_ring_slice *slice = fixture_new(20);
 	uint32_t a = fixture_stack(slice, "main;work;a");
 	uint32_t b = fixture_stack(slice, "main;work;b");
 	struct fixture_buffer text;
@@ -94,7 +94,7 @@ static void equal_stacks_of_a_thread_are_one_sample(void **state)
 	assert_int_equal(fixture_count(text.bytes, "\n5:{"), 4);
 	assert_int_equal(fixture_count(text.bytes, "\n6:\"work\"\n"), 1);
 	fixture_buffer_done(&text);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void state_frames_stand_where_they_were_asked_for(void **state)
@@ -107,7 +107,7 @@ static void state_frames_stand_where_they_were_asked_for(void **state)
 		{ FGT_STATE_FRAMES_LEAF, "\n2:{1:[1 2] 2:[2 20000000] " },
 		{ FGT_STATE_FRAMES_NO, "\n2:{1:[1] 2:[2 20000000] " },
 	};
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
 	fixture_thread(slice, 4242, "main");
@@ -128,12 +128,12 @@ static void state_frames_stand_where_they_were_asked_for(void **state)
 			assert_has(&text, "4:{1:2 4:{1:2}}");
 		fixture_buffer_done(&text);
 	}
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void ticks_at_a_lowered_rate_count_for_more(void **state)
 {
-	struct fgt_slice *slice = fixture_new(20);
+	struct fgt_ring_slice *slice = fixture_new(20);
 	struct fixture_buffer text;
 
 	(void)state;
@@ -152,12 +152,12 @@ static void ticks_at_a_lowered_rate_count_for_more(void **state)
 	assert_has(&text, "10:900000000"); /* all ticks are all of the time */
 	assert_non_null(strstr(text.bytes, "\n6:\"rate lowered up to 8-fold"));
 	fixture_buffer_done(&text);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void a_rich_slice_keeps_all_that_pprof_can_hold(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer text = pprof_text(slice, FGT_STATE_FRAMES_NO);
 
 	(void)state;
@@ -174,13 +174,13 @@ static void a_rich_slice_keeps_all_that_pprof_can_hold(void **state)
 	assert_has(&text, "6:\"effective hz 99.500, ticks missed 3, evicted 1, "
 			  "lapped 2\"");
 	fixture_buffer_done(&text);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* Readers name what lies in a mapping that does not say it is named. */
 static void mappings_say_whether_all_is_named(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	struct fixture_buffer text;
 	uint32_t image;
 
@@ -201,13 +201,13 @@ static void mappings_say_whether_all_is_named(void **state)
 			       "5:18 6:19}\n"));
 	assert_has(&text, "6:\"79\"");
 	fixture_buffer_done(&text);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* Values are signed in this format: no sum may wrap. */
 static void hostile_times_stay_in_range(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	struct fixture_buffer text;
 
 	(void)state;
@@ -219,19 +219,19 @@ static void hostile_times_stay_in_range(void **state)
 	assert_has(&text, "12:9223372036854775807");
 	assert_non_null(strstr(text.bytes, " 2:[2 9223372036854775807] "));
 	fixture_buffer_done(&text);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void slice_without_runs_has_no_samples(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3);
+	struct fgt_ring_slice *slice = fixture_new(3);
 	struct fixture_buffer text = pprof_text(slice, FGT_STATE_FRAMES_ROOT);
 
 	(void)state;
 	assert_null(strstr(text.bytes, "\n2:{"));
 	assert_has(&text, "10:30000000");
 	fixture_buffer_done(&text);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

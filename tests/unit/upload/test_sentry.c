@@ -14,7 +14,7 @@
 #include "tests/unit/upload/sentry_kit.h"
 #include "upload/format/format.h"
 
-static int try_sentry(const struct fgt_slice *slice,
+static int try_sentry(const struct fgt_ring_slice *slice,
 		      const struct fgt_format_options *options)
 {
 	struct fixture_buffer buffer;
@@ -25,7 +25,7 @@ static int try_sentry(const struct fgt_slice *slice,
 	return r;
 }
 
-static void assert_samples(const struct fgt_slice *slice, int tid,
+static void assert_samples(const struct fgt_ring_slice *slice, int tid,
 			   const char *expected)
 {
 	struct fixture_buffer buffer = sentry_write(slice, NULL);
@@ -38,7 +38,7 @@ static void assert_samples(const struct fgt_slice *slice, int tid,
 
 static void lengths_are_right_to_the_byte(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	const struct fgt_format_options options = {
 		.release = "app@1 \xc3\xa4", /* bytes, not characters */
 		.environment = "test",
@@ -68,12 +68,12 @@ static void lengths_are_right_to_the_byte(void **state)
 	}
 	assert_ptr_equal(at + 1, buffer.bytes + buffer.len);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void options_reach_both_items(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	const struct fgt_format_options options = {
 		.release = "app@1",
 		.environment = "test",
@@ -100,7 +100,7 @@ static void options_reach_both_items(void **state)
 	assert_int_equal(fixture_count(buffer.bytes, "\"dsn\""), 0);
 	assert_int_equal(fixture_count(buffer.bytes, ":\"app\""), 4);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void event_ids_are_checked_and_never_twice_the_same(void **state)
@@ -111,7 +111,7 @@ static void event_ids_are_checked_and_never_twice_the_same(void **state)
 		"00000000000000000000000000000000",
 		"01234567-89ab-cdef-0123-456789abcdef"
 	};
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer a, b;
 
 	(void)state;
@@ -126,12 +126,12 @@ static void event_ids_are_checked_and_never_twice_the_same(void **state)
 	assert_memory_not_equal(a.bytes, b.bytes, 45);
 	fixture_buffer_done(&a);
 	fixture_buffer_done(&b);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void every_tick_is_a_sample_in_order_of_time(void **state)
 {
-	struct fgt_slice *slice = fixture_new(5);
+	struct fgt_ring_slice *slice = fixture_new(5);
 	struct fixture_buffer buffer;
 	uint32_t a = fixture_stack(slice, "main;a");
 	uint32_t b = fixture_stack(slice, "main;b");
@@ -153,13 +153,13 @@ static void every_tick_is_a_sample_in_order_of_time(void **state)
 	assert_true(first && second && first < second);
 	assert_non_null(strstr(buffer.bytes, "\"stacks\":[[0,1,2],[3,1,2]]"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* ANCESTORS R5: the last sample at most 30 s after the first. */
 static void older_than_30_seconds_is_cut_with_a_note(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3100);
+	struct fgt_ring_slice *slice = fixture_new(3100);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -179,25 +179,25 @@ static void older_than_30_seconds_is_cut_with_a_note(void **state)
 	assert_non_null(strstr(buffer.bytes, "\"timestamp\":\""
 					     "2026-01-01T00:00:00.990000000Z"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void elapsed_counts_from_the_first_sample(void **state)
 {
-	struct fgt_slice *slice = fixture_new(5);
+	struct fgt_ring_slice *slice = fixture_new(5);
 
 	(void)state;
 	fixture_thread(slice, 4242, "main");
 	fixture_run(slice, 0, 2, 2, fixture_stack(slice, "main"),
 		    FGT_STATE_RUNNING);
 	assert_samples(slice, 4242, "0@0 0@10");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* ANCESTORS R1, R3, R7. */
 static void threads_of_one_sample_are_left_out(void **state)
 {
-	struct fgt_slice *slice = fixture_new(5);
+	struct fgt_ring_slice *slice = fixture_new(5);
 	uint32_t stack = fixture_stack(slice, "main");
 	struct fixture_buffer buffer;
 
@@ -215,12 +215,12 @@ static void threads_of_one_sample_are_left_out(void **state)
 	assert_non_null(strstr(buffer.bytes, "\"single_sample_threads\":1"));
 	assert_non_null(strstr(buffer.bytes, "\"active_thread_id\":\"4243\""));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void active_thread_is_main_else_the_busiest(void **state)
 {
-	struct fgt_slice *slice = fixture_new(10);
+	struct fgt_ring_slice *slice = fixture_new(10);
 	uint32_t stack = fixture_stack(slice, "main");
 	struct fixture_buffer buffer;
 
@@ -238,12 +238,12 @@ static void active_thread_is_main_else_the_busiest(void **state)
 	buffer = sentry_write(slice, NULL);
 	assert_non_null(strstr(buffer.bytes, "\"active_thread_id\":\"4242\""));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void gaps_are_told_as_gaps(void **state)
 {
-	struct fgt_slice *slice = fixture_new(6);
+	struct fgt_ring_slice *slice = fixture_new(6);
 	uint32_t stack = fixture_stack(slice, "main");
 	struct fixture_buffer buffer;
 
@@ -259,12 +259,12 @@ static void gaps_are_told_as_gaps(void **state)
 			       "{\"function\":\"[gap: no samples]\","
 			       "\"in_app\":false}],\"stacks\":[[0,1],[2]]"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void one_address_as_leaf_and_caller_is_one_frame(void **state)
 {
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 	uint32_t leaf = fixture_stack(slice, "main");
 	uint32_t caller;
 	struct fixture_buffer buffer;
@@ -284,12 +284,12 @@ static void one_address_as_leaf_and_caller_is_one_frame(void **state)
 			 1);
 	assert_non_null(strstr(buffer.bytes, "\"stacks\":[[0,1],[2,0,1]]"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void the_recorder_is_not_in_app(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -302,12 +302,12 @@ static void the_recorder_is_not_in_app(void **state)
 	assert_non_null(strstr(buffer.bytes, "libfgtrace.so.0.1.0"));
 	assert_null(strstr(buffer.bytes, "\"in_app\":true"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void addresses_are_absolute_and_in_app_is_told(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = sentry_write(slice, NULL);
 
 	(void)state;
@@ -328,7 +328,7 @@ static void addresses_are_absolute_and_in_app_is_told(void **state)
 			       "{\"type\":\"symbolic\",\"debug_id\":"
 			       "\"33323130-3534-3736-3839-616263646566\""));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void state_frames_stand_where_they_were_asked_for(void **state)
@@ -341,7 +341,7 @@ static void state_frames_stand_where_they_were_asked_for(void **state)
 		{ FGT_STATE_FRAMES_LEAF, "\"stacks\":[[1,0]]" },
 		{ FGT_STATE_FRAMES_NO, "\"stacks\":[[0]]" },
 	};
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
 	fixture_thread(slice, 4242, "main");
@@ -360,7 +360,7 @@ static void state_frames_stand_where_they_were_asked_for(void **state)
 				 cases[i].place != FGT_STATE_FRAMES_NO);
 		fixture_buffer_done(&buffer);
 	}
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

@@ -46,7 +46,7 @@ static void a_chunk_is_these_bytes(void **state)
 		"{\"stack_id\":0,\"thread_id\":\"4242\","
 		"\"timestamp\":1767225600.010000}],"
 		"\"thread_metadata\":{\"4242\":{\"name\":\"main\"}}}}\n";
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 	const struct fgt_format_options options = {
 		.release = "app@1",
 		.event_id = "0123456789ABCDEF0123456789abcdef",
@@ -66,12 +66,12 @@ static void a_chunk_is_these_bytes(void **state)
 		"\"sdk\":{",
 		53);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void ids_are_checked_and_random_where_none_are_given(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	const struct fgt_format_options wrong = { .profiler_id = "0123" };
 	const struct fgt_format_options none = {
 		.profiler_id = "00000000000000000000000000000000",
@@ -92,7 +92,7 @@ static void ids_are_checked_and_random_where_none_are_given(void **state)
 	assert_memory_not_equal(id, strstr(b.bytes, "\"chunk_id\":\""), 44);
 	fixture_buffer_done(&a);
 	fixture_buffer_done(&b);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* Counts samples of a chunk and tells its first and last time, in µs. */
@@ -115,7 +115,7 @@ static unsigned int read_times(const char *json, uint64_t *ret_first_us,
 	return count;
 }
 
-static struct fixture_buffer write_part(const struct fgt_slice *slice,
+static struct fixture_buffer write_part(const struct fgt_ring_slice *slice,
 					const struct fgt_sentry_chunk_ticks *at)
 {
 	const struct fgt_format_options options = { .profiler_id =
@@ -131,7 +131,7 @@ static struct fixture_buffer write_part(const struct fgt_slice *slice,
 /* 70 s; each sample lasts until the next one, also across chunks. */
 static void long_slices_become_chunks_without_a_hole(void **state)
 {
-	struct fgt_slice *slice = fixture_new(7001);
+	struct fgt_ring_slice *slice = fixture_new(7001);
 	struct fgt_sentry_chunk_ticks at = { 0, 0 };
 	uint64_t first_us, last_us, end_us = FIXTURE_WALL_NS / 1000;
 	unsigned int chunks = 0, samples = 0;
@@ -162,12 +162,12 @@ static void long_slices_become_chunks_without_a_hole(void **state)
 	assert_int_equal(chunks, 3);
 	assert_int_equal(samples, 7001 + 2);
 	assert_int_equal(end_us, FIXTURE_WALL_NS / 1000 + 70000000);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void a_clock_that_was_set_does_not_disorder_chunks(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 	struct fgt_sentry_chunk_ticks at = { 35, 59 };
 	struct fixture_buffer buffer = write_part(slice, &at);
 	uint64_t first_us, last_us;
@@ -177,12 +177,12 @@ static void a_clock_that_was_set_does_not_disorder_chunks(void **state)
 	read_times(buffer.bytes, &first_us, &last_us);
 	assert_int_equal(first_us, FIXTURE_WALL_NS / 1000 + 350000);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void what_nobody_saw_is_stepped_over(void **state)
 {
-	struct fgt_slice *slice = fixture_new(6);
+	struct fgt_ring_slice *slice = fixture_new(6);
 	struct fgt_sentry_chunk_ticks at = { 0, 0 };
 
 	(void)state;
@@ -196,16 +196,16 @@ static void what_nobody_saw_is_stepped_over(void **state)
 	assert_int_equal(at.first, 3);
 	assert_int_equal(at.last, 4);
 	assert_false(fgt_sentry_chunk_next(slice, &at));
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 	slice = fixture_new(1);
 	at = (struct fgt_sentry_chunk_ticks){ 0, 0 };
 	assert_false(fgt_sentry_chunk_next(slice, &at));
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void a_part_in_which_nobody_is_seen_twice_is_no_data(void **state)
 {
-	struct fgt_slice *slice = fixture_new(10);
+	struct fgt_ring_slice *slice = fixture_new(10);
 	const struct fgt_sentry_chunk_ticks at = { 4, 9 };
 	const struct fgt_format_options options = { .dsn = NULL };
 	struct fixture_buffer buffer;
@@ -220,13 +220,13 @@ static void a_part_in_which_nobody_is_seen_twice_is_no_data(void **state)
 		-ENODATA);
 	assert_int_equal(buffer.len, 0);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* Ticks that stand for more lie further apart: the times weigh them. */
 static void ticks_at_a_lowered_rate_keep_their_times(void **state)
 {
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -242,7 +242,7 @@ static void ticks_at_a_lowered_rate_keep_their_times(void **state)
 	assert_non_null(strstr(buffer.bytes, "600.170000}]"));
 	assert_null(strstr(buffer.bytes, "[gap"));
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "tests/unit/upload/sentry_kit.h"
-#include "upload/format/parts/stints.h"
+#include "upload/format/parts/thread_runs.h"
 
 #define MS	 UINT64_C(1000000)
 #define TRACE_ID "11112222333344445555666677778888"
@@ -22,7 +22,7 @@
 #define PARENT	 "5555666677778888"
 
 /* 100 ticks: threads 4242 "main", 4250 "worker", 4260 "stranger". */
-static struct fgt_slice *new_slice(uint32_t ticks)
+static struct fgt_ring_slice *new_slice(uint32_t ticks)
 {
 	static const struct {
 		int32_t tid;
@@ -32,7 +32,7 @@ static struct fgt_slice *new_slice(uint32_t ticks)
 		{ 4250, "worker", "main;work" },
 		{ 4260, "stranger", "main;other" },
 	};
-	struct fgt_slice *slice = fixture_new(ticks);
+	struct fgt_ring_slice *slice = fixture_new(ticks);
 
 	fixture_image(slice, "/opt/app/bin/app", 0x550000000000ull,
 		      "0123456789abcdef0123");
@@ -63,7 +63,7 @@ static struct fgt_transaction_facts facts_between(uint64_t from_ms,
 }
 
 static struct fixture_buffer
-write_facts(const struct fgt_slice *slice,
+write_facts(const struct fgt_ring_slice *slice,
 	    const struct fgt_transaction_facts *facts)
 {
 	const struct fgt_format_options options = { .facts = facts };
@@ -85,7 +85,7 @@ static void what_was_said_is_told(void **state)
 	const struct fgt_tag tags[] = { { "signal", "SIGSEGV" },
 					{ "cart", "7" },
 					{ "cart", "8" } };
-	struct fgt_slice *slice = new_slice(100);
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 500);
 	struct fixture_buffer buffer;
 
@@ -113,13 +113,13 @@ static void what_was_said_is_told(void **state)
 		   1);
 	assert_has(&buffer, "\"active_thread_id\":\"4250\"", 1);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* Ticks are at 0, 10, 20 … ms. */
 static void times_are_the_transaction_s(void **state)
 {
-	struct fgt_slice *slice = new_slice(100);
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(105, 147);
 	struct fixture_buffer buffer = write_facts(slice, &facts);
 	char samples[256];
@@ -134,21 +134,21 @@ static void times_are_the_transaction_s(void **state)
 	assert_string_equal(strrchr(samples, '@'), "@35");
 	assert_int_equal(sentry_count_samples(buffer.bytes, 4250), 4);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void only_wanted_threads_are_told(void **state)
 {
-	const struct fgt_stint stints[] = { { .tid = 4242 },
-					    { .tid = 4250 },
-					    { .tid = 9999 } };
-	struct fgt_slice *slice = new_slice(100);
+	const struct fgt_thread_run thread_runs[] = { { .tid = 4242 },
+						      { .tid = 4250 },
+						      { .tid = 9999 } };
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 500);
 	struct fixture_buffer buffer;
 
 	(void)state;
-	facts.stints = stints;
-	facts.stint_count = 3;
+	facts.thread_runs = thread_runs;
+	facts.thread_run_count = 3;
 	buffer = write_facts(slice, &facts);
 	assert_true(sentry_count_samples(buffer.bytes, 4242) > 0);
 	assert_true(sentry_count_samples(buffer.bytes, 4250) > 0);
@@ -161,13 +161,13 @@ static void only_wanted_threads_are_told(void **state)
 	buffer = write_facts(slice, &facts);
 	assert_true(sentry_count_samples(buffer.bytes, 4260) > 0);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* Of the worker 100 to 200, 300 to 400 ms, of main from 950 ms on. */
 static void only_their_times_are_told(void **state)
 {
-	const struct fgt_stint stints[] = {
+	const struct fgt_thread_run thread_runs[] = {
 		{ 4250, FIXTURE_START_NS + 300 * MS,
 		  FIXTURE_START_NS + 400 * MS },
 		{ 4242, FIXTURE_START_NS + 950 * MS, 0 },
@@ -180,14 +180,14 @@ static void only_their_times_are_told(void **state)
 		  FIXTURE_START_NS + 200 * MS },
 		{ 4250, FIXTURE_START_NS + 2 * MS, FIXTURE_START_NS + 1 * MS },
 	};
-	struct fgt_slice *slice = new_slice(100);
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 990);
 	struct fixture_buffer buffer;
 	char samples[1024];
 
 	(void)state;
-	facts.stints = stints;
-	facts.stint_count = sizeof(stints) / sizeof(stints[0]);
+	facts.thread_runs = thread_runs;
+	facts.thread_run_count = sizeof(thread_runs) / sizeof(thread_runs[0]);
 	buffer = write_facts(slice, &facts);
 	/* One says where the gap begins. */
 	assert_int_equal(sentry_count_samples(buffer.bytes, 4250), 11 + 1 + 11);
@@ -200,14 +200,14 @@ static void only_their_times_are_told(void **state)
 	assert_string_equal(strrchr(samples, '@'), "@400");
 	assert_true(fgt_slice_is_valid(slice)); /* only a part was changed */
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* A number may be had by several threads, and a file may say anything. */
 static void many_threads_of_one_number_have_room(void **state)
 {
-	static struct fgt_stint stints[FGT_TRANSACTION_STINTS];
-	struct fgt_slice *slice = fixture_new(1000);
+	static struct fgt_thread_run thread_runs[FGT_TRANSACTION_THREAD_RUNS];
+	struct fgt_ring_slice *slice = fixture_new(1000);
 	struct fgt_transaction_facts facts = facts_between(0, 10000);
 	struct fixture_buffer buffer;
 
@@ -218,23 +218,23 @@ static void many_threads_of_one_number_have_room(void **state)
 		fixture_run(slice, fixture_thread(slice, 4250, "same"), 0, 1000,
 			    fixture_stack(slice, "main;work"),
 			    FGT_STATE_RUNNING);
-	for (uint64_t i = 0; i < FGT_TRANSACTION_STINTS; i++)
-		stints[i] = (struct fgt_stint){ 4250,
-						FIXTURE_START_NS + 30 * i * MS,
-						FIXTURE_START_NS +
-							(30 * i + 10) * MS };
-	facts.stints = stints;
-	facts.stint_count = FGT_TRANSACTION_STINTS;
-	assert_int_equal(fgt_stints_clip(&facts, slice), 0);
-	assert_int_equal(slice->run_count, 8 * FGT_TRANSACTION_STINTS);
+	for (uint64_t i = 0; i < FGT_TRANSACTION_THREAD_RUNS; i++)
+		thread_runs[i] = (struct fgt_thread_run){
+			4250, FIXTURE_START_NS + 30 * i * MS,
+			FIXTURE_START_NS + (30 * i + 10) * MS
+		};
+	facts.thread_runs = thread_runs;
+	facts.thread_run_count = FGT_TRANSACTION_THREAD_RUNS;
+	assert_int_equal(fgt_thread_runs_clip(&facts, slice), 0);
+	assert_int_equal(slice->run_count, 8 * FGT_TRANSACTION_THREAD_RUNS);
 	buffer = write_facts(slice, &facts);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void active_thread_that_is_not_there_is_replaced(void **state)
 {
-	struct fgt_slice *slice = new_slice(100);
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 500);
 	struct fixture_buffer buffer;
 
@@ -243,13 +243,13 @@ static void active_thread_that_is_not_there_is_replaced(void **state)
 	buffer = write_facts(slice, &facts);
 	assert_has(&buffer, "\"active_thread_id\":\"42", 1);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void short_one_goes_without_a_profile(void **state)
 {
-	const struct fgt_stint nobody[] = { { .tid = 9999 } };
-	struct fgt_slice *slice = new_slice(100);
+	const struct fgt_thread_run nobody[] = { { .tid = 9999 } };
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(101, 109);
 	struct fixture_buffer buffer = write_facts(slice, &facts);
 
@@ -260,18 +260,18 @@ static void short_one_goes_without_a_profile(void **state)
 	assert_has(&buffer, "\"thread.id\":\"4250\"", 1);
 	fixture_buffer_done(&buffer);
 	facts = facts_between(0, 500);
-	facts.stints = nobody;
-	facts.stint_count = 1;
+	facts.thread_runs = nobody;
+	facts.thread_run_count = 1;
 	buffer = write_facts(slice, &facts);
 	assert_has(&buffer, "\"type\":\"profile\"", 0);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* Ticks that are missing at an end are between no two others. */
 static void time_without_samples_is_told(void **state)
 {
-	struct fgt_slice *slice = new_slice(100);
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(200, 1300);
 	struct fixture_buffer buffer = write_facts(slice, &facts);
 
@@ -284,12 +284,12 @@ static void time_without_samples_is_told(void **state)
 	buffer = write_facts(slice, &facts);
 	assert_has(&buffer, "\"unsampled_", 0);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void profile_that_goes_apart_is_named(void **state)
 {
-	struct fgt_slice *slice = new_slice(100);
+	struct fgt_ring_slice *slice = new_slice(100);
 	const struct fgt_transaction_facts facts = facts_between(0, 500);
 	const struct fgt_format_options options = {
 		.facts = &facts,
@@ -305,13 +305,13 @@ static void profile_that_goes_apart_is_named(void **state)
 	assert_has(&buffer, "\"type\":\"profile\"", 0);
 	assert_has(&buffer, "\"no_profile\"", 0);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* A crash has no times of its own: at most the last 30 s. */
 static void times_not_said_are_the_slice_s(void **state)
 {
-	struct fgt_slice *slice = new_slice(4001);
+	struct fgt_ring_slice *slice = new_slice(4001);
 	struct fgt_transaction_facts facts = facts_between(0, 0);
 	struct fixture_buffer buffer;
 
@@ -322,12 +322,12 @@ static void times_not_said_are_the_slice_s(void **state)
 	assert_has(&buffer, "\"timestamp\":1767225640.0", 1);
 	assert_has(&buffer, "\"elapsed_since_start_ns\":\"30000000000\"", 3);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void ids_that_are_none_are_refused(void **state)
 {
-	struct fgt_slice *slice = new_slice(100);
+	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 500);
 	const struct fgt_format_options options = { .facts = &facts };
 	struct fixture_buffer buffer;
@@ -344,7 +344,7 @@ static void ids_that_are_none_are_refused(void **state)
 		fgt_format_write(slice, FGT_FORMAT_SENTRY, &options, &sink),
 		-EINVAL);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

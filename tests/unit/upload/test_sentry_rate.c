@@ -12,7 +12,7 @@
 #include "tests/unit/upload/sentry_kit.h"
 
 /* Two stacks in turn, and a tick of the second one in the middle. */
-static void add_changing_thread(struct fgt_slice *slice, uint32_t thread,
+static void add_changing_thread(struct fgt_ring_slice *slice, uint32_t thread,
 				uint32_t state)
 {
 	uint32_t a = fixture_stack(slice, "main;a");
@@ -27,7 +27,7 @@ static void add_changing_thread(struct fgt_slice *slice, uint32_t thread,
 /* 100 idle threads for 30 s are 22 MB of samples: too many for old Relays. */
 static void large_profiles_tell_idle_threads_at_changes_only(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3000);
+	struct fgt_ring_slice *slice = fixture_new(3000);
 	uint32_t a = fixture_stack(slice, "main;a");
 	struct fixture_buffer buffer;
 	char samples[2048];
@@ -48,13 +48,13 @@ static void large_profiles_tell_idle_threads_at_changes_only(void **state)
 	sentry_samples(buffer.bytes, 4300, samples, sizeof(samples));
 	assert_string_equal(samples, "2@0 2@29990");
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void
 where_all_ran_the_active_and_the_busiest_are_told_whole(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3000);
+	struct fgt_ring_slice *slice = fixture_new(3000);
 	struct fixture_buffer buffer;
 	unsigned int whole = 0;
 	char samples[2048];
@@ -78,13 +78,13 @@ where_all_ran_the_active_and_the_busiest_are_told_whole(void **state)
 	sentry_samples(buffer.bytes, 4243, samples, sizeof(samples));
 	assert_string_equal(samples, "0@0 1@10000 0@10010 0@29990");
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 /* A gap ends what is told before it, however few samples there are. */
 static void thinned_threads_keep_their_gaps(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3000);
+	struct fgt_ring_slice *slice = fixture_new(3000);
 	uint32_t a = fixture_stack(slice, "main;a");
 	struct fixture_buffer buffer;
 	char samples[2048];
@@ -114,7 +114,7 @@ static void thinned_threads_keep_their_gaps(void **state)
 	sentry_samples(buffer.bytes, 4299, samples, sizeof(samples));
 	assert_string_equal(samples, "0@0 1@20000 0@20070 0@29960");
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

@@ -12,8 +12,9 @@
 
 #define MS UINT64_C(1000000)
 
-static struct fixture_buffer put(const struct fgt_slice *slice, int begin_ms,
-				 int end_ms, const struct fgt_stint *stints,
+static struct fixture_buffer put(const struct fgt_ring_slice *slice,
+				 int begin_ms, int end_ms,
+				 const struct fgt_thread_run *thread_runs,
 				 size_t count)
 {
 	const struct fgt_sentry_spans about = {
@@ -23,8 +24,8 @@ static struct fixture_buffer put(const struct fgt_slice *slice, int begin_ms,
 		.begin_wall_ns = FIXTURE_WALL_NS,
 		.trace_id = "0123456789abcdef0123456789abcdef",
 		.span_id = "1000000000000000",
-		.stints = stints,
-		.stint_count = count,
+		.thread_runs = thread_runs,
+		.thread_run_count = count,
 	};
 	struct fixture_buffer buffer;
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
@@ -41,7 +42,8 @@ static struct fixture_buffer put(const struct fgt_slice *slice, int begin_ms,
 
 static void a_span_is_told_whole(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -69,15 +71,16 @@ static void a_span_is_told_whole(void **state)
 
 static void only_what_its_threads_began_since_is_told(void **state)
 {
-	const struct fgt_stint stints[] = { { .tid = 4243 } };
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	const struct fgt_thread_run thread_runs[] = { { .tid = 4243 } };
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	struct fixture_buffer buffer;
 
 	(void)state;
 	fixture_task(slice, 1, "task#0", 10, 90, 0); /* of another thread */
 	fixture_span(slice, 0, 0, "before", 15, 40);
 	fixture_span(slice, 0, 0, "since", 50, 80);
-	buffer = put(slice, 20, 70, stints, 1);
+	buffer = put(slice, 20, 70, thread_runs, 1);
 	assert_int_equal(fixture_count(buffer.bytes, "\"op\""), 1);
 	assert_non_null(strstr(buffer.bytes, "\"description\":\"since\""));
 	/* What is around it is not told: it is below the transaction. */
@@ -93,9 +96,11 @@ static void only_what_its_threads_began_since_is_told(void **state)
 
 static void what_a_thread_did_before_and_after_is_not_told(void **state)
 {
-	const struct fgt_stint stints[] = { { 4243, FIXTURE_START_NS + 20 * MS,
-					      FIXTURE_START_NS + 40 * MS } };
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	const struct fgt_thread_run thread_runs[] = {
+		{ 4243, FIXTURE_START_NS + 20 * MS, FIXTURE_START_NS + 40 * MS }
+	};
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -104,7 +109,7 @@ static void what_a_thread_did_before_and_after_is_not_told(void **state)
 	fixture_span(slice, 0, 0, "across", 18, 30);
 	fixture_span(slice, 0, 0, "in", 31, 39);
 	fixture_span(slice, 0, 0, "after", 41, 60);
-	buffer = put(slice, 0, 70, stints, 1);
+	buffer = put(slice, 0, 70, thread_runs, 1);
 	assert_int_equal(fixture_count(buffer.bytes, "\"op\":\"span\""), 2);
 	assert_non_null(strstr(buffer.bytes, "\"description\":\"across\""));
 	assert_non_null(strstr(buffer.bytes, "\"description\":\"in\""));
@@ -113,7 +118,8 @@ static void what_a_thread_did_before_and_after_is_not_told(void **state)
 
 static void of_too_many_the_longest_are_told(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -136,7 +142,8 @@ static void of_too_many_the_longest_are_told(void **state)
 
 static void labels_are_cut_before_the_transaction_is_too_large(void **state)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *slice = fixture_new(10);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(10);
 	struct fixture_buffer buffer;
 	char value[4000];
 

@@ -15,8 +15,9 @@
 
 #define FILE_MAIN "\"file\":\"/src/app/main.c\""
 
-static struct fixture_buffer write_speedscope(const struct fgt_slice *slice,
-					      enum fgt_state_frames place)
+static struct fixture_buffer
+write_speedscope(const struct fgt_ring_slice *slice,
+		 enum fgt_state_frames place)
 {
 	const struct fgt_format_options options = { .state_frames = place };
 	struct fixture_buffer buffer;
@@ -29,7 +30,7 @@ static struct fixture_buffer write_speedscope(const struct fgt_slice *slice,
 	return buffer;
 }
 
-static void assert_has(const struct fgt_slice *slice,
+static void assert_has(const struct fgt_ring_slice *slice,
 		       enum fgt_state_frames place, const char *part)
 {
 	struct fixture_buffer buffer = write_speedscope(slice, place);
@@ -62,7 +63,7 @@ static void a_file_is_these_bytes(void **state)
 		"{\"name\":\"a\"," FILE_MAIN "},\n"
 		"{\"name\":\"futex\"},\n"
 		"{\"name\":\"b\"," FILE_MAIN "}]}}\n";
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 	struct fixture_buffer buffer;
 
 	(void)state;
@@ -77,12 +78,12 @@ static void a_file_is_these_bytes(void **state)
 	buffer = write_speedscope(slice, FGT_STATE_FRAMES_ROOT);
 	assert_string_equal(buffer.bytes, expected);
 	fixture_buffer_done(&buffer);
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void gaps_are_empty_stacks(void **state)
 {
-	struct fgt_slice *slice = fixture_new(6);
+	struct fgt_ring_slice *slice = fixture_new(6);
 	uint32_t stack = fixture_stack(slice, "main");
 
 	(void)state;
@@ -96,12 +97,12 @@ static void gaps_are_empty_stacks(void **state)
 		   "\"samples\":[[0],[],[0],[],[0]],"
 		   "\"weights\":[20000000,70000000,20000000,10000000,"
 		   "10000000]}");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void ticks_at_a_lowered_rate_last_longer(void **state)
 {
-	struct fgt_slice *slice = fixture_new(4);
+	struct fgt_ring_slice *slice = fixture_new(4);
 
 	(void)state;
 	assert_int_equal(fgt_pace_add(slice, 1, 8), 0);
@@ -114,12 +115,12 @@ static void ticks_at_a_lowered_rate_last_longer(void **state)
 		    FGT_STATE_RUNNING);
 	assert_has(slice, FGT_STATE_FRAMES_NO,
 		   "\"samples\":[[0],[1]],\"weights\":[90000000,160000000]}");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void stacks_go_from_the_root_to_the_innermost_call(void **state)
 {
-	struct fgt_slice *slice = fixture_rich();
+	struct fgt_ring_slice *slice = fixture_rich();
 
 	(void)state;
 	assert_has(slice, FGT_STATE_FRAMES_LEAF,
@@ -132,12 +133,12 @@ static void stacks_go_from_the_root_to_the_innermost_call(void **state)
 	assert_has(slice, FGT_STATE_FRAMES_NO, "{\"name\":\"0xabcdef\"}");
 	assert_has(slice, FGT_STATE_FRAMES_NO,
 		   "{\"name\":\"[stack unknown]\"}");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void without_the_main_thread_the_busiest_is_shown(void **state)
 {
-	struct fgt_slice *slice = fixture_new(10);
+	struct fgt_ring_slice *slice = fixture_new(10);
 	uint32_t stack = fixture_stack(slice, "main");
 
 	(void)state;
@@ -148,12 +149,12 @@ static void without_the_main_thread_the_busiest_is_shown(void **state)
 	fixture_run(slice, 1, 0, 4, stack, FGT_STATE_RUNNING);
 	fixture_run(slice, 2, 0, 5, stack, FGT_STATE_RUNNING);
 	assert_has(slice, FGT_STATE_FRAMES_NO, "\"activeProfileIndex\":2,");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void hostile_times_stay_exact_numbers(void **state)
 {
-	struct fgt_slice *slice = fixture_new(2);
+	struct fgt_ring_slice *slice = fixture_new(2);
 
 	(void)state;
 	slice->period_ns = UINT64_MAX;
@@ -162,17 +163,17 @@ static void hostile_times_stay_exact_numbers(void **state)
 		    FGT_STATE_RUNNING);
 	assert_has(slice, FGT_STATE_FRAMES_NO,
 		   "\"weights\":[9007199254740991]");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 static void slice_without_runs_has_no_profiles(void **state)
 {
-	struct fgt_slice *slice = fixture_new(3);
+	struct fgt_ring_slice *slice = fixture_new(3);
 
 	(void)state;
 	assert_has(slice, FGT_STATE_FRAMES_ROOT,
 		   "\"profiles\":[],\"shared\":{\"frames\":[]}}\n");
-	fgt_slice_free(slice);
+	fgt_ring_slice_free(slice);
 }
 
 int main(void)

@@ -25,7 +25,7 @@
 #define LAG_MAX_NS 500000u
 
 struct chrome {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_json json;
 	struct fgt_levels open; /* what has a B and no E yet */
 	struct fgt_levels next; /* what the next run wants */
@@ -86,7 +86,7 @@ static double rounded(double hz)
 	return hz < 1e12 ? (double)(uint64_t)(hz * 1000 + 0.5) / 1000 : hz;
 }
 
-static double nominal_hz(const struct fgt_slice *slice)
+static double nominal_hz(const struct fgt_ring_slice *slice)
 {
 	return rounded(1e9 / (double)slice->period_ns);
 }
@@ -217,7 +217,7 @@ static void change_stack(struct chrome *chrome, uint64_t mono_ns)
 
 static void reopen_after_gap(struct chrome *chrome, uint32_t tick)
 {
-	const struct fgt_slice *slice = chrome->slice;
+	const struct fgt_ring_slice *slice = chrome->slice;
 	uint32_t count = chrome->open.count;
 
 	close_all(chrome, fgt_timeline_end_ns(slice, tick));
@@ -240,7 +240,7 @@ static bool is_blocked(const struct fgt_run *run)
 static const struct fgt_edge *take_edge(struct chrome *chrome, uint32_t thread,
 					uint32_t tick)
 {
-	const struct fgt_slice *slice = chrome->slice;
+	const struct fgt_ring_slice *slice = chrome->slice;
 
 	while (chrome->next_edge < slice->edge_count) {
 		const struct fgt_edge *edge = &slice->edges[chrome->next_edge];
@@ -325,7 +325,7 @@ static void resume_run(struct chrome *chrome, const struct fgt_run *run,
 static void put_run(struct chrome *chrome, const struct fgt_run *run,
 		    const struct fgt_run *previous)
 {
-	const struct fgt_slice *slice = chrome->slice;
+	const struct fgt_ring_slice *slice = chrome->slice;
 	uint32_t last = run->first_tick + run->tick_count - 1;
 	uint64_t begin_ns;
 
@@ -350,7 +350,7 @@ static void put_run(struct chrome *chrome, const struct fgt_run *run,
 
 static void put_runs(struct chrome *chrome)
 {
-	const struct fgt_slice *slice = chrome->slice;
+	const struct fgt_ring_slice *slice = chrome->slice;
 	const struct fgt_run *previous = NULL;
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
@@ -382,7 +382,7 @@ static void put_count(struct fgt_json *json, const char *key, uint64_t count)
 /* What the slice is, and what of it is missing. */
 static void put_other_data(struct chrome *chrome)
 {
-	const struct fgt_slice *slice = chrome->slice;
+	const struct fgt_ring_slice *slice = chrome->slice;
 	const uint64_t first_ns = slice->tick_ns[0];
 	const uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
 	struct fgt_json *json = &chrome->json;
@@ -442,7 +442,7 @@ static int write_document(struct chrome *chrome)
 	return fgt_json_finish(json);
 }
 
-int fgt_chrome_write(const struct fgt_slice *slice,
+int fgt_chrome_write(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink)
 {

@@ -5,10 +5,10 @@
 #ifndef FGT_UPLOAD_FORMAT_CHROME_CHROME_H
 #define FGT_UPLOAD_FORMAT_CHROME_CHROME_H
 
-#include "upload/format/format.h"
+#include "upload/format/parts/options.h"
 
 /* As fgt_format_write(). MT-Safe | AS-Unsafe */
-int fgt_chrome_write(const struct fgt_slice *slice,
+int fgt_chrome_write(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink);
 

@@ -21,7 +21,7 @@
 #define TASKS_PID_OFFSET 0x20000000u
 
 struct tasks {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_json *json;
 	uint64_t pid; /* of the real process */
 	uint32_t *tracks; /* by task: which one, from 0 on */
@@ -178,7 +178,7 @@ static void close_to(struct tasks *tasks, struct open *open, uint32_t depth)
 
 static void put_spans_of(struct tasks *tasks, uint32_t task)
 {
-	const struct fgt_slice *slice = tasks->slice;
+	const struct fgt_ring_slice *slice = tasks->slice;
 	struct open open = { .depth = 0 };
 
 	for (; tasks->next_span < slice->span_count; tasks->next_span++) {
@@ -238,7 +238,7 @@ static void put_arrow(struct tasks *tasks, uint32_t child)
 /* Before the first event of a track; the process before its first track. */
 static void put_names(struct tasks *tasks, uint32_t index)
 {
-	const struct fgt_slice *slice = tasks->slice;
+	const struct fgt_ring_slice *slice = tasks->slice;
 	const char *process = slice->process.name;
 	char name[sizeof(slice->process.name) + 16];
 
@@ -276,7 +276,7 @@ static void put_one(struct tasks *tasks, uint32_t index)
 /* Tracks counted through: what the program numbers may be any number. */
 static int number_tracks(struct tasks *tasks)
 {
-	const struct fgt_slice *slice = tasks->slice;
+	const struct fgt_ring_slice *slice = tasks->slice;
 	uint32_t track = 0;
 
 	tasks->tracks =
@@ -293,7 +293,7 @@ static int number_tracks(struct tasks *tasks)
 
 /* ---- Marks and counters ------------------------------------------------- */
 
-static bool has_thread(const struct fgt_slice *slice, int32_t tid)
+static bool has_thread(const struct fgt_ring_slice *slice, int32_t tid)
 {
 	uint32_t low = 0, high = slice->thread_count;
 
@@ -310,7 +310,7 @@ static bool has_thread(const struct fgt_slice *slice, int32_t tid)
 
 static void put_marks(struct tasks *tasks)
 {
-	const struct fgt_slice *slice = tasks->slice;
+	const struct fgt_ring_slice *slice = tasks->slice;
 	int32_t named = 0;
 
 	for (uint32_t i = 0; i < slice->mark_count; i++) {
@@ -337,7 +337,7 @@ static void put_marks(struct tasks *tasks)
 
 static void put_counters(struct tasks *tasks)
 {
-	const struct fgt_slice *slice = tasks->slice;
+	const struct fgt_ring_slice *slice = tasks->slice;
 
 	for (uint32_t i = 0; i < slice->counter_count; i++) {
 		const struct fgt_slice_counter *counter = &slice->counters[i];
@@ -356,7 +356,7 @@ static void put_counters(struct tasks *tasks)
 	}
 }
 
-int fgt_chrome_tasks_put(const struct fgt_slice *slice, uint64_t pid,
+int fgt_chrome_tasks_put(const struct fgt_ring_slice *slice, uint64_t pid,
 			 struct fgt_json *json)
 {
 	struct tasks tasks = { .slice = slice, .json = json, .pid = pid };

@@ -15,7 +15,7 @@
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_chrome_tasks_put(const struct fgt_slice *slice, uint64_t pid,
+int fgt_chrome_tasks_put(const struct fgt_ring_slice *slice, uint64_t pid,
 			 struct fgt_json *json);
 
 #endif

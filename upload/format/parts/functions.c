@@ -6,7 +6,7 @@
 #include "upload/format/parts/functions.h"
 
 void fgt_functions_init(struct fgt_functions *functions,
-			const struct fgt_slice *slice)
+			const struct fgt_ring_slice *slice)
 {
 	*functions = (struct fgt_functions){ .slice = slice };
 }
@@ -30,7 +30,7 @@ int fgt_functions_add(struct fgt_functions *functions, struct fgt_level level,
 			      ret_function);
 }
 
-uint32_t fgt_functions_count(const struct fgt_slice *slice, uint32_t frame)
+uint32_t fgt_functions_count(const struct fgt_ring_slice *slice, uint32_t frame)
 {
 	const struct fgt_slice_frame *shown = &slice->frames[frame];
 

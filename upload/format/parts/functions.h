@@ -11,13 +11,13 @@
 #include "upload/format/parts/levels.h"
 
 struct fgt_functions {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_id_map names; /* level → name */
 	struct fgt_id_map ids; /* (name, file) → function */
 };
 
 void fgt_functions_init(struct fgt_functions *functions,
-			const struct fgt_slice *slice);
+			const struct fgt_ring_slice *slice);
 void fgt_functions_done(struct fgt_functions *functions);
 
 /* file: string id of the slice, 0 if unknown. -ENOMEM. */
@@ -25,7 +25,8 @@ int fgt_functions_add(struct fgt_functions *functions, struct fgt_level level,
 		      uint32_t file, uint32_t *ret_function);
 
 /* How many functions a frame of the slice shows: inlined calls count. */
-uint32_t fgt_functions_count(const struct fgt_slice *slice, uint32_t frame);
+uint32_t fgt_functions_count(const struct fgt_ring_slice *slice,
+			     uint32_t frame);
 
 /* Adds one of them, 0 is the innermost. -ENOMEM. */
 int fgt_functions_add_frame(struct fgt_functions *functions, uint32_t frame,

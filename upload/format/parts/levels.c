@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-int fgt_levels_init(struct fgt_levels *levels, const struct fgt_slice *slice,
+int fgt_levels_init(struct fgt_levels *levels,
+		    const struct fgt_ring_slice *slice,
 		    enum fgt_state_frames state_frames, uint32_t max)
 {
 	*levels = (struct fgt_levels){ .slice = slice,
@@ -38,7 +39,7 @@ static bool push(struct fgt_levels *levels, enum fgt_level_kind kind,
 
 static bool push_frame(struct fgt_levels *levels, uint32_t index)
 {
-	const struct fgt_slice *slice = levels->slice;
+	const struct fgt_ring_slice *slice = levels->slice;
 	const struct fgt_slice_frame *frame = &slice->frames[index];
 
 	if (frame->frame.flags & FGT_FRAME_MARKER)
@@ -67,7 +68,8 @@ static void elide(struct fgt_levels *levels, uint32_t first, uint32_t max)
 	levels->count = first + max;
 }
 
-uint32_t fgt_levels_state_name(const struct fgt_slice *slice, uint32_t state)
+uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
+			       uint32_t state)
 {
 	for (uint32_t i = 0; i < slice->state_count; i++)
 		if (slice->states[i].state == state)
@@ -78,7 +80,7 @@ uint32_t fgt_levels_state_name(const struct fgt_slice *slice, uint32_t state)
 static void expand(struct fgt_levels *levels, uint32_t stack,
 		   struct fgt_level state_level)
 {
-	const struct fgt_slice *slice = levels->slice;
+	const struct fgt_ring_slice *slice = levels->slice;
 	uint32_t first = levels->state_frames == FGT_STATE_FRAMES_LEAF;
 
 	levels->count = first;
@@ -111,7 +113,7 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 }
 
 /* Parents come before children, so the later one of two is no ancestor. */
-static uint32_t common_node(const struct fgt_slice *slice, uint32_t a,
+static uint32_t common_node(const struct fgt_ring_slice *slice, uint32_t a,
 			    uint32_t b)
 {
 	while (a != b) {
@@ -133,7 +135,7 @@ void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
 }
 
 /* As the symbolizer names what it cannot find: image+0xoffset. */
-static const char *address_name(const struct fgt_slice *slice,
+static const char *address_name(const struct fgt_ring_slice *slice,
 				const struct fgt_frame *frame, char *buffer)
 {
 	const char *path = "", *slash;
@@ -149,7 +151,7 @@ static const char *address_name(const struct fgt_slice *slice,
 	return buffer;
 }
 
-const char *fgt_level_name(const struct fgt_slice *slice,
+const char *fgt_level_name(const struct fgt_ring_slice *slice,
 			   struct fgt_level level,
 			   char buffer[FGT_LEVEL_NAME_MAX])
 {

@@ -7,7 +7,7 @@
 #define FGT_UPLOAD_FORMAT_PARTS_LEVELS_H
 
 #include "ringbuf/slice/slice.h"
-#include "upload/format/format.h"
+#include "upload/format/parts/options.h"
 
 /* Levels of the deepest stack that is shown whole. */
 #define FGT_LEVELS_MAX	       4096
@@ -46,7 +46,7 @@ static inline struct fgt_level fgt_level_of_key(uint64_t key)
 }
 
 struct fgt_levels {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	enum fgt_state_frames state_frames;
 	uint32_t max; /* deeper stacks lose their middle */
 	struct fgt_level *items; /* leaf first */
@@ -54,7 +54,8 @@ struct fgt_levels {
 };
 
 /* max: 8 … FGT_LEVELS_MAX. -ENOMEM. */
-int fgt_levels_init(struct fgt_levels *levels, const struct fgt_slice *slice,
+int fgt_levels_init(struct fgt_levels *levels,
+		    const struct fgt_ring_slice *slice,
 		    enum fgt_state_frames state_frames, uint32_t max);
 void fgt_levels_done(struct fgt_levels *levels);
 
@@ -70,14 +71,15 @@ void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
 			   uint32_t after);
 
 /* String id of the state's name, 0 if it has none. */
-uint32_t fgt_levels_state_name(const struct fgt_slice *slice, uint32_t state);
+uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
+			       uint32_t state);
 
 /*
  * Never NULL nor empty; buffer is used for names that stand nowhere.
  *
  * MT-Safe | AS-Unsafe
  */
-const char *fgt_level_name(const struct fgt_slice *slice,
+const char *fgt_level_name(const struct fgt_ring_slice *slice,
 			   struct fgt_level level,
 			   char buffer[FGT_LEVEL_NAME_MAX]);
 

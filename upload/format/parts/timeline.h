@@ -14,7 +14,7 @@
  * ticks were missed. (One is bridged; half a period is left for jitter.) Where
  * the rate was lowered on purpose, ticks lie as far apart as they were meant.
  */
-static inline bool fgt_timeline_is_gap(const struct fgt_slice *slice,
+static inline bool fgt_timeline_is_gap(const struct fgt_ring_slice *slice,
 				       uint32_t tick)
 {
 	const uint64_t pace_ns = fgt_pace_ns(slice, tick);
@@ -26,7 +26,7 @@ static inline bool fgt_timeline_is_gap(const struct fgt_slice *slice,
 }
 
 /* The instant up to which the sample at tick holds. */
-static inline uint64_t fgt_timeline_end_ns(const struct fgt_slice *slice,
+static inline uint64_t fgt_timeline_end_ns(const struct fgt_ring_slice *slice,
 					   uint32_t tick)
 {
 	uint64_t end_ns = slice->tick_ns[tick] + fgt_pace_ns(slice, tick);

@@ -9,19 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FGT_TAGS_MAX	       32
-#define FGT_TAG_KEY_MAX	       32 /* bytes */
-#define FGT_TAG_VALUE_MAX      200
-#define FGT_TRANSACTION_NAME   200
-#define FGT_TRANSACTION_OP     64
-#define FGT_TRANSACTION_STINTS 256
+#define FGT_TAGS_MAX		    32
+#define FGT_TAG_KEY_MAX		    32 /* bytes */
+#define FGT_TAG_VALUE_MAX	    200
+#define FGT_TRANSACTION_NAME	    200
+#define FGT_TRANSACTION_OP	    64
+#define FGT_TRANSACTION_THREAD_RUNS 256
 
 struct fgt_tag {
 	const char *key, *value;
 };
 
 /* A time that a thread worked for it. */
-struct fgt_stint {
+struct fgt_thread_run {
 	int32_t tid;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC; to_ns 0: to its end */
 };
@@ -43,10 +43,10 @@ struct fgt_transaction_facts {
 	size_t tag_count;
 	/* Who worked for it when: their spans of that time are its spans, and,
 	 * unless all_threads is set, their stacks alone are carried.
-	 * stint_count 0: all. */
+	 * thread_run_count 0: all. */
 	int all_threads;
-	const struct fgt_stint *stints;
-	size_t stint_count;
+	const struct fgt_thread_run *thread_runs;
+	size_t thread_run_count;
 };
 
 /* NULL: what there is, is of no transaction. facts may be NULL. */

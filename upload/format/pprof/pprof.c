@@ -27,7 +27,7 @@ enum {
 };
 
 struct pprof {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	enum fgt_state_frames state_frames;
 	struct fgt_protobuf out;
 	struct fgt_pprof_tables tables;
@@ -43,7 +43,7 @@ static uint64_t clamp(uint64_t value)
 	return value < INT64_MAX ? value : INT64_MAX;
 }
 
-static uint64_t wall_ns(const struct fgt_slice *slice, uint64_t periods)
+static uint64_t wall_ns(const struct fgt_ring_slice *slice, uint64_t periods)
 {
 	return periods > INT64_MAX / slice->period_ns
 		       ? INT64_MAX
@@ -61,7 +61,7 @@ static void put_location(struct pprof *pprof, uint64_t id)
 static void put_stack(struct pprof *pprof, uint32_t node,
 		      struct fgt_level state)
 {
-	const struct fgt_slice *slice = pprof->slice;
+	const struct fgt_ring_slice *slice = pprof->slice;
 	const struct fgt_level unknown = { FGT_LEVEL_NO_STACK, 0 };
 
 	fgt_protobuf_begin(&pprof->out, SAMPLE_LOCATION_ID);
@@ -139,7 +139,7 @@ static int add_run(struct pprof *pprof, const struct fgt_run *run)
 /* Runs are ordered by thread. */
 static int put_samples(struct pprof *pprof)
 {
-	const struct fgt_slice *slice = pprof->slice;
+	const struct fgt_ring_slice *slice = pprof->slice;
 	uint32_t i = 0;
 	int r = 0;
 
@@ -175,7 +175,7 @@ static void put_value_type(struct pprof *pprof, enum fgt_pprof_field field,
 
 static void put_head(struct pprof *pprof)
 {
-	const struct fgt_slice *slice = pprof->slice;
+	const struct fgt_ring_slice *slice = pprof->slice;
 	uint64_t first_ns = slice->tick_ns[0];
 	char text[256];
 
@@ -221,7 +221,7 @@ static int write_profile(struct pprof *pprof, const struct fgt_sink *sink)
 	return r;
 }
 
-int fgt_pprof_write(const struct fgt_slice *slice,
+int fgt_pprof_write(const struct fgt_ring_slice *slice,
 		    const struct fgt_format_options *options,
 		    const struct fgt_sink *sink)
 {

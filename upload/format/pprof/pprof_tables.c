@@ -25,7 +25,7 @@ enum string_kind {
 };
 
 void fgt_pprof_tables_init(struct fgt_pprof_tables *tables,
-			   const struct fgt_slice *slice,
+			   const struct fgt_ring_slice *slice,
 			   struct fgt_protobuf *out)
 {
 	*tables = (struct fgt_pprof_tables){ .slice = slice, .out = out };
@@ -100,7 +100,7 @@ static uint64_t add_text(struct fgt_pprof_tables *tables, uint32_t id)
 
 /* ---- Comments ----------------------------------------------------------- */
 
-bool fgt_pprof_comment_text(const struct fgt_slice *slice, uint32_t number,
+bool fgt_pprof_comment_text(const struct fgt_ring_slice *slice, uint32_t number,
 			    char ret_text[COMMENT_MAX])
 {
 	const struct fgt_process_info *process = &slice->process;
@@ -250,7 +250,7 @@ static void put_address(struct fgt_pprof_tables *tables,
 
 static int put_frame(struct fgt_pprof_tables *tables, uint32_t index)
 {
-	const struct fgt_slice *slice = tables->slice;
+	const struct fgt_ring_slice *slice = tables->slice;
 	const struct fgt_slice_frame *frame = &slice->frames[index];
 	uint32_t count = fgt_functions_count(slice, index), function;
 
@@ -306,7 +306,7 @@ static void put_function(struct fgt_pprof_tables *tables, uint32_t index)
 }
 
 /* Readers look for names themselves where not all are told. */
-static void read_names(const struct fgt_slice *slice, uint32_t image,
+static void read_names(const struct fgt_ring_slice *slice, uint32_t image,
 		       bool *ret_has_functions, bool *ret_has_lines)
 {
 	bool has_functions = true, has_lines = true;
@@ -357,7 +357,7 @@ static void put_mapping(struct fgt_pprof_tables *tables, uint32_t index)
 /* The first one is taken for the main program. */
 static void put_mappings(struct fgt_pprof_tables *tables)
 {
-	const struct fgt_slice *slice = tables->slice;
+	const struct fgt_ring_slice *slice = tables->slice;
 	uint32_t main_image = 0;
 
 	for (uint32_t i = slice->image_count; i > 0; i--)

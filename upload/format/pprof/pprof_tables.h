@@ -37,7 +37,7 @@ enum fgt_pprof_word {
 };
 
 struct fgt_pprof_tables {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_protobuf *out;
 	struct fgt_functions functions;
 	struct fgt_id_map locations; /* frame or level → id - 1 */
@@ -46,7 +46,7 @@ struct fgt_pprof_tables {
 };
 
 void fgt_pprof_tables_init(struct fgt_pprof_tables *tables,
-			   const struct fgt_slice *slice,
+			   const struct fgt_ring_slice *slice,
 			   struct fgt_protobuf *out);
 void fgt_pprof_tables_done(struct fgt_pprof_tables *tables);
 
@@ -65,7 +65,7 @@ uint64_t fgt_pprof_thread_name(struct fgt_pprof_tables *tables,
 uint64_t fgt_pprof_comment(struct fgt_pprof_tables *tables, uint32_t number);
 
 /* Comment number's text; false: there is none of that number. */
-bool fgt_pprof_comment_text(const struct fgt_slice *slice, uint32_t number,
+bool fgt_pprof_comment_text(const struct fgt_ring_slice *slice, uint32_t number,
 			    char ret_text[256]);
 
 /*

@@ -7,14 +7,14 @@
 
 #include <errno.h>
 
-#include "upload/format/parts/stints.h"
+#include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_images.h"
 #include "upload/format/sentry/sentry_rate.h"
 #include "upload/format/sentry/sentry_transaction.h"
 
 struct envelope {
-	const struct fgt_slice *slice; /* what the profile tells of */
+	const struct fgt_ring_slice *slice; /* what the profile tells of */
 	struct fgt_sentry_transaction transaction;
 	struct fgt_sentry_profile profile;
 	char profile_id[33];
@@ -35,7 +35,7 @@ static int put_profile(void *context, struct fgt_json *json)
 {
 	struct envelope *envelope = context;
 	struct fgt_sentry_transaction *transaction = &envelope->transaction;
-	const struct fgt_slice *slice = envelope->slice;
+	const struct fgt_ring_slice *slice = envelope->slice;
 	uint64_t start_ns = fgt_sentry_profile_start_ns(&envelope->profile);
 	int r;
 
@@ -108,7 +108,7 @@ static int write_with_profile(struct envelope *envelope,
 	return r;
 }
 
-static int write_slice(const struct fgt_slice *slice,
+static int write_slice(const struct fgt_ring_slice *slice,
 		       const struct fgt_format_options *options,
 		       const struct fgt_sink *sink)
 {
@@ -126,11 +126,11 @@ static int write_slice(const struct fgt_slice *slice,
  * What a program said of itself is told whether there are samples or not: a
  * short transaction may lie between two ticks, a long one's profile goes apart.
  */
-static int write_transaction(const struct fgt_slice *slice,
+static int write_transaction(const struct fgt_ring_slice *slice,
 			     const struct fgt_format_options *options,
 			     const struct fgt_sink *sink)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	struct envelope envelope = { .slice = slice };
 	struct fgt_sentry_scope scope = { .state_frames = options->state_frames,
 					  .facts = options->facts };
@@ -148,7 +148,7 @@ static int write_transaction(const struct fgt_slice *slice,
 		    ? -ENODATA
 		    : fgt_slice_narrow(slice, begin_ns, end_ns, 0, &part);
 	if (!r)
-		r = fgt_stints_clip(options->facts, part);
+		r = fgt_thread_runs_clip(options->facts, part);
 	if (!r) {
 		envelope.slice = part;
 		r = write_with_profile(&envelope, &scope, sink);
@@ -156,7 +156,7 @@ static int write_transaction(const struct fgt_slice *slice,
 	return r == -ENODATA ? write_envelope(&envelope, NULL, 0, sink) : r;
 }
 
-int fgt_sentry_write(const struct fgt_slice *slice,
+int fgt_sentry_write(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink)
 {

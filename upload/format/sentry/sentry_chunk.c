@@ -16,7 +16,7 @@
 #define CHUNK_MAX_NS 30000000000u
 
 struct chunk {
-	const struct fgt_slice *slice; /* what is told of */
+	const struct fgt_ring_slice *slice; /* what is told of */
 	const struct fgt_format_options *options;
 	struct fgt_sentry_profile profile;
 	char chunk_id[33], profiler_id[33];
@@ -56,7 +56,8 @@ static int write_envelope(const struct chunk *chunk,
 
 /* wall_offset_ns: one for all chunks of a slice, so that a clock that was set
  * meanwhile cannot bring them out of order. */
-static int write_chunk(const struct fgt_slice *slice, uint64_t wall_offset_ns,
+static int write_chunk(const struct fgt_ring_slice *slice,
+		       uint64_t wall_offset_ns,
 		       const struct fgt_format_options *options,
 		       const struct fgt_sink *sink)
 {
@@ -84,12 +85,12 @@ static int write_chunk(const struct fgt_slice *slice, uint64_t wall_offset_ns,
 	return r;
 }
 
-static uint64_t wall_offset_ns(const struct fgt_slice *slice)
+static uint64_t wall_offset_ns(const struct fgt_ring_slice *slice)
 {
 	return fgt_slice_wall_ns(slice, slice->tick_ns[0]) - slice->tick_ns[0];
 }
 
-int fgt_sentry_chunk_write(const struct fgt_slice *slice,
+int fgt_sentry_chunk_write(const struct fgt_ring_slice *slice,
 			   const struct fgt_format_options *options,
 			   const struct fgt_sink *sink)
 {
@@ -97,7 +98,7 @@ int fgt_sentry_chunk_write(const struct fgt_slice *slice,
 }
 
 /* The last tick that is not too far from the first one. */
-static uint32_t last_within(const struct fgt_slice *slice, uint32_t first)
+static uint32_t last_within(const struct fgt_ring_slice *slice, uint32_t first)
 {
 	uint32_t low = first, high = slice->tick_count - 1;
 
@@ -113,7 +114,7 @@ static uint32_t last_within(const struct fgt_slice *slice, uint32_t first)
 	return low;
 }
 
-bool fgt_sentry_chunk_next(const struct fgt_slice *slice,
+bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 			   struct fgt_sentry_chunk_ticks *ticks)
 {
 	for (uint32_t first = ticks->last; first + 1 < slice->tick_count;
@@ -130,12 +131,12 @@ bool fgt_sentry_chunk_next(const struct fgt_slice *slice,
 	return false;
 }
 
-int fgt_sentry_chunk_write_ticks(const struct fgt_slice *slice,
+int fgt_sentry_chunk_write_ticks(const struct fgt_ring_slice *slice,
 				 const struct fgt_format_options *options,
 				 const struct fgt_sentry_chunk_ticks *ticks,
 				 const struct fgt_sink *sink)
 {
-	FGT_AUTO(fgt_slice_free) struct fgt_slice *part = NULL;
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	int r;
 
 	r = fgt_slice_narrow(slice, slice->tick_ns[ticks->first],

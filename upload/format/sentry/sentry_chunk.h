@@ -8,10 +8,10 @@
 
 #include <stdbool.h>
 
-#include "upload/format/format.h"
+#include "upload/format/parts/options.h"
 
 /* As fgt_format_write(). MT-Safe | AS-Unsafe */
-int fgt_sentry_chunk_write(const struct fgt_slice *slice,
+int fgt_sentry_chunk_write(const struct fgt_ring_slice *slice,
 			   const struct fgt_format_options *options,
 			   const struct fgt_sink *sink);
 
@@ -27,7 +27,7 @@ struct fgt_sentry_chunk_ticks {
  *
  * MT-Safe | AS-Unsafe
  */
-bool fgt_sentry_chunk_next(const struct fgt_slice *slice,
+bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 			   struct fgt_sentry_chunk_ticks *ticks);
 
 /*
@@ -37,7 +37,7 @@ bool fgt_sentry_chunk_next(const struct fgt_slice *slice,
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_sentry_chunk_write_ticks(const struct fgt_slice *slice,
+int fgt_sentry_chunk_write_ticks(const struct fgt_ring_slice *slice,
 				 const struct fgt_format_options *options,
 				 const struct fgt_sentry_chunk_ticks *ticks,
 				 const struct fgt_sink *sink);

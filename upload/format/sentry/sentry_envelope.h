@@ -7,7 +7,7 @@
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_ENVELOPE_H
 
 #include "ringbuf/base/json.h"
-#include "upload/format/format.h"
+#include "upload/format/parts/options.h"
 
 #define FGT_SENTRY_PLATFORM "native"
 

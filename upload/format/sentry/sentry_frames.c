@@ -18,7 +18,7 @@ static bool has_prefix(const char *path, const char *prefix)
 	return !strncmp(path, prefix, strlen(prefix));
 }
 
-static bool is_in_app(const struct fgt_slice *slice,
+static bool is_in_app(const struct fgt_ring_slice *slice,
 		      const struct fgt_slice_frame *frame)
 {
 	static const char *const system[] = {
@@ -68,7 +68,8 @@ static void put_virtual_frame(struct fgt_json *json, const char *name)
 }
 
 /* The exact PC of a leaf, the return address of a caller: (h). */
-static void put_address(struct fgt_json *json, const struct fgt_slice *slice,
+static void put_address(struct fgt_json *json,
+			const struct fgt_ring_slice *slice,
 			const struct fgt_slice_frame *frame)
 {
 	const struct fgt_slice_image *image;
@@ -90,7 +91,7 @@ static void put_level(const struct fgt_sentry_profile *profile,
 		      const struct fgt_slice_frame *frame,
 		      struct fgt_level level, const struct fgt_symbol *symbol)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	char buffer[FGT_LEVEL_NAME_MAX];
 
 	fgt_json_begin_object(json, NULL);
@@ -108,7 +109,7 @@ static void put_level(const struct fgt_sentry_profile *profile,
 static void put_slice_frame(const struct fgt_sentry_profile *profile,
 			    struct fgt_json *json, uint32_t index)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	const struct fgt_slice_frame *frame = &slice->frames[index];
 	struct fgt_level level = { FGT_LEVEL_ADDRESS, index };
 
@@ -171,7 +172,7 @@ static int put_frame_ids(const struct fgt_sentry_profile *profile,
 static int put_stack(const struct fgt_sentry_profile *profile,
 		     struct fgt_json *json, uint64_t key)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	uint32_t node = fgt_sentry_stack_leaf(key);
 	uint64_t state = fgt_sentry_state_key(fgt_sentry_stack_state(key));
 	enum fgt_state_frames place = profile->scope.state_frames;

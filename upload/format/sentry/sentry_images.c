@@ -33,7 +33,8 @@ static void put_debug_id(struct fgt_json *json,
 }
 
 /* "elf" would be refused as a type here, "symbolic" stands for any. */
-void fgt_sentry_images_put(const struct fgt_slice *slice, struct fgt_json *json)
+void fgt_sentry_images_put(const struct fgt_ring_slice *slice,
+			   struct fgt_json *json)
 {
 	fgt_json_begin_object(json, "debug_meta");
 	fgt_json_begin_array(json, "images");

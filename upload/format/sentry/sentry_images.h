@@ -9,7 +9,7 @@
 #include "ringbuf/slice/slice.h"
 
 /* "debug_meta": {…} into an open object. MT-Safe | AS-Unsafe */
-void fgt_sentry_images_put(const struct fgt_slice *slice,
+void fgt_sentry_images_put(const struct fgt_ring_slice *slice,
 			   struct fgt_json *json);
 
 #endif

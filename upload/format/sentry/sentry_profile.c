@@ -22,7 +22,7 @@ static uint32_t run_end(const struct fgt_run *run)
 /* The first and last tick of any run at or after first_tick. */
 static int find_range(struct fgt_sentry_profile *profile, uint32_t first_tick)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	uint32_t first = UINT32_MAX, last = 0;
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
@@ -93,7 +93,7 @@ static bool is_principal(const struct fgt_sentry_profile *profile, int32_t tid)
 static void prefer_thread(struct fgt_sentry_profile *profile, uint32_t thread,
 			  uint64_t best[2])
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	uint64_t ticks = profile->threads[thread].ticks;
 	uint64_t running = profile->threads[thread].running_ticks;
 
@@ -109,7 +109,7 @@ static void prefer_thread(struct fgt_sentry_profile *profile, uint32_t thread,
 /* Runs are ordered by thread: one pass fills the threads. */
 static int choose_threads(struct fgt_sentry_profile *profile)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	uint64_t best[2] = { 0, 0 };
 	uint32_t i = 0;
 
@@ -142,7 +142,7 @@ static int choose_threads(struct fgt_sentry_profile *profile)
 	return profile->active_thread == UINT32_MAX ? -ENODATA : 0;
 }
 
-static bool shows_the_same(const struct fgt_slice *slice,
+static bool shows_the_same(const struct fgt_ring_slice *slice,
 			   const struct fgt_slice_frame *a,
 			   const struct fgt_slice_frame *b)
 {
@@ -159,7 +159,7 @@ static bool shows_the_same(const struct fgt_slice *slice,
 /* One address seen as leaf and as caller may share its frame. */
 static int find_canonical_frames(struct fgt_sentry_profile *profile)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	struct fgt_id_map first = { 0 };
 	uint32_t *first_frame;
 	int r = 0;
@@ -196,7 +196,7 @@ static int add_frame(struct fgt_sentry_profile *profile, uint64_t key)
 
 static int add_frames_of_stack(struct fgt_sentry_profile *profile, uint64_t key)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	uint32_t node = fgt_sentry_stack_leaf(key);
 	int r = 0;
 
@@ -228,7 +228,7 @@ static int add_stack(struct fgt_sentry_profile *profile, uint64_t key,
 
 static int add_run(struct fgt_sentry_profile *profile, uint32_t index)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	const struct fgt_run *run = &slice->runs[index];
 	uint32_t state = 0;
 
@@ -244,7 +244,7 @@ static int add_run(struct fgt_sentry_profile *profile, uint32_t index)
 /* Whether the profile has a place where nobody looked. */
 static bool has_gap(const struct fgt_sentry_profile *profile)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 
 	for (uint32_t i = profile->first_tick; i < profile->last_tick; i++)
 		if (fgt_timeline_is_gap(slice, i))
@@ -258,7 +258,7 @@ static bool has_gap(const struct fgt_sentry_profile *profile)
 
 static int number_frames(struct fgt_sentry_profile *profile)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 	uint32_t next = 0;
 
 	profile->frame_first = reallocarray(NULL,
@@ -298,7 +298,7 @@ static int collect(struct fgt_sentry_profile *profile)
 
 static int allocate(struct fgt_sentry_profile *profile)
 {
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 
 	profile->threads = calloc(slice->thread_count + (size_t)1,
 				  sizeof(*profile->threads));
@@ -312,7 +312,7 @@ static int allocate(struct fgt_sentry_profile *profile)
 }
 
 int fgt_sentry_profile_init(struct fgt_sentry_profile *profile,
-			    const struct fgt_slice *slice,
+			    const struct fgt_ring_slice *slice,
 			    const struct fgt_sentry_scope *scope)
 {
 	int r;

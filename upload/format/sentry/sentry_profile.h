@@ -7,8 +7,8 @@
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_PROFILE_H
 
 #include "ringbuf/base/json.h"
-#include "upload/format/format.h"
 #include "upload/format/parts/id_map.h"
+#include "upload/format/parts/options.h"
 #include "upload/format/parts/transaction.h"
 
 /* Relay refuses a profile whose last sample is later than this. */
@@ -41,7 +41,7 @@ struct fgt_sentry_scope {
 };
 
 struct fgt_sentry_profile {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_sentry_scope scope;
 
 	/* Ticks that are told: [first_tick, last_tick]. */
@@ -65,7 +65,7 @@ struct fgt_sentry_profile {
  * the last. -ENODATA if no thread has two samples; -ENOMEM.
  */
 int fgt_sentry_profile_init(struct fgt_sentry_profile *profile,
-			    const struct fgt_slice *slice,
+			    const struct fgt_ring_slice *slice,
 			    const struct fgt_sentry_scope *scope);
 void fgt_sentry_profile_done(struct fgt_sentry_profile *profile);
 

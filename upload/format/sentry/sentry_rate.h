@@ -30,7 +30,7 @@ int fgt_sentry_rate_raise(struct fgt_sentry_profile *profile,
  * MT-Safe | AS-Unsafe
  */
 int fgt_sentry_profile_fit(struct fgt_sentry_profile *profile,
-			   const struct fgt_slice *slice,
+			   const struct fgt_ring_slice *slice,
 			   const struct fgt_sentry_scope *scope,
 			   const struct fgt_sentry_body *body,
 			   uint64_t *ret_len);

@@ -45,7 +45,7 @@ static size_t format_prefix(const struct writer *writer,
 			    const struct cursor *cursor, uint32_t stack,
 			    char prefix[96])
 {
-	const struct fgt_slice *slice = writer->profile->slice;
+	const struct fgt_ring_slice *slice = writer->profile->slice;
 
 	return (size_t)snprintf(prefix, 96,
 				"{\"stack_id\":%u,\"thread_id\":\"%d\",%s",
@@ -108,7 +108,7 @@ static bool is_told(const struct writer *writer, const struct cursor *cursor,
 		    uint32_t tick)
 {
 	const struct fgt_sentry_profile *profile = writer->profile;
-	const struct fgt_slice *slice = profile->slice;
+	const struct fgt_ring_slice *slice = profile->slice;
 
 	return !cursor->thread->is_thinned ||
 	       tick == slice->runs[cursor->run].first_tick ||
@@ -121,7 +121,7 @@ static bool is_told(const struct writer *writer, const struct cursor *cursor,
 static bool is_before_gap(const struct writer *writer,
 			  const struct cursor *cursor, uint32_t tick)
 {
-	const struct fgt_slice *slice = writer->profile->slice;
+	const struct fgt_ring_slice *slice = writer->profile->slice;
 	const struct fgt_run *run = &slice->runs[cursor->run];
 
 	if (tick == cursor->thread->last_tick)
@@ -203,7 +203,7 @@ static void put_gaps(struct writer *writer, uint32_t tick)
 
 static void put_tick(struct writer *writer, uint32_t tick)
 {
-	const struct fgt_slice *slice = writer->profile->slice;
+	const struct fgt_ring_slice *slice = writer->profile->slice;
 	char tail[32];
 	size_t tail_len = format_tail(writer, slice->tick_ns[tick], tail);
 
@@ -240,7 +240,7 @@ static void put_samples(struct writer *writer)
 /* Where a tid was used twice, the later thread names it. */
 static void put_thread_metadata(struct writer *writer)
 {
-	const struct fgt_slice *slice = writer->profile->slice;
+	const struct fgt_ring_slice *slice = writer->profile->slice;
 
 	fgt_json_begin_object(writer->json, "thread_metadata");
 	for (uint32_t i = 0; i < writer->cursor_count; i++) {

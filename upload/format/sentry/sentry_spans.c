@@ -12,7 +12,7 @@
 
 #include "ringbuf/slice/spans.h"
 #include "ringbuf/spans/span_log.h"
-#include "upload/format/parts/stints.h"
+#include "upload/format/parts/thread_runs.h"
 
 /* Bytes of all spans: beyond the first no labels, beyond the second none. */
 #define LABELS_BYTES_MAX (600u << 10)
@@ -23,7 +23,7 @@
 
 struct spans {
 	const struct fgt_sentry_spans *about;
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	struct fgt_json *json;
 	uint64_t own_id; /* of the transaction */
 	uint64_t begun_bytes; /* written before the first one */
@@ -39,9 +39,10 @@ static uint64_t duration(const struct fgt_sentry_spans *about, uint64_t number,
 	if (!end_ns || end_ns > about->end_ns)
 		end_ns = about->end_ns;
 	if (!number ||
-	    !fgt_stints_overlap(about->stints, about->stint_count, tid,
-				begin_ns, end_ns) ||
-	    (about->stint_count && begin_ns < about->begin_ns))
+	    !fgt_thread_runs_overlap(about->thread_runs,
+				     about->thread_run_count, tid, begin_ns,
+				     end_ns) ||
+	    (about->thread_run_count && begin_ns < about->begin_ns))
 		return 0;
 	if (begin_ns < about->begin_ns)
 		begin_ns = about->begin_ns;
@@ -196,7 +197,7 @@ static void end_span(struct spans *spans)
 /* The nearest task around it that is told; its number, or 0. */
 static uint64_t told_task(const struct spans *spans, uint32_t link)
 {
-	const struct fgt_slice *slice = spans->slice;
+	const struct fgt_ring_slice *slice = spans->slice;
 
 	for (int i = 0; link && i < ANCESTORS_MAX; i++) {
 		if (spans->is_task_told[link - 1])
@@ -262,7 +263,7 @@ static bool has_room(const struct spans *spans)
 
 static void put_all(struct spans *spans)
 {
-	const struct fgt_slice *slice = spans->slice;
+	const struct fgt_ring_slice *slice = spans->slice;
 	/* By depth: the innermost one that is told and has that depth or less,
 	 * by its number; 0: none in this task. */
 	uint64_t around[FGT_SPAN_DEPTH_MAX] = { 0 };
@@ -286,7 +287,7 @@ static void put_all(struct spans *spans)
 int fgt_sentry_spans_put(const struct fgt_sentry_spans *about,
 			 struct fgt_json *json)
 {
-	const struct fgt_slice *slice = about->slice;
+	const struct fgt_ring_slice *slice = about->slice;
 	FGT_AUTO(free) void *memory = NULL;
 	struct spans spans = { .about = about, .slice = slice, .json = json };
 	int r;

@@ -14,15 +14,15 @@
 
 /* The transaction that they belong to; borrowed. */
 struct fgt_sentry_spans {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
 	uint64_t begin_wall_ns; /* the same instant; whole µs */
 	const char *trace_id; /* 32 hex digits */
 	const char *span_id; /* of the transaction, 16 hex digits */
 	/* Only what these threads did meanwhile, and began since begin_ns; 0:
 	 * all that overlaps, cut to fit. */
-	const struct fgt_stint *stints;
-	size_t stint_count;
+	const struct fgt_thread_run *thread_runs;
+	size_t thread_run_count;
 };
 
 /*

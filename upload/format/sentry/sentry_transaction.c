@@ -33,7 +33,7 @@ static int choose_span_id(const char *wanted, char ret_id[17])
 }
 
 int fgt_sentry_transaction_init(struct fgt_sentry_transaction *transaction,
-				const struct fgt_slice *slice,
+				const struct fgt_ring_slice *slice,
 				const struct fgt_format_options *options)
 {
 	const struct fgt_transaction_facts *facts = options->facts;
@@ -82,7 +82,7 @@ fgt_sentry_transaction_wall_ns(const struct fgt_sentry_transaction *transaction,
 }
 
 void fgt_sentry_facts_range(const struct fgt_transaction_facts *facts,
-			    const struct fgt_slice *slice,
+			    const struct fgt_ring_slice *slice,
 			    uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
 {
 	uint64_t begin_ns = facts->begin_ns, end_ns = facts->end_ns;
@@ -120,7 +120,7 @@ void fgt_sentry_put_os_and_device(struct fgt_json *json,
 static void put_thread(const struct fgt_sentry_transaction *transaction,
 		       struct fgt_json *json)
 {
-	const struct fgt_slice *slice = transaction->slice;
+	const struct fgt_ring_slice *slice = transaction->slice;
 	const struct fgt_transaction_facts *facts = transaction->options->facts;
 	int32_t tid = facts ? facts->active_tid : 0;
 
@@ -238,7 +238,7 @@ static void put_unsampled(struct fgt_json *json, const char *key,
 static void put_unsampled_ends(const struct fgt_sentry_transaction *transaction,
 			       struct fgt_json *json)
 {
-	const struct fgt_slice *slice = transaction->slice;
+	const struct fgt_ring_slice *slice = transaction->slice;
 	uint32_t last = slice->tick_count - 1;
 	uint64_t first_ns = slice->tick_ns[0], last_ns = slice->tick_ns[last];
 
@@ -255,7 +255,7 @@ static void put_unsampled_ends(const struct fgt_sentry_transaction *transaction,
 static void put_extra(const struct fgt_sentry_transaction *transaction,
 		      struct fgt_json *json)
 {
-	const struct fgt_slice *slice = transaction->slice;
+	const struct fgt_ring_slice *slice = transaction->slice;
 	uint64_t lowered;
 	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
 
@@ -300,8 +300,8 @@ static int put_spans(const struct fgt_sentry_transaction *transaction,
 		.begin_wall_ns = transaction->begin_wall_ns,
 		.trace_id = transaction->trace_id,
 		.span_id = transaction->span_id,
-		.stints = facts ? facts->stints : NULL,
-		.stint_count = facts ? facts->stint_count : 0,
+		.thread_runs = facts ? facts->thread_runs : NULL,
+		.thread_run_count = facts ? facts->thread_run_count : 0,
 	};
 
 	return fgt_sentry_spans_put(&spans, json);

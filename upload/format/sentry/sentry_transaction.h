@@ -7,14 +7,14 @@
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_TRANSACTION_H
 
 #include "ringbuf/base/json.h"
-#include "upload/format/format.h"
+#include "upload/format/parts/options.h"
 #include "upload/format/sentry/sentry_profile.h"
 
 struct fgt_sentry_transaction {
-	const struct fgt_slice *slice;
+	const struct fgt_ring_slice *slice;
 	/* Tells its spans: a profile's ticks may begin after the first of
 	 * them, and end before the last. */
-	const struct fgt_slice *whole;
+	const struct fgt_ring_slice *whole;
 	const struct fgt_format_options *options;
 	const struct fgt_sentry_profile *profile; /* NULL: none beside it */
 	const char *name;
@@ -29,7 +29,7 @@ struct fgt_sentry_transaction {
 /* Name and ids: of the options, or made. -EINVAL an id that is none; errno of
  * getrandom(2). */
 int fgt_sentry_transaction_init(struct fgt_sentry_transaction *transaction,
-				const struct fgt_slice *slice,
+				const struct fgt_ring_slice *slice,
 				const struct fgt_format_options *options);
 
 void fgt_sentry_transaction_set_times(
@@ -39,7 +39,7 @@ void fgt_sentry_transaction_set_times(
 /* What of a slice a transaction is: where its facts have no time, the slice's
  * last 30 s at most. */
 void fgt_sentry_facts_range(const struct fgt_transaction_facts *facts,
-			    const struct fgt_slice *slice,
+			    const struct fgt_ring_slice *slice,
 			    uint64_t *ret_begin_ns, uint64_t *ret_end_ns);
 
 /* The wall clock at another instant of it. */

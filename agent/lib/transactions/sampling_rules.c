@@ -4,14 +4,14 @@
  * end of each transaction; must not wait for anything but a few instructions
  * of another thread.
  */
-#include "agent/lib/transactions/keep.h"
+#include "agent/lib/transactions/sampling_rules.h"
 
 #include <string.h>
 
 #define MINUTE_NS (UINT64_C(60) * 1000000000)
 
-bool fgt_keep_is_wanted(const struct fgt_keep_rules *rules,
-			const struct fgt_keep_facts *facts)
+bool fgt_sampling_is_wanted(const struct fgt_sampling_rules *rules,
+			    const struct fgt_sampling_facts *facts)
 {
 	if (facts->is_error && rules->is_error_kept)
 		return true;
@@ -19,7 +19,7 @@ bool fgt_keep_is_wanted(const struct fgt_keep_rules *rules,
 	       facts->end_ns - facts->begin_ns >= rules->min_duration_ns;
 }
 
-void fgt_keep_limit_init(struct fgt_keep_limit *limit)
+void fgt_sampling_limit_init(struct fgt_sampling_limit *limit)
 {
 	memset(limit, 0, sizeof(*limit));
 	atomic_init(&limit->next_ns, 0);
@@ -27,28 +27,28 @@ void fgt_keep_limit_init(struct fgt_keep_limit *limit)
 }
 
 /* Forgets the minutes that are more than an hour ago. */
-static void advance(struct fgt_keep_limit *limit, uint64_t minute)
+static void advance(struct fgt_sampling_limit *limit, uint64_t minute)
 {
-	if (minute - limit->minute >= FGT_KEEP_MINUTES) {
+	if (minute - limit->minute >= FGT_SAMPLING_MINUTES) {
 		memset(limit->counts, 0, sizeof(limit->counts));
 		limit->minute = minute;
 	}
 	while (limit->minute < minute)
-		limit->counts[++limit->minute % FGT_KEEP_MINUTES] = 0;
+		limit->counts[++limit->minute % FGT_SAMPLING_MINUTES] = 0;
 }
 
-static uint32_t count_hour(const struct fgt_keep_limit *limit)
+static uint32_t count_hour(const struct fgt_sampling_limit *limit)
 {
 	uint32_t count = 0;
 
-	for (int i = 0; i < FGT_KEEP_MINUTES; i++)
+	for (int i = 0; i < FGT_SAMPLING_MINUTES; i++)
 		count += limit->counts[i];
 	return count;
 }
 
 /* Under the lock. */
-static bool take(struct fgt_keep_limit *limit,
-		 const struct fgt_keep_rules *rules, uint64_t now_ns)
+static bool take(struct fgt_sampling_limit *limit,
+		 const struct fgt_sampling_rules *rules, uint64_t now_ns)
 {
 	uint64_t gap_ns = rules->min_gap_ns;
 
@@ -57,12 +57,12 @@ static bool take(struct fgt_keep_limit *limit,
 		return false;
 	if (now_ns / MINUTE_NS > limit->minute)
 		advance(limit, now_ns / MINUTE_NS);
-	if (rules->max_per_hour != FGT_KEEP_NO_HOUR_LIMIT &&
+	if (rules->max_per_hour != FGT_SAMPLING_NO_HOUR_LIMIT &&
 	    count_hour(limit) >= rules->max_per_hour)
 		return false;
 	/* A thread that read its clock late counts for the minute that runs. */
-	limit->counts[limit->minute % FGT_KEEP_MINUTES]++;
-	if (gap_ns != FGT_KEEP_NO_GAP_LIMIT)
+	limit->counts[limit->minute % FGT_SAMPLING_MINUTES]++;
+	if (gap_ns != FGT_SAMPLING_NO_GAP_LIMIT)
 		atomic_store_explicit(&limit->next_ns,
 				      now_ns > UINT64_MAX - gap_ns
 					      ? UINT64_MAX
@@ -71,8 +71,9 @@ static bool take(struct fgt_keep_limit *limit,
 	return true;
 }
 
-bool fgt_keep_limit_take(struct fgt_keep_limit *limit,
-			 const struct fgt_keep_rules *rules, uint64_t now_ns)
+bool fgt_sampling_limit_take(struct fgt_sampling_limit *limit,
+			     const struct fgt_sampling_rules *rules,
+			     uint64_t now_ns)
 {
 	bool is_taken;
 

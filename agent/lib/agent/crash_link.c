@@ -3,7 +3,7 @@
  * Registers a process that records itself. Runs on the worker, but for start
  * and stop, while there is none or none any more.
  */
-#include "agent/lib/agent/witness.h"
+#include "agent/lib/agent/crash_link.h"
 
 #include "agent/lib/agent/registrar.h"
 
@@ -17,7 +17,8 @@ static void keep_silent(void *context, const char *line)
 	(void)line;
 }
 
-void fgt_witness_start(const struct fgt_backend_options *options, int ring_fd)
+void fgt_crash_link_start(const struct fgt_backend_options *options,
+			  int ring_fd)
 {
 	struct fgt_backend_options silent = *options;
 
@@ -26,20 +27,20 @@ void fgt_witness_start(const struct fgt_backend_options *options, int ring_fd)
 	is_started = true;
 }
 
-void fgt_witness_refresh(void)
+void fgt_crash_link_refresh(void)
 {
 	if (is_started)
 		fgt_registrar_refresh(&registrar);
 }
 
-void fgt_witness_stop(void)
+void fgt_crash_link_stop(void)
 {
 	if (is_started)
 		fgt_registrar_done(&registrar);
 	is_started = false;
 }
 
-void fgt_witness_forked(void)
+void fgt_crash_link_forked(void)
 {
 	if (is_started)
 		fgt_registrar_forked(&registrar);

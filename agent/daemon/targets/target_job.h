@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The requests attach and detach: they wait for the sampler and read files of
- * processes, so they run as errands.
+ * processes, so they run as jobs.
  */
-#ifndef FGT_AGENT_DAEMON_TARGETS_TARGET_ERRAND_H
-#define FGT_AGENT_DAEMON_TARGETS_TARGET_ERRAND_H
+#ifndef FGT_AGENT_DAEMON_TARGETS_TARGET_JOB_H
+#define FGT_AGENT_DAEMON_TARGETS_TARGET_JOB_H
 
 #include <stdbool.h>
 
@@ -20,8 +20,8 @@ struct fgt_target_order {
 };
 
 /* Answers the client in the end, whatever happens. */
-void fgt_target_errand_submit(struct fgt_service *service,
-			      struct fgt_control_client *client,
-			      const struct fgt_target_order *order);
+void fgt_target_job_submit(struct fgt_service *service,
+			   struct fgt_control_client *client,
+			   const struct fgt_target_order *order);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hands attach and detach to the thread of errands and answers when they are
+ * Hands attach and detach to the thread of jobs and answers when they are
  * done. Runs in the daemon's loop, but for run(), which must not touch the
  * client: it may hang up at any moment.
  */
-#include "agent/daemon/targets/target_errand.h"
+#include "agent/daemon/targets/target_job.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "agent/daemon/targets/target_verb.h"
 
 struct order {
-	struct fgt_errand errand;
+	struct fgt_job job;
 	struct fgt_service *service;
 	struct fgt_control_client *client; /* the loop's; NULL: it has gone */
 	struct fgt_peer peer;
@@ -68,7 +68,7 @@ static void client_gone(void *context)
 	struct order *order = context;
 
 	order->client = NULL;
-	if (fgt_errands_withdraw(order->service->errands, &order->errand))
+	if (fgt_jobs_withdraw(order->service->jobs, &order->job))
 		free_order(order);
 }
 
@@ -80,9 +80,8 @@ static struct order *new_order(struct fgt_service *service,
 
 	if (!order)
 		return NULL;
-	order->errand = (struct fgt_errand){ .run = run,
-					     .done = done,
-					     .context = order };
+	order->job =
+		(struct fgt_job){ .run = run, .done = done, .context = order };
 	order->service = service;
 	order->client = client;
 	order->peer = *fgt_control_peer(client);
@@ -100,9 +99,9 @@ static struct order *new_order(struct fgt_service *service,
 	return order;
 }
 
-void fgt_target_errand_submit(struct fgt_service *service,
-			      struct fgt_control_client *client,
-			      const struct fgt_target_order *asked)
+void fgt_target_job_submit(struct fgt_service *service,
+			   struct fgt_control_client *client,
+			   const struct fgt_target_order *asked)
 {
 	struct order *order = new_order(service, client, asked);
 
@@ -111,5 +110,5 @@ void fgt_target_errand_submit(struct fgt_service *service,
 		return;
 	}
 	fgt_control_park(client, client_gone, order);
-	fgt_errands_submit(service->errands, &order->errand);
+	fgt_jobs_submit(service->jobs, &order->job);
 }

@@ -14,16 +14,16 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "agent/daemon/loop/errands.h"
+#include "agent/daemon/loop/jobs.h"
 
 #define COUNT 5
 
 struct fixture {
 	struct fgt_loop *loop;
-	struct fgt_errands *errands;
+	struct fgt_jobs *jobs;
 	struct task {
 		struct fixture *fixture;
-		struct fgt_errand errand;
+		struct fgt_job job;
 		pthread_t ran_on;
 		unsigned int runs, dones, turn;
 	} tasks[COUNT];
@@ -80,18 +80,18 @@ static int set_up(void **state)
 		struct task *task = &fixture->tasks[i];
 
 		task->fixture = fixture;
-		task->errand = (struct fgt_errand){ .run = run,
-						    .done = done,
-						    .context = task };
+		task->job = (struct fgt_job){ .run = run,
+					      .done = done,
+					      .context = task };
 	}
-	return fgt_errands_new(fixture->loop, &fixture->errands);
+	return fgt_jobs_new(fixture->loop, &fixture->jobs);
 }
 
 static int tear_down(void **state)
 {
 	struct fixture *fixture = *state;
 
-	fgt_errands_free(fixture->errands);
+	fgt_jobs_free(fixture->jobs);
 	fgt_loop_free(fixture->loop);
 	close(fixture->gate[0]);
 	close(fixture->gate[1]);
@@ -102,10 +102,10 @@ static int tear_down(void **state)
 static void submit_all(struct fixture *fixture)
 {
 	for (size_t i = 0; i < COUNT; i++)
-		fgt_errands_submit(fixture->errands, &fixture->tasks[i].errand);
+		fgt_jobs_submit(fixture->jobs, &fixture->tasks[i].job);
 }
 
-static void loop_goes_on_while_an_errand_blocks(void **state)
+static void loop_goes_on_while_a_job_blocks(void **state)
 {
 	struct fixture *fixture = *state;
 
@@ -122,16 +122,14 @@ static void loop_goes_on_while_an_errand_blocks(void **state)
 	}
 }
 
-static void withdrawn_errand_neither_runs_nor_is_done(void **state)
+static void withdrawn_job_neither_runs_nor_is_done(void **state)
 {
 	struct fixture *fixture = *state;
 
 	submit_all(fixture);
 	/* The first one blocks, so the third has not begun. */
-	assert_true(fgt_errands_withdraw(fixture->errands,
-					 &fixture->tasks[2].errand));
-	assert_false(fgt_errands_withdraw(fixture->errands,
-					  &fixture->tasks[2].errand));
+	assert_true(fgt_jobs_withdraw(fixture->jobs, &fixture->tasks[2].job));
+	assert_false(fgt_jobs_withdraw(fixture->jobs, &fixture->tasks[2].job));
 	fgt_loop_arm(fixture->loop, &fixture->timer, 1);
 	assert_int_equal(fgt_loop_run(fixture->loop), 0);
 	assert_int_equal(fixture->tasks[2].runs + fixture->tasks[2].dones, 0);
@@ -144,22 +142,21 @@ static void leaving_does_all_that_were_given(void **state)
 
 	submit_all(fixture);
 	assert_int_equal(write(fixture->gate[1], "", 1), 1);
-	fgt_errands_free(FGT_TAKE(fixture->errands));
+	fgt_jobs_free(FGT_TAKE(fixture->jobs));
 	for (size_t i = 0; i < COUNT; i++) {
 		assert_int_equal(fixture->tasks[i].dones, 1);
 		assert_true(fixture->tasks[i].runs <= 1);
 	}
 }
 
-#define ERRANDS_TEST(name)                                                     \
-	cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define JOBS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ERRANDS_TEST(loop_goes_on_while_an_errand_blocks),
-		ERRANDS_TEST(withdrawn_errand_neither_runs_nor_is_done),
-		ERRANDS_TEST(leaving_does_all_that_were_given),
+		JOBS_TEST(loop_goes_on_while_a_job_blocks),
+		JOBS_TEST(withdrawn_job_neither_runs_nor_is_done),
+		JOBS_TEST(leaving_does_all_that_were_given),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
  * any more: next to nothing, for there may be thousands. Runs in the sampler's
  * thread.
  */
-#include "agent/capture/threads/threads.h"
+#include "agent/capture/threads/thread_table.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ static size_t bytes_of(uint32_t count)
 	       page;
 }
 
-static bool grow(struct fgt_threads *threads)
+static bool grow(struct fgt_thread_table *threads)
 {
 	uint32_t before = threads->active_capacity;
 	uint32_t capacity = before ? before * 2 : FIRST_CAPACITY;
@@ -44,7 +44,7 @@ static bool grow(struct fgt_threads *threads)
 	return true;
 }
 
-void fgt_threads_free_active(struct fgt_threads *threads)
+void fgt_thread_table_free_active(struct fgt_thread_table *threads)
 {
 	if (threads->active_capacity)
 		munmap(threads->active, bytes_of(threads->active_capacity));
@@ -53,7 +53,7 @@ void fgt_threads_free_active(struct fgt_threads *threads)
 }
 
 /* All threads begin as active ones: their memory is not kept for ever. */
-static void give_back(struct fgt_threads *threads)
+static void give_back(struct fgt_thread_table *threads)
 {
 	size_t used = bytes_of(threads->active_count);
 	size_t touched = bytes_of(threads->active_peak);
@@ -64,18 +64,18 @@ static void give_back(struct fgt_threads *threads)
 	threads->active_peak = threads->active_count;
 }
 
-bool fgt_threads_activate(struct fgt_threads *threads,
-			  struct fgt_thread *thread, uint64_t now_ns)
+bool fgt_thread_table_activate(struct fgt_thread_table *threads,
+			       struct fgt_thread *thread, uint64_t now_ns)
 {
 	const struct fgt_thread_aside *aside =
-		fgt_thread_table_find_aside(&threads->table, thread);
+		fgt_thread_store_find_aside(&threads->table, thread);
 	struct fgt_cpu_use use;
 
 	if (!thread->active) {
 		if (threads->active_count == threads->active_capacity &&
 		    !grow(threads))
 			return false;
-		use = fgt_threads_use(threads, thread);
+		use = fgt_thread_table_use(threads, thread);
 		thread->active = &threads->active[threads->active_count++];
 		/* Its account goes on from the use that is known. */
 		*thread->active = (struct fgt_active_thread){
@@ -95,12 +95,12 @@ bool fgt_threads_activate(struct fgt_threads *threads,
 	return true;
 }
 
-struct fgt_cpu_use fgt_threads_use(const struct fgt_threads *threads,
-				   const struct fgt_thread *thread)
+struct fgt_cpu_use fgt_thread_table_use(const struct fgt_thread_table *threads,
+					const struct fgt_thread *thread)
 {
 	struct fgt_cpu_use use = { .runtime_ns = thread->runtime_ns };
 	const struct fgt_thread_aside *aside =
-		fgt_thread_table_find_aside(&threads->table, thread);
+		fgt_thread_store_find_aside(&threads->table, thread);
 
 	if (thread->active)
 		return thread->active->use;
@@ -111,11 +111,11 @@ struct fgt_cpu_use fgt_threads_use(const struct fgt_threads *threads,
 	return use;
 }
 
-static void keep_use(struct fgt_threads *threads, struct fgt_thread *thread,
-		     const struct fgt_cpu_use *use)
+static void keep_use(struct fgt_thread_table *threads,
+		     struct fgt_thread *thread, const struct fgt_cpu_use *use)
 {
 	struct fgt_thread_aside *aside =
-		fgt_thread_table_find_aside(&threads->table, thread);
+		fgt_thread_store_find_aside(&threads->table, thread);
 
 	thread->runtime_ns = use->runtime_ns;
 	if (aside) {
@@ -124,10 +124,11 @@ static void keep_use(struct fgt_threads *threads, struct fgt_thread *thread,
 	}
 }
 
-void fgt_threads_set_use(struct fgt_threads *threads, struct fgt_thread *thread,
-			 const struct fgt_cpu_use *use)
+void fgt_thread_table_set_use(struct fgt_thread_table *threads,
+			      struct fgt_thread *thread,
+			      const struct fgt_cpu_use *use)
 {
-	struct fgt_cpu_use before = fgt_threads_use(threads, thread);
+	struct fgt_cpu_use before = fgt_thread_table_use(threads, thread);
 
 	threads->known_runtime_ns += use->runtime_ns - before.runtime_ns;
 	thread->has_switched |= use->switches != before.switches;
@@ -137,29 +138,30 @@ void fgt_threads_set_use(struct fgt_threads *threads, struct fgt_thread *thread,
 		keep_use(threads, thread, use);
 }
 
-bool fgt_threads_take_use(struct fgt_threads *threads,
-			  struct fgt_thread *thread,
-			  const struct fgt_cpu_use *use)
+bool fgt_thread_table_take_use(struct fgt_thread_table *threads,
+			       struct fgt_thread *thread,
+			       const struct fgt_cpu_use *use)
 {
-	struct fgt_cpu_use before = fgt_threads_use(threads, thread);
+	struct fgt_cpu_use before = fgt_thread_table_use(threads, thread);
 	bool has_run = use->runtime_ns != before.runtime_ns ||
 		       use->switches != before.switches;
 
 	/* Its account begins where the last look left it. Without memory what
 	 * it did stays unknown, and is told at the next one. */
 	if (has_run && !thread->active &&
-	    !fgt_threads_activate(threads, thread, 0))
+	    !fgt_thread_table_activate(threads, thread, 0))
 		return false;
-	fgt_threads_set_use(threads, thread, use);
+	fgt_thread_table_set_use(threads, thread, use);
 	return has_run;
 }
 
 /* What follows from its past, of one that is idle from now on. */
-static void keep_past(struct fgt_threads *threads, struct fgt_thread *thread,
+static void keep_past(struct fgt_thread_table *threads,
+		      struct fgt_thread *thread,
 		      const struct fgt_active_thread *active)
 {
 	struct fgt_thread_aside *aside =
-		fgt_thread_table_find_aside(&threads->table, thread);
+		fgt_thread_store_find_aside(&threads->table, thread);
 
 	thread->due_us = (int32_t)(active->account.due_ns / US_NS);
 	if (aside)
@@ -167,8 +169,8 @@ static void keep_past(struct fgt_threads *threads, struct fgt_thread *thread,
 	keep_use(threads, thread, &active->use);
 }
 
-void fgt_threads_deactivate(struct fgt_threads *threads,
-			    struct fgt_thread *thread)
+void fgt_thread_table_deactivate(struct fgt_thread_table *threads,
+				 struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
 	struct fgt_active_thread *last;
@@ -188,8 +190,8 @@ void fgt_threads_deactivate(struct fgt_threads *threads,
 	thread->active = NULL;
 }
 
-void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
-			uint64_t period_ns)
+void fgt_thread_table_retire(struct fgt_thread_table *threads, uint64_t now_ns,
+			     uint64_t period_ns)
 {
 	/* What ran was told at its tick, or at the one before. */
 	uint64_t idle_ns = IDLE_NS > 2 * period_ns ? IDLE_NS : 2 * period_ns;
@@ -199,30 +201,32 @@ void fgt_threads_retire(struct fgt_threads *threads, uint64_t now_ns,
 
 		if (!thread->needs_look &&
 		    now_ns - thread->active->active_ns >= idle_ns)
-			fgt_threads_deactivate(threads, thread);
+			fgt_thread_table_deactivate(threads, thread);
 	}
 	give_back(threads);
-	fgt_thread_table_give_back(&threads->table);
+	fgt_thread_store_give_back(&threads->table);
 }
 
-void fgt_threads_look_at_all(struct fgt_threads *threads, uint64_t now_ns)
+void fgt_thread_table_look_at_all(struct fgt_thread_table *threads,
+				  uint64_t now_ns)
 {
 	struct fgt_thread *thread = NULL;
 
-	while ((thread = fgt_threads_next(threads, thread))) {
+	while ((thread = fgt_thread_table_next(threads, thread))) {
 		thread->needs_look = true;
-		fgt_threads_activate(threads, thread, now_ns);
+		fgt_thread_table_activate(threads, thread, now_ns);
 	}
 }
 
-bool fgt_threads_note(struct fgt_threads *threads, struct fgt_thread *thread,
-		      int found, uint64_t now_ns)
+bool fgt_thread_table_note(struct fgt_thread_table *threads,
+			   struct fgt_thread *thread, int found,
+			   uint64_t now_ns)
 {
 	if (found > 0)
-		fgt_threads_activate(threads, thread, now_ns);
+		fgt_thread_table_activate(threads, thread, now_ns);
 	if (found != -ESRCH)
 		return false;
-	fgt_threads_end(threads, thread);
+	fgt_thread_table_end(threads, thread);
 	threads->is_stale = true;
 	return true;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs in any thread; stints may come from somebody who lies: they may overlap
+ * Runs in any thread; thread_runs may come from somebody who lies: they may overlap
  * and be in any order.
  */
-#include "upload/format/parts/stints.h"
+#include "upload/format/parts/thread_runs.h"
 
 #include <errno.h>
 
-/* A stint as ticks of a slice. */
+/* A thread_run as ticks of a slice. */
 struct range {
 	int32_t tid;
 	uint32_t first, end;
@@ -18,32 +18,34 @@ static inline void free_ranges_auto(struct range **ranges)
 	free(*ranges);
 }
 
-static uint64_t end_of(const struct fgt_stint *stint)
+static uint64_t end_of(const struct fgt_thread_run *thread_run)
 {
-	return stint->to_ns ? stint->to_ns : UINT64_MAX;
+	return thread_run->to_ns ? thread_run->to_ns : UINT64_MAX;
 }
 
-bool fgt_stints_overlap(const struct fgt_stint *stints, size_t count,
-			int32_t tid, uint64_t begin_ns, uint64_t end_ns)
+bool fgt_thread_runs_overlap(const struct fgt_thread_run *thread_runs,
+			     size_t count, int32_t tid, uint64_t begin_ns,
+			     uint64_t end_ns)
 {
 	for (size_t i = 0; i < count; i++)
-		if (stints[i].tid == tid && begin_ns <= end_of(&stints[i]) &&
-		    end_ns >= stints[i].from_ns)
+		if (thread_runs[i].tid == tid &&
+		    begin_ns <= end_of(&thread_runs[i]) &&
+		    end_ns >= thread_runs[i].from_ns)
 			return true;
 	return count == 0;
 }
 
-static struct range to_range(const struct fgt_slice *slice,
-			     const struct fgt_stint *stint)
+static struct range to_range(const struct fgt_ring_slice *slice,
+			     const struct fgt_thread_run *thread_run)
 {
-	struct range range = { .tid = stint->tid };
+	struct range range = { .tid = thread_run->tid };
 
 	while (range.first < slice->tick_count &&
-	       slice->tick_ns[range.first] < stint->from_ns)
+	       slice->tick_ns[range.first] < thread_run->from_ns)
 		range.first++;
 	range.end = range.first;
 	while (range.end < slice->tick_count &&
-	       slice->tick_ns[range.end] <= end_of(stint))
+	       slice->tick_ns[range.end] <= end_of(thread_run))
 		range.end++;
 	return range;
 }
@@ -56,7 +58,7 @@ static bool take_part(const struct fgt_transaction_facts *facts,
 	uint32_t run_end = run->first_tick + run->tick_count;
 	uint32_t first = run_end, end = run_end;
 
-	for (size_t i = 0; i < facts->stint_count; i++) {
+	for (size_t i = 0; i < facts->thread_run_count; i++) {
 		const struct range *range = &ranges[i];
 		uint32_t begin = range->first > run->first_tick
 					 ? range->first
@@ -79,7 +81,8 @@ static bool take_part(const struct fgt_transaction_facts *facts,
 
 /* How many runs are left; ret_runs: NULL, or with room for so many. */
 static uint32_t clip(const struct fgt_transaction_facts *facts,
-		     const struct range *ranges, const struct fgt_slice *slice,
+		     const struct range *ranges,
+		     const struct fgt_ring_slice *slice,
 		     struct fgt_run *ret_runs)
 {
 	uint32_t count = 0;
@@ -98,19 +101,19 @@ static uint32_t clip(const struct fgt_transaction_facts *facts,
 	return count;
 }
 
-int fgt_stints_clip(const struct fgt_transaction_facts *facts,
-		    struct fgt_slice *slice)
+int fgt_thread_runs_clip(const struct fgt_transaction_facts *facts,
+			 struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(free_ranges) struct range *ranges = NULL;
 	struct fgt_run *runs;
 
-	if (facts->all_threads || !facts->stint_count)
+	if (facts->all_threads || !facts->thread_run_count)
 		return 0;
-	ranges = calloc(facts->stint_count, sizeof(*ranges));
+	ranges = calloc(facts->thread_run_count, sizeof(*ranges));
 	if (!ranges)
 		return -ENOMEM;
-	for (size_t i = 0; i < facts->stint_count; i++)
-		ranges[i] = to_range(slice, &facts->stints[i]);
+	for (size_t i = 0; i < facts->thread_run_count; i++)
+		ranges[i] = to_range(slice, &facts->thread_runs[i]);
 	runs = calloc((size_t)clip(facts, ranges, slice, NULL) + 1,
 		      sizeof(*runs));
 	if (!runs)

@@ -3,7 +3,7 @@
  * Keeps lines for the program's log call. Runs in any thread; the call itself
  * runs without a lock on the library's worker, or in a fgt_start() that fails.
  */
-#include "agent/lib/tell.h"
+#include "agent/lib/report.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -70,7 +70,7 @@ static bool keep(uint64_t cause, const char *format, va_list arguments)
 	return is_kept;
 }
 
-void fgt_tell(const char *format, ...)
+void fgt_report(const char *format, ...)
 {
 	va_list arguments;
 
@@ -79,7 +79,7 @@ void fgt_tell(const char *format, ...)
 	va_end(arguments);
 }
 
-bool fgt_tell_again(const char *format, ...)
+bool fgt_report_each(const char *format, ...)
 {
 	va_list arguments;
 	bool is_kept;
@@ -100,7 +100,7 @@ static void keep_line(uint64_t cause, const char *format, ...)
 	va_end(arguments);
 }
 
-void fgt_tell_line(void *context, const char *line)
+void fgt_report_line(void *context, const char *line)
 {
 	(void)context;
 	keep_line(hash(line), "%s", line);
@@ -131,7 +131,7 @@ static bool take_first(char *ret_line, size_t size)
 	return has_line;
 }
 
-void fgt_tell_all(const struct fgt_options *options)
+void fgt_report_all(const struct fgt_options *options)
 {
 	char line[sizeof(kept.lines[0])];
 
@@ -140,7 +140,7 @@ void fgt_tell_all(const struct fgt_options *options)
 			options->log(options->context, line);
 }
 
-void fgt_tell_mute(void)
+void fgt_report_mute(void)
 {
 	uint64_t until_ns = fgt_now() + MUTE_NS;
 	const struct timespec until = {
@@ -157,7 +157,7 @@ void fgt_tell_mute(void)
 	pthread_mutex_unlock(&kept.lock);
 }
 
-void fgt_tell_reset(void)
+void fgt_report_reset(void)
 {
 	pthread_mutex_lock(&kept.lock);
 	kept.line_count = kept.cause_count = 0;
@@ -165,7 +165,7 @@ void fgt_tell_reset(void)
 	pthread_mutex_unlock(&kept.lock);
 }
 
-void fgt_tell_forked(void)
+void fgt_report_forked(void)
 {
 	pthread_mutex_init(&kept.lock, NULL);
 	pthread_cond_init(&kept.told, NULL);

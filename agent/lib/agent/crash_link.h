@@ -4,18 +4,19 @@
  * a copy of the ring's descriptor, so that the last seconds before a crash are
  * not lost with the process.
  */
-#ifndef FGT_AGENT_LIB_AGENT_WITNESS_H
-#define FGT_AGENT_LIB_AGENT_WITNESS_H
+#ifndef FGT_AGENT_LIB_AGENT_CRASH_LINK_H
+#define FGT_AGENT_LIB_AGENT_CRASH_LINK_H
 
 #include "agent/lib/backend.h"
 
 /* Connects to nobody yet. One at a time. */
-void fgt_witness_start(const struct fgt_backend_options *options, int ring_fd);
+void fgt_crash_link_start(const struct fgt_backend_options *options,
+			  int ring_fd);
 /* Worker: looks for the agent. Without a start: nothing. */
-void fgt_witness_refresh(void);
+void fgt_crash_link_refresh(void);
 /* Nothing was wrong: the agent need not look into our end. */
-void fgt_witness_stop(void);
+void fgt_crash_link_stop(void);
 /* In the child of a fork. Async-signal-safe. */
-void fgt_witness_forked(void);
+void fgt_crash_link_forked(void);
 
 #endif

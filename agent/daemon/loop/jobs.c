@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs jobs one after the other. Runs in the daemon's loop, but for
+ * work_off(); must not call done() on another thread than the loop's.
+ */
+#include "agent/daemon/loop/jobs.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct queue {
+	struct fgt_job *first, *last;
+};
+
+struct fgt_jobs {
+	struct fgt_loop *loop;
+	struct fgt_watch watch; /* of an eventfd: something has been done */
+	pthread_t thread;
+	bool is_started;
+	/* Protects all below; innermost. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct queue waiting, finished;
+	bool shall_stop;
+};
+
+static void append(struct queue *queue, struct fgt_job *job)
+{
+	job->next = NULL;
+	if (queue->last)
+		queue->last->next = job;
+	else
+		queue->first = job;
+	queue->last = job;
+}
+
+static struct fgt_job *take_first(struct queue *queue)
+{
+	struct fgt_job *job = queue->first;
+
+	if (!job)
+		return NULL;
+	queue->first = job->next;
+	if (!queue->first)
+		queue->last = NULL;
+	return job;
+}
+
+/* ---- The thread -------------------------------------------------------- */
+
+/* NULL: there is to be no next one. */
+static struct fgt_job *wait_for_next(struct fgt_jobs *jobs)
+{
+	struct fgt_job *job = NULL;
+
+	pthread_mutex_lock(&jobs->lock);
+	while (!jobs->shall_stop && !jobs->waiting.first)
+		pthread_cond_wait(&jobs->changed, &jobs->lock);
+	if (!jobs->shall_stop)
+		job = take_first(&jobs->waiting);
+	pthread_mutex_unlock(&jobs->lock);
+	return job;
+}
+
+static void *work_off(void *argument)
+{
+	struct fgt_jobs *jobs = argument;
+	struct fgt_job *job;
+	const uint64_t one = 1;
+
+	while ((job = wait_for_next(jobs))) {
+		job->run(job->context);
+		pthread_mutex_lock(&jobs->lock);
+		append(&jobs->finished, job);
+		pthread_mutex_unlock(&jobs->lock);
+		(void)!write(jobs->watch.fd, &one, sizeof(one));
+	}
+	return NULL;
+}
+
+/* ---- The loop's side --------------------------------------------------- */
+
+static void do_all(struct fgt_jobs *jobs, struct queue *queue)
+{
+	struct fgt_job *job;
+
+	do {
+		pthread_mutex_lock(&jobs->lock);
+		job = take_first(queue);
+		pthread_mutex_unlock(&jobs->lock);
+		if (job)
+			job->done(job->context);
+	} while (job);
+}
+
+static void something_done(void *context, uint32_t events)
+{
+	struct fgt_jobs *jobs = context;
+	uint64_t count;
+
+	(void)events;
+	(void)!read(jobs->watch.fd, &count, sizeof(count));
+	do_all(jobs, &jobs->finished);
+}
+
+void fgt_jobs_submit(struct fgt_jobs *jobs, struct fgt_job *job)
+{
+	pthread_mutex_lock(&jobs->lock);
+	append(&jobs->waiting, job);
+	pthread_cond_signal(&jobs->changed);
+	pthread_mutex_unlock(&jobs->lock);
+}
+
+bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job)
+{
+	struct queue kept = { NULL, NULL };
+	struct fgt_job *next;
+	bool is_found = false;
+
+	pthread_mutex_lock(&jobs->lock);
+	while ((next = take_first(&jobs->waiting))) {
+		if (next == job)
+			is_found = true;
+		else
+			append(&kept, next);
+	}
+	jobs->waiting = kept;
+	pthread_mutex_unlock(&jobs->lock);
+	return is_found;
+}
+
+static int start(struct fgt_jobs *jobs)
+{
+	sigset_t all, before;
+	int rc;
+
+	/* Signals are for the loop. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&jobs->thread, NULL, work_off, jobs);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	jobs->is_started = rc == 0;
+	return -rc;
+}
+
+int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
+{
+	FGT_AUTO(fgt_jobs_free) struct fgt_jobs *jobs = NULL;
+	int r;
+
+	jobs = calloc(1, sizeof(*jobs));
+	if (!jobs)
+		return -ENOMEM;
+	jobs->loop = loop;
+	pthread_mutex_init(&jobs->lock, NULL);
+	pthread_cond_init(&jobs->changed, NULL);
+	jobs->watch = (struct fgt_watch){
+		.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+		.ready = something_done,
+		.context = jobs,
+	};
+	if (jobs->watch.fd < 0)
+		return -errno;
+	r = fgt_loop_watch(loop, &jobs->watch, EPOLLIN);
+	if (r == 0)
+		r = start(jobs);
+	if (r < 0)
+		return r;
+	*ret_jobs = FGT_TAKE(jobs);
+	return 0;
+}
+
+void fgt_jobs_free(struct fgt_jobs *jobs)
+{
+	if (!jobs)
+		return;
+	pthread_mutex_lock(&jobs->lock);
+	jobs->shall_stop = true;
+	pthread_cond_signal(&jobs->changed);
+	pthread_mutex_unlock(&jobs->lock);
+	if (jobs->is_started)
+		pthread_join(jobs->thread, NULL);
+	do_all(jobs, &jobs->finished);
+	do_all(jobs, &jobs->waiting);
+	if (jobs->watch.fd >= 0)
+		fgt_loop_unwatch(jobs->loop, &jobs->watch);
+	fgt_fd_close(jobs->watch.fd);
+	pthread_cond_destroy(&jobs->changed);
+	pthread_mutex_destroy(&jobs->lock);
+	free(jobs);
+}
