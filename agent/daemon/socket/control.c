@@ -12,8 +12,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "agent/daemon/socket/control_client.h"
 #include "agent/daemon/socket/reply.h"
-#include "agent/protocol/control_client.h"
 
 #define MS	    UINT64_C(1000000)
 #define BACK_OFF_MS 100

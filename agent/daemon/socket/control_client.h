@@ -3,8 +3,8 @@
  * One client of the control socket, as control.c (who may come in) and
  * control_client.c (what it says and hears) share it. Not for others.
  */
-#ifndef FGT_AGENT_PROTOCOL_CONTROL_CLIENT_H
-#define FGT_AGENT_PROTOCOL_CONTROL_CLIENT_H
+#ifndef FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H
+#define FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H
 
 #include "agent/daemon/socket/control.h"
 

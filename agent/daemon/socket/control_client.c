@@ -4,7 +4,7 @@
  * loop; must not block and must not believe a length before the bytes are
  * there.
  */
-#include "agent/protocol/control_client.h"
+#include "agent/daemon/socket/control_client.h"
 
 #include <errno.h>
 #include <string.h>
