@@ -24,8 +24,10 @@
 #define WAIT_MAX_MS 8000
 
 struct fgt_symbolizer {
-	struct fgt_symbolizer_options options;
-	char **debug_dirs;
+	enum fgt_demangle demangle;
+	unsigned int wait_max_ms;
+	struct fgt_image_places places;
+	char **debug_dirs; /* what places has, NULL at the end */
 	/* Protects all below; held for one image at a time, nests nothing. */
 	pthread_mutex_t lock;
 	struct fgt_name_cache *cache;
@@ -51,25 +53,28 @@ struct resolver {
 	bool did_perfmap;
 };
 
-static int copy_dirs(struct fgt_symbolizer *symbolizer,
+static int set_places(struct fgt_symbolizer *symbolizer,
 		     const struct fgt_symbolizer_options *options)
 {
-	size_t count = options->debug_dirs ? options->debug_dir_count : 0;
+	static const char *const usual_dirs[] = { "/usr/lib/debug" };
+	const char *const *dirs =
+		options->debug_dirs ? options->debug_dirs : usual_dirs;
+	size_t count = options->debug_dirs ? options->debug_dir_count : 1;
 
-	symbolizer->options = *options;
-	symbolizer->options.debug_dir_count = count;
-	if (!options->debug_dirs)
-		return 0;
 	symbolizer->debug_dirs = calloc(count + 1, sizeof(char *));
 	if (!symbolizer->debug_dirs)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		symbolizer->debug_dirs[i] = strdup(options->debug_dirs[i]);
+		symbolizer->debug_dirs[i] = strdup(dirs[i]);
 		if (!symbolizer->debug_dirs[i])
 			return -ENOMEM;
 	}
-	symbolizer->options.debug_dirs =
-		(const char *const *)symbolizer->debug_dirs;
+	symbolizer->places = (struct fgt_image_places){
+		.open_image = options->open_image,
+		.context = options->context,
+		.debug_dirs = (const char *const *)symbolizer->debug_dirs,
+		.debug_dir_count = count,
+	};
 	return 0;
 }
 
@@ -85,9 +90,13 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 		return -ENOMEM;
 	symbolizer->helper = FGT_HELPER_NONE;
 	pthread_mutex_init(&symbolizer->lock, NULL);
-	error = copy_dirs(symbolizer, options ? options : &usual);
-	symbolizer->helper.path = symbolizer->options.helper_path;
-	symbolizer->helper.is_local = symbolizer->options.is_local;
+	options = options ? options : &usual;
+	symbolizer->demangle = options->demangle;
+	symbolizer->wait_max_ms = options->wait_max_ms ? options->wait_max_ms
+						       : WAIT_MAX_MS;
+	symbolizer->helper.path = options->helper_path;
+	symbolizer->helper.is_local = options->is_local;
+	error = set_places(symbolizer, options);
 	if (!error)
 		error = fgt_name_cache_new(&symbolizer->cache);
 	if (error)
@@ -250,7 +259,7 @@ static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
 	const struct fgt_helper_request request = {
 		.image = image->number,
 		.address_count = (uint32_t)count,
-		.demangle = symbolizer->options.demangle,
+		.demangle = symbolizer->demangle,
 		.want_dwarf = image->failures < FAILURES_DWARF,
 	};
 	int error;
@@ -259,7 +268,7 @@ static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
 			       &resolver->left_ms, &symbolizer->reply);
 	if (error != -ENOENT)
 		return error;
-	*ret_reason = fgt_image_files_open(&symbolizer->options,
+	*ret_reason = fgt_image_files_open(&symbolizer->places,
 					   resolver->slice, slice_image,
 					   &resolver->root, &files);
 	if (*ret_reason != FGT_SYMBOL_FOUND)
@@ -449,7 +458,7 @@ static int list_jobs(struct resolver *resolver, struct job *jobs,
 static void tidy_up(struct fgt_symbolizer *symbolizer)
 {
 	pthread_mutex_lock(&symbolizer->lock);
-	if (symbolizer->options.is_local)
+	if (symbolizer->helper.is_local)
 		fgt_helper_stop(&symbolizer->helper);
 	if (symbolizer->perfmap &&
 	    fgt_perfmap_count_bytes(symbolizer->perfmap) > PERFMAP_KEEP_BYTES) {
@@ -462,11 +471,10 @@ static void tidy_up(struct fgt_symbolizer *symbolizer)
 int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 			   struct fgt_ring_slice *slice, bool is_live)
 {
-	const unsigned int wait_max_ms = symbolizer->options.wait_max_ms;
 	struct resolver resolver = {
 		.symbolizer = symbolizer,
 		.slice = slice,
-		.left_ms = wait_max_ms ? wait_max_ms : WAIT_MAX_MS,
+		.left_ms = symbolizer->wait_max_ms,
 	};
 	FGT_AUTO(free) void *jobs = NULL;
 	size_t count;

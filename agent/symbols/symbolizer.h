@@ -6,14 +6,9 @@
 #ifndef FGT_AGENT_SYMBOLS_SYMBOLIZER_H
 #define FGT_AGENT_SYMBOLS_SYMBOLIZER_H
 
+#include "agent/symbols/names/demangle.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/slice.h"
-
-enum fgt_demangle {
-	FGT_DEMANGLE_FULL, /* with parameters */
-	FGT_DEMANGLE_NAME, /* without parameters */
-	FGT_DEMANGLE_NO,
-};
 
 struct fgt_symbolizer_options {
 	enum fgt_demangle demangle;

@@ -100,6 +100,8 @@ struct fgt_slice_task {
 	int32_t tid; /* of the thread that began it */
 };
 
+#define FGT_SPAN_DEPTH_MAX 64u /* spans around one another in a task */
+
 struct fgt_slice_span {
 	uint64_t number;
 	uint64_t begin_ns, end_ns; /* within the span around it */

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "ringbuf/slice/pace.h"
-#include "ringbuf/spans/span_log.h"
 
 static uint64_t end_of(uint64_t end_ns)
 {

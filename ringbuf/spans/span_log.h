@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "ringbuf/base/owner.h"
+#include "ringbuf/slice/slice.h"
 
 #define FGT_SPAN_LOG_CHUNK_BYTES   4096u
 #define FGT_SPAN_LOG_BYTES_DEFAULT (4u << 20)
@@ -44,8 +45,9 @@
 #define FGT_NUMBER_SLOT_BITS   14
 #define FGT_NUMBER_DEPTH_BITS  6
 #define FGT_NUMBER_SERIAL_ONE  (UINT64_C(1) << 21)
-#define FGT_SPAN_DEPTH_MAX     (1u << FGT_NUMBER_DEPTH_BITS)
 #define FGT_NUMBER_SERIAL_MASK (~(FGT_NUMBER_SERIAL_ONE - 1))
+_Static_assert(FGT_SPAN_DEPTH_MAX == 1u << FGT_NUMBER_DEPTH_BITS,
+	       "every depth has a number");
 
 static inline bool fgt_number_is_span(uint64_t number)
 {

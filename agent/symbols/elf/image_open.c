@@ -68,7 +68,7 @@ static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,
 }
 
 static enum fgt_symbol_reason
-open_image(const struct fgt_symbolizer_options *options,
+open_image(const struct fgt_image_places *places,
 	   const struct fgt_ring_slice *slice,
 	   const struct fgt_slice_image *image,
 	   const struct fgt_target_root *root, const char *path, int *ret_fd)
@@ -77,8 +77,8 @@ open_image(const struct fgt_symbolizer_options *options,
 
 	if (!strcmp(path, "[vdso]"))
 		return open_vdso(image, ret_fd);
-	if (options->open_image &&
-	    !options->open_image(options->context, slice, image, ret_fd))
+	if (places->open_image &&
+	    !places->open_image(places->context, slice, image, ret_fd))
 		return FGT_SYMBOL_FOUND;
 	below_target = open_below(root->target_fd, path, image,
 				  root->is_this_host, ret_fd);
@@ -92,15 +92,14 @@ open_image(const struct fgt_symbolizer_options *options,
 						     : below_host;
 }
 
-static void open_debug_files(const struct fgt_symbolizer_options *options,
+static void open_debug_files(const struct fgt_image_places *places,
 			     const struct fgt_target_root *root,
 			     const char *path, struct fgt_image_files *files)
 {
-	static const char *const usual_dirs[] = { "/usr/lib/debug" };
 	const struct fgt_debug_search search = {
 		.root = root,
-		.dirs = options->debug_dirs ? options->debug_dirs : usual_dirs,
-		.dir_count = options->debug_dirs ? options->debug_dir_count : 1,
+		.dirs = places->debug_dirs,
+		.dir_count = places->debug_dir_count,
 	};
 	char debug_path[FGT_IMAGE_PATH_MAX];
 	struct fgt_elf_ident ident;
@@ -118,7 +117,7 @@ static void open_debug_files(const struct fgt_symbolizer_options *options,
 }
 
 enum fgt_symbol_reason fgt_image_files_open(
-	const struct fgt_symbolizer_options *options,
+	const struct fgt_image_places *places,
 	const struct fgt_ring_slice *slice, const struct fgt_slice_image *image,
 	const struct fgt_target_root *root, struct fgt_image_files *ret_files)
 {
@@ -127,10 +126,10 @@ enum fgt_symbol_reason fgt_image_files_open(
 	const char *path = fgt_slice_string(slice, image->path);
 	enum fgt_symbol_reason reason;
 
-	reason = open_image(options, slice, image, root, path, &files.image_fd);
+	reason = open_image(places, slice, image, root, path, &files.image_fd);
 	if (reason != FGT_SYMBOL_FOUND)
 		return reason;
-	open_debug_files(options, root, path, &files);
+	open_debug_files(places, root, path, &files);
 	*ret_files = files;
 	files = FGT_IMAGE_FILES_NONE;
 	return FGT_SYMBOL_FOUND;

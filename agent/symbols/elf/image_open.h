@@ -8,7 +8,6 @@
 
 #include "agent/symbols/elf/debug_file.h"
 #include "agent/symbols/elf/target_root.h"
-#include "agent/symbols/symbolizer.h"
 
 /* Descriptors of one image; -1 where there is none. */
 struct fgt_image_files {
@@ -18,6 +17,16 @@ struct fgt_image_files {
 };
 #define FGT_IMAGE_FILES_NONE ((struct fgt_image_files){ -1, -1, -1 })
 
+/* Where images and their debug files are looked for. */
+struct fgt_image_places {
+	/* As in struct fgt_symbolizer_options; open_image may be NULL. */
+	int (*open_image)(void *context, const struct fgt_ring_slice *slice,
+			  const struct fgt_slice_image *image, int *ret_fd);
+	void *context;
+	const char *const *debug_dirs; /* [debug_dir_count] */
+	size_t debug_dir_count;
+};
+
 void fgt_image_files_close(struct fgt_image_files *files);
 
 static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
@@ -26,7 +35,7 @@ static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
 }
 
 /*
- * Opens the very file that was mapped: options.open_image, else by path below
+ * Opens the very file that was mapped: places->open_image, else by path below
  * the target's root, else below "/". A file found by path is taken only if
  * its build id agrees, or device and inode where the image has no build id.
  * The vDSO is a copy of our own if the build ids agree.
@@ -36,7 +45,7 @@ static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
  * MT-Safe | AS-Unsafe
  */
 enum fgt_symbol_reason fgt_image_files_open(
-	const struct fgt_symbolizer_options *options,
+	const struct fgt_image_places *places,
 	const struct fgt_ring_slice *slice, const struct fgt_slice_image *image,
 	const struct fgt_target_root *root, struct fgt_image_files *ret_files);
 

@@ -10,6 +10,8 @@
 #include <setjmp.h>
 #include <string.h>
 
+#include "ringbuf/base/strings.h"
+
 #define PLT_SUFFIX "@plt"
 
 struct sink {

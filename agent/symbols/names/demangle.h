@@ -8,7 +8,11 @@
 
 #include <stddef.h>
 
-#include "agent/symbols/symbolizer.h"
+enum fgt_demangle {
+	FGT_DEMANGLE_FULL, /* with parameters */
+	FGT_DEMANGLE_NAME, /* without parameters */
+	FGT_DEMANGLE_NO,
+};
 
 /*
  * Writes the readable form of a linker's name to ret_text[capacity], always
