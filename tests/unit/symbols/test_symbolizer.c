@@ -91,7 +91,11 @@ static struct fgt_ring_slice *resolve(const char *variant,
 /* Line of the source with this remark. */
 static uint32_t line_with(const char *file, const char *remark)
 {
-	FGT_AUTO(fgt_file_close) FILE *source = fopen(file, "re");
+	/* A compiler's launcher may make paths relative to the build. */
+	FGT_AUTO(fgt_fd_close)
+	int build = open(FGT_PROGRAMS "/../../..", O_PATH | O_CLOEXEC);
+	FGT_AUTO(fgt_file_close)
+	FILE *source = fdopen(openat(build, file, O_RDONLY | O_CLOEXEC), "r");
 	char text[256];
 
 	assert_non_null(source);

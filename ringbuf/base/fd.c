@@ -1,22 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large numbers for descriptors. Any thread; async-signal-safe.
+ * Descriptors: identity, shared memory, large numbers. Runs in any thread;
+ * async-signal-safe.
  */
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "ringbuf/base/file_id.h"
+#include "ringbuf/base/owner.h"
 
 /* The kernel's table grows with the largest number: not beyond this. */
 #define TABLE_MAX 1024u
 #define ROOM	  128u /* for ours, below the end of the table */
 #define PLACES	  256u /* some more than there are descriptors of ours */
+
+void fgt_fd_close(int fd)
+{
+	int saved_errno = errno;
+
+	if (fd >= 0 && !fgt_fd_apart_has_lost(fd))
+		close(fd);
+	errno = saved_errno;
+}
+
+int fgt_file_id_get(int fd, struct fgt_file_id *ret_id)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) < 0)
+		return -errno;
+	ret_id->device = status.st_dev;
+	ret_id->inode = status.st_ino;
+	return 0;
+}
+
+bool fgt_file_id_is(const struct fgt_file_id *id, int fd)
+{
+	struct fgt_file_id now;
+
+	return fd >= 0 && id->inode != 0 && fgt_file_id_get(fd, &now) == 0 &&
+	       now.device == id->device && now.inode == id->inode;
+}
+
+int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd)
+{
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+
+	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)len_bytes))
+		return -errno;
+	*ret_fd = fgt_fd_apart(FGT_TAKE_FD(fd));
+	return 0;
+}
+
+int fgt_memfd_seal(int fd)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+	if (!fcntl(fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) ||
+	    !fcntl(fd, F_ADD_SEALS, seals))
+		return 0;
+	return -errno;
+}
+
+bool fgt_memfd_is_sealed(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
 
 static atomic_bool has_begun;
 

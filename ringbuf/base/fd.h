@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors in a process that belongs to another program: which file one is
+ * of, shared memory, and large numbers that keep out of the program's way.
+ */
+#ifndef FGT_RINGBUF_BASE_FD_H
+#define FGT_RINGBUF_BASE_FD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* ---- The file of a descriptor ------------------------------------------- */
+
+/*
+ * The program may close any descriptor, and its number may be that of another
+ * file afterwards. { 0 } is no file.
+ */
+struct fgt_file_id {
+	dev_t device;
+	ino_t inode;
+};
+
+/* errno of fstat(2). MT-Safe | AS-Safe */
+int fgt_file_id_get(int fd, struct fgt_file_id *ret_id);
+
+/* True if fd, which may be -1, is open and of this file. MT-Safe | AS-Safe */
+bool fgt_file_id_is(const struct fgt_file_id *id, int fd);
+
+/* ---- Memory that other processes map ------------------------------------ */
+
+/* len_bytes of zeros, not sealed yet. errno of memfd_create and ftruncate. */
+int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd);
+
+/*
+ * Fixes the size; since Linux 5.1 also refuses new writable mappings, so map
+ * the memory first. errno of fcntl.
+ */
+int fgt_memfd_seal(int fd);
+
+/*
+ * False also for what is no memfd. The owner of one that is not sealed could
+ * truncate it, which sends SIGBUS to its readers.
+ */
+bool fgt_memfd_is_sealed(int fd);
+
+/* ---- Large numbers ------------------------------------------------------ */
+
+/*
+ * Programs choose small numbers for their own files (exec 5<file in a shell)
+ * and close ranges of small ones: a descriptor that stays open gets a number
+ * far from those. All of these are MT-Safe | AS-Safe.
+ */
+
+/* fgt_fd_apart() moves descriptors from this call on, in the whole process. */
+void fgt_fd_apart_begin(void);
+
+/*
+ * Moves fd to a large number and returns that. Returns fd itself before
+ * fgt_fd_apart_begin(), for -1, and if no number is free. errno is kept.
+ */
+int fgt_fd_apart(int fd);
+
+/*
+ * True if one more descriptor can be opened. fd: any that is open and whose
+ * file no program locks.
+ */
+bool fgt_fd_apart_has_room(int fd);
+
+/*
+ * How many of the first 1024 numbers are free, counted up to enough. enough,
+ * uncounted, where the limit is that much above 1024.
+ */
+unsigned int fgt_fd_apart_count_free(unsigned int enough);
+
+/* False if fd is from fgt_fd_apart() and is of another file now. */
+bool fgt_fd_apart_is_ours(int fd);
+
+/*
+ * True if fd is from fgt_fd_apart() and the program has closed it: it may be
+ * of a file of the program now, and must not be closed. Forgets the number.
+ */
+bool fgt_fd_apart_has_lost(int fd);
+
+#endif
