@@ -20,7 +20,7 @@
 #include "agent/capture/tick.h"
 #include "agent/unwind/arch/memory.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"

@@ -15,8 +15,7 @@
 #include "agent/capture/budget/pacing.h"
 #include "agent/capture/threads/target_fds.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd_apart.h"
-#include "ringbuf/base/file_id.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_cut.h"
 
 static void drop_thread(void *context, struct fgt_thread *thread)

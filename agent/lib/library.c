@@ -16,7 +16,7 @@
 #include "agent/lib/settings.h"
 #include "agent/lib/uncancelled.h"
 #include "agent/lib/worker.h"
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define MS_NS	  UINT64_C(1000000)

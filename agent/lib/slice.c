@@ -15,7 +15,7 @@
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
 #include "agent/lib/uncancelled.h"
-#include "ringbuf/base/fd_sink.h"
+#include "ringbuf/base/sink.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
 #define GRACE_HZ_MIN 4.0

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/owner.h"
 
 #define LENGTH_BYTES 4

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ringbuf/base/file_id.h"
+#include "ringbuf/base/fd.h"
 
 #define FGT_CHANNEL_FDS_MAX 2
 

@@ -54,11 +54,11 @@ struct resolver {
 };
 
 static int set_places(struct fgt_symbolizer *symbolizer,
-		     const struct fgt_symbolizer_options *options)
+		      const struct fgt_symbolizer_options *options)
 {
 	static const char *const usual_dirs[] = { "/usr/lib/debug" };
-	const char *const *dirs =
-		options->debug_dirs ? options->debug_dirs : usual_dirs;
+	const char *const *dirs = options->debug_dirs ? options->debug_dirs
+						      : usual_dirs;
 	size_t count = options->debug_dirs ? options->debug_dir_count : 1;
 
 	symbolizer->debug_dirs = calloc(count + 1, sizeof(char *));
@@ -268,9 +268,9 @@ static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
 			       &resolver->left_ms, &symbolizer->reply);
 	if (error != -ENOENT)
 		return error;
-	*ret_reason = fgt_image_files_open(&symbolizer->places,
-					   resolver->slice, slice_image,
-					   &resolver->root, &files);
+	*ret_reason = fgt_image_files_open(&symbolizer->places, resolver->slice,
+					   slice_image, &resolver->root,
+					   &files);
 	if (*ret_reason != FGT_SYMBOL_FOUND)
 		return -ENOENT;
 	return fgt_helper_ask(&symbolizer->helper, &request, addresses, &files,

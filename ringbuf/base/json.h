@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ringbuf/base/sink_buffer.h"
+#include "ringbuf/base/sink.h"
 
 #define FGT_JSON_DEPTH_MAX 32
 

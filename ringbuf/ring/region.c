@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "ringbuf/base/memfd.h"
+#include "ringbuf/base/fd.h"
 
 #define LINE_BYTES 64u
 

@@ -52,7 +52,7 @@
 #include <errno.h>
 #include <msgpack.h>
 
-#include "ringbuf/base/sink_buffer.h"
+#include "ringbuf/base/sink.h"
 
 static int put_bytes(void *context, const char *bytes, size_t len)
 {

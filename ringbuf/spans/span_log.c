@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "ringbuf/base/memfd.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_region.h"
 
 /* Chunks that are looked at before a record is given up. */

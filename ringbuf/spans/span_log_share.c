@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include "ringbuf/base/memfd.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_region.h"
 
 /* Somebody who is not on a CPU may be in the middle of a record. */

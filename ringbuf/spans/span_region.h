@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-#include "ringbuf/base/file_id.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_log.h"
 
 #define FGT_SPAN_REGION_MAGIC	0x314e505354474600u /* "\0FGTSPN1" */

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ringbuf/base/fd_sink.h"
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/sink.h"
 
 #define SAME_NAME_MAX 100 /* of one millisecond */
 #define FILE_NAME_MAX (FGT_ENVELOPE_NAME_MAX + 64)

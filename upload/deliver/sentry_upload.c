@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "ringbuf/base/memory_sink.h"
+#include "ringbuf/base/sink.h"
 #include "upload/deliver/http.h"
 #include "upload/deliver/ratelimit.h"
 #include "upload/format/parts/gzip.h"

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ringbuf/base/sink_buffer.h"
+#include "ringbuf/base/sink.h"
 #include "ringbuf/base/utf8.h"
 #include "ringbuf/slice/pace.h"
 #include "upload/format/parts/id_map.h"

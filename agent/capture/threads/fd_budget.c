@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/owner.h"
 
 #define LIMIT_MAX     200000u

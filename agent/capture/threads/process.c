@@ -18,7 +18,7 @@
 
 #include "agent/capture/threads/access.h"
 #include "agent/capture/threads/procfs.h"
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #define PF_KTHREAD   0x200000u /* include/linux/sched.h */
 #define ACCESS_TRIES 3

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/capture/threads/fd_budget.h"
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #define SHORT_NS UINT64_C(10000000000)
 #define SHORT_EFFECT                                                           \

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "agent/capture/threads/procfs.h"
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #define PF_IO_WORKER   0x00000010u /* include/linux/sched.h */
 #define PF_USER_WORKER 0x00004000u

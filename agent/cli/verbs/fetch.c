@@ -14,7 +14,7 @@
 #include "agent/cli/range/wall_clock.h"
 #include "agent/config/config.h"
 #include "agent/protocol/client.h"
-#include "ringbuf/base/memory_sink.h"
+#include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
 
 #define TIMEOUT_MS	30000

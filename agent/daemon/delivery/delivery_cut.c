@@ -13,7 +13,7 @@
 #include "agent/capture/look/state_name.h"
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/daemon/loop/log.h"
-#include "ringbuf/base/fd_sink.h"
+#include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
 
 /* So far beyond what was asked for: a short transaction lies between two

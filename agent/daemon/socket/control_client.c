@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/socket/reply.h"
-#include "ringbuf/base/memfd.h"
+#include "ringbuf/base/fd.h"
 
 #ifdef SO_PEERPIDFD
 #define PEER_PIDFD SO_PEERPIDFD

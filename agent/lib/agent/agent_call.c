@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ringbuf/base/memory_sink.h"
 #include "ringbuf/base/msgpack_check.h"
 #include "ringbuf/base/msgpack_cursor.h"
+#include "ringbuf/base/sink.h"
 
 #define SYSTEM_SOCKET "/run/fgtrace/agent.sock"
 #define SOCKET_SIZE   108

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "agent/lib/agent/agent_call.h"
-#include "ringbuf/base/file_id.h"
+#include "ringbuf/base/fd.h"
 
 /* Embedded by its owner. The worker alone calls all but the getters, once it
  * runs. */

@@ -36,8 +36,7 @@
 #include "agent/lib/rights.h"
 #include "agent/lib/spans/journal.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd_apart.h"
-#include "ringbuf/base/file_id.h"
+#include "ringbuf/base/fd.h"
 
 #define ROUND_NS    UINT64_C(50000000) /* between two looks at the log */
 #define LAST_NS	    UINT64_C(400000000) /* for what is left at the end */

@@ -67,11 +67,11 @@ static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,
 	return FGT_SYMBOL_FOUND;
 }
 
-static enum fgt_symbol_reason
-open_image(const struct fgt_image_places *places,
-	   const struct fgt_ring_slice *slice,
-	   const struct fgt_slice_image *image,
-	   const struct fgt_target_root *root, const char *path, int *ret_fd)
+static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
+					 const struct fgt_ring_slice *slice,
+					 const struct fgt_slice_image *image,
+					 const struct fgt_target_root *root,
+					 const char *path, int *ret_fd)
 {
 	enum fgt_symbol_reason below_target, below_host;
 

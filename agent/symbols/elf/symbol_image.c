@@ -15,7 +15,6 @@
 #include "agent/symbols/elf/elf_plt.h"
 #include "agent/symbols/elf/elf_symbols.h"
 #include "agent/symbols/elf/xz.h"
-#include "agent/symbols/names/demangle.h"
 
 #define DEBUGDATA_PACKED_MAX (16u << 20)
 #define DEBUGDATA_MAX	     (64u << 20)

@@ -7,6 +7,7 @@
 #define FGT_AGENT_SYMBOLS_ELF_SYMBOL_IMAGE_H
 
 #include "agent/symbols/elf/image_open.h"
+#include "agent/symbols/names/demangle.h"
 #include "agent/symbols/names/names.h"
 
 struct fgt_symbol_image;

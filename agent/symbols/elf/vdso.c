@@ -11,8 +11,8 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#include "ringbuf/base/fd_sink.h"
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/sink.h"
 
 int fgt_vdso_open(int *ret_fd)
 {

@@ -19,7 +19,7 @@
 #include "agent/symbols/helper/confinement.h"
 #include "agent/symbols/helper/helper.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd_sink.h"
+#include "ringbuf/base/sink.h"
 
 #define IMAGES_MAX	 32
 #define IMAGES_MAX_BYTES (256ull << 20)

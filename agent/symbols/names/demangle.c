@@ -8,6 +8,7 @@
 
 #include <libiberty/demangle.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "ringbuf/base/strings.h"

@@ -16,7 +16,7 @@
 #include "agent/unwind/arch/arch.h"
 #include "agent/unwind/cfi/cfi_rows.h"
 #include "agent/unwind/cfi/cfi_table.h"
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #define FILES_MAX     2048u
 #define CFI_BYTES_MAX (256u << 20)

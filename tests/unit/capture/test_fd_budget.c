@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 
 #define LIMIT 256
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ringbuf/base/fd_apart.h"
+#include "ringbuf/base/fd.h"
 #include "ringbuf/base/owner.h"
 
 static int open_apart(void)

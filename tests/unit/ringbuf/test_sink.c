@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ringbuf/base/memory_sink.h"
+#include "ringbuf/base/sink.h"
 
 static void bytes_come_back_in_order(void **state)
 {

@@ -115,7 +115,7 @@ static void without_a_build_id_the_inode_decides(void **state)
 /* Opens an image below the made-up root; true if it is that file's inode. */
 static bool finds(const struct fgt_ring_slice *slice, const char *real)
 {
-	const struct fgt_symbolizer_options options = { 0 };
+	const struct fgt_image_places places = { 0 };
 	struct fgt_target_root root = { .target_fd = -1, .host_fd = -1 };
 	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
 	struct stat expected, opened;
@@ -124,7 +124,7 @@ static bool finds(const struct fgt_ring_slice *slice, const char *real)
 	root.is_this_host = true;
 	root.target_fd = open(in_folder("root"), O_PATH | O_CLOEXEC);
 	root.host_fd = open("/", O_PATH | O_CLOEXEC);
-	is_found = fgt_image_files_open(&options, slice, &slice->images[0],
+	is_found = fgt_image_files_open(&places, slice, &slice->images[0],
 					&root, &files) == FGT_SYMBOL_FOUND &&
 		   !fstat(files.image_fd, &opened) && !stat(real, &expected) &&
 		   opened.st_ino == expected.st_ino &&

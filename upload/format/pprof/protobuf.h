@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ringbuf/base/sink_buffer.h"
+#include "ringbuf/base/sink.h"
 
 #define FGT_PROTOBUF_DEPTH_MAX 4
 
