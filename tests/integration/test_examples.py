@@ -219,7 +219,7 @@ def read_readme():
     """The program and its two commands, as they stand in the README."""
     with open(f"{ROOT}/README.md", encoding="utf-8") as file:
         text = file.read()
-    part = text.partition("\n## In your program\n")[2].partition("\n## ")[0]
+    part = text.partition("\n## The library\n")[2].partition("\n## ")[0]
     blocks = [[]]
     for line in part.split("\n"):
         if line.startswith("    ") or (not line and blocks[-1]):
