@@ -40,9 +40,6 @@ struct fgt_sampler_options {
 	 * privilege); called on the sampler's thread, must not block. */
 	void (*explain)(void *context, int32_t pid, const char *text);
 	void *context;
-	/* On the sampler's thread: as its first, and before each tick; NULL:
-	 * nobody. For whoever looks after the threads of a host. */
-	void (*attend)(bool is_first);
 };
 
 /* Opens what sampling needs and finds out what is permitted; starts nothing.

@@ -409,16 +409,9 @@ static void drop_detached(struct fgt_sampler *sampler)
 	}
 }
 
-static void attend(struct fgt_sampler *sampler, bool is_first)
-{
-	if (sampler->options.attend)
-		sampler->options.attend(is_first);
-}
-
 static void begin_thread(struct fgt_sampler *sampler)
 {
 	prctl(PR_SET_NAME, "fgt-sampler");
-	attend(sampler, true);
 	fgt_sampling_take_cpu(sampler);
 	/* In somebody else's process we are no more urgent than the rest. */
 	if (sampler->options.is_embedded) {
@@ -462,7 +455,6 @@ void *fgt_sampling_run(void *context)
 		ask_for_instant(sampler);
 		if (!fgt_sampling_wait(sampler, &expirations))
 			continue;
-		attend(sampler, false);
 		interval_ns = sampler->period_ns * sampler->stride;
 		sampler->due_ns += (expirations - 1) * interval_ns;
 		tick_all(sampler, expirations * sampler->stride);

@@ -75,7 +75,6 @@ static int make_sampler(struct recorder *recorder)
 				   recorder->options.own_tids[1] },
 		.explain = explain,
 		.context = recorder,
-		.attend = recorder->options.attend,
 	};
 
 	return fgt_sampler_new(&options, recorder->cache, &recorder->sampler);

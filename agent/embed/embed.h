@@ -13,7 +13,7 @@
 
 #include "upload/format/parts/transaction.h"
 
-#define FGT_EMBED_VERSION 5
+#define FGT_EMBED_VERSION 6
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 #define FGT_EMBED_WHY	  256
 
@@ -40,9 +40,6 @@ struct fgt_embed_options {
 	int32_t own_tids[FGT_EMBED_OWN_TIDS];
 	void (*log)(void *context, const char *line);
 	void *context;
-	/* On the recorder's thread: as its first, and before each tick. NULL:
-	 * nobody wants to know. */
-	void (*attend)(bool is_first);
 };
 
 /* How a delivery reaches its destination, see fgt_options. */

@@ -136,6 +136,11 @@ struct fgt_options {
  * with an agent after its answer or timeout_ms (it is then looked for again
  * once a second). options: NULL for defaults.
  *
+ * Call it after dropping privileges. The C library changes user and groups in
+ * every thread, and ends the program if one thread is refused what another is
+ * permitted. The library's threads do not keep capabilities (PR_SET_KEEPCAPS):
+ * a program that does, and changes its groups after its user, would be ended.
+ *
  * -EALREADY it records already (nothing changes); -EINVAL a value out of
  * range, a destination that is none, or size that is not a version of this
  * struct (log was told which, but for the size); -ENOENT embedded, and

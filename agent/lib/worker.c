@@ -15,7 +15,6 @@
 #include "agent/lib/library.h"
 #include "agent/lib/own_thread.h"
 #include "agent/lib/report.h"
-#include "agent/lib/rights.h"
 
 #define SECOND_NS   UINT64_C(1000000000)
 #define STACK_BYTES (256 << 10) /* deliveries run on it: TLS, name lookups */
@@ -67,27 +66,16 @@ uint64_t fgt_worker_want(void)
 	return wanted;
 }
 
-/* False: something else than a wake-up, or the time, ended it. */
-static bool rest_once(uint64_t when_ns)
+static void rest_until(uint64_t when_ns)
 {
 	const struct timespec when = {
 		.tv_sec = (time_t)(when_ns / SECOND_NS),
 		.tv_nsec = (long)(when_ns % SECOND_NS),
 	};
 
-	return sem_clockwait(&worker.wake, CLOCK_MONOTONIC, &when) == 0 ||
-	       errno != EINTR;
-}
-
-static void rest_until(uint64_t when_ns)
-{
-	uint64_t until_ns;
-	bool is_over;
-
-	do {
-		until_ns = fgt_rights_follow(FGT_RIGHTS_WORKER, when_ns);
-		is_over = rest_once(until_ns);
-	} while (!is_over);
+	while (sem_clockwait(&worker.wake, CLOCK_MONOTONIC, &when) < 0 &&
+	       errno == EINTR)
+		;
 }
 
 static uint64_t work_parts(uint64_t now_ns, uint64_t until_ns)
@@ -175,16 +163,13 @@ static void *run(void *unused)
 	(void)unused;
 	pthread_setname_np(pthread_self(), "fgt-library");
 	worker.tid = gettid();
-	fgt_rights_begin(FGT_RIGHTS_WORKER);
 	(void)sem_post(&worker.started);
 	if (wait_to_go()) {
 		while (do_round(&refresh_ns, &next_ns) && !has_forked(forks))
 			rest_until(next_ns);
 	}
-	if (!has_forked(forks)) {
-		fgt_rights_end(FGT_RIGHTS_WORKER);
+	if (!has_forked(forks))
 		worker.calls->ended();
-	}
 	return NULL;
 }
 

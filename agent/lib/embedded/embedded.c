@@ -10,7 +10,6 @@
 
 #include "agent/lib/backend.h"
 #include "agent/lib/embedded/embed_load.h"
-#include "agent/lib/rights.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -158,16 +157,7 @@ static void close_embedded(void *state)
 	if (!embedded)
 		return;
 	embedded->ops->stop(embedded->recorder);
-	fgt_rights_end(FGT_RIGHTS_SAMPLER);
 	free(embedded);
-}
-
-static void attend(bool is_first)
-{
-	if (is_first)
-		fgt_rights_begin(FGT_RIGHTS_SAMPLER);
-	else
-		(void)fgt_rights_follow(FGT_RIGHTS_SAMPLER, 0);
 }
 
 int fgt_embedded_open(const struct fgt_backend_options *options,
@@ -181,7 +171,6 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 		.own_tids = { options->own_tids[0], options->own_tids[1] },
 		.log = options->log,
 		.context = options->context,
-		.attend = attend,
 	};
 	struct embedded *embedded = calloc(1, sizeof(*embedded));
 	char why[FGT_EMBED_WHY] = "";

@@ -33,7 +33,6 @@
 #include "agent/lib/own_file.h"
 #include "agent/lib/own_thread.h"
 #include "agent/lib/report.h"
-#include "agent/lib/rights.h"
 #include "agent/lib/spans/journal.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
@@ -382,7 +381,6 @@ static void *run(void *unused)
 	(void)unused;
 	pthread_setname_np(pthread_self(), "fgt-activity");
 	atomic_store_explicit(&live.tid, gettid(), memory_order_relaxed);
-	fgt_rights_begin(FGT_RIGHTS_ACTIVITY);
 	(void)open_file(); /* now, as what main() starts might be faster */
 	(void)sem_post(&live.started);
 	while (!live.is_anothers) {
@@ -397,11 +395,9 @@ static void *run(void *unused)
 		if (is_leaving &&
 		    (!live.is_behind || live.fd < 0 || fgt_now() >= until_ns))
 			break;
-		(void)fgt_rights_follow(FGT_RIGHTS_ACTIVITY, 0);
 		rest(is_leaving ? ROUND_NS / 10 : ROUND_NS);
 	}
 	tell_rest();
-	fgt_rights_end(FGT_RIGHTS_ACTIVITY);
 	atomic_store_explicit(&live.tid, 0, memory_order_relaxed);
 	(void)sem_post(&live.left);
 	return NULL;

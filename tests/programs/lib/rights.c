@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of root's that becomes an ordinary user's, over and over: each
- * time a new process, so that the recorder is met at another instant.
+ * A program that root starts and that becomes an ordinary user's, N times: each
+ * time in a new process, so that the change meets the recorder's threads at
+ * another instant.
  *
- * rights keep|drop|thread|confine N    keep: keeps its capabilities for the
- *     change of its groups, as setpriv(1) does; drop: gives them up and makes
- *     sure; thread: another thread than the first does; confine: a filter that
- *     is the end of whoever asks for capabilities follows at once
+ * rights keep|drop|thread|confine N
+ *     keep: keeps its capabilities for the change of its groups, as setpriv(1)
+ *         does, and starts the recorder afterwards, as fgtrace.h asks
+ *     drop: the first thread gives up its capabilities while recorded
+ *     thread: another thread does
+ *     confine: a filter that kills the process at capget() or capset() follows
  */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -28,6 +32,8 @@
 
 #define NOBODY	65534
 #define WAIT_MS 1000
+
+#define SIGNAL_SETXID 33 /* of glibc */
 
 static bool is_right = true;
 
@@ -80,6 +86,23 @@ static void expect_none_capable(void)
 	expect("no thread has capabilities", count_capable() == 0);
 }
 
+/* A recorder leaves the C library's private signal alone, by which the change
+ * reaches all threads. */
+static void expect_libc_handler(void)
+{
+	struct {
+		void *handler;
+		char rest[64];
+	} action = { NULL, "" };
+	Dl_info info = { .dli_fname = NULL };
+
+	expect("handler of signal 33",
+	       syscall(SYS_rt_sigaction, SIGNAL_SETXID, NULL, &action, 8) == 0);
+	expect("it is the C library's",
+	       !action.handler || (dladdr(action.handler, &info) &&
+				   strstr(info.dli_fname, "/libc.so")));
+}
+
 static void keep(void)
 {
 	struct __user_cap_header_struct header = {
@@ -97,6 +120,8 @@ static void keep(void)
 	zoo_sleep_ms(30);
 	expect("group, later", setresgid(NOBODY, NOBODY, NOBODY) == 0);
 	expect("capset to none", syscall(SYS_capset, &header, none) == 0);
+	zoo_begin();
+	zoo_burn_ms(100);
 }
 
 static void drop(void)
@@ -143,10 +168,15 @@ static int change_once(const char *how)
 {
 	pthread_t thread;
 
-	zoo_begin();
 	if (strcmp(how, "keep") == 0) {
 		keep();
-	} else if (strcmp(how, "thread") == 0) {
+		expect_none_capable();
+		expect_libc_handler();
+		zoo_end();
+		return !is_right;
+	}
+	zoo_begin();
+	if (strcmp(how, "thread") == 0) {
 		expect("thread", pthread_create(&thread, NULL, drop_in_thread,
 						NULL) == 0);
 		pthread_join(thread, NULL);
@@ -157,6 +187,7 @@ static int change_once(const char *how)
 		confine();
 	else
 		expect_none_capable();
+	expect_libc_handler();
 	zoo_end();
 	return !is_right;
 }
