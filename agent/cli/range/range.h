@@ -22,9 +22,10 @@
 	}
 #define FGT_RANGE_TEXT                                                          \
 	"T is -10s, -1500ms, -2m (before now), now, +5s (slice waits for it), " \
-	"14:03:07.5\n(local, the last time it was so), 2026-11-21T14:03:07Z "   \
-	"or +02:00,\n1763719200.25 (epoch seconds) or m:NANOSECONDS "           \
-	"(monotonic).\n"
+	"14:03:07.5\nor 14:03:07,5 (local, its most recent occurrence), "       \
+	"\"2026-11-21 14:03:07\" (local, or\na zone follows), "                 \
+	"2026-11-21T14:03:07Z or +02:00, 1763719200.25 (epoch seconds)\nor "    \
+	"m:NANOSECONDS (monotonic).\n"
 
 /* Two instants, each still on the clock that the text named. */
 struct fgt_range {

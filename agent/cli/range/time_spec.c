@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time grammar of --from and --to, and durations (DESIGN §10).
+ * The time grammar of --from and --to, and durations.
  * Pure: clocks are passed in; only the time zone is read from outside.
  * Every sum saturates: no text makes an instant wrap around.
  */
@@ -14,9 +14,9 @@
 #define SECOND_NS      1000000000ull
 #define TEXT_MAX       64
 #define DAYS_TO_SEARCH 8 /* back, for an hour that a DST change left out */
-/* Bare numbers below this (1973) were hardly meant as epoch seconds. */
+/* A bare number below this (1973) is taken for a forgotten '-'. */
 #define EPOCH_SMALL_S 100000000ull
-/* And above this (the year 10000) they are milliseconds, or worse. */
+/* A bare number from here on (the year 10000) is not in seconds. */
 #define EPOCH_LARGE_S 253402300800ull
 
 static const struct unit {
@@ -32,10 +32,13 @@ static const struct unit {
 	{ "h", 3600 * SECOND_NS },
 };
 
-/* Hour, minute, second and its fraction; is_valid by range. */
 struct clock_face {
 	unsigned int hour, minute, second;
 	uint64_t fraction_ns;
+};
+
+struct date {
+	unsigned int year, month, day;
 };
 
 static uint64_t add_saturated(uint64_t a, uint64_t b)
@@ -61,7 +64,8 @@ static int bad_time(const char *text, struct fgt_why *why)
 {
 	return fgt_why_set(why, -EINVAL,
 			   "'%.*s' is not a time; write -10s, now, +5s, "
-			   "14:03:07.5, 2026-11-21T14:03:07Z, 1763719200.25 or "
+			   "14:03:07.5, \"2026-11-21 14:03:07\", "
+			   "2026-11-21T14:03:07Z, 1763719200.25 or "
 			   "m:NANOSECONDS",
 			   TEXT_MAX, text);
 }
@@ -72,6 +76,14 @@ static int bad_duration(const char *text, struct fgt_why *why)
 			   "'%.*s' is not a duration; write 5s, 1500ms, 2m, "
 			   "0.5s or 10 (seconds; units ns us ms s m h)",
 			   TEXT_MAX, text);
+}
+
+static bool skip_one_of(const char **cursor, const char *set)
+{
+	if (**cursor == '\0' || !strchr(set, **cursor))
+		return false;
+	++*cursor;
+	return true;
 }
 
 /* Digits after a point, as a share of unit_ns; what is finer is cut off. */
@@ -96,8 +108,7 @@ static bool read_number(const char **cursor, uint64_t unit_ns, uint64_t *ret_ns)
 		whole = add_saturated(multiply_saturated(whole, 10),
 				      (uint64_t)(**cursor - '0'));
 	whole = multiply_saturated(whole, unit_ns);
-	if (**cursor == '.') {
-		++*cursor;
+	if (skip_one_of(cursor, ".")) {
 		if (!isdigit((unsigned char)**cursor))
 			return false;
 		whole = add_saturated(whole, read_fraction(cursor, unit_ns));
@@ -134,15 +145,8 @@ static bool read_field(const char **cursor, int digits, unsigned int max,
 	return value <= max;
 }
 
-static bool skip_one_of(const char **cursor, const char *set)
-{
-	if (**cursor == '\0' || !strchr(set, **cursor))
-		return false;
-	++*cursor;
-	return true;
-}
-
-/* "HH:MM:SS[.fff]"; second_max is 60 where leap seconds may be written. */
+/* "HH:MM:SS[.fff]", the fraction behind a point or a comma, as logs have it.
+ * second_max is 60 where leap seconds may be written. */
 static bool read_clock_face(const char **cursor, unsigned int second_max,
 			    struct clock_face *ret_face)
 {
@@ -154,8 +158,7 @@ static bool read_clock_face(const char **cursor, unsigned int second_max,
 	    !skip_one_of(cursor, ":") ||
 	    !read_field(cursor, 2, second_max, &face.second))
 		return false;
-	if (**cursor == '.') {
-		++*cursor;
+	if (skip_one_of(cursor, ".,")) {
 		if (!isdigit((unsigned char)**cursor))
 			return false;
 		face.fraction_ns = read_fraction(cursor, SECOND_NS);
@@ -178,20 +181,33 @@ static unsigned int days_in_month(unsigned int year, unsigned int month)
 }
 
 /* Days since 1970-01-01 of the proleptic Gregorian calendar. */
-static int64_t days_since_epoch(unsigned int year, unsigned int month,
-				unsigned int day)
+static int64_t days_since_epoch(const struct date *date)
 {
-	int64_t past = (int64_t)year - 1;
+	int64_t past = (int64_t)date->year - 1;
 	int64_t days = past * 365 + past / 4 - past / 100 + past / 400;
 
-	if (year == 0)
+	if (date->year == 0)
 		days = -366; /* year 0 is a leap year before year 1 */
-	for (unsigned int i = 1; i < month; i++)
-		days += days_in_month(year, i);
-	return days + day - 1 - 719162; /* days from 0001-01-01 to 1970 */
+	for (unsigned int i = 1; i < date->month; i++)
+		days += days_in_month(date->year, i);
+	return days + date->day - 1 - 719162; /* from 0001-01-01 to 1970 */
 }
 
-/* "Z" or "+02:00" to the end of the text → seconds east of Greenwich. */
+/* "YYYY-MM-DD" */
+static bool read_date(const char **cursor, struct date *ret_date)
+{
+	return read_field(cursor, 4, 9999, &ret_date->year) &&
+	       skip_one_of(cursor, "-") &&
+	       read_field(cursor, 2, 12, &ret_date->month) &&
+	       ret_date->month > 0 && skip_one_of(cursor, "-") &&
+	       read_field(cursor, 2,
+			  days_in_month(ret_date->year, ret_date->month),
+			  &ret_date->day) &&
+	       ret_date->day > 0;
+}
+
+/* "Z", "+02:00" or "+0200" to the end of the text → seconds east of
+ * Greenwich. */
 static bool read_offset(const char *cursor, int64_t *ret_offset_s)
 {
 	unsigned int hours, minutes;
@@ -201,53 +217,29 @@ static bool read_offset(const char *cursor, int64_t *ret_offset_s)
 		*ret_offset_s = 0;
 		return true;
 	}
-	if (!skip_one_of(&cursor, "+-") ||
-	    !read_field(&cursor, 2, 23, &hours) || !skip_one_of(&cursor, ":") ||
-	    !read_field(&cursor, 2, 59, &minutes) || *cursor != '\0')
+	if (!skip_one_of(&cursor, "+-") || !read_field(&cursor, 2, 23, &hours))
+		return false;
+	(void)skip_one_of(&cursor, ":");
+	if (!read_field(&cursor, 2, 59, &minutes) || *cursor != '\0')
 		return false;
 	*ret_offset_s = sign * (int64_t)(hours * 3600 + minutes * 60);
 	return true;
 }
 
-static int read_rfc3339(const char *text, uint64_t *ret_wall_ns,
-			struct fgt_why *why)
+static uint64_t to_ns(int64_t seconds, uint64_t fraction_ns)
 {
-	const char *cursor = text;
-	unsigned int year, month, day;
-	struct clock_face face;
-	int64_t offset_s, seconds;
-
-	if (!read_field(&cursor, 4, 9999, &year) ||
-	    !skip_one_of(&cursor, "-") || !read_field(&cursor, 2, 12, &month) ||
-	    month == 0 || !skip_one_of(&cursor, "-") ||
-	    !read_field(&cursor, 2, days_in_month(year, month), &day) ||
-	    day == 0 || !skip_one_of(&cursor, "Tt ") ||
-	    !read_clock_face(&cursor, 60, &face))
-		return bad_time(text, why);
-	if (*cursor == '\0')
-		return fgt_why_set(why, -EINVAL,
-				   "'%s' does not tell its time zone; append Z "
-				   "or an offset such as +02:00",
-				   text);
-	if (!read_offset(cursor, &offset_s))
-		return bad_time(text, why);
-	seconds = days_since_epoch(year, month, day) * 86400 +
-		  face.hour * 3600 + face.minute * 60 + face.second - offset_s;
-	*ret_wall_ns =
-		seconds < 0
-			? 0
-			: add_saturated(multiply_saturated((uint64_t)seconds,
-							   SECOND_NS),
-					face.fraction_ns);
-	return 0;
+	if (seconds < 0)
+		return 0;
+	return add_saturated(multiply_saturated((uint64_t)seconds, SECOND_NS),
+			     fraction_ns);
 }
 
 /*
- * The last instant at or before now_s when local clocks of that day showed
+ * The last instant at or before limit_s when local clocks of that day showed
  * the face: twice a year there are two such instants in a day, or none.
  */
 static bool find_on_day(const struct tm *day, const struct clock_face *face,
-			time_t now_s, time_t *ret_s)
+			time_t limit_s, time_t *ret_s)
 {
 	bool is_found = false;
 
@@ -263,13 +255,68 @@ static bool find_on_day(const struct tm *day, const struct clock_face *face,
 		if (!localtime_r(&candidate, &check) ||
 		    check.tm_hour != (int)face->hour ||
 		    check.tm_min != (int)face->minute ||
-		    check.tm_sec != (int)face->second || candidate > now_s)
+		    check.tm_sec != (int)face->second || candidate > limit_s)
 			continue;
 		if (!is_found || candidate > *ret_s)
 			*ret_s = candidate;
 		is_found = true;
 	}
 	return is_found;
+}
+
+static bool find_on_date(const struct date *date, const struct clock_face *face,
+			 time_t now_s, time_t *ret_s)
+{
+	const struct tm day = { .tm_year = (int)date->year - 1900,
+				.tm_mon = (int)date->month - 1,
+				.tm_mday = (int)date->day };
+
+	return find_on_day(&day, face, now_s, ret_s) ||
+	       find_on_day(&day, face, INT64_MAX, ret_s);
+}
+
+/*
+ * "2026-11-21T14:03:07.5Z", or a blank instead of T and one before the zone;
+ * with the first blank also without zone, as logs write it: local time.
+ */
+static int read_dated(const char *text, const struct fgt_now *now,
+		      uint64_t *ret_wall_ns, struct fgt_why *why)
+{
+	time_t now_s = (time_t)(now->wall_ns / SECOND_NS), local_s;
+	const char *cursor = text;
+	struct clock_face face;
+	struct date date;
+	int64_t seconds;
+	bool is_spaced;
+
+	if (!read_date(&cursor, &date))
+		return bad_time(text, why);
+	is_spaced = *cursor == ' ';
+	if (!skip_one_of(&cursor, "Tt ") ||
+	    !read_clock_face(&cursor, 60, &face))
+		return bad_time(text, why);
+	if (*cursor == '\0' && !is_spaced)
+		return fgt_why_set(why, -EINVAL,
+				   "'%s' has no time zone; append Z or an "
+				   "offset such as +02:00",
+				   text);
+	if (*cursor == '\0') {
+		if (!find_on_date(&date, &face, now_s, &local_s))
+			return fgt_why_set(why, -EINVAL,
+					   "local clocks never showed '%s'; "
+					   "append Z or an offset such as "
+					   "+02:00",
+					   text);
+		*ret_wall_ns = to_ns(local_s, face.fraction_ns);
+		return 0;
+	}
+	(void)skip_one_of(&cursor, " ");
+	if (!read_offset(cursor, &seconds))
+		return bad_time(text, why);
+	seconds = days_since_epoch(&date) * 86400 + face.hour * 3600 +
+		  face.minute * 60 + face.second - seconds;
+	*ret_wall_ns = to_ns(seconds, face.fraction_ns);
+	return 0;
 }
 
 static int read_local(const char *text, const struct fgt_now *now,
@@ -296,9 +343,7 @@ static int read_local(const char *text, const struct fgt_now *now,
 		mktime(&day);
 		if (!find_on_day(&day, &face, now_s, &found_s))
 			continue;
-		*ret_wall_ns = found_s < 0 ? 0
-					   : (uint64_t)found_s * SECOND_NS +
-						     face.fraction_ns;
+		*ret_wall_ns = to_ns(found_s, face.fraction_ns);
 		return 0;
 	}
 	return bad_time(text, why);
@@ -315,16 +360,15 @@ static int read_epoch(const char *text, const struct fgt_now *now,
 	whole_s = ns / SECOND_NS;
 	if (ns == UINT64_MAX || whole_s >= EPOCH_LARGE_S)
 		return fgt_why_set(why, -EINVAL,
-				   "'%s' is beyond the year 2500; epoch times "
-				   "are in seconds, such as 1763719200.25",
+				   "'%s' is beyond the year 2500; write epoch "
+				   "times in seconds, such as 1763719200.25",
 				   text);
 	if (whole_s < EPOCH_SMALL_S &&
 	    now->wall_ns / SECOND_NS > 10 * EPOCH_SMALL_S)
-		return fgt_why_set(
-			why, -EINVAL,
-			"'%s' would be an instant around 1970; write "
-			"-%s for seconds ago",
-			text, text);
+		return fgt_why_set(why, -EINVAL,
+				   "'%s' is a time of 1970 to 1973; write -%s "
+				   "for seconds ago",
+				   text, text);
 	*ret_wall_ns = ns;
 	return 0;
 }
@@ -367,7 +411,7 @@ int fgt_time_read(const char *text, const struct fgt_now *now,
 	} else if (strcmp(text, "now") != 0) {
 		time.is_wall = true;
 		if (strspn(text, "0123456789") == 4 && text[4] == '-')
-			r = read_rfc3339(text, &time.ns, why);
+			r = read_dated(text, now, &time.ns, why);
 		else if (strchr(text, ':'))
 			r = read_local(text, now, &time.ns, why);
 		else
@@ -407,8 +451,7 @@ int fgt_duration_parse(const char *text, uint64_t *ret_ns, struct fgt_why *why)
 		return bad_duration(text, why);
 	if (ns == 0)
 		return fgt_why_set(why, -EINVAL,
-				   "'%s' is no time at all; give more than 0",
-				   text);
+				   "'%s' is no time; give more than 0", text);
 	if (ns == UINT64_MAX)
 		return fgt_why_set(why, -ERANGE,
 				   "'%s' is longer than 584 years; give less",

@@ -34,9 +34,11 @@ uint64_t fgt_time_to_mono(const struct fgt_time *time,
 			  const struct fgt_now *now);
 
 /*
- * "-10s" "-1500ms" "-2m" "now" "+5s", RFC 3339, "HH:MM:SS[.fff]" (local, the
- * last time it was so), epoch seconds "1763719200.25", "m:<ns>" →
- * CLOCK_MONOTONIC ns (times before boot become 0). -EINVAL with why.
+ * "-10s" "-1500ms" "-2m" "now" "+5s"; RFC 3339; "2026-11-21 14:03:07[.fff]"
+ * (local, or a zone follows); "HH:MM:SS[.fff]" (local, its most recent
+ * occurrence), a comma as well as a point before the fraction; epoch seconds
+ * "1763719200.25"; "m:<ns>" → CLOCK_MONOTONIC ns (times before boot become 0).
+ * -EINVAL with why.
  */
 int fgt_time_parse(const char *text, const struct fgt_now *now,
 		   uint64_t *ret_mono_ns, struct fgt_why *why);

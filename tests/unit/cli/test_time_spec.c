@@ -162,7 +162,11 @@ static void impossible_dates_are_refused(void **state)
 	refuse("2025-11-15T10:00:61Z", "is not a time");
 	refuse("2025-11-15T10:00:00", "time zone");
 	refuse("2025-11-15T10:00:00+25:00", "is not a time");
-	refuse("2025-11-15T10:00:00+0100", "is not a time");
+	refuse("2025-11-15T10:00:00+010", "is not a time");
+	refuse("2025-11-15  10:00:00", "is not a time");
+	refuse("2025-11-15 10:00:00 ", "is not a time");
+	refuse("2025-11-15 10:00:00,", "is not a time");
+	refuse("2025-11-15 24:00:00", "is not a time");
 	refuse("2025-11-15T10:00:00Zx", "is not a time");
 	refuse("2025-11-15", "is not a time");
 }
@@ -179,6 +183,34 @@ static void local_time_is_the_last_time_it_was_so(void **state)
 	assert_int_equal(parse("10:00:00.000000001"), 0);
 	zone("Asia/Kolkata");
 	assert_int_equal(parse("15:29:50"), 990 * S);
+}
+
+static void time_of_a_log_line_is_read_as_it_is_copied(void **state)
+{
+	(void)state;
+	zone("UTC");
+	assert_int_equal(parse("09:59:50,895"), 990 * S + 895 * (S / 1000));
+	assert_int_equal(parse("2025-11-15 09:59:50"), 990 * S);
+	assert_int_equal(parse("2025-11-15 09:59:50.5"), 990 * S + S / 2);
+	assert_int_equal(parse("2025-11-15 09:59:50,5"), 990 * S + S / 2);
+	assert_int_equal(parse("2025-11-15T09:59:50,125Z"), 990 * S + S / 8);
+	zone("Asia/Kolkata");
+	assert_int_equal(parse("2025-11-15 15:29:50,5"), 990 * S + S / 2);
+	assert_int_equal(parse("2025-11-15 10:59:50,5+01:00"), 990 * S + S / 2);
+	assert_int_equal(parse("2025-11-15 10:59:50 +01:00"), 990 * S);
+	assert_int_equal(parse("2025-11-15 10:59:50 +0100"), 990 * S);
+	assert_int_equal(parse("2025-11-15T10:59:50+0100"), 990 * S);
+	assert_int_equal(parse("2025-11-15 09:59:50.5 Z"), 990 * S + S / 2);
+	/* Local times of a date may lie ahead: slice waits for them. */
+	assert_int_equal(parse("2025-11-15 15:30:05"), 1005 * S);
+}
+
+static void local_time_of_a_date_that_clocks_skipped_is_refused(void **state)
+{
+	(void)state;
+	zone("Europe/Berlin");
+	refuse("2025-03-30 02:30:00", "+02:00");
+	refuse("2025-02-29 10:00:00", "is not a time");
 }
 
 static void yesterday_is_a_day_ago(void **state)
@@ -309,6 +341,9 @@ int main(void)
 		cmocka_unit_test(calendar_agrees_with_timegm),
 		cmocka_unit_test(impossible_dates_are_refused),
 		cmocka_unit_test(local_time_is_the_last_time_it_was_so),
+		cmocka_unit_test(time_of_a_log_line_is_read_as_it_is_copied),
+		cmocka_unit_test(
+			local_time_of_a_date_that_clocks_skipped_is_refused),
 		cmocka_unit_test(yesterday_is_a_day_ago),
 		cmocka_unit_test(hour_that_comes_twice_is_the_later_one),
 		cmocka_unit_test(hour_that_was_left_out_is_of_the_day_before),
