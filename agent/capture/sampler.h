@@ -8,19 +8,13 @@
 
 #include "agent/capture/target.h"
 #include "agent/capture/threads/process.h"
+#include "agent/config/choices.h"
 #include "agent/unwind/maps/image_file.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/ring/ring.h"
 
 struct fgt_sampler;
-
-/* Who tells which threads ran; procfs does where BPF is refused. */
-enum fgt_provider {
-	FGT_PROVIDER_AUTO,
-	FGT_PROVIDER_BPF, /* the kernel, at each context switch */
-	FGT_PROVIDER_SCHEDSTAT, /* procfs, polled */
-};
 
 struct fgt_sampler_options {
 	unsigned int hz; /* 1 … 1000; 0: 101 */

@@ -9,8 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/capture/sampler.h"
-#include "agent/symbols/symbolizer.h"
+#include "agent/config/choices.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"

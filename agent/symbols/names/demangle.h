@@ -8,11 +8,7 @@
 
 #include <stddef.h>
 
-enum fgt_demangle {
-	FGT_DEMANGLE_FULL, /* with parameters */
-	FGT_DEMANGLE_NAME, /* without parameters */
-	FGT_DEMANGLE_NO,
-};
+#include "agent/config/choices.h"
 
 /*
  * Writes the readable form of a linker's name to ret_text[capacity], always
