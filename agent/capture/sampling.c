@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "agent/capture/budget/pacing.h"
-#include "agent/capture/threads/target_fds.h"
+#include "agent/capture/target_fds.h"
 #include "agent/capture/tick.h"
 #include "agent/unwind/arch/memory.h"
 #include "ringbuf/base/clock.h"

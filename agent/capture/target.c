@@ -13,10 +13,18 @@
 #include <time.h>
 
 #include "agent/capture/budget/pacing.h"
-#include "agent/capture/threads/target_fds.h"
+#include "agent/capture/look/look_thread.h"
+#include "agent/capture/target_fds.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_cut.h"
+
+static bool begin_thread(void *context, struct fgt_thread *thread)
+{
+	struct fgt_target *target = context;
+
+	return fgt_look_thread_begin(&target->threads, thread);
+}
 
 static void drop_thread(void *context, struct fgt_thread *thread)
 {
@@ -26,6 +34,7 @@ static void drop_thread(void *context, struct fgt_thread *thread)
 		fgt_perf_threads_drop(target->perf_threads, thread);
 	if (target->signal)
 		fgt_running_signal_drop(target->signal, thread);
+	fgt_look_thread_end(&target->threads, thread);
 }
 
 static void forget_thread(void *context, struct fgt_thread *thread)
@@ -111,6 +120,7 @@ static int open_sampling(struct fgt_target *target, uint64_t now_ns,
 				   target->ring);
 	if (rc < 0)
 		return fgt_why_set(why, rc, "out of memory");
+	target->threads.on_active = begin_thread;
 	target->threads.on_idle = drop_thread;
 	target->threads.on_free = forget_thread;
 	target->threads.context = target;

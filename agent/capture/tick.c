@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "agent/capture/look/look.h"
+#include "agent/capture/look/look_thread.h"
+#include "agent/capture/target_fds.h"
 #include "agent/capture/threads/access.h"
-#include "agent/capture/threads/target_fds.h"
 
 #define SECOND_NS     1000000000u
 #define MAPS_QUIET_NS 5000000000u /* with news of mappings from the kernel */
@@ -161,7 +162,8 @@ static void look_at_active(struct fgt_target *target,
 		if (!thread->is_sampled && !thread->is_ended &&
 		    (thread->has_run || thread->needs_look))
 			fgt_look_unsampled(target, tick, thread);
-		fgt_account_age(&thread->active->account, tick->period_ns);
+		fgt_account_age(&thread->active->look->account,
+				tick->period_ns);
 	}
 }
 

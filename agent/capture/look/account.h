@@ -13,12 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the scheduler has counted; compared whole, with zero tolerance. */
-struct fgt_cpu_use {
-	uint64_t runtime_ns; /* on a CPU */
-	uint64_t wait_ns; /* runnable, waiting for one */
-	uint64_t switches; /* times put on a CPU */
-};
+#include "agent/capture/threads/cpu_use.h"
 
 struct fgt_account {
 	struct fgt_cpu_use seen; /* up to here it is on the account */

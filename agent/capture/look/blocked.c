@@ -11,9 +11,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "agent/capture/look/state_name.h"
 #include "agent/capture/threads/procfs.h"
-#include "agent/unwind/arch/arch.h"
 #include "agent/unwind/arch/memory.h"
 
 #define CALL_WORDS    8 /* six arguments, SP, PC */
@@ -85,12 +83,6 @@ int fgt_blocked_look(struct fgt_thread_table *threads,
 	return rc;
 }
 
-static bool is_restart(uint32_t state)
-{
-	return strcmp(fgt_state_name(fgt_arch_host.name, state),
-		      "restart_syscall") == 0;
-}
-
 /* For who signals threads of its own process. */
 static void note_call(int32_t call, struct fgt_thread *thread)
 {
@@ -113,7 +105,7 @@ uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,
 		return FGT_STATE_UNKNOWN;
 	note_call(blocked->call, thread);
 	state = FGT_STATE_SYSCALL_FIRST + (uint32_t)blocked->call;
-	if (thread->call_state && is_restart(state))
+	if (thread->call_state && blocked->call == SYS_restart_syscall)
 		return thread->call_state;
 	thread->call_state = (uint16_t)state;
 	return state;

@@ -20,6 +20,7 @@
 #include "agent/capture/look/look_runnable.h"
 #include "agent/capture/look/look_stack.h"
 #include "agent/capture/look/look_switch.h"
+#include "agent/capture/look/look_thread.h"
 
 #define READ_TRIES 2
 #define IDLE_PART  200u
@@ -33,9 +34,9 @@ void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
 
 void fgt_look_forget(struct fgt_thread *thread)
 {
-	thread->active->pending_ticks = 0;
-	thread->active->is_run_sampled = false;
-	thread->active->unshown.count = 0;
+	thread->active->look->pending_ticks = 0;
+	thread->active->look->is_run_sampled = false;
+	thread->active->look->unshown.count = 0;
 }
 
 void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
@@ -67,17 +68,17 @@ static void take_account(struct fgt_target *target, struct fgt_thread *thread)
 	struct fgt_active_thread *active = thread->active;
 
 	if (is_older_than_us(target, thread))
-		fgt_account_start(&active->account, &active->use);
+		fgt_account_start(&active->look->account, &active->use);
 	else
-		fgt_account_add(&active->account, &active->use);
+		fgt_account_add(&active->look->account, &active->use);
 }
 
 uint32_t fgt_look_take_credit(struct fgt_target *target,
 			      struct fgt_thread *thread)
 {
-	uint32_t ticks = thread->active->pending_ticks;
+	uint32_t ticks = thread->active->look->pending_ticks;
 
-	thread->active->pending_ticks = 0;
+	thread->active->look->pending_ticks = 0;
 	target->work.credited_ticks += ticks;
 	return ticks;
 }
@@ -100,21 +101,22 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	thread->needs_look = true;
 	is_running = fgt_look_switch_sampled(target, tick, thread);
 	count = fgt_look_stack_sampled(target, tick, thread, sample);
-	fgt_last_run_keep(&thread->active->last_run, target->stacks.frames,
-			  count, target->stacks.generation);
+	fgt_last_run_keep(&thread->active->look->last_run,
+			  target->stacks.frames, count,
+			  target->stacks.generation);
 	if (!is_running)
 		return;
 	target->work.samples_running++;
 	if (!tick->perf_cpu) {
-		fgt_account_take_sample(&thread->active->account,
+		fgt_account_take_sample(&thread->active->look->account,
 					tick->event_ns);
-		thread->active->sample_tick = tick->number;
+		thread->active->look->sample_tick = tick->number;
 		return;
 	}
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, fgt_look_take_credit(target, thread));
 	thread->is_sampled = true;
-	thread->active->sampled_wait_ns = thread->active->use.wait_ns;
+	thread->active->look->sampled_wait_ns = thread->active->use.wait_ns;
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
 }
 
@@ -216,7 +218,7 @@ static enum found read_blocked(struct fgt_target *target,
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error((int)rc);
 	if (tick->perf_cpu || thread->is_restless)
-		fgt_last_run_keep(&thread->active->last_block,
+		fgt_last_run_keep(&thread->active->look->last_block,
 				  target->stacks.frames, count,
 				  target->stacks.generation);
 	if (fgt_look_owed(target, tick, thread))
@@ -226,7 +228,7 @@ static enum found read_blocked(struct fgt_target *target,
 	target->work.samples_blocked++;
 	fgt_look_late_sample(target, tick, thread);
 	/* No other came before it blocked: it stays as it was shown. */
-	thread->active->pending_ticks = 0;
+	thread->active->look->pending_ticks = 0;
 	fgt_look_settle(thread, state);
 	return FOUND_BLOCKED;
 }
@@ -277,10 +279,10 @@ static void refuse_to_itself(struct fgt_target *target,
 		return;
 	}
 	thread->needs_look = false;
-	fgt_look_show_kept(target, thread, &thread->active->last_run,
+	fgt_look_show_kept(target, thread, &thread->active->look->last_run,
 			   FGT_STATE_UNKNOWN, FGT_MARKER_NOT_SAMPLED, 0);
 	fgt_look_late_sample(target, tick, thread);
-	thread->active->pending_ticks = 0;
+	thread->active->look->pending_ticks = 0;
 	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
 }
 
@@ -304,12 +306,12 @@ static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
 static void note_use(struct fgt_active_thread *active,
 		     const struct fgt_cpu_use *before)
 {
-	active->used_ns = active->use.runtime_ns - before->runtime_ns;
-	if (active->use.switches - before->switches > active->was_stopped)
-		active->stretch_ns = 0;
+	active->look->used_ns = active->use.runtime_ns - before->runtime_ns;
+	if (active->use.switches - before->switches > active->look->was_stopped)
+		active->look->stretch_ns = 0;
 	else
-		active->stretch_ns += active->used_ns;
-	active->was_stopped = false;
+		active->look->stretch_ns += active->look->used_ns;
+	active->look->was_stopped = false;
 }
 
 /* Since the last tick, but for one part in so many. */
@@ -317,7 +319,7 @@ static bool has_run_but_for(const struct fgt_target *target,
 			    const struct fgt_thread *thread, uint64_t part)
 {
 	return target->elapsed_ns &&
-	       thread->active->used_ns >=
+	       thread->active->look->used_ns >=
 		       target->elapsed_ns - target->elapsed_ns / part;
 }
 
@@ -337,7 +339,7 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
-	struct fgt_cpu_use before = active->account.seen;
+	struct fgt_cpu_use before = active->look->account.seen;
 	struct fgt_perf_use use;
 
 	take_account(target, thread);
@@ -346,8 +348,9 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		.now_ns = tick->mono_ns,
 		.period_ns = tick->period_ns,
 		.event_ns = tick->event_ns,
-		.runtime_ns = active->used_ns,
+		.runtime_ns = active->look->used_ns,
 		.switches = active->use.switches - before.switches,
+		.hidden_ns = active->look->account.hidden_ns,
 		.is_throughout = has_run_but_for(target, thread, BUSY_PART),
 	};
 	if (tick->perf_threads && !thread->is_new)

@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_CAPTURE_LOOK_LOOK_H
 #define FGT_AGENT_CAPTURE_LOOK_LOOK_H
 
+#include "agent/capture/look/look_thread.h"
 #include "agent/capture/target_sampling.h"
 
 /* A perf sample fell on it. */

@@ -11,6 +11,7 @@
 #include "agent/capture/look/blocked.h"
 #include "agent/capture/look/look.h"
 #include "agent/capture/look/look_stack.h"
+#include "agent/capture/look/look_thread.h"
 #include "agent/capture/who_ran/schedstat.h"
 
 #define WAITED_MAX_TICKS  8u
@@ -29,8 +30,8 @@
 static bool is_cpu_bound(const struct fgt_tick *tick,
 			 const struct fgt_thread *thread)
 {
-	return thread->active->used_ns &&
-	       thread->active->stretch_ns >= tick->timer_ns / 10 * 9;
+	return thread->active->look->used_ns &&
+	       thread->active->look->stretch_ns >= tick->timer_ns / 10 * 9;
 }
 
 /* Only a thread that runs at this very moment, and that no stop can hurt. */
@@ -47,7 +48,7 @@ static bool sample_by_ptrace(struct fgt_target *target,
 	    !blocked.is_running ||
 	    fgt_look_stack_running(target, tick, thread, &count) < 0)
 		return false;
-	thread->active->was_stopped = true;
+	thread->active->look->was_stopped = true;
 	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
 		     FGT_STATE_RUNNING, 0);
 	return true;
@@ -67,7 +68,8 @@ static bool flip_coin(struct fgt_target *target)
 static bool is_sample_overdue(const struct fgt_tick *tick,
 			      const struct fgt_thread *thread)
 {
-	return tick->signal && thread->active->pending_ticks > OVERDUE_TICKS;
+	return tick->signal &&
+	       thread->active->look->pending_ticks > OVERDUE_TICKS;
 }
 
 /*
@@ -90,30 +92,30 @@ static uint32_t credit_sample(struct fgt_target *target,
 	uint32_t credit = is_sample_overdue(tick, thread)
 				  ? 0
 				  : fgt_look_take_credit(target, thread);
-	bool is_first = !active->is_run_sampled;
+	bool is_first = !active->look->is_run_sampled;
 
-	active->is_run_sampled = true;
+	active->look->is_run_sampled = true;
 	/* If ticks waited for it, it spoke for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
 	if (tick->signal && is_first)
-		active->pending_ticks = flip_coin(target);
+		active->look->pending_ticks = flip_coin(target);
 	else
-		active->pending_ticks = credit > 0;
+		active->look->pending_ticks = credit > 0;
 	return credit;
 }
 
 static bool show_unshown(struct fgt_target *target, struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
-	const struct fgt_last_run *unshown = &active->unshown;
+	const struct fgt_last_run *unshown = &active->look->unshown;
 
-	if (active->pending_ticks || !unshown->count ||
+	if (active->look->pending_ticks || !unshown->count ||
 	    unshown->generation != target->stacks.generation ||
-	    target->tick - active->unshown_tick > UNSHOWN_MAX_TICKS)
+	    target->tick - active->look->unshown_tick > UNSHOWN_MAX_TICKS)
 		return false;
-	fgt_look_show_kept(target, thread, &active->unshown, FGT_STATE_RUNNING,
-			   FGT_MARKER_NOT_SAMPLED, 0);
-	active->unshown.count = 0;
+	fgt_look_show_kept(target, thread, &active->look->unshown,
+			   FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
+	active->look->unshown.count = 0;
 	return true;
 }
 
@@ -121,7 +123,7 @@ static bool show_last_block(struct fgt_target *target,
 			    struct fgt_thread *thread)
 {
 	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(&thread->active->last_block,
+	size_t count = fgt_last_run_show(&thread->active->look->last_block,
 					 stacks->generation, 0, stacks->frames,
 					 stacks->capacity);
 
@@ -129,7 +131,7 @@ static bool show_last_block(struct fgt_target *target,
 		return false;
 	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
 		     thread->call_state, 0);
-	thread->active->pending_ticks = 0;
+	thread->active->look->pending_ticks = 0;
 	fgt_look_settle(thread, thread->call_state);
 	return true;
 }
@@ -144,16 +146,17 @@ static bool is_restless(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
-	uint64_t elapsed_ns = tick->mono_ns - active->counted_ns, switches;
+	uint64_t elapsed_ns = tick->mono_ns - active->look->counted_ns,
+		 switches;
 	struct fgt_cpu_use use;
 
 	if (elapsed_ns < COUNT_MIN_NS)
 		return thread->is_restless;
 	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
 		return false;
-	switches = use.switches - active->counted_switches;
-	active->counted_switches = use.switches;
-	active->counted_ns = tick->mono_ns;
+	switches = use.switches - active->look->counted_switches;
+	active->look->counted_switches = use.switches;
+	active->look->counted_ns = tick->mono_ns;
 	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
 			      switches > elapsed_ns / RESTLESS_NS;
 	return thread->is_restless;
@@ -165,9 +168,9 @@ static void show_blocked_somewhere(struct fgt_target *target,
 {
 	if (show_last_block(target, thread))
 		return;
-	fgt_look_show_kept(target, thread, &thread->active->last_run,
+	fgt_look_show_kept(target, thread, &thread->active->look->last_run,
 			   FGT_STATE_UNKNOWN, FGT_MARKER_NOT_SAMPLED, 0);
-	thread->active->pending_ticks = 0;
+	thread->active->look->pending_ticks = 0;
 	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
 }
 
@@ -186,7 +189,7 @@ static void show_found_running(struct fgt_target *target,
 	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
 	uint32_t credit = 0;
 
-	if (!fgt_account_take_tick(&active->account, tick->period_ns)) {
+	if (!fgt_account_take_tick(&active->look->account, tick->period_ns)) {
 		if (!was_running && !thread->is_new)
 			return;
 		if (was_running && is_restless(target, tick, thread)) {
@@ -195,36 +198,38 @@ static void show_found_running(struct fgt_target *target,
 		}
 	}
 	fgt_look_settle(thread, FGT_STATE_RUNNING);
-	active->is_run_sampled &= was_running;
-	if (active->sample_tick == target->tick) {
+	active->look->is_run_sampled &= was_running;
+	if (active->look->sample_tick == target->tick) {
 		leaf = 0;
 		credit = credit_sample(target, tick, thread);
 	} else if (fgt_perf_threads_has(thread) &&
-		   fgt_account_take_hidden(&active->account, tick->period_ns)) {
+		   fgt_account_take_hidden(&active->look->account,
+					   tick->period_ns)) {
 		leaf = FGT_MARKER_KERNEL_DENIED;
-		active->pending_ticks = 0; /* it says what is known of it */
+		active->look->pending_ticks =
+			0; /* it says what is known of it */
 	} else if (sample_by_ptrace(target, tick, thread) ||
 		   show_unshown(target, thread)) {
 		return;
 	} else {
-		active->pending_ticks++;
+		active->look->pending_ticks++;
 		if (is_sample_overdue(tick, thread)) {
 			leaf = FGT_MARKER_NOT_SAMPLED;
 			/* Nor was it known before. */
-			if (active->pending_ticks == OVERDUE_TICKS + 1)
+			if (active->look->pending_ticks == OVERDUE_TICKS + 1)
 				credit = OVERDUE_TICKS;
 		}
 	}
-	fgt_look_show_kept(target, thread, &active->last_run, FGT_STATE_RUNNING,
-			   leaf, credit);
+	fgt_look_show_kept(target, thread, &active->look->last_run,
+			   FGT_STATE_RUNNING, leaf, credit);
 }
 
 static void keep_unshown(struct fgt_target *target, struct fgt_thread *thread,
 			 size_t count)
 {
-	fgt_last_run_keep(&thread->active->unshown, target->stacks.frames,
+	fgt_last_run_keep(&thread->active->look->unshown, target->stacks.frames,
 			  count, target->stacks.generation);
-	thread->active->unshown_tick = target->tick;
+	thread->active->look->unshown_tick = target->tick;
 }
 
 void fgt_look_late_sample(struct fgt_target *target,
@@ -234,17 +239,18 @@ void fgt_look_late_sample(struct fgt_target *target,
 	struct fgt_stacks *stacks = &target->stacks;
 	size_t count;
 
-	if (tick->perf_cpu || thread->active->sample_tick != target->tick)
+	if (tick->perf_cpu || thread->active->look->sample_tick != target->tick)
 		return;
-	count = fgt_last_run_show(&thread->active->last_run, stacks->generation,
-				  0, stacks->frames, stacks->capacity);
+	count = fgt_last_run_show(&thread->active->look->last_run,
+				  stacks->generation, 0, stacks->frames,
+				  stacks->capacity);
 	if (!count) /* of images that are gone */
 		return;
-	if (thread->is_shown_running && thread->active->pending_ticks &&
+	if (thread->is_shown_running && thread->active->look->pending_ticks &&
 	    !is_sample_overdue(tick, thread))
 		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
 				  count, FGT_STATE_RUNNING,
-				  thread->active->pending_ticks);
+				  thread->active->look->pending_ticks);
 	else if (!tick->signal || !thread->is_shown_running)
 		keep_unshown(target, thread, count);
 }
@@ -280,9 +286,10 @@ static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
-	uint64_t waited_ns = active->use.wait_ns - active->sampled_wait_ns;
+	uint64_t waited_ns =
+		active->use.wait_ns - active->look->sampled_wait_ns;
 
-	return thread->has_run && active->last_block.count &&
+	return thread->has_run && active->look->last_block.count &&
 	       waited_ns < tick->period_ns / WAIT_SHORT &&
 	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
 }
@@ -311,10 +318,10 @@ static void wait_for_sample(struct fgt_target *target,
 			return;
 		if (rc > 0)
 			fgt_look_show_kept(
-				target, thread, &thread->active->last_run,
+				target, thread, &thread->active->look->last_run,
 				FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
 	}
-	thread->active->pending_ticks++;
+	thread->active->look->pending_ticks++;
 }
 
 void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
@@ -334,7 +341,7 @@ bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread)
 {
 	if (tick->perf_cpu ||
-	    !fgt_account_is_overdue(&thread->active->account,
+	    !fgt_account_is_overdue(&thread->active->look->account,
 				    tick->period_ns) ||
 	    !is_restless(target, tick, thread))
 		return false;

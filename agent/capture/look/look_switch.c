@@ -17,6 +17,7 @@
 #include "agent/capture/look/blocked.h"
 #include "agent/capture/look/look.h"
 #include "agent/capture/look/look_stack.h"
+#include "agent/capture/look/look_thread.h"
 
 /* The kernel's task states (include/linux/sched.h). */
 #define TASK_STOPPED 0x04u
@@ -40,6 +41,37 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 	if (!slot->is_on)
 		return FGT_OFF_STILL;
 	return slot->on_ns <= instant_ns ? FGT_ON : FGT_OFF_THEN;
+}
+
+/*
+ * The kernel's half keeps the first time on a CPU after the last look, and
+ * learns of a look only some time after its instant. What came in between is
+ * either what it has kept (nothing came before the instant), or is lost.
+ */
+
+/* The first time on a CPU after the instant, which is not in first_on_ns. */
+static uint64_t on_after(const struct fgt_switch_slot *slot,
+			 uint64_t instant_ns)
+{
+	if (slot->on_ns <= instant_ns)
+		return 0;
+	return slot->is_first ? slot->on_ns : UINT64_MAX;
+}
+
+uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
+			      const struct fgt_switch_slot *slot,
+			      uint64_t instant_ns)
+{
+	uint64_t on_ns = seen->next_on_ns;
+
+	if (!on_ns && slot->first_on_ns > seen->looked_ns)
+		on_ns = slot->first_on_ns;
+	seen->looked_ns = instant_ns;
+	if (on_ns > instant_ns && on_ns != UINT64_MAX)
+		return 0; /* the next look's, wherever it is kept */
+	seen->next_on_ns =
+		slot->first_on_ns > instant_ns ? 0 : on_after(slot, instant_ns);
+	return on_ns == UINT64_MAX ? 0 : on_ns;
 }
 
 static struct fgt_thread_switches *switches_of(const struct fgt_target *target,
@@ -162,12 +194,12 @@ static void keep(struct fgt_target *target, struct fgt_thread *thread,
 		 const struct fgt_switch_off *off, size_t count)
 {
 	struct fgt_stacks *stacks = &target->stacks;
-	struct fgt_last_run *last = &thread->active->last_block;
+	struct fgt_last_run *last = &thread->active->look->last_block;
 
 	if (off->task_state)
 		switches_of(target, thread)->blocked_at = *off;
 	else
-		last = &thread->active->last_run;
+		last = &thread->active->look->last_run;
 	fgt_last_run_keep(last, stacks->frames, count, stacks->generation);
 }
 
@@ -198,7 +230,7 @@ static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
 
 static void show_running(struct fgt_target *target, struct fgt_thread *thread)
 {
-	fgt_look_show_kept(target, thread, &thread->active->last_run,
+	fgt_look_show_kept(target, thread, &thread->active->look->last_run,
 			   FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
 	settle(target, thread, FGT_STATE_RUNNING, 0);
 }
@@ -231,7 +263,7 @@ static void show_then(struct fgt_target *target, const struct fgt_tick *tick,
 		      const struct fgt_switch_slot *slot,
 		      const struct fgt_switch_off *off)
 {
-	const struct fgt_last_run *known = &thread->active->last_block;
+	const struct fgt_last_run *known = &thread->active->look->last_block;
 	const struct fgt_thread_switches *switches =
 		switches_of(target, thread);
 	static const struct fgt_last_run none;

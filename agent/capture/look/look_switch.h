@@ -36,4 +36,14 @@ bool fgt_look_switch_sampled(struct fgt_target *target,
 			     const struct fgt_tick *tick,
 			     struct fgt_thread *thread);
 
+/*
+ * First time on a CPU after the last look's instant and up to this one's; 0:
+ * none, or not known. instant_ns becomes the last look's.
+ *
+ * MT-Unsafe | AS-Safe
+ */
+uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
+			      const struct fgt_switch_slot *slot,
+			      uint64_t instant_ns);
+
 #endif

@@ -225,7 +225,7 @@ void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
 	}
 	/* Little at a time adds up too. */
 	if ((use->runtime_ns < use->event_ns / WORTH_SHARE &&
-	     active->account.hidden_ns * 2 < (int64_t)use->event_ns) ||
+	     use->hidden_ns * 2 < (int64_t)use->event_ns) ||
 	    rate > FGT_PERF_SWITCHES_MAX ||
 	    active->switch_rate > FGT_PERF_SWITCHES_MAX ||
 	    use->now_ns < active->perf_retry_ns)

@@ -29,6 +29,7 @@ struct fgt_perf_use {
 	uint64_t period_ns; /* of its ticks */
 	uint64_t event_ns; /* that its event shall have, of CPU time */
 	uint64_t runtime_ns, switches;
+	int64_t hidden_ns; /* of CPU time so far that no sample has shown */
 	bool is_throughout; /* it was on a CPU nearly all the time */
 };
 

@@ -14,13 +14,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 
-#include "agent/capture/look/state_name.h"
-#include "agent/capture/running/restart.h"
 #include "agent/capture/threads/access.h"
 #include "agent/capture/threads/process.h"
 #include "agent/capture/threads/procfs.h"
@@ -31,24 +30,25 @@
 #define POLLS_MAX 50 /* a millisecond */
 
 /*
- * Restarted by the kernel whatever happens (FAULTS §2). Not epoll_*, recv*,
- * sem*, *sigtimedwait, io_getevents, which return EINTR after any stop; nor
- * read, write, accept and their like, which do on a socket with a time-out;
- * nor what a file system answers as it likes.
+ * The kernel restarts these calls whatever happens. Left out: epoll_*, recv*,
+ * sem*, *sigtimedwait and io_getevents, which return EINTR after any stop;
+ * read, write, accept and the like, which do so on a socket with a time-out;
+ * and calls whose answer depends on the file system.
  */
-static const char *const safe_calls[] = {
-	"futex", "nanosleep", "clock_nanosleep", "poll",
-	"wait4", "waitid",    "restart_syscall", "sched_yield",
+static const uint32_t safe_calls[] = {
+	SYS_futex,  SYS_nanosleep,	 SYS_clock_nanosleep, SYS_wait4,
+	SYS_waitid, SYS_restart_syscall, SYS_sched_yield,
+#ifdef SYS_poll
+	SYS_poll,
+#endif
 };
 
 bool fgt_ptrace_is_safe_call(uint32_t state)
 {
-	const char *name = fgt_state_name(fgt_arch_host.name, state);
-
 	if (state < FGT_STATE_SYSCALL_FIRST)
 		return true;
 	for (size_t i = 0; i < sizeof(safe_calls) / sizeof(safe_calls[0]); i++)
-		if (strcmp(name, safe_calls[i]) == 0)
+		if (state - FGT_STATE_SYSCALL_FIRST == safe_calls[i])
 			return true;
 	return false;
 }
@@ -125,6 +125,55 @@ static enum stop look_at_stop(int32_t tid, int *ret_signal)
 	return kill(tid, 0) < 0 && errno == ESRCH ? STOP_GONE : STOP_NONE;
 }
 
+#if defined(__x86_64__)
+
+/* Of the kernel's own, never seen by a program (linux/errno.h there). */
+#define ERESTARTNOHAND 514
+
+/*
+ * A call may be restarted only if its EINTR says that it has done nothing:
+ * close() returns EINTR with the descriptor gone. These wait first, and EINTR
+ * says that nothing has come.
+ */
+static const long waiting_calls[] = {
+	SYS_epoll_wait,	  SYS_epoll_pwait,     SYS_epoll_pwait2,
+	SYS_recvfrom,	  SYS_recvmsg,	       SYS_recvmmsg,
+	SYS_sendto,	  SYS_sendmsg,	       SYS_sendmmsg,
+	SYS_accept,	  SYS_accept4,	       SYS_read,
+	SYS_readv,	  SYS_write,	       SYS_writev,
+	SYS_semop,	  SYS_semtimedop,      SYS_msgrcv,
+	SYS_msgsnd,	  SYS_rt_sigtimedwait, SYS_io_getevents,
+	SYS_poll,	  SYS_ppoll,	       SYS_select,
+	SYS_pselect6,	  SYS_futex,	       SYS_mq_timedreceive,
+	SYS_mq_timedsend,
+};
+
+bool fgt_ptrace_prepare_restart(struct user_regs_struct *user)
+{
+	if ((long long)user->rax != -EINTR)
+		return false;
+	for (size_t i = 0; i < sizeof(waiting_calls) / sizeof(waiting_calls[0]);
+	     i++) {
+		if ((long long)user->orig_rax != waiting_calls[i])
+			continue;
+		user->rax = (unsigned long long)-ERESTARTNOHAND;
+		return true;
+	}
+	return false;
+}
+
+#else
+
+/* aarch64 decides on a restart before the stop, and the first argument is
+ * gone by then: nothing can be mended. */
+bool fgt_ptrace_prepare_restart(struct user_regs_struct *user)
+{
+	(void)user;
+	return false;
+}
+
+#endif
+
 /*
  * A call that our stop has broken begins anew: it has done nothing yet. What
  * the kernel restarts by itself is left to it.
@@ -133,7 +182,7 @@ static void mend_call(int32_t tid, struct user_regs_struct *user)
 {
 	struct iovec vector = { .iov_base = user, .iov_len = sizeof(*user) };
 
-	if (fgt_restart_prepare(user))
+	if (fgt_ptrace_prepare_restart(user))
 		ptrace(PTRACE_SETREGSET, tid, (void *)(uintptr_t)NT_PRSTATUS,
 		       &vector);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/user.h>
 
 #include "agent/unwind/arch/arch.h"
 #include "ringbuf/base/why.h"
@@ -22,7 +23,7 @@ struct fgt_ptrace {
 /*
  * Stops a thread that was running a moment ago, calls read() with its
  * registers while it stands, and lets it go. read() copies and does nothing
- * else. A call that the stop interrupted is restarted (restart.h). -EPERM/-ESRCH; -EBUSY another
+ * else. A call that the stop interrupted is restarted. -EPERM/-ESRCH; -EBUSY another
  * one is still held, or this one did not stop within a millisecond (it is
  * let go by fgt_ptrace_poll() as soon as it stops).
  */
@@ -35,6 +36,13 @@ void fgt_ptrace_poll(struct fgt_ptrace *ptrace);
 
 /* Is a call of this state certain to be restarted unnoticed after a stop? */
 bool fgt_ptrace_is_safe_call(uint32_t state);
+
+/*
+ * Do the registers say that one of the calls that can be restarted is about to
+ * return EINTR? Then changes them so that the kernel restarts it, unless a
+ * signal's handler runs first: that one's EINTR stays. MT-Safe | AS-Safe
+ */
+bool fgt_ptrace_prepare_restart(struct user_regs_struct *user);
 
 /* Is ptrace permitted at all here (Yama, seccomp)? 0, else -EPERM with why. */
 int fgt_ptrace_check(struct fgt_why *why);

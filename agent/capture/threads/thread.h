@@ -10,54 +10,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/capture/look/account.h"
-#include "agent/capture/look/preempted.h"
-#include "agent/capture/look/switch_edges.h"
-#include "agent/capture/who_ran/switches.h"
+#include "agent/capture/threads/cpu_use.h"
 
 #define FGT_THREADS_MAX	   65536u /* a target; more are not sampled */
 #define FGT_THREAD_NO_SLOT UINT32_MAX
 
+struct fgt_look_thread; /* look/look_thread.h */
 struct fgt_perf_thread; /* running_perf_thread.c */
 struct fgt_thread_signal; /* running_signal.c */
-
-/* What context switches tell of a thread, where the kernel tells of them. */
-struct fgt_thread_switches {
-	uint32_t index;
-	bool is_handed; /* it slept when it began to be watched: */
-	struct fgt_switch_off handed;
-	uint64_t version; /* of the slot when it was looked at last */
-	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
-	struct fgt_switch_off blocked_at; /* where it stood in last_block */
-	struct fgt_switch_seen seen;
-};
+struct fgt_thread_switches; /* who_ran/switches.h */
 
 /* What is known of a thread only while it is active: see fgt_thread_table_retire. */
 struct fgt_active_thread {
 	struct fgt_thread *thread;
+	struct fgt_look_thread *look; /* what looks remember of it */
 	int syscall_fd;
 	uint32_t stack_since_ms; /* when its stack_unused became so much */
 	uint64_t active_ns; /* when it was last known to run */
-	bool is_run_sampled; /* a sample told of a tick since it blocked */
-	bool was_stopped; /* by us since: that switch does not count */
-	uint32_t pending_ticks; /* the last so many have no sample yet */
-	uint32_t switch_rate; /* per second, smoothed */
 	struct fgt_cpu_use use; /* at its last look */
-	struct fgt_account account; /* where perf has no events per CPU */
-	uint64_t used_ns; /* CPU time since the last tick, likewise */
-	uint64_t stretch_ns; /* used since it was last put on a CPU */
 
+	/* Of the source of running stacks: */
 	struct fgt_perf_thread *perf;
 	struct fgt_thread_signal *signal;
+	uint32_t switch_rate; /* per second, smoothed */
 	uint64_t perf_retry_ns; /* not worth an event before this instant */
-
-	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
-	struct fgt_last_run last_run, last_block; /* its last sample, block */
-	struct fgt_last_run unshown; /* a sample that no tick has shown … */
-	uint64_t unshown_tick; /* … and when it came */
-	uint64_t sample_tick; /* when the last sample came */
-	uint64_t counted_switches; /* times put on a CPU … */
-	uint64_t counted_ns; /* … up to this instant */
 };
 
 /*

@@ -36,8 +36,9 @@ struct fgt_thread_table {
 	const char *process_name; /* borrowed */
 	struct fgt_fd_budget *budget;
 	struct fgt_ring *ring;
-	/* Called before a thread becomes idle; and before it is freed: others
-	 * keep things for it. */
+	/* Called when a thread has become active (false: without memory it
+	 * stays idle), before it becomes idle, and before it is freed. */
+	bool (*on_active)(void *context, struct fgt_thread *thread);
 	void (*on_idle)(void *context, struct fgt_thread *thread);
 	void (*on_free)(void *context, struct fgt_thread *thread);
 	void *context;

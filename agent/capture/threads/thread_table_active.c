@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define IDLE_NS	       1000000000u /* no less than thread_stack.c calls calm */
-#define US_NS	       1000
 #define FIRST_CAPACITY 64u
 #define GIVE_BACK_MIN  65536u /* bytes */
 
@@ -64,33 +63,35 @@ static void give_back(struct fgt_thread_table *threads)
 	threads->active_peak = threads->active_count;
 }
 
+static bool begin_active(struct fgt_thread_table *threads,
+			 struct fgt_thread *thread)
+{
+	struct fgt_cpu_use use;
+
+	if (threads->active_count == threads->active_capacity && !grow(threads))
+		return false;
+	use = fgt_thread_table_use(threads, thread);
+	thread->active = &threads->active[threads->active_count];
+	*thread->active = (struct fgt_active_thread){
+		.thread = thread,
+		.syscall_fd = -1,
+		.use = use,
+	};
+	if (threads->on_active &&
+	    !threads->on_active(threads->context, thread)) {
+		thread->active = NULL;
+		return false;
+	}
+	if (threads->active_peak < ++threads->active_count)
+		threads->active_peak = threads->active_count;
+	return true;
+}
+
 bool fgt_thread_table_activate(struct fgt_thread_table *threads,
 			       struct fgt_thread *thread, uint64_t now_ns)
 {
-	const struct fgt_thread_aside *aside =
-		fgt_thread_store_find_aside(&threads->table, thread);
-	struct fgt_cpu_use use;
-
-	if (!thread->active) {
-		if (threads->active_count == threads->active_capacity &&
-		    !grow(threads))
-			return false;
-		use = fgt_thread_table_use(threads, thread);
-		thread->active = &threads->active[threads->active_count++];
-		/* Its account goes on from the use that is known. */
-		*thread->active = (struct fgt_active_thread){
-			.thread = thread,
-			.syscall_fd = -1,
-			.use = use,
-			.account.seen = use,
-			.account.due_ns = (int64_t)thread->due_us * US_NS,
-			.account.hidden_ns =
-				aside ? (int64_t)aside->hidden_us * US_NS : 0,
-			.sampled_wait_ns = use.wait_ns,
-		};
-		if (threads->active_peak < threads->active_count)
-			threads->active_peak = threads->active_count;
-	}
+	if (!thread->active && !begin_active(threads, thread))
+		return false;
 	thread->active->active_ns = now_ns;
 	return true;
 }
@@ -146,27 +147,13 @@ bool fgt_thread_table_take_use(struct fgt_thread_table *threads,
 	bool has_run = use->runtime_ns != before.runtime_ns ||
 		       use->switches != before.switches;
 
-	/* Its account begins where the last look left it. Without memory what
-	 * it did stays unknown, and is told at the next one. */
+	/* Activated before its use is set: its account begins where the last
+	 * look left it. Without memory the next look reports what it did. */
 	if (has_run && !thread->active &&
 	    !fgt_thread_table_activate(threads, thread, 0))
 		return false;
 	fgt_thread_table_set_use(threads, thread, use);
 	return has_run;
-}
-
-/* What follows from its past, of one that is idle from now on. */
-static void keep_past(struct fgt_thread_table *threads,
-		      struct fgt_thread *thread,
-		      const struct fgt_active_thread *active)
-{
-	struct fgt_thread_aside *aside =
-		fgt_thread_store_find_aside(&threads->table, thread);
-
-	thread->due_us = (int32_t)(active->account.due_ns / US_NS);
-	if (aside)
-		aside->hidden_us = (int32_t)(active->account.hidden_ns / US_NS);
-	keep_use(threads, thread, &active->use);
 }
 
 void fgt_thread_table_deactivate(struct fgt_thread_table *threads,
@@ -179,11 +166,8 @@ void fgt_thread_table_deactivate(struct fgt_thread_table *threads,
 		return;
 	if (threads->on_idle)
 		threads->on_idle(threads->context, thread);
-	keep_past(threads, thread, active);
+	keep_use(threads, thread, &active->use);
 	fgt_fd_budget_close(threads->budget, &active->syscall_fd);
-	fgt_last_run_done(&active->last_run);
-	fgt_last_run_done(&active->last_block);
-	fgt_last_run_done(&active->unshown);
 	last = &threads->active[--threads->active_count];
 	*active = *last;
 	active->thread->active = active;

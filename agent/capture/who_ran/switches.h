@@ -17,6 +17,27 @@
 
 #define FGT_SWITCHES_NO_INDEX UINT32_MAX
 
+/* What looks have taken from a slot. */
+struct fgt_switch_seen {
+	uint64_t looked_ns; /* instant of the last one */
+	/* First time on a CPU after that, where the slot does not keep it;
+	 * 0: it does, UINT64_MAX: nobody knows. */
+	uint64_t next_on_ns;
+	uint16_t blocks; /* of the slot, then */
+	bool is_plain; /* it has blocked once or twice since the one before */
+};
+
+/* What context switches tell of a thread, where the kernel tells of them. */
+struct fgt_thread_switches {
+	uint32_t index;
+	bool is_handed; /* it slept when it began to be watched: */
+	struct fgt_switch_off handed;
+	uint64_t version; /* of the slot when it was looked at last */
+	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
+	struct fgt_switch_off blocked_at; /* where it stood in last_block */
+	struct fgt_switch_seen seen;
+};
+
 struct fgt_switches; /* of all targets of one sampler; its thread's own */
 
 /*

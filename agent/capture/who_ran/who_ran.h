@@ -8,6 +8,7 @@
 #define FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H
 
 #include "agent/capture/threads/thread_table.h"
+#include "agent/capture/who_ran/switches.h"
 
 struct fgt_who_ran {
 	const char *name; /* as status shows it */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "agent/capture/look/system_call.h"
+#include "agent/embed/signal/system_call.h"
 
 #define PAGE_BYTES 4096u
 

@@ -25,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/running/restart.h"
 #include "agent/capture/threads/process.h"
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/slice/frame.h"
@@ -337,10 +336,10 @@ static void a_close_is_never_repeated(void **state)
 					 .orig_rax = SYS_close };
 
 	(void)state;
-	assert_false(fgt_restart_prepare(&user));
+	assert_false(fgt_ptrace_prepare_restart(&user));
 	user.orig_rax = SYS_epoll_wait;
 	user.rax = 0;
-	assert_false(fgt_restart_prepare(&user));
+	assert_false(fgt_ptrace_prepare_restart(&user));
 	assert_int_equal(user.rax, 0);
 }
 

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "agent/capture/look/look_thread.h"
 #include "agent/capture/threads/thread_table.h"
 
 #define NO_SUCH_TID INT32_MAX
@@ -78,7 +79,7 @@ static void what_is_known_of_active_threads_moves_with_them(void **state)
 		added[i] = fgt_thread_table_add(&threads, NO_SUCH_TID - i);
 		assert_non_null(added[i]);
 		added[i]->needs_look = false;
-		added[i]->active->stretch_ns = (uint64_t)i;
+		added[i]->active->perf_retry_ns = (uint64_t)i;
 	}
 	assert_int_equal(threads.active_count, MANY);
 	assert_active_are_theirs(&threads);
@@ -88,7 +89,7 @@ static void what_is_known_of_active_threads_moves_with_them(void **state)
 	for (int i = 0; i < MANY; i++) {
 		assert_int_equal(added[i]->active == NULL, i % 3 == 0);
 		if (added[i]->active)
-			assert_int_equal(added[i]->active->stretch_ns, i);
+			assert_int_equal(added[i]->active->perf_retry_ns, i);
 	}
 	/* Two seconds later nobody is active, and all can be again. */
 	fgt_thread_table_retire(&threads, 2 * SECOND_NS, SECOND_NS / 101);
@@ -96,9 +97,26 @@ static void what_is_known_of_active_threads_moves_with_them(void **state)
 	fgt_thread_table_look_at_all(&threads, 3 * SECOND_NS);
 	assert_int_equal(threads.active_count, MANY);
 	assert_active_are_theirs(&threads);
-	assert_int_equal(added[1]->active->stretch_ns, 0);
+	assert_int_equal(added[1]->active->perf_retry_ns, 0);
 	fgt_thread_table_done(&threads);
 	close(task_fd);
+}
+
+static bool begin_look(void *context, struct fgt_thread *thread)
+{
+	return fgt_look_thread_begin(context, thread);
+}
+
+static void end_look(void *context, struct fgt_thread *thread)
+{
+	fgt_look_thread_end(context, thread);
+}
+
+static void let_look_remember(struct fgt_thread_table *threads)
+{
+	threads->on_active = begin_look;
+	threads->on_idle = end_look;
+	threads->context = threads;
 }
 
 /* A thread that works a little every few seconds has it shown in the end. */
@@ -115,6 +133,7 @@ static void an_account_outlives_idle_times(void **state)
 	assert_int_equal(
 		fgt_thread_table_init(&threads, task_fd, "x", &budget, ring),
 		0);
+	let_look_remember(&threads);
 	thread = fgt_thread_table_add(&threads, NO_SUCH_TID);
 	/* As one whose schedstat is read. */
 	fgt_thread_store_aside(&threads.table, thread);
@@ -123,9 +142,11 @@ static void an_account_outlives_idle_times(void **state)
 		use.switches++;
 		assert_true(fgt_thread_table_take_use(&threads, thread, &use));
 		assert_non_null(thread->active);
-		fgt_account_add(&thread->active->account, &thread->active->use);
-		assert_int_equal(thread->active->account.due_ns, i * 5000000);
-		assert_int_equal(thread->active->account.hidden_ns,
+		fgt_account_add(&thread->active->look->account,
+				&thread->active->use);
+		assert_int_equal(thread->active->look->account.due_ns,
+				 i * 5000000);
+		assert_int_equal(thread->active->look->account.hidden_ns,
 				 i * 5000000);
 		assert_false(fgt_thread_table_take_use(&threads, thread, &use));
 		fgt_thread_table_deactivate(&threads, thread);
@@ -198,6 +219,7 @@ static void the_use_of_an_idle_thread_is_known(void **state)
 	assert_int_equal(
 		fgt_thread_table_init(&threads, task_fd, "x", &budget, ring),
 		0);
+	let_look_remember(&threads);
 	thread = fgt_thread_table_add(&threads, NO_SUCH_TID);
 	fgt_thread_store_aside(&threads.table, thread);
 	assert_true(fgt_thread_table_take_use(&threads, thread, &use));
@@ -215,9 +237,9 @@ static void the_use_of_an_idle_thread_is_known(void **state)
 	use.switches++;
 	assert_true(fgt_thread_table_take_use(&threads, thread, &use));
 	assert_true(thread->has_switched);
-	assert_int_equal(thread->active->account.seen.switches, 3);
+	assert_int_equal(thread->active->look->account.seen.switches, 3);
 	assert_int_equal(thread->active->use.switches, 4);
-	assert_int_equal(thread->active->sampled_wait_ns, 30);
+	assert_int_equal(thread->active->look->sampled_wait_ns, 30);
 	assert_int_equal(threads.known_runtime_ns, 1000);
 	fgt_thread_table_done(&threads);
 	close(task_fd);

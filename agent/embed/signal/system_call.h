@@ -3,8 +3,8 @@
  * System calls for signal handlers: of nothing but registers, so that errno
  * stays as it is and no thread-local storage is needed.
  */
-#ifndef FGT_AGENT_CAPTURE_LOOK_SYSTEM_CALL_H
-#define FGT_AGENT_CAPTURE_LOOK_SYSTEM_CALL_H
+#ifndef FGT_AGENT_EMBED_SIGNAL_SYSTEM_CALL_H
+#define FGT_AGENT_EMBED_SIGNAL_SYSTEM_CALL_H
 
 /* The result or negative errno. AS-Safe */
 #if defined(__x86_64__)

@@ -3,8 +3,8 @@
  * Descriptors of a recorder inside the program that it records, after that has
  * closed them: daemons close all that they do not know, once they have begun.
  */
-#ifndef FGT_AGENT_CAPTURE_THREADS_TARGET_FDS_H
-#define FGT_AGENT_CAPTURE_THREADS_TARGET_FDS_H
+#ifndef FGT_AGENT_CAPTURE_TARGET_FDS_H
+#define FGT_AGENT_CAPTURE_TARGET_FDS_H
 
 #include "agent/capture/target_sampling.h"
 

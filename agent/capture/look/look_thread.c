@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of active threads. Runs in the sampler's thread.
+ */
+#include "agent/capture/look/look_thread.h"
+
+#include <stdlib.h>
+
+#define US_NS 1000
+
+bool fgt_look_thread_begin(struct fgt_thread_table *threads,
+			   struct fgt_thread *thread)
+{
+	const struct fgt_thread_aside *aside =
+		fgt_thread_store_find_aside(&threads->table, thread);
+	const struct fgt_cpu_use *use = &thread->active->use;
+	struct fgt_look_thread *look = calloc(1, sizeof(*look));
+
+	if (!look)
+		return false;
+	look->account.seen = *use;
+	look->account.due_ns = (int64_t)thread->due_us * US_NS;
+	if (aside)
+		look->account.hidden_ns = (int64_t)aside->hidden_us * US_NS;
+	look->sampled_wait_ns = use->wait_ns;
+	thread->active->look = look;
+	return true;
+}
+
+void fgt_look_thread_end(struct fgt_thread_table *threads,
+			 struct fgt_thread *thread)
+{
+	struct fgt_thread_aside *aside =
+		fgt_thread_store_find_aside(&threads->table, thread);
+	struct fgt_look_thread *look = FGT_TAKE(thread->active->look);
+
+	thread->due_us = (int32_t)(look->account.due_ns / US_NS);
+	if (aside)
+		aside->hidden_us = (int32_t)(look->account.hidden_ns / US_NS);
+	fgt_last_run_done(&look->last_run);
+	fgt_last_run_done(&look->last_block);
+	fgt_last_run_done(&look->unshown);
+	free(look);
+}
