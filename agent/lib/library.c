@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "agent/lib/agent/crash_link.h"
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/report.h"
 #include "agent/lib/settings.h"
@@ -93,7 +92,6 @@ static void in_child(void)
 		return;
 	if (library.backend && library.backend->forked)
 		library.backend->forked(library.state);
-	fgt_crash_link_forked();
 	/* The parent's memory of the backend stays: freeing it could wait for
 	 * a lock that a thread of the parent held. */
 	library.backend = NULL;
@@ -146,7 +144,6 @@ static void take_apart(void)
 	backend = library.backend;
 	library.backend = NULL;
 	unlock();
-	fgt_crash_link_stop();
 	if (backend)
 		backend->close(library.state);
 	fgt_parts_stop();
@@ -176,7 +173,6 @@ void fgt_library_leave(void)
 static void refresh(void)
 {
 	library.backend->refresh(library.state);
-	fgt_crash_link_refresh();
 }
 
 static void rounded(bool is_idle, uint64_t wanted)
@@ -224,8 +220,6 @@ static int open_backend(int32_t worker_tid)
 	library.state = state;
 	library.backend = backend;
 	unlock();
-	if (backend->ring_fd && options->destination)
-		fgt_crash_link_start(&backend_options, backend->ring_fd(state));
 	return 0;
 }
 
@@ -428,6 +422,13 @@ int fgt_library_cut_transaction(uint64_t from_ns, uint64_t to_ns,
 bool fgt_library_is_embedded(void)
 {
 	return library.backend->mode == FGT_EMBEDDED;
+}
+
+int fgt_library_ring_fd(void)
+{
+	return library.backend->ring_fd
+		       ? library.backend->ring_fd(library.state)
+		       : -1;
 }
 
 void fgt_library_count_slice(void)

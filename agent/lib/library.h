@@ -57,6 +57,7 @@ FGT_PART(fgt_span_part);
 FGT_PART(fgt_activity_part);
 FGT_PART(fgt_transaction_part);
 FGT_PART(fgt_preload_part);
+FGT_PART(fgt_crash_link_part);
 
 /* $FGTRACE_OUT has begun it, and ends it at exit. NULL as the parts are. */
 bool fgt_preload_holds(void) __attribute__((weak));
@@ -131,6 +132,8 @@ int fgt_library_cut_transaction(uint64_t from_ns, uint64_t to_ns,
 void fgt_library_count_slice(void);
 /* The ring is this process's own. Between enter and leave, or on the worker. */
 bool fgt_library_is_embedded(void);
+/* The memfd of the ring, borrowed, -1: it is the agent's. Worker. */
+int fgt_library_ring_fd(void);
 /* 0 if it is not known. Between enter and leave. */
 double fgt_library_hz(void);
 

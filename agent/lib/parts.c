@@ -6,10 +6,8 @@
 #include "agent/lib/library.h"
 
 const struct fgt_part *const fgt_parts[] = {
-	&fgt_span_part,
-	&fgt_activity_part,
-	&fgt_transaction_part,
-	&fgt_preload_part,
+	&fgt_span_part,	   &fgt_activity_part,	 &fgt_transaction_part,
+	&fgt_preload_part, &fgt_crash_link_part,
 };
 
 const unsigned int fgt_part_count = sizeof(fgt_parts) / sizeof(fgt_parts[0]);

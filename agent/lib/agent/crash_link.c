@@ -1,48 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registers a process that records itself. Runs on the worker, but for start
- * and stop, while there is none or none any more.
+ * A part of the library: where this process records itself and has a
+ * destination, an agent that runs is given a copy of the ring's descriptor, so
+ * that the last seconds before a crash are not lost with the process. Runs on
+ * the worker, except stop (after the worker) and forked.
  */
-#include "agent/lib/agent/crash_link.h"
-
 #include "agent/lib/agent/registrar.h"
+#include "agent/lib/library.h"
 
-static struct fgt_registrar registrar;
-static bool is_started;
+#define REFRESH_NS UINT64_C(1000000000)
 
-/* That there is no agent is no fault here: nobody asked for one. */
-static void keep_silent(void *context, const char *line)
+static struct {
+	struct fgt_registrar registrar;
+	bool is_started;
+	uint64_t refresh_ns; /* not before */
+} crash_link;
+
+/* A missing agent is no error: the program did not ask for one. */
+static void log_nothing(void *context, const char *line)
 {
 	(void)context;
 	(void)line;
 }
 
-void fgt_crash_link_start(const struct fgt_backend_options *options,
-			  int ring_fd)
+/* False: nothing for an agent to keep. */
+static bool start(void)
 {
-	struct fgt_backend_options silent = *options;
+	const struct fgt_backend_options options = {
+		.options = fgt_library_options(),
+		.get_spans_fd = fgt_parts_spans_fd,
+		.log = log_nothing,
+	};
+	int ring_fd = fgt_library_ring_fd();
 
-	silent.log = keep_silent;
-	fgt_registrar_init(&registrar, &silent, ring_fd);
-	is_started = true;
+	if (ring_fd < 0 || !options.options->destination)
+		return false;
+	fgt_registrar_init(&crash_link.registrar, &options, ring_fd);
+	crash_link.refresh_ns = 0;
+	crash_link.is_started = true;
+	return true;
 }
 
-void fgt_crash_link_refresh(void)
+static uint64_t work(uint64_t now_ns)
 {
-	if (is_started)
-		fgt_registrar_refresh(&registrar);
+	if (!fgt_library_is_started() || (!crash_link.is_started && !start()))
+		return UINT64_MAX;
+	if (now_ns >= crash_link.refresh_ns) {
+		fgt_registrar_refresh(&crash_link.registrar);
+		crash_link.refresh_ns = now_ns + REFRESH_NS;
+	}
+	return UINT64_MAX;
 }
 
-void fgt_crash_link_stop(void)
+/* A normal end: the agent does not look into the ring. */
+static void stop(void)
 {
-	if (is_started)
-		fgt_registrar_done(&registrar);
-	is_started = false;
+	if (crash_link.is_started)
+		fgt_registrar_done(&crash_link.registrar);
+	crash_link.is_started = false;
 }
 
-void fgt_crash_link_forked(void)
+static void forked(void)
 {
-	if (is_started)
-		fgt_registrar_forked(&registrar);
-	is_started = false;
+	if (crash_link.is_started)
+		fgt_registrar_forked(&crash_link.registrar);
+	crash_link.is_started = false;
 }
+
+const struct fgt_part fgt_crash_link_part = {
+	.stop = stop,
+	.work = work,
+	.forked = forked,
+};

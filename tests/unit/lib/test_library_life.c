@@ -19,7 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/lib/agent/crash_link.h"
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
@@ -116,25 +115,6 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 }
 
 void fgt_embed_load_forked(void)
-{
-}
-
-void fgt_crash_link_start(const struct fgt_backend_options *options,
-			  int ring_fd)
-{
-	(void)options;
-	(void)ring_fd;
-}
-
-void fgt_crash_link_refresh(void)
-{
-}
-
-void fgt_crash_link_stop(void)
-{
-}
-
-void fgt_crash_link_forked(void)
 {
 }
 
