@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the command line tells a person. The only writer of errors to stderr;
- * must never print a secret: callers pass redacted text only.
+ * What the command line prints for a person. The only writer of errors to
+ * stderr; must never print a secret: callers pass redacted text only.
  */
 #include "agent/cli/complaint.h"
 
@@ -21,7 +21,7 @@ static void print_line(const char *verb, const char *format, va_list arguments)
 	char line[LINE_MAX_BYTES];
 
 	vsnprintf(line, sizeof(line), format, arguments);
-	/* Names from processes and files must not forge lines (FAULTS Z9). */
+	/* Names from processes and files must not forge lines. */
 	for (char *c = line; *c; c++) {
 		bool is_c1 = (unsigned char)*c == 0xc2 &&
 			     (unsigned char)c[1] >= 0x80 &&
@@ -62,6 +62,18 @@ void fgt_note(const char *verb, const char *format, ...)
 	va_start(arguments, format);
 	print_line(verb, format, arguments);
 	va_end(arguments);
+}
+
+enum fgt_exit fgt_finish_stdout(const char *verb)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return FGT_EXIT_OK;
+	if (errno == EPIPE)
+		return FGT_EXIT_FAILURE;
+	return fgt_complain(verb, FGT_EXIT_FAILURE,
+			    "cannot write standard output: %s; redirect it "
+			    "to a file with room",
+			    fgt_error_text(errno));
 }
 
 enum fgt_exit fgt_exit_of(int error)

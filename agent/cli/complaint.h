@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the command line tells a person: errors of one line, notes, statuses.
+ * What the command line prints for a person: errors of one line, notes.
  */
 #ifndef FGT_AGENT_CLI_COMPLAINT_H
 #define FGT_AGENT_CLI_COMPLAINT_H
@@ -16,15 +16,18 @@
 int fgt_complain(const char *verb, enum fgt_exit status, const char *format,
 		 ...) FGT_PRINTF(3, 4);
 
-/* The same with a text that was set on the way; unset means no memory. */
+/* The same with the text of why; without text it is lack of memory. */
 int fgt_complain_why(const char *verb, enum fgt_exit status,
 		     const struct fgt_why *why);
 
-/* The same shape for what is worth knowing but no error. */
+/* The same shape for a note that is no error. */
 void fgt_note(const char *verb, const char *format, ...) FGT_PRINTF(2, 3);
 
-/* A negative errno → exit status, as far as the number alone tells: not
- * permitted, no data, or failure. */
+/* Flushes standard output: FGT_EXIT_OK, or a failure, which is printed unless
+ * the reader of a pipe went away. */
+enum fgt_exit fgt_finish_stdout(const char *verb);
+
+/* A negative errno → exit status: ok, not permitted, no data, or failure. */
 enum fgt_exit fgt_exit_of(int error);
 
 /* Text of a negative errno; thread-safe in the way strerrordesc_np is. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs of fgtrace-agent: one table, one file a verb.
+ * What a verb of fgtrace-agent is, and the exit statuses of all of them.
  */
 #ifndef FGT_AGENT_CLI_VERB_H
 #define FGT_AGENT_CLI_VERB_H
@@ -8,7 +8,7 @@
 struct fgt_arguments;
 struct fgt_option;
 
-/* Exit statuses (DESIGN §10, a contract). */
+/* Scripts depend on these numbers. */
 enum fgt_exit {
 	FGT_EXIT_OK = 0,
 	FGT_EXIT_FAILURE = 1,
@@ -29,9 +29,5 @@ struct fgt_verb {
 	/* enum fgt_exit, or the status of a command that was run. */
 	int (*run)(const struct fgt_arguments *arguments);
 };
-
-extern const struct fgt_verb fgt_verb_attach, fgt_verb_config, fgt_verb_convert,
-	fgt_verb_daemon, fgt_verb_detach, fgt_verb_record, fgt_verb_slice,
-	fgt_verb_status, fgt_verb_targets, fgt_verb_version;
 
 #endif

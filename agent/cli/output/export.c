@@ -328,7 +328,6 @@ static enum fgt_exit print(const struct fgt_export *plan,
 			   const struct fgt_summary_fate *fate)
 {
 	FILE *tables = is_stdout(&plan->choice) ? stderr : stdout;
-	int r = 0;
 
 	if (!plan->is_quiet) {
 		fgt_summary_print_line(slice, summary, stderr);
@@ -338,21 +337,12 @@ static enum fgt_exit print(const struct fgt_export *plan,
 		tell_fate(plan, fate);
 	}
 	if (plan->is_json)
-		r = fgt_summary_print_json(slice, summary,
-					   plan->top ? plan->top : TOP_DEFAULT,
-					   fate, stdout);
+		(void)fgt_summary_print_json(
+			slice, summary, plan->top ? plan->top : TOP_DEFAULT,
+			fate, stdout);
 	else if (plan->top)
 		fgt_summary_print_tables(summary, plan->top, tables);
-	if (r == 0 && (fflush(stdout) != 0 || ferror(stdout)))
-		r = -errno;
-	if (r == 0)
-		return FGT_EXIT_OK;
-	if (r == -EPIPE)
-		return FGT_EXIT_FAILURE;
-	return fgt_complain(plan->verb, FGT_EXIT_FAILURE,
-			    "cannot write standard output: %s; redirect it "
-			    "elsewhere",
-			    fgt_error_text(r));
+	return fgt_finish_stdout(plan->verb);
 }
 
 enum fgt_exit fgt_export_run(const struct fgt_export *plan,

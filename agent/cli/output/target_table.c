@@ -46,22 +46,8 @@ static const char *text(const struct fgt_message *message, const char *key)
 	return value;
 }
 
-static int finish(const char *verb)
+void fgt_print_target_names(const struct fgt_message *reply, const char *what)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return FGT_EXIT_OK;
-	if (errno == EPIPE)
-		return FGT_EXIT_FAILURE;
-	return fgt_complain(verb, FGT_EXIT_FAILURE,
-			    "cannot write standard output: %s; redirect it "
-			    "elsewhere",
-			    fgt_error_text(errno));
-}
-
-int fgt_print_target_names(const struct fgt_verb *verb,
-			   const struct fgt_message *reply)
-{
-	bool is_attach = verb == &fgt_verb_attach;
 	size_t count = 0;
 
 	(void)fgt_message_get_array(reply, "targets", &count);
@@ -70,13 +56,10 @@ int fgt_print_target_names(const struct fgt_verb *verb,
 
 		if (fgt_message_get_array_map(reply, "targets", i, &target) < 0)
 			break;
-		printf("%s %" PRIu64 " ",
-		       is_attach ? "sampling" : "no longer sampling",
-		       number(target, "pid"));
+		printf("%s %" PRIu64 " ", what, number(target, "pid"));
 		fgt_print_text(stdout, text(target, "name"), 64);
 		putchar('\n');
 	}
-	return finish(verb->name);
 }
 
 /* What the ring holds of its 30 s, as time. */
@@ -122,8 +105,7 @@ static void print_target(const struct fgt_message *target)
 	print_note(rate_note);
 }
 
-int fgt_print_target_table(const struct fgt_verb *verb,
-			   const struct fgt_message *reply)
+int fgt_print_target_table(const char *verb, const struct fgt_message *reply)
 {
 	size_t count = 0;
 
@@ -141,7 +123,7 @@ int fgt_print_target_table(const struct fgt_verb *verb,
 			break;
 		print_target(target);
 	}
-	return finish(verb->name);
+	return fgt_finish_stdout(verb);
 }
 
 static void print_capability(const struct fgt_message *reply, const char *label,
@@ -155,8 +137,7 @@ static void print_capability(const struct fgt_message *reply, const char *label,
 	putchar('\n');
 }
 
-int fgt_print_status(const struct fgt_verb *verb,
-		     const struct fgt_message *reply)
+int fgt_print_status(const char *verb, const struct fgt_message *reply)
 {
 	const char *config = text(reply, "config");
 	const char *reload_why = text(reply, "reload_why");
@@ -203,5 +184,5 @@ int fgt_print_json(const char *verb, const struct fgt_message *reply)
 
 	(void)fgt_message_to_json(reply, &sink);
 	putchar('\n');
-	return finish(verb);
+	return fgt_finish_stdout(verb);
 }

@@ -11,6 +11,7 @@
 #include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
 #include "agent/cli/output/output.h"
+#include "agent/cli/verbs/verbs.h"
 #include "agent/config/config.h"
 
 #define NAME fgt_verb_config.name
@@ -108,7 +109,7 @@ static int run(const struct fgt_arguments *arguments)
 		puts("{\"ok\":true}");
 	else
 		printf("%s: good\n", path ? path : "built-in values");
-	return fflush(stdout) == 0 ? FGT_EXIT_OK : FGT_EXIT_FAILURE;
+	return fgt_finish_stdout(NAME);
 }
 
 const struct fgt_verb fgt_verb_config = {

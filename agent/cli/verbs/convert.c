@@ -11,6 +11,7 @@
 #include "agent/cli/output/export.h"
 #include "agent/cli/range/range.h"
 #include "agent/cli/range/wall_clock.h"
+#include "agent/cli/verbs/verbs.h"
 #include "ringbuf/slice/slice_codec.h"
 
 #define INPUT_MAX_BYTES	  ((size_t)1 << 30)

@@ -6,6 +6,7 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
+#include "agent/cli/verbs/verbs.h"
 #include "agent/daemon/daemon.h"
 #include "ringbuf/base/owner.h"
 

@@ -10,14 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/cli/child.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/cli/output/progress.h"
 #include "agent/cli/range/time_spec.h"
 #include "agent/cli/range/wall_clock.h"
-#include "agent/cli/signals.h"
+#include "agent/cli/verbs/child.h"
 #include "agent/cli/verbs/recorder.h"
+#include "agent/cli/verbs/signals.h"
+#include "agent/cli/verbs/verbs.h"
 #include "agent/config/config_schema.h"
 
 #define SECOND_NS	     1000000000ull

@@ -11,6 +11,7 @@
 #include "agent/cli/range/range.h"
 #include "agent/cli/range/wall_clock.h"
 #include "agent/cli/verbs/fetch.h"
+#include "agent/cli/verbs/verbs.h"
 #include "agent/protocol/client.h"
 
 #define LAST_NS		10000000000ull

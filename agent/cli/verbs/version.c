@@ -4,7 +4,9 @@
  */
 #include <stdio.h>
 
+#include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
+#include "agent/cli/verbs/verbs.h"
 #include "agent/protocol/protocol.h"
 #include "ringbuf/slice/slice_codec.h"
 
@@ -21,7 +23,7 @@ static int run(const struct fgt_arguments *arguments)
 	else
 		printf("fgtrace-agent %s (protocol %d, .fgt version %d)\n",
 		       FGT_VERSION, FGT_PROTOCOL_VERSION, FGT_SLICE_VERSION);
-	return fflush(stdout) == 0 ? FGT_EXIT_OK : FGT_EXIT_FAILURE;
+	return fgt_finish_stdout(arguments->verb->name);
 }
 
 const struct fgt_verb fgt_verb_version = {

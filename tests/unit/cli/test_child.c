@@ -2,7 +2,7 @@
 /*
  * A command that we started ends when it ends, whoever stops it meanwhile.
  */
-#include "agent/cli/child.h"
+#include "agent/cli/verbs/child.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * A command that waits before its exec, so that sampling has begun when its
  * first instruction runs.
  */
-#ifndef FGT_AGENT_CLI_CHILD_H
-#define FGT_AGENT_CLI_CHILD_H
+#ifndef FGT_AGENT_CLI_VERBS_CHILD_H
+#define FGT_AGENT_CLI_VERBS_CHILD_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -2,8 +2,8 @@
 /*
  * The signals that end a recording, as a descriptor to poll.
  */
-#ifndef FGT_AGENT_CLI_SIGNALS_H
-#define FGT_AGENT_CLI_SIGNALS_H
+#ifndef FGT_AGENT_CLI_VERBS_SIGNALS_H
+#define FGT_AGENT_CLI_VERBS_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>

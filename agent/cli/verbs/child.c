@@ -4,7 +4,7 @@
  * thread; between fork and exec only what is safe there. Must not kill the
  * command, whatever happens to the recording.
  */
-#include "agent/cli/child.h"
+#include "agent/cli/verbs/child.h"
 
 #include <errno.h>
 #include <fcntl.h>

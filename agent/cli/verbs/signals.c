@@ -3,7 +3,7 @@
  * The signals that end a recording, as a descriptor to poll. No handler is
  * installed, so nothing runs between two instructions of ours.
  */
-#include "agent/cli/signals.h"
+#include "agent/cli/verbs/signals.h"
 
 #include <errno.h>
 #include <sys/signalfd.h>

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fgtrace-agent: one program, a table of verbs. Finds the verb, reads its
- * flags, runs it; must survive odd standard descriptors (FAULTS R9).
+ * flags, runs it or prints its help; must survive closed standard descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/help.h"
 #include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
-#include "agent/cli/verb.h"
+#include "agent/cli/verbs/verbs.h"
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/symbols/helper/helper.h"
 
@@ -38,9 +38,9 @@ static void ignore(int signal_number)
 }
 
 /*
- * Descriptors 0 to 2 exist from here on, so that no file of ours becomes
- * "standard error". SIGPIPE gets a handler rather than SIG_IGN: a command
- * that we start then has the default again after its exec.
+ * Descriptors 0 to 2 exist from here on, so that no file that is opened later
+ * becomes "standard error". SIGPIPE gets a handler rather than SIG_IGN: a
+ * command that record starts then has the default again after its exec.
  */
 static int prepare(void)
 {
@@ -88,6 +88,59 @@ static int unknown_verb(const char *name)
 			    name);
 }
 
+/* ---- Help, from the tables --------------------------------------------- */
+
+static const char statuses[] =
+	"Exit status: 0 ok, 1 failure, 2 usage, 3 no agent, 4 not permitted, "
+	"5 no data\nin range.\n";
+
+static void print_help(void)
+{
+	fputs("fgtrace-agent VERB [ARGUMENTS]\n"
+	      "An always-on flight recorder of stacks: what was every thread "
+	      "doing, ten seconds ago?\n\n",
+	      stdout);
+	for (size_t i = 0; verbs[i]; i++)
+		printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
+	fputs("  help      this text, or help VERB\n\n"
+	      "First steps:\n"
+	      "  fgtrace-agent daemon &\n"
+	      "  fgtrace-agent attach redis-server\n"
+	      "  fgtrace-agent slice --last 10s -o slow.trace.json\n\n"
+	      "Every flag has an environment variable: --state-frames is "
+	      "FGTRACE_STATE_FRAMES.\nflag > environment > configuration file "
+	      "> default.\n",
+	      stdout);
+	fputs(statuses, stdout);
+}
+
+static void print_option(const struct fgt_option *option)
+{
+	char left[64];
+	const char *argument = option->argument ? option->argument : "";
+
+	if (option->letter)
+		snprintf(left, sizeof(left), "-%c, --%s %s", option->letter,
+			 option->name, argument);
+	else
+		snprintf(left, sizeof(left), "    --%s %s", option->name,
+			 argument);
+	printf("  %-26s %s\n", left, option->help);
+}
+
+static void print_verb_help(const struct fgt_verb *verb)
+{
+	printf("fgtrace-agent %s %s\n", verb->name, verb->synopsis);
+	printf("  %s\n\n", verb->summary);
+	for (const struct fgt_option *option = verb->options; option->name;
+	     option++)
+		print_option(option);
+	printf("  -h, --help                 this text\n"
+	       "Each flag --some-flag is FGTRACE_SOME_FLAG in the "
+	       "environment, too; the flag wins.\n\n%s\n%s",
+	       verb->help, statuses);
+}
+
 static int help(const char *name)
 {
 	const struct fgt_verb *verb = name ? find_verb(name) : NULL;
@@ -95,10 +148,10 @@ static int help(const char *name)
 	if (name && !verb && strcmp(name, "help") != 0)
 		return unknown_verb(name);
 	if (verb)
-		fgt_help_print_verb(verb, stdout);
+		print_verb_help(verb);
 	else
-		fgt_help_print(verbs, stdout);
-	return fflush(stdout) == 0 ? FGT_EXIT_OK : FGT_EXIT_FAILURE;
+		print_help();
+	return fgt_finish_stdout(NULL);
 }
 
 static int run(int argc, char **argv)
@@ -115,10 +168,7 @@ static int run(int argc, char **argv)
 	return arguments.is_help ? help(verb->name) : verb->run(&arguments);
 }
 
-/*
- * "--socket PATH VERB …" says the same as "VERB --socket PATH …": moves the
- * verb to the front. 0 if there is no verb.
- */
+/* "--socket PATH VERB …" becomes "VERB --socket PATH …". 0: no verb. */
 static int move_verb_first(int argc, char **argv)
 {
 	int flag_count = strncmp(argv[0], "--socket=", 9) == 0 ? 1 : 2;
@@ -144,7 +194,7 @@ int main(int argc, char **argv)
 	fgt_delivery_serve_if_asked(argc, argv);
 	if (prepare() < 0)
 		return fgt_complain(NULL, FGT_EXIT_FAILURE,
-				    "cannot open /dev/null: %s; make it",
+				    "cannot open /dev/null: %s; create it",
 				    fgt_error_text(-errno));
 	if (!first || !move_verb_first(argc - 1, argv + 1))
 		return fgt_complain(NULL, FGT_EXIT_USAGE,

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verbs of fgtrace-agent: a file for each, a table of them in main.c.
+ */
+#ifndef FGT_AGENT_CLI_VERBS_VERBS_H
+#define FGT_AGENT_CLI_VERBS_VERBS_H
+
+#include "agent/cli/verb.h"
+
+extern const struct fgt_verb fgt_verb_attach, fgt_verb_config, fgt_verb_convert,
+	fgt_verb_daemon, fgt_verb_detach, fgt_verb_record, fgt_verb_slice,
+	fgt_verb_status, fgt_verb_targets, fgt_verb_version;
+
+#endif
