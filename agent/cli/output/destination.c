@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where --upload sends a slice. Runs in the command line's main thread. The
- * DSN comes from a file, never from an argument or the environment, and is
- * never printed but redacted (FAULTS Z1).
+ * The destination of --upload. Runs in the command line's main thread. The
+ * DSN comes from a file, never from an argument or the environment, because
+ * other users can read those.
  */
 #include "agent/cli/output/destination.h"
 
@@ -78,22 +78,4 @@ int fgt_destination_find(const struct fgt_config *config, const char *name,
 	}
 	return fgt_dsn_read_file(dsn_file, config->upload.is_http_allowed,
 				 ret_dsn, why);
-}
-
-int fgt_destination_send(const struct fgt_config *config,
-			 const struct fgt_dsn *dsn,
-			 const struct fgt_ring_slice *slice,
-			 enum fgt_state_frames state_frames,
-			 struct fgt_upload_outcome *ret_outcome,
-			 struct fgt_why *why)
-{
-	const struct fgt_format_options options = {
-		.state_frames = state_frames,
-		.dsn = dsn->clean,
-		.release = config->upload.release,
-		.environment = config->upload.environment,
-	};
-
-	return fgt_sentry_upload(slice, dsn, &options, config->upload.ca_file,
-				 ret_outcome, why);
 }

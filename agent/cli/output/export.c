@@ -145,16 +145,21 @@ static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
 			    fgt_error_text(error));
 }
 
+static struct fgt_format_options options_of(const struct fgt_export *plan)
+{
+	return (struct fgt_format_options){
+		.state_frames = plan->state_frames,
+		.release = plan->config->upload.release,
+		.environment = plan->config->upload.environment,
+	};
+}
+
 static int write_as(const struct fgt_export *plan,
 		    const struct fgt_output_choice *choice, const char *path,
 		    const struct fgt_ring_slice *slice, uint64_t *ret_bytes,
 		    struct fgt_why *why)
 {
-	const struct fgt_format_options options = {
-		.state_frames = plan->state_frames,
-		.release = plan->config->upload.release,
-		.environment = plan->config->upload.environment,
-	};
+	const struct fgt_format_options options = options_of(plan);
 	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
 	int r = fgt_output_open(path, choice->is_gzip, &output, why);
 
@@ -205,8 +210,12 @@ static enum fgt_exit send(const struct fgt_export *plan,
 			  struct fgt_upload_outcome *outcome,
 			  struct fgt_why *why)
 {
-	int r = fgt_destination_send(plan->config, &plan->dsn, slice,
-				     plan->state_frames, outcome, why);
+	struct fgt_format_options options = options_of(plan);
+	int r;
+
+	options.dsn = plan->dsn.clean;
+	r = fgt_sentry_upload(slice, &plan->dsn, &options,
+			      plan->config->upload.ca_file, outcome, why);
 
 	if (r == 0)
 		return FGT_EXIT_OK;

@@ -12,7 +12,8 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
-#include "agent/cli/output/progress.h"
+#include "agent/cli/output/summary.h"
+#include "agent/cli/output/summary_print.h"
 #include "agent/cli/range/time_spec.h"
 #include "agent/cli/range/wall_clock.h"
 #include "agent/cli/verbs/child.h"
@@ -26,6 +27,7 @@
 #define RING_SECONDS_AT_MOST 3600u
 #define LOOK_EVERY_MS	     100
 #define HZ_MAX		     1000
+#define CLEAR_LINE	     "\r\033[K"
 #define NAME		     fgt_verb_record.name
 
 static const struct fgt_option options[] = {
@@ -170,6 +172,24 @@ static int next_wait_ms(const struct recording *recording, uint64_t now)
 	return end_ns > now ? (int)((end_ns - now) / 1000000) + 1 : 0;
 }
 
+/* Over the line that was there; a name in it must not move the cursor. */
+static void print_progress(const struct fgt_target_status *status,
+			   double elapsed_s)
+{
+	fprintf(stderr, CLEAR_LINE "recording %u thread%s of ", status->threads,
+		status->threads == 1 ? "" : "s");
+	fgt_print_text(stderr, status->name, 24);
+	fprintf(stderr, " (%d): %.1f s, ", status->pid, elapsed_s);
+	if (status->unwind.stacks)
+		fprintf(stderr, "%.0f %% complete stacks",
+			fgt_percent(status->unwind.complete,
+				    status->unwind.stacks));
+	else
+		fputs("no stacks yet", stderr);
+	fputs("  ^C to stop", stderr);
+	fflush(stderr);
+}
+
 static void record(struct recording *recording)
 {
 	struct fgt_target_status status;
@@ -189,13 +209,13 @@ static void record(struct recording *recording)
 		     now - recording->from_ns >= recording->duration_ns))
 			is_over = true;
 		if (recording->is_progress_wanted)
-			fgt_progress_print(stderr, &status,
-					   (double)(now - recording->from_ns) /
-						   1e9);
+			print_progress(&status,
+				       (double)(now - recording->from_ns) /
+					       1e9);
 	}
 	recording->to_ns = now_ns();
 	if (recording->is_progress_wanted)
-		fgt_progress_clear(stderr);
+		fputs(CLEAR_LINE, stderr);
 }
 
 static enum fgt_exit write_slice(struct recording *recording,
@@ -273,8 +293,10 @@ static int run(const struct fgt_arguments *arguments)
 	status = fgt_export_check(&plan);
 	if (status != FGT_EXIT_OK)
 		return (int)status;
+	/* In the background writing to the terminal would stop this job. */
 	recording.is_progress_wanted = !plan.is_quiet &&
-				       fgt_progress_is_wanted(STDERR_FILENO);
+				       isatty(STDERR_FILENO) &&
+				       tcgetpgrp(STDERR_FILENO) == getpgrp();
 	status = record_and_write(arguments, config, &plan, &recording);
 	/* One that never got to its exec leaves when we let go of it. */
 	result = recording.from_ns && recording.to_ns
