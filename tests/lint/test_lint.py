@@ -3,17 +3,20 @@
 
 usage: test_lint.py BUILD
 
-Direction of includes, third-party headers in one room each, names of what is
-not static, sizes of files and functions, formatting, licence lines, and that
-agent/README.md shows the rooms that there are.
+Rooms and their arrows (rooms.py), words and citations (words.py), third-party
+headers in one room each, names of what is not static, sizes of files and
+functions, formatting, licence lines, and that agent/README.md shows the rooms
+that there are.
 """
 import os
 import re
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
+import rooms
+import words
+from tree import ROOT, Remaining, files, read
+
 sys.path.insert(0, os.path.join(ROOT, "tests", "integration"))
 from harness import Checks  # noqa: E402
 
@@ -42,18 +45,6 @@ QUARANTINE = {
 SOFT_WORDS = re.compile(
     r"\b(todo|fixme|xxx|stub|placeholder|not implemented|for now)\b", re.I)
 FUNCTION_MAX, FILE_MAX = 60, 500
-
-
-def files(*patterns):
-    listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT,
-                            capture_output=True, text=True).stdout.split("\n")
-    return [name for name in listed
-            if name and os.path.exists(os.path.join(ROOT, name))]
-
-
-def read(name):
-    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
-        return file.read()
 
 
 def check_includes(checks, sources):
@@ -200,6 +191,11 @@ def main():
     check_text(checks, sources)
     check_format(checks)
     check_readme(checks)
+    remaining = Remaining()
+    rooms.check_arrows(checks, sys.argv[1], sources, remaining)
+    rooms.check_folders(checks, remaining)
+    rooms.check_tags(checks, sources, remaining)
+    words.check_words(checks, remaining)
     checks.finish()
 
 

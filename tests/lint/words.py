@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of comments, messages and manuals: plain, and citing what exists.
+
+usage: words.py: prints every place that is to be mended, one a line.
+"""
+import collections
+import os
+import re
+import sys
+
+from tree import ROOT, Remaining, files, read
+
+# Words and turns that a reader has to translate → what to write.
+WORDS = {
+    r"dear": "expensive",
+    r"anew": "again",
+    r"seldom": "a number",
+    r"whoever": "every caller, process, …",
+    r"nobody": "no thread, no process, …",
+    r"somebody": "a thread, a process, …",
+    r"told": "logged, returned, reported",
+    r"of its own": "its, a separate",
+    r"of our own": "the sampler's, the agent's",
+    r"but for": "except",
+    r"for good": "permanently, until …",
+    r"a while": "a number",
+    r"some dozens?": "a number",
+    r"riddles?": "what is unknown",
+    r"cries wolf": "warns without cause",
+}
+# Where a word is a name: the user "nobody", and its number in the tests.
+NAMES = re.compile(r'as_nobody|_nobody\b|\bNOBODY\b|["\'`]nobody["\'`]'
+                   r"|\buser nobody\b|User=nobody")
+PATTERN = re.compile(r"\b(" + "|".join(
+    w.replace(" ", r"(?:\s+(?:\*\s*|#\s*)?|_)") for w in WORDS) + r")\b", re.I)
+# In names of functions the words are parts between underscores.
+IDENTIFIER = re.compile(r"(?<![A-Za-z])(" + "|".join(
+    w for w in WORDS if " " not in w) + r")(?![A-Za-z])", re.I)
+CITATION = re.compile(r'(?<![\w./-])(\w[\w./-]*\.md)(?:, "([^"]+)")?')
+OLD_CITATION = re.compile(r"\b(DESIGN|FAULTS|PEERS|STYLE|HOUSE)\b|§")
+
+
+def written_files():
+    return [n for n in files("*.c", "*.h", "*.cc", "*.rs", "*.py", "*.sh",
+                             "*.md", "*.txt", "etc/*", "tests/run",
+                             "tests/bench/run")
+            if not n.startswith(("tests/lint/", "tests/fuzz/corpus/")) and
+            not n.endswith((".png", ".svg"))]
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+def words(name):
+    """(line, word) for each word of the list in the file."""
+    text = NAMES.sub(lambda m: " " * len(m.group()), read(name))
+    found = {(m.start(), m.group(1)) for m in PATTERN.finditer(text)}
+    found |= {(m.start(), m.group(1)) for m in IDENTIFIER.finditer(text)}
+    return sorted((line_of(text, at), " ".join(word.split()))
+                  for at, word in found)
+
+
+def headings(name):
+    return {m.group(1).strip() for m in
+            re.finditer(r"^#+ (.+)$", read(name), re.M)}
+
+
+def joined(text):
+    """The text with the line breaks of its comments taken out."""
+    return re.sub(r"\n[ \t]*(?:\*|#|\.\\\")?[ \t]*", " ", text)
+
+
+def citations(name):
+    """What the file cites and the repository does not hold."""
+    text = joined(read(name))
+    bad = [m.group().strip() for m in OLD_CITATION.finditer(text)]
+    for match in CITATION.finditer(text):
+        target, heading = match.groups()
+        if not os.path.exists(os.path.join(ROOT, target)):
+            bad.append(match.group())
+        elif heading and heading not in headings(target):
+            bad.append(match.group())
+    return bad
+
+
+def room(name):
+    return os.path.dirname(name) or "top"
+
+
+def check_ratchet(checks, title, kind, found, remaining):
+    """found: (room, text)… A room may have as many as remaining.txt says, or
+    what another room has less: files move."""
+    count = collections.Counter(r for r, _ in found)
+    more = [r for r, n in sorted(count.items())
+            if n > remaining.count(kind, r)]
+    if len(found) <= remaining.total(kind):
+        more = []
+    checks.ok(title, not more, "; ".join(
+        f"{r}: {[text for room, text in found if room == r]}" for r in more))
+
+
+def all_words():
+    return [(room(n), f"{n}:{line}: {word}") for n in written_files()
+            for line, word in words(n)]
+
+
+def all_citations():
+    return [(room(n), f"{n}: {text}") for n in written_files()
+            if not n.endswith(".txt") for text in citations(n)]
+
+
+def check_words(checks, remaining):
+    check_ratchet(checks, "plain words", "words", all_words(), remaining)
+    check_ratchet(checks, "citations name headings of the repository",
+                  "citations", all_citations(), remaining)
+
+
+def main():
+    for _, text in all_words() + all_citations():
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
