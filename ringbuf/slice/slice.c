@@ -8,9 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* More inlined calls than this at one address are not kept. */
-#define SYMBOLS_PER_FRAME_MAX 64
-
 int fgt_slice_new(struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -160,8 +157,8 @@ int fgt_slice_add_symbols(struct fgt_ring_slice *slice, uint32_t frame,
 	if (frame >= slice->frame_count || !count ||
 	    slice->frames[frame].symbol_count)
 		return -EINVAL;
-	if (count > SYMBOLS_PER_FRAME_MAX)
-		count = SYMBOLS_PER_FRAME_MAX;
+	if (count > FGT_SYMBOLS_PER_FRAME_MAX)
+		count = FGT_SYMBOLS_PER_FRAME_MAX;
 	error = reserve_symbols(slice, (uint32_t)count);
 	if (error)
 		return error;

@@ -15,6 +15,9 @@
 /* No stack is deeper: FGT_STACK_DEPTH_MAX frames and some markers. */
 #define FGT_SLICE_DEPTH_MAX (FGT_STACK_DEPTH_MAX + 8)
 
+/* More inlined calls than this at one address are not kept. */
+#define FGT_SYMBOLS_PER_FRAME_MAX 64
+
 struct fgt_slice_thread {
 	int32_t tid;
 	uint32_t name; /* string id */
@@ -243,7 +246,7 @@ int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		     struct fgt_ring_slice **ret_slice);
 
 /*
- * Appends the symbols of one frame (at most 64 are kept; text is copied).
+ * Appends the symbols of one frame (at most FGT_SYMBOLS_PER_FRAME_MAX; text is copied).
  * Call once per frame. -ENOMEM, -EINVAL for a frame that does not exist or
  * that has symbols already.
  */

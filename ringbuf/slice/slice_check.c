@@ -129,6 +129,7 @@ static bool are_frames_valid(const struct fgt_ring_slice *slice)
 
 		if (frame->frame.image > slice->image_count ||
 		    frame->symbol_first > slice->symbol_count ||
+		    frame->symbol_count > FGT_SYMBOLS_PER_FRAME_MAX ||
 		    frame->symbol_count >
 			    slice->symbol_count - frame->symbol_first)
 			return false;

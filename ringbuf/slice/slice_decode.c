@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the .fgt form of a slice; slice_codec.c describes and writes it. Runs
- * in any thread; must not trust a byte: the whole file is checked before the
- * first allocation, and the result has to pass fgt_slice_is_valid().
+ * Reads the .fgt form of a slice (ringbuf/README.md, "The .fgt format").
+ * Runs in any thread; must not trust a byte: the whole file is checked before
+ * the first allocation, every count is bounded by the bytes that stand for it,
+ * and the result has to pass fgt_slice_is_valid().
  */
 #include "ringbuf/slice/slice_codec.h"
 
@@ -10,10 +11,422 @@
 #include <string.h>
 
 #include "ringbuf/base/msgpack_check.h"
-#include "ringbuf/slice/slice_tables.h"
+#include "ringbuf/base/msgpack_cursor.h"
+#include "ringbuf/slice/slice_layout.h"
 
-/* Our own form nests three deep; the rest is room for later versions. */
+/* This form nests three deep; the rest is room for later versions. */
 #define NESTING_MAX 16
+
+/* The keys of an image alone take more; bounds what a count allocates. */
+#define IMAGE_BYTES_MIN 48
+
+static uint32_t read_u32(struct fgt_msgpack_cursor *cursor)
+{
+	return (uint32_t)fgt_msgpack_read_uint(cursor, UINT32_MAX);
+}
+
+static uint64_t read_u64(struct fgt_msgpack_cursor *cursor)
+{
+	return fgt_msgpack_read_uint(cursor, UINT64_MAX);
+}
+
+static int32_t read_i32(struct fgt_msgpack_cursor *cursor)
+{
+	return (int32_t)fgt_msgpack_read_int(cursor, INT32_MIN, INT32_MAX);
+}
+
+/* ---- Members of the map that are no tables ------------------------------ */
+
+/* NUL-terminated text of a fixed field; no NUL inside, nothing cut. */
+static void read_text(struct fgt_msgpack_cursor *cursor, char *field,
+		      size_t size)
+{
+	struct fgt_msgpack_text text = fgt_msgpack_read_str(cursor);
+
+	if (text.len >= size || memchr(text.bytes, 0, text.len)) {
+		fgt_msgpack_refuse(cursor);
+		return;
+	}
+	memcpy(field, text.bytes, text.len);
+	field[text.len] = 0;
+}
+
+#define READ_TEXT(cursor, field) read_text(cursor, field, sizeof(field))
+
+static int read_process(struct fgt_msgpack_cursor *cursor,
+			struct fgt_ring_slice *slice)
+{
+	struct fgt_process_info *process = &slice->process;
+	uint32_t count = fgt_msgpack_read_map(cursor);
+
+	while (count-- && !cursor->error) {
+		struct fgt_msgpack_text key = fgt_msgpack_read_str(cursor);
+
+		if (fgt_msgpack_text_is(key, "pid"))
+			process->pid = read_i32(cursor);
+		else if (fgt_msgpack_text_is(key, "uid"))
+			process->uid = read_u32(cursor);
+		else if (fgt_msgpack_text_is(key, "start_time"))
+			process->start_time = read_u64(cursor);
+		else if (fgt_msgpack_text_is(key, "name"))
+			READ_TEXT(cursor, process->name);
+		else if (fgt_msgpack_text_is(key, "exe"))
+			READ_TEXT(cursor, process->exe);
+		else if (fgt_msgpack_text_is(key, "host"))
+			READ_TEXT(cursor, process->host);
+		else if (fgt_msgpack_text_is(key, "arch"))
+			READ_TEXT(cursor, process->arch);
+		else if (fgt_msgpack_text_is(key, "os_release"))
+			READ_TEXT(cursor, process->os_release);
+		else
+			fgt_msgpack_skip(cursor);
+	}
+	return 0;
+}
+
+static int read_range(struct fgt_msgpack_cursor *cursor,
+		      struct fgt_ring_slice *slice)
+{
+	if (fgt_msgpack_read_array(cursor) != 2)
+		fgt_msgpack_refuse(cursor);
+	slice->requested_from_ns = read_u64(cursor);
+	slice->requested_to_ns = read_u64(cursor);
+	return 0;
+}
+
+static int read_period(struct fgt_msgpack_cursor *cursor,
+		       struct fgt_ring_slice *slice)
+{
+	slice->period_ns = read_u64(cursor);
+	return 0;
+}
+
+static int read_effective_hz(struct fgt_msgpack_cursor *cursor,
+			     struct fgt_ring_slice *slice)
+{
+	slice->effective_hz = fgt_msgpack_read_double(cursor);
+	return 0;
+}
+
+static int read_lost(struct fgt_msgpack_cursor *cursor,
+		     struct fgt_ring_slice *slice)
+{
+	if (fgt_msgpack_read_array(cursor) != 3)
+		fgt_msgpack_refuse(cursor);
+	slice->missed_ticks = read_u64(cursor);
+	slice->evicted_ticks = read_u64(cursor);
+	slice->lapped_ticks = read_u64(cursor);
+	return 0;
+}
+
+/* Ids are positions, so each string must be new and come through whole. */
+static int read_strings(struct fgt_msgpack_cursor *cursor,
+			struct fgt_ring_slice *slice)
+{
+	uint32_t count = fgt_msgpack_read_array(cursor);
+
+	for (uint32_t i = 1; i <= count && !cursor->error; i++) {
+		struct fgt_msgpack_text text = fgt_msgpack_read_str(cursor);
+		uint32_t id;
+		int r;
+
+		if (cursor->error)
+			break;
+		if (text.len > FGT_STRING_MAX ||
+		    memchr(text.bytes, 0, text.len)) {
+			fgt_msgpack_refuse(cursor);
+			break;
+		}
+		r = fgt_strings_intern(&slice->strings, text.bytes, text.len,
+				       &id);
+		if (r)
+			return r;
+		if (id != i)
+			fgt_msgpack_refuse(cursor);
+	}
+	return 0;
+}
+
+/* ---- Tables ------------------------------------------------------------- */
+
+/*
+ * Reads the head of an array and returns zeroed records, at least min_bytes of
+ * input for each of them. -ENOMEM; errors of the input stick.
+ */
+static int new_records(struct fgt_msgpack_cursor *cursor, unsigned int width,
+		       unsigned int min_bytes, size_t size, void **ret_records,
+		       uint32_t *ret_count)
+{
+	uint32_t count = fgt_msgpack_read_array(cursor);
+	void *records;
+
+	if (count % width ||
+	    count / width > fgt_msgpack_cursor_left(cursor) / min_bytes) {
+		fgt_msgpack_refuse(cursor);
+		return 0;
+	}
+	if (!count)
+		return 0;
+	records = calloc(count / width, size);
+	if (!records)
+		return -ENOMEM;
+	*ret_records = records;
+	*ret_count = count / width;
+	return 0;
+}
+
+static uint32_t read_back(struct fgt_msgpack_cursor *cursor, uint32_t index)
+{
+	uint32_t distance = read_u32(cursor);
+
+	if (distance > index)
+		fgt_msgpack_refuse(cursor);
+	return distance ? index - distance : FGT_NODE_NONE;
+}
+
+static uint32_t read_group(struct fgt_msgpack_cursor *cursor,
+			   struct fgt_row *row)
+{
+	uint32_t difference = read_u32(cursor);
+
+	if (difference)
+		row->position = 0;
+	return difference;
+}
+
+static uint32_t read_field32(struct fgt_msgpack_cursor *cursor,
+			     const struct fgt_field *field, struct fgt_row *row)
+{
+	uint32_t length;
+
+	switch ((enum fgt_field_kind)field->kind) {
+	case FGT_FIELD_I32:
+		return (uint32_t)read_i32(cursor);
+	case FGT_FIELD_DELTA32:
+		return read_u32(cursor) + fgt_load32(row->last, field->offset);
+	case FGT_FIELD_LINK:
+		return read_u32(cursor) - 1;
+	case FGT_FIELD_BACK:
+		return read_back(cursor, row->index);
+	case FGT_FIELD_GROUP:
+		return read_group(cursor, row) +
+		       fgt_load32(row->last, field->offset);
+	case FGT_FIELD_POSITION:
+		row->position += read_u32(cursor);
+		return row->position;
+	case FGT_FIELD_LENGTH:
+		length = read_u32(cursor);
+		row->position += length;
+		return length;
+	default:
+		return read_u32(cursor);
+	}
+}
+
+static void read_field(struct fgt_msgpack_cursor *cursor,
+		       const struct fgt_field *field, struct fgt_row *row,
+		       uint8_t *record)
+{
+	uint64_t wide = 0;
+	uint32_t narrow;
+	double real;
+
+	if (field->kind == FGT_FIELD_DOUBLE) {
+		real = fgt_msgpack_read_double(cursor);
+		memcpy(record + field->offset, &real, sizeof(real));
+		return;
+	}
+	if (field->kind == FGT_FIELD_DELTA64)
+		wide = fgt_load64(row->last, field->offset);
+	if (field->kind == FGT_FIELD_DELTA64 || field->kind == FGT_FIELD_U64) {
+		wide += read_u64(cursor);
+		memcpy(record + field->offset, &wide, sizeof(wide));
+		return;
+	}
+	narrow = read_field32(cursor, field, row);
+	memcpy(record + field->offset, &narrow, sizeof(narrow));
+}
+
+static int read_table(struct fgt_msgpack_cursor *cursor,
+		      const struct fgt_table *table,
+		      struct fgt_ring_slice *slice)
+{
+	struct fgt_row row = { 0 };
+	void *records = NULL;
+	uint32_t count = 0;
+	uint8_t *record;
+	int r = new_records(cursor, table->field_count, table->field_count,
+			    table->record_bytes, &records, &count);
+
+	memcpy((char *)slice + table->array, &records, sizeof(records));
+	memcpy((char *)slice + table->count, &count, sizeof(count));
+	record = records;
+	for (; row.index < count; row.index++, record += table->record_bytes) {
+		for (unsigned int i = 0; i < table->field_count; i++)
+			read_field(cursor, &table->fields[i], &row, record);
+		row.last = record;
+	}
+	return r;
+}
+
+static void read_build_id(struct fgt_msgpack_cursor *cursor,
+			  struct fgt_slice_image *image)
+{
+	struct fgt_msgpack_text id = fgt_msgpack_read_bin(cursor);
+
+	if (id.len > sizeof(image->build_id)) {
+		fgt_msgpack_refuse(cursor);
+		return;
+	}
+	memcpy(image->build_id, id.bytes, id.len);
+	image->build_id_len = (uint32_t)id.len;
+}
+
+static void read_image(struct fgt_msgpack_cursor *cursor,
+		       struct fgt_slice_image *image)
+{
+	uint32_t count = fgt_msgpack_read_map(cursor);
+
+	while (count-- && !cursor->error) {
+		struct fgt_msgpack_text key = fgt_msgpack_read_str(cursor);
+
+		if (fgt_msgpack_text_is(key, "path"))
+			image->path = read_u32(cursor);
+		else if (fgt_msgpack_text_is(key, "build_id"))
+			read_build_id(cursor, image);
+		else if (fgt_msgpack_text_is(key, "is_deleted"))
+			image->is_deleted = read_u32(cursor);
+		else if (fgt_msgpack_text_is(key, "bias"))
+			image->bias = read_u64(cursor);
+		else if (fgt_msgpack_text_is(key, "start"))
+			image->start = read_u64(cursor);
+		else if (fgt_msgpack_text_is(key, "end"))
+			image->end = read_u64(cursor);
+		else if (fgt_msgpack_text_is(key, "dev"))
+			image->dev = read_u64(cursor);
+		else if (fgt_msgpack_text_is(key, "ino"))
+			image->ino = read_u64(cursor);
+		else
+			fgt_msgpack_skip(cursor);
+	}
+}
+
+static int read_images(struct fgt_msgpack_cursor *cursor,
+		       struct fgt_ring_slice *slice)
+{
+	void *images = NULL;
+	int r = new_records(cursor, 1, IMAGE_BYTES_MIN, sizeof(*slice->images),
+			    &images, &slice->image_count);
+
+	slice->images = images;
+	for (uint32_t i = 0; i < slice->image_count; i++)
+		read_image(cursor, &slice->images[i]);
+	return r;
+}
+
+/* Sets what follows from the tables. */
+static void settle_tables(struct fgt_ring_slice *slice)
+{
+	struct fgt_pace last = { .periods = 1 };
+
+	slice->symbol_capacity = slice->symbol_count;
+	for (uint32_t i = 0; i < slice->pace_count; i++) {
+		struct fgt_pace *pace = &slice->paces[i];
+
+		pace->periods_before =
+			last.periods_before +
+			(uint64_t)(pace->first_tick - last.first_tick) *
+				last.periods;
+		last = *pace;
+	}
+}
+
+/* ---- The map ------------------------------------------------------------ */
+
+static const struct member {
+	const char *key;
+	int (*read)(struct fgt_msgpack_cursor *cursor,
+		    struct fgt_ring_slice *slice);
+} members[] = {
+	{ "process", read_process }, { "range", read_range },
+	{ "period", read_period },   { "effective_hz", read_effective_hz },
+	{ "lost", read_lost },	     { "strings", read_strings },
+	{ "images", read_images },
+};
+#define MEMBER_COUNT (sizeof(members) / sizeof(*members))
+#define KEY_COUNT    (MEMBER_COUNT + FGT_TABLE_COUNT)
+
+/* Members first, then tables. */
+static const char *key_at(size_t i)
+{
+	return i < MEMBER_COUNT ? members[i].key
+				: fgt_slice_tables[i - MEMBER_COUNT].key;
+}
+
+static size_t find_key(struct fgt_msgpack_text key)
+{
+	size_t i = 0;
+
+	while (i < KEY_COUNT && !fgt_msgpack_text_is(key, key_at(i)))
+		i++;
+	return i;
+}
+
+/* Reads one pair. seen: a bit for each key that was there before. */
+static int read_pair(struct fgt_msgpack_cursor *cursor,
+		     struct fgt_ring_slice *slice, uint32_t *seen,
+		     struct fgt_why *why)
+{
+	size_t i = find_key(fgt_msgpack_read_str(cursor));
+	int r;
+
+	if (i == KEY_COUNT) {
+		fgt_msgpack_skip(cursor);
+		return cursor->error ? fgt_why_set(why, -EBADMSG,
+						   "damaged slice: a key is "
+						   "not a string")
+				     : 0;
+	}
+	if (*seen & 1u << i)
+		return fgt_why_set(why, -EBADMSG,
+				   "damaged slice: two '%s' tables", key_at(i));
+	*seen |= 1u << i;
+	if (i < MEMBER_COUNT)
+		r = members[i].read(cursor, slice);
+	else
+		r = read_table(cursor, &fgt_slice_tables[i - MEMBER_COUNT],
+			       slice);
+	if (r)
+		return fgt_why_set(why, r, "no memory for the slice");
+	if (cursor->error)
+		return fgt_why_set(
+			why, -EBADMSG, "damaged slice: bad '%s' near byte %zu",
+			key_at(i), cursor->error_at + FGT_SLICE_MAGIC_LEN);
+	return 0;
+}
+
+static int read_pairs(struct fgt_msgpack_cursor *cursor, uint32_t count,
+		      struct fgt_ring_slice *slice, struct fgt_why *why)
+{
+	uint32_t seen = 0;
+
+	_Static_assert(KEY_COUNT <= 32, "a bit for each key");
+	while (count--) {
+		int r = read_pair(cursor, slice, &seen, why);
+
+		if (r)
+			return r;
+	}
+	for (size_t i = 0; i < KEY_COUNT; i++)
+		if (!(seen & 1u << i) &&
+		    (i < MEMBER_COUNT ||
+		     !fgt_slice_tables[i - MEMBER_COUNT].is_optional))
+			return fgt_why_set(why, -EBADMSG,
+					   "damaged slice: no '%s' table",
+					   key_at(i));
+	settle_tables(slice);
+	return 0;
+}
 
 /* The version comes first, whatever the rest looks like. */
 static int read_version(struct fgt_msgpack_cursor *cursor, struct fgt_why *why)
@@ -23,7 +436,7 @@ static int read_version(struct fgt_msgpack_cursor *cursor, struct fgt_why *why)
 
 	if (cursor->error || !fgt_msgpack_text_is(key, "version"))
 		return fgt_why_set(why, -EBADMSG,
-				   "damaged slice: it does not tell a version");
+				   "damaged slice: it has no version");
 	if (version != FGT_SLICE_VERSION)
 		return fgt_why_set(why, -EPROTONOSUPPORT,
 				   "slice of version %llu, this program reads "
@@ -74,7 +487,7 @@ int fgt_slice_decode(const uint8_t *bytes, size_t len,
 	r = fgt_slice_new(&slice);
 	if (r)
 		return fgt_why_set(why, r, "no memory for the slice");
-	r = fgt_slice_tables_read(&cursor, count - 1, slice, why);
+	r = read_pairs(&cursor, count - 1, slice, why);
 	if (r)
 		return r;
 	if (!fgt_slice_is_valid(slice))
