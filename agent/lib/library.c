@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "agent/lib/embedded/embed_load.h"
+#include "agent/lib/own.h"
 #include "agent/lib/report.h"
 #include "agent/lib/settings.h"
-#include "agent/lib/uncancelled.h"
 #include "agent/lib/worker.h"
 #include "ringbuf/base/fd.h"
 

@@ -19,7 +19,7 @@
 
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
-#include "agent/lib/own_file.h"
+#include "agent/lib/own.h"
 
 #define FIRST_NS 100000000u /* until there is something worth a slice */
 #define OWNER	 "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */

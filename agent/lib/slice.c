@@ -13,8 +13,8 @@
 
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
+#include "agent/lib/own.h"
 #include "agent/lib/report.h"
-#include "agent/lib/uncancelled.h"
 #include "ringbuf/base/sink.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)

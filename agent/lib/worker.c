@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "agent/lib/library.h"
-#include "agent/lib/own_thread.h"
+#include "agent/lib/own.h"
 #include "agent/lib/report.h"
 
 #define SECOND_NS   UINT64_C(1000000000)

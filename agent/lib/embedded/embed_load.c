@@ -16,7 +16,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "agent/lib/uncancelled.h"
+#include "agent/lib/own.h"
 
 #define NAME "libfgtrace-embed.so"
 

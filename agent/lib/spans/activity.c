@@ -30,8 +30,7 @@
 
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
-#include "agent/lib/own_file.h"
-#include "agent/lib/own_thread.h"
+#include "agent/lib/own.h"
 #include "agent/lib/report.h"
 #include "agent/lib/spans/journal.h"
 #include "ringbuf/base/clock.h"
@@ -42,7 +41,7 @@
 #define PATIENCE_NS UINT64_C(500000000) /* of a program's begin and end */
 #define BUFFER	    (64u << 10)
 #define STACK_BYTES (192 << 10)
-#define OWNER	    "FGTRACE_ACTIVITY_PID" /* and the path; see own_file.h */
+#define OWNER	    "FGTRACE_ACTIVITY_PID" /* and the path; see own.h */
 
 static struct {
 	char path[PATH_MAX];

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/lib/own.h"
 #include "agent/lib/spans/task_table.h"
-#include "agent/lib/uncancelled.h"
 
 __thread struct fgt_caller *fgt_caller_known
 	__attribute__((tls_model("initial-exec")));

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "agent/lib/library.h"
+#include "agent/lib/own.h"
 #include "agent/lib/settings.h"
 #include "agent/lib/transactions/transactions.h"
-#include "agent/lib/uncancelled.h"
 
 struct consignment {
 	struct fgt_outbox_item item; /* the first member */

@@ -1,19 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of files and whose they are. Runs in a constructor: before main(), or in
- * dlopen(3), where other threads may read the environment. Opens nothing.
+ * Threads and files of the library in the program. The functions for files run
+ * in a constructor: before main(), or in dlopen(3), where other threads may
+ * read the environment. They open no file.
  */
-#include "agent/lib/own_file.h"
+#include "agent/lib/own.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/single_threaded.h>
 #include <unistd.h>
 
-/* How long the mark is that stands for the number of the process; 0: none. */
+int fgt_own_thread_start(size_t stack_bytes, void *(*run)(void *),
+			 pthread_t *ret_thread)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int rc = pthread_attr_init(&attributes);
+
+	if (rc)
+		return -rc;
+	(void)pthread_attr_setstacksize(&attributes, stack_bytes);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(ret_thread, &attributes, run, NULL);
+	/* The program's thread-local variables may need a larger stack. */
+	if (rc == EINVAL)
+		rc = pthread_create(ret_thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return -rc;
+}
+
+/* Length of the mark for the number of the process, 0: there is none here. */
 static size_t mark_len(const char *at)
 {
 	static const char *const marks[] = { "{pid}", "%p" };
@@ -24,7 +47,7 @@ static size_t mark_len(const char *at)
 	return 0;
 }
 
-/* The program may leave its folder. */
+/* Absolute, because the program may change its directory. */
 int fgt_own_file_path(const char *text, char *ret_path, size_t size,
 		      bool *ret_is_numbered)
 {
@@ -56,7 +79,8 @@ int fgt_own_file_path(const char *text, char *ret_path, size_t size,
 	return 0;
 }
 
-/* The path stands there, too: who names another file for a child means it. */
+/* The variable has the path, too: a child that is given another path has a
+ * file of its own. */
 enum fgt_own_file fgt_own_file_take(const char *variable, const char *path)
 {
 	const char *owner = getenv(variable);
@@ -68,7 +92,7 @@ enum fgt_own_file fgt_own_file_take(const char *variable, const char *path)
 		return FGT_OWN_FILE_MINE;
 	if (colon && strcmp(colon + 1, path) == 0)
 		return FGT_OWN_FILE_ANOTHERS;
-	/* It moves what getenv(3) of another thread is reading. */
+	/* setenv() moves what getenv() in another thread reads. */
 	if (__libc_single_threaded)
 		setenv(variable, own, 1);
 	return FGT_OWN_FILE_NEW;
