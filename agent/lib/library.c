@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/own.h"
 #include "agent/lib/report.h"
 #include "agent/lib/settings.h"
@@ -85,7 +84,6 @@ static void in_child(void)
 	pthread_cond_init(&library.changed, NULL);
 	fgt_report_forked();
 	fgt_worker_forked();
-	fgt_embed_load_forked();
 	/* Also where nothing records: a thread may have held their locks. */
 	fgt_parts_forked();
 	if (phase == FGT_PHASE_IDLE || phase == FGT_PHASE_FORKED)

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slices as the program sees them: the bytes of a .fgt file and what is known
- * of them. Runs in the program's threads.
+ * Cuts, describes and frees the slices that the program asks for. Runs in the
+ * program's threads.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
 #include "agent/lib/own.h"
-#include "agent/lib/report.h"
-#include "ringbuf/base/sink.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
 #define GRACE_HZ_MIN 4.0
 
-/* So long after its time the tick has surely been recorded; nobody is made to
- * wait long where ticks are rare. */
+/* The last tick of a range is in the ring after this time. Limited, because
+ * ticks may be rare. */
 static uint64_t grace_ns(double hz)
 {
 	if (hz < GRACE_HZ_MIN)
@@ -29,7 +23,7 @@ static uint64_t grace_ns(double hz)
 	return (uint64_t)(2e9 / hz) + 5000000;
 }
 
-/* Waits for an end that lies ahead, then cuts. */
+/* Waits until to_ns has passed, then cuts. */
 static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 {
 	int r = 0;
@@ -100,57 +94,6 @@ int fgt_slice_get_info(const struct fgt_slice *slice,
 	memcpy(ret_info, &info, size < sizeof(info) ? size : sizeof(info));
 	ret_info->size = size;
 	return 0;
-}
-
-FGT_EMBED_CHECK_FORMATS;
-
-static int write_as(const struct fgt_slice *slice, enum fgt_format format,
-		    int fd)
-{
-	/* Of no transaction: the slice itself is what it is. */
-	const struct fgt_transaction_facts facts = {
-		.release = slice->release,
-		.environment = slice->environment,
-	};
-	const struct fgt_embed_ops *embed;
-	char why[FGT_EMBED_WHY];
-	int r;
-
-	if (format == FGT_FORMAT_FGT)
-		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
-	r = fgt_embed_load(&embed, why);
-	if (r < 0) {
-		fgt_report("a slice can be written as FGT_FORMAT_FGT only: %s",
-			   why);
-		return r;
-	}
-	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,
-			    fd);
-}
-
-/* A pipe that nobody reads any more raises a signal that ends programs: ours
- * is taken away again, one that was there before is left. */
-int fgt_slice_write(const struct fgt_slice *slice, enum fgt_format format,
-		    int fd)
-{
-	const struct timespec at_once = { .tv_sec = 0 };
-	sigset_t pipe_only, before, pending;
-	int r;
-
-	if (!slice || (int)format < FGT_FORMAT_FGT ||
-	    (int)format > FGT_FORMAT_SPEEDSCOPE)
-		return -EINVAL;
-	sigemptyset(&pipe_only);
-	sigaddset(&pipe_only, SIGPIPE);
-	sigemptyset(&pending);
-	(void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-	(void)sigpending(&pending);
-	r = write_as(slice, format, fd);
-	while (r == -EPIPE && !sigismember(&pending, SIGPIPE) &&
-	       sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
-		;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return r;
 }
 
 void fgt_slice_free(struct fgt_slice *slice)

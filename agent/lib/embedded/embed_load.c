@@ -155,8 +155,13 @@ int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
 	return 0;
 }
 
-void fgt_embed_load_forked(void)
+/* A thread of the parent may have held the lock. */
+static void in_child(void)
 {
-	/* A thread of the parent may have been loading. */
 	pthread_mutex_init(&loaded.lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, in_child);
 }

@@ -12,7 +12,4 @@
 int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
 		   char ret_why[FGT_EMBED_WHY]);
 
-/* In the child of a fork. AS-Safe */
-void fgt_embed_load_forked(void);
-
 #endif

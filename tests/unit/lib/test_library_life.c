@@ -19,7 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
 
@@ -112,10 +111,6 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 	(void)options;
 	(void)ret_state;
 	return -ENOENT;
-}
-
-void fgt_embed_load_forked(void)
-{
 }
 
 /* ---- The part ---------------------------------------------------------- */

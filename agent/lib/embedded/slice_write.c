@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes slices: a .fgt file as it is, all other formats with the encoders of
+ * libfgtrace-embed.so. Runs in the program's threads.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "agent/lib/backend.h"
+#include "agent/lib/embedded/embed_load.h"
+#include "agent/lib/report.h"
+#include "ringbuf/base/sink.h"
+
+FGT_EMBED_CHECK_FORMATS;
+
+static int write_as(const struct fgt_slice *slice, enum fgt_format format,
+		    int fd)
+{
+	/* No name: the slice does not belong to a transaction. */
+	const struct fgt_transaction_facts facts = {
+		.release = slice->release,
+		.environment = slice->environment,
+	};
+	const struct fgt_embed_ops *embed;
+	char why[FGT_EMBED_WHY];
+	int r;
+
+	if (format == FGT_FORMAT_FGT)
+		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
+	r = fgt_embed_load(&embed, why);
+	if (r < 0) {
+		fgt_report("a slice can be written as FGT_FORMAT_FGT only: %s",
+			   why);
+		return r;
+	}
+	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,
+			    fd);
+}
+
+/* Writing to a pipe without a reader raises SIGPIPE, which ends programs. The
+ * signal of this call is removed, one that was pending before stays. */
+int fgt_slice_write(const struct fgt_slice *slice, enum fgt_format format,
+		    int fd)
+{
+	const struct timespec at_once = { .tv_sec = 0 };
+	sigset_t pipe_only, before, pending;
+	int r;
+
+	if (!slice || (int)format < FGT_FORMAT_FGT ||
+	    (int)format > FGT_FORMAT_SPEEDSCOPE)
+		return -EINVAL;
+	sigemptyset(&pipe_only);
+	sigaddset(&pipe_only, SIGPIPE);
+	sigemptyset(&pending);
+	(void)pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+	(void)sigpending(&pending);
+	r = write_as(slice, format, fd);
+	while (r == -EPIPE && !sigismember(&pending, SIGPIPE) &&
+	       sigtimedwait(&pipe_only, NULL, &at_once) < 0 && errno == EINTR)
+		;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
