@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs in a thread of the program that starts a recorder. Must not hold the
- * loader's locks for longer than a glance: a child of fork(2) in another thread
+ * Runs in a thread of the program that starts a recorder. Must hold the
+ * loader's locks for microseconds only: a child of fork(2) in another thread
  * would never get them.
  */
 #include "agent/embed/loaded_pages.h"
@@ -23,9 +23,9 @@
 #define PAGE_IS_THERE (UINT64_C(3) << 62) /* present, or in swap */
 #define PAGES_AT_ONCE 128u
 
-#define PARTS_MAX 8 /* read-only ones of a library; linkers make three */
+#define PARTS_MAX 8 /* read-only ones of a library; linkers make 3 */
 
-/* What this library needs, and what that needs. */
+/* What this library needs, directly or not. */
 static const char *const names[] = {
 	"libunwind-x86_64.so.8", "libunwind-aarch64.so.8",
 	"libunwind.so.8",	 "libdw.so.1",
@@ -42,12 +42,12 @@ struct part {
 struct search {
 	uintptr_t own; /* where this library lies */
 	void *handles[NAME_COUNT]; /* NULL: not loaded */
-	uintptr_t bases[NAME_COUNT]; /* where those lie, likewise 0 */
+	uintptr_t bases[NAME_COUNT]; /* 0: not loaded */
 	bool is_own_passed;
-	bool is_later[NAME_COUNT]; /* in the loader's list, than this one */
+	bool is_later[NAME_COUNT]; /* after this library in the loader's list */
 };
 
-/* A library that is loaded, and stays so until its handle is closed. */
+/* A library that is loaded; it stays until its handle is closed. */
 static void find(const char *name, void **ret_handle, uintptr_t *ret_base)
 {
 	struct link_map *map;
@@ -55,7 +55,7 @@ static void find(const char *name, void **ret_handle, uintptr_t *ret_base)
 	*ret_handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
 	if (*ret_handle && dlinfo(*ret_handle, RTLD_DI_LINKMAP, &map) == 0)
 		*ret_base = map->l_addr;
-	/* The program shall not find an error of ours. */
+	/* The program must not find this error with dlerror(). */
 	(void)dlerror();
 }
 
@@ -96,7 +96,7 @@ static bool is_all_files(int pagemap_fd, const struct part *part,
 	return true;
 }
 
-/* Whole pages; returns how many parts. */
+/* In whole pages. Returns the number of parts. */
 static size_t list_parts(uintptr_t base, uintptr_t page_bytes,
 			 struct part parts[PARTS_MAX])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of a library that nobody has looked at since it was loaded, and such as
- * somebody has written to.
+ * Pages of a library that were not used since it was loaded, and pages that
+ * were written to.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -19,7 +19,7 @@
 #include "agent/embed/loaded_pages.h"
 
 #define PAGE_BYTES 4096u
-#define LIBRARY	   "libbz2.so.1.0" /* that nothing else here needs */
+#define LIBRARY	   "libbz2.so.1.0" /* not needed by this program */
 
 static uintptr_t load(void **ret_handle)
 {
@@ -31,7 +31,7 @@ static uintptr_t load(void **ret_handle)
 	return map->l_addr;
 }
 
-/* Of the mapping that begins there; -1: there is none. */
+/* Resident part of the mapping that begins there; -1: there is none. */
 static long resident_kib(uintptr_t start)
 {
 	FILE *file = fopen("/proc/self/smaps", "re");
@@ -52,7 +52,7 @@ static long resident_kib(uintptr_t start)
 	return kib;
 }
 
-static void pages_that_were_only_loaded_go(void **state)
+static void drop_removes_pages_that_were_only_loaded(void **state)
 {
 	void *handle;
 	uintptr_t base = load(&handle);
@@ -62,7 +62,7 @@ static void pages_that_were_only_loaded_go(void **state)
 	assert_true(resident_kib(base) > 0);
 	fgt_loaded_pages_drop(base);
 	assert_int_equal(resident_kib(base), 0);
-	/* They come again when they are used. */
+	/* The kernel maps them again when they are used. */
 	*(void **)&version = dlsym(handle, "BZ2_bzlibVersion");
 	assert_non_null(version);
 	assert_true(version());
@@ -70,7 +70,7 @@ static void pages_that_were_only_loaded_go(void **state)
 	dlclose(handle);
 }
 
-static void pages_that_were_written_to_stay(void **state)
+static void drop_keeps_pages_that_were_written_to(void **state)
 {
 	void *handle;
 	uintptr_t base = load(&handle);
@@ -86,7 +86,7 @@ static void pages_that_were_written_to_stay(void **state)
 	dlclose(handle);
 }
 
-static void no_library_of_ours_is_needed(void **state)
+static void give_back_returns_without_a_library_to_drop(void **state)
 {
 	char line[] = "not ELF";
 	void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -104,9 +104,9 @@ static void no_library_of_ours_is_needed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pages_that_were_only_loaded_go),
-		cmocka_unit_test(pages_that_were_written_to_stay),
-		cmocka_unit_test(no_library_of_ours_is_needed),
+		cmocka_unit_test(drop_removes_pages_that_were_only_loaded),
+		cmocka_unit_test(drop_keeps_pages_that_were_written_to),
+		cmocka_unit_test(give_back_returns_without_a_library_to_drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
