@@ -146,6 +146,20 @@ def test_convert(bench, agent_socket):
     part = summary(bench, "convert", source, "--from", "-1s")
     ok("-1s counts from the slice's end", part["to_ns"] == whole["to_ns"] and
        0.9e9 < part["to_ns"] - part["from_ns"] <= 1.0e9, part)
+    with open(source, "rb") as file:
+        content = file.read()
+    for name, make in (("link.fgt", os.symlink), ("hard.fgt", os.link)):
+        make(source, bench.path(name))
+    for name in ("source.fgt", "link.fgt", "hard.fgt", "./source.fgt"):
+        expect_error(bench, f"convert onto its input as {name}", 2,
+                     "replace the input", "convert", source, "--from", "-1s",
+                     "-o", bench.path(name), cwd=bench.scratch)
+    with open(source, "rb") as file:
+        ok("and the input is as it was", file.read() == content and
+           os.stat(source).st_nlink == 2)
+    with open(source, "rb") as file:
+        expect_error(bench, "nor from standard input", 2, "replace the input",
+                     "convert", "-", "-o", source, stdin=file)
     early = bench.run("convert", source, "--from", "-2h", "--top", "1")
     ok("convert of more than the file says where it begins",
        early.returncode == 0 and "the file begins at -" in early.stderr and
@@ -198,8 +212,21 @@ def test_output_trouble(bench, agent_socket):
     env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
     expect_error(bench, "no such directory", 1, "does not exist", "slice",
                  "--last", "1s", "-o", bench.path("none/x.fgt"), env=env)
-    expect_error(bench, "a directory", 1, "is a directory", "slice", "--last",
-                 "1s", "-o", bench.scratch, "-f", "fgt", env=env)
+    expect_error(bench, "no such directory for an automatic name", 1,
+                 bench.path("none/") + " does not exist", "slice", "--last",
+                 "1s", "-o", bench.path("none/"), env=env)
+    folder = bench.path("folder")
+    os.mkdir(folder)
+    for output in (folder, folder + "/"):
+        result = bench.run("slice", "--last", "1s", "-o", output, "-f", "fgt",
+                           env=env)
+        names = os.listdir(folder)
+        ok(f"-o {output} gets an automatic name", result.returncode == 0 and
+           len(names) == 1 and names[0].endswith(".fgt") and
+           f"wrote {folder}/{names[0]} " in result.stderr,
+           (names, result.stderr))
+        for name in names:
+            os.unlink(os.path.join(folder, name))
     expect_error(bench, "a full device", 1, "no space left", "slice",
                  "--last", "1s", "-o", "/dev/full", "-f", "folded", env=env)
     full = subprocess.run(f"exec '{bench.agent}' slice --last 1s -o - -f "

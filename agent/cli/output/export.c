@@ -97,10 +97,11 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 
 enum fgt_exit fgt_export_check(const struct fgt_export *plan)
 {
-	/* A name of its own lies in this directory. */
-	const char *path = plan->choice.path ? plan->choice.path : "./slice";
 	struct fgt_why why = { "" };
-	int r = plan->is_file_wanted ? fgt_output_check(path, &why) : 0;
+	int r = plan->is_file_wanted
+			? fgt_output_check(plan->choice.path,
+					   plan->choice.directory, &why)
+			: 0;
 
 	if (r < 0)
 		return fgt_complain(plan->verb, fgt_exit_of(r), "%s", why.text);
@@ -170,13 +171,33 @@ static int write_as(const struct fgt_export *plan,
 	return fgt_output_commit(output, r, ret_bytes, why);
 }
 
+/* By any name: a part of a file must not replace the whole. */
+static bool is_input(const struct fgt_export *plan, const char *path)
+{
+	struct stat status;
+
+	if (!plan->input.st_ino ||
+	    (is_stdout(&plan->choice) ? fstat(STDOUT_FILENO, &status)
+				      : stat(path, &status)) < 0)
+		return false;
+	return S_ISREG(status.st_mode) && status.st_dev == plan->input.st_dev &&
+	       status.st_ino == plan->input.st_ino;
+}
+
 static enum fgt_exit write_file(const struct fgt_export *plan,
 				const struct fgt_ring_slice *slice,
 				struct fgt_summary_fate *fate)
 {
 	struct fgt_why why = { "" };
-	int r = write_as(plan, &plan->choice, fate->path, slice, &fate->bytes,
-			 &why);
+	int r;
+
+	if (is_input(plan, fate->path))
+		return fgt_complain(plan->verb, FGT_EXIT_USAGE,
+				    "the output would replace the input: %s "
+				    "is that file; give another name with -o",
+				    fate->path);
+	r = write_as(plan, &plan->choice, fate->path, slice, &fate->bytes,
+		     &why);
 
 	if (r < 0)
 		return complain_encode(plan, r, &why);
@@ -189,7 +210,8 @@ static void complain_and_keep(const struct fgt_export *plan,
 			      const struct fgt_ring_slice *slice,
 			      const char *text)
 {
-	const struct fgt_output_choice choice = { .format = FGT_FORMAT_FGT };
+	const struct fgt_output_choice choice = { .directory = "",
+						  .format = FGT_FORMAT_FGT };
 	struct fgt_why why = { "" };
 	char name[PATH_MAX];
 	uint64_t bytes;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "agent/cli/options.h"
 #include "agent/cli/output/output_choice.h"
@@ -21,7 +22,8 @@
 /* Rows of a verb's table of flags. */
 #define FGT_EXPORT_OPTIONS                                                     \
 	{ "output", 'o', "FILE",                                               \
-	  "where to write, - is standard output (default: see below)", NULL }, \
+	  "file or directory, - is standard output (default: see below)",      \
+	  NULL },                                                              \
 		{ "format", 'f', "FORMAT",                                     \
 		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
 		  "speedscope (or by FILE's name)",                            \
@@ -43,7 +45,8 @@
 	".pb.gz (pprof), .folded\n(flame graphs), .speedscope.json, each but " \
 	".fgt also + .gz.\nWithout -o and -f a file named after the "          \
 	"target is written here, unless --top,\n--json or --upload asks for "  \
-	"something else. Files are readable by you only.\n"
+	"something else; in FILE if that is a directory.\n"                    \
+	"Files are readable by you only.\n"
 
 struct fgt_export {
 	const char *verb;
@@ -53,6 +56,7 @@ struct fgt_export {
 	uint32_t top; /* 0: no tables */
 	struct fgt_dsn dsn;
 	const struct fgt_config *config; /* borrowed */
+	struct stat input; /* must not be the output; all 0: none */
 };
 
 /*
@@ -63,7 +67,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,
 		    struct fgt_export *ret_export, struct fgt_why *why);
 
-/* Complains now of a file that could not be written later. */
+/* Reports now that a file could not be written later. */
 enum fgt_exit fgt_export_check(const struct fgt_export *plan);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that appear whole or not at all. Runs in the command line's main
- * thread. Must leave no half file behind, not even when killed, where the
- * file system can hold a file without a name.
+ * thread. Must leave no half file behind, even if killed, where the file
+ * system can hold a file without a name.
  */
 #include "agent/cli/output/output.h"
 
@@ -21,14 +21,14 @@
 #define NAME_TRIES   16
 
 struct fgt_output {
-	char path[PATH_MAX]; /* as asked for: for people */
+	char path[PATH_MAX]; /* as asked for, for messages */
 	char real_path[PATH_MAX]; /* where it goes, links followed */
 	char temp_path[PATH_MAX]; /* "": no name yet, or none needed */
 	int fd;
 	bool is_replaced; /* a regular file: renamed into place */
 	bool is_borrowed; /* standard output */
 	bool is_committed;
-	int write_error; /* of our own write(), not the encoder's */
+	int write_error; /* of write() here, not the encoder's */
 	uint64_t written_bytes;
 	struct fgt_sink file_sink;
 	const struct fgt_sink *sink;
@@ -90,23 +90,37 @@ static int write_buffered(void *context, const void *bytes, size_t len)
 	return 0;
 }
 
-/* Whether the directory of the path as it was asked for is there. */
-static bool has_directory(const struct fgt_output *output)
+static bool is_directory(const char *path)
 {
-	const char *slash = strrchr(output->path, '/');
-	char dir[PATH_MAX] = ".";
 	struct stat status;
 
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static int explain_missing(const char *path, int error, struct fgt_why *why)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[PATH_MAX] = ".";
+
 	if (slash)
-		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - output->path),
-			 output->path);
-	return stat(dir, &status) == 0 && S_ISDIR(status.st_mode);
+		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - path), path);
+	if (is_directory(dir))
+		return fgt_why_set(why, error,
+				   "cannot create %s: its directory takes no "
+				   "files, or it is a symbolic link to "
+				   "nothing; choose another place with -o",
+				   path);
+	return fgt_why_set(why, error,
+			   "the directory %s does not exist; create it or "
+			   "choose another with -o",
+			   dir);
 }
 
 static int explain(const struct fgt_output *output, int error,
 		   struct fgt_why *why)
 {
 	const char *path = output->is_borrowed ? "standard output"
+			   : !output->path[0]  ? "the current directory"
 					       : output->path;
 
 	switch (error) {
@@ -119,7 +133,7 @@ static int explain(const struct fgt_output *output, int error,
 	case -EACCES:
 	case -EPERM:
 		return fgt_why_set(why, error,
-				   "not permitted to write %s; choose a "
+				   "not permitted to write into %s; choose a "
 				   "directory of yours with -o",
 				   path);
 	case -EROFS:
@@ -129,17 +143,7 @@ static int explain(const struct fgt_output *output, int error,
 				   path);
 	case -ENOENT:
 	case -ENOTDIR:
-		if (has_directory(output))
-			return fgt_why_set(why, error,
-					   "%s cannot be made: its directory "
-					   "takes no files, or it is a "
-					   "symbolic link to nothing; choose "
-					   "another place with -o",
-					   path);
-		return fgt_why_set(why, error,
-				   "the directory of %s does not exist; create "
-				   "it or choose another with -o",
-				   path);
+		return explain_missing(output->path, error, why);
 	case -EISDIR:
 		return fgt_why_set(why, error,
 				   "%s is a directory; add a file name such as "
@@ -163,8 +167,8 @@ static int explain(const struct fgt_output *output, int error,
 }
 
 /*
- * Follows links up to the place where the file really goes. A link that a
- * third user planted (say in /tmp) is not followed.
+ * Follows links to the file that they name. A link of a user other than this
+ * one and root (planted in /tmp, for example) is not followed.
  */
 static int resolve(struct fgt_output *output)
 {
@@ -240,6 +244,16 @@ static int open_temporary(struct fgt_output *output)
 	return -EEXIST;
 }
 
+static int open_beside(struct fgt_output *output)
+{
+	int r = open_nameless(output);
+
+	output->is_replaced = true;
+	if (r == -EOPNOTSUPP || r == -EISDIR || r == -EINVAL || r == -ENOENT)
+		r = open_temporary(output);
+	return r;
+}
+
 static int open_file(struct fgt_output *output)
 {
 	struct stat status;
@@ -256,11 +270,7 @@ static int open_file(struct fgt_output *output)
 			return output->fd < 0 ? -errno : 0;
 		}
 	}
-	output->is_replaced = true;
-	r = open_nameless(output);
-	if (r == -EOPNOTSUPP || r == -EISDIR || r == -EINVAL || r == -ENOENT)
-		r = open_temporary(output);
-	return r;
+	return open_beside(output);
 }
 
 static int open_any(struct fgt_output *output, const char *path)
@@ -306,11 +316,30 @@ int fgt_output_open(const char *path, bool is_gzip,
 	return 0;
 }
 
-int fgt_output_check(const char *path, struct fgt_why *why)
+static int check_directory(const char *directory, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
+	int r;
+
+	output = calloc(1, sizeof(*output));
+	if (!output)
+		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
+	output->fd = -1;
+	snprintf(output->path, sizeof(output->path), "%s", directory);
+	snprintf(output->real_path, sizeof(output->real_path), "%s/",
+		 directory[0] ? directory : ".");
+	r = open_beside(output);
+	return r < 0 ? explain(output, r, why) : 0;
+}
+
+int fgt_output_check(const char *path, const char *directory,
+		     struct fgt_why *why)
 {
 	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
 	struct stat status;
 
+	if (!path)
+		return check_directory(directory, why);
 	if (strcmp(path, "-") == 0 ||
 	    (stat(path, &status) == 0 && !S_ISREG(status.st_mode) &&
 	     !S_ISDIR(status.st_mode)))
@@ -353,7 +382,7 @@ static int place(struct fgt_output *output)
 	if (r < 0)
 		return r;
 	if (!output->is_borrowed) {
-		/* Some file systems tell only here that there was no room. */
+		/* Some file systems report lack of space only here. */
 		if (close(FGT_TAKE_FD(output->fd)) < 0)
 			return -errno;
 	}

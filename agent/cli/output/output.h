@@ -19,18 +19,20 @@ struct fgt_output;
  * path "-" is standard output. A regular file is written under no name (or a
  * temporary one) beside its place, mode 0600, and gets its name by
  * fgt_output_commit(); devices and pipes are written as they are. A symbolic
- * link is followed only if it belongs to us or root. errno of open, -ELOOP,
+ * link is followed only if it belongs to this user or root. errno of open, -ELOOP,
  * -EISDIR, -ENOMEM; why names path and remedy.
  */
 int fgt_output_open(const char *path, bool is_gzip,
 		    struct fgt_output **ret_output, struct fgt_why *why);
 
 /*
- * Whether a file could be written there, without leaving a trace: told before
- * a recording rather than after it. Devices and pipes are not opened. Errors:
- * as fgt_output_open().
+ * Whether a file could be written there, or (path NULL) into the directory ("":
+ * the current one), without leaving a trace: an error before a recording is
+ * better than one after it. Devices and pipes are not opened. Errors: as
+ * fgt_output_open().
  */
-int fgt_output_check(const char *path, struct fgt_why *why);
+int fgt_output_check(const char *path, const char *directory,
+		     struct fgt_why *why);
 
 /* The sink to encode into; valid until the output is freed. */
 const struct fgt_sink *fgt_output_sink(struct fgt_output *output);

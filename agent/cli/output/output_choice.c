@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which file, in which format. Pure but for the time zone.
+ * Which file, in which format. Pure, except that it reads whether a path is a
+ * directory, and the time zone.
  */
 #include "agent/cli/output/output_choice.h"
 
@@ -8,7 +9,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+
+#define NAME_BYTES 256 /* that an automatic name never fills */
 
 static const struct {
 	const char *ending;
@@ -34,6 +38,15 @@ static const struct {
 	[FGT_FORMAT_SPEEDSCOPE] = { ".speedscope.json",
 				    "open it in https://www.speedscope.app" },
 };
+
+static bool is_directory(const char *path)
+{
+	size_t len = strlen(path);
+	struct stat status;
+
+	return (len > 0 && path[len - 1] == '/') ||
+	       (stat(path, &status) == 0 && S_ISDIR(status.st_mode));
+}
 
 static bool ends_with_gz(const char *path)
 {
@@ -67,9 +80,20 @@ int fgt_output_choose(const char *path, const char *format_name,
 		      bool is_stdout_terminal,
 		      struct fgt_output_choice *ret_choice, struct fgt_why *why)
 {
-	struct fgt_output_choice choice = { .path = path };
-	int r = choose_format(path, format_name, &choice, why);
+	struct fgt_output_choice choice = { .directory = "" };
+	int r;
 
+	if (path && is_directory(path)) {
+		if (strlen(path) > PATH_MAX - NAME_BYTES)
+			return fgt_why_set(why, -ENAMETOOLONG,
+					   "the directory of -o has more than "
+					   "%d bytes; choose another",
+					   PATH_MAX - NAME_BYTES);
+		choice.directory = path;
+		path = NULL;
+	}
+	choice.path = path;
+	r = choose_format(path, format_name, &choice, why);
 	if (r < 0)
 		return r;
 	if (choice.format == FGT_FORMAT_FGT && choice.is_gzip)
@@ -110,13 +134,17 @@ void fgt_output_default_name(const struct fgt_ring_slice *slice,
 	uint64_t wall_ns =
 		fgt_slice_wall_ns(slice, slice->tick_ns[slice->tick_count - 1]);
 	time_t seconds = (time_t)(wall_ns / 1000000000);
+	size_t directory_len = strlen(choice->directory);
+	bool is_slash_missing = directory_len > 0 &&
+				choice->directory[directory_len - 1] != '/';
 	char name[64], time_text[64] = "";
 	struct tm local;
 
 	clean_name(slice->process.name, name, sizeof(name));
 	if (localtime_r(&seconds, &local))
 		strftime(time_text, sizeof(time_text), "%Y%m%d-%H%M%S", &local);
-	snprintf(ret_name, size, "%s-%d-%s-%03u%s", name, slice->process.pid,
+	snprintf(ret_name, size, "%s%s%s-%d-%s-%03u%s", choice->directory,
+		 is_slash_missing ? "/" : "", name, slice->process.pid,
 		 time_text, (unsigned int)(wall_ns / 1000000 % 1000),
 		 kinds[choice->format].ending);
 }

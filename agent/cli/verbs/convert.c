@@ -70,24 +70,23 @@ static int read_all(int fd, struct input *input)
 	}
 }
 
-static int read_slice(const char *path, struct fgt_ring_slice **ret_slice,
-		      struct fgt_why *why)
+static int read_slice(const char *path, struct stat *ret_status,
+		      struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	bool is_stdin = strcmp(path, "-") == 0;
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	struct input input = { .bytes = NULL };
 	struct fgt_why cause = { "" };
 	int r;
 
-	if (!is_stdin) {
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-		if (fd < 0)
-			return fgt_why_set(why, -errno,
-					   "cannot read %s: %m; check its name "
-					   "and permissions",
-					   path);
-	}
-	r = read_all(is_stdin ? STDIN_FILENO : fd, &input);
+	fd = strcmp(path, "-") == 0
+		     ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+		     : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0 || fstat(fd, ret_status) < 0)
+		return fgt_why_set(why, -errno,
+				   "cannot read %s: %m; check its name and "
+				   "permissions",
+				   path);
+	r = read_all(fd, &input);
 	if (r < 0)
 		fgt_why_set(why, r,
 			    "cannot read %s: %s; give a .fgt file of at most "
@@ -207,7 +206,7 @@ static int run(const struct fgt_arguments *arguments)
 			    &why) < 0 ||
 	    fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
-	r = read_slice(arguments->operands[0], &slice, &why);
+	r = read_slice(arguments->operands[0], &plan.input, &slice, &why);
 	if (r < 0)
 		return fgt_complain(NAME, FGT_EXIT_FAILURE, "%s", why.text);
 	r = narrow(arguments, &slice, &why);

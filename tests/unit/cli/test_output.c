@@ -182,15 +182,22 @@ static void impossible_places_are_told(void **state)
 
 static void check_leaves_no_trace(void **state)
 {
+	struct fgt_why why = { "" };
+
 	(void)state;
-	assert_int_equal(fgt_output_check("a", NULL), 0);
-	assert_int_equal(fgt_output_check("-", NULL), 0);
-	assert_int_equal(fgt_output_check("/dev/full", NULL), 0);
-	assert_int_equal(fgt_output_check(".", NULL), -EISDIR);
-	assert_int_equal(fgt_output_check("none/a", NULL), -ENOENT);
+	assert_int_equal(fgt_output_check("a", NULL, NULL), 0);
+	assert_int_equal(fgt_output_check("-", NULL, NULL), 0);
+	assert_int_equal(fgt_output_check("/dev/full", NULL, NULL), 0);
+	assert_int_equal(fgt_output_check(".", NULL, NULL), -EISDIR);
+	assert_int_equal(fgt_output_check("none/a", NULL, NULL), -ENOENT);
+	assert_int_equal(fgt_output_check(NULL, "", NULL), 0);
+	assert_int_equal(fgt_output_check(NULL, ".", NULL), 0);
+	assert_int_equal(fgt_output_check(NULL, "none/", &why), -ENOENT);
+	assert_string_equal(why.text, "the directory none/ does not exist; "
+				      "create it or choose another with -o");
 	assert_int_equal(count_files(), 0);
 	assert_int_equal(write_to("a", false, "old", 0, NULL), 0);
-	assert_int_equal(fgt_output_check("a", NULL), 0);
+	assert_int_equal(fgt_output_check("a", NULL, NULL), 0);
 	assert_file("a", "old");
 	assert_int_equal(count_files(), 1);
 }
@@ -261,6 +268,25 @@ static void format_follows_the_file_name(void **state)
 			 -EINVAL);
 }
 
+static void directory_gets_the_automatic_name(void **state)
+{
+	struct fgt_output_choice choice;
+	struct fgt_why why = { "" };
+
+	(void)state;
+	assert_int_equal(fgt_output_choose("sub/", NULL, false, &choice, NULL),
+			 0);
+	assert_null(choice.path);
+	assert_string_equal(choice.directory, "sub/");
+	assert_int_equal(choice.format, FGT_FORMAT_CHROME);
+	assert_int_equal(fgt_output_choose(".", "fgt", true, &choice, NULL), 0);
+	assert_null(choice.path);
+	assert_string_equal(choice.directory, ".");
+	assert_int_equal(choice.format, FGT_FORMAT_FGT);
+	assert_int_equal(fgt_output_choose("", NULL, true, &choice, &why),
+			 -EINVAL);
+}
+
 static void binary_does_not_go_to_a_terminal(void **state)
 {
 	struct fgt_output_choice choice;
@@ -288,13 +314,22 @@ static void hostile_name_makes_a_harmless_file_name(void **state)
 					.anchor_count = 1,
 					.tick_ns = ticks,
 					.tick_count = 1 };
-	const struct fgt_output_choice choice = { .format = FGT_FORMAT_CHROME };
+	struct fgt_output_choice choice = { .directory = "",
+					    .format = FGT_FORMAT_CHROME };
 	char name[128];
 
 	(void)state;
 	setenv("TZ", "UTC", 1);
 	fgt_output_default_name(&slice, &choice, name, sizeof(name));
 	assert_string_equal(name, "_.___x___n_-7-20251115-100000-512.trace."
+				  "json");
+	choice.directory = "a";
+	fgt_output_default_name(&slice, &choice, name, sizeof(name));
+	assert_string_equal(name, "a/_.___x___n_-7-20251115-100000-512.trace."
+				  "json");
+	choice.directory = "a/";
+	fgt_output_default_name(&slice, &choice, name, sizeof(name));
+	assert_string_equal(name, "a/_.___x___n_-7-20251115-100000-512.trace."
 				  "json");
 }
 
@@ -316,6 +351,7 @@ int main(void)
 		TEST(gzip_is_complete),
 		TEST(much_passes_through_the_buffer),
 		TEST(format_follows_the_file_name),
+		TEST(directory_gets_the_automatic_name),
 		TEST(binary_does_not_go_to_a_terminal),
 		TEST(hostile_name_makes_a_harmless_file_name),
 	};
