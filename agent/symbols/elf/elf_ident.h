@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tells one ELF file from another and leads to its debug files: build
- * id, .gnu_debuglink, .gnu_debugaltlink. Read with pread and our own bounds,
- * since it runs in the daemon, where libelf does not (see helper.h).
+ * The identity of an ELF file and the names of its debug files: build id,
+ * .gnu_debuglink, .gnu_debugaltlink. Runs in the daemon, without libelf (see
+ * helper.h).
  */
 #ifndef FGT_AGENT_SYMBOLS_ELF_ELF_IDENT_H
 #define FGT_AGENT_SYMBOLS_ELF_ELF_IDENT_H
@@ -25,8 +25,8 @@ struct fgt_elf_ident {
 };
 
 /*
- * Reads the headers of an ELF file of this machine's byte order. -ENOEXEC if
- * it is not one, -EBADMSG if its headers lead outside the file, -EIO, -ENOMEM.
+ * Reads the headers of an ELF file. Links that are broken are "". Errors of
+ * fgt_elf_parse(); -EIO.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -14,7 +14,7 @@
 #define SEGMENTS_MAX	 256u
 #define SECTIONS_MAX	 8192u
 #define NOTE_BYTES_MAX	 4096u
-#define SECTION_NAME_MAX 16u
+#define SECTION_NAME_MAX 20u
 #define PAGE_MASK	 0xfffull
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
@@ -110,21 +110,21 @@ static void take_load(struct fgt_elf *elf, const Elf64_Phdr *segment)
 	load->is_writable = segment->p_flags & PF_W;
 }
 
-/* Looks for the GNU build id among the notes of one segment. */
+/* Looks for the GNU build id among notes; address 0: not in memory. */
 static void scan_notes(struct fgt_elf *elf, const struct fgt_elf_source *source,
-		       const Elf64_Phdr *segment)
+		       uint64_t offset, uint64_t size, uint64_t align,
+		       uint64_t address)
 {
 	uint8_t notes[NOTE_BYTES_MAX];
-	size_t len, at = 0;
+	size_t len = size < sizeof(notes) ? size : sizeof(notes), at = 0;
 	Elf64_Nhdr note;
 
-	len = segment->p_filesz < sizeof(notes) ? segment->p_filesz
-						: sizeof(notes);
 	if (elf->build_id_len ||
-	    fgt_elf_source_read(source, segment->p_offset, notes, len) < 0)
+	    fgt_elf_source_read(source, offset, notes, len) < 0)
 		return;
+	align = align == 8 ? 8 : 4;
 	while (len - at >= sizeof(note)) {
-		size_t align = segment->p_align == 8 ? 8 : 4, name, desc, next;
+		size_t name, desc, next;
 
 		memcpy(&note, notes + at, sizeof(note));
 		if (note.n_namesz > len || note.n_descsz > len)
@@ -139,7 +139,7 @@ static void scan_notes(struct fgt_elf *elf, const struct fgt_elf_source *source,
 		    note.n_descsz <= sizeof(elf->build_id)) {
 			memcpy(elf->build_id, notes + desc, note.n_descsz);
 			elf->build_id_len = note.n_descsz;
-			elf->build_id_address = segment->p_vaddr + desc;
+			elf->build_id_address = address ? address + desc : 0;
 			return;
 		}
 		if (next > len)
@@ -155,7 +155,10 @@ static int parse_segments(struct fgt_elf *elf,
 	Elf64_Phdr segment;
 	int r;
 
-	if (header->e_phentsize != sizeof(segment) || !header->e_phnum ||
+	/* Files that dwz made have sections only. */
+	if (!header->e_phnum)
+		return 0;
+	if (header->e_phentsize != sizeof(segment) ||
 	    header->e_phnum > SEGMENTS_MAX)
 		return -EBADMSG;
 	for (uint32_t i = 0; i < header->e_phnum; i++) {
@@ -168,7 +171,9 @@ static int parse_segments(struct fgt_elf *elf,
 		if (segment.p_type == PT_LOAD)
 			take_load(elf, &segment);
 		if (segment.p_type == PT_NOTE)
-			scan_notes(elf, source, &segment);
+			scan_notes(elf, source, segment.p_offset,
+				   segment.p_filesz, segment.p_align,
+				   segment.p_vaddr);
 		if (segment.p_type == PT_GNU_EH_FRAME) {
 			elf->eh_frame_hdr.address = segment.p_vaddr;
 			elf->eh_frame_hdr.offset = segment.p_offset;
@@ -178,21 +183,38 @@ static int parse_segments(struct fgt_elf *elf,
 	return 0;
 }
 
-static void take_section(struct fgt_elf *elf, const Elf64_Shdr *section,
-			 const char *name)
+static struct fgt_elf_range *range_of(struct fgt_elf *elf, const char *name)
 {
-	struct fgt_elf_range *range;
+	if (!strcmp(name, ".eh_frame"))
+		return &elf->eh_frame;
+	if (!strcmp(name, ".debug_frame"))
+		return &elf->debug_frame;
+	if (!strcmp(name, ".gnu_debuglink"))
+		return &elf->debuglink;
+	if (!strcmp(name, ".gnu_debugaltlink"))
+		return &elf->altlink;
+	if (!strcmp(name, ".eh_frame_hdr") && !elf->eh_frame_hdr.size)
+		return &elf->eh_frame_hdr;
+	return NULL;
+}
 
-	if (section->sh_type == SHT_NOBITS ||
+static void take_section(struct fgt_elf *elf,
+			 const struct fgt_elf_source *source,
+			 const Elf64_Shdr *section, const char *name)
+{
+	struct fgt_elf_range *range = range_of(elf, name);
+
+	if (section->sh_type == SHT_NOBITS || !section->sh_size ||
 	    section->sh_addr + section->sh_size < section->sh_addr)
 		return;
-	if (!strcmp(name, ".eh_frame"))
-		range = &elf->eh_frame;
-	else if (!strcmp(name, ".debug_frame"))
-		range = &elf->debug_frame;
-	else if (!strcmp(name, ".eh_frame_hdr") && !elf->eh_frame_hdr.size)
-		range = &elf->eh_frame_hdr;
-	else
+	if (section->sh_type == SHT_SYMTAB)
+		elf->has_symtab = true;
+	if (section->sh_type == SHT_NOTE)
+		scan_notes(elf, source, section->sh_offset, section->sh_size,
+			   section->sh_addralign, 0);
+	if (!strcmp(name, ".debug_info") || !strcmp(name, ".zdebug_info"))
+		elf->has_debug_info = true;
+	if (!range)
 		return;
 	range->address = section->sh_addr;
 	range->offset = section->sh_offset;
@@ -233,7 +255,7 @@ static void parse_sections(struct fgt_elf *elf,
 					len) < 0)
 			continue;
 		name[len] = 0;
-		take_section(elf, &section, name);
+		take_section(elf, source, &section, name);
 	}
 }
 

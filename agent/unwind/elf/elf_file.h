@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few facts about an ELF file that unwinding needs, read from a
- * descriptor or from memory. Every count and offset is hostile until checked.
+ * The few facts about an ELF file that unwinding needs, and those that lead to
+ * its debug files; read from a descriptor or from memory. Every count and
+ * offset is hostile until checked.
  */
 #ifndef FGT_AGENT_UNWIND_ELF_ELF_FILE_H
 #define FGT_AGENT_UNWIND_ELF_ELF_FILE_H
@@ -38,8 +39,11 @@ struct fgt_elf {
 	struct fgt_elf_load loads[FGT_ELF_LOADS_MAX];
 	uint8_t build_id[FGT_BUILD_ID_MAX];
 	uint32_t build_id_len;
-	uint64_t build_id_address; /* of its bytes, 0 if not in memory */
+	/* Of its bytes; 0 if not in memory, or found by a section only. */
+	uint64_t build_id_address;
 	struct fgt_elf_range eh_frame_hdr, eh_frame, debug_frame;
+	struct fgt_elf_range debuglink, altlink; /* .gnu_debug…link */
+	bool has_symtab, has_debug_info; /* with contents */
 };
 
 /* Exactly len bytes. -ENODATA past the end, -EIO and errno of pread. */

@@ -286,6 +286,8 @@ static int parse_for_host(struct fgt_image_file *file)
 
 	if (r < 0)
 		return r;
+	if (!file->elf.load_count)
+		return -EBADMSG;
 	return file->elf.machine == fgt_arch_host.elf_machine ? 0 : -ENOEXEC;
 }
 
