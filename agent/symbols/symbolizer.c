@@ -487,7 +487,7 @@ int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 	if (error)
 		return error;
 	qsort(jobs, count, sizeof(struct job), compare_jobs);
-	fgt_target_root_open(slice, is_live, &resolver.root);
+	fgt_target_root_open(&slice->process, is_live, &resolver.root);
 	error = name_jobs(&resolver, jobs, count);
 	fgt_target_root_close(&resolver.root);
 	tidy_up(symbolizer);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "agent/symbols/elf/elf_ident.h"
-#include "agent/symbols/elf/target_root.h"
+#include "agent/unwind/elf/rootfs.h"
 
 struct fgt_debug_search {
 	const struct fgt_target_root *root;

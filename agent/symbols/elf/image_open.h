@@ -7,7 +7,7 @@
 #define FGT_AGENT_SYMBOLS_ELF_IMAGE_OPEN_H
 
 #include "agent/symbols/elf/debug_file.h"
-#include "agent/symbols/elf/target_root.h"
+#include "agent/unwind/elf/rootfs.h"
 
 /* Descriptors of one image; -1 where there is none. */
 struct fgt_image_files {

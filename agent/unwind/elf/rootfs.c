@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files inside a target's root. Runs in any thread; must never follow
- * a link that leads out of that root, nor block on a FIFO.
+ * Opens roots and files inside them. Runs in any thread; must never follow a
+ * link that leads out of a root, block on a FIFO, or take another process that
+ * got the same pid for the target.
  */
 #include "agent/unwind/elf/rootfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ringbuf/base/owner.h"
+
+#define STAT_START_TIME 22 /* field, proc(5) */
 
 int fgt_rootfs_open(int root_fd, const char *path, int *ret_fd)
 {
@@ -32,4 +38,89 @@ int fgt_rootfs_open(int root_fd, const char *path, int *ret_fd)
 		return -EINVAL;
 	*ret_fd = FGT_TAKE_FD(fd);
 	return 0;
+}
+
+/* The text of a small procfs file, "" if it cannot be read. */
+static void read_text(int dir_fd, const char *name, char *text, size_t size)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	text[len > 0 ? len : 0] = '\0';
+}
+
+/* 0 if unknown. The name may hold anything, so count from the last ')'. */
+static uint64_t read_start_time(int proc_fd)
+{
+	char text[1024];
+	const char *at;
+
+	read_text(proc_fd, "stat", text, sizeof(text));
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < STAT_START_TIME; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* The last number of the line "NSpid:\t…", 0 if there is none. */
+static int32_t read_ns_pid(int proc_fd)
+{
+	char text[8192];
+	char *line, *end, *last;
+
+	read_text(proc_fd, "status", text, sizeof(text));
+	line = strstr(text, "\nNSpid:");
+	if (!line)
+		return 0;
+	line++;
+	end = strchr(line, '\n');
+	if (end)
+		*end = '\0';
+	last = strrchr(line, '\t');
+	return last ? (int32_t)strtol(last + 1, NULL, 10) : 0;
+}
+
+static void open_target(const struct fgt_process_info *process,
+			struct fgt_target_root *root)
+{
+	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
+	char path[32];
+
+	if (process->pid <= 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/%" PRId32, process->pid);
+	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc_fd < 0 || read_start_time(proc_fd) != process->start_time)
+		return;
+	root->ns_pid = read_ns_pid(proc_fd);
+	root->target_fd =
+		openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* The link leads to "/" if the process died meanwhile: look again. */
+	if (root->target_fd >= 0 &&
+	    read_start_time(proc_fd) != process->start_time) {
+		fgt_fd_close(root->target_fd);
+		root->target_fd = -1;
+	}
+}
+
+void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,
+			  struct fgt_target_root *ret_root)
+{
+	char host[sizeof(process->host)] = "";
+
+	ret_root->target_fd = -1;
+	ret_root->ns_pid = 0;
+	ret_root->host_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	gethostname(host, sizeof(host) - 1);
+	ret_root->is_this_host = is_live || !strcmp(host, process->host);
+	if (is_live)
+		open_target(process, ret_root);
+}
+
+void fgt_target_root_close(struct fgt_target_root *root)
+{
+	fgt_fd_close(root->target_fd);
+	fgt_fd_close(root->host_fd);
+	root->target_fd = root->host_fd = -1;
 }

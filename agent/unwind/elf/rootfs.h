@@ -1,18 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens files as a target sees them, without being led out of its root.
+ * The file systems that a target's paths mean: its root while it lives, the
+ * root of this machine otherwise. Opens files without being led out of them.
  */
 #ifndef FGT_AGENT_UNWIND_ELF_ROOTFS_H
 #define FGT_AGENT_UNWIND_ELF_ROOTFS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ringbuf/slice/slice.h"
+
 /*
  * Opens a regular file read-only below root_fd (a descriptor of
  * /proc/PID/root, or of "/") with openat2 RESOLVE_IN_ROOT |
- * RESOLVE_NO_MAGICLINKS, O_NONBLOCK, O_CLOEXEC. Anything but a regular file:
- * -EINVAL (FAULTS X7, X8). Else errno of openat2.
+ * RESOLVE_NO_MAGICLINKS, O_NONBLOCK, O_CLOEXEC: paths come from the target.
+ * -EINVAL if it is no regular file; errno of openat2.
  *
  * MT-Safe | AS-Safe
  */
 int fgt_rootfs_open(int root_fd, const char *path, int *ret_fd);
+
+struct fgt_target_root {
+	int target_fd; /* /proc/PID/root, -1 if gone or not permitted */
+	int host_fd; /* "/" */
+	int32_t ns_pid; /* the innermost NSpid; 0 if unknown */
+	bool is_this_host; /* the process ran on this machine */
+};
+
+/*
+ * Opens the roots for a process; the target's only if is_live, and if pid and
+ * start time still name that process. Never fails: what cannot be opened is
+ * -1.
+ */
+void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,
+			  struct fgt_target_root *ret_root);
+void fgt_target_root_close(struct fgt_target_root *root);
 
 #endif
