@@ -36,6 +36,7 @@ QUARANTINE = {
                         "agent/protocol/builder.c",
                         "agent/protocol/protocol.c"},
     r"lzma(\.h|/)": {"agent/symbols/elf/xz.c"},
+    r"seccomp\.h": {"agent/symbols/helper/syscall_filter.c"},
     r"linux/perf_event\.h": {"agent/capture/", "agent/unwind/arch/"},
     r"bpf/": {"agent/capture/who_ran/switches.c",
               "agent/capture/who_ran/switches.bpf.c"},

@@ -1,36 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seccomp filters in classic BPF. Run in the symbol helper, which must not open,
- * connect or execute, and in the process that delivers, which must not execute;
- * neither may touch another process.
+ * Seccomp filters. Run in the symbol helper, which must not open, connect or
+ * execute, and in the delivery process, which must not execute; neither may
+ * touch another process.
  */
 #include "agent/symbols/helper/syscall_filter.h"
 
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <seccomp.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "name the architecture as in linux/audit.h"
-#endif
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-	       "ARGUMENT_HIGH is the second half");
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-#define INSTRUCTIONS_MAX 160
-#define FIELD(member)	 ((unsigned int)offsetof(struct seccomp_data, member))
-#define ARGUMENT_LOW(n)	 (FIELD(args) + (n)*8)
-#define ARGUMENT_HIGH(n) (ARGUMENT_LOW(n) + 4)
-
-static const unsigned int allowed[] = {
+static const int allowed[] = {
 	/* files that are open, the socket */
 	SYS_pread64,
 	SYS_read,
@@ -70,11 +54,8 @@ static const unsigned int allowed[] = {
 	SYS_exit_group,
 };
 
-/*
- * openat is not among them: libdw looks for the files that split DWARF names,
- * and does without them.
- */
-static const unsigned int deadly[] = {
+/* openat is in neither list: libdw looks for split DWARF and does without. */
+static const int deadly[] = {
 	SYS_execve,
 	SYS_execveat,
 	SYS_socket,
@@ -85,70 +66,8 @@ static const unsigned int deadly[] = {
 	SYS_kill,
 };
 
-struct program {
-	struct sock_filter code[INSTRUCTIONS_MAX];
-	unsigned short len;
-};
-
-static void add(struct program *program, unsigned int code, unsigned int value,
-		unsigned int if_true, unsigned int if_false)
-{
-	program->code[program->len++] = (struct sock_filter){
-		.code = (unsigned short)code,
-		.jt = (unsigned char)if_true,
-		.jf = (unsigned char)if_false,
-		.k = value,
-	};
-}
-
-static void add_load(struct program *program, unsigned int offset)
-{
-	add(program, BPF_LD | BPF_W | BPF_ABS, offset, 0, 0);
-}
-
-/* Jumps over some instructions unless what was loaded is this value. */
-static void add_unless(struct program *program, unsigned int value,
-		       unsigned int skipped)
-{
-	add(program, BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped);
-}
-
-static void add_result(struct program *program, unsigned int result)
-{
-	add(program, BPF_RET | BPF_K, result, 0, 0);
-}
-
-static void add_numbers(struct program *program, const unsigned int *numbers,
-			size_t count, unsigned int result)
-{
-	for (size_t i = 0; i < count; i++) {
-		add_unless(program, numbers[i], 1);
-		add_result(program, result);
-	}
-}
-
-/* Limits may be asked for, not set: argument 2 is a null pointer. */
-static void add_get_limit(struct program *program)
-{
-	add_unless(program, SYS_prlimit64, 5);
-	add_load(program, ARGUMENT_LOW(2));
-	add_unless(program, 0, 3);
-	add_load(program, ARGUMENT_HIGH(2));
-	add_unless(program, 0, 1);
-	add_result(program, SECCOMP_RET_ALLOW);
-}
-
-/* A signal to ourselves only, as abort() sends it: argument 0 is our pid. */
-static void add_abort(struct program *program, unsigned int pid)
-{
-	add_unless(program, SYS_tgkill, 3);
-	add_load(program, ARGUMENT_LOW(0));
-	add_unless(program, pid, 1);
-	add_result(program, SECCOMP_RET_ALLOW);
-}
-
 /* What neither an upload nor the reading of a slice needs. */
-static const unsigned int forbidden[] = {
+static const int forbidden[] = {
 	/* other programs */
 	SYS_execve,
 	SYS_execveat,
@@ -182,57 +101,73 @@ static const unsigned int forbidden[] = {
 	SYS_kexec_load,
 };
 
-static int install(struct program *program)
+/* NULL without memory. Calls of another architecture kill the process. */
+static scmp_filter_ctx new_filter(uint32_t default_action)
 {
-	struct sock_fprog filter = { .len = program->len,
-				     .filter = program->code };
+	scmp_filter_ctx filter = seccomp_init(default_action);
 
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0)
-		       ? -errno
-		       : 0;
+	if (filter)
+		seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH,
+				 SCMP_ACT_KILL_PROCESS);
+	return filter;
 }
 
-static void add_beginning(struct program *program)
+static int add_calls(scmp_filter_ctx filter, uint32_t action, const int *calls,
+		     size_t count)
 {
-	add_load(program, FIELD(arch));
-	add(program, BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
-	add_result(program, SECCOMP_RET_KILL_PROCESS);
-	add_load(program, FIELD(nr));
+	int error = 0;
+
+	for (size_t i = 0; i < count && !error; i++)
+		error = seccomp_rule_add(filter, action, calls[i], 0);
+	return error;
+}
+
+/* The calls that are allowed with some arguments only. */
+static int add_conditions(scmp_filter_ctx filter)
+{
+	/* A signal to this process, as abort() sends it. */
+	int error =
+		seccomp_rule_add(filter, SCMP_ACT_ALLOW, SYS_tgkill, 1,
+				 SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)getpid()));
+
+	/* Limits may be read, not set: argument 2 is a null pointer. */
+	if (!error)
+		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SYS_prlimit64,
+					 1, SCMP_A2_64(SCMP_CMP_EQ, 0));
+	return error;
+}
+
+/* Applies the filter to this thread unless there was an error; frees it. */
+static int load(scmp_filter_ctx filter, int error)
+{
+	if (!error)
+		error = seccomp_load(filter);
+	seccomp_release(filter);
+	return error;
 }
 
 int fgt_syscall_filter_forbid(void)
 {
-	struct program program = { .len = 0 };
+	scmp_filter_ctx filter = new_filter(SCMP_ACT_ALLOW);
 
-	_Static_assert(2 * sizeof(forbidden) / sizeof(*forbidden) + 16 <
-			       INSTRUCTIONS_MAX,
-		       "all instructions have room");
-	add_beginning(&program);
-	/* The numbers of x32, a second name for each call. */
-	add(&program, BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1);
-	add_result(&program, SECCOMP_RET_ERRNO | EPERM);
-	add_numbers(&program, forbidden, sizeof(forbidden) / sizeof(*forbidden),
-		    SECCOMP_RET_ERRNO | EPERM);
-	add_result(&program, SECCOMP_RET_ALLOW);
-	return install(&program);
+	if (!filter)
+		return -ENOMEM;
+	return load(filter, add_calls(filter, SCMP_ACT_ERRNO(EPERM), forbidden,
+				      COUNT(forbidden)));
 }
 
 int fgt_syscall_filter_set(void)
 {
-	struct program program = { .len = 0 };
-	const size_t allowed_count = sizeof(allowed) / sizeof(*allowed);
-	const size_t deadly_count = sizeof(deadly) / sizeof(*deadly);
+	scmp_filter_ctx filter = new_filter(SCMP_ACT_ERRNO(EPERM));
+	int error;
 
-	_Static_assert(
-		2 * (sizeof(allowed) + sizeof(deadly)) / sizeof(*allowed) + 16 <
-			INSTRUCTIONS_MAX,
-		"all instructions have room");
-	add_beginning(&program);
-	add_numbers(&program, allowed, allowed_count, SECCOMP_RET_ALLOW);
-	add_numbers(&program, deadly, deadly_count, SECCOMP_RET_KILL_PROCESS);
-	add_abort(&program, (unsigned int)getpid());
-	add_load(&program, FIELD(nr));
-	add_get_limit(&program);
-	add_result(&program, SECCOMP_RET_ERRNO | EPERM);
-	return install(&program);
+	if (!filter)
+		return -ENOMEM;
+	error = add_calls(filter, SCMP_ACT_ALLOW, allowed, COUNT(allowed));
+	if (!error)
+		error = add_calls(filter, SCMP_ACT_KILL_PROCESS, deadly,
+				  COUNT(deadly));
+	if (!error)
+		error = add_conditions(filter);
+	return load(filter, error);
 }

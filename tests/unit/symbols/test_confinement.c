@@ -24,22 +24,26 @@
 #include "agent/symbols/helper/helper.h"
 #include "agent/symbols/helper/syscall_filter.h"
 
-/* How a child ends that does this behind the filter. */
-static int end_of(int (*act)(void))
+/* How a child ends that does this behind a filter. */
+static int end_behind(int (*set_filter)(void), int (*act)(void))
 {
 	pid_t pid = fork();
 	int status = 0;
 
 	if (!pid) {
 		alarm(20);
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-		    fgt_syscall_filter_set())
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || set_filter())
 			_exit(99);
 		_exit(act());
 	}
 	assert_true(pid > 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int end_of(int (*act)(void))
+{
+	return end_behind(fgt_syscall_filter_set, act);
 }
 
 static int do_open(void)
@@ -76,17 +80,17 @@ static int do_execute(void)
 {
 	char *none[] = { NULL };
 
-	return (int)syscall(SYS_execve, "/bin/true", none, none);
+	return syscall(SYS_execve, "/bin/true", none, none) ? errno : 0;
 }
 
 static int do_socket(void)
 {
-	return (int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0);
+	return syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0) < 0 ? errno : 0;
 }
 
 static int do_kill(void)
 {
-	return (int)syscall(SYS_kill, 1, 0);
+	return syscall(SYS_kill, 1, 0) ? errno : 0;
 }
 
 static void what_is_not_needed_is_not_permitted(void **state)
@@ -104,6 +108,31 @@ static void what_only_an_intruder_does_is_the_end(void **state)
 	assert_int_equal(end_of(do_socket), -SIGSYS);
 	assert_int_equal(end_of(do_kill), -SIGSYS);
 }
+
+static void delivery_filter_refuses_what_uploads_do_not_need(void **state)
+{
+	(void)state;
+	assert_int_equal(end_behind(fgt_syscall_filter_forbid, do_open), 0);
+	assert_int_equal(end_behind(fgt_syscall_filter_forbid, do_socket), 0);
+	assert_int_equal(end_behind(fgt_syscall_filter_forbid, do_execute),
+			 EPERM);
+	assert_int_equal(end_behind(fgt_syscall_filter_forbid, do_kill), EPERM);
+}
+
+#ifdef __x86_64__
+static int do_x32(void)
+{
+	return syscall(0x40000000 | SYS_getpid) < 0 ? errno : 0;
+}
+
+static void call_by_its_x32_number_ends_the_process(void **state)
+{
+	(void)state;
+	assert_int_equal(end_of(do_x32), -SIGSYS);
+	assert_int_equal(end_behind(fgt_syscall_filter_forbid, do_x32),
+			 -SIGSYS);
+}
+#endif
 
 static void limits_can_be_read_and_abort_works(void **state)
 {
@@ -185,6 +214,11 @@ int main(void)
 		cmocka_unit_test(a_helper_has_no_rights),
 		cmocka_unit_test(what_is_not_needed_is_not_permitted),
 		cmocka_unit_test(what_only_an_intruder_does_is_the_end),
+		cmocka_unit_test(
+			delivery_filter_refuses_what_uploads_do_not_need),
+#ifdef __x86_64__
+		cmocka_unit_test(call_by_its_x32_number_ends_the_process),
+#endif
 		cmocka_unit_test(limits_can_be_read_and_abort_works),
 	};
 
