@@ -284,10 +284,8 @@ static int parse_for_host(struct fgt_image_file *file)
 {
 	int r = fgt_elf_parse(&file->source, &file->elf);
 
-	if (r < 0)
-		return r;
-	if (!file->elf.load_count)
-		return -EBADMSG;
+	if (r < 0 || !file->elf.load_count)
+		return r < 0 ? r : -EBADMSG;
 	return file->elf.machine == fgt_arch_host.elf_machine ? 0 : -ENOEXEC;
 }
 
