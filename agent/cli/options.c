@@ -164,7 +164,7 @@ static int read_short(struct reader *reader, const char *text)
 	return 0;
 }
 
-static int add_operand(struct reader *reader, const char *text)
+static int add_operand(struct reader *reader, char *text)
 {
 	struct fgt_arguments *arguments = &reader->arguments;
 
@@ -178,6 +178,7 @@ static int add_operand(struct reader *reader, const char *text)
 				   "'%s' is one argument too many; see "
 				   "fgtrace-agent %s --help",
 				   text, arguments->verb->name);
+	/* Over an argument that has been read. */
 	arguments->operands[arguments->operand_count++] = text;
 	return 0;
 }
@@ -201,7 +202,7 @@ static int read_rest(struct reader *reader)
 
 static int read_argument(struct reader *reader)
 {
-	const char *text = reader->argv[reader->next++];
+	char *text = reader->argv[reader->next++];
 
 	if (strcmp(text, "--") == 0)
 		return read_rest(reader);
@@ -329,7 +330,8 @@ int fgt_options_read(const struct fgt_verb *verb, int argc, char **argv,
 	struct reader reader = { .argc = argc,
 				 .next = 1,
 				 .argv = argv,
-				 .arguments = { .verb = verb },
+				 .arguments = { .verb = verb,
+						.operands = argv + 1 },
 				 .why = why };
 	int r;
 

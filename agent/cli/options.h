@@ -13,8 +13,7 @@
 #include "agent/cli/verb.h"
 #include "ringbuf/base/why.h"
 
-#define FGT_OPTIONS_MAX	 24 /* flags of one verb */
-#define FGT_OPERANDS_MAX 2
+#define FGT_OPTIONS_MAX 24 /* flags of one verb */
 
 struct fgt_option {
 	const char *name; /* long form without the dashes */
@@ -31,15 +30,16 @@ struct fgt_arguments {
 	const char *values[FGT_OPTIONS_MAX]; /* NULL: not given; "" a switch */
 	bool is_flag[FGT_OPTIONS_MAX]; /* false: from the environment */
 	bool is_help; /* --help: nothing else counts */
-	const char *operands[FGT_OPERANDS_MAX];
+	char **operands; /* in argv */
 	int operand_count;
 	char **command; /* after "--"; NULL-terminated, NULL if none */
 };
 
 /*
  * Reads argv[1…] (argv[0] is the verb's name) by verb's table, then the
- * environment through get_env (pass secure_getenv). -EINVAL; why names what is
- * wrong, the nearest known flag, and where help is.
+ * environment through get_env (pass secure_getenv). Moves the operands to the
+ * front of argv. -EINVAL; why names the mistake, the nearest known flag, and
+ * the verb's --help.
  */
 int fgt_options_read(const struct fgt_verb *verb, int argc, char **argv,
 		     char *(*get_env)(const char *name),

@@ -24,7 +24,7 @@ struct fgt_verb {
 	const char *summary; /* one line */
 	const char *help; /* paragraphs and examples for --help */
 	const struct fgt_option *options; /* ended by one without a name */
-	int operands_min, operands_max;
+	int operands_min, operands_max; /* INT_MAX: any number */
 	int has_command; /* takes "-- CMD [ARG…]" */
 	/* enum fgt_exit, or the status of a command that was run. */
 	int (*run)(const struct fgt_arguments *arguments);

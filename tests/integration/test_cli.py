@@ -351,6 +351,26 @@ def test_attach(bench, agent_socket):
                  "no-such-program", env=env)
 
 
+def test_attach_several(bench, agent_socket):
+    env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
+    pids = [str(bench.start(["sleep", "60"]).pid) for _ in range(2)]
+    both = bench.run("attach", *pids, env=env)
+    ok("attach of several processes", both.returncode == 0 and
+       both.stdout == "".join(f"sampling {pid} sleep\n" for pid in pids),
+       both.stdout + both.stderr)
+    mixed = bench.run("detach", pids[0], "4194304", "--json", pids[1],
+                      "no-such-program", env=env)
+    replies = [json.loads(line) for line in mixed.stdout.splitlines()]
+    ok("one line for each failure, and what can be done is done",
+       mixed.returncode == 1 and mixed.stderr.count("\n") == 2 and
+       "detach: 4194304: " in mixed.stderr and
+       "detach: no-such-program: " in mixed.stderr and
+       [str(reply["targets"][0]["pid"]) for reply in replies] == pids,
+       mixed.stdout + mixed.stderr)
+    expect_error(bench, "attach of several without agent", 3, "no agent",
+                 "attach", *pids, "--socket", bench.path("none.sock"))
+
+
 def test_other_users(bench, agent_socket, pid):
     if os.getuid() != 0:
         return
@@ -413,6 +433,7 @@ def run(bench):
     test_status(bench, agent_socket, pid)
     test_upload(bench, agent_socket)
     test_attach(bench, agent_socket)
+    test_attach_several(bench, agent_socket)
     test_other_users(bench, agent_socket, pid)
 
 

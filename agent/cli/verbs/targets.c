@@ -4,7 +4,7 @@
  * about the processes that it samples.
  */
 #include <errno.h>
-#include <stdio.h>
+#include <limits.h>
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/options.h"
@@ -35,18 +35,15 @@ static const struct fgt_option attach_options[] = {
 	{ .name = NULL },
 };
 
-static int request(const struct fgt_arguments *arguments,
-		   struct fgt_message **ret_reply, struct fgt_why *why)
+static int call(const struct fgt_arguments *arguments, const char *socket_path,
+		const char *target, struct fgt_message **ret_reply,
+		struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	char socket_path[FGT_SOCKET_PATH_SIZE];
-	int r = fgt_fetch_socket(arguments, socket_path, sizeof(socket_path),
-				 why);
+	int r = fgt_client_request_new(arguments->verb->name, &request);
 
-	if (r == 0)
-		r = fgt_client_request_new(arguments->verb->name, &request);
-	if (r == 0 && arguments->operand_count)
-		r = fgt_fetch_put_target(request, arguments->operands[0], why);
+	if (r == 0 && target)
+		r = fgt_fetch_put_target(request, target, why);
 	if (r < 0)
 		return r;
 	if (fgt_options_has(arguments, "children"))
@@ -54,15 +51,11 @@ static int request(const struct fgt_arguments *arguments,
 	return fgt_fetch_reply(socket_path, request, ret_reply, why);
 }
 
-static int run(const struct fgt_arguments *arguments)
+static int print(const struct fgt_arguments *arguments,
+		 const struct fgt_message *reply)
 {
-	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	const struct fgt_verb *verb = arguments->verb;
-	struct fgt_why why = { "" };
-	int r = request(arguments, &reply, &why);
 
-	if (r < 0)
-		return fgt_complain_why(verb->name, fgt_fetch_exit(r), &why);
 	if (fgt_options_has(arguments, "json"))
 		return fgt_print_json(verb->name, reply);
 	if (verb == &fgt_verb_status)
@@ -75,31 +68,74 @@ static int run(const struct fgt_arguments *arguments)
 	return fgt_finish_stdout(verb->name);
 }
 
+/* target NULL: status and targets have none. */
+static int run_for(const struct fgt_arguments *arguments,
+		   const char *socket_path, const char *target)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+	const char *verb = arguments->verb->name;
+	struct fgt_why why = { "" };
+	int r = call(arguments, socket_path, target, &reply, &why);
+
+	if (r == 0)
+		return print(arguments, reply);
+	if (r == -EHOSTDOWN || r == -ENOMEM || arguments->operand_count < 2)
+		return fgt_complain_why(verb, fgt_fetch_exit(r), &why);
+	return fgt_complain(verb, FGT_EXIT_FAILURE, "%s: %s", target, why.text);
+}
+
+static int run(const struct fgt_arguments *arguments)
+{
+	char socket_path[FGT_SOCKET_PATH_SIZE];
+	struct fgt_why why = { "" };
+	int status = FGT_EXIT_OK;
+	int r = fgt_fetch_socket(arguments, socket_path, sizeof(socket_path),
+				 &why);
+
+	if (r < 0)
+		return fgt_complain_why(arguments->verb->name,
+					fgt_fetch_exit(r), &why);
+	if (arguments->operand_count == 0)
+		return run_for(arguments, socket_path, NULL);
+	/* Without an agent each of them would fail in the same way. */
+	for (int i = 0;
+	     i < arguments->operand_count && status != FGT_EXIT_NO_AGENT; i++) {
+		int one =
+			run_for(arguments, socket_path, arguments->operands[i]);
+
+		status = one == FGT_EXIT_OK ? status : one;
+	}
+	return status;
+}
+
 const struct fgt_verb fgt_verb_attach = {
 	.name = "attach",
-	.synopsis = "PID|NAME [--children]",
-	.summary = "tell the daemon to sample a process",
+	.synopsis = "PID|NAME... [--children]",
+	.summary = "make the daemon sample processes",
 	.options = attach_options,
 	.operands_min = 1,
-	.operands_max = 1,
+	.operands_max = INT_MAX,
 	.run = run,
 	.help = "A NAME attaches every process of that name that you may "
 		"trace. Sampling begins\nat once and goes on until the process "
-		"ends or is detached.\n"
+		"ends or is detached. If one of several fails,\nthe others are "
+		"attached, the error has its own line and the exit status is "
+		"1.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent attach 1234\n"
+		"  fgtrace-agent attach $(pgrep nginx)\n"
 		"  fgtrace-agent attach postgres --children\n",
 };
 
 const struct fgt_verb fgt_verb_detach = {
 	.name = "detach",
-	.synopsis = "PID|NAME",
-	.summary = "tell the daemon to sample it no longer",
+	.synopsis = "PID|NAME...",
+	.summary = "make the daemon stop sampling processes",
 	.options = options,
 	.operands_min = 1,
-	.operands_max = 1,
+	.operands_max = INT_MAX,
 	.run = run,
-	.help = "What was recorded of it is given up.\n"
+	.help = "What was recorded of them is discarded.\n"
 		"\nExample:\n"
 		"  fgtrace-agent detach 1234\n",
 };

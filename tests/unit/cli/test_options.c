@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "agent/cli/nearest.h"
@@ -36,6 +37,12 @@ static const struct fgt_verb operands = { .name = "convert",
 					  .options = table,
 					  .operands_min = 1,
 					  .operands_max = 1 };
+
+static const struct fgt_verb several = { .name = "attach",
+					 .synopsis = "PID...",
+					 .options = table,
+					 .operands_min = 1,
+					 .operands_max = INT_MAX };
 static const struct fgt_verb command = { .name = "record",
 					 .synopsis = "-- CMD",
 					 .options = table,
@@ -209,6 +216,12 @@ static void operands_are_counted(void **state)
 	(void)state;
 	assert_int_equal(READ(&operands, &a, NULL, "in.fgt", "-j"), 0);
 	assert_string_equal(a.operands[0], "in.fgt");
+	assert_int_equal(READ(&several, &a, NULL, "1", "-j", "2", "--", "-3"),
+			 0);
+	assert_int_equal(a.operand_count, 3);
+	assert_string_equal(a.operands[0], "1");
+	assert_string_equal(a.operands[1], "2");
+	assert_string_equal(a.operands[2], "-3");
 	assert_int_equal(READ(&operands, &a, NULL, "-"), 0);
 	assert_string_equal(a.operands[0], "-");
 	assert_int_equal(READ(&operands, &a, NULL, "--", "-x"), 0);
