@@ -8,9 +8,8 @@
 #include <stddef.h>
 
 /*
- * Keeps the best candidate: start with distance = SIZE_MAX, offer each known
- * word, then best is the nearest one, or NULL if none is near enough to be
- * what was meant.
+ * Offer each known word: best is then the nearest one, or NULL if none is near
+ * enough.
  */
 struct fgt_nearest {
 	const char *word;

@@ -21,15 +21,15 @@ struct fgt_option {
 	const char *argument; /* "PID"; "[DEST]" optional; NULL: a switch */
 	const char *help; /* one line */
 	/* Names of flags that cannot go with it, each followed by a space. A
-	 * flag drops what the environment says about those. */
+	 * flag overrides those in the environment. */
 	const char *excludes;
 };
 
 struct fgt_arguments {
 	const struct fgt_verb *verb;
-	const char *values[FGT_OPTIONS_MAX]; /* NULL: not given; "" a switch */
+	const char *values[FGT_OPTIONS_MAX]; /* NULL: not given; "": a switch */
 	bool is_flag[FGT_OPTIONS_MAX]; /* false: from the environment */
-	bool is_help; /* --help: nothing else counts */
+	bool is_help; /* --help: the rest was not read */
 	char **operands; /* in argv */
 	int operand_count;
 	char **command; /* after "--"; NULL-terminated, NULL if none */

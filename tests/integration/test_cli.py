@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, as a person meets it.
+"""The command line, as a user meets it.
 
 usage: test_cli.py BUILD
 
 Exit statuses, one-line errors with a remedy, help, configuration, what a
-daemon tells of itself and of others' processes, uploads.
+daemon reports to its user and to other users, uploads.
 """
 import gzip
 import http.server
@@ -271,13 +271,13 @@ def test_upload(bench, agent_socket):
     with open(config, "w") as file:
         file.write('upload: { release = "app@1.0"; destinations = ( { name = '
                    f'"lab"; dsn_file = "{dsn_file}"; }} ); }};\n')
-    told = ""
+    printed = ""
     for name, *flags in (("by configuration", "--upload", "-c", config),
                          ("by name", "--upload", "lab", "-c", config),
                          ("by DSN file", "--dsn-file", dsn_file)):
         server.requests.clear()
         result = bench.run("slice", "--last", "2s", *flags, env=env)
-        told += result.stdout + result.stderr
+        printed += result.stdout + result.stderr
         event = re.search(r"event ([0-9a-f]{32})", result.stderr)
         ok(f"upload {name}", result.returncode == 0 and event and
            len(server.requests) == 1, result.stderr)
@@ -285,7 +285,7 @@ def test_upload(bench, agent_socket):
             continue
         path, headers, body = server.requests[0]
         header = json.loads(gzip.decompress(body).split(b"\n", 1)[0])
-        ok(f"upload {name}: the event told is the event sent",
+        ok(f"upload {name}: the event printed is the event sent",
            path == "/api/7/envelope/" and event and
            header["event_id"] == event[1] and
            headers["Content-Encoding"] == "gzip", (path, headers, header))
@@ -316,8 +316,8 @@ def test_upload(bench, agent_socket):
     os.chmod(dsn_file, 0o644)
     expect_error(bench, "a DSN that others can read", 2, "", "slice", "--last",
                  "1s", "--dsn-file", dsn_file, env=env)
-    ok("no output shows the DSN's key", KEY not in told and
-       KEY not in bench.run("config", "show", "-c", config).stdout, told)
+    ok("no output shows the DSN's key", KEY not in printed and
+       KEY not in bench.run("config", "show", "-c", config).stdout, printed)
 
 
 def test_attach(bench, agent_socket):
@@ -340,7 +340,7 @@ def test_attach(bench, agent_socket):
        by_name["threads"][0]["running"] == 0 and "nanosleep" in
        by_name["threads"][0]["blocked_in"][0]["state"], by_name)
     detach = bench.run("detach", pid, "--json", env=env)
-    ok("detach tells what it detached", detach.returncode == 0 and
+    ok("detach prints what it detached", detach.returncode == 0 and
        json.loads(detach.stdout)["targets"][0]["pid"] == sleeper.pid,
        detach.stdout + detach.stderr)
     expect_error(bench, "detach again", 1, "", "detach", pid, env=env)
@@ -378,7 +378,7 @@ def test_other_users(bench, agent_socket, pid):
     result = subprocess.run(
         as_user([binary, "--socket", agent_socket, "slice", "-p", str(pid),
                  "-o", "-"], True), capture_output=True, text=True)
-    ok("nobody does not get a slice of root's target",
+    ok("an ordinary user does not get a slice of root's target",
        result.returncode == 4 and is_one_line(result.stderr) and
        not result.stdout, f"{result.returncode} {result.stderr}")
     folder = os.path.dirname(agent_socket)
@@ -393,20 +393,20 @@ def test_other_users(bench, agent_socket, pid):
     result = subprocess.run(
         as_user([binary, "--socket", agent_socket, "targets", "--json"], True),
         capture_output=True, text=True)
-    ok("nobody does not see root's targets", str(pid) not in result.stdout,
+    ok("an ordinary user does not see root's targets", str(pid) not in result.stdout,
        result.stdout)
     result = subprocess.run(
         as_user([binary, "record", "-d", "1", "-p", str(pid), "-o",
                  "/dev/null", "-f", "folded"], True), capture_output=True,
         text=True)
-    ok("nobody does not record root's process", result.returncode == 4 and
+    ok("an ordinary user does not record root's process", result.returncode == 4 and
        is_one_line(result.stderr), f"{result.returncode} {result.stderr}")
     _, own = bench.daemon("nobody", as_nobody=True, agent=binary)
     result = subprocess.run(
         as_user([binary, "--socket", own, "status", "--json"], True),
         capture_output=True, text=True)
     status = json.loads(result.stdout)
-    ok("status tells an ordinary user what BPF would need",
+    ok("status reports to an ordinary user what BPF would need",
        "CAP_BPF" in status["bpf_why"] and
        status["perf_cpu_why"] in status["bpf_why"], result.stdout)
     forbidden = bench.path("forbidden")

@@ -42,7 +42,7 @@ def test_record(bench, busy_pid):
        out.stdout == "typed\n" and not out.stderr, f"{out.stdout} {out.stderr}")
     with open(bench.path("d.folded")) as file:
         text = file.read()
-    ok("nothing of ours is in the recording", "fgt_" not in text and
+    ok("nothing of fgtrace is in the recording", "fgt_" not in text and
        "become" not in text, text[:300])
     expect_error(bench, "a command that is not", 1, "cannot run", "record",
                  "-o", bench.path("e.folded"), "--", "no-such-command-at-all")
@@ -50,7 +50,7 @@ def test_record(bench, busy_pid):
     expect_error(bench, "a recording that could not be written", 1,
                  "does not exist", "record", "-o", bench.path("none/x.fgt"),
                  "--", "touch", mark)
-    ok("is told before the command runs", not os.path.exists(mark))
+    ok("is reported before the command runs", not os.path.exists(mark))
     os.symlink("nothing-there", bench.path("link.folded"))
     for path in (bench.path("link.folded"), "/proc/x.fgt"):
         expect_error(bench, f"{path} is not blamed on its directory", 1,
@@ -132,7 +132,7 @@ def test_ordinary_user(bench):
     target = bench.start([f"{folder}/truth-nofp", "shares", "60"], True,
                          stdout=subprocess.PIPE, text=True)
     pid = read_until(target.stdout, "ready ")
-    out = bench.path("nobody")
+    out = bench.path("ordinary")
     os.makedirs(out)
     os.chown(out, NOBODY, NOBODY)
     result = subprocess.run(

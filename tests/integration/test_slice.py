@@ -91,7 +91,7 @@ def test_times(bench, agent_socket, pid):
     begun = time.monotonic()
     expect_error(bench, "older than the ring", 5, "the ring holds", "slice",
                  "--from", "-50m", "--to", "-49m", env=env)
-    ok("older than the ring is told at once", time.monotonic() - begun < 5)
+    ok("older than the ring is reported at once", time.monotonic() - begun < 5)
     expect_error(bench, "too far in the future", 2, "", "slice", "--from",
                  "+5h", "--to", "+6h", env=env)
     expect_error(bench, "older than the ring by the clock", 5, "", "slice",
@@ -167,14 +167,14 @@ def test_convert(bench, agent_socket):
     path = bench.path("from-0.fgt")
     sliced = bench.run("slice", "--from", "m:0", "-o", path, env=env)
     result = bench.run("convert", path, "--top", "1")
-    ok("asked from 0, nobody complains of the time since the machine began",
+    ok("asked from 0, no note is about the time since the machine began",
        sliced.returncode == result.returncode == 0 and
        "were not kept" not in sliced.stderr + result.stderr,
        sliced.stderr + result.stderr)
     path = bench.path("from-before.fgt")
     sliced = bench.run("slice", "--last", "10m", "-o", path, env=env)
     result = bench.run("convert", path, "--top", "1")
-    ok("asked for ten minutes, what was not kept is told",
+    ok("asked for ten minutes, what was not kept is reported",
        "s asked for were not kept" in sliced.stderr and
        "s asked for were not kept" in result.stderr,
        sliced.stderr + result.stderr)
@@ -256,7 +256,7 @@ def test_output_trouble(bench, agent_socket):
                            " | head -c 10; echo ${PIPESTATUS[0]}",
                            shell=True, executable="/bin/bash", env=env,
                            text=True, capture_output=True)
-    ok("a reader that leaves is no error to tell", not early.stderr and
+    ok("a reader that leaves is no error to report", not early.stderr and
        early.stdout[10:].strip() in ("0", "1"), early)
 
 

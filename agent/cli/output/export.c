@@ -21,7 +21,7 @@
 
 #define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
 #define GAP_NS	    100000000u
-#define SENTRY_NS   30000000000u /* that one profile or chunk may hold */
+#define SENTRY_NS   30000000000u /* the most of a profile or chunk */
 #define TOP_MAX	    10000
 
 static bool is_stdout(const struct fgt_output_choice *choice)
@@ -127,12 +127,12 @@ int fgt_export_resolve(struct fgt_ring_slice *slice,
 	return r;
 }
 
-/* Why an encoder gave up, when it was not the writing that failed. */
+/* why has a text if the writing failed; else the encoder did. */
 static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
 				     const struct fgt_why *why)
 {
 	if (error == -EPIPE)
-		return FGT_EXIT_FAILURE; /* the reader had enough: quiet */
+		return FGT_EXIT_FAILURE; /* the reader of a pipe left */
 	if (why->text[0])
 		return fgt_complain(plan->verb, fgt_exit_of(error), "%s",
 				    why->text);
@@ -205,7 +205,8 @@ static enum fgt_exit write_file(const struct fgt_export *plan,
 	return FGT_EXIT_OK;
 }
 
-/* The ring forgets: what could neither be sent nor written is kept here. */
+/* The ring overwrites its past: a slice that could be neither sent nor written
+ * is kept in the current directory. */
 static void complain_and_keep(const struct fgt_export *plan,
 			      const struct fgt_ring_slice *slice,
 			      const char *text)
@@ -251,7 +252,7 @@ static enum fgt_exit send(const struct fgt_export *plan,
 	return r == -ENODATA ? FGT_EXIT_NO_DATA : FGT_EXIT_FAILURE;
 }
 
-/* b - a if that is more than the chance of that tick and the clock's grain. */
+/* b - a if that is longer than ticks at that rate may be apart. */
 static uint64_t gap_ns(const struct fgt_ring_slice *slice, uint32_t tick,
 		       uint64_t a, uint64_t b)
 {
@@ -259,8 +260,8 @@ static uint64_t gap_ns(const struct fgt_ring_slice *slice, uint32_t tick,
 								      : 0;
 }
 
-static void tell_of_pace(const struct fgt_export *plan,
-			 const struct fgt_ring_slice *slice)
+static void report_pace(const struct fgt_export *plan,
+			const struct fgt_ring_slice *slice)
 {
 	uint64_t lowered;
 	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
@@ -268,8 +269,7 @@ static void tell_of_pace(const struct fgt_export *plan,
 	if (slowest > 1)
 		fgt_note(plan->verb,
 			 "the rate was lowered to %.3g Hz for %.1f s of it, to "
-			 "keep the limit of CPU (of an agent: "
-			 "sampling.max_cpu_percent)",
+			 "keep sampling.max_cpu_percent",
 			 1e9 / ((double)slowest * (double)slice->period_ns),
 			 (double)lowered * (double)slice->period_ns / 1e9);
 }
@@ -282,23 +282,22 @@ static bool is_for_sentry(const struct fgt_export *plan)
 		 plan->choice.format == FGT_FORMAT_SENTRY_CHUNK));
 }
 
-static void tell_of_cut(const struct fgt_export *plan,
-			const struct fgt_ring_slice *slice)
+static void report_cut(const struct fgt_export *plan,
+		       const struct fgt_ring_slice *slice)
 {
 	uint64_t covered_ns =
 		slice->tick_ns[slice->tick_count - 1] - slice->tick_ns[0];
 
 	if (is_for_sentry(plan) && covered_ns > SENTRY_NS)
 		fgt_note(plan->verb,
-			 "Sentry takes 30 s at once: the first %.1f s were "
-			 "left out; ask for parts with --from and --to",
+			 "Sentry takes at most 30 s: the first %.1f s were "
+			 "left out; send parts with --from and --to",
 			 (double)(covered_ns - SENTRY_NS) / 1e9);
 }
 
 #define KEEP_MORE "; raise ring.seconds or ring.memory_mb to keep more"
 
-/* From 0 means from the beginning: not all the time since the machine began
- * was asked for. */
+/* From 0 means from the beginning of the recording, not of the machine. */
 static void warn_of_beginning(const struct fgt_export *plan,
 			      const struct fgt_ring_slice *slice)
 {
@@ -337,8 +336,8 @@ static void warn_of_gaps(const struct fgt_export *plan,
 			 (double)early_ns / 1e9);
 }
 
-static void tell_fate(const struct fgt_export *plan,
-		      const struct fgt_summary_fate *fate)
+static void report_fate(const struct fgt_export *plan,
+			const struct fgt_summary_fate *fate)
 {
 	if (fate->format && !is_stdout(&plan->choice)) {
 		fputs("wrote ", stderr);
@@ -362,10 +361,10 @@ static enum fgt_exit print(const struct fgt_export *plan,
 
 	if (!plan->is_quiet) {
 		fgt_summary_print_line(slice, summary, stderr);
-		tell_of_pace(plan, slice);
-		tell_of_cut(plan, slice);
+		report_pace(plan, slice);
+		report_cut(plan, slice);
 		warn_of_gaps(plan, slice);
-		tell_fate(plan, fate);
+		report_fate(plan, fate);
 	}
 	if (plan->is_json)
 		(void)fgt_summary_print_json(
@@ -402,7 +401,7 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 		fate.dsn = plan->dsn.redacted;
 		fate.upload_error = sent == FGT_EXIT_OK ? NULL : why.text;
 	}
-	/* An error that leaves nothing to tell of stays one line. */
+	/* With neither file nor upload there is nothing to summarize. */
 	if ((written != FGT_EXIT_OK || sent != FGT_EXIT_OK) && !fate.format &&
 	    (!fate.upload || fate.upload_error))
 		return written != FGT_EXIT_OK ? written : sent;

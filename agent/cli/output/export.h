@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What slice, record and convert do with a slice once they have it: names,
- * file, upload, summary. Planned before the slice is asked for, so that a
- * mistake in the flags is told at once.
+ * file, upload, summary. Planned before the slice is made, so that a mistake in
+ * the flags is reported at once.
  */
 #ifndef FGT_AGENT_CLI_OUTPUT_EXPORT_H
 #define FGT_AGENT_CLI_OUTPUT_EXPORT_H
@@ -71,8 +71,8 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 enum fgt_exit fgt_export_check(const struct fgt_export *plan);
 
 /*
- * Does it all with a slice that has its symbols; prints errors and, unless
- * quiet, notes to stderr.
+ * Writes, uploads and summarizes a slice that has its symbols; prints errors
+ * and, unless quiet, notes to stderr.
  */
 enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 			     const struct fgt_ring_slice *slice);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which file, in which format: what -o and -f say together.
+ * Which file, in which format, by -o and -f together.
  */
 #ifndef FGT_AGENT_CLI_OUTPUT_OUTPUT_CHOICE_H
 #define FGT_AGENT_CLI_OUTPUT_OUTPUT_CHOICE_H

@@ -28,7 +28,7 @@ double fgt_percent(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* A tick at a lowered rate counts for all that it stands for. */
+/* A tick at a lowered rate counts for the ticks that it replaces. */
 static uint64_t weight_of(const struct fgt_ring_slice *slice,
 			  const struct fgt_run *run)
 {
@@ -52,7 +52,7 @@ static bool is_not_sampled(const struct fgt_slice_frame *frame)
 	       frame->frame.address == FGT_MARKER_NOT_SAMPLED;
 }
 
-/* Says something of the sample; what lies below it is the function. */
+/* A remark on the sample; the function is the frame below it. */
 static bool is_remark(const struct fgt_slice_frame *frame)
 {
 	return is_marker(frame) &&
@@ -61,7 +61,7 @@ static bool is_remark(const struct fgt_slice_frame *frame)
 		frame->frame.address == FGT_MARKER_NOT_SAMPLED);
 }
 
-/* A stack whose root says that something is missing is not complete. */
+/* A stack with a marker as its root is not complete. */
 static bool is_complete(const struct fgt_ring_slice *slice, uint32_t node)
 {
 	const struct fgt_slice_frame *root = NULL;
@@ -171,7 +171,7 @@ static int count_functions(const struct fgt_ring_slice *slice,
 	return 0;
 }
 
-/* Keeps states[] sorted; what falls off the end was rare. */
+/* Keeps states[] sorted; the least frequent state falls off the end. */
 static void add_state(struct fgt_summary_thread *thread, const char *name,
 		      uint64_t samples)
 {

@@ -154,7 +154,7 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			summary->thread_count - shown);
 }
 
-/* Who prints tells a reader that had enough from a full disk. */
+/* -EPIPE: the reader of a pipe left; -ENOSPC: the disk is full. */
 static int write_error(void)
 {
 	return errno ? -errno : -EIO;

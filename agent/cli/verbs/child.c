@@ -25,13 +25,13 @@ static ssize_t read_retried(int fd, void *bytes, size_t len)
 	return n;
 }
 
-/* In the child: waits for the word, then becomes the command. */
+/* In the child: waits for a byte, then becomes the command. */
 static void become(char **command, int go_fd, int done_fd)
 {
-	char word;
+	char byte;
 	int error;
 
-	if (read_retried(go_fd, &word, 1) != 1)
+	if (read_retried(go_fd, &byte, 1) != 1)
 		_exit(STATUS_NOT_STARTED);
 	execvp(command[0], command);
 	error = errno;
@@ -99,8 +99,8 @@ int fgt_child_exec(struct fgt_child *child, const char *name,
 		strerrordesc_np(error));
 }
 
-/* Our own sampler may hold the command: its ptrace stops are told to whoever
- * of us waits, asked for or not, and are no end. */
+/* The sampler of this process may hold the command by ptrace: waitpid() then
+ * also returns its stops, which are no end. */
 static bool is_end(int wait_status)
 {
 	return WIFEXITED(wait_status) || WIFSIGNALED(wait_status);
@@ -117,7 +117,7 @@ static bool reap(struct fgt_child *child, int flags)
 		pid = waitpid(child->pid, &wait_status, flags);
 	while ((pid < 0 && errno == EINTR) ||
 	       (pid > 0 && !is_end(wait_status)));
-	/* ECHILD: somebody made the kernel reap our children for us. */
+	/* ECHILD: SIGCHLD is ignored here, so the kernel reaped it. */
 	child->is_reaped = pid != 0;
 	if (pid > 0)
 		child->wait_status = wait_status;

@@ -34,7 +34,7 @@ bool fgt_child_has_ended(struct fgt_child *child);
 /* Waits for its end: its exit status, or 128 + signal. */
 int fgt_child_wait(struct fgt_child *child);
 
-/* Lets go of it; one that never got to its exec leaves at once. */
+/* Releases it; a command that has not been executed exits at once. */
 void fgt_child_done(struct fgt_child *child);
 
 #endif

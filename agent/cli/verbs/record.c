@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fgtrace-agent record: samples a process or a command without a daemon, then
- * writes the slice. The first ^C ends the recording and writes it; a command
- * is never killed by us.
+ * writes the slice. The first ^C ends the recording and writes it. Must never
+ * kill the command.
  */
 #include <errno.h>
 #include <poll.h>
@@ -48,7 +48,7 @@ struct recording {
 	struct fgt_signals signals;
 	struct fgt_recorder *recorder;
 	struct fgt_recorder_options options;
-	uint64_t duration_ns; /* 0: no end of its own */
+	uint64_t duration_ns; /* 0: until a signal or the end */
 	uint64_t from_ns, to_ns;
 	bool is_progress_wanted;
 };
@@ -102,8 +102,8 @@ static int read_flags(const struct fgt_arguments *arguments,
 			  1;
 	if (seconds > RING_SECONDS_AT_MOST)
 		return fgt_why_set(why, -EINVAL,
-				   "-d %s is more than the hour that can be "
-				   "kept; record in parts",
+				   "-d %s is more than an hour, the most that "
+				   "can be kept; record in parts",
 				   duration);
 	recording->options = (struct fgt_recorder_options){
 		.pid = (int32_t)pid,
@@ -153,7 +153,7 @@ static bool handle_signals(struct recording *recording)
 		if (signal_number == SIGCHLD)
 			continue;
 		is_over = true;
-		/* What only we got, the command gets from us. */
+		/* A signal from a terminal went to the command, too. */
 		if (!is_from_terminal && recording->child.pid &&
 		    !fgt_child_has_ended(&recording->child))
 			(void)kill(recording->child.pid, signal_number);
@@ -254,7 +254,7 @@ static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
 			recording->options.seconds,
 			recording->options.size_bytes >> 20);
 	record(recording);
-	/* From here on a ^C ends us, too. */
+	/* From here on a ^C ends this process. */
 	fgt_signals_close(&recording->signals);
 	return write_slice(recording, config, plan);
 }
@@ -271,7 +271,7 @@ static int pass_on(struct recording *recording, enum fgt_exit status,
 	command_status = fgt_child_wait(&recording->child);
 	if (command_status)
 		return command_status;
-	/* It did its work; too little of it to see was told, and is no fault. */
+	/* The command worked; that it was too short was reported. */
 	return status == FGT_EXIT_NO_DATA ? FGT_EXIT_OK : (int)status;
 }
 
@@ -298,7 +298,7 @@ static int run(const struct fgt_arguments *arguments)
 				       isatty(STDERR_FILENO) &&
 				       tcgetpgrp(STDERR_FILENO) == getpgrp();
 	status = record_and_write(arguments, config, &plan, &recording);
-	/* One that never got to its exec leaves when we let go of it. */
+	/* A command that was not executed exits by fgt_child_done(). */
 	result = recording.from_ns && recording.to_ns
 			 ? pass_on(&recording, status, plan.is_quiet)
 			 : (int)status;
@@ -319,12 +319,12 @@ const struct fgt_verb fgt_verb_record = {
 	.help = "Records until -d is over, the process ends, or SIGINT (^C), "
 		"SIGTERM or SIGHUP. CMD\nis sampled from its first "
 		"instruction on, keeps its standard input and output, and\n"
-		"its exit status becomes ours (128 + the signal's number if "
-		"one ended it), also when\nit was over too soon to be seen; "
-		"if it is 0 but the file could not be written, ours\nis 1, or "
-		"4 if that was not permitted. Children are not followed; run "
-		"the daemon\nand attach --children for that.\n\n" FGT_EXPORT_TEXT
-		"\nExamples:\n"
+		"its exit status is returned (128 + the signal's number if "
+		"one ended it), also when\nit was too short to be sampled; "
+		"if it is 0 but the file could not be written, the\nexit "
+		"status is 1, or 4 if that was not permitted. Children are not "
+		"followed; run the\ndaemon and attach --children for that."
+		"\n\n" FGT_EXPORT_TEXT "\nExamples:\n"
 		"  fgtrace-agent record -d 10 -o out.trace.json -p 1234\n"
 		"  fgtrace-agent record -o out.folded -- gzip -k big.log\n"
 		"  fgtrace-agent record -r 499 --top 10 -- ./benchmark\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sampler of our own for one process. Runs in the command line's main
+ * A sampler in this program for one process. Runs in the command line's main
  * thread; sampling itself has a thread that the sampler starts.
  */
 #include "agent/cli/verbs/recorder.h"
@@ -29,8 +29,8 @@ struct fgt_recorder {
 };
 
 /*
- * On the sampler's thread: what is worth knowing, once. Standard error may be
- * a pipe that nobody reads, so it is left to the main thread.
+ * On the sampler's thread: keeps a note for the main thread, which prints it.
+ * Standard error may be a pipe that is not read: writing to it could block.
  */
 static void explain(void *context, int32_t pid, const char *text)
 {

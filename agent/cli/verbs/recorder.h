@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sampler of our own for one process: recording without a daemon.
+ * A sampler in this program for one process: recording without a daemon.
  */
 #ifndef FGT_AGENT_CLI_VERBS_RECORDER_H
 #define FGT_AGENT_CLI_VERBS_RECORDER_H
@@ -33,7 +33,7 @@ int fgt_recorder_new(const struct fgt_recorder_options *options,
 void fgt_recorder_free(struct fgt_recorder *recorder);
 FGT_DEFINE_AUTO(struct fgt_recorder *, fgt_recorder_free);
 
-/* Main thread; also prints what the sampler has had to say since. */
+/* Main thread; also prints the notes of the sampler since the last call. */
 void fgt_recorder_get_status(struct fgt_recorder *recorder,
 			     struct fgt_target_status *ret_status);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The signals that end a recording, as a descriptor to poll. No handler is
- * installed, so nothing runs between two instructions of ours.
+ * installed, so no code of this program is interrupted.
  */
 #include "agent/cli/verbs/signals.h"
 
@@ -49,7 +49,7 @@ void fgt_signals_close(struct fgt_signals *signals)
 
 	fgt_fd_close(FGT_TAKE_FD(signals->fd));
 	for (size_t i = 0; i < WANTED_COUNT; i++)
-		/* The terminal and the shell each send one hang-up. */
+		/* The terminal and the shell each send a SIGHUP. */
 		(void)sigaction(wanted[i],
 				wanted[i] == SIGHUP ? &ignored
 						    : &signals->actions[i],

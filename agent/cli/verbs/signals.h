@@ -25,7 +25,7 @@ struct fgt_signals {
 int fgt_signals_open(struct fgt_signals *ret_signals);
 
 /* The next signal that came, 0 if none; never waits. *ret_is_from_terminal:
- * the whole foreground group got it, not only we. */
+ * all processes of the foreground group got it. */
 int fgt_signals_take(struct fgt_signals *signals, bool *ret_is_from_terminal);
 
 /* As it was before: the next ^C ends the program, a hang-up does not. */

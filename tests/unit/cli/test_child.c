@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A command that we started ends when it ends, whoever stops it meanwhile.
+ * A started command ends when it ends, whichever process stops it meanwhile.
  */
 #include "agent/cli/verbs/child.h"
 

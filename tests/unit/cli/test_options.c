@@ -179,7 +179,7 @@ static void tell(const struct fgt_why *why, const char *part)
 		fail_msg("'%s' does not say '%s'", why->text, part);
 }
 
-static void wrong_flags_are_told_with_a_remedy(void **state)
+static void wrong_flag_is_reported_with_a_remedy(void **state)
 {
 	static const char *const env[] = { "FGTRACE_JSON", "maybe", NULL };
 	struct fgt_why why;
@@ -318,7 +318,7 @@ int main(void)
 		cmocka_unit_test_setup(
 			flag_drops_what_the_environment_says_against_it, reset),
 		cmocka_unit_test_setup(empty_variables_do_not_count, reset),
-		cmocka_unit_test_setup(wrong_flags_are_told_with_a_remedy,
+		cmocka_unit_test_setup(wrong_flag_is_reported_with_a_remedy,
 				       reset),
 		cmocka_unit_test_setup(operands_are_counted, reset),
 		cmocka_unit_test_setup(command_is_left_alone, reset),

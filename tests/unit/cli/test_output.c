@@ -119,7 +119,7 @@ static void file_without_a_commit_never_was(void **state)
 	assert_int_equal(count_files(), 0);
 }
 
-static void full_device_is_told(void **state)
+static void full_device_is_reported(void **state)
 {
 	struct fgt_why why = { "" };
 
@@ -166,7 +166,7 @@ static void foreign_link_is_not_followed(void **state)
 	assert_file("real", "old");
 }
 
-static void impossible_places_are_told(void **state)
+static void impossible_place_is_reported(void **state)
 {
 	struct fgt_why why = { "" };
 
@@ -342,11 +342,11 @@ int main(void)
 		TEST(file_is_private_and_replaces_the_old_one),
 		TEST(failed_encoding_leaves_the_old_file),
 		TEST(file_without_a_commit_never_was),
-		TEST(full_device_is_told),
+		TEST(full_device_is_reported),
 		TEST(device_is_written_not_replaced),
 		TEST(own_link_is_followed),
 		TEST(foreign_link_is_not_followed),
-		TEST(impossible_places_are_told),
+		TEST(impossible_place_is_reported),
 		TEST(check_leaves_no_trace),
 		TEST(gzip_is_complete),
 		TEST(much_passes_through_the_buffer),

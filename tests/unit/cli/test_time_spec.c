@@ -171,7 +171,7 @@ static void impossible_dates_are_refused(void **state)
 	refuse("2025-11-15", "is not a time");
 }
 
-static void local_time_is_the_last_time_it_was_so(void **state)
+static void local_time_is_its_most_recent_occurrence(void **state)
 {
 	(void)state;
 	zone("UTC");
@@ -258,7 +258,7 @@ static void hour_that_was_left_out_is_of_the_day_before(void **state)
 	assert_int_equal(parse_at("01:59:59", &after), (1000000 - 3601) * S);
 }
 
-static void garbage_is_told_with_examples(void **state)
+static void garbage_is_refused_with_examples(void **state)
 {
 	static const char *const garbage[] = {
 		"",	 "yesterday", "-",	"+",
@@ -310,7 +310,7 @@ static void durations_have_units(void **state)
 	assert_int_equal(ns, 120 * S);
 }
 
-static void bad_durations_are_told(void **state)
+static void bad_duration_is_refused(void **state)
 {
 	struct fgt_why why = { "" };
 	uint64_t ns = 7;
@@ -340,17 +340,17 @@ int main(void)
 		cmocka_unit_test(rfc3339_knows_offsets_and_fractions),
 		cmocka_unit_test(calendar_agrees_with_timegm),
 		cmocka_unit_test(impossible_dates_are_refused),
-		cmocka_unit_test(local_time_is_the_last_time_it_was_so),
+		cmocka_unit_test(local_time_is_its_most_recent_occurrence),
 		cmocka_unit_test(time_of_a_log_line_is_read_as_it_is_copied),
 		cmocka_unit_test(
 			local_time_of_a_date_that_clocks_skipped_is_refused),
 		cmocka_unit_test(yesterday_is_a_day_ago),
 		cmocka_unit_test(hour_that_comes_twice_is_the_later_one),
 		cmocka_unit_test(hour_that_was_left_out_is_of_the_day_before),
-		cmocka_unit_test(garbage_is_told_with_examples),
+		cmocka_unit_test(garbage_is_refused_with_examples),
 		cmocka_unit_test(wall_times_stay_on_their_clock),
 		cmocka_unit_test(durations_have_units),
-		cmocka_unit_test(bad_durations_are_told),
+		cmocka_unit_test(bad_duration_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
