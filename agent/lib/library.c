@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts, stops and describes the library. Runs in the program's threads and,
- * where it says so, on the worker; must not hold the lock while anything waits
- * for a file, a socket or a thread.
+ * Starts and stops the library, reports its status. Runs in the program's
+ * threads and, where stated, on the worker. Must not hold the lock while it
+ * waits for a file, a socket or a thread.
  */
 #include "agent/lib/library.h"
 
@@ -14,6 +14,7 @@
 #include "agent/lib/report.h"
 #include "agent/lib/settings.h"
 #include "agent/lib/worker.h"
+#include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -22,17 +23,17 @@
 atomic_int fgt_library_phase = FGT_PHASE_IDLE;
 
 static struct {
-	/* Protects the phase (but for glances), users and is_abandoned;
-	 * outermost: the parts' own locks may be taken inside. */
+	/* Protects writes of the phase, users and is_abandoned. Outermost: locks
+	 * of the parts may be taken inside. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* with CLOCK_MONOTONIC */
 	unsigned int users; /* calls under way, and the worker */
-	bool is_abandoned; /* the last user takes it apart */
-	uint64_t idle_seen; /* what fgt_worker_want() returned, done */
-	/* From here on: set up by fgt_start(), constant while users may be. */
+	bool is_abandoned; /* the last user calls take_apart() */
+	uint64_t idle_seen; /* last round of fgt_worker_want() that is done */
+	/* Set by fgt_start(), constant while there may be users. */
 	struct fgt_settings settings;
-	const struct fgt_backend *backend; /* NULL: none is open */
-	void *state;
+	struct fgt_open_backend backend; /* calls NULL: none is open */
+	unsigned int started_parts;
 	_Atomic uint64_t slices;
 } library = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -61,45 +62,112 @@ static void unlock(void)
 	pthread_mutex_unlock(&library.lock);
 }
 
-/* Under the lock. False: the time has come. */
+/* Under the lock. False: until_ns has passed. */
 static bool wait_change(uint64_t until_ns)
 {
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / SECOND_NS),
-		.tv_nsec = (long)(until_ns % SECOND_NS),
-	};
+	const struct timespec until = fgt_timespec_of(until_ns);
 
 	return pthread_cond_clockwait(&library.changed, &library.lock,
 				      CLOCK_MONOTONIC, &until) != ETIMEDOUT;
 }
 
+uint64_t fgt_now(void)
+{
+	return fgt_clock_ns(CLOCK_MONOTONIC);
+}
+
+/* ---- Parts ------------------------------------------------------------- */
+
+const struct fgt_part *const fgt_parts[] = {
+	&fgt_span_part,	   &fgt_activity_part,	 &fgt_transaction_part,
+	&fgt_preload_part, &fgt_crash_link_part,
+};
+
+const unsigned int fgt_part_count = sizeof(fgt_parts) / sizeof(fgt_parts[0]);
+
+/* After an error stop_parts() stops those that were started. */
+static int start_parts(const struct fgt_options *options)
+{
+	for (unsigned int i = 0; i < fgt_part_count; i++) {
+		const struct fgt_part *part = fgt_parts[i];
+		int r = part && part->start ? part->start(options) : 0;
+
+		if (r < 0)
+			return r;
+		library.started_parts = i + 1;
+	}
+	return 0;
+}
+
+/* In the opposite order. */
+static void stop_parts(void)
+{
+	while (library.started_parts > 0) {
+		const struct fgt_part *part =
+			fgt_parts[--library.started_parts];
+
+		if (part && part->stop)
+			part->stop();
+	}
+}
+
+int fgt_library_spans_fd(void)
+{
+	int fd = -1;
+
+	for (unsigned int i = 0; i < fgt_part_count; i++)
+		if (fgt_parts[i] && fgt_parts[i]->get_spans_fd)
+			fd = fgt_parts[i]->get_spans_fd();
+	return fd;
+}
+
+/* Of the one part that has a thread, 0. */
+static int32_t get_own_tid(void)
+{
+	int32_t tid = 0;
+
+	for (unsigned int i = 0; i < fgt_part_count && !tid; i++)
+		if (fgt_parts[i] && fgt_parts[i]->own_tid)
+			tid = fgt_parts[i]->own_tid();
+	return tid;
+}
+
+static void forget_parts(void)
+{
+	for (unsigned int i = 0; i < fgt_part_count; i++)
+		if (fgt_parts[i] && fgt_parts[i]->forked)
+			fgt_parts[i]->forked();
+	library.started_parts = 0;
+}
+
 /* ---- Fork -------------------------------------------------------------- */
 
-/* The thread that forked is the only one; it holds the lock. */
+/* Runs in the thread that forked, the only one, which holds the lock. */
 static void in_child(void)
 {
+	const struct fgt_backend *calls = library.backend.calls;
 	enum fgt_phase phase = get_phase();
 
 	pthread_mutex_init(&library.lock, NULL);
 	pthread_cond_init(&library.changed, NULL);
 	fgt_report_forked();
 	fgt_worker_forked();
-	/* Also where nothing records: a thread may have held their locks. */
-	fgt_parts_forked();
+	/* Also where nothing records: a thread may have held locks of parts. */
+	forget_parts();
 	if (phase == FGT_PHASE_IDLE || phase == FGT_PHASE_FORKED)
 		return;
-	if (library.backend && library.backend->forked)
-		library.backend->forked(library.state);
+	if (calls && calls->forked)
+		calls->forked(library.backend.state);
 	/* The parent's memory of the backend stays: freeing it could wait for
 	 * a lock that a thread of the parent held. */
-	library.backend = NULL;
+	library.backend.calls = NULL;
 	library.users = 0;
 	library.is_abandoned = false;
 	set_phase(FGT_PHASE_FORKED);
 }
 
-/* Nobody changes anything while the process is copied. Before any thread, since
- * what needs no start has locks, too, and before other constructors. */
+/* The lock is held while the process is copied. Before any thread and other
+ * constructors, because functions that need no start take locks, too. */
 __attribute__((constructor(102))) static void watch_forks(void)
 {
 	(void)pthread_atfork(lock, unlock, in_child);
@@ -133,18 +201,18 @@ int fgt_library_enter(void)
 	return r;
 }
 
-/* No user is left, or none has been. */
+/* There is no user. */
 static void take_apart(void)
 {
-	const struct fgt_backend *backend;
+	const struct fgt_backend *calls;
 
 	lock(); /* a fork must not find what is being freed */
-	backend = library.backend;
-	library.backend = NULL;
+	calls = library.backend.calls;
+	library.backend.calls = NULL;
 	unlock();
-	if (backend)
-		backend->close(library.state);
-	fgt_parts_stop();
+	if (calls)
+		calls->close(library.backend.state);
+	stop_parts();
 	lock();
 	library.is_abandoned = false;
 	set_phase(FGT_PHASE_IDLE);
@@ -168,12 +236,7 @@ void fgt_library_leave(void)
 
 /* ---- For the worker ---------------------------------------------------- */
 
-static void refresh(void)
-{
-	library.backend->refresh(library.state);
-}
-
-static void rounded(bool is_idle, uint64_t wanted)
+void fgt_library_round_ended(bool is_idle, uint64_t wanted)
 {
 	if (!is_idle)
 		return;
@@ -183,39 +246,32 @@ static void rounded(bool is_idle, uint64_t wanted)
 	unlock();
 }
 
-static const struct fgt_worker_calls worker_calls = {
-	.refresh = refresh,
-	.rounded = rounded,
-	.ended = fgt_library_leave,
-};
-
 /* ---- Start ------------------------------------------------------------- */
 
-/* The agent, or what stands in for it. */
+/* The agent, or the embedded recorder. */
 static int open_backend(int32_t worker_tid)
 {
 	const struct fgt_options *options = &library.settings.options;
 	const struct fgt_backend_options backend_options = {
 		.options = options,
-		.get_spans_fd = fgt_parts_spans_fd,
-		.own_tids = { worker_tid, fgt_parts_own_tid() },
+		.get_spans_fd = fgt_library_spans_fd,
+		.own_tids = { worker_tid, get_own_tid() },
 		.log = fgt_report_line,
 	};
-	const struct fgt_backend *backend = &fgt_agent_link;
-	void *state = NULL;
+	struct fgt_open_backend backend = { .calls = &fgt_agent_link };
 	int r = -ENOENT;
 
 	if (options->mode != FGT_EMBEDDED)
 		r = fgt_agent_link_open(&backend_options,
-					options->mode == FGT_AUTO, &state);
+					options->mode == FGT_AUTO,
+					&backend.state);
 	if (r < 0 && options->mode != FGT_AGENT) {
-		backend = &fgt_embedded;
-		r = fgt_embedded_open(&backend_options, &state);
+		backend.calls = &fgt_embedded;
+		r = fgt_embedded_open(&backend_options, &backend.state);
 	}
 	if (r < 0)
 		return r;
 	lock(); /* a fork looks at both */
-	library.state = state;
 	library.backend = backend;
 	unlock();
 	return 0;
@@ -231,9 +287,9 @@ static int start_all(const struct fgt_options *options)
 	if (r < 0)
 		fgt_report("%s", why.text);
 	if (r == 0)
-		r = fgt_parts_start(&library.settings.options);
+		r = start_parts(&library.settings.options);
 	if (r == 0)
-		r = fgt_worker_start(&worker_calls, &worker_tid);
+		r = fgt_worker_start(&worker_tid);
 	if (r < 0) {
 		if (!why.text[0])
 			fgt_report("recording cannot start: %s", strerror(-r));
@@ -250,7 +306,7 @@ static int start_all(const struct fgt_options *options)
 	return r;
 }
 
-/* Takes the right to start; an abandoned stop is waited for a while. */
+/* Enters the phase of starting. Waits a second for an abandoned stop. */
 static int begin_start(void)
 {
 	uint64_t until_ns = fgt_now() + SECOND_NS;
@@ -280,7 +336,7 @@ int fgt_start(const struct fgt_options *options)
 	fgt_report_reset();
 	r = start_all(options);
 	if (r < 0) {
-		/* There is no worker that would. */
+		/* No worker logs it. */
 		fgt_report_all(&library.settings.options);
 		take_apart();
 		return r;
@@ -294,7 +350,7 @@ int fgt_start(const struct fgt_options *options)
 
 /* ---- Stop -------------------------------------------------------------- */
 
-/* True if nobody uses it any more; else the last one takes it apart. */
+/* True: there is no user left. Else the last user calls take_apart(). */
 static bool wait_for_users(uint64_t until_ns)
 {
 	bool is_free;
@@ -321,14 +377,13 @@ void fgt_stop(void)
 	uint64_t timeout_ns, now_ns = fgt_now();
 	bool is_running;
 
-	/* It was not the program that began. */
 	if (fgt_preload_holds && fgt_preload_holds())
 		return;
 	lock();
 	is_running = get_phase() == FGT_PHASE_RUNNING;
 	if (is_running)
 		set_phase(FGT_PHASE_STOPPING);
-	pthread_cond_broadcast(&library.changed); /* those that wait */
+	pthread_cond_broadcast(&library.changed); /* waiting calls return */
 	unlock();
 	if (!is_running)
 		return;
@@ -337,7 +392,7 @@ void fgt_stop(void)
 		timeout_ns = 1250 * MS_NS;
 	fgt_worker_leave(now_ns + SECOND_NS);
 	if (!wait_for_users(now_ns + timeout_ns)) {
-		fgt_report_mute(); /* the program takes its context away */
+		fgt_report_mute(); /* the program may free its context */
 		return;
 	}
 	fgt_worker_join();
@@ -366,21 +421,16 @@ int fgt_flush(unsigned int timeout_ms)
 	return r;
 }
 
-/* ---- For slice.c and the parts ----------------------------------------- */
+/* ---- For slices and parts ----------------------------------------- */
 
 const struct fgt_options *fgt_library_options(void)
 {
 	return &library.settings.options;
 }
 
-void fgt_library_wake(void)
+const struct fgt_open_backend *fgt_library_backend(void)
 {
-	fgt_worker_wake();
-}
-
-int fgt_library_deliver(const struct fgt_delivery *delivery, char *ret_why)
-{
-	return library.backend->deliver(library.state, delivery, ret_why);
+	return &library.backend;
 }
 
 int fgt_library_wait_until(uint64_t when_ns)
@@ -401,55 +451,32 @@ int fgt_library_wait_until(uint64_t when_ns)
 int fgt_library_cut(uint64_t from_ns, uint64_t to_ns,
 		    struct fgt_slice **ret_slice)
 {
-	int r = library.backend->cut(library.state, from_ns, to_ns,
-				     library.settings.options.timeout_ms,
-				     ret_slice);
+	int r = library.backend.calls->cut(
+		library.backend.state, from_ns, to_ns,
+		library.settings.options.timeout_ms, ret_slice);
 
+	if (r == 0)
+		atomic_fetch_add_explicit(&library.slices, 1,
+					  memory_order_relaxed);
 	if (r < 0 && get_phase() != FGT_PHASE_RUNNING)
 		return -ESHUTDOWN;
 	return r;
-}
-
-int fgt_library_cut_transaction(uint64_t from_ns, uint64_t to_ns,
-				struct fgt_slice **ret_slice)
-{
-	return library.backend->cut_transaction(library.state, from_ns, to_ns,
-						ret_slice);
-}
-
-bool fgt_library_is_embedded(void)
-{
-	return library.backend->mode == FGT_EMBEDDED;
-}
-
-int fgt_library_ring_fd(void)
-{
-	return library.backend->ring_fd
-		       ? library.backend->ring_fd(library.state)
-		       : -1;
-}
-
-void fgt_library_count_slice(void)
-{
-	atomic_fetch_add_explicit(&library.slices, 1, memory_order_relaxed);
-}
-
-double fgt_library_hz(void)
-{
-	return library.backend->hz(library.state);
 }
 
 /* ---- Status ------------------------------------------------------------ */
 
 static void add_recording(struct fgt_status *status)
 {
+	const struct fgt_backend *calls;
+
 	if (fgt_library_enter() < 0)
 		return;
-	status->mode = library.backend->mode;
-	status->is_recording = library.backend->is_recording(library.state);
-	status->hz = library.backend->hz(library.state);
-	library.backend->get_limitation(library.state, status->limitation,
-					sizeof(status->limitation));
+	calls = library.backend.calls;
+	status->mode = calls->mode;
+	status->is_recording = calls->is_recording(library.backend.state);
+	status->hz = calls->hz(library.backend.state);
+	calls->get_limitation(library.backend.state, status->limitation,
+			      sizeof(status->limitation));
 	fgt_library_leave();
 }
 
@@ -459,21 +486,13 @@ int fgt_get_status(struct fgt_status *ret_status)
 	const size_t size_min = offsetof(struct fgt_status, limitation) +
 				sizeof(ret_status->limitation);
 	struct fgt_status status = { .size = sizeof(status), .mode = FGT_AUTO };
-	size_t size;
 
-	if (!ret_status || ret_status->size < size_min ||
-	    ret_status->size > 4096)
-		return -EINVAL;
-	size = ret_status->size;
 	status.slices =
 		atomic_load_explicit(&library.slices, memory_order_relaxed);
 	for (unsigned int i = 0; i < fgt_part_count; i++)
 		if (fgt_parts[i] && fgt_parts[i]->add_status)
 			fgt_parts[i]->add_status(&status);
 	add_recording(&status);
-	memset(ret_status, 0, size);
-	memcpy(ret_status, &status,
-	       size < sizeof(status) ? size : sizeof(status));
-	ret_status->size = size;
-	return 0;
+	return fgt_settings_copy_struct(ret_status, size_min, &status,
+					sizeof(status));
 }

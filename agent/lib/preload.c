@@ -20,6 +20,7 @@
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
 #include "agent/lib/own.h"
+#include "agent/lib/worker.h"
 
 #define FIRST_NS 100000000u /* until there is something worth a slice */
 #define OWNER	 "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */
@@ -115,7 +116,7 @@ static void ask(int number)
 {
 	(void)number;
 	atomic_store_explicit(&preload.is_asked, true, memory_order_relaxed);
-	fgt_library_wake();
+	fgt_worker_wake();
 }
 
 static bool is_handler(void (*handler)(int))
@@ -306,7 +307,7 @@ __attribute__((constructor)) static void begin(void)
 	preload.begin_ns = fgt_now();
 	atomic_store(&preload.is_starting, false);
 	if (atomic_load(&preload.is_asked))
-		fgt_library_wake();
+		fgt_worker_wake();
 }
 
 __attribute__((destructor)) static void end(void)

@@ -4,6 +4,7 @@
  * runs without a lock on the library's worker, or in a fgt_start() that fails.
  */
 #include "agent/lib/report.h"
+#include "ringbuf/base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -143,10 +144,7 @@ void fgt_report_all(const struct fgt_options *options)
 void fgt_report_mute(void)
 {
 	uint64_t until_ns = fgt_now() + MUTE_NS;
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / 1000000000),
-		.tv_nsec = (long)(until_ns % 1000000000),
-	};
+	const struct timespec until = fgt_timespec_of(until_ns);
 
 	pthread_mutex_lock(&kept.lock);
 	kept.is_mute = true;

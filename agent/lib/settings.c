@@ -55,6 +55,22 @@ static int copy_version(struct fgt_options *options,
 			: 0;
 }
 
+int fgt_settings_copy_struct(void *ret_to, size_t size_min, const void *from,
+			     size_t from_size)
+{
+	size_t size;
+
+	if (!ret_to)
+		return -EINVAL;
+	memcpy(&size, ret_to, sizeof(size));
+	if (size < size_min || size > SIZE_MAX_BYTES)
+		return -EINVAL;
+	memset(ret_to, 0, size);
+	memcpy(ret_to, from, size < from_size ? size : from_size);
+	memcpy(ret_to, &size, sizeof(size));
+	return 0;
+}
+
 static int check_ranges(const struct fgt_options *options, struct fgt_why *why)
 {
 	if ((int)options->mode < FGT_AUTO || (int)options->mode > FGT_EMBEDDED)

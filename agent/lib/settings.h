@@ -37,6 +37,14 @@ int fgt_settings_init(struct fgt_settings *settings,
 int fgt_settings_check_destination(const char *destination,
 				   bool is_http_allowed, struct fgt_why *why);
 
+/*
+ * Fills in a struct of the caller that begins with its size, in bytes, which
+ * may be that of an older or newer version. -EINVAL: the struct is NULL, or
+ * smaller than the first version, or its size is not set.
+ */
+int fgt_settings_copy_struct(void *ret_to, size_t size_min, const void *from,
+			     size_t from_size);
+
 /* Copies at most size - 1 bytes, never half of a UTF-8 character. */
 void fgt_settings_copy_text(char *to, size_t size, const char *from);
 

@@ -26,15 +26,13 @@ static uint64_t grace_ns(double hz)
 /* Waits until to_ns has passed, then cuts. */
 static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 {
+	const struct fgt_open_backend *backend = fgt_library_backend();
 	int r = 0;
 
 	if (to_ns > fgt_now())
-		r = fgt_library_wait_until(to_ns + grace_ns(fgt_library_hz()));
-	if (r == 0)
-		r = fgt_library_cut(from_ns, to_ns, ret_slice);
-	if (r == 0)
-		fgt_library_count_slice();
-	return r;
+		r = fgt_library_wait_until(
+			to_ns + grace_ns(backend->calls->hz(backend->state)));
+	return r < 0 ? r : fgt_library_cut(from_ns, to_ns, ret_slice);
 }
 
 static void take_texts(struct fgt_slice *slice)
@@ -78,22 +76,17 @@ int fgt_slice_get_info(const struct fgt_slice *slice,
 	const size_t size_min =
 		offsetof(struct fgt_slice_info, bytes) + sizeof(size_t);
 	struct fgt_slice_info info = { .size = sizeof(info) };
-	size_t size;
 
-	if (!slice || !ret_info || ret_info->size < size_min ||
-	    ret_info->size > 4096)
+	if (!slice)
 		return -EINVAL;
-	size = ret_info->size;
 	info.from_ns = slice->from_ns;
 	info.to_ns = slice->to_ns;
 	info.ticks = slice->ticks;
 	info.threads = slice->threads;
 	info.caller_tid = slice->caller_tid;
 	info.bytes = slice->len_bytes;
-	memset(ret_info, 0, size);
-	memcpy(ret_info, &info, size < sizeof(info) ? size : sizeof(info));
-	ret_info->size = size;
-	return 0;
+	return fgt_settings_copy_struct(ret_info, size_min, &info,
+					sizeof(info));
 }
 
 void fgt_slice_free(struct fgt_slice *slice)

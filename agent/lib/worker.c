@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worker thread. All signals are blocked in it: those of the program are
- * for the program's threads.
+ * The worker thread. All signals are blocked in it, because signals of the
+ * program are for the program's threads.
  */
 #include "agent/lib/worker.h"
 
@@ -15,42 +15,42 @@
 #include "agent/lib/library.h"
 #include "agent/lib/own.h"
 #include "agent/lib/report.h"
+#include "ringbuf/base/clock.h"
 
 #define SECOND_NS   UINT64_C(1000000000)
 #define STACK_BYTES (256 << 10) /* deliveries run on it: TLS, name lookups */
 
 static struct {
-	const struct fgt_worker_calls *calls;
 	pthread_t thread;
 	sem_t wake, started;
-	sem_t told; /* by the thread of fgt_worker_give_up() */
+	sem_t logged; /* by the thread of fgt_worker_give_up() */
 	int32_t tid; /* written before the post of started */
 	atomic_bool may_go;
-	/* 0: not told to leave. Release and acquire: nothing else hangs on
-	 * it but the wake-up that follows. */
+	/* 0: the thread need not leave. Release and acquire: only the wake-up
+	 * that follows depends on it. */
 	_Atomic uint64_t leave_ns;
 	_Atomic uint64_t wanted;
-	/* Counts forks, in the children. Relaxed: of one thread. */
+	/* Number of forks, counted in the children. Relaxed: one thread. */
 	atomic_uint forks;
 } worker;
 
-/* The semaphores are there before any thread, and in every child; before
- * other constructors, which may start the library. */
+/* Before any thread exists, in every child, and before other constructors,
+ * which may start the library. */
 __attribute__((constructor(101))) static void init_semaphores(void)
 {
 	sem_init(&worker.wake, 0, 0);
 	sem_init(&worker.started, 0, 0);
-	sem_init(&worker.told, 0, 0);
+	sem_init(&worker.logged, 0, 0);
 }
 
 void fgt_worker_wake(void)
 {
 	int count;
 
-	/* What is to be worked off is seen by whoever has seen the count
-	 * below fall to 0. */
+	/* A worker that has seen the count below fall to 0 also sees the work
+	 * that is due. */
 	atomic_thread_fence(memory_order_seq_cst);
-	/* One waiting wake-up is as good as many, and cannot overflow. */
+	/* One wake-up is enough, and cannot overflow. */
 	if (sem_getvalue(&worker.wake, &count) == 0 && count < 1)
 		(void)sem_post(&worker.wake);
 }
@@ -68,10 +68,7 @@ uint64_t fgt_worker_want(void)
 
 static void rest_until(uint64_t when_ns)
 {
-	const struct timespec when = {
-		.tv_sec = (time_t)(when_ns / SECOND_NS),
-		.tv_nsec = (long)(when_ns % SECOND_NS),
-	};
+	const struct timespec when = fgt_timespec_of(when_ns);
 
 	while (sem_clockwait(&worker.wake, CLOCK_MONOTONIC, &when) < 0 &&
 	       errno == EINTR)
@@ -107,22 +104,24 @@ static void give_up_parts(void)
 			fgt_parts[i]->give_up();
 }
 
-/* False: it was the last; else when the next one is due, 0 at once. */
+/* False: this was the last round. ret_next_ns: when the next one is due, 0 at
+ * once. */
 static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 {
-	/* Acquire: pairs with the releases of those who want and leave. */
+	/* Acquire: pairs with the releases in fgt_worker_want() and _leave(). */
 	uint64_t wanted =
 		atomic_load_explicit(&worker.wanted, memory_order_acquire);
 	uint64_t leave_ns =
 		atomic_load_explicit(&worker.leave_ns, memory_order_acquire);
+	const struct fgt_open_backend *backend = fgt_library_backend();
 	uint64_t now_ns = fgt_now();
 	bool is_idle, is_last;
 
 	if (now_ns >= *refresh_ns && leave_ns == 0) {
-		worker.calls->refresh();
+		backend->calls->refresh(backend->state);
 		*refresh_ns = now_ns + SECOND_NS;
 	}
-	/* Whoever leaves refreshes no more: that time may lie long behind. */
+	/* No refresh while leaving: refresh_ns may be long past. */
 	*ret_next_ns =
 		work_parts(now_ns, leave_ns != 0 ? leave_ns : *refresh_ns);
 	is_idle = are_parts_idle();
@@ -130,11 +129,11 @@ static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 	if (is_last)
 		give_up_parts();
 	fgt_report_all(fgt_library_options());
-	worker.calls->rounded(is_idle, wanted);
+	fgt_library_round_ended(is_idle, wanted);
 	return !is_last;
 }
 
-/* False: the start has failed; a stop may come before we have looked. */
+/* False: the start has failed. True also if a stop came before this look. */
 static bool wait_to_go(void)
 {
 	while (!atomic_load_explicit(&worker.may_go, memory_order_acquire)) {
@@ -147,7 +146,7 @@ static bool wait_to_go(void)
 	return true;
 }
 
-/* The program's log has forked, and this is the child: it has no worker. */
+/* The program's log has forked, and this is the child, which has no worker. */
 static bool has_forked(unsigned int forks)
 {
 	return atomic_load_explicit(&worker.forks, memory_order_relaxed) !=
@@ -169,29 +168,28 @@ static void *run(void *unused)
 			rest_until(next_ns);
 	}
 	if (!has_forked(forks))
-		worker.calls->ended();
+		fgt_library_leave();
 	return NULL;
 }
 
-int fgt_worker_start(const struct fgt_worker_calls *calls, int32_t *ret_tid)
+int fgt_worker_start(int32_t *ret_tid)
 {
 	int r;
 
-	worker.calls = calls;
 	atomic_store_explicit(&worker.may_go, false, memory_order_relaxed);
 	atomic_store_explicit(&worker.leave_ns, 0, memory_order_relaxed);
 	r = fgt_own_thread_start(STACK_BYTES, run, &worker.thread);
 	if (r < 0)
 		return r;
 	while (sem_wait(&worker.started) < 0)
-		; /* a signal of the program */
+		; /* interrupted by a signal of the program */
 	*ret_tid = worker.tid;
 	return 0;
 }
 
 void fgt_worker_go(void)
 {
-	/* Release: what fgt_start() has set up. */
+	/* Release: the worker sees what fgt_start() has set up. */
 	atomic_store_explicit(&worker.may_go, true, memory_order_release);
 	fgt_worker_wake();
 }
@@ -202,31 +200,28 @@ void fgt_worker_leave(uint64_t until_ns)
 	fgt_worker_wake();
 }
 
-static void *tell_rest(void *unused)
+static void *log_rest(void *unused)
 {
 	(void)unused;
 	pthread_setname_np(pthread_self(), "fgt-library");
 	fgt_report_all(fgt_library_options());
-	(void)sem_post(&worker.told);
+	(void)sem_post(&worker.logged);
 	return NULL;
 }
 
 void fgt_worker_give_up(void)
 {
 	uint64_t until_ns = fgt_now() + SECOND_NS;
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / SECOND_NS),
-		.tv_nsec = (long)(until_ns % SECOND_NS),
-	};
+	const struct timespec until = fgt_timespec_of(until_ns);
 	pthread_t thread;
 
 	give_up_parts();
-	/* The worker cannot, and the program's threads must not: they may hold
-	 * what the program's log waits for. */
-	if (fgt_own_thread_start(STACK_BYTES, tell_rest, &thread) < 0)
+	/* Not the worker, which is busy, and not a thread of the program, which
+	 * may hold a lock that the program's log waits for. */
+	if (fgt_own_thread_start(STACK_BYTES, log_rest, &thread) < 0)
 		return;
 	(void)pthread_detach(thread); /* the log may never return */
-	while (sem_clockwait(&worker.told, CLOCK_MONOTONIC, &until) < 0 &&
+	while (sem_clockwait(&worker.logged, CLOCK_MONOTONIC, &until) < 0 &&
 	       errno == EINTR)
 		;
 }

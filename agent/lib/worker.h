@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's one thread in agent mode: reconnects, lets the parts work off
- * what they have, tells lines.
+ * The thread of the library that refreshes the backend, runs the parts and
+ * calls the program's log.
  */
 #ifndef FGT_AGENT_LIB_WORKER_H
 #define FGT_AGENT_LIB_WORKER_H
@@ -9,41 +9,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct fgt_worker_calls {
-	/* Once a second. */
-	void (*refresh)(void);
-	/* After each round; is_idle: the parts have nothing left to do that
-	 * came before the round; wanted: see fgt_worker_want(). */
-	void (*rounded)(bool is_idle, uint64_t wanted);
-	/* The last thing that the thread does. */
-	void (*ended)(void);
-};
-
 /*
- * Starts the thread, which rests until fgt_worker_go(). calls must stay.
- * -EAGAIN, -ENOMEM. One at a time.
+ * Starts the thread, which sleeps until fgt_worker_go(). It is a user of the
+ * library: it calls fgt_library_leave() as its last step. -EAGAIN, -ENOMEM. One
+ * at a time.
  */
-int fgt_worker_start(const struct fgt_worker_calls *calls, int32_t *ret_tid);
+int fgt_worker_start(int32_t *ret_tid);
 void fgt_worker_go(void);
 
-/* MT-Safe | AS-Safe */
+/* All parts work soon. Also while nothing records; takes no lock.
+ * MT-Safe | AS-Safe */
 void fgt_worker_wake(void);
-/* Asks for a round that sees everything that was done before this call:
- * rounded() is told the number that is returned, or a later one. */
+/* Requests a round that sees everything that was done before this call:
+ * fgt_library_round_ended() gets the number that is returned, or a later one. */
 uint64_t fgt_worker_want(void);
 
-/* It ends when the parts are idle, at until_ns at the latest (a delivery
- * under way may take longer). */
+/* The thread ends when the parts are idle, at until_ns at the latest (a delivery
+ * that is under way may take longer). */
 void fgt_worker_leave(uint64_t until_ns);
-/* It has not come back in time: parts give up what is left, which is told in
- * its stead. Waits for the program's log, at most a second. */
+/* The thread did not end in time: parts give up what is left, and another thread
+ * logs it. Waits for the program's log, at most a second. */
 void fgt_worker_give_up(void);
-/* After ended() has been called, or is just about to be. */
+/* After the thread has left the library, or while it does. */
 void fgt_worker_join(void);
-/* Nobody joins it: it is left to itself. */
+/* The thread is not joined: it ends by itself. */
 void fgt_worker_abandon(void);
 
-/* In the child of a fork: there is none. */
+/* In the child of a fork, which has no worker. */
 void fgt_worker_forked(void);
 
 #endif

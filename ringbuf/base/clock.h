@@ -16,6 +16,13 @@ static inline uint64_t fgt_timespec_ns(const struct timespec *time)
 	       (uint64_t)time->tv_nsec;
 }
 
+/* MT-Safe | AS-Safe */
+static inline struct timespec fgt_timespec_of(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000),
+				  .tv_nsec = (long)(ns % 1000000000) };
+}
+
 /* One of the clocks that are always there. MT-Safe | AS-Safe */
 static inline uint64_t fgt_clock_ns(clockid_t clock)
 {

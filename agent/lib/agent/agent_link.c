@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/lib/agent/registrar.h"
-#include "agent/lib/library.h"
+#include "agent/lib/worker.h"
 
 #define MS_NS UINT64_C(1000000)
 
@@ -66,7 +66,7 @@ static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
 		fgt_registrar_set_way(&link->registrar, way);
 	}
 	if (r == -ENOTCONN)
-		fgt_library_wake(); /* to look whether it is there */
+		fgt_worker_wake(); /* to look whether it is there */
 	return r;
 }
 

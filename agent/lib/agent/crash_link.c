@@ -28,13 +28,15 @@ static bool start(void)
 {
 	const struct fgt_backend_options options = {
 		.options = fgt_library_options(),
-		.get_spans_fd = fgt_parts_spans_fd,
+		.get_spans_fd = fgt_library_spans_fd,
 		.log = log_nothing,
 	};
-	int ring_fd = fgt_library_ring_fd();
+	const struct fgt_open_backend *backend = fgt_library_backend();
+	int ring_fd;
 
-	if (ring_fd < 0 || !options.options->destination)
+	if (!backend->calls->ring_fd || !options.options->destination)
 		return false;
+	ring_fd = backend->calls->ring_fd(backend->state);
 	fgt_registrar_init(&crash_link.registrar, &options, ring_fd);
 	crash_link.refresh_ns = 0;
 	crash_link.is_started = true;

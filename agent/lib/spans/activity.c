@@ -352,11 +352,7 @@ static void tell_rest(void)
 
 static void wait_for(sem_t *semaphore, uint64_t ns)
 {
-	uint64_t when_ns = fgt_now() + ns;
-	const struct timespec when = {
-		.tv_sec = (time_t)(when_ns / 1000000000),
-		.tv_nsec = (long)(when_ns % 1000000000),
-	};
+	const struct timespec when = fgt_timespec_of(fgt_now() + ns);
 
 	while (sem_clockwait(semaphore, CLOCK_MONOTONIC, &when) < 0 &&
 	       errno == EINTR)

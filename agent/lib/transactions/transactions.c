@@ -14,6 +14,7 @@
 #include "agent/lib/report.h"
 #include "agent/lib/transactions/sampling_rules.h"
 #include "agent/lib/transactions/transaction.h"
+#include "agent/lib/worker.h"
 
 /* The tick after the end is in the ring by then. */
 #define SETTLE_NS UINT64_C(25000000)
@@ -52,7 +53,7 @@ static struct {
 
 __attribute__((constructor)) static void init_all(void)
 {
-	fgt_outbox_init(&all.outbox, fgt_library_wake);
+	fgt_outbox_init(&all.outbox, fgt_worker_wake);
 	fgt_sampling_limit_init(&all.limit);
 }
 
@@ -158,13 +159,28 @@ static void tell_refused(uint64_t now_ns, bool is_last)
 	pthread_mutex_unlock(&all.lock);
 }
 
+static int deliver(const struct fgt_delivery *delivery, char *ret_why)
+{
+	const struct fgt_open_backend *backend = fgt_library_backend();
+
+	return backend->calls->deliver(backend->state, delivery, ret_why);
+}
+
+static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
+{
+	const struct fgt_open_backend *backend = fgt_library_backend();
+
+	return backend->calls->cut_transaction(backend->state, from_ns, to_ns,
+					       ret_slice);
+}
+
 static uint64_t work(uint64_t now_ns)
 {
+	const struct fgt_open_backend *backend = fgt_library_backend();
 	const struct fgt_outbox_carrier carrier = {
-		.deliver = fgt_library_deliver,
+		.deliver = deliver,
 		/* The agent cuts its own ring. */
-		.cut = fgt_library_is_embedded() ? fgt_library_cut_transaction
-						 : NULL,
+		.cut = backend->calls->cut_transaction ? cut : NULL,
 		.tell = tell,
 	};
 

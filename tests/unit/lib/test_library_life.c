@@ -21,6 +21,7 @@
 
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
+#include "agent/lib/worker.h"
 
 /* More than the worker asks for as its stack. */
 static __thread char large[1 << 20];
@@ -206,7 +207,7 @@ static void block_the_worker(void)
 {
 	atomic_store(&world.is_blocked, false);
 	atomic_store(&world.shall_block, true);
-	fgt_library_wake();
+	fgt_worker_wake();
 	for (int i = 0; i < 1000 && !atomic_load(&world.is_blocked); i++)
 		usleep(10000);
 	assert_true(atomic_load(&world.is_blocked));
@@ -258,7 +259,7 @@ static void nobody_is_told_after_a_stop_that_gave_up(void **state)
 	/* But those of the next start are. */
 	assert_int_equal(start(), 0);
 	fgt_report("another thing of note");
-	fgt_library_wake();
+	fgt_worker_wake();
 	for (int i = 0; i < 1000 && world.lines == 0; i++)
 		usleep(10000);
 	assert_int_equal(world.lines, 1);
@@ -293,7 +294,7 @@ static void log_that_forks_gets_a_child_without_a_worker(void **state)
 	assert_int_equal(start(), 0);
 	atomic_store(&world.shall_fork_in_log, true);
 	fgt_report("a thing that makes it fork");
-	fgt_library_wake();
+	fgt_worker_wake();
 	for (int i = 0; i < 1000 && world.log_child == 0; i++)
 		usleep(10000);
 	assert_true(world.log_child > 0);
