@@ -224,6 +224,21 @@ static int load_group(struct loader *loader, config_setting_t *group,
 	return 0;
 }
 
+/* What libconfig's parser reports, with the remedy. */
+static int refuse_syntax(struct loader *loader, int line, const char *text)
+{
+	const char *remedy = "each setting is `key = value;`, strings stand "
+			     "in double quotes, groups in { }, lists in ( )";
+
+	if (text && strstr(text, "duplicate"))
+		remedy = "give each key once";
+	else if (text && strstr(text, "mismatched"))
+		remedy = "a list of strings holds strings only";
+	return fgt_why_set(loader->why, -EINVAL, "%s:%d: %s: %s",
+			   fgt_trusted_file_name(loader->file_name), line,
+			   text ? text : "syntax error", remedy);
+}
+
 static int load_clean(struct loader *loader, const char *clean)
 {
 	config_t parsed;
@@ -234,12 +249,8 @@ static int load_clean(struct loader *loader, const char *clean)
 		error = load_group(loader, config_root_setting(&parsed), "",
 				   fgt_config_keys, loader->config);
 	else
-		error = fgt_why_set(loader->why, -EINVAL, "%s:%d: %s",
-				    fgt_trusted_file_name(loader->file_name),
-				    config_error_line(&parsed),
-				    config_error_text(&parsed)
-					    ? config_error_text(&parsed)
-					    : "cannot be parsed");
+		error = refuse_syntax(loader, config_error_line(&parsed),
+				      config_error_text(&parsed));
 	config_destroy(&parsed);
 	return error;
 }

@@ -1,212 +1,232 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a configuration's bytes as a sceptic before libconfig does: text, then
- * grammar (FAULTS §2, K2–K4). Runs where a configuration is loaded; must not
- * open files, nor recurse deeper than FGT_CONFIG_DEPTH_MAX.
+ * Checks a configuration's bytes before libconfig reads them. Runs where a
+ * configuration is loaded; must not open files, recurse, or read beyond the
+ * text, which may hold anything.
  */
 #include "agent/config/config_scan.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/config/config_text.h"
-#include "agent/config/config_token.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/utf8.h"
+#include "upload/deliver/trusted_file.h"
 
 #define WORD_SHOWN 40
 
-static int scan_value(struct fgt_config_scanner *scanner);
+struct scanner {
+	char *at; /* in a copy that ends with NUL */
+	const char *file_name;
+	unsigned int line;
+	unsigned int key_count;
+	unsigned int depth; /* brackets open */
+	unsigned int open_lines[FGT_CONFIG_DEPTH_MAX];
+	struct fgt_why *why;
+};
+
+FGT_PRINTF(2, 3)
+static int refuse(const struct scanner *scan, const char *format, ...)
+{
+	char what[200];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(what, sizeof(what), format, arguments);
+	va_end(arguments);
+	return fgt_why_set(scan->why, -EINVAL, "%s:%u: %s",
+			   fgt_trusted_file_name(scan->file_name), scan->line,
+			   what);
+}
 
 /* Every byte must be text; the CR of CRLF becomes a blank. */
-static int check_text(struct fgt_config_scanner *scanner)
+static int check_text(struct scanner *scan, const char *end)
 {
-	unsigned int line = 1;
 	size_t step;
 
-	for (char *c = scanner->at; c < scanner->end; c += step) {
-		size_t left = (size_t)(scanner->end - c);
+	for (char *c = scan->at; c < end; c += step) {
+		unsigned char byte = (unsigned char)*c;
 
-		step = fgt_utf8_len(c, left);
+		step = fgt_utf8_len(c, (size_t)(end - c));
 		if (!step)
-			return fgt_config_token_refuse(
-				scanner, line,
-				"not valid UTF-8; save the file as UTF-8");
-		if (*c == '\n')
-			line++;
-		else if (*c == '\r' && left > 1 && c[1] == '\n')
+			return refuse(scan, "not valid UTF-8; save the file "
+					    "as UTF-8");
+		if (byte == '\n')
+			scan->line++;
+		else if (byte == '\r' && c[1] == '\n')
 			*c = ' ';
-		else if (*c != '\t' && fgt_config_is_control(*c))
-			return fgt_config_token_refuse(
-				scanner, line,
-				"control character 0x%02x; remove it",
-				(unsigned int)(unsigned char)*c);
+		else if ((byte < 0x20 && byte != '\t') || byte == 0x7f)
+			return refuse(scan,
+				      "control character 0x%02x; remove it",
+				      byte);
+	}
+	scan->line = 1;
+	return 0;
+}
+
+static bool is_comment(const char *at)
+{
+	return *at == '#' || (*at == '/' && (at[1] == '/' || at[1] == '*'));
+}
+
+/* Overwrites it with blanks, so that libconfig never sees it; lines stay. */
+static int blank_comment(struct scanner *scan)
+{
+	bool is_block = scan->at[0] == '/' && scan->at[1] == '*';
+	const char *end = is_block ? strstr(scan->at + 2, "*/")
+				   : strchrnul(scan->at, '\n');
+
+	if (!end)
+		return refuse(scan, "comment is never closed; add */");
+	end += is_block ? strlen("*/") : 0;
+	for (; scan->at < end; scan->at++) {
+		if (*scan->at == '\n')
+			scan->line++;
+		else
+			*scan->at = ' ';
 	}
 	return 0;
 }
 
-static bool is_sign(const struct fgt_config_scanner *scanner, char sign)
+/* Of the character behind a backslash: its length, 0 if libconfig would take
+ * it for anything but printable ASCII. */
+static size_t escape_len(const char *c)
 {
-	return scanner->token.kind == FGT_TOKEN_SIGN &&
-	       *scanner->token.text == sign;
+	if (*c == '\\' || *c == '"')
+		return 1;
+	if ((*c != 'x' && *c != 'X') || c[1] < '2' || c[1] > '7' ||
+	    !isxdigit((unsigned char)c[2]))
+		return 0;
+	return c[1] == '7' && tolower((unsigned char)c[2]) == 'f' ? 0 : 3;
 }
 
-static int refuse_token(const struct fgt_config_scanner *scanner,
-			const char *wanted)
+static int skip_string(struct scanner *scan)
 {
-	const struct fgt_config_token *token = &scanner->token;
+	char *c = scan->at + 1;
 
-	if (token->kind == FGT_TOKEN_END)
-		return fgt_config_token_refuse(
-			scanner, token->line,
-			"the file ends where %s should be", wanted);
-	return fgt_config_token_refuse(
-		scanner, token->line, "found `%.*s` where %s should be",
-		token->len < WORD_SHOWN ? (int)token->len : WORD_SHOWN,
-		token->text, wanted);
+	while (*c && *c != '"' && *c != '\n') {
+		size_t len = *c == '\\' ? escape_len(c + 1) : 0;
+
+		if (*c == '\\' && !len)
+			return refuse(scan, "unsupported escape in a string; "
+					    "write \\\\ for a backslash, other "
+					    "characters as they are");
+		c += 1 + len;
+	}
+	if (*c != '"')
+		return refuse(scan, "string is not closed on its line; add \"");
+	scan->at = c + 1;
+	return 0;
 }
 
-/* name = value, with an optional ; or , behind it. */
-static int scan_setting(struct fgt_config_scanner *scanner)
+/* Decimal, and within what libconfig stores unchanged: it wraps an integer
+ * that does not fit an int and has no L. */
+static int check_number(const struct scanner *scan, size_t len)
 {
+	const char *word = scan->at;
+	const int shown = len < WORD_SHOWN ? (int)len : WORD_SHOWN;
+	const char *digits = word + (*word == '-' || *word == '+');
+	long long value;
+	char *end;
+
+	if (!isdigit((unsigned char)*digits) ||
+	    (*digits == '0' && digits[1] && strchr("0123456789xX", digits[1])))
+		return refuse(scan,
+			      "`%.*s` is not a decimal number; write digits, "
+			      "without 0 before them",
+			      shown, word);
+	errno = 0;
+	value = strtoll(word, &end, 10);
+	if (errno || (*end != 'L' && (value > INT_MAX || value < INT_MIN)))
+		return refuse(scan, "number `%.*s` is out of range", shown,
+			      word);
+	return 0;
+}
+
+static int skip_word(struct scanner *scan)
+{
+	size_t len = 1;
 	int error;
 
-	if (scanner->token.kind != FGT_TOKEN_NAME)
-		return refuse_token(scanner, "a key");
-	if (++scanner->name_count > FGT_CONFIG_NAMES_MAX)
-		return fgt_config_token_refuse(scanner, scanner->token.line,
-					       "more than %d keys in one file",
-					       FGT_CONFIG_NAMES_MAX);
-	error = fgt_config_token_next(scanner);
-	if (error)
-		return error;
-	if (!is_sign(scanner, '=') && !is_sign(scanner, ':'))
-		return refuse_token(scanner, "`=`");
-	error = fgt_config_token_next(scanner);
-	if (!error)
-		error = scan_value(scanner);
-	if (!error && (is_sign(scanner, ';') || is_sign(scanner, ',')))
-		error = fgt_config_token_next(scanner);
+	while (isalnum((unsigned char)scan->at[len]) ||
+	       (scan->at[len] && strchr("_-+.*", scan->at[len])))
+		len++;
+	error = isalpha((unsigned char)*scan->at) ? 0 : check_number(scan, len);
+	scan->at += len;
 	return error;
 }
 
-static int scan_group(struct fgt_config_scanner *scanner)
+static int take_sign(struct scanner *scan)
 {
-	int error = fgt_config_token_next(scanner);
+	char c = *scan->at++;
 
-	while (!error && !is_sign(scanner, '}')) {
-		if (scanner->token.kind == FGT_TOKEN_END)
-			return refuse_token(scanner, "`}`");
-		error = scan_setting(scanner);
+	if (c == '@')
+		return refuse(scan, "@include is not supported; put everything "
+				    "into this file");
+	if (c == '=' || c == ':') {
+		if (++scan->key_count > FGT_CONFIG_KEYS_MAX)
+			return refuse(scan, "more than %d keys in one file",
+				      FGT_CONFIG_KEYS_MAX);
+	} else if (strchr("({[", c)) {
+		if (scan->depth == FGT_CONFIG_DEPTH_MAX)
+			return refuse(scan, "nested deeper than %d levels",
+				      FGT_CONFIG_DEPTH_MAX);
+		scan->open_lines[scan->depth++] = scan->line;
+	} else if (strchr(")}]", c) && scan->depth) {
+		scan->depth--;
 	}
-	return error ? error : fgt_config_token_next(scanner);
+	scan->line += c == '\n';
+	return 0;
 }
 
-/* ( value, … ) or [ scalar, … ] of one kind. */
-static int scan_list(struct fgt_config_scanner *scanner, char close)
+static int scan_next(struct scanner *scan)
 {
-	const char *wanted = close == ')' ? "`,` or `)`" : "`,` or `]`";
-	enum fgt_config_token_kind kind = FGT_TOKEN_END;
-	int error = fgt_config_token_next(scanner);
+	char c = *scan->at;
 
-	if (!error && is_sign(scanner, close))
-		return fgt_config_token_next(scanner);
-	while (!error) {
-		if (close == ']' && scanner->token.kind == FGT_TOKEN_SIGN)
-			return refuse_token(scanner, "a plain value");
-		if (close == ']' && kind != FGT_TOKEN_END &&
-		    kind != scanner->token.kind)
-			return refuse_token(scanner,
-					    "a value like the one before");
-		kind = scanner->token.kind;
-		error = scan_value(scanner);
-		if (error)
-			return error;
-		if (is_sign(scanner, close))
-			return fgt_config_token_next(scanner);
-		if (!is_sign(scanner, ','))
-			return refuse_token(scanner, wanted);
-		error = fgt_config_token_next(scanner);
-	}
-	return error;
-}
-
-static int scan_nested(struct fgt_config_scanner *scanner)
-{
-	const char open = *scanner->token.text;
-	int error;
-
-	if (++scanner->depth > FGT_CONFIG_DEPTH_MAX)
-		return fgt_config_token_refuse(scanner, scanner->token.line,
-					       "nested deeper than %d levels",
-					       FGT_CONFIG_DEPTH_MAX);
-	error = open == '{' ? scan_group(scanner)
-			    : scan_list(scanner, open == '(' ? ')' : ']');
-	scanner->depth--;
-	return error;
-}
-
-static int scan_value(struct fgt_config_scanner *scanner)
-{
-	const struct fgt_config_token *token = &scanner->token;
-	int error;
-
-	switch (token->kind) {
-	case FGT_TOKEN_STRING:
-		/* "a" "b" is one string to libconfig. */
-		do
-			error = fgt_config_token_next(scanner);
-		while (!error && token->kind == FGT_TOKEN_STRING);
-		return error;
-	case FGT_TOKEN_BOOL:
-	case FGT_TOKEN_NUMBER:
-		return fgt_config_token_next(scanner);
-	case FGT_TOKEN_SIGN:
-		if (strchr("({[", *token->text))
-			return scan_nested(scanner);
-		break;
-	case FGT_TOKEN_NAME:
-		return refuse_token(scanner,
-				    "a value (strings stand in double quotes)");
-	case FGT_TOKEN_END:
-		break;
-	}
-	return refuse_token(scanner, "a value");
+	if (is_comment(scan->at))
+		return blank_comment(scan);
+	if (c == '"')
+		return skip_string(scan);
+	if (isalnum((unsigned char)c) || strchr("-+.", c))
+		return skip_word(scan);
+	return take_sign(scan);
 }
 
 int fgt_config_scan(const char *bytes, size_t len, const char *file_name,
 		    char **ret_clean, struct fgt_why *why)
 {
-	struct fgt_config_scanner scanner = { .file_name = file_name,
-					      .line = 1,
-					      .why = why };
+	struct scanner scan = { .file_name = file_name, .line = 1, .why = why };
 	FGT_AUTO(free) void *copy = NULL;
 	int error;
 
 	if (len > FGT_CONFIG_FILE_MAX)
-		return fgt_config_token_refuse(&scanner, 1,
-					       "larger than 1 MiB");
+		return refuse(&scan, "larger than 1 MiB");
 	if (len >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3)) {
 		bytes += 3;
 		len -= 3;
 	}
-	copy = malloc(len + 1);
+	copy = calloc(1, len + 1);
 	if (!copy)
 		return -ENOMEM;
 	if (len)
 		memcpy(copy, bytes, len);
-	((char *)copy)[len] = 0;
-	scanner.at = copy;
-	scanner.end = scanner.at + len;
-	error = check_text(&scanner);
-	if (!error)
-		error = fgt_config_token_next(&scanner);
-	while (!error && scanner.token.kind != FGT_TOKEN_END)
-		error = scan_setting(&scanner);
+	scan.at = copy;
+	error = check_text(&scan, scan.at + len);
+	while (!error && *scan.at)
+		error = scan_next(&scan);
 	if (error)
 		return error;
+	if (scan.depth) {
+		scan.line = scan.open_lines[scan.depth - 1];
+		return refuse(&scan, "a bracket is never closed; add its } ) "
+				     "or ]");
+	}
 	*ret_clean = FGT_TAKE(copy);
 	return 0;
 }

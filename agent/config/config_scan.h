@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A strict look over a configuration file before libconfig sees it.
+ * The check of a configuration file before libconfig reads it.
  */
 #ifndef FGT_AGENT_CONFIG_CONFIG_SCAN_H
 #define FGT_AGENT_CONFIG_CONFIG_SCAN_H
@@ -11,15 +11,15 @@
 
 #define FGT_CONFIG_FILE_MAX  (1024 * 1024) /* bytes */
 #define FGT_CONFIG_DEPTH_MAX 8
-#define FGT_CONFIG_NAMES_MAX 8192 /* libconfig's duplicate check is O(n²) */
+#define FGT_CONFIG_KEYS_MAX  8192 /* libconfig's duplicate check is O(n²) */
 
 /*
- * Checks text and grammar of bytes[len]. ret_clean gets a NUL-terminated copy
- * with the same line numbers, without byte order mark and comments, in which
- * libconfig finds nothing that it could misread: no directive, no number that
- * it would wrap, no escape that it would cut at, no deep nesting, no error of
- * grammar. file_name is for messages. -EINVAL with why "FILE:LINE: …",
- * -ENOMEM.
+ * Refuses what libconfig would misread or accept silently: a directive, deep
+ * nesting, a number that it wraps, an escape that cuts a string, text that is
+ * not UTF-8. Grammar is left to libconfig. ret_clean gets a NUL-terminated copy
+ * of bytes[len] with the same line numbers, without byte order mark and
+ * comments; the caller frees it. file_name is for messages. -EINVAL with why
+ * "FILE:LINE: …", -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */

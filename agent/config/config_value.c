@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/config/config_text.h"
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/utf8.h"
 
 static void *place(const struct fgt_config_key *key, void *base)
 {
@@ -73,6 +73,19 @@ static bool find_choice(const struct fgt_config_key *key, const char *value,
 	return !key->choices;
 }
 
+/* UTF-8 without control characters. */
+static bool is_plain_text(const char *text, size_t len)
+{
+	size_t step;
+
+	for (size_t i = 0; i < len; i += step) {
+		step = fgt_utf8_len(text + i, len - i);
+		if (!step || (unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			return false;
+	}
+	return true;
+}
+
 static int copy_string(const struct fgt_config_key *key, size_t max_bytes,
 		       const char *value, const char *where, char **ret_copy,
 		       struct fgt_why *why)
@@ -82,7 +95,7 @@ static int copy_string(const struct fgt_config_key *key, size_t max_bytes,
 
 	if (!len || len > max_bytes)
 		return refuse(key, where, why);
-	if (!fgt_config_is_plain_text(value, len))
+	if (!is_plain_text(value, len))
 		return fgt_why_set(why, -EINVAL,
 				   "%s: `%s` holds a control character or "
 				   "invalid UTF-8",
