@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads the configuration: file, then environment, then the checks that need
- * more than one key. The only file that knows libconfig. Runs at start and on
+ * more than one key. Runs at start and on
  * reload; must not let libconfig open a file (it may end the process) and
  * must not put a value that can be a secret into a message.
  */
@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "agent/config/config_check.h"
 #include "agent/config/config_env.h"
-#include "agent/config/config_file.h"
 #include "agent/config/config_scan.h"
 #include "agent/config/config_schema.h"
 #include "upload/deliver/trusted_file.h"
@@ -28,8 +28,6 @@ struct loader {
 	const char *file_name;
 	struct fgt_config *config;
 	struct fgt_why *why;
-	/* Where each destination stands, for checks after the file. */
-	unsigned int destination_lines[FGT_CONFIG_DESTINATIONS_MAX];
 };
 
 static int load_group(struct loader *loader, config_setting_t *group,
@@ -84,11 +82,7 @@ static int refuse_type(struct loader *loader, const char *where,
 		       const struct fgt_config_key *key,
 		       const config_setting_t *setting)
 {
-	char wanted[200];
-
-	fgt_config_key_wants(key, wanted, sizeof(wanted));
-	return fgt_why_set(loader->why, -EINVAL, "%s: `%s` must be %s, not %s",
-			   where, key->path, wanted, type_name(setting));
+	return fgt_config_refuse(key, where, type_name(setting), loader->why);
 }
 
 static int load_scalar(struct loader *loader, const config_setting_t *setting,
@@ -126,12 +120,11 @@ static int load_scalar(struct loader *loader, const config_setting_t *setting,
 static int load_entry(struct loader *loader, config_setting_t *setting,
 		      const struct fgt_config_key *key, size_t index)
 {
-	unsigned int line = config_setting_source_line(setting);
 	char where[FGT_CONFIG_WHERE_MAX];
 	void *entry;
 	int error;
 
-	format_where(loader, line, where);
+	format_where(loader, config_setting_source_line(setting), where);
 	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
 		return refuse_type(loader, where, key, setting);
 	error = fgt_config_add_entry(key, loader->config, where, &entry,
@@ -142,7 +135,6 @@ static int load_entry(struct loader *loader, config_setting_t *setting,
 		return error;
 	if (key->offset == offsetof(struct fgt_config, targets))
 		return fgt_config_check_target(entry, where, loader->why);
-	loader->destination_lines[index] = line;
 	return fgt_config_check_destination(loader->config, index, where,
 					    loader->why);
 }
@@ -186,14 +178,8 @@ static int load_setting(struct loader *loader, config_setting_t *setting,
 	if (key && (key->type == FGT_CONFIG_STRINGS ||
 		    key->type == FGT_CONFIG_ENTRIES))
 		return load_list(loader, setting, where, key);
-	if (key) {
-		int error = load_scalar(loader, setting, where, key, base);
-
-		/* Here the line is known. */
-		return error ? error
-			     : fgt_config_check_listen(loader->config, where,
-						       loader->why);
-	}
+	if (key)
+		return load_scalar(loader, setting, where, key, base);
 	if (!fgt_config_is_group(keys, path))
 		return refuse_unknown(loader, where, path, keys);
 	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
@@ -268,23 +254,6 @@ static int load_bytes(struct loader *loader, const char *bytes, size_t len)
 	return load_clean(loader, text);
 }
 
-/* What needs the whole configuration. */
-static int check_whole(const struct loader *loader)
-{
-	const struct fgt_config *config = loader->config;
-	int error = fgt_config_check_listen(
-		config, fgt_trusted_file_name(loader->file_name), loader->why);
-
-	for (size_t i = 0; i < config->upload.destination_count && !error;
-	     i++) {
-		char where[FGT_CONFIG_WHERE_MAX];
-
-		format_where(loader, loader->destination_lines[i], where);
-		error = fgt_config_check_url(config, i, where, loader->why);
-	}
-	return error;
-}
-
 static int make_absolute(const char *key, char **path, struct fgt_why *why)
 {
 	char absolute[PATH_MAX], *copy;
@@ -308,11 +277,9 @@ static int finish(struct loader *loader)
 {
 	struct fgt_config *config = loader->config;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-	int error = check_whole(loader);
+	int error = make_absolute("upload.ca_file", &config->upload.ca_file,
+				  loader->why);
 
-	if (!error)
-		error = make_absolute("upload.ca_file", &config->upload.ca_file,
-				      loader->why);
 	if (error || config->socket)
 		return error;
 	error = fgt_default_socket(path, sizeof(path));
@@ -363,12 +330,34 @@ int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
 	return 0;
 }
 
+/* At most 1 MiB, and not writable by every user. Caller frees. */
+static int read_file(const char *path, char **ret_bytes, size_t *ret_len,
+		     struct fgt_why *why)
+{
+	static const struct fgt_trust trust = {
+		.max_bytes = FGT_CONFIG_FILE_MAX,
+		.max_text = "1 MiB",
+		.refused_mode = S_IWOTH,
+		.mode_text = "every user may write to it; chmod o-w",
+	};
+	FGT_AUTO(free) void *bytes = malloc(trust.max_bytes + 1);
+	int error;
+
+	if (!bytes)
+		return -ENOMEM;
+	error = fgt_trusted_file_read(path, &trust, bytes, ret_len, why);
+	if (error)
+		return error;
+	*ret_bytes = FGT_TAKE(bytes);
+	return 0;
+}
+
 static int load_file(struct loader *loader, const char *path)
 {
 	FGT_AUTO(free) void *owned = NULL;
 	char *bytes;
 	size_t len;
-	int error = fgt_config_file_read(path, &bytes, &len, loader->why);
+	int error = read_file(path, &bytes, &len, loader->why);
 
 	if (error)
 		return error;

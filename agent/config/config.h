@@ -13,7 +13,7 @@
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
-#include "upload/format/format.h"
+#include "upload/format/parts/options.h"
 
 /* One entry of targets; exactly one of pid, name, exe, cgroup is set. */
 struct fgt_config_target {
@@ -24,9 +24,7 @@ struct fgt_config_target {
 
 struct fgt_config_destination {
 	char *name; /* unique; its number, from 1, if the file has none */
-	char *dsn_file; /* exactly one of these two */
-	char *url;
-	char *format; /* of fgt_format_from_name(); NULL: not said */
+	char *dsn_file; /* never NULL */
 };
 
 struct fgt_config {
@@ -46,11 +44,7 @@ struct fgt_config {
 	size_t target_count;
 	char *socket; /* never NULL: the default if the file has none */
 	struct {
-		char *listen, *token_file;
-	} http;
-	struct {
-		char *release, *environment, *spool_dir, *ca_file;
-		int spool_mb;
+		char *release, *environment, *ca_file;
 		bool is_http_allowed;
 		struct fgt_config_destination *destinations;
 		size_t destination_count;

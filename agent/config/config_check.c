@@ -5,13 +5,10 @@
  */
 #include "agent/config/config_check.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "upload/deliver/url.h"
 
 int fgt_config_check_target(const struct fgt_config_target *target,
 			    const char *where, struct fgt_why *why)
@@ -39,25 +36,6 @@ static int name_destination(struct fgt_config_destination *own, size_t index)
 	return own->name ? 0 : -ENOMEM;
 }
 
-static int check_format(const struct fgt_config_destination *own,
-			const char *where, struct fgt_why *why)
-{
-	enum fgt_format format;
-	struct fgt_why part;
-
-	if (!own->format)
-		return 0;
-	if (fgt_format_from_name(own->format, &format, &part) < 0)
-		return fgt_why_set(why, -EINVAL, "%s: `format`: %s", where,
-				   part.text);
-	if (own->dsn_file && format != FGT_FORMAT_SENTRY)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: `format` of a `dsn_file` can only be "
-				   "\"sentry\"",
-				   where);
-	return 0;
-}
-
 int fgt_config_check_destination(struct fgt_config *config, size_t index,
 				 const char *where, struct fgt_why *why)
 {
@@ -68,14 +46,9 @@ int fgt_config_check_destination(struct fgt_config *config, size_t index,
 
 	if (error)
 		return error;
-	if (!own->dsn_file == !own->url)
+	if (!own->dsn_file)
 		return fgt_why_set(why, -EINVAL,
-				   "%s: a destination needs exactly one of "
-				   "`dsn_file` and `url`",
-				   where);
-	error = check_format(own, where, why);
-	if (error)
-		return error;
+				   "%s: a destination needs `dsn_file`", where);
 	for (size_t i = 0; i < index; i++)
 		if (!strcmp(all[i].name, own->name))
 			return fgt_why_set(why, -EINVAL,
@@ -83,48 +56,4 @@ int fgt_config_check_destination(struct fgt_config *config, size_t index,
 					   "`%.64s`; rename one",
 					   where, own->name);
 	return 0;
-}
-
-int fgt_config_check_url(const struct fgt_config *config, size_t index,
-			 const char *where, struct fgt_why *why)
-{
-	const char *text = config->upload.destinations[index].url;
-	struct fgt_why part;
-	struct fgt_url url;
-
-	if (!text)
-		return 0;
-	if (fgt_url_parse(text, &url, &part) < 0)
-		return fgt_why_set(why, -EINVAL, "%s: `url`: %s", where,
-				   part.text);
-	if (url.has_userinfo)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: `url` holds a user or password before "
-				   "@; remove it",
-				   where);
-	if (!url.is_https && !url.is_loopback &&
-	    !config->upload.is_http_allowed)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: `url` is plain http to another "
-				   "machine; use https, or set "
-				   "upload.allow_http = true",
-				   where);
-	return 0;
-}
-
-int fgt_config_check_listen(const struct fgt_config *config, const char *where,
-			    struct fgt_why *why)
-{
-	const char *listen = config->http.listen;
-	const char *colon = listen ? strrchr(listen, ':') : NULL;
-	char *end = NULL;
-	long port = colon ? strtol(colon + 1, &end, 10) : 0;
-
-	if (!listen || (colon > listen && isdigit((unsigned char)colon[1]) &&
-			!*end && port >= 1 && port <= 65535))
-		return 0;
-	return fgt_why_set(
-		why, -EINVAL,
-		"%s: `http.listen` must be \"ADDRESS:PORT\", port 1 to 65535",
-		where);
 }

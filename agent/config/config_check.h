@@ -16,17 +16,9 @@
 int fgt_config_check_target(const struct fgt_config_target *target,
 			    const char *where, struct fgt_why *why);
 
-/* Exactly one of dsn_file and url; gives it a name if it has none; the name is
+/* There is a dsn_file; gives it a name if it has none; the name is
  * not that of one before it. Also -ENOMEM. */
 int fgt_config_check_destination(struct fgt_config *config, size_t index,
 				 const char *where, struct fgt_why *why);
-
-/* The url of a destination, once upload.allow_http is known (FAULTS N12). */
-int fgt_config_check_url(const struct fgt_config *config, size_t index,
-			 const char *where, struct fgt_why *why);
-
-/* http.listen is ADDRESS:PORT. */
-int fgt_config_check_listen(const struct fgt_config *config, const char *where,
-			    struct fgt_why *why);
 
 #endif

@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_BYTES   4095
-#define NAME_BYTES   255
-#define SOCKET_BYTES 107 /* sun_path without its NUL */
-#define PID_LIMIT    4194304 /* the kernel's PID_MAX_LIMIT */
-#define TARGETS_MAX  1024
-#define DIRS_MAX     64
-#define WORD_MAX     64 /* longest word compared for hints */
+#define PATH_BYTES	 4095
+#define NAME_BYTES	 255
+#define SOCKET_BYTES	 107 /* sun_path without its NUL */
+#define PID_LIMIT	 4194304 /* the kernel's PID_MAX_LIMIT */
+#define TARGETS_MAX	 1024
+#define DIRS_MAX	 64
+#define DESTINATIONS_MAX 64
+#define WORD_MAX	 64 /* longest word compared for hints */
 
 static const char *const STATE_FRAMES[] = { "root", "leaf", "no", NULL };
 /* As in enum fgt_provider. */
@@ -30,6 +31,7 @@ static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
 #define COUNT_AT(member) .count_offset = offsetof(struct fgt_config, member)
 #define TARGET_AT(member) .offset = offsetof(struct fgt_config_target, member)
 #define DEST_AT(member) .offset = offsetof(struct fgt_config_destination, member)
+#define UNSUPPORTED(name) { .path = name, .type = FGT_CONFIG_UNSUPPORTED }
 
 static const struct fgt_config_key TARGET_KEYS[] = {
 	{ "pid", FGT_CONFIG_INT, TARGET_AT(pid), .min = 1, .max = PID_LIMIT },
@@ -43,8 +45,8 @@ static const struct fgt_config_key TARGET_KEYS[] = {
 static const struct fgt_config_key DESTINATION_KEYS[] = {
 	{ "name", FGT_CONFIG_STRING, DEST_AT(name), .max = NAME_BYTES },
 	{ "dsn_file", FGT_CONFIG_STRING, DEST_AT(dsn_file), .max = PATH_BYTES },
-	{ "url", FGT_CONFIG_STRING, DEST_AT(url), .max = PATH_BYTES },
-	{ "format", FGT_CONFIG_STRING, DEST_AT(format), .max = NAME_BYTES },
+	UNSUPPORTED("url"),
+	UNSUPPORTED("format"),
 	{ .path = NULL },
 };
 
@@ -71,22 +73,19 @@ const struct fgt_config_key fgt_config_keys[] = {
 	  .max = TARGETS_MAX, .entries = TARGET_KEYS,
 	  .entry_size = sizeof(struct fgt_config_target) },
 	{ "socket", FGT_CONFIG_STRING, AT(socket), .max = SOCKET_BYTES },
-	{ "http.listen", FGT_CONFIG_STRING, AT(http.listen), .max = NAME_BYTES },
-	{ "http.token_file", FGT_CONFIG_STRING, AT(http.token_file),
-	  .max = PATH_BYTES },
+	UNSUPPORTED("http.listen"),
+	UNSUPPORTED("http.token_file"),
 	{ "upload.release", FGT_CONFIG_STRING, AT(upload.release),
 	  .max = NAME_BYTES },
 	{ "upload.environment", FGT_CONFIG_STRING, AT(upload.environment),
 	  .max = NAME_BYTES },
-	{ "upload.spool_dir", FGT_CONFIG_STRING, AT(upload.spool_dir),
-	  .max = PATH_BYTES },
-	{ "upload.spool_mb", FGT_CONFIG_INT, AT(upload.spool_mb),
-	  .min = 1, .max = 65536, .default_number = 256 },
+	UNSUPPORTED("upload.spool_dir"),
+	UNSUPPORTED("upload.spool_mb"),
 	{ "upload.ca_file", FGT_CONFIG_STRING, AT(upload.ca_file),
 	  .max = PATH_BYTES },
 	{ "upload.allow_http", FGT_CONFIG_BOOL, AT(upload.is_http_allowed) },
 	{ "upload.destinations", FGT_CONFIG_ENTRIES, AT(upload.destinations),
-	  COUNT_AT(upload.destination_count), .max = FGT_CONFIG_DESTINATIONS_MAX,
+	  COUNT_AT(upload.destination_count), .max = DESTINATIONS_MAX,
 	  .entries = DESTINATION_KEYS,
 	  .entry_size = sizeof(struct fgt_config_destination) },
 	{ "symbols.demangle", FGT_CONFIG_CHOICE, AT(symbols.demangle),
@@ -168,6 +167,8 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 		unsigned int near =
 			distance(last, strlen(last), local, local_len);
 
+		if (keys->type == FGT_CONFIG_UNSUPPORTED)
+			continue;
 		if (is_here && near < best) {
 			best = near;
 			name = local;
@@ -224,6 +225,9 @@ void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
 	case FGT_CONFIG_ENTRIES:
 		snprintf(ret_text, size,
 			 "a list of at most %d groups, ( { … } )", key->max);
+		break;
+	case FGT_CONFIG_UNSUPPORTED:
+		snprintf(ret_text, size, "left out");
 		break;
 	}
 }

@@ -14,8 +14,7 @@
 #include "agent/config/config.h"
 #include "ringbuf/base/why.h"
 
-#define FGT_CONFIG_DESTINATIONS_MAX 64
-#define FGT_CONFIG_WHERE_MAX	    192 /* "FILE:LINE" or a variable's name */
+#define FGT_CONFIG_WHERE_MAX 192 /* "FILE:LINE" or a variable's name */
 
 enum fgt_config_type {
 	FGT_CONFIG_INT, /* int */
@@ -25,6 +24,7 @@ enum fgt_config_type {
 	FGT_CONFIG_CHOICE, /* int-sized enum, index into choices */
 	FGT_CONFIG_STRINGS, /* char **, with a count */
 	FGT_CONFIG_ENTRIES, /* array of structs, with a count */
+	FGT_CONFIG_UNSUPPORTED, /* planned: refused, and kept nowhere */
 };
 
 struct fgt_config_key {
@@ -53,7 +53,7 @@ fgt_config_key_find(const struct fgt_config_key *keys, const char *path);
 bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path);
 
 /*
- * The known key, as one would write it at this place, that is nearest to an
+ * The supported key, as one would write it at this place, that is nearest to an
  * unknown path; never NULL.
  */
 void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
@@ -62,6 +62,10 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 /* "an integer from 1 to 1000", "one of "root", "leaf", "no"", … */
 void fgt_config_key_wants(const struct fgt_config_key *key, char *ret_text,
 			  size_t size);
+
+/* "WHERE: `key` must be …, not FOUND"; found may be NULL. Returns -EINVAL. */
+int fgt_config_refuse(const struct fgt_config_key *key, const char *where,
+		      const char *found, struct fgt_why *why);
 
 /*
  * Set a checked value in base (a struct fgt_config or an entry). where begins

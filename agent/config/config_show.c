@@ -12,8 +12,6 @@
 #include "agent/config/config_schema.h"
 #include "ringbuf/base/json.h"
 
-#define SHOWN_MAX 4608 /* a URL of 4 KiB and "?REDACTED" */
-
 struct writer {
 	const struct fgt_sink *sink;
 	unsigned int depth; /* groups open */
@@ -84,30 +82,18 @@ static size_t count_of(const struct fgt_config_key *key, const void *base)
 /* An entry of a list does not say what it was not told. */
 static bool is_unset(const struct fgt_config_key *key, const void *base)
 {
+	if (key->type == FGT_CONFIG_UNSUPPORTED)
+		return true;
 	if (key->type == FGT_CONFIG_STRING)
 		return *(char *const *)place(key, base) == NULL;
 	return key->type == FGT_CONFIG_INT &&
 	       *(const int *)place(key, base) < key->min;
 }
 
-/* What may be shown of a string. A signed address is a secret, and what signs
- * it follows the '?'. */
-static const char *shown(const struct fgt_config_key *key, const char *text,
-			 char *buffer, size_t size)
-{
-	int len = (int)strcspn(text, "?");
-
-	if (strcmp(key->path, "url") != 0 || text[len] == 0)
-		return text;
-	snprintf(buffer, size, "%.*s?REDACTED", len, text);
-	return buffer;
-}
-
 static void put_scalar(struct writer *writer, const struct fgt_config_key *key,
 		       const void *base)
 {
 	const void *value = place(key, base);
-	char text[SHOWN_MAX];
 
 	switch (key->type) {
 	case FGT_CONFIG_INT:
@@ -123,11 +109,11 @@ static void put_scalar(struct writer *writer, const struct fgt_config_key *key,
 		put_quoted(writer, key->choices[*(const int *)value]);
 		break;
 	case FGT_CONFIG_STRING:
-		put_quoted(writer, shown(key, *(char *const *)value, text,
-					 sizeof(text)));
+		put_quoted(writer, *(char *const *)value);
 		break;
 	case FGT_CONFIG_STRINGS:
 	case FGT_CONFIG_ENTRIES:
+	case FGT_CONFIG_UNSUPPORTED:
 		break;
 	}
 }
@@ -262,7 +248,6 @@ static void json_scalar(struct fgt_json *json, const struct fgt_config_key *key,
 {
 	const char *name = name_of(key);
 	const void *value = place(key, base);
-	char text[SHOWN_MAX];
 
 	switch (key->type) {
 	case FGT_CONFIG_INT:
@@ -279,12 +264,11 @@ static void json_scalar(struct fgt_json *json, const struct fgt_config_key *key,
 				    key->choices[*(const int *)value]);
 		break;
 	case FGT_CONFIG_STRING:
-		fgt_json_put_string(
-			json, name,
-			shown(key, *(char *const *)value, text, sizeof(text)));
+		fgt_json_put_string(json, name, *(char *const *)value);
 		break;
 	case FGT_CONFIG_STRINGS:
 	case FGT_CONFIG_ENTRIES:
+	case FGT_CONFIG_UNSUPPORTED:
 		break;
 	}
 }

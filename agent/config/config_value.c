@@ -22,21 +22,27 @@ static size_t *count_place(const struct fgt_config_key *key, void *base)
 	return (size_t *)(void *)((char *)base + key->count_offset);
 }
 
-static int refuse(const struct fgt_config_key *key, const char *where,
-		  struct fgt_why *why)
+int fgt_config_refuse(const struct fgt_config_key *key, const char *where,
+		      const char *found, struct fgt_why *why)
 {
 	char wanted[200];
 
+	if (key->type == FGT_CONFIG_UNSUPPORTED)
+		return fgt_why_set(why, -EINVAL,
+				   "%s: `%s` is not supported by this version; "
+				   "remove it",
+				   where, key->path);
 	fgt_config_key_wants(key, wanted, sizeof(wanted));
-	return fgt_why_set(why, -EINVAL, "%s: `%s` must be %s", where,
-			   key->path, wanted);
+	return fgt_why_set(why, -EINVAL, "%s: `%s` must be %s%s%s", where,
+			   key->path, wanted, found ? ", not " : "",
+			   found ? found : "");
 }
 
 int fgt_config_set_int(const struct fgt_config_key *key, void *base,
 		       int64_t value, const char *where, struct fgt_why *why)
 {
 	if (key->type != FGT_CONFIG_INT || value < key->min || value > key->max)
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	*(int *)place(key, base) = (int)value;
 	return 0;
 }
@@ -47,7 +53,7 @@ int fgt_config_set_number(const struct fgt_config_key *key, void *base,
 	/* Not a number is in no range. */
 	if (key->type != FGT_CONFIG_TENTHS ||
 	    !(value == 0 || (value * 10 >= key->min && value * 10 <= key->max)))
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	*(double *)place(key, base) = value;
 	return 0;
 }
@@ -56,7 +62,7 @@ int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
 			bool value, const char *where, struct fgt_why *why)
 {
 	if (key->type != FGT_CONFIG_BOOL)
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	*(bool *)place(key, base) = value;
 	return 0;
 }
@@ -94,7 +100,7 @@ static int copy_string(const struct fgt_config_key *key, size_t max_bytes,
 	char *copy;
 
 	if (!len || len > max_bytes)
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	if (!is_plain_text(value, len))
 		return fgt_why_set(why, -EINVAL,
 				   "%s: `%s` holds a control character or "
@@ -118,7 +124,7 @@ int fgt_config_set_string(const struct fgt_config_key *key, void *base,
 
 	if (!find_choice(key, value, &choice) ||
 	    (key->type != FGT_CONFIG_STRING && key->type != FGT_CONFIG_CHOICE))
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	if (key->type == FGT_CONFIG_CHOICE) {
 		*(int *)place(key, base) = choice;
 		return 0;
@@ -140,7 +146,7 @@ static int grow(const struct fgt_config_key *key, void *base, size_t size,
 	char *grown;
 
 	if (*count >= (size_t)key->max)
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	grown = reallocarray(*list, *count + 1, size);
 	if (!grown)
 		return -ENOMEM;
@@ -161,7 +167,7 @@ int fgt_config_add_string(const struct fgt_config_key *key, void *base,
 	int error;
 
 	if (key->type != FGT_CONFIG_STRINGS)
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	error = copy_string(key, 4095, value, where, &copy, why);
 	if (error)
 		return error;
@@ -181,7 +187,7 @@ int fgt_config_add_entry(const struct fgt_config_key *key, void *base,
 	int error;
 
 	if (key->type != FGT_CONFIG_ENTRIES)
-		return refuse(key, where, why);
+		return fgt_config_refuse(key, where, NULL, why);
 	error = grow(key, base, key->entry_size, where, &entry, why);
 	if (error)
 		return error;
@@ -201,20 +207,20 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 		errno = 0;
 		number = strtoll(text, &end, 10);
 		if (errno || end == text || *end)
-			return refuse(key, where, why);
+			return fgt_config_refuse(key, where, NULL, why);
 		return fgt_config_set_int(key, base, number, where, why);
 	}
 	if (key->type == FGT_CONFIG_TENTHS) {
 		decimal = strtod(text, &end);
 		if (end == text || *end)
-			return refuse(key, where, why);
+			return fgt_config_refuse(key, where, NULL, why);
 		return fgt_config_set_number(key, base, decimal, where, why);
 	}
 	if (key->type == FGT_CONFIG_BOOL) {
 		bool is_true = !strcmp(text, "true") || !strcmp(text, "1");
 
 		if (!is_true && strcmp(text, "false") && strcmp(text, "0"))
-			return refuse(key, where, why);
+			return fgt_config_refuse(key, where, NULL, why);
 		return fgt_config_set_bool(key, base, is_true, where, why);
 	}
 	return fgt_config_set_string(key, base, text, where, why);
@@ -246,6 +252,7 @@ static int set_default(const struct fgt_config_key *key, void *base)
 						       key->default_text,
 						       "default", NULL);
 	case FGT_CONFIG_ENTRIES:
+	case FGT_CONFIG_UNSUPPORTED:
 		return 0;
 	}
 	return -EINVAL;

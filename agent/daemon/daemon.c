@@ -113,10 +113,6 @@ static void log_start(const struct daemon *daemon)
 		       capabilities.perf_thread_why);
 	log_capability("ptrace", capabilities.has_ptrace,
 		       capabilities.ptrace_why);
-	if (config->http.listen)
-		fgt_log(FGT_LOG_WARNING, "http",
-			"http.listen is ignored: this version has no HTTP "
-			"server");
 }
 
 /* ---- Reload ------------------------------------------------------------ */

@@ -18,11 +18,9 @@ static int no_such_destination(const struct fgt_config *config,
 	struct fgt_nearest nearest;
 
 	fgt_nearest_init(&nearest, name);
-	for (size_t i = 0; i < config->upload.destination_count; i++) {
-		if (config->upload.destinations[i].name)
-			fgt_nearest_offer(&nearest,
-					  config->upload.destinations[i].name);
-	}
+	for (size_t i = 0; i < config->upload.destination_count; i++)
+		fgt_nearest_offer(&nearest,
+				  config->upload.destinations[i].name);
 	if (nearest.best)
 		return fgt_why_set(why, -EINVAL,
 				   "no destination is called '%s'; did you "
@@ -34,30 +32,18 @@ static int no_such_destination(const struct fgt_config *config,
 			   name, path);
 }
 
-/* By name, else the first one with a DSN. */
+/* By name, else the first one. */
 static int choose(const struct fgt_config *config, const char *name,
 		  const char **ret_dsn_file, struct fgt_why *why)
 {
+	const struct fgt_config_destination *all = config->upload.destinations;
 	bool is_named = name && *name;
 
-	for (size_t i = 0; i < config->upload.destination_count; i++) {
-		const struct fgt_config_destination *destination =
-			&config->upload.destinations[i];
-
-		if (is_named && (!destination->name ||
-				 strcmp(destination->name, name) != 0))
-			continue;
-		if (destination->dsn_file) {
-			*ret_dsn_file = destination->dsn_file;
+	for (size_t i = 0; i < config->upload.destination_count; i++)
+		if (!is_named || strcmp(all[i].name, name) == 0) {
+			*ret_dsn_file = all[i].dsn_file;
 			return 0;
 		}
-		if (is_named)
-			return fgt_why_set(
-				why, -EINVAL,
-				"destination '%s' is not a Sentry DSN; write a "
-				"file with -o and send it with curl -T",
-				name);
-	}
 	if (is_named)
 		return no_such_destination(config, name, why);
 	return fgt_why_set(why, -EINVAL,

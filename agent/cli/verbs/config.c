@@ -55,40 +55,6 @@ static int show(const struct fgt_config *config, bool is_json)
 	return r < 0 ? FGT_EXIT_FAILURE : FGT_EXIT_OK;
 }
 
-static void name_one(char *names, size_t size, const char *name, bool is_set)
-{
-	size_t len = strlen(names);
-
-	if (is_set)
-		snprintf(names + len, size - len, "%s%s", len ? ", " : "",
-			 name);
-}
-
-/* What is checked here, but read by nothing in this version. */
-static void note_unused(const struct fgt_config *config)
-{
-	FGT_AUTO(fgt_config_free) struct fgt_config *defaults = NULL;
-	struct fgt_why why = { "" };
-	char names[160] = "";
-	bool has_url = false;
-
-	if (fgt_config_load_bytes("", 0, "defaults", &defaults, &why) < 0)
-		return;
-	for (size_t i = 0; i < config->upload.destination_count; i++)
-		has_url |= config->upload.destinations[i].url != NULL;
-	name_one(names, sizeof(names), "http.listen", config->http.listen);
-	name_one(names, sizeof(names), "http.token_file",
-		 config->http.token_file);
-	name_one(names, sizeof(names), "upload.spool_dir",
-		 config->upload.spool_dir);
-	name_one(names, sizeof(names), "upload.spool_mb",
-		 config->upload.spool_mb != defaults->upload.spool_mb);
-	name_one(names, sizeof(names), "upload.destinations with url", has_url);
-	if (names[0])
-		fgt_note(NAME, "accepted, but not used by this version yet: %s",
-			 names);
-}
-
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
@@ -104,7 +70,6 @@ static int run(const struct fgt_arguments *arguments)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	if (is_show)
 		return show(config, is_json);
-	note_unused(config);
 	if (is_json)
 		puts("{\"ok\":true}");
 	else
