@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads the configuration: file, then environment, then the checks that need
- * more than one key. Runs at start and on
- * reload; must not let libconfig open a file (it may end the process) and
- * must not put a value that can be a secret into a message.
+ * more than one key. Runs at start and on reload; must not let libconfig open a
+ * file (it may end the process), nor put a value that can be a secret into a
+ * message.
  */
 #include "agent/config/config.h"
 

@@ -1,72 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a configuration out, as libconfig text or as JSON. No value holds a
- * control character, so that libconfig's quoting is simple. Any thread; must
- * not print a secret (the configuration holds only names of files).
+ * Writes a configuration out, as libconfig text or as JSON, from one tree that
+ * libconfig holds. Any thread; must not print a secret (the configuration holds
+ * only names of files).
  */
 #include "agent/config/config.h"
 
+#include <errno.h>
+#include <libconfig.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/config/config_schema.h"
 #include "ringbuf/base/json.h"
 
-struct writer {
-	const struct fgt_sink *sink;
-	unsigned int depth; /* groups open */
-	int error; /* the sink's first one sticks */
+/* What the tree holds for a key that is not set. */
+enum unset {
+	UNSET_ABSENT,
+	UNSET_NULL, /* a string without a value */
 };
-
-static void put_bytes(struct writer *writer, const char *bytes, size_t len)
-{
-	if (!writer->error && len)
-		writer->error = fgt_sink_write(writer->sink, bytes, len);
-}
-
-static void put(struct writer *writer, const char *text)
-{
-	put_bytes(writer, text, strlen(text));
-}
-
-static void put_number(struct writer *writer, int number)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", number);
-	put(writer, text);
-}
-
-static void put_decimal(struct writer *writer, double number)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.6g", number);
-	put(writer, text);
-}
-
-static void put_quoted(struct writer *writer, const char *text)
-{
-	put(writer, "\"");
-	while (*text) {
-		size_t plain = strcspn(text, "\\\"");
-
-		put_bytes(writer, text, plain);
-		text += plain;
-		if (*text) {
-			put(writer, "\\");
-			put_bytes(writer, text++, 1);
-		}
-	}
-	put(writer, "\"");
-}
-
-/* The start of a line of the right indentation. */
-static void put_line(struct writer *writer)
-{
-	for (unsigned int i = 0; i < writer->depth; i++)
-		put(writer, "\t");
-}
 
 static const void *place(const struct fgt_config_key *key, const void *base)
 {
@@ -79,92 +32,9 @@ static size_t count_of(const struct fgt_config_key *key, const void *base)
 					       key->count_offset);
 }
 
-/* An entry of a list does not say what it was not told. */
-static bool is_unset(const struct fgt_config_key *key, const void *base)
+static const char *string_of(const struct fgt_config_key *key, const void *base)
 {
-	if (key->type == FGT_CONFIG_UNSUPPORTED)
-		return true;
-	if (key->type == FGT_CONFIG_STRING)
-		return *(char *const *)place(key, base) == NULL;
-	return key->type == FGT_CONFIG_INT &&
-	       *(const int *)place(key, base) < key->min;
-}
-
-static void put_scalar(struct writer *writer, const struct fgt_config_key *key,
-		       const void *base)
-{
-	const void *value = place(key, base);
-
-	switch (key->type) {
-	case FGT_CONFIG_INT:
-		put_number(writer, *(const int *)value);
-		break;
-	case FGT_CONFIG_TENTHS:
-		put_decimal(writer, *(const double *)value);
-		break;
-	case FGT_CONFIG_BOOL:
-		put(writer, *(const bool *)value ? "true" : "false");
-		break;
-	case FGT_CONFIG_CHOICE:
-		put_quoted(writer, key->choices[*(const int *)value]);
-		break;
-	case FGT_CONFIG_STRING:
-		put_quoted(writer, *(char *const *)value);
-		break;
-	case FGT_CONFIG_STRINGS:
-	case FGT_CONFIG_ENTRIES:
-	case FGT_CONFIG_UNSUPPORTED:
-		break;
-	}
-}
-
-/* { key = value; … } on one line. */
-static void put_entry(struct writer *writer, const struct fgt_config_key *keys,
-		      const void *entry)
-{
-	put(writer, "{");
-	for (; keys->path; keys++) {
-		if (is_unset(keys, entry))
-			continue;
-		put(writer, " ");
-		put(writer, keys->path);
-		put(writer, " = ");
-		put_scalar(writer, keys, entry);
-		put(writer, ";");
-	}
-	put(writer, " }");
-}
-
-/* Element index of a list: an entry. */
-static const void *entry_at(const struct fgt_config_key *key, const void *base,
-			    size_t index)
-{
-	return *(const char *const *)place(key, base) + index * key->entry_size;
-}
-
-/* The same of a list of strings. */
-static const char *string_at(const struct fgt_config_key *key, const void *base,
-			     size_t index)
-{
-	return (*(const char *const *const *)place(key, base))[index];
-}
-
-static void put_list(struct writer *writer, const struct fgt_config_key *key,
-		     const void *base)
-{
-	bool has_entries = key->type == FGT_CONFIG_ENTRIES;
-	size_t count = count_of(key, base);
-
-	put(writer, has_entries ? "(" : "[");
-	for (size_t i = 0; i < count; i++) {
-		put(writer, i ? ", " : " ");
-		if (has_entries)
-			put_entry(writer, key->entries, entry_at(key, base, i));
-		else
-			put_quoted(writer, string_at(key, base, i));
-	}
-	put(writer, count ? " " : "");
-	put(writer, has_entries ? ")" : "]");
+	return *(char *const *)place(key, base);
 }
 
 static bool is_list(const struct fgt_config_key *key)
@@ -173,167 +43,228 @@ static bool is_list(const struct fgt_config_key *key)
 	       key->type == FGT_CONFIG_ENTRIES;
 }
 
-static size_t group_len(const struct fgt_config_key *key)
+static bool is_unset(const struct fgt_config_key *key, const void *base)
+{
+	if (key->type == FGT_CONFIG_STRING)
+		return !string_of(key, base);
+	return key->type == FGT_CONFIG_INT &&
+	       *(const int *)place(key, base) < key->min;
+}
+
+/* ---- Into a tree ------------------------------------------------------- */
+
+static int add_keys(config_setting_t *parent, const struct fgt_config_key *keys,
+		    const void *base, enum unset unset);
+
+static int add_scalar(config_setting_t *group, const char *name,
+		      const struct fgt_config_key *key, const void *base)
+{
+	static const int types[] = {
+		[FGT_CONFIG_INT] = CONFIG_TYPE_INT,
+		[FGT_CONFIG_TENTHS] = CONFIG_TYPE_FLOAT,
+		[FGT_CONFIG_BOOL] = CONFIG_TYPE_BOOL,
+		[FGT_CONFIG_STRING] = CONFIG_TYPE_STRING,
+		[FGT_CONFIG_CHOICE] = CONFIG_TYPE_STRING,
+	};
+	config_setting_t *added =
+		config_setting_add(group, name, types[key->type]);
+	const void *value = place(key, base);
+
+	if (!added)
+		return -ENOMEM;
+	if (key->type == FGT_CONFIG_INT)
+		config_setting_set_int(added, *(const int *)value);
+	else if (key->type == FGT_CONFIG_TENTHS)
+		config_setting_set_float(added, *(const double *)value);
+	else if (key->type == FGT_CONFIG_BOOL)
+		config_setting_set_bool(added, *(const bool *)value);
+	else if (key->type == FGT_CONFIG_CHOICE)
+		config_setting_set_string(added,
+					  key->choices[*(const int *)value]);
+	else
+		config_setting_set_string(added, string_of(key, base));
+	return 0;
+}
+
+static int add_list(config_setting_t *group, const char *name,
+		    const struct fgt_config_key *key, const void *base)
+{
+	bool has_entries = key->type == FGT_CONFIG_ENTRIES;
+	config_setting_t *list = config_setting_add(
+		group, name,
+		has_entries ? CONFIG_TYPE_LIST : CONFIG_TYPE_ARRAY);
+	const void *elements = *(const void *const *)place(key, base);
+	size_t count = count_of(key, base);
+	int error = list ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		config_setting_t *added = config_setting_add(
+			list, NULL,
+			has_entries ? CONFIG_TYPE_GROUP : CONFIG_TYPE_STRING);
+
+		if (!added)
+			error = -ENOMEM;
+		else if (has_entries)
+			error = add_keys(added, key->entries,
+					 (const char *)elements +
+						 i * key->entry_size,
+					 UNSET_ABSENT);
+		else
+			config_setting_set_string(added,
+						  ((char *const *)elements)[i]);
+	}
+	return error;
+}
+
+/* The group that holds the key: ret_name is what the key is called there. */
+static config_setting_t *group_of(config_setting_t *parent,
+				  const struct fgt_config_key *key,
+				  const char **ret_name)
 {
 	const char *dot = strchr(key->path, '.');
+	config_setting_t *group = parent;
+	char name[64];
 
-	return dot ? (size_t)(dot - key->path) : 0;
+	*ret_name = dot ? dot + 1 : key->path;
+	if (!dot)
+		return parent;
+	snprintf(name, sizeof(name), "%.*s", (int)(dot - key->path), key->path);
+	group = config_setting_get_member(parent, name);
+	return group ? group
+		     : config_setting_add(parent, name, CONFIG_TYPE_GROUP);
 }
 
-/* What the key is called in its group. */
-static const char *name_of(const struct fgt_config_key *key)
+static int add_keys(config_setting_t *parent, const struct fgt_config_key *keys,
+		    const void *base, enum unset unset)
 {
-	size_t len = group_len(key);
+	int error = 0;
 
-	return key->path + (len ? len + 1 : 0);
-}
+	for (; keys->path && !error; keys++) {
+		config_setting_t *group;
+		const char *name;
 
-/* Keys of a group stand together: does this one begin its group? */
-static bool begins_group(const struct fgt_config_key *key)
-{
-	size_t len = group_len(key);
-
-	return len && (key == fgt_config_keys || group_len(key - 1) != len ||
-		       memcmp(key[-1].path, key->path, len) != 0);
-}
-
-static bool ends_group(const struct fgt_config_key *key)
-{
-	return group_len(key) &&
-	       (!key[1].path || !group_len(key + 1) || begins_group(key + 1));
-}
-
-static void put_setting(struct writer *writer, const struct fgt_config_key *key,
-			const void *base)
-{
-	put_line(writer);
-	if (!is_list(key) && is_unset(key, base)) {
-		put(writer, "# ");
-		put(writer, name_of(key));
-		put(writer, " is not set\n");
-		return;
+		if (keys->type == FGT_CONFIG_UNSUPPORTED ||
+		    (unset == UNSET_ABSENT && is_unset(keys, base)))
+			continue;
+		group = group_of(parent, keys, &name);
+		if (!group)
+			error = -ENOMEM;
+		else if (is_list(keys))
+			error = add_list(group, name, keys, base);
+		else
+			error = add_scalar(group, name, keys, base);
 	}
-	put(writer, name_of(key));
-	put(writer, " = ");
-	if (is_list(key))
-		put_list(writer, key, base);
-	else
-		put_scalar(writer, key, base);
-	put(writer, ";\n");
+	return error;
+}
+
+/* ---- Out of it --------------------------------------------------------- */
+
+static int show_tree(config_t *tree, const struct fgt_config *config,
+		     const struct fgt_sink *sink)
+{
+	const struct fgt_config_key *key;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *stream = open_memstream(&text, &len);
+	int error;
+
+	if (!stream)
+		return -ENOMEM;
+	config_write(tree, stream);
+	for (key = fgt_config_keys; key->path; key++)
+		if (!is_list(key) && is_unset(key, config))
+			fprintf(stream, "# %s is not set\n", key->path);
+	error = fclose(stream) ? -ENOMEM : fgt_sink_write(sink, text, len);
+	free(text);
+	return error;
 }
 
 int fgt_config_show(const struct fgt_config *config,
 		    const struct fgt_sink *sink)
 {
-	struct writer writer = { .sink = sink };
-	const struct fgt_config_key *key;
+	config_t tree;
+	int error;
 
-	for (key = fgt_config_keys; key->path; key++) {
-		if (begins_group(key)) {
-			put_bytes(&writer, key->path, group_len(key));
-			put(&writer, " = {\n");
-			writer.depth++;
-		}
-		put_setting(&writer, key, config);
-		if (ends_group(key)) {
-			writer.depth--;
-			put(&writer, "};\n");
-		}
-	}
-	return writer.error;
+	config_init(&tree);
+	error = add_keys(config_root_setting(&tree), fgt_config_keys, config,
+			 UNSET_ABSENT);
+	if (!error)
+		error = show_tree(&tree, config, sink);
+	config_destroy(&tree);
+	return error;
 }
 
-static void json_scalar(struct fgt_json *json, const struct fgt_config_key *key,
-			const void *base)
-{
-	const char *name = name_of(key);
-	const void *value = place(key, base);
+static void json_group(struct fgt_json *json, const config_setting_t *setting,
+		       unsigned int depth);
 
-	switch (key->type) {
-	case FGT_CONFIG_INT:
-		fgt_json_put_int(json, name, *(const int *)value);
+static void json_setting(struct fgt_json *json, const config_setting_t *setting,
+			 unsigned int depth)
+{
+	const char *name = config_setting_name(setting);
+
+	switch (config_setting_type(setting)) {
+	case CONFIG_TYPE_INT:
+		fgt_json_put_int(json, name, config_setting_get_int(setting));
 		break;
-	case FGT_CONFIG_TENTHS:
-		fgt_json_put_double(json, name, *(const double *)value);
+	case CONFIG_TYPE_FLOAT:
+		fgt_json_put_double(json, name,
+				    config_setting_get_float(setting));
 		break;
-	case FGT_CONFIG_BOOL:
-		fgt_json_put_bool(json, name, *(const bool *)value);
+	case CONFIG_TYPE_BOOL:
+		fgt_json_put_bool(json, name, config_setting_get_bool(setting));
 		break;
-	case FGT_CONFIG_CHOICE:
+	case CONFIG_TYPE_STRING:
 		fgt_json_put_string(json, name,
-				    key->choices[*(const int *)value]);
+				    config_setting_get_string(setting));
 		break;
-	case FGT_CONFIG_STRING:
-		fgt_json_put_string(json, name, *(char *const *)value);
-		break;
-	case FGT_CONFIG_STRINGS:
-	case FGT_CONFIG_ENTRIES:
-	case FGT_CONFIG_UNSUPPORTED:
-		break;
+	default:
+		json_group(json, setting, depth);
 	}
 }
 
-static void json_entry(struct fgt_json *json, const struct fgt_config_key *keys,
-		       const void *entry)
+/* Keys and groups of keys, which nest two deep, have a line each. */
+static void json_group(struct fgt_json *json, const config_setting_t *setting,
+		       unsigned int depth)
 {
-	fgt_json_begin_object(json, NULL);
-	for (; keys->path; keys++)
-		if (!is_unset(keys, entry))
-			json_scalar(json, keys, entry);
-	fgt_json_end_object(json);
-}
+	bool is_group = config_setting_type(setting) == CONFIG_TYPE_GROUP;
+	bool has_lines = is_group && depth < 2;
+	int count = config_setting_length(setting);
 
-static void json_list(struct fgt_json *json, const struct fgt_config_key *key,
-		      const void *base)
-{
-	size_t count = count_of(key, base);
-
-	fgt_json_begin_array(json, name_of(key));
-	for (size_t i = 0; i < count; i++)
-		if (key->type == FGT_CONFIG_ENTRIES)
-			json_entry(json, key->entries, entry_at(key, base, i));
-		else
-			fgt_json_put_string(json, NULL,
-					    string_at(key, base, i));
-	fgt_json_end_array(json);
-}
-
-static void json_setting(struct fgt_json *json,
-			 const struct fgt_config_key *key, const void *base)
-{
-	fgt_json_newline(json);
-	if (is_list(key))
-		json_list(json, key, base);
-	else if (is_unset(key, base))
-		fgt_json_put_string(json, name_of(key), NULL);
+	if (is_group)
+		fgt_json_begin_object(json, config_setting_name(setting));
 	else
-		json_scalar(json, key, base);
+		fgt_json_begin_array(json, config_setting_name(setting));
+	for (int i = 0; i < count; i++) {
+		if (has_lines)
+			fgt_json_newline(json);
+		json_setting(json,
+			     config_setting_get_elem(setting, (unsigned int)i),
+			     depth + 1);
+	}
+	if (has_lines)
+		fgt_json_newline(json);
+	if (is_group)
+		fgt_json_end_object(json);
+	else
+		fgt_json_end_array(json);
 }
 
 int fgt_config_show_json(const struct fgt_config *config,
 			 const struct fgt_sink *sink)
 {
-	const struct fgt_config_key *key;
 	struct fgt_json json;
-	char group[64];
+	config_t tree;
+	int error;
 
-	fgt_json_init(&json, sink);
-	fgt_json_begin_object(&json, NULL);
-	for (key = fgt_config_keys; key->path; key++) {
-		if (begins_group(key)) {
-			snprintf(group, sizeof(group), "%.*s",
-				 (int)group_len(key), key->path);
-			fgt_json_newline(&json);
-			fgt_json_begin_object(&json, group);
-		}
-		json_setting(&json, key, config);
-		if (ends_group(key)) {
-			fgt_json_newline(&json);
-			fgt_json_end_object(&json);
-		}
+	config_init(&tree);
+	error = add_keys(config_root_setting(&tree), fgt_config_keys, config,
+			 UNSET_NULL);
+	if (!error) {
+		fgt_json_init(&json, sink);
+		json_group(&json, config_root_setting(&tree), 0);
+		fgt_json_newline(&json);
+		error = fgt_json_finish(&json);
 	}
-	fgt_json_newline(&json);
-	fgt_json_end_object(&json);
-	fgt_json_newline(&json);
-	return fgt_json_finish(&json);
+	config_destroy(&tree);
+	return error;
 }
