@@ -249,8 +249,6 @@ static void get_limitation(void *context, char *ret_text, size_t len)
 		 status.limitation[0] ? status.limitation : status.rate_note);
 }
 
-FGT_EMBED_CHECK_FORMATS;
-
 /* facts may be NULL; the texts are borrowed from it. */
 static struct fgt_format_options
 options_of(const struct fgt_transaction_facts *facts)
@@ -274,12 +272,12 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 	const struct fgt_sink sink = fgt_fd_sink(&fd);
 	int rc;
 
-	if (format < 0 || format >= FGT_FORMAT_COUNT)
+	if (format < 0 || format >= FGT_KIND_COUNT)
 		return -EINVAL;
 	rc = fgt_slice_decode(bytes, len_bytes, &slice, NULL);
 	if (rc == 0)
-		rc = fgt_format_write(slice, (enum fgt_format)format, &options,
-				      &sink);
+		rc = fgt_format_write(slice, (enum fgt_format_kind)format,
+				      &options, &sink);
 	return rc;
 }
 

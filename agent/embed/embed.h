@@ -17,19 +17,6 @@
 #define FGT_EMBED_SYMBOL  "fgt_embed"
 #define FGT_EMBED_WHY	  256
 
-/*
- * Programs are compiled with the numbers of fgtrace.h, encoders with those of
- * upload/format/format.h: for a file of either side.
- */
-#define FGT_EMBED_CHECK_FORMATS                                                \
-	_Static_assert(FGT_FORMAT_FGT == 0 && FGT_FORMAT_CHROME == 1 &&        \
-			       FGT_FORMAT_SENTRY == 2 &&                       \
-			       FGT_FORMAT_SENTRY_CHUNK == 3 &&                 \
-			       FGT_FORMAT_PPROF == 4 &&                        \
-			       FGT_FORMAT_FOLDED == 5 &&                       \
-			       FGT_FORMAT_SPEEDSCOPE == 6,                     \
-		       "formats have these numbers on both sides")
-
 #define FGT_EMBED_OWN_TIDS 2
 
 struct fgt_embed_options {

@@ -21,6 +21,7 @@
 #include "agent/lib/library.h"
 #include "agent/lib/own.h"
 #include "agent/lib/worker.h"
+#include "upload/format/format_list.h"
 
 #define FIRST_NS 100000000u /* until there is something worth a slice */
 #define OWNER	 "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */
@@ -39,19 +40,6 @@ static struct {
 	pthread_mutex_t lock;
 	atomic_bool is_asked; /* by SIGUSR2 */
 } preload = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static const struct {
-	const char *ending;
-	enum fgt_format format;
-} endings[] = {
-	{ ".fgt", FGT_FORMAT_FGT },
-	{ ".trace.json", FGT_FORMAT_CHROME },
-	{ ".chunk.envelope", FGT_FORMAT_SENTRY_CHUNK },
-	{ ".envelope", FGT_FORMAT_SENTRY },
-	{ ".pb.gz", FGT_FORMAT_PPROF },
-	{ ".folded", FGT_FORMAT_FOLDED },
-	{ ".speedscope.json", FGT_FORMAT_SPEEDSCOPE },
-};
 
 static void complain(const char *what, const char *why)
 {
@@ -175,24 +163,18 @@ const struct fgt_part fgt_preload_part = { .work = work, .forked = forked };
 
 /* ---- Before and after main() ------------------------------------------- */
 
-static bool ends_with(const char *text, const char *ending)
-{
-	size_t len = strlen(text), ending_len = strlen(ending);
-
-	return len > ending_len && !strcmp(text + len - ending_len, ending);
-}
-
 static bool choose_format(void)
 {
-	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
-		if (ends_with(preload.path, endings[i].ending)) {
-			preload.format = endings[i].format;
-			return true;
-		}
-	complain(preload.path,
-		 "FGTRACE_OUT must end in .fgt, .trace.json, .envelope, "
-		 ".chunk.envelope, .pb.gz, .folded or .speedscope.json");
-	return false;
+	enum fgt_format_kind kind =
+		fgt_format_of_ending(preload.path, strlen(preload.path));
+
+	if (kind == FGT_KIND_COUNT) {
+		complain(preload.path,
+			 "FGTRACE_OUT must end in one of" FGT_FORMAT_ENDINGS);
+		return false;
+	}
+	preload.format = (enum fgt_format)kind;
+	return true;
 }
 
 static const char *remedy_for_folder(int error)

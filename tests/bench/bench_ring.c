@@ -116,8 +116,8 @@ static void bench_bytes(void)
 	fgt_ring_free(ring);
 }
 
-static void encode(const struct fgt_ring_slice *slice, enum fgt_format format,
-		   uint32_t threads)
+static void encode(const struct fgt_ring_slice *slice,
+		   enum fgt_format_kind format, uint32_t threads)
 {
 	const struct fgt_format_options options = { 0 };
 	uint64_t begin_ns = clock_ns(), bytes = 0;
@@ -143,8 +143,8 @@ static void bench_slice(uint32_t threads, uint32_t changing)
 		printf("cut.%u_threads_%u_changing %.2f ms, %u runs\n", threads,
 		       changing, (double)(clock_ns() - begin_ns) / 1e6,
 		       slice->run_count);
-		for (int i = 0; i < FGT_FORMAT_COUNT; i++)
-			encode(slice, (enum fgt_format)i, threads);
+		for (int i = 0; i < FGT_KIND_COUNT; i++)
+			encode(slice, (enum fgt_format_kind)i, threads);
 		fgt_ring_slice_free(slice);
 	}
 	fgt_ring_free(ring);

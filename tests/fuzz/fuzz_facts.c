@@ -83,8 +83,8 @@ static int count(void *context, const void *bytes, size_t len)
 static void must_be_writable(const struct fgt_ring_slice *slice,
 			     const struct fgt_transaction_facts *facts)
 {
-	static const enum fgt_format formats[] = { FGT_FORMAT_SENTRY,
-						   FGT_FORMAT_SENTRY_CHUNK };
+	static const enum fgt_format_kind formats[] = { FGT_KIND_SENTRY,
+							FGT_KIND_SENTRY_CHUNK };
 	const struct fgt_format_options options = {
 		.facts = facts,
 		.release = facts->release,

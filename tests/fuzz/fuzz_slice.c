@@ -68,7 +68,7 @@ static void must_survive_encoding(const struct fgt_ring_slice *slice)
 
 static void must_be_writable(const struct fgt_ring_slice *slice)
 {
-	for (int format = 0; format < FGT_FORMAT_COUNT; format++) {
+	for (int format = 0; format < FGT_KIND_COUNT; format++) {
 		const struct fgt_format_options options = {
 			.state_frames =
 				(enum fgt_state_frames)(slice->tick_count % 3),
@@ -76,7 +76,7 @@ static void must_be_writable(const struct fgt_ring_slice *slice)
 		size_t total = 0;
 		const struct fgt_sink sink = { .write = count,
 					       .context = &total };
-		int r = fgt_format_write(slice, (enum fgt_format)format,
+		int r = fgt_format_write(slice, (enum fgt_format_kind)format,
 					 &options, &sink);
 
 		if (r && r != -ENOSPC && r != -ENODATA)

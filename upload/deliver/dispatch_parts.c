@@ -39,7 +39,7 @@ static int write_part(const void *context, const struct fgt_sink *sink)
 	if (part->is_chunk)
 		return fgt_sentry_chunk_write_ticks(part->slice, &part->options,
 						    &part->ticks, sink);
-	return fgt_format_write(part->slice, FGT_FORMAT_SENTRY, &part->options,
+	return fgt_format_write(part->slice, FGT_KIND_SENTRY, &part->options,
 				sink);
 }
 

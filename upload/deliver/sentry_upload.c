@@ -305,7 +305,7 @@ static int write_content(const void *context, const struct fgt_sink *sink)
 {
 	const struct content *content = context;
 
-	return fgt_format_write(content->slice, FGT_FORMAT_SENTRY,
+	return fgt_format_write(content->slice, FGT_KIND_SENTRY,
 				&content->options, sink);
 }
 

@@ -32,21 +32,10 @@ static const struct format {
 	int (*write)(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink);
-} formats[FGT_FORMAT_COUNT] = {
-	[FGT_FORMAT_FGT] = { "fgt", ".fgt", FGT_GZIP_NEVER, write_fgt },
-	[FGT_FORMAT_CHROME] = { "chrome", ".trace.json", FGT_GZIP_AS_WANTED,
-				fgt_chrome_write },
-	[FGT_FORMAT_SENTRY] = { "sentry", ".envelope", FGT_GZIP_AS_WANTED,
-				fgt_sentry_write },
-	[FGT_FORMAT_SENTRY_CHUNK] = { "sentry-chunk", ".chunk.envelope",
-				      FGT_GZIP_AS_WANTED,
-				      fgt_sentry_chunk_write },
-	[FGT_FORMAT_PPROF] = { "pprof", ".pb.gz", FGT_GZIP_WITHIN,
-			       fgt_pprof_write },
-	[FGT_FORMAT_FOLDED] = { "folded", ".folded", FGT_GZIP_AS_WANTED,
-				fgt_folded_write },
-	[FGT_FORMAT_SPEEDSCOPE] = { "speedscope", ".speedscope.json",
-				    FGT_GZIP_AS_WANTED, fgt_speedscope_write },
+} formats[FGT_KIND_COUNT] = {
+#define FORMAT(id, name, ending, gzip_use, write)                              \
+	{ name, ending, FGT_GZIP_##gzip_use, write },
+	FGT_FORMAT_LIST(FORMAT)
 };
 
 /* Edits that lead from a to b (Levenshtein); a large number for long names. */
@@ -83,7 +72,7 @@ static const char *nearest(const char *name)
 	const char *best = NULL;
 	unsigned int best_distance = 4;
 
-	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+	for (int i = 0; i < FGT_KIND_COUNT; i++) {
 		unsigned int d = distance(name, formats[i].name);
 
 		if (d < best_distance && d < strlen(formats[i].name)) {
@@ -94,21 +83,20 @@ static const char *nearest(const char *name)
 	return best;
 }
 
-int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
+int fgt_format_from_name(const char *name, enum fgt_format_kind *ret_format,
 			 struct fgt_why *why)
 {
 	const char *near;
 
-	for (int i = 0; i < FGT_FORMAT_COUNT; i++)
+	for (int i = 0; i < FGT_KIND_COUNT; i++)
 		if (!strcasecmp(name, formats[i].name)) {
-			*ret_format = (enum fgt_format)i;
+			*ret_format = (enum fgt_format_kind)i;
 			return 0;
 		}
 	near = nearest(name);
 	return fgt_why_set(why, -EINVAL,
-			   "unknown format '%.40s'; %s%s%sknown are fgt, "
-			   "chrome, sentry, sentry-chunk, pprof, folded, "
-			   "speedscope",
+			   "unknown format '%.40s'; %s%s%sformats "
+			   "are" FGT_FORMAT_NAMES,
 			   name, near ? "did you mean '" : "", near ? near : "",
 			   near ? "'? " : "");
 }
@@ -121,56 +109,48 @@ static bool ends_with(const char *text, size_t len, const char *ending)
 	       !strncasecmp(text + len - ending_len, ending, ending_len);
 }
 
-/* .chunk.envelope goes before .envelope; NULL: none fits. */
-static const struct format *longest_ending(const char *path, size_t len)
-{
-	const struct format *best = NULL;
-
-	for (int i = 0; i < FGT_FORMAT_COUNT; i++)
-		if (ends_with(path, len, formats[i].ending) &&
-		    (!best || strlen(formats[i].ending) > strlen(best->ending)))
-			best = &formats[i];
-	return best;
-}
-
-int fgt_format_from_path(const char *path, enum fgt_format *ret_format,
+int fgt_format_from_path(const char *path, enum fgt_format_kind *ret_format,
 			 bool *ret_is_gzip, struct fgt_why *why)
 {
 	size_t len = strlen(path);
-	const struct format *format = longest_ending(path, len);
-	bool is_gzip = !format && ends_with(path, len, ".gz");
+	enum fgt_format_kind format = fgt_format_of_ending(path, len);
+	bool is_gzip = format == FGT_KIND_COUNT && ends_with(path, len, ".gz");
 
 	if (is_gzip)
-		format = longest_ending(path, len - strlen(".gz"));
-	if (!format)
-		return fgt_why_set(
-			why, -EINVAL,
-			"the file name '%.200s' tells no format: let it end "
-			"in .fgt, .pb.gz, .trace.json, .envelope, "
-			".chunk.envelope, .folded or .speedscope.json (all "
-			"but the first also with .gz), or choose one with -f",
-			path);
-	if (is_gzip && format->gzip_use != FGT_GZIP_AS_WANTED)
+		format = fgt_format_of_ending(path, len - strlen(".gz"));
+	if (format == FGT_KIND_COUNT)
 		return fgt_why_set(why, -EINVAL,
-				   "'%s' files are not compressed (again): "
-				   "leave the .gz away",
-				   format->ending);
-	*ret_format = (enum fgt_format)(format - formats);
+				   "no format has the ending of '%.200s'; end "
+				   "it in one of" FGT_FORMAT_ENDINGS
+				   " (text also with .gz), or choose one "
+				   "with -f",
+				   path);
+	if (is_gzip && formats[format].gzip_use != FGT_GZIP_AS_WANTED)
+		return fgt_why_set(why, -EINVAL,
+				   "'%s' files are not compressed again; "
+				   "leave out .gz",
+				   formats[format].ending);
+	*ret_format = format;
 	*ret_is_gzip = is_gzip;
 	return 0;
 }
 
-const char *fgt_format_name(enum fgt_format format)
+const char *fgt_format_name(enum fgt_format_kind format)
 {
-	return (unsigned int)format < FGT_FORMAT_COUNT ? formats[format].name
-						       : "unknown";
+	return (unsigned int)format < FGT_KIND_COUNT ? formats[format].name
+						     : "unknown";
 }
 
-enum fgt_gzip_use fgt_format_gzip_use(enum fgt_format format)
+enum fgt_gzip_use fgt_format_gzip_use(enum fgt_format_kind format)
 {
-	return (unsigned int)format < FGT_FORMAT_COUNT
-		       ? formats[format].gzip_use
-		       : FGT_GZIP_NEVER;
+	return (unsigned int)format < FGT_KIND_COUNT ? formats[format].gzip_use
+						     : FGT_GZIP_NEVER;
+}
+
+const char *fgt_format_ending(enum fgt_format_kind format)
+{
+	return (unsigned int)format < FGT_KIND_COUNT ? formats[format].ending
+						     : "";
 }
 
 int fgt_state_frames_from_name(const char *name,
@@ -195,13 +175,14 @@ int fgt_state_frames_from_name(const char *name,
 		name);
 }
 
-int fgt_format_write(const struct fgt_ring_slice *slice, enum fgt_format format,
+int fgt_format_write(const struct fgt_ring_slice *slice,
+		     enum fgt_format_kind format,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink)
 {
 	static const struct fgt_format_options defaults = { 0 };
 
-	if ((unsigned int)format >= FGT_FORMAT_COUNT)
+	if ((unsigned int)format >= FGT_KIND_COUNT)
 		return -EINVAL;
 	return formats[format].write(slice, options ? options : &defaults,
 				     sink);

@@ -8,25 +8,14 @@
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
+#include "upload/format/format_list.h"
 #include "upload/format/parts/options.h"
 
-/* The same numbers as in agent/lib/fgtrace.h. */
-enum fgt_format {
-	FGT_FORMAT_FGT,
-	FGT_FORMAT_CHROME,
-	FGT_FORMAT_SENTRY,
-	FGT_FORMAT_SENTRY_CHUNK,
-	FGT_FORMAT_PPROF,
-	FGT_FORMAT_FOLDED,
-	FGT_FORMAT_SPEEDSCOPE,
-	FGT_FORMAT_COUNT
-};
-
 /*
- * "chrome" → FGT_FORMAT_CHROME; -EINVAL and why names the known formats and
+ * "chrome" → FGT_KIND_CHROME; -EINVAL and why names the known formats and
  * the nearest one.
  */
-int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
+int fgt_format_from_name(const char *name, enum fgt_format_kind *ret_format,
 			 struct fgt_why *why);
 
 /*
@@ -34,10 +23,12 @@ int fgt_format_from_name(const char *name, enum fgt_format *ret_format,
  * .folded, .speedscope.json, each also + .gz, which sets *ret_is_gzip: what is
  * written is still to be compressed. -EINVAL and why otherwise.
  */
-int fgt_format_from_path(const char *path, enum fgt_format *ret_format,
+int fgt_format_from_path(const char *path, enum fgt_format_kind *ret_format,
 			 bool *ret_is_gzip, struct fgt_why *why);
 
-const char *fgt_format_name(enum fgt_format format);
+/* "chrome" and ".trace.json"; "unknown" and "" of a number that is none. */
+const char *fgt_format_name(enum fgt_format_kind format);
+const char *fgt_format_ending(enum fgt_format_kind format);
 
 /* What may become of a file of this format. */
 enum fgt_gzip_use {
@@ -45,7 +36,7 @@ enum fgt_gzip_use {
 	FGT_GZIP_NEVER, /* binary */
 	FGT_GZIP_WITHIN, /* binary, compressed by the format itself */
 };
-enum fgt_gzip_use fgt_format_gzip_use(enum fgt_format format);
+enum fgt_gzip_use fgt_format_gzip_use(enum fgt_format_kind format);
 
 /* "root", "leaf", "no"; -EINVAL. */
 int fgt_state_frames_from_name(const char *name,
@@ -67,7 +58,8 @@ int fgt_state_frames_from_name(const char *name,
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_format_write(const struct fgt_ring_slice *slice, enum fgt_format format,
+int fgt_format_write(const struct fgt_ring_slice *slice,
+		     enum fgt_format_kind format,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink);
 

@@ -212,7 +212,7 @@ static void complain_and_keep(const struct fgt_export *plan,
 			      const char *text)
 {
 	const struct fgt_output_choice choice = { .directory = "",
-						  .format = FGT_FORMAT_FGT };
+						  .format = FGT_KIND_FGT };
 	struct fgt_why why = { "" };
 	char name[PATH_MAX];
 	uint64_t bytes;
@@ -278,8 +278,8 @@ static bool is_for_sentry(const struct fgt_export *plan)
 {
 	return plan->is_upload_wanted ||
 	       (plan->is_file_wanted &&
-		(plan->choice.format == FGT_FORMAT_SENTRY ||
-		 plan->choice.format == FGT_FORMAT_SENTRY_CHUNK));
+		(plan->choice.format == FGT_KIND_SENTRY ||
+		 plan->choice.format == FGT_KIND_SENTRY_CHUNK));
 }
 
 static void report_cut(const struct fgt_export *plan,

@@ -14,29 +14,19 @@
 
 #define NAME_BYTES 256 /* that an automatic name never fills */
 
-static const struct {
-	const char *ending;
-	const char *advice;
-} kinds[FGT_FORMAT_COUNT] = {
-	[FGT_FORMAT_FGT] = { ".fgt",
-			     "'fgtrace-agent convert' makes the other formats "
-			     "from it" },
-	[FGT_FORMAT_CHROME] = { ".trace.json",
-				"open it in https://ui.perfetto.dev or "
-				"https://www.speedscope.app" },
-	[FGT_FORMAT_SENTRY] = { ".envelope",
-				"'fgtrace-agent slice --upload' sends the "
-				"same to Sentry" },
-	[FGT_FORMAT_SENTRY_CHUNK] = { ".chunk.envelope",
-				      "post it to a Sentry project's "
-				      "/api/ID/envelope/" },
-	[FGT_FORMAT_PPROF] = { ".pb.gz",
-			       "'go tool pprof -http=: FILE' shows it" },
-	[FGT_FORMAT_FOLDED] = { ".folded",
-				"open it in https://www.speedscope.app, or "
-				"flamegraph.pl makes a picture of it" },
-	[FGT_FORMAT_SPEEDSCOPE] = { ".speedscope.json",
-				    "open it in https://www.speedscope.app" },
+static const char *const advice[FGT_KIND_COUNT] = {
+	[FGT_KIND_FGT] = "'fgtrace-agent convert' makes the other formats from "
+			 "it",
+	[FGT_KIND_CHROME] = "open it in https://ui.perfetto.dev or "
+			    "https://www.speedscope.app",
+	[FGT_KIND_SENTRY] = "'fgtrace-agent slice --upload' sends the same to "
+			    "Sentry",
+	[FGT_KIND_SENTRY_CHUNK] = "post it to a Sentry project's "
+				  "/api/ID/envelope/",
+	[FGT_KIND_PPROF] = "'go tool pprof -http=: FILE' shows it",
+	[FGT_KIND_FOLDED] = "open it in https://www.speedscope.app, or "
+			    "flamegraph.pl makes a picture of it",
+	[FGT_KIND_SPEEDSCOPE] = "open it in https://www.speedscope.app",
 };
 
 static bool is_directory(const char *path)
@@ -63,7 +53,7 @@ static int choose_format(const char *path, const char *format_name,
 	if (!format_name && path && !is_stdout)
 		return fgt_format_from_path(path, &choice->format,
 					    &choice->is_gzip, why);
-	choice->format = is_stdout ? FGT_FORMAT_FGT : FGT_FORMAT_CHROME;
+	choice->format = is_stdout ? FGT_KIND_FGT : FGT_KIND_CHROME;
 	if (format_name) {
 		int r = fgt_format_from_name(format_name, &choice->format, why);
 
@@ -96,7 +86,7 @@ int fgt_output_choose(const char *path, const char *format_name,
 	r = choose_format(path, format_name, &choice, why);
 	if (r < 0)
 		return r;
-	if (choice.format == FGT_FORMAT_FGT && choice.is_gzip)
+	if (choice.format == FGT_KIND_FGT && choice.is_gzip)
 		return fgt_why_set(why, -EINVAL,
 				   "fgt is not written as .gz; leave out .gz "
 				   "in '%s'",
@@ -146,10 +136,10 @@ void fgt_output_default_name(const struct fgt_ring_slice *slice,
 	snprintf(ret_name, size, "%s%s%s-%d-%s-%03u%s", choice->directory,
 		 is_slash_missing ? "/" : "", name, slice->process.pid,
 		 time_text, (unsigned int)(wall_ns / 1000000 % 1000),
-		 kinds[choice->format].ending);
+		 fgt_format_ending(choice->format));
 }
 
-const char *fgt_output_advice(enum fgt_format format)
+const char *fgt_output_advice(enum fgt_format_kind format)
 {
-	return kinds[format].advice;
+	return advice[format];
 }

@@ -16,7 +16,7 @@
 struct fgt_output_choice {
 	const char *path; /* NULL: named after the slice when it is there */
 	const char *directory; /* of such a name; "": the current one */
-	enum fgt_format format;
+	enum fgt_format_kind format;
 	bool is_gzip;
 };
 
@@ -40,6 +40,6 @@ void fgt_output_default_name(const struct fgt_ring_slice *slice,
 			     char *ret_name, size_t size);
 
 /* What can be done with a file of this format; never NULL. */
-const char *fgt_output_advice(enum fgt_format format);
+const char *fgt_output_advice(enum fgt_format_kind format);
 
 #endif

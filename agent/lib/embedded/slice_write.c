@@ -12,8 +12,14 @@
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/report.h"
 #include "ringbuf/base/sink.h"
+#include "upload/format/format_list.h"
 
-FGT_EMBED_CHECK_FORMATS;
+/* Programs are compiled with the numbers of fgtrace.h, encoders with those of
+ * the list. */
+#define CHECK_NUMBER(id, ...)                                                  \
+	_Static_assert((int)FGT_FORMAT_##id == (int)FGT_KIND_##id,             \
+		       "a format has one number on both sides");
+FGT_FORMAT_LIST(CHECK_NUMBER)
 
 static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 		    int fd)
@@ -48,8 +54,7 @@ int fgt_slice_write(const struct fgt_slice *slice, enum fgt_format format,
 	sigset_t pipe_only, before, pending;
 	int r;
 
-	if (!slice || (int)format < FGT_FORMAT_FGT ||
-	    (int)format > FGT_FORMAT_SPEEDSCOPE)
+	if (!slice || (unsigned int)format >= FGT_KIND_COUNT)
 		return -EINVAL;
 	sigemptyset(&pipe_only);
 	sigaddset(&pipe_only, SIGPIPE);

@@ -244,20 +244,20 @@ static void format_follows_the_file_name(void **state)
 	assert_int_equal(
 		fgt_output_choose("a.folded.gz", NULL, false, &choice, NULL),
 		0);
-	assert_int_equal(choice.format, FGT_FORMAT_FOLDED);
+	assert_int_equal(choice.format, FGT_KIND_FOLDED);
 	assert_true(choice.is_gzip);
 	assert_int_equal(
 		fgt_output_choose("a.out", "sentry", false, &choice, NULL), 0);
-	assert_int_equal(choice.format, FGT_FORMAT_SENTRY);
+	assert_int_equal(choice.format, FGT_KIND_SENTRY);
 	assert_false(choice.is_gzip);
 	assert_int_equal(fgt_output_choose(NULL, NULL, true, &choice, NULL), 0);
-	assert_int_equal(choice.format, FGT_FORMAT_CHROME);
+	assert_int_equal(choice.format, FGT_KIND_CHROME);
 	assert_int_equal(fgt_output_choose("-", NULL, false, &choice, NULL), 0);
-	assert_int_equal(choice.format, FGT_FORMAT_FGT);
+	assert_int_equal(choice.format, FGT_KIND_FGT);
 	/* A format that compresses by itself is not compressed twice. */
 	assert_int_equal(
 		fgt_output_choose("a.gz", "pprof", false, &choice, NULL), 0);
-	assert_int_equal(choice.format, FGT_FORMAT_PPROF);
+	assert_int_equal(choice.format, FGT_KIND_PPROF);
 	assert_false(choice.is_gzip);
 	assert_int_equal(fgt_output_choose("a.xyz", NULL, false, &choice, &why),
 			 -EINVAL);
@@ -278,11 +278,11 @@ static void directory_gets_the_automatic_name(void **state)
 			 0);
 	assert_null(choice.path);
 	assert_string_equal(choice.directory, "sub/");
-	assert_int_equal(choice.format, FGT_FORMAT_CHROME);
+	assert_int_equal(choice.format, FGT_KIND_CHROME);
 	assert_int_equal(fgt_output_choose(".", "fgt", true, &choice, NULL), 0);
 	assert_null(choice.path);
 	assert_string_equal(choice.directory, ".");
-	assert_int_equal(choice.format, FGT_FORMAT_FGT);
+	assert_int_equal(choice.format, FGT_KIND_FGT);
 	assert_int_equal(fgt_output_choose("", NULL, true, &choice, &why),
 			 -EINVAL);
 }
@@ -315,7 +315,7 @@ static void hostile_name_makes_a_harmless_file_name(void **state)
 					.tick_ns = ticks,
 					.tick_count = 1 };
 	struct fgt_output_choice choice = { .directory = "",
-					    .format = FGT_FORMAT_CHROME };
+					    .format = FGT_KIND_CHROME };
 	char name[128];
 
 	(void)state;

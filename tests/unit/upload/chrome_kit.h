@@ -27,7 +27,7 @@ write_chrome(const struct fgt_ring_slice *slice,
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
 
 	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_CHROME, &options, &sink), 0);
+		fgt_format_write(slice, FGT_KIND_CHROME, &options, &sink), 0);
 	return buffer;
 }
 

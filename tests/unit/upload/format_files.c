@@ -27,7 +27,8 @@ static double now_ms(void)
 	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-static int write_one(const struct fgt_ring_slice *slice, enum fgt_format format,
+static int write_one(const struct fgt_ring_slice *slice,
+		     enum fgt_format_kind format,
 		     const struct fgt_format_options *options, const char *path)
 {
 	FGT_AUTO(fgt_file_close) FILE *file = fopen(path, "we");
@@ -46,7 +47,7 @@ static int write_one(const struct fgt_ring_slice *slice, enum fgt_format format,
 static int write_all(const struct fgt_ring_slice *slice, const char *folder,
 		     const char *name)
 {
-	static const char *const endings[FGT_FORMAT_COUNT] = {
+	static const char *const endings[FGT_KIND_COUNT] = {
 		".fgt",	  ".trace.json", ".envelope",	    ".chunk.envelope",
 		".pb.gz", ".folded",	 ".speedscope.json"
 	};
@@ -55,7 +56,7 @@ static int write_all(const struct fgt_ring_slice *slice, const char *folder,
 	int r = 0;
 
 	for (int s = 0; s < 3; s++)
-		for (int f = 0; f < FGT_FORMAT_COUNT && !r; f++) {
+		for (int f = 0; f < FGT_KIND_COUNT && !r; f++) {
 			const struct fgt_format_options options = {
 				.state_frames = (enum fgt_state_frames)s,
 				.release = "app@1.0",
@@ -63,7 +64,7 @@ static int write_all(const struct fgt_ring_slice *slice, const char *folder,
 
 			snprintf(path, sizeof(path), "%s/%s-%s%s", folder, name,
 				 states[s], endings[f]);
-			r = write_one(slice, (enum fgt_format)f, &options,
+			r = write_one(slice, (enum fgt_format_kind)f, &options,
 				      path);
 		}
 	return r;
@@ -139,11 +140,11 @@ static int write_spans(const struct fgt_ring_slice *slice, const char *folder)
 	int r;
 
 	snprintf(path, sizeof(path), "%s/spans.trace.json", folder);
-	r = write_one(slice, FGT_FORMAT_CHROME, &options, path);
+	r = write_one(slice, FGT_KIND_CHROME, &options, path);
 	if (r)
 		return r;
 	snprintf(path, sizeof(path), "%s/spans.envelope", folder);
-	return write_one(slice, FGT_FORMAT_SENTRY, &options, path);
+	return write_one(slice, FGT_KIND_SENTRY, &options, path);
 }
 
 static int write_small(const char *folder)

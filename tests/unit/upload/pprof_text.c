@@ -157,7 +157,7 @@ struct fixture_buffer pprof_text(const struct fgt_ring_slice *slice,
 
 	assert_true(fgt_slice_is_valid(slice));
 	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_PPROF, &options, &sink), 0);
+		fgt_format_write(slice, FGT_KIND_PPROF, &options, &sink), 0);
 	bytes = gunzip(&file, &len);
 	reader.at = bytes;
 	reader.end = bytes + len;

@@ -16,7 +16,7 @@
 #include "upload/format/format.h"
 
 static struct fixture_buffer write_as(const struct fgt_ring_slice *slice,
-				      enum fgt_format format,
+				      enum fgt_format_kind format,
 				      const struct fgt_format_options *options)
 {
 	struct fixture_buffer buffer;
@@ -30,14 +30,14 @@ static struct fixture_buffer write_as(const struct fgt_ring_slice *slice,
 struct fixture_buffer sentry_write(const struct fgt_ring_slice *slice,
 				   const struct fgt_format_options *options)
 {
-	return write_as(slice, FGT_FORMAT_SENTRY, options);
+	return write_as(slice, FGT_KIND_SENTRY, options);
 }
 
 struct fixture_buffer
 sentry_write_chunk(const struct fgt_ring_slice *slice,
 		   const struct fgt_format_options *options)
 {
-	return write_as(slice, FGT_FORMAT_SENTRY_CHUNK, options);
+	return write_as(slice, FGT_KIND_SENTRY_CHUNK, options);
 }
 
 struct sample {

@@ -22,7 +22,7 @@ static void assert_folded(struct fgt_ring_slice *slice,
 
 	assert_true(fgt_slice_is_valid(slice));
 	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_FOLDED, &options, &sink), 0);
+		fgt_format_write(slice, FGT_KIND_FOLDED, &options, &sink), 0);
 	assert_string_equal(buffer.bytes ? buffer.bytes : "", expected);
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
@@ -149,7 +149,7 @@ static void lines_come_in_byte_order(void **state)
 			    fixture_stack(slice, stacks[(i * 7) % count]),
 			    FGT_STATE_RUNNING);
 	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_FOLDED, &options, &sink), 0);
+		fgt_format_write(slice, FGT_KIND_FOLDED, &options, &sink), 0);
 	assert_sorted(buffer.bytes);
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);

@@ -16,19 +16,20 @@
 static void every_format_is_found_by_its_name(void **state)
 {
 	(void)state;
-	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
-		enum fgt_format format = FGT_FORMAT_COUNT;
+	for (int i = 0; i < FGT_KIND_COUNT; i++) {
+		enum fgt_format_kind format = FGT_KIND_COUNT;
 
-		assert_int_equal(fgt_format_from_name(
-					 fgt_format_name((enum fgt_format)i),
-					 &format, NULL),
-				 0);
+		assert_int_equal(
+			fgt_format_from_name(
+				fgt_format_name((enum fgt_format_kind)i),
+				&format, NULL),
+			0);
 		assert_int_equal(format, i);
 	}
 }
 
 static struct fixture_buffer write_slice(const struct fgt_ring_slice *slice,
-					 enum fgt_format format)
+					 enum fgt_format_kind format)
 {
 	const struct fgt_format_options options = {
 		.event_id = "0123456789abcdef0123456789abcdef",
@@ -42,11 +43,11 @@ static struct fixture_buffer write_slice(const struct fgt_ring_slice *slice,
 
 /* Ids and times of an envelope are new each time; its profile is not. */
 static const char *body(const struct fixture_buffer *buffer,
-			enum fgt_format format)
+			enum fgt_format_kind format)
 {
 	const char *profile = buffer->bytes;
 
-	if (format == FGT_FORMAT_SENTRY || format == FGT_FORMAT_SENTRY_CHUNK)
+	if (format == FGT_KIND_SENTRY || format == FGT_KIND_SENTRY_CHUNK)
 		profile = strstr(buffer->bytes, "\"profile\":{");
 	assert_non_null(profile);
 	return profile;
@@ -58,19 +59,20 @@ static void edges_change_no_other_format(void **state)
 	struct fgt_ring_slice *slice = fixture_rich();
 
 	(void)state;
-	for (int i = 0; i < FGT_FORMAT_COUNT; i++) {
+	for (int i = 0; i < FGT_KIND_COUNT; i++) {
 		uint32_t edge_count = slice->edge_count;
 		struct fixture_buffer with, without;
 
-		with = write_slice(slice, (enum fgt_format)i);
+		with = write_slice(slice, (enum fgt_format_kind)i);
 		slice->edge_count = 0;
-		without = write_slice(slice, (enum fgt_format)i);
+		without = write_slice(slice, (enum fgt_format_kind)i);
 		slice->edge_count = edge_count;
-		if (i == FGT_FORMAT_FGT || i == FGT_FORMAT_CHROME)
+		if (i == FGT_KIND_FGT || i == FGT_KIND_CHROME)
 			assert_int_not_equal(with.len, without.len);
 		else
-			assert_string_equal(body(&with, (enum fgt_format)i),
-					    body(&without, (enum fgt_format)i));
+			assert_string_equal(
+				body(&with, (enum fgt_format_kind)i),
+				body(&without, (enum fgt_format_kind)i));
 		fixture_buffer_done(&with);
 		fixture_buffer_done(&without);
 	}
@@ -79,20 +81,19 @@ static void edges_change_no_other_format(void **state)
 
 static void unknown_names_are_told_what_is_near(void **state)
 {
-	enum fgt_format format = FGT_FORMAT_COUNT;
+	enum fgt_format_kind format = FGT_KIND_COUNT;
 	struct fgt_why why;
 
 	(void)state;
 	assert_int_equal(fgt_format_from_name("chrom", &format, &why), -EINVAL);
 	assert_string_equal(why.text, "unknown format 'chrom'; did you mean "
-				      "'chrome'? known are fgt, chrome, "
-				      "sentry, sentry-chunk, pprof, folded, "
-				      "speedscope");
+				      "'chrome'? formats are fgt chrome sentry "
+				      "sentry-chunk pprof folded speedscope");
 	assert_int_equal(fgt_format_from_name("sentinel", &format, &why),
 			 -EINVAL);
 	assert_null(strstr(why.text, "did you mean"));
 	assert_int_equal(fgt_format_from_name("", &format, &why), -EINVAL);
-	assert_int_equal(format, FGT_FORMAT_COUNT);
+	assert_int_equal(format, FGT_KIND_COUNT);
 }
 
 static void endings_tell_the_format(void **state)
@@ -102,19 +103,19 @@ static void endings_tell_the_format(void **state)
 		int format;
 		bool is_gzip;
 	} known[] = {
-		{ "a.fgt", FGT_FORMAT_FGT, false },
-		{ "/tmp/x.y/a.trace.json", FGT_FORMAT_CHROME, false },
-		{ "a.trace.json.gz", FGT_FORMAT_CHROME, true },
-		{ "a.ENVELOPE", FGT_FORMAT_SENTRY, false },
-		{ "a.envelope.gz", FGT_FORMAT_SENTRY, true },
-		{ "a.chunk.envelope", FGT_FORMAT_SENTRY_CHUNK, false },
-		{ "a.chunk.envelope.gz", FGT_FORMAT_SENTRY_CHUNK, true },
-		{ ".chunk.envelope", FGT_FORMAT_SENTRY, false },
-		{ "a.pb.gz", FGT_FORMAT_PPROF, false },
-		{ "a.speedscope.json", FGT_FORMAT_SPEEDSCOPE, false },
-		{ "a.speedscope.json.gz", FGT_FORMAT_SPEEDSCOPE, true },
-		{ "a.folded", FGT_FORMAT_FOLDED, false },
-		{ "a.folded.gz", FGT_FORMAT_FOLDED, true },
+		{ "a.fgt", FGT_KIND_FGT, false },
+		{ "/tmp/x.y/a.trace.json", FGT_KIND_CHROME, false },
+		{ "a.trace.json.gz", FGT_KIND_CHROME, true },
+		{ "a.ENVELOPE", FGT_KIND_SENTRY, false },
+		{ "a.envelope.gz", FGT_KIND_SENTRY, true },
+		{ "a.chunk.envelope", FGT_KIND_SENTRY_CHUNK, false },
+		{ "a.chunk.envelope.gz", FGT_KIND_SENTRY_CHUNK, true },
+		{ ".chunk.envelope", FGT_KIND_SENTRY, false },
+		{ "a.pb.gz", FGT_KIND_PPROF, false },
+		{ "a.speedscope.json", FGT_KIND_SPEEDSCOPE, false },
+		{ "a.speedscope.json.gz", FGT_KIND_SPEEDSCOPE, true },
+		{ "a.folded", FGT_KIND_FOLDED, false },
+		{ "a.folded.gz", FGT_KIND_FOLDED, true },
 	};
 	static const char *const unknown[] = { "",
 					       "a",
@@ -130,7 +131,7 @@ static void endings_tell_the_format(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		enum fgt_format format = FGT_FORMAT_COUNT;
+		enum fgt_format_kind format = FGT_KIND_COUNT;
 		bool is_gzip = !known[i].is_gzip;
 
 		assert_int_equal(fgt_format_from_path(known[i].path, &format,
@@ -140,7 +141,7 @@ static void endings_tell_the_format(void **state)
 		assert_int_equal(is_gzip, known[i].is_gzip);
 	}
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
-		enum fgt_format format;
+		enum fgt_format_kind format;
 		struct fgt_why why = { "" };
 		bool is_gzip;
 
@@ -212,7 +213,7 @@ static void add_changing_thread(struct fgt_ring_slice *slice, uint32_t ticks,
 }
 
 /* One stack more or less in every tick: the same tables, more output. */
-static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
+static struct meter write_ticks(enum fgt_format_kind format, uint32_t ticks)
 {
 	struct fgt_ring_slice *slice = fixture_new(ticks);
 	struct meter meter = { 0 };
@@ -237,8 +238,8 @@ static struct meter write_ticks(enum fgt_format format, uint32_t ticks)
 /* A Sentry profile tells each tick of each thread: output ∝ ticks. */
 static void memory_stays_while_output_grows(void **state)
 {
-	static const enum fgt_format formats[] = { FGT_FORMAT_SENTRY,
-						   FGT_FORMAT_SENTRY_CHUNK };
+	static const enum fgt_format_kind formats[] = { FGT_KIND_SENTRY,
+							FGT_KIND_SENTRY_CHUNK };
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -257,14 +258,14 @@ static void memory_stays_while_output_grows(void **state)
 /* What is told is each change, or the sum of them. */
 static void memory_stays_while_changes_grow(void **state)
 {
-	struct meter small = write_ticks(FGT_FORMAT_SPEEDSCOPE, 200);
-	struct meter large = write_ticks(FGT_FORMAT_SPEEDSCOPE, 20000);
+	struct meter small = write_ticks(FGT_KIND_SPEEDSCOPE, 200);
+	struct meter large = write_ticks(FGT_KIND_SPEEDSCOPE, 20000);
 
 	(void)state;
 	assert_true(large.written > 20 * small.written);
 	assert_true(large.heap_max < small.heap_max + 16384);
-	small = write_ticks(FGT_FORMAT_PPROF, 200);
-	large = write_ticks(FGT_FORMAT_PPROF, 20000);
+	small = write_ticks(FGT_KIND_PPROF, 200);
+	large = write_ticks(FGT_KIND_PPROF, 20000);
 	assert_true(small.heap_max > 0);
 	assert_true(large.heap_max < small.heap_max + 16384);
 }
@@ -276,10 +277,10 @@ static void unknown_format_is_refused(void **state)
 	struct fgt_sink sink = { .write = measure, .context = &meter };
 
 	(void)state;
-	assert_int_equal(fgt_format_write(slice, FGT_FORMAT_COUNT, NULL, &sink),
+	assert_int_equal(fgt_format_write(slice, FGT_KIND_COUNT, NULL, &sink),
 			 -EINVAL);
 	assert_int_equal(meter.written, 0);
-	assert_string_equal(fgt_format_name(FGT_FORMAT_COUNT), "unknown");
+	assert_string_equal(fgt_format_name(FGT_KIND_COUNT), "unknown");
 	fgt_ring_slice_free(slice);
 }
 
@@ -297,9 +298,10 @@ static void sink_errors_come_back_from_every_format(void **state)
 	struct fgt_sink sink = { .write = refuse, .context = NULL };
 
 	(void)state;
-	for (int i = 0; i < FGT_FORMAT_COUNT; i++)
-		assert_int_equal(fgt_format_write(slice, (enum fgt_format)i,
-						  NULL, &sink),
+	for (int i = 0; i < FGT_KIND_COUNT; i++)
+		assert_int_equal(fgt_format_write(slice,
+						  (enum fgt_format_kind)i, NULL,
+						  &sink),
 				 -EPIPE);
 	fgt_ring_slice_free(slice);
 }

@@ -19,7 +19,7 @@ static int try_sentry(const struct fgt_ring_slice *slice,
 {
 	struct fixture_buffer buffer;
 	struct fgt_sink sink = fixture_buffer_sink(&buffer);
-	int r = fgt_format_write(slice, FGT_FORMAT_SENTRY, options, &sink);
+	int r = fgt_format_write(slice, FGT_KIND_SENTRY, options, &sink);
 
 	fixture_buffer_done(&buffer);
 	return r;

@@ -336,12 +336,12 @@ static void ids_that_are_none_are_refused(void **state)
 	(void)state;
 	strcpy(facts.trace_id, "xyz");
 	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_SENTRY, &options, &sink),
+		fgt_format_write(slice, FGT_KIND_SENTRY, &options, &sink),
 		-EINVAL);
 	strcpy(facts.trace_id, TRACE_ID);
 	strcpy(facts.span_id, "0000000000000000");
 	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_SENTRY, &options, &sink),
+		fgt_format_write(slice, FGT_KIND_SENTRY, &options, &sink),
 		-EINVAL);
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);

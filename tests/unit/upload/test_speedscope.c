@@ -25,7 +25,7 @@ write_speedscope(const struct fgt_ring_slice *slice,
 
 	assert_true(fgt_slice_is_valid(slice));
 	assert_int_equal(
-		fgt_format_write(slice, FGT_FORMAT_SPEEDSCOPE, &options, &sink),
+		fgt_format_write(slice, FGT_KIND_SPEEDSCOPE, &options, &sink),
 		0);
 	return buffer;
 }
