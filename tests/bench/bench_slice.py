@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
 sys.path.insert(0, f"{ROOT}/tests/integration")
-from daemon_client import call  # noqa: E402
+from kit.daemon_client import call  # noqa: E402
 
 FORMATS = ("fgt", "envelope", "envelope.gz", "trace.json", "trace.json.gz",
            "chunk.envelope", "pb.gz", "folded", "speedscope.json")

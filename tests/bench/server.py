@@ -35,7 +35,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 sys.path.append(f"{ROOT}/tests/integration")
-from library_bench import Installation  # noqa: E402
+from kit.library_bench import Installation  # noqa: E402
 from machine import NotRun, cpu_seconds, dying_with_us  # noqa: E402
 
 CONNECTIONS = 16

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose stacks and spans are a transaction's (fgt_transaction_adopt).
 test_adopting.py BUILD [GROUP…]"""
-from daemon_bench import Daemon, run_groups
-from transact import EVERY, Folder, Program, check_wrong
+from kit.daemon_bench import Daemon, run_groups
+from kit.transact import EVERY, Folder, Program, check_wrong
 
 
 def threads_that_worked_for_it(checks, bench):

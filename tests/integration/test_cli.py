@@ -17,10 +17,10 @@ import subprocess
 import threading
 import time
 
-from cli_checks import (
-    HERE, expect_error, is_one_line, ok, run_groups, start_busy,
+from kit.cli_checks import (
+    expect_error, is_one_line, ok, run_groups, start_busy,
     start_sampling, summary)
-from harness import as_user
+from kit.harness import ROOT, as_user
 
 VERBS = ("daemon", "attach", "detach", "slice", "record", "convert", "status",
          "targets", "config", "version")
@@ -81,7 +81,7 @@ def test_service(bench):
 
 def test_documents(bench):
     """The man pages render cleanly and know every flag; completion works."""
-    etc = os.path.join(HERE, "..", "..", "etc")
+    etc = os.path.join(ROOT, "etc")
     pages = {}
     for page in ("fgtrace-agent.1", "fgtrace.conf.5"):
         result = subprocess.run(
@@ -113,7 +113,7 @@ def test_documents(bench):
 
 def complete(bench, words, env=None):
     """What the completion offers for the last of the words."""
-    script = (f"source '{HERE}/../../etc/completion/fgtrace-agent.bash'\n"
+    script = (f"source '{ROOT}/etc/completion/fgtrace-agent.bash'\n"
               f"COMP_WORDS=({' '.join(repr(word) for word in words)})\n"
               f"COMP_CWORD={len(words) - 1}\n_fgtrace_agent\n"
               'echo "${COMPREPLY[@]}"')

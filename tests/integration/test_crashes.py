@@ -10,9 +10,9 @@ import os
 import signal
 import time
 
-from daemon_bench import Daemon, run_groups
-from daemon_client import call
-from transact import Folder, Program, until
+from kit.daemon_bench import Daemon, run_groups
+from kit.daemon_client import call
+from kit.transact import Folder, Program, until
 
 CRASHES = (("segv", signal.SIGSEGV), ("abort", signal.SIGABRT),
            ("kill", signal.SIGKILL))

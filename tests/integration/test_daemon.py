@@ -9,9 +9,9 @@ import sys
 import threading
 import time
 
-from daemon_bench import Daemon, is_error, run_groups, sleeper
-from daemon_client import Connection, as_user, call, frame, pack, request
-from harness import NOBODY
+from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
+from kit.daemon_client import Connection, as_user, call, frame, pack, request
+from kit.harness import NOBODY
 
 SECOND = 1000000000
 

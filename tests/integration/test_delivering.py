@@ -9,11 +9,11 @@ import signal
 import socket
 import time
 
-import sentry_server
-from daemon_bench import Daemon, run_groups
-from sentry_server import SentryServer, accept, fixed
+from kit import sentry_server
+from kit.daemon_bench import Daemon, run_groups
+from kit.sentry_server import SentryServer, accept, fixed
 from test_transactions import request
-from transact import (
+from kit.transact import (
     EVERY, KEY, Folder, Program, capabilities_of, check_wrong,
     delivering_children, dsn_of, until)
 

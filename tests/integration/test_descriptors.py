@@ -8,9 +8,9 @@ import resource
 import subprocess
 import sys
 
-from daemon_bench import Daemon
-from harness import Bench, Checks
-from library_bench import Host, Installation
+from kit.daemon_bench import Daemon
+from kit.harness import Bench, Checks
+from kit.library_bench import Host, Installation
 
 PATIENCE_S = 20
 

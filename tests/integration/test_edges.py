@@ -23,9 +23,8 @@ import json
 import subprocess
 import sys
 
-import check_chrome_trace
-import strict
-from harness import Bench, Checks, Comparisons, read_until
+from kit import check_chrome_trace, strict
+from kit.harness import Bench, Checks, Comparisons, read_until
 
 LIMIT_US = 50
 # On a busy machine the program does not go to sleep when it says so.

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from harness import (Bench, Checks, Comparisons, Samples, as_user,
+from kit.harness import (Bench, Checks, Comparisons, Samples, as_user,
                      read_until)
 from test_truth import check_scenario
 

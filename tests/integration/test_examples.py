@@ -17,15 +17,11 @@ import threading
 import time
 import urllib.request
 
-import check_sentry_envelope
-import check_speedscope
-import strict
-from harness import Bench, Checks, read_until
-from library_bench import Installation
-from sentry_server import SentryServer
+from kit import check_sentry_envelope, check_speedscope, strict
+from kit.harness import ROOT, Bench, Checks, read_until
+from kit.library_bench import Installation
+from kit.sentry_server import SentryServer
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 EXAMPLES = f"{ROOT}/agent/lib/example"
 KEY = "0123456789abcdef0123456789abcdef"
 STRICT_C = ["gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror",

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from harness import Bench, Checks, Samples, as_user, read_until
+from kit.harness import Bench, Checks, Samples, as_user, read_until
 
 PATIENCE_S = 120
 BUSY = 0.3  # of its time, in storm.c

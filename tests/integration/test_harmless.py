@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from harness import Bench, Checks, as_user, read_until
+from kit.harness import Bench, Checks, as_user, read_until
 
 BEHAVIOURS = (["fork"], ["exec", "30"], ["signals"], ["stop"], ["threads"],
               ["segv"], ["abort"], ["exit"])

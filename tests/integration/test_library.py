@@ -8,9 +8,10 @@ import signal
 import subprocess
 import time
 
-from daemon_bench import Daemon, run_groups
-from daemon_client import call
-from library_bench import HERE, Host, Installation
+from kit.daemon_bench import Daemon, run_groups
+from kit.daemon_client import call
+from kit.harness import ROOT
+from kit.library_bench import Host, Installation
 
 made = {}
 
@@ -41,7 +42,7 @@ def functions_of(bench, path):
 
 
 def public_names():
-    with open(os.path.join(HERE, "..", "..", "agent", "lib",
+    with open(os.path.join(ROOT, "agent", "lib",
                            "fgtrace.h")) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     return set(re.findall(r"^(?:[a-z_0-9]+[ *]+)+(fgt_\w+)\(", text, re.M))

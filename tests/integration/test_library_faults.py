@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import Bench, Checks, as_user
+from kit.harness import Bench, Checks, as_user
 
 PRELOAD, ORDINARY, STARTED, AGENT = (
     "preloaded", "as an ordinary user", "started", "with an agent")

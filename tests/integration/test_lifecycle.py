@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from harness import Bench, Checks, Samples, as_user, read_until
+from kit.harness import Bench, Checks, Samples, as_user, read_until
 
 
 class Daemon:

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 
-import real_programs
-from harness import Bench, Checks, Samples, read_until
-from real_programs import wait_for
+from kit import real_programs
+from kit.harness import Bench, Checks, Samples, read_until
+from kit.real_programs import wait_for
 
 
 def check_slice(bench, checks, name, pid, seconds, expected, minimum=0.98):

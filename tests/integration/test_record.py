@@ -15,10 +15,10 @@ import signal
 import subprocess
 import time
 
-from cli_checks import (
+from kit.cli_checks import (
     check_content, expect_error, ok, run_groups, start_busy, start_sampling,
     summary)
-from harness import NOBODY, as_user, read_until
+from kit.harness import NOBODY, as_user, read_until
 
 
 def test_record(bench, busy_pid):

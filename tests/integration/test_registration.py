@@ -12,10 +12,10 @@ import subprocess
 import sys
 import time
 
-from daemon_bench import Daemon, is_error, run_groups
-from daemon_client import Connection, as_user, call, frame, pack, request
-from harness import NOBODY
-from transact import Program, until
+from kit.daemon_bench import Daemon, is_error, run_groups
+from kit.daemon_client import Connection, as_user, call, frame, pack, request
+from kit.harness import NOBODY
+from kit.transact import Program, until
 
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 SECOND = 1000000000

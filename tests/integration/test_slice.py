@@ -11,7 +11,7 @@ import re
 import subprocess
 import time
 
-from cli_checks import (
+from kit.cli_checks import (
     check_content, expect_error, is_one_line, ok, run_groups, start_busy,
     start_sampling, summary)
 

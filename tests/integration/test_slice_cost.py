@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 
-from daemon_bench import Daemon, run_groups
-from daemon_client import call
+from kit.daemon_bench import Daemon, run_groups
+from kit.daemon_client import call
+from kit.harness import run_checker
 
 THREADS, BUSY = 1000, 2
 SECONDS = 6  # that are recorded: more bytes than Sentry takes at each tick
@@ -109,10 +110,7 @@ def sentry_tells_what_ran(checks, bench):
               result.stderr)
     checks.ok("it is below 10 MiB", os.path.getsize(path) < PROFILE_MAX,
               os.path.getsize(path))
-    result = subprocess.run(
-        [sys.executable, os.path.join(os.path.dirname(__file__),
-                                      "check_sentry_envelope.py"), path],
-        capture_output=True, text=True)
+    result = run_checker("check_sentry_envelope", path)
     checks.ok("Relay's rules hold", result.returncode == 0, result.stdout)
     transaction, profile = read_profile(path)
     counts = collections.Counter(int(sample["thread_id"])

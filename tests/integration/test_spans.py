@@ -20,10 +20,8 @@ import subprocess
 import sys
 import time
 
-import check_chrome_trace
-import check_sentry_envelope
-import strict
-from harness import Bench, Checks, as_user, read_until
+from kit import check_chrome_trace, check_sentry_envelope, strict
+from kit.harness import Bench, Checks, as_user, read_until
 
 # Longer than any machine needs: what hangs, hangs for ever.
 HANG_SECONDS = 60

@@ -8,11 +8,11 @@ import shutil
 import socket
 import time
 
-import sentry_server
-from daemon_bench import Daemon, run_groups
-from harness import NOBODY
-from sentry_server import SentryServer, accept, fixed
-from transact import (
+from kit import sentry_server
+from kit.daemon_bench import Daemon, run_groups
+from kit.harness import NOBODY
+from kit.sentry_server import SentryServer, accept, fixed
+from kit.transact import (
     EVERY, KEY, Folder, Program, check_wrong, dsn_of, received, until)
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

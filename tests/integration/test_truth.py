@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-from harness import (Bench, Checks, Comparisons, Samples, as_user,
+from kit.harness import (Bench, Checks, Comparisons, Samples, as_user,
                      read_until)
 
 # Shares are samples: one recording in some dozens misses by chance.

@@ -12,9 +12,8 @@ import glob
 import subprocess
 import sys
 
-import readelf_rows
-import real_programs
-from harness import Bench, Checks, read_until
+from kit import readelf_rows, real_programs
+from kit.harness import Bench, Checks, read_until
 
 SNAPSHOTS = 100000
 MINIMUM = 0.999

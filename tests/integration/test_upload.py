@@ -17,9 +17,9 @@ import subprocess
 import sys
 import warnings
 
-import sentry_server
-from harness import Bench, Checks
-from sentry_server import Authority, SentryServer, answer, fixed
+from kit import sentry_server
+from kit.harness import Bench, Checks, run_checker
+from kit.sentry_server import Authority, SentryServer, answer, fixed
 
 KEY = "0123456789abcdef0123456789abcdef"
 SECRET = "5ec2e75ec2e75ec2e75ec2e75ec2e75e"
@@ -103,10 +103,7 @@ def check_framing(checks, bench, request, name):
     path = bench.path(name + ".envelope")
     with open(path, "wb") as file:
         file.write(gzip.decompress(request.body))
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                          "check_sentry_envelope.py")
-    result = subprocess.run([sys.executable, script, path], text=True,
-                            capture_output=True, check=False)
+    result = run_checker("check_sentry_envelope", path)
     checks.ok(f"envelope over {name} is well framed", result.returncode == 0,
               result.stdout[-300:] + result.stderr[-300:])
     first = request.envelope().split(b"\n", 1)[0]

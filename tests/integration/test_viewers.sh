@@ -5,6 +5,7 @@
 # Perfetto themselves, which npm brings into BUILD/viewers.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
+export PYTHONPATH=$here
 build=$(cd "$1" && pwd)
 work=$build/viewers
 speedscope=1.25.0
@@ -34,7 +35,7 @@ refused() {
 	if cmp -s "$file" "$copy"; then
 		echo "not ok $name: the edit changed nothing"
 		failed=1
-	elif why=$(python3 "$here/$checker" "$copy" 2>&1); then
+	elif why=$(python3 -m "kit.$checker" "$copy" 2>&1); then
 		echo "not ok $name: accepted"
 		failed=1
 	else
@@ -43,95 +44,95 @@ refused() {
 }
 
 ok "slices are written in every format" \
-	"$build/tests/unit/format_files" "$work/files"
+	"$build/tests/unit/upload/format_files" "$work/files"
 for file in files/*.trace.json; do
 	ok "${file##*/} is a Chrome trace" \
-		python3 "$here/check_chrome_trace.py" "$file"
+		python3 -m kit.check_chrome_trace "$file"
 done
 for file in files/*.envelope; do
 	[[ $file == *.chunk.envelope ]] ||
 		ok "${file##*/} is a Sentry envelope" \
-			python3 "$here/check_sentry_envelope.py" "$file"
+			python3 -m kit.check_sentry_envelope "$file"
 done
 for file in files/*.chunk.envelope; do
 	ok "${file##*/} is a Sentry profile chunk" \
-		python3 "$here/check_sentry_chunk.py" "$file"
+		python3 -m kit.check_sentry_chunk "$file"
 done
 for file in files/*.folded; do
-	ok "${file##*/} is folded stacks" python3 "$here/check_folded.py" "$file"
+	ok "${file##*/} is folded stacks" python3 -m kit.check_folded "$file"
 done
 for file in files/*.speedscope.json; do
 	ok "${file##*/} is a speedscope file" \
-		python3 "$here/check_speedscope.py" "$file"
+		python3 -m kit.check_speedscope "$file"
 done
 for file in files/*.pb.gz; do
 	ok "${file##*/} is a pprof profile" \
-		python3 "$here/check_pprof.py" "$file"
+		python3 -m kit.check_pprof "$file"
 	ok "pprof reads ${file##*/} as it was written" \
-		python3 "$here/compare_pprof.py" "${file%.pb.gz}.folded" "$file"
+		python3 -m kit.compare_pprof "${file%.pb.gz}.folded" "$file"
 done
 
 trace=files/rich-root.trace.json
-refused "a missing E is seen" check_chrome_trace.py $trace \
+refused "a missing E is seen" check_chrome_trace $trace \
 	'30{/"E"/d}'
-refused "a B after its end is seen" check_chrome_trace.py $trace \
+refused "a B after its end is seen" check_chrome_trace $trace \
 	'0,/"ph":"E"/s/"ts":100000.000/"ts":400000.000/'
-refused "args on a B are seen" check_chrome_trace.py $trace \
+refused "args on a B are seen" check_chrome_trace $trace \
 	'0,/"ph":"B"/s/"ph":"B"/"ph":"B","args":{"a":1}/'
-refused "pid 0 is seen" check_chrome_trace.py $trace '20s/"pid":4242/"pid":0/'
-refused "a trailing comma is seen" check_chrome_trace.py $trace \
+refused "pid 0 is seen" check_chrome_trace $trace '20s/"pid":4242/"pid":0/'
+refused "a trailing comma is seen" check_chrome_trace $trace \
 	's/^\],"display/,],"display/'
-refused "a name that means DevTools is seen" check_chrome_trace.py $trace \
+refused "a name that means DevTools is seen" check_chrome_trace $trace \
 	's/"name":"loop"/"name":"Profile"/'
 said=files/spans.trace.json
-refused "an arrow that begins nowhere is seen" check_chrome_trace.py $said \
+refused "an arrow that begins nowhere is seen" check_chrome_trace $said \
 	's/("ph":"s".*"tid":53687515)4/\16/'
-refused "an arrow without an end is seen" check_chrome_trace.py $said \
+refused "an arrow without an end is seen" check_chrome_trace $said \
 	'0,/"ph":"f"/{/"ph":"f"/d}'
-refused "an arrow to the next slice is seen" check_chrome_trace.py $said \
+refused "an arrow to the next slice is seen" check_chrome_trace $said \
 	's/,"bp":"e"//'
-refused "args that differ at the end are seen" check_chrome_trace.py $said \
+refused "args that differ at the end are seen" check_chrome_trace $said \
 	'0,/"ph":"E".*"labels"/s/("ph":"E".*)"rows":"17"/\1"rows":"18"/'
 envelope=files/rich-root.envelope
-refused "a wrong length is seen" check_sentry_envelope.py $envelope \
+refused "a wrong length is seen" check_sentry_envelope $envelope \
 	's/"profile","length":([0-9]+)/"profile","length":1\1/'
-refused "a second last newline is seen" check_sentry_envelope.py $envelope \
+refused "a second last newline is seen" check_sentry_envelope $envelope \
 	'$s/$/\n/'
-refused "a stack out of range is seen" check_sentry_envelope.py $envelope \
+refused "a stack out of range is seen" check_sentry_envelope $envelope \
 	's/"stack_id":1/"stack_id":7/'
-refused "a numeric address is seen" check_sentry_envelope.py $envelope \
+refused "a numeric address is seen" check_sentry_envelope $envelope \
 	's/"instruction_addr":"0xabcdef"/"instruction_addr":  11259375/'
-refused "an image of type elf is seen" check_sentry_envelope.py $envelope \
+refused "an image of type elf is seen" check_sentry_envelope $envelope \
 	's/"type":"symbolic"/"type":"elf_file"/'
 chunk=files/rich-root.chunk.envelope
-refused "a chunk's numeric thread is seen" check_sentry_chunk.py $chunk \
+refused "a chunk's numeric thread is seen" check_sentry_chunk $chunk \
 	's/"thread_id":"4242"/"thread_id":  4242/'
-refused "a chunk's time as text is seen" check_sentry_chunk.py $chunk \
+refused "a chunk's time as text is seen" check_sentry_chunk $chunk \
 	's/"timestamp":([0-9.]{15})[0-9]{2}/"timestamp":"\1"/'
-refused "a chunk of another platform is seen" check_sentry_chunk.py $chunk \
+refused "a chunk of another platform is seen" check_sentry_chunk $chunk \
 	'2s/"platform":"native"/"platform":"python"/'
-refused "a chunk with an event's id is seen" check_sentry_chunk.py $chunk \
+refused "a chunk with an event's id is seen" check_sentry_chunk $chunk \
 	's/"chunk_id"/"event_id"/'
-refused "a chunk that is too long is seen" check_sentry_chunk.py $chunk \
+refused "a chunk that is too long is seen" check_sentry_chunk $chunk \
 	's/"timestamp":1767225600\.0/"timestamp":1767225500.0/'
 said=files/spans.envelope
-refused "a span below nothing is seen" check_sentry_envelope.py $said \
+refused "a span below nothing is seen" check_sentry_envelope $said \
 	's/("parent_span_id":")[0-9a-f]{8}/\100000000/'
 refused "a span that outlasts the transaction is seen" \
-	check_sentry_envelope.py $said \
+	check_sentry_envelope $said \
 	's/("description":"parse","status":"ok","start.{20,40}"timestamp":)1/\19/'
 folded=files/rich-root.folded
-refused "lines out of order are seen" check_folded.py $folded '1{h;d};$G'
-refused "a line without count is seen" check_folded.py $folded '2s/ [0-9]+$//'
+refused "lines out of order are seen" check_folded $folded '1{h;d};$G'
+refused "a line without count is seen" check_folded $folded '2s/ [0-9]+$//'
 
 scope=files/rich-root.speedscope.json
-refused "a weight too few is seen" check_speedscope.py $scope \
+refused "a weight too few is seen" check_speedscope $scope \
 	's/"weights":\[[0-9]+,/"weights":[/'
-refused "a frame out of range is seen" check_speedscope.py $scope \
+refused "a frame out of range is seen" check_speedscope $scope \
 	's/"samples":\[\[0,/"samples":[[99,/'
-refused "a time of a thread that is too long is seen" check_speedscope.py \
+refused "a time of a thread that is too long is seen" check_speedscope \
 	$scope 's/"endValue":[0-9]+/"endValue":5/'
-refused "another schema is seen" check_speedscope.py $scope 's/"\$schema"/"$s"/'
+refused "another schema is seen" check_speedscope $scope 's/"\$schema"/"$s"/'
 
 # refused_pprof NAME SED: neither reader may take the edited copy.
 refused_pprof() {
@@ -144,8 +145,8 @@ refused_pprof() {
 		return
 	fi
 	gzip -c "$copy.new" >"$copy.gz"
-	if python3 "$here/check_pprof.py" "$copy.gz" >/dev/null 2>&1 ||
-		python3 "$here/compare_pprof.py" files/rich-root.folded \
+	if python3 -m kit.check_pprof "$copy.gz" >/dev/null 2>&1 ||
+		python3 -m kit.compare_pprof files/rich-root.folded \
 			"$copy.gz" 2>/dev/null; then
 		echo "not ok $1: accepted"
 		failed=1
@@ -180,13 +181,13 @@ bring() {
 
 # Both formats of one slice must show the same times, through its own code.
 as_speedscope() {
-	node "$here/viewer_speedscope.mjs" "speedscope-$speedscope" \
+	node "$here/kit/viewer_speedscope.mjs" "speedscope-$speedscope" \
 		"$1.trace.json" "$1.folded" "$1.speedscope.json" |
-		python3 "$here/compare_viewer.py" "$1.folded" 10000
+		python3 -m kit.compare_viewer "$1.folded" 10000
 }
 # Tracks of tasks are threads to speedscope: three stacks' and three tasks'.
 imported() {
-	node "$here/viewer_speedscope.mjs" "speedscope-$speedscope" "$1" |
+	node "$here/kit/viewer_speedscope.mjs" "speedscope-$speedscope" "$1" |
 		python3 -c 'import json, sys
 seen = json.loads(sys.stdin.readline())
 names = [p["name"] for p in seen["profiles"] or []]
@@ -206,12 +207,12 @@ fi
 
 # Perfetto's importer: its trace processor, with the threads that it found.
 as_perfetto() {
-	node "$here/viewer_perfetto.mjs" "$perfetto" "$1" >perfetto.json &&
-		python3 "$here/compare_perfetto.py" <perfetto.json
+	node "$here/kit/viewer_perfetto.mjs" "$perfetto" "$1" >perfetto.json &&
+		python3 -m kit.compare_perfetto <perfetto.json
 }
 as_folded() {
 	as_perfetto "$1.trace.json" &&
-		python3 "$here/compare_viewer.py" "$1.folded" 10000 <perfetto.json
+		python3 -m kit.compare_viewer "$1.folded" 10000 <perfetto.json
 }
 # complains NAME REASON SED: Perfetto itself must object to the edited copy.
 complains() {

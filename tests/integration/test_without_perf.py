@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import Bench, Checks, Samples, as_user, read_until
+from kit.harness import Bench, Checks, Samples, as_user, read_until
 
 LIMIT = 0.05
 

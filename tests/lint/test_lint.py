@@ -18,7 +18,7 @@ import words
 from tree import ROOT, Remaining, files, read
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "integration"))
-from harness import Checks  # noqa: E402
+from kit.harness import Checks  # noqa: E402
 
 LAYERS = {"ringbuf": ("ringbuf/",), "upload": ("ringbuf/", "upload/"),
           "agent": ("ringbuf/", "upload/", "agent/")}

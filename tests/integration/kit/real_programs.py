@@ -9,7 +9,7 @@ import pwd
 import subprocess
 import time
 
-from harness import read_until
+from kit.harness import read_until
 
 
 def wait_for(condition, seconds=30):

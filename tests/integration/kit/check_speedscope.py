@@ -5,8 +5,8 @@ The published schema, and what the viewer assumes beside it: as many weights as
 samples, all frames there and used, no thread longer than the slice, all of
 them beginning at 0. Exit 0, or 1 with the reason.
 """
-import strict
-from strict import demand, is_int
+from kit import strict
+from kit.strict import demand, is_int
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 KEYS = {"$schema", "exporter", "name", "activeProfileIndex", "profiles",

@@ -11,8 +11,8 @@ reason.
 import json
 from collections import defaultdict
 
-import strict
-from strict import Wrong, demand, is_int, is_number
+from kit import strict
+from kit.strict import Wrong, demand, is_int, is_number
 
 DEVTOOLS = {"CpuProfile", "Profile", "ProfileChunk"}
 DEPTH_MAX = 512

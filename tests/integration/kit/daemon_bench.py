@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 
-from daemon_client import call
-from harness import Bench, Checks
+from kit.daemon_client import call
+from kit.harness import Bench, Checks
 
 
 class Daemon:

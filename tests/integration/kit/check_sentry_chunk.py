@@ -6,11 +6,11 @@ cut, drop or reject is wrong here. Exit 0, or 1 with the reason.
 """
 import re
 
-import strict
-from check_sentry_envelope import (
+from kit import strict
+from kit.check_sentry_envelope import (
     PROFILE_MAX, check_frame, check_header, check_images, check_tables,
     check_threads, demand_id, demand_text, split_items)
-from strict import demand, is_int, is_number
+from kit.strict import demand, is_int, is_number
 
 DURATION_MAX_S = 66
 KEYS = {"version", "chunk_id", "profiler_id", "client_sdk", "platform",

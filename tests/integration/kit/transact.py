@@ -6,10 +6,8 @@ import os
 import subprocess
 import time
 
-import check_sentry_chunk
-import check_sentry_envelope
-import strict
-from strict import Wrong
+from kit import check_sentry_chunk, check_sentry_envelope, strict
+from kit.strict import Wrong
 
 EVERY = dict(no_gap=1, per_hour=100000)  # transactions are kept
 KEY = "0123456789abcdef0123456789abcdef"

@@ -4,10 +4,9 @@ built against it by somebody else's rules, a program that does as it is told."""
 import os
 import subprocess
 
-from harness import read_until
+from kit.harness import ROOT, read_until
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = os.path.join(HERE, "..", "programs", "lib")
+PROGRAMS = os.path.join(ROOT, "tests", "programs", "lib")
 
 
 class Installation:

@@ -8,8 +8,8 @@ with the reason.
 import gzip
 import re
 
-import strict
-from strict import Wrong, demand
+from kit import strict
+from kit.strict import Wrong, demand
 
 TEXT, INTS, INT = "text", "ints", "int"
 # field → (name, what it holds); lists in messages are fields of their own.

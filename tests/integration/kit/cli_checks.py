@@ -10,13 +10,12 @@ import subprocess
 import sys
 import time
 
-from harness import Bench, Checks, read_until
+from kit.harness import Bench, Checks, read_until, run_checker
 
-CHECKERS = {"chrome": "check_chrome_trace.py", "folded": "check_folded.py",
-            "sentry": "check_sentry_envelope.py",
-            "sentry-chunk": "check_sentry_chunk.py",
-            "pprof": "check_pprof.py", "speedscope": "check_speedscope.py"}
-HERE = os.path.dirname(os.path.abspath(__file__))
+CHECKERS = {"chrome": "check_chrome_trace", "folded": "check_folded",
+            "sentry": "check_sentry_envelope",
+            "sentry-chunk": "check_sentry_chunk",
+            "pprof": "check_pprof", "speedscope": "check_speedscope"}
 
 checks = Checks()
 ok = checks.ok
@@ -58,9 +57,7 @@ def check_content(name, path, form):
         is_good = len(content) > 100
     ok(f"{name}: {form} is what it should be", is_good, content[:200])
     if form in CHECKERS:
-        result = subprocess.run(
-            [sys.executable, os.path.join(HERE, CHECKERS[form]), path],
-            capture_output=True, text=True)
+        result = run_checker(CHECKERS[form], path)
         ok(f"{name}: {CHECKERS[form]} agrees", result.returncode == 0,
            (result.stdout + result.stderr)[-400:])
 

@@ -12,8 +12,8 @@ import json
 import sys
 from collections import defaultdict
 
-import strict
-from check_chrome_trace import read_as_perfetto
+from kit import strict
+from kit.check_chrome_trace import read_as_perfetto
 
 
 def read_threads(events):

@@ -8,8 +8,8 @@ reject is wrong here. Exit 0, or 1 with the reason.
 import datetime
 import re
 
-import strict
-from strict import Wrong, demand, is_int, is_number
+from kit import strict
+from kit.strict import Wrong, demand, is_int, is_number
 
 DURATION_MAX_NS = 30_000_000_000
 PROFILE_MAX = 50 << 20

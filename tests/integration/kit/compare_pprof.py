@@ -10,8 +10,8 @@ import subprocess
 import sys
 from collections import Counter
 
-from compare_viewer import read_folded
-from strict import Wrong, demand
+from kit.compare_viewer import read_folded
+from kit.strict import Wrong, demand
 
 
 def raw(path):

@@ -6,8 +6,8 @@ the reason.
 """
 import re
 
-import strict
-from strict import Wrong, demand
+from kit import strict
+from kit.strict import Wrong, demand
 
 
 def check(path):
