@@ -64,6 +64,11 @@ void fgt_note(const char *verb, const char *format, ...)
 	va_end(arguments);
 }
 
+int fgt_file_write(void *file, const void *bytes, size_t len)
+{
+	return fwrite(bytes, 1, len, file) == len ? 0 : errno ? -errno : -EIO;
+}
+
 enum fgt_exit fgt_finish_stdout(const char *verb)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

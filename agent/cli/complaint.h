@@ -5,6 +5,8 @@
 #ifndef FGT_AGENT_CLI_COMPLAINT_H
 #define FGT_AGENT_CLI_COMPLAINT_H
 
+#include <stddef.h>
+
 #include "agent/cli/verb.h"
 #include "ringbuf/base/why.h"
 
@@ -22,6 +24,9 @@ int fgt_complain_why(const char *verb, enum fgt_exit status,
 
 /* The same shape for a note that is no error. */
 void fgt_note(const char *verb, const char *format, ...) FGT_PRINTF(2, 3);
+
+/* A sink's write() for a FILE. */
+int fgt_file_write(void *file, const void *bytes, size_t len);
 
 /* Flushes standard output: FGT_EXIT_OK, or a failure, which is printed unless
  * the reader of a pipe went away. */

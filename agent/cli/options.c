@@ -23,16 +23,6 @@ struct reader {
 	struct fgt_why *why;
 };
 
-static bool takes_value(const struct fgt_option *option)
-{
-	return option->argument;
-}
-
-static bool is_value_optional(const struct fgt_option *option)
-{
-	return option->argument && option->argument[0] == '[';
-}
-
 static int index_of(const struct fgt_verb *verb, const char *name, size_t len)
 {
 	for (int i = 0; verb->options[i].name; i++) {
@@ -96,7 +86,7 @@ static int read_value(struct reader *reader, int index, const char *attached)
 	const char *next =
 		reader->next < reader->argc ? reader->argv[reader->next] : NULL;
 
-	if (!takes_value(option)) {
+	if (!option->argument) {
 		if (attached)
 			return fgt_why_set(reader->why, -EINVAL,
 					   "--%s takes no value; leave out =%s",
@@ -104,7 +94,7 @@ static int read_value(struct reader *reader, int index, const char *attached)
 		set_value(reader, index, "");
 		return 0;
 	}
-	if (is_value_optional(option) && !attached &&
+	if (option->argument[0] == '[' && !attached &&
 	    (!next || next[0] == '-')) {
 		set_value(reader, index, "");
 		return 0;
@@ -154,7 +144,7 @@ static int read_short(struct reader *reader, const char *text)
 					   "unknown flag -%c; see "
 					   "fgtrace-agent %s --help",
 					   *text, verb->name);
-		if (takes_value(&verb->options[index]))
+		if (verb->options[index].argument)
 			return read_value(reader, index,
 					  text[1] ? text + 1 : NULL);
 		r = read_value(reader, index, NULL);
@@ -213,7 +203,8 @@ static int read_argument(struct reader *reader)
 	return add_operand(reader, text);
 }
 
-void fgt_options_env_name(const char *name, char *ret_name, size_t size)
+/* "FGTRACE_STATE_FRAMES" for "state-frames". */
+static void make_env_name(const char *name, char *ret_name, size_t size)
 {
 	snprintf(ret_name, size, "FGTRACE_%s", name);
 	for (char *c = ret_name; *c; c++)
@@ -283,11 +274,11 @@ static int read_environment(struct reader *reader,
 		if (arguments->values[i] ||
 		    (other >= 0 && arguments->is_flag[other]))
 			continue;
-		fgt_options_env_name(options[i].name, name, sizeof(name));
+		make_env_name(options[i].name, name, sizeof(name));
 		value = get_env(name);
 		if (!value || !*value)
 			continue;
-		if (!takes_value(&options[i])) {
+		if (!options[i].argument) {
 			r = read_env_switch(name, &value, reader->why);
 			if (r < 0)
 				return r;

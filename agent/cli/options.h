@@ -59,7 +59,4 @@ int fgt_options_get_number(const struct fgt_arguments *arguments,
 /* A whole decimal number and nothing else. -EINVAL, -ERANGE. */
 int fgt_number_parse(const char *text, int64_t *ret_value);
 
-/* "FGTRACE_STATE_FRAMES" for "state-frames". */
-void fgt_options_env_name(const char *name, char *ret_name, size_t size);
-
 #endif

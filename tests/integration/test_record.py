@@ -54,7 +54,7 @@ def test_record(bench, busy_pid):
     os.symlink("nothing-there", bench.path("link.folded"))
     for path in (bench.path("link.folded"), "/proc/x.fgt"):
         expect_error(bench, f"{path} is not blamed on its directory", 1,
-                     "cannot create", "record", "-o", path, "--", "true")
+                     "takes no files", "record", "-o", path, "--", "true")
     expect_error(bench, "a command that is over at once is no fault", 0,
                  "two ticks", "record", "-r", "1", "-o",
                  bench.path("e.folded"), "--", "true")

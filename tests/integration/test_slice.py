@@ -213,7 +213,7 @@ def test_output_trouble(bench, agent_socket):
     expect_error(bench, "no such directory", 1, "does not exist", "slice",
                  "--last", "1s", "-o", bench.path("none/x.fgt"), env=env)
     expect_error(bench, "no such directory for an automatic name", 1,
-                 bench.path("none/") + " does not exist", "slice", "--last",
+                 bench.path("none/") + ": the directory does not exist", "slice", "--last",
                  "1s", "-o", bench.path("none/"), env=env)
     folder = bench.path("folder")
     os.mkdir(folder)

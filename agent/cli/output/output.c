@@ -17,8 +17,7 @@
 
 #include "upload/format/parts/gzip.h"
 
-#define BUFFER_BYTES 65536
-#define NAME_TRIES   16
+#define NAME_TRIES 16
 
 struct fgt_output {
 	char path[PATH_MAX]; /* as asked for, for messages */
@@ -29,141 +28,102 @@ struct fgt_output {
 	bool is_borrowed; /* standard output */
 	bool is_committed;
 	int write_error; /* of write() here, not the encoder's */
-	uint64_t written_bytes;
-	struct fgt_sink file_sink;
-	const struct fgt_sink *sink;
+	struct fgt_sink fd_sink, buffer_sink;
+	struct fgt_sink_buffer buffer;
 	struct fgt_gzip *gzip;
-	size_t buffered_bytes;
-	unsigned char buffer[BUFFER_BYTES];
 };
 
-static int write_all(int fd, const unsigned char *bytes, size_t len)
+/* A descriptor that was inherited may be non-blocking. */
+static int write_fd(void *context, const void *bytes, size_t len)
 {
-	while (len > 0) {
-		ssize_t n = write(fd, bytes, len);
+	struct fgt_output *output = context;
+	const char *cursor = bytes;
+
+	while (len > 0 && output->write_error == 0) {
+		ssize_t n = write(output->fd, cursor, len);
 
 		if (n > 0) {
-			bytes += n;
+			cursor += n;
 			len -= (size_t)n;
 		} else if (n < 0 && errno == EAGAIN) {
-			struct pollfd ready = { .fd = fd, .events = POLLOUT };
+			struct pollfd ready = { .fd = output->fd,
+						.events = POLLOUT };
 
 			(void)poll(&ready, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
-			return -errno;
+			output->write_error = -errno;
 		}
 	}
-	return 0;
-}
-
-static int flush(struct fgt_output *output)
-{
-	int r = write_all(output->fd, output->buffer, output->buffered_bytes);
-
-	if (r < 0)
-		output->write_error = r;
-	else
-		output->written_bytes += output->buffered_bytes;
-	output->buffered_bytes = 0;
-	return r;
+	return output->write_error;
 }
 
 static int write_buffered(void *context, const void *bytes, size_t len)
 {
 	struct fgt_output *output = context;
-	const unsigned char *cursor = bytes;
 
-	while (len > 0) {
-		size_t room = BUFFER_BYTES - output->buffered_bytes;
-		size_t part = len < room ? len : room;
-		int r = 0;
-
-		memcpy(output->buffer + output->buffered_bytes, cursor, part);
-		output->buffered_bytes += part;
-		cursor += part;
-		len -= part;
-		if (output->buffered_bytes == BUFFER_BYTES)
-			r = flush(output);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	fgt_sink_buffer_put(&output->buffer, bytes, len);
+	return output->buffer.error;
 }
 
-static bool is_directory(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-static int explain_missing(const char *path, int error, struct fgt_why *why)
+static bool has_directory(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char dir[PATH_MAX] = ".";
+	struct stat status;
 
 	if (slash)
 		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - path), path);
-	if (is_directory(dir))
-		return fgt_why_set(why, error,
-				   "cannot create %s: its directory takes no "
-				   "files, or it is a symbolic link to "
-				   "nothing; choose another place with -o",
-				   path);
-	return fgt_why_set(why, error,
-			   "the directory %s does not exist; create it or "
-			   "choose another with -o",
-			   dir);
+	return stat(dir, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static const char *cause_of(int error, const char *path)
+{
+	switch (error) {
+	case -ENOSPC:
+	case -EDQUOT:
+		return "no space left, so nothing was kept; free some or "
+		       "choose another place with -o";
+	case -EACCES:
+	case -EPERM:
+		return "not permitted; choose a directory of yours with -o";
+	case -EROFS:
+		return "read-only file system; choose another place with -o";
+	case -ENOENT:
+	case -ENOTDIR:
+		return has_directory(path)
+			       ? "its directory takes no files, or it is a "
+				 "symbolic link to nothing; choose another "
+				 "place with -o"
+			       : "the directory does not exist; create it or "
+				 "choose another with -o";
+	case -EISDIR:
+		return "it is a directory; add a file name such as "
+		       "out.trace.json";
+	case -ELOOP:
+		return "it is a symbolic link of another user; remove it or "
+		       "choose another place with -o";
+	case -EBADF:
+		return "it is closed; write to a file with -o FILE";
+	default:
+		return NULL;
+	}
 }
 
 static int explain(const struct fgt_output *output, int error,
 		   struct fgt_why *why)
 {
-	const char *path = output->is_borrowed ? "standard output"
-			   : !output->path[0]  ? "the current directory"
-					       : output->path;
+	const char *name = output->is_borrowed ? "standard output"
+			   : output->path[0]   ? output->path
+					       : "into the current directory";
 
-	switch (error) {
-	case -ENOSPC:
-	case -EDQUOT:
-		return fgt_why_set(why, error,
-				   "no space left for %s, nothing was kept; "
-				   "free some or choose another place with -o",
-				   path);
-	case -EACCES:
-	case -EPERM:
-		return fgt_why_set(why, error,
-				   "not permitted to write into %s; choose a "
-				   "directory of yours with -o",
-				   path);
-	case -EROFS:
-		return fgt_why_set(why, error,
-				   "%s is on a read-only file system; choose "
-				   "another place with -o",
-				   path);
-	case -ENOENT:
-	case -ENOTDIR:
-		return explain_missing(output->path, error, why);
-	case -EISDIR:
-		return fgt_why_set(why, error,
-				   "%s is a directory; add a file name such as "
-				   "out.trace.json",
-				   path);
-	case -ELOOP:
-		return fgt_why_set(why, error,
-				   "%s is a symbolic link of another user; "
-				   "remove it or choose another place with -o",
-				   path);
-	case -EBADF:
-		return fgt_why_set(why, error,
-				   "%s is closed; write to a file with -o FILE",
-				   path);
-	default:
+	const char *cause = cause_of(error, output->path);
+
+	if (!cause)
 		return fgt_why_set(why, error,
 				   "cannot write %s: %s; choose another place "
 				   "with -o",
-				   path, strerrordesc_np(-error));
-	}
+				   name, strerrordesc_np(-error));
+	return fgt_why_set(why, error, "cannot write %s: %s", name, cause);
 }
 
 /*
@@ -190,23 +150,31 @@ static int resolve(struct fgt_output *output)
 	return 0;
 }
 
-/* "DIR/.NAME.RANDOM.tmp", on the same file system as the file. */
-static int choose_temp_name(struct fgt_output *output)
+/*
+ * Calls make with a free name "DIR/.fgtrace-RANDOM.tmp", on the same file
+ * system as the file. make: negative errno, -EEXIST to be called again.
+ */
+static int make_temporary(struct fgt_output *output,
+			  int (*make)(struct fgt_output *output))
 {
 	const char *slash = strrchr(output->real_path, '/');
 	int dir_len = slash ? (int)(slash + 1 - output->real_path) : 0;
-	unsigned int number = 0;
-	int len;
+	int r = -EEXIST;
 
-	(void)!getrandom(&number, sizeof(number), 0);
-	len = snprintf(output->temp_path, sizeof(output->temp_path),
-		       "%.*s.fgtrace-%08x.tmp", dir_len, output->real_path,
-		       number);
-	if (len >= (int)sizeof(output->temp_path)) {
-		output->temp_path[0] = '\0';
-		return -ENAMETOOLONG;
+	for (int i = 0; i < NAME_TRIES && r == -EEXIST; i++) {
+		unsigned int number = 0;
+		int len;
+
+		(void)!getrandom(&number, sizeof(number), 0);
+		len = snprintf(output->temp_path, sizeof(output->temp_path),
+			       "%.*s.fgtrace-%08x.tmp", dir_len,
+			       output->real_path, number);
+		r = len < (int)sizeof(output->temp_path) ? make(output)
+							 : -ENAMETOOLONG;
 	}
-	return 0;
+	if (r < 0)
+		output->temp_path[0] = '\0';
+	return r;
 }
 
 static int open_nameless(struct fgt_output *output)
@@ -224,24 +192,12 @@ static int open_nameless(struct fgt_output *output)
 	return output->fd < 0 ? -errno : 0;
 }
 
-static int open_temporary(struct fgt_output *output)
+static int open_named(struct fgt_output *output)
 {
-	for (int i = 0; i < NAME_TRIES; i++) {
-		int r = choose_temp_name(output);
-
-		if (r < 0)
-			return r;
-		output->fd = open(output->temp_path,
-				  O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC |
-					  O_NOFOLLOW,
-				  0600);
-		if (output->fd >= 0)
-			return 0;
-		output->temp_path[0] = '\0';
-		if (errno != EEXIST)
-			return -errno;
-	}
-	return -EEXIST;
+	output->fd = open(output->temp_path,
+			  O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW,
+			  0600);
+	return output->fd < 0 ? -errno : 0;
 }
 
 static int open_beside(struct fgt_output *output)
@@ -250,7 +206,7 @@ static int open_beside(struct fgt_output *output)
 
 	output->is_replaced = true;
 	if (r == -EOPNOTSUPP || r == -EISDIR || r == -EINVAL || r == -ENOENT)
-		r = open_temporary(output);
+		r = make_temporary(output, open_named);
 	return r;
 }
 
@@ -290,41 +246,44 @@ static int open_any(struct fgt_output *output, const char *path)
 	return open_file(output);
 }
 
+static struct fgt_output *new_output(void)
+{
+	struct fgt_output *output = calloc(1, sizeof(*output));
+
+	if (output)
+		output->fd = -1;
+	return output;
+}
+
 int fgt_output_open(const char *path, bool is_gzip,
 		    struct fgt_output **ret_output, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
-	int r;
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = new_output();
+	int r = output ? open_any(output, path) : -ENOMEM;
 
-	output = calloc(1, sizeof(*output));
-	if (!output)
-		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
-	output->fd = -1;
-	r = open_any(output, path);
-	if (r < 0)
+	if (r < 0 && output)
 		return explain(output, r, why);
-	output->file_sink =
-		(struct fgt_sink){ .write = write_buffered, .context = output };
-	output->sink = &output->file_sink;
-	if (is_gzip) {
-		r = fgt_gzip_new(&output->file_sink, &output->gzip);
-		if (r < 0)
-			return fgt_why_set(why, r, "out of memory; free some");
-		output->sink = fgt_gzip_sink(output->gzip);
+	if (r == 0) {
+		output->fd_sink = (struct fgt_sink){ write_fd, output };
+		output->buffer_sink =
+			(struct fgt_sink){ write_buffered, output };
+		fgt_sink_buffer_init(&output->buffer, &output->fd_sink);
 	}
+	if (r == 0 && is_gzip)
+		r = fgt_gzip_new(&output->buffer_sink, &output->gzip);
+	if (r < 0)
+		return fgt_why_set(why, r, "out of memory; free some");
 	*ret_output = FGT_TAKE(output);
 	return 0;
 }
 
 static int check_directory(const char *directory, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
+	FGT_AUTO(fgt_output_free) struct fgt_output *output = new_output();
 	int r;
 
-	output = calloc(1, sizeof(*output));
 	if (!output)
 		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
-	output->fd = -1;
 	snprintf(output->path, sizeof(output->path), "%s", directory);
 	snprintf(output->real_path, sizeof(output->real_path), "%s/",
 		 directory[0] ? directory : ".");
@@ -349,28 +308,20 @@ int fgt_output_check(const char *path, const char *directory,
 
 const struct fgt_sink *fgt_output_sink(struct fgt_output *output)
 {
-	return output->sink;
+	return output->gzip ? fgt_gzip_sink(output->gzip)
+			    : &output->buffer_sink;
 }
 
 /* Gives a file that has no name yet a temporary one. */
-static int link_temporary(struct fgt_output *output)
+static int link_named(struct fgt_output *output)
 {
 	char source[64];
 
 	snprintf(source, sizeof(source), "/proc/self/fd/%d", output->fd);
-	for (int i = 0; i < NAME_TRIES; i++) {
-		int r = choose_temp_name(output);
-
-		if (r < 0)
-			return r;
-		if (linkat(AT_FDCWD, source, AT_FDCWD, output->temp_path,
-			   AT_SYMLINK_FOLLOW) == 0)
-			return 0;
-		output->temp_path[0] = '\0';
-		if (errno != EEXIST)
-			return -errno;
-	}
-	return -EEXIST;
+	return linkat(AT_FDCWD, source, AT_FDCWD, output->temp_path,
+		      AT_SYMLINK_FOLLOW) < 0
+		       ? -errno
+		       : 0;
 }
 
 static int place(struct fgt_output *output)
@@ -378,7 +329,7 @@ static int place(struct fgt_output *output)
 	int r = 0;
 
 	if (output->is_replaced && !output->temp_path[0])
-		r = link_temporary(output);
+		r = make_temporary(output, link_named);
 	if (r < 0)
 		return r;
 	if (!output->is_borrowed) {
@@ -401,14 +352,14 @@ int fgt_output_commit(struct fgt_output *output, int encode_error,
 	if (r == 0 && output->gzip)
 		r = fgt_gzip_finish(output->gzip);
 	if (r == 0)
-		r = flush(output);
+		r = fgt_sink_buffer_flush(&output->buffer);
 	if (r == 0)
 		r = output->write_error = place(output);
 	if (output->write_error < 0)
 		return explain(output, output->write_error, why);
 	if (r < 0)
 		return r;
-	*ret_bytes = output->written_bytes;
+	*ret_bytes = output->buffer.total_bytes;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "agent/cli/complaint.h"
 #include "ringbuf/base/json.h"
 #include "ringbuf/base/utf8.h"
 #include "ringbuf/slice/pace.h"
@@ -154,17 +155,6 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			summary->thread_count - shown);
 }
 
-/* -EPIPE: the reader of a pipe left; -ENOSPC: the disk is full. */
-static int write_error(void)
-{
-	return errno ? -errno : -EIO;
-}
-
-static int write_file(void *context, const void *bytes, size_t len)
-{
-	return fwrite(bytes, 1, len, context) == len ? 0 : write_error();
-}
-
 static void put_functions(const struct fgt_summary *summary, uint32_t top,
 			  struct fgt_json *json)
 {
@@ -276,7 +266,7 @@ int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 			   const struct fgt_summary *summary, uint32_t top,
 			   const struct fgt_summary_fate *fate, FILE *file)
 {
-	const struct fgt_sink sink = { .write = write_file, .context = file };
+	const struct fgt_sink sink = { fgt_file_write, file };
 	struct fgt_json json;
 	int r;
 
@@ -289,7 +279,5 @@ int fgt_summary_print_json(const struct fgt_ring_slice *slice,
 	fgt_json_end_object(&json);
 	fgt_json_newline(&json);
 	r = fgt_json_finish(&json);
-	if (r < 0)
-		return r;
-	return fflush(file) == 0 && !ferror(file) ? 0 : write_error();
+	return r == 0 && fflush(file) != 0 ? -errno : r;
 }

@@ -172,15 +172,9 @@ int fgt_print_status(const char *verb, const struct fgt_message *reply)
 	return fgt_print_target_table(verb, reply);
 }
 
-static int write_stdout(void *context, const void *bytes, size_t len)
-{
-	(void)context;
-	return fwrite(bytes, 1, len, stdout) == len ? 0 : -EIO;
-}
-
 int fgt_print_json(const char *verb, const struct fgt_message *reply)
 {
-	const struct fgt_sink sink = { .write = write_stdout };
+	const struct fgt_sink sink = { fgt_file_write, stdout };
 
 	(void)fgt_message_to_json(reply, &sink);
 	putchar('\n');

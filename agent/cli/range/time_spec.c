@@ -37,10 +37,6 @@ struct clock_face {
 	uint64_t fraction_ns;
 };
 
-struct date {
-	unsigned int year, month, day;
-};
-
 static uint64_t add_saturated(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
@@ -167,43 +163,23 @@ static bool read_clock_face(const char **cursor, unsigned int second_max,
 	return true;
 }
 
-static bool is_leap_year(unsigned int year)
+/* "YYYY-MM-DD", of the proleptic Gregorian calendar. */
+static bool read_date(const char **cursor, struct tm *ret_date)
 {
-	return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
+	unsigned int year, month, day;
+	struct tm date;
 
-static unsigned int days_in_month(unsigned int year, unsigned int month)
-{
-	static const unsigned int days[] = { 31, 28, 31, 30, 31, 30,
-					     31, 31, 30, 31, 30, 31 };
-
-	return days[month - 1] + (month == 2 && is_leap_year(year));
-}
-
-/* Days since 1970-01-01 of the proleptic Gregorian calendar. */
-static int64_t days_since_epoch(const struct date *date)
-{
-	int64_t past = (int64_t)date->year - 1;
-	int64_t days = past * 365 + past / 4 - past / 100 + past / 400;
-
-	if (date->year == 0)
-		days = -366; /* year 0 is a leap year before year 1 */
-	for (unsigned int i = 1; i < date->month; i++)
-		days += days_in_month(date->year, i);
-	return days + date->day - 1 - 719162; /* from 0001-01-01 to 1970 */
-}
-
-/* "YYYY-MM-DD" */
-static bool read_date(const char **cursor, struct date *ret_date)
-{
-	return read_field(cursor, 4, 9999, &ret_date->year) &&
-	       skip_one_of(cursor, "-") &&
-	       read_field(cursor, 2, 12, &ret_date->month) &&
-	       ret_date->month > 0 && skip_one_of(cursor, "-") &&
-	       read_field(cursor, 2,
-			  days_in_month(ret_date->year, ret_date->month),
-			  &ret_date->day) &&
-	       ret_date->day > 0;
+	if (!read_field(cursor, 4, 9999, &year) || !skip_one_of(cursor, "-") ||
+	    !read_field(cursor, 2, 12, &month) || !skip_one_of(cursor, "-") ||
+	    !read_field(cursor, 2, 31, &day))
+		return false;
+	date = (struct tm){ .tm_year = (int)year - 1900,
+			    .tm_mon = (int)month - 1,
+			    .tm_mday = (int)day };
+	*ret_date = date;
+	/* timegm() turns a day that does not exist into another month's. */
+	(void)timegm(&date);
+	return date.tm_mon == ret_date->tm_mon;
 }
 
 /* "Z", "+02:00" or "+0200" to the end of the text → seconds east of
@@ -234,6 +210,13 @@ static uint64_t to_ns(int64_t seconds, uint64_t fraction_ns)
 			     fraction_ns);
 }
 
+static void set_face(struct tm *day, const struct clock_face *face)
+{
+	day->tm_hour = (int)face->hour;
+	day->tm_min = (int)face->minute;
+	day->tm_sec = (int)face->second;
+}
+
 /*
  * The last instant at or before limit_s when local clocks of that day showed
  * the face: twice a year there are two such instants in a day, or none.
@@ -247,9 +230,7 @@ static bool find_on_day(const struct tm *day, const struct clock_face *face,
 		struct tm broken = *day, check;
 		time_t candidate;
 
-		broken.tm_hour = (int)face->hour;
-		broken.tm_min = (int)face->minute;
-		broken.tm_sec = (int)face->second;
+		set_face(&broken, face);
 		broken.tm_isdst = is_dst;
 		candidate = mktime(&broken);
 		if (!localtime_r(&candidate, &check) ||
@@ -264,17 +245,6 @@ static bool find_on_day(const struct tm *day, const struct clock_face *face,
 	return is_found;
 }
 
-static bool find_on_date(const struct date *date, const struct clock_face *face,
-			 time_t now_s, time_t *ret_s)
-{
-	const struct tm day = { .tm_year = (int)date->year - 1900,
-				.tm_mon = (int)date->month - 1,
-				.tm_mday = (int)date->day };
-
-	return find_on_day(&day, face, now_s, ret_s) ||
-	       find_on_day(&day, face, INT64_MAX, ret_s);
-}
-
 /*
  * "2026-11-21T14:03:07.5Z", or a blank instead of T and one before the zone;
  * with the first blank also without zone, as logs write it: local time.
@@ -285,8 +255,8 @@ static int read_dated(const char *text, const struct fgt_now *now,
 	time_t now_s = (time_t)(now->wall_ns / SECOND_NS), local_s;
 	const char *cursor = text;
 	struct clock_face face;
-	struct date date;
-	int64_t seconds;
+	struct tm date;
+	int64_t offset_s;
 	bool is_spaced;
 
 	if (!read_date(&cursor, &date))
@@ -301,7 +271,8 @@ static int read_dated(const char *text, const struct fgt_now *now,
 				   "offset such as +02:00",
 				   text);
 	if (*cursor == '\0') {
-		if (!find_on_date(&date, &face, now_s, &local_s))
+		if (!find_on_day(&date, &face, now_s, &local_s) &&
+		    !find_on_day(&date, &face, INT64_MAX, &local_s))
 			return fgt_why_set(why, -EINVAL,
 					   "local clocks never showed '%s'; "
 					   "append Z or an offset such as "
@@ -311,11 +282,10 @@ static int read_dated(const char *text, const struct fgt_now *now,
 		return 0;
 	}
 	(void)skip_one_of(&cursor, " ");
-	if (!read_offset(cursor, &seconds))
+	if (!read_offset(cursor, &offset_s))
 		return bad_time(text, why);
-	seconds = days_since_epoch(&date) * 86400 + face.hour * 3600 +
-		  face.minute * 60 + face.second - seconds;
-	*ret_wall_ns = to_ns(seconds, face.fraction_ns);
+	set_face(&date, &face);
+	*ret_wall_ns = to_ns(timegm(&date) - offset_s, face.fraction_ns);
 	return 0;
 }
 

@@ -12,11 +12,12 @@
 #include "agent/cli/range/range.h"
 #include "agent/cli/range/wall_clock.h"
 #include "agent/cli/verbs/verbs.h"
+#include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
 
-#define INPUT_MAX_BYTES	  ((size_t)1 << 30)
-#define INPUT_FIRST_BYTES 65536
-#define NAME		  fgt_verb_convert.name
+#define INPUT_MAX_BYTES	 ((size_t)1 << 30)
+#define INPUT_PART_BYTES 65536
+#define NAME		 fgt_verb_convert.name
 
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
@@ -27,54 +28,28 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
-/* A whole file or pipe, grown as bytes come. */
-struct input {
-	uint8_t *bytes;
-	size_t len, capacity;
-};
-
-static int grow(struct input *input)
+/* A whole file or pipe. */
+static int read_all(int fd, const struct fgt_sink *sink)
 {
-	size_t capacity = input->capacity ? input->capacity * 2
-					  : INPUT_FIRST_BYTES;
-	uint8_t *bytes;
+	uint8_t bytes[INPUT_PART_BYTES];
+	ssize_t n;
+	int r = 0;
 
-	if (input->len < input->capacity)
-		return 0;
-	if (capacity > INPUT_MAX_BYTES)
-		return -EFBIG;
-	bytes = realloc(input->bytes, capacity);
-	if (!bytes)
-		return -ENOMEM;
-	input->bytes = bytes;
-	input->capacity = capacity;
-	return 0;
-}
-
-static int read_all(int fd, struct input *input)
-{
-	for (;;) {
-		int r = grow(input);
-		ssize_t n;
-
-		if (r < 0)
-			return r;
-		n = read(fd, input->bytes + input->len,
-			 input->capacity - input->len);
-		if (n == 0)
-			return 0;
+	do {
+		n = read(fd, bytes, sizeof(bytes));
 		if (n > 0)
-			input->len += (size_t)n;
-		else if (errno != EINTR)
-			return -errno;
-	}
+			r = fgt_sink_write(sink, bytes, (size_t)n);
+		else if (n < 0 && errno != EINTR)
+			r = -errno;
+	} while (r == 0 && n != 0);
+	return r;
 }
 
 static int read_slice(const char *path, struct stat *ret_status,
 		      struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
-	struct input input = { .bytes = NULL };
+	struct fgt_memory_sink input;
 	struct fgt_why cause = { "" };
 	int r;
 
@@ -86,20 +61,22 @@ static int read_slice(const char *path, struct stat *ret_status,
 				   "cannot read %s: %m; check its name and "
 				   "permissions",
 				   path);
-	r = read_all(fd, &input);
+	fgt_memory_sink_init(&input, INPUT_MAX_BYTES);
+	r = read_all(fd, &input.sink);
 	if (r < 0)
 		fgt_why_set(why, r,
 			    "cannot read %s: %s; give a .fgt file of at most "
 			    "1 GiB",
 			    path, fgt_error_text(r));
 	if (r == 0)
-		r = fgt_slice_decode(input.bytes, input.len, ret_slice, &cause);
+		r = fgt_slice_decode(input.bytes, input.len_bytes, ret_slice,
+				     &cause);
 	if (r < 0 && cause.text[0])
 		fgt_why_set(why, r,
 			    "%s is not a slice that can be read: %s; give a "
 			    "file that 'slice -f fgt' wrote",
 			    path, cause.text);
-	free(input.bytes);
+	fgt_memory_sink_done(&input);
 	return r;
 }
 

@@ -193,8 +193,10 @@ static void check_leaves_no_trace(void **state)
 	assert_int_equal(fgt_output_check(NULL, "", NULL), 0);
 	assert_int_equal(fgt_output_check(NULL, ".", NULL), 0);
 	assert_int_equal(fgt_output_check(NULL, "none/", &why), -ENOENT);
-	assert_string_equal(why.text, "the directory none/ does not exist; "
-				      "create it or choose another with -o");
+	assert_string_equal(why.text,
+			    "cannot write none/: the directory does not "
+			    "exist; create it or choose another with "
+			    "-o");
 	assert_int_equal(count_files(), 0);
 	assert_int_equal(write_to("a", false, "old", 0, NULL), 0);
 	assert_int_equal(fgt_output_check("a", NULL, NULL), 0);
