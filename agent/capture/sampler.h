@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_CAPTURE_SAMPLER_H
 #define FGT_AGENT_CAPTURE_SAMPLER_H
 
+#include "agent/capture/running/running.h"
 #include "agent/capture/target.h"
 #include "agent/capture/threads/process.h"
 #include "agent/config/choices.h"
@@ -29,6 +30,8 @@ struct fgt_sampler_options {
 	 * thread is stopped. Our own threads are left out, and these.
 	 */
 	bool is_embedded;
+	/* Embedded: the source of running stacks; NULL: none. */
+	const struct fgt_running *running;
 	int32_t excluded_tids[FGT_EXCLUDED_MAX - 1]; /* 0: none */
 	/* Tells once what is worth knowing (unreadable target, lost
 	 * privilege); called on the sampler's thread, must not block. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/capture/budget/pacing.h"
+#include "agent/capture/running/running_ptrace.h"
 #include "agent/capture/target_fds.h"
 #include "agent/capture/tick.h"
 #include "agent/unwind/arch/memory.h"
@@ -37,9 +38,9 @@ void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
 static void close_sources(struct fgt_sampler *sampler)
 {
 	fgt_sampling_drop_switches(sampler);
-	fgt_running_perf_close(FGT_TAKE(sampler->perf_cpu));
-	fgt_perf_threads_close(FGT_TAKE(sampler->perf_threads));
-	fgt_running_signal_close(FGT_TAKE(sampler->signal));
+	if (sampler->running->close)
+		sampler->running->close(FGT_TAKE(sampler->running_state));
+	sampler->running = &fgt_running_none;
 	sampler->is_armed = false;
 }
 
@@ -59,13 +60,19 @@ static void describe_limits(struct fgt_sampler *sampler,
 	snprintf(sampler->limitation, sizeof(sampler->limitation), "%s", text);
 }
 
+/* Perf's events of all CPUs, and what the kernel reports with them. */
+static bool has_cpu_events(const struct fgt_sampler *sampler)
+{
+	return sampler->running->pace == FGT_RUNNING_AT_TICKS;
+}
+
 /* The kernel's word on switches is of use only beside samples of all CPUs. */
 static void open_switches(struct fgt_sampler *sampler,
 			  struct fgt_capabilities *may)
 {
 	struct fgt_why why = { "" };
 
-	if (!sampler->perf_cpu) {
+	if (!has_cpu_events(sampler)) {
 		fgt_why_set(&why, -EPERM,
 			    "BPF needs CAP_BPF and CAP_PERFMON, and perf "
 			    "events beside it: %s",
@@ -83,12 +90,24 @@ static void open_switches(struct fgt_sampler *sampler,
 	copy_why(may->bpf_why, sizeof(may->bpf_why), &why);
 }
 
-/* In somebody else's process: nothing that needs a privilege. */
+static int open_running(struct fgt_sampler *sampler,
+			const struct fgt_running *running, struct fgt_why *why)
+{
+	int rc = running->open(&sampler->budget, sampler->period_ns,
+			       &sampler->running_state, why);
+
+	if (rc == 0)
+		sampler->running = running;
+	return rc;
+}
+
+/* In a process that records itself: nothing that needs a privilege. */
 static void open_embedded(struct fgt_sampler *sampler)
 {
 	struct fgt_why why = { "" };
 
-	fgt_running_signal_open(&sampler->signal, &why);
+	if (sampler->options.running)
+		(void)open_running(sampler, sampler->options.running, &why);
 	copy_why(sampler->limitation, sizeof(sampler->limitation), &why);
 }
 
@@ -103,8 +122,7 @@ static int open_perf_cpu(struct fgt_sampler *sampler, struct fgt_why *why)
 				   "on: %s; a security module or seccomp "
 				   "filter must allow it",
 				   strerror(-error));
-	return fgt_running_perf_open(sampler->period_ns, &sampler->perf_cpu,
-				     why);
+	return open_running(sampler, &fgt_running_perf_cpu, why);
 }
 
 /* Best first; an ordinary user gets what an ordinary user may have. */
@@ -121,18 +139,18 @@ static void open_sources(struct fgt_sampler *sampler)
 	copy_why(may.perf_cpu_why, sizeof(may.perf_cpu_why), &why);
 	open_switches(sampler, &may);
 	why.text[0] = '\0';
-	may.has_perf_thread = may.has_perf_cpu ||
-			      fgt_perf_threads_open(&sampler->budget,
-						    &sampler->perf_threads,
-						    &why) == 0;
+	may.has_perf_thread =
+		may.has_perf_cpu ||
+		open_running(sampler, &fgt_running_perf_thread, &why) == 0;
 	copy_why(may.perf_thread_why, sizeof(may.perf_thread_why), &why);
 	why.text[0] = '\0';
 	may.has_ptrace = fgt_ptrace_check(&why) == 0;
 	copy_why(may.ptrace_why, sizeof(may.ptrace_why), &why);
+	if (may.has_ptrace && !may.has_perf_thread)
+		(void)open_running(sampler, &fgt_running_ptrace, NULL);
 	describe_limits(sampler, &may);
 	pthread_mutex_lock(&sampler->mutex);
 	sampler->capabilities = may;
-	sampler->has_ptrace = may.has_ptrace;
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
@@ -173,21 +191,12 @@ void fgt_sampling_close(struct fgt_sampler *sampler)
 	free(sampler->buffer);
 }
 
-/* All events are opened anew, with what is permitted now. */
+/* What is permitted now takes the place of events of all CPUs that failed. */
 static void reopen_sources(struct fgt_sampler *sampler)
 {
 	fgt_sampling_disarm(sampler);
-	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
-		struct fgt_thread_table *threads =
-			&sampler->ticking[i]->threads;
-
-		for (uint32_t at = 0; at < threads->active_count; at++)
-			if (sampler->perf_threads)
-				fgt_perf_threads_drop(
-					sampler->perf_threads,
-					threads->active[at].thread);
-		sampler->ticking[i]->perf_threads = NULL;
-	}
+	for (uint32_t i = 0; i < sampler->ticking_count; i++)
+		sampler->ticking[i]->running = &fgt_running_none;
 	close_sources(sampler);
 	open_sources(sampler);
 }
@@ -197,7 +206,7 @@ static void reopen_sources(struct fgt_sampler *sampler)
 /* Once for all targets; the only one of an embedded sampler asks itself. */
 static int64_t read_last_pid(const struct fgt_sampler *sampler)
 {
-	if (sampler->perf_cpu)
+	if (has_cpu_events(sampler))
 		return 0;
 	if (sampler->options.is_embedded)
 		return FGT_LAST_PID_ASK;
@@ -206,8 +215,6 @@ static int64_t read_last_pid(const struct fgt_sampler *sampler)
 
 static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 {
-	bool needs_ptrace = !sampler->perf_cpu && !sampler->perf_threads;
-
 	return (struct fgt_tick){
 		.mono_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.wall_ns = fgt_clock_ns(CLOCK_REALTIME),
@@ -218,12 +225,10 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 		.last_pid_fd = sampler->last_pid_fd,
 		.buffer = sampler->buffer,
 		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
-		.perf_cpu = sampler->perf_cpu,
+		.running = sampler->running,
+		.running_state = sampler->running_state,
+		.has_cpu_events = has_cpu_events(sampler),
 		.switches = sampler->switches,
-		.perf_threads = sampler->perf_threads,
-		.ptrace = needs_ptrace && sampler->has_ptrace ? &sampler->ptrace
-							      : NULL,
-		.signal = sampler->signal,
 		.own_tid = sampler->own_tid,
 		.limitation = sampler->limitation,
 		.explain = sampler->options.explain,
@@ -321,7 +326,8 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	sampler->period_number += periods;
 	sampler->last_ns = tick.mono_ns;
 	reopen_fds(sampler, &tick);
-	fgt_ptrace_poll(&sampler->ptrace);
+	if (sampler->running->poll)
+		sampler->running->poll(sampler->running_state);
 	fgt_sampling_check_signal(sampler, tick.mono_ns);
 	is_any_due = begin_ticks(sampler, &tick);
 	if (is_any_due && sampler->switches)
@@ -348,13 +354,13 @@ static void adapt(struct fgt_sampler *sampler)
 {
 	int rc;
 
-	if (!sampler->perf_cpu ||
+	if (!has_cpu_events(sampler) ||
 	    (sampler->periods_since_adapt += sampler->stride) *
 			    sampler->period_ns <
 		    SECOND_NS)
 		return;
 	sampler->periods_since_adapt = 0;
-	rc = fgt_running_perf_adapt(sampler->perf_cpu);
+	rc = sampler->running->adapt(sampler->running_state);
 	if (rc > 0)
 		sampler->is_armed = false;
 	else if (rc < 0)
@@ -420,7 +426,7 @@ static void begin_thread(struct fgt_sampler *sampler)
 	}
 	/* Without events of every CPU a thread must be found running: a
 	 * real-time thread would put it aside instead of taking a free CPU. */
-	fgt_urgency_begin(&sampler->urgency, sampler->perf_cpu != NULL,
+	fgt_urgency_begin(&sampler->urgency, has_cpu_events(sampler),
 			  fgt_clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
 }
 

@@ -32,18 +32,16 @@ struct fgt_sampler {
 	/* The thread's own. */
 	pthread_t thread;
 	uint64_t period_ns;
-	struct fgt_running_perf *perf_cpu;
+	const struct fgt_running *running;
+	void *running_state;
 	int perf_cpu_error; /* its events could not be switched on, for good */
 	struct fgt_switches *switches;
-	struct fgt_perf_threads *perf_threads;
-	struct fgt_running_signal *signal; /* embedded only */
 	int32_t own_tid; /* embedded only */
-	struct fgt_ptrace ptrace;
 	int timer_fd, last_pid_fd;
 	uint64_t due_ns; /* when the timer fires next */
 	uint64_t lead_ns; /* from the instant asked for until then */
 	uint64_t instant_ns; /* asked for last, of switches */
-	bool is_armed, has_ptrace;
+	bool is_armed;
 	uint32_t stride; /* periods between two expirations of the timer */
 	uint32_t periods_since_adapt;
 	char limitation[240]; /* of the sources that are open now */
@@ -97,7 +95,7 @@ void fgt_sampling_charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns);
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 
 /* Sets perf's events, the word on switches and the timer going. Fails only
- * where perf_cpu is open and its events cannot be switched on: errno of that. */
+ * where the events of all CPUs are open and cannot be switched on: its errno. */
 int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);
 

@@ -29,7 +29,7 @@ static bool is_wanted(void *context, int32_t pid)
 	return false;
 }
 
-static void take_sample(void *context, const struct fgt_perf_sample *sample)
+static void take_sample(void *context, const struct fgt_running_sample *sample)
 {
 	struct drain *drain = context;
 	struct fgt_tick tick;
@@ -42,7 +42,7 @@ static void take_sample(void *context, const struct fgt_perf_sample *sample)
 }
 
 static void take_task(void *context, uint32_t type,
-		      const struct fgt_perf_task *task)
+		      const struct fgt_running_task *task)
 {
 	struct drain *drain = context;
 
@@ -63,7 +63,7 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 			const struct fgt_tick *tick)
 {
 	struct drain drain = { .sampler = sampler, .tick = tick };
-	const struct fgt_perf_handler handler = {
+	const struct fgt_running_handler handler = {
 		.is_wanted = is_wanted,
 		.sample = take_sample,
 		.task = take_task,
@@ -71,12 +71,8 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 		.context = &drain,
 	};
 
-	if (sampler->perf_cpu)
-		fgt_running_perf_drain(sampler->perf_cpu, &handler);
-	if (sampler->perf_threads)
-		fgt_perf_threads_drain(sampler->perf_threads, &handler);
-	if (sampler->signal)
-		fgt_running_signal_drain(sampler->signal, &handler);
+	if (sampler->running->drain)
+		sampler->running->drain(sampler->running_state, &handler);
 }
 
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
@@ -88,9 +84,9 @@ void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
 		return;
 	if (sampler->ticking_count)
 		threads = sampler->ticking[0]->threads.sampled_count;
-	if (sampler->signal)
-		limit = fgt_running_signal_check(sampler->signal, threads,
-						 now_ns);
+	if (sampler->running->limit)
+		limit = sampler->running->limit(sampler->running_state, threads,
+						now_ns);
 	if (!limit && sampler->signal_limit) {
 		sampler->limitation[0] = '\0'; /* it is over */
 		sampler->signal_limit = NULL;

@@ -100,20 +100,20 @@ int fgt_sampling_arm(struct fgt_sampler *sampler)
 {
 	uint64_t interval_ns = sampler->period_ns * sampler->stride;
 	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-	struct fgt_perf_enabled enabled = { now_ns, now_ns };
+	struct fgt_running_started started = { now_ns, now_ns };
 	int rc = 0;
 
 	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
 		fgt_sampling_drop_switches(sampler);
-	if (sampler->perf_cpu)
-		rc = fgt_running_perf_enable(sampler->perf_cpu, interval_ns,
-					     &enabled);
+	if (sampler->running->start)
+		rc = sampler->running->start(sampler->running_state,
+					     interval_ns, &started);
 	if (rc < 0)
 		return rc;
-	sampler->due_ns = fgt_sampling_phase(enabled.last_ns + interval_ns,
+	sampler->due_ns = fgt_sampling_phase(started.last_ns + interval_ns,
 					     fgt_clock_ns(CLOCK_MONOTONIC),
 					     interval_ns, AFTER_PERF_NS);
-	sampler->lead_ns = enabled.last_ns - enabled.first_ns + AFTER_PERF_NS +
+	sampler->lead_ns = started.last_ns - started.first_ns + AFTER_PERF_NS +
 			   BEFORE_PERF_NS;
 	skip_periods(sampler, sampler->due_ns);
 	set_timer(sampler, sampler->due_ns, interval_ns);
@@ -127,8 +127,8 @@ void fgt_sampling_disarm(struct fgt_sampler *sampler)
 
 	if (!sampler->is_armed)
 		return;
-	if (sampler->perf_cpu)
-		fgt_running_perf_disable(sampler->perf_cpu);
+	if (sampler->running->stop)
+		sampler->running->stop(sampler->running_state);
 	if (sampler->switches)
 		fgt_switches_stop(sampler->switches);
 	if (sampler->timer_fd >= 0)
@@ -164,13 +164,14 @@ void fgt_sampling_choose_stride(struct fgt_sampler *sampler)
 		if (periods_of(sampler->ticking[i]) < stride)
 			stride = periods_of(sampler->ticking[i]);
 	/* It may be about to stop, and must not stand for long. */
-	if (sampler->ptrace.tid)
+	if (sampler->running->is_holding &&
+	    sampler->running->is_holding(sampler->running_state))
 		stride = 1;
 	if (stride == sampler->stride)
 		return;
 	sampler->stride = stride;
 	/* The word on switches must not be interrupted. */
-	if (sampler->is_armed && sampler->perf_cpu)
-		fgt_running_perf_disable(sampler->perf_cpu);
+	if (sampler->is_armed && sampler->running->stop)
+		sampler->running->stop(sampler->running_state);
 	sampler->is_armed = false;
 }

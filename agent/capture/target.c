@@ -30,10 +30,8 @@ static void drop_thread(void *context, struct fgt_thread *thread)
 {
 	struct fgt_target *target = context;
 
-	if (target->perf_threads)
-		fgt_perf_threads_drop(target->perf_threads, thread);
-	if (target->signal)
-		fgt_running_signal_drop(target->signal, thread);
+	if (target->running->drop)
+		target->running->drop(target->running_state, thread);
 	fgt_look_thread_end(&target->threads, thread);
 }
 
@@ -158,6 +156,7 @@ int fgt_target_new(int32_t pid, const struct fgt_sampler_options *options,
 						.task_fd = -1 };
 	target->memory_fd = target->leader_stat_fd = target->spans_fd = -1;
 	target->budget = budget;
+	target->running = &fgt_running_none;
 	target->is_embedded = options->is_embedded;
 	target->is_readable = true;
 	target->work.attached_ns = fgt_clock_ns(CLOCK_MONOTONIC);
@@ -201,8 +200,6 @@ void fgt_target_stop(struct fgt_target *target, uint64_t now_ns, bool is_alive)
 	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
 	fgt_process_close(&target->process);
 	target->budget = NULL;
-	target->perf_threads = NULL;
-	target->signal = NULL;
 	target->work.is_alive = is_alive;
 	target->work.threads = 0;
 	target->work.ended_ns = is_alive ? 0 : now_ns;

@@ -11,13 +11,11 @@
 #include <stdatomic.h>
 
 #include "agent/capture/budget/governor.h"
-#include "agent/capture/running/running_perf_thread.h"
-#include "agent/capture/running/running_ptrace.h"
+#include "agent/capture/running/running.h"
 #include "agent/capture/sampler.h"
 #include "agent/capture/stacks.h"
 #include "agent/capture/target.h"
 #include "agent/capture/who_ran/who_ran.h"
-#include "agent/embed/signal/running_signal.h"
 
 /* What all targets of one sampler share at a tick. */
 struct fgt_tick {
@@ -33,13 +31,12 @@ struct fgt_tick {
 	/* [FGT_SNAPSHOT_MAX_BYTES] each: a stack, and the one that a signal
 	 * interrupted whose handler has its own. */
 	uint8_t *buffer, *other_buffer;
-	struct fgt_running_perf *perf_cpu; /* NULL: not permitted */
+	const struct fgt_running *running;
+	void *running_state;
+	/* Samples come at ticks, of every thread that is on a CPU, and with
+	 * them the kernel's reports of births, names and mappings. */
+	bool has_cpu_events;
 	struct fgt_switches *switches; /* NULL: not permitted, not wanted */
-	struct fgt_perf_threads
-		*perf_threads; /* NULL: not permitted, not needed */
-	struct fgt_ptrace *ptrace; /* NULL: not permitted, not needed */
-	struct fgt_running_signal
-		*signal; /* NULL: not embedded, or none free */
 	int32_t own_tid; /* of the sampler, where it is embedded; else 0 */
 	const char *limitation; /* what is not permitted here, or "" */
 	void (*explain)(void *context, int32_t pid, const char *text);
@@ -80,8 +77,8 @@ struct fgt_target {
 	void *polling_state;
 	struct fgt_switches *switches; /* the sampler's; NULL: not by these */
 	bool has_no_switches; /* they cannot be had for this target */
-	struct fgt_perf_threads *perf_threads; /* the sampler's, or NULL */
-	struct fgt_running_signal *signal; /* the sampler's, or NULL */
+	const struct fgt_running *running; /* the sampler's */
+	void *running_state;
 	bool is_embedded; /* this very process */
 	uint64_t faults; /* of pages, when its maps were last read */
 	int memory_fd; /* /proc/PID/mem: reads nothing after an exec */

@@ -5,6 +5,7 @@
 #include "agent/capture/tick.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -59,7 +60,7 @@ static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
 }
 
 void fgt_tick_sample(struct fgt_target *target, const struct fgt_tick *tick,
-		     const struct fgt_perf_sample *sample)
+		     const struct fgt_running_sample *sample)
 {
 	struct fgt_thread *thread;
 
@@ -76,7 +77,7 @@ void fgt_tick_sample(struct fgt_target *target, const struct fgt_tick *tick,
 }
 
 void fgt_tick_task(struct fgt_target *target, uint32_t type,
-		   const struct fgt_perf_task *task)
+		   const struct fgt_running_task *task)
 {
 	struct fgt_thread *thread;
 
@@ -149,7 +150,7 @@ static void look_at_active(struct fgt_target *target,
 {
 	struct fgt_thread_table *threads = &target->threads;
 
-	if (!tick->perf_cpu)
+	if (!tick->has_cpu_events)
 		look_at_names_of_young(target);
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i].thread;
@@ -157,7 +158,7 @@ static void look_at_active(struct fgt_target *target,
 		if (thread->has_new_name && !thread->is_ended)
 			fgt_thread_table_rename(threads, thread);
 		thread->has_new_name = false;
-		if (!tick->perf_cpu)
+		if (!tick->has_cpu_events)
 			fgt_look_account(target, tick, thread);
 		if (!thread->is_sampled && !thread->is_ended &&
 		    (thread->has_run || thread->needs_look))
@@ -200,14 +201,7 @@ static void describe(struct fgt_target *target, const struct fgt_tick *tick)
 {
 	struct fgt_target_status *work = &target->work;
 
-	if (tick->perf_cpu)
-		work->running = "perf-cpu";
-	else if (tick->perf_threads)
-		work->running = "perf-thread";
-	else if (tick->signal)
-		work->running = "signal";
-	else
-		work->running = tick->ptrace ? "ptrace" : "cpu-time";
+	work->running = tick->running->name;
 	work->who_ran = target->who_ran->name;
 	/* What a process may not see of itself stays said. */
 	if (target->is_readable &&
@@ -244,10 +238,10 @@ static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
 	target->has_run = false;
 	target->is_traced =
 		fgt_access_tracer(target->process.proc_fd, "status") != 0;
-	if (!tick->perf_cpu)
+	if (!tick->has_cpu_events)
 		reread_names(target);
 	if (fgt_stacks_is_due(&target->stacks, tick->mono_ns,
-			      tick->perf_cpu ? MAPS_QUIET_NS : 0))
+			      tick->has_cpu_events ? MAPS_QUIET_NS : 0))
 		fgt_target_reread(target, tick, false);
 }
 
@@ -319,8 +313,8 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 {
 	struct fgt_thread_table *threads = &target->threads;
 
-	target->perf_threads = tick->perf_threads;
-	target->signal = tick->signal;
+	target->running = tick->running;
+	target->running_state = tick->running_state;
 	threads->excluded[FGT_EXCLUDED_MAX - 1] = tick->own_tid;
 	if (tick->switches)
 		fgt_target_take_switches(target, tick->switches, tick->mono_ns);
@@ -332,7 +326,7 @@ bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
 	}
 	threads->last_pid_fd = tick->last_pid_fd;
 	if (!target->who_ran->has_scan)
-		fgt_thread_table_scan(threads, tick->perf_cpu != NULL,
+		fgt_thread_table_scan(threads, tick->has_cpu_events,
 				      tick->last_pid);
 	if (target->who_ran->tick(target->who_ran_state, tick->mono_ns) < 0) {
 		/* More threads than can be watched. */

@@ -14,6 +14,7 @@
 #include "agent/capture/look/state_name.h"
 #include "agent/capture/sampler.h"
 #include "agent/embed/loaded_pages.h"
+#include "agent/embed/signal/running_signal.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/base/sink.h"
@@ -71,6 +72,7 @@ static int make_sampler(struct recorder *recorder)
 		.max_cpu_percent = MAX_CPU_PERCENT,
 		.is_self_included = true,
 		.is_embedded = true,
+		.running = &fgt_running_signal,
 		.excluded_tids = { recorder->options.own_tids[0],
 				   recorder->options.own_tids[1] },
 		.explain = explain,

@@ -26,7 +26,7 @@
 #include "tests/bench/bare_tick.h"
 
 #define THREADS_MAX 64
-#define SIGNAL_NS   1000000 /* of CPU time, as fgt_running_signal_open() */
+#define SIGNAL_NS   1000000 /* of CPU time, as running_signal.c */
 
 struct thread {
 	clockid_t clock;

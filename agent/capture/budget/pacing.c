@@ -80,7 +80,7 @@ bool fgt_pacing_wants_sample(const struct fgt_target *target,
 	if (target->pacing.is_due)
 		return true;
 	/* An exec is taken over in a tick. */
-	return !shared->perf_cpu && !target->has_exec && target->tick > 0;
+	return !shared->has_cpu_events && !target->has_exec && target->tick > 0;
 }
 
 void fgt_pacing_charge(struct fgt_target *target, uint64_t ticks_ns,

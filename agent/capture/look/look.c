@@ -21,6 +21,7 @@
 #include "agent/capture/look/look_stack.h"
 #include "agent/capture/look/look_switch.h"
 #include "agent/capture/look/look_thread.h"
+#include "agent/capture/running/running_ptrace.h"
 
 #define READ_TRIES 2
 #define IDLE_PART  200u
@@ -85,7 +86,7 @@ uint32_t fgt_look_take_credit(struct fgt_target *target,
 
 void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread,
-		      const struct fgt_perf_sample *sample)
+		      const struct fgt_running_sample *sample)
 {
 	size_t count;
 	bool is_running;
@@ -93,7 +94,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return;
 	/* Else the tick asks all of them, and their accounts with it. */
-	if (tick->perf_cpu)
+	if (tick->has_cpu_events)
 		target->who_ran->look(target->who_ran_state, thread);
 	if (!fgt_thread_table_activate(&target->threads, thread, tick->mono_ns))
 		return;
@@ -107,7 +108,7 @@ void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 	if (!is_running)
 		return;
 	target->work.samples_running++;
-	if (!tick->perf_cpu) {
+	if (!tick->has_cpu_events) {
 		fgt_account_take_sample(&thread->active->look->account,
 					tick->event_ns);
 		thread->active->look->sample_tick = tick->number;
@@ -217,7 +218,7 @@ static enum found read_blocked(struct fgt_target *target,
 	rc = target->who_ran->look(target->who_ran_state, thread);
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error((int)rc);
-	if (tick->perf_cpu || thread->is_restless)
+	if (tick->has_cpu_events || thread->is_restless)
 		fgt_last_run_keep(&thread->active->look->last_block,
 				  target->stacks.frames, count,
 				  target->stacks.generation);
@@ -340,11 +341,11 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 {
 	struct fgt_active_thread *active = thread->active;
 	struct fgt_cpu_use before = active->look->account.seen;
-	struct fgt_perf_use use;
+	struct fgt_running_use use;
 
 	take_account(target, thread);
 	note_use(active, &before);
-	use = (struct fgt_perf_use){
+	use = (struct fgt_running_use){
 		.now_ns = tick->mono_ns,
 		.period_ns = tick->period_ns,
 		.event_ns = tick->event_ns,
@@ -352,12 +353,11 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		.switches = active->use.switches - before.switches,
 		.hidden_ns = active->look->account.hidden_ns,
 		.is_throughout = has_run_but_for(target, thread, BUSY_PART),
+		.is_new = thread->is_new,
+		.is_first_tick = target->tick <= 1,
 	};
-	if (tick->perf_threads && !thread->is_new)
-		fgt_perf_threads_consider(tick->perf_threads, thread, &use);
-	if (tick->signal && thread->slot != FGT_THREAD_NO_SLOT &&
-	    !is_older_than_us(target, thread))
-		fgt_running_signal_consider(tick->signal, thread, &use);
+	if (tick->running->consider && thread->slot != FGT_THREAD_NO_SLOT)
+		tick->running->consider(tick->running_state, thread, &use);
 }
 
 static void look_at_blocked(struct fgt_target *target,

@@ -12,7 +12,7 @@
 /* A perf sample fell on it. */
 void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
 		      struct fgt_thread *thread,
-		      const struct fgt_perf_sample *sample);
+		      const struct fgt_running_sample *sample);
 
 /*
  * CPU time used since the last tick goes onto the thread's account; once a

@@ -42,8 +42,8 @@ static bool sample_by_ptrace(struct fgt_target *target,
 	struct fgt_blocked blocked;
 	size_t count;
 
-	if (!tick->ptrace || thread->has_unsafe_call || target->is_traced ||
-	    !is_cpu_bound(tick, thread) ||
+	if (!tick->running->request || thread->has_unsafe_call ||
+	    target->is_traced || !is_cpu_bound(tick, thread) ||
 	    fgt_blocked_look(&target->threads, thread, &blocked) < 0 ||
 	    !blocked.is_running ||
 	    fgt_look_stack_running(target, tick, thread, &count) < 0)
@@ -68,7 +68,7 @@ static bool flip_coin(struct fgt_target *target)
 static bool is_sample_overdue(const struct fgt_tick *tick,
 			      const struct fgt_thread *thread)
 {
-	return tick->signal &&
+	return tick->running->pace == FGT_RUNNING_IN_EACH_PERIOD &&
 	       thread->active->look->pending_ticks > OVERDUE_TICKS;
 }
 
@@ -97,7 +97,7 @@ static uint32_t credit_sample(struct fgt_target *target,
 	active->look->is_run_sampled = true;
 	/* If ticks waited for it, it spoke for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
-	if (tick->signal && is_first)
+	if (tick->running->pace == FGT_RUNNING_IN_EACH_PERIOD && is_first)
 		active->look->pending_ticks = flip_coin(target);
 	else
 		active->look->pending_ticks = credit > 0;
@@ -202,7 +202,8 @@ static void show_found_running(struct fgt_target *target,
 	if (active->look->sample_tick == target->tick) {
 		leaf = 0;
 		credit = credit_sample(target, tick, thread);
-	} else if (fgt_perf_threads_has(thread) &&
+	} else if (tick->running->is_watched &&
+		   tick->running->is_watched(thread) &&
 		   fgt_account_take_hidden(&active->look->account,
 					   tick->period_ns)) {
 		leaf = FGT_MARKER_KERNEL_DENIED;
@@ -239,7 +240,8 @@ void fgt_look_late_sample(struct fgt_target *target,
 	struct fgt_stacks *stacks = &target->stacks;
 	size_t count;
 
-	if (tick->perf_cpu || thread->active->look->sample_tick != target->tick)
+	if (tick->has_cpu_events ||
+	    thread->active->look->sample_tick != target->tick)
 		return;
 	count = fgt_last_run_show(&thread->active->look->last_run,
 				  stacks->generation, 0, stacks->frames,
@@ -251,7 +253,8 @@ void fgt_look_late_sample(struct fgt_target *target,
 		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
 				  count, FGT_STATE_RUNNING,
 				  thread->active->look->pending_ticks);
-	else if (!tick->signal || !thread->is_shown_running)
+	else if (tick->running->pace != FGT_RUNNING_IN_EACH_PERIOD ||
+		 !thread->is_shown_running)
 		keep_unshown(target, thread, count);
 }
 
@@ -331,7 +334,7 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 	if (!thread->is_shown_running && !thread->is_new &&
 	    !thread->has_switched)
 		return;
-	if (tick->perf_cpu)
+	if (tick->has_cpu_events)
 		wait_for_sample(target, tick, thread);
 	else
 		show_found_running(target, tick, thread);
@@ -340,7 +343,7 @@ void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
 bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread)
 {
-	if (tick->perf_cpu ||
+	if (tick->has_cpu_events ||
 	    !fgt_account_is_overdue(&thread->active->look->account,
 				    tick->period_ns) ||
 	    !is_restless(target, tick, thread))

@@ -23,8 +23,8 @@ static void note_size(const struct fgt_tick *tick, struct fgt_thread *thread,
 {
 	if (need_bytes > len && need_bytes > fgt_thread_read_bytes(thread))
 		fgt_thread_set_read_bytes(thread, need_bytes);
-	if (tick->perf_cpu)
-		fgt_running_perf_note(tick->perf_cpu, need_bytes > len);
+	if (tick->running->note_size)
+		tick->running->note_size(tick->running_state, need_bytes > len);
 }
 
 static bool read_more(const struct fgt_tick *tick, struct fgt_thread *thread,
@@ -117,7 +117,7 @@ static size_t unwind_once(struct fgt_target *target,
 size_t fgt_look_stack_sampled(struct fgt_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
-			      const struct fgt_perf_sample *sample)
+			      const struct fgt_running_sample *sample)
 {
 	enum fgt_marker leaf = sample->is_kernel ? FGT_MARKER_KERNEL : 0;
 	struct fgt_snapshot snapshot = {
@@ -168,8 +168,8 @@ int fgt_look_stack_running(struct fgt_target *target,
 				   .thread = thread,
 				   .snapshot = { .stack = tick->buffer } };
 	uint64_t from_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-	int rc = fgt_ptrace_sample(tick->ptrace, thread->tid, copy_stopped,
-				   &stopped);
+	int rc = tick->running->request(tick->running_state, thread->tid,
+					copy_stopped, &stopped);
 
 	/* Costs the target, not us; it stands still for less than this. */
 	target->pacing.stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;

@@ -26,7 +26,7 @@ size_t fgt_look_stack_blocked(struct fgt_target *target,
 size_t fgt_look_stack_sampled(struct fgt_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
-			      const struct fgt_perf_sample *sample);
+			      const struct fgt_running_sample *sample);
 
 /* Of a thread on a CPU, which is stopped for it. As fgt_ptrace_sample(). */
 int fgt_look_stack_running(struct fgt_target *target,

@@ -149,7 +149,7 @@ static int32_t take_id(struct reader *reader)
 }
 
 static void take_regs(struct reader *reader, const struct fgt_arch *arch,
-		      struct fgt_perf_sample *sample)
+		      struct fgt_running_sample *sample)
 {
 	uint64_t abi = take_u64(reader);
 
@@ -169,7 +169,7 @@ static void take_regs(struct reader *reader, const struct fgt_arch *arch,
 	sample->has_regs = abi == PERF_SAMPLE_REGS_ABI_64;
 }
 
-static void take_stack(struct reader *reader, struct fgt_perf_sample *sample)
+static void take_stack(struct reader *reader, struct fgt_running_sample *sample)
 {
 	uint64_t asked = take_u64(reader), copied;
 
@@ -187,9 +187,9 @@ static void take_stack(struct reader *reader, struct fgt_perf_sample *sample)
 
 int fgt_perf_sample_parse(const struct perf_event_header *header,
 			  const struct fgt_arch *arch,
-			  struct fgt_perf_sample *ret_sample)
+			  struct fgt_running_sample *ret_sample)
 {
-	struct fgt_perf_sample sample = { 0 };
+	struct fgt_running_sample sample = { 0 };
 	struct reader reader = open_record(header);
 
 	sample.ip = take_u64(&reader);
@@ -217,10 +217,10 @@ int32_t fgt_perf_sample_pid(const struct perf_event_header *header)
 }
 
 int fgt_perf_task_parse(const struct perf_event_header *header,
-			struct fgt_perf_task *ret_task)
+			struct fgt_running_task *ret_task)
 {
 	struct reader reader = open_record(header);
-	struct fgt_perf_task task = { 0 };
+	struct fgt_running_task task = { 0 };
 
 	task.pid = take_id(&reader);
 	if (header->type == PERF_RECORD_FORK ||

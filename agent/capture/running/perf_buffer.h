@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/unwind/arch/arch.h"
+#include "agent/capture/running/running.h"
 
 struct fgt_perf_buffer {
 	struct perf_event_mmap_page *page; /* NULL: not mapped */
@@ -40,17 +40,6 @@ fgt_perf_buffer_next(struct fgt_perf_buffer *buffer, bool *ret_is_broken);
 void fgt_perf_buffer_release(struct fgt_perf_buffer *buffer);
 
 /* A sample with IP, TID, REGS_USER (mask), STACK_USER. */
-struct fgt_perf_sample {
-	int32_t pid, tid;
-	uint64_t ip;
-	bool is_kernel; /* ip is in the kernel */
-	bool has_regs; /* of a 64-bit user program */
-	struct fgt_regs regs;
-	const uint8_t *stack; /* from the stack pointer upward; borrowed */
-	size_t stack_len; /* bytes that could be copied */
-	size_t stack_asked; /* bytes that there was room for */
-};
-
 #define FGT_PERF_SAMPLE_TYPE                                                   \
 	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER |            \
 	 PERF_SAMPLE_STACK_USER)
@@ -61,16 +50,11 @@ struct fgt_perf_sample {
  */
 int fgt_perf_sample_parse(const struct perf_event_header *header,
 			  const struct fgt_arch *arch,
-			  struct fgt_perf_sample *ret_sample);
+			  struct fgt_running_sample *ret_sample);
 /* 0 if the record is too short. */
 int32_t fgt_perf_sample_pid(const struct perf_event_header *header);
 
-/* What births, deaths, new names and new mappings have in common. */
-struct fgt_perf_task {
-	int32_t pid, tid;
-	bool is_exec; /* of a COMM record */
-};
 int fgt_perf_task_parse(const struct perf_event_header *header,
-			struct fgt_perf_task *ret_task);
+			struct fgt_running_task *ret_task);
 
 #endif

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Perf events on single threads. Runs in the sampler's thread; must never arm
- * an event on a thread that switches often.
+ * Perf events on single threads. All write into one buffer per CPU: what may
+ * be locked is scarce. Runs in the sampler's thread; must never arm an event on
+ * a thread that switches often.
  */
-#include "agent/capture/running/running_perf_thread.h"
+#include "agent/capture/running/running.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "agent/capture/running/perf_event.h"
+#include "ringbuf/base/owner.h"
 
 #define DATA_PAGES	 32u
 #define STACK_BYTES	 16384u
@@ -18,6 +23,7 @@
 #define WORTH_SHARE	 5u /* of a period, used in one tick */
 #define RETRY_NS	 2000000000u
 #define REFUSED_RETRY_NS 10000000000u
+#define SWITCHES_MAX	 1000u /* a second; more: no event */
 
 struct cpu_buffer {
 	int cpu;
@@ -25,14 +31,14 @@ struct cpu_buffer {
 	struct fgt_perf_buffer buffer;
 };
 
-struct fgt_perf_threads {
+struct perf_threads {
 	struct cpu_buffer *cpus;
 	size_t cpu_count;
 	size_t event_count;
 	struct fgt_fd_budget *budget;
 };
 
-struct fgt_perf_thread {
+struct thread_events {
 	uint32_t age_ticks;
 	uint32_t stack_bytes; /* in a sample */
 	uint64_t period_ns; /* of CPU time, between two samples */
@@ -63,7 +69,7 @@ static int open_dummy(int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_buffers(struct fgt_perf_threads *perf, int configured)
+static int open_buffers(struct perf_threads *perf, int configured)
 {
 	for (int cpu = 0; cpu < configured; cpu++) {
 		struct cpu_buffer *buffer = &perf->cpus[perf->cpu_count];
@@ -86,14 +92,29 @@ static int open_buffers(struct fgt_perf_threads *perf, int configured)
 	return perf->cpu_count ? 0 : -ENODEV;
 }
 
-int fgt_perf_threads_open(struct fgt_fd_budget *budget,
-			  struct fgt_perf_threads **ret_perf,
-			  struct fgt_why *why)
+static void threads_close(void *state)
 {
-	FGT_AUTO(fgt_perf_threads_close) struct fgt_perf_threads *perf = NULL;
+	struct perf_threads *perf = state;
+
+	if (!perf)
+		return;
+	for (size_t i = 0; i < perf->cpu_count; i++) {
+		fgt_perf_buffer_unmap(&perf->cpus[i].buffer);
+		fgt_fd_close(perf->cpus[i].fd);
+	}
+	free(perf->cpus);
+	free(perf);
+}
+FGT_DEFINE_AUTO(struct perf_threads *, threads_close);
+
+static int threads_open(struct fgt_fd_budget *budget, uint64_t period_ns,
+			void **ret_state, struct fgt_why *why)
+{
+	FGT_AUTO(threads_close) struct perf_threads *perf = NULL;
 	long configured = sysconf(_SC_NPROCESSORS_CONF);
 	int rc;
 
+	(void)period_ns;
 	if (configured < 1 || configured > (long)EVENTS_MAX)
 		return fgt_why_set(why, -ENOTSUP,
 				   "too many CPUs for perf events on threads");
@@ -107,26 +128,14 @@ int fgt_perf_threads_open(struct fgt_fd_budget *budget,
 	rc = open_buffers(perf, (int)configured);
 	if (rc < 0)
 		return fgt_perf_explain(rc, false, why);
-	*ret_perf = FGT_TAKE(perf);
+	*ret_state = FGT_TAKE(perf);
 	return 0;
 }
 
-void fgt_perf_threads_close(struct fgt_perf_threads *perf)
+static void threads_drop(void *state, struct fgt_thread *thread)
 {
-	if (!perf)
-		return;
-	for (size_t i = 0; i < perf->cpu_count; i++) {
-		fgt_perf_buffer_unmap(&perf->cpus[i].buffer);
-		fgt_fd_close(perf->cpus[i].fd);
-	}
-	free(perf->cpus);
-	free(perf);
-}
-
-void fgt_perf_threads_drop(struct fgt_perf_threads *perf,
-			   struct fgt_thread *thread)
-{
-	struct fgt_perf_thread *events = FGT_TAKE(thread->active->perf);
+	struct perf_threads *perf = state;
+	struct thread_events *events = FGT_TAKE(thread->active->source);
 
 	if (!events)
 		return;
@@ -136,16 +145,17 @@ void fgt_perf_threads_drop(struct fgt_perf_threads *perf,
 	free(events);
 }
 
-static int open_on_cpu(struct fgt_perf_threads *perf,
+static int open_on_cpu(struct perf_threads *perf,
 		       const struct fgt_thread *thread,
 		       const struct cpu_buffer *buffer, int *ret_fd)
 {
+	const struct thread_events *events = thread->active->source;
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	int opened;
 
-	opened = fgt_perf_open_cpu_clock(
-		thread->tid, buffer->cpu, thread->active->perf->period_ns,
-		thread->active->perf->stack_bytes, false);
+	opened = fgt_perf_open_cpu_clock(thread->tid, buffer->cpu,
+					 events->period_ns, events->stack_bytes,
+					 false);
 	if (opened < 0)
 		return opened;
 	fd = opened;
@@ -167,81 +177,103 @@ static uint32_t stack_bytes_for(const struct fgt_thread *thread)
 	return bytes > STACK_BYTES_MAX ? STACK_BYTES_MAX : bytes;
 }
 
-static int arm(struct fgt_perf_threads *perf, struct fgt_thread *thread,
+static int arm(struct perf_threads *perf, struct fgt_thread *thread,
 	       uint64_t period_ns)
 {
-	struct fgt_active_thread *active = thread->active;
-	size_t size =
-		sizeof(struct fgt_perf_thread) + perf->cpu_count * sizeof(int);
+	struct thread_events *events;
 	int rc = 0;
 
 	if (perf->event_count + perf->cpu_count > EVENTS_MAX)
 		return -EMFILE;
-	active->perf = calloc(1, size);
-	if (!active->perf)
+	events = calloc(1, sizeof(*events) + perf->cpu_count * sizeof(int));
+	if (!events)
 		return -ENOMEM;
-	active->perf->stack_bytes = stack_bytes_for(thread);
-	active->perf->period_ns = period_ns;
+	thread->active->source = events;
+	events->stack_bytes = stack_bytes_for(thread);
+	events->period_ns = period_ns;
 	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
-		rc = open_on_cpu(perf, thread, &perf->cpus[i],
-				 &active->perf->fds[i]);
+		rc = open_on_cpu(perf, thread, &perf->cpus[i], &events->fds[i]);
 		if (rc == 0) {
-			active->perf->count++;
+			events->count++;
 			perf->event_count++;
 		}
 	}
 	if (rc < 0)
-		fgt_perf_threads_drop(perf, thread);
+		threads_drop(perf, thread);
 	return rc;
 }
 
-/* One of another size or period than is wanted now makes way. */
+/* Events of another size or period than is wanted now make way. */
 static bool is_fit(const struct fgt_thread *thread,
-		   const struct fgt_perf_use *use)
+		   const struct fgt_running_use *use)
 {
-	return stack_bytes_for(thread) <= thread->active->perf->stack_bytes &&
-	       thread->active->perf->period_ns == use->event_ns;
+	const struct thread_events *events = thread->active->source;
+
+	return stack_bytes_for(thread) <= events->stack_bytes &&
+	       events->period_ns == use->event_ns;
 }
 
-void fgt_perf_threads_consider(struct fgt_perf_threads *perf,
-			       struct fgt_thread *thread,
-			       const struct fgt_perf_use *use)
+static bool is_worth_events(const struct fgt_active_thread *active,
+			    const struct fgt_running_use *use, uint64_t rate)
 {
+	/* Little at a time adds up too. */
+	return (use->runtime_ns >= use->event_ns / WORTH_SHARE ||
+		use->hidden_ns * 2 >= (int64_t)use->event_ns) &&
+	       rate <= SWITCHES_MAX && active->switch_rate <= SWITCHES_MAX &&
+	       use->now_ns >= active->source_retry_ns;
+}
+
+static void threads_consider(void *state, struct fgt_thread *thread,
+			     const struct fgt_running_use *use)
+{
+	struct perf_threads *perf = state;
 	struct fgt_active_thread *active = thread->active;
+	struct thread_events *events = active->source;
 	uint64_t rate = use->switches * 1000000000u / use->period_ns;
 
+	if (use->is_new)
+		return;
 	if (rate > UINT32_MAX / 8)
 		rate = UINT32_MAX / 8;
 	/* Smoothed over some eight ticks. */
 	active->switch_rate =
 		(uint32_t)((active->switch_rate * 7ull + rate) / 8);
-	if (active->perf) {
-		active->perf->age_ticks++;
-		if (active->switch_rate > FGT_PERF_SWITCHES_MAX)
-			active->perf_retry_ns = use->now_ns + RETRY_NS;
+	if (events) {
+		events->age_ticks++;
+		if (active->switch_rate > SWITCHES_MAX)
+			active->source_retry_ns = use->now_ns + RETRY_NS;
 		else if (is_fit(thread, use))
 			return;
-		fgt_perf_threads_drop(perf, thread);
+		threads_drop(perf, thread);
 	}
-	/* Little at a time adds up too. */
-	if ((use->runtime_ns < use->event_ns / WORTH_SHARE &&
-	     use->hidden_ns * 2 < (int64_t)use->event_ns) ||
-	    rate > FGT_PERF_SWITCHES_MAX ||
-	    active->switch_rate > FGT_PERF_SWITCHES_MAX ||
-	    use->now_ns < active->perf_retry_ns)
-		return;
-	if (arm(perf, thread, use->event_ns) < 0)
-		active->perf_retry_ns = use->now_ns + REFUSED_RETRY_NS;
+	if (is_worth_events(active, use, rate) &&
+	    arm(perf, thread, use->event_ns) < 0)
+		active->source_retry_ns = use->now_ns + REFUSED_RETRY_NS;
 }
 
-bool fgt_perf_threads_has(const struct fgt_thread *thread)
+static bool threads_is_watched(const struct fgt_thread *thread)
 {
-	return thread->active->perf && thread->active->perf->age_ticks >= 2;
+	const struct thread_events *events = thread->active->source;
+
+	return events && events->age_ticks >= 2;
 }
 
-void fgt_perf_threads_drain(struct fgt_perf_threads *perf,
-			    const struct fgt_perf_handler *handler)
+static void threads_drain(void *state,
+			  const struct fgt_running_handler *handler)
 {
+	struct perf_threads *perf = state;
+
 	for (size_t i = 0; i < perf->cpu_count; i++)
 		fgt_perf_buffer_drain(&perf->cpus[i].buffer, handler);
 }
+
+const struct fgt_running fgt_running_perf_thread = {
+	.name = "perf-thread",
+	.pace = FGT_RUNNING_BY_CPU_TIME,
+	.open = threads_open,
+	.close = threads_close,
+	.drain = threads_drain,
+	.consider = threads_consider,
+	.drop = threads_drop,
+	.is_watched = threads_is_watched,
+};

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -20,6 +21,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "agent/capture/running/running.h"
 #include "agent/capture/threads/access.h"
 #include "agent/capture/threads/process.h"
 #include "agent/capture/threads/procfs.h"
@@ -270,3 +272,50 @@ void fgt_ptrace_poll(struct fgt_ptrace *state)
 	if (state->tid)
 		advance(state, NULL, NULL);
 }
+
+/* ---- As a source of running stacks -------------------------------------- */
+
+static int ptrace_open(struct fgt_fd_budget *budget, uint64_t period_ns,
+		       void **ret_state, struct fgt_why *why)
+{
+	int rc = fgt_ptrace_check(why);
+	void *state;
+
+	(void)budget;
+	(void)period_ns;
+	if (rc < 0)
+		return rc;
+	state = calloc(1, sizeof(struct fgt_ptrace));
+	if (!state)
+		return fgt_why_set(why, -ENOMEM, "out of memory");
+	*ret_state = state;
+	return 0;
+}
+
+static int ptrace_request(void *state, int32_t tid,
+			  void (*read)(void *context,
+				       const struct fgt_regs *regs),
+			  void *context)
+{
+	return fgt_ptrace_sample(state, tid, read, context);
+}
+
+static void ptrace_poll(void *state)
+{
+	fgt_ptrace_poll(state);
+}
+
+static bool ptrace_is_holding(const void *state)
+{
+	return ((const struct fgt_ptrace *)state)->tid;
+}
+
+const struct fgt_running fgt_running_ptrace = {
+	.name = "ptrace",
+	.pace = FGT_RUNNING_ON_REQUEST,
+	.open = ptrace_open,
+	.close = free,
+	.request = ptrace_request,
+	.poll = ptrace_poll,
+	.is_holding = ptrace_is_holding,
+};

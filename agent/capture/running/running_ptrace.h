@@ -14,7 +14,7 @@
 #include "agent/unwind/arch/arch.h"
 #include "ringbuf/base/why.h"
 
-/* Embedded by the sampler; used by its thread only, which is the tracer. */
+/* Used by the sampler's thread only, which is the tracer. */
 struct fgt_ptrace {
 	int32_t tid; /* seized and not yet released, 0: none */
 	bool is_read; /* its registers were read already */

@@ -16,8 +16,6 @@
 #define FGT_THREAD_NO_SLOT UINT32_MAX
 
 struct fgt_look_thread; /* look/look_thread.h */
-struct fgt_perf_thread; /* running_perf_thread.c */
-struct fgt_thread_signal; /* running_signal.c */
 struct fgt_thread_switches; /* who_ran/switches.h */
 
 /* What is known of a thread only while it is active: see fgt_thread_table_retire. */
@@ -29,11 +27,9 @@ struct fgt_active_thread {
 	uint64_t active_ns; /* when it was last known to run */
 	struct fgt_cpu_use use; /* at its last look */
 
-	/* Of the source of running stacks: */
-	struct fgt_perf_thread *perf;
-	struct fgt_thread_signal *signal;
+	void *source; /* what the source of running stacks keeps */
 	uint32_t switch_rate; /* per second, smoothed */
-	uint64_t perf_retry_ns; /* not worth an event before this instant */
+	uint64_t source_retry_ns; /* not worth sampling before this */
 };
 
 /*

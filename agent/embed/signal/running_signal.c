@@ -45,7 +45,7 @@ struct fgt_thread_signal {
 	uint32_t index; /* in armed */
 };
 
-struct fgt_running_signal {
+struct signal_source {
 	int number;
 	uint64_t kernel_tick_ns;
 	const char *lost; /* nobody is signalled any more, and why; or NULL */
@@ -77,12 +77,14 @@ static void leave_to_child(void)
 	fgt_signal_choice_give_back();
 }
 
-int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
-			    struct fgt_why *why)
+static int signal_open(struct fgt_fd_budget *budget, uint64_t period_ns,
+		       void **ret_state, struct fgt_why *why)
 {
-	struct fgt_running_signal *signal;
+	struct signal_source *signal;
 	int rc;
 
+	(void)budget;
+	(void)period_ns;
 	if (atomic_flag_test_and_set(&is_taken))
 		return fgt_why_set(why, -EBUSY,
 				   "this process is sampled already");
@@ -109,18 +111,44 @@ int fgt_running_signal_open(struct fgt_running_signal **ret_signal,
 					     "%s",
 				   strerror(-rc));
 	}
-	*ret_signal = signal;
+	*ret_state = signal;
 	return 0;
 }
 
-static void drop_all(struct fgt_running_signal *signal)
+/* The handler has stopped its timer, for good. */
+static bool is_foreign(const struct fgt_thread_signal *armed)
 {
-	while (signal->armed_count)
-		fgt_running_signal_drop(signal, signal->armed[0]->thread);
+	return atomic_load_explicit(&armed->slot->is_foreign,
+				    memory_order_seq_cst);
 }
 
-void fgt_running_signal_close(struct fgt_running_signal *signal)
+static void signal_drop(void *state, struct fgt_thread *thread)
 {
+	struct signal_source *signal = state;
+	struct fgt_thread_signal *armed = FGT_TAKE(thread->active->source);
+	struct fgt_thread_signal *last;
+
+	if (!armed)
+		return;
+	fgt_thread_timer_end(armed->timer);
+	if (is_foreign(armed))
+		fgt_signal_refusals_note_foreign(&signal->refusals, thread);
+	fgt_signal_slot_put(armed->slot);
+	last = signal->armed[--signal->armed_count];
+	signal->armed[armed->index] = last;
+	last->index = armed->index;
+	free(armed);
+}
+
+static void drop_all(struct signal_source *signal)
+{
+	while (signal->armed_count)
+		signal_drop(signal, signal->armed[0]->thread);
+}
+
+static void signal_close(void *state)
+{
+	struct signal_source *signal = state;
 	const struct timespec pause = { .tv_nsec = CLOSE_PAUSE_NS };
 
 	if (!signal)
@@ -134,29 +162,23 @@ void fgt_running_signal_close(struct fgt_running_signal *signal)
 	atomic_flag_clear(&is_taken);
 }
 
-static void lose(struct fgt_running_signal *signal, const char *why)
+static void lose(struct signal_source *signal, const char *why)
 {
 	signal->lost = why;
 	drop_all(signal);
 }
 
-static void lose_to_io_uring(struct fgt_running_signal *signal)
-{
-	lose(signal, "the program uses io_uring, and a signal would end its "
-		     "waits: running threads keep the stacks that they had; an "
-		     "agent samples it from outside");
-}
-
-static void lose_to_handler(struct fgt_running_signal *signal)
-{
-	lose(signal, "the program has taken the signal that sampled it: "
-		     "running threads keep the stacks that they had; an agent "
-		     "samples it from outside");
-}
+static const char io_uring_is_used[] =
+	"the program uses io_uring, and a signal would end its waits: running "
+	"threads keep the stacks that they had; an agent samples it from "
+	"outside";
+static const char signal_is_taken[] =
+	"the program has taken the signal that sampled it: running threads "
+	"keep the stacks that they had; an agent samples it from outside";
 
 /* A handler that ran was ours; but whoever takes its place may call it. Where
  * nobody is signalled there is time to ask. */
-static bool is_still_ours(struct fgt_running_signal *signal, uint64_t now_ns)
+static bool is_still_ours(struct signal_source *signal, uint64_t now_ns)
 {
 	bool is_calm = signal->has_sample || !signal->armed_count;
 
@@ -171,7 +193,7 @@ static bool is_still_ours(struct fgt_running_signal *signal, uint64_t now_ns)
  * Where there is but one thread, no other can get what is not for it. Nor does
  * it matter as long as nobody is signalled.
  */
-static void yield(struct fgt_running_signal *signal, uint64_t now_ns)
+static void yield(struct signal_source *signal, uint64_t now_ns)
 {
 	signal->cpu_timers.own_timers = signal->armed_count;
 	if (signal->threads <= 1)
@@ -186,16 +208,17 @@ static void yield(struct fgt_running_signal *signal, uint64_t now_ns)
 		drop_all(signal);
 }
 
-const char *fgt_running_signal_check(struct fgt_running_signal *signal,
-				     uint32_t threads, uint64_t now_ns)
+static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 {
+	struct signal_source *signal = state;
+
 	if (signal->lost)
 		return signal->lost;
 	if (!is_still_ours(signal, now_ns))
-		lose_to_handler(signal);
+		lose(signal, signal_is_taken);
 	else if (signal->armed_count &&
 		 fgt_io_uring_watch_follow(&signal->io_uring, now_ns))
-		lose_to_io_uring(signal);
+		lose(signal, io_uring_is_used);
 	if (signal->lost)
 		return signal->lost;
 	signal->threads = threads;
@@ -212,7 +235,7 @@ const char *fgt_running_signal_check(struct fgt_running_signal *signal,
 /* ---- Threads ------------------------------------------------------------ */
 
 /* A slot, if its stack has room for a handler. -ENOSPC. */
-static int find_room(struct fgt_running_signal *signal,
+static int find_room(struct signal_source *signal,
 		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
 	int32_t tid = armed->thread->tid;
@@ -235,7 +258,7 @@ static int find_room(struct fgt_running_signal *signal,
  * wait so, without ever seeing it blocked. -EACCES; -EPERM never; -EAGAIN it
  * sleeps in a call that may change that; -EINPROGRESS not often enough so far.
  */
-static int ask_permission(const struct fgt_running_signal *signal,
+static int ask_permission(const struct signal_source *signal,
 			  struct fgt_thread *thread)
 {
 	uint8_t looks_min = thread->takes_signals ? LOOKS_TAKER_MIN : LOOKS_MIN;
@@ -252,12 +275,12 @@ static int ask_permission(const struct fgt_running_signal *signal,
 }
 
 /* May any thread of it be signalled? -EPERM. */
-static int ask_program(struct fgt_running_signal *signal, uint64_t now_ns)
+static int ask_program(struct signal_source *signal, uint64_t now_ns)
 {
 	if (!signal->armed_count && !fgt_signal_choice_is_ours(signal->number))
-		lose_to_handler(signal);
+		lose(signal, signal_is_taken);
 	else if (fgt_io_uring_watch_ask(&signal->io_uring, now_ns))
-		lose_to_io_uring(signal);
+		lose(signal, io_uring_is_used);
 	if (signal->lost)
 		return -EPERM;
 	/* Else it has been asked at this tick. */
@@ -267,8 +290,8 @@ static int ask_program(struct fgt_running_signal *signal, uint64_t now_ns)
 	return signal->has_yielded ? -EPERM : 0;
 }
 
-static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
-	       const struct fgt_perf_use *use)
+static int arm(struct signal_source *signal, struct fgt_thread *thread,
+	       const struct fgt_running_use *use)
 {
 	struct fgt_thread_signal *armed;
 	int rc;
@@ -302,33 +325,8 @@ static int arm(struct fgt_running_signal *signal, struct fgt_thread *thread,
 		return rc;
 	}
 	signal->armed[signal->armed_count++] = armed;
-	thread->active->signal = armed;
+	thread->active->source = armed;
 	return 0;
-}
-
-/* The handler has stopped its timer, for good. */
-static bool is_foreign(const struct fgt_thread_signal *armed)
-{
-	return atomic_load_explicit(&armed->slot->is_foreign,
-				    memory_order_seq_cst);
-}
-
-void fgt_running_signal_drop(struct fgt_running_signal *signal,
-			     struct fgt_thread *thread)
-{
-	struct fgt_thread_signal *armed = FGT_TAKE(thread->active->signal);
-	struct fgt_thread_signal *last;
-
-	if (!armed)
-		return;
-	fgt_thread_timer_end(armed->timer);
-	if (is_foreign(armed))
-		fgt_signal_refusals_note_foreign(&signal->refusals, thread);
-	fgt_signal_slot_put(armed->slot);
-	last = signal->armed[--signal->armed_count];
-	signal->armed[armed->index] = last;
-	last->index = armed->index;
-	free(armed);
 }
 
 /*
@@ -336,11 +334,11 @@ void fgt_running_signal_drop(struct fgt_running_signal *signal,
  * may have changed that, and until the handler has run nothing is proven.
  * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS.
  */
-static int check_fitness(struct fgt_running_signal *signal,
+static int check_fitness(struct signal_source *signal,
 			 struct fgt_thread *thread,
-			 const struct fgt_perf_use *use)
+			 const struct fgt_running_use *use)
 {
-	struct fgt_thread_signal *armed = thread->active->signal;
+	struct fgt_thread_signal *armed = thread->active->source;
 	int rc;
 
 	if (thread->is_fragile)
@@ -363,9 +361,9 @@ static int check_fitness(struct fgt_running_signal *signal,
  * few more signals than are needed, where the kernel ticks 1000 times a second
  * as well.
  */
-static void choose_period(const struct fgt_running_signal *signal,
+static void choose_period(const struct signal_source *signal,
 			  struct fgt_thread_signal *armed,
-			  const struct fgt_perf_use *use)
+			  const struct fgt_running_use *use)
 {
 	uint64_t tick_ns = signal->kernel_tick_ns, period_ns;
 
@@ -385,10 +383,10 @@ static void choose_period(const struct fgt_running_signal *signal,
 		fgt_thread_timer_change(armed->timer, 0);
 }
 
-static void adapt(const struct fgt_running_signal *signal,
-		  struct fgt_thread *thread, const struct fgt_perf_use *use)
+static void adapt(const struct signal_source *signal, struct fgt_thread *thread,
+		  const struct fgt_running_use *use)
 {
-	struct fgt_thread_signal *armed = thread->active->signal;
+	struct fgt_thread_signal *armed = thread->active->source;
 	uint32_t bytes = fgt_thread_read_bytes(thread);
 
 	choose_period(signal, armed, use);
@@ -399,26 +397,28 @@ static void adapt(const struct fgt_running_signal *signal,
 				      memory_order_relaxed);
 }
 
-void fgt_running_signal_consider(struct fgt_running_signal *signal,
-				 struct fgt_thread *thread,
-				 const struct fgt_perf_use *use)
+static void signal_consider(void *state, struct fgt_thread *thread,
+			    const struct fgt_running_use *use)
 {
+	struct signal_source *signal = state;
 	int rc;
 
-	if (signal->lost || signal->has_yielded)
+	/* What it used before the recording began is not shown. */
+	if (signal->lost || signal->has_yielded ||
+	    (use->is_new && use->is_first_tick))
 		return;
-	if (thread->active->signal) {
+	if (thread->active->source) {
 		rc = check_fitness(signal, thread, use);
 		if (rc == 0) {
 			adapt(signal, thread, use);
 			return;
 		}
-		fgt_running_signal_drop(signal, thread);
-		thread->active->perf_retry_ns =
+		signal_drop(signal, thread);
+		thread->active->source_retry_ns =
 			use->now_ns + fgt_signal_refusals_pause(thread, rc);
 	}
 	if (use->runtime_ns < use->event_ns / WORTH_SHARE ||
-	    use->now_ns < thread->active->perf_retry_ns)
+	    use->now_ns < thread->active->source_retry_ns)
 		return;
 	rc = arm(signal, thread, use);
 	if (rc == 0 || rc == -EINPROGRESS)
@@ -426,18 +426,18 @@ void fgt_running_signal_consider(struct fgt_running_signal *signal,
 	if (signal->armed_count < FGT_SIGNAL_SLOTS_MAX)
 		fgt_signal_refusals_note(&signal->refusals, thread, rc,
 					 signal->number);
-	thread->active->perf_retry_ns =
+	thread->active->source_retry_ns =
 		use->now_ns + fgt_signal_refusals_pause(thread, rc);
 }
 
 /* ---- Samples ----------------------------------------------------------- */
 
-static void hand_out(struct fgt_running_signal *signal,
+static void hand_out(struct signal_source *signal,
 		     struct fgt_thread_signal *armed,
-		     const struct fgt_perf_handler *handler)
+		     const struct fgt_running_handler *handler)
 {
 	const struct fgt_signal_slot *slot = armed->slot;
-	const struct fgt_perf_sample sample = {
+	const struct fgt_running_sample sample = {
 		.pid = fgt_signal_table.pid,
 		.tid = slot->found_tid,
 		.has_regs = true,
@@ -463,9 +463,10 @@ static void hand_out(struct fgt_running_signal *signal,
 		handler->sample(handler->context, &sample);
 }
 
-void fgt_running_signal_drain(struct fgt_running_signal *signal,
-			      const struct fgt_perf_handler *handler)
+static void signal_drain(void *state, const struct fgt_running_handler *handler)
 {
+	struct signal_source *signal = state;
+
 	for (uint32_t i = 0; i < signal->armed_count; i++) {
 		struct fgt_thread_signal *armed = signal->armed[i];
 		unsigned int full = FGT_SIGNAL_FULL;
@@ -482,3 +483,14 @@ void fgt_running_signal_drain(struct fgt_running_signal *signal,
 				      memory_order_release);
 	}
 }
+
+const struct fgt_running fgt_running_signal = {
+	.name = "signal",
+	.pace = FGT_RUNNING_IN_EACH_PERIOD,
+	.open = signal_open,
+	.close = signal_close,
+	.drain = signal_drain,
+	.consider = signal_consider,
+	.drop = signal_drop,
+	.limit = signal_limit,
+};

@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/embed/signal/running_signal.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
+#include "tests/unit/capture/signal_kit.h"
 
 #define TICK_NS	  1000000u
 #define SECOND_NS 1000000000u
@@ -170,51 +170,50 @@ static void what_cannot_be_read_now_is_as_it_was(void **state)
 }
 
 /* Busy for some ticks: does it have a timer then? */
-static bool gets_timer(struct fgt_running_signal *signal,
-		       struct fgt_thread *thread, uint64_t *now_ns)
+static bool gets_timer(void *signal, struct fgt_thread *thread,
+		       uint64_t *now_ns)
 {
-	struct fgt_perf_use use = { .period_ns = TICK_NS,
-				    .event_ns = TICK_NS,
-				    .runtime_ns = TICK_NS };
+	struct fgt_running_use use = { .period_ns = TICK_NS,
+				       .event_ns = TICK_NS,
+				       .runtime_ns = TICK_NS };
 
 	for (int i = 0; i < 4; i++) {
 		use.now_ns = *now_ns += TICK_NS;
-		fgt_running_signal_consider(signal, thread, &use);
+		fgt_running_signal.consider(signal, thread, &use);
 	}
-	return thread->active->signal;
+	return thread->active->source;
 }
 
 static void signals_give_way_and_come_back(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
 	struct fgt_thread thread = { .tid = gettid(), .active = &active };
 	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	const char *why;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	set(ITIMER_PROF, true);
 	/* Nobody else can get what is for the only one. */
-	assert_null(fgt_running_signal_check(signal, 1, now_ns));
+	assert_null(fgt_running_signal.limit(signal, 1, now_ns));
 	assert_true(gets_timer(signal, &thread, &now_ns));
-	why = fgt_running_signal_check(signal, 2, now_ns);
+	why = fgt_running_signal.limit(signal, 2, now_ns);
 	assert_non_null(why);
 	assert_non_null(strstr(why, "setitimer"));
-	assert_null(active.signal);
+	assert_null(active.source);
 	assert_false(gets_timer(signal, &thread, &now_ns));
 	set(ITIMER_PROF, false);
-	assert_non_null(fgt_running_signal_check(signal, 2, now_ns));
+	assert_non_null(fgt_running_signal.limit(signal, 2, now_ns));
 	now_ns += CALM_NS;
-	assert_null(fgt_running_signal_check(signal, 2, now_ns));
+	assert_null(fgt_running_signal.limit(signal, 2, now_ns));
 	assert_true(gets_timer(signal, &thread, &now_ns));
 	/* Also where it came while nobody was signalled. */
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 	set(ITIMER_PROF, true);
-	assert_null(fgt_running_signal_check(signal, 2, now_ns));
+	assert_null(fgt_running_signal.limit(signal, 2, now_ns));
 	assert_false(gets_timer(signal, &thread, &now_ns));
-	assert_non_null(fgt_running_signal_check(signal, 2, now_ns));
+	assert_non_null(fgt_running_signal.limit(signal, 2, now_ns));
 	set(ITIMER_PROF, false);
 }
 

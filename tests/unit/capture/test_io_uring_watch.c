@@ -18,9 +18,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/embed/signal/running_signal.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
+#include "tests/unit/capture/signal_kit.h"
 
 #define TICK_NS	  1000000u
 #define SECOND_NS 1000000000u
@@ -98,9 +98,9 @@ static void unmap_ring(struct ring *ring)
 	munmap(ring->memory, ring->len_bytes);
 }
 
-static struct fgt_perf_use busy_use(void)
+static struct fgt_running_use busy_use(void)
 {
-	return (struct fgt_perf_use){
+	return (struct fgt_running_use){
 		.now_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.period_ns = TICK_NS,
 		.event_ns = TICK_NS,
@@ -109,64 +109,62 @@ static struct fgt_perf_use busy_use(void)
 }
 
 /* Busy for some ticks. */
-static void work(struct fgt_running_signal *signal, struct fgt_thread *thread,
-		 struct fgt_perf_use *use)
+static void work(void *signal, struct fgt_thread *thread,
+		 struct fgt_running_use *use)
 {
 	for (int i = 0; i < 4; i++) {
 		use->now_ns += TICK_NS;
-		fgt_running_signal_consider(signal, thread, use);
+		fgt_running_signal.consider(signal, thread, use);
 	}
 }
 
 static void beside_a_ring_nobody_gets_one(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
 	struct fgt_thread thread = { .tid = gettid(), .active = &active };
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	struct ring ring = map_ring();
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	for (int i = 0; i < 10; i++) {
 		work(signal, &thread, &use);
-		assert_null(active.signal);
+		assert_null(active.source);
 		use.now_ns += LATER_NS;
 	}
-	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
+	assert_non_null(fgt_running_signal.limit(signal, 1, use.now_ns));
 	unmap_ring(&ring);
 }
 
 static void a_ring_that_appears_takes_all_timers(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active1 = { .syscall_fd = -1 };
 	struct fgt_active_thread active2 = { .syscall_fd = -1 };
 	struct fgt_thread first = { .tid = gettid(), .active = &active1 };
 	struct fgt_thread other = { .tid = gettid(), .active = &active2 };
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	struct ring ring;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	work(signal, &first, &use);
 	work(signal, &other, &use);
-	assert_non_null(active1.signal);
-	assert_non_null(active2.signal);
-	assert_null(fgt_running_signal_check(signal, 1, use.now_ns));
+	assert_non_null(active1.source);
+	assert_non_null(active2.source);
+	assert_null(fgt_running_signal.limit(signal, 1, use.now_ns));
 	ring = map_ring();
 	use.now_ns += TICK_NS;
-	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
-	assert_null(active1.signal);
-	assert_null(active2.signal);
+	assert_non_null(fgt_running_signal.limit(signal, 1, use.now_ns));
+	assert_null(active1.source);
+	assert_null(active2.source);
 	/* For good, even if it goes. */
 	unmap_ring(&ring);
 	use.now_ns += LATER_NS;
 	work(signal, &first, &use);
-	assert_null(active1.signal);
-	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
+	assert_null(active1.source);
+	assert_non_null(fgt_running_signal.limit(signal, 1, use.now_ns));
 }
 
 /* ---- What it costs ----------------------------------------------------- */

@@ -179,7 +179,7 @@ static const struct perf_event_header *finish(struct record *record,
 static void a_sample_is_taken_apart(void **state)
 {
 	struct record record;
-	struct fgt_perf_sample sample;
+	struct fgt_running_sample sample;
 	const struct perf_event_header *header;
 	uint64_t sp;
 
@@ -203,7 +203,7 @@ static void a_sample_is_taken_apart(void **state)
 static void samples_without_user_registers_say_so(void **state)
 {
 	struct record record;
-	struct fgt_perf_sample sample;
+	struct fgt_running_sample sample;
 
 	(void)state;
 	make_sample(&record, PERF_SAMPLE_REGS_ABI_NONE, 0, 0);
@@ -225,7 +225,7 @@ static void samples_of_threads_without_a_number_are_refused(void **state)
 {
 	const size_t tid_at = sizeof(struct perf_event_header) + 12;
 	struct record record;
-	struct fgt_perf_sample sample;
+	struct fgt_running_sample sample;
 
 	(void)state;
 	for (int32_t tid = -1; tid <= 1; tid++) {
@@ -240,7 +240,7 @@ static void samples_of_threads_without_a_number_are_refused(void **state)
 static void a_sample_cut_anywhere_is_refused(void **state)
 {
 	struct record record;
-	struct fgt_perf_sample sample;
+	struct fgt_running_sample sample;
 
 	(void)state;
 	make_sample(&record, PERF_SAMPLE_REGS_ABI_64, 64, 64);
@@ -261,7 +261,7 @@ static void a_sample_cut_anywhere_is_refused(void **state)
 static void stack_sizes_that_lie_are_refused(void **state)
 {
 	struct record record;
-	struct fgt_perf_sample sample;
+	struct fgt_running_sample sample;
 
 	(void)state;
 	make_sample(&record, PERF_SAMPLE_REGS_ABI_64, 64, 65);
@@ -281,7 +281,7 @@ static void tasks_of_each_kind_name_their_thread(void **state)
 		int32_t ids[4];
 	} record = { .header = { .type = PERF_RECORD_FORK, .size = 24 },
 		     .ids = { 10, 1, 12, 1 } };
-	struct fgt_perf_task task;
+	struct fgt_running_task task;
 
 	(void)state;
 	assert_int_equal(fgt_perf_task_parse(&record.header, &task), 0);

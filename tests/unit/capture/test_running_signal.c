@@ -3,7 +3,7 @@
  * The signal that finds threads of this process on a CPU: what its handler
  * takes, from whom, and what it leaves alone.
  */
-#include "agent/embed/signal/running_signal.h"
+#include "tests/unit/capture/signal_kit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,9 +27,9 @@
 #define PERIOD_NS 1000000u
 
 /* What the sampler would have said of a thread that works. */
-static struct fgt_perf_use busy_use(void)
+static struct fgt_running_use busy_use(void)
 {
-	return (struct fgt_perf_use){
+	return (struct fgt_running_use){
 		.now_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.period_ns = PERIOD_NS,
 		.event_ns = PERIOD_NS,
@@ -46,13 +46,12 @@ static struct fgt_thread make_thread(void)
 }
 
 /* One look is not enough. */
-static void consider_twice(struct fgt_running_signal *signal,
-			   struct fgt_thread *thread,
-			   const struct fgt_perf_use *use)
+static void consider_twice(void *signal, struct fgt_thread *thread,
+			   const struct fgt_running_use *use)
 {
-	fgt_running_signal_consider(signal, thread, use);
-	assert_null(thread->active->signal);
-	fgt_running_signal_consider(signal, thread, use);
+	fgt_running_signal.consider(signal, thread, use);
+	assert_null(thread->active->source);
+	fgt_running_signal.consider(signal, thread, use);
 }
 
 static void block_urgent(sigset_t *ret_before)
@@ -77,7 +76,7 @@ static bool is_wanted(void *context, int32_t pid)
 	return pid == getpid();
 }
 
-static void take(void *context, const struct fgt_perf_sample *sample)
+static void take(void *context, const struct fgt_running_sample *sample)
 {
 	struct seen *seen = context;
 	uint64_t sp = sample->regs.value[fgt_arch_host.sp];
@@ -103,27 +102,26 @@ static __attribute__((noinline)) void work_ms(unsigned int ms)
 			work_done += i;
 }
 
-static void drain(struct fgt_running_signal *signal, struct seen *seen)
+static void drain(void *signal, struct seen *seen)
 {
-	const struct fgt_perf_handler handler = { .is_wanted = is_wanted,
-						  .sample = take,
-						  .context = seen };
+	const struct fgt_running_handler handler = { .is_wanted = is_wanted,
+						     .sample = take,
+						     .context = seen };
 
-	fgt_running_signal_drain(signal, &handler);
+	fgt_running_signal.drain(signal, &handler);
 }
 
 static void a_thread_that_works_is_sampled(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	struct seen seen = { 0 };
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
+	assert_non_null(thread.active->source);
 	/* The kernel looks at such timers at its own tick, 100 Hz at least,
 	 * and on a machine that is busy with others not at every one. */
 	for (int i = 0; i < 300 && seen.samples < 10; i++) {
@@ -132,112 +130,107 @@ static void a_thread_that_works_is_sampled(void **state)
 	}
 	assert_int_equal(seen.samples, 10);
 	assert_int_equal(seen.wrong, 0);
-	fgt_running_signal_drop(signal, &thread);
-	assert_null(thread.active->signal);
+	fgt_running_signal.drop(signal, &thread);
+	assert_null(thread.active->source);
 }
 
 static void a_thread_that_sleeps_is_not_woken(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	struct timespec pause = { .tv_nsec = 20000000 };
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
 	for (int i = 0; i < 10; i++) {
 		work_ms(3);
 		assert_int_equal(nanosleep(&pause, NULL), 0);
 	}
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 }
 
 static void little_work_is_not_worth_a_timer(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 
 	(void)state;
 	use.runtime_ns = PERIOD_NS / 100;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_null(thread.active->signal);
+	assert_null(thread.active->source);
 }
 
 static void a_thread_that_blocks_the_signal_gets_none(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	sigset_t before;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	block_urgent(&before);
 	consider_twice(signal, &thread, &use);
-	assert_null(thread.active->signal);
-	assert_null(fgt_running_signal_check(signal, 1, use.now_ns));
+	assert_null(thread.active->source);
+	assert_null(fgt_running_signal.limit(signal, 1, use.now_ns));
 	/* Who did so for a moment only is asked again soon. */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	consider_twice(signal, &thread, &use);
 	use.now_ns += 20000000u;
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
-	fgt_running_signal_drop(signal, &thread);
+	assert_non_null(thread.active->source);
+	fgt_running_signal.drop(signal, &thread);
 }
 
 static void who_always_blocks_the_signal_is_not_asked_all_the_time(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	uint64_t retry_ns = 0;
 	sigset_t before;
 	int asked = 0;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	block_urgent(&before);
 	for (int i = 0; i < 1000; i++) { /* ten seconds */
-		fgt_running_signal_consider(signal, &thread, &use);
-		asked += thread.active->perf_retry_ns != retry_ns;
-		retry_ns = thread.active->perf_retry_ns;
+		fgt_running_signal.consider(signal, &thread, &use);
+		asked += thread.active->source_retry_ns != retry_ns;
+		retry_ns = thread.active->source_retry_ns;
 		use.now_ns += 10000000u;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	assert_null(thread.active->signal);
+	assert_null(thread.active->source);
 	assert_in_range(asked, 13, 17);
-	assert_non_null(strstr(fgt_running_signal_check(signal, 1, 0), "URG"));
+	assert_non_null(strstr(fgt_running_signal.limit(signal, 1, 0), "URG"));
 }
 
 /* Of one that does not run nothing is read in every tick; but what it did last
  * is not overlooked, either. */
 static void a_thread_that_does_not_run_is_asked_seldom(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	sigset_t before;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
+	assert_non_null(thread.active->source);
 	block_urgent(&before);
 	use.runtime_ns = 0;
 	use.now_ns += 100000000u;
-	fgt_running_signal_consider(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
+	fgt_running_signal.consider(signal, &thread, &use);
+	assert_non_null(thread.active->source);
 	use.now_ns += 500000000u;
-	fgt_running_signal_consider(signal, &thread, &use);
-	assert_null(thread.active->signal);
+	fgt_running_signal.consider(signal, &thread, &use);
+	assert_null(thread.active->source);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -245,43 +238,41 @@ static void a_thread_that_does_not_run_is_asked_seldom(void **state)
  * soon. */
 static void a_thread_that_waits_for_signals_is_looked_at_longer(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	const struct fgt_blocked waiting = { .call = SYS_rt_sigtimedwait };
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	int looks = 0;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
+	assert_non_null(thread.active->source);
 	(void)fgt_blocked_state(&waiting, &thread);
-	fgt_running_signal_consider(signal, &thread, &use);
-	assert_null(thread.active->signal);
+	fgt_running_signal.consider(signal, &thread, &use);
+	assert_null(thread.active->source);
 	use.now_ns += 2000000000u;
-	for (; looks < 10 && !thread.active->signal; looks++)
-		fgt_running_signal_consider(signal, &thread, &use);
+	for (; looks < 10 && !thread.active->source; looks++)
+		fgt_running_signal.consider(signal, &thread, &use);
 	assert_int_equal(looks, 3);
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 }
 
 static void a_thread_that_waits_for_io_uring_gets_none(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	const struct fgt_blocked waiting = { .call = SYS_io_uring_enter };
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
+	assert_non_null(thread.active->source);
 	(void)fgt_blocked_state(&waiting, &thread);
 	for (int i = 0; i < 10; i++) {
-		fgt_running_signal_consider(signal, &thread, &use);
-		assert_null(thread.active->signal);
+		fgt_running_signal.consider(signal, &thread, &use);
+		assert_null(thread.active->source);
 		use.now_ns += 2000000000u;
 	}
 }
@@ -289,22 +280,21 @@ static void a_thread_that_waits_for_io_uring_gets_none(void **state)
 /* Seen unblocked once, by chance: that must not be remembered. */
 static void looks_before_a_blocked_one_do_not_count(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	sigset_t before;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	fgt_running_signal_consider(signal, &thread, &use);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
+	fgt_running_signal.consider(signal, &thread, &use);
 	block_urgent(&before);
-	fgt_running_signal_consider(signal, &thread, &use);
+	fgt_running_signal.consider(signal, &thread, &use);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	use.now_ns += 2000000000u;
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
-	fgt_running_signal_drop(signal, &thread);
+	assert_non_null(thread.active->source);
+	fgt_running_signal.drop(signal, &thread);
 }
 
 /* ---- Whose signal is it ------------------------------------------------ */
@@ -319,13 +309,12 @@ static void count_call(int number)
 
 static void a_taken_signal_is_left_alone(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct sigaction theirs = { .sa_handler = count_call }, after;
 
 	(void)state;
 	sigaction(SIGURG, &theirs, NULL);
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	foreign_calls = 0;
 	for (int i = 0; i < 100; i++)
 		raise(SIGURG);
@@ -338,14 +327,14 @@ static void a_taken_signal_is_left_alone(void **state)
 
 static void both_taken_is_said(void **state)
 {
-	struct fgt_running_signal *signal = NULL;
+	void *signal = NULL;
 	struct sigaction theirs = { .sa_handler = count_call };
 	struct fgt_why why = { "" };
 
 	(void)state;
 	sigaction(SIGURG, &theirs, NULL);
 	sigaction(SIGWINCH, &theirs, NULL);
-	assert_int_equal(fgt_running_signal_open(&signal, &why), -ENOSPC);
+	assert_int_equal(kit_signal_open(&signal, &why), -ENOSPC);
 	assert_non_null(strstr(why.text, "SIGWINCH"));
 	theirs.sa_handler = SIG_DFL;
 	sigaction(SIGURG, &theirs, NULL);
@@ -354,26 +343,25 @@ static void both_taken_is_said(void **state)
 
 static void a_handler_that_replaces_ours_stays(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct sigaction theirs = { .sa_handler = count_call }, after;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
-	assert_null(fgt_running_signal_check(signal, 1, use.now_ns));
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
+	assert_null(fgt_running_signal.limit(signal, 1, use.now_ns));
 	consider_twice(signal, &thread, &use);
-	assert_non_null(thread.active->signal);
+	assert_non_null(thread.active->source);
 	sigaction(SIGURG, &theirs, NULL);
-	assert_non_null(fgt_running_signal_check(signal, 1, use.now_ns));
-	assert_null(thread.active->signal);
+	assert_non_null(fgt_running_signal.limit(signal, 1, use.now_ns));
+	assert_null(thread.active->source);
 	consider_twice(signal, &thread, &use);
-	assert_null(thread.active->signal);
+	assert_null(thread.active->source);
 	foreign_calls = 0;
 	work_ms(50);
 	assert_int_equal(foreign_calls, 0);
-	fgt_running_signal_close(FGT_TAKE(signal));
+	kit_signal_close(FGT_TAKE(signal));
 	sigaction(SIGURG, NULL, &after);
 	assert_ptr_equal(after.sa_handler, count_call);
 	theirs.sa_handler = SIG_DFL;
@@ -382,11 +370,10 @@ static void a_handler_that_replaces_ours_stays(void **state)
 
 static void signals_of_others_are_passed_on(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	fgt_signal_table.previous =
 		(struct sigaction){ .sa_handler = count_call };
 	foreign_calls = 0;
@@ -398,15 +385,14 @@ static void signals_of_others_are_passed_on(void **state)
 
 static void errno_survives_the_handler(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	struct seen seen = { 0 };
 	uint64_t until;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
 	until = fgt_clock_ns(CLOCK_THREAD_CPUTIME_ID) + 3000000000u;
 	errno = 4711;
@@ -416,7 +402,7 @@ static void errno_survives_the_handler(void **state)
 		drain(signal, &seen);
 	}
 	assert_int_equal(seen.samples, 10);
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 }
 
 /* ---- No allocation ----------------------------------------------------- */
@@ -451,15 +437,14 @@ static void watched(int number, siginfo_t *info, void *context)
 
 static void the_handler_allocates_nothing(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct sigaction action = { .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct fgt_thread thread = make_thread();
-	struct fgt_perf_use use = busy_use();
+	struct fgt_running_use use = busy_use();
 	struct seen seen = { 0 };
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
 	action.sa_sigaction = watched;
 	sigaction(SIGURG, &action, NULL);
@@ -467,7 +452,7 @@ static void the_handler_allocates_nothing(void **state)
 		work_ms(10);
 		drain(signal, &seen);
 	}
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 	action = (struct sigaction){ .sa_handler = SIG_DFL };
 	sigaction(SIGURG, &action, NULL);
 	assert_int_equal(seen.samples, 10);

@@ -2,7 +2,7 @@
 /*
  * Timers and signals in the child of a fork.
  */
-#include "agent/embed/signal/running_signal.h"
+#include "tests/unit/capture/signal_kit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,22 +20,20 @@
 #define PERIOD_NS 9900990u
 
 /* One look is not enough. */
-static void consider_twice(struct fgt_running_signal *signal,
-			   struct fgt_thread *thread,
-			   const struct fgt_perf_use *use)
+static void consider_twice(void *signal, struct fgt_thread *thread,
+			   const struct fgt_running_use *use)
 {
-	fgt_running_signal_consider(signal, thread, use);
-	fgt_running_signal_consider(signal, thread, use);
+	fgt_running_signal.consider(signal, thread, use);
+	fgt_running_signal.consider(signal, thread, use);
 }
 
 /* It inherits neither timers nor the word that they are somebody's. */
 static void the_child_of_a_fork_begins_anew(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
 	struct fgt_thread thread = { .tid = gettid(), .active = &active };
-	const struct fgt_perf_use use = {
+	const struct fgt_running_use use = {
 		.now_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.period_ns = PERIOD_NS,
 		.event_ns = PERIOD_NS,
@@ -45,23 +43,23 @@ static void the_child_of_a_fork_begins_anew(void **state)
 	pid_t child;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider_twice(signal, &thread, &use);
-	assert_non_null(active.signal);
+	assert_non_null(active.source);
 	child = fork();
 	if (child == 0) {
-		struct fgt_running_signal *own = NULL;
+		void *own = NULL;
 		struct fgt_active_thread fresh = { .syscall_fd = -1 };
 		struct fgt_thread mine = { .tid = gettid(), .active = &fresh };
 
-		if (fgt_running_signal_open(&own, NULL) < 0)
+		if (kit_signal_open(&own, NULL) < 0)
 			_exit(1);
 		consider_twice(own, &mine, &use);
-		_exit(fresh.signal ? 0 : 2);
+		_exit(fresh.source ? 0 : 2);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /*
  * How often threads of this process are signalled while they run.
  */
-#include "agent/embed/signal/running_signal.h"
+#include "tests/unit/capture/signal_kit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,10 +35,10 @@ static uint64_t timer_period(void)
 	return 0;
 }
 
-static void consider(struct fgt_running_signal *signal,
-		     struct fgt_thread *thread, bool is_throughout, int times)
+static void consider(void *signal, struct fgt_thread *thread,
+		     bool is_throughout, int times)
 {
-	const struct fgt_perf_use use = {
+	const struct fgt_running_use use = {
 		.now_ns = fgt_clock_ns(CLOCK_MONOTONIC),
 		.period_ns = PERIOD_NS,
 		.event_ns = PERIOD_NS,
@@ -47,13 +47,12 @@ static void consider(struct fgt_running_signal *signal,
 	};
 
 	for (int i = 0; i < times; i++)
-		fgt_running_signal_consider(signal, thread, &use);
+		fgt_running_signal.consider(signal, thread, &use);
 }
 
 static void who_runs_all_the_time_is_signalled_less_often(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
 	struct fgt_thread thread = { .tid = gettid(), .active = &active };
 	uint64_t tick_ns = fgt_thread_timer_kernel_tick();
@@ -63,9 +62,9 @@ static void who_runs_all_the_time_is_signalled_less_often(void **state)
 	(void)state;
 	if (seldom_ns == often_ns)
 		skip(); /* the kernel ticks no more often than we */
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider(signal, &thread, false, 2);
-	assert_non_null(active.signal);
+	assert_non_null(active.source);
 	assert_int_equal(timer_period(), often_ns);
 	consider(signal, &thread, true, TICKS);
 	assert_int_equal(timer_period(), seldom_ns);
@@ -74,7 +73,7 @@ static void who_runs_all_the_time_is_signalled_less_often(void **state)
 	/* A moment without a wait tells nothing. */
 	consider(signal, &thread, true, 2);
 	assert_int_equal(timer_period(), often_ns);
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 }
 
 static uint64_t timer_due(void)
@@ -98,14 +97,13 @@ static struct fgt_signal_slot *find_slot(int32_t tid)
 /* By its handler: see running_signal_sig.c. */
 static void what_the_handler_has_stopped_stays_so(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
 	struct fgt_thread thread = { .tid = gettid(), .active = &active };
 	struct fgt_signal_slot *slot;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider(signal, &thread, false, 2);
 	assert_true(timer_due() > 0);
 	slot = find_slot(gettid());
@@ -116,12 +114,12 @@ static void what_the_handler_has_stopped_stays_so(void **state)
 		timer_period(),
 		fgt_thread_timer_period(fgt_thread_timer_kernel_tick()));
 	/* Nobody has read its last sample yet. */
-	fgt_running_signal_drop(signal, &thread);
+	fgt_running_signal.drop(signal, &thread);
 	assert_true(thread.is_fragile);
-	assert_non_null(fgt_running_signal_check(signal, 1, 1));
-	active.perf_retry_ns = 0;
+	assert_non_null(fgt_running_signal.limit(signal, 1, 1));
+	active.source_retry_ns = 0;
 	consider(signal, &thread, false, TICKS);
-	assert_null(active.signal);
+	assert_null(active.source);
 }
 
 /* A signal comes with the first tick of the kernel after it is due. */

@@ -19,21 +19,20 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "agent/embed/signal/running_signal.h"
 #include "agent/embed/signal/thread_timer.h"
+#include "tests/unit/capture/signal_kit.h"
 
 #define TAKES 200000u
 
 static void only_slots_are_taken_for_ours(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	siginfo_t info = { .si_code = SI_TIMER };
 	uint32_t lending;
 	char *slots;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	slots = (char *)fgt_signal_table.slots;
 	info.si_value.sival_ptr = slots + FGT_SIGNAL_SLOT_BYTES + 7;
 	assert_ptr_equal(fgt_signal_find(&info, &lending),
@@ -73,14 +72,13 @@ static bool take(struct fgt_signal_slot *slot, uint32_t lending, int overrun)
 
 static void any_sample_since_the_last_tick_is_kept(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_signal_slot *slot;
 	volatile bool kept = false; /* asserts may jump */
 	uint32_t next = 0;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	slot = fgt_signal_slot_get(&next, gettid(), 0, 0, false);
 	assert_true(take(slot, slot->lending, 0));
 	assert_int_equal(slot->state, FGT_SIGNAL_FULL);
@@ -101,8 +99,7 @@ static void any_sample_since_the_last_tick_is_kept(void **state)
 /* What room there is on a stack that nobody knows no later sample tells. */
 static void one_sample_on_a_foreign_stack_is_enough(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	siginfo_t info = { .si_overrun = 0 };
 	ucontext_t here, elsewhere;
 	struct fgt_signal_slot *slot;
@@ -115,7 +112,7 @@ static void one_sample_on_a_foreign_stack_is_enough(void **state)
 	getcontext(&here);
 	here.uc_stack = (stack_t){ .ss_flags = 0 }; /* as first threads have */
 	elsewhere = here;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	slot = fgt_signal_slot_get(&next, gettid(), around - 65536,
 				   around + 65536, true);
 	assert_int_equal(fgt_thread_timer_start(gettid(), SIGURG, NULL,
@@ -157,13 +154,12 @@ static void one_sample_on_a_foreign_stack_is_enough(void **state)
 
 static void late_signals_leave_the_slots_of_others_alone(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_signal_slot *slot;
 	uint32_t next = 0, late;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	slot = fgt_signal_slot_get(&next, 4242, 0, 0, false);
 	late = slot->lending;
 	fgt_signal_slot_put(slot);
@@ -185,11 +181,10 @@ static void slots_that_were_written_to_when_put_are_lent_again(void **state)
 {
 	static const unsigned int left[] = { FGT_SIGNAL_EMPTY,
 					     FGT_SIGNAL_FULL };
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	for (int i = 0; i < 2; i++) {
 		uint32_t next = 0;
 		struct fgt_signal_slot *slot =
@@ -327,8 +322,7 @@ static unsigned int lend(struct late *late)
 
 static void no_sample_is_of_another_lending(void **state)
 {
-	FGT_AUTO(fgt_running_signal_close)
-	struct fgt_running_signal *signal = NULL;
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	atomic_bool is_done = false;
 	struct late late[2];
 	pthread_t threads[2];
@@ -336,7 +330,7 @@ static void no_sample_is_of_another_lending(void **state)
 	uint32_t count;
 
 	(void)state;
-	assert_int_equal(fgt_running_signal_open(&signal, NULL), 0);
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	count = fgt_signal_table.count;
 	fgt_signal_table.count = 1;
 	for (int i = 0; i < 2; i++) {

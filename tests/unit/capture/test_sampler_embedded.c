@@ -3,6 +3,7 @@
  * The sampler inside the process that it samples: this one.
  */
 #include "agent/capture/sampler.h"
+#include "agent/embed/signal/running_signal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,6 +73,7 @@ static void start(struct fixture *fixture, unsigned int hz)
 		.ring = { .size_bytes = 8 << 20, .is_shared = true },
 		.is_self_included = true,
 		.is_embedded = true,
+		.running = &fgt_running_signal,
 		.excluded_tids = { atomic_load(&excluded_tid) },
 		.explain = keep,
 		.context = fixture,

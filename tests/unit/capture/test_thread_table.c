@@ -79,7 +79,7 @@ static void what_is_known_of_active_threads_moves_with_them(void **state)
 		added[i] = fgt_thread_table_add(&threads, NO_SUCH_TID - i);
 		assert_non_null(added[i]);
 		added[i]->needs_look = false;
-		added[i]->active->perf_retry_ns = (uint64_t)i;
+		added[i]->active->source_retry_ns = (uint64_t)i;
 	}
 	assert_int_equal(threads.active_count, MANY);
 	assert_active_are_theirs(&threads);
@@ -89,7 +89,7 @@ static void what_is_known_of_active_threads_moves_with_them(void **state)
 	for (int i = 0; i < MANY; i++) {
 		assert_int_equal(added[i]->active == NULL, i % 3 == 0);
 		if (added[i]->active)
-			assert_int_equal(added[i]->active->perf_retry_ns, i);
+			assert_int_equal(added[i]->active->source_retry_ns, i);
 	}
 	/* Two seconds later nobody is active, and all can be again. */
 	fgt_thread_table_retire(&threads, 2 * SECOND_NS, SECOND_NS / 101);
@@ -97,7 +97,7 @@ static void what_is_known_of_active_threads_moves_with_them(void **state)
 	fgt_thread_table_look_at_all(&threads, 3 * SECOND_NS);
 	assert_int_equal(threads.active_count, MANY);
 	assert_active_are_theirs(&threads);
-	assert_int_equal(added[1]->active->perf_retry_ns, 0);
+	assert_int_equal(added[1]->active->source_retry_ns, 0);
 	fgt_thread_table_done(&threads);
 	close(task_fd);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Per-CPU perf events. Runs in the sampler's thread; must not look into the
- * stack bytes of processes that nobody asked for.
+ * Per-CPU perf events: a real-time thread visits all CPUs to switch them on
+ * together, in some 0.1 ms a CPU, in which no event reports anything. Runs in
+ * the sampler's thread.
  */
-#include "agent/capture/running/running_perf.h"
+#include "agent/capture/running/running.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "agent/capture/threads/procfs.h"
+#include "agent/capture/running/perf_event.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/owner.h"
 
-#define PARANOID_FILE "/proc/sys/kernel/perf_event_paranoid"
 #define DATA_PAGES                                                             \
 	128u /* with its header just below the default
 			      * kernel.perf_event_mlock_kb */
@@ -34,7 +34,7 @@ struct cpu_event {
 	struct fgt_perf_buffer buffer;
 };
 
-struct fgt_running_perf {
+struct perf_cpus {
 	struct cpu_event *cpus;
 	size_t cpu_count;
 	uint64_t period_ns;
@@ -42,64 +42,7 @@ struct fgt_running_perf {
 	uint32_t samples, short_samples;
 };
 
-int fgt_perf_open_cpu_clock(int32_t tid, int cpu, uint64_t period_ns,
-			    uint32_t stack_bytes, bool is_for_all)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = period_ns,
-		.sample_type = FGT_PERF_SAMPLE_TYPE,
-		.disabled = is_for_all,
-		.exclude_kernel = !is_for_all,
-		.exclude_hv = 1,
-		.exclude_idle = 1,
-		.mmap = is_for_all,
-		.mmap2 = is_for_all,
-		.comm = is_for_all,
-		.comm_exec = is_for_all,
-		.task = is_for_all,
-		.watermark = 1,
-		.wakeup_watermark = UINT32_MAX, /* nobody polls */
-		.sample_regs_user = fgt_arch_host.perf_regs_mask,
-		.sample_stack_user = stack_bytes,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, tid, cpu, -1,
-			      PERF_FLAG_FD_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
-int fgt_perf_explain(int error, bool is_for_all, struct fgt_why *why)
-{
-	int paranoid = (int)fgt_procfs_read_number(AT_FDCWD, PARANOID_FILE, -2);
-	int allowed = is_for_all ? 0 : 2;
-
-	if (error == -ENOSYS || paranoid == -2)
-		return fgt_why_set(why, error,
-				   "this kernel has no perf events");
-	if (error != -EACCES && error != -EPERM)
-		return fgt_why_set(why, error, "perf_event_open: %s",
-				   strerror(-error));
-	if (paranoid > allowed)
-		return fgt_why_set(why, error,
-				   "perf events of %s need CAP_PERFMON or "
-				   "sysctl kernel.perf_event_paranoid <= %d "
-				   "(it is %d)",
-				   is_for_all ? "all CPUs" : "own threads",
-				   allowed, paranoid);
-	return fgt_why_set(why, error,
-			   "perf_event_open is forbidden although "
-			   "kernel.perf_event_paranoid is %d: a seccomp filter "
-			   "(container profile) or security module must "
-			   "allow it",
-			   paranoid);
-}
-
-static void close_cpus(struct fgt_running_perf *perf)
+static void close_cpus(struct perf_cpus *perf)
 {
 	for (size_t i = 0; i < perf->cpu_count; i++) {
 		fgt_perf_buffer_unmap(&perf->cpus[i].buffer);
@@ -108,7 +51,7 @@ static void close_cpus(struct fgt_running_perf *perf)
 	perf->cpu_count = 0;
 }
 
-static int open_cpu(struct fgt_running_perf *perf, int cpu)
+static int open_cpu(struct perf_cpus *perf, int cpu)
 {
 	struct cpu_event *event = &perf->cpus[perf->cpu_count];
 	int rc;
@@ -127,7 +70,7 @@ static int open_cpu(struct fgt_running_perf *perf, int cpu)
 	return 0;
 }
 
-static int open_cpus(struct fgt_running_perf *perf, int configured)
+static int open_cpus(struct perf_cpus *perf, int configured)
 {
 	for (int cpu = 0; cpu < configured; cpu++) {
 		int rc = open_cpu(perf, cpu);
@@ -149,14 +92,27 @@ static int configured_cpus(void)
 	return count > CPUS_MAX ? CPUS_MAX : (int)count;
 }
 
-int fgt_running_perf_open(uint64_t period_ns,
-			  struct fgt_running_perf **ret_perf,
-			  struct fgt_why *why)
+static void perf_close(void *state)
 {
-	FGT_AUTO(fgt_running_perf_close) struct fgt_running_perf *perf = NULL;
+	struct perf_cpus *perf = state;
+
+	if (!perf)
+		return;
+	if (perf->cpus)
+		close_cpus(perf);
+	free(perf->cpus);
+	free(perf);
+}
+FGT_DEFINE_AUTO(struct perf_cpus *, perf_close);
+
+static int perf_open(struct fgt_fd_budget *budget, uint64_t period_ns,
+		     void **ret_state, struct fgt_why *why)
+{
+	FGT_AUTO(perf_close) struct perf_cpus *perf = NULL;
 	int configured = configured_cpus();
 	int rc;
 
+	(void)budget;
 	perf = calloc(1, sizeof(*perf));
 	if (!perf)
 		return fgt_why_set(why, -ENOMEM, "out of memory");
@@ -168,22 +124,12 @@ int fgt_running_perf_open(uint64_t period_ns,
 	rc = open_cpus(perf, configured);
 	if (rc < 0)
 		return fgt_perf_explain(rc, true, why);
-	*ret_perf = FGT_TAKE(perf);
+	*ret_state = FGT_TAKE(perf);
 	return 0;
 }
 
-void fgt_running_perf_close(struct fgt_running_perf *perf)
-{
-	if (!perf)
-		return;
-	if (perf->cpus)
-		close_cpus(perf);
-	free(perf->cpus);
-	free(perf);
-}
-
 /* Also where it is the same: what is left of the last one is forgotten. */
-static void set_period(struct fgt_running_perf *perf, uint64_t period_ns)
+static void set_period(struct perf_cpus *perf, uint64_t period_ns)
 {
 	perf->period_ns = period_ns;
 	for (size_t i = 0; i < perf->cpu_count; i++) {
@@ -246,7 +192,7 @@ static void go_to(const struct trip *trip, const struct cpu_event *event)
  * For how long each event has been switched on, a different time: an event
  * that is switched on again fires after the rest of its period.
  */
-static int use_up(struct fgt_running_perf *perf, const struct trip *trip)
+static int use_up(struct perf_cpus *perf, const struct trip *trip)
 {
 	int rc = 0;
 
@@ -265,13 +211,13 @@ static int use_up(struct fgt_running_perf *perf, const struct trip *trip)
 }
 
 /* One after the other, so that all fire at the same time. */
-static int enable(struct fgt_running_perf *perf, const struct trip *trip,
-		  struct fgt_perf_enabled *ret_enabled)
+static int enable(struct perf_cpus *perf, const struct trip *trip,
+		  struct fgt_running_started *ret_started)
 {
 	uint64_t begin_ns = 0, before_ns, after_ns;
 	int rc = 0;
 
-	*ret_enabled = (struct fgt_perf_enabled){ .first_ns = UINT64_MAX };
+	*ret_started = (struct fgt_running_started){ .first_ns = UINT64_MAX };
 	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
 		struct cpu_event *event = &perf->cpus[i];
 
@@ -284,30 +230,39 @@ static int enable(struct fgt_running_perf *perf, const struct trip *trip,
 		before_ns -= event->used_ns;
 		if (i == 0)
 			begin_ns = before_ns;
-		if (before_ns < ret_enabled->first_ns)
-			ret_enabled->first_ns = before_ns;
-		if (after_ns > ret_enabled->last_ns)
-			ret_enabled->last_ns = after_ns;
+		if (before_ns < ret_started->first_ns)
+			ret_started->first_ns = before_ns;
+		if (after_ns > ret_started->last_ns)
+			ret_started->last_ns = after_ns;
 	}
 	return rc;
 }
 
-static int enable_together(struct fgt_running_perf *perf, uint64_t period_ns,
+static void perf_stop(void *state)
+{
+	const struct perf_cpus *perf = state;
+
+	for (size_t i = 0; i < perf->cpu_count; i++)
+		ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static int enable_together(struct perf_cpus *perf, uint64_t period_ns,
 			   const struct trip *trip,
-			   struct fgt_perf_enabled *ret_enabled)
+			   struct fgt_running_started *ret_started)
 {
 	int rc = 0;
 
-	fgt_running_perf_disable(perf);
+	perf_stop(perf);
 	set_period(perf, period_ns);
 	if (trip->may_go)
 		rc = use_up(perf, trip);
-	return rc < 0 ? rc : enable(perf, trip, ret_enabled);
+	return rc < 0 ? rc : enable(perf, trip, ret_started);
 }
 
-int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
-			    struct fgt_perf_enabled *ret_enabled)
+static int perf_start(void *state, uint64_t period_ns,
+		      struct fgt_running_started *ret_started)
 {
+	struct perf_cpus *perf = state;
 	uint64_t spread_ns = UINT64_MAX;
 	struct trip trip;
 	int rc = 0;
@@ -315,84 +270,32 @@ int fgt_running_perf_enable(struct fgt_running_perf *perf, uint64_t period_ns,
 	begin_trip(&trip);
 	for (int i = 0; i < ENABLE_TRIES && rc == 0 && spread_ns > SPREAD_NS;
 	     i++) {
-		rc = enable_together(perf, period_ns, &trip, ret_enabled);
-		spread_ns = ret_enabled->last_ns - ret_enabled->first_ns;
+		rc = enable_together(perf, period_ns, &trip, ret_started);
+		spread_ns = ret_started->last_ns - ret_started->first_ns;
 	}
 	end_trip(&trip);
 	return rc;
 }
 
-void fgt_running_perf_disable(struct fgt_running_perf *perf)
+static void perf_drain(void *state, const struct fgt_running_handler *handler)
 {
-	for (size_t i = 0; i < perf->cpu_count; i++)
-		ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_DISABLE, 0);
-}
+	struct perf_cpus *perf = state;
 
-static void take_sample(const struct fgt_perf_handler *handler,
-			const struct perf_event_header *header)
-{
-	struct fgt_perf_sample sample;
-
-	if (!handler->is_wanted(handler->context, fgt_perf_sample_pid(header)))
-		return;
-	if (fgt_perf_sample_parse(header, &fgt_arch_host, &sample) == 0)
-		handler->sample(handler->context, &sample);
-}
-
-static void take_task(const struct fgt_perf_handler *handler,
-		      const struct perf_event_header *header)
-{
-	struct fgt_perf_task task;
-
-	if (fgt_perf_task_parse(header, &task) == 0 &&
-	    handler->is_wanted(handler->context, task.pid))
-		handler->task(handler->context, header->type, &task);
-}
-
-void fgt_perf_buffer_drain(struct fgt_perf_buffer *buffer,
-			   const struct fgt_perf_handler *handler)
-{
-	const struct perf_event_header *header;
-	bool is_broken;
-
-	while ((header = fgt_perf_buffer_next(buffer, &is_broken))) {
-		switch (header->type) {
-		case PERF_RECORD_SAMPLE:
-			take_sample(handler, header);
-			break;
-		case PERF_RECORD_FORK:
-		case PERF_RECORD_EXIT:
-		case PERF_RECORD_COMM:
-		case PERF_RECORD_MMAP2:
-			take_task(handler, header);
-			break;
-		case PERF_RECORD_LOST:
-			handler->lost(handler->context);
-			break;
-		default:
-			break;
-		}
-	}
-	if (is_broken)
-		handler->lost(handler->context);
-	fgt_perf_buffer_release(buffer);
-}
-
-void fgt_running_perf_drain(struct fgt_running_perf *perf,
-			    const struct fgt_perf_handler *handler)
-{
 	for (size_t i = 0; i < perf->cpu_count; i++)
 		fgt_perf_buffer_drain(&perf->cpus[i].buffer, handler);
 }
 
-void fgt_running_perf_note(struct fgt_running_perf *perf, bool is_too_short)
+static void perf_note_size(void *state, bool is_too_short)
 {
+	struct perf_cpus *perf = state;
+
 	perf->samples++;
 	perf->short_samples += is_too_short;
 }
 
-int fgt_running_perf_adapt(struct fgt_running_perf *perf)
+static int perf_adapt(void *state)
 {
+	struct perf_cpus *perf = state;
 	bool is_short = perf->short_samples * 100u > perf->samples;
 	uint32_t before = perf->stack_bytes;
 	int rc;
@@ -412,3 +315,15 @@ int fgt_running_perf_adapt(struct fgt_running_perf *perf)
 	rc = open_cpus(perf, configured_cpus());
 	return rc < 0 ? rc : 1;
 }
+
+const struct fgt_running fgt_running_perf_cpu = {
+	.name = "perf-cpu",
+	.pace = FGT_RUNNING_AT_TICKS,
+	.open = perf_open,
+	.close = perf_close,
+	.drain = perf_drain,
+	.start = perf_start,
+	.stop = perf_stop,
+	.note_size = perf_note_size,
+	.adapt = perf_adapt,
+};

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening of perf events, and what their buffers hold. Runs in the sampler's
+ * thread; must not look into the stack bytes of processes that are no targets.
+ */
+#include "agent/capture/running/perf_event.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/capture/threads/procfs.h"
+
+#define PARANOID_FILE "/proc/sys/kernel/perf_event_paranoid"
+
+int fgt_perf_open_cpu_clock(int32_t tid, int cpu, uint64_t period_ns,
+			    uint32_t stack_bytes, bool is_for_all)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = period_ns,
+		.sample_type = FGT_PERF_SAMPLE_TYPE,
+		.disabled = is_for_all,
+		.exclude_kernel = !is_for_all,
+		.exclude_hv = 1,
+		.exclude_idle = 1,
+		.mmap = is_for_all,
+		.mmap2 = is_for_all,
+		.comm = is_for_all,
+		.comm_exec = is_for_all,
+		.task = is_for_all,
+		.watermark = 1,
+		.wakeup_watermark = UINT32_MAX, /* nobody polls */
+		.sample_regs_user = fgt_arch_host.perf_regs_mask,
+		.sample_stack_user = stack_bytes,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, tid, cpu, -1,
+			      PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int fgt_perf_explain(int error, bool is_for_all, struct fgt_why *why)
+{
+	int paranoid = (int)fgt_procfs_read_number(AT_FDCWD, PARANOID_FILE, -2);
+	int allowed = is_for_all ? 0 : 2;
+
+	if (error == -ENOSYS || paranoid == -2)
+		return fgt_why_set(why, error,
+				   "this kernel has no perf events");
+	if (error != -EACCES && error != -EPERM)
+		return fgt_why_set(why, error, "perf_event_open: %s",
+				   strerror(-error));
+	if (paranoid > allowed)
+		return fgt_why_set(why, error,
+				   "perf events of %s need CAP_PERFMON or "
+				   "sysctl kernel.perf_event_paranoid <= %d "
+				   "(it is %d)",
+				   is_for_all ? "all CPUs" : "own threads",
+				   allowed, paranoid);
+	return fgt_why_set(why, error,
+			   "perf_event_open is forbidden although "
+			   "kernel.perf_event_paranoid is %d: a seccomp filter "
+			   "(container profile) or security module must "
+			   "allow it",
+			   paranoid);
+}
+
+static void take_sample(const struct fgt_running_handler *handler,
+			const struct perf_event_header *header)
+{
+	struct fgt_running_sample sample;
+
+	if (!handler->is_wanted(handler->context, fgt_perf_sample_pid(header)))
+		return;
+	if (fgt_perf_sample_parse(header, &fgt_arch_host, &sample) == 0)
+		handler->sample(handler->context, &sample);
+}
+
+static void take_task(const struct fgt_running_handler *handler,
+		      const struct perf_event_header *header)
+{
+	struct fgt_running_task task;
+
+	if (fgt_perf_task_parse(header, &task) == 0 &&
+	    handler->is_wanted(handler->context, task.pid))
+		handler->task(handler->context, header->type, &task);
+}
+
+void fgt_perf_buffer_drain(struct fgt_perf_buffer *buffer,
+			   const struct fgt_running_handler *handler)
+{
+	const struct perf_event_header *header;
+	bool is_broken;
+
+	while ((header = fgt_perf_buffer_next(buffer, &is_broken))) {
+		switch (header->type) {
+		case PERF_RECORD_SAMPLE:
+			take_sample(handler, header);
+			break;
+		case PERF_RECORD_FORK:
+		case PERF_RECORD_EXIT:
+		case PERF_RECORD_COMM:
+		case PERF_RECORD_MMAP2:
+			take_task(handler, header);
+			break;
+		case PERF_RECORD_LOST:
+			handler->lost(handler->context);
+			break;
+		default:
+			break;
+		}
+	}
+	if (is_broken)
+		handler->lost(handler->context);
+	fgt_perf_buffer_release(buffer);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stacks of threads that are on a CPU. One interface, several sources, best
+ * first; a sampler uses one of them. Used in the sampler's thread.
+ */
+#ifndef FGT_AGENT_CAPTURE_RUNNING_RUNNING_H
+#define FGT_AGENT_CAPTURE_RUNNING_RUNNING_H
+
+#include "agent/capture/threads/fd_budget.h"
+#include "agent/capture/threads/thread.h"
+#include "agent/unwind/arch/arch.h"
+#include "ringbuf/base/why.h"
+
+/* Registers and the top of the stack of a thread that was on a CPU. */
+struct fgt_running_sample {
+	int32_t pid, tid;
+	uint64_t ip;
+	bool is_kernel; /* ip is in the kernel */
+	bool has_regs; /* of a 64-bit user program */
+	struct fgt_regs regs;
+	const uint8_t *stack; /* from the stack pointer upward; borrowed */
+	size_t stack_len; /* bytes that could be copied */
+	size_t stack_asked; /* bytes that there was room for */
+};
+
+/* What births, deaths, new names and new mappings have in common. */
+struct fgt_running_task {
+	int32_t pid, tid;
+	bool is_exec; /* of a COMM record */
+};
+
+/* Takes what a source has. Called in the thread that drains. */
+struct fgt_running_handler {
+	bool (*is_wanted)(void *context, int32_t pid);
+	void (*sample)(void *context, const struct fgt_running_sample *sample);
+	/* type: PERF_RECORD_FORK, _EXIT, _COMM, _MMAP2; only of wanted pids */
+	void (*task)(void *context, uint32_t type,
+		     const struct fgt_running_task *task);
+	void (*lost)(void *context); /* records were dropped */
+	void *context;
+};
+
+/* Between these instants (CLOCK_MONOTONIC) the events of all CPUs began. */
+struct fgt_running_started {
+	uint64_t first_ns, last_ns;
+};
+
+/* What a thread did since its last tick. */
+struct fgt_running_use {
+	uint64_t now_ns;
+	uint64_t period_ns; /* of its ticks */
+	uint64_t event_ns; /* of CPU time, wanted between two samples */
+	uint64_t runtime_ns, switches;
+	int64_t hidden_ns; /* of CPU time so far that no sample has shown */
+	bool is_throughout; /* it was on a CPU nearly all the time */
+	bool is_new; /* nothing is known of it yet */
+	bool is_first_tick; /* of the target */
+};
+
+/* When samples come. What they estimate follows from it: see look_runnable.c. */
+enum fgt_running_pace {
+	/* Never by themselves. */
+	FGT_RUNNING_ON_REQUEST,
+	/* At each tick, of every thread that is on a CPU: threads without a
+	 * sample were not running. */
+	FGT_RUNNING_AT_TICKS,
+	/* Once in a period of the thread's CPU time: as many samples as ticks
+	 * that find it running. */
+	FGT_RUNNING_BY_CPU_TIME,
+	/* Once in each period in which the thread ran: in a run, one sample
+	 * more than there are ticks. */
+	FGT_RUNNING_IN_EACH_PERIOD,
+};
+
+struct fgt_running {
+	const char *name; /* as status shows it */
+	enum fgt_running_pace pace;
+
+	/* One state for a sampler; period_ns: of its timer. -EACCES, -EPERM,
+	 * -ENOSYS with why naming what is in the way, -EMFILE, -ENOMEM … */
+	int (*open)(struct fgt_fd_budget *budget, uint64_t period_ns,
+		    void **ret_state, struct fgt_why *why);
+	void (*close)(void *state);
+	/* Hands out what came since the last call. NULL: nothing comes. */
+	void (*drain)(void *state, const struct fgt_running_handler *handler);
+
+	/* ---- Of FGT_RUNNING_AT_TICKS only, else NULL ---- */
+
+	/*
+	 * Samples then come once in period_ns, the first time one period after
+	 * *ret_started. errno of ioctl(2).
+	 */
+	int (*start)(void *state, uint64_t period_ns,
+		     struct fgt_running_started *ret_started);
+	void (*stop)(void *state);
+	/* A stack was longer (or not) than what a sample may hold. */
+	void (*note_size)(void *state, bool is_too_short);
+	/*
+	 * If more than 1 % were too short: opens all anew with twice the room;
+	 * they are stopped then. 1 if so, 0 if not; negative errno: none is
+	 * open now.
+	 */
+	int (*adapt)(void *state);
+
+	/* ---- Of sources that choose threads, else NULL ---- */
+
+	/* Decides by what a thread did whether it shall be sampled. */
+	void (*consider)(void *state, struct fgt_thread *thread,
+			 const struct fgt_running_use *use);
+	/* Keeps nothing of an active thread any more. */
+	void (*drop)(void *state, struct fgt_thread *thread);
+	/* Was it sampled for long enough that no sample means: not running in
+	 * user mode? NULL: that never means anything. */
+	bool (*is_watched)(const struct fgt_thread *thread);
+	/*
+	 * Once a tick: which threads may not be sampled, and why; NULL: all
+	 * may. threads: of the program. Valid until the close.
+	 */
+	const char *(*limit)(void *state, uint32_t threads, uint64_t now_ns);
+
+	/* ---- Of a source that stops threads, else NULL ---- */
+
+	/* As fgt_ptrace_sample(), fgt_ptrace_poll(). */
+	int (*request)(void *state, int32_t tid,
+		       void (*read)(void *context, const struct fgt_regs *regs),
+		       void *context);
+	void (*poll)(void *state);
+	/* A thread was late to stop, and is still held? */
+	bool (*is_holding)(const void *state);
+};
+
+/* One perf event per CPU for all targets, and the births, deaths, names and
+ * mappings that the kernel reports along with it. Needs CAP_PERFMON (or
+ * kernel.perf_event_paranoid <= 0). */
+extern const struct fgt_running fgt_running_perf_cpu;
+/* Perf events on single threads of the user's own processes, user mode only.
+ * They cost 0.7 µs at each context switch of the thread, so only threads that
+ * use a CPU and switch rarely get them. */
+extern const struct fgt_running fgt_running_perf_thread;
+/* The last resort: stops a thread for some microseconds. */
+extern const struct fgt_running fgt_running_ptrace;
+/* No stacks: CPU time only. Has no operations. */
+extern const struct fgt_running fgt_running_none;
+
+#endif
