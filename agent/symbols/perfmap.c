@@ -389,17 +389,6 @@ int fgt_perfmap_refresh(int root_fd, int32_t ns_pid, uint32_t uid,
 	return 0;
 }
 
-int fgt_perfmap_read(int root_fd, int32_t ns_pid, uint32_t uid,
-		     struct fgt_perfmap **ret_map)
-{
-	struct fgt_perfmap *map = NULL;
-	int error = fgt_perfmap_refresh(root_fd, ns_pid, uid, &map);
-
-	if (!error)
-		*ret_map = map;
-	return error;
-}
-
 const char *fgt_perfmap_find(const struct fgt_perfmap *map, uint64_t pc)
 {
 	size_t low = 0, high = map->count;

@@ -28,17 +28,13 @@ int fgt_perfmap_parse(const char *text, size_t len,
 
 /*
  * Reads /tmp/perf-<ns_pid>.map below root_fd: a regular file, no link, of
- * owner uid or root, of at most 64 MB. Never blocks on a FIFO. -ENOENT,
- * -EINVAL not a regular file, -ELOOP a link, -EPERM foreign, -EFBIG, -EIO,
- * -ENOMEM, -ETIMEDOUT after 2 s, errno.
+ * owner uid or root, of at most 64 MB. *map stays if it is of that file and
+ * the file is unchanged; otherwise it is freed, and NULL on error. Never blocks
+ * on a FIFO. -ENOENT, -EINVAL not a regular file, -ELOOP a link, -EPERM owned
+ * by another user, -EFBIG, -EIO, -ENOMEM, -ETIMEDOUT after 2 s, errno.
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_perfmap_read(int root_fd, int32_t ns_pid, uint32_t uid,
-		     struct fgt_perfmap **ret_map);
-
-/* The same, but *map stays if it is of that file and the file is unchanged;
- * it is freed otherwise, and NULL on error. */
 int fgt_perfmap_refresh(int root_fd, int32_t ns_pid, uint32_t uid,
 			struct fgt_perfmap **map);
 

@@ -78,10 +78,20 @@ static int fail(struct fgt_cfi_stepper *stepper, enum fgt_step failure)
 	return -UNW_EINVALIDIP;
 }
 
+/* True in a signal trampoline that was stepped over before. */
+static bool is_signal(const struct fgt_cfi_stepper *stepper, uint64_t address)
+{
+	for (size_t i = 0; i < stepper->signal_count; i++)
+		if (address >= stepper->signals[i].start &&
+		    address < stepper->signals[i].end)
+			return true;
+	return false;
+}
+
 static void remember_signal(struct fgt_cfi_stepper *stepper,
 			    const struct fgt_cfi_rule *rule)
 {
-	if (fgt_cfi_stepper_is_signal(stepper, rule->start))
+	if (is_signal(stepper, rule->start))
 		return;
 	/* More than a handful is not a real program: start again. */
 	if (stepper->signal_count == SIGNAL_RANGES_MAX)
@@ -366,16 +376,6 @@ enum fgt_step fgt_cfi_stepper_start(struct fgt_cfi_stepper *stepper,
 	return FGT_STEP_DONE;
 }
 
-bool fgt_cfi_stepper_is_signal(const struct fgt_cfi_stepper *stepper,
-			       uint64_t address)
-{
-	for (size_t i = 0; i < stepper->signal_count; i++)
-		if (address >= stepper->signals[i].start &&
-		    address < stepper->signals[i].end)
-			return true;
-	return false;
-}
-
 enum fgt_step fgt_cfi_stepper_step(struct fgt_cfi_stepper *stepper,
 				   unsigned int *ret_reg)
 {
@@ -395,7 +395,7 @@ enum fgt_step fgt_cfi_stepper_step(struct fgt_cfi_stepper *stepper,
 	if (unw_get_reg(&stepper->cursor, UNW_REG_IP, &pc) < 0 ||
 	    unw_get_reg(&stepper->cursor, UNW_REG_SP, &sp) < 0)
 		return FGT_STEP_BAD_RULE;
-	state->is_exact = fgt_cfi_stepper_is_signal(stepper, asked);
+	state->is_exact = is_signal(stepper, asked);
 	state->pc = pc;
 	state->sp = sp;
 	return FGT_STEP_DONE;

@@ -50,9 +50,4 @@ enum fgt_step fgt_cfi_stepper_step(struct fgt_cfi_stepper *stepper,
  * was not there. */
 bool fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper);
 
-/* Is the address (pc, or pc - 1 of a caller) in a signal trampoline that was
- * stepped over before? */
-bool fgt_cfi_stepper_is_signal(const struct fgt_cfi_stepper *stepper,
-			       uint64_t address);
-
 #endif

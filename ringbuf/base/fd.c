@@ -21,15 +21,6 @@
 #define ROOM	  128u /* for ours, below the end of the table */
 #define PLACES	  256u /* some more than there are descriptors of ours */
 
-void fgt_fd_close(int fd)
-{
-	int saved_errno = errno;
-
-	if (fd >= 0 && !fgt_fd_apart_has_lost(fd))
-		close(fd);
-	errno = saved_errno;
-}
-
 int fgt_file_id_get(int fd, struct fgt_file_id *ret_id)
 {
 	struct stat status;
@@ -191,7 +182,11 @@ bool fgt_fd_apart_is_ours(int fd)
 	return fd < 0 || !is_known(fd) || is_same(fd);
 }
 
-bool fgt_fd_apart_has_lost(int fd)
+/*
+ * True if fd is from fgt_fd_apart() and the program has closed it: it may be
+ * of a file of the program now, and must not be closed. Forgets the number.
+ */
+static bool has_lost(int fd)
 {
 	int number = fd + 1;
 	bool is_lost;
@@ -204,6 +199,15 @@ bool fgt_fd_apart_has_lost(int fd)
 		&places[fd % PLACES].number, &number, 0, memory_order_relaxed,
 		memory_order_relaxed);
 	return is_lost;
+}
+
+void fgt_fd_close(int fd)
+{
+	int saved_errno = errno;
+
+	if (fd >= 0 && !has_lost(fd))
+		close(fd);
+	errno = saved_errno;
 }
 
 /*

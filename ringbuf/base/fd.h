@@ -76,10 +76,4 @@ unsigned int fgt_fd_apart_count_free(unsigned int enough);
 /* False if fd is from fgt_fd_apart() and is of another file now. */
 bool fgt_fd_apart_is_ours(int fd);
 
-/*
- * True if fd is from fgt_fd_apart() and the program has closed it: it may be
- * of a file of the program now, and must not be closed. Forgets the number.
- */
-bool fgt_fd_apart_has_lost(int fd);
-
 #endif

@@ -406,7 +406,7 @@ static int compare_labels(const void *left, const void *right)
 	return a->key < b->key ? -1 : a->key > b->key;
 }
 
-void fgt_spans_sort_labels(struct fgt_ring_slice *slice)
+static void sort_labels(struct fgt_ring_slice *slice)
 {
 	if (slice->label_count)
 		qsort(slice->labels, slice->label_count, sizeof(*slice->labels),
@@ -434,7 +434,7 @@ static int copy_labels(struct narrowing *narrowing)
 			r = copy_string(narrowing, &label.value);
 		result->labels[result->label_count++] = label;
 	}
-	fgt_spans_sort_labels(result);
+	sort_labels(result);
 	return r;
 }
 

@@ -21,7 +21,6 @@ int fgt_spans_narrow(const struct fgt_ring_slice *source, int32_t tid,
  * counter goes on until it is told anew: what it was when the slice begins is
  * told there, of all that was told before. */
 void fgt_spans_settle_counters(struct fgt_ring_slice *slice);
-void fgt_spans_sort_labels(struct fgt_ring_slice *slice);
 
 /* What of [begin_ns, end_ns], end 0 open, lies within the slice's ticks and
  * the last one's period; false: nothing. */

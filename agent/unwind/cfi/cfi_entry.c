@@ -80,7 +80,7 @@ uint32_t fgt_cfi_read_u32(struct fgt_cfi_cursor *cursor)
 	return value;
 }
 
-uint64_t fgt_cfi_read_u64(struct fgt_cfi_cursor *cursor)
+static uint64_t read_u64(struct fgt_cfi_cursor *cursor)
 {
 	uint64_t value;
 
@@ -134,7 +134,7 @@ static uint64_t read_format(struct fgt_cfi_cursor *cursor, uint8_t encoding)
 	case PE_ABSPTR:
 	case PE_UDATA8:
 	case PE_SDATA8:
-		return fgt_cfi_read_u64(cursor);
+		return read_u64(cursor);
 	case PE_UDATA2:
 		return fgt_cfi_read_u16(cursor);
 	case PE_UDATA4:
@@ -191,7 +191,7 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 	len = fgt_cfi_read_u32(&cursor);
 	is_wide = len == UINT32_MAX;
 	if (is_wide)
-		len = fgt_cfi_read_u64(&cursor);
+		len = read_u64(&cursor);
 	if (cursor.is_bad || len > (uint64_t)(cursor.end - cursor.at))
 		return -EBADMSG;
 	if (!fgt_cfi_section_need(section, offset, HEAD_BYTES + len))
@@ -203,8 +203,7 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 	/* .eh_frame keeps 4 bytes of CIE pointer whatever the length says. */
 	is_wide = is_wide && section->is_debug_frame;
 	if (len)
-		id = is_wide ? fgt_cfi_read_u64(&cursor)
-			     : fgt_cfi_read_u32(&cursor);
+		id = is_wide ? read_u64(&cursor) : fgt_cfi_read_u32(&cursor);
 	else
 		id = 0;
 	if (cursor.is_bad)

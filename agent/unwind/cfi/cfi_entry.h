@@ -35,7 +35,6 @@ struct fgt_cfi_cursor {
 uint8_t fgt_cfi_read_u8(struct fgt_cfi_cursor *cursor);
 uint16_t fgt_cfi_read_u16(struct fgt_cfi_cursor *cursor);
 uint32_t fgt_cfi_read_u32(struct fgt_cfi_cursor *cursor);
-uint64_t fgt_cfi_read_u64(struct fgt_cfi_cursor *cursor);
 uint64_t fgt_cfi_read_uleb(struct fgt_cfi_cursor *cursor);
 int64_t fgt_cfi_read_sleb(struct fgt_cfi_cursor *cursor);
 void fgt_cfi_skip(struct fgt_cfi_cursor *cursor, uint64_t len);

@@ -87,24 +87,29 @@ static void only_plain_files_of_the_target_are_read(void **state)
 
 	(void)state;
 	write_map(1, "10 10 jitted\n");
-	assert_int_equal(fgt_perfmap_read(root_fd, 1, getuid(), &map), 0);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 1, getuid(), &map), 0);
 	assert_string_equal(fgt_perfmap_find(map, 0x18), "jitted");
-	fgt_perfmap_free(map);
-	assert_int_equal(fgt_perfmap_read(root_fd, 2, getuid(), &map), -ENOENT);
+	fgt_perfmap_free(FGT_TAKE(map));
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 2, getuid(), &map),
+			 -ENOENT);
 	snprintf(path, sizeof(path), "%s/tmp/perf-3.map", root);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(fgt_perfmap_read(root_fd, 3, getuid(), &map), -EINVAL);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 3, getuid(), &map),
+			 -EINVAL);
 	snprintf(other, sizeof(other), "%s/tmp/perf-1.map", root);
 	snprintf(path, sizeof(path), "%s/tmp/perf-4.map", root);
 	assert_int_equal(symlink(other, path), 0);
-	assert_int_equal(fgt_perfmap_read(root_fd, 4, getuid(), &map), -ELOOP);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 4, getuid(), &map),
+			 -ELOOP);
 	snprintf(path, sizeof(path), "%s/tmp/perf-5.map", root);
 	assert_int_equal(mkdir(path, 0700), 0);
-	assert_int_equal(fgt_perfmap_read(root_fd, 5, getuid(), &map), -EINVAL);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 5, getuid(), &map),
+			 -EINVAL);
 	write_map(6, "");
 	snprintf(path, sizeof(path), "%s/tmp/perf-6.map", root);
 	assert_int_equal(truncate(path, 100ll << 30), 0);
-	assert_int_equal(fgt_perfmap_read(root_fd, 6, getuid(), &map), -EFBIG);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 6, getuid(), &map),
+			 -EFBIG);
 }
 
 static void foreign_files_are_refused(void **state)
@@ -118,8 +123,8 @@ static void foreign_files_are_refused(void **state)
 	write_map(7, "10 10 planted\n");
 	snprintf(path, sizeof(path), "%s/tmp/perf-7.map", root);
 	assert_int_equal(chown(path, 1234, 1234), 0);
-	assert_int_equal(fgt_perfmap_read(root_fd, 7, 5678, &map), -EPERM);
-	assert_int_equal(fgt_perfmap_read(root_fd, 7, 1234, &map), 0);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 7, 5678, &map), -EPERM);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 7, 1234, &map), 0);
 	fgt_perfmap_free(map);
 }
 
