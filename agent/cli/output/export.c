@@ -268,8 +268,8 @@ static void report_pace(const struct fgt_export *plan,
 
 	if (slowest > 1)
 		fgt_note(plan->verb,
-			 "the rate was lowered to %.3g Hz for %.1f s of it, to "
-			 "keep sampling.max_cpu_percent",
+			 "the rate was lowered to %.3g Hz for %.1f s, to keep "
+			 "sampling.max_cpu_percent (record --max-cpu)",
 			 1e9 / ((double)slowest * (double)slice->period_ns),
 			 (double)lowered * (double)slice->period_ns / 1e9);
 }

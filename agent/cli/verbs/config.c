@@ -10,9 +10,9 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
-#include "agent/cli/output/output.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/config/config.h"
+#include "ringbuf/base/sink.h"
 
 #define NAME fgt_verb_config.name
 
@@ -37,22 +37,18 @@ static int unknown_action(const char *action)
 
 static int show(const struct fgt_config *config, bool is_json)
 {
-	FGT_AUTO(fgt_output_free) struct fgt_output *output = NULL;
-	struct fgt_why why = { "" };
-	uint64_t bytes;
-	int r = fgt_output_open("-", false, &output, &why);
+	const struct fgt_sink sink = { fgt_file_write, stdout };
+	int r = is_json ? fgt_config_show_json(config, &sink)
+			: fgt_config_show(config, &sink);
 
-	if (r == 0)
-		r = is_json ? fgt_config_show_json(config,
-						   fgt_output_sink(output))
-			    : fgt_config_show(config, fgt_output_sink(output));
-	if (r == 0 && is_json)
-		r = fgt_sink_write(fgt_output_sink(output), "\n", 1);
-	if (output)
-		r = fgt_output_commit(output, r, &bytes, &why);
-	if (r < 0 && r != -EPIPE)
-		fgt_complain_why(NAME, FGT_EXIT_FAILURE, &why);
-	return r < 0 ? FGT_EXIT_FAILURE : FGT_EXIT_OK;
+	if (r < 0 && !ferror(stdout))
+		return fgt_complain(NAME, FGT_EXIT_FAILURE,
+				    "cannot print the configuration: %s; free "
+				    "memory",
+				    fgt_error_text(r));
+	if (is_json)
+		putchar('\n');
+	return fgt_finish_stdout(NAME);
 }
 
 static int run(const struct fgt_arguments *arguments)
@@ -80,7 +76,7 @@ static int run(const struct fgt_arguments *arguments)
 const struct fgt_verb fgt_verb_config = {
 	.name = "config",
 	.synopsis = "check|show [-c FILE] [--json]",
-	.summary = "check a configuration file, or show what it amounts to",
+	.summary = "check a configuration file, or print all its values",
 	.options = options,
 	.operands_min = 1,
 	.operands_max = 1,
