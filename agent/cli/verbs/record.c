@@ -47,7 +47,8 @@ struct recording {
 	struct fgt_child child;
 	struct fgt_signals signals;
 	struct fgt_recorder *recorder;
-	struct fgt_recorder_options options;
+	struct fgt_sampler_options options;
+	int32_t pid;
 	uint64_t duration_ns; /* 0: until a signal or the end */
 	uint64_t from_ns, to_ns;
 	bool is_progress_wanted;
@@ -105,12 +106,13 @@ static int read_flags(const struct fgt_arguments *arguments,
 				   "-d %s is more than an hour, the most that "
 				   "can be kept; record in parts",
 				   duration);
-	recording->options = (struct fgt_recorder_options){
-		.pid = (int32_t)pid,
+	recording->pid = (int32_t)pid;
+	recording->options = (struct fgt_sampler_options){
 		.hz = (unsigned int)hz,
-		.seconds = seconds < RING_SECONDS ? RING_SECONDS
-						  : (unsigned int)seconds,
-		.size_bytes = (size_t)config->ring.memory_mb << 20,
+		.ring = { .seconds = seconds < RING_SECONDS
+					     ? RING_SECONDS
+					     : (unsigned int)seconds,
+			  .size_bytes = (size_t)config->ring.memory_mb << 20 },
 		.max_depth = (unsigned int)config->sampling.max_depth,
 		.provider = config->sampling.provider,
 		.max_cpu_percent = config->sampling.max_cpu_percent,
@@ -128,14 +130,15 @@ static int start(const struct fgt_arguments *arguments,
 	if (r < 0)
 		return r;
 	if (command)
-		recording->options.pid = recording->child.pid;
+		recording->pid = recording->child.pid;
 	r = fgt_signals_open(&recording->signals);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot take signals: %s; close descriptors "
 				   "or raise ulimit -n",
 				   fgt_error_text(r));
-	r = fgt_recorder_new(&recording->options, &recording->recorder, why);
+	r = fgt_recorder_new(&recording->options, recording->pid,
+			     &recording->recorder, why);
 	if (r == 0 && command)
 		r = fgt_child_exec(&recording->child, command[0], why);
 	recording->from_ns = now_ns();
@@ -247,12 +250,12 @@ static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
 					    : fgt_exit_of(r),
 				    "%s", why.text);
 	if (!plan->is_quiet && recording->duration_ns &&
-	    recording->options.seconds > RING_SECONDS)
+	    recording->options.ring.seconds > RING_SECONDS)
 		fprintf(stderr,
 			"keeping the last %u s, at most %zu MiB of them "
 			"(ring.memory_mb)\n",
-			recording->options.seconds,
-			recording->options.size_bytes >> 20);
+			recording->options.ring.seconds,
+			recording->options.ring.size_bytes >> 20);
 	record(recording);
 	/* From here on a ^C ends this process. */
 	fgt_signals_close(&recording->signals);

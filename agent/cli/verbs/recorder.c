@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "agent/capture/look/state_name.h"
-#include "agent/capture/sampler.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 
@@ -60,23 +59,13 @@ static void print_notes(struct fgt_recorder *recorder)
 }
 
 static int start(struct fgt_recorder *recorder,
-		 const struct fgt_recorder_options *options,
+		 const struct fgt_sampler_options *options, int32_t pid,
 		 struct fgt_why *why)
 {
-	const struct fgt_sampler_options sampler_options = {
-		.hz = options->hz,
-		.max_depth = options->max_depth,
-		.provider = options->provider,
-		.max_cpu_percent = options->max_cpu_percent,
-		.ring = { .seconds = options->seconds,
-			  .size_bytes = options->size_bytes },
-		.explain = explain,
-		.context = recorder,
-	};
 	int r = fgt_image_cache_new(&recorder->cache);
 
 	if (r == 0)
-		r = fgt_sampler_new(&sampler_options, recorder->cache,
+		r = fgt_sampler_new(options, recorder->cache,
 				    &recorder->sampler);
 	if (r == 0)
 		r = fgt_sampler_start(recorder->sampler);
@@ -85,11 +74,11 @@ static int start(struct fgt_recorder *recorder,
 				   "cannot start sampling: %s; free memory or "
 				   "lower ring.memory_mb",
 				   fgt_error_text(r));
-	return fgt_sampler_attach(recorder->sampler, options->pid,
-				  &recorder->target, why);
+	return fgt_sampler_attach(recorder->sampler, pid, &recorder->target,
+				  why);
 }
 
-int fgt_recorder_new(const struct fgt_recorder_options *options,
+int fgt_recorder_new(struct fgt_sampler_options *options, int32_t pid,
 		     struct fgt_recorder **ret_recorder, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_recorder_free) struct fgt_recorder *recorder = NULL;
@@ -99,7 +88,9 @@ int fgt_recorder_new(const struct fgt_recorder_options *options,
 	if (!recorder)
 		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
 	pthread_mutex_init(&recorder->mutex, NULL);
-	r = start(recorder, options, why);
+	options->explain = explain;
+	options->context = recorder;
+	r = start(recorder, options, pid, why);
 	if (r < 0)
 		return r;
 	*ret_recorder = FGT_TAKE(recorder);

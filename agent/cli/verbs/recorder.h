@@ -5,6 +5,7 @@
 #ifndef FGT_AGENT_CLI_VERBS_RECORDER_H
 #define FGT_AGENT_CLI_VERBS_RECORDER_H
 
+#include "agent/capture/sampler.h"
 #include "agent/capture/target.h"
 #include "agent/config/config.h"
 #include "agent/unwind/maps/image_file.h"
@@ -14,21 +15,12 @@
 
 struct fgt_recorder;
 
-struct fgt_recorder_options {
-	int32_t pid;
-	unsigned int hz;
-	double max_cpu_percent;
-	unsigned int seconds; /* kept at most */
-	size_t size_bytes; /* kept at most */
-	unsigned int max_depth;
-	enum fgt_provider provider;
-};
-
 /*
- * Samples from now on. As fgt_sampler_attach(): -ESRCH, -EPERM and -EACCES
- * with a remedy in why, -ENOMEM.
+ * Samples from now on; sets explain and context of options. As
+ * fgt_sampler_attach(): -ESRCH, -EPERM and -EACCES with a remedy in why,
+ * -ENOMEM.
  */
-int fgt_recorder_new(const struct fgt_recorder_options *options,
+int fgt_recorder_new(struct fgt_sampler_options *options, int32_t pid,
 		     struct fgt_recorder **ret_recorder, struct fgt_why *why);
 void fgt_recorder_free(struct fgt_recorder *recorder);
 FGT_DEFINE_AUTO(struct fgt_recorder *, fgt_recorder_free);
