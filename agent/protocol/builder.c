@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds frames of the control socket (the builder of protocol.h).
- * Runs in any thread, one builder per thread; must not build a frame that
- * fgt_message_decode() would refuse for its depth or size.
+ * Builds frames of the control socket. Runs in any thread, one builder per
+ * thread; must not build a frame that fgt_message_decode() would refuse for
+ * its depth, its size or its number of keys.
  */
-#include <arpa/inet.h>
+#include "agent/protocol/builder.h"
+
+#include <endian.h>
 #include <errno.h>
-#include <msgpack.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/protocol/protocol.h"
 
-#define LENGTH_BYTES 4
+#define FIRST_BYTES 512
+#define FIXSTR_LEN  32 /* shorter strings have their length in the type byte */
 
 /* A map or an array that is open; its count is written when it ends. */
 struct container {
-	size_t header; /* offset of its tag */
+	size_t head; /* offset of its type byte */
 	uint32_t count;
 	bool is_map;
 };
 
 struct fgt_builder {
-	msgpack_sbuffer buffer;
-	msgpack_packer packer;
+	uint8_t *bytes;
+	size_t len, capacity;
 	struct container open[FGT_PROTOCOL_DEPTH_MAX];
 	size_t depth;
 	int error; /* the first one */
@@ -34,19 +37,88 @@ static void fail(struct fgt_builder *builder, int error)
 		builder->error = error;
 }
 
-static void check_size(struct fgt_builder *builder, int packed)
+static int grow(struct fgt_builder *builder, size_t len)
 {
-	if (packed != 0)
-		fail(builder, -ENOMEM);
-	else if (builder->buffer.size > FGT_PROTOCOL_REPLY_MAX)
+	size_t capacity = builder->capacity ? builder->capacity : FIRST_BYTES;
+	uint8_t *bytes;
+
+	while (capacity < len)
+		capacity *= 2;
+	bytes = realloc(builder->bytes, capacity);
+	if (!bytes)
+		return -ENOMEM;
+	builder->bytes = bytes;
+	builder->capacity = capacity;
+	return 0;
+}
+
+/* NULL after an error. */
+static uint8_t *make_room(struct fgt_builder *builder, size_t len)
+{
+	const size_t max = FGT_PROTOCOL_LENGTH_BYTES + FGT_PROTOCOL_REPLY_MAX;
+
+	if (builder->error)
+		return NULL;
+	if (len > max - builder->len)
 		fail(builder, -EMSGSIZE);
+	else if (builder->len + len > builder->capacity)
+		fail(builder, grow(builder, builder->len + len));
+	if (builder->error)
+		return NULL;
+	builder->len += len;
+	return builder->bytes + builder->len - len;
+}
+
+/* A type byte and a big-endian number of width bytes behind it. */
+static void put_head(struct fgt_builder *builder, uint8_t type, uint64_t value,
+		     size_t width)
+{
+	uint64_t big_endian = htobe64(value);
+	uint8_t *to = make_room(builder, 1 + width);
+
+	if (!to)
+		return;
+	to[0] = type;
+	memcpy(to + 1, (const uint8_t *)&big_endian + sizeof(value) - width,
+	       width);
+}
+
+static void put_bytes(struct fgt_builder *builder, const void *bytes,
+		      size_t len)
+{
+	uint8_t *to = make_room(builder, len);
+
+	if (to && len > 0)
+		memcpy(to, bytes, len);
+}
+
+static void put_string(struct fgt_builder *builder, const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len < FIXSTR_LEN)
+		put_head(builder, (uint8_t)(0xa0 | len), 0, 0);
+	else
+		put_head(builder, 0xdb, len, 4);
+	put_bytes(builder, text, len);
+}
+
+static void put_uint(struct fgt_builder *builder, uint64_t value)
+{
+	unsigned int width_log2 = value > UINT32_MAX   ? 3
+				  : value > UINT16_MAX ? 2
+						       : value > UINT8_MAX;
+
+	if (value < 0x80)
+		put_head(builder, (uint8_t)value, 0, 0);
+	else
+		put_head(builder, (uint8_t)(0xcc + width_log2), value,
+			 (size_t)1 << width_log2);
 }
 
 /* Opens a container with room for any count. */
 static void begin(struct fgt_builder *builder, bool is_map)
 {
-	char header[5] = { is_map ? (char)0xdf : (char)0xdd, 0, 0, 0, 0 };
-
 	if (builder->error)
 		return;
 	if (builder->depth == FGT_PROTOCOL_DEPTH_MAX) {
@@ -54,69 +126,73 @@ static void begin(struct fgt_builder *builder, bool is_map)
 		return;
 	}
 	builder->open[builder->depth++] = (struct container){
-		.header = builder->buffer.size,
+		.head = builder->len,
 		.is_map = is_map,
 	};
-	check_size(builder, msgpack_sbuffer_write(&builder->buffer, header,
-						  sizeof(header)));
+	put_head(builder, is_map ? 0xdf : 0xdd, 0, 4);
+}
+
+static void write_count(const struct fgt_builder *builder,
+			const struct container *container)
+{
+	uint32_t count = htobe32(container->count);
+
+	memcpy(builder->bytes + container->head + 1, &count, sizeof(count));
 }
 
 static void end(struct fgt_builder *builder, bool is_map)
 {
-	struct container *container;
-	uint32_t count;
-
+	/* The outermost map is ended by fgt_builder_finish(). */
+	if (builder->depth < 2 ||
+	    builder->open[builder->depth - 1].is_map != is_map)
+		fail(builder, -EINVAL);
 	if (builder->error)
 		return;
-	if (builder->depth == 0 ||
-	    builder->open[builder->depth - 1].is_map != is_map) {
-		fail(builder, -EINVAL);
-		return;
-	}
-	container = &builder->open[--builder->depth];
-	count = htonl(container->count);
-	memcpy(builder->buffer.data + container->header + 1, &count,
-	       sizeof(count));
+	write_count(builder, &builder->open[--builder->depth]);
 }
 
-/* Counts the value that comes next and writes its key. */
+/* Counts the value that comes next and writes its key. False: an error. */
 static bool put_key(struct fgt_builder *builder, const char *key)
 {
 	struct container *container;
 
 	if (builder->error)
 		return false;
-	container = builder->depth > 0 ? &builder->open[builder->depth - 1]
-				       : NULL;
-	if (!container || container->is_map != (key != NULL) ||
+	container = &builder->open[builder->depth - 1];
+	if (container->is_map != (key != NULL) ||
 	    (container->is_map && container->count == FGT_PROTOCOL_KEYS_MAX)) {
 		fail(builder, -EINVAL);
 		return false;
 	}
 	container->count++;
 	if (key)
-		check_size(builder,
-			   msgpack_pack_str_with_body(&builder->packer, key,
-						      strlen(key)));
-	return builder->error == 0;
+		put_string(builder, key);
+	return true;
 }
 
 int fgt_builder_new(struct fgt_builder **ret_builder)
 {
+	FGT_AUTO(fgt_builder_free)
 	struct fgt_builder *builder = calloc(1, sizeof(*builder));
-	char length[LENGTH_BYTES] = { 0 };
 
 	if (!builder)
 		return -ENOMEM;
-	msgpack_sbuffer_init(&builder->buffer);
-	msgpack_packer_init(&builder->packer, &builder->buffer,
-			    msgpack_sbuffer_write);
-	if (msgpack_sbuffer_write(&builder->buffer, length, sizeof(length))) {
-		fgt_builder_free(builder);
-		return -ENOMEM;
-	}
+	(void)make_room(builder, FGT_PROTOCOL_LENGTH_BYTES);
 	begin(builder, true);
-	*ret_builder = builder;
+	if (builder->error)
+		return builder->error;
+	*ret_builder = FGT_TAKE(builder);
+	return 0;
+}
+
+int fgt_builder_new_request(const char *verb, struct fgt_builder **ret_builder)
+{
+	int r = fgt_builder_new(ret_builder);
+
+	if (r < 0)
+		return r;
+	fgt_builder_int(*ret_builder, "v", FGT_PROTOCOL_VERSION);
+	fgt_builder_string(*ret_builder, "verb", verb);
 	return 0;
 }
 
@@ -124,59 +200,56 @@ void fgt_builder_free(struct fgt_builder *builder)
 {
 	if (!builder)
 		return;
-	msgpack_sbuffer_destroy(&builder->buffer);
+	free(builder->bytes);
 	free(builder);
 }
 
 void fgt_builder_int(struct fgt_builder *builder, const char *key,
 		     int64_t value)
 {
-	if (put_key(builder, key))
-		check_size(builder,
-			   msgpack_pack_int64(&builder->packer, value));
+	if (value >= 0)
+		fgt_builder_uint(builder, key, (uint64_t)value);
+	else if (put_key(builder, key))
+		put_head(builder, 0xd3, (uint64_t)value, 8);
 }
 
 void fgt_builder_uint(struct fgt_builder *builder, const char *key,
 		      uint64_t value)
 {
 	if (put_key(builder, key))
-		check_size(builder,
-			   msgpack_pack_uint64(&builder->packer, value));
+		put_uint(builder, value);
 }
 
 void fgt_builder_double(struct fgt_builder *builder, const char *key,
 			double value)
 {
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
 	if (put_key(builder, key))
-		check_size(builder,
-			   msgpack_pack_double(&builder->packer, value));
+		put_head(builder, 0xcb, bits, sizeof(bits));
 }
 
 void fgt_builder_bool(struct fgt_builder *builder, const char *key, bool value)
 {
 	if (put_key(builder, key))
-		check_size(builder,
-			   value ? msgpack_pack_true(&builder->packer)
-				 : msgpack_pack_false(&builder->packer));
+		put_head(builder, value ? 0xc3 : 0xc2, 0, 0);
 }
 
 void fgt_builder_string(struct fgt_builder *builder, const char *key,
 			const char *value)
 {
-	if (put_key(builder, key))
-		check_size(builder,
-			   msgpack_pack_str_with_body(&builder->packer, value,
-						      strlen(value)));
+	if (value && put_key(builder, key))
+		put_string(builder, value);
 }
 
 void fgt_builder_bin(struct fgt_builder *builder, const char *key,
 		     const void *bytes, size_t len)
 {
-	if (len > FGT_PROTOCOL_REPLY_MAX)
-		fail(builder, -EMSGSIZE);
-	else if (put_key(builder, key))
-		check_size(builder, msgpack_pack_bin_with_body(&builder->packer,
-							       bytes, len));
+	if (!put_key(builder, key))
+		return;
+	put_head(builder, 0xc6, len, 4);
+	put_bytes(builder, bytes, len);
 }
 
 void fgt_builder_array_begin(struct fgt_builder *builder, const char *key)
@@ -198,9 +271,6 @@ void fgt_builder_map_begin(struct fgt_builder *builder, const char *key)
 
 void fgt_builder_map_end(struct fgt_builder *builder)
 {
-	/* The outermost map is ended by fgt_builder_finish(). */
-	if (builder->depth == 1)
-		fail(builder, -EINVAL);
 	end(builder, true);
 }
 
@@ -209,14 +279,14 @@ int fgt_builder_finish(struct fgt_builder *builder, const uint8_t **ret_bytes,
 {
 	uint32_t len;
 
-	if (builder->error == 0 && builder->depth != 1)
+	if (builder->depth != 1)
 		fail(builder, -EINVAL);
-	end(builder, true);
 	if (builder->error)
 		return builder->error;
-	len = htonl((uint32_t)(builder->buffer.size - LENGTH_BYTES));
-	memcpy(builder->buffer.data, &len, sizeof(len));
-	*ret_bytes = (const uint8_t *)builder->buffer.data;
-	*ret_len = builder->buffer.size;
+	write_count(builder, &builder->open[0]);
+	len = htobe32((uint32_t)(builder->len - FGT_PROTOCOL_LENGTH_BYTES));
+	memcpy(builder->bytes, &len, sizeof(len));
+	*ret_bytes = builder->bytes;
+	*ret_len = builder->len;
 	return 0;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Talks to the agent's socket. Runs in the program's threads and on the
- * worker, with whatever signals they take; must not believe a length before
- * the bytes are there.
+ * The client's side of the control socket. Runs in the command line, in the
+ * program's threads and on the library's worker, with all their signals; must
+ * not trust a length before the bytes are there.
  */
 #include "agent/protocol/channel.h"
 
+#include <assert.h>
+#include <endian.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +17,13 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "agent/protocol/protocol.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd.h"
 #include "ringbuf/base/owner.h"
 
-#define LENGTH_BYTES 4
-#define FIRST_BYTES  4096
-#define MS_NS	     UINT64_C(1000000)
-#define SECOND_US    UINT64_C(1000000)
+#define FIRST_BYTES 4096
+#define MS_NS	    UINT64_C(1000000)
+#define SECOND_US   UINT64_C(1000000)
 
 static bool is_ours(const struct fgt_channel *channel)
 {
@@ -103,17 +105,62 @@ void fgt_channel_close(struct fgt_channel *channel)
 	channel->fd = -1;
 }
 
+int fgt_channel_explain(int error, const char *path, struct fgt_why *why)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ECONNREFUSED:
+		return fgt_why_set(why, error,
+				   "no agent listens on %s: start "
+				   "'fgtrace-agent daemon' or name its socket "
+				   "(--socket, FGTRACE_SOCKET)",
+				   path);
+	case -EACCES:
+		return fgt_why_set(why, error,
+				   "not permitted to use %s: run as its owner, "
+				   "as a member of its group or as root",
+				   path);
+	case -EPERM:
+		return fgt_why_set(
+			why, error,
+			"the agent on %s runs as another user: start "
+			"one as this user or as root",
+			path);
+	case -ETIMEDOUT:
+		return fgt_why_set(why, error,
+				   "the agent on %s does not answer: it is "
+				   "stopped or overloaded; restart it",
+				   path);
+	case -ECONNRESET:
+		return fgt_why_set(why, error,
+				   "the agent on %s closed the connection: see "
+				   "its log",
+				   path);
+	case -EBADMSG:
+		return fgt_why_set(why, error,
+				   "the agent on %s sent a malformed frame: "
+				   "use an agent of this release",
+				   path);
+	default:
+		return fgt_why_set(why, error, "the agent on %s: %s", path,
+				   strerror(-error));
+	}
+}
+
+/* ---- Sending and receiving --------------------------------------------- */
+
 static int wait_for(int fd, short events, uint64_t deadline_ns)
 {
 	for (;;) {
 		struct pollfd poll_fd = { .fd = fd, .events = events };
 		uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+		uint64_t left_ms;
 		int n;
 
 		if (now_ns >= deadline_ns)
 			return -ETIMEDOUT;
-		n = poll(&poll_fd, 1,
-			 (int)((deadline_ns - now_ns) / MS_NS) + 1);
+		left_ms = (deadline_ns - now_ns) / MS_NS + 1;
+		n = poll(&poll_fd, 1, left_ms < INT_MAX ? (int)left_ms : -1);
 		if (n > 0)
 			return 0;
 		if (n < 0 && errno != EINTR)
@@ -144,29 +191,42 @@ static ssize_t send_some(int fd, const uint8_t *bytes, size_t len,
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-int fgt_channel_send(const struct fgt_channel *channel, const uint8_t *bytes,
-		     size_t len, const int *fds, unsigned int fd_count,
-		     uint64_t deadline_ns)
+static int send_all(int fd, const uint8_t *bytes, size_t len, const int *fds,
+		    unsigned int fd_count, uint64_t deadline_ns)
 {
-	if (!is_ours(channel))
-		return -EBADF;
 	while (len > 0) {
-		ssize_t n = send_some(channel->fd, bytes, len, fds, fd_count);
+		ssize_t n = send_some(fd, bytes, len, fds, fd_count);
 		int r = 0;
 
-		if (n > 0) {
+		if (n >= 0) {
 			bytes += n;
 			len -= (size_t)n;
 			fd_count = 0;
-		} else if (n < 0 && errno == EAGAIN) {
-			r = wait_for(channel->fd, POLLOUT, deadline_ns);
-		} else if (n == 0 || errno != EINTR) {
-			r = n == 0 ? -EPIPE : -errno;
+		} else if (errno == EAGAIN) {
+			r = wait_for(fd, POLLOUT, deadline_ns);
+		} else if (errno != EINTR) {
+			r = -errno;
 		}
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+int fgt_channel_send(const struct fgt_channel *channel,
+		     struct fgt_builder *request, const int *fds,
+		     unsigned int fd_count, uint64_t deadline_ns)
+{
+	const uint8_t *bytes;
+	size_t len;
+	int r = fgt_builder_finish(request, &bytes, &len);
+
+	if (r < 0)
+		return r;
+	if (!is_ours(channel))
+		return -EBADF;
+	r = send_all(channel->fd, bytes, len, fds, fd_count, deadline_ns);
+	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
 static int receive_all(int fd, uint8_t *bytes, size_t len, uint64_t deadline_ns)
@@ -192,55 +252,134 @@ static int receive_all(int fd, uint8_t *bytes, size_t len, uint64_t deadline_ns)
 }
 
 /* Memory grows with the bytes that came, never with the length they claim. */
-static int receive_growing(int fd, struct fgt_channel_frame *frame, size_t len,
-			   uint64_t deadline_ns)
+static int receive_body(int fd, size_t len, uint64_t deadline_ns,
+			uint8_t **ret_bytes)
 {
-	while (frame->len < len) {
-		size_t want = len - frame->len;
+	FGT_AUTO(free) void *bytes = NULL;
+	size_t capacity = 0;
+
+	for (size_t have = 0; have < len; have = capacity) {
+		void *more;
 		int r;
 
-		if (frame->len == frame->capacity) {
-			size_t capacity = frame->capacity ? frame->capacity * 2
-							  : FIRST_BYTES;
-			uint8_t *bytes = realloc(frame->bytes, capacity);
-
-			if (!bytes)
-				return -ENOMEM;
-			frame->bytes = bytes;
-			frame->capacity = capacity;
-		}
-		if (want > frame->capacity - frame->len)
-			want = frame->capacity - frame->len;
-		r = receive_all(fd, frame->bytes + frame->len, want,
+		capacity = capacity ? capacity * 2 : FIRST_BYTES;
+		if (capacity > len)
+			capacity = len;
+		more = realloc(bytes, capacity);
+		if (!more)
+			return -ENOMEM;
+		bytes = more;
+		r = receive_all(fd, (uint8_t *)bytes + have, capacity - have,
 				deadline_ns);
 		if (r < 0)
 			return r;
-		frame->len += want;
 	}
+	*ret_bytes = FGT_TAKE(bytes);
 	return 0;
 }
 
-int fgt_channel_receive(const struct fgt_channel *channel,
-			struct fgt_channel_frame *frame, size_t max_bytes,
-			uint64_t deadline_ns)
+int fgt_channel_receive(const struct fgt_channel *channel, uint64_t deadline_ns,
+			struct fgt_message **ret_message)
 {
-	uint8_t head[LENGTH_BYTES];
-	size_t len;
+	uint8_t *bytes;
+	uint32_t len;
 	int r;
 
+	static_assert(sizeof(len) == FGT_PROTOCOL_LENGTH_BYTES, "the length");
 	if (!is_ours(channel))
 		return -EBADF;
 	if (fgt_clock_ns(CLOCK_MONOTONIC) >= deadline_ns)
 		return -ETIMEDOUT; /* frames without end, each in time */
-	r = receive_all(channel->fd, head, sizeof(head), deadline_ns);
+	r = receive_all(channel->fd, (uint8_t *)&len, sizeof(len), deadline_ns);
 	if (r < 0)
 		return r;
-	len = (size_t)head[0] << 24 | (size_t)head[1] << 16 |
-	      (size_t)head[2] << 8 | head[3];
-	if (len == 0 || len > max_bytes)
+	len = be32toh(len);
+	if (len == 0 || len > FGT_PROTOCOL_REPLY_MAX)
 		return -EBADMSG;
-	frame->len = 0;
-	return receive_growing(channel->fd, frame, len, deadline_ns);
+	r = receive_body(channel->fd, len, deadline_ns, &bytes);
+	if (r < 0)
+		return r;
+	r = fgt_message_decode(bytes, len, ret_message);
+	free(bytes);
+	return r;
+}
+
+/* ---- Requests ---------------------------------------------------------- */
+
+int fgt_channel_receive_reply(const struct fgt_channel *channel,
+			      uint64_t deadline_ns,
+			      struct fgt_message **ret_reply,
+			      struct fgt_why *why)
+{
+	int r;
+
+	*ret_reply = NULL;
+	r = fgt_channel_receive(channel, deadline_ns, ret_reply);
+	return r < 0 ? r : fgt_message_check_reply(*ret_reply, why);
+}
+
+int fgt_channel_call(const struct fgt_channel *channel,
+		     struct fgt_builder *request, uint64_t deadline_ns,
+		     struct fgt_message **ret_reply, struct fgt_why *why)
+{
+	int r = fgt_channel_send(channel, request, NULL, 0, deadline_ns);
+
+	*ret_reply = NULL;
+	return r < 0 ? r
+		     : fgt_channel_receive_reply(channel, deadline_ns,
+						 ret_reply, why);
+}
+
+/* 1 at the end, 0 if there is more. */
+static int take_frame(const struct fgt_message *frame,
+		      const struct fgt_sink *sink, uint64_t *total_bytes,
+		      struct fgt_why *why)
+{
+	bool is_end = false;
+	const uint8_t *bytes;
+	uint64_t sent_bytes;
+	size_t len;
+	int r;
+
+	(void)fgt_message_get_bool(frame, "end", &is_end);
+	if (is_end) {
+		r = fgt_message_get_uint(frame, "len", &sent_bytes);
+		if (r < 0 || sent_bytes != *total_bytes)
+			return fgt_why_set(why, -EBADMSG,
+					   "the slice arrived incomplete; try "
+					   "again");
+		return 1;
+	}
+	if (fgt_message_get_bin(frame, "data", &bytes, &len) == 0) {
+		*total_bytes += len;
+		return fgt_sink_write(sink, bytes, len);
+	}
+	/* An error may come after the first data; nothing else. */
+	r = fgt_message_check_reply(frame, why);
+	return r < 0 ? r
+		     : fgt_why_set(why, -EBADMSG,
+				   "the agent sent a frame without data: use "
+				   "an agent of this release");
+}
+
+int fgt_channel_receive_file(const struct fgt_channel *channel,
+			     const struct fgt_sink *sink, uint64_t frame_ns,
+			     uint64_t deadline_ns, struct fgt_why *why)
+{
+	uint64_t total_bytes = 0;
+	int r;
+
+	do {
+		FGT_AUTO(fgt_message_free) struct fgt_message *frame = NULL;
+		uint64_t until_ns = fgt_clock_ns(CLOCK_MONOTONIC) + frame_ns;
+
+		if (frame_ns == 0 || until_ns > deadline_ns)
+			until_ns = deadline_ns;
+		r = fgt_channel_receive(channel, until_ns, &frame);
+		if (r == 0)
+			r = take_frame(frame, sink, &total_bytes, why);
+	} while (r == 0);
+	return r < 0 ? r : 0;
 }
 
 bool fgt_channel_is_dead(const struct fgt_channel *channel)

@@ -68,6 +68,29 @@ static uint32_t checked_count(struct fgt_msgpack_cursor *cursor, uint64_t count)
 	return (uint32_t)count;
 }
 
+enum fgt_msgpack_type fgt_msgpack_peek(const struct fgt_msgpack_cursor *cursor)
+{
+	uint8_t type = fgt_msgpack_cursor_left(cursor)
+			       ? cursor->bytes[cursor->at]
+			       : 0xc1;
+
+	if (type < 0x80 || type >= 0xe0 || (type >= 0xcc && type <= 0xd3))
+		return FGT_MSGPACK_INTEGER;
+	if (type < 0x90 || type == 0xde || type == 0xdf)
+		return FGT_MSGPACK_MAP;
+	if (type < 0xa0 || type == 0xdc || type == 0xdd)
+		return FGT_MSGPACK_ARRAY;
+	if (type < 0xc0 || (type >= 0xd9 && type <= 0xdb))
+		return FGT_MSGPACK_STR;
+	if (type >= 0xc4 && type <= 0xc6)
+		return FGT_MSGPACK_BIN;
+	if (type == 0xc2 || type == 0xc3)
+		return FGT_MSGPACK_BOOL;
+	if (type == 0xca || type == 0xcb)
+		return FGT_MSGPACK_FLOAT;
+	return type == 0xc0 ? FGT_MSGPACK_NIL : FGT_MSGPACK_OTHER;
+}
+
 uint32_t fgt_msgpack_read_array(struct fgt_msgpack_cursor *cursor)
 {
 	uint8_t type = take_type(cursor);
@@ -223,9 +246,11 @@ bool fgt_msgpack_text_is(struct fgt_msgpack_text text, const char *expected)
 	       !memcmp(text.bytes, expected, text.len);
 }
 
-/* Payload bytes of a scalar after its type byte, reading a length field. */
-static uint64_t scalar_len(struct fgt_msgpack_cursor *cursor, uint8_t type)
+/* Reads the type byte and a length field; returns the bytes of the payload. */
+static uint64_t scalar_len(struct fgt_msgpack_cursor *cursor)
 {
+	uint8_t type = take_type(cursor);
+
 	if (type < 0x80 || type >= 0xe0 || type == 0xc0 || type == 0xc2 ||
 	    type == 0xc3)
 		return 0;
@@ -254,19 +279,14 @@ void fgt_msgpack_skip(struct fgt_msgpack_cursor *cursor)
 	uint64_t owed = 1;
 
 	while (owed && !cursor->error) {
-		uint8_t type = fgt_msgpack_cursor_left(cursor)
-				       ? cursor->bytes[cursor->at]
-				       : 0xc1;
+		enum fgt_msgpack_type type = fgt_msgpack_peek(cursor);
 
 		owed--;
-		if ((type & 0xf0) == 0x90 || type == 0xdc || type == 0xdd) {
+		if (type == FGT_MSGPACK_ARRAY)
 			owed += fgt_msgpack_read_array(cursor);
-		} else if ((type & 0xf0) == 0x80 || type == 0xde ||
-			   type == 0xdf) {
+		else if (type == FGT_MSGPACK_MAP)
 			owed += (uint64_t)fgt_msgpack_read_map(cursor) * 2;
-		} else {
-			take_type(cursor);
-			take(cursor, (size_t)scalar_len(cursor, type));
-		}
+		else
+			take(cursor, (size_t)scalar_len(cursor));
 	}
 }

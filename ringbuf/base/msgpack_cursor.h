@@ -26,9 +26,24 @@ struct fgt_msgpack_text {
 	size_t len;
 };
 
+enum fgt_msgpack_type {
+	FGT_MSGPACK_NIL,
+	FGT_MSGPACK_BOOL,
+	FGT_MSGPACK_INTEGER,
+	FGT_MSGPACK_FLOAT,
+	FGT_MSGPACK_STR,
+	FGT_MSGPACK_BIN,
+	FGT_MSGPACK_ARRAY,
+	FGT_MSGPACK_MAP,
+	FGT_MSGPACK_OTHER, /* an ext type, the byte 0xc1, nothing left */
+};
+
 void fgt_msgpack_cursor_init(struct fgt_msgpack_cursor *cursor,
 			     const uint8_t *bytes, size_t len);
 size_t fgt_msgpack_cursor_left(const struct fgt_msgpack_cursor *cursor);
+
+/* Of the next object, which stays unread. */
+enum fgt_msgpack_type fgt_msgpack_peek(const struct fgt_msgpack_cursor *cursor);
 
 /* Element (array) or pair (map) count, at most the bytes that are left. */
 uint32_t fgt_msgpack_read_array(struct fgt_msgpack_cursor *cursor);

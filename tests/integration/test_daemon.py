@@ -3,6 +3,7 @@
 (FAULTS C3, R5-R9, Z7, Z9). test_daemon.py BUILD [GROUP…]"""
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import threading
 import time
 
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
-from kit.daemon_client import Connection, as_user, call, frame, pack, request
+from kit.daemon_client import (Connection, FakeAgent, as_user, call, frame, pack,
+                               request)
 from kit.harness import NOBODY
 
 SECOND = 1000000000
@@ -60,13 +62,47 @@ def errors_are_precise(checks, bench):
     for name, number, verb, arguments in table:
         reply = Connection(path).send(request(verb, **arguments)).receive()
         checks.ok(f"error: {name}", is_error(reply, number), reply)
-    reply = Connection(path).send(
-        frame(pack({"v": 2, "verb": "status"}))).receive()
-    checks.ok("error: version names both (C8)",
-              is_error(reply, errno.EPROTONOSUPPORT) and
-              "version 2" in reply["why"] and "version 1" in reply["why"],
-              reply)
     daemon.end()
+
+
+def documented_keys():
+    """Of agent/protocol/README.md: what stands in backticks."""
+    path = os.path.join(os.path.dirname(__file__), "../../agent/protocol",
+                        "README.md")
+    with open(path, encoding="utf-8") as text:
+        return set(re.findall(r"`([a-z_]+)`", text.read()))
+
+
+def versions(checks, bench):
+    """A client and a daemon of different releases, in both directions."""
+    daemon = Daemon(bench, "versions")
+    daemon.attach(sleeper(bench).pid)
+    status = daemon.status()
+    unknown = {*status, *status["targets"][0]} - documented_keys()
+    checks.ok("agent/protocol/README.md has every key of status",
+              not unknown, unknown)
+    for version, older in ((0, "program"), (2, "agent")):
+        reply = Connection(daemon.socket).send(
+            frame(pack({"v": version, "verb": "status"}))).receive()
+        checks.ok(f"daemon refuses protocol {version} and names the older",
+                  is_error(reply, errno.EPROTONOSUPPORT) and
+                  f"agent uses protocol 1, this program {version}: "
+                  in reply["why"] and f"{older} is older" in reply["why"],
+                  reply)
+    daemon.end()
+    for version, older in ((0, "agent"), (2, "program")):
+        for is_ok in (True, False):
+            path = bench.path(f"other-{version}-{is_ok}.sock")
+            refusal = {} if is_ok else {"error": -errno.EPROTONOSUPPORT,
+                                        "why": "other words"}
+            with FakeAgent(path, {"v": version, "ok": is_ok, **refusal}):
+                ran = bench.run("status", "--socket", path)
+            checks.ok(f"command line refuses protocol {version} and names "
+                      f"the older (ok: {is_ok})",
+                      ran.returncode != 0 and not ran.stdout and
+                      f"agent uses protocol {version}, this program 1: "
+                      in ran.stderr and f"{older} is older" in ran.stderr,
+                      ran.stderr)
 
 
 def slices_are_served(checks, bench):
@@ -433,6 +469,6 @@ def hostile_names(checks, bench):
 
 
 if __name__ == "__main__":
-    run_groups([errors_are_precise, slices_are_served, other_users, crashes,
-                races, reloads, leaving, leaving_twice, closed_descriptors,
-                hostile_names])
+    run_groups([errors_are_precise, versions, slices_are_served, other_users,
+                crashes, races, reloads, leaving, leaving_twice,
+                closed_descriptors, hostile_names])

@@ -13,6 +13,7 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/summary.h"
 #include "agent/cli/output/summary_print.h"
+#include "agent/protocol/message_json.h"
 
 static uint64_t number(const struct fgt_message *message, const char *key)
 {
@@ -48,16 +49,13 @@ static const char *text(const struct fgt_message *message, const char *key)
 
 void fgt_print_target_names(const struct fgt_message *reply, const char *what)
 {
-	size_t count = 0;
+	struct fgt_message_array targets = { .count = 0 };
+	struct fgt_message target;
 
-	(void)fgt_message_get_array(reply, "targets", &count);
-	for (size_t i = 0; i < count; i++) {
-		const struct fgt_message *target;
-
-		if (fgt_message_get_array_map(reply, "targets", i, &target) < 0)
-			break;
-		printf("%s %" PRIu64 " ", what, number(target, "pid"));
-		fgt_print_text(stdout, text(target, "name"), 64);
+	(void)fgt_message_get_array(reply, "targets", &targets);
+	while (fgt_message_next(&targets, &target) == 0) {
+		printf("%s %" PRIu64 " ", what, number(&target, "pid"));
+		fgt_print_text(stdout, text(&target, "name"), 64);
 		putchar('\n');
 	}
 }
@@ -107,22 +105,18 @@ static void print_target(const struct fgt_message *target)
 
 int fgt_print_target_table(const char *verb, const struct fgt_message *reply)
 {
-	size_t count = 0;
+	struct fgt_message_array targets = { .count = 0 };
+	struct fgt_message target;
 
-	(void)fgt_message_get_array(reply, "targets", &count);
-	if (count == 0)
+	(void)fgt_message_get_array(reply, "targets", &targets);
+	if (targets.count == 0)
 		puts("no targets: attach one with 'fgtrace-agent attach "
 		     "PID|NAME'");
 	else
 		puts("     pid  name             threads      Hz     cpu  missed"
 		     "     held       log  complete");
-	for (size_t i = 0; i < count; i++) {
-		const struct fgt_message *target;
-
-		if (fgt_message_get_array_map(reply, "targets", i, &target) < 0)
-			break;
-		print_target(target);
-	}
+	while (fgt_message_next(&targets, &target) == 0)
+		print_target(&target);
 	return fgt_finish_stdout(verb);
 }
 

@@ -5,7 +5,7 @@
 #ifndef FGT_AGENT_CLI_OUTPUT_TARGET_TABLE_H
 #define FGT_AGENT_CLI_OUTPUT_TARGET_TABLE_H
 
-#include "agent/protocol/protocol.h"
+#include "agent/protocol/message.h"
 
 /* "sampling 1234 redis-server", a line for each target. */
 void fgt_print_target_names(const struct fgt_message *reply, const char *what);

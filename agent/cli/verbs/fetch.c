@@ -11,13 +11,14 @@
 #include <string.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/range/wall_clock.h"
 #include "agent/config/config.h"
-#include "agent/protocol/client.h"
+#include "agent/protocol/channel.h"
+#include "ringbuf/base/clock.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
 
-#define TIMEOUT_MS	30000
+#define TIMEOUT_NS	UINT64_C(30000000000)
+#define AHEAD_MAX_NS	UINT64_C(3600000000000) /* the agent refuses more */
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
 #define SOCKET_PATH_MAX (FGT_SOCKET_PATH_SIZE - 1)
 
@@ -37,15 +38,6 @@ int fgt_fetch_socket(const struct fgt_arguments *arguments, char *ret_path,
 				   "give a shorter one with --socket",
 				   SOCKET_PATH_MAX);
 	return 0;
-}
-
-/* Nobody there gets a number of its own: a reply may say -ENOENT, too. */
-static int open_client(const char *socket_path, struct fgt_client **ret_client,
-		       struct fgt_why *why)
-{
-	int r = fgt_client_open(socket_path, TIMEOUT_MS, ret_client, why);
-
-	return r == -ENOENT || r == -ECONNREFUSED ? -EHOSTDOWN : r;
 }
 
 int fgt_fetch_put_target(struct fgt_builder *request, const char *text,
@@ -71,7 +63,7 @@ static int make_request(const struct fgt_fetch *fetch,
 			struct fgt_builder **ret_request)
 {
 	struct fgt_builder *request;
-	int r = fgt_client_request_new("slice", &request);
+	int r = fgt_builder_new_request("slice", &request);
 
 	if (r < 0)
 		return r;
@@ -87,37 +79,24 @@ static int make_request(const struct fgt_fetch *fetch,
 	return 0;
 }
 
-/* Until to_ns has come, and then as long as any request. */
-static int timeout_for(const struct fgt_fetch *fetch)
-{
-	struct fgt_now now;
-	uint64_t wait_ms = 0;
-
-	fgt_now_read(&now);
-	if (fetch->to_ns > now.mono_ns)
-		wait_ms = (fetch->to_ns - now.mono_ns) / 1000000;
-	return wait_ms > INT_MAX - TIMEOUT_MS ? INT_MAX
-					      : (int)wait_ms + TIMEOUT_MS;
-}
-
 /* Names the targets among which the agent could not choose. */
 static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 {
+	struct fgt_message_array targets = { .count = 0 };
+	struct fgt_message target;
 	char list[256] = "";
-	size_t count = 0, len = 0;
+	size_t len = 0;
 
-	(void)fgt_message_get_array(reply, "targets", &count);
-	for (size_t i = 0; i < count && len < sizeof(list) - 96; i++) {
-		const struct fgt_message *target;
+	(void)fgt_message_get_array(reply, "targets", &targets);
+	while (len < sizeof(list) - 96 &&
+	       fgt_message_next(&targets, &target) == 0) {
 		const char *name = "?";
 		int64_t pid = 0;
 
-		if (fgt_message_get_array_map(reply, "targets", i, &target) < 0)
-			break;
-		(void)fgt_message_get_int(target, "pid", &pid);
-		(void)fgt_message_get_string(target, "name", &name);
+		(void)fgt_message_get_int(&target, "pid", &pid);
+		(void)fgt_message_get_string(&target, "name", &name);
 		len += (size_t)snprintf(list + len, sizeof(list) - len,
-					"%s%lld %.40s", i ? ", " : "",
+					"%s%lld %.40s", len ? ", " : "",
 					(long long)pid, name);
 	}
 	return fgt_why_set(why, -ENOTUNIQ,
@@ -125,102 +104,91 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 			   list, len >= sizeof(list) - 96 ? ", ..." : "");
 }
 
-/* What the agent said is in why already. */
-static int explain_reply(int error, const struct fgt_message *reply,
-			 struct fgt_why *why)
+/* An absent agent has its own error: a reply may hold -ENOENT, too. */
+static int explain_absence(int error, const char *socket_path,
+			   struct fgt_why *why)
 {
-	return reply && error == -ENOTUNIQ ? explain_choice(reply, why) : error;
+	(void)fgt_channel_explain(error, socket_path, why);
+	return error == -ENOENT || error == -ECONNREFUSED ? -EHOSTDOWN : error;
+}
+
+static int explain_reply(int error, const char *socket_path,
+			 const struct fgt_message *reply, struct fgt_why *why)
+{
+	if (!reply)
+		return fgt_channel_explain(error, socket_path, why);
+	return error == -ENOTUNIQ ? explain_choice(reply, why) : error;
+}
+
+/* Connects and sends the request. wait_ns: until it can be answered. */
+static int call(const char *socket_path, struct fgt_builder *request,
+		uint64_t wait_ns, struct fgt_channel *channel,
+		struct fgt_message **ret_reply, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
+	int r = fgt_channel_open(socket_path, false, deadline_ns, channel);
+
+	if (r < 0)
+		return explain_absence(r, socket_path, why);
+	r = fgt_channel_call(channel, request, deadline_ns + wait_ns, &reply,
+			     why);
+	if (r < 0)
+		return explain_reply(r, socket_path, reply, why);
+	*ret_reply = FGT_TAKE(reply);
+	return 0;
 }
 
 int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 		    struct fgt_message **ret_reply, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
-	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	int r = open_client(socket_path, &client, why);
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 
+	return call(socket_path, request, 0, &channel, ret_reply, why);
+}
+
+static int receive_slice(const struct fgt_fetch *fetch,
+			 const struct fgt_channel *channel,
+			 struct fgt_ring_slice **ret_slice, struct fgt_why *why)
+{
+	struct fgt_memory_sink download; /* the .fgt bytes as they arrive */
+	struct fgt_why agent_why = { "" };
+	int r;
+
+	fgt_memory_sink_init(&download, SLICE_MAX_BYTES);
+	r = fgt_channel_receive_file(channel, &download.sink, TIMEOUT_NS,
+				     UINT64_MAX, &agent_why);
 	if (r == 0)
-		r = fgt_client_call(client, request, &reply, why);
-	if (r < 0)
-		return explain_reply(r, reply, why);
-	*ret_reply = FGT_TAKE(reply);
-	return 0;
-}
-
-/* One frame of data: 1 at the end, 0 if there is more. */
-static int take_frame(struct fgt_memory_sink *download,
-		      const struct fgt_message *frame, struct fgt_why *why)
-{
-	const uint8_t *bytes;
-	bool is_end = false;
-	uint64_t total;
-	size_t len;
-	int r;
-
-	if (fgt_message_get_bool(frame, "end", &is_end) == 0 && is_end) {
-		if (fgt_message_get_uint(frame, "len", &total) < 0 ||
-		    total != download->len_bytes)
-			return fgt_why_set(why, -EBADMSG,
-					   "the slice arrived incomplete; try "
-					   "again");
-		return 1;
-	}
-	/* An error may still come after the first data. */
-	if (fgt_message_get_bin(frame, "data", &bytes, &len) < 0) {
-		r = fgt_client_check(frame, why);
-		return r < 0 ? r
-			     : fgt_why_set(why, -EBADMSG,
-					   "the agent sent a frame without "
-					   "data; use the same release");
-	}
-	r = fgt_sink_write(&download->sink, bytes, len);
-	if (r < 0)
-		return fgt_why_set(why, r,
-				   "the slice does not fit into memory; ask "
-				   "for a shorter time");
-	return 0;
-}
-
-static int receive_data(struct fgt_client *client,
-			struct fgt_memory_sink *download, struct fgt_why *why)
-{
-	int r;
-
-	do {
-		FGT_AUTO(fgt_message_free) struct fgt_message *frame = NULL;
-
-		r = fgt_client_receive(client, &frame, why);
-		if (r == 0)
-			r = take_frame(download, frame, why);
-	} while (r == 0);
-	return r < 0 ? r : 0;
+		r = fgt_slice_decode(download.bytes, download.len_bytes,
+				     ret_slice, why);
+	else if (agent_why.text[0])
+		*why = agent_why;
+	else if (r == -EMSGSIZE || r == -ENOMEM)
+		(void)fgt_why_set(why, r,
+				  "the slice does not fit into memory; ask "
+				  "for a shorter time");
+	else
+		(void)fgt_channel_explain(r, fetch->socket_path, why);
+	fgt_memory_sink_done(&download);
+	return r;
 }
 
 int fgt_fetch_slice(const struct fgt_fetch *fetch,
 		    struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	struct fgt_memory_sink download; /* the .fgt bytes as they arrive */
+	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	uint64_t wait_ns = fetch->to_ns > now_ns ? fetch->to_ns - now_ns : 0;
 	int r = make_request(fetch, &request);
 
 	if (r < 0)
 		return fgt_why_set(why, r, "out of memory; free some");
-	r = open_client(fetch->socket_path, &client, why);
-	if (r < 0)
-		return r;
-	fgt_client_set_timeout(client, timeout_for(fetch));
-	r = fgt_client_call(client, request, &reply, why);
-	if (r < 0)
-		return explain_reply(r, reply, why);
-	fgt_memory_sink_init(&download, SLICE_MAX_BYTES);
-	r = receive_data(client, &download, why);
-	if (r == 0)
-		r = fgt_slice_decode(download.bytes, download.len_bytes,
-				     ret_slice, why);
-	fgt_memory_sink_done(&download);
-	return r;
+	if (wait_ns > AHEAD_MAX_NS)
+		wait_ns = AHEAD_MAX_NS;
+	r = call(fetch->socket_path, request, wait_ns, &channel, &reply, why);
+	return r < 0 ? r : receive_slice(fetch, &channel, ret_slice, why);
 }
 
 enum fgt_exit fgt_fetch_exit(int error)

@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 #include "agent/cli/options.h"
-#include "agent/protocol/protocol.h"
+#include "agent/protocol/builder.h"
+#include "agent/protocol/message.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
 
@@ -29,13 +30,13 @@ int fgt_fetch_socket(const struct fgt_arguments *arguments, char *ret_path,
 
 /*
  * One request without further arguments than the builder holds already.
- * -EHOSTDOWN: no agent; other errors: as fgt_client_call().
+ * -EHOSTDOWN: no agent; other errors: as fgt_channel_call().
  */
 int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 		    struct fgt_message **ret_reply, struct fgt_why *why);
 
 /* The slice, checked; waits as long as to_ns lies in the future.
- * -EHOSTDOWN, as fgt_client_call(), -EBADMSG, -E2BIG. */
+ * -EHOSTDOWN, as fgt_channel_call(), -EBADMSG, -E2BIG. */
 int fgt_fetch_slice(const struct fgt_fetch *fetch,
 		    struct fgt_ring_slice **ret_slice, struct fgt_why *why);
 

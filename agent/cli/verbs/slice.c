@@ -12,7 +12,7 @@
 #include "agent/cli/range/wall_clock.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
-#include "agent/protocol/client.h"
+#include "agent/protocol/builder.h"
 
 #define LAST_NS		10000000000ull
 #define RING_AT_MOST_NS 3600000000000ull /* ring.seconds */
@@ -43,7 +43,7 @@ static int ask_for_config(const char *socket_path, char *ret_path, size_t size,
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	const char *path = "";
-	int r = fgt_client_request_new("status", &request);
+	int r = fgt_builder_new_request("status", &request);
 
 	if (r < 0)
 		return fgt_why_set(why, r, "out of memory; free some");

@@ -11,7 +11,7 @@
 #include "agent/cli/output/target_table.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
-#include "agent/protocol/client.h"
+#include "agent/protocol/builder.h"
 
 #define JSON_OPTION                                                            \
 	{                                                                      \
@@ -40,7 +40,7 @@ static int call(const struct fgt_arguments *arguments, const char *socket_path,
 		struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	int r = fgt_client_request_new(arguments->verb->name, &request);
+	int r = fgt_builder_new_request(arguments->verb->name, &request);
 
 	if (r == 0 && target)
 		r = fgt_fetch_put_target(request, target, why);

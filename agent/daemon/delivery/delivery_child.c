@@ -11,10 +11,9 @@
 #include <unistd.h>
 
 #include "agent/daemon/delivery/transaction_facts.h"
+#include "agent/protocol/protocol.h"
 #include "agent/symbols/helper/self_child.h"
 #include "ringbuf/base/owner.h"
-
-#define LENGTH_BYTES 4 /* in front of what a builder makes */
 
 static int send_order(int fd, const struct fgt_delivery_head *head,
 		      const uint8_t *body, size_t body_len, const int *fds,
@@ -100,13 +99,13 @@ int fgt_delivery_body_new(const char *destination,
 	r = fgt_builder_finish(builder, &frame, &len);
 	if (r < 0)
 		return r;
-	len -= LENGTH_BYTES;
+	len -= FGT_PROTOCOL_LENGTH_BYTES;
 	if (len > FGT_DELIVERY_BODY_MAX)
 		return -EMSGSIZE;
 	body = malloc(len);
 	if (!body)
 		return -ENOMEM;
-	memcpy(body, frame + LENGTH_BYTES, len);
+	memcpy(body, frame + FGT_PROTOCOL_LENGTH_BYTES, len);
 	*ret_body = body;
 	*ret_len = len;
 	return 0;

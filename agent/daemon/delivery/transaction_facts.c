@@ -126,21 +126,23 @@ static int get_tag(const struct fgt_message *element, struct fgt_tag *ret_tag,
 static int get_tags(const struct fgt_message *message,
 		    struct fgt_facts_room *room, struct fgt_why *why)
 {
-	const struct fgt_message *element;
+	struct fgt_message_array array = { .count = 0 };
+	struct fgt_message element;
 	size_t count = 0;
-	int r = fgt_message_get_array(message, "tags", &count);
+	int r = fgt_message_get_array(message, "tags", &array);
 
-	if ((r < 0 && r != -ENOENT) || count > FGT_TAGS_MAX)
+	if ((r < 0 && r != -ENOENT) || array.count > FGT_TAGS_MAX)
 		return refuse(why, "tags", "must be a list of at most 32");
-	r = 0;
-	for (size_t i = 0; i < count && r == 0; i++) {
-		r = fgt_message_get_array_map(message, "tags", i, &element);
-		if (r == 0)
-			r = get_tag(element, &room->tags[i], why);
+	while ((r = fgt_message_next(&array, &element)) == 0) {
+		r = get_tag(&element, &room->tags[count++], why);
+		if (r < 0)
+			break;
 	}
 	room->facts.tags = room->tags;
 	room->facts.tag_count = count;
-	return r < 0 ? refuse(why, "tags", "must be maps of key and value") : 0;
+	return r == -ENOENT
+		       ? 0
+		       : refuse(why, "tags", "must be maps of key and value");
 }
 
 static int get_thread_run(const struct fgt_message *element,
@@ -164,23 +166,24 @@ static int get_thread_run(const struct fgt_message *element,
 static int get_thread_runs(const struct fgt_message *message,
 			   struct fgt_facts_room *room, struct fgt_why *why)
 {
-	const struct fgt_message *element;
+	struct fgt_message_array array = { .count = 0 };
+	struct fgt_message element;
 	size_t count = 0;
-	int r = fgt_message_get_array(message, "tids", &count);
+	int r = fgt_message_get_array(message, "tids", &array);
 
-	if ((r < 0 && r != -ENOENT) || count > FGT_TRANSACTION_THREAD_RUNS)
+	if ((r < 0 && r != -ENOENT) ||
+	    array.count > FGT_TRANSACTION_THREAD_RUNS)
 		return refuse(why, "tids", "must be a list of at most 256");
-	for (size_t i = 0; i < count; i++) {
-		r = fgt_message_get_array_map(message, "tids", i, &element);
-		if (r == 0)
-			r = get_thread_run(element, &room->thread_runs[i]);
+	while ((r = fgt_message_next(&array, &element)) == 0) {
+		r = get_thread_run(&element, &room->thread_runs[count++]);
 		if (r < 0)
-			return refuse(why, "tids",
-				      "must be maps of tid, from_ns and to_ns");
+			break;
 	}
 	room->facts.thread_runs = room->thread_runs;
 	room->facts.thread_run_count = count;
-	return 0;
+	return r == -ENOENT ? 0
+			    : refuse(why, "tids",
+				     "must be maps of tid, from_ns and to_ns");
 }
 
 /* Without a name nothing else of a transaction counts. */

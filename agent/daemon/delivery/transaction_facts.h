@@ -6,7 +6,8 @@
 #ifndef FGT_AGENT_DAEMON_DELIVERY_TRANSACTION_FACTS_H
 #define FGT_AGENT_DAEMON_DELIVERY_TRANSACTION_FACTS_H
 
-#include "agent/protocol/protocol.h"
+#include "agent/protocol/builder.h"
+#include "agent/protocol/message.h"
 #include "upload/format/parts/transaction.h"
 
 /* Facts with room for their arrays; texts are the message's. */

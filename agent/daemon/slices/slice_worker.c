@@ -15,6 +15,7 @@
 #include "agent/capture/look/state_name.h"
 #include "agent/daemon/loop/loop.h"
 #include "agent/daemon/socket/reply.h"
+#include "agent/protocol/protocol.h"
 #include "ringbuf/slice/slice_codec.h"
 
 #define SECOND_NS UINT64_C(1000000000)

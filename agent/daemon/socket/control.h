@@ -11,7 +11,8 @@
 
 #include "agent/daemon/loop/loop.h"
 #include "agent/daemon/socket/listener.h"
-#include "agent/protocol/protocol.h"
+#include "agent/protocol/builder.h"
+#include "agent/protocol/message.h"
 #include "ringbuf/base/owner.h"
 
 #define FGT_CONTROL_CLIENTS_MAX 64 /* the last one is kept for root */

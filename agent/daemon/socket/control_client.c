@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/socket/reply.h"
+#include "agent/protocol/protocol.h"
 #include "ringbuf/base/fd.h"
 
 #ifdef SO_PEERPIDFD
@@ -21,7 +22,6 @@
 #else
 #define PEER_PIDFD 77 /* Linux 6.5; older headers do not have it */
 #endif
-#define LENGTH_BYTES	 4
 #define READ_FIRST_BYTES 1024
 #define MS		 UINT64_C(1000000)
 
@@ -271,8 +271,9 @@ static void handle_frame(struct fgt_control_client *client)
 	fgt_loop_disarm(control->loop, &client->timer);
 	/* Whatever else it sends is not read before it has its answer. */
 	(void)fgt_loop_watch(control->loop, &client->watch, 0);
-	r = fgt_message_decode(client->bytes + LENGTH_BYTES,
-			       client->len - LENGTH_BYTES, &request);
+	r = fgt_message_decode(client->bytes + FGT_PROTOCOL_LENGTH_BYTES,
+			       client->len - FGT_PROTOCOL_LENGTH_BYTES,
+			       &request);
 	drop_request(client);
 	if (r == -ENOMEM)
 		fgt_control_fail(client, r, "the agent is out of memory");
@@ -298,15 +299,15 @@ static int missing_bytes(const struct fgt_control_client *client,
 {
 	size_t body;
 
-	if (client->len < LENGTH_BYTES) {
-		*ret_len = LENGTH_BYTES - client->len;
+	if (client->len < FGT_PROTOCOL_LENGTH_BYTES) {
+		*ret_len = FGT_PROTOCOL_LENGTH_BYTES - client->len;
 		return 0;
 	}
 	body = (size_t)client->bytes[0] << 24 | (size_t)client->bytes[1] << 16 |
 	       (size_t)client->bytes[2] << 8 | client->bytes[3];
 	if (body == 0 || body > request_max(client))
 		return -EMSGSIZE;
-	*ret_len = body + LENGTH_BYTES - client->len;
+	*ret_len = body + FGT_PROTOCOL_LENGTH_BYTES - client->len;
 	return 0;
 }
 
@@ -446,7 +447,7 @@ static int read_some(struct fgt_control_client *client)
 	note_begin(client);
 	client->len += (size_t)n;
 	r = missing_bytes(client, &want);
-	return r < 0 ? r : client->len > LENGTH_BYTES && want == 0;
+	return r < 0 ? r : client->len > FGT_PROTOCOL_LENGTH_BYTES && want == 0;
 }
 
 void fgt_control_client_ready(void *context, uint32_t events)

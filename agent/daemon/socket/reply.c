@@ -6,6 +6,8 @@
 
 #include <sys/socket.h>
 
+#include "agent/protocol/protocol.h"
+
 static int begin(bool is_ok, struct fgt_builder **ret_builder)
 {
 	int r = fgt_builder_new(ret_builder);

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "agent/protocol/protocol.h"
+#include "agent/protocol/builder.h"
 
 /* A builder that holds "v" and "ok": true. -ENOMEM. */
 int fgt_reply_new(struct fgt_builder **ret_builder);

@@ -14,6 +14,7 @@
 #include "agent/daemon/targets/selector.h"
 #include "agent/daemon/targets/target_job.h"
 #include "agent/daemon/targets/target_verb.h"
+#include "agent/protocol/protocol.h"
 
 #define NAME_MAX_BYTES 64
 #define AHEAD_MAX_NS   (UINT64_C(3600) * 1000000000)
@@ -271,14 +272,8 @@ static int check_version(struct call *call)
 	if (fgt_message_get_int(call->request, "v", &version) < 0)
 		return fgt_why_set(&call->why, -EBADMSG,
 				   "the request has no v (protocol version)");
-	if (version != FGT_PROTOCOL_VERSION)
-		return fgt_why_set(&call->why, -EPROTONOSUPPORT,
-				   "you speak version %lld of the protocol, "
-				   "the agent (%s) version %d: use the same "
-				   "release",
-				   (long long)version, FGT_VERSION,
-				   FGT_PROTOCOL_VERSION);
-	return 0;
+	return fgt_protocol_check_versions(FGT_PROTOCOL_VERSION, version,
+					   &call->why);
 }
 
 void fgt_request_handle(void *context, struct fgt_control_client *client,

@@ -10,8 +10,14 @@
 
 #include "agent/lib/agent/registrar.h"
 #include "agent/lib/worker.h"
+#include "ringbuf/base/msgpack_check.h"
+#include "ringbuf/base/msgpack_cursor.h"
 
-#define MS_NS UINT64_C(1000000)
+#define MS_NS	    UINT64_C(1000000)
+#define SLICE_MAX   ((size_t)256 << 20)
+#define MAGIC	    "FGT1" /* of a .fgt file */
+#define MAGIC_LEN   4
+#define NESTING_MAX 16 /* as the decoder of .fgt files has it */
 
 struct agent_link {
 	struct fgt_registrar registrar;
@@ -53,22 +59,147 @@ static void forked(void *state)
 	fgt_registrar_forked(&link->registrar);
 }
 
+/* ---- Slices ------------------------------------------------------------ */
+
+/*
+ * One msgpack map that tells its version first, whole and with nothing after
+ * it. What its tables say whoever decodes them looks at: that needs as much
+ * memory again, and a program may only want to keep the bytes.
+ */
+static bool is_slice(const uint8_t *bytes, size_t len)
+{
+	struct fgt_msgpack_cursor cursor;
+	struct fgt_msgpack_text key;
+
+	if (len <= MAGIC_LEN || memcmp(bytes, MAGIC, MAGIC_LEN) != 0)
+		return false;
+	bytes += MAGIC_LEN;
+	len -= MAGIC_LEN;
+	if (fgt_msgpack_check(bytes, len, NESTING_MAX) < 0)
+		return false;
+	fgt_msgpack_cursor_init(&cursor, bytes, len);
+	if (fgt_msgpack_read_map(&cursor) == 0)
+		return false;
+	key = fgt_msgpack_read_str(&cursor);
+	(void)fgt_msgpack_read_uint(&cursor, UINT64_MAX);
+	return !cursor.error && fgt_msgpack_text_is(key, "version");
+}
+
+/* What the reply says of the slice that follows. */
+static int read_head(const struct fgt_message *reply,
+		     struct fgt_slice *ret_slice)
+{
+	uint64_t threads;
+
+	if (fgt_message_get_uint(reply, "from_ns", &ret_slice->from_ns) < 0 ||
+	    fgt_message_get_uint(reply, "to_ns", &ret_slice->to_ns) < 0 ||
+	    fgt_message_get_uint(reply, "ticks", &ret_slice->ticks) < 0 ||
+	    fgt_message_get_uint(reply, "threads", &threads) < 0)
+		return -EBADMSG;
+	if (ret_slice->from_ns > ret_slice->to_ns || ret_slice->ticks < 2 ||
+	    threads > UINT32_MAX)
+		return -EBADMSG;
+	ret_slice->threads = (unsigned int)threads;
+	return 0;
+}
+
+static int receive_file(const struct fgt_channel *channel, uint64_t deadline_ns,
+			struct fgt_slice *slice)
+{
+	struct fgt_memory_sink memory;
+	int r;
+
+	fgt_memory_sink_init(&memory, SLICE_MAX);
+	r = fgt_channel_receive_file(channel, &memory.sink, 0, deadline_ns,
+				     NULL);
+	/* No slice is larger than SLICE_MAX. */
+	if (r == -EMSGSIZE ||
+	    (r == 0 && !is_slice(memory.bytes, memory.len_bytes)))
+		r = -EBADMSG;
+	if (r == 0) {
+		slice->len_bytes = memory.len_bytes;
+		slice->bytes = FGT_TAKE(memory.bytes);
+	}
+	fgt_memory_sink_done(&memory);
+	return r;
+}
+
+/* Of this process. */
+static int request_slice(const struct fgt_channel *channel, uint64_t from_ns,
+			 uint64_t to_ns, uint64_t deadline_ns,
+			 struct fgt_slice *slice)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+	int r = fgt_builder_new_request("slice", &request);
+
+	if (r < 0)
+		return r;
+	fgt_builder_bool(request, "self", true);
+	fgt_builder_uint(request, "from_ns", from_ns);
+	fgt_builder_uint(request, "to_ns", to_ns);
+	r = fgt_channel_call(channel, request, deadline_ns, &reply, NULL);
+	if (r == 0)
+		r = read_head(reply, slice);
+	return r < 0 ? r : receive_file(channel, deadline_ns, slice);
+}
+
+/* What the agent or the system said, as fgt_get_slice() says it. */
+static int translate(int error)
+{
+	switch (error) {
+	case 0:
+	case -ENODATA:
+	case -ETIMEDOUT:
+	case -EBADMSG:
+	case -EBUSY:
+	case -ENOMEM:
+		return error;
+	case -EAGAIN: /* no thread, or the ring was faster */
+	case -EUSERS:
+		return -EBUSY;
+	case -ESRCH: /* it does not know us (yet): it has been restarted */
+	case -ESHUTDOWN: /* it is leaving */
+	default:
+		return -ENOTCONN;
+	}
+}
+
+/* Over a connection of its own: the worker has the other one. */
+static int cut_slice(struct fgt_registrar *registrar, uint64_t from_ns,
+		     uint64_t to_ns, uint64_t deadline_ns,
+		     struct fgt_slice **ret_slice)
+{
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
+	struct fgt_slice *slice = calloc(1, sizeof(*slice));
+	int r = slice ? fgt_registrar_connect(registrar, deadline_ns, &channel)
+		      : -ENOMEM;
+
+	if (r == 0)
+		r = request_slice(&channel, from_ns, to_ns, deadline_ns, slice);
+	if (r < 0) {
+		free(slice);
+		return translate(r);
+	}
+	*ret_slice = slice;
+	return 0;
+}
+
 static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
 	       unsigned int timeout_ms, struct fgt_slice **ret_slice)
 {
 	struct agent_link *link = state;
-	int r = -ENOTCONN, way;
+	int r = -ENOTCONN;
 
-	if (fgt_registrar_is_registered(&link->registrar)) {
-		r = fgt_agent_cut(link->registrar.options.options, from_ns,
-				  to_ns, fgt_now() + timeout_ms * MS_NS, &way,
-				  ret_slice);
-		fgt_registrar_set_way(&link->registrar, way);
-	}
+	if (fgt_registrar_is_registered(&link->registrar))
+		r = cut_slice(&link->registrar, from_ns, to_ns,
+			      fgt_now() + timeout_ms * MS_NS, ret_slice);
 	if (r == -ENOTCONN)
-		fgt_worker_wake(); /* to look whether it is there */
+		fgt_worker_wake(); /* to look for the agent again */
 	return r;
 }
+
+/* ---- State ------------------------------------------------------------- */
 
 static void refresh(void *state)
 {
@@ -100,94 +231,110 @@ static void get_limitation(void *state, char *ret_text, size_t len)
 
 /* ---- Deliveries -------------------------------------------------------- */
 
-static void write_lists(struct fgt_wire *wire,
-			const struct fgt_transaction_facts *facts)
+static void put_lists(struct fgt_builder *request,
+		      const struct fgt_transaction_facts *facts)
 {
-	fgt_wire_array(wire, "tags", (uint32_t)facts->tag_count);
+	fgt_builder_array_begin(request, "tags");
 	for (size_t i = 0; i < facts->tag_count; i++) {
-		fgt_wire_map(wire, 2);
-		fgt_wire_text(wire, "key", facts->tags[i].key);
-		fgt_wire_text(wire, "value", facts->tags[i].value);
+		fgt_builder_map_begin(request, NULL);
+		fgt_builder_string(request, "key", facts->tags[i].key);
+		fgt_builder_string(request, "value", facts->tags[i].value);
+		fgt_builder_map_end(request);
 	}
-	fgt_wire_array(wire, "tids", (uint32_t)facts->thread_run_count);
+	fgt_builder_array_end(request);
+	fgt_builder_array_begin(request, "tids");
 	for (size_t i = 0; i < facts->thread_run_count; i++) {
-		fgt_wire_map(wire, 3);
-		fgt_wire_int(wire, "tid", facts->thread_runs[i].tid);
-		fgt_wire_uint(wire, "from_ns", facts->thread_runs[i].from_ns);
-		fgt_wire_uint(wire, "to_ns", facts->thread_runs[i].to_ns);
+		const struct fgt_thread_run *run = &facts->thread_runs[i];
+
+		fgt_builder_map_begin(request, NULL);
+		fgt_builder_int(request, "tid", run->tid);
+		fgt_builder_uint(request, "from_ns", run->from_ns);
+		fgt_builder_uint(request, "to_ns", run->to_ns);
+		fgt_builder_map_end(request);
 	}
+	fgt_builder_array_end(request);
 }
 
-static void write_facts(struct fgt_wire *wire,
-			const struct fgt_transaction_facts *facts)
+static void put_facts(struct fgt_builder *request,
+		      const struct fgt_transaction_facts *facts)
 {
-	fgt_wire_text(wire, "release", facts->release);
-	fgt_wire_text(wire, "environment", facts->environment);
+	fgt_builder_string(request, "release", facts->release);
+	fgt_builder_string(request, "environment", facts->environment);
 	if (!fgt_facts_of_transaction(facts))
 		return;
-	fgt_wire_text(wire, "name", facts->name);
-	fgt_wire_text(wire, "op", facts->op);
-	fgt_wire_text(wire, "status", facts->status);
-	fgt_wire_text(wire, "event_id", facts->event_id);
-	fgt_wire_text(wire, "trace_id", facts->trace_id);
-	fgt_wire_text(wire, "span_id", facts->span_id);
-	fgt_wire_text(wire, "parent_span_id", facts->parent_span_id);
-	fgt_wire_uint(wire, "begin_ns", facts->begin_ns);
-	fgt_wire_uint(wire, "end_ns", facts->end_ns);
-	fgt_wire_int(wire, "active_tid", facts->active_tid);
-	fgt_wire_bool(wire, "all_threads", facts->all_threads);
-	write_lists(wire, facts);
+	fgt_builder_string(request, "name", facts->name);
+	fgt_builder_string(request, "op", facts->op);
+	fgt_builder_string(request, "status", facts->status);
+	fgt_builder_string(request, "event_id", facts->event_id);
+	fgt_builder_string(request, "trace_id", facts->trace_id);
+	fgt_builder_string(request, "span_id", facts->span_id);
+	fgt_builder_string(request, "parent_span_id", facts->parent_span_id);
+	fgt_builder_uint(request, "begin_ns", facts->begin_ns);
+	fgt_builder_uint(request, "end_ns", facts->end_ns);
+	fgt_builder_int(request, "active_tid", facts->active_tid);
+	fgt_builder_bool(request, "all_threads", facts->all_threads);
+	put_lists(request, facts);
 }
 
-static void write_delivery(struct fgt_wire *wire,
-			   const struct fgt_delivery *delivery)
+static int make_request(const struct fgt_delivery *delivery,
+			struct fgt_builder **ret_request)
 {
 	const struct fgt_transaction_facts *facts = delivery->facts;
+	struct fgt_builder *request;
+	int r = fgt_builder_new_request("deliver", &request);
 
-	fgt_wire_init(wire, "deliver");
-	fgt_wire_text(wire, "destination", delivery->destination);
+	if (r < 0)
+		return r;
+	fgt_builder_string(request, "destination", delivery->destination);
 	if (delivery->slice) {
-		fgt_wire_bin(wire, "data", delivery->slice->bytes,
-			     delivery->slice->len_bytes);
+		fgt_builder_bin(request, "data", delivery->slice->bytes,
+				delivery->slice->len_bytes);
 	} else if (facts) {
-		fgt_wire_uint(wire, "from_ns", facts->begin_ns);
-		fgt_wire_uint(wire, "to_ns", facts->end_ns);
+		fgt_builder_uint(request, "from_ns", facts->begin_ns);
+		fgt_builder_uint(request, "to_ns", facts->end_ns);
 	}
 	if (facts)
-		write_facts(wire, facts);
+		put_facts(request, facts);
+	*ret_request = request;
+	return 0;
+}
+
+/* Which error of a call is final: others may pass with the next try. */
+static int explain(int error, struct fgt_why *why)
+{
+	bool is_answered = why->text[0];
+
+	if (error == -EMSGSIZE && !is_answered)
+		return fgt_why_set(why, error,
+				   "a slice is larger than the 16 MiB that an "
+				   "agent takes: upload a shorter range");
+	/* The registrar logs why the agent is away. */
+	if (!is_answered)
+		(void)fgt_why_set(why, error,
+				  "the agent does not take deliveries now: "
+				  "they are tried again, at most 8 times");
+	return !is_answered || error == -EBUSY || error == -ESHUTDOWN ? -EAGAIN
+								      : error;
 }
 
 static int deliver(void *state, const struct fgt_delivery *delivery,
 		   char *ret_why)
 {
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	struct agent_link *link = state;
-	struct fgt_answer answer;
-	struct fgt_wire request;
+	struct fgt_why why = { "" };
 	int r;
 
 	if (!delivery->slice && !delivery->facts)
 		return -EINVAL;
-	write_delivery(&request, delivery);
-	r = fgt_registrar_call(&link->registrar, &request, &answer);
-	fgt_wire_done(&request);
+	r = make_request(delivery, &request);
+	if (r == 0)
+		r = fgt_registrar_call(&link->registrar, request, &why);
 	if (r == 0)
 		return 0;
-	if (r == -EMSGSIZE && !answer.has_ok) {
-		snprintf(ret_why, sizeof(answer.why),
-			 "a slice is larger than the 16 MiB that an agent "
-			 "takes: upload a shorter range");
-		return r;
-	}
-	/* Why it is away the registrar tells. */
-	snprintf(ret_why, sizeof(answer.why), "%s",
-		 answer.why[0] ? answer.why
-			       : "the agent does not take what was kept: it is "
-				 "tried again, a few times");
-	/* The agent is full, or away: it may be there again in a while. */
-	return r == -EBUSY || r == -ESHUTDOWN || r == -ENOTCONN ||
-			       !answer.has_ok
-		       ? -EAGAIN
-		       : r;
+	r = explain(r, &why);
+	snprintf(ret_why, FGT_EMBED_WHY, "%.*s", FGT_EMBED_WHY - 1, why.text);
+	return r;
 }
 
 const struct fgt_backend fgt_agent_link = {

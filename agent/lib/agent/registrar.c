@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MS_NS	  UINT64_C(1000000)
 #define SECOND_NS UINT64_C(1000000000)
@@ -16,12 +18,16 @@
 #define REFUSED_NS (10 * SECOND_NS)
 #define HUNG_NS	   (30 * SECOND_NS)
 
+#define SYSTEM_SOCKET "/run/fgtrace/agent.sock"
+#define SOCKET_SIZE   108 /* of sockaddr_un, NUL included */
+#define HZ_MAX	      1e6
+
 static uint64_t deadline(const struct fgt_registrar *registrar)
 {
 	return fgt_now() + registrar->options.options->timeout_ms * MS_NS;
 }
 
-static void tell(const struct fgt_registrar *registrar, const char *line)
+static void log_line(const struct fgt_registrar *registrar, const char *line)
 {
 	registrar->options.log(registrar->options.context, line);
 }
@@ -44,84 +50,149 @@ static void set_state(struct fgt_registrar *registrar, bool is_registered,
 {
 	pthread_mutex_lock(&registrar->lock);
 	registrar->hz = hz;
-	snprintf(registrar->limitation, sizeof(registrar->limitation), "%s",
-		 limitation);
+	snprintf(registrar->limitation, sizeof(registrar->limitation), "%.*s",
+		 (int)sizeof(registrar->limitation) - 1, limitation);
 	pthread_mutex_unlock(&registrar->lock);
 	atomic_store_explicit(&registrar->is_registered, is_registered,
 			      memory_order_relaxed);
 }
 
-/* ---- Registering ------------------------------------------------------- */
+/* ---- Connecting -------------------------------------------------------- */
 
-static void write_request(const struct fgt_registrar *registrar, int spans_fd,
-			  struct fgt_wire *request)
+/* False: the path would be too long. */
+static bool user_socket(char *path, size_t size)
 {
-	const struct fgt_options *options = registrar->options.options;
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	int len;
 
-	fgt_wire_init(request, "register");
-	fgt_wire_text(request, "mode",
-		      registrar->ring_fd < 0 ? "agent" : "embedded");
-	fgt_wire_text(request, "destination", options->destination);
-	fgt_wire_text(request, "release", options->release);
-	fgt_wire_text(request, "environment", options->environment);
-	fgt_wire_bool(request, "spans", spans_fd >= 0);
-	fgt_wire_bool(request, "ring", registrar->ring_fd >= 0);
+	if (runtime && *runtime == '/')
+		len = snprintf(path, size, "%s/fgtrace/agent.sock", runtime);
+	else
+		len = snprintf(path, size, "/tmp/fgtrace-%u/agent.sock",
+			       geteuid());
+	return len > 0 && (size_t)len < size;
 }
 
-static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
-	       struct fgt_answer *ret_answer)
+/*
+ * Without a socket in the options: this user's agent, then the system's. Each
+ * is checked, since any user can make a folder in /tmp first.
+ */
+static int connect_to_agent(const char *socket, uint64_t deadline_ns,
+			    struct fgt_channel *ret_channel)
 {
+	char path[SOCKET_SIZE];
+
+	if (socket)
+		return fgt_channel_open(socket, false, deadline_ns,
+					ret_channel);
+	if (geteuid() != 0 && user_socket(path, sizeof(path)) &&
+	    fgt_channel_open(path, true, deadline_ns, ret_channel) == 0)
+		return 0;
+	return fgt_channel_open(SYSTEM_SOCKET, true, deadline_ns, ret_channel);
+}
+
+int fgt_registrar_connect(struct fgt_registrar *registrar, uint64_t deadline_ns,
+			  struct fgt_channel *ret_channel)
+{
+	int r = connect_to_agent(registrar->options.options->socket,
+				 deadline_ns, ret_channel);
+	/* -ECONNREFUSED: it has ended; the open connection reports that. */
+	bool is_blocked = r == -ENOENT || r == -ENOTDIR || r == -EACCES ||
+			  r == -EPERM;
+
+	atomic_store_explicit(&registrar->way, is_blocked ? r : 0,
+			      memory_order_relaxed);
+	return r;
+}
+
+/* ---- Registering ------------------------------------------------------- */
+
+static int make_request(const struct fgt_registrar *registrar, int spans_fd,
+			struct fgt_builder **ret_request)
+{
+	const struct fgt_options *options = registrar->options.options;
+	struct fgt_builder *request;
+	int r = fgt_builder_new_request("register", &request);
+
+	if (r < 0)
+		return r;
+	fgt_builder_string(request, "mode",
+			   registrar->ring_fd < 0 ? "agent" : "embedded");
+	fgt_builder_string(request, "destination", options->destination);
+	fgt_builder_string(request, "release", options->release);
+	fgt_builder_string(request, "environment", options->environment);
+	fgt_builder_bool(request, "spans", spans_fd >= 0);
+	fgt_builder_bool(request, "ring", registrar->ring_fd >= 0);
+	*ret_request = request;
+	return 0;
+}
+
+/* Sends the request with its descriptors; the reply as fgt_channel_call(). */
+static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
+	       struct fgt_message **ret_reply, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	int spans_fd = registrar->options.get_spans_fd();
 	int fds[FGT_CHANNEL_FDS_MAX];
 	unsigned int fd_count = 0;
-	struct fgt_wire request;
-	int r;
+	int r = make_request(registrar, spans_fd, &request);
 
 	if (spans_fd >= 0)
 		fds[fd_count++] = spans_fd;
 	if (registrar->ring_fd >= 0)
 		fds[fd_count++] = registrar->ring_fd;
-	write_request(registrar, spans_fd, &request);
-	r = fgt_agent_call(&registrar->channel, &request, fds, fd_count,
-			   deadline_ns, ret_answer);
-	fgt_wire_done(&request);
-	return r;
+	if (r == 0)
+		r = fgt_channel_send(&registrar->channel, request, fds,
+				     fd_count, deadline_ns);
+	return r < 0 ? r
+		     : fgt_channel_receive_reply(&registrar->channel,
+						 deadline_ns, ret_reply, why);
 }
 
-/* Keeps cause and remedy for fgt_get_status() and the program's log. */
-static void explain(struct fgt_registrar *registrar, int error, const char *why)
+/* What the agent makes of the registration. */
+static int take_reply(struct fgt_registrar *registrar,
+		      const struct fgt_message *reply)
+{
+	const char *limitation = "";
+	struct fgt_why printable;
+	double hz = 0;
+
+	if (fgt_message_get_double(reply, "hz", &hz) == -EINVAL ||
+	    !(hz >= 0 && hz <= HZ_MAX) ||
+	    fgt_message_get_string(reply, "limitation", &limitation) == -EINVAL)
+		return -EBADMSG;
+	(void)fgt_why_set(&printable, 0, "%s", limitation);
+	set_state(registrar, true, hz, printable.text);
+	return 0;
+}
+
+static const char *socket_name(const struct fgt_registrar *registrar)
 {
 	const char *socket = registrar->options.options->socket;
-	bool is_absent = !why[0] &&
-			 (error == -ENOENT || error == -ECONNREFUSED);
-	char text[256];
 
-	if (!socket)
-		socket = "its usual socket";
-	if (why[0])
-		snprintf(text, sizeof(text), "the agent refuses: %.*s",
-			 (int)sizeof(text) - 20, why);
-	else if (is_absent)
-		snprintf(text, sizeof(text),
-			 "no agent listens on %s: start one with "
-			 "'fgtrace-agent daemon', or name its socket",
-			 socket);
-	else if (error == -ETIMEDOUT)
-		snprintf(text, sizeof(text),
-			 "the agent on %s does not answer within %u ms: it is "
-			 "stopped, hung or overloaded; start it anew",
-			 socket, registrar->options.options->timeout_ms);
-	else if (error == -EACCES || error == -EPERM)
-		snprintf(text, sizeof(text),
-			 "not permitted to use the agent on %s: run it as this "
-			 "user or as root",
-			 socket);
-	else
-		snprintf(text, sizeof(text), "the agent on %s: %s", socket,
-			 strerror(-error));
-	set_state(registrar, false, 0, text);
+	return socket ? socket : "its usual socket";
+}
+
+/*
+ * Keeps cause and remedy for fgt_get_status() and the program's log. why: of
+ * the agent's reply, "" if there was none.
+ */
+static void explain(struct fgt_registrar *registrar, int error,
+		    struct fgt_why *why)
+{
+	bool is_absent = !why->text[0] &&
+			 (error == -ENOENT || error == -ECONNREFUSED);
+
+	const struct fgt_why reply_why = *why;
+
+	if (!why->text[0])
+		(void)fgt_channel_explain(error, socket_name(registrar), why);
+	else if (error != -EPROTONOSUPPORT)
+		(void)fgt_why_set(why, error, "the agent refuses: %s",
+				  reply_why.text);
+	set_state(registrar, false, 0, why->text);
 	if (!is_absent || !registrar->is_optional)
-		tell(registrar, text);
+		log_line(registrar, why->text);
 }
 
 /* How long to leave alone an agent that has answered with an error. */
@@ -141,8 +212,9 @@ static bool is_ring_lost(const struct fgt_registrar *registrar)
 
 int fgt_registrar_register(struct fgt_registrar *registrar)
 {
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	uint64_t deadline_ns = deadline(registrar);
-	struct fgt_answer answer = { 0 };
+	struct fgt_why why = { "" };
 	int r;
 
 	/* Nothing is left that an agent could keep. */
@@ -150,56 +222,40 @@ int fgt_registrar_register(struct fgt_registrar *registrar)
 		registrar->retry_ns = UINT64_MAX;
 		return -EBADF;
 	}
-	r = fgt_agent_connect(registrar->options.options, deadline_ns,
-			      &registrar->channel);
+	r = fgt_registrar_connect(registrar, deadline_ns, &registrar->channel);
 	if (r == 0)
-		r = ask(registrar, deadline_ns, &answer);
-	if (r == 0) {
-		fgt_registrar_set_way(registrar, 0);
-		set_state(registrar, true, answer.hz, answer.limitation);
+		r = ask(registrar, deadline_ns, &reply, &why);
+	if (r == 0)
+		r = take_reply(registrar, reply);
+	if (r == 0)
 		return 0;
-	}
 	fgt_channel_close(&registrar->channel);
 	registrar->retry_ns = 0;
-	if (answer.has_ok)
+	if (reply)
 		registrar->retry_ns = fgt_now() + patience_ns(r);
-	/* The worker, which delivers by itself, shall not wait all the time. */
+	/* The worker also delivers: it must not wait here all the time. */
 	else if (r == -ETIMEDOUT && registrar->ring_fd >= 0)
 		registrar->retry_ns = fgt_now() + HUNG_NS;
-	explain(registrar, r, answer.why);
+	explain(registrar, r, &why);
 	return r;
 }
 
-/* Who is late is not waited for again: its answer would be taken for that of
- * the next request. */
+/* After a time-out too: a late reply would be taken for the next one's. */
 static void lose(struct fgt_registrar *registrar, int error)
 {
-	char text[256];
+	struct fgt_why why;
 
 	if (error == -ETIMEDOUT)
-		snprintf(text, sizeof(text),
-			 "the agent did not answer within %u ms, so the "
-			 "connection was closed (is it stopped, hung or "
-			 "overloaded?): it is looked for once a second; start "
-			 "it anew, or give it more with timeout_ms",
-			 registrar->options.options->timeout_ms);
-	else if (error == -EBADMSG)
-		snprintf(text, sizeof(text),
-			 "the agent's answer made no sense, so the connection "
-			 "was closed: it is looked for once a second; use an "
-			 "agent of this version");
-	else if (error == -ECONNRESET || error == -EPIPE)
-		snprintf(text, sizeof(text),
-			 "the agent has closed the connection: it is looked "
-			 "for once a second");
+		(void)fgt_why_set(&why, error,
+				  "the agent did not answer within %u ms and "
+				  "was disconnected: restart it, or raise "
+				  "timeout_ms; it is tried once a second",
+				  registrar->options.options->timeout_ms);
 	else
-		snprintf(text, sizeof(text),
-			 "the connection to the agent was closed: %s: it is "
-			 "looked for once a second",
-			 strerror(-error));
+		(void)fgt_channel_explain(error, socket_name(registrar), &why);
 	fgt_channel_close(&registrar->channel);
-	set_state(registrar, false, 0, text);
-	tell(registrar, text);
+	set_state(registrar, false, 0, why.text);
+	log_line(registrar, why.text);
 }
 
 /* False: nothing is in the way, as far as is known. */
@@ -227,49 +283,48 @@ void fgt_registrar_refresh(struct fgt_registrar *registrar)
 	    fgt_channel_is_dead(&registrar->channel))
 		lose(registrar, -ECONNRESET);
 	if (explain_way(registrar, text, sizeof(text)))
-		tell(registrar, text);
+		log_line(registrar, text);
 	if (!fgt_registrar_is_registered(registrar) &&
 	    fgt_now() >= registrar->retry_ns)
 		(void)fgt_registrar_register(registrar);
 }
 
 int fgt_registrar_call(struct fgt_registrar *registrar,
-		       struct fgt_wire *request, struct fgt_answer *ret_answer)
+		       struct fgt_builder *request, struct fgt_why *why)
 {
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+	const uint8_t *bytes;
+	size_t len;
 	int r;
 
-	memset(ret_answer, 0, sizeof(*ret_answer));
 	if (!fgt_registrar_is_registered(registrar))
 		return -ENOTCONN;
-	if (request->error) /* none of it has been sent */
-		return request->error;
-	r = fgt_agent_call(&registrar->channel, request, NULL, 0,
-			   deadline(registrar), ret_answer);
-	if (r < 0 && !ret_answer->has_ok)
+	r = fgt_builder_finish(request, &bytes, &len);
+	if (r < 0)
+		return r;
+	r = fgt_channel_call(&registrar->channel, request, deadline(registrar),
+			     &reply, why);
+	if (r < 0 && (!reply || r == -EBADMSG))
 		lose(registrar, r);
 	return r;
 }
 
 /* ---- The end ----------------------------------------------------------- */
 
-static void say_bye(struct fgt_registrar *registrar)
+/* Does not wait: an agent that does not read it sees the connection's end. */
+static void send_bye(struct fgt_registrar *registrar)
 {
-	struct fgt_wire request;
-	const uint8_t *bytes;
-	size_t len;
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 
-	fgt_wire_init(&request, "bye");
-	/* Not waited for: whoever does not read it will see the end. */
-	if (fgt_wire_finish(&request, &bytes, &len) == 0)
-		(void)fgt_channel_send(&registrar->channel, bytes, len, NULL, 0,
+	if (fgt_builder_new_request("bye", &request) == 0)
+		(void)fgt_channel_send(&registrar->channel, request, NULL, 0,
 				       0);
-	fgt_wire_done(&request);
 }
 
 void fgt_registrar_done(struct fgt_registrar *registrar)
 {
 	if (fgt_registrar_is_registered(registrar))
-		say_bye(registrar);
+		send_bye(registrar);
 	fgt_channel_close(&registrar->channel);
 	pthread_mutex_destroy(&registrar->lock);
 }
@@ -280,17 +335,7 @@ void fgt_registrar_forked(struct fgt_registrar *registrar)
 	fgt_channel_close(&registrar->channel);
 }
 
-/* ---- For others -------------------------------------------------------- */
-
-void fgt_registrar_set_way(struct fgt_registrar *registrar, int way)
-{
-	/* -ECONNREFUSED: it has ended, as the connection is about to tell. */
-	bool is_blocked = way == -ENOENT || way == -ENOTDIR || way == -EACCES ||
-			  way == -EPERM;
-
-	atomic_store_explicit(&registrar->way, is_blocked ? way : 0,
-			      memory_order_relaxed);
-}
+/* ---- Getters ------------------------------------------------------------ */
 
 bool fgt_registrar_is_registered(const struct fgt_registrar *registrar)
 {

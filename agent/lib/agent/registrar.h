@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "agent/lib/agent/agent_call.h"
-#include "ringbuf/base/fd.h"
+#include "agent/lib/backend.h"
+#include "agent/protocol/channel.h"
 
 /* Embedded by its owner. The worker alone calls all but the getters, once it
  * runs. */
@@ -23,8 +23,9 @@ struct fgt_registrar {
 	uint64_t retry_ns; /* not before */
 	bool is_optional; /* that there is no agent is not told */
 	atomic_bool is_registered;
-	/* The last slice's way to the agent's socket: 0, or why there was
-	 * none. Relaxed: a mere fact. */
+	/* 0, or why the last connection could not be made: a program that is
+	 * registered may have changed its root or its user since. Relaxed: no
+	 * other field depends on it. */
 	atomic_int way;
 	/* Protects what follows; innermost. */
 	pthread_mutex_t lock;
@@ -40,19 +41,24 @@ void fgt_registrar_done(struct fgt_registrar *registrar);
 /* In the child of a fork; async-signal-safe. */
 void fgt_registrar_forked(struct fgt_registrar *registrar);
 
-/* Registers; errors of fgt_agent_connect() and the agent's. */
+/* Errors of fgt_channel_open(), fgt_channel_call() and of the agent. */
 int fgt_registrar_register(struct fgt_registrar *registrar);
 /* Notices that the agent has gone; registers if it is not. */
 void fgt_registrar_refresh(struct fgt_registrar *registrar);
-/* A request over the open connection. -ENOTCONN; -EMSGSIZE and -ENOMEM of the
- * request itself; errors of fgt_agent_call(), after which the connection may
- * be closed. */
+/*
+ * A request over the open connection. -ENOTCONN. -EMSGSIZE and -ENOMEM of the
+ * request itself: nothing has been sent. The error of a reply, with why set.
+ * Errors of fgt_channel_call(), after which the connection is closed.
+ */
 int fgt_registrar_call(struct fgt_registrar *registrar,
-		       struct fgt_wire *request, struct fgt_answer *ret_answer);
+		       struct fgt_builder *request, struct fgt_why *why);
 
-/* A slice has found the agent's socket (0), or not: a program that is
- * registered may have changed its root or its user since. Any thread. */
-void fgt_registrar_set_way(struct fgt_registrar *registrar, int way);
+/*
+ * A further connection to the same agent. Errors of fgt_channel_open(). Any
+ * thread.
+ */
+int fgt_registrar_connect(struct fgt_registrar *registrar, uint64_t deadline_ns,
+			  struct fgt_channel *ret_channel);
 
 bool fgt_registrar_is_registered(const struct fgt_registrar *registrar);
 double fgt_registrar_hz(struct fgt_registrar *registrar);

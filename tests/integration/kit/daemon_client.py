@@ -5,6 +5,7 @@ import os
 import pickle
 import socket
 import struct
+import threading
 import time
 
 
@@ -131,6 +132,36 @@ class Connection:
 
     def close(self):
         self.socket.close()
+
+
+class FakeAgent:
+    """Listens on a socket and gives each request the same reply."""
+
+    def __init__(self, path, reply):
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(4)
+        self.reply = frame(pack(reply))
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+
+    def serve(self):
+        while True:
+            try:
+                connection = self.listener.accept()[0]
+            except OSError:
+                return
+            with connection:
+                connection.recv(4096)
+                connection.sendall(self.reply)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
 
 
 def call(path, verb, timeout=20, **arguments):

@@ -17,8 +17,10 @@
 #include <sys/un.h>
 
 #include "agent/daemon/socket/reply.h"
-#include "agent/protocol/client.h"
+#include "agent/protocol/channel.h"
 #include "tests/unit/daemon/control_kit.h"
+
+#define FAR_NS (fgt_loop_now() + UINT64_C(2000000000))
 
 #define BIG_BYTES (8 * 1024 * 1024)
 
@@ -91,27 +93,27 @@ static int connect_raw(struct fixture *fixture)
 	return fd;
 }
 
-static struct fgt_client *ask(struct fixture *fixture, const char *verb)
+static struct fgt_channel ask(struct fixture *fixture, const char *verb)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	struct fgt_client *client = NULL;
-	struct fgt_why why;
+	struct fgt_channel channel = { .fd = -1 };
 
 	assert_int_equal(
-		fgt_client_open(fixture->bench.path, 2000, &client, &why), 0);
-	assert_int_equal(fgt_client_request_new(verb, &request), 0);
-	assert_int_equal(fgt_client_send(client, request, &why), 0);
-	return client;
+		fgt_channel_open(fixture->bench.path, false, FAR_NS, &channel),
+		0);
+	assert_int_equal(fgt_builder_new_request(verb, &request), 0);
+	assert_int_equal(fgt_channel_send(&channel, request, NULL, 0, FAR_NS),
+			 0);
+	return channel;
 }
 
-static void assert_answered(struct fgt_client *client, const char *verb)
+static void assert_answered(const struct fgt_channel *channel, const char *verb)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	const char *said;
-	struct fgt_why why;
 
-	assert_int_equal(fgt_client_receive(client, &reply, &why), 0);
-	assert_int_equal(fgt_client_check(reply, &why), 0);
+	assert_int_equal(
+		fgt_channel_receive_reply(channel, FAR_NS, &reply, NULL), 0);
 	assert_int_equal(fgt_message_get_string(reply, "said", &said), 0);
 	assert_string_equal(said, verb);
 }
@@ -127,20 +129,19 @@ static int told_error(int fd)
 	assert_true(n > 4);
 	assert_int_equal(fgt_message_decode(bytes + 4, (size_t)n - 4, &reply),
 			 0);
-	return fgt_client_check(reply, &why);
+	return fgt_message_check_reply(reply, &why);
 }
 
 static void request_is_answered_with_the_peer_known(void **state)
 {
 	struct fixture *fixture = *state;
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel client = { .fd = -1 };
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	struct fgt_why why;
 	uint64_t uid;
 
 	client = ask(fixture, "hello");
 	control_spin(&fixture->bench, 20);
-	assert_int_equal(fgt_client_receive(client, &reply, &why), 0);
+	assert_int_equal(fgt_channel_receive(&client, FAR_NS, &reply), 0);
 	assert_int_equal(fgt_message_get_uint(reply, "uid", &uid), 0);
 	assert_int_equal(uid, geteuid());
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
@@ -212,15 +213,15 @@ static void unfinished_request_times_out(void **state)
 static void client_that_never_reads_is_cut(void **state)
 {
 	struct fixture *fixture = *state;
-	FGT_AUTO(fgt_client_close) struct fgt_client *never = NULL;
-	FGT_AUTO(fgt_client_close) struct fgt_client *other = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel never = { .fd = -1 };
+	FGT_AUTO(fgt_channel_close) struct fgt_channel other = { .fd = -1 };
 
 	never = ask(fixture, "big");
 	control_spin(&fixture->bench, 30);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 1);
 	other = ask(fixture, "hello");
 	control_spin(&fixture->bench, 20);
-	assert_answered(other, "hello");
+	assert_answered(&other, "hello");
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS + 100);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
@@ -228,7 +229,7 @@ static void client_that_never_reads_is_cut(void **state)
 static void newcomer_beats_silent_connections(void **state)
 {
 	struct fixture *fixture = *state;
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel client = { .fd = -1 };
 	enum {
 		COUNT = FGT_CONTROL_CLIENTS_MAX + FGT_CONTROL_YOUNG_MAX
 	};
@@ -241,7 +242,7 @@ static void newcomer_beats_silent_connections(void **state)
 	}
 	client = ask(fixture, "hello");
 	control_spin(&fixture->bench, 20);
-	assert_answered(client, "hello");
+	assert_answered(&client, "hello");
 	/* The very first one made room. */
 	assert_int_equal(told_error(silent[0]), -EBUSY);
 	for (size_t i = 0; i < COUNT; i++)
@@ -253,13 +254,13 @@ static void newcomer_beats_silent_connections(void **state)
 static void hang_up_of_a_parked_client_is_told(void **state)
 {
 	struct fixture *fixture = *state;
-	struct fgt_client *goes = ask(fixture, "park");
-	FGT_AUTO(fgt_client_close) struct fgt_client *stays = NULL;
+	struct fgt_channel goes = ask(fixture, "park");
+	FGT_AUTO(fgt_channel_close) struct fgt_channel stays = { .fd = -1 };
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	struct fgt_why why;
 
 	control_spin(&fixture->bench, 5);
-	fgt_client_close(goes);
+	fgt_channel_close(&goes);
 	control_spin(&fixture->bench, 5);
 	assert_int_equal(fixture->gone, 1);
 	stays = ask(fixture, "park");
@@ -267,8 +268,8 @@ static void hang_up_of_a_parked_client_is_told(void **state)
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	assert_int_equal(fixture->gone, 1);
 	fgt_control_fail(fixture->parked, -ENODATA, "nothing");
-	assert_int_equal(fgt_client_receive(stays, &reply, &why), 0);
-	assert_int_equal(fgt_client_check(reply, &why), -ENODATA);
+	assert_int_equal(fgt_channel_receive(&stays, FAR_NS, &reply), 0);
+	assert_int_equal(fgt_message_check_reply(reply, &why), -ENODATA);
 	assert_string_equal(why.text, "nothing");
 }
 
@@ -313,7 +314,7 @@ static void without_descriptors_clients_are_sent_away(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_fd_close) int fd = connect_raw(fixture);
-	FGT_AUTO(fgt_client_close) struct fgt_client *later = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel later = { .fd = -1 };
 	struct rlimit old, low;
 	int taken[40];
 	int count = 0;
@@ -331,14 +332,14 @@ static void without_descriptors_clients_are_sent_away(void **state)
 	assert_int_equal(told_error(fd), -EBUSY);
 	later = ask(fixture, "hello");
 	control_spin(&fixture->bench, 200); /* it rests for 100 ms */
-	assert_answered(later, "hello");
+	assert_answered(&later, "hello");
 }
 
 static void leaving_sends_away_who_has_not_asked(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_fd_close) int fd = connect_raw(fixture);
-	FGT_AUTO(fgt_client_close) struct fgt_client *parked = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel parked = { .fd = -1 };
 
 	parked = ask(fixture, "park");
 	control_spin(&fixture->bench, 10);

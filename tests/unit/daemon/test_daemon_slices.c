@@ -18,9 +18,10 @@
 
 #include "agent/capture/sampler.h"
 #include "agent/daemon/slices/slices.h"
-#include "agent/protocol/client.h"
+#include "agent/protocol/channel.h"
 #include "ringbuf/slice/slice_codec.h"
 
+#define FAR_NS	 (fgt_loop_now() + UINT64_C(20000000000))
 #define CLIENTS	 40
 #define GRACE_NS 30000000
 
@@ -159,7 +160,7 @@ static void spin(struct fixture *fixture, unsigned int ms)
 }
 
 /* Reads the frames of the file and decodes it. */
-static int receive_file(struct asker *asker, struct fgt_client *client)
+static int receive_file(struct asker *asker, const struct fgt_channel *channel)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	FGT_AUTO(free) void *file = NULL;
@@ -172,7 +173,7 @@ static int receive_file(struct asker *asker, struct fgt_client *client)
 		const uint8_t *bytes;
 		size_t len;
 
-		r = fgt_client_receive(client, &frame, &why);
+		r = fgt_channel_receive(channel, FAR_NS, &frame);
 		if (r < 0)
 			return r;
 		if (fgt_message_get_bin(frame, "data", &bytes, &len) < 0)
@@ -190,19 +191,19 @@ static int receive_file(struct asker *asker, struct fgt_client *client)
 static void *ask(void *argument)
 {
 	struct asker *asker = argument;
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	struct fgt_why why;
 
 	asker->result =
-		fgt_client_open(asker->fixture->path, 20000, &client, &why);
+		fgt_channel_open(asker->fixture->path, false, FAR_NS, &channel);
 	if (asker->result == 0)
-		asker->result = fgt_client_request_new("slice", &request);
+		asker->result = fgt_builder_new_request("slice", &request);
 	if (asker->result == 0)
-		asker->result = fgt_client_call(client, request, &reply, &why);
+		asker->result = fgt_channel_call(&channel, request, FAR_NS,
+						 &reply, NULL);
 	if (asker->result == 0)
-		asker->result = receive_file(asker, client);
+		asker->result = receive_file(asker, &channel);
 	return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/unit/lib/fake_agent.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <sys/un.h>
 
 #include "agent/daemon/socket/reply.h"
+#include "agent/protocol/message.h"
 #include "agent/protocol/protocol.h"
 
 /* Also where NDEBUG is set. */
@@ -45,15 +47,17 @@ static void send_error(int fd, int error)
 	send_builder(fd, builder);
 }
 
-static void send_head(int fd)
+static void send_head(int fd, int behaviour)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
 	(void)fgt_reply_new(&builder);
 	fgt_builder_int(builder, "pid", getpid());
-	fgt_builder_uint(builder, "from_ns", 100);
+	fgt_builder_uint(builder, "from_ns",
+			 behaviour == FAKE_SLICE_REVERSED ? 300 : 100);
 	fgt_builder_uint(builder, "to_ns", 200);
-	fgt_builder_uint(builder, "ticks", 11);
+	fgt_builder_int(builder, "ticks",
+			behaviour == FAKE_SLICE_NEGATIVE ? -11 : 11);
 	fgt_builder_uint(builder, "threads", 3);
 	send_builder(fd, builder);
 }
@@ -142,7 +146,7 @@ static bool answer_slice(struct fake_agent *agent, int fd)
 		drip(agent, fd);
 		return true;
 	}
-	send_head(fd);
+	send_head(fd, behaviour);
 	switch (behaviour) {
 	case FAKE_SLICE_GIANT:
 		send_bytes(fd, "\xff\xff\xff\xff", 4);
@@ -183,18 +187,49 @@ static bool answer_slice(struct fake_agent *agent, int fd)
 	return true;
 }
 
-static bool answer_register(struct fake_agent *agent, int fd)
+/* As a daemon of another release refuses every request. */
+static void refuse_version(int fd, int version)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
+	(void)fgt_builder_new(&builder);
+	fgt_builder_int(builder, "v", version);
+	fgt_builder_bool(builder, "ok", false);
+	fgt_builder_int(builder, "error", -EPROTONOSUPPORT);
+	fgt_builder_string(builder, "why", "the words of another release");
+	send_builder(fd, builder);
+}
+
+static void put_hz(struct fgt_builder *builder, int behaviour)
+{
+	if (behaviour == FAKE_HZ_TEXT)
+		fgt_builder_string(builder, "hz", "101");
+	else
+		fgt_builder_double(builder, "hz",
+				   behaviour == FAKE_HZ_NAN	   ? NAN
+				   : behaviour == FAKE_HZ_NEGATIVE ? -1
+				   : behaviour == FAKE_HZ_HUGE	   ? 1e7
+								   : 101);
+}
+
+static bool answer_register(struct fake_agent *agent, int fd)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	int behaviour = agent->behaviour;
+
 	agent->registers++;
-	if (agent->behaviour == FAKE_REFUSES) {
+	if (behaviour == FAKE_REFUSES) {
 		send_error(fd, -ENOSPC);
+		return true;
+	}
+	if (behaviour == FAKE_NEWER || behaviour == FAKE_OLDER) {
+		refuse_version(fd, FGT_PROTOCOL_VERSION +
+					   (behaviour == FAKE_NEWER ? 1 : -1));
 		return true;
 	}
 	(void)fgt_reply_new(&builder);
 	fgt_builder_int(builder, "pid", getpid());
-	fgt_builder_double(builder, "hz", 101);
+	put_hz(builder, behaviour);
 	fgt_builder_int(builder, "ring_seconds", 30);
 	fgt_builder_string(builder, "limitation", "none of note");
 	send_builder(fd, builder);

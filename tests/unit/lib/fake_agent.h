@@ -15,11 +15,19 @@ enum fake_behaviour {
 	FAKE_SILENT, /* reads, never answers */
 	FAKE_CLOSES, /* hangs up instead of an answer */
 	FAKE_REFUSES, /* -ENOSPC */
+	FAKE_NEWER, /* of the next version of the protocol */
+	FAKE_OLDER,
+	FAKE_HZ_NAN, /* rates that are none */
+	FAKE_HZ_NEGATIVE,
+	FAKE_HZ_HUGE,
+	FAKE_HZ_TEXT,
 	/* Of slices only; registers well. */
 	FAKE_SLICE_SILENT,
 	FAKE_SLICE_BUSY,
 	FAKE_SLICE_NO_DATA,
 	FAKE_SLICE_UNKNOWN, /* -ESRCH, as an agent that was restarted */
+	FAKE_SLICE_NEGATIVE, /* ticks below zero */
+	FAKE_SLICE_REVERSED, /* ends before it begins */
 	FAKE_SLICE_GIANT, /* claims 4 GiB */
 	FAKE_SLICE_TRUNCATED, /* ends in the middle */
 	FAKE_SLICE_SHORT, /* the end tells more bytes than came */

@@ -19,7 +19,6 @@
 
 #include "agent/daemon/socket/reply.h"
 #include "agent/protocol/channel.h"
-#include "agent/protocol/client.h"
 #include "tests/unit/daemon/control_kit.h"
 
 #define FAR_NS (fgt_loop_now() + UINT64_C(2000000000))
@@ -146,67 +145,66 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct fgt_client *connect_client(struct fixture *fixture)
+static struct fgt_channel connect_client(struct fixture *fixture)
 {
-	struct fgt_client *client = NULL;
-	struct fgt_why why;
+	struct fgt_channel channel = { .fd = -1 };
 
 	assert_int_equal(
-		fgt_client_open(fixture->bench.path, 2000, &client, &why), 0);
-	return client;
+		fgt_channel_open(fixture->bench.path, false, FAR_NS, &channel),
+		0);
+	return channel;
 }
 
-static void say(struct fgt_client *client, const char *verb, size_t data_len)
+static void send_request(const struct fgt_channel *channel, const char *verb,
+			 size_t data_len)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(free) void *data = calloc(1, data_len + 1);
-	struct fgt_why why;
 
-	assert_int_equal(fgt_client_request_new(verb, &request), 0);
+	assert_int_equal(fgt_builder_new_request(verb, &request), 0);
 	if (data_len > 0)
 		fgt_builder_bin(request, "data", data, data_len);
-	assert_int_equal(fgt_client_send(client, request, &why), 0);
+	assert_int_equal(fgt_channel_send(channel, request, NULL, 0, FAR_NS),
+			 0);
 }
 
 /* What count the reply holds, or its error. */
-static int hear(struct fgt_client *client)
+static int receive_count(const struct fgt_channel *channel)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *message = NULL;
-	struct fgt_why why;
 	int64_t count = -1000;
-	int r = fgt_client_receive(client, &message, &why);
+	int r = fgt_channel_receive_reply(channel, FAR_NS, &message, NULL);
 
-	if (r == 0)
-		r = fgt_client_check(message, &why);
 	if (r < 0)
 		return r;
 	(void)fgt_message_get_int(message, "count", &count);
 	return (int)count;
 }
 
-static struct fgt_client *stay(struct fixture *fixture)
+static struct fgt_channel stay(struct fixture *fixture)
 {
-	struct fgt_client *client = connect_client(fixture);
+	struct fgt_channel channel = connect_client(fixture);
 
-	say(client, "stay", 0);
+	send_request(&channel, "stay", 0);
 	control_spin(&fixture->bench, 10);
-	assert_int_equal(hear(client), 0);
-	return client;
+	assert_int_equal(receive_count(&channel), 0);
+	return channel;
 }
 
 static void one_that_stays_may_ask_again_and_again(void **state)
 {
 	struct fixture *fixture = *state;
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = stay(fixture);
+	FGT_AUTO(fgt_channel_close)
+	struct fgt_channel client = stay(fixture);
 
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 1);
 	/* Longer than a request may take. */
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	for (int i = 1; i <= 3; i++) {
-		say(client, "more", 0);
+		send_request(&client, "more", 0);
 		control_spin(&fixture->bench, 10);
-		assert_int_equal(hear(client), i);
+		assert_int_equal(receive_count(&client), i);
 	}
 	assert_int_equal(fixture->first, 1);
 	assert_int_equal(fixture->gone, 0);
@@ -215,32 +213,33 @@ static void one_that_stays_may_ask_again_and_again(void **state)
 static void its_requests_are_answered_in_order(void **state)
 {
 	struct fixture *fixture = *state;
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = stay(fixture);
+	FGT_AUTO(fgt_channel_close)
+	struct fgt_channel client = stay(fixture);
 
-	say(client, "park", 0);
-	say(client, "more", 0);
+	send_request(&client, "park", 0);
+	send_request(&client, "more", 0);
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fixture->later, 1);
 	assert_non_null(fixture->parked);
 	reply(fixture->parked, 77);
 	control_spin(&fixture->bench, 20);
-	assert_int_equal(hear(client), 77);
-	assert_int_equal(hear(client), 2);
+	assert_int_equal(receive_count(&client), 77);
+	assert_int_equal(receive_count(&client), 2);
 }
 
 static void its_end_is_told_once(void **state)
 {
 	struct fixture *fixture = *state;
-	struct fgt_client *client = stay(fixture);
+	struct fgt_channel client = stay(fixture);
 
-	fgt_client_close(client);
+	fgt_channel_close(&client);
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fixture->gone, 1);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
 	client = stay(fixture);
-	say(client, "park", 0);
+	send_request(&client, "park", 0);
 	control_spin(&fixture->bench, 20);
-	fgt_client_close(client);
+	fgt_channel_close(&client);
 	control_spin(&fixture->bench, 20);
 	assert_null(fixture->parked);
 	assert_int_equal(fixture->gone, 2);
@@ -249,45 +248,29 @@ static void its_end_is_told_once(void **state)
 static void half_a_request_of_it_times_out(void **state)
 {
 	struct fixture *fixture = *state;
-	struct fgt_channel channel = { .fd = -1 };
-	struct fgt_channel_frame frame = { 0 };
+	FGT_AUTO(fgt_channel_close) struct fgt_channel client = stay(fixture);
 
-	assert_int_equal(
-		fgt_channel_open(fixture->bench.path, false, FAR_NS, &channel),
-		0);
-	assert_int_equal(fgt_channel_send(&channel,
-					  (const uint8_t *)"\0\0\0\x0e\x82\xa1"
-							   "v\x01\xa4verb\xa4"
-							   "stay",
-					  18, NULL, 0, FAR_NS),
-			 0);
-	control_spin(&fixture->bench, 20);
-	assert_int_equal(fgt_channel_receive(&channel, &frame, 1000, FAR_NS),
-			 0);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 1);
-	assert_int_equal(fgt_channel_send(&channel, (const uint8_t *)"\0\0", 2,
-					  NULL, 0, FAR_NS),
-			 0);
+	assert_int_equal(send(client.fd, "\0\0", 2, MSG_NOSIGNAL), 2);
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
 	assert_int_equal(fixture->gone, 1);
-	free(frame.bytes);
-	fgt_channel_close(&channel);
 }
 
 static void malformed_request_ends_it(void **state)
 {
 	struct fixture *fixture = *state;
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = stay(fixture);
+	FGT_AUTO(fgt_channel_close)
+	struct fgt_channel client = stay(fixture);
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	struct fgt_why why;
 
 	/* A map in which a key comes twice. */
-	assert_int_equal(fgt_client_request_new("more", &request), 0);
+	assert_int_equal(fgt_builder_new_request("more", &request), 0);
 	fgt_builder_int(request, "v", 1);
-	assert_int_equal(fgt_client_send(client, request, &why), 0);
+	assert_int_equal(fgt_channel_send(&client, request, NULL, 0, FAR_NS),
+			 0);
 	control_spin(&fixture->bench, 20);
-	assert_int_equal(hear(client), -EBADMSG);
+	assert_int_equal(receive_count(&client), -EBADMSG);
 	assert_int_equal(fixture->later, 0);
 	assert_int_equal(fixture->gone, 1);
 }
@@ -298,18 +281,18 @@ static void many_stay_beside_ordinary_clients(void **state)
 		COUNT = FGT_CONTROL_CLIENTS_MAX + 20
 	};
 	struct fixture *fixture = *state;
-	struct fgt_client *kept[COUNT];
-	FGT_AUTO(fgt_client_close) struct fgt_client *other = NULL;
+	struct fgt_channel kept[COUNT];
+	FGT_AUTO(fgt_channel_close) struct fgt_channel other = { .fd = -1 };
 
 	for (int i = 0; i < COUNT; i++)
 		kept[i] = stay(fixture);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), COUNT);
 	other = connect_client(fixture);
-	say(other, "hello", 0);
+	send_request(&other, "hello", 0);
 	control_spin(&fixture->bench, 10);
-	assert_int_equal(hear(other), 0);
+	assert_int_equal(receive_count(&other), 0);
 	for (int i = 0; i < COUNT; i++)
-		fgt_client_close(kept[i]);
+		fgt_channel_close(&kept[i]);
 	control_spin(&fixture->bench, 50);
 	assert_int_equal(fixture->gone, COUNT);
 	assert_int_equal(fixture->refused, 1); /* the other one */
@@ -321,23 +304,23 @@ static void those_that_wait_for_their_place_hinder_nobody(void **state)
 		COUNT = FGT_CONTROL_KEPT_PER_USER
 	};
 	struct fixture *fixture = *state;
-	struct fgt_client *waiting[COUNT];
-	FGT_AUTO(fgt_client_close) struct fgt_client *other = NULL;
+	struct fgt_channel waiting[COUNT];
+	FGT_AUTO(fgt_channel_close) struct fgt_channel other = { .fd = -1 };
 
 	for (int i = 0; i < COUNT; i++) {
 		waiting[i] = connect_client(fixture);
-		say(waiting[i], "wait", 0);
+		send_request(&waiting[i], "wait", 0);
 		control_spin(&fixture->bench, 1);
 	}
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), COUNT);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 	other = connect_client(fixture);
-	say(other, "hello", 0);
+	send_request(&other, "hello", 0);
 	control_spin(&fixture->bench, 10);
-	assert_int_equal(hear(other), 0);
+	assert_int_equal(receive_count(&other), 0);
 	assert_int_equal(fixture->gone, 0);
 	for (int i = 0; i < COUNT; i++)
-		fgt_client_close(waiting[i]);
+		fgt_channel_close(&waiting[i]);
 	control_spin(&fixture->bench, 50);
 	assert_int_equal(fixture->gone, COUNT);
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
@@ -349,23 +332,23 @@ static void too_many_are_refused(void **state)
 		COUNT = FGT_CONTROL_KEPT_MAX + 1
 	};
 	struct fixture *fixture = *state;
-	struct fgt_client *kept[COUNT];
+	struct fgt_channel kept[COUNT];
 	int limit = geteuid() == 0 ? FGT_CONTROL_KEPT_MAX
 				   : FGT_CONTROL_KEPT_PER_USER;
 
 	for (int i = 0; i < limit; i++) {
 		kept[i] = connect_client(fixture);
-		say(kept[i], "stay", 0);
+		send_request(&kept[i], "stay", 0);
 		control_spin(&fixture->bench, 1);
-		assert_int_equal(hear(kept[i]), 0);
+		assert_int_equal(receive_count(&kept[i]), 0);
 	}
 	assert_int_equal(fixture->refused, 0);
 	kept[limit] = connect_client(fixture);
-	say(kept[limit], "stay", 0);
+	send_request(&kept[limit], "stay", 0);
 	control_spin(&fixture->bench, 10);
 	assert_int_equal(fixture->refused, 1);
 	for (int i = 0; i <= limit; i++)
-		fgt_client_close(kept[i]);
+		fgt_channel_close(&kept[i]);
 	control_spin(&fixture->bench, 50);
 }
 
@@ -389,15 +372,12 @@ static uint64_t inode_of(int fd)
 /* One request that passes descriptors. */
 static void pass(struct fixture *fixture, const int *fds, unsigned int count)
 {
-	static const uint8_t hello[] = "\0\0\0\x0b\x82\xa1v\x01\xa4verb\xa1x";
-	struct fgt_channel channel = { .fd = -1 };
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
+	struct fgt_channel channel = connect_client(fixture);
 
+	assert_int_equal(fgt_builder_new_request("x", &request), 0);
 	assert_int_equal(
-		fgt_channel_open(fixture->bench.path, false, FAR_NS, &channel),
-		0);
-	assert_int_equal(fgt_channel_send(&channel, hello, sizeof(hello) - 1,
-					  fds, count, FAR_NS),
-			 0);
+		fgt_channel_send(&channel, request, fds, count, FAR_NS), 0);
 	control_spin(&fixture->bench, 20);
 	fgt_channel_close(&channel);
 	control_spin(&fixture->bench, 10);
@@ -437,29 +417,19 @@ static void other_descriptors_are_closed(void **state)
 static void large_requests_are_taken_of_those_that_stay(void **state)
 {
 	struct fixture *fixture = *state;
-	FGT_AUTO(fgt_client_close) struct fgt_client *client = stay(fixture);
+	FGT_AUTO(fgt_channel_close)
+	struct fgt_channel client = stay(fixture);
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	const size_t len = 3 << 20;
 	FGT_AUTO(free) void *data = calloc(1, len);
 	const uint8_t *bytes;
 	size_t frame_len, sent = 0;
-	struct fgt_channel channel = { .fd = -1 };
 
-	assert_int_equal(fgt_client_request_new("stay", &request), 0);
-	assert_int_equal(fgt_builder_finish(request, &bytes, &frame_len), 0);
-	assert_int_equal(
-		fgt_channel_open(fixture->bench.path, false, FAR_NS, &channel),
-		0);
-	assert_int_equal(
-		fgt_channel_send(&channel, bytes, frame_len, NULL, 0, FAR_NS),
-		0);
-	control_spin(&fixture->bench, 20);
-	fgt_builder_free(FGT_TAKE(request));
-	assert_int_equal(fgt_client_request_new("deliver", &request), 0);
+	assert_int_equal(fgt_builder_new_request("deliver", &request), 0);
 	fgt_builder_bin(request, "data", data, len);
 	assert_int_equal(fgt_builder_finish(request, &bytes, &frame_len), 0);
 	while (sent < frame_len) {
-		ssize_t n = send(channel.fd, bytes + sent, frame_len - sent,
+		ssize_t n = send(client.fd, bytes + sent, frame_len - sent,
 				 MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		assert_true(n > 0 || errno == EAGAIN);
@@ -469,7 +439,6 @@ static void large_requests_are_taken_of_those_that_stay(void **state)
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fixture->later, 1);
 	assert_int_equal(fixture->data_len, len);
-	fgt_channel_close(&channel);
 }
 
 #define KEPT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -127,7 +127,7 @@ static void note_why(void *context, const char *line)
 	(void)context;
 	if (strstr(line, "did not answer within 300 ms"))
 		late_told++;
-	if (strstr(line, "agent has closed the connection"))
+	if (strstr(line, "closed the connection"))
 		closed_told++;
 }
 
@@ -193,15 +193,61 @@ static void whole_seconds_are_a_deadline_like_others(void **state)
 
 static void agent_that_hangs_up_or_refuses_is_no_agent(void **state)
 {
-	static const int behaviours[] = { FAKE_CLOSES, FAKE_REFUSES };
+	static const int behaviours[] = { FAKE_CLOSES,	    FAKE_REFUSES,
+					  FAKE_HZ_NAN,	    FAKE_HZ_HUGE,
+					  FAKE_HZ_NEGATIVE, FAKE_HZ_TEXT };
 	struct fake_agent *agent = *state;
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < sizeof(behaviours) / sizeof(int); i++) {
 		agent->behaviour = behaviours[i];
 		assert_int_equal(library_start(agent), 0);
 		assert_false(library_status().is_recording);
 		assert_int_equal(cut(), -ENOTCONN);
 		fgt_stop();
+	}
+}
+
+static atomic_int versions_logged;
+
+static void note_version(void *context, const char *line)
+{
+	versions_logged += strstr(line, context) != NULL;
+}
+
+static void
+agent_of_another_version_is_refused_and_the_older_named(void **state)
+{
+	static const struct {
+		enum fake_behaviour behaviour;
+		const char *line, *limitation;
+	} zoo[] = {
+		{ FAKE_NEWER, "the agent uses protocol 2, this program 1",
+		  "this program is older; update it" },
+		{ FAKE_OLDER, "the agent uses protocol 0, this program 1",
+		  "the agent is older; restart it" },
+	};
+	struct fake_agent *agent = *state;
+
+	for (size_t i = 0; i < sizeof(zoo) / sizeof(zoo[0]); i++) {
+		const struct fgt_options options = {
+			.size = sizeof(options),
+			.mode = FGT_AGENT,
+			.timeout_ms = LIBRARY_TIMEOUT_MS,
+			.socket = agent->path,
+			.log = note_version,
+			.context = (void *)zoo[i].line,
+		};
+
+		versions_logged = 0;
+		agent->behaviour = zoo[i].behaviour;
+		assert_int_equal(fgt_start(&options), 0);
+		assert_false(library_status().is_recording);
+		assert_non_null(
+			strstr(library_status().limitation, zoo[i].limitation));
+		for (int wait = 0; wait < 500 && !versions_logged; wait++)
+			usleep(10000);
+		fgt_stop();
+		assert_int_equal(versions_logged, 1);
 	}
 }
 
@@ -217,6 +263,8 @@ static void slices_that_make_no_sense_are_told_apart(void **state)
 		{ FAKE_SLICE_DRIPS, -ETIMEDOUT },
 		{ FAKE_SLICE_ENDLESS, -ETIMEDOUT },
 		{ FAKE_SLICE_GIANT, -EBADMSG },
+		{ FAKE_SLICE_NEGATIVE, -EBADMSG },
+		{ FAKE_SLICE_REVERSED, -EBADMSG },
 		{ FAKE_SLICE_SHORT, -EBADMSG },
 		{ FAKE_SLICE_NO_MAGIC, -EBADMSG },
 		{ FAKE_SLICE_JUNK, -EBADMSG },
@@ -433,6 +481,8 @@ int main(void)
 		LIBRARY_TEST(agent_that_accepts_nobody_costs_the_timeout),
 		LIBRARY_TEST(whole_seconds_are_a_deadline_like_others),
 		LIBRARY_TEST(agent_that_hangs_up_or_refuses_is_no_agent),
+		LIBRARY_TEST(
+			agent_of_another_version_is_refused_and_the_older_named),
 		LIBRARY_TEST(slices_that_make_no_sense_are_told_apart),
 		LIBRARY_TEST(flood_of_bytes_ends),
 		LIBRARY_TEST(slice_too_large_for_the_agent_is_given_up),
