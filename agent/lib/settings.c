@@ -118,16 +118,23 @@ static void fill_in(struct fgt_options *options)
 		options->max_per_hour = 120;
 }
 
+size_t fgt_settings_text_len(const char *text, size_t max)
+{
+	size_t len = text ? strnlen(text, max + 1) : 0;
+
+	if (len <= max)
+		return len;
+	len = max;
+	/* 10xxxxxx: the character began before. */
+	while (len > max - 3 && ((unsigned char)text[len] & 0xc0) == 0x80)
+		len--;
+	return len;
+}
+
 void fgt_settings_copy_text(char *to, size_t size, const char *from)
 {
-	size_t len = strnlen(from, size);
+	size_t len = fgt_settings_text_len(from, size - 1);
 
-	if (len >= size) {
-		len = size - 1;
-		/* 10xxxxxx: the character began before. */
-		while (len > 0 && ((unsigned char)from[len] & 0xc0) == 0x80)
-			len--;
-	}
 	memcpy(to, from, len);
 	to[len] = 0;
 }

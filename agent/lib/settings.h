@@ -45,7 +45,11 @@ int fgt_settings_check_destination(const char *destination,
 int fgt_settings_copy_struct(void *ret_to, size_t size_min, const void *from,
 			     size_t from_size);
 
-/* Copies at most size - 1 bytes, never half of a UTF-8 character. */
+/* Length of a text that is cut at max bytes (max > 3), never inside a UTF-8
+ * character. 0 for NULL. MT-Safe | AS-Safe */
+size_t fgt_settings_text_len(const char *text, size_t max);
+
+/* Copies a text, cut at size - 1 bytes in the same way. */
 void fgt_settings_copy_text(char *to, size_t size, const char *from);
 
 #endif

@@ -205,7 +205,7 @@ def test_children(checks, stage):
                   result.returncode == 0 and begins_of(path) == (22, 1),
                   (result.stderr, begins_of(path)))
         checks.ok(f"{name} says so where nobody could know",
-                  ("another process is writing it" in result.stderr) ==
+                  ("another process writes this file" in result.stderr) ==
                   ("environment" in name), result.stderr)
     stage.run("around", f"FGTRACE_ACTIVITY={path}2 {sayer} storm 5",
               FGTRACE_ACTIVITY=path)
@@ -234,7 +234,7 @@ def test_same_name(checks, stage):
               begins_of(path)[0] > 50, begins_of(path))
     checks.ok("and the second one is told",
               second.stderr.count("\n") == 1 and
-              "another process is writing it" in second.stderr, second.stderr)
+              "another process writes this file" in second.stderr, second.stderr)
     third = stage.run("storm", "5", FGTRACE_ACTIVITY=path)
     checks.ok("once it has ended another process may replace it",
               not third.stderr and begins_of(path) == (6, 1),
@@ -270,7 +270,7 @@ def test_fifo(checks, stage):
     checks.ok("and what is lost is told by the status",
               int(lost.split()[1]) > 300000, result.stdout)
     checks.ok("and on standard error, why and how much",
-              "fifo: nobody reads the FIFO\n" in result.stderr and
+              "fifo: the FIFO has no reader\n" in result.stderr and
               missing_in(result.stderr) == 600002, result.stderr)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
@@ -289,7 +289,7 @@ def test_fifo(checks, stage):
 
 
 def missing_in(text):
-    found = re.search(r"some (\d+) events up to the end are not in it", text)
+    found = re.search(r"about (\d+) events at the end are missing", text)
     return int(found.group(1)) if found else 0
 
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The live file that FGTRACE_ACTIVITY names: one thread reads the span log and
- * writes. It alone waits where the file's disk or reader is slow; what is
- * overwritten in the log meanwhile is lost to the file, counted and told there
- * where it would have been. Must not touch anything that a span needs.
+ * The live file of FGTRACE_ACTIVITY: one thread reads the span log and writes
+ * the file. Only this thread waits for a slow disk or reader. Records that are
+ * overwritten in the log meanwhile are lost: they are counted, and an event in
+ * the file says how many are missing. Must not touch what spans need.
  *
- * Signals are blocked in it, which also keeps SIGPIPE of a reader that left
- * from the program.
+ * All signals are blocked in the thread, also SIGPIPE of a FIFO without reader.
  *
- * A file has one writer, who holds its flock(2): two arrays in one would be
- * none. It stays with the process that had it first, not with its children.
+ * A file has one writer, which holds its flock(2): two arrays in one file would
+ * be invalid. It belongs to the process that opened it first, not to children.
  */
 #include "agent/lib/spans/activity.h"
 
@@ -36,9 +35,10 @@
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 
-#define ROUND_NS    UINT64_C(50000000) /* between two looks at the log */
-#define LAST_NS	    UINT64_C(400000000) /* for what is left at the end */
-#define PATIENCE_NS UINT64_C(500000000) /* of a program's begin and end */
+#define ROUND_NS UINT64_C(50000000) /* between two reads of the log */
+#define LAST_NS	 UINT64_C(400000000) /* for the rest at the end */
+#define PATIENCE_NS                                                            \
+	UINT64_C(500000000) /* limit at begin and end of a program */
 #define BUFFER	    (64u << 10)
 #define STACK_BYTES (192 << 10)
 #define OWNER	    "FGTRACE_ACTIVITY_PID" /* and the path; see own.h */
@@ -48,34 +48,36 @@ static struct {
 	pthread_t thread;
 	sem_t wake, started, left;
 	atomic_bool is_leaving;
-	bool is_running; /* before any thread of the program, until a fork */
-	_Atomic int32_t tid; /* the thread's word; 0: it is not there */
-	struct fgt_file_id errors; /* standard error, as it was at first */
-	/* Overwritten or dropped. The thread's; relaxed: a mere number. */
+	bool is_running; /* set before main(), until a fork */
+	_Atomic int32_t tid; /* written by the thread; 0: there is none */
+	struct fgt_file_id errors; /* standard error at the start */
+	/* Records overwritten or dropped. Written by the thread; relaxed:
+	 * only a number. */
 	_Atomic uint64_t lost;
 
-	/* The thread's. */
-	int fd; /* -1: not open (now) */
-	struct fgt_file_id file; /* the program may have closed its number */
-	bool is_begun; /* what is in it already stays there */
-	bool is_kept; /* what is in it when it is opened first, too */
-	bool is_anothers; /* who writes it: nothing is written here any more */
+	/* Used by the thread only. */
+	int fd; /* -1: not open */
+	struct fgt_file_id file; /* of fd, which the program may close */
+	bool is_begun; /* has the head of an array: append */
+	bool is_kept; /* do not empty it when it is opened */
+	bool is_anothers; /* another process writes it: write nothing */
 	struct fgt_span_reader *reader;
-	uint64_t taken, lost_told; /* records; the latter told in events */
-	uint64_t lost_written; /* of which the file has these */
-	uint64_t unread; /* of those lost: they were taken for who left */
-	size_t head_end, gap_end; /* of no event, of that which tells those */
-	int error; /* why it cannot be written, 0 */
-	bool is_full; /* whoever reads has to catch up first */
+	uint64_t taken, lost_told; /* records; lost_told: reported in events */
+	uint64_t lost_written; /* part of lost_told that is in the file */
+	uint64_t unread; /* part of lost: taken, but not read from the FIFO */
+	size_t head_end, gap_end; /* ends of the head and of the last gap */
+	int error; /* of the last write, 0 */
+	bool is_full; /* the reader has to catch up first */
 	bool is_behind; /* there may be more to write */
-	size_t first, end; /* of what is to be written, within live_bytes */
+	size_t first, end; /* range of live_bytes that is to be written */
 } live = { .fd = -1 };
-/* The thread's, too; apart, as it begins with zeroes, which take no room. */
+/* Of the thread, too. Outside of the struct, because zeroes take no space in
+ * the file of the library. */
 static char live_bytes[BUFFER];
 
 /* ---- Gathering ---------------------------------------------------------- */
 
-/* -ENOBUFS cannot be: room for the largest event is looked for before. */
+/* -ENOBUFS cannot happen: has_room() is called before. */
 static int keep(void *context, const void *bytes, size_t len)
 {
 	(void)context;
@@ -88,7 +90,7 @@ static int keep(void *context, const void *bytes, size_t len)
 
 static const struct fgt_sink buffer_sink = { .write = keep };
 
-/* One more event, and that some are missing before it. */
+/* Room for one event and a gap before it. */
 static bool has_room(void)
 {
 	return sizeof(live_bytes) - live.end >= 2 * FGT_ACTIVITY_EVENT_MAX;
@@ -106,7 +108,7 @@ static void put_gap(uint64_t mono_ns)
 	live.gap_end = live.end;
 }
 
-/* Oldest first: what has been overwritten was before. */
+/* Oldest first: overwritten records come before this one. */
 static int visit(void *context, const struct fgt_span_record *record)
 {
 	(void)context;
@@ -138,24 +140,24 @@ static bool is_ours(void)
 	return fgt_file_id_is(&live.file, live.fd);
 }
 
-/* Makes it this process's own. -EBUSY another one writes it. */
+/* Locks the file. -EBUSY: another process writes it. */
 static int take_file(int fd, struct stat *ret_status)
 {
 	if (fstat(fd, ret_status) < 0)
 		return -errno;
-	/* Not /dev/null and its like, which have room for many. */
+	/* Devices as /dev/null may have several writers. */
 	if (!S_ISREG(ret_status->st_mode) && !S_ISFIFO(ret_status->st_mode))
 		return 0;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
 		return -EBUSY;
-	/* Of an earlier run: nobody writes it, unless there are no locks. */
+	/* From an earlier run: without a lock it has no writer. */
 	if (S_ISREG(ret_status->st_mode) && !live.is_kept &&
 	    ftruncate(fd, 0) < 0)
 		return -errno;
 	return fstat(fd, ret_status) < 0 ? -errno : 0;
 }
 
-/* Appending: what others write to it, whoever they are, is not destroyed. */
+/* With O_APPEND, so that writes of other processes are not overwritten. */
 static int open_path(void)
 {
 	struct stat status;
@@ -169,7 +171,7 @@ static int open_path(void)
 	if (r < 0)
 		return r;
 	live.is_kept = true;
-	/* Not where it has been emptied, or another one has its name. */
+	/* An empty file needs a head, also if it replaced the first one. */
 	if (S_ISREG(status.st_mode))
 		live.is_begun = status.st_size > 0;
 	live.file = (struct fgt_file_id){ status.st_dev, status.st_ino };
@@ -178,10 +180,10 @@ static int open_path(void)
 	return 0;
 }
 
-/* To who set the variable: the program may have no log. But it may have put a
- * file of its own where standard error was. */
-static void say(const char *format, ...) FGT_PRINTF(1, 2);
-static void say(const char *format, ...)
+/* To standard error, for the user who set the variable: the program may have no
+ * log. Not if the program has replaced standard error. */
+static void print(const char *format, ...) FGT_PRINTF(1, 2);
+static void print(const char *format, ...)
 {
 	va_list arguments;
 
@@ -197,19 +199,19 @@ static void complain(const char *why)
 	static bool has_complained;
 
 	if (!has_complained)
-		say("fgtrace: FGTRACE_ACTIVITY: %s: %s\n", live.path, why);
+		print("fgtrace: FGTRACE_ACTIVITY: %s: %s\n", live.path, why);
 	has_complained = true;
 }
 
 static const char *explain(int error)
 {
-	return error == ENXIO	 ? "nobody reads the FIFO"
+	return error == ENXIO	 ? "the FIFO has no reader"
 	       : error == EAGAIN ? "its reader was too slow"
 	       : error		 ? strerror(error)
 				 : "there was no time";
 }
 
-/* Lines of events, which are one for nearly all that is said. */
+/* Lines that are not written yet: about one for each record. */
 static uint64_t count_pending(void)
 {
 	size_t i = live.first > live.head_end ? live.first : live.head_end;
@@ -220,8 +222,9 @@ static uint64_t count_pending(void)
 	return count - (live.first < live.gap_end);
 }
 
-/* For a reader who left, or a file that is no more: lost, as no other array may
- * begin with the rest of a line. The next one tells so. */
+/* After a reader has left, or the file was removed: pending records are lost,
+ * because a new array must not begin with the rest of a line. The next array
+ * reports them. */
 static void drop_pending(void)
 {
 	uint64_t lines = count_pending();
@@ -234,7 +237,7 @@ static void drop_pending(void)
 	live.first = live.end = live.gap_end = 0;
 }
 
-/* A FIFO without a reader, a full disk: later again. */
+/* False: not now, a FIFO has no reader or the disk is full. */
 static bool open_file(void)
 {
 	int r;
@@ -246,8 +249,8 @@ static bool open_file(void)
 	live.error = -r;
 	live.is_anothers = r == -EBUSY;
 	if (r == -EBUSY)
-		complain("another process is writing it, so this one does not: "
-			 "'{pid}' in the name gives each its own");
+		complain("another process writes this file: put '{pid}' in the "
+			 "name, so that each process has its own");
 	else if (r < 0 && r != -ENXIO)
 		complain(strerror(-r));
 	if (r < 0)
@@ -261,7 +264,7 @@ static bool open_file(void)
 	return true;
 }
 
-/* True once nothing is left to be written. */
+/* True: all is written. */
 static bool write_out(void)
 {
 	while (live.first < live.end) {
@@ -304,12 +307,13 @@ static void count_lost(struct fgt_span_log *log)
 	atomic_store_explicit(&live.lost, lost, memory_order_relaxed);
 	if (live.error && live.error != EAGAIN)
 		complain(explain(live.error));
-	fgt_report("FGTRACE_ACTIVITY: events were lost, the file could not be "
-		   "written as fast as they came: %s",
-		   explain(live.error));
+	fgt_report(
+		"FGTRACE_ACTIVITY: events were lost: the file cannot be written "
+		"fast enough: %s",
+		explain(live.error));
 }
 
-/* One look at the log; true: it may hold more. */
+/* Reads the log once. True: there may be more. */
 static bool do_round(void)
 {
 	struct fgt_span_log *log = fgt_journal_log();
@@ -329,8 +333,8 @@ static bool do_round(void)
 	return live.is_behind && live.first == live.end;
 }
 
-/* What is not in the file at the end, nor told there. */
-static void tell_rest(void)
+/* Prints how many records are neither in the file nor reported there. */
+static void print_missing(void)
 {
 	struct fgt_span_log *log = fgt_journal_log();
 	struct fgt_span_log_counts counts = { 0 };
@@ -340,14 +344,14 @@ static void tell_rest(void)
 	if (!log || live.is_anothers)
 		return;
 	fgt_span_log_get_counts(log, &counts);
-	/* Threads may go on, and the count lag behind. */
+	/* Other threads may still write, so the count may lag behind. */
 	if (counts.appended + counts.lost > known)
 		missing += counts.appended + counts.lost - known;
 	if (missing)
-		say("fgtrace: FGTRACE_ACTIVITY: %s: some %llu events up to the "
-		    "end are not in it: %s\n",
-		    live.path, (unsigned long long)missing,
-		    explain(live.error));
+		print("fgtrace: FGTRACE_ACTIVITY: %s: about %llu events at the "
+		      "end are missing: %s\n",
+		      live.path, (unsigned long long)missing,
+		      explain(live.error));
 }
 
 static void wait_for(sem_t *semaphore, uint64_t ns)
@@ -376,10 +380,10 @@ static void *run(void *unused)
 	(void)unused;
 	pthread_setname_np(pthread_self(), "fgt-activity");
 	atomic_store_explicit(&live.tid, gettid(), memory_order_relaxed);
-	(void)open_file(); /* now, as what main() starts might be faster */
+	(void)open_file(); /* before a child that main() starts opens it */
 	(void)sem_post(&live.started);
 	while (!live.is_anothers) {
-		/* Acquire: what was said before the end is in the file. */
+		/* Acquire: records from before the end are in the log. */
 		bool is_leaving = atomic_load_explicit(&live.is_leaving,
 						       memory_order_acquire);
 
@@ -392,7 +396,7 @@ static void *run(void *unused)
 			break;
 		rest(is_leaving ? ROUND_NS / 10 : ROUND_NS);
 	}
-	tell_rest();
+	print_missing();
 	atomic_store_explicit(&live.tid, 0, memory_order_relaxed);
 	(void)sem_post(&live.left);
 	return NULL;
@@ -424,7 +428,8 @@ static int32_t own_tid(void)
 const struct fgt_part fgt_activity_part = { .add_status = add_status,
 					    .own_tid = own_tid };
 
-/* False: it is that of who started this program, or of nobody. */
+/* False: the file belongs to the process that started this one, or there is no
+ * path. */
 static bool choose_path(const char *text)
 {
 	enum fgt_own_file whose;
@@ -433,7 +438,7 @@ static bool choose_path(const char *text)
 				  &is_numbered);
 
 	if (r < 0) {
-		say("fgtrace: FGTRACE_ACTIVITY: %s\n", strerror(-r));
+		print("fgtrace: FGTRACE_ACTIVITY: %s\n", strerror(-r));
 		return false;
 	}
 	whose = fgt_own_file_take(OWNER, live.path);
@@ -441,8 +446,8 @@ static bool choose_path(const char *text)
 	return whose != FGT_OWN_FILE_ANOTHERS;
 }
 
-/* Before main(), so that nothing is missed. secure_getenv: never in a program
- * that has more rights than who started it. */
+/* Before main(), so that nothing is missed. secure_getenv: not in a program
+ * with more privileges than its user. */
 __attribute__((constructor)) static void start(void)
 {
 	const char *path = secure_getenv("FGTRACE_ACTIVITY");
@@ -462,7 +467,7 @@ __attribute__((constructor)) static void start(void)
 		wait_for(&live.started, PATIENCE_NS);
 }
 
-/* What was said is in the file at a regular end, unless it is stuck. */
+/* At exit all records are written, unless the file blocks. */
 __attribute__((destructor)) static void stop(void)
 {
 	if (!live.is_running)

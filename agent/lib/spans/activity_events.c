@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of the span log as trace events (formats/chrometrace.md §1 to §6).
- * Runs on the thread of the live file; holds one event at a time.
+ * Records of the span log as trace events of Chrome's JSON array format. Runs on
+ * the thread of the live file; holds one event at a time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "agent/lib/spans/activity.h"
 #include "ringbuf/base/json.h"
 
-/* Above every tid of Linux, as in slices. */
+/* Above all tids of Linux, as in slices. */
 #define TRACKS_FIRST 0x40000000u
 
 struct writer {
@@ -60,7 +60,7 @@ static uint64_t tid_of(uint32_t track)
 	return TRACKS_FIRST + (uint64_t)track;
 }
 
-/* The child's time on the parent's track, on purpose. */
+/* On the parent's track, too, the time is the begin of the child. */
 static void put_flow(struct writer *writer, const char *phase, uint64_t tid,
 		     const struct fgt_span_record *record)
 {
@@ -75,7 +75,7 @@ static void put_flow(struct writer *writer, const char *phase, uint64_t tid,
 	end(writer);
 }
 
-/* The number is what log lines tell, see fgt_span_ids(). */
+/* The id is that of log lines, see fgt_span_ids(). */
 static void put_section(struct writer *writer, const char *phase,
 			uint64_t mono_ns, const struct fgt_span_record *record)
 {

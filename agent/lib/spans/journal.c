@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's span log and what each thread knows. Runs in the program's
- * threads; must not wait, but for memory when a thread comes for the first
- * time.
+ * The span log of the process and its threads. Runs in the program's threads.
+ * Must not wait, except for memory at the first call of a thread.
  */
 #include "agent/lib/spans/journal.h"
 
@@ -21,9 +20,9 @@ atomic_bool fgt_journal_is_forked;
 
 static struct {
 	pthread_once_t once;
-	pthread_key_t key; /* only to be told when a thread ends */
+	pthread_key_t key; /* its destructor runs when a thread ends */
 	int key_error;
-	pthread_mutex_t opening; /* one thread makes the log; outermost */
+	pthread_mutex_t opening; /* one thread makes the log. Outermost */
 	_Atomic(struct fgt_span_log *) log;
 } journal = {
 	.once = PTHREAD_ONCE_INIT,
@@ -38,14 +37,14 @@ struct fgt_span_log *fgt_journal_log(void)
 
 /* ---- Threads ------------------------------------------------------------ */
 
-/* A chunk that it leaves needs no care: see span_log.h. */
+/* The thread's chunk of the log needs no cleanup: see span_log.h. */
 static void thread_ended(void *thread)
 {
 	fgt_caller_known = NULL;
 	free(thread);
 }
 
-/* The log's memory is the parent's, who still writes to it. */
+/* The log's memory is shared with the parent, which still writes to it. */
 static void in_child(void)
 {
 	struct fgt_span_log *log = fgt_journal_log();
@@ -67,7 +66,7 @@ static void prepare(void)
 	(void)pthread_atfork(NULL, NULL, in_child);
 }
 
-int fgt_thread_make(void)
+int fgt_caller_make(void)
 {
 	struct fgt_caller *thread;
 
@@ -132,17 +131,4 @@ void fgt_journal_put(struct fgt_caller *self,
 
 	if (log)
 		(void)fgt_span_log_append(log, &self->writer, record);
-}
-
-size_t fgt_journal_text_len(const char *text, size_t max)
-{
-	size_t len = text ? strnlen(text, max + 1) : 0;
-
-	if (len <= max)
-		return len;
-	len = max;
-	/* Not between the bytes of one character. */
-	while (len > max - 3 && ((unsigned char)text[len] & 0xc0) == 0x80)
-		len--;
-	return len;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks, counters and labels; and the part of the library that keeps the log
- * of all that a program says. Runs in the program's threads and, where it says
- * so, on the worker.
+ * Marks, counters and labels, and the part of the library that holds the span
+ * log. Runs in the program's threads; work and get_spans_fd on the worker.
  */
 #include <errno.h>
 #include <math.h>
@@ -10,15 +9,16 @@
 
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
+#include "agent/lib/settings.h"
 #include "agent/lib/spans/misuse.h"
 #include "agent/lib/spans/span.h"
 #include "agent/lib/spans/task.h"
 
-/* ---- Saying ------------------------------------------------------------- */
+/* ---- Records ----------------------------------------------------------- */
 
 int fgt_mark(const char *name)
 {
-	size_t len = fgt_journal_text_len(name, FGT_SPAN_NAME_MAX);
+	size_t len = fgt_settings_text_len(name, FGT_SPAN_NAME_MAX);
 	struct fgt_span_record record = { .kind = FGT_SPAN_MARK };
 	struct fgt_caller *self;
 	int r = fgt_caller_get(&self);
@@ -38,7 +38,7 @@ int fgt_mark(const char *name)
 
 int fgt_counter(const char *name, double value)
 {
-	size_t len = fgt_journal_text_len(name, FGT_SPAN_NAME_MAX);
+	size_t len = fgt_settings_text_len(name, FGT_SPAN_NAME_MAX);
 	struct fgt_span_record record = { .kind = FGT_SPAN_COUNTER };
 	struct fgt_caller *self;
 	int r = fgt_caller_get(&self);
@@ -58,7 +58,7 @@ int fgt_counter(const char *name, double value)
 
 int fgt_label(const char *key, const char *value)
 {
-	size_t key_len = fgt_journal_text_len(key, FGT_LABEL_KEY_MAX);
+	size_t key_len = fgt_settings_text_len(key, FGT_LABEL_KEY_MAX);
 	struct fgt_span_record record = { .kind = FGT_SPAN_LABEL };
 	struct fgt_caller *self;
 	int r = fgt_caller_get(&self);
@@ -77,14 +77,14 @@ int fgt_label(const char *key, const char *value)
 	record.key_len = (uint8_t)key_len;
 	record.text = value;
 	record.text_len =
-		(uint8_t)fgt_journal_text_len(value, FGT_LABEL_VALUE_MAX);
+		(uint8_t)fgt_settings_text_len(value, FGT_LABEL_VALUE_MAX);
 	fgt_journal_put(self, &record);
 	return 0;
 }
 
 /* ---- The part ----------------------------------------------------------- */
 
-/* Without a log the program still runs, and its samples are recorded. */
+/* Without a log samples are still recorded. */
 static int start(const struct fgt_options *options)
 {
 	(void)options;
@@ -112,7 +112,7 @@ static int get_spans_fd(void)
 static uint64_t work(uint64_t now_ns)
 {
 	(void)now_ns;
-	fgt_tasks_retell();
+	fgt_tasks_rewrite();
 	return UINT64_MAX;
 }
 

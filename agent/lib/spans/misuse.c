@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts misuse. Runs in the program's threads; the line is told by the
- * library's worker.
+ * Counts misuse. Runs in the program's threads; the worker logs the line.
  */
 #include "agent/lib/spans/misuse.h"
 
@@ -18,27 +17,29 @@
 #define LINE_BYTES 256
 
 static _Atomic uint64_t count;
-/* A bit for each kind since the last stop. Relaxed: they carry nothing. */
+/* A bit for each kind since the last stop. Relaxed: only the bits matter. */
 static atomic_uint happened;
 
 static const struct {
 	int error; /* 0: any other */
 	const char *line;
 } kinds[] = {
-	{ -ENOTCONN, "a span was begun, ended or labelled on a thread that has "
-		     "none: begin a task there, or enter one" },
-	{ -EALREADY, "a span was begun in one that has an active child "
-		     "already: end that first, or begin a task" },
-	{ -EBUSY, "a span was to end whose child is active: end that first" },
-	{ -ENOTEMPTY, "a task was to end that has active spans or child tasks: "
-		      "end them first" },
-	{ 0, "a task or span got a number that is none or a parent that has "
-	     "ended, or a name with '#' or without a byte" },
+	{ -ENOTCONN,
+	  "a span was begun, ended or labelled on a thread without a "
+	  "task: call fgt_task_begin() or fgt_task_enter() there" },
+	{ -EALREADY, "a span was begun in a parent that has an active child: "
+		     "end that child first, or begin a task" },
+	{ -EBUSY,
+	  "a span with an active child was ended: end the child first" },
+	{ -ENOTEMPTY, "a task with active spans or child tasks was ended: end "
+		      "them first" },
+	{ 0, "a task or span got an unknown number, a parent that has ended, "
+	     "or a name that is empty or contains '#'" },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* A line of the log is one, whatever the program calls its spans. */
+/* A name must not break or extend the line of the log. */
 static void clean(char *text)
 {
 	for (; *text; text++)
@@ -46,8 +47,8 @@ static void clean(char *text)
 			*text = '?';
 }
 
-/* The first of its kind: a loop of mistakes takes no lock. */
-static void tell_once(int error, const char *name)
+/* The first of its kind only, so that a loop of mistakes takes no lock. */
+static void log_once(int error, const char *name)
 {
 	char line[LINE_BYTES], culprit[FGT_SPAN_NAME_MAX + 1] = "";
 	unsigned int kind = 0, bit;
@@ -61,13 +62,13 @@ static void tell_once(int error, const char *name)
 	if (name)
 		fgt_settings_copy_text(culprit, sizeof(culprit), name);
 	clean(culprit);
-	snprintf(line, sizeof(line), "%s (the first one: thread %d%s%s%s)",
+	snprintf(line, sizeof(line), "%s (first: thread %d%s%s%s)",
 		 kinds[kind].line, gettid(), name ? ", '" : "", culprit,
 		 name ? "'" : "");
 	fgt_report_line(NULL, line);
 }
 
-/* What was told while nobody listened has been forgotten, and whose it was. */
+/* Without thread and name: both are unknown by now. */
 void fgt_misuse_started(void)
 {
 	unsigned int bits =
@@ -89,7 +90,7 @@ int fgt_misuse(int error, const char *name)
 	    error != -ENOTEMPTY && error != -EINVAL)
 		return error;
 	atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
-	tell_once(error, name);
+	log_once(error, name);
 	return error;
 }
 

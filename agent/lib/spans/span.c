@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans: begin, end, what log lines tell of them. Runs in the program's
- * threads; must not take a lock or make a system call. See task_table.h for
- * who may touch what.
+ * Spans: begin, end, ids for log lines. Runs in the program's threads. Must not
+ * take a lock or make a system call. task_table.h describes the ownership.
  */
 #include "agent/lib/spans/span.h"
 
@@ -17,7 +16,7 @@
 
 #define CALLS_MAX 8
 
-/* Tasks in a line of ids: the nearest ones. */
+/* Tasks in a line of ids; the nearest ancestors are kept. */
 #define IDS_MAX 64
 
 struct call {
@@ -26,13 +25,13 @@ struct call {
 };
 
 static struct {
-	pthread_mutex_t lock; /* of those that add; innermost */
+	pthread_mutex_t lock; /* of threads that add. Innermost */
 	struct call calls[CALLS_MAX];
-	/* Release after the call is there; acquire before it is used. */
+	/* Release after the call is written, acquire before it is used. */
 	_Atomic uint32_t count;
 } at_end = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Where a span begins or ends: holds if the word is still that. */
+/* The task in which a span begins or ends; valid while the word is unchanged. */
 struct where {
 	struct fgt_task_slot *slot;
 	uint64_t word;
@@ -40,7 +39,7 @@ struct where {
 	uint64_t task;
 };
 
-/* A span as it was at its place. */
+/* Copy of a span's place. */
 struct span {
 	uint64_t number, begin_ns, about;
 	uint64_t name[FGT_SPAN_NAME_WORDS];
@@ -48,7 +47,7 @@ struct span {
 
 static uint64_t load(const _Atomic uint64_t *word)
 {
-	/* Acquire: the next look at the slot's word comes later. */
+	/* Acquire: the slot's word is read again after this. */
 	return atomic_load_explicit((_Atomic uint64_t *)word,
 				    memory_order_acquire);
 }
@@ -62,7 +61,7 @@ static void set_where(struct where *where, struct fgt_task_slot *slot,
 	where->task = load(&slot->task);
 }
 
-/* The task of a span that is active; false: it has ended or never was. */
+/* The task of an active span. False: it has ended or never existed. */
 static bool find_span(uint64_t number, struct where *ret_where)
 {
 	struct fgt_task_slot *slot = fgt_task_slot(number);
@@ -83,7 +82,7 @@ static bool change_word(const struct where *where, uint64_t word)
 	uint64_t expected = where->word;
 
 	/* Release: what was done in the span comes before its end. Acquire:
-	 * the place is used only once it is ours. */
+	 * the place is written only after it is owned. */
 	return atomic_compare_exchange_strong_explicit(
 		&where->slot->word, &expected, word, memory_order_acq_rel,
 		memory_order_relaxed);
@@ -114,7 +113,7 @@ static int find_parent(const struct fgt_caller *self, uint64_t parent,
 	return 0;
 }
 
-/* Writes the span down where the word says that it is ours. */
+/* Writes the span to the place that this thread owns by the word. */
 static void fill_place(struct fgt_span_place *place, uint64_t number,
 		       uint64_t begin_ns, uint64_t about, const char *name,
 		       size_t len)
@@ -126,7 +125,7 @@ static void fill_place(struct fgt_span_place *place, uint64_t number,
 	for (size_t at = 0; at < len; at += 8)
 		atomic_store_explicit(words++, fgt_text_word(name, len, at),
 				      memory_order_relaxed);
-	/* Release: whoever sees the number sees the rest. */
+	/* Release: a thread that sees the number sees the rest. */
 	atomic_store_explicit(&place->number, number, memory_order_release);
 }
 
@@ -135,8 +134,8 @@ static uint32_t track_of(const struct fgt_task_body *body)
 	return (uint32_t)(load(&body->about) >> 32);
 }
 
-static void write_down(struct fgt_caller *self, const struct where *where,
-		       uint64_t number, const char *name, size_t len)
+static void write_begin(struct fgt_caller *self, const struct where *where,
+			uint64_t number, const char *name, size_t len)
 {
 	uint64_t begin_ns = fgt_now();
 	uint64_t calls =
@@ -183,7 +182,7 @@ int fgt_span_begin(const char *name, uint64_t parent, uint64_t *ret_span)
 	serial = (where.word & FGT_NUMBER_SERIAL_MASK) + FGT_NUMBER_SERIAL_ONE;
 	number = serial | depth << (1 + FGT_NUMBER_SLOT_BITS) |
 		 (where.task & ((FGT_TASK_SLOTS - 1) << 1)) | 1;
-	write_down(self, &where, number, name, len);
+	write_begin(self, &where, number, name, len);
 	if (ret_span)
 		*ret_span = number;
 	return 0;
@@ -215,7 +214,7 @@ static int find_end(const struct fgt_caller *self, uint64_t number,
 	return 0;
 }
 
-/* Holds if the word has not changed afterwards. */
+/* Valid if the word has not changed afterwards. */
 static void read_place(const struct where *where, struct span *ret_span)
 {
 	const struct fgt_span_place *place =
@@ -232,7 +231,7 @@ static void read_place(const struct where *where, struct span *ret_span)
 		ret_span->name[i] = load(&place->name[i]);
 }
 
-/* Those that were there when it began. */
+/* Calls the functions that were registered when the span began. */
 static void call_back(const struct span *span, uint64_t end_ns,
 		      const char *task)
 {
@@ -261,8 +260,8 @@ static void read_task_name(const struct fgt_task_body *body, char *ret_name)
 	ret_name[FGT_SPAN_UNIQUE_MAX] = 0;
 }
 
-static void tell_end(struct fgt_caller *self, const struct where *where,
-		     uint32_t track, const struct span *span, uint64_t end_ns)
+static void write_end(struct fgt_caller *self, const struct where *where,
+		      uint32_t track, const struct span *span, uint64_t end_ns)
 {
 	const struct fgt_span_record record = {
 		.kind = FGT_SPAN_END,
@@ -300,7 +299,7 @@ int fgt_span_end(uint64_t span)
 		if (ended.about >> 40)
 			read_task_name(where.body, task);
 	} while (!change_word(&where, where.word - FGT_TASK_DEPTH));
-	tell_end(self, &where, track, &ended, end_ns);
+	write_end(self, &where, track, &ended, end_ns);
 	if (ended.about >> 40)
 		call_back(&ended, end_ns, task);
 	return 0;
@@ -334,7 +333,7 @@ void fgt_spans_forked(void)
 	pthread_mutex_init(&at_end.lock, NULL);
 }
 
-/* ---- Looking ------------------------------------------------------------ */
+/* ---- Ids -------------------------------------------------------------- */
 
 uint64_t fgt_span_innermost(const struct fgt_caller *self, uint32_t *ret_track)
 {
@@ -350,7 +349,7 @@ uint64_t fgt_span_innermost(const struct fgt_caller *self, uint32_t *ret_track)
 	return load(&slot->word) == word ? number : 0;
 }
 
-/* A text that grows beyond its end without harm, as snprintf(3) does. */
+/* A text that may grow beyond its size, as in snprintf(3). */
 struct line {
 	char *text;
 	size_t size, len;
@@ -363,7 +362,7 @@ static void put_id(struct line *line, char separator, uint64_t number)
 
 	id[0] = separator;
 	if (!line->len)
-		at = 1; /* nothing stands before it */
+		at = 1; /* no separator before the first id */
 	for (; at < len; at++, line->len++)
 		if (line->len + 1 < line->size)
 			line->text[line->len] = id[at];
@@ -374,7 +373,7 @@ static void put_tasks(struct line *line, uint64_t task)
 	uint64_t tasks[IDS_MAX], word;
 	uint32_t count = 0;
 
-	/* What a living task hangs under lives. */
+	/* Ancestors of a live task are live. */
 	while (count < IDS_MAX && task && fgt_task_find(task, &word)) {
 		tasks[count++] = task;
 		task = load(&fgt_task_slot(task)->parent);

@@ -9,22 +9,23 @@
 #include <string.h>
 
 #include "agent/lib/fgtrace.h"
+#include "agent/lib/settings.h"
 #include "agent/lib/spans/misuse.h"
 #include "agent/lib/spans/task_names.h"
 
-/* An ended parent's parents: no chain of them is longer. */
+/* A chain of ended ancestors is no longer than this. */
 #define ANCESTORS_MAX FGT_TASK_SLOTS
 
 size_t fgt_name_len(const char *name)
 {
-	size_t len = fgt_journal_text_len(name, FGT_SPAN_NAME_MAX);
+	size_t len = fgt_settings_text_len(name, FGT_SPAN_NAME_MAX);
 
 	return len && !memchr(name, '#', len) ? len : 0;
 }
 
 /* ---- Under the lock ----------------------------------------------------- */
 
-/* The nearest one that lives of a task and those that it hung under. */
+/* A task, or its nearest ancestor that lives. 0: none. */
 static uint64_t find_living(uint64_t task)
 {
 	for (uint32_t i = 0; task && i < ANCESTORS_MAX; i++) {
@@ -33,7 +34,7 @@ static uint64_t find_living(uint64_t task)
 
 		if (fgt_task_find(task, &word))
 			return task;
-		/* Another task has its slot: nobody knows any more. */
+		/* Another task has its slot: the parent is unknown. */
 		if (!slot || atomic_load_explicit(&slot->task,
 						  memory_order_relaxed) != task)
 			return 0;
@@ -74,7 +75,7 @@ static void fill_body(struct fgt_task_body *body,
 	body->children = 0;
 }
 
-/* Makes the task alive; its number. */
+/* Makes the task alive. Returns its number. */
 static uint64_t give_number(uint32_t index, uint64_t parent,
 			    struct fgt_task_body *body)
 {
@@ -149,7 +150,7 @@ static int begin(struct fgt_caller *self, const char *name, size_t len,
 	return 0;
 }
 
-/* 0: it has ended now; 1: it had before. */
+/* 0: it has ended now; 1: it had ended before. */
 static int end(uint64_t task, struct fgt_task_body **ret_body)
 {
 	uint64_t word = 0, parent;
@@ -247,9 +248,9 @@ int fgt_task_enter(uint64_t task)
 	return 0;
 }
 
-/* ---- Telling again ------------------------------------------------------ */
+/* ---- Rewriting ------------------------------------------------------ */
 
-/* A span of a task, unless the task's spans change meanwhile. */
+/* One span of a task. False if the spans of the task change meanwhile. */
 static bool copy_span(struct fgt_task_slot *slot, struct fgt_task_body *body,
 		      uint32_t depth, struct fgt_span_record *ret_record,
 		      uint64_t ret_name[FGT_SPAN_NAME_WORDS])
@@ -275,15 +276,15 @@ static bool copy_span(struct fgt_task_slot *slot, struct fgt_task_body *body,
 	for (uint32_t i = 0; i < FGT_SPAN_NAME_WORDS; i++)
 		ret_name[i] = atomic_load_explicit(&place->name[i],
 						   memory_order_acquire);
-	/* A place whose span has only just begun still tells the one before,
-	 * which has ended: no harm, its end has been told. */
+	/* A place whose span has just begun may still hold the span before,
+	 * which has ended. That is harmless: its end is in the log. */
 	return fgt_number_is_span(ret_record->number) &&
 	       fgt_number_depth(ret_record->number) == depth &&
 	       fgt_task_slot(ret_record->number) == slot &&
 	       atomic_load_explicit(&slot->word, memory_order_acquire) == word;
 }
 
-static void retell_one(struct fgt_caller *self, uint32_t index)
+static void rewrite_one(struct fgt_caller *self, uint32_t index)
 {
 	struct fgt_span_record record;
 	uint64_t span_name[FGT_SPAN_NAME_WORDS];
@@ -310,9 +311,9 @@ static void retell_one(struct fgt_caller *self, uint32_t index)
 	}
 }
 
-void fgt_tasks_retell(void)
+void fgt_tasks_rewrite(void)
 {
-	static uint64_t told;
+	static uint64_t written;
 	struct fgt_span_log *log = fgt_journal_log();
 	struct fgt_caller *self;
 	uint64_t halves;
@@ -320,13 +321,13 @@ void fgt_tasks_retell(void)
 	if (!log || fgt_caller_get(&self) < 0)
 		return;
 	halves = fgt_span_log_halves(log) + 1;
-	if (halves == told)
+	if (halves == written)
 		return;
-	told = halves;
-	/* The lock for one at a time: nobody waits for all of them. */
+	written = halves;
+	/* The lock is held for one task at a time. */
 	for (uint32_t i = 0; i < FGT_TASKS_MAX; i++) {
 		pthread_mutex_lock(&fgt_task_lock);
-		retell_one(self, i);
+		rewrite_one(self, i);
 		pthread_mutex_unlock(&fgt_task_lock);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks, for the other files of the library.
+ * Tasks, for the other files of this room.
  */
 #ifndef FGT_AGENT_LIB_SPANS_TASK_H
 #define FGT_AGENT_LIB_SPANS_TASK_H
@@ -8,14 +8,14 @@
 #include "agent/lib/spans/journal.h"
 #include "agent/lib/spans/task_table.h"
 
-/* Bytes of a name that can be kept, 0: it is none. */
+/* Bytes of a name that are kept, 0: the name is invalid. */
 size_t fgt_name_len(const char *name);
 
 /*
- * Tells the log again what lives, so that it does not forget what has begun
- * long ago; to be called now and then, does nothing until half of the log has
- * been overwritten. Not on a thread that says something meanwhile.
+ * Writes live tasks and spans to the log again, so that their begins are not
+ * overwritten. Call it once a second: it does nothing until half of the log has
+ * been overwritten. Not on a thread that writes to the log meanwhile.
  */
-void fgt_tasks_retell(void);
+void fgt_tasks_rewrite(void);
 
 #endif

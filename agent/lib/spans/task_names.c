@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which numbers of which names are taken. Runs under the lock of the tasks.
+ * The numbers of each name that are in use. Runs under the lock of the tasks.
  */
 #include "agent/lib/spans/task_names.h"
 
@@ -15,15 +15,14 @@
 #define TRACK_BITS 12 /* for N, below FGT_TASKS_MAX */
 #define SERIALS	   (1u << 18)
 
-/* A name. */
 struct entry {
 	char name[FGT_SPAN_NAME_MAX + 1];
 	uint8_t len;
-	uint32_t bucket, next; /* its list */
-	uint32_t serial; /* of the names so far */
-	uint32_t live; /* tasks */
+	uint32_t bucket, next; /* list of the bucket */
+	uint32_t serial; /* number of names before it */
+	uint32_t live; /* live tasks of this name */
 	uint32_t words; /* of taken */
-	uint64_t *taken; /* a bit for each N */
+	uint64_t *taken; /* one bit for each N */
 };
 
 static struct {
@@ -66,7 +65,7 @@ static void unlink_entry(uint32_t index)
 	*link = entry->next;
 }
 
-/* One that no live task has: fewer tasks live than there are entries. */
+/* A name without a live task: there are more entries than live tasks. */
 static uint32_t recycle(void)
 {
 	while (names.entries[names.hand]->live)
@@ -110,7 +109,7 @@ static int add(const char *name, size_t len, uint32_t bucket,
 	return 0;
 }
 
-/* The lowest bit that is not set; room for it is made. */
+/* Sets the lowest bit that is not set; grows the array if needed. */
 static int take_lowest(struct entry *entry, uint32_t *ret_n)
 {
 	uint32_t word = 0, words = entry->words ? entry->words * 2 : 1;
@@ -133,7 +132,7 @@ static int take_lowest(struct entry *entry, uint32_t *ret_n)
 	return 0;
 }
 
-/* "name#n"; printf(3) would take longer than all the rest of a task. */
+/* "name#n". Without printf(3), which takes longer than the rest of a task. */
 static size_t put_text(const struct entry *entry, uint32_t n, char *ret_text)
 {
 	char digits[10];
@@ -165,7 +164,7 @@ int fgt_task_name_take(const char *name, size_t len,
 		return r;
 	ret_name->entry = index;
 	ret_name->n = n;
-	/* From 1 on. */
+	/* Tracks begin at 1. */
 	ret_name->track = (names.entries[index]->serial << TRACK_BITS | n) + 1;
 	ret_name->len =
 		(uint8_t)put_text(names.entries[index], n, ret_name->text);

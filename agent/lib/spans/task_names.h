@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unique names of tasks that live at the same time: "name#N".
+ * Unique names of live tasks: "name#N".
  */
 #ifndef FGT_AGENT_LIB_SPANS_TASK_NAMES_H
 #define FGT_AGENT_LIB_SPANS_TASK_NAMES_H
@@ -10,15 +10,15 @@
 
 #include "ringbuf/spans/span_log.h"
 
-/* Names that are known at a time; those that no live task has are forgotten
- * first. More than tasks can live. */
+/* Names that are kept at a time, more than there are live tasks. Names without a
+ * live task are recycled. */
 #define FGT_TASK_NAMES_MAX 8192
 
 struct fgt_task_name {
-	uint32_t entry; /* the name's */
+	uint32_t entry; /* of the name */
 	uint32_t n;
-	/* One for each unique name. Another name may get it only after a
-	 * quarter of a million names. */
+	/* One for each unique name. Another name gets it again only after
+	 * 262 144 names. */
 	uint32_t track;
 	char text[FGT_SPAN_UNIQUE_MAX + 1];
 	uint8_t len;
@@ -34,7 +34,7 @@ int fgt_task_name_take(const char *name, size_t len,
 		       struct fgt_task_name *ret_name);
 void fgt_task_name_release(uint32_t entry, uint32_t n);
 
-/* Forgets all, without touching what there is: in the child of a fork. */
+/* Forgets all names without freeing them: in the child of a fork. */
 void fgt_task_names_abandon(void);
 
 #endif

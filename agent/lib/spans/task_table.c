@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hands out slots and bodies of tasks. Runs in the program's threads, under
- * the lock of the tasks.
+ * Allocates slots and bodies of tasks. Runs in the program's threads, under the
+ * lock of the tasks.
  */
 #include "agent/lib/spans/task_table.h"
 
@@ -25,7 +25,7 @@ static struct {
 	unsigned int live;
 } table;
 
-/* Pages are given as they are touched: 4096 tasks with 64 spans take 23 MiB. */
+/* Only touched pages take memory: 4096 tasks with 64 spans take 23 MiB. */
 static int map(size_t len_bytes, void **ret_memory)
 {
 	void *memory = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE,
@@ -68,7 +68,7 @@ static struct fgt_task_body *take_body(uint32_t slot)
 	return &table.bodies[index];
 }
 
-/* As late as possible: those that were never used come first. */
+/* Slots that were never used come first: the others are reused late. */
 static uint32_t take_slot(void)
 {
 	uint32_t slot;
@@ -118,7 +118,7 @@ void fgt_task_table_count(unsigned int *ret_live, uint64_t *ret_begun)
 	*ret_begun = atomic_load_explicit(&table.begun, memory_order_relaxed);
 }
 
-/* Each serial number went to a task or to a span. */
+/* Each serial number belongs to a task or a span. */
 uint64_t fgt_task_table_spans(void)
 {
 	struct fgt_task_slot *slots =
@@ -132,7 +132,7 @@ uint64_t fgt_task_table_spans(void)
 						     memory_order_relaxed);
 
 		if (!word)
-			break; /* never used, nor are those after it */
+			break; /* this slot and those after it are unused */
 		serials += word / FGT_NUMBER_SERIAL_ONE;
 	}
 	return serials > tasks ? serials - tasks : 0;
@@ -163,7 +163,7 @@ bool fgt_number_was_given(uint64_t number)
 
 void fgt_task_table_forked(void)
 {
-	/* A thread of the parent may have held it. */
+	/* A thread of the parent may have held the lock. */
 	pthread_mutex_init(&fgt_task_lock, NULL);
 }
 
@@ -172,8 +172,9 @@ void fgt_task_table_resume(void)
 	struct fgt_task_slot *slots =
 		atomic_load_explicit(&fgt_task_slots, memory_order_relaxed);
 
-	/* Slots keep their serial numbers: those of the parent are stale. A
-	 * thread of the parent may have been amidst a change: all anew. */
+	/* Slots keep their serial numbers, so that numbers of the parent are
+	 * stale. All else is reset: a thread of the parent may have been
+	 * changing it. */
 	for (uint32_t i = 0; slots && i < FGT_TASK_SLOTS; i++)
 		atomic_fetch_and_explicit(&slots[i].word,
 					  FGT_NUMBER_SERIAL_MASK,

@@ -21,7 +21,7 @@ static void set_facts(struct fgt_transaction *transaction)
 	facts->name = transaction->name;
 	facts->op = transaction->op;
 	facts->status = transaction->status;
-	facts->active_tid = fgt_thread_tid();
+	facts->active_tid = fgt_caller_tid();
 	facts->begin_ns = fgt_now();
 	transaction->own = (struct fgt_thread_run){
 		.tid = facts->active_tid,
@@ -195,7 +195,7 @@ int fgt_transaction_set_tag(struct fgt_transaction *transaction,
 static struct fgt_thread_run *
 find_thread_run(struct fgt_transaction *transaction)
 {
-	int32_t tid = fgt_thread_tid();
+	int32_t tid = fgt_caller_tid();
 
 	for (size_t i = transaction->thread_run_count; i-- > 0;)
 		if (transaction->thread_runs[i].tid == tid)
@@ -229,7 +229,7 @@ static int begin_thread_run(struct fgt_transaction *transaction)
 	if (r == 0 &&
 	    transaction->thread_run_count < FGT_TRANSACTION_THREAD_RUNS) {
 		transaction->thread_runs[transaction->thread_run_count++] =
-			(struct fgt_thread_run){ .tid = fgt_thread_tid(),
+			(struct fgt_thread_run){ .tid = fgt_caller_tid(),
 						 .from_ns = fgt_now() };
 		return 0;
 	}

@@ -399,16 +399,16 @@ static void closed_by_the_program_is_noticed(void **state)
 
 /* ---- Misuse ------------------------------------------------------------- */
 
-static atomic_int misuses_told;
+static atomic_int misuses_logged;
 
 static void count_misuses(void *context, const char *line)
 {
 	(void)context;
-	if (strstr(line, "begin a task there"))
-		misuses_told++;
+	if (strstr(line, "call fgt_task_begin()"))
+		misuses_logged++;
 }
 
-static void start_telling(const struct fake_agent *agent,
+static void start_logging(const struct fake_agent *agent,
 			  void (*log)(void *context, const char *line))
 {
 	const struct fgt_options options = { .size = sizeof(options),
@@ -420,51 +420,51 @@ static void start_telling(const struct fake_agent *agent,
 	assert_int_equal(fgt_start(&options), 0);
 }
 
-static void expect_told(const struct fake_agent *agent, int times)
+static void expect_logged(const struct fake_agent *agent, int times)
 {
-	start_telling(agent, count_misuses);
-	for (int i = 0; i < 500 && misuses_told < times; i++)
+	start_logging(agent, count_misuses);
+	for (int i = 0; i < 500 && misuses_logged < times; i++)
 		usleep(10000);
-	assert_int_equal(misuses_told, times);
+	assert_int_equal(misuses_logged, times);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(fgt_span_end(0), -ENOTCONN);
 	fgt_stop();
 }
 
-static atomic_int culprits_told;
+static atomic_int culprits_logged;
 
 static void find_culprit(void *context, const char *line)
 {
 	(void)context;
-	culprits_told += strstr(line, "begin a task there") &&
-			 strstr(line, ", 'lonely')");
+	culprits_logged += strstr(line, "call fgt_task_begin()") &&
+			   strstr(line, ", 'lonely')");
 }
 
-static void misuse_is_told_with_who_it_was(void **state)
+static void misuse_is_logged_with_thread_and_name(void **state)
 {
-	start_telling(*state, find_culprit);
+	start_logging(*state, find_culprit);
 	assert_int_equal(fgt_span_begin("lonely", 0, NULL), -ENOTCONN);
 	assert_int_equal(fgt_span_begin("another", 0, NULL), -ENOTCONN);
-	for (int i = 0; i < 500 && !culprits_told; i++)
+	for (int i = 0; i < 500 && !culprits_logged; i++)
 		usleep(10000);
 	fgt_stop();
-	assert_int_equal(culprits_told, 1);
+	assert_int_equal(culprits_logged, 1);
 }
 
-static void misuse_is_told_to_each_who_starts(void **state)
+static void misuse_is_logged_once_after_each_start(void **state)
 {
 	uint64_t before = library_status().misuses;
 
-	misuses_told = 0;
+	misuses_logged = 0;
 	assert_int_equal(fgt_span_end(0), -ENOTCONN);
 	/* At the start, and not again. */
-	expect_told(*state, 1);
+	expect_logged(*state, 1);
 	/* Nothing between: when it happens again. */
-	expect_told(*state, 1);
-	assert_int_equal(misuses_told, 2);
+	expect_logged(*state, 1);
+	assert_int_equal(misuses_logged, 2);
 	assert_int_equal(fgt_span_end(0), -ENOTCONN);
-	expect_told(*state, 3);
-	assert_int_equal(misuses_told, 3);
+	expect_logged(*state, 3);
+	assert_int_equal(misuses_logged, 3);
 	assert_int_equal(library_status().misuses, before + 11);
 }
 
@@ -488,8 +488,8 @@ int main(void)
 		LIBRARY_TEST(slice_too_large_for_the_agent_is_given_up),
 		LIBRARY_TEST(signals_of_the_program_do_no_harm),
 		LIBRARY_TEST(closed_by_the_program_is_noticed),
-		LIBRARY_TEST(misuse_is_told_to_each_who_starts),
-		LIBRARY_TEST(misuse_is_told_with_who_it_was),
+		LIBRARY_TEST(misuse_is_logged_once_after_each_start),
+		LIBRARY_TEST(misuse_is_logged_with_thread_and_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

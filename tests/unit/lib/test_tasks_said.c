@@ -290,7 +290,7 @@ static void what_began_long_ago_is_told_again(void **state)
 	for (int i = 0; i < 60000; i++) {
 		end_span(begin_span("busy span", busy));
 		if (i % 1000 == 0)
-			fgt_tasks_retell();
+			fgt_tasks_rewrite();
 	}
 	assert_true(find(FGT_SPAN_BEGIN, span).record.is_again);
 	assert_string_equal(find(FGT_SPAN_TASK_BEGIN, task).text, "old#0");
