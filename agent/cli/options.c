@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/cli/nearest.h"
+#include "ringbuf/base/nearest.h"
 
 #define ENV_NAME_MAX 64
 

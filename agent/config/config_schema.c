@@ -5,9 +5,10 @@
  */
 #include "agent/config/config_schema.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "ringbuf/base/nearest.h"
 
 #define PATH_BYTES	 4095
 #define NAME_BYTES	 255
@@ -120,34 +121,6 @@ bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path)
 	return false;
 }
 
-/* Levenshtein's distance of a[len] and b[len]; words longer than WORD_MAX
- * count as far as can be. */
-static unsigned int distance(const char *a, size_t a_len, const char *b,
-			     size_t b_len)
-{
-	unsigned int row[WORD_MAX + 1];
-
-	if (a_len > WORD_MAX || b_len > WORD_MAX)
-		return UINT_MAX;
-	for (unsigned int j = 0; j <= b_len; j++)
-		row[j] = j;
-	for (unsigned int i = 1; i <= a_len; i++) {
-		unsigned int diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= b_len; j++) {
-			unsigned int replaced =
-				diagonal + (a[i - 1] != b[j - 1]);
-			unsigned int one_side =
-				(row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-
-			diagonal = row[j];
-			row[j] = replaced < one_side ? replaced : one_side;
-		}
-	}
-	return row[b_len];
-}
-
 void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 			    char *ret_name, size_t size)
 {
@@ -156,7 +129,7 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 	size_t prefix_len = (size_t)(last - path);
 	const char *name = keys->path;
 	size_t name_len = strlen(name);
-	unsigned int best = UINT_MAX;
+	size_t best = SIZE_MAX;
 
 	for (; keys->path; keys++) {
 		const char *inner = strrchr(keys->path, '.');
@@ -164,13 +137,13 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 		/* At this place one writes the next component. */
 		const char *local = keys->path + (is_here ? prefix_len : 0);
 		size_t local_len = strcspn(local, ".");
-		unsigned int near =
-			distance(last, strlen(last), local, local_len);
+		size_t edits =
+			fgt_nearest_edits(last, strlen(last), local, local_len);
 
 		if (keys->type == FGT_CONFIG_UNSUPPORTED)
 			continue;
-		if (is_here && near < best) {
-			best = near;
+		if (is_here && edits < best) {
+			best = edits;
 			name = local;
 			name_len = local_len;
 		}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ringbuf/base/nearest.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "upload/format/chrome/chrome.h"
 #include "upload/format/folded.h"
@@ -38,62 +39,21 @@ static const struct format {
 	FGT_FORMAT_LIST(FORMAT)
 };
 
-/* Edits that lead from a to b (Levenshtein); a large number for long names. */
-static unsigned int distance(const char *a, const char *b)
-{
-	unsigned int row[16];
-	size_t a_len = strlen(a), b_len = strlen(b);
-
-	if (a_len >= 16 || b_len >= 16)
-		return 99;
-	for (unsigned int j = 0; j <= b_len; j++)
-		row[j] = j;
-	for (unsigned int i = 1; i <= a_len; i++) {
-		unsigned int diagonal = row[0];
-
-		row[0] = i;
-		for (unsigned int j = 1; j <= b_len; j++) {
-			unsigned int best = diagonal + (a[i - 1] != b[j - 1]);
-
-			if (best > row[j] + 1)
-				best = row[j] + 1;
-			if (best > row[j - 1] + 1)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
-		}
-	}
-	return row[b_len];
-}
-
-/* The known name nearest to what was typed, NULL if none is near. */
-static const char *nearest(const char *name)
-{
-	const char *best = NULL;
-	unsigned int best_distance = 4;
-
-	for (int i = 0; i < FGT_KIND_COUNT; i++) {
-		unsigned int d = distance(name, formats[i].name);
-
-		if (d < best_distance && d < strlen(formats[i].name)) {
-			best_distance = d;
-			best = formats[i].name;
-		}
-	}
-	return best;
-}
-
 int fgt_format_from_name(const char *name, enum fgt_format_kind *ret_format,
 			 struct fgt_why *why)
 {
+	struct fgt_nearest nearest;
 	const char *near;
 
-	for (int i = 0; i < FGT_KIND_COUNT; i++)
+	fgt_nearest_init(&nearest, name);
+	for (int i = 0; i < FGT_KIND_COUNT; i++) {
 		if (!strcasecmp(name, formats[i].name)) {
 			*ret_format = (enum fgt_format_kind)i;
 			return 0;
 		}
-	near = nearest(name);
+		fgt_nearest_offer(&nearest, formats[i].name);
+	}
+	near = nearest.best;
 	return fgt_why_set(why, -EINVAL,
 			   "unknown format '%.40s'; %s%s%sformats "
 			   "are" FGT_FORMAT_NAMES,

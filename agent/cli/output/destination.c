@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/cli/nearest.h"
+#include "ringbuf/base/nearest.h"
 
 static int no_such_destination(const struct fgt_config *config,
 			       const char *name, struct fgt_why *why)

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/config/config.h"
+#include "ringbuf/base/nearest.h"
 #include "ringbuf/base/sink.h"
 
 #define NAME fgt_verb_config.name

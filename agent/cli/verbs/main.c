@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/symbols/helper/helper.h"
+#include "ringbuf/base/nearest.h"
 
 static const struct fgt_verb *const verbs[] = {
 	&fgt_verb_daemon,

@@ -13,8 +13,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "agent/cli/nearest.h"
 #include "agent/cli/options.h"
+#include "ringbuf/base/nearest.h"
 
 static const struct fgt_option table[] = {
 	{ "from", 0, "T", "", "last " },

@@ -2,8 +2,8 @@
 /*
  * The nearest known word to a mistyped one. Pure.
  */
-#ifndef FGT_AGENT_CLI_NEAREST_H
-#define FGT_AGENT_CLI_NEAREST_H
+#ifndef FGT_RINGBUF_BASE_NEAREST_H
+#define FGT_RINGBUF_BASE_NEAREST_H
 
 #include <stddef.h>
 
@@ -19,5 +19,10 @@ struct fgt_nearest {
 
 void fgt_nearest_init(struct fgt_nearest *nearest, const char *word);
 void fgt_nearest_offer(struct fgt_nearest *nearest, const char *candidate);
+
+/* Edits that lead from a[a_len] to b[b_len]; SIZE_MAX for words of more than 32
+ * bytes. */
+size_t fgt_nearest_edits(const char *a, size_t a_len, const char *b,
+			 size_t b_len);
 
 #endif

@@ -3,7 +3,7 @@
  * The nearest known word to a mistyped one: edits (insert, delete, replace,
  * swap of neighbours), at most a third of the word. Pure.
  */
-#include "agent/cli/nearest.h"
+#include "ringbuf/base/nearest.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -17,12 +17,14 @@ static size_t smallest(size_t a, size_t b, size_t c)
 	return least < c ? least : c;
 }
 
-/* Optimal string alignment distance of words of at most WORD_MAX bytes. */
-static size_t count_edits(const char *a, size_t a_len, const char *b,
-			  size_t b_len)
+/* Optimal string alignment distance. */
+size_t fgt_nearest_edits(const char *a, size_t a_len, const char *b,
+			 size_t b_len)
 {
 	size_t cost[WORD_MAX + 1][WORD_MAX + 1];
 
+	if (a_len > WORD_MAX || b_len > WORD_MAX)
+		return SIZE_MAX;
 	for (size_t i = 0; i <= a_len; i++)
 		cost[i][0] = i;
 	for (size_t j = 0; j <= b_len; j++)
@@ -51,9 +53,9 @@ void fgt_nearest_offer(struct fgt_nearest *nearest, const char *candidate)
 	size_t word_len = strlen(nearest->word), len = strlen(candidate);
 	size_t edits;
 
-	if (word_len == 0 || word_len > WORD_MAX || len > WORD_MAX)
+	if (word_len == 0)
 		return;
-	edits = count_edits(nearest->word, word_len, candidate, len);
+	edits = fgt_nearest_edits(nearest->word, word_len, candidate, len);
 	/* What was typed so far of a longer word is near, too. */
 	if (word_len >= 2 && word_len < len &&
 	    strncmp(nearest->word, candidate, word_len) == 0)
