@@ -155,8 +155,8 @@ int main(int argc, char **argv)
 	if (!error)
 		error = fgt_dsn_read_file(argv[1], 0, &dsn, &why);
 	if (!error)
-		error = fgt_sentry_upload_within(slice, &dsn, NULL, &limits,
-						 &outcome, &why);
+		error = fgt_sentry_upload(slice, &dsn, NULL, &limits, &outcome,
+					  &why);
 	fgt_ring_slice_free(slice);
 	printf("error=%d\nstatus=%ld\nevent_id=%s\nsent_bytes=%zu\n"
 	       "plain_bytes=%zu\nretry_after_s=%u\nwhy=%s\n",

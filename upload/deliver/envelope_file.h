@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "ringbuf/base/why.h"
-#include "upload/deliver/envelope.h"
+#include "upload/format/sentry/sentry_envelope.h"
 
 #define FGT_ENVELOPE_NAME_MAX 80 /* bytes of what a program calls it */
 

@@ -9,11 +9,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "ringbuf/base/sink.h"
@@ -25,7 +23,6 @@
  * 20 MiB on the wire. What is larger would be sent in vain. */
 #define PLAIN_BYTES_MAX (51u << 20)
 #define WIRE_BYTES_MAX	(20u << 20)
-#define EVENT_ID_DIGITS 32
 
 /* Counts and bounds the plain envelope on its way into the compressor. */
 struct plain_counter {
@@ -80,36 +77,6 @@ static int explain_encode(int error, struct fgt_why *why)
 		return fgt_why_set(why, error, "cannot encode the slice: %s",
 				   strerror(-error));
 	}
-}
-
-/* 32 random hexadecimal digits. */
-static int make_event_id(char ret_id[EVENT_ID_DIGITS + 1])
-{
-	uint8_t bytes[EVENT_ID_DIGITS / 2];
-
-	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-		return -EIO;
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		snprintf(ret_id + i * 2, 3, "%02x", bytes[i]);
-	return 0;
-}
-
-static int choose_event_id(const char *wanted, char ret_id[EVENT_ID_DIGITS + 1],
-			   struct fgt_why *why)
-{
-	int error = 0;
-
-	if (!wanted)
-		error = make_event_id(ret_id);
-	else if (strlen(wanted) != EVENT_ID_DIGITS)
-		error = -EINVAL;
-	else
-		memcpy(ret_id, wanted, EVENT_ID_DIGITS + 1);
-	if (error)
-		return fgt_why_set(why, error,
-				   wanted ? "the event id is not 32 digits"
-					  : "no random bytes to be had");
-	return 0;
 }
 
 /* Overwrites each occurrence of a key, in whatever case it comes back. */
@@ -309,40 +276,28 @@ static int write_content(const void *context, const struct fgt_sink *sink)
 				&content->options, sink);
 }
 
-int fgt_sentry_upload_within(const struct fgt_ring_slice *slice,
-			     const struct fgt_dsn *dsn,
-			     const struct fgt_format_options *options,
-			     const struct fgt_upload_limits *limits,
-			     struct fgt_upload_outcome *ret_outcome,
-			     struct fgt_why *why)
+int fgt_sentry_upload(const struct fgt_ring_slice *slice,
+		      const struct fgt_dsn *dsn,
+		      const struct fgt_format_options *options,
+		      const struct fgt_upload_limits *limits,
+		      struct fgt_upload_outcome *ret_outcome,
+		      struct fgt_why *why)
 {
 	struct content content = { .slice = slice };
 	const struct fgt_envelope envelope = { write_content, &content };
-	char event_id[EVENT_ID_DIGITS + 1];
+	char event_id[33];
 	int error;
 
 	*ret_outcome = (struct fgt_upload_outcome){ .status = 0 };
 	if (options)
 		content.options = *options;
-	error = choose_event_id(content.options.event_id, event_id, why);
+	error = fgt_sentry_choose_id(content.options.event_id, event_id);
 	if (error)
-		return error;
+		return fgt_why_set(why, error, "cannot choose an event id: %s",
+				   strerror(-error));
 	content.options.event_id = event_id;
 	if (!content.options.dsn)
 		content.options.dsn = dsn->clean;
 	return fgt_sentry_post(&envelope, event_id, dsn, limits, ret_outcome,
 			       why);
-}
-
-int fgt_sentry_upload(const struct fgt_ring_slice *slice,
-		      const struct fgt_dsn *dsn,
-		      const struct fgt_format_options *options,
-		      const char *ca_file,
-		      struct fgt_upload_outcome *ret_outcome,
-		      struct fgt_why *why)
-{
-	const struct fgt_upload_limits limits = { .ca_file = ca_file };
-
-	return fgt_sentry_upload_within(slice, dsn, options, &limits,
-					ret_outcome, why);
 }

@@ -10,8 +10,8 @@
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
 #include "upload/deliver/dsn.h"
-#include "upload/deliver/envelope.h"
 #include "upload/format/format.h"
+#include "upload/format/sentry/sentry_envelope.h"
 
 struct fgt_upload_outcome {
 	long status; /* HTTP status, 0 if there was no answer */
@@ -35,15 +35,15 @@ struct fgt_upload_limits {
  * takes, -EBUSY 429, -EREMOTEIO other answers or one that is not Sentry's,
  * else as fgt_http_post() and fgt_format_write(). ret_outcome is filled as far
  * as things got, also on errors. why never holds a key.
- * options->dsn and event_id are set here unless given. ca_file may be NULL.
- * Retrying is the caller's business.
+ * options->dsn and event_id are set here unless given. options and limits may
+ * be NULL. The caller tries again.
  *
  * MT-Safe | AS-Unsafe
  */
 int fgt_sentry_upload(const struct fgt_ring_slice *slice,
 		      const struct fgt_dsn *dsn,
 		      const struct fgt_format_options *options,
-		      const char *ca_file,
+		      const struct fgt_upload_limits *limits,
 		      struct fgt_upload_outcome *ret_outcome,
 		      struct fgt_why *why);
 
@@ -54,13 +54,5 @@ int fgt_sentry_post(const struct fgt_envelope *envelope, const char *event_id,
 		    const struct fgt_upload_limits *limits,
 		    struct fgt_upload_outcome *ret_outcome,
 		    struct fgt_why *why);
-
-/* The same with limits of the caller's; limits may be NULL. */
-int fgt_sentry_upload_within(const struct fgt_ring_slice *slice,
-			     const struct fgt_dsn *dsn,
-			     const struct fgt_format_options *options,
-			     const struct fgt_upload_limits *limits,
-			     struct fgt_upload_outcome *ret_outcome,
-			     struct fgt_why *why);
 
 #endif

@@ -233,13 +233,15 @@ static enum fgt_exit send(const struct fgt_export *plan,
 			  struct fgt_upload_outcome *outcome,
 			  struct fgt_why *why)
 {
+	const struct fgt_upload_limits limits = {
+		.ca_file = plan->config->upload.ca_file
+	};
 	struct fgt_format_options options = options_of(plan);
 	int r;
 
 	options.dsn = plan->dsn.clean;
-	r = fgt_sentry_upload(slice, &plan->dsn, &options,
-			      plan->config->upload.ca_file, outcome, why);
-
+	r = fgt_sentry_upload(slice, &plan->dsn, &options, &limits, outcome,
+			      why);
 	if (r == 0)
 		return FGT_EXIT_OK;
 	if (!why->text[0])

@@ -11,6 +11,14 @@
 
 #define FGT_SENTRY_PLATFORM "native"
 
+/* An envelope that is not in memory: its bytes exist only on their way into a
+ * sink. */
+struct fgt_envelope {
+	/* All of it; negative errno as fgt_format_write(). */
+	int (*write)(const void *context, const struct fgt_sink *sink);
+	const void *context;
+};
+
 /* An item's JSON: written as often as needed, the same bytes each time. */
 struct fgt_sentry_body {
 	int (*put)(void *context, struct fgt_json *json);

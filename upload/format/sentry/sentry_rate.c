@@ -91,8 +91,9 @@ static bool tell_all_if_room(struct fgt_sentry_profile *profile,
 	return wanted <= room_bytes;
 }
 
-int fgt_sentry_rate_raise(struct fgt_sentry_profile *profile,
-			  uint64_t room_bytes)
+/* Of a profile in which all threads are thinned: writes all at each tick if
+ * there is room, else the preferred ones, the busiest first. */
+static int raise_rate(struct fgt_sentry_profile *profile, uint64_t room_bytes)
 {
 	uint32_t *order, count = 0;
 
@@ -125,7 +126,7 @@ static int use_room(struct fgt_sentry_profile *profile,
 
 	if (*len >= PLEASANT_BYTES)
 		return 0;
-	r = fgt_sentry_rate_raise(profile, PLEASANT_BYTES - *len);
+	r = raise_rate(profile, PLEASANT_BYTES - *len);
 	return r ? r : fgt_sentry_count_body(body, len);
 }
 
