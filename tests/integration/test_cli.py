@@ -409,6 +409,7 @@ def test_other_users(bench, agent_socket, pid):
     ok("status reports to an ordinary user what BPF would need",
        "CAP_BPF" in status["bpf_why"] and
        status["perf_cpu_why"] in status["bpf_why"], result.stdout)
+    test_ordinary_user_errors(bench, binary, agent_socket)
     forbidden = bench.path("forbidden")
     os.mkdir(forbidden, 0o700)
     for verb, *words in (["record", "-d", "1", "--", "true"],
@@ -419,6 +420,48 @@ def test_other_users(bench, agent_socket, pid):
         ok(f"{verb} into a forbidden directory is not permitted",
            result.returncode == 4 and is_one_line(result.stderr) and
            "-o" in result.stderr, f"{result.returncode} {result.stderr}")
+
+
+def test_ordinary_user_errors(bench, binary, agent_socket):
+    """The cause is the socket or the environment: no other file is named."""
+    def run(name, status, parts, *words, cwd=None, **env):
+        result = subprocess.run(
+            as_user([binary, *words], True), capture_output=True, text=True,
+            cwd=cwd, env={**os.environ, "XDG_RUNTIME_DIR": "", **env})
+        ok(f"ordinary user, {name}", result.returncode == status and
+           is_one_line(result.stderr) and
+           all(part in result.stderr for part in parts) and
+           "slice;" not in result.stderr and "-o" not in result.stderr.split(),
+           f"{result.returncode} {result.stderr}")
+
+    os.chmod(agent_socket, 0o600)
+    for directory in (bench.scratch, "/"):
+        run(f"slice in {directory} without agent", 3,
+            ("no agent listens on /tmp/fgtrace-",), "slice", cwd=directory)
+        run(f"slice in {directory} from root's agent", 4,
+            (agent_socket, "run as its owner"), "slice", "--socket",
+            agent_socket, cwd=directory)
+    os.chmod(agent_socket, 0o666)
+    private = bench.path("private")
+    os.mkdir(private, 0o700)
+    run("XDG_RUNTIME_DIR of another user", 4,
+        (f"XDG_RUNTIME_DIR={private}", "--socket"), "status",
+        XDG_RUNTIME_DIR=private)
+    run("XDG_RUNTIME_DIR that does not exist", 3,
+        ("XDG_RUNTIME_DIR=/none", "--socket"), "status",
+        XDG_RUNTIME_DIR="/none")
+    script = "mount -t tmpfs tmpfs /run && mkdir /run/fgtrace && " \
+        'touch /run/fgtrace/agent.sock && exec "$@"'
+    result = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh",
+         *as_user([binary, "status"], True)], capture_output=True, text=True,
+        env={**os.environ, "XDG_RUNTIME_DIR": ""})
+    if "fgtrace-agent:" not in result.stderr:
+        print("# cannot mount a tmpfs here: root's socket is not tested")
+        return
+    ok("ordinary user, root's agent is named", result.returncode == 3 and
+       is_one_line(result.stderr) and
+       "--socket /run/fgtrace/agent.sock" in result.stderr, result.stderr)
 
 
 def run(bench):

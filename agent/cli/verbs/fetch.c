@@ -12,13 +12,13 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/config/config.h"
-#include "agent/protocol/channel.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
 
 #define TIMEOUT_NS	UINT64_C(30000000000)
 #define AHEAD_MAX_NS	UINT64_C(3600000000000) /* the agent refuses more */
+#define SYSTEM_SOCKET	"/run/fgtrace/agent.sock"
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
 #define SOCKET_PATH_MAX (FGT_SOCKET_PATH_SIZE - 1)
 
@@ -104,12 +104,44 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 			   list, len >= sizeof(list) - 96 ? ", ..." : "");
 }
 
-/* An absent agent has its own error: a reply may hold -ENOENT, too. */
-static int explain_absence(int error, const char *socket_path,
-			   struct fgt_why *why)
+/* The agent of another user, or a directory of another user in the
+ * environment, is the likely cause where an ordinary user finds no agent. */
+static int explain_socket(int error, const char *socket_path,
+			  struct fgt_why *why)
 {
-	(void)fgt_channel_explain(error, socket_path, why);
-	return error == -ENOENT || error == -ECONNREFUSED ? -EHOSTDOWN : error;
+	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
+	size_t len = runtime ? strlen(runtime) : 0;
+
+	if (len && strncmp(socket_path, runtime, len) == 0 &&
+	    access(runtime, X_OK) < 0)
+		return fgt_why_set(why, error,
+				   "cannot use XDG_RUNTIME_DIR=%s (%m): set it "
+				   "to your directory or name the agent's "
+				   "socket with --socket",
+				   runtime);
+	if (error != -EACCES && geteuid() != 0 &&
+	    access(SYSTEM_SOCKET, F_OK) == 0)
+		return fgt_why_set(why, error,
+				   "no agent listens on %s: start "
+				   "'fgtrace-agent daemon' or use root's with "
+				   "--socket " SYSTEM_SOCKET,
+				   socket_path);
+	return fgt_channel_explain(error, socket_path, why);
+}
+
+int fgt_fetch_open(const char *socket_path, struct fgt_channel *ret_channel,
+		   struct fgt_why *why)
+{
+	int r = fgt_channel_open(socket_path, false,
+				 fgt_clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS,
+				 ret_channel);
+
+	if (r == -ENOENT || r == -ECONNREFUSED || r == -EACCES)
+		r = explain_socket(r, socket_path, why);
+	else if (r < 0)
+		r = fgt_channel_explain(r, socket_path, why);
+	/* Another number: a reply may hold -ENOENT, too. */
+	return r == -ENOENT || r == -ECONNREFUSED ? -EHOSTDOWN : r;
 }
 
 static int explain_reply(int error, const char *socket_path,
@@ -120,19 +152,16 @@ static int explain_reply(int error, const char *socket_path,
 	return error == -ENOTUNIQ ? explain_choice(reply, why) : error;
 }
 
-/* Connects and sends the request. wait_ns: until it can be answered. */
-static int call(const char *socket_path, struct fgt_builder *request,
-		uint64_t wait_ns, struct fgt_channel *channel,
+/* wait_ns: until the request can be answered. */
+static int call(const struct fgt_channel *channel, const char *socket_path,
+		struct fgt_builder *request, uint64_t wait_ns,
 		struct fgt_message **ret_reply, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
-	int r = fgt_channel_open(socket_path, false, deadline_ns, channel);
+	uint64_t deadline_ns =
+		fgt_clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS + wait_ns;
+	int r = fgt_channel_call(channel, request, deadline_ns, &reply, why);
 
-	if (r < 0)
-		return explain_absence(r, socket_path, why);
-	r = fgt_channel_call(channel, request, deadline_ns + wait_ns, &reply,
-			     why);
 	if (r < 0)
 		return explain_reply(r, socket_path, reply, why);
 	*ret_reply = FGT_TAKE(reply);
@@ -143,8 +172,10 @@ int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 		    struct fgt_message **ret_reply, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
+	int r = fgt_fetch_open(socket_path, &channel, why);
 
-	return call(socket_path, request, 0, &channel, ret_reply, why);
+	return r < 0 ? r
+		     : call(&channel, socket_path, request, 0, ret_reply, why);
 }
 
 static int receive_slice(const struct fgt_fetch *fetch,
@@ -174,9 +205,9 @@ static int receive_slice(const struct fgt_fetch *fetch,
 }
 
 int fgt_fetch_slice(const struct fgt_fetch *fetch,
+		    const struct fgt_channel *channel,
 		    struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
@@ -187,8 +218,8 @@ int fgt_fetch_slice(const struct fgt_fetch *fetch,
 		return fgt_why_set(why, r, "out of memory; free some");
 	if (wait_ns > AHEAD_MAX_NS)
 		wait_ns = AHEAD_MAX_NS;
-	r = call(fetch->socket_path, request, wait_ns, &channel, &reply, why);
-	return r < 0 ? r : receive_slice(fetch, &channel, ret_slice, why);
+	r = call(channel, fetch->socket_path, request, wait_ns, &reply, why);
+	return r < 0 ? r : receive_slice(fetch, channel, ret_slice, why);
 }
 
 enum fgt_exit fgt_fetch_exit(int error)

@@ -8,8 +8,7 @@
 #include <stdint.h>
 
 #include "agent/cli/options.h"
-#include "agent/protocol/builder.h"
-#include "agent/protocol/message.h"
+#include "agent/protocol/channel.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
 
@@ -28,6 +27,10 @@ struct fgt_fetch {
 int fgt_fetch_socket(const struct fgt_arguments *arguments, char *ret_path,
 		     size_t size, struct fgt_why *why);
 
+/* Connects. -EHOSTDOWN: no agent; else as fgt_channel_open(). */
+int fgt_fetch_open(const char *socket_path, struct fgt_channel *ret_channel,
+		   struct fgt_why *why);
+
 /*
  * One request without further arguments than the builder holds already.
  * -EHOSTDOWN: no agent; other errors: as fgt_channel_call().
@@ -38,6 +41,7 @@ int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 /* The slice, checked; waits as long as to_ns lies in the future.
  * -EHOSTDOWN, as fgt_channel_call(), -EBADMSG, -E2BIG. */
 int fgt_fetch_slice(const struct fgt_fetch *fetch,
+		    const struct fgt_channel *channel,
 		    struct fgt_ring_slice **ret_slice, struct fgt_why *why);
 
 /*

@@ -115,6 +115,7 @@ static int place_range(const struct fgt_range *range, const struct fgt_now *now,
 		       struct fgt_fetch *fetch, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *anchored = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	int r;
 
 	if (fgt_range_needs_anchors(range)) {
@@ -125,7 +126,9 @@ static int place_range(const struct fgt_range *range, const struct fgt_now *now,
 		all.from_ns = now->mono_ns > RING_AT_MOST_NS
 				      ? now->mono_ns - RING_AT_MOST_NS
 				      : 0;
-		r = fgt_fetch_slice(&all, &anchored, why);
+		r = fgt_fetch_open(all.socket_path, &channel, why);
+		if (r == 0)
+			r = fgt_fetch_slice(&all, &channel, &anchored, why);
 		if (r < 0 && r != -ENODATA)
 			return r;
 		if (anchored &&
@@ -142,6 +145,7 @@ static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = { .socket_path = socket_path };
 	struct fgt_export plan;
@@ -165,12 +169,15 @@ static int run(const struct fgt_arguments *arguments)
 	take_socket(arguments, config, socket_path, sizeof(socket_path));
 	if (fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
-	status = fgt_export_check(&plan);
+	r = place_range(&range, &now, &fetch, &why);
+	/* An agent that is not there is the first thing to mend. */
+	if (r == 0)
+		r = fgt_fetch_open(socket_path, &channel, &why);
+	status = r == 0 ? fgt_export_check(&plan) : FGT_EXIT_OK;
 	if (status != FGT_EXIT_OK)
 		return (int)status;
-	r = place_range(&range, &now, &fetch, &why);
 	if (r == 0)
-		r = fgt_fetch_slice(&fetch, &slice, &why);
+		r = fgt_fetch_slice(&fetch, &channel, &slice, &why);
 	if (r == 0)
 		r = fgt_export_resolve(slice, config, NULL, false);
 	if (r < 0)
