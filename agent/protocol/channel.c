@@ -25,17 +25,17 @@
 #define MS_NS	    UINT64_C(1000000)
 #define SECOND_US   UINT64_C(1000000)
 
-static bool is_ours(const struct fgt_channel *channel)
+static bool is_open(const struct fgt_channel *channel)
 {
 	return fgt_file_id_is(&channel->socket, channel->fd);
 }
 
-/* connect() of a full backlog waits as long as SO_SNDTIMEO says. */
+/* connect() waits at most SO_SNDTIMEO for a place in a full backlog. */
 static int connect_once(int fd, const struct sockaddr_un *address,
 			uint64_t deadline_ns)
 {
 	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-	/* Rounded up: 0 would be for ever. */
+	/* Rounded up: 0 would be no limit. */
 	uint64_t left_us =
 		now_ns < deadline_ns ? (deadline_ns - now_ns) / 1000 + 1 : 0;
 	const struct timeval left = {
@@ -100,7 +100,7 @@ int fgt_channel_open(const char *path, bool is_checked, uint64_t deadline_ns,
 
 void fgt_channel_close(struct fgt_channel *channel)
 {
-	if (is_ours(channel))
+	if (is_open(channel))
 		fgt_fd_close(channel->fd);
 	channel->fd = -1;
 }
@@ -223,7 +223,7 @@ int fgt_channel_send(const struct fgt_channel *channel,
 
 	if (r < 0)
 		return r;
-	if (!is_ours(channel))
+	if (!is_open(channel))
 		return -EBADF;
 	r = send_all(channel->fd, bytes, len, fds, fd_count, deadline_ns);
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
@@ -286,7 +286,7 @@ int fgt_channel_receive(const struct fgt_channel *channel, uint64_t deadline_ns,
 	int r;
 
 	static_assert(sizeof(len) == FGT_PROTOCOL_LENGTH_BYTES, "the length");
-	if (!is_ours(channel))
+	if (!is_open(channel))
 		return -EBADF;
 	if (fgt_clock_ns(CLOCK_MONOTONIC) >= deadline_ns)
 		return -ETIMEDOUT; /* frames without end, each in time */
@@ -386,7 +386,7 @@ bool fgt_channel_is_dead(const struct fgt_channel *channel)
 {
 	char byte;
 
-	if (!is_ours(channel))
+	if (!is_open(channel))
 		return true;
 	return recv(channel->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
 	       (errno != EAGAIN && errno != EINTR);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent as a backend: it samples this process from outside. cut and the
- * getters run in any thread, the rest on the worker.
+ * getters run in any thread, all else on the worker.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +32,8 @@ int fgt_agent_link_open(const struct fgt_backend_options *options,
 	if (!link)
 		return -ENOMEM;
 	fgt_registrar_init(&link->registrar, options, -1);
-	link->registrar.is_optional = is_needed; /* else: another way */
+	/* An absent agent is not logged where another backend follows. */
+	link->registrar.is_optional = is_needed;
 	r = fgt_registrar_register(&link->registrar);
 	link->registrar.is_optional = false;
 	if (r < 0 && is_needed) {
@@ -62,9 +63,9 @@ static void forked(void *state)
 /* ---- Slices ------------------------------------------------------------ */
 
 /*
- * One msgpack map that tells its version first, whole and with nothing after
- * it. What its tables say whoever decodes them looks at: that needs as much
- * memory again, and a program may only want to keep the bytes.
+ * True for one whole msgpack map whose first key is its version. The tables in
+ * it are not checked: that takes as much memory again, and their decoder does
+ * it anyway.
  */
 static bool is_slice(const uint8_t *bytes, size_t len)
 {
@@ -85,7 +86,7 @@ static bool is_slice(const uint8_t *bytes, size_t len)
 	return !cursor.error && fgt_msgpack_text_is(key, "version");
 }
 
-/* What the reply says of the slice that follows. */
+/* The range and the counts of the slice that follows. */
 static int read_head(const struct fgt_message *reply,
 		     struct fgt_slice *ret_slice)
 {
@@ -144,7 +145,7 @@ static int request_slice(const struct fgt_channel *channel, uint64_t from_ns,
 	return r < 0 ? r : receive_file(channel, deadline_ns, slice);
 }
 
-/* What the agent or the system said, as fgt_get_slice() says it. */
+/* The error of the agent or of the system as that of fgt_get_slice(). */
 static int translate(int error)
 {
 	switch (error) {
@@ -155,17 +156,15 @@ static int translate(int error)
 	case -EBUSY:
 	case -ENOMEM:
 		return error;
-	case -EAGAIN: /* no thread, or the ring was faster */
+	case -EAGAIN: /* no thread, or the ring was overwritten meanwhile */
 	case -EUSERS:
 		return -EBUSY;
-	case -ESRCH: /* it does not know us (yet): it has been restarted */
-	case -ESHUTDOWN: /* it is leaving */
-	default:
+	default: /* -ESRCH: it has been restarted; -ESHUTDOWN: it is leaving */
 		return -ENOTCONN;
 	}
 }
 
-/* Over a connection of its own: the worker has the other one. */
+/* Over a second connection: the worker uses the registered one. */
 static int cut_slice(struct fgt_registrar *registrar, uint64_t from_ns,
 		     uint64_t to_ns, uint64_t deadline_ns,
 		     struct fgt_slice **ret_slice)
@@ -299,7 +298,7 @@ static int make_request(const struct fgt_delivery *delivery,
 	return 0;
 }
 
-/* Which error of a call is final: others may pass with the next try. */
+/* The cause in why, and -EAGAIN if the next try may succeed. */
 static int explain(int error, struct fgt_why *why)
 {
 	bool is_answered = why->text[0];

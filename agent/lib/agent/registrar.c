@@ -13,7 +13,7 @@
 
 #define MS_NS	  UINT64_C(1000000)
 #define SECOND_NS UINT64_C(1000000000)
-/* Until it is asked again: where it has no room, and where it does not want. */
+/* Pauses after an agent that is full, one that refuses, one that hangs. */
 #define FULL_NS	   (3 * SECOND_NS)
 #define REFUSED_NS (10 * SECOND_NS)
 #define HUNG_NS	   (30 * SECOND_NS)
@@ -41,7 +41,7 @@ void fgt_registrar_init(struct fgt_registrar *registrar,
 	(void)fgt_file_id_get(ring_fd, &registrar->ring);
 	registrar->channel.fd = -1;
 	atomic_init(&registrar->is_registered, false);
-	atomic_init(&registrar->way, 0);
+	atomic_init(&registrar->connect_error, 0);
 	pthread_mutex_init(&registrar->lock, NULL);
 }
 
@@ -100,7 +100,7 @@ int fgt_registrar_connect(struct fgt_registrar *registrar, uint64_t deadline_ns,
 	bool is_blocked = r == -ENOENT || r == -ENOTDIR || r == -EACCES ||
 			  r == -EPERM;
 
-	atomic_store_explicit(&registrar->way, is_blocked ? r : 0,
+	atomic_store_explicit(&registrar->connect_error, is_blocked ? r : 0,
 			      memory_order_relaxed);
 	return r;
 }
@@ -149,7 +149,7 @@ static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
 						 deadline_ns, ret_reply, why);
 }
 
-/* What the agent makes of the registration. */
+/* The agent's rate and limitation. */
 static int take_reply(struct fgt_registrar *registrar,
 		      const struct fgt_message *reply)
 {
@@ -195,15 +195,15 @@ static void explain(struct fgt_registrar *registrar, int error,
 		log_line(registrar, why->text);
 }
 
-/* How long to leave alone an agent that has answered with an error. */
-static uint64_t patience_ns(int error)
+/* The pause after an error in a reply. */
+static uint64_t pause_ns(int error)
 {
-	if (error == -EBUSY) /* the next refresh will do */
+	if (error == -EBUSY) /* at the next refresh */
 		return 0;
 	return error == -EUSERS || error == -ENOSPC ? FULL_NS : REFUSED_NS;
 }
 
-/* The program has closed it, or there is none. */
+/* True if the program has closed it. */
 static bool is_ring_lost(const struct fgt_registrar *registrar)
 {
 	return registrar->ring_fd >= 0 &&
@@ -217,7 +217,7 @@ int fgt_registrar_register(struct fgt_registrar *registrar)
 	struct fgt_why why = { "" };
 	int r;
 
-	/* Nothing is left that an agent could keep. */
+	/* The agent would have nothing to keep. */
 	if (is_ring_lost(registrar)) {
 		registrar->retry_ns = UINT64_MAX;
 		return -EBADF;
@@ -232,7 +232,7 @@ int fgt_registrar_register(struct fgt_registrar *registrar)
 	fgt_channel_close(&registrar->channel);
 	registrar->retry_ns = 0;
 	if (reply)
-		registrar->retry_ns = fgt_now() + patience_ns(r);
+		registrar->retry_ns = fgt_now() + pause_ns(r);
 	/* The worker also delivers: it must not wait here all the time. */
 	else if (r == -ETIMEDOUT && registrar->ring_fd >= 0)
 		registrar->retry_ns = fgt_now() + HUNG_NS;
@@ -241,7 +241,7 @@ int fgt_registrar_register(struct fgt_registrar *registrar)
 }
 
 /* After a time-out too: a late reply would be taken for the next one's. */
-static void lose(struct fgt_registrar *registrar, int error)
+static void disconnect(struct fgt_registrar *registrar, int error)
 {
 	struct fgt_why why;
 
@@ -258,20 +258,20 @@ static void lose(struct fgt_registrar *registrar, int error)
 	log_line(registrar, why.text);
 }
 
-/* False: nothing is in the way, as far as is known. */
-static bool explain_way(struct fgt_registrar *registrar, char *ret_text,
-			size_t len)
+/* False: the last connection could be made. */
+static bool explain_connect_error(struct fgt_registrar *registrar,
+				  char *ret_text, size_t len)
 {
-	int way = atomic_load_explicit(&registrar->way, memory_order_relaxed);
+	int error = atomic_load_explicit(&registrar->connect_error,
+					 memory_order_relaxed);
 
-	if (!way || !fgt_registrar_is_registered(registrar))
+	if (!error || !fgt_registrar_is_registered(registrar))
 		return false;
 	snprintf(ret_text, len,
-		 "slices cannot be fetched, the agent's socket is out of "
-		 "reach: %s (by chroot(2), a change of user, a filter of "
-		 "system calls?): call fgt_stop() and fgt_start() again where "
-		 "it can be reached",
-		 strerror(-way));
+		 "no slices: the agent's socket is out of reach: %s (after "
+		 "chroot(2), a change of user, a system call filter?): call "
+		 "fgt_stop(), then fgt_start() where it can be reached",
+		 strerror(-error));
 	return true;
 }
 
@@ -281,8 +281,8 @@ void fgt_registrar_refresh(struct fgt_registrar *registrar)
 
 	if (fgt_registrar_is_registered(registrar) &&
 	    fgt_channel_is_dead(&registrar->channel))
-		lose(registrar, -ECONNRESET);
-	if (explain_way(registrar, text, sizeof(text)))
+		disconnect(registrar, -ECONNRESET);
+	if (explain_connect_error(registrar, text, sizeof(text)))
 		log_line(registrar, text);
 	if (!fgt_registrar_is_registered(registrar) &&
 	    fgt_now() >= registrar->retry_ns)
@@ -305,7 +305,7 @@ int fgt_registrar_call(struct fgt_registrar *registrar,
 	r = fgt_channel_call(&registrar->channel, request, deadline(registrar),
 			     &reply, why);
 	if (r < 0 && (!reply || r == -EBADMSG))
-		lose(registrar, r);
+		disconnect(registrar, r);
 	return r;
 }
 
@@ -331,7 +331,7 @@ void fgt_registrar_done(struct fgt_registrar *registrar)
 
 void fgt_registrar_forked(struct fgt_registrar *registrar)
 {
-	/* As long as a copy is open, the agent would not see the parent die. */
+	/* With a copy open, the agent would not see the parent's end. */
 	fgt_channel_close(&registrar->channel);
 }
 
@@ -356,7 +356,7 @@ double fgt_registrar_hz(struct fgt_registrar *registrar)
 void fgt_registrar_get_limitation(struct fgt_registrar *registrar,
 				  char *ret_text, size_t len)
 {
-	if (explain_way(registrar, ret_text, len))
+	if (explain_connect_error(registrar, ret_text, len))
 		return;
 	pthread_mutex_lock(&registrar->lock);
 	snprintf(ret_text, len, "%s", registrar->limitation);

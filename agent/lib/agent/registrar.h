@@ -13,37 +13,36 @@
 #include "agent/lib/backend.h"
 #include "agent/protocol/channel.h"
 
-/* Embedded by its owner. The worker alone calls all but the getters, once it
- * runs. */
+/* Embedded by its owner. Once the worker runs, it alone calls all functions,
+ * except _connect and the getters. */
 struct fgt_registrar {
 	struct fgt_backend_options options;
 	int ring_fd; /* embedded recording: its ring; -1: the agent samples */
-	struct fgt_file_id ring; /* the program may have closed its number */
+	struct fgt_file_id ring; /* of ring_fd: the program may close it */
 	struct fgt_channel channel;
-	uint64_t retry_ns; /* not before */
-	bool is_optional; /* that there is no agent is not told */
+	uint64_t retry_ns; /* no try before */
+	bool is_optional; /* an absent agent is not logged */
 	atomic_bool is_registered;
-	/* 0, or why the last connection could not be made: a program that is
-	 * registered may have changed its root or its user since. Relaxed: no
-	 * other field depends on it. */
-	atomic_int way;
+	/* 0, or why the last connection failed: a registered program may have
+	 * changed its root or its user since. Relaxed: no other field depends
+	 * on it. */
+	atomic_int connect_error;
 	/* Protects what follows; innermost. */
 	pthread_mutex_t lock;
-	double hz; /* that the agent samples with, 0 */
-	char limitation[256]; /* why it is not registered, or what the agent
-			       * said */
+	double hz; /* of the agent; 0: not registered */
+	char limitation[256]; /* why it is not registered, or the agent's */
 };
 
 void fgt_registrar_init(struct fgt_registrar *registrar,
 			const struct fgt_backend_options *options, int ring_fd);
-/* Says bye if it is registered. */
+/* Sends `bye` if it is registered. */
 void fgt_registrar_done(struct fgt_registrar *registrar);
 /* In the child of a fork; async-signal-safe. */
 void fgt_registrar_forked(struct fgt_registrar *registrar);
 
 /* Errors of fgt_channel_open(), fgt_channel_call() and of the agent. */
 int fgt_registrar_register(struct fgt_registrar *registrar);
-/* Notices that the agent has gone; registers if it is not. */
+/* Detects the end of the agent; registers if it is not registered. */
 void fgt_registrar_refresh(struct fgt_registrar *registrar);
 /*
  * A request over the open connection. -ENOTCONN. -EMSGSIZE and -ENOMEM of the
@@ -53,10 +52,7 @@ void fgt_registrar_refresh(struct fgt_registrar *registrar);
 int fgt_registrar_call(struct fgt_registrar *registrar,
 		       struct fgt_builder *request, struct fgt_why *why);
 
-/*
- * A further connection to the same agent. Errors of fgt_channel_open(). Any
- * thread.
- */
+/* Another connection to the agent. Errors of fgt_channel_open(). Any thread. */
 int fgt_registrar_connect(struct fgt_registrar *registrar, uint64_t deadline_ns,
 			  struct fgt_channel *ret_channel);
 

@@ -8,8 +8,8 @@
 
 #include <pthread.h>
 
-#include "agent/lib/agent/outbox.h"
 #include "agent/lib/fgtrace.h"
+#include "agent/lib/transactions/outbox.h"
 #include "agent/lib/transactions/trace_id.h"
 #include "upload/format/parts/transaction.h"
 

@@ -181,7 +181,7 @@ static uint64_t work(uint64_t now_ns)
 		.deliver = deliver,
 		/* The agent cuts its own ring. */
 		.cut = backend->calls->cut_transaction ? cut : NULL,
-		.tell = tell,
+		.log = tell,
 	};
 
 	tell_refused(now_ns, false);

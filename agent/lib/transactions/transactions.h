@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "agent/lib/agent/outbox.h"
 #include "agent/lib/fgtrace.h"
+#include "agent/lib/transactions/outbox.h"
 
 /* A number for each start, 0: nothing records. MT-Safe | AS-Safe */
 uint64_t fgt_transactions_session(void);

@@ -43,7 +43,7 @@ static void send_error(int fd, int error)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	(void)fgt_reply_new_error(error, "the fake agent says so", &builder);
+	(void)fgt_reply_new_error(error, "refused by the fake agent", &builder);
 	send_builder(fd, builder);
 }
 
@@ -100,7 +100,7 @@ static void send_without_end(struct fake_agent *agent, int fd, size_t len)
 		;
 }
 
-/* A version, and one value that nobody knows, but whole. */
+/* A version and one unknown value, but whole. */
 static void send_large(int fd)
 {
 	static const char head[] = "FGT1\x82\xa7version\x01\xa1x\xc6";
@@ -117,15 +117,15 @@ static void send_large(int fd)
 }
 
 /* Complete, and no slice. */
-static void send_lie(int fd, int behaviour)
+static void send_no_slice(int fd, int behaviour)
 {
-	const char *lie = behaviour == FAKE_SLICE_NO_MAGIC ? "ELF1" FAKE_SLICE
-			  : behaviour == FAKE_SLICE_NO_VERSION
-				  ? "FGT1\x81\xa1x\x01"
-				  : "FGT1\xc1junk\x93";
+	const char *bytes = behaviour == FAKE_SLICE_NO_MAGIC ? "ELF1" FAKE_SLICE
+			    : behaviour == FAKE_SLICE_NO_VERSION
+				    ? "FGT1\x81\xa1x\x01"
+				    : "FGT1\xc1junk\x93";
 
-	send_data(fd, lie, strlen(lie));
-	send_end(fd, strlen(lie));
+	send_data(fd, bytes, strlen(bytes));
+	send_end(fd, strlen(bytes));
 }
 
 /* True: the connection is to end. */
@@ -176,7 +176,7 @@ static bool answer_slice(struct fake_agent *agent, int fd)
 	case FAKE_SLICE_NO_MAGIC:
 	case FAKE_SLICE_NO_VERSION:
 	case FAKE_SLICE_JUNK:
-		send_lie(fd, behaviour);
+		send_no_slice(fd, behaviour);
 		return true;
 	default:
 		break;
@@ -285,7 +285,7 @@ static ssize_t receive(struct fake_agent *agent, int fd, uint8_t *bytes,
 	return n;
 }
 
-/* Reads one frame, which a program of ours sends at once. True: the end. */
+/* Reads one frame, which the library sends at once. True: the end. */
 static bool serve(struct fake_agent *agent, int fd)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *request = NULL;

@@ -30,7 +30,7 @@ enum fake_behaviour {
 	FAKE_SLICE_REVERSED, /* ends before it begins */
 	FAKE_SLICE_GIANT, /* claims 4 GiB */
 	FAKE_SLICE_TRUNCATED, /* ends in the middle */
-	FAKE_SLICE_SHORT, /* the end tells more bytes than came */
+	FAKE_SLICE_SHORT, /* the end counts more bytes than came */
 	FAKE_SLICE_NO_MAGIC,
 	FAKE_SLICE_JUNK, /* the magic, and then nothing of sense */
 	FAKE_SLICE_NO_VERSION,

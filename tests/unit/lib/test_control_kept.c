@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections of the control socket that stay open, and descriptors that come
- * over it. Runs in one thread: clients speak, then the loop runs for a while.
+ * over it. Runs in one thread: clients send, then the loop runs for some ms.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -191,7 +191,7 @@ static struct fgt_channel stay(struct fixture *fixture)
 	return channel;
 }
 
-static void one_that_stays_may_ask_again_and_again(void **state)
+static void kept_connection_may_send_many_requests(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close)
@@ -210,7 +210,7 @@ static void one_that_stays_may_ask_again_and_again(void **state)
 	assert_int_equal(fixture->gone, 0);
 }
 
-static void its_requests_are_answered_in_order(void **state)
+static void requests_of_a_kept_connection_are_answered_in_order(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close)
@@ -227,7 +227,7 @@ static void its_requests_are_answered_in_order(void **state)
 	assert_int_equal(receive_count(&client), 2);
 }
 
-static void its_end_is_told_once(void **state)
+static void end_of_a_kept_connection_is_reported_once(void **state)
 {
 	struct fixture *fixture = *state;
 	struct fgt_channel client = stay(fixture);
@@ -245,7 +245,7 @@ static void its_end_is_told_once(void **state)
 	assert_int_equal(fixture->gone, 2);
 }
 
-static void half_a_request_of_it_times_out(void **state)
+static void half_a_request_of_a_kept_connection_times_out(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close) struct fgt_channel client = stay(fixture);
@@ -257,7 +257,7 @@ static void half_a_request_of_it_times_out(void **state)
 	assert_int_equal(fixture->gone, 1);
 }
 
-static void malformed_request_ends_it(void **state)
+static void malformed_request_ends_a_kept_connection(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close)
@@ -275,7 +275,7 @@ static void malformed_request_ends_it(void **state)
 	assert_int_equal(fixture->gone, 1);
 }
 
-static void many_stay_beside_ordinary_clients(void **state)
+static void many_kept_connections_leave_room_for_others(void **state)
 {
 	enum {
 		COUNT = FGT_CONTROL_CLIENTS_MAX + 20
@@ -298,7 +298,7 @@ static void many_stay_beside_ordinary_clients(void **state)
 	assert_int_equal(fixture->refused, 1); /* the other one */
 }
 
-static void those_that_wait_for_their_place_hinder_nobody(void **state)
+static void waiting_connections_leave_room_for_others(void **state)
 {
 	enum {
 		COUNT = FGT_CONTROL_KEPT_PER_USER
@@ -326,7 +326,7 @@ static void those_that_wait_for_their_place_hinder_nobody(void **state)
 	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
 }
 
-static void too_many_are_refused(void **state)
+static void kept_connections_beyond_the_limit_are_refused(void **state)
 {
 	enum {
 		COUNT = FGT_CONTROL_KEPT_MAX + 1
@@ -414,7 +414,7 @@ static void other_descriptors_are_closed(void **state)
 	assert_int_equal(control_count_descriptors(), before);
 }
 
-static void large_requests_are_taken_of_those_that_stay(void **state)
+static void large_request_of_a_kept_connection_is_read(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close)
@@ -446,18 +446,18 @@ static void large_requests_are_taken_of_those_that_stay(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		KEPT_TEST(one_that_stays_may_ask_again_and_again),
-		KEPT_TEST(its_requests_are_answered_in_order),
-		KEPT_TEST(its_end_is_told_once),
-		KEPT_TEST(half_a_request_of_it_times_out),
-		KEPT_TEST(malformed_request_ends_it),
-		KEPT_TEST(many_stay_beside_ordinary_clients),
-		KEPT_TEST(those_that_wait_for_their_place_hinder_nobody),
-		KEPT_TEST(too_many_are_refused),
+		KEPT_TEST(kept_connection_may_send_many_requests),
+		KEPT_TEST(requests_of_a_kept_connection_are_answered_in_order),
+		KEPT_TEST(end_of_a_kept_connection_is_reported_once),
+		KEPT_TEST(half_a_request_of_a_kept_connection_times_out),
+		KEPT_TEST(malformed_request_ends_a_kept_connection),
+		KEPT_TEST(many_kept_connections_leave_room_for_others),
+		KEPT_TEST(waiting_connections_leave_room_for_others),
+		KEPT_TEST(kept_connections_beyond_the_limit_are_refused),
 		KEPT_TEST(sealed_memory_arrives_in_order),
 		KEPT_TEST(other_descriptors_are_closed),
 		cmocka_unit_test_setup_teardown(
-			large_requests_are_taken_of_those_that_stay,
+			large_request_of_a_kept_connection_is_read,
 			set_up_patient, tear_down),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library and agents that are absent, hang, lie, or come and go: each call
- * ends in its time, with the error that the header tells.
+ * The library and agents that are absent, hang, send nonsense, or come and go:
+ * each call ends in its time, with the error that the header documents.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "tests/unit/lib/library_kit.h"
 
 #define MS UINT64_C(1000000)
-/* A machine that has other things to do, too; far below "for ever". */
+/* On a busy machine; far below "never". */
 #define PATIENCE_MS (LIBRARY_TIMEOUT_MS + 5000)
 
 static int cut(void)
@@ -35,7 +35,7 @@ static int cut(void)
 	return r;
 }
 
-static void absent_agent_is_no_error_if_it_may_come(void **state)
+static void start_succeeds_without_an_agent(void **state)
 {
 	struct fake_agent *agent = *state;
 
@@ -45,8 +45,8 @@ static void absent_agent_is_no_error_if_it_may_come(void **state)
 	assert_int_equal(cut(), -ENOTCONN);
 }
 
-/* It may be there before the end; and others continue its trace. */
-static void transactions_begin_while_the_agent_is_away(void **state)
+/* An agent may come before its end; other services continue its trace. */
+static void transaction_begins_without_an_agent(void **state)
 {
 	struct fake_agent *agent = *state;
 	struct fgt_transaction *transaction;
@@ -67,7 +67,7 @@ static void transactions_begin_while_the_agent_is_away(void **state)
 	assert_null(fgt_transaction_begin("late", NULL));
 }
 
-static void agent_that_comes_later_is_found(void **state)
+static void agent_is_found_when_it_starts_later(void **state)
 {
 	struct fake_agent *agent = *state;
 
@@ -80,7 +80,7 @@ static void agent_that_comes_later_is_found(void **state)
 	assert_int_equal(cut(), 0);
 }
 
-static void agent_that_is_restarted_is_found_again(void **state)
+static void agent_is_found_again_after_a_restart(void **state)
 {
 	struct fake_agent *agent = *state;
 
@@ -97,7 +97,7 @@ static void agent_that_is_restarted_is_found_again(void **state)
 	}
 }
 
-static void agent_that_forgot_us_is_asked_again(void **state)
+static void slice_is_cut_again_after_an_unknown_process(void **state)
 {
 	struct fake_agent *agent = *state;
 
@@ -108,7 +108,7 @@ static void agent_that_forgot_us_is_asked_again(void **state)
 	assert_int_equal(cut(), 0);
 }
 
-static void silent_agent_costs_the_timeout(void **state)
+static void start_ends_after_the_timeout_if_the_agent_is_silent(void **state)
 {
 	struct fake_agent *agent = *state;
 	uint64_t begun_ns = fgt_now();
@@ -120,19 +120,19 @@ static void silent_agent_costs_the_timeout(void **state)
 	assert_false(library_status().is_recording);
 }
 
-static atomic_int late_told, closed_told;
+static atomic_int late_logged, closed_logged;
 
 static void note_why(void *context, const char *line)
 {
 	(void)context;
 	if (strstr(line, "did not answer within 300 ms"))
-		late_told++;
+		late_logged++;
 	if (strstr(line, "closed the connection"))
-		closed_told++;
+		closed_logged++;
 }
 
-/* As after a SIGSTOP: it was we who closed. */
-static void agent_that_hangs_later_is_told_as_such(void **state)
+/* As after a SIGSTOP: the library closed the connection. */
+static void timeout_is_logged_when_the_agent_hangs_later(void **state)
 {
 	struct fake_agent *agent = *state;
 	const struct fgt_options options = { .size = sizeof(options),
@@ -142,21 +142,21 @@ static void agent_that_hangs_later_is_told_as_such(void **state)
 					     .log = note_why };
 	struct fgt_slice *slice = NULL;
 
-	late_told = closed_told = 0;
+	late_logged = closed_logged = 0;
 	assert_int_equal(fgt_start(&options), 0);
 	assert_int_equal(fgt_get_slice(1, 2, &slice), 0);
 	agent->behaviour = FAKE_SILENT;
 	assert_int_equal(fgt_slice_upload(slice, "/tmp"), 0);
 	fgt_slice_free(slice);
-	for (int i = 0; i < 500 && !late_told; i++)
+	for (int i = 0; i < 500 && !late_logged; i++)
 		usleep(10000);
-	assert_int_equal(late_told, 1);
-	assert_int_equal(closed_told, 0);
+	assert_int_equal(late_logged, 1);
+	assert_int_equal(closed_logged, 0);
 	assert_non_null(strstr(library_status().limitation, "not answer"));
 }
 
-/* Its backlog is full: connect(2) itself would wait. */
-static void agent_that_accepts_nobody_costs_the_timeout(void **state)
+/* connect(2) itself would wait. */
+static void start_ends_after_the_timeout_if_the_backlog_is_full(void **state)
 {
 	struct fake_agent *agent = *state;
 	uint64_t begun_ns = fgt_now();
@@ -175,8 +175,8 @@ static void agent_that_accepts_nobody_costs_the_timeout(void **state)
 	close(agent->listen_fd);
 }
 
-/* The kernel wants microseconds below a million. */
-static void whole_seconds_are_a_deadline_like_others(void **state)
+/* The kernel takes microseconds below a million only. */
+static void deadline_of_whole_seconds_is_accepted(void **state)
 {
 	struct fake_agent *agent = *state;
 
@@ -191,7 +191,7 @@ static void whole_seconds_are_a_deadline_like_others(void **state)
 	}
 }
 
-static void agent_that_hangs_up_or_refuses_is_no_agent(void **state)
+static void start_records_nothing_if_the_agent_refuses(void **state)
 {
 	static const int behaviours[] = { FAKE_CLOSES,	    FAKE_REFUSES,
 					  FAKE_HZ_NAN,	    FAKE_HZ_HUGE,
@@ -214,8 +214,7 @@ static void note_version(void *context, const char *line)
 	versions_logged += strstr(line, context) != NULL;
 }
 
-static void
-agent_of_another_version_is_refused_and_the_older_named(void **state)
+static void other_version_is_refused_and_the_older_named(void **state)
 {
 	static const struct {
 		enum fake_behaviour behaviour;
@@ -251,7 +250,7 @@ agent_of_another_version_is_refused_and_the_older_named(void **state)
 	}
 }
 
-static void slices_that_make_no_sense_are_told_apart(void **state)
+static void malformed_slice_has_its_error(void **state)
 {
 	static const struct {
 		enum fake_behaviour behaviour;
@@ -279,7 +278,7 @@ static void slices_that_make_no_sense_are_told_apart(void **state)
 
 	assert_int_equal(library_start(agent), 0);
 	for (size_t i = 0; i < sizeof(zoo) / sizeof(zoo[0]); i++) {
-		/* It may be busy with the last one still. */
+		/* It may be busy with the last request. */
 		fake_agent_kill(agent);
 		agent->behaviour = zoo[i].behaviour;
 		fake_agent_start(agent);
@@ -298,7 +297,7 @@ static void slices_that_make_no_sense_are_told_apart(void **state)
 }
 
 /* Ends by its size or its time, whichever the machine reaches first. */
-static void flood_of_bytes_ends(void **state)
+static void cut_ends_in_a_flood_of_bytes(void **state)
 {
 	struct fake_agent *agent = *state;
 	int r;
@@ -309,7 +308,7 @@ static void flood_of_bytes_ends(void **state)
 	assert_true(r == -EBADMSG || r == -ETIMEDOUT || r == -ENOMEM);
 }
 
-/* Tried once, told, and no reason to lose the agent. */
+/* Tried once and logged; the agent stays connected. */
 static void slice_too_large_for_the_agent_is_given_up(void **state)
 {
 	struct fake_agent *agent = *state;
@@ -342,7 +341,7 @@ static void interrupt(int number)
 }
 
 /* Signals of the program, without SA_RESTART, interrupt every wait. */
-static void signals_of_the_program_do_no_harm(void **state)
+static void calls_survive_signals_of_the_program(void **state)
 {
 	const struct sigaction action = { .sa_handler = interrupt };
 	const struct itimerval often = { .it_interval = { .tv_usec = 1000 },
@@ -368,16 +367,16 @@ static void signals_of_the_program_do_no_harm(void **state)
 	assert_true(interruptions > 10);
 }
 
-static void closed_by_the_program_is_noticed(void **state)
+static void connection_is_renewed_after_the_program_closed_it(void **state)
 {
 	struct fake_agent *agent = *state;
 	int ends[2];
 
 #ifdef __SANITIZE_THREAD__
-	skip(); /* TSan tells of the very thing: a number used by two threads */
+	skip(); /* TSan reports what is tested: a number used by two threads */
 #endif
 	assert_int_equal(library_start(agent), 0);
-	/* As a program does that becomes a daemon; then it opens files. */
+	/* As a program that becomes a daemon, and then opens files. */
 	for (int fd = 3; fd < 1024; fd++)
 		if (fd != agent->listen_fd) {
 			struct sockaddr_storage address;
@@ -392,7 +391,7 @@ static void closed_by_the_program_is_noticed(void **state)
 		usleep(10000);
 	assert_true(agent->registers >= 2);
 	fgt_stop();
-	assert_int_equal(write(ends[1], "x", 1), 1); /* still ours */
+	assert_int_equal(write(ends[1], "x", 1), 1); /* the test's */
 	close(ends[0]);
 	close(ends[1]);
 }
@@ -471,23 +470,24 @@ static void misuse_is_logged_once_after_each_start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LIBRARY_TEST(absent_agent_is_no_error_if_it_may_come),
-		LIBRARY_TEST(transactions_begin_while_the_agent_is_away),
-		LIBRARY_TEST(agent_that_comes_later_is_found),
-		LIBRARY_TEST(agent_that_is_restarted_is_found_again),
-		LIBRARY_TEST(agent_that_forgot_us_is_asked_again),
-		LIBRARY_TEST(silent_agent_costs_the_timeout),
-		LIBRARY_TEST(agent_that_hangs_later_is_told_as_such),
-		LIBRARY_TEST(agent_that_accepts_nobody_costs_the_timeout),
-		LIBRARY_TEST(whole_seconds_are_a_deadline_like_others),
-		LIBRARY_TEST(agent_that_hangs_up_or_refuses_is_no_agent),
+		LIBRARY_TEST(start_succeeds_without_an_agent),
+		LIBRARY_TEST(transaction_begins_without_an_agent),
+		LIBRARY_TEST(agent_is_found_when_it_starts_later),
+		LIBRARY_TEST(agent_is_found_again_after_a_restart),
+		LIBRARY_TEST(slice_is_cut_again_after_an_unknown_process),
 		LIBRARY_TEST(
-			agent_of_another_version_is_refused_and_the_older_named),
-		LIBRARY_TEST(slices_that_make_no_sense_are_told_apart),
-		LIBRARY_TEST(flood_of_bytes_ends),
+			start_ends_after_the_timeout_if_the_agent_is_silent),
+		LIBRARY_TEST(timeout_is_logged_when_the_agent_hangs_later),
+		LIBRARY_TEST(
+			start_ends_after_the_timeout_if_the_backlog_is_full),
+		LIBRARY_TEST(deadline_of_whole_seconds_is_accepted),
+		LIBRARY_TEST(start_records_nothing_if_the_agent_refuses),
+		LIBRARY_TEST(other_version_is_refused_and_the_older_named),
+		LIBRARY_TEST(malformed_slice_has_its_error),
+		LIBRARY_TEST(cut_ends_in_a_flood_of_bytes),
 		LIBRARY_TEST(slice_too_large_for_the_agent_is_given_up),
-		LIBRARY_TEST(signals_of_the_program_do_no_harm),
-		LIBRARY_TEST(closed_by_the_program_is_noticed),
+		LIBRARY_TEST(calls_survive_signals_of_the_program),
+		LIBRARY_TEST(connection_is_renewed_after_the_program_closed_it),
 		LIBRARY_TEST(misuse_is_logged_once_after_each_start),
 		LIBRARY_TEST(misuse_is_logged_with_thread_and_name),
 	};

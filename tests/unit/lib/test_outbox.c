@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's outbox: bounds, retries, what is lost; with a carrier and a
- * clock of the test's. Under the thread sanitizer too.
+ * The library's outbox: bounds, retries, losses. The test passes the backend
+ * and the times. Also runs under the thread sanitizer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,18 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/lib/agent/outbox.h"
+#include "agent/lib/transactions/outbox.h"
 
 #define SECOND UINT64_C(1000000000)
 #define NOW    (100 * SECOND)
 
 static struct {
 	struct fgt_outbox outbox;
-	_Atomic unsigned int wakes; /* by whoever puts */
+	_Atomic unsigned int wakes; /* by fgt_outbox_put() */
 	int result; /* of deliver */
 	uint64_t not_before_ns; /* that the destination /spool asks for; 0 */
 	int cut_result;
-	unsigned int deliveries, cuts, tells;
+	unsigned int deliveries, cuts, lines;
 	unsigned int freed;
 	const struct fgt_slice *last_slice;
 	uint64_t cut_from, cut_to;
@@ -78,17 +78,17 @@ static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 	return world.cut_result;
 }
 
-static void tell(const char *line)
+static void log_line(const char *line)
 {
 	assert_true(*line);
-	world.tells++;
+	world.lines++;
 }
 
 static const struct fgt_outbox_carrier plain = { .deliver = deliver,
-						 .tell = tell };
+						 .log = log_line };
 static const struct fgt_outbox_carrier cutting = { .deliver = deliver,
 						   .cut = cut,
-						   .tell = tell };
+						   .log = log_line };
 static const struct fgt_transaction_facts facts = {
 	.begin_ns = NOW - SECOND, .end_ns = NOW - SECOND / 2
 };
@@ -144,7 +144,7 @@ static uint64_t step(uint64_t now_ns)
 	return fgt_outbox_step(&world.outbox, &plain, now_ns);
 }
 
-static void items_are_delivered_when_they_are_due(void **state)
+static void item_is_delivered_when_it_is_due(void **state)
 {
 	(void)state;
 	assert_int_equal(step(NOW), FGT_OUTBOX_NEVER);
@@ -158,7 +158,7 @@ static void items_are_delivered_when_they_are_due(void **state)
 	assert_true(fgt_outbox_is_empty(&world.outbox));
 }
 
-static void only_the_worker_s_plan_is_brought_forward(void **state)
+static void put_wakes_the_worker_only_when_it_is_due_sooner(void **state)
 {
 	(void)state;
 	assert_int_equal(put(NOW + 5), 0);
@@ -171,7 +171,7 @@ static void only_the_worker_s_plan_is_brought_forward(void **state)
 	assert_int_equal(step(NOW), NOW + 4);
 }
 
-static void patient_ones_wake_nobody_until_there_are_many(void **state)
+static void item_that_can_wait_wakes_no_thread_until_the_box_fills(void **state)
 {
 	(void)state;
 	for (int i = 0; i < FGT_OUTBOX_PATIENT; i++) {
@@ -189,7 +189,7 @@ static void patient_ones_wake_nobody_until_there_are_many(void **state)
 	assert_int_equal(world.wakes, 2);
 }
 
-static void a_box_that_fills_is_no_longer_patient(void **state)
+static void full_half_of_the_box_wakes_the_worker(void **state)
 {
 	(void)state;
 	for (int i = 0; i <= FGT_OUTBOX_PATIENT; i++) {
@@ -201,7 +201,7 @@ static void a_box_that_fills_is_no_longer_patient(void **state)
 	}
 }
 
-static void full_box_takes_no_more(void **state)
+static void full_box_refuses_items(void **state)
 {
 	(void)state;
 	for (int i = 0; i < FGT_OUTBOX_MAX; i++)
@@ -213,7 +213,7 @@ static void full_box_takes_no_more(void **state)
 	assert_int_equal(atomic_load(&world.outbox.refused), 2);
 }
 
-static void slices_are_bounded_in_bytes(void **state)
+static void box_refuses_slices_beyond_its_bytes(void **state)
 {
 	struct fgt_outbox_item *item;
 
@@ -233,7 +233,7 @@ static void slices_are_bounded_in_bytes(void **state)
 }
 
 /* At once, then after 1, 2, 4 … 64 s. */
-static void unreachable_one_is_tried_ever_more_rarely(void **state)
+static void item_is_retried_after_doubled_delays(void **state)
 {
 	uint64_t now_ns = NOW;
 
@@ -254,10 +254,10 @@ static void unreachable_one_is_tried_ever_more_rarely(void **state)
 	assert_int_equal(world.outbox.undelivered, 1);
 	assert_int_equal(world.outbox.delivered, 0);
 	assert_int_equal(world.freed, 1);
-	assert_int_equal(world.tells, FGT_OUTBOX_TRIES);
+	assert_int_equal(world.lines, FGT_OUTBOX_TRIES);
 }
 
-static void one_that_waits_does_not_hold_up_others(void **state)
+static void item_that_waits_does_not_delay_the_next(void **state)
 {
 	(void)state;
 	world.result = -EAGAIN;
@@ -271,7 +271,7 @@ static void one_that_waits_does_not_hold_up_others(void **state)
 	assert_int_equal(world.outbox.delivered, 2);
 }
 
-static void one_that_asks_for_it_is_left_alone(void **state)
+static void destination_is_not_called_in_its_pause(void **state)
 {
 	struct fgt_outbox_item *other = new_item(NOW + 2);
 
@@ -282,12 +282,12 @@ static void one_that_asks_for_it_is_left_alone(void **state)
 	assert_int_equal(put(NOW + 1), 0);
 	assert_int_equal(step(NOW), NOW + 1);
 	assert_int_equal(world.deliveries, 1);
-	/* Neither the second one nor one that comes later asks it. */
+	/* Neither the second item nor a later one calls it. */
 	assert_int_equal(step(NOW + 1), NOW + 60 * SECOND);
 	assert_int_equal(put(NOW + 2), 0);
 	assert_int_equal(step(NOW + 2), NOW + 60 * SECOND);
 	assert_int_equal(world.deliveries, 1);
-	/* Another destination has nothing to do with it. */
+	/* Another destination has no pause. */
 	other->destination = "/other";
 	assert_int_equal(fgt_outbox_put(&world.outbox, other), 0);
 	assert_int_equal(step(NOW + 2), NOW + 60 * SECOND);
@@ -300,7 +300,7 @@ static void one_that_asks_for_it_is_left_alone(void **state)
 	assert_int_equal(world.deliveries, 5);
 }
 
-static void one_that_asks_for_too_long_gets_no_more(void **state)
+static void item_is_given_up_when_the_pause_is_too_long(void **state)
 {
 	uint64_t until_ns = NOW + 2 * FGT_OUTBOX_HELD_NS;
 
@@ -319,7 +319,7 @@ static void one_that_asks_for_too_long_gets_no_more(void **state)
 	assert_int_equal(world.outbox.delivered, 1);
 }
 
-static void refused_one_is_lost_at_once(void **state)
+static void refused_item_is_given_up_at_once(void **state)
 {
 	(void)state;
 	world.result = -EINVAL;
@@ -328,7 +328,7 @@ static void refused_one_is_lost_at_once(void **state)
 	assert_int_equal(world.outbox.undelivered, 1);
 }
 
-static void ring_is_cut_once_and_before_any_delivery(void **state)
+static void ring_is_cut_once_before_all_deliveries(void **state)
 {
 	(void)state;
 	world.result = -EAGAIN;
@@ -350,7 +350,7 @@ static void ring_is_cut_once_and_before_any_delivery(void **state)
 	assert_int_equal(world.outbox.bytes, 0);
 }
 
-static void range_that_is_gone_is_lost(void **state)
+static void item_is_given_up_when_its_range_is_overwritten(void **state)
 {
 	(void)state;
 	world.cut_result = -ENODATA;
@@ -361,7 +361,7 @@ static void range_that_is_gone_is_lost(void **state)
 	assert_int_equal(world.outbox.undelivered, 1);
 }
 
-static void closed_box_gives_up_what_is_in_it(void **state)
+static void closed_box_gives_up_its_items(void **state)
 {
 	(void)state;
 	assert_int_equal(put(NOW), 0);
@@ -385,10 +385,10 @@ static int deliver_and_give_up(const struct fgt_delivery *delivery,
 	return r;
 }
 
-static void what_is_given_up_on_its_way_is_counted_once(void **state)
+static void item_given_up_during_delivery_is_counted_once(void **state)
 {
 	const struct fgt_outbox_carrier slow = { .deliver = deliver_and_give_up,
-						 .tell = tell };
+						 .log = log_line };
 
 	(void)state;
 	assert_int_equal(put(NOW), 0);
@@ -410,7 +410,7 @@ static void *put_many(void *unused)
 	return NULL;
 }
 
-static void nothing_is_lost_between_threads(void **state)
+static void box_loses_no_item_between_threads(void **state)
 {
 	pthread_t threads[4];
 	uint64_t counted;
@@ -436,22 +436,22 @@ static void nothing_is_lost_between_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(items_are_delivered_when_they_are_due),
-		TEST(only_the_worker_s_plan_is_brought_forward),
-		TEST(patient_ones_wake_nobody_until_there_are_many),
-		TEST(a_box_that_fills_is_no_longer_patient),
-		TEST(full_box_takes_no_more),
-		TEST(slices_are_bounded_in_bytes),
-		TEST(unreachable_one_is_tried_ever_more_rarely),
-		TEST(one_that_waits_does_not_hold_up_others),
-		TEST(one_that_asks_for_it_is_left_alone),
-		TEST(one_that_asks_for_too_long_gets_no_more),
-		TEST(refused_one_is_lost_at_once),
-		TEST(ring_is_cut_once_and_before_any_delivery),
-		TEST(range_that_is_gone_is_lost),
-		TEST(closed_box_gives_up_what_is_in_it),
-		TEST(what_is_given_up_on_its_way_is_counted_once),
-		TEST(nothing_is_lost_between_threads),
+		TEST(item_is_delivered_when_it_is_due),
+		TEST(put_wakes_the_worker_only_when_it_is_due_sooner),
+		TEST(item_that_can_wait_wakes_no_thread_until_the_box_fills),
+		TEST(full_half_of_the_box_wakes_the_worker),
+		TEST(full_box_refuses_items),
+		TEST(box_refuses_slices_beyond_its_bytes),
+		TEST(item_is_retried_after_doubled_delays),
+		TEST(item_that_waits_does_not_delay_the_next),
+		TEST(destination_is_not_called_in_its_pause),
+		TEST(item_is_given_up_when_the_pause_is_too_long),
+		TEST(refused_item_is_given_up_at_once),
+		TEST(ring_is_cut_once_before_all_deliveries),
+		TEST(item_is_given_up_when_its_range_is_overwritten),
+		TEST(closed_box_gives_up_its_items),
+		TEST(item_given_up_during_delivery_is_counted_once),
+		TEST(box_loses_no_item_between_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parcels in, deliveries out. _put runs in the threads of the host program and
- * must not wait; _step in the library's worker, without the lock while it
- * cuts or delivers.
+ * The queue of deliveries. _put runs in the program's threads and must not
+ * wait; _step runs on the worker, without the lock while it cuts or delivers.
  */
-#include "agent/lib/agent/outbox.h"
+#include "agent/lib/transactions/outbox.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SECOND_NS UINT64_C(1000000000)
-/* A cut reaches so far beyond the transaction: short ones, too, lie between
- * two ticks then, and are not without a thread. */
+/* A cut reaches this far beyond the transaction: a short one would lie between
+ * two ticks, and have no thread. */
 #define BEFORE_NS UINT64_C(60000000)
 #define AFTER_NS  UINT64_C(20000000)
 
@@ -24,8 +23,8 @@ void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void))
 }
 
 /*
- * Nothing is freed: the parent's threads may have been at it. Only stores, as
- * the child of a process with threads must.
+ * Frees nothing: a thread of the parent may have been changing it. Only stores:
+ * the child of a process with threads must not call more.
  */
 void fgt_outbox_forget(struct fgt_outbox *outbox)
 {
@@ -43,7 +42,7 @@ void fgt_outbox_open(struct fgt_outbox *outbox)
 	pthread_mutex_unlock(&outbox->lock);
 }
 
-/* ---- Anybody's side ---------------------------------------------------- */
+/* ---- Any thread --------------------------------------------------------- */
 
 static size_t bytes_of(const struct fgt_outbox_item *item)
 {
@@ -61,7 +60,7 @@ static void append(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
 	outbox->last = item;
 }
 
-/* Under the lock. Does the worker have to look sooner than it means to? */
+/* Under the lock. ret_is_sooner: the worker must look before next_ns. */
 static int admit(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		 bool *ret_is_sooner)
 {
@@ -110,9 +109,9 @@ bool fgt_outbox_is_empty(struct fgt_outbox *outbox)
 	return is_empty;
 }
 
-/* ---- The worker's side ------------------------------------------------- */
+/* ---- The worker --------------------------------------------------------- */
 
-/* The next one that is due and, if is_uncut, has no slice; it stays in. */
+/* The next item that is due and, if is_uncut, has no slice; it stays in. */
 static struct fgt_outbox_item *find_due(struct fgt_outbox *outbox,
 					uint64_t now_ns, bool is_uncut)
 {
@@ -147,7 +146,8 @@ static void take_out(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	struct fgt_slice *slice = item->slice;
 
 	pthread_mutex_lock(&outbox->lock);
-	/* Counted first: who waits for the box finds the figures right. */
+	/* Counted first: a thread that waits for an empty box then reads the
+	 * right numbers. */
 	if (!item->is_given_up)
 		atomic_fetch_add_explicit(is_delivered ? &outbox->delivered
 						       : &outbox->undelivered,
@@ -159,9 +159,9 @@ static void take_out(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	item->free(item);
 }
 
-/* ---- Destinations that want to be left alone --------------------------- */
+/* ---- Destinations that asked for a pause -------------------------------- */
 
-/* FNV-1a. Should two destinations meet, one of them waits in vain. */
+/* FNV-1a. Two destinations with one hash share their pause. */
 static uint64_t hash(const char *destination)
 {
 	uint64_t value = UINT64_C(0xcbf29ce484222325);
@@ -172,7 +172,7 @@ static uint64_t hash(const char *destination)
 	return value;
 }
 
-/* Where there is no row left, the one that ends soonest is forgotten. */
+/* If no row is free, the pause that ends first is dropped. */
 static void hold(struct fgt_outbox *outbox, const char *destination,
 		 uint64_t until_ns)
 {
@@ -202,7 +202,7 @@ static uint64_t held_until(const struct fgt_outbox *outbox,
 	return 0;
 }
 
-/* Puts it off; false: that would be too long. */
+/* False: the delay would be too long. */
 static bool put_off(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		    uint64_t now_ns, uint64_t due_ns)
 {
@@ -214,9 +214,9 @@ static bool put_off(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	return true;
 }
 
-/* ---- What comes of one ------------------------------------------------- */
+/* ---- One delivery ------------------------------------------------------- */
 
-/* False: it has been tried often enough, or would wait too long. */
+/* False: it has had all its tries, or would wait too long. */
 static bool try_later(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		      uint64_t now_ns, uint64_t not_before_ns)
 {
@@ -230,7 +230,7 @@ static bool try_later(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	       put_off(outbox, item, now_ns, due_ns);
 }
 
-/* The slice is the item's from now on, if there is room for it. */
+/* Gives the slice to the item if there is room, else frees it. */
 static int keep_slice(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		      struct fgt_slice *slice)
 {
@@ -265,9 +265,8 @@ static void cut(struct fgt_outbox *outbox,
 	if (r == 0)
 		return;
 	snprintf(line, sizeof(line),
-		 "the stacks of a transaction could not be cut: %s",
-		 strerror(-r));
-	carrier->tell(line);
+		 "cannot cut the stacks of a transaction: %s", strerror(-r));
+	carrier->log(line);
 	take_out(outbox, item, false);
 }
 
@@ -286,13 +285,13 @@ static void deliver(struct fgt_outbox *outbox,
 	int r = carrier->deliver(&delivery, why);
 
 	if (r != 0 && *why)
-		carrier->tell(why);
+		carrier->log(why);
 	if (r == -EAGAIN && try_later(outbox, item, now_ns, not_before_ns))
 		return;
 	take_out(outbox, item, r == 0);
 }
 
-/* Not before its destination wants to hear of us again. */
+/* Not before the end of its destination's pause. */
 static void deliver_in_time(struct fgt_outbox *outbox,
 			    const struct fgt_outbox_carrier *carrier,
 			    struct fgt_outbox_item *item, uint64_t now_ns)

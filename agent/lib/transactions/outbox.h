@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is to be delivered: a bounded queue that any thread puts something in,
- * and that the library's worker thread empties.
+ * What is to be delivered: a bounded queue that any thread fills and the
+ * library's worker empties.
  */
-#ifndef FGT_AGENT_LIB_AGENT_OUTBOX_H
-#define FGT_AGENT_LIB_AGENT_OUTBOX_H
+#ifndef FGT_AGENT_LIB_TRANSACTIONS_OUTBOX_H
+#define FGT_AGENT_LIB_TRANSACTIONS_OUTBOX_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,76 +15,76 @@
 #include "agent/lib/backend.h"
 
 #define FGT_OUTBOX_MAX	     64 /* items */
-#define FGT_OUTBOX_PATIENT   32 /* with more in it none can wait */
+#define FGT_OUTBOX_PATIENT   32 /* with more in it, can_wait is ignored */
 #define FGT_OUTBOX_BYTES_MAX ((size_t)64 << 20) /* of their slices */
 /* Tries of one item: at once, then after 1, 2, 4 … 64 s. */
 #define FGT_OUTBOX_TRIES 8
 #define FGT_OUTBOX_NEVER UINT64_MAX
-/* Destinations that asked to be left alone for a while (429). */
+/* Destinations in a pause that they asked for (HTTP 429). */
 #define FGT_OUTBOX_HELD_MAX 8
-/* What would have to wait longer for its destination is given up. */
+/* An item that would wait longer for its destination is given up. */
 #define FGT_OUTBOX_HELD_NS UINT64_C(600000000000)
 
-/* Embedded by its owner, who leaves it alone once it is in the box. */
+/* Embedded by its owner, which must not touch it while it is in the box. */
 struct fgt_outbox_item {
-	const char *destination; /* borrowed of the owner */
+	const char *destination; /* the owner's */
 	struct fgt_slice
 		*slice; /* owned; NULL: the facts' range is to be cut */
 	const struct fgt_transaction_facts *facts; /* NULL: only the slice */
 	uint64_t due_ns; /* CLOCK_MONOTONIC: not before; set it before _put */
-	/* Until the worker looks by itself, which it does once a second: to
-	 * wake it is a system call, and costs more than all the rest. */
+	/* Does not wake the worker, which looks once a second: a wake-up is a
+	 * system call, and costs more than all the rest. */
 	bool can_wait;
-	/* It has left the box: frees its owner. slice is NULL by then. */
+	/* Called when it has left the box: frees the owner. slice is NULL. */
 	void (*free)(struct fgt_outbox_item *item);
 
 	unsigned int tries; /* all below: the box's */
 	size_t bytes;
-	bool is_given_up; /* counted already, whatever comes of it */
+	bool is_given_up; /* counted already, even if it is delivered */
 	struct fgt_outbox_item *next;
 };
 
 struct fgt_outbox {
-	/* Wakes the worker; called outside of the lock. */
+	/* Wakes the worker; called without the lock. */
 	void (*wake)(void);
 
-	/* Since the process began; relaxed: nothing hangs on their order. */
+	/* Since the process began; relaxed: nothing depends on their order. */
 	_Atomic uint64_t delivered, undelivered;
-	_Atomic uint64_t refused; /* for lack of room: these were never in */
+	_Atomic uint64_t refused; /* for lack of room: never in the box */
 
-	/* The worker's. until_ns 0: free. */
+	/* Of the worker only. until_ns 0: free. */
 	struct {
-		uint64_t destination; /* a hash, since it may hold a secret */
+		uint64_t destination; /* a hash: it may hold a secret */
 		uint64_t until_ns;
 	} held[FGT_OUTBOX_HELD_MAX];
 
-	/* Protects all below. Innermost; never held while anybody waits. */
+	/* Protects all below. Innermost; never held during a wait. */
 	pthread_mutex_t lock;
 	struct fgt_outbox_item *first, *last; /* taken out by the worker only */
-	size_t count, bytes; /* the one that is being delivered included */
+	size_t count, bytes; /* with the item that is being delivered */
 	uint64_t next_ns; /* when the worker looks again */
 	bool is_open;
 };
 
 /* Once in a process; closed. wake must not wait. */
 void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void));
-/* In the child of a fork: what is in it is the parent's, and forgotten. */
+/* In the child of a fork: drops what is in it, which is the parent's. */
 void fgt_outbox_forget(struct fgt_outbox *outbox);
 
 void fgt_outbox_open(struct fgt_outbox *outbox);
 /*
- * Nothing more comes in; what is left counts as undelivered, also one that is
- * on its way: its server may never answer. How many there were.
+ * Closes it and counts what is left as undelivered, also an item that is being
+ * delivered: its server may never answer. Returns how many there were.
  *
  * MT-Safe | AS-Unsafe
  */
 size_t fgt_outbox_give_up(struct fgt_outbox *outbox);
-/* The same, and empties it. No step is under way or comes after. */
+/* The same, and empties it. No step may run or follow. */
 void fgt_outbox_close(struct fgt_outbox *outbox);
 
 /*
- * Never waits. -ENOBUFS full, -ENOTCONN closed: the item is the caller's
- * still.
+ * Never waits. -ENOBUFS: full; -ENOTCONN: closed. After an error the item is
+ * still the caller's.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -93,14 +93,14 @@ int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_outbox_item *item);
 /* MT-Safe | AS-Unsafe */
 bool fgt_outbox_is_empty(struct fgt_outbox *outbox);
 
-/* Who delivers. */
+/* The backend, and the log of the program. */
 struct fgt_outbox_carrier {
 	/* As the members of struct fgt_backend. */
 	int (*deliver)(const struct fgt_delivery *delivery, char *ret_why);
-	/* Before the ring has gone on; NULL: deliver cuts. */
+	/* While the ring still has the range; NULL: deliver cuts. */
 	int (*cut)(uint64_t from_ns, uint64_t to_ns,
 		   struct fgt_slice **ret_slice);
-	void (*tell)(const char *line);
+	void (*log)(const char *line);
 };
 
 /*
