@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a clock reads, in nanoseconds. For all who use the ring; the ring itself
- * knows no clock, it is given times.
+ * Clocks in nanoseconds, for the callers of the ring: the ring reads no clock,
+ * it is given times.
  */
 #ifndef FGT_RINGBUF_BASE_CLOCK_H
 #define FGT_RINGBUF_BASE_CLOCK_H

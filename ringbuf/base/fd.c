@@ -18,8 +18,8 @@
 
 /* The kernel's table grows with the largest number: not beyond this. */
 #define TABLE_MAX 1024u
-#define ROOM	  128u /* for ours, below the end of the table */
-#define PLACES	  256u /* some more than there are descriptors of ours */
+#define ROOM	  128u /* for moved descriptors, below the end of the table */
+#define PLACES	  256u /* more than there are moved descriptors */
 
 int fgt_file_id_get(int fd, struct fgt_file_id *ret_id)
 {
@@ -72,8 +72,9 @@ bool fgt_memfd_is_sealed(int fd)
 
 static atomic_bool has_begun;
 
-/* What ours are. A number's place is given by its low bits; where two have the
- * same one, the first is not known any more, and closed as any other. */
+/* The files of the moved descriptors. The low bits of a number are its place;
+ * where two numbers have the same place, the first is forgotten and closed like
+ * any other. */
 static struct {
 	atomic_int number; /* + 1; 0: none. Release and acquire: the rest */
 	_Atomic uint64_t device, inode;
@@ -84,7 +85,7 @@ void fgt_fd_apart_begin(void)
 	atomic_store_explicit(&has_begun, true, memory_order_relaxed);
 }
 
-/* Of the numbers that ours may have. */
+/* One past the largest number that is handed out. */
 static unsigned int table_end(void)
 {
 	struct rlimit limit;
@@ -123,7 +124,8 @@ unsigned int fgt_fd_apart_count_free(unsigned int enough)
 	return count_free_in_table(enough);
 }
 
-/* Taken, a small one might be just that which the program waits for. */
+/* Counts instead of opening: a small number that is taken for an instant may be
+ * the one that the program is about to use. */
 bool fgt_fd_apart_has_room(int fd)
 {
 	int saved_errno = errno, probe;
@@ -131,7 +133,7 @@ bool fgt_fd_apart_has_room(int fd)
 
 	if (has_room)
 		return true;
-	/* Beyond the table; EINVAL: there are no such numbers. */
+	/* Beyond the table. EINVAL: the limit is below it. */
 	probe = fcntl(fd, F_DUPFD_CLOEXEC, TABLE_MAX);
 	has_room = probe >= 0 || (errno != EMFILE && errno != EINVAL);
 	if (probe >= 0)
@@ -154,7 +156,7 @@ static void remember(int fd)
 			      memory_order_release);
 }
 
-/* The number's place is its own. */
+/* Only for a number that is_known(). */
 static bool is_same(int fd)
 {
 	const struct fgt_file_id id = {
@@ -193,7 +195,7 @@ static bool has_lost(int fd)
 
 	if (fd < 0 || !is_known(fd))
 		return false;
-	/* Before the place is free for another one. */
+	/* Compare before the place is freed for another descriptor. */
 	is_lost = !is_same(fd);
 	(void)atomic_compare_exchange_strong_explicit(
 		&places[fd % PLACES].number, &number, 0, memory_order_relaxed,
@@ -211,9 +213,9 @@ void fgt_fd_close(int fd)
 }
 
 /*
- * Another number for the file that is not below the first. Those that the
- * program has closed are left out until their holders have noticed: two that
- * hold one number would close each other's file.
+ * Moves fd to a number that is not below first. Skips numbers that the program
+ * has closed and that still have an owner here: two owners of one number would
+ * close each other's file.
  */
 static int move(int fd, int first)
 {

@@ -49,7 +49,7 @@ void fgt_json_end_array(struct fgt_json *json);
 
 /*
  * Text of any origin: what is not UTF-8 becomes U+FFFD, control characters
- * become \u00xx, '<' becomes \u003c (pages embed our output), the rest stays
+ * become \u00xx, '<' becomes \u003c (pages embed this output), the rest stays
  * raw. NULL is written as null.
  */
 void fgt_json_put_string(struct fgt_json *json, const char *key,

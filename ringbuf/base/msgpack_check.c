@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over msgpack bytes with a stack of its own, once, without allocating.
- * Runs in any thread, before every decoder; must not recurse: depth is chosen
- * by whoever wrote the bytes.
+ * Walks once over msgpack bytes with a fixed stack, without allocating. Runs in
+ * any thread, before every decoder; must not recurse: the author of the bytes
+ * chooses the depth.
  */
 #include "ringbuf/base/msgpack_check.h"
 
 #include <errno.h>
 
-/* Deeper than any form of ours; max_depth above it means this. */
+/* Deeper than any form of this project; a larger max_depth means this. */
 #define DEPTH_MAX 64
 
 /* One header: what follows the type byte. */
@@ -131,7 +131,7 @@ static int head_of(uint8_t type, const uint8_t *rest, size_t left,
 int fgt_msgpack_check(const uint8_t *bytes, size_t len, unsigned int max_depth)
 {
 	uint64_t
-		open[DEPTH_MAX]; /* objects still to come, per open container */
+		open[DEPTH_MAX]; /* objects that are left, per open container */
 	uint64_t owed = 1; /* all of them: each takes a byte at least */
 	unsigned int depth = 0;
 	size_t at = 0;

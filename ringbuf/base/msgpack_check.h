@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks over msgpack bytes before anything is allocated for them: msgpack-c's
- * own unpacker reserves 4 GB for five bytes of input (FAULTS C1).
+ * Checks msgpack bytes before anything is allocated for them: the unpacker of
+ * msgpack-c reserves 4 GB for five bytes of input.
  */
 #ifndef FGT_RINGBUF_BASE_MSGPACK_CHECK_H
 #define FGT_RINGBUF_BASE_MSGPACK_CHECK_H

@@ -60,7 +60,7 @@ struct fgt_msgpack_text fgt_msgpack_read_str(struct fgt_msgpack_cursor *cursor);
 struct fgt_msgpack_text fgt_msgpack_read_bin(struct fgt_msgpack_cursor *cursor);
 bool fgt_msgpack_text_is(struct fgt_msgpack_text text, const char *expected);
 
-/* For what a decoder itself finds wrong: the error sticks like the others. */
+/* For errors that a decoder finds: sticks like the errors of a read. */
 void fgt_msgpack_refuse(struct fgt_msgpack_cursor *cursor);
 
 /* Steps over one whole object, whatever it is. */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FGT_STRING_MAX 4096 /* bytes; longer ones are cut (FAULTS U8) */
+#define FGT_STRING_MAX 4096 /* bytes; longer ones are cut */
 
 struct fgt_strings {
 	char *bytes; /* each string NUL-terminated; none contains a NUL */
@@ -32,7 +32,7 @@ void fgt_strings_done(struct fgt_strings *strings);
 int fgt_strings_intern(struct fgt_strings *strings, const char *text,
 		       size_t len, uint32_t *ret_id);
 
-/* "" for an id that does not exist. MT-Safe while nobody adds. */
+/* "" for an id that does not exist. MT-Safe while no thread adds. */
 const char *fgt_strings_get(const struct fgt_strings *strings, uint32_t id);
 
 #endif

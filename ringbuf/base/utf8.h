@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is it UTF-8? Names from targets may hold any bytes (FAULTS U8).
+ * Recognises UTF-8: names from targets may hold any bytes.
  */
 #ifndef FGT_RINGBUF_BASE_UTF8_H
 #define FGT_RINGBUF_BASE_UTF8_H

@@ -16,7 +16,7 @@ int fgt_why_set(struct fgt_why *why, int error, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(why->text, sizeof(why->text), format, arguments);
 	va_end(arguments);
-	/* Names from targets may hold newlines and escapes (FAULTS Z9). */
+	/* Names from targets may hold newlines and escapes. */
 	for (char *c = why->text; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Picks the segments that a cut needs, copies them, and finds out which of
- * them the writer dropped meanwhile (FAULTS R1, R2).
- * Runs in any reader; must not use a copy before it has looked at tail_seq.
+ * Picks the segments that a cut needs, copies them, and finds out which of them
+ * the writer dropped during the copy. Runs in any reader; must not use a copy
+ * before it has looked at tail_seq.
  */
 #include "ringbuf/ring/cut.h"
 
@@ -130,7 +130,7 @@ static uint64_t count_wanted(const struct fgt_cut *cut,
 				 : ticks;
 	if (cut->from_ns <= segment->first_ns)
 		return ticks;
-	/* Their times are lost: about so many are younger than from_ns. */
+	/* Their times are lost: an estimate of those younger than from_ns. */
 	wanted = (cut->from_ns - segment->first_ns) /
 		 fgt_region_period_ns(cut->region);
 	return ticks > wanted ? ticks - wanted : 0;
@@ -303,7 +303,7 @@ int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
 
 /* ---- Range ------------------------------------------------------------ */
 
-/* Time of a tick of a segment; 0 if its words do not tell. */
+/* Time of a tick of a segment; 0 if it is not in its words. */
 static uint64_t find_tick_ns(const struct fgt_region *region,
 			     const struct fgt_cut_segment *segment,
 			     uint64_t tick)

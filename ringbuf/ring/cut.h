@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader's side of a ring: copy what the wanted ticks need, see whether
- * the writer overtook the copy meanwhile, turn the rest into a slice.
- * Any thread of any process; must not write to the region, must not believe
- * anything in it.
+ * The reader's side of a ring: copies what the wanted ticks need, checks
+ * whether the writer overtook the copy, turns the rest into a slice. Any thread
+ * of any process; must not write to the region, must check everything in it.
  */
 #ifndef FGT_RINGBUF_RING_CUT_H
 #define FGT_RINGBUF_RING_CUT_H
@@ -38,7 +37,7 @@ struct fgt_cut_piece {
 struct fgt_cut_track {
 	uint32_t latest; /* its newest finished piece + 1; 0: none */
 	uint32_t born; /* first tick seen */
-	uint32_t first, node, state; /* the piece that goes on */
+	uint32_t first, node, state; /* the piece that has not ended */
 	uint32_t credit_ticks; /* for its next change */
 	bool is_open;
 	uint32_t thread; /* its number in the slice + 1; 0: none */
@@ -90,7 +89,7 @@ struct fgt_cut {
 	struct fgt_cut_segment *segments;
 	uint32_t first_segment, segment_count;
 	uint64_t *words;
-	uint32_t words_segment; /* whose words come first */
+	uint32_t words_segment; /* the segment of the first word */
 	uint64_t oldest_tick; /* number of the oldest one that can be cut */
 	uint64_t lapped_ticks;
 
@@ -123,13 +122,13 @@ void *fgt_cut_grow(void *array, uint32_t count, uint32_t *capacity,
 /* Clips a piece to the wanted ticks; false if nothing is left. */
 bool fgt_cut_clip(const struct fgt_cut *cut, struct fgt_cut_piece *piece);
 
-/* Words to pieces. -EBADMSG if they make no sense, -ENOMEM. */
+/* Words to pieces. -EBADMSG if they contradict each other, -ENOMEM. */
 int fgt_cut_replay(struct fgt_cut *cut);
 
 /* Copies every table entry that pieces use; torn ones too. -ENOMEM. */
 int fgt_cut_collect(struct fgt_cut *cut);
 
-/* Pieces and copies to a slice. -EBADMSG if a copy makes no sense, -ENOMEM. */
+/* Pieces and copies to a slice. -EBADMSG if a copy is invalid, -ENOMEM. */
 int fgt_cut_build(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice);
 
 /* Its texts are terminated, whatever the region holds. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Builds the slice from a cut's private copies: numbers what is used, parents
- * before children, threads by tid. Runs in any reader; must refuse copies that
- * make no sense, since the ring may be another process's.
+ * before children, threads by tid. Runs in any reader; must refuse invalid
+ * copies, since the ring may belong to another process.
  */
 #include "ringbuf/ring/cut.h"
 
@@ -40,7 +40,7 @@ static uint64_t count_evicted(const struct fgt_cut *cut)
 		return 0;
 	if (cut->from_ns <= fgt_region_load(&cut->region->header->first_ns))
 		return cut->oldest_tick;
-	/* Their own times are gone. */
+	/* Their times are gone. */
 	ticks = (oldest_ns - cut->from_ns) / fgt_region_period_ns(cut->region);
 	return ticks < cut->oldest_tick ? ticks : cut->oldest_tick;
 }

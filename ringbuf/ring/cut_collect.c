@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies the table entries that the pieces of a cut use, each once.
- * Runs in any reader while the writer goes on: entries of segments that it
- * drops meanwhile may be torn, so nothing here is judged; only numbers that
- * point outside a table are left out. Ends after at most one step per entry.
+ * Copies the table entries that the pieces of a cut use, each once. Runs in any
+ * reader while the writer writes: entries of segments that it drops may be
+ * torn, so they are not checked here; only numbers outside a table are left
+ * out. Ends after at most one step per entry.
  */
 #include "ringbuf/ring/cut.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns the log's words into pieces: who did what from which tick to which.
- * Runs in any reader on its private copy; must check every slot and time, the
- * copy may come from a hostile or broken process.
+ * Turns the log's words into pieces: what each thread did from which tick to
+ * which. Runs in any reader on its private copy; must check every slot and
+ * time, the copy may come from a hostile or broken process.
  */
 #include "ringbuf/ring/cut.h"
 
@@ -26,7 +26,7 @@ static int push_tick(struct fgt_cut *cut, uint64_t ns, uint64_t number)
 	return 0;
 }
 
-/* Told only where it changes. */
+/* In the log only where it changes. */
 static int push_pace(struct fgt_cut *cut, uint32_t periods)
 {
 	struct fgt_cut_pace *paces;

@@ -30,7 +30,7 @@ struct fgt_id_table {
 	uint32_t bucket_mask; /* of those that are not split */
 	uint32_t split; /* buckets below have been, by one bit more */
 	uint32_t buckets_max;
-	/* Of what has an id, for those that change their buckets. */
+	/* The hash of an entry that has an id, for moves between buckets. */
 	uint64_t (*hash_of)(const void *things, uint32_t id);
 	const void *things;
 	uint32_t *refs;

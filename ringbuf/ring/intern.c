@@ -301,7 +301,7 @@ static bool is_leaf_marker(const struct fgt_writer *writer, uint32_t node)
 
 	if (!(fgt_region_load(&frame->image_flags) & FGT_FRAME_MARKER))
 		return false;
-	/* Others belong to the stack itself. */
+	/* Other markers belong to the stack itself. */
 	return fgt_region_load(&frame->address) <= FGT_MARKER_NOT_SAMPLED;
 }
 
@@ -314,7 +314,7 @@ uint32_t fgt_intern_marker(struct fgt_writer *writer, uint32_t node,
 		node = (uint32_t)(fgt_region_load(
 					  &writer->region.nodes[node]) >>
 				  32);
-	/* There is no stack that it could speak of. */
+	/* There is no last stack that the marker could mean. */
 	if (node == FGT_NODE_NONE && marker == FGT_MARKER_NOT_SAMPLED)
 		return node;
 	fgt_intern_hold_node(writer, node);

@@ -98,7 +98,7 @@ struct fgt_region {
 	struct fgt_region_shape shape;
 	void *memory;
 	size_t len_bytes;
-	int memfd; /* -1: not shared, or somebody else's */
+	int memfd; /* -1: not shared, or mapped from another process */
 
 	struct fgt_region_header *header;
 	struct fgt_region_segment *segments; /* by sequence % shape.segments */
@@ -121,7 +121,7 @@ static inline void fgt_region_store(fgt_word *word, uint64_t value)
 	atomic_store_explicit(word, value, memory_order_release);
 }
 
-/* The writer's own counters: nobody else stores, so no atomic addition. */
+/* For the writer's counters: only the writer stores, so no atomic addition. */
 static inline void fgt_region_add(fgt_word *word, uint64_t amount)
 {
 	fgt_region_store(word, fgt_region_load(word) + amount);
@@ -149,7 +149,7 @@ enum fgt_word_kind {
 #define FGT_WORD_VALUE_MAX  (UINT64_MAX >> 2)
 #define FGT_WORD_MISSED_MAX (UINT64_MAX >> 3)
 
-/* Two bits tell it, but for the last two kinds. */
+/* The low two bits, or three for MISSED and EDGE. */
 static inline enum fgt_word_kind fgt_word_kind(uint64_t word)
 {
 	return (enum fgt_word_kind)((word & 3) == FGT_WORD_MISSED ? word & 7
@@ -264,7 +264,7 @@ void fgt_region_done(struct fgt_region *region);
 
 /* ---- Texts that change while readers look ----------------------------- */
 
-/* Stores the copy that nobody reads, then turns readers to it. */
+/* Stores the copy that no reader uses, then directs readers to it. */
 void fgt_region_write_pair(fgt_word *version, fgt_word *copies, size_t words,
 			   const uint64_t *values);
 
@@ -272,7 +272,7 @@ void fgt_region_write_pair(fgt_word *version, fgt_word *copies, size_t words,
 void fgt_region_read_pair(const fgt_word *version, const fgt_word *copies,
 			  size_t words, uint64_t *ret_values);
 
-/* Ticks that can be cut at most (ANCESTORS S3). */
+/* The most ticks that can be cut. */
 static inline uint64_t fgt_region_window(const struct fgt_region *region)
 {
 	uint64_t ticks = (uint64_t)region->shape.hz * region->shape.seconds;

@@ -36,7 +36,7 @@ static size_t count_table_bytes(const struct fgt_region_shape *shape)
 	       shape->threads * costs.thread_bytes;
 }
 
-/* things: a table of the region whose things are found by hash_of, or NULL. */
+/* things: a table of the region whose entries are found by hash_of, or NULL. */
 static void make_table(struct fgt_id_table *table, char **memory,
 		       uint32_t capacity,
 		       uint64_t (*hash_of)(const void *things, uint32_t id),

@@ -4,8 +4,8 @@
  *
  * One thread writes: it interns what it saw and commits ticks. Any number of
  * readers cut slices at the same time; they never block the writer, and a
- * reader that was lapped is told so. The region holds ids and offsets, never
- * pointers, so it can live in a memfd that another process maps.
+ * reader that was lapped gets an error or a count. The region holds ids and
+ * offsets, never pointers, so it can live in a memfd that another process maps.
  */
 #ifndef FGT_RINGBUF_RING_RING_H
 #define FGT_RINGBUF_RING_RING_H
@@ -26,7 +26,7 @@ struct fgt_ring_options {
 /* Counters since the ring was made; read by any thread. */
 struct fgt_ring_stats {
 	uint64_t ticks; /* committed */
-	uint64_t missed_ticks; /* told by the writer */
+	uint64_t missed_ticks; /* reported by the writer */
 	uint64_t changes; /* records of a changed (stack, state) */
 	uint64_t overflows; /* stacks that found no room */
 	uint64_t evicted_ticks; /* ticks dropped for room, not for age */
@@ -77,10 +77,10 @@ int fgt_ring_thread_end(struct fgt_ring *ring, uint32_t slot);
 
 /*
  * Opens a tick. mono_ns must exceed the last one (else it is set to last + 1);
- * wall_ns is the wall clock at the same instant; missed: ticks that the
- * sampler was too late for since the last one. Every thread keeps its stack
- * and state unless told otherwise before fgt_ring_tick_commit(): idle threads
- * cost nothing. May evict the oldest second.
+ * wall_ns is the wall clock at the same instant; missed: ticks that the sampler
+ * was too late for since the last one. Every thread keeps its stack and state
+ * unless they are set before fgt_ring_tick_commit(): idle threads cost nothing.
+ * May evict the oldest second.
  */
 void fgt_ring_tick_begin(struct fgt_ring *ring, uint64_t mono_ns,
 			 uint64_t wall_ns, uint64_t missed);
@@ -112,12 +112,12 @@ int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 		       uint32_t marker, uint32_t credit_ticks);
 
 /*
- * What the thread did in so many ticks before this one (more than 255 count as
- * 255), known only now: of a sample that came after the last of them, before it
- * blocked. Replaces what was told of them, never reaches past the thread's
- * first tick, and leaves this tick to fgt_ring_set(), in any order. Equal to
- * what the thread did at the last one: nothing. Errors, and a second call, as
- * there; -EINVAL for 0 ticks.
+ * What the thread did in the last ticks before this one (255 at most), where it
+ * is known only now: from a sample that came after the last of them, before the
+ * thread blocked. Replaces what was set for them, never reaches past the
+ * thread's first tick, and leaves this tick to fgt_ring_set(), in any order. No
+ * effect if equal to what the thread did at the last one. Errors, and a second
+ * call, as there; -EINVAL for 0 ticks.
  */
 int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 		      const struct fgt_frame *frames, size_t count,
@@ -126,10 +126,9 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 /*
  * Between begin and commit: when the thread got a CPU first, and when it left
  * one last, since the tick before and up to this one; CLOCK_MONOTONIC, 0: not
- * known. Kept to 1 µs, and for a second back, where it tells when the thread
- * began or ceased to be blocked: 8 bytes then, whether its stack and state
- * changed or not. Nothing for a thread that ran at both ticks. -EINVAL for a
- * bad slot.
+ * known. Kept to 1 µs, at most one second back, where a block of the thread
+ * began or ended; costs 8 bytes then, whether its stack and state changed or
+ * not. No effect for a thread that ran at both ticks. -EINVAL for a bad slot.
  */
 int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
 		      uint64_t off_ns);
@@ -144,19 +143,18 @@ int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
 		   uint64_t *ret_newest_ns);
 
 /*
- * Cuts [from_ns, to_ns] inclusive, clamped to what exists (at most
- * hz × seconds ticks, ANCESTORS S3). -EINVAL if from > to; -ENODATA if fewer
- * than two ticks lie in it, at once also for ranges wholly older or younger
- * than the ring; -ENOMEM; -EAGAIN if the writer lapped all of it; -EBADMSG if
- * the region is damaged (fgt_ring_open() only).
+ * Cuts [from_ns, to_ns] inclusive, clamped to what exists (at most hz × seconds
+ * ticks). -EINVAL if from > to; -ENODATA if fewer than two ticks lie in it, at
+ * once also for ranges wholly older or younger than the ring; -ENOMEM; -EAGAIN
+ * if the writer lapped all of it; -EBADMSG if the region is damaged
+ * (fgt_ring_open() only).
  */
 int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
 		 struct fgt_ring_slice **ret_slice);
 
 /*
- * A slice of a time of which nothing is recorded, for those who want to know
- * what the process said then: two ticks at its ends, no thread. -EINVAL unless
- * from < to; -ENOMEM.
+ * A slice of a time without records, for the spans that the process reported
+ * then: two ticks at its ends, no thread. -EINVAL unless from < to; -ENOMEM.
  */
 int fgt_ring_blank(const struct fgt_ring *ring, uint64_t from_ns,
 		   uint64_t to_ns, struct fgt_ring_slice **ret_slice);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring as its writer sees it: threads, and ticks that tell what changed.
- * Runs in the one thread that samples; must not do work for a thread that did
- * not change (the key frame once a second excepted).
+ * The writer's part of the ring: threads, and ticks that hold what changed.
+ * Runs in the sampler thread; must not do work for a thread that did not
+ * change, except for the key frame once a second.
  */
 #include "ringbuf/ring/writer.h"
 
@@ -288,7 +288,8 @@ static bool is_blocked(uint32_t state)
 	return state != FGT_STATE_RUNNING && state != FGT_STATE_UNKNOWN;
 }
 
-/* Coming on a CPU ends a block, leaving it begins one: others tell nothing. */
+/* Getting a CPU ends a block, leaving one begins it: other edges are dropped.
+ * */
 static void append_edge(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];

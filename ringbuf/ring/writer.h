@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's side of a ring: what only it knows, and its three parts:
- * intern (stacks, frames, images and who holds them), log (segments and their
- * eviction), ring_tick (threads and ticks).
- * One thread; must never wait for a reader.
+ * The writer's side of a ring: its private state, and its three parts: intern
+ * (stacks, frames, images and their reference counts), log (segments and their
+ * eviction), ring_tick (threads and ticks). One thread; must never wait for a
+ * reader.
  */
 #ifndef FGT_RINGBUF_RING_WRITER_H
 #define FGT_RINGBUF_RING_WRITER_H
@@ -18,7 +18,7 @@
  */
 #define FGT_WRITER_SHARE 16
 
-/* Deeper stacks lose their middle: leaves room for the ring's own markers. */
+/* Deeper stacks lose their middle: leaves room for the markers of the ring. */
 #define FGT_WRITER_DEPTH_MAX (FGT_STACK_DEPTH_MAX + 6)
 
 enum fgt_thread_phase {
@@ -39,7 +39,7 @@ struct fgt_writer_thread {
 	uint16_t is_logged : 1; /* in the tick that is being committed */
 	uint64_t on_us : 20, off_us : 20; /* before that tick; 0: none */
 	uint64_t credit_ticks : 16; /* belong to next, too */
-	uint64_t past_ticks : 8; /* belong to the past; 0: nothing is told */
+	uint64_t past_ticks : 8; /* belong to the past; 0: none */
 	uint32_t live_index; /* into fgt_writer.live */
 	uint64_t first_tick;
 };
@@ -71,7 +71,7 @@ struct fgt_writer {
 	bool opens_segment; /* the tick that is open will */
 	uint64_t tick_count;
 	uint64_t now_ns, wall_ns, last_ns;
-	uint64_t missed_ticks; /* not yet told */
+	uint64_t missed_ticks; /* not yet logged */
 	uint32_t periods; /* that each tick stands for */
 };
 
@@ -96,8 +96,8 @@ int fgt_intern_init(struct fgt_writer *writer);
  */
 int fgt_intern_stack(struct fgt_writer *writer, const struct fgt_frame *frames,
 		     size_t count, uint32_t *ret_node);
-/* node's stack under a marker, with one reference; FGT_NODE_NONE if it is none
- * and the marker says that it is the last one known. */
+/* node's stack under a marker, with one reference; FGT_NODE_NONE if there is no
+ * stack and the marker is FGT_MARKER_NOT_SAMPLED. */
 uint32_t fgt_intern_marker(struct fgt_writer *writer, uint32_t node,
 			   uint32_t marker);
 void fgt_intern_hold_node(struct fgt_writer *writer, uint32_t node);

@@ -21,8 +21,8 @@ int fgt_edges_narrow(const struct fgt_ring_slice *source,
 		     const uint32_t *threads, uint32_t first_tick,
 		     struct fgt_ring_slice *result);
 
-/* The instant that lies us before a tick of the slice; 0 if that is not known,
- * or before the first tick. */
+/* The instant that lies us µs before a tick of the slice; 0 if us is 0, or if
+ * it lies before the first tick. */
 uint64_t fgt_edge_ns(const struct fgt_ring_slice *slice, uint32_t tick,
 		     uint32_t us);
 

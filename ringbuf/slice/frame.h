@@ -27,7 +27,8 @@ enum fgt_frame_flag {
 	FGT_FRAME_MARKER = 1u << 1,
 };
 
-/* Virtual frames that say what the stack cannot show. Stable: in .fgt files. */
+/* Frames that are not code: why a stack ends or what is missing. The numbers
+ * are stable: they are in .fgt files. */
 enum fgt_marker {
 	FGT_MARKER_KERNEL = 1, /* leaf: on CPU in the kernel */
 	FGT_MARKER_KERNEL_DENIED, /* leaf: ditto, but not allowed to look */

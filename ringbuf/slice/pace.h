@@ -13,7 +13,7 @@
 
 /*
  * From first_tick on each tick stands for so many periods, 1 to FGT_PACE_MAX.
- * In order; told again for the same tick, the later word counts. -ENOMEM.
+ * Call in order; a second call for the same tick replaces the first. -ENOMEM.
  */
 int fgt_pace_add(struct fgt_ring_slice *slice, uint32_t first_tick,
 		 uint32_t periods);

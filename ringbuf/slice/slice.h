@@ -78,10 +78,10 @@ struct fgt_run {
 };
 
 /*
- * Where the kernel told of a thread's context switches: when it got a CPU
- * first, and when it left one last, since the tick before and up to this one.
- * The first ends the block that it was in before, the second begins the one
- * that it is in at this tick.
+ * Where context switches of a thread are known: when it got a CPU first, and
+ * when it left one last, since the tick before and up to this one. The first
+ * ends the block before, the second begins the block that it is in at this
+ * tick.
  */
 struct fgt_edge {
 	uint32_t thread; /* index into threads */
@@ -90,9 +90,9 @@ struct fgt_edge {
 };
 
 /*
- * What the program said of itself, see span_log.h. Times are CLOCK_MONOTONIC;
- * an end of 0: it had not ended when the slice was cut. All of it overlaps the
- * slice's ticks, parts may lie outside.
+ * What the program reported, see span_log.h. Times are CLOCK_MONOTONIC; an end
+ * of 0: it had not ended when the slice was cut. All of it overlaps the slice's
+ * ticks, parts may lie outside.
  */
 struct fgt_slice_task {
 	uint64_t number; /* as the program knows it */
@@ -235,9 +235,9 @@ uint64_t fgt_slice_wall_ns(const struct fgt_ring_slice *slice,
 
 /*
  * Narrows a slice: ticks within [from_ns, to_ns] and, unless tid is 0, one
- * thread. The result is a slice of its own that holds only what it uses,
- * symbols included. -ENODATA with fewer than two ticks or no run left,
- * -EINVAL if from > to, -ENOMEM.
+ * thread. The result is independent and holds only what it uses, symbols
+ * included. -ENODATA with fewer than two ticks or no run left, -EINVAL if from
+ * > to, -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */

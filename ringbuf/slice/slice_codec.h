@@ -26,7 +26,7 @@ int fgt_slice_encode(const struct fgt_ring_slice *slice,
 /*
  * Reads a slice back from untrusted bytes. Allocates at most a small multiple
  * of len. -EBADMSG malformed, -EPROTONOSUPPORT another version, -ENOMEM; why
- * says what is wrong and where.
+ * has the cause and the place.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -17,7 +17,7 @@
 /* This form nests three deep; the rest is room for later versions. */
 #define NESTING_MAX 16
 
-/* The keys of an image alone take more; bounds what a count allocates. */
+/* The keys of an image take more; bounds what a count allocates. */
 #define IMAGE_BYTES_MIN 48
 
 static uint32_t read_u32(struct fgt_msgpack_cursor *cursor)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Narrows a slice to a part of its time or to one thread: marks what is still
- * used, numbers it anew, copies it. Trusts that the slice is valid.
- * Runs in any thread; must not change its source.
+ * used, renumbers it, copies it. Trusts that the slice is valid. Runs in any
+ * thread; must not change its source.
  */
 #include "ringbuf/slice/slice.h"
 
@@ -353,7 +353,7 @@ static int copy_anchors(struct narrowing *narrowing)
 	return 0;
 }
 
-/* What is missing in the kept part: told by the gaps between its ticks. */
+/* What is missing in the kept part, counted from the gaps between its ticks. */
 static uint64_t count_missed(const struct narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program said of itself, in a slice. Runs in any thread; must not
- * trust the order of what it checks.
+ * Tasks, spans, marks, counters and labels of a slice: checks, look-ups,
+ * narrowing. Runs in any thread; must not trust the order of what it checks.
  */
 #include "ringbuf/slice/spans.h"
 
@@ -16,7 +16,7 @@ static uint64_t end_of(uint64_t end_ns)
 	return end_ns ? end_ns : UINT64_MAX;
 }
 
-/* Ticks come late, if at all: so far from them what was said is still told. */
+/* Ticks may be late or missing: what lies this near to them is kept. */
 #define EDGE_NS UINT64_C(1000000000)
 
 /* ---- Validity ----------------------------------------------------------- */
@@ -374,7 +374,7 @@ void fgt_spans_settle_counters(struct fgt_ring_slice *slice)
 	slice->counter_count = used;
 }
 
-/* They belong to the process: a thread alone keeps them all. */
+/* They belong to the process: a slice of one thread keeps all. */
 static int copy_counters(struct narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;

@@ -7,23 +7,23 @@
 
 #include "ringbuf/slice/slice.h"
 
-/* True if the order, the nesting and every index are as slice.h tells. */
+/* True if order, nesting and every index are as in slice.h. */
 bool fgt_spans_are_valid(const struct fgt_ring_slice *slice);
 
 /*
- * Copies what is told beside the ticks that result has. Unless tid is 0: what
- * that thread said and began, and what is around that. -ENOMEM.
+ * Copies what belongs to the ticks of result. Unless tid is 0: what that thread
+ * reported and began, and the spans and tasks around it. -ENOMEM.
  */
 int fgt_spans_narrow(const struct fgt_ring_slice *source, int32_t tid,
 		     struct fgt_ring_slice *result);
 
-/* Into the order that slice.h tells; keys and names have their ids already. A
- * counter goes on until it is told anew: what it was when the slice begins is
- * told there, of all that was told before. */
+/* Sorts counters as in slice.h; names have their ids already. A counter keeps
+ * its value until the next one: of all values before the slice, the last one
+ * moves to the slice's beginning. */
 void fgt_spans_settle_counters(struct fgt_ring_slice *slice);
 
-/* What of [begin_ns, end_ns], end 0 open, lies within the slice's ticks and
- * the last one's period; false: nothing. */
+/* Clips [begin_ns, end_ns], end 0 open, to the slice's ticks and the period of
+ * the last one; false if nothing is left. */
 bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		    uint64_t end_ns, uint64_t *ret_begin_ns,
 		    uint64_t *ret_end_ns);

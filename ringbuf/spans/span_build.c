@@ -68,7 +68,8 @@ static int compare_places(const void *left, const void *right)
 	return *a < *b ? -1 : *a > *b;
 }
 
-/* Those that overlap, with the place of their task; returns how many. */
+/* Keeps spans that belong to the slice, with the index of their task; returns
+ * how many. */
 static size_t choose_spans(struct fgt_span_gathering *all,
 			   struct fgt_span_item **ret_order)
 {
@@ -159,7 +160,7 @@ struct place {
 	uint32_t span;
 };
 
-/* A label and when it was said, among all. */
+/* A label and its place in time, among all. */
 struct said {
 	struct fgt_slice_label label;
 	uint32_t order;
@@ -222,7 +223,7 @@ static int say(struct fgt_span_gathering *all, const struct place *places,
 	return r;
 }
 
-/* What was said twice holds as it was said last. */
+/* Of two labels with one key the later is kept. */
 static void take_last(struct fgt_ring_slice *slice, struct said *said,
 		      uint32_t count)
 {
@@ -255,7 +256,8 @@ static int put_labels(struct fgt_span_gathering *all)
 	return r;
 }
 
-/* ---- The others --------------------------------------------------------- */
+/* ---- Marks and counters
+ * --------------------------------------------------------- */
 
 static int put_remarks(struct fgt_span_gathering *all)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns records of a span log into the tables of a slice: gathers all, makes
- * one of what begins and ends tell of the same thing, puts spans into each
- * other and keeps what overlaps the slice's ticks. Any thread; must not believe
- * a record: its process may have written anything.
+ * Turns records of a span log into the tables of a slice: gathers all, joins
+ * begin and end of one thing, nests spans and keeps what overlaps the slice's
+ * ticks. Any thread; must check every record: its process may have written
+ * anything.
  */
 #include "ringbuf/spans/span_cut.h"
 
@@ -190,7 +190,7 @@ static int compare_spans(const void *left, const void *right)
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Tasks of which nothing is left but their spans. Spans are in order. */
+/* Makes tasks of which only spans are left. Spans are in order. */
 static int add_lost_tasks(struct fgt_span_gathering *all)
 {
 	size_t known = all->task_count;
@@ -227,7 +227,8 @@ static int compare_tracks(const void *left, const void *right)
 	return (*a)->number < (*b)->number ? -1 : 1;
 }
 
-/* A track's next task begins: the one before had ended, told or not. */
+/* A track's next task begins: the one before has ended, even without a record
+ * of it. */
 static int end_by_track(struct fgt_span_gathering *all)
 {
 	struct fgt_span_item **order;
@@ -248,7 +249,7 @@ static int end_by_track(struct fgt_span_gathering *all)
 	return 0;
 }
 
-/* ---- Spans into each other ---------------------------------------------- */
+/* ---- Nesting of spans ---------------------------------------------- */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -256,8 +257,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /*
- * Spans of one task. What begins at some depth ends what was open there or
- * deeper, whose own end may have been lost.
+ * Spans of one task. A span ends those that are open at its depth or deeper:
+ * their ends may have been lost.
  */
 static void nest(const struct fgt_span_item *task, struct fgt_span_item *spans,
 		 size_t count)

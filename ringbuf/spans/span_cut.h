@@ -9,9 +9,9 @@
 #include "ringbuf/spans/span_log.h"
 
 /*
- * Adds what was said during the slice's ticks, and what had begun before or
- * had not ended then. Whatever the log holds, the slice stays valid: of what
- * contradicts itself, the later is believed. To be called once, on a slice
+ * Adds what was reported during the slice's ticks, and what had begun before or
+ * had not ended then. The slice stays valid whatever the log holds: of two
+ * records that contradict each other, the later is used. Call once, on a slice
  * that was just cut. -ENOMEM (the slice is valid then, too).
  *
  * MT-Safe | AS-Unsafe
@@ -20,9 +20,8 @@ int fgt_span_log_cut(const struct fgt_span_log *log,
 		     struct fgt_ring_slice *slice);
 
 /*
- * The same of a log that somebody passed; -1: there is none. A descriptor that
- * is no log leaves the slice without spans: -EINVAL, which nobody need care
- * about.
+ * The same for the memfd of a log; -1: there is none. A descriptor that is no
+ * log leaves the slice without spans: -EINVAL, which callers may ignore.
  */
 int fgt_span_memfd_cut(int memfd, struct fgt_ring_slice *slice);
 
@@ -41,7 +40,7 @@ struct fgt_span_item {
 	struct fgt_span_text name;
 	uint32_t track;
 	int32_t tid;
-	bool has_ended; /* its end was found, with all that it tells */
+	bool has_ended; /* its end was found, with all of its fields */
 	uint32_t index; /* of the task among tasks, then in the slice + 1 */
 	uint32_t depth;
 };

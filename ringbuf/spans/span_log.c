@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The span log's life, and its writers' side. Any thread of the program that
- * says something of itself; must not wait, and must not make a system call
- * where a record is appended.
+ * The span log's life, and its writers' side. Any thread of the program; must
+ * not wait, and must not make a system call where a record is appended.
  */
 #include "ringbuf/spans/span_log.h"
 
@@ -96,7 +95,8 @@ int fgt_span_log_open(int memfd, struct fgt_span_log **ret_log)
 	if (!log)
 		return -ENOMEM;
 	log->memfd = -1;
-	/* Chunks by the file's size, which is sealed; not by what it tells. */
+	/* Chunks by the size of the file, which is sealed; not by its header.
+	 * */
 	log->chunk_count =
 		(uint32_t)((size_t)status.st_size / FGT_SPAN_LOG_CHUNK_BYTES -
 			   1);
@@ -171,7 +171,8 @@ static bool take_chunk(struct fgt_span_region *region,
 
 	if (old & FGT_CHUNK_BUSY || fgt_chunk_number(old) >= number)
 		return false;
-	/* Acquire and release: readers who see our words see this, too. */
+	/* Acquire and release: readers that see words of this owner see this,
+	 * too. */
 	if (!atomic_compare_exchange_strong_explicit(
 		    &chunk->state, &old, mine | FGT_CHUNK_BUSY,
 		    memory_order_acq_rel, memory_order_relaxed))
@@ -184,9 +185,9 @@ static bool take_chunk(struct fgt_span_region *region,
 }
 
 /*
- * What was handed out is never more than next tells: readers leave newer chunks
- * for later. (A number may be from memory that was exchanged since for a copy
- * in which next is less.)
+ * No chunk that was handed out has a number above next: readers leave newer
+ * chunks for later. (A number may be from memory that was exchanged since for a
+ * copy in which next is less.)
  */
 static void raise_next(struct fgt_span_region *region, uint64_t number)
 {
@@ -206,7 +207,7 @@ static struct fgt_span_chunk *claim(struct fgt_span_log *log,
 	struct fgt_span_region *region = log->region;
 
 	for (int i = 0; i < CLAIM_TRIES; i++) {
-		/* Relaxed: the chunk's own state decides whose it is. */
+		/* Relaxed: the chunk's state decides which thread owns it. */
 		uint64_t number = atomic_fetch_add_explicit(
 			&region->next, 1, memory_order_relaxed);
 		uint32_t at = (uint32_t)(number % log->chunk_count);
@@ -234,8 +235,8 @@ hold(struct fgt_span_log *log, struct fgt_span_writer *writer, uint32_t words)
 	    fgt_chunk_used(mine) + words > FGT_SPAN_CHUNK_WORDS)
 		return claim(log, writer);
 	chunk = &log->region->chunks[writer->chunk - 1];
-	/* Fails if it was taken from us meanwhile. Acquire: nothing is stored
-	 * before we hold it. */
+	/* Fails if another thread took the chunk. Acquire: nothing is stored
+	 * before this thread holds it. */
 	if (atomic_compare_exchange_strong_explicit(
 		    &chunk->state, &mine, mine | FGT_CHUNK_BUSY,
 		    memory_order_acquire, memory_order_relaxed))
@@ -283,8 +284,8 @@ static int append(struct fgt_span_log *log, struct fgt_span_writer *writer,
 	for (uint32_t at = 0; at < len; at += 8)
 		put_word(words++, fgt_text_word(text, len, at));
 	writer->state = fgt_chunk_grown(writer->state, count);
-	/* Release: pairs with the readers' first load of the state; nobody
-	 * else stores to it while it is busy. */
+	/* Release: pairs with the readers' first load of the state; no other
+	 * thread stores to it while it is busy. */
 	atomic_store_explicit(&chunk->state, writer->state,
 			      memory_order_release);
 	return 0;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The span log: what a program says of itself (tasks, spans, marks, counters,
- * labels), in one flat region that other processes can map and that outlives
- * its writer.
+ * The span log: what a program reports about itself (tasks, spans, marks,
+ * counters, labels), in one flat region that other processes can map and that
+ * outlives its writer.
  *
  * The region is a ring of chunks. A thread owns a chunk and appends to it; no
- * two threads write to one cache line, nobody waits. A thread that needs a
- * chunk takes the oldest one, even from its owner, who then takes another; only
- * a chunk that is being written to at this very moment is passed over. So idle
- * threads cost nothing, and what is kept is what was said last.
+ * two threads write to one cache line, no thread waits. A thread that needs a
+ * chunk takes the oldest one, even from its owner, which then takes another;
+ * only a chunk that is being written to at this moment is passed over. So idle
+ * threads cost nothing, and the latest records are kept.
  *
  * Order of all accesses: data words are stored with release order and loaded
  * with acquire order (plain moves on x86). A chunk's state is stored after the
  * words that it covers, and a chunk changes hands before its new owner stores
- * the first word: a reader who copied a word of a later owner sees, when it
+ * the first word: a reader that copied a word of a later owner sees, when it
  * loads the state again, that the chunk has changed hands.
  */
 #ifndef FGT_RINGBUF_SPANS_SPAN_LOG_H
@@ -38,9 +38,9 @@
 #define FGT_LABEL_VALUE_MAX 200
 
 /*
- * Numbers of tasks and spans, as programs see them. From the low end: 1 bit
- * tells a span, 14 bits the slot of the task, 6 bits how many spans are around
- * a span, the rest a serial number that grows within the slot.
+ * Numbers of tasks and spans, as programs see them. From the low end: 1 bit is
+ * set for a span, 14 bits the slot of the task, 6 bits how many spans are
+ * around a span, the rest a serial number that grows within the slot.
  */
 #define FGT_NUMBER_SLOT_BITS   14
 #define FGT_NUMBER_DEPTH_BITS  6
@@ -73,9 +73,9 @@ size_t fgt_number_text(uint64_t number, char ret_text[FGT_NUMBER_TEXT_SIZE]);
 enum fgt_span_kind {
 	FGT_SPAN_NONE,
 	FGT_SPAN_TASK_BEGIN,
-	FGT_SPAN_TASK_END, /* tells all that its begin told, too */
+	FGT_SPAN_TASK_END, /* has all fields of its begin, too */
 	FGT_SPAN_BEGIN,
-	FGT_SPAN_END, /* likewise */
+	FGT_SPAN_END, /* has all fields of its begin, too */
 	FGT_SPAN_MARK,
 	FGT_SPAN_COUNTER,
 	FGT_SPAN_LABEL,
@@ -84,14 +84,14 @@ enum fgt_span_kind {
 
 struct fgt_span_record {
 	enum fgt_span_kind kind;
-	int32_t tid; /* of the thread that began it, or said it */
+	int32_t tid; /* of the thread that began or reported it */
 	uint64_t number; /* of the task or span; LABEL: of the span */
-	uint64_t owner; /* of a task: its parent, of others: their task; or 0 */
+	uint64_t owner; /* of a task: its parent; else: the task; or 0 */
 	/* Tasks of one unique name have one track, of another another one. */
 	uint32_t track, parent_track; /* of the task, of its parent; or 0 */
-	uint64_t begin_ns; /* CLOCK_MONOTONIC; or when it was said */
+	uint64_t begin_ns; /* CLOCK_MONOTONIC; or when it was reported */
 	uint64_t end_ns; /* TASK_END, SPAN_END; else 0 */
-	bool is_again; /* a begin that has been told before */
+	bool is_again; /* a begin that was reported before */
 	double value; /* COUNTER */
 	/* Not terminated. Name, or value of a label; UTF-8 if the program
 	 * keeps its word. */
@@ -101,8 +101,8 @@ struct fgt_span_record {
 
 /*
  * The eight bytes of a text from at on, zeros after its end, without reading
- * beyond it. (A copy of any length would be a call, or cost as much as the
- * rest of a span.) Little-endian, as everything that we run on.
+ * beyond it. (A copy of any length would be a call, or cost as much as the rest
+ * of a span.) Little-endian, as all supported machines are.
  */
 static inline uint64_t fgt_text_word(const char *text, size_t len, size_t at)
 {
@@ -125,7 +125,7 @@ struct fgt_span_log;
 /* A thread's place in the log; zeroed: none yet. */
 struct fgt_span_writer {
 	uint32_t chunk; /* its number in the region + 1 */
-	uint64_t state; /* what the chunk's state is while it is ours */
+	uint64_t state; /* the chunk's state while this thread owns it */
 };
 
 /* An empty log in a memfd. -EINVAL out of range, -ENOMEM, errno of
@@ -133,8 +133,9 @@ struct fgt_span_writer {
 int fgt_span_log_new(size_t size_bytes, struct fgt_span_log **ret_log);
 
 /*
- * Maps somebody's log for reading; memfd is borrowed for the call. -EINVAL if
- * it is none, or might be truncated by its owner; -ENOMEM, errno of mmap(2).
+ * Maps the log of a process for reading; memfd is borrowed for the call.
+ * -EINVAL if it is none, or might be truncated by its owner; -ENOMEM, errno of
+ * mmap(2).
  */
 int fgt_span_log_open(int memfd, struct fgt_span_log **ret_log);
 void fgt_span_log_free(struct fgt_span_log *log);
@@ -153,11 +154,11 @@ void fgt_span_log_abandon(struct fgt_span_log *log);
 int fgt_span_log_fd(const struct fgt_span_log *log);
 
 /*
- * Closes the memfd: who has mapped the log goes on with it, nobody else can.
- * _share makes it anew, with all that the log holds; where it has one, nothing
- * is done. What threads say in just the millisecond that this takes is lost.
- * -EBUSY a thread that writes a record does not come to its end; errno of
- * memfd_create(2), mmap(2), mremap(2): all goes on without a memfd.
+ * Closes the memfd: processes that have mapped the log keep it, others cannot
+ * map it. _share makes a new one with all that the log holds; no effect if
+ * there is one. Records of the about one millisecond that this takes are lost.
+ * -EBUSY a thread does not finish its record; errno of memfd_create(2),
+ * mmap(2), mremap(2): the log continues without a memfd.
  *
  * MT-Safe with writers and readers, not with each other | AS-Unsafe
  */
@@ -169,13 +170,13 @@ int fgt_span_log_share(struct fgt_span_log *log);
  * write at the same instant as there are chunks). Texts longer than their
  * maximum are cut.
  *
- * MT-Safe with a writer of one's own | AS-Unsafe
+ * MT-Safe with one writer per thread | AS-Unsafe
  */
 int fgt_span_log_append(struct fgt_span_log *log,
 			struct fgt_span_writer *writer,
 			const struct fgt_span_record *record);
 
-/* What has been said since the log began. */
+/* Records since the log began. */
 struct fgt_span_log_counts {
 	uint64_t appended; /* records, evicted ones included */
 	uint64_t lost; /* could not be appended */
@@ -183,17 +184,17 @@ struct fgt_span_log_counts {
 void fgt_span_log_get_counts(const struct fgt_span_log *log,
 			     struct fgt_span_log_counts *ret_counts);
 
-/* How many times the whole log has been overwritten, in halves: what was told
- * two of them ago may be gone. */
+/* How many times the whole log has been overwritten, in halves: records of two
+ * halves ago may be gone. */
 uint64_t fgt_span_log_halves(const struct fgt_span_log *log);
 
-/* ---- Reading: believes nothing of the region ---------------------------- */
+/* ---- Reading: checks everything in the region ---------------------------- */
 
 /* Texts of the record live as long as the call. Not 0 stops the reading, and
  * the record counts as unread. */
 typedef int fgt_span_visit(void *context, const struct fgt_span_record *record);
 
-/* How far somebody has read. */
+/* The position of one reader. */
 struct fgt_span_reader;
 int fgt_span_reader_new(const struct fgt_span_log *log,
 			struct fgt_span_reader **ret_reader);
@@ -203,9 +204,9 @@ FGT_DEFINE_AUTO(struct fgt_span_reader *, fgt_span_reader_free);
 /*
  * Visits every record that is there (reader NULL), or that the reader has not
  * seen yet; in order within a thread, in no order between them. What damaged
- * parts hold is skipped. Returns the visitor's word, or 0.
+ * parts hold is skipped. Returns the visitor's result, or 0.
  *
- * MT-Safe with a reader of one's own | AS-Unsafe
+ * MT-Safe with one reader per thread | AS-Unsafe
  */
 int fgt_span_log_read(const struct fgt_span_log *log,
 		      struct fgt_span_reader *reader, fgt_span_visit *visit,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The span log's readers' side. Any thread of any process; copies a chunk,
- * sees whether it changed hands meanwhile, and only then looks at the copy.
- * Must not write to the region, must not believe anything in it.
+ * checks whether it changed hands during the copy, and only then looks at the
+ * copy. Must not write to the region, must check everything in it.
  */
 #include "ringbuf/spans/span_log.h"
 
@@ -197,8 +197,8 @@ void fgt_span_log_get_counts(const struct fgt_span_log *log,
 uint64_t fgt_span_reader_missed(const struct fgt_span_log *log,
 				const struct fgt_span_reader *reader)
 {
-	/* Before the chunks: one that changes hands meanwhile counts less, not
-	 * more, and is made up for at the next call. */
+	/* Before the chunks: one that changes hands during the call is counted
+	 * at the next call, not twice. */
 	uint64_t evicted = atomic_load_explicit(&log->region->evicted,
 						memory_order_acquire);
 	uint64_t read = reader->records;

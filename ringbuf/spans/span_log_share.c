@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The span log's memfd, closed and made again while threads write to the log.
- * The memory that they know cannot be unmapped, since nobody knows who is about
- * to append; it can be exchanged for memory that holds the same. Runs in any
- * one thread at a time; may wait for a record that is being written.
+ * The memory that they use cannot be unmapped, since any thread may be about to
+ * append; it can be exchanged for memory that holds the same. Runs in one
+ * thread at a time; may wait for a record that is being written.
  */
 #include <errno.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 #include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_region.h"
 
-/* Somebody who is not on a CPU may be in the middle of a record. */
+/* A thread that has no CPU may be in the middle of a record. */
 #define SHUT_TRIES 10000
 
 void fgt_span_log_unshare(struct fgt_span_log *log)
@@ -23,8 +23,8 @@ void fgt_span_log_unshare(struct fgt_span_log *log)
 	fgt_fd_close(fd);
 }
 
-/* Until it is let go of, nobody appends to the chunk or takes it: so it looks
- * while a record is being written. */
+/* Until it is released, no thread appends to the chunk or takes it: it looks as
+ * if a record were being written. */
 static bool shut(struct fgt_span_chunk *chunk)
 {
 	for (int i = 0; i < SHUT_TRIES; i++) {
@@ -44,7 +44,7 @@ static bool shut(struct fgt_span_chunk *chunk)
 
 static void let_go(struct fgt_span_region *region, uint32_t count)
 {
-	/* Release: no copy of ours comes after what is appended now. */
+	/* Release: no copied word is stored after what is appended now. */
 	for (uint32_t i = 0; i < count; i++)
 		atomic_fetch_and_explicit(&region->chunks[i].state,
 					  ~FGT_CHUNK_BUSY,
@@ -63,7 +63,7 @@ static int shut_all(struct fgt_span_region *region, uint32_t count)
 
 static void copy_word(_Atomic uint64_t *to, _Atomic uint64_t *from)
 {
-	/* Relaxed: nobody writes to either before the exchange. */
+	/* Relaxed: no thread writes to either before the exchange. */
 	atomic_store_explicit(to,
 			      atomic_load_explicit(from, memory_order_relaxed),
 			      memory_order_relaxed);
@@ -113,7 +113,7 @@ static int exchange(struct fgt_span_log *log, struct fgt_span_region *copy)
 	if (r < 0)
 		return r;
 	copy_all(copy, log);
-	/* In one step for whoever reads or writes here. */
+	/* In one step for readers and writers. */
 	if (mremap(copy, log->len_bytes, log->len_bytes,
 		   MREMAP_MAYMOVE | MREMAP_FIXED, log->region) == MAP_FAILED) {
 		r = -errno;
