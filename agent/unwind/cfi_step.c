@@ -93,7 +93,7 @@ static void remember_signal(struct fgt_cfi_stepper *stepper,
 {
 	if (is_signal(stepper, rule->start))
 		return;
-	/* More than a handful is not a real program: start again. */
+	/* No real program has so many: start again. */
 	if (stepper->signal_count == SIGNAL_RANGES_MAX)
 		stepper->signal_count = 0;
 	stepper->signals[stepper->signal_count].start = rule->start;
@@ -208,9 +208,9 @@ static int get_dyn_info_list_addr(unw_addr_space_t space,
 }
 
 /*
- * The leaf has already popped the register that its rule says is saved here:
- * compilers do not tell of pops in epilogues, and below SP nothing was
- * copied. The register itself holds the value again.
+ * The leaf has already popped the register that is saved here by its rule:
+ * compilers write no rules for pops in epilogues, and nothing below SP was
+ * copied. The register holds the value again.
  */
 static int read_popped(struct fgt_cfi_stepper *stepper, uint64_t address,
 		       uint64_t *ret_value)
@@ -333,9 +333,9 @@ int fgt_cfi_stepper_new(struct fgt_cfi_stepper **ret_stepper)
 	if (!stepper->space)
 		return -ENOMEM;
 	/*
-	 * Begins libunwind, which opens a pipe, once, that nobody can close:
-	 * it does not tell the numbers. Not later, when a rule first asks for
-	 * it: the program may have a filter of system calls by then.
+	 * Initialises libunwind, which opens a pipe once and never closes it.
+	 * Not later, when a rule first needs it: the program may have a filter
+	 * of system calls by then.
 	 */
 	unw_set_caching_policy(stepper->space, UNW_CACHE_GLOBAL);
 	unw_set_cache_size(stepper->space, CACHE_ROWS, 0);
@@ -408,7 +408,7 @@ bool fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper)
 	unw_word_t value;
 
 	stepper->failure = FGT_STEP_DONE;
-	/* By number: every other register is where the rules left it. */
+	/* By number: the other registers are where the rules left them. */
 	for (unsigned int i = 0; i < fgt_arch_host.reg_count; i++)
 		if (unw_get_reg(&stepper->cursor, (int)i, &value) == 0)
 			fgt_regs_set(&regs, i, value);

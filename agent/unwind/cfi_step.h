@@ -11,11 +11,11 @@
 
 enum fgt_step {
 	FGT_STEP_DONE, /* state is the caller's */
-	FGT_STEP_ROOT, /* the rules say: nobody called this */
+	FGT_STEP_ROOT, /* by the rules, this function has no caller */
 	FGT_STEP_NO_RULE, /* no rules for this PC */
 	FGT_STEP_BAD_RULE, /* malformed, or refers to memory that is not there */
 	FGT_STEP_NO_STACK, /* a word of the stack was not copied */
-	FGT_STEP_NO_REG, /* a register is needed that nobody knows */
+	FGT_STEP_NO_REG, /* a register is needed that is not known */
 	FGT_STEP_NO_ROW, /* of steps by rows: libunwind has to do it */
 };
 
@@ -34,7 +34,7 @@ int fgt_cfi_stepper_new(struct fgt_cfi_stepper **ret_stepper);
 void fgt_cfi_stepper_free(struct fgt_cfi_stepper *stepper);
 FGT_DEFINE_AUTO(struct fgt_cfi_stepper *, fgt_cfi_stepper_free);
 
-/* Forgets cached rules: the maps are others. */
+/* Forgets cached rules: the maps have changed. */
 void fgt_cfi_stepper_forget(struct fgt_cfi_stepper *stepper);
 
 /* Starts at state; view and state stay borrowed until the next start. */

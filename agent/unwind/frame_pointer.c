@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the frame pointer that a function set up: somewhere above SP lie the
- * caller's frame pointer and, after it, a return address whose call led to
- * that function. Runs in the sampler's thread on a snapshot; must not take a
- * slot that stale stack contents only make look right.
+ * caller's frame pointer and, after it, a return address whose call led to that
+ * function. Runs in the sampler thread on a snapshot; must not take a slot that
+ * only looks right because of stale stack contents.
  */
 #include "agent/unwind/frame_pointer.h"
 
@@ -36,7 +36,7 @@ struct search {
 	struct fgt_walk *walk;
 	const struct fgt_regs *regs;
 	uint64_t asked_pc; /* where the frame pointer was asked for */
-	uint64_t start, end; /* that function; [0, 0) if no rule tells */
+	uint64_t start, end; /* that function; [0, 0) without a rule */
 	uint64_t predicted; /* slot, 0 if unknown */
 	struct candidate candidates[CANDIDATES_MAX];
 	size_t count;
@@ -91,7 +91,7 @@ static bool is_jump_proved(const struct search *search, uint64_t target)
 	uint64_t at, end;
 	size_t len;
 
-	/* Without rules nothing says where the jumping code ends. */
+	/* Without rules the end of the jumping code is not known. */
 	if (!search->end || fgt_view_find_rule(view, target, &rule) < 0)
 		return false;
 	end = rule.end - target < JUMP_BYTES_MAX ? rule.end
@@ -107,8 +107,8 @@ static bool is_jump_proved(const struct search *search, uint64_t target)
 	return false;
 }
 
-/* 0: taken. More stack needed: so says need_end, and nothing else is tried,
- * since a worse slot might look good. */
+/* 0: taken. If more stack is needed, need_end is set and no other slot is
+ * tried: a worse one might look right. */
 static enum fgt_marker try_candidate(struct search *search,
 				     const struct candidate *candidate)
 {
@@ -188,7 +188,8 @@ enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 	uint64_t word;
 
 	describe_function(&search);
-	/* A large frame: its slot was not copied, others would mislead. */
+	/* A large frame: its slot was not copied, and other slots would
+	 * mislead. */
 	if (search.predicted &&
 	    fgt_view_read_stack(&walk->view, search.predicted + 8, &word) ==
 		    -ENODATA)

@@ -145,7 +145,7 @@ static void count_outcome(struct fgt_unwind_stats *stats,
 	stats->fp_recovered += outcome->is_fp_recovered;
 }
 
-/* Counts each stack once, however often more of it was asked for. */
+/* Counts each stack once, even if it was unwound again with more memory. */
 static void take_outcome(struct fgt_unwinder *unwinder,
 			 const struct outcome *outcome, bool is_final)
 {

@@ -30,19 +30,19 @@ struct fgt_unwound_frame {
 };
 
 /*
- * One per target. The cache is the one that all targets share, with the rows
- * of their files. It must outlive the unwinder, and all unwinders of one cache
- * belong to one thread, the sampler's. -ENOMEM.
+ * One per target. The cache is the one that all targets share, with the rows of
+ * their files. It must outlive the unwinder, and all unwinders of one cache
+ * belong to the sampler thread. -ENOMEM.
  */
 int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
 		     struct fgt_unwinder **ret_unwinder);
 void fgt_unwinder_free(struct fgt_unwinder *unwinder);
 FGT_DEFINE_AUTO(struct fgt_unwinder *, fgt_unwinder_free);
 
-/* Unwinds by libunwind alone from now on: the slow way, to compare with. */
+/* Unwinds only by libunwind from now on: slower, for comparisons. */
 void fgt_unwinder_leave_rows(struct fgt_unwinder *unwinder);
 
-/* Tells that the maps changed (exec, dlopen, dlclose): rules are re-read. */
+/* The maps have changed (exec, dlopen, dlclose): rules are read again. */
 void fgt_unwinder_forget(struct fgt_unwinder *unwinder);
 
 /*

@@ -32,7 +32,7 @@ uint64_t fgt_view_stack_end(const struct fgt_view *view)
 						  : copied_end;
 }
 
-/* A word of the stack that a signal frame led to. */
+/* Reads a word of the stack that a signal frame led to. */
 static int read_other(struct fgt_view *view, uint64_t address,
 		      uint64_t *ret_word)
 {
@@ -190,7 +190,7 @@ static bool read_row(struct fgt_view *view, struct fgt_image_file *file,
 		return false;
 	}
 	if (r < 0) {
-		/* Also what is broken: libunwind's side says what it means. */
+		/* Broken rules too: libunwind's side returns the reason. */
 		if (r != -ENOENT)
 			*ret_row = complex;
 		return true;

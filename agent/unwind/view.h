@@ -49,7 +49,7 @@ int fgt_view_read_stack(struct fgt_view *view, uint64_t address,
 			uint64_t *ret_word);
 
 /* A word of the stack or of a mapped file's constant part. -ENODATA, -EFAULT,
- * -EOVERFLOW too much work for one stack. */
+ * -EOVERFLOW too many reads for one stack. */
 int fgt_view_read_word(struct fgt_view *view, uint64_t address,
 		       uint64_t *ret_word);
 
@@ -62,8 +62,8 @@ void fgt_view_init(struct fgt_view *view, const struct fgt_maps *maps,
 		   const struct fgt_snapshot *snapshot,
 		   struct fgt_view_places *places, struct fgt_cfi_rows *rows);
 
-/* The mapping that holds an address, NULL if none. Inline for the sake of
- * those that lie where the last one did. */
+/* The mapping that holds an address, NULL if none. Inline for addresses in the
+ * mapping that was found last. */
 const struct fgt_view_place *fgt_view_search_place(struct fgt_view *view,
 						   uint64_t address);
 static inline const struct fgt_view_place *
@@ -80,8 +80,8 @@ fgt_view_find_place(struct fgt_view *view, uint64_t address)
 /* Does the address lie in an executable mapping? */
 bool fgt_view_is_code(struct fgt_view *view, uint64_t address);
 
-/* The row of an address, read now if it was not before; always one, if only
- * one that says NONE or COMPLEX. Needs view->rows. */
+/* The row of an address, read now if it was not before; NONE or COMPLEX if
+ * there is no simple one. Needs view->rows. */
 struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view, uint64_t address);
 
 /*

@@ -92,8 +92,8 @@ static bool is_sigreturn_at(const struct fgt_walk *walk, uint64_t pc)
 }
 
 /*
- * The psABI's end of a stack where nobody wrote rules (musl's _start, clone):
- * a frame pointer of zero, in a file's code. Anonymous code proves nothing.
+ * The psABI's end of a stack where there are no rules (musl's _start, clone): a
+ * frame pointer of zero, in a file's code. Anonymous code proves nothing.
  */
 static bool is_root_without_rules(const struct fgt_walk *walk)
 {
@@ -157,7 +157,7 @@ static bool step_from_entry(struct fgt_walk *walk)
 	return pop_return_address(walk) == 0;
 }
 
-/* Does a row say how to leave the leaf? */
+/* True if a row can leave the leaf. */
 static bool has_row(struct fgt_walk *walk)
 {
 	const uint8_t none = FGT_CFI_ROW_COMPLEX | FGT_CFI_ROW_NONE;
@@ -200,9 +200,9 @@ static enum fgt_step step_by_libunwind(struct fgt_walk *walk,
 }
 
 /*
- * A signal trampoline's rules are expressions, which say what the kernel's
- * frame says: libunwind would take longer for this step than rows take for the
- * whole stack.
+ * The rules of a signal trampoline are expressions over the kernel's frame. It
+ * is read directly: libunwind would take longer for this step than rows take
+ * for the whole stack.
  */
 static enum fgt_step step_from_trampoline(struct fgt_walk *walk)
 {
@@ -222,8 +222,8 @@ static enum fgt_step step_of_no_row(struct fgt_walk *walk,
 }
 
 /*
- * One step by the row of state->pc: one that was not read before, or the one
- * at which fgt_walk_follow_rows() stopped, to tell why; that of a signal
+ * One step by the row of state->pc: one that was not read before, or the one at
+ * which fgt_walk_follow_rows() stopped, to find out why; out of a signal
  * trampoline by the kernel's frame. FGT_STEP_NO_ROW: libunwind has to do it;
  * state is as before.
  */

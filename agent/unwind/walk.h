@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One walk from a leaf to its root, with the rules of DESIGN section 5: up
- * the stack only, on the stack only, through code only.
+ * One walk from a leaf to its root: up the stack only, on the stack only,
+ * through code only.
  */
 #ifndef FGT_AGENT_UNWIND_WALK_H
 #define FGT_AGENT_UNWIND_WALK_H

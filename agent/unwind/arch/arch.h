@@ -37,7 +37,7 @@ struct fgt_arch {
 			   uint64_t *ret_target);
 	/*
 	 * Bytes of locals that a function with a frame pointer takes, by its
-	 * first instructions; 0 if they do not tell. A hint.
+	 * first instructions; 0 if unknown. A hint.
 	 */
 	uint64_t (*locals_bytes)(const uint8_t *code, size_t len);
 	/*

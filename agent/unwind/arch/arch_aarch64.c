@@ -4,9 +4,10 @@
  * order, call instructions. Pure functions and constants; compiles on any
  * machine.
  *
- * A leaf keeps its return address in x30 (LR), which /proc/TID/syscall does
- * not tell: such a blocked thread needs registers from elsewhere. pc is the
- * number 32 of this project's tables; CFI's return address column is 30.
+ * A leaf keeps its return address in x30 (LR), which is not in
+ * /proc/TID/syscall: a thread that is blocked in a leaf needs its registers
+ * from another source. pc is the number 32 of this project's tables; CFI's
+ * return address column is 30.
  */
 #include "agent/unwind/arch/arch.h"
 

@@ -38,11 +38,12 @@ int64_t fgt_memory_read(int32_t tid, uint64_t address, void *buffer, size_t len)
 				.iov_len = len };
 	ssize_t got;
 
-	/* Asked each time: a program may do it at any moment, for us too. */
+	/* Checked at each call: a program that contains this code may become
+	 * unreadable at any moment. */
 	if (atomic_load_explicit(&is_own, memory_order_relaxed) &&
 	    prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0)
 		return read_own(address, buffer, len);
-	/* The kernel copies page by page and says how far it came. */
+	/* The kernel copies page by page and returns how far it came. */
 	got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
 	return got < 0 ? -errno : got;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of processes, and of the one that we are in.
+ * Memory of other processes and of this one.
  */
 #ifndef FGT_AGENT_UNWIND_ARCH_MEMORY_H
 #define FGT_AGENT_UNWIND_ARCH_MEMORY_H

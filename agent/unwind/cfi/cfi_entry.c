@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CIE and FDE decoding (LSB "Exception Frames", DWARF 5 section 6.4). Runs in
- * any thread; must not read past a section's bytes, whatever they say.
+ * any thread; must not read past a section's bytes, whatever lengths they hold.
  */
 #include "agent/unwind/cfi/cfi_entry.h"
 
@@ -200,7 +200,7 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 	entry.next = (uint64_t)(cursor.end - section->bytes);
 	entry.is_end = !len;
 	id_at = (uint64_t)(cursor.at - section->bytes);
-	/* .eh_frame keeps 4 bytes of CIE pointer whatever the length says. */
+	/* .eh_frame has 4 bytes of CIE pointer with either form of length. */
 	is_wide = is_wide && section->is_debug_frame;
 	if (len)
 		id = is_wide ? read_u64(&cursor) : fgt_cfi_read_u32(&cursor);

@@ -208,7 +208,7 @@ static int check_instruction(struct checker *checker,
 	if (reg >= fgt_arch_host.reg_count) {
 		if (is_cfa_opcode(opcode))
 			return -EBADMSG;
-		/* A vector register: nobody asks for it. */
+		/* A vector register: no rule needs it. */
 		memset(first, FGT_CFA_NOP, (size_t)(cursor->at - first));
 	}
 	if (opcode == FGT_CFA_UNDEFINED && reg == fgt_arch_host.fp)
@@ -257,7 +257,7 @@ static void put_u32(struct writer *writer, uint32_t value)
 	put(writer, &value, sizeof(value));
 }
 
-/* Ten bytes always: padded LEB128 is valid, and -1 needs no other case. */
+/* Always ten bytes: padded LEB128 is valid, and -1 needs no other case. */
 static void put_sleb(struct writer *writer, int64_t value)
 {
 	for (int i = 0; i < 9; i++) {

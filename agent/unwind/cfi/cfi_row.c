@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Interprets call frame instructions (DWARF 5 section 6.4.2) for three
- * registers. Ours and not libdw's dwarf_cfi_addrframe, which allocates for
- * every address and takes a target's file at its word. Runs in any thread on
- * bytes in memory; must end soon, whatever they say.
+ * registers. Not libdw's dwarf_cfi_addrframe, which allocates for every address
+ * and trusts a target's file. Runs in any thread on bytes in memory; must end
+ * after a bounded number of steps.
  */
 #include "agent/unwind/cfi/cfi_row.h"
 
@@ -136,7 +136,8 @@ static void set_cfa_expression(struct interpreter *in)
 
 	fgt_cfi_skip(&in->cursor, len);
 	in->now.is_cfa_simple = false;
-	/* Every call of a library starts in a PLT: worth a case of its own. */
+	/* Every call of a library starts in a PLT, so its expression is known
+	 * here. */
 	if (!in->cursor.is_bad &&
 	    fgt_arch_host.plt_cfa(expression, len, in->wanted, &offset))
 		set_cfa(in, fgt_arch_host.sp, offset);
@@ -179,7 +180,7 @@ static int run_cfa(struct interpreter *in, uint8_t opcode)
 	return 0;
 }
 
-/* Instructions that tell where a register is. */
+/* Instructions that set where a register is. */
 static int run_register(struct interpreter *in, uint8_t opcode)
 {
 	struct fgt_cfi_cursor *cursor = &in->cursor;
@@ -243,7 +244,7 @@ static int run_one(struct interpreter *in)
 		return remember(in);
 	case FGT_CFA_RESTORE_STATE:
 		return recall(in);
-	case FGT_CFA_GNU_ARGS_SIZE: /* matters to who throws */
+	case FGT_CFA_GNU_ARGS_SIZE: /* matters only to exceptions */
 		fgt_cfi_read_uleb(cursor);
 		return 0;
 	case FGT_CFA_OFFSET_EXTENDED:

@@ -12,8 +12,9 @@ enum fgt_cfi_row_flags {
 	FGT_CFI_ROW_FP_SAVED = 2, /* at CFA + fp_offset, else unchanged */
 	FGT_CFI_ROW_OTHERS_SAVED = 4, /* registers that rows do not follow */
 	/* From here on there is no step to make. */
-	FGT_CFI_ROW_ROOT = 8, /* no return address: nobody called this */
-	FGT_CFI_ROW_COMPLEX = 16, /* no row can say it: ask libunwind */
+	FGT_CFI_ROW_ROOT =
+		8, /* no return address: this function has no caller */
+	FGT_CFI_ROW_COMPLEX = 16, /* no row can hold it: use libunwind */
 	FGT_CFI_ROW_NONE = 32, /* no rules for this address */
 	FGT_CFI_ROW_SIGNAL = 64, /* complex: a signal trampoline's */
 };
@@ -28,9 +29,9 @@ struct fgt_cfi_row {
 /*
  * Interprets a rule's instructions up to an address of the function. Registers
  * other than PC, SP and FP are not followed. "Frame pointer undefined" counts
- * as unchanged, as everywhere here.
- * -ENOTSUP what a row cannot say (expressions but a PLT's, a CFA by another
- * register, signal frames …), -EBADMSG broken.
+ * as unchanged, as everywhere here. -ENOTSUP what a row cannot hold
+ * (expressions except those of a PLT, a CFA by another register, signal frames
+ * …), -EBADMSG broken.
  *
  * MT-Safe | AS-Safe
  */

@@ -36,7 +36,7 @@ void fgt_cfi_rows_free(struct fgt_cfi_rows *rows)
 		munmap(rows, sizeof(*rows));
 }
 
-/* Others are not kept: they work, only slower. */
+/* Rows beyond are not kept: they are read at each use. */
 static bool can_keep(uint64_t serial, uint64_t address)
 {
 	return serial <= UINT32_MAX && address <= UINT32_MAX;

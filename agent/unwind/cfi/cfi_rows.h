@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that were read once, by file and ELF address: shared by all targets
- * that map the file, wherever they map it. Room for 65,536 rows in 1 MiB, of
- * which only what is used becomes resident; a row that is needed again after
- * another took its place is read again.
+ * Rows that were read once, by file and ELF address: shared by all targets that
+ * map the file, wherever they map it. Room for 65,536 rows in 1 MiB, of which
+ * only what is used becomes resident; a row that another one replaced is read
+ * again.
  */
 #ifndef FGT_AGENT_UNWIND_CFI_CFI_ROWS_H
 #define FGT_AGENT_UNWIND_CFI_CFI_ROWS_H
@@ -21,16 +21,16 @@ struct fgt_cfi_slot {
 	struct fgt_cfi_row row;
 };
 
-/* A row lies in one of the slots of its set, which is a cache line.
- * MT-Unsafe: the sampler's thread alone finds and puts rows. */
+/* A row lies in one of the slots of its set, which is a cache line. MT-Unsafe:
+ * only the sampler thread finds and puts rows. */
 struct fgt_cfi_rows {
 	struct fgt_cfi_set {
 		struct fgt_cfi_slot slots[FGT_CFI_ROWS_SLOTS];
 	} sets[1u << FGT_CFI_ROWS_SET_BITS];
-	uint32_t set_mask; /* of the sets in use: few while there are few rows,
-			    * so that not each has a page of its own */
+	uint32_t
+		set_mask; /* of the sets in use: few while there are few rows, so that they share pages */
 	uint32_t used; /* slots */
-	unsigned int turn; /* whose slot is taken from a full set */
+	unsigned int turn; /* the slot that is reused in a full set */
 };
 
 int fgt_cfi_rows_new(struct fgt_cfi_rows **ret_rows);

@@ -75,7 +75,8 @@ static int check_range(const struct fgt_elf_source *source,
 {
 	if (!range->size)
 		return -ENOENT;
-	/* Compare with the file before allocating (FAULTS, rule 8). */
+	/* Compare with the file before allocating: a hostile size must not cost
+	 * memory. */
 	if (range->offset > source->len ||
 	    range->size > source->len - range->offset)
 		return -ENODATA;
@@ -206,7 +207,7 @@ static bool read_hdr(const struct fgt_cfi_table *table, size_t at,
 
 /*
  * Keeps .eh_frame_hdr if its table has the one shape that linkers write.
- * *ret_eh_frame is where it says that .eh_frame starts, 0 if unknown.
+ * *ret_eh_frame is the start of .eh_frame by its header, 0 if unknown.
  */
 static int load_hdr(struct fgt_cfi_table *table, const struct fgt_elf *elf,
 		    const struct fgt_elf_source *source, uint64_t *ret_eh_frame)

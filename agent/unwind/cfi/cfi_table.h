@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the unwind rules (CIE and FDE) of an address in .eh_frame, by the
- * table of .eh_frame_hdr or an index of its own, else in .debug_frame.
- * All numbers are ELF addresses; all bytes are hostile until checked.
+ * Finds the unwind rules (CIE and FDE) of an address in .eh_frame, by the table
+ * of .eh_frame_hdr or an index made here, else in .debug_frame. All numbers are
+ * ELF addresses; all bytes are hostile until checked.
  */
 #ifndef FGT_AGENT_UNWIND_CFI_CFI_TABLE_H
 #define FGT_AGENT_UNWIND_CFI_CFI_TABLE_H
@@ -10,7 +10,7 @@
 #include "agent/unwind/elf/elf_file.h"
 #include "ringbuf/base/owner.h"
 
-struct fgt_cfi_table; /* what it has once said of an address it says again */
+struct fgt_cfi_table; /* gives the same answer for an address each time */
 
 /* The rules of one function, decoded but not interpreted. */
 struct fgt_cfi_rule {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads pages of a file when they are needed. A mapping of the file would do
- * the same, but ends the process when somebody cuts the file off. Runs in any
- * thread; a page that was read never changes.
+ * Reads pages of a file when they are needed. A mapping of the file would send
+ * SIGBUS when the file is truncated. Runs in any thread; a page that was read
+ * never changes.
  */
 #include "agent/unwind/elf/lazy_bytes.h"
 
@@ -51,7 +51,7 @@ int fgt_lazy_bytes_new(const struct fgt_elf_source *source, uint64_t offset,
 	lazy->source = *source;
 	lazy->offset = offset;
 	lazy->len = len;
-	/* Of one that tells nothing, and stays zero, no page will be taken. */
+	/* A page that stays zero takes no memory. */
 	if (!source->bytes)
 		(void)fstat(source->fd, &lazy->file);
 	bytes = mmap(NULL, len, PROT_READ | PROT_WRITE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A part of a file in memory, of which only those pages are read, and take
- * room, that somebody needs.
+ * A part of a file in memory. Pages are read, and take memory, when they are
+ * needed.
  */
 #ifndef FGT_AGENT_UNWIND_ELF_LAZY_BYTES_H
 #define FGT_AGENT_UNWIND_ELF_LAZY_BYTES_H
@@ -24,9 +24,9 @@ FGT_DEFINE_AUTO(struct fgt_lazy_bytes *, fgt_lazy_bytes_free);
 uint8_t *fgt_lazy_bytes_get(struct fgt_lazy_bytes *lazy);
 
 /*
- * Sees to it that [at, at + len) are there, or as much of it as lies within.
- * False: the file cannot be read there, or is another than it was.
- * MT-Safe | AS-Unsafe
+ * Reads [at, at + len), or as much of it as lies within, if it is not there
+ * yet. False: the file cannot be read there, or has changed. MT-Safe |
+ * AS-Unsafe
  */
 bool fgt_lazy_bytes_need(struct fgt_lazy_bytes *lazy, uint64_t at,
 			 uint64_t len);

@@ -96,7 +96,7 @@ static void open_target(const struct fgt_process_info *process,
 	root->ns_pid = read_ns_pid(proc_fd);
 	root->target_fd =
 		openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* The link leads to "/" if the process died meanwhile: look again. */
+	/* The link leads to "/" if the process has died: check again. */
 	if (root->target_fd >= 0 &&
 	    read_start_time(proc_fd) != process->start_time) {
 		fgt_fd_close(root->target_fd);

@@ -73,7 +73,7 @@ int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 	pthread_mutex_init(&cache->lock, NULL);
 	cache->references = 1;
 	cache->limit = FILES_MAX;
-	/* Half of the descriptors is for everybody else. */
+	/* Half of the descriptors is for the rest of the process. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
 	    limit.rlim_cur / 2 < cache->limit)
 		cache->limit = limit.rlim_cur / 2;
@@ -164,7 +164,7 @@ static bool is_same_key(const struct fgt_image_key *a,
 	return a->dev == b->dev && a->ino == b->ino;
 }
 
-/* The inode cannot be reused while we hold it, but it can be written to. */
+/* The inode cannot be reused while it is open, but it can be written to. */
 static bool is_unchanged(const struct fgt_image_file *file)
 {
 	struct stat status;
@@ -459,7 +459,7 @@ static int match_rank(const struct fgt_image_file *file,
 	return (has_build_id ? 2 : 0) + (has_key ? 1 : 0);
 }
 
-/* An offset of its own: fcntl's duplicates share one. */
+/* A new file offset: fcntl's duplicates share one. */
 static int reopen(int fd, int *ret_fd)
 {
 	char path[sizeof("/proc/self/fd/") + 3 * sizeof(int)];

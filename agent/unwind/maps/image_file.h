@@ -2,9 +2,10 @@
 /*
  * ELF files that targets have mapped, opened once and shared: descriptor,
  * program headers, build id, unwind sections. Shared by (device, inode), images
- * in memory by their bytes; never by build id, which is only what a file claims:
- * a hostile target could claim libc's and have its tables used for others.
- * Read with pread only: a mapped file that is truncated would kill us.
+ * in memory by their bytes; never by build id, which a file only claims: a
+ * hostile target could claim the one of libc and have its tables used for other
+ * targets. Read with pread only: a mapping of a file that is truncated sends
+ * SIGBUS.
  */
 #ifndef FGT_AGENT_UNWIND_MAPS_IMAGE_FILE_H
 #define FGT_AGENT_UNWIND_MAPS_IMAGE_FILE_H
@@ -28,14 +29,14 @@ FGT_DEFINE_AUTO(struct fgt_image_cache *, fgt_image_cache_free);
 /* In the child of a fork: closes its files; it is of no use afterwards. */
 void fgt_image_cache_forked(const struct fgt_image_cache *cache);
 
-/* The rows of all files by fgt_image_file_serial: go with the cache. For the
- * sampler's thread alone. */
+/* The rows of all files by fgt_image_file_serial; freed with the cache. For the
+ * sampler thread only. */
 struct fgt_cfi_rows *fgt_image_cache_rows(struct fgt_image_cache *cache);
 
 void fgt_image_file_put(struct fgt_image_file *file);
 
-/* Which file: of fstat, or what maps tells (equal but for some layered file
- * systems, where is_exact is false and a look-up must open the file). */
+/* Which file: from fstat or from maps. They are equal except on some layered
+ * file systems, where a look-up must open the file. */
 struct fgt_image_key {
 	uint64_t dev, ino;
 };

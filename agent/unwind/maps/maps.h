@@ -35,15 +35,15 @@ struct fgt_mapping {
 int fgt_maps_read(int proc_fd, int32_t pid, struct fgt_image_cache *cache,
 		  struct fgt_maps **ret_maps, struct fgt_why *why);
 /*
- * The same from the text of a maps file that was read already; what text says
- * is not compared with the process again.
+ * The same from the text of a maps file that was read already; the text is not
+ * compared with the process again.
  */
 int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
 		   struct fgt_image_cache *cache, struct fgt_maps **ret_maps);
 void fgt_maps_free(struct fgt_maps *maps);
 FGT_DEFINE_AUTO(struct fgt_maps *, fgt_maps_free);
 
-/* Never 0, and no other maps ever have it. */
+/* Never 0, never used for two maps. */
 uint64_t fgt_maps_serial(const struct fgt_maps *maps);
 
 /* The mapping that holds an address, NULL if none. */

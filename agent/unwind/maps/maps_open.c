@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens mapped files (FAULTS U4, X7). Runs in any thread; must never hand out
- * a file that is not the mapped one, however alike its name is.
+ * Opens mapped files. Runs in any thread; must never return a file that is not
+ * the mapped one: an upgrade puts another file at the same path.
  */
 #include "agent/unwind/maps/maps_open.h"
 
@@ -43,7 +43,7 @@ static int verify_memory(const struct fgt_maps_owner *owner,
 	    read_memory(owner->pid, base, in_memory, sizeof(in_memory)) < 0 ||
 	    memcmp(in_file, in_memory, sizeof(in_file)))
 		return -ESTALE;
-	/* Without a build id a first page alone proves too little. */
+	/* Without a build id the first page does not prove enough. */
 	if (!elf->build_id_len || !elf->build_id_address ||
 	    fgt_elf_find_bias(elf, base, 0, false, &bias) < 0 ||
 	    read_memory(owner->pid, bias + elf->build_id_address, in_memory,
@@ -90,7 +90,7 @@ static bool is_fuse_mount(const char *line, uint64_t dev)
 	       makedev(major_number, minor_number) == dev;
 }
 
-/* The kernel bounds both the mounts (fs.mount-max) and their lines. */
+/* The kernel bounds the mounts (fs.mount-max) and their lines. */
 static bool has_fuse_mount(FILE *mounts, uint64_t dev)
 {
 	char *line = NULL;
@@ -104,10 +104,10 @@ static bool has_fuse_mount(FILE *mounts, uint64_t dev)
 }
 
 /*
- * A file whose bytes another user's process serves as slowly as it likes: even
- * to open it would let that user hold up the sampling of everybody. Asked of
- * the mounts, not of the file. The directory /proc/PID belongs to the target's
- * user, dumpable or not.
+ * True for a file on FUSE, whose bytes a process of another user serves: even
+ * opening it would let that user delay the sampling of all targets. Looked up
+ * in the mounts, not in the file. The directory /proc/PID belongs to the
+ * target's user, dumpable or not.
  */
 static bool may_never_answer(const struct fgt_maps_owner *owner, uint64_t dev)
 {

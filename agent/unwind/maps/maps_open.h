@@ -8,7 +8,7 @@
 #include "agent/unwind/maps/image_file.h"
 #include "agent/unwind/maps/maps_text.h"
 
-/* Whose mappings: all borrowed. root_fd may be -1. */
+/* The process that has the mappings: all borrowed. root_fd may be -1. */
 struct fgt_maps_owner {
 	int32_t pid;
 	int proc_fd; /* /proc/PID */
@@ -17,13 +17,12 @@ struct fgt_maps_owner {
 
 /*
  * Opens the file of an executable mapping through the cache: the cached one,
- * map_files, /proc/PID/exe, or the path below its root. A file whose (dev,
- * ino) differ from what maps says is taken only if it came from map_files or
- * its first page and build id are what the target has in memory at base (the
- * address where file offset 0 is mapped, 0 if it is not).
- * Run by root, files of other users' processes that lie on FUSE are not touched
- * (-EACCES).
- * -ENOENT, -EACCES, -ESTALE not that file, -ENOEXEC, -ENOMEM …
+ * map_files, /proc/PID/exe, or the path below its root. A file whose (dev, ino)
+ * differ from those in maps is taken only if it came from map_files or its
+ * first page and build id are what the target has in memory at base (the
+ * address where file offset 0 is mapped, 0 if it is not). Run by root, files of
+ * other users' processes that lie on FUSE are not touched (-EACCES). -ENOENT,
+ * -EACCES, -ESTALE not that file, -ENOEXEC, -ENOMEM …
  *
  * MT-Safe | AS-Unsafe
  */

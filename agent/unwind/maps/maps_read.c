@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the maps of a process into an immutable table. Runs in any thread;
- * must survive maps that change while they are read (FAULTS X11).
+ * Reads the maps of a process into an immutable table. Runs in any thread; must
+ * survive maps that change while they are read.
  */
 #include "agent/unwind/maps/maps.h"
 
@@ -177,13 +177,15 @@ static int list_mapping(struct builder *builder,
 		.image = FGT_MAPS_NO_IMAGE,
 	};
 
-	/* Read in pieces, maps may repeat or overlap what moved meanwhile. */
+	/* Read in pieces, maps may repeat or overlap mappings that moved during
+	 * the read. */
 	if (line->start < builder->listed_end) {
 		builder->is_inconsistent = true;
 		return 0;
 	}
 	builder->listed_end = line->end;
-	/* Half of the mappings of many threads are their stacks' guards. */
+	/* Half of the mappings of a process with many threads are the guards of
+	 * their stacks. */
 	if (!line->is_readable && !line->is_executable)
 		return 0;
 	return append_mapping(maps, &mapping);
@@ -217,7 +219,7 @@ static int find_images(struct builder *builder,
 	return mapping ? assign_image(builder, line, &mapping->image) : 0;
 }
 
-/* Other mappings of the same file stretch its image: start … end. */
+/* Further mappings of the same file extend its image: start … end. */
 static int stretch_image(struct builder *builder,
 			 const struct fgt_maps_line *line)
 {
