@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of JIT code from /tmp/perf-PID.map, which the target itself writes.
- * Runs in the daemon; trusts nothing about that file (FAULTS X8).
+ * Names of JIT code from /tmp/perf-PID.map, which the target writes. Runs in
+ * the daemon; trusts nothing about that file: it may be a FIFO, a link or
+ * endless.
  */
 #ifndef FGT_AGENT_SYMBOLS_PERFMAP_H
 #define FGT_AGENT_SYMBOLS_PERFMAP_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names the frames of slices: by cache, by helper, by perf map, or says why
- * not. Runs in threads that make slices, never in the sampling one.
+ * Names the frames of slices by cache, by helper or by perf map, or sets the
+ * reason why not. Runs in threads that make slices, never in the sampler
+ * thread.
  */
 #include "agent/symbols/symbolizer.h"
 
@@ -20,7 +21,7 @@
 /* A helper that died: once more, without DWARF, once more, never again. */
 #define FAILURES_DWARF 2
 #define FAILURES_BAD   4
-/* Of one call: others wait for the helper meanwhile. */
+/* For one call: other calls wait for the helper during it. */
 #define WAIT_MAX_MS 8000
 
 struct fgt_symbolizer {
@@ -130,7 +131,7 @@ static int set_plain(struct resolver *resolver, uint32_t frame,
 	return fgt_slice_add_symbols(resolver->slice, frame, &symbol, 1);
 }
 
-/* Reads the target's perf map if it is there and not the one that we have. */
+/* Reads the target's perf map if there is one and it has changed. */
 static void load_perfmap(struct resolver *resolver)
 {
 	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
@@ -277,7 +278,8 @@ static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
 			      &resolver->left_ms, &symbolizer->reply);
 }
 
-/* Fills the cache for addresses. Only -ENOMEM; *ret_reason says the rest. */
+/* Fills the cache for addresses. Only -ENOMEM; other errors are in *ret_reason.
+ * */
 static int ask(struct resolver *resolver, struct fgt_name_image *image,
 	       const struct fgt_slice_image *slice_image,
 	       const uint64_t *addresses, size_t count,

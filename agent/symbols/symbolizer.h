@@ -47,11 +47,11 @@ void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer);
 FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
 
 /*
- * Resolves every frame of the slice that has no symbols yet. A frame without
- * a name becomes image+0xoffset with a reason; markers get their name; never
- * a frame without symbols afterwards. Waits for helpers no longer than
- * wait_max_ms in all: what is not named by then counts as not readable. is_live: slice->process still runs on
- * this machine (its root and perf map may be read). Only -ENOMEM.
+ * Resolves every frame of the slice that has no symbols yet. A frame without a
+ * name becomes image+0xoffset with a reason; markers get their name; afterwards
+ * every frame has symbols. Waits for helpers at most wait_max_ms in all: frames
+ * that are not named by then count as not readable. is_live: slice->process
+ * still runs on this machine (its root and perf map may be read). Only -ENOMEM.
  *
  * MT-Safe (calls take turns per image) | AS-Unsafe
  */

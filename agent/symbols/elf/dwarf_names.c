@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walks DWARF through libdw. Runs in the symbol helper; must bound every walk
- * in entries and in time. Keeps tables of its own (units by address at first
- * use, functions of a unit when an address falls into it): .debug_aranges is
- * missing in what clang and rustc make, and dwarf_getscopes() walks a whole
- * unit for each address.
+ * in entries and in time. Builds its tables (units by address at first use,
+ * functions of a unit when an address falls into it): clang and rustc write no
+ * .debug_aranges, and dwarf_getscopes() walks a whole unit for each address.
  */
 #include "agent/symbols/elf/dwarf_names.h"
 

@@ -88,7 +88,7 @@ static uint32_t rank_of(const GElf_Sym *symbol, const char *name)
 
 	while (underscores < 7 && name[underscores] == '_')
 		underscores++;
-	/* Mangled names begin with one that says nothing. */
+	/* One leading '_' is part of every mangled name. */
 	if (!strncmp(name, "_Z", 2) || !strncmp(name, "_R", 2))
 		underscores = 0;
 	/* glibc's names for its own use. */
@@ -192,7 +192,7 @@ static int add_table(struct fgt_elf_symbols *symbols, Elf *elf,
 		if (make_entry(elf, &symbol, name, &entry))
 			error = add_entry(symbols, &entry);
 	}
-	/* Four million functions are enough to go on with. */
+	/* The bound of four million functions is no error. */
 	return error == -EFBIG ? 0 : error;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens an image and its debug files. Runs in the daemon; must never take a
- * file for the one that was mapped only because it has its path: upgrades
- * replace libraries under running programs (FAULTS U4).
+ * file for the one that was mapped only because of its path: upgrades replace
+ * libraries under running programs.
  */
 #include "agent/symbols/elf/image_open.h"
 

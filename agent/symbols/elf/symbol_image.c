@@ -226,8 +226,8 @@ int fgt_symbol_image_find(struct fgt_symbol_image *image, uint64_t address,
 	for (size_t i = 0; i + 1 < count; i++)
 		add_name(image, calls[i].name, &calls[i], mode, &names);
 	/*
-	 * The table's name for the function itself: it tells clones apart
-	 * (foo.cold) and knows aliases that DWARF does not.
+	 * Takes the symbol table's name for the function itself: it has clones
+	 * (foo.cold) and aliases that DWARF does not have.
 	 */
 	if (count)
 		add_name(image, symbol ? symbol : calls[count - 1].name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies our own vDSO, which the kernel mapped whole, section headers
- * included. Runs in the daemon; reads no other process.
+ * Copies the vDSO of this process, which the kernel mapped whole, section
+ * headers included. Runs in the daemon; reads no other process.
  */
 #include "agent/symbols/elf/vdso.h"
 

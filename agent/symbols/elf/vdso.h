@@ -5,7 +5,8 @@
 #ifndef FGT_AGENT_SYMBOLS_ELF_VDSO_H
 #define FGT_AGENT_SYMBOLS_ELF_VDSO_H
 
-/* A memfd with a copy of our own vDSO (caller closes). -ENOENT, errno. */
+/* A memfd with a copy of the vDSO of this process (caller closes). -ENOENT,
+ * errno. */
 int fgt_vdso_open(int *ret_fd);
 
 #endif

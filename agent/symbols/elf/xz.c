@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * xz decoding with bounds on memory and on output. Runs in the symbol helper;
- * must stop at the bound, since 20 kB can stand for gigabytes (FAULTS U6).
+ * must stop at the bound, since 20 kB can stand for gigabytes.
  */
 #include "agent/symbols/elf/xz.h"
 

@@ -23,14 +23,14 @@
 #define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
 #define NOBODY		 65534
 
-/* Where memory is short the helper goes, not the recorder. */
+/* Where memory is short the kernel kills the helper, not the daemon. */
 void fgt_confinement_offer(void)
 {
 	FGT_AUTO(fgt_fd_close)
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	if (fd >= 0 && write(fd, "1000", 4) < 0)
-		return; /* then it is as likely to go as others are */
+		return; /* then it is killed as likely as other processes */
 }
 
 static void drop_descriptors(int kept_fd)
@@ -86,8 +86,8 @@ static void limit_resources(void)
 }
 
 /*
- * The user goes first: it needs the capabilities that go then. Where a
- * service unit or a container forbids it, the filter must do.
+ * The user goes first: it needs the capabilities that go then. Where a service
+ * unit or a container forbids it, only the filter is left.
  */
 static void drop_rights(void)
 {
@@ -104,7 +104,7 @@ static void drop_rights(void)
 	}
 	failed |= (int)syscall(SYS_capset, &head, none);
 	(void)failed;
-	/* After setresuid, which would set it anew. */
+	/* After setresuid(), which sets it again. */
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }

@@ -9,10 +9,9 @@
 #include <stdbool.h>
 
 /*
- * Keeps one descriptor (other than 0 to 2, which become /dev/null); what the
- * kernel refuses us stays as it was, except that nobody who can open files
- * is left unbounded: false if the kernel has no filter of system calls, so
- * that the caller must see to that itself.
+ * Keeps one descriptor (other than 0 to 2, which become /dev/null). A limit
+ * that the kernel refuses stays as it was. False if the kernel has no filter of
+ * system calls: the caller must then prevent opening files itself.
  *
  * MT-Unsafe (one thread only) | AS-Unsafe
  */
@@ -24,7 +23,7 @@ void fgt_confinement_limit(int resource, unsigned long long limit);
 /* Address space beyond what this process has now. */
 void fgt_confinement_limit_memory(unsigned long long more_bytes);
 
-/* Where memory is short this process goes first. */
+/* Where memory is short the kernel kills this process first. */
 void fgt_confinement_offer(void);
 
 /* How many descriptors the helper may hold. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts the symbol helper and talks to it. Runs in the daemon; must bound
- * every wait and check every byte that comes back.
+ * Starts the symbol helper, sends requests and reads its replies. Runs in the
+ * daemon; must bound every wait and check every byte that comes back.
  */
 #include "agent/symbols/helper/helper.h"
 
@@ -27,7 +27,9 @@ static int start(struct fgt_helper *helper)
 					.child_fd = FGT_HELPER_FD };
 	int pair[2], error;
 
-	/* We are a helper whose main() has not noticed: no end of helpers. */
+	/* This is a helper whose main() did not call
+	 * fgt_helper_serve_if_asked(): it must not start helpers without end.
+	 * */
 	if (!strcmp(program_invocation_name, FGT_HELPER_NAME))
 		return -EAGAIN;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -184,7 +186,7 @@ static int receive_reply(struct fgt_helper *helper, int64_t deadline_ms,
 	return 0;
 }
 
-/* One question and its answer. *ret_answer: what the helper says of it. */
+/* One request and its reply. *ret_answer: the helper's error, or 0. */
 static int exchange(struct fgt_helper *helper,
 		    const struct fgt_helper_request *request,
 		    const uint64_t *addresses,
@@ -195,11 +197,11 @@ static int exchange(struct fgt_helper *helper,
 
 	if (!error)
 		error = receive_reply(helper, deadline_ms, reply, ret_answer);
-	/* Memory ran out over there: a new helper may have more. */
+	/* The helper ran out of memory: a new helper may have more. */
 	return !error && *ret_answer == -ENOMEM ? -EPIPE : error;
 }
 
-/* What to tell of a question that failed after this time. */
+/* The error to return for a request that failed after this time. */
 static int explain(int error, int64_t took_ms, int64_t left_ms)
 {
 	if (error == -ETIMEDOUT && left_ms < ANSWER_MAX_MS)

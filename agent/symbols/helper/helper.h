@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbol helper: a process that reads ELF and DWARF of other people's
- * files, so that a hostile file costs a helper and not the daemon (FAULTS
- * U6). This is the daemon's side. The helper is this very program, executed
- * anew, so that nothing of the daemon's memory comes along. It limits itself:
- * an alarm for each request, memory, no open(); it ends when our end of its
- * socket is closed, so also when we are killed. It is our child: its death
- * sends us a SIGCHLD, and fgt_helper_stop() waits for it, by its pidfd only.
+ * The symbol helper: a process that reads ELF and DWARF of other users' files,
+ * so that a hostile file costs a helper and not the daemon. This is the
+ * daemon's side. The helper is the same program, executed again, so that it has
+ * nothing of the daemon's memory. It limits itself: an alarm for each request,
+ * memory, no open(). It ends when the daemon's end of its socket is closed, so
+ * also when the daemon is killed. It is a child of the daemon: its death sends
+ * SIGCHLD, and fgt_helper_stop() waits for it by its pidfd.
  */
 #ifndef FGT_AGENT_SYMBOLS_HELPER_HELPER_H
 #define FGT_AGENT_SYMBOLS_HELPER_HELPER_H
@@ -47,15 +47,15 @@ struct fgt_helper_reply {
 
 /*
  * Asks for the names of addresses. files: the image's descriptors (taken over
- * if not NULL), NULL to use what the helper still has open. Starts a helper
- * if there is none. reply is filled with len and pack of each address.
- * left_ms: how long the caller will wait; less, afterwards, by what this took.
+ * if not NULL), NULL to use what the helper still has open. Starts a helper if
+ * there is none. reply is filled with len and pack of each address. left_ms:
+ * how long the caller will wait; reduced by the time that this took.
  *
  * -ENOENT the helper does not have the image open: ask again with files;
- * -ENOEXEC, -EBADMSG the file is not understood; -EPIPE the helper died or
- * ran out of memory, -ETIMEDOUT it took too long (both: it is gone); -ENOMEM
- * here; -EAGAIN no helper could be started; -ETIME left_ms is used up, which
- * says nothing about the file (the helper is gone).
+ * -ENOEXEC, -EBADMSG the file is not understood; -EPIPE the helper died or ran
+ * out of memory, -ETIMEDOUT it took too long (both: it is gone); -ENOMEM here;
+ * -EAGAIN no helper could be started; -ETIME left_ms is used up, which is no
+ * fault of the file (the helper is gone).
  *
  * MT-Unsafe | AS-Unsafe
  */
@@ -68,9 +68,9 @@ int fgt_helper_ask(struct fgt_helper *helper,
 void fgt_helper_stop(struct fgt_helper *helper);
 
 /*
- * The helper's life; returns only if these are not the arguments of a helper.
- * A program that resolves names calls this first thing in main(), while it
- * has no other thread.
+ * Runs the helper; returns only if these are not the arguments of a helper. A
+ * program that resolves names calls this first in main(), while it has no other
+ * thread.
  */
 void fgt_helper_serve_if_asked(int argc, char **argv);
 

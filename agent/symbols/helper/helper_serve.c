@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbol helper's own side: answers requests until the daemon closes the
- * socket. Runs in a process of its own; must not keep a descriptor of the
- * daemon's, nor run without an alarm while it reads a file.
+ * The helper's side of the symbol helper: answers requests until the daemon
+ * closes the socket. Runs in the helper process; must not keep a descriptor of
+ * the daemon, nor run without an alarm while it reads a file.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -234,7 +234,7 @@ static void receive_request(int fd, struct fgt_helper_request *request,
 	receive_all(fd, addresses, request->address_count * sizeof(*addresses));
 }
 
-/* Waits for the next request; after a while of nothing frees all memory. */
+/* Waits for the next request; frees all memory after IDLE_MAX_MS. */
 static void wait_for_request(struct server *server)
 {
 	struct pollfd entry = { .fd = server->fd, .events = POLLIN };

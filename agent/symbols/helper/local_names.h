@@ -9,13 +9,13 @@
 
 #include "agent/symbols/helper/helper.h"
 
-/* Larger files are named by their symbols alone: what DWARF takes while it is
- * read is a multiple of this. */
+/* Larger files are named by their symbols only: reading DWARF takes a multiple
+ * of this in memory. */
 #define FGT_LOCAL_DWARF_MAX (64u << 20)
 
 struct fgt_local_names;
 
-/* As fgt_helper_ask(), but for what only a process can suffer. *names is made
+/* As fgt_helper_ask(), without the errors of a helper process. *names is made
  * when it is needed. */
 int fgt_local_names_ask(struct fgt_local_names **names,
 			const struct fgt_helper_request *request,

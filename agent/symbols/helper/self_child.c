@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts this very program anew. Runs in the daemon's threads; must not wait
- * for a child that has not been killed, nor hand on a secret.
+ * Executes this program again as a child. Runs in the daemon's threads; must
+ * not wait for a child that has not been killed, nor pass on a secret.
  */
 #include "agent/symbols/helper/self_child.h"
 
@@ -90,7 +90,8 @@ int fgt_self_child_start(const struct fgt_self_child *child, int *ret_pid_fd)
 
 	if (r < 0)
 		return r;
-	/* The pid is ours until we wait; afterwards only the pidfd is safe. */
+	/* The pid is the child's until waitpid(); afterwards only the pidfd is
+	 * safe. */
 	pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pid_fd < 0) { /* no descriptor is left */
 		kill(pid, SIGKILL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A child that is this very program, executed anew: nothing of our memory
- * comes along, and of our descriptors and environment only what it needs.
- * What the child then takes from itself: confinement.h.
+ * A child that executes this program again: it gets nothing of the parent's
+ * memory, and only the descriptors and the environment that it needs. What the
+ * child then gives up: confinement.h.
  */
 #ifndef FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H
 #define FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H
@@ -12,14 +12,14 @@
 struct fgt_self_child {
 	const char *path; /* what to execute, NULL: /proc/self/exe */
 	char **arguments; /* by which it knows what it is; NULL ends */
-	int fd; /* becomes its child_fd; all others are born CLOEXEC */
+	int fd; /* becomes its child_fd; all other descriptors are CLOEXEC */
 	int child_fd;
 	bool is_on_network; /* gets the administrator's proxies, too */
 };
 
 /*
- * It is our child: its death sends us a SIGCHLD. *ret_pid_fd is all that is
- * known of it. -EAGAIN: it could not be started.
+ * It is a child of this process: its death sends SIGCHLD. *ret_pid_fd is the
+ * only handle on it. -EAGAIN: it could not be started.
  *
  * MT-Safe | AS-Unsafe
  */

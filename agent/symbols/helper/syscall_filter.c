@@ -89,7 +89,7 @@ static const int forbidden[] = {
 	SYS_pivot_root,
 	SYS_chroot,
 	SYS_open_by_handle_at,
-	/* where kernels have had most of their holes */
+	/* where kernels have had most of their security bugs */
 	SYS_bpf,
 	SYS_io_uring_setup,
 	SYS_userfaultfd,

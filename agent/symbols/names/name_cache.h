@@ -16,11 +16,10 @@
 #define FGT_NAME_CACHE_BYTES_MAX  (24u << 20)
 
 /*
- * What an image is known by: its build id, else the file while one process
- * runs (a file that is overwritten keeps its numbers, but not under a
- * process that runs it). A build id can be forged, so each user has images of
- * his own: nobody chooses the names in another's slices. Zero what is not
- * used.
+ * The key of an image: its build id, else the file while one process runs (a
+ * file that is overwritten keeps its numbers, but not under a process that runs
+ * it). A build id can be forged, so the key has the user: no user chooses the
+ * names in slices of another. Zero what is not used.
  */
 struct fgt_name_key {
 	uint8_t build_id[FGT_BUILD_ID_MAX];
