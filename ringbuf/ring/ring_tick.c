@@ -305,11 +305,12 @@ static void append_edge(struct fgt_writer *writer, uint32_t slot)
 static void commit_past(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
-	bool is_told = thread->past_ticks && thread->phase == FGT_THREAD_LIVE &&
-		       (thread->node != thread->past_node ||
-			thread->state != thread->past_state);
+	bool has_past = thread->past_ticks &&
+			thread->phase == FGT_THREAD_LIVE &&
+			(thread->node != thread->past_node ||
+			 thread->state != thread->past_state);
 
-	if (is_told)
+	if (has_past)
 		append_change(writer, slot, thread->past_node,
 			      thread->past_state, thread->past_ticks);
 	else

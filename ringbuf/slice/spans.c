@@ -175,8 +175,8 @@ bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 	return true;
 }
 
-bool fgt_spans_is_told(const struct fgt_ring_slice *slice, uint64_t begin_ns,
-		       uint64_t end_ns)
+bool fgt_spans_belong(const struct fgt_ring_slice *slice, uint64_t begin_ns,
+		      uint64_t end_ns)
 {
 	uint64_t first_ns = slice->tick_ns[0];
 	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
@@ -234,7 +234,7 @@ static bool is_wanted(const struct narrowing *narrowing, uint64_t begin_ns,
 		      uint64_t end_ns, int32_t tid)
 {
 	return (!narrowing->tid || narrowing->tid == tid) &&
-	       fgt_spans_is_told(narrowing->result, begin_ns, end_ns);
+	       fgt_spans_belong(narrowing->result, begin_ns, end_ns);
 }
 
 static void mark_wanted(struct narrowing *narrowing)

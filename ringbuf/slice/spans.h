@@ -30,8 +30,8 @@ bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 
 /* Does [begin_ns, end_ns], end 0 open, belong to the slice? It overlaps its
  * ticks, or lies within what was asked for and a second of them. */
-bool fgt_spans_is_told(const struct fgt_ring_slice *slice, uint64_t begin_ns,
-		       uint64_t end_ns);
+bool fgt_spans_belong(const struct fgt_ring_slice *slice, uint64_t begin_ns,
+		      uint64_t end_ns);
 
 /* The first label of a span, and how many it has. */
 const struct fgt_slice_label *

@@ -32,7 +32,7 @@ static int put_tasks(struct fgt_span_gathering *all)
 		struct fgt_span_item *item = order[i];
 		int r;
 
-		if (!fgt_spans_is_told(slice, item->begin_ns, item->end_ns))
+		if (!fgt_spans_belong(slice, item->begin_ns, item->end_ns))
 			continue;
 		*task = (struct fgt_slice_task){
 			.number = item->number,
@@ -78,8 +78,7 @@ static size_t choose_spans(struct fgt_span_gathering *all,
 	for (size_t i = 0; i < all->span_count; i++) {
 		struct fgt_span_item *span = &all->spans[i];
 
-		if (!fgt_spans_is_told(all->slice, span->begin_ns,
-				       span->end_ns))
+		if (!fgt_spans_belong(all->slice, span->begin_ns, span->end_ns))
 			continue;
 		span->index =
 			fgt_span_find(all->tasks, all->task_count, span->owner)
@@ -161,7 +160,7 @@ struct place {
 };
 
 /* A label and its place in time, among all. */
-struct said {
+struct timed_label {
 	struct fgt_slice_label label;
 	uint32_t order;
 };
@@ -173,9 +172,9 @@ static int compare_numbers(const void *left, const void *right)
 	return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static int compare_said(const void *left, const void *right)
+static int compare_timed(const void *left, const void *right)
 {
-	const struct said *a = left, *b = right;
+	const struct timed_label *a = left, *b = right;
 
 	if (a->label.span != b->label.span)
 		return a->label.span < b->label.span ? -1 : 1;
@@ -200,13 +199,13 @@ static struct place *new_places(const struct fgt_ring_slice *slice)
 }
 
 /* One label more, unless its span is not in the slice. */
-static int say(struct fgt_span_gathering *all, const struct place *places,
-	       const struct fgt_span_remark *remark, struct said *said,
-	       uint32_t *count)
+static int add_label(struct fgt_span_gathering *all, const struct place *places,
+		     const struct fgt_span_remark *remark,
+		     struct timed_label *labels, uint32_t *count)
 {
 	const struct place wanted = { .number = remark->number };
 	const struct place *place;
-	struct said *next = &said[*count];
+	struct timed_label *next = &labels[*count];
 	int r;
 
 	place = bsearch(&wanted, places, all->slice->span_count, sizeof(wanted),
@@ -224,40 +223,40 @@ static int say(struct fgt_span_gathering *all, const struct place *places,
 }
 
 /* Of two labels with one key the later is kept. */
-static void take_last(struct fgt_ring_slice *slice, struct said *said,
+static void take_last(struct fgt_ring_slice *slice, struct timed_label *labels,
 		      uint32_t count)
 {
 	if (count)
-		qsort(said, count, sizeof(*said), compare_said);
+		qsort(labels, count, sizeof(*labels), compare_timed);
 	for (uint32_t i = 0; i < count; i++)
 		if (i + 1 == count ||
-		    said[i].label.span != said[i + 1].label.span ||
-		    said[i].label.key != said[i + 1].label.key)
-			slice->labels[slice->label_count++] = said[i].label;
+		    labels[i].label.span != labels[i + 1].label.span ||
+		    labels[i].label.key != labels[i + 1].label.key)
+			slice->labels[slice->label_count++] = labels[i].label;
 }
 
 static int put_labels(struct fgt_span_gathering *all)
 {
 	FGT_AUTO(free) void *places = new_places(all->slice);
-	FGT_AUTO(free) void *said = NULL;
+	FGT_AUTO(free) void *labels = NULL;
 	uint32_t count = 0;
 	int r = 0;
 
-	said = calloc(all->remark_count + 1, sizeof(struct said));
+	labels = calloc(all->remark_count + 1, sizeof(struct timed_label));
 	all->slice->labels =
 		calloc(all->remark_count + 1, sizeof(*all->slice->labels));
-	if (!places || !said || !all->slice->labels)
+	if (!places || !labels || !all->slice->labels)
 		return -ENOMEM;
 	for (size_t i = 0; i < all->remark_count && r == 0; i++)
 		if (all->remarks[i].kind == FGT_SPAN_LABEL)
-			r = say(all, places, &all->remarks[i], said, &count);
+			r = add_label(all, places, &all->remarks[i], labels,
+				      &count);
 	if (r == 0)
-		take_last(all->slice, said, count);
+		take_last(all->slice, labels, count);
 	return r;
 }
 
-/* ---- Marks and counters
- * --------------------------------------------------------- */
+/* ---- Marks and counters -------------------------------------------------- */
 
 static int put_remarks(struct fgt_span_gathering *all)
 {
@@ -273,10 +272,10 @@ static int put_remarks(struct fgt_span_gathering *all)
 		const struct fgt_span_remark *remark = &all->remarks[i];
 
 		if (remark->kind == FGT_SPAN_MARK &&
-		    fgt_spans_is_told(slice, remark->at_ns, remark->at_ns))
+		    fgt_spans_belong(slice, remark->at_ns, remark->at_ns))
 			r = put_mark(all, remark);
 		else if (remark->kind == FGT_SPAN_COUNTER &&
-			 fgt_spans_is_told(slice, remark->at_ns, 0))
+			 fgt_spans_belong(slice, remark->at_ns, 0))
 			r = put_counter(all, remark);
 	}
 	fgt_spans_settle_counters(slice);

@@ -249,7 +249,7 @@ static int end_by_track(struct fgt_span_gathering *all)
 	return 0;
 }
 
-/* ---- Nesting of spans ---------------------------------------------- */
+/* ---- Nesting of spans ---------------------------------------------------- */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the ring's tests share: a ring driven by hand, and the checks that
- * every slice must pass (ANCESTORS §6.1, V). Header only; for tests.
+ * Shared by the tests of the ring: a ring driven by hand, and the checks that
+ * every slice must pass. Header only; for tests.
  */
 #ifndef FGT_TESTS_RING_KIT_H
 #define FGT_TESTS_RING_KIT_H
@@ -96,7 +96,7 @@ static inline void kit_mark_stacks(const struct fgt_ring_slice *slice,
 				 slice->frames[i].frame.image - 1);
 }
 
-/* V of ANCESTORS §6.1, and that nothing is in it that no run uses. */
+/* Checks that the slice is valid, and that its runs use everything in it. */
 static inline void kit_validate(const struct fgt_ring_slice *slice)
 {
 	bool *threads = calloc(slice->thread_count + 1, 1);

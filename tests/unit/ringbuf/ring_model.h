@@ -40,7 +40,7 @@ struct model_plan {
 	uint64_t keys; /* distinct stacks */
 	uint32_t churn; /* one in so many ticks a thread comes or goes */
 	bool has_credit; /* not where stacks may overflow */
-	bool has_room; /* nothing is dropped but for age */
+	bool has_room; /* ticks are dropped for age only */
 	uint64_t step_ns; /* usual distance of two ticks */
 };
 

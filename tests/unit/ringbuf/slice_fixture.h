@@ -21,7 +21,7 @@ uint32_t fixture_thread(struct fgt_ring_slice *slice, int32_t tid,
 			const char *name);
 uint32_t fixture_image(struct fgt_ring_slice *slice, const char *path,
 		       uint64_t bias, const char *build_id);
-/* A frame named function, at an address of its own in the first image. */
+/* A frame named function, at a new address in the first image. */
 uint32_t fixture_frame(struct fgt_ring_slice *slice, const char *function);
 uint32_t fixture_marker(struct fgt_ring_slice *slice, uint32_t marker);
 /* Finds or adds (parent, frame). */
@@ -41,8 +41,8 @@ void fixture_run(struct fgt_ring_slice *slice, uint32_t thread,
 void fixture_edge(struct fgt_ring_slice *slice, uint32_t thread, uint32_t tick,
 		  uint32_t on_us, uint32_t off_us);
 
-/* What a program says; times are ms after FIXTURE_START_NS, end 0: open. Each
- * is appended: in the order of slice.h. */
+/* What a program reports; times are ms after FIXTURE_START_NS, end 0: open.
+ * Each is appended: in the order of slice.h. */
 uint32_t fixture_task(struct fgt_ring_slice *slice, uint32_t track,
 		      const char *name, int begin_ms, int end_ms,
 		      uint32_t parent);

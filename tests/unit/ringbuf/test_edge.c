@@ -106,7 +106,7 @@ static void an_edge_may_come_before_or_after_the_stack(void **state)
 		assert_edge(slice, i, i + 1, 21, 11);
 }
 
-static void what_cannot_be_told_is_not_known(void **state)
+static void edge_that_cannot_be_kept_is_unknown(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -133,7 +133,7 @@ static void what_cannot_be_told_is_not_known(void **state)
 	assert_int_equal(fgt_edge_ns(slice, 2, 20000), slice->tick_ns[0]);
 }
 
-/* Two threads, one of which sleeps anew at every tenth tick. */
+/* Two threads, one of which falls asleep again at every tenth tick. */
 static void sleep_anew(struct fgt_ring *ring, const uint32_t slots[2],
 		       uint64_t tick)
 {
@@ -189,7 +189,7 @@ static void a_cut_has_the_edges_of_its_ticks(void **state)
 	assert_int_equal(part->edge_count, 0);
 	fgt_ring_slice_free(part);
 	part = NULL;
-	/* The other one's number goes down. */
+	/* The other thread gets a smaller number. */
 	assert_int_equal(fgt_slice_narrow(slice, 0, UINT64_MAX, 60, &part), 0);
 	assert_tenth_ticks(part, 0);
 	fgt_ring_slice_free(part);
@@ -264,7 +264,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_edge_costs_one_word_where_a_block_has_one),
 		cmocka_unit_test(an_edge_may_come_before_or_after_the_stack),
-		cmocka_unit_test(what_cannot_be_told_is_not_known),
+		cmocka_unit_test(edge_that_cannot_be_kept_is_unknown),
 		cmocka_unit_test(a_cut_has_the_edges_of_its_ticks),
 		cmocka_unit_test(a_flood_of_edges_stays_in_bounds),
 		cmocka_unit_test(disorder_is_not_valid),

@@ -27,7 +27,7 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-static void ours_are_closed(void **state)
+static void moved_descriptors_are_closed(void **state)
 {
 	int fd = open_apart();
 
@@ -40,7 +40,7 @@ static void ours_are_closed(void **state)
 	assert_false(is_open(fd));
 }
 
-static void files_of_others_are_not(void **state)
+static void files_of_the_program_are_not_closed(void **state)
 {
 	int pipe_fds[2], fd = open_apart();
 
@@ -58,7 +58,7 @@ static void files_of_others_are_not(void **state)
 	close(pipe_fds[1]);
 }
 
-static void ours_are_told_from_others(void **state)
+static void moved_descriptors_are_recognised(void **state)
 {
 	int fd = open_apart(), other;
 
@@ -69,7 +69,7 @@ static void ours_are_told_from_others(void **state)
 	other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(dup2(other, fd), fd);
 	assert_false(fgt_fd_apart_is_ours(fd));
-	/* Nothing is known of what was never given. */
+	/* A descriptor that was never moved is not recognised. */
 	assert_true(fgt_fd_apart_is_ours(other));
 	assert_true(fgt_fd_apart_is_ours(-1));
 	fgt_fd_close(fd);
@@ -77,8 +77,8 @@ static void ours_are_told_from_others(void **state)
 	close(other);
 }
 
-/* Two that hold one number would close each other's file. */
-static void numbers_are_not_held_twice(void **state)
+/* Two owners of one number would close each other's file. */
+static void number_has_one_owner(void **state)
 {
 	int a = open_apart(), b = open_apart(), c, d;
 
@@ -105,7 +105,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* Those that ours have first; small ones are as good for the program. */
+/* The numbers of moved descriptors first; the program can use small ones. */
 static void numbers_are_counted_wherever_they_are(void **state)
 {
 	struct rlimit before, few;
@@ -138,10 +138,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_counted_wherever_they_are),
-		cmocka_unit_test(ours_are_closed),
-		cmocka_unit_test(files_of_others_are_not),
-		cmocka_unit_test(ours_are_told_from_others),
-		cmocka_unit_test(numbers_are_not_held_twice),
+		cmocka_unit_test(moved_descriptors_are_closed),
+		cmocka_unit_test(files_of_the_program_are_not_closed),
+		cmocka_unit_test(moved_descriptors_are_recognised),
+		cmocka_unit_test(number_has_one_owner),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

@@ -92,7 +92,7 @@ static void all_are_found_while_buckets_are_split(void **state)
 		assert_int_equal(find(fixture, i), i);
 }
 
-static void what_was_given_back_is_found_no_more(void **state)
+static void freed_id_is_not_found(void **state)
 {
 	struct fixture *fixture = *state;
 
@@ -107,7 +107,7 @@ static void what_was_given_back_is_found_no_more(void **state)
 }
 
 /* Of a table that is made for many, and holds few. */
-static void few_things_touch_few_pages(void **state)
+static void few_ids_touch_few_pages(void **state)
 {
 	struct fixture *fixture = *state;
 	size_t touched = 0;
@@ -132,11 +132,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			all_are_found_while_buckets_are_split, set_up,
 			tear_down),
-		cmocka_unit_test_setup_teardown(
-			what_was_given_back_is_found_no_more, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(few_things_touch_few_pages,
-						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(freed_id_is_not_found, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(few_ids_touch_few_pages, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static void values_out_of_range_are_refused(void **state)
 	assert_refused(&c);
 }
 
-static void first_error_sticks_and_says_where(void **state)
+static void first_error_sticks_with_its_place(void **state)
 {
 	struct fgt_msgpack_cursor c = CURSOR("\x01\x02\xc3\x04\x05");
 
@@ -175,7 +175,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(integers_of_every_width_are_read),
 		cmocka_unit_test(values_out_of_range_are_refused),
-		cmocka_unit_test(first_error_sticks_and_says_where),
+		cmocka_unit_test(first_error_sticks_with_its_place),
 		cmocka_unit_test(texts_and_other_scalars_are_read),
 		cmocka_unit_test(counts_never_exceed_the_bytes_left),
 		cmocka_unit_test(skip_steps_over_one_object_of_any_kind),

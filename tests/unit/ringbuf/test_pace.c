@@ -108,8 +108,8 @@ static void full_rate_has_no_paces(void **state)
 	assert_int_equal(lowered, 0);
 }
 
-/* What the writer says it missed is missed at any pace, and only that. */
-static void missed_ticks_are_told_beside_the_pace(void **state)
+/* Ticks that the writer reports as missed count at any pace, and only those. */
+static void missed_ticks_are_counted_apart_from_the_pace(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	FGT_AUTO(fgt_ring_slice_free)
@@ -214,7 +214,7 @@ static void false_paces_are_not_valid(void **state)
 	assert_false(fgt_slice_is_valid(slice));
 }
 
-static void the_later_word_counts(void **state)
+static void later_pace_of_a_tick_counts(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(30);
@@ -238,11 +238,11 @@ int main(void)
 		cmocka_unit_test(a_slice_knows_what_each_tick_stands_for),
 		cmocka_unit_test(a_cut_begins_with_the_pace_in_force),
 		cmocka_unit_test(full_rate_has_no_paces),
-		cmocka_unit_test(missed_ticks_are_told_beside_the_pace),
+		cmocka_unit_test(missed_ticks_are_counted_apart_from_the_pace),
 		cmocka_unit_test(narrowing_keeps_what_ticks_stand_for),
 		cmocka_unit_test(paces_come_through_a_file),
 		cmocka_unit_test(false_paces_are_not_valid),
-		cmocka_unit_test(the_later_word_counts),
+		cmocka_unit_test(later_pace_of_a_tick_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring as callers see it, with a clock moved by hand; ports sentry-go's
- * and Go's flight recorder properties (ANCESTORS §6.1, §6.6).
+ * The ring as callers see it, with a clock moved by hand; has the properties
+ * that the tests of sentry-go and of Go's flight recorder check.
  */
 #include "tests/unit/ringbuf/ring_kit.h"
 
-/* ANCESTORS S3: 100 ticks before, then exactly as many as the ring keeps. */
+/* 100 ticks before, then exactly as many as the ring keeps. */
 static void overfull_ring_yields_its_last_ticks_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
@@ -34,8 +34,8 @@ static void overfull_ring_yields_its_last_ticks_only(void **state)
 	assert_int_equal(slice->evicted_ticks, 105);
 }
 
-/* ANCESTORS S9: sample k of a thread lies at least k periods in. */
-static void ticks_keep_their_rate_and_the_slice_says_it(void **state)
+/* Sample k of a thread lies at least k periods in. */
+static void ticks_keep_their_rate_and_the_slice_has_it(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -55,7 +55,7 @@ static void ticks_keep_their_rate_and_the_slice_says_it(void **state)
 	assert_int_equal(slice->missed_ticks, 0);
 }
 
-/* ANCESTORS S11: tables grow by what is really new, and by nothing else. */
+/* Tables grow only by what is new. */
 static void tables_grow_by_what_is_new_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
@@ -81,7 +81,7 @@ static void tables_grow_by_what_is_new_only(void **state)
 		assert_int_equal(stats.size_bytes, empty.size_bytes);
 		if (pass == 1)
 			continue;
-		/* One other address at every depth but the root. */
+		/* Another address at every depth except the root. */
 		assert_int_equal(stats.nodes, before.nodes + 7);
 		assert_int_equal(stats.frames, before.frames + 1);
 		assert_int_equal(stats.changes, before.changes + 1);
@@ -133,7 +133,7 @@ static void a_blank_slice_is_of_its_process_and_time(void **state)
 	assert_int_equal(slice->thread_count + slice->run_count, 0);
 }
 
-static void range_outside_the_ring_is_told_at_once(void **state)
+static void range_outside_the_ring_is_refused_at_once(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 1, 0);
 	struct fgt_ring_slice *slice = NULL;
@@ -337,11 +337,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(overfull_ring_yields_its_last_ticks_only),
-		cmocka_unit_test(ticks_keep_their_rate_and_the_slice_says_it),
+		cmocka_unit_test(ticks_keep_their_rate_and_the_slice_has_it),
 		cmocka_unit_test(tables_grow_by_what_is_new_only),
 		cmocka_unit_test(fewer_than_two_ticks_are_no_data),
 		cmocka_unit_test(a_blank_slice_is_of_its_process_and_time),
-		cmocka_unit_test(range_outside_the_ring_is_told_at_once),
+		cmocka_unit_test(range_outside_the_ring_is_refused_at_once),
 		cmocka_unit_test(two_cuts_of_one_range_are_equal),
 		cmocka_unit_test(last_tick_before_the_cut_is_in_it),
 		cmocka_unit_test(small_ring_holds_no_more_than_it_should),

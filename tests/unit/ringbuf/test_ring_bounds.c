@@ -34,7 +34,7 @@ static uint64_t resident_bytes(void)
 	return (uint64_t)resident * 4096;
 }
 
-/* Each thread a stack of its own at each tick: two new nodes and frames. */
+/* A new stack for each thread at each tick: two new nodes and frames. */
 static void flood_tick(struct fgt_ring *ring, const uint32_t *slots,
 		       uint64_t tick)
 {
@@ -193,7 +193,7 @@ static void ring_of_a_killed_writer_can_be_cut(void **state)
 	}
 }
 
-static void nobody_else_can_write_to_a_shared_ring(void **state)
+static void other_process_cannot_write_to_a_shared_ring(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = shared_ring();
 	int fd = fgt_ring_fd(ring);
@@ -264,7 +264,7 @@ static struct fgt_ring *filled_ring(void)
 	return ring;
 }
 
-/* Whatever the bytes say, the answer is an error or a valid slice. */
+/* Any bytes give an error or a valid slice. */
 static bool try_to_cut(int fd)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = NULL;
@@ -338,7 +338,7 @@ static void damaged_region_never_harms_its_reader(void **state)
 	copy_done(&copy);
 }
 
-static void what_is_no_ring_is_refused(void **state)
+static void memory_that_is_not_a_ring_is_refused(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = filled_ring();
 	struct copy copy = copy_of(ring);
@@ -363,7 +363,7 @@ static void what_is_no_ring_is_refused(void **state)
 	copy_done(&copy);
 }
 
-static void full_tables_are_told(void **state)
+static void full_tables_are_reported(void **state)
 {
 	FGT_AUTO(fgt_ring_free)
 	struct fgt_ring *ring = kit_ring(101, 30, 1 << 20);
@@ -443,13 +443,13 @@ static void stack_without_room_becomes_overflow(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(full_tables_are_told),
+		cmocka_unit_test(full_tables_are_reported),
 		cmocka_unit_test(stack_without_room_becomes_overflow),
 		cmocka_unit_test(ten_million_stacks_pass_without_growth),
 		cmocka_unit_test(ring_of_a_killed_writer_can_be_cut),
-		cmocka_unit_test(nobody_else_can_write_to_a_shared_ring),
+		cmocka_unit_test(other_process_cannot_write_to_a_shared_ring),
 		cmocka_unit_test(damaged_region_never_harms_its_reader),
-		cmocka_unit_test(what_is_no_ring_is_refused),
+		cmocka_unit_test(memory_that_is_not_a_ring_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One writer at full speed in a small ring, readers that cut it meanwhile.
- * Every frame says which tick and thread it belongs to, so that a slice mixed
- * up from two laps shows. Made for the thread sanitizer (preset tsan).
+ * One writer at full speed in a small ring, readers that cut it at the same
+ * time. Every frame holds its tick and thread, so that a slice mixed from two
+ * laps is found. Made for the thread sanitizer (preset tsan).
  */
 #include "tests/unit/ringbuf/ring_kit.h"
 
@@ -265,14 +265,14 @@ static void run_scene(uint32_t busy, uint64_t stacks)
 }
 
 /* Tables are what is reused: a new stack for each thread at each tick. */
-static void lapped_reader_of_stacks_is_told_and_never_misled(void **state)
+static void lapped_reader_of_stacks_gets_an_error_or_true_data(void **state)
 {
 	(void)state;
 	run_scene(6, UINT64_MAX);
 }
 
 /* The log is what is reused: many threads that take turns in few stacks. */
-static void lapped_reader_of_ticks_is_told_and_never_misled(void **state)
+static void lapped_reader_of_ticks_gets_an_error_or_true_data(void **state)
 {
 	(void)state;
 	run_scene(BUSY_MAX, 3);
@@ -282,9 +282,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			lapped_reader_of_stacks_is_told_and_never_misled),
+			lapped_reader_of_stacks_gets_an_error_or_true_data),
 		cmocka_unit_test(
-			lapped_reader_of_ticks_is_told_and_never_misled),
+			lapped_reader_of_ticks_gets_an_error_or_true_data),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ static void credit_moves_the_start_of_a_run_back(void **state)
 	assert_leaves(slice, 1, whole, 8);
 	assert_int_equal(slice->run_count, 4);
 	fgt_ring_slice_free(slice);
-	/* Credit told later reaches into an earlier range. */
+	/* Credit that is set later reaches into an earlier range. */
 	slice = kit_cut(ring, at(2), at(4));
 	assert_leaves(slice, 1, whole + 1, 3);
 	fgt_ring_slice_free(slice);
@@ -108,7 +108,7 @@ static void credit_moves_the_start_of_a_run_back(void **state)
 	assert_leaves(slice, 1, whole + 3, 2);
 }
 
-static void what_is_known_late_goes_into_earlier_ticks_only(void **state)
+static void late_sample_changes_earlier_ticks_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -131,7 +131,7 @@ static void what_is_known_late_goes_into_earlier_ticks_only(void **state)
 				fgt_ring_set_past(ring, slot, &late, 1, 0, 2),
 				0);
 		}
-		if (tick == 7) /* and what it did at the last one goes on */
+		if (tick == 7) /* and continues what it did at the last one */
 			assert_int_equal(
 				fgt_ring_set_past(ring, slot, &late, 1, 0, 1),
 				0);
@@ -235,9 +235,9 @@ static void marker_becomes_the_leaf_and_replaces_another(void **state)
 	assert_leaves(slice, 1, leaves, 4);
 	assert_int_equal(kit_depth(slice, kit_run(slice, 1, 3)->stack), 3);
 	assert_int_equal(kit_run(slice, 1, 3)->state, 4);
-	/* A thread without a stack gets the marker alone. */
+	/* A thread without a stack gets only the marker. */
 	assert_int_equal(kit_depth(slice, kit_run(slice, 2, 1)->stack), 1);
-	/* … unless it would speak of the last one. */
+	/* … unless the marker means the last stack. */
 	assert_int_equal(kit_run(slice, 2, 2)->stack, FGT_NODE_NONE);
 	assert_int_equal(kit_run(slice, 2, 0)->state, FGT_STATE_UNKNOWN);
 }
@@ -310,7 +310,7 @@ static void rename_is_seen_by_the_next_cut(void **state)
 	}
 }
 
-static void deep_stack_loses_its_middle_and_says_so(void **state)
+static void deep_stack_loses_its_middle_to_a_marker(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -347,7 +347,7 @@ static void deep_stack_loses_its_middle_and_says_so(void **state)
 			 5999);
 }
 
-static void missed_ticks_are_told_within_the_range_only(void **state)
+static void missed_ticks_count_within_the_range_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -411,8 +411,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(thread_has_no_run_outside_its_life),
 		cmocka_unit_test(credit_moves_the_start_of_a_run_back),
-		cmocka_unit_test(
-			what_is_known_late_goes_into_earlier_ticks_only),
+		cmocka_unit_test(late_sample_changes_earlier_ticks_only),
 		cmocka_unit_test(
 			credit_reaches_across_seconds_but_not_before_the_thread),
 		cmocka_unit_test(second_set_in_a_tick_replaces_the_first),
@@ -420,8 +419,8 @@ int main(void)
 		cmocka_unit_test(truncation_marker_stays_under_a_leaf_marker),
 		cmocka_unit_test(bad_slots_states_and_images_are_refused),
 		cmocka_unit_test(rename_is_seen_by_the_next_cut),
-		cmocka_unit_test(deep_stack_loses_its_middle_and_says_so),
-		cmocka_unit_test(missed_ticks_are_told_within_the_range_only),
+		cmocka_unit_test(deep_stack_loses_its_middle_to_a_marker),
+		cmocka_unit_test(missed_ticks_count_within_the_range_only),
 		cmocka_unit_test(image_lives_as_long_as_a_tick_uses_it),
 	};
 

@@ -158,7 +158,7 @@ static void break_string_end(struct fgt_ring_slice *slice)
 	slice->strings.bytes[slice->strings.len_bytes - 1] = 'x';
 }
 
-static void every_broken_promise_is_found(void **state)
+static void every_broken_invariant_is_found(void **state)
 {
 	void (*const breaks[])(struct fgt_ring_slice *) = {
 		break_tick_order,    break_tick_count,	  break_anchors,
@@ -390,7 +390,7 @@ static void narrowing_to_one_thread_keeps_that_one(void **state)
 	assert_int_equal(part->state_count, 2);
 }
 
-static void narrowing_to_nothing_is_told(void **state)
+static void narrowing_to_nothing_is_refused(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_rich();
@@ -411,7 +411,7 @@ static void narrowing_to_nothing_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_broken_promise_is_found),
+		cmocka_unit_test(every_broken_invariant_is_found),
 		cmocka_unit_test(stack_that_is_too_deep_is_not_valid),
 		cmocka_unit_test(wall_clock_comes_from_the_anchor_before),
 		cmocka_unit_test(every_marker_has_a_name),
@@ -421,7 +421,7 @@ int main(void)
 		cmocka_unit_test(narrowing_to_all_of_it_changes_nothing),
 		cmocka_unit_test(narrowed_slice_keeps_the_anchor_that_it_needs),
 		cmocka_unit_test(narrowing_to_one_thread_keeps_that_one),
-		cmocka_unit_test(narrowing_to_nothing_is_told),
+		cmocka_unit_test(narrowing_to_nothing_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

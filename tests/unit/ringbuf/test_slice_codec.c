@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The .fgt form: round trip, and what becomes of bytes that are not ours. */
+/* The .fgt form: round trip, and damaged or foreign bytes. */
 #include "ringbuf/slice/slice_codec.h"
 
 #include <errno.h>
@@ -121,7 +121,7 @@ static void truncation_at_every_byte_is_refused(void **state)
 	(void)state;
 	for (size_t len = 0; len < buffer.len; len++) {
 		struct fgt_why why = { "" };
-		/* A copy of its own: a read past the end is seen by asan. */
+		/* An exact copy: asan finds a read past the end. */
 		uint8_t *copy = malloc(len ? len : 1);
 
 		memcpy(copy, buffer.bytes, len);
@@ -261,7 +261,7 @@ static void missing_and_double_tables_are_named(void **state)
 	fixture_buffer_done(&buffer);
 }
 
-/* The bombs: counts of four thousand million in a few bytes (FAULTS C1). */
+/* The bombs: counts of four thousand million in a few bytes. */
 static const char *const bombs[] = {
 	"FGT1\xdd\xff\xff\xff\xff",
 	"FGT1\xdf\xff\xff\xff\xff",

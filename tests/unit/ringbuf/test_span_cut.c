@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a span log into a slice: what overlaps its ticks, what is still open,
- * and what becomes of records that contradict each other.
+ * From a span log into a slice: spans that overlap its ticks, that are still
+ * open, and records that contradict each other.
  */
 #include "ringbuf/spans/span_cut.h"
 
@@ -158,7 +158,7 @@ static void begins_and_ends_make_one(void **state)
 	assert_span(kit, 2, "c", 1, 40, 50);
 }
 
-static void what_is_open_and_what_only_overlaps_is_there(void **state)
+static void open_and_overlapping_spans_are_kept(void **state)
 {
 	struct kit *kit = *state;
 
@@ -249,8 +249,8 @@ static void marks_counters_and_labels_are_kept(void **state)
 	assert_string_equal(name_of(kit, kit->slice->labels[0].value), "eve");
 }
 
-/* One that changes seldom is not unknown where it did not change. */
-static void a_counter_goes_on_until_it_is_told_anew(void **state)
+/* A counter is known where it did not change. */
+static void counter_keeps_its_value_until_the_next_one(void **state)
 {
 	struct kit *kit = *state;
 	const struct fgt_slice_counter *counters;
@@ -270,7 +270,7 @@ static void a_counter_goes_on_until_it_is_told_anew(void **state)
 }
 
 /* Where ticks come late or not at all; the last one is at 90 ms. */
-static void what_is_said_behind_the_last_tick_is_kept(void **state)
+static void record_behind_the_last_tick_is_kept(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *part = NULL;
 	struct kit *kit = *state;
@@ -391,14 +391,14 @@ static void one_thread_keeps_what_is_around_its_spans(void **state)
 	assert_int_equal(part->mark_count, 1);
 	fgt_ring_slice_free(part);
 	part = NULL;
-	/* It said nothing and began nothing. */
+	/* It reported nothing and began nothing. */
 	assert_int_equal(fgt_slice_narrow(rich, 0, UINT64_MAX, 4250, &part), 0);
 	assert_int_equal(part->task_count + part->span_count, 0);
 	assert_int_equal(part->mark_count + part->label_count, 0);
 	assert_int_equal(part->counter_count, 2);
 }
 
-static void what_contradicts_itself_is_not_valid(void **state)
+static void contradicting_tables_are_not_valid(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_rich();
@@ -437,18 +437,18 @@ int main(void)
 #define WITH_KIT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		WITH_KIT(begins_and_ends_make_one),
-		WITH_KIT(what_is_open_and_what_only_overlaps_is_there),
+		WITH_KIT(open_and_overlapping_spans_are_kept),
 		WITH_KIT(parents_are_found),
 		WITH_KIT(a_lost_end_is_put_where_it_must_have_been),
 		WITH_KIT(a_lost_task_is_made_up_for_its_spans),
 		WITH_KIT(marks_counters_and_labels_are_kept),
-		WITH_KIT(a_counter_goes_on_until_it_is_told_anew),
-		WITH_KIT(what_is_said_behind_the_last_tick_is_kept),
+		WITH_KIT(counter_keeps_its_value_until_the_next_one),
+		WITH_KIT(record_behind_the_last_tick_is_kept),
 		WITH_KIT(random_records_make_a_valid_slice),
 		cmocka_unit_test(a_narrower_slice_keeps_what_overlaps),
 		cmocka_unit_test(a_narrower_slice_knows_what_counters_were),
 		cmocka_unit_test(one_thread_keeps_what_is_around_its_spans),
-		cmocka_unit_test(what_contradicts_itself_is_not_valid),
+		cmocka_unit_test(contradicting_tables_are_not_valid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The span log: what writers append, readers get; nobody waits, everything is
- * counted, and a damaged region does no harm.
+ * The span log: readers get what writers append; no thread waits, every record
+ * is counted, and a damaged region does no harm.
  */
 #include "ringbuf/spans/span_log.h"
 
@@ -84,7 +84,7 @@ static void a_full_log_drops_the_oldest(void **state)
 					   seen.count * (seen.count - 1) / 2);
 }
 
-/* Wherever the log's beginning is by now. */
+/* At any beginning of the log. */
 static void a_thread_is_read_in_its_order(void **state)
 {
 	(void)state;
@@ -103,7 +103,7 @@ static void a_thread_is_read_in_its_order(void **state)
 
 #define LATER 100000u
 
-/* Says more while it is told. */
+/* Appends more during the read. */
 struct teller {
 	struct fgt_span_log *log;
 	struct fgt_span_writer writer;
@@ -121,7 +121,7 @@ static int see_and_say(void *context, const struct fgt_span_record *record)
 	return see(&teller->seen, record);
 }
 
-static void what_is_said_meanwhile_waits(void **state)
+static void record_during_a_read_waits_for_the_next(void **state)
 {
 	FGT_AUTO(fgt_span_log_free)
 	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
@@ -153,15 +153,15 @@ static void a_chunk_is_taken_from_an_idle_owner(void **state)
 	append(log, &idle, 1, "idle");
 	for (uint64_t i = 0; i < 500; i++)
 		append(log, &busy, 1000, "busy");
-	/* Its chunk is long gone; it takes another, and what it says there
-	 * does not land in the other's. */
+	/* Its chunk was taken; it takes another, and its records do not land in
+	 * the old one. */
 	append(log, &idle, 5, "again");
 	assert_int_equal(fgt_span_log_read(log, NULL, see, &seen), 0);
 	assert_int_equal((seen.sum - 5) % 1000, 0);
 	assert_int_equal((seen.sum - 5) / 1000, seen.count - 1);
 }
 
-static void what_is_being_written_is_passed_over(void **state)
+static void chunk_being_written_is_passed_over(void **state)
 {
 	FGT_AUTO(fgt_span_log_free)
 	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
@@ -187,7 +187,7 @@ static void what_is_being_written_is_passed_over(void **state)
 	assert_int_equal(counts.lost, 1);
 }
 
-static void a_reader_goes_on_where_it_was(void **state)
+static void reader_continues_where_it_was(void **state)
 {
 	FGT_AUTO(fgt_span_log_free)
 	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
@@ -210,7 +210,7 @@ static void a_reader_goes_on_where_it_was(void **state)
 	assert_int_equal(fgt_span_reader_missed(log, reader), 0);
 }
 
-static void a_slow_reader_is_told_what_it_missed(void **state)
+static void slow_reader_gets_the_count_of_missed_records(void **state)
 {
 	FGT_AUTO(fgt_span_log_free)
 	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
@@ -258,7 +258,8 @@ static void readers_see_whole_records_while_threads_write(void **state)
 	assert_true(seen > 0);
 }
 
-/* ---- What others give us ------------------------------------------------ */
+/* ---- Logs of other processes ------------------------------------------------
+ * */
 
 static void a_file_that_could_shrink_is_refused(void **state)
 {
@@ -271,7 +272,7 @@ static void a_file_that_could_shrink_is_refused(void **state)
 	assert_int_equal(ftruncate(fd, 64 << 10), 0);
 	assert_int_equal(fgt_span_log_open(fd, &log), -EINVAL);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	/* Sealed, but not ours. */
+	/* Sealed, but no log. */
 	assert_int_equal(fgt_span_log_open(fd, &log), -EINVAL);
 	assert_int_equal(fgt_span_log_open(-1, &log), -EINVAL);
 	assert_null(log);
@@ -304,7 +305,7 @@ static void any_damage_is_survived(void **state)
 
 /* A program that becomes a daemon closes all that it has not opened itself,
  * and gets the numbers again. */
-static void a_number_that_is_another_files_is_left_alone(void **state)
+static void descriptor_of_another_file_is_left_alone(void **state)
 {
 	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
 	int fd = fgt_span_log_fd(log), ends[2];
@@ -340,15 +341,15 @@ int main(void)
 		cmocka_unit_test(sizes_out_of_range_are_refused),
 		cmocka_unit_test(a_full_log_drops_the_oldest),
 		cmocka_unit_test(a_thread_is_read_in_its_order),
-		cmocka_unit_test(what_is_said_meanwhile_waits),
+		cmocka_unit_test(record_during_a_read_waits_for_the_next),
 		cmocka_unit_test(a_chunk_is_taken_from_an_idle_owner),
-		cmocka_unit_test(what_is_being_written_is_passed_over),
-		cmocka_unit_test(a_reader_goes_on_where_it_was),
-		cmocka_unit_test(a_slow_reader_is_told_what_it_missed),
+		cmocka_unit_test(chunk_being_written_is_passed_over),
+		cmocka_unit_test(reader_continues_where_it_was),
+		cmocka_unit_test(slow_reader_gets_the_count_of_missed_records),
 		cmocka_unit_test(readers_see_whole_records_while_threads_write),
 		cmocka_unit_test(a_file_that_could_shrink_is_refused),
 		cmocka_unit_test(any_damage_is_survived),
-		cmocka_unit_test(a_number_that_is_another_files_is_left_alone),
+		cmocka_unit_test(descriptor_of_another_file_is_left_alone),
 		cmocka_unit_test(numbers_are_short_texts),
 	};
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The span log's memfd comes and goes; who writes or reads does not notice.
+ * The span log's memfd is closed and made again; writers and readers are not
+ * affected.
  */
 #include <errno.h>
 
 #include "tests/unit/ringbuf/span_kit.h"
 
-/* The numbers' sum, for whoever maps the memfd. */
+/* The sum of the numbers, read through a mapping of the memfd. */
 static uint64_t sum_shared(const struct fgt_span_log *log)
 {
 	FGT_AUTO(fgt_span_log_free) struct fgt_span_log *other = NULL;
@@ -17,7 +18,7 @@ static uint64_t sum_shared(const struct fgt_span_log *log)
 	return seen.sum;
 }
 
-static void a_memfd_that_was_closed_is_made_again(void **state)
+static void closed_memfd_is_replaced(void **state)
 {
 	FGT_AUTO(fgt_span_log_free)
 	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
@@ -103,7 +104,7 @@ static void the_memfd_comes_and_goes_while_threads_write(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_memfd_that_was_closed_is_made_again),
+		cmocka_unit_test(closed_memfd_is_replaced),
 		cmocka_unit_test(a_record_that_never_ends_is_left_alone),
 		cmocka_unit_test(the_memfd_comes_and_goes_while_threads_write),
 	};

@@ -28,7 +28,7 @@ const struct fgt_symbol *kit_symbol(const struct fgt_ring_slice *slice,
 struct fgt_symbolizer *
 kit_symbolizer(const struct fgt_symbolizer_options *options);
 
-/* What nm says of a symbol; fails the test if it has none. */
+/* The line of nm for a symbol; fails the test if there is none. */
 uint64_t kit_address_of(const char *file, const char *symbol);
 
 #endif

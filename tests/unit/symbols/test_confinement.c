@@ -93,7 +93,7 @@ static int do_kill(void)
 	return syscall(SYS_kill, 1, 0) ? errno : 0;
 }
 
-static void what_is_not_needed_is_not_permitted(void **state)
+static void calls_that_are_not_needed_get_eperm(void **state)
 {
 	(void)state;
 	assert_int_equal(end_of(do_open), EPERM);
@@ -101,7 +101,7 @@ static void what_is_not_needed_is_not_permitted(void **state)
 	assert_int_equal(end_of(do_signal_another), EPERM);
 }
 
-static void what_only_an_intruder_does_is_the_end(void **state)
+static void calls_of_an_intruder_kill_the_process(void **state)
 {
 	(void)state;
 	assert_int_equal(end_of(do_execute), -SIGSYS);
@@ -155,7 +155,7 @@ static uint64_t read_number(const char *path, const char *label, int base)
 	return 0;
 }
 
-/* Only those who may look into everybody's processes see descriptors. */
+/* Only a user that may look into all processes sees descriptors. */
 static void expect_descriptors(unsigned int pid)
 {
 	static const char *const expected[] = { "/dev/null", "/dev/null",
@@ -212,8 +212,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_helper_has_no_rights),
-		cmocka_unit_test(what_is_not_needed_is_not_permitted),
-		cmocka_unit_test(what_only_an_intruder_does_is_the_end),
+		cmocka_unit_test(calls_that_are_not_needed_get_eperm),
+		cmocka_unit_test(calls_of_an_intruder_kill_the_process),
 		cmocka_unit_test(
 			delivery_filter_refuses_what_uploads_do_not_need),
 #ifdef __x86_64__

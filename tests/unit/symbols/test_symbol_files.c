@@ -75,7 +75,7 @@ static void expect_main(const char *path, struct fgt_ring_slice *slice,
 			    reason == FGT_SYMBOL_FOUND ? "main" : expected);
 }
 
-static void a_file_that_was_replaced_is_not_mistaken(void **state)
+static void replaced_file_is_not_mistaken(void **state)
 {
 	const char *path = in_folder("program");
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -172,7 +172,7 @@ static void links_of_a_container_stay_inside(void **state)
 	assert_false(finds(slice, in_folder("outside")));
 }
 
-static void the_vdso_is_named_if_it_is_ours(void **state)
+static void vdso_is_named_if_build_ids_agree(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
@@ -204,7 +204,7 @@ static void the_vdso_is_named_if_it_is_ours(void **state)
 	close(fd);
 }
 
-static void markers_are_called_what_they_are(void **state)
+static void markers_get_their_names(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
@@ -264,7 +264,7 @@ static void jit_code_is_named_by_the_perf_map_as_it_is_now(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-static void another_process_of_that_pid_is_not_believed(void **state)
+static void other_process_with_that_pid_is_not_used(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
@@ -300,14 +300,14 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_file_that_was_replaced_is_not_mistaken),
+		cmocka_unit_test(replaced_file_is_not_mistaken),
 		cmocka_unit_test(without_a_build_id_the_inode_decides),
 		cmocka_unit_test(links_of_a_container_stay_inside),
-		cmocka_unit_test(the_vdso_is_named_if_it_is_ours),
-		cmocka_unit_test(markers_are_called_what_they_are),
+		cmocka_unit_test(vdso_is_named_if_build_ids_agree),
+		cmocka_unit_test(markers_get_their_names),
 		cmocka_unit_test(
 			jit_code_is_named_by_the_perf_map_as_it_is_now),
-		cmocka_unit_test(another_process_of_that_pid_is_not_believed),
+		cmocka_unit_test(other_process_with_that_pid_is_not_used),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -28,7 +28,7 @@
 
 static char folder[] = "/tmp/fgt-helper-XXXXXX";
 
-/* A helper whose other end has already said this, and then stays or goes. */
+/* A helper whose other end has already written this, and then stays or ends. */
 static int ask_liar(const void *said, size_t len, bool stays, int64_t left_ms)
 {
 	const struct fgt_helper_request request = { .image = 1,
@@ -55,7 +55,7 @@ static int ask_liar(const void *said, size_t len, bool stays, int64_t left_ms)
 	return error;
 }
 
-static void a_helper_that_died_or_lies_is_let_go(void **state)
+static void helper_that_died_or_lies_is_stopped(void **state)
 {
 	const struct fgt_helper_reply huge = { .len = UINT32_MAX };
 	const struct fgt_helper_reply cheerful = { .error = 7 };
@@ -87,7 +87,7 @@ static void a_helper_that_is_slow_gets_no_more_than_its_time(void **state)
 	assert_int_equal(ask_liar(NULL, 0, true, 0), -ETIME);
 }
 
-/* Kills the helper between two questions: nobody notices. */
+/* Kills the helper between two requests: the caller does not notice. */
 static void a_helper_that_is_killed_is_replaced(void **state)
 {
 	const struct fgt_helper_request request = { .image = 1,
@@ -120,7 +120,8 @@ static void a_helper_that_is_killed_is_replaced(void **state)
 	fgt_bytes_done(&reply);
 }
 
-/* Each of these cannot be executed, or is no helper: ends, or says rubbish. */
+/* Each of these cannot be executed, or is no helper: ends, or writes rubbish.
+ * */
 static void without_a_helper_frames_get_image_and_offset(void **state)
 {
 	static const char *const paths[] = { "/nowhere", "/dev/null",
@@ -169,7 +170,7 @@ static bool is_named(struct fgt_symbolizer *symbolizer)
 	return false;
 }
 
-static void what_took_too_long_is_asked_again_next_time(void **state)
+static void request_that_took_too_long_is_repeated_next_time(void **state)
 {
 	static const char silent[] = "#!/bin/sh\nexec sleep 100\n";
 	FGT_AUTO(fgt_symbolizer_free) struct fgt_symbolizer *symbolizer = NULL;
@@ -356,7 +357,7 @@ static void dwarf_that_leads_in_circles_ends(void **state)
 	unlink(path);
 }
 
-static void what_is_no_elf_file_says_so(void **state)
+static void file_that_is_not_elf_gets_its_reason(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
 	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
@@ -461,17 +462,18 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_helper_that_died_or_lies_is_let_go),
+		cmocka_unit_test(helper_that_died_or_lies_is_stopped),
 		cmocka_unit_test(
 			a_helper_that_is_slow_gets_no_more_than_its_time),
-		cmocka_unit_test(what_took_too_long_is_asked_again_next_time),
+		cmocka_unit_test(
+			request_that_took_too_long_is_repeated_next_time),
 		cmocka_unit_test(a_helper_that_is_killed_is_replaced),
 		cmocka_unit_test(without_a_helper_frames_get_image_and_offset),
 		cmocka_unit_test(broken_files_cost_only_themselves),
 		cmocka_unit_test(
 			of_ten_gigabytes_of_dwarf_only_symbols_are_read),
 		cmocka_unit_test(dwarf_that_leads_in_circles_ends),
-		cmocka_unit_test(what_is_no_elf_file_says_so),
+		cmocka_unit_test(file_that_is_not_elf_gets_its_reason),
 		cmocka_unit_test(a_forged_build_id_deceives_only_its_user),
 		cmocka_unit_test(threads_share_one_symbolizer),
 	};

@@ -88,7 +88,7 @@ static void expect_level(const struct fgt_ring_slice *slice, uint32_t at,
 			 line_with(file, remark));
 }
 
-static void a_program_is_seen_as_it_saw_itself(void **state)
+static void unwound_stack_is_what_the_program_saw(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(c_shapes) / sizeof(*c_shapes); i++) {
@@ -212,7 +212,7 @@ static void text_of(const char *path, uint64_t *start, uint64_t *size)
 	pclose(pipe);
 }
 
-/* Places of real functions; what lies between two is nobody's. */
+/* Addresses of real functions; those between two belong to none. */
 static void compare_with_addr2line(const char *path)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -426,7 +426,7 @@ static void a_name_without_end_is_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_program_is_seen_as_it_saw_itself),
+		cmocka_unit_test(unwound_stack_is_what_the_program_saw),
 		cmocka_unit_test(
 			callers_are_looked_up_before_their_return_address),
 		cmocka_unit_test(lines_and_inlined_calls_agree_with_addr2line),

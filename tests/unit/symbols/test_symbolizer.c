@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of agent/symbols/symbolizer: one program in every state of undress,
- * its addresses told by itself.
+ * Tests of agent/symbols/symbolizer: one program with and without each kind of
+ * symbols; it prints its addresses.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,7 +197,7 @@ static void minidebuginfo_gives_functions(void **state)
 	expect_functions("minidebug", "/nowhere");
 }
 
-static void a_bomb_in_minidebuginfo_counts_for_nothing(void **state)
+static void bomb_in_minidebuginfo_is_ignored(void **state)
 {
 	(void)state;
 	expect_nothing("bomb", "/nowhere", FGT_SYMBOL_STRIPPED);
@@ -209,7 +209,7 @@ static void a_stripped_file_gives_image_and_offset(void **state)
 	expect_nothing("stripped", "/nowhere", FGT_SYMBOL_STRIPPED);
 }
 
-static void a_file_that_is_gone_says_so(void **state)
+static void missing_file_gets_its_reason(void **state)
 {
 	(void)state;
 	expect_nothing("gone", "/nowhere", FGT_SYMBOL_NO_FILE);
@@ -254,7 +254,7 @@ static void a_second_slice_is_answered_from_the_cache(void **state)
 	fgt_symbolizer_free(symbolizer);
 }
 
-static void packs_are_believed_only_if_they_are_whole(void **state)
+static void pack_is_accepted_only_if_whole(void **state)
 {
 	const struct fgt_names names = {
 		.count = 2,
@@ -309,12 +309,12 @@ int main(void)
 		cmocka_unit_test(debug_file_is_found_by_link_and_checksum),
 		cmocka_unit_test(debug_file_with_a_wrong_checksum_is_not_taken),
 		cmocka_unit_test(minidebuginfo_gives_functions),
-		cmocka_unit_test(a_bomb_in_minidebuginfo_counts_for_nothing),
+		cmocka_unit_test(bomb_in_minidebuginfo_is_ignored),
 		cmocka_unit_test(a_stripped_file_gives_image_and_offset),
-		cmocka_unit_test(a_file_that_is_gone_says_so),
+		cmocka_unit_test(missing_file_gets_its_reason),
 		cmocka_unit_test(another_file_at_the_path_is_not_taken),
 		cmocka_unit_test(a_second_slice_is_answered_from_the_cache),
-		cmocka_unit_test(packs_are_believed_only_if_they_are_whole),
+		cmocka_unit_test(pack_is_accepted_only_if_whole),
 	};
 
 	return cmocka_run_group_tests(tests, ask_the_program, NULL);

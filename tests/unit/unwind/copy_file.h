@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies a program for a test: to be replaced or deleted while it runs, or run
- * by a user who may not enter the folder of the build.
+ * by a user that may not enter the folder of the build.
  */
 #ifndef FGT_TESTS_UNIT_COPY_FILE_H
 #define FGT_TESTS_UNIT_COPY_FILE_H

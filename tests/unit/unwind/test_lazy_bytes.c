@@ -69,7 +69,7 @@ static size_t count_resident(struct fgt_lazy_bytes *lazy)
 	return count;
 }
 
-static void what_is_needed_is_there_and_no_more(void **state)
+static void only_needed_pages_are_read(void **state)
 {
 	FGT_AUTO(fgt_lazy_bytes_free) struct fgt_lazy_bytes *lazy = NULL;
 	struct fgt_elf_source source = make_file();
@@ -98,7 +98,7 @@ static void what_is_needed_is_there_and_no_more(void **state)
 }
 
 /* A mapping would end the process here. */
-static void a_file_that_is_cut_off_is_told(void **state)
+static void truncated_file_is_reported(void **state)
 {
 	FGT_AUTO(fgt_lazy_bytes_free) struct fgt_lazy_bytes *lazy = NULL;
 	struct fgt_elf_source source = make_file();
@@ -115,7 +115,7 @@ static void a_file_that_is_cut_off_is_told(void **state)
 	close(source.fd);
 }
 
-static void another_file_of_that_number_is_not_taken(void **state)
+static void other_file_with_that_descriptor_is_refused(void **state)
 {
 	FGT_AUTO(fgt_lazy_bytes_free) struct fgt_lazy_bytes *lazy = NULL;
 	struct fgt_elf_source source = make_file(), other;
@@ -147,7 +147,7 @@ static void *need_all(void *context)
 	return NULL;
 }
 
-static void threads_may_need_the_same(void **state)
+static void threads_may_need_the_same_page(void **state)
 {
 	FGT_AUTO(fgt_lazy_bytes_free) struct fgt_lazy_bytes *lazy = NULL;
 	struct fgt_elf_source source = make_file();
@@ -170,7 +170,7 @@ static void threads_may_need_the_same(void **state)
 
 #define STEP_BYTES 20011u
 
-/* What is said of addresses all over a library. */
+/* Rules of addresses all over a library. */
 static void expect_rules(const struct fgt_cfi_table *table, uint64_t end,
 			 int result)
 {
@@ -188,9 +188,9 @@ static void expect_rules(const struct fgt_cfi_table *table, uint64_t end,
 	assert_in_range(found, 10, UINT_MAX);
 }
 
-/* While a library is written over, nothing is known of it; nor is it
- * remembered that nothing was. */
-static void rules_of_a_file_that_is_cut_off_are_not_made_up(void **state)
+/* A library that is being overwritten has no rules, and that is not remembered.
+ * */
+static void truncated_file_has_no_rules(void **state)
 {
 	FGT_AUTO(fgt_cfi_table_free) struct fgt_cfi_table *table = NULL;
 	char path[] = "/tmp/fgt-lazy-XXXXXX";
@@ -221,12 +221,11 @@ static void rules_of_a_file_that_is_cut_off_are_not_made_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_needed_is_there_and_no_more),
-		cmocka_unit_test(a_file_that_is_cut_off_is_told),
-		cmocka_unit_test(another_file_of_that_number_is_not_taken),
-		cmocka_unit_test(threads_may_need_the_same),
-		cmocka_unit_test(
-			rules_of_a_file_that_is_cut_off_are_not_made_up),
+		cmocka_unit_test(only_needed_pages_are_read),
+		cmocka_unit_test(truncated_file_is_reported),
+		cmocka_unit_test(other_file_with_that_descriptor_is_refused),
+		cmocka_unit_test(threads_may_need_the_same_page),
+		cmocka_unit_test(truncated_file_has_no_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks of blocked threads from what procfs tells alone (SP and PC): ten
- * kinds of blocking call, depths 10 to 60, seven ways of building the code.
- * Every stack must be complete and the very chain of calls.
+ * Stacks of blocked threads from what procfs has (SP and PC): ten kinds of
+ * blocking call, depths 10 to 60, seven ways of building the code. Every stack
+ * must be complete and the very chain of calls.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks made to deceive (FAULTS U1): over this process's own code, 20,000
- * snapshots of random words, and loops made by hand. Whatever they hold, the
- * unwinder ends, stays in its arrays, and says when it did not reach a root.
+ * Stacks made to deceive: over the code of this process, 20,000 snapshots of
+ * random words, and loops made by hand. The unwinder must end, stay in its
+ * arrays, and report when it did not reach a root.
  */
 #include <setjmp.h>
 #include <stdarg.h>

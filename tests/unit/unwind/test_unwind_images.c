@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which file is taken for a mapping (FAULTS U4): deleted and replaced
- * programs and libraries, with map_files (root) and without (nobody). The
- * mapped one or none, never another.
+ * Which file is taken for a mapping: deleted and replaced programs and
+ * libraries, with map_files (root) and without (user 65534). The mapped one or
+ * none, never another.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #define NOBODY 65534
 
 static char folder[64];
-/* Copies, as the build may be in a folder of root alone. */
+/* Copies, as the build may be in a folder that only root may enter. */
 static char original[96], other[96];
 
 static const char *path_of(const char *name)
@@ -179,7 +179,7 @@ static void check_replaced_library(bool is_privileged)
 	unlink(path_of("lib.so"));
 }
 
-/* Runs a check as nobody; a failed assertion ends that process with 1. */
+/* Runs a check as user 65534; a failed assertion ends that process with 1. */
 static int run_as_nobody(void)
 {
 	pid_t pid = fork();
@@ -212,7 +212,7 @@ static void a_replaced_library_is_not_mistaken(void **state)
 	check_replaced_library(getuid() == 0);
 }
 
-static void nor_without_privileges(void **state)
+static void replaced_library_is_refused_without_privileges(void **state)
 {
 	(void)state;
 	assert_int_equal(run_as_nobody(), 0);
@@ -356,7 +356,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_deleted_program_is_found),
 		cmocka_unit_test(a_replaced_library_is_not_mistaken),
-		cmocka_unit_test(nor_without_privileges),
+		cmocka_unit_test(
+			replaced_library_is_refused_without_privileges),
 		cmocka_unit_test(a_zombie_has_no_maps),
 		cmocka_unit_test(maps_read_twice_are_equal),
 		cmocka_unit_test(threads_share_the_cache),

@@ -306,7 +306,7 @@ static void a_damaged_elf_file_does_no_harm(void **state)
 	free(good);
 }
 
-static void what_is_no_elf_file_is_refused(void **state)
+static void file_that_is_not_elf_is_refused(void **state)
 {
 	uint8_t bytes[sizeof(Elf64_Ehdr)] = { 0 };
 	struct fgt_elf_source source = { .fd = -1, .bytes = bytes };
@@ -388,7 +388,7 @@ int main(void)
 		cmocka_unit_test(calls_of_aarch64_are_recognised),
 		cmocka_unit_test(perf_registers_are_mapped),
 		cmocka_unit_test(a_damaged_elf_file_does_no_harm),
-		cmocka_unit_test(what_is_no_elf_file_is_refused),
+		cmocka_unit_test(file_that_is_not_elf_is_refused),
 		cmocka_unit_test(instructions_that_harm_are_refused),
 	};
 

@@ -27,7 +27,7 @@
 
 #define BYTES(...) ((const uint8_t[]){ __VA_ARGS__ })
 
-/* def_cfa rsp 8; offset pc 1: what every CIE of x86-64 says. */
+/* def_cfa rsp 8; offset pc 1: as in every CIE of x86-64. */
 static const uint8_t common[] = { 0x0c, 7, 8, SAVED_PC, 1 };
 
 static struct fgt_cfi_rule rule_of(const uint8_t *instructions, size_t len)
@@ -187,7 +187,7 @@ static void every_way_to_write_an_offset_is_read(void **state)
 	check_row(&row, FGT_CFI_ROW_FP_BASED, 32, 0);
 	assert_int_equal(ROW_AT(START, &row, 0x13, 0x7d), 0);
 	check_row(&row, 0, 24, 0);
-	/* GNU_args_size and nop say nothing */
+	/* GNU_args_size and nop change nothing */
 	assert_int_equal(ROW_AT(START, &row, 0x2e, 0x90, 0x01, 0x00), 0);
 	check_row(&row, 0, 8, 0);
 }
@@ -259,7 +259,7 @@ static void the_expression_of_a_plt_is_known(void **state)
 	}
 }
 
-static void what_a_row_cannot_say_is_refused(void **state)
+static void rule_that_no_row_can_hold_is_refused(void **state)
 {
 	struct fgt_cfi_rule rule;
 	struct fgt_cfi_row row = { .flags = 0xee };
@@ -371,7 +371,7 @@ static void rows_are_kept_by_file_and_address(void **state)
 	fgt_cfi_rows_free(rows);
 }
 
-/* Every row that is found is the right one, however many were put. */
+/* Every row that is found is the right one, for any number of rows. */
 static void rows_never_grow_beyond_their_bound(void **state)
 {
 	struct fgt_cfi_rows *rows;
@@ -399,7 +399,7 @@ static void rows_never_grow_beyond_their_bound(void **state)
 	fgt_cfi_rows_free(rows);
 }
 
-/* However far apart the code is that they belong to. */
+/* Also where their code is far apart. */
 static void few_rows_lie_in_one_page(void **state)
 {
 	struct fgt_cfi_row row = { .cfa_offset = 8 };
@@ -428,7 +428,7 @@ int main(void)
 		cmocka_unit_test(other_registers_are_only_noticed),
 		cmocka_unit_test(a_root_has_no_return_address),
 		cmocka_unit_test(the_expression_of_a_plt_is_known),
-		cmocka_unit_test(what_a_row_cannot_say_is_refused),
+		cmocka_unit_test(rule_that_no_row_can_hold_is_refused),
 		cmocka_unit_test(broken_instructions_are_refused),
 		cmocka_unit_test(rows_are_kept_by_file_and_address),
 		cmocka_unit_test(rows_never_grow_beyond_their_bound),

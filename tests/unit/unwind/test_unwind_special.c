@@ -47,7 +47,8 @@ static void unwind_blocked(const struct child *child, const char *kind,
 		       frames, MAX_DEPTH + 2, ret_result);
 }
 
-/* The named functions in their order, without repetitions and the rest. */
+/* The named functions in their order, without repetitions and other functions.
+ * */
 static void check_chain(const struct child *child,
 			const struct fgt_unwind_result *result,
 			const char *const *names, size_t count)
@@ -154,7 +155,7 @@ static void both_ends_of_deep_recursion_are_kept(void **state)
 	child_stop(&child);
 }
 
-static void a_stack_that_is_not_copied_whole_says_so(void **state)
+static void stack_that_is_not_copied_whole_is_reported(void **state)
 {
 	struct fgt_unwind_result result;
 	struct child child;
@@ -238,7 +239,7 @@ int main(void)
 		cmocka_unit_test(signal_frames_are_crossed),
 		cmocka_unit_test(code_without_a_file_is_crossed),
 		cmocka_unit_test(both_ends_of_deep_recursion_are_kept),
-		cmocka_unit_test(a_stack_that_is_not_copied_whole_says_so),
+		cmocka_unit_test(stack_that_is_not_copied_whole_is_reported),
 		cmocka_unit_test(a_wild_leaf_is_left_by_its_return_address),
 		cmocka_unit_test(the_vdso_is_an_image),
 	};

@@ -144,7 +144,7 @@ static bool is_equal(const struct shadow *shadow,
 	return true;
 }
 
-/* The same stop, as if procfs alone had told of it: SP and PC. */
+/* The same stop, with what procfs has: SP and PC. */
 static void unwind_blind(const struct child *child,
 			 struct fgt_unwind_result *ret_result)
 {
@@ -230,8 +230,8 @@ static void every_instruction_of_unoptimised_code(void **state)
 
 #if defined(__x86_64__) && !defined(__clang__)
 /*
- * In the last two instructions of such a function gcc's rules say that the
- * frame pointer is saved where it does not point any more.
+ * In the last two instructions of such a function the frame pointer is saved,
+ * by gcc's rules, where it does not point any more.
  */
 static void every_instruction_between_aligned_stacks(void **state)
 {

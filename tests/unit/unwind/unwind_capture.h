@@ -20,7 +20,7 @@ struct captured {
 /* Stops the thread, takes all registers, lets it go. -errno */
 int capture_by_ptrace(int32_t pid, int32_t tid, struct captured *captured);
 
-/* What procfs tells of a blocked thread: SP and PC. -EAGAIN not blocked. */
+/* What procfs has of a blocked thread: SP and PC. -EAGAIN not blocked. */
 int capture_by_syscall(int32_t pid, int32_t tid, struct captured *captured);
 
 /* Copies len bytes of the stack from SP on; cut at the mapping's end. */
