@@ -148,13 +148,13 @@ def check_not_enabled(bench, checks):
               f"{result.returncode} {result.stderr} {text[:300]}")
 
 
-def check_harmless(bench, checks, who, folder, as_nobody, mode):
+def check_harmless(bench, checks, who, folder, as_nobody, mode, seconds):
     out = out_folder(bench, who)
-    probe = bench.start([f"{folder}/blockers", "10", *mode], as_nobody,
+    probe = bench.start([f"{folder}/blockers", str(seconds + 2), *mode], as_nobody,
                         stdout=subprocess.PIPE, text=True)
     pid = read_until(probe.stdout, "ready ")
-    result = record(folder, as_nobody, "-d", "8", "-p", pid, "-o",
-                    f"{out}/probe.folded")
+    result = record(folder, as_nobody, "-d", str(seconds), "-p", pid,
+                    "-o", f"{out}/probe.folded")
     checks.ok(f"{who}: records the probe {' '.join(mode)}",
               result.returncode == 0, result.stderr)
     for line in probe.stdout.read().strip().split("\n"):
@@ -179,7 +179,8 @@ def main():
             check_busy(bench, checks, who, folder, as_nobody)
             check_status(bench, checks, who, folder, as_nobody)
             for mode in ([], ["spin"]):
-                check_harmless(bench, checks, who, folder, as_nobody, mode)
+                check_harmless(bench, checks, who, folder, as_nobody, mode,
+                               seconds)
     finally:
         bench.close()
     checks.finish()

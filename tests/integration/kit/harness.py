@@ -39,53 +39,10 @@ class Checks:
         sys.exit(1 if self.failed or not self.passed else 0)
 
 
-class Attempt(Checks):
-    """Collects checks; printed once it is known which attempt counts."""
-
-    def __init__(self):
-        super().__init__()
-        self.results = []
-
-    def ok(self, name, is_ok, why=""):
-        self.results.append((name, bool(is_ok), why))
-        return is_ok
-
-    def wrong(self):
-        return [f"{name}: {why}" for name, is_ok, why in self.results
-                if not is_ok]
-
-
-class Comparisons:
-    """Recordings compared with what is true, three times at most.
-
-    What else the machine does, and the time that a virtual one is not given,
-    are in the figures too, for minutes at a stretch: what does not agree is
-    compared once more when all others are through. What is wrong with the
-    recorder is wrong in every attempt.
-    """
-    ATTEMPTS = 3
-
-    def __init__(self, checks):
-        self.checks = checks
-        self.left = []
-
-    def make(self, compare, *arguments):
-        """compare(attempt, *arguments) makes its checks on the attempt."""
-        self._try(compare, arguments, 1)
-
-    def finish(self):
-        while self.left:
-            self._try(*self.left.pop(0))
-
-    def _try(self, compare, arguments, number):
-        attempt = Attempt()
-        compare(attempt, *arguments)
-        if attempt.wrong() and number < self.ATTEMPTS:
-            print("# again:", attempt.wrong(), flush=True)
-            self.left.append((compare, arguments, number + 1))
-            return
-        for result in attempt.results:
-            self.checks.ok(*result)
+def slack_of(seconds, usual_seconds):
+    """By how much wider a limit is for a shorter recording: shares are counts
+    of samples, whose error grows with the root of what is missing."""
+    return max(1.0, usual_seconds / seconds) ** 0.5
 
 
 class Bench:
