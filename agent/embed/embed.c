@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recorder inside somebody else's process: sampler, ring and names of that
- * very process. The calls run in threads of the program or of libfgtrace;
- * nothing here may end the program, print, or make a child process.
+ * The recorder inside a program: sampler, ring and names of this process. The
+ * calls run in threads of the program or of libfgtrace. They must not end the
+ * program, print, or make a child process.
  */
 #include "agent/embed/embed.h"
 
@@ -22,8 +22,8 @@
 #include "upload/deliver/dispatch.h"
 #include "upload/format/format.h"
 
-#define NAMES_MAX_MS	3000 /* of one slice; the rest has no names */
-#define MAX_CPU_PERCENT 10.0 /* of one core; then the rate is lowered */
+#define NAMES_MAX_MS	3000 /* for one slice; the rest has no names */
+#define MAX_CPU_PERCENT 10.0 /* of one core; above it the rate is lowered */
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
 
 struct recorder {
@@ -39,7 +39,7 @@ static void set_why(char *ret_why, const char *text)
 	snprintf(ret_why, FGT_EMBED_WHY, "%.*s", FGT_EMBED_WHY - 1, text);
 }
 
-/* On the sampler's thread. */
+/* On the sampler thread. */
 static void explain(void *context, int32_t pid, const char *text)
 {
 	const struct recorder *recorder = context;
@@ -100,7 +100,7 @@ static inline void stop_auto(struct recorder **recorder)
 	stop(*recorder);
 }
 
-static void tell_why_not(int error, char *ret_why)
+static void explain_failure(int error, char *ret_why)
 {
 	bool is_limit = error == -ENOMEM || error == -EAGAIN ||
 			error == -EMFILE || error == -ENFILE;
@@ -108,7 +108,7 @@ static void tell_why_not(int error, char *ret_why)
 
 	(void)fgt_why_set(&why, error, "recording cannot start: %s%s",
 			  strerror(-error),
-			  is_limit ? "; raise the program's limits (ulimit -v, "
+			  is_limit ? ": raise the program's limits (ulimit -v, "
 				     "-u and -n)"
 				   : "");
 	set_why(ret_why, why.text);
@@ -124,7 +124,7 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 	ret_why[0] = '\0';
 	recorder = calloc(1, sizeof(*recorder));
 	if (!recorder) {
-		tell_why_not(-ENOMEM, ret_why);
+		explain_failure(-ENOMEM, ret_why);
 		return -ENOMEM;
 	}
 	recorder->options = *options;
@@ -142,22 +142,22 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 		if (rc == -ESRCH)
 			set_why(ret_why,
 				"recording cannot start: this process is not "
-				"in /proc: mount it where the program runs "
+				"in /proc: mount /proc where the program runs "
 				"(after chroot(2), in a container)");
 		else if (why.text[0])
 			set_why(ret_why, why.text);
 		else
-			tell_why_not(rc, ret_why);
+			explain_failure(rc, ret_why);
 		return rc;
 	}
-	/* Without descriptors left its slices tell of stacks only. */
+	/* If no descriptor is left, slices have stacks only. */
 	(void)fgt_target_set_spans(recorder->target, options->spans_fd);
 	*ret_recorder = FGT_TAKE(recorder);
 	fgt_loaded_pages_give_back();
 	return 0;
 }
 
-/* In the child of a fork: what it has of the recorder are descriptors. */
+/* In the child of a fork, where only descriptors of the recorder remain. */
 static void forked(void *context)
 {
 	const struct recorder *recorder = context;
@@ -178,7 +178,6 @@ static int encode(const struct fgt_ring_slice *slice,
 	rc = fgt_slice_encode(slice, &memory.sink);
 	if (rc < 0) {
 		fgt_memory_sink_done(&memory);
-		/* Too large for anybody to hold. */
 		return rc == -EMSGSIZE ? -ENOMEM : rc;
 	}
 	*ret_cut = (struct fgt_embed_cut){
@@ -200,7 +199,7 @@ static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
 	const struct fgt_ring *ring = fgt_target_ring(recorder->target);
 	int rc = fgt_ring_cut(ring, from_ns, to_ns, &slice);
 
-	/* Overwritten while it was read: there is nothing left of it. */
+	/* Overwritten while it was read: all of it is gone. */
 	if (rc == -EAGAIN)
 		rc = -ENODATA;
 	if (rc == -ENODATA && is_transaction)
@@ -283,7 +282,7 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 	return rc;
 }
 
-/* Runs in the library's worker; blocks it, within the bounds of an upload. */
+/* On the worker of the library; blocks within the limits of an upload. */
 static int deliver(const uint8_t *bytes, size_t len_bytes,
 		   const char *destination, const struct fgt_embed_way *way,
 		   const struct fgt_transaction_facts *facts, char *ret_why,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libfgtrace-embed.so offers to libfgtrace, which loads it locally so
- * that nothing of it (libunwind!) replaces anything of the host. Only plain
- * types cross: both sides have a struct fgt_slice of their own.
+ * The interface of libfgtrace-embed.so to libfgtrace, which loads it with
+ * RTLD_LOCAL, so that its symbols (libunwind) never replace those of the
+ * program. It passes plain types only.
  */
 #ifndef FGT_AGENT_EMBED_EMBED_H
 #define FGT_AGENT_EMBED_EMBED_H
@@ -23,20 +23,20 @@ struct fgt_embed_options {
 	unsigned int hz, ring_seconds;
 	size_t ring_bytes;
 	int spans_fd; /* of the span log, -1: none; borrowed */
-	/* Of the library's threads: never sampled. 0: none. */
+	/* Threads of the library, which are never sampled; 0: none. */
 	int32_t own_tids[FGT_EMBED_OWN_TIDS];
 	void (*log)(void *context, const char *line);
 	void *context;
 };
 
-/* How a delivery reaches its destination, see fgt_options. */
+/* Connections to a destination, see fgt_options. */
 struct fgt_embed_way {
 	const char *ca_file; /* NULL: the system's authorities */
-	bool is_http_allowed; /* plain, to another machine */
+	bool is_http_allowed; /* plain http to another machine */
 };
 
 struct fgt_embed_cut {
-	uint8_t *bytes; /* .fgt, with names; of malloc() */
+	uint8_t *bytes; /* a .fgt file with names; from malloc() */
 	size_t len_bytes;
 	uint64_t from_ns, to_ns, ticks;
 	unsigned int threads;
@@ -45,36 +45,36 @@ struct fgt_embed_cut {
 struct fgt_embed_ops {
 	unsigned int version;
 
-	/* One thread that samples this process; the first tick has run when
-	 * this returns. -EPERM, -ENOMEM, -EAGAIN; why[FGT_EMBED_WHY]. */
+	/* Starts one thread that samples this process, and returns after the
+	 * first tick. -EPERM, -ENOMEM, -EAGAIN; why[FGT_EMBED_WHY]. */
 	int (*start)(const struct fgt_embed_options *options,
 		     void **ret_recorder, char *ret_why);
-	/* Waits for its thread and for signal handlers under way. */
+	/* Waits for its thread and for running signal handlers. */
 	void (*stop)(void *recorder);
-	/* As fgt_get_slice(), without waiting for to_ns; of a transaction, told
-	 * even if nothing was sampled then, instead of -ENODATA. MT-Safe */
+	/* As fgt_get_slice(), without waiting for to_ns. is_transaction: an
+	 * empty slice instead of -ENODATA. MT-Safe */
 	int (*cut)(void *recorder, uint64_t from_ns, uint64_t to_ns,
 		   bool is_transaction, struct fgt_embed_cut *ret_cut);
-	/* The memfd of the ring, borrowed: whoever holds a copy of it can cut
-	 * when this process is no more. */
+	/* The memfd of the ring, borrowed: a process with a copy of it can cut
+	 * slices after this process has ended. */
 	int (*ring_fd)(void *recorder);
-	/* The memfd of the span log, borrowed: taken if it is another one, or
-	 * if the program has closed the recorder's copy. Errno of dup(2).
+	/* The memfd of the span log, borrowed: duplicated if it is another one,
+	 * or if the program has closed the recorder's copy. Errno of dup(2).
 	 * MT-Safe */
 	int (*set_spans)(void *recorder, int spans_fd);
 	double (*hz)(void *recorder);
 	void (*get_limitation)(void *recorder, char *ret_text, size_t len);
-	/* In the child of a fork: closes descriptors, nothing else. No other
-	 * call with this recorder follows. */
+	/* In the child of a fork: closes descriptors only. No other call with
+	 * this recorder follows. */
 	void (*forked)(void *recorder);
 
-	/* Need no recorder. format: enum fgt_format of fgtrace.h. facts may be
+	/* From here on without a recorder. format: enum fgt_format of fgtrace.h. facts may be
 	 * NULL, or of no transaction (fgt_facts_of_transaction()). bytes are
 	 * checked. MT-Safe */
 	int (*write)(const uint8_t *bytes, size_t len_bytes, int format,
 		     const struct fgt_transaction_facts *facts, int fd);
-	/* As fgt_dispatch(); blocks. why[FGT_EMBED_WHY]. ret_wait_s, which may
-	 * be NULL: how long the destination wants to be left alone, 0. The
+	/* As fgt_dispatch(); blocks. why[FGT_EMBED_WHY]. ret_wait_s (may be
+	 * NULL): seconds until the destination accepts the next request, 0. The
 	 * first upload loads libcurl. */
 	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
 		       const char *destination, const struct fgt_embed_way *way,
@@ -82,7 +82,7 @@ struct fgt_embed_ops {
 		       unsigned int *ret_wait_s);
 };
 
-/* The one symbol that the library exports. */
+/* The only exported symbol. */
 const struct fgt_embed_ops *fgt_embed(void);
 
 #endif

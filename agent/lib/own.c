@@ -79,8 +79,8 @@ int fgt_own_file_path(const char *text, char *ret_path, size_t size,
 	return 0;
 }
 
-/* The variable has the path, too: a child that is given another path has a
- * file of its own. */
+/* The variable has the path, too: a child that gets another path writes
+ * another file. */
 enum fgt_own_file fgt_own_file_take(const char *variable, const char *path)
 {
 	const char *owner = getenv(variable);

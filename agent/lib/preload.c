@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that knows nothing of us: LD_PRELOAD=libfgtrace.so with
- * FGTRACE_OUT=FILE records it from its first instruction, and writes the last
- * seconds to FILE when it exits, or at SIGUSR2 if it has no handler of its own.
- * Runs before and after main(), in a signal handler (which sets a flag), and in
- * the worker. Says on standard error what went wrong, since nobody else will.
+ * Programs that do not use the library: LD_PRELOAD=libfgtrace.so with
+ * FGTRACE_OUT=FILE records from the start of main(), and writes the last seconds
+ * to FILE at exit, or at SIGUSR2 if the program has no handler for it. Runs
+ * before and after main(), in a signal handler (which sets a flag), and in the
+ * worker. Prints errors to standard error, because the program has no log.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,25 +23,25 @@
 #include "agent/lib/worker.h"
 #include "upload/format/format_list.h"
 
-#define FIRST_NS 100000000u /* until there is something worth a slice */
-#define OWNER	 "FGTRACE_PID" /* who writes FGTRACE_OUT: not its children */
+#define FIRST_NS 100000000u /* no slice before this age of the program */
+#define OWNER	 "FGTRACE_PID" /* the process that writes FGTRACE_OUT */
 
 static struct {
-	/* Set before main() and constant from then on. */
+	/* Set before main(), then constant. */
 	char path[PATH_MAX];
 	enum fgt_format format;
 	pid_t pid; /* 0: not active */
-	/* Only the thread that starts says why it could not; it has. */
+	/* Only the thread that starts prints why it failed. */
 	pthread_t starter;
 	atomic_bool is_starting;
-	bool has_said;
-	uint64_t begin_ns; /* of the program, not of our own start */
-	/* Protects the file: one writer at a time. */
+	bool has_printed;
+	uint64_t begin_ns; /* when recording began */
+	/* Protects the file. */
 	pthread_mutex_t lock;
 	atomic_bool is_asked; /* by SIGUSR2 */
 } preload = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void complain(const char *what, const char *why)
+static void print_error(const char *what, const char *why)
 {
 	char line[PATH_MAX + 256];
 	int len = snprintf(line, sizeof(line), "fgtrace: %s%s%s\n", what,
@@ -50,7 +50,7 @@ static void complain(const char *what, const char *why)
 	if (len > (int)sizeof(line) - 1)
 		len = sizeof(line) - 1;
 	if (write(STDERR_FILENO, line, (size_t)len) < 0)
-		return; /* then there is nobody to tell */
+		return; /* there is no other place for errors */
 }
 
 /* ---- The file ---------------------------------------------------------- */
@@ -88,14 +88,16 @@ static void write_slice(void)
 		rc = write_to(slice);
 	fgt_slice_free(slice);
 	pthread_mutex_unlock(&preload.lock);
-	/* That of the end has been written, or will be. And short children are
-	 * none to speak of where a script takes their words for an answer. */
+	/* -ESHUTDOWN: the slice of the exit replaces this one. -ENODATA is
+	 * printed to terminals only: scripts may read standard error of short
+	 * programs. */
 	if (rc == -ESHUTDOWN || (rc == -ENODATA && !isatty(STDERR_FILENO)))
 		return;
 	if (rc < 0)
-		complain(preload.path, rc == -ENODATA ? "nothing was recorded "
-							"in so short a time"
-						      : strerror(-rc));
+		print_error(preload.path, rc == -ENODATA
+						  ? "nothing was recorded: "
+						    "the program is too short"
+						  : strerror(-rc));
 }
 
 /* ---- SIGUSR2 ----------------------------------------------------------- */
@@ -135,7 +137,7 @@ static void leave_signal(void)
 /* On the worker, soon after the signal, or after the start. */
 static uint64_t work(uint64_t now_ns)
 {
-	/* Acquire: pairs with the release at the end of begin(). */
+	/* Acquire: pairs with the store at the end of begin(). */
 	if (atomic_load_explicit(&preload.is_starting, memory_order_acquire) ||
 	    !atomic_load_explicit(&preload.is_asked, memory_order_relaxed))
 		return UINT64_MAX;
@@ -147,7 +149,7 @@ static uint64_t work(uint64_t now_ns)
 	return UINT64_MAX;
 }
 
-/* The child writes nothing, and dies of the signal as it did before. */
+/* The child writes nothing, and SIGUSR2 ends it as without the library. */
 static void forked(void)
 {
 	leave_signal();
@@ -169,8 +171,9 @@ static bool choose_format(void)
 		fgt_format_of_ending(preload.path, strlen(preload.path));
 
 	if (kind == FGT_KIND_COUNT) {
-		complain(preload.path,
-			 "FGTRACE_OUT must end in one of" FGT_FORMAT_ENDINGS);
+		print_error(
+			preload.path,
+			"FGTRACE_OUT must end in one of" FGT_FORMAT_ENDINGS);
 		return false;
 	}
 	preload.format = (enum fgt_format)kind;
@@ -181,20 +184,20 @@ static const char *remedy_for_folder(int error)
 {
 	switch (error) {
 	case ENOENT:
-		return "make the directory before the program ends";
+		return "create the directory before the program ends";
 	case ENOTDIR:
-		return "name a directory; this is a file, or below one";
+		return "use a directory: this path is a file, or below one";
 	case EACCES:
 		return "let this user write and search it (chmod, chown), or "
-		       "name another directory";
+		       "use another directory";
 	case EROFS:
-		return "name a directory that is not mounted read-only";
+		return "use a directory that is not mounted read-only";
 	default:
-		return "name another directory";
+		return "use another directory";
 	}
 }
 
-/* It may be made before the end, so that is no reason to do without. */
+/* Only a warning: the directory may be created before the program ends. */
 static void check_folder(void)
 {
 	char folder[PATH_MAX], why[192];
@@ -207,7 +210,7 @@ static void check_folder(void)
 	snprintf(why, sizeof(why),
 		 "%s; FGTRACE_OUT cannot be written there: %s", strerror(errno),
 		 remedy_for_folder(errno));
-	complain(folder, why);
+	print_error(folder, why);
 }
 
 /* A program that this one starts has the same environment. */
@@ -234,24 +237,24 @@ static unsigned int get_number(const char *name, unsigned int most)
 	value = strtoul(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || !value || value > most) {
 		snprintf(why, sizeof(why),
-			 "'%.20s' is not a whole number from 1 to %u, so the "
-			 "default holds",
+			 "'%.20s' is not a whole number from 1 to %u: the "
+			 "default is used",
 			 text, most);
-		complain(name, why);
+		print_error(name, why);
 		return 0;
 	}
 	return (unsigned int)value;
 }
 
-/* Only of the start, on its thread: nobody asked for more on standard error. */
-static void say_why(void *context, const char *line)
+/* Prints errors of the start only, from its thread. */
+static void print_reason(void *context, const char *line)
 {
 	(void)context;
 	if (!atomic_load_explicit(&preload.is_starting, memory_order_relaxed) ||
 	    !pthread_equal(pthread_self(), preload.starter))
 		return;
-	complain("cannot record", line);
-	preload.has_said = true;
+	print_error("cannot record", line);
+	preload.has_printed = true;
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -259,7 +262,7 @@ __attribute__((constructor)) static void begin(void)
 	const char *out = getenv("FGTRACE_OUT");
 	struct fgt_options options = { .size = sizeof(options),
 				       .mode = FGT_EMBEDDED,
-				       .log = say_why };
+				       .log = print_reason };
 	bool is_numbered;
 	int rc;
 
@@ -273,13 +276,13 @@ __attribute__((constructor)) static void begin(void)
 	check_folder();
 	options.hz = get_number("FGTRACE_HZ", 1000);
 	options.ring_seconds = get_number("FGTRACE_SECONDS", 3600);
-	/* Who asks while we start has it as soon as we have. */
+	/* A SIGUSR2 during the start is served after it. */
 	take_signal();
 	preload.starter = pthread_self();
 	atomic_store(&preload.is_starting, true);
 	rc = fgt_start(&options);
-	if (rc < 0 && !preload.has_said)
-		complain("cannot record", strerror(-rc));
+	if (rc < 0 && !preload.has_printed)
+		print_error("cannot record", strerror(-rc));
 	if (rc < 0) {
 		atomic_store(&preload.is_starting, false);
 		leave_signal();

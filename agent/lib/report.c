@@ -15,22 +15,22 @@
 #include <time.h>
 
 #define LINES_MAX  16
-#define CAUSES_MAX 128 /* told since the start; then nothing new is */
-#define MUTE_NS	   UINT64_C(1000000000) /* that a call under way is waited for */
+#define CAUSES_MAX 128 /* logged since the start; further ones are dropped */
+#define MUTE_NS	   UINT64_C(1000000000) /* limit of the wait for a call */
 
 static struct {
-	/* Protects everything here; innermost. */
+	/* Protects all members. Innermost. */
 	pthread_mutex_t lock;
 	char lines[LINES_MAX][256];
 	unsigned int line_count;
 	uint64_t causes[CAUSES_MAX];
 	unsigned int cause_count;
-	bool is_mute; /* nobody is told any more */
-	bool is_telling; /* the program's log runs, on this thread: */
-	pthread_t teller;
-	pthread_cond_t told; /* with CLOCK_MONOTONIC */
+	bool is_mute; /* log nothing */
+	bool is_logging; /* the log call runs, on this thread: */
+	pthread_t logger;
+	pthread_cond_t logged; /* with CLOCK_MONOTONIC */
 } kept = { .lock = PTHREAD_MUTEX_INITIALIZER,
-	   .told = PTHREAD_COND_INITIALIZER };
+	   .logged = PTHREAD_COND_INITIALIZER };
 
 /* FNV-1a. */
 static uint64_t hash(const char *text)
@@ -54,7 +54,7 @@ static bool is_new(uint64_t cause)
 	return true;
 }
 
-/* cause 0: none that is remembered. False: not kept. */
+/* cause 0: log each time. False: not kept. */
 static bool keep(uint64_t cause, const char *format, va_list arguments)
 	FGT_PRINTF(2, 0);
 static bool keep(uint64_t cause, const char *format, va_list arguments)
@@ -107,20 +107,20 @@ void fgt_report_line(void *context, const char *line)
 	keep_line(hash(line), "%s", line);
 }
 
-/* False: there is none left to be told; the last one has been. */
+/* False: no line is left. Called until then by the thread that logs. */
 static bool take_first(char *ret_line, size_t size)
 {
 	bool is_anothers, has_line;
 
 	pthread_mutex_lock(&kept.lock);
-	is_anothers = kept.is_telling &&
-		      !pthread_equal(kept.teller, pthread_self());
+	is_anothers = kept.is_logging &&
+		      !pthread_equal(kept.logger, pthread_self());
 	has_line = kept.line_count > 0 && !kept.is_mute && !is_anothers;
-	if (!has_line && kept.is_telling && !is_anothers)
-		pthread_cond_broadcast(&kept.told);
+	if (!has_line && kept.is_logging && !is_anothers)
+		pthread_cond_broadcast(&kept.logged);
 	if (!is_anothers) {
-		kept.is_telling = has_line;
-		kept.teller = pthread_self();
+		kept.is_logging = has_line;
+		kept.logger = pthread_self();
 	}
 	if (has_line) {
 		memcpy(ret_line, kept.lines[0], size);
@@ -148,8 +148,8 @@ void fgt_report_mute(void)
 
 	pthread_mutex_lock(&kept.lock);
 	kept.is_mute = true;
-	while (kept.is_telling && !pthread_equal(kept.teller, pthread_self()) &&
-	       pthread_cond_clockwait(&kept.told, &kept.lock, CLOCK_MONOTONIC,
+	while (kept.is_logging && !pthread_equal(kept.logger, pthread_self()) &&
+	       pthread_cond_clockwait(&kept.logged, &kept.lock, CLOCK_MONOTONIC,
 				      &until) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&kept.lock);
@@ -166,7 +166,7 @@ void fgt_report_reset(void)
 void fgt_report_forked(void)
 {
 	pthread_mutex_init(&kept.lock, NULL);
-	pthread_cond_init(&kept.told, NULL);
+	pthread_cond_init(&kept.logged, NULL);
 	kept.line_count = kept.cause_count = 0;
-	kept.is_telling = false;
+	kept.is_logging = false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks and completes the options of a start. Runs in fgt_start() on the
- * program's thread; reads the environment, unless the program runs with more
- * rights than its user.
+ * Checks and completes the options of a start. Runs in fgt_start() on a thread
+ * of the program. Reads the environment, unless the program has more privileges
+ * than its user.
  */
 #include "agent/lib/settings.h"
 
@@ -26,8 +26,8 @@
 #define RING_BYTES_MAX	 ((size_t)1 << 34)
 
 /*
- * A program may be older than the library: what it does not know is zero; or
- * newer: what the library does not know must be zero.
+ * A program may be older than the library: missing members are zero. It may be
+ * newer: members that the library does not know must be zero.
  */
 static int copy_version(struct fgt_options *options,
 			const struct fgt_options *given, struct fgt_why *why)
@@ -36,12 +36,12 @@ static int copy_version(struct fgt_options *options,
 	size_t size = given->size;
 	bool is_newer;
 
-	/* Nobody will read this one: whom to tell is not known. */
+	/* Not logged: without a valid size the log member is unknown. */
 	if (size < SIZE_FIRST_VERSION || size > SIZE_MAX_BYTES ||
 	    size % sizeof(void *))
 		return fgt_why_set(why, -EINVAL,
-				   "options.size is not that of any version: "
-				   "set it to sizeof(struct fgt_options)");
+				   "options.size is of no version: set it to "
+				   "sizeof(struct fgt_options)");
 	memcpy(options, given,
 	       size < sizeof(*options) ? size : sizeof(*options));
 	options->size = sizeof(*options);
@@ -49,7 +49,7 @@ static int copy_version(struct fgt_options *options,
 	for (size_t i = sizeof(*options); i < size; i++)
 		is_newer |= bytes[i] != 0;
 	return is_newer ? fgt_why_set(why, -EINVAL,
-				      "the program asks for what this "
+				      "the program sets options that this "
 				      "libfgtrace.so does not know: install a "
 				      "newer one")
 			: 0;
@@ -74,10 +74,14 @@ int fgt_settings_copy_struct(void *ret_to, size_t size_min, const void *from,
 static int check_ranges(const struct fgt_options *options, struct fgt_why *why)
 {
 	if ((int)options->mode < FGT_AUTO || (int)options->mode > FGT_EMBEDDED)
-		return fgt_why_set(why, -EINVAL, "options.mode is unknown");
+		return fgt_why_set(why, -EINVAL,
+				   "options.mode: unknown value %d",
+				   (int)options->mode);
 	if ((int)options->threads < FGT_THREADS_ALL ||
 	    (int)options->threads > FGT_THREADS_ADOPTED)
-		return fgt_why_set(why, -EINVAL, "options.threads is unknown");
+		return fgt_why_set(why, -EINVAL,
+				   "options.threads: unknown value %d",
+				   (int)options->threads);
 	if (options->hz > HZ_MAX)
 		return fgt_why_set(why, -EINVAL, "options.hz: at most %d",
 				   HZ_MAX);
@@ -147,17 +151,19 @@ int fgt_settings_check_destination(const char *destination,
 
 	if (strnlen(destination, FGT_SETTINGS_DESTINATION + 1) >
 	    FGT_SETTINGS_DESTINATION)
-		return fgt_why_set(why, -EINVAL,
-				   "the destination is longer than %d bytes",
-				   FGT_SETTINGS_DESTINATION);
+		return fgt_why_set(
+			why, -EINVAL,
+			"options.destination or FGTRACE_DESTINATION is longer "
+			"than %d bytes",
+			FGT_SETTINGS_DESTINATION);
 	if (destination[0] == '/')
 		return 0;
 	if (strncmp(destination, "https://", 8) != 0 &&
 	    strncmp(destination, "http://", 7) != 0)
 		return fgt_why_set(
 			why, -EINVAL,
-			"the destination is neither a DSN "
-			"(https://KEY@HOST/PROJECT) nor the absolute "
+			"options.destination or FGTRACE_DESTINATION is neither "
+			"a DSN (https://KEY@HOST/PROJECT) nor the absolute "
 			"path of a directory");
 	dsn = calloc(1, sizeof(*dsn));
 	if (!dsn)
@@ -175,7 +181,7 @@ int fgt_settings_check_destination(const char *destination,
 	return r;
 }
 
-/* Of the environment, which a set-user-ID program must not believe. */
+/* secure_getenv: a set-user-ID program must not use the environment. */
 static const char *or_variable(const char *given, const char *name)
 {
 	if (!given || !*given)
@@ -191,7 +197,7 @@ static int take_socket(struct fgt_settings *settings, struct fgt_why *why)
 	if (path &&
 	    strnlen(path, sizeof(settings->socket)) >= sizeof(settings->socket))
 		return fgt_why_set(why, -EINVAL,
-				   "the path of the agent's socket is longer "
+				   "options.socket or FGTRACE_SOCKET is longer "
 				   "than %d bytes",
 				   FGT_SETTINGS_PATH);
 	settings->options.socket = NULL;
@@ -220,7 +226,7 @@ static int take_destination(struct fgt_settings *settings, struct fgt_why *why)
 	return 0;
 }
 
-/* A variable that serves no destination fails no start. */
+/* An invalid variable fails the start only if the destination needs it. */
 static int take_ca_file(struct fgt_settings *settings, struct fgt_why *why)
 {
 	const char *given = settings->options.ca_file;

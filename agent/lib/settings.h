@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program asks for, checked, completed and owned: struct fgt_options
- * of whatever version it was compiled with.
+ * The options of a program: checked, completed and copied. struct fgt_options
+ * may be of any version.
  */
 #ifndef FGT_AGENT_LIB_SETTINGS_H
 #define FGT_AGENT_LIB_SETTINGS_H
@@ -14,11 +14,12 @@
 #define FGT_SETTINGS_PATH	 107 /* bytes, of a socket */
 #define FGT_SETTINGS_RELEASE	 200
 #define FGT_SETTINGS_ENVIRONMENT 64
-#define FGT_SETTINGS_DESTINATION 1023 /* longer ones are refused, not cut */
+#define FGT_SETTINGS_DESTINATION 1023 /* longer destinations are refused */
 #define FGT_SETTINGS_CA_FILE	 1023
 
 struct fgt_settings {
-	/* Zeros replaced by defaults; texts point below, NULL: not given. */
+	/* Defaults instead of zeros; texts point to the members below, NULL: not
+	 * given. */
 	struct fgt_options options;
 	char socket[FGT_SETTINGS_PATH + 1];
 	char destination[FGT_SETTINGS_DESTINATION + 1];
@@ -27,13 +28,13 @@ struct fgt_settings {
 	char environment[FGT_SETTINGS_ENVIRONMENT + 1];
 };
 
-/* given: NULL for defaults. -EINVAL, -ENOMEM, with why; of the settings only
- * log and context can be used then (NULL where the size is of no version). */
+/* given: NULL for defaults. -EINVAL, -ENOMEM, with why; only log and context of
+ * the settings are valid then (NULL if the size is of no version). */
 int fgt_settings_init(struct fgt_settings *settings,
 		      const struct fgt_options *given, struct fgt_why *why);
 
-/* An absolute path, or a DSN? is_http_allowed: to another machine. -EINVAL,
- * -ENOMEM, with why (may be NULL). */
+/* 0: an absolute path or a DSN. is_http_allowed: plain http to another machine.
+ * -EINVAL, -ENOMEM, with why (may be NULL). */
 int fgt_settings_check_destination(const char *destination,
 				   bool is_http_allowed, struct fgt_why *why);
 

@@ -197,7 +197,7 @@ def what_stop_gives_up_is_counted(checks, bench):
                   (status["kept"], status["delivered"],
                    status["undelivered"]) == (1, 0, 1), status)
         with open(bench.path("transact.err")) as file:
-            lines = file.read().count("given up by fgt_stop()")
+            lines = file.read().count("fgt_stop() gave up undelivered items")
         checks.ok(f"a server {name}: one line says so",
                   lines == (1 if name == "hangs" else 2), lines)
         program.close()

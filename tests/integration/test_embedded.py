@@ -309,8 +309,8 @@ def check_folders(checks, stage):
         os.chmod(file, 0o755)
     for folder, cause, remedy in (
             (shut, "Permission denied", "let this user write"),
-            (stage.path("none"), "No such file", "make the directory"),
-            (f"{file}/below", "Not a directory", "name a directory")):
+            (stage.path("none"), "No such file", "create the directory"),
+            (f"{file}/below", "Not a directory", "use a directory")):
         result = stage.run(["/bin/sleep", "0.3"], f"{folder}/x.fgt",
                            as_nobody=True)
         line = result.stderr.split("\n", maxsplit=1)[0]

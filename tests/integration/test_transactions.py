@@ -385,7 +385,7 @@ def agents_that_leave(checks, bench):
 
     def told():
         return [int(number) for number in re.findall(
-            r"^(\d+) kept transactions or slices were dropped, for 64 wait",
+            r"^kept transactions and slices were dropped: (\d+): 64 or ",
             program.log_text(), re.M)]
 
     checks.ok("what finds no room is told", until(told, 5),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds and loads libfgtrace-embed.so. Runs in the program's threads; must
- * load nothing that the program's user could have put in its place where the
- * program has more rights than its user.
+ * Finds and loads libfgtrace-embed.so. Runs in the program's threads. In a
+ * program with more privileges than its user, it must not load a file that this
+ * user could have put there.
  */
 #include "agent/lib/embedded/embed_load.h"
 
@@ -20,19 +20,19 @@
 
 #define NAME "libfgtrace-embed.so"
 
-/* A folder that installing chose; "" where nothing was said. */
+/* The folder that CMake installs it in; "" without one. */
 #ifndef FGT_PRIVATE_FOLDER
 #define FGT_PRIVATE_FOLDER ""
 #endif
 
 static struct {
-	/* Protects what follows; the loader's own lock nests inside. */
+	/* Protects ops; the loader's lock nests inside. */
 	pthread_mutex_t lock;
 	const struct fgt_embed_ops *ops;
 } loaded = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Why one that is there cannot be used; of several, the first one found. The
- * part that may be long comes last. */
+/* Why a file that exists cannot be used; of several files the first. The text
+ * that may be long comes last. */
 static void note_why(char *why, const char *remedy, const char *about)
 {
 	if (!why[0])
@@ -40,7 +40,7 @@ static void note_why(char *why, const char *remedy, const char *about)
 			 remedy, about ? about : "no reason is given");
 }
 
-/* Of a bare name that it finds nowhere, the loader says no more than that. */
+/* For a bare name that is not found, the loader's error begins with it. */
 static bool is_there(const char *path, const char *error)
 {
 	if (path[0] != '/')
@@ -53,7 +53,7 @@ static void note_failure(const char *path, char *why)
 	const char *error = dlerror();
 
 	if (is_there(path, error))
-		note_why(why, " (mend that, or run an agent): ", error);
+		note_why(why, " (correct this, or run an agent): ", error);
 }
 
 static const struct fgt_embed_ops *load(const char *path, char *why)
@@ -66,7 +66,7 @@ static const struct fgt_embed_ops *load(const char *path, char *why)
 		*(void **)&embed = dlsym(handle, FGT_EMBED_SYMBOL);
 	else
 		note_failure(path, why);
-	/* The program shall not find an error of ours with dlerror(). */
+	/* The program must not find this error with dlerror(). */
 	(void)dlerror();
 	if (!handle)
 		return NULL;
@@ -75,8 +75,8 @@ static const struct fgt_embed_ops *load(const char *path, char *why)
 	if (ops && ops->version == FGT_EMBED_VERSION)
 		return ops;
 	note_why(why,
-		 ": it is of another version than libfgtrace.so, install both "
-		 "from one build: ",
+		 ": its version differs from libfgtrace.so: install both from "
+		 "one build: ",
 		 path);
 	return NULL;
 }
@@ -93,7 +93,7 @@ static const struct fgt_embed_ops *load_from(const char *folder, int len,
 	return load(path, why);
 }
 
-/* In the folder "fgtrace" beside this library, else beside it. */
+/* In the folder "fgtrace" beside this library, else beside this library. */
 static const struct fgt_embed_ops *load_beside(char *why)
 {
 	const struct fgt_embed_ops *ops;
@@ -120,7 +120,7 @@ static const struct fgt_embed_ops *find(char *why)
 	const struct fgt_embed_ops *ops = NULL;
 	int is_secure = getauxval(AT_SECURE) != 0;
 
-	/* Without a loader: it would bring a second libc. */
+	/* A static program has no loader: dlopen() would load a second libc. */
 	if (!getauxval(AT_BASE))
 		return NULL;
 	if (!is_secure)
@@ -147,8 +147,8 @@ int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
 		snprintf(ret_why, FGT_EMBED_WHY,
 			 NAME " was not found: install it beside "
 			      "libfgtrace.so (and give LD_PRELOAD an absolute "
-			      "path), or run an agent; a program that is "
-			      "linked statically needs one");
+			      "path), or run an agent, which a statically "
+			      "linked program needs");
 	if (!ops)
 		return -ENOENT;
 	*ret_ops = ops;

@@ -51,7 +51,7 @@ static int cut_range(const struct embedded *embedded, uint64_t from_ns,
 static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
 	       unsigned int timeout_ms, struct fgt_slice **ret_slice)
 {
-	(void)timeout_ms; /* nobody is waited for */
+	(void)timeout_ms; /* the call does not wait */
 	return cut_range(state, from_ns, to_ns, false, ret_slice);
 }
 
@@ -96,7 +96,7 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 	rc = cut_transaction(state, facts->begin_ns, facts->end_ns, &slice);
 	if (rc < 0) {
 		snprintf(ret_why, FGT_EMBED_WHY,
-			 "the stacks of %.100s could not be cut: %s",
+			 "cannot cut the stacks of %.100s: %s",
 			 facts->name ? facts->name : "a transaction",
 			 strerror(-rc));
 		return rc;
@@ -106,7 +106,7 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 	return rc;
 }
 
-/* What else the program closes the recorder opens again by itself. */
+/* Other descriptors that the program closes are reopened by the recorder. */
 static void refresh(void *state)
 {
 	const struct embedded *embedded = state;

@@ -37,7 +37,7 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
 	r = fgt_embed_load(&embed, why);
 	if (r < 0) {
-		fgt_report("a slice can be written as FGT_FORMAT_FGT only: %s",
+		fgt_report("slices can be written as FGT_FORMAT_FGT only: %s",
 			   why);
 		return r;
 	}

@@ -21,7 +21,7 @@ DECIDE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Options(ctypes.Structure):
-    """struct fgt_options; zero everywhere but in size means default."""
+    """struct fgt_options; zero in all members except size means default."""
     _fields_ = [
         ("size", ctypes.c_size_t), ("mode", ctypes.c_int),
         ("socket", ctypes.c_char_p), ("timeout_ms", ctypes.c_uint),
@@ -55,13 +55,13 @@ def check(result):
 
 
 @LOG
-def tell(_context, line):
+def log(_context, line):
     print("fgtrace:", line.decode(), file=sys.stderr)
 
 
 @contextlib.contextmanager
 def transaction(name, operation):
-    """What ends by an exception is told as an error."""
+    """An exception makes the transaction an error."""
     handle = fgtrace.fgt_transaction_begin(name.encode(), operation.encode())
     try:
         yield
@@ -103,7 +103,7 @@ def work(seconds):
 def main():
     mode = sys.argv[2] if len(sys.argv) > 2 else "auto"
     check(fgtrace.fgt_start(ctypes.byref(Options(
-        size=ctypes.sizeof(Options), mode=MODES[mode], log=tell,
+        size=ctypes.sizeof(Options), mode=MODES[mode], log=log,
         release=b"host.py@1.0"))))
     try:
         begin_ns = fgtrace.fgt_now()

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_server PORT [auto|agent|embedded|off]: requests that were slow, or that
- * failed, upload what every thread did meanwhile; the others cost next to
- * nothing. Where to is told by $FGTRACE_DESTINATION.
+ * http_server PORT [auto|agent|embedded|off]: slow and failed requests upload
+ * what every thread did meanwhile, to $FGTRACE_DESTINATION.
  *
  *	cc http_server.c $(pkg-config --cflags --libs fgtrace libmicrohttpd) \
  *		-o http_server
  *
  * /ping answers at once, /page computes a little, /report ten times as much,
- * /slow?ms=300 waits for a database that is not there, /error fails. Port 0:
- * any that is free. SIGTERM or SIGINT ends it.
+ * /slow?ms=300 waits as for a database, /error fails. Port 0: any free one.
+ * SIGTERM or SIGINT ends it.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -24,10 +23,10 @@
 #include <time.h>
 
 #define THREADS	    4
-#define SLOW_NS	    200000000 /* what is worth a profile */
+#define SLOW_NS	    200000000 /* slower requests are uploaded */
 #define PAGE_ROUNDS 60000
 
-/* ---- What the server is there for --------------------------------------- */
+/* ---- The work of the server --------------------------------------- */
 
 static unsigned long render(unsigned int pages)
 {
@@ -91,9 +90,9 @@ static enum MHD_Result send_body(struct MHD_Connection *connection,
 	return result;
 }
 
-/* ---- What makes it a recorded one --------------------------------------- */
+/* ---- Recording ------------------------------------------------------ */
 
-/* The caller's trace goes on here, if it sent one. */
+/* Continues the trace of the client, if it sent one. */
 static void join_trace(struct MHD_Connection *connection,
 		       struct fgt_transaction *transaction)
 {
@@ -149,13 +148,13 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection,
 	return serve(connection, url);
 }
 
-static void tell(void *context, const char *line)
+static void print_line(void *context, const char *line)
 {
 	(void)context;
 	fprintf(stderr, "fgtrace: %s\n", line);
 }
 
-/* Recording is a help: without it the server serves all the same. */
+/* Without recording the server works as usual. */
 static void start_recording(const char *mode)
 {
 	struct fgt_options options;
@@ -171,7 +170,7 @@ static void start_recording(const char *mode)
 	options.release = "http_server@1.0";
 	options.min_duration_ns = SLOW_NS;
 	options.keep_errors = 1;
-	options.log = tell;
+	options.log = print_line;
 	r = fgt_start(&options);
 	if (r < 0)
 		fprintf(stderr, "not recorded: %s\n", strerror(-r));

@@ -62,8 +62,9 @@ static struct {
 	bool is_kept; /* do not empty it when it is opened */
 	bool is_anothers; /* another process writes it: write nothing */
 	struct fgt_span_reader *reader;
-	uint64_t taken, lost_told; /* records; lost_told: reported in events */
-	uint64_t lost_written; /* part of lost_told that is in the file */
+	uint64_t taken,
+		lost_reported; /* records; lost_reported: reported in events */
+	uint64_t lost_written; /* part of lost_reported that is in the file */
 	uint64_t unread; /* part of lost: taken, but not read from the FIFO */
 	size_t head_end, gap_end; /* ends of the head and of the last gap */
 	int error; /* of the last write, 0 */
@@ -100,11 +101,11 @@ static void put_gap(uint64_t mono_ns)
 {
 	uint64_t lost = atomic_load_explicit(&live.lost, memory_order_relaxed);
 
-	if (lost == live.lost_told || !has_room())
+	if (lost == live.lost_reported || !has_room())
 		return;
-	(void)fgt_activity_put_lost(lost - live.lost_told, getpid(), mono_ns,
-				    &buffer_sink);
-	live.lost_told = lost;
+	(void)fgt_activity_put_lost(lost - live.lost_reported, getpid(),
+				    mono_ns, &buffer_sink);
+	live.lost_reported = lost;
 	live.gap_end = live.end;
 }
 
@@ -233,7 +234,7 @@ static void drop_pending(void)
 	live.taken -= count;
 	live.unread += count;
 	atomic_fetch_add_explicit(&live.lost, count, memory_order_relaxed);
-	live.lost_told = live.lost_written;
+	live.lost_reported = live.lost_written;
 	live.first = live.end = live.gap_end = 0;
 }
 
@@ -275,7 +276,7 @@ static bool write_out(void)
 		if (n > 0) {
 			live.first += (size_t)n;
 			if (live.first >= live.gap_end)
-				live.lost_written = live.lost_told;
+				live.lost_written = live.lost_reported;
 			continue;
 		}
 		if (n < 0 && errno == EPIPE) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules and limits of keeping. Runs in the threads of the host program, at the
- * end of each transaction; must not wait for anything but a few instructions
- * of another thread.
+ * Rules and limits of keeping. Runs in the program's threads at the end of each
+ * transaction. Must not wait, except for the lock of the counts.
  */
 #include "agent/lib/transactions/sampling_rules.h"
 
@@ -26,7 +25,7 @@ void fgt_sampling_limit_init(struct fgt_sampling_limit *limit)
 	pthread_mutex_init(&limit->lock, NULL);
 }
 
-/* Forgets the minutes that are more than an hour ago. */
+/* Forgets minutes that are more than an hour old. */
 static void advance(struct fgt_sampling_limit *limit, uint64_t minute)
 {
 	if (minute - limit->minute >= FGT_SAMPLING_MINUTES) {
@@ -60,7 +59,7 @@ static bool take(struct fgt_sampling_limit *limit,
 	if (rules->max_per_hour != FGT_SAMPLING_NO_HOUR_LIMIT &&
 	    count_hour(limit) >= rules->max_per_hour)
 		return false;
-	/* A thread that read its clock late counts for the minute that runs. */
+	/* A now_ns that is older than the last minute counts for that. */
 	limit->counts[limit->minute % FGT_SAMPLING_MINUTES]++;
 	if (gap_ns != FGT_SAMPLING_NO_GAP_LIMIT)
 		atomic_store_explicit(&limit->next_ns,
@@ -77,7 +76,7 @@ bool fgt_sampling_limit_take(struct fgt_sampling_limit *limit,
 {
 	bool is_taken;
 
-	/* In a storm nearly all leave here, without the lock. */
+	/* Many transactions at once leave here, without the lock. */
 	if (now_ns <
 	    atomic_load_explicit(&limit->next_ns, memory_order_relaxed))
 		return false;

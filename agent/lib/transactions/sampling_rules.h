@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which transactions are kept, decided when they end. Clock and chance come
+ * Decides at the end of a transaction whether it is kept. Time and chance come
  * from the caller.
  */
 #ifndef FGT_AGENT_LIB_TRANSACTIONS_SAMPLING_RULES_H
@@ -13,7 +13,7 @@
 
 #define FGT_SAMPLING_NO_GAP_LIMIT  UINT64_MAX
 #define FGT_SAMPLING_NO_HOUR_LIMIT UINT32_MAX
-#define FGT_SAMPLING_MINUTES	   61 /* an hour and the minute that runs */
+#define FGT_SAMPLING_MINUTES	   61 /* an hour and the current minute */
 
 /* As in struct fgt_options, defaults filled in. */
 struct fgt_sampling_rules {
@@ -24,34 +24,33 @@ struct fgt_sampling_rules {
 	uint32_t max_per_hour;
 };
 
-/* What a transaction turned out to be. */
+/* One transaction at its end. */
 struct fgt_sampling_facts {
 	uint64_t begin_ns, end_ns;
 	bool is_error;
-	double share; /* 0 to 1, by its trace: below the sample rate is kept */
+	double share; /* 0 to 1, by its trace: kept if below sample_rate */
 };
 
-/* By what the rules say of the transaction itself. MT-Safe | AS-Safe */
+/* By the rules for one transaction, without the limits. MT-Safe | AS-Safe */
 bool fgt_sampling_is_wanted(const struct fgt_sampling_rules *rules,
 			    const struct fgt_sampling_facts *facts);
 
-/* How many were kept lately; of the whole process. */
+/* Counts of kept transactions, of the whole process. */
 struct fgt_sampling_limit {
-	/* Not before; its one writer holds the lock. Relaxed: who reads an old
-	 * value takes the lock in vain. */
+	/* Earliest time of the next one. Written under the lock. Relaxed: a
+	 * reader of an old value takes the lock needlessly. */
 	_Atomic uint64_t next_ns;
-	/* Protects the counts; innermost, held for some dozen instructions. */
+	/* Protects the counts. Innermost, held for about 50 instructions. */
 	pthread_mutex_t lock;
-	uint64_t minute; /* since boot, that count[minute % …] is of */
+	uint64_t minute; /* since boot; the last one in counts */
 	uint32_t counts[FGT_SAMPLING_MINUTES];
 };
 
 void fgt_sampling_limit_init(struct fgt_sampling_limit *limit);
 
 /*
- * May one more be kept at now_ns (CLOCK_MONOTONIC)? True counts it. In no 60
- * minutes are there more than max_per_hour, between no two less than
- * min_gap_ns.
+ * True, and counted: one more may be kept at now_ns (CLOCK_MONOTONIC). At most
+ * max_per_hour in any 60 minutes, at least min_gap_ns between two.
  *
  * MT-Safe | AS-Unsafe
  */

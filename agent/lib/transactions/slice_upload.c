@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slices that the program itself wants delivered. Runs in the threads of the
- * host program; copies, queues, returns.
+ * Uploads of slices by the program. Runs in the program's threads: copies the
+ * slice, queues it, returns.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,18 +12,18 @@
 #include "agent/lib/settings.h"
 #include "agent/lib/transactions/transactions.h"
 
-struct consignment {
+struct upload {
 	struct fgt_outbox_item item; /* the first member */
-	struct fgt_transaction_facts facts; /* texts are the slice's */
+	struct fgt_transaction_facts facts; /* texts belong to the slice */
 	char destination[FGT_SETTINGS_DESTINATION + 1];
 };
 
-static void free_consignment(struct fgt_outbox_item *item)
+static void free_upload(struct fgt_outbox_item *item)
 {
 	free(item); /* its first member */
 }
 
-/* The caller may free his as soon as we return. */
+/* The caller may free its slice after the call. */
 static int copy_slice(const struct fgt_slice *slice,
 		      struct fgt_slice **ret_slice)
 {
@@ -44,27 +44,27 @@ static int copy_slice(const struct fgt_slice *slice,
 
 static int queue(const struct fgt_slice *slice, const char *destination)
 {
-	struct consignment *consignment = calloc(1, sizeof(*consignment));
+	struct upload *upload = calloc(1, sizeof(*upload));
 	struct fgt_outbox_item *item;
 	int r;
 
-	if (!consignment)
+	if (!upload)
 		return -ENOMEM;
-	item = &consignment->item;
-	strcpy(consignment->destination, destination);
-	item->destination = consignment->destination;
-	item->free = free_consignment;
+	item = &upload->item;
+	strcpy(upload->destination, destination);
+	item->destination = upload->destination;
+	item->free = free_upload;
 	r = copy_slice(slice, &item->slice);
 	if (r == 0) {
-		consignment->facts.release = item->slice->release;
-		consignment->facts.environment = item->slice->environment;
-		item->facts = &consignment->facts;
+		upload->facts.release = item->slice->release;
+		upload->facts.environment = item->slice->environment;
+		item->facts = &upload->facts;
 	}
 	if (r == 0)
 		r = fgt_outbox_put(fgt_transactions_outbox(), item);
 	if (r < 0) {
 		fgt_slice_free(item->slice);
-		free_consignment(item);
+		free_upload(item);
 	}
 	return r;
 }

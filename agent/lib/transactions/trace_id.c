@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A counter, whitened: one atomic addition an id, no lock, no system call.
- * Runs in the threads of the host program; must not wait.
+ * Ids from a mixed counter: one atomic addition an id, no lock, no system call.
+ * Runs in the program's threads; must not wait.
  */
 #include "agent/lib/transactions/trace_id.h"
 
@@ -19,11 +19,11 @@
 #define GOLDEN	     UINT64_C(0x9e3779b97f4a7c15)
 #define SHARE_DIGITS 14 /* 56 bits */
 
-/* Relaxed: only the addition must be whole; nothing hangs on its order. */
+/* Relaxed: the addition must be atomic, its order does not matter. */
 static _Atomic uint64_t counter;
 static _Atomic uint64_t key;
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood 2014): one to one. */
+/* Finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection. */
 static uint64_t mix(uint64_t value)
 {
 	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -53,7 +53,7 @@ static uint64_t draw(void)
 		   atomic_load_explicit(&key, memory_order_relaxed));
 }
 
-/* Eight digits at once, each in a byte of its own. */
+/* Eight digits at once, one in each byte. */
 static uint64_t to_digits(uint32_t bits)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -84,7 +84,7 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* The digits that text begins with, if they are an id. */
+/* Text begins with an id of that many digits. */
 static bool is_id(const char *text, size_t digits)
 {
 	bool is_nil = true;
@@ -97,7 +97,7 @@ static bool is_id(const char *text, size_t digits)
 	return !is_nil;
 }
 
-/* "32hex-16hex", whatever follows. */
+/* "32hex-16hex", then any text. */
 static bool is_pair(const char *text)
 {
 	return is_id(text, FGT_TRACE_ID_DIGITS) &&
@@ -112,7 +112,7 @@ static bool is_sentry_tail(const char *tail)
 	return !*tail || !strcmp(tail, "-0") || !strcmp(tail, "-1");
 }
 
-/* "-2hex"; more only where the version is not 00. */
+/* "-2hex"; more only in versions after 00. */
 static bool is_w3c_tail(const char *tail, bool is_version_0)
 {
 	if (tail[0] != '-' || !is_hex(tail[1]) || !is_hex(tail[2]))
@@ -120,7 +120,7 @@ static bool is_w3c_tail(const char *tail, bool is_version_0)
 	return !tail[3] || (tail[3] == '-' && !is_version_0);
 }
 
-/* "2hex-" in front; version ff is none. */
+/* Begins with "2hex-"; ff is no version. */
 static bool is_w3c_head(const char *header)
 {
 	return is_hex(header[0]) && is_hex(header[1]) && header[2] == '-' &&
@@ -160,6 +160,6 @@ double fgt_trace_id_share(const char *trace_id)
 	for (size_t i = FGT_TRACE_ID_DIGITS - SHARE_DIGITS;
 	     i < FGT_TRACE_ID_DIGITS; i++)
 		bits = bits << 4 | digit_value(trace_id[i]);
-	/* As many bits as a double holds: never rounded up to 1. */
+	/* 53 bits, which a double holds exactly: never rounded up to 1. */
 	return (double)(bits >> 3) / (double)(UINT64_C(1) << 53);
 }

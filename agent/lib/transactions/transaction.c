@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program says of its transactions. Runs in the threads of the host
- * program; must not wait, must not print, must not fail the program.
+ * The calls of a program on one transaction. Runs in the program's threads. Must
+ * not wait or print, and must not fail the program.
  */
 #include "agent/lib/transactions/transaction.h"
 
@@ -148,7 +148,7 @@ static int new_tag(const char *key, const char *value, struct fgt_tag *ret_tag)
 	return 0;
 }
 
-/* Most have none. */
+/* Most transactions have no tags. */
 static int make_tags(struct fgt_transaction *transaction)
 {
 	if (transaction->tags)
@@ -191,7 +191,7 @@ int fgt_transaction_set_tag(struct fgt_transaction *transaction,
 
 /* ---- Threads ----------------------------------------------------------- */
 
-/* The latest of the calling thread, or NULL. Under the lock. */
+/* The last run of the calling thread, or NULL. Under the lock. */
 static struct fgt_thread_run *
 find_thread_run(struct fgt_transaction *transaction)
 {
@@ -203,7 +203,7 @@ find_thread_run(struct fgt_transaction *transaction)
 	return NULL;
 }
 
-/* Most have no more than that of who began it. */
+/* Most transactions have one run only. */
 static int make_thread_runs(struct fgt_transaction *transaction)
 {
 	struct fgt_thread_run *thread_runs;
@@ -235,7 +235,7 @@ static int begin_thread_run(struct fgt_transaction *transaction)
 	}
 	if (!thread_run)
 		return r < 0 ? r : -ENOSPC;
-	thread_run->to_ns = 0; /* rather a bit too much than nothing */
+	thread_run->to_ns = 0; /* too long a run is better than none */
 	return 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One transaction, as the library holds it between begin and the moment that
- * it has been delivered.
+ * One transaction, from its begin until it is delivered.
  */
 #ifndef FGT_AGENT_LIB_TRANSACTIONS_TRANSACTION_H
 #define FGT_AGENT_LIB_TRANSACTIONS_TRANSACTION_H
@@ -17,18 +16,18 @@
 
 struct fgt_transaction {
 	struct fgt_outbox_item item; /* the first member: see _from_item() */
-	struct fgt_transaction_facts facts; /* points to what is below */
-	uint64_t session; /* that it was begun in, see transactions.h */
-	/* FGT_TAGS_MAX, once there is one. Each key is one block, with its
-	 * value behind it. */
+	struct fgt_transaction_facts facts; /* points to members below */
+	uint64_t session; /* in which it began, see transactions.h */
+	/* [FGT_TAGS_MAX], NULL before the first. Key and value of a tag are one
+	 * block. */
 	struct fgt_tag *tags;
-	/* Of the thread that began it; FGT_TRANSACTION_THREAD_RUNS, once there is
-	 * another one. */
+	/* thread_runs: &own for the thread that began it, or
+	 * [FGT_TRANSACTION_THREAD_RUNS] once there is another run. */
 	struct fgt_thread_run own, *thread_runs;
 	size_t thread_run_count;
-	/* Protects the thread_runs; innermost. */
+	/* Protects thread_runs. Innermost. */
 	pthread_mutex_t lock;
-	/* From here on nothing is written before it is needed. */
+	/* From here on not zeroed at the begin. */
 	char name[FGT_TRANSACTION_NAME + 1];
 	char op[FGT_TRANSACTION_OP + 1];
 	char status[FGT_TRANSACTION_STATUS + 1];
@@ -36,7 +35,7 @@ struct fgt_transaction {
 
 void fgt_transaction_free(struct fgt_transaction *transaction);
 
-/* The one that a item is of. */
+/* The transaction of an item. */
 struct fgt_transaction *fgt_transaction_from_item(struct fgt_outbox_item *item);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides at the end of each transaction and hands over what is kept. Runs in
- * the threads of the host program, but for the worker's step; must not wait
- * for the network, for encoding, or for a lock that is held meanwhile.
+ * Decides at the end of each transaction, and queues those that are kept. Runs
+ * in the program's threads, except work and give_up. Must not wait for the
+ * network, for encoding, or for a lock that is held meanwhile.
  */
 #include "agent/lib/transactions/transactions.h"
 
@@ -16,14 +16,14 @@
 #include "agent/lib/transactions/transaction.h"
 #include "agent/lib/worker.h"
 
-/* The tick after the end is in the ring by then. */
+/* After this time the tick after the end is in the ring. */
 #define SETTLE_NS UINT64_C(25000000)
 #define SECOND_NS UINT64_C(1000000000)
-/* Between two lines about what found no room: twice as long each time. */
+/* Interval of lines about dropped transactions; doubled each time. */
 #define REFUSED_FIRST_NS (10 * SECOND_NS)
 #define REFUSED_MAX_NS	 (3600 * SECOND_NS)
 
-/* What a finish looks at; texts are the library's until stop. */
+/* The options for a finish; texts are valid until stop. */
 struct terms {
 	struct fgt_sampling_rules rules;
 	int (*decide)(void *context, const struct fgt_transaction_info *info);
@@ -31,24 +31,24 @@ struct terms {
 	enum fgt_threads threads;
 	const char *destination; /* NULL: none */
 	const char *release, *environment;
-	uint64_t patience_ns; /* shorter ones are in the ring for a while */
+	uint64_t patience_ns; /* stacks of shorter ones stay in the ring */
 };
 
 static struct {
-	/* Relaxed: a stale number is noticed under the lock. */
+	/* Relaxed: checked again under the lock. */
 	_Atomic uint64_t session;
 	_Atomic uint64_t transactions, kept, dropped;
 	struct fgt_sampling_limit limit;
 	struct fgt_outbox outbox;
 
-	/* Protects all below; outside of the locks of limit and outbox, never
-	 * held while anybody waits. */
+	/* Protects all below. Locks of limit and outbox nest inside. Never held
+	 * while the thread waits. */
 	pthread_mutex_t lock;
 	uint64_t last_session;
 	struct terms terms;
-	/* How many of the box's refused ones have been told, and when and how
-	 * long after that the next line may be. */
-	uint64_t told_refused, tell_refused_ns, tell_pause_ns;
+	/* Refused items that were logged; time of the next line, and the
+	 * interval after it. */
+	uint64_t logged_refused, log_refused_ns, log_pause_ns;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 __attribute__((constructor)) static void init_all(void)
@@ -92,10 +92,10 @@ static int start(const struct fgt_options *options)
 	};
 	atomic_store_explicit(&all.session, ++all.last_session,
 			      memory_order_relaxed);
-	all.told_refused =
+	all.logged_refused =
 		atomic_load_explicit(&all.outbox.refused, memory_order_relaxed);
-	all.tell_refused_ns = 0;
-	all.tell_pause_ns = REFUSED_FIRST_NS;
+	all.log_refused_ns = 0;
+	all.log_pause_ns = REFUSED_FIRST_NS;
 	fgt_outbox_open(&all.outbox);
 	pthread_mutex_unlock(&all.lock);
 	return 0;
@@ -104,7 +104,7 @@ static int start(const struct fgt_options *options)
 static void stop(void)
 {
 	pthread_mutex_lock(&all.lock);
-	/* Whoever comes now finds another number than its own. */
+	/* Transactions that finish from now on have an old number. */
 	all.last_session++;
 	atomic_store_explicit(&all.session, all.last_session,
 			      memory_order_relaxed);
@@ -119,7 +119,7 @@ static void forked(void)
 	fgt_outbox_forget(&all.outbox);
 }
 
-static void tell(const char *line)
+static void log_line(const char *line)
 {
 	fgt_report_line(NULL, line);
 }
@@ -129,33 +129,32 @@ static uint64_t load(_Atomic uint64_t *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Under the lock. What finds no room for its line waits for the next look. */
-static void tell_refused_now(uint64_t now_ns, uint64_t count)
+/* Under the lock. If the line is dropped, the next call logs it. */
+static void log_refused_now(uint64_t now_ns, uint64_t count)
 {
 	if (!fgt_report_each(
-		    "%llu kept transactions or slices were dropped, for %d "
-		    "wait already, or %zu MiB of them: is the agent there, "
-		    "the destination reachable? Else keep fewer "
-		    "(sample_rate, min_gap_ns)",
+		    "kept transactions and slices were dropped: %llu: %d or "
+		    "%zu MiB wait already: check the agent and the "
+		    "destination, or keep fewer (sample_rate, min_gap_ns)",
 		    (unsigned long long)count, FGT_OUTBOX_MAX,
 		    FGT_OUTBOX_BYTES_MAX >> 20))
 		return;
-	all.told_refused += count;
-	all.tell_refused_ns = now_ns + all.tell_pause_ns;
-	if (all.tell_pause_ns < REFUSED_MAX_NS)
-		all.tell_pause_ns *= 2;
+	all.logged_refused += count;
+	all.log_refused_ns = now_ns + all.log_pause_ns;
+	if (all.log_pause_ns < REFUSED_MAX_NS)
+		all.log_pause_ns *= 2;
 }
 
-/* Whoever finishes a transaction has its -ENOBUFS; few programs say so. */
-static void tell_refused(uint64_t now_ns, bool is_last)
+/* Also logged, because few programs log -ENOBUFS of a finish. */
+static void log_refused(uint64_t now_ns, bool is_last)
 {
 	uint64_t refused;
 
 	pthread_mutex_lock(&all.lock);
 	refused = load(&all.outbox.refused);
-	if (refused > all.told_refused &&
-	    (is_last || now_ns >= all.tell_refused_ns))
-		tell_refused_now(now_ns, refused - all.told_refused);
+	if (refused > all.logged_refused &&
+	    (is_last || now_ns >= all.log_refused_ns))
+		log_refused_now(now_ns, refused - all.logged_refused);
 	pthread_mutex_unlock(&all.lock);
 }
 
@@ -181,10 +180,10 @@ static uint64_t work(uint64_t now_ns)
 		.deliver = deliver,
 		/* The agent cuts its own ring. */
 		.cut = backend->calls->cut_transaction ? cut : NULL,
-		.log = tell,
+		.log = log_line,
 	};
 
-	tell_refused(now_ns, false);
+	log_refused(now_ns, false);
 	return fgt_outbox_step(&all.outbox, &carrier, now_ns);
 }
 
@@ -197,12 +196,12 @@ static void give_up(void)
 {
 	size_t count = fgt_outbox_give_up(&all.outbox);
 
-	tell_refused(0, true);
+	log_refused(0, true);
 	if (count > 0)
 		fgt_report(
-			"given up by fgt_stop(), undelivered: %zu; it waits "
-			"for a second only: let the destination answer, call "
-			"fgt_flush() before",
+			"fgt_stop() gave up undelivered items: %zu: they were "
+			"not delivered within a second: call fgt_flush() "
+			"before",
 			count);
 }
 
@@ -299,7 +298,7 @@ static bool is_of_session(const struct fgt_transaction *transaction)
 	       atomic_load_explicit(&all.session, memory_order_relaxed);
 }
 
-/* Under the lock, so that no text of another session comes along. */
+/* Under the lock, so that the texts belong to this session. */
 static int hand_over(struct fgt_transaction *transaction)
 {
 	int r;
@@ -320,7 +319,7 @@ static void count(_Atomic uint64_t *counter)
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* False: it was begun before another start. */
+/* False: the transaction began before the last start. */
 static bool get_terms(const struct fgt_transaction *transaction,
 		      struct terms *ret_terms)
 {
