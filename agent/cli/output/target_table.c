@@ -49,14 +49,35 @@ static const char *text(const struct fgt_message *message, const char *key)
 
 void fgt_print_target_names(const struct fgt_message *reply, const char *what)
 {
-	struct fgt_message_array targets = { .count = 0 };
-	struct fgt_message target;
+	struct fgt_message_array targets = { .count = 0 }, rules = targets;
+	struct fgt_message target, rule;
 
 	(void)fgt_message_get_array(reply, "targets", &targets);
 	while (fgt_message_next(&targets, &target) == 0) {
 		printf("%s %" PRIu64 " ", what, number(&target, "pid"));
 		fgt_print_text(stdout, text(&target, "name"), 64);
 		putchar('\n');
+	}
+	(void)fgt_message_get_array(reply, "rules", &rules);
+	while (fgt_message_next(&rules, &rule) == 0) {
+		printf("%s processes that start later, named ", what);
+		fgt_print_text(stdout, text(&rule, "name"), 64);
+		putchar('\n');
+	}
+}
+
+static void print_rules(const struct fgt_message *reply)
+{
+	struct fgt_message_array rules = { .count = 0 };
+	struct fgt_message rule;
+
+	(void)fgt_message_get_array(reply, "rules", &rules);
+	while (fgt_message_next(&rules, &rule) == 0) {
+		fputs("attached when it starts: ", stdout);
+		fgt_print_text(stdout, text(&rule, "name"), 64);
+		printf("%s (by user %" PRIu64 ")\n",
+		       truth(&rule, "with_children") ? " with children" : "",
+		       number(&rule, "uid"));
 	}
 }
 
@@ -117,6 +138,7 @@ int fgt_print_target_table(const char *verb, const struct fgt_message *reply)
 		     "     held       log  complete");
 	while (fgt_message_next(&targets, &target) == 0)
 		print_target(&target);
+	print_rules(reply);
 	return fgt_finish_stdout(verb);
 }
 

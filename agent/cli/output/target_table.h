@@ -7,7 +7,7 @@
 
 #include "agent/protocol/message.h"
 
-/* "sampling 1234 redis-server", a line for each target. */
+/* "sampling 1234 redis-server", a line for each target, then for each rule. */
 void fgt_print_target_names(const struct fgt_message *reply, const char *what);
 
 /* These return an exit status; a failure to write has been printed. */
