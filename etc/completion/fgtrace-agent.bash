@@ -28,7 +28,7 @@ _fgtrace_agent()
 			;;
 		esac
 	done
-	# Behind "record … --" a command of its own is completed.
+	# Behind "record … --" the command is completed.
 	if [[ $verb == record ]]; then
 		for ((i = 1; i < cword; i++)); do
 			if [[ ${words[i]} == -- ]]; then

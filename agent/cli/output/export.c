@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/output/destination.h"
 #include "agent/cli/output/output.h"
 #include "agent/cli/output/summary_print.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
+#include "ringbuf/base/nearest.h"
 #include "ringbuf/slice/pace.h"
 
 #define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
@@ -52,16 +52,65 @@ static int plan_file(const struct fgt_arguments *arguments,
 	return 0;
 }
 
+static int no_such_destination(const struct fgt_config *config,
+			       const char *name, struct fgt_why *why)
+{
+	const char *path = config->path ? config->path : "a file, with -c FILE";
+	struct fgt_nearest nearest;
+
+	fgt_nearest_init(&nearest, name);
+	for (size_t i = 0; i < config->upload.destination_count; i++)
+		fgt_nearest_offer(&nearest,
+				  config->upload.destinations[i].name);
+	if (nearest.best)
+		return fgt_why_set(why, -EINVAL,
+				   "no destination is called '%s'; did you "
+				   "mean '%s'?",
+				   name, nearest.best);
+	return fgt_why_set(why, -EINVAL,
+			   "no destination is called '%s'; add it to "
+			   "upload.destinations in %s, or use --dsn-file FILE",
+			   name, path);
+}
+
+/* By name, else the first one. */
+static int choose_destination(const struct fgt_config *config, const char *name,
+			      const char **ret_dsn_file, struct fgt_why *why)
+{
+	const struct fgt_config_destination *all = config->upload.destinations;
+	bool is_named = name && *name;
+
+	for (size_t i = 0; i < config->upload.destination_count; i++)
+		if (!is_named || strcmp(all[i].name, name) == 0) {
+			*ret_dsn_file = all[i].dsn_file;
+			return 0;
+		}
+	if (is_named)
+		return no_such_destination(config, name, why);
+	return fgt_why_set(why, -EINVAL,
+			   "no destination with a dsn_file is configured; use "
+			   "--dsn-file FILE, or -c FILE with "
+			   "upload.destinations");
+}
+
+/* The DSN comes from a file, never from an argument or the environment, because
+ * other users can read those. */
 static int plan_upload(const struct fgt_arguments *arguments,
 		       struct fgt_export *plan, struct fgt_why *why)
 {
-	const char *name = fgt_options_get(arguments, "upload");
+	const char *dsn_file = fgt_options_get(arguments, "dsn-file");
+	int r = 0;
 
 	if (!plan->is_upload_wanted)
 		return 0;
-	return fgt_destination_find(plan->config, name,
-				    fgt_options_get(arguments, "dsn-file"),
-				    &plan->dsn, why);
+	if (!dsn_file)
+		r = choose_destination(plan->config,
+				       fgt_options_get(arguments, "upload"),
+				       &dsn_file, why);
+	return r < 0 ? r
+		     : fgt_dsn_read_file(dsn_file,
+					 plan->config->upload.is_http_allowed,
+					 &plan->dsn, why);
 }
 
 int fgt_export_plan(const struct fgt_arguments *arguments,

@@ -61,7 +61,7 @@ struct fgt_export {
 
 /*
  * Reads the flags. The DSN is looked up only if the verb has --upload and it
- * was given. -EINVAL and the errors of fgt_destination_find(), with why.
+ * was given. -EINVAL and the errors of fgt_dsn_read_file(), with why.
  */
 int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,

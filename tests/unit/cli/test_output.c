@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files appear whole or not at all. Runs in one thread, in a folder of its
- * own below $TMPDIR.
+ * Files appear whole or not at all. Runs in one thread, in a folder that it
+ * creates below $TMPDIR.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time grammar with clocks and time zones of our own. Runs in one thread.
+ * The time grammar, with given clocks and time zones. Runs in one thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>
