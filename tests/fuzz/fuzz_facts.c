@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/daemon/delivery/transaction_facts.h"
+#include "agent/protocol/transaction_facts.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "upload/format/format.h"
 

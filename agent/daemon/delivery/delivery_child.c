@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/daemon/delivery/transaction_facts.h"
 #include "agent/protocol/protocol.h"
+#include "agent/protocol/transaction_facts.h"
 #include "agent/symbols/helper/self_child.h"
 #include "ringbuf/base/owner.h"
 

@@ -22,7 +22,7 @@
 
 #include "agent/capture/look/state_name.h"
 #include "agent/daemon/delivery/delivery_child.h"
-#include "agent/daemon/delivery/transaction_facts.h"
+#include "agent/protocol/transaction_facts.h"
 #include "agent/symbols/helper/confinement.h"
 #include "agent/symbols/helper/syscall_filter.h"
 #include "agent/symbols/symbolizer.h"

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "agent/daemon/delivery/deliveries.h"
-#include "agent/daemon/delivery/transaction_facts.h"
 #include "agent/daemon/programs/crash.h"
 #include "agent/daemon/service.h"
 #include "agent/daemon/socket/reply.h"
+#include "agent/protocol/transaction_facts.h"
 
 #define AHEAD_MAX_NS (UINT64_C(60) * 1000000000)
 

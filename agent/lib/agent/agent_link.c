@@ -10,6 +10,7 @@
 
 #include "agent/lib/agent/registrar.h"
 #include "agent/lib/worker.h"
+#include "agent/protocol/transaction_facts.h"
 #include "ringbuf/base/msgpack_check.h"
 #include "ringbuf/base/msgpack_cursor.h"
 
@@ -230,51 +231,6 @@ static void get_limitation(void *state, char *ret_text, size_t len)
 
 /* ---- Deliveries -------------------------------------------------------- */
 
-static void put_lists(struct fgt_builder *request,
-		      const struct fgt_transaction_facts *facts)
-{
-	fgt_builder_array_begin(request, "tags");
-	for (size_t i = 0; i < facts->tag_count; i++) {
-		fgt_builder_map_begin(request, NULL);
-		fgt_builder_string(request, "key", facts->tags[i].key);
-		fgt_builder_string(request, "value", facts->tags[i].value);
-		fgt_builder_map_end(request);
-	}
-	fgt_builder_array_end(request);
-	fgt_builder_array_begin(request, "tids");
-	for (size_t i = 0; i < facts->thread_run_count; i++) {
-		const struct fgt_thread_run *run = &facts->thread_runs[i];
-
-		fgt_builder_map_begin(request, NULL);
-		fgt_builder_int(request, "tid", run->tid);
-		fgt_builder_uint(request, "from_ns", run->from_ns);
-		fgt_builder_uint(request, "to_ns", run->to_ns);
-		fgt_builder_map_end(request);
-	}
-	fgt_builder_array_end(request);
-}
-
-static void put_facts(struct fgt_builder *request,
-		      const struct fgt_transaction_facts *facts)
-{
-	fgt_builder_string(request, "release", facts->release);
-	fgt_builder_string(request, "environment", facts->environment);
-	if (!fgt_facts_of_transaction(facts))
-		return;
-	fgt_builder_string(request, "name", facts->name);
-	fgt_builder_string(request, "op", facts->op);
-	fgt_builder_string(request, "status", facts->status);
-	fgt_builder_string(request, "event_id", facts->event_id);
-	fgt_builder_string(request, "trace_id", facts->trace_id);
-	fgt_builder_string(request, "span_id", facts->span_id);
-	fgt_builder_string(request, "parent_span_id", facts->parent_span_id);
-	fgt_builder_uint(request, "begin_ns", facts->begin_ns);
-	fgt_builder_uint(request, "end_ns", facts->end_ns);
-	fgt_builder_int(request, "active_tid", facts->active_tid);
-	fgt_builder_bool(request, "all_threads", facts->all_threads);
-	put_lists(request, facts);
-}
-
 static int make_request(const struct fgt_delivery *delivery,
 			struct fgt_builder **ret_request)
 {
@@ -293,7 +249,7 @@ static int make_request(const struct fgt_delivery *delivery,
 		fgt_builder_uint(request, "to_ns", facts->end_ns);
 	}
 	if (facts)
-		put_facts(request, facts);
+		fgt_facts_put(request, facts);
 	*ret_request = request;
 	return 0;
 }

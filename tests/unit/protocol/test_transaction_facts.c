@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/daemon/delivery/transaction_facts.h"
+#include "agent/protocol/transaction_facts.h"
 
 #define LENGTH_BYTES 4
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts of transactions, in and out of messages. Runs in the daemon's loop and
- * in the process that delivers; must not believe what a program says of
- * itself further than its form goes.
+ * Facts of transactions, in and out of messages. Written by the library's
+ * worker and the daemon's loop, read by the loop and by the delivery process,
+ * which check the form of every value.
  */
-#include "agent/daemon/delivery/transaction_facts.h"
+#include "agent/protocol/transaction_facts.h"
 
 #include <errno.h>
 #include <string.h>
@@ -186,7 +186,7 @@ static int get_thread_runs(const struct fgt_message *message,
 				     "must be maps of tid, from_ns and to_ns");
 }
 
-/* Without a name nothing else of a transaction counts. */
+/* Without a name there is no transaction. */
 static int read_texts_only(struct fgt_transaction_facts *facts)
 {
 	const struct fgt_transaction_facts kept = {
@@ -254,7 +254,7 @@ void fgt_facts_put(struct fgt_builder *builder,
 	put_text(builder, "environment", facts->environment);
 	if (!fgt_facts_of_transaction(facts))
 		return;
-	/* Also when it is empty: it tells that there is a transaction. */
+	/* Also when it is empty: a name marks a transaction. */
 	fgt_builder_string(builder, "name", facts->name);
 	put_text(builder, "op", facts->op);
 	put_text(builder, "status", facts->status);
