@@ -73,12 +73,8 @@ void fgt_sampler_free(struct fgt_sampler *sampler)
 	if (!sampler)
 		return;
 	fgt_sampler_stop(sampler);
-	while (sampler->target_count) {
-		struct fgt_target *target = fgt_sampling_remove(sampler, 0);
-
-		fgt_target_stop(target, 0, true);
-		fgt_target_put(target);
-	}
+	while (sampler->target_count)
+		fgt_sampled_free(fgt_sampling_remove(sampler, 0));
 	fgt_sampling_close(sampler);
 	pthread_cond_destroy(&sampler->changed);
 	pthread_mutex_destroy(&sampler->mutex);
@@ -90,11 +86,15 @@ void fgt_sampler_forked(const struct fgt_sampler *sampler,
 {
 	fgt_fd_close(sampler->timer_fd);
 	fgt_fd_close(sampler->last_pid_fd);
-	fgt_fd_close(target->process.pidfd);
-	fgt_fd_close(target->process.proc_fd);
-	fgt_fd_close(target->process.task_fd);
-	fgt_fd_close(fgt_ring_fd(target->ring));
-	fgt_fd_close(target->spans_fd);
+	for (uint32_t i = 0; i < sampler->target_count; i++) {
+		const struct fgt_process *process =
+			&sampler->targets[i]->look.process;
+
+		fgt_fd_close(process->pidfd);
+		fgt_fd_close(process->proc_fd);
+		fgt_fd_close(process->task_fd);
+	}
+	fgt_target_forked(target);
 	fgt_fd_budget_forked(&sampler->budget);
 }
 
@@ -140,19 +140,40 @@ void fgt_sampler_stop(struct fgt_sampler *sampler)
 		pthread_join(sampler->thread, NULL);
 }
 
-static struct fgt_target *find(struct fgt_sampler *sampler,
+static uint32_t index_of(const struct fgt_sampler *sampler,
+			 const struct fgt_target *target)
+{
+	uint32_t i = 0;
+
+	while (i < sampler->target_count &&
+	       sampler->targets[i]->target != target)
+		i++;
+	return i;
+}
+
+static struct fgt_target *find(const struct fgt_sampler *sampler,
 			       const struct fgt_target *like)
 {
 	for (uint32_t i = 0; i < sampler->target_count; i++) {
-		struct fgt_target *target = sampler->targets[i];
+		struct fgt_target *target = sampler->targets[i]->target;
 
-		if (!target->is_detached &&
+		if (!sampler->targets[i]->is_detached &&
 		    fgt_target_pid(target) == fgt_target_pid(like) &&
 		    fgt_target_start_time(target) ==
 			    fgt_target_start_time(like))
 			return target;
 	}
 	return NULL;
+}
+
+/* It has ticked, or is not sampled any more. */
+static bool has_ticked(const struct fgt_sampler *sampler,
+		       const struct fgt_target *target)
+{
+	uint32_t index = index_of(sampler, target);
+
+	return index == sampler->target_count ||
+	       sampler->targets[index]->has_ticked;
 }
 
 static struct timespec in_a_second(void)
@@ -164,31 +185,28 @@ static struct timespec in_a_second(void)
 	return until;
 }
 
-/* With the mutex held: hands the target over and waits for its first tick. */
-static int hand_over(struct fgt_sampler *sampler, struct fgt_target *target,
-		     struct fgt_why *why)
+/*
+ * With the mutex held: hands sampled over, and waits for its first tick. The
+ * caller holds a reference to target.
+ */
+static void hand_over(struct fgt_sampler *sampler, struct fgt_sampled *sampled,
+		      const struct fgt_target *target)
 {
 	struct timespec until = in_a_second();
 
-	if (sampler->target_count == FGT_TARGETS_MAX)
-		return fgt_why_set(why, -ENOSPC,
-				   "%u processes are sampled already: detach "
-				   "one first",
-				   FGT_TARGETS_MAX);
-	sampler->targets[sampler->target_count++] = fgt_target_get(target);
+	sampler->targets[sampler->target_count++] = sampled;
 	pthread_cond_broadcast(&sampler->changed);
-	while (sampler->is_started && !target->has_ticked &&
+	while (sampler->is_started && !has_ticked(sampler, target) &&
 	       fgt_target_is_alive(target))
 		if (pthread_cond_timedwait(&sampler->changed, &sampler->mutex,
 					   &until) == ETIMEDOUT)
 			break;
-	return 0;
 }
 
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 		       struct fgt_target **ret_target, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
+	FGT_AUTO(fgt_sampled_free) struct fgt_sampled *sampled = NULL;
 	struct fgt_target *known;
 	int rc;
 
@@ -197,39 +215,33 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 				   "process %d is the agent itself: set "
 				   "sampling.include_self to sample it",
 				   pid);
-	rc = fgt_target_new(pid, &sampler->options, sampler->cache,
-			    &sampler->budget, &target, why);
+	rc = fgt_sampled_new(pid, &sampler->options, sampler->cache,
+			     &sampler->budget, &sampled, why);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&sampler->mutex);
-	known = find(sampler, target);
+	known = find(sampler, sampled->target);
 	if (known) {
 		*ret_target = fgt_target_get(known);
 		rc = fgt_why_set(why, -EEXIST, "process %d is sampled already",
 				 pid);
+	} else if (sampler->target_count == FGT_TARGETS_MAX) {
+		rc = fgt_why_set(why, -ENOSPC,
+				 "%u processes are sampled already: detach "
+				 "one first",
+				 FGT_TARGETS_MAX);
 	} else {
-		rc = hand_over(sampler, target, why);
+		*ret_target = fgt_target_get(sampled->target);
+		hand_over(sampler, FGT_TAKE(sampled), *ret_target);
 	}
 	pthread_mutex_unlock(&sampler->mutex);
-	if (rc == 0)
-		*ret_target = FGT_TAKE(target);
 	return rc;
-}
-
-static uint32_t index_of(const struct fgt_sampler *sampler,
-			 const struct fgt_target *target)
-{
-	uint32_t i = 0;
-
-	while (i < sampler->target_count && sampler->targets[i] != target)
-		i++;
-	return i;
 }
 
 int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target)
 {
 	struct timespec until = in_a_second();
-	struct fgt_target *removed = NULL;
+	struct fgt_sampled *removed = NULL;
 	uint32_t index;
 
 	pthread_mutex_lock(&sampler->mutex);
@@ -238,7 +250,7 @@ int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target)
 		pthread_mutex_unlock(&sampler->mutex);
 		return -ESRCH;
 	}
-	target->is_detached = true;
+	sampler->targets[index]->is_detached = true;
 	if (!sampler->is_started)
 		removed = fgt_sampling_remove(sampler, index);
 	while (sampler->is_started &&
@@ -247,9 +259,7 @@ int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target)
 					   &until) == ETIMEDOUT)
 			break;
 	pthread_mutex_unlock(&sampler->mutex);
-	if (removed)
-		fgt_target_stop(removed, 0, true);
-	fgt_target_put(removed);
+	fgt_sampled_free(removed);
 	return 0;
 }
 

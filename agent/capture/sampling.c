@@ -15,9 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/budget/pacing.h"
 #include "agent/capture/running/running_ptrace.h"
-#include "agent/capture/target_fds.h"
+#include "agent/capture/sampled_fds.h"
 #include "agent/capture/tick.h"
 #include "agent/unwind/arch/memory.h"
 #include "ringbuf/base/clock.h"
@@ -30,8 +29,8 @@
 void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
 {
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		fgt_target_leave_switches(sampler->ticking[i],
-					  fgt_clock_ns(CLOCK_MONOTONIC));
+		fgt_sampled_leave_switches(sampler->ticking[i],
+					   fgt_clock_ns(CLOCK_MONOTONIC));
 	fgt_switches_close(FGT_TAKE(sampler->switches));
 }
 
@@ -171,7 +170,10 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 		fgt_fd_budget_init(&sampler->budget);
 	}
 	sampler->buffer = malloc(2 * FGT_SNAPSHOT_MAX_BYTES);
-	if (!sampler->buffer)
+	sampler->frames =
+		calloc(fgt_stacks_capacity(sampler->options.max_depth),
+		       sizeof(*sampler->frames));
+	if (!sampler->buffer || !sampler->frames)
 		return -ENOMEM;
 	rc = fgt_sampling_open_timer(sampler);
 	if (rc < 0)
@@ -189,6 +191,7 @@ void fgt_sampling_close(struct fgt_sampler *sampler)
 	fgt_fd_close(sampler->timer_fd);
 	fgt_fd_close(sampler->last_pid_fd);
 	free(sampler->buffer);
+	free(sampler->frames);
 }
 
 /* What is permitted now takes the place of events of all CPUs that failed. */
@@ -213,7 +216,7 @@ static int64_t read_last_pid(const struct fgt_sampler *sampler)
 	return fgt_thread_table_last_pid(sampler->last_pid_fd);
 }
 
-static struct fgt_tick make_tick(struct fgt_sampler *sampler)
+static struct fgt_tick make_tick(const struct fgt_sampler *sampler)
 {
 	return (struct fgt_tick){
 		.mono_ns = fgt_clock_ns(CLOCK_MONOTONIC),
@@ -221,42 +224,36 @@ static struct fgt_tick make_tick(struct fgt_sampler *sampler)
 		.instant_ns = sampler->instant_ns,
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
-		.last_pid = read_last_pid(sampler),
-		.last_pid_fd = sampler->last_pid_fd,
 		.buffer = sampler->buffer,
 		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
+		.frames = sampler->frames,
 		.running = sampler->running,
 		.running_state = sampler->running_state,
 		.has_cpu_events = has_cpu_events(sampler),
-		.switches = sampler->switches,
-		.own_tid = sampler->own_tid,
-		.limitation = sampler->limitation,
-		.explain = sampler->options.explain,
-		.context = sampler->options.context,
 	};
 }
 
-struct fgt_target *fgt_sampling_remove(struct fgt_sampler *sampler,
-				       uint32_t index)
+struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
+					uint32_t index)
 {
-	struct fgt_target *target = sampler->targets[index];
+	struct fgt_sampled *sampled = sampler->targets[index];
 
 	sampler->targets[index] = sampler->targets[--sampler->target_count];
-	return target;
+	return sampled;
 }
 
 /* The target has ended, or nobody wants it sampled any more. */
-static void let_go(struct fgt_sampler *sampler, struct fgt_target *target,
+static void let_go(struct fgt_sampler *sampler, struct fgt_sampled *sampled,
 		   bool is_alive)
 {
-	fgt_target_stop(target, fgt_clock_ns(CLOCK_MONOTONIC), is_alive);
+	fgt_sampled_stop(sampled, fgt_clock_ns(CLOCK_MONOTONIC), is_alive);
 	pthread_mutex_lock(&sampler->mutex);
 	for (uint32_t i = 0; i < sampler->target_count; i++)
-		if (sampler->targets[i] == target)
+		if (sampler->targets[i] == sampled)
 			fgt_sampling_remove(sampler, i);
 	pthread_cond_broadcast(&sampler->changed);
 	pthread_mutex_unlock(&sampler->mutex);
-	fgt_target_put(target);
+	fgt_sampled_free(sampled);
 }
 
 /* Those whose rate is lowered sit out most periods. False: all of them. */
@@ -266,32 +263,32 @@ static bool begin_ticks(struct fgt_sampler *sampler,
 	bool is_any_due = false;
 
 	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
-		struct fgt_target *target = sampler->ticking[i];
+		struct fgt_sampled *sampled = sampler->ticking[i];
 		struct fgt_tick tick;
 
-		if (!fgt_pacing_begin(target, sampler->period_number))
+		if (!fgt_sampling_take_turn(sampled, sampler->period_number))
 			continue;
 		is_any_due = true;
-		tick = fgt_pacing_tick(target, shared);
-		fgt_tick_begin(target, &tick);
+		tick = fgt_sampling_tick_of(sampled, shared);
+		fgt_tick_begin(sampled, &tick);
 	}
 	return is_any_due;
 }
 
 static void finish_tick(struct fgt_sampler *sampler, uint32_t index,
-			const struct fgt_tick *shared)
+			const struct fgt_tick *common,
+			const struct fgt_tick_shared *shared)
 {
-	struct fgt_target *target = sampler->ticking[index];
-	struct fgt_tick tick = fgt_pacing_tick(target, shared);
+	struct fgt_sampled *sampled = sampler->ticking[index];
+	struct fgt_tick tick = fgt_sampling_tick_of(sampled, common);
 
-	if (!fgt_tick_finish(target, &tick)) {
+	if (!fgt_tick_finish(sampled, &tick, shared)) {
 		sampler->ticking[index] =
 			sampler->ticking[--sampler->ticking_count];
-		let_go(sampler, target, false);
+		let_go(sampler, sampled, false);
 		return;
 	}
-	fgt_pacing_charge(target, fgt_sampling_take_cpu(sampler), 0);
-	fgt_pacing_decide(target, &tick, sampler->max_cpu_percent);
+	fgt_sampling_decide_rate(sampler, sampled, &tick);
 }
 
 /* Who waits for a first tick need not wait any longer. */
@@ -299,51 +296,65 @@ static void announce(struct fgt_sampler *sampler)
 {
 	pthread_mutex_lock(&sampler->mutex);
 	for (uint32_t i = 0; i < sampler->target_count; i++)
-		sampler->targets[i]->has_ticked |= sampler->targets[i]->tick >
-						   0;
+		sampler->targets[i]->has_ticked |=
+			sampler->targets[i]->look.tick > 0;
 	pthread_cond_broadcast(&sampler->changed);
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
 /* The program that records itself has closed them. */
-static void reopen_fds(struct fgt_sampler *sampler, struct fgt_tick *tick)
+static void reopen_fds(struct fgt_sampler *sampler, const struct fgt_tick *tick)
 {
 	if (!sampler->budget.has_lost)
 		return;
 	sampler->budget.has_lost = false;
 	fgt_fd_close(sampler->last_pid_fd);
-	sampler->last_pid_fd = tick->last_pid_fd = open_last_pid();
+	sampler->last_pid_fd = open_last_pid();
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		fgt_target_reopen_fds(sampler->ticking[i], tick);
+		fgt_sampled_reopen_fds(sampler->ticking[i], tick);
+}
+
+static void drain(struct fgt_sampler *sampler, const struct fgt_tick *tick,
+		  bool is_any_due)
+{
+	/* All of it is a single target's, and charged when its tick ends. */
+	bool is_shared = sampler->ticking_count > 1 || !is_any_due;
+
+	if (is_shared)
+		sampler->shared_ns += fgt_sampling_take_cpu(sampler);
+	fgt_sampling_drain(sampler, tick);
+	if (is_shared)
+		fgt_sampling_charge_drain(sampler,
+					  fgt_sampling_take_cpu(sampler));
 }
 
 static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 {
-	struct fgt_tick tick = make_tick(sampler);
-	bool is_news = false, is_shared, is_any_due;
+	const struct fgt_tick tick = make_tick(sampler);
+	struct fgt_tick_shared shared = {
+		.switches = sampler->switches,
+		.last_pid = read_last_pid(sampler),
+		.own_tid = sampler->own_tid,
+		.limitation = sampler->limitation,
+	};
+	bool is_news = false, is_any_due;
 
 	fgt_sampling_charge_shared(sampler);
 	sampler->period_number += periods;
 	sampler->last_ns = tick.mono_ns;
 	reopen_fds(sampler, &tick);
+	shared.last_pid_fd = sampler->last_pid_fd;
 	if (sampler->running->poll)
 		sampler->running->poll(sampler->running_state);
 	fgt_sampling_check_signal(sampler, tick.mono_ns);
 	is_any_due = begin_ticks(sampler, &tick);
 	if (is_any_due && sampler->switches)
 		fgt_who_ran_take_switches(sampler->switches);
-	/* All of it is a single target's, and charged when its tick ends. */
-	is_shared = sampler->ticking_count > 1 || !is_any_due;
-	if (is_shared)
-		sampler->shared_ns += fgt_sampling_take_cpu(sampler);
-	fgt_sampling_drain(sampler, &tick);
-	if (is_shared)
-		fgt_sampling_charge_drain(sampler,
-					  fgt_sampling_take_cpu(sampler));
+	drain(sampler, &tick, is_any_due);
 	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
-		is_news |= sampler->ticking[i]->tick == 1;
-		if (sampler->ticking[i]->pacing.is_due)
-			finish_tick(sampler, i, &tick);
+		is_news |= sampler->ticking[i]->look.tick == 1;
+		if (sampler->ticking[i]->turn.is_due)
+			finish_tick(sampler, i, &tick, &shared);
 	}
 	if (is_news)
 		announce(sampler);
@@ -391,7 +402,7 @@ static bool take_orders(struct fgt_sampler *sampler)
 		pthread_cond_wait(&sampler->changed, &sampler->mutex);
 	sampler->ticking_count = sampler->target_count;
 	memcpy(sampler->ticking, sampler->targets,
-	       sampler->target_count * sizeof(struct fgt_target *));
+	       sampler->target_count * sizeof(struct fgt_sampled *));
 	sampler->max_cpu_percent = sampler->options.max_cpu_percent;
 	shall_go_on = !sampler->shall_stop;
 	pthread_mutex_unlock(&sampler->mutex);
@@ -401,17 +412,17 @@ static bool take_orders(struct fgt_sampler *sampler)
 static void drop_detached(struct fgt_sampler *sampler)
 {
 	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
-		struct fgt_target *target = sampler->ticking[i];
+		struct fgt_sampled *sampled = sampler->ticking[i];
 		bool is_detached;
 
 		pthread_mutex_lock(&sampler->mutex);
-		is_detached = target->is_detached;
+		is_detached = sampled->is_detached;
 		pthread_mutex_unlock(&sampler->mutex);
 		if (!is_detached)
 			continue;
 		sampler->ticking[i] =
 			sampler->ticking[--sampler->ticking_count];
-		let_go(sampler, target, true);
+		let_go(sampler, sampled, true);
 	}
 }
 
@@ -426,8 +437,8 @@ static void begin_thread(struct fgt_sampler *sampler)
 	}
 	/* Without events of every CPU a thread must be found running: a
 	 * real-time thread would put it aside instead of taking a free CPU. */
-	fgt_urgency_begin(&sampler->urgency, has_cpu_events(sampler),
-			  fgt_clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
+	fgt_priority_begin(&sampler->priority, has_cpu_events(sampler),
+			   fgt_clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
 }
 
 /* What threads do then is told at the tick that is due, even if it is late. */
@@ -467,8 +478,8 @@ void *fgt_sampling_run(void *context)
 		sampler->due_ns += interval_ns;
 		adapt(sampler);
 		if (!sampler->options.is_embedded)
-			fgt_urgency_review(&sampler->urgency, sampler->last_ns,
-					   sampler->cpu_ns);
+			fgt_priority_review(&sampler->priority,
+					    sampler->last_ns, sampler->cpu_ns);
 	}
 	fgt_sampling_disarm(sampler);
 	return NULL;

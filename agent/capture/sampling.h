@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "agent/capture/budget/urgency.h"
-#include "agent/capture/target_sampling.h"
+#include "agent/capture/budget/priority.h"
+#include "agent/capture/sampled.h"
 
 #define FGT_TARGETS_MAX 256u
 
@@ -24,7 +24,7 @@ struct fgt_sampler {
 	 */
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	struct fgt_target *targets[FGT_TARGETS_MAX];
+	struct fgt_sampled *targets[FGT_TARGETS_MAX];
 	uint32_t target_count; /* only the thread takes any out, if it runs */
 	struct fgt_capabilities capabilities;
 	bool is_started, shall_stop;
@@ -48,15 +48,16 @@ struct fgt_sampler {
 	const char *signal_limit; /* what of it the signal told, or NULL */
 	bool is_limit_told; /* of an embedded one */
 	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
+	struct fgt_frame *frames; /* as many as a stack may have */
 	/* A copy of targets, stable during a tick. */
-	struct fgt_target *ticking[FGT_TARGETS_MAX];
+	struct fgt_sampled *ticking[FGT_TARGETS_MAX];
 	uint32_t ticking_count;
 	uint64_t period_number; /* since the start, also without targets */
 	uint64_t last_ns; /* when that was */
 	double max_cpu_percent;
 	uint64_t cpu_ns; /* of the thread, up to where it was charged */
 	uint64_t shared_ns; /* of it, for all targets alike */
-	struct fgt_urgency urgency;
+	struct fgt_priority priority;
 };
 
 /* Opens what the thread needs and finds out what is permitted. -ENOMEM. */
@@ -69,9 +70,9 @@ void fgt_sampling_drop_switches(struct fgt_sampler *sampler);
 /* The thread. */
 void *fgt_sampling_run(void *sampler);
 
-/* Takes a target out; with the mutex held, the caller gets the reference. */
-struct fgt_target *fgt_sampling_remove(struct fgt_sampler *sampler,
-				       uint32_t index);
+/* Takes a target out; with the mutex held. It is the caller's then. */
+struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
+					uint32_t index);
 
 /* ---- Perf (sampling_drain.c) ------------------------------------------- */
 
@@ -82,15 +83,28 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
  * taken its signal back or uses io_uring, is said once. */
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns);
 
-/* ---- What it costs (sampling_cost.c) ------------------------------------ */
+/* ---- Rates and costs (sampling_rate.c) ---------------------------------- */
+
+/*
+ * A period of the sampler begins, the number period: is the target ticked in
+ * it? Then also takes over the rate that is wanted.
+ */
+bool fgt_sampling_take_turn(struct fgt_sampled *sampled, uint64_t period);
+/* What all targets share, as it is for this one: tick, rate, what it missed. */
+struct fgt_tick fgt_sampling_tick_of(const struct fgt_sampled *sampled,
+				     const struct fgt_tick *shared);
 
 /* CPU time of this thread since it was last asked for. */
 uint64_t fgt_sampling_take_cpu(struct fgt_sampler *sampler);
-/* Of the period before, in which some were ticked: theirs comes as rarely as
- * their ticks do. */
+/* Of the period before, in which some were ticked: their part is charged as
+ * rarely as they are ticked. */
 void fgt_sampling_charge_shared(struct fgt_sampler *sampler);
 /* Almost all of it goes into samples. */
 void fgt_sampling_charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns);
+/* After a tick: charges it, lowers or raises the rate, and logs that. */
+void fgt_sampling_decide_rate(struct fgt_sampler *sampler,
+			      struct fgt_sampled *sampled,
+			      const struct fgt_tick *tick);
 
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 

@@ -7,13 +7,12 @@
 
 #include <unistd.h>
 
-#include "agent/capture/budget/pacing.h"
 #include "agent/capture/tick.h"
 
 struct drain {
 	struct fgt_sampler *sampler;
 	const struct fgt_tick *tick;
-	struct fgt_target *last; /* that was asked for */
+	struct fgt_sampled *last; /* that was asked for */
 };
 
 static bool is_wanted(void *context, int32_t pid)
@@ -23,10 +22,25 @@ static bool is_wanted(void *context, int32_t pid)
 
 	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
 		drain->last = sampler->ticking[i];
-		if (drain->last->process.pid == pid)
+		if (drain->last->look.process.pid == pid)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Events of CPUs say who runs at this very instant: between two ticks of the
+ * target they are of no use. Those of threads say where the CPU time went since
+ * the last one; they are few, and the tick shows the latest.
+ */
+static bool is_of_use(const struct fgt_sampled *sampled,
+		      const struct fgt_tick *tick)
+{
+	if (sampled->turn.is_due)
+		return true;
+	/* An exec is taken over in a tick. */
+	return !tick->has_cpu_events && !sampled->has_exec &&
+	       sampled->look.tick > 0;
 }
 
 static void take_sample(void *context, const struct fgt_running_sample *sample)
@@ -34,10 +48,10 @@ static void take_sample(void *context, const struct fgt_running_sample *sample)
 	struct drain *drain = context;
 	struct fgt_tick tick;
 
-	if (!fgt_pacing_wants_sample(drain->last, drain->tick))
+	if (!is_of_use(drain->last, drain->tick))
 		return;
-	tick = fgt_pacing_tick(drain->last, drain->tick);
-	drain->last->pacing.samples++;
+	tick = fgt_sampling_tick_of(drain->last, drain->tick);
+	drain->last->samples++;
 	fgt_tick_sample(drain->last, &tick, sample);
 }
 
@@ -54,8 +68,8 @@ static void take_lost(void *context)
 	struct drain *drain = context;
 
 	for (uint32_t i = 0; i < drain->sampler->ticking_count; i++) {
-		drain->sampler->ticking[i]->threads.is_stale = true;
-		drain->sampler->ticking[i]->stacks.is_stale = true;
+		drain->sampler->ticking[i]->look.threads.is_stale = true;
+		drain->sampler->ticking[i]->look.stacks.is_stale = true;
 	}
 }
 
@@ -83,7 +97,7 @@ void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
 	if (!sampler->options.is_embedded)
 		return;
 	if (sampler->ticking_count)
-		threads = sampler->ticking[0]->threads.sampled_count;
+		threads = sampler->ticking[0]->look.threads.sampled_count;
 	if (sampler->running->limit)
 		limit = sampler->running->limit(sampler->running_state, threads,
 						now_ns);

@@ -137,12 +137,11 @@ void fgt_sampling_disarm(struct fgt_sampler *sampler)
 }
 
 /* The rate that a target has, or is about to have. */
-static uint32_t periods_of(const struct fgt_target *target)
+static uint32_t periods_of(const struct fgt_sampled *sampled)
 {
-	const struct fgt_pacing *pacing = &target->pacing;
-	uint32_t wanted = pacing->governor.periods;
+	uint32_t wanted = sampled->rate.periods;
 
-	return pacing->periods < wanted ? pacing->periods : wanted;
+	return sampled->turn.periods < wanted ? sampled->turn.periods : wanted;
 }
 
 /* Perf's buffers, full of news of all processes, and those who wait for us

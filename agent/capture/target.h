@@ -6,7 +6,6 @@
 #ifndef FGT_AGENT_CAPTURE_TARGET_H
 #define FGT_AGENT_CAPTURE_TARGET_H
 
-#include "agent/capture/threads/process.h"
 #include "agent/unwind/unwinder.h"
 #include "ringbuf/ring/ring.h"
 
@@ -66,5 +65,21 @@ bool fgt_target_has_spans(struct fgt_target *target, int memfd);
  * nothing. -ENOMEM. MT-Safe */
 int fgt_target_cut_spans(struct fgt_target *target,
 			 struct fgt_ring_slice *slice);
+
+/* ---- The sampler's ------------------------------------------------------ */
+
+/* The ring belongs to the target then. -ENOMEM. */
+int fgt_target_new(struct fgt_ring *ring,
+		   const struct fgt_target_status *status,
+		   struct fgt_target **ret_target);
+/*
+ * Shows a new status, with the texts (which are too much for each tick) or
+ * without. limitation: in the place of the status's, or NULL.
+ */
+void fgt_target_show(struct fgt_target *target,
+		     const struct fgt_target_status *status, bool has_texts,
+		     const char *limitation);
+/* In the child of a fork: closes its descriptors. AS-Safe */
+void fgt_target_forked(const struct fgt_target *target);
 
 #endif

@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "agent/capture/look/look.h"
-#include "agent/capture/look/look_thread.h"
-#include "agent/capture/target_fds.h"
+#include "agent/capture/sampled_fds.h"
 #include "agent/capture/threads/access.h"
 
 #define SECOND_NS     1000000000u
@@ -24,59 +23,105 @@
 #define LACKING_PAUSE_MAX_NS 1000000000u
 #define LACKING_CALM_NS	     10000000000u
 
-void fgt_tick_begin(struct fgt_target *target, const struct fgt_tick *tick)
+void fgt_tick_begin(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 {
-	target->tick++;
-	target->elapsed_ns = target->tick_ns ? tick->mono_ns - target->tick_ns
-					     : 0;
-	target->tick_ns = tick->mono_ns;
-	target->work.ticks++;
-	target->work.missed_ticks += tick->missed;
-	fgt_ring_tick_begin(target->ring, tick->mono_ns, tick->wall_ns,
+	sampled->look.tick++;
+	sampled->look.elapsed_ns =
+		sampled->look.tick_ns ? tick->mono_ns - sampled->look.tick_ns
+				      : 0;
+	sampled->look.tick_ns = tick->mono_ns;
+	sampled->status.ticks++;
+	sampled->status.missed_ticks += tick->missed;
+	fgt_ring_tick_begin(sampled->ring, tick->mono_ns, tick->wall_ns,
 			    tick->missed);
 }
 
-static void take_exec(struct fgt_target *target, const struct fgt_tick *tick)
+/* The only place where what looks have found goes into the ring. */
+static void write_verdict(struct fgt_sampled *sampled,
+			  struct fgt_thread *thread,
+			  const struct fgt_verdict *verdict)
 {
-	struct fgt_thread_table *threads = &target->threads;
+	struct fgt_ring *ring = sampled->ring;
+
+	switch (verdict->kind) {
+	case FGT_VERDICT_AS_BEFORE:
+		break;
+	case FGT_VERDICT_STACK:
+		fgt_ring_set(ring, thread->slot, verdict->frames,
+			     verdict->frame_count, verdict->state,
+			     verdict->credit_ticks);
+		break;
+	case FGT_VERDICT_MARKED:
+		fgt_ring_set_state(ring, thread->slot, verdict->state,
+				   verdict->leaf, verdict->credit_ticks);
+		break;
+	case FGT_VERDICT_ENDED:
+		fgt_ring_thread_end(ring, thread->slot);
+		thread->slot = FGT_THREAD_NO_SLOT;
+		sampled->look.threads.sampled_count--;
+		return;
+	}
+	if (verdict->past_ticks)
+		fgt_ring_set_past(ring, thread->slot, verdict->past_frames,
+				  verdict->past_count, FGT_STATE_RUNNING,
+				  verdict->past_ticks);
+	if (verdict->on_ns || verdict->off_ns)
+		fgt_ring_set_edge(ring, thread->slot, verdict->on_ns,
+				  verdict->off_ns);
+}
+
+/* What it did in the old program must not go on in the new one. */
+static void forget_program(struct fgt_sampled *sampled,
+			   struct fgt_thread *thread)
+{
+	const struct fgt_verdict unknown =
+		fgt_verdict_stack(NULL, 0, FGT_STATE_UNKNOWN);
+
+	thread->call_state = 0;
+	thread->has_unsafe_call = thread->is_fragile = false;
+	fgt_thread_set_read_bytes(thread, 0);
+	if (thread->active)
+		fgt_look_thread_forget(thread);
+	fgt_thread_table_rename(&sampled->look.threads, thread);
+	if (thread->slot != FGT_THREAD_NO_SLOT)
+		write_verdict(sampled, thread, &unknown);
+}
+
+static void take_exec(struct fgt_sampled *sampled, const struct fgt_tick *tick)
+{
+	struct fgt_thread_table *threads = &sampled->look.threads;
 	struct fgt_thread *thread = NULL;
 
-	target->has_exec = false;
-	fgt_target_reread(target, tick, true);
+	sampled->has_exec = false;
+	fgt_sampled_reread(sampled, tick, true);
 	threads->is_stale = true;
 	fgt_thread_table_look_at_all(threads, tick->mono_ns);
-	while ((thread = fgt_thread_table_next(threads, thread))) {
-		thread->call_state = 0;
-		thread->has_unsafe_call = thread->is_fragile = false;
-		fgt_thread_set_read_bytes(thread, 0);
-		if (thread->active)
-			fgt_look_forget(thread);
-		fgt_thread_table_rename(threads, thread);
-		/* What it did in the old program must not go on in this one. */
-		if (thread->slot != FGT_THREAD_NO_SLOT)
-			fgt_ring_set(target->ring, thread->slot, NULL, 0,
-				     FGT_STATE_UNKNOWN, 0);
-	}
+	while ((thread = fgt_thread_table_next(threads, thread)))
+		forget_program(sampled, thread);
 }
 
-void fgt_tick_sample(struct fgt_target *target, const struct fgt_tick *tick,
+void fgt_tick_sample(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		     const struct fgt_running_sample *sample)
 {
+	struct fgt_thread_table *threads = &sampled->look.threads;
+	struct fgt_verdict verdict;
 	struct fgt_thread *thread;
 
-	if (target->has_exec)
-		take_exec(target, tick);
-	thread = fgt_thread_table_find(&target->threads, sample->tid);
+	if (sampled->has_exec)
+		take_exec(sampled, tick);
+	thread = fgt_thread_table_find(threads, sample->tid);
 	/* Its birth and its death may both lie between two ticks. */
 	if (!thread)
-		thread = fgt_thread_table_add(&target->threads, sample->tid);
-	/* The kernel tells of switches, and this thread may never switch. */
-	target->has_run = true;
-	if (thread)
-		fgt_look_sampled(target, tick, thread, sample);
+		thread = fgt_thread_table_add(threads, sample->tid);
+	/* The kernel reports switches, and this thread may never switch. */
+	sampled->has_run = true;
+	if (!thread)
+		return;
+	verdict = fgt_look_sampled(&sampled->look, tick, thread, sample);
+	write_verdict(sampled, thread, &verdict);
 }
 
-void fgt_tick_task(struct fgt_target *target, uint32_t type,
+void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
 		   const struct fgt_running_task *task)
 {
 	struct fgt_thread *thread;
@@ -84,21 +129,23 @@ void fgt_tick_task(struct fgt_target *target, uint32_t type,
 	switch (type) {
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:
-		target->threads.is_stale = true;
+		sampled->look.threads.is_stale = true;
 		break;
 	case PERF_RECORD_MMAP2:
-		target->stacks.is_stale = true;
+		sampled->look.stacks.is_stale = true;
 		break;
 	case PERF_RECORD_COMM:
 		if (task->is_exec)
-			target->has_exec = true;
+			sampled->has_exec = true;
 		/* Read when it is known whose number that is by then. */
-		thread = fgt_thread_table_find(&target->threads, task->tid);
+		thread = fgt_thread_table_find(&sampled->look.threads,
+					       task->tid);
 		if (!thread)
 			break;
 		thread->has_new_name = true;
 		if (!thread->active) /* named by another one */
-			fgt_thread_table_activate(&target->threads, thread, 0);
+			fgt_thread_table_activate(&sampled->look.threads,
+						  thread, 0);
 		break;
 	default:
 		break;
@@ -107,27 +154,28 @@ void fgt_tick_task(struct fgt_target *target, uint32_t type,
 
 /* The old program's memory is gone when its file reads nothing any more. One
  * that samples itself would be gone, too. */
-static void notice_exec(struct fgt_target *target, const struct fgt_tick *tick)
+static void notice_exec(struct fgt_sampled *sampled,
+			const struct fgt_tick *tick)
 {
 	char byte;
 
-	if (target->is_embedded)
+	if (sampled->look.is_embedded)
 		return;
-	if (target->has_exec ||
-	    (target->memory_fd >= 0 && pread(target->memory_fd, &byte, 1,
-					     (off_t)target->memory_probe) == 0))
-		take_exec(target, tick);
+	if (sampled->has_exec || (sampled->memory_fd >= 0 &&
+				  pread(sampled->memory_fd, &byte, 1,
+					(off_t)sampled->memory_probe) == 0))
+		take_exec(sampled, tick);
 }
 
 /*
  * A new thread has its parent's name until it is given its own, which is among
- * the first things that it does. Where the kernel does not tell of names, it
- * is read again while the thread is young, of not too many at once; later with
+ * the first things that it does. Where the kernel does not report names, it is
+ * read again while the thread is young, of not too many at once; later with
  * all others.
  */
-static void look_at_names_of_young(struct fgt_target *target)
+static void reread_young_names(struct fgt_sampled *sampled)
 {
-	struct fgt_thread_table *threads = &target->threads;
+	struct fgt_thread_table *threads = &sampled->look.threads;
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < threads->active_count; i++) {
@@ -135,8 +183,8 @@ static void look_at_names_of_young(struct fgt_target *target)
 
 		if (!thread->has_run || thread->young_ticks == YOUNG_TICKS)
 			continue;
-		/* Those that were there before us are none. */
-		if (target->tick <= 1) {
+		/* Threads older than the recording are not young. */
+		if (sampled->look.tick <= 1) {
 			thread->young_ticks = YOUNG_TICKS;
 		} else if (count++ < RENAMES_MAX) {
 			thread->young_ticks++;
@@ -145,13 +193,39 @@ static void look_at_names_of_young(struct fgt_target *target)
 	}
 }
 
-static void look_at_active(struct fgt_target *target,
+static void take_refusal(struct fgt_sampled *sampled,
+			 const struct fgt_tick *tick, enum fgt_refusal refusal)
+{
+	/* Explains why, and finds out whether it lasts. */
+	if (refusal == FGT_REFUSAL_OF_TARGET)
+		fgt_sampled_reread(sampled, tick, false);
+	if (refusal == FGT_REFUSAL_NOT_DUMPABLE)
+		fgt_sampled_explain(sampled,
+				    "this process is not dumpable "
+				    "(PR_SET_DUMPABLE, set-uid, a change of "
+				    "user): blocked threads show the stack "
+				    "that they last ran with; make it dumpable "
+				    "again, or run it as root");
+}
+
+static void look_at(struct fgt_sampled *sampled, const struct fgt_tick *tick,
+		    struct fgt_thread *thread)
+{
+	struct fgt_verdict verdict =
+		fgt_look_unsampled(&sampled->look, tick, thread);
+
+	if (verdict.refusal)
+		take_refusal(sampled, tick, verdict.refusal);
+	write_verdict(sampled, thread, &verdict);
+}
+
+static void look_at_active(struct fgt_sampled *sampled,
 			   const struct fgt_tick *tick)
 {
-	struct fgt_thread_table *threads = &target->threads;
+	struct fgt_thread_table *threads = &sampled->look.threads;
 
 	if (!tick->has_cpu_events)
-		look_at_names_of_young(target);
+		reread_young_names(sampled);
 	for (uint32_t i = 0; i < threads->active_count; i++) {
 		struct fgt_thread *thread = threads->active[i].thread;
 
@@ -159,10 +233,10 @@ static void look_at_active(struct fgt_target *target,
 			fgt_thread_table_rename(threads, thread);
 		thread->has_new_name = false;
 		if (!tick->has_cpu_events)
-			fgt_look_account(target, tick, thread);
+			fgt_look_account(&sampled->look, tick, thread);
 		if (!thread->is_sampled && !thread->is_ended &&
 		    (thread->has_run || thread->needs_look))
-			fgt_look_unsampled(target, tick, thread);
+			look_at(sampled, tick, thread);
 		fgt_account_age(&thread->active->look->account,
 				tick->period_ns);
 	}
@@ -185,10 +259,10 @@ static void end_tick(struct fgt_thread_table *threads)
 	}
 }
 
-static void reread_names(struct fgt_target *target)
+static void reread_names(struct fgt_sampled *sampled)
 {
-	struct fgt_thread_table *threads = &target->threads;
-	uint32_t first = (uint32_t)target->tick;
+	struct fgt_thread_table *threads = &sampled->look.threads;
+	uint32_t first = (uint32_t)sampled->look.tick;
 
 	for (uint32_t i = 0; i < threads->active_count && i < RENAMES_MAX; i++)
 		fgt_thread_table_rename(
@@ -197,67 +271,69 @@ static void reread_names(struct fgt_target *target)
 				.thread);
 }
 
-static void describe(struct fgt_target *target, const struct fgt_tick *tick)
+static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
+		     const struct fgt_tick_shared *shared)
 {
-	struct fgt_target_status *work = &target->work;
+	struct fgt_target_status *status = &sampled->status;
 
-	work->running = tick->running->name;
-	work->who_ran = target->who_ran->name;
+	status->running = tick->running->name;
+	status->who_ran = sampled->look.who_ran->name;
 	/* What a process may not see of itself stays said. */
-	if (target->is_readable &&
-	    !(target->is_embedded && target->is_explained))
-		snprintf(work->limitation, sizeof(work->limitation), "%s",
-			 tick->limitation);
-	if (target->threads.is_full)
-		fgt_target_explain(target, tick,
-				   "more threads than there is room for: some "
-				   "are not sampled (raise ring.memory_mb)");
+	if (sampled->look.is_readable &&
+	    !(sampled->look.is_embedded && sampled->is_explained))
+		snprintf(status->limitation, sizeof(status->limitation), "%s",
+			 shared->limitation);
+	if (sampled->look.threads.is_full)
+		fgt_sampled_explain(sampled,
+				    "more threads than there is room for: some "
+				    "are not sampled (raise ring.memory_mb)");
 }
 
 /* What need not be done in every tick. */
-static void do_chores(struct fgt_target *target, const struct fgt_tick *tick)
+static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
+		      const struct fgt_tick_shared *shared)
 {
-	uint64_t elapsed_ns = tick->mono_ns - target->chores_ns;
+	uint64_t elapsed_ns = tick->mono_ns - sampled->chores_ns;
 
-	if (target->chores_ns && elapsed_ns < SECOND_NS)
+	if (sampled->chores_ns && elapsed_ns < SECOND_NS)
 		return;
-	if (target->chores_ns)
-		target->work.effective_hz =
-			(double)(target->work.ticks - target->rate_ticks) *
+	if (sampled->chores_ns)
+		sampled->status.effective_hz =
+			(double)(sampled->status.ticks - sampled->rate_ticks) *
 			1e9 / (double)elapsed_ns;
-	target->rate_ticks = target->work.ticks;
-	target->chores_ns = tick->mono_ns;
-	target->has_new_texts = true;
-	fgt_thread_table_retire(&target->threads, tick->mono_ns,
+	sampled->rate_ticks = sampled->status.ticks;
+	sampled->chores_ns = tick->mono_ns;
+	sampled->has_new_texts = true;
+	fgt_thread_table_retire(&sampled->look.threads, tick->mono_ns,
 				tick->period_ns);
-	if (target->is_embedded)
-		fgt_target_mind_fds(target, tick);
-	describe(target, tick);
-	if (!target->has_run)
+	if (sampled->look.is_embedded)
+		fgt_sampled_check_fds(sampled, tick);
+	describe(sampled, tick, shared);
+	if (!sampled->has_run)
 		return;
-	target->has_run = false;
-	target->is_traced =
-		fgt_access_tracer(target->process.proc_fd, "status") != 0;
+	sampled->has_run = false;
+	sampled->look.is_traced =
+		fgt_access_tracer(sampled->look.process.proc_fd, "status") != 0;
 	if (!tick->has_cpu_events)
-		reread_names(target);
-	if (fgt_stacks_is_due(&target->stacks, tick->mono_ns,
+		reread_names(sampled);
+	if (fgt_stacks_is_due(&sampled->look.stacks, tick->mono_ns,
 			      tick->has_cpu_events ? MAPS_QUIET_NS : 0))
-		fgt_target_reread(target, tick, false);
+		fgt_sampled_reread(sampled, tick, false);
 }
 
 /* Takes up to LACKING_MAX; false: there are more. */
-static bool take_lacking(struct fgt_target *target)
+static bool take_lacking(struct fgt_sampled *sampled)
 {
-	struct fgt_thread_table *threads = &target->threads;
+	struct fgt_thread_table *threads = &sampled->look.threads;
 	struct fgt_thread_store *table = &threads->table;
 	struct fgt_thread *thread;
 	uint32_t taken = 0;
 
 	while (taken < LACKING_MAX) {
-		thread = fgt_thread_store_from(table, target->lacking.next);
+		thread = fgt_thread_store_from(table, sampled->lacking.next);
 		if (!thread)
 			return true;
-		target->lacking.next =
+		sampled->lacking.next =
 			fgt_thread_store_index(table, thread) + 1;
 		if (!thread->lacks_maps)
 			continue;
@@ -266,7 +342,7 @@ static bool take_lacking(struct fgt_target *target)
 		/* It has not run: idle again at the next chores. */
 		if (!thread->active)
 			fgt_thread_table_activate(threads, thread, 0);
-		target->lacking.has_found = true;
+		sampled->lacking.has_found = true;
 		taken++;
 	}
 	return false;
@@ -278,70 +354,75 @@ static bool take_lacking(struct fgt_target *target)
  * Where they change all the time (JIT compilers), and the stacks lead nowhere
  * all the same, seldom.
  */
-static void look_where_maps_lacked(struct fgt_target *target,
+static void look_where_maps_lacked(struct fgt_sampled *sampled,
 				   const struct fgt_tick *tick)
 {
-	uint64_t elapsed_ns = tick->mono_ns - target->lacking.begun_ns;
+	uint64_t elapsed_ns = tick->mono_ns - sampled->lacking.begun_ns;
 
-	if (!target->is_readable)
+	if (!sampled->look.is_readable)
 		return;
-	if (target->lacking.next == 0) {
-		if (target->lacking.generation == target->stacks.generation ||
-		    elapsed_ns < target->lacking.pause_ns)
+	if (sampled->lacking.next == 0) {
+		if (sampled->lacking.generation ==
+			    sampled->look.stacks.generation ||
+		    elapsed_ns < sampled->lacking.pause_ns)
 			return;
-		target->lacking.generation = target->stacks.generation;
-		target->lacking.begun_ns = tick->mono_ns;
-		target->lacking.has_found = false;
+		sampled->lacking.generation = sampled->look.stacks.generation;
+		sampled->lacking.begun_ns = tick->mono_ns;
+		sampled->lacking.has_found = false;
 	}
-	if (!take_lacking(target))
+	if (!take_lacking(sampled))
 		return;
-	target->lacking.next = 0;
-	if (!target->lacking.has_found || elapsed_ns > LACKING_CALM_NS)
-		target->lacking.pause_ns = LACKING_PAUSE_MIN_NS;
-	else if (target->lacking.pause_ns < LACKING_PAUSE_MAX_NS)
-		target->lacking.pause_ns *= 2;
+	sampled->lacking.next = 0;
+	if (!sampled->lacking.has_found || elapsed_ns > LACKING_CALM_NS)
+		sampled->lacking.pause_ns = LACKING_PAUSE_MIN_NS;
+	else if (sampled->lacking.pause_ns < LACKING_PAUSE_MAX_NS)
+		sampled->lacking.pause_ns *= 2;
 }
 
-static void commit(struct fgt_target *target)
+static void commit(struct fgt_sampled *sampled)
 {
-	fgt_ring_tick_commit(target->ring);
-	target->work.threads = target->threads.sampled_count;
-	fgt_target_publish(target);
+	fgt_ring_tick_commit(sampled->ring);
+	sampled->status.threads = sampled->look.threads.sampled_count;
+	fgt_sampled_publish(sampled);
 }
 
-bool fgt_tick_finish(struct fgt_target *target, const struct fgt_tick *tick)
+bool fgt_tick_finish(struct fgt_sampled *sampled, const struct fgt_tick *tick,
+		     const struct fgt_tick_shared *shared)
 {
-	struct fgt_thread_table *threads = &target->threads;
+	struct fgt_thread_table *threads = &sampled->look.threads;
 
-	target->running = tick->running;
-	target->running_state = tick->running_state;
-	threads->excluded[FGT_EXCLUDED_MAX - 1] = tick->own_tid;
-	if (tick->switches)
-		fgt_target_take_switches(target, tick->switches, tick->mono_ns);
-	if (!target->is_embedded && !fgt_process_is_alive(&target->process)) {
+	sampled->running = tick->running;
+	sampled->running_state = tick->running_state;
+	threads->excluded[FGT_EXCLUDED_MAX - 1] = shared->own_tid;
+	if (shared->switches)
+		fgt_sampled_take_switches(sampled, shared->switches,
+					  tick->mono_ns);
+	if (!sampled->look.is_embedded &&
+	    !fgt_process_is_alive(&sampled->look.process)) {
 		fgt_thread_table_end_all(threads);
 		fgt_thread_table_reap(threads);
-		commit(target);
+		commit(sampled);
 		return false;
 	}
-	threads->last_pid_fd = tick->last_pid_fd;
-	if (!target->who_ran->has_scan)
+	threads->last_pid_fd = shared->last_pid_fd;
+	if (!sampled->look.who_ran->has_scan)
 		fgt_thread_table_scan(threads, tick->has_cpu_events,
-				      tick->last_pid);
-	if (target->who_ran->tick(target->who_ran_state, tick->mono_ns) < 0) {
+				      shared->last_pid);
+	if (sampled->look.who_ran->tick(sampled->look.who_ran_state,
+					tick->mono_ns) < 0) {
 		/* More threads than can be watched. */
-		target->has_no_switches = true;
-		fgt_target_leave_switches(target, tick->mono_ns);
+		sampled->has_no_switches = true;
+		fgt_sampled_leave_switches(sampled, tick->mono_ns);
 	}
 	if (take_has_run(threads)) {
-		target->has_run = true;
-		notice_exec(target, tick);
+		sampled->has_run = true;
+		notice_exec(sampled, tick);
 	}
-	fgt_stacks_refresh_if_stale(&target->stacks, tick->mono_ns);
-	look_where_maps_lacked(target, tick);
-	look_at_active(target, tick);
+	fgt_stacks_refresh_if_stale(&sampled->look.stacks, tick->mono_ns);
+	look_where_maps_lacked(sampled, tick);
+	look_at_active(sampled, tick);
 	end_tick(threads);
-	do_chores(target, tick);
-	commit(target);
+	do_chores(sampled, tick, shared);
+	commit(sampled);
 	return true;
 }

@@ -20,51 +20,21 @@
 #include "agent/capture/look/look_runnable.h"
 #include "agent/capture/look/look_stack.h"
 #include "agent/capture/look/look_switch.h"
-#include "agent/capture/look/look_thread.h"
 #include "agent/capture/running/running_ptrace.h"
 
 #define READ_TRIES 2
 #define IDLE_PART  200u
 #define BUSY_PART  32u
 
-void fgt_look_settle(struct fgt_thread *thread, uint32_t state)
-{
-	thread->is_shown_running = state == FGT_STATE_RUNNING;
-	thread->is_new = thread->has_switched = false;
-}
-
-void fgt_look_forget(struct fgt_thread *thread)
-{
-	thread->active->look->pending_ticks = 0;
-	thread->active->look->is_run_sampled = false;
-	thread->active->look->unshown.count = 0;
-}
-
-void fgt_look_show_kept(struct fgt_target *target, struct fgt_thread *thread,
-			const struct fgt_last_run *kept, uint32_t state,
-			enum fgt_marker leaf, uint32_t credit_ticks)
-{
-	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(kept, stacks->generation, leaf,
-					 stacks->frames, stacks->capacity);
-
-	if (count)
-		fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-			     state, credit_ticks);
-	else
-		fgt_ring_set_state(target->ring, thread->slot, state,
-				   leaf ? leaf : FGT_MARKER_NOT_SAMPLED,
-				   credit_ticks);
-}
-
 /* What it used before we came is not ours to show. */
-static bool is_older_than_us(const struct fgt_target *target,
+static bool is_older_than_us(const struct fgt_look_target *target,
 			     const struct fgt_thread *thread)
 {
 	return thread->is_new && target->tick <= 1;
 }
 
-static void take_account(struct fgt_target *target, struct fgt_thread *thread)
+static void take_account(struct fgt_look_target *target,
+			 struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
 
@@ -74,51 +44,46 @@ static void take_account(struct fgt_target *target, struct fgt_thread *thread)
 		fgt_account_add(&active->look->account, &active->use);
 }
 
-uint32_t fgt_look_take_credit(struct fgt_target *target,
-			      struct fgt_thread *thread)
+struct fgt_verdict fgt_look_sampled(struct fgt_look_target *target,
+				    const struct fgt_tick *tick,
+				    struct fgt_thread *thread,
+				    const struct fgt_running_sample *sample)
 {
-	uint32_t ticks = thread->active->look->pending_ticks;
-
-	thread->active->look->pending_ticks = 0;
-	target->work.credited_ticks += ticks;
-	return ticks;
-}
-
-void fgt_look_sampled(struct fgt_target *target, const struct fgt_tick *tick,
-		      struct fgt_thread *thread,
-		      const struct fgt_running_sample *sample)
-{
+	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
+	struct fgt_look_thread *look;
+	uint64_t on_ns;
 	size_t count;
 	bool is_running;
 
 	if (thread->slot == FGT_THREAD_NO_SLOT)
-		return;
+		return verdict;
 	/* Else the tick asks all of them, and their accounts with it. */
 	if (tick->has_cpu_events)
 		target->who_ran->look(target->who_ran_state, thread);
 	if (!fgt_thread_table_activate(&target->threads, thread, tick->mono_ns))
-		return;
+		return verdict;
+	look = thread->active->look;
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
-	is_running = fgt_look_switch_sampled(target, tick, thread);
+	is_running = fgt_look_switch_sampled(target, tick, thread, &on_ns);
 	count = fgt_look_stack_sampled(target, tick, thread, sample);
-	fgt_last_run_keep(&thread->active->look->last_run,
-			  target->stacks.frames, count,
-			  target->stacks.generation);
+	fgt_kept_stack_set(&look->last_run, tick->frames, count,
+			   target->stacks.generation);
 	if (!is_running)
-		return;
-	target->work.samples_running++;
+		return verdict;
+	target->samples_running++;
 	if (!tick->has_cpu_events) {
-		fgt_account_take_sample(&thread->active->look->account,
-					tick->event_ns);
-		thread->active->look->sample_tick = tick->number;
-		return;
+		fgt_account_take_sample(&look->account, tick->event_ns);
+		look->sample_tick = tick->number;
+		return verdict;
 	}
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     FGT_STATE_RUNNING, fgt_look_take_credit(target, thread));
+	verdict = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
+	verdict.credit_ticks = fgt_look_take_credit(target, thread);
+	verdict.on_ns = on_ns;
 	thread->is_sampled = true;
-	thread->active->look->sampled_wait_ns = thread->active->use.wait_ns;
-	fgt_look_settle(thread, FGT_STATE_RUNNING);
+	look->sampled_wait_ns = thread->active->use.wait_ns;
+	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
+	return verdict;
 }
 
 enum found {
@@ -143,7 +108,7 @@ static enum found found_error(int error)
  * Others may have stopped before it did, and will not run again: look anew.
  * One that samples itself stops with all others.
  */
-static bool is_stop_possible(struct fgt_target *target,
+static bool is_stop_possible(struct fgt_look_target *target,
 			     const struct fgt_tick *tick)
 {
 	char text[1024];
@@ -168,8 +133,8 @@ static bool is_stop_possible(struct fgt_target *target,
 	return target->is_stop_possible;
 }
 
-static uint32_t state_of(struct fgt_target *target, const struct fgt_tick *tick,
-			 struct fgt_thread *thread,
+static uint32_t state_of(struct fgt_look_target *target,
+			 const struct fgt_tick *tick, struct fgt_thread *thread,
 			 const struct fgt_blocked *blocked)
 {
 	uint32_t state = fgt_blocked_state(blocked, thread);
@@ -185,57 +150,74 @@ static uint32_t state_of(struct fgt_target *target, const struct fgt_tick *tick,
 	return state;
 }
 
-/* Everything is read between two looks at its use: equal means nothing moved. */
-static enum found read_blocked(struct fgt_target *target,
-			       const struct fgt_tick *tick,
-			       struct fgt_thread *thread)
+/* Registers and the first bytes of the stack, as far as procfs shows them. */
+static enum found take_snapshot(struct fgt_look_target *target,
+				const struct fgt_tick *tick,
+				struct fgt_thread *thread,
+				struct fgt_blocked *ret_blocked,
+				struct fgt_snapshot *ret_snapshot)
 {
-	struct fgt_snapshot snapshot = { .stack = tick->buffer };
-	struct fgt_blocked blocked;
-	uint32_t state;
-	size_t count;
-	int64_t rc;
+	int64_t rc = fgt_blocked_look(&target->threads, thread, ret_blocked);
 
-	rc = fgt_blocked_look(&target->threads, thread, &blocked);
 	if (rc < 0)
 		return found_error((int)rc);
-	if (blocked.is_running)
+	if (ret_blocked->is_running)
 		return FOUND_RUNNING;
-	if (blocked.sp == 0)
+	if (ret_blocked->sp == 0)
 		return FOUND_NO_STACK;
-	snapshot.stack_limit = fgt_stacks_limit(&target->stacks, blocked.sp);
-	snapshot.stack_start = blocked.sp;
-	snapshot.is_blocked = blocked.call >= 0;
-	fgt_regs_set(&snapshot.regs, fgt_arch_host.sp, blocked.sp);
-	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, blocked.pc);
-	rc = fgt_blocked_copy(thread->tid, blocked.sp, tick->buffer,
+	ret_snapshot->stack_limit =
+		fgt_stacks_limit(&target->stacks, ret_blocked->sp);
+	ret_snapshot->stack_start = ret_blocked->sp;
+	ret_snapshot->is_blocked = ret_blocked->call >= 0;
+	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.sp, ret_blocked->sp);
+	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.pc, ret_blocked->pc);
+	rc = fgt_blocked_copy(thread->tid, ret_blocked->sp, tick->buffer,
 			      fgt_look_stack_first_bytes(thread));
 	if (rc == -EPERM || rc == -EACCES || rc == -ESRCH)
 		return found_error((int)rc);
-	snapshot.stack_len = rc > 0 ? (size_t)rc : 0;
+	ret_snapshot->stack_len = rc > 0 ? (size_t)rc : 0;
+	return FOUND_BLOCKED;
+}
+
+/* Everything is read between two looks at its use: equal means nothing moved. */
+static enum found read_blocked(struct fgt_look_target *target,
+			       const struct fgt_tick *tick,
+			       struct fgt_thread *thread,
+			       struct fgt_verdict *ret_verdict)
+{
+	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_snapshot snapshot = { .stack = tick->buffer };
+	struct fgt_blocked blocked;
+	enum found found;
+	uint32_t state;
+	size_t count;
+	int rc;
+
+	found = take_snapshot(target, tick, thread, &blocked, &snapshot);
+	if (found != FOUND_BLOCKED)
+		return found;
 	count = fgt_look_stack_blocked(target, tick, thread, &snapshot, 0);
 	state = state_of(target, tick, thread, &blocked);
 	rc = target->who_ran->look(target->who_ran_state, thread);
 	if (rc != 0)
-		return rc > 0 ? FOUND_TORN : found_error((int)rc);
+		return rc > 0 ? FOUND_TORN : found_error(rc);
 	if (tick->has_cpu_events || thread->is_restless)
-		fgt_last_run_keep(&thread->active->look->last_block,
-				  target->stacks.frames, count,
-				  target->stacks.generation);
-	if (fgt_look_owed(target, tick, thread))
+		fgt_kept_stack_set(&look->last_block, tick->frames, count,
+				   target->stacks.generation);
+	if (fgt_look_owed(target, tick, thread, ret_verdict))
 		return FOUND_OWED;
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     state, 0);
-	target->work.samples_blocked++;
-	fgt_look_late_sample(target, tick, thread);
+	*ret_verdict = fgt_verdict_stack(tick->frames, count, state);
+	target->samples_blocked++;
+	fgt_look_late_sample(target, tick, thread, ret_verdict);
 	/* No other came before it blocked: it stays as it was shown. */
-	thread->active->look->pending_ticks = 0;
-	fgt_look_settle(thread, state);
+	look->pending_ticks = 0;
+	fgt_look_thread_settle(thread, state);
 	return FOUND_BLOCKED;
 }
 
 /* A target that may not be read any more: at least run or not. */
-static void look_from_afar(struct fgt_target *target, struct fgt_thread *thread)
+static struct fgt_verdict look_from_afar(const struct fgt_look_target *target,
+					 struct fgt_thread *thread)
 {
 	char letter = fgt_blocked_letter(&target->threads, thread->tid);
 	uint32_t state = letter == 'R' ? FGT_STATE_RUNNING : FGT_STATE_UNKNOWN;
@@ -243,18 +225,16 @@ static void look_from_afar(struct fgt_target *target, struct fgt_thread *thread)
 	if (letter == 'T' || letter == 't')
 		state = FGT_STATE_STOPPED;
 	thread->needs_look = state == FGT_STATE_RUNNING;
-	fgt_ring_set(target->ring, thread->slot, NULL, 0, state, 0);
-	fgt_look_forget(thread);
-	fgt_look_settle(thread, state);
+	fgt_look_thread_forget(thread);
+	fgt_look_thread_settle(thread, state);
+	return fgt_verdict_stack(NULL, 0, state);
 }
 
 /* It has ended, but must wait for the others: the first thread. */
-static void retire(struct fgt_target *target, struct fgt_thread *thread)
+static struct fgt_verdict retire(struct fgt_thread *thread)
 {
-	fgt_ring_thread_end(target->ring, thread->slot);
-	thread->slot = FGT_THREAD_NO_SLOT;
 	thread->needs_look = false;
-	target->threads.sampled_count--;
+	return (struct fgt_verdict){ .kind = FGT_VERDICT_ENDED };
 }
 
 /*
@@ -262,46 +242,44 @@ static void retire(struct fgt_target *target, struct fgt_thread *thread)
  * What they last ran is known by their timers; a signal while they sleep would
  * end their calls.
  */
-static void refuse_to_itself(struct fgt_target *target,
-			     const struct fgt_tick *tick,
-			     struct fgt_thread *thread)
+static struct fgt_verdict refuse_to_itself(struct fgt_look_target *target,
+					   const struct fgt_tick *tick,
+					   struct fgt_thread *thread)
 {
+	struct fgt_verdict verdict;
+
+	thread->needs_look =
+		fgt_blocked_letter(&target->threads, thread->tid) == 'R';
+	if (thread->needs_look) {
+		verdict = fgt_look_runnable(target, tick, thread);
+	} else {
+		verdict = fgt_look_kept(target, &thread->active->look->last_run,
+					FGT_STATE_UNKNOWN,
+					FGT_MARKER_NOT_SAMPLED);
+		fgt_look_late_sample(target, tick, thread, &verdict);
+		thread->active->look->pending_ticks = 0;
+		fgt_look_thread_settle(thread, FGT_STATE_UNKNOWN);
+	}
 	/* Else it is a thread that is about to end. */
 	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
-		fgt_target_explain(target, tick,
-				   "this process is not dumpable "
-				   "(PR_SET_DUMPABLE, set-uid, a change of "
-				   "user): blocked threads show the stack that "
-				   "they last ran with; make it dumpable "
-				   "again, or run it as root");
-	if (fgt_blocked_letter(&target->threads, thread->tid) == 'R') {
-		thread->needs_look = true;
-		fgt_look_runnable(target, tick, thread);
-		return;
-	}
-	thread->needs_look = false;
-	fgt_look_show_kept(target, thread, &thread->active->look->last_run,
-			   FGT_STATE_UNKNOWN, FGT_MARKER_NOT_SAMPLED, 0);
-	fgt_look_late_sample(target, tick, thread);
-	thread->active->look->pending_ticks = 0;
-	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
+		verdict.refusal = FGT_REFUSAL_NOT_DUMPABLE;
+	return verdict;
 }
 
-static void refuse(struct fgt_target *target, const struct fgt_tick *tick,
-		   struct fgt_thread *thread)
+static struct fgt_verdict refuse(struct fgt_look_target *target,
+				 const struct fgt_tick *tick,
+				 struct fgt_thread *thread)
 {
+	struct fgt_verdict verdict;
+
 	/* The files of a thread without memory belong to root. */
-	if (fgt_blocked_letter(&target->threads, thread->tid) == 'Z') {
-		retire(target, thread);
-		return;
-	}
-	if (target->is_embedded) {
-		refuse_to_itself(target, tick, thread);
-		return;
-	}
-	/* Says why, and whether it is for good. */
-	fgt_target_reread(target, tick, false);
-	look_from_afar(target, thread);
+	if (fgt_blocked_letter(&target->threads, thread->tid) == 'Z')
+		return retire(thread);
+	if (target->is_embedded)
+		return refuse_to_itself(target, tick, thread);
+	verdict = look_from_afar(target, thread);
+	verdict.refusal = FGT_REFUSAL_OF_TARGET;
+	return verdict;
 }
 
 static void note_use(struct fgt_active_thread *active,
@@ -316,7 +294,7 @@ static void note_use(struct fgt_active_thread *active,
 }
 
 /* Since the last tick, but for one part in so many. */
-static bool has_run_but_for(const struct fgt_target *target,
+static bool has_run_but_for(const struct fgt_look_target *target,
 			    const struct fgt_thread *thread, uint64_t part)
 {
 	return target->elapsed_ns &&
@@ -329,15 +307,15 @@ static bool has_run_but_for(const struct fgt_target *target,
  * looked at later in this tick than in the last one, it may have blocked for
  * that long besides; the next tick knows.
  */
-static bool has_run_throughout(const struct fgt_target *target,
+static bool has_run_throughout(const struct fgt_look_target *target,
 			       const struct fgt_thread *thread)
 {
 	return target->who_ran->is_exact && thread->is_shown_running &&
 	       has_run_but_for(target, thread, IDLE_PART);
 }
 
-void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
-		      struct fgt_thread *thread)
+void fgt_look_account(struct fgt_look_target *target,
+		      const struct fgt_tick *tick, struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
 	struct fgt_cpu_use before = active->look->account.seen;
@@ -360,50 +338,51 @@ void fgt_look_account(struct fgt_target *target, const struct fgt_tick *tick,
 		tick->running->consider(tick->running_state, thread, &use);
 }
 
-static void look_at_blocked(struct fgt_target *target,
-			    const struct fgt_tick *tick,
-			    struct fgt_thread *thread)
+static struct fgt_verdict look_at_blocked(struct fgt_look_target *target,
+					  const struct fgt_tick *tick,
+					  struct fgt_thread *thread)
 {
+	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
 	enum found found = has_run_throughout(target, thread) ? FOUND_RUNNING
 							      : FOUND_TORN;
 
 	for (int i = 0; i < READ_TRIES && found == FOUND_TORN; i++)
-		found = read_blocked(target, tick, thread);
+		found = read_blocked(target, tick, thread, &verdict);
 	thread->needs_look = found != FOUND_BLOCKED;
 	switch (found) {
 	case FOUND_TORN:
-		target->work.torn++;
+		target->torn++;
 		break;
 	case FOUND_REFUSED:
-		refuse(target, tick, thread);
-		break;
+		return refuse(target, tick, thread);
 	case FOUND_GONE:
 		fgt_thread_table_end(&target->threads, thread);
 		target->threads.is_stale = true;
 		break;
 	case FOUND_NO_STACK:
-		retire(target, thread);
-		break;
+		return retire(thread);
 	case FOUND_RUNNING:
-		fgt_look_runnable(target, tick, thread);
-		break;
+		return fgt_look_runnable(target, tick, thread);
 	case FOUND_BLOCKED:
 	case FOUND_OWED:
 		break;
 	}
+	return verdict;
 }
 
-void fgt_look_unsampled(struct fgt_target *target, const struct fgt_tick *tick,
-			struct fgt_thread *thread)
+struct fgt_verdict fgt_look_unsampled(struct fgt_look_target *target,
+				      const struct fgt_tick *tick,
+				      struct fgt_thread *thread)
 {
+	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
+
 	if (thread->slot == FGT_THREAD_NO_SLOT) {
 		thread->needs_look = false;
-		return;
+		return verdict;
 	}
-	if (!target->is_readable) {
-		look_from_afar(target, thread);
-		return;
-	}
-	if (!fgt_look_switched(target, tick, thread))
-		look_at_blocked(target, tick, thread);
+	if (!target->is_readable)
+		return look_from_afar(target, thread);
+	if (fgt_look_switched(target, tick, thread, &verdict))
+		return verdict;
+	return look_at_blocked(target, tick, thread);
 }

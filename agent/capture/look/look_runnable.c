@@ -9,9 +9,8 @@
 #include <errno.h>
 
 #include "agent/capture/look/blocked.h"
-#include "agent/capture/look/look.h"
 #include "agent/capture/look/look_stack.h"
-#include "agent/capture/look/look_thread.h"
+#include "agent/capture/look/preempted.h"
 #include "agent/capture/who_ran/schedstat.h"
 
 #define WAITED_MAX_TICKS  8u
@@ -35,9 +34,10 @@ static bool is_cpu_bound(const struct fgt_tick *tick,
 }
 
 /* Only a thread that runs at this very moment, and that no stop can hurt. */
-static bool sample_by_ptrace(struct fgt_target *target,
-			     const struct fgt_tick *tick,
-			     struct fgt_thread *thread)
+static bool sample_by_stop(struct fgt_look_target *target,
+			   const struct fgt_tick *tick,
+			   struct fgt_thread *thread,
+			   struct fgt_verdict *ret_verdict)
 {
 	struct fgt_blocked blocked;
 	size_t count;
@@ -49,27 +49,42 @@ static bool sample_by_ptrace(struct fgt_target *target,
 	    fgt_look_stack_running(target, tick, thread, &count) < 0)
 		return false;
 	thread->active->look->was_stopped = true;
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames, count,
-		     FGT_STATE_RUNNING, 0);
+	*ret_verdict =
+		fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
 	return true;
 }
 
-static bool flip_coin(struct fgt_target *target)
+static bool flip_coin(struct fgt_look_target *target)
 {
 	target->random = target->random * 1664525u + 1013904223u;
 	return target->random >> 31;
 }
 
+static bool is_in_each_period(const struct fgt_tick *tick)
+{
+	return tick->running->pace == FGT_RUNNING_IN_EACH_PERIOD;
+}
+
 /*
  * Signals come at ticks of the kernel; where none did for so long, the thread
- * blocks them, or the program has taken ours. What it did meanwhile the next
- * one cannot tell, either.
+ * blocks them, or the program has taken the signal. The next one cannot show
+ * what the thread did meanwhile, either.
  */
 static bool is_sample_overdue(const struct fgt_tick *tick,
 			      const struct fgt_thread *thread)
 {
-	return tick->running->pace == FGT_RUNNING_IN_EACH_PERIOD &&
+	return is_in_each_period(tick) &&
 	       thread->active->look->pending_ticks > OVERDUE_TICKS;
+}
+
+uint32_t fgt_look_take_credit(struct fgt_look_target *target,
+			      struct fgt_thread *thread)
+{
+	uint32_t ticks = thread->active->look->pending_ticks;
+
+	thread->active->look->pending_ticks = 0;
+	target->credited_ticks += ticks;
+	return ticks;
 }
 
 /*
@@ -84,55 +99,57 @@ static bool is_sample_overdue(const struct fgt_tick *tick,
  * out, and a coin tells which. That of a run without a tick is shown at a tick
  * of one without a sample.
  */
-static uint32_t credit_sample(struct fgt_target *target,
+static uint32_t credit_sample(struct fgt_look_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
-	struct fgt_active_thread *active = thread->active;
+	struct fgt_look_thread *look = thread->active->look;
 	uint32_t credit = is_sample_overdue(tick, thread)
 				  ? 0
 				  : fgt_look_take_credit(target, thread);
-	bool is_first = !active->look->is_run_sampled;
+	bool is_first = !look->is_run_sampled;
 
-	active->look->is_run_sampled = true;
+	look->is_run_sampled = true;
 	/* If ticks waited for it, it spoke for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
-	if (tick->running->pace == FGT_RUNNING_IN_EACH_PERIOD && is_first)
-		active->look->pending_ticks = flip_coin(target);
+	if (is_in_each_period(tick) && is_first)
+		look->pending_ticks = flip_coin(target);
 	else
-		active->look->pending_ticks = credit > 0;
+		look->pending_ticks = credit > 0;
 	return credit;
 }
 
-static bool show_unshown(struct fgt_target *target, struct fgt_thread *thread)
+static bool show_unshown(const struct fgt_look_target *target,
+			 struct fgt_thread *thread,
+			 struct fgt_verdict *ret_verdict)
 {
-	struct fgt_active_thread *active = thread->active;
-	const struct fgt_last_run *unshown = &active->look->unshown;
+	struct fgt_look_thread *look = thread->active->look;
 
-	if (active->look->pending_ticks || !unshown->count ||
-	    unshown->generation != target->stacks.generation ||
-	    target->tick - active->look->unshown_tick > UNSHOWN_MAX_TICKS)
+	if (look->pending_ticks || !look->unshown.count ||
+	    look->unshown.generation != target->stacks.generation ||
+	    target->tick - look->unshown_tick > UNSHOWN_MAX_TICKS)
 		return false;
-	fgt_look_show_kept(target, thread, &active->look->unshown,
-			   FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
-	active->look->unshown.count = 0;
+	*ret_verdict = fgt_look_kept(target, &look->unshown, FGT_STATE_RUNNING,
+				     FGT_MARKER_NOT_SAMPLED);
+	look->unshown.count = 0;
 	return true;
 }
 
-static bool show_last_block(struct fgt_target *target,
-			    struct fgt_thread *thread)
+static bool find_last_block(const struct fgt_look_target *target,
+			    struct fgt_thread *thread,
+			    struct fgt_verdict *ret_verdict)
 {
-	struct fgt_stacks *stacks = &target->stacks;
-	size_t count = fgt_last_run_show(&thread->active->look->last_block,
-					 stacks->generation, 0, stacks->frames,
-					 stacks->capacity);
+	struct fgt_look_thread *look = thread->active->look;
+	const struct fgt_frame *frames;
+	size_t count;
 
-	if (!count || !thread->call_state)
+	frames = fgt_kept_stack_show(&look->last_block,
+				     target->stacks.generation, 0, &count);
+	if (!frames || !thread->call_state)
 		return false;
-	fgt_ring_set(target->ring, thread->slot, stacks->frames, count,
-		     thread->call_state, 0);
-	thread->active->look->pending_ticks = 0;
-	fgt_look_settle(thread, thread->call_state);
+	*ret_verdict = fgt_verdict_stack(frames, count, thread->call_state);
+	look->pending_ticks = 0;
+	fgt_look_thread_settle(thread, thread->call_state);
 	return true;
 }
 
@@ -142,36 +159,98 @@ static bool show_last_block(struct fgt_target *target,
  * running at each tick; where we take that of whoever wakes it, at none. False
  * also where it was last counted too long ago to tell of now.
  */
-static bool is_restless(struct fgt_target *target, const struct fgt_tick *tick,
-			struct fgt_thread *thread)
+static bool is_restless(struct fgt_look_target *target,
+			const struct fgt_tick *tick, struct fgt_thread *thread)
 {
-	struct fgt_active_thread *active = thread->active;
-	uint64_t elapsed_ns = tick->mono_ns - active->look->counted_ns,
-		 switches;
+	struct fgt_look_thread *look = thread->active->look;
+	uint64_t elapsed_ns = tick->mono_ns - look->counted_ns, switches;
 	struct fgt_cpu_use use;
 
 	if (elapsed_ns < COUNT_MIN_NS)
 		return thread->is_restless;
 	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
 		return false;
-	switches = use.switches - active->look->counted_switches;
-	active->look->counted_switches = use.switches;
-	active->look->counted_ns = tick->mono_ns;
+	switches = use.switches - look->counted_switches;
+	look->counted_switches = use.switches;
+	look->counted_ns = tick->mono_ns;
 	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
 			      switches > elapsed_ns / RESTLESS_NS;
 	return thread->is_restless;
 }
 
-/* Where it was blocked the last time that it was read; else nobody knows. */
-static void show_blocked_somewhere(struct fgt_target *target,
-				   struct fgt_thread *thread)
+/* Where it was blocked the last time that it was read; else unknown. */
+static struct fgt_verdict
+find_blocked_somewhere(const struct fgt_look_target *target,
+		       struct fgt_thread *thread)
 {
-	if (show_last_block(target, thread))
-		return;
-	fgt_look_show_kept(target, thread, &thread->active->look->last_run,
-			   FGT_STATE_UNKNOWN, FGT_MARKER_NOT_SAMPLED, 0);
-	thread->active->look->pending_ticks = 0;
-	fgt_look_settle(thread, FGT_STATE_UNKNOWN);
+	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_verdict verdict;
+
+	if (find_last_block(target, thread, &verdict))
+		return verdict;
+	look->pending_ticks = 0;
+	fgt_look_thread_settle(thread, FGT_STATE_UNKNOWN);
+	return fgt_look_kept(target, &look->last_run, FGT_STATE_UNKNOWN,
+			     FGT_MARKER_NOT_SAMPLED);
+}
+
+/* A tick that waits for a sample goes on with what is known. */
+static struct fgt_verdict wait_with_kept(const struct fgt_look_target *target,
+					 const struct fgt_tick *tick,
+					 struct fgt_thread *thread,
+					 enum fgt_marker leaf)
+{
+	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_verdict verdict;
+	uint32_t credit = 0;
+
+	look->pending_ticks++;
+	if (is_sample_overdue(tick, thread)) {
+		leaf = FGT_MARKER_NOT_SAMPLED;
+		/* Nor was it known before. */
+		if (look->pending_ticks == OVERDUE_TICKS + 1)
+			credit = OVERDUE_TICKS;
+	}
+	verdict =
+		fgt_look_kept(target, &look->last_run, FGT_STATE_RUNNING, leaf);
+	verdict.credit_ticks = credit;
+	return verdict;
+}
+
+static bool is_hidden(const struct fgt_tick *tick, struct fgt_thread *thread)
+{
+	return tick->running->is_watched && tick->running->is_watched(thread) &&
+	       fgt_account_take_hidden(&thread->active->look->account,
+				       tick->period_ns);
+}
+
+/* The tick is paid for: with which stack is it running? */
+static struct fgt_verdict find_running_stack(struct fgt_look_target *target,
+					     const struct fgt_tick *tick,
+					     struct fgt_thread *thread,
+					     bool was_running)
+{
+	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_verdict verdict;
+	uint32_t credit;
+
+	if (look->sample_tick == target->tick) {
+		credit = credit_sample(target, tick, thread);
+		verdict = fgt_look_kept(target, &look->last_run,
+					FGT_STATE_RUNNING, 0);
+		verdict.credit_ticks = credit;
+		return verdict;
+	}
+	if (is_hidden(tick, thread)) {
+		look->pending_ticks = 0; /* it says what is known of it */
+		return fgt_look_kept(target, &look->last_run, FGT_STATE_RUNNING,
+				     FGT_MARKER_KERNEL_DENIED);
+	}
+	if (sample_by_stop(target, tick, thread, &verdict) ||
+	    show_unshown(target, thread, &verdict))
+		return verdict;
+	return wait_with_kept(target, tick, thread,
+			      was_running ? 0 : FGT_MARKER_NOT_SAMPLED);
 }
 
 /*
@@ -180,82 +259,50 @@ static void show_blocked_somewhere(struct fgt_target *target,
  * time pays for are not shown, except that what runs may go on, unless it
  * blocks again and again.
  */
-static void show_found_running(struct fgt_target *target,
-			       const struct fgt_tick *tick,
-			       struct fgt_thread *thread)
+static struct fgt_verdict find_running(struct fgt_look_target *target,
+				       const struct fgt_tick *tick,
+				       struct fgt_thread *thread)
 {
-	struct fgt_active_thread *active = thread->active;
+	struct fgt_look_thread *look = thread->active->look;
 	bool was_running = thread->is_shown_running;
-	enum fgt_marker leaf = was_running ? 0 : FGT_MARKER_NOT_SAMPLED;
-	uint32_t credit = 0;
 
-	if (!fgt_account_take_tick(&active->look->account, tick->period_ns)) {
+	if (!fgt_account_take_tick(&look->account, tick->period_ns)) {
 		if (!was_running && !thread->is_new)
-			return;
-		if (was_running && is_restless(target, tick, thread)) {
-			show_blocked_somewhere(target, thread);
-			return;
-		}
+			return (struct fgt_verdict){
+				.kind = FGT_VERDICT_AS_BEFORE
+			};
+		if (was_running && is_restless(target, tick, thread))
+			return find_blocked_somewhere(target, thread);
 	}
-	fgt_look_settle(thread, FGT_STATE_RUNNING);
-	active->look->is_run_sampled &= was_running;
-	if (active->look->sample_tick == target->tick) {
-		leaf = 0;
-		credit = credit_sample(target, tick, thread);
-	} else if (tick->running->is_watched &&
-		   tick->running->is_watched(thread) &&
-		   fgt_account_take_hidden(&active->look->account,
-					   tick->period_ns)) {
-		leaf = FGT_MARKER_KERNEL_DENIED;
-		active->look->pending_ticks =
-			0; /* it says what is known of it */
-	} else if (sample_by_ptrace(target, tick, thread) ||
-		   show_unshown(target, thread)) {
-		return;
-	} else {
-		active->look->pending_ticks++;
-		if (is_sample_overdue(tick, thread)) {
-			leaf = FGT_MARKER_NOT_SAMPLED;
-			/* Nor was it known before. */
-			if (active->look->pending_ticks == OVERDUE_TICKS + 1)
-				credit = OVERDUE_TICKS;
-		}
-	}
-	fgt_look_show_kept(target, thread, &active->look->last_run,
-			   FGT_STATE_RUNNING, leaf, credit);
+	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
+	look->is_run_sampled &= was_running;
+	return find_running_stack(target, tick, thread, was_running);
 }
 
-static void keep_unshown(struct fgt_target *target, struct fgt_thread *thread,
-			 size_t count)
-{
-	fgt_last_run_keep(&thread->active->look->unshown, target->stacks.frames,
-			  count, target->stacks.generation);
-	thread->active->look->unshown_tick = target->tick;
-}
-
-void fgt_look_late_sample(struct fgt_target *target,
+void fgt_look_late_sample(const struct fgt_look_target *target,
 			  const struct fgt_tick *tick,
-			  struct fgt_thread *thread)
+			  struct fgt_thread *thread,
+			  struct fgt_verdict *verdict)
 {
-	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_look_thread *look = thread->active->look;
+	uint64_t generation = target->stacks.generation;
+	const struct fgt_frame *frames;
 	size_t count;
 
-	if (tick->has_cpu_events ||
-	    thread->active->look->sample_tick != target->tick)
+	if (tick->has_cpu_events || look->sample_tick != target->tick)
 		return;
-	count = fgt_last_run_show(&thread->active->look->last_run,
-				  stacks->generation, 0, stacks->frames,
-				  stacks->capacity);
-	if (!count) /* of images that are gone */
+	frames = fgt_kept_stack_show(&look->last_run, generation, 0, &count);
+	if (!frames) /* of images that are gone */
 		return;
-	if (thread->is_shown_running && thread->active->look->pending_ticks &&
-	    !is_sample_overdue(tick, thread))
-		fgt_ring_set_past(target->ring, thread->slot, stacks->frames,
-				  count, FGT_STATE_RUNNING,
-				  thread->active->look->pending_ticks);
-	else if (tick->running->pace != FGT_RUNNING_IN_EACH_PERIOD ||
-		 !thread->is_shown_running)
-		keep_unshown(target, thread, count);
+	if (thread->is_shown_running && look->pending_ticks &&
+	    !is_sample_overdue(tick, thread)) {
+		verdict->past_ticks = look->pending_ticks;
+		verdict->past_frames = frames;
+		verdict->past_count = count;
+	} else if (!is_in_each_period(tick) || !thread->is_shown_running) {
+		fgt_kept_stack_set(&look->unshown, frames, count, generation);
+		look->unshown_tick = target->tick;
+	}
 }
 
 /*
@@ -263,8 +310,8 @@ void fgt_look_late_sample(struct fgt_target *target,
  * pay for one more tick? One that our own waking put aside for a moment looks
  * like one that waits.
  */
-static bool take_waited(struct fgt_target *target, const struct fgt_tick *tick,
-			struct fgt_thread *thread)
+static bool take_waited(struct fgt_look_target *target,
+			const struct fgt_tick *tick, struct fgt_thread *thread)
 {
 	struct fgt_thread_aside *aside =
 		fgt_thread_store_aside(&target->threads.table, thread);
@@ -285,14 +332,15 @@ static bool take_waited(struct fgt_target *target, const struct fgt_tick *tick,
  * on one that it got after the samples fell. Most such threads were blocked in
  * between: of those that were put aside the scheduler knows a longer wait.
  */
-static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
-			struct fgt_thread *thread)
+static bool was_blocked(const struct fgt_look_target *target,
+			const struct fgt_tick *tick,
+			const struct fgt_thread *thread)
 {
-	struct fgt_active_thread *active = thread->active;
-	uint64_t waited_ns =
-		active->use.wait_ns - active->look->sampled_wait_ns;
+	const struct fgt_active_thread *active = thread->active;
+	const struct fgt_look_thread *look = active->look;
+	uint64_t waited_ns = active->use.wait_ns - look->sampled_wait_ns;
 
-	return thread->has_run && active->look->last_block.count &&
+	return thread->has_run && look->last_block.count &&
 	       waited_ns < tick->period_ns / WAIT_SHORT &&
 	       fgt_preempted_look(target->process.task_fd, thread->tid) <= 0;
 }
@@ -300,54 +348,55 @@ static bool was_blocked(struct fgt_target *target, const struct fgt_tick *tick,
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
  * shown with the stack of its last sample until a new one speaks for these
- * ticks. If it was only woken meanwhile, its state goes on; if nobody can tell,
- * a sample will.
+ * ticks. If it was only woken meanwhile, its state goes on; where that is not
+ * known, a sample will show it.
  */
-static void wait_for_sample(struct fgt_target *target,
-			    const struct fgt_tick *tick,
-			    struct fgt_thread *thread)
+static struct fgt_verdict wait_for_sample(struct fgt_look_target *target,
+					  const struct fgt_tick *tick,
+					  struct fgt_thread *thread)
 {
+	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
 	int rc;
 
 	if (thread->is_shown_running && was_blocked(target, tick, thread)) {
-		show_last_block(target, thread);
-		return;
+		(void)find_last_block(target, thread, &verdict);
+		return verdict;
 	}
 	if (!thread->is_shown_running) {
 		rc = fgt_preempted_look(target->process.task_fd, thread->tid);
 		/* Woken; or on a CPU by now, but not when samples fell. */
 		if (rc == 0 || rc == -ENODATA ||
 		    !take_waited(target, tick, thread))
-			return;
+			return verdict;
 		if (rc > 0)
-			fgt_look_show_kept(
-				target, thread, &thread->active->look->last_run,
-				FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
+			verdict = fgt_look_kept(
+				target, &thread->active->look->last_run,
+				FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
 	}
 	thread->active->look->pending_ticks++;
+	return verdict;
 }
 
-void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
-		       struct fgt_thread *thread)
+struct fgt_verdict fgt_look_runnable(struct fgt_look_target *target,
+				     const struct fgt_tick *tick,
+				     struct fgt_thread *thread)
 {
 	/* Has not run since: it was woken, and stands where it blocked. */
 	if (!thread->is_shown_running && !thread->is_new &&
 	    !thread->has_switched)
-		return;
-	if (tick->has_cpu_events)
-		wait_for_sample(target, tick, thread);
-	else
-		show_found_running(target, tick, thread);
+		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
+	return tick->has_cpu_events ? wait_for_sample(target, tick, thread)
+				    : find_running(target, tick, thread);
 }
 
-bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
-		   struct fgt_thread *thread)
+bool fgt_look_owed(struct fgt_look_target *target, const struct fgt_tick *tick,
+		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict)
 {
 	if (tick->has_cpu_events ||
 	    !fgt_account_is_overdue(&thread->active->look->account,
 				    tick->period_ns) ||
 	    !is_restless(target, tick, thread))
 		return false;
-	show_found_running(target, tick, thread);
+	*ret_verdict = find_running(target, tick, thread);
 	return true;
 }

@@ -7,27 +7,35 @@
 #ifndef FGT_AGENT_CAPTURE_LOOK_LOOK_RUNNABLE_H
 #define FGT_AGENT_CAPTURE_LOOK_LOOK_RUNNABLE_H
 
-#include "agent/capture/target_sampling.h"
+#include "agent/capture/look/look_target.h"
 
-/* Sets its stack and state in the ring, or lets them go on. */
-void fgt_look_runnable(struct fgt_target *target, const struct fgt_tick *tick,
-		       struct fgt_thread *thread);
+struct fgt_verdict fgt_look_runnable(struct fgt_look_target *target,
+				     const struct fgt_tick *tick,
+				     struct fgt_thread *thread);
 
 /*
  * Found blocked. True: it blocks and goes on all the time, and is found so too
- * often, as its CPU time tells: it has been shown as running.
+ * often, as its CPU time tells: the verdict is that it runs.
  */
-bool fgt_look_owed(struct fgt_target *target, const struct fgt_tick *tick,
-		   struct fgt_thread *thread);
+bool fgt_look_owed(struct fgt_look_target *target, const struct fgt_tick *tick,
+		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
 
 /*
- * Found blocked, before fgt_look_settle(): a sample that came since the last
- * tick, without events of every CPU, speaks for an earlier tick that has none
- * of its own; if there is none, an event's speaks for a later one, and so does
- * a signal's of a run that no tick saw.
+ * Found blocked, before fgt_look_thread_settle(): a sample that came since the
+ * last tick, without events of every CPU, speaks for an earlier tick that has
+ * none of its own, which is added to the verdict; if there is none, an event's
+ * speaks for a later tick, and so does a signal's of a run that no tick saw.
  */
-void fgt_look_late_sample(struct fgt_target *target,
+void fgt_look_late_sample(const struct fgt_look_target *target,
 			  const struct fgt_tick *tick,
-			  struct fgt_thread *thread);
+			  struct fgt_thread *thread,
+			  struct fgt_verdict *verdict);
+
+/*
+ * Ticks that a thread which had run had to wait for a CPU: they belong to the
+ * stack that it is found with when it gets one.
+ */
+uint32_t fgt_look_take_credit(struct fgt_look_target *target,
+			      struct fgt_thread *thread);
 
 #endif

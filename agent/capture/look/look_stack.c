@@ -70,7 +70,7 @@ size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
 	return bytes ? bytes : FGT_SNAPSHOT_FIRST_BYTES;
 }
 
-size_t fgt_look_stack_blocked(struct fgt_target *target,
+size_t fgt_look_stack_blocked(struct fgt_look_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      struct fgt_snapshot *snapshot,
@@ -82,7 +82,8 @@ size_t fgt_look_stack_blocked(struct fgt_target *target,
 	size_t count = 0;
 
 	for (int i = 0; i < UNWIND_TRIES && has_more; i++) {
-		count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
+		count = fgt_stacks_unwind(stacks, snapshot, leaf, tick->frames,
+					  &result);
 		has_more = result.need_maps &&
 			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
 		if (has_more)
@@ -97,7 +98,7 @@ size_t fgt_look_stack_blocked(struct fgt_target *target,
 }
 
 /* A snapshot that can be had only once. */
-static size_t unwind_once(struct fgt_target *target,
+static size_t unwind_once(struct fgt_look_target *target,
 			  const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  const struct fgt_snapshot *snapshot,
@@ -105,16 +106,18 @@ static size_t unwind_once(struct fgt_target *target,
 {
 	struct fgt_stacks *stacks = &target->stacks;
 	struct fgt_unwind_result result;
-	size_t count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
+	size_t count = fgt_stacks_unwind(stacks, snapshot, leaf, tick->frames,
+					 &result);
 
 	if (result.need_maps &&
 	    fgt_stacks_refresh_if_stale(stacks, tick->mono_ns))
-		count = fgt_stacks_unwind(stacks, snapshot, leaf, &result);
+		count = fgt_stacks_unwind(stacks, snapshot, leaf, tick->frames,
+					  &result);
 	note_size(tick, thread, result.need_bytes, snapshot->stack_len);
 	return count;
 }
 
-size_t fgt_look_stack_sampled(struct fgt_target *target,
+size_t fgt_look_stack_sampled(struct fgt_look_target *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample)
@@ -160,7 +163,7 @@ static void copy_stopped(void *context, const struct fgt_regs *regs)
 	snapshot->stack_len = len > 0 ? (size_t)len : 0;
 }
 
-int fgt_look_stack_running(struct fgt_target *target,
+int fgt_look_stack_running(struct fgt_look_target *target,
 			   const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count)
 {
@@ -172,7 +175,7 @@ int fgt_look_stack_running(struct fgt_target *target,
 					copy_stopped, &stopped);
 
 	/* Costs the target, not us; it stands still for less than this. */
-	target->pacing.stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
+	target->stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
 	if (rc < 0)
 		return rc;
 	stopped.snapshot.stack_limit =

@@ -15,9 +15,7 @@
 #include <errno.h>
 
 #include "agent/capture/look/blocked.h"
-#include "agent/capture/look/look.h"
 #include "agent/capture/look/look_stack.h"
-#include "agent/capture/look/look_thread.h"
 
 /* The kernel's task states (include/linux/sched.h). */
 #define TASK_STOPPED 0x04u
@@ -74,8 +72,9 @@ uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
 	return on_ns == UINT64_MAX ? 0 : on_ns;
 }
 
-static struct fgt_thread_switches *switches_of(const struct fgt_target *target,
-					       const struct fgt_thread *thread)
+static struct fgt_thread_switches *
+switches_of(const struct fgt_look_target *target,
+	    const struct fgt_thread *thread)
 {
 	return fgt_thread_table_switches(&target->threads, thread);
 }
@@ -84,7 +83,8 @@ static struct fgt_thread_switches *switches_of(const struct fgt_target *target,
  * When it came on a CPU first since the last look, 0 if not known. At once
  * after slot was read: what comes in between is lost.
  */
-static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
+static uint64_t take_on(struct fgt_look_target *target,
+			struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot, uint64_t instant_ns)
 {
 	struct fgt_thread_switches *switches = switches_of(target, thread);
@@ -92,8 +92,8 @@ static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 	bool is_kept = fgt_switches_look(target->switches, switches->index,
 					 slot->version, instant_ns);
 	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
-	unsigned int most = target->pacing.periods > 1 ? EDGE_BLOCKS_MAX_SLOW
-						       : EDGE_BLOCKS_MAX;
+	unsigned int most = target->is_slowed ? EDGE_BLOCKS_MAX_SLOW
+					      : EDGE_BLOCKS_MAX;
 
 	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
 		seen->next_on_ns = UINT64_MAX;
@@ -102,15 +102,15 @@ static uint64_t take_on(struct fgt_target *target, struct fgt_thread *thread,
 	return seen->is_plain ? on_ns : 0;
 }
 
-bool fgt_look_switch_sampled(struct fgt_target *target,
+bool fgt_look_switch_sampled(struct fgt_look_target *target,
 			     const struct fgt_tick *tick,
-			     struct fgt_thread *thread)
+			     struct fgt_thread *thread, uint64_t *ret_on_ns)
 {
 	struct fgt_thread_switches *switches = switches_of(target, thread);
 	struct fgt_switch_slot slot;
-	uint64_t on_ns;
 	bool is_known;
 
+	*ret_on_ns = 0;
 	if (!target->switches || !switches)
 		return true;
 	/* Before its first switch it has been on its CPU all along. */
@@ -120,15 +120,10 @@ bool fgt_look_switch_sampled(struct fgt_target *target,
 	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
 		return false;
 	switches->shown_ns = 0;
-	if (!is_known)
-		return true;
-	if (thread->is_shown_running) {
+	if (is_known && thread->is_shown_running)
 		switches->seen.blocks = slot.blocks;
-		return true;
-	}
-	on_ns = take_on(target, thread, &slot, tick->instant_ns);
-	if (on_ns)
-		fgt_ring_set_edge(target->ring, thread->slot, on_ns, 0);
+	else if (is_known)
+		*ret_on_ns = take_on(target, thread, &slot, tick->instant_ns);
 	return true;
 }
 
@@ -155,17 +150,17 @@ static uint32_t state_of(struct fgt_thread *thread,
 	return fgt_blocked_state(&blocked, thread);
 }
 
-static void settle(const struct fgt_target *target, struct fgt_thread *thread,
-		   uint32_t state, uint64_t off_ns)
+static void settle(const struct fgt_look_target *target,
+		   struct fgt_thread *thread, uint32_t state, uint64_t off_ns)
 {
 	thread->is_shown_running = state == FGT_STATE_RUNNING;
 	thread->is_new = thread->needs_look = false;
 	switches_of(target, thread)->shown_ns = off_ns;
 }
 
-/* The frames go where those of every stack go; their number, or an error. */
-static int64_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
-		      struct fgt_thread *thread,
+/* Number of frames in tick->frames, or an error. */
+static int64_t unwind(struct fgt_look_target *target,
+		      const struct fgt_tick *tick, struct fgt_thread *thread,
 		      const struct fgt_switch_off *off)
 {
 	struct fgt_snapshot snapshot = {
@@ -190,26 +185,27 @@ static int64_t unwind(struct fgt_target *target, const struct fgt_tick *tick,
 							    : 0);
 }
 
-static void keep(struct fgt_target *target, struct fgt_thread *thread,
+static void keep(const struct fgt_look_target *target,
+		 const struct fgt_tick *tick, struct fgt_thread *thread,
 		 const struct fgt_switch_off *off, size_t count)
 {
-	struct fgt_stacks *stacks = &target->stacks;
-	struct fgt_last_run *last = &thread->active->look->last_block;
+	struct fgt_look_thread *look = thread->active->look;
 
 	if (off->task_state)
 		switches_of(target, thread)->blocked_at = *off;
-	else
-		last = &thread->active->look->last_run;
-	fgt_last_run_keep(last, stacks->frames, count, stacks->generation);
+	fgt_kept_stack_set(off->task_state ? &look->last_block
+					   : &look->last_run,
+			   tick->frames, count, target->stacks.generation);
 }
 
 /*
  * It stands still where it left its CPU. False: it does not, or its memory
  * cannot be read.
  */
-static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
-		       struct fgt_thread *thread,
-		       const struct fgt_switch_off *off)
+static bool find_still(struct fgt_look_target *target,
+		       const struct fgt_tick *tick, struct fgt_thread *thread,
+		       const struct fgt_switch_off *off,
+		       struct fgt_verdict *ret_verdict)
 {
 	uint32_t state = state_of(thread, off);
 	int64_t count = unwind(target, tick, thread, off);
@@ -217,27 +213,27 @@ static bool show_still(struct fgt_target *target, const struct fgt_tick *tick,
 	if (count < 0 ||
 	    target->who_ran->look(target->who_ran_state, thread) != 0)
 		return false;
-	keep(target, thread, off, (size_t)count);
-	fgt_ring_set(target->ring, thread->slot, target->stacks.frames,
-		     (size_t)count, state, 0);
+	keep(target, tick, thread, off, (size_t)count);
 	if (off->task_state)
-		target->work.samples_blocked++;
+		target->samples_blocked++;
 	else
-		target->work.samples_running++;
+		target->samples_running++;
 	settle(target, thread, state, off->ns);
+	*ret_verdict = fgt_verdict_stack(tick->frames, (size_t)count, state);
 	return true;
 }
 
-static void show_running(struct fgt_target *target, struct fgt_thread *thread)
+static struct fgt_verdict find_running(const struct fgt_look_target *target,
+				       struct fgt_thread *thread)
 {
-	fgt_look_show_kept(target, thread, &thread->active->look->last_run,
-			   FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED, 0);
 	settle(target, thread, FGT_STATE_RUNNING, 0);
+	return fgt_look_kept(target, &thread->active->look->last_run,
+			     FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
 }
 
 /* Off its CPU once more, and unwound before it got one again? */
-static bool learn_block(struct fgt_target *target, const struct fgt_tick *tick,
-			struct fgt_thread *thread,
+static bool learn_block(struct fgt_look_target *target,
+			const struct fgt_tick *tick, struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot)
 {
 	uint32_t index = switches_of(target, thread)->index;
@@ -249,7 +245,7 @@ static bool learn_block(struct fgt_target *target, const struct fgt_tick *tick,
 	if (count < 0 ||
 	    fgt_switches_version(target->switches, index) != slot->version)
 		return false;
-	keep(target, thread, &slot->off, (size_t)count);
+	keep(target, tick, thread, &slot->off, (size_t)count);
 	return true;
 }
 
@@ -258,84 +254,97 @@ static bool learn_block(struct fgt_target *target, const struct fgt_tick *tick,
  * last time, or is again (the same call, stack pointer and frame pointer): it
  * was that stack.
  */
-static void show_then(struct fgt_target *target, const struct fgt_tick *tick,
-		      struct fgt_thread *thread,
-		      const struct fgt_switch_slot *slot,
-		      const struct fgt_switch_off *off)
+static struct fgt_verdict find_then(struct fgt_look_target *target,
+				    const struct fgt_tick *tick,
+				    struct fgt_thread *thread,
+				    const struct fgt_switch_slot *slot,
+				    const struct fgt_switch_off *off)
 {
-	const struct fgt_last_run *known = &thread->active->look->last_block;
+	static const struct fgt_kept_stack none;
+	const struct fgt_kept_stack *known = &thread->active->look->last_block;
 	const struct fgt_thread_switches *switches =
 		switches_of(target, thread);
-	static const struct fgt_last_run none;
 	uint32_t state;
 
 	if (switches->shown_ns == off->ns && off->ns)
-		return;
-	if (!off->task_state) {
-		show_running(target, thread);
-		return;
-	}
+		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
+	if (!off->task_state)
+		return find_running(target, thread);
 	if (!is_same_place(off, &switches->blocked_at) &&
 	    !(is_same_place(off, &slot->off) &&
 	      learn_block(target, tick, thread, slot)))
 		known = &none;
 	state = state_of(thread, off);
-	fgt_look_show_kept(target, thread, known, state, 0, 0);
 	settle(target, thread, state, off->ns);
+	return fgt_look_kept(target, known, state, 0);
 }
 
-/* It has run and left its CPU again: nobody saw it leave before, if need be. */
-static void show_before(struct fgt_target *target, const struct fgt_tick *tick,
-			struct fgt_thread *thread,
-			const struct fgt_switch_slot *slot)
+static struct fgt_verdict find_off(struct fgt_look_target *target,
+				   const struct fgt_tick *tick,
+				   struct fgt_thread *thread,
+				   const struct fgt_switch_slot *slot)
 {
-	if (slot->before.ns)
-		show_then(target, tick, thread, slot, &slot->before);
-	else if (!show_still(target, tick, thread, &slot->off))
-		show_then(target, tick, thread, slot, &slot->off);
+	struct fgt_verdict verdict;
+
+	if (find_still(target, tick, thread, &slot->off, &verdict))
+		return verdict;
+	return find_then(target, tick, thread, slot, &slot->off);
 }
 
-static void show(struct fgt_target *target, const struct fgt_tick *tick,
-		 struct fgt_thread *thread, const struct fgt_switch_slot *slot)
+static struct fgt_verdict find(struct fgt_look_target *target,
+			       const struct fgt_tick *tick,
+			       struct fgt_thread *thread,
+			       const struct fgt_switch_slot *slot,
+			       const struct fgt_switch_off **ret_off)
+{
+	*ret_off = &slot->off;
+	switch (fgt_whereabouts_at(slot, tick->instant_ns)) {
+	case FGT_OFF_STILL:
+		return find_off(target, tick, thread, slot);
+	case FGT_OFF_THEN:
+		return find_then(target, tick, thread, slot, &slot->off);
+	case FGT_OFF_BEFORE:
+		*ret_off = &slot->before;
+		/* The sampler may not have seen it leave before. */
+		if (!slot->before.ns)
+			return find_off(target, tick, thread, slot);
+		return find_then(target, tick, thread, slot, &slot->before);
+	case FGT_ON:
+		break;
+	}
+	*ret_off = NULL;
+	return find_running(target, thread);
+}
+
+static struct fgt_verdict find_with_edges(struct fgt_look_target *target,
+					  const struct fgt_tick *tick,
+					  struct fgt_thread *thread,
+					  const struct fgt_switch_slot *slot)
 {
 	const struct fgt_thread_switches *switches =
 		switches_of(target, thread);
-	const struct fgt_switch_off *off = &slot->off;
-	uint64_t since_ns = switches->seen.looked_ns, off_ns = 0;
+	const struct fgt_switch_off *off;
+	uint64_t since_ns = switches->seen.looked_ns;
 	uint64_t on_ns = take_on(target, thread, slot, tick->instant_ns);
+	struct fgt_verdict verdict = find(target, tick, thread, slot, &off);
 
-	switch (fgt_whereabouts_at(slot, tick->instant_ns)) {
-	case FGT_OFF_STILL:
-		if (!show_still(target, tick, thread, &slot->off))
-			show_then(target, tick, thread, slot, &slot->off);
-		break;
-	case FGT_OFF_THEN:
-		show_then(target, tick, thread, slot, &slot->off);
-		break;
-	case FGT_OFF_BEFORE:
-		show_before(target, tick, thread, slot);
-		off = &slot->before;
-		break;
-	case FGT_ON:
-		show_running(target, thread);
-		off = NULL;
-		break;
-	}
+	verdict.on_ns = on_ns;
 	if (off && off->task_state && off->ns > since_ns &&
 	    switches->seen.is_plain && off->ns <= tick->instant_ns)
-		off_ns = off->ns;
-	if (on_ns || off_ns)
-		fgt_ring_set_edge(target->ring, thread->slot, on_ns, off_ns);
+		verdict.off_ns = off->ns;
+	return verdict;
 }
 
-bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
-		       struct fgt_thread *thread)
+bool fgt_look_switched(struct fgt_look_target *target,
+		       const struct fgt_tick *tick, struct fgt_thread *thread,
+		       struct fgt_verdict *ret_verdict)
 {
 	struct fgt_thread_switches *switches = switches_of(target, thread);
 	struct fgt_switch_slot slot;
 
 	if (!target->switches || !switches)
 		return false;
+	*ret_verdict = (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
 	/* Being switched at this very moment: it will be marked again. */
 	if (!fgt_switches_read(target->switches, switches->index, &slot))
 		return true;
@@ -354,7 +363,7 @@ bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
 	    switches->shown_ns == slot.off.ns && !thread->needs_look)
 		return true;
 	thread->needs_look = false;
-	show(target, tick, thread, &slot);
+	*ret_verdict = find_with_edges(target, tick, thread, &slot);
 	/* What it does since is for the next tick to tell: its change has been
 	 * taken. */
 	if (!slot.is_on && slot.off.ns > tick->instant_ns)

@@ -6,7 +6,7 @@
 #ifndef FGT_AGENT_CAPTURE_LOOK_LOOK_SWITCH_H
 #define FGT_AGENT_CAPTURE_LOOK_LOOK_SWITCH_H
 
-#include "agent/capture/target_sampling.h"
+#include "agent/capture/look/look_target.h"
 
 /* Where a thread was at an instant. */
 enum fgt_whereabouts {
@@ -21,20 +21,21 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns);
 
 /*
- * Sets stack and state of a thread without a sample in the ring. False: its
- * switches tell nothing, and procfs must be asked.
+ * Of a thread without a sample. False: its switches tell nothing, and procfs
+ * must be asked.
  */
-bool fgt_look_switched(struct fgt_target *target, const struct fgt_tick *tick,
-		       struct fgt_thread *thread);
+bool fgt_look_switched(struct fgt_look_target *target,
+		       const struct fgt_tick *tick, struct fgt_thread *thread,
+		       struct fgt_verdict *ret_verdict);
 
 /*
  * A sample fell on it, a little after the instant. True: it was running then,
- * as far as anybody knows, and if it was blocked before, its switches tell
- * until when. False: fgt_look_switched() will tell what it did.
+ * as far as is known, and if it was blocked before, its switches tell until
+ * when (else 0). False: fgt_look_switched() will tell what it did.
  */
-bool fgt_look_switch_sampled(struct fgt_target *target,
+bool fgt_look_switch_sampled(struct fgt_look_target *target,
 			     const struct fgt_tick *tick,
-			     struct fgt_thread *thread);
+			     struct fgt_thread *thread, uint64_t *ret_on_ns);
 
 /*
  * First time on a CPU after the last look's instant and up to this one's; 0:

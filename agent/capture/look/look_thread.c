@@ -37,8 +37,23 @@ void fgt_look_thread_end(struct fgt_thread_table *threads,
 	thread->due_us = (int32_t)(look->account.due_ns / US_NS);
 	if (aside)
 		aside->hidden_us = (int32_t)(look->account.hidden_ns / US_NS);
-	fgt_last_run_done(&look->last_run);
-	fgt_last_run_done(&look->last_block);
-	fgt_last_run_done(&look->unshown);
+	fgt_kept_stack_done(&look->last_run);
+	fgt_kept_stack_done(&look->last_block);
+	fgt_kept_stack_done(&look->unshown);
 	free(look);
+}
+
+void fgt_look_thread_settle(struct fgt_thread *thread, uint32_t state)
+{
+	thread->is_shown_running = state == FGT_STATE_RUNNING;
+	thread->is_new = thread->has_switched = false;
+}
+
+void fgt_look_thread_forget(struct fgt_thread *thread)
+{
+	struct fgt_look_thread *look = thread->active->look;
+
+	look->pending_ticks = 0;
+	look->is_run_sampled = false;
+	look->unshown.count = 0;
 }

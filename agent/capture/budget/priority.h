@@ -3,28 +3,28 @@
  * How urgent the sampler's thread is: real-time while it takes little of its
  * CPU, an ordinary thread with a good nice value while it takes more.
  */
-#ifndef FGT_AGENT_CAPTURE_BUDGET_URGENCY_H
-#define FGT_AGENT_CAPTURE_BUDGET_URGENCY_H
+#ifndef FGT_AGENT_CAPTURE_BUDGET_PRIORITY_H
+#define FGT_AGENT_CAPTURE_BUDGET_PRIORITY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct fgt_urgency {
+struct fgt_priority {
 	bool may_be_first;
 	bool is_first; /* real-time, if that is permitted */
 	uint64_t begun_ns, begun_cpu_ns; /* of the span that is measured */
 };
 
 /* In the thread that it is about, which becomes real-time if it may. */
-void fgt_urgency_begin(struct fgt_urgency *urgency, bool may_be_first,
-		       uint64_t now_ns, uint64_t cpu_ns);
+void fgt_priority_begin(struct fgt_priority *priority, bool may_be_first,
+			uint64_t now_ns, uint64_t cpu_ns);
 
 /* After a tick, with the CPU time of the thread up to it. */
-void fgt_urgency_review(struct fgt_urgency *urgency, uint64_t now_ns,
-			uint64_t cpu_ns);
+void fgt_priority_review(struct fgt_priority *priority, uint64_t now_ns,
+			 uint64_t cpu_ns);
 
 /* The arithmetic of that: true if is_first is another one now. MT-Safe */
-bool fgt_urgency_judge(struct fgt_urgency *urgency, uint64_t now_ns,
-		       uint64_t cpu_ns);
+bool fgt_priority_judge(struct fgt_priority *priority, uint64_t now_ns,
+			uint64_t cpu_ns);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Maps, unwinder and ring images of one target. Runs in the sampler's thread.
  */
-#include "agent/capture/stacks.h"
+#include "agent/capture/stacks/stacks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,6 +18,11 @@
 #define PAUSE_MAX_NS	  30000000000u
 #define PAGE_BYTES	  4096u
 
+size_t fgt_stacks_capacity(unsigned int max_depth)
+{
+	return (max_depth ? max_depth : MAX_DEPTH_DEFAULT) + EXTRA_FRAMES;
+}
+
 int fgt_stacks_init(struct fgt_stacks *stacks,
 		    const struct fgt_process *process,
 		    struct fgt_image_cache *cache, struct fgt_ring *ring,
@@ -25,18 +30,17 @@ int fgt_stacks_init(struct fgt_stacks *stacks,
 {
 	int rc;
 
-	if (!max_depth)
-		max_depth = MAX_DEPTH_DEFAULT;
 	*stacks = (struct fgt_stacks){
 		.process = process,
 		.cache = cache,
 		.ring = ring,
-		.capacity = max_depth + EXTRA_FRAMES,
+		.capacity = fgt_stacks_capacity(max_depth),
 	};
 	stacks->unwound = calloc(stacks->capacity, sizeof(*stacks->unwound));
-	stacks->frames = calloc(stacks->capacity, sizeof(*stacks->frames));
-	if (stacks->unwound && stacks->frames)
-		rc = fgt_unwinder_new(cache, max_depth, &stacks->unwinder);
+	if (stacks->unwound)
+		rc = fgt_unwinder_new(
+			cache, (unsigned int)stacks->capacity - EXTRA_FRAMES,
+			&stacks->unwinder);
 	else
 		rc = -ENOMEM;
 	if (rc < 0)
@@ -61,7 +65,6 @@ void fgt_stacks_done(struct fgt_stacks *stacks)
 	fgt_unwinder_free(stacks->unwinder);
 	fgt_maps_free(stacks->maps);
 	free(stacks->unwound);
-	free(stacks->frames);
 	*stacks = (struct fgt_stacks){ 0 };
 }
 
@@ -189,16 +192,16 @@ static void intern(struct fgt_stacks *stacks,
 			fgt_maps_image(stacks->maps, mapping->image)->bias;
 }
 
-static size_t put_marker(struct fgt_stacks *stacks, enum fgt_marker marker)
+static size_t put_marker(struct fgt_frame *frames, enum fgt_marker marker)
 {
-	stacks->frames[0] = (struct fgt_frame){ .address = marker,
-						.flags = FGT_FRAME_MARKER };
+	frames[0] = (struct fgt_frame){ .address = marker,
+					.flags = FGT_FRAME_MARKER };
 	return 1;
 }
 
 size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 			 const struct fgt_snapshot *snapshot,
-			 enum fgt_marker leaf,
+			 enum fgt_marker leaf, struct fgt_frame *frames,
 			 struct fgt_unwind_result *ret_result)
 {
 	struct fgt_unwind_result result = {
@@ -207,10 +210,10 @@ size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 	size_t count = 0;
 
 	if (leaf)
-		count = put_marker(stacks, leaf);
+		count = put_marker(frames, leaf);
 	if (!stacks->maps) {
 		if (!leaf)
-			count = put_marker(stacks, result.reason);
+			count = put_marker(frames, result.reason);
 		stacks->is_stale = true;
 		*ret_result = result;
 		return count;
@@ -218,7 +221,7 @@ size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 	fgt_unwind(stacks->unwinder, stacks->maps, snapshot, stacks->unwound,
 		   stacks->capacity - 1, &result);
 	for (size_t i = 0; i < result.count; i++)
-		intern(stacks, &stacks->unwound[i], &stacks->frames[count++]);
+		intern(stacks, &stacks->unwound[i], &frames[count++]);
 	if (result.need_maps)
 		stacks->is_stale = true;
 	*ret_result = result;

@@ -3,8 +3,8 @@
  * From snapshots of one target to frames of its ring: the maps as they are
  * now, the unwinder, and which image has which number in the ring.
  */
-#ifndef FGT_AGENT_CAPTURE_STACKS_H
-#define FGT_AGENT_CAPTURE_STACKS_H
+#ifndef FGT_AGENT_CAPTURE_STACKS_STACKS_H
+#define FGT_AGENT_CAPTURE_STACKS_STACKS_H
 
 #include "agent/capture/threads/process.h"
 #include "agent/unwind/unwinder.h"
@@ -24,9 +24,11 @@ struct fgt_stacks {
 	uint64_t patience_ns; /* between two readings that found nothing new */
 	bool is_stale; /* something says that the maps have changed */
 	struct fgt_unwound_frame *unwound;
-	struct fgt_frame *frames;
-	size_t capacity;
+	size_t capacity; /* of a stack, in frames */
 };
+
+/* Frames that a stack may have, markers included. max_depth 0: the default. */
+size_t fgt_stacks_capacity(unsigned int max_depth);
 
 int fgt_stacks_init(struct fgt_stacks *stacks,
 		    const struct fgt_process *process,
@@ -51,12 +53,12 @@ bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns);
 uint64_t fgt_stacks_limit(const struct fgt_stacks *stacks, uint64_t sp);
 
 /*
- * Unwinds into stacks->frames, leaf first; the count is returned. leaf: marker
- * to put before the first frame, 0 for none.
+ * Unwinds into frames[capacity], leaf first; the count is returned. leaf:
+ * marker to put before the first frame, 0 for none.
  */
 size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 			 const struct fgt_snapshot *snapshot,
-			 enum fgt_marker leaf,
+			 enum fgt_marker leaf, struct fgt_frame *frames,
 			 struct fgt_unwind_result *ret_result);
 
 #endif

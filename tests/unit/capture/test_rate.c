@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of agent/capture/governor: a budget of CPU time, kept. */
-#include "agent/capture/budget/governor.h"
+/* Tests of agent/capture/rate: a budget of CPU time, kept. */
+#include "agent/capture/budget/rate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 /* A target: what a tick costs, at which rate it is ticked. */
 struct world {
-	struct fgt_governor governor;
+	struct fgt_rate rate;
 	uint64_t now_ns;
 	uint64_t tick_ns; /* each tick costs so much … */
 	uint64_t event_ns; /* … and so much for each 10 ms since the last */
@@ -31,7 +31,7 @@ static struct world new_world(double limit_percent)
 	struct world world = { .now_ns = 5 * SECOND,
 			       .limit_percent = limit_percent };
 
-	fgt_governor_init(&world.governor, PERIOD);
+	fgt_rate_init(&world.rate, PERIOD);
 	return world;
 }
 
@@ -40,15 +40,15 @@ static void live(struct world *world, uint64_t duration_ns)
 	uint64_t end_ns = world->now_ns + duration_ns;
 
 	while (world->now_ns < end_ns) {
-		uint32_t periods = world->governor.periods;
+		uint32_t periods = world->rate.periods;
 		uint64_t ticks_ns = world->tick_ns + world->event_ns * periods;
 		uint64_t fixed_ns = world->fixed_ns * periods;
 
 		world->now_ns += (uint64_t)PERIOD * periods;
 		world->spent_ns += ticks_ns + fixed_ns;
-		fgt_governor_charge(&world->governor, ticks_ns, fixed_ns);
-		world->changes += fgt_governor_decide(
-			&world->governor, world->now_ns, world->limit_percent);
+		fgt_rate_charge(&world->rate, ticks_ns, fixed_ns);
+		world->changes += fgt_rate_decide(&world->rate, world->now_ns,
+						  world->limit_percent);
 	}
 }
 
@@ -70,10 +70,10 @@ static void what_fits_is_left_alone(void **state)
 	(void)state;
 	world.tick_ns = PERIOD / 100 * 19 / 10; /* 1.9 % */
 	live(&world, 600 * SECOND);
-	assert_int_equal(world.governor.periods, 1);
+	assert_int_equal(world.rate.periods, 1);
 	assert_int_equal(world.changes, 0);
-	assert_true(world.governor.cost_percent > 1.8 &&
-		    world.governor.cost_percent < 2);
+	assert_true(world.rate.cost_percent > 1.8 &&
+		    world.rate.cost_percent < 2);
 }
 
 static void one_burst_changes_nothing(void **state)
@@ -87,7 +87,7 @@ static void one_burst_changes_nothing(void **state)
 		world.tick_ns = PERIOD / 100;
 		live(&world, 9 * SECOND);
 	}
-	assert_int_equal(world.governor.periods, 1);
+	assert_int_equal(world.rate.periods, 1);
 	assert_int_equal(world.changes, 0);
 }
 
@@ -116,7 +116,7 @@ static void a_burst_does_not_speak_for_the_rest(void **state)
 	live(&world, 900 * MS);
 	world.tick_ns = PERIOD / 100 * 3;
 	live(&world, 6 * SECOND);
-	assert_int_equal(world.governor.periods, 2);
+	assert_int_equal(world.rate.periods, 2);
 }
 
 static void a_budget_is_kept_by_steps_of_two(void **state)
@@ -126,7 +126,7 @@ static void a_budget_is_kept_by_steps_of_two(void **state)
 	(void)state;
 	world.tick_ns = PERIOD / 10; /* 10 %: 1.25 % at a rate of 1/8 */
 	live(&world, 4 * SECOND);
-	assert_int_equal(world.governor.periods, 8);
+	assert_int_equal(world.rate.periods, 8);
 	assert_int_equal(world.changes, 1);
 	assert_true(cost_of(&world, 10 * SECOND) < 2);
 }
@@ -140,7 +140,7 @@ static void ticks_that_grow_dearer_are_followed(void **state)
 	world.event_ns = PERIOD / 100; /* 1 % whatever the rate */
 	world.tick_ns = PERIOD / 5; /* 20 % */
 	live(&world, 60 * SECOND);
-	assert_in_range(world.governor.periods, 16, 64);
+	assert_in_range(world.rate.periods, 16, 64);
 	assert_true(cost_of(&world, 60 * SECOND) <= 2.05);
 }
 
@@ -151,11 +151,11 @@ static void the_rate_returns_when_the_load_is_gone(void **state)
 	(void)state;
 	world.tick_ns = PERIOD / 2;
 	live(&world, 30 * SECOND);
-	assert_true(world.governor.periods >= 32);
+	assert_true(world.rate.periods >= 32);
 	world.tick_ns = PERIOD / 100;
 	live(&world, 30 * SECOND);
-	assert_int_equal(world.governor.periods, 1);
-	assert_true(world.governor.cost_percent < 1.1);
+	assert_int_equal(world.rate.periods, 1);
+	assert_true(world.rate.cost_percent < 1.1);
 }
 
 /* At 1/2 it costs 1.2 %: twice that would not fit. Nothing swings. */
@@ -181,11 +181,11 @@ static void a_trial_finds_what_the_bound_denies(void **state)
 	(void)state;
 	world.tick_ns = PERIOD;
 	live(&world, 10 * SECOND);
-	assert_true(world.governor.periods >= 32);
+	assert_true(world.rate.periods >= 32);
 	world.tick_ns = 0;
 	world.event_ns = PERIOD / 100 * 3 / 2;
 	live(&world, 300 * SECOND);
-	assert_int_equal(world.governor.periods, 1);
+	assert_int_equal(world.rate.periods, 1);
 }
 
 static void what_cannot_be_kept_is_said(void **state)
@@ -195,13 +195,13 @@ static void what_cannot_be_kept_is_said(void **state)
 	(void)state;
 	world.event_ns = PERIOD / 20; /* 5 % whatever is done */
 	live(&world, 300 * SECOND);
-	assert_int_equal(world.governor.periods, world.governor.periods_max);
-	assert_true(world.governor.is_exceeded);
+	assert_int_equal(world.rate.periods, world.rate.periods_max);
+	assert_true(world.rate.is_exceeded);
 	/* Not less than one tick in eight seconds. */
-	assert_int_equal(world.governor.periods_max, 512);
+	assert_int_equal(world.rate.periods_max, 512);
 	world.event_ns = 0;
 	live(&world, 60 * SECOND);
-	assert_false(world.governor.is_exceeded);
+	assert_false(world.rate.is_exceeded);
 }
 
 static void without_a_limit_the_rate_is_full_at_once(void **state)
@@ -211,27 +211,27 @@ static void without_a_limit_the_rate_is_full_at_once(void **state)
 	(void)state;
 	world.tick_ns = PERIOD / 3;
 	live(&world, 10 * SECOND);
-	assert_true(world.governor.periods >= 64);
+	assert_true(world.rate.periods >= 64);
 	world.limit_percent = 0;
 	live(&world, 3 * SECOND);
-	assert_int_equal(world.governor.periods, 1);
+	assert_int_equal(world.rate.periods, 1);
 	live(&world, 60 * SECOND);
-	assert_int_equal(world.governor.periods, 1);
+	assert_int_equal(world.rate.periods, 1);
 	/* And a limit set later holds from then on. */
 	world.limit_percent = 5;
 	live(&world, 10 * SECOND);
-	assert_int_equal(world.governor.periods, 8);
+	assert_int_equal(world.rate.periods, 8);
 }
 
 static void a_slow_sampler_keeps_its_floor(void **state)
 {
-	struct fgt_governor governor;
+	struct fgt_rate rate;
 
 	(void)state;
-	fgt_governor_init(&governor, SECOND); /* 1 Hz */
-	assert_int_equal(governor.periods_max, 8);
-	fgt_governor_init(&governor, SECOND / 1000);
-	assert_int_equal(governor.periods_max, 4096);
+	fgt_rate_init(&rate, SECOND); /* 1 Hz */
+	assert_int_equal(rate.periods_max, 8);
+	fgt_rate_init(&rate, SECOND / 1000);
+	assert_int_equal(rate.periods_max, 4096);
 }
 
 int main(void)

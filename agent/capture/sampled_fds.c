@@ -3,7 +3,7 @@
  * Opens a target's descriptors anew. Runs in the sampler's thread; must not
  * close what has become a file of the program: fgt_fd_close() sees to it.
  */
-#include "agent/capture/target_fds.h"
+#include "agent/capture/sampled_fds.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,9 +24,9 @@ static const char system_is_short[] =
 	"the system has no room for another open file" SHORT_EFFECT
 	"raise it (sysctl fs.file-max), or find out who keeps so many open";
 
-static bool has_directories(const struct fgt_target *target)
+static bool has_directories(const struct fgt_sampled *sampled)
 {
-	const struct fgt_process *process = &target->process;
+	const struct fgt_process *process = &sampled->look.process;
 
 	return process->proc_fd >= 0 && process->task_fd >= 0 &&
 	       fgt_fd_apart_is_ours(process->proc_fd) &&
@@ -50,70 +50,68 @@ static void forget_threads_fds(struct fgt_thread_table *threads)
 }
 
 /* They save opening files again and again, nothing else. */
-static void give_back(struct fgt_target *target, const struct fgt_tick *tick)
+static void give_back(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 {
-	const char *told = target->fds_limit;
+	const char *before = sampled->fds_limit;
 
-	target->fds_limit = target->budget->is_system_short ? system_is_short
-							    : program_is_short;
-	target->claimed_ns = tick->mono_ns;
-	target->threads.is_stale = true;
-	fgt_fd_budget_forgo(target->budget);
-	forget_threads_fds(&target->threads);
-	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
-	if (target->fds_limit != told && tick->explain)
-		tick->explain(tick->context, target->work.pid,
-			      target->fds_limit);
+	sampled->fds_limit = sampled->look.budget->is_system_short
+				     ? system_is_short
+				     : program_is_short;
+	sampled->claimed_ns = tick->mono_ns;
+	sampled->look.threads.is_stale = true;
+	fgt_fd_budget_forgo(sampled->look.budget);
+	forget_threads_fds(&sampled->look.threads);
+	fgt_fd_budget_close(sampled->look.budget,
+			    &sampled->look.leader_stat_fd);
+	if (sampled->fds_limit != before)
+		fgt_sampled_log(sampled, sampled->fds_limit);
 }
 
-const char *fgt_target_fds_limit(const struct fgt_target *target)
+void fgt_sampled_check_fds(struct fgt_sampled *sampled,
+			   const struct fgt_tick *tick)
 {
-	return target->fds_limit;
-}
+	struct fgt_fd_budget *budget = sampled->look.budget;
 
-void fgt_target_mind_fds(struct fgt_target *target, const struct fgt_tick *tick)
-{
-	struct fgt_fd_budget *budget = target->budget;
-
-	if (!has_directories(target))
+	if (!has_directories(sampled))
 		budget->has_lost = true;
-	else if (!fgt_fd_apart_has_room(target->process.task_fd))
+	else if (!fgt_fd_apart_has_room(sampled->look.process.task_fd))
 		fgt_fd_budget_note(budget, -EMFILE);
 	if (budget->is_short) {
 		budget->is_short = false;
-		give_back(target, tick);
+		give_back(sampled, tick);
 	} else if (budget->is_tight &&
-		   tick->mono_ns - target->claimed_ns > SHORT_NS) {
-		target->fds_limit = NULL;
-		target->claimed_ns = tick->mono_ns;
+		   tick->mono_ns - sampled->claimed_ns > SHORT_NS) {
+		sampled->fds_limit = NULL;
+		sampled->claimed_ns = tick->mono_ns;
 		fgt_fd_budget_claim(budget);
 	}
 }
 
-void fgt_target_reopen_fds(struct fgt_target *target,
-			   const struct fgt_tick *tick)
+void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
+			    const struct fgt_tick *tick)
 {
-	struct fgt_thread_table *threads = &target->threads;
+	struct fgt_thread_table *threads = &sampled->look.threads;
 	char text[200];
-	int rc = fgt_process_reopen(&target->process);
+	int rc = fgt_process_reopen(&sampled->look.process);
 
-	threads->task_fd = target->process.task_fd;
+	threads->task_fd = sampled->look.process.task_fd;
 	forget_threads_fds(threads);
-	fgt_fd_budget_close(target->budget, &target->leader_stat_fd);
+	fgt_fd_budget_close(sampled->look.budget,
+			    &sampled->look.leader_stat_fd);
 	if (rc < 0) {
 		snprintf(text, sizeof(text),
 			 "the program has closed the recorder's descriptors, "
 			 "and /proc cannot be opened again: %s: threads keep "
 			 "the stacks that they had; start recording after that",
 			 strerror(-rc));
-		target->lacks_fds = true;
-		fgt_target_explain(target, tick, text);
+		sampled->lacks_fds = true;
+		fgt_sampled_explain(sampled, text);
 		return;
 	}
-	if (target->lacks_fds) /* it was told; that is over */
-		target->lacks_fds = target->is_explained = false;
+	if (sampled->lacks_fds) /* it was told; that is over */
+		sampled->lacks_fds = sampled->is_explained = false;
 	threads->is_stale = true;
 	fgt_thread_table_look_at_all(threads, tick->mono_ns);
 	/* The images' files have gone the same way. */
-	fgt_target_reread(target, tick, true);
+	fgt_sampled_reread(sampled, tick, true);
 }

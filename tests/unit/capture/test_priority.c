@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of agent/capture/urgency: real-time only while that costs little. */
-#include "agent/capture/budget/urgency.h"
+/* Tests of agent/capture/priority: real-time only while that costs little. */
+#include "agent/capture/budget/priority.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #define MS UINT64_C(1000000)
 
 struct life {
-	struct fgt_urgency urgency;
+	struct fgt_priority priority;
 	uint64_t now_ns, cpu_ns;
 	unsigned int changes;
 };
@@ -22,7 +22,7 @@ struct life {
 static struct life new_life(void)
 {
 	return (struct life){
-		.urgency = { .may_be_first = true, .is_first = true },
+		.priority = { .may_be_first = true, .is_first = true },
 	};
 }
 
@@ -32,8 +32,8 @@ static void live(struct life *life, unsigned int ticks, uint64_t each_ns)
 	while (ticks--) {
 		life->now_ns += 10 * MS;
 		life->cpu_ns += each_ns;
-		life->changes += fgt_urgency_judge(&life->urgency, life->now_ns,
-						   life->cpu_ns);
+		life->changes += fgt_priority_judge(&life->priority,
+						    life->now_ns, life->cpu_ns);
 	}
 }
 
@@ -43,11 +43,11 @@ static void who_takes_little_stays_first(void **state)
 
 	(void)state;
 	live(&life, 1000, 2 * MS);
-	assert_true(life.urgency.is_first);
+	assert_true(life.priority.is_first);
 	/* One long tick, as of an attach. */
 	live(&life, 1, 90 * MS);
 	live(&life, 100, MS / 10);
-	assert_true(life.urgency.is_first);
+	assert_true(life.priority.is_first);
 	assert_int_equal(life.changes, 0);
 }
 
@@ -57,13 +57,13 @@ static void who_takes_much_makes_room_until_it_takes_little(void **state)
 
 	(void)state;
 	live(&life, 50, 3 * MS);
-	assert_false(life.urgency.is_first);
+	assert_false(life.priority.is_first);
 	assert_int_equal(life.changes, 1);
 	/* Less than would have cost it its place, but not little. */
 	live(&life, 1000, 2 * MS);
-	assert_false(life.urgency.is_first);
+	assert_false(life.priority.is_first);
 	live(&life, 50, MS / 2);
-	assert_true(life.urgency.is_first);
+	assert_true(life.priority.is_first);
 	assert_int_equal(life.changes, 2);
 }
 
@@ -74,20 +74,21 @@ static void a_tick_that_takes_longer_than_it_may_counts_whole(void **state)
 	(void)state;
 	life.now_ns = 600 * MS;
 	life.cpu_ns = 2000 * MS;
-	assert_true(fgt_urgency_judge(&life.urgency, life.now_ns, life.cpu_ns));
-	assert_false(life.urgency.is_first);
+	assert_true(
+		fgt_priority_judge(&life.priority, life.now_ns, life.cpu_ns));
+	assert_false(life.priority.is_first);
 }
 
 static void *change_class(void *context)
 {
 	int *classes = context;
-	struct fgt_urgency urgency;
+	struct fgt_priority priority;
 
-	fgt_urgency_begin(&urgency, true, 0, 0);
+	fgt_priority_begin(&priority, true, 0, 0);
 	classes[0] = sched_getscheduler(0);
-	fgt_urgency_review(&urgency, 1000 * MS, 900 * MS);
+	fgt_priority_review(&priority, 1000 * MS, 900 * MS);
 	classes[1] = sched_getscheduler(0);
-	fgt_urgency_review(&urgency, 2000 * MS, 901 * MS);
+	fgt_priority_review(&priority, 2000 * MS, 901 * MS);
 	classes[2] = sched_getscheduler(0);
 	return NULL;
 }

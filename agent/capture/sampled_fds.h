@@ -3,10 +3,10 @@
  * Descriptors of a recorder inside the program that it records, after that has
  * closed them: daemons close all that they do not know, once they have begun.
  */
-#ifndef FGT_AGENT_CAPTURE_TARGET_FDS_H
-#define FGT_AGENT_CAPTURE_TARGET_FDS_H
+#ifndef FGT_AGENT_CAPTURE_SAMPLED_FDS_H
+#define FGT_AGENT_CAPTURE_SAMPLED_FDS_H
 
-#include "agent/capture/target_sampling.h"
+#include "agent/capture/sampled.h"
 
 /*
  * Once a second: are the directories of the process still those that were
@@ -14,14 +14,11 @@
  * that was ten seconds ago, threads that could not be opened are looked for
  * again, and it is told.
  */
-void fgt_target_mind_fds(struct fgt_target *target,
-			 const struct fgt_tick *tick);
-/* What that means for what is recorded, as long as it lasts; NULL. */
-const char *fgt_target_fds_limit(const struct fgt_target *target);
-
+void fgt_sampled_check_fds(struct fgt_sampled *sampled,
+			   const struct fgt_tick *tick);
 /* Opens them anew and forgets what was open below; all threads are looked at
  * in the next tick. Where that fails it is told, and they are as they were. */
-void fgt_target_reopen_fds(struct fgt_target *target,
-			   const struct fgt_tick *tick);
+void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
+			    const struct fgt_tick *tick);
 
 #endif

@@ -7,7 +7,7 @@
  * that the ticks take. Many targets, or one that the governor has yet to slow
  * down, may take a whole CPU; then nobody else must go without it.
  */
-#include "agent/capture/budget/urgency.h"
+#include "agent/capture/budget/priority.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -28,10 +28,10 @@ static void set_class(bool is_first)
 		is_first ? &first : &other);
 }
 
-void fgt_urgency_begin(struct fgt_urgency *urgency, bool may_be_first,
-		       uint64_t now_ns, uint64_t cpu_ns)
+void fgt_priority_begin(struct fgt_priority *priority, bool may_be_first,
+			uint64_t now_ns, uint64_t cpu_ns)
 {
-	*urgency = (struct fgt_urgency){
+	*priority = (struct fgt_priority){
 		.is_first = may_be_first,
 		.may_be_first = may_be_first,
 		.begun_ns = now_ns,
@@ -43,26 +43,26 @@ void fgt_urgency_begin(struct fgt_urgency *urgency, bool may_be_first,
 		set_class(true);
 }
 
-bool fgt_urgency_judge(struct fgt_urgency *urgency, uint64_t now_ns,
-		       uint64_t cpu_ns)
+bool fgt_priority_judge(struct fgt_priority *priority, uint64_t now_ns,
+			uint64_t cpu_ns)
 {
-	uint64_t elapsed_ns = now_ns - urgency->begun_ns;
-	uint64_t used_ns = cpu_ns - urgency->begun_cpu_ns;
-	unsigned int percent = urgency->is_first ? MOST_PERCENT : BACK_PERCENT;
-	bool was_first = urgency->is_first;
+	uint64_t elapsed_ns = now_ns - priority->begun_ns;
+	uint64_t used_ns = cpu_ns - priority->begun_cpu_ns;
+	unsigned int percent = priority->is_first ? MOST_PERCENT : BACK_PERCENT;
+	bool was_first = priority->is_first;
 
 	if (elapsed_ns < SPAN_NS)
 		return false;
-	urgency->is_first = urgency->may_be_first &&
-			    used_ns <= elapsed_ns / 100 * percent;
-	urgency->begun_ns = now_ns;
-	urgency->begun_cpu_ns = cpu_ns;
-	return urgency->is_first != was_first;
+	priority->is_first = priority->may_be_first &&
+			     used_ns <= elapsed_ns / 100 * percent;
+	priority->begun_ns = now_ns;
+	priority->begun_cpu_ns = cpu_ns;
+	return priority->is_first != was_first;
 }
 
-void fgt_urgency_review(struct fgt_urgency *urgency, uint64_t now_ns,
-			uint64_t cpu_ns)
+void fgt_priority_review(struct fgt_priority *priority, uint64_t now_ns,
+			 uint64_t cpu_ns)
 {
-	if (fgt_urgency_judge(urgency, now_ns, cpu_ns))
-		set_class(urgency->is_first);
+	if (fgt_priority_judge(priority, now_ns, cpu_ns))
+		set_class(priority->is_first);
 }

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampler's side of a target: everything that its ticks need. Only the
+ * sampler's thread touches it once it has been handed over.
+ */
+#ifndef FGT_AGENT_CAPTURE_SAMPLED_H
+#define FGT_AGENT_CAPTURE_SAMPLED_H
+
+#include "agent/capture/budget/rate.h"
+#include "agent/capture/look/look_target.h"
+#include "agent/capture/sampler.h"
+#include "agent/capture/target.h"
+
+struct fgt_sampled {
+	struct fgt_target *target; /* as others see it; holds a reference */
+	struct fgt_ring *ring; /* the target's */
+	struct fgt_look_target look;
+	bool is_stopped;
+
+	/* Threads whose stacks lacked maps; see look_where_maps_lacked(). */
+	struct {
+		uint64_t generation; /* of stacks, at their last look */
+		uint32_t next; /* in the thread store, while it goes on */
+		bool has_found;
+		uint64_t begun_ns, pause_ns;
+	} lacking;
+	/* Who ran by procfs or clocks: always there to fall back to. */
+	const struct fgt_who_ran *polling;
+	void *polling_state;
+	bool has_no_switches; /* they cannot be had for this target */
+	const struct fgt_running *running; /* the sampler's */
+	void *running_state;
+	uint64_t faults; /* of pages, when its maps were last read */
+	int memory_fd; /* /proc/PID/mem: reads nothing after an exec */
+	uint64_t memory_probe; /* an address that it can read */
+
+	struct fgt_rate rate;
+	struct fgt_rate_turn turn;
+	uint32_t samples; /* of running threads, in this period */
+	bool is_exceeded_logged;
+
+	uint64_t chores_ns; /* when the once-a-second work was done */
+	uint64_t rate_ticks; /* for effective_hz */
+	bool has_run; /* any thread, since the last chores */
+	bool has_exec; /* the kernel reported one */
+	bool is_explained;
+	bool lacks_fds; /* as was explained last: see target_fds.h */
+	const char *fds_limit; /* there was none left; NULL: there is */
+	uint64_t claimed_ns; /* when it was last seen how many may be kept */
+
+	void (*explain)(void *context, int32_t pid, const char *text);
+	void *context;
+	struct fgt_target_status status; /* published at each tick */
+	bool has_new_texts; /* some of status's are not published yet */
+
+	/* Guarded by the sampler's mutex. */
+	bool is_detached, has_ticked;
+};
+
+/*
+ * Opens a process as a target: checks access, makes the ring, reads the maps.
+ * -ESRCH, -EPERM/-EACCES, -EINVAL, -ENOMEM with why.
+ */
+int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
+		    struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
+		    struct fgt_sampled **ret_sampled, struct fgt_why *why);
+/* The target has ended, or is no longer sampled: closes all and shows its last
+ * status. Sampler's thread, or before it was handed over. */
+void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
+		      bool is_alive);
+/* Stops it if need be; the target lives on until its references are put. */
+void fgt_sampled_free(struct fgt_sampled *sampled);
+FGT_DEFINE_AUTO(struct fgt_sampled *, fgt_sampled_free);
+
+/* Shows others what the ticks have counted; the texts if they are new. */
+void fgt_sampled_publish(struct fgt_sampled *sampled);
+
+/* After an exec or a change of user: reads identity, access and maps again. */
+void fgt_sampled_reread(struct fgt_sampled *sampled,
+			const struct fgt_tick *tick, bool is_exec);
+
+/* The kernel reports who ran from now on, if it can; or no longer. */
+void fgt_sampled_take_switches(struct fgt_sampled *sampled,
+			       struct fgt_switches *switches, uint64_t now_ns);
+void fgt_sampled_leave_switches(struct fgt_sampled *sampled, uint64_t now_ns);
+
+/* Logs a limitation of the target, and shows it; only the first is logged. */
+void fgt_sampled_explain(struct fgt_sampled *sampled, const char *text);
+/* Logs a text about the target. */
+void fgt_sampled_log(const struct fgt_sampled *sampled, const char *text);
+
+#endif
