@@ -21,7 +21,7 @@
 #include "ringbuf/base/owner.h"
 
 #define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
-#define NOBODY		 65534
+#define UID_NO_RIGHTS	 65534
 
 /* Where memory is short the kernel kills the helper, not the daemon. */
 void fgt_confinement_offer(void)
@@ -99,8 +99,10 @@ static void drop_rights(void)
 
 	if (geteuid() == 0) {
 		failed |= setgroups(0, NULL);
-		failed |= setresgid(NOBODY, NOBODY, NOBODY);
-		failed |= setresuid(NOBODY, NOBODY, NOBODY);
+		failed |=
+			setresgid(UID_NO_RIGHTS, UID_NO_RIGHTS, UID_NO_RIGHTS);
+		failed |=
+			setresuid(UID_NO_RIGHTS, UID_NO_RIGHTS, UID_NO_RIGHTS);
 	}
 	failed |= (int)syscall(SYS_capset, &head, none);
 	(void)failed;

@@ -126,15 +126,21 @@ static int add_calls(scmp_filter_ctx filter, uint32_t action, const int *calls,
 static int add_conditions(scmp_filter_ctx filter)
 {
 	/* A signal to this process, as abort() sends it. */
-	int error =
-		seccomp_rule_add(filter, SCMP_ACT_ALLOW, SYS_tgkill, 1,
-				 SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)getpid()));
+	const struct scmp_arg_cmp to_this_process = {
+		.arg = 0,
+		.op = SCMP_CMP_MASKED_EQ,
+		.datum_a = UINT32_MAX,
+		.datum_b = (uint32_t)getpid(),
+	};
+	/* Limits may be read, not set: the new limit is a null pointer. */
+	const struct scmp_arg_cmp no_new_limit = { .arg = 2,
+						   .op = SCMP_CMP_EQ };
+	int error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SYS_tgkill, 1,
+				     to_this_process);
 
-	/* Limits may be read, not set: argument 2 is a null pointer. */
-	if (!error)
-		error = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SYS_prlimit64,
-					 1, SCMP_A2_64(SCMP_CMP_EQ, 0));
-	return error;
+	return error ? error
+		     : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SYS_prlimit64,
+					1, no_new_limit);
 }
 
 /* Applies the filter to this thread unless there was an error; frees it. */

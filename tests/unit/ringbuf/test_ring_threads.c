@@ -281,7 +281,7 @@ static void bad_slots_states_and_images_are_refused(void **state)
 	assert_int_equal(fgt_ring_set_state(ring, slot, 0, FGT_MARKER_COUNT, 0),
 			 -EINVAL);
 	assert_int_equal(fgt_ring_thread_end(ring, 99), -EINVAL);
-	fgt_ring_thread_rename(ring, 99, "nobody");
+	fgt_ring_thread_rename(ring, 99, "none");
 	fgt_ring_image_put(ring, 55);
 	fgt_ring_tick_commit(ring);
 	fgt_ring_tick_commit(ring); /* none is open */

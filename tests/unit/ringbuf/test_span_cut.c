@@ -255,8 +255,8 @@ static void counter_keeps_its_value_until_the_next_one(void **state)
 	struct kit *kit = *state;
 	const struct fgt_slice_counter *counters;
 
-	remark(kit, FGT_SPAN_COUNTER, -900, "", "seldom", 0, 1);
-	remark(kit, FGT_SPAN_COUNTER, -500, "", "seldom", 0, 2);
+	remark(kit, FGT_SPAN_COUNTER, -900, "", "rare", 0, 1);
+	remark(kit, FGT_SPAN_COUNTER, -500, "", "rare", 0, 2);
 	remark(kit, FGT_SPAN_COUNTER, -100, "", "often", 0, 3);
 	remark(kit, FGT_SPAN_COUNTER, 0, "", "often", 0, 4);
 	remark(kit, FGT_SPAN_COUNTER, 40, "", "often", 0, 5);

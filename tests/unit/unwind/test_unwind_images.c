@@ -24,7 +24,7 @@
 #include "tests/unit/unwind/copy_file.h"
 #include "tests/unit/unwind/unwind_capture.h"
 
-#define NOBODY 65534
+#define UID_NO_RIGHTS 65534
 
 static char folder[64];
 /* Copies, as the build may be in a folder that only root may enter. */
@@ -187,8 +187,9 @@ static int run_as_nobody(void)
 
 	assert_true(pid >= 0);
 	if (!pid) {
-		if (getuid() == 0 && (setgroups(0, NULL) < 0 ||
-				      setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
+		if (getuid() == 0 &&
+		    (setgroups(0, NULL) < 0 || setgid(UID_NO_RIGHTS) < 0 ||
+		     setuid(UID_NO_RIGHTS) < 0))
 			_exit(1);
 		/* setuid cleared it: else procfs would belong to root. */
 		prctl(PR_SET_DUMPABLE, 1);
