@@ -90,7 +90,7 @@ static void read_path(struct text *text, struct fgt_maps_line *line)
 	while (text->at < text->end && *text->at == ' ')
 		text->at++;
 	len = (size_t)(text->end - text->at);
-	/* A file that is really named so cannot be told apart here: the code
+	/* A file that is really named so looks the same here: the code
 	 * that opens it verifies the inode. */
 	if (len > suffix_len &&
 	    !memcmp(text->end - suffix_len, deleted_suffix, suffix_len)) {
