@@ -12,15 +12,19 @@
 #include <signal.h>
 #include <string.h>
 
+#include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
-#include "agent/daemon/programs/delivery_verb.h"
-#include "agent/daemon/service.h"
+#include "agent/daemon/request.h"
+#include "agent/daemon/slices/slice_verb.h"
 #include "agent/daemon/socket/listener.h"
-#include "agent/daemon/socket/request.h"
+#include "agent/daemon/status.h"
+#include "agent/daemon/targets/target_list.h"
+#include "agent/daemon/targets/target_verb.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
 
+#define VERBS		6
 #define MS		UINT64_C(1000000)
 #define TICK_MS		1000
 #define LEAVE_LOOK_MS	20
@@ -33,8 +37,19 @@
 #define KEPT_EXTRA_S 60
 
 struct daemon {
-	struct fgt_service service;
+	struct fgt_loop *loop;
+	struct fgt_jobs *jobs;
+	struct fgt_sampler *sampler;
+	struct fgt_targets *targets;
+	struct fgt_slices *slices;
+	struct fgt_deliveries *deliveries;
+	struct fgt_registrations *registrations;
+	struct fgt_control *control;
+	struct fgt_config *config; /* in force */
 	struct fgt_listener listener;
+	struct fgt_slice_verb slice_verb;
+	struct fgt_daemon_status status;
+	struct fgt_request_verb verbs[VERBS + 1];
 	struct fgt_image_cache *cache;
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_timer tick, leave;
@@ -79,42 +94,6 @@ static void explain(void *context, int32_t pid, const char *text)
 	fgt_log(FGT_LOG_WARNING, "sampling", "pid %d: %s", pid, text);
 }
 
-static void log_capability(const char *event, bool has_it, const char *why)
-{
-	if (has_it)
-		fgt_log(FGT_LOG_INFO, event, "permitted");
-	else
-		fgt_log(FGT_LOG_WARNING, event, "not permitted: %s", why);
-}
-
-static void log_start(const struct daemon *daemon)
-{
-	const struct fgt_config *config = daemon->service.config;
-	struct fgt_capabilities capabilities;
-
-	fgt_log(FGT_LOG_INFO, "started",
-		"fgtrace-agent %s, pid %ld, uid %u, socket %s, config %s, "
-		"%d Hz, %d s",
-		FGT_VERSION, (long)getpid(), geteuid(), daemon->listener.path,
-		config->path ? config->path : "(none)", config->sampling.hz,
-		config->ring.seconds);
-	fgt_sampler_get_capabilities(daemon->service.sampler, &capabilities);
-	/* Asked for by name and refused: procfs tells instead. */
-	if (capabilities.has_bpf)
-		fgt_log(FGT_LOG_INFO, "bpf", "permitted");
-	else
-		fgt_log(config->sampling.provider == FGT_PROVIDER_BPF
-				? FGT_LOG_WARNING
-				: FGT_LOG_INFO,
-			"bpf", "not used: %s", capabilities.bpf_why);
-	log_capability("perf_cpu", capabilities.has_perf_cpu,
-		       capabilities.perf_cpu_why);
-	log_capability("perf_thread", capabilities.has_perf_thread,
-		       capabilities.perf_thread_why);
-	log_capability("ptrace", capabilities.has_ptrace,
-		       capabilities.ptrace_why);
-}
-
 /* ---- Reload ------------------------------------------------------------ */
 
 /* What was laid down when the rings and the socket were made stays as it is
@@ -145,49 +124,48 @@ static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
 static void reload(struct daemon *daemon)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
-	struct fgt_service *service = &daemon->service;
 	struct fgt_why why = { "" };
 	int r;
 
 	daemon->is_reload_due = daemon->is_reloading;
 	if (daemon->is_reloading)
 		return;
-	r = fgt_config_load(service->config->path, &config, &why);
+	r = fgt_config_load(daemon->config->path, &config, &why);
 	if (r < 0) {
-		service->reload_failed++;
-		service->reload_why = why;
+		daemon->status.reload_failed++;
+		daemon->status.reload_why = why;
 		fgt_log(FGT_LOG_ERROR, "reload_failed",
 			"the old configuration stays: %s", why.text);
 		return;
 	}
-	keep_fixed(service->config, config);
-	daemon->former = service->config;
-	service->config = FGT_TAKE(config);
-	fgt_log_set(service->config->log.level, service->config->log.format);
-	fgt_sampler_set_max_cpu(service->sampler,
-				service->config->sampling.max_cpu_percent);
+	keep_fixed(daemon->config, config);
+	daemon->former = daemon->config;
+	daemon->config = FGT_TAKE(config);
+	fgt_log_set(daemon->config->log.level, daemon->config->log.format);
+	fgt_sampler_set_max_cpu(daemon->sampler,
+				daemon->config->sampling.max_cpu_percent);
 	daemon->is_reloading = true;
-	fgt_jobs_submit(service->jobs, &daemon->rules);
+	fgt_jobs_submit(daemon->jobs, &daemon->rules);
 }
 
 static void take_rules(void *context)
 {
 	struct daemon *daemon = context;
 
-	fgt_targets_set_rules(daemon->service.targets, daemon->service.config);
+	fgt_targets_set_rules(daemon->targets, daemon->config);
 }
 
 static void rules_taken(void *context)
 {
 	struct daemon *daemon = context;
-	struct fgt_service *service = &daemon->service;
 
 	fgt_config_free(FGT_TAKE(daemon->former));
 	daemon->is_reloading = false;
-	service->reloads++;
-	service->reload_why.text[0] = '\0'; /* the last one did not fail */
+	daemon->status.reloads++;
+	daemon->status.reload_why.text[0] =
+		'\0'; /* the last one did not fail */
 	fgt_log(FGT_LOG_INFO, "reloaded", "%s",
-		service->config->path ? service->config->path : "(no file)");
+		daemon->config->path ? daemon->config->path : "(no file)");
 	if (daemon->is_reload_due && daemon->leave_ns == 0)
 		reload(daemon);
 }
@@ -203,16 +181,16 @@ static void leave_now(struct daemon *daemon, const char *reason)
 
 /* Clients have their answers, what was being uploaded has arrived; or they
  * have had their time. */
-static bool is_everybody_served(struct fgt_service *service, bool is_late)
+static bool are_clients_served(struct daemon *daemon, bool is_late)
 {
 	struct fgt_slices_counters slices;
 	struct fgt_deliveries_counters deliveries;
 
-	fgt_slices_get_counters(service->slices, &slices);
-	fgt_deliveries_get_counters(service->deliveries, &deliveries);
+	fgt_slices_get_counters(daemon->slices, &slices);
+	fgt_deliveries_get_counters(daemon->deliveries, &deliveries);
 	if (is_late)
 		return slices.active == 0;
-	return fgt_control_count(service->control) == 0 &&
+	return fgt_control_count(daemon->control) == 0 &&
 	       deliveries.active == 0 && deliveries.waiting == 0;
 }
 
@@ -220,19 +198,18 @@ static bool is_everybody_served(struct fgt_service *service, bool is_late)
 static void leave_expired(void *context)
 {
 	struct daemon *daemon = context;
-	struct fgt_service *service = &daemon->service;
 	uint64_t waited_ns = fgt_loop_now() - daemon->leave_ns;
 	bool is_late = waited_ns >= LEAVE_CANCEL_MS * MS;
 
 	if (is_late)
-		fgt_slices_cancel(service->slices);
-	if (is_everybody_served(service, is_late)) {
-		fgt_loop_stop(service->loop);
+		fgt_slices_cancel(daemon->slices);
+	if (are_clients_served(daemon, is_late)) {
+		fgt_loop_stop(daemon->loop);
 		return;
 	}
 	if (waited_ns >= LEAVE_FORCE_MS * MS)
 		leave_now(daemon, "a slice did not end in time");
-	fgt_loop_arm(service->loop, &daemon->leave,
+	fgt_loop_arm(daemon->loop, &daemon->leave,
 		     fgt_loop_now() + LEAVE_LOOK_MS * MS);
 }
 
@@ -244,11 +221,11 @@ static void leave(struct daemon *daemon, int number)
 	(void)alarm(LEAVE_ALARM_S); /* by default it ends the process */
 	fgt_log(FGT_LOG_INFO, "leaving", "signal %d (%s)", number,
 		strsignal(number));
-	fgt_registrations_leave(daemon->service.registrations);
-	fgt_control_leave(daemon->service.control);
-	fgt_slices_leave(daemon->service.slices);
-	fgt_deliveries_leave(daemon->service.deliveries);
-	fgt_targets_leave(daemon->service.targets);
+	fgt_registrations_leave(daemon->registrations);
+	fgt_control_leave(daemon->control);
+	fgt_slices_leave(daemon->slices);
+	fgt_deliveries_leave(daemon->deliveries);
+	fgt_targets_leave(daemon->targets);
 	leave_expired(daemon);
 }
 
@@ -268,7 +245,7 @@ static void refresh_targets(void *context)
 {
 	struct daemon *daemon = context;
 
-	fgt_targets_refresh(daemon->service.targets, fgt_loop_now());
+	fgt_targets_refresh(daemon->targets, fgt_loop_now());
 }
 
 static void targets_refreshed(void *context)
@@ -276,7 +253,7 @@ static void targets_refreshed(void *context)
 	struct daemon *daemon = context;
 
 	daemon->is_refreshing = false;
-	fgt_slices_refresh(daemon->service.slices);
+	fgt_slices_refresh(daemon->slices);
 }
 
 static void tick_expired(void *context)
@@ -285,15 +262,15 @@ static void tick_expired(void *context)
 
 	if (!daemon->is_refreshing) {
 		daemon->is_refreshing = true;
-		fgt_jobs_submit(daemon->service.jobs, &daemon->refresh);
+		fgt_jobs_submit(daemon->jobs, &daemon->refresh);
 	}
-	fgt_loop_arm(daemon->service.loop, &daemon->tick,
+	fgt_loop_arm(daemon->loop, &daemon->tick,
 		     fgt_loop_now() + TICK_MS * MS);
 }
 
 static int new_sampler(struct daemon *daemon)
 {
-	const struct fgt_config *config = daemon->service.config;
+	const struct fgt_config *config = daemon->config;
 	const struct fgt_sampler_options options = {
 		.hz = (unsigned int)config->sampling.hz,
 		.max_depth = (unsigned int)config->sampling.max_depth,
@@ -307,14 +284,13 @@ static int new_sampler(struct daemon *daemon)
 	int r = fgt_image_cache_new(&daemon->cache);
 
 	if (r == 0)
-		r = fgt_sampler_new(&options, daemon->cache,
-				    &daemon->service.sampler);
+		r = fgt_sampler_new(&options, daemon->cache, &daemon->sampler);
 	return r;
 }
 
 static int new_symbolizer(struct daemon *daemon)
 {
-	const struct fgt_config *config = daemon->service.config;
+	const struct fgt_config *config = daemon->config;
 	const struct fgt_symbolizer_options options = {
 		.demangle = config->symbols.demangle,
 		.debug_dirs = (const char *const *)config->symbols.debug_dirs,
@@ -326,90 +302,116 @@ static int new_symbolizer(struct daemon *daemon)
 	return fgt_symbolizer_new(&options, &daemon->symbolizer);
 }
 
-static int new_registrations(struct fgt_service *service)
+static int new_registrations(struct daemon *daemon)
 {
-	const struct fgt_registration_calls calls =
-		fgt_delivery_verb_calls(service);
-	int r = fgt_registrations_new(service, &service->registrations);
+	const struct fgt_registration_parts parts = {
+		.loop = daemon->loop,
+		.jobs = daemon->jobs,
+		.targets = daemon->targets,
+		.deliveries = daemon->deliveries,
+		.config = &daemon->config,
+	};
 
-	if (r == 0)
-		fgt_registrations_set_calls(service->registrations, &calls);
+	return fgt_registrations_new(&parts, &daemon->registrations);
+}
+
+/* The one table of verbs. */
+static int new_control(struct daemon *daemon)
+{
+	const struct fgt_request_verb verbs[VERBS + 1] = {
+		{ "attach", fgt_target_verb_attach, daemon->targets },
+		{ "detach", fgt_target_verb_detach, daemon->targets },
+		{ "targets", fgt_target_list_handle, daemon->targets },
+		{ "slice", fgt_slice_verb_handle, &daemon->slice_verb },
+		{ "status", fgt_daemon_status_handle, &daemon->status },
+		{ "register", fgt_registrations_handle, daemon->registrations },
+	};
+	const struct fgt_control_options options = {
+		.handle = fgt_request_handle,
+		.context = daemon->verbs,
+	};
+	int r = fgt_control_new(daemon->loop, &daemon->listener, &options,
+				&daemon->control);
+
+	memcpy(daemon->verbs, verbs, sizeof(verbs));
+	daemon->slice_verb = (struct fgt_slice_verb){
+		.slices = daemon->slices,
+		.targets = daemon->targets,
+	};
+	daemon->status = (struct fgt_daemon_status){
+		.config = &daemon->config,
+		.sampler = daemon->sampler,
+		.control = daemon->control,
+		.targets = daemon->targets,
+		.slices = daemon->slices,
+		.registrations = daemon->registrations,
+		.deliveries = daemon->deliveries,
+		.socket_path = daemon->listener.path,
+	};
 	return r;
 }
 
 static int new_parts(struct daemon *daemon)
 {
-	struct fgt_service *service = &daemon->service;
-	const struct fgt_control_options options = {
-		.handle = fgt_request_handle,
-		.context = service,
-	};
-	uint64_t kept_s =
-		(uint64_t)service->config->ring.seconds + KEPT_EXTRA_S;
+	uint64_t kept_s = (uint64_t)daemon->config->ring.seconds + KEPT_EXTRA_S;
 	int r = new_sampler(daemon);
 
 	if (r == 0)
 		r = new_symbolizer(daemon);
 	if (r == 0)
-		r = fgt_targets_new(service->sampler, kept_s * 1000 * MS,
-				    &service->targets);
+		r = fgt_jobs_new(daemon->loop, &daemon->jobs);
 	if (r == 0)
-		r = fgt_slices_new(service->loop, daemon->symbolizer,
-				   &service->slices);
+		r = fgt_targets_new(daemon->sampler, daemon->jobs,
+				    kept_s * 1000 * MS, &daemon->targets);
 	if (r == 0)
-		r = fgt_jobs_new(service->loop, &service->jobs);
+		r = fgt_slices_new(daemon->loop, daemon->symbolizer,
+				   &daemon->slices);
 	if (r == 0)
-		r = fgt_deliveries_new(service->loop, daemon->symbolizer,
-				       &service->deliveries);
+		r = fgt_deliveries_new(daemon->loop, daemon->symbolizer,
+				       &daemon->deliveries);
 	if (r == 0)
-		r = new_registrations(service);
-	if (r == 0)
-		r = fgt_control_new(service->loop, &daemon->listener, &options,
-				    &service->control);
-	return r;
+		r = new_registrations(daemon);
+	return r < 0 ? r : new_control(daemon);
 }
 
 static void daemon_done(struct daemon *daemon)
 {
-	struct fgt_service *service = &daemon->service;
 
 	/* The name goes first, under the lock: a client that comes now is
 	 * told that there is no agent. */
 	fgt_listener_close(&daemon->listener);
 	/* Both give their clients back. */
-	fgt_jobs_free(service->jobs);
-	fgt_slices_free(service->slices);
-	fgt_control_free(service->control);
-	fgt_registrations_free(service->registrations);
-	fgt_deliveries_free(service->deliveries);
-	if (service->sampler)
-		fgt_sampler_stop(service->sampler);
-	fgt_targets_free(service->targets);
-	fgt_sampler_free(service->sampler);
+	fgt_jobs_free(daemon->jobs);
+	fgt_slices_free(daemon->slices);
+	fgt_control_free(daemon->control);
+	fgt_registrations_free(daemon->registrations);
+	fgt_deliveries_free(daemon->deliveries);
+	if (daemon->sampler)
+		fgt_sampler_stop(daemon->sampler);
+	fgt_targets_free(daemon->targets);
+	fgt_sampler_free(daemon->sampler);
 	fgt_symbolizer_free(daemon->symbolizer);
 	fgt_image_cache_free(daemon->cache);
-	fgt_loop_free(service->loop);
-	fgt_config_free(service->config);
+	fgt_loop_free(daemon->loop);
+	fgt_config_free(daemon->config);
 }
 
 static int daemon_init(struct daemon *daemon, const char *socket_path,
 		       struct fgt_why *why)
 {
-	struct fgt_service *service = &daemon->service;
-	int r = fgt_loop_new(&service->loop);
+	int r = fgt_loop_new(&daemon->loop);
 
 	if (r == 0)
-		r = fgt_loop_take_signals(service->loop, signalled, daemon);
+		r = fgt_loop_take_signals(daemon->loop, signalled, daemon);
 	if (r < 0)
 		return fgt_why_set(why, r, "cannot make the event loop: %s",
 				   strerror(-r));
 	r = fgt_listener_open(socket_path, &daemon->listener, why);
 	if (r < 0)
 		return r;
-	service->socket_path = daemon->listener.path;
 	r = new_parts(daemon);
 	if (r == 0)
-		r = fgt_sampler_start(service->sampler);
+		r = fgt_sampler_start(daemon->sampler);
 	if (r < 0)
 		return fgt_why_set(why, r, "cannot start sampling: %s",
 				   strerror(-r));
@@ -418,20 +420,19 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 
 static int run(struct daemon *daemon, struct fgt_why *why)
 {
-	struct fgt_service *service = &daemon->service;
 	struct fgt_slices_counters slices;
 	int r;
 
-	service->started_ns = fgt_loop_now();
-	log_start(daemon);
+	daemon->status.started_ns = fgt_loop_now();
+	fgt_daemon_status_log(&daemon->status);
 	/* Here, not as an job: who gets an answer finds them sampled. */
-	fgt_targets_set_rules(service->targets, service->config);
+	fgt_targets_set_rules(daemon->targets, daemon->config);
 	tick_expired(daemon);
-	r = fgt_loop_run(service->loop);
+	r = fgt_loop_run(daemon->loop);
 	if (r < 0)
 		return fgt_why_set(why, r, "the event loop failed: %s",
 				   strerror(-r));
-	fgt_slices_get_counters(service->slices, &slices);
+	fgt_slices_get_counters(daemon->slices, &slices);
 	fgt_log(FGT_LOG_INFO, "left", "%llu slices served",
 		(unsigned long long)slices.served);
 	return 0;
@@ -441,7 +442,7 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 		   struct fgt_why *why)
 {
 	struct daemon daemon = {
-		.service = { .config = config },
+		.config = config,
 		.listener = { .fd = -1, .lock_fd = -1, .spare_fd = -1 },
 		.tick = { .expired = tick_expired, .context = &daemon },
 		.leave = { .expired = leave_expired, .context = &daemon },

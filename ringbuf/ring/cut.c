@@ -401,3 +401,43 @@ int fgt_cut_blank(const struct fgt_region *region, uint64_t from_ns,
 	*ret_slice = FGT_TAKE(slice);
 	return 0;
 }
+
+/* ---- Anchors ---------------------------------------------------------- */
+
+static int take_anchors(const struct fgt_cut *cut,
+			struct fgt_anchor **ret_anchors, uint32_t *ret_count)
+{
+	uint32_t count = cut->segment_count - cut->first_segment;
+	struct fgt_anchor *anchors = calloc(count, sizeof(*anchors));
+
+	if (!anchors)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fgt_cut_segment *segment =
+			&cut->segments[cut->first_segment + i];
+
+		anchors[i] = (struct fgt_anchor){
+			.mono_ns = segment->first_ns,
+			.wall_ns = segment->wall_ns,
+		};
+	}
+	*ret_anchors = anchors;
+	*ret_count = count;
+	return 0;
+}
+
+int fgt_cut_anchors(const struct fgt_region *region,
+		    struct fgt_anchor **ret_anchors, uint32_t *ret_count)
+{
+	int error = -EAGAIN;
+
+	for (int i = 0; i < CUT_TRIES && error == -EAGAIN; i++) {
+		struct fgt_cut cut = { .region = region };
+
+		error = copy_directory(&cut);
+		if (!error)
+			error = take_anchors(&cut, ret_anchors, ret_count);
+		cut_done(&cut);
+	}
+	return error;
+}

@@ -14,6 +14,9 @@ int fgt_cut_range(const struct fgt_region *region, uint64_t *ret_oldest_ns,
 		  uint64_t *ret_newest_ns);
 int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
 		  uint64_t to_ns, struct fgt_ring_slice **ret_slice);
+/* See fgt_ring_read_anchors(). */
+int fgt_cut_anchors(const struct fgt_region *region,
+		    struct fgt_anchor **ret_anchors, uint32_t *ret_count);
 /* See fgt_ring_blank(). */
 int fgt_cut_blank(const struct fgt_region *region, uint64_t from_ns,
 		  uint64_t to_ns, struct fgt_ring_slice **ret_slice);

@@ -177,6 +177,12 @@ int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
 			     ret_newest_ns);
 }
 
+int fgt_ring_read_anchors(const struct fgt_ring *ring,
+			  struct fgt_anchor **ret_anchors, uint32_t *ret_count)
+{
+	return fgt_cut_anchors(&ring->writer.region, ret_anchors, ret_count);
+}
+
 int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
 		 struct fgt_ring_slice **ret_slice)
 {

@@ -143,6 +143,14 @@ int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
 		   uint64_t *ret_newest_ns);
 
 /*
+ * The clock anchors of all that the ring holds, one a second, in order; at
+ * least one, of malloc(). Copies no tick. -ENODATA: nothing was recorded;
+ * -ENOMEM, -EAGAIN, -EBADMSG: as fgt_ring_cut().
+ */
+int fgt_ring_read_anchors(const struct fgt_ring *ring,
+			  struct fgt_anchor **ret_anchors, uint32_t *ret_count);
+
+/*
  * Cuts [from_ns, to_ns] inclusive, clamped to what exists (at most hz × seconds
  * ticks). -EINVAL if from > to; -ENODATA if fewer than two ticks lie in it, at
  * once also for ranges wholly older or younger than the ring; -ENOMEM; -EAGAIN

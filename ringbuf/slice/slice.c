@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/slice/wall_clock.h"
+
 int fgt_slice_new(struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -101,23 +103,7 @@ const char *fgt_marker_name(uint64_t marker)
 
 uint64_t fgt_slice_wall_ns(const struct fgt_ring_slice *slice, uint64_t mono_ns)
 {
-	const struct fgt_anchor *anchor = slice->anchors;
-	uint32_t low = 0, high = slice->anchor_count;
-
-	if (!slice->anchor_count)
-		return 0;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (slice->anchors[middle].mono_ns <= mono_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low)
-		anchor = &slice->anchors[low - 1];
-	/* Unsigned wrap-around makes this right on both sides of the anchor. */
-	return anchor->wall_ns + (mono_ns - anchor->mono_ns);
+	return fgt_wall_at(slice->anchors, slice->anchor_count, mono_ns);
 }
 
 static int reserve_symbols(struct fgt_ring_slice *slice, uint32_t added)

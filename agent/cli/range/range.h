@@ -27,24 +27,25 @@
 	"2026-11-21T14:03:07Z or +02:00, 1763719200.25 (epoch seconds)\nor "    \
 	"m:NANOSECONDS (monotonic).\n"
 
-/* Two instants, each still on the clock that the text named. */
+/* Two instants, each still on the clock that the text named. Without an end:
+ * now, or the end of a target that has ended. Without a beginning: last_ns
+ * before the end; last_ns 0: everything. */
 struct fgt_range {
+	bool has_from, has_to;
 	struct fgt_time from, to;
+	uint64_t last_ns;
 };
 
 /*
- * Reads the flags against now. last_ns: --last where the verb has it and
- * nothing else was given; 0: everything there is. -EINVAL with why.
+ * Reads the flags against now. last_ns: the default of --last. -EINVAL with
+ * why, also if from > to, unless an end is on the wall clock.
  */
 int fgt_range_read(const struct fgt_arguments *arguments,
 		   const struct fgt_now *now, uint64_t last_ns,
 		   struct fgt_range *ret_range, struct fgt_why *why);
 
-/* Whether an end is on the wall clock, so that anchors are worth having. */
-bool fgt_range_needs_anchors(const struct fgt_range *range);
-
-/* Both ends on CLOCK_MONOTONIC by a slice's anchors (NULL: by now alone).
- * -EINVAL if from > to, with why. */
+/* Both ends on CLOCK_MONOTONIC by a slice's anchors. -EINVAL if from > to,
+ * with why. */
 int fgt_range_to_mono(const struct fgt_range *range,
 		      const struct fgt_ring_slice *anchored,
 		      const struct fgt_now *now, uint64_t *ret_from_ns,

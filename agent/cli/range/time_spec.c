@@ -377,6 +377,7 @@ int fgt_time_read(const char *text, const struct fgt_now *now,
 	if (*text == '-' || *text == '+') {
 		r = read_relative(text, now, &time.ns, why);
 	} else if (strncmp(text, "m:", 2) == 0) {
+		time.is_count = true;
 		r = read_monotonic(text, &time.ns, why);
 	} else if (strcmp(text, "now") != 0) {
 		time.is_wall = true;
@@ -397,9 +398,7 @@ uint64_t fgt_time_to_mono(const struct fgt_time *time,
 {
 	if (!time->is_wall)
 		return time->ns;
-	if (time->ns <= now->wall_ns)
-		return subtract_to_zero(now->mono_ns, now->wall_ns - time->ns);
-	return add_saturated(now->mono_ns, time->ns - now->wall_ns);
+	return fgt_wall_to_mono(NULL, 0, now, time->ns);
 }
 
 int fgt_time_parse(const char *text, const struct fgt_now *now,

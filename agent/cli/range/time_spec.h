@@ -9,22 +9,18 @@
 #include <stdint.h>
 
 #include "ringbuf/base/why.h"
-
-/* Both clocks read at the same instant, passed in so that tests decide. */
-struct fgt_now {
-	uint64_t mono_ns; /* CLOCK_MONOTONIC */
-	uint64_t wall_ns; /* CLOCK_REALTIME */
-};
+#include "ringbuf/slice/wall_clock.h"
 
 /* What a text names: an instant of one of the two clocks. */
 struct fgt_time {
 	bool is_wall; /* since the epoch; else CLOCK_MONOTONIC */
+	bool is_count; /* written as m:NS */
 	uint64_t ns;
 };
 
 /*
  * As fgt_time_parse(), but leaves the wall clock's instants on their clock, so
- * that they can be mapped by the anchors of their own time (FAULTS T1).
+ * that they can be mapped by the anchors of their own time.
  */
 int fgt_time_read(const char *text, const struct fgt_now *now,
 		  struct fgt_time *ret_time, struct fgt_why *why);

@@ -10,10 +10,10 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/cli/range/range.h"
-#include "agent/cli/range/wall_clock.h"
 #include "agent/cli/verbs/verbs.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
+#include "ringbuf/slice/wall_clock.h"
 
 #define INPUT_MAX_BYTES	 ((size_t)1 << 30)
 #define INPUT_PART_BYTES 65536

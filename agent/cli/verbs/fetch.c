@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/cli/complaint.h"
 #include "agent/config/config.h"
@@ -20,6 +21,7 @@
 #define AHEAD_MAX_NS	UINT64_C(3600000000000) /* the agent refuses more */
 #define SYSTEM_SOCKET	"/run/fgtrace/agent.sock"
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
+#define CLOCK_SIZE	48
 #define SOCKET_PATH_MAX (FGT_SOCKET_PATH_SIZE - 1)
 
 int fgt_fetch_socket(const struct fgt_arguments *arguments, char *ret_path,
@@ -59,6 +61,23 @@ int fgt_fetch_put_target(struct fgt_builder *request, const char *text,
 	return 0;
 }
 
+/* On the clock that the user named; the agent maps wall times. */
+static void put_range(struct fgt_builder *request,
+		      const struct fgt_range *range)
+{
+	if (range->has_to)
+		fgt_builder_uint(request,
+				 range->to.is_wall ? "to_wall_ns" : "to_ns",
+				 range->to.ns);
+	if (range->has_from)
+		fgt_builder_uint(request,
+				 range->from.is_wall ? "from_wall_ns"
+						     : "from_ns",
+				 range->from.ns);
+	else
+		fgt_builder_uint(request, "last_ns", range->last_ns);
+}
+
 static int make_request(const struct fgt_fetch *fetch,
 			struct fgt_builder **ret_request)
 {
@@ -71,8 +90,7 @@ static int make_request(const struct fgt_fetch *fetch,
 		fgt_builder_int(request, "pid", fetch->pid);
 	else if (fetch->name)
 		fgt_builder_string(request, "name", fetch->name);
-	fgt_builder_uint(request, "from_ns", fetch->from_ns);
-	fgt_builder_uint(request, "to_ns", fetch->to_ns);
+	put_range(request, &fetch->range);
 	if (fetch->tid)
 		fgt_builder_int(request, "tid", fetch->tid);
 	*ret_request = request;
@@ -102,6 +120,48 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 	return fgt_why_set(why, -ENOTUNIQ,
 			   "several targets fit (%s%s); choose one with -p PID",
 			   list, len >= sizeof(list) - 96 ? ", ..." : "");
+}
+
+/* As --from takes it: local time, or m:NS. */
+static void format_instant(const struct fgt_message *reply, const char *key,
+			   bool is_wall, char text[CLOCK_SIZE])
+{
+	uint64_t ns = 0;
+	time_t seconds;
+	struct tm local;
+	size_t len;
+
+	(void)fgt_message_get_uint(reply, key, &ns);
+	seconds = (time_t)(ns / 1000000000u);
+	if (!is_wall || !localtime_r(&seconds, &local)) {
+		snprintf(text, CLOCK_SIZE, "m:%llu", (unsigned long long)ns);
+		return;
+	}
+	len = strftime(text, CLOCK_SIZE, "%H:%M:%S", &local);
+	snprintf(text + len, CLOCK_SIZE - len, ".%03d",
+		 (int)(ns / 1000000 % 1000));
+}
+
+/* What the ring holds, on the clock in which it was asked for. */
+static int explain_no_data(const struct fgt_message *reply,
+			   const struct fgt_range *range, struct fgt_why *why)
+{
+	bool is_wall = range->from.is_wall || range->to.is_wall;
+	char oldest[CLOCK_SIZE], newest[CLOCK_SIZE];
+	bool is_outside = false;
+
+	(void)fgt_message_get_bool(reply, "outside", &is_outside);
+	if (!is_outside ||
+	    !(is_wall || range->from.is_count || range->to.is_count))
+		return -ENODATA;
+	format_instant(reply, is_wall ? "oldest_wall_ns" : "oldest_ns", is_wall,
+		       oldest);
+	format_instant(reply, is_wall ? "newest_wall_ns" : "newest_ns", is_wall,
+		       newest);
+	return fgt_why_set(why, -ENODATA,
+			   "no data in range: the ring holds %s to %s; ask "
+			   "within that",
+			   oldest, newest);
 }
 
 /* The agent of another user, or a directory of another user in the
@@ -144,26 +204,43 @@ int fgt_fetch_open(const char *socket_path, struct fgt_channel *ret_channel,
 	return r == -ENOENT || r == -ECONNREFUSED ? -EHOSTDOWN : r;
 }
 
-static int explain_reply(int error, const char *socket_path,
-			 const struct fgt_message *reply, struct fgt_why *why)
+/* What the agent wrote is in why already. */
+static int explain_reply(int error, const struct fgt_message *reply,
+			 const struct fgt_range *range, struct fgt_why *why)
 {
-	if (!reply)
-		return fgt_channel_explain(error, socket_path, why);
-	return error == -ENOTUNIQ ? explain_choice(reply, why) : error;
+	if (error == -ENOTUNIQ)
+		return explain_choice(reply, why);
+	if (error == -ENODATA && range)
+		return explain_no_data(reply, range, why);
+	return error;
 }
 
-/* wait_ns: until the request can be answered. */
+/* How far the range's end lies ahead. */
+static uint64_t wait_ns_of(const struct fgt_range *range)
+{
+	struct fgt_now now;
+	uint64_t now_ns, wait_ns;
+
+	fgt_now_read(&now);
+	now_ns = range->to.is_wall ? now.wall_ns : now.mono_ns;
+	wait_ns = range->has_to && range->to.ns > now_ns ? range->to.ns - now_ns
+							 : 0;
+	return wait_ns < AHEAD_MAX_NS ? wait_ns : AHEAD_MAX_NS;
+}
+
+/* range: of a slice, or NULL. */
 static int call(const struct fgt_channel *channel, const char *socket_path,
-		struct fgt_builder *request, uint64_t wait_ns,
+		struct fgt_builder *request, const struct fgt_range *range,
 		struct fgt_message **ret_reply, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	uint64_t deadline_ns =
-		fgt_clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS + wait_ns;
+	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS +
+			       (range ? wait_ns_of(range) : 0);
 	int r = fgt_channel_call(channel, request, deadline_ns, &reply, why);
 
 	if (r < 0)
-		return explain_reply(r, socket_path, reply, why);
+		return reply ? explain_reply(r, reply, range, why)
+			     : fgt_channel_explain(r, socket_path, why);
 	*ret_reply = FGT_TAKE(reply);
 	return 0;
 }
@@ -175,7 +252,8 @@ int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 	int r = fgt_fetch_open(socket_path, &channel, why);
 
 	return r < 0 ? r
-		     : call(&channel, socket_path, request, 0, ret_reply, why);
+		     : call(&channel, socket_path, request, NULL, ret_reply,
+			    why);
 }
 
 static int receive_slice(const struct fgt_fetch *fetch,
@@ -206,20 +284,22 @@ static int receive_slice(const struct fgt_fetch *fetch,
 
 int fgt_fetch_slice(const struct fgt_fetch *fetch,
 		    const struct fgt_channel *channel,
-		    struct fgt_ring_slice **ret_slice, struct fgt_why *why)
+		    struct fgt_ring_slice **ret_slice, bool *ret_is_clock_set,
+		    struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-	uint64_t wait_ns = fetch->to_ns > now_ns ? fetch->to_ns - now_ns : 0;
 	int r = make_request(fetch, &request);
 
 	if (r < 0)
 		return fgt_why_set(why, r, "out of memory; free some");
-	if (wait_ns > AHEAD_MAX_NS)
-		wait_ns = AHEAD_MAX_NS;
-	r = call(channel, fetch->socket_path, request, wait_ns, &reply, why);
-	return r < 0 ? r : receive_slice(fetch, channel, ret_slice, why);
+	r = call(channel, fetch->socket_path, request, &fetch->range, &reply,
+		 why);
+	if (r < 0)
+		return r;
+	*ret_is_clock_set = false;
+	(void)fgt_message_get_bool(reply, "wall_clock_set", ret_is_clock_set);
+	return receive_slice(fetch, channel, ret_slice, why);
 }
 
 enum fgt_exit fgt_fetch_exit(int error)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "agent/cli/options.h"
+#include "agent/cli/range/range.h"
 #include "agent/protocol/channel.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
@@ -19,7 +20,7 @@ struct fgt_fetch {
 	const char *socket_path;
 	int32_t pid;
 	const char *name;
-	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	struct fgt_range range; /* resolved by the agent, whose ring knows */
 	int32_t tid; /* 0: all threads */
 };
 
@@ -38,11 +39,15 @@ int fgt_fetch_open(const char *socket_path, struct fgt_channel *ret_channel,
 int fgt_fetch_reply(const char *socket_path, struct fgt_builder *request,
 		    struct fgt_message **ret_reply, struct fgt_why *why);
 
-/* The slice, checked; waits as long as to_ns lies in the future.
- * -EHOSTDOWN, as fgt_channel_call(), -EBADMSG, -E2BIG. */
+/*
+ * The slice, checked, by one request; waits as long as the range's end lies in
+ * the future. ret_is_clock_set: the wall clock was set within the ring's time.
+ * As fgt_channel_call(), -EBADMSG, -E2BIG.
+ */
 int fgt_fetch_slice(const struct fgt_fetch *fetch,
 		    const struct fgt_channel *channel,
-		    struct fgt_ring_slice **ret_slice, struct fgt_why *why);
+		    struct fgt_ring_slice **ret_slice, bool *ret_is_clock_set,
+		    struct fgt_why *why);
 
 /*
  * Sets the target of a request: "1234" is a pid, anything else a name.

@@ -15,12 +15,12 @@
 #include "agent/cli/output/summary.h"
 #include "agent/cli/output/summary_print.h"
 #include "agent/cli/range/time_spec.h"
-#include "agent/cli/range/wall_clock.h"
 #include "agent/cli/verbs/child.h"
 #include "agent/cli/verbs/recorder.h"
 #include "agent/cli/verbs/signals.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/config/config_schema.h"
+#include "ringbuf/slice/wall_clock.h"
 
 #define SECOND_NS	     1000000000ull
 #define RING_SECONDS	     30u

@@ -9,14 +9,12 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/cli/range/range.h"
-#include "agent/cli/range/wall_clock.h"
 #include "agent/cli/verbs/fetch.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/protocol/builder.h"
 
-#define LAST_NS		10000000000ull
-#define RING_AT_MOST_NS 3600000000000ull /* ring.seconds */
-#define NAME		fgt_verb_slice.name
+#define LAST_NS 10000000000ull
+#define NAME	fgt_verb_slice.name
 
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
@@ -107,38 +105,18 @@ static int read_target(const struct fgt_arguments *arguments,
 	return 0;
 }
 
-/*
- * Wall times are those that the clock showed then, whatever was done to it
- * since: by the anchors of all that the ring holds (FAULTS T1).
- */
-static int place_range(const struct fgt_range *range, const struct fgt_now *now,
-		       struct fgt_fetch *fetch, struct fgt_why *why)
+/* One request. Frames and states come with their names. */
+static int fetch_slice(const struct fgt_fetch *fetch,
+		       const struct fgt_channel *channel,
+		       struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *anchored = NULL;
-	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
-	int r;
+	bool is_clock_set;
+	int r = fgt_fetch_slice(fetch, channel, ret_slice, &is_clock_set, why);
 
-	if (fgt_range_needs_anchors(range)) {
-		struct fgt_fetch all = *fetch;
-
-		all.tid = 0;
-		all.to_ns = now->mono_ns;
-		all.from_ns = now->mono_ns > RING_AT_MOST_NS
-				      ? now->mono_ns - RING_AT_MOST_NS
-				      : 0;
-		r = fgt_fetch_open(all.socket_path, &channel, why);
-		if (r == 0)
-			r = fgt_fetch_slice(&all, &channel, &anchored, why);
-		if (r < 0 && r != -ENODATA)
-			return r;
-		if (anchored &&
-		    fgt_wall_has_stepped(anchored->anchors,
-					 anchored->anchor_count, now))
-			fgt_note(NAME, "the wall clock was set meanwhile; "
-				       "times are as it showed them then");
-	}
-	return fgt_range_to_mono(range, anchored, now, &fetch->from_ns,
-				 &fetch->to_ns, why);
+	if (r == 0 && is_clock_set)
+		fgt_note(NAME, "the wall clock was set meanwhile; times are as "
+			       "it showed them then");
+	return r;
 }
 
 static int run(const struct fgt_arguments *arguments)
@@ -149,7 +127,6 @@ static int run(const struct fgt_arguments *arguments)
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = { .socket_path = socket_path };
 	struct fgt_export plan;
-	struct fgt_range range;
 	struct fgt_why why = { "" };
 	struct fgt_now now;
 	enum fgt_exit status;
@@ -160,7 +137,8 @@ static int run(const struct fgt_arguments *arguments)
 	if (r == 0)
 		r = read_target(arguments, &fetch, &why);
 	if (r == 0)
-		r = fgt_range_read(arguments, &now, LAST_NS, &range, &why);
+		r = fgt_range_read(arguments, &now, LAST_NS, &fetch.range,
+				   &why);
 	if (r < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	status = load_config(arguments, socket_path, &config);
@@ -169,17 +147,13 @@ static int run(const struct fgt_arguments *arguments)
 	take_socket(arguments, config, socket_path, sizeof(socket_path));
 	if (fgt_export_plan(arguments, config, &plan, &why) < 0)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
-	r = place_range(&range, &now, &fetch, &why);
 	/* An agent that is not there is the first thing to mend. */
-	if (r == 0)
-		r = fgt_fetch_open(socket_path, &channel, &why);
+	r = fgt_fetch_open(socket_path, &channel, &why);
 	status = r == 0 ? fgt_export_check(&plan) : FGT_EXIT_OK;
 	if (status != FGT_EXIT_OK)
 		return (int)status;
 	if (r == 0)
-		r = fgt_fetch_slice(&fetch, &channel, &slice, &why);
-	if (r == 0)
-		r = fgt_export_resolve(slice, config, NULL, false);
+		r = fetch_slice(&fetch, &channel, &slice, &why);
 	if (r < 0)
 		return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 	return (int)fgt_export_run(&plan, slice);

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "agent/daemon/delivery/delivery_cut.h"
 #include "agent/daemon/delivery/delivery_endings.h"
 #include "agent/daemon/delivery/delivery_limits.h"
 #include "agent/daemon/delivery/delivery_log.h"
-#include "agent/daemon/delivery/delivery_tally.h"
 #include "agent/daemon/loop/jobs.h"
 
 #define SECOND_NS      UINT64_C(1000000000)
@@ -31,7 +31,7 @@ enum job_state {
 
 struct job {
 	struct fgt_deliveries *deliveries;
-	struct job *next, *previous;
+	TAILQ_ENTRY(job) link;
 	enum job_state state;
 	struct fgt_timer timer; /* its time; while it is sent: its end */
 	struct fgt_job job;
@@ -55,8 +55,9 @@ struct fgt_deliveries {
 	struct fgt_loop *loop;
 	struct fgt_jobs *jobs; /* a thread of its own */
 	struct fgt_symbolizer *symbolizer;
-	struct job *first, *last; /* oldest first */
+	TAILQ_HEAD(, job) all; /* oldest first */
 	struct fgt_delivery_limits limits;
+	struct fgt_delivery_recent accepted;
 	struct fgt_delivery_endings endings;
 	struct fgt_deliveries_counters counters;
 	uint64_t bytes;
@@ -80,14 +81,7 @@ static void remove_job(struct job *job)
 	struct fgt_deliveries *deliveries = job->deliveries;
 
 	fgt_loop_disarm(deliveries->loop, &job->timer);
-	if (job->previous)
-		job->previous->next = job->next;
-	else
-		deliveries->first = job->next;
-	if (job->next)
-		job->next->previous = job->previous;
-	else
-		deliveries->last = job->previous;
+	TAILQ_REMOVE(&deliveries->all, job, link);
 	deliveries->bytes -= job->bytes;
 	free_job(job);
 }
@@ -210,8 +204,10 @@ take_tally(const struct fgt_deliveries *deliveries,
 	   const struct fgt_delivery_address *address)
 {
 	struct fgt_delivery_tally tally = { .bytes = deliveries->bytes };
+	const struct job *job;
 
-	for (const struct job *job = deliveries->first; job; job = job->next) {
+	TAILQ_FOREACH(job, &deliveries->all, link)
+	{
 		bool is_sent = job->state == JOB_SENDS;
 		bool is_users = job->address.uid == address->uid;
 		bool is_there = is_users && job->address.hash == address->hash;
@@ -255,10 +251,10 @@ static void start_one(struct job *job)
 
 static void start_ready(struct fgt_deliveries *deliveries)
 {
-	struct job *job = deliveries->first;
+	struct job *job = TAILQ_FIRST(&deliveries->all);
 
 	while (job && !deliveries->is_ending) {
-		struct job *next = job->next;
+		struct job *next = TAILQ_NEXT(job, link);
 
 		if (job->state == JOB_READY && is_its_turn(job))
 			start_one(job);
@@ -345,6 +341,7 @@ static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
 	const char *name = order->facts ? order->facts->name : NULL;
 
 	job->deliveries = deliveries;
+	job->data_fd = job->spans_fd = -1;
 	job->timer =
 		(struct fgt_timer){ .expired = time_has_come, .context = job };
 	job->job = (struct fgt_job){ .run = run_cut,
@@ -377,54 +374,54 @@ static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
 	snprintf(job->name, sizeof(job->name), "%s", name ? name : "slice");
 }
 
-static void append(struct fgt_deliveries *deliveries, struct job *job)
+static int queue(struct fgt_deliveries *deliveries,
+		 const struct fgt_delivery_order *order, struct fgt_why *why)
 {
-	job->previous = deliveries->last;
-	if (deliveries->last)
-		deliveries->last->next = job;
-	else
-		deliveries->first = job;
-	deliveries->last = job;
-	deliveries->bytes += job->bytes;
-}
+	struct job *job = calloc(1, sizeof(*job));
+	int r = -ENOMEM;
 
-static int refuse(const struct fgt_delivery_order *order, int error,
-		  struct fgt_why *why)
-{
-	fgt_fd_close(order->data_fd);
-	fgt_fd_close(order->spans_fd);
-	return why ? fgt_why_set(why, error, "cannot be queued: %s",
-				 strerror(-error))
-		   : error;
+	if (job) {
+		fill_job(job, deliveries, order);
+		r = fgt_delivery_body_new(order->destination, order->limits,
+					  order->facts, &job->body,
+					  &job->body_len);
+	}
+	if (r < 0) {
+		if (job)
+			free_job(job);
+		return fgt_why_set(why, r, "cannot queue the delivery: %s",
+				   strerror(-r));
+	}
+	job->data_fd = order->data_fd;
+	job->spans_fd = order->spans_fd;
+	TAILQ_INSERT_TAIL(&deliveries->all, job, link);
+	deliveries->bytes += job->bytes;
+	wait_until(job, order->not_before_ns);
+	return 0;
 }
 
 int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  const struct fgt_delivery_order *order,
 			  struct fgt_why *why)
 {
-	struct job *job;
-	int r;
+	/* Its id, if it is a transaction's; "" is never found. */
+	const char *id = order->facts ? order->facts->event_id : "";
+	bool is_known =
+		fgt_delivery_recent_has(&deliveries->accepted, order->pid, id);
+	int r = 0;
 
 	if (!order->destination || !*order->destination)
-		return refuse(order, -EINVAL, why);
-	r = check_room(deliveries, order, why);
-	if (r < 0)
-		return refuse(order, r, NULL);
-	job = calloc(1, sizeof(*job));
-	if (!job)
-		return refuse(order, -ENOMEM, why);
-	fill_job(job, deliveries, order);
-	job->data_fd = order->data_fd;
-	job->spans_fd = order->spans_fd;
-	r = fgt_delivery_body_new(order->destination, order->limits,
-				  order->facts, &job->body, &job->body_len);
-	if (r < 0) {
-		free_job(job);
-		return fgt_why_set(why, r, "cannot be queued: %s",
-				   strerror(-r));
+		r = fgt_why_set(why, -EINVAL, "destination is missing");
+	if (r == 0 && !is_known)
+		r = check_room(deliveries, order, why);
+	if (r == 0 && !is_known)
+		r = queue(deliveries, order, why);
+	if (r < 0 || is_known) {
+		fgt_fd_close(order->data_fd);
+		fgt_fd_close(order->spans_fd);
+		return r;
 	}
-	append(deliveries, job);
-	wait_until(job, order->not_before_ns);
+	fgt_delivery_recent_add(&deliveries->accepted, order->pid, id);
 	return 0;
 }
 
@@ -439,6 +436,7 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	deliveries = calloc(1, sizeof(*deliveries));
 	if (!deliveries)
 		return -ENOMEM;
+	TAILQ_INIT(&deliveries->all);
 	deliveries->loop = loop;
 	deliveries->symbolizer = symbolizer;
 	deliveries->endings.loop = loop;
@@ -456,12 +454,13 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
 {
 	uint64_t soon_ns = fgt_loop_now() + SECOND_NS;
+	struct job *job;
 
 	deliveries->is_leaving = true;
-	for (struct job *job = deliveries->first; job; job = job->next)
-		if (job->state == JOB_WAITS &&
-		    (job->about.tries > 0 || job->timer.due_ns > soon_ns))
-			wait_until(job, fgt_loop_now());
+	TAILQ_FOREACH(job, &deliveries->all, link)
+	if (job->state == JOB_WAITS &&
+	    (job->about.tries > 0 || job->timer.due_ns > soon_ns))
+		wait_until(job, fgt_loop_now());
 }
 
 void fgt_deliveries_free(struct fgt_deliveries *deliveries)
@@ -472,8 +471,8 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries)
 	/* Those that are cut become ready, or are given up. */
 	if (deliveries->jobs)
 		fgt_jobs_free(deliveries->jobs);
-	while (deliveries->first) {
-		struct job *job = deliveries->first;
+	while (!TAILQ_EMPTY(&deliveries->all)) {
+		struct job *job = TAILQ_FIRST(&deliveries->all);
 
 		if (job->state == JOB_SENDS) {
 			fgt_loop_unwatch(deliveries->loop, &job->watch);
@@ -489,10 +488,12 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries)
 void fgt_deliveries_get_counters(const struct fgt_deliveries *deliveries,
 				 struct fgt_deliveries_counters *ret_counters)
 {
+	const struct job *job;
+
 	*ret_counters = deliveries->counters;
-	for (const struct job *job = deliveries->first; job; job = job->next)
-		if (job->state == JOB_SENDS)
-			ret_counters->active++;
-		else
-			ret_counters->waiting++;
+	TAILQ_FOREACH(job, &deliveries->all, link)
+	if (job->state == JOB_SENDS)
+		ret_counters->active++;
+	else
+		ret_counters->waiting++;
 }

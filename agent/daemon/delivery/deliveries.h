@@ -46,8 +46,9 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries);
 FGT_DEFINE_AUTO(struct fgt_deliveries *, fgt_deliveries_free);
 
 /*
- * Queues; what becomes of it goes to the log. -EBUSY full (the share of the
- * destination, of the user, or all; see delivery_tally.h), -EINVAL no
+ * Queues; what becomes of it goes to the log. 0 also if a transaction of this
+ * process and id was queued before. -EBUSY full (the share of the
+ * destination, of the user, or all; see delivery_limits.h), -EINVAL no
  * destination, -EMSGSIZE facts too long, -ESHUTDOWN, -ENOMEM; why is set.
  */
 int fgt_deliveries_submit(struct fgt_deliveries *deliveries,

@@ -1,11 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small table of limits. Runs in the daemon's loop.
+ * Decides by figures alone. Runs in the daemon's loop.
  */
 #include "agent/daemon/delivery/delivery_limits.h"
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Shares ------------------------------------------------------------ */
+
+bool fgt_delivery_tally_fits(const struct fgt_delivery_tally *tally)
+{
+	return tally->bytes <= FGT_DELIVERIES_BYTES_MAX &&
+	       tally->bytes_of_user <= FGT_DELIVERIES_BYTES_PER_USER;
+}
+
+int fgt_delivery_tally_check(const struct fgt_delivery_tally *tally,
+			     uint64_t bytes, bool is_last_word,
+			     struct fgt_why *why)
+{
+	struct fgt_delivery_tally more = *tally;
+	size_t last = is_last_word ? FGT_DELIVERIES_LAST : 0;
+
+	more.bytes += bytes;
+	more.bytes_of_user += bytes;
+	if (tally->to_destination >= FGT_DELIVERIES_PER_DESTINATION + last)
+		return fgt_why_set(why, -EBUSY,
+				   "busy: %d deliveries to this destination "
+				   "wait already; is it reachable?",
+				   FGT_DELIVERIES_PER_DESTINATION);
+	if (tally->of_user >= FGT_DELIVERIES_PER_USER + last)
+		return fgt_why_set(why, -EBUSY,
+				   "busy: %d deliveries of this user wait "
+				   "already; are their destinations reachable?",
+				   FGT_DELIVERIES_PER_USER);
+	if (tally->all >= FGT_DELIVERIES_MAX + last ||
+	    !fgt_delivery_tally_fits(&more))
+		return fgt_why_set(why, -EBUSY,
+				   "busy: too much waits to be delivered "
+				   "already; are the destinations reachable?");
+	return 0;
+}
+
+bool fgt_delivery_tally_may_send(const struct fgt_delivery_tally *tally)
+{
+	return tally->sent < FGT_DELIVERIES_AT_WORK &&
+	       tally->sent_of_user < FGT_DELIVERIES_AT_WORK_PER_USER &&
+	       tally->sent_to_destination <
+		       FGT_DELIVERIES_AT_WORK_PER_DESTINATION;
+}
+
+/* ---- Pauses ------------------------------------------------------------ */
 
 /* FNV-1a. Should two destinations meet, one of them waits in vain. */
 struct fgt_delivery_address fgt_delivery_address_of(uint32_t uid,
@@ -53,4 +99,28 @@ uint64_t fgt_delivery_limits_until(const struct fgt_delivery_limits *limits,
 		    is_same(&limits->rows[i].address, address))
 			return limits->rows[i].until_ns;
 	return 0;
+}
+
+/* ---- Accepted ids ------------------------------------------------------ */
+
+void fgt_delivery_recent_add(struct fgt_delivery_recent *recent, int32_t pid,
+			     const char *event_id)
+{
+	unsigned int row = recent->next++ % FGT_DELIVERY_RECENT_MAX;
+
+	recent->rows[row].pid = pid;
+	snprintf(recent->rows[row].event_id, sizeof(recent->rows[row].event_id),
+		 "%s", event_id);
+}
+
+bool fgt_delivery_recent_has(const struct fgt_delivery_recent *recent,
+			     int32_t pid, const char *event_id)
+{
+	if (!*event_id)
+		return false;
+	for (unsigned int i = 0; i < FGT_DELIVERY_RECENT_MAX; i++)
+		if (recent->rows[i].pid == pid &&
+		    strcmp(recent->rows[i].event_id, event_id) == 0)
+			return true;
+	return false;
 }

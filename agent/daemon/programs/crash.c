@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/targets/death.h"
+#include "agent/daemon/programs/death.h"
 #include "upload/format/sentry/sentry_envelope.h"
 
 #define LOOK_BACK_NS UINT64_C(30000000000)

@@ -11,12 +11,16 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 
+#include "agent/config/config.h"
+#include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/programs/registration_request.h"
-#include "agent/daemon/service.h"
+#include "agent/daemon/programs/crash.h"
+#include "agent/daemon/programs/program_request.h"
 #include "agent/daemon/socket/permission.h"
 #include "agent/daemon/socket/reply.h"
+#include "agent/daemon/targets/targets.h"
 
 #define MS UINT64_C(1000000)
 #define DEAD_MS                                                                \
@@ -26,7 +30,7 @@
 struct entry {
 	struct fgt_registration facts;
 	struct fgt_registrations *registrations;
-	struct entry *next, *previous; /* once it is registered */
+	LIST_ENTRY(entry) link; /* once it is registered */
 	struct fgt_control_client *client; /* NULL: it has gone */
 	struct fgt_peer peer;
 	int peer_fd; /* pidfd of who connected, until attach() is done */
@@ -41,10 +45,10 @@ struct entry {
 };
 
 struct fgt_registrations {
-	struct fgt_service *service;
-	struct fgt_registration_calls calls;
-	struct entry *first;
+	struct fgt_registration_parts parts;
+	LIST_HEAD(, entry) all;
 	size_t count;
+	uint64_t crashes; /* registered processes ended by a signal */
 	bool is_leaving;
 };
 
@@ -58,31 +62,6 @@ static void free_entry(struct entry *entry)
 	free(entry);
 }
 
-static void link_entry(struct entry *entry)
-{
-	struct fgt_registrations *registrations = entry->registrations;
-
-	entry->next = registrations->first;
-	if (entry->next)
-		entry->next->previous = entry;
-	registrations->first = entry;
-	registrations->count++;
-}
-
-static void unlink_entry(struct entry *entry)
-{
-	struct fgt_registrations *registrations = entry->registrations;
-
-	if (entry->previous)
-		entry->previous->next = entry->next;
-	else
-		registrations->first = entry->next;
-	if (entry->next)
-		entry->next->previous = entry->previous;
-	entry->next = entry->previous = NULL;
-	registrations->count--;
-}
-
 /* ---- The end ----------------------------------------------------------- */
 
 static void detach(void *context)
@@ -90,7 +69,7 @@ static void detach(void *context)
 	struct entry *entry = context;
 
 	fgt_targets_unregister(
-		entry->registrations->service->targets, entry->facts.target,
+		entry->registrations->parts.targets, entry->facts.target,
 		entry->has_said_bye ? "by its fgt_stop()"
 				    : "it runs another program now, or has "
 				      "closed its connection");
@@ -113,16 +92,17 @@ static void let_go(struct entry *entry)
 	entry->job = (struct fgt_job){ .run = detach,
 				       .done = detached,
 				       .context = entry };
-	fgt_jobs_submit(registrations->service->jobs, &entry->job);
+	fgt_jobs_submit(registrations->parts.jobs, &entry->job);
 }
 
 static void stop_waiting(struct entry *entry)
 {
-	struct fgt_loop *loop = entry->registrations->service->loop;
+	struct fgt_loop *loop = entry->registrations->parts.loop;
 
 	fgt_loop_unwatch(loop, &entry->death);
 	fgt_loop_disarm(loop, &entry->lag);
-	unlink_entry(entry);
+	LIST_REMOVE(entry, link);
+	entry->registrations->count--;
 }
 
 /* Something that was made without our fork handler holds a copy of the
@@ -134,13 +114,23 @@ static void is_outlived(void *context)
 	fgt_control_end(entry->client);
 }
 
+/* As the configuration in force has it. */
+static struct fgt_upload_limits limits_of(const struct entry *entry)
+{
+	const struct fgt_config *config = *entry->registrations->parts.config;
+
+	return (struct fgt_upload_limits){
+		.ca_file = config->upload.ca_file,
+		.is_http_allowed = config->upload.is_http_allowed,
+	};
+}
+
 /* Its ring stays as that of any target that has ended. */
 static void has_died(void *context, uint32_t events)
 {
 	struct entry *entry = context;
-	struct fgt_loop *loop = entry->registrations->service->loop;
-	const struct fgt_registration_calls *calls =
-		&entry->registrations->calls;
+	struct fgt_loop *loop = entry->registrations->parts.loop;
+	const struct fgt_upload_limits limits = limits_of(entry);
 
 	(void)events;
 	if (entry->client) { /* what it said last may not be read yet */
@@ -152,8 +142,8 @@ static void has_died(void *context, uint32_t events)
 	stop_waiting(entry);
 	fgt_log(FGT_LOG_INFO, "registered_ended",
 		"pid %d has ended without saying so", entry->facts.pid);
-	if (calls->died)
-		calls->died(calls->context, &entry->facts);
+	entry->registrations->crashes += fgt_crash_examine(
+		entry->registrations->parts.deliveries, &limits, &entry->facts);
 	free_entry(entry);
 }
 
@@ -180,7 +170,7 @@ static void connection_gone(void *context)
 {
 	struct entry *entry = context;
 	struct fgt_registrations *registrations = entry->registrations;
-	struct fgt_loop *loop = registrations->service->loop;
+	struct fgt_loop *loop = registrations->parts.loop;
 
 	entry->client = NULL;
 	if (registrations->is_leaving && is_dead(entry)) {
@@ -199,35 +189,32 @@ static void connection_gone(void *context)
 
 /* ---- Later requests ---------------------------------------------------- */
 
-static void reply_ok(struct fgt_control_client *client)
+static void bye(struct entry *entry, struct fgt_control_client *client)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	if (fgt_reply_new(&builder) == 0)
-		fgt_control_reply(client, builder);
-	else
-		fgt_control_fail(client, -ENOMEM, "out of memory");
+	entry->has_said_bye = true;
+	(void)fgt_reply_new(&builder);
+	fgt_control_reply(client, builder);
 }
 
 static void handle(void *context, struct fgt_control_client *client,
 		   const struct fgt_message *request)
 {
 	struct entry *entry = context;
-	const struct fgt_registration_calls *calls =
-		&entry->registrations->calls;
+	const struct fgt_upload_limits limits = limits_of(entry);
 	const char *verb = "";
 
 	(void)fgt_message_get_string(request, "verb", &verb);
-	if (strcmp(verb, "bye") == 0) {
-		entry->has_said_bye = true;
-		reply_ok(client);
-	} else if (strcmp(verb, "deliver") == 0 && calls->deliver) {
-		calls->deliver(calls->context, &entry->facts, client, request);
-	} else {
+	if (strcmp(verb, "bye") == 0)
+		bye(entry, client);
+	else if (strcmp(verb, "deliver") == 0)
+		fgt_program_deliver(entry->registrations->parts.deliveries,
+				    &limits, &entry->facts, client, request);
+	else
 		fgt_control_fail(client, -EPROTONOSUPPORT,
 				 "registered connections know the verbs "
 				 "deliver and bye");
-	}
 }
 
 /* ---- The job -------------------------------------------------------- */
@@ -295,15 +282,14 @@ static int open_process(struct entry *entry)
 static void attach(void *context)
 {
 	struct entry *entry = context;
-	struct fgt_targets *targets = entry->registrations->service->targets;
-	uint32_t charged_uid = entry->peer.uid == geteuid() ? 0
-							    : entry->peer.uid;
+	struct fgt_targets *targets = entry->registrations->parts.targets;
 
 	entry->result = open_process(entry);
 	if (entry->result == 0 && !entry->facts.is_embedded)
 		entry->result = fgt_targets_register(
 			targets, entry->facts.pid, entry->facts.start_time,
-			charged_uid, &entry->facts.target, &entry->why);
+			fgt_charged_uid(&entry->peer), &entry->facts.target,
+			&entry->why);
 	/* Without descriptors left its slices tell of stacks only. */
 	if (entry->result == 0 && entry->facts.target)
 		(void)fgt_target_set_spans(entry->facts.target,
@@ -312,20 +298,18 @@ static void attach(void *context)
 
 static void answer(struct entry *entry)
 {
-	const struct fgt_config *config = entry->registrations->service->config;
+	const struct fgt_config *config = *entry->registrations->parts.config;
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	struct fgt_target_status status = { .rate_hz = 0 };
 
 	if (entry->facts.target)
 		fgt_target_get_status(entry->facts.target, &status);
-	if (fgt_reply_new(&builder) < 0) {
-		fgt_control_fail(entry->client, -ENOMEM, "out of memory");
-		return;
+	if (fgt_reply_new(&builder) == 0) {
+		fgt_builder_int(builder, "pid", entry->facts.pid);
+		fgt_builder_double(builder, "hz", config->sampling.hz);
+		fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
+		fgt_builder_string(builder, "limitation", status.limitation);
 	}
-	fgt_builder_int(builder, "pid", entry->facts.pid);
-	fgt_builder_double(builder, "hz", config->sampling.hz);
-	fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
-	fgt_builder_string(builder, "limitation", status.limitation);
 	fgt_control_reply(entry->client, builder);
 }
 
@@ -333,10 +317,11 @@ static void answer(struct entry *entry)
  * as may be registered. */
 static bool has_room(const struct entry *entry)
 {
-	const struct entry *other = entry->registrations->first;
+	const struct entry *other;
 	size_t ending = 0, of_user = 0;
 
-	for (; other; other = other->next) {
+	LIST_FOREACH(other, &entry->registrations->all, link)
+	{
 		ending += !other->client;
 		of_user += !other->client &&
 			   other->facts.uid == entry->facts.uid;
@@ -368,12 +353,13 @@ static void take_in(struct entry *entry)
 						   .context = entry };
 
 	fgt_control_keep(entry->client, &keeper);
-	link_entry(entry);
+	LIST_INSERT_HEAD(&entry->registrations->all, entry, link);
+	entry->registrations->count++;
 	entry->death = (struct fgt_watch){ .fd = entry->facts.pid_fd,
 					   .ready = has_died,
 					   .context = entry };
 	entry->lag.context = entry;
-	(void)fgt_loop_watch(entry->registrations->service->loop, &entry->death,
+	(void)fgt_loop_watch(entry->registrations->parts.loop, &entry->death,
 			     EPOLLIN);
 	fgt_log(FGT_LOG_INFO, "registered", "pid %d, %s", entry->facts.pid,
 		entry->facts.is_embedded ? "samples itself" : "sampled");
@@ -400,19 +386,19 @@ static void client_gone(void *context)
 	struct entry *entry = context;
 
 	entry->client = NULL;
-	if (fgt_jobs_withdraw(entry->registrations->service->jobs, &entry->job))
+	if (fgt_jobs_withdraw(entry->registrations->parts.jobs, &entry->job))
 		free_entry(entry);
 }
 
-void fgt_registrations_submit(struct fgt_registrations *registrations,
-			      struct fgt_control_client *client,
+void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_message *request)
 {
+	struct fgt_registrations *registrations = context;
 	struct entry *entry = calloc(1, sizeof(*entry));
 	int r;
 
 	if (!entry) {
-		fgt_control_fail(client, -ENOMEM, "out of memory");
+		fgt_control_reply(client, NULL);
 		return;
 	}
 	entry->registrations = registrations;
@@ -436,12 +422,12 @@ void fgt_registrations_submit(struct fgt_registrations *registrations,
 		return;
 	}
 	fgt_control_park(client, client_gone, entry);
-	fgt_jobs_submit(registrations->service->jobs, &entry->job);
+	fgt_jobs_submit(registrations->parts.jobs, &entry->job);
 }
 
 /* ---- All of them ------------------------------------------------------- */
 
-int fgt_registrations_new(struct fgt_service *service,
+int fgt_registrations_new(const struct fgt_registration_parts *parts,
 			  struct fgt_registrations **ret_registrations)
 {
 	struct fgt_registrations *registrations =
@@ -449,24 +435,18 @@ int fgt_registrations_new(struct fgt_service *service,
 
 	if (!registrations)
 		return -ENOMEM;
-	registrations->service = service;
+	registrations->parts = *parts;
 	*ret_registrations = registrations;
 	return 0;
 }
 
-void fgt_registrations_set_calls(struct fgt_registrations *registrations,
-				 const struct fgt_registration_calls *calls)
-{
-	registrations->calls = *calls;
-}
-
 void fgt_registrations_leave(struct fgt_registrations *registrations)
 {
-	struct entry *entry = registrations->first;
+	struct entry *entry = LIST_FIRST(&registrations->all);
 
 	registrations->is_leaving = true;
 	while (entry) {
-		struct entry *next = entry->next;
+		struct entry *next = LIST_NEXT(entry, link);
 		bool is_ended = is_dead(entry);
 
 		if (is_ended && entry->client)
@@ -482,12 +462,18 @@ size_t fgt_registrations_count(const struct fgt_registrations *registrations)
 	return registrations->count;
 }
 
+uint64_t
+fgt_registrations_crashes(const struct fgt_registrations *registrations)
+{
+	return registrations->crashes;
+}
+
 void fgt_registrations_free(struct fgt_registrations *registrations)
 {
 	if (!registrations)
 		return;
-	while (registrations->first) {
-		struct entry *entry = registrations->first;
+	while (!LIST_EMPTY(&registrations->all)) {
+		struct entry *entry = LIST_FIRST(&registrations->all);
 
 		stop_waiting(entry);
 		free_entry(entry);

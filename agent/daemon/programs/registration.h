@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that made themselves known through the library: who they are, what
- * they passed, and who is told when they want something or die.
+ * Processes that registered through the library: their identity, what they
+ * passed, what they ask for, and how they end.
  */
 #ifndef FGT_AGENT_DAEMON_PROGRAMS_REGISTRATION_H
 #define FGT_AGENT_DAEMON_PROGRAMS_REGISTRATION_H
@@ -12,8 +12,11 @@
 #include "agent/daemon/socket/control.h"
 #include "ringbuf/base/owner.h"
 
-struct fgt_service;
+struct fgt_config;
+struct fgt_deliveries;
+struct fgt_jobs;
 struct fgt_target;
+struct fgt_targets;
 
 #define FGT_REGISTRATION_TEXT	     1023 /* bytes of a destination */
 #define FGT_REGISTRATION_RELEASE     200
@@ -36,48 +39,35 @@ struct fgt_registration {
 	struct fgt_target *target; /* a reference; NULL if is_embedded */
 };
 
-/* Who works for registered processes. All in the loop; members may be NULL. */
-struct fgt_registration_calls {
-	/*
-	 * Verb deliver of a registered process. Exactly one of
-	 * fgt_control_reply, _fail and _park follows before this returns; if
-	 * parked, its gone is called before the registration goes.
-	 */
-	void (*deliver)(void *context,
-			const struct fgt_registration *registration,
-			struct fgt_control_client *client,
-			const struct fgt_message *request);
-	/*
-	 * It has ended without saying bye: pid_fd is readable; perhaps it is a
-	 * zombie still. Whoever needs the descriptors or the target longer
-	 * takes copies.
-	 */
-	void (*died)(void *context,
-		     const struct fgt_registration *registration);
-	void *context;
-};
-
 struct fgt_registrations;
 
-/* The service is borrowed. -ENOMEM. */
-int fgt_registrations_new(struct fgt_service *service,
+/* What registrations use; borrowed. */
+struct fgt_registration_parts {
+	struct fgt_loop *loop;
+	struct fgt_jobs *jobs;
+	struct fgt_targets *targets;
+	struct fgt_deliveries *deliveries;
+	struct fgt_config *const *config; /* the one in force */
+};
+
+/* -ENOMEM. */
+int fgt_registrations_new(const struct fgt_registration_parts *parts,
 			  struct fgt_registrations **ret_registrations);
 /* After the clients are gone. */
 void fgt_registrations_free(struct fgt_registrations *registrations);
 FGT_DEFINE_AUTO(struct fgt_registrations *, fgt_registrations_free);
 
-/* Copied; before the first request. */
-void fgt_registrations_set_calls(struct fgt_registrations *registrations,
-				 const struct fgt_registration_calls *calls);
-
-/* The verb register: answers the client in the end, whatever happens. */
-void fgt_registrations_submit(struct fgt_registrations *registrations,
-			      struct fgt_control_client *client,
+/* The verb register; context: struct fgt_registrations. Answers the client in
+ * the end. */
+void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_message *request);
 
 /* From now on connections that end are not looked into. */
 void fgt_registrations_leave(struct fgt_registrations *registrations);
 
 size_t fgt_registrations_count(const struct fgt_registrations *registrations);
+/* Registered processes ended by a signal, so far. */
+uint64_t
+fgt_registrations_crashes(const struct fgt_registrations *registrations);
 
 #endif

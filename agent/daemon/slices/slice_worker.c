@@ -17,6 +17,7 @@
 #include "agent/daemon/socket/reply.h"
 #include "agent/protocol/protocol.h"
 #include "ringbuf/slice/slice_codec.h"
+#include "ringbuf/slice/wall_clock.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define STALL_NS  (30 * SECOND_NS)
@@ -151,6 +152,8 @@ static int send_head(const struct sender *sender,
 			 slice->tick_ns[slice->tick_count - 1]);
 	fgt_builder_uint(builder, "ticks", slice->tick_count);
 	fgt_builder_uint(builder, "threads", slice->thread_count);
+	fgt_builder_bool(builder, "wall_clock_set",
+			 sender->work->request.is_clock_set);
 	return send_frame(sender, builder);
 }
 
@@ -199,26 +202,33 @@ static double seconds_between(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? (double)(to_ns - from_ns) / SECOND_NS : 0;
 }
 
+/* Does the ring hold nothing of the range? */
+static bool is_outside(const struct fgt_slice_work *work,
+		       const struct fgt_ring_stats *stats)
+{
+	return work->request.to_ns < stats->oldest_ns ||
+	       work->request.from_ns > stats->newest_ns;
+}
+
 static void explain_no_data(const struct fgt_slice_work *work,
-			    uint64_t oldest_ns, uint64_t newest_ns,
+			    const struct fgt_ring_stats *stats,
 			    struct fgt_why *why)
 {
 	uint64_t now_ns = fgt_loop_now();
 	int32_t pid = fgt_target_pid(work->target);
 
-	if (newest_ns == 0)
+	if (stats->newest_ns == 0)
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: nothing has been recorded "
 				  "of pid %d yet; try again in a second",
 				  pid);
-	else if (work->to_ns >= oldest_ns && work->from_ns <= newest_ns &&
-		 work->tid)
+	else if (!is_outside(work, stats) && work->request.tid)
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: there is no thread %d in "
 				  "it, or fewer than two ticks of it; ask for "
 				  "a longer one or another thread",
-				  work->tid);
-	else if (work->to_ns >= oldest_ns && work->from_ns <= newest_ns)
+				  work->request.tid);
+	else if (!is_outside(work, stats))
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: fewer than two ticks; "
 				  "ask for a longer one");
@@ -226,14 +236,40 @@ static void explain_no_data(const struct fgt_slice_work *work,
 		(void)fgt_why_set(why, -ENODATA,
 				  "no data in range: the ring holds -%.3fs to "
 				  "-%.3fs of pid %d%s; ask within that",
-				  seconds_between(oldest_ns, now_ns),
-				  seconds_between(newest_ns, now_ns), pid,
+				  seconds_between(stats->oldest_ns, now_ns),
+				  seconds_between(stats->newest_ns, now_ns),
+				  pid,
 				  fgt_target_is_alive(work->target)
 					  ? ""
 					  : ", which has ended");
 }
 
-/* Tells the client; the error is the request's. */
+/* What the ring holds, on both clocks, so that a client can name it on the clock
+ * in which it asked. */
+static void put_held(struct fgt_builder *builder,
+		     const struct fgt_slice_work *work,
+		     const struct fgt_ring_stats *stats)
+{
+	struct fgt_anchor *anchors = NULL;
+	uint32_t count = 0;
+
+	(void)fgt_ring_read_anchors(fgt_target_ring(work->target), &anchors,
+				    &count);
+	const struct fgt_figure figures[] = {
+		{ "oldest_ns", stats->oldest_ns },
+		{ "newest_ns", stats->newest_ns },
+		{ "oldest_wall_ns",
+		  fgt_wall_at(anchors, count, stats->oldest_ns) },
+		{ "newest_wall_ns",
+		  fgt_wall_at(anchors, count, stats->newest_ns) },
+	};
+	fgt_reply_put_figures(builder, figures, 4);
+	fgt_builder_bool(builder, "outside",
+			 stats->newest_ns && is_outside(work, stats));
+	free(anchors);
+}
+
+/* Answers the client; the error is the request's. */
 static void answer_error(const struct fgt_slice_work *work, int error)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
@@ -245,7 +281,7 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 
 	fgt_ring_get_stats(fgt_target_ring(work->target), &stats);
 	if (error == -ENODATA)
-		explain_no_data(work, stats.oldest_ns, stats.newest_ns, &why);
+		explain_no_data(work, &stats, &why);
 	else if (error == -EAGAIN)
 		(void)fgt_why_set(&why, error,
 				  "the ring was overwritten while it was read: "
@@ -255,10 +291,8 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 				  strerror(-error));
 	if (fgt_reply_new_error(error, why.text, &builder) < 0)
 		return;
-	if (error == -ENODATA) {
-		fgt_builder_uint(builder, "oldest_ns", stats.oldest_ns);
-		fgt_builder_uint(builder, "newest_ns", stats.newest_ns);
-	}
+	if (error == -ENODATA)
+		put_held(builder, work, &stats);
 	(void)send_frame(&sender, builder);
 }
 
@@ -266,16 +300,18 @@ static int cut(const struct fgt_slice_work *work,
 	       struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
-	int r = fgt_ring_cut(fgt_target_ring(work->target), work->from_ns,
-			     work->to_ns, &whole);
+	int r = fgt_ring_cut(fgt_target_ring(work->target),
+			     work->request.from_ns, work->request.to_ns,
+			     &whole);
 
 	if (r == 0)
 		r = fgt_target_cut_spans(work->target, whole);
 	if (r < 0)
 		return r;
-	if (work->tid != 0)
-		return fgt_slice_narrow(whole, work->from_ns, work->to_ns,
-					work->tid, ret_slice);
+	if (work->request.tid != 0)
+		return fgt_slice_narrow(whole, work->request.from_ns,
+					work->request.to_ns, work->request.tid,
+					ret_slice);
 	*ret_slice = FGT_TAKE(whole);
 	return 0;
 }

@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 #include "agent/capture/target.h"
+#include "agent/daemon/slices/slices.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/slice/slice.h"
 
 struct fgt_slice_work {
 	struct fgt_target *target;
 	struct fgt_symbolizer *symbolizer;
-	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
-	int32_t tid; /* 0: all threads */
+	struct fgt_slice_request request;
 	int fd; /* of the client, non-blocking */
 	/* Relaxed: set by the loop, only makes the work end sooner. */
 	const atomic_bool *is_cancelled;

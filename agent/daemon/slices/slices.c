@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "agent/daemon/loop/log.h"
@@ -26,7 +27,7 @@ enum job_state {
 
 struct job {
 	struct fgt_slices *slices;
-	struct job *next, *previous;
+	TAILQ_ENTRY(job) link;
 	struct fgt_control_client *client;
 	struct fgt_timer timer;
 	struct fgt_slice_work work;
@@ -39,7 +40,7 @@ struct job {
 struct fgt_slices {
 	struct fgt_loop *loop;
 	struct fgt_symbolizer *symbolizer;
-	struct job *first, *last; /* oldest first; only the loop's */
+	TAILQ_HEAD(, job) all; /* oldest first; only the loop's */
 	atomic_bool is_cancelled;
 	bool is_leaving;
 	uint64_t served, failed, busy;
@@ -52,14 +53,7 @@ static void free_job(struct job *job)
 	struct fgt_slices *slices = job->slices;
 
 	fgt_loop_disarm(slices->loop, &job->timer);
-	if (job->previous)
-		job->previous->next = job->next;
-	else
-		slices->first = job->next;
-	if (job->next)
-		job->next->previous = job->previous;
-	else
-		slices->last = job->previous;
+	TAILQ_REMOVE(&slices->all, job, link);
 	fgt_target_put(job->work.target);
 	free(job);
 }
@@ -77,9 +71,10 @@ static enum job_state state_of(struct job *job)
 static size_t count_state(struct fgt_slices *slices, enum job_state state)
 {
 	size_t count = 0;
+	struct job *job;
 
-	for (struct job *job = slices->first; job; job = job->next)
-		count += state_of(job) == state;
+	TAILQ_FOREACH(job, &slices->all, link)
+	count += state_of(job) == state;
 	return count;
 }
 
@@ -96,15 +91,17 @@ static bool has_user(struct job *job, enum job_state a, enum job_state b,
 		     size_t count)
 {
 	uint32_t uid = fgt_control_peer(job->client)->uid;
-	struct job *other = job->slices->first;
+	struct job *other;
+	size_t found = 0;
 
-	for (; other && count > 0; other = other->next) {
+	TAILQ_FOREACH(other, &job->slices->all, link)
+	{
 		enum job_state state = state_of(other);
 
-		count -= other != job && (state == a || state == b) &&
+		found += other != job && (state == a || state == b) &&
 			 fgt_control_peer(other->client)->uid == uid;
 	}
-	return count == 0;
+	return found >= count;
 }
 
 /* ---- The thread -------------------------------------------------------- */
@@ -177,13 +174,13 @@ static bool is_users_turn(struct job *job)
 
 static void start_queued(struct fgt_slices *slices)
 {
-	struct job *job = slices->first;
+	struct job *job = TAILQ_FIRST(&slices->all);
 	size_t active = count_state(slices, JOB_WORKS);
 	size_t sent = count_state(slices, JOB_SENDS);
 
 	while (job && active < FGT_SLICES_AT_WORK &&
 	       active + sent < FGT_SLICES_STARTED) {
-		struct job *next = job->next;
+		struct job *next = TAILQ_NEXT(job, link);
 
 		if (state_of(job) == JOB_QUEUED && is_users_turn(job)) {
 			fgt_loop_disarm(slices->loop, &job->timer);
@@ -212,10 +209,10 @@ static void finish(struct job *job)
 static void woken(void *context)
 {
 	struct fgt_slices *slices = context;
-	struct job *job = slices->first;
+	struct job *job = TAILQ_FIRST(&slices->all);
 
 	while (job) {
-		struct job *next = job->next;
+		struct job *next = TAILQ_NEXT(job, link);
 
 		if (state_of(job) == JOB_DONE)
 			finish(job);
@@ -236,10 +233,11 @@ static void client_gone(void *context)
 static bool is_queue_full(struct job *job)
 {
 	size_t count = 0;
+	struct job *other;
 
-	for (struct job *other = job->slices->first; other; other = other->next)
-		count += state_of(other) == JOB_QUEUED &&
-			 is_limited(other) == is_limited(job);
+	TAILQ_FOREACH(other, &job->slices->all, link)
+	count += state_of(other) == JOB_QUEUED &&
+		 is_limited(other) == is_limited(job);
 	return count >= FGT_SLICES_QUEUED ||
 	       (is_limited(job) && has_user(job, JOB_QUEUED, JOB_QUEUED,
 					    FGT_SLICES_QUEUED_PER_USER));
@@ -299,27 +297,19 @@ static struct job *add_job(struct fgt_slices *slices,
 	job->work = (struct fgt_slice_work){
 		.target = fgt_target_get(target),
 		.symbolizer = slices->symbolizer,
-		.from_ns = request->from_ns,
-		.to_ns = request->to_ns,
-		.tid = request->tid,
+		.request = *request,
 		.fd = -1,
 		.is_cancelled = &slices->is_cancelled,
 	};
 	job->state = JOB_WAITS;
-	job->previous = slices->last;
-	if (slices->last)
-		slices->last->next = job;
-	else
-		slices->first = job;
-	slices->last = job;
+	TAILQ_INSERT_TAIL(&slices->all, job, link);
 	return job;
 }
 
 void fgt_slices_submit(struct fgt_slices *slices,
 		       struct fgt_control_client *client,
 		       struct fgt_target *target,
-		       const struct fgt_slice_request *request,
-		       uint64_t grace_ns)
+		       const struct fgt_slice_request *request)
 {
 	struct job *job;
 
@@ -335,26 +325,28 @@ void fgt_slices_submit(struct fgt_slices *slices,
 	fgt_control_park(client, client_gone, job);
 	if (request->to_ns > fgt_loop_now() && fgt_target_is_alive(target))
 		fgt_loop_arm(slices->loop, &job->timer,
-			     request->to_ns + grace_ns);
+			     request->to_ns + fgt_slices_grace_ns(target));
 	else
 		enqueue(job);
 }
 
 void fgt_slices_refresh(struct fgt_slices *slices)
 {
-	for (struct job *job = slices->first; job; job = job->next)
-		if (state_of(job) == JOB_WAITS &&
-		    !fgt_target_is_alive(job->work.target))
-			fgt_loop_arm(slices->loop, &job->timer, 1);
+	struct job *job;
+
+	TAILQ_FOREACH(job, &slices->all, link)
+	if (state_of(job) == JOB_WAITS &&
+	    !fgt_target_is_alive(job->work.target))
+		fgt_loop_arm(slices->loop, &job->timer, 1);
 }
 
 void fgt_slices_leave(struct fgt_slices *slices)
 {
-	struct job *job = slices->first;
+	struct job *job = TAILQ_FIRST(&slices->all);
 
 	slices->is_leaving = true;
 	while (job) {
-		struct job *next = job->next;
+		struct job *next = TAILQ_NEXT(job, link);
 		enum job_state state = state_of(job);
 
 		if (state == JOB_WAITS || state == JOB_QUEUED) {
@@ -402,6 +394,7 @@ int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 
 	if (!slices)
 		return -ENOMEM;
+	TAILQ_INIT(&slices->all);
 	slices->loop = loop;
 	slices->symbolizer = symbolizer;
 	atomic_init(&slices->is_cancelled, false);
@@ -417,8 +410,8 @@ void fgt_slices_free(struct fgt_slices *slices)
 		return;
 	fgt_slices_leave(slices);
 	fgt_slices_cancel(slices);
-	while (slices->first) /* all that are left have a thread */
-		finish(slices->first);
+	while (!TAILQ_EMPTY(&slices->all)) /* each of them has a thread */
+		finish(TAILQ_FIRST(&slices->all));
 	fgt_loop_on_wake(slices->loop, NULL, NULL);
 	pthread_mutex_destroy(&slices->lock);
 	free(slices);

@@ -30,6 +30,7 @@ struct fgt_slices;
 struct fgt_slice_request {
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC, from ≤ to */
 	int32_t tid; /* 0: all */
+	bool is_clock_set; /* the wall clock, within the ring's time */
 };
 
 struct fgt_slices_counters {
@@ -48,15 +49,11 @@ int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 void fgt_slices_free(struct fgt_slices *slices);
 FGT_DEFINE_AUTO(struct fgt_slices *, fgt_slices_free);
 
-/*
- * Answers the client in the end, whatever happens. Takes its own reference of
- * the target. grace_ns: so long after to_ns the tick is surely there.
- */
+/* Answers the client in the end. Takes its own reference of the target. */
 void fgt_slices_submit(struct fgt_slices *slices,
 		       struct fgt_control_client *client,
 		       struct fgt_target *target,
-		       const struct fgt_slice_request *request,
-		       uint64_t grace_ns);
+		       const struct fgt_slice_request *request);
 
 /* Once a second: nothing more comes of a target that has ended. */
 void fgt_slices_refresh(struct fgt_slices *slices);

@@ -90,7 +90,8 @@ fgt_control_peer(const struct fgt_control_client *client);
  */
 int fgt_control_open_peer(const struct fgt_control_client *client);
 
-/* Writes the frame, then closes (unless it stays). The builder is copied. */
+/* Writes the frame, then closes (unless it stays). The builder is copied; NULL:
+ * the error that memory ran out. */
 void fgt_control_reply(struct fgt_control_client *client,
 		       struct fgt_builder *reply);
 /* The same with an error; why is one line. */

@@ -158,8 +158,13 @@ void fgt_control_reply(struct fgt_control_client *client,
 	const uint8_t *frame;
 	uint8_t *bytes;
 	size_t len;
-	int r = fgt_builder_finish(reply, &frame, &len);
+	int r;
 
+	if (!reply) {
+		fgt_control_fail(client, -ENOMEM, "the agent is out of memory");
+		return;
+	}
+	r = fgt_builder_finish(reply, &frame, &len);
 	bytes = r == 0 ? malloc(len) : NULL;
 	if (!bytes) {
 		fgt_control_client_close(client);

@@ -36,6 +36,13 @@ int fgt_reply_new_error(int error, const char *why,
 	return 0;
 }
 
+void fgt_reply_put_figures(struct fgt_builder *builder,
+			   const struct fgt_figure *figures, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		fgt_builder_uint(builder, figures[i].key, figures[i].value);
+}
+
 void fgt_reply_turn_away(int fd, int error, const char *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;

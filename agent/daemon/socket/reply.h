@@ -16,6 +16,14 @@ int fgt_reply_new(struct fgt_builder **ret_builder);
 int fgt_reply_new_error(int error, const char *why,
 			struct fgt_builder **ret_builder);
 
+/* Keys with numbers, into the map that is open. */
+struct fgt_figure {
+	const char *key;
+	uint64_t value;
+};
+void fgt_reply_put_figures(struct fgt_builder *builder,
+			   const struct fgt_figure *figures, size_t count);
+
 /* Sends an error reply to a socket if it takes it at once. */
 void fgt_reply_turn_away(int fd, int error, const char *why);
 

@@ -8,16 +8,10 @@
 #include <errno.h>
 
 #include "agent/daemon/loop/log.h"
+#include "agent/daemon/targets/target_verb.h"
 
 #define RETRY_NS UINT64_C(60000000000) /* those that cannot be sampled */
-
-static const char *const origin_names[] = { "attached", "configured", "child",
-					    "registered" };
-
-const char *fgt_origin_name(enum fgt_origin origin)
-{
-	return origin_names[origin];
-}
+#define NEVER_NS UINT64_MAX
 
 static void log_attached(const struct fgt_target_entry *entry)
 {
@@ -26,7 +20,7 @@ static void log_attached(const struct fgt_target_entry *entry)
 	fgt_target_get_status(entry->target, &status);
 	fgt_log(FGT_LOG_INFO, "target_attached",
 		"pid %d (%s), %s, stacks by %s%s%s", entry->pid, status.name,
-		origin_names[entry->origin], status.running,
+		fgt_origin_name(entry->origin), status.running,
 		status.limitation[0] ? ": " : "", status.limitation);
 }
 
@@ -56,16 +50,16 @@ write_entry(struct fgt_targets *targets, struct fgt_target *target,
 	return entry;
 }
 
-/* Takes the reference; the sampler has been told. */
+/* Takes the reference; it is under the sampler already. */
 static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
 		       const struct fgt_attach_cause *cause,
 		       struct fgt_why *why)
 {
 	const struct fgt_target_entry *entry;
 
-	fgt_targets_lock(targets);
+	pthread_mutex_lock(&targets->lock);
 	entry = write_entry(targets, target, cause);
-	fgt_targets_unlock(targets);
+	pthread_mutex_unlock(&targets->lock);
 	if (!entry) {
 		(void)fgt_sampler_detach(targets->sampler, target);
 		fgt_target_put(target);
@@ -76,17 +70,22 @@ static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
 	return 0;
 }
 
-/* It is sampled already: brings up to date why. */
+/* It is sampled already: brings its causes up to date. */
 static void renew(struct fgt_targets *targets, struct fgt_target_entry *entry,
 		  const struct fgt_attach_cause *cause)
 {
-	fgt_targets_lock(targets);
+	pthread_mutex_lock(&targets->lock);
 	entry->is_with_children |= cause->is_with_children;
 	if (cause->origin == FGT_ORIGIN_ATTACHED)
 		entry->origin = cause->origin;
 	if (cause->charged_uid == 0)
 		entry->charged_uid = 0;
-	fgt_targets_unlock(targets);
+	pthread_mutex_unlock(&targets->lock);
+}
+
+static bool is_leaving(const struct fgt_targets *targets)
+{
+	return atomic_load_explicit(&targets->is_leaving, memory_order_relaxed);
 }
 
 /* A ring costs memory, that of an ended process too. */
@@ -101,11 +100,42 @@ static int check_room(const struct fgt_targets *targets, uint32_t uid,
 	if (uid == 0 || rings < targets->config->ring.per_user)
 		return 0;
 	return fgt_why_set(why, -ENOSPC,
-			   "%d rings, as many as one user may add, are yours "
-			   "already: detach one ('fgtrace-agent targets' lists "
-			   "them, ended ones count), or let root add it or "
-			   "raise ring.per_user",
+			   "limit of %d targets per user reached "
+			   "(ring.per_user), ended ones count: detach one, or "
+			   "let root attach it",
 			   targets->config->ring.per_user);
+}
+
+/* Live targets that run as this user. */
+static bool has_too_many(struct fgt_targets *targets, uint32_t uid)
+{
+	const struct fgt_target_table *table = &targets->table;
+	size_t count = 0;
+
+	pthread_mutex_lock(&targets->lock); /* for the owner */
+	for (size_t i = 0; i < table->count; i++)
+		count += fgt_target_entry_is_live(&table->entries[i]) &&
+			 table->entries[i].owner.uid == uid;
+	pthread_mutex_unlock(&targets->lock);
+	return uid != 0 && count >= FGT_TARGETS_PER_USER;
+}
+
+static int check_user(struct fgt_targets *targets, int32_t pid,
+		      uint64_t start_time, const struct fgt_attach_cause *cause,
+		      struct fgt_why *why)
+{
+	struct fgt_owner owner;
+
+	if (cause->uid != 0 &&
+	    (fgt_owner_read(pid, start_time, &owner) < 0 ||
+	     !fgt_owner_is_visible_to(&owner, cause->uid, cause->gid)))
+		return -EPERM;
+	if (has_too_many(targets, cause->uid))
+		return fgt_why_set(why, -ENOSPC,
+				   "limit of %d sampled processes per user "
+				   "reached: detach some",
+				   FGT_TARGETS_PER_USER);
+	return 0;
 }
 
 int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
@@ -116,13 +146,17 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 	struct fgt_target_entry *entry =
 		fgt_target_table_find(&targets->table, pid, start_time);
 	struct fgt_target *target = NULL;
-	int r;
+	int r = cause->origin == FGT_ORIGIN_ATTACHED
+			? check_user(targets, pid, start_time, cause, why)
+			: 0;
 
+	if (r < 0)
+		return r;
 	if (entry && fgt_target_entry_is_live(entry)) {
 		renew(targets, entry, cause);
 		return 0;
 	}
-	if (fgt_targets_is_leaving(targets))
+	if (is_leaving(targets))
 		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
 	r = check_room(targets, cause->charged_uid, why);
 	if (r < 0)
@@ -146,9 +180,9 @@ void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 	struct fgt_target_entry *entry;
 	int r = fgt_attaching_process(targets, pid, start_time, cause, &why);
 
-	if (r == 0 || r == -ESRCH || r == -ESHUTDOWN)
+	if (r == 0 || r == -ESRCH || r == -EPERM || r == -ESHUTDOWN)
 		return;
-	fgt_targets_lock(targets);
+	pthread_mutex_lock(&targets->lock);
 	entry = fgt_target_table_find(&targets->table, pid, start_time);
 	if (!entry) {
 		fgt_log(FGT_LOG_WARNING, "target_not_attached", "pid %d: %s",
@@ -157,14 +191,14 @@ void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 	}
 	if (entry)
 		entry->retry_ns = now_ns + RETRY_NS;
-	fgt_targets_unlock(targets);
+	pthread_mutex_unlock(&targets->lock);
 }
 
 void fgt_attaching_remove(struct fgt_targets *targets, size_t index)
 {
-	fgt_targets_lock(targets);
+	pthread_mutex_lock(&targets->lock);
 	fgt_target_table_remove(&targets->table, index);
-	fgt_targets_unlock(targets);
+	pthread_mutex_unlock(&targets->lock);
 }
 
 void fgt_attaching_stop(struct fgt_targets *targets,
@@ -176,4 +210,40 @@ void fgt_attaching_stop(struct fgt_targets *targets,
 	fgt_log(FGT_LOG_INFO, "target_detached", "pid %d, %s", entry->pid,
 		reason);
 	(void)fgt_sampler_detach(targets->sampler, entry->target);
+}
+
+/* Would a rule bring the process back? */
+static bool is_by_rule(const struct fgt_targets *targets,
+		       const struct fgt_target_entry *entry)
+{
+	if (entry->origin == FGT_ORIGIN_CONFIGURED ||
+	    entry->origin == FGT_ORIGIN_CHILD)
+		return true;
+	for (size_t i = 0; i < targets->name_count; i++) {
+		const struct fgt_selector selector = {
+			.name = targets->names[i].name
+		};
+
+		if (fgt_target_entry_is_match(entry, &selector))
+			return true;
+	}
+	return false;
+}
+
+void fgt_attaching_detach(struct fgt_targets *targets, size_t index,
+			  const char *reason)
+{
+	struct fgt_target_entry *entry = &targets->table.entries[index];
+
+	fgt_attaching_stop(targets, entry, reason);
+	if (entry->ended_ns != 0 || !is_by_rule(targets, entry)) {
+		fgt_attaching_remove(targets, index);
+		return;
+	}
+	pthread_mutex_lock(&targets->lock);
+	fgt_target_put(FGT_TAKE(entry->target));
+	entry->is_with_children = false;
+	entry->retry_ns = NEVER_NS;
+	pthread_mutex_unlock(&targets->lock);
+	entry->is_seen = true;
 }

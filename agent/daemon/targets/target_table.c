@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the list of targets. Runs where targets.c says, which also decides
- * who is sampled.
+ * Keeps the list of targets. Runs on the thread of jobs, or under the lock;
+ * targets.c decides what is sampled.
  */
 #include "agent/daemon/targets/target_table.h"
 
@@ -9,9 +9,26 @@
 
 #include "agent/daemon/targets/rule.h"
 
+static const char *const origin_names[] = { "attached", "configured", "child",
+					    "registered" };
+
+const char *fgt_origin_name(enum fgt_origin origin)
+{
+	return origin_names[origin];
+}
+
 bool fgt_target_entry_is_live(const struct fgt_target_entry *entry)
 {
 	return entry->target && entry->ended_ns == 0;
+}
+
+bool fgt_target_entry_is_running(const struct fgt_target_entry *entry)
+{
+	struct fgt_owner owner;
+
+	return fgt_target_entry_is_live(entry) &&
+	       fgt_target_is_alive(entry->target) &&
+	       fgt_owner_read(entry->pid, entry->start_time, &owner) == 0;
 }
 
 struct fgt_target_entry *
@@ -111,20 +128,25 @@ void fgt_target_entry_update_owner(struct fgt_target_entry *entry,
 	struct fgt_owner owner;
 
 	if (fgt_owner_read(entry->pid, entry->start_time, &owner) < 0)
-		return; /* gone: what was known last stays true */
+		return; /* it has ended: what was known last stays true */
 	if (!owner.is_plain || owner.uid != entry->owner.uid ||
 	    owner.gid != entry->owner.gid)
 		entry->hidden_until_ns = now_ns + kept_ns;
 	entry->owner = owner;
 }
 
-bool fgt_target_entry_is_visible_to(const struct fgt_target_entry *entry,
-				    const struct fgt_peer *peer,
-				    uint64_t now_ns)
+bool fgt_target_entry_is_visible(struct fgt_targets *targets,
+				 struct fgt_target_entry *entry,
+				 const struct fgt_peer *peer)
 {
-	return peer->uid == 0 ||
-	       (fgt_owner_is_visible_to(&entry->owner, peer->uid, peer->gid) &&
-		now_ns >= entry->hidden_until_ns);
+	uint64_t now_ns = fgt_loop_now();
+
+	if (peer->uid == 0)
+		return true;
+	if (fgt_target_entry_is_live(entry))
+		fgt_target_entry_update_owner(entry, now_ns, targets->kept_ns);
+	return fgt_owner_is_visible_to(&entry->owner, peer->uid, peer->gid) &&
+	       now_ns >= entry->hidden_until_ns;
 }
 
 bool fgt_target_entry_is_match(const struct fgt_target_entry *entry,

@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's list of processes that are sampled, were sampled, or cannot
- * be: who they are, why they are here, whose they are.
+ * be: their identity, why they are here, whose they are. For this room only.
  */
 #ifndef FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H
 #define FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "agent/daemon/socket/control.h"
 #include "agent/daemon/socket/permission.h"
-#include "agent/daemon/targets/selector.h"
+#include "agent/daemon/targets/target_list.h"
 #include "agent/daemon/targets/targets.h"
 
 #define FGT_TARGET_TABLE_MAX 1536 /* entries, those without a ring included */
 
+enum fgt_origin {
+	FGT_ORIGIN_ATTACHED,
+	FGT_ORIGIN_CONFIGURED,
+	FGT_ORIGIN_CHILD,
+	FGT_ORIGIN_REGISTERED, /* by the process itself */
+};
+
+/* "attached", "configured", "child", "registered" */
+const char *fgt_origin_name(enum fgt_origin origin);
+
 struct fgt_target_entry {
 	int32_t pid;
-	int32_t parent_pid; /* that it came with, if it is a child */
+	int32_t parent_pid; /* of a child: the target that it came with */
 	uint64_t start_time;
 	struct fgt_target *target; /* a reference; NULL: cannot be sampled,
 				    * or was detached by hand */
@@ -43,6 +55,31 @@ struct fgt_target_table {
 	size_t count, capacity;
 };
 
+/* attach NAME: each process of this name that the user could trace. */
+struct fgt_name_rule {
+	char name[FGT_SELECTOR_NAME_MAX + 1];
+	struct fgt_peer peer; /* whose user asked */
+	bool is_with_children;
+};
+
+struct fgt_targets {
+	struct fgt_sampler *sampler;
+	struct fgt_jobs *jobs;
+	const struct fgt_config *config; /* NULL until the first rules */
+	uint64_t kept_ns;
+	atomic_bool is_leaving; /* relaxed: only ends the work sooner */
+	struct fgt_target_table table;
+	struct fgt_name_rule names[FGT_TARGETS_NAMES_MAX];
+	size_t name_count;
+	/*
+	 * For the table and the names. Jobs are their one writer: they take the
+	 * lock to write and read without it, except the owner and
+	 * hidden_until_ns of an entry, which any thread may bring up to date
+	 * under the lock. Innermost.
+	 */
+	pthread_mutex_t lock;
+};
+
 void fgt_target_table_done(struct fgt_target_table *table);
 
 /* NULL if there is none. */
@@ -59,21 +96,24 @@ struct fgt_target_entry *fgt_target_table_add(struct fgt_target_table *table,
 /* Puts its target; the last entry takes its place. */
 void fgt_target_table_remove(struct fgt_target_table *table, size_t index);
 
-/* Children go with the one that they came with: those of an unwanted entry
+/* Children go with the target that they came with: those of an unwanted entry
  * become unwanted too, and theirs. */
 void fgt_target_table_unwant_children(struct fgt_target_table *table);
 
-/* Reads the owner anew; a process that was another's, or more than its
- * user's, stays hidden for kept_ns. */
+/* Reads the owner again; a process that was another user's, or had more
+ * rights than its user, stays hidden for kept_ns. */
 void fgt_target_entry_update_owner(struct fgt_target_entry *entry,
 				   uint64_t now_ns, uint64_t kept_ns);
 
-bool fgt_target_entry_is_visible_to(const struct fgt_target_entry *entry,
-				    const struct fgt_peer *peer,
-				    uint64_t now_ns);
 bool fgt_target_entry_is_match(const struct fgt_target_entry *entry,
 			       const struct fgt_selector *selector);
 /* Runs and is sampled. */
 bool fgt_target_entry_is_live(const struct fgt_target_entry *entry);
+/* Its process is still there, at this moment. */
+bool fgt_target_entry_is_running(const struct fgt_target_entry *entry);
+/* May the peer see it, by what is true now? Under the lock. */
+bool fgt_target_entry_is_visible(struct fgt_targets *targets,
+				 struct fgt_target_entry *entry,
+				 const struct fgt_peer *peer);
 
 #endif

@@ -1,316 +1,280 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs on targets. Those that look run in the daemon's loop, attach and
- * detach on the thread of jobs; must not tell a client apart "not there"
- * from "not yours".
+ * Attaches and detaches on request. Runs in the daemon's loop, but attach(),
+ * detach() and what they call on the thread of jobs, which must not touch the
+ * client: it may hang up at any moment.
  */
 #include "agent/daemon/targets/target_verb.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "agent/daemon/loop/jobs.h"
+#include "agent/daemon/loop/log.h"
+#include "agent/daemon/socket/reply.h"
+#include "agent/daemon/targets/attaching.h"
 #include "agent/daemon/targets/rule.h"
-#include "agent/daemon/targets/target_table.h"
+#include "agent/daemon/targets/target_list.h"
 
-/* May the peer see it, by what is true now? Under the lock. */
-static bool is_visible(struct fgt_targets *targets,
-		       struct fgt_target_entry *entry,
-		       const struct fgt_peer *peer)
+/* One request. */
+struct order {
+	struct fgt_job job;
+	struct fgt_targets *targets;
+	struct fgt_control_client *client; /* the loop's; NULL: it hung up */
+	struct fgt_peer peer;
+	struct fgt_selector selector;
+	char name[FGT_SELECTOR_NAME_MAX + 1]; /* of the selector */
+	bool is_with_children;
+	/* Written by the job, read when it is done. */
+	size_t attached;
+	struct fgt_builder *reply;
+	int result; /* of attach: the last error */
+	struct fgt_why why;
+};
+
+static void free_order(struct order *order)
 {
-	uint64_t now_ns = fgt_loop_now();
-
-	if (peer->uid != 0 && fgt_target_entry_is_live(entry))
-		fgt_target_entry_update_owner(entry, now_ns,
-					      fgt_targets_kept_ns(targets));
-	return fgt_target_entry_is_visible_to(entry, peer, now_ns);
+	fgt_builder_free(order->reply);
+	free(order);
 }
 
-/* Does the process ask for itself? Then it may see what it is, whatever its
- * rights. Under the lock. */
-static bool is_own(const struct fgt_target_entry *entry,
-		   const struct fgt_selector *selector)
+/* rules: what was added or dropped. */
+static void put_rule(struct order *order)
 {
-	struct fgt_owner owner;
-
-	/* Still that process: the pid is not another's by now. */
-	return selector->is_own && entry->pid == selector->pid &&
-	       fgt_target_entry_is_live(entry) &&
-	       fgt_owner_read(entry->pid, entry->start_time, &owner) == 0;
-}
-
-static void show(const struct fgt_target_entry *entry,
-		 void (*visit)(void *context,
-			       const struct fgt_target_view *view),
-		 void *context)
-{
-	const struct fgt_target_view view = {
-		.target = entry->target,
-		.origin = entry->origin,
-		.is_with_children = entry->is_with_children,
-	};
-
-	visit(context, &view);
-}
-
-static int none_found(const struct fgt_selector *selector, struct fgt_why *why)
-{
-	if (selector->pid != 0)
-		return fgt_why_set(why, -ESRCH,
-				   "no target with pid %d that you may see: "
-				   "'fgtrace-agent targets' lists yours, "
-				   "'attach' adds one",
-				   selector->pid);
-	if (selector->name)
-		return fgt_why_set(why, -ESRCH,
-				   "no target named %s that you may see: "
-				   "'fgtrace-agent targets' lists yours, "
-				   "'attach' adds one",
-				   selector->name);
-	return fgt_why_set(why, -ESRCH,
-			   "no target that you may see: add one with "
-			   "'fgtrace-agent attach PID'");
-}
-
-size_t fgt_target_verb_for_each(struct fgt_targets *targets,
-				const struct fgt_peer *peer,
-				const struct fgt_selector *selector,
-				void (*visit)(void *context,
-					      const struct fgt_target_view *),
-				void *context)
-{
-	struct fgt_target_table *table = fgt_targets_table(targets);
-	size_t count = 0;
-
-	fgt_targets_lock(targets);
-	for (size_t i = 0; i < table->count; i++) {
-		struct fgt_target_entry *entry = &table->entries[i];
-
-		if (!fgt_target_entry_is_match(entry, selector) ||
-		    !is_visible(targets, entry, peer))
-			continue;
-		count++;
-		if (visit)
-			show(entry, visit, context);
-	}
-	fgt_targets_unlock(targets);
-	return count;
-}
-
-/* Under the lock. */
-static int choose(struct fgt_targets *targets, const struct fgt_peer *peer,
-		  const struct fgt_selector *selector,
-		  struct fgt_target **ret_target, struct fgt_why *why)
-{
-	struct fgt_target_table *table = fgt_targets_table(targets);
-	const struct fgt_target_entry *chosen = NULL;
-	size_t live = 0, ended = 0;
-
-	for (size_t i = 0; i < table->count; i++) {
-		struct fgt_target_entry *entry = &table->entries[i];
-
-		if (!fgt_target_entry_is_match(entry, selector) ||
-		    !(is_own(entry, selector) ||
-		      is_visible(targets, entry, peer)))
-			continue;
-		if (fgt_target_entry_is_live(entry))
-			live++;
-		else
-			ended++;
-		if (!chosen || fgt_target_entry_is_live(entry))
-			chosen = entry;
-	}
-	if (!chosen)
-		return none_found(selector, why);
-	if (live > 1 || (live == 0 && ended > 1))
-		return fgt_why_set(why, -ENOTUNIQ,
-				   "%zu targets match: name one with -p PID",
-				   live ? live : ended);
-	*ret_target = fgt_target_get(chosen->target);
-	return 0;
-}
-
-int fgt_target_verb_find(struct fgt_targets *targets,
-			 const struct fgt_peer *peer,
-			 const struct fgt_selector *selector,
-			 struct fgt_target **ret_target, struct fgt_why *why)
-{
-	int r;
-
-	fgt_targets_lock(targets);
-	r = choose(targets, peer, selector, ret_target, why);
-	fgt_targets_unlock(targets);
-	return r;
+	if (!order->selector.name)
+		return;
+	fgt_builder_array_begin(order->reply, "rules");
+	fgt_builder_map_begin(order->reply, NULL);
+	fgt_builder_string(order->reply, "name", order->name);
+	fgt_builder_map_end(order->reply);
+	fgt_builder_array_end(order->reply);
 }
 
 /* ---- attach ------------------------------------------------------------ */
 
-struct attach {
-	struct fgt_targets *targets;
-	const struct fgt_peer *peer;
-	const struct fgt_selector *selector;
-	bool is_with_children;
-	size_t attached;
-	int error; /* the last one */
-	struct fgt_why *why;
-};
-
-/* A ring costs memory: an ordinary user has some, not all. */
-static bool has_too_many(const struct attach *attach)
-{
-	const struct fgt_target_table *table =
-		fgt_targets_table(attach->targets);
-	size_t count = 0;
-
-	fgt_targets_lock(attach->targets); /* for the owner */
-	for (size_t i = 0; i < table->count; i++)
-		count += fgt_target_entry_is_live(&table->entries[i]) &&
-			 table->entries[i].owner.uid == attach->peer->uid;
-	fgt_targets_unlock(attach->targets);
-	return attach->peer->uid != 0 && count >= FGT_TARGETS_PER_USER;
-}
-
-/* Whoever runs the daemon pays for the memory itself. */
-static uint32_t charged_uid(const struct fgt_peer *peer)
-{
-	return peer->uid == geteuid() ? 0 : peer->uid;
-}
-
-/* Only of those that the peer could trace itself. */
-static void attach_if_visible(struct attach *attach, int32_t pid,
-			      uint64_t start_time)
-{
-	struct fgt_owner owner;
-	int r;
-
-	if (attach->peer->uid != 0 &&
-	    (fgt_owner_read(pid, start_time, &owner) < 0 ||
-	     !fgt_owner_is_visible_to(&owner, attach->peer->uid,
-				      attach->peer->gid)))
-		return;
-	if (has_too_many(attach)) {
-		attach->error = fgt_why_set(attach->why, -ENOSPC,
-					    "%d of your processes are sampled "
-					    "already: detach some",
-					    FGT_TARGETS_PER_USER);
-		return;
-	}
-	r = fgt_targets_attach_process(attach->targets, pid, start_time,
-				       attach->is_with_children,
-				       charged_uid(attach->peer), attach->why);
-	if (r < 0)
-		attach->error = r;
-	else
-		attach->attached++;
-}
-
 static int visit_process(void *context, const struct fgt_process_info *info,
 			 int32_t parent_pid)
 {
-	struct attach *attach = context;
+	struct order *order = context;
+	const struct fgt_attach_cause cause = {
+		.origin = FGT_ORIGIN_ATTACHED,
+		.is_with_children = order->is_with_children,
+		.charged_uid = fgt_charged_uid(&order->peer),
+		.uid = order->peer.uid,
+		.gid = order->peer.gid,
+	};
+	int r;
 
 	(void)parent_pid;
-	if (info->pid != getpid() &&
-	    fgt_rule_is_name(attach->selector->name, info->name, info->exe))
-		attach_if_visible(attach, info->pid, info->start_time);
+	if (order->selector.name &&
+	    (info->pid == getpid() ||
+	     !fgt_rule_is_name(order->name, info->name, info->exe)))
+		return 0;
+	r = fgt_attaching_process(order->targets, info->pid, info->start_time,
+				  &cause, &order->why);
+	if (r == 0)
+		order->attached++;
+	else if (r != -EPERM)
+		order->result = r;
 	return 0;
 }
 
-static void attach_pid(struct attach *attach)
+static void attach_pid(struct order *order)
 {
+	struct fgt_process_info info = { .pid = order->selector.pid };
 	struct fgt_process process;
-	int r = fgt_process_open(attach->selector->pid, &process, attach->why);
+	int r = fgt_process_open(info.pid, &process, &order->why);
 
-	if (r < 0) {
-		/* Others hear the same as of a process that is not theirs. */
-		if (r != -ESRCH || attach->peer->uid == 0)
-			attach->error = r;
+	/* Ordinary users get one answer for a process that does not exist and
+	 * for one that they could not trace. */
+	if (r < 0 && (r != -ESRCH || order->peer.uid == 0))
+		order->result = r;
+	if (r < 0)
 		return;
-	}
-	attach_if_visible(attach, attach->selector->pid, process.start_time);
+	info.start_time = process.start_time;
+	(void)visit_process(order, &info, 0);
 	fgt_process_close(&process);
 }
 
-static int none_attached(const struct attach *attach)
+static int none_attached(struct order *order)
 {
-	const struct fgt_selector *selector = attach->selector;
-	/* One answer for "is not there" and "is not yours". */
-	int error = attach->peer->uid == 0 ? -ESRCH : -EPERM;
+	bool is_root = order->peer.uid == 0;
+	char what[FGT_SELECTOR_NAME_MAX + 16];
 
-	if (attach->error < 0)
-		return attach->error; /* why has been set with it */
-	if (error == -ESRCH && selector->pid != 0)
-		return fgt_why_set(attach->why, error,
-				   "no process %d; find it with pgrep or ps",
-				   selector->pid);
-	if (error == -ESRCH)
-		return fgt_why_set(attach->why, error,
-				   "no process named %s; find it with pgrep "
-				   "or ps",
-				   selector->name);
-	if (selector->pid != 0)
-		return fgt_why_set(attach->why, error,
-				   "no process %d that you could trace: it "
-				   "must run as you, without more privileges; "
-				   "root may attach any",
-				   selector->pid);
-	return fgt_why_set(attach->why, error,
-			   "no process named %s that you could trace: it must "
-			   "run as you, without more privileges; root may "
-			   "attach any",
-			   selector->name);
+	if (order->result < 0)
+		return order->result; /* why has been set with it */
+	if (order->selector.name)
+		snprintf(what, sizeof(what), "named %s", order->name);
+	else
+		snprintf(what, sizeof(what), "%d", order->selector.pid);
+	return is_root ? fgt_why_set(&order->why, -ESRCH,
+				     "no process %s; find it with pgrep or ps",
+				     what)
+		       : fgt_why_set(&order->why, -EPERM,
+				     "no process %s that you could trace: it "
+				     "must run as you, without more "
+				     "privileges; root may attach any",
+				     what);
 }
 
-int fgt_target_verb_attach(
-	struct fgt_targets *targets, const struct fgt_peer *peer,
-	const struct fgt_selector *selector, bool is_with_children,
-	void (*visit)(void *context, const struct fgt_target_view *view),
-	void *context, struct fgt_why *why)
+/* The rule stays until detach: processes of this name that start later. */
+static int keep_rule(struct order *order)
 {
-	struct attach attach = {
-		.targets = targets,
-		.peer = peer,
-		.selector = selector,
-		.is_with_children = is_with_children,
-		.why = why,
+	struct fgt_name_rule rule = {
+		.peer = order->peer,
+		.is_with_children = order->is_with_children,
 	};
 
-	if (selector->pid != 0)
-		attach_pid(&attach);
+	memcpy(rule.name, order->name, sizeof(rule.name));
+	return fgt_targets_add_name(order->targets, &rule, &order->why);
+}
+
+static void attach(void *context)
+{
+	struct order *order = context;
+
+	order->result = 0;
+	if (order->selector.name)
+		(void)fgt_process_for_each(visit_process, order);
 	else
-		(void)fgt_process_for_each(visit_process, &attach);
-	if (attach.attached == 0)
-		return none_attached(&attach);
-	if (is_with_children)
-		fgt_targets_refresh(targets, fgt_loop_now());
-	(void)fgt_target_verb_for_each(targets, peer, selector, visit, context);
-	return 0;
+		attach_pid(order);
+	order->result = order->attached == 0   ? none_attached(order)
+			: order->selector.name ? keep_rule(order)
+					       : 0;
+	if (order->result < 0)
+		return;
+	put_rule(order);
+	if (order->is_with_children)
+		fgt_targets_refresh(order->targets, fgt_loop_now());
+	fgt_target_list_put_names(order->targets, &order->peer,
+				  &order->selector, true, order->reply);
 }
 
 /* ---- detach ------------------------------------------------------------ */
 
-int fgt_target_verb_detach(struct fgt_targets *targets,
-			   const struct fgt_peer *peer,
-			   const struct fgt_selector *selector,
-			   void (*visit)(void *context,
-					 const struct fgt_target_view *view),
-			   void *context, struct fgt_why *why)
+static void mark_unwanted(struct order *order)
 {
-	struct fgt_target_table *table = fgt_targets_table(targets);
+	struct fgt_targets *targets = order->targets;
+	struct fgt_target_table *table = &targets->table;
+
+	pthread_mutex_lock(&targets->lock);
+	for (size_t i = 0; i < table->count; i++)
+		if (fgt_target_entry_is_match(&table->entries[i],
+					      &order->selector) &&
+		    fgt_target_entry_is_visible(targets, &table->entries[i],
+						&order->peer))
+			table->entries[i].is_wanted = false;
+	pthread_mutex_unlock(&targets->lock);
+	fgt_target_table_unwant_children(table);
+}
+
+static void detach(void *context)
+{
+	struct order *order = context;
+	struct fgt_targets *targets = order->targets;
+	struct fgt_target_table *table = &targets->table;
 	size_t detached = 0;
 
-	fgt_targets_lock(targets);
-	for (size_t i = 0; i < table->count; i++)
-		if (fgt_target_entry_is_match(&table->entries[i], selector) &&
-		    is_visible(targets, &table->entries[i], peer))
-			table->entries[i].is_wanted = false;
-	fgt_targets_unlock(targets);
-	fgt_target_table_unwant_children(table);
+	if (order->selector.name)
+		detached = fgt_targets_drop_name(targets, order->name,
+						 order->peer.uid);
+	if (detached > 0)
+		put_rule(order);
+	fgt_builder_array_begin(order->reply, "targets");
+	mark_unwanted(order);
 	for (size_t i = table->count; i-- > 0;) {
 		if (table->entries[i].is_wanted)
 			continue;
 		table->entries[i].is_wanted = true;
-		show(&table->entries[i], visit, context);
-		fgt_targets_detach_index(targets, i, "by hand");
+		fgt_target_list_put_name(order->reply,
+					 table->entries[i].target);
+		fgt_attaching_detach(targets, i, "on request");
 		detached++;
 	}
-	return detached > 0 ? 0 : none_found(selector, why);
+	fgt_builder_array_end(order->reply);
+	order->result = detached > 0 ? 0
+				     : fgt_target_list_none_found(
+					       &order->selector, &order->why);
+}
+
+/* ---- The loop's side --------------------------------------------------- */
+
+static void done(void *context)
+{
+	struct order *order = context;
+
+	if (order->client && order->result < 0)
+		fgt_control_fail(order->client, order->result, order->why.text);
+	else if (order->client)
+		fgt_control_reply(order->client, order->reply);
+	free_order(order);
+}
+
+static void client_gone(void *context)
+{
+	struct order *order = context;
+
+	order->client = NULL;
+	if (fgt_jobs_withdraw(order->targets->jobs, &order->job))
+		free_order(order);
+}
+
+static int read_request(struct order *order, const struct fgt_message *request)
+{
+	int r = fgt_selector_read(order->client, request, &order->selector,
+				  &order->why);
+
+	if (r < 0)
+		return r;
+	if (order->selector.pid == 0 && !order->selector.name)
+		return fgt_why_set(&order->why, -EINVAL,
+				   "pid or name is missing");
+	if (fgt_message_get_bool(request, "children",
+				 &order->is_with_children) == -EINVAL)
+		return fgt_why_set(&order->why, -EINVAL,
+				   "children must be true or false");
+	if (order->selector.name)
+		order->selector.name =
+			strcpy(order->name, order->selector.name);
+	return fgt_reply_new(&order->reply);
+}
+
+static void submit(struct fgt_targets *targets,
+		   struct fgt_control_client *client,
+		   const struct fgt_message *request, void (*run)(void *))
+{
+	struct order *order = calloc(1, sizeof(*order));
+	int r;
+
+	if (!order) {
+		fgt_control_reply(client, NULL);
+		return;
+	}
+	order->job =
+		(struct fgt_job){ .run = run, .done = done, .context = order };
+	order->targets = targets;
+	order->client = client;
+	order->peer = *fgt_control_peer(client);
+	r = read_request(order, request);
+	if (r < 0) {
+		fgt_control_fail(client, r, order->why.text);
+		free_order(order);
+		return;
+	}
+	order->result = fgt_why_set(&order->why, -ESHUTDOWN,
+				    "the agent is leaving"); /* if not run */
+	fgt_control_park(client, client_gone, order);
+	fgt_jobs_submit(targets->jobs, &order->job);
+}
+
+void fgt_target_verb_attach(void *context, struct fgt_control_client *client,
+			    const struct fgt_message *request)
+{
+	submit(context, client, request, attach);
+}
+
+void fgt_target_verb_detach(void *context, struct fgt_control_client *client,
+			    const struct fgt_message *request)
+{
+	submit(context, client, request, detach);
 }

@@ -13,7 +13,6 @@
 #include "agent/daemon/targets/attaching.h"
 #include "agent/daemon/targets/rule.h"
 
-#define NEVER_NS  UINT64_MAX
 #define ROWS_MAX  65536
 #define DEPTH_MAX 64 /* generations of children found in one scan */
 
@@ -30,14 +29,15 @@ struct scan {
 	uint64_t now_ns;
 };
 
-int fgt_targets_new(struct fgt_sampler *sampler, uint64_t kept_ns,
-		    struct fgt_targets **ret_targets)
+int fgt_targets_new(struct fgt_sampler *sampler, struct fgt_jobs *jobs,
+		    uint64_t kept_ns, struct fgt_targets **ret_targets)
 {
 	struct fgt_targets *targets = calloc(1, sizeof(*targets));
 
 	if (!targets)
 		return -ENOMEM;
 	targets->sampler = sampler;
+	targets->jobs = jobs;
 	targets->kept_ns = kept_ns;
 	atomic_init(&targets->is_leaving, false);
 	pthread_mutex_init(&targets->lock, NULL);
@@ -45,24 +45,9 @@ int fgt_targets_new(struct fgt_sampler *sampler, uint64_t kept_ns,
 	return 0;
 }
 
-void fgt_targets_lock(struct fgt_targets *targets)
-{
-	pthread_mutex_lock(&targets->lock);
-}
-
-void fgt_targets_unlock(struct fgt_targets *targets)
-{
-	pthread_mutex_unlock(&targets->lock);
-}
-
 void fgt_targets_leave(struct fgt_targets *targets)
 {
 	atomic_store_explicit(&targets->is_leaving, true, memory_order_relaxed);
-}
-
-bool fgt_targets_is_leaving(const struct fgt_targets *targets)
-{
-	return atomic_load_explicit(&targets->is_leaving, memory_order_relaxed);
 }
 
 void fgt_targets_free(struct fgt_targets *targets)
@@ -93,6 +78,32 @@ matching_rule(const struct fgt_targets *targets,
 	return NULL;
 }
 
+/* Could the user who made the rule trace the process? */
+static bool is_of_user(const struct fgt_name_rule *rule,
+		       const struct fgt_process_info *info)
+{
+	const struct fgt_peer *peer = &rule->peer;
+	struct fgt_owner owner;
+
+	return peer->uid == 0 ||
+	       (fgt_owner_read(info->pid, info->start_time, &owner) == 0 &&
+		fgt_owner_is_visible_to(&owner, peer->uid, peer->gid));
+}
+
+static const struct fgt_name_rule *
+matching_name(const struct fgt_targets *targets,
+	      const struct fgt_process_info *info)
+{
+	const struct fgt_name_rule *rule = targets->names;
+
+	for (size_t i = 0; i < targets->name_count; i++, rule++)
+		if (info->pid != getpid() &&
+		    fgt_rule_is_name(rule->name, info->name, info->exe) &&
+		    is_of_user(rule, info))
+			return rule;
+	return NULL;
+}
+
 static int keep_row(struct scan *scan, const struct fgt_process_info *info,
 		    int32_t parent_pid)
 {
@@ -116,6 +127,32 @@ static int keep_row(struct scan *scan, const struct fgt_process_info *info,
 	return 0;
 }
 
+/* False: no rule wants the process. */
+static bool find_cause(const struct fgt_targets *targets,
+		       const struct fgt_process_info *info,
+		       struct fgt_attach_cause *ret_cause)
+{
+	const struct fgt_config_target *configured =
+		matching_rule(targets, info);
+	const struct fgt_name_rule *named =
+		configured ? NULL : matching_name(targets, info);
+
+	if (configured)
+		*ret_cause = (struct fgt_attach_cause){
+			.origin = FGT_ORIGIN_CONFIGURED,
+			.is_with_children = configured->is_with_children,
+		};
+	if (named)
+		*ret_cause = (struct fgt_attach_cause){
+			.origin = FGT_ORIGIN_ATTACHED,
+			.is_with_children = named->is_with_children,
+			.charged_uid = fgt_charged_uid(&named->peer),
+			.uid = named->peer.uid,
+			.gid = named->peer.gid,
+		};
+	return configured || named;
+}
+
 static int visit_process(void *context, const struct fgt_process_info *info,
 			 int32_t parent_pid)
 {
@@ -123,8 +160,8 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 	struct fgt_targets *targets = scan->targets;
 	struct fgt_target_entry *entry = fgt_target_table_find(
 		&targets->table, info->pid, info->start_time);
-	const struct fgt_config_target *rule;
-	int r = fgt_targets_is_leaving(targets)
+	struct fgt_attach_cause cause;
+	int r = atomic_load_explicit(&targets->is_leaving, memory_order_relaxed)
 			? -ESHUTDOWN
 			: keep_row(scan, info, parent_pid);
 
@@ -135,22 +172,17 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 	if (entry && entry->is_wanted &&
 	    (entry->target || scan->now_ns < entry->retry_ns))
 		return 0;
-	rule = matching_rule(targets, info);
-	if (!rule)
+	if (!find_cause(targets, info, &cause))
 		return 0;
 	if (entry && entry->target) {
 		entry->is_wanted = true; /* by the new rules, too */
-		fgt_targets_lock(targets);
-		entry->is_with_children = rule->is_with_children;
-		fgt_targets_unlock(targets);
+		pthread_mutex_lock(&targets->lock);
+		entry->is_with_children = cause.is_with_children;
+		pthread_mutex_unlock(&targets->lock);
 		return 0;
 	}
-	fgt_attaching_found(
-		targets, info->pid, info->start_time,
-		&(struct fgt_attach_cause){ .origin = FGT_ORIGIN_CONFIGURED,
-					    .is_with_children =
-						    rule->is_with_children },
-		scan->now_ns);
+	fgt_attaching_found(targets, info->pid, info->start_time, &cause,
+			    scan->now_ns);
 	return 0;
 }
 
@@ -188,6 +220,8 @@ static bool attach_children(struct scan *scan)
 
 static bool is_scan_needed(const struct fgt_targets *targets)
 {
+	if (targets->name_count > 0)
+		return true;
 	for (size_t i = 0; i < targets->config->target_count; i++)
 		if (targets->config->targets[i].pid == 0)
 			return true;
@@ -277,9 +311,9 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 
 		if (entry) {
 			entry->is_wanted = true;
-			fgt_targets_lock(targets);
+			pthread_mutex_lock(&targets->lock);
 			entry->is_with_children |= rule->is_with_children;
-			fgt_targets_unlock(targets);
+			pthread_mutex_unlock(&targets->lock);
 		} else if (rule->pid) {
 			attach_rule_pid(targets, rule, now_ns);
 		}
@@ -293,9 +327,9 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 static void note_end(struct fgt_targets *targets,
 		     struct fgt_target_entry *entry, uint64_t now_ns)
 {
-	fgt_targets_lock(targets);
+	pthread_mutex_lock(&targets->lock);
 	entry->ended_ns = now_ns;
-	fgt_targets_unlock(targets);
+	pthread_mutex_unlock(&targets->lock);
 	/* Makes room in the sampler; the ring stays. */
 	(void)fgt_sampler_detach(targets->sampler, entry->target);
 	fgt_log(FGT_LOG_INFO, "target_ended",
@@ -314,9 +348,9 @@ static void note_ends(struct fgt_targets *targets, uint64_t now_ns)
 			note_end(targets, entry, now_ns);
 			continue;
 		}
-		fgt_targets_lock(targets);
+		pthread_mutex_lock(&targets->lock);
 		fgt_target_entry_update_owner(entry, now_ns, targets->kept_ns);
-		fgt_targets_unlock(targets);
+		pthread_mutex_unlock(&targets->lock);
 	}
 }
 
@@ -356,16 +390,69 @@ void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns)
 
 /* ---- For the verbs ----------------------------------------------------- */
 
-int fgt_targets_attach_process(struct fgt_targets *targets, int32_t pid,
-			       uint64_t start_time, bool is_with_children,
-			       uint32_t charged_uid, struct fgt_why *why)
+uint32_t fgt_charged_uid(const struct fgt_peer *peer)
 {
-	const struct fgt_attach_cause cause = { .origin = FGT_ORIGIN_ATTACHED,
-						.is_with_children =
-							is_with_children,
-						.charged_uid = charged_uid };
+	return peer->uid == geteuid() ? 0 : peer->uid;
+}
 
-	return fgt_attaching_process(targets, pid, start_time, &cause, why);
+static struct fgt_name_rule *find_name(struct fgt_targets *targets,
+				       const char *name, uint32_t uid,
+				       size_t *ret_of_user)
+{
+	struct fgt_name_rule *found = NULL;
+
+	*ret_of_user = 0;
+	for (size_t i = 0; i < targets->name_count; i++) {
+		struct fgt_name_rule *rule = &targets->names[i];
+
+		*ret_of_user += rule->peer.uid == uid;
+		if (rule->peer.uid == uid && strcmp(rule->name, name) == 0)
+			found = rule;
+	}
+	return found;
+}
+
+int fgt_targets_add_name(struct fgt_targets *targets,
+			 const struct fgt_name_rule *rule, struct fgt_why *why)
+{
+	uint32_t uid = rule->peer.uid;
+	size_t of_user;
+	struct fgt_name_rule *place =
+		find_name(targets, rule->name, uid, &of_user);
+
+	if (!place && (targets->name_count == FGT_TARGETS_NAMES_MAX ||
+		       (uid != 0 && of_user >= FGT_TARGETS_NAMES_PER_USER)))
+		return fgt_why_set(why, -ENOSPC,
+				   "limit of attached names reached (%d per "
+				   "user, %d in all): detach one, or attach "
+				   "the PID",
+				   FGT_TARGETS_NAMES_PER_USER,
+				   FGT_TARGETS_NAMES_MAX);
+	pthread_mutex_lock(&targets->lock);
+	if (!place)
+		place = &targets->names[targets->name_count++];
+	*place = *rule;
+	pthread_mutex_unlock(&targets->lock);
+	return 0;
+}
+
+size_t fgt_targets_drop_name(struct fgt_targets *targets, const char *name,
+			     uint32_t uid)
+{
+	size_t dropped = 0;
+
+	pthread_mutex_lock(&targets->lock);
+	for (size_t i = targets->name_count; i-- > 0;) {
+		struct fgt_name_rule *rule = &targets->names[i];
+
+		if (strcmp(rule->name, name) != 0 ||
+		    (uid != 0 && rule->peer.uid != uid))
+			continue;
+		*rule = targets->names[--targets->name_count];
+		dropped++;
+	}
+	pthread_mutex_unlock(&targets->lock);
+	return dropped;
 }
 
 int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
@@ -395,36 +482,7 @@ void fgt_targets_unregister(struct fgt_targets *targets,
 		if (entry->target != target || --entry->registered > 0)
 			continue;
 		if (entry->origin == FGT_ORIGIN_REGISTERED)
-			fgt_targets_detach_index(targets, i, reason);
+			fgt_attaching_detach(targets, i, reason);
 		return;
 	}
-}
-
-void fgt_targets_detach_index(struct fgt_targets *targets, size_t index,
-			      const char *reason)
-{
-	struct fgt_target_entry *entry = &targets->table.entries[index];
-
-	fgt_attaching_stop(targets, entry, reason);
-	if (entry->ended_ns != 0 || entry->origin == FGT_ORIGIN_ATTACHED ||
-	    entry->origin == FGT_ORIGIN_REGISTERED) {
-		fgt_attaching_remove(targets, index);
-		return;
-	}
-	fgt_targets_lock(targets);
-	fgt_target_put(FGT_TAKE(entry->target));
-	entry->is_with_children = false;
-	entry->retry_ns = NEVER_NS;
-	fgt_targets_unlock(targets);
-	entry->is_seen = true;
-}
-
-struct fgt_target_table *fgt_targets_table(struct fgt_targets *targets)
-{
-	return &targets->table;
-}
-
-uint64_t fgt_targets_kept_ns(const struct fgt_targets *targets)
-{
-	return targets->kept_ns;
 }

@@ -1,40 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is sampled: what the configuration names, what was attached by hand,
- * and their children.
+ * Which processes are sampled: those that the configuration names, those that
+ * were attached on request, those that registered, and their children.
  */
 #ifndef FGT_AGENT_DAEMON_TARGETS_TARGETS_H
 #define FGT_AGENT_DAEMON_TARGETS_TARGETS_H
 
 #include "agent/capture/sampler.h"
 #include "agent/config/config.h"
+#include "agent/daemon/socket/control.h"
 #include "ringbuf/base/why.h"
 
-#define FGT_TARGETS_ENDED_MAX 32 /* rings kept of processes that ended */
+#define FGT_TARGETS_ENDED_MAX	   32 /* rings kept of processes that ended */
+#define FGT_TARGETS_NAMES_MAX	   64 /* rules that attach NAME adds */
+#define FGT_TARGETS_NAMES_PER_USER 16 /* of those; root is not counted */
 
 struct fgt_targets;
-struct fgt_target_table;
+struct fgt_jobs;
+struct fgt_name_rule;
 
-enum fgt_origin {
-	FGT_ORIGIN_ATTACHED,
-	FGT_ORIGIN_CONFIGURED,
-	FGT_ORIGIN_CHILD,
-	FGT_ORIGIN_REGISTERED, /* by itself */
-};
-
-/* "attached", "configured", "child", "registered" */
-const char *fgt_origin_name(enum fgt_origin origin);
-
-/* kept_ns: how long the ring of an ended process is kept. -ENOMEM. */
-int fgt_targets_new(struct fgt_sampler *sampler, uint64_t kept_ns,
-		    struct fgt_targets **ret_targets);
+/* kept_ns: how long the ring of an ended process is kept. jobs: the thread on
+ * which attach and detach run. -ENOMEM. */
+int fgt_targets_new(struct fgt_sampler *sampler, struct fgt_jobs *jobs,
+		    uint64_t kept_ns, struct fgt_targets **ret_targets);
 /* Detaches all. */
 void fgt_targets_free(struct fgt_targets *targets);
 FGT_DEFINE_AUTO(struct fgt_targets *, fgt_targets_free);
 
 /*
  * Everything below runs on the thread of jobs (or where there is none yet
- * or no longer), but for _lock, _unlock, _leave and _kept_ns.
+ * or no longer), except _leave.
  *
  * Takes over the rules of a configuration, which stays until the next call:
  * attaches what they name, detaches what only the former ones named.
@@ -46,18 +41,24 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns);
 
 /*
- * Samples this very process from now on; already sampled: its origin and
- * children are brought up to date. charged_uid: see the entry. -ESRCH it has
- * ended, -ENOSPC too many rings; the sampler's errors.
+ * Processes of this name that start from now on are sampled too, if the rule's
+ * user could trace them. A rule of that name and user is replaced. -ENOSPC.
  */
-int fgt_targets_attach_process(struct fgt_targets *targets, int32_t pid,
-			       uint64_t start_time, bool is_with_children,
-			       uint32_t charged_uid, struct fgt_why *why);
+int fgt_targets_add_name(struct fgt_targets *targets,
+			 const struct fgt_name_rule *rule, struct fgt_why *why);
+/* Drops the rules of this name that the user made, for root all; how many. */
+size_t fgt_targets_drop_name(struct fgt_targets *targets, const char *name,
+			     uint32_t uid);
+
+/* Whose limit a target counts against: 0 for the user who runs the daemon, who
+ * owns the memory. */
+uint32_t fgt_charged_uid(const struct fgt_peer *peer);
 
 /*
- * The same for a process that asks for itself, perhaps more than once: sampled
- * until it has asked for the contrary as often, unless it is also wanted for
- * another reason. ret_target: a new reference.
+ * Samples a process that registered itself, perhaps more than once: until it
+ * has been unregistered as often, unless it is also wanted for another reason.
+ * charged_uid: see the entry. ret_target: a new reference. -ESRCH it has ended,
+ * -ENOSPC too many rings; the sampler's errors.
  */
 int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
 			 uint64_t start_time, uint32_t charged_uid,
@@ -67,19 +68,7 @@ void fgt_targets_unregister(struct fgt_targets *targets,
 			    const struct fgt_target *target,
 			    const char *reason);
 
-/* The entry at an index of the table leaves, with its ring; a rule does not
- * bring it back before the next configuration. reason: for the log. */
-void fgt_targets_detach_index(struct fgt_targets *targets, size_t index,
-			      const char *reason);
-
 /* Any thread: what is attached or looked for meanwhile gives up. */
 void fgt_targets_leave(struct fgt_targets *targets);
-bool fgt_targets_is_leaving(const struct fgt_targets *targets);
-
-/* Other threads than that of jobs look at the table under the lock. */
-void fgt_targets_lock(struct fgt_targets *targets);
-void fgt_targets_unlock(struct fgt_targets *targets);
-struct fgt_target_table *fgt_targets_table(struct fgt_targets *targets);
-uint64_t fgt_targets_kept_ns(const struct fgt_targets *targets);
 
 #endif

@@ -21,9 +21,8 @@
 #include "agent/protocol/channel.h"
 #include "ringbuf/slice/slice_codec.h"
 
-#define FAR_NS	 (fgt_loop_now() + UINT64_C(20000000000))
-#define CLIENTS	 40
-#define GRACE_NS 30000000
+#define FAR_NS	(fgt_loop_now() + UINT64_C(20000000000))
+#define CLIENTS 40
 
 struct fixture {
 	char directory[64];
@@ -58,8 +57,7 @@ static void handle(void *context, struct fgt_control_client *client,
 	};
 
 	(void)message;
-	fgt_slices_submit(fixture->slices, client, fixture->target, &request,
-			  GRACE_NS);
+	fgt_slices_submit(fixture->slices, client, fixture->target, &request);
 }
 
 static pid_t start_child(void)

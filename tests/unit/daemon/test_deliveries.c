@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/delivery/deliveries.h"
-#include "agent/daemon/delivery/delivery_tally.h"
+#include "agent/daemon/delivery/delivery_limits.h"
 #include "agent/daemon/loop/log.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
@@ -134,12 +134,11 @@ static int slice_fd(void)
 	return fd;
 }
 
-static const struct fgt_transaction_facts facts = {
-	.name = "checkout", .event_id = "0123456789abcdef0123456789abcdef"
-};
-
+/* Each with an id of its own: the same one again is queued once only. */
 static int submit(int fd, uint32_t uid, const char *destination)
 {
+	static unsigned int count;
+	struct fgt_transaction_facts facts = { .name = "checkout" };
 	const struct fgt_delivery_order order = {
 		.pid = 4242,
 		.uid = uid,
@@ -152,6 +151,7 @@ static int submit(int fd, uint32_t uid, const char *destination)
 	};
 	struct fgt_why why;
 
+	snprintf(facts.event_id, sizeof(facts.event_id), "%032x", ++count);
 	return fgt_deliveries_submit(world.deliveries, &order, &why);
 }
 

@@ -2,7 +2,7 @@
 /*
  * What was accepted last is known when it is asked for again.
  */
-#include "agent/daemon/delivery/delivery_recent.h"
+#include "agent/daemon/delivery/delivery_limits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wall clock as it was: wall time → monotonic time through anchors.
- * Pure but for fgt_now_read(). Must not assume that anchors are sane.
+ * Pure, except fgt_now_read(). Must not assume that anchors are sane.
  */
-#include "agent/cli/range/wall_clock.h"
+#include "ringbuf/slice/wall_clock.h"
 
 #include <stddef.h>
 #include <time.h>
@@ -17,7 +17,8 @@ void fgt_now_read(struct fgt_now *ret_now)
 {
 	uint64_t best_ns = UINT64_MAX;
 
-	/* We may lose the CPU between two readings: the closest pair wins. */
+	/* The thread may lose the CPU between two readings: the closest pair
+	 * wins. */
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t before = fgt_clock_ns(CLOCK_MONOTONIC);
 		uint64_t wall = fgt_clock_ns(CLOCK_REALTIME);
@@ -43,11 +44,18 @@ static struct fgt_anchor get_anchor(const struct fgt_anchor *anchors,
 
 static uint64_t shift(const struct fgt_anchor *anchor, uint64_t wall_ns)
 {
-	const struct fgt_time time = { .is_wall = true, .ns = wall_ns };
-	const struct fgt_now then = { .mono_ns = anchor->mono_ns,
-				      .wall_ns = anchor->wall_ns };
+	uint64_t distance_ns, mono_ns;
 
-	return fgt_time_to_mono(&time, &then);
+	if (wall_ns <= anchor->wall_ns) {
+		distance_ns = anchor->wall_ns - wall_ns;
+		return anchor->mono_ns > distance_ns
+			       ? anchor->mono_ns - distance_ns
+			       : 0;
+	}
+	distance_ns = wall_ns - anchor->wall_ns;
+	return __builtin_add_overflow(anchor->mono_ns, distance_ns, &mono_ns)
+		       ? UINT64_MAX
+		       : mono_ns;
 }
 
 uint64_t fgt_wall_to_mono(const struct fgt_anchor *anchors, uint32_t count,
@@ -72,6 +80,28 @@ uint64_t fgt_wall_to_mono(const struct fgt_anchor *anchors, uint32_t count,
 		return shift(&last, wall_ns);
 	first = get_anchor(anchors, count, now, 0);
 	return shift(&first, wall_ns);
+}
+
+uint64_t fgt_wall_at(const struct fgt_anchor *anchors, uint32_t count,
+		     uint64_t mono_ns)
+{
+	const struct fgt_anchor *anchor = anchors;
+	uint32_t low = 0, high = count;
+
+	if (!count)
+		return 0;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (anchors[middle].mono_ns <= mono_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low)
+		anchor = &anchors[low - 1];
+	/* Unsigned wrap-around makes this right on both sides of the anchor. */
+	return anchor->wall_ns + (mono_ns - anchor->mono_ns);
 }
 
 bool fgt_wall_has_stepped(const struct fgt_anchor *anchors, uint32_t count,

@@ -2,8 +2,8 @@
 /*
  * How a process that is not our child has ended.
  */
-#ifndef FGT_AGENT_DAEMON_TARGETS_DEATH_H
-#define FGT_AGENT_DAEMON_TARGETS_DEATH_H
+#ifndef FGT_AGENT_DAEMON_PROGRAMS_DEATH_H
+#define FGT_AGENT_DAEMON_PROGRAMS_DEATH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Wall time to monotonic time through anchors, with clocks that were set
- * (FAULTS T1). Runs in one thread.
+ * meanwhile. Runs in one thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/cli/range/wall_clock.h"
+#include "ringbuf/slice/wall_clock.h"
 
 #define S    UINT64_C(1000000000)
 #define HOUR (3600 * S)

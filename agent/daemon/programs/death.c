@@ -16,7 +16,7 @@
  * a status without a signal. Neither is a crash; nor is an end that somebody
  * asked for.
  */
-#include "agent/daemon/targets/death.h"
+#include "agent/daemon/programs/death.h"
 
 #include <errno.h>
 #include <fcntl.h>

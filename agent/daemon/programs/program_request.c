@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the requests of programs; every value of them is checked here. Runs in
+ * the daemon's loop. A process gets its own stacks delivered, as its own user,
+ * never another's.
+ */
+#include "agent/daemon/programs/program_request.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/daemon/delivery/deliveries.h"
+#include "agent/daemon/slices/slices.h"
+#include "agent/daemon/socket/reply.h"
+#include "agent/protocol/transaction_facts.h"
+
+#define AHEAD_MAX_NS (UINT64_C(60) * 1000000000)
+
+/* ---- register ---------------------------------------------------------- */
+
+static int get_own_text(const struct fgt_message *request, const char *key,
+			char *to, size_t size, struct fgt_why *why)
+{
+	const char *text;
+	int r = fgt_message_get_string(request, key, &text);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0 || strlen(text) >= size)
+		return fgt_why_set(why, -EINVAL,
+				   "%s must be a string of at most %zu bytes",
+				   key, size - 1);
+	strcpy(to, text);
+	return 0;
+}
+
+static int get_mode(struct fgt_registration *facts,
+		    const struct fgt_message *request, struct fgt_why *why)
+{
+	const char *mode;
+
+	if (fgt_message_get_string(request, "mode", &mode) < 0 ||
+	    (strcmp(mode, "agent") != 0 && strcmp(mode, "embedded") != 0))
+		return fgt_why_set(why, -EINVAL,
+				   "mode must be agent or embedded");
+	facts->is_embedded = strcmp(mode, "embedded") == 0;
+	return 0;
+}
+
+/* The flags tell which descriptors came, in which order. */
+static int take_fds(struct fgt_registration *facts,
+		    struct fgt_control_client *client,
+		    const struct fgt_message *request, struct fgt_why *why)
+{
+	bool has_spans = false, has_ring = false;
+
+	if (fgt_message_get_bool(request, "spans", &has_spans) == -EINVAL ||
+	    fgt_message_get_bool(request, "ring", &has_ring) == -EINVAL)
+		return fgt_why_set(why, -EINVAL,
+				   "spans and ring must be true or false");
+	if (has_spans)
+		facts->spans_fd = fgt_control_take_fd(client);
+	if (has_ring)
+		facts->ring_fd = fgt_control_take_fd(client);
+	if ((has_spans && facts->spans_fd < 0) ||
+	    (has_ring && facts->ring_fd < 0))
+		return fgt_why_set(why, -EINVAL,
+				   "spans and ring need a descriptor each: a "
+				   "memfd sealed against shrinking");
+	return 0;
+}
+
+int fgt_registration_read(struct fgt_registration *facts,
+			  struct fgt_control_client *client,
+			  const struct fgt_message *request,
+			  struct fgt_why *why)
+{
+	int r = get_mode(facts, request, why);
+
+	if (r == 0)
+		r = get_own_text(request, "destination", facts->destination,
+				 sizeof(facts->destination), why);
+	if (r == 0)
+		r = get_own_text(request, "release", facts->release,
+				 sizeof(facts->release), why);
+	if (r == 0)
+		r = get_own_text(request, "environment", facts->environment,
+				 sizeof(facts->environment), why);
+	return r < 0 ? r : take_fds(facts, client, request, why);
+}
+
+/* ---- deliver ----------------------------------------------------------- */
+
+/* One request while it is handled. */
+struct call {
+	const struct fgt_registration *registration;
+	const struct fgt_message *request;
+	struct fgt_delivery_order order;
+	struct fgt_facts_room room;
+	struct fgt_why why;
+};
+
+static int refuse(struct call *call, const char *text)
+{
+	return fgt_why_set(&call->why, -EINVAL, "%s", text);
+}
+
+static int get_range(struct call *call)
+{
+	const struct fgt_transaction_facts *facts = call->order.facts;
+	struct fgt_delivery_order *order = &call->order;
+	uint64_t now_ns = fgt_loop_now();
+
+	if (fgt_message_get_uint(call->request, "from_ns", &order->from_ns) <
+		    0 ||
+	    fgt_message_get_uint(call->request, "to_ns", &order->to_ns) < 0 ||
+	    order->from_ns > order->to_ns)
+		return refuse(call, "from_ns and to_ns must be CLOCK_MONOTONIC "
+				    "in ns, in order");
+	if (order->to_ns > now_ns + AHEAD_MAX_NS)
+		return refuse(call, "the range ends more than a minute ahead");
+	if (!call->registration->target)
+		return refuse(call, "a process that samples itself must send "
+				    "its slice as data");
+	order->target = call->registration->target;
+	order->is_transaction = facts && facts->begin_ns && facts->end_ns;
+	order->not_before_ns =
+		order->to_ns + fgt_slices_grace_ns(order->target);
+	return 0;
+}
+
+/* Into a memfd, not looked at: what it holds is its user's business. */
+static int keep_data(struct call *call, const uint8_t *bytes, size_t len)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = memfd_create("fgtrace-delivery", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, bytes, len) != (ssize_t)len)
+		return fgt_why_set(&call->why, -ENOMEM, "out of memory");
+	call->order.data_fd = FGT_TAKE_FD(fd);
+	return 0;
+}
+
+static int get_content(struct call *call)
+{
+	const uint8_t *bytes;
+	size_t len;
+	int r = fgt_message_get_bin(call->request, "data", &bytes, &len);
+
+	if (r == -ENOENT)
+		return get_range(call);
+	return r < 0 || len == 0 ? refuse(call, "data must be a .fgt file")
+				 : keep_data(call, bytes, len);
+}
+
+static int read_order(struct call *call)
+{
+	const struct fgt_registration *registration = call->registration;
+	int r;
+
+	call->order = (struct fgt_delivery_order){
+		.pid = registration->pid,
+		.uid = registration->uid,
+		.gid = registration->gid,
+		.data_fd = -1,
+		.kind = FGT_DELIVERY_FILE,
+		.spans_fd = -1,
+	};
+	if (fgt_message_get_string(call->request, "destination",
+				   &call->order.destination) < 0)
+		return refuse(call, "destination must be a string");
+	r = fgt_facts_read(call->request, &call->room, &call->why);
+	if (r == 0)
+		call->order.facts = &call->room.facts;
+	return r < 0 && r != -ENOENT ? r : get_content(call);
+}
+
+void fgt_program_deliver(struct fgt_deliveries *deliveries,
+			 const struct fgt_upload_limits *limits,
+			 const struct fgt_registration *registration,
+			 struct fgt_control_client *client,
+			 const struct fgt_message *request)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	struct call call = { .registration = registration, .request = request };
+	int r = read_order(&call);
+
+	call.order.limits = limits;
+	if (r == 0)
+		r = fgt_deliveries_submit(deliveries, &call.order, &call.why);
+	if (r < 0) {
+		fgt_control_fail(client, r, call.why.text);
+		return;
+	}
+	(void)fgt_reply_new(&builder);
+	fgt_control_reply(client, builder);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads slice requests. Runs in the daemon's loop; every value of a request is
+ * checked here before it is used.
+ */
+#include "agent/daemon/slices/slice_verb.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/daemon/socket/reply.h"
+#include "agent/daemon/targets/target_list.h"
+#include "ringbuf/slice/wall_clock.h"
+
+#define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
+
+/* One end of the range, on the clock that the request names. */
+struct end {
+	bool is_given, is_wall;
+	uint64_t ns;
+};
+
+/* One request while it is handled. */
+struct call {
+	const struct fgt_slice_verb *verb;
+	struct fgt_control_client *client;
+	const struct fgt_message *request;
+	struct fgt_selector selector;
+	struct end from, to;
+	uint64_t last_ns; /* 0: not given */
+	struct fgt_slice_request slice;
+	struct fgt_why why;
+};
+
+static int refuse(struct call *call, const char *text)
+{
+	return fgt_why_set(&call->why, -EINVAL, "%s", text);
+}
+
+/* ---- Arguments --------------------------------------------------------- */
+
+/* -ENOENT: it is not there. */
+static int read_ns(struct call *call, const char *key, uint64_t *ret_ns)
+{
+	int r = fgt_message_get_uint(call->request, key, ret_ns);
+
+	return r == 0 || r == -ENOENT
+		       ? r
+		       : fgt_why_set(&call->why, -EINVAL,
+				     "%s must be a number of nanoseconds", key);
+}
+
+static int read_end(struct call *call, const char *key, const char *wall_key,
+		    struct end *end)
+{
+	int r = read_ns(call, key, &end->ns);
+	int r_wall = read_ns(call, wall_key, &end->ns);
+
+	if (r == 0 && r_wall == 0)
+		return fgt_why_set(&call->why, -EINVAL,
+				   "%s and %s exclude each other", key,
+				   wall_key);
+	end->is_given = r == 0 || r_wall == 0;
+	end->is_wall = r_wall == 0;
+	return r == -EINVAL || r_wall == -EINVAL ? -EINVAL : 0;
+}
+
+static int check_range(struct call *call, uint64_t from_ns, uint64_t to_ns)
+{
+	if (from_ns > to_ns)
+		return fgt_why_set(&call->why, -EINVAL,
+				   "from lies %.3f s after to: swap them, or "
+				   "move to",
+				   (double)(from_ns - to_ns) / 1e9);
+	if (to_ns > fgt_loop_now() + AHEAD_MAX_NS)
+		return refuse(call,
+			      "the range ends more than an hour ahead: ask "
+			      "when it has come");
+	return 0;
+}
+
+static int read_request(struct call *call)
+{
+	int64_t tid = 0;
+	int r = fgt_message_get_int(call->request, "tid", &tid);
+
+	if ((r < 0 && r != -ENOENT) || tid < 0 || tid > INT32_MAX)
+		return refuse(call,
+			      "tid must be a number from 0 to 2147483647");
+	call->slice.tid = (int32_t)tid;
+	r = read_end(call, "from_ns", "from_wall_ns", &call->from);
+	if (r == 0)
+		r = read_end(call, "to_ns", "to_wall_ns", &call->to);
+	if (r == 0)
+		r = read_ns(call, "last_ns", &call->last_ns);
+	if (r == 0 && call->from.is_given)
+		return refuse(call, "from and last_ns exclude each other");
+	if (r < 0 && r != -ENOENT)
+		return r;
+	return call->to.is_given && !call->to.is_wall && !call->from.is_wall
+		       ? check_range(call, call->from.ns, call->to.ns)
+		       : 0;
+}
+
+/* ---- The range --------------------------------------------------------- */
+
+struct anchors {
+	struct fgt_anchor *rows;
+	uint32_t count;
+	struct fgt_now now;
+};
+
+static uint64_t to_mono(const struct end *end, const struct anchors *anchors)
+{
+	return end->is_wall ? fgt_wall_to_mono(anchors->rows, anchors->count,
+					       &anchors->now, end->ns)
+			    : end->ns;
+}
+
+/* Of a target that has ended: its end. */
+static uint64_t newest_ns(const struct fgt_target *target, uint64_t now_ns)
+{
+	struct fgt_target_status status;
+
+	fgt_target_get_status(target, &status);
+	return status.ended_ns ? status.ended_ns : now_ns;
+}
+
+static int resolve(struct call *call, const struct fgt_target *target)
+{
+	struct fgt_slice_request *slice = &call->slice;
+	struct anchors anchors = { .rows = NULL };
+
+	fgt_now_read(&anchors.now);
+	/* Without anchors (nothing is recorded yet) by the clock of now. */
+	if (call->from.is_wall || call->to.is_wall)
+		(void)fgt_ring_read_anchors(fgt_target_ring(target),
+					    &anchors.rows, &anchors.count);
+	slice->to_ns = call->to.is_given
+			       ? to_mono(&call->to, &anchors)
+			       : newest_ns(target, anchors.now.mono_ns);
+	if (call->from.is_given)
+		slice->from_ns = to_mono(&call->from, &anchors);
+	else if (call->last_ns && call->last_ns < slice->to_ns)
+		slice->from_ns = slice->to_ns - call->last_ns;
+	slice->is_clock_set =
+		fgt_wall_has_stepped(anchors.rows, anchors.count, &anchors.now);
+	free(anchors.rows);
+	/* A process gets its own past, not that of a program that it may become
+	 * by exec. */
+	if (call->selector.is_own && slice->to_ns > anchors.now.mono_ns) {
+		slice->to_ns = anchors.now.mono_ns;
+		if (slice->from_ns > slice->to_ns)
+			slice->from_ns = slice->to_ns;
+	}
+	return check_range(call, slice->from_ns, slice->to_ns);
+}
+
+/* ---- The verb ---------------------------------------------------------- */
+
+/* The error lists the targets that there are to choose from. */
+static void fail_with_choice(struct call *call, int error)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+
+	if (fgt_reply_new_error(error, call->why.text, &builder) == 0)
+		fgt_target_list_put_names(call->verb->targets,
+					  fgt_control_peer(call->client),
+					  &call->selector, false, builder);
+	fgt_control_reply(call->client, builder);
+}
+
+void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
+			   const struct fgt_message *request)
+{
+	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
+	struct call call = { .verb = context,
+			     .client = client,
+			     .request = request };
+	int r = fgt_selector_read(client, request, &call.selector, &call.why);
+
+	if (r == 0)
+		r = read_request(&call);
+	if (r == 0)
+		r = fgt_target_list_find(call.verb->targets,
+					 fgt_control_peer(client),
+					 &call.selector, &target, &call.why);
+	if (r == 0)
+		r = resolve(&call, target);
+	if (r == -ENOTUNIQ)
+		fail_with_choice(&call, r);
+	else if (r < 0)
+		fgt_control_fail(client, r, call.why.text);
+	else
+		fgt_slices_submit(call.verb->slices, client, target,
+				  &call.slice);
+}

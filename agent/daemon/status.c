@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Describes the daemon, in the log's first lines and in the reply of status.
+ * Runs in the daemon's loop.
+ */
+#include "agent/daemon/status.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "agent/daemon/loop/log.h"
+#include "agent/daemon/socket/reply.h"
+#include "agent/daemon/targets/target_list.h"
+#include "ringbuf/base/clock.h"
+
+static uint64_t rss_bytes(void)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	unsigned long size, resident;
+	char text[128];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	if (sscanf(text, "%lu %lu", &size, &resident) != 2)
+		return 0;
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void add_capabilities(struct fgt_builder *builder,
+			     const struct fgt_sampler *sampler)
+{
+	struct fgt_capabilities capabilities;
+
+	fgt_sampler_get_capabilities(sampler, &capabilities);
+	fgt_builder_bool(builder, "has_bpf", capabilities.has_bpf);
+	fgt_builder_string(builder, "bpf_why", capabilities.bpf_why);
+	fgt_builder_bool(builder, "has_perf_cpu", capabilities.has_perf_cpu);
+	fgt_builder_string(builder, "perf_cpu_why", capabilities.perf_cpu_why);
+	fgt_builder_bool(builder, "has_perf_thread",
+			 capabilities.has_perf_thread);
+	fgt_builder_string(builder, "perf_thread_why",
+			   capabilities.perf_thread_why);
+	fgt_builder_bool(builder, "has_ptrace", capabilities.has_ptrace);
+	fgt_builder_string(builder, "ptrace_why", capabilities.ptrace_why);
+}
+
+static void add_slices(struct fgt_builder *builder, struct fgt_slices *slices)
+{
+	struct fgt_slices_counters counters;
+
+	fgt_slices_get_counters(slices, &counters);
+	const struct fgt_figure figures[] = {
+		{ "slices_served", counters.served },
+		{ "slices_failed", counters.failed },
+		{ "slices_busy", counters.busy },
+		{ "slices_active", counters.active },
+		{ "slices_waiting", counters.waiting },
+	};
+	fgt_reply_put_figures(builder, figures,
+			      sizeof(figures) / sizeof(figures[0]));
+}
+
+static void add_deliveries(struct fgt_builder *builder,
+			   const struct fgt_deliveries *deliveries)
+{
+	struct fgt_deliveries_counters counters;
+
+	fgt_deliveries_get_counters(deliveries, &counters);
+	const struct fgt_figure figures[] = {
+		{ "deliveries_delivered", counters.delivered },
+		{ "deliveries_failed", counters.failed },
+		{ "deliveries_refused", counters.refused },
+		{ "deliveries_retried", counters.retried },
+		{ "deliveries_active", counters.active },
+		{ "deliveries_waiting", counters.waiting },
+	};
+	fgt_reply_put_figures(builder, figures,
+			      sizeof(figures) / sizeof(figures[0]));
+}
+
+static void add_daemon(struct fgt_builder *builder,
+		       const struct fgt_daemon_status *status)
+{
+	const struct fgt_config *config = *status->config;
+
+	fgt_builder_string(builder, "version", FGT_VERSION);
+	fgt_builder_int(builder, "pid", getpid());
+	fgt_builder_uint(builder, "uid", geteuid());
+	fgt_builder_string(builder, "socket", status->socket_path);
+	fgt_builder_string(builder, "config", config->path ? config->path : "");
+	fgt_builder_uint(builder, "uptime_ns",
+			 fgt_loop_now() - status->started_ns);
+	fgt_builder_int(builder, "hz", config->sampling.hz);
+	fgt_builder_double(builder, "max_cpu_percent",
+			   config->sampling.max_cpu_percent);
+	fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
+	fgt_builder_uint(builder, "ring_bytes",
+			 (uint64_t)config->ring.memory_mb << 20);
+}
+
+static void add_life(struct fgt_builder *builder,
+		     const struct fgt_daemon_status *status,
+		     const struct fgt_peer *peer)
+{
+	const struct fgt_figure figures[] = {
+		{ "target_count",
+		  fgt_target_list_count(status->targets, peer) },
+		{ "clients", fgt_control_count(status->control) },
+		{ "registered",
+		  fgt_registrations_count(status->registrations) },
+		{ "crashes", fgt_registrations_crashes(status->registrations) },
+		{ "reloads", status->reloads },
+		{ "reload_failed", status->reload_failed },
+		{ "rss_bytes", rss_bytes() },
+		{ "cpu_ns", fgt_clock_ns(CLOCK_PROCESS_CPUTIME_ID) },
+	};
+
+	fgt_reply_put_figures(builder, figures,
+			      sizeof(figures) / sizeof(figures[0]));
+	fgt_builder_string(builder, "reload_why", status->reload_why.text);
+}
+
+void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
+			      const struct fgt_message *request)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	const struct fgt_peer *peer = fgt_control_peer(client);
+	const struct fgt_daemon_status *status = context;
+
+	(void)request;
+	if (fgt_reply_new(&builder) == 0) {
+		add_daemon(builder, status);
+		add_capabilities(builder, status->sampler);
+		add_life(builder, status, peer);
+		add_slices(builder, status->slices);
+		add_deliveries(builder, status->deliveries);
+		fgt_target_list_put(status->targets, peer, builder);
+	}
+	fgt_control_reply(client, builder);
+}
+
+/* ---- The log ----------------------------------------------------------- */
+
+/* BPF is one of several providers, unless the configuration names it. */
+static void log_capability(const struct fgt_config *config, const char *event,
+			   bool is_permitted, const char *why)
+{
+	bool is_needed = strcmp(event, "bpf") != 0 ||
+			 config->sampling.provider == FGT_PROVIDER_BPF;
+
+	if (is_permitted)
+		fgt_log(FGT_LOG_INFO, event, "permitted");
+	else
+		fgt_log(is_needed ? FGT_LOG_WARNING : FGT_LOG_INFO, event,
+			"not permitted: %s", why);
+}
+
+void fgt_daemon_status_log(const struct fgt_daemon_status *status)
+{
+	const struct fgt_config *config = *status->config;
+	struct fgt_capabilities has;
+
+	fgt_log(FGT_LOG_INFO, "started",
+		"fgtrace-agent %s, pid %ld, uid %u, socket %s, config %s, "
+		"%d Hz, %d s",
+		FGT_VERSION, (long)getpid(), geteuid(), status->socket_path,
+		config->path ? config->path : "(none)", config->sampling.hz,
+		config->ring.seconds);
+	fgt_sampler_get_capabilities(status->sampler, &has);
+	const struct {
+		const char *event;
+		bool is_permitted;
+		const char *why;
+	} rows[] = {
+		{ "bpf", has.has_bpf, has.bpf_why },
+		{ "perf_cpu", has.has_perf_cpu, has.perf_cpu_why },
+		{ "perf_thread", has.has_perf_thread, has.perf_thread_why },
+		{ "ptrace", has.has_ptrace, has.ptrace_why },
+	};
+	for (size_t i = 0; i < 4; i++)
+		log_capability(config, rows[i].event, rows[i].is_permitted,
+			       rows[i].why);
+}

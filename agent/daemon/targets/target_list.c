@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists targets in replies and finds the one that a request means. Runs in the
+ * daemon's loop, names of targets in jobs too. Must give a client the same
+ * answer for a process that is not there and for one that it may not see.
+ */
+#include "agent/daemon/targets/target_list.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/daemon/socket/reply.h"
+#include "agent/daemon/targets/rule.h"
+#include "agent/daemon/targets/target_table.h"
+
+/* ---- Which target ------------------------------------------------------ */
+
+static int read_pid(const struct fgt_peer *peer,
+		    const struct fgt_message *request,
+		    struct fgt_selector *selector, struct fgt_why *why)
+{
+	int64_t pid;
+	int r = fgt_message_get_int(request, "pid", &pid);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0 || pid < 1 || pid > INT32_MAX)
+		return fgt_why_set(why, -EINVAL,
+				   "pid must be a number from 1 to 2147483647");
+	if (!fgt_pid_means_the_same_to(peer->pid, peer->uid))
+		return fgt_why_set(why, -EINVAL,
+				   "pid %d may be another process to the agent "
+				   "(pid namespaces differ or cannot be "
+				   "read): use the name",
+				   (int)pid);
+	selector->pid = (int32_t)pid;
+	return 0;
+}
+
+static int read_name(const struct fgt_message *request,
+		     struct fgt_selector *selector, struct fgt_why *why)
+{
+	int r = fgt_message_get_string(request, "name", &selector->name);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0 || selector->name[0] == 0 ||
+	    strlen(selector->name) > FGT_SELECTOR_NAME_MAX)
+		return fgt_why_set(why, -EINVAL,
+				   "name must be a string of 1 to %d bytes",
+				   FGT_SELECTOR_NAME_MAX);
+	return 0;
+}
+
+int fgt_selector_read(const struct fgt_control_client *client,
+		      const struct fgt_message *request,
+		      struct fgt_selector *ret_selector, struct fgt_why *why)
+{
+	const struct fgt_peer *peer = fgt_control_peer(client);
+	struct fgt_selector selector = { .pid = 0 };
+	bool is_self = false;
+	int r = read_pid(peer, request, &selector, why);
+
+	if (r == 0)
+		r = read_name(request, &selector, why);
+	if (r < 0)
+		return r;
+	if (fgt_message_get_bool(request, "self", &is_self) == -EINVAL)
+		return fgt_why_set(why, -EINVAL, "self must be true or false");
+	if ((selector.pid != 0) + (selector.name != NULL) + is_self > 1)
+		return fgt_why_set(why, -EINVAL,
+				   "pid, name and self exclude each other: "
+				   "give one");
+	/* A process need not know its pid in the agent's namespace. */
+	if (is_self) {
+		selector.pid = peer->pid;
+		selector.is_own = peer->is_sender;
+	}
+	*ret_selector = selector;
+	return 0;
+}
+
+/* A process that asks for itself may see its own past, whatever its rights.
+ * Still that process: the pid is not another's by now. */
+static bool is_own(const struct fgt_target_entry *entry,
+		   const struct fgt_selector *selector)
+{
+	return selector->is_own && entry->pid == selector->pid &&
+	       fgt_target_entry_is_running(entry);
+}
+
+int fgt_target_list_none_found(const struct fgt_selector *selector,
+			       struct fgt_why *why)
+{
+	static const char remedy[] = "'fgtrace-agent targets' lists yours, "
+				     "'attach' adds one";
+
+	if (selector->pid != 0)
+		return fgt_why_set(why, -ESRCH,
+				   "no target with pid %d that you may see: %s",
+				   selector->pid, remedy);
+	if (selector->name)
+		return fgt_why_set(why, -ESRCH,
+				   "no target named %s that you may see: %s",
+				   selector->name, remedy);
+	return fgt_why_set(why, -ESRCH,
+			   "no target that you may see: add one with "
+			   "'fgtrace-agent attach PID'");
+}
+
+/* Under the lock. */
+static int choose(struct fgt_targets *targets, const struct fgt_peer *peer,
+		  const struct fgt_selector *selector,
+		  struct fgt_target **ret_target, struct fgt_why *why)
+{
+	struct fgt_target_table *table = &targets->table;
+	const struct fgt_target_entry *chosen = NULL;
+	size_t live = 0, ended = 0;
+
+	for (size_t i = 0; i < table->count; i++) {
+		struct fgt_target_entry *entry = &table->entries[i];
+
+		if (!fgt_target_entry_is_match(entry, selector) ||
+		    !(is_own(entry, selector) ||
+		      fgt_target_entry_is_visible(targets, entry, peer)))
+			continue;
+		if (fgt_target_entry_is_live(entry))
+			live++;
+		else
+			ended++;
+		if (!chosen || fgt_target_entry_is_live(entry))
+			chosen = entry;
+	}
+	if (!chosen)
+		return fgt_target_list_none_found(selector, why);
+	if (live > 1 || (live == 0 && ended > 1))
+		return fgt_why_set(why, -ENOTUNIQ,
+				   "%zu targets match: name one with -p PID",
+				   live ? live : ended);
+	*ret_target = fgt_target_get(chosen->target);
+	return 0;
+}
+
+int fgt_target_list_find(struct fgt_targets *targets,
+			 const struct fgt_peer *peer,
+			 const struct fgt_selector *selector,
+			 struct fgt_target **ret_target, struct fgt_why *why)
+{
+	int r;
+
+	pthread_mutex_lock(&targets->lock);
+	r = choose(targets, peer, selector, ret_target, why);
+	pthread_mutex_unlock(&targets->lock);
+	return r;
+}
+
+/* ---- In replies -------------------------------------------------------- */
+
+static void add_identity(struct fgt_builder *builder,
+			 const struct fgt_target_entry *entry,
+			 const struct fgt_target_status *status)
+{
+	fgt_builder_int(builder, "pid", status->pid);
+	fgt_builder_uint(builder, "uid", status->uid);
+	fgt_builder_uint(builder, "start_time", status->start_time);
+	fgt_builder_string(builder, "name", status->name);
+	fgt_builder_string(builder, "exe", status->exe);
+	fgt_builder_string(builder, "origin", fgt_origin_name(entry->origin));
+	fgt_builder_bool(builder, "with_children", entry->is_with_children);
+	fgt_builder_bool(builder, "alive", status->is_alive);
+	fgt_builder_uint(builder, "attached_ns", status->attached_ns);
+	fgt_builder_uint(builder, "ended_ns", status->ended_ns);
+}
+
+static void add_sampling(struct fgt_builder *builder,
+			 const struct fgt_target_status *status)
+{
+	const struct fgt_figure figures[] = {
+		{ "threads", status->threads },
+		{ "ticks", status->ticks },
+		{ "missed_ticks", status->missed_ticks },
+		{ "samples_running", status->samples_running },
+		{ "samples_blocked", status->samples_blocked },
+		{ "torn", status->torn },
+		{ "credited_ticks", status->credited_ticks },
+		{ "rate_periods", status->rate_periods },
+	};
+
+	fgt_reply_put_figures(builder, figures,
+			      sizeof(figures) / sizeof(figures[0]));
+	fgt_builder_double(builder, "effective_hz", status->effective_hz);
+	fgt_builder_double(builder, "rate_hz", status->rate_hz);
+	fgt_builder_string(builder, "rate_note", status->rate_note);
+	fgt_builder_double(builder, "cpu_percent", status->cpu_percent);
+	fgt_builder_string(builder, "who_ran",
+			   status->who_ran ? status->who_ran : "");
+	fgt_builder_string(builder, "running",
+			   status->running ? status->running : "");
+	fgt_builder_string(builder, "limitation", status->limitation);
+}
+
+static void add_unwinding(struct fgt_builder *builder,
+			  const struct fgt_unwind_stats *unwind)
+{
+	uint64_t truncated = 0;
+
+	for (int i = 0; i < FGT_MARKER_COUNT; i++)
+		truncated += unwind->truncated[i];
+	fgt_builder_uint(builder, "stacks", unwind->stacks);
+	fgt_builder_uint(builder, "stacks_complete", unwind->complete);
+	fgt_builder_uint(builder, "stacks_truncated", truncated);
+	fgt_builder_uint(builder, "fp_needed", unwind->fp_needed);
+	fgt_builder_uint(builder, "fp_recovered", unwind->fp_recovered);
+}
+
+static void add_ring(struct fgt_builder *builder,
+		     const struct fgt_ring_stats *ring)
+{
+	const struct fgt_figure figures[] = {
+		{ "oldest_ns", ring->oldest_ns },
+		{ "newest_ns", ring->newest_ns },
+		{ "ring_ticks", ring->ticks },
+		{ "ring_changes", ring->changes },
+		{ "ring_overflows", ring->overflows },
+		{ "ring_evicted_ticks", ring->evicted_ticks },
+		{ "ring_log_used_bytes", ring->log_used_bytes },
+		{ "ring_log_size_bytes", ring->log_size_bytes },
+		{ "ring_nodes", ring->nodes },
+		{ "ring_frames", ring->frames },
+		{ "ring_images", ring->images },
+		{ "ring_threads", ring->threads },
+		{ "ring_size_bytes", ring->size_bytes },
+	};
+
+	fgt_reply_put_figures(builder, figures,
+			      sizeof(figures) / sizeof(figures[0]));
+}
+
+void fgt_target_list_put_name(struct fgt_builder *builder,
+			      const struct fgt_target *target)
+{
+	struct fgt_target_status status;
+
+	fgt_target_get_status(target, &status);
+	fgt_builder_map_begin(builder, NULL);
+	fgt_builder_int(builder, "pid", status.pid);
+	fgt_builder_string(builder, "name", status.name);
+	fgt_builder_map_end(builder);
+}
+
+static void put_target(struct fgt_builder *builder,
+		       const struct fgt_target_entry *entry)
+{
+	struct fgt_target_status status;
+
+	fgt_target_get_status(entry->target, &status);
+	fgt_builder_map_begin(builder, NULL);
+	add_identity(builder, entry, &status);
+	add_sampling(builder, &status);
+	add_unwinding(builder, &status.unwind);
+	add_ring(builder, &status.ring);
+	fgt_builder_map_end(builder);
+}
+
+void fgt_target_list_put_names(struct fgt_targets *targets,
+			       const struct fgt_peer *peer,
+			       const struct fgt_selector *selector,
+			       bool running_only, struct fgt_builder *builder)
+{
+	struct fgt_target_entry *entry;
+
+	pthread_mutex_lock(&targets->lock);
+	entry = targets->table.entries;
+	fgt_builder_array_begin(builder, "targets");
+	for (size_t i = 0; i < targets->table.count; i++, entry++)
+		if (fgt_target_entry_is_match(entry, selector) &&
+		    fgt_target_entry_is_visible(targets, entry, peer) &&
+		    (!running_only || fgt_target_entry_is_running(entry)))
+			fgt_target_list_put_name(builder, entry->target);
+	fgt_builder_array_end(builder);
+	pthread_mutex_unlock(&targets->lock);
+}
+
+static bool is_listed(struct fgt_targets *targets,
+		      struct fgt_target_entry *entry,
+		      const struct fgt_peer *peer)
+{
+	return entry->target &&
+	       fgt_target_entry_is_visible(targets, entry, peer);
+}
+
+static void put_rules(const struct fgt_targets *targets,
+		      const struct fgt_peer *peer, struct fgt_builder *builder)
+{
+	fgt_builder_array_begin(builder, "rules");
+	for (size_t i = 0; i < targets->name_count; i++) {
+		const struct fgt_name_rule *rule = &targets->names[i];
+
+		if (peer->uid != 0 && peer->uid != rule->peer.uid)
+			continue;
+		fgt_builder_map_begin(builder, NULL);
+		fgt_builder_string(builder, "name", rule->name);
+		fgt_builder_uint(builder, "uid", rule->peer.uid);
+		fgt_builder_bool(builder, "with_children",
+				 rule->is_with_children);
+		fgt_builder_map_end(builder);
+	}
+	fgt_builder_array_end(builder);
+}
+
+void fgt_target_list_put(struct fgt_targets *targets,
+			 const struct fgt_peer *peer,
+			 struct fgt_builder *builder)
+{
+	struct fgt_target_entry *entry;
+
+	pthread_mutex_lock(&targets->lock);
+	entry = targets->table.entries;
+	fgt_builder_array_begin(builder, "targets");
+	for (size_t i = 0; i < targets->table.count; i++, entry++)
+		if (is_listed(targets, entry, peer))
+			put_target(builder, entry);
+	fgt_builder_array_end(builder);
+	put_rules(targets, peer, builder);
+	pthread_mutex_unlock(&targets->lock);
+}
+
+size_t fgt_target_list_count(struct fgt_targets *targets,
+			     const struct fgt_peer *peer)
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&targets->lock);
+	for (size_t i = 0; i < targets->table.count; i++)
+		count += is_listed(targets, &targets->table.entries[i], peer);
+	pthread_mutex_unlock(&targets->lock);
+	return count;
+}
+
+void fgt_target_list_handle(void *context, struct fgt_control_client *client,
+			    const struct fgt_message *request)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+
+	(void)request;
+	if (fgt_reply_new(&builder) == 0)
+		fgt_target_list_put(context, fgt_control_peer(client), builder);
+	fgt_control_reply(client, builder);
+}
