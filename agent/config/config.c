@@ -49,9 +49,9 @@ static int refuse_unknown(struct loader *loader, const char *where,
 
 	if (!strcmp(dot ? dot + 1 : path, "dsn"))
 		return fgt_why_set(loader->why, -EINVAL,
-				   "%s: a DSN is a secret and must not stand "
-				   "here; put it into a file with mode 0640 or "
-				   "0600 and name that with `dsn_file`",
+				   "%s: a DSN is a secret: put it into a file "
+				   "of mode 0640 or 0600 and name that file "
+				   "with `dsn_file`",
 				   where);
 	fgt_config_key_nearest(keys, path, nearest, sizeof(nearest));
 	return fgt_why_set(loader->why, -EINVAL,
@@ -285,8 +285,8 @@ static int finish(struct loader *loader)
 	error = fgt_default_socket(path, sizeof(path));
 	if (error)
 		return fgt_why_set(loader->why, error,
-				   "the default socket path is too long; set "
-				   "`socket` or FGTRACE_SOCKET");
+				   "the default socket path is longer than 107 "
+				   "bytes; set `socket` or FGTRACE_SOCKET");
 	config->socket = strdup(path);
 	return config->socket ? 0 : -ENOMEM;
 }
@@ -306,7 +306,7 @@ static int config_new(struct fgt_config **ret_config)
 	return 0;
 }
 
-static int tell_no_memory(int error, struct fgt_why *why)
+static int explain_no_memory(int error, struct fgt_why *why)
 {
 	return error == -ENOMEM ? fgt_why_set(why, error, "out of memory")
 				: error;
@@ -325,7 +325,7 @@ int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
 	if (!error)
 		error = finish(&loader);
 	if (error)
-		return tell_no_memory(error, why);
+		return explain_no_memory(error, why);
 	*ret_config = FGT_TAKE(config);
 	return 0;
 }
@@ -384,7 +384,7 @@ int fgt_config_load(const char *path, struct fgt_config **ret_config,
 	if (!error)
 		error = finish(&loader);
 	if (error)
-		return tell_no_memory(error, why);
+		return explain_no_memory(error, why);
 	*ret_config = FGT_TAKE(config);
 	return 0;
 }

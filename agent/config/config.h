@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration: what a libconfig file, the environment and flags say.
- * flag > environment > file > default (DESIGN §10, §11).
+ * The configuration, from a libconfig file and the environment. A flag takes
+ * precedence over the environment, which does over the file, which does over
+ * the default.
  */
 #ifndef FGT_AGENT_CONFIG_CONFIG_H
 #define FGT_AGENT_CONFIG_CONFIG_H
@@ -23,7 +24,7 @@ struct fgt_config_target {
 };
 
 struct fgt_config_destination {
-	char *name; /* unique; its number, from 1, if the file has none */
+	char *name; /* unique; by default its number, from 1 */
 	char *dsn_file; /* never NULL */
 };
 
@@ -38,7 +39,7 @@ struct fgt_config {
 	} sampling;
 	struct {
 		int seconds, memory_mb;
-		int per_user; /* that one ordinary user may add */
+		int per_user; /* targets that one ordinary user may add */
 	} ring;
 	struct fgt_config_target *targets;
 	size_t target_count;
@@ -61,33 +62,32 @@ struct fgt_config {
 };
 
 /*
- * Loads path (NULL: defaults and environment only). The file is looked over
- * before libconfig sees it (FAULTS K1–K4: @include, huge numbers, ownership,
- * depth, NUL, BOM). Environment: FGTRACE_SAMPLING_HZ for sampling.hz, and so
- * on for every scalar key. -EINVAL: why is "FILE:LINE: what; did you mean …",
- * errno of open.
+ * Loads path (NULL: defaults and environment only). Owner, size and bytes of
+ * the file are checked before libconfig reads it (config_scan.h). Environment:
+ * FGTRACE_SAMPLING_HZ for sampling.hz, and so on for each key with one value.
+ * -EINVAL: why is "FILE:LINE: cause; remedy"; errno of open.
  */
 int fgt_config_load(const char *path, struct fgt_config **ret_config,
 		    struct fgt_why *why);
 /*
- * The same from memory and without the environment: file_name is only for
- * messages. bytes may hold anything.
+ * The same from memory and without the environment; file_name is for messages.
+ * bytes may hold anything.
  */
 int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
 			  struct fgt_config **ret_config, struct fgt_why *why);
 void fgt_config_free(struct fgt_config *config);
 FGT_DEFINE_AUTO(struct fgt_config *, fgt_config_free);
 
-/* Writes it as a complete libconfig file that reads back equal; secrets are
- * not part of it (only names of files). */
+/* Writes a complete libconfig file that reads back equal. It has no secrets,
+ * only names of their files. */
 int fgt_config_show(const struct fgt_config *config,
 		    const struct fgt_sink *sink);
 /* The same as one JSON object. */
 int fgt_config_show_json(const struct fgt_config *config,
 			 const struct fgt_sink *sink);
 
-/* $FGTRACE_SOCKET, else $XDG_RUNTIME_DIR/fgtrace/agent.sock, for root
- * /run/fgtrace/agent.sock; for others without XDG_RUNTIME_DIR
+/* $FGTRACE_SOCKET; else for root /run/fgtrace/agent.sock, for other users
+ * $XDG_RUNTIME_DIR/fgtrace/agent.sock, without XDG_RUNTIME_DIR
  * /tmp/fgtrace-UID/agent.sock. -ENAMETOOLONG beyond 107 bytes. */
 int fgt_default_socket(char *ret_path, size_t size);
 

@@ -13,14 +13,14 @@
 int fgt_config_check_target(const struct fgt_config_target *target,
 			    const char *where, struct fgt_why *why)
 {
-	int said = (target->pid != 0) + (target->name != NULL) +
-		   (target->exe != NULL) + (target->cgroup != NULL);
+	int given = (target->pid != 0) + (target->name != NULL) +
+		    (target->exe != NULL) + (target->cgroup != NULL);
 
-	if (said != 1)
+	if (given != 1)
 		return fgt_why_set(why, -EINVAL,
 				   "%s: a target needs exactly one of `pid`, "
 				   "`name`, `exe`, `cgroup`; this one has %d",
-				   where, said);
+				   where, given);
 	if (target->exe && *target->exe != '/')
 		return fgt_why_set(why, -EINVAL,
 				   "%s: `exe` must be an absolute path", where);
@@ -52,7 +52,7 @@ int fgt_config_check_destination(struct fgt_config *config, size_t index,
 	for (size_t i = 0; i < index; i++)
 		if (!strcmp(all[i].name, own->name))
 			return fgt_why_set(why, -EINVAL,
-					   "%s: two destinations are called "
+					   "%s: two destinations are named "
 					   "`%.64s`; rename one",
 					   where, own->name);
 	return 0;

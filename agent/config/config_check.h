@@ -16,8 +16,8 @@
 int fgt_config_check_target(const struct fgt_config_target *target,
 			    const char *where, struct fgt_why *why);
 
-/* There is a dsn_file; gives it a name if it has none; the name is
- * not that of one before it. Also -ENOMEM. */
+/* A destination has a dsn_file and a unique name; without one it is named by
+ * its number. Also -ENOMEM. */
 int fgt_config_check_destination(struct fgt_config *config, size_t index,
 				 const char *where, struct fgt_why *why);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads FGTRACE_* variables. Runs at start and on reload; must not listen to
- * the environment of somebody who raised our privileges (FAULTS K6).
+ * Reads FGTRACE_* variables. Runs at start and on reload; must not read the
+ * environment in a process with raised privileges (AT_SECURE): its user may not
+ * configure it.
  */
 #include "agent/config/config_env.h"
 

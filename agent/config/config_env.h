@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment's say in the configuration.
+ * The configuration from the environment.
  */
 #ifndef FGT_AGENT_CONFIG_CONFIG_ENV_H
 #define FGT_AGENT_CONFIG_CONFIG_ENV_H

@@ -75,7 +75,7 @@ static bool is_comment(const char *at)
 	return *at == '#' || (*at == '/' && (at[1] == '/' || at[1] == '*'));
 }
 
-/* Overwrites it with blanks, so that libconfig never sees it; lines stay. */
+/* Overwrites it with blanks, so that libconfig never reads it; lines stay. */
 static int blank_comment(struct scanner *scan)
 {
 	bool is_block = scan->at[0] == '/' && scan->at[1] == '*';
@@ -94,8 +94,8 @@ static int blank_comment(struct scanner *scan)
 	return 0;
 }
 
-/* Of the character behind a backslash: its length, 0 if libconfig would take
- * it for anything but printable ASCII. */
+/* Length of the escape behind a backslash; 0 unless it stands for printable
+ * ASCII. */
 static size_t escape_len(const char *c)
 {
 	if (*c == '\\' || *c == '"')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table itself, and looking things up in it. Plain data, any thread; must
- * not know libconfig.
+ * The table of keys, and lookups in it. Plain data, any thread; must not use
+ * libconfig.
  */
 #include "agent/config/config_schema.h"
 
@@ -134,7 +134,7 @@ void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 	for (; keys->path; keys++) {
 		const char *inner = strrchr(keys->path, '.');
 		bool is_here = !strncmp(keys->path, path, prefix_len);
-		/* At this place one writes the next component. */
+		/* Here the next component is written. */
 		const char *local = keys->path + (is_here ? prefix_len : 0);
 		size_t local_len = strcspn(local, ".");
 		size_t edits =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of configuration keys: one row says what a key is called, what it
- * may hold and where it is kept. Loading, the environment, show and the hints
- * about misspelt keys all read it.
+ * The table of configuration keys: each row has the name of a key, its allowed
+ * values, and its place in struct fgt_config. File, environment, show and the
+ * hints for misspelt keys use it.
  */
 #ifndef FGT_AGENT_CONFIG_CONFIG_SCHEMA_H
 #define FGT_AGENT_CONFIG_CONFIG_SCHEMA_H
@@ -24,7 +24,7 @@ enum fgt_config_type {
 	FGT_CONFIG_CHOICE, /* int-sized enum, index into choices */
 	FGT_CONFIG_STRINGS, /* char **, with a count */
 	FGT_CONFIG_ENTRIES, /* array of structs, with a count */
-	FGT_CONFIG_UNSUPPORTED, /* planned: refused, and kept nowhere */
+	FGT_CONFIG_UNSUPPORTED, /* of a later version: refused */
 };
 
 struct fgt_config_key {
@@ -53,8 +53,8 @@ fgt_config_key_find(const struct fgt_config_key *keys, const char *path);
 bool fgt_config_is_group(const struct fgt_config_key *keys, const char *path);
 
 /*
- * The supported key, as one would write it at this place, that is nearest to an
- * unknown path; never NULL.
+ * The supported key nearest to an unknown path, as it is written at this place;
+ * never empty.
  */
 void fgt_config_key_nearest(const struct fgt_config_key *keys, const char *path,
 			    char *ret_name, size_t size);
@@ -97,7 +97,7 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base);
 /* Empties a list, so that a file's list replaces the default. */
 void fgt_config_clear(const struct fgt_config_key *key, void *base);
-/* Frees all that the keys own in base. */
+/* Frees the strings and lists of the keys in base. */
 void fgt_config_clear_all(const struct fgt_config_key *keys, void *base);
 
 #endif

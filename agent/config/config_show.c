@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a configuration out, as libconfig text or as JSON, from one tree that
- * libconfig holds. Any thread; must not print a secret (the configuration holds
+ * Writes a configuration as libconfig text or as JSON, from one tree of
+ * libconfig. Any thread; must not print a secret (the configuration holds
  * only names of files).
  */
 #include "agent/config/config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts checked values into the places that the table of keys names, and frees
- * them. Any thread; must not know libconfig nor read the environment.
+ * Stores checked values at the places that the table of keys has, and frees
+ * them. Any thread; must not use libconfig nor read the environment.
  */
 #include "agent/config/config_schema.h"
 
@@ -50,7 +50,7 @@ int fgt_config_set_int(const struct fgt_config_key *key, void *base,
 int fgt_config_set_number(const struct fgt_config_key *key, void *base,
 			  double value, const char *where, struct fgt_why *why)
 {
-	/* Not a number is in no range. */
+	/* Also refuses NaN. */
 	if (key->type != FGT_CONFIG_TENTHS ||
 	    !(value == 0 || (value * 10 >= key->min && value * 10 <= key->max)))
 		return fgt_config_refuse(key, where, NULL, why);
@@ -67,7 +67,7 @@ int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
 	return 0;
 }
 
-/* Finds value among the choices; any value will do where there are none. */
+/* Finds value among the choices; without choices each value is allowed. */
 static bool find_choice(const struct fgt_config_key *key, const char *value,
 			int *ret_index)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds libcurl and its functions. Runs once, in whichever thread uploads
- * first.
+ * Finds libcurl and its functions. Runs once, in the first thread that uploads.
  */
 #include "upload/deliver/curl_library.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, loaded when the first upload needs it: it brings twenty libraries
- * and five megabytes along, which a daemon that never uploads does not pay
- * for. Includes curl.h; for http.c alone.
+ * libcurl, loaded by the first upload: it loads twenty libraries and five
+ * megabytes, which a daemon without uploads does not need. Includes curl.h; for
+ * http.c only.
  */
 #ifndef FGT_UPLOAD_DELIVER_CURL_LIBRARY_H
 #define FGT_UPLOAD_DELIVER_CURL_LIBRARY_H
@@ -24,8 +24,8 @@ struct fgt_curl {
 	__typeof__(curl_slist_free_all) *slist_free_all;
 };
 
-/* -ENOSYS: it is not installed, or lacks a function; why says what to install.
- * It stays loaded. */
+/* -ENOSYS: not installed, or a function is missing; why has the package to
+ * install. It stays loaded. */
 int fgt_curl_load(struct fgt_curl *ret_curl, struct fgt_why *why);
 
 #endif

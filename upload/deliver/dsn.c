@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sentry DSNs (formats/sentry.md (a)). Any thread; must never put the key or
- * the DSN into a message, nor leave a copy of the file behind in memory.
+ * Sentry DSNs. Any thread; must never put the key or the DSN into a message,
+ * nor leave a copy of the file in memory.
  */
 #include "upload/deliver/dsn.h"
 
@@ -27,7 +27,7 @@ static bool is_public_key(const char *text, size_t len)
 	return len == KEY_DIGITS;
 }
 
-/* It goes into a header between commas. */
+/* It is written into a header between commas. */
 static bool is_secret_key(const char *text)
 {
 	size_t len = 0;
@@ -119,7 +119,7 @@ static int compose(const struct fgt_url *url, struct fgt_dsn *dsn,
 		 dsn->public_key, host, (int)prefix_len, url->path,
 		 (int)project_len, project);
 	dsn->is_loopback = url->is_loopback;
-	/* What is shown to people is made of host and path. */
+	/* Messages show host and path. */
 	if (strcasestr(dsn->redacted, dsn->public_key) ||
 	    (*dsn->secret_key && strcasestr(url->path, dsn->secret_key)))
 		return fgt_why_set(why, -EINVAL,
@@ -155,7 +155,7 @@ int fgt_dsn_parse(const char *text, int is_http_allowed,
 		  struct fgt_dsn *ret_dsn, struct fgt_why *why)
 {
 	static const char *const BLANKS = " \t\r\n\f\v";
-	/* Not on the stack: a program's thread may have little. */
+	/* Not on the stack: a thread of a program may have a small one. */
 	struct {
 		char trimmed[DSN_FILE_MAX + 1];
 		struct fgt_dsn dsn;
@@ -171,7 +171,7 @@ int fgt_dsn_parse(const char *text, int is_http_allowed,
 		len--;
 	room = calloc(1, sizeof(*room));
 	if (!room)
-		return fgt_why_set(why, -ENOMEM, "DSN: no memory");
+		return fgt_why_set(why, -ENOMEM, "out of memory");
 	memcpy(room->trimmed, text, len);
 	error = parse_trimmed(room->trimmed, is_http_allowed, &room->dsn, why);
 	if (!error)
@@ -208,7 +208,7 @@ int fgt_dsn_read_file(const char *path, int is_http_allowed,
 		.max_bytes = DSN_FILE_MAX,
 		.max_text = "4 KiB; a DSN file holds one line",
 		.refused_mode = 07,
-		.mode_text = "everybody gets at the key; chmod 640 or 600",
+		.mode_text = "every user can read the key; chmod 640 or 600",
 	};
 	char bytes[DSN_FILE_MAX + 1];
 	size_t len;

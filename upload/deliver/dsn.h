@@ -11,14 +11,14 @@ struct fgt_dsn {
 	char public_key[33];
 	char secret_key[129]; /* legacy; "" as a rule */
 	char url[1024]; /* …/api/<project>/envelope/ */
-	char redacted[1024]; /* key replaced by stars: for people, logs */
+	char redacted[1024]; /* key replaced by stars, for messages */
 	char clean[1024]; /* the DSN without secret, for the header */
 	int is_loopback; /* host is 127.0.0.0/8, ::1 or localhost */
 };
 
 /*
- * Grammar and limits: formats/sentry.md (a): scheme http or https, 32 hex
- * digits as key, digits as project. White space around it is ignored.
+ * Grammar: scheme http or https, 32 hex digits as key, digits as project. White
+ * space around it is ignored.
  * Plain http is refused unless the host is loopback or is_http_allowed.
  * -EINVAL, -ENOMEM; why names the part that is wrong, never the key. Needs
  * little stack.
@@ -27,9 +27,9 @@ int fgt_dsn_parse(const char *text, int is_http_allowed,
 		  struct fgt_dsn *ret_dsn, struct fgt_why *why);
 
 /*
- * Reads the first line of a file: regular, ≤ 4 KiB, not readable by others
- * (mode & 007 must be 0), owned by root or by us (FAULTS K5, Z1). -EACCES,
- * -EINVAL, errno of open.
+ * Reads the first line of a file: regular, ≤ 4 KiB, mode & 007 is 0 (the key is
+ * a secret), owned by root or by the effective user. -EACCES, -EINVAL, errno of
+ * open.
  */
 int fgt_dsn_read_file(const char *path, int is_http_allowed,
 		      struct fgt_dsn *ret_dsn, struct fgt_why *why);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes below another name, then renames: who looks for *.envelope never
- * sees half a one. Runs in any thread, with the rights of whose directory it
- * is; must not let a name lead out of the directory.
+ * Writes to a temporary name, then renames: a reader of *.envelope never finds
+ * a partial file. Runs in any thread, with the rights of the directory's user;
+ * must not let a name lead out of the directory.
  */
 #include "upload/deliver/envelope_file.h"
 
@@ -37,7 +37,7 @@ static int write_file(void *context, const void *bytes, size_t len)
 	return fgt_fd_write(file->fd, bytes, len);
 }
 
-/* What may stand in a file name anywhere; returns its length. */
+/* Keeps the characters that a file name may have; returns the length. */
 static size_t clean_name(const char *name, char stem[FILE_NAME_MAX])
 {
 	size_t len = 0;
@@ -69,7 +69,7 @@ static void make_stem(const char *name, uint64_t wall_ns,
 		 (unsigned int)(wall_ns / 1000000 % 1000));
 }
 
-/* Not over another's: neither ours of the same millisecond nor a link. */
+/* Replaces nothing: neither a file of the same millisecond nor a link. */
 static int rename_new(const struct file *file, const char *final)
 {
 	if (renameat2(file->directory_fd, file->temporary, file->directory_fd,
@@ -77,7 +77,7 @@ static int rename_new(const struct file *file, const char *final)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	/* A file system that cannot: look first. */
+	/* The file system cannot do that: check first. */
 	if (faccessat(file->directory_fd, final, F_OK, AT_SYMLINK_NOFOLLOW) ==
 	    0)
 		return -EEXIST;
@@ -111,7 +111,7 @@ static int open_temporary(struct file *file, const char *stem)
 			  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			  0600);
 	if (file->fd < 0 && errno == EEXIST) {
-		/* Of a process that had our pid and did not get so far. */
+		/* Left by an earlier process with this pid. */
 		(void)unlinkat(file->directory_fd, file->temporary, 0);
 		file->fd = openat(file->directory_fd, file->temporary,
 				  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
@@ -130,7 +130,7 @@ static int fill(struct file *file, const char *stem,
 	if (r < 0)
 		return r;
 	r = envelope->write(envelope->context, &sink);
-	/* Some file systems tell only now that there is no room. */
+	/* Some file systems report only here that the disk is full. */
 	if (close(FGT_TAKE_FD(file->fd)) < 0 && r == 0)
 		r = -errno;
 	if (r == 0)
@@ -147,8 +147,7 @@ static int explain(int error, const char *directory, struct fgt_why *why)
 				   "%.200s is a file; name a directory",
 				   directory);
 	if (error == -ENOENT)
-		return fgt_why_set(why, error,
-				   "%.200s is no directory; make it",
+		return fgt_why_set(why, error, "%.200s does not exist; make it",
 				   directory);
 	if (error == -ENOSPC || error == -EDQUOT)
 		return fgt_why_set(why, error,
@@ -160,8 +159,8 @@ static int explain(int error, const char *directory, struct fgt_why *why)
 				   "limit (ulimit -n, LimitNOFILE=)",
 				   directory, strerror(-error));
 	return fgt_why_set(why, error,
-			   "cannot write into %.200s: %s; it must be writable "
-			   "for the program's own user",
+			   "cannot write into %.200s: %s; make it writable "
+			   "for the program's user",
 			   directory, strerror(-error));
 }
 

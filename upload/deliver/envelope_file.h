@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts envelopes into a directory, each whole or not at all.
+ * Writes envelopes into a directory, each whole or not at all.
  */
 #ifndef FGT_UPLOAD_DELIVER_ENVELOPE_FILE_H
 #define FGT_UPLOAD_DELIVER_ENVELOPE_FILE_H
@@ -11,13 +11,13 @@
 #include "ringbuf/base/why.h"
 #include "upload/format/sentry/sentry_envelope.h"
 
-#define FGT_ENVELOPE_NAME_MAX 80 /* bytes of what a program calls it */
+#define FGT_ENVELOPE_NAME_MAX 80 /* bytes of the name that a program gives */
 
 /*
  * Writes NAME-YYYYMMDDTHHMMSS.mmmZ.envelope, mode 0600, by the wall clock
- * given; a number is added where there is one already. Of name, what is not a
- * letter, a digit, '.', '-' or '_' becomes '_', several of it one. -ENOTDIR,
- * errno of open, write and rename, the envelope's errors; why names cause and
+ * given; a number is added if that file exists. A sequence of characters of
+ * name other than letters, digits, '.', '-' and '_' becomes one '_'. -ENOTDIR,
+ * errno of open, write and rename, the envelope's errors; why has cause and
  * remedy.
  *
  * MT-Safe | AS-Unsafe

@@ -44,7 +44,7 @@ struct transfer {
 	char error_text[CURL_ERROR_SIZE];
 };
 
-/* Without libcurl there is no such function, either. */
+/* NULL: libcurl, and so the function, may be absent. */
 static void curl_handle_free(CURL *handle)
 {
 	if (handle)
@@ -124,7 +124,7 @@ static size_t take_header(char *line, size_t one, size_t len, void *context)
 		return 0; /* aborts the transfer */
 	}
 	if (len >= 5 && !strncasecmp(line, "HTTP/", 5)) {
-		/* An interim answer came before: forget its headers. */
+		/* An interim answer preceded: clear its headers. */
 		answer->rate_limits[0] = 0;
 		answer->retry_after[0] = 0;
 		answer->error[0] = 0;
@@ -154,7 +154,8 @@ static int build_headers(const struct fgt_http_request *request,
 			 struct curl_slist **ret_list)
 {
 	FGT_AUTO(header_list_free) struct curl_slist *list = NULL;
-	/* Nobody answers 100-continue in time; it costs a second. */
+	/* Servers do not answer 100-continue in time, and curl waits a
+	 * second. */
 	int error = append_header(&list, "Expect:");
 
 	for (size_t i = 0; i < FGT_HTTP_HEADERS_MAX && !error; i++) {
@@ -179,7 +180,7 @@ static bool allow_http_only(CURL *handle)
 #endif
 }
 
-/* Every bound on how long it may take. */
+/* All limits of time. */
 static bool set_limits(CURL *handle, const struct fgt_http_request *request)
 {
 	long connect_ms = request->connect_timeout_ms
@@ -192,7 +193,7 @@ static bool set_limits(CURL *handle, const struct fgt_http_request *request)
 					  : LOW_SPEED_S;
 
 #if CURL_AT_LEAST_VERSION(7, 87, 0)
-	/* A resolver that hangs is left behind, not waited for. */
+	/* Does not wait for a resolver that hangs. */
 	if (curl.easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L))
 		return false;
 #endif
@@ -205,12 +206,12 @@ static bool set_limits(CURL *handle, const struct fgt_http_request *request)
 	       !curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
 }
 
-/* Instead of the system's authorities, which are a file and a directory. */
+/* Replaces the system's authorities, which are a file and a directory. */
 static bool trust_only(CURL *handle, const char *ca_file)
 {
 	CURLcode code = curl.easy_setopt(handle, CURLOPT_CAPATH, NULL);
 
-	/* Some TLS libraries know no such directory. */
+	/* Some TLS libraries do not support a directory. */
 	return (code == CURLE_OK || code == CURLE_NOT_BUILT_IN ||
 		code == CURLE_UNKNOWN_OPTION) &&
 	       !curl.easy_setopt(handle, CURLOPT_CAINFO, ca_file);
@@ -248,8 +249,8 @@ static bool set_request(CURL *handle, const struct fgt_http_request *request,
 }
 
 /*
- * TLS libraries may write to a socket that the peer has closed. The SIGPIPE is
- * swallowed here, so that the host's own disposition does not matter.
+ * TLS libraries may write to a socket that the peer has closed. This thread
+ * removes the SIGPIPE, which the program may not handle.
  */
 static CURLcode perform_without_sigpipe(CURL *handle)
 {
@@ -283,7 +284,7 @@ static int explain_connect(CURL *handle, const char *text, struct fgt_why *why)
 			: -ECONNREFUSED;
 	return fgt_why_set(why, error,
 			   "%s; check that the server runs and that no "
-			   "firewall is between",
+			   "firewall blocks it",
 			   text);
 }
 
@@ -295,8 +296,8 @@ static int explain(CURL *handle, CURLcode code, const char *text,
 		return fgt_why_set(why, -ENOMEM, "out of memory");
 	case CURLE_OPERATION_TIMEDOUT:
 		return fgt_why_set(why, -ETIMEDOUT,
-				   "%s; the server or the way to it is too "
-				   "slow, try again later",
+				   "%s; server or network is too slow, try "
+				   "again later",
 				   text);
 	case CURLE_COULDNT_CONNECT:
 		return explain_connect(handle, text, why);
@@ -313,7 +314,7 @@ static int explain(CURL *handle, CURLcode code, const char *text,
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_ISSUER_ERROR:
 		return fgt_why_set(why, -EPROTO,
-				   "%s; if it is your own authority, name its "
+				   "%s; for a private authority, name its "
 				   "certificate in ca_file",
 				   text);
 	case CURLE_URL_MALFORMAT:
@@ -332,9 +333,10 @@ static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
 	transfer->answer.status = status;
 	if (transfer->is_too_big)
 		return fgt_why_set(why, -E2BIG,
-				   "the answer is larger than any Sentry's; "
-				   "check the address");
-	/* A server may refuse and hang up before it has read everything. */
+				   "the answer is too large for Sentry; check "
+				   "the address");
+	/* A server may refuse and close before it has read the whole
+	 * request. */
 	if ((code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
 	     code == CURLE_PARTIAL_FILE) &&
 	    transfer->has_headers && status >= 400)
@@ -375,8 +377,9 @@ int fgt_http_post(const struct fgt_http_request *request,
 	if (fgt_url_parse(request->url, &url, &part) < 0)
 		return fgt_why_set(why, -EINVAL, "URL: %s", part.text);
 	if (url.has_userinfo)
-		return fgt_why_set(why, -EINVAL,
-				   "URL: holds a user or password");
+		return fgt_why_set(
+			why, -EINVAL,
+			"URL: holds a user or password; remove them");
 	pthread_once(&load_control, load_once);
 	if (load_error)
 		return fgt_why_set(why, load_error, "%s", load_why.text);

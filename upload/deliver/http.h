@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One bounded HTTP request through libcurl: the only room that knows curl.
- * Time-outs, no redirects, TLS verified, answer capped. Blocks its thread.
+ * One bounded HTTP request through libcurl: time-outs, no redirects, TLS
+ * verified, size of the answer limited. Blocks its thread.
  */
 #ifndef FGT_UPLOAD_DELIVER_HTTP_H
 #define FGT_UPLOAD_DELIVER_HTTP_H
@@ -41,7 +41,7 @@ struct fgt_http_answer {
  * (name not found), -EPROTO (TLS or HTTP error), -E2BIG (endless answer),
  * -EINVAL (URL), -ENOSYS (no libcurl), -ENOMEM; why holds cause and remedy, no
  * secret. Proxies: http_proxy, https_proxy, all_proxy, no_proxy as curl reads
- * them, from our own environment. The first call loads libcurl.
+ * them, from the environment of this process. The first call loads libcurl.
  *
  * MT-Safe | AS-Unsafe
  */

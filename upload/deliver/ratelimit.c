@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the headers with which servers slow clients down. Any thread; must
- * not believe a number: signs, overflow, fractions and nonsense all come.
+ * Reads the headers of rate limits. Any thread; must check each number: servers
+ * send signs, overflows, fractions and other text.
  */
 #include "upload/deliver/ratelimit.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What our envelopes are made of; "" stands for everything. */
+/* The categories of the envelopes here; "" stands for all. */
 static const char *const OUR_CATEGORIES[] = {
 	"",
 	"transaction",

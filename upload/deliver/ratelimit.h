@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a server wants us to wait (formats/sentry.md (f), FAULTS N3).
+ * The time that a server wants a client to wait.
  */
 #ifndef FGT_UPLOAD_DELIVER_RATELIMIT_H
 #define FGT_UPLOAD_DELIVER_RATELIMIT_H
@@ -21,8 +21,8 @@ unsigned int fgt_ratelimit_retry_after(const char *header, int64_t now_s);
 
 /*
  * Seconds that an X-Sentry-Rate-Limits header asks for an envelope with a
- * transaction and a profile: the longest limit that concerns it, 0 if none
- * does. Limits that cannot be read are skipped.
+ * transaction and a profile: the longest limit that applies, 0 if none
+ * does. Malformed limits are skipped.
  *
  * MT-Safe | AS-Safe
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slice → envelope → gzip → POST → outcome (formats/sentry.md (a), (f)).
+ * Slice → envelope → gzip → POST → outcome.
  * Blocks its thread as long as fgt_http_post() may; must not let a key into a
  * message, not even one that the server sends back.
  */
@@ -19,8 +19,8 @@
 #include "upload/deliver/ratelimit.h"
 #include "upload/format/parts/gzip.h"
 
-/* Relay's own bounds: a profile of 50 MiB beside its transaction of 1 MiB,
- * 20 MiB on the wire. What is larger would be sent in vain. */
+/* Relay's limits: a profile of 50 MiB beside its transaction of 1 MiB, 20 MiB
+ * on the wire. It refuses a larger envelope. */
 #define PLAIN_BYTES_MAX (51u << 20)
 #define WIRE_BYTES_MAX	(20u << 20)
 
@@ -65,12 +65,12 @@ static int explain_encode(int error, struct fgt_why *why)
 	switch (error) {
 	case -EMSGSIZE:
 		return fgt_why_set(why, error,
-				   "the envelope is larger than Sentry takes; "
+				   "the envelope is too large for Sentry; "
 				   "choose a shorter range or fewer threads");
 	case -ENODATA:
 		return fgt_why_set(why, error,
-				   "no thread has two samples in what Sentry "
-				   "takes of this range; choose another one");
+				   "no thread has two samples in the last 30 s "
+				   "of this range; choose another range");
 	case -ENOMEM:
 		return fgt_why_set(why, error, "out of memory");
 	default:
@@ -79,7 +79,7 @@ static int explain_encode(int error, struct fgt_why *why)
 	}
 }
 
-/* Overwrites each occurrence of a key, in whatever case it comes back. */
+/* Overwrites each occurrence of a key, in any case of letters. */
 static void hide(char *text, const char *key)
 {
 	size_t len = strlen(key);
@@ -202,8 +202,9 @@ static int explain_status(const struct fgt_http_answer *answer,
 	}
 	if (status >= 300 && status < 400)
 		return fgt_why_set(why, -EREMOTEIO,
-				   "redirects (%ld), which is not followed; "
-				   "put the final address into the DSN",
+				   "redirected (%ld): redirects are not "
+				   "followed; put the final address into the "
+				   "DSN",
 				   status);
 	if (status == 404)
 		return fgt_why_set(why, -EREMOTEIO,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends a slice to a Sentry DSN as a gzipped envelope and tells the outcome.
+ * Sends a slice to a Sentry DSN as a gzipped envelope.
  */
 #ifndef FGT_UPLOAD_DELIVER_SENTRY_UPLOAD_H
 #define FGT_UPLOAD_DELIVER_SENTRY_UPLOAD_H
@@ -31,10 +31,10 @@ struct fgt_upload_limits {
 };
 
 /*
- * 0: accepted (2xx). -EACCES 401/403, -EMSGSIZE 413 or larger than Sentry
- * takes, -EBUSY 429, -EREMOTEIO other answers or one that is not Sentry's,
- * else as fgt_http_post() and fgt_format_write(). ret_outcome is filled as far
- * as things got, also on errors. why never holds a key.
+ * 0: accepted (2xx). -EACCES 401/403, -EMSGSIZE 413 or too large for Sentry,
+ * -EBUSY 429, -EREMOTEIO other answers or one that is not Sentry's, else as
+ * fgt_http_post() and fgt_format_write(). On errors, ret_outcome has what is
+ * known by then. why never holds a key.
  * options->dsn and event_id are set here unless given. options and limits may
  * be NULL. The caller tries again.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that may be trusted (FAULTS K4, K5, Z1). Any thread; must not wait,
- * nor put what a file holds into a message.
+ * Reads files that only root and this user can write. Any thread; must not
+ * wait, nor put the content of a file into a message.
  */
 #include "upload/deliver/trusted_file.h"
 
@@ -35,11 +35,11 @@ int fgt_trusted_file_absolute(const char *name, const char *path, char *buffer,
 
 	if (path[0] != '/') {
 		if (!getcwd(buffer, size - 1))
-			return fgt_why_set(why, -EINVAL,
-					   "%s is relative to a working "
-					   "directory that cannot be told "
-					   "(%m): give it from / on",
-					   name);
+			return fgt_why_set(
+				why, -EINVAL,
+				"cannot resolve the relative path in %s: "
+				"working directory: %m; use an absolute path",
+				name);
 		len = strlen(buffer);
 		buffer[len++] = '/';
 	}
@@ -67,12 +67,14 @@ static int check_file(int fd, const struct fgt_trust *trust, const char *name,
 		return fgt_why_set(why, -errno, "%s: cannot stat: %m", name);
 	if (!S_ISREG(status.st_mode))
 		return fgt_why_set(why, -EINVAL,
-				   "%s: not a regular file; name one", name);
+				   "%s: not a regular file; name a regular one",
+				   name);
 	if (status.st_uid != 0 && status.st_uid != geteuid())
-		return fgt_why_set(why, -EACCES,
-				   "%s: owned by uid %u, who could change what "
-				   "we do; chown it to root or to uid %u",
-				   name, status.st_uid, geteuid());
+		return fgt_why_set(
+			why, -EACCES,
+			"%s: owned by uid %u; chown it to root or to "
+			"uid %u",
+			name, status.st_uid, geteuid());
 	if (status.st_mode & trust->refused_mode)
 		return fgt_why_set(why, -EACCES, "%s: mode %04o: %s", name,
 				   status.st_mode & 07777, trust->mode_text);

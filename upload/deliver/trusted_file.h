@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a small file of ours, whole, if nobody else could have written it.
+ * Reads a small file that no other user but root can have written.
  */
 #ifndef FGT_UPLOAD_DELIVER_TRUSTED_FILE_H
 #define FGT_UPLOAD_DELIVER_TRUSTED_FILE_H
@@ -12,17 +12,18 @@
 
 struct fgt_trust {
 	size_t max_bytes;
-	const char *max_text; /* the same for people: "1 MiB" */
+	const char *max_text; /* the same for messages: "1 MiB" */
 	mode_t refused_mode; /* none of these bits may be set */
-	const char *mode_text; /* what is wrong with them; the remedy */
+	const char *mode_text; /* cause and remedy, for messages */
 };
 
 /*
- * Only a regular file of at most max_bytes, owned by root or by us. Links are
- * followed: package managers and containers put them there; it is the file
- * that is checked. Never waits (a FIFO or a device is refused). bytes has room
- * for max_bytes + 1: one that grows is noticed; what it holds after an error
- * is undefined. -EINVAL, -EACCES, errno of open and read; why names the file.
+ * Only a regular file of at most max_bytes, owned by root or by the effective
+ * user. Links are followed, since package managers and containers use them; the
+ * checks are of the file. Never waits: a FIFO or a device is refused. bytes has
+ * room for max_bytes + 1, to notice a file that grows; after an error its
+ * content is undefined. -EINVAL, -EACCES, errno of open and read; why names the
+ * file.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -30,9 +31,9 @@ int fgt_trusted_file_read(const char *path, const struct fgt_trust *trust,
 			  char *bytes, size_t *ret_len, struct fgt_why *why);
 
 /*
- * A path as who opens it later can use it, who may stand elsewhere by then: in
+ * Makes a path absolute, for a process with another working directory: into
  * buffer, of size bytes. -EINVAL: it is longer, or relative to a working
- * directory that is gone; why tells it of that name. MT-Safe | AS-Unsafe
+ * directory that is gone; why calls it name. MT-Safe | AS-Unsafe
  */
 int fgt_trusted_file_absolute(const char *name, const char *path, char *buffer,
 			      size_t size, struct fgt_why *why);

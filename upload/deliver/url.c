@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * URLs come from files and variables. Any thread; must not accept what curl
- * would read in another way, nor print a part that may be a secret.
+ * Parses URLs. Any thread; must not accept text that curl would read in another
+ * way, nor print a part that may be a secret.
  */
 #include "upload/deliver/url.h"
 
@@ -42,7 +42,7 @@ static bool is_name(const char *host)
 	return true;
 }
 
-/* Host and whether it is ourselves; brackets only around IPv6. */
+/* Checks the host and sets is_loopback; brackets only around IPv6. */
 static bool check_host(struct fgt_url *url)
 {
 	char bare[INET6_ADDRSTRLEN];

@@ -23,8 +23,8 @@ struct fgt_url {
 
 /*
  * Only http:// and https://; host a name, an IPv4 or a bracketed IPv6
- * address; no blank, control or non-ASCII character, no backslash (FAULTS
- * N12). -EINVAL; why names the part that is wrong, never its content.
+ * address; no blank, control or non-ASCII character, no backslash. -EINVAL; why
+ * names the part that is wrong, never its content.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums ticks, each as many as the periods that it stands for, per distinct
- * stack in a tree of names, then writes the tree's
- * lines in byte order. Runs in any thread; must not hold any line: a stack's
- * text is written level by level.
+ * Sums ticks per distinct stack in a tree of names, each weighted by the
+ * periods that it stands for, then writes the tree's lines in byte order. Runs
+ * in any thread; must not hold a line: a stack's text is written level by
+ * level.
  *
  * The format has two special characters. In names ';' becomes ':', and control
- * characters become spaces (FAULTS U8).
+ * characters become spaces.
  */
 #include "upload/format/folded.h"
 
@@ -145,7 +145,7 @@ static int add_stack(struct folded *folded, uint32_t stack, uint32_t state,
 	return 0;
 }
 
-/* Sums by (stack, state) first: expanding a stack is the dear part. */
+/* Sums by (stack, state) first, since expanding a stack is expensive. */
 static int add_runs(struct folded *folded, struct fgt_id_map *stacks,
 		    uint64_t *ticks)
 {
@@ -186,7 +186,8 @@ static int build_tree(struct folded *folded)
 	return r;
 }
 
-/* What follows the name in the output: it decides between equal prefixes. */
+/* The character behind the name in the output decides between equal
+ * prefixes. */
 static void part_suffix(const struct folded *folded, const struct part *part,
 			char suffix[24])
 {
@@ -242,7 +243,7 @@ static int push_part(struct folded *folded, uint32_t entry, bool is_line)
 	return 0;
 }
 
-/* Pushes what a list of siblings writes, the first to be written last. */
+/* Pushes a list of siblings; the one that is written first goes last. */
 static int push_siblings(struct folded *folded, uint32_t entry)
 {
 	size_t first = folded->part_count, count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folded stacks: one line "root;…;leaf ticks" per distinct stack, sorted by byte.
+ * Folded stacks: one line "root;…;leaf ticks" per distinct stack, sorted by
+ * byte.
  */
 #ifndef FGT_UPLOAD_FORMAT_FOLDED_H
 #define FGT_UPLOAD_FORMAT_FOLDED_H

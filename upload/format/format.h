@@ -20,8 +20,8 @@ int fgt_format_from_name(const char *name, enum fgt_format_kind *ret_format,
 
 /*
  * By file name: .fgt, .pb.gz; .trace.json, .envelope, .chunk.envelope,
- * .folded, .speedscope.json, each also + .gz, which sets *ret_is_gzip: what is
- * written is still to be compressed. -EINVAL and why otherwise.
+ * .folded, .speedscope.json. The last five may have .gz behind, which sets
+ * *ret_is_gzip: the caller compresses. -EINVAL and why otherwise.
  */
 int fgt_format_from_path(const char *path, enum fgt_format_kind *ret_format,
 			 bool *ret_is_gzip, struct fgt_why *why);
@@ -30,7 +30,7 @@ int fgt_format_from_path(const char *path, enum fgt_format_kind *ret_format,
 const char *fgt_format_name(enum fgt_format_kind format);
 const char *fgt_format_ending(enum fgt_format_kind format);
 
-/* What may become of a file of this format. */
+/* Whether a file of this format may be compressed. */
 enum fgt_gzip_use {
 	FGT_GZIP_AS_WANTED, /* text, also as .gz */
 	FGT_GZIP_NEVER, /* binary */
@@ -46,15 +46,15 @@ int fgt_state_frames_from_name(const char *name,
 /*
  * Writes the slice to the sink; streams, so memory does not grow with the
  * output. options may be NULL. Errors: the sink's; -ENODATA where the format's
- * readers would refuse the slice (Sentry: no thread with two samples);
- * -EINVAL for an id that is not 32 hex digits, or all zero; -ENOMEM.
+ * readers would refuse the slice (Sentry: no thread with two samples); -EINVAL
+ * for an id that is not 32 hex digits, or all zero; -ENOMEM.
  *
- * Sentry gets a sample per tick and thread as long as the profile stays below
- * 10 MiB; above that only for the active thread and those that ran or changed
- * their stack, the busiest first, and one per change for the others (durations
- * stay exact); at most the last 30 s. The transaction's extra says what was
- * left out. The same goes for a chunk, which has no place to say so;
- * sentry_chunk.h writes longer slices as several.
+ * A profile for Sentry has at most the last 30 s. Up to 10 MiB it has a sample a
+ * tick and thread. Beyond that, only the active thread and those that ran or
+ * changed their stack have, the busiest first; the other ones have a sample a
+ * change. Durations stay exact. The transaction's extra lists what was left
+ * out. A chunk has the same limits, and no such list; sentry_chunk.h writes a
+ * longer slice as several chunks.
  *
  * MT-Safe | AS-Unsafe
  */

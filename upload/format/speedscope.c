@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A "sampled" profile for each thread: stacks root first, then how long each
- * was there. All begin at the slice's first tick, so that what lies above each
- * other happened at the same time; a time when nobody looked is an empty
- * stack. Frames are functions, not addresses: else a function that is seen at
- * two of its lines would be drawn as two. Runs in any thread; must not hold
- * more than one stack.
+ * A "sampled" profile for each thread: stacks root first, then the duration of
+ * each. All begin at the slice's first tick, so that equal positions are equal
+ * times; a gap is an empty stack. Frames are functions, not addresses: else
+ * speedscope would draw two frames for two lines of one function. Runs in any
+ * thread; must not hold more than one stack.
  */
 #include "upload/format/speedscope.h"
 
@@ -23,7 +22,7 @@ struct speedscope {
 	int error; /* -ENOMEM; sticks */
 };
 
-/* run: NULL where nobody looked. */
+/* run: NULL in a gap. */
 typedef void put_stretch(struct speedscope *speedscope,
 			 const struct fgt_run *run, uint64_t len_ns);
 
@@ -106,7 +105,7 @@ static void put_weight(struct speedscope *speedscope, const struct fgt_run *run,
 	put_number(&speedscope->json, NULL, len_ns);
 }
 
-/* The ticks of a run, in stretches that no gap cuts; the instant after it. */
+/* The ticks of a run, in parts without a gap; returns the instant after it. */
 static uint64_t put_run(struct speedscope *speedscope,
 			const struct fgt_run *run, uint64_t at_ns,
 			put_stretch *put)
@@ -188,7 +187,7 @@ static uint64_t running_ticks(const struct fgt_ring_slice *slice,
 	return ticks;
 }
 
-/* Which profile is shown first: the main thread's, else the busiest. */
+/* The profile that is shown first: the main thread's, else the busiest. */
 static uint32_t find_active(const struct fgt_ring_slice *slice)
 {
 	uint32_t active = 0, profile = 0, end;
@@ -237,7 +236,7 @@ static void put_shared(struct speedscope *speedscope)
 	fgt_json_end_object(json);
 }
 
-/* Frames come last: only then is known which there are. */
+/* Frames come last, when all are known. */
 static int write_document(struct speedscope *speedscope)
 {
 	const struct fgt_ring_slice *slice = speedscope->slice;

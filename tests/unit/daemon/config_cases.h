@@ -119,7 +119,7 @@ static const struct config_case CASES[] = {
 	BAD(DEST("name = \"x\";"), "1: a destination needs `dsn_file`"),
 	BAD("upload:{destinations=({dsn_file=\"a\";name=\"x\"},\n"
 	    "{dsn_file=\"b\";name=\"x\"})}",
-	    "2: two destinations are called `x`"),
+	    "2: two destinations are named `x`"),
 
 	/* Planned keys, whatever their value. */
 	BAD("\nhttp = { listen = \"127.0.0.1:7071\"; };",
@@ -202,7 +202,7 @@ static const struct config_case CASES[] = {
 
 	/* K5: secrets. */
 	BAD(DEST("dsn = \"https://0123456789abcdef0123456789abcdef@h/1\";"),
-	    "1: a DSN is a secret and must not stand here"),
+	    "1: a DSN is a secret: put it into a file"),
 	BAD("upload = { dsn = \"x\"; };", "1: a DSN is a secret"),
 };
 

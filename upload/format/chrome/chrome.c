@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns runs into nested B and E events by the rules of
- * formats/chrometrace.md: at each change first the E's from the leaf upward,
- * then the B's from the root downward, at the same ts; gaps close the stack;
- * no args and no cat on B. Changes lie at ticks; where context switches are
- * known, blocks begin and end when they really did. Runs in any thread; must
- * not hold more than two stacks.
+ * Writes runs as nested B and E events: at each change first the E's from the
+ * leaf upward, then the B's from the root downward, at the same ts. A gap
+ * closes the stack. B has neither args nor cat. Changes are at ticks; where
+ * context switches are known, blocks begin and end at them. Runs in any thread;
+ * must not hold more than two stacks.
  */
 #include "upload/format/chrome/chrome.h"
 
@@ -19,7 +18,7 @@
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/timeline.h"
 
-/* Perfetto drops what nests deeper than 512. */
+/* Perfetto drops events that nest deeper than 512. */
 #define DEPTH_MAX 500
 
 #define LAG_MAX_NS 500000u
@@ -27,11 +26,11 @@
 struct chrome {
 	const struct fgt_ring_slice *slice;
 	struct fgt_json json;
-	struct fgt_levels open; /* what has a B and no E yet */
-	struct fgt_levels next; /* what the next run wants */
+	struct fgt_levels open; /* levels with a B and no E yet */
+	struct fgt_levels next; /* levels of the next run */
 	uint64_t pid, tid; /* of the track that is being written */
 	uint64_t last_ns; /* of its last event, 0: none yet */
-	uint32_t next_edge; /* of the slice, not yet looked at */
+	uint32_t next_edge; /* of the slice, not yet read */
 };
 
 const char *fgt_chrome_safe_name(const char *name)
@@ -112,7 +111,7 @@ static void put_process(struct chrome *chrome)
 	end_metadata(chrome);
 }
 
-/* The main thread first, the others by tid. */
+/* The main thread first, then by tid. */
 static void put_thread(struct chrome *chrome, uint32_t index)
 {
 	const struct fgt_slice_thread *thread = &chrome->slice->threads[index];
@@ -181,9 +180,9 @@ static uint32_t common_levels(const struct fgt_levels *a,
 }
 
 /*
- * speedscope takes a B before an E of the same name and the same ts. Where the
- * first B has the name of a level that closes, the closing levels would then
- * be matched crosswise and one would stay open to the end.
+ * speedscope reads a B before an E of the same name and the same ts. Where the
+ * first B has the name of a level that closes, it would match the closing
+ * levels crosswise, and one would stay open to the end.
  */
 static bool is_ambiguous(const struct chrome *chrome, uint32_t keep)
 {
@@ -236,7 +235,8 @@ static bool is_blocked(const struct fgt_run *run)
 	       run->state != FGT_STATE_UNKNOWN;
 }
 
-/* The edge of that tick, NULL if it has none. Asked for in order. */
+/* The edge of that tick, NULL if it has none. Ticks must not go down from call
+ * to call. */
 static const struct fgt_edge *take_edge(struct chrome *chrome, uint32_t thread,
 					uint32_t tick)
 {
@@ -255,7 +255,7 @@ static const struct fgt_edge *take_edge(struct chrome *chrome, uint32_t thread,
 	return NULL;
 }
 
-/* us before the tick, 0 if an event there would come too early. */
+/* us before the tick; 0 if that is before an event already written. */
 static uint64_t edge_ns(const struct chrome *chrome, uint32_t tick, uint32_t us)
 {
 	uint64_t ns = fgt_edge_ns(chrome->slice, tick, us);
@@ -263,7 +263,7 @@ static uint64_t edge_ns(const struct chrome *chrome, uint32_t tick, uint32_t us)
 
 	if (!ns || ns >= earliest_ns)
 		return ns;
-	/* The time of a tick is read shortly after its samples fell. */
+	/* The time of a tick is read shortly after its samples were taken. */
 	if (earliest_ns - ns > LAG_MAX_NS ||
 	    earliest_ns >= chrome->slice->tick_ns[tick])
 		return 0;
@@ -271,8 +271,8 @@ static uint64_t edge_ns(const struct chrome *chrome, uint32_t tick, uint32_t us)
 }
 
 /*
- * Blocked at both sides of the edge: it ran in between, and what it did then
- * is not known. False: neither is when.
+ * Blocked at both sides of the edge: the thread ran in between, with an unknown
+ * stack. False: the times are unknown, too.
  */
 static bool show_ran(struct chrome *chrome, const struct fgt_edge *edge,
 		     const struct fgt_run *before, const struct fgt_run *after,
@@ -289,7 +289,7 @@ static bool show_ran(struct chrome *chrome, const struct fgt_edge *edge,
 	return true;
 }
 
-/* When a run really begins; previous: what it follows at once, or NULL. */
+/* The begin of a run; previous: the run that ends where it begins, or NULL. */
 static uint64_t begin_run(struct chrome *chrome, const struct fgt_run *run,
 			  const struct fgt_run *previous)
 {
@@ -379,7 +379,7 @@ static void put_count(struct fgt_json *json, const char *key, uint64_t count)
 	fgt_json_put_uint(json, key, count < max ? count : max);
 }
 
-/* What the slice is, and what of it is missing. */
+/* What the slice is, and what it lacks. */
 static void put_other_data(struct chrome *chrome)
 {
 	const struct fgt_ring_slice *slice = chrome->slice;

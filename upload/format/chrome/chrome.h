@@ -14,13 +14,13 @@ int fgt_chrome_write(const struct fgt_ring_slice *slice,
 
 /* ---- Between its parts ------------------------------------------------- */
 
-/* 0 is the idle thread for readers, and they keep 32 bits without a sign. */
+/* Readers keep 32 bits without a sign, and 0 is their idle thread. */
 static inline uint64_t fgt_chrome_id(int32_t id)
 {
 	return id > 0 ? (uint64_t)id : INT32_MAX;
 }
 
-/* The name, unless it would make speedscope take us for a DevTools profile. */
+/* The name, unless speedscope would read the file as a DevTools profile. */
 const char *fgt_chrome_safe_name(const char *name);
 
 #endif

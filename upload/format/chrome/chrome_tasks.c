@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks, spans, marks and counters as events (formats/chrometrace.md §3 to
- * §6). A track shows one unique name of tasks, one after another. B and E carry
- * the same args, so that speedscope, which takes them for a part of a frame's
- * name, pairs them. Runs in any thread; must not hold more than a number for
- * each task.
+ * Tasks, spans, marks and counters as events. A track shows tasks that do not
+ * overlap, and has a unique name. B and E carry the same args, since speedscope
+ * takes them as a part of a frame's name, by which it pairs them. Runs in any
+ * thread; must not hold more than a number for each task.
  */
 #include "upload/format/chrome/chrome_tasks.h"
 
@@ -23,8 +22,8 @@
 struct tasks {
 	const struct fgt_ring_slice *slice;
 	struct fgt_json *json;
-	uint64_t pid; /* of the real process */
-	uint32_t *tracks; /* by task: which one, from 0 on */
+	uint64_t pid; /* of the sampled process */
+	uint32_t *tracks; /* by task: the number of its track, from 0 */
 	uint32_t next_span; /* of the slice, not written yet */
 	uint32_t named; /* tracks, of which the last is the one written to */
 };
@@ -78,8 +77,8 @@ static const char *text(const struct tasks *tasks, uint32_t id,
 	return *found ? found : otherwise;
 }
 
-/* What of it is shown. What lasts no time is not: its B and E, at one instant,
- * would be taken in any order. */
+/* The part that is shown. A part without duration is not: readers would take
+ * its B and E, at one instant, in any order. */
 static bool clip(const struct tasks *tasks, uint64_t begin_ns, uint64_t end_ns,
 		 uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
 {
@@ -99,7 +98,7 @@ static bool clip_task(const struct tasks *tasks, uint32_t index,
 
 /* ---- Tasks and spans ---------------------------------------------------- */
 
-/* The number is what log lines tell, see fgt_span_ids(). */
+/* Log lines have the same number, see fgt_span_ids(). */
 static void begin_args(struct tasks *tasks, uint64_t number)
 {
 	char digits[FGT_NUMBER_TEXT_SIZE];
@@ -201,7 +200,7 @@ static void put_spans_of(struct tasks *tasks, uint32_t task)
 	close_to(tasks, &open, 0);
 }
 
-/* One end of an arrow; id and name make a pair of two. */
+/* One end of an arrow; readers pair two ends by id and name. */
 static void put_flow(struct tasks *tasks, const char *phase, uint32_t child,
 		     uint64_t tid, uint64_t mono_ns)
 {
@@ -209,16 +208,16 @@ static void put_flow(struct tasks *tasks, const char *phase, uint32_t child,
 	put_ts(tasks, mono_ns);
 	fgt_json_put_string(tasks->json, "cat", "task");
 	fgt_json_put_uint(tasks->json, "id", (uint64_t)child + 1);
-	/* To the slice that it lies in, not to the next one. */
+	/* To the slice around it, not to the next one. */
 	if (*phase == 'f')
 		fgt_json_put_string(tasks->json, "bp", "e");
 	fgt_json_end_object(tasks->json);
 }
 
 /*
- * From the parent to the child, at the child's begin; after its B in the file,
- * and where the parent's is surely before, for the order of the file decides
- * at one instant.
+ * From the parent to the child, at the child's begin. In the file it follows
+ * the B of the child, and that of the parent: at one instant the order in the
+ * file decides.
  */
 static void put_arrow(struct tasks *tasks, uint32_t child)
 {
@@ -273,7 +272,7 @@ static void put_one(struct tasks *tasks, uint32_t index)
 	put_task(tasks, index, "E", end_ns);
 }
 
-/* Tracks counted through: what the program numbers may be any number. */
+/* Tracks are numbered here: the numbers of the program may be any. */
 static int number_tracks(struct tasks *tasks)
 {
 	const struct fgt_ring_slice *slice = tasks->slice;
@@ -321,7 +320,7 @@ static void put_marks(struct tasks *tasks)
 		if (!fgt_spans_clip(slice, mark->at_ns, mark->at_ns, &ns,
 				    &ignored))
 			continue;
-		/* One that lived shorter than a tick has no name yet. */
+		/* A thread that lived less than a tick has no name. */
 		if (mark->tid != named && !has_thread(slice, mark->tid)) {
 			snprintf(name, sizeof(name), "thread %d", mark->tid);
 			put_name(tasks, "thread_name", tasks->pid, tid, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program said of itself, in a Chrome trace.
+ * The tasks, spans, marks and counters of a program, in a Chrome trace.
  */
 #ifndef FGT_UPLOAD_FORMAT_CHROME_CHROME_TASKS_H
 #define FGT_UPLOAD_FORMAT_CHROME_CHROME_TASKS_H
@@ -9,9 +9,9 @@
 #include "ringbuf/slice/slice.h"
 
 /*
- * Events for "traceEvents": tasks with their spans on tracks of a process of
- * their own, arrows from task to child task, marks and counters on the process
- * that pid tells. Times count from the slice's first tick. -ENOMEM.
+ * Events for "traceEvents": tasks with their spans on tracks of a separate
+ * process, arrows from task to child task, marks and counters on the process
+ * pid. Times count from the slice's first tick. -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */

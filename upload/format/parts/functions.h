@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers the functions that an encoder shows: 0, 1, 2 … in order of
- * appearance. A function is a name in a source file; states and markers are
- * functions, too.
+ * appearance. A function is a name in a source file, or a state, or a marker.
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_FUNCTIONS_H
 #define FGT_UPLOAD_FORMAT_PARTS_FUNCTIONS_H
@@ -32,7 +31,7 @@ uint32_t fgt_functions_count(const struct fgt_ring_slice *slice,
 int fgt_functions_add_frame(struct fgt_functions *functions, uint32_t frame,
 			    uint32_t index, uint32_t *ret_function);
 
-/* What its name is, and its file's string id. */
+/* The level that has its name, and its file's string id. */
 struct fgt_level fgt_functions_level(const struct fgt_functions *functions,
 				     uint32_t function);
 uint32_t fgt_functions_file(const struct fgt_functions *functions,

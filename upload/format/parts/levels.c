@@ -112,7 +112,7 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 	expand(levels, stack, (struct fgt_level){ FGT_LEVEL_STATE, name });
 }
 
-/* Parents come before children, so the later one of two is no ancestor. */
+/* Parents come before children, so the later one of two is not the ancestor. */
 static uint32_t common_node(const struct fgt_ring_slice *slice, uint32_t a,
 			    uint32_t b)
 {

@@ -19,8 +19,8 @@ enum fgt_level_kind {
 	FGT_LEVEL_ADDRESS, /* no symbol; id: frame of the slice */
 	FGT_LEVEL_MARKER, /* id: enum fgt_marker */
 	FGT_LEVEL_STATE, /* id: string id of its name, 0 if it has none */
-	FGT_LEVEL_NO_STACK, /* nothing is known; id 0 */
-	FGT_LEVEL_RAN, /* running, though no run of the slice says so; id 0 */
+	FGT_LEVEL_NO_STACK, /* unknown stack; id 0 */
+	FGT_LEVEL_RAN, /* running, known from context switches only; id 0 */
 };
 
 /* Two levels show the same thing when kind and id are equal. */
@@ -64,8 +64,8 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		       uint32_t state);
 
 /*
- * Replaces the levels by those of a thread that ran between two ticks, which
- * nobody saw: what was known of its stack before and after.
+ * Replaces the levels by those of a thread that ran between two ticks, without
+ * a sample: the levels that its stacks before and after have in common.
  */
 void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
 			   uint32_t after);
@@ -75,7 +75,7 @@ uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
 			       uint32_t state);
 
 /*
- * Never NULL nor empty; buffer is used for names that stand nowhere.
+ * Never NULL nor empty; buffer is used for a name that is made here.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an encoder takes: slice, sink, and what its caller may choose.
+ * The options of encoders.
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_OPTIONS_H
 #define FGT_UPLOAD_FORMAT_PARTS_OPTIONS_H
@@ -24,13 +24,13 @@ struct fgt_format_options {
 	const char *environment;
 	const char *transaction; /* name; default: the process's name */
 	const char *event_id; /* 32 hex digits; default: random */
-	/* Of chunks that belong together; as event_id. A transaction that
-	 * has one goes without a profile: its chunks are it. */
+	/* Of chunks that belong together; as event_id. A transaction with a
+	 * profiler_id has no profile: the chunks have it. */
 	const char *profiler_id;
 	/*
-	 * What the program said of it: the slice holds its range or more.
-	 * Ids given above go before those in here. Its transaction is written
-	 * also where no thread has two samples.
+	 * The program's transaction, whose range lies in the slice. Ids given
+	 * above take precedence over those of the facts. The transaction is
+	 * written even if no thread has two samples.
 	 */
 	const struct fgt_transaction_facts *facts;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs in any thread; thread_runs may come from somebody who lies: they may overlap
- * and be in any order.
+ * Clips slices to the threads of a transaction. Runs in any thread; the facts
+ * come from programs: thread runs may overlap and be in any order.
  */
 #include "upload/format/parts/thread_runs.h"
 
@@ -50,7 +50,7 @@ static struct range to_range(const struct fgt_ring_slice *slice,
 	return range;
 }
 
-/* The part of the run that is in a range and comes first; false: none is. */
+/* The first part of the run that is in a range; false: none is. */
 static bool take_part(const struct fgt_transaction_facts *facts,
 		      const struct range *ranges, int32_t tid,
 		      struct fgt_run *run, struct fgt_run *ret_part)
@@ -79,7 +79,8 @@ static bool take_part(const struct fgt_transaction_facts *facts,
 	return true;
 }
 
-/* How many runs are left; ret_runs: NULL, or with room for so many. */
+/* The number of runs that stay; ret_runs: NULL, or with room for all of
+ * them. */
 static uint32_t clip(const struct fgt_transaction_facts *facts,
 		     const struct range *ranges,
 		     const struct fgt_ring_slice *slice,
@@ -121,7 +122,7 @@ int fgt_thread_runs_clip(const struct fgt_transaction_facts *facts,
 	slice->run_count = clip(facts, ranges, slice, runs);
 	free(slice->runs);
 	slice->runs = runs;
-	/* What they tell may be of runs that are gone. */
+	/* They may belong to runs that were removed. */
 	slice->edge_count = 0;
 	return 0;
 }

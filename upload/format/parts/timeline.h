@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a tick lasts: until the next one, unless ticks are missing.
+ * The duration of a tick: until the next one, unless ticks are missing.
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_TIMELINE_H
 #define FGT_UPLOAD_FORMAT_PARTS_TIMELINE_H
@@ -10,9 +10,9 @@
 #include "ringbuf/slice/pace.h"
 
 /*
- * True if what lies between tick and the next one is unknown: two or more
- * ticks were missed. (One is bridged; half a period is left for jitter.) Where
- * the rate was lowered on purpose, ticks lie as far apart as they were meant.
+ * True if two or more ticks are missing between tick and the next one. One
+ * missing tick is bridged; half a period is left for jitter. The period is that
+ * of the tick, so a lowered rate is not a gap.
  */
 static inline bool fgt_timeline_is_gap(const struct fgt_ring_slice *slice,
 				       uint32_t tick)
@@ -25,7 +25,7 @@ static inline bool fgt_timeline_is_gap(const struct fgt_ring_slice *slice,
 	       2 * pace_ns + pace_ns / 2;
 }
 
-/* The instant up to which the sample at tick holds. */
+/* The instant at which the sample at tick ends. */
 static inline uint64_t fgt_timeline_end_ns(const struct fgt_ring_slice *slice,
 					   uint32_t tick)
 {

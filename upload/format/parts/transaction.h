@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program says of one of its transactions: goes into Sentry's envelope
- * beside the slice. Plain data; the library's thin part includes it too.
+ * The facts that a program gives of one of its transactions, for Sentry's
+ * envelope. Plain data; libfgtrace includes it, too.
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_TRANSACTION_H
 #define FGT_UPLOAD_FORMAT_PARTS_TRANSACTION_H
@@ -20,15 +20,15 @@ struct fgt_tag {
 	const char *key, *value;
 };
 
-/* A time that a thread worked for it. */
+/* A time in which a thread worked for the transaction. */
 struct fgt_thread_run {
 	int32_t tid;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC; to_ns 0: to its end */
 };
 
 /*
- * Texts and arrays are borrowed; NULL, "" and 0: not said. Where name is NULL,
- * who wrote or sent a slice tells nothing but its release and environment:
+ * Texts and arrays are borrowed; NULL, "" and 0: not given. Without a name the
+ * facts are of no transaction, and only release and environment count:
  * fgt_facts_of_transaction().
  */
 struct fgt_transaction_facts {
@@ -38,18 +38,18 @@ struct fgt_transaction_facts {
 	char event_id[33], trace_id[33]; /* hex, terminated */
 	char span_id[17], parent_span_id[17];
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
-	int32_t active_tid; /* that began it */
+	int32_t active_tid; /* the thread that began it */
 	const struct fgt_tag *tags;
 	size_t tag_count;
-	/* Who worked for it when: their spans of that time are its spans, and,
-	 * unless all_threads is set, their stacks alone are carried.
-	 * thread_run_count 0: all. */
+	/* The threads that worked for it, and when: their spans of that time
+	 * are its spans. Without all_threads only their stacks are written.
+	 * thread_run_count 0: all threads. */
 	int all_threads;
 	const struct fgt_thread_run *thread_runs;
 	size_t thread_run_count;
 };
 
-/* NULL: what there is, is of no transaction. facts may be NULL. */
+/* NULL if the facts are of no transaction. facts may be NULL. */
 static inline const struct fgt_transaction_facts *
 fgt_facts_of_transaction(const struct fgt_transaction_facts *facts)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums the ticks of each thread per stack and state, each tick as many as the
+ * Sums the ticks of each thread per stack and state, each weighted by the
  * periods that it stands for, and writes a sample for each sum. Runs in any
  * thread; must not hold more than the sums of one thread and the tables that
  * samples point into.
@@ -31,7 +31,7 @@ struct pprof {
 	enum fgt_state_frames state_frames;
 	struct fgt_protobuf out;
 	struct fgt_pprof_tables tables;
-	/* Of the thread that is being summed up. */
+	/* Of the present thread. */
 	struct fgt_id_map stacks; /* (leaf, state) → sum */
 	uint64_t *sums; /* periods */
 	uint32_t sum_capacity;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locations, functions, mappings and strings of a pprof profile, by the rules
- * of formats/pprof-otlp.md section 1. Runs in any thread; must not copy a
- * string of the slice: a string is kept as the place that it comes from.
+ * Locations, functions, mappings and strings of a pprof profile. Runs in any
+ * thread; must not copy a string of the slice: a string is kept as the place
+ * where the slice has it.
  */
 #include "upload/format/pprof/pprof_tables.h"
 
@@ -231,8 +231,8 @@ static void put_line(struct fgt_pprof_tables *tables, uint32_t function,
 	fgt_protobuf_end(tables->out);
 }
 
-/* The exact PC of a leaf, the return address of a caller: readers step back
- * themselves. */
+/* The exact PC of a leaf, the return address of a caller: readers subtract one
+ * from the latter. */
 static void put_address(struct fgt_pprof_tables *tables,
 			const struct fgt_slice_frame *frame)
 {
@@ -305,7 +305,7 @@ static void put_function(struct fgt_pprof_tables *tables, uint32_t index)
 	fgt_protobuf_end(tables->out);
 }
 
-/* Readers look for names themselves where not all are told. */
+/* Readers resolve names themselves for a mapping that lacks some. */
 static void read_names(const struct fgt_ring_slice *slice, uint32_t image,
 		       bool *ret_has_functions, bool *ret_has_lines)
 {
@@ -354,7 +354,7 @@ static void put_mapping(struct fgt_pprof_tables *tables, uint32_t index)
 	fgt_protobuf_end(tables->out);
 }
 
-/* The first one is taken for the main program. */
+/* Readers take the first one as the main program. */
 static void put_mappings(struct fgt_pprof_tables *tables)
 {
 	const struct fgt_ring_slice *slice = tables->slice;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of a pprof profile: what its samples point into. They fill up
- * while samples are written and are written themselves after them.
+ * The tables of a pprof profile, which its samples point into. They grow while
+ * samples are written, and are written after them.
  */
 #ifndef FGT_UPLOAD_FORMAT_PPROF_PPROF_TABLES_H
 #define FGT_UPLOAD_FORMAT_PPROF_PPROF_TABLES_H
@@ -9,7 +9,7 @@
 #include "upload/format/parts/functions.h"
 #include "upload/format/pprof/protobuf.h"
 
-/* Fields of message Profile (formats/pprof-otlp.md section 1). */
+/* Fields of message Profile in profile.proto. */
 enum fgt_pprof_field {
 	FGT_PPROF_SAMPLE_TYPE = 1,
 	FGT_PPROF_SAMPLE,
@@ -25,7 +25,7 @@ enum fgt_pprof_field {
 	FGT_PPROF_DEFAULT_SAMPLE_TYPE,
 };
 
-/* Strings that no slice holds. */
+/* Strings that are not from the slice. */
 enum fgt_pprof_word {
 	FGT_PPROF_SAMPLES,
 	FGT_PPROF_COUNT,
@@ -69,8 +69,8 @@ bool fgt_pprof_comment_text(const struct fgt_ring_slice *slice, uint32_t number,
 			    char ret_text[256]);
 
 /*
- * Writes all of them; nothing may be asked for after. -ENOMEM; errors of the
- * writer stay there.
+ * Writes all tables; no call that adds to them may follow. -ENOMEM; errors of
+ * the writer stay in the writer.
  *
  * MT-Unsafe for one profile | AS-Unsafe
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streaming protobuf: varints and length-delimited fields, all that our
- * formats need. Runs in any thread; must not keep what the sink has got.
+ * Streaming protobuf: varints and length-delimited fields, which pprof needs.
+ * Runs in any thread; must not keep bytes that the sink has.
  */
 #include "upload/format/pprof/protobuf.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one protobuf writer: streams messages into a sink. What lies inside a
- * field of the outermost message is gathered until its length is known, so
- * that memory is that of the largest such field. Errors stick until the end.
+ * The one protobuf writer: streams messages into a sink. A field of the
+ * outermost message is kept until its length is known, so memory is that of the
+ * largest such field. Errors stick until the end.
  *
  *	fgt_protobuf_init(&protobuf, sink);
  *	fgt_protobuf_begin(&protobuf, 2);

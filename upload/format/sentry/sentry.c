@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The envelope of a transaction and its profile (formats/sentry.md (c), (e)).
- * Runs in any thread; must not hold a body.
+ * The envelope of a transaction and its profile. Runs in any thread; must not
+ * hold a body in memory.
  */
 #include "upload/format/sentry/sentry.h"
 
@@ -14,14 +14,14 @@
 #include "upload/format/sentry/sentry_transaction.h"
 
 struct envelope {
-	const struct fgt_ring_slice *slice; /* what the profile tells of */
+	const struct fgt_ring_slice *slice; /* of the profile */
 	struct fgt_sentry_transaction transaction;
 	struct fgt_sentry_profile profile;
 	char profile_id[33];
 };
 
-/* Where the program said nothing, the transaction is the profile, whose ticks
- * may still be chosen. */
+/* Without facts of the program the transaction lasts as long as the profile,
+ * whose ticks may still change. */
 static void set_times(struct envelope *envelope)
 {
 	if (!envelope->transaction.options->facts)
@@ -68,9 +68,9 @@ static int write_envelope(struct envelope *envelope,
 			  const struct fgt_sentry_body *profile,
 			  uint64_t profile_len, const struct fgt_sink *sink)
 {
-	struct fgt_sentry_transaction *told = &envelope->transaction;
+	struct fgt_sentry_transaction *item = &envelope->transaction;
 	const struct fgt_sentry_body transaction = { fgt_sentry_transaction_put,
-						     told };
+						     item };
 	struct fgt_json json;
 	uint64_t len;
 	int r;
@@ -79,7 +79,7 @@ static int write_envelope(struct envelope *envelope,
 	if (r)
 		return r;
 	fgt_json_init(&json, sink);
-	fgt_sentry_put_header(&json, told->event_id, told->options);
+	fgt_sentry_put_header(&json, item->event_id, item->options);
 	r = fgt_sentry_put_item(&json, "transaction", NULL, &transaction, len);
 	if (!r && profile)
 		r = fgt_sentry_put_item(&json, "profile", NULL, profile,
@@ -122,10 +122,8 @@ static int write_slice(const struct fgt_ring_slice *slice,
 	return r ? r : write_with_profile(&envelope, &scope, sink);
 }
 
-/*
- * What a program said of itself is told whether there are samples or not: a
- * short transaction may lie between two ticks, a long one's profile goes apart.
- */
+/* A program's transaction is written with or without samples: a short one may
+ * lie between two ticks, and the profile of a long one is sent in chunks. */
 static int write_transaction(const struct fgt_ring_slice *slice,
 			     const struct fgt_format_options *options,
 			     const struct fgt_sink *sink)

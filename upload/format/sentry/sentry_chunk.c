@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The envelope of a profile chunk (formats/sentry.md (d)). It needs no
- * transaction: one that names its profiler_id and a thread finds it. Runs in
- * any thread; must not hold a body. A chunk that is a part of a slice is
- * narrowed to a slice of its own first, so that it carries nothing that only
- * others use.
+ * The envelope of a profile chunk. A chunk needs no transaction: Sentry shows
+ * it with each transaction that names its profiler_id and a thread of it. Runs
+ * in any thread; must not hold a body in memory. A part of a slice is narrowed
+ * to a separate slice first, so that it carries no string, frame or image of
+ * other parts.
  */
 #include "upload/format/sentry/sentry_chunk.h"
 
@@ -12,11 +12,11 @@
 #include "upload/format/sentry/sentry_images.h"
 #include "upload/format/sentry/sentry_rate.h"
 
-/* As long as a profile of version 1; Relay takes 66 s. */
+/* The limit of a profile of version 1; Relay accepts 66 s. */
 #define CHUNK_MAX_NS 30000000000u
 
 struct chunk {
-	const struct fgt_ring_slice *slice; /* what is told of */
+	const struct fgt_ring_slice *slice; /* of this chunk only */
 	const struct fgt_format_options *options;
 	struct fgt_sentry_profile profile;
 	char chunk_id[33], profiler_id[33];
@@ -54,8 +54,8 @@ static int write_envelope(const struct chunk *chunk,
 	return r ? r : fgt_json_finish(&json);
 }
 
-/* wall_offset_ns: one for all chunks of a slice, so that a clock that was set
- * meanwhile cannot bring them out of order. */
+/* wall_offset_ns: one for all chunks of a slice, so that they stay in order
+ * when the wall clock is set meanwhile. */
 static int write_chunk(const struct fgt_ring_slice *slice,
 		       uint64_t wall_offset_ns,
 		       const struct fgt_format_options *options,
@@ -121,7 +121,7 @@ bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 	     first++) {
 		uint32_t last = last_within(slice, first);
 
-		/* Equal where nobody looked for longer than that. */
+		/* Equal in a gap that is longer than that. */
 		if (last > first) {
 			ticks->first = first;
 			ticks->last = last;

@@ -32,7 +32,7 @@ bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 
 /*
  * Writes one of them. Give all chunks of a slice the same profiler_id, and
- * each an event_id of its own. -ENODATA if no thread has two samples in it:
+ * each one a different event_id. -ENODATA if no thread has two samples in it:
  * leave it out; else as fgt_format_write().
  *
  * MT-Safe | AS-Unsafe

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Framing of Sentry's envelopes, to the byte: each header is one line, a
- * body's length stands before it. Runs in any thread; must not hold a body:
- * it is written twice, first only to be counted.
+ * Framing of Sentry's envelopes: each header is one line and has the length of
+ * the body that follows. Runs in any thread; must not hold a body in memory: it
+ * is written twice, first only to count its bytes.
  */
 #include "upload/format/sentry/sentry_envelope.h"
 
@@ -78,7 +78,7 @@ void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
 	fgt_json_newline(json);
 }
 
-static int forget(void *context, const void *bytes, size_t len)
+static int discard(void *context, const void *bytes, size_t len)
 {
 	(void)context;
 	(void)bytes;
@@ -88,7 +88,7 @@ static int forget(void *context, const void *bytes, size_t len)
 
 int fgt_sentry_count_body(const struct fgt_sentry_body *body, uint64_t *ret_len)
 {
-	const struct fgt_sink sink = { .write = forget, .context = NULL };
+	const struct fgt_sink sink = { .write = discard, .context = NULL };
 	struct fgt_json json;
 	int r;
 

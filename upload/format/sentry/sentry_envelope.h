@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Sentry's envelopes have in common: ids, the header, items that tell
- * the length of their body before it (formats/sentry.md (b)).
+ * What all Sentry envelopes have: ids, the header, items whose header has the
+ * length of their body.
  */
 #ifndef FGT_UPLOAD_FORMAT_SENTRY_SENTRY_ENVELOPE_H
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_ENVELOPE_H

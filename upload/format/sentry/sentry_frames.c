@@ -38,7 +38,7 @@ static bool is_in_app(const struct fgt_ring_slice *slice,
 	if (slice->process.exe[0] && !strcmp(path, slice->process.exe))
 		return true;
 	name = strrchr(path, '/');
-	if (name && has_prefix(name, "/libfgtrace")) /* wherever it lies */
+	if (name && has_prefix(name, "/libfgtrace")) /* in any directory */
 		return false;
 	for (size_t i = 0; i < sizeof(system) / sizeof(system[0]); i++)
 		if (has_prefix(path, system[i]))
@@ -67,7 +67,7 @@ static void put_virtual_frame(struct fgt_json *json, const char *name)
 	fgt_json_end_object(json);
 }
 
-/* The exact PC of a leaf, the return address of a caller: (h). */
+/* The exact PC of a leaf, the return address of a caller, as Sentry wants. */
 static void put_address(struct fgt_json *json,
 			const struct fgt_ring_slice *slice,
 			const struct fgt_slice_frame *frame)
@@ -152,7 +152,7 @@ void fgt_sentry_frames_put(const struct fgt_sentry_profile *profile,
 	fgt_json_end_array(json);
 }
 
-/* All levels of one frame. The key is known: looking it up cannot fail. */
+/* All levels of one frame. -EINVAL: the plan lacks its key. */
 static int put_frame_ids(const struct fgt_sentry_profile *profile,
 			 struct fgt_json *json, uint64_t key)
 {

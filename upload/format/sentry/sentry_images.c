@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names the images of a slice as Relay wants them in a profile
- * (formats/sentry.md (c), (g)). Runs in any thread.
+ * Writes the images of a slice as Relay wants them in a profile. Runs in any
+ * thread.
  */
 #include "upload/format/sentry/sentry_images.h"
 
 #include <stdio.h>
 
 /*
- * Debug id of a little-endian ELF file: the build id's first 16 bytes, the
- * first three fields of the UUID turned round (formats/sentry.md (g)).
+ * Debug id of a little-endian ELF file: the build id's first 16 bytes as a UUID
+ * whose first three fields have their bytes in reverse order.
  */
 static void put_debug_id(struct fgt_json *json,
 			 const struct fgt_slice_image *image)
@@ -32,7 +32,7 @@ static void put_debug_id(struct fgt_json *json,
 	fgt_json_put_string(json, "debug_id", text);
 }
 
-/* "elf" would be refused as a type here, "symbolic" stands for any. */
+/* Type "symbolic" stands for any file; Relay refuses "elf" in a profile. */
 void fgt_sentry_images_put(const struct fgt_ring_slice *slice,
 			   struct fgt_json *json)
 {

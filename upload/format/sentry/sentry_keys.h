@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How stacks and frames of a Sentry profile are keyed: between the plan
- * (sentry_profile.c) and the writing (sentry_frames.c) only.
+ * The keys of stacks and frames of a Sentry profile: for sentry_profile.c and
+ * sentry_frames.c only.
  */
 #ifndef FGT_UPLOAD_FORMAT_SENTRY_SENTRY_KEYS_H
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_KEYS_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In the place of a leaf: nobody looked. (No slice has that many nodes.) */
+/* In the place of a leaf: no samples. (No slice has that many nodes.) */
 #define FGT_SENTRY_GAP_NODE (UINT32_MAX - 1)
 
 /* A stack: its leaf node and the string id of its state's name. */

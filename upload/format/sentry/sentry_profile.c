@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans a Sentry profile: which ticks, threads, stacks and frames it tells.
- * Rules: formats/sentry.md (c), the numbers in brackets are its processing
- * order and ANCESTORS R1 … R12. Runs in any thread; must not keep anything
- * that grows with the number of samples.
+ * Plans a Sentry profile: which ticks, threads, stacks and frames it has. Runs
+ * in any thread; must not keep anything that grows with the number of samples.
  */
 #include "upload/format/sentry/sentry_profile.h"
 
@@ -45,7 +43,7 @@ static int find_range(struct fgt_sentry_profile *profile, uint32_t first_tick)
 	return 0;
 }
 
-/* Cuts the oldest ticks until what is left is short enough (R5). */
+/* Cuts the oldest ticks until the profile is short enough for Relay. */
 static int choose_ticks(struct fgt_sentry_profile *profile, uint32_t first_tick)
 {
 	const uint64_t *tick_ns = profile->slice->tick_ns;
@@ -62,7 +60,7 @@ static int choose_ticks(struct fgt_sentry_profile *profile, uint32_t first_tick)
 	       tick_ns[profile->last_tick] - tick_ns[first_tick] >
 		       FGT_SENTRY_PROFILE_MAX_NS)
 		first_tick++;
-	/* Nobody may be seen at the tick of the cut: begin at a sample. */
+	/* The tick of the cut may have no sample: begin at one. */
 	r = find_range(profile, first_tick);
 	if (r)
 		return r;
@@ -80,7 +78,7 @@ static uint32_t ticks_in_range(const struct fgt_sentry_profile *profile,
 	return run_end(run) > start ? run_end(run) - start : 0;
 }
 
-/* The one that began the transaction; of a process, its first. */
+/* The thread that began the transaction, else the first of the process. */
 static bool is_principal(const struct fgt_sentry_profile *profile, int32_t tid)
 {
 	const struct fgt_transaction_facts *facts = profile->scope.facts;
@@ -89,7 +87,7 @@ static bool is_principal(const struct fgt_sentry_profile *profile, int32_t tid)
 					  : tid == profile->slice->process.pid;
 }
 
-/* The running ticks decide, then all ticks, then the lower tid. */
+/* In this order: running ticks, all ticks, the lower tid. */
 static void prefer_thread(struct fgt_sentry_profile *profile, uint32_t thread,
 			  uint64_t best[2])
 {
@@ -142,9 +140,9 @@ static int choose_threads(struct fgt_sentry_profile *profile)
 	return profile->active_thread == UINT32_MAX ? -ENODATA : 0;
 }
 
-static bool shows_the_same(const struct fgt_ring_slice *slice,
-			   const struct fgt_slice_frame *a,
-			   const struct fgt_slice_frame *b)
+static bool has_same_content(const struct fgt_ring_slice *slice,
+			     const struct fgt_slice_frame *a,
+			     const struct fgt_slice_frame *b)
 {
 	if (a->frame.image != b->frame.image ||
 	    a->symbol_count != b->symbol_count ||
@@ -156,7 +154,7 @@ static bool shows_the_same(const struct fgt_ring_slice *slice,
 		       a->symbol_count * sizeof(*slice->symbols));
 }
 
-/* One address seen as leaf and as caller may share its frame. */
+/* An address that was sampled as leaf and as caller needs one frame only. */
 static int find_canonical_frames(struct fgt_sentry_profile *profile)
 {
 	const struct fgt_ring_slice *slice = profile->slice;
@@ -178,8 +176,8 @@ static int find_canonical_frames(struct fgt_sentry_profile *profile)
 			break;
 		if (first.count > known)
 			first_frame[id] = i;
-		else if (shows_the_same(slice, frame,
-					&slice->frames[first_frame[id]]))
+		else if (has_same_content(slice, frame,
+					  &slice->frames[first_frame[id]]))
 			profile->canonical[i] = first_frame[id];
 	}
 	fgt_id_map_done(&first);
@@ -241,7 +239,7 @@ static int add_run(struct fgt_sentry_profile *profile, uint32_t index)
 			 &profile->run_stacks[index]);
 }
 
-/* Whether the profile has a place where nobody looked. */
+/* Whether the profile has a time without samples of a thread. */
 static bool has_gap(const struct fgt_sentry_profile *profile)
 {
 	const struct fgt_ring_slice *slice = profile->slice;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a Sentry profile as large as is welcome: chooses which threads of a Sentry profile are told tick by tick. Runs in
- * any thread; must not write a byte to learn how many there would be: 30 s of
- * 1000 threads are 3 million samples, 220 MB.
+ * Keeps a Sentry profile within Relay's limits: chooses the threads that have a
+ * sample a tick. Runs in any thread; must not write samples to count them: 30 s
+ * of 1000 threads are 3 million samples, 220 MB.
  */
 #include "upload/format/sentry/sentry_rate.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Old Relays refuse larger profiles: not each tick is told from here on. */
-#define PLEASANT_BYTES (10u << 20)
-/* Every Relay refuses them above 50 MiB: older ticks are left out. */
+/* Old Relays refuse larger profiles: threads are thinned above this. */
+#define THINNED_BYTES (10u << 20)
+/* Each Relay refuses a profile above 50 MiB: older ticks are left out. */
 #define MAX_BYTES (48u << 20)
 
 /* The punctuation and keys of a sample, with its comma; in version 2, with
@@ -32,7 +32,7 @@ static size_t count_digits(uint64_t value)
 	return digits;
 }
 
-/* What telling each tick of a thread takes at most. */
+/* The most that one sample a tick of the thread takes. */
 static uint64_t count_bytes(const struct fgt_sentry_profile *profile,
 			    uint32_t thread)
 {
@@ -45,7 +45,8 @@ static uint64_t count_bytes(const struct fgt_sentry_profile *profile,
 		count_digits((uint64_t)tid) + count_digits(duration_ns));
 }
 
-/* Whether it did anything; the active thread's calls are what Sentry counts. */
+/* The active thread, whose calls Sentry counts, and each one that ran or
+ * changed its stack. */
 static bool is_preferred(const struct fgt_sentry_profile *profile,
 			 uint32_t index)
 {
@@ -70,14 +71,14 @@ static int compare_threads(const void *left, const void *right, void *context)
 	return a < b ? -1 : a > b;
 }
 
-static void tell_each_tick(struct fgt_sentry_profile *profile, uint32_t thread)
+static void write_each_tick(struct fgt_sentry_profile *profile, uint32_t thread)
 {
 	profile->threads[thread].is_thinned = false;
 	profile->thinned_threads--;
 }
 
-static bool tell_all_if_room(struct fgt_sentry_profile *profile,
-			     uint64_t room_bytes)
+static bool write_all_if_room(struct fgt_sentry_profile *profile,
+			      uint64_t room_bytes)
 {
 	uint32_t thread_count = profile->slice->thread_count;
 	uint64_t wanted = 0;
@@ -87,7 +88,7 @@ static bool tell_all_if_room(struct fgt_sentry_profile *profile,
 			wanted += count_bytes(profile, i);
 	for (uint32_t i = 0; i < thread_count && wanted <= room_bytes; i++)
 		if (profile->threads[i].is_kept)
-			tell_each_tick(profile, i);
+			write_each_tick(profile, i);
 	return wanted <= room_bytes;
 }
 
@@ -97,7 +98,7 @@ static int raise_rate(struct fgt_sentry_profile *profile, uint64_t room_bytes)
 {
 	uint32_t *order, count = 0;
 
-	if (tell_all_if_room(profile, room_bytes))
+	if (write_all_if_room(profile, room_bytes))
 		return 0;
 	order = calloc(profile->slice->thread_count, sizeof(*order));
 	if (!order)
@@ -112,21 +113,21 @@ static int raise_rate(struct fgt_sentry_profile *profile, uint64_t room_bytes)
 		if (bytes > room_bytes)
 			break;
 		room_bytes -= bytes;
-		tell_each_tick(profile, order[i]);
+		write_each_tick(profile, order[i]);
 	}
 	free(order);
 	return 0;
 }
 
-/* Tells ticks between changes as far as there is room. */
+/* Adds samples between changes as far as there is room. */
 static int use_room(struct fgt_sentry_profile *profile,
 		    const struct fgt_sentry_body *body, uint64_t *len)
 {
 	int r;
 
-	if (*len >= PLEASANT_BYTES)
+	if (*len >= THINNED_BYTES)
 		return 0;
-	r = raise_rate(profile, PLEASANT_BYTES - *len);
+	r = raise_rate(profile, THINNED_BYTES - *len);
 	return r ? r : fgt_sentry_count_body(body, len);
 }
 

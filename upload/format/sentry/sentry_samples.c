@@ -5,11 +5,11 @@
  * each time, since the first pass only counts them.
  *
  * Where the bytes go: a sample takes about 72 (keys and punctuation 57, time
- * 11, the rest ids), so that each thread told at each tick takes 220 kB for
- * 30 s at 101 Hz, and one that sleeps and is told at its changes 150 bytes; a
- * thread's name 25, a frame 165, a stack 2.5 for each of its frames. The
- * format has no shorter way: Relay wants each of the three keys in every
- * sample, and has none for a sample that goes on. In version 2 it takes 60.
+ * 11, the rest ids). 30 s at 101 Hz take 220 kB for a thread with a sample a
+ * tick, and 150 bytes for a sleeping thread with a sample a change. A thread's
+ * name takes 25, a frame 165, a stack 2.5 for each of its frames. The format
+ * has no shorter form: Relay wants all three keys in each sample, and has no
+ * key for a repeated one. In version 2 a sample takes 60.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,9 +33,9 @@ struct writer {
 	const struct fgt_sentry_profile *profile;
 	struct fgt_json *json;
 	struct cursor *cursors; /* of the threads that are kept */
-	uint32_t *wakes; /* the tick before which a cursor has nothing to tell;
-			  * apart, to pass by idle threads quickly */
-	uint32_t *woken; /* cursors that may tell something at this tick */
+	uint32_t *wakes; /* of each cursor: the tick of its next sample; a
+			  * separate array, to skip idle threads quickly */
+	uint32_t *woken; /* cursors that may have a sample at this tick */
 	uint32_t woken_count;
 	uint32_t cursor_count;
 };
@@ -103,9 +103,10 @@ static size_t format_tail(const struct writer *writer, uint64_t mono_ns,
 	return len;
 }
 
-/* Thinned out, only changes are told, and both ends of what is known. */
-static bool is_told(const struct writer *writer, const struct cursor *cursor,
-		    uint32_t tick)
+/* A thinned thread has samples at its changes and at both ends of what is
+ * known. */
+static bool is_due(const struct writer *writer, const struct cursor *cursor,
+		   uint32_t tick)
 {
 	const struct fgt_sentry_profile *profile = writer->profile;
 	const struct fgt_ring_slice *slice = profile->slice;
@@ -117,7 +118,8 @@ static bool is_told(const struct writer *writer, const struct cursor *cursor,
 	       fgt_timeline_is_gap(slice, tick - 1);
 }
 
-/* Whether nobody saw the thread between this tick and its next sample. */
+/* Whether samples of the thread are missing between this tick and its next
+ * one. */
 static bool is_before_gap(const struct writer *writer,
 			  const struct cursor *cursor, uint32_t tick)
 {
@@ -133,7 +135,7 @@ static bool is_before_gap(const struct writer *writer,
 	       run[1].first_tick != tick + 1;
 }
 
-/* After tick: at the ends of the run a change or a gap may be told. */
+/* After tick: the ends of the run may be a change or a gap. */
 static uint32_t next_wake(const struct writer *writer,
 			  const struct cursor *cursor, uint32_t tick)
 {
@@ -172,7 +174,7 @@ static void put_sample_at(struct writer *writer, struct cursor *cursor,
 		enter_run(writer, cursor, cursor->run + 1);
 	if (cursor->run < cursor->thread->run_end &&
 	    tick >= runs[cursor->run].first_tick &&
-	    is_told(writer, cursor, tick))
+	    is_due(writer, cursor, tick))
 		put_sample(writer, cursor->prefix, cursor->prefix_len, tail,
 			   tail_len);
 }
@@ -207,7 +209,7 @@ static void put_tick(struct writer *writer, uint32_t tick)
 	char tail[32];
 	size_t tail_len = format_tail(writer, slice->tick_ns[tick], tail);
 
-	/* Beside a gap of the whole profile everybody has something to tell. */
+	/* Beside a gap of the whole profile each thread has a sample. */
 	if (fgt_timeline_is_gap(slice, tick) ||
 	    (tick && fgt_timeline_is_gap(slice, tick - 1)))
 		memset(writer->wakes, 0,
@@ -237,7 +239,7 @@ static void put_samples(struct writer *writer)
 	fgt_json_end_array(writer->json);
 }
 
-/* Where a tid was used twice, the later thread names it. */
+/* Of two threads with one tid, the later one gives the name. */
 static void put_thread_metadata(struct writer *writer)
 {
 	const struct fgt_ring_slice *slice = writer->profile->slice;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks and spans as Sentry's spans (formats/sentry.md (e)): what lies around
- * one that is told becomes its parent, in the end the transaction itself. Runs
- * in any thread; must not hold more than a word for each.
+ * Writes tasks and spans as Sentry's spans. The parent of a span is the nearest
+ * written one around it, else the transaction. Runs in any thread; must not
+ * hold more than a word for each.
  */
 #include "upload/format/sentry/sentry_spans.h"
 
@@ -14,11 +14,12 @@
 #include "ringbuf/spans/span_log.h"
 #include "upload/format/parts/thread_runs.h"
 
-/* Bytes of all spans: beyond the first no labels, beyond the second none. */
+/* Bytes of all spans: no labels above the first limit, no spans above the
+ * second one. */
 #define LABELS_BYTES_MAX (600u << 10)
 #define SPANS_BYTES_MAX	 (896u << 10)
 
-/* Tasks whose parents are not told: so many are looked at. */
+/* The most tasks on the way from a span to a written one. */
 #define ANCESTORS_MAX 64
 
 struct spans {
@@ -27,12 +28,12 @@ struct spans {
 	struct fgt_json *json;
 	uint64_t own_id; /* of the transaction */
 	uint64_t begun_bytes; /* written before the first one */
-	bool *is_task_told, *is_span_told;
+	bool *is_task_chosen, *is_span_chosen;
 };
 
 /* ---- Which ones --------------------------------------------------------- */
 
-/* How long it lasts within the transaction; 0: it does not belong to it. */
+/* Its part within the transaction; 0: it does not belong to it. */
 static uint64_t duration(const struct fgt_sentry_spans *about, uint64_t number,
 			 uint64_t begin_ns, uint64_t end_ns, int32_t tid)
 {
@@ -72,8 +73,8 @@ static int longest_first(const void *left, const void *right)
 	return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* What lasts shorter is not told; all of them are in durations. */
-static uint64_t shortest_told(uint64_t *durations, size_t count)
+/* The duration below which none is written; durations has all of them. */
+static uint64_t shortest_chosen(uint64_t *durations, size_t count)
 {
 	if (count <= FGT_SENTRY_SPANS_MAX)
 		return 1;
@@ -89,21 +90,20 @@ static uint64_t nth_duration(const struct fgt_sentry_spans *about, uint32_t i)
 			 : span_duration(about, i - tasks);
 }
 
-/* Of tasks and spans, those that last at least so long and are not told yet,
- * as long as there is room. */
-static void tell_from(struct spans *spans, uint64_t least_ns, size_t *told)
+/* Adds tasks and spans that last at least least_ns, while there is room. */
+static void choose_from(struct spans *spans, uint64_t least_ns, size_t *chosen)
 {
 	uint32_t tasks = spans->slice->task_count;
 	uint32_t all = tasks + spans->slice->span_count;
 
-	for (uint32_t i = 0; i < all && *told < FGT_SENTRY_SPANS_MAX; i++) {
-		bool *is_told = i < tasks ? &spans->is_task_told[i]
-					  : &spans->is_span_told[i - tasks];
+	for (uint32_t i = 0; i < all && *chosen < FGT_SENTRY_SPANS_MAX; i++) {
+		bool *is_chosen = i < tasks ? &spans->is_task_chosen[i]
+					    : &spans->is_span_chosen[i - tasks];
 
-		if (*is_told || nth_duration(spans->about, i) < least_ns)
+		if (*is_chosen || nth_duration(spans->about, i) < least_ns)
 			continue;
-		*is_told = true;
-		++*told;
+		*is_chosen = true;
+		++*chosen;
 	}
 }
 
@@ -112,7 +112,7 @@ static int choose(struct spans *spans)
 	uint32_t all = spans->slice->task_count + spans->slice->span_count;
 	FGT_AUTO(free) void *memory = calloc((size_t)all + 1, 8);
 	uint64_t *durations = memory, shortest;
-	size_t count = 0, told = 0;
+	size_t count = 0, chosen = 0;
 
 	if (!durations)
 		return -ENOMEM;
@@ -120,10 +120,10 @@ static int choose(struct spans *spans)
 		durations[count] = nth_duration(spans->about, i);
 		count += durations[count] > 0;
 	}
-	shortest = shortest_told(durations, count);
-	/* Of those that last as long as the shortest one, not all may fit. */
-	tell_from(spans, shortest + 1, &told);
-	tell_from(spans, shortest, &told);
+	shortest = shortest_chosen(durations, count);
+	/* There may be more of the shortest duration than fit. */
+	choose_from(spans, shortest + 1, &chosen);
+	choose_from(spans, shortest, &chosen);
 	return 0;
 }
 
@@ -134,8 +134,8 @@ static uint64_t written(const struct fgt_json *json)
 	return json->out.total_bytes + json->out.used_bytes;
 }
 
-/* Numbers repeat in every process: together with the transaction's own id they
- * are unique in a trace of many. */
+/* Numbers repeat in each process: combined with the transaction's id they are
+ * unique in a trace of several processes. */
 static void put_id(struct spans *spans, const char *key, uint64_t number)
 {
 	char hex[17];
@@ -158,8 +158,8 @@ static void put_time(struct spans *spans, const char *key, uint64_t mono_ns)
 		(about->begin_wall_ns + mono_ns - about->begin_ns) / 1000, 6);
 }
 
-/* Up to its data, which stays open. parent: number of what is around it, 0: the
- * transaction. */
+/* Up to its data, which stays open. parent: number of the task or span around
+ * it, 0: the transaction. */
 static void begin_span(struct spans *spans, const char *op, const char *name,
 		       uint64_t number, uint64_t parent)
 {
@@ -194,13 +194,13 @@ static void end_span(struct spans *spans)
 	fgt_json_end_object(spans->json);
 }
 
-/* The nearest task around it that is told; its number, or 0. */
-static uint64_t told_task(const struct spans *spans, uint32_t link)
+/* The number of the nearest written task around it, or 0. */
+static uint64_t chosen_task(const struct spans *spans, uint32_t link)
 {
 	const struct fgt_ring_slice *slice = spans->slice;
 
 	for (int i = 0; link && i < ANCESTORS_MAX; i++) {
-		if (spans->is_task_told[link - 1])
+		if (spans->is_task_chosen[link - 1])
 			return slice->tasks[link - 1].number;
 		link = slice->tasks[link - 1].parent;
 	}
@@ -213,7 +213,7 @@ static void put_task(struct spans *spans, uint32_t index)
 	const char *name = fgt_slice_string(spans->slice, task->name);
 
 	begin_span(spans, "task", *name ? name : "task", task->number,
-		   told_task(spans, task->parent));
+		   chosen_task(spans, task->parent));
 	begin_data(spans, task->begin_ns, task->end_ns, task->number,
 		   task->tid);
 	end_span(spans);
@@ -264,23 +264,23 @@ static bool has_room(const struct spans *spans)
 static void put_all(struct spans *spans)
 {
 	const struct fgt_ring_slice *slice = spans->slice;
-	/* By depth: the innermost one that is told and has that depth or less,
-	 * by its number; 0: none in this task. */
+	/* By depth: the number of the innermost written span of that depth or
+	 * less; 0: none in this task. */
 	uint64_t around[FGT_SPAN_DEPTH_MAX] = { 0 };
 
 	for (uint32_t i = 0; i < slice->task_count && has_room(spans); i++)
-		if (spans->is_task_told[i])
+		if (spans->is_task_chosen[i])
 			put_task(spans, i);
 	for (uint32_t i = 0; i < slice->span_count && has_room(spans); i++) {
 		const struct fgt_slice_span *span = &slice->spans[i];
 		uint64_t parent = span->depth ? around[span->depth - 1] : 0;
 
 		around[span->depth] = parent;
-		if (!spans->is_span_told[i])
+		if (!spans->is_span_chosen[i])
 			continue;
 		around[span->depth] = span->number;
 		put_span(spans, i,
-			 parent ? parent : told_task(spans, span->task + 1));
+			 parent ? parent : chosen_task(spans, span->task + 1));
 	}
 }
 
@@ -296,8 +296,8 @@ int fgt_sentry_spans_put(const struct fgt_sentry_spans *about,
 			sizeof(bool));
 	if (!memory)
 		return -ENOMEM;
-	spans.is_task_told = memory;
-	spans.is_span_told = spans.is_task_told + slice->task_count;
+	spans.is_task_chosen = memory;
+	spans.is_span_chosen = spans.is_task_chosen + slice->task_count;
 	spans.own_id = strtoull(about->span_id, NULL, 16);
 	r = choose(&spans);
 	if (r < 0)

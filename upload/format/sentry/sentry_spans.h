@@ -9,7 +9,7 @@
 #include "ringbuf/slice/slice.h"
 #include "upload/format/parts/transaction.h"
 
-/* Sentry drops what comes after that many; the longest ones are told. */
+/* Sentry drops all spans above this number; the longest ones are written. */
 #define FGT_SENTRY_SPANS_MAX 1000
 
 /* The transaction that they belong to; borrowed. */
@@ -19,15 +19,15 @@ struct fgt_sentry_spans {
 	uint64_t begin_wall_ns; /* the same instant; whole µs */
 	const char *trace_id; /* 32 hex digits */
 	const char *span_id; /* of the transaction, 16 hex digits */
-	/* Only what these threads did meanwhile, and began since begin_ns; 0:
-	 * all that overlaps, cut to fit. */
+	/* Only spans of these threads that began since begin_ns; count 0: all
+	 * that overlap, cut to fit. */
 	const struct fgt_thread_run *thread_runs;
 	size_t thread_run_count;
 };
 
 /*
- * Puts the key "spans" with its array, also if that is empty; the same bytes
- * each time. Up to 900 KiB: a transaction may have 1 MiB. -ENOMEM.
+ * Writes the key "spans" with its array, also if that is empty; the same bytes
+ * each time. At most 900 KiB, since a transaction may have 1 MiB. -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes transactions (formats/sentry.md (e)). Runs in any thread; must write
- * the same bytes each time, since the first pass only counts them.
+ * Writes transactions. Runs in any thread; must write the same bytes each time,
+ * since the first pass only counts them.
  */
 #include "upload/format/sentry/sentry_transaction.h"
 
@@ -13,7 +13,7 @@
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_spans.h"
 
-/* One that comes late is nothing to speak of. */
+/* Fewer missing samples are not reported: one may come late. */
 #define PERIODS_MISSED_MIN 3
 
 static const char *or_unknown(const char *text)
@@ -68,7 +68,7 @@ void fgt_sentry_transaction_set_times(
 
 	transaction->begin_ns = begin_ns;
 	transaction->end_ns = end_ns;
-	/* Transactions keep µs; both items must tell the same instant. */
+	/* Transactions have µs; both items must have the same instant. */
 	transaction->begin_wall_ns = wall_ns - wall_ns % 1000;
 	transaction->end_wall_ns =
 		fgt_sentry_transaction_wall_ns(transaction, end_ns);
@@ -95,7 +95,7 @@ void fgt_sentry_facts_range(const struct fgt_transaction_facts *facts,
 		    end_ns - begin_ns > FGT_SENTRY_PROFILE_MAX_NS)
 			begin_ns = end_ns - FGT_SENTRY_PROFILE_MAX_NS;
 	}
-	/* One time was said, and lies outside of the slice. */
+	/* The facts have one of the times, and it lies outside of the slice. */
 	if (begin_ns > end_ns)
 		begin_ns = end_ns;
 	*ret_begin_ns = begin_ns;
@@ -201,7 +201,7 @@ static void put_tags(const struct fgt_transaction_facts *facts,
 	fgt_json_end_object(json);
 }
 
-/* What of the profile is missing, and why. */
+/* What the profile lacks, and why. */
 static void put_profile_notes(const struct fgt_sentry_profile *profile,
 			      struct fgt_json *json)
 {
@@ -215,9 +215,9 @@ static void put_profile_notes(const struct fgt_sentry_profile *profile,
 	fgt_json_put_uint(json, "thinned_threads", profile->thinned_threads);
 	if (profile->thinned_threads)
 		fgt_json_put_string(json, "thinned",
-				    "of so many threads only changes are told, "
-				    "to stay below 10 MiB: the least busy "
-				    "ones; durations are exact");
+				    "the least busy threads have samples at "
+				    "changes only, to stay below 10 MiB; "
+				    "durations are exact");
 }
 
 static void put_unsampled(struct fgt_json *json, const char *key,
@@ -228,13 +228,13 @@ static void put_unsampled(struct fgt_json *json, const char *key,
 	if (ns <= PERIODS_MISSED_MIN * period_ns)
 		return;
 	snprintf(text, sizeof(text),
-		 "no samples of the %s %.3f s: the sampler was kept from "
-		 "running, or they are not kept any more",
+		 "no samples of the %s %.3f s: the sampler could not run, or "
+		 "the ring has dropped them",
 		 which, (double)ns / 1e9);
 	fgt_json_put_string(json, key, text);
 }
 
-/* Ticks that are missing there are between no two others. */
+/* Ticks missing at the ends are no gap between two ticks. */
 static void put_unsampled_ends(const struct fgt_sentry_transaction *transaction,
 			       struct fgt_json *json)
 {
@@ -265,7 +265,7 @@ static void put_extra(const struct fgt_sentry_transaction *transaction,
 	fgt_json_put_double(json, "effective_hz", slice->effective_hz);
 	if (slowest > 1)
 		fgt_json_put_string(json, "lowered",
-				    "samples are rarer for a while, to keep "
+				    "the rate was lowered at times, to keep "
 				    "sampling.max_cpu_percent; durations are "
 				    "exact");
 	fgt_json_put_time(json, "requested_from",
@@ -288,7 +288,7 @@ static void put_extra(const struct fgt_sentry_transaction *transaction,
 	fgt_json_end_object(json);
 }
 
-/* What the program itself said: of a transaction, in its own threads only. */
+/* The tasks and spans of the program; of a transaction, in its threads only. */
 static int put_spans(const struct fgt_sentry_transaction *transaction,
 		     struct fgt_json *json)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transaction item of a Sentry envelope: what the program said of it, or,
- * where it said nothing, what the slice is.
+ * The transaction item of a Sentry envelope: from the facts of the program, or
+ * without them from the slice.
  */
 #ifndef FGT_UPLOAD_FORMAT_SENTRY_SENTRY_TRANSACTION_H
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_TRANSACTION_H
@@ -12,22 +12,23 @@
 
 struct fgt_sentry_transaction {
 	const struct fgt_ring_slice *slice;
-	/* Tells its spans: a profile's ticks may begin after the first of
-	 * them, and end before the last. */
+	/* Has its spans: a profile may begin after the first of them, and end
+	 * before the last. */
 	const struct fgt_ring_slice *whole;
 	const struct fgt_format_options *options;
-	const struct fgt_sentry_profile *profile; /* NULL: none beside it */
+	const struct fgt_sentry_profile
+		*profile; /* NULL: an envelope without one */
 	const char *name;
 	char event_id[33], trace_id[33], span_id[17];
 	/* CLOCK_MONOTONIC and the wall clock (whole µs) at the same instants;
-	 * the end is begin + duration, so that a stepped clock cannot turn
-	 * it. */
+	 * the end is begin + duration, so that it stays after the begin
+	 * when the clock is set. */
 	uint64_t begin_ns, end_ns;
 	uint64_t begin_wall_ns, end_wall_ns;
 };
 
-/* Name and ids: of the options, or made. -EINVAL an id that is none; errno of
- * getrandom(2). */
+/* Name and ids are those of the options, else made here. -EINVAL: malformed id;
+ * errno of getrandom(2). */
 int fgt_sentry_transaction_init(struct fgt_sentry_transaction *transaction,
 				const struct fgt_ring_slice *slice,
 				const struct fgt_format_options *options);
@@ -36,8 +37,8 @@ void fgt_sentry_transaction_set_times(
 	struct fgt_sentry_transaction *transaction, uint64_t begin_ns,
 	uint64_t end_ns);
 
-/* What of a slice a transaction is: where its facts have no time, the slice's
- * last 30 s at most. */
+/* The time of a transaction in a slice; facts without times mean the slice's
+ * last 30 s. */
 void fgt_sentry_facts_range(const struct fgt_transaction_facts *facts,
 			    const struct fgt_ring_slice *slice,
 			    uint64_t *ret_begin_ns, uint64_t *ret_end_ns);
