@@ -3,8 +3,7 @@
 
 usage: test_upload.py BUILD
 
-FAULTS N1–N8, N13, Z1 and formats/sentry.md (a), (b), (f): what goes over the
-wire, over http and https, and what comes of each answer.
+What goes over the wire, over http and https, and the outcome of each answer.
 """
 import errno
 import gzip
@@ -131,7 +130,7 @@ def check_accepted(checks, bench, uploader):
               ("sentry_secret=" + SECRET) in
               server.requests[1].get("X-Sentry-Auth"),
               server.requests[1].line)
-    checks.ok("each upload has an event id of its own",
+    checks.ok("each upload has a different event id",
               server.requests[1].event_id() != request.event_id())
     check_framing(checks, bench, server.requests[1], "http with secret")
     server.close()
@@ -275,7 +274,7 @@ def check_answers(checks, uploader):
     for name, script, error, part, retry_after_s in ANSWERS:
         server = SentryServer(script)
         outcome = uploader.send(dsn_of(server))
-        checks.ok(f"{name}: told as it is", outcome["error"] == -error and
+        checks.ok(f"{name}: reported as it is", outcome["error"] == -error and
                   part in outcome["why"] and
                   outcome["retry_after_s"] == retry_after_s and
                   len(server.requests) == 1, str(outcome))
@@ -338,7 +337,7 @@ def check_unreachable(checks, uploader):
     closed.close()
     outcome = uploader.send(f"https://{KEY}@nonexistent.invalid/42",
                             "connect_ms=3000", "total_ms=4000")
-    checks.ok("a name that does not exist is told",
+    checks.ok("a name that does not exist is reported",
               outcome["error"] in (-errno.EHOSTUNREACH, -errno.ETIMEDOUT),
               str(outcome))
     outcome = uploader.send(f"http://{KEY}@192.0.2.1/42")
@@ -358,8 +357,8 @@ def check_early(checks, bench, uploader):
             server = SentryServer(script, tls=context)
             outcome = uploader.send(dsn_of(server, scheme=scheme), trusted,
                                     "functions=9000")
-            checks.ok(f"a server that {name} early over {scheme} is told "
-                      "without a signal", -outcome["error"] in errors and
+            checks.ok(f"a server that {name} early over {scheme} is an "
+                      "error without a signal", -outcome["error"] in errors and
                       outcome["returncode"] == 1, str(outcome))
             server.close()
     server = SentryServer()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_chrome_trace.py FILE: would Perfetto and speedscope both read it?
 
-The rules of formats/chrometrace.md §1 to §8: strict JSON, fields, and the
-nesting as each of the two viewers reconstructs it; both must find the same
-stacks with the same times. What the program said: tasks are on tracks of a
-process of their own, and only there B and E may have args, both the same; each
+Strict JSON, fields, and the nesting as each of the two viewers reconstructs it;
+both must find the same stacks with the same times. Tasks are on tracks of a
+separate process, and only there B and E may have args, both the same; each
 arrow begins and ends in a slice that is open then. Exit 0, or 1 with the
 reason.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_pprof.py FILE: would pprof and Pyroscope take it?
 
-Reads profile.proto by its published numbers and demands the rules of
-formats/pprof-otlp.md section 1, also those that readers forgive. Exit 0, or 1
+Reads profile.proto by its published numbers and demands all of its rules, also
+those that readers forgive. Exit 0, or 1
 with the reason.
 """
 import gzip

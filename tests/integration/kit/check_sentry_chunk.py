@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_sentry_chunk.py FILE: would Relay keep all of this profile chunk?
 
-Framing to the byte and the rules of formats/sentry.md (d): what Relay would
-cut, drop or reject is wrong here. Exit 0, or 1 with the reason.
+Framing to the byte, and Relay's rules: what Relay would cut, drop or reject is
+wrong here. Exit 0, or 1 with the reason.
 """
 import re
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_sentry_envelope.py FILE: would Relay keep all of it?
 
-Framing to the byte and the rules of formats/sentry.md (b) to (e), with
-Relay's processing order (ANCESTORS R1 to R12): what Relay would cut, drop or
-reject is wrong here. Exit 0, or 1 with the reason.
+Framing to the byte, and Relay's rules in its processing order: what Relay would
+cut, drop or reject is wrong here. Exit 0, or 1 with the reason.
 """
 import datetime
 import re
@@ -182,9 +181,9 @@ def check_images(debug_meta):
                f"{where}.image_size")
 
 
-def check_samples(profile, is_told):
-    """Times, indices, and what Relay would cut; samples by thread. is_told:
-    the program said when it began, else the first sample did."""
+def check_samples(profile, is_given):
+    """Times, indices, and what Relay would cut; samples by thread. is_given:
+    the program gave the begin, else it is the first sample."""
     stacks, frames = profile["stacks"], profile["frames"]
     last, threads = 0, {}
     for index, sample in enumerate(profile["samples"]):
@@ -200,7 +199,7 @@ def check_samples(profile, is_told):
         threads.setdefault(thread, []).append(elapsed)
     demand(threads, "no samples (R3)")
     demand(last <= DURATION_MAX_NS, f"{last} ns are longer than 30 s (R5)")
-    demand(is_told or
+    demand(is_given or
            u64(profile["samples"][0]["elapsed_since_start_ns"], "first") == 0,
            "the first sample is not the zero point")
     check_tables(threads, stacks, frames)
@@ -227,7 +226,7 @@ def check_threads(metadata, threads):
 
 
 def check_profile(profile, header, transaction):
-    name, start, trace_id, is_told = transaction
+    name, start, trace_id, is_given = transaction
     demand(profile.get("version") == "1", "version is not \"1\"")
     demand_id(profile.get("event_id"), 32, "profile event_id")
     demand(profile["event_id"] != header["event_id"],
@@ -258,7 +257,7 @@ def check_profile(profile, header, transaction):
         demand(isinstance(body.get(key), list), key)
     for index, frame in enumerate(body["frames"]):
         check_frame(index, frame)
-    threads, last = check_samples(body, is_told)
+    threads, last = check_samples(body, is_given)
     check_threads(body.get("thread_metadata", {}),
                   {str(thread) for thread in threads})
     demand(u64(about.get("active_thread_id"), "active_thread_id") in threads,
@@ -266,12 +265,12 @@ def check_profile(profile, header, transaction):
     return len(body["samples"]), len(threads), last
 
 
-def check_times(transaction, last, is_told):
-    """A slice is as long as its profile; what a program told of is at least
-    as long."""
+def check_times(transaction, last, is_given):
+    """A slice is as long as its profile; the transaction of a program is at
+    least as long."""
     start, end = transaction
     if abs(end - start - last / 1e9) > 1e-3 and \
-            not (is_told and last / 1e9 < end - start):
+            not (is_given and last / 1e9 < end - start):
         raise Wrong(f"transaction lasts {end - start} s, profile {last} ns")
 
 
@@ -286,17 +285,17 @@ def check(path):
     transaction = strict.parse_json(first)
     start, end, trace_id = check_transaction(transaction, header)
     spans = check_spans(transaction, trace_id)
-    is_told = transaction["contexts"]["trace"]["op"] != "profile.slice"
+    is_given = transaction["contexts"]["trace"]["op"] != "profile.slice"
     if len(items) == 1:
-        demand(is_told and ("no_profile" in transaction["extra"] or
+        demand(is_given and ("no_profile" in transaction["extra"] or
                             "profile" in transaction["contexts"]),
                "there is no profile, and no reason")
         return f"a transaction alone, {end - start:.3f} s, {spans} spans"
     demand(len(items[1][1]) <= PROFILE_MAX, "profile above 50 MiB (R9)")
     samples, threads, last = check_profile(
         strict.parse_json(items[1][1]), header,
-        (transaction["transaction"], start, trace_id, is_told))
-    check_times((start, end), last, is_told)
+        (transaction["transaction"], start, trace_id, is_given))
+    check_times((start, end), last, is_given)
     return (f"{samples} samples of {threads} threads, {last / 1e9:.3f} s, "
             f"{spans} spans")
 

@@ -69,7 +69,7 @@ static const char FULL[] =
 	"symbols: { demangle = \"no\"; debug_dirs = [ \"/a\", \"/b\" ]; };\n"
 	"log: { level = \"debug\"; format = \"json\"; };\n";
 
-static void each_case_is_judged_rightly(void **state)
+static void each_case_is_accepted_or_refused(void **state)
 {
 	const size_t count = sizeof(CASES) / sizeof(*CASES);
 	int failed = 0;
@@ -100,7 +100,7 @@ static void each_case_is_judged_rightly(void **state)
 	assert_int_equal(failed, 0);
 }
 
-static void line_stands_first_in_a_complaint(void **state)
+static void line_comes_first_in_a_message(void **state)
 {
 	const size_t count = sizeof(CASES) / sizeof(*CASES);
 
@@ -122,7 +122,7 @@ static void line_stands_first_in_a_complaint(void **state)
 	}
 }
 
-static void nothing_said_gives_the_defaults(void **state)
+static void empty_file_gives_the_defaults(void **state)
 {
 	struct fgt_config *config = load_text("");
 
@@ -158,7 +158,7 @@ static void a_path_is_made_absolute(void **state)
 	fgt_config_free(config);
 }
 
-static void every_key_arrives_where_it_belongs(void **state)
+static void each_key_sets_its_member(void **state)
 {
 	struct fgt_config *config = load_text(FULL);
 
@@ -196,7 +196,7 @@ static void every_key_arrives_where_it_belongs(void **state)
 	fgt_config_free(config);
 }
 
-static void what_is_shown_reads_back_equal(void **state)
+static void shown_configuration_reads_back_equal(void **state)
 {
 	static const char *const TEXTS[] = { "", FULL };
 	static struct text first, second;
@@ -221,7 +221,7 @@ static void what_is_shown_reads_back_equal(void **state)
 	assert_non_null(strstr(second.bytes, "\"/usr/sbin/a \\\"b\\\\\""));
 }
 
-static void json_says_the_same(void **state)
+static void json_has_the_same_values(void **state)
 {
 	static struct text text;
 	const struct fgt_sink sink = { .write = append, .context = &text };
@@ -269,7 +269,7 @@ static int refuse_write(void *context, const void *bytes, size_t len)
 	return -ENOSPC;
 }
 
-static void sink_that_is_full_ends_show(void **state)
+static void full_sink_ends_show(void **state)
 {
 	const struct fgt_sink sink = { .write = refuse_write };
 	struct fgt_config *config = load_text("");
@@ -304,7 +304,7 @@ static int load_path(const char *path, struct fgt_why *why)
 	return error;
 }
 
-static void file_that_others_can_change_is_refused(void **state)
+static void file_writable_by_other_users_is_refused(void **state)
 {
 	struct fgt_why why = { .text = "" };
 	const char *path = make_file("ring = {};", 0644);
@@ -323,7 +323,7 @@ static void file_that_others_can_change_is_refused(void **state)
 	unlink(path);
 }
 
-static void what_is_no_file_is_refused_at_once(void **state)
+static void path_that_is_no_file_is_refused_at_once(void **state)
 {
 	struct fgt_why why = { .text = "" };
 	const char *fifo = make_file("", 0600);
@@ -352,7 +352,7 @@ static void file_beyond_a_mebibyte_is_refused(void **state)
 	unlink(path);
 }
 
-static void endless_keys_are_refused(void **state)
+static void too_many_keys_are_refused(void **state)
 {
 	const size_t len = 1 << 20;
 	char *text = malloc(len);
@@ -370,7 +370,7 @@ static void endless_keys_are_refused(void **state)
 	free(text);
 }
 
-static void environment_goes_before_the_file(void **state)
+static void environment_takes_precedence_over_the_file(void **state)
 {
 	const char *path =
 		make_file("sampling = { hz = 7; max_depth = 9; };", 0600);
@@ -454,7 +454,7 @@ static void default_socket_follows_the_user(void **state)
 	unsetenv("FGTRACE_SOCKET");
 }
 
-static void sample_of_the_house_is_the_default(void **state)
+static void sample_file_has_the_defaults(void **state)
 {
 	static struct text sample, defaults;
 	struct fgt_config *config = NULL;
@@ -474,22 +474,22 @@ static void sample_of_the_house_is_the_default(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_case_is_judged_rightly),
-		cmocka_unit_test(line_stands_first_in_a_complaint),
-		cmocka_unit_test(nothing_said_gives_the_defaults),
+		cmocka_unit_test(each_case_is_accepted_or_refused),
+		cmocka_unit_test(line_comes_first_in_a_message),
+		cmocka_unit_test(empty_file_gives_the_defaults),
 		cmocka_unit_test(a_path_is_made_absolute),
-		cmocka_unit_test(every_key_arrives_where_it_belongs),
-		cmocka_unit_test(what_is_shown_reads_back_equal),
-		cmocka_unit_test(json_says_the_same),
+		cmocka_unit_test(each_key_sets_its_member),
+		cmocka_unit_test(shown_configuration_reads_back_equal),
+		cmocka_unit_test(json_has_the_same_values),
 		cmocka_unit_test(refused_values_are_not_shown),
-		cmocka_unit_test(sink_that_is_full_ends_show),
-		cmocka_unit_test(file_that_others_can_change_is_refused),
-		cmocka_unit_test(what_is_no_file_is_refused_at_once),
+		cmocka_unit_test(full_sink_ends_show),
+		cmocka_unit_test(file_writable_by_other_users_is_refused),
+		cmocka_unit_test(path_that_is_no_file_is_refused_at_once),
 		cmocka_unit_test(file_beyond_a_mebibyte_is_refused),
-		cmocka_unit_test(endless_keys_are_refused),
-		cmocka_unit_test(environment_goes_before_the_file),
+		cmocka_unit_test(too_many_keys_are_refused),
+		cmocka_unit_test(environment_takes_precedence_over_the_file),
 		cmocka_unit_test(default_socket_follows_the_user),
-		cmocka_unit_test(sample_of_the_house_is_the_default),
+		cmocka_unit_test(sample_file_has_the_defaults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

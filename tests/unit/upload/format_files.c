@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format_files DIR [TICKS THREADS]: writes slices built by hand in every
- * format into DIR, for readers that are not ours and for the fuzzer's corpus.
- * With numbers it writes one busy slice of that size instead and prints bytes
- * and milliseconds: the budget of DESIGN §12.
+ * format_files DIR [TICKS THREADS]: writes slices built by hand in every format
+ * into DIR, for other programs that read them and for the fuzzer's corpus. With
+ * numbers it writes one busy slice of that size instead and prints bytes and
+ * milliseconds, for the budget of encoders.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -155,7 +155,8 @@ static int write_small(const char *folder)
 
 	/* Folded stacks know of no spans: nothing to compare these with. */
 	r = write_spans(rich, folder);
-	/* Chrome alone tells edges; what it is compared with goes by ticks. */
+	/* Only Chrome has edges; the formats that it is compared with have
+	 * ticks. */
 	rich->edge_count = 0;
 	fixture_drop_spans(rich);
 	if (!r)

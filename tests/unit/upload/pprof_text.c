@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads profile.proto by its numbers, not by our writer's code. Runs in tests
- * only.
+ * Reads profile.proto by its numbers, not with the code of the writer. Runs in
+ * tests only.
  */
 #include "tests/unit/upload/pprof_text.h"
 

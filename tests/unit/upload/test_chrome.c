@@ -41,7 +41,7 @@ static void calls_and_returns_nest(void **state)
 }
 
 /* ANCESTORS T6: where the state frame stands. */
-static void state_frame_stands_at_root_leaf_or_nowhere(void **state)
+static void state_frame_is_at_root_leaf_or_absent(void **state)
 {
 	const char *const stacks[] = { "main", NULL };
 
@@ -103,7 +103,7 @@ static void a_function_at_two_addresses_is_one_level(void **state)
 		      "E work 20.000|E main 20.000");
 }
 
-static void inlined_calls_are_levels_of_their_own(void **state)
+static void inlined_calls_are_separate_levels(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
@@ -225,7 +225,7 @@ static void the_earlier_instant_is_one_nanosecond_away(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void names_that_speedscope_takes_for_devtools_are_changed(void **state)
+static void names_that_select_devtools_in_speedscope_are_changed(void **state)
 {
 	const char *const stacks[] = {
 		"Profile;CpuProfile;ProfileChunk;Profiler", NULL
@@ -239,7 +239,7 @@ static void names_that_speedscope_takes_for_devtools_are_changed(void **state)
 		      "E CpuProfile() 10.000|E Profile() 10.000");
 }
 
-static void runs_without_a_stack_say_so(void **state)
+static void runs_without_a_stack_have_a_marker(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(2);
 
@@ -250,7 +250,7 @@ static void runs_without_a_stack_say_so(void **state)
 		      "B [stack unknown] 0.000|E [stack unknown] 20.000");
 }
 
-static void deep_stacks_lose_their_middle_and_say_so(void **state)
+static void deep_stacks_lose_their_middle_and_have_a_marker(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(2);
 	uint32_t node = FGT_NODE_NONE;
@@ -330,11 +330,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_and_returns_nest),
-		cmocka_unit_test(state_frame_stands_at_root_leaf_or_nowhere),
+		cmocka_unit_test(state_frame_is_at_root_leaf_or_absent),
 		cmocka_unit_test(change_of_state_reopens_below_a_root_frame),
 		cmocka_unit_test(equal_neighbours_merge),
 		cmocka_unit_test(a_function_at_two_addresses_is_one_level),
-		cmocka_unit_test(inlined_calls_are_levels_of_their_own),
+		cmocka_unit_test(inlined_calls_are_separate_levels),
 		cmocka_unit_test(missed_ticks_close_the_stack),
 		cmocka_unit_test(gap_between_two_runs_closes_the_stack),
 		cmocka_unit_test(ticks_at_a_lowered_rate_leave_no_gap),
@@ -344,9 +344,10 @@ int main(void)
 			same_name_never_closes_and_opens_at_one_instant),
 		cmocka_unit_test(the_earlier_instant_is_one_nanosecond_away),
 		cmocka_unit_test(
-			names_that_speedscope_takes_for_devtools_are_changed),
-		cmocka_unit_test(runs_without_a_stack_say_so),
-		cmocka_unit_test(deep_stacks_lose_their_middle_and_say_so),
+			names_that_select_devtools_in_speedscope_are_changed),
+		cmocka_unit_test(runs_without_a_stack_have_a_marker),
+		cmocka_unit_test(
+			deep_stacks_lose_their_middle_and_have_a_marker),
 		cmocka_unit_test(metadata_names_process_threads_and_rate),
 		cmocka_unit_test(main_thread_sorts_first),
 	};

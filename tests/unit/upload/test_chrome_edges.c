@@ -20,7 +20,7 @@ static struct fgt_ring_slice *sleeper(void)
 	return slice;
 }
 
-static void blocks_begin_and_end_when_they_did(void **state)
+static void blocks_begin_and_end_at_their_edges(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -36,7 +36,7 @@ static void blocks_begin_and_end_when_they_did(void **state)
 		      "E wait 40.000|E main 40.000|E epoll_wait 40.000");
 }
 
-static void the_same_block_at_two_ticks_may_be_two(void **state)
+static void thread_that_ran_between_equal_blocks_has_two(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -54,7 +54,7 @@ static void the_same_block_at_two_ticks_may_be_two(void **state)
 		      "E nap 20.000|E main 20.000|E futex 20.000");
 }
 
-static void between_two_blocks_it_ran_in_what_both_have(void **state)
+static void thread_between_two_blocks_ran_in_their_common_levels(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -71,7 +71,7 @@ static void between_two_blocks_it_ran_in_what_both_have(void **state)
 		      "B wait 19.000|E wait 30.000|E main 30.000");
 }
 
-static void half_an_edge_moves_half_a_change(void **state)
+static void edge_with_one_end_known_moves_only_that_end(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -79,7 +79,7 @@ static void half_an_edge_moves_half_a_change(void **state)
 	slice->runs[1] = slice->runs[2];
 	slice->runs[1].first_tick = 2;
 	slice->run_count = 2;
-	/* Within a block it says nothing of when the thread ran. */
+	/* An edge within a block has no effect. */
 	fixture_edge(slice, 0, 1, 5000, 0);
 	fixture_edge(slice, 0, 2, 0, 1000);
 	assert_events(slice, FGT_STATE_FRAMES_NO,
@@ -88,7 +88,7 @@ static void half_an_edge_moves_half_a_change(void **state)
 }
 
 /* Whatever a file claims: ts never goes back, nothing stays open. */
-static void edges_that_cannot_be_are_left_out(void **state)
+static void impossible_edges_are_left_out(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -117,7 +117,7 @@ static void an_edge_may_lie_just_before_the_last_tick(void **state)
 		      "B wait 20.000|E wait 40.000|E main 40.000");
 }
 
-static void after_missed_ticks_a_block_begins_when_it_did(void **state)
+static void block_after_missed_ticks_begins_at_its_edge(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -144,7 +144,7 @@ static void edges_stay_with_their_threads(void **state)
 		fixture_run(slice, i, 0, 2, nap, FIXTURE_FUTEX);
 		fixture_run(slice, i, 2, 1, nap, FGT_STATE_RUNNING);
 	}
-	fixture_edge(slice, 0, 1, 0, 5); /* half a one: shown nowhere */
+	fixture_edge(slice, 0, 1, 0, 5); /* one end only: not shown */
 	fixture_edge(slice, 2, 2, 4000, 0);
 	assert_events(slice, FGT_STATE_FRAMES_LEAF,
 		      "B nap 0.000|B futex 0.000|E futex 20.000|"
@@ -247,13 +247,14 @@ static void no_edge_breaks_time_or_nesting(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(blocks_begin_and_end_when_they_did),
-		cmocka_unit_test(the_same_block_at_two_ticks_may_be_two),
-		cmocka_unit_test(between_two_blocks_it_ran_in_what_both_have),
-		cmocka_unit_test(half_an_edge_moves_half_a_change),
-		cmocka_unit_test(edges_that_cannot_be_are_left_out),
+		cmocka_unit_test(blocks_begin_and_end_at_their_edges),
+		cmocka_unit_test(thread_that_ran_between_equal_blocks_has_two),
+		cmocka_unit_test(
+			thread_between_two_blocks_ran_in_their_common_levels),
+		cmocka_unit_test(edge_with_one_end_known_moves_only_that_end),
+		cmocka_unit_test(impossible_edges_are_left_out),
 		cmocka_unit_test(an_edge_may_lie_just_before_the_last_tick),
-		cmocka_unit_test(after_missed_ticks_a_block_begins_when_it_did),
+		cmocka_unit_test(block_after_missed_ticks_begins_at_its_edge),
 		cmocka_unit_test(edges_stay_with_their_threads),
 		cmocka_unit_test(no_edge_breaks_time_or_nesting),
 	};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program said, as events of a Chrome trace. */
+/* Tasks, spans, marks and counters as events of a Chrome trace. */
 #include "tests/unit/upload/chrome_kit.h"
 
-/* ph and name of what is on the tasks' tracks, marks and counters: "B a|E a". */
+/* ph and name of what is on the tasks' tracks, marks and counters: "B a|E
+ * a". */
 static void said(const struct fgt_ring_slice *slice, char *text, size_t size)
 {
 	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
@@ -55,7 +56,7 @@ static void tasks_hold_spans_and_arrows_lead_to_children(void **state)
 		    "E inner 50|E outer 60|E child#0 70");
 }
 
-static void what_lies_outside_is_cut_off(void **state)
+static void parts_outside_of_the_slice_are_cut_off(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(10);
@@ -72,7 +73,7 @@ static void what_lies_outside_is_cut_off(void **state)
 			   "B early#0 0|E early#0 100");
 }
 
-static void what_lasts_no_time_is_left_out(void **state)
+static void tasks_without_duration_are_left_out(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(10);
@@ -85,7 +86,7 @@ static void what_lasts_no_time_is_left_out(void **state)
 	assert_said(slice, "B next#0 30|B span 35|E span 36|E next#0 40");
 }
 
-/* As what is said behind a slice's last tick is. */
+/* As events after a slice's last tick are. */
 static void tracks_without_events_have_no_names(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
@@ -124,8 +125,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tasks_hold_spans_and_arrows_lead_to_children),
-		cmocka_unit_test(what_lies_outside_is_cut_off),
-		cmocka_unit_test(what_lasts_no_time_is_left_out),
+		cmocka_unit_test(parts_outside_of_the_slice_are_cut_off),
+		cmocka_unit_test(tasks_without_duration_are_left_out),
 		cmocka_unit_test(tracks_without_events_have_no_names),
 		cmocka_unit_test(marks_and_counters_follow),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DSNs and URLs: what is accepted, what comes out, and that no message ever
- * holds a key (formats/sentry.md (a), FAULTS N12, Z1).
+ * DSNs and URLs: what is accepted, what comes out, and that no message holds a
+ * key.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static struct fgt_dsn parse(const char *text)
 	return dsn;
 }
 
-static void worked_example_of_the_spec_comes_out(void **state)
+static void example_of_the_specification_is_parsed(void **state)
 {
 	struct fgt_dsn dsn =
 		parse("https://" KEY "@sentry.example.com:8443/base/42");
@@ -47,7 +47,7 @@ static void worked_example_of_the_spec_comes_out(void **state)
 	assert_false(dsn.is_loopback);
 }
 
-static void other_shapes_are_understood(void **state)
+static void other_shapes_are_parsed(void **state)
 {
 	struct fgt_dsn dsn;
 
@@ -109,7 +109,7 @@ static const char *const BAD_DSNS[] = {
 	"http://" KEY "@[::2]/7",
 };
 
-static void what_is_no_dsn_is_refused_without_its_key(void **state)
+static void malformed_dsn_is_refused_without_its_key(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(BAD_DSNS) / sizeof(*BAD_DSNS); i++) {
@@ -123,7 +123,7 @@ static void what_is_no_dsn_is_refused_without_its_key(void **state)
 	}
 }
 
-static void plain_http_elsewhere_has_to_be_allowed(void **state)
+static void plain_http_to_another_machine_needs_permission(void **state)
 {
 	struct fgt_dsn dsn;
 	struct fgt_why why = { .text = "" };
@@ -194,7 +194,7 @@ static void first_line_of_a_private_file_counts(void **state)
 	assert_non_null(strstr(why.text, "NUL"));
 }
 
-static void what_is_no_dsn_file_is_refused_at_once(void **state)
+static void file_that_is_not_regular_is_refused_at_once(void **state)
 {
 	static char big[4200];
 	char fifo[] = "/tmp/fgtrace-test-XXXXXX";
@@ -213,7 +213,7 @@ static void what_is_no_dsn_file_is_refused_at_once(void **state)
 	assert_int_equal(fgt_dsn_read_file("/tmp", 0, &dsn, &why), -EINVAL);
 }
 
-static void url_is_taken_apart(void **state)
+static void url_is_parsed(void **state)
 {
 	struct fgt_why why = { .text = "" };
 	struct fgt_url url;
@@ -235,14 +235,15 @@ static void url_is_taken_apart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(worked_example_of_the_spec_comes_out),
-		cmocka_unit_test(other_shapes_are_understood),
-		cmocka_unit_test(what_is_no_dsn_is_refused_without_its_key),
-		cmocka_unit_test(plain_http_elsewhere_has_to_be_allowed),
+		cmocka_unit_test(example_of_the_specification_is_parsed),
+		cmocka_unit_test(other_shapes_are_parsed),
+		cmocka_unit_test(malformed_dsn_is_refused_without_its_key),
+		cmocka_unit_test(
+			plain_http_to_another_machine_needs_permission),
 		cmocka_unit_test(dsn_that_does_not_fit_is_refused),
 		cmocka_unit_test(first_line_of_a_private_file_counts),
-		cmocka_unit_test(what_is_no_dsn_file_is_refused_at_once),
-		cmocka_unit_test(url_is_taken_apart),
+		cmocka_unit_test(file_that_is_not_regular_is_refused_at_once),
+		cmocka_unit_test(url_is_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Envelopes in a directory: names that lead nowhere else, whole or not at all.
+ * Envelopes in a directory: names stay in the directory, files are whole or
+ * absent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,7 +102,7 @@ static void assert_is_there(const char *name)
 	assert_int_equal(status.st_size, 6);
 }
 
-static void name_and_time_make_the_file_s_name(void **state)
+static void file_is_named_after_name_and_time(void **state)
 {
 	(void)state;
 	assert_int_equal(put("GET /cart"), 0);
@@ -142,7 +143,7 @@ static void a_link_in_the_way_is_not_followed(void **state)
 	assert_is_there("x" STAMP "-2.envelope");
 }
 
-static void what_fails_half_way_leaves_nothing(void **state)
+static void write_that_fails_leaves_no_file(void **state)
 {
 	const int errors[] = { -ENODATA, -ENOMEM };
 	struct fgt_why why;
@@ -160,7 +161,7 @@ static void what_fails_half_way_leaves_nothing(void **state)
 	assert_int_equal(count_files(), 0);
 }
 
-static void left_over_of_a_killed_one_is_no_hindrance(void **state)
+static void temporary_file_of_a_killed_process_is_replaced(void **state)
 {
 	char path[400];
 	FILE *file;
@@ -176,7 +177,7 @@ static void left_over_of_a_killed_one_is_no_hindrance(void **state)
 	assert_int_equal(count_files(), 1);
 }
 
-static void places_that_are_none_are_named(void **state)
+static void unusable_directories_are_named(void **state)
 {
 	const struct fgt_envelope envelope = { write_hello, NULL };
 	struct fgt_why why = { "" };
@@ -197,12 +198,12 @@ static void places_that_are_none_are_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(name_and_time_make_the_file_s_name),
+		TEST(file_is_named_after_name_and_time),
 		TEST(names_stay_in_the_directory),
 		TEST(a_link_in_the_way_is_not_followed),
-		TEST(what_fails_half_way_leaves_nothing),
-		TEST(left_over_of_a_killed_one_is_no_hindrance),
-		TEST(places_that_are_none_are_named),
+		TEST(write_that_fails_leaves_no_file),
+		TEST(temporary_file_of_a_killed_process_is_replaced),
+		TEST(unusable_directories_are_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ static void edges_change_no_other_format(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void unknown_names_are_told_what_is_near(void **state)
+static void unknown_name_gets_the_nearest_one(void **state)
 {
 	enum fgt_format_kind format = FGT_KIND_COUNT;
 	struct fgt_why why;
@@ -96,7 +96,7 @@ static void unknown_names_are_told_what_is_near(void **state)
 	assert_int_equal(format, FGT_KIND_COUNT);
 }
 
-static void endings_tell_the_format(void **state)
+static void endings_select_the_format(void **state)
 {
 	static const struct {
 		const char *path;
@@ -235,7 +235,7 @@ static struct meter write_ticks(enum fgt_format_kind format, uint32_t ticks)
 	return meter;
 }
 
-/* A Sentry profile tells each tick of each thread: output ∝ ticks. */
+/* A Sentry profile has a sample a tick and thread: output ∝ ticks. */
 static void memory_stays_while_output_grows(void **state)
 {
 	static const enum fgt_format_kind formats[] = { FGT_KIND_SENTRY,
@@ -255,7 +255,7 @@ static void memory_stays_while_output_grows(void **state)
 	}
 }
 
-/* What is told is each change, or the sum of them. */
+/* The output has each change, or the sum of them. */
 static void memory_stays_while_changes_grow(void **state)
 {
 	struct meter small = write_ticks(FGT_KIND_SPEEDSCOPE, 200);
@@ -311,8 +311,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_format_is_found_by_its_name),
 		cmocka_unit_test(edges_change_no_other_format),
-		cmocka_unit_test(unknown_names_are_told_what_is_near),
-		cmocka_unit_test(endings_tell_the_format),
+		cmocka_unit_test(unknown_name_gets_the_nearest_one),
+		cmocka_unit_test(endings_select_the_format),
 		cmocka_unit_test(state_frames_have_three_names),
 		cmocka_unit_test(memory_stays_while_output_grows),
 		cmocka_unit_test(memory_stays_while_changes_grow),

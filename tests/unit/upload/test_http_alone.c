@@ -14,7 +14,7 @@
 
 #include "upload/deliver/http.h"
 
-static void what_is_missing_is_told(void **state)
+static void missing_library_is_named(void **state)
 {
 	const struct fgt_http_request request = { .url = "http://127.0.0.1:1/",
 						  .body = "",
@@ -40,7 +40,7 @@ static void what_is_missing_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_missing_is_told),
+		cmocka_unit_test(missing_library_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

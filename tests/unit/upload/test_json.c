@@ -35,7 +35,7 @@ static void assert_wrote(struct output *output, const char *expected)
 	fixture_buffer_done(&output->buffer);
 }
 
-static void commas_and_keys_come_by_themselves(void **state)
+static void commas_and_keys_are_automatic(void **state)
 {
 	struct output output;
 	struct fgt_json *json = start(&output);
@@ -166,7 +166,7 @@ static void doubles_are_short_finite_and_exact(void **state)
 			      "null,null]");
 }
 
-/* A locale of our own: which ones are installed is anybody's guess. */
+/* Makes a locale, since none may be installed. */
 static void use_decimal_comma(char folder[])
 {
 	static const char source[] = "comment_char %\n"
@@ -311,7 +311,7 @@ static void long_text_passes_the_small_buffer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(commas_and_keys_come_by_themselves),
+		cmocka_unit_test(commas_and_keys_are_automatic),
 		cmocka_unit_test(newlines_stand_after_the_comma),
 		cmocka_unit_test(hostile_text_becomes_strict_json),
 		cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),

@@ -67,7 +67,7 @@ static void an_export_is_these_fields(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* P3: what stacks share they share, what differs has ids of its own. */
+/* Equal parts of stacks have one id, different parts have different ids. */
 static void equal_stacks_of_a_thread_are_one_sample(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(20);
@@ -97,7 +97,7 @@ static void equal_stacks_of_a_thread_are_one_sample(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void state_frames_stand_where_they_were_asked_for(void **state)
+static void state_frames_are_at_the_chosen_end(void **state)
 {
 	static const struct {
 		enum fgt_state_frames place;
@@ -177,8 +177,8 @@ static void a_rich_slice_keeps_all_that_pprof_can_hold(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* Readers name what lies in a mapping that does not say it is named. */
-static void mappings_say_whether_all_is_named(void **state)
+/* Readers resolve the names of a mapping without the flag. */
+static void mappings_have_flags_for_complete_names(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(2);
 	struct fixture_buffer text;
@@ -239,10 +239,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_export_is_these_fields),
 		cmocka_unit_test(equal_stacks_of_a_thread_are_one_sample),
-		cmocka_unit_test(state_frames_stand_where_they_were_asked_for),
+		cmocka_unit_test(state_frames_are_at_the_chosen_end),
 		cmocka_unit_test(ticks_at_a_lowered_rate_count_for_more),
 		cmocka_unit_test(a_rich_slice_keeps_all_that_pprof_can_hold),
-		cmocka_unit_test(mappings_say_whether_all_is_named),
+		cmocka_unit_test(mappings_have_flags_for_complete_names),
 		cmocka_unit_test(hostile_times_stay_in_range),
 		cmocka_unit_test(slice_without_runs_has_no_samples),
 	};

@@ -108,7 +108,7 @@ static void large_fields_come_out_whole(void **state)
 	fixture_buffer_done(&buffer);
 }
 
-static void wrong_nesting_is_told_at_the_end(void **state)
+static void wrong_nesting_is_reported_at_the_end(void **state)
 {
 	struct fgt_protobuf protobuf;
 	struct fixture_buffer buffer;
@@ -139,7 +139,7 @@ int main(void)
 		cmocka_unit_test(fields_know_their_length),
 		cmocka_unit_test(strings_become_utf8_and_may_be_empty),
 		cmocka_unit_test(large_fields_come_out_whole),
-		cmocka_unit_test(wrong_nesting_is_told_at_the_end),
+		cmocka_unit_test(wrong_nesting_is_reported_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

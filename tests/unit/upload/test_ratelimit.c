@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Headers that slow us down: a zoo of them (FAULTS N3, formats/sentry.md (f)).
+ * Headers of rate limits, good and malformed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,7 +85,7 @@ static void retry_after_is_read_and_bounded(void **state)
 	}
 }
 
-static void longest_limit_that_concerns_us_counts(void **state)
+static void longest_limit_that_applies_counts(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(SENTRY) / sizeof(*SENTRY); i++) {
@@ -100,7 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retry_after_is_read_and_bounded),
-		cmocka_unit_test(longest_limit_that_concerns_us_counts),
+		cmocka_unit_test(longest_limit_that_applies_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,7 +241,7 @@ static void active_thread_is_main_else_the_busiest(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void gaps_are_told_as_gaps(void **state)
+static void gaps_are_written_as_gaps(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(6);
 	uint32_t stack = fixture_stack(slice, "main");
@@ -305,7 +305,7 @@ static void the_recorder_is_not_in_app(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void addresses_are_absolute_and_in_app_is_told(void **state)
+static void addresses_are_absolute_and_in_app_is_set(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_rich();
 	struct fixture_buffer buffer = sentry_write(slice, NULL);
@@ -323,7 +323,7 @@ static void addresses_are_absolute_and_in_app_is_told(void **state)
 		"\"lineno\":7,"
 		"\"package\":\"/usr/lib/x86_64-linux-gnu/libc.so.6\","
 		"\"instruction_addr\":\"0x7f0000001234\",\"in_app\":false}"));
-	/* formats/sentry.md (g): the first three fields turned round. */
+	/* The first three fields have their bytes in reverse order. */
 	assert_non_null(strstr(buffer.bytes,
 			       "{\"type\":\"symbolic\",\"debug_id\":"
 			       "\"33323130-3534-3736-3839-616263646566\""));
@@ -331,7 +331,7 @@ static void addresses_are_absolute_and_in_app_is_told(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void state_frames_stand_where_they_were_asked_for(void **state)
+static void state_frames_are_at_the_chosen_end(void **state)
 {
 	static const struct {
 		enum fgt_state_frames place;
@@ -375,11 +375,11 @@ int main(void)
 		cmocka_unit_test(elapsed_counts_from_the_first_sample),
 		cmocka_unit_test(threads_of_one_sample_are_left_out),
 		cmocka_unit_test(active_thread_is_main_else_the_busiest),
-		cmocka_unit_test(gaps_are_told_as_gaps),
+		cmocka_unit_test(gaps_are_written_as_gaps),
 		cmocka_unit_test(one_address_as_leaf_and_caller_is_one_frame),
 		cmocka_unit_test(the_recorder_is_not_in_app),
-		cmocka_unit_test(addresses_are_absolute_and_in_app_is_told),
-		cmocka_unit_test(state_frames_stand_where_they_were_asked_for),
+		cmocka_unit_test(addresses_are_absolute_and_in_app_is_set),
+		cmocka_unit_test(state_frames_are_at_the_chosen_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profile chunks: all of one to the byte, what a series of them tells
+ * Profile chunks: all of one to the byte, what a series of them has
  * together. Whole files are checked against Relay's rules by
  * tests/integration/test_viewers.sh.
  */
@@ -18,7 +18,7 @@
 
 #define PROFILER_ID "fedcba9876543210fedcba9876543210"
 
-/* The second line on: the first one tells when it was sent. */
+/* From the second line on: the first one has the time of sending. */
 static void a_chunk_is_these_bytes(void **state)
 {
 	static const char expected[] =
@@ -69,7 +69,7 @@ static void a_chunk_is_these_bytes(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void ids_are_checked_and_random_where_none_are_given(void **state)
+static void ids_are_checked_and_random_by_default(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_rich();
 	const struct fgt_format_options wrong = { .profiler_id = "0123" };
@@ -95,7 +95,7 @@ static void ids_are_checked_and_random_where_none_are_given(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* Counts samples of a chunk and tells its first and last time, in µs. */
+/* Counts samples of a chunk and returns its first and last time, in µs. */
 static unsigned int read_times(const char *json, uint64_t *ret_first_us,
 			       uint64_t *ret_last_us)
 {
@@ -180,7 +180,7 @@ static void a_clock_that_was_set_does_not_disorder_chunks(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void what_nobody_saw_is_stepped_over(void **state)
+static void chunks_skip_a_time_without_samples(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(6);
 	struct fgt_sentry_chunk_ticks at = { 0, 0 };
@@ -203,7 +203,7 @@ static void what_nobody_saw_is_stepped_over(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void a_part_in_which_nobody_is_seen_twice_is_no_data(void **state)
+static void chunk_without_two_samples_of_a_thread_is_no_data(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(10);
 	const struct fgt_sentry_chunk_ticks at = { 4, 9 };
@@ -249,13 +249,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_chunk_is_these_bytes),
-		cmocka_unit_test(
-			ids_are_checked_and_random_where_none_are_given),
+		cmocka_unit_test(ids_are_checked_and_random_by_default),
 		cmocka_unit_test(long_slices_become_chunks_without_a_hole),
 		cmocka_unit_test(a_clock_that_was_set_does_not_disorder_chunks),
-		cmocka_unit_test(what_nobody_saw_is_stepped_over),
+		cmocka_unit_test(chunks_skip_a_time_without_samples),
 		cmocka_unit_test(
-			a_part_in_which_nobody_is_seen_twice_is_no_data),
+			chunk_without_two_samples_of_a_thread_is_no_data),
 		cmocka_unit_test(ticks_at_a_lowered_rate_keep_their_times),
 	};
 

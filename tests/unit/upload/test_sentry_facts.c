@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sentry envelopes of transactions that a program told of. Whole files are
+ * Sentry envelopes of transactions of a program. Whole files are
  * checked against Relay's rules by tests/integration/test_transactions.py.
  */
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void assert_has(const struct fixture_buffer *buffer, const char *part,
 		fail_msg("%u times %s in %s", found, part, buffer->bytes);
 }
 
-static void what_was_said_is_told(void **state)
+static void facts_are_written(void **state)
 {
 	const struct fgt_tag tags[] = { { "signal", "SIGSEGV" },
 					{ "cart", "7" },
@@ -117,7 +117,7 @@ static void what_was_said_is_told(void **state)
 }
 
 /* Ticks are at 0, 10, 20 … ms. */
-static void times_are_the_transaction_s(void **state)
+static void times_are_those_of_the_transaction(void **state)
 {
 	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(105, 147);
@@ -137,7 +137,7 @@ static void times_are_the_transaction_s(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void only_wanted_threads_are_told(void **state)
+static void only_wanted_threads_are_written(void **state)
 {
 	const struct fgt_thread_run thread_runs[] = { { .tid = 4242 },
 						      { .tid = 4250 },
@@ -165,7 +165,7 @@ static void only_wanted_threads_are_told(void **state)
 }
 
 /* Of the worker 100 to 200, 300 to 400 ms, of main from 950 ms on. */
-static void only_their_times_are_told(void **state)
+static void only_times_of_their_work_are_written(void **state)
 {
 	const struct fgt_thread_run thread_runs[] = {
 		{ 4250, FIXTURE_START_NS + 300 * MS,
@@ -173,7 +173,7 @@ static void only_their_times_are_told(void **state)
 		{ 4242, FIXTURE_START_NS + 950 * MS, 0 },
 		{ 4250, FIXTURE_START_NS + 100 * MS,
 		  FIXTURE_START_NS + 200 * MS },
-		/* Somebody lies: */
+		/* Overlaps and is out of order: */
 		{ 4250, FIXTURE_START_NS + 150 * MS,
 		  FIXTURE_START_NS + 170 * MS },
 		{ 4250, FIXTURE_START_NS + 160 * MS,
@@ -189,7 +189,7 @@ static void only_their_times_are_told(void **state)
 	facts.thread_runs = thread_runs;
 	facts.thread_run_count = sizeof(thread_runs) / sizeof(thread_runs[0]);
 	buffer = write_facts(slice, &facts);
-	/* One says where the gap begins. */
+	/* One is the begin of the gap. */
 	assert_int_equal(sentry_count_samples(buffer.bytes, 4250), 11 + 1 + 11);
 	assert_int_equal(sentry_count_samples(buffer.bytes, 4242), 5);
 	assert_int_equal(sentry_count_samples(buffer.bytes, 4260), 0);
@@ -203,8 +203,8 @@ static void only_their_times_are_told(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* A number may be had by several threads, and a file may say anything. */
-static void many_threads_of_one_number_have_room(void **state)
+/* Several threads may have one tid, and a file may have any content. */
+static void many_threads_of_one_tid_have_room(void **state)
 {
 	static struct fgt_thread_run thread_runs[FGT_TRANSACTION_THREAD_RUNS];
 	struct fgt_ring_slice *slice = fixture_new(1000);
@@ -232,7 +232,7 @@ static void many_threads_of_one_number_have_room(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void active_thread_that_is_not_there_is_replaced(void **state)
+static void absent_active_thread_is_replaced(void **state)
 {
 	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 500);
@@ -246,9 +246,9 @@ static void active_thread_that_is_not_there_is_replaced(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void short_one_goes_without_a_profile(void **state)
+static void short_transaction_has_no_profile(void **state)
 {
-	const struct fgt_thread_run nobody[] = { { .tid = 9999 } };
+	const struct fgt_thread_run absent_thread[] = { { .tid = 9999 } };
 	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(101, 109);
 	struct fixture_buffer buffer = write_facts(slice, &facts);
@@ -260,7 +260,7 @@ static void short_one_goes_without_a_profile(void **state)
 	assert_has(&buffer, "\"thread.id\":\"4250\"", 1);
 	fixture_buffer_done(&buffer);
 	facts = facts_between(0, 500);
-	facts.thread_runs = nobody;
+	facts.thread_runs = absent_thread;
 	facts.thread_run_count = 1;
 	buffer = write_facts(slice, &facts);
 	assert_has(&buffer, "\"type\":\"profile\"", 0);
@@ -268,8 +268,8 @@ static void short_one_goes_without_a_profile(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* Ticks that are missing at an end are between no two others. */
-static void time_without_samples_is_told(void **state)
+/* Ticks missing at an end are no gap between two ticks. */
+static void time_without_samples_is_noted(void **state)
 {
 	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(200, 1300);
@@ -287,7 +287,7 @@ static void time_without_samples_is_told(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void profile_that_goes_apart_is_named(void **state)
+static void profile_in_chunks_is_named(void **state)
 {
 	struct fgt_ring_slice *slice = new_slice(100);
 	const struct fgt_transaction_facts facts = facts_between(0, 500);
@@ -308,8 +308,8 @@ static void profile_that_goes_apart_is_named(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* A crash has no times of its own: at most the last 30 s. */
-static void times_not_said_are_the_slice_s(void **state)
+/* A crash has no times: at most the last 30 s. */
+static void times_default_to_the_slice(void **state)
 {
 	struct fgt_ring_slice *slice = new_slice(4001);
 	struct fgt_transaction_facts facts = facts_between(0, 0);
@@ -325,7 +325,7 @@ static void times_not_said_are_the_slice_s(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void ids_that_are_none_are_refused(void **state)
+static void malformed_ids_are_refused(void **state)
 {
 	struct fgt_ring_slice *slice = new_slice(100);
 	struct fgt_transaction_facts facts = facts_between(0, 500);
@@ -350,17 +350,17 @@ static void ids_that_are_none_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_said_is_told),
-		cmocka_unit_test(times_are_the_transaction_s),
-		cmocka_unit_test(only_wanted_threads_are_told),
-		cmocka_unit_test(only_their_times_are_told),
-		cmocka_unit_test(many_threads_of_one_number_have_room),
-		cmocka_unit_test(active_thread_that_is_not_there_is_replaced),
-		cmocka_unit_test(short_one_goes_without_a_profile),
-		cmocka_unit_test(time_without_samples_is_told),
-		cmocka_unit_test(profile_that_goes_apart_is_named),
-		cmocka_unit_test(times_not_said_are_the_slice_s),
-		cmocka_unit_test(ids_that_are_none_are_refused),
+		cmocka_unit_test(facts_are_written),
+		cmocka_unit_test(times_are_those_of_the_transaction),
+		cmocka_unit_test(only_wanted_threads_are_written),
+		cmocka_unit_test(only_times_of_their_work_are_written),
+		cmocka_unit_test(many_threads_of_one_tid_have_room),
+		cmocka_unit_test(absent_active_thread_is_replaced),
+		cmocka_unit_test(short_transaction_has_no_profile),
+		cmocka_unit_test(time_without_samples_is_noted),
+		cmocka_unit_test(profile_in_chunks_is_named),
+		cmocka_unit_test(times_default_to_the_slice),
+		cmocka_unit_test(malformed_ids_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which threads of a large Sentry profile are told tick by tick.
+ * The threads of a large Sentry profile that have a sample a tick.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static void add_changing_thread(struct fgt_ring_slice *slice, uint32_t thread,
 }
 
 /* 100 idle threads for 30 s are 22 MB of samples: too many for old Relays. */
-static void large_profiles_tell_idle_threads_at_changes_only(void **state)
+static void large_profiles_have_idle_threads_at_changes_only(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(3000);
 	uint32_t a = fixture_stack(slice, "main;a");
@@ -51,8 +51,7 @@ static void large_profiles_tell_idle_threads_at_changes_only(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-static void
-where_all_ran_the_active_and_the_busiest_are_told_whole(void **state)
+static void profile_of_busy_threads_has_the_busiest_at_each_tick(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(3000);
 	struct fixture_buffer buffer;
@@ -60,7 +59,7 @@ where_all_ran_the_active_and_the_busiest_are_told_whole(void **state)
 	char samples[2048];
 
 	(void)state;
-	/* The main thread blocks, the later half of the others runs. */
+	/* The main thread blocks, of the other threads the later half runs. */
 	for (uint32_t t = 0; t < 100; t++)
 		add_changing_thread(slice, t,
 				    t < 50 ? FIXTURE_EPOLL : FGT_STATE_RUNNING);
@@ -81,7 +80,7 @@ where_all_ran_the_active_and_the_busiest_are_told_whole(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* A gap ends what is told before it, however few samples there are. */
+/* A gap ends the sample before it, also where a thread has few samples. */
 static void thinned_threads_keep_their_gaps(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(3000);
@@ -100,7 +99,7 @@ static void thinned_threads_keep_their_gaps(void **state)
 	sentry_samples(buffer.bytes, 4300, samples, sizeof(samples));
 	assert_string_equal(samples, "0@580 1@20000 0@20070 0@29960");
 	fixture_buffer_done(&buffer);
-	/* Not seen for a while: one run ends, the next begins later. */
+	/* Time without samples: one run ends, the next begins later. */
 	slice->run_count = 0;
 	for (uint32_t t = 0; t < 100; t++) {
 		uint32_t stay = t == 58 ? 500 : 2990;
@@ -121,9 +120,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
-			large_profiles_tell_idle_threads_at_changes_only),
+			large_profiles_have_idle_threads_at_changes_only),
 		cmocka_unit_test(
-			where_all_ran_the_active_and_the_busiest_are_told_whole),
+			profile_of_busy_threads_has_the_busiest_at_each_tick),
 		cmocka_unit_test(thinned_threads_keep_their_gaps),
 	};
 

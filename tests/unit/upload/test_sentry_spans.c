@@ -40,7 +40,7 @@ static struct fixture_buffer put(const struct fgt_ring_slice *slice,
 	return buffer;
 }
 
-static void a_span_is_told_whole(void **state)
+static void span_is_written_with_all_fields(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(10);
@@ -69,7 +69,7 @@ static void a_span_is_told_whole(void **state)
 	fixture_buffer_done(&buffer);
 }
 
-static void only_what_its_threads_began_since_is_told(void **state)
+static void only_later_spans_of_its_threads_are_written(void **state)
 {
 	const struct fgt_thread_run thread_runs[] = { { .tid = 4243 } };
 	FGT_AUTO(fgt_ring_slice_free)
@@ -83,7 +83,7 @@ static void only_what_its_threads_began_since_is_told(void **state)
 	buffer = put(slice, 20, 70, thread_runs, 1);
 	assert_int_equal(fixture_count(buffer.bytes, "\"op\""), 1);
 	assert_non_null(strstr(buffer.bytes, "\"description\":\"since\""));
-	/* What is around it is not told: it is below the transaction. */
+	/* The span around it is not written: its parent is the transaction. */
 	assert_int_equal(
 		fixture_count(buffer.bytes,
 			      "\"parent_span_id\":\"1000000000000000\""),
@@ -94,7 +94,7 @@ static void only_what_its_threads_began_since_is_told(void **state)
 	fixture_buffer_done(&buffer);
 }
 
-static void what_a_thread_did_before_and_after_is_not_told(void **state)
+static void spans_before_and_after_its_work_are_left_out(void **state)
 {
 	const struct fgt_thread_run thread_runs[] = {
 		{ 4243, FIXTURE_START_NS + 20 * MS, FIXTURE_START_NS + 40 * MS }
@@ -116,7 +116,7 @@ static void what_a_thread_did_before_and_after_is_not_told(void **state)
 	fixture_buffer_done(&buffer);
 }
 
-static void of_too_many_the_longest_are_told(void **state)
+static void longest_of_too_many_spans_are_written(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = fixture_new(10);
@@ -168,11 +168,10 @@ static void labels_are_cut_before_the_transaction_is_too_large(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_span_is_told_whole),
-		cmocka_unit_test(only_what_its_threads_began_since_is_told),
-		cmocka_unit_test(
-			what_a_thread_did_before_and_after_is_not_told),
-		cmocka_unit_test(of_too_many_the_longest_are_told),
+		cmocka_unit_test(span_is_written_with_all_fields),
+		cmocka_unit_test(only_later_spans_of_its_threads_are_written),
+		cmocka_unit_test(spans_before_and_after_its_work_are_left_out),
+		cmocka_unit_test(longest_of_too_many_spans_are_written),
 		cmocka_unit_test(
 			labels_are_cut_before_the_transaction_is_too_large),
 	};
