@@ -11,10 +11,11 @@ import os
 import re
 import subprocess
 
-from cli_checks import HERE, ok, run_groups, start_busy, start_sampling
-from read_fgt import BadSlice, Slice
+from kit.cli_checks import ok, run_groups, start_busy, start_sampling
+from kit.read_fgt import BadSlice, Slice
 
-TOP = os.path.dirname(os.path.dirname(HERE))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
 CORPUS = os.path.join(TOP, "tests", "fuzz", "corpus", "slice")
 
 
