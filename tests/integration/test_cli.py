@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import threading
@@ -351,6 +352,43 @@ def test_attach(bench, agent_socket):
                  "no-such-program", env=env)
 
 
+def test_attach_name(bench, agent_socket):
+    """A name stays attached, and only what lives is said to be sampled."""
+    env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
+    copy = bench.path("short-lived")
+    shutil.copy2(shutil.which("sleep"), copy)
+    first = bench.start([copy, "60"])
+    time.sleep(0.3)
+    attach = bench.run("attach", "short-lived", env=env)
+    ok("attach by name prints the process and the rule",
+       attach.returncode == 0 and attach.stdout ==
+       f"sampling {first.pid} short-lived\n"
+       "sampling processes that start later, named short-lived\n",
+       attach.stdout + attach.stderr)
+    time.sleep(1.5)
+    first.kill()
+    first.wait()
+    second = bench.start([copy, "60"])
+    time.sleep(3)
+    again = bench.run("attach", "short-lived", env=env)
+    ok("a process that has ended is not said to be sampled",
+       f"sampling {second.pid} short-lived\n" in again.stdout and
+       str(first.pid) not in again.stdout, again.stdout + again.stderr)
+    targets = bench.run("targets", env=env)
+    ok("targets prints the rule",
+       "attached when it starts: short-lived (by user " in targets.stdout and
+       re.search(f"{second.pid}  short-lived", targets.stdout),
+       targets.stdout)
+    ended = json.loads(bench.run("slice", "-p", str(first.pid), "--last", "1s",
+                                 "--json", env=env).stdout or "{}")
+    ok("--last counts from the end of a process that has ended",
+       ended.get("ticks", 0) > 50, ended)
+    detach = bench.run("detach", "short-lived", env=env)
+    ok("detach by name prints that the rule is gone",
+       "no longer sampling processes that start later, named short-lived\n" in
+       detach.stdout, detach.stdout + detach.stderr)
+
+
 def test_attach_several(bench, agent_socket):
     env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
     pids = [str(bench.start(["sleep", "60"]).pid) for _ in range(2)]
@@ -476,6 +514,7 @@ def run(bench):
     test_status(bench, agent_socket, pid)
     test_upload(bench, agent_socket)
     test_attach(bench, agent_socket)
+    test_attach_name(bench, agent_socket)
     test_attach_several(bench, agent_socket)
     test_other_users(bench, agent_socket, pid)
 

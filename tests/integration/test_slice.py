@@ -92,6 +92,7 @@ def test_times(bench, agent_socket, pid):
     expect_error(bench, "older than the ring", 5, "the ring holds", "slice",
                  "--from", "-50m", "--to", "-49m", env=env)
     ok("older than the ring is reported at once", time.monotonic() - begun < 5)
+    check_held_in_asked_form(bench, "slice", "-p", str(pid), env=env)
     expect_error(bench, "too far in the future", 2, "", "slice", "--from",
                  "+5h", "--to", "+6h", env=env)
     expect_error(bench, "older than the ring by the clock", 5, "", "slice",
@@ -111,6 +112,26 @@ def test_times(bench, agent_socket, pid):
                           env=dict(env, FGTRACE_LAST="1s"))
     ok("a variable goes before the default",
        50 < by_variable.get("ticks", 0) < 150, by_variable)
+
+
+def check_held_in_asked_form(bench, *arguments, **more):
+    """What there is, on the clock in which something else was asked for."""
+    begin = time.time() - 3000
+    day, clock = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d\.\d{3}"
+    for write, form in (
+            (lambda t: f"{t - begin - 3000}s", r"-\d+\.\d+s"),
+            (lambda t: f"m:{int(t - begin) + 1}", r"m:\d+"),
+            (lambda t: f"{t:.1f}", r"\d{10}\.\d{3}"),
+            (lambda t: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t)),
+             f"{day}T{clock}Z"),
+            (lambda t: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(t)),
+             f"({day} )?{clock}")):
+        result = bench.run(*arguments, "--from", write(begin), "--to",
+                           write(begin + 1), **more)
+        ok(f"{arguments[0]} --from {write(begin)} is answered in that form",
+           result.returncode == 5 and
+           re.search(f"holds {form} to ({form}|now)[ ;]", result.stderr),
+           result.stderr)
 
 
 def test_top(bench, agent_socket):
@@ -185,6 +206,7 @@ def test_convert(bench, agent_socket):
        "[not sampled" not in early.stdout, early.stdout)
     expect_error(bench, "convert of another time", 5, "the file holds",
                  "convert", source, "--from", "-50m", "--to", "-49m")
+    check_held_in_asked_form(bench, "convert", source)
     expect_error(bench, "convert of a missing file", 1, "cannot read",
                  "convert", bench.path("none.fgt"), "-o", "/dev/null", "-f",
                  "folded")

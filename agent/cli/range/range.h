@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --from, --to and --last together: which stretch of time is meant.
+ * --from, --to and --last together: a range of time.
  */
 #ifndef FGT_AGENT_CLI_RANGE_RANGE_H
 #define FGT_AGENT_CLI_RANGE_RANGE_H
@@ -50,5 +50,14 @@ int fgt_range_to_mono(const struct fgt_range *range,
 		      const struct fgt_ring_slice *anchored,
 		      const struct fgt_now *now, uint64_t *ret_from_ns,
 		      uint64_t *ret_to_ns, struct fgt_why *why);
+
+/* The form in which the range was asked for. */
+enum fgt_time_form fgt_range_form(const struct fgt_range *range);
+
+/* An instant, known on both clocks, in that form, for messages. size:
+ * FGT_TIME_TEXT_SIZE. */
+void fgt_range_write(const struct fgt_range *range, const struct fgt_now *now,
+		     uint64_t mono_ns, uint64_t wall_ns, char *ret_text,
+		     size_t size);
 
 #endif

@@ -250,7 +250,7 @@ static bool find_on_day(const struct tm *day, const struct clock_face *face,
  * with the first blank also without zone, as logs write it: local time.
  */
 static int read_dated(const char *text, const struct fgt_now *now,
-		      uint64_t *ret_wall_ns, struct fgt_why *why)
+		      struct fgt_time *time, struct fgt_why *why)
 {
 	time_t now_s = (time_t)(now->wall_ns / SECOND_NS), local_s;
 	const char *cursor = text;
@@ -278,14 +278,16 @@ static int read_dated(const char *text, const struct fgt_now *now,
 					   "append Z or an offset such as "
 					   "+02:00",
 					   text);
-		*ret_wall_ns = to_ns(local_s, face.fraction_ns);
+		time->form = FGT_TIME_LOCAL;
+		time->ns = to_ns(local_s, face.fraction_ns);
 		return 0;
 	}
 	(void)skip_one_of(&cursor, " ");
 	if (!read_offset(cursor, &offset_s))
 		return bad_time(text, why);
 	set_face(&date, &face);
-	*ret_wall_ns = to_ns(timegm(&date) - offset_s, face.fraction_ns);
+	time->form = FGT_TIME_ZONED;
+	time->ns = to_ns(timegm(&date) - offset_s, face.fraction_ns);
 	return 0;
 }
 
@@ -369,7 +371,8 @@ static int read_relative(const char *text, const struct fgt_now *now,
 int fgt_time_read(const char *text, const struct fgt_now *now,
 		  struct fgt_time *ret_time, struct fgt_why *why)
 {
-	struct fgt_time time = { .is_wall = false, .ns = now->mono_ns };
+	struct fgt_time time = { .form = FGT_TIME_RELATIVE,
+				 .ns = now->mono_ns };
 	int r = 0;
 
 	if (strlen(text) > TEXT_MAX)
@@ -377,39 +380,26 @@ int fgt_time_read(const char *text, const struct fgt_now *now,
 	if (*text == '-' || *text == '+') {
 		r = read_relative(text, now, &time.ns, why);
 	} else if (strncmp(text, "m:", 2) == 0) {
-		time.is_count = true;
+		time.form = FGT_TIME_MONOTONIC;
 		r = read_monotonic(text, &time.ns, why);
+	} else if (strspn(text, "0123456789") == 4 && text[4] == '-') {
+		r = read_dated(text, now, &time, why);
+	} else if (strchr(text, ':')) {
+		time.form = FGT_TIME_LOCAL;
+		r = read_local(text, now, &time.ns, why);
 	} else if (strcmp(text, "now") != 0) {
-		time.is_wall = true;
-		if (strspn(text, "0123456789") == 4 && text[4] == '-')
-			r = read_dated(text, now, &time.ns, why);
-		else if (strchr(text, ':'))
-			r = read_local(text, now, &time.ns, why);
-		else
-			r = read_epoch(text, now, &time.ns, why);
+		time.form = FGT_TIME_EPOCH;
+		r = read_epoch(text, now, &time.ns, why);
 	}
 	if (r == 0)
 		*ret_time = time;
 	return r;
 }
 
-uint64_t fgt_time_to_mono(const struct fgt_time *time,
-			  const struct fgt_now *now)
+bool fgt_time_is_wall(const struct fgt_time *time)
 {
-	if (!time->is_wall)
-		return time->ns;
-	return fgt_wall_to_mono(NULL, 0, now, time->ns);
-}
-
-int fgt_time_parse(const char *text, const struct fgt_now *now,
-		   uint64_t *ret_mono_ns, struct fgt_why *why)
-{
-	struct fgt_time time;
-	int r = fgt_time_read(text, now, &time, why);
-
-	if (r == 0)
-		*ret_mono_ns = fgt_time_to_mono(&time, now);
-	return r;
+	return time->form != FGT_TIME_RELATIVE &&
+	       time->form != FGT_TIME_MONOTONIC;
 }
 
 int fgt_duration_parse(const char *text, uint64_t *ret_ns, struct fgt_why *why)

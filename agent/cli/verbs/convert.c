@@ -80,27 +80,41 @@ static int read_slice(const char *path, struct stat *ret_status,
 	return r;
 }
 
-/* -10s counts from the slice's end, and so does "the last time it was so". */
+/* now is the slice's end, also for the most recent occurrence of a time. */
 static void end_of(const struct fgt_ring_slice *slice, struct fgt_now *ret_now)
 {
 	ret_now->mono_ns = slice->tick_ns[slice->tick_count - 1];
 	ret_now->wall_ns = fgt_slice_wall_ns(slice, ret_now->mono_ns);
 }
 
-/* What is not in the file was perhaps recorded, but nobody can tell here. */
-static void clamp(const struct fgt_arguments *arguments,
-		  const struct fgt_ring_slice *slice, uint64_t *from_ns,
-		  uint64_t *to_ns)
+static void write_instant(const struct fgt_ring_slice *slice,
+			  const struct fgt_range *range,
+			  const struct fgt_now *now, uint64_t mono_ns,
+			  char *ret_text)
 {
+	fgt_range_write(range, now, mono_ns, fgt_slice_wall_ns(slice, mono_ns),
+			ret_text, FGT_TIME_TEXT_SIZE);
+}
+
+/* Whether ticks outside the file were recorded is not known here: the range
+ * ends where the file does. */
+static void clamp(const struct fgt_arguments *arguments,
+		  const struct fgt_ring_slice *slice,
+		  const struct fgt_range *range, const struct fgt_now *now,
+		  uint64_t *from_ns, uint64_t *to_ns)
+{
+	char first[FGT_TIME_TEXT_SIZE];
 	uint64_t first_ns = slice->tick_ns[0];
 	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
 
 	if (*from_ns > last_ns || *to_ns < first_ns)
 		return;
 	if (*from_ns < first_ns && fgt_options_has(arguments, "from") &&
-	    !fgt_options_has(arguments, "quiet"))
-		fgt_note(NAME, "the file begins at -%.1fs: nothing before that",
-			 (double)(last_ns - first_ns) / 1e9);
+	    !fgt_options_has(arguments, "quiet")) {
+		write_instant(slice, range, now, first_ns, first);
+		fgt_note(NAME, "the file begins at %s: nothing before that",
+			 first);
+	}
 	*from_ns = *from_ns < first_ns ? first_ns : *from_ns;
 	*to_ns = *to_ns > last_ns ? last_ns : *to_ns;
 }
@@ -112,6 +126,20 @@ static bool has_thread(const struct fgt_ring_slice *slice, int64_t tid)
 			return true;
 	}
 	return false;
+}
+
+static int explain_no_data(const struct fgt_ring_slice *slice,
+			   const struct fgt_range *range,
+			   const struct fgt_now *now, struct fgt_why *why)
+{
+	char first[FGT_TIME_TEXT_SIZE], last[FGT_TIME_TEXT_SIZE];
+
+	write_instant(slice, range, now, slice->tick_ns[0], first);
+	write_instant(slice, range, now, now->mono_ns, last);
+	return fgt_why_set(why, -ENODATA,
+			   "no data in range: the file holds %s to %s of %u "
+			   "threads; ask within that",
+			   first, last, slice->thread_count);
 }
 
 static int narrow(const struct fgt_arguments *arguments,
@@ -136,7 +164,7 @@ static int narrow(const struct fgt_arguments *arguments,
 	if (tid == 0 && !fgt_options_has(arguments, "from") &&
 	    !fgt_options_has(arguments, "to"))
 		return 0;
-	clamp(arguments, *slice, &from_ns, &to_ns);
+	clamp(arguments, *slice, &range, &now, &from_ns, &to_ns);
 	r = fgt_slice_narrow(*slice, from_ns, to_ns, (int32_t)tid, &part);
 	if (r == -ENODATA && tid && !has_thread(*slice, tid))
 		return fgt_why_set(why, r,
@@ -144,12 +172,7 @@ static int narrow(const struct fgt_arguments *arguments,
 				   "--top shows those that are",
 				   (int)tid);
 	if (r == -ENODATA)
-		return fgt_why_set(
-			why, r,
-			"no data in range: the file holds -%.1fs to "
-			"now of %u threads; ask within that",
-			(double)(now.mono_ns - (*slice)->tick_ns[0]) / 1e9,
-			(*slice)->thread_count);
+		return explain_no_data(*slice, &range, &now, why);
 	if (r < 0)
 		return fgt_why_set(why, r, "out of memory; free some");
 	fgt_ring_slice_free(*slice);

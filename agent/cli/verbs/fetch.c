@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/cli/complaint.h"
 #include "agent/config/config.h"
@@ -21,7 +20,6 @@
 #define AHEAD_MAX_NS	UINT64_C(3600000000000) /* the agent refuses more */
 #define SYSTEM_SOCKET	"/run/fgtrace/agent.sock"
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
-#define CLOCK_SIZE	48
 #define SOCKET_PATH_MAX (FGT_SOCKET_PATH_SIZE - 1)
 
 int fgt_fetch_socket(const struct fgt_arguments *arguments, char *ret_path,
@@ -67,12 +65,13 @@ static void put_range(struct fgt_builder *request,
 {
 	if (range->has_to)
 		fgt_builder_uint(request,
-				 range->to.is_wall ? "to_wall_ns" : "to_ns",
+				 fgt_time_is_wall(&range->to) ? "to_wall_ns"
+							      : "to_ns",
 				 range->to.ns);
 	if (range->has_from)
 		fgt_builder_uint(request,
-				 range->from.is_wall ? "from_wall_ns"
-						     : "from_ns",
+				 fgt_time_is_wall(&range->from) ? "from_wall_ns"
+								: "from_ns",
 				 range->from.ns);
 	else
 		fgt_builder_uint(request, "last_ns", range->last_ns);
@@ -122,42 +121,34 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 			   list, len >= sizeof(list) - 96 ? ", ..." : "");
 }
 
-/* As --from takes it: local time, or m:NS. */
-static void format_instant(const struct fgt_message *reply, const char *key,
-			   bool is_wall, char text[CLOCK_SIZE])
+static void write_held(const struct fgt_message *reply,
+		       const struct fgt_range *range, const char *key,
+		       const char *wall_key, char *ret_text, size_t size)
 {
-	uint64_t ns = 0;
-	time_t seconds;
-	struct tm local;
-	size_t len;
+	uint64_t mono_ns = 0, wall_ns = 0;
+	struct fgt_now now;
 
-	(void)fgt_message_get_uint(reply, key, &ns);
-	seconds = (time_t)(ns / 1000000000u);
-	if (!is_wall || !localtime_r(&seconds, &local)) {
-		snprintf(text, CLOCK_SIZE, "m:%llu", (unsigned long long)ns);
-		return;
-	}
-	len = strftime(text, CLOCK_SIZE, "%H:%M:%S", &local);
-	snprintf(text + len, CLOCK_SIZE - len, ".%03d",
-		 (int)(ns / 1000000 % 1000));
+	fgt_now_read(&now);
+	(void)fgt_message_get_uint(reply, key, &mono_ns);
+	(void)fgt_message_get_uint(reply, wall_key, &wall_ns);
+	fgt_range_write(range, &now, mono_ns, wall_ns, ret_text, size);
 }
 
-/* What the ring holds, on the clock in which it was asked for. */
+/* What the ring holds, in the form in which it was asked for; the agent's own
+ * text is relative to now. */
 static int explain_no_data(const struct fgt_message *reply,
 			   const struct fgt_range *range, struct fgt_why *why)
 {
-	bool is_wall = range->from.is_wall || range->to.is_wall;
-	char oldest[CLOCK_SIZE], newest[CLOCK_SIZE];
+	char oldest[FGT_TIME_TEXT_SIZE], newest[FGT_TIME_TEXT_SIZE];
 	bool is_outside = false;
 
 	(void)fgt_message_get_bool(reply, "outside", &is_outside);
-	if (!is_outside ||
-	    !(is_wall || range->from.is_count || range->to.is_count))
+	if (!is_outside || fgt_range_form(range) == FGT_TIME_RELATIVE)
 		return -ENODATA;
-	format_instant(reply, is_wall ? "oldest_wall_ns" : "oldest_ns", is_wall,
-		       oldest);
-	format_instant(reply, is_wall ? "newest_wall_ns" : "newest_ns", is_wall,
-		       newest);
+	write_held(reply, range, "oldest_ns", "oldest_wall_ns", oldest,
+		   sizeof(oldest));
+	write_held(reply, range, "newest_ns", "newest_wall_ns", newest,
+		   sizeof(newest));
 	return fgt_why_set(why, -ENODATA,
 			   "no data in range: the ring holds %s to %s; ask "
 			   "within that",
@@ -222,7 +213,7 @@ static uint64_t wait_ns_of(const struct fgt_range *range)
 	uint64_t now_ns, wait_ns;
 
 	fgt_now_read(&now);
-	now_ns = range->to.is_wall ? now.wall_ns : now.mono_ns;
+	now_ns = fgt_time_is_wall(&range->to) ? now.wall_ns : now.mono_ns;
 	wait_ns = range->has_to && range->to.ns > now_ns ? range->to.ns - now_ns
 							 : 0;
 	return wait_ns < AHEAD_MAX_NS ? wait_ns : AHEAD_MAX_NS;

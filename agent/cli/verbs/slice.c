@@ -18,7 +18,8 @@
 
 static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
-	{ "last", 0, "D", "the last 5s, 1500ms, 2m (default: 10s)",
+	{ "last", 0, "D",
+	  "the last 5s, 1500ms, 2m (default: 10s; before the target's end)",
 	  "from to " },
 	{ "pid", 'p', "PID", "the target's process id", "name " },
 	{ "name", 'n', "NAME", "the target's name (default: the only one)",

@@ -117,10 +117,10 @@ const struct fgt_verb fgt_verb_attach = {
 	.operands_max = INT_MAX,
 	.run = run,
 	.help = "A NAME attaches every process of that name that you may "
-		"trace. Sampling begins\nat once and goes on until the process "
-		"ends or is detached. If one of several fails,\nthe others are "
-		"attached, the error has its own line and the exit status is "
-		"1.\n"
+		"trace, also those that\nstart later, until it is detached. "
+		"Sampling goes on until the process ends or is\ndetached. If "
+		"one of several fails, the others are attached, the error has "
+		"its own\nline and the exit status is 1.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent attach 1234\n"
 		"  fgtrace-agent attach $(pgrep nginx)\n"
