@@ -34,7 +34,7 @@ struct fgt_time {
  * (local, or a zone follows); "HH:MM:SS[.fff]" (local, its most recent
  * occurrence); epoch seconds "1763719200.25"; "m:<ns>". Fractions of a second
  * of the clock may follow a comma. Instants before boot or 1970 become 0.
- * A wall time stays on its clock, so that the anchors of its own time can map
+ * A wall time stays on its clock, so that the anchors of that time can map
  * it. -EINVAL with why.
  */
 int fgt_time_read(const char *text, const struct fgt_now *now,
