@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "agent/config/config_check.h"
 #include "agent/config/config_env.h"
 #include "agent/config/config_scan.h"
 #include "agent/config/config_schema.h"
@@ -117,6 +116,55 @@ static int load_scalar(struct loader *loader, const config_setting_t *setting,
 	return refuse_type(loader, where, key, setting);
 }
 
+static int check_target(const struct fgt_config_target *target,
+			const char *where, struct fgt_why *why)
+{
+	int given = (target->pid != 0) + (target->name != NULL) +
+		    (target->exe != NULL) + (target->cgroup != NULL);
+
+	if (given != 1)
+		return fgt_why_set(why, -EINVAL,
+				   "%s: a target needs exactly one of `pid`, "
+				   "`name`, `exe`, `cgroup`; this one has %d",
+				   where, given);
+	if (target->exe && *target->exe != '/')
+		return fgt_why_set(why, -EINVAL,
+				   "%s: `exe` must be an absolute path", where);
+	return 0;
+}
+
+static int name_destination(struct fgt_config_destination *own, size_t index)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%zu", index + 1);
+	own->name = strdup(number);
+	return own->name ? 0 : -ENOMEM;
+}
+
+/* Also names a destination without a name by its number. */
+static int check_destination(struct fgt_config *config, size_t index,
+			     const char *where, struct fgt_why *why)
+{
+	const struct fgt_config_destination *all = config->upload.destinations;
+	struct fgt_config_destination *own =
+		&config->upload.destinations[index];
+	int error = own->name ? 0 : name_destination(own, index);
+
+	if (error)
+		return error;
+	if (!own->dsn_file)
+		return fgt_why_set(why, -EINVAL,
+				   "%s: a destination needs `dsn_file`", where);
+	for (size_t i = 0; i < index; i++)
+		if (!strcmp(all[i].name, own->name))
+			return fgt_why_set(why, -EINVAL,
+					   "%s: two destinations are named "
+					   "`%.64s`; rename one",
+					   where, own->name);
+	return 0;
+}
+
 static int load_entry(struct loader *loader, config_setting_t *setting,
 		      const struct fgt_config_key *key, size_t index)
 {
@@ -134,9 +182,8 @@ static int load_entry(struct loader *loader, config_setting_t *setting,
 	if (error)
 		return error;
 	if (key->offset == offsetof(struct fgt_config, targets))
-		return fgt_config_check_target(entry, where, loader->why);
-	return fgt_config_check_destination(loader->config, index, where,
-					    loader->why);
+		return check_target(entry, where, loader->why);
+	return check_destination(loader->config, index, where, loader->why);
 }
 
 static int load_list(struct loader *loader, config_setting_t *setting,
