@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "agent/unwind/view.h"
-#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/programs/unwind/unwind_capture.h"
 
 #define MAX_DEPTH 256
 #define CALLS	  32

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "agent/unwind/cfi/cfi_rows.h"
-#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/programs/unwind/unwind_capture.h"
 
 #define MAX_DEPTH	256
 #define STEPS_AFTER	1 /* instructions after each stop: epilogues, too */

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/unwind/view.h"
-#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/programs/unwind/unwind_capture.h"
 #include "tests/unit/unwind/unwind_mutate.h"
 
 #define MAX_DEPTH 40

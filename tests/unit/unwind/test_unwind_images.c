@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
+#include "tests/programs/unwind/unwind_capture.h"
 #include "tests/unit/unwind/copy_file.h"
-#include "tests/unit/unwind/unwind_capture.h"
 
 #define UID_NO_RIGHTS 65534
 

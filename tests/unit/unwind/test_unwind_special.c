@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/programs/unwind/unwind_capture.h"
 #include "tests/unit/unwind/unwind_child.h"
 
 #define MAX_DEPTH 60 /* 50 of the leaf part, 10 of the root part */

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/programs/unwind/unwind_capture.h"
 #include "tests/unit/unwind/unwind_child.h"
 
 #define MAX_DEPTH 256

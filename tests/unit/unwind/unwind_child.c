@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/programs/unwind/unwind_capture.h"
 
 static void run_program(const char *program, const char *argument, int input,
 			int output)

@@ -3,8 +3,8 @@
  * A tiny capture for the tests of unwind: snapshots of threads of a child,
  * and of programs whose call chain is known.
  */
-#ifndef FGT_TESTS_UNIT_UNWIND_CAPTURE_H
-#define FGT_TESTS_UNIT_UNWIND_CAPTURE_H
+#ifndef FGT_TESTS_PROGRAMS_UNWIND_CAPTURE_H
+#define FGT_TESTS_PROGRAMS_UNWIND_CAPTURE_H
 
 #include "agent/unwind/arch/snapshot.h"
 #include "agent/unwind/maps/maps.h"

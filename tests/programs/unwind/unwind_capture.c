@@ -3,7 +3,7 @@
  * Takes snapshots of a test's children. Not for real targets: it stops
  * threads whenever it likes.
  */
-#include "tests/unit/unwind/unwind_capture.h"
+#include "tests/programs/unwind/unwind_capture.h"
 
 #include <elf.h>
 #include <errno.h>
