@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/daemon/loop/assert.h"
 #include "ringbuf/base/nearest.h"
 
 #define ENV_NAME_MAX 64
@@ -26,6 +27,7 @@ struct reader {
 static int index_of(const struct fgt_verb *verb, const char *name, size_t len)
 {
 	for (int i = 0; verb->options[i].name; i++) {
+		FGT_ASSERT(i < FGT_OPTIONS_MAX);
 		if (strncmp(verb->options[i].name, name, len) == 0 &&
 		    verb->options[i].name[len] == '\0')
 			return i;

@@ -145,6 +145,10 @@ def check_text(checks, sources):
     bare = [n for n in sources if "return -1;" in read(n)]
     checks.ok("errors are negative errno, never a bare -1", not bare,
               str(bare))
+    asserting = [n for n in sources if "FGT_ASSERT(" in read(n) and
+                 not n.startswith(("agent/daemon/", "agent/cli/"))]
+    checks.ok("only daemon and command line assert", not asserting,
+              str(asserting))
     vague = [n for n in sources if os.path.basename(n) in
              ("utils.c", "util.c", "common.h", "internal.h", "misc.c")]
     checks.ok("no drawer without a label", not vague, str(vague))

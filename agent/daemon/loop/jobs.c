@@ -12,6 +12,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "agent/daemon/loop/assert.h"
+
 struct queue {
 	struct fgt_job *first, *last;
 };
@@ -88,6 +90,8 @@ static void do_all(struct fgt_jobs *jobs, struct queue *queue)
 {
 	struct fgt_job *job;
 
+	FGT_ASSERT(!jobs->is_started ||
+		   !pthread_equal(jobs->thread, pthread_self()));
 	do {
 		pthread_mutex_lock(&jobs->lock);
 		job = take_first(queue);

@@ -14,11 +14,15 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "agent/daemon/loop/assert.h"
 #include "ringbuf/base/clock.h"
 
 struct fgt_loop {
 	int epoll_fd;
 	bool is_stopping;
+	/* While it runs: the only thread that may change it. */
+	bool is_running;
+	pthread_t thread;
 
 	struct fgt_watch timer_watch;
 	struct fgt_timer *timers; /* a few per client: a list will do */
@@ -40,11 +44,17 @@ uint64_t fgt_loop_now(void)
 	return fgt_clock_ns(CLOCK_MONOTONIC);
 }
 
+static bool may_change(const struct fgt_loop *loop)
+{
+	return !loop->is_running || pthread_equal(loop->thread, pthread_self());
+}
+
 int fgt_loop_watch(struct fgt_loop *loop, struct fgt_watch *watch,
 		   uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = watch };
 
+	FGT_ASSERT(may_change(loop));
 	if (epoll_ctl(loop->epoll_fd,
 		      watch->is_added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
 		      watch->fd, &event) < 0)
@@ -55,6 +65,7 @@ int fgt_loop_watch(struct fgt_loop *loop, struct fgt_watch *watch,
 
 void fgt_loop_unwatch(struct fgt_loop *loop, struct fgt_watch *watch)
 {
+	FGT_ASSERT(may_change(loop));
 	if (!watch->is_added)
 		return;
 	(void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
@@ -79,6 +90,7 @@ static void set_timerfd(struct fgt_loop *loop)
 
 void fgt_loop_disarm(struct fgt_loop *loop, struct fgt_timer *timer)
 {
+	FGT_ASSERT(may_change(loop));
 	if (!timer->is_armed)
 		return;
 	if (timer->previous)
@@ -255,19 +267,25 @@ void fgt_loop_free(struct fgt_loop *loop)
  */
 int fgt_loop_run(struct fgt_loop *loop)
 {
+	FGT_ASSERT(!loop->is_running);
+	loop->thread = pthread_self();
+	loop->is_running = true;
 	loop->is_stopping = false;
 	while (!loop->is_stopping) {
 		struct epoll_event event;
 		struct fgt_watch *watch;
 		int n = epoll_wait(loop->epoll_fd, &event, 1, -1);
 
-		if (n < 0 && errno != EINTR)
+		if (n < 0 && errno != EINTR) {
+			loop->is_running = false;
 			return -errno;
+		}
 		if (n != 1)
 			continue;
 		watch = event.data.ptr;
 		watch->ready(watch->context, event.events);
 	}
+	loop->is_running = false;
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 #include "agent/config/config.h"
+#include "agent/daemon/loop/assert.h"
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/programs/crash.h"

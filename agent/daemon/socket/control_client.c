@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/daemon/loop/assert.h"
 #include "agent/daemon/socket/reply.h"
 #include "agent/protocol/protocol.h"
 #include "ringbuf/base/fd.h"
@@ -27,6 +28,7 @@
 
 static void drop_request(struct fgt_control_client *client)
 {
+	FGT_ASSERT(client->control->large_bytes >= client->large_bytes);
 	client->control->large_bytes -= client->large_bytes;
 	client->large_bytes = 0;
 	free(FGT_TAKE(client->bytes));
@@ -43,6 +45,7 @@ static void unlink_client(struct fgt_control_client *client)
 		control->clients = client->next;
 	if (client->next)
 		client->next->previous = client->previous;
+	FGT_ASSERT(control->count > 0);
 	control->count--;
 	control->kept_count -= client->has_place;
 }
