@@ -354,8 +354,8 @@ def ordinary_users_record_themselves(checks, bench):
     checks.ok("an ordinary user's processes are sampled, up to its share",
               results == [0] * 5 and recording == [1] * 4 + [0],
               (results, recording, daemon.log_text()[-1000:]))
-    checks.ok("the one too many is told why",
-              "rings" in " ".join(map(str, hosts[4].say("status"))),
+    checks.ok("the process beyond the limit gets the key that mends it",
+              "ring.per_user" in " ".join(map(str, hosts[4].say("status"))),
               hosts[4].say("status"))
     hosts[0].say("burn 300")
     result = hosts[0].slice(200)
