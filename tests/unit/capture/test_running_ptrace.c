@@ -44,14 +44,23 @@ static void count_signal(int number)
 	__atomic_fetch_add(&shared[1], 1, __ATOMIC_RELAXED);
 }
 
+/* Returns once the child counts rounds: a stop that came earlier would leave
+ * an orphan without PR_SET_PDEATHSIG. */
 static pid_t start_busy(unsigned int alarm_us)
 {
+	uint64_t rounds = __atomic_load_n(&shared[0], __ATOMIC_RELAXED);
 	pid_t child = fork();
 
 	assert_true(child >= 0);
 	if (child > 0) {
-		sleep_ms(30);
-		return child;
+		for (int i = 0; i < 10000; i++) {
+			if (__atomic_load_n(&shared[0], __ATOMIC_RELAXED) !=
+			    rounds)
+				return child;
+			sleep_ms(1);
+		}
+		kill(child, SIGKILL);
+		fail_msg("the child did not run within 10 s");
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (alarm_us) {
