@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* What is written in the place of a byte that is not UTF-8: U+FFFD. */
+/* Written in place of a byte that is not UTF-8: U+FFFD. */
 #define FGT_UTF8_REPLACEMENT "\xef\xbf\xbd"
 
 /*

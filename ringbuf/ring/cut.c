@@ -12,7 +12,7 @@
 
 #include "ringbuf/base/clock.h"
 
-/* When the writer overtook all of it: cut again, so often. */
+/* How often to cut again when the writer overtook all of it. */
 #define CUT_TRIES 3
 
 void *fgt_cut_grow(void *array, uint32_t count, uint32_t *capacity,
@@ -137,10 +137,10 @@ static uint64_t count_wanted(const struct fgt_cut *cut,
 }
 
 /*
- * Looks how far the writer has come and lets go of what it has dropped.
- * Acquire: pairs with the store of tail_seq in evict(). Whatever was copied
- * before from segments that remain, and for them from tables, is whole.
- * -EAGAIN if nothing remains.
+ * Reads how far the writer has come and forgets what it has dropped. Acquire:
+ * pairs with the store of tail_seq in evict(). Whatever was copied before from
+ * segments that remain, and for them from tables, is whole. -EAGAIN if nothing
+ * remains.
  */
 static int settle(struct fgt_cut *cut)
 {
@@ -349,7 +349,7 @@ static int find_range(struct fgt_cut *cut, uint64_t *ret_oldest_ns)
 		return -ENODATA;
 	*ret_oldest_ns =
 		find_tick_ns(cut->region, &segments[first], cut->oldest_tick);
-	/* What was read of it counts only if it is still there. */
+	/* The copy counts only if the segment is still there. */
 	cut->first_segment = first;
 	error = settle(cut);
 	return error || first != cut->first_segment ? -EAGAIN : 0;

@@ -134,7 +134,7 @@ int fgt_cut_collect(struct fgt_cut *cut);
 /* Pieces and copies to a slice. -EBADMSG if a copy is invalid, -ENOMEM. */
 int fgt_cut_build(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice);
 
-/* Its texts are terminated, whatever the region holds. */
+/* Its texts are terminated, even from a damaged region. */
 void fgt_cut_process(const struct fgt_region *region,
 		     struct fgt_process_info *ret_process);
 

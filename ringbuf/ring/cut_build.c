@@ -71,7 +71,7 @@ static int build_anchors(struct building *building)
 	return 0;
 }
 
-/* Those before the first tick leave what is in force there. */
+/* Paces before the first tick leave the one that is in force there. */
 static int build_paces(struct building *building)
 {
 	const struct fgt_cut *cut = building->cut;

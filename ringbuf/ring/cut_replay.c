@@ -68,8 +68,8 @@ static int close_piece(struct fgt_cut *cut, uint32_t slot, uint32_t end)
 }
 
 /*
- * Cuts everything of the slot from tick first on: what was credited to the
- * next change. What lies wholly in it is gone.
+ * Ends the pieces of the slot at tick first: the rest was credited to the next
+ * change. Pieces wholly behind it are dropped.
  */
 static int cut_back(struct fgt_cut *cut, uint32_t slot, uint32_t first)
 {

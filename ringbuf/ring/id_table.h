@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers for things that are counted: hands out the lowest number never used
- * or one that was given back, keeps an exact count of references to each, and
- * finds them again by hash. What the things are lies elsewhere.
- * Used by the ring's writer only; must not allocate after it was made.
+ * Numbers for things that are counted: hands out a number that was given back,
+ * else the lowest that was never used, counts the references to each, and finds
+ * them by hash. The things are stored by the caller. Used by the ring's writer
+ * only; must not allocate after it was made.
  */
 #ifndef FGT_RINGBUF_RING_ID_TABLE_H
 #define FGT_RINGBUF_RING_ID_TABLE_H

@@ -83,8 +83,8 @@ static void evict(struct fgt_writer *writer)
 }
 
 /*
- * The segment being written and the one before it stay: whatever the target
- * does, the last ticks can be cut.
+ * The segment being written and the one before it stay, so that the last ticks
+ * can always be cut.
  */
 bool fgt_log_evict_oldest(struct fgt_writer *writer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lays the region out, makes it and maps it. Runs in the writer's thread and
- * in readers of any process; must not believe a header that it did not write.
+ * Lays the region out, makes it and maps it. Runs in the writer's thread and in
+ * readers of any process; must check a header that it did not write.
  */
 #include "ringbuf/ring/region.h"
 

@@ -44,7 +44,7 @@ struct fgt_writer_thread {
 	uint64_t first_tick;
 };
 
-/* What was made since the newest segment began. */
+/* Ids that were made since the newest segment began. */
 struct fgt_writer_level {
 	uint64_t log_words;
 	uint32_t nodes, frames, images, threads;
@@ -82,7 +82,7 @@ struct fgt_ring {
 
 /* ---- intern ----------------------------------------------------------- */
 
-/* Of what a table of the region holds under a number. */
+/* Hash of the entry that a table of the region has under a number. */
 uint64_t fgt_intern_hash_node(const void *nodes, uint32_t id);
 uint64_t fgt_intern_hash_frame(const void *frames, uint32_t id);
 uint64_t fgt_intern_hash_image(const void *images, uint32_t id);

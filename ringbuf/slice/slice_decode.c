@@ -428,7 +428,7 @@ static int read_pairs(struct fgt_msgpack_cursor *cursor, uint32_t count,
 	return 0;
 }
 
-/* The version comes first, whatever the rest looks like. */
+/* The version comes first, before anything that a later version may change. */
 static int read_version(struct fgt_msgpack_cursor *cursor, struct fgt_why *why)
 {
 	struct fgt_msgpack_text key = fgt_msgpack_read_str(cursor);

@@ -416,7 +416,7 @@ static int copy_times(struct narrowing *narrowing)
 		return error;
 	result->effective_hz = (count - 1) * 1e9 / (double)(last_ns - first_ns);
 	result->missed_ticks = count_missed(narrowing);
-	/* What is gone is gone from the old end only. */
+	/* Only ticks at the old end can have been evicted. */
 	if (result->requested_from_ns < source->tick_ns[0]) {
 		result->evicted_ticks = source->evicted_ticks;
 		result->lapped_ticks = source->lapped_ticks;

@@ -185,7 +185,7 @@ bool fgt_spans_belong(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 	if (fgt_spans_clip(slice, begin_ns, end_ns, &ignored[0], &ignored[1]))
 		return true;
 	end_ns = end_of(end_ns);
-	/* Between what was asked for and the ticks that there are. */
+	/* Between the end of the requested range and the nearest tick. */
 	return end_ns < first_ns ? end_ns >= slice->requested_from_ns &&
 					   first_ns - end_ns <= EDGE_NS
 				 : begin_ns <= slice->requested_to_ns &&
@@ -248,8 +248,8 @@ static void mark_wanted(struct narrowing *narrowing)
 		narrowing->tasks[i] = is_wanted(narrowing, task->begin_ns,
 						task->end_ns, task->tid);
 	}
-	/* What is around a span comes before it: from the end to the start,
-	 * a wanted one makes wanted the next one that is less deep. */
+	/* Surrounding spans come before a span: from the end to the start, a
+	 * wanted span makes the next less deep one wanted. */
 	for (uint32_t i = source->span_count; i-- > 0;) {
 		const struct fgt_slice_span *span = &source->spans[i];
 

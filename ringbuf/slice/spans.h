@@ -28,8 +28,8 @@ bool fgt_spans_clip(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		    uint64_t end_ns, uint64_t *ret_begin_ns,
 		    uint64_t *ret_end_ns);
 
-/* Does [begin_ns, end_ns], end 0 open, belong to the slice? It overlaps its
- * ticks, or lies within what was asked for and a second of them. */
+/* True if [begin_ns, end_ns], end 0 open, overlaps the slice's ticks, or lies
+ * in the requested range within one second of them. */
 bool fgt_spans_belong(const struct fgt_ring_slice *slice, uint64_t begin_ns,
 		      uint64_t end_ns);
 

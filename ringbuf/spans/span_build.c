@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was gathered of a span log, into the tables of a slice: what overlaps
- * its ticks, by the places that it has there. Any thread.
+ * Puts what was gathered from a span log into the tables of a slice, if it
+ * overlaps the slice's ticks. Any thread.
  */
 #include "ringbuf/spans/span_cut.h"
 

@@ -204,7 +204,7 @@ uint64_t fgt_span_reader_missed(const struct fgt_span_log *log,
 	uint64_t read = reader->records;
 	uint32_t chunks = count_used(log, load_next(log));
 
-	/* Of what is gone, what had been read. */
+	/* Records that were read, of those that are gone. */
 	for (uint32_t i = 0; i < chunks; i++) {
 		const struct seen *seen = &reader->seen[i];
 		uint64_t state = atomic_load_explicit(

@@ -19,8 +19,9 @@ int64_t fgt_memory_read(int32_t tid, uint64_t address, void *buffer,
 			size_t len);
 
 /*
- * From now on only this very process is read. If it confines itself, only by
- * calls that are made by every program: process_vm_readv(2) may end it.
+ * From now on only this process is read, and only with system calls that every
+ * program makes: a program that confines itself may be killed for
+ * process_vm_readv(2).
  */
 void fgt_memory_only_own(void);
 

@@ -215,7 +215,7 @@ static int run_register(struct interpreter *in, uint8_t opcode)
 	return 0;
 }
 
-/* 0, REACHED, or an error: also for what is unknown. */
+/* 0, REACHED, or an error, also for an unknown instruction. */
 static int run_one(struct interpreter *in)
 {
 	struct fgt_cfi_cursor *cursor = &in->cursor;

@@ -175,7 +175,7 @@ static int load_section(const struct fgt_elf_source *source,
 	return r;
 }
 
-/* Where .eh_frame lies when section headers are gone: hdr points at it. */
+/* Finds .eh_frame without section headers: hdr points at it. */
 static void find_eh_frame(const struct fgt_elf *elf, uint64_t address,
 			  struct fgt_elf_range *range)
 {
@@ -278,7 +278,7 @@ static int build_index(struct indexed_section *indexed)
 	size_t capacity = 0;
 	int r;
 
-	/* At once: all of it is gone through. */
+	/* Reads the whole section at once: the index needs all of it. */
 	if (!fgt_cfi_section_need(section, 0, section->len))
 		return -EIO;
 	while (offset < section->len &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads ELF headers, notes and section headers with bounded copies. Runs in
- * any thread; must not map files, nor believe a count.
+ * Reads ELF headers, notes and section headers with bounded copies. Runs in any
+ * thread; must not map files, and must check every count.
  */
 #include "agent/unwind/elf/elf_file.h"
 
@@ -222,7 +222,7 @@ static void take_section(struct fgt_elf *elf,
 	range->is_compressed = section->sh_flags & SHF_COMPRESSED;
 }
 
-/* Section headers are optional: whatever is odd about them ends the search. */
+/* Section headers are optional: a broken one ends the search. */
 static void parse_sections(struct fgt_elf *elf,
 			   const struct fgt_elf_source *source,
 			   const Elf64_Ehdr *header)

@@ -77,9 +77,9 @@ static bool is_read(struct fgt_lazy_bytes *lazy, size_t page)
 }
 
 /*
- * Is it the file that it was? In a program that closes all descriptors it finds
- * the number may stand for another one. What is written over it without any
- * change of size the target runs, too.
+ * True if the descriptor is still of the same file: a program that closes all
+ * descriptors may reuse the number. A file that was overwritten without a
+ * change of size counts as the same: the target runs the new bytes, too.
  */
 static bool is_same_file(const struct fgt_lazy_bytes *lazy)
 {

@@ -25,8 +25,9 @@ uint8_t *fgt_lazy_bytes_get(struct fgt_lazy_bytes *lazy);
 
 /*
  * Reads [at, at + len), or as much of it as lies within, if it is not there
- * yet. False: the file cannot be read there, or has changed. MT-Safe |
- * AS-Unsafe
+ * yet. False: the file cannot be read there, or has changed.
+ *
+ * MT-Safe | AS-Unsafe
  */
 bool fgt_lazy_bytes_need(struct fgt_lazy_bytes *lazy, uint64_t at,
 			 uint64_t len);
