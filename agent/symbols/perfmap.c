@@ -22,7 +22,7 @@
 
 #define READ_MAX_NS 2000000000ull
 
-struct line {
+struct map_line {
 	uint64_t start, end;
 	uint32_t name; /* offset in text */
 	uint32_t order;
@@ -32,14 +32,14 @@ struct line {
 struct fgt_perfmap {
 	char *text; /* the file; names are NUL-terminated in it */
 	size_t len;
-	struct line *lines;
+	struct map_line *lines;
 	size_t count, capacity;
 	struct stat status;
 };
 
 /* A heap of lines, the latest on top. */
 struct heap {
-	const struct line **items;
+	const struct map_line **items;
 	size_t count;
 };
 
@@ -155,11 +155,11 @@ static const char *parse_hex(const char *at, const char *end, uint64_t *ret)
 	return digits && at < end ? at + 1 : NULL;
 }
 
-static int add_line(struct fgt_perfmap *map, const struct line *line)
+static int add_line(struct fgt_perfmap *map, const struct map_line *line)
 {
 	if (map->count == map->capacity) {
 		size_t capacity = map->capacity ? map->capacity * 2 : 256;
-		struct line *grown =
+		struct map_line *grown =
 			realloc(map->lines, capacity * sizeof(*grown));
 
 		if (!grown)
@@ -185,7 +185,7 @@ static void clean_name(char *name, char *end)
 static int parse_line(struct fgt_perfmap *map, char *start, char *end,
 		      uint32_t order)
 {
-	struct line line = { .order = order };
+	struct map_line line = { .order = order };
 	uint64_t size;
 	const char *at = parse_hex(start, end, &line.start);
 
@@ -218,7 +218,7 @@ static int parse(struct fgt_perfmap *map)
 
 static int compare_lines(const void *left, const void *right)
 {
-	const struct line *a = left, *b = right;
+	const struct map_line *a = left, *b = right;
 
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
@@ -227,7 +227,7 @@ static int compare_lines(const void *left, const void *right)
 
 static void heap_swap(struct heap *heap, size_t a, size_t b)
 {
-	const struct line *line = heap->items[a];
+	const struct map_line *line = heap->items[a];
 
 	heap->items[a] = heap->items[b];
 	heap->items[b] = line;
@@ -238,7 +238,7 @@ static bool heap_is_later(const struct heap *heap, size_t a, size_t b)
 	return heap->items[a]->order > heap->items[b]->order;
 }
 
-static void heap_push(struct heap *heap, const struct line *line)
+static void heap_push(struct heap *heap, const struct map_line *line)
 {
 	size_t at = heap->count++;
 
@@ -273,7 +273,7 @@ static void heap_pop(struct heap *heap)
  * Sweeps over sorted lines and emits, piece by piece, the latest line that
  * covers it: at most two pieces for each line.
  */
-static int sweep(struct fgt_perfmap *map, const struct line *lines,
+static int sweep(struct fgt_perfmap *map, const struct map_line *lines,
 		 size_t count, struct heap *heap)
 {
 	uint64_t at = 0;
@@ -281,7 +281,7 @@ static int sweep(struct fgt_perfmap *map, const struct line *lines,
 	int error = 0;
 
 	while (!error && (next < count || heap->count)) {
-		struct line piece;
+		struct map_line piece;
 
 		if (!heap->count)
 			at = lines[next].start;
@@ -317,7 +317,7 @@ static int flatten(struct fgt_perfmap *map)
 	if (!items)
 		return -ENOMEM;
 	heap.items = items;
-	qsort(lines, count, sizeof(struct line), compare_lines);
+	qsort(lines, count, sizeof(struct map_line), compare_lines);
 	return sweep(map, lines, count, &heap);
 }
 

@@ -39,7 +39,7 @@ struct fgt_symbolizer {
 };
 
 /* One frame to be named. */
-struct job {
+struct frame_job {
 	uint64_t address; /* where to look */
 	uint32_t image; /* index + 1, FGT_IMAGE_NONE */
 	uint32_t frame;
@@ -158,7 +158,8 @@ static const char *find_jit_name(struct resolver *resolver, uint64_t pc)
 	return fgt_perfmap_find(resolver->symbolizer->perfmap, pc);
 }
 
-static int name_anonymous(struct resolver *resolver, const struct job *job)
+static int name_anonymous(struct resolver *resolver,
+			  const struct frame_job *job)
 {
 	const struct fgt_frame *frame =
 		&resolver->slice->frames[job->frame].frame;
@@ -195,7 +196,8 @@ static bool may_be_jit(const char *path)
 }
 
 /* image+0xoffset with the reason, or a JIT's name. Lock held. */
-static int name_by_offset(struct resolver *resolver, const struct job *job,
+static int name_by_offset(struct resolver *resolver,
+			  const struct frame_job *job,
 			  enum fgt_symbol_reason reason)
 {
 	const struct fgt_ring_slice *slice = resolver->slice;
@@ -335,7 +337,8 @@ static void make_key(const struct fgt_ring_slice *slice,
 
 /* Names a frame from the cache, or by its offset. */
 static int name_frame(struct resolver *resolver,
-		      const struct fgt_name_image *image, const struct job *job,
+		      const struct fgt_name_image *image,
+		      const struct frame_job *job,
 		      enum fgt_symbol_reason reason)
 {
 	const uint8_t *pack;
@@ -355,7 +358,7 @@ static int name_frame(struct resolver *resolver,
  * Names the first jobs of one image, up to FGT_HELPER_ADDRESSES_MAX new
  * addresses. Lock held.
  */
-static int name_some(struct resolver *resolver, const struct job *jobs,
+static int name_some(struct resolver *resolver, const struct frame_job *jobs,
 		     size_t count, size_t *ret_done)
 {
 	const struct fgt_slice_image *slice_image =
@@ -392,7 +395,7 @@ static int name_some(struct resolver *resolver, const struct job *jobs,
 	return error;
 }
 
-static int name_jobs(struct resolver *resolver, const struct job *jobs,
+static int name_jobs(struct resolver *resolver, const struct frame_job *jobs,
 		     size_t count)
 {
 	int error = 0;
@@ -416,7 +419,7 @@ static int name_jobs(struct resolver *resolver, const struct job *jobs,
 
 static int compare_jobs(const void *left, const void *right)
 {
-	const struct job *a = left, *b = right;
+	const struct frame_job *a = left, *b = right;
 
 	if (a->image != b->image)
 		return a->image < b->image ? -1 : 1;
@@ -426,7 +429,7 @@ static int compare_jobs(const void *left, const void *right)
 }
 
 /* Lists the frames that need names; markers get theirs at once. */
-static int list_jobs(struct resolver *resolver, struct job *jobs,
+static int list_jobs(struct resolver *resolver, struct frame_job *jobs,
 		     size_t *ret_count)
 {
 	const struct fgt_ring_slice *slice = resolver->slice;
@@ -444,7 +447,7 @@ static int list_jobs(struct resolver *resolver, struct job *jobs,
 					  FGT_SYMBOL_FOUND);
 			continue;
 		}
-		jobs[count++] = (struct job){
+		jobs[count++] = (struct frame_job){
 			.address = frame->address -
 				   !!(frame->flags & FGT_FRAME_CALLER),
 			.image = frame->image <= slice->image_count
@@ -482,13 +485,13 @@ int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 	size_t count;
 	int error;
 
-	jobs = calloc((size_t)slice->frame_count + 1, sizeof(struct job));
+	jobs = calloc((size_t)slice->frame_count + 1, sizeof(struct frame_job));
 	if (!jobs)
 		return -ENOMEM;
 	error = list_jobs(&resolver, jobs, &count);
 	if (error)
 		return error;
-	qsort(jobs, count, sizeof(struct job), compare_jobs);
+	qsort(jobs, count, sizeof(struct frame_job), compare_jobs);
 	fgt_target_root_open(&slice->process, is_live, &resolver.root);
 	error = name_jobs(&resolver, jobs, count);
 	fgt_target_root_close(&resolver.root);

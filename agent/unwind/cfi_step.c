@@ -33,7 +33,7 @@
 #define KEPT_AT	      (SCRATCH_AT + SCRATCH_BYTES)
 #define ARENA_BYTES   (KEPT_AT + KEPT_BYTES)
 
-struct range {
+struct address_range {
 	uint64_t start, end;
 };
 
@@ -50,7 +50,7 @@ struct fgt_cfi_stepper {
 	/* Why the last callback failed, if one did. */
 	enum fgt_step failure;
 	unsigned int failed_reg;
-	struct range signals[SIGNAL_RANGES_MAX];
+	struct address_range signals[SIGNAL_RANGES_MAX];
 	size_t signal_count;
 	struct kept_rule kept[KEPT_RULES_MAX];
 	size_t kept_count, kept_bytes;

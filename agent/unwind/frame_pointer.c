@@ -32,7 +32,7 @@ struct candidate {
 	enum rank rank;
 };
 
-struct search {
+struct slot_search {
 	struct fgt_walk *walk;
 	const struct fgt_regs *regs;
 	uint64_t asked_pc; /* where the frame pointer was asked for */
@@ -47,7 +47,7 @@ struct search {
  * What [slot] holds is not asked: a caller without frame pointers keeps
  * anything there, and for one with them the walk fails on a wrong one.
  */
-static enum rank rank_of(const struct search *search, uint64_t slot,
+static enum rank rank_of(const struct slot_search *search, uint64_t slot,
 			 uint64_t target)
 {
 	if (slot == search->predicted && (!target || target == search->start))
@@ -57,7 +57,7 @@ static enum rank rank_of(const struct search *search, uint64_t slot,
 	return target == search->start ? DIRECT : JUMPED; /* to be proved */
 }
 
-static void collect(struct search *search, uint64_t from)
+static void collect(struct slot_search *search, uint64_t from)
 {
 	struct fgt_view *view = &search->walk->view;
 	uint64_t return_pc, slot = (from + 7) & ~7ull;
@@ -83,7 +83,7 @@ static void collect(struct search *search, uint64_t from)
  * Does the called function jump into the one that asked: by a tail call, or
  * into its own cold part?
  */
-static bool is_jump_proved(const struct search *search, uint64_t target)
+static bool is_jump_proved(const struct slot_search *search, uint64_t target)
 {
 	const struct fgt_view *view = &search->walk->view;
 	uint8_t code[4096];
@@ -109,7 +109,7 @@ static bool is_jump_proved(const struct search *search, uint64_t target)
 
 /* 0: taken. If more stack is needed, need_end is set and no other slot is
  * tried: a worse one might look right. */
-static enum fgt_marker try_candidate(struct search *search,
+static enum fgt_marker try_candidate(struct slot_search *search,
 				     const struct candidate *candidate)
 {
 	struct fgt_regs regs = *search->regs;
@@ -125,7 +125,7 @@ static enum fgt_marker try_candidate(struct search *search,
 	return reason;
 }
 
-static enum fgt_marker try_rank(struct search *search, enum rank rank)
+static enum fgt_marker try_rank(struct slot_search *search, enum rank rank)
 {
 	enum fgt_marker reason;
 
@@ -140,7 +140,7 @@ static enum fgt_marker try_rank(struct search *search, enum rank rank)
 }
 
 /* Without rules: the nearest code before pc that sets up a frame pointer. */
-static void guess_function(struct search *search, uint64_t pc)
+static void guess_function(struct slot_search *search, uint64_t pc)
 {
 	const struct fgt_view *view = &search->walk->view;
 	uint8_t code[ENTRY_BYTES];
@@ -154,7 +154,7 @@ static void guess_function(struct search *search, uint64_t pc)
 }
 
 /* Learns about the function that asked. */
-static void describe_function(struct search *search)
+static void describe_function(struct slot_search *search)
 {
 	const struct fgt_frame_state *state = &search->walk->state;
 	const struct fgt_view *view = &search->walk->view;
@@ -183,7 +183,7 @@ static void describe_function(struct search *search)
 enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 					  const struct fgt_regs *regs)
 {
-	struct search search = { .walk = walk, .regs = regs };
+	struct slot_search search = { .walk = walk, .regs = regs };
 
 	uint64_t word;
 

@@ -56,7 +56,7 @@ void fgt_nearest_offer(struct fgt_nearest *nearest, const char *candidate)
 	if (word_len == 0)
 		return;
 	edits = fgt_nearest_edits(nearest->word, word_len, candidate, len);
-	/* What was typed so far of a longer word is near, too. */
+	/* The beginning of a longer word is near, too. */
 	if (word_len >= 2 && word_len < len &&
 	    strncmp(nearest->word, candidate, word_len) == 0)
 		edits = 1;

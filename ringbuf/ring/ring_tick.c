@@ -11,7 +11,7 @@
 
 #include "ringbuf/slice/pace.h"
 
-/* CLOCK_MONOTONIC beyond 146 years is not believed: sums cannot overflow. */
+/* CLOCK_MONOTONIC beyond 146 years is refused: sums cannot overflow. */
 #define MONO_NS_MAX (FGT_WORD_VALUE_MAX)
 
 /* ---- Threads ---------------------------------------------------------- */

@@ -215,14 +215,14 @@ fgt_spans_labels(const struct fgt_ring_slice *slice, uint32_t span,
 
 /* ---- Narrowing ---------------------------------------------------------- */
 
-struct narrowing {
+struct span_narrowing {
 	const struct fgt_ring_slice *source;
 	struct fgt_ring_slice *result;
 	int32_t tid;
 	uint32_t *tasks, *spans; /* new numbers + 1, 0: left out */
 };
 
-static int copy_string(struct narrowing *narrowing, uint32_t *id)
+static int copy_string(struct span_narrowing *narrowing, uint32_t *id)
 {
 	const char *text = fgt_slice_string(narrowing->source, *id);
 
@@ -230,14 +230,14 @@ static int copy_string(struct narrowing *narrowing, uint32_t *id)
 				  strlen(text), id);
 }
 
-static bool is_wanted(const struct narrowing *narrowing, uint64_t begin_ns,
+static bool is_wanted(const struct span_narrowing *narrowing, uint64_t begin_ns,
 		      uint64_t end_ns, int32_t tid)
 {
 	return (!narrowing->tid || narrowing->tid == tid) &&
 	       fgt_spans_belong(narrowing->result, begin_ns, end_ns);
 }
 
-static void mark_wanted(struct narrowing *narrowing)
+static void mark_wanted(struct span_narrowing *narrowing)
 {
 	bool is_inner_wanted[FGT_SPAN_DEPTH_MAX] = { false };
 	const struct fgt_ring_slice *source = narrowing->source;
@@ -275,7 +275,7 @@ static void number(uint32_t *marks, uint32_t count)
 			marks[i] = ++used;
 }
 
-static int copy_tasks(struct narrowing *narrowing)
+static int copy_tasks(struct span_narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
@@ -299,7 +299,7 @@ static int copy_tasks(struct narrowing *narrowing)
 	return r;
 }
 
-static int copy_spans(struct narrowing *narrowing)
+static int copy_spans(struct span_narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
@@ -322,7 +322,7 @@ static int copy_spans(struct narrowing *narrowing)
 	return r;
 }
 
-static int copy_marks(struct narrowing *narrowing)
+static int copy_marks(struct span_narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
@@ -375,7 +375,7 @@ void fgt_spans_settle_counters(struct fgt_ring_slice *slice)
 }
 
 /* They belong to the process: a slice of one thread keeps all. */
-static int copy_counters(struct narrowing *narrowing)
+static int copy_counters(struct span_narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
@@ -413,7 +413,7 @@ static void sort_labels(struct fgt_ring_slice *slice)
 		      compare_labels);
 }
 
-static int copy_labels(struct narrowing *narrowing)
+static int copy_labels(struct span_narrowing *narrowing)
 {
 	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
@@ -438,9 +438,9 @@ static int copy_labels(struct narrowing *narrowing)
 	return r;
 }
 
-static int copy_all(struct narrowing *narrowing)
+static int copy_all(struct span_narrowing *narrowing)
 {
-	int (*const steps[])(struct narrowing *) = {
+	int (*const steps[])(struct span_narrowing *) = {
 		copy_tasks, copy_spans, copy_marks, copy_counters, copy_labels,
 	};
 	int r = 0;
@@ -458,9 +458,9 @@ int fgt_spans_narrow(const struct fgt_ring_slice *source, int32_t tid,
 {
 	FGT_AUTO(free) void *tasks = NULL;
 	FGT_AUTO(free) void *spans = NULL;
-	struct narrowing narrowing = { .source = source,
-				       .result = result,
-				       .tid = tid };
+	struct span_narrowing narrowing = { .source = source,
+					    .result = result,
+					    .tid = tid };
 
 	tasks = calloc((size_t)source->task_count + 1, sizeof(uint32_t));
 	spans = calloc((size_t)source->span_count + 1, sizeof(uint32_t));

@@ -154,7 +154,7 @@ static int put_counter(struct fgt_span_gathering *all,
 /* ---- Labels ------------------------------------------------------------- */
 
 /* Spans of the slice by number. */
-struct place {
+struct span_place {
 	uint64_t number;
 	uint32_t span;
 };
@@ -167,7 +167,7 @@ struct timed_label {
 
 static int compare_numbers(const void *left, const void *right)
 {
-	const struct place *a = left, *b = right;
+	const struct span_place *a = left, *b = right;
 
 	return a->number < b->number ? -1 : a->number > b->number;
 }
@@ -183,15 +183,15 @@ static int compare_timed(const void *left, const void *right)
 	return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static struct place *new_places(const struct fgt_ring_slice *slice)
+static struct span_place *new_places(const struct fgt_ring_slice *slice)
 {
-	struct place *places;
+	struct span_place *places;
 
 	places = calloc((size_t)slice->span_count + 1, sizeof(*places));
 	if (!places)
 		return NULL;
 	for (uint32_t i = 0; i < slice->span_count; i++)
-		places[i] = (struct place){ slice->spans[i].number, i };
+		places[i] = (struct span_place){ slice->spans[i].number, i };
 	if (slice->span_count)
 		qsort(places, slice->span_count, sizeof(*places),
 		      compare_numbers);
@@ -199,12 +199,13 @@ static struct place *new_places(const struct fgt_ring_slice *slice)
 }
 
 /* One label more, unless its span is not in the slice. */
-static int add_label(struct fgt_span_gathering *all, const struct place *places,
+static int add_label(struct fgt_span_gathering *all,
+		     const struct span_place *places,
 		     const struct fgt_span_remark *remark,
 		     struct timed_label *labels, uint32_t *count)
 {
-	const struct place wanted = { .number = remark->number };
-	const struct place *place;
+	const struct span_place wanted = { .number = remark->number };
+	const struct span_place *place;
 	struct timed_label *next = &labels[*count];
 	int r;
 

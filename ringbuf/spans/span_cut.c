@@ -24,7 +24,7 @@ static void gathering_done(struct fgt_span_gathering *all)
 
 /* ---- Gathering ---------------------------------------------------------- */
 
-/* Room for so many more. The log's size bounds it all. */
+/* Makes room for more; the size of the log is the bound. */
 static int reserve(void **array, size_t count, size_t more, size_t *capacity,
 		   size_t size)
 {
@@ -279,8 +279,8 @@ static void nest(const struct fgt_span_item *task, struct fgt_span_item *spans,
 
 			over->end_ns = least(over->end_ns, span->begin_ns);
 		}
-		/* Ends only ever move to before what comes later: what lies
-		 * in an open span was cut to it when it began. */
+		/* Ends only move forward to later begins: spans inside an open
+		 * span were cut to it when they began. */
 		latest_ns = depth ? open[depth - 1]->end_ns : task->end_ns;
 		span->begin_ns = least(span->begin_ns, latest_ns);
 		span->end_ns = least(span->end_ns, latest_ns);

@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-/* One table for all inputs: each is a file of its own. */
+/* One table for all inputs: each input is another file. */
 static struct fgt_cfi_rows *rows;
 static uint64_t serial;
 

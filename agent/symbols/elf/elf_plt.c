@@ -18,7 +18,7 @@
 #define ENTRY_BYTES 16
 
 /* A word that the loader fills with the address of a function. */
-struct slot {
+struct plt_slot {
 	uint64_t address;
 	const char *name; /* NULL: target is an address in this file */
 	uint64_t target;
@@ -28,11 +28,12 @@ struct plt {
 	struct fgt_elf_symbols *symbols; /* sorted */
 	Elf *elf;
 	GElf_Half machine;
-	struct slot *slots; /* by address */
+	struct plt_slot *slots; /* by address */
 	size_t slot_count, slot_capacity;
-	struct slot *jumps; /* of .rela.plt, in its order */
+	struct plt_slot *jumps; /* of .rela.plt, in its order */
 	size_t jump_count;
-	struct slot *entries; /* found: address of the entry, name, target */
+	struct plt_slot
+		*entries; /* found: address of the entry, name, target */
 	size_t entry_count;
 };
 
@@ -68,14 +69,14 @@ static bool is_slot_type(GElf_Half machine, GElf_Xword info, bool *ret_is_local)
 	       type == R_AARCH64_GLOB_DAT;
 }
 
-static int add_slot(struct slot **slots, size_t *count, size_t *capacity,
-		    const struct slot *slot)
+static int add_slot(struct plt_slot **slots, size_t *count, size_t *capacity,
+		    const struct plt_slot *slot)
 {
 	if (*count >= SLOTS_MAX)
 		return -EFBIG;
 	if (*count == *capacity) {
 		size_t more = *capacity ? *capacity * 2 : 64;
-		struct slot *grown = realloc(*slots, more * sizeof(*grown));
+		struct plt_slot *grown = realloc(*slots, more * sizeof(*grown));
 
 		if (!grown)
 			return -ENOMEM;
@@ -111,7 +112,7 @@ static int scan_relocations(struct plt *plt, Elf_Scn *section,
 	int error = 0;
 
 	for (size_t i = 0; data && i < data->d_size / size && !error; i++) {
-		struct slot slot = { 0 };
+		struct plt_slot slot = { 0 };
 		GElf_Rela relocation;
 		bool is_local;
 
@@ -136,14 +137,14 @@ static int scan_relocations(struct plt *plt, Elf_Scn *section,
 
 static int compare_slots(const void *left, const void *right)
 {
-	const struct slot *a = left, *b = right;
+	const struct plt_slot *a = left, *b = right;
 
 	return (a->address > b->address) - (a->address < b->address);
 }
 
-static const struct slot *find_slot(const struct plt *plt, uint64_t address)
+static const struct plt_slot *find_slot(const struct plt *plt, uint64_t address)
 {
-	const struct slot key = { .address = address };
+	const struct plt_slot key = { .address = address };
 
 	if (!plt->slot_count)
 		return NULL;
@@ -160,9 +161,9 @@ static uint32_t word_at(const uint8_t *code)
 }
 
 /* [endbr64] [bnd] jmp *slot(%rip), or [endbr64] push $index (lazy, IBT). */
-static const struct slot *decode_x86_64(const struct plt *plt,
-					const uint8_t code[ENTRY_BYTES],
-					uint64_t address)
+static const struct plt_slot *decode_x86_64(const struct plt *plt,
+					    const uint8_t code[ENTRY_BYTES],
+					    uint64_t address)
 {
 	size_t at = 0;
 
@@ -183,9 +184,9 @@ static const struct slot *decode_x86_64(const struct plt *plt,
 }
 
 /* [bti c] adrp x16, page; ldr x17, [x16, #offset]. */
-static const struct slot *decode_aarch64(const struct plt *plt,
-					 const uint8_t code[ENTRY_BYTES],
-					 uint64_t address)
+static const struct plt_slot *decode_aarch64(const struct plt *plt,
+					     const uint8_t code[ENTRY_BYTES],
+					     uint64_t address)
 {
 	size_t at = word_at(code) == 0xd503245f ? 4 : 0;
 	uint32_t page = word_at(code + at), load_word = word_at(code + at + 4);
@@ -214,8 +215,8 @@ static int scan_code(struct plt *plt, Elf_Scn *section, const GElf_Shdr *header,
 		uint8_t code[ENTRY_BYTES] = { 0 };
 		uint64_t address = header->sh_addr + at;
 		size_t left = data->d_size - at;
-		const struct slot *slot;
-		struct slot entry;
+		const struct plt_slot *slot;
+		struct plt_slot entry;
 
 		memcpy(code, (const uint8_t *)data->d_buf + at,
 		       left < step ? left : step);
@@ -288,7 +289,7 @@ static int add_entries(struct plt *plt)
 			plt->entries[i].name = fgt_elf_symbols_find(
 				plt->symbols, plt->entries[i].target);
 	for (size_t i = 0; i < plt->entry_count && !error; i++) {
-		const struct slot *entry = &plt->entries[i];
+		const struct plt_slot *entry = &plt->entries[i];
 		char name[FGT_STRING_MAX];
 
 		if (!entry->name || !entry->name[0])

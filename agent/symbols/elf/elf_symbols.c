@@ -16,7 +16,7 @@
 #define ALIASES_MAX	4096 /* entries looked at for one address */
 #define PIECE_BYTES	65536
 
-struct entry {
+struct symbol_entry {
 	uint64_t start;
 	uint64_t end; /* == start: the symbol has no size */
 	uint64_t max_end; /* the highest end of this and earlier entries */
@@ -32,7 +32,7 @@ struct piece {
 };
 
 struct fgt_elf_symbols {
-	struct entry *entries;
+	struct symbol_entry *entries;
 	size_t count, capacity;
 	struct piece *pieces; /* names that were added by hand */
 };
@@ -61,10 +61,11 @@ void fgt_elf_symbols_free(struct fgt_elf_symbols *symbols)
 	free(symbols);
 }
 
-static int add_entry(struct fgt_elf_symbols *symbols, const struct entry *entry)
+static int add_entry(struct fgt_elf_symbols *symbols,
+		     const struct symbol_entry *entry)
 {
 	size_t capacity = symbols->capacity ? symbols->capacity * 2 : 256;
-	struct entry *grown;
+	struct symbol_entry *grown;
 
 	if (symbols->count >= SYMBOLS_MAX)
 		return -EFBIG;
@@ -120,7 +121,7 @@ static bool find_code_section(Elf *elf, const GElf_Sym *symbol,
 
 /* Fills an entry; false if the symbol is not a function. */
 static bool make_entry(Elf *elf, const GElf_Sym *symbol, const char *name,
-		       struct entry *ret_entry)
+		       struct symbol_entry *ret_entry)
 {
 	unsigned char type = GELF_ST_TYPE(symbol->st_info);
 	GElf_Shdr section;
@@ -129,7 +130,7 @@ static bool make_entry(Elf *elf, const GElf_Sym *symbol, const char *name,
 		return false;
 	if (is_label(name) || !find_code_section(elf, symbol, &section))
 		return false;
-	*ret_entry = (struct entry){
+	*ret_entry = (struct symbol_entry){
 		.start = symbol->st_value,
 		.end = symbol->st_value + symbol->st_size,
 		.section_end = section.sh_addr + section.sh_size,
@@ -181,7 +182,7 @@ static int add_table(struct fgt_elf_symbols *symbols, Elf *elf,
 	count = data->d_size / gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
 	for (size_t i = 1; i < count && i <= INT32_MAX && !error; i++) {
 		GElf_Sym symbol;
-		struct entry entry;
+		struct symbol_entry entry;
 		const char *name;
 
 		if (!gelf_getsym(data, (int)i, &symbol))
@@ -243,7 +244,7 @@ static const char *keep_name(struct fgt_elf_symbols *symbols, const char *name)
 int fgt_elf_symbols_add_one(struct fgt_elf_symbols *symbols, uint64_t address,
 			    uint64_t size, const char *name)
 {
-	struct entry entry = {
+	struct symbol_entry entry = {
 		.start = address,
 		.end = address + size,
 		.section_end = address + size,
@@ -261,7 +262,7 @@ int fgt_elf_symbols_add_one(struct fgt_elf_symbols *symbols, uint64_t address,
 /* By address; at one address the best first, equal input in any order. */
 static int compare_entries(const void *left, const void *right)
 {
-	const struct entry *a = left, *b = right;
+	const struct symbol_entry *a = left, *b = right;
 
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
@@ -274,7 +275,7 @@ static int compare_entries(const void *left, const void *right)
 
 int fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols)
 {
-	struct entry *entries = symbols->entries;
+	struct symbol_entry *entries = symbols->entries;
 	uint64_t max_end = 0;
 	size_t kept = 0;
 
@@ -316,10 +317,10 @@ const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,
 				 uint64_t address)
 {
 	size_t count = count_before(symbols, address);
-	const struct entry *best = NULL;
+	const struct symbol_entry *best = NULL;
 
 	for (size_t i = count, left = ALIASES_MAX; i && left; i--, left--) {
-		const struct entry *entry = &symbols->entries[i - 1];
+		const struct symbol_entry *entry = &symbols->entries[i - 1];
 
 		if (best && entry->start != best->start)
 			break;

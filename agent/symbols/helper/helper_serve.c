@@ -26,7 +26,7 @@
 #define DWARF_MAX_NS	 2000000000ull /* then lines are given up */
 #define IDLE_MAX_MS	 30000 /* then all images are closed */
 
-struct slot {
+struct image_slot {
 	uint64_t image; /* the daemon's number, 0: free */
 	uint64_t used; /* when: larger is later */
 	struct fgt_symbol_image *opened;
@@ -34,7 +34,7 @@ struct slot {
 
 struct server {
 	int fd;
-	struct slot slots[IMAGES_MAX];
+	struct image_slot slots[IMAGES_MAX];
 	uint64_t uses;
 	struct fgt_bytes reply;
 	bool is_filtered; /* cannot open files */
@@ -58,13 +58,13 @@ static void set_alarm(unsigned int seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static void clear_slot(struct slot *slot)
+static void clear_slot(struct image_slot *slot)
 {
 	fgt_symbol_image_close(slot->opened);
 	memset(slot, 0, sizeof(*slot));
 }
 
-static struct slot *find_slot(struct server *server, uint64_t image)
+static struct image_slot *find_slot(struct server *server, uint64_t image)
 {
 	for (size_t i = 0; i < IMAGES_MAX; i++)
 		if (server->slots[i].image == image)
@@ -73,12 +73,13 @@ static struct slot *find_slot(struct server *server, uint64_t image)
 }
 
 /* The slot that was used least recently, other than one; NULL if none. */
-static struct slot *find_oldest(struct server *server, const struct slot *but)
+static struct image_slot *find_oldest(struct server *server,
+				      const struct image_slot *but)
 {
-	struct slot *oldest = NULL;
+	struct image_slot *oldest = NULL;
 
 	for (size_t i = 0; i < IMAGES_MAX; i++) {
-		struct slot *slot = &server->slots[i];
+		struct image_slot *slot = &server->slots[i];
 
 		if (slot != but && slot->image &&
 		    (!oldest || slot->used < oldest->used))
@@ -88,9 +89,9 @@ static struct slot *find_oldest(struct server *server, const struct slot *but)
 }
 
 /* Closes images, the least recently used first, until the rest is small. */
-static void trim(struct server *server, const struct slot *kept)
+static void trim(struct server *server, const struct image_slot *kept)
 {
-	struct slot *oldest;
+	struct image_slot *oldest;
 	uint64_t total;
 
 	for (;;) {
@@ -107,9 +108,10 @@ static void trim(struct server *server, const struct slot *kept)
 }
 
 static int open_slot(struct server *server, uint64_t image, bool want_dwarf,
-		     struct fgt_image_files *files, struct slot **ret_slot)
+		     struct fgt_image_files *files,
+		     struct image_slot **ret_slot)
 {
-	struct slot *slot = find_slot(server, image);
+	struct image_slot *slot = find_slot(server, image);
 	int error;
 
 	if (!slot)
@@ -126,7 +128,7 @@ static int open_slot(struct server *server, uint64_t image, bool want_dwarf,
 	return 0;
 }
 
-static int answer_addresses(struct server *server, struct slot *slot,
+static int answer_addresses(struct server *server, struct image_slot *slot,
 			    const struct fgt_helper_request *request,
 			    const uint64_t *addresses)
 {
@@ -156,7 +158,7 @@ static int answer(struct server *server,
 		  const struct fgt_helper_request *request,
 		  const uint64_t *addresses, struct fgt_image_files *files)
 {
-	struct slot *slot = find_slot(server, request->image);
+	struct image_slot *slot = find_slot(server, request->image);
 	int error = 0;
 
 	if (files->image_fd >= 0)

@@ -39,7 +39,7 @@ uint64_t fgt_cfi_read_uleb(struct fgt_cfi_cursor *cursor);
 int64_t fgt_cfi_read_sleb(struct fgt_cfi_cursor *cursor);
 void fgt_cfi_skip(struct fgt_cfi_cursor *cursor, uint64_t len);
 
-/* What lies at an offset: an entry's kind and where the next one starts. */
+/* The entry at an offset: its kind and where the next one starts. */
 struct fgt_cfi_entry {
 	struct fgt_cfi_cursor body; /* after the CIE pointer */
 	uint64_t cie_offset; /* of an FDE's CIE */

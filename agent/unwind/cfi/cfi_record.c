@@ -232,12 +232,12 @@ static int check_instructions(struct checker *checker, size_t len)
 	return 0;
 }
 
-struct writer {
+struct record_writer {
 	uint8_t *at, *end;
 	bool is_full;
 };
 
-static void put(struct writer *writer, const void *bytes, size_t len)
+static void put(struct record_writer *writer, const void *bytes, size_t len)
 {
 	if ((size_t)(writer->end - writer->at) < len) {
 		writer->is_full = true;
@@ -247,18 +247,18 @@ static void put(struct writer *writer, const void *bytes, size_t len)
 	writer->at += len;
 }
 
-static void put_u8(struct writer *writer, uint8_t value)
+static void put_u8(struct record_writer *writer, uint8_t value)
 {
 	put(writer, &value, sizeof(value));
 }
 
-static void put_u32(struct writer *writer, uint32_t value)
+static void put_u32(struct record_writer *writer, uint32_t value)
 {
 	put(writer, &value, sizeof(value));
 }
 
 /* Always ten bytes: padded LEB128 is valid, and -1 needs no other case. */
-static void put_sleb(struct writer *writer, int64_t value)
+static void put_sleb(struct record_writer *writer, int64_t value)
 {
 	for (int i = 0; i < 9; i++) {
 		put_u8(writer, (uint8_t)((value & 0x7f) | 0x80));
@@ -268,7 +268,7 @@ static void put_sleb(struct writer *writer, int64_t value)
 }
 
 /* The record's length goes into its first word, which the caller put. */
-static void end_record(struct writer *writer, uint8_t *first)
+static void end_record(struct record_writer *writer, uint8_t *first)
 {
 	uint32_t len;
 
@@ -280,7 +280,8 @@ static void end_record(struct writer *writer, uint8_t *first)
 }
 
 /* Copies instructions and checks the copy. */
-static int put_instructions(struct writer *writer, struct checker *checker,
+static int put_instructions(struct record_writer *writer,
+			    struct checker *checker,
 			    const uint8_t *instructions, size_t len)
 {
 	checker->copy = writer->at;
@@ -291,7 +292,7 @@ static int put_instructions(struct writer *writer, struct checker *checker,
 int fgt_cfi_record_write(const struct fgt_cfi_rule *rule, uint8_t *buffer,
 			 size_t size, struct fgt_cfi_record *ret_record)
 {
-	struct writer writer = { .at = buffer, .end = buffer + size };
+	struct record_writer writer = { .at = buffer, .end = buffer + size };
 	const char *letters = rule->is_signal_frame ? "zRS" : "zR";
 	struct checker checker = { .depth = 0 };
 	uint64_t len = rule->end - rule->start;

@@ -25,7 +25,7 @@ enum place_kind {
 	ELSEWHERE, /* another register, an expression */
 };
 
-struct place {
+struct saved_place {
 	enum place_kind kind;
 	int64_t offset;
 };
@@ -35,7 +35,7 @@ struct columns {
 	uint64_t cfa_reg;
 	int64_t cfa_offset;
 	bool is_cfa_simple; /* a register and an offset */
-	struct place pc, fp, sp;
+	struct saved_place pc, fp, sp;
 	uint64_t others; /* bit n: register n is not unchanged */
 };
 
@@ -55,8 +55,8 @@ static int64_t scale(const struct interpreter *in, uint64_t factored)
 	return (int64_t)(factored * (uint64_t)in->rule->data_align);
 }
 
-static struct place *place_of(const struct interpreter *in,
-			      struct columns *columns, uint64_t reg)
+static struct saved_place *place_of(const struct interpreter *in,
+				    struct columns *columns, uint64_t reg)
 {
 	if (reg == in->rule->return_column)
 		return &columns->pc;
@@ -68,10 +68,10 @@ static struct place *place_of(const struct interpreter *in,
 static void set_place(struct interpreter *in, uint64_t reg,
 		      enum place_kind kind, int64_t offset)
 {
-	struct place *place = place_of(in, &in->now, reg);
+	struct saved_place *place = place_of(in, &in->now, reg);
 
 	if (place)
-		*place = (struct place){ kind, offset };
+		*place = (struct saved_place){ kind, offset };
 	else if (reg < 64 && kind == UNCHANGED)
 		in->now.others &= ~(1ull << reg);
 	else if (reg < 64)
@@ -80,7 +80,7 @@ static void set_place(struct interpreter *in, uint64_t reg,
 
 static void restore_place(struct interpreter *in, uint64_t reg)
 {
-	struct place *place = place_of(in, &in->now, reg);
+	struct saved_place *place = place_of(in, &in->now, reg);
 
 	if (place)
 		*place = *place_of(in, &in->initial, reg);

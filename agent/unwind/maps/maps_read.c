@@ -273,14 +273,14 @@ static int for_each_line(const char *text, size_t len, struct builder *builder,
 	return 0;
 }
 
-struct text {
+struct maps_bytes {
 	char *bytes;
 	size_t len, capacity;
 	size_t listed; /* bytes of lines that are listed already */
 };
 
 /* Lists the lines that came, and keeps those that images may be found by. */
-static int list_text(struct builder *builder, struct text *text)
+static int list_text(struct builder *builder, struct maps_bytes *text)
 {
 	char *at = text->bytes + text->listed, *to = at, *newline;
 	char *end = text->bytes + text->len;
@@ -305,7 +305,7 @@ static int list_text(struct builder *builder, struct text *text)
 	return 0;
 }
 
-static int grow_text(struct text *text)
+static int grow_text(struct maps_bytes *text)
 {
 	char *grown;
 
@@ -320,7 +320,8 @@ static int grow_text(struct text *text)
 }
 
 /* In pieces: thousands of threads have thousands of stacks to list. */
-static int read_text(int proc_fd, struct builder *builder, struct text *text)
+static int read_text(int proc_fd, struct builder *builder,
+		     struct maps_bytes *text)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	ssize_t got;
@@ -405,7 +406,7 @@ static int read_once(const struct fgt_maps_owner *owner,
 		     struct fgt_image_cache *cache, struct fgt_maps **ret_maps,
 		     bool *ret_is_inconsistent)
 {
-	struct text text = { .bytes = NULL };
+	struct maps_bytes text = { .bytes = NULL };
 	struct builder builder;
 	int r = begin(&builder, owner, cache);
 

@@ -11,7 +11,7 @@
 
 static const char deleted_suffix[] = " (deleted)";
 
-struct text {
+struct maps_cursor {
 	const char *at, *end;
 };
 
@@ -29,8 +29,8 @@ static int digit_value(char c, unsigned int base)
 }
 
 /* A number and the character that must follow it. */
-static int read_number(struct text *text, unsigned int base, char follower,
-		       uint64_t *ret_value)
+static int read_number(struct maps_cursor *text, unsigned int base,
+		       char follower, uint64_t *ret_value)
 {
 	const char *first = text->at;
 	uint64_t value = 0;
@@ -51,7 +51,7 @@ static int read_number(struct text *text, unsigned int base, char follower,
 	return 0;
 }
 
-static int read_flags(struct text *text, struct fgt_maps_line *line)
+static int read_flags(struct maps_cursor *text, struct fgt_maps_line *line)
 {
 	const char *flags = text->at;
 
@@ -82,7 +82,7 @@ static size_t unescape(const char *from, size_t len, char *to, size_t size)
 	return at;
 }
 
-static void read_path(struct text *text, struct fgt_maps_line *line)
+static void read_path(struct maps_cursor *text, struct fgt_maps_line *line)
 {
 	const size_t suffix_len = sizeof(deleted_suffix) - 1;
 	size_t len;
@@ -105,7 +105,7 @@ static void read_path(struct text *text, struct fgt_maps_line *line)
 int fgt_maps_line_parse(const char *line, size_t len,
 			struct fgt_maps_line *ret_line)
 {
-	struct text text = { .at = line, .end = line + len };
+	struct maps_cursor text = { .at = line, .end = line + len };
 	/* A name is long where there is one: most mappings have none. */
 	const size_t head_bytes = offsetof(struct fgt_maps_line, path);
 	struct fgt_maps_line parsed;

@@ -134,8 +134,8 @@ static void edge_that_cannot_be_kept_is_unknown(void **state)
 }
 
 /* Two threads, one of which falls asleep again at every tenth tick. */
-static void sleep_anew(struct fgt_ring *ring, const uint32_t slots[2],
-		       uint64_t tick)
+static void sleep_again(struct fgt_ring *ring, const uint32_t slots[2],
+			uint64_t tick)
 {
 	fgt_ring_tick_begin(ring, at(tick), 0, 0);
 	if (tick == 1)
@@ -174,7 +174,7 @@ static void a_cut_has_the_edges_of_its_ticks(void **state)
 	(void)state;
 	/* Nine seconds pass: most of it is too old at the end. */
 	for (uint64_t tick = 1; tick <= 900; tick++)
-		sleep_anew(ring, slots, tick);
+		sleep_again(ring, slots, tick);
 	slice = kit_cut(ring, 0, UINT64_MAX);
 	assert_int_equal(slice->tick_count, 303);
 	assert_tenth_ticks(slice, 1);
