@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libfgtrace-embed.so as libfgtrace loads it: into this process.
+ * libfgtrace-embed.so, loaded into this process as libfgtrace does.
  */
 #include "agent/embed/embed.h"
 
@@ -101,8 +101,8 @@ static struct fgt_ring_slice *decode(const struct fgt_embed_cut *cut)
 }
 
 /*
- * The thread sanitizer blocks signals around those that it hands on; a thread
- * that is seen so gets none for a second. Until the work is seen, or 20 s.
+ * Works until the work is sampled, at most 20 s: the thread sanitizer blocks
+ * signals in its handlers, and a thread seen so gets no signal for a second.
  */
 static struct fgt_embed_cut cut_until_seen(void *recorder)
 {
@@ -143,7 +143,7 @@ static struct fgt_embed_cut record(void)
 	return cut;
 }
 
-static void a_slice_has_the_names_of_its_functions(void **state)
+static void slice_has_names_of_functions(void **state)
 {
 	struct fgt_embed_cut cut = record();
 	struct fgt_ring_slice *slice = decode(&cut);
@@ -157,7 +157,7 @@ static void a_slice_has_the_names_of_its_functions(void **state)
 	free(cut.bytes);
 }
 
-static void no_child_was_made(void **state)
+static void recorder_makes_no_child(void **state)
 {
 	struct fgt_embed_cut cut = record();
 
@@ -167,8 +167,8 @@ static void no_child_was_made(void **state)
 	assert_int_equal(errno, ECHILD);
 }
 
-/* libunwind defines these, too; the program's must be libgcc's. */
-static void the_unwinder_of_the_program_stays(void **state)
+/* libunwind defines these names, too; the program must use those of libgcc. */
+static void program_keeps_its_unwinder(void **state)
 {
 	Dl_info info;
 	void *raise;
@@ -183,7 +183,7 @@ static void the_unwinder_of_the_program_stays(void **state)
 		assert_null(strstr(info.dli_fname, "libunwind"));
 }
 
-static void every_format_can_be_written(void **state)
+static void every_format_is_written(void **state)
 {
 	static const int formats[] = { 0, 1, 2, 5 };
 	struct fgt_embed_cut cut = record();
@@ -225,13 +225,13 @@ static int deliver(const struct fgt_embed_cut *cut, const char *destination,
 			    facts, ret_why, NULL);
 }
 
-/* Nobody listens there. */
+/* No server listens there. */
 #define CLOSED_DSN "http://0123456789abcdef0123456789abcdef@127.0.0.1:1/1"
 
-/* Runs first: what is loaded stays. */
-static void an_http_client_is_loaded_by_the_first_upload(void **state)
+/* Runs first: a library stays loaded. */
+static void first_upload_loads_libcurl(void **state)
 {
-	/* It and what it alone needs. */
+	/* libcurl, and a library that only libcurl needs. */
 	static const char *const libraries[] = { "libcurl.so.4",
 						 "libnghttp2.so.14",
 						 "libssl.so.3" };
@@ -252,7 +252,7 @@ static void an_http_client_is_loaded_by_the_first_upload(void **state)
 	free(cut.bytes);
 }
 
-static void a_directory_gets_a_file_of_ours_alone(void **state)
+static void directory_gets_a_private_file_for_each_delivery(void **state)
 {
 	struct fgt_transaction_facts facts = { .name = "GET /cart/../x",
 					       .op = "http.server" };
@@ -266,7 +266,7 @@ static void a_directory_gets_a_file_of_ours_alone(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(folder));
-	/* Both have the same name in the same millisecond. */
+	/* Both would get the same name in one millisecond. */
 	for (int i = 0; i < 2; i++)
 		if (deliver(&cut, folder, &facts, why) < 0)
 			fail_msg("%s", why);
@@ -293,7 +293,7 @@ static void a_directory_gets_a_file_of_ours_alone(void **state)
 	free(cut.bytes);
 }
 
-static void a_dsn_that_is_none_is_refused(void **state)
+static void malformed_dsn_is_refused(void **state)
 {
 	struct fgt_embed_cut cut = record();
 	char why[FGT_EMBED_WHY] = "";
@@ -301,13 +301,13 @@ static void a_dsn_that_is_none_is_refused(void **state)
 	(void)state;
 	assert_int_equal(deliver(&cut, "nonsense", NULL, why), -EINVAL);
 	assert_true(why[0] != '\0');
-	/* Later, perhaps. */
+	/* A later try may succeed. */
 	assert_int_equal(deliver(&cut, CLOSED_DSN, NULL, why), -EAGAIN);
 	assert_null(strstr(why, "0123456789abcdef"));
 	free(cut.bytes);
 }
 
-static void the_ring_can_be_cut_by_who_holds_it(void **state)
+static void ring_can_be_cut_with_its_descriptor(void **state)
 {
 	struct timespec pause = { .tv_nsec = 200000000 };
 	void *recorder = start();
@@ -327,14 +327,14 @@ static void the_ring_can_be_cut_by_who_holds_it(void **state)
 	close(fd);
 }
 
-static void a_second_recorder_is_one_too_many(void **state)
+static void second_recorder_leaves_the_first_unharmed(void **state)
 {
 	const struct fgt_embed_options options = { .spans_fd = -1 };
 	char why[FGT_EMBED_WHY], text[256];
 	void *first = start(), *second = NULL;
 
 	(void)state;
-	/* It has no signal, and says so. */
+	/* It may start, but has no signal. */
 	if (ops->start(&options, &second, why) == 0) {
 		ops->get_limitation(second, text, sizeof(text));
 		ops->stop(second);
@@ -349,15 +349,16 @@ static void a_second_recorder_is_one_too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_http_client_is_loaded_by_the_first_upload),
-		cmocka_unit_test(a_slice_has_the_names_of_its_functions),
-		cmocka_unit_test(no_child_was_made),
-		cmocka_unit_test(the_unwinder_of_the_program_stays),
-		cmocka_unit_test(every_format_can_be_written),
-		cmocka_unit_test(a_directory_gets_a_file_of_ours_alone),
-		cmocka_unit_test(a_dsn_that_is_none_is_refused),
-		cmocka_unit_test(the_ring_can_be_cut_by_who_holds_it),
-		cmocka_unit_test(a_second_recorder_is_one_too_many),
+		cmocka_unit_test(first_upload_loads_libcurl),
+		cmocka_unit_test(slice_has_names_of_functions),
+		cmocka_unit_test(recorder_makes_no_child),
+		cmocka_unit_test(program_keeps_its_unwinder),
+		cmocka_unit_test(every_format_is_written),
+		cmocka_unit_test(
+			directory_gets_a_private_file_for_each_delivery),
+		cmocka_unit_test(malformed_dsn_is_refused),
+		cmocka_unit_test(ring_can_be_cut_with_its_descriptor),
+		cmocka_unit_test(second_recorder_leaves_the_first_unharmed),
 	};
 
 	return cmocka_run_group_tests(tests, load, NULL);

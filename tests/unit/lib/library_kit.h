@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the library in agent mode share: each has an agent of its
- * own, which means well to begin with.
+ * Shared by the tests of the library in agent mode. Each test has a separate
+ * fake agent, which behaves well at first.
  */
 #ifndef FGT_TESTS_UNIT_LIBRARY_KIT_H
 #define FGT_TESTS_UNIT_LIBRARY_KIT_H

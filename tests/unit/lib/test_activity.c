@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records as events of the live file, to the byte. */
+/* Events of the live file, byte by byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void put(struct fgt_span_record record, const char *key,
 	assert_int_equal(fgt_activity_put(&record, 77, &sink), 0);
 }
 
-static void the_head_opens_an_array(void **state)
+static void head_opens_an_array(void **state)
 {
 	(void)state;
 	assert_int_equal(fgt_activity_put_head(77, "app", 1500, 0, &sink), 0);
@@ -56,7 +56,7 @@ static void the_head_opens_an_array(void **state)
 		"\"wall_clock\":\"1970-01-01T00:00:00.000000000Z\"}},\n");
 }
 
-static void a_child_task_gets_a_name_a_begin_and_an_arrow(void **state)
+static void child_task_has_a_name_a_begin_and_an_arrow(void **state)
 {
 	(void)state;
 	put((struct fgt_span_record){ .kind = FGT_SPAN_TASK_BEGIN,
@@ -80,7 +80,7 @@ static void a_child_task_gets_a_name_a_begin_and_an_arrow(void **state)
 		"\"40\",\"bp\":\"e\"},\n");
 }
 
-static void ends_have_the_time_of_the_end(void **state)
+static void end_has_the_time_of_the_end(void **state)
 {
 	(void)state;
 	put((struct fgt_span_record){ .kind = FGT_SPAN_END,
@@ -119,7 +119,7 @@ static void marks_counters_and_labels_are_events(void **state)
 		"\"ann\"}},\n");
 }
 
-static void what_was_told_before_is_not_told_again(void **state)
+static void rewritten_record_writes_nothing(void **state)
 {
 	(void)state;
 	put((struct fgt_span_record){ .kind = FGT_SPAN_BEGIN,
@@ -128,7 +128,7 @@ static void what_was_told_before_is_not_told_again(void **state)
 	assert_int_equal(out.len, 0);
 }
 
-static void the_largest_record_fits(void **state)
+static void largest_record_fits(void **state)
 {
 	char key[FGT_LABEL_KEY_MAX + 1], value[FGT_LABEL_VALUE_MAX + 1];
 
@@ -151,7 +151,7 @@ static void the_largest_record_fits(void **state)
 	assert_true(out.len < FGT_ACTIVITY_EVENT_MAX);
 }
 
-static void what_is_lost_is_told(void **state)
+static void lost_records_are_an_event(void **state)
 {
 	(void)state;
 	assert_int_equal(fgt_activity_put_lost(12, 77, 1000, &sink), 0);
@@ -164,16 +164,15 @@ static void what_is_lost_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(the_head_opens_an_array, empty),
+		cmocka_unit_test_setup(head_opens_an_array, empty),
 		cmocka_unit_test_setup(
-			a_child_task_gets_a_name_a_begin_and_an_arrow, empty),
-		cmocka_unit_test_setup(ends_have_the_time_of_the_end, empty),
+			child_task_has_a_name_a_begin_and_an_arrow, empty),
+		cmocka_unit_test_setup(end_has_the_time_of_the_end, empty),
 		cmocka_unit_test_setup(marks_counters_and_labels_are_events,
 				       empty),
-		cmocka_unit_test_setup(what_was_told_before_is_not_told_again,
-				       empty),
-		cmocka_unit_test_setup(the_largest_record_fits, empty),
-		cmocka_unit_test_setup(what_is_lost_is_told, empty),
+		cmocka_unit_test_setup(rewritten_record_writes_nothing, empty),
+		cmocka_unit_test_setup(largest_record_fits, empty),
+		cmocka_unit_test_setup(lost_records_are_an_event, empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

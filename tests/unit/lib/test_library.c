@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's life against an agent that means well: start, stop, slices,
- * status, fork, what is left behind.
+ * The library with an agent that behaves well: start, stop, slices, status,
+ * fork, descriptors and threads that are left behind.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static size_t count_entries(const char *path)
 	return count;
 }
 
-/* Those of the library. */
+/* Memfds of the library. */
 static unsigned int count_memfds(void)
 {
 	unsigned int count = 0;
@@ -58,7 +58,7 @@ static bool has_until(bool (*is_so)(void *), void *context)
 	return false;
 }
 
-static void start_registers_and_stop_says_bye(void **state)
+static void start_registers_and_stop_unregisters(void **state)
 {
 	struct fake_agent *agent = *state;
 	struct fgt_status status;
@@ -116,7 +116,7 @@ static void slice_is_what_the_agent_sent(void **state)
 	assert_int_equal(info.caller_tid, gettid());
 	assert_int_equal(info.bytes, FAKE_SLICE_LEN);
 	assert_int_equal(library_status().slices, 1);
-	fgt_stop(); /* what it returned stays usable */
+	fgt_stop(); /* the slice stays usable */
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(fgt_slice_write(slice, FGT_FORMAT_FGT, ends[1]), 0);
 	assert_int_equal(read(ends[0], bytes, sizeof(bytes)), FAKE_SLICE_LEN);
@@ -127,7 +127,7 @@ static void slice_is_what_the_agent_sent(void **state)
 	fgt_slice_free(NULL);
 }
 
-static void writing_tells_errors(void **state)
+static void write_returns_errors(void **state)
 {
 	struct fgt_slice *slice = NULL;
 
@@ -140,7 +140,7 @@ static void writing_tells_errors(void **state)
 	fgt_slice_free(slice);
 }
 
-static void pipe_that_nobody_reads_raises_no_signal(void **state)
+static void write_to_a_pipe_without_reader_raises_no_signal(void **state)
 {
 	struct fgt_slice *slice = NULL;
 	sigset_t pipe_only, before, pending;
@@ -167,7 +167,7 @@ static void pipe_that_nobody_reads_raises_no_signal(void **state)
 	fgt_slice_free(slice);
 }
 
-static void slices_need_a_start_and_a_range(void **state)
+static void get_slice_needs_a_start_and_a_range(void **state)
 {
 	struct fgt_slice *slice = NULL;
 	uint64_t now_ns = fgt_now();
@@ -183,7 +183,7 @@ static void slices_need_a_start_and_a_range(void **state)
 	assert_null(slice);
 }
 
-static void end_that_lies_ahead_is_waited_for(void **state)
+static void get_slice_waits_for_an_end_that_lies_ahead(void **state)
 {
 	struct fgt_slice *slice = NULL;
 	uint64_t end_ns;
@@ -210,7 +210,7 @@ static void *take_slice(void *context)
 	return NULL;
 }
 
-static void stop_ends_waiting_and_cutting(void **state)
+static void stop_ends_calls_that_wait_and_cut(void **state)
 {
 	struct fake_agent *agent = *state;
 	struct call waits = { .to_ns = fgt_now() + 3000000 * MS };
@@ -240,7 +240,7 @@ static void *start_and_stop(void *context)
 	return NULL;
 }
 
-static void many_threads_may_do_everything_at_once(void **state)
+static void all_calls_work_in_many_threads_at_once(void **state)
 {
 	struct fake_agent *agent = *state;
 	pthread_t threads[8];
@@ -268,7 +268,7 @@ static void many_threads_may_do_everything_at_once(void **state)
 	assert_int_equal(library_start(agent), 0);
 }
 
-static void nothing_is_left_behind(void **state)
+static void stop_leaves_no_thread_and_no_descriptor(void **state)
 {
 	struct fake_agent *agent = *state;
 	struct fgt_options wrong = { .size = sizeof(wrong),
@@ -324,7 +324,7 @@ static int check_child(const struct fake_agent *agent)
 		return 2;
 	if (fgt_get_status(&status) != 0 || status.is_recording)
 		return 3;
-	fgt_stop(); /* nothing of the parent's ends */
+	fgt_stop(); /* does not stop the parent */
 	if (library_start(agent) != 0)
 		return 4;
 	if (fgt_get_slice(1, 2, &slice) != 0)
@@ -334,7 +334,7 @@ static int check_child(const struct fake_agent *agent)
 	return 0;
 }
 
-static void child_of_a_fork_starts_for_itself(void **state)
+static void child_of_a_fork_can_start_again(void **state)
 {
 	struct fake_agent *agent = *state;
 	struct fgt_slice *slice = NULL;
@@ -342,7 +342,7 @@ static void child_of_a_fork_starts_for_itself(void **state)
 	pid_t pid;
 
 #ifdef __SANITIZE_THREAD__
-	skip(); /* it ends a child of threads that starts a thread */
+	skip(); /* TSan ends a child that starts a thread */
 #endif
 	assert_int_equal(library_start(agent), 0);
 	pid = fork();
@@ -366,7 +366,7 @@ static void *fork_often(void *context)
 			struct fgt_slice *slice = NULL;
 			int r = fgt_get_slice(1, 2, &slice);
 
-			/* -ENOTCONN: the parent was just starting or not */
+			/* -ENOTCONN: the parent did not record yet */
 			_exit(r == -ECHILD || r == -ENOTCONN ? 0 : 1);
 		}
 		waitpid(pid, (int[]){ 0 }, 0);
@@ -374,7 +374,7 @@ static void *fork_often(void *context)
 	return NULL;
 }
 
-static void forks_meet_starts_and_stops(void **state)
+static void fork_works_during_starts_and_stops(void **state)
 {
 	pthread_t thread;
 
@@ -391,7 +391,7 @@ static void flush_with_nothing_to_do_returns(void **state)
 	assert_int_equal(fgt_flush(2000), 0);
 }
 
-static void status_knows_its_size(void **state)
+static void status_fits_the_size_of_the_caller(void **state)
 {
 	struct {
 		struct fgt_status known;
@@ -428,7 +428,7 @@ static bool has_line(void *context)
 	return lines->count > 0;
 }
 
-static void each_cause_is_told_once(void **state)
+static void each_cause_is_logged_once(void **state)
 {
 	struct fake_agent *agent = *state;
 	struct lines lines = { .count = 0 };
@@ -452,23 +452,23 @@ static void each_cause_is_told_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LIBRARY_TEST(start_registers_and_stop_says_bye),
+		LIBRARY_TEST(start_registers_and_stop_unregisters),
 		LIBRARY_TEST(second_start_fails_and_changes_nothing),
 		LIBRARY_TEST(stop_is_harmless_at_any_time),
 		LIBRARY_TEST(slice_is_what_the_agent_sent),
-		LIBRARY_TEST(writing_tells_errors),
-		LIBRARY_TEST(pipe_that_nobody_reads_raises_no_signal),
-		LIBRARY_TEST(slices_need_a_start_and_a_range),
-		LIBRARY_TEST(end_that_lies_ahead_is_waited_for),
-		LIBRARY_TEST(stop_ends_waiting_and_cutting),
-		LIBRARY_TEST(many_threads_may_do_everything_at_once),
-		LIBRARY_TEST(nothing_is_left_behind),
+		LIBRARY_TEST(write_returns_errors),
+		LIBRARY_TEST(write_to_a_pipe_without_reader_raises_no_signal),
+		LIBRARY_TEST(get_slice_needs_a_start_and_a_range),
+		LIBRARY_TEST(get_slice_waits_for_an_end_that_lies_ahead),
+		LIBRARY_TEST(stop_ends_calls_that_wait_and_cut),
+		LIBRARY_TEST(all_calls_work_in_many_threads_at_once),
+		LIBRARY_TEST(stop_leaves_no_thread_and_no_descriptor),
 		LIBRARY_TEST(descriptors_are_closed_on_exec),
-		LIBRARY_TEST(child_of_a_fork_starts_for_itself),
-		LIBRARY_TEST(forks_meet_starts_and_stops),
+		LIBRARY_TEST(child_of_a_fork_can_start_again),
+		LIBRARY_TEST(fork_works_during_starts_and_stops),
 		LIBRARY_TEST(flush_with_nothing_to_do_returns),
-		LIBRARY_TEST(status_knows_its_size),
-		LIBRARY_TEST(each_cause_is_told_once),
+		LIBRARY_TEST(status_fits_the_size_of_the_caller),
+		LIBRARY_TEST(each_cause_is_logged_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's middle between a backend and a part that are this test's own:
- * forks and stops at the worst moment.
+ * library.c between a backend and a part of this test: forks and stops at the
+ * worst moment.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,18 +23,18 @@
 #include "agent/lib/report.h"
 #include "agent/lib/worker.h"
 
-/* More than the worker asks for as its stack. */
+/* More than the stack of the worker. */
 static __thread char large[1 << 20];
 
 static struct {
 	bool shall_fork_in_close, is_closing;
-	bool is_told_while_closing; /* in the child */
+	bool is_called_while_closing; /* in the child */
 	int close_status; /* of the child, as waitpid(2) */
 	atomic_bool shall_block, is_blocked;
 	sem_t may_go;
 	atomic_int part_forks, lines;
 	atomic_bool has_something; /* to be given up */
-	atomic_bool is_told_by_us; /* by the thread of the tests */
+	atomic_bool is_logged_here; /* on the thread of the tests */
 	pthread_t tests;
 	atomic_bool shall_fork_in_log;
 	atomic_int log_child;
@@ -52,14 +52,14 @@ static void close_backend(void *state)
 		return;
 	pid = fork();
 	if (pid == 0)
-		_exit(world.is_told_while_closing);
+		_exit(world.is_called_while_closing);
 	waitpid(pid, &world.close_status, 0);
 }
 
 static void backend_forked(void *state)
 {
 	(void)state;
-	world.is_told_while_closing |= world.is_closing;
+	world.is_called_while_closing |= world.is_closing;
 }
 
 static void refresh(void *state)
@@ -124,7 +124,7 @@ static uint64_t work(uint64_t now_ns)
 	atomic_store(&world.is_blocked, true);
 	while (sem_wait(&world.may_go) < 0)
 		;
-	fgt_report("something of note");
+	fgt_report("a line");
 	return UINT64_MAX;
 }
 
@@ -141,7 +141,7 @@ static bool is_idle(void)
 static void give_up(void)
 {
 	if (world.has_something)
-		fgt_report("something is given up");
+		fgt_report("a line about giving up");
 	world.has_something = false;
 }
 
@@ -152,7 +152,7 @@ const struct fgt_part fgt_span_part = { .work = work,
 
 /* ---- Tests ------------------------------------------------------------- */
 
-/* Before leaks are looked for: its parent's threads are gone. */
+/* Skips the leak check: threads of the parent are gone. */
 static void leave(void)
 {
 	_exit(0);
@@ -164,14 +164,14 @@ static void keep_line(void *context, const char *line)
 	assert_non_null(line);
 	world.lines++;
 	if (pthread_equal(world.tests, pthread_self()))
-		world.is_told_by_us = true;
+		world.is_logged_here = true;
 	if (atomic_exchange(&world.shall_fork_in_log, false)) {
 		pid_t pid = fork();
 
 		if (pid > 0)
 			world.log_child = pid;
 		else if (pid == 0)
-			atexit(leave); /* its last thread ends here */
+			atexit(leave); /* this is the last thread */
 	}
 }
 
@@ -202,7 +202,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* In a part's work, once: until world.may_go is posted. */
+/* In the work of the part, once, until world.may_go is posted. */
 static void block_the_worker(void)
 {
 	atomic_store(&world.is_blocked, false);
@@ -221,7 +221,7 @@ static void wait_for_stop(void)
 	assert_int_equal(fgt_library_check(), -ENOTCONN);
 }
 
-static void fork_does_not_meet_a_backend_that_is_closed(void **state)
+static void fork_ignores_a_backend_that_is_being_closed(void **state)
 {
 	(void)state;
 	assert_int_equal(start(), 0);
@@ -232,7 +232,7 @@ static void fork_does_not_meet_a_backend_that_is_closed(void **state)
 	assert_int_equal(WEXITSTATUS(world.close_status), 0);
 }
 
-static void parts_hear_of_forks_while_nothing_records(void **state)
+static void fork_calls_parts_while_nothing_records(void **state)
 {
 	int status;
 	pid_t pid;
@@ -246,7 +246,7 @@ static void parts_hear_of_forks_while_nothing_records(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void nobody_is_told_after_a_stop_that_gave_up(void **state)
+static void stop_that_gave_up_logs_nothing_later(void **state)
 {
 	(void)state;
 	assert_int_equal(start(), 0);
@@ -256,16 +256,16 @@ static void nobody_is_told_after_a_stop_that_gave_up(void **state)
 	sem_post(&world.may_go);
 	wait_for_stop();
 	assert_int_equal(world.lines, 0);
-	/* But those of the next start are. */
+	/* Lines of the next start are logged. */
 	assert_int_equal(start(), 0);
-	fgt_report("another thing of note");
+	fgt_report("another line");
 	fgt_worker_wake();
 	for (int i = 0; i < 1000 && world.lines == 0; i++)
 		usleep(10000);
 	assert_int_equal(world.lines, 1);
 }
 
-static void what_a_stop_gives_up_is_told_before_it_returns(void **state)
+static void stop_logs_what_it_gives_up_before_it_returns(void **state)
 {
 	(void)state;
 	assert_int_equal(start(), 0);
@@ -273,19 +273,19 @@ static void what_a_stop_gives_up_is_told_before_it_returns(void **state)
 	fgt_stop();
 	assert_int_equal(fgt_library_check(), -ENOTCONN);
 	assert_int_equal(world.lines, 1);
-	/* Where the worker does not come back, too. */
+	/* Also if the worker does not return. */
 	assert_int_equal(start(), 0);
 	block_the_worker();
 	world.has_something = true;
 	fgt_stop();
 	assert_int_equal(world.lines, 2);
-	assert_false(world.is_told_by_us);
+	assert_false(world.is_logged_here);
 	sem_post(&world.may_go);
 	wait_for_stop();
 	assert_int_equal(world.lines, 2);
 }
 
-static void log_that_forks_gets_a_child_without_a_worker(void **state)
+static void fork_in_the_log_gives_a_child_without_a_worker(void **state)
 {
 	int status = 0;
 	pid_t pid = 0;
@@ -293,7 +293,7 @@ static void log_that_forks_gets_a_child_without_a_worker(void **state)
 	(void)state;
 	assert_int_equal(start(), 0);
 	atomic_store(&world.shall_fork_in_log, true);
-	fgt_report("a thing that makes it fork");
+	fgt_report("a line that forks");
 	fgt_worker_wake();
 	for (int i = 0; i < 1000 && world.log_child == 0; i++)
 		usleep(10000);
@@ -316,8 +316,8 @@ static void *flush(void *ret_result)
 	return NULL;
 }
 
-/* It would take a lock with it, or never be waited for in vain. */
-static void thread_is_not_cancelled_while_it_waits_here(void **state)
+/* A cancelled thread would keep a lock, or stay a user of the library. */
+static void flush_is_not_cancelled_while_it_waits(void **state)
 {
 	pthread_t thread;
 	void *how;
@@ -338,7 +338,7 @@ static void thread_is_not_cancelled_while_it_waits_here(void **state)
 	assert_int_equal(fgt_library_check(), -ENOTCONN);
 }
 
-static void program_with_large_thread_variables_can_start(void **state)
+static void start_works_with_large_thread_local_variables(void **state)
 {
 	(void)state;
 	large[sizeof(large) - 1] = 1;
@@ -361,8 +361,7 @@ static void count_line(void *context, const char *line)
 	lines->count++;
 }
 
-/* There is no other way to learn it. */
-static void why_a_start_failed_is_told(void **state)
+static void start_that_fails_logs_why(void **state)
 {
 	struct lines lines = { .count = 0 };
 	const struct fgt_options options = {
@@ -392,14 +391,14 @@ static void why_a_start_failed_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LIFE_TEST(fork_does_not_meet_a_backend_that_is_closed),
-		LIFE_TEST(parts_hear_of_forks_while_nothing_records),
-		LIFE_TEST(nobody_is_told_after_a_stop_that_gave_up),
-		LIFE_TEST(what_a_stop_gives_up_is_told_before_it_returns),
-		LIFE_TEST(log_that_forks_gets_a_child_without_a_worker),
-		LIFE_TEST(thread_is_not_cancelled_while_it_waits_here),
-		LIFE_TEST(program_with_large_thread_variables_can_start),
-		LIFE_TEST(why_a_start_failed_is_told),
+		LIFE_TEST(fork_ignores_a_backend_that_is_being_closed),
+		LIFE_TEST(fork_calls_parts_while_nothing_records),
+		LIFE_TEST(stop_that_gave_up_logs_nothing_later),
+		LIFE_TEST(stop_logs_what_it_gives_up_before_it_returns),
+		LIFE_TEST(fork_in_the_log_gives_a_child_without_a_worker),
+		LIFE_TEST(flush_is_not_cancelled_while_it_waits),
+		LIFE_TEST(start_works_with_large_thread_local_variables),
+		LIFE_TEST(start_that_fails_logs_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which transactions are kept: rules, gap and cap, with a clock of the test's.
+ * Which transactions are kept: rules, gap and cap, with times of the test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static struct fgt_sampling_facts lasted(uint64_t duration_ns)
 					    .share = 0.5 };
 }
 
-static void only_longer_ones_are_wanted(void **state)
+static void short_transaction_is_not_wanted(void **state)
 {
 	struct fgt_sampling_rules rules = ALL;
 	struct fgt_sampling_facts facts;
@@ -41,7 +41,7 @@ static void only_longer_ones_are_wanted(void **state)
 	assert_true(fgt_sampling_is_wanted(&rules, &facts));
 }
 
-static void rate_goes_by_the_share_of_the_trace(void **state)
+static void rate_compares_the_share_of_the_trace(void **state)
 {
 	struct fgt_sampling_rules rules = ALL;
 	struct fgt_sampling_facts facts = lasted(0);
@@ -60,7 +60,7 @@ static void rate_goes_by_the_share_of_the_trace(void **state)
 	assert_false(fgt_sampling_is_wanted(&rules, &facts));
 }
 
-static void errors_are_kept_only_if_told_so(void **state)
+static void error_is_kept_only_with_keep_errors(void **state)
 {
 	struct fgt_sampling_rules rules = ALL;
 	struct fgt_sampling_facts facts = lasted(1);
@@ -76,7 +76,7 @@ static void errors_are_kept_only_if_told_so(void **state)
 	assert_false(fgt_sampling_is_wanted(&rules, &facts));
 }
 
-static void two_kept_ones_are_a_gap_apart(void **state)
+static void kept_transactions_are_a_gap_apart(void **state)
 {
 	struct fgt_sampling_rules rules = ALL;
 	struct fgt_sampling_limit limit;
@@ -86,7 +86,7 @@ static void two_kept_ones_are_a_gap_apart(void **state)
 	rules.min_gap_ns = SECOND;
 	assert_true(fgt_sampling_limit_take(&limit, &rules, 10 * SECOND));
 	assert_false(fgt_sampling_limit_take(&limit, &rules, 11 * SECOND - 1));
-	/* One that was not kept does not count. */
+	/* A transaction that is not kept does not count. */
 	assert_true(fgt_sampling_limit_take(&limit, &rules, 11 * SECOND));
 	assert_false(fgt_sampling_limit_take(&limit, &rules, 11 * SECOND));
 	rules.min_gap_ns = FGT_SAMPLING_NO_GAP_LIMIT;
@@ -94,7 +94,7 @@ static void two_kept_ones_are_a_gap_apart(void **state)
 	assert_true(fgt_sampling_limit_take(&limit, &rules, 12 * SECOND));
 }
 
-/* At any step of a long day: never more than the cap in 60 minutes. */
+/* At any step of a simulated day: at most the cap in 60 minutes. */
 static void no_hour_has_more_than_the_cap(void **state)
 {
 	enum {
@@ -122,7 +122,7 @@ static void no_hour_has_more_than_the_cap(void **state)
 		assert_true(kept[i] - kept[i - CAP] >= HOUR);
 }
 
-static void the_cap_is_reached_and_comes_back(void **state)
+static void cap_is_reached_and_free_again_after_an_hour(void **state)
 {
 	struct fgt_sampling_rules rules = ALL;
 	struct fgt_sampling_limit limit;
@@ -180,12 +180,12 @@ static void threads_share_the_cap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_longer_ones_are_wanted),
-		cmocka_unit_test(rate_goes_by_the_share_of_the_trace),
-		cmocka_unit_test(errors_are_kept_only_if_told_so),
-		cmocka_unit_test(two_kept_ones_are_a_gap_apart),
+		cmocka_unit_test(short_transaction_is_not_wanted),
+		cmocka_unit_test(rate_compares_the_share_of_the_trace),
+		cmocka_unit_test(error_is_kept_only_with_keep_errors),
+		cmocka_unit_test(kept_transactions_are_a_gap_apart),
 		cmocka_unit_test(no_hour_has_more_than_the_cap),
-		cmocka_unit_test(the_cap_is_reached_and_comes_back),
+		cmocka_unit_test(cap_is_reached_and_free_again_after_an_hour),
 		cmocka_unit_test(threads_share_the_cap),
 	};
 

@@ -33,7 +33,7 @@ static int check(const struct fgt_options *options)
 	return fgt_settings_init(&settings, options, &why);
 }
 
-static void nothing_given_means_defaults(void **state)
+static void missing_options_get_defaults(void **state)
 {
 	struct fgt_settings none, zeroed;
 
@@ -52,7 +52,7 @@ static void nothing_given_means_defaults(void **state)
 	assert_null(none.options.destination);
 }
 
-static void what_is_given_stays(void **state)
+static void given_options_stay(void **state)
 {
 	struct fgt_options options = zero;
 	struct fgt_settings settings;
@@ -106,7 +106,7 @@ static void values_out_of_range_are_refused(void **state)
 #undef REFUSED
 }
 
-static void other_versions_are_told_by_their_size(void **state)
+static void other_versions_are_known_by_their_size(void **state)
 {
 	struct {
 		struct fgt_options known;
@@ -121,7 +121,7 @@ static void other_versions_are_told_by_their_size(void **state)
 	assert_non_null(strstr(why.text, "sizeof"));
 	options.size = offsetof(struct fgt_options, ca_file) - 1;
 	assert_int_equal(check(&options), -EINVAL);
-	/* Compiled when ca_file and what follows it were not there. */
+	/* The version before ca_file and allow_http. */
 	options.size = offsetof(struct fgt_options, ca_file) + 1;
 	assert_int_equal(check(&options), -EINVAL);
 	options.size = offsetof(struct fgt_options, ca_file);
@@ -131,11 +131,11 @@ static void other_versions_are_told_by_their_size(void **state)
 	assert_int_equal(check(&options), -EINVAL);
 	assert_int_equal(fgt_settings_init(&settings, &newer.known, &why), 0);
 	assert_int_equal(settings.options.hz, 7);
-	newer.unknown = 1; /* asks for something that we cannot do */
+	newer.unknown = 1; /* an option that this library does not have */
 	assert_int_equal(check(&newer.known), -EINVAL);
 }
 
-static void long_texts_are_cut_between_characters(void **state)
+static void long_text_is_cut_between_characters(void **state)
 {
 	struct fgt_options options = zero;
 	struct fgt_settings settings;
@@ -152,7 +152,7 @@ static void long_texts_are_cut_between_characters(void **state)
 	assert_int_equal(strlen(settings.options.environment), 64);
 }
 
-static void long_paths_are_refused_not_cut(void **state)
+static void long_path_is_refused(void **state)
 {
 	struct fgt_options options = zero;
 	char text[2000];
@@ -176,12 +176,12 @@ static void long_paths_are_refused_not_cut(void **state)
 	options = zero;
 	options.ca_file = text;
 	assert_int_equal(check(&options), 0);
-	options.ca_file = text + 1; /* and where we are */
+	options.ca_file = text + 1; /* relative: the directory is added */
 	assert_int_equal(check(&options), -EINVAL);
 	assert_non_null(strstr(why.text, "FGTRACE_UPLOAD_CA_FILE"));
 }
 
-static void environment_fills_in_what_is_not_given(void **state)
+static void environment_replaces_missing_options(void **state)
 {
 	struct fgt_options options = zero;
 	struct fgt_settings settings;
@@ -218,7 +218,7 @@ static void environment_fills_in_what_is_not_given(void **state)
 	unsetenv("FGTRACE_UPLOAD_CA_FILE");
 }
 
-static void a_variable_that_serves_nothing_fails_nothing(void **state)
+static void unused_invalid_variable_is_ignored(void **state)
 {
 	struct fgt_options options = zero;
 	struct fgt_settings settings;
@@ -243,7 +243,7 @@ static void a_variable_that_serves_nothing_fails_nothing(void **state)
 }
 
 /* The working directory is removed. */
-static void relative_paths_need_a_directory(void **state)
+static void relative_path_needs_a_working_directory(void **state)
 {
 	char folder[] = "/tmp/fgtrace-test-XXXXXX";
 	struct fgt_options options = zero;
@@ -258,7 +258,7 @@ static void relative_paths_need_a_directory(void **state)
 	assert_non_null(strstr(why.text, "working directory"));
 }
 
-static void plain_http_is_for_those_who_ask(void **state)
+static void plain_http_to_another_machine_needs_allow_http(void **state)
 {
 	struct fgt_options options = zero;
 	struct fgt_settings settings;
@@ -283,8 +283,8 @@ static void *check_in_thread(void *ret_result)
 	return NULL;
 }
 
-/* fgt_slice_upload() runs it in the threads of programs. */
-static void little_stack_is_enough(void **state)
+/* fgt_slice_upload() calls it in threads of the program. */
+static void check_needs_little_stack(void **state)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -292,7 +292,7 @@ static void little_stack_is_enough(void **state)
 
 	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	skip(); /* they need much themselves */
+	skip(); /* sanitizers need much stack */
 #endif
 	pthread_attr_init(&attributes);
 	assert_int_equal(pthread_attr_setstacksize(&attributes, 16384), 0);
@@ -307,17 +307,18 @@ static void little_stack_is_enough(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_given_means_defaults),
-		cmocka_unit_test(what_is_given_stays),
+		cmocka_unit_test(missing_options_get_defaults),
+		cmocka_unit_test(given_options_stay),
 		cmocka_unit_test(values_out_of_range_are_refused),
-		cmocka_unit_test(other_versions_are_told_by_their_size),
-		cmocka_unit_test(long_texts_are_cut_between_characters),
-		cmocka_unit_test(long_paths_are_refused_not_cut),
-		cmocka_unit_test(environment_fills_in_what_is_not_given),
-		cmocka_unit_test(a_variable_that_serves_nothing_fails_nothing),
-		cmocka_unit_test(relative_paths_need_a_directory),
-		cmocka_unit_test(plain_http_is_for_those_who_ask),
-		cmocka_unit_test(little_stack_is_enough),
+		cmocka_unit_test(other_versions_are_known_by_their_size),
+		cmocka_unit_test(long_text_is_cut_between_characters),
+		cmocka_unit_test(long_path_is_refused),
+		cmocka_unit_test(environment_replaces_missing_options),
+		cmocka_unit_test(unused_invalid_variable_is_ignored),
+		cmocka_unit_test(relative_path_needs_a_working_directory),
+		cmocka_unit_test(
+			plain_http_to_another_machine_needs_allow_http),
+		cmocka_unit_test(check_needs_little_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

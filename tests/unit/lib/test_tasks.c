@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks and spans as programs use them, rightly and wrongly. Z1 to Z13 are the
- * behaviours of zrepl's tracer.
+ * Correct and wrong use of tasks and spans. Z1 to Z13 are behaviours of zrepl's
+ * tracer.
  */
 #include "tests/unit/lib/tasks_kit.h"
 
@@ -124,7 +124,7 @@ static void z8_tasks_belong_to_tasks_and_spans_to_spans(void **state)
 	assert_int_equal(fgt_number_depth(child), 0);
 	assert_int_equal(fgt_number_depth(grandchild), 1);
 	assert_int_equal(find(FGT_SPAN_BEGIN, grandchild).record.owner, root);
-	/* Begun in a span, it hangs under the task and outlives the span. */
+	/* A task that begins in a span is a child of the task. */
 	inner = begin_task("inner", 0);
 	assert_int_equal(parent_of(inner), root);
 	end_span(grandchild);
@@ -180,7 +180,7 @@ static void *work_in_group(void *context)
 	if (fgt_task_begin("member", pair->group, &task) ||
 	    fgt_span_begin("work", 0, &span))
 		atomic_fetch_add(&pair->failures, 1);
-	/* Each is amidst its span while the other is. */
+	/* Each thread is in its span while the other is in its own. */
 	pthread_barrier_wait(&pair->met);
 	if (fgt_span_end(span) || fgt_task_end(task))
 		atomic_fetch_add(&pair->failures, 1);
@@ -205,8 +205,7 @@ static void z11_tasks_of_a_group_run_at_the_same_time(void **state)
 	pthread_barrier_destroy(&pair.met);
 }
 
-/* Z12, names from the caller's function, is a matter of the language: here
- * __func__ is a name like any other. */
+/* Z12 takes names from the calling function; in C that is __func__. */
 static void z12_the_callers_name_is_a_name(void **state)
 {
 	uint64_t task = begin_task(__func__, 0);
@@ -222,11 +221,11 @@ static void z12_the_callers_name_is_a_name(void **state)
 
 static struct {
 	atomic_int next, failures;
-	/* Which unique name lives: of each name up to 64. */
+	/* Live unique names: up to 64 of each name. */
 	_Atomic uint64_t live[NAMES + 1];
 } requests;
 
-/* Marks name#n as alive; it must not be. */
+/* Marks name#n as live; it must not be marked. */
 static void claim(const char *unique, uint64_t *ret_bit, int *ret_name)
 {
 	unsigned int n = 99;
@@ -278,7 +277,7 @@ static void *serve(void *context)
 
 	(void)context;
 	while ((index = atomic_fetch_add(&requests.next, 1)) < REQUESTS) {
-		/* Some go on while the thread does others. */
+		/* Some tasks stay live while the thread begins others. */
 		if (index % 5 == 0 && count < 8 &&
 		    fgt_task_begin("held", 0, &held[count]) == 0)
 			count++;

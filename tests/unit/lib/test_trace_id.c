@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ids of traces: made, and read from headers that anybody may have written.
+ * Ids of traces: made, and read from headers of untrusted clients.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
 #define SPAN  "b7ad6b7169203331"
 
-static void both_kinds_of_header_are_read(void **state)
+static void both_formats_of_header_are_read(void **state)
 {
 	static const char *const right[] = {
 		TRACE "-" SPAN,
@@ -86,9 +86,8 @@ static void malformed_headers_change_nothing(void **state)
 	}
 }
 
-/* Every prefix of a header ends in its NUL: the sanitizer sees what is read
- * beyond. */
-static void prefixes_are_not_read_beyond_their_end(void **state)
+/* The sanitizer detects reads beyond the NUL of a prefix. */
+static void prefix_is_not_read_beyond_its_end(void **state)
 {
 	const char *header = "00-" TRACE "-" SPAN "-01";
 	char trace_id[33], span_id[17];
@@ -109,7 +108,7 @@ static int compare(const void *a, const void *b)
 	return memcmp(a, b, 17);
 }
 
-static void ids_are_hex_and_never_twice_the_same(void **state)
+static void ids_are_hex_and_unique(void **state)
 {
 	enum {
 		COUNT = 100000
@@ -131,7 +130,7 @@ static void ids_are_hex_and_never_twice_the_same(void **state)
 }
 
 /* 10 000 draws: 4 standard deviations of a tenth are 120. */
-static void shares_of_own_ids_are_even(void **state)
+static void shares_of_made_ids_are_even(void **state)
 {
 	unsigned int tenths[10] = { 0 };
 	char id[33];
@@ -164,11 +163,11 @@ static void share_is_of_the_last_56_bits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_kinds_of_header_are_read),
+		cmocka_unit_test(both_formats_of_header_are_read),
 		cmocka_unit_test(malformed_headers_change_nothing),
-		cmocka_unit_test(prefixes_are_not_read_beyond_their_end),
-		cmocka_unit_test(ids_are_hex_and_never_twice_the_same),
-		cmocka_unit_test(shares_of_own_ids_are_even),
+		cmocka_unit_test(prefix_is_not_read_beyond_its_end),
+		cmocka_unit_test(ids_are_hex_and_unique),
+		cmocka_unit_test(shares_of_made_ids_are_even),
 		cmocka_unit_test(share_is_of_the_last_56_bits),
 	};
 

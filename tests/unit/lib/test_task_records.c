@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, numbers and limits of tasks and spans; what threads, the log, calls
- * and log lines have of them; what a fork leaves.
+ * Names, numbers and limits of tasks and spans; the records, calls and ids that
+ * they make in several threads and after a fork.
  */
 #include "tests/unit/lib/tasks_kit.h"
 
 /* ---- Numbers, names, limits --------------------------------------------- */
 
-static void names_are_numbered_from_the_lowest_free_on(void **state)
+static void name_gets_the_lowest_free_number(void **state)
 {
 	uint64_t tasks[3];
 
@@ -24,7 +24,7 @@ static void names_are_numbered_from_the_lowest_free_on(void **state)
 	end_task(tasks[0]);
 }
 
-static void names_that_are_none_are_refused(void **state)
+static void invalid_name_is_refused(void **state)
 {
 	uint64_t task = 0;
 
@@ -40,7 +40,7 @@ static void names_that_are_none_are_refused(void **state)
 	end_task(task);
 }
 
-static void long_names_are_cut_between_characters(void **state)
+static void long_name_is_cut_between_characters(void **state)
 {
 	char name[80], expected[80];
 	uint64_t task;
@@ -56,7 +56,7 @@ static void long_names_are_cut_between_characters(void **state)
 	end_task(task);
 }
 
-static void numbers_that_never_were_are_refused(void **state)
+static void unknown_number_is_refused(void **state)
 {
 	uint64_t task = begin_task("t", 0), span = begin_span("s", 0);
 
@@ -74,7 +74,7 @@ static void numbers_that_never_were_are_refused(void **state)
 	assert_int_equal(fgt_span_begin("below", task, NULL), -EINVAL);
 }
 
-static void there_is_an_end_to_depth_and_to_tasks(void **state)
+static void depth_and_number_of_tasks_are_limited(void **state)
 {
 	static uint64_t tasks[FGT_TASKS_MAX];
 	uint64_t task = begin_task("deep", 0), one_more = 0;
@@ -95,7 +95,7 @@ static void there_is_an_end_to_depth_and_to_tasks(void **state)
 		end_task(tasks[i]);
 }
 
-static void slots_and_names_are_used_again_for_ever(void **state)
+static void slots_and_names_are_reused(void **state)
 {
 	uint64_t first = begin_task("first", 0);
 
@@ -107,7 +107,7 @@ static void slots_and_names_are_used_again_for_ever(void **state)
 		snprintf(name, sizeof(name), "name-%u", i);
 		end_task(begin_task(name, 0));
 	}
-	/* Long stale, and known to be. */
+	/* The number is stale, and known to be. */
 	end_task(first);
 	assert_int_equal(active_tasks(), 0);
 }
@@ -124,7 +124,7 @@ static void *enter_and_work(void *context)
 	return NULL;
 }
 
-static void another_thread_works_on_a_task(void **state)
+static void enter_makes_a_task_of_another_thread_current(void **state)
 {
 	uint64_t task = begin_task("shared", 0);
 	pthread_t thread;
@@ -138,7 +138,7 @@ static void another_thread_works_on_a_task(void **state)
 	end_task(task);
 }
 
-static void the_task_before_is_the_current_one_again(void **state)
+static void end_makes_the_previous_task_current(void **state)
 {
 	uint64_t outer = begin_task("outer", 0), inner = begin_task("inner", 0);
 	uint64_t span;
@@ -151,7 +151,7 @@ static void the_task_before_is_the_current_one_again(void **state)
 	end_task(outer);
 }
 
-/* Two threads on one task, as no program should: no crash, the depth holds. */
+/* Misuse: two threads on one task. It must not crash, and the depth is right. */
 static void *struggle(void *context)
 {
 	uint64_t task = *(uint64_t *)context;
@@ -168,7 +168,7 @@ static void *struggle(void *context)
 	return NULL;
 }
 
-static void threads_that_fight_over_a_task_do_no_harm(void **state)
+static void threads_that_share_a_task_keep_its_depth(void **state)
 {
 	uint64_t task = begin_task("fought", 0);
 	pthread_t threads[4];
@@ -184,9 +184,9 @@ static void threads_that_fight_over_a_task_do_no_harm(void **state)
 	end_task(task);
 }
 
-/* ---- Log lines, calls, what else is said -------------------------------- */
+/* ---- Ids, calls, records ------------------------------------------------- */
 
-static void ids_stack_up_for_log_lines(void **state)
+static void ids_list_tasks_and_spans(void **state)
 {
 	char line[200], shorter[8], ids[4][FGT_NUMBER_TEXT_SIZE];
 	uint64_t numbers[4];
@@ -222,18 +222,18 @@ static struct {
 	int calls;
 	char name[80], task[80];
 	uint64_t begin_ns, end_ns;
-} told;
+} ended;
 
 static void tell(void *context, const struct fgt_span_end *end)
 {
-	told.calls += *(int *)context;
-	snprintf(told.name, sizeof(told.name), "%s", end->name);
-	snprintf(told.task, sizeof(told.task), "%s", end->task);
-	told.begin_ns = end->begin_ns;
-	told.end_ns = end->end_ns;
+	ended.calls += *(int *)context;
+	snprintf(ended.name, sizeof(ended.name), "%s", end->name);
+	snprintf(ended.task, sizeof(ended.task), "%s", end->task);
+	ended.begin_ns = end->begin_ns;
+	ended.end_ns = end->end_ns;
 }
 
-static void a_call_comes_at_the_end_of_later_spans(void **state)
+static void function_is_called_for_spans_that_begin_later(void **state)
 {
 	static int one = 1;
 	uint64_t task = begin_task("job", 0), before = begin_span("before", 0);
@@ -243,19 +243,20 @@ static void a_call_comes_at_the_end_of_later_spans(void **state)
 	assert_int_equal(fgt_on_span_end(NULL, NULL), -EINVAL);
 	assert_int_equal(fgt_on_span_end(tell, &one), 0);
 	end_span(before);
-	assert_int_equal(told.calls, 0); /* it had begun before */
+	assert_int_equal(ended.calls, 0); /* it began before */
 	end_span(begin_span("later", 0));
-	assert_int_equal(told.calls, 1);
-	assert_string_equal(told.name, "later");
-	assert_string_equal(told.task, "job#0");
-	assert_true(told.begin_ns >= start_ns && told.end_ns >= told.begin_ns);
+	assert_int_equal(ended.calls, 1);
+	assert_string_equal(ended.name, "later");
+	assert_string_equal(ended.task, "job#0");
+	assert_true(ended.begin_ns >= start_ns &&
+		    ended.end_ns >= ended.begin_ns);
 	end_task(task);
 	for (int i = 0; i < 7; i++)
 		assert_int_equal(fgt_on_span_end(tell, &one), 0);
 	assert_int_equal(fgt_on_span_end(tell, &one), -ENOSPC);
 }
 
-static void what_is_said_is_in_the_log(void **state)
+static void log_has_all_records(void **state)
 {
 	uint64_t task = begin_task("sayer", 0), span = begin_span("span", 0);
 	struct wanted wanted;
@@ -281,7 +282,7 @@ static void what_is_said_is_in_the_log(void **state)
 	assert_true(find(FGT_SPAN_TASK_END, task).is_found);
 }
 
-static void what_began_long_ago_is_told_again(void **state)
+static void live_tasks_and_spans_are_rewritten(void **state)
 {
 	uint64_t task = begin_task("old", 0), span = begin_span("old span", 0);
 	uint64_t busy = begin_task("busy", 0);
@@ -316,7 +317,7 @@ static int check_child(uint64_t task, uint64_t span)
 		return 2;
 	fgt_journal_resume();
 	if (fgt_task_end(task) || fgt_span_end(span))
-		return 3; /* the parent's are stale, no more */
+		return 3; /* numbers of the parent are stale */
 	if (fgt_span_begin("x", 0, NULL) != -ENOTCONN)
 		return 4;
 	if (fgt_task_begin("x", task, &fresh) || fresh == task ||
@@ -326,7 +327,7 @@ static int check_child(uint64_t task, uint64_t span)
 	return 0;
 }
 
-static void the_child_of_a_fork_begins_anew(void **state)
+static void child_of_a_fork_has_no_tasks(void **state)
 {
 	uint64_t task = begin_task("parent", 0), span = begin_span("span", 0);
 	int status = 0;
@@ -345,20 +346,20 @@ static void the_child_of_a_fork_begins_anew(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CLEAN(names_are_numbered_from_the_lowest_free_on),
-		CLEAN(names_that_are_none_are_refused),
-		CLEAN(long_names_are_cut_between_characters),
-		CLEAN(numbers_that_never_were_are_refused),
-		CLEAN(there_is_an_end_to_depth_and_to_tasks),
-		CLEAN(slots_and_names_are_used_again_for_ever),
-		CLEAN(another_thread_works_on_a_task),
-		CLEAN(the_task_before_is_the_current_one_again),
-		CLEAN(threads_that_fight_over_a_task_do_no_harm),
-		CLEAN(ids_stack_up_for_log_lines),
-		CLEAN(a_call_comes_at_the_end_of_later_spans),
-		CLEAN(what_is_said_is_in_the_log),
-		CLEAN(what_began_long_ago_is_told_again),
-		CLEAN(the_child_of_a_fork_begins_anew),
+		CLEAN(name_gets_the_lowest_free_number),
+		CLEAN(invalid_name_is_refused),
+		CLEAN(long_name_is_cut_between_characters),
+		CLEAN(unknown_number_is_refused),
+		CLEAN(depth_and_number_of_tasks_are_limited),
+		CLEAN(slots_and_names_are_reused),
+		CLEAN(enter_makes_a_task_of_another_thread_current),
+		CLEAN(end_makes_the_previous_task_current),
+		CLEAN(threads_that_share_a_task_keep_its_depth),
+		CLEAN(ids_list_tasks_and_spans),
+		CLEAN(function_is_called_for_spans_that_begin_later),
+		CLEAN(log_has_all_records),
+		CLEAN(live_tasks_and_spans_are_rewritten),
+		CLEAN(child_of_a_fork_has_no_tasks),
 	};
 
 	if (fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT))
