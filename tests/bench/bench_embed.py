@@ -7,7 +7,7 @@ usage: bench_embed.py BUILD [SECONDS [BLOCKED…]]
 One busy thread beside N blocked ones, with and without
 LD_PRELOAD=libfgtrace.so, in alternation. CPU is what the library's threads
 use; what its signals take from the busy thread shows in the work that it gets
-done in a second of its own CPU time. "wakes" is what a thread takes that a
+done in a second of its CPU time. "wakes" is what a thread takes that a
 timer wakes as often, and that does nothing; "floor" what one takes in the same
 program that only asks whether anybody ran, as every tick here has to: less is
 not to be had in this way on this machine. Memory is what the process has more than

@@ -2,7 +2,7 @@
 /*
  * What transactions cost the threads that have them: begin and finish, kept
  * and not, alone and from several threads at once; recorded inside the process
- * and into a directory of its own, so that a worker cuts, encodes and writes
+ * and into a new directory, so that a worker cuts, encodes and writes
  * meanwhile. Prints nanoseconds; the budget of finish is 5000.
  */
 #include <dirent.h>

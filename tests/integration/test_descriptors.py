@@ -36,7 +36,7 @@ print(lost, os.waitpid(child, 0)[1])
 """
 
 
-# Has files of its own under all numbers that others may have had. A number that
+# Has its own files under all numbers that others may have had. A number that
 # is given to an open(2) of another thread at this moment is EBUSY: dup2(2).
 TAKER = """
 import os, time
@@ -97,13 +97,13 @@ def scripts(checks, bench):
             wrong.append((number, said))
     checks.ok("a script reads from the number that it chose", not wrong, wrong)
     said, _ = run(bench, "writes", [
-        "bash", "-c", "exec 5>told; sleep 0.15; echo a >&5; (echo b >&5); "
-        "ls two >&5; cat told"])
+        "bash", "-c", "exec 5>lines; sleep 0.15; echo a >&5; (echo b >&5); "
+        "ls two >&5; cat lines"])
     checks.ok("and writes to it", said == "a\nb\ntwo\n", said)
     said, stacks = run(bench, "waits", [
         "bash", "-c", "exec 4<>fifo; sleep 0.3; read -t 0.3 -u 4 line; "
         "echo end"])
-    checks.ok("nobody waits for what it has there",
+    checks.ok("no thread waits for what it has there",
               said == "end\n" and stacks != "", (said, stacks))
 
 
@@ -214,17 +214,17 @@ def none_left(checks, bench):
               "though it needs nothing", kept and not threads_files(host.pid),
               (kept, threads_files(host.pid)))
     host.say("spawn 5000")
-    told = " ".join(map(str, host.say("status")))
-    checks.ok("it is told", "no file descriptor left" in told, told)
+    text = " ".join(map(str, host.say("status")))
+    checks.ok("the status reports it", "no file descriptor left" in text, text)
     host.say("free")
     host.say("burn 2000")
     found, stacks = samples_of(host, bench.path("short"), 1000)
     checks.ok("once there is one, threads that began are recorded",
               found > 20, stacks[:600])
     host.say("burn 10500")
-    told = " ".join(map(str, host.say("status")))
+    text = " ".join(map(str, host.say("status")))
     checks.ok("and nothing is said any more",
-              "no file descriptor left" not in told, told)
+              "no file descriptor left" not in text, text)
     host.say("burn 500")
     checks.ok("its files are kept again", threads_files(host.pid),
               descriptors_of(host.pid, 0))

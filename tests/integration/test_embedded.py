@@ -106,7 +106,7 @@ def compare_truth(checks, stage, variant, scenario, seconds, as_nobody):
     truth, samples = record_truth(stage, variant, scenario, seconds, as_nobody)
     truth["threads"] = [thread for thread in truth["threads"]
                         if thread["name"] not in IN_STEP_WITH_KERNEL]
-    # As for any ordinary user: nobody tells who waits for a CPU.
+    # As for any ordinary user: no source reports which threads wait for a CPU.
     check_scenario(checks, tag, scenario, truth, samples, LIMITS[scenario] *
                    slack_of(seconds, USUAL_SECONDS), True)
 
@@ -160,7 +160,7 @@ def check_crowd(checks, stage):
     busy = states.get("running", 0) / max(1, sum(states.values()))
     checks.ok("one of them runs, the others are blocked",
               0.5 / CROWD < busy < 2.5 / CROWD, str(states))
-    checks.ok("no thread of our own is in it", not
+    checks.ok("no thread of the library is in it", not
               {"fgt-sampler", "fgt-library"} & set(samples.by_thread),
               str(set(samples.by_thread)))
 
@@ -261,7 +261,7 @@ def check_python(checks, stage):
                        stage.path("python-%p.folded"))
     files = [n for n in os.listdir(stage.out)
              if re.fullmatch(r"python-\d+\.folded", n)]
-    checks.ok("with %p each process has a file of its own", len(files) >= 2,
+    checks.ok("with %p each process has a separate file", len(files) >= 2,
               f"{files} {result.stderr}")
 
 
@@ -286,7 +286,7 @@ def check_settings(checks, stage):
         ["/bin/true"], capture_output=True, text=True, env={
             **os.environ, "FGTRACE_OUT": stage.path("broken.fgt"),
             "LD_PRELOAD": f"{broken}/libfgtrace.so.0"})
-    checks.ok("why the recorder cannot be loaded is told, the program runs",
+    checks.ok("the program runs and logs why the recorder cannot be loaded",
               result.returncode == 0 and
               "cannot be loaded (" in result.stderr and
               "libfgtrace-embed.so: " in result.stderr, result.stderr)
@@ -301,7 +301,7 @@ def check_settings(checks, stage):
 
 
 def check_folders(checks, stage):
-    """Why nothing can be written there is told before it is too late."""
+    """An unwritable folder is reported when the program starts."""
     shut, file = stage.path("shut"), stage.path("file")
     os.mkdir(shut, 0o755)
     os.chown(shut, 0, 0) if os.getuid() == 0 else os.chmod(shut, 0o555)

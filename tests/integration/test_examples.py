@@ -75,7 +75,7 @@ class Place:
     def env(self, mode):
         """Of a program that records in this mode."""
         socket = self.socket if mode == "agent" else \
-            self.bench.path("nobody.sock")
+            self.bench.path("absent.sock")
         return {**self.environment, "FGTRACE_SOCKET": socket,
                 "FGTRACE_DESTINATION": self.dsn}
 

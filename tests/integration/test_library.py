@@ -149,7 +149,7 @@ def slices_name_their_own_functions(checks, bench):
               result[0] == 0 and result[4] >= 300e6 and
               25 <= result[1] <= 32, result)
     checks.ok("it ends well", host.end() == 0)
-    checks.ok("then nobody is sampled", daemon.until(
+    checks.ok("then no process is sampled", daemon.until(
         lambda: call(daemon.socket, "targets")["targets"] == []),
         call(daemon.socket, "targets"))
     daemon.end()
@@ -171,7 +171,7 @@ def recorder_behaves_like_a_flight_recorder(checks, bench):
     results = host.say("many 2 200")
     checks.ok("G4 two slices at once", results == [0, 0], results)
     results = host.say("many 40 200")
-    checks.ok("G4 of forty each is served or told busy",
+    checks.ok("G4 each of forty is served or gets busy",
               len(results) == 40 and 0 in results and
               set(results) <= {0, -errno.EBUSY}, results)
     before = host.say("fds")[0]
@@ -247,7 +247,7 @@ def agent_dies_and_comes_back(checks, bench):
     daemon.end()
 
 
-def a_way_that_is_lost_is_told(checks, bench):
+def lost_socket_is_logged(checks, bench):
     """As of a program that changes its root or its user after the start."""
     daemon = Daemon(bench, "way")
     way, aside = bench.path("folder"), bench.path("folder.aside")
@@ -266,7 +266,7 @@ def a_way_that_is_lost_is_told(checks, bench):
               (result, status))
     os.rename(aside, way)
     result, status = host.slice(100), host.say("status")
-    checks.ok("when it is back there are, and nothing is told",
+    checks.ok("when it is back there are, and nothing is logged",
               result[0] == 0 and status[2] == 1 and
               "out of reach" not in " ".join(map(str, status)),
               (result, status))
@@ -308,7 +308,7 @@ def other_peoples_programs_work(checks, bench):
     checks.ok("static program builds", static is not None, why)
     signals, why = place.compile("own_signals.c", "own_signals", ["cc"],
                                  "-std=c11")
-    checks.ok("program with signals of its own builds", signals is not None,
+    checks.ok("program that uses signals builds", signals is not None,
               why)
     result = subprocess.run([path, "agent", daemon.socket, "2"], text=True,
                             capture_output=True, timeout=60)
@@ -398,7 +398,7 @@ def code_kib(pid, library):
 
 def without_agent_it_records_itself(checks, bench):
     daemon = Daemon(bench, "embedded")
-    nowhere = bench.path("nobody.sock")
+    nowhere = bench.path("absent.sock")
     out = bench.path("crashes")
     os.mkdir(out)
     host = Host(bench, host_program(bench),
@@ -452,7 +452,7 @@ def without_agent_it_records_itself(checks, bench):
     checks.ok("after stop no thread is left, nor a descriptor but those of "
               "libunwind's pipe", after == (before[0], before[1] + 2),
               (before, after))
-    checks.ok("the agent is told", daemon.until(
+    checks.ok("the agent notices", daemon.until(
         lambda: daemon.status()["registered"] == 0))
     host.end()
     hidden = installation(bench).library("fgtrace")
@@ -477,7 +477,7 @@ def main():
                 slices_name_their_own_functions,
                 recorder_behaves_like_a_flight_recorder,
                 slices_without_a_rest,
-                agent_dies_and_comes_back, a_way_that_is_lost_is_told,
+                agent_dies_and_comes_back, lost_socket_is_logged,
                 fork_and_death_are_noticed,
                 without_agent_it_records_itself,
                 other_peoples_programs_work,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs stay what they are with a recorder inside them (FAULTS S1 to S19).
+"""Programs stay what they are with a recorder inside them (faults S1 to
+S19 of agent/README.md, "Fault catalogue").
 
 usage: test_library_faults.py BUILD [--one-way] [PATTERN]
 
@@ -46,15 +47,15 @@ class Outcome:
         lines = [line for line in text.split("\n")
                  if line and not line.startswith(("#", "ready "))]
         self.status = status
-        self.told = [re.sub(r"calls \d+", "calls", line) for line in lines]
+        self.lines = [re.sub(r"calls \d+", "calls", line) for line in lines]
         self.notes = [line for line in text.split("\n")
                       if line.startswith("#")]
 
     def same(self, other):
-        return (self.status, self.told) == (other.status, other.told)
+        return (self.status, self.lines) == (other.status, other.lines)
 
     def __str__(self):
-        return f"{self.status} {self.told[-8:]} after {self.notes[-3:]}"
+        return f"{self.status} {self.lines[-8:]} after {self.notes[-3:]}"
 
 
 class Zoo:
@@ -143,7 +144,7 @@ ROWS = (
         ways=(STARTED, AGENT), is_seen=False),
     Row("S3 SIGURG by default", "signals", "default", "23"),
     Row("S3 SIGPROF by default", "signals", "default", "27", is_seen=False),
-    Row("S3 a profiler of its own", "signals", "profile", "3", bad="signal",
+    Row("S3 a profiler in the program", "signals", "profile", "3", bad="signal",
         is_seen=False),
     Row("S3 a profiler's own timer", "signals", "profile", "4", "posix",
         bad="signal", is_seen=False),
@@ -299,9 +300,9 @@ def run_tool(zoo, name, program, arguments, prefix=(), more=None, made=None,
     plain = zoo.run(None, program, arguments)
     out = zoo.out()
     outcome = zoo.run(PRELOAD, program, arguments, out, more, prefix, timeout)
-    lines = [line for line in plain.told
-             if any(line in told for told in outcome.told)]
-    return [(f"S17 {name}", outcome.status == 0 and lines == plain.told,
+    lines = [line for line in plain.lines
+             if any(line in other for other in outcome.lines)]
+    return [(f"S17 {name}", outcome.status == 0 and lines == plain.lines,
              f"{outcome}, not {plain}"),
             (f"S17 {name}: its file is there", not made or
              os.path.exists(made) and os.path.getsize(made) > 0, str(made))]

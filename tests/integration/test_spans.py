@@ -5,7 +5,7 @@ usage: test_spans.py BUILD
 
 Slices of a program with the library, recorded inside it and by an agent, also
 after it has died; the live file of FGTRACE_ACTIVITY, on a disk that is full, in
-a FIFO that nobody opens, in one that nobody reads and in one that changes its
+a FIFO that is not opened, in one that is not read and in one that changes its
 reader, where several processes have one name for it; never with more rights
 than the user's.
 """
@@ -70,13 +70,13 @@ def said_in(events):
 
 def check_slice(checks, name, path):
     try:
-        told = check_chrome_trace.check(path)
+        summary = check_chrome_trace.check(path)
     except (OSError, strict.Wrong) as wrong:
         checks.ok(name, False, wrong)
         return
     events = strict.parse_json(strict.read_bytes(path))["traceEvents"]
     said = said_in(events)
-    checks.ok(f"{name} ({told})",
+    checks.ok(f"{name} ({summary})",
               said["tracks"] == 3 and said["labels"] > 0 and
               said["names"] == {"request", "parse", "query", "read"} and
               said["arrows"] > 10 and said["marks"] == {"read a row"} and
@@ -112,9 +112,9 @@ def test_agent(checks, stage):
     bench.run("convert", bench.path("kept.fgt"), "-o",
               bench.path("kept.envelope"))
     try:
-        told = check_sentry_envelope.check(bench.path("kept.envelope"))
-        checks.ok(f"its envelope has them as spans ({told})",
-                  not told.endswith(" 0 spans"), told)
+        summary = check_sentry_envelope.check(bench.path("kept.envelope"))
+        checks.ok(f"its envelope has them as spans ({summary})",
+                  not summary.endswith(" 0 spans"), summary)
     except (OSError, strict.Wrong) as wrong:
         checks.ok("its envelope has them as spans", False, wrong)
     child.send_signal(signal.SIGKILL)
@@ -161,7 +161,7 @@ def test_without_start(checks, stage):
     path = stage.bench.path("storm.json")
     result = stage.run("storm", "2000", FGTRACE_ACTIVITY=path)
     begins = sum(e["ph"] == "B" for e in read_live(path))
-    checks.ok("nobody need have started the library",
+    checks.ok("the library need not be started",
               result.stdout == "said 2000\n" and begins == 2001,
               (result.stdout, begins))
 
@@ -197,19 +197,19 @@ def test_children(checks, stage):
     for name, command in (
             ("a child", f"{sayer} storm 5"),
             ("a child of a child", f"{sayer} around '{sayer} storm 5'"),
-            ("one with an environment of its own",
+            ("one with a new environment",
              f"env -i LD_LIBRARY_PATH=$LD_LIBRARY_PATH FGTRACE_ACTIVITY={path} "
              f"{sayer} storm 5")):
         result = stage.run("around", command, FGTRACE_ACTIVITY=path)
         checks.ok(f"{name} leaves its parent's live file alone",
                   result.returncode == 0 and begins_of(path) == (22, 1),
                   (result.stderr, begins_of(path)))
-        checks.ok(f"{name} says so where nobody could know",
+        checks.ok(f"{name} prints so if its environment is new",
                   ("another process writes this file" in result.stderr) ==
                   ("environment" in name), result.stderr)
     stage.run("around", f"FGTRACE_ACTIVITY={path}2 {sayer} storm 5",
               FGTRACE_ACTIVITY=path)
-    checks.ok("a child that is given a name of its own writes there",
+    checks.ok("a child with another name writes there",
               begins_of(path) == (22, 1) and begins_of(path + "2") == (6, 1))
     many = stage.bench.path("family-%p.json")
     stage.run("around", f"{sayer} storm 5", FGTRACE_ACTIVITY=many)
@@ -232,7 +232,7 @@ def test_same_name(checks, stage):
     checks.ok("a file that another process is writing is left alone",
               second.stdout == "said 5\n" and begins_of(path)[1] == 1 and
               begins_of(path)[0] > 50, begins_of(path))
-    checks.ok("and the second one is told",
+    checks.ok("and the second one prints why",
               second.stderr.count("\n") == 1 and
               "another process writes this file" in second.stderr, second.stderr)
     third = stage.run("storm", "5", FGTRACE_ACTIVITY=path)
@@ -265,21 +265,21 @@ def test_fifo(checks, stage):
     os.mkfifo(path)
     result = stage.run("lose", "300000", FGTRACE_ACTIVITY=path)
     said, lost = result.stdout.split("\n")[:2]
-    checks.ok("a FIFO that nobody opens stalls nothing", said == "said 300000",
+    checks.ok("a FIFO that is not opened stalls nothing", said == "said 300000",
               result.stderr)
-    checks.ok("and what is lost is told by the status",
+    checks.ok("and the status has the number of lost events",
               int(lost.split()[1]) > 300000, result.stdout)
     checks.ok("and on standard error, why and how much",
               "fifo: the FIFO has no reader\n" in result.stderr and
               missing_in(result.stderr) == 600002, result.stderr)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
-    checks.ok("a FIFO that nobody reads stalls nothing",
+    checks.ok("a FIFO that is not read stalls nothing",
               result.stdout == "said 300000\n", result.stderr)
-    told = told_in(reader)
-    checks.ok("and what it does not have is told",
-              600002 <= told + missing_in(result.stderr) < 600010 and
-              "reader was too slow" in result.stderr, (result.stderr, told))
+    events = events_in(reader)
+    checks.ok("and the missing events are reported",
+              600002 <= events + missing_in(result.stderr) < 600010 and
+              "reader was too slow" in result.stderr, (result.stderr, events))
     os.close(reader)
     result = stage.run("storm", "1000", FGTRACE_ACTIVITY="/dev/full")
     checks.ok("so it is where nothing can be written",
@@ -293,8 +293,8 @@ def missing_in(text):
     return int(found.group(1)) if found else 0
 
 
-def told_in(reader):
-    """Spans' events, and those that are told to be missing."""
+def events_in(reader):
+    """Number of span events, and of those that are reported as missing."""
     text = b""
     while piece := os.read(reader, 1 << 16):
         text += piece
@@ -305,7 +305,7 @@ def told_in(reader):
 
 
 def test_next_reader(checks, stage):
-    """What was on its way to the one who left is told to the next one."""
+    """Events on their way to a reader that left are reported to the next one."""
     path, gate = stage.bench.path("next"), stage.bench.path("gate")
     os.mkfifo(path)
     os.mkfifo(gate)
@@ -329,12 +329,12 @@ def test_next_reader(checks, stage):
     kept = sum(e["ph"] in "BE" for e in events)
     lost = sum(e["args"]["lost"] for e in events
                if e["name"] == "[events lost]")
-    checks.ok("what the reader before did not get is told to the next one",
+    checks.ok("events that a reader did not get are reported to the next one",
               kept == 22 and 22 <= lost <= 23, (kept, lost))
 
 
 def test_slow_reader(checks, stage):
-    """What came while nobody read is counted, to the last event."""
+    """Events without a reader are counted, to the last one."""
     path = stage.bench.path("slow")
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -352,7 +352,7 @@ def test_slow_reader(checks, stage):
               (kept, lost))
     said = [e for e in events if e["ph"] in "BEi"]
     gaps = [i for i, e in enumerate(said) if e["name"] == "[events lost]"]
-    checks.ok("and told where it would have been",
+    checks.ok("and reported where they would have been",
               gaps and gaps[-1] + 1 < len(said) and
               said == sorted(said, key=lambda e: e["ts"]),
               (gaps, len(said)))

@@ -55,7 +55,7 @@ def tells_what_was_said(checks, bench):
     checks.ok("tags are what was said last",
               transaction["tags"] == {"cart": "8", "empty": ""},
               transaction.get("tags"))
-    checks.ok("its spans are told", any(
+    checks.ok("its spans are in it", any(
         "inside" in span.get("description", "")
         for span in transaction["spans"]), transaction["spans"])
     checks.ok("release and environment are in both items (S15)",
@@ -100,7 +100,7 @@ def continues_traces(checks, bench):
               for e in envelopes]
     checks.ok("both kinds of header continue the trace",
               traces[:2] == [(TRACE, SPAN)] * 2, traces)
-    checks.ok("without one it is a trace of its own",
+    checks.ok("without one it is a separate trace",
               len(traces) == 3 and traces[2][0] != TRACE and
               traces[2][1] is None, traces)
     check_wrong(checks, "continued traces", envelopes)
@@ -109,7 +109,7 @@ def continues_traces(checks, bench):
     server.close()
 
 
-def keeps_what_it_is_told(checks, bench):
+def keeps_by_the_rules(checks, bench):
     """S16 and the rules"""
     daemon = Daemon(bench, "rules")
     folder = Folder(bench, "rules-out")
@@ -181,7 +181,7 @@ def directories(checks, bench):
         request(program, "nap 60", name="../../a/b")
         if is_allowed:
             found = folder.wait(1)
-            checks.ok("the file is the user's, for nobody else to read",
+            checks.ok("only the user can read the file",
                       [(e.mode.st_uid, e.mode.st_mode & 0o777)
                        for e in found] == [(NOBODY, 0o600)],
                       daemon.log_text()[-300:])
@@ -203,16 +203,16 @@ def storm(checks, bench):
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=folder.path, no_gap=1, min_ms=1)
     words = program.say("storm 10000 1")
-    told = dict(zip(words[1::2], map(int, words[2::2])))
+    numbers = dict(zip(words[1::2], map(int, words[2::2])))
     status = program.status()
     checks.ok("no more than the cap of an hour is kept, and that",
-              told["kept"] + told["full"] == 120 and told["kept"] >= 64,
+              numbers["kept"] + numbers["full"] == 120 and numbers["kept"] >= 64,
               words)
     checks.ok("every request is counted", status["transactions"] == 10000 and
-              status["kept"] == told["kept"] and
+              status["kept"] == numbers["kept"] and
               status["kept"] + status["dropped"] == 10000, status)
-    print(f"# finish in a storm: p50 {told['p50']} ns, p99 {told['p99']} ns, "
-          f"longest {told['max']} ns", flush=True)
+    print(f"# finish in a storm: p50 {numbers['p50']} ns, p99 {numbers['p99']} ns, "
+          f"longest {numbers['max']} ns", flush=True)
     program.run("flush 20000")
     daemon.until(lambda: daemon.status()["deliveries_waiting"] +
                  daemon.status()["deliveries_active"] == 0, 60)
@@ -302,7 +302,7 @@ def hostile_servers(checks, bench):
                           destination=dsn_of(server), **EVERY)
         request(program, "nap 60")
         count += 1
-        checks.ok(f"{name}: given up and told once", daemon.until(
+        checks.ok(f"{name}: given up and logged once", daemon.until(
             lambda: daemon.status()["deliveries_failed"] == count, 20) and
             daemon.log_text().count("undelivered") == count,
             daemon.log_text()[-300:])
@@ -383,22 +383,22 @@ def agents_that_leave(checks, bench):
               [a[0] for a in answers])
     dropped = sum(a[0] == "-105" for a in answers)
 
-    def told():
+    def logged():
         return [int(number) for number in re.findall(
             r"^kept transactions and slices were dropped: (\d+): 64 or ",
             program.log_text(), re.M)]
 
-    checks.ok("what finds no room is told", until(told, 5),
+    checks.ok("dropped transactions are logged", until(logged, 5),
               program.log_text()[-600:])
     dropped += request(program, "nap 1")[0] == "-105"
     time.sleep(1.5)
-    checks.ok("but not at once again", len(told()) == 1, told())
+    checks.ok("but not at once again", len(logged()) == 1, logged())
     began = time.monotonic()
     program.run("stop")
     checks.ok("stop gives them a second, not more",
               time.monotonic() - began < 2.5, time.monotonic() - began)
     checks.ok("the rest of them when it stops",
-              len(told()) == 2 and sum(told()) == dropped, (told(), dropped))
+              len(logged()) == 2 and sum(logged()) == dropped, (logged(), dropped))
     status = program.status()
     checks.ok("and counts them as undelivered",
               status["undelivered"] == status["kept"] >= 64, status)
@@ -447,21 +447,21 @@ def without_an_agent(checks, bench):
     program = Program(bench, mode="embedded", destination=folder.path,
                       no_gap=1, min_ms=1)
     words = program.say("storm 10000 1")
-    told = dict(zip(words[1::2], map(int, words[2::2])))
-    print(f"# embedded, finish in a storm: p50 {told['p50']} ns, p99 "
-          f"{told['p99']} ns, longest {told['max']} ns", flush=True)
+    numbers = dict(zip(words[1::2], map(int, words[2::2])))
+    print(f"# embedded, finish in a storm: p50 {numbers['p50']} ns, p99 "
+          f"{numbers['p99']} ns, longest {numbers['max']} ns", flush=True)
     program.say("flush 60000")
     status = program.status()
     checks.ok("embedded: a storm keeps the cap, and all of it arrives",
-              told["kept"] + told["full"] == 120 and
-              len(folder.names()) == status["delivered"] == told["kept"],
+              numbers["kept"] + numbers["full"] == 120 and
+              len(folder.names()) == status["delivered"] == numbers["kept"],
               (words, status, len(folder.names())))
     program.close()
 
 
 def before_the_first_tick(checks, bench):
-    """What ends before the first tick, and after the last one, is told, as is
-    what lies between two ticks."""
+    """Transactions before the first tick, after the last one and between two ticks
+    are delivered."""
     daemon = Daemon(bench, "edges")
     for mode, hz, lines in (("embedded", 101, ["nap 60"]),
                             ("embedded", 5, ["nap 60"]), ("embedded", 5, []),
@@ -478,14 +478,14 @@ def before_the_first_tick(checks, bench):
             word in span.get("description", "")
             for span in envelope.transaction["spans"]))
             for envelope in folder.wait(8)]
-        checks.ok(f"{mode}, {hz} Hz, {lines}: all of it is told", flushed ==
+        checks.ok(f"{mode}, {hz} Hz, {lines}: all of it is delivered", flushed ==
                   ["0"] and names == [["first", "last"]] * 8,
                   (flushed, names, program.log_text()))
         program.close()
     daemon.end()
 
 
-GROUPS = (tells_what_was_said, continues_traces, keeps_what_it_is_told,
+GROUPS = (tells_what_was_said, continues_traces, keeps_by_the_rules,
           directories, storm, unreachable_servers, hostile_servers,
           uploads_slices, agents_that_leave, without_an_agent,
           long_transactions, before_the_first_tick)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that uses libfgtrace, told by lines on standard input what to do,
- * for tests/integration/test_transactions.py:
+ * A program that uses libfgtrace, controlled by lines on standard input, for tests/integration/test_transactions.py:
  *   transact [key=value …]    options of fgt_start(), see set_option()
  * Answers each line with one line; times are in ns.
  */
@@ -82,7 +81,7 @@ static void start_helper(int is_adopted)
 		nap_for_it(1);
 }
 
-/* A thread of a pool: what it does before and after is somebody else's. */
+/* A thread of a pool: what it does before and after belongs to other work. */
 static void *take_part(void *unused)
 {
 	uint64_t task;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the installed library share: the installation itself, programs
-built against it by somebody else's rules, a program that does as it is told."""
+"""Shared by the tests of the installed library: the installation, programs that
+are built against it with other compiler flags, a program that obeys commands."""
 import os
 import subprocess
 
@@ -10,7 +10,7 @@ PROGRAMS = os.path.join(ROOT, "tests", "programs", "lib")
 
 
 class Installation:
-    """The project, installed under a prefix of its own."""
+    """The project, installed under a separate prefix."""
 
     def __init__(self, bench):
         self.bench = bench

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program tests/programs/transact.c, told what to do, and what comes of
-it: envelopes in a directory or at a server, taken apart."""
+"""Controls the program tests/programs/transact.c, and reads its envelopes from a
+directory or a server."""
 import collections
 import os
 import subprocess
@@ -41,7 +41,7 @@ class Program:
         self.started, self.pid = map(int, self.read()[1:])
 
     def log_text(self):
-        """What it, and not one before it, was told by the library."""
+        """The lines that the library has logged to this program."""
         with open(self.errors.name, encoding="utf-8") as file:
             file.seek(self.errors_begin)
             return file.read()

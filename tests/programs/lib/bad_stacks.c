@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stacks that end where nothing may be read, and frame pointers that point
- * there: FAULTS S12. The program handles faults of its own, and must get no
- * other.
+ * there: fault S12. The program causes and handles faults itself, and must get
+ * no other.
  *
  * bad_stacks MILLISECONDS    of each of its cases
  */

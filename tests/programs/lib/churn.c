@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lives inside the locks of libc: FAULTS S13. Threads allocate, load and
- * unload a library, print and scan, come and go; each must get on to the end.
+ * Calls of libc that take locks: fault S13. Threads allocate, load and unload a
+ * library, print and scan, start and end; none may hang.
  *
  * churn SECONDS PLUGIN
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that switches between stacks of its own, which have less room left
+ * A thread that switches between its own stacks, which have less room left
  * than the frame of a signal takes. What lies below them has to stay as it is,
- * but for the one signal that shows what the thread does.
+ * except the one signal that shows what the thread does.
  *
  * coroutines SECONDS [first]	first: that thread is the program's first one
  */

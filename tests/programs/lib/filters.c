@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that confines itself: FAULTS S19. What ordinary programs do not
- * call is forbidden to it.
+ * A program that confines itself: fault S19. System calls that ordinary programs
+ * do not use are forbidden.
  *
  * filters before|after|all errno|kill    before: the recorder starts under the
  *     filter (one that lets timers through, as those of services do: what

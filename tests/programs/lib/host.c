@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of somebody else's that uses libfgtrace: C99, POSIX. It has four
- * threads and does what its standard input says, a line at a time; each line
- * is answered by one.
+ * A program that uses libfgtrace: C99, POSIX. It has four threads, and answers
+ * each line of its standard input with one line.
  *
  * start MODE SOCKET TIMEOUT_MS · stop · slice MS [FILE] · ahead MS · many N MS
  * rows THREADS N MS · write MS FILE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recorder that is loaded, started, stopped and let go of again and again:
- * FAULTS S15, and S16 for a set-user-id copy of this program.
+ * A recorder that is loaded, started, stopped and closed many times: fault S15,
+ * and S16 for a set-user-id copy of this program.
  *
  * lifetimes LIBRARY COUNT    0: only says what the first start returns
  */

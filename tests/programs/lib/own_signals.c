@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that uses SIGPROF and SIGURG itself: a CPU-time timer of its own,
+ * A program that uses SIGPROF and SIGURG itself: a timer on its CPU time,
  * and SIGURG as a message between threads.
  * own_signals MODE SOCKET SECONDS → "prof N urg SENT RECEIVED foreign N …"
  */
@@ -25,7 +25,7 @@ static void on_prof(int number)
 	profs++;
 }
 
-/* Its own carry a number that nobody else knows. */
+/* Signals of this program carry a number, others do not. */
 static void on_urg(int number, siginfo_t *info, void *context)
 {
 	(void)number;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that become other programs, or many: FAULTS S6 and S7.
+ * Programs that become other programs, or many: faults S6 and S7.
  *
  * processes exec RUNS COUNT   runs chains of COUNT programs each, every other
  *                             one with $ZOO_PRELOAD preloaded; tells how many

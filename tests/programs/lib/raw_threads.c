@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads without thread-local storage of their own, FAULTS S8: made by
- * clone(2), they share that of the first thread, which looks whether anything
- * of it changes. Only they take signals.
+ * Threads without thread-local storage, fault S8: made by clone(2), they share
+ * that of the first thread, which checks that it does not change. Only these
+ * threads take signals.
  *
  * raw_threads SECONDS
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with signals of its own: FAULTS S2 to S5 and S11.
+ * A program that uses signals: faults S2 to S5 and S11.
  *
  * signals swap SECONDS    changes the handler of the recorder's signal again
  *                         and again, and sends it to itself
@@ -278,7 +278,7 @@ static int stand_storm(unsigned int seconds)
 	       zoo_tell("storm, queue", 2000 - queued - atomic_load(&received));
 }
 
-/* ---- A profiler of its own ---------------------------------------------- */
+/* ---- A profiler in the program ---------------------------------------------- */
 
 #define SLEEPERS   4
 #define WOKEN_MAX  10u /* CPU time of the recorder makes signals, too */

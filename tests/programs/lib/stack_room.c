@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that have little stack left: FAULTS S9 and S10. Each size is told
- * before it is tried: the last line tells where it died.
+ * Threads that have little stack left: faults S9 and S10. Each size is printed
+ * before it is tried, so that the last line is the one of a crash.
  *
  * stack_room headroom         threads that compute so many bytes above the end
  * stack_room alternate BYTES  a handler that computes on an alternate stack,

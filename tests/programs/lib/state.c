@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks whether anything of a thread's own changes between two instructions:
- * errno, the floating-point environment, vector registers, the signal mask
- * and the alternate stack: FAULTS S14.
+ * Checks that the state of a thread does not change between two instructions:
+ * errno, the floating-point environment, vector registers, the signal mask and
+ * the alternate stack: fault S14.
  *
  * state SECONDS
  */

@@ -3,7 +3,7 @@
  * Reads by io_uring whose requests wait in threads of the kernel that look
  * like the program's own, and waits for many requests that must not end before
  * the last, also in threads that have never waited for anything before, beside
- * one that works and waits for other things: FAULTS S18.
+ * one that works and waits for other things: fault S18.
  *
  * workers SECONDS    exits 77 where io_uring is not permitted
  */
@@ -144,7 +144,7 @@ static bool run_batch(struct ring *ring, long long pause_ns)
 	return is_whole;
 }
 
-/* Works for a while, then waits for the first time, for a ring of its own. */
+/* Works, then waits for the first time, for its own ring. */
 static void *come_newly(void *argument)
 {
 	struct ring ring = { .fd = -1 };
