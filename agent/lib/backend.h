@@ -74,6 +74,11 @@ struct fgt_backend {
 	void (*close)(void *state);
 };
 
+struct fgt_open_backend {
+	const struct fgt_backend *calls; /* NULL: none is open */
+	void *state; /* first argument of the calls */
+};
+
 /* What both need to open. */
 struct fgt_backend_options {
 	const struct fgt_options *options; /* checked, defaults filled in */

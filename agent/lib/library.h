@@ -108,11 +108,6 @@ void fgt_library_leave(void);
  * part. */
 const struct fgt_options *fgt_library_options(void);
 
-struct fgt_open_backend {
-	const struct fgt_backend *calls; /* NULL: none is open */
-	void *state; /* first argument of the calls */
-};
-
 /* Between enter and leave, or on the worker. */
 const struct fgt_open_backend *fgt_library_backend(void);
 

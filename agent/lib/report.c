@@ -4,7 +4,6 @@
  * runs without a lock on the library's worker, or in a fgt_start() that fails.
  */
 #include "agent/lib/report.h"
-#include "ringbuf/base/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/hash.h"
 
 #define LINES_MAX  16
 #define CAUSES_MAX 128 /* logged since the start; further ones are dropped */
@@ -32,14 +34,9 @@ static struct {
 } kept = { .lock = PTHREAD_MUTEX_INITIALIZER,
 	   .logged = PTHREAD_COND_INITIALIZER };
 
-/* FNV-1a. */
 static uint64_t hash(const char *text)
 {
-	uint64_t value = UINT64_C(0xcbf29ce484222325);
-
-	for (; *text; text++)
-		value = (value ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-	return value;
+	return fgt_hash_bytes(text, strlen(text));
 }
 
 /* Under the lock. */

@@ -10,22 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a: text comes from targets, but a bad spread costs only time. */
-static uint32_t hash_text(const char *text, size_t len)
-{
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (uint8_t)text[i]) * 0x100000001b3u;
-	return (uint32_t)(hash ^ (hash >> 32));
-}
+#include "ringbuf/base/hash.h"
 
 /* The bucket that holds text, or the empty one where it belongs. */
 static uint32_t find_bucket(const struct fgt_strings *strings, const char *text,
 			    size_t len)
 {
 	uint32_t mask = strings->bucket_count - 1;
-	uint32_t bucket = hash_text(text, len) & mask;
+	uint64_t hash = fgt_hash_bytes(text, len);
+	uint32_t bucket = (uint32_t)(hash ^ hash >> 32) & mask;
 
 	/* Ends: at most half of the buckets are taken. */
 	for (; strings->buckets[bucket]; bucket = (bucket + 1) & mask) {

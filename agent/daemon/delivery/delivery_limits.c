@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/hash.h"
+
 /* ---- Shares ------------------------------------------------------------ */
 
 bool fgt_delivery_tally_fits(const struct fgt_delivery_tally *tally)
@@ -53,18 +55,14 @@ bool fgt_delivery_tally_may_send(const struct fgt_delivery_tally *tally)
 
 /* ---- Pauses ------------------------------------------------------------ */
 
-/* FNV-1a. Should two destinations meet, one of them waits in vain. */
+/* Two destinations with one hash share their limit. */
 struct fgt_delivery_address fgt_delivery_address_of(uint32_t uid,
 						    const char *destination)
 {
-	struct fgt_delivery_address address = {
-		.hash = UINT64_C(0xcbf29ce484222325), .uid = uid
+	return (struct fgt_delivery_address){
+		.hash = fgt_hash_bytes(destination, strlen(destination)),
+		.uid = uid,
 	};
-
-	for (; *destination; destination++)
-		address.hash = (address.hash ^ (unsigned char)*destination) *
-			       UINT64_C(0x100000001b3);
-	return address;
 }
 
 static bool is_same(const struct fgt_delivery_address *a,

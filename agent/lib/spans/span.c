@@ -129,11 +129,6 @@ static void fill_place(struct fgt_span_place *place, uint64_t number,
 	atomic_store_explicit(&place->number, number, memory_order_release);
 }
 
-static uint32_t track_of(const struct fgt_task_body *body)
-{
-	return (uint32_t)(load(&body->about) >> 32);
-}
-
 static void write_begin(struct fgt_caller *self, const struct where *where,
 			uint64_t number, const char *name, size_t len)
 {
@@ -145,7 +140,7 @@ static void write_begin(struct fgt_caller *self, const struct where *where,
 		.tid = self->tid,
 		.number = number,
 		.owner = where->task,
-		.track = track_of(where->body),
+		.track = fgt_task_track(where->body),
 		.begin_ns = begin_ns,
 		.text = name,
 		.text_len = (uint8_t)len,
@@ -250,16 +245,6 @@ static void call_back(const struct span *span, uint64_t end_ns,
 		at_end.calls[i].call(at_end.calls[i].context, &end);
 }
 
-static void read_task_name(const struct fgt_task_body *body, char *ret_name)
-{
-	for (uint32_t i = 0; i < FGT_UNIQUE_NAME_WORDS; i++) {
-		uint64_t word = load(&body->name[i]);
-
-		memcpy(ret_name + 8 * i, &word, 8);
-	}
-	ret_name[FGT_SPAN_UNIQUE_MAX] = 0;
-}
-
 static void write_end(struct fgt_caller *self, const struct where *where,
 		      uint32_t track, const struct span *span, uint64_t end_ns)
 {
@@ -295,11 +280,12 @@ int fgt_span_end(uint64_t span)
 		if (r != 0)
 			return r > 0 ? 0 : fgt_misuse(r, NULL);
 		read_place(&where, &ended);
-		track = track_of(where.body);
+		track = fgt_task_track(where.body);
 		if (ended.about >> 40)
-			read_task_name(where.body, task);
+			fgt_task_read_name(where.body, task);
 	} while (!change_word(&where, where.word - FGT_TASK_DEPTH));
 	write_end(self, &where, track, &ended, end_ns);
+	task[FGT_SPAN_UNIQUE_MAX] = '\0';
 	if (ended.about >> 40)
 		call_back(&ended, end_ns, task);
 	return 0;
@@ -345,7 +331,7 @@ uint64_t fgt_span_innermost(const struct fgt_caller *self, uint32_t *ret_track)
 		return 0;
 	set_where(&where, slot, word);
 	number = load(&where.body->places[fgt_word_depth(word) - 1].number);
-	*ret_track = track_of(where.body);
+	*ret_track = fgt_task_track(where.body);
 	return load(&slot->word) == word ? number : 0;
 }
 

@@ -50,14 +50,6 @@ static struct fgt_task_body *body_of(uint64_t task)
 				    memory_order_relaxed);
 }
 
-static uint32_t track_of(const struct fgt_task_body *body)
-{
-	uint64_t about =
-		atomic_load_explicit(&body->about, memory_order_relaxed);
-
-	return (uint32_t)(about >> 32);
-}
-
 static void fill_body(struct fgt_task_body *body,
 		      const struct fgt_task_name *name)
 {
@@ -101,12 +93,7 @@ static void fill_record(struct fgt_span_record *record, uint64_t task,
 	uint64_t about =
 		atomic_load_explicit(&body->about, memory_order_relaxed);
 
-	for (uint32_t i = 0; i < FGT_UNIQUE_NAME_WORDS; i++) {
-		uint64_t word = atomic_load_explicit(&body->name[i],
-						     memory_order_relaxed);
-
-		memcpy(ret_name + 8 * i, &word, 8);
-	}
+	fgt_task_read_name(body, ret_name);
 	*record = (struct fgt_span_record){
 		.kind = FGT_SPAN_TASK_BEGIN,
 		.tid = body->tid,
@@ -143,7 +130,7 @@ static int begin(struct fgt_caller *self, const char *name, size_t len,
 	body->begin_ns = fgt_now();
 	body->parent_track = 0;
 	if (parent) {
-		body->parent_track = track_of(body_of(parent));
+		body->parent_track = fgt_task_track(body_of(parent));
 		body_of(parent)->children++;
 	}
 	*ret_task = give_number(slot, parent, body);
@@ -268,7 +255,7 @@ static bool copy_span(struct fgt_task_slot *slot, struct fgt_task_body *body,
 		.begin_ns = atomic_load_explicit(&place->begin_ns,
 						 memory_order_acquire),
 		.text = (const char *)ret_name,
-		.track = track_of(body),
+		.track = fgt_task_track(body),
 	};
 	about = atomic_load_explicit(&place->about, memory_order_acquire);
 	ret_record->tid = (int32_t)(uint32_t)about;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/lib/spans/task_table.h"
+#include "ringbuf/base/hash.h"
 
 #define BUCKETS	   4096u
 #define NONE	   UINT32_MAX
@@ -30,16 +31,6 @@ static struct {
 	uint32_t count, hand, serial;
 	uint32_t buckets[BUCKETS]; /* entry + 1 */
 } names;
-
-/* FNV-1a. */
-static uint32_t hash(const char *name, size_t len)
-{
-	uint32_t value = 0x811c9dc5u;
-
-	for (size_t i = 0; i < len; i++)
-		value = (value ^ (uint8_t)name[i]) * 0x01000193u;
-	return value % BUCKETS;
-}
 
 static uint32_t find(const char *name, size_t len, uint32_t bucket)
 {
@@ -152,7 +143,7 @@ static size_t put_text(const struct entry *entry, uint32_t n, char *ret_text)
 int fgt_task_name_take(const char *name, size_t len,
 		       struct fgt_task_name *ret_name)
 {
-	uint32_t bucket = hash(name, len);
+	uint32_t bucket = (uint32_t)(fgt_hash_bytes(name, len) % BUCKETS);
 	uint32_t index = find(name, len, bucket), n = 0;
 	int r = 0;
 

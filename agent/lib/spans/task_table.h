@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "ringbuf/spans/span_log.h"
 
@@ -56,6 +57,26 @@ struct fgt_task_slot {
 	_Atomic uint64_t parent; /* number, 0: none */
 	_Atomic(struct fgt_task_body *) body; /* of a live task */
 };
+
+/* Acquire: the word of the slot is read again afterwards. */
+static inline uint32_t fgt_task_track(const struct fgt_task_body *body)
+{
+	return (uint32_t)(atomic_load_explicit(&body->about,
+					       memory_order_acquire) >>
+			  32);
+}
+
+/* Copies the unique name, without a NUL. */
+static inline void fgt_task_read_name(const struct fgt_task_body *body,
+				      char ret_name[FGT_SPAN_UNIQUE_MAX])
+{
+	for (uint32_t i = 0; i < FGT_UNIQUE_NAME_WORDS; i++) {
+		uint64_t word = atomic_load_explicit(&body->name[i],
+						     memory_order_acquire);
+
+		memcpy(ret_name + 8 * i, &word, 8);
+	}
+}
 
 #define FGT_TASK_LIVE  UINT64_C(1)
 #define FGT_TASK_DEPTH UINT64_C(2) /* one more span */

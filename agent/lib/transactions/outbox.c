@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/hash.h"
+
 #define SECOND_NS UINT64_C(1000000000)
 /* A cut reaches this far beyond the transaction: a short one would lie between
  * two ticks, and have no thread. */
@@ -161,15 +163,10 @@ static void take_out(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 
 /* ---- Destinations that asked for a pause -------------------------------- */
 
-/* FNV-1a. Two destinations with one hash share their pause. */
+/* Two destinations with one hash share their pause. */
 static uint64_t hash(const char *destination)
 {
-	uint64_t value = UINT64_C(0xcbf29ce484222325);
-
-	for (; *destination; destination++)
-		value = (value ^ (uint8_t)*destination) *
-			UINT64_C(0x100000001b3);
-	return value;
+	return fgt_hash_bytes(destination, strlen(destination));
 }
 
 /* If no row is free, the pause that ends first is dropped. */
@@ -258,7 +255,9 @@ static void cut(struct fgt_outbox *outbox,
 		facts->begin_ns > BEFORE_NS ? facts->begin_ns - BEFORE_NS : 0;
 	struct fgt_slice *slice = NULL;
 	char line[160];
-	int r = carrier->cut(from_ns, facts->end_ns + AFTER_NS, &slice);
+	int r = carrier->backend.calls->cut_transaction(
+		carrier->backend.state, from_ns, facts->end_ns + AFTER_NS,
+		&slice);
 
 	if (r == 0)
 		r = keep_slice(outbox, item, slice);
@@ -266,7 +265,7 @@ static void cut(struct fgt_outbox *outbox,
 		return;
 	snprintf(line, sizeof(line),
 		 "cannot cut the stacks of a transaction: %s", strerror(-r));
-	carrier->log(line);
+	carrier->log(NULL, line);
 	take_out(outbox, item, false);
 }
 
@@ -282,10 +281,11 @@ static void deliver(struct fgt_outbox *outbox,
 		.ret_not_before_ns = &not_before_ns,
 	};
 	char why[256] = "";
-	int r = carrier->deliver(&delivery, why);
+	int r = carrier->backend.calls->deliver(carrier->backend.state,
+						&delivery, why);
 
 	if (r != 0 && *why)
-		carrier->log(why);
+		carrier->log(NULL, why);
 	if (r == -EAGAIN && try_later(outbox, item, now_ns, not_before_ns))
 		return;
 	take_out(outbox, item, r == 0);
@@ -324,7 +324,8 @@ uint64_t fgt_outbox_step(struct fgt_outbox *outbox,
 {
 	struct fgt_outbox_item *item;
 
-	if (carrier->cut)
+	/* The agent cuts its own ring. */
+	if (carrier->backend.calls->cut_transaction)
 		while ((item = find_due(outbox, now_ns, true)))
 			cut(outbox, carrier, item);
 	item = find_due(outbox, now_ns, false);

@@ -95,12 +95,8 @@ bool fgt_outbox_is_empty(struct fgt_outbox *outbox);
 
 /* The backend, and the log of the program. */
 struct fgt_outbox_carrier {
-	/* As the members of struct fgt_backend. */
-	int (*deliver)(const struct fgt_delivery *delivery, char *ret_why);
-	/* While the ring still has the range; NULL: deliver cuts. */
-	int (*cut)(uint64_t from_ns, uint64_t to_ns,
-		   struct fgt_slice **ret_slice);
-	void (*log)(const char *line);
+	struct fgt_open_backend backend;
+	void (*log)(void *context, const char *line); /* context: NULL */
 };
 
 /*

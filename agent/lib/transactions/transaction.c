@@ -55,11 +55,6 @@ struct fgt_transaction *fgt_transaction_begin(const char *name, const char *op)
 	return transaction;
 }
 
-struct fgt_transaction *fgt_transaction_from_item(struct fgt_outbox_item *item)
-{
-	return (struct fgt_transaction *)item;
-}
-
 void fgt_transaction_free(struct fgt_transaction *transaction)
 {
 	if (!transaction)

@@ -15,7 +15,7 @@
 #define FGT_TRANSACTION_STATUS 64 /* bytes */
 
 struct fgt_transaction {
-	struct fgt_outbox_item item; /* the first member: see _from_item() */
+	struct fgt_outbox_item item; /* the first member */
 	struct fgt_transaction_facts facts; /* points to members below */
 	uint64_t session; /* in which it began, see transactions.h */
 	/* [FGT_TAGS_MAX], NULL before the first. Key and value of a tag are one
@@ -34,8 +34,5 @@ struct fgt_transaction {
 };
 
 void fgt_transaction_free(struct fgt_transaction *transaction);
-
-/* The transaction of an item. */
-struct fgt_transaction *fgt_transaction_from_item(struct fgt_outbox_item *item);
 
 #endif

@@ -119,11 +119,6 @@ static void forked(void)
 	fgt_outbox_forget(&all.outbox);
 }
 
-static void log_line(const char *line)
-{
-	fgt_report_line(NULL, line);
-}
-
 static uint64_t load(_Atomic uint64_t *counter)
 {
 	return atomic_load_explicit(counter, memory_order_relaxed);
@@ -158,29 +153,11 @@ static void log_refused(uint64_t now_ns, bool is_last)
 	pthread_mutex_unlock(&all.lock);
 }
 
-static int deliver(const struct fgt_delivery *delivery, char *ret_why)
-{
-	const struct fgt_open_backend *backend = fgt_library_backend();
-
-	return backend->calls->deliver(backend->state, delivery, ret_why);
-}
-
-static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
-{
-	const struct fgt_open_backend *backend = fgt_library_backend();
-
-	return backend->calls->cut_transaction(backend->state, from_ns, to_ns,
-					       ret_slice);
-}
-
 static uint64_t work(uint64_t now_ns)
 {
-	const struct fgt_open_backend *backend = fgt_library_backend();
 	const struct fgt_outbox_carrier carrier = {
-		.deliver = deliver,
-		/* The agent cuts its own ring. */
-		.cut = backend->calls->cut_transaction ? cut : NULL,
-		.log = log_line,
+		.backend = *fgt_library_backend(),
+		.log = fgt_report_line,
 	};
 
 	log_refused(now_ns, false);
@@ -268,7 +245,8 @@ static bool is_kept(const struct terms *terms,
 
 static void free_item(struct fgt_outbox_item *item)
 {
-	fgt_transaction_free(fgt_transaction_from_item(item));
+	/* The item is the first member of its transaction. */
+	fgt_transaction_free((struct fgt_transaction *)item);
 }
 
 static void address(const struct terms *terms,

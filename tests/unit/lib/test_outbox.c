@@ -45,8 +45,10 @@ static void wake(void)
 	world.wakes++;
 }
 
-static int deliver(const struct fgt_delivery *delivery, char *ret_why)
+static int deliver(void *state, const struct fgt_delivery *delivery,
+		   char *ret_why)
 {
+	assert_ptr_equal(state, &world);
 	world.deliveries++;
 	world.last_slice = delivery->slice;
 	if (strcmp(delivery->destination, "/other") == 0)
@@ -68,8 +70,10 @@ static struct fgt_slice *new_slice(size_t len)
 	return slice;
 }
 
-static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
+static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
+	       struct fgt_slice **ret_slice)
 {
+	assert_ptr_equal(state, &world);
 	world.cuts++;
 	world.cut_from = from_ns;
 	world.cut_to = to_ns;
@@ -78,17 +82,22 @@ static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 	return world.cut_result;
 }
 
-static void log_line(const char *line)
+static void log_line(void *context, const char *line)
 {
+	(void)context;
 	assert_true(*line);
 	world.lines++;
 }
 
-static const struct fgt_outbox_carrier plain = { .deliver = deliver,
-						 .log = log_line };
-static const struct fgt_outbox_carrier cutting = { .deliver = deliver,
-						   .cut = cut,
-						   .log = log_line };
+static const struct fgt_backend plain_backend = { .deliver = deliver };
+static const struct fgt_outbox_carrier plain = {
+	.backend = { &plain_backend, &world }, .log = log_line
+};
+static const struct fgt_backend cutting_backend = { .deliver = deliver,
+						    .cut_transaction = cut };
+static const struct fgt_outbox_carrier cutting = {
+	.backend = { &cutting_backend, &world }, .log = log_line
+};
 static const struct fgt_transaction_facts facts = {
 	.begin_ns = NOW - SECOND, .end_ns = NOW - SECOND / 2
 };
@@ -375,10 +384,10 @@ static void closed_box_gives_up_its_items(void **state)
 	assert_int_equal(world.wakes, 2);
 }
 
-static int deliver_and_give_up(const struct fgt_delivery *delivery,
+static int deliver_and_give_up(void *state, const struct fgt_delivery *delivery,
 			       char *ret_why)
 {
-	int r = deliver(delivery, ret_why);
+	int r = deliver(state, delivery, ret_why);
 
 	assert_int_equal(fgt_outbox_give_up(&world.outbox), 2);
 	assert_int_equal(world.outbox.undelivered, 2);
@@ -387,8 +396,10 @@ static int deliver_and_give_up(const struct fgt_delivery *delivery,
 
 static void item_given_up_during_delivery_is_counted_once(void **state)
 {
-	const struct fgt_outbox_carrier slow = { .deliver = deliver_and_give_up,
-						 .log = log_line };
+	const struct fgt_backend backend = { .deliver = deliver_and_give_up };
+	const struct fgt_outbox_carrier slow = {
+		.backend = { &backend, &world }, .log = log_line
+	};
 
 	(void)state;
 	assert_int_equal(put(NOW), 0);

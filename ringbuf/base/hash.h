@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hash of bytes for tables. Not secret: colliding bytes are easy to find, so
+ * that a table must stay correct then.
+ */
+#ifndef FGT_RINGBUF_BASE_HASH_H
+#define FGT_RINGBUF_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* FNV-1a. MT-Safe | AS-Safe */
+static inline uint64_t fgt_hash_bytes(const char *bytes, size_t len)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (uint8_t)bytes[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+#endif
