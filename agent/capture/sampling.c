@@ -31,7 +31,8 @@ void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
 		fgt_sampled_leave_switches(sampler->ticking[i],
 					   fgt_clock_ns(CLOCK_MONOTONIC));
-	fgt_switches_close(FGT_TAKE(sampler->switches));
+	if (sampler->switches)
+		sampler->switches->provider->close(FGT_TAKE(sampler->switches));
 }
 
 static void close_sources(struct fgt_sampler *sampler)
@@ -69,6 +70,7 @@ static bool has_cpu_events(const struct fgt_sampler *sampler)
 static void open_switches(struct fgt_sampler *sampler,
 			  struct fgt_capabilities *may)
 {
+	const struct fgt_switch_provider *provider = sampler->options.switches;
 	struct fgt_why why = { "" };
 
 	if (!has_cpu_events(sampler)) {
@@ -85,7 +87,12 @@ static void open_switches(struct fgt_sampler *sampler,
 					    "\"schedstat\"" });
 		return;
 	}
-	may->has_bpf = fgt_switches_open(&sampler->switches, &why) == 0;
+	if (provider)
+		may->has_bpf = provider->open(&sampler->switches, &why) == 0;
+	else
+		fgt_why_set(&why, -ENOSYS,
+			    "built without BPF: clang, bpftool or libbpf was "
+			    "missing");
 	copy_why(may->bpf_why, sizeof(may->bpf_why), &why);
 }
 

@@ -103,7 +103,8 @@ int fgt_sampling_arm(struct fgt_sampler *sampler)
 	struct fgt_running_started started = { now_ns, now_ns };
 	int rc = 0;
 
-	if (sampler->switches && fgt_switches_start(sampler->switches) < 0)
+	if (sampler->switches &&
+	    sampler->switches->provider->start(sampler->switches) < 0)
 		fgt_sampling_drop_switches(sampler);
 	if (sampler->running->start)
 		rc = sampler->running->start(sampler->running_state,
@@ -130,7 +131,7 @@ void fgt_sampling_disarm(struct fgt_sampler *sampler)
 	if (sampler->running->stop)
 		sampler->running->stop(sampler->running_state);
 	if (sampler->switches)
-		fgt_switches_stop(sampler->switches);
+		sampler->switches->provider->stop(sampler->switches);
 	if (sampler->timer_fd >= 0)
 		timerfd_settime(sampler->timer_fd, 0, &never, NULL);
 	sampler->is_armed = false;

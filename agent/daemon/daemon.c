@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "agent/capture/who_ran/switches_bpf.h"
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
@@ -277,6 +278,7 @@ static int new_sampler(struct daemon *daemon)
 		.ring = { .seconds = (unsigned int)config->ring.seconds,
 			  .size_bytes = (size_t)config->ring.memory_mb << 20 },
 		.provider = config->sampling.provider,
+		.switches = FGT_SWITCHES_BUILT_IN,
 		.max_cpu_percent = config->sampling.max_cpu_percent,
 		.is_self_included = config->sampling.is_self_included,
 		.explain = explain,

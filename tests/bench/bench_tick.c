@@ -23,6 +23,7 @@
 #endif
 
 #include "agent/capture/sampler.h"
+#include "agent/capture/who_ran/switches_bpf.h"
 
 #define WARM_TICKS     200
 #define WAIT_US	       10000
@@ -74,6 +75,7 @@ static void report(const struct fgt_target_status *from,
 static int sample(int32_t pid, uint64_t ticks)
 {
 	const struct fgt_sampler_options options = {
+		.switches = FGT_SWITCHES_BUILT_IN,
 		.ring = { .size_bytes = 64 << 20 }
 	};
 	FGT_AUTO(fgt_image_cache_free) struct fgt_image_cache *cache = NULL;

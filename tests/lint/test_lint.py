@@ -36,7 +36,7 @@ QUARANTINE = {
     r"lzma(\.h|/)": {"agent/symbols/elf/xz.c"},
     r"seccomp\.h": {"agent/symbols/helper/syscall_filter.c"},
     r"linux/perf_event\.h": {"agent/capture/", "agent/unwind/arch/"},
-    r"bpf/": {"agent/capture/who_ran/switches.c",
+    r"bpf/": {"agent/capture/who_ran/switches_bpf.c",
               "agent/capture/who_ran/switches.bpf.c"},
     r"sys/ptrace\.h": {"agent/capture/running/running_ptrace.c",
                        "agent/unwind/arch/"},

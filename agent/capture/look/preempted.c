@@ -25,7 +25,7 @@ static bool has_any(const char *text, const char *const *names, size_t count)
 	return false;
 }
 
-int fgt_preempted_parse(const char *text)
+static int parse(const char *text)
 {
 	if (!*text)
 		return -ENODATA;
@@ -42,5 +42,5 @@ int fgt_preempted_look(int task_fd, int32_t tid)
 
 	snprintf(path, sizeof(path), "%d/stack", tid);
 	len = fgt_procfs_read(task_fd, path, text, sizeof(text));
-	return len < 0 ? len : fgt_preempted_parse(text);
+	return len < 0 ? len : parse(text);
 }

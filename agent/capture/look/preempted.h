@@ -19,7 +19,5 @@
  * MT-Safe | AS-Safe
  */
 int fgt_preempted_look(int task_fd, int32_t tid);
-/* The same from the text of /proc/…/stack. */
-int fgt_preempted_parse(const char *text);
 
 #endif

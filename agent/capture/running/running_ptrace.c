@@ -243,11 +243,12 @@ static bool advance(struct fgt_ptrace *state,
 	return state->tid == 0;
 }
 
-int fgt_ptrace_sample(struct fgt_ptrace *state, int32_t tid,
+int fgt_ptrace_sample(void *ptrace_state, int32_t tid,
 		      void (*read)(void *context, const struct fgt_regs *regs),
 		      void *context)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
+	struct fgt_ptrace *state = ptrace_state;
 
 	if (state->tid)
 		return -EBUSY;
@@ -267,8 +268,10 @@ int fgt_ptrace_sample(struct fgt_ptrace *state, int32_t tid,
 	return -EBUSY;
 }
 
-void fgt_ptrace_poll(struct fgt_ptrace *state)
+void fgt_ptrace_poll(void *ptrace_state)
 {
+	struct fgt_ptrace *state = ptrace_state;
+
 	if (state->tid)
 		advance(state, NULL, NULL);
 }
@@ -292,19 +295,6 @@ static int ptrace_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	return 0;
 }
 
-static int ptrace_request(void *state, int32_t tid,
-			  void (*read)(void *context,
-				       const struct fgt_regs *regs),
-			  void *context)
-{
-	return fgt_ptrace_sample(state, tid, read, context);
-}
-
-static void ptrace_poll(void *state)
-{
-	fgt_ptrace_poll(state);
-}
-
 static bool ptrace_is_holding(const void *state)
 {
 	return ((const struct fgt_ptrace *)state)->tid;
@@ -315,7 +305,7 @@ const struct fgt_running fgt_running_ptrace = {
 	.pace = FGT_RUNNING_ON_REQUEST,
 	.open = ptrace_open,
 	.close = free,
-	.request = ptrace_request,
-	.poll = ptrace_poll,
+	.request = fgt_ptrace_sample,
+	.poll = fgt_ptrace_poll,
 	.is_holding = ptrace_is_holding,
 };

@@ -21,18 +21,18 @@ struct fgt_ptrace {
 };
 
 /*
- * Stops a thread that was running a moment ago, calls read() with its
+ * Of a struct fgt_ptrace: stops a thread that was running a moment ago, calls read() with its
  * registers while it stands, and lets it go. read() copies and does nothing
  * else. A call that the stop interrupted is restarted. -EPERM/-ESRCH; -EBUSY another
  * one is still held, or this one did not stop within a millisecond (it is
  * let go by fgt_ptrace_poll() as soon as it stops).
  */
-int fgt_ptrace_sample(struct fgt_ptrace *ptrace, int32_t tid,
+int fgt_ptrace_sample(void *ptrace_state, int32_t tid,
 		      void (*read)(void *context, const struct fgt_regs *regs),
 		      void *context);
 
 /* Once a tick: lets go of a thread that was late to stop. */
-void fgt_ptrace_poll(struct fgt_ptrace *ptrace);
+void fgt_ptrace_poll(void *ptrace_state);
 
 /* Is a call of this state certain to be restarted unnoticed after a stop? */
 bool fgt_ptrace_is_safe_call(uint32_t state);

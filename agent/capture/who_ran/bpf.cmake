@@ -1,4 +1,4 @@
-# switches.bpf.c for the kernel, as a C header that switches.c loads.
+# switches.bpf.c for the kernel, as a C header that switches_bpf.c loads.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
 	set(bpf_arch arm64)
 else()
@@ -19,8 +19,8 @@ add_custom_command(OUTPUT ${bpf_header}
 		name fgt_switches_bpf > ${bpf_header}
 	DEPENDS switches.bpf.c switch_slot.h
 	VERBATIM)
-add_library(fgt_switches STATIC switches.c ${bpf_header})
+add_library(fgt_switches STATIC switches_bpf.c switches_bpf.h ${bpf_header})
+target_compile_definitions(fgt_switches PUBLIC FGT_HAS_BPF)
 target_include_directories(fgt_switches PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
-target_link_libraries(fgt_switches PUBLIC fgt_unwind
+target_link_libraries(fgt_switches PUBLIC fgt_capture
 	PRIVATE PkgConfig::LIBBPF)
-target_link_libraries(fgt_capture PRIVATE fgt_switches)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context switches of the threads that are sampled, told by a BPF program in
- * the kernel: which threads ran, and where each left its CPU last. Needs
- * CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (5.18 or later), and
- * the host's pid namespace.
+ * Context switches of the threads that are sampled: which threads ran, and
+ * where each left its CPU last. A provider has them written down in slots,
+ * which are read here without a system call.
  */
 #ifndef FGT_AGENT_CAPTURE_WHO_RAN_SWITCHES_H
 #define FGT_AGENT_CAPTURE_WHO_RAN_SWITCHES_H
@@ -12,7 +11,6 @@
 #include <stdint.h>
 
 #include "agent/capture/who_ran/switch_slot.h"
-#include "ringbuf/base/owner.h"
 #include "ringbuf/base/why.h"
 
 #define FGT_SWITCHES_NO_INDEX UINT32_MAX
@@ -38,32 +36,60 @@ struct fgt_thread_switches {
 	struct fgt_switch_seen seen;
 };
 
-struct fgt_switches; /* of all targets of one sampler; its thread's own */
+struct fgt_switches;
 
-/*
- * Loads the program and sees it work on the calling thread. -ENOSYS it was
- * left out of this build, -EPERM, -ENOMEM, -EOPNOTSUPP and what else the
- * kernel says, with why.
- */
-int fgt_switches_open(struct fgt_switches **ret_switches, struct fgt_why *why);
-void fgt_switches_close(struct fgt_switches *switches);
-FGT_DEFINE_AUTO(struct fgt_switches *, fgt_switches_close);
+/* A thread that slept when its switches began to be watched is handed over. */
+struct fgt_switch_provider {
+	/*
+	 * Sees it work on the calling thread. -EPERM, -ENOMEM, -EOPNOTSUPP and
+	 * what else the kernel returns, with why.
+	 */
+	int (*open)(struct fgt_switches **ret_switches, struct fgt_why *why);
+	void (*close)(struct fgt_switches *switches);
 
-/* Nothing is told, and no switch costs anything, while it is not started. */
-int fgt_switches_start(struct fgt_switches *switches);
-void fgt_switches_stop(struct fgt_switches *switches);
+	/* While it is not started, nothing is reported, and no switch costs
+	 * anything. */
+	int (*start)(struct fgt_switches *switches);
+	void (*stop)(struct fgt_switches *switches);
 
-/* The threads of a process can be added from now on. Calls nest. */
-void fgt_switches_watch(struct fgt_switches *switches, int32_t pid);
-void fgt_switches_unwatch(struct fgt_switches *switches, int32_t pid);
+	/* The threads of a process can be added from now on. Calls nest. */
+	void (*watch)(struct fgt_switches *switches, int32_t pid);
+	void (*unwatch)(struct fgt_switches *switches, int32_t pid);
 
-/*
- * Tells of a thread's switches from now on; home and owner are what
- * fgt_switches_take() hands out. -ENOSPC, errno of bpf(2).
- */
-int fgt_switches_add(struct fgt_switches *switches, int32_t pid, int32_t tid,
-		     void *home, void *owner, uint32_t *ret_index);
-void fgt_switches_remove(struct fgt_switches *switches, uint32_t index);
+	/*
+	 * Reports a thread's switches from now on; home and owner are what
+	 * fgt_switches_take() hands out. -ENOSPC, errno of bpf(2).
+	 */
+	int (*add)(struct fgt_switches *switches, int32_t pid, int32_t tid,
+		   void *home, void *owner, uint32_t *ret_index);
+	void (*remove)(struct fgt_switches *switches, uint32_t index);
+
+	/*
+	 * Shows all sleeping threads of a process, once each. -EOPNOTSUPP
+	 * before Linux 6.1 (procfs shows them too), errno of bpf(2) or read(2).
+	 */
+	int (*hand_over)(
+		const struct fgt_switches *switches, int32_t pid,
+		void (*asleep)(void *context,
+			       const struct fgt_switch_sleeper *sleeper),
+		void *context);
+};
+
+struct fgt_switch_owner {
+	void *home, *owner;
+	int32_t pid, tid;
+	uint32_t next_free;
+};
+
+/* Of all targets of one sampler; its thread's own. A provider opens it. */
+struct fgt_switches {
+	const struct fgt_switch_provider *provider;
+	const struct fgt_switch_slot *slots;
+	const struct fgt_switch_owner *owners; /* of the slots */
+	/* Shared with the kernel's half: */
+	unsigned long long *instant_ns;
+	unsigned long long *changed; /* [FGT_SWITCH_WORDS] */
+};
 
 /* Samples fall at this instant (CLOCK_MONOTONIC): where a thread is then can be
  * read from its slot until another instant is set. */
@@ -91,14 +117,5 @@ uint64_t fgt_switches_version(const struct fgt_switches *switches,
  */
 bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
 		       uint64_t version, uint64_t instant_ns);
-
-/*
- * Shows all sleeping threads of a process, once each. -EOPNOTSUPP before
- * Linux 6.1 (procfs tells it too), errno of bpf(2) or read(2).
- */
-int fgt_switches_hand_over(
-	const struct fgt_switches *switches, int32_t pid,
-	void (*asleep)(void *context, const struct fgt_switch_sleeper *sleeper),
-	void *context);
 
 #endif

@@ -30,7 +30,7 @@ static int switch_open(const struct fgt_process *process,
 	state->switches = switches;
 	state->threads = threads;
 	state->pid = process->pid;
-	fgt_switches_watch(switches, state->pid);
+	switches->provider->watch(switches, state->pid);
 	*ret_state = state;
 	return 0;
 }
@@ -70,9 +70,9 @@ static void note_sleeper(void *context,
 static int watch(struct switch_state *state, struct fgt_thread *thread)
 {
 	struct fgt_thread_switches *switches = calloc(1, sizeof(*switches));
-	int rc = switches ? fgt_switches_add(state->switches, state->pid,
-					     thread->tid, state, thread,
-					     &switches->index)
+	int rc = switches ? state->switches->provider->add(
+				    state->switches, state->pid, thread->tid,
+				    state, thread, &switches->index)
 			  : -ENOMEM;
 
 	if (rc < 0) {
@@ -118,8 +118,8 @@ static int switch_tick(void *context, uint64_t now_ns)
 		return rc;
 	if (count < PASS_MIN || state->has_no_pass)
 		return 0;
-	rc = fgt_switches_hand_over(state->switches, state->pid, note_sleeper,
-				    state);
+	rc = state->switches->provider->hand_over(state->switches, state->pid,
+						  note_sleeper, state);
 	state->has_no_pass = rc == -EOPNOTSUPP;
 	return 0;
 }
@@ -148,7 +148,8 @@ static void switch_forget(void *context, struct fgt_thread *thread)
 
 	if (!aside || !aside->switches)
 		return;
-	fgt_switches_remove(state->switches, aside->switches->index);
+	state->switches->provider->remove(state->switches,
+					  aside->switches->index);
 	free(FGT_TAKE(aside->switches));
 }
 
@@ -159,7 +160,7 @@ static void switch_close(void *context)
 
 	while ((thread = fgt_thread_table_next(state->threads, thread)))
 		switch_forget(state, thread);
-	fgt_switches_unwatch(state->switches, state->pid);
+	state->switches->provider->unwatch(state->switches, state->pid);
 	free(state);
 }
 

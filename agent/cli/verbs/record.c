@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/capture/who_ran/switches_bpf.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/cli/output/summary.h"
@@ -115,6 +116,7 @@ static int read_flags(const struct fgt_arguments *arguments,
 			  .size_bytes = (size_t)config->ring.memory_mb << 20 },
 		.max_depth = (unsigned int)config->sampling.max_depth,
 		.provider = config->sampling.provider,
+		.switches = FGT_SWITCHES_BUILT_IN,
 		.max_cpu_percent = config->sampling.max_cpu_percent,
 	};
 	return 0;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/capture/look/state_name.h"
+#include "agent/capture/who_ran/switches_bpf.h"
 #include "tests/unit/unwind/copy_file.h"
 
 #define NOBODY	    65534
@@ -44,6 +45,7 @@ void sleep_ms(unsigned int ms)
 int set_up(void **state)
 {
 	const struct fgt_sampler_options options = {
+		.switches = FGT_SWITCHES_BUILT_IN,
 		.ring = { .size_bytes = 8 << 20 }
 	};
 	struct fixture *fixture = calloc(1, sizeof(*fixture));

@@ -13,13 +13,14 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/who_ran/switches.h"
+#include "agent/capture/who_ran/switches_bpf.h"
 
 #define PASSES 4000
 
@@ -85,12 +86,13 @@ static void finish(struct sleeper *sleeper)
 
 static int open_switches(void **state)
 {
+	const struct fgt_switch_provider *provider = FGT_SWITCHES_BUILT_IN;
 	struct fgt_switches *switches = NULL;
-	struct fgt_why why = { "" };
+	struct fgt_why why = { "built without" };
 
-	if (fgt_switches_open(&switches, &why) == 0) {
-		fgt_switches_watch(switches, getpid());
-		assert_int_equal(fgt_switches_start(switches), 0);
+	if (provider && provider->open(&switches, &why) == 0) {
+		switches->provider->watch(switches, getpid());
+		assert_int_equal(switches->provider->start(switches), 0);
 	} else {
 		assert_true(why.text[0] != '\0');
 		print_message("no BPF here: %s\n", why.text);
@@ -101,7 +103,10 @@ static int open_switches(void **state)
 
 static int close_switches(void **state)
 {
-	fgt_switches_close(*state);
+	struct fgt_switches *switches = *state;
+
+	if (switches)
+		switches->provider->close(switches);
 	return 0;
 }
 
@@ -121,8 +126,9 @@ static uint32_t start_watched(struct fgt_switches *switches,
 	uint32_t index = FGT_SWITCHES_NO_INDEX;
 
 	start(sleeper);
-	assert_int_equal(fgt_switches_add(switches, getpid(), sleeper->tid,
-					  &changes, sleeper, &index),
+	assert_int_equal(switches->provider->add(switches, getpid(),
+						 sleeper->tid, &changes,
+						 sleeper, &index),
 			 0);
 	return index;
 }
@@ -162,7 +168,7 @@ static void a_switch_tells_where_the_thread_stood(void **state)
 	finish(&sleeper);
 	assert_true(fgt_switches_read(switches, index, &slot));
 	assert_int_equal(slot.off.task_state & 0x80, 0x80); /* it ended */
-	fgt_switches_remove(switches, index);
+	switches->provider->remove(switches, index);
 }
 
 static void where_a_thread_was_at_the_instant_stays(void **state)
@@ -186,7 +192,7 @@ static void where_a_thread_was_at_the_instant_stays(void **state)
 	assert_memory_equal(&slot.before, &then.off, sizeof(then.off));
 	assert_false(slot.was_on);
 	finish(&sleeper);
-	fgt_switches_remove(switches, index);
+	switches->provider->remove(switches, index);
 }
 
 /* This thread is on a CPU whenever it looks at the clock. */
@@ -198,8 +204,8 @@ static void who_was_on_a_cpu_at_the_instant_is_told(void **state)
 
 	if (!switches)
 		skip();
-	assert_int_equal(fgt_switches_add(switches, getpid(), gettid(),
-					  &changes, NULL, &index),
+	assert_int_equal(switches->provider->add(switches, getpid(), gettid(),
+						 &changes, NULL, &index),
 			 0);
 	sleep_ms(1);
 	fgt_switches_set_instant(switches, now_ns());
@@ -207,7 +213,7 @@ static void who_was_on_a_cpu_at_the_instant_is_told(void **state)
 		sleep_ms(1);
 	assert_true(fgt_switches_read(switches, index, &slot));
 	assert_true(slot.was_on);
-	fgt_switches_remove(switches, index);
+	switches->provider->remove(switches, index);
 }
 
 static void a_thread_that_was_removed_tells_nothing(void **state)
@@ -219,7 +225,7 @@ static void a_thread_that_was_removed_tells_nothing(void **state)
 	if (!switches)
 		skip();
 	index = start_watched(switches, &sleeper);
-	fgt_switches_remove(switches, index);
+	switches->provider->remove(switches, index);
 	poke(&sleeper, 'x');
 	changes = 0;
 	fgt_switches_take(switches, count_change);
@@ -260,7 +266,8 @@ static void what_sleeps_already_is_handed_over(void **state)
 	start(&sleeper);
 	tid = atomic_load(&sleeper.tid);
 	found_count = 0;
-	rc = fgt_switches_hand_over(switches, getpid(), note_sleeper, &tid);
+	rc = switches->provider->hand_over(switches, getpid(), note_sleeper,
+					   &tid);
 	finish(&sleeper);
 	if (rc == -EOPNOTSUPP)
 		skip();
@@ -293,8 +300,8 @@ static int count_moving(struct fgt_switches *switches, struct waiter *waiter,
 		unsigned int before = atomic_load(&waiter->rounds);
 
 		found_count = 0;
-		rc = fgt_switches_hand_over(switches, getpid(), note_sleeper,
-					    &tid);
+		rc = switches->provider->hand_over(switches, getpid(),
+						   note_sleeper, &tid);
 		/* One that was put aside in that state stands still. */
 		moving += found_count && atomic_load(&waiter->rounds) != before;
 	}
@@ -343,17 +350,17 @@ static void threads_that_share_a_guess_are_all_told(void **state)
 	if (!switches)
 		skip();
 	index = start_watched(switches, &sleeper);
-	assert_int_equal(
-		fgt_switches_add(switches, getpid(),
+	assert_int_equal(switches->provider->add(
+				 switches, getpid(),
 				 sleeper.tid + (int32_t)FGT_SWITCH_GUESSES,
 				 &changes, &changes, &other),
-		0);
+			 0);
 	version = fgt_switches_version(switches, index);
 	poke(&sleeper, 'x');
 	assert_true(fgt_switches_version(switches, index) > version);
 	assert_int_equal(fgt_switches_version(switches, other), 0);
-	fgt_switches_remove(switches, other);
-	fgt_switches_remove(switches, index);
+	switches->provider->remove(switches, other);
+	switches->provider->remove(switches, index);
 	finish(&sleeper);
 }
 
@@ -369,19 +376,20 @@ static void slots_end_and_come_back(void **state)
 	assert_non_null(indices);
 	/* Numbers that no thread of this process has: nothing is written. */
 	while (count < FGT_SWITCH_SLOTS_MAX && rc == 0) {
-		rc = fgt_switches_add(switches, getpid(),
-				      (int32_t)(5000000 + count), &changes,
-				      &changes, &indices[count]);
+		rc = switches->provider->add(
+			switches, getpid(), (int32_t)(5000000 + count),
+			&changes, &changes, &indices[count]);
 		count += rc == 0;
 	}
 	assert_int_equal(rc, -ENOSPC);
 	assert_int_equal(count, FGT_SWITCH_SLOTS_MAX - 1);
 	for (uint32_t i = 0; i < count; i++)
-		fgt_switches_remove(switches, indices[i]);
-	assert_int_equal(fgt_switches_add(switches, getpid(), 5000000, &changes,
-					  &changes, &indices[0]),
+		switches->provider->remove(switches, indices[i]);
+	assert_int_equal(switches->provider->add(switches, getpid(), 5000000,
+						 &changes, &changes,
+						 &indices[0]),
 			 0);
-	fgt_switches_remove(switches, indices[0]);
+	switches->provider->remove(switches, indices[0]);
 	free(indices);
 }
 

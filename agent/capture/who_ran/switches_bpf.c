@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The user space half of switches.bpf.c, through libbpf. Runs in the sampler's
+ * thread, which alone changes what the kernel's half looks up.
+ */
+#include "agent/capture/who_ran/switches_bpf.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/owner.h"
+#include "switches.skel.h"
+
+#define INIT_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h */
+#define CHECK_TRIES	   20
+#define TGID_BITS	   64
+#define WINDOW_SLOTS	   1024u /* mapped at a time: 128 KiB */
+#define FREE_MIN	   256u /* fewer: another window */
+
+_Static_assert(FGT_SWITCH_SLOTS_MAX % WINDOW_SLOTS == 0, "whole windows");
+_Static_assert(FGT_SWITCH_SLOTS_MAX <= 65536, "an index fits a guess");
+
+struct bpf_switches {
+	struct fgt_switches common; /* slots: see mapped_count */
+	struct fgt_switches_bpf *program;
+	struct bpf_link *link; /* NULL: not started */
+	/*
+	 * Shared with the kernel; room for all, of which the first mapped_count
+	 * are there: each page counts as ours from the moment it is mapped.
+	 */
+	struct fgt_switch_slot *slots;
+	uint32_t mapped_count;
+	struct fgt_switch_owner *owners; /* [FGT_SWITCH_SLOTS_MAX] */
+	/*
+	 * Free slots, first in first out: a switch that is being written down
+	 * while its slot is given back is over long before that is used again.
+	 */
+	uint32_t first_free, last_free, free_count;
+	uint32_t watchers[TGID_BITS];
+};
+
+static struct bpf_switches *bpf_of(struct fgt_switches *switches)
+{
+	return (struct bpf_switches *)switches;
+}
+
+static int print_nothing(enum libbpf_print_level level, const char *format,
+			 va_list arguments)
+{
+	(void)level;
+	(void)format;
+	(void)arguments;
+	return 0;
+}
+
+/* ---- Slots ------------------------------------------------------------- */
+
+static void give_back(struct bpf_switches *switches, uint32_t index)
+{
+	switches->owners[index] = (struct fgt_switch_owner){
+		.next_free = FGT_SWITCHES_NO_INDEX,
+	};
+	if (switches->free_count++ == 0)
+		switches->first_free = index;
+	else
+		switches->owners[switches->last_free].next_free = index;
+	switches->last_free = index;
+}
+
+/* Maps some more slots. -ENOSPC there are no more, errno of mmap. */
+static int grow(struct bpf_switches *switches)
+{
+	const size_t window_bytes =
+		WINDOW_SLOTS * sizeof(struct fgt_switch_slot);
+	size_t offset = switches->mapped_count * sizeof(struct fgt_switch_slot);
+	void *place = (char *)switches->slots + offset;
+
+	if (switches->mapped_count == FGT_SWITCH_SLOTS_MAX)
+		return -ENOSPC;
+	if (mmap(place, window_bytes, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED,
+		 bpf_map__fd(switches->program->maps.slots),
+		 (off_t)offset) == MAP_FAILED)
+		return -errno;
+	for (uint32_t i = 0; i < WINDOW_SLOTS; i++)
+		give_back(switches, switches->mapped_count++);
+	return 0;
+}
+
+/* Where the kernel's half looks first. */
+static void set_guess(struct bpf_switches *switches, int32_t tid,
+		      uint32_t index)
+{
+	uint32_t at = (uint32_t)tid % FGT_SWITCH_GUESSES;
+
+	/* Release: who finds the slot by it sees whose it is. */
+	__atomic_store_n(&switches->program->bss->guess_of_tid[at],
+			 (unsigned short)index, __ATOMIC_RELEASE);
+}
+
+static int bpf_add(struct fgt_switches *common, int32_t pid, int32_t tid,
+		   void *home, void *owner, uint32_t *ret_index)
+{
+	struct bpf_switches *switches = bpf_of(common);
+	uint32_t index = switches->first_free;
+	int rc;
+
+	if (switches->free_count < FREE_MIN)
+		(void)grow(switches);
+	/* One stays: the last that was given back may still be written. */
+	if (switches->free_count < 2)
+		return -ENOSPC;
+	switches->slots[index] = (struct fgt_switch_slot){
+		.tid = (uint32_t)tid,
+		.tgid = (uint32_t)pid,
+	};
+	rc = bpf_map__update_elem(switches->program->maps.slot_of_tid, &tid,
+				  sizeof(tid), &index, sizeof(index), BPF_ANY);
+	if (rc < 0)
+		return rc == -E2BIG ? -ENOSPC : rc;
+	set_guess(switches, tid, index);
+	switches->first_free = switches->owners[index].next_free;
+	switches->free_count--;
+	switches->owners[index] = (struct fgt_switch_owner){
+		.home = home,
+		.owner = owner,
+		.pid = pid,
+		.tid = tid,
+	};
+	*ret_index = index;
+	return 0;
+}
+
+static void bpf_remove(struct fgt_switches *common, uint32_t index)
+{
+	struct bpf_switches *switches = bpf_of(common);
+	struct bpf_map *map = switches->program->maps.slot_of_tid;
+	struct fgt_switch_slot *slot = &switches->slots[index];
+	int32_t tid = switches->owners[index].tid;
+	uint32_t found;
+
+	/* A guess leads here as long as it is somebody's. */
+	__atomic_store_n(&slot->tid, 0, __ATOMIC_RELAXED);
+
+	/* The number may have been given to another thread, and added again. */
+	if (bpf_map__lookup_elem(map, &tid, sizeof(tid), &found, sizeof(found),
+				 0) == 0 &&
+	    found == index)
+		bpf_map__delete_elem(map, &tid, sizeof(tid), 0);
+	give_back(switches, index);
+}
+
+/* ---- Processes --------------------------------------------------------- */
+
+static void set_wanted(struct bpf_switches *switches)
+{
+	unsigned long long wanted = 0;
+
+	for (int i = 0; i < TGID_BITS; i++)
+		if (switches->watchers[i])
+			wanted |= 1ull << i;
+	__atomic_store_n(&switches->program->bss->wanted_tgids, wanted,
+			 __ATOMIC_RELEASE);
+}
+
+static void bpf_watch(struct fgt_switches *common, int32_t pid)
+{
+	struct bpf_switches *switches = bpf_of(common);
+
+	switches->watchers[pid % TGID_BITS]++;
+	set_wanted(switches);
+}
+
+static void bpf_unwatch(struct fgt_switches *common, int32_t pid)
+{
+	struct bpf_switches *switches = bpf_of(common);
+
+	switches->watchers[pid % TGID_BITS]--;
+	set_wanted(switches);
+}
+
+/* ---- Starting ---------------------------------------------------------- */
+
+static int bpf_start(struct fgt_switches *common)
+{
+	struct bpf_switches *switches = bpf_of(common);
+	struct bpf_link *link;
+
+	if (switches->link)
+		return 0;
+	link = bpf_program__attach(switches->program->progs.on_switch);
+	if (!link)
+		return -errno;
+	switches->link = link;
+	return 0;
+}
+
+static void bpf_stop(struct fgt_switches *common)
+{
+	struct bpf_switches *switches = bpf_of(common);
+
+	bpf_link__destroy(switches->link);
+	switches->link = NULL;
+}
+
+/* Does what the program tells of this thread agree with what it did? */
+static bool is_telling(struct fgt_switches *switches, uint32_t index)
+{
+	const struct timespec nap = { .tv_nsec = 1000 };
+	struct fgt_switch_slot slot = { .version = 0 };
+	uint64_t begin_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+
+	for (int i = 0; i < CHECK_TRIES && !slot.off.ns; i++) {
+		nanosleep(&nap, NULL);
+		fgt_switches_read(switches, index, &slot);
+	}
+	return slot.off.ns >= begin_ns &&
+	       slot.on_ns <= fgt_clock_ns(CLOCK_MONOTONIC) &&
+	       slot.off.sp != 0 && slot.off.pc != 0;
+}
+
+static int check(struct fgt_switches *switches)
+{
+	uint32_t index;
+	int rc;
+
+	rc = bpf_add(switches, getpid(), gettid(), NULL, NULL, &index);
+	if (rc < 0)
+		return rc;
+	bpf_watch(switches, getpid());
+	rc = bpf_start(switches);
+	if (rc == 0 && !is_telling(switches, index))
+		rc = -EOPNOTSUPP;
+	bpf_stop(switches);
+	bpf_unwatch(switches, getpid());
+	bpf_remove(switches, index);
+	return rc;
+}
+
+static int explain(int error, struct fgt_why *why)
+{
+	if (error == -EPERM)
+		return fgt_why_set(why, error,
+				   "BPF needs CAP_BPF and CAP_PERFMON");
+	if (error == -EACCES)
+		return fgt_why_set(why, error,
+				   "this kernel's verifier refuses the BPF "
+				   "program");
+	if (error == -EOPNOTSUPP)
+		return fgt_why_set(why, error,
+				   "BPF did not report context switches");
+	return fgt_why_set(why, error,
+			   "the BPF program cannot be loaded: %s (it needs "
+			   "Linux 5.18 or later, with BTF)",
+			   strerror(-error));
+}
+
+/* Room for all of them, side by side; a first window is mapped. */
+static int map_slots(struct bpf_switches *switches)
+{
+	void *slots = mmap(
+		NULL, FGT_SWITCH_SLOTS_MAX * sizeof(struct fgt_switch_slot),
+		PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (slots == MAP_FAILED)
+		return -errno;
+	switches->slots = slots;
+	return grow(switches);
+}
+
+static int load(struct bpf_switches *switches)
+{
+	libbpf_print_fn_t print = libbpf_set_print(print_nothing);
+	int rc;
+
+	switches->program = fgt_switches_bpf__open();
+	rc = switches->program ? 0 : -errno;
+	if (rc == 0)
+		rc = fgt_switches_bpf__load(switches->program);
+	libbpf_set_print(print);
+	/* The kernel's types were read for this, and are many. */
+	malloc_trim(0);
+	return rc;
+}
+
+static void bpf_close(struct fgt_switches *common)
+{
+	struct bpf_switches *switches = bpf_of(common);
+
+	if (!switches)
+		return;
+	bpf_stop(common);
+	if (switches->slots)
+		munmap(switches->slots,
+		       FGT_SWITCH_SLOTS_MAX * sizeof(struct fgt_switch_slot));
+	fgt_switches_bpf__destroy(switches->program);
+	free(switches->owners);
+	free(switches);
+}
+FGT_DEFINE_AUTO(struct fgt_switches *, bpf_close);
+
+static int open_all(struct bpf_switches *switches)
+{
+	struct fgt_switches *common = &switches->common;
+	int rc = load(switches);
+
+	if (rc == 0)
+		rc = map_slots(switches);
+	if (rc < 0)
+		return rc;
+	common->slots = switches->slots;
+	common->owners = switches->owners;
+	common->instant_ns = &switches->program->bss->instant_ns;
+	common->changed = switches->program->bss->changed;
+	return check(common);
+}
+
+static int bpf_open(struct fgt_switches **ret_switches, struct fgt_why *why)
+{
+	FGT_AUTO(bpf_close) struct fgt_switches *common = NULL;
+	struct bpf_switches *switches;
+	struct stat namespace;
+	int rc;
+
+	if (stat("/proc/self/ns/pid", &namespace) < 0 ||
+	    namespace.st_ino != INIT_PID_NAMESPACE)
+		return fgt_why_set(why, -EOPNOTSUPP,
+				   "BPF needs the host's pid namespace");
+	switches = calloc(1, sizeof(*switches));
+	if (!switches)
+		return fgt_why_set(why, -ENOMEM, "out of memory");
+	common = &switches->common;
+	common->provider = &fgt_switches_by_bpf;
+	switches->owners =
+		calloc(FGT_SWITCH_SLOTS_MAX, sizeof(*switches->owners));
+	if (!switches->owners)
+		return fgt_why_set(why, -ENOMEM, "out of memory");
+	rc = open_all(switches);
+	if (rc < 0)
+		return explain(rc, why);
+	*ret_switches = FGT_TAKE(common);
+	return 0;
+}
+
+/* ---- What sleeps already ----------------------------------------------- */
+
+static int open_pass(const struct bpf_switches *switches, int32_t pid,
+		     struct bpf_link **ret_link)
+{
+	union bpf_iter_link_info info = { .task = { .pid = (uint32_t)pid } };
+	LIBBPF_OPTS(bpf_iter_attach_opts, options);
+	struct bpf_link *link;
+	int fd;
+
+	/* Not in the declaration: libbpf wants the padding to be zero too. */
+	options.link_info = &info;
+	options.link_info_len = sizeof(info);
+	link = bpf_program__attach_iter(switches->program->progs.hand_over,
+					&options);
+	if (!link)
+		return -errno;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	if (fd < 0)
+		bpf_link__destroy(link);
+	else
+		*ret_link = link;
+	return fd;
+}
+
+static int bpf_hand_over(
+	const struct fgt_switches *common, int32_t pid,
+	void (*asleep)(void *context, const struct fgt_switch_sleeper *sleeper),
+	void *context)
+{
+	const struct bpf_switches *switches =
+		(const struct bpf_switches *)common;
+	struct fgt_switch_sleeper sleepers[128];
+	struct bpf_link *link;
+	ssize_t len;
+	int fd, rc;
+
+	fd = open_pass(switches, pid, &link);
+	if (fd < 0)
+		return fd == -EINVAL || fd == -E2BIG ? -EOPNOTSUPP : fd;
+	/* The kernel hands out whole records. */
+	while ((len = read(fd, sleepers, sizeof(sleepers))) > 0)
+		for (size_t i = 0; i < (size_t)len / sizeof(sleepers[0]); i++)
+			asleep(context, &sleepers[i]);
+	rc = len < 0 ? -errno : 0;
+	close(fd);
+	bpf_link__destroy(link);
+	return rc;
+}
+
+const struct fgt_switch_provider fgt_switches_by_bpf = {
+	.open = bpf_open,
+	.close = bpf_close,
+	.start = bpf_start,
+	.stop = bpf_stop,
+	.watch = bpf_watch,
+	.unwatch = bpf_unwatch,
+	.add = bpf_add,
+	.remove = bpf_remove,
+	.hand_over = bpf_hand_over,
+};
