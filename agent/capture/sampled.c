@@ -50,7 +50,7 @@ static void open_memory(struct fgt_sampled *sampled)
 	int32_t tid;
 
 	fgt_fd_close(FGT_TAKE_FD(sampled->memory_fd));
-	/* An exec of our own process would end us, too. */
+	/* An exec of this very process would end the sampler, too. */
 	if (sampled->look.is_embedded || !sampled->look.stacks.maps ||
 	    !fgt_maps_image_count(sampled->look.stacks.maps))
 		return;
@@ -328,7 +328,7 @@ void fgt_sampled_explain(struct fgt_sampled *sampled, const char *text)
 
 /*
  * Code that is mapped is faulted in before it runs, which this process counts;
- * our own faults are no news. Where a stack leads elsewhere all the same, the
+ * those of the sampler do not matter. Where a stack leads elsewhere all the same, the
  * maps are read again in any case.
  */
 static bool may_have_new_maps(struct fgt_sampled *sampled)
@@ -349,7 +349,7 @@ static bool may_have_new_maps(struct fgt_sampled *sampled)
 
 /*
  * A process that is ending loses its memory first, which looks like an exec,
- * and then nobody can tell what it ran: that is what was known before.
+ * and then its program cannot be read: what was known before stays.
  */
 static bool is_without_memory(const struct fgt_sampled *sampled)
 {

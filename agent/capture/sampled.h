@@ -12,7 +12,8 @@
 #include "agent/capture/target.h"
 
 struct fgt_sampled {
-	struct fgt_target *target; /* as others see it; holds a reference */
+	struct fgt_target
+		*target; /* what other threads see; holds a reference */
 	struct fgt_ring *ring; /* the target's */
 	struct fgt_look_target look;
 	bool is_stopped;
@@ -24,7 +25,7 @@ struct fgt_sampled {
 		bool has_found;
 		uint64_t begun_ns, pause_ns;
 	} lacking;
-	/* Who ran by procfs or clocks: always there to fall back to. */
+	/* By procfs or clocks: always there to fall back to. */
 	const struct fgt_who_ran *polling;
 	void *polling_state;
 	bool has_no_switches; /* they cannot be had for this target */
@@ -72,7 +73,7 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 void fgt_sampled_free(struct fgt_sampled *sampled);
 FGT_DEFINE_AUTO(struct fgt_sampled *, fgt_sampled_free);
 
-/* Shows others what the ticks have counted; the texts if they are new. */
+/* Publishes what the ticks have counted; the texts if they are new. */
 void fgt_sampled_publish(struct fgt_sampled *sampled);
 
 /* After an exec or a change of user: reads identity, access and maps again. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a target's descriptors anew. Runs in the sampler's thread; must not
+ * Opens a target's descriptors again. Runs in the sampler's thread; must not
  * close what has become a file of the program: fgt_fd_close() sees to it.
  */
 #include "agent/capture/sampled_fds.h"
@@ -13,8 +13,8 @@
 #include "ringbuf/base/fd.h"
 
 #define SHORT_NS UINT64_C(10000000000)
-#define SHORT_EFFECT                                                           \
-	": threads that begin may be missing, others keep the stacks that "    \
+#define SHORT_EFFECT                                                               \
+	": threads that begin may be missing, other threads keep the stacks that " \
 	"they had; "
 
 static const char program_is_short[] =
@@ -22,7 +22,7 @@ static const char program_is_short[] =
 	"raise its limit (ulimit -n, LimitNOFILE=)";
 static const char system_is_short[] =
 	"the system has no room for another open file" SHORT_EFFECT
-	"raise it (sysctl fs.file-max), or find out who keeps so many open";
+	"raise it (sysctl fs.file-max), or find the process that keeps so many open";
 
 static bool has_directories(const struct fgt_sampled *sampled)
 {
@@ -108,7 +108,7 @@ void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
 		fgt_sampled_explain(sampled, text);
 		return;
 	}
-	if (sampled->lacks_fds) /* it was told; that is over */
+	if (sampled->lacks_fds) /* it was logged; that is over */
 		sampled->lacks_fds = sampled->is_explained = false;
 	threads->is_stale = true;
 	fgt_thread_table_look_at_all(threads, tick->mono_ns);

@@ -12,12 +12,12 @@
  * Once a second: are the directories of the process still those that were
  * opened? Where it has no number left, what is kept is given back to it until
  * that was ten seconds ago, threads that could not be opened are looked for
- * again, and it is told.
+ * again, and it is logged.
  */
 void fgt_sampled_check_fds(struct fgt_sampled *sampled,
 			   const struct fgt_tick *tick);
-/* Opens them anew and forgets what was open below; all threads are looked at
- * in the next tick. Where that fails it is told, and they are as they were. */
+/* Opens them again and forgets what was open below; all threads are looked at
+ * in the next tick. Where that fails it is logged, and they are as they were. */
 void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
 			    const struct fgt_tick *tick);
 

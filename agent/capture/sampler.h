@@ -28,15 +28,15 @@ struct fgt_sampler_options {
 	double max_cpu_percent; /* of a core, a target; 0: no limit */
 	bool is_self_included; /* sample this very process if attached */
 	/*
-	 * Only this very process is attached, and it is somebody else's: no
+	 * Only this very process is attached, a program that is a guest: no
 	 * privilege is used, no limit raised, few descriptors are kept, no
-	 * thread is stopped. Our own threads are left out, and these.
+	 * thread is stopped. The sampler is left out, and these threads.
 	 */
 	bool is_embedded;
 	/* Embedded: the source of running stacks; NULL: none. */
 	const struct fgt_running *running;
 	int32_t excluded_tids[FGT_EXCLUDED_MAX - 1]; /* 0: none */
-	/* Tells once what is worth knowing (unreadable target, lost
+	/* Logs once what is worth knowing (unreadable target, lost
 	 * privilege); called on the sampler's thread, must not block. */
 	void (*explain)(void *context, int32_t pid, const char *text);
 	void *context;
@@ -71,12 +71,12 @@ void fgt_sampler_stop(struct fgt_sampler *sampler);
  */
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 		       struct fgt_target **ret_target, struct fgt_why *why);
-/* Stops sampling it; its ring stays as long as somebody holds the target. */
+/* Stops sampling it; its ring stays as long as a reference is held. */
 int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target);
 
 /* What this process may do here, for status and doctor: one text each. */
 struct fgt_capabilities {
-	bool has_bpf; /* context switches told by the kernel */
+	bool has_bpf; /* context switches reported by the kernel */
 	bool has_perf_cpu; /* per-CPU perf events */
 	bool has_perf_thread; /* perf events on own threads */
 	bool has_ptrace;

@@ -2,7 +2,7 @@
 /*
  * The sampler's thread: waits for the timer, ticks all targets.
  *
- * Perf's events and our timer run with the same period on the same clock, so
+ * Perf's events and the timer run with the same period on the same clock, so
  * they keep their distance: the timer is set a little after the events, and
  * the samples of a tick are there when it runs.
  */
@@ -25,7 +25,7 @@
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
 
-/* The targets go on with what procfs tells. */
+/* The targets go on with procfs. */
 void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
 {
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
@@ -66,7 +66,7 @@ static bool has_cpu_events(const struct fgt_sampler *sampler)
 	return sampler->running->pace == FGT_RUNNING_AT_TICKS;
 }
 
-/* The kernel's word on switches is of use only beside samples of all CPUs. */
+/* Switches are of use only beside samples of all CPUs. */
 static void open_switches(struct fgt_sampler *sampler,
 			  struct fgt_capabilities *may)
 {
@@ -249,7 +249,7 @@ struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
 	return sampled;
 }
 
-/* The target has ended, or nobody wants it sampled any more. */
+/* The target has ended, or is no longer sampled. */
 static void let_go(struct fgt_sampler *sampler, struct fgt_sampled *sampled,
 		   bool is_alive)
 {
@@ -298,7 +298,7 @@ static void finish_tick(struct fgt_sampler *sampler, uint32_t index,
 	fgt_sampling_decide_rate(sampler, sampled, &tick);
 }
 
-/* Who waits for a first tick need not wait any longer. */
+/* Wakes the callers that wait for a first tick. */
 static void announce(struct fgt_sampler *sampler)
 {
 	pthread_mutex_lock(&sampler->mutex);
@@ -437,7 +437,7 @@ static void begin_thread(struct fgt_sampler *sampler)
 {
 	prctl(PR_SET_NAME, "fgt-sampler");
 	fgt_sampling_take_cpu(sampler);
-	/* In somebody else's process we are no more urgent than the rest. */
+	/* In a process that records itself the sampler is an ordinary thread. */
 	if (sampler->options.is_embedded) {
 		sampler->own_tid = gettid();
 		return;
@@ -448,7 +448,7 @@ static void begin_thread(struct fgt_sampler *sampler)
 			   fgt_clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
 }
 
-/* What threads do then is told at the tick that is due, even if it is late. */
+/* What threads do then is shown at the tick that is due, even if it is late. */
 static void ask_for_instant(struct fgt_sampler *sampler)
 {
 	uint64_t now_ns;
@@ -457,7 +457,7 @@ static void ask_for_instant(struct fgt_sampler *sampler)
 		return;
 	now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	sampler->instant_ns = sampler->due_ns - sampler->lead_ns;
-	/* What was before nobody has been asked for. */
+	/* Of an earlier instant nothing has been kept. */
 	if (sampler->instant_ns < now_ns)
 		sampler->instant_ns = now_ns;
 	fgt_switches_set_instant(sampler->switches, sampler->instant_ns);

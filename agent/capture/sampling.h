@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler's thread and what it shares with those who give it orders.
+ * The sampler's thread and what it shares with its callers.
  */
 #ifndef FGT_AGENT_CAPTURE_SAMPLING_H
 #define FGT_AGENT_CAPTURE_SAMPLING_H
@@ -34,7 +34,7 @@ struct fgt_sampler {
 	uint64_t period_ns;
 	const struct fgt_running *running;
 	void *running_state;
-	int perf_cpu_error; /* its events could not be switched on, for good */
+	int perf_cpu_error; /* its events can never be switched on */
 	struct fgt_switches *switches;
 	int32_t own_tid; /* embedded only */
 	int timer_fd, last_pid_fd;
@@ -45,7 +45,7 @@ struct fgt_sampler {
 	uint32_t stride; /* periods between two expirations of the timer */
 	uint32_t periods_since_adapt;
 	char limitation[240]; /* of the sources that are open now */
-	const char *signal_limit; /* what of it the signal told, or NULL */
+	const char *signal_limit; /* what of it the source reported, or NULL */
 	bool is_limit_told; /* of an embedded one */
 	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
 	struct fgt_frame *frames; /* as many as a stack may have */
@@ -64,7 +64,7 @@ struct fgt_sampler {
 int fgt_sampling_open(struct fgt_sampler *sampler);
 void fgt_sampling_close(struct fgt_sampler *sampler);
 
-/* Lets go of the kernel's word on switches; targets go on with procfs. */
+/* Closes the provider of switches; targets go on with procfs. */
 void fgt_sampling_drop_switches(struct fgt_sampler *sampler);
 
 /* The thread. */
@@ -80,7 +80,7 @@ struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
 void fgt_sampling_drain(struct fgt_sampler *sampler,
 			const struct fgt_tick *tick);
 /* What an embedded one cannot do, from the beginning or since the program has
- * taken its signal back or uses io_uring, is said once. */
+ * taken its signal back or uses io_uring, is logged once. */
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns);
 
 /* ---- Rates and costs (sampling_rate.c) ---------------------------------- */
@@ -108,7 +108,7 @@ void fgt_sampling_decide_rate(struct fgt_sampler *sampler,
 
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 
-/* Sets perf's events, the word on switches and the timer going. Fails only
+/* Sets perf's events, the reports of switches and the timer going. Fails only
  * where the events of all CPUs are open and cannot be switched on: its errno. */
 int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What perf and signals tell, handed to the target that it is about.
+ * Samples and reports of the source, handed to their targets.
  * Runs in the sampler's thread.
  */
 #include "agent/capture/sampling.h"

@@ -145,7 +145,7 @@ static uint32_t periods_of(const struct fgt_sampled *sampled)
 	return sampled->turn.periods < wanted ? sampled->turn.periods : wanted;
 }
 
-/* Perf's buffers, full of news of all processes, and those who wait for us
+/* Perf's buffers, which hold records of all processes, and waiting callers
  * set a bound. */
 static uint32_t stride_max(const struct fgt_sampler *sampler)
 {
@@ -170,7 +170,7 @@ void fgt_sampling_choose_stride(struct fgt_sampler *sampler)
 	if (stride == sampler->stride)
 		return;
 	sampler->stride = stride;
-	/* The word on switches must not be interrupted. */
+	/* The reports of switches must go on without a gap. */
 	if (sampler->is_armed && sampler->running->stop)
 		sampler->running->stop(sampler->running_state);
 	sampler->is_armed = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A target as others see it. Runs in any thread.
+ * A target as all threads see it. Runs in any thread.
  */
 #include "agent/capture/target.h"
 
@@ -23,7 +23,7 @@ struct fgt_target {
 	/* Protects status and spans_fd; nests inside nothing. */
 	pthread_mutex_t mutex;
 	struct fgt_target_status status;
-	int spans_fd; /* memfd of what it reports of itself, -1 */
+	int spans_fd; /* memfd of its span log, -1 */
 };
 
 int fgt_target_new(struct fgt_ring *ring,
@@ -55,7 +55,7 @@ void fgt_target_put(struct fgt_target *target)
 {
 	if (!target)
 		return;
-	/* Release, acquire: what others wrote comes before the end. */
+	/* Release, acquire: what other threads wrote comes before the end. */
 	if (atomic_fetch_sub_explicit(&target->references, 1,
 				      memory_order_acq_rel) != 1)
 		return;
@@ -104,7 +104,7 @@ int fgt_target_cut_spans(struct fgt_target *target,
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	int r;
 
-	/* A copy: cutting takes longer than anybody should wait. */
+	/* A copy: cutting takes longer than a caller should wait. */
 	pthread_mutex_lock(&target->mutex);
 	if (fgt_fd_apart_is_ours(target->spans_fd))
 		fd = dup_fd(target->spans_fd);

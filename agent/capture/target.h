@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process being sampled, as others see it: identity, ring, counters.
+ * A process being sampled, as all threads see it: identity, ring, counters.
  * Reference counted: the sampler, each slice in work and the daemon hold one.
  */
 #ifndef FGT_AGENT_CAPTURE_TARGET_H
@@ -15,7 +15,7 @@ struct fgt_target_status {
 	int32_t pid;
 	uint32_t uid; /* of the process at attach, re-read on exec */
 	uint64_t start_time;
-	bool is_alive; /* false: ended; the ring is kept a while */
+	bool is_alive; /* false: ended; the ring is still there */
 	int exit_signal_or_minus_one; /* not known from outside: -1 */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
 	uint32_t threads; /* alive now */
@@ -26,7 +26,7 @@ struct fgt_target_status {
 	uint64_t ticks, missed_ticks;
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
-	uint64_t credited_ticks; /* told by the sample after them */
+	uint64_t credited_ticks; /* shown by the sample after them */
 	const char *who_ran; /* provider: "perf+schedstat", "schedstat" … */
 	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace" */
 	struct fgt_unwind_stats unwind;
@@ -52,7 +52,7 @@ void fgt_target_get_status(const struct fgt_target *target,
 			   struct fgt_target_status *ret_status);
 
 /*
- * From now on its slices tell what it says of itself in a span log, see
+ * From now on its slices hold the spans that it writes into a span log, see
  * ringbuf/spans/span_log.h. memfd is borrowed; -1: none. errno of dup(2).
  *
  * MT-Safe

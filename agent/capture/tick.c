@@ -278,7 +278,7 @@ static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 
 	status->running = tick->running->name;
 	status->who_ran = sampled->look.who_ran->name;
-	/* What a process may not see of itself stays said. */
+	/* What a process may not read of itself stays in force. */
 	if (sampled->look.is_readable &&
 	    !(sampled->look.is_embedded && sampled->is_explained))
 		snprintf(status->limitation, sizeof(status->limitation), "%s",
@@ -350,9 +350,9 @@ static bool take_lacking(struct fgt_sampled *sampled)
 
 /*
  * Blocked threads whose stacks led where no mapping was known, once the maps
- * are others, which may have been read anew for any thread, or as a chore.
+ * are others, which any look or chore may have read again.
  * Where they change all the time (JIT compilers), and the stacks lead nowhere
- * all the same, seldom.
+ * all the same, after a pause of up to LACKING_PAUSE_MAX_NS.
  */
 static void look_where_maps_lacked(struct fgt_sampled *sampled,
 				   const struct fgt_tick *tick)

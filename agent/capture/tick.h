@@ -22,11 +22,11 @@ void fgt_tick_begin(struct fgt_sampled *sampled, const struct fgt_tick *tick);
 /* Between begin and finish: a thread was on a CPU. */
 void fgt_tick_sample(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		     const struct fgt_running_sample *sample);
-/* The kernel told of a birth, death, name, exec or mapping. */
+/* The kernel reported a birth, death, name, exec or mapping. */
 void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
 		   const struct fgt_running_task *task);
 
-/* Looks at all others and commits. False: the process has ended. */
+/* Looks at all other threads and commits. False: the process has ended. */
 bool fgt_tick_finish(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		     const struct fgt_tick_shared *shared);
 

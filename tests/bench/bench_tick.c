@@ -6,8 +6,8 @@
  *
  * bench_tick PID TICKS
  *
- * valgrind does not know pidfd_open(): here a descriptor that says nothing
- * stands in for the one that would tell of the process's end.
+ * valgrind does not know pidfd_open(): here a descriptor that shows nothing
+ * stands in for the one that would show the process's end.
  */
 #include <stdarg.h>
 #include <stdio.h>

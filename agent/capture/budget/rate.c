@@ -44,7 +44,7 @@ void fgt_rate_charge(struct fgt_rate *rate, uint64_t ticks_ns,
 }
 
 /*
- * Percent of a core, had the periods to a tick been others: at most so much
+ * Percent of a core, had the periods to a tick been different: at most so much
  * with fewer, at least with more.
  */
 static double cost_at(const struct fgt_rate *rate,
@@ -96,8 +96,8 @@ static void learn(struct fgt_rate *rate)
 	}
 }
 
-/* By the last span or by all since it began, whichever asks for less: neither
- * a burst at the beginning nor one at the end speaks for the rest. */
+/* The lower of two costs, of the last span and of all since it began: one burst
+ * at either end is ignored. */
 static const struct fgt_expense *modest(const struct fgt_rate *rate)
 {
 	return cost_now(rate, &rate->span) < cost_now(rate, &rate->episode)

@@ -30,7 +30,7 @@ struct fgt_rate {
 	struct fgt_expense episode; /* since then */
 	uint64_t calm_ns; /* for so long a higher rate would have fit … */
 	uint32_t calm_periods; /* … this one, all the time */
-	uint64_t still_ns; /* for so long nothing could be said of a higher */
+	uint64_t still_ns; /* for so long nothing was known of a higher */
 	uint64_t since_raise_ns;
 	bool has_raised, was_trial;
 	uint64_t wait_ns, trial_wait_ns; /* what calm_ns, still_ns must reach */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account of one thread, where no perf event of every CPU says at each
- * tick who is on a CPU: CPU time that the thread used and that no sample has
- * shown. It tells who is worth an event of its own, and, where a thread has
- * one, how long it was in the kernel, where we may not look.
+ * The account of one thread, where no perf event of every CPU shows at each
+ * tick which threads are on a CPU: CPU time that the thread used and that no sample has
+ * shown. It shows which thread is worth an event, and, where a thread has
+ * one, how long it was in the kernel, where the sampler may not look.
  *
  * Pure arithmetic; knows no thread.
  */
@@ -21,7 +21,7 @@ struct fgt_account {
 	int64_t hidden_ns; /* used and in no sample */
 };
 
-/* Forgets what was before: the thread existed before we came. */
+/* Forgets what was before: the thread is older than the recording. */
 void fgt_account_start(struct fgt_account *account,
 		       const struct fgt_cpu_use *use);
 

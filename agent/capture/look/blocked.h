@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a thread that sleeps without touching it: which system call, its
- * registers as far as procfs tells, and its stack (DESIGN §4b).
+ * registers as far as procfs shows them, and its stack.
  */
 #ifndef FGT_AGENT_CAPTURE_LOOK_BLOCKED_H
 #define FGT_AGENT_CAPTURE_LOOK_BLOCKED_H
@@ -13,7 +13,7 @@
 #include "agent/capture/threads/thread_table.h"
 #include "agent/unwind/arch/snapshot.h"
 
-/* What /proc/PID/task/TID/syscall says. */
+/* What /proc/PID/task/TID/syscall shows. */
 struct fgt_blocked {
 	bool is_running; /* or waiting for a CPU; nothing else is set then */
 	int32_t call; /* number, -1: not in a system call (a page fault) */

@@ -3,12 +3,12 @@
  * Looks at single threads. Runs in the sampler's thread; must never touch a
  * thread that is blocked.
  *
- * Where the kernel tells of switches, running means: on a CPU at the instant
+ * Where the kernel reports switches, running means: on a CPU at the instant
  * that all threads are asked about. With nothing but perf events on every CPU,
  * it means: a sample fell on the thread. A thread that is only found running by
- * our later look is not counted, so that shares are unbiased. Without them,
+ * the later look is not counted, so that shares are unbiased. Without them,
  * running means: found so at the tick; samples of single threads follow their
- * CPU time and not our ticks, and only lend their stacks.
+ * CPU time and not the ticks, and only lend their stacks.
  */
 #include "agent/capture/look/look.h"
 
@@ -26,9 +26,9 @@
 #define IDLE_PART  200u
 #define BUSY_PART  32u
 
-/* What it used before we came is not ours to show. */
-static bool is_older_than_us(const struct fgt_look_target *target,
-			     const struct fgt_thread *thread)
+/* What it used before the recording began is not shown. */
+static bool is_older_than_recording(const struct fgt_look_target *target,
+				    const struct fgt_thread *thread)
 {
 	return thread->is_new && target->tick <= 1;
 }
@@ -38,7 +38,7 @@ static void take_account(struct fgt_look_target *target,
 {
 	struct fgt_active_thread *active = thread->active;
 
-	if (is_older_than_us(target, thread))
+	if (is_older_than_recording(target, thread))
 		fgt_account_start(&active->look->account, &active->use);
 	else
 		fgt_account_add(&active->look->account, &active->use);
@@ -105,8 +105,8 @@ static enum found found_error(int error)
 
 /*
  * A stop of the whole process shows at its first thread: ask that once a tick.
- * Others may have stopped before it did, and will not run again: look anew.
- * One that samples itself stops with all others.
+ * Other threads may have stopped before it, and will not run again: look again.
+ * A process that samples itself stops as a whole.
  */
 static bool is_stop_possible(struct fgt_look_target *target,
 			     const struct fgt_tick *tick)
@@ -230,7 +230,7 @@ static struct fgt_verdict look_from_afar(const struct fgt_look_target *target,
 	return fgt_verdict_stack(NULL, 0, state);
 }
 
-/* It has ended, but must wait for the others: the first thread. */
+/* The first thread has ended, but must wait for the other threads. */
 static struct fgt_verdict retire(struct fgt_thread *thread)
 {
 	thread->needs_look = false;
@@ -239,7 +239,7 @@ static struct fgt_verdict retire(struct fgt_thread *thread)
 
 /*
  * A process that is not dumpable may not ask where its own threads are blocked.
- * What they last ran is known by their timers; a signal while they sleep would
+ * What they last ran is known from their timers; a signal while they sleep would
  * end their calls.
  */
 static struct fgt_verdict refuse_to_itself(struct fgt_look_target *target,
@@ -293,9 +293,9 @@ static void note_use(struct fgt_active_thread *active,
 	active->look->was_stopped = false;
 }
 
-/* Since the last tick, but for one part in so many. */
-static bool has_run_but_for(const struct fgt_look_target *target,
-			    const struct fgt_thread *thread, uint64_t part)
+/* Since the last tick, except one part in so many. */
+static bool has_run_except(const struct fgt_look_target *target,
+			   const struct fgt_thread *thread, uint64_t part)
 {
 	return target->elapsed_ns &&
 	       thread->active->look->used_ns >=
@@ -311,7 +311,7 @@ static bool has_run_throughout(const struct fgt_look_target *target,
 			       const struct fgt_thread *thread)
 {
 	return target->who_ran->is_exact && thread->is_shown_running &&
-	       has_run_but_for(target, thread, IDLE_PART);
+	       has_run_except(target, thread, IDLE_PART);
 }
 
 void fgt_look_account(struct fgt_look_target *target,
@@ -330,7 +330,7 @@ void fgt_look_account(struct fgt_look_target *target,
 		.runtime_ns = active->look->used_ns,
 		.switches = active->use.switches - before.switches,
 		.hidden_ns = active->look->account.hidden_ns,
-		.is_throughout = has_run_but_for(target, thread, BUSY_PART),
+		.is_throughout = has_run_except(target, thread, BUSY_PART),
 		.is_new = thread->is_new,
 		.is_first_tick = target->tick <= 1,
 	};

@@ -2,7 +2,7 @@
 /*
  * Looks at threads that want a CPU, or are on one that no sample fell on.
  * Runs in the sampler's thread; stops only what runs, and only where nothing
- * else tells its stack.
+ * else shows its stack.
  */
 #include "agent/capture/look/look_runnable.h"
 
@@ -15,7 +15,7 @@
 
 #define WAITED_MAX_TICKS  8u
 #define OVERDUE_TICKS	  10u /* without a signal */
-#define UNSHOWN_MAX_TICKS 100u /* older ones tell nothing of now */
+#define UNSHOWN_MAX_TICKS 100u /* older ones do not show the present */
 #define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
 #define RESTLESS_NS	  500000u /* on average; less than such a slice */
 #define COUNT_MAX_NS	  200000000u
@@ -24,7 +24,7 @@
 /*
  * Has it been on its CPU for about a period, and is it still? The kernel
  * brings CPU time up to date at its own ticks, so that the last period alone
- * says too little.
+ * shows too little.
  */
 static bool is_cpu_bound(const struct fgt_tick *tick,
 			 const struct fgt_thread *thread)
@@ -88,15 +88,15 @@ uint32_t fgt_look_take_credit(struct fgt_look_target *target,
 }
 
 /*
- * Each sample speaks for one tick, in their order: what a thread does last
- * before it blocks is then told as often as what it does first. A tick that
+ * Each sample stands for one tick, in their order: what a thread does last
+ * before it blocks is then shown as often as what it does first. A tick that
  * finds it running before a sample came goes on with what is known until the
- * next one speaks for it.
+ * next one stands for it.
  *
  * Events of a thread come once in a period of its CPU time: there are as many
  * of them as of ticks. Of signals there is one in each period in which it ran,
  * one more than ticks in a run: either the first or the last of a run is left
- * out, and a coin tells which. That of a run without a tick is shown at a tick
+ * out, and a coin decides which. That of a run without a tick is shown at a tick
  * of one without a sample.
  */
 static uint32_t credit_sample(struct fgt_look_target *target,
@@ -110,7 +110,7 @@ static uint32_t credit_sample(struct fgt_look_target *target,
 	bool is_first = !look->is_run_sampled;
 
 	look->is_run_sampled = true;
-	/* If ticks waited for it, it spoke for the first of them, and this one
+	/* If ticks waited for it, it stood for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
 	if (is_in_each_period(tick) && is_first)
 		look->pending_ticks = flip_coin(target);
@@ -154,10 +154,10 @@ static bool find_last_block(const struct fgt_look_target *target,
 }
 
 /*
- * Does it block and go on all the time? Such a thread may be in step with us:
- * where we take the CPU that it waits on, it is woken behind our back, and found
- * running at each tick; where we take that of whoever wakes it, at none. False
- * also where it was last counted too long ago to tell of now.
+ * Does it block and go on all the time? Such a thread may be in step with the sampler:
+ * where the sampler takes the CPU that it waits on, it is woken meanwhile, and found
+ * running at each tick; where it takes that of the thread that wakes it, at none. False
+ * also where it was last counted too long ago.
  */
 static bool is_restless(struct fgt_look_target *target,
 			const struct fgt_tick *tick, struct fgt_thread *thread)
@@ -242,7 +242,7 @@ static struct fgt_verdict find_running_stack(struct fgt_look_target *target,
 		return verdict;
 	}
 	if (is_hidden(tick, thread)) {
-		look->pending_ticks = 0; /* it says what is known of it */
+		look->pending_ticks = 0; /* the marker is what is known of it */
 		return fgt_look_kept(target, &look->last_run, FGT_STATE_RUNNING,
 				     FGT_MARKER_KERNEL_DENIED);
 	}
@@ -307,8 +307,8 @@ void fgt_look_late_sample(const struct fgt_look_target *target,
 
 /*
  * Has the thread waited for a CPU long enough, by the scheduler's count, to
- * pay for one more tick? One that our own waking put aside for a moment looks
- * like one that waits.
+ * pay for one more tick? A thread that the waking sampler
+ * put aside for a moment looks like one that waits.
  */
 static bool take_waited(struct fgt_look_target *target,
 			const struct fgt_tick *tick, struct fgt_thread *thread)
@@ -347,7 +347,7 @@ static bool was_blocked(const struct fgt_look_target *target,
 
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
- * shown with the stack of its last sample until a new one speaks for these
+ * shown with the stack of its last sample until a new one stands for these
  * ticks. If it was only woken meanwhile, its state goes on; where that is not
  * known, a sample will show it.
  */

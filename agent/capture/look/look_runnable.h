@@ -15,16 +15,16 @@ struct fgt_verdict fgt_look_runnable(struct fgt_look_target *target,
 
 /*
  * Found blocked. True: it blocks and goes on all the time, and is found so too
- * often, as its CPU time tells: the verdict is that it runs.
+ * often, by its CPU time: the verdict is that it runs.
  */
 bool fgt_look_owed(struct fgt_look_target *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
 
 /*
  * Found blocked, before fgt_look_thread_settle(): a sample that came since the
- * last tick, without events of every CPU, speaks for an earlier tick that has
+ * last tick, without events of every CPU, stands for an earlier tick that has
  * none of its own, which is added to the verdict; if there is none, an event's
- * speaks for a later tick, and so does a signal's of a run that no tick saw.
+ * stands for a later tick, and so does a signal's of a run that no tick saw.
  */
 void fgt_look_late_sample(const struct fgt_look_target *target,
 			  const struct fgt_tick *tick,

@@ -92,7 +92,7 @@ size_t fgt_look_stack_blocked(struct fgt_look_target *target,
 		has_more |= read_other(tick, thread, result.need_other,
 				       result.need_other_bytes, snapshot);
 	}
-	/* It may stay for long: anew when the maps are known. */
+	/* It may stay blocked: looked at again when the maps are known. */
 	thread->lacks_maps = result.need_maps;
 	return count;
 }
@@ -174,7 +174,7 @@ int fgt_look_stack_running(struct fgt_look_target *target,
 	int rc = tick->running->request(tick->running_state, thread->tid,
 					copy_stopped, &stopped);
 
-	/* Costs the target, not us; it stands still for less than this. */
+	/* Charged to the target, which stands still for less than this. */
 	target->stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
 	if (rc < 0)
 		return rc;

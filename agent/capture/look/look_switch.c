@@ -3,8 +3,8 @@
  * Looks at threads by their context switches. Runs in the sampler's thread;
  * reads only.
  *
- * What a thread was doing is told for an instant that lies shortly before the
- * interrupts that take samples: they hold up what they interrupt, and whoever
+ * What a thread was doing is evaluated for an instant that lies shortly before the
+ * interrupts that take samples: they delay what they interrupt, and a thread that
  * waits for that is idle a few microseconds later. Samples lend their stacks.
  * We come a little later still, whatever the thread does by then: its
  * registers were written down when it left its CPU; its stack is as it was as
@@ -33,7 +33,7 @@
 enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns)
 {
-	/* It has left its CPU since: the first time told where it was. */
+	/* It has left its CPU since: the first time decided where it was. */
 	if (slot->off.ns > instant_ns)
 		return slot->was_on ? FGT_ON : FGT_OFF_BEFORE;
 	if (!slot->is_on)
@@ -355,7 +355,7 @@ bool fgt_look_switched(struct fgt_look_target *target,
 	} else if (!slot.off.ns) {
 		return false;
 	}
-	/* What is left of a thread that has ended is procfs' to tell. */
+	/* What is left of a thread that has ended, procfs shows. */
 	if (slot.off.task_state & TASK_DEAD)
 		return false;
 	/* Looked at for another reason than that it ran: nothing is new. */
@@ -364,7 +364,7 @@ bool fgt_look_switched(struct fgt_look_target *target,
 		return true;
 	thread->needs_look = false;
 	*ret_verdict = find_with_edges(target, tick, thread, &slot);
-	/* What it does since is for the next tick to tell: its change has been
+	/* What it does since is for the next tick: its change has been
 	 * taken. */
 	if (!slot.is_on && slot.off.ns > tick->instant_ns)
 		thread->needs_look = true;

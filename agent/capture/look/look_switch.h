@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a thread was at a tick's instant, by what its context switches tell: on
+ * Where a thread was at a tick's instant, by its context switches: on
  * a CPU, put aside while it ran, or blocked, and where it stood.
  */
 #ifndef FGT_AGENT_CAPTURE_LOOK_LOOK_SWITCH_H
@@ -11,18 +11,18 @@
 /* Where a thread was at an instant. */
 enum fgt_whereabouts {
 	FGT_OFF_STILL, /* off its CPU, and has not got one since */
-	FGT_OFF_THEN, /* off its CPU as the slot says, but runs again */
+	FGT_OFF_THEN, /* off its CPU as in the slot, but runs again */
 	FGT_OFF_BEFORE, /* the time before the last that it left its CPU */
 	FGT_ON, /* on a CPU */
 };
 
-/* instant_ns: the one that the kernel's half was told of. MT-Safe | AS-Safe */
+/* instant_ns: the one that was set for the kernel's half. MT-Safe | AS-Safe */
 enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns);
 
 /*
- * Of a thread without a sample. False: its switches tell nothing, and procfs
- * must be asked.
+ * Of a thread without a sample. False: its switches show nothing, and procfs
+ * must be read.
  */
 bool fgt_look_switched(struct fgt_look_target *target,
 		       const struct fgt_tick *tick, struct fgt_thread *thread,
@@ -30,8 +30,8 @@ bool fgt_look_switched(struct fgt_look_target *target,
 
 /*
  * A sample fell on it, a little after the instant. True: it was running then,
- * as far as is known, and if it was blocked before, its switches tell until
- * when (else 0). False: fgt_look_switched() will tell what it did.
+ * as far as is known, and if it was blocked before, its switches show until
+ * when (else 0). False: fgt_look_switched() finds what it did.
  */
 bool fgt_look_switch_sampled(struct fgt_look_target *target,
 			     const struct fgt_tick *tick,

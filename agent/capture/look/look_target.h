@@ -56,13 +56,13 @@ struct fgt_look_target {
 	uint64_t samples_running, samples_blocked; /* stacks read */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
 	uint64_t credited_ticks;
-	uint64_t stopped_ns; /* threads stood still for us, not yet charged */
+	uint64_t stopped_ns; /* threads were stopped, not yet charged */
 };
 
 /*
  * A kept stack in that state, below a leaf marker unless that is 0. If there is
- * none of these images: the stack that the ring has, below a marker that says
- * so.
+ * none of these images: the stack that the ring has, below a marker that
+ * names the reason.
  */
 struct fgt_verdict fgt_look_kept(const struct fgt_look_target *target,
 				 const struct fgt_kept_stack *kept,

@@ -14,7 +14,7 @@
  * Looks at the kernel stack of a thread that is not on a CPU (needs
  * CAP_SYS_ADMIN): 1 it was interrupted in its own code or in the midst of a
  * system call's work, 0 it was woken and stands where it was blocked;
- * negative errno if that cannot be told. Costs about 10 µs.
+ * negative errno if that is not known. Costs about 10 µs.
  *
  * MT-Safe | AS-Safe
  */

@@ -97,7 +97,7 @@ fgt_perf_buffer_next(struct fgt_perf_buffer *buffer, bool *ret_is_broken)
 
 void fgt_perf_buffer_release(struct fgt_perf_buffer *buffer)
 {
-	/* Release: our reads are over before the kernel may write there. */
+	/* Release: the reads are over before the kernel may write there. */
 	__atomic_store_n(&buffer->page->data_tail, buffer->tail,
 			 __ATOMIC_RELEASE);
 }

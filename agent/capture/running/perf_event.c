@@ -35,7 +35,7 @@ int fgt_perf_open_cpu_clock(int32_t tid, int cpu, uint64_t period_ns,
 		.comm_exec = is_for_all,
 		.task = is_for_all,
 		.watermark = 1,
-		.wakeup_watermark = UINT32_MAX, /* nobody polls */
+		.wakeup_watermark = UINT32_MAX, /* never wake */
 		.sample_regs_user = fgt_arch_host.perf_regs_mask,
 		.sample_stack_user = stack_bytes,
 		.use_clockid = 1,

@@ -96,7 +96,7 @@ struct fgt_running {
 	/* A stack was longer (or not) than what a sample may hold. */
 	void (*note_size)(void *state, bool is_too_short);
 	/*
-	 * If more than 1 % were too short: opens all anew with twice the room;
+	 * If more than 1 % were too short: opens all again with twice the room;
 	 * they are stopped then. 1 if so, 0 if not; negative errno: none is
 	 * open now.
 	 */

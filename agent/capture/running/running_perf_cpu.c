@@ -176,7 +176,7 @@ static void end_trip(const struct trip *trip)
 	sched_setscheduler(0, trip->policy, &trip->param);
 }
 
-/* Where that is not allowed, the CPU is told from afar, which takes longer. */
+/* Where that is not allowed, the kernel interrupts the CPU, which takes longer. */
 static void go_to(const struct trip *trip, const struct cpu_event *event)
 {
 	cpu_set_t one;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTRACE_SEIZE, PTRACE_INTERRUPT, registers, PTRACE_DETACH (FAULTS X2, X2a).
+ * PTRACE_SEIZE, PTRACE_INTERRUPT, registers, PTRACE_DETACH.
  * Runs in the sampler's thread: when that ends, the kernel lets go of what it
- * still holds (no PTRACE_O_EXITKILL). Every stop that is not our own is passed
+ * still holds (no PTRACE_O_EXITKILL). Every stop that is not the sampler's is passed
  * on with its signal, or the target would stand still for ever.
  */
 #include "agent/capture/running/running_ptrace.h"
@@ -81,8 +81,8 @@ enum stop {
 
 /*
  * A thread that ends while it is held must be waited for by its tracer, or
- * its parent never hears of it; unless we are that parent (record -- CMD):
- * then somebody else here waits for it.
+ * its parent never hears of it; unless this process is that parent (record -- CMD):
+ * then another thread of this process waits for it.
  */
 static bool has_ended(int32_t tid)
 {
@@ -177,7 +177,7 @@ bool fgt_ptrace_prepare_restart(struct user_regs_struct *user)
 #endif
 
 /*
- * A call that our stop has broken begins anew: it has done nothing yet. What
+ * Restarts a call that the stop has broken: it has done nothing yet. What
  * the kernel restarts by itself is left to it.
  */
 static void mend_call(int32_t tid, struct user_regs_struct *user)
@@ -234,7 +234,7 @@ static bool advance(struct fgt_ptrace *state,
 	case STOP_OURS:
 		break;
 	}
-	/* Also when it was late to stop, and nobody wants the registers. */
+	/* Also when it was late to stop, and the registers are of no use. */
 	if (get_regs(state->tid, &regs) == 0 && read) {
 		state->is_read = true;
 		read(context, &regs);

@@ -22,7 +22,7 @@ struct fgt_stacks {
 	uint64_t read_ns; /* when maps were read */
 	uint64_t cost_ns; /* CPU time of a reading that finds nothing new */
 	uint64_t patience_ns; /* between two readings that found nothing new */
-	bool is_stale; /* something says that the maps have changed */
+	bool is_stale; /* the maps may have changed */
 	struct fgt_unwound_frame *unwound;
 	size_t capacity; /* of a stack, in frames */
 };

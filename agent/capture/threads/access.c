@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out whether a target may be read, and if not, who forbids it.
+ * Finds out whether a target may be read, and if not, what forbids it.
  * Runs on attach, on exec, and in the sampler's thread once a second for a
  * target that runs; never for each tick.
  */

@@ -2,7 +2,7 @@
 /*
  * How many descriptors may be kept open to save opening them again. One
  * budget for all targets of a sampler; when it is used up, files are opened
- * for one read and closed again: slower, never an error (FAULTS T6).
+ * for one read and closed again: slower, never an error.
  */
 #ifndef FGT_AGENT_CAPTURE_THREADS_FD_BUDGET_H
 #define FGT_AGENT_CAPTURE_THREADS_FD_BUDGET_H
@@ -15,7 +15,7 @@
 
 struct fgt_fd_budget {
 	size_t limit, used;
-	/* In a process that is not ours: which are kept, -1 elsewhere. */
+	/* In a process that records itself: which are kept, -1 elsewhere. */
 	bool is_modest;
 	int kept[FGT_FD_MODEST_MAX];
 	/* It has closed one of them, or the directory that they are opened
@@ -28,10 +28,10 @@ struct fgt_fd_budget {
 	bool is_tight; /* fewer may be kept than with numbers to spare */
 };
 
-/* Raises RLIMIT_NOFILE to the hard limit and leaves a reserve for others. */
+/* Raises RLIMIT_NOFILE to the hard limit and leaves a reserve for the rest. */
 void fgt_fd_budget_init(struct fgt_fd_budget *budget);
 
-/* In a process that is not ours: changes no limit, keeps an eighth of it, and
+/* In a process that records itself: changes no limit, keeps an eighth of it, and
  * no more than FGT_FD_MODEST_MAX and a quarter of what is free. */
 void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget);
 

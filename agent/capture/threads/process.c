@@ -36,7 +36,7 @@ static bool parse_uint64(const char **cursor, const char *end,
 	const char *at = *cursor;
 	uint64_t value = 0;
 
-	if (at < end && *at == '-') /* tty or nice; nobody asks for these */
+	if (at < end && *at == '-') /* tty or nice; not needed */
 		at++;
 	if (at == end || !isdigit((unsigned char)*at))
 		return false;
@@ -159,9 +159,9 @@ static int open_directories(struct fgt_process *process)
 }
 
 /*
- * proc_fd is bound to one process for good: after its death every access
+ * proc_fd is bound to one process for ever: after its death every access
  * answers ESRCH, also when the pid is taken again. A stat that succeeds after
- * pidfd_open() thus proves that both speak of the same process.
+ * pidfd_open() thus proves that both are of the same process.
  */
 static int open_identity(struct fgt_process *process, struct fgt_why *why)
 {
@@ -174,7 +174,7 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	if (before.flags & PF_KTHREAD)
 		return fgt_why_set(why, -EINVAL, "%d is a kernel thread",
 				   process->pid);
-	/* While we ask we are alive; and one under a filter may not ask. */
+	/* While this process asks it is alive; and one under a filter may not ask. */
 	if (process->pid == getpid()) {
 		process->start_time = before.start_time;
 		return 0;
@@ -402,7 +402,7 @@ static int visit_one(int32_t pid, const struct fgt_process_info *machine,
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* Gone meanwhile, or hidden from us: nothing to visit. */
+	/* Gone meanwhile, or hidden: nothing to visit. */
 	if (proc_fd < 0 || get_info(proc_fd, pid, &info, &stat) < 0)
 		return 0;
 	if ((stat.flags & PF_KTHREAD) || stat.state == 'X')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process exactly: (pid, start time, pidfd), never a pid alone
- * (FAULTS X1). Everything here reads procfs defensively (FAULTS X10).
+ * Which process exactly: (pid, start time, pidfd), never a pid alone, which may be
+ * reused. Everything here reads procfs defensively.
  */
 #ifndef FGT_AGENT_CAPTURE_THREADS_PROCESS_H
 #define FGT_AGENT_CAPTURE_THREADS_PROCESS_H
@@ -21,7 +21,7 @@
 struct fgt_process {
 	int32_t pid;
 	uint64_t start_time; /* clock ticks since boot, stat field 22 */
-	int pidfd; /* readable when the process has ended; -1: our own */
+	int pidfd; /* readable when the process has ended; -1: this process */
 	int proc_fd; /* directory /proc/PID */
 	int task_fd; /* directory /proc/PID/task */
 };
@@ -33,7 +33,8 @@ struct fgt_process {
 int fgt_process_open(int32_t pid, struct fgt_process *ret_process,
 		     struct fgt_why *why);
 void fgt_process_close(struct fgt_process *process);
-/* Our own: opens its directories anew, whatever has become of the descriptors.
+/* Of this very process: opens its directories again, whatever has become of
+ * the descriptors.
  * Errors of open(2). */
 int fgt_process_reopen(struct fgt_process *process);
 
@@ -51,13 +52,13 @@ int fgt_process_check_access(const struct fgt_process *process,
 /*
  * A new descriptor (caller closes) of the directory, /proc/PID or that of a
  * living thread, whose maps and mem show the memory of the process: those of
- * a first thread that has ended show none while the others live. *ret_tid: a
+ * a first thread that has ended show none while other threads live. *ret_tid: a
  * thread to read it by. -ESRCH all have ended.
  */
 int fgt_process_open_memory(const struct fgt_process *process, int *ret_dir_fd,
 			    int32_t *ret_tid);
 
-/* Fills everything that a slice says about its process. */
+/* Fills everything that a slice holds about its process. */
 int fgt_process_get_info(const struct fgt_process *process,
 			 struct fgt_process_info *ret_info);
 

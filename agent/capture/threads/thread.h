@@ -33,8 +33,8 @@ struct fgt_active_thread {
 };
 
 /*
- * What only those need whose schedstat is read, or whose switches the kernel
- * tells of: hardly any in a process that samples itself.
+ * Only of threads whose schedstat is read, or whose switches the kernel reports:
+ * hardly any in a process that samples itself.
  */
 struct fgt_thread_aside {
 	int schedstat_fd;
@@ -56,10 +56,10 @@ struct fgt_thread {
 	bool is_ended : 1; /* leaves the table at the end of the tick */
 	bool is_replaced : 1; /* its number belongs to another one already */
 	bool is_listed : 1; /* by the scan that goes on */
-	bool has_new_name : 1; /* the kernel said so */
+	bool has_new_name : 1; /* reported by the kernel */
 	bool is_new : 1; /* nothing known of it yet */
 	bool has_aside : 1; /* see fgt_thread_store_aside() */
-	bool has_run : 1; /* since the last tick, says the provider */
+	bool has_run : 1; /* since the last tick, by the provider */
 	bool has_switched : 1; /* was put on a CPU since its state was set */
 	bool is_shown_running : 1; /* in the ring */
 	bool needs_look : 1; /* though it may not have run again */
@@ -68,9 +68,9 @@ struct fgt_thread {
 	bool is_sampled : 1; /* a perf sample fell on it in this tick */
 	bool is_restless : 1; /* was found so; see look_runnable.c */
 	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
-	bool is_fragile : 1; /* our signal would break what it does */
+	bool is_fragile : 1; /* a signal would break what it does */
 	uint8_t young_ticks : 4; /* at which its name was read again */
-	uint8_t open_looks : 4; /* at which it did not block our signal */
+	uint8_t open_looks : 4; /* at which it did not block the signal */
 	uint8_t signal_refusals : 4; /* looks since at which it did */
 
 	uint16_t call_state; /* of its last blocking call */

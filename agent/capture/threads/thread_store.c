@@ -19,7 +19,7 @@
 #define GIVE_BACK_MIN	   64u /* threads; about a page */
 
 _Static_assert(FGT_THREADS_MAX < 1u << 17, "hash_next can name each of them");
-_Static_assert(FIRST_CAPACITY % WORD_BITS == 0, "all bits of a word are ours");
+_Static_assert(FIRST_CAPACITY % WORD_BITS == 0, "all bits of a word are used");
 
 static size_t page_bytes(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of a target's threads. Runs in the sampler's thread; must not
- * grow beyond FGT_THREADS_MAX whatever the target does (FAULTS X12).
+ * grow beyond FGT_THREADS_MAX whatever the target does.
  */
 #include "agent/capture/threads/thread_table.h"
 
@@ -67,7 +67,7 @@ struct fgt_thread *fgt_thread_table_find(const struct fgt_thread_table *threads,
 	return fgt_thread_store_find(&threads->table, tid);
 }
 
-/* What stat says of a thread; false if it is gone. */
+/* What stat shows of a thread; false if it is gone. */
 static bool read_identity(const struct fgt_thread_table *threads, int32_t tid,
 			  struct fgt_stat *ret_stat)
 {
@@ -80,13 +80,13 @@ static bool read_identity(const struct fgt_thread_table *threads, int32_t tid,
 	return len > 0 && fgt_stat_parse(text, (size_t)len, ret_stat) == 0;
 }
 
-/* Kernel code in the clothes of a thread: no user stack (FAULTS S18). */
+/* A thread of the kernel inside the process (io_uring): no user stack. */
 static bool is_worker(const struct fgt_stat *stat)
 {
 	return stat->flags & (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD);
 }
 
-/* Threads of our own, in a process that samples itself. */
+/* The sampler and the library's threads, in a process that samples itself. */
 static bool is_excluded(const struct fgt_thread_table *threads, int32_t tid)
 {
 	for (uint32_t i = 0; i < FGT_EXCLUDED_MAX; i++)
@@ -147,7 +147,7 @@ struct fgt_thread *fgt_thread_table_add(struct fgt_thread_table *threads,
 /*
  * The one of that number, if it is still the same: a directory of another
  * inode may be that of a later thread. What was seen under the number in this
- * tick is then nobody's.
+ * tick then belongs to no thread.
  */
 static struct fgt_thread *find_same(struct fgt_thread_table *threads,
 				    int32_t tid, uint32_t inode)

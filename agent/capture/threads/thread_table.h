@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads of one target: who exists, and what is remembered of each
+ * The threads of one target, and what is remembered of each
  * between two ticks. Identity is (tid, start time).
  */
 #ifndef FGT_AGENT_CAPTURE_THREADS_THREAD_TABLE_H
@@ -18,7 +18,7 @@
 struct fgt_thread_table {
 	struct fgt_thread_store table;
 	/* Those that ran within a second, one behind the other: they move when
-	 * others come or go. */
+	 * other threads come or go. */
 	struct fgt_active_thread *active;
 	uint32_t active_count, active_peak, active_capacity;
 	uint32_t sampled_count; /* those with a slot */
@@ -26,7 +26,7 @@ struct fgt_thread_table {
 	int64_t last_pid; /* of the namespace, at the last scan */
 	int last_pid_fd; /* borrowed; see fgt_thread_table_scan() */
 	uint32_t ticks_since_scan;
-	bool is_stale; /* something says that threads came or went */
+	bool is_stale; /* threads may have come or gone */
 	bool is_scan_owed; /* it was put off, to list less often */
 	bool is_full; /* more threads than fit */
 	bool has_ended; /* some thread is marked as ended */
@@ -55,7 +55,7 @@ struct fgt_thread *fgt_thread_table_find(const struct fgt_thread_table *threads,
 					 int32_t tid);
 
 /*
- * Adds a thread that the kernel told of. One that is gone already gets the
+ * Adds a thread that the kernel reported. One that is gone already gets the
  * start time 0, the process's name (it most likely never had another), and
  * leaves at the end of the next tick. NULL: no room.
  */
@@ -63,9 +63,9 @@ struct fgt_thread *fgt_thread_table_add(struct fgt_thread_table *threads,
 					int32_t tid);
 
 /*
- * Lists /proc/PID/task if something says that threads came or went. has_events:
- * the kernel tells of births and deaths, so its word is taken. last_pid: what
- * fgt_thread_table_last_pid() says, negative if unknown; FGT_LAST_PID_ASK: it is
+ * Lists /proc/PID/task if threads may have come or gone. has_events:
+ * the kernel reports births and deaths, and no other sign is needed. last_pid: what
+ * fgt_thread_table_last_pid() returns, negative if unknown; FGT_LAST_PID_ASK: it is
  * read from last_pid_fd if it matters. True: they have been listed.
  */
 #define FGT_LAST_PID_ASK INT64_MAX
@@ -86,7 +86,7 @@ fgt_thread_table_next(const struct fgt_thread_table *threads,
 	return fgt_thread_store_next(&threads->table, thread);
 }
 
-/* What the kernel tells of its switches; NULL: nothing. */
+/* What the kernel reports of its switches; NULL: nothing. */
 static inline struct fgt_thread_switches *
 fgt_thread_table_switches(const struct fgt_thread_table *threads,
 			  const struct fgt_thread *thread)
@@ -102,10 +102,10 @@ bool fgt_thread_table_activate(struct fgt_thread_table *threads,
 			       struct fgt_thread *thread, uint64_t now_ns);
 
 /* Its use at the last look at it. Of one that is idle, and has nothing kept
- * aside, only runtime_ns: nobody asked for more. */
+ * aside, only runtime_ns: more is not needed. */
 struct fgt_cpu_use fgt_thread_table_use(const struct fgt_thread_table *threads,
 					const struct fgt_thread *thread);
-/* That of now, whoever asks. */
+/* Its use as it is now. */
 void fgt_thread_table_set_use(struct fgt_thread_table *threads,
 			      struct fgt_thread *thread,
 			      const struct fgt_cpu_use *use);
@@ -116,8 +116,7 @@ bool fgt_thread_table_take_use(struct fgt_thread_table *threads,
 			       const struct fgt_cpu_use *use);
 /* After all of them have been made idle. */
 void fgt_thread_table_free_active(struct fgt_thread_table *threads);
-/* Makes one idle: closes and frees what it kept, but for what follows from its
- * past. */
+/* Makes one idle: closes and frees what it kept, except its use. */
 void fgt_thread_table_deactivate(struct fgt_thread_table *threads,
 				 struct fgt_thread *thread);
 /* Those that have been idle for a second, and for two periods. */
@@ -127,7 +126,7 @@ void fgt_thread_table_retire(struct fgt_thread_table *threads, uint64_t now_ns,
 void fgt_thread_table_look_at_all(struct fgt_thread_table *threads,
 				  uint64_t now_ns);
 
-/* Re-reads a name; tells the ring if it is another one. */
+/* Re-reads a name; gives it to the ring if it is another one. */
 void fgt_thread_table_rename(struct fgt_thread_table *threads,
 			     struct fgt_thread *thread);
 

@@ -177,7 +177,7 @@ void fgt_thread_table_deactivate(struct fgt_thread_table *threads,
 void fgt_thread_table_retire(struct fgt_thread_table *threads, uint64_t now_ns,
 			     uint64_t period_ns)
 {
-	/* What ran was told at its tick, or at the one before. */
+	/* What ran was shown at its tick, or at the one before. */
 	uint64_t idle_ns = IDLE_NS > 2 * period_ns ? IDLE_NS : 2 * period_ns;
 
 	for (uint32_t i = threads->active_count; i-- > 0;) {

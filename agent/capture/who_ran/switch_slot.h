@@ -33,7 +33,7 @@ struct fgt_switch_slot {
 	unsigned long long on_ns; /* when it got a CPU last */
 	/* … and when for the first time after looked_ns. */
 	unsigned long long first_on_ns;
-	/* The instant that the sampler has told of; stored by it alone. */
+	/* The instant that the sampler has set; stored by it alone. */
 	unsigned long long looked_ns;
 	unsigned char is_on;
 	unsigned char is_first; /* on_ns, since the instant */

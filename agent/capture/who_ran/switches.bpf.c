@@ -114,7 +114,7 @@ static __always_inline struct fgt_switch_slot *find(struct task_struct *task,
 }
 
 /*
- * The atomic operation is a full barrier as well: whoever takes the bit sees
+ * The atomic operation is a full barrier as well: the side that takes the bit sees
  * what was written before it was set. Setting it only if it is not set yet
  * could miss a reader that is just taking it.
  */
@@ -127,8 +127,8 @@ static __always_inline void mark(unsigned int index)
 }
 
 /*
- * Around the writing of a slot. x86 keeps the order of stores, others are
- * told: an atomic operation whose result is used is a full barrier.
+ * Around the writing of a slot. x86 keeps the order of stores, other processors
+ * need an atomic operation whose result is used is a full barrier.
  */
 static __always_inline void turn(struct fgt_switch_slot *slot)
 {
@@ -208,7 +208,7 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	return 0;
 }
 
-/* What sleeps while nobody has seen it switch: one pass over a process. */
+/* Threads that sleep and were not seen to switch: one pass over a process. */
 SEC("iter/task")
 int hand_over(struct bpf_iter__task *context)
 {

@@ -19,13 +19,13 @@
 struct fgt_switch_seen {
 	uint64_t looked_ns; /* instant of the last one */
 	/* First time on a CPU after that, where the slot does not keep it;
-	 * 0: it does, UINT64_MAX: nobody knows. */
+	 * 0: it does, UINT64_MAX: not known. */
 	uint64_t next_on_ns;
 	uint16_t blocks; /* of the slot, then */
 	bool is_plain; /* it has blocked once or twice since the one before */
 };
 
-/* What context switches tell of a thread, where the kernel tells of them. */
+/* What context switches show of a thread, where the kernel reports them. */
 struct fgt_thread_switches {
 	uint32_t index;
 	bool is_handed; /* it slept when it began to be watched: */

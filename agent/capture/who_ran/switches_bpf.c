@@ -35,7 +35,7 @@ struct bpf_switches {
 	struct bpf_link *link; /* NULL: not started */
 	/*
 	 * Shared with the kernel; room for all, of which the first mapped_count
-	 * are there: each page counts as ours from the moment it is mapped.
+	 * are there: each page counts as used from the moment it is mapped.
 	 */
 	struct fgt_switch_slot *slots;
 	uint32_t mapped_count;
@@ -102,7 +102,7 @@ static void set_guess(struct bpf_switches *switches, int32_t tid,
 {
 	uint32_t at = (uint32_t)tid % FGT_SWITCH_GUESSES;
 
-	/* Release: who finds the slot by it sees whose it is. */
+	/* Release: the side that finds the slot by it sees its tid. */
 	__atomic_store_n(&switches->program->bss->guess_of_tid[at],
 			 (unsigned short)index, __ATOMIC_RELEASE);
 }
@@ -148,7 +148,7 @@ static void bpf_remove(struct fgt_switches *common, uint32_t index)
 	int32_t tid = switches->owners[index].tid;
 	uint32_t found;
 
-	/* A guess leads here as long as it is somebody's. */
+	/* A guess leads here as long as the slot has a tid. */
 	__atomic_store_n(&slot->tid, 0, __ATOMIC_RELAXED);
 
 	/* The number may have been given to another thread, and added again. */
@@ -212,7 +212,7 @@ static void bpf_stop(struct fgt_switches *common)
 	switches->link = NULL;
 }
 
-/* Does what the program tells of this thread agree with what it did? */
+/* Does what the program reports of this thread agree with what it did? */
 static bool is_telling(struct fgt_switches *switches, uint32_t index)
 {
 	const struct timespec nap = { .tv_nsec = 1000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which threads ran since the last tick? One interface, several providers,
- * best first (DESIGN §4a). A provider that the kernel helps (scheduler hooks)
+ * best first. A provider that the kernel helps (scheduler hooks)
  * takes the place of one that polls without a change elsewhere.
  */
 #ifndef FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H
@@ -14,7 +14,7 @@ struct fgt_who_ran {
 	const char *name; /* as status shows it */
 
 	/* One state for one target; switches: NULL where the kernel does not
-	 * tell of them. -ENOMEM, errno of what it needs. */
+	 * report them. -ENOMEM, errno of what it needs. */
 	int (*open)(const struct fgt_process *process,
 		    struct fgt_thread_table *threads,
 		    struct fgt_switches *switches, void **ret_state);
@@ -27,7 +27,7 @@ struct fgt_who_ran {
 	int (*tick)(void *state, uint64_t now_ns);
 	/*
 	 * Takes down the use of one thread now: 1 if it ran since it was last
-	 * taken down, 0 if not, -ESRCH if it is gone. Tells whether a snapshot
+	 * taken down, 0 if not, -ESRCH if it is gone. Shows whether a snapshot
 	 * is torn.
 	 */
 	int (*look)(void *state, struct fgt_thread *thread);
@@ -47,8 +47,8 @@ extern const struct fgt_who_ran fgt_who_ran_schedstat;
  * for a process that samples itself. */
 extern const struct fgt_who_ran fgt_who_ran_clock;
 
-/* The kernel tells at each context switch; needs perf events of every CPU to
- * tell what the threads do that are on one. */
+/* The kernel reports each context switch; needs perf events of every CPU for the
+ * stacks of threads that are on one. */
 extern const struct fgt_who_ran fgt_who_ran_switches;
 /* Before the ticks of all targets that it provides for: takes what changed. */
 void fgt_who_ran_take_switches(struct fgt_switches *switches);

@@ -68,7 +68,7 @@ static int clock_open(const struct fgt_process *process,
 
 /*
  * The clock of a thread is exact, also while it is on a CPU. How often it was
- * put on one it does not tell: whether it was, since the last look, will do.
+ * put on one it does not show: whether it was, since the last look, will do.
  */
 static int clock_look(void *context, struct fgt_thread *thread)
 {
@@ -94,12 +94,12 @@ static int clock_look(void *context, struct fgt_thread *thread)
 	use.switches = before.switches + (use.runtime_ns != before.runtime_ns);
 	if (thread->tid != state->own_tid)
 		return fgt_thread_table_take_use(state->threads, thread, &use);
-	/* That we ran does not make us active. */
+	/* That the sampler ran does not make it active. */
 	fgt_thread_table_set_use(state->threads, thread, &use);
 	return 1;
 }
 
-/* That we ran is no news, and nothing follows from it: see read_rest(). */
+/* That the sampler ran is known, and nothing follows from it: see read_rest(). */
 static void look_at(struct clock_state *state, struct fgt_thread *thread,
 		    uint64_t now_ns)
 {
@@ -111,8 +111,8 @@ static void look_at(struct clock_state *state, struct fgt_thread *thread,
 }
 
 /*
- * The others are asked only if the sum says that somebody else ran: those that
- * nobody is shown, and those that did not for a while. The sum does not know of
+ * The other threads are asked only if the sum shows that another thread ran:
+ * those that are not shown, and those that have not run for some time. The sum does not know of
  * a thread on a CPU before the kernel's next tick, 10 ms at most; a tick that
  * finds it so is missed, one in WARM_NS at most.
  */
@@ -155,7 +155,7 @@ static void forget_who_ran(struct fgt_thread_table *threads)
 
 /*
  * What the threads used that are not known to: false if it cannot be had. The
- * kernel brings nobody's clock up to date for it but ours.
+ * kernel brings only the sampler's clock up to date for it.
  */
 static bool read_rest(struct clock_state *state, uint64_t *ret_rest_ns)
 {
@@ -172,8 +172,8 @@ static bool read_rest(struct clock_state *state, uint64_t *ret_rest_ns)
 
 /*
  * True if no idle thread ran. Of one that is on a CPU the clock may be brought
- * up to date between our look at it and that at the process: once more. What
- * stays the same then is what others used.
+ * up to date between the look at it and that at the process: once more. What
+ * stays the same then is what other threads used.
  */
 static bool is_rest_unchanged(struct clock_state *state, uint64_t now_ns)
 {
@@ -209,7 +209,7 @@ static void look_at_all(struct clock_state *state, uint64_t now_ns)
 					  is_cold(thread, now_ns)))
 			look_at(state, thread, now_ns);
 	}
-	/* That took a while: those on a CPU have used more since. */
+	/* That took time: threads on a CPU have used more since. */
 	look_at_those(state, now_ns, has_run);
 	state->is_rest_known = read_rest(state, &state->rest_ns);
 }
@@ -224,8 +224,8 @@ static int clock_tick(void *context, uint64_t now_ns)
 	forget_who_ran(state->threads);
 	look_at_those(state, now_ns, is_warm);
 	is_rest_same = is_rest_unchanged(state, now_ns);
-	/* Who comes or goes runs to do it, and is then part of the rest, or
-	 * known to be gone; who never got a CPU so far can wait. */
+	/* A thread that comes or goes runs to do it, and is then part of the rest, or
+	 * known to be gone; a thread that never got a CPU so far can wait. */
 	if (is_rest_same && !state->threads->is_stale &&
 	    !state->threads->is_scan_owed)
 		return 0;
@@ -234,7 +234,7 @@ static int clock_tick(void *context, uint64_t now_ns)
 	if (is_rest_same && !has_listed)
 		return 0;
 	look_at_all(state, now_ns);
-	/* Who came since they were listed is part of the rest that is known
+	/* A thread that came since they were listed is part of the rest that is known
 	 * now, and might never run again. */
 	if (!state->threads->is_scan_owed)
 		state->threads->is_stale |=

@@ -97,7 +97,7 @@ static void look_again(struct poll_state *state)
 }
 
 /*
- * True if no idle thread ran. Sound only if nobody's clock was brought up to
+ * True if no idle thread ran. Sound only if no clock was brought up to
  * date between reading the process and its threads: then the process clock is
  * the same before and after.
  */

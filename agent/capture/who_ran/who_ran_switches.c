@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who ran, told by the kernel at each context switch: a thread that did not
+ * Who ran, reported by the kernel at each context switch: a thread that did not
  * switch costs nothing at all, not even a look. Runs in the sampler's thread.
  */
 #include <errno.h>

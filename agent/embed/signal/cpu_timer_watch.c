@@ -17,7 +17,7 @@
 #define CALM_NS	   2000000000u /* one that fires once is set again */
 #define TEXT_BYTES 4096
 #define READS_MAX  16u /* some 700 timers */
-#define OWN_A_READ 30u /* of ours, or fewer */
+#define OWN_A_READ 30u /* of this source, or fewer */
 
 static bool is_set(int which)
 {
@@ -32,7 +32,7 @@ static bool begins_with(const char *line, const char *begin)
 	return strncmp(line, begin, strlen(begin)) == 0;
 }
 
-/* Whom it signals is told before its clock, which is negative if it is one of
+/* The thread that it signals stands before its clock, which is negative if it is one of
  * CPU time. */
 static bool is_of_process(const char *line, bool *is_signal)
 {

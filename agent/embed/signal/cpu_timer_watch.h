@@ -17,7 +17,8 @@ struct fgt_cpu_timer_watch {
 	uint64_t seen_ns;
 	uint64_t listed_ns; /* when those of timer_create(2) were last read */
 	bool is_listed; /* one was among them, or might have been */
-	unsigned int own_timers; /* the caller's word: so many are ours */
+	unsigned int
+		own_timers; /* set by the caller: so many are this source's */
 };
 
 /*
@@ -34,7 +35,7 @@ bool fgt_cpu_timer_watch_follow(struct fgt_cpu_timer_watch *watch,
 
 /*
  * Is one among /proc/PID/timers, as in proc(5), read from the descriptor? 1, 0;
- * -E2BIG not among the first 700 beside so many of ours, and there are more;
+ * -E2BIG not among the first 700 beside so many own ones, and there are more;
  * errno of read(2). MT-Safe | AS-Safe
  */
 int fgt_cpu_timer_find(int timers_fd, unsigned int own_timers);

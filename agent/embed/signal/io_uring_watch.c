@@ -19,7 +19,7 @@
 /* … and what it saved at most: where a program begins, threads and rings are
  * made at the same time. */
 #define SAVED_NS      1000000000u
-#define FOLLOW_SHARE  10u /* of the time since somebody was asked for */
+#define FOLLOW_SHARE  10u /* of the time since a thread was asked for */
 #define FOLLOW_MAX_NS 1000000000u
 
 static const char ring_name[] = "anon_inode:[io_uring]";

@@ -3,7 +3,7 @@
  * Does this very process use io_uring? A timer on the CPU time of a thread ends
  * its wait in io_uring_enter(2) with EINTR, and any thread may be the next to
  * wait so. What the kernel shares with the program for it is a mapping with a
- * name of its own. Used in the sampler's thread.
+ * special name. Used in the sampler's thread.
  */
 #ifndef FGT_AGENT_EMBED_SIGNAL_IO_URING_WATCH_H
 #define FGT_AGENT_EMBED_SIGNAL_IO_URING_WATCH_H
@@ -13,15 +13,15 @@
 
 /* All zero: nothing known yet. */
 struct fgt_io_uring_watch {
-	bool has_ring; /* for good: who has had one goes on with it */
-	uint64_t asked_ns; /* for somebody who shall be signalled */
+	bool has_ring; /* for ever: a program that has had one goes on with it */
+	uint64_t asked_ns; /* for a thread that shall be signalled */
 	uint64_t read_ns; /* when the mappings were last read */
 	uint64_t paid_ns; /* up to here for what readings have cost */
 };
 
 /*
  * Reads the mappings, /proc/PID/maps as in proc(5), from the descriptor: is a
- * ring among them? Those that the program has made of memory of its own
+ * ring among them? Those that the program has made of its own memory
  * (IORING_SETUP_NO_MMAP) have no name. False also if they cannot be read.
  * MT-Safe | AS-Safe
  */

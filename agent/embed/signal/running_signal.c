@@ -2,8 +2,8 @@
 /*
  * Timers on the CPU time of threads, and the slots that their signals fill.
  * Runs in the sampler's thread; must not signal a thread that blocks the
- * signal, that is near the end of its stack, or whose system calls somebody
- * filters.
+ * signal, that is near the end of its stack, or whose system calls are
+ * filtered.
  */
 #include "agent/embed/signal/running_signal.h"
 
@@ -22,11 +22,11 @@
 
 #define WORTH_SHARE 50u /* of a period, used in one tick */
 #define CHECK_NS    500000000u
-/* Who waits for signals has them unblocked until it is on a CPU again. */
+/* A thread that waits for signals has them unblocked until it is on a CPU. */
 #define LOOKS_MIN	2u
 #define LOOKS_TAKER_MIN 6u
 /* Of CPU time between two signals: on a busy machine ticks of the kernel may
- * miss a thread for a while, but not for so long. */
+ * miss a thread, but not for so long. */
 #define STALE_NS       50000000
 #define OURS_NS	       40000000u /* as long as samples come */
 #define FULL_TICKS     16u
@@ -48,9 +48,9 @@ struct fgt_thread_signal {
 struct signal_source {
 	int number;
 	uint64_t kernel_tick_ns;
-	const char *lost; /* nobody is signalled any more, and why; or NULL */
+	const char *lost; /* why no thread is signalled any more; or NULL */
 	struct fgt_signal_refusals refusals; /* of some threads, and why */
-	uint64_t ours_ns; /* when the signal was last seen to be ours */
+	uint64_t ours_ns; /* when the handler was last seen to be this one */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
 	struct fgt_thread_layout layout;
@@ -64,12 +64,12 @@ struct signal_source {
 	uint32_t next_slot; /* where to look for a free one */
 };
 
-/* One in a process; its slots stay mapped for good. */
+/* One in a process; its slots stay mapped for ever. */
 static atomic_flag is_taken = ATOMIC_FLAG_INIT;
 
 /* ---- The signal -------------------------------------------------------- */
 
-/* In the child of a fork: it has none of our timers, and may begin anew. */
+/* In the child of a fork: it has none of these timers, and may begin again. */
 static void leave_to_child(void)
 {
 	fgt_signal_slots_forget();
@@ -115,7 +115,7 @@ static int signal_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	return 0;
 }
 
-/* The handler has stopped its timer, for good. */
+/* The handler has stopped its timer for ever. */
 static bool is_foreign(const struct fgt_thread_signal *armed)
 {
 	return atomic_load_explicit(&armed->slot->is_foreign,
@@ -176,8 +176,8 @@ static const char signal_is_taken[] =
 	"the program has taken the signal that sampled it: running threads "
 	"keep the stacks that they had; an agent samples it from outside";
 
-/* A handler that ran was ours; but whoever takes its place may call it. Where
- * nobody is signalled there is time to ask. */
+/* A handler that ran was this one; but its replacement may call it. Where no
+ * thread is signalled there is time to ask. */
 static bool is_still_ours(struct signal_source *signal, uint64_t now_ns)
 {
 	bool is_calm = signal->has_sample || !signal->armed_count;
@@ -191,7 +191,7 @@ static bool is_still_ours(struct signal_source *signal, uint64_t now_ns)
 
 /*
  * Where there is but one thread, no other can get what is not for it. Nor does
- * it matter as long as nobody is signalled.
+ * it matter as long as no thread is signalled.
  */
 static void yield(struct signal_source *signal, uint64_t now_ns)
 {
@@ -252,9 +252,9 @@ static int find_room(struct signal_source *signal,
 }
 
 /*
- * Does it leave our signal unblocked? Who waits for signals does while it
+ * Does it leave the signal unblocked? A thread that waits for signals does while it
  * waits, and is still seen so when it is woken and waits for a CPU: that has
- * to be seen twice, with work in between, and more often of who is known to
+ * to be seen twice, with work in between, and more often of a thread that is known to
  * wait so, without ever seeing it blocked. -EACCES; -EPERM never; -EAGAIN it
  * sleeps in a call that may change that; -EINPROGRESS not often enough so far.
  */
@@ -357,7 +357,7 @@ static int check_fitness(struct signal_source *signal,
 
 /*
  * Each tick of the kernel counts, or one end of a thread's runs would be shown
- * more often than the other. Who runs all the time has no such ends: it gets
+ * more often than the other. A thread that runs all the time has no such ends: it gets
  * few more signals than are needed, where the kernel ticks 1000 times a second
  * as well.
  */
@@ -372,7 +372,7 @@ static void choose_period(const struct signal_source *signal,
 	else if (armed->full_ticks < FULL_TICKS)
 		armed->full_ticks++;
 	period_ns = armed->full_ticks == FULL_TICKS
-			    ? fgt_thread_timer_seldom(tick_ns, use->period_ns)
+			    ? fgt_thread_timer_rare(tick_ns, use->period_ns)
 			    : fgt_thread_timer_period(tick_ns);
 	if (period_ns == armed->period_ns || is_foreign(armed))
 		return;
@@ -456,7 +456,7 @@ static void hand_out(struct signal_source *signal,
 						 armed->thread);
 	armed->thread->open_looks = LOOKS_TAKER_MIN;
 	armed->thread->signal_refusals = 0;
-	/* Blocked meanwhile: it speaks of the call that let it through. */
+	/* Blocked meanwhile: it shows the call that let it through. */
 	if (slot->overrun * (int64_t)armed->period_ns > STALE_NS)
 		return;
 	if (handler->is_wanted(handler->context, sample.pid))

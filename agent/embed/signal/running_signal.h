@@ -19,7 +19,7 @@
  * handles all that could be used; -ENOMEM, errno of timer_create(2) and
  * sigaction(2). close() gives it back, and waits for handlers under way.
  *
- * limit(): no thread is signalled any more, once the handler is not ours (seen
+ * limit(): no thread is signalled any more, once the handler is replaced (seen
  * within 40 ms if its replacement calls it, or no thread is signalled, else at
  * once), or the program uses io_uring. No thread is signalled as long as the
  * program has several threads and a timer on its CPU time that signals the

@@ -115,9 +115,9 @@ static bool is_own_stack(const struct fgt_signal_slot *slot, uint64_t sp)
 }
 
 /*
- * Nobody unmaps a thread's own stack below it, so that may be read directly,
+ * A thread's own stack is not unmapped below it, so that may be read directly,
  * by calls that every program makes: process_vm_readv(2) may be the end of one
- * that has confined itself. Other stacks (those of coroutines) may go while we
+ * that has confined itself. Other stacks (those of coroutines) may go while the handler
  * read, or what lies beside them.
  */
 static uint32_t copy_stack(const struct fgt_signal_slot *slot, uint64_t sp,
@@ -164,7 +164,7 @@ static void end_writing(struct fgt_signal_slot *slot, unsigned int state)
 }
 
 /* The thread of that lending; 0: it is over. While the slot is written to, it
- * is not lent anew. */
+ * is not lent again. */
 static int32_t tid_of(const struct fgt_signal_slot *slot, uint32_t lending)
 {
 	return slot->lending == lending
@@ -181,7 +181,7 @@ static bool is_chosen(struct fgt_signal_slot *slot)
 }
 
 /* Neither on what is known to be the thread's own stack nor beside an alternate
- * one; whether there is one, its flags do not tell. */
+ * one; its flags do not show whether there is one. */
 static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
 {
 	const ucontext_t *user = context;
@@ -192,7 +192,7 @@ static bool is_foreign(const struct fgt_signal_slot *slot, const void *context)
 
 /* The next signal may overwrite what lies below such a stack, and the sampler
  * may come too late to see to it. One that comes while the slot is being read
- * tells nothing: that is for the next one. */
+ * shows nothing: that is for the next one. */
 static void note_foreign(struct fgt_signal_slot *slot, int timer)
 {
 	static const struct itimerspec never;
@@ -241,7 +241,7 @@ bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
 	return true;
 }
 
-/* Somebody else's signal, for whoever had it before us. */
+/* A signal of the program's, for its former handler. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
 	const struct sigaction *previous = &fgt_signal_table.previous;

@@ -6,10 +6,10 @@
  * A slot belongs to one thread of this process. The sampler makes it FREE or
  * EMPTY; the handler, in that thread, takes it from EMPTY or FULL over WRITING
  * to FULL, so that any one of the samples since the last tick is in it: the
- * first or the last would speak for what is at one end of a run. The sampler
+ * first or the last would show only what is at one end of a run. The sampler
  * takes it from FULL over READING to EMPTY. Slots are never unmapped: a handler
  * may begin long after its timer is gone. One that finds then that the slot was
- * lent anew leaves it as it was: each signal tells of which lending it is.
+ * lent again leaves it as it was: each signal bears the number of its lending.
  */
 #ifndef FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
 #define FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
@@ -38,12 +38,12 @@ enum fgt_signal_state {
 struct fgt_signal_slot {
 	/* Written by both sides, see above; the values below go with it. */
 	atomic_uint state; /* enum fgt_signal_state */
-	/* The sampler's word, while FREE. */
+	/* Set by the sampler, while FREE. */
 	_Atomic int32_t tid;
 	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_STACK_BYTES */
 	uint32_t lending; /* its number, less than FGT_SIGNAL_SLOT_BYTES */
 	uint64_t stack_low, stack_high; /* of the thread, 0 if not known */
-	bool is_stack_asked; /* false: nobody knows any thread's */
+	bool is_stack_asked; /* false: not known of any thread */
 	/* The handler's. */
 	uint32_t count; /* samples since the last tick */
 	uint32_t random;
@@ -51,8 +51,8 @@ struct fgt_signal_slot {
 	uint32_t len_bytes; /* of stack */
 	int32_t overrun; /* expirations that came while it was pending */
 	/* Since it was lent, the thread was seen on a stack that is not known
-	 * to be its own (coroutines), and has no alternate one: nobody knows
-	 * what room there was for the signal's frame, and its timer has been
+	 * to be its own (coroutines), and has no alternate one: it is not
+	 * known what room there was for the signal's frame, and its timer has been
 	 * stopped. Cleared by the sampler, while FREE. */
 	atomic_bool is_foreign;
 	struct fgt_regs regs;
@@ -67,7 +67,8 @@ struct fgt_signal_table {
 	struct fgt_signal_slot *slots;
 	uint32_t count;
 	int32_t pid;
-	struct sigaction previous; /* of whoever had the signal before */
+	struct sigaction
+		previous; /* of the program, before the signal was taken */
 };
 extern struct fgt_signal_table fgt_signal_table;
 
@@ -76,7 +77,7 @@ extern struct fgt_signal_table fgt_signal_table;
 /* 1 the first time, 0 if they are there already; -ENOMEM. */
 int fgt_signal_slots_map(void);
 bool fgt_signal_slots_are_written(void);
-/* In the child of a fork, where nobody has one: all are FREE. AS-Safe */
+/* In the child of a fork, where no thread has one: all are FREE. AS-Safe */
 void fgt_signal_slots_forget(void);
 /* One for a thread whose stack is known to lie there, or 0 and 0;
  * is_stack_asked: it would be known, if it were one as most are. The search
@@ -98,11 +99,11 @@ static inline void *fgt_signal_slot_value(struct fgt_signal_slot *slot)
 
 /* The handler, and its parts for tests. AS-Safe, needs no TLS */
 void fgt_signal_handle(int number, siginfo_t *info, void *context);
-/* The slot that a signal speaks of, and which lending of it; NULL: the signal
- * is not one of ours. */
+/* The slot that a signal names, and which lending of it; NULL: the signal
+ * is not the source's. */
 struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info,
 					uint32_t *ret_lending);
-/* False: it is being read, or was lent anew. */
+/* False: it is being read, or was lent again. */
 bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
 		     const siginfo_t *info, const void *context);
 

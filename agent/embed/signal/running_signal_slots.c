@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slots that signal handlers fill: mapped once for good, lent to threads.
+ * The slots that signal handlers fill: mapped once for ever, lent to threads.
  * Runs in the sampler's thread.
  */
 #include <errno.h>
@@ -46,7 +46,7 @@ bool fgt_signal_slots_are_written(void)
 
 /*
  * One that a handler was still writing to when its thread lost its timer is
- * nobody's once that is done; a late signal may hold it for a moment until it
+ * free once that is done; a late signal may hold it for a moment until it
  * is FREE.
  */
 static bool take_unused(struct fgt_signal_slot *slot)

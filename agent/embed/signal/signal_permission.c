@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc/…/status says of a thread that shall get a signal. Runs in the
+ * What /proc/…/status shows of a thread that shall get a signal. Runs in the
  * sampler's thread.
  */
 #include "agent/embed/signal/signal_permission.h"
@@ -18,7 +18,7 @@
 #define STATUS_BYTES 4096
 #define CALL_BYTES   256
 
-/* The number behind a key; 0 if the kernel does not tell it. */
+/* The number behind a key; 0 if the kernel does not show it. */
 static unsigned long long number_of(const char *status, const char *key,
 				    int base)
 {

@@ -9,7 +9,7 @@
 
 /*
  * May a signal be sent to a thread (/proc/…/status)? 0; -EACCES: it blocks the
- * signal; -EPERM: more system calls are filtered than for us; -EAGAIN: it
+ * signal; -EPERM: more system calls are filtered than for the sampler; -EAGAIN: it
  * sleeps, and what it blocks then may not be what it blocks: sigwait(3) and
  * ppoll(2) let signals through that would end them.
  */
@@ -19,7 +19,7 @@ int fgt_signal_permission_parse(const char *status, int number,
 /*
  * The same of one that sleeps, by its status, the call that it sleeps in
  * (/proc/…/syscall) and its status again: what it blocks in futex(2) or read(2)
- * is what it blocks, as long as that is one sleep. (But for a handler that came
+ * is what it blocks, as long as that is one sleep. (Except a handler that came
  * while it was in ppoll(2), and sleeps itself.) 0, -EACCES; -EAGAIN: another
  * call, or no longer the same sleep.
  */

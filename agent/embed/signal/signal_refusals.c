@@ -10,7 +10,7 @@
 
 #define RETRY_NS 1000000000u
 /* Of a thread that blocks the signal: many do for a moment only, in
- * pthread_create(3), and many for good. Of one whose stack has no room, too. */
+ * pthread_create(3), and many for ever. Of one whose stack has no room, too. */
 #define RETRY_FIRST_NS	20000000u
 #define RETRY_DOUBLINGS 6u
 #define RETRY_ASLEEP_NS 50000000u /* it may be found running then */
@@ -55,7 +55,7 @@ void fgt_signal_refusals_note_foreign(struct fgt_signal_refusals *refusals,
 	snprintf(refusals->text, sizeof(refusals->text),
 		 "threads that switch stacks themselves (coroutines), or whose "
 		 "stack is not known, have no stacks while they run, as "
-		 "nobody knows what room there is for a signal: give them an "
+		 "room for a signal is unknown: give them an "
 		 "alternate one (sigaltstack), or let an agent sample the "
 		 "program");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls for signal handlers: of nothing but registers, so that errno
+ * System calls for signal handlers: with registers only, so that errno
  * stays as it is and no thread-local storage is needed.
  */
 #ifndef FGT_AGENT_EMBED_SIGNAL_SYSTEM_CALL_H

@@ -5,8 +5,8 @@
  * moment.
  *
  * The kernel knows where a thread's list of robust locks begins, and libc
- * keeps that list in its description of the thread, which also tells the
- * stack. Where in it, our own description shows.
+ * keeps that list in its description of the thread, which also shows the
+ * stack. Where in it, the sampler's own description shows.
  */
 #include "agent/embed/signal/thread_stack.h"
 
@@ -37,7 +37,7 @@
 #define CALM_NEAR_MS 1000u /* a thread that was idle was calm for as long */
 #define UNUSED_MAX   1023u /* pages that a thread has bits for */
 /* Of the first thread, whatever its limit is by now: nothing else is mapped so
- * near, unless by those who ask for these very addresses. Without any limit the
+ * near, unless by a program that asks for these very addresses. Without any limit the
  * kernel puts new mappings far below. */
 #define FIRST_BYTES_MAX	      (UINT64_C(1) << 40)
 #define FIRST_BYTES_UNCHECKED (UINT64_C(64) << 20)
@@ -79,7 +79,7 @@ static bool own_stack(uint64_t *ret_start, uint64_t *ret_end)
 }
 
 /* Are these the stack with its guard, how long that is, and the guard? How long
- * the latter is libc does not tell truly everywhere. */
+ * the latter is, some libcs report wrongly. */
 static bool is_stack(const uint64_t words[3], uint64_t start, uint64_t end)
 {
 	return words[2] < words[1] && words[0] + words[1] == end &&
@@ -166,7 +166,7 @@ static uint64_t first_stack_low(const struct fgt_thread_layout *layout,
 	return low > layout->first_floor ? low : layout->first_floor;
 }
 
-/* 0: libc does not tell, or of no other than the first thread. */
+/* 0: libc does not show it, or of no other than the first thread. */
 static uint64_t described_low(const struct fgt_thread_layout *layout,
 			      int32_t tid, uint64_t *ret_high)
 {
@@ -180,7 +180,7 @@ static uint64_t described_low(const struct fgt_thread_layout *layout,
 	if (!words[0] || words[2] > words[1] || head < words[0] ||
 	    head - words[0] > words[1])
 		return 0;
-	/* Frames lie below it: nobody unwinds through the rest. */
+	/* Frames lie below it: the rest is not unwound. */
 	*ret_high = head - layout->robust_offset;
 	return words[0] + words[2];
 }

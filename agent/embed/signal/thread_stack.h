@@ -35,7 +35,7 @@ uint64_t fgt_thread_stack_low(const struct fgt_thread_layout *layout,
 /* How much of its low end was never used, up to most_bytes (at most 2 MiB). */
 uint64_t fgt_thread_stack_unused(uint64_t low, uint64_t most_bytes);
 
-/* A thread's stack, as fgt_thread_stack_low() tells it; low 0: not known. */
+/* A thread's stack, as fgt_thread_stack_low() returns it; low 0: not known. */
 struct fgt_thread_room {
 	uint64_t low, high;
 };
@@ -44,7 +44,7 @@ struct fgt_thread_room {
  * Is there room for a signal's frame, now and until the next tick? One that has
  * been near the end of its stack may be there again. Where less than a MiB is
  * unused, and a few calls may reach the end between this look and the signal,
- * only one that has gone no deeper for a while: small stacks are there for
+ * only one that has gone no deeper for CALM_MS: small stacks are there for
  * threads that need little. Of an active thread. MT-Unsafe | AS-Unsafe.
  */
 bool fgt_thread_has_room(const struct fgt_thread_layout *layout,

@@ -36,7 +36,7 @@ uint64_t fgt_thread_timer_period(uint64_t kernel_tick_ns)
 	return ns < PERIOD_MIN_NS ? PERIOD_MIN_NS : ns;
 }
 
-uint64_t fgt_thread_timer_seldom(uint64_t kernel_tick_ns, uint64_t within_ns)
+uint64_t fgt_thread_timer_rare(uint64_t kernel_tick_ns, uint64_t within_ns)
 {
 	uint64_t late_ns = kernel_tick_ns + kernel_tick_ns / 8;
 	uint64_t often_ns = fgt_thread_timer_period(kernel_tick_ns);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* How long the kernel's own ticks are apart, at which it looks at such timers;
- * 0 if it does not say. MT-Safe | AS-Safe */
+ * 0 if it does not show that. MT-Safe | AS-Safe */
 uint64_t fgt_thread_timer_kernel_tick(void);
 
 /* Of CPU time, ns: each tick of the kernel that finds the thread on a CPU
@@ -17,7 +17,7 @@ uint64_t fgt_thread_timer_kernel_tick(void);
 uint64_t fgt_thread_timer_period(uint64_t kernel_tick_ns);
 /* … and for a thread that is on a CPU all the time: at least one within so
  * many ns, and few more. MT-Safe | AS-Safe */
-uint64_t fgt_thread_timer_seldom(uint64_t kernel_tick_ns, uint64_t within_ns);
+uint64_t fgt_thread_timer_rare(uint64_t kernel_tick_ns, uint64_t within_ns);
 
 /* Starts one; its signals bear value. errno of timer_create(2) and
  * timer_settime(2). MT-Safe | AS-Safe */

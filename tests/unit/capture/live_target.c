@@ -181,8 +181,8 @@ bool is_truncated(const struct fgt_ring_slice *slice, uint32_t node)
 	return false;
 }
 
-/* In a process of its own. */
-static int run_as_nobody(int (*run_group)(const char *user))
+/* In a child process. */
+static int run_as_user_nobody(int (*run_group)(const char *user))
 {
 	pid_t child = fork();
 	int status = 0;
@@ -201,7 +201,7 @@ static int run_as_nobody(int (*run_group)(const char *user))
 }
 
 /* With a copy of the program: the build may be in a folder of root alone. */
-static int run_copy_as_nobody(int (*run_group)(const char *user))
+static int run_copy_as_user_nobody(int (*run_group)(const char *user))
 {
 	char folder[] = "/tmp/fgt-live-XXXXXX", program[64];
 	int failed = 1;
@@ -211,7 +211,7 @@ static int run_copy_as_nobody(int (*run_group)(const char *user))
 	snprintf(program, sizeof(program), "%s/scenes", folder);
 	scenes_program = program;
 	if (!chmod(folder, 0755) && !copy_file(SCENES_PROGRAM, program))
-		failed = run_as_nobody(run_group);
+		failed = run_as_user_nobody(run_group);
 	scenes_program = SCENES_PROGRAM;
 	unlink(program);
 	rmdir(folder);
@@ -220,10 +220,10 @@ static int run_copy_as_nobody(int (*run_group)(const char *user))
 
 int run_twice(int (*run_group)(const char *user))
 {
-	int failed = run_group("as we are");
+	int failed = run_group("as this user");
 
 	fflush(stdout);
 	if (geteuid() == 0)
-		failed += run_copy_as_nobody(run_group);
+		failed += run_copy_as_user_nobody(run_group);
 	return failed;
 }

@@ -39,7 +39,7 @@ void attach(struct fixture *fixture);
 void cut(struct fixture *fixture, uint64_t from_ns);
 
 /* Waits until the last 100 ms show all threads with stacks: on a busy machine
- * it takes a while until each has had a sample. */
+ * it takes some time until each has had a sample. */
 void wait_for_stacks(struct fixture *fixture);
 
 /* Share of ticks of the threads called name (any: NULL) in a state, per cent. */
@@ -47,7 +47,7 @@ double share(const struct fgt_ring_slice *slice, const char *name,
 	     const char *state_name);
 unsigned int count_threads(const struct fgt_ring_slice *slice,
 			   const char *name);
-/* Does the stack say that it does not reach the thread's start? */
+/* Does the stack show that it does not reach the thread's start? */
 bool is_truncated(const struct fgt_ring_slice *slice, uint32_t node);
 
 uint64_t now_ns(void);

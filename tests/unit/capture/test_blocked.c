@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What procfs says of threads: syscall and schedstat lines, and the instant at
+ * What procfs shows of threads: syscall and schedstat lines, and the instant at
  * which to tick.
  */
 #include "agent/capture/look/blocked.h"

@@ -120,7 +120,7 @@ static void one_of_many_is_found(void **state)
 	}
 }
 
-/* As long as that takes nobody would be sampled. */
+/* As long as that takes no thread would be sampled. */
 static void not_all_of_too_many_are_read(void **state)
 {
 	static const char other[] = "ID: 7\nsignal: 23/00007f0000000000\n"
@@ -195,7 +195,7 @@ static void signals_give_way_and_come_back(void **state)
 	(void)state;
 	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	set(ITIMER_PROF, true);
-	/* Nobody else can get what is for the only one. */
+	/* No other thread can get what is for the only one. */
 	assert_null(fgt_running_signal.limit(signal, 1, now_ns));
 	assert_true(gets_timer(signal, &thread, &now_ns));
 	why = fgt_running_signal.limit(signal, 2, now_ns);
@@ -208,7 +208,7 @@ static void signals_give_way_and_come_back(void **state)
 	now_ns += CALM_NS;
 	assert_null(fgt_running_signal.limit(signal, 2, now_ns));
 	assert_true(gets_timer(signal, &thread, &now_ns));
-	/* Also where it came while nobody was signalled. */
+	/* Also where it came while no thread was signalled. */
 	fgt_running_signal.drop(signal, &thread);
 	set(ITIMER_PROF, true);
 	assert_null(fgt_running_signal.limit(signal, 2, now_ns));

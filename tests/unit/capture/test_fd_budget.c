@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many descriptors are kept open in a process that is not ours.
+ * How many descriptors are kept open in a process that records itself.
  */
 #include "agent/capture/threads/fd_budget.h"
 
@@ -53,8 +53,8 @@ static void the_program_keeps_most_of_what_is_free(void **state)
 	assert_int_equal(with_none, 0);
 }
 
-/* Each has a remedy of its own. */
-static void whose_numbers_are_short_is_told(void **state)
+/* Each has another remedy. */
+static void shortage_of_descriptors_is_noted(void **state)
 {
 	static struct fgt_fd_budget budget;
 
@@ -73,7 +73,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_keeps_most_of_what_is_free),
-		cmocka_unit_test(whose_numbers_are_short_is_told),
+		cmocka_unit_test(shortage_of_descriptors_is_noted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

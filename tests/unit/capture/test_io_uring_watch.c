@@ -118,7 +118,7 @@ static void work(void *signal, struct fgt_thread *thread,
 	}
 }
 
-static void beside_a_ring_nobody_gets_one(void **state)
+static void beside_a_ring_no_thread_gets_one(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
@@ -189,7 +189,7 @@ static void readings_wait_until_they_are_paid_for(void **state)
 	assert_true(watch.paid_ns > now_ns - SECOND_NS);
 }
 
-static void old_timers_are_followed_seldom(void **state)
+static void old_timers_are_followed_rarely(void **state)
 {
 	struct fgt_io_uring_watch watch = { .has_ring = false };
 	uint64_t now_ns = 100u * (uint64_t)SECOND_NS, read_ns;
@@ -215,10 +215,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_is_found_wherever_it_is_cut),
 		cmocka_unit_test(other_names_are_none),
-		cmocka_unit_test(beside_a_ring_nobody_gets_one),
+		cmocka_unit_test(beside_a_ring_no_thread_gets_one),
 		cmocka_unit_test(a_ring_that_appears_takes_all_timers),
 		cmocka_unit_test(readings_wait_until_they_are_paid_for),
-		cmocka_unit_test(old_timers_are_followed_seldom),
+		cmocka_unit_test(old_timers_are_followed_rarely),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

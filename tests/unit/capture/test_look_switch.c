@@ -77,7 +77,7 @@ static uint64_t look(struct fgt_switch_seen *seen, struct fgt_switch_slot *slot,
 	return on_ns;
 }
 
-static void each_look_tells_the_first_time_since_the_last(void **state)
+static void each_look_shows_the_first_time_since_the_last(void **state)
 {
 	struct fgt_switch_seen seen = { 0 };
 	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
@@ -117,7 +117,7 @@ static void what_came_after_the_instant_is_the_next_ones(void **state)
 	assert_int_equal(look(&seen, &slot, 500), 401);
 }
 
-static void what_nobody_kept_is_not_guessed(void **state)
+static void a_time_that_was_not_kept_is_not_guessed(void **state)
 {
 	struct fgt_switch_seen seen = { 0 };
 	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
@@ -140,9 +140,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(where_a_thread_was_follows_from_its_switches),
-		cmocka_unit_test(each_look_tells_the_first_time_since_the_last),
+		cmocka_unit_test(each_look_shows_the_first_time_since_the_last),
 		cmocka_unit_test(what_came_after_the_instant_is_the_next_ones),
-		cmocka_unit_test(what_nobody_kept_is_not_guessed),
+		cmocka_unit_test(a_time_that_was_not_kept_is_not_guessed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

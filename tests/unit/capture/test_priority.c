@@ -37,7 +37,7 @@ static void live(struct life *life, unsigned int ticks, uint64_t each_ns)
 	}
 }
 
-static void who_takes_little_stays_first(void **state)
+static void a_sampler_that_takes_little_stays_first(void **state)
 {
 	struct life life = new_life();
 
@@ -51,7 +51,8 @@ static void who_takes_little_stays_first(void **state)
 	assert_int_equal(life.changes, 0);
 }
 
-static void who_takes_much_makes_room_until_it_takes_little(void **state)
+static void
+a_sampler_that_takes_much_makes_room_until_it_takes_little(void **state)
 {
 	struct life life = new_life();
 
@@ -113,9 +114,9 @@ static void the_class_of_the_thread_follows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_takes_little_stays_first),
+		cmocka_unit_test(a_sampler_that_takes_little_stays_first),
 		cmocka_unit_test(
-			who_takes_much_makes_room_until_it_takes_little),
+			a_sampler_that_takes_much_makes_room_until_it_takes_little),
 		cmocka_unit_test(
 			a_tick_that_takes_longer_than_it_may_counts_whole),
 		cmocka_unit_test(the_class_of_the_thread_follows),

@@ -173,7 +173,7 @@ static void a_rate_that_would_not_fit_is_tried_ever_more_rarely(void **state)
 	assert_true(world.changes - first <= 2 * 5);
 }
 
-/* 1.5 % at any rate: the bound says no, a trial says yes. */
+/* 1.5 % at any rate: the bound forbids it, a trial allows it. */
 static void a_trial_finds_what_the_bound_denies(void **state)
 {
 	struct world world = new_world(2);

@@ -311,12 +311,12 @@ static void stop_again_and_again(pid_t child)
 		sleep_ms(1);
 		fgt_ptrace_poll(&ptrace);
 	}
-	/* A call that always begins anew would never end. */
+	/* A call that always restarts would never end. */
 	sleep_ms(60);
 	end(child);
 }
 
-static void a_call_that_a_stop_breaks_begins_anew(void **state)
+static void a_call_that_a_stop_breaks_is_restarted(void **state)
 {
 	static int (*const waits[])(void) = { wait_for_events, wait_for_bytes,
 					      wait_for_signal };
@@ -367,7 +367,7 @@ int main(void)
 		cmocka_unit_test(nobody_there_is_an_error),
 		cmocka_unit_test(only_calls_that_restart_are_safe),
 #if defined(__x86_64__)
-		cmocka_unit_test(a_call_that_a_stop_breaks_begins_anew),
+		cmocka_unit_test(a_call_that_a_stop_breaks_is_restarted),
 		cmocka_unit_test(what_a_signal_breaks_stays_broken),
 		cmocka_unit_test(a_close_is_never_repeated),
 #endif

@@ -26,7 +26,7 @@
 
 #define PERIOD_NS 1000000u
 
-/* What the sampler would have said of a thread that works. */
+/* What the sampler would have noted of a thread that works. */
 static struct fgt_running_use busy_use(void)
 {
 	return (struct fgt_running_use){
@@ -186,7 +186,7 @@ static void a_thread_that_blocks_the_signal_gets_none(void **state)
 	fgt_running_signal.drop(signal, &thread);
 }
 
-static void who_always_blocks_the_signal_is_not_asked_all_the_time(void **state)
+static void a_thread_that_blocks_the_signal_is_not_always_asked(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
@@ -212,7 +212,7 @@ static void who_always_blocks_the_signal_is_not_asked_all_the_time(void **state)
 
 /* Of one that does not run nothing is read in every tick; but what it did last
  * is not overlooked, either. */
-static void a_thread_that_does_not_run_is_asked_seldom(void **state)
+static void a_thread_that_does_not_run_is_asked_rarely(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_thread thread = make_thread();
@@ -234,7 +234,7 @@ static void a_thread_that_does_not_run_is_asked_seldom(void **state)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* What it has unblocked while it waits is not for us: that is not believed so
+/* What it has unblocked while it waits is not for the sampler: that is not believed so
  * soon. */
 static void a_thread_that_waits_for_signals_is_looked_at_longer(void **state)
 {
@@ -466,9 +466,9 @@ int main(void)
 		cmocka_unit_test(a_thread_that_sleeps_is_not_woken),
 		cmocka_unit_test(little_work_is_not_worth_a_timer),
 		cmocka_unit_test(a_thread_that_blocks_the_signal_gets_none),
-		cmocka_unit_test(a_thread_that_does_not_run_is_asked_seldom),
+		cmocka_unit_test(a_thread_that_does_not_run_is_asked_rarely),
 		cmocka_unit_test(
-			who_always_blocks_the_signal_is_not_asked_all_the_time),
+			a_thread_that_blocks_the_signal_is_not_always_asked),
 		cmocka_unit_test(
 			a_thread_that_waits_for_signals_is_looked_at_longer),
 		cmocka_unit_test(a_thread_that_waits_for_io_uring_gets_none),

@@ -27,8 +27,8 @@ static void consider_twice(void *signal, struct fgt_thread *thread,
 	fgt_running_signal.consider(signal, thread, use);
 }
 
-/* It inherits neither timers nor the word that they are somebody's. */
-static void the_child_of_a_fork_begins_anew(void **state)
+/* It inherits neither timers nor the mark that they are taken. */
+static void the_child_of_a_fork_begins_again(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
@@ -65,7 +65,7 @@ static void the_child_of_a_fork_begins_anew(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_child_of_a_fork_begins_anew),
+		cmocka_unit_test(the_child_of_a_fork_begins_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,27 +50,27 @@ static void consider(void *signal, struct fgt_thread *thread,
 		fgt_running_signal.consider(signal, thread, &use);
 }
 
-static void who_runs_all_the_time_is_signalled_less_often(void **state)
+static void a_thread_that_always_runs_is_signalled_less_often(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct fgt_active_thread active = { .syscall_fd = -1 };
 	struct fgt_thread thread = { .tid = gettid(), .active = &active };
 	uint64_t tick_ns = fgt_thread_timer_kernel_tick();
 	uint64_t often_ns = fgt_thread_timer_period(tick_ns);
-	uint64_t seldom_ns = fgt_thread_timer_seldom(tick_ns, PERIOD_NS);
+	uint64_t rare_ns = fgt_thread_timer_rare(tick_ns, PERIOD_NS);
 
 	(void)state;
-	if (seldom_ns == often_ns)
-		skip(); /* the kernel ticks no more often than we */
+	if (rare_ns == often_ns)
+		skip(); /* the kernel ticks no more often than the sampler */
 	assert_int_equal(kit_signal_open(&signal, NULL), 0);
 	consider(signal, &thread, false, 2);
 	assert_non_null(active.source);
 	assert_int_equal(timer_period(), often_ns);
 	consider(signal, &thread, true, TICKS);
-	assert_int_equal(timer_period(), seldom_ns);
+	assert_int_equal(timer_period(), rare_ns);
 	consider(signal, &thread, false, 1);
 	assert_int_equal(timer_period(), often_ns);
-	/* A moment without a wait tells nothing. */
+	/* A moment without a wait shows nothing. */
 	consider(signal, &thread, true, 2);
 	assert_int_equal(timer_period(), often_ns);
 	fgt_running_signal.drop(signal, &thread);
@@ -133,8 +133,8 @@ static void one_signal_comes_within_each_tick_of_ours(void **state)
 		for (size_t j = 0; j < 3; j++) {
 			uint64_t often_ns =
 				fgt_thread_timer_period(ticks_ns[i]);
-			uint64_t ns = fgt_thread_timer_seldom(ticks_ns[i],
-							      periods_ns[j]);
+			uint64_t ns = fgt_thread_timer_rare(ticks_ns[i],
+							    periods_ns[j]);
 
 			assert_true(ns >= often_ns);
 			assert_true(ns == often_ns ||
@@ -142,16 +142,17 @@ static void one_signal_comes_within_each_tick_of_ours(void **state)
 		}
 	/* Where the kernel ticks 1000 times a second, 115 times, and 185 times
 	 * where it does 250 times. */
-	assert_in_range(fgt_thread_timer_seldom(1 * MS, PERIOD_NS), 8500000,
+	assert_in_range(fgt_thread_timer_rare(1 * MS, PERIOD_NS), 8500000,
 			8900000);
-	assert_in_range(fgt_thread_timer_seldom(4 * MS, PERIOD_NS), 5000000,
+	assert_in_range(fgt_thread_timer_rare(4 * MS, PERIOD_NS), 5000000,
 			5900000);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_runs_all_the_time_is_signalled_less_often),
+		cmocka_unit_test(
+			a_thread_that_always_runs_is_signalled_less_often),
 		cmocka_unit_test(what_the_handler_has_stopped_stays_so),
 		cmocka_unit_test(one_signal_comes_within_each_tick_of_ours),
 	};

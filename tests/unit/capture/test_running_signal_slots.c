@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slots that handlers fill and the sampler empties: whose they are, and
- * that nobody reads what is half written.
+ * that what is half written is not read.
  */
 #include "agent/embed/signal/running_signal_slot.h"
 
@@ -96,7 +96,7 @@ static void any_sample_since_the_last_tick_is_kept(void **state)
 	fgt_signal_slot_put(slot);
 }
 
-/* What room there is on a stack that nobody knows no later sample tells. */
+/* What room there is on an unknown stack no later sample shows. */
 static void one_sample_on_a_foreign_stack_is_enough(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
@@ -143,7 +143,7 @@ static void one_sample_on_a_foreign_stack_is_enough(void **state)
 	assert_true(fgt_signal_take(slot, slot->lending, &info, &elsewhere));
 	assert_false(slot->is_foreign);
 	fgt_signal_slot_put(slot);
-	/* Where nobody knows any stack, none is foreign. */
+	/* Where no stack is known, none is foreign. */
 	next = 0;
 	slot = fgt_signal_slot_get(&next, gettid(), 0, 0, false);
 	elsewhere.uc_stack.ss_size = 0;

@@ -30,9 +30,9 @@ struct fixture {
 	struct fgt_sampler *sampler;
 	struct fgt_target *target;
 	struct fgt_ring_slice *slice;
-	/* Protects what the sampler's thread says. */
+	/* Protects what the sampler's thread logs. */
 	pthread_mutex_t lock;
-	char said[256];
+	char logged[256];
 };
 
 static atomic_bool may_end;
@@ -62,7 +62,7 @@ static void keep(void *context, int32_t pid, const char *text)
 
 	(void)pid;
 	pthread_mutex_lock(&fixture->lock);
-	snprintf(fixture->said, sizeof(fixture->said), "%s", text);
+	snprintf(fixture->logged, sizeof(fixture->logged), "%s", text);
 	pthread_mutex_unlock(&fixture->lock);
 }
 
@@ -237,7 +237,7 @@ static void threads_of_this_process_are_seen(void **state)
 	assert_true(share(fixture.slice, "napping", "poll") +
 			    share(fixture.slice, "napping", "running") >
 		    90);
-	/* Neither our own thread nor those that are to be left out. */
+	/* Neither the sampler nor the threads that are to be left out. */
 	assert_int_equal(share(fixture.slice, "fgt-sampler", "running"), -1);
 	assert_int_equal(share(fixture.slice, "left-out", "poll"), -1);
 	assert_true(status.samples_running > 10);
@@ -245,7 +245,7 @@ static void threads_of_this_process_are_seen(void **state)
 	stop(&fixture);
 }
 
-/* ---- A thread that cannot be sampled for a while ------------------------ */
+/* ---- A thread that cannot be sampled for some ticks ----------------------- */
 
 static uint64_t blocked_ns, unblocked_ns; /* when it was so */
 
@@ -285,7 +285,7 @@ static bool is_marked(const struct fgt_ring_slice *slice, uint32_t node)
 	       leaf->address == FGT_MARKER_NOT_SAMPLED;
 }
 
-/* Part of the thread's ticks that say that nobody knows, in per cent. */
+/* Part of the thread's ticks without a known stack, in per cent. */
 static unsigned int count_marked(const struct fgt_ring_slice *slice)
 {
 	unsigned int marked = 0, all = 0;
@@ -373,7 +373,7 @@ static void a_signal_taken_back_is_told_once(void **state)
 	fgt_target_get_status(fixture.target, &status);
 	end_crew();
 	pthread_mutex_lock(&fixture.lock);
-	assert_non_null(strstr(fixture.said, "signal"));
+	assert_non_null(strstr(fixture.logged, "signal"));
 	pthread_mutex_unlock(&fixture.lock);
 	assert_non_null(strstr(status.limitation, "signal"));
 	sigaction(SIGURG, NULL, &after);

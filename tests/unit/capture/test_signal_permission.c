@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel says of a thread, and whether it may get a signal then.
+ * What the kernel shows of a thread, and whether it may get a signal then.
  */
 #include "agent/embed/signal/signal_permission.h"
 
@@ -27,7 +27,7 @@
 	"Name:\tx\nState:\t" state "\nSigBlk:\t00000000" blocked               \
 	"\nSeccomp:\t2\nSeccomp_filters:\t" filters "\n"
 
-static void status_tells_who_may_be_signalled(void **state)
+static void status_shows_which_threads_may_be_signalled(void **state)
 {
 	static const char plain[] = STATUS("R (running)", "00000000", "0");
 	static const char urgent[] = STATUS("R (running)", "00400000", "0");
@@ -63,7 +63,7 @@ static int judge(long call, const char *before, const char *after)
 	return fgt_signal_permission_judge(before, line, after, SIGURG);
 }
 
-static void one_sleep_in_a_plain_call_tells_the_mask(void **state)
+static void one_sleep_in_a_plain_call_shows_the_mask(void **state)
 {
 	static const char open[] = ASLEEP("00000000", "7");
 	static const char blocked[] = ASLEEP("00400000", "7");
@@ -133,7 +133,7 @@ static bool is_asleep(int tid)
 	       (call == SYS_read && text[0] != 'r');
 }
 
-/* What is said of it once it sleeps. */
+/* What is shown of it once it sleeps. */
 static int ask_sleeper(struct sleeper *sleeper)
 {
 	pthread_t thread;
@@ -159,7 +159,7 @@ static int ask_sleeper(struct sleeper *sleeper)
 	return rc;
 }
 
-static void who_sleeps_in_a_plain_call_is_believed(void **state)
+static void a_thread_that_sleeps_in_a_plain_call_is_believed(void **state)
 {
 	struct sleeper open = { 0 }, blocked = { .has_blocked = true };
 	struct sleeper waiting = { .is_in_sigwait = true };
@@ -173,9 +173,10 @@ static void who_sleeps_in_a_plain_call_is_believed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(status_tells_who_may_be_signalled),
-		cmocka_unit_test(one_sleep_in_a_plain_call_tells_the_mask),
-		cmocka_unit_test(who_sleeps_in_a_plain_call_is_believed),
+		cmocka_unit_test(status_shows_which_threads_may_be_signalled),
+		cmocka_unit_test(one_sleep_in_a_plain_call_shows_the_mask),
+		cmocka_unit_test(
+			a_thread_that_sleeps_in_a_plain_call_is_believed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of states. Compares the tables with what this machine's headers say.
+ * Names of states. Compares the tables with this machine's headers.
  */
 #include "agent/capture/look/state_name.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context switches as the kernel tells them, of threads of this very program.
+ * Context switches as the kernel reports them, of threads of this very program.
  * Skipped where BPF is not permitted.
  */
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void sleep_ms(unsigned int ms)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
 }
 
-/* ---- What the kernel tells --------------------------------------------- */
+/* ---- What the kernel reports ------------------------------------------ */
 
 struct sleeper {
 	pthread_t thread;
@@ -133,7 +133,7 @@ static uint32_t start_watched(struct fgt_switches *switches,
 	return index;
 }
 
-static void a_switch_tells_where_the_thread_stood(void **state)
+static void a_switch_shows_where_the_thread_stood(void **state)
 {
 	struct fgt_switches *switches = *state;
 	struct fgt_switch_slot slot;
@@ -196,7 +196,7 @@ static void where_a_thread_was_at_the_instant_stays(void **state)
 }
 
 /* This thread is on a CPU whenever it looks at the clock. */
-static void who_was_on_a_cpu_at_the_instant_is_told(void **state)
+static void a_thread_on_a_cpu_at_the_instant_is_marked(void **state)
 {
 	struct fgt_switches *switches = *state;
 	struct fgt_switch_slot slot;
@@ -216,7 +216,7 @@ static void who_was_on_a_cpu_at_the_instant_is_told(void **state)
 	switches->provider->remove(switches, index);
 }
 
-static void a_thread_that_was_removed_tells_nothing(void **state)
+static void a_removed_thread_shows_nothing(void **state)
 {
 	struct fgt_switches *switches = *state;
 	struct sleeper sleeper;
@@ -278,7 +278,7 @@ static void what_sleeps_already_is_handed_over(void **state)
 }
 
 /* waitpid() takes the state of a sleeper before it looks at the children. */
-static void *wait_for_nobody(void *context)
+static void *wait_for_ever(void *context)
 {
 	struct waiter *waiter = context;
 
@@ -309,7 +309,7 @@ static int count_moving(struct fgt_switches *switches, struct waiter *waiter,
 	return rc;
 }
 
-static void who_is_on_a_cpu_is_not_handed_over(void **state)
+static void a_thread_on_a_cpu_is_not_handed_over(void **state)
 {
 	struct fgt_switches *switches = *state;
 	struct waiter waiter = { .child = 0 };
@@ -325,8 +325,8 @@ static void who_is_on_a_cpu_is_not_handed_over(void **state)
 		_exit(0);
 	}
 	assert_true(waiter.child > 0);
-	assert_int_equal(
-		pthread_create(&thread, NULL, wait_for_nobody, &waiter), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, &waiter),
+			 0);
 	while (!atomic_load(&waiter.tid))
 		sleep_ms(1);
 	rc = count_moving(switches, &waiter, &moving);
@@ -336,11 +336,11 @@ static void who_is_on_a_cpu_is_not_handed_over(void **state)
 	waitpid(waiter.child, NULL, 0);
 	if (rc == -EOPNOTSUPP)
 		skip();
-	/* It may be put aside, or get its CPU back, while we look. */
+	/* It may be put aside, or get its CPU back, during the look. */
 	assert_in_range(moving, 0, PASSES / 200);
 }
 
-static void threads_that_share_a_guess_are_all_told(void **state)
+static void threads_that_share_a_guess_are_all_reported(void **state)
 {
 	struct fgt_switches *switches = *state;
 	uint32_t index, other;
@@ -397,26 +397,25 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			a_switch_tells_where_the_thread_stood, open_switches,
+			a_switch_shows_where_the_thread_stood, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(
 			where_a_thread_was_at_the_instant_stays, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(
-			who_was_on_a_cpu_at_the_instant_is_told, open_switches,
-			close_switches),
-		cmocka_unit_test_setup_teardown(
-			a_thread_that_was_removed_tells_nothing, open_switches,
-			close_switches),
+			a_thread_on_a_cpu_at_the_instant_is_marked,
+			open_switches, close_switches),
+		cmocka_unit_test_setup_teardown(a_removed_thread_shows_nothing,
+						open_switches, close_switches),
 		cmocka_unit_test_setup_teardown(
 			what_sleeps_already_is_handed_over, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(
-			who_is_on_a_cpu_is_not_handed_over, open_switches,
+			a_thread_on_a_cpu_is_not_handed_over, open_switches,
 			close_switches),
 		cmocka_unit_test_setup_teardown(
-			threads_that_share_a_guess_are_all_told, open_switches,
-			close_switches),
+			threads_that_share_a_guess_are_all_reported,
+			open_switches, close_switches),
 		cmocka_unit_test_setup_teardown(slots_end_and_come_back,
 						open_switches, close_switches),
 	};

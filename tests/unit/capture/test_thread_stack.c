@@ -199,7 +199,7 @@ static void a_child_of_another_thread_has_that_stack(void **state)
 	assert_int_equal((intptr_t)status, 0);
 }
 
-static void who_is_no_thread_has_no_stack(void **state)
+static void a_number_without_a_thread_has_no_stack(void **state)
 {
 	struct fgt_thread_layout layout;
 	uint64_t high = 0;
@@ -262,7 +262,7 @@ int main(void)
 		cmocka_unit_test(
 			the_first_stack_ends_where_something_is_mapped),
 		cmocka_unit_test(a_child_of_another_thread_has_that_stack),
-		cmocka_unit_test(who_is_no_thread_has_no_stack),
+		cmocka_unit_test(a_number_without_a_thread_has_no_stack),
 		cmocka_unit_test(
 			the_less_is_left_the_longer_a_thread_must_be_calm),
 	};

@@ -60,7 +60,7 @@ static void nobody_moves_and_everybody_is_found(void **state)
 
 /* ---- Against a model --------------------------------------------------- */
 
-/* What somebody would hold who knows of the threads: by number, NULL: none. */
+/* The model: the threads by number, NULL: none. */
 struct model {
 	struct fgt_thread_store table;
 	struct fgt_thread *of_tid[MODEL_TIDS];
@@ -75,7 +75,7 @@ static void come(struct model *model, int32_t tid)
 	assert_non_null(thread);
 	model->of_tid[tid] = thread;
 	model->count++;
-	/* Nothing of whoever had the place before. */
+	/* Nothing of the thread that had the place before. */
 	assert_int_equal(thread->runtime_ns, 0);
 	assert_null(thread->active);
 	assert_null(fgt_thread_store_find_aside(&model->table, thread));
@@ -228,7 +228,7 @@ static void thousands_take_little_memory_and_give_it_back(void **state)
 	fgt_thread_store_done(&table);
 }
 
-static void without_memory_nobody_is_added_and_nobody_lost(void **state)
+static void without_memory_no_thread_is_added_or_lost(void **state)
 {
 	struct fgt_thread_store table;
 	struct rlimit before, none;
@@ -269,8 +269,7 @@ int main(void)
 		cmocka_unit_test(
 			a_number_is_that_of_the_newest_also_after_growth),
 		cmocka_unit_test(thousands_take_little_memory_and_give_it_back),
-		cmocka_unit_test(
-			without_memory_nobody_is_added_and_nobody_lost),
+		cmocka_unit_test(without_memory_no_thread_is_added_or_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

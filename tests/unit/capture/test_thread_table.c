@@ -91,7 +91,7 @@ static void what_is_known_of_active_threads_moves_with_them(void **state)
 		if (added[i]->active)
 			assert_int_equal(added[i]->active->source_retry_ns, i);
 	}
-	/* Two seconds later nobody is active, and all can be again. */
+	/* Two seconds later no thread is active, and all can be again. */
 	fgt_thread_table_retire(&threads, 2 * SECOND_NS, SECOND_NS / 101);
 	assert_int_equal(threads.active_count, 0);
 	fgt_thread_table_look_at_all(&threads, 3 * SECOND_NS);
@@ -158,7 +158,7 @@ static void an_account_outlives_idle_times(void **state)
 	close(task_fd);
 }
 
-/* What the ring is told, and what the sampler holds, stays with its own. */
+/* What the ring gets, and what the sampler holds, stays with the same thread. */
 static void threads_come_and_go_and_begin_anew(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
@@ -252,7 +252,7 @@ static void *wait_for_end(void *lock)
 	return NULL;
 }
 
-static void who_comes_or_goes_after_a_scan_makes_the_next_one_due(void **state)
+static void a_thread_that_comes_or_goes_makes_the_next_scan_due(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
@@ -306,7 +306,7 @@ int main(void)
 		cmocka_unit_test(
 			a_thread_that_is_gone_already_has_the_name_of_its_process),
 		cmocka_unit_test(
-			who_comes_or_goes_after_a_scan_makes_the_next_one_due),
+			a_thread_that_comes_or_goes_makes_the_next_scan_due),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
