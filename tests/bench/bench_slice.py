@@ -56,6 +56,7 @@ class Bench:
     def __init__(self, arguments, scratch):
         self.agent = f"{arguments.build}/fgtrace-agent"
         self.scratch, self.rounds = scratch, arguments.rounds
+        self.ring = arguments.ring
         self.socket = f"{scratch}/agent/agent.sock"
         os.makedirs(f"{scratch}/agent", mode=0o750)
         self.crowd = subprocess.Popen(
@@ -91,7 +92,7 @@ class Bench:
     def fetch(self):
         now = time.monotonic_ns()
         return call(self.socket, "slice", pid=self.target,
-                    from_ns=now - 30 * 10**9, to_ns=now)["file"]
+                    from_ns=now - self.ring * 10**9, to_ns=now)["file"]
 
     def close(self):
         self.daemon.terminate()
@@ -106,8 +107,8 @@ def format_lines(bench):
         out = f"{bench.scratch}/slice.{form}"
         times, converts = [], []
         for _ in range(bench.rounds + 1):
-            times.append(bench.timed("slice", "--last", "30s", "-o", out))
-        bench.check("slice", "--last", "30s", "-o", source)
+            times.append(bench.timed("slice", "--last", f"{bench.ring}s", "-o", out))
+        bench.check("slice", "--last", f"{bench.ring}s", "-o", source)
         for _ in range(bench.rounds):
             converts.append(bench.timed("convert", source, "-o", out))
         print(f"as {form:13s} first {times[0]:6.1f} ms, then "
@@ -164,14 +165,16 @@ def main():
     parser.add_argument("--threads", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--ring", type=int, default=30,
+                        help="seconds in a slice (default: 30)")
     arguments = parser.parse_args()
     scratch = tempfile.mkdtemp(prefix="fgtrace-bench-")
     bench = Bench(arguments, scratch)
     try:
-        time.sleep(31)
+        time.sleep(arguments.ring + 1)
         pid, before = bench.daemon.pid, proc_kb(bench.daemon.pid, "VmRSS")
         forget_peak(pid)
-        print(f"# a slice of 30 s x {arguments.threads} threads, "
+        print(f"# a slice of {arguments.ring} s x {arguments.threads} threads, "
               f"{arguments.threads - 2} of them blocked")
         bench.fetch()
         print(f"first slice: daemon's peak "

@@ -38,6 +38,7 @@ sys.path.append(f"{ROOT}/tests/integration")
 from kit.library_bench import Installation  # noqa: E402
 from machine import NotRun, cpu_seconds, dying_with_us  # noqa: E402
 
+PATHS = ("/report", "/page", "/ping")
 CONNECTIONS = 16
 SERVER_CPU, LOAD_CPU = "0", "1"
 TURN_S = 1
@@ -212,7 +213,7 @@ def measure(stage, rounds, seconds, paths):
             for line in of_rounds(path, [each[path] for each in found])]
 
 
-def table(stage, rounds, seconds, paths=("/report", "/page", "/ping")):
+def table(stage, rounds, seconds, paths=PATHS):
     lines = [f"HTTP server, 4 threads on one processor, {CONNECTIONS} kept "
              "connections: each request is a transaction with a task and a "
              "span"]

@@ -8,31 +8,30 @@ from machine import NotRun
 
 FORMS = ("fgt", "envelope", "chunk.envelope", "trace.json", "pb.gz", "folded",
          "speedscope.json")
-RING_S = 30
 BLOCKED, DEPTH = 98, 20
 
 
-def _time(agent, pid, out):
+def _time(agent, pid, out, ring_s):
     began = time.monotonic()
-    result = agent.call("slice", "--last", f"{RING_S}s", "-p", str(pid), "-o",
+    result = agent.call("slice", "--last", f"{ring_s}s", "-p", str(pid), "-o",
                         out)
     if result.returncode != 0:
         raise NotRun(result.stderr.strip())
     return 1000 * (time.monotonic() - began)
 
 
-def table(stage, agent, rounds):
-    """30 s of 100 threads in each format."""
-    lines = [f"slices of {RING_S} s x {BLOCKED + 2} threads through the "
+def table(stage, agent, rounds, ring_s):
+    """ring_s seconds of 100 threads in each format."""
+    lines = [f"slices of {ring_s} s x {BLOCKED + 2} threads through the "
              "command line"]
     target = stage.crowd(BLOCKED, DEPTH)
     try:
         target.go_on()
         agent.start(target)
-        time.sleep(RING_S)
+        time.sleep(ring_s)
         for form in FORMS:
             out = stage.path(f"slice.{form}")
-            times = [_time(agent, target.pid, out)
+            times = [_time(agent, target.pid, out, ring_s)
                      for _ in range(rounds + 1)]
             lines.append(
                 f"  as {form:15s} first {times[0]:7.1f} ms, then "
