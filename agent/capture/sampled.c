@@ -143,7 +143,7 @@ static void begin_look(struct fgt_sampled *sampled,
 		       const struct fgt_sampler_options *options,
 		       struct fgt_fd_budget *budget)
 {
-	struct fgt_look_target *look = &sampled->look;
+	struct fgt_look *look = &sampled->look;
 
 	look->process = (struct fgt_process){ .pidfd = -1,
 					      .proc_fd = -1,
@@ -218,7 +218,7 @@ int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
 
 static void take_counts(struct fgt_sampled *sampled)
 {
-	const struct fgt_look_target *look = &sampled->look;
+	const struct fgt_look *look = &sampled->look;
 	struct fgt_target_status *status = &sampled->status;
 
 	status->samples_running = look->samples_running;
@@ -242,7 +242,7 @@ void fgt_sampled_publish(struct fgt_sampled *sampled)
 void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 		      bool is_alive)
 {
-	struct fgt_look_target *look = &sampled->look;
+	struct fgt_look *look = &sampled->look;
 
 	if (sampled->is_stopped)
 		return;

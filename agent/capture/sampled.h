@@ -15,7 +15,7 @@ struct fgt_sampled {
 	struct fgt_target
 		*target; /* what other threads see; holds a reference */
 	struct fgt_ring *ring; /* the target's */
-	struct fgt_look_target look;
+	struct fgt_look look;
 	bool is_stopped;
 
 	/* Threads whose stacks lacked maps; see look_where_maps_lacked(). */
@@ -45,7 +45,7 @@ struct fgt_sampled {
 	bool has_run; /* any thread, since the last chores */
 	bool has_exec; /* the kernel reported one */
 	bool is_explained;
-	bool lacks_fds; /* as was explained last: see target_fds.h */
+	bool lacks_fds; /* as was explained last: see sampled_fds.h */
 	const char *fds_limit; /* there was none left; NULL: there is */
 	uint64_t claimed_ns; /* when it was last seen how many may be kept */
 

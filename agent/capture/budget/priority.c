@@ -4,8 +4,8 @@
  *
  * Late ticks see what the threads did meanwhile, and a nice value helps little
  * where whole groups compete: real-time, for the one or two per cent of a CPU
- * that the ticks take. Many targets, or one that the governor has yet to slow
- * down, may take a whole CPU; then no other thread must go without it.
+ * that the ticks take. Many targets, or one whose rate has yet to be lowered,
+ * may take a whole CPU; then no other thread must go without it.
  */
 #include "agent/capture/budget/priority.h"
 

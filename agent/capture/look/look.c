@@ -27,14 +27,13 @@
 #define BUSY_PART  32u
 
 /* What it used before the recording began is not shown. */
-static bool is_older_than_recording(const struct fgt_look_target *target,
+static bool is_older_than_recording(const struct fgt_look *target,
 				    const struct fgt_thread *thread)
 {
 	return thread->is_new && target->tick <= 1;
 }
 
-static void take_account(struct fgt_look_target *target,
-			 struct fgt_thread *thread)
+static void take_account(struct fgt_look *target, struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
 
@@ -44,7 +43,7 @@ static void take_account(struct fgt_look_target *target,
 		fgt_account_add(&active->look->account, &active->use);
 }
 
-struct fgt_verdict fgt_look_sampled(struct fgt_look_target *target,
+struct fgt_verdict fgt_look_sampled(struct fgt_look *target,
 				    const struct fgt_tick *tick,
 				    struct fgt_thread *thread,
 				    const struct fgt_running_sample *sample)
@@ -108,7 +107,7 @@ static enum found found_error(int error)
  * Other threads may have stopped before it, and will not run again: look again.
  * A process that samples itself stops as a whole.
  */
-static bool is_stop_possible(struct fgt_look_target *target,
+static bool is_stop_possible(struct fgt_look *target,
 			     const struct fgt_tick *tick)
 {
 	char text[1024];
@@ -133,8 +132,8 @@ static bool is_stop_possible(struct fgt_look_target *target,
 	return target->is_stop_possible;
 }
 
-static uint32_t state_of(struct fgt_look_target *target,
-			 const struct fgt_tick *tick, struct fgt_thread *thread,
+static uint32_t state_of(struct fgt_look *target, const struct fgt_tick *tick,
+			 struct fgt_thread *thread,
 			 const struct fgt_blocked *blocked)
 {
 	uint32_t state = fgt_blocked_state(blocked, thread);
@@ -151,7 +150,7 @@ static uint32_t state_of(struct fgt_look_target *target,
 }
 
 /* Registers and the first bytes of the stack, as far as procfs shows them. */
-static enum found take_snapshot(struct fgt_look_target *target,
+static enum found take_snapshot(struct fgt_look *target,
 				const struct fgt_tick *tick,
 				struct fgt_thread *thread,
 				struct fgt_blocked *ret_blocked,
@@ -180,7 +179,7 @@ static enum found take_snapshot(struct fgt_look_target *target,
 }
 
 /* Everything is read between two looks at its use: equal means nothing moved. */
-static enum found read_blocked(struct fgt_look_target *target,
+static enum found read_blocked(struct fgt_look *target,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread,
 			       struct fgt_verdict *ret_verdict)
@@ -216,7 +215,7 @@ static enum found read_blocked(struct fgt_look_target *target,
 }
 
 /* A target that may not be read any more: at least run or not. */
-static struct fgt_verdict look_from_afar(const struct fgt_look_target *target,
+static struct fgt_verdict look_from_afar(const struct fgt_look *target,
 					 struct fgt_thread *thread)
 {
 	char letter = fgt_blocked_letter(&target->threads, thread->tid);
@@ -242,7 +241,7 @@ static struct fgt_verdict retire(struct fgt_thread *thread)
  * What they last ran is known from their timers; a signal while they sleep would
  * end their calls.
  */
-static struct fgt_verdict refuse_to_itself(struct fgt_look_target *target,
+static struct fgt_verdict refuse_to_itself(struct fgt_look *target,
 					   const struct fgt_tick *tick,
 					   struct fgt_thread *thread)
 {
@@ -266,7 +265,7 @@ static struct fgt_verdict refuse_to_itself(struct fgt_look_target *target,
 	return verdict;
 }
 
-static struct fgt_verdict refuse(struct fgt_look_target *target,
+static struct fgt_verdict refuse(struct fgt_look *target,
 				 const struct fgt_tick *tick,
 				 struct fgt_thread *thread)
 {
@@ -294,7 +293,7 @@ static void note_use(struct fgt_active_thread *active,
 }
 
 /* Since the last tick, except one part in so many. */
-static bool has_run_except(const struct fgt_look_target *target,
+static bool has_run_except(const struct fgt_look *target,
 			   const struct fgt_thread *thread, uint64_t part)
 {
 	return target->elapsed_ns &&
@@ -307,15 +306,15 @@ static bool has_run_except(const struct fgt_look_target *target,
  * looked at later in this tick than in the last one, it may have blocked for
  * that long besides; the next tick knows.
  */
-static bool has_run_throughout(const struct fgt_look_target *target,
+static bool has_run_throughout(const struct fgt_look *target,
 			       const struct fgt_thread *thread)
 {
 	return target->who_ran->is_exact && thread->is_shown_running &&
 	       has_run_except(target, thread, IDLE_PART);
 }
 
-void fgt_look_account(struct fgt_look_target *target,
-		      const struct fgt_tick *tick, struct fgt_thread *thread)
+void fgt_look_account(struct fgt_look *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
 	struct fgt_cpu_use before = active->look->account.seen;
@@ -338,7 +337,7 @@ void fgt_look_account(struct fgt_look_target *target,
 		tick->running->consider(tick->running_state, thread, &use);
 }
 
-static struct fgt_verdict look_at_blocked(struct fgt_look_target *target,
+static struct fgt_verdict look_at_blocked(struct fgt_look *target,
 					  const struct fgt_tick *tick,
 					  struct fgt_thread *thread)
 {
@@ -370,7 +369,7 @@ static struct fgt_verdict look_at_blocked(struct fgt_look_target *target,
 	return verdict;
 }
 
-struct fgt_verdict fgt_look_unsampled(struct fgt_look_target *target,
+struct fgt_verdict fgt_look_unsampled(struct fgt_look *target,
 				      const struct fgt_tick *tick,
 				      struct fgt_thread *thread)
 {

@@ -34,8 +34,7 @@ static bool is_cpu_bound(const struct fgt_tick *tick,
 }
 
 /* Only a thread that runs at this very moment, and that no stop can hurt. */
-static bool sample_by_stop(struct fgt_look_target *target,
-			   const struct fgt_tick *tick,
+static bool sample_by_stop(struct fgt_look *target, const struct fgt_tick *tick,
 			   struct fgt_thread *thread,
 			   struct fgt_verdict *ret_verdict)
 {
@@ -54,7 +53,7 @@ static bool sample_by_stop(struct fgt_look_target *target,
 	return true;
 }
 
-static bool flip_coin(struct fgt_look_target *target)
+static bool flip_coin(struct fgt_look *target)
 {
 	target->random = target->random * 1664525u + 1013904223u;
 	return target->random >> 31;
@@ -77,7 +76,7 @@ static bool is_sample_overdue(const struct fgt_tick *tick,
 	       thread->active->look->pending_ticks > OVERDUE_TICKS;
 }
 
-uint32_t fgt_look_take_credit(struct fgt_look_target *target,
+uint32_t fgt_look_take_credit(struct fgt_look *target,
 			      struct fgt_thread *thread)
 {
 	uint32_t ticks = thread->active->look->pending_ticks;
@@ -99,7 +98,7 @@ uint32_t fgt_look_take_credit(struct fgt_look_target *target,
  * out, and a coin decides which. That of a run without a tick is shown at a tick
  * of one without a sample.
  */
-static uint32_t credit_sample(struct fgt_look_target *target,
+static uint32_t credit_sample(struct fgt_look *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
@@ -119,7 +118,7 @@ static uint32_t credit_sample(struct fgt_look_target *target,
 	return credit;
 }
 
-static bool show_unshown(const struct fgt_look_target *target,
+static bool show_unshown(const struct fgt_look *target,
 			 struct fgt_thread *thread,
 			 struct fgt_verdict *ret_verdict)
 {
@@ -135,7 +134,7 @@ static bool show_unshown(const struct fgt_look_target *target,
 	return true;
 }
 
-static bool find_last_block(const struct fgt_look_target *target,
+static bool find_last_block(const struct fgt_look *target,
 			    struct fgt_thread *thread,
 			    struct fgt_verdict *ret_verdict)
 {
@@ -159,8 +158,8 @@ static bool find_last_block(const struct fgt_look_target *target,
  * running at each tick; where it takes that of the thread that wakes it, at none. False
  * also where it was last counted too long ago.
  */
-static bool is_restless(struct fgt_look_target *target,
-			const struct fgt_tick *tick, struct fgt_thread *thread)
+static bool is_restless(struct fgt_look *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
 {
 	struct fgt_look_thread *look = thread->active->look;
 	uint64_t elapsed_ns = tick->mono_ns - look->counted_ns, switches;
@@ -179,9 +178,8 @@ static bool is_restless(struct fgt_look_target *target,
 }
 
 /* Where it was blocked the last time that it was read; else unknown. */
-static struct fgt_verdict
-find_blocked_somewhere(const struct fgt_look_target *target,
-		       struct fgt_thread *thread)
+static struct fgt_verdict find_blocked_somewhere(const struct fgt_look *target,
+						 struct fgt_thread *thread)
 {
 	struct fgt_look_thread *look = thread->active->look;
 	struct fgt_verdict verdict;
@@ -195,7 +193,7 @@ find_blocked_somewhere(const struct fgt_look_target *target,
 }
 
 /* A tick that waits for a sample goes on with what is known. */
-static struct fgt_verdict wait_with_kept(const struct fgt_look_target *target,
+static struct fgt_verdict wait_with_kept(const struct fgt_look *target,
 					 const struct fgt_tick *tick,
 					 struct fgt_thread *thread,
 					 enum fgt_marker leaf)
@@ -225,7 +223,7 @@ static bool is_hidden(const struct fgt_tick *tick, struct fgt_thread *thread)
 }
 
 /* The tick is paid for: with which stack is it running? */
-static struct fgt_verdict find_running_stack(struct fgt_look_target *target,
+static struct fgt_verdict find_running_stack(struct fgt_look *target,
 					     const struct fgt_tick *tick,
 					     struct fgt_thread *thread,
 					     bool was_running)
@@ -259,7 +257,7 @@ static struct fgt_verdict find_running_stack(struct fgt_look_target *target,
  * time pays for are not shown, except that what runs may go on, unless it
  * blocks again and again.
  */
-static struct fgt_verdict find_running(struct fgt_look_target *target,
+static struct fgt_verdict find_running(struct fgt_look *target,
 				       const struct fgt_tick *tick,
 				       struct fgt_thread *thread)
 {
@@ -279,7 +277,7 @@ static struct fgt_verdict find_running(struct fgt_look_target *target,
 	return find_running_stack(target, tick, thread, was_running);
 }
 
-void fgt_look_late_sample(const struct fgt_look_target *target,
+void fgt_look_late_sample(const struct fgt_look *target,
 			  const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  struct fgt_verdict *verdict)
@@ -310,8 +308,8 @@ void fgt_look_late_sample(const struct fgt_look_target *target,
  * pay for one more tick? A thread that the waking sampler
  * put aside for a moment looks like one that waits.
  */
-static bool take_waited(struct fgt_look_target *target,
-			const struct fgt_tick *tick, struct fgt_thread *thread)
+static bool take_waited(struct fgt_look *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
 {
 	struct fgt_thread_aside *aside =
 		fgt_thread_store_aside(&target->threads.table, thread);
@@ -332,7 +330,7 @@ static bool take_waited(struct fgt_look_target *target,
  * on one that it got after the samples fell. Most such threads were blocked in
  * between: of those that were put aside the scheduler knows a longer wait.
  */
-static bool was_blocked(const struct fgt_look_target *target,
+static bool was_blocked(const struct fgt_look *target,
 			const struct fgt_tick *tick,
 			const struct fgt_thread *thread)
 {
@@ -351,7 +349,7 @@ static bool was_blocked(const struct fgt_look_target *target,
  * ticks. If it was only woken meanwhile, its state goes on; where that is not
  * known, a sample will show it.
  */
-static struct fgt_verdict wait_for_sample(struct fgt_look_target *target,
+static struct fgt_verdict wait_for_sample(struct fgt_look *target,
 					  const struct fgt_tick *tick,
 					  struct fgt_thread *thread)
 {
@@ -377,7 +375,7 @@ static struct fgt_verdict wait_for_sample(struct fgt_look_target *target,
 	return verdict;
 }
 
-struct fgt_verdict fgt_look_runnable(struct fgt_look_target *target,
+struct fgt_verdict fgt_look_runnable(struct fgt_look *target,
 				     const struct fgt_tick *tick,
 				     struct fgt_thread *thread)
 {
@@ -389,7 +387,7 @@ struct fgt_verdict fgt_look_runnable(struct fgt_look_target *target,
 				    : find_running(target, tick, thread);
 }
 
-bool fgt_look_owed(struct fgt_look_target *target, const struct fgt_tick *tick,
+bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict)
 {
 	if (tick->has_cpu_events ||

@@ -9,7 +9,7 @@
 
 #include "agent/capture/look/look_target.h"
 
-struct fgt_verdict fgt_look_runnable(struct fgt_look_target *target,
+struct fgt_verdict fgt_look_runnable(struct fgt_look *target,
 				     const struct fgt_tick *tick,
 				     struct fgt_thread *thread);
 
@@ -17,7 +17,7 @@ struct fgt_verdict fgt_look_runnable(struct fgt_look_target *target,
  * Found blocked. True: it blocks and goes on all the time, and is found so too
  * often, by its CPU time: the verdict is that it runs.
  */
-bool fgt_look_owed(struct fgt_look_target *target, const struct fgt_tick *tick,
+bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
 
 /*
@@ -26,7 +26,7 @@ bool fgt_look_owed(struct fgt_look_target *target, const struct fgt_tick *tick,
  * none of its own, which is added to the verdict; if there is none, an event's
  * stands for a later tick, and so does a signal's of a run that no tick saw.
  */
-void fgt_look_late_sample(const struct fgt_look_target *target,
+void fgt_look_late_sample(const struct fgt_look *target,
 			  const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  struct fgt_verdict *verdict);
@@ -35,7 +35,7 @@ void fgt_look_late_sample(const struct fgt_look_target *target,
  * Ticks that a thread which had run had to wait for a CPU: they belong to the
  * stack that it is found with when it gets one.
  */
-uint32_t fgt_look_take_credit(struct fgt_look_target *target,
+uint32_t fgt_look_take_credit(struct fgt_look *target,
 			      struct fgt_thread *thread);
 
 #endif

@@ -70,7 +70,7 @@ size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
 	return bytes ? bytes : FGT_SNAPSHOT_FIRST_BYTES;
 }
 
-size_t fgt_look_stack_blocked(struct fgt_look_target *target,
+size_t fgt_look_stack_blocked(struct fgt_look *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      struct fgt_snapshot *snapshot,
@@ -98,8 +98,7 @@ size_t fgt_look_stack_blocked(struct fgt_look_target *target,
 }
 
 /* A snapshot that can be had only once. */
-static size_t unwind_once(struct fgt_look_target *target,
-			  const struct fgt_tick *tick,
+static size_t unwind_once(struct fgt_look *target, const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  const struct fgt_snapshot *snapshot,
 			  enum fgt_marker leaf)
@@ -117,7 +116,7 @@ static size_t unwind_once(struct fgt_look_target *target,
 	return count;
 }
 
-size_t fgt_look_stack_sampled(struct fgt_look_target *target,
+size_t fgt_look_stack_sampled(struct fgt_look *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample)
@@ -163,8 +162,7 @@ static void copy_stopped(void *context, const struct fgt_regs *regs)
 	snapshot->stack_len = len > 0 ? (size_t)len : 0;
 }
 
-int fgt_look_stack_running(struct fgt_look_target *target,
-			   const struct fgt_tick *tick,
+int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count)
 {
 	struct stopped stopped = { .tick = tick,

@@ -16,21 +16,20 @@ size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread);
  * stacks is read as the unwinder wants it. leaf: marker to begin with, or 0.
  * Returns the number of frames.
  */
-size_t fgt_look_stack_blocked(struct fgt_look_target *target,
+size_t fgt_look_stack_blocked(struct fgt_look *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      struct fgt_snapshot *snapshot,
 			      enum fgt_marker leaf);
 
 /* Of a thread that a sample fell on. 0 frames: it had no registers. */
-size_t fgt_look_stack_sampled(struct fgt_look_target *target,
+size_t fgt_look_stack_sampled(struct fgt_look *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample);
 
 /* Of a thread on a CPU, which is stopped for it. As fgt_ptrace_sample(). */
-int fgt_look_stack_running(struct fgt_look_target *target,
-			   const struct fgt_tick *tick,
+int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count);
 
 #endif

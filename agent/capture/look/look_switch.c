@@ -72,9 +72,8 @@ uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
 	return on_ns == UINT64_MAX ? 0 : on_ns;
 }
 
-static struct fgt_thread_switches *
-switches_of(const struct fgt_look_target *target,
-	    const struct fgt_thread *thread)
+static struct fgt_thread_switches *switches_of(const struct fgt_look *target,
+					       const struct fgt_thread *thread)
 {
 	return fgt_thread_table_switches(&target->threads, thread);
 }
@@ -83,8 +82,7 @@ switches_of(const struct fgt_look_target *target,
  * When it came on a CPU first since the last look, 0 if not known. At once
  * after slot was read: what comes in between is lost.
  */
-static uint64_t take_on(struct fgt_look_target *target,
-			struct fgt_thread *thread,
+static uint64_t take_on(struct fgt_look *target, struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot, uint64_t instant_ns)
 {
 	struct fgt_thread_switches *switches = switches_of(target, thread);
@@ -102,7 +100,7 @@ static uint64_t take_on(struct fgt_look_target *target,
 	return seen->is_plain ? on_ns : 0;
 }
 
-bool fgt_look_switch_sampled(struct fgt_look_target *target,
+bool fgt_look_switch_sampled(struct fgt_look *target,
 			     const struct fgt_tick *tick,
 			     struct fgt_thread *thread, uint64_t *ret_on_ns)
 {
@@ -150,8 +148,8 @@ static uint32_t state_of(struct fgt_thread *thread,
 	return fgt_blocked_state(&blocked, thread);
 }
 
-static void settle(const struct fgt_look_target *target,
-		   struct fgt_thread *thread, uint32_t state, uint64_t off_ns)
+static void settle(const struct fgt_look *target, struct fgt_thread *thread,
+		   uint32_t state, uint64_t off_ns)
 {
 	thread->is_shown_running = state == FGT_STATE_RUNNING;
 	thread->is_new = thread->needs_look = false;
@@ -159,8 +157,8 @@ static void settle(const struct fgt_look_target *target,
 }
 
 /* Number of frames in tick->frames, or an error. */
-static int64_t unwind(struct fgt_look_target *target,
-		      const struct fgt_tick *tick, struct fgt_thread *thread,
+static int64_t unwind(struct fgt_look *target, const struct fgt_tick *tick,
+		      struct fgt_thread *thread,
 		      const struct fgt_switch_off *off)
 {
 	struct fgt_snapshot snapshot = {
@@ -185,9 +183,9 @@ static int64_t unwind(struct fgt_look_target *target,
 							    : 0);
 }
 
-static void keep(const struct fgt_look_target *target,
-		 const struct fgt_tick *tick, struct fgt_thread *thread,
-		 const struct fgt_switch_off *off, size_t count)
+static void keep(const struct fgt_look *target, const struct fgt_tick *tick,
+		 struct fgt_thread *thread, const struct fgt_switch_off *off,
+		 size_t count)
 {
 	struct fgt_look_thread *look = thread->active->look;
 
@@ -202,8 +200,8 @@ static void keep(const struct fgt_look_target *target,
  * It stands still where it left its CPU. False: it does not, or its memory
  * cannot be read.
  */
-static bool find_still(struct fgt_look_target *target,
-		       const struct fgt_tick *tick, struct fgt_thread *thread,
+static bool find_still(struct fgt_look *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread,
 		       const struct fgt_switch_off *off,
 		       struct fgt_verdict *ret_verdict)
 {
@@ -223,7 +221,7 @@ static bool find_still(struct fgt_look_target *target,
 	return true;
 }
 
-static struct fgt_verdict find_running(const struct fgt_look_target *target,
+static struct fgt_verdict find_running(const struct fgt_look *target,
 				       struct fgt_thread *thread)
 {
 	settle(target, thread, FGT_STATE_RUNNING, 0);
@@ -232,8 +230,8 @@ static struct fgt_verdict find_running(const struct fgt_look_target *target,
 }
 
 /* Off its CPU once more, and unwound before it got one again? */
-static bool learn_block(struct fgt_look_target *target,
-			const struct fgt_tick *tick, struct fgt_thread *thread,
+static bool learn_block(struct fgt_look *target, const struct fgt_tick *tick,
+			struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot)
 {
 	uint32_t index = switches_of(target, thread)->index;
@@ -254,7 +252,7 @@ static bool learn_block(struct fgt_look_target *target,
  * last time, or is again (the same call, stack pointer and frame pointer): it
  * was that stack.
  */
-static struct fgt_verdict find_then(struct fgt_look_target *target,
+static struct fgt_verdict find_then(struct fgt_look *target,
 				    const struct fgt_tick *tick,
 				    struct fgt_thread *thread,
 				    const struct fgt_switch_slot *slot,
@@ -279,7 +277,7 @@ static struct fgt_verdict find_then(struct fgt_look_target *target,
 	return fgt_look_kept(target, known, state, 0);
 }
 
-static struct fgt_verdict find_off(struct fgt_look_target *target,
+static struct fgt_verdict find_off(struct fgt_look *target,
 				   const struct fgt_tick *tick,
 				   struct fgt_thread *thread,
 				   const struct fgt_switch_slot *slot)
@@ -291,7 +289,7 @@ static struct fgt_verdict find_off(struct fgt_look_target *target,
 	return find_then(target, tick, thread, slot, &slot->off);
 }
 
-static struct fgt_verdict find(struct fgt_look_target *target,
+static struct fgt_verdict find(struct fgt_look *target,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread,
 			       const struct fgt_switch_slot *slot,
@@ -316,7 +314,7 @@ static struct fgt_verdict find(struct fgt_look_target *target,
 	return find_running(target, thread);
 }
 
-static struct fgt_verdict find_with_edges(struct fgt_look_target *target,
+static struct fgt_verdict find_with_edges(struct fgt_look *target,
 					  const struct fgt_tick *tick,
 					  struct fgt_thread *thread,
 					  const struct fgt_switch_slot *slot)
@@ -335,8 +333,8 @@ static struct fgt_verdict find_with_edges(struct fgt_look_target *target,
 	return verdict;
 }
 
-bool fgt_look_switched(struct fgt_look_target *target,
-		       const struct fgt_tick *tick, struct fgt_thread *thread,
+bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread,
 		       struct fgt_verdict *ret_verdict)
 {
 	struct fgt_thread_switches *switches = switches_of(target, thread);

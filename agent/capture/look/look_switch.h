@@ -24,8 +24,8 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
  * Of a thread without a sample. False: its switches show nothing, and procfs
  * must be read.
  */
-bool fgt_look_switched(struct fgt_look_target *target,
-		       const struct fgt_tick *tick, struct fgt_thread *thread,
+bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread,
 		       struct fgt_verdict *ret_verdict);
 
 /*
@@ -33,7 +33,7 @@ bool fgt_look_switched(struct fgt_look_target *target,
  * as far as is known, and if it was blocked before, its switches show until
  * when (else 0). False: fgt_look_switched() finds what it did.
  */
-bool fgt_look_switch_sampled(struct fgt_look_target *target,
+bool fgt_look_switch_sampled(struct fgt_look *target,
 			     const struct fgt_tick *tick,
 			     struct fgt_thread *thread, uint64_t *ret_on_ns);
 

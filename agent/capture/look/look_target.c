@@ -4,7 +4,7 @@
  */
 #include "agent/capture/look/look_target.h"
 
-struct fgt_verdict fgt_look_kept(const struct fgt_look_target *target,
+struct fgt_verdict fgt_look_kept(const struct fgt_look *target,
 				 const struct fgt_kept_stack *kept,
 				 uint32_t state, enum fgt_marker leaf)
 {

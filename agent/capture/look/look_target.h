@@ -32,7 +32,7 @@ struct fgt_tick {
 	bool has_cpu_events;
 };
 
-struct fgt_look_target {
+struct fgt_look {
 	struct fgt_process process;
 	struct fgt_fd_budget *budget; /* the sampler's */
 	struct fgt_thread_table threads;
@@ -64,7 +64,7 @@ struct fgt_look_target {
  * none of these images: the stack that the ring has, below a marker that
  * names the reason.
  */
-struct fgt_verdict fgt_look_kept(const struct fgt_look_target *target,
+struct fgt_verdict fgt_look_kept(const struct fgt_look *target,
 				 const struct fgt_kept_stack *kept,
 				 uint32_t state, enum fgt_marker leaf);
 

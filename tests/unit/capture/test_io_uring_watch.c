@@ -159,7 +159,7 @@ static void a_ring_that_appears_takes_all_timers(void **state)
 	assert_non_null(fgt_running_signal.limit(signal, 1, use.now_ns));
 	assert_null(active1.source);
 	assert_null(active2.source);
-	/* For good, even if it goes. */
+	/* For ever, even if it goes. */
 	unmap_ring(&ring);
 	use.now_ns += LATER_NS;
 	work(signal, &first, &use);

@@ -113,7 +113,7 @@ static void what_the_handler_has_stopped_stays_so(void **state)
 	assert_int_equal(
 		timer_period(),
 		fgt_thread_timer_period(fgt_thread_timer_kernel_tick()));
-	/* Nobody has read its last sample yet. */
+	/* Its last sample was not read yet. */
 	fgt_running_signal.drop(signal, &thread);
 	assert_true(thread.is_fragile);
 	assert_non_null(fgt_running_signal.limit(signal, 1, 1));

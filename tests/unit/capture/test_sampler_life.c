@@ -112,7 +112,7 @@ static void a_dead_target_keeps_its_ring(void **state)
 	attach(fixture);
 	sleep_ms(300);
 	kill(fixture->child, SIGKILL);
-	/* Nobody has waited for it: a zombie is dead, too. */
+	/* No process has waited for it: a zombie is dead, too. */
 	assert_int_equal(
 		waitid(P_PID, (id_t)fixture->child, &info, WEXITED | WNOWAIT),
 		0);

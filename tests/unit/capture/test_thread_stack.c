@@ -209,7 +209,7 @@ static void a_number_without_a_thread_has_no_stack(void **state)
 	assert_int_equal(fgt_thread_stack_low(&layout, INT32_MAX, &high), 0);
 }
 
-/* Milliseconds until a stack, used but for so many bytes at its end, has room
+/* Milliseconds until a stack, used except so many bytes at its end, has room
  * for a signal's frame; UINT64_MAX: none in a minute. */
 static uint64_t wait_for_room(size_t whole_bytes, size_t left_bytes)
 {
