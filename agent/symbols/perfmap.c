@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/strings.h"
 
@@ -157,16 +158,8 @@ static const char *parse_hex(const char *at, const char *end, uint64_t *ret)
 
 static int add_line(struct fgt_perfmap *map, const struct map_line *line)
 {
-	if (map->count == map->capacity) {
-		size_t capacity = map->capacity ? map->capacity * 2 : 256;
-		struct map_line *grown =
-			realloc(map->lines, capacity * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		map->lines = grown;
-		map->capacity = capacity;
-	}
+	if (FGT_ARRAY_GROW(map->lines, map->count, map->capacity))
+		return -ENOMEM;
 	map->lines[map->count++] = *line;
 	return 0;
 }
@@ -391,19 +384,12 @@ int fgt_perfmap_refresh(int root_fd, int32_t ns_pid, uint32_t uid,
 
 const char *fgt_perfmap_find(const struct fgt_perfmap *map, uint64_t pc)
 {
-	size_t low = 0, high = map->count;
+	size_t found =
+		FGT_ARRAY_BISECT(at, map->count, map->lines[at].end <= pc);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (map->lines[middle].end <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == map->count || map->lines[low].start > pc)
+	if (found == map->count || map->lines[found].start > pc)
 		return NULL;
-	return map->text + map->lines[low].name;
+	return map->text + map->lines[found].name;
 }
 
 size_t fgt_perfmap_count_bytes(const struct fgt_perfmap *map)

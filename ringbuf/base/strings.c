@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/hash.h"
 
 /* The bucket that holds text, or the empty one where it belongs. */
@@ -52,23 +53,6 @@ static int grow_index(struct fgt_strings *strings)
 
 		buckets[find_bucket(strings, text, strlen(text))] = id + 1;
 	}
-	return 0;
-}
-
-static int grow_offsets(struct fgt_strings *strings)
-{
-	uint32_t capacity = strings->capacity ? strings->capacity * 2 : 32;
-	uint32_t *offsets;
-
-	if (strings->count < strings->capacity)
-		return 0;
-	if (capacity < strings->capacity)
-		return -ENOMEM;
-	offsets = reallocarray(strings->offsets, capacity, sizeof(*offsets));
-	if (!offsets)
-		return -ENOMEM;
-	strings->offsets = offsets;
-	strings->capacity = capacity;
 	return 0;
 }
 
@@ -134,7 +118,8 @@ int fgt_strings_intern(struct fgt_strings *strings, const char *text,
 		*ret_id = strings->buckets[bucket] - 1;
 		return 0;
 	}
-	error = grow_offsets(strings);
+	error = FGT_ARRAY_GROW(strings->offsets, strings->count,
+			       strings->capacity);
 	if (error)
 		return error;
 	error = grow_bytes(strings, len + 1);

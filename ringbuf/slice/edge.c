@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "ringbuf/base/array.h"
+
 static int compare(const void *left, const void *right)
 {
 	const struct fgt_edge *a = left, *b = right;
@@ -40,9 +42,7 @@ int fgt_edges_narrow(const struct fgt_ring_slice *source,
 		     const uint32_t *threads, uint32_t first_tick,
 		     struct fgt_ring_slice *result)
 {
-	result->edges =
-		calloc((size_t)source->edge_count + 1, sizeof(*result->edges));
-	if (!result->edges)
+	if (!FGT_ARRAY_NEW(result->edges, source->edge_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->edge_count; i++) {
 		struct fgt_edge edge = source->edges[i];

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "ringbuf/base/array.h"
+
 /* Periods before tick; pace is the one in force there, NULL: the nominal. */
 static uint64_t periods_before(const struct fgt_pace *pace, uint32_t tick)
 {
@@ -19,17 +21,10 @@ static uint64_t periods_before(const struct fgt_pace *pace, uint32_t tick)
 static const struct fgt_pace *find(const struct fgt_ring_slice *slice,
 				   uint32_t tick)
 {
-	uint32_t low = 0, high = slice->pace_count;
+	size_t count = FGT_ARRAY_BISECT(at, slice->pace_count,
+					slice->paces[at].first_tick <= tick);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (slice->paces[middle].first_tick <= tick)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? &slice->paces[low - 1] : NULL;
+	return count ? &slice->paces[count - 1] : NULL;
 }
 
 int fgt_pace_add(struct fgt_ring_slice *slice, uint32_t first_tick,

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/wall_clock.h"
 
 int fgt_slice_new(struct fgt_ring_slice **ret_slice)
@@ -57,19 +58,12 @@ const char *fgt_slice_string(const struct fgt_ring_slice *slice, uint32_t id)
 const char *fgt_slice_state_name(const struct fgt_ring_slice *slice,
 				 uint32_t state)
 {
-	uint32_t low = 0, high = slice->state_count;
+	size_t found = FGT_ARRAY_BISECT(at, slice->state_count,
+					slice->states[at].state < state);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (slice->states[middle].state < state)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < slice->state_count && slice->states[low].state == state &&
-	    slice->states[low].name)
-		return fgt_slice_string(slice, slice->states[low].name);
+	if (found < slice->state_count && slice->states[found].state == state &&
+	    slice->states[found].name)
+		return fgt_slice_string(slice, slice->states[found].name);
 	return "unknown";
 }
 

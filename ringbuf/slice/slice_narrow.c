@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
 #include "ringbuf/slice/spans.h"
@@ -55,18 +56,10 @@ static int marks_init(struct marks *marks, const struct fgt_ring_slice *source)
 static uint32_t count_ticks(const struct fgt_ring_slice *slice,
 			    uint64_t time_ns, bool is_inclusive)
 {
-	uint32_t low = 0, high = slice->tick_count;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (slice->tick_ns[middle] < time_ns ||
-		    (is_inclusive && slice->tick_ns[middle] == time_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return (uint32_t)FGT_ARRAY_BISECT(
+		at, slice->tick_count,
+		slice->tick_ns[at] < time_ns ||
+			(is_inclusive && slice->tick_ns[at] == time_ns));
 }
 
 /* Clips a run to the kept ticks; false if nothing of it is left. */
@@ -96,9 +89,7 @@ static int keep_runs(struct narrowing *narrowing)
 	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
 
-	result->runs =
-		calloc((size_t)source->run_count + 1, sizeof(*result->runs));
-	if (!result->runs)
+	if (!FGT_ARRAY_NEW(result->runs, source->run_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->run_count; i++) {
 		struct fgt_run run = source->runs[i];
@@ -163,9 +154,7 @@ static int copy_threads(struct narrowing *narrowing)
 	uint32_t *marks = narrowing->marks.threads;
 	int error = 0;
 
-	result->threads = calloc((size_t)source->thread_count + 1,
-				 sizeof(*result->threads));
-	if (!result->threads)
+	if (!FGT_ARRAY_NEW(result->threads, source->thread_count))
 		return -ENOMEM;
 	result->thread_count = number_marks(marks, source->thread_count);
 	for (uint32_t i = 0; i < source->thread_count && !error; i++) {
@@ -186,9 +175,7 @@ static int copy_nodes(struct narrowing *narrowing)
 	struct fgt_ring_slice *result = narrowing->result;
 	const struct marks *marks = &narrowing->marks;
 
-	result->nodes =
-		calloc((size_t)source->node_count + 1, sizeof(*result->nodes));
-	if (!result->nodes)
+	if (!FGT_ARRAY_NEW(result->nodes, source->node_count))
 		return -ENOMEM;
 	result->node_count = number_marks(marks->nodes, source->node_count);
 	for (uint32_t i = 0; i < source->node_count; i++) {
@@ -241,14 +228,10 @@ static int copy_frames(struct narrowing *narrowing)
 	const struct marks *marks = &narrowing->marks;
 	int error = 0;
 
-	result->frames = calloc((size_t)source->frame_count + 1,
-				sizeof(*result->frames));
-	if (!result->frames)
+	if (!FGT_ARRAY_NEW(result->frames, source->frame_count))
 		return -ENOMEM;
 	result->frame_count = number_marks(marks->frames, source->frame_count);
-	result->symbols = calloc((size_t)source->symbol_count + 1,
-				 sizeof(*result->symbols));
-	if (!result->symbols)
+	if (!FGT_ARRAY_NEW(result->symbols, source->symbol_count))
 		return -ENOMEM;
 	result->symbol_capacity = source->symbol_count;
 	for (uint32_t i = 0; i < source->frame_count && !error; i++) {
@@ -273,9 +256,7 @@ static int copy_images(struct narrowing *narrowing)
 	uint32_t *marks = narrowing->marks.images;
 	int error = 0;
 
-	result->images = calloc((size_t)source->image_count + 1,
-				sizeof(*result->images));
-	if (!result->images)
+	if (!FGT_ARRAY_NEW(result->images, source->image_count))
 		return -ENOMEM;
 	result->image_count = number_marks(marks, source->image_count);
 	for (uint32_t i = 0; i < source->image_count && !error; i++) {
@@ -312,9 +293,7 @@ static int copy_states(struct narrowing *narrowing)
 
 	for (uint32_t i = 0; i < result->run_count; i++)
 		is_used[result->runs[i].state] = true;
-	result->states = calloc((size_t)source->state_count + 1,
-				sizeof(*result->states));
-	if (!result->states)
+	if (!FGT_ARRAY_NEW(result->states, source->state_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->state_count && !error; i++) {
 		struct fgt_slice_state *state;

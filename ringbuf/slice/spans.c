@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
 
 static uint64_t end_of(uint64_t end_ns)
@@ -196,21 +197,14 @@ const struct fgt_slice_label *
 fgt_spans_labels(const struct fgt_ring_slice *slice, uint32_t span,
 		 uint32_t *ret_count)
 {
-	uint32_t low = 0, high = slice->label_count, end;
+	size_t first = FGT_ARRAY_BISECT(at, slice->label_count,
+					slice->labels[at].span < span);
+	size_t end = first;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (slice->labels[middle].span < span)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	end = low;
 	while (end < slice->label_count && slice->labels[end].span == span)
 		end++;
-	*ret_count = end - low;
-	return end > low ? slice->labels + low : NULL;
+	*ret_count = (uint32_t)(end - first);
+	return end > first ? slice->labels + first : NULL;
 }
 
 /* ---- Narrowing ---------------------------------------------------------- */
@@ -281,9 +275,7 @@ static int copy_tasks(struct span_narrowing *narrowing)
 	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
-	result->tasks =
-		calloc((size_t)source->task_count + 1, sizeof(*result->tasks));
-	if (!result->tasks)
+	if (!FGT_ARRAY_NEW(result->tasks, source->task_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->task_count && !r; i++) {
 		struct fgt_slice_task *task;
@@ -305,9 +297,7 @@ static int copy_spans(struct span_narrowing *narrowing)
 	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
-	result->spans =
-		calloc((size_t)source->span_count + 1, sizeof(*result->spans));
-	if (!result->spans)
+	if (!FGT_ARRAY_NEW(result->spans, source->span_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->span_count && !r; i++) {
 		struct fgt_slice_span *span;
@@ -328,9 +318,7 @@ static int copy_marks(struct span_narrowing *narrowing)
 	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
-	result->marks =
-		calloc((size_t)source->mark_count + 1, sizeof(*result->marks));
-	if (!result->marks)
+	if (!FGT_ARRAY_NEW(result->marks, source->mark_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->mark_count && !r; i++) {
 		struct fgt_slice_mark mark = source->marks[i];
@@ -381,9 +369,7 @@ static int copy_counters(struct span_narrowing *narrowing)
 	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
-	result->counters = calloc((size_t)source->counter_count + 1,
-				  sizeof(*result->counters));
-	if (!result->counters)
+	if (!FGT_ARRAY_NEW(result->counters, source->counter_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->counter_count && !r; i++) {
 		struct fgt_slice_counter counter = source->counters[i];
@@ -419,9 +405,7 @@ static int copy_labels(struct span_narrowing *narrowing)
 	struct fgt_ring_slice *result = narrowing->result;
 	int r = 0;
 
-	result->labels = calloc((size_t)source->label_count + 1,
-				sizeof(*result->labels));
-	if (!result->labels)
+	if (!FGT_ARRAY_NEW(result->labels, source->label_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < source->label_count && !r; i++) {
 		struct fgt_slice_label label = source->labels[i];

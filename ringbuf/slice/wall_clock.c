@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"
 
 #define STEP_NS 50000000ull /* NTP slews at most 0.5 ms a second */
@@ -85,21 +86,12 @@ uint64_t fgt_wall_to_mono(const struct fgt_anchor *anchors, uint32_t count,
 uint64_t fgt_wall_at(const struct fgt_anchor *anchors, uint32_t count,
 		     uint64_t mono_ns)
 {
-	const struct fgt_anchor *anchor = anchors;
-	uint32_t low = 0, high = count;
+	size_t passed =
+		FGT_ARRAY_BISECT(at, count, anchors[at].mono_ns <= mono_ns);
+	const struct fgt_anchor *anchor = anchors + (passed ? passed - 1 : 0);
 
 	if (!count)
 		return 0;
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (anchors[middle].mono_ns <= mono_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low)
-		anchor = &anchors[low - 1];
 	/* Unsigned wrap-around makes this right on both sides of the anchor. */
 	return anchor->wall_ns + (mono_ns - anchor->mono_ns);
 }

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/spans.h"
 
 static int intern(const struct fgt_span_gathering *all,
@@ -24,8 +25,7 @@ static int put_tasks(struct fgt_span_gathering *all)
 	struct fgt_ring_slice *slice = all->slice;
 	struct fgt_span_item **order = all->order;
 
-	slice->tasks = calloc(all->task_count + 1, sizeof(*slice->tasks));
-	if (!slice->tasks)
+	if (!FGT_ARRAY_NEW(slice->tasks, all->task_count))
 		return -ENOMEM;
 	for (size_t i = 0; i < all->task_count; i++) {
 		struct fgt_slice_task *task = &slice->tasks[slice->task_count];
@@ -98,8 +98,7 @@ static int put_spans(struct fgt_span_gathering *all,
 	struct fgt_ring_slice *slice = all->slice;
 	size_t count = choose_spans(all, order);
 
-	slice->spans = calloc(count + 1, sizeof(*slice->spans));
-	if (!slice->spans)
+	if (!FGT_ARRAY_NEW(slice->spans, count))
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const struct fgt_span_item *item = order[i];
@@ -187,8 +186,7 @@ static struct span_place *new_places(const struct fgt_ring_slice *slice)
 {
 	struct span_place *places;
 
-	places = calloc((size_t)slice->span_count + 1, sizeof(*places));
-	if (!places)
+	if (!FGT_ARRAY_NEW(places, slice->span_count))
 		return NULL;
 	for (uint32_t i = 0; i < slice->span_count; i++)
 		places[i] = (struct span_place){ slice->spans[i].number, i };

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/spans.h"
 
 static void gathering_done(struct fgt_span_gathering *all)
@@ -165,17 +166,10 @@ static size_t unite(struct fgt_span_item *items, size_t count)
 struct fgt_span_item *fgt_span_find(struct fgt_span_item *items, size_t count,
 				    uint64_t number)
 {
-	size_t low = 0, high = count;
+	size_t found = FGT_ARRAY_BISECT(at, count, items[at].number < number);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (items[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < count && items[low].number == number ? &items[low] : NULL;
+	return found < count && items[found].number == number ? &items[found]
+							      : NULL;
 }
 
 /* By task, then by begin, what is around before what is within. */
@@ -233,8 +227,7 @@ static int end_by_track(struct fgt_span_gathering *all)
 {
 	struct fgt_span_item **order;
 
-	order = calloc(all->task_count + 1, sizeof(*order));
-	if (!order)
+	if (!FGT_ARRAY_NEW(order, all->task_count))
 		return -ENOMEM;
 	all->order = order;
 	for (size_t i = 0; i < all->task_count; i++)

@@ -16,6 +16,7 @@
 
 #include "agent/symbols/elf/dwarf_strings.h"
 #include "agent/symbols/elf/intervals.h"
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"
 
 #define UNITS_MAX   (256u << 10)
@@ -87,18 +88,11 @@ static int add_ranges(struct fgt_dwarf_names *names, Dwarf_Die *entry,
 
 static int add_unit(struct fgt_dwarf_names *names, Dwarf_Die *entry)
 {
-	size_t capacity = names->unit_capacity ? names->unit_capacity * 2 : 64;
-	struct unit *grown;
-
 	if (names->unit_count >= UNITS_MAX)
 		return -EFBIG;
-	if (names->unit_count == names->unit_capacity) {
-		grown = realloc(names->units, capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		names->units = grown;
-		names->unit_capacity = capacity;
-	}
+	if (FGT_ARRAY_GROW(names->units, names->unit_count,
+			   names->unit_capacity))
+		return -ENOMEM;
 	names->units[names->unit_count] =
 		(struct unit){ .entry = dwarf_dieoffset(entry) };
 	return add_ranges(names, entry, &names->ranges, names->unit_count++);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/strings.h"
 
 #define SLOTS_MAX   (1u << 18)
@@ -74,15 +75,8 @@ static int add_slot(struct plt_slot **slots, size_t *count, size_t *capacity,
 {
 	if (*count >= SLOTS_MAX)
 		return -EFBIG;
-	if (*count == *capacity) {
-		size_t more = *capacity ? *capacity * 2 : 64;
-		struct plt_slot *grown = realloc(*slots, more * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		*slots = grown;
-		*capacity = more;
-	}
+	if (FGT_ARRAY_GROW(*slots, *count, *capacity))
+		return -ENOMEM;
 	(*slots)[(*count)++] = *slot;
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <gelf.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/strings.h"
 
 #define SYMBOLS_MAX	(4u << 20)
@@ -64,18 +65,10 @@ void fgt_elf_symbols_free(struct fgt_elf_symbols *symbols)
 static int add_entry(struct fgt_elf_symbols *symbols,
 		     const struct symbol_entry *entry)
 {
-	size_t capacity = symbols->capacity ? symbols->capacity * 2 : 256;
-	struct symbol_entry *grown;
-
 	if (symbols->count >= SYMBOLS_MAX)
 		return -EFBIG;
-	if (symbols->count == symbols->capacity) {
-		grown = realloc(symbols->entries, capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		symbols->entries = grown;
-		symbols->capacity = capacity;
-	}
+	if (FGT_ARRAY_GROW(symbols->entries, symbols->count, symbols->capacity))
+		return -ENOMEM;
 	symbols->entries[symbols->count++] = *entry;
 	return 0;
 }
@@ -296,27 +289,11 @@ int fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols)
 	return 0;
 }
 
-/* How many entries start at or before address. */
-static size_t count_before(const struct fgt_elf_symbols *symbols,
-			   uint64_t address)
-{
-	size_t low = 0, high = symbols->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symbols->entries[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,
 				 uint64_t address)
 {
-	size_t count = count_before(symbols, address);
+	size_t count = FGT_ARRAY_BISECT(at, symbols->count,
+					symbols->entries[at].start <= address);
 	const struct symbol_entry *best = NULL;
 
 	for (size_t i = count, left = ALIASES_MAX; i && left; i--, left--) {

@@ -9,26 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
+
 #define INTERVALS_MAX (4u << 20)
 #define STEPS_MAX     4096 /* ranges looked at for one address */
 
 int fgt_intervals_add(struct fgt_intervals *intervals, uint64_t low,
 		      uint64_t high, uint64_t value)
 {
-	size_t capacity = intervals->capacity ? intervals->capacity * 2 : 64;
-	struct fgt_interval *grown;
-
 	if (high <= low)
 		return 0;
 	if (intervals->count >= INTERVALS_MAX)
 		return -EFBIG;
-	if (intervals->count == intervals->capacity) {
-		grown = realloc(intervals->items, capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		intervals->items = grown;
-		intervals->capacity = capacity;
-	}
+	if (FGT_ARRAY_GROW(intervals->items, intervals->count,
+			   intervals->capacity))
+		return -ENOMEM;
 	intervals->items[intervals->count++] = (struct fgt_interval){
 		.low = low, .high = high, .value = value
 	};
@@ -71,18 +66,11 @@ void fgt_intervals_sort(struct fgt_intervals *intervals)
 const struct fgt_interval *
 fgt_intervals_find(const struct fgt_intervals *intervals, uint64_t address)
 {
-	size_t low = 0, high = intervals->count;
+	size_t end = FGT_ARRAY_BISECT(at, intervals->count,
+				      intervals->items[at].low <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (intervals->items[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t left = STEPS_MAX; low && left; low--, left--) {
-		const struct fgt_interval *item = &intervals->items[low - 1];
+	for (size_t left = STEPS_MAX; end && left; end--, left--) {
+		const struct fgt_interval *item = &intervals->items[end - 1];
 
 		if (item->high > address)
 			return item;

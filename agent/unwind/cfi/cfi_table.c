@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "agent/unwind/cfi/cfi_entry.h"
+#include "ringbuf/base/array.h"
 
 #define SECTION_BYTES_MAX (64u << 20)
 #define LAZY_BYTES_MIN	  16384u /* smaller ones are read at once */
@@ -250,18 +251,10 @@ static int compare_entries(const void *a, const void *b)
 static int append_entry(struct indexed_section *indexed, size_t *capacity,
 			uint64_t start, uint64_t offset)
 {
-	struct index_entry *grown;
-
 	if (indexed->count == INDEX_ENTRIES_MAX)
 		return -EFBIG;
-	if (indexed->count == *capacity) {
-		*capacity = *capacity ? *capacity * 2 : 256;
-		grown = reallocarray(indexed->entries, *capacity,
-				     sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		indexed->entries = grown;
-	}
+	if (FGT_ARRAY_GROW(indexed->entries, indexed->count, *capacity))
+		return -ENOMEM;
 	indexed->entries[indexed->count].start = start;
 	indexed->entries[indexed->count].offset = (uint32_t)offset;
 	indexed->count++;
@@ -390,20 +383,13 @@ static int find_by_hdr(const struct fgt_cfi_table *table, uint64_t address,
 static int find_by_index(const struct indexed_section *indexed,
 			 uint64_t address, struct fgt_cfi_rule *ret_rule)
 {
-	size_t low = 0, high = indexed->count;
+	size_t count = FGT_ARRAY_BISECT(at, indexed->count,
+					indexed->entries[at].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (indexed->entries[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	if (!count)
 		return -ENOENT;
 	return take_if_covering(&indexed->section,
-				indexed->entries[low - 1].offset, address,
+				indexed->entries[count - 1].offset, address,
 				ret_rule);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/unwind/maps/maps_table.h"
+#include "ringbuf/base/array.h"
 
 void fgt_maps_free(struct fgt_maps *maps)
 {
@@ -23,19 +24,12 @@ void fgt_maps_free(struct fgt_maps *maps)
 const struct fgt_mapping *fgt_maps_find(const struct fgt_maps *maps,
 					uint64_t address)
 {
-	size_t low = 0, high = maps->count;
+	size_t found = FGT_ARRAY_BISECT(at, maps->count,
+					maps->mappings[at].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps->mappings[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == maps->count || address < maps->mappings[low].start)
+	if (found == maps->count || address < maps->mappings[found].start)
 		return NULL;
-	return &maps->mappings[low];
+	return &maps->mappings[found];
 }
 
 uint64_t fgt_maps_serial(const struct fgt_maps *maps)

@@ -13,6 +13,7 @@
 #include "agent/unwind/maps/maps_open.h"
 #include "agent/unwind/maps/maps_table.h"
 #include "agent/unwind/maps/maps_text.h"
+#include "ringbuf/base/array.h"
 
 #define MAPPINGS_MAX   65536u
 #define IMAGES_MAX     8192u
@@ -29,24 +30,6 @@ struct builder {
 	uint64_t head_dev, head_ino, head_start; /* last mapping of offset 0 */
 	bool is_inconsistent;
 };
-
-static int append_image(struct fgt_maps *maps, uint32_t *ret_index)
-{
-	struct fgt_maps_image *grown;
-	size_t capacity;
-
-	if (maps->image_count == maps->image_capacity) {
-		capacity = maps->image_capacity ? maps->image_capacity * 2 : 8;
-		grown = reallocarray(maps->images, capacity, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		maps->images = grown;
-		maps->image_capacity = capacity;
-	}
-	*ret_index = (uint32_t)maps->image_count;
-	memset(&maps->images[maps->image_count++], 0, sizeof(*maps->images));
-	return 0;
-}
 
 static void describe_image(struct fgt_maps_image *slot,
 			   const struct fgt_maps_line *line)
@@ -126,16 +109,17 @@ static int assign_image(struct builder *builder,
 		builder->is_inconsistent = true;
 	describe_image(&slot, line);
 	if (!find_image(maps, &slot, ret_index)) {
-		if (maps->image_count == IMAGES_MAX)
-			r = -ENOSPC;
-		else
-			r = append_image(maps, ret_index);
-		if (r == -ENOMEM || r == -ENOSPC) {
-			fgt_image_file_put(slot.file);
-			return r == -ENOMEM ? r : 0;
+		r = maps->image_count == IMAGES_MAX
+			    ? -ENOSPC
+			    : FGT_ARRAY_GROW(maps->images, maps->image_count,
+					     maps->image_capacity);
+		if (r == 0) {
+			*ret_index = (uint32_t)maps->image_count;
+			maps->images[maps->image_count++] = slot;
+			return 0;
 		}
-		maps->images[*ret_index] = slot;
-		return 0;
+		fgt_image_file_put(slot.file);
+		return r == -ENOMEM ? r : 0;
 	}
 	fgt_image_file_put(slot.file);
 	image = &maps->images[*ret_index].image;
@@ -147,19 +131,10 @@ static int assign_image(struct builder *builder,
 static int append_mapping(struct fgt_maps *maps,
 			  const struct fgt_mapping *mapping)
 {
-	struct fgt_mapping *grown;
-	size_t capacity;
-
 	if (maps->count == MAPPINGS_MAX)
 		return 0;
-	if (maps->count == maps->capacity) {
-		capacity = maps->capacity ? maps->capacity * 2 : 64;
-		grown = reallocarray(maps->mappings, capacity, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		maps->mappings = grown;
-		maps->capacity = capacity;
-	}
+	if (FGT_ARRAY_GROW(maps->mappings, maps->count, maps->capacity))
+		return -ENOMEM;
 	maps->mappings[maps->count++] = *mapping;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/spans.h"
 #include "ringbuf/spans/span_log.h"
 #include "upload/format/chrome/chrome.h"
@@ -294,17 +295,10 @@ static int number_tracks(struct tasks *tasks)
 
 static bool has_thread(const struct fgt_ring_slice *slice, int32_t tid)
 {
-	uint32_t low = 0, high = slice->thread_count;
+	size_t found = FGT_ARRAY_BISECT(at, slice->thread_count,
+					slice->threads[at].tid < tid);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (slice->threads[middle].tid < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < slice->thread_count && slice->threads[low].tid == tid;
+	return found < slice->thread_count && slice->threads[found].tid == tid;
 }
 
 static void put_marks(struct tasks *tasks)
