@@ -52,11 +52,11 @@ static void open_memory(struct fgt_sampled *sampled)
 	fgt_fd_close(FGT_TAKE_FD(sampled->memory_fd));
 	/* An exec of this very process would end the sampler, too. */
 	if (sampled->look.is_embedded || !sampled->look.stacks.maps ||
-	    !fgt_maps_image_count(sampled->look.stacks.maps))
+	    !sampled->look.stacks.maps->image_count)
 		return;
 	if (fgt_process_open_memory(&sampled->look.process, &dir_fd, &tid) < 0)
 		return;
-	image = fgt_maps_image(sampled->look.stacks.maps, 0);
+	image = &sampled->look.stacks.maps->images[0].image;
 	sampled->memory_probe = image->start;
 	sampled->memory_fd = openat(dir_fd, "mem", O_RDONLY | O_CLOEXEC);
 }

@@ -314,37 +314,6 @@ static int flatten(struct fgt_perfmap *map)
 	return sweep(map, lines, count, &heap);
 }
 
-static int finish(struct fgt_perfmap *map)
-{
-	int error = parse(map);
-
-	return error ? error : flatten(map);
-}
-
-int fgt_perfmap_parse(const char *text, size_t len,
-		      struct fgt_perfmap **ret_map)
-{
-	FGT_AUTO(fgt_perfmap_free) struct fgt_perfmap *map = NULL;
-	int error;
-
-	if (len > FGT_PERFMAP_BYTES_MAX)
-		return -EFBIG;
-	map = calloc(1, sizeof(*map));
-	if (!map)
-		return -ENOMEM;
-	map->text = malloc(len + 1);
-	if (!map->text)
-		return -ENOMEM;
-	memcpy(map->text, text, len);
-	map->text[len] = '\0';
-	map->len = len;
-	error = finish(map);
-	if (error)
-		return error;
-	*ret_map = FGT_TAKE(map);
-	return 0;
-}
-
 static bool is_current(const struct fgt_perfmap *map, int fd)
 {
 	struct stat status;
@@ -375,7 +344,9 @@ int fgt_perfmap_refresh(int root_fd, int32_t ns_pid, uint32_t uid,
 		return -ENOMEM;
 	error = read_text(fresh, fd);
 	if (!error)
-		error = finish(fresh);
+		error = parse(fresh);
+	if (!error)
+		error = flatten(fresh);
 	if (error)
 		return error;
 	*map = FGT_TAKE(fresh);

@@ -98,10 +98,11 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 	symbolizer->helper.path = options->helper_path;
 	symbolizer->helper.is_local = options->is_local;
 	error = set_places(symbolizer, options);
-	if (!error)
-		error = fgt_name_cache_new(&symbolizer->cache);
 	if (error)
 		return error;
+	symbolizer->cache = fgt_name_cache_new();
+	if (!symbolizer->cache)
+		return -ENOMEM;
 	*ret_symbolizer = FGT_TAKE(symbolizer);
 	return 0;
 }
@@ -280,8 +281,7 @@ static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
 			      &resolver->left_ms, &symbolizer->reply);
 }
 
-/* Fills the cache for addresses. Only -ENOMEM; other errors are in *ret_reason.
- * */
+/* Fills the cache for addresses. Only -ENOMEM; *ret_reason has other errors. */
 static int ask(struct resolver *resolver, struct fgt_name_image *image,
 	       const struct fgt_slice_image *slice_image,
 	       const uint64_t *addresses, size_t count,

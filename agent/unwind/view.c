@@ -94,8 +94,8 @@ static struct fgt_image_file *find_file(const struct fgt_view *view,
 
 	if (!mapping || mapping->image == FGT_MAPS_NO_IMAGE)
 		return NULL;
-	*ret_bias = fgt_maps_image(view->maps, mapping->image)->bias;
-	return fgt_maps_image_file(view->maps, mapping->image);
+	*ret_bias = view->maps->images[mapping->image].image.bias;
+	return view->maps->images[mapping->image].file;
 }
 
 size_t fgt_view_read_code(const struct fgt_view *view, uint64_t address,
@@ -115,9 +115,9 @@ void fgt_view_init(struct fgt_view *view, const struct fgt_maps *maps,
 		   struct fgt_view_places *places, struct fgt_cfi_rows *rows)
 {
 	/* Not by pointer: new maps may lie where old ones did. */
-	if (places->maps_serial != fgt_maps_serial(maps)) {
+	if (places->maps_serial != maps->serial) {
 		memset(places, 0, sizeof(*places));
-		places->maps_serial = fgt_maps_serial(maps);
+		places->maps_serial = maps->serial;
 	}
 	memset(view, 0, sizeof(*view));
 	view->maps = maps;
@@ -249,7 +249,7 @@ static bool is_unreadable_code(const struct fgt_view *view, uint64_t address)
 
 	return mapping && mapping->is_executable &&
 	       (mapping->image == FGT_MAPS_NO_IMAGE ||
-		!fgt_maps_image_file(view->maps, mapping->image));
+		!view->maps->images[mapping->image].file);
 }
 
 int fgt_view_find_call(const struct fgt_view *view, uint64_t return_pc,

@@ -104,7 +104,7 @@ static bool is_root_without_rules(const struct fgt_walk *walk)
 	mapping = fgt_maps_find(walk->view.maps, state->pc);
 	return !state->is_exact && mapping &&
 	       mapping->image != FGT_MAPS_NO_IMAGE &&
-	       fgt_maps_image_file(walk->view.maps, mapping->image) &&
+	       walk->view.maps->images[mapping->image].file &&
 	       fgt_regs_get(&state->regs, fgt_arch_host.fp, &fp) && fp == 0;
 }
 

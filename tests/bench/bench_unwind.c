@@ -200,7 +200,8 @@ static void bench_rows(void)
 	printf("unwind.first_pc_of_libc %.0f us, its tables are read\n",
 	       (double)first_ns / 1e3);
 	printf("unwind.rows %zu bytes for these, %zu at most\n",
-	       fgt_cfi_rows_size(view.rows), FGT_CFI_ROWS_BYTES_MAX);
+	       view.rows->used * sizeof(struct fgt_cfi_slot),
+	       FGT_CFI_ROWS_BYTES_MAX);
 	free(ns);
 	stop(&target);
 }

@@ -28,11 +28,14 @@ static void find_all(struct fgt_symbol_image *image, uint64_t entry,
 	for (int i = 0; i < ADDRESSES; i++) {
 		struct fgt_names names;
 
+		uint64_t address = entry + offsets[i] - 0x8000u;
+
 		bytes.len = 0;
-		if (!fgt_symbol_image_find(image, entry + offsets[i] - 0x8000u,
+		if (!fgt_symbol_image_find(image, &address, 1,
 					   FGT_DEMANGLE_FULL, deadline_ns,
 					   &bytes) &&
-		    fgt_names_unpack(bytes.data, bytes.len, &names))
+		    fgt_names_unpack(bytes.data + sizeof(uint32_t),
+				     bytes.len - sizeof(uint32_t), &names))
 			__builtin_trap();
 	}
 	fgt_bytes_done(&bytes);

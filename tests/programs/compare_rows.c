@@ -130,7 +130,7 @@ static void print_stack(const char *name, const struct way *way)
 		const struct fgt_image *image = NULL;
 
 		if (mapping && mapping->image != FGT_MAPS_NO_IMAGE)
-			image = fgt_maps_image(maps, mapping->image);
+			image = &maps->images[mapping->image].image;
 		printf("#   %" PRIx64 " flags %u %s\n",
 		       image ? pc - image->bias : pc, way->frames[i].flags,
 		       image ? image->path : "");
@@ -226,9 +226,9 @@ int main(int argc, char **argv)
 	printf("complete %" PRIu64 "\n", complete_count);
 	printf("frames %" PRIu64 "\n", rows.frame_count);
 	/* How many addresses the stacks went through. */
-	printf("addresses %zu\n",
-	       fgt_cfi_rows_size(fgt_image_cache_rows(cache)) /
-		       sizeof(struct fgt_cfi_slot));
+	printf("addresses %zu\n", fgt_image_cache_rows(cache)->used *
+					  sizeof(struct fgt_cfi_slot) /
+					  sizeof(struct fgt_cfi_slot));
 	printf("rows_ns_per_frame %.1f\n",
 	       (double)rows.ns / (double)rows.frame_count);
 	printf("libunwind_ns_per_frame %.1f\n",

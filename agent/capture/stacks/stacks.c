@@ -101,7 +101,7 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		return 0;
 	}
 	drop_maps(stacks);
-	count = fgt_maps_image_count(maps);
+	count = maps->image_count;
 	stacks->ring_images = calloc(count ? count : 1, sizeof(uint32_t));
 	if (!stacks->ring_images)
 		return -ENOMEM;
@@ -164,8 +164,7 @@ static uint32_t ring_image(struct fgt_stacks *stacks, uint32_t image)
 	if (image >= stacks->image_count)
 		return FGT_IMAGE_NONE;
 	if (stacks->ring_images[image] == FGT_IMAGE_NONE &&
-	    fgt_ring_image_get(stacks->ring,
-			       fgt_maps_image(stacks->maps, image),
+	    fgt_ring_image_get(stacks->ring, &stacks->maps->images[image].image,
 			       &stacks->ring_images[image]) < 0)
 		stacks->ring_images[image] = FGT_IMAGE_NONE;
 	return stacks->ring_images[image];
@@ -189,7 +188,7 @@ static void intern(struct fgt_stacks *stacks,
 	frame->image = ring_image(stacks, mapping->image);
 	if (frame->image != FGT_IMAGE_NONE)
 		frame->address -=
-			fgt_maps_image(stacks->maps, mapping->image)->bias;
+			stacks->maps->images[mapping->image].image.bias;
 }
 
 static size_t put_marker(struct fgt_frame *frames, enum fgt_marker marker)

@@ -38,14 +38,9 @@ struct fgt_elf_symbols {
 	struct piece *pieces; /* names that were added by hand */
 };
 
-int fgt_elf_symbols_new(struct fgt_elf_symbols **ret_symbols)
+struct fgt_elf_symbols *fgt_elf_symbols_new(void)
 {
-	struct fgt_elf_symbols *symbols = calloc(1, sizeof(*symbols));
-
-	if (!symbols)
-		return -ENOMEM;
-	*ret_symbols = symbols;
-	return 0;
+	return calloc(1, sizeof(struct fgt_elf_symbols));
 }
 
 void fgt_elf_symbols_free(struct fgt_elf_symbols *symbols)
@@ -266,14 +261,14 @@ static int compare_entries(const void *left, const void *right)
 	return strncmp(a->name, b->name, FGT_STRING_MAX);
 }
 
-int fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols)
+void fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols)
 {
 	struct symbol_entry *entries = symbols->entries;
 	uint64_t max_end = 0;
 	size_t kept = 0;
 
 	if (!symbols->count)
-		return 0;
+		return;
 	qsort(entries, symbols->count, sizeof(*entries), compare_entries);
 	for (size_t i = 0; i < symbols->count; i++) {
 		/* An alias that covers no more than the better one. */
@@ -286,7 +281,6 @@ int fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols)
 		entries[kept++].max_end = max_end;
 	}
 	symbols->count = kept;
-	return 0;
 }
 
 const char *fgt_elf_symbols_find(const struct fgt_elf_symbols *symbols,

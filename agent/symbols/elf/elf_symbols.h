@@ -21,7 +21,8 @@ enum fgt_elf_table {
 	FGT_ELF_DYNSYM,
 };
 
-int fgt_elf_symbols_new(struct fgt_elf_symbols **ret_symbols);
+/* NULL without memory. */
+struct fgt_elf_symbols *fgt_elf_symbols_new(void);
 void fgt_elf_symbols_free(struct fgt_elf_symbols *symbols);
 FGT_DEFINE_AUTO(struct fgt_elf_symbols *, fgt_elf_symbols_free);
 
@@ -38,7 +39,7 @@ int fgt_elf_symbols_add_one(struct fgt_elf_symbols *symbols, uint64_t address,
 			    uint64_t size, const char *name);
 
 /* Sorts; call once after the last addition, before the first look-up. */
-int fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols);
+void fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols);
 
 /*
  * The name of the function that covers address: sized before sizeless,

@@ -116,16 +116,18 @@ static int load_tables(struct fgt_symbol_image *image)
 
 static int load_symbols(struct fgt_symbol_image *image)
 {
-	int error = fgt_elf_symbols_new(&image->symbols);
+	int error;
 
-	if (!error)
-		error = load_tables(image);
-	if (!error)
-		error = fgt_elf_symbols_sort(image->symbols);
-	if (!error)
-		error = unless_memory(
-			fgt_elf_plt_add(image->symbols, image->elf));
-	return error ? error : fgt_elf_symbols_sort(image->symbols);
+	image->symbols = fgt_elf_symbols_new();
+	if (!image->symbols)
+		return -ENOMEM;
+	error = load_tables(image);
+	if (error)
+		return error;
+	fgt_elf_symbols_sort(image->symbols);
+	error = unless_memory(fgt_elf_plt_add(image->symbols, image->elf));
+	fgt_elf_symbols_sort(image->symbols);
+	return error;
 }
 
 static int load_dwarf(struct fgt_symbol_image *image)
@@ -211,9 +213,9 @@ static void add_name(struct fgt_symbol_image *image, const char *name,
 	};
 }
 
-int fgt_symbol_image_find(struct fgt_symbol_image *image, uint64_t address,
-			  enum fgt_demangle mode, uint64_t deadline_ns,
-			  struct fgt_bytes *bytes)
+static int find(struct fgt_symbol_image *image, uint64_t address,
+		enum fgt_demangle mode, uint64_t deadline_ns,
+		struct fgt_bytes *bytes)
 {
 	const char *symbol = fgt_elf_symbols_find(image->symbols, address);
 	struct fgt_dwarf_call calls[FGT_NAMES_MAX];
@@ -235,4 +237,25 @@ int fgt_symbol_image_find(struct fgt_symbol_image *image, uint64_t address,
 	else
 		add_name(image, symbol, NULL, mode, &names);
 	return fgt_names_pack(&names, bytes);
+}
+
+int fgt_symbol_image_find(struct fgt_symbol_image *image,
+			  const uint64_t *addresses, size_t count,
+			  enum fgt_demangle mode, uint64_t deadline_ns,
+			  struct fgt_bytes *bytes)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		size_t at = bytes->len;
+		uint32_t len = 0;
+
+		error = fgt_bytes_append(bytes, &len, sizeof(len));
+		if (error)
+			break;
+		error = find(image, addresses[i], mode, deadline_ns, bytes);
+		len = (uint32_t)(bytes->len - at - sizeof(len));
+		memcpy(bytes->data + at, &len, sizeof(len));
+	}
+	return error;
 }

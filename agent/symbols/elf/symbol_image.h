@@ -27,12 +27,13 @@ FGT_DEFINE_AUTO(struct fgt_symbol_image *, fgt_symbol_image_close);
 uint64_t fgt_symbol_image_count_bytes(const struct fgt_symbol_image *image);
 
 /*
- * Appends the packed names (names.h) of one address. DWARF is left out once
- * deadline_ns (CLOCK_MONOTONIC) is over. -ENOMEM, -EFBIG.
+ * Appends for each address a length (4 bytes) and its packed names (names.h).
+ * DWARF is left out once deadline_ns (CLOCK_MONOTONIC) is over. -ENOMEM, -EFBIG.
  *
  * MT-Unsafe | AS-Unsafe
  */
-int fgt_symbol_image_find(struct fgt_symbol_image *image, uint64_t address,
+int fgt_symbol_image_find(struct fgt_symbol_image *image,
+			  const uint64_t *addresses, size_t count,
 			  enum fgt_demangle mode, uint64_t deadline_ns,
 			  struct fgt_bytes *bytes);
 

@@ -9,11 +9,11 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/symbols/helper/local_names.h"
 #include "agent/symbols/helper/self_child.h"
+#include "ringbuf/base/clock.h"
 
 /* Longer than the helper's own alarm, which is the usual end. */
 #define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
@@ -54,10 +54,7 @@ void fgt_helper_stop(struct fgt_helper *helper)
 
 static int64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return (int64_t)(fgt_clock_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
 /* Waits for events until the deadline. */

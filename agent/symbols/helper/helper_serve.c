@@ -132,24 +132,13 @@ static int answer_addresses(struct server *server, struct image_slot *slot,
 			    const struct fgt_helper_request *request,
 			    const uint64_t *addresses)
 {
-	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + DWARF_MAX_NS;
-	int error = 0;
+	int error;
 
 	allow_files(server, false);
-	for (uint32_t i = 0; i < request->address_count && !error; i++) {
-		size_t at = server->reply.len;
-		uint32_t len = 0;
-
-		error = fgt_bytes_append(&server->reply, &len, sizeof(len));
-		if (error)
-			break;
-		error = fgt_symbol_image_find(
-			slot->opened, addresses[i],
-			(enum fgt_demangle)request->demangle, deadline_ns,
-			&server->reply);
-		len = (uint32_t)(server->reply.len - at - sizeof(len));
-		memcpy(server->reply.data + at, &len, sizeof(len));
-	}
+	error = fgt_symbol_image_find(
+		slot->opened, addresses, request->address_count,
+		(enum fgt_demangle)request->demangle,
+		fgt_clock_ns(CLOCK_MONOTONIC) + DWARF_MAX_NS, &server->reply);
 	allow_files(server, true);
 	return error;
 }

@@ -68,30 +68,6 @@ static int open_image(struct fgt_local_names *names,
 	return rc;
 }
 
-static int find_all(struct fgt_local_names *names,
-		    const struct fgt_helper_request *request,
-		    const uint64_t *addresses, uint64_t deadline_ns,
-		    struct fgt_bytes *reply)
-{
-	int rc = 0;
-
-	reply->len = 0;
-	for (uint32_t i = 0; i < request->address_count && rc == 0; i++) {
-		size_t at = reply->len;
-		uint32_t len = 0;
-
-		rc = fgt_bytes_append(reply, &len, sizeof(len));
-		if (rc < 0)
-			break;
-		rc = fgt_symbol_image_find(names->opened, addresses[i],
-					   (enum fgt_demangle)request->demangle,
-					   deadline_ns, reply);
-		len = (uint32_t)(reply->len - at - sizeof(len));
-		memcpy(reply->data + at, &len, sizeof(len));
-	}
-	return rc;
-}
-
 int fgt_local_names_ask(struct fgt_local_names **names,
 			const struct fgt_helper_request *request,
 			const uint64_t *addresses,
@@ -111,9 +87,12 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 		rc = open_image(*names, request, files);
 	else if ((*names)->image != request->image)
 		return -ENOENT;
+	reply->len = 0;
 	if (rc == 0)
-		rc = find_all(*names, request, addresses,
-			      start_ns + (uint64_t)*left_ms * NS_PER_MS, reply);
+		rc = fgt_symbol_image_find(
+			(*names)->opened, addresses, request->address_count,
+			(enum fgt_demangle)request->demangle,
+			start_ns + (uint64_t)*left_ms * NS_PER_MS, reply);
 	*left_ms -= (int64_t)((fgt_clock_ns(CLOCK_MONOTONIC) - start_ns) /
 			      NS_PER_MS);
 	return rc;

@@ -14,14 +14,9 @@ struct fgt_name_cache {
 	uint64_t uses, numbers;
 };
 
-int fgt_name_cache_new(struct fgt_name_cache **ret_cache)
+struct fgt_name_cache *fgt_name_cache_new(void)
 {
-	struct fgt_name_cache *cache = calloc(1, sizeof(*cache));
-
-	if (!cache)
-		return -ENOMEM;
-	*ret_cache = cache;
-	return 0;
+	return calloc(1, sizeof(struct fgt_name_cache));
 }
 
 static void forget_names(struct fgt_name_image *image)

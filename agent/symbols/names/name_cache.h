@@ -46,7 +46,8 @@ struct fgt_name_image {
 
 struct fgt_name_cache;
 
-int fgt_name_cache_new(struct fgt_name_cache **ret_cache);
+/* NULL without memory. */
+struct fgt_name_cache *fgt_name_cache_new(void);
 void fgt_name_cache_free(struct fgt_name_cache *cache);
 FGT_DEFINE_AUTO(struct fgt_name_cache *, fgt_name_cache_free);
 

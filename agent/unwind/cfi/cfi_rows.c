@@ -86,8 +86,3 @@ void fgt_cfi_rows_put(struct fgt_cfi_rows *rows, uint64_t serial,
 	slot->address = (uint32_t)address;
 	slot->row = *row;
 }
-
-size_t fgt_cfi_rows_size(const struct fgt_cfi_rows *rows)
-{
-	return rows->used * sizeof(struct fgt_cfi_slot);
-}

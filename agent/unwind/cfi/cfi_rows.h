@@ -64,7 +64,4 @@ fgt_cfi_rows_find(const struct fgt_cfi_rows *rows, uint64_t serial,
 void fgt_cfi_rows_put(struct fgt_cfi_rows *rows, uint64_t serial,
 		      uint64_t address, const struct fgt_cfi_row *row);
 
-/* Bytes of the rows that are kept now. */
-size_t fgt_cfi_rows_size(const struct fgt_cfi_rows *rows);
-
 #endif

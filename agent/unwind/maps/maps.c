@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "agent/unwind/maps/maps_table.h"
 #include "ringbuf/base/array.h"
 
 void fgt_maps_free(struct fgt_maps *maps)
@@ -30,28 +29,6 @@ const struct fgt_mapping *fgt_maps_find(const struct fgt_maps *maps,
 	if (found == maps->count || address < maps->mappings[found].start)
 		return NULL;
 	return &maps->mappings[found];
-}
-
-uint64_t fgt_maps_serial(const struct fgt_maps *maps)
-{
-	return maps->serial;
-}
-
-size_t fgt_maps_image_count(const struct fgt_maps *maps)
-{
-	return maps->image_count;
-}
-
-const struct fgt_image *fgt_maps_image(const struct fgt_maps *maps,
-				       uint32_t image)
-{
-	return &maps->images[image].image;
-}
-
-struct fgt_image_file *fgt_maps_image_file(const struct fgt_maps *maps,
-					   uint32_t image)
-{
-	return maps->images[image].file;
 }
 
 /* The next executable mapping from *at on, NULL at the end. */

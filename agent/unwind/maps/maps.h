@@ -11,15 +11,26 @@
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/frame.h"
 
-struct fgt_maps;
-
 struct fgt_mapping {
 	uint64_t start, end; /* addresses, [start, end) */
 	uint64_t offset; /* in the file */
 	bool is_executable, is_writable;
-	uint32_t image; /* index for fgt_maps_image(), FGT_MAPS_NO_IMAGE */
+	uint32_t image; /* index in images, FGT_MAPS_NO_IMAGE */
 };
 #define FGT_MAPS_NO_IMAGE UINT32_MAX
+
+struct fgt_maps_image {
+	struct fgt_image image; /* what the ring keeps of it */
+	struct fgt_image_file *file; /* NULL: could not be opened */
+};
+
+struct fgt_maps {
+	uint64_t serial; /* never 0, never used for two maps */
+	struct fgt_mapping *mappings; /* sorted, disjoint */
+	size_t count, capacity;
+	struct fgt_maps_image *images;
+	size_t image_count, image_capacity;
+};
 
 /*
  * Reads the maps of a process and opens (through the cache) the ELF files of
@@ -43,19 +54,9 @@ int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
 void fgt_maps_free(struct fgt_maps *maps);
 FGT_DEFINE_AUTO(struct fgt_maps *, fgt_maps_free);
 
-/* Never 0, never used for two maps. */
-uint64_t fgt_maps_serial(const struct fgt_maps *maps);
-
 /* The mapping that holds an address, NULL if none. */
 const struct fgt_mapping *fgt_maps_find(const struct fgt_maps *maps,
 					uint64_t address);
-
-/* What the ring keeps of an image, and the file (NULL if not opened). */
-size_t fgt_maps_image_count(const struct fgt_maps *maps);
-const struct fgt_image *fgt_maps_image(const struct fgt_maps *maps,
-				       uint32_t image);
-struct fgt_image_file *fgt_maps_image_file(const struct fgt_maps *maps,
-					   uint32_t image);
 
 /* True if both list the same executable mappings of the same files. */
 bool fgt_maps_is_equal(const struct fgt_maps *a, const struct fgt_maps *b);

@@ -18,11 +18,24 @@
 static char root[] = "/tmp/fgt-perfmap-XXXXXX";
 static int root_fd = -1;
 
+static void write_map(int32_t pid, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/tmp/perf-%d.map", root, pid);
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
 static struct fgt_perfmap *parse(const char *text)
 {
 	struct fgt_perfmap *map = NULL;
 
-	assert_int_equal(fgt_perfmap_parse(text, strlen(text), &map), 0);
+	write_map(99, text);
+	assert_int_equal(fgt_perfmap_refresh(root_fd, 99, getuid(), &map), 0);
 	return map;
 }
 
@@ -66,18 +79,6 @@ static void bad_lines_are_skipped(void **state)
 	assert_null(fgt_perfmap_find(map, 0x10));
 	assert_null(fgt_perfmap_find(map, UINT64_MAX));
 	fgt_perfmap_free(map);
-}
-
-static void write_map(int32_t pid, const char *text)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/tmp/perf-%d.map", root, pid);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
 }
 
 static void only_plain_files_of_the_target_are_read(void **state)

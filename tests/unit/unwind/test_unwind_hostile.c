@@ -43,11 +43,11 @@ static int set_up(void **state)
 	assert_int_equal(
 		fgt_unwinder_new(fixture->cache, MAX_DEPTH, &fixture->unwinder),
 		0);
-	for (uint32_t i = 0; i < fgt_maps_image_count(fixture->maps) &&
-			     fixture->code_count < CODE_MAX;
+	for (uint32_t i = 0;
+	     i < fixture->maps->image_count && fixture->code_count < CODE_MAX;
 	     i++)
 		fixture->code[fixture->code_count++] =
-			fgt_maps_image(fixture->maps, i)->start;
+			fixture->maps->images[i].image.start;
 	*state = fixture;
 	return 0;
 }
@@ -153,11 +153,9 @@ static void signal_frame_loops_are_left(void **state)
 	uint8_t code[16];
 
 	/* libc's __restore_rt, by its bytes. */
-	for (uint32_t i = 0; i < fgt_maps_image_count(fixture->maps); i++) {
-		const struct fgt_image *image =
-			fgt_maps_image(fixture->maps, i);
-		struct fgt_image_file *file =
-			fgt_maps_image_file(fixture->maps, i);
+	for (uint32_t i = 0; i < fixture->maps->image_count; i++) {
+		const struct fgt_image *image = &fixture->maps->images[i].image;
+		struct fgt_image_file *file = fixture->maps->images[i].file;
 
 		for (uint64_t at = 0;
 		     file && !restorer && at < image->end - image->start;

@@ -77,8 +77,8 @@ static void stop(const struct running *running)
 
 static uint32_t find_image(const struct fgt_maps *maps, const char *path)
 {
-	for (uint32_t i = 0; i < fgt_maps_image_count(maps); i++)
-		if (!strcmp(fgt_maps_image(maps, i)->path, path))
+	for (uint32_t i = 0; i < maps->image_count; i++)
+		if (!strcmp(maps->images[i].image.path, path))
 			return i;
 	fail_msg("no image %s", path);
 	return 0;
@@ -103,13 +103,13 @@ static void check_is_original(struct fgt_image_cache *cache,
 			      const struct fgt_maps *maps, bool is_deleted)
 {
 	uint32_t index = find_image(maps, path_of("program"));
-	const struct fgt_image *image = fgt_maps_image(maps, index);
+	const struct fgt_image *image = &maps->images[index].image;
 	struct fgt_elf elf, opened;
 	char path[64];
 	int fd = -1;
 
 	read_build_id(original, &elf);
-	assert_non_null(fgt_maps_image_file(maps, index));
+	assert_non_null(maps->images[index].file);
 	assert_int_equal(image->is_deleted, is_deleted);
 	assert_int_equal(image->build_id_len, elf.build_id_len);
 	assert_memory_equal(image->build_id, elf.build_id, elf.build_id_len);
@@ -167,11 +167,11 @@ static void check_replaced_library(bool is_privileged)
 	assert_int_equal(rename(new_path, path_of("lib.so")), 0);
 	assert_int_equal(capture_maps(running.pid, cache, &maps), 0);
 	index = find_image(maps, path_of("lib.so"));
-	assert_true(fgt_maps_image(maps, index)->is_deleted);
+	assert_true(maps->images[index].image.is_deleted);
 	if (is_privileged)
-		assert_non_null(fgt_maps_image_file(maps, index));
+		assert_non_null(maps->images[index].file);
 	else
-		assert_null(fgt_maps_image_file(maps, index));
+		assert_null(maps->images[index].file);
 	fgt_maps_free(maps);
 	stop(&running);
 	fgt_image_cache_free(cache);
@@ -277,10 +277,9 @@ static void *read_maps_often(void *argument)
 	for (int i = 0; i < 30; i++) {
 		if (capture_maps(getpid(), shared->cache, &maps) < 0)
 			return argument;
-		for (uint32_t j = 0; j < fgt_maps_image_count(maps); j++)
-			if (fgt_maps_image_file(maps, j))
-				fgt_image_file_cfi(
-					fgt_maps_image_file(maps, j));
+		for (uint32_t j = 0; j < maps->image_count; j++)
+			if (maps->images[j].file)
+				fgt_image_file_cfi(maps->images[j].file);
 		fgt_maps_free(maps);
 	}
 	return NULL;
@@ -314,7 +313,7 @@ static void threads_share_the_cache(void **state)
 	(void)state;
 	assert_int_equal(fgt_image_cache_new(&shared.cache), 0);
 	assert_int_equal(capture_maps(getpid(), shared.cache, &maps), 0);
-	image = fgt_maps_image(maps, 0);
+	image = &maps->images[0].image;
 	memcpy(shared.build_id, image->build_id, sizeof(shared.build_id));
 	shared.build_id_len = image->build_id_len;
 	shared.dev = image->dev;

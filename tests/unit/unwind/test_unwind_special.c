@@ -213,15 +213,14 @@ static void the_vdso_is_an_image(void **state)
 	(void)state;
 	assert_int_equal(fgt_image_cache_new(&cache), 0);
 	assert_int_equal(capture_maps(getpid(), cache, &maps), 0);
-	for (uint32_t i = 0; i < fgt_maps_image_count(maps); i++) {
-		const struct fgt_image *image = fgt_maps_image(maps, i);
+	for (uint32_t i = 0; i < maps->image_count; i++) {
+		const struct fgt_image *image = &maps->images[i].image;
 
 		if (strcmp(image->path, "[vdso]") != 0)
 			continue;
 		is_found = true;
-		assert_non_null(fgt_maps_image_file(maps, i));
-		assert_non_null(
-			fgt_image_file_cfi(fgt_maps_image_file(maps, i)));
+		assert_non_null(maps->images[i].file);
+		assert_non_null(fgt_image_file_cfi(maps->images[i].file));
 		assert_int_equal(fgt_image_cache_open_fd(cache, image->build_id,
 							 image->build_id_len,
 							 image->dev, image->ino,

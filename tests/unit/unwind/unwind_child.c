@@ -122,7 +122,7 @@ void child_print_stack(const struct child *child,
 		       frames[i].flags,
 		       image == FGT_MAPS_NO_IMAGE
 			       ? ""
-			       : fgt_maps_image(child->maps, image)->path,
+			       : child->maps->images[image].image.path,
 		       child_function_at(child, &frames[i]));
 	}
 }
