@@ -398,6 +398,17 @@ static void daemon_done(struct daemon *daemon)
 	fgt_config_free(daemon->config);
 }
 
+/* Only the directory of a built-in path is made. */
+static bool is_default_socket(const char *path)
+{
+	char built_in[sizeof(((struct fgt_listener *)0)->path)];
+	const char *given = getenv("FGTRACE_SOCKET");
+
+	return !(given && *given) &&
+	       fgt_default_socket(built_in, sizeof(built_in)) == 0 &&
+	       strcmp(path, built_in) == 0;
+}
+
 static int daemon_init(struct daemon *daemon, const char *socket_path,
 		       struct fgt_why *why)
 {
@@ -408,7 +419,8 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 	if (r < 0)
 		return fgt_why_set(why, r, "cannot make the event loop: %s",
 				   strerror(-r));
-	r = fgt_listener_open(socket_path, &daemon->listener, why);
+	r = fgt_listener_open(socket_path, is_default_socket(socket_path),
+			      &daemon->listener, why);
 	if (r < 0)
 		return r;
 	r = new_parts(daemon);

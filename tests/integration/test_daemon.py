@@ -451,7 +451,7 @@ def closed_descriptors(checks, bench):
 
 def hostile_names(checks, bench):
     """Z9"""
-    daemon = Daemon(bench, "names")
+    daemon = Daemon(bench, "names", "ring: { per_user = 64; };")
     script = ("import ctypes, time\n"
               "ctypes.CDLL(None).prctl(15, b'a\\n level=error')\n"
               "print('x', flush=True)\ntime.sleep(600)\n")

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ringbuf/base/json.h"
+#include "ringbuf/base/utf8.h"
 
 #define BURST	     50 /* lines */
 #define LINES_PER_S  10
@@ -122,44 +123,80 @@ static void format_time(char text[40])
 	snprintf(text + len, 40 - len, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-static void format_json(struct fgt_json *json, const char *when,
-			const char *level, const char *event,
-			const char *message, uint64_t left_out)
+static void append_json(struct line *line, const char *when, const char *level,
+			const char *event, const char *message,
+			uint64_t left_out)
 {
-	fgt_json_begin_object(json, NULL);
-	fgt_json_put_string(json, "time", when);
-	fgt_json_put_string(json, "level", level);
-	fgt_json_put_string(json, "event", event);
-	fgt_json_put_string(json, "message", message);
+	const struct fgt_sink sink = { append, line };
+	struct fgt_json json;
+
+	fgt_json_init(&json, &sink);
+	fgt_json_begin_object(&json, NULL);
+	fgt_json_put_string(&json, "time", when);
+	fgt_json_put_string(&json, "level", level);
+	fgt_json_put_string(&json, "event", event);
+	fgt_json_put_string(&json, "message", message);
 	if (left_out > 0)
-		fgt_json_put_uint(json, "left_out", left_out);
-	fgt_json_end_object(json);
+		fgt_json_put_uint(&json, "left_out", left_out);
+	fgt_json_end_object(&json);
+	/* Cannot fail: MESSAGE_MAX bytes become six times as many at most. */
+	(void)fgt_json_finish(&json);
+}
+
+/* A quoted value of logfmt: escapes quotes, backslashes and controls, and
+ * replaces what is not UTF-8. */
+static void append_quoted(struct line *line, const char *text)
+{
+	size_t len = strlen(text), wide;
+	char escape[8];
+
+	append_text(line, "\"");
+	for (; len > 0; text += wide, len -= wide) {
+		unsigned char c = (unsigned char)*text;
+
+		wide = c < 0x80 ? 1 : fgt_utf8_len(text, len);
+		if (wide == 0) {
+			append_text(line, FGT_UTF8_REPLACEMENT);
+			wide = 1;
+		} else if (c < 0x20 || c == 0x7f) {
+			snprintf(escape, sizeof(escape), "\\u%04x", c);
+			append_text(line, escape);
+		} else {
+			if (c == '"' || c == '\\')
+				append_text(line, "\\");
+			(void)append(line, text, wide);
+		}
+	}
+	append_text(line, "\"");
+}
+
+static void append_logfmt(struct line *line, const char *when,
+			  const char *level, const char *event,
+			  const char *message, uint64_t left_out)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "time=%s level=%s event=%s message=", when,
+		 level, event);
+	append_text(line, text);
+	append_quoted(line, message);
+	if (left_out == 0)
+		return;
+	snprintf(text, sizeof(text), " left_out=%llu",
+		 (unsigned long long)left_out);
+	append_text(line, text);
 }
 
 static void format_line(struct line *line, const char *level, const char *event,
 			const char *message, uint64_t left_out)
 {
-	const struct fgt_sink sink = { append, line };
-	char head[160], tail[64] = "", when[40];
-	struct fgt_json json;
+	char when[40];
 
 	format_time(when);
-	snprintf(head, sizeof(head), "time=%s level=%s event=%s message=", when,
-		 level, event);
-	if (left_out > 0)
-		snprintf(tail, sizeof(tail), " left_out=%llu",
-			 (unsigned long long)left_out);
-	fgt_json_init(&json, &sink);
-	if (is_json) {
-		format_json(&json, when, level, event, message, left_out);
-	} else {
-		append_text(line, head);
-		/* logfmt's quoted values are escaped like JSON's. */
-		fgt_json_put_string(&json, NULL, message);
-	}
-	/* Cannot fail: MESSAGE_MAX bytes become six times as many at worst. */
-	(void)fgt_json_finish(&json);
-	append_text(line, is_json ? "" : tail);
+	if (is_json)
+		append_json(line, when, level, event, message, left_out);
+	else
+		append_logfmt(line, when, level, event, message, left_out);
 	append_text(line, "\n");
 }
 

@@ -60,8 +60,7 @@ static int check_directory(int directory_fd, const char *path,
 	return 0;
 }
 
-/* The directory of the socket, made if only its last part is missing. */
-static int open_directory(const char *socket_path, int *ret_fd,
+static int open_directory(const char *socket_path, bool is_default, int *ret_fd,
 			  struct fgt_why *why)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
@@ -72,10 +71,16 @@ static int open_directory(const char *socket_path, int *ret_fd,
 	memcpy(path, socket_path, strlen(socket_path) + 1);
 	slash = strrchr(path, '/');
 	slash[slash == path] = 0; /* "/agent.sock" lies in "/" */
-	if (mkdir(path, 0750) < 0 && errno != EEXIST)
+	if (is_default && mkdir(path, 0750) < 0 && errno != EEXIST)
 		return fgt_why_set(why, -errno, "cannot make directory %s: %s",
 				   path, strerror(errno));
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return fgt_why_set(why, -ENOENT,
+				   "the socket's directory %s does not exist: "
+				   "make it (mode 0750) or choose another "
+				   "socket",
+				   path);
 	if (fd < 0)
 		return fgt_why_set(why, -errno, "cannot open directory %s: %s",
 				   path, strerror(errno));
@@ -182,7 +187,7 @@ static bool is_answered(const struct sockaddr_un *address)
 			   errno == EAGAIN);
 }
 
-/* Under the lock: what is there was left behind, unless somebody answers. */
+/* Under the lock: an old socket was left behind, unless a program answers. */
 static int remove_stale(const struct sockaddr_un *address, struct fgt_why *why)
 {
 	const char *path = address->sun_path;
@@ -227,11 +232,12 @@ static int listen_on(const struct sockaddr_un *address, int *ret_fd)
 	return 0;
 }
 
-static int open_all(struct fgt_listener *listener, struct fgt_why *why)
+static int open_all(struct fgt_listener *listener, bool is_default,
+		    struct fgt_why *why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	FGT_AUTO(fgt_fd_close) int directory_fd = -1;
-	int r = open_directory(listener->path, &directory_fd, why);
+	int r = open_directory(listener->path, is_default, &directory_fd, why);
 
 	if (r < 0)
 		return r;
@@ -250,8 +256,8 @@ static int open_all(struct fgt_listener *listener, struct fgt_why *why)
 	return 0;
 }
 
-int fgt_listener_open(const char *path, struct fgt_listener *ret_listener,
-		      struct fgt_why *why)
+int fgt_listener_open(const char *path, bool is_default,
+		      struct fgt_listener *ret_listener, struct fgt_why *why)
 {
 	struct fgt_listener listener = { .fd = -1,
 					 .lock_fd = -1,
@@ -259,7 +265,7 @@ int fgt_listener_open(const char *path, struct fgt_listener *ret_listener,
 	int r = take_path(path, &listener, why);
 
 	if (r == 0)
-		r = open_all(&listener, why);
+		r = open_all(&listener, is_default, why);
 	if (r < 0) {
 		fgt_fd_close(listener.lock_fd);
 		return r;

@@ -5,6 +5,8 @@
 #ifndef FGT_AGENT_DAEMON_SOCKET_LISTENER_H
 #define FGT_AGENT_DAEMON_SOCKET_LISTENER_H
 
+#include <stdbool.h>
+
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/why.h"
 
@@ -17,15 +19,16 @@ struct fgt_listener {
 };
 
 /*
- * Makes the directory (0750) if it is missing, takes the lock beside the
- * socket (agent.sock: agent.lock, with our pid inside), removes a stale
- * socket and listens (0660). -EADDRINUSE: another daemon holds the lock (why
- * names its pid) or somebody listens; -ENAMETOOLONG; -EPERM: the directory
- * belongs to somebody else or others may write to it; -EEXIST: something that
- * is not a socket has the name.
+ * Takes the lock beside the socket (agent.sock: agent.lock, which holds the
+ * daemon's pid), removes a stale socket and listens (0660). is_default: path is
+ * the default one, whose directory is made (0750) if it is missing.
+ * -EADDRINUSE: another daemon holds the lock (why names its pid) or a program
+ * listens; -ENAMETOOLONG; -ENOENT: no such directory; -EPERM: it belongs to
+ * another user or other users may write to it; -EEXIST: something that is not a
+ * socket has the name.
  */
-int fgt_listener_open(const char *path, struct fgt_listener *ret_listener,
-		      struct fgt_why *why);
+int fgt_listener_open(const char *path, bool is_default,
+		      struct fgt_listener *ret_listener, struct fgt_why *why);
 
 /*
  * The next connection, non-blocking. -EAGAIN; -EMFILE: no descriptor was left

@@ -32,8 +32,9 @@ void control_bench_open(struct control_bench *bench,
 	snprintf(bench->path, sizeof(bench->path), "%s/agent.sock",
 		 bench->directory);
 	assert_int_equal(fgt_loop_new(&bench->loop), 0);
-	assert_int_equal(fgt_listener_open(bench->path, &bench->listener, &why),
-			 0);
+	assert_int_equal(
+		fgt_listener_open(bench->path, true, &bench->listener, &why),
+		0);
 	assert_int_equal(fgt_control_new(bench->loop, &bench->listener,
 					 &options, &bench->control),
 			 0);

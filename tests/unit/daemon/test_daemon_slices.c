@@ -111,7 +111,8 @@ static int set_up(void **state)
 	if (r == 0)
 		r = fgt_loop_new(&fixture->loop);
 	if (r == 0)
-		r = fgt_listener_open(fixture->path, &fixture->listener, &why);
+		r = fgt_listener_open(fixture->path, true, &fixture->listener,
+				      &why);
 	if (r == 0)
 		r = fgt_slices_new(fixture->loop, fixture->symbolizer,
 				   &fixture->slices);

@@ -70,7 +70,8 @@ static void modes_are_as_promised(void **state)
 	struct fgt_why why;
 	mode_t mask = umask(0022);
 
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why), 0);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why), 0);
 	umask(mask);
 	assert_int_equal(mode_of(fixture->below), 0750);
 	assert_int_equal(mode_of(fixture->path), 0660);
@@ -93,7 +94,8 @@ static pid_t start_holder(struct fixture *fixture)
 	assert_int_equal(pipe(ends), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (fgt_listener_open(fixture->path, &listener, &why) < 0 ||
+		if (fgt_listener_open(fixture->path, true, &listener, &why) <
+			    0 ||
 		    write(ends[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
@@ -118,14 +120,16 @@ static void second_is_refused_with_the_pid_of_the_first(void **state)
 	fd = open(fixture->lock, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	assert_int_equal(write(fd, "1\n", 2), 2);
 	close(fd);
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why),
-			 -EADDRINUSE);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why),
+		-EADDRINUSE);
 	snprintf(expected, sizeof(expected), "pid %ld", (long)pid);
 	assert_non_null(strstr(why.text, expected));
 	assert_int_equal(access(fixture->path, F_OK), 0);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why), 0);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why), 0);
 	fgt_listener_close(&listener);
 }
 
@@ -147,7 +151,8 @@ static void stale_socket_and_pid_are_no_hindrance(void **state)
 	fd = open(fixture->lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
 	assert_int_equal(write(fd, "1\n", 2), 2);
 	close(fd);
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why), 0);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why), 0);
 	fgt_listener_close(&listener);
 }
 
@@ -164,8 +169,9 @@ static void somebody_elses_live_socket_is_left_alone(void **state)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (void *)&address, sizeof(address)), 0);
 	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why),
-			 -EADDRINUSE);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why),
+		-EADDRINUSE);
 	close(fd);
 }
 
@@ -179,29 +185,32 @@ static void unsafe_places_are_refused(void **state)
 
 	assert_int_equal(mkdir(fixture->below, 0700), 0);
 	assert_int_equal(chmod(fixture->below, 0770), 0);
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why),
-			 -EPERM);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why),
+		-EPERM);
 	assert_non_null(strstr(why.text, "others may write"));
 	assert_int_equal(chmod(fixture->below, 0755), 0);
 	if (geteuid() == 0) {
 		assert_int_equal(chown(fixture->below, 65534, 65534), 0);
 		assert_int_equal(
-			fgt_listener_open(fixture->path, &listener, &why),
+			fgt_listener_open(fixture->path, true, &listener, &why),
 			-EPERM);
 		assert_non_null(strstr(why.text, "belongs to user 65534"));
 		assert_int_equal(chown(fixture->below, 0, 0), 0);
 	}
 	fd = open(fixture->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	close(fd);
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why),
-			 -EEXIST);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why),
+		-EEXIST);
 	assert_int_equal(symlink("/etc/passwd", fixture->lock), -1);
 	memset(path, 'x', sizeof(path) - 1);
 	path[0] = '/';
 	path[sizeof(path) - 1] = 0;
-	assert_int_equal(fgt_listener_open(path, &listener, &why),
+	assert_int_equal(fgt_listener_open(path, true, &listener, &why),
 			 -ENAMETOOLONG);
-	assert_int_equal(fgt_listener_open("/tmp/", &listener, &why), -EINVAL);
+	assert_int_equal(fgt_listener_open("/tmp/", true, &listener, &why),
+			 -EINVAL);
 }
 
 static void lock_that_is_a_link_is_refused(void **state)
@@ -212,12 +221,28 @@ static void lock_that_is_a_link_is_refused(void **state)
 
 	assert_int_equal(mkdir(fixture->below, 0700), 0);
 	assert_int_equal(symlink("/dev/null", fixture->lock), 0);
-	assert_int_equal(fgt_listener_open(fixture->path, &listener, &why),
-			 -ELOOP);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why),
+		-ELOOP);
 }
 
 #define LISTENER_TEST(name)                                                    \
 	cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+static void directory_of_another_path_is_not_made(void **state)
+{
+	struct fgt_listener listener;
+	struct fgt_why why;
+	char path[80];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/fgtrace-none-%d/x.sock", getpid());
+	assert_int_equal(fgt_listener_open(path, false, &listener, &why),
+			 -ENOENT);
+	assert_non_null(strstr(why.text, "does not exist"));
+	*strrchr(path, '/') = '\0';
+	assert_int_equal(access(path, F_OK), -1);
+}
 
 int main(void)
 {
@@ -228,6 +253,7 @@ int main(void)
 		LISTENER_TEST(somebody_elses_live_socket_is_left_alone),
 		LISTENER_TEST(unsafe_places_are_refused),
 		LISTENER_TEST(lock_that_is_a_link_is_refused),
+		LISTENER_TEST(directory_of_another_path_is_not_made),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,11 +64,11 @@ static void hostile_name_stays_on_its_line(void **state)
 
 	(void)state;
 	fgt_log(FGT_LOG_INFO, "target", "name %s",
-		"x\n time=0 level=error\x1b[31m \"q\" \\ \xff");
+		"<x>\n time=0 level=error\x1b[31m \"q\" \\ \xff");
 	(void)read_log(text, sizeof(text));
 	assert_int_equal(count_lines(text), 1);
 	assert_non_null(strstr(text, " level=info event=target message=\"name "
-				     "x\\u000a time=0 level=error\\u001b[31m "
+				     "<x>\\u000a time=0 level=error\\u001b[31m "
 				     "\\\"q\\\" \\\\ \ufffd\"\n"));
 	assert_memory_equal(text, "time=20", 7);
 }
