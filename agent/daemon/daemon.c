@@ -2,7 +2,7 @@
 /*
  * Puts the daemon together, runs it, reloads it, takes it apart. Runs in the
  * main thread; must leave within five seconds of SIGTERM, whatever its clients
- * and threads are doing (FAULTS R7–R9).
+ * and threads are doing.
  */
 #include "agent/daemon/daemon.h"
 
@@ -32,9 +32,9 @@
 #define LEAVE_CANCEL_MS 3500 /* then slices at work are broken off */
 #define LEAVE_FORCE_MS	4500 /* then the process ends as it is */
 #define LEAVE_ALARM_S	5 /* the same if the loop no longer runs */
-/* From here on memory is the kernel's again once it is freed. */
+/* Blocks of this size and more go back to the kernel when they are freed. */
 #define MMAP_THRESHOLD_BYTES (128 << 10)
-/* Rings of processes that ended are kept so much longer than they look back. */
+/* A ring is kept ring.seconds and this after its process has ended. */
 #define KEPT_EXTRA_S 60
 
 struct daemon {
@@ -63,7 +63,7 @@ struct daemon {
 
 /* ---- Surroundings ------------------------------------------------------ */
 
-/* Else the next file that is opened becomes standard error (FAULTS R9). */
+/* Else the next file that is opened becomes standard error */
 static int open_standard_descriptors(struct fgt_why *why)
 {
 	for (int fd = 0; fd <= 2; fd++) {
@@ -98,7 +98,7 @@ static void explain(void *context, int32_t pid, const char *text)
 /* ---- Reload ------------------------------------------------------------ */
 
 /* What was laid down when the rings and the socket were made stays as it is
- * until a restart; the configuration in force says so. */
+ * until a restart; the configuration in force shows it. */
 static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
 {
 	if (old->sampling.hz != new->sampling.hz ||
@@ -180,8 +180,8 @@ static void leave_now(struct daemon *daemon, const char *reason)
 	_exit(1); /* threads are still at work: nothing can be freed */
 }
 
-/* Clients have their answers, what was being uploaded has arrived; or they
- * have had their time. */
+/* All clients have their replies and all uploads have ended. If it is late, only
+ * slices at work are waited for. */
 static bool are_clients_served(struct daemon *daemon, bool is_late)
 {
 	struct fgt_slices_counters slices;
@@ -195,7 +195,7 @@ static bool are_clients_served(struct daemon *daemon, bool is_late)
 	       deliveries.active == 0 && deliveries.waiting == 0;
 }
 
-/* Looks again and again. */
+/* Repeats until the daemon may leave. */
 static void leave_expired(void *context)
 {
 	struct daemon *daemon = context;
@@ -217,7 +217,7 @@ static void leave_expired(void *context)
 static void leave(struct daemon *daemon, int number)
 {
 	if (daemon->leave_ns != 0)
-		leave_now(daemon, "told twice");
+		leave_now(daemon, "a second signal came");
 	daemon->leave_ns = fgt_loop_now();
 	(void)alarm(LEAVE_ALARM_S); /* by default it ends the process */
 	fgt_log(FGT_LOG_INFO, "leaving", "signal %d (%s)", number,
@@ -379,10 +379,10 @@ static int new_parts(struct daemon *daemon)
 static void daemon_done(struct daemon *daemon)
 {
 
-	/* The name goes first, under the lock: a client that comes now is
-	 * told that there is no agent. */
+	/* The name goes first, under the lock: a client that comes now
+	 * finds no agent. */
 	fgt_listener_close(&daemon->listener);
-	/* Both give their clients back. */
+	/* Both return the clients that they hold. */
 	fgt_jobs_free(daemon->jobs);
 	fgt_slices_free(daemon->slices);
 	fgt_control_free(daemon->control);
@@ -439,7 +439,7 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 
 	daemon->status.started_ns = fgt_loop_now();
 	fgt_daemon_status_log(&daemon->status);
-	/* Here, not as an job: who gets an answer finds them sampled. */
+	/* Before the first request: configured targets are sampled then. */
 	fgt_targets_set_rules(daemon->targets, daemon->config);
 	tick_expired(daemon);
 	r = fgt_loop_run(daemon->loop);

@@ -423,7 +423,7 @@ def leaving_twice(checks, bench):
         took = time.monotonic() - began
         checks.ok(f"leaving: {name} (R8)", is_waiting and took < 5.5 and
                   daemon.child.returncode == number - 1 and
-                  ("told twice" in daemon.log_text()) == (number == 2),
+                  ("a second signal came" in daemon.log_text()) == (number == 2),
                   (is_waiting, took, daemon.child.returncode))
         deaf.close()
         if number == 2:

@@ -290,7 +290,7 @@ def fork_and_death_are_noticed(checks, bench):
     host.child.wait(20)
     checks.ok("a death without bye is noticed", daemon.until(
         lambda: daemon.status()["registered"] == 0 and
-        "has ended without saying so" in daemon.log_text()),
+        "has ended without bye" in daemon.log_text()),
         daemon.log_text()[-500:])
     reply = call(daemon.socket, "slice", pid=host.pid)
     checks.ok("its ring is still there", reply["ok"], reply)

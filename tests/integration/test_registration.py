@@ -98,7 +98,7 @@ def register_is_what_the_protocol_says(checks, bench):
     checks.ok("the log tells them apart, and none is by hand",
               f"pid {os.getpid()}, by its fgt_stop()" in log and
               f"pid {os.getpid()}, it runs another program now, or" in log and
-              "by hand" not in log, log[-600:])
+              "on request" not in log, log[-600:])
     daemon.attach(os.getpid())
     connection, reply = register(daemon.socket)
     connection.send(request("bye")).receive()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leads each delivery from its order to its end. Runs in the daemon's loop,
- * but for run_cut(); must not wait for a process, nor log a destination.
+ * except run_cut(); must not wait for a process, nor log a destination.
  */
 #include "agent/daemon/delivery/deliveries.h"
 
@@ -20,7 +20,7 @@
 
 #define SECOND_NS      UINT64_C(1000000000)
 #define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
-#define WAIT_MAX_S     600 /* a server that wants longer does not want it */
+#define WAIT_MAX_S     600 /* a longer wait counts as a refusal */
 
 enum job_state {
 	JOB_WAITS, /* for its time */
@@ -53,7 +53,7 @@ struct job {
 
 struct fgt_deliveries {
 	struct fgt_loop *loop;
-	struct fgt_jobs *jobs; /* a thread of its own */
+	struct fgt_jobs *jobs; /* their own thread: cuts */
 	struct fgt_symbolizer *symbolizer;
 	TAILQ_HEAD(, job) all; /* oldest first */
 	struct fgt_delivery_limits limits;
@@ -223,7 +223,8 @@ take_tally(const struct fgt_deliveries *deliveries,
 	return tally;
 }
 
-/* Whoever's server is slow, or whose process does not end, waits alone. */
+/* A slow server, or a process that does not end, holds up only its own user and
+ * destination. */
 static bool is_its_turn(const struct job *job)
 {
 	const struct fgt_deliveries *deliveries = job->deliveries;
@@ -425,7 +426,7 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 	return 0;
 }
 
-/* ---- Its own life ------------------------------------------------------ */
+/* ---- All of them ------------------------------------------------------- */
 
 int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 		       struct fgt_deliveries **ret_deliveries)
@@ -449,8 +450,8 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	return 0;
 }
 
-/* What waits for its end does not wait for long; what waits for another try, or
- * for a time far ahead, has its turn now. */
+/* Deliveries that wait for another try, or for more than a second, are tried
+ * now; the others become due by themselves. */
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
 {
 	uint64_t soon_ns = fgt_loop_now() + SECOND_NS;

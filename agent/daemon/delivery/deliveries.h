@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What registered processes want delivered: a bounded queue, a thread that
- * cuts, processes that upload.
+ * Deliveries for registered processes: a bounded queue, a thread that cuts,
+ * processes that upload.
  */
 #ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERIES_H
 #define FGT_AGENT_DAEMON_DELIVERY_DELIVERIES_H
@@ -22,7 +22,7 @@ struct fgt_deliveries;
 
 struct fgt_delivery_order {
 	int32_t pid; /* for the log */
-	uint32_t uid, gid; /* whose it is: it is delivered as this user */
+	uint32_t uid, gid; /* delivered as this user */
 	/* One of both: what is to be cut, borrowed; or data_fd of a kind,
 	 * taken over in any case, also on errors. */
 	struct fgt_target *target;
@@ -34,8 +34,8 @@ struct fgt_delivery_order {
 	const char *destination; /* a secret maybe; copied */
 	const struct fgt_upload_limits *limits; /* NULL: none; copied */
 	const struct fgt_transaction_facts *facts; /* NULL; copied */
-	bool is_transaction; /* its facts tell when it began and ended */
-	bool is_last_word; /* of a process that has ended: nothing comes after */
+	bool is_transaction; /* its facts have begin and end */
+	bool is_last_word; /* of a process that has ended: it cannot send it again */
 };
 
 /* The symbolizer outlives this. -ENOMEM, -EAGAIN. */
@@ -55,7 +55,8 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  const struct fgt_delivery_order *order,
 			  struct fgt_why *why);
 
-/* Takes no more, but the last words of the dead; tries once what waits. */
+/* Takes only the last deliveries of processes that ended; tries once what
+ * waits. */
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries);
 
 struct fgt_deliveries_counters {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process that encodes and uploads for a program: this very program,
- * executed anew, with that program's user and nothing more. What goes wrong in
+ * executed again, with that program's user and nothing more. What goes wrong in
  * it (a server that misbehaves, a slice made to harm) costs a process of that
  * user, and what it may write is what that user may write. The destination,
  * which may hold a secret, travels over a socket only.
@@ -72,12 +72,12 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 			     const uint8_t *body, size_t body_len, int data_fd,
 			     int spans_fd);
 
-/* Without waiting. -EAGAIN nothing yet, -EPIPE it has ended without a word. */
+/* Without waiting. -EAGAIN nothing yet, -EPIPE it has ended without a result. */
 int fgt_delivery_child_receive(struct fgt_delivery_child *child,
 			       struct fgt_delivery_result *ret_result);
 
-/* Ends it if it still runs; it may take its time (a file system of its user's
- * may hold it), so that nobody waits for it. */
+/* Ends it if it still runs; a file system of its user may hold it, so the
+ * daemon does not wait for it. */
 void fgt_delivery_child_kill(struct fgt_delivery_child *child);
 /* True: it has gone, and so has its descriptor. */
 bool fgt_delivery_child_reap(struct fgt_delivery_child *child);

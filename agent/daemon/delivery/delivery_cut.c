@@ -38,7 +38,7 @@ static int write_file(void *context, const void *bytes, size_t len)
 
 /*
  * What of the range the ring holds. A transaction of which it holds nothing is
- * told without its stacks: it is older, as after a restart of the agent, or
+ * delivered without stacks: it is older, as after a restart of the agent, or
  * lies between two ticks of a low rate.
  */
 static int cut_ring(const struct fgt_delivery_cut *cut,

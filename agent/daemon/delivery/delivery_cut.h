@@ -16,7 +16,7 @@ struct fgt_delivery_cut {
 	struct fgt_target *target;
 	struct fgt_symbolizer *symbolizer;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
-	bool is_transaction; /* told even if nothing was sampled then */
+	bool is_transaction; /* delivered even if nothing was sampled then */
 };
 
 /*

@@ -16,7 +16,7 @@ struct fgt_delivery_ending {
 	struct fgt_delivery_ending *next, *previous;
 	struct fgt_delivery_child child;
 	struct fgt_watch watch; /* of its pidfd */
-	struct fgt_timer timer; /* for one that somebody traces */
+	struct fgt_timer timer; /* for a process that is traced */
 	uint32_t uid;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Delivering processes that have been killed and are not gone yet. Nobody waits
- * for them: what holds one may be a file system that belongs to its user.
+ * Delivering processes that have been killed and have not ended yet. The
+ * daemon does not wait for them: a file system of their user may hold them.
  */
 #ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERY_ENDINGS_H
 #define FGT_AGENT_DAEMON_DELIVERY_DELIVERY_ENDINGS_H

@@ -36,8 +36,8 @@ struct fgt_delivery_tally {
 	uint64_t bytes, bytes_of_user;
 };
 
-/* May one more be queued, of so many bytes? A last word, of what has ended, is
- * not said again, and has room of its own. -EBUSY, why is set. */
+/* May one more be queued, of so many bytes? A process that has ended cannot
+ * send again: its last delivery has room in addition. -EBUSY, why is set. */
 int fgt_delivery_tally_check(const struct fgt_delivery_tally *tally,
 			     uint64_t bytes, bool is_last_word,
 			     struct fgt_why *why);

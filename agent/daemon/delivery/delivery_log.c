@@ -12,7 +12,7 @@
 #define TRIES_SIZE 32
 
 /* "" unless it took several. */
-static const char *tell_tries(unsigned int tries, char text[TRIES_SIZE])
+static const char *describe_tries(unsigned int tries, char text[TRIES_SIZE])
 {
 	text[0] = '\0';
 	if (tries > 1)
@@ -27,7 +27,7 @@ void fgt_delivery_log_done(const struct fgt_delivery_about *about,
 
 	fgt_log(FGT_LOG_INFO, "delivered",
 		"pid %d, '%s' to %s%s: event %s, %llu bytes", about->pid,
-		about->name, result->where, tell_tries(about->tries, tries),
+		about->name, result->where, describe_tries(about->tries, tries),
 		result->event_id, (unsigned long long)result->bytes);
 }
 
@@ -35,9 +35,9 @@ void fgt_delivery_log_retry(const struct fgt_delivery_about *about,
 			    uint64_t seconds, unsigned int tries_max,
 			    const char *why)
 {
-	bool is_told = (about->tries & (about->tries - 1)) == 0;
+	bool is_warned = (about->tries & (about->tries - 1)) == 0;
 
-	fgt_log(is_told ? FGT_LOG_WARNING : FGT_LOG_DEBUG, "delivery_retry",
+	fgt_log(is_warned ? FGT_LOG_WARNING : FGT_LOG_DEBUG, "delivery_retry",
 		"pid %d, '%s' in %llu s, try %u of %u failed: %s", about->pid,
 		about->name, (unsigned long long)seconds, about->tries,
 		tries_max, why);
@@ -50,5 +50,5 @@ void fgt_delivery_log_given_up(const struct fgt_delivery_about *about,
 
 	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s'%s%s%s: %s",
 		about->pid, about->name, *where ? " to " : "", where,
-		tell_tries(about->tries, tries), why);
+		describe_tries(about->tries, tries), why);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the log tells of a delivery. Runs in the daemon's loop; no secret may
- * come in here.
+ * Log lines of deliveries. Runs in the daemon's loop; must not get a secret.
  */
 #ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERY_LOG_H
 #define FGT_AGENT_DAEMON_DELIVERY_DELIVERY_LOG_H

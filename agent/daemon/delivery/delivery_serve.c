@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The delivering process's own side: becomes the user whose slice it is, then
- * reads, encodes and uploads it, tells what came of it, and ends. Must not read
+ * reads, encodes and uploads it, reports the result, and ends. Must not read
  * a byte of the slice, nor of the facts, before it has given up what the
  * daemon may do.
  */
@@ -128,8 +128,8 @@ static int drop_capabilities(void)
 }
 
 /*
- * An agent that is not root's can only deliver as itself, and does so for its
- * own user and for root, who may do that to it.
+ * An agent that does not run as root can only deliver as its own user. It does so
+ * for that user and for root.
  */
 static int become(uint32_t uid, uint32_t gid)
 {
@@ -144,7 +144,7 @@ static int become(uint32_t uid, uint32_t gid)
 		    effective != uid || saved != uid || getegid() != gid)
 			return -EPERM;
 	}
-	/* After setresuid(), which would set it anew. */
+	/* After setresuid(), which would set it again. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
@@ -154,7 +154,7 @@ static int become(uint32_t uid, uint32_t gid)
 static int confine(const struct fgt_delivery_head *head)
 {
 	/* Ignored signals are inherited; those that are left keep their
-	 * defaults, so that whatever should end this process does. */
+	 * defaults, so that every signal that should end this process does. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGALRM, SIG_DFL);
@@ -171,7 +171,7 @@ static int confine(const struct fgt_delivery_head *head)
 
 /* ---- The slice --------------------------------------------------------- */
 
-/* Copied: whoever else holds the file cannot change it under us. */
+/* Copied: another process that holds the file cannot change the copy. */
 static int read_data(int fd, uint8_t **ret_bytes, size_t *ret_len)
 {
 	FGT_AUTO(free) void *bytes = NULL;
@@ -229,7 +229,8 @@ static int name(struct fgt_ring_slice *slice)
 	return r < 0 ? r : fgt_symbolizer_resolve(symbolizer, slice, false);
 }
 
-/* What it said of itself, if that makes sense: the stacks are told anyway. */
+/* Spans that the process reported. Damaged ones are left out: the stacks are
+ * delivered all the same. */
 static int add_spans(const struct order *order, struct fgt_ring_slice *slice)
 {
 	int r = order->spans_fd < 0
@@ -293,8 +294,8 @@ static int work(const struct order *order, struct fgt_dispatch_outcome *outcome,
 	int r = fgt_message_decode(order->body, order->body_len, &message);
 
 	if (r < 0)
-		return fgt_why_set(why, r, "the order makes no sense");
-	/* The names of a ring come from a process of their own: after that.
+		return fgt_why_set(why, r, "the delivery request is malformed");
+	/* The names of a ring come from a helper process, started before the filter.
 	 * Where the kernel has no filters, there is none. */
 	if (order->head.kind == FGT_DELIVERY_RING) {
 		r = cut_ring(order, &slice, why);

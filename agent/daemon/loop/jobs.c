@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs jobs one after the other. Runs in the daemon's loop, but for
+ * Runs jobs one after the other. Runs in the daemon's loop, except
  * work_off(); must not call done() on another thread than the loop's.
  */
 #include "agent/daemon/loop/jobs.h"

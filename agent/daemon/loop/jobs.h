@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errands of the daemon's loop: what may take a second (attaching, detaching,
+ * Jobs of the daemon's loop: work that may take a second (attaching, detaching,
  * looking through the process table) runs on one thread, in order.
  */
 #ifndef FGT_AGENT_DAEMON_LOOP_JOBS_H
@@ -13,7 +13,7 @@
 
 struct fgt_jobs;
 
-/* Embedded by its owner, who leaves it alone until done or a withdrawal. */
+/* Embedded by its owner, which must not touch it until done or a withdrawal. */
 struct fgt_job {
 	void (*run)(void *context); /* on the thread of jobs */
 	void (*done)(void *context); /* on the loop; may free the job */

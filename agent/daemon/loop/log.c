@@ -35,7 +35,7 @@ static bool is_json;
 static int log_fd = STDERR_FILENO;
 
 /* A token bucket for each event, so that chatter of one never hides another;
- * events are few words of ours, some may share one. */
+ * events are few words of this program, some may share one. */
 static struct bucket {
 	double tokens;
 	double refilled_s; /* CLOCK_MONOTONIC */

@@ -23,12 +23,12 @@ enum fgt_log_level {
  */
 void fgt_log_set(const char *level, const char *format);
 
-/* Where lines go; 2 unless told. For tests. */
+/* Where lines go; 2 by default. For tests. */
 void fgt_log_set_fd(int fd);
 
 /*
- * Writes one line: time, level, event (a word of ours), message. Text from
- * outside is escaped (FAULTS Z9). At most 50 lines of an event at once and 10
+ * Writes one line: time, level, event (a word of this program), message.
+ * Text from outside is escaped. At most 50 lines of an event at once and 10
  * a second after that; what was left out is counted on the next line. Never
  * waits for a reader of stderr: a line that finds no room is left out too.
  *

@@ -117,7 +117,7 @@ void fgt_loop_arm(struct fgt_loop *loop, struct fgt_timer *timer,
 	set_timerfd(loop);
 }
 
-/* Runs those that were due when it began: a timer that arms itself anew in
+/* Runs those that were due when it began: a timer that arms itself again in
  * its callback waits for the next round. */
 static void run_timers(void *context, uint32_t events)
 {
@@ -262,7 +262,7 @@ void fgt_loop_free(struct fgt_loop *loop)
 
 /*
  * One event at a time: a callback may free what a second event of the same
- * batch would point to. epoll hands out ready descriptors in turn, so nobody
+ * batch would point to. epoll returns ready descriptors in turn, so that none
  * starves.
  */
 int fgt_loop_run(struct fgt_loop *loop)

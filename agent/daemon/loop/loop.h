@@ -37,7 +37,7 @@ FGT_DEFINE_AUTO(struct fgt_loop *, fgt_loop_free);
 /* CLOCK_MONOTONIC. */
 uint64_t fgt_loop_now(void);
 
-/* Level-triggered; events 0 still tells EPOLLHUP and EPOLLERR. Adding again
+/* Level-triggered; events 0 still reports EPOLLHUP and EPOLLERR. Adding again
  * changes the events. errno of epoll_ctl. */
 int fgt_loop_watch(struct fgt_loop *loop, struct fgt_watch *watch,
 		   uint32_t events);

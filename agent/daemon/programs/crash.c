@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells crashes from other ends and hands over the last seconds. Runs in the
+ * Distinguishes crashes from other ends and delivers the last seconds. Runs in the
  * daemon's loop, right after the end; must not wait. A process that calls exec
  * or closes its connection lives on and does not come here.
  */
@@ -95,7 +95,7 @@ static void report(struct fgt_deliveries *deliveries,
 		.tags = &tag,
 		.tag_count = 1,
 	};
-	struct fgt_why why = { "no random bytes to be had" };
+	struct fgt_why why = { "no random bytes for the ids" };
 	int r = make_ids(&facts);
 
 	if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered processes that ended without a word: where a signal ended them,
- * what they did last is delivered.
+ * Registered processes that ended without bye: where a signal ended them, their
+ * last seconds are delivered.
  */
 #ifndef FGT_AGENT_DAEMON_PROGRAMS_CRASH_H
 #define FGT_AGENT_DAEMON_PROGRAMS_CRASH_H
@@ -12,9 +12,8 @@
 #include "agent/daemon/programs/registration.h"
 
 /*
- * Its pidfd is readable. True: a signal ended it that nobody ends a process
- * with on purpose (see fgt_death_is_asked_for), or nobody can tell; what comes
- * of it goes to the log and, if it named a destination, to deliveries, within
+ * Its pidfd is readable. True: a signal ended it that is not a request to
+ * end (see fgt_death_is_asked_for), or the cause is not known. The result goes to the log and, if it named a destination, to deliveries, within
  * limits.
  */
 bool fgt_crash_examine(struct fgt_deliveries *deliveries,

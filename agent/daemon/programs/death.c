@@ -2,19 +2,19 @@
 /*
  * Learns what signal ended a process. Runs in the daemon's loop; must not wait
  * for the process, nor for its parent longer than the kernel takes to give up a
- * process that is waited for: some 20 ms at most, once where it never tells.
+ * process that is waited for: 20 ms at most, and once only where the kernel never reports the end.
  *
- * Only a parent may wait for a process, and we are none. Three ways are left:
+ * Only a parent may wait for a process, and the daemon is none. Three ways are left:
  * 1. PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15): the exit status once
  *    the parent has waited, for as long as a pidfd is open, so never too late.
  *    Before that it answers without the bit.
  * 2. Before that there is a zombie, whose /proc/PID/stat ends in the exit
- *    status (field 52), for those who could trace it: our own user and root.
- * 3. Neither: an older kernel, and the parent was quicker than we. Nobody
- *    knows any more.
+ *    status (field 52), for users who could trace it: the process's own and root.
+ * 3. Neither: an older kernel, and the parent was quicker. The cause is
+ *    lost.
  * A process that calls exec lives on; one that ends by exit(3) or _exit(2) has
- * a status without a signal. Neither is a crash; nor is an end that somebody
- * asked for.
+ * a status without a signal. Neither is a crash; nor is an end that was
+ * requested.
  */
 #include "agent/daemon/programs/death.h"
 
@@ -48,9 +48,9 @@ struct pidfd_info {
 #define PIDFD_INFO_EXIT_BIT UINT64_C(8)
 #define PIDFD_GET_INFO_CALL _IOWR(0xFF, 11, struct pidfd_info)
 
-/* Once it has told of one that had been waited for, it does; once it has not,
- * and never has, it does not. Any thread; mere hints. */
-static atomic_bool has_told, is_silent;
+/* Whether the kernel reports ends of processes that were waited for: it has done
+ * so; it has not done so. Any thread; mere hints. */
+static atomic_bool has_reported, is_silent;
 
 static void judge(int status, struct fgt_death *ret_death)
 {
@@ -70,7 +70,7 @@ static int ask_pidfd(int pidfd, struct fgt_death *ret_death)
 	if (!(info.mask & PIDFD_INFO_EXIT_BIT))
 		return -EAGAIN;
 	judge(info.exit_code, ret_death);
-	atomic_store_explicit(&has_told, true, memory_order_relaxed);
+	atomic_store_explicit(&has_reported, true, memory_order_relaxed);
 	return 0;
 }
 
@@ -128,12 +128,12 @@ void fgt_death_look(int pidfd, int32_t pid, uint64_t start_time,
 	if (poll(&poll_fd, 1, 0) != 1)
 		return;
 	until_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-	if (atomic_load_explicit(&has_told, memory_order_relaxed) ||
+	if (atomic_load_explicit(&has_reported, memory_order_relaxed) ||
 	    !atomic_load_explicit(&is_silent, memory_order_relaxed))
 		until_ns += REAP_NS;
 	r = ask(pidfd, pid, start_time, ret_death);
 	/* While its parent waits for it, it is a zombie no more, and the pidfd
-	 * does not tell yet: that is over as soon as it has come that far. */
+	 * has no status yet: ask again until it has. */
 	while (r == -EAGAIN && fgt_clock_ns(CLOCK_MONOTONIC) < until_ns) {
 		nanosleep(&pause, NULL);
 		r = ask(pidfd, pid, start_time, ret_death);

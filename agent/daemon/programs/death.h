@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a process that is not our child has ended.
+ * How a process that is not the daemon's child has ended.
  */
 #ifndef FGT_AGENT_DAEMON_PROGRAMS_DEATH_H
 #define FGT_AGENT_DAEMON_PROGRAMS_DEATH_H
@@ -13,7 +13,7 @@ enum fgt_death_kind {
 	FGT_DEATH_NOT_YET, /* it lives */
 	FGT_DEATH_EXIT, /* exit(3), _exit(2), return from main */
 	FGT_DEATH_SIGNAL,
-	FGT_DEATH_UNKNOWN, /* it has ended; nobody tells how */
+	FGT_DEATH_UNKNOWN, /* it has ended; the kernel does not report how */
 };
 
 struct fgt_death {
@@ -31,7 +31,7 @@ void fgt_death_look(int pidfd, int32_t pid, uint64_t start_time,
 		    struct fgt_death *ret_death);
 
 /*
- * By a signal with which people and service managers ask a process to end, and
+ * By a signal with which users and service managers ask a process to end, and
  * which it left to its default action. SIGKILL is none of them: that is also
  * how the kernel ends a process when memory runs out.
  */

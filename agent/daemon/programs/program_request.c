@@ -49,7 +49,7 @@ static int get_mode(struct fgt_registration *facts,
 	return 0;
 }
 
-/* The flags tell which descriptors came, in which order. */
+/* The flags name the descriptors that came, in this order. */
 static int take_fds(struct fgt_registration *facts,
 		    struct fgt_control_client *client,
 		    const struct fgt_message *request, struct fgt_why *why)
@@ -131,7 +131,7 @@ static int get_range(struct call *call)
 	return 0;
 }
 
-/* Into a memfd, not looked at: what it holds is its user's business. */
+/* Into a memfd, not looked at: the process of its user reads it. */
 static int keep_data(struct call *call, const uint8_t *bytes, size_t len)
 {
 	FGT_AUTO(fgt_fd_close)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps registered processes and notices their end. Runs in the daemon's loop,
- * but for attach() and detach(), which are jobs; must not believe a process
+ * except attach() and detach(), which are jobs; must not believe a process
  * about any other than itself.
  */
 #include "agent/daemon/programs/registration.h"
@@ -34,7 +34,7 @@ struct entry {
 	LIST_ENTRY(entry) link; /* once it is registered */
 	struct fgt_control_client *client; /* NULL: it has gone */
 	struct fgt_peer peer;
-	int peer_fd; /* pidfd of who connected, until attach() is done */
+	int peer_fd; /* pidfd of the process that connected, until attach() is done */
 	/* Attaches, then detaches: one after the other. */
 	struct fgt_job job;
 	struct fgt_watch death; /* of pid_fd, once the connection has ended */
@@ -106,8 +106,8 @@ static void stop_waiting(struct entry *entry)
 	entry->registrations->count--;
 }
 
-/* Something that was made without our fork handler holds a copy of the
- * connection. Goes on in connection_gone(). */
+/* A child that was made without the library's fork handler holds a copy of the
+ * connection. Continues in connection_gone(). */
 static void is_outlived(void *context)
 {
 	struct entry *entry = context;
@@ -134,7 +134,7 @@ static void has_died(void *context, uint32_t events)
 	const struct fgt_upload_limits limits = limits_of(entry);
 
 	(void)events;
-	if (entry->client) { /* what it said last may not be read yet */
+	if (entry->client) { /* its last request may not be read yet */
 		fgt_loop_unwatch(loop, &entry->death);
 		entry->lag.expired = is_outlived;
 		fgt_loop_arm(loop, &entry->lag, fgt_loop_now() + DEAD_MS * MS);
@@ -142,14 +142,14 @@ static void has_died(void *context, uint32_t events)
 	}
 	stop_waiting(entry);
 	fgt_log(FGT_LOG_INFO, "registered_ended",
-		"pid %d has ended without saying so", entry->facts.pid);
+		"pid %d has ended without bye", entry->facts.pid);
 	entry->registrations->crashes += fgt_crash_examine(
 		entry->registrations->parts.deliveries, &limits, &entry->facts);
 	free_entry(entry);
 }
 
-/* It lives on without us: another program runs in it now, or it has closed
- * descriptors that were not its own. */
+/* It is still alive: another program runs in it now, or it has closed descriptors
+ * of the library. */
 static void lives_on(void *context)
 {
 	struct entry *entry = context;
@@ -221,9 +221,9 @@ static void handle(void *context, struct fgt_control_client *client,
 /* ---- The job -------------------------------------------------------- */
 
 /*
- * The connection says who made it; who sends may be a child that inherited it,
- * while its maker has become another program. What it could have asked for as
- * the maker's user it gets all the same.
+ * SO_PEERCRED names the process that connected; a child that inherited the
+ * connection may send, while the process has become another program. It gets
+ * what any process of that user could have asked for.
  */
 static int check_owner(struct entry *entry)
 {
@@ -291,7 +291,7 @@ static void attach(void *context)
 			targets, entry->facts.pid, entry->facts.start_time,
 			fgt_charged_uid(&entry->peer), &entry->facts.target,
 			&entry->why);
-	/* Without descriptors left its slices tell of stacks only. */
+	/* Without descriptors left its slices have stacks only. */
 	if (entry->result == 0 && entry->facts.target)
 		(void)fgt_target_set_spans(entry->facts.target,
 					   entry->facts.spans_fd);

@@ -34,7 +34,7 @@ struct fgt_registration {
 	char release[FGT_REGISTRATION_RELEASE + 1];
 	char environment[FGT_REGISTRATION_ENVIRONMENT + 1];
 	int spans_fd; /* memfd of its span log, -1 */
-	int ring_fd; /* memfd of its own ring, -1 */
+	int ring_fd; /* memfd of the ring that it writes, -1 */
 	int pid_fd; /* of the process */
 	struct fgt_target *target; /* a reference; NULL if is_embedded */
 };
@@ -62,7 +62,7 @@ FGT_DEFINE_AUTO(struct fgt_registrations *, fgt_registrations_free);
 void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_message *request);
 
-/* From now on connections that end are not looked into. */
+/* From now on the ends of connections are not examined. */
 void fgt_registrations_leave(struct fgt_registrations *registrations);
 
 size_t fgt_registrations_count(const struct fgt_registrations *registrations);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works off one slice request. Runs in a thread of its own, beside the
+ * Serves one slice request. Runs in one thread for each request, beside the
  * sampler, which it never blocks; must not touch the loop or the tables of
  * targets.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hands slice requests to threads. Runs in the daemon's loop, but for
- * work_off(). A client that reads slowly does not take a place at work from
- * others: sending has a limit of its own, since each slice sent is in memory.
+ * Runs slice requests in threads. Runs in the daemon's loop, except work_off().
+ * A client that reads slowly does not take a place at work from other clients:
+ * slices that are sent have a separate limit, since each is in memory.
  */
 #include "agent/daemon/slices/slices.h"
 
@@ -78,7 +78,7 @@ static size_t count_state(struct fgt_slices *slices, enum job_state state)
 	return count;
 }
 
-/* An ordinary user's jobs have a limit of their own. */
+/* The jobs of one ordinary user have a separate limit. */
 static bool is_limited(struct job *job)
 {
 	uint32_t uid = fgt_control_peer(job->client)->uid;
@@ -144,7 +144,7 @@ static void start(struct job *job)
 	r = pthread_create(&job->thread, NULL, work_off, job);
 	if (r == 0)
 		return;
-	job->state = JOB_QUEUED; /* no thread: nobody else looks */
+	job->state = JOB_QUEUED; /* no thread looks at it */
 	slices->failed++;
 	fgt_log(FGT_LOG_ERROR, "slice_failed", "cannot start a thread: %s",
 		strerror(r));
@@ -229,7 +229,8 @@ static void client_gone(void *context)
 	free_job(job);
 }
 
-/* Ordinary users queue apart, so that they keep nobody else out. */
+/* Ordinary users have a separate queue, so that root and the daemon's user always
+ * find a place. */
 static bool is_queue_full(struct job *job)
 {
 	size_t count = 0;
@@ -243,15 +244,15 @@ static bool is_queue_full(struct job *job)
 					    FGT_SLICES_QUEUED_PER_USER));
 }
 
-/* It has waited for a place, for as long as those that are read at once take;
- * so others are read slowly. */
+/* No place became free within the time that slices take which are read at once:
+ * other slices are read slowly. */
 static void has_waited(void *context)
 {
 	struct job *job = context;
 
 	if (!is_users_turn(job))
-		send_away_busy(job, "busy: two slices of yours are being made "
-				    "or read already, try again when one is "
+		send_away_busy(job, "busy: two slices of this user are made "
+				    "or read already: try again when one is "
 				    "done");
 	else if (count_state(job->slices, JOB_SENDS) >= FGT_SLICES_STARTED)
 		send_away_busy(job, "busy: too many slices are being read "

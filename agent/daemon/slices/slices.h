@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slice requests: those that wait for their end of time, those in the queue,
- * those at work in threads (FAULTS R4).
+ * those at work in threads.
  */
 #ifndef FGT_AGENT_DAEMON_SLICES_SLICES_H
 #define FGT_AGENT_DAEMON_SLICES_SLICES_H
@@ -21,8 +21,8 @@
 /* Of those; root and the daemon's own user are not counted. */
 #define FGT_SLICES_PER_USER	   2
 #define FGT_SLICES_QUEUED_PER_USER 8
-/* So long one waits for places that slow readers have; then it is told busy.
- * Below the library's own patience. */
+/* How long a request waits for a place that slow readers hold, before -EBUSY.
+ * Less than the library's own time-out. */
 #define FGT_SLICES_WAIT_NS UINT64_C(600000000)
 
 struct fgt_slices;
@@ -38,8 +38,8 @@ struct fgt_slices_counters {
 	size_t active, waiting; /* now; waiting: for time or for a thread */
 };
 
-/* So long after the end of a range the tick after it has been committed;
- * nobody is made to wait long where ticks are rare. */
+/* How long after the end of a range the tick after it has been committed; at most
+ * half a second where ticks are rare. */
 uint64_t fgt_slices_grace_ns(const struct fgt_target *target);
 
 /* The symbolizer is shared by all and outlives this. -ENOMEM. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts clients of the control socket and decides who may come in. Runs in
+ * Accepts clients of the control socket within limits. Runs in
  * the daemon's loop; must not block.
  */
 #include "agent/daemon/socket/control.h"
@@ -30,7 +30,7 @@ size_t fgt_control_kept_count(const struct fgt_control *control)
 	return control->kept_count;
 }
 
-/* ---- Who may come in --------------------------------------------------- */
+/* ---- Limits ------------------------------------------------------------ */
 
 /*
  * The connection of uid that has been silent for longest; any user's if
@@ -49,7 +49,7 @@ static struct fgt_control_client *oldest_silent(struct fgt_control *control,
 	return oldest;
 }
 
-/* The client has closed its end; whoever writes to it will notice. */
+/* The client has closed its end; the next write to it will fail. */
 static bool has_gone(const struct fgt_control_client *client)
 {
 	struct pollfd poll_fd = { .fd = client->watch.fd };
@@ -93,8 +93,8 @@ static size_t count(const struct crowd *crowd,
 	return total;
 }
 
-/* Those at the limit are looked at, so that one who comes back at once does
- * not find its own last connection in its way. */
+/* At the limit closed connections are not counted, so that a client that
+ * reconnects at once is not refused because of its last connection. */
 static bool is_within(const struct crowd *crowd, size_t limit)
 {
 	size_t total = count(crowd, NULL), gone;
@@ -112,7 +112,7 @@ static bool are_too_many_young(const struct crowd *crowd)
 						  : FGT_CONTROL_YOUNG_PER_USER);
 }
 
-/* Who is young is not counted, unless too many are. */
+/* Young clients are not counted, unless there are too many. */
 static bool may_come(const struct fgt_control *control, uint32_t uid,
 		     bool is_any, size_t limit)
 {
@@ -168,8 +168,8 @@ static void turn_away(int fd, const char *remedy)
 /*
  * Is there room for one more of this user? A user who has used up the limit
  * loses the connection that has asked nothing for longest, so that half-open
- * ones keep nobody out; root may send anybody's away. One that has only just
- * come is no worse than the next, unless there are too many of them.
+ * ones keep no client out; root may take any user's. A young one is kept,
+ * unless there are too many of them.
  */
 static bool has_room(struct fgt_control *control, uint32_t uid)
 {
@@ -266,7 +266,7 @@ static void listener_ready(void *context, uint32_t events)
 	if (r == 0) {
 		admit(control, fd);
 	} else if (r == -EMFILE) {
-		/* A connection that waits would wake the loop for ever. */
+		/* A connection that waits would wake the loop without end. */
 		fgt_loop_unwatch(control->loop, &control->watch);
 		fgt_loop_arm(control->loop, &control->back_off,
 			     fgt_loop_now() + BACK_OFF_MS * MS);

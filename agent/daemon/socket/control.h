@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Clients of the control socket: reads one request of each, writes replies,
- * and keeps every client from costing more than itself (FAULTS C1–C5, T6).
+ * and keeps each client from using up what other clients need.
  */
 #ifndef FGT_AGENT_DAEMON_SOCKET_CONTROL_H
 #define FGT_AGENT_DAEMON_SOCKET_CONTROL_H
@@ -17,15 +17,14 @@
 
 #define FGT_CONTROL_CLIENTS_MAX 64 /* the last one is kept for root */
 #define FGT_CONTROL_PER_USER	8 /* root is not counted */
-/* Beyond that many: who has only just come, and has not asked yet. Many come at
- * once where many programs start. */
+/* In addition: clients that connected less than a second ago and have not asked
+ * yet. Many come at once where many programs start. */
 #define FGT_CONTROL_YOUNG_MAX	   96
 #define FGT_CONTROL_YOUNG_PER_USER 24 /* root is not counted */
 #define FGT_CONTROL_YOUNG_MS	   1000
-/* Beyond that many: whose client has closed its end, while an answer to it is
- * still being made. */
+/* In addition: closed connections, while their reply is still being made. */
 #define FGT_CONTROL_GONE_MAX 8
-/* Connections that stay open have bounds of their own. */
+/* Connections that stay open have separate limits. */
 #define FGT_CONTROL_KEPT_MAX	  512
 #define FGT_CONTROL_KEPT_PER_USER 64 /* root is not counted */
 #define FGT_CONTROL_FDS_MAX	  2 /* that a client may pass */
@@ -35,7 +34,7 @@
 struct fgt_control;
 struct fgt_control_client;
 
-/* Who is at the other end, by SO_PEERCRED: who connected. */
+/* The process that connected, by SO_PEERCRED. */
 struct fgt_peer {
 	int32_t pid;
 	uint32_t uid, gid;
@@ -56,13 +55,13 @@ struct fgt_control_options {
 	unsigned int stall_timeout_ms; /* 0: 30000, no progress of a reply */
 };
 
-/* Whom a connection belongs to that stays open. */
+/* The owner of a connection that stays open. */
 struct fgt_control_keeper {
 	/* As that of the options, for each later request; they come one after
 	 * the other, each is answered before the next is read. */
 	void (*handle)(void *context, struct fgt_control_client *client,
 		       const struct fgt_message *request);
-	/* It has ended, whoever ended it: the client is no more. */
+	/* The connection has ended; the client is freed. */
 	void (*gone)(void *context);
 	void *context;
 };
@@ -86,7 +85,7 @@ fgt_control_peer(const struct fgt_control_client *client);
 
 /*
  * A pidfd of the process that connected, the caller's; readable once it has
- * ended. Before Linux 6.5 of whoever has its pid now. -ESRCH it has ended.
+ * ended. Before Linux 6.5 of the process that has its pid now. -ESRCH it has ended.
  */
 int fgt_control_open_peer(const struct fgt_control_client *client);
 

@@ -194,7 +194,7 @@ void fgt_control_park(struct fgt_control_client *client,
 	client->state = FGT_CLIENT_PARKED;
 	client->gone = gone;
 	client->gone_context = context;
-	/* No events: a hang-up is told all the same. */
+	/* No events: a hang-up is reported all the same. */
 	(void)fgt_loop_watch(client->control->loop, &client->watch, 0);
 }
 
@@ -249,7 +249,7 @@ void fgt_control_return(struct fgt_control_client *client)
 
 /* ---- Requests ---------------------------------------------------------- */
 
-/* What it sent cannot be told apart any more: the end, after this. */
+/* Its frames cannot be separated any more: the connection ends after this. */
 static void refuse(struct fgt_control_client *client, int error,
 		   const char *why)
 {
@@ -277,7 +277,7 @@ static void handle_frame(struct fgt_control_client *client)
 	int r;
 
 	fgt_loop_disarm(control->loop, &client->timer);
-	/* Whatever else it sends is not read before it has its answer. */
+	/* Further bytes are not read before the reply is written. */
 	(void)fgt_loop_watch(control->loop, &client->watch, 0);
 	r = fgt_message_decode(client->bytes + FGT_PROTOCOL_LENGTH_BYTES,
 			       client->len - FGT_PROTOCOL_LENGTH_BYTES,
@@ -395,7 +395,7 @@ static void look_at_control(struct fgt_control_client *client,
 
 /*
  * Descriptors for which the control buffer has no room are dropped by the
- * kernel (FAULTS C5): those beyond the limit, and all of a later request.
+ * kernel: those beyond the limit, and all of a later request.
  */
 static ssize_t receive(struct fgt_control_client *client, size_t want)
 {

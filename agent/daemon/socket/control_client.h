@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One client of the control socket, as control.c (who may come in) and
- * control_client.c (what it says and hears) share it. Not for others.
+ * One client of the control socket, as control.c (limits) and control_client.c
+ * (requests and replies) share it. Only for these two.
  */
 #ifndef FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H
 #define FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H
@@ -10,7 +10,7 @@
 
 enum fgt_client_state {
 	FGT_CLIENT_READS, /* its request is not complete */
-	FGT_CLIENT_PARKED, /* somebody will answer */
+	FGT_CLIENT_PARKED, /* a verb will reply later */
 	FGT_CLIENT_LENT, /* another thread answers */
 	FGT_CLIENT_WRITES, /* its reply is on the way */
 };
@@ -20,7 +20,7 @@ struct fgt_control_client {
 	struct fgt_control_client *next, *previous;
 	struct fgt_peer peer;
 	enum fgt_client_state state;
-	uint64_t since_ns; /* that it is here */
+	uint64_t since_ns; /* when it connected */
 	struct fgt_watch watch;
 	struct fgt_timer timer;
 	uint8_t *bytes; /* the request with its length, or the reply */
@@ -62,7 +62,7 @@ fgt_control_client_is_kept(const struct fgt_control_client *client)
 bool fgt_control_client_may_ask(const struct fgt_control_client *client,
 				struct fgt_why *why);
 
-/* Tells its keeper; frees it. */
+/* Calls the gone of its keeper; frees it. */
 void fgt_control_client_close(struct fgt_control_client *client);
 
 #endif

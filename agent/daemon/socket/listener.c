@@ -52,11 +52,11 @@ static int check_directory(int directory_fd, const char *path,
 				   "another socket path",
 				   path, status.st_uid);
 	if (status.st_mode & (S_IWGRP | S_IWOTH))
-		return fgt_why_set(why, -EPERM,
-				   "others may write to directory %s: chmod "
-				   "go-w it, or put the socket into a "
-				   "directory of its own",
-				   path);
+		return fgt_why_set(
+			why, -EPERM,
+			"other users may write to directory %s: chmod "
+			"go-w it, or choose another socket path",
+			path);
 	return 0;
 }
 
@@ -219,7 +219,7 @@ static int listen_on(const struct sockaddr_un *address, int *ret_fd)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* Connections inherit it: each message tells who sent it. */
+	/* Connections inherit it: each message carries the pid of its sender. */
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return -errno;
 	/* Born with its mode, so that the umask can only take away; then the

@@ -32,8 +32,8 @@ int fgt_listener_open(const char *path, bool is_default,
 
 /*
  * The next connection, non-blocking. -EAGAIN; -EMFILE: no descriptor was left
- * (or no memory), the connection has been sent away with an error: rest a
- * little before the next (FAULTS T6).
+ * (or no memory), the connection has been sent away with an error: wait 100 ms
+ * before the next.
  */
 int fgt_listener_accept(struct fgt_listener *listener, int *ret_fd);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads whose a process is. Runs in the daemon's loop; must not mix two
+ * Reads the owner of a process. Runs in the daemon's loop; must not mix two
  * processes that have the same pid one after the other.
  */
 #include "agent/daemon/socket/permission.h"
@@ -63,7 +63,7 @@ static bool has_capability(const char *text)
 	const char *line = find_line(text, "CapPrm:");
 	unsigned long long permitted;
 
-	/* Not found out counts as yes. */
+	/* Not known counts as yes. */
 	return !line || sscanf(line, "%llx", &permitted) != 1 || permitted != 0;
 }
 
@@ -120,12 +120,12 @@ bool fgt_owner_is_visible_to(const struct fgt_owner *owner, uint32_t uid,
 bool fgt_pid_means_the_same_to(int32_t peer_pid, uint32_t peer_uid)
 {
 	char path[40];
-	struct stat ours, theirs;
+	struct stat daemons, peers;
 
 	if (peer_pid == 0)
 		return false; /* it has no pid here */
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", peer_pid);
-	if (stat(path, &theirs) < 0 || stat("/proc/self/ns/pid", &ours) < 0)
+	if (stat(path, &peers) < 0 || stat("/proc/self/ns/pid", &daemons) < 0)
 		return peer_uid == 0;
-	return ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev;
+	return daemons.st_ino == peers.st_ino && daemons.st_dev == peers.st_dev;
 }

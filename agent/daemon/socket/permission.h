@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which processes a client of the control socket may see: those that its user
- * could trace (FAULTS C3, Z7).
+ * could trace.
  */
 #ifndef FGT_AGENT_DAEMON_SOCKET_PERMISSION_H
 #define FGT_AGENT_DAEMON_SOCKET_PERMISSION_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* To whom a process belongs, as far as tracing it goes. */
+/* The owner of a process, as far as tracing it goes. */
 struct fgt_owner {
 	uint32_t uid, gid;
 	/* All its uids and gids are these, it has no capability and it is
@@ -26,9 +26,9 @@ bool fgt_owner_is_visible_to(const struct fgt_owner *owner, uint32_t uid,
 			     uint32_t gid);
 
 /*
- * Do pids mean the same to that process as to us? (FAULTS C7.) Where it cannot
- * be found out, only root is believed: one who may not be looked at, or has
- * gone, could mean another's process.
+ * Do pids mean the same to that process as to the daemon? Where the namespace
+ * cannot be read, only root is believed: a process that may not be examined, or
+ * has ended, could name another user's process.
  */
 bool fgt_pid_means_the_same_to(int32_t peer_pid, uint32_t peer_uid);
 

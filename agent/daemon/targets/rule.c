@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matches processes against the configuration's targets. Runs in the daemon's
- * loop; every text of a process is somebody else's: compared, never used.
+ * Matches processes against the configuration's targets. Runs as a job;
+ * texts of a process are not trusted: compared, never used.
  */
 #include "agent/daemon/targets/rule.h"
 

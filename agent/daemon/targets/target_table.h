@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's list of processes that are sampled, were sampled, or cannot
- * be: their identity, why they are here, whose they are. For this room only.
+ * be: their identity, their causes, their owners. For this room only.
  */
 #ifndef FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H
 #define FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H

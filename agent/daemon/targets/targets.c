@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides who is sampled. Runs on the thread of jobs, since attaching waits
+ * Decides which processes are sampled. Runs on the thread of jobs, since attaching waits
  * for the sampler; looks through the process table only if a rule or a child
  * may be found there; must not confuse two processes with the same pid.
  */
@@ -296,7 +296,7 @@ void fgt_targets_set_rules(struct fgt_targets *targets,
 	for (size_t i = table->count; i-- > 0;) {
 		struct fgt_target_entry *entry = &table->entries[i];
 
-		if (!entry->target) /* tried anew, explained anew */
+		if (!entry->target) /* tried and logged again */
 			fgt_attaching_remove(targets, i);
 		else
 			entry->is_wanted = entry->origin !=

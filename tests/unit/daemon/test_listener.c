@@ -188,7 +188,7 @@ static void unsafe_places_are_refused(void **state)
 	assert_int_equal(
 		fgt_listener_open(fixture->path, true, &listener, &why),
 		-EPERM);
-	assert_non_null(strstr(why.text, "others may write"));
+	assert_non_null(strstr(why.text, "other users may write"));
 	assert_int_equal(chmod(fixture->below, 0755), 0);
 	if (geteuid() == 0) {
 		assert_int_equal(chown(fixture->below, 65534, 65534), 0);
