@@ -8,8 +8,6 @@
  * The format has two special characters. In names ';' becomes ':', and control
  * characters become spaces.
  */
-#include "upload/format/folded.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +17,7 @@
 #include "ringbuf/slice/pace.h"
 #include "upload/format/parts/id_map.h"
 #include "upload/format/parts/levels.h"
+#include "upload/format/parts/options.h"
 
 #define NO_ENTRY UINT32_MAX
 

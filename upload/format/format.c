@@ -11,12 +11,6 @@
 
 #include "ringbuf/base/nearest.h"
 #include "ringbuf/slice/slice_codec.h"
-#include "upload/format/chrome/chrome.h"
-#include "upload/format/folded.h"
-#include "upload/format/pprof/pprof.h"
-#include "upload/format/sentry/sentry.h"
-#include "upload/format/sentry/sentry_chunk.h"
-#include "upload/format/speedscope.h"
 
 static int write_fgt(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
@@ -30,9 +24,7 @@ static const struct format {
 	const char *name;
 	const char *ending;
 	enum fgt_gzip_use gzip_use;
-	int (*write)(const struct fgt_ring_slice *slice,
-		     const struct fgt_format_options *options,
-		     const struct fgt_sink *sink);
+	fgt_encoder *write;
 } formats[FGT_KIND_COUNT] = {
 #define FORMAT(id, name, ending, gzip_use, write)                              \
 	{ name, ending, FGT_GZIP_##gzip_use, write },

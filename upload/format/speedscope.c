@@ -6,12 +6,11 @@
  * speedscope would draw two frames for two lines of one function. Runs in any
  * thread; must not hold more than one stack.
  */
-#include "upload/format/speedscope.h"
-
 #include <stdio.h>
 
 #include "ringbuf/base/json.h"
 #include "upload/format/parts/functions.h"
+#include "upload/format/parts/options.h"
 #include "upload/format/parts/timeline.h"
 
 struct speedscope {

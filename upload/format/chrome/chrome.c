@@ -14,8 +14,8 @@
 #include "ringbuf/base/json.h"
 #include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
-#include "upload/format/chrome/chrome_tasks.h"
 #include "upload/format/parts/levels.h"
+#include "upload/format/parts/options.h"
 #include "upload/format/parts/timeline.h"
 
 /* Perfetto drops events that nest deeper than 512. */

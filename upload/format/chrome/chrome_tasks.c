@@ -5,7 +5,7 @@
  * takes them as a part of a frame's name, by which it pairs them. Runs in any
  * thread; must not hold more than a number for each task.
  */
-#include "upload/format/chrome/chrome_tasks.h"
+#include "upload/format/chrome/chrome.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,6 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/slice/spans.h"
 #include "ringbuf/spans/span_log.h"
-#include "upload/format/chrome/chrome.h"
 
 /* Above every pid and tid of Linux, and within the 32 bits that readers keep:
  * the process of all tasks. Its first track has the same number, since Perfetto

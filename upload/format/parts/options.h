@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of encoders.
+ * The encoders of all formats, and their options.
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_OPTIONS_H
 #define FGT_UPLOAD_FORMAT_PARTS_OPTIONS_H
@@ -34,5 +34,18 @@ struct fgt_format_options {
 	 */
 	const struct fgt_transaction_facts *facts;
 };
+
+/* As fgt_format_write(), with options. MT-Safe | AS-Unsafe */
+typedef int fgt_encoder(const struct fgt_ring_slice *slice,
+			const struct fgt_format_options *options,
+			const struct fgt_sink *sink);
+
+fgt_encoder fgt_chrome_write; /* trace events, for Perfetto and speedscope */
+fgt_encoder fgt_folded_write; /* a line "root;…;leaf ticks" per stack */
+fgt_encoder fgt_pprof_write; /* profile.proto, gzipped: samples and wall-clock
+			      * time per stack, thread and state */
+fgt_encoder fgt_sentry_write; /* a transaction and its profile */
+fgt_encoder fgt_sentry_chunk_write; /* a profile chunk, of any length */
+fgt_encoder fgt_speedscope_write;
 
 #endif

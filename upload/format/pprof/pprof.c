@@ -5,13 +5,12 @@
  * thread; must not hold more than the sums of one thread and the tables that
  * samples point into.
  */
-#include "upload/format/pprof/pprof.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
 #include "ringbuf/slice/pace.h"
 #include "upload/format/parts/gzip.h"
+#include "upload/format/parts/options.h"
 #include "upload/format/parts/timeline.h"
 #include "upload/format/pprof/pprof_tables.h"
 

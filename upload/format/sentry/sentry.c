@@ -3,10 +3,9 @@
  * The envelope of a transaction and its profile. Runs in any thread; must not
  * hold a body in memory.
  */
-#include "upload/format/sentry/sentry.h"
-
 #include <errno.h>
 
+#include "upload/format/parts/options.h"
 #include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_images.h"

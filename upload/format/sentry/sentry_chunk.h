@@ -10,11 +10,6 @@
 
 #include "upload/format/parts/options.h"
 
-/* As fgt_format_write(). MT-Safe | AS-Unsafe */
-int fgt_sentry_chunk_write(const struct fgt_ring_slice *slice,
-			   const struct fgt_format_options *options,
-			   const struct fgt_sink *sink);
-
 /* Ticks of one chunk, both included; { 0, 0 } before the first. */
 struct fgt_sentry_chunk_ticks {
 	uint32_t first, last;
