@@ -8,8 +8,7 @@
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_envelope.h"
-#include "upload/format/sentry/sentry_images.h"
-#include "upload/format/sentry/sentry_rate.h"
+#include "upload/format/sentry/sentry_profile.h"
 #include "upload/format/sentry/sentry_transaction.h"
 
 struct envelope {

@@ -9,8 +9,7 @@
 #include "upload/format/sentry/sentry_chunk.h"
 
 #include "upload/format/sentry/sentry_envelope.h"
-#include "upload/format/sentry/sentry_images.h"
-#include "upload/format/sentry/sentry_rate.h"
+#include "upload/format/sentry/sentry_profile.h"
 
 /* The limit of a profile of version 1; Relay accepts 66 s. */
 #define CHUNK_MAX_NS 30000000000u

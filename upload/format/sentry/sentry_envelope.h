@@ -56,6 +56,13 @@ int fgt_sentry_count_body(const struct fgt_sentry_body *body,
 			  uint64_t *ret_len);
 
 /*
+ * The images of a slice, as Relay wants them in a profile: "debug_meta": {…}
+ * into an open object.
+ */
+void fgt_sentry_images_put(const struct fgt_ring_slice *slice,
+			   struct fgt_json *json);
+
+/*
  * An item: its header, with the platform unless that is NULL, and its body of
  * len bytes. The body's errors.
  *

@@ -3,13 +3,11 @@
  * Writes the frames and stacks of a planned Sentry profile, leaf first in
  * every stack. Runs in any thread; must write the same bytes each time.
  */
-#include "upload/format/sentry/sentry_frames.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "upload/format/parts/levels.h"
-#include "upload/format/sentry/sentry_keys.h"
+#include "upload/format/sentry/sentry_profile.h"
 
 #define GAP_NAME "[gap: no samples]"
 

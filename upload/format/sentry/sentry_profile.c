@@ -10,7 +10,6 @@
 
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/timeline.h"
-#include "upload/format/sentry/sentry_keys.h"
 
 static uint32_t run_end(const struct fgt_run *run)
 {

@@ -6,10 +6,14 @@
 #ifndef FGT_UPLOAD_FORMAT_SENTRY_SENTRY_PROFILE_H
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_PROFILE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "ringbuf/base/json.h"
 #include "upload/format/parts/id_map.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/transaction.h"
+#include "upload/format/sentry/sentry_envelope.h"
 
 /* Relay refuses a profile whose last sample is later than this. */
 #define FGT_SENTRY_PROFILE_MAX_NS UINT64_C(30000000000)
@@ -54,8 +58,7 @@ struct fgt_sentry_profile {
 	struct fgt_sentry_thread *threads; /* [thread_count] */
 	uint32_t *run_stacks; /* [run_count] → stack */
 	struct fgt_id_map stacks; /* (leaf, state name) → stack */
-	struct fgt_id_map
-		frames; /* frame or state name (sentry_keys.h) → frame */
+	struct fgt_id_map frames; /* frame or state name → frame */
 	uint32_t *frame_first; /* [frames.count] first id of its levels */
 	uint32_t *canonical; /* [frame_count] → first frame of equal content */
 };
@@ -69,6 +72,23 @@ int fgt_sentry_profile_init(struct fgt_sentry_profile *profile,
 			    const struct fgt_sentry_scope *scope);
 void fgt_sentry_profile_done(struct fgt_sentry_profile *profile);
 
+/*
+ * Plans a profile whose item is small enough:
+ *  - Up to 10 MiB each thread has a sample a tick. Beyond that, only the active
+ *    thread and those that ran or changed their stack have, the busiest first;
+ *    the other ones have a sample a change.
+ *  - Beyond 48 MiB the oldest ticks are left out.
+ * body writes the item of *profile. Errors of fgt_sentry_profile_init() and of
+ * the body; fgt_sentry_profile_done() follows in any case.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_sentry_profile_fit(struct fgt_sentry_profile *profile,
+			   const struct fgt_ring_slice *slice,
+			   const struct fgt_sentry_scope *scope,
+			   const struct fgt_sentry_body *body,
+			   uint64_t *ret_len);
+
 /* The monotonic instants that times count from, and of the last sample. */
 uint64_t fgt_sentry_profile_start_ns(const struct fgt_sentry_profile *profile);
 uint64_t fgt_sentry_profile_end_ns(const struct fgt_sentry_profile *profile);
@@ -81,5 +101,58 @@ uint64_t fgt_sentry_profile_end_ns(const struct fgt_sentry_profile *profile);
  */
 int fgt_sentry_profile_put(const struct fgt_sentry_profile *profile,
 			   struct fgt_json *json);
+
+/*
+ * The tables that samples point into: "frames": […] and "stacks": […] into an
+ * open object. -EINVAL if the plan lacks a frame.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+void fgt_sentry_frames_put(const struct fgt_sentry_profile *profile,
+			   struct fgt_json *json);
+int fgt_sentry_stacks_put(const struct fgt_sentry_profile *profile,
+			  struct fgt_json *json);
+
+/* ---- Keys of stacks and frames ------------------------------------------ */
+
+/* In the place of a leaf: no samples. (No slice has that many nodes.) */
+#define FGT_SENTRY_GAP_NODE (UINT32_MAX - 1)
+
+/* A stack: its leaf node and the string id of its state's name. */
+static inline uint64_t fgt_sentry_stack_key(uint32_t leaf, uint32_t state_name)
+{
+	return (uint64_t)leaf << 32 | state_name;
+}
+
+static inline uint32_t fgt_sentry_stack_leaf(uint64_t key)
+{
+	return (uint32_t)(key >> 32);
+}
+
+static inline uint32_t fgt_sentry_stack_state(uint64_t key)
+{
+	return (uint32_t)key;
+}
+
+/* A frame: one of the slice, a state's name, or a virtual one. */
+static inline bool fgt_sentry_key_is_frame(uint64_t key)
+{
+	return key >> 32 == 0;
+}
+
+static inline uint64_t fgt_sentry_state_key(uint32_t state_name)
+{
+	return (uint64_t)1 << 32 | state_name;
+}
+
+static inline bool fgt_sentry_key_is_state(uint64_t key)
+{
+	return key >> 32 == 1;
+}
+
+static inline uint64_t fgt_sentry_virtual_key(uint32_t node)
+{
+	return (uint64_t)2 << 32 | node;
+}
 
 #endif
