@@ -15,8 +15,7 @@
 #include "upload/deliver/envelope_file.h"
 #include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_chunk.h"
-#include "upload/format/sentry/sentry_envelope.h"
-#include "upload/format/sentry/sentry_transaction.h"
+#include "upload/format/sentry/sentry_profile.h"
 
 #define ID_KEPT_DIGITS	24 /* of the event id; the rest numbers its chunks */
 #define PROFILER_NUMBER 0xffffffffu

@@ -1,52 +1,393 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The envelope of a transaction and its profile. Runs in any thread; must not
- * hold a body in memory.
+ * The envelope of a transaction, from the facts of the program, or without them
+ * from the slice; and of its profile. Runs in any thread; must not hold a body
+ * in memory, and must write the same bytes each time, since the first pass only
+ * counts them.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "ringbuf/slice/pace.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_profile.h"
-#include "upload/format/sentry/sentry_transaction.h"
+#include "upload/format/sentry/sentry_spans.h"
+
+/* Fewer missing samples are not reported: one may come late. */
+#define PERIODS_MISSED_MIN 3
+
+struct transaction {
+	const struct fgt_ring_slice *slice;
+	/* Has its spans: a profile may begin after the first of them, and end
+	 * before the last. */
+	const struct fgt_ring_slice *whole;
+	const struct fgt_format_options *options;
+	const struct fgt_sentry_profile
+		*profile; /* NULL: an envelope without one */
+	const char *name;
+	char event_id[33], trace_id[33], span_id[17];
+	/* CLOCK_MONOTONIC and the wall clock (whole µs) at the same instants;
+	 * the end is begin + duration, so that it stays after the begin
+	 * when the clock is set. */
+	uint64_t begin_ns, end_ns;
+	uint64_t begin_wall_ns, end_wall_ns;
+};
+
+static const char *or_unknown(const char *text)
+{
+	return *text ? text : "unknown";
+}
+
+static int choose_span_id(const char *wanted, char ret_id[17])
+{
+	if (!fgt_sentry_given(wanted))
+		return fgt_sentry_make_id(ret_id, 8);
+	if (strlen(wanted) != 16 || strspn(wanted, "0123456789abcdef") != 16 ||
+	    strspn(wanted, "0") == 16)
+		return -EINVAL;
+	memcpy(ret_id, wanted, 17);
+	return 0;
+}
+
+/* Name and ids are those of the options, else made here. */
+static int init_transaction(struct transaction *transaction,
+			    const struct fgt_ring_slice *slice,
+			    const struct fgt_format_options *options)
+{
+	const struct fgt_transaction_facts *facts = options->facts;
+	int r;
+
+	*transaction = (struct transaction){ .slice = slice,
+					     .whole = slice,
+					     .options = options };
+	transaction->name = fgt_sentry_given(options->transaction);
+	if (!transaction->name && facts)
+		transaction->name = fgt_sentry_given(facts->name);
+	if (!transaction->name)
+		transaction->name = or_unknown(slice->process.name);
+	r = fgt_sentry_choose_id(!fgt_sentry_given(options->event_id) && facts
+					 ? facts->event_id
+					 : options->event_id,
+				 transaction->event_id);
+	if (!r)
+		r = fgt_sentry_choose_id(facts ? facts->trace_id : NULL,
+					 transaction->trace_id);
+	if (!r)
+		r = choose_span_id(facts ? facts->span_id : NULL,
+				   transaction->span_id);
+	return r;
+}
+
+/* The wall clock at another instant of the transaction. */
+static uint64_t wall_ns_at(const struct transaction *transaction,
+			   uint64_t mono_ns)
+{
+	return transaction->begin_wall_ns + (mono_ns - transaction->begin_ns);
+}
+
+static void set_times(struct transaction *transaction, uint64_t begin_ns,
+		      uint64_t end_ns)
+{
+	uint64_t wall_ns = fgt_slice_wall_ns(transaction->slice, begin_ns);
+
+	transaction->begin_ns = begin_ns;
+	transaction->end_ns = end_ns;
+	/* Transactions have µs; both items must have the same instant. */
+	transaction->begin_wall_ns = wall_ns - wall_ns % 1000;
+	transaction->end_wall_ns = wall_ns_at(transaction, end_ns);
+}
+
+void fgt_sentry_facts_range(const struct fgt_transaction_facts *facts,
+			    const struct fgt_ring_slice *slice,
+			    uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
+{
+	uint64_t begin_ns = facts->begin_ns, end_ns = facts->end_ns;
+
+	if (!end_ns)
+		end_ns = slice->tick_ns[slice->tick_count - 1];
+	if (!begin_ns) {
+		begin_ns = slice->tick_ns[0];
+		if (end_ns > begin_ns &&
+		    end_ns - begin_ns > FGT_SENTRY_PROFILE_MAX_NS)
+			begin_ns = end_ns - FGT_SENTRY_PROFILE_MAX_NS;
+	}
+	/* The facts have one of the times, and it lies outside of the slice. */
+	if (begin_ns > end_ns)
+		begin_ns = end_ns;
+	*ret_begin_ns = begin_ns;
+	*ret_end_ns = end_ns;
+}
+
+/* "os": {…} and "device": {…} into an open object. */
+static void put_os_and_device(struct fgt_json *json,
+			      const struct fgt_process_info *process,
+			      const char *architecture_key)
+{
+	fgt_json_begin_object(json, "os");
+	fgt_json_put_string(json, "name", "Linux");
+	fgt_json_put_string(json, "version", or_unknown(process->os_release));
+	fgt_json_end_object(json);
+	fgt_json_begin_object(json, "device");
+	fgt_json_put_string(json, architecture_key, or_unknown(process->arch));
+	fgt_json_end_object(json);
+}
+
+/* ---- Contexts ---------------------------------------------------------- */
+
+static void put_thread(const struct transaction *transaction,
+		       struct fgt_json *json)
+{
+	const struct fgt_ring_slice *slice = transaction->slice;
+	const struct fgt_transaction_facts *facts = transaction->options->facts;
+	int32_t tid = facts ? facts->active_tid : 0;
+
+	if (transaction->profile)
+		tid = slice->threads[transaction->profile->active_thread].tid;
+	if (tid <= 0)
+		return;
+	fgt_json_begin_object(json, "data");
+	fgt_json_put_uint_string(json, "thread.id", (uint64_t)tid);
+	for (uint32_t i = 0; i < slice->thread_count; i++)
+		if (slice->threads[i].tid == tid) {
+			fgt_json_put_string(
+				json, "thread.name",
+				fgt_slice_string(slice,
+						 slice->threads[i].name));
+			break;
+		}
+	fgt_json_end_object(json);
+}
+
+static void put_trace(const struct transaction *transaction,
+		      struct fgt_json *json)
+{
+	const struct fgt_transaction_facts *facts = transaction->options->facts;
+	const char *op = facts ? fgt_sentry_given(facts->op) : NULL;
+	const char *status = facts ? fgt_sentry_given(facts->status) : NULL;
+
+	fgt_json_begin_object(json, "trace");
+	fgt_json_put_string(json, "trace_id", transaction->trace_id);
+	fgt_json_put_string(json, "span_id", transaction->span_id);
+	if (facts && facts->parent_span_id[0])
+		fgt_json_put_string(json, "parent_span_id",
+				    facts->parent_span_id);
+	fgt_json_put_string(json, "op", op ? op : "profile.slice");
+	fgt_json_put_string(json, "status", status ? status : "ok");
+	put_thread(transaction, json);
+	fgt_json_end_object(json);
+}
+
+static void put_contexts(const struct transaction *transaction,
+			 struct fgt_json *json)
+{
+	const char *profiler_id =
+		fgt_sentry_given(transaction->options->profiler_id);
+
+	fgt_json_begin_object(json, "contexts");
+	put_trace(transaction, json);
+	if (profiler_id) {
+		fgt_json_begin_object(json, "profile");
+		fgt_json_put_string(json, "profiler_id", profiler_id);
+		fgt_json_end_object(json);
+	}
+	put_os_and_device(json, &transaction->slice->process, "arch");
+	fgt_json_end_object(json);
+}
+
+/* ---- The rest ---------------------------------------------------------- */
+
+static bool is_first(const struct fgt_transaction_facts *facts, size_t tag)
+{
+	for (size_t i = 0; i < tag; i++)
+		if (!strcmp(facts->tags[i].key, facts->tags[tag].key))
+			return false;
+	return true;
+}
+
+static void put_tags(const struct fgt_transaction_facts *facts,
+		     struct fgt_json *json)
+{
+	if (!facts || !facts->tag_count)
+		return;
+	fgt_json_begin_object(json, "tags");
+	for (size_t i = 0; i < facts->tag_count; i++)
+		if (is_first(facts, i))
+			fgt_json_put_string(json, facts->tags[i].key,
+					    facts->tags[i].value);
+	fgt_json_end_object(json);
+}
+
+/* What the profile lacks, and why. */
+static void put_profile_notes(const struct fgt_sentry_profile *profile,
+			      struct fgt_json *json)
+{
+	fgt_json_put_uint(json, "cut_ticks", profile->cut_ticks);
+	fgt_json_put_uint(json, "single_sample_threads",
+			  profile->dropped_threads);
+	if (profile->cut_ticks)
+		fgt_json_put_string(json, "cut",
+				    "the oldest ticks were left out: a profile "
+				    "holds at most 30 s and 48 MiB");
+	fgt_json_put_uint(json, "thinned_threads", profile->thinned_threads);
+	if (profile->thinned_threads)
+		fgt_json_put_string(json, "thinned",
+				    "the least busy threads have samples at "
+				    "changes only, to stay below 10 MiB; "
+				    "durations are exact");
+}
+
+static void put_unsampled(struct fgt_json *json, const char *key,
+			  const char *which, uint64_t ns, uint64_t period_ns)
+{
+	char text[128];
+
+	if (ns <= PERIODS_MISSED_MIN * period_ns)
+		return;
+	snprintf(text, sizeof(text),
+		 "no samples of the %s %.3f s: the sampler could not run, or "
+		 "the ring has dropped them",
+		 which, (double)ns / 1e9);
+	fgt_json_put_string(json, key, text);
+}
+
+/* Ticks missing at the ends are no gap between two ticks. */
+static void put_unsampled_ends(const struct transaction *transaction,
+			       struct fgt_json *json)
+{
+	const struct fgt_ring_slice *slice = transaction->slice;
+	uint32_t last = slice->tick_count - 1;
+	uint64_t first_ns = slice->tick_ns[0], last_ns = slice->tick_ns[last];
+
+	if (transaction->begin_ns < first_ns)
+		put_unsampled(json, "unsampled_begin", "first",
+			      first_ns - transaction->begin_ns,
+			      fgt_pace_ns(slice, 0));
+	if (transaction->end_ns > last_ns)
+		put_unsampled(json, "unsampled_end", "last",
+			      transaction->end_ns - last_ns,
+			      fgt_pace_ns(slice, last));
+}
+
+static void put_extra(const struct transaction *transaction,
+		      struct fgt_json *json)
+{
+	const struct fgt_ring_slice *slice = transaction->slice;
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
+
+	fgt_json_begin_object(json, "extra");
+	fgt_json_put_int(json, "pid", slice->process.pid);
+	fgt_json_put_string(json, "exe", slice->process.exe);
+	fgt_json_put_double(json, "effective_hz", slice->effective_hz);
+	if (slowest > 1)
+		fgt_json_put_string(json, "lowered",
+				    "the rate was lowered at times, to keep "
+				    "sampling.max_cpu_percent; durations are "
+				    "exact");
+	fgt_json_put_time(json, "requested_from",
+			  fgt_slice_wall_ns(slice, slice->requested_from_ns));
+	fgt_json_put_time(json, "requested_to",
+			  fgt_slice_wall_ns(slice, slice->requested_to_ns));
+	fgt_json_put_uint_string(json, "missed_ticks", slice->missed_ticks);
+	fgt_json_put_uint_string(json, "evicted_ticks", slice->evicted_ticks);
+	fgt_json_put_uint_string(json, "lapped_ticks", slice->lapped_ticks);
+	if (transaction->profile) {
+		put_profile_notes(transaction->profile, json);
+		put_unsampled_ends(transaction, json);
+	} else if (!fgt_sentry_given(transaction->options->profiler_id))
+		fgt_json_put_string(json, "no_profile",
+				    slice->thread_count
+					    ? "no thread has two samples in "
+					      "this time"
+					    : "nothing was sampled at this "
+					      "time");
+	fgt_json_end_object(json);
+}
+
+/* The tasks and spans of the program; of a transaction, in its threads only. */
+static int put_spans(const struct transaction *transaction,
+		     struct fgt_json *json)
+{
+	const struct fgt_transaction_facts *facts = transaction->options->facts;
+	const struct fgt_sentry_spans spans = {
+		.slice = transaction->whole,
+		.begin_ns = transaction->begin_ns,
+		.end_ns = transaction->end_ns,
+		.begin_wall_ns = transaction->begin_wall_ns,
+		.trace_id = transaction->trace_id,
+		.span_id = transaction->span_id,
+		.thread_runs = facts ? facts->thread_runs : NULL,
+		.thread_run_count = facts ? facts->thread_run_count : 0,
+	};
+
+	return fgt_sentry_spans_put(&spans, json);
+}
+
+static int put_transaction(void *context, struct fgt_json *json)
+{
+	const struct transaction *transaction = context;
+	const struct fgt_transaction_facts *facts = transaction->options->facts;
+	int r;
+
+	fgt_json_begin_object(json, NULL);
+	fgt_json_put_string(json, "type", "transaction");
+	fgt_json_put_string(json, "event_id", transaction->event_id);
+	fgt_json_put_string(json, "transaction", transaction->name);
+	fgt_json_begin_object(json, "transaction_info");
+	fgt_json_put_string(json, "source", "custom");
+	fgt_json_end_object(json);
+	fgt_json_put_decimal(json, "start_timestamp",
+			     transaction->begin_wall_ns / 1000, 6);
+	fgt_json_put_decimal(json, "timestamp", transaction->end_wall_ns / 1000,
+			     6);
+	if (facts && fgt_sentry_given(facts->level))
+		fgt_json_put_string(json, "level", facts->level);
+	fgt_json_put_string(json, "platform", FGT_SENTRY_PLATFORM);
+	fgt_sentry_put_release(json, transaction->options);
+	if (transaction->slice->process.host[0])
+		fgt_json_put_string(json, "server_name",
+				    transaction->slice->process.host);
+	put_tags(facts, json);
+	put_contexts(transaction, json);
+	put_extra(transaction, json);
+	fgt_sentry_put_sdk(json, "sdk");
+	r = put_spans(transaction, json);
+	fgt_json_end_object(json);
+	return r;
+}
+
+/* ---- The envelope ------------------------------------------------------- */
 
 struct envelope {
 	const struct fgt_ring_slice *slice; /* of the profile */
-	struct fgt_sentry_transaction transaction;
+	struct transaction transaction;
 	struct fgt_sentry_profile profile;
 	char profile_id[33];
 };
 
-/* Without facts of the program the transaction lasts as long as the profile,
- * whose ticks may still change. */
-static void set_times(struct envelope *envelope)
-{
-	if (!envelope->transaction.options->facts)
-		fgt_sentry_transaction_set_times(
-			&envelope->transaction,
-			fgt_sentry_profile_start_ns(&envelope->profile),
-			fgt_sentry_profile_end_ns(&envelope->profile));
-}
-
 static int put_profile(void *context, struct fgt_json *json)
 {
 	struct envelope *envelope = context;
-	struct fgt_sentry_transaction *transaction = &envelope->transaction;
+	struct transaction *transaction = &envelope->transaction;
 	const struct fgt_ring_slice *slice = envelope->slice;
 	uint64_t start_ns = fgt_sentry_profile_start_ns(&envelope->profile);
 	int r;
 
-	set_times(envelope);
+	/* Without facts of the program the transaction lasts as long as the
+	 * profile, whose ticks may still change. */
+	if (!transaction->options->facts)
+		set_times(transaction, start_ns,
+			  fgt_sentry_profile_end_ns(&envelope->profile));
 	fgt_json_begin_object(json, NULL);
 	fgt_json_put_string(json, "version", "1");
 	fgt_json_put_string(json, "event_id", envelope->profile_id);
 	fgt_json_put_string(json, "platform", FGT_SENTRY_PLATFORM);
-	fgt_json_put_time(
-		json, "timestamp",
-		fgt_sentry_transaction_wall_ns(transaction, start_ns));
+	fgt_json_put_time(json, "timestamp", wall_ns_at(transaction, start_ns));
 	fgt_sentry_put_release(json, transaction->options);
-	fgt_sentry_put_os_and_device(json, &slice->process, "architecture");
+	put_os_and_device(json, &slice->process, "architecture");
 	fgt_json_begin_object(json, "transaction");
 	fgt_json_put_string(json, "id", transaction->event_id);
 	fgt_json_put_string(json, "name", transaction->name);
@@ -66,9 +407,8 @@ static int write_envelope(struct envelope *envelope,
 			  const struct fgt_sentry_body *profile,
 			  uint64_t profile_len, const struct fgt_sink *sink)
 {
-	struct fgt_sentry_transaction *item = &envelope->transaction;
-	const struct fgt_sentry_body transaction = { fgt_sentry_transaction_put,
-						     item };
+	struct transaction *item = &envelope->transaction;
+	const struct fgt_sentry_body transaction = { put_transaction, item };
 	struct fgt_json json;
 	uint64_t len;
 	int r;
@@ -114,8 +454,7 @@ static int write_slice(const struct fgt_ring_slice *slice,
 	const struct fgt_sentry_scope scope = {
 		.state_frames = options->state_frames,
 	};
-	int r = fgt_sentry_transaction_init(&envelope.transaction, slice,
-					    options);
+	int r = init_transaction(&envelope.transaction, slice, options);
 
 	return r ? r : write_with_profile(&envelope, &scope, sink);
 }
@@ -131,14 +470,12 @@ static int write_transaction(const struct fgt_ring_slice *slice,
 	struct fgt_sentry_scope scope = { .state_frames = options->state_frames,
 					  .facts = options->facts };
 	uint64_t begin_ns, end_ns;
-	int r = fgt_sentry_transaction_init(&envelope.transaction, slice,
-					    options);
+	int r = init_transaction(&envelope.transaction, slice, options);
 
 	if (r)
 		return r;
 	fgt_sentry_facts_range(options->facts, slice, &begin_ns, &end_ns);
-	fgt_sentry_transaction_set_times(&envelope.transaction, begin_ns,
-					 end_ns);
+	set_times(&envelope.transaction, begin_ns, end_ns);
 	scope.zero_ns = begin_ns;
 	r = fgt_sentry_given(options->profiler_id)
 		    ? -ENODATA

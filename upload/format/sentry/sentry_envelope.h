@@ -51,6 +51,12 @@ void fgt_sentry_put_release(struct fgt_json *json,
 void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
 			   const struct fgt_format_options *options);
 
+/* The time of a transaction in a slice; facts without times mean the slice's
+ * last 30 s. */
+void fgt_sentry_facts_range(const struct fgt_transaction_facts *facts,
+			    const struct fgt_ring_slice *slice,
+			    uint64_t *ret_begin_ns, uint64_t *ret_end_ns);
+
 /* How many bytes a body takes; its errors. */
 int fgt_sentry_count_body(const struct fgt_sentry_body *body,
 			  uint64_t *ret_len);
