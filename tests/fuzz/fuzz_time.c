@@ -16,6 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
 	struct fgt_now now;
 	struct fgt_why why = { "" };
+	struct fgt_time time;
 	char text[TEXT_SIZE];
 	uint64_t ns;
 
@@ -26,11 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	memcpy(text, bytes + CLOCKS_LEN, len - CLOCKS_LEN);
 	text[len - CLOCKS_LEN] = '\0';
 	/* Refused without a reason, or an offset to the wrong side. */
-	if (fgt_time_parse(text, &now, &ns, &why) < 0 && !why.text[0])
+	if (fgt_time_read(text, &now, &time, &why) < 0 && !why.text[0])
 		abort();
-	if (fgt_time_parse(text, &now, &ns, NULL) == 0 &&
-	    ((text[0] == '-' && ns > now.mono_ns) ||
-	     (text[0] == '+' && ns < now.mono_ns)))
+	if (fgt_time_read(text, &now, &time, NULL) == 0 &&
+	    ((text[0] == '-' && time.ns > now.mono_ns) ||
+	     (text[0] == '+' && time.ns < now.mono_ns)))
 		abort();
 	if (fgt_duration_parse(text, &ns, &why) == 0 && ns == 0)
 		abort();
