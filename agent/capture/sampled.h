@@ -7,7 +7,7 @@
 #define FGT_AGENT_CAPTURE_SAMPLED_H
 
 #include "agent/capture/budget/rate.h"
-#include "agent/capture/look/look_target.h"
+#include "agent/capture/look/look.h"
 #include "agent/capture/sampler.h"
 #include "agent/capture/target.h"
 
@@ -45,7 +45,7 @@ struct fgt_sampled {
 	bool has_run; /* any thread, since the last chores */
 	bool has_exec; /* the kernel reported one */
 	bool is_explained;
-	bool lacks_fds; /* as was explained last: see sampled_fds.h */
+	bool lacks_fds; /* as was explained last: see sampled_fds.c */
 	const char *fds_limit; /* there was none left; NULL: there is */
 	uint64_t claimed_ns; /* when it was last seen how many may be kept */
 
@@ -89,5 +89,25 @@ void fgt_sampled_leave_switches(struct fgt_sampled *sampled, uint64_t now_ns);
 void fgt_sampled_explain(struct fgt_sampled *sampled, const char *text);
 /* Logs a text about the target. */
 void fgt_sampled_log(const struct fgt_sampled *sampled, const char *text);
+
+/*
+ * ---- Descriptors (sampled_fds.c) ------------------------------------------
+ *
+ * Of a recorder inside the program that it records, after that has closed them:
+ * daemons close all descriptors that they do not know, once they have begun.
+ */
+
+/*
+ * Once a second: are the directories of the process still those that were
+ * opened? Where it has no number left, what is kept is given back to it until
+ * that was ten seconds ago, threads that could not be opened are looked for
+ * again, and it is logged.
+ */
+void fgt_sampled_check_fds(struct fgt_sampled *sampled,
+			   const struct fgt_tick *tick);
+/* Opens them again and forgets what was open below; all threads are looked at
+ * in the next tick. Where that fails it is logged, and they are as they were. */
+void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
+			    const struct fgt_tick *tick);
 
 #endif

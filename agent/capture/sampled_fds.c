@@ -3,7 +3,7 @@
  * Opens a target's descriptors again. Runs in the sampler's thread; must not
  * close what has become a file of the program: fgt_fd_close() sees to it.
  */
-#include "agent/capture/sampled_fds.h"
+#include "agent/capture/sampled.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -16,8 +16,6 @@
 #include <unistd.h>
 
 #include "agent/capture/running/running_ptrace.h"
-#include "agent/capture/sampled_fds.h"
-#include "agent/capture/tick.h"
 #include "agent/unwind/arch/memory.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
@@ -231,6 +229,7 @@ static struct fgt_tick make_tick(const struct fgt_sampler *sampler)
 		.instant_ns = sampler->instant_ns,
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
+		.last_pid = read_last_pid(sampler),
 		.buffer = sampler->buffer,
 		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
 		.frames = sampler->frames,
@@ -283,13 +282,12 @@ static bool begin_ticks(struct fgt_sampler *sampler,
 }
 
 static void finish_tick(struct fgt_sampler *sampler, uint32_t index,
-			const struct fgt_tick *common,
-			const struct fgt_tick_shared *shared)
+			const struct fgt_tick *shared)
 {
 	struct fgt_sampled *sampled = sampler->ticking[index];
-	struct fgt_tick tick = fgt_sampling_tick_of(sampled, common);
+	struct fgt_tick tick = fgt_sampling_tick_of(sampled, shared);
 
-	if (!fgt_tick_finish(sampled, &tick, shared)) {
+	if (!fgt_tick_finish(sampler, sampled, &tick)) {
 		sampler->ticking[index] =
 			sampler->ticking[--sampler->ticking_count];
 		let_go(sampler, sampled, false);
@@ -338,19 +336,12 @@ static void drain(struct fgt_sampler *sampler, const struct fgt_tick *tick,
 static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 {
 	const struct fgt_tick tick = make_tick(sampler);
-	struct fgt_tick_shared shared = {
-		.switches = sampler->switches,
-		.last_pid = read_last_pid(sampler),
-		.own_tid = sampler->own_tid,
-		.limitation = sampler->limitation,
-	};
 	bool is_news = false, is_any_due;
 
 	fgt_sampling_charge_shared(sampler);
 	sampler->period_number += periods;
 	sampler->last_ns = tick.mono_ns;
 	reopen_fds(sampler, &tick);
-	shared.last_pid_fd = sampler->last_pid_fd;
 	if (sampler->running->poll)
 		sampler->running->poll(sampler->running_state);
 	fgt_sampling_check_signal(sampler, tick.mono_ns);
@@ -361,7 +352,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
 		is_news |= sampler->ticking[i]->look.tick == 1;
 		if (sampler->ticking[i]->turn.is_due)
-			finish_tick(sampler, i, &tick, &shared);
+			finish_tick(sampler, i, &tick);
 	}
 	if (is_news)
 		announce(sampler);

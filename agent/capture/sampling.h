@@ -74,6 +74,25 @@ void *fgt_sampling_run(void *sampler);
 struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
 					uint32_t index);
 
+/* ---- One tick of one target (tick.c) ------------------------------------ */
+
+/*
+ * Begin, the samples that the source has, finish. A look at each thread returns
+ * a verdict, which is written to the ring here.
+ */
+void fgt_tick_begin(struct fgt_sampled *sampled, const struct fgt_tick *tick);
+
+/* Between begin and finish: a thread was on a CPU. */
+void fgt_tick_sample(struct fgt_sampled *sampled, const struct fgt_tick *tick,
+		     const struct fgt_running_sample *sample);
+/* The kernel reported a birth, death, name, exec or mapping. */
+void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
+		   const struct fgt_running_task *task);
+
+/* Looks at all other threads and commits. False: the process has ended. */
+bool fgt_tick_finish(const struct fgt_sampler *sampler,
+		     struct fgt_sampled *sampled, const struct fgt_tick *tick);
+
 /* ---- Perf (sampling_drain.c) ------------------------------------------- */
 
 /* Samples, births, deaths and mappings since the last time. */

@@ -7,8 +7,6 @@
 
 #include <unistd.h>
 
-#include "agent/capture/tick.h"
-
 struct drain {
 	struct fgt_sampler *sampler;
 	const struct fgt_tick *tick;

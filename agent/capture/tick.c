@@ -2,16 +2,12 @@
 /*
  * Ticks of one target. Runs in the sampler's thread.
  */
-#include "agent/capture/tick.h"
+#include "agent/capture/sampling.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include "agent/capture/look/look.h"
-#include "agent/capture/sampled_fds.h"
-#include "agent/capture/threads/access.h"
 
 #define SECOND_NS     1000000000u
 #define MAPS_QUIET_NS 5000000000u /* with news of mappings from the kernel */
@@ -272,7 +268,7 @@ static void reread_names(struct fgt_sampled *sampled)
 }
 
 static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
-		     const struct fgt_tick_shared *shared)
+		     const char *limitation)
 {
 	struct fgt_target_status *status = &sampled->status;
 
@@ -282,7 +278,7 @@ static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	if (sampled->look.is_readable &&
 	    !(sampled->look.is_embedded && sampled->is_explained))
 		snprintf(status->limitation, sizeof(status->limitation), "%s",
-			 shared->limitation);
+			 limitation);
 	if (sampled->look.threads.is_full)
 		fgt_sampled_explain(sampled,
 				    "more threads than there is room for: some "
@@ -291,7 +287,7 @@ static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 
 /* What need not be done in every tick. */
 static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
-		      const struct fgt_tick_shared *shared)
+		      const char *limitation)
 {
 	uint64_t elapsed_ns = tick->mono_ns - sampled->chores_ns;
 
@@ -308,7 +304,7 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 				tick->period_ns);
 	if (sampled->look.is_embedded)
 		fgt_sampled_check_fds(sampled, tick);
-	describe(sampled, tick, shared);
+	describe(sampled, tick, limitation);
 	if (!sampled->has_run)
 		return;
 	sampled->has_run = false;
@@ -386,16 +382,16 @@ static void commit(struct fgt_sampled *sampled)
 	fgt_sampled_publish(sampled);
 }
 
-bool fgt_tick_finish(struct fgt_sampled *sampled, const struct fgt_tick *tick,
-		     const struct fgt_tick_shared *shared)
+bool fgt_tick_finish(const struct fgt_sampler *sampler,
+		     struct fgt_sampled *sampled, const struct fgt_tick *tick)
 {
 	struct fgt_thread_table *threads = &sampled->look.threads;
 
 	sampled->running = tick->running;
 	sampled->running_state = tick->running_state;
-	threads->excluded[FGT_EXCLUDED_MAX - 1] = shared->own_tid;
-	if (shared->switches)
-		fgt_sampled_take_switches(sampled, shared->switches,
+	threads->excluded[FGT_EXCLUDED_MAX - 1] = sampler->own_tid;
+	if (sampler->switches)
+		fgt_sampled_take_switches(sampled, sampler->switches,
 					  tick->mono_ns);
 	if (!sampled->look.is_embedded &&
 	    !fgt_process_is_alive(&sampled->look.process)) {
@@ -404,10 +400,10 @@ bool fgt_tick_finish(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		commit(sampled);
 		return false;
 	}
-	threads->last_pid_fd = shared->last_pid_fd;
+	threads->last_pid_fd = sampler->last_pid_fd;
 	if (!sampled->look.who_ran->has_scan)
 		fgt_thread_table_scan(threads, tick->has_cpu_events,
-				      shared->last_pid);
+				      tick->last_pid);
 	if (sampled->look.who_ran->tick(sampled->look.who_ran_state,
 					tick->mono_ns) < 0) {
 		/* More threads than can be watched. */
@@ -422,7 +418,7 @@ bool fgt_tick_finish(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	look_where_maps_lacked(sampled, tick);
 	look_at_active(sampled, tick);
 	end_tick(threads);
-	do_chores(sampled, tick, shared);
+	do_chores(sampled, tick, sampler->limitation);
 	commit(sampled);
 	return true;
 }

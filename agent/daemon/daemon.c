@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "agent/capture/who_ran/switches_bpf.h"
+#include "agent/capture/who_ran/switches.h"
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"

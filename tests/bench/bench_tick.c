@@ -23,7 +23,7 @@
 #endif
 
 #include "agent/capture/sampler.h"
-#include "agent/capture/who_ran/switches_bpf.h"
+#include "agent/capture/who_ran/switches.h"
 
 #define WARM_TICKS     200
 #define WAIT_US	       10000

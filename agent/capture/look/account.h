@@ -10,10 +10,7 @@
 #ifndef FGT_AGENT_CAPTURE_LOOK_ACCOUNT_H
 #define FGT_AGENT_CAPTURE_LOOK_ACCOUNT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "agent/capture/threads/cpu_use.h"
+#include "agent/capture/threads/thread.h"
 
 struct fgt_account {
 	struct fgt_cpu_use seen; /* up to here it is on the account */

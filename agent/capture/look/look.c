@@ -10,16 +10,13 @@
  * running means: found so at the tick; samples of single threads follow their
  * CPU time and not the ticks, and only lend their stacks.
  */
-#include "agent/capture/look/look.h"
+#include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include "agent/capture/look/blocked.h"
-#include "agent/capture/look/look_runnable.h"
-#include "agent/capture/look/look_stack.h"
-#include "agent/capture/look/look_switch.h"
 #include "agent/capture/running/running_ptrace.h"
 
 #define READ_TRIES 2

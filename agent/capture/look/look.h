@@ -1,12 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread at one tick: sampled on a CPU, blocked, or neither. Looks return
- * what they have found and write nothing to the ring.
+ * One thread at one tick: sampled on a CPU, blocked, or neither. A look returns
+ * a verdict, and writes nothing to the ring. All of it belongs to the sampler's
+ * thread.
  */
 #ifndef FGT_AGENT_CAPTURE_LOOK_LOOK_H
 #define FGT_AGENT_CAPTURE_LOOK_LOOK_H
 
-#include "agent/capture/look/look_target.h"
+#include "agent/capture/look/account.h"
+#include "agent/capture/running/running.h"
+#include "agent/capture/stacks/stacks.h"
+#include "agent/capture/threads/thread_table.h"
+#include "agent/capture/who_ran/who_ran.h"
+
+/* ---- What a look finds -------------------------------------------------- */
+
+enum fgt_verdict_kind {
+	FGT_VERDICT_AS_BEFORE, /* the stack and state of the tick before */
+	FGT_VERDICT_STACK, /* frames, in state */
+	FGT_VERDICT_MARKED, /* the ring's stack below leaf, in state */
+	FGT_VERDICT_ENDED, /* no tick has this thread any more */
+};
+
+enum fgt_refusal {
+	FGT_REFUSAL_NONE,
+	FGT_REFUSAL_OF_TARGET, /* it may not be read, perhaps for a short time */
+	/* The program that records itself is not dumpable. */
+	FGT_REFUSAL_NOT_DUMPABLE,
+};
+
+struct fgt_verdict {
+	enum fgt_verdict_kind kind;
+	enum fgt_refusal refusal;
+	uint32_t state;
+	enum fgt_marker leaf;
+	/* Borrowed: of the tick, or kept of the thread. */
+	const struct fgt_frame *frames;
+	size_t frame_count;
+	uint32_t credit_ticks; /* so many before this one belong to it */
+	/* These ticks before this one had that stack, running. */
+	uint32_t past_ticks;
+	const struct fgt_frame *past_frames;
+	size_t past_count;
+	/* When it got a CPU first, and left one last, since the tick before;
+	 * 0: not known. */
+	uint64_t on_ns, off_ns;
+};
+
+static inline struct fgt_verdict
+fgt_verdict_stack(const struct fgt_frame *frames, size_t count, uint32_t state)
+{
+	return (struct fgt_verdict){
+		.kind = FGT_VERDICT_STACK,
+		.state = state,
+		.frames = frames,
+		.frame_count = count,
+	};
+}
+
+/* ---- What is known of a target and its threads -------------------------- */
+
+/* One tick of one target. */
+struct fgt_tick {
+	uint64_t mono_ns, wall_ns;
+	uint64_t number; /* of the target's tick */
+	uint64_t missed; /* ticks before it that the sampler was too late for */
+	uint64_t instant_ns; /* that it reports, where switches are known */
+	uint64_t period_ns; /* that a tick of the target stands for */
+	uint64_t event_ns; /* of CPU time, between samples of one thread */
+	uint64_t timer_ns; /* the sampler's period */
+	int64_t last_pid; /* see fgt_thread_table_scan() */
+	/* [FGT_SNAPSHOT_MAX_BYTES] each: a stack, and the one that a signal
+	 * interrupted whose handler has its own. */
+	uint8_t *buffer, *other_buffer;
+	struct fgt_frame *frames; /* of the look that goes on */
+	const struct fgt_running *running;
+	void *running_state;
+	/* Samples come at ticks, of every thread that is on a CPU, and with
+	 * them the kernel's reports of births, names and mappings. */
+	bool has_cpu_events;
+};
+
+struct fgt_look {
+	struct fgt_process process;
+	struct fgt_fd_budget *budget; /* the sampler's */
+	struct fgt_thread_table threads;
+	struct fgt_stacks stacks;
+	const struct fgt_who_ran *who_ran;
+	void *who_ran_state;
+	struct fgt_switches *switches; /* the sampler's; NULL: not by these */
+
+	uint64_t tick; /* number */
+	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
+	uint32_t random; /* see look_runnable.c */
+	bool is_embedded; /* this very process */
+	bool is_slowed; /* the rate is lowered: ticks are far apart */
+	bool is_readable;
+	bool is_traced; /* by a debugger */
+	bool is_stop_possible; /* some thread may be stopped: ask each */
+	uint64_t stop_tick; /* when that was last asked */
+	int leader_stat_fd;
+
+	/* Counted for the status. */
+	uint64_t samples_running, samples_blocked; /* stacks read */
+	uint64_t torn; /* thrown away: the thread moved meanwhile */
+	uint64_t credited_ticks;
+	uint64_t stopped_ns; /* threads were stopped, not yet charged */
+};
+
+/* What is remembered of an active thread. */
+struct fgt_look_thread {
+	bool is_run_sampled; /* a sample showed a tick since it blocked */
+	bool was_stopped; /* by ptrace since: that switch does not count */
+	uint32_t pending_ticks; /* the last so many have no sample yet */
+	struct fgt_account account; /* where perf has no events per CPU */
+	uint64_t used_ns; /* CPU time since the last tick, likewise */
+	uint64_t stretch_ns; /* used since it was last put on a CPU */
+
+	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
+	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
+	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
+	uint64_t unshown_tick; /* … and when it came */
+	uint64_t sample_tick; /* when the last sample came */
+	uint64_t counted_switches; /* times put on a CPU … */
+	uint64_t counted_ns; /* … up to this instant */
+};
+
+/*
+ * For fgt_thread_table's on_active and on_idle: what the thread keeps of its
+ * account while it is idle is taken up again. False: no memory.
+ */
+bool fgt_look_thread_begin(struct fgt_thread_table *threads,
+			   struct fgt_thread *thread);
+void fgt_look_thread_end(struct fgt_thread_table *threads,
+			 struct fgt_thread *thread);
+
+/* The verdict on it has this state. */
+void fgt_look_thread_settle(struct fgt_thread *thread, uint32_t state);
+/* What waits for a sample, or for a tick, is given up. */
+void fgt_look_thread_forget(struct fgt_thread *thread);
+
+/* ---- Looks -------------------------------------------------------------- */
 
 /* A sample of its source fell on it. */
 struct fgt_verdict fgt_look_sampled(struct fgt_look *target,

@@ -4,16 +4,14 @@
  * Runs in the sampler's thread; stops only what runs, and only where nothing
  * else shows its stack.
  */
-#include "agent/capture/look/look_runnable.h"
+#include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/capture/look/blocked.h"
-#include "agent/capture/look/look_stack.h"
 #include "agent/capture/threads/procfs.h"
-#include "agent/capture/who_ran/schedstat.h"
 
 #define WAITED_MAX_TICKS  8u
 #define OVERDUE_TICKS	  10u /* without a signal */

@@ -3,7 +3,7 @@
  * Stacks of single threads. Runs in the sampler's thread; must never touch a
  * thread that is blocked, nor hold one that runs for longer than a copy takes.
  */
-#include "agent/capture/look/look_stack.h"
+#include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
 #include <time.h>
@@ -180,4 +180,22 @@ int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
 		fgt_stacks_limit(&target->stacks, stopped.snapshot.stack_start);
 	*ret_count = unwind_once(target, tick, thread, &stopped.snapshot, 0);
 	return 0;
+}
+
+struct fgt_verdict fgt_look_kept(const struct fgt_look *target,
+				 const struct fgt_kept_stack *kept,
+				 uint32_t state, enum fgt_marker leaf)
+{
+	const struct fgt_frame *frames;
+	size_t count;
+
+	frames = fgt_kept_stack_show(kept, target->stacks.generation, leaf,
+				     &count);
+	if (frames)
+		return fgt_verdict_stack(frames, count, state);
+	return (struct fgt_verdict){
+		.kind = FGT_VERDICT_MARKED,
+		.state = state,
+		.leaf = leaf ? leaf : FGT_MARKER_NOT_SAMPLED,
+	};
 }

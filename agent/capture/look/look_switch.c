@@ -10,12 +10,11 @@
  * registers were written down when it left its CPU; its stack is as it was as
  * long as it has not got another one.
  */
-#include "agent/capture/look/look_switch.h"
+#include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
 
 #include "agent/capture/look/blocked.h"
-#include "agent/capture/look/look_stack.h"
 
 /* The kernel's task states (include/linux/sched.h). */
 #define TASK_STOPPED 0x04u

@@ -2,7 +2,7 @@
 /*
  * Memory of active threads. Runs in the sampler's thread.
  */
-#include "agent/capture/look/look_thread.h"
+#include "agent/capture/look/look.h"
 
 #include <stdlib.h>
 

@@ -22,7 +22,6 @@
 #include <time.h>
 
 #include "agent/capture/running/running.h"
-#include "agent/capture/threads/access.h"
 #include "agent/capture/threads/process.h"
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/slice/frame.h"

@@ -4,7 +4,7 @@
  * Runs on attach, on exec, and in the sampler's thread once a second for a
  * target that runs; never for each tick.
  */
-#include "agent/capture/threads/access.h"
+#include "agent/capture/threads/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

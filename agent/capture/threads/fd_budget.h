@@ -19,10 +19,10 @@ struct fgt_fd_budget {
 	bool is_modest;
 	int kept[FGT_FD_MODEST_MAX];
 	/* It has closed one of them, or the directory that they are opened
-	 * in: daemons close all that they do not know. See sampled_fds.h. */
+	 * in: daemons close all that they do not know. See sampled_fds.c. */
 	bool has_lost;
 	/* It had no number left when one was to be opened: what is kept may be
-	 * just what it lacks. See sampled_fds.h. */
+	 * just what it lacks. See sampled_fds.c. */
 	bool is_short;
 	bool is_system_short; /* … and it was the system that had none */
 	bool is_tight; /* fewer may be kept than with numbers to spare */

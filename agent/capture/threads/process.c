@@ -16,7 +16,6 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
-#include "agent/capture/threads/access.h"
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/fd.h"
 

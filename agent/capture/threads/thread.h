@@ -10,12 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/capture/threads/cpu_use.h"
-
 #define FGT_THREADS_MAX	   65536u /* a target; more are not sampled */
 #define FGT_THREAD_NO_SLOT UINT32_MAX
 
-struct fgt_look_thread; /* look/look_thread.h */
+/* What the scheduler has counted of one thread. Compared whole, with zero
+ * tolerance. */
+struct fgt_cpu_use {
+	uint64_t runtime_ns; /* on a CPU */
+	uint64_t wait_ns; /* runnable, waiting for one */
+	uint64_t switches; /* times put on a CPU */
+};
+
+struct fgt_look_thread; /* look/look.h */
 struct fgt_thread_switches; /* who_ran/switches.h */
 
 /* What is known of a thread only while it is active: see fgt_thread_table_retire. */

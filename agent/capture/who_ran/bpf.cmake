@@ -19,7 +19,7 @@ add_custom_command(OUTPUT ${bpf_header}
 		name fgt_switches_bpf > ${bpf_header}
 	DEPENDS switches.bpf.c switch_slot.h
 	VERBATIM)
-add_library(fgt_switches STATIC switches_bpf.c switches_bpf.h ${bpf_header})
+add_library(fgt_switches STATIC switches_bpf.c ${bpf_header})
 target_compile_definitions(fgt_switches PUBLIC FGT_HAS_BPF)
 target_include_directories(fgt_switches PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(fgt_switches PUBLIC fgt_capture

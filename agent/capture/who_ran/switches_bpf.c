@@ -3,7 +3,7 @@
  * The user space half of switches.bpf.c, through libbpf. Runs in the sampler's
  * thread, which alone changes what the kernel's half looks up.
  */
-#include "agent/capture/who_ran/switches_bpf.h"
+#include "agent/capture/who_ran/switches.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -53,4 +53,14 @@ extern const struct fgt_who_ran fgt_who_ran_switches;
 /* Before the ticks of all targets that it provides for: takes what changed. */
 void fgt_who_ran_take_switches(struct fgt_switches *switches);
 
+/* ---- /proc/PID/task/TID/schedstat --------------------------------------- */
+
+/* "runtime wait switches\n". -EBADMSG. */
+int fgt_cpu_use_parse(const char *text, struct fgt_cpu_use *ret_use);
+
+/* Keeps the file open as far as the budget goes. -ESRCH: the thread is gone;
+ * -EBADMSG, errno of open and read. */
+int fgt_schedstat_read(const struct fgt_thread_table *threads,
+		       struct fgt_thread *thread, struct fgt_cpu_use *ret_use);
+
 #endif

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/who_ran/schedstat.h"
 #include "ringbuf/base/clock.h"
 
 #define SUM_TRIES	 3
@@ -242,11 +241,6 @@ static int clock_tick(void *context, uint64_t now_ns)
 	return 0;
 }
 
-static void clock_close(void *context)
-{
-	free(context);
-}
-
 const struct fgt_who_ran fgt_who_ran_clock = {
 	.name = "clock",
 	.open = clock_open,
@@ -254,5 +248,5 @@ const struct fgt_who_ran fgt_who_ran_clock = {
 	.look = clock_look,
 	.is_exact = true,
 	.has_scan = true,
-	.close = clock_close,
+	.close = free,
 };

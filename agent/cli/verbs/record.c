@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/capture/who_ran/switches_bpf.h"
+#include "agent/capture/who_ran/switches.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/cli/output/summary.h"

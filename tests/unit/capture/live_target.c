@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/capture/look/state_name.h"
-#include "agent/capture/who_ran/switches_bpf.h"
+#include "agent/capture/who_ran/switches.h"
 #include "tests/unit/unwind/copy_file.h"
 
 #define NOBODY	    65534

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 
 #include "agent/capture/sampling.h"
-#include "agent/capture/who_ran/schedstat.h"
+#include "agent/capture/who_ran/who_ran.h"
 
 static void a_blocked_call_has_number_stack_and_code(void **state)
 {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/capture/look/look_switch.h"
+#include "agent/capture/look/look_parts.h"
 
 /* ---- Where a thread was ------------------------------------------------ */
 

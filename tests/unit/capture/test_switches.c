@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/who_ran/switches_bpf.h"
+#include "agent/capture/who_ran/switches.h"
 
 #define PASSES 4000
 

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "agent/capture/look/look_thread.h"
+#include "agent/capture/look/look.h"
 #include "agent/capture/threads/thread_table.h"
 
 #define NO_SUCH_TID INT32_MAX

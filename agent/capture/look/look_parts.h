@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of a look: what a thread was doing, and its stack.
+ */
+#ifndef FGT_AGENT_CAPTURE_LOOK_LOOK_PARTS_H
+#define FGT_AGENT_CAPTURE_LOOK_LOOK_PARTS_H
+
+#include "agent/capture/look/look.h"
+
+/* ---- By its context switches (look_switch.c) ---------------------------- */
+
+/* Where a thread was at an instant. */
+enum fgt_whereabouts {
+	FGT_OFF_STILL, /* off its CPU, and has not got one since */
+	FGT_OFF_THEN, /* off its CPU as in the slot, but runs again */
+	FGT_OFF_BEFORE, /* the time before the last that it left its CPU */
+	FGT_ON, /* on a CPU */
+};
+
+/* instant_ns: the one that was set for the kernel's half. MT-Safe | AS-Safe */
+enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
+					uint64_t instant_ns);
+
+/*
+ * Of a thread without a sample. False: its switches show nothing, and procfs
+ * must be read.
+ */
+bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
+		       struct fgt_thread *thread,
+		       struct fgt_verdict *ret_verdict);
+
+/*
+ * A sample fell on it, a little after the instant. True: it was running then,
+ * as far as is known, and if it was blocked before, its switches show until
+ * when (else 0). False: fgt_look_switched() finds what it did.
+ */
+bool fgt_look_switch_sampled(struct fgt_look *target,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread, uint64_t *ret_on_ns);
+
+/*
+ * First time on a CPU after the last look's instant and up to this one's; 0:
+ * none, or not known. instant_ns becomes the last look's.
+ *
+ * MT-Unsafe | AS-Safe
+ */
+uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
+			      const struct fgt_switch_slot *slot,
+			      uint64_t instant_ns);
+
+/* ---- By its CPU time (look_runnable.c) ---------------------------------- */
+
+/*
+ * procfs calls it running, though no sample of its CPU fell on it at this tick:
+ * it waits for a CPU, it got one since, or there are no samples of CPUs.
+ */
+struct fgt_verdict fgt_look_runnable(struct fgt_look *target,
+				     const struct fgt_tick *tick,
+				     struct fgt_thread *thread);
+
+/*
+ * Found blocked. True: it blocks and goes on all the time, and is found so too
+ * often, by its CPU time: the verdict is that it runs.
+ */
+bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
+		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
+
+/*
+ * Found blocked, before fgt_look_thread_settle(): a sample that came since the
+ * last tick, without events of every CPU, stands for an earlier tick that has
+ * none of its own, which is added to the verdict; if there is none, an event's
+ * stands for a later tick, and so does a signal's of a run that no tick saw.
+ */
+void fgt_look_late_sample(const struct fgt_look *target,
+			  const struct fgt_tick *tick,
+			  struct fgt_thread *thread,
+			  struct fgt_verdict *verdict);
+
+/*
+ * Ticks that a thread which had run had to wait for a CPU: they belong to the
+ * stack that it is found with when it gets one.
+ */
+uint32_t fgt_look_take_credit(struct fgt_look *target,
+			      struct fgt_thread *thread);
+
+/* ---- Its stack (look_stack.c) ------------------------------------------- */
+
+/* So much of it is read at first: as much as was needed the last time. */
+size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread);
+
+/*
+ * Of a thread that is on no CPU, by a snapshot in tick->buffer; more of its
+ * stacks is read as the unwinder wants it. leaf: marker to begin with, or 0.
+ * Returns the number of frames.
+ */
+size_t fgt_look_stack_blocked(struct fgt_look *target,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread,
+			      struct fgt_snapshot *snapshot,
+			      enum fgt_marker leaf);
+
+/* Of a thread that a sample fell on. 0 frames: it had no registers. */
+size_t fgt_look_stack_sampled(struct fgt_look *target,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread,
+			      const struct fgt_running_sample *sample);
+
+/* Of a thread on a CPU, which is stopped for it. As fgt_ptrace_sample(). */
+int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
+			   struct fgt_thread *thread, size_t *ret_count);
+
+/*
+ * A kept stack in that state, below a leaf marker unless that is 0. If there is
+ * none of these images: the stack that the ring has, below a marker that
+ * names the reason.
+ */
+struct fgt_verdict fgt_look_kept(const struct fgt_look *target,
+				 const struct fgt_kept_stack *kept,
+				 uint32_t state, enum fgt_marker leaf);
+
+#endif
