@@ -16,7 +16,6 @@
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
-#include "agent/daemon/request.h"
 #include "agent/daemon/slices/slice_verb.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/daemon/status.h"
@@ -50,7 +49,7 @@ struct daemon {
 	struct fgt_listener listener;
 	struct fgt_slice_verb slice_verb;
 	struct fgt_daemon_status status;
-	struct fgt_request_verb verbs[VERBS + 1];
+	struct fgt_control_verb verbs[VERBS + 1];
 	struct fgt_image_cache *cache;
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_timer tick, leave;
@@ -320,7 +319,7 @@ static int new_registrations(struct daemon *daemon)
 /* The one table of verbs. */
 static int new_control(struct daemon *daemon)
 {
-	const struct fgt_request_verb verbs[VERBS + 1] = {
+	const struct fgt_control_verb verbs[VERBS + 1] = {
 		{ "attach", fgt_target_verb_attach, daemon->targets },
 		{ "detach", fgt_target_verb_detach, daemon->targets },
 		{ "targets", fgt_target_list_handle, daemon->targets },
@@ -329,7 +328,7 @@ static int new_control(struct daemon *daemon)
 		{ "register", fgt_registrations_handle, daemon->registrations },
 	};
 	const struct fgt_control_options options = {
-		.handle = fgt_request_handle,
+		.handle = fgt_control_dispatch,
 		.context = daemon->verbs,
 	};
 	int r = fgt_control_new(daemon->loop, &daemon->listener, &options,

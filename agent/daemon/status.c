@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/socket/reply.h"
 #include "agent/daemon/targets/target_list.h"
 #include "ringbuf/base/clock.h"
 
@@ -53,15 +52,11 @@ static void add_slices(struct fgt_builder *builder, struct fgt_slices *slices)
 	struct fgt_slices_counters counters;
 
 	fgt_slices_get_counters(slices, &counters);
-	const struct fgt_figure figures[] = {
-		{ "slices_served", counters.served },
-		{ "slices_failed", counters.failed },
-		{ "slices_busy", counters.busy },
-		{ "slices_active", counters.active },
-		{ "slices_waiting", counters.waiting },
-	};
-	fgt_reply_put_figures(builder, figures,
-			      sizeof(figures) / sizeof(figures[0]));
+	fgt_builder_uint(builder, "slices_served", counters.served);
+	fgt_builder_uint(builder, "slices_failed", counters.failed);
+	fgt_builder_uint(builder, "slices_busy", counters.busy);
+	fgt_builder_uint(builder, "slices_active", counters.active);
+	fgt_builder_uint(builder, "slices_waiting", counters.waiting);
 }
 
 static void add_deliveries(struct fgt_builder *builder,
@@ -70,16 +65,12 @@ static void add_deliveries(struct fgt_builder *builder,
 	struct fgt_deliveries_counters counters;
 
 	fgt_deliveries_get_counters(deliveries, &counters);
-	const struct fgt_figure figures[] = {
-		{ "deliveries_delivered", counters.delivered },
-		{ "deliveries_failed", counters.failed },
-		{ "deliveries_refused", counters.refused },
-		{ "deliveries_retried", counters.retried },
-		{ "deliveries_active", counters.active },
-		{ "deliveries_waiting", counters.waiting },
-	};
-	fgt_reply_put_figures(builder, figures,
-			      sizeof(figures) / sizeof(figures[0]));
+	fgt_builder_uint(builder, "deliveries_delivered", counters.delivered);
+	fgt_builder_uint(builder, "deliveries_failed", counters.failed);
+	fgt_builder_uint(builder, "deliveries_refused", counters.refused);
+	fgt_builder_uint(builder, "deliveries_retried", counters.retried);
+	fgt_builder_uint(builder, "deliveries_active", counters.active);
+	fgt_builder_uint(builder, "deliveries_waiting", counters.waiting);
 }
 
 static void add_daemon(struct fgt_builder *builder,
@@ -106,21 +97,19 @@ static void add_life(struct fgt_builder *builder,
 		     const struct fgt_daemon_status *status,
 		     const struct fgt_peer *peer)
 {
-	const struct fgt_figure figures[] = {
-		{ "target_count",
-		  fgt_target_list_count(status->targets, peer) },
-		{ "clients", fgt_control_count(status->control) },
-		{ "registered",
-		  fgt_registrations_count(status->registrations) },
-		{ "crashes", fgt_registrations_crashes(status->registrations) },
-		{ "reloads", status->reloads },
-		{ "reload_failed", status->reload_failed },
-		{ "rss_bytes", rss_bytes() },
-		{ "cpu_ns", fgt_clock_ns(CLOCK_PROCESS_CPUTIME_ID) },
-	};
-
-	fgt_reply_put_figures(builder, figures,
-			      sizeof(figures) / sizeof(figures[0]));
+	fgt_builder_uint(builder, "target_count",
+			 fgt_target_list_count(status->targets, peer));
+	fgt_builder_uint(builder, "clients",
+			 fgt_control_count(status->control));
+	fgt_builder_uint(builder, "registered",
+			 fgt_registrations_count(status->registrations));
+	fgt_builder_uint(builder, "crashes",
+			 fgt_registrations_crashes(status->registrations));
+	fgt_builder_uint(builder, "reloads", status->reloads);
+	fgt_builder_uint(builder, "reload_failed", status->reload_failed);
+	fgt_builder_uint(builder, "rss_bytes", rss_bytes());
+	fgt_builder_uint(builder, "cpu_ns",
+			 fgt_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 	fgt_builder_string(builder, "reload_why", status->reload_why.text);
 }
 
@@ -132,7 +121,7 @@ void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
 	const struct fgt_daemon_status *status = context;
 
 	(void)request;
-	if (fgt_reply_new(&builder) == 0) {
+	if (fgt_builder_new_reply(&builder) == 0) {
 		add_daemon(builder, status);
 		add_capabilities(builder, status->sampler);
 		add_life(builder, status, peer);

@@ -185,14 +185,43 @@ int fgt_builder_new(struct fgt_builder **ret_builder)
 	return 0;
 }
 
-int fgt_builder_new_request(const char *verb, struct fgt_builder **ret_builder)
+static int new_with_version(struct fgt_builder **ret_builder)
 {
 	int r = fgt_builder_new(ret_builder);
 
+	if (r == 0)
+		fgt_builder_int(*ret_builder, "v", FGT_PROTOCOL_VERSION);
+	return r;
+}
+
+int fgt_builder_new_request(const char *verb, struct fgt_builder **ret_builder)
+{
+	int r = new_with_version(ret_builder);
+
+	if (r == 0)
+		fgt_builder_string(*ret_builder, "verb", verb);
+	return r;
+}
+
+int fgt_builder_new_reply(struct fgt_builder **ret_builder)
+{
+	int r = new_with_version(ret_builder);
+
+	if (r == 0)
+		fgt_builder_bool(*ret_builder, "ok", true);
+	return r;
+}
+
+int fgt_builder_new_error(int error, const char *why,
+			  struct fgt_builder **ret_builder)
+{
+	int r = new_with_version(ret_builder);
+
 	if (r < 0)
 		return r;
-	fgt_builder_int(*ret_builder, "v", FGT_PROTOCOL_VERSION);
-	fgt_builder_string(*ret_builder, "verb", verb);
+	fgt_builder_bool(*ret_builder, "ok", false);
+	fgt_builder_int(*ret_builder, "error", error);
+	fgt_builder_string(*ret_builder, "why", why);
 	return 0;
 }
 

@@ -20,6 +20,11 @@ struct fgt_builder;
 int fgt_builder_new(struct fgt_builder **ret_builder);
 /* Of a request: holds "v" and "verb". -ENOMEM. */
 int fgt_builder_new_request(const char *verb, struct fgt_builder **ret_builder);
+/* Of a reply: holds "v" and "ok": true. -ENOMEM. */
+int fgt_builder_new_reply(struct fgt_builder **ret_builder);
+/* A whole error reply; keys may be added. -ENOMEM. */
+int fgt_builder_new_error(int error, const char *why,
+			  struct fgt_builder **ret_builder);
 void fgt_builder_free(struct fgt_builder *builder);
 FGT_DEFINE_AUTO(struct fgt_builder *, fgt_builder_free);
 

@@ -105,46 +105,37 @@ void fgt_channel_close(struct fgt_channel *channel)
 	channel->fd = -1;
 }
 
+/* What an error means: written before and after the path of the socket. */
+static const struct {
+	int error;
+	const char *before, *after;
+} explanations[] = {
+	{ -ENOENT, "no agent listens on",
+	  ": start 'fgtrace-agent daemon' or name its socket (--socket, "
+	  "FGTRACE_SOCKET)" },
+	{ -EACCES, "not permitted to use",
+	  ": run as its owner, as a member of its group or as root" },
+	{ -EPERM, "the agent on",
+	  " runs as another user: start one as this user or as root" },
+	{ -ETIMEDOUT, "the agent on",
+	  " does not answer: it is stopped or overloaded; restart it" },
+	{ -ECONNRESET, "the agent on", " closed the connection: see its log" },
+	{ -EBADMSG, "the agent on",
+	  " sent a malformed frame: use an agent of this release" },
+};
+
 int fgt_channel_explain(int error, const char *path, struct fgt_why *why)
 {
-	switch (error) {
-	case -ENOENT:
-	case -ECONNREFUSED:
-		return fgt_why_set(why, error,
-				   "no agent listens on %s: start "
-				   "'fgtrace-agent daemon' or name its socket "
-				   "(--socket, FGTRACE_SOCKET)",
-				   path);
-	case -EACCES:
-		return fgt_why_set(why, error,
-				   "not permitted to use %s: run as its owner, "
-				   "as a member of its group or as root",
-				   path);
-	case -EPERM:
-		return fgt_why_set(
-			why, error,
-			"the agent on %s runs as another user: start "
-			"one as this user or as root",
-			path);
-	case -ETIMEDOUT:
-		return fgt_why_set(why, error,
-				   "the agent on %s does not answer: it is "
-				   "stopped or overloaded; restart it",
-				   path);
-	case -ECONNRESET:
-		return fgt_why_set(why, error,
-				   "the agent on %s closed the connection: see "
-				   "its log",
-				   path);
-	case -EBADMSG:
-		return fgt_why_set(why, error,
-				   "the agent on %s sent a malformed frame: "
-				   "use an agent of this release",
-				   path);
-	default:
-		return fgt_why_set(why, error, "the agent on %s: %s", path,
-				   strerror(-error));
-	}
+	const int cause = error == -ECONNREFUSED ? -ENOENT : error;
+
+	for (size_t i = 0; i < sizeof(explanations) / sizeof(*explanations);
+	     i++)
+		if (explanations[i].error == cause)
+			return fgt_why_set(why, error, "%s %s%s",
+					   explanations[i].before, path,
+					   explanations[i].after);
+	return fgt_why_set(why, error, "the agent on %s: %s", path,
+			   strerror(-error));
 }
 
 /* ---- Sending and receiving --------------------------------------------- */

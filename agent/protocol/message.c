@@ -172,8 +172,9 @@ void fgt_message_free(struct fgt_message *message)
 
 /* ---- Values ------------------------------------------------------------ */
 
-static int find(const struct fgt_message *message, const char *key,
-		struct fgt_msgpack_cursor *ret_value)
+/* The value of a key, unread. Its error is -ENOENT where there is none. */
+static struct fgt_msgpack_cursor find(const struct fgt_message *message,
+				      const char *key)
 {
 	struct fgt_msgpack_cursor cursor;
 	uint32_t count;
@@ -181,130 +182,106 @@ static int find(const struct fgt_message *message, const char *key,
 	fgt_msgpack_cursor_init(&cursor, message->bytes, message->len);
 	count = fgt_msgpack_read_map(&cursor);
 	for (uint32_t i = 0; i < count; i++) {
-		if (strcmp(fgt_msgpack_read_str(&cursor).bytes, key) == 0) {
-			*ret_value = cursor;
-			return 0;
-		}
+		if (strcmp(fgt_msgpack_read_str(&cursor).bytes, key) == 0)
+			return cursor;
 		fgt_msgpack_skip(&cursor);
 	}
-	return -ENOENT;
+	cursor.error = -ENOENT; /* every read from it yields zero */
+	return cursor;
+}
+
+/* What a getter returns after it has read the value. */
+static int result_of(const struct fgt_msgpack_cursor *cursor)
+{
+	return cursor->error && cursor->error != -ENOENT ? -EINVAL
+							 : cursor->error;
 }
 
 int fgt_message_get_int(const struct fgt_message *message, const char *key,
 			int64_t *ret_value)
 {
-	struct fgt_msgpack_cursor cursor;
-	int64_t value;
-	int r = find(message, key, &cursor);
+	struct fgt_msgpack_cursor cursor = find(message, key);
+	int64_t value = fgt_msgpack_read_int(&cursor, INT64_MIN, INT64_MAX);
 
-	if (r < 0)
-		return r;
-	value = fgt_msgpack_read_int(&cursor, INT64_MIN, INT64_MAX);
-	if (cursor.error)
-		return -EINVAL;
-	*ret_value = value;
-	return 0;
+	if (!cursor.error)
+		*ret_value = value;
+	return result_of(&cursor);
 }
 
 int fgt_message_get_uint(const struct fgt_message *message, const char *key,
 			 uint64_t *ret_value)
 {
-	struct fgt_msgpack_cursor cursor;
-	uint64_t value;
-	int r = find(message, key, &cursor);
+	struct fgt_msgpack_cursor cursor = find(message, key);
+	uint64_t value = fgt_msgpack_read_uint(&cursor, UINT64_MAX);
 
-	if (r < 0)
-		return r;
-	value = fgt_msgpack_read_uint(&cursor, UINT64_MAX);
-	if (cursor.error)
-		return -EINVAL;
-	*ret_value = value;
-	return 0;
+	if (!cursor.error)
+		*ret_value = value;
+	return result_of(&cursor);
 }
 
 int fgt_message_get_double(const struct fgt_message *message, const char *key,
 			   double *ret_value)
 {
-	struct fgt_msgpack_cursor cursor;
+	struct fgt_msgpack_cursor cursor = find(message, key);
+	double value = fgt_msgpack_read_double(&cursor);
 	uint64_t positive;
 	int64_t negative;
-	int r = find(message, key, &cursor);
 
-	if (r < 0)
-		return r;
-	if (fgt_msgpack_peek(&cursor) == FGT_MSGPACK_FLOAT)
-		*ret_value = fgt_msgpack_read_double(&cursor);
+	if (!cursor.error)
+		*ret_value = value;
 	else if (fgt_message_get_uint(message, key, &positive) == 0)
 		*ret_value = (double)positive;
 	else if (fgt_message_get_int(message, key, &negative) == 0)
 		*ret_value = (double)negative;
 	else
-		return -EINVAL;
+		return result_of(&cursor);
 	return 0;
 }
 
 int fgt_message_get_bool(const struct fgt_message *message, const char *key,
 			 bool *ret_value)
 {
-	struct fgt_msgpack_cursor cursor;
-	bool value;
-	int r = find(message, key, &cursor);
+	struct fgt_msgpack_cursor cursor = find(message, key);
+	bool value = fgt_msgpack_read_bool(&cursor);
 
-	if (r < 0)
-		return r;
-	value = fgt_msgpack_read_bool(&cursor);
-	if (cursor.error)
-		return -EINVAL;
-	*ret_value = value;
-	return 0;
+	if (!cursor.error)
+		*ret_value = value;
+	return result_of(&cursor);
 }
 
 int fgt_message_get_string(const struct fgt_message *message, const char *key,
 			   const char **ret_value)
 {
-	struct fgt_msgpack_cursor cursor;
-	struct fgt_msgpack_text text;
-	int r = find(message, key, &cursor);
+	struct fgt_msgpack_cursor cursor = find(message, key);
+	struct fgt_msgpack_text text = fgt_msgpack_read_str(&cursor);
 
-	if (r < 0)
-		return r;
-	text = fgt_msgpack_read_str(&cursor);
-	if (cursor.error)
-		return -EINVAL;
-	*ret_value = text.bytes;
-	return 0;
+	if (!cursor.error)
+		*ret_value = text.bytes;
+	return result_of(&cursor);
 }
 
 int fgt_message_get_bin(const struct fgt_message *message, const char *key,
 			const uint8_t **ret_bytes, size_t *ret_len)
 {
-	struct fgt_msgpack_cursor cursor;
-	struct fgt_msgpack_text bin;
-	int r = find(message, key, &cursor);
+	struct fgt_msgpack_cursor cursor = find(message, key);
+	struct fgt_msgpack_text bin = fgt_msgpack_read_bin(&cursor);
 
-	if (r < 0)
-		return r;
-	bin = fgt_msgpack_read_bin(&cursor);
-	if (cursor.error)
-		return -EINVAL;
-	*ret_bytes = (const uint8_t *)bin.bytes;
-	*ret_len = bin.len;
-	return 0;
+	if (!cursor.error) {
+		*ret_bytes = (const uint8_t *)bin.bytes;
+		*ret_len = bin.len;
+	}
+	return result_of(&cursor);
 }
 
 int fgt_message_get_array(const struct fgt_message *message, const char *key,
 			  struct fgt_message_array *ret_array)
 {
-	struct fgt_message_array array;
-	int r = find(message, key, &array.cursor);
+	struct fgt_msgpack_cursor cursor = find(message, key);
+	uint32_t count = fgt_msgpack_read_array(&cursor);
 
-	if (r < 0)
-		return r;
-	array.count = fgt_msgpack_read_array(&array.cursor);
-	if (array.cursor.error)
-		return -EINVAL;
-	*ret_array = array;
-	return 0;
+	if (!cursor.error)
+		*ret_array = (struct fgt_message_array){ count, cursor };
+	return result_of(&cursor);
 }
 
 int fgt_message_next(struct fgt_message_array *array,
@@ -326,7 +303,33 @@ int fgt_message_next(struct fgt_message_array *array,
 	return 0;
 }
 
-/* ---- Replies ----------------------------------------------------------- */
+/* ---- Requests and replies ---------------------------------------------- */
+
+/* program: the client's version. */
+static int check_versions(int64_t agent, int64_t program, struct fgt_why *why)
+{
+	if (agent == program)
+		return 0;
+	return fgt_why_set(
+		why, -EPROTONOSUPPORT,
+		"the agent uses protocol %lld, this program %lld: %s",
+		(long long)agent, (long long)program,
+		agent < program ? "the agent is older; restart it with this "
+				  "program's release"
+				: "this program is older; update it (or its "
+				  "libfgtrace) and restart it");
+}
+
+int fgt_message_check_request(const struct fgt_message *request,
+			      struct fgt_why *why)
+{
+	int64_t version;
+
+	if (fgt_message_get_int(request, "v", &version) < 0)
+		return fgt_why_set(why, -EBADMSG,
+				   "the request has no v (protocol version)");
+	return check_versions(FGT_PROTOCOL_VERSION, version, why);
+}
 
 int fgt_message_check_reply(const struct fgt_message *reply,
 			    struct fgt_why *why)
@@ -341,7 +344,7 @@ int fgt_message_check_reply(const struct fgt_message *reply,
 		return fgt_why_set(why, -EBADMSG,
 				   "the agent sent a reply without v and ok; "
 				   "use an agent of this release");
-	r = fgt_protocol_check_versions(version, FGT_PROTOCOL_VERSION, why);
+	r = check_versions(version, FGT_PROTOCOL_VERSION, why);
 	if (r < 0 || is_ok)
 		return r;
 	(void)fgt_message_get_string(reply, "why", &text);

@@ -12,6 +12,7 @@
 
 #include "ringbuf/base/msgpack_cursor.h"
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
 
 /*
@@ -66,6 +67,11 @@ int fgt_message_get_array(const struct fgt_message *message, const char *key,
 int fgt_message_next(struct fgt_message_array *array,
 		     struct fgt_message *ret_element);
 
+/* 0, or an error with the older of the two and the remedy in why:
+ * -EPROTONOSUPPORT, another version; -EBADMSG, no version. */
+int fgt_message_check_request(const struct fgt_message *request,
+			      struct fgt_why *why);
+
 /*
  * What a reply means: 0; the negative errno and the reason of an agent that
  * refuses; -EPROTONOSUPPORT for another version; -EBADMSG: no reply. Any error
@@ -73,5 +79,10 @@ int fgt_message_next(struct fgt_message_array *array,
  */
 int fgt_message_check_reply(const struct fgt_message *reply,
 			    struct fgt_why *why);
+
+/* As JSON, for --json: the whole map in one line; bin becomes base64. Errors
+ * of the sink. */
+int fgt_message_to_json(const struct fgt_message *message,
+			const struct fgt_sink *sink);
 
 #endif

@@ -3,7 +3,7 @@
  * Writes messages as JSON. Runs in the command line's main thread. Apart from
  * message.c, so that the library links no JSON writer.
  */
-#include "agent/protocol/message_json.h"
+#include "agent/protocol/message.h"
 
 #include <assert.h>
 
@@ -45,34 +45,22 @@ static void put_integer(struct fgt_json *json, const char *key,
 			struct fgt_msgpack_cursor *cursor)
 {
 	struct fgt_msgpack_cursor copy = *cursor;
-	uint64_t value = fgt_msgpack_read_uint(&copy, UINT64_MAX);
+	int64_t value = fgt_msgpack_read_int(&copy, INT64_MIN, INT64_MAX);
 
-	if (!copy.error)
-		fgt_json_put_uint(json, key, value);
-	else
-		fgt_json_put_int(json, key,
-				 fgt_msgpack_read_int(cursor, INT64_MIN, -1));
-	if (!copy.error)
-		*cursor = copy;
-}
-
-static void put_text(struct fgt_json *json, const char *key,
-		     struct fgt_msgpack_cursor *cursor)
-{
-	fgt_json_put_string(json, key, fgt_msgpack_read_str(cursor).bytes);
-}
-
-static void put_bin(struct fgt_json *json, const char *key,
-		    struct fgt_msgpack_cursor *cursor)
-{
-	struct fgt_msgpack_text bin = fgt_msgpack_read_bin(cursor);
-
-	fgt_json_put_base64(json, key, (const uint8_t *)bin.bytes, bin.len);
+	if (copy.error) {
+		fgt_json_put_uint(json, key,
+				  fgt_msgpack_read_uint(cursor, UINT64_MAX));
+		return;
+	}
+	fgt_json_put_int(json, key, value);
+	*cursor = copy;
 }
 
 static void put_value(struct fgt_json *json, const char *key,
 		      struct fgt_msgpack_cursor *cursor)
 {
+	struct fgt_msgpack_text bin;
+
 	switch (fgt_msgpack_peek(cursor)) {
 	case FGT_MSGPACK_BOOL:
 		fgt_json_put_bool(json, key, fgt_msgpack_read_bool(cursor));
@@ -84,10 +72,13 @@ static void put_value(struct fgt_json *json, const char *key,
 		fgt_json_put_double(json, key, fgt_msgpack_read_double(cursor));
 		break;
 	case FGT_MSGPACK_STR:
-		put_text(json, key, cursor);
+		fgt_json_put_string(json, key,
+				    fgt_msgpack_read_str(cursor).bytes);
 		break;
 	case FGT_MSGPACK_BIN:
-		put_bin(json, key, cursor);
+		bin = fgt_msgpack_read_bin(cursor);
+		fgt_json_put_base64(json, key, (const uint8_t *)bin.bytes,
+				    bin.len);
 		break;
 	case FGT_MSGPACK_ARRAY:
 		put_array(json, key, cursor);

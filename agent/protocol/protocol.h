@@ -6,10 +6,6 @@
 #ifndef FGT_AGENT_PROTOCOL_PROTOCOL_H
 #define FGT_AGENT_PROTOCOL_PROTOCOL_H
 
-#include <stdint.h>
-
-#include "ringbuf/base/why.h"
-
 #define FGT_PROTOCOL_VERSION	  1
 #define FGT_PROTOCOL_LENGTH_BYTES 4 /* in front of each frame */
 #define FGT_PROTOCOL_REQUEST_MAX  (1024 * 1024)
@@ -18,14 +14,5 @@
 #define FGT_PROTOCOL_DATA_MAX	  (256 * 1024) /* of a file, in one frame */
 #define FGT_PROTOCOL_DEPTH_MAX	  16
 #define FGT_PROTOCOL_KEYS_MAX	  128 /* of one map */
-
-/*
- * 0, or -EPROTONOSUPPORT with the older of the two and the remedy in why.
- * program: the client's version.
- *
- * MT-Safe | AS-Unsafe
- */
-int fgt_protocol_check_versions(int64_t agent, int64_t program,
-				struct fgt_why *why);
 
 #endif

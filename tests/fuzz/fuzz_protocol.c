@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/protocol/message_json.h"
+#include "agent/protocol/message.h"
 #include "agent/protocol/protocol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);

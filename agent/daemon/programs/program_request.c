@@ -13,7 +13,6 @@
 
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/slices/slices.h"
-#include "agent/daemon/socket/reply.h"
 #include "agent/protocol/transaction_facts.h"
 
 #define AHEAD_MAX_NS (UINT64_C(60) * 1000000000)
@@ -194,6 +193,6 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 		fgt_control_fail(client, r, call.why.text);
 		return;
 	}
-	(void)fgt_reply_new(&builder);
+	(void)fgt_builder_new_reply(&builder);
 	fgt_control_reply(client, builder);
 }

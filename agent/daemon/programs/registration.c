@@ -20,7 +20,6 @@
 #include "agent/daemon/programs/crash.h"
 #include "agent/daemon/programs/program_request.h"
 #include "agent/daemon/socket/permission.h"
-#include "agent/daemon/socket/reply.h"
 #include "agent/daemon/targets/targets.h"
 
 #define MS UINT64_C(1000000)
@@ -112,7 +111,7 @@ static void is_outlived(void *context)
 {
 	struct entry *entry = context;
 
-	fgt_control_end(entry->client);
+	fgt_control_close(entry->client);
 }
 
 /* As the configuration in force has it. */
@@ -195,7 +194,7 @@ static void bye(struct entry *entry, struct fgt_control_client *client)
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
 	entry->has_said_bye = true;
-	(void)fgt_reply_new(&builder);
+	(void)fgt_builder_new_reply(&builder);
 	fgt_control_reply(client, builder);
 }
 
@@ -305,7 +304,7 @@ static void answer(struct entry *entry)
 
 	if (entry->facts.target)
 		fgt_target_get_status(entry->facts.target, &status);
-	if (fgt_reply_new(&builder) == 0) {
+	if (fgt_builder_new_reply(&builder) == 0) {
 		fgt_builder_int(builder, "pid", entry->facts.pid);
 		fgt_builder_double(builder, "hz", config->sampling.hz);
 		fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
@@ -451,7 +450,7 @@ void fgt_registrations_leave(struct fgt_registrations *registrations)
 		bool is_ended = is_dead(entry);
 
 		if (is_ended && entry->client)
-			fgt_control_end(entry->client);
+			fgt_control_close(entry->client);
 		else if (is_ended)
 			has_died(entry, POLLIN);
 		entry = next;

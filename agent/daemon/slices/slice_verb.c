@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/daemon/socket/reply.h"
 #include "agent/daemon/targets/target_list.h"
 #include "ringbuf/slice/wall_clock.h"
 
@@ -163,7 +162,7 @@ static void fail_with_choice(struct call *call, int error)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	if (fgt_reply_new_error(error, call->why.text, &builder) == 0)
+	if (fgt_builder_new_error(error, call->why.text, &builder) == 0)
 		fgt_target_list_put_names(call->verb->targets,
 					  fgt_control_peer(call->client),
 					  &call->selector, false, builder);

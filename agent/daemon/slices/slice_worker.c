@@ -14,7 +14,6 @@
 
 #include "agent/capture/look/state_name.h"
 #include "agent/daemon/loop/loop.h"
-#include "agent/daemon/socket/reply.h"
 #include "agent/protocol/protocol.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "ringbuf/slice/wall_clock.h"
@@ -141,7 +140,7 @@ static int send_head(const struct sender *sender,
 		     const struct fgt_ring_slice *slice)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
-	int r = fgt_reply_new(&builder);
+	int r = fgt_builder_new_reply(&builder);
 
 	if (r < 0)
 		return r;
@@ -182,7 +181,7 @@ int fgt_slice_work_send(const struct fgt_slice_work *work,
 	int r;
 
 	if (!buffer) {
-		fgt_reply_turn_away(work->fd, -ENOMEM, "out of memory");
+		fgt_control_turn_away(work->fd, -ENOMEM, "out of memory");
 		return -ENOMEM;
 	}
 	r = send_head(&sender, slice);
@@ -191,7 +190,7 @@ int fgt_slice_work_send(const struct fgt_slice_work *work,
 	if (r == 0)
 		r = send_end(&sender);
 	if (r == -ENOMEM)
-		fgt_reply_turn_away(work->fd, r, "out of memory");
+		fgt_control_turn_away(work->fd, r, "out of memory");
 	return r;
 }
 
@@ -255,15 +254,12 @@ static void put_held(struct fgt_builder *builder,
 
 	(void)fgt_ring_read_anchors(fgt_target_ring(work->target), &anchors,
 				    &count);
-	const struct fgt_figure figures[] = {
-		{ "oldest_ns", stats->oldest_ns },
-		{ "newest_ns", stats->newest_ns },
-		{ "oldest_wall_ns",
-		  fgt_wall_at(anchors, count, stats->oldest_ns) },
-		{ "newest_wall_ns",
-		  fgt_wall_at(anchors, count, stats->newest_ns) },
-	};
-	fgt_reply_put_figures(builder, figures, 4);
+	fgt_builder_uint(builder, "oldest_ns", stats->oldest_ns);
+	fgt_builder_uint(builder, "newest_ns", stats->newest_ns);
+	fgt_builder_uint(builder, "oldest_wall_ns",
+			 fgt_wall_at(anchors, count, stats->oldest_ns));
+	fgt_builder_uint(builder, "newest_wall_ns",
+			 fgt_wall_at(anchors, count, stats->newest_ns));
 	fgt_builder_bool(builder, "outside",
 			 stats->newest_ns && is_outside(work, stats));
 	free(anchors);
@@ -289,7 +285,7 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 	else
 		(void)fgt_why_set(&why, error, "cannot cut the slice: %s",
 				  strerror(-error));
-	if (fgt_reply_new_error(error, why.text, &builder) < 0)
+	if (fgt_builder_new_error(error, why.text, &builder) < 0)
 		return;
 	if (error == -ENODATA)
 		put_held(builder, work, &stats);

@@ -202,7 +202,7 @@ static void finish(struct job *job)
 			fgt_target_pid(job->work.target),
 			strerror(-job->result));
 	}
-	fgt_control_return(job->client);
+	fgt_control_close(job->client);
 	free_job(job);
 }
 

@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 
 #include "agent/daemon/socket/control_client.h"
-#include "agent/daemon/socket/reply.h"
 
 #define MS	    UINT64_C(1000000)
 #define BACK_OFF_MS 100
@@ -39,13 +38,12 @@ size_t fgt_control_kept_count(const struct fgt_control *control)
 static struct fgt_control_client *oldest_silent(struct fgt_control *control,
 						uint32_t uid, bool is_any)
 {
-	struct fgt_control_client *oldest = NULL;
-	struct fgt_control_client *client = control->clients;
+	struct fgt_control_client *client, *oldest = NULL;
 
-	for (; client; client = client->next)
-		if (client->state == FGT_CLIENT_READS && !client->has_place &&
-		    (is_any || client->peer.uid == uid))
-			oldest = client;
+	LIST_FOREACH(client, &control->clients, link)
+	if (client->state == FGT_CLIENT_READS && !client->has_place &&
+	    (is_any || client->peer.uid == uid))
+		oldest = client;
 	return oldest;
 }
 
@@ -84,12 +82,11 @@ static bool is_in(const struct crowd *crowd,
 static size_t count(const struct crowd *crowd,
 		    bool (*is_wanted)(const struct fgt_control_client *client))
 {
-	const struct fgt_control_client *client = crowd->control->clients;
+	const struct fgt_control_client *client;
 	size_t total = 0;
 
-	for (; client; client = client->next)
-		total += is_in(crowd, client) &&
-			 (!is_wanted || is_wanted(client));
+	LIST_FOREACH(client, &crowd->control->clients, link)
+	total += is_in(crowd, client) && (!is_wanted || is_wanted(client));
 	return total;
 }
 
@@ -162,7 +159,7 @@ static void turn_away(int fd, const char *remedy)
 	struct fgt_why why;
 
 	explain(&why, remedy);
-	fgt_reply_turn_away(fd, -EBUSY, why.text);
+	fgt_control_turn_away(fd, -EBUSY, why.text);
 }
 
 /*
@@ -184,7 +181,7 @@ static bool has_room(struct fgt_control *control, uint32_t uid)
 							     .uid = uid })))
 		return false;
 	turn_away(client->watch.fd, "this one asked nothing for longest");
-	fgt_control_client_close(client);
+	fgt_control_close(client);
 	return true;
 }
 
@@ -226,10 +223,7 @@ static int add_client(struct fgt_control *control, int fd,
 		free(client);
 		return r;
 	}
-	client->next = control->clients;
-	if (client->next)
-		client->next->previous = client;
-	control->clients = client;
+	LIST_INSERT_HEAD(&control->clients, client, link);
 	control->count++;
 	fgt_loop_arm(control->loop, &client->timer,
 		     fgt_loop_now() + control->options.request_timeout_ms * MS);
@@ -273,6 +267,29 @@ static void listener_ready(void *context, uint32_t events)
 	}
 }
 
+void fgt_control_dispatch(void *context, struct fgt_control_client *client,
+			  const struct fgt_message *request)
+{
+	const struct fgt_control_verb *verb = context;
+	struct fgt_why why;
+	const char *name;
+	int r = fgt_message_check_request(request, &why);
+
+	if (r == 0 && fgt_message_get_string(request, "verb", &name) < 0)
+		r = fgt_why_set(&why, -EBADMSG, "the request has no verb");
+	while (r == 0 && verb->name && strcmp(verb->name, name) != 0)
+		verb++;
+	if (r == 0 && !verb->name)
+		r = fgt_why_set(&why, -EPROTONOSUPPORT,
+				"the agent (%s) has no verb %.40s: use the "
+				"same release",
+				FGT_VERSION, name);
+	if (r < 0)
+		fgt_control_fail(client, r, why.text);
+	else
+		verb->handle(verb->context, client, request);
+}
+
 int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
 		    const struct fgt_control_options *options,
 		    struct fgt_control **ret_control)
@@ -304,17 +321,17 @@ int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
 
 void fgt_control_leave(struct fgt_control *control)
 {
-	struct fgt_control_client *client = control->clients;
+	struct fgt_control_client *client = LIST_FIRST(&control->clients);
 
 	fgt_loop_unwatch(control->loop, &control->watch);
 	fgt_loop_disarm(control->loop, &control->back_off);
 	while (client) {
-		struct fgt_control_client *next = client->next;
+		struct fgt_control_client *next = LIST_NEXT(client, link);
 
 		if (client->state == FGT_CLIENT_READS) {
-			fgt_reply_turn_away(client->watch.fd, -ESHUTDOWN,
-					    "the agent is leaving");
-			fgt_control_client_close(client);
+			fgt_control_turn_away(client->watch.fd, -ESHUTDOWN,
+					      "the agent is leaving");
+			fgt_control_close(client);
 		}
 		client = next;
 	}
@@ -326,7 +343,7 @@ void fgt_control_free(struct fgt_control *control)
 		return;
 	fgt_loop_unwatch(control->loop, &control->watch);
 	fgt_loop_disarm(control->loop, &control->back_off);
-	while (control->clients)
-		fgt_control_client_close(control->clients);
+	while (!LIST_EMPTY(&control->clients))
+		fgt_control_close(LIST_FIRST(&control->clients));
 	free(control);
 }

@@ -97,6 +97,9 @@ void fgt_control_reply(struct fgt_control_client *client,
 void fgt_control_fail(struct fgt_control_client *client, int error,
 		      const char *why);
 
+/* Sends an error reply to any socket if it takes it at once. */
+void fgt_control_turn_away(int fd, int error, const char *why);
+
 /*
  * The answer comes later, by _reply, _fail or _lend. gone is called if the
  * client hangs up before; the client is no more when it returns.
@@ -115,19 +118,33 @@ int fgt_control_reserve(struct fgt_control_client *client);
 void fgt_control_keep(struct fgt_control_client *client,
 		      const struct fgt_control_keeper *keeper);
 
-/* Ends a connection that stays open, whatever it is about: its gone is called
- * before this returns. */
-void fgt_control_end(struct fgt_control_client *client);
-
 /* The next descriptor that came with the request, a memfd that is sealed
  * against shrinking (others have been closed); the caller's. -ENOENT. */
 int fgt_control_take_fd(struct fgt_control_client *client);
 
 /*
  * Lends the descriptor to another thread, which writes the answer; the loop
- * keeps its hands off until _return, which closes it.
+ * does not use it until _close.
  */
 int fgt_control_lend(struct fgt_control_client *client);
-void fgt_control_return(struct fgt_control_client *client);
+
+/* Ends the connection in any state and frees the client. The gone of a keeper
+ * is called before this returns, that of _park is not. */
+void fgt_control_close(struct fgt_control_client *client);
+
+/* ---- Verbs ------------------------------------------------------------- */
+
+struct fgt_control_verb {
+	const char *name; /* NULL ends a table */
+	/* As that of the options. */
+	void (*handle)(void *context, struct fgt_control_client *client,
+		       const struct fgt_message *request);
+	void *context;
+};
+
+/* For the handle of the options: checks the version and calls the verb.
+ * context: a table of verbs. */
+void fgt_control_dispatch(void *context, struct fgt_control_client *client,
+			  const struct fgt_message *request);
 
 #endif

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "agent/daemon/loop/assert.h"
-#include "agent/daemon/socket/reply.h"
 #include "agent/protocol/protocol.h"
 #include "ringbuf/base/fd.h"
 
@@ -35,29 +34,17 @@ static void drop_request(struct fgt_control_client *client)
 	client->len = client->capacity = 0;
 }
 
-static void unlink_client(struct fgt_control_client *client)
-{
-	struct fgt_control *control = client->control;
-
-	if (client->previous)
-		client->previous->next = client->next;
-	else
-		control->clients = client->next;
-	if (client->next)
-		client->next->previous = client->previous;
-	FGT_ASSERT(control->count > 0);
-	control->count--;
-	control->kept_count -= client->has_place;
-}
-
-void fgt_control_client_close(struct fgt_control_client *client)
+void fgt_control_close(struct fgt_control_client *client)
 {
 	struct fgt_control *control = client->control;
 
 	fgt_loop_unwatch(control->loop, &client->watch);
 	fgt_loop_disarm(control->loop, &client->timer);
 	fgt_fd_close(client->watch.fd);
-	unlink_client(client);
+	LIST_REMOVE(client, link);
+	FGT_ASSERT(control->count > 0);
+	control->count--;
+	control->kept_count -= client->has_place;
 	if (fgt_control_client_is_kept(client))
 		client->keeper.gone(client->keeper.context);
 	while (client->fd_count > 0)
@@ -96,6 +83,17 @@ int fgt_control_take_fd(struct fgt_control_client *client)
 
 /* ---- Replies ----------------------------------------------------------- */
 
+void fgt_control_turn_away(int fd, int error, const char *why)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	const uint8_t *frame;
+	size_t len;
+
+	if (fgt_builder_new_error(error, why, &builder) == 0 &&
+	    fgt_builder_finish(builder, &frame, &len) == 0)
+		(void)!send(fd, frame, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* One that stays may ask again; until it does, it may be silent. */
 static void read_next(struct fgt_control_client *client)
 {
@@ -103,15 +101,18 @@ static void read_next(struct fgt_control_client *client)
 	drop_request(client);
 	client->state = FGT_CLIENT_READS;
 	if (fgt_loop_watch(client->control->loop, &client->watch, EPOLLIN) < 0)
-		fgt_control_client_close(client);
+		fgt_control_close(client);
+}
+
+static void arm(struct fgt_control_client *client, uint64_t timeout_ms)
+{
+	fgt_loop_arm(client->control->loop, &client->timer,
+		     fgt_loop_now() + timeout_ms * MS);
 }
 
 static void arm_stall(struct fgt_control_client *client)
 {
-	struct fgt_control *control = client->control;
-
-	fgt_loop_arm(control->loop, &client->timer,
-		     fgt_loop_now() + control->options.stall_timeout_ms * MS);
+	arm(client, client->control->options.stall_timeout_ms);
 }
 
 static void write_reply(struct fgt_control_client *client)
@@ -138,7 +139,7 @@ static void write_reply(struct fgt_control_client *client)
 	    fgt_control_client_is_kept(client))
 		read_next(client);
 	else
-		fgt_control_client_close(client);
+		fgt_control_close(client);
 }
 
 /* Takes the bytes; writes what the kernel takes at once. */
@@ -170,7 +171,7 @@ void fgt_control_reply(struct fgt_control_client *client,
 	r = fgt_builder_finish(reply, &frame, &len);
 	bytes = r == 0 ? malloc(len) : NULL;
 	if (!bytes) {
-		fgt_control_client_close(client);
+		fgt_control_close(client);
 		return;
 	}
 	memcpy(bytes, frame, len);
@@ -182,8 +183,8 @@ void fgt_control_fail(struct fgt_control_client *client, int error,
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	if (fgt_reply_new_error(error, why, &builder) < 0)
-		fgt_control_client_close(client);
+	if (fgt_builder_new_error(error, why, &builder) < 0)
+		fgt_control_close(client);
 	else
 		fgt_control_reply(client, builder);
 }
@@ -210,11 +211,11 @@ int fgt_control_lend(struct fgt_control_client *client)
 
 static size_t count_kept(const struct fgt_control *control, uint32_t uid)
 {
+	const struct fgt_control_client *client;
 	size_t count = 0;
 
-	for (const struct fgt_control_client *client = control->clients; client;
-	     client = client->next)
-		count += client->peer.uid == uid && client->has_place;
+	LIST_FOREACH(client, &control->clients, link)
+	count += client->peer.uid == uid && client->has_place;
 	return count;
 }
 
@@ -235,16 +236,6 @@ void fgt_control_keep(struct fgt_control_client *client,
 		      const struct fgt_control_keeper *keeper)
 {
 	client->keeper = *keeper;
-}
-
-void fgt_control_end(struct fgt_control_client *client)
-{
-	fgt_control_client_close(client);
-}
-
-void fgt_control_return(struct fgt_control_client *client)
-{
-	fgt_control_client_close(client);
 }
 
 /* ---- Requests ---------------------------------------------------------- */
@@ -421,16 +412,12 @@ static ssize_t receive(struct fgt_control_client *client, size_t want)
 	return n;
 }
 
-/* One that stays is silent until it begins a request; then it has to hurry as
- * all do. */
+/* One that stays is silent until it begins a request; then the time-out of
+ * requests applies. */
 static void note_begin(struct fgt_control_client *client)
 {
 	if (client->len == 0 && fgt_control_client_is_kept(client))
-		fgt_loop_arm(
-			client->control->loop, &client->timer,
-			fgt_loop_now() +
-				client->control->options.request_timeout_ms *
-					MS);
+		arm(client, client->control->options.request_timeout_ms);
 }
 
 /* One read. 1: the frame is complete; 0: not yet. */
@@ -471,7 +458,7 @@ void fgt_control_client_ready(void *context, uint32_t events)
 		if (!(events & (EPOLLHUP | EPOLLERR)))
 			return;
 		client->gone(client->gone_context);
-		fgt_control_client_close(client);
+		fgt_control_close(client);
 		return;
 	}
 	r = read_some(client);
@@ -484,7 +471,7 @@ void fgt_control_client_ready(void *context, uint32_t events)
 	else if (r == -ENOMEM)
 		refuse(client, r, "the agent is out of memory");
 	else if (r < 0)
-		fgt_control_client_close(client);
+		fgt_control_close(client);
 }
 
 void fgt_control_client_expired(void *context)
@@ -495,6 +482,5 @@ void fgt_control_client_expired(void *context)
 		refuse(client, -ETIMEDOUT,
 		       "the request was not complete in time");
 	else
-		fgt_control_client_close(
-			client); /* it does not read its reply */
+		fgt_control_close(client); /* it does not read its reply */
 }

@@ -6,6 +6,8 @@
 #ifndef FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H
 #define FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H
 
+#include <sys/queue.h>
+
 #include "agent/daemon/socket/control.h"
 
 enum fgt_client_state {
@@ -17,7 +19,7 @@ enum fgt_client_state {
 
 struct fgt_control_client {
 	struct fgt_control *control;
-	struct fgt_control_client *next, *previous;
+	LIST_ENTRY(fgt_control_client) link;
 	struct fgt_peer peer;
 	enum fgt_client_state state;
 	uint64_t since_ns; /* when it connected */
@@ -42,7 +44,7 @@ struct fgt_control {
 	struct fgt_listener *listener;
 	struct fgt_watch watch; /* of the listener */
 	struct fgt_timer back_off;
-	struct fgt_control_client *clients; /* newest first */
+	LIST_HEAD(, fgt_control_client) clients; /* newest first */
 	size_t count, kept_count; /* count: those with a place included */
 	size_t large_bytes; /* of requests that those that stay are sending */
 };
@@ -61,8 +63,5 @@ fgt_control_client_is_kept(const struct fgt_control_client *client)
  * why. */
 bool fgt_control_client_may_ask(const struct fgt_control_client *client,
 				struct fgt_why *why);
-
-/* Calls the gone of its keeper; frees it. */
-void fgt_control_client_close(struct fgt_control_client *client);
 
 #endif

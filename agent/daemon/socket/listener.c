@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens the control socket. Runs in the daemon's main thread at start; must
- * not trust a pid or a socket that it finds: the lock decides (FAULTS R5, R6,
- * R10).
+ * not trust a pid or a socket that it finds: the lock decides (faults R5, R6).
  */
 #include "agent/daemon/socket/listener.h"
 
@@ -15,26 +14,24 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "agent/daemon/socket/reply.h"
+#include "agent/daemon/socket/control.h"
 
 #define BACKLOG 128
 
 static int take_path(const char *path, struct fgt_listener *listener,
 		     struct fgt_why *why)
 {
-	if (strlen(path) >= sizeof(listener->path))
+	/* "agent.sock" lies in "." */
+	int len = snprintf(listener->path, sizeof(listener->path), "%s%s",
+			   strchr(path, '/') ? "" : "./", path);
+
+	if (len >= (int)sizeof(listener->path))
 		return fgt_why_set(why, -ENAMETOOLONG,
 				   "socket path is longer than %zu bytes: %s",
 				   sizeof(listener->path) - 1, path);
 	if (path[0] == 0 || path[strlen(path) - 1] == '/')
 		return fgt_why_set(why, -EINVAL,
 				   "socket path must name a file: '%s'", path);
-	/* "agent.sock" lies in "." */
-	if (snprintf(listener->path, sizeof(listener->path), "%s%s",
-		     strchr(path, '/') ? "" : "./",
-		     path) >= (int)sizeof(listener->path))
-		return fgt_why_set(why, -ENAMETOOLONG,
-				   "socket path is too long: %s", path);
 	return 0;
 }
 
@@ -293,9 +290,9 @@ int fgt_listener_accept(struct fgt_listener *listener, int *ret_fd)
 	fgt_fd_close(FGT_TAKE_FD(listener->spare_fd));
 	fd = accept_one(listener);
 	if (fd >= 0)
-		fgt_reply_turn_away(fd, -EBUSY,
-				    "the agent has no descriptor left: raise "
-				    "its RLIMIT_NOFILE");
+		fgt_control_turn_away(fd, -EBUSY,
+				      "the agent has no descriptor left: raise "
+				      "its RLIMIT_NOFILE");
 	fgt_fd_close(FGT_TAKE_FD(fd));
 	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return -EMFILE;

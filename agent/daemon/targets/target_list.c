@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/daemon/socket/reply.h"
 #include "agent/daemon/targets/rule.h"
 #include "agent/daemon/targets/target_table.h"
 
@@ -175,19 +174,14 @@ static void add_identity(struct fgt_builder *builder,
 static void add_sampling(struct fgt_builder *builder,
 			 const struct fgt_target_status *status)
 {
-	const struct fgt_figure figures[] = {
-		{ "threads", status->threads },
-		{ "ticks", status->ticks },
-		{ "missed_ticks", status->missed_ticks },
-		{ "samples_running", status->samples_running },
-		{ "samples_blocked", status->samples_blocked },
-		{ "torn", status->torn },
-		{ "credited_ticks", status->credited_ticks },
-		{ "rate_periods", status->rate_periods },
-	};
-
-	fgt_reply_put_figures(builder, figures,
-			      sizeof(figures) / sizeof(figures[0]));
+	fgt_builder_uint(builder, "threads", status->threads);
+	fgt_builder_uint(builder, "ticks", status->ticks);
+	fgt_builder_uint(builder, "missed_ticks", status->missed_ticks);
+	fgt_builder_uint(builder, "samples_running", status->samples_running);
+	fgt_builder_uint(builder, "samples_blocked", status->samples_blocked);
+	fgt_builder_uint(builder, "torn", status->torn);
+	fgt_builder_uint(builder, "credited_ticks", status->credited_ticks);
+	fgt_builder_uint(builder, "rate_periods", status->rate_periods);
 	fgt_builder_double(builder, "effective_hz", status->effective_hz);
 	fgt_builder_double(builder, "rate_hz", status->rate_hz);
 	fgt_builder_string(builder, "rate_note", status->rate_note);
@@ -216,24 +210,19 @@ static void add_unwinding(struct fgt_builder *builder,
 static void add_ring(struct fgt_builder *builder,
 		     const struct fgt_ring_stats *ring)
 {
-	const struct fgt_figure figures[] = {
-		{ "oldest_ns", ring->oldest_ns },
-		{ "newest_ns", ring->newest_ns },
-		{ "ring_ticks", ring->ticks },
-		{ "ring_changes", ring->changes },
-		{ "ring_overflows", ring->overflows },
-		{ "ring_evicted_ticks", ring->evicted_ticks },
-		{ "ring_log_used_bytes", ring->log_used_bytes },
-		{ "ring_log_size_bytes", ring->log_size_bytes },
-		{ "ring_nodes", ring->nodes },
-		{ "ring_frames", ring->frames },
-		{ "ring_images", ring->images },
-		{ "ring_threads", ring->threads },
-		{ "ring_size_bytes", ring->size_bytes },
-	};
-
-	fgt_reply_put_figures(builder, figures,
-			      sizeof(figures) / sizeof(figures[0]));
+	fgt_builder_uint(builder, "oldest_ns", ring->oldest_ns);
+	fgt_builder_uint(builder, "newest_ns", ring->newest_ns);
+	fgt_builder_uint(builder, "ring_ticks", ring->ticks);
+	fgt_builder_uint(builder, "ring_changes", ring->changes);
+	fgt_builder_uint(builder, "ring_overflows", ring->overflows);
+	fgt_builder_uint(builder, "ring_evicted_ticks", ring->evicted_ticks);
+	fgt_builder_uint(builder, "ring_log_used_bytes", ring->log_used_bytes);
+	fgt_builder_uint(builder, "ring_log_size_bytes", ring->log_size_bytes);
+	fgt_builder_uint(builder, "ring_nodes", ring->nodes);
+	fgt_builder_uint(builder, "ring_frames", ring->frames);
+	fgt_builder_uint(builder, "ring_images", ring->images);
+	fgt_builder_uint(builder, "ring_threads", ring->threads);
+	fgt_builder_uint(builder, "ring_size_bytes", ring->size_bytes);
 }
 
 void fgt_target_list_put_name(struct fgt_builder *builder,
@@ -343,7 +332,7 @@ void fgt_target_list_handle(void *context, struct fgt_control_client *client,
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
 	(void)request;
-	if (fgt_reply_new(&builder) == 0)
+	if (fgt_builder_new_reply(&builder) == 0)
 		fgt_target_list_put(context, fgt_control_peer(client), builder);
 	fgt_control_reply(client, builder);
 }

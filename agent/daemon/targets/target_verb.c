@@ -11,7 +11,6 @@
 
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/socket/reply.h"
 #include "agent/daemon/targets/attaching.h"
 #include "agent/daemon/targets/rule.h"
 #include "agent/daemon/targets/target_list.h"
@@ -236,7 +235,7 @@ static int read_request(struct order *order, const struct fgt_message *request)
 	if (order->selector.name)
 		order->selector.name =
 			strcpy(order->name, order->selector.name);
-	return fgt_reply_new(&order->reply);
+	return fgt_builder_new_reply(&order->reply);
 }
 
 static void submit(struct fgt_targets *targets,

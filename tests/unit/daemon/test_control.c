@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "agent/daemon/socket/reply.h"
+#include "agent/protocol/builder.h"
 #include "agent/protocol/channel.h"
 #include "tests/unit/daemon/control_kit.h"
 
@@ -54,7 +54,7 @@ static void handle(void *context, struct fgt_control_client *client,
 		fgt_control_park(client, client_gone, fixture);
 		return;
 	}
-	assert_int_equal(fgt_reply_new(&builder), 0);
+	assert_int_equal(fgt_builder_new_reply(&builder), 0);
 	fgt_builder_string(builder, "said", verb);
 	fgt_builder_uint(builder, "uid", fgt_control_peer(client)->uid);
 	if (strcmp(verb, "big") == 0)

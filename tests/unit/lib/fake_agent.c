@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "agent/daemon/socket/reply.h"
+#include "agent/protocol/builder.h"
 #include "agent/protocol/message.h"
 #include "agent/protocol/protocol.h"
 
@@ -43,7 +43,8 @@ static void send_error(int fd, int error)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	(void)fgt_reply_new_error(error, "refused by the fake agent", &builder);
+	(void)fgt_builder_new_error(error, "refused by the fake agent",
+				    &builder);
 	send_builder(fd, builder);
 }
 
@@ -51,7 +52,7 @@ static void send_head(int fd, int behaviour)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	(void)fgt_reply_new(&builder);
+	(void)fgt_builder_new_reply(&builder);
 	fgt_builder_int(builder, "pid", getpid());
 	fgt_builder_uint(builder, "from_ns",
 			 behaviour == FAKE_SLICE_REVERSED ? 300 : 100);
@@ -227,7 +228,7 @@ static bool answer_register(struct fake_agent *agent, int fd)
 					   (behaviour == FAKE_NEWER ? 1 : -1));
 		return true;
 	}
-	(void)fgt_reply_new(&builder);
+	(void)fgt_builder_new_reply(&builder);
 	fgt_builder_int(builder, "pid", getpid());
 	put_hz(builder, behaviour);
 	fgt_builder_int(builder, "ring_seconds", 30);

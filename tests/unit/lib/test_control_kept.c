@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "agent/daemon/socket/reply.h"
+#include "agent/protocol/builder.h"
 #include "agent/protocol/channel.h"
 #include "tests/unit/daemon/control_kit.h"
 
@@ -35,7 +35,7 @@ static void reply(struct fgt_control_client *client, int count)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	assert_int_equal(fgt_reply_new(&builder), 0);
+	assert_int_equal(fgt_builder_new_reply(&builder), 0);
 	fgt_builder_int(builder, "count", count);
 	fgt_control_reply(client, builder);
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/protocol/message_json.h"
+#include "agent/protocol/message.h"
 #include "agent/protocol/protocol.h"
 #include "tests/unit/protocol/frame_kit.h"
 
