@@ -15,7 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/capture/running/running_ptrace.h"
 #include "agent/unwind/arch/memory.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"

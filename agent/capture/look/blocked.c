@@ -113,13 +113,9 @@ uint32_t fgt_blocked_state(const struct fgt_blocked *blocked,
 
 char fgt_blocked_letter(const struct fgt_thread_table *threads, int32_t tid)
 {
-	char path[32], text[1024];
 	struct fgt_stat stat;
-	int len;
 
-	snprintf(path, sizeof(path), "%d/stat", tid);
-	len = fgt_procfs_read(threads->task_fd, path, text, sizeof(text));
-	if (len < 0 || fgt_stat_parse(text, (size_t)len, &stat) < 0)
+	if (fgt_stat_read(threads->task_fd, "", tid, &stat) < 0)
 		return 0;
 	return stat.state;
 }

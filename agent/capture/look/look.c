@@ -17,7 +17,6 @@
 #include <sys/prctl.h>
 
 #include "agent/capture/look/blocked.h"
-#include "agent/capture/running/running_ptrace.h"
 
 #define READ_TRIES 2
 #define IDLE_PART  200u

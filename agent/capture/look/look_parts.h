@@ -105,7 +105,7 @@ size_t fgt_look_stack_sampled(struct fgt_look *target,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample);
 
-/* Of a thread on a CPU, which is stopped for it. As fgt_ptrace_sample(). */
+/* Of a thread on a CPU, which is stopped for it. As fgt_running.request. */
 int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count);
 

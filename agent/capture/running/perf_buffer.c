@@ -103,34 +103,34 @@ void fgt_perf_buffer_release(struct fgt_perf_buffer *buffer)
 }
 
 /* Takes fixed-size pieces from a record; sticks at the first that lacks. */
-struct reader {
+struct record_bytes {
 	const uint8_t *at, *end;
 	bool is_short;
 };
 
-static struct reader open_record(const struct perf_event_header *header)
+static struct record_bytes open_record(const struct perf_event_header *header)
 {
 	const uint8_t *bytes = (const uint8_t *)header;
 
-	return (struct reader){ .at = bytes + sizeof(*header),
-				.end = bytes + header->size };
+	return (struct record_bytes){ .at = bytes + sizeof(*header),
+				      .end = bytes + header->size };
 }
 
-static const uint8_t *take(struct reader *reader, uint64_t len)
+static const uint8_t *take(struct record_bytes *record, uint64_t len)
 {
-	const uint8_t *at = reader->at;
+	const uint8_t *at = record->at;
 
-	if (reader->is_short || len > (uint64_t)(reader->end - at)) {
-		reader->is_short = true;
+	if (record->is_short || len > (uint64_t)(record->end - at)) {
+		record->is_short = true;
 		return NULL;
 	}
-	reader->at += len;
+	record->at += len;
 	return at;
 }
 
-static uint64_t take_u64(struct reader *reader)
+static uint64_t take_u64(struct record_bytes *record)
 {
-	const uint8_t *at = take(reader, 8);
+	const uint8_t *at = take(record, 8);
 	uint64_t value = 0;
 
 	if (at)
@@ -138,9 +138,9 @@ static uint64_t take_u64(struct reader *reader)
 	return value;
 }
 
-static int32_t take_id(struct reader *reader)
+static int32_t take_id(struct record_bytes *record)
 {
-	const uint8_t *at = take(reader, 4);
+	const uint8_t *at = take(record, 4);
 	int32_t value = 0;
 
 	if (at)
@@ -148,10 +148,10 @@ static int32_t take_id(struct reader *reader)
 	return value;
 }
 
-static void take_regs(struct reader *reader, const struct fgt_arch *arch,
+static void take_regs(struct record_bytes *record, const struct fgt_arch *arch,
 		      struct fgt_running_sample *sample)
 {
-	uint64_t abi = take_u64(reader);
+	uint64_t abi = take_u64(record);
 
 	if (abi == PERF_SAMPLE_REGS_ABI_NONE)
 		return;
@@ -160,7 +160,7 @@ static void take_regs(struct reader *reader, const struct fgt_arch *arch,
 
 		if (!(arch->perf_regs_mask >> bit & 1))
 			continue;
-		value = take_u64(reader);
+		value = take_u64(record);
 		if (arch->perf_to_dwarf[bit] >= 0)
 			fgt_regs_set(&sample->regs,
 				     (unsigned int)arch->perf_to_dwarf[bit],
@@ -169,16 +169,17 @@ static void take_regs(struct reader *reader, const struct fgt_arch *arch,
 	sample->has_regs = abi == PERF_SAMPLE_REGS_ABI_64;
 }
 
-static void take_stack(struct reader *reader, struct fgt_running_sample *sample)
+static void take_stack(struct record_bytes *record,
+		       struct fgt_running_sample *sample)
 {
-	uint64_t asked = take_u64(reader), copied;
+	uint64_t asked = take_u64(record), copied;
 
 	if (asked == 0)
 		return;
-	sample->stack = take(reader, asked);
-	copied = take_u64(reader);
-	if (reader->is_short || copied > asked) {
-		reader->is_short = true;
+	sample->stack = take(record, asked);
+	copied = take_u64(record);
+	if (record->is_short || copied > asked) {
+		record->is_short = true;
 		return;
 	}
 	sample->stack_asked = (size_t)asked;
@@ -190,14 +191,14 @@ int fgt_perf_sample_parse(const struct perf_event_header *header,
 			  struct fgt_running_sample *ret_sample)
 {
 	struct fgt_running_sample sample = { 0 };
-	struct reader reader = open_record(header);
+	struct record_bytes record = open_record(header);
 
-	sample.ip = take_u64(&reader);
-	sample.pid = take_id(&reader);
-	sample.tid = take_id(&reader);
-	take_regs(&reader, arch, &sample);
-	take_stack(&reader, &sample);
-	if (reader.is_short)
+	sample.ip = take_u64(&record);
+	sample.pid = take_id(&record);
+	sample.tid = take_id(&record);
+	take_regs(&record, arch, &sample);
+	take_stack(&record, &sample);
+	if (record.is_short)
 		return -EBADMSG;
 	/* On its last instructions a thread has no number (-1) any more. */
 	if (sample.tid <= 0)
@@ -210,24 +211,24 @@ int fgt_perf_sample_parse(const struct perf_event_header *header,
 
 int32_t fgt_perf_sample_pid(const struct perf_event_header *header)
 {
-	struct reader reader = open_record(header);
+	struct record_bytes record = open_record(header);
 
-	take_u64(&reader);
-	return take_id(&reader);
+	take_u64(&record);
+	return take_id(&record);
 }
 
 int fgt_perf_task_parse(const struct perf_event_header *header,
 			struct fgt_running_task *ret_task)
 {
-	struct reader reader = open_record(header);
+	struct record_bytes record = open_record(header);
 	struct fgt_running_task task = { 0 };
 
-	task.pid = take_id(&reader);
+	task.pid = take_id(&record);
 	if (header->type == PERF_RECORD_FORK ||
 	    header->type == PERF_RECORD_EXIT)
-		take_id(&reader); /* parent */
-	task.tid = take_id(&reader);
-	if (reader.is_short)
+		take_id(&record); /* parent */
+	task.tid = take_id(&record);
+	if (record.is_short)
 		return -EBADMSG;
 	task.is_exec = header->type == PERF_RECORD_COMM &&
 		       (header->misc & PERF_RECORD_MISC_COMM_EXEC);

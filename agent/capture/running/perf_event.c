@@ -13,27 +13,23 @@
 #include <unistd.h>
 
 #include "agent/capture/threads/procfs.h"
+#include "ringbuf/base/array.h"
+#include "ringbuf/base/owner.h"
 
 #define PARANOID_FILE "/proc/sys/kernel/perf_event_paranoid"
 
-int fgt_perf_open_cpu_clock(int32_t tid, int cpu, uint64_t period_ns,
-			    uint32_t stack_bytes, bool is_for_all)
+struct perf_event_attr fgt_perf_attr(uint64_t config, uint64_t period_ns,
+				     uint32_t stack_bytes)
 {
-	struct perf_event_attr attr = {
+	return (struct perf_event_attr){
 		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.size = sizeof(struct perf_event_attr),
+		.config = config,
 		.sample_period = period_ns,
 		.sample_type = FGT_PERF_SAMPLE_TYPE,
-		.disabled = is_for_all,
-		.exclude_kernel = !is_for_all,
+		.exclude_kernel = 1,
 		.exclude_hv = 1,
 		.exclude_idle = 1,
-		.mmap = is_for_all,
-		.mmap2 = is_for_all,
-		.comm = is_for_all,
-		.comm_exec = is_for_all,
-		.task = is_for_all,
 		.watermark = 1,
 		.wakeup_watermark = UINT32_MAX, /* never wake */
 		.sample_regs_user = fgt_arch_host.perf_regs_mask,
@@ -41,7 +37,11 @@ int fgt_perf_open_cpu_clock(int32_t tid, int cpu, uint64_t period_ns,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, tid, cpu, -1,
+}
+
+int fgt_perf_open(const struct perf_event_attr *attr, int32_t tid, int cpu)
+{
+	int fd = (int)syscall(SYS_perf_event_open, attr, tid, cpu, -1,
 			      PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
@@ -73,6 +73,59 @@ int fgt_perf_explain(int error, bool is_for_all, struct fgt_why *why)
 			   paranoid);
 }
 
+/* ---- One buffer for each CPU -------------------------------------------- */
+
+static int open_on_cpu(struct fgt_perf_cpu *event,
+		       const struct perf_event_attr *attr, int32_t tid, int cpu,
+		       size_t page_count)
+{
+	int rc;
+
+	event->cpu = cpu;
+	event->fd = fgt_perf_open(attr, tid, cpu);
+	if (event->fd < 0)
+		return event->fd;
+	rc = fgt_perf_buffer_map(&event->buffer, event->fd, page_count);
+	if (rc < 0)
+		fgt_fd_close(event->fd);
+	return rc;
+}
+
+int fgt_perf_cpus_open(struct fgt_perf_cpus *cpus,
+		       const struct perf_event_attr *attr, int32_t tid,
+		       size_t page_count)
+{
+	long configured = sysconf(_SC_NPROCESSORS_CONF);
+	int rc = 0;
+
+	cpus->count = 0;
+	if (!FGT_ARRAY_NEW(cpus->items, configured))
+		return -ENOMEM;
+	for (int cpu = 0; cpu < configured && rc == 0; cpu++) {
+		rc = open_on_cpu(&cpus->items[cpus->count], attr, tid, cpu,
+				 page_count);
+		if (rc == 0)
+			cpus->count++;
+		else if (rc == -ENODEV) /* offline */
+			rc = 0;
+	}
+	if (rc == 0 && cpus->count == 0)
+		rc = -ENODEV;
+	if (rc < 0)
+		fgt_perf_cpus_close(cpus);
+	return rc;
+}
+
+void fgt_perf_cpus_close(struct fgt_perf_cpus *cpus)
+{
+	for (size_t i = 0; i < cpus->count; i++) {
+		fgt_perf_buffer_unmap(&cpus->items[i].buffer);
+		fgt_fd_close(cpus->items[i].fd);
+	}
+	free(cpus->items);
+	*cpus = (struct fgt_perf_cpus){ 0 };
+}
+
 static void take_sample(const struct fgt_running_handler *handler,
 			const struct perf_event_header *header)
 {
@@ -94,8 +147,8 @@ static void take_task(const struct fgt_running_handler *handler,
 		handler->task(handler->context, header->type, &task);
 }
 
-void fgt_perf_buffer_drain(struct fgt_perf_buffer *buffer,
-			   const struct fgt_running_handler *handler)
+static void drain(struct fgt_perf_buffer *buffer,
+		  const struct fgt_running_handler *handler)
 {
 	const struct perf_event_header *header;
 	bool is_broken;
@@ -121,4 +174,11 @@ void fgt_perf_buffer_drain(struct fgt_perf_buffer *buffer,
 	if (is_broken)
 		handler->lost(handler->context);
 	fgt_perf_buffer_release(buffer);
+}
+
+void fgt_perf_cpus_drain(const struct fgt_perf_cpus *cpus,
+			 const struct fgt_running_handler *handler)
+{
+	for (size_t i = 0; i < cpus->count; i++)
+		drain(&cpus->items[i].buffer, handler);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Perf events on the CPU clock: what those of CPUs and those of threads share.
+ * What perf events of CPUs and those of threads share: how they are opened, and
+ * one buffer for each CPU.
  */
 #ifndef FGT_AGENT_CAPTURE_RUNNING_PERF_EVENT_H
 #define FGT_AGENT_CAPTURE_RUNNING_PERF_EVENT_H
@@ -8,14 +9,38 @@
 #include "agent/capture/running/perf_buffer.h"
 #include "ringbuf/base/why.h"
 
-/* perf_event_open(2) for the CPU clock; fd or negative errno. */
-int fgt_perf_open_cpu_clock(int32_t tid, int cpu, uint64_t period_ns,
-			    uint32_t stack_bytes, bool is_for_all);
+/* A software event whose samples have the user registers and stack_bytes of
+ * the stack. In user mode only. */
+struct perf_event_attr fgt_perf_attr(uint64_t config, uint64_t period_ns,
+				     uint32_t stack_bytes);
+/* perf_event_open(2); fd or negative errno. */
+int fgt_perf_open(const struct perf_event_attr *attr, int32_t tid, int cpu);
 /* Cause and remedy of its refusal. */
 int fgt_perf_explain(int error, bool is_for_all, struct fgt_why *why);
 
-/* Hands out all that one buffer holds. */
-void fgt_perf_buffer_drain(struct fgt_perf_buffer *buffer,
-			   const struct fgt_running_handler *handler);
+/* One CPU that is online. */
+struct fgt_perf_cpu {
+	int cpu, fd; /* fd: of the event that owns the buffer */
+	uint64_t used_ns; /* of its first period; see running_perf_cpu.c */
+	struct fgt_perf_buffer buffer;
+};
+
+struct fgt_perf_cpus {
+	struct fgt_perf_cpu *items;
+	size_t count;
+};
+
+/*
+ * Opens an event and maps a buffer of page_count pages on each CPU that is
+ * online. -ENOMEM, errno of perf_event_open(2) and mmap(2): none is open then.
+ */
+int fgt_perf_cpus_open(struct fgt_perf_cpus *cpus,
+		       const struct perf_event_attr *attr, int32_t tid,
+		       size_t page_count);
+/* Twice is no harm. */
+void fgt_perf_cpus_close(struct fgt_perf_cpus *cpus);
+/* Hands out all that the buffers hold. */
+void fgt_perf_cpus_drain(const struct fgt_perf_cpus *cpus,
+			 const struct fgt_running_handler *handler);
 
 #endif

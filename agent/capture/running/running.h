@@ -120,10 +120,17 @@ struct fgt_running {
 
 	/* ---- Of a source that stops threads, else NULL ---- */
 
-	/* As fgt_ptrace_sample(), fgt_ptrace_poll(). */
+	/*
+	 * Stops a thread that was running a moment ago, calls read() with its
+	 * registers while it stands, and lets it go. read() copies and does
+	 * nothing else. A call that the stop interrupted is restarted.
+	 * -EPERM, -ESRCH; -EBUSY another one is still held, or this one did not
+	 * stop within a millisecond.
+	 */
 	int (*request)(void *state, int32_t tid,
 		       void (*read)(void *context, const struct fgt_regs *regs),
 		       void *context);
+	/* Once a tick: lets go of a thread that was late to stop. */
 	void (*poll)(void *state);
 	/* A thread was late to stop, and is still held? */
 	bool (*is_holding)(const void *state);
@@ -137,9 +144,26 @@ extern const struct fgt_running fgt_running_perf_cpu;
  * They cost 0.7 µs at each context switch of the thread, so only threads that
  * use a CPU and switch rarely get them. */
 extern const struct fgt_running fgt_running_perf_thread;
-/* The last resort: stops a thread for some microseconds. */
+/* The last resort: stops a thread for some microseconds. Never a blocked one,
+ * never more than one at a time. The sampler's thread is the tracer. */
 extern const struct fgt_running fgt_running_ptrace;
 /* No stacks: CPU time only. Has no operations. */
 extern const struct fgt_running fgt_running_none;
+
+/* ---- Stops (running_ptrace.c) ------------------------------------------- */
+
+/* Is ptrace permitted at all here (Yama, seccomp)? 0, else -EPERM with why. */
+int fgt_ptrace_check(struct fgt_why *why);
+
+/* Is a call of this state certain to be restarted unnoticed after a stop? */
+bool fgt_ptrace_is_safe_call(uint32_t state);
+
+/*
+ * Do the registers say that one of the calls that can be restarted is about to
+ * return EINTR? Then changes them so that the kernel restarts it, unless a
+ * signal's handler runs first: that one's EINTR stays. MT-Safe | AS-Safe
+ */
+struct user_regs_struct;
+bool fgt_ptrace_prepare_restart(struct user_regs_struct *user);
 
 #endif

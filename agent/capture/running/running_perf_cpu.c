@@ -8,14 +8,12 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "agent/capture/running/perf_event.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/owner.h"
 
 #define DATA_PAGES                                                             \
 	128u /* with its header just below the default
@@ -23,122 +21,73 @@
 #define STACK_BYTES	8192u
 #define STACK_BYTES_MAX 57344u /* a record ends below 64 KiB */
 #define NOTES_MIN	50u
-#define CPUS_MAX	4096
 /* How far apart the events of two CPUs may be, unless it cannot be helped. */
 #define SPREAD_NS    20000u
 #define ENABLE_TRIES 3
 
-struct cpu_event {
-	int fd, cpu;
-	uint64_t used_ns; /* of its first period; see use_up() */
-	struct fgt_perf_buffer buffer;
-};
-
-struct perf_cpus {
-	struct cpu_event *cpus;
-	size_t cpu_count;
+struct perf_cpu_state {
+	struct fgt_perf_cpus cpus;
 	uint64_t period_ns;
 	uint32_t stack_bytes;
 	uint32_t samples, short_samples;
 };
 
-static void close_cpus(struct perf_cpus *perf)
+/* Of all threads, also in the kernel; with the reports that tasks give. */
+static int open_cpus(struct perf_cpu_state *perf)
 {
-	for (size_t i = 0; i < perf->cpu_count; i++) {
-		fgt_perf_buffer_unmap(&perf->cpus[i].buffer);
-		fgt_fd_close(perf->cpus[i].fd);
-	}
-	perf->cpu_count = 0;
-}
+	struct perf_event_attr attr = fgt_perf_attr(
+		PERF_COUNT_SW_CPU_CLOCK, perf->period_ns, perf->stack_bytes);
 
-static int open_cpu(struct perf_cpus *perf, int cpu)
-{
-	struct cpu_event *event = &perf->cpus[perf->cpu_count];
-	int rc;
-
-	event->cpu = cpu;
-	event->fd = fgt_perf_open_cpu_clock(-1, cpu, perf->period_ns,
-					    perf->stack_bytes, true);
-	if (event->fd < 0)
-		return event->fd;
-	rc = fgt_perf_buffer_map(&event->buffer, event->fd, DATA_PAGES);
-	if (rc < 0) {
-		fgt_fd_close(event->fd);
-		return rc;
-	}
-	perf->cpu_count++;
-	return 0;
-}
-
-static int open_cpus(struct perf_cpus *perf, int configured)
-{
-	for (int cpu = 0; cpu < configured; cpu++) {
-		int rc = open_cpu(perf, cpu);
-
-		if (rc == -ENODEV) /* offline */
-			continue;
-		if (rc < 0)
-			return rc;
-	}
-	return perf->cpu_count ? 0 : -ENODEV;
-}
-
-static int configured_cpus(void)
-{
-	long count = sysconf(_SC_NPROCESSORS_CONF);
-
-	if (count < 1)
-		return 1;
-	return count > CPUS_MAX ? CPUS_MAX : (int)count;
+	attr.disabled = 1;
+	attr.exclude_kernel = 0;
+	attr.mmap = attr.mmap2 = 1;
+	attr.comm = attr.comm_exec = 1;
+	attr.task = 1;
+	return fgt_perf_cpus_open(&perf->cpus, &attr, -1, DATA_PAGES);
 }
 
 static void perf_close(void *state)
 {
-	struct perf_cpus *perf = state;
+	struct perf_cpu_state *perf = state;
 
 	if (!perf)
 		return;
-	if (perf->cpus)
-		close_cpus(perf);
-	free(perf->cpus);
+	fgt_perf_cpus_close(&perf->cpus);
 	free(perf);
 }
-FGT_DEFINE_AUTO(struct perf_cpus *, perf_close);
 
 static int perf_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 		     void **ret_state, struct fgt_why *why)
 {
-	FGT_AUTO(perf_close) struct perf_cpus *perf = NULL;
-	int configured = configured_cpus();
+	struct perf_cpu_state *perf = calloc(1, sizeof(*perf));
 	int rc;
 
 	(void)budget;
-	perf = calloc(1, sizeof(*perf));
 	if (!perf)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
-	perf->cpus = calloc((size_t)configured, sizeof(*perf->cpus));
-	if (!perf->cpus)
 		return fgt_why_set(why, -ENOMEM, "out of memory");
 	perf->period_ns = period_ns;
 	perf->stack_bytes = STACK_BYTES;
-	rc = open_cpus(perf, configured);
-	if (rc < 0)
+	rc = open_cpus(perf);
+	if (rc < 0) {
+		free(perf);
 		return fgt_perf_explain(rc, true, why);
-	*ret_state = FGT_TAKE(perf);
+	}
+	*ret_state = perf;
 	return 0;
 }
 
 /* Also where it is the same: what is left of the last one is forgotten. */
-static void set_period(struct perf_cpus *perf, uint64_t period_ns)
+static void set_period(struct perf_cpu_state *perf, uint64_t period_ns)
 {
 	perf->period_ns = period_ns;
-	for (size_t i = 0; i < perf->cpu_count; i++) {
-		perf->cpus[i].used_ns = 0;
-		ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+	for (size_t i = 0; i < perf->cpus.count; i++) {
+		perf->cpus.items[i].used_ns = 0;
+		ioctl(perf->cpus.items[i].fd, PERF_EVENT_IOC_PERIOD,
+		      &period_ns);
 	}
 }
 
-static int switch_event(const struct cpu_event *event, unsigned long request)
+static int switch_event(const struct fgt_perf_cpu *event, unsigned long request)
 {
 	return ioctl(event->fd, request, 0) < 0 ? -errno : 0;
 }
@@ -177,7 +126,7 @@ static void end_trip(const struct trip *trip)
 }
 
 /* Where that is not allowed, the kernel interrupts the CPU, which takes longer. */
-static void go_to(const struct trip *trip, const struct cpu_event *event)
+static void go_to(const struct trip *trip, const struct fgt_perf_cpu *event)
 {
 	cpu_set_t one;
 
@@ -192,34 +141,34 @@ static void go_to(const struct trip *trip, const struct cpu_event *event)
  * For how long each event has been switched on, a different time: an event
  * that is switched on again fires after the rest of its period.
  */
-static int use_up(struct perf_cpus *perf, const struct trip *trip)
+static int use_up(struct perf_cpu_state *perf, const struct trip *trip)
 {
 	int rc = 0;
 
-	for (size_t i = perf->cpu_count; i-- > 0 && rc == 0;) {
-		go_to(trip, &perf->cpus[i]);
-		rc = switch_event(&perf->cpus[i], PERF_EVENT_IOC_ENABLE);
-		perf->cpus[i].used_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	for (size_t i = perf->cpus.count; i-- > 0 && rc == 0;) {
+		go_to(trip, &perf->cpus.items[i]);
+		rc = switch_event(&perf->cpus.items[i], PERF_EVENT_IOC_ENABLE);
+		perf->cpus.items[i].used_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	}
-	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
-		go_to(trip, &perf->cpus[i]);
-		perf->cpus[i].used_ns =
-			fgt_clock_ns(CLOCK_MONOTONIC) - perf->cpus[i].used_ns;
-		rc = switch_event(&perf->cpus[i], PERF_EVENT_IOC_DISABLE);
+	for (size_t i = 0; i < perf->cpus.count && rc == 0; i++) {
+		go_to(trip, &perf->cpus.items[i]);
+		perf->cpus.items[i].used_ns = fgt_clock_ns(CLOCK_MONOTONIC) -
+					      perf->cpus.items[i].used_ns;
+		rc = switch_event(&perf->cpus.items[i], PERF_EVENT_IOC_DISABLE);
 	}
 	return rc;
 }
 
 /* One after the other, so that all fire at the same time. */
-static int enable(struct perf_cpus *perf, const struct trip *trip,
+static int enable(struct perf_cpu_state *perf, const struct trip *trip,
 		  struct fgt_running_started *ret_started)
 {
 	uint64_t begin_ns = 0, before_ns, after_ns;
 	int rc = 0;
 
 	*ret_started = (struct fgt_running_started){ .first_ns = UINT64_MAX };
-	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
-		struct cpu_event *event = &perf->cpus[i];
+	for (size_t i = 0; i < perf->cpus.count && rc == 0; i++) {
+		struct fgt_perf_cpu *event = &perf->cpus.items[i];
 
 		go_to(trip, event);
 		do
@@ -240,13 +189,13 @@ static int enable(struct perf_cpus *perf, const struct trip *trip,
 
 static void perf_stop(void *state)
 {
-	const struct perf_cpus *perf = state;
+	const struct perf_cpu_state *perf = state;
 
-	for (size_t i = 0; i < perf->cpu_count; i++)
-		ioctl(perf->cpus[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+	for (size_t i = 0; i < perf->cpus.count; i++)
+		ioctl(perf->cpus.items[i].fd, PERF_EVENT_IOC_DISABLE, 0);
 }
 
-static int enable_together(struct perf_cpus *perf, uint64_t period_ns,
+static int enable_together(struct perf_cpu_state *perf, uint64_t period_ns,
 			   const struct trip *trip,
 			   struct fgt_running_started *ret_started)
 {
@@ -262,7 +211,7 @@ static int enable_together(struct perf_cpus *perf, uint64_t period_ns,
 static int perf_start(void *state, uint64_t period_ns,
 		      struct fgt_running_started *ret_started)
 {
-	struct perf_cpus *perf = state;
+	struct perf_cpu_state *perf = state;
 	uint64_t spread_ns = UINT64_MAX;
 	struct trip trip;
 	int rc = 0;
@@ -279,15 +228,12 @@ static int perf_start(void *state, uint64_t period_ns,
 
 static void perf_drain(void *state, const struct fgt_running_handler *handler)
 {
-	struct perf_cpus *perf = state;
-
-	for (size_t i = 0; i < perf->cpu_count; i++)
-		fgt_perf_buffer_drain(&perf->cpus[i].buffer, handler);
+	fgt_perf_cpus_drain(&((struct perf_cpu_state *)state)->cpus, handler);
 }
 
 static void perf_note_size(void *state, bool is_too_short)
 {
-	struct perf_cpus *perf = state;
+	struct perf_cpu_state *perf = state;
 
 	perf->samples++;
 	perf->short_samples += is_too_short;
@@ -295,7 +241,7 @@ static void perf_note_size(void *state, bool is_too_short)
 
 static int perf_adapt(void *state)
 {
-	struct perf_cpus *perf = state;
+	struct perf_cpu_state *perf = state;
 	bool is_short = perf->short_samples * 100u > perf->samples;
 	uint32_t before = perf->stack_bytes;
 	int rc;
@@ -307,12 +253,11 @@ static int perf_adapt(void *state)
 		return 0;
 	perf->stack_bytes = before * 2 > STACK_BYTES_MAX ? STACK_BYTES_MAX
 							 : before * 2;
-	close_cpus(perf);
-	if (open_cpus(perf, configured_cpus()) == 0)
+	fgt_perf_cpus_close(&perf->cpus);
+	if (open_cpus(perf) == 0)
 		return 1;
-	close_cpus(perf);
 	perf->stack_bytes = before;
-	rc = open_cpus(perf, configured_cpus());
+	rc = open_cpus(perf);
 	return rc < 0 ? rc : 1;
 }
 

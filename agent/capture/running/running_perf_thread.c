@@ -7,10 +7,7 @@
 #include "agent/capture/running/running.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/capture/running/perf_event.h"
@@ -25,15 +22,8 @@
 #define REFUSED_RETRY_NS 10000000000u
 #define SWITCHES_MAX	 1000u /* a second; more: no event */
 
-struct cpu_buffer {
-	int cpu;
-	int fd; /* of an event that counts nothing but owns the buffer */
-	struct fgt_perf_buffer buffer;
-};
-
-struct perf_threads {
-	struct cpu_buffer *cpus;
-	size_t cpu_count;
+struct perf_thread_state {
+	struct fgt_perf_cpus cpus; /* of events that count nothing */
 	size_t event_count;
 	struct fgt_fd_budget *budget;
 };
@@ -46,95 +36,44 @@ struct thread_events {
 	int fds[]; /* [count], one a CPU */
 };
 
-static int open_dummy(int cpu)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.sample_period = 1,
-		.sample_type = FGT_PERF_SAMPLE_TYPE,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.watermark = 1,
-		.wakeup_watermark = UINT32_MAX,
-		.sample_regs_user = fgt_arch_host.perf_regs_mask,
-		.sample_stack_user = STACK_BYTES,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
-	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, cpu, -1,
-			      PERF_FLAG_FD_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static int open_buffers(struct perf_threads *perf, int configured)
-{
-	for (int cpu = 0; cpu < configured; cpu++) {
-		struct cpu_buffer *buffer = &perf->cpus[perf->cpu_count];
-		int rc;
-
-		buffer->cpu = cpu;
-		buffer->fd = open_dummy(cpu);
-		if (buffer->fd == -ENODEV) /* offline */
-			continue;
-		if (buffer->fd < 0)
-			return buffer->fd;
-		rc = fgt_perf_buffer_map(&buffer->buffer, buffer->fd,
-					 DATA_PAGES);
-		if (rc < 0) {
-			fgt_fd_close(buffer->fd);
-			return rc;
-		}
-		perf->cpu_count++;
-	}
-	return perf->cpu_count ? 0 : -ENODEV;
-}
-
 static void threads_close(void *state)
 {
-	struct perf_threads *perf = state;
+	struct perf_thread_state *perf = state;
 
 	if (!perf)
 		return;
-	for (size_t i = 0; i < perf->cpu_count; i++) {
-		fgt_perf_buffer_unmap(&perf->cpus[i].buffer);
-		fgt_fd_close(perf->cpus[i].fd);
-	}
-	free(perf->cpus);
+	fgt_perf_cpus_close(&perf->cpus);
 	free(perf);
 }
-FGT_DEFINE_AUTO(struct perf_threads *, threads_close);
 
 static int threads_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 			void **ret_state, struct fgt_why *why)
 {
-	FGT_AUTO(threads_close) struct perf_threads *perf = NULL;
-	long configured = sysconf(_SC_NPROCESSORS_CONF);
+	const struct perf_event_attr dummy =
+		fgt_perf_attr(PERF_COUNT_SW_DUMMY, 1, STACK_BYTES);
+	struct perf_thread_state *perf;
 	int rc;
 
 	(void)period_ns;
-	if (configured < 1 || configured > (long)EVENTS_MAX)
+	if (sysconf(_SC_NPROCESSORS_CONF) > (long)EVENTS_MAX)
 		return fgt_why_set(why, -ENOTSUP,
 				   "too many CPUs for perf events on threads");
 	perf = calloc(1, sizeof(*perf));
 	if (!perf)
 		return fgt_why_set(why, -ENOMEM, "out of memory");
-	perf->cpus = calloc((size_t)configured, sizeof(*perf->cpus));
-	if (!perf->cpus)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
 	perf->budget = budget;
-	rc = open_buffers(perf, (int)configured);
-	if (rc < 0)
+	rc = fgt_perf_cpus_open(&perf->cpus, &dummy, 0, DATA_PAGES);
+	if (rc < 0) {
+		free(perf);
 		return fgt_perf_explain(rc, false, why);
-	*ret_state = FGT_TAKE(perf);
+	}
+	*ret_state = perf;
 	return 0;
 }
 
 static void threads_drop(void *state, struct fgt_thread *thread)
 {
-	struct perf_threads *perf = state;
+	struct perf_thread_state *perf = state;
 	struct thread_events *events = FGT_TAKE(thread->active->source);
 
 	if (!events)
@@ -145,21 +84,20 @@ static void threads_drop(void *state, struct fgt_thread *thread)
 	free(events);
 }
 
-static int open_on_cpu(struct perf_threads *perf,
+static int open_on_cpu(struct perf_thread_state *perf,
 		       const struct fgt_thread *thread,
-		       const struct cpu_buffer *buffer, int *ret_fd)
+		       const struct fgt_perf_cpu *cpu, int *ret_fd)
 {
 	const struct thread_events *events = thread->active->source;
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	int opened;
+	const struct perf_event_attr attr =
+		fgt_perf_attr(PERF_COUNT_SW_CPU_CLOCK, events->period_ns,
+			      events->stack_bytes);
+	FGT_AUTO(fgt_fd_close)
+	int fd = fgt_perf_open(&attr, thread->tid, cpu->cpu);
 
-	opened = fgt_perf_open_cpu_clock(thread->tid, buffer->cpu,
-					 events->period_ns, events->stack_bytes,
-					 false);
-	if (opened < 0)
-		return opened;
-	fd = opened;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, buffer->fd) < 0)
+	if (fd < 0)
+		return FGT_TAKE_FD(fd);
+	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, cpu->fd) < 0)
 		return -errno;
 	if (!fgt_fd_budget_take(perf->budget))
 		return -EMFILE;
@@ -177,22 +115,23 @@ static uint32_t stack_bytes_for(const struct fgt_thread *thread)
 	return bytes > STACK_BYTES_MAX ? STACK_BYTES_MAX : bytes;
 }
 
-static int arm(struct perf_threads *perf, struct fgt_thread *thread,
+static int arm(struct perf_thread_state *perf, struct fgt_thread *thread,
 	       uint64_t period_ns)
 {
 	struct thread_events *events;
 	int rc = 0;
 
-	if (perf->event_count + perf->cpu_count > EVENTS_MAX)
+	if (perf->event_count + perf->cpus.count > EVENTS_MAX)
 		return -EMFILE;
-	events = calloc(1, sizeof(*events) + perf->cpu_count * sizeof(int));
+	events = calloc(1, sizeof(*events) + perf->cpus.count * sizeof(int));
 	if (!events)
 		return -ENOMEM;
 	thread->active->source = events;
 	events->stack_bytes = stack_bytes_for(thread);
 	events->period_ns = period_ns;
-	for (size_t i = 0; i < perf->cpu_count && rc == 0; i++) {
-		rc = open_on_cpu(perf, thread, &perf->cpus[i], &events->fds[i]);
+	for (size_t i = 0; i < perf->cpus.count && rc == 0; i++) {
+		rc = open_on_cpu(perf, thread, &perf->cpus.items[i],
+				 &events->fds[i]);
 		if (rc == 0) {
 			events->count++;
 			perf->event_count++;
@@ -226,7 +165,7 @@ static bool is_worth_events(const struct fgt_active_thread *active,
 static void threads_consider(void *state, struct fgt_thread *thread,
 			     const struct fgt_running_use *use)
 {
-	struct perf_threads *perf = state;
+	struct perf_thread_state *perf = state;
 	struct fgt_active_thread *active = thread->active;
 	struct thread_events *events = active->source;
 	uint64_t rate = use->switches * 1000000000u / use->period_ns;
@@ -261,10 +200,8 @@ static bool threads_is_watched(const struct fgt_thread *thread)
 static void threads_drain(void *state,
 			  const struct fgt_running_handler *handler)
 {
-	struct perf_threads *perf = state;
-
-	for (size_t i = 0; i < perf->cpu_count; i++)
-		fgt_perf_buffer_drain(&perf->cpus[i].buffer, handler);
+	fgt_perf_cpus_drain(&((struct perf_thread_state *)state)->cpus,
+			    handler);
 }
 
 const struct fgt_running fgt_running_perf_thread = {

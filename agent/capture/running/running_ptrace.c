@@ -5,7 +5,7 @@
  * still holds (no PTRACE_O_EXITKILL). Every stop that is not the sampler's is passed
  * on with its signal, or the target would stand still for ever.
  */
-#include "agent/capture/running/running_ptrace.h"
+#include "agent/capture/running/running.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -21,7 +21,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "agent/capture/running/running.h"
 #include "agent/capture/threads/process.h"
 #include "agent/capture/threads/procfs.h"
 #include "ringbuf/slice/frame.h"
@@ -71,6 +70,11 @@ int fgt_ptrace_check(struct fgt_why *why)
 	return 0;
 }
 
+struct ptrace_state {
+	int32_t tid; /* seized and not yet released, 0: none */
+	bool is_read; /* its registers were read already */
+};
+
 enum stop {
 	STOP_NONE,
 	STOP_OURS,
@@ -86,9 +90,7 @@ enum stop {
 static bool has_ended(int32_t tid)
 {
 	siginfo_t info = { .si_pid = 0 };
-	char path[32], text[1024];
 	struct fgt_stat stat;
-	int len;
 
 	if (waitid(P_PID, (id_t)tid, &info,
 		   WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 ||
@@ -98,9 +100,7 @@ static bool has_ended(int32_t tid)
 	if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
 	    info.si_code != CLD_DUMPED)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	len = fgt_procfs_read(AT_FDCWD, path, text, sizeof(text));
-	if (len < 0 || fgt_stat_parse(text, (size_t)len, &stat) < 0 ||
+	if (fgt_stat_read(AT_FDCWD, "/proc/", tid, &stat) < 0 ||
 	    stat.parent_pid != getpid())
 		waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | __WALL);
 	return true;
@@ -205,7 +205,7 @@ static int get_regs(int32_t tid, struct fgt_regs *regs)
 	return 0;
 }
 
-static void release(struct fgt_ptrace *ptrace_state)
+static void release(struct ptrace_state *ptrace_state)
 {
 	if (ptrace(PTRACE_DETACH, ptrace_state->tid, NULL, NULL) == 0 ||
 	    errno == ESRCH)
@@ -213,7 +213,7 @@ static void release(struct fgt_ptrace *ptrace_state)
 }
 
 /* One look; true when the thread is no longer held. */
-static bool advance(struct fgt_ptrace *state,
+static bool advance(struct ptrace_state *state,
 		    void (*read)(void *context, const struct fgt_regs *regs),
 		    void *context)
 {
@@ -242,12 +242,13 @@ static bool advance(struct fgt_ptrace *state,
 	return state->tid == 0;
 }
 
-int fgt_ptrace_sample(void *ptrace_state, int32_t tid,
-		      void (*read)(void *context, const struct fgt_regs *regs),
-		      void *context)
+static int ptrace_request(void *ptrace_state, int32_t tid,
+			  void (*read)(void *context,
+				       const struct fgt_regs *regs),
+			  void *context)
 {
 	const struct timespec pause = { .tv_nsec = POLL_NS };
-	struct fgt_ptrace *state = ptrace_state;
+	struct ptrace_state *state = ptrace_state;
 
 	if (state->tid)
 		return -EBUSY;
@@ -267,9 +268,9 @@ int fgt_ptrace_sample(void *ptrace_state, int32_t tid,
 	return -EBUSY;
 }
 
-void fgt_ptrace_poll(void *ptrace_state)
+static void ptrace_poll(void *ptrace_state)
 {
-	struct fgt_ptrace *state = ptrace_state;
+	struct ptrace_state *state = ptrace_state;
 
 	if (state->tid)
 		advance(state, NULL, NULL);
@@ -277,17 +278,14 @@ void fgt_ptrace_poll(void *ptrace_state)
 
 /* ---- As a source of running stacks -------------------------------------- */
 
+/* Whether it is permitted, fgt_ptrace_check() finds out before. */
 static int ptrace_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 		       void **ret_state, struct fgt_why *why)
 {
-	int rc = fgt_ptrace_check(why);
-	void *state;
+	struct ptrace_state *state = calloc(1, sizeof(*state));
 
 	(void)budget;
 	(void)period_ns;
-	if (rc < 0)
-		return rc;
-	state = calloc(1, sizeof(struct fgt_ptrace));
 	if (!state)
 		return fgt_why_set(why, -ENOMEM, "out of memory");
 	*ret_state = state;
@@ -296,7 +294,7 @@ static int ptrace_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 
 static bool ptrace_is_holding(const void *state)
 {
-	return ((const struct fgt_ptrace *)state)->tid;
+	return ((const struct ptrace_state *)state)->tid;
 }
 
 const struct fgt_running fgt_running_ptrace = {
@@ -304,7 +302,10 @@ const struct fgt_running fgt_running_ptrace = {
 	.pace = FGT_RUNNING_ON_REQUEST,
 	.open = ptrace_open,
 	.close = free,
-	.request = fgt_ptrace_sample,
-	.poll = fgt_ptrace_poll,
+	.request = ptrace_request,
+	.poll = ptrace_poll,
 	.is_holding = ptrace_is_holding,
 };
+
+/* Where no source is permitted, nor this one. */
+const struct fgt_running fgt_running_none = { .name = "cpu-time" };

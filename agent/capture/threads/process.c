@@ -101,16 +101,15 @@ int fgt_stat_parse(const char *text, size_t len, struct fgt_stat *ret_stat)
 	return 0;
 }
 
-int fgt_process_read_stat(int proc_fd, int32_t pid, struct fgt_stat *ret_stat)
+int fgt_stat_read(int dir_fd, const char *folder, int32_t id,
+		  struct fgt_stat *ret_stat)
 {
 	char path[32], text[1024];
 	int len;
 
-	snprintf(path, sizeof(path), "task/%d/stat", pid);
-	len = fgt_procfs_read(proc_fd, path, text, sizeof(text));
-	if (len < 0)
-		return len;
-	return fgt_stat_parse(text, (size_t)len, ret_stat);
+	snprintf(path, sizeof(path), "%s%d/stat", folder, id);
+	len = fgt_procfs_read(dir_fd, path, text, sizeof(text));
+	return len < 0 ? len : fgt_stat_parse(text, (size_t)len, ret_stat);
 }
 
 /* A leader may be a zombie while the other threads live on. */
@@ -167,7 +166,7 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	struct fgt_stat before, after;
 	int rc;
 
-	rc = fgt_process_read_stat(process->proc_fd, process->pid, &before);
+	rc = fgt_stat_read(process->proc_fd, "task/", process->pid, &before);
 	if (rc < 0)
 		return explain_open(why, process->pid, rc);
 	if (before.flags & PF_KTHREAD)
@@ -187,7 +186,7 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	if (process->pidfd < 0)
 		return explain_open(why, process->pid, -errno);
 	fcntl(process->pidfd, F_SETFD, FD_CLOEXEC);
-	rc = fgt_process_read_stat(process->proc_fd, process->pid, &after);
+	rc = fgt_stat_read(process->proc_fd, "task/", process->pid, &after);
 	if (rc < 0 || after.start_time != before.start_time)
 		return explain_open(why, process->pid, -ESRCH);
 	if (is_dead(&after, process->task_fd))
@@ -356,7 +355,7 @@ static int get_info(int proc_fd, int32_t pid, struct fgt_process_info *info,
 	ssize_t len;
 	int rc;
 
-	rc = fgt_process_read_stat(proc_fd, pid, &stat);
+	rc = fgt_stat_read(proc_fd, "task/", pid, &stat);
 	if (rc < 0)
 		return rc;
 	rc = fgt_access_uid(proc_fd, &info->uid);

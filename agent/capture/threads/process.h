@@ -74,11 +74,13 @@ struct fgt_stat {
 /* text need not be NUL-terminated. -EBADMSG. MT-Safe | AS-Safe */
 int fgt_stat_parse(const char *text, size_t len, struct fgt_stat *ret_stat);
 /*
- * That of the first thread, below the process's directory: the file of the
- * process has the same beginning, but adds up the times of all its threads
- * first, a quarter of a microsecond each. -ENOENT, -ESRCH, -EBADMSG.
+ * Reads FOLDER + "ID/stat" below dir_fd. That of a process's first thread (folder
+ * "task/" below /proc/PID) has the same beginning as the file of the process,
+ * which adds up the times of all its threads first, a quarter of a microsecond
+ * each. -ENOENT, -ESRCH, -EBADMSG, errno of open and read.
  */
-int fgt_process_read_stat(int proc_fd, int32_t pid, struct fgt_stat *ret_stat);
+int fgt_stat_read(int dir_fd, const char *folder, int32_t id,
+		  struct fgt_stat *ret_stat);
 
 /* Visits every process that may be looked at; stops at a non-zero return and
  * returns it. info->exe may be "". Kernel threads are left out. */

@@ -71,13 +71,10 @@ struct fgt_thread *fgt_thread_table_find(const struct fgt_thread_table *threads,
 static bool read_identity(const struct fgt_thread_table *threads, int32_t tid,
 			  struct fgt_stat *ret_stat)
 {
-	char path[32], text[1024];
-	int len;
+	int rc = fgt_stat_read(threads->task_fd, "", tid, ret_stat);
 
-	snprintf(path, sizeof(path), "%d/stat", tid);
-	len = fgt_procfs_read(threads->task_fd, path, text, sizeof(text));
-	fgt_fd_budget_note(threads->budget, len);
-	return len > 0 && fgt_stat_parse(text, (size_t)len, ret_stat) == 0;
+	fgt_fd_budget_note(threads->budget, rc);
+	return rc == 0;
 }
 
 /* A thread of the kernel inside the process (io_uring): no user stack. */

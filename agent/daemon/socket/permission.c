@@ -101,7 +101,7 @@ int fgt_owner_read(int32_t pid, uint64_t start_time,
 	directory_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (directory_fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	r = fgt_process_read_stat(directory_fd, pid, &stat);
+	r = fgt_stat_read(directory_fd, "task/", pid, &stat);
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
 	if (stat.start_time != start_time)

@@ -2,7 +2,7 @@
 /*
  * Stopping running threads: they always go on, whatever signals come.
  */
-#include "agent/capture/running/running_ptrace.h"
+#include "agent/capture/running/running.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,12 +21,12 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/capture/threads/process.h"
-#include "agent/capture/threads/procfs.h"
 #include "ringbuf/slice/frame.h"
 
 static uint64_t *shared; /* rounds done, signals received; waits, EINTRs */
@@ -82,13 +82,9 @@ static void end(pid_t child)
 
 static char state_letter(pid_t pid)
 {
-	char path[32], text[1024];
 	struct fgt_stat stat;
-	int len;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	len = fgt_procfs_read(AT_FDCWD, path, text, sizeof(text));
-	if (len < 0 || fgt_stat_parse(text, (size_t)len, &stat) < 0)
+	if (fgt_stat_read(AT_FDCWD, "/proc/", pid, &stat) < 0)
 		return 0;
 	return stat.state;
 }
@@ -98,9 +94,17 @@ static void take_regs(void *context, const struct fgt_regs *regs)
 	*(struct fgt_regs *)context = *regs;
 }
 
+static void *open_source(void)
+{
+	void *source = NULL;
+
+	assert_int_equal(fgt_running_ptrace.open(NULL, 0, &source, NULL), 0);
+	return source;
+}
+
 static void a_running_thread_shows_its_registers_and_goes_on(void **state)
 {
-	struct fgt_ptrace ptrace = { .tid = 0 };
+	FGT_AUTO(free) void *ptrace = open_source();
 	struct fgt_regs regs = { .valid = 0 };
 	pid_t child = start_busy(0);
 	uint64_t before, pc = 0;
@@ -108,13 +112,14 @@ static void a_running_thread_shows_its_registers_and_goes_on(void **state)
 
 	(void)state;
 	for (int i = 0; i < 50; i++) {
-		if (fgt_ptrace_sample(&ptrace, child, take_regs, &regs) == 0)
+		if (fgt_running_ptrace.request(ptrace, child, take_regs,
+					       &regs) == 0)
 			read++;
 		sleep_ms(2);
-		fgt_ptrace_poll(&ptrace);
+		fgt_running_ptrace.poll(ptrace);
 	}
 	assert_true(read > 0);
-	assert_int_equal(ptrace.tid, 0);
+	assert_false(fgt_running_ptrace.is_holding(ptrace));
 	assert_true(fgt_regs_get(&regs, fgt_arch_host.pc, &pc));
 	assert_true(pc != 0);
 	before = __atomic_load_n(&shared[0], __ATOMIC_RELAXED);
@@ -126,7 +131,7 @@ static void a_running_thread_shows_its_registers_and_goes_on(void **state)
 
 static void signals_pass_while_a_thread_is_stopped_again_and_again(void **state)
 {
-	struct fgt_ptrace ptrace = { .tid = 0 };
+	FGT_AUTO(free) void *ptrace = open_source();
 	struct fgt_regs regs;
 	pid_t child;
 	uint64_t rounds;
@@ -136,15 +141,15 @@ static void signals_pass_while_a_thread_is_stopped_again_and_again(void **state)
 	child = start_busy(500);
 	rounds = __atomic_load_n(&shared[0], __ATOMIC_RELAXED);
 	for (int i = 0; i < 300; i++) {
-		fgt_ptrace_sample(&ptrace, child, take_regs, &regs);
+		fgt_running_ptrace.request(ptrace, child, take_regs, &regs);
 		sleep_ms(1);
-		fgt_ptrace_poll(&ptrace);
+		fgt_running_ptrace.poll(ptrace);
 	}
-	for (int i = 0; i < 100 && ptrace.tid; i++) {
+	for (int i = 0; i < 100 && fgt_running_ptrace.is_holding(ptrace); i++) {
 		sleep_ms(1);
-		fgt_ptrace_poll(&ptrace);
+		fgt_running_ptrace.poll(ptrace);
 	}
-	assert_int_equal(ptrace.tid, 0);
+	assert_false(fgt_running_ptrace.is_holding(ptrace));
 	/* Neither signals nor work stood still. */
 	assert_true(__atomic_load_n(&shared[1], __ATOMIC_RELAXED) > 100);
 	assert_true(__atomic_load_n(&shared[0], __ATOMIC_RELAXED) > rounds);
@@ -153,7 +158,7 @@ static void signals_pass_while_a_thread_is_stopped_again_and_again(void **state)
 
 static void a_stopped_process_stays_stopped(void **state)
 {
-	struct fgt_ptrace ptrace = { .tid = 0 };
+	FGT_AUTO(free) void *ptrace = open_source();
 	struct fgt_regs regs;
 	pid_t child = start_busy(0);
 
@@ -161,12 +166,12 @@ static void a_stopped_process_stays_stopped(void **state)
 	kill(child, SIGSTOP);
 	sleep_ms(20);
 	assert_int_equal(state_letter(child), 'T');
-	fgt_ptrace_sample(&ptrace, child, take_regs, &regs);
-	for (int i = 0; i < 20 && ptrace.tid; i++) {
+	fgt_running_ptrace.request(ptrace, child, take_regs, &regs);
+	for (int i = 0; i < 20 && fgt_running_ptrace.is_holding(ptrace); i++) {
 		sleep_ms(1);
-		fgt_ptrace_poll(&ptrace);
+		fgt_running_ptrace.poll(ptrace);
 	}
-	assert_int_equal(ptrace.tid, 0);
+	assert_false(fgt_running_ptrace.is_holding(ptrace));
 	sleep_ms(20);
 	assert_int_equal(state_letter(child), 'T');
 	kill(child, SIGCONT);
@@ -177,7 +182,7 @@ static void a_stopped_process_stays_stopped(void **state)
 
 static void a_thread_that_dies_is_waited_for_by_its_own_parent(void **state)
 {
-	struct fgt_ptrace ptrace = { .tid = 0 };
+	FGT_AUTO(free) void *ptrace = open_source();
 	struct fgt_regs regs;
 	int status;
 
@@ -190,28 +195,29 @@ static void a_thread_that_dies_is_waited_for_by_its_own_parent(void **state)
 			kill(child, SIGKILL);
 			_exit(0);
 		}
-		fgt_ptrace_sample(&ptrace, child, take_regs, &regs);
+		fgt_running_ptrace.request(ptrace, child, take_regs, &regs);
 		sleep_ms(2);
-		fgt_ptrace_poll(&ptrace);
+		fgt_running_ptrace.poll(ptrace);
 		do {
 			assert_int_equal(waitpid(child, &status, 0), child);
 		} while (WIFSTOPPED(status));
 		assert_true(WIFSIGNALED(status));
 		assert_int_equal(WTERMSIG(status), SIGKILL);
 		waitpid(killer, NULL, 0);
-		fgt_ptrace_poll(&ptrace);
-		assert_int_equal(ptrace.tid, 0);
+		fgt_running_ptrace.poll(ptrace);
+		assert_false(fgt_running_ptrace.is_holding(ptrace));
 	}
 }
 
-static void nobody_there_is_an_error(void **state)
+static void request_fails_without_such_a_thread(void **state)
 {
-	struct fgt_ptrace ptrace = { .tid = 0 };
+	FGT_AUTO(free) void *ptrace = open_source();
 
 	(void)state;
-	assert_int_equal(fgt_ptrace_sample(&ptrace, INT32_MAX, take_regs, NULL),
-			 -ESRCH);
-	assert_int_equal(ptrace.tid, 0);
+	assert_int_equal(
+		fgt_running_ptrace.request(ptrace, INT32_MAX, take_regs, NULL),
+		-ESRCH);
+	assert_false(fgt_running_ptrace.is_holding(ptrace));
 }
 
 static void only_calls_that_restart_are_safe(void **state)
@@ -303,13 +309,13 @@ static pid_t start_waiting(int (*wait)(void), unsigned int alarm_us)
 
 static void stop_again_and_again(pid_t child)
 {
-	struct fgt_ptrace ptrace = { .tid = 0 };
+	FGT_AUTO(free) void *ptrace = open_source();
 	struct fgt_regs regs;
 
 	for (int i = 0; i < 150; i++) {
-		fgt_ptrace_sample(&ptrace, child, take_regs, &regs);
+		fgt_running_ptrace.request(ptrace, child, take_regs, &regs);
 		sleep_ms(1);
-		fgt_ptrace_poll(&ptrace);
+		fgt_running_ptrace.poll(ptrace);
 	}
 	/* A call that always restarts would never end. */
 	sleep_ms(60);
@@ -364,7 +370,7 @@ int main(void)
 		cmocka_unit_test(a_stopped_process_stays_stopped),
 		cmocka_unit_test(
 			a_thread_that_dies_is_waited_for_by_its_own_parent),
-		cmocka_unit_test(nobody_there_is_an_error),
+		cmocka_unit_test(request_fails_without_such_a_thread),
 		cmocka_unit_test(only_calls_that_restart_are_safe),
 #if defined(__x86_64__)
 		cmocka_unit_test(a_call_that_a_stop_breaks_is_restarted),
