@@ -13,8 +13,8 @@ else()
 	set(FGT_SYSCONFDIR "${CMAKE_INSTALL_PREFIX}/${FGT_SYSCONFDIR}")
 endif()
 
-# Nothing is written where it was built: that may be somebody else's, and
-# another installation be under way.
+# Nothing is written into the build folder: it may belong to another user, or be
+# in use by another installation.
 set(FGT_UNIT
 	"${CMAKE_INSTALL_PREFIX}/lib/systemd/system/fgtrace-agent.service")
 message(STATUS "Installing: $ENV{DESTDIR}${FGT_UNIT}")
@@ -22,7 +22,7 @@ configure_file("${FGT_SOURCE}/fgtrace-agent.service.in"
 	"$ENV{DESTDIR}${FGT_UNIT}" @ONLY
 	FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
 list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${FGT_UNIT}")
-# Somebody may have written one.
+# An existing configuration is kept.
 if(NOT EXISTS "$ENV{DESTDIR}${FGT_SYSCONFDIR}/fgtrace/fgtrace.conf")
 	file(INSTALL "${FGT_SOURCE}/fgtrace.conf"
 		DESTINATION "${FGT_SYSCONFDIR}/fgtrace")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sampler costs that does nothing: a thread that a timer wakes 101 times
- * a second; and one that only asks what no sampler without privileges can do
- * without. The rest of a table is to be read beside them.
+ * The minimum of a sampler, to compare other figures with: a thread that a timer
+ * wakes 101 times a second and that does nothing; and one that makes only the
+ * calls that every sampler without privileges must make.
  */
 #ifndef FGT_TESTS_BENCH_BARE_TICK_H
 #define FGT_TESTS_BENCH_BARE_TICK_H
@@ -31,8 +31,8 @@ static inline void bare_tick_run(void (*work)(void *context), void *context)
 			work(context);
 }
 
-/* Did any other thread run? How long the process did, and how long of that it
- * was this thread. */
+/* Did any other thread run? CPU time of the process and, of that, of this
+ * thread. */
 static inline void bare_tick_ask(void *own_schedstat_fd)
 {
 	const int *fd = own_schedstat_fd;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the system calls cost here that a sampler without privileges is made
- * of, to judge its figures by: in a row, and each once after a sleep of a
- * period, as in a tick, where caches are cold. With an argument: beside so
- * many blocked threads. Prints one "name warm cold" line each, in ns; nothing
+ * The cost of the system calls that a sampler without privileges makes, to
+ * compare its figures with: in a row, and each once after a sleep of a period,
+ * as in a tick, where caches are cold. With an argument: beside so many blocked
+ * threads. Prints one "name warm cold" line each, in ns; nothing
  * passes or fails.
  */
 #include <fcntl.h>

@@ -6,12 +6,12 @@ usage: bench_embed.py BUILD [SECONDS [BLOCKED…]]
 
 One busy thread beside N blocked ones, with and without
 LD_PRELOAD=libfgtrace.so, in alternation. CPU is what the library's threads
-use; what its signals take from the busy thread shows in the work that it gets
-done in a second of its CPU time. "wakes" is what a thread takes that a
-timer wakes as often, and that does nothing; "floor" what one takes in the same
-program that only asks whether anybody ran, as every tick here has to: less is
-not to be had in this way on this machine. Memory is what the process has more than
-without, the ring apart. Nothing passes or fails.
+use; the cost of its signals for the busy thread shows in the work that this
+thread does in a second of its CPU time. "wakes" is the CPU of a thread that a
+timer wakes as often, and that does nothing; "floor" that of a thread in the
+same program that only asks whether any thread ran, as every tick must: the
+minimum of this method on this machine. Memory is the difference to the process
+without the library, without the ring. Nothing passes or fails.
 """
 import os
 import re
@@ -78,7 +78,7 @@ class Crowd:
         time.sleep(SETTLE_S)
 
     def line(self):
-        """Skips to what it says now."""
+        """Skips old lines and returns the next new one."""
         os.set_blocking(self.child.stdout.fileno(), False)
         text = ""
         while text.count("\n") < 2:
@@ -106,10 +106,10 @@ class Crowd:
 
 
 def measure_wakes(build, seconds):
-    """What a process that only wakes takes (% of a core)."""
+    """CPU of a process that only wakes (% of a core)."""
     wakes = subprocess.Popen([f"{build}/tests/bench/bench_wake"])
     try:
-        time.sleep(0.1)  # it is loaded
+        time.sleep(0.1)  # until the library is loaded
         begin_s = time.monotonic()
         before = sum(thread_cpu_ns(wakes.pid).values())
         time.sleep(seconds)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no sampler without privileges can do without, to be preloaded into the
- * program that it would sample.
+ * The calls that every sampler without privileges must make, to be preloaded
+ * into the program that it would sample.
  */
 #include <pthread.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a slice of many mostly idle threads costs, and whom.
+"""Cost of a slice of many mostly idle threads, by process.
 
 usage: tests/bench/bench_slice.py [--threads N] [--rounds N] [--seconds S] BUILD
 
@@ -8,8 +8,8 @@ usage: tests/bench/bench_slice.py [--threads N] [--rounds N] [--seconds S] BUILD
 command line takes, how long `convert` takes of it (decode, encode, write),
 how large the file is; then the daemon's share: CPU time per slice, growth of
 its peak memory, ticks missed while slices are taken without a pause beside an
-equal time without any; last where the bytes of a Sentry envelope go. Nothing
-passes or fails.
+equal time without any; last the size of each part of a Sentry envelope.
+Nothing passes or fails.
 """
 import argparse
 import json
@@ -45,7 +45,7 @@ def forget_peak(pid):
 
 
 def cpu_ms(pid):
-    """CPU of all threads that the process has or had."""
+    """CPU time of all threads of the process, ended ones included."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])

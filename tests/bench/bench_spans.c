@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a span costs the thread that it is on: begin and end together, the two
- * looks at the clock included, with and without a log; a mark, a task; and
+ * What a span costs its thread: begin and end together, the two looks at the
+ * clock included, with and without a log; a mark, a task; and
  * with several threads at once. With an argument: only so many spans, for
  * callgrind. Prints one "name value unit" line each; nothing passes or fails.
  */
@@ -49,7 +49,7 @@ static void task(void)
 	(void)fgt_task_end(number);
 }
 
-/* The best of five: what disturbs only ever adds. */
+/* The best of five: disturbances only add time. */
 static double cost_ns(void (*work)(void), int rounds)
 {
 	double best = 1e18;
@@ -82,7 +82,7 @@ static void *work_alone(void *ret_ns)
 	return NULL;
 }
 
-/* Each on a task of its own: what they share must not cost. */
+/* Each thread on a separate task: shared state must not cost time. */
 static void print_threads(void)
 {
 	pthread_t threads[THREADS];

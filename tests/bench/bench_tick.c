@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sampler alone, for callgrind: samples a process for a number of ticks,
- * without command line, symbols or slices. What callgrind counted during the
- * first ticks, in which every thread is new, it forgets.
+ * without command line, symbols or slices. The counts of the
+ * first ticks, in which every thread is new, are cleared.
  *
  * bench_tick PID TICKS
  *
- * valgrind does not know pidfd_open(): here a descriptor that shows nothing
- * stands in for the one that would show the process's end.
+ * valgrind does not have pidfd_open(): an eventfd that is never written replaces
+ * the descriptor that reports the end of the process.
  */
 #include <stdarg.h>
 #include <stdio.h>

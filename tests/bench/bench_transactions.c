@@ -16,7 +16,7 @@
 
 #define DROPPED 100000
 #define KEPT	2000
-#define BATCH	32 /* of kept ones, before they are waited for */
+#define BATCH	32 /* kept transactions, before the worker is waited for */
 #define THREADS 4
 
 struct series {

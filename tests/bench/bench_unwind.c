@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What unwinding costs: a frame by rows and by libunwind, and the row of an
- * address that was never asked for. Unwinds a copy of its own stack below a
- * chain of calls; prints figures, passes nothing and fails nothing.
+ * address that was not looked up before. Unwinds a copy of this program's stack
+ * below a chain of calls; prints figures, passes nothing and fails nothing.
  *
  * usage: bench_unwind [ROUNDS]
  * Instructions: valgrind --tool=callgrind --toggle-collect=fgt_unwind …
@@ -20,7 +20,7 @@
 
 #define MAX_DEPTH 256
 #define CALLS	  32
-#define STRIDE	  61u /* bytes between the addresses that are asked for */
+#define STRIDE	  61u /* bytes between the addresses that are looked up */
 #define ROUNDS	  20000u
 
 static struct captured captured;
@@ -35,7 +35,7 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Of this thread, here. It returns, but the copy stays. */
+/* The stack of this thread. The function returns, but the copy stays. */
 __attribute__((noinline)) static int take_snapshot(void)
 {
 	struct fgt_regs *regs = &captured.snapshot.regs;
@@ -65,7 +65,7 @@ static int call_from_libc(const void *key, const void *element)
 	return 0;
 }
 
-/* Functions of different frames, so that each has a row of its own. */
+/* Functions of different frames, so that each has a different row. */
 #define LEVEL(n)                                                               \
 	__attribute__((noinline, noclone)) static int level_##n(int depth)     \
 	{                                                                      \
@@ -101,7 +101,7 @@ static int call_next(int depth)
 	return levels[depth % 8](depth) + 1;
 }
 
-/* This process, and what it needs to be unwound. */
+/* This process, and everything that its unwinding needs. */
 struct target {
 	struct fgt_image_cache *cache;
 	struct fgt_maps *maps;
@@ -164,7 +164,7 @@ static int compare_ns(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-/* Addresses all over libc's code, each for the first time. */
+/* Addresses in all of libc's code, each looked up for the first time. */
 static void bench_rows(void)
 {
 	struct target target;

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of a tick, counted by callgrind: times are noisy, these not.
+"""Instructions of a tick, counted by callgrind: not noisy, as times are.
 
-Only instructions in user space: a system call costs the kernel's as well.
+Instructions in user space only: those of the kernel are not counted.
 """
 import re
 import subprocess
 
 from machine import NotRun
 
-# What a tick consists of; none of them calls another.
+# The parts of a tick; none of them calls another.
 PARTS = ("fgt_tick_begin", "fgt_sampling_drain", "fgt_tick_finish")
 TICKS = 500
 TIMEOUT_S = 120
@@ -23,16 +23,16 @@ def _count(stage, pid):
          *(f"--toggle-collect={part}" for part in PARTS),
          f"{stage.build}/tests/bench/bench_tick", str(pid), str(TICKS)],
         capture_output=True, text=True, timeout=TIMEOUT_S)
-    told = re.search(r"ticks (\d+) stacks (\d+) provider (.+)",
+    found = re.search(r"ticks (\d+) stacks (\d+) provider (.+)",
                      result.stdout)
-    if result.returncode != 0 or not told:
+    if result.returncode != 0 or not found:
         raise NotRun("callgrind: " + result.stderr.strip()[-200:])
     with open(out) as file:
         total = re.search(r"^totals: (\d+)", file.read(), re.M)
-    ticks = int(told.group(1))
+    ticks = int(found.group(1))
     return (f"{int(total.group(1)) / ticks:12.0f} instructions a tick, "
-            f"{int(told.group(2)) / ticks:5.2f} stacks read in each "
-            f"({told.group(3)})")
+            f"{int(found.group(2)) / ticks:5.2f} stacks read in each "
+            f"({found.group(3)})")
 
 
 def of_tick(stage, make_target):
@@ -72,7 +72,7 @@ def _count_spans(stage, spans):
 
 
 def of_spans(stage):
-    """The difference of two runs: what both have in common falls away."""
+    """The difference of two runs, so that start and end are not counted."""
     try:
         few, many = _count_spans(stage, 10000), _count_spans(stage, 110000)
     except (NotRun, subprocess.TimeoutExpired) as error:

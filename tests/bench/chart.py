@@ -2,7 +2,7 @@
 """The figures as one SVG picture, for the README.
 
 Left: the profiler's CPU over the number of blocked threads, both axes
-logarithmic. Right: bars of what does not depend on that number.
+logarithmic. Right: bars of the figures that do not depend on it.
 """
 import math
 from xml.sax.saxutils import escape
@@ -11,7 +11,7 @@ import compare
 
 WIDTH, HEIGHT = 1080, 640
 INK, PALE, GRID = "#1b2733", "#66727e", "#e3e7eb"
-DEPTH, BAR_BLOCKED = 10, 1000  # of what is drawn, if it was measured
+DEPTH, BAR_BLOCKED = 10, 1000  # the section that is drawn, if it was measured
 CPU_MIN, CPU_MAX = 0.02, 2000.0
 STYLES = {  # colour, dash, short name
     "fgtrace, root, BPF": ("#0b57d0", "", "fgtrace, root"),
@@ -32,7 +32,7 @@ def style_of(name):
 
 
 class Picture:
-    """Writes SVG elements; everything else here only says where."""
+    """Writes SVG elements; the other functions choose the places."""
 
     def __init__(self):
         self.parts = [
@@ -104,7 +104,7 @@ def cpu_of(row):
 
 
 def noise_of(rows):
-    """What a window without a profiler seems to lose."""
+    """The work that a window without a profiler seems to lose."""
     for row in rows:
         if row["profiler"] == compare.NO_PROFILER:
             return max(abs(row["median"].get("inside_ms", 0.0)),
@@ -113,7 +113,8 @@ def noise_of(rows):
 
 
 def collect_lines(figures, depth):
-    """name → [(blocked, ms per second, lost in noise?)], and what it saw."""
+    """name → [(blocked, ms per second, is within the noise)], and name →
+    share of blocked threads seen."""
     lines, seen = {}, {}
     for section in figures["sections"]:
         if section.get("kind") != "crowd" or section["depth"] != depth:
@@ -185,17 +186,17 @@ def draw_lines(picture, figures, depth):
     ends, values, at = [], {}, {}
     for name, line in lines.items():
         colour, dash, _ = style_of(name)
-        told = [point for point in line if not point[2]]
-        points = [place(point) for point in told]
+        clear = [point for point in line if not point[2]]
+        points = [place(point) for point in clear]
         picture.path(points, colour, dash)
         for x, y in points:
             picture.dot(x, y, colour)
-        is_told = bool(told) and told[-1] == line[-1]
-        values[name] = short(told[-1][1]) if is_told else "in the noise"
+        is_clear = bool(clear) and clear[-1] == line[-1]
+        values[name] = short(clear[-1][1]) if is_clear else "in the noise"
         if line[-1][0] < counts[-1]:  # did not run with more threads
             values[name] += f" at {line[-1][0]:,}".replace(",", " ")
-        at[name] = points[-1] if is_told else None
-        ends.append((points[-1][1] if is_told else bottom, name))
+        at[name] = points[-1] if is_clear else None
+        ends.append((points[-1][1] if is_clear else bottom, name))
     for y, name in spread_labels(ends, 30, top + 8, bottom - 16):
         colour, _, label = style_of(name)
         if at[name]:
@@ -277,8 +278,8 @@ def draw(figures, path):
                  f"pointers omitted, stacks {depth} frames deep; bars below "
                  f"the first: {blocked} blocked threads.", fill=PALE)
     picture.text(28, 74, "CPU: of the profiler's own processes; gperftools "
-                 "and fgprof: what their target loses. Not drawn: what "
-                 "cannot be told from noise.", fill=PALE)
+                 "and fgprof: what their target loses. Not drawn: losses that "
+                 "are within the noise.", fill=PALE)
     draw_lines(picture, figures, depth)
     draw_right(picture, figures, blocked, depth)
     picture.text(28, HEIGHT - 14, figures["machine"], size=10.5, fill=PALE)

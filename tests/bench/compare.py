@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures all profilers on the same kind of target, in alternation.
 
-Work lost is told against windows without a profiler before and after. The
+Work lost is measured against windows without a profiler before and after. The
 row "no profiler" compares such a window with its neighbours in the same way:
-what it shows is the noise of the machine. Neighbours on the same hardware
-make a processor slower, never faster: the fastest tenth of the tenths of a
-second, with and without the profiler, tells most.
+it shows the noise of the machine. Neighbours on the same hardware make a
+processor slower, never faster: so the fastest tenth of the tenths of a second,
+with and without the profiler, is compared.
 """
 import dataclasses
 import statistics
@@ -18,7 +18,7 @@ import targets
 from machine import NotRun, cpu_seconds, resident_mb
 
 NO_PROFILER = "no profiler"
-BEST = 0.9  # quantile that stands for the machine left alone
+BEST = 0.9  # quantile that stands for the undisturbed machine
 FIGURES = ("outside_ms", "inside_ms", "lost_percent", "memory_mb",
            "samples_per_s", "bytes_per_s", "bytes_per_sample",
            "ring_bytes_per_sample", "seen_percent", "complete_percent")
@@ -37,7 +37,7 @@ class Row:
 
 
 class Samples:
-    """What the rounds gave for one profiler."""
+    """The results of the rounds for one profiler."""
 
     def __init__(self, name, is_inside):
         self.row = Row(name, is_inside)
@@ -73,8 +73,8 @@ def best(rates):
 
 
 def losses(window, bases):
-    """Of the same processor time less work is done: the rest is overhead
-    inside the target, be it of its own threads or of the kernel's."""
+    """In the same processor time less work is done: the rest is overhead
+    inside the target, in its threads or in the kernel."""
     per_cpu_s = statistics.mean(base.work_per_cpu_s for base in bases)
     per_s = statistics.mean(base.work_per_s for base in bases)
     return {"inside_ms": 1000 * window.cpu_per_s *
@@ -116,7 +116,7 @@ def measure(profiler, target, seconds):
 
 
 def attempt(held, measurement):
-    """One profiler's trouble ends its rounds, not the others'."""
+    """An error of one profiler ends its rounds, not those of the others."""
     if held.row.why:
         return None
     try:
@@ -153,7 +153,7 @@ def measure_outside(profilers, target, seconds, samples):
 
 
 def measure_inside(profiler, target, without_mb, seconds, held):
-    """Profiler and windows without in one target of its own."""
+    """Profiler and windows without it, in a separate target."""
     target.go_on()
     before = target.window(seconds)
     measured = measure(profiler, target, seconds)
@@ -194,7 +194,7 @@ class Comparison:
 
     def round(self, seconds):
         measure_outside(self.outside, self.target, seconds, self.samples)
-        # Each has every place in the round once.
+        # Each profiler has every place in the round once.
         self.outside = self.outside[1:] + self.outside[:1]
         for profiler, _ in self.inside:
             held = self.samples[profiler.name]

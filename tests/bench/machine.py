@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks ask of the machine: clocks, memory, limits, users."""
+"""The machine, for the benchmarks: clocks, memory, limits, users."""
 import os
 import platform
 import resource
@@ -8,7 +8,7 @@ import time
 
 NOBODY = 65534
 NOFILE_WANTED = 262144
-TIDS_LEFT_ALONE = 2000  # for everything else that runs here
+TIDS_LEFT_ALONE = 2000  # for everything else that runs on the machine
 
 
 class NotRun(Exception):
@@ -20,7 +20,8 @@ def is_root():
 
 
 def dying_with_us(command):
-    """Whatever happens to us: a child that is stopped would stay for ever."""
+    """The child is killed when the benchmark ends: a stopped one would stay
+    for ever."""
     return ["setpriv", "--pdeathsig", "KILL", *command]
 
 
@@ -55,7 +56,7 @@ def read(path, default=""):
 
 
 def check_room_for_threads(threads):
-    """Raises NotRun when this machine cannot hold so many threads more."""
+    """Raises NotRun when this machine cannot run so many more threads."""
     running = int(read("/proc/loadavg").split()[3].split("/")[1])
     limits = [("kernel.pid_max", read("/proc/sys/kernel/pid_max"), running),
               ("kernel.threads-max", read("/proc/sys/kernel/threads-max"),
@@ -86,7 +87,7 @@ def process_clock(pid):
 
 
 def family(pid):
-    """A process and its children, theirs too."""
+    """A process and all its descendants."""
     pids = [pid]
     for found in pids:
         for tid in os.listdir(f"/proc/{found}/task"):
@@ -117,7 +118,7 @@ def resident_mb(pids):
 
 
 def describe():
-    """One line: what the figures were measured on."""
+    """One line about the machine of the figures."""
     model = [line.split(":", 1)[1].strip()
              for line in read("/proc/cpuinfo").split("\n")
              if line.startswith("model name")]

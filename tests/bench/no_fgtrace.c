@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library that is not there: what the HTTP example calls, without an
- * effect, so that the benchmark's first row is the same program. The shared
- * library beside it differs in what its functions do.
+ * An empty library: the functions that the HTTP example calls, without an
+ * effect, so that the benchmark's first row is the same program.
  *
- * Embedded, it asks what a sampler inside the process asks, and does nothing
- * with the answers: a thread wakes and asks who ran and where those stand who
- * did; each thread that runs gets a signal as often as its stack would be
+ * In mode "embedded" it makes the calls of a sampler inside the process, and
+ * drops the results: a thread wakes and asks which threads ran, and where they
+ * block; each running thread gets a signal as often as its stack would be
  * copied: at each tick of the kernel that finds it on a CPU.
  */
 #define _GNU_SOURCE
@@ -37,7 +36,7 @@ struct thread {
 static bool is_embedded; /* before there is any other thread */
 static __thread bool is_timed;
 static struct thread threads[THREADS_MAX];
-/* Release and acquire: so many of them are complete. */
+/* Release and acquire: so many entries are complete. */
 static atomic_uint thread_count;
 
 static void ask_thread(struct thread *thread)
@@ -75,8 +74,8 @@ static void do_nothing(int number)
 	(void)number;
 }
 
-/* The calling thread is asked about from now on. A benchmark that cannot do
- * what it says does not go on. */
+/* The calling thread is asked about from now on. Aborts if it cannot be: the
+ * figures would be wrong. */
 static void show_thread(void)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -98,8 +97,8 @@ static void show_thread(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* Of the calling thread: a signal in each period of its CPU time, or at the
- * kernel's next tick. */
+/* A timer of the calling thread: a signal in each period of its CPU time, or at
+ * the kernel's next tick. */
 static void set_timer(void)
 {
 	const struct timespec period = { .tv_nsec = SIGNAL_NS };

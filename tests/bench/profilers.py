@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profilers that are compared; `outside` and `inside` list them.
 
-A profiler is started on a target (it then records, or stands ready), told
-where the measured window begins and ends, and stopped. stop() returns what it
-has: a Recording.
+A profiler is started on a target (it then records, or stands ready), gets the
+begin and the end of the measured window, and is stopped. stop() returns a
+Recording.
 """
 import dataclasses
 import json
@@ -24,11 +24,11 @@ START_S = 60
 
 @dataclasses.dataclass
 class Recording:
-    """What a profiler has to show. A sample is one thread at one instant."""
+    """Results of a profiler. A sample is one thread at one instant."""
     seconds: float
     samples: float
     bytes: float  # of the whole file
-    bytes_per_sample: float  # without what is written once, if that is told
+    bytes_per_sample: float  # without the parts written once, if known
     seen_percent: float  # of the blocked threads
     complete_percent: float  # stacks that reach their thread's start
     ring_bytes_per_sample: float = float("nan")
@@ -37,7 +37,7 @@ class Recording:
 
 class Profiler:
     is_inside = False
-    compares_with_plain = False  # its memory: with a target without it
+    compares_with_plain = False  # memory: compared with a target without it
 
     def __init__(self, name):
         self.name = name
@@ -76,7 +76,7 @@ def end_child(child):
 
 
 class Fgtrace(Profiler):
-    """The daemon. who_ran: who is to tell which threads ran."""
+    """The daemon. who_ran: the provider of which threads ran."""
 
     def __init__(self, stage, name, is_ordinary_user, who_ran="auto"):
         super().__init__(name)
@@ -107,7 +107,7 @@ class Fgtrace(Profiler):
         self.child = subprocess.Popen(
             command if self.is_ordinary_user else dying_with_us(command),
             env={**os.environ, "FGTRACE_SAMPLING_WHO_RAN": self.who_ran,
-                 # What the full rate costs, not what the governor allows.
+                 # The cost of the full rate, not the limit of the governor.
                  "FGTRACE_SAMPLING_MAX_CPU_PERCENT": "0"},
             stderr=subprocess.DEVNULL)
         until = time.monotonic() + START_S
@@ -148,7 +148,7 @@ class Fgtrace(Profiler):
         whole = self._slice_bytes(self.seconds)
         try:
             half = self._slice_bytes(self.seconds / 2)
-        except NotRun:  # so few ticks that half of them are no slice
+        except NotRun:  # too few ticks to cut half of them
             half = whole
         self.close()
         ticks = after["ticks"] - before["ticks"]
@@ -159,7 +159,7 @@ class Fgtrace(Profiler):
         logged = after["ring_log_used_bytes"] - before["ring_log_used_bytes"]
         return Recording(
             seconds=self.seconds, samples=samples, bytes=whole,
-            # Names, stacks seen before and so on are in both.
+            # Parts written once (names, older stacks) are in both slices.
             bytes_per_sample=(2 * (whole - half) / samples if whole > half
                               else float("nan")),
             # Negative: more fell out of the ring than came in.

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library costs a server: requests per second of the HTTP example.
+"""Cost of the library for a server: requests per second of the HTTP example.
 
 The same program without the library, with it but not started, recorded by an
-agent and embedded. All of them are under load all the time, but only one at a
-time goes on, for a second, the others are stopped: whatever else happens on the
-machine happens to all. (What a recorder does once a second it does at each
-turn, if turns are shorter; no service is stopped so often.) The load comes from
-another processor and does not limit: the server's is busy all the time, which
-the table tells. One agent runs beside the load, as where a processor has time
-to spare; another one on the server's own, so that all that it takes is missing
-there. A second row without the library shows the noise; one with a thread that
-101 times a second asks who ran, and where those stand, and with as many signals
-that do nothing, shows what the questions alone cost.
+agent and embedded.
 
-What a service runs is memory that has been touched: the load comes to each
-server for a while first.
-
-Where a program's pages happen to lie is worth half a per cent, for as long as
-it runs: each round starts all of them anew.
-
-A virtual machine is not given all of its time: rates are reckoned by processor
-time, of the server and of an agent that shares its processor.
+* All servers are under load all the time, but only one at a time runs, for a
+  second; the others are stopped. So other work of the machine disturbs all of
+  them equally. (Turns are not shorter, because a recorder's work of once a
+  second would be done at each turn.)
+* The load comes from another processor and is not the limit: the processor of
+  the server is busy all the time, as the table shows.
+* One agent runs beside the load, as where a processor has free time; another
+  one on the server's processor, so that its CPU time is missing there.
+* A second row without the library shows the noise. One more has a thread that
+  asks 101 times a second which threads ran and where they block, and as many
+  signals that do nothing: it shows the cost of the questions alone.
+* A service runs in memory that has been touched: each server gets load for
+  some seconds before it is measured.
+* The place of a program's pages is worth half a per cent as long as it runs:
+  each round starts all of them again.
+* A virtual machine does not get all of its time: rates are per processor time,
+  of the server and of an agent that shares its processor.
 """
 import dataclasses
 import math
@@ -42,7 +42,7 @@ PATHS = ("/report", "/page", "/ping")
 CONNECTIONS = 16
 SERVER_CPU, LOAD_CPU = "0", "1"
 TURN_S = 1
-WARM_S = 2  # of small requests, until the record of what they say has wrapped
+WARM_S = 2  # of small requests, until the log of their spans has wrapped
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Row:
     name: str
     program: str
     mode: str
-    agent_cpu: str = ""  # of the agent that records it
+    agent_cpu: str = ""  # CPU time of the agent that records it
 
 
 ROWS = (Row("without the library", "plain", "off"),
@@ -63,7 +63,7 @@ ROWS = (Row("without the library", "plain", "off"),
 
 
 def build(stage):
-    """The example as somebody else would build it, and without the library."""
+    """The example as a user builds it, and without the library."""
     source = f"{ROOT}/agent/lib/example/http_server.c"
     installed = Installation(stage)
     library = [*installed.ask("--cflags", "--libs"),
@@ -133,7 +133,7 @@ def requests_of(load):
 
 
 def take_turns(servers, until):
-    """Row → seconds that it went on. One round is always whole."""
+    """Row → seconds that it ran. At least one whole round is taken."""
     active = [0.0] * len(servers)
     while time.monotonic() < until:
         for row, server in enumerate(servers):
@@ -149,7 +149,7 @@ def session(servers, path, seconds):
     """Row → (requests, processor seconds, seconds)."""
     whole = math.ceil((seconds + TURN_S) * len(servers)) + 2
     loads = [start_load(server, path, whole) for server in servers]
-    time.sleep(0.5)  # the first one's turn is not that in which they start
+    time.sleep(0.5)  # the first turn is not the one in which they start
     before = [cpu_seconds(server.charged) for server in servers]
     active = take_turns(servers, time.monotonic() + seconds * len(servers))
     used = [cpu_seconds(server.charged) - then
@@ -196,7 +196,7 @@ def one_round(stage, seconds, paths):
     try:
         for number, row in enumerate(ROWS):
             servers.append(Server(stage, row, number))
-        time.sleep(1)  # until all are recorded
+        time.sleep(1)  # until all servers are recorded
         for server in servers:
             requests_of(start_load(server, "/ping", WARM_S))
             server.stop()

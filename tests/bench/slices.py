@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long slices take through the command line, symbols cold and warm."""
+"""Time of slices through the command line, symbols cold and warm."""
 import os
 import statistics
 import time

@@ -20,7 +20,7 @@ class Found:
     blocked_threads: float = 0
     snapshots: int = 0
     bytes: int = 0  # of the samples alone
-    cpu_s: float = 0  # that finding them took
+    cpu_s: float = 0  # time that finding them took
 
 
 def children_cpu_s():
@@ -88,8 +88,8 @@ def is_whole_gperftools(path):
 
 
 def of_gperftools(path, program):
-    """Its format: words; header, then (count, depth, depth × pc), then 0 1 0
-    and the text of /proc/PID/maps."""
+    """Format of gperftools: words; header, then (count, depth, depth × pc),
+    then 0 1 0 and the text of /proc/PID/maps."""
     data, words = _words(path)
     ranges = _ranges(program)
     found, at = Found(), 2 + words[1]
@@ -108,7 +108,7 @@ def of_gperftools(path, program):
                  if low <= pc - base < high}
         found.samples += count
         found.complete += count if names else 0
-        # Which thread it was is not recorded.
+        # The thread is not recorded.
         found.blocked_threads += count if "be_blocked" in names else 0
     return found
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that are profiled, while they tell how much they get done.
+"""The programs that are profiled; they report how much work they do.
 
 Each prints "ready PID", then "MONO_NS OPERATIONS CPU_NS" ten times a second.
-A target that is not being measured is stopped, so that it disturbs nobody.
+A target that is not being measured is stopped, so as not to disturb others.
 """
 import dataclasses
 import os
@@ -17,7 +17,7 @@ BUSY = 2
 START_S = 120
 SETTLE_S = 0.3
 WINDOW_TRIES = 3
-LIFE_S = "7200"  # should we be killed: it ends by itself
+LIFE_S = "7200"  # if the benchmark is killed, the target ends by itself
 
 
 @dataclasses.dataclass
@@ -31,7 +31,7 @@ class Window:
 
 
 class Target:
-    """A child that works, can be stopped and made to go on."""
+    """A child that works; it can be stopped and continued."""
 
     def __init__(self, command, blocked, environment=None):
         self.program, self.blocked = command[0], blocked
@@ -79,7 +79,7 @@ class Target:
         time.sleep(SETTLE_S)
 
     def _rows(self, seconds):
-        """What it told of the next so many seconds."""
+        """The lines that it prints during so many seconds."""
         begin = time.monotonic_ns()
         time.sleep(seconds)
         end = time.monotonic_ns()
@@ -94,7 +94,7 @@ class Target:
             if len(rows) >= 2:
                 return self._window(rows)
         status = self.child.poll()
-        raise NotRun(f"{self.program} tells no progress" if status is None
+        raise NotRun(f"{self.program} reports no progress" if status is None
                      else f"{self.program} ended with status {status}")
 
     def _window(self, rows):
@@ -117,7 +117,7 @@ class Target:
 
 
 class Stage:
-    """Where programs and what they write lie; an ordinary user may enter."""
+    """The folder of programs and their files; an ordinary user may enter it."""
 
     def __init__(self, build, scratch):
         self.build, self.scratch = build, scratch

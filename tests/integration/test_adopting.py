@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose stacks and spans are a transaction's (fgt_transaction_adopt).
+"""The stacks and spans that a transaction has (fgt_transaction_adopt).
 test_adopting.py BUILD [GROUP…]"""
 from kit.daemon_bench import Daemon, run_groups
 from kit.transact import EVERY, Folder, Program, check_wrong
@@ -14,7 +14,7 @@ def threads_that_worked_for_it(checks, bench):
                           destination=folder.path, **EVERY, **option)
         program.run("begin x y", "adopted", "stranger", "burn 400", "finish")
         envelopes = folder.wait(1)
-        # The library's own thread is one of the process, too.
+        # The library's worker is a thread of the process, too.
         names = envelopes[0].threads() - {"fgt-library"} if envelopes else ""
         checks.ok(f"{option or 'all threads'}: {sorted(wanted)}",
                   names == wanted, names)
@@ -34,13 +34,15 @@ def a_pool_works_for_others_too(checks, bench):
         program.close()
         check_wrong(checks, mode, envelopes)
         found = envelopes[0].thread_functions("pooled") if envelopes else {}
-        # At the edges a tick may fall to either side.
-        checks.ok(f"{mode}: what a thread does for it, and nothing else",
+        # A tick at the beginning or the end of a piece may count or not.
+        checks.ok(f"{mode}: samples are those of the threads that worked for "
+                  f"it",
                   found.get("burn_for_it", 0) >= 20 and
                   found.get("burn_beside_it", 0) <= 3, found)
         spans = {span["description"] for span in
                  envelopes[0].transaction["spans"]} if envelopes else ()
-        checks.ok(f"{mode}: nor its other spans", "inside" in spans and
+        checks.ok(f"{mode}: spans are those of the transaction only",
+                  "inside" in spans and
                   "outside" not in spans, spans)
     daemon.end()
 

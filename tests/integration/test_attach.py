@@ -48,7 +48,7 @@ def test_attach(bench, agent_socket):
 
 
 def test_attach_name(bench, agent_socket):
-    """A name stays attached, and only what lives is said to be sampled."""
+    """A name stays attached; only living processes are listed as sampled."""
     env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
     copy = bench.path("short-lived")
     shutil.copy2(shutil.which("sleep"), copy)
@@ -156,7 +156,7 @@ def test_other_users(bench, agent_socket, pid):
 
 
 def test_ordinary_user_errors(bench, binary, agent_socket):
-    """The cause is the socket or the environment: no other file is named."""
+    """The error names the socket or the environment variable, no other file."""
     def run(name, status, parts, *words, cwd=None, **env):
         result = subprocess.run(
             as_user([binary, *words], True), capture_output=True, text=True,

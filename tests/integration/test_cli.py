@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line, as a user meets it.
+"""The command line, as a user runs it.
 
 usage: test_cli.py BUILD
 
@@ -48,7 +48,7 @@ def test_help(bench):
 
 
 def test_service(bench):
-    """What the unit of an installation starts is what was installed."""
+    """The unit file of an installation starts the installed program."""
     def install():
         return subprocess.run(
             ["cmake", "--install", bench.build, "--prefix", prefix],
@@ -79,7 +79,7 @@ def test_service(bench):
 
 
 def test_documents(bench):
-    """The man pages render cleanly and know every flag; completion works."""
+    """The man pages render cleanly and have every flag; completion works."""
     etc = os.path.join(ROOT, "etc")
     pages = {}
     for page in ("fgtrace-agent.1", "fgtrace.conf.5"):
@@ -111,7 +111,7 @@ def test_documents(bench):
 
 
 def complete(bench, words, env=None):
-    """What the completion offers for the last of the words."""
+    """What the completion offers for the last word."""
     script = (f"source '{ROOT}/etc/completion/fgtrace-agent.bash'\n"
               f"COMP_WORDS=({' '.join(repr(word) for word in words)})\n"
               f"COMP_CWORD={len(words) - 1}\n_fgtrace_agent\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registered programs that die: what they did last is delivered if a signal
-ended them, other than those that ask for an end, and only then.
+"""Registered programs that die. Their last seconds are delivered if the signal
+that killed them is a fault, not a request to end (SIGTERM, SIGINT, …).
 test_crashes.py BUILD [GROUP…]
 
 In agent mode the ring is the agent's; embedded it is the program's own, of
@@ -17,7 +17,7 @@ from kit.transact import Folder, Program, until
 CRASHES = (("segv", signal.SIGSEGV), ("abort", signal.SIGABRT),
            ("kill", signal.SIGKILL))
 REQUESTS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-QUIET_S = 3  # longer than the agent waits for an end
+QUIET_S = 3  # longer than the agent waits for the end of a process
 
 
 def has_embedded(bench):
@@ -44,22 +44,22 @@ def check_crash(checks, name, program, folder, daemon, signal_name,
         return
     envelope = found[0]
     transaction = envelope.transaction
-    checks.ok(f"{name}: Relay would keep all of it", not envelope.wrong,
+    checks.ok(f"{name}: envelope passes Relay's rules", not envelope.wrong,
               envelope.wrong)
-    checks.ok(f"{name}: it is a crash by {signal_name}",
+    checks.ok(f"{name}: envelope is a crash by {signal_name}",
               (envelope.trace()["op"], envelope.trace()["status"],
                transaction.get("level"), transaction["tags"]) ==
               ("crash", "aborted", "fatal", {"signal": signal_name}) and
               transaction["transaction"] == "transact" and
               transaction["release"] == "shop@1.0", transaction)
-    checks.ok(f"{name}: the stacks say what it did",
+    checks.ok(f"{name}: stacks show what the program did",
               envelope.share(program.pid, "burn_for_it") > 0.3,
               envelope.share(program.pid, "burn_for_it"))
-    checks.ok(f"{name}: the span that was open is told", not has_span or
+    checks.ok(f"{name}: envelope has the span that was open", not has_span or
               any("open-at-the-end" in span.get("description", "")
                   for span in transaction["spans"]), transaction["spans"])
     ended = transaction["timestamp"]
-    checks.ok(f"{name}: up to its end",
+    checks.ok(f"{name}: samples reach to the end",
               abs(ended - envelope.mode.st_mtime) < 3,
               envelope.mode.st_mtime - ended)
 
@@ -73,7 +73,8 @@ def signals(checks, bench):
             program.run("begin x y", "task work", "span open-at-the-end",
                         "burn 700")
             status = program.end(how)
-            checks.ok(f"{mode}, {how}: it died of it", status == -number,
+            checks.ok(f"{mode}, {how}: program died of the signal",
+                      status == -number,
                       status)
             check_crash(checks, f"{mode}, {how}", program, folder, daemon,
                         signal.Signals(number).name, has_span=True)
@@ -84,7 +85,7 @@ def signals(checks, bench):
 
 
 def memory_group(bench):
-    """A memory group of 128 MB, None where there is none to be had."""
+    """A memory group of 128 MB, None where the machine has no such groups."""
     path = "/sys/fs/cgroup/memory/fgtrace-test-%d" % os.getpid()
     try:
         os.mkdir(path)
@@ -98,7 +99,7 @@ def memory_group(bench):
 def out_of_memory(checks, bench):
     group = memory_group(bench)
     if not group:
-        print("# no memory group to be had here", flush=True)
+        print("# no memory group on this machine", flush=True)
         checks.ok("out of memory: not tried", True)
         return
     try:
@@ -110,7 +111,7 @@ def out_of_memory(checks, bench):
                 file.write(str(program.pid))
             program.say("burn 700")
             status = program.end("oom")
-            checks.ok(f"{mode}, oom: the kernel has killed it",
+            checks.ok(f"{mode}, oom: kernel killed the program",
                       status == -signal.SIGKILL, status)
             check_crash(checks, f"{mode}, oom", program, folder, daemon,
                         "SIGKILL")
@@ -127,7 +128,8 @@ def ends_that_are_no_crashes(checks, bench):
             program = start(bench, daemon, mode, folder)
             program.say("burn 100")
             status = program.end(how)
-            checks.ok(f"{mode}, {how}: it ended so", status == wanted, status)
+            checks.ok(f"{mode}, {how}: program ended as asked",
+                      status == wanted, status)
         for number in REQUESTS:
             how = number.name
             before = signal.signal(number, signal.SIG_DFL)  # inherited
@@ -136,9 +138,10 @@ def ends_that_are_no_crashes(checks, bench):
             program.say("burn 100")
             program.child.send_signal(number)
             status = program.child.wait()
-            checks.ok(f"{mode}, {how}: it died of it", status == -number,
+            checks.ok(f"{mode}, {how}: program died of the signal",
+                      status == -number,
                       status)
-            checks.ok(f"{mode}, {how}: the log says so", daemon.until(
+            checks.ok(f"{mode}, {how}: log names the end", daemon.until(
                 lambda: f"pid {program.pid}, transact, was ended by "
                 f"{how}" in daemon.log_text()),
                 daemon.log_text()[-400:])
@@ -156,12 +159,12 @@ def ends_that_are_no_crashes(checks, bench):
         comm = f"/proc/{program.pid}/comm"
         until(lambda: open(comm).read() == "sleep\n")
         gone = until(lambda: daemon.status()["registered"] == 0, 10)
-        checks.ok(f"{mode}, exec: it is registered no longer", gone,
+        checks.ok(f"{mode}, exec: program is no longer registered", gone,
                   daemon.status()["registered"])
         program.child.kill()
         program.child.wait()
         time.sleep(QUIET_S)
-        checks.ok(f"{mode}: none of them is a crash",
+        checks.ok(f"{mode}: none of these ends is a crash",
                   daemon.status()["crashes"] == 0 and not folder.names() and
                   "event=crash" not in daemon.log_text(),
                   (folder.names(), daemon.log_text()[-400:]))
@@ -173,26 +176,26 @@ def without_a_destination(checks, bench):
     program = Program(bench, mode="agent", socket=daemon.socket)
     program.say("burn 100")
     program.end("kill")
-    checks.ok("a crash without a destination is told in the log",
+    checks.ok("crash without a destination is logged",
               daemon.until(lambda: daemon.status()["crashes"] == 1) and
               "SIGKILL" in daemon.log_text(), daemon.log_text()[-300:])
-    checks.ok("and nothing is queued",
+    checks.ok("crash without a destination queues nothing",
               daemon.status()["deliveries_waiting"] == 0, daemon.status())
     daemon.end()
 
 
 def outlived(checks, bench):
-    """A child that was made without fork handlers has the connection, too."""
+    """A child that was cloned without fork handlers has the connection, too."""
     daemon = Daemon(bench, "outlived")
     folder = Folder(bench, "outlived-out")
     program = start(bench, daemon, "agent", folder)
-    checks.ok("it has a child that holds all its descriptors",
+    checks.ok("program has a child that holds all its descriptors",
               program.run("burn 100", "heir 30") == ["1"], "")
     program.end("abort")
-    checks.ok("its death is seen although the child lives on",
+    checks.ok("death is noticed although a child lives on",
               daemon.until(lambda: daemon.status()["crashes"] == 1, 15) and
               len(folder.wait(1)) == 1, daemon.log_text()[-400:])
-    checks.ok("and it is registered no longer",
+    checks.ok("dead program is no longer registered",
               daemon.status()["registered"] == 0,
               daemon.status()["registered"])
     daemon.end()
@@ -208,11 +211,11 @@ def many_at_once(checks, bench):
     for program in programs:
         program.child.kill()
     found = folder.wait(len(programs))
-    checks.ok("eight deaths at once, eight envelopes", len(found) == 8 and
+    checks.ok("eight deaths at once make eight envelopes", len(found) == 8 and
               not any(e.wrong for e in found),
               (len(found), [e.wrong for e in found],
                daemon.log_text()[-400:]))
-    checks.ok("the agent works on", daemon.status()["crashes"] == 8,
+    checks.ok("agent still answers", daemon.status()["crashes"] == 8,
               daemon.status()["crashes"])
     daemon.end()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon from outside: other users, signals, reloads, crashes
-(FAULTS C3, R5-R9, Z7, Z9). test_daemon.py BUILD [GROUP…]"""
+(faults C3, R5, R6, R7, R8, R9, Z7, Z9). test_daemon.py BUILD [GROUP…]"""
 import errno
 import os
 import re
@@ -35,7 +35,8 @@ def errors_are_precise(checks, bench):
     time.sleep(0.3)
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     reply = call(path, "slice", pid=targets[0].pid, from_ns=1, to_ns=2)
-    checks.ok("range before the ring names what there is",
+    checks.ok("range before the ring: error names the range that the ring "
+              "holds",
               is_error(reply, errno.ENODATA) and
               0 < reply["oldest_ns"] < reply["newest_ns"] <= now + SECOND,
               reply)
@@ -49,7 +50,7 @@ def errors_are_precise(checks, bench):
         ("pid as text", errno.EINVAL, "slice", dict(pid="1")),
         ("pid and name", errno.EINVAL, "slice", dict(pid=1, name="x")),
         ("no such pid", errno.ESRCH, "slice", dict(pid=2147483647)),
-        ("no such name", errno.ESRCH, "slice", dict(name="nobody-here")),
+        ("no such name", errno.ESRCH, "slice", dict(name="no-such-name")),
         ("no such thread", errno.ENODATA, "slice",
          dict(pid=targets[0].pid, tid=1)),
         ("attach nothing", errno.EINVAL, "attach", {}),
@@ -66,7 +67,7 @@ def errors_are_precise(checks, bench):
 
 
 def documented_keys():
-    """Of agent/protocol/README.md: what stands in backticks."""
+    """The words in backticks of agent/protocol/README.md."""
     path = os.path.join(os.path.dirname(__file__), "../../agent/protocol",
                         "README.md")
     with open(path, encoding="utf-8") as text:
@@ -138,13 +139,13 @@ def slices_are_served(checks, bench):
     take_many(50)
     served = sum(r["ok"] for r in results)
     odd = [r for r in results if not r["ok"] and r["error"] != -errno.EBUSY]
-    checks.ok("50 slices at once: each is served or told busy (R4)",
+    checks.ok("50 slices at once: each is served or gets EBUSY (R4)",
               len(results) == 50 and served >= 4 and not odd, odd[:3])
 
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     end = now + SECOND // 2
     reply = call(path, "slice", from_ns=now, to_ns=end)
-    checks.ok("an end that lies ahead is waited for",
+    checks.ok("slice with a future end waits for it",
               reply["ok"] and
               time.clock_gettime_ns(time.CLOCK_MONOTONIC) >= end and
               now < reply["from_ns"] < reply["to_ns"] <= end and
@@ -155,7 +156,8 @@ def slices_are_served(checks, bench):
     checks.ok("waiting slice is counted", daemon.until(
         lambda: daemon.status()["slices_waiting"] == 1), daemon.status())
     waiting.close()
-    checks.ok("waiting slice goes with its client (C6)", daemon.until(
+    checks.ok("waiting slice is cancelled when its client ends (C6)",
+              daemon.until(
         lambda: daemon.status()["slices_waiting"] == 0), daemon.status())
 
     waiting = Connection(path).send(
@@ -164,13 +166,13 @@ def slices_are_served(checks, bench):
     target.kill()
     target.wait()
     reply = waiting.receive_slice()[0]
-    checks.ok("waiting ends with the target", reply["ok"], reply)
+    checks.ok("waiting slice ends when its target ends", reply["ok"], reply)
     reply = call(path, "slice", pid=target.pid)
     checks.ok("dead target can be sliced", reply["ok"], reply)
     alive = [t["alive"] for t in call(path, "targets")["targets"]]
-    checks.ok("dead target is listed as such", alive == [False], alive)
+    checks.ok("dead target is listed as ended", alive == [False], alive)
     reply = call(path, "detach", pid=target.pid)
-    checks.ok("dead target can be dropped", reply["ok"] and
+    checks.ok("dead target can be detached", reply["ok"] and
               call(path, "targets")["targets"] == [], reply)
     daemon.end()
 
@@ -180,7 +182,6 @@ def other_users(checks, bench):
     if os.getuid() != 0:
         print("# skipped: other users (not root)")
         return
-    nobody = NOBODY
     daemon = Daemon(bench, "users", "ring: { per_user = 4; };")
     path = daemon.socket
     ours = sleeper(bench)
@@ -190,17 +191,17 @@ def other_users(checks, bench):
     daemon.attach(theirs.pid)
     time.sleep(0.3)
     try:
-        as_user(nobody, nobody, lambda: call(path, "status"))
+        as_user(NOBODY, NOBODY, lambda: call(path, "status"))
         checks.ok("stranger may not connect", False, "connected")
     except RuntimeError as error:
         checks.ok("stranger may not connect", "PermissionError" in str(error),
                   error)
-    # The administrator lets a group in.
-    os.chown(daemon.folder, 0, nobody)
-    os.chown(path, 0, nobody)
+    # The administrator gives a group access to the socket.
+    os.chown(daemon.folder, 0, NOBODY)
+    os.chown(path, 0, NOBODY)
 
     def as_nobody(verb, **arguments):
-        return as_user(nobody, nobody,
+        return as_user(NOBODY, NOBODY,
                        lambda: call(path, verb, **arguments))
 
     status = as_nobody("status")
@@ -208,18 +209,19 @@ def other_users(checks, bench):
               status["ok"] and status["target_count"] == 1 and
               [t["pid"] for t in status["targets"]] == [theirs.pid], status)
     reply = as_nobody("slice")
-    checks.ok("own target is the only one",
+    checks.ok("status of a group member counts its own target only",
               reply["ok"] and reply["pid"] == theirs.pid, reply.get("why"))
     for verb in ("slice", "detach", "attach"):
         absent = as_nobody(verb, pid=2147483647)
         hidden = as_nobody(verb, pid=ours.pid)
-        checks.ok(f"{verb} of another's looks as if it was not there",
+        checks.ok(f"{verb} of another user's target: error as for an absent "
+                  f"one",
                   is_error(hidden, errno.EPERM if verb == "attach"
                            else errno.ESRCH) and
                   hidden["why"].replace(str(ours.pid), "N") ==
                   absent["why"].replace("2147483647", "N"),
                   (hidden, absent))
-    checks.ok("by name only own ones are meant",
+    checks.ok("slice by name takes own targets only",
               as_nobody("slice", name="sleep")["ok"], "")
     reply = as_nobody("attach", pid=more.pid)
     checks.ok("own process can be attached", reply["ok"], reply)
@@ -227,21 +229,21 @@ def other_users(checks, bench):
     checks.ok("own targets can be detached",
               reply["ok"] and {t["pid"] for t in reply["targets"]} ==
               {theirs.pid, more.pid}, reply)
-    checks.ok("another's target stays",
+    checks.ok("target of another user stays",
               [t["pid"] for t in call(path, "targets")["targets"]] ==
               [ours.pid], call(path, "targets"))
 
     crowd = [sleeper(bench, as_nobody=True) for _ in range(6)]
     replies = [as_nobody("attach", pid=child.pid) for child in crowd]
-    checks.ok("an ordinary user adds as many rings as ring.per_user says",
+    checks.ok("ordinary user adds at most ring.per_user rings",
               [r["ok"] for r in replies] == [True] * 4 + [False] * 2 and
               is_error(replies[4], errno.ENOSPC) and
               "detach" in replies[4]["why"] and
               "ring.per_user" in replies[4]["why"], replies)
     as_nobody("detach", pid=crowd[0].pid)
-    checks.ok("a detached one makes room for another",
+    checks.ok("detached target makes room for another",
               as_nobody("attach", pid=crowd[4].pid)["ok"], "")
-    checks.ok("root adds what the user may not",
+    checks.ok("root adds targets beyond the user's limit",
               call(path, "attach", pid=crowd[5].pid)["ok"], "")
 
     def flood():
@@ -252,14 +254,15 @@ def other_users(checks, bench):
         del connections, parked
         return reply
 
-    checks.ok("user's own silent connections make room",
-              as_user(nobody, nobody, flood)["ok"], "")
-    checks.ok("root is served beside them", daemon.status()["ok"], "")
+    checks.ok("silent connections of a user do not block its requests",
+              as_user(NOBODY, NOBODY, flood)["ok"], "")
+    checks.ok("root is served beside silent connections",
+              daemon.status()["ok"], "")
     daemon.end()
 
 
 def crashes(checks, bench):
-    """R5: the next one starts whatever the last one left behind."""
+    """R5: a daemon starts whatever a killed one left behind."""
     daemon = Daemon(bench, "crashes")
     target = sleeper(bench)
     started = 0
@@ -268,12 +271,15 @@ def crashes(checks, bench):
         daemon.end(signal.SIGKILL)
         daemon.start()
         started += 1
-    checks.ok("starts again after each of 20 kill -9 (R5)", started == 20,
+    checks.ok("daemon starts again after each of 20 kill -9 (R5)",
+              started == 20,
               started)
     state = open(f"/proc/{target.pid}/stat").read().rsplit(")", 1)[1].split()
-    checks.ok("the target sleeps on", state[0] == "S", state[0])
+    checks.ok("target of killed daemons still sleeps",
+              state[0] == "S", state[0])
     daemon.end()
-    checks.ok("leaving removes the socket", not os.path.exists(daemon.socket),
+    checks.ok("daemon that ends removes its socket",
+              not os.path.exists(daemon.socket),
               "")
 
 
@@ -296,11 +302,11 @@ def races(checks, bench):
         return
     daemon.child = winners[0]
     daemon.wait()
-    told = [c.stderr.read().decode() for c in losers]
-    right = [text for text in told if f"pid {winners[0].pid}" in text]
-    checks.ok("the others exit 1 and name the winner's pid",
+    texts = [c.stderr.read().decode() for c in losers]
+    right = [text for text in texts if f"pid {winners[0].pid}" in text]
+    checks.ok("losing daemons exit 1 and name the winner's pid",
               len(right) == 19 and {c.returncode for c in losers} == {1},
-              [text for text in told if text not in right][:2])
+              [text for text in texts if text not in right][:2])
     daemon.end()
 
 
@@ -336,10 +342,10 @@ def reloads(checks, bench):
               [t["origin"] for t in daemon.status()["targets"]] ==
               ["configured"], daemon.status()["targets"])
     for count, text in enumerate(broken, 1):
-        is_told = reload(text, "reload_failed", count)
+        is_reported = reload(text, "reload_failed", count)
         status = daemon.status()
         checks.ok(f"broken file {text[:20]!r} changes nothing (R7)",
-                  is_told and status["hz"] == 101 and
+                  is_reported and status["hz"] == 101 and
                   status["reload_why"] and
                   [t["pid"] for t in status["targets"]] == [target.pid],
                   status)
@@ -350,14 +356,14 @@ def reloads(checks, bench):
     shell = bench.start(["sh", "-c", f"sleep 600 & {copy} 600 & wait"],
                         start_new_session=True)
     text = "sampling: { hz = 49; }; targets = ( { name = \"rare-name\"; } );"
-    checks.ok("mended file is taken over", reload(text, "reloads", 1),
+    checks.ok("corrected file is loaded", reload(text, "reloads", 1),
               daemon.status())
-    checks.ok("and the failure before it is no longer told",
+    checks.ok("successful reload clears the failure of the one before",
               daemon.status()["reload_why"] == "", daemon.status())
-    checks.ok("the rate is fixed until a restart, and the log says so",
+    checks.ok("new rate needs a restart, and the log says so",
               daemon.status()["hz"] == 101 and
               "sampling.hz" in daemon.log_text(), daemon.log_text()[-500:])
-    checks.ok("target by name, the former one is gone", daemon.until(
+    checks.ok("target by name replaces the former target", daemon.until(
         lambda: [t["name"] for t in daemon.status()["targets"]] ==
         ["rare-name"]), daemon.status()["targets"])
     slice_keeps_the_rate(checks, daemon)
@@ -369,7 +375,7 @@ def reloads(checks, bench):
         [("rare-name", "child"), ("sh", "configured"), ("sleep", "child")]),
         daemon.status()["targets"])
     reply = call(daemon.socket, "detach", pid=shell.pid)
-    checks.ok("children go with their parent", reply["ok"] and
+    checks.ok("children are detached with their parent", reply["ok"] and
               daemon.status()["targets"] == [], reply)
     os.killpg(shell.pid, signal.SIGKILL)
     daemon.end()
@@ -387,21 +393,23 @@ def leaving(checks, bench):
     waiting = Connection(path).send(request("slice", to_ns=now + 60 * SECOND))
     daemon.until(lambda: daemon.status()["slices_waiting"] == 1)
     took = daemon.end()
-    checks.ok("SIGTERM with clients hanging: gone within 5 s (R8)",
+    checks.ok("SIGTERM with clients hanging: daemon ends within 5 s (R8)",
               took < 5.5 and daemon.child.returncode == 0,
               (took, daemon.child.returncode))
     reply = waiting.receive()
-    checks.ok("waiting slice is told", is_error(reply, errno.ESHUTDOWN), reply)
+    checks.ok("waiting slice gets ESHUTDOWN",
+              is_error(reply, errno.ESHUTDOWN), reply)
     del silent, deaf
     daemon.start()
     daemon.end(signal.SIGINT)
-    checks.ok("SIGINT too", daemon.child.returncode == 0,
+    checks.ok("SIGINT ends the daemon, too", daemon.child.returncode == 0,
               daemon.child.returncode)
 
 
 def leaving_twice(checks, bench):
-    """R8: a client that does not read its long reply holds the daemon up; the
-    first signal waits a little for it, the second does not."""
+    """R8: a client that does not read its long reply delays the end of the
+    daemon. The first signal waits for it for a bounded time, the second
+    does not."""
     if os.getuid() != 0:
         print("# skipped: an ordinary user may not add that many targets")
         return
@@ -436,7 +444,7 @@ def closed_descriptors(checks, bench):
     daemon = Daemon(bench, "closed", preexec_fn=lambda: os.closerange(0, 3),
                     stderr=None)
     links = [os.readlink(f"/proc/{daemon.child.pid}/fd/{i}") for i in range(3)]
-    checks.ok("starts with 0, 1 and 2 closed (R9)",
+    checks.ok("daemon starts with 0, 1 and 2 closed (R9)",
               links == ["/dev/null"] * 3, links)
     daemon.end()
     reader, writer = os.pipe()
@@ -444,7 +452,8 @@ def closed_descriptors(checks, bench):
     os.close(reader)
     os.close(writer)
     daemon.attach(sleeper(bench).pid)
-    checks.ok("a log that nobody reads kills nobody", daemon.status()["ok"],
+    checks.ok("daemon lives on when its log's reader is gone",
+              daemon.status()["ok"],
               "")
     daemon.end()
 
@@ -461,7 +470,7 @@ def hostile_names(checks, bench):
     daemon.attach(child.pid)
     call(daemon.socket, "slice", name="x\n time=1 level=error")
     lines = daemon.log_text().splitlines()
-    checks.ok("a line of the log is an event of ours (Z9)",
+    checks.ok("each line of the log is one event of the daemon (Z9)",
               lines and all(line.startswith("time=20") for line in lines) and
               not any(" level=error" in line.split(" event=")[0]
                       for line in lines), lines)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon and clients that mean it ill: malformed and slow ones, ones that
-use up memory or descriptors (FAULTS C1-C8, T6). test_daemon_limits.py BUILD
+"""The daemon and hostile clients: malformed and slow requests, clients that
+use up memory or descriptors (faults C1 to C8, T6). test_daemon_limits.py BUILD
 [GROUP…]"""
 import array
 import errno
@@ -17,7 +17,8 @@ from kit.harness import NOBODY
 
 
 def malformed(checks, bench):
-    """C1: every one is answered or closed, and costs the daemon nothing."""
+    """C1: every malformed request is answered or its connection closed, and
+    the daemon keeps no memory of it."""
     daemon = Daemon(bench, "malformed")
     good = pack({"v": 1, "verb": "status"})
     pair = pack("v") + pack(1)
@@ -64,31 +65,33 @@ def malformed(checks, bench):
         checks.ok(f"malformed: {name}",
                   is_refused and daemon.status()["ok"], reply)
     grown = daemon.status()["rss_bytes"] - before
-    checks.ok("malformed: memory stays", grown < 64 << 20, grown)
-    checks.ok("malformed: connections are closed", daemon.until(
+    checks.ok("malformed requests leave no memory behind",
+              grown < 64 << 20, grown)
+    checks.ok("malformed requests leave no connection behind", daemon.until(
         lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
     daemon.end()
 
 
 def little_memory(checks, bench):
-    """The bomb where 4 GB cannot be had."""
+    """The bomb in a daemon with little memory."""
     limit = 512 << 20
     try:
         daemon = Daemon(bench, "little-memory", preexec_fn=lambda: (
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
     except RuntimeError as error:
-        # Sanitizers map terabytes.
+        # A program with sanitizers maps terabytes and cannot run here.
         print(f"# skipped with 512 MiB of address space: {error}"[:200])
         return
     reply = Connection(daemon.socket).send(
         frame(b"\xdd\x05\xf5\xe1\x00")).receive()
-    checks.ok("bomb within 512 MiB", is_error(reply, errno.EBADMSG) and
+    checks.ok("bomb is refused within 512 MiB",
+              is_error(reply, errno.EBADMSG) and
               daemon.status()["ok"], reply)
     daemon.end()
 
 
 def slow_clients(checks, bench):
-    """C2: whoever is slow costs only itself."""
+    """C2: a slow client delays only itself."""
     daemon = Daemon(bench, "slow", "ring: { memory_mb = 8; };")
     path = daemon.socket
     daemon.attach(sleeper(bench).pid)
@@ -107,13 +110,14 @@ def slow_clients(checks, bench):
         never.append(connection)
     checks.ok("status answers beside 100 silent and 20 deaf clients",
               daemon.status()["ok"], "")
-    checks.ok("slice answers beside them", call(path, "slice")["ok"], "")
-    checks.ok("silent clients are cut", daemon.until(
+    checks.ok("slice answers beside silent and deaf clients",
+              call(path, "slice")["ok"], "")
+    checks.ok("silent clients are disconnected", daemon.until(
         lambda: daemon.status()["clients"] <= 21, 8),
         daemon.status()["clients"])
     for connection in silent + never:
         connection.close()
-    checks.ok("their places are free again", daemon.until(
+    checks.ok("places of disconnected clients are free again", daemon.until(
         lambda: daemon.status()["clients"] == 1), daemon.status()["clients"])
     daemon.end()
 
@@ -123,7 +127,7 @@ def without_file(reply):
 
 
 def deaf_readers(checks, bench):
-    """Slices that nobody reads stay few: each of them is in memory."""
+    """Slices whose clients do not read are few: each of them is in memory."""
     if os.getuid() != 0:
         print("# skipped: another user's slices (not root)")
         return
@@ -153,9 +157,9 @@ def deaf_readers(checks, bench):
         return without_file(call(path, "slice"))
 
     reply = as_user(NOBODY, NOBODY, as_nobody)
-    checks.ok("the third slice of an ordinary user is told busy",
+    checks.ok("third unread slice of an ordinary user gets EBUSY",
               is_error(reply, errno.EBUSY) and "two" in reply["why"], reply)
-    checks.ok("when its readers have gone it is served again", daemon.until(
+    checks.ok("user is served again when its readers are gone", daemon.until(
         lambda: daemon.status()["slices_active"] == 0) and
         as_user(NOBODY, NOBODY,
                 lambda: call(path, "slice"))["ok"], "")
@@ -164,12 +168,12 @@ def deaf_readers(checks, bench):
         deaf.append(Connection(path).send(request("slice")))
         deaf[-1].receive()
     reply = without_file(call(path, "slice"))
-    checks.ok("eight are sent at once, not more",
+    checks.ok("at most eight slices are sent at once",
               is_error(reply, errno.EBUSY) and
               daemon.status()["slices_active"] == 8, reply)
     for connection in deaf:
         connection.close()
-    checks.ok("then there is room again", daemon.until(
+    checks.ok("slices are sent again when readers are gone", daemon.until(
         lambda: daemon.status()["slices_active"] == 0) and
         call(path, "slice")["ok"], "")
     daemon.end()
@@ -183,11 +187,11 @@ def few_descriptors(checks, bench):
     used = daemon.child.pid
     before = cpu_ticks(used)
     time.sleep(1)
-    checks.ok("without descriptors it does not spin (T6)",
+    checks.ok("daemon without descriptors does not spin (T6)",
               cpu_ticks(used) - before < 50, cpu_ticks(used) - before)
     for connection in connections:
         connection.close()
-    checks.ok("with descriptors again it answers", daemon.until(
+    checks.ok("daemon with descriptors again answers", daemon.until(
         lambda: answers(daemon)), "")
     daemon.end()
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who encodes and uploads. The agent's process: what it may, and what becomes
-of the agent where it does not end. The program itself: what it does at servers
-that refuse or hang. test_delivering.py BUILD [GROUP…]"""
+"""The process that encodes and uploads. In agent mode it is the agent's
+delivery child: its rights, and the agent when the child does not end. Embedded
+it is the program: servers that refuse or hang.
+test_delivering.py BUILD [GROUP…]"""
 import ctypes
 import os
 import select
@@ -26,37 +27,38 @@ def read_text(path):
 
 
 def secrets_and_rights(checks, bench):
-    """Z1, Z3: what the process that uploads is, and who can read the DSN."""
+    """Z1: the rights of the delivery child, and where the DSN can be read."""
     server = SentryServer(sentry_server.never)
     daemon = Daemon(bench, "rights", "log: { level = \"debug\"; };")
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=dsn_of(server), **EVERY)
     request(program, "nap 60")
-    checks.ok("a process uploads", until(
+    checks.ok("a delivery child runs", until(
         lambda: delivering_children(daemon) and server.requests),
         daemon.log_text()[-300:])
     child = (delivering_children(daemon) or [os.getpid()])[0]
     status = capabilities_of(child)
-    checks.ok("it has no capability, no group and gets no new rights",
+    checks.ok("delivery child has no capability, no group, no new rights",
               int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0 and
               not status["Groups"].strip() and status["NoNewPrivs"] == "1",
               status)
-    checks.ok("none can come back, and it executes nothing",
+    checks.ok("delivery child cannot regain rights or execute",
               (int(status["CapBnd"], 16) == 0 or os.getuid() != 0) and
               int(status["CapAmb"], 16) == 0 and status["Seccomp"] == "2",
               status)
     descriptors = [os.readlink(f"/proc/{child}/fd/{fd}")
                    for fd in os.listdir(f"/proc/{child}/fd")]
-    checks.ok("it has no descriptor of the agent's but its socket and data",
+    checks.ok("delivery child has only its socket and data as descriptors",
               sum("/dev/null" in name for name in descriptors) == 3 and
               not any("fgtrace" in name and "delivery" not in name or
                       ".lock" in name or "anon_inode:[perf" in name
                       for name in descriptors), descriptors)
-    checks.ok("it is the first to go where memory is short",
+    checks.ok("delivery child is the first that the kernel kills without "
+              "memory",
               read_text(f"/proc/{child}/oom_score_adj").strip() == "1000", "")
     limits = {line[:26].strip(): line[26:].split()[0]
               for line in read_text(f"/proc/{child}/limits").splitlines()[1:]}
-    checks.ok("its memory, files, cores and time are limited",
+    checks.ok("memory, files, cores and time of the child are limited",
               "unlimited" not in (limits["Max address space"],
                                   limits["Max file size"],
                                   limits["Max cpu time"]) and
@@ -64,10 +66,10 @@ def secrets_and_rights(checks, bench):
     for place in ("cmdline", "environ"):
         for pid in (child, daemon.child.pid):
             with open(f"/proc/{pid}/{place}", "rb") as file:
-                checks.ok(f"the key is not in {place}",
+                checks.ok(f"key of the DSN is not in {place}",
                           KEY.encode() not in file.read(), "")
     status = daemon.status()
-    checks.ok("nor in the log, nor in what status says",
+    checks.ok("key of the DSN is neither in the log nor in status",
               KEY not in daemon.log_text() and KEY not in str(status), "")
     daemon.end()
     program.close()
@@ -75,9 +77,9 @@ def secrets_and_rights(checks, bench):
 
 
 def traced(checks, bench):
-    """A process whose end somebody keeps from the agent holds nothing up."""
+    """A delivery child that a tracer keeps from ending delays nothing."""
     if os.getuid() != 0:
-        print("# skipped: nobody may trace what delivers (not root)")
+        print("# skipped: only root may trace the delivery child")
         return
     server = SentryServer(sentry_server.never)
     daemon = Daemon(bench, "traced")
@@ -89,14 +91,14 @@ def traced(checks, bench):
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p,
                        ctypes.c_void_p]
-    checks.ok("what delivers is traced", ptrace(
+    checks.ok("delivery child is traced", ptrace(
         PTRACE_SEIZE, child, None, None) == 0, ctypes.get_errno())
     os.kill(child, signal.SIGKILL)
-    checks.ok("the agent answers while its end is kept from it",
+    checks.ok("agent answers while the child cannot end",
               daemon.until(lambda: daemon.status()["deliveries_failed"] == 1,
                            20), daemon.log_text()[-300:])
     os.waitpid(child, 0)
-    checks.ok("then it is gone", daemon.until(
+    checks.ok("delivery child is gone without its tracer", daemon.until(
         lambda: not delivering_children(daemon), 10), "")
     daemon.end()
     program.close()
@@ -111,10 +113,10 @@ def embedded_ones_wait_as_long_as_asked(checks, bench):
     until(lambda: server.requests)
     began = time.monotonic()
     request(program, "nap 60")
-    time.sleep(1)  # in which the second one would be on its way
+    time.sleep(1)  # time in which the second transaction would be sent
     server.script = accept
     answer = program.say("flush 20000")
-    checks.ok("embedded: 429: it and what comes after it wait as long as "
+    checks.ok("embedded: 429: this and later transactions wait as long as "
               "asked", answer == ["0"] and program.status()["delivered"] == 2
               and time.monotonic() - began > 3 and len(server.requests) == 3,
               (answer, time.monotonic() - began, len(server.requests)))
@@ -123,7 +125,7 @@ def embedded_ones_wait_as_long_as_asked(checks, bench):
 
 
 def agents_that_return(checks, bench, name="return", config=""):
-    """What was kept meanwhile is told, though nobody sampled it."""
+    """Transactions of the time without an agent arrive, without samples."""
     daemon = Daemon(bench, name, config)
     folder = Folder(bench, f"{name}-out")
     program = Program(bench, mode="agent", socket=daemon.socket,
@@ -133,32 +135,32 @@ def agents_that_return(checks, bench, name="return", config=""):
                        "endspan", "endtask")[0] for _ in range(3)]
     daemon.start()
     found = folder.wait(3)
-    checks.ok(f"{name}: what was kept without an agent is delivered",
+    checks.ok(f"{name}: transactions kept without an agent are delivered",
               answers == ["1"] * 3 and len(found) == 3,
               (answers, folder.names(), daemon.log_text()[-600:]))
     said = [[span["description"] for span in envelope.transaction["spans"]]
             for envelope in found]
-    checks.ok(f"{name}: with what it said then",
+    checks.ok(f"{name}: delivered transactions have the texts of that time",
               all("kept" in spans for spans in said), said)
     request(program, "burn 2000", name="GET_/later")
     found = folder.wait(4)
-    told = [(envelope.transaction["transaction"], bool(envelope.profile))
+    names = [(envelope.transaction["transaction"], bool(envelope.profile))
             for envelope in found]
-    checks.ok(f"{name}: without a profile; with one once it is sampled again",
-              sorted(told) == [("GET_/cart", False)] * 3 +
-              [("GET_/later", True)], told)
+    checks.ok(f"{name}: transactions have a profile once it is sampled again",
+              sorted(names) == [("GET_/cart", False)] * 3 +
+              [("GET_/later", True)], names)
     check_wrong(checks, name, found)
     program.close()
     daemon.end()
 
 
 def slow_agents_that_return(checks, bench):
-    """The first ticks come late, and short transactions between two."""
+    """The agent's first ticks come late; short transactions between ticks."""
     agents_that_return(checks, bench, "slow", "sampling: { hz = 3; };")
 
 
 def agents_that_answer_late(checks, bench):
-    """Asked again, they have done it already."""
+    """The agent is asked twice for one delivery: it must deliver once."""
     daemon = Daemon(bench, "late")
     folder = Folder(bench, "late-out")
     program = Program(bench, mode="agent", socket=daemon.socket,
@@ -168,15 +170,16 @@ def agents_that_answer_late(checks, bench):
     for round_number in range(3):
         os.kill(daemon.child.pid, signal.SIGSTOP)
         request(program, "burn 20", name=f"GET_/late{round_number}")
-        time.sleep(1.6)  # 1 s is waited for an answer
+        time.sleep(1.6)  # the library waits 1 s for an answer
         os.kill(daemon.child.pid, signal.SIGCONT)
         folder.wait(2 + round_number)
     program.say("flush 10000")
     time.sleep(1)
-    told = [envelope.transaction["transaction"] for envelope in folder.wait(4)]
-    checks.ok("an agent that answers too late delivers once", sorted(told) ==
+    names = [envelope.transaction["transaction"]
+             for envelope in folder.wait(4)]
+    checks.ok("an agent that answers too late delivers once", sorted(names) ==
               ["GET_/cart"] + [f"GET_/late{i}" for i in range(3)],
-              (told, program.log_text(), daemon.log_text()[-600:]))
+              (names, program.log_text(), daemon.log_text()[-600:]))
     program.close()
     daemon.end()
 
@@ -204,8 +207,8 @@ def what_stop_gives_up_is_counted(checks, bench):
     server.close()
 
 
-def slow_servers_keep_nobody_waiting(checks, bench):
-    """Of one user: a server that hangs, and everything else."""
+def hanging_server_delays_no_other_delivery(checks, bench):
+    """One user's server hangs; deliveries to other destinations go on."""
     server = SentryServer(sentry_server.never)
     daemon = Daemon(bench, "slow-server")
     folder = Folder(bench, "slow-server-out")
@@ -221,8 +224,8 @@ def slow_servers_keep_nobody_waiting(checks, bench):
     folder.wait(1)
     second.end("abort")
     found = folder.wait(2)
-    checks.ok("a server that hangs keeps other destinations waiting for "
-              "nothing, and last words neither",
+    checks.ok("server that hangs delays neither other destinations nor "
+              "crashes",
               len(found) == 2 and time.monotonic() - began < 10,
               (folder.names(), daemon.log_text()[-800:]))
     first.close()
@@ -230,7 +233,7 @@ def slow_servers_keep_nobody_waiting(checks, bench):
     daemon.end()
 
 
-def slices_say_whose_they_are(checks, bench):
+def slices_have_release_and_environment(checks, bench):
     for mode in ("agent", "embedded"):
         daemon = Daemon(bench, f"whose-{mode}")
         folder = Folder(bench, f"whose-{mode}-out")
@@ -240,16 +243,16 @@ def slices_say_whose_they_are(checks, bench):
         program.run("burn 300")
         answers = [program.say("upload 250"),
                    program.say(f"write 250 {folder.path}/written.envelope")]
-        checks.ok(f"{mode}: slices are uploaded and written",
+        checks.ok(f"{mode}: slices are uploaded and written to files",
                   answers == [["0"]] * 2, answers)
         found = folder.wait(2)
-        checks.ok(f"{mode}: with release and environment in both items",
+        checks.ok(f"{mode}: slices have release and environment in both items",
                   [(item.get("release"), item.get("environment"))
                    for envelope in found
                    for item in (envelope.transaction, envelope.profile)] ==
                   [("shop@1.0", "test")] * 4,
                   [envelope.transaction for envelope in found])
-        checks.ok(f"{mode}: and are slices, not transactions", all(
+        checks.ok(f"{mode}: uploads of slices are no transactions", all(
             envelope.transaction["transaction"] == "transact"
             for envelope in found),
             [envelope.transaction["transaction"] for envelope in found])
@@ -259,7 +262,7 @@ def slices_say_whose_they_are(checks, bench):
 
 
 def uploads_behind_a_transaction(checks, bench):
-    """Due at once, while the worker has another one in hand."""
+    """Slices that are due while the worker handles a transaction."""
     for mode in ("agent", "embedded"):
         daemon = Daemon(bench, f"behind-{mode}")
         folder = Folder(bench, f"behind-{mode}-out")
@@ -273,13 +276,14 @@ def uploads_behind_a_transaction(checks, bench):
                       "ago arrive", program.say("flush 5000") == ["0"],
                       program.status())
         found = folder.wait(9)
-        checks.ok(f"{mode}: all arrive", len(found) == 9, folder.names())
+        checks.ok(f"{mode}: all slices and transactions arrive",
+                  len(found) == 9, folder.names())
         program.close()
         daemon.end()
 
 
 def agents_that_are_restarted(checks, bench):
-    """What they have accepted arrives, and so does what a crash leaves."""
+    """Transactions that the agent accepted arrive, and so do crashes."""
     daemon = Daemon(bench, "restarted")
     folder = Folder(bench, "restarted-out")
     program = Program(bench, mode="agent", socket=daemon.socket,
@@ -290,10 +294,10 @@ def agents_that_are_restarted(checks, bench):
         kept += answers.count("1")
         daemon.end()
         daemon.start()
-    checks.ok("an agent that leaves delivers what it has accepted, the next "
-              "one what it has not", kept == 40 and len(folder.wait(kept)) ==
+    checks.ok("ending agent delivers what it accepted, the next one the rest",
+              kept == 40 and len(folder.wait(kept)) ==
               kept, (kept, len(folder.names()), daemon.log_text()[-600:]))
-    checks.ok("none is told to be lost", "undelivered" not in
+    checks.ok("log reports no lost transaction", "undelivered" not in
               daemon.log_text(), daemon.log_text()[-600:])
     program.run("burn 300")
     pidfd = os.pidfd_open(program.pid)
@@ -302,20 +306,20 @@ def agents_that_are_restarted(checks, bench):
     daemon.end()
     found = folder.wait(kept + 1)
     ops = [envelope.trace()["op"] for envelope in found]
-    checks.ok("a crash just before it leaves arrives, too",
+    checks.ok("crash just before the agent's end arrives",
               ops.count("crash") == 1, (ops[-3:], daemon.log_text()[-900:]))
     os.close(pidfd)
     program.close()
 
 
 def arrives(server, program):
-    """One transaction of it, at a server."""
+    """One transaction of the program arrives at the server."""
     request(program, "nap 60")
     return until(lambda: server.requests, 10)
 
 
-def authorities_of_ones_own(checks, bench):
-    """A server whose certificate only ca_file vouches for."""
+def private_authorities(checks, bench):
+    """A server whose certificate is signed by the authority in ca_file."""
     authority = sentry_server.Authority(bench.path("authority"))
     tls = authority.context("private")
     own = f'upload: {{ ca_file = "{authority.certificate}"; }};'
@@ -331,17 +335,18 @@ def authorities_of_ones_own(checks, bench):
                           destination=dsn_of(server, "https"), **options,
                           **EVERY)
         if is_trusted:
-            checks.ok(f"{name}: it arrives", arrives(server, program),
+            checks.ok(f"{name}: transaction arrives", arrives(server, program),
                       program.log_text() + daemon.log_text()[-400:])
         else:
             request(program, "nap 60")
-            checks.ok(f"{name}: who is not known gets nothing, and it is told",
+            checks.ok(f"{name}: unknown server gets nothing, and the log "
+                      f"says why",
                       until(lambda: "ca_file" in program.log_text() +
                             daemon.log_text()) and not server.requests,
                       program.log_text() + daemon.log_text()[-400:])
         if config:
             program.child.send_signal(signal.SIGSEGV)
-            checks.ok(f"{name}: and a crash", until(
+            checks.ok(f"{name}: crash arrives", until(
                 lambda: len(server.requests) == 2), daemon.log_text()[-400:])
         program.close()
         daemon.end()
@@ -350,13 +355,15 @@ def authorities_of_ones_own(checks, bench):
 
 
 def plain_http_to_another_machine(checks, bench):
-    """0.0.0.0 is this machine, but nobody knows by looking at it."""
+    """0.0.0.0 is this machine, but the address does not show it: plain http
+    needs upload.allow_http."""
     allowed = "upload: { allow_http = true; };"
     server = SentryServer()
     daemon = Daemon(bench, "plain", allowed)
     destination = dsn_of(server, host="0.0.0.0")
     program = Program(bench, mode="embedded", destination=destination)
-    checks.ok("it has to be asked for", program.started == -22 and
+    checks.ok("plain http to another machine is refused",
+              program.started == -22 and
               "FGTRACE_UPLOAD_ALLOW_HTTP" in program.log_text(),
               program.log_text())
     program.close()
@@ -364,7 +371,8 @@ def plain_http_to_another_machine(checks, bench):
         del server.requests[:]
         program = Program(bench, mode=mode, socket=daemon.socket, allow_http=1,
                           destination=destination, **EVERY)
-        checks.ok(f"{mode}: it arrives then", arrives(server, program),
+        checks.ok(f"{mode}: transaction arrives where plain http is allowed",
+                  arrives(server, program),
                   program.log_text() + daemon.log_text()[-400:])
         program.close()
     daemon.end()
@@ -374,7 +382,7 @@ def plain_http_to_another_machine(checks, bench):
                       destination=destination, **EVERY)
     del server.requests[:]
     request(program, "nap 60")
-    checks.ok("an agent that may not does not", until(
+    checks.ok("agent without allow_http sends nothing", until(
         lambda: "upload.allow_http" in daemon.log_text()) and
         not server.requests, daemon.log_text()[-400:])
     program.close()
@@ -384,9 +392,10 @@ def plain_http_to_another_machine(checks, bench):
 
 GROUPS = (secrets_and_rights, traced, embedded_ones_wait_as_long_as_asked,
           what_stop_gives_up_is_counted, agents_that_return,
-          slow_agents_that_return, agents_that_answer_late, slow_servers_keep_nobody_waiting,
-          agents_that_are_restarted, slices_say_whose_they_are, uploads_behind_a_transaction,
-          authorities_of_ones_own, plain_http_to_another_machine)
+          slow_agents_that_return, agents_that_answer_late,
+          hanging_server_delays_no_other_delivery, agents_that_are_restarted,
+          slices_have_release_and_environment, uploads_behind_a_transaction,
+          private_authorities, plain_http_to_another_machine)
 
 if __name__ == "__main__":
     run_groups(GROUPS)

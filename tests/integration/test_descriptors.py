@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that choose the numbers of their descriptors, or close those that
-they did not open, while they record themselves: theirs stay theirs, and they
-end. test_descriptors.py BUILD"""
+they did not open, while they record themselves. Their own files stay
+undamaged, and the programs end. test_descriptors.py BUILD"""
 import os
 import re
 import resource
@@ -14,8 +14,8 @@ from kit.library_bench import Host, Installation
 
 PATIENCE_S = 20
 
-# What goes through the descriptors that it has then arrives, in it and in its
-# child.
+# Closes all descriptors, then checks that its pipes work, and that its child
+# has them.
 CLOSER = """
 import os, sys, time
 time.sleep(0.3)
@@ -36,8 +36,8 @@ print(lost, os.waitpid(child, 0)[1])
 """
 
 
-# Has its own files under all numbers that others may have had. A number that
-# is given to an open(2) of another thread at this moment is EBUSY: dup2(2).
+# Puts its own files under all numbers, also those of the recorder. dup2 fails
+# with EBUSY while an open(2) of another thread gets the same number.
 TAKER = """
 import os, time
 def take(source, number):
@@ -68,7 +68,7 @@ print(os.waitpid(child, 0)[1])
 
 
 def run(bench, name, command):
-    """What it says; None if it does not end. And its folded stacks."""
+    """Its output, None if it does not end; and its folded stacks."""
     out = bench.path(f"{name}.folded")
     try:
         result = subprocess.run(
@@ -95,15 +95,17 @@ def scripts(checks, bench):
             f"(cat <&{number}; echo sub) 2>&1"])
         if said != "one\ntwo\nsub\n":
             wrong.append((number, said))
-    checks.ok("a script reads from the number that it chose", not wrong, wrong)
+    checks.ok("script reads from the descriptor that it chose",
+              not wrong, wrong)
     said, _ = run(bench, "writes", [
         "bash", "-c", "exec 5>lines; sleep 0.15; echo a >&5; (echo b >&5); "
         "ls two >&5; cat lines"])
-    checks.ok("and writes to it", said == "a\nb\ntwo\n", said)
+    checks.ok("script writes to the descriptor that it chose",
+              said == "a\nb\ntwo\n", said)
     said, stacks = run(bench, "waits", [
         "bash", "-c", "exec 4<>fifo; sleep 0.3; read -t 0.3 -u 4 line; "
         "echo end"])
-    checks.ok("no thread waits for what it has there",
+    checks.ok("recorder's threads do not wait for the script's FIFO",
               said == "end\n" and stacks != "", (said, stacks))
 
 
@@ -111,15 +113,16 @@ def daemons(checks, bench):
     for end in (64, 256, 5000):
         said, stacks = run(bench, f"closes.{end}",
                            [sys.executable, "-c", CLOSER, str(end)])
-        checks.ok(f"a program that closes 3 to {end} keeps what it opens",
+        checks.ok(f"program that closes 3 to {end} keeps what it opens",
                   said == "[] 0\n", said)
-        checks.ok(f"and its stacks ({end})", "_PyEval" in stacks,
+        checks.ok(f"program that closes 3 to {end} keeps its stacks",
+                  "_PyEval" in stacks,
                   stacks[:300])
 
 
 def reuse(checks, bench):
     said, _ = run(bench, "takes", [sys.executable, "-c", TAKER])
-    checks.ok("a child keeps files that have the numbers that ours had",
+    checks.ok("child keeps its files at the numbers of the recorder's",
               said and said.startswith("0\n"), said)
 
 
@@ -129,7 +132,7 @@ def read(path):
 
 
 def descriptors_of(pid, least=256):
-    """The files that have large numbers; of memfds one of each."""
+    """Files at numbers of at least this; each memfd is listed once."""
     names = []
     for number in map(int, os.listdir(f"/proc/{pid}/fd")):
         if number < least:
@@ -154,26 +157,27 @@ def recording_goes_on(checks, bench):
         host.say("load")
         host.say("burn 1500")  # until their files are open
         host.say("close")
-        host.say("burn 2500")  # it is looked for once a second
+        host.say("burn 2500")  # the recorder looks for its files once a second
         host.say("span after_closing")
         host.say("burn 100")
         out = bench.path(f"closed.{mode}")
         result = host.say(f"write 1000 {out}")
-        checks.ok(f"{mode}: slices of what comes after that",
+        checks.ok(f"{mode}: slices are written after the program closed all",
                   result == [0] * 8, (result, host.say("status")))
         stacks = re.findall(r"main;.*burn_in_host.* (\d+)$",
                             read(f"{out}.5"), re.M)
-        checks.ok(f"{mode}: whole stacks", sum(map(int, stacks)) > 60,
+        checks.ok(f"{mode}: stacks are whole", sum(map(int, stacks)) > 60,
                   read(f"{out}.5")[:600])
         if mode == "embedded":
             files = descriptors_of(host.child.pid)
-            checks.ok("each image has its own file again, and the memfds are "
+            checks.ok("images have their files again, and the memfds are "
                       "there", len(files) == len(set(files)) and
                       any("libresolv" in each for each in files) and
                       any("libm.so" in each for each in files) and
                       any("fgtrace-spans" in each for each in files), files)
-        checks.ok(f"{mode}: spans", "after_closing" in read(f"{out}.1"))
-        checks.ok(f"{mode}: and it is said that all is well",
+        checks.ok(f"{mode}: slice has spans",
+                  "after_closing" in read(f"{out}.1"))
+        checks.ok(f"{mode}: status reports no fault",
                   host.say("status")[:3] ==
                   [0, 2 if mode == "embedded" else 1, 1],
                   host.say("status"))
@@ -182,13 +186,13 @@ def recording_goes_on(checks, bench):
 
 
 def threads_files(pid):
-    """Those that the recorder keeps, of threads."""
+    """The files of threads in /proc that the recorder keeps open."""
     return [name for name in descriptors_of(pid, 0)
             if re.search(r"/task/\d+/", name)]
 
 
 def samples_of(host, path, ms):
-    """Of threads that began late, in the last ms; the folded stacks."""
+    """Number of samples of late threads in the last ms; the folded stacks."""
     host.say(f"write {ms} {path}")
     stacks = read(f"{path}.5")
     found = re.findall(r"late_in_host.* (\d+)$", stacks, re.M)
@@ -196,8 +200,8 @@ def samples_of(host, path, ms):
 
 
 def none_left(checks, bench):
-    """A program that has no number left, and then again takes those that it
-    is given back."""
+    """A program that uses all descriptors, and then also takes those that
+    the recorder gives back."""
     program, why = Installation(bench).compile("host.c", "host", ["cc"],
                                                "-std=c99", "-pedantic")
     if not program:
@@ -207,26 +211,27 @@ def none_left(checks, bench):
     host.start("/nowhere", "embedded")
     host.say("burn 300")
     kept = threads_files(host.pid)
-    for _ in range(3):  # it is looked for once a second, and opens some itself
+    for _ in range(3):  # the recorder looks once a second, and opens some
         host.say("fill")
         host.say("burn 1200")
-    checks.ok("what the recorder keeps for its convenience is given back, "
-              "though it needs nothing", kept and not threads_files(host.pid),
+    checks.ok("recorder gives its spare descriptors back to a full program",
+              kept and not threads_files(host.pid),
               (kept, threads_files(host.pid)))
     host.say("spawn 5000")
     text = " ".join(map(str, host.say("status")))
-    checks.ok("the status reports it", "no file descriptor left" in text, text)
+    checks.ok("status reports that no descriptor is left",
+              "no file descriptor left" in text, text)
     host.say("free")
     host.say("burn 2000")
     found, stacks = samples_of(host, bench.path("short"), 1000)
-    checks.ok("once there is one, threads that began are recorded",
+    checks.ok("new threads are recorded once a descriptor is free",
               found > 20, stacks[:600])
     host.say("burn 10500")
     text = " ".join(map(str, host.say("status")))
-    checks.ok("and nothing is said any more",
+    checks.ok("status no longer reports missing descriptors",
               "no file descriptor left" not in text, text)
     host.say("burn 500")
-    checks.ok("its files are kept again", threads_files(host.pid),
+    checks.ok("recorder keeps files of threads again", threads_files(host.pid),
               descriptors_of(host.pid, 0))
     host.end()
 

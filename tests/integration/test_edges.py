@@ -3,20 +3,22 @@
 
 usage: test_edges.py BUILD [SECONDS [--short]]
 
-A program writes down when it goes to sleep and when it is back; a recording
-of it is compared with that. Its clock is read outside the call: it leaves its
-CPU shortly after the first reading, and gets one again shortly before the
-second. Where somebody else had that CPU, the distance is the scheduler's and
-not an error of the trace: so not every edge need be within the limit, and of
-few blocks a single one says little: all scenarios together are held to it. Nor
-is it where a program that slept for long is slow to begin, with cold caches on
-a processor that slept, too: the longer the sleep, the later the second reading
-may be. (By ticks alone, next to no edge would be within any of these limits.)
+A program writes down the time before and after each sleep; a recording of it
+is compared with these times. The program reads its clock outside the call: it
+leaves its CPU shortly after the first reading, and gets one shortly before the
+second. Two delays are not errors of the trace:
 
-A tick tells of one block at most: the one that the thread was in. Of short
-sleeps between two ticks nothing is recorded, so fewer blocks than sleeps are
-right: one for each tick that fell into a sleep, two of which never fall into
-the same one if it is shorter than a period.
+* Another process had the CPU. So not every edge must be within the limit, and
+  because a scenario has few blocks, the stricter limit is for all together.
+* After a long sleep caches are cold and the processor slept, too: the longer
+  the sleep, the later the second reading may be.
+
+(By ticks alone, almost no edge would be within any of these limits.)
+
+A tick records one block at most: the one that the thread is in. Short sleeps
+between two ticks are not recorded, so fewer blocks than sleeps are right: one
+for each tick that fell into a sleep. Two ticks never fall into one sleep that
+is shorter than a period.
 
 With --short only the first two of the scenarios.
 """
@@ -29,13 +31,13 @@ from kit import check_chrome_trace, strict
 from kit.harness import Bench, Checks, read_until
 
 LIMIT_US = 50
-# On a busy machine the program does not go to sleep when it says so.
+# Below 100 %: on a busy machine a program sleeps later than it reads its clock.
 PERIOD_MS = 1000 / 101
 # Work and sleep, in ms.
 SCENARIOS = ((4, 3), (7, 3), (20, 200), (1, 40))
-# Until it reads its clock after a sleep of so many ms.
+# Sleep in ms → how late the program may read its clock after it.
 WAKE_LIMITS_US = {3: LIMIT_US, 40: 2 * LIMIT_US, 200: 4 * LIMIT_US}
-# Of the blocks, with both edges within the limits: of a scenario, and of all.
+# Share of blocks with both edges within the limits: of a scenario, and of all.
 LEAST, LEAST_OF_ALL = 0.8, 0.95
 
 
@@ -51,8 +53,8 @@ def is_bpf_there(bench):
 
 
 def blocks_of(trace):
-    """[(begin, end), …] in ns of CLOCK_MONOTONIC; what the slice's ends cut is
-    left out."""
+    """[(begin, end), …] in ns of CLOCK_MONOTONIC; blocks that the ends of the
+    slice cut are left out."""
     start = int(trace["otherData"]["monotonic_clock_of_ts_0_ns"])
     depth = 0
     spans = []
@@ -101,7 +103,7 @@ def record(bench, work, sleep, seconds):
 
 
 def check_scenario(checks, bench, work, sleep, seconds, ret_counts):
-    """Keeps how many of how many blocks were within the limits."""
+    """Adds (blocks within the limits, all blocks) to the results."""
     tag = f"{sleep} ms every {work + sleep} ms"
     trace, naps = record(bench, work, sleep, seconds)
     blocks = blocks_of(trace)
@@ -114,7 +116,7 @@ def check_scenario(checks, bench, work, sleep, seconds, ret_counts):
         if errors else 0
     begin, end = blocks[0][0], blocks[-1][1]
     slept = sum(begin <= nap[0] and nap[1] <= end for nap in naps)
-    # The share of sleeps into which a tick falls.
+    # The share of sleeps that contain a tick.
     expected = slept * min(1, sleep / PERIOD_MS)
     print(f"# {tag}: {good} of {len(blocks)} blocks within the limits, "
           f"median {middle:.1f} µs; {slept} sleeps, "
@@ -123,9 +125,9 @@ def check_scenario(checks, bench, work, sleep, seconds, ret_counts):
     checks.ok(f"{tag}: most blocks have both edges within the limits",
               len(blocks) >= 5 and good >= LEAST * len(blocks),
               f"{good} of {len(blocks)}, wrong by {wrong[:8]}")
-    checks.ok(f"{tag}: each block is a sleep of its own", shared == 0,
+    checks.ok(f"{tag}: no two blocks are the same sleep", shared == 0,
               f"{shared} share one")
-    checks.ok(f"{tag}: as many blocks as ticks tell of",
+    checks.ok(f"{tag}: number of blocks is that of sleeps with a tick",
               abs(len(blocks) - expected) <= 2 + 0.15 * expected,
               f"{len(blocks)} blocks, {expected:.0f} expected")
 
@@ -137,7 +139,7 @@ def main():
     try:
         has_bpf, why = is_bpf_there(bench)
         if not has_bpf:
-            print("skipped: the kernel tells of no context switches here: "
+            print("skipped: no context switches from this kernel: "
                   + why)
             return
         counts = {}

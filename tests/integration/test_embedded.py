@@ -3,7 +3,7 @@
 
 usage: test_embedded.py BUILD [SECONDS [--short] [PART…]]
 
-Real programs behave as without it, slices agree with what programs know of
+Real programs behave as without it, slices agree with what programs record about
 themselves, no call ends early; as root and as an ordinary user. With --short
 only two scenarios are compared.
 """
@@ -25,12 +25,12 @@ LIBRARIES = ("libfgtrace.so.0", "fgtrace/libfgtrace-embed.so")
 USUAL_SECONDS = 12
 PROGRAMS = ("truth-fp", "truth-nofp", "blockers", "crowd", "throwers")
 CROWD = 200
-# Timers on CPU time are looked at when the kernel ticks: what a thread did is
-# known some milliseconds off, which tells where phases are as short as these.
+# The kernel looks at timers on CPU time at its own ticks: a sample is some
+# milliseconds late, an error that shows in phases as short as these.
 LIMITS = {"shares": 0.025, "bursts": 0.025, "kinds": 0.02, "callers": 0.015,
           "pool": 0.03, "pair": 0.04}
-# Time-outs of sockets end with a tick of the kernel: what such a thread then
-# does for less than until the next one is never seen by a timer.
+# Time-outs of sockets end with a tick of the kernel: work after one that ends
+# before the next tick is never seen by a timer.
 IN_STEP_WITH_KERNEL = {"recv"}
 
 
@@ -66,7 +66,7 @@ class Stage:
         return changed
 
     def run(self, command, out, as_nobody=False, hz=0, timeout=120, **more):
-        """The program alone is recorded, not setpriv."""
+        """Runs the program; it is recorded, setpriv is not."""
         changed = [f"{name}={value}" for name, value
                    in self.environment(out, hz).items()]
         return subprocess.run(
@@ -111,7 +111,7 @@ def compare_truth(checks, stage, variant, scenario, seconds, as_nobody):
                    slack_of(seconds, USUAL_SECONDS), True)
 
 
-# ---- Programs that must not notice ----------------------------------------
+# ---- Programs that must not change ----------------------------------------
 
 def check_blockers(checks, stage, as_nobody, *arguments):
     who = "nobody" if as_nobody else "root"
@@ -119,9 +119,9 @@ def check_blockers(checks, stage, as_nobody, *arguments):
     result = stage.run([stage.program("blockers"), "4", *arguments], out,
                        as_nobody, hz=1000)
     kind = " ".join(arguments) or "17 calls"
-    checks.ok(f"{kind} at 1000 Hz as {who}: none ends early or with EINTR",
+    checks.ok(f"{kind} at 1000 Hz as {who}: no call ends early or with EINTR",
               result.returncode == 0, result.stdout + result.stderr)
-    checks.ok(f"{kind} at 1000 Hz as {who}: recorded",
+    checks.ok(f"{kind} at 1000 Hz as {who}: program is recorded",
               os.path.exists(out), result.stderr)
 
 
@@ -158,9 +158,9 @@ def check_crowd(checks, stage):
     checks.ok(f"{CROWD} blocked threads are all there",
               sum(counts) >= CROWD * 3 * 101, f"{sum(counts)} samples")
     busy = states.get("running", 0) / max(1, sum(states.values()))
-    checks.ok("one of them runs, the others are blocked",
+    checks.ok("one thread runs, the others are blocked",
               0.5 / CROWD < busy < 2.5 / CROWD, str(states))
-    checks.ok("no thread of the library is in it", not
+    checks.ok("no thread of the library is in the slice", not
               {"fgt-sampler", "fgt-library"} & set(samples.by_thread),
               str(set(samples.by_thread)))
 
@@ -172,7 +172,7 @@ def has_handler(pid, number):
 
 
 def check_early_signal(checks, stage):
-    """As soon as there is a handler, which is before there is a recorder."""
+    """SIGUSR2 as soon as there is a handler: the recorder starts later."""
     out = stage.path("early.folded")
     child = stage.start(
         [stage.program("crowd"), "1", "2", "10", "60"], out)
@@ -208,7 +208,7 @@ def check_redis(checks, stage):
          "set,get,lpush"], capture_output=True, text=True, timeout=120)
     child.terminate()
     _, error = child.communicate(timeout=30)
-    checks.ok("redis-server serves, and ends as it should",
+    checks.ok("redis-server serves, and ends normally",
               load.returncode == 0 and child.returncode == 0, error)
     if not checks.ok("redis-server leaves a trace", os.path.exists(out),
                      error):
@@ -249,7 +249,7 @@ except ChildProcessError:
 def check_python(checks, stage):
     out = stage.path("python.folded")
     result = stage.run([sys.executable, "-c", PYTHON], out)
-    checks.ok("python3 with threads and children does as ever",
+    checks.ok("python3 with threads and children behaves as without us",
               result.stdout == "['42', '42', '42'] ['', '', ''] 7\n"
               "no other child\n" and result.returncode == 0,
               result.stdout + result.stderr)
@@ -267,7 +267,7 @@ def check_python(checks, stage):
 
 def check_settings(checks, stage):
     result = stage.run(["/bin/true"], stage.path("x.unknown"))
-    checks.ok("a name that tells no format is complained of, the program runs",
+    checks.ok("name without a known format is logged, and the program runs",
               result.returncode == 0 and ".trace.json" in result.stderr,
               result.stderr)
     alone = {**os.environ,
@@ -296,7 +296,7 @@ def check_settings(checks, stage):
     del os.environ["FGTRACE_SECONDS"]
     samples = stage.samples(out)
     span = max(s[-1][0] for s in samples.by_thread.values())
-    checks.ok("FGTRACE_SECONDS is how far back it goes",
+    checks.ok("slice reaches back FGTRACE_SECONDS",
               0.5e9 < span < 2.5e9, f"{span / 1e9} s")
 
 
@@ -314,7 +314,8 @@ def check_folders(checks, stage):
         result = stage.run(["/bin/sleep", "0.3"], f"{folder}/x.fgt",
                            as_nobody=True)
         line = result.stderr.split("\n", maxsplit=1)[0]
-        checks.ok(f"{cause}: the first line says so and what would help",
+        checks.ok(f"{cause}: first line of the log has the cause and the "
+                  f"remedy",
                   result.returncode == 0 and remedy in line and
                   line.startswith(f"fgtrace: {folder}: {cause}"),
                   result.stderr)

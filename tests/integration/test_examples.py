@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples and the README's program, built as anybody would build them.
+"""The examples and the README's program, built as a user builds them.
 
 usage: test_examples.py BUILD
 
 Against the installed library, by pkg-config and by strict compilers; then they
-run with an agent and without one, and upload to a server of the test's own,
-where what arrives is looked at.
+run with an agent and without one, and upload to the test's server, which
+checks what arrives.
 """
 import json
 import os
@@ -59,7 +59,7 @@ class Envelope:
 
 
 class Place:
-    """Where it all happens: the installed library, an agent, a server."""
+    """The installed library, an agent, a server."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -73,7 +73,7 @@ class Place:
         _, self.socket = bench.daemon("agent")
 
     def env(self, mode):
-        """Of a program that records in this mode."""
+        """Environment of a program that records in this mode."""
         socket = self.socket if mode == "agent" else \
             self.bench.path("absent.sock")
         return {**self.environment, "FGTRACE_SOCKET": socket,
@@ -92,11 +92,11 @@ class Place:
         return out if result.returncode == 0 else None
 
     def arrived(self, count, seconds=20):
-        """Waits for so many envelopes; takes all that came."""
+        """Waits for count envelopes; takes all that came."""
         until = time.monotonic() + seconds
         while len(self.server.requests) < count and time.monotonic() < until:
             time.sleep(0.1)
-        time.sleep(0.3)  # one that must not come
+        time.sleep(0.3)  # an envelope that must not come
         taken, self.server.requests = self.server.requests, []
         return [Envelope(self.bench, request) for request in taken]
 
@@ -121,7 +121,7 @@ def ask_all(port):
                  **{"sentry-trace": f"{TRACE}-00f067aa0ba902b7-1"})
     for other in others:
         other.join()
-    time.sleep(1.2)  # the gap between two kept ones
+    time.sleep(1.2)  # the gap between two transactions that are kept
     return status, get(port, "/error")
 
 
@@ -212,7 +212,7 @@ def test_python_host(place, mode):
 
 
 def read_readme():
-    """The program and its two commands, as they stand in the README."""
+    """The program and its two commands in the README."""
     with open(f"{ROOT}/README.md", encoding="utf-8") as file:
         text = file.read()
     part = text.partition("\n## The library\n")[2].partition("\n## ")[0]

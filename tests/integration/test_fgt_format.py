@@ -3,8 +3,8 @@
 
 usage: test_fgt_format.py BUILD
 
-A reader that was written from that page (read_fgt.py) finds the same stacks and
-the same time of each thread as the agent, and refuses what the agent refuses.
+A reader written from that page (read_fgt.py) finds the same stacks and the same
+time of each thread as the agent, and refuses the same files.
 """
 import glob
 import os
@@ -56,7 +56,7 @@ def compare(bench, name, data):
 
 
 def test_example():
-    """The hexdump of the page is the file, and the reader sees what it says."""
+    """The hexdump of the page is the file, and the reader finds its contents."""
     page = read(os.path.join(TOP, "ringbuf", "README.md")).decode()
     rows = re.findall(r"^([0-9a-f]{3})  ((?:[0-9a-f]{2} +)+)\|", page, re.M)
     data = bytes.fromhex("".join(row for _, row in rows))
@@ -73,7 +73,8 @@ def test_example():
 
 
 def test_damage(bench, data):
-    """Both refuse a file that is cut short, and agree about other damage."""
+    """Agent and reader refuse a file that is cut short, and agree about other
+    damage."""
     ok("every cut is refused",
        not any(is_readable(data[:end]) for end in range(len(data))))
     ok("bytes behind the end are refused", not is_readable(data + b"\0"))

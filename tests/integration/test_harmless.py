@@ -3,9 +3,9 @@
 
 usage: test_harmless.py BUILD [SECONDS]
 
-The probe of 17 blocking calls under a daemon, as root and as an ordinary
-user; programs that fork, exec, get signals, stop and die print and return
-what they do alone.
+The probe of 17 blocking calls runs under a daemon, as root and as an ordinary
+user. Programs that fork, exec, get signals, stop and die must print and return
+the same as without a sampler.
 """
 import os
 import subprocess
@@ -39,7 +39,7 @@ def check_blockers(checks, who, folder, socket, as_nobody, seconds):
                   int(calls) > 0 and early == eintr == wrong == "0", line)
     sliced = agent(f"{folder}/fgtrace-agent", socket, as_nobody, "slice",
                    "--last", "3s", "-p", pid, "-f", "folded", "-o", "-")
-    checks.ok(f"{who}: and the probe was really sampled",
+    checks.ok(f"{who}: probe was sampled",
               "block_epoll_wait" in sliced.stdout and
               "block_sigtimedwait" in sliced.stdout,
               sliced.stderr or sliced.stdout[:200])
@@ -60,7 +60,7 @@ def check_behaviours(checks, who, folder, socket, as_nobody):
         attach = agent(f"{folder}/fgtrace-agent", socket, as_nobody, "attach",
                        str(sampled.pid), "--children")
         sampled_text, _ = sampled.communicate(timeout=120)
-        checks.ok(f"{who}: {arguments[0]} as without us",
+        checks.ok(f"{who}: {arguments[0]} as without a sampler",
                   attach.returncode == 0 and
                   sampled_text == alone_text and
                   sampled.returncode == alone.returncode,
@@ -83,10 +83,10 @@ def main():
                 agent=f"{folder}/fgtrace-agent")
             check_blockers(checks, who, folder, socket, as_nobody, seconds)
             check_behaviours(checks, who, folder, socket, as_nobody)
-            checks.ok(f"{who}: the daemon is still there",
+            checks.ok(f"{who}: daemon still runs",
                       daemon.poll() is None, "it ended")
             daemon.terminate()
-            checks.ok(f"{who}: the daemon leaves when asked",
+            checks.ok(f"{who}: daemon ends after SIGTERM",
                       daemon.wait(6) == 0, f"status {daemon.returncode}")
     finally:
         bench.close()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libfgtrace as installed, linked by programs of other people's rules, with a
-real agent. test_library.py BUILD [GROUP…]"""
+"""The installed libfgtrace, linked by programs with other compiler flags, with a
+real agent.  test_library.py BUILD [GROUP…]"""
 import errno
 import os
 import re
@@ -64,23 +64,25 @@ def libraries_show_the_public_names_only(checks, bench):
     checks.ok("shared library exports exactly the header's functions",
               len(names) > 25 and shared == names, shared ^ names)
     static = names_of(place.library("libfgtrace.a"), "-g", "--defined-only")
-    checks.ok("static library shows exactly the same", static == names,
+    checks.ok("static library exports exactly the header's functions",
+              static == names,
               static ^ names)
     dynamic = subprocess.run(
         ["readelf", "-dW", place.library("libfgtrace.so")], text=True,
         capture_output=True, check=True).stdout
     needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
-    checks.ok("it needs libc only", needed <= {"libc.so.6",
+    checks.ok("shared library needs libc only", needed <= {"libc.so.6",
                                                "ld-linux-x86-64.so.2"} and
               "libc.so.6" in needed, needed)
-    checks.ok("what records in the program brings no libm along",
+    checks.ok("recording part needs no libm",
               "libm.so" not in subprocess.run(
                   ["readelf", "-dW",
                    place.library("fgtrace/libfgtrace-embed.so")],
                   text=True, capture_output=True, check=True).stdout)
-    checks.ok("its soname is libfgtrace.so.0", "[libfgtrace.so.0]" in dynamic,
+    checks.ok("soname is libfgtrace.so.0", "[libfgtrace.so.0]" in dynamic,
               dynamic)
-    checks.ok("it is never unloaded", "NODELETE" in dynamic, dynamic)
+    checks.ok("shared library is never unloaded",
+              "NODELETE" in dynamic, dynamic)
     segments = subprocess.run(
         ["readelf", "-lW", place.library("libfgtrace.so")], text=True,
         capture_output=True, check=True).stdout
@@ -133,7 +135,8 @@ def slices_name_their_own_functions(checks, bench):
               [(host.pid, "registered")], targets)
     checks.ok("status counts it", daemon.status()["registered"] == 1)
     result = host.say("status")
-    checks.ok("library's status agrees", result[:4] == [0, 1, 1, "101.0"],
+    checks.ok("library's status agrees with the agent's",
+              result[:4] == [0, 1, 1, "101.0"],
               result)
     host.say("burn 1000")
     path = bench.path("own.fgt")
@@ -141,15 +144,15 @@ def slices_name_their_own_functions(checks, bench):
     checks.ok("slice of a second", result[0] == 0 and
               80 <= result[1] <= 110 and result[2] >= 4, result)
     text = functions_of(bench, path)
-    checks.ok("it shows the program's own functions",
+    checks.ok("slice shows the program's functions",
               "burn_in_host" in text and "sleep_in_host" in text,
               text[-1000:])
     result = host.say("ahead 300")
-    checks.ok("end that lies ahead is waited for",
+    checks.ok("slice with a future end waits for it",
               result[0] == 0 and result[4] >= 300e6 and
               25 <= result[1] <= 32, result)
-    checks.ok("it ends well", host.end() == 0)
-    checks.ok("then no process is sampled", daemon.until(
+    checks.ok("program ends with 0", host.end() == 0)
+    checks.ok("no process is sampled after its end", daemon.until(
         lambda: call(daemon.socket, "targets")["targets"] == []),
         call(daemon.socket, "targets"))
     daemon.end()
@@ -185,7 +188,7 @@ def recorder_behaves_like_a_flight_recorder(checks, bench):
     checks.ok("G6 what happened just before is in it",
               "burn_in_host" in functions_of(bench, path))
     result = host.slice(3)
-    checks.ok("G7 less than two ticks are no slice",
+    checks.ok("G7 slice of less than two ticks fails",
               result[0] == -errno.ENODATA, result)
     other = bench.run("--socket", daemon.socket, "slice", "--last", "1s",
                       "-o", bench.path("other.fgt"))
@@ -206,7 +209,7 @@ def recorder_behaves_like_a_flight_recorder(checks, bench):
         host.say("stop")
     checks.ok("G5 five rounds on one recorder", rounds == [(0, 0)] * 5,
               (rounds, daemon.log_text()[-2000:]))
-    checks.ok("after stop neither thread nor descriptor is left",
+    checks.ok("stop leaves neither thread nor descriptor",
               (host.say("threads")[0], host.say("fds")[0]) == (threads, fds))
     host.end()
     daemon.end()
@@ -220,35 +223,35 @@ def agent_dies_and_comes_back(checks, bench):
     for i in range(2):
         daemon.end(signal.SIGKILL)
         result = host.slice(100)
-        checks.ok("without its agent a slice fails at once",
+        checks.ok("slice without an agent fails at once",
                   result[0] == -errno.ENOTCONN and result[4] < 1e9, result)
         time.sleep(1.5)
         status = host.say("status")
-        checks.ok("status says so", status[2] == 0 and
+        checks.ok("status reports that there is no agent", status[2] == 0 and
                   "fgtrace-agent" in " ".join(map(str, status)), status)
         daemon.start()
-        checks.ok("the library finds it again",
+        checks.ok("library finds the new agent",
                   daemon.until(lambda: host.say("status")[2] == 1),
                   host.say("status"))
         host.say("burn 200")
         result = host.slice(150)
-        checks.ok("and slices", result[0] == 0, result)
+        checks.ok("slice succeeds with the new agent", result[0] == 0, result)
     os.kill(daemon.child.pid, signal.SIGSTOP)
     begun = time.monotonic()
     result = host.slice(100)
     took = time.monotonic() - begun
-    checks.ok("an agent that hangs costs the time-out",
+    checks.ok("slice from a hanging agent fails after the time-out",
               result[0] == -errno.ETIMEDOUT and 1.9 < took < 8,
               (result, took))
     os.kill(daemon.child.pid, signal.SIGCONT)
-    checks.ok("and is used again", daemon.until(
+    checks.ok("agent that hung is used again", daemon.until(
         lambda: host.slice(100)[0] == 0), host.slice(100))
     host.end()
     daemon.end()
 
 
 def lost_socket_is_logged(checks, bench):
-    """As of a program that changes its root or its user after the start."""
+    """The socket's path no longer works, as after chroot or setuid."""
     daemon = Daemon(bench, "way")
     way, aside = bench.path("folder"), bench.path("folder.aside")
     os.symlink(os.path.dirname(daemon.socket), way)
@@ -256,17 +259,17 @@ def lost_socket_is_logged(checks, bench):
     host.start(os.path.join(way, os.path.basename(daemon.socket)))
     host.say("burn 200")
     result = host.slice(100)
-    checks.ok("as long as the socket can be reached there are slices",
+    checks.ok("slice succeeds while the socket can be reached",
               result[0] == 0, result)
     os.rename(way, aside)
     result, status = host.slice(100), host.say("status")
-    checks.ok("then there are none, and the status tells why",
+    checks.ok("slice without the socket fails, and status has the cause",
               result[0] == -errno.ENOTCONN and status[2] == 1 and
               "out of reach: No such file" in " ".join(map(str, status)),
               (result, status))
     os.rename(aside, way)
     result, status = host.slice(100), host.say("status")
-    checks.ok("when it is back there are, and nothing is logged",
+    checks.ok("slice succeeds when the socket is back, and status is clean",
               result[0] == 0 and status[2] == 1 and
               "out of reach" not in " ".join(map(str, status)),
               (result, status))
@@ -282,18 +285,18 @@ def fork_and_death_are_noticed(checks, bench):
     result = host.say("fork")
     checks.ok("child of a fork: -ECHILD, then it starts for itself",
               result == [-errno.ECHILD, 0, 0], result)
-    checks.ok("parent records on", host.slice(100)[0] == 0)
-    checks.ok("child's registration went with it", daemon.until(
+    checks.ok("parent of a fork is still recorded", host.slice(100)[0] == 0)
+    checks.ok("child's registration ends with the child", daemon.until(
         lambda: daemon.status()["registered"] == 1), daemon.status())
     host.child.stdin.write("crash\n")
     host.child.stdin.flush()
     host.child.wait(20)
-    checks.ok("a death without bye is noticed", daemon.until(
+    checks.ok("death without bye is noticed", daemon.until(
         lambda: daemon.status()["registered"] == 0 and
         "has ended without bye" in daemon.log_text()),
         daemon.log_text()[-500:])
     reply = call(daemon.socket, "slice", pid=host.pid)
-    checks.ok("its ring is still there", reply["ok"], reply)
+    checks.ok("ring of the dead program is still there", reply["ok"], reply)
     daemon.end()
 
 
@@ -315,7 +318,7 @@ def other_peoples_programs_work(checks, bench):
     match = re.match(r"thrown (\d+) caught (\d+) destroyed (\d+) slice (-?\d+)"
                      r" ticks (\d+)", result.stdout)
     numbers = [int(text) for text in match.groups()] if match else [0] * 5
-    checks.ok("exceptions are all caught while it is recorded",
+    checks.ok("recorded program catches all exceptions",
               numbers[0] > 1000 and numbers[0] == numbers[1] and
               numbers[2] == 11 * numbers[0] and numbers[3] == 0 and
               numbers[4] > 150, result)
@@ -324,7 +327,7 @@ def other_peoples_programs_work(checks, bench):
     match = re.match(r"prof (\d+) urg (\d+) (\d+) foreign (\d+) slice (-?\d+)",
                      result.stdout)
     numbers = [int(text) for text in match.groups()] if match else [0] * 5
-    checks.ok("SIGPROF and SIGURG stay the program's own",
+    checks.ok("handlers of SIGPROF and SIGURG stay the program's",
               numbers[0] > 100 and numbers[1] > 100 and
               numbers[1] == numbers[2] and numbers[3:] == [0, 0], result)
     host = Host(bench, static)
@@ -351,22 +354,23 @@ def ordinary_users_record_themselves(checks, bench):
              for _ in range(5)]
     results = [host.start(daemon.socket) for host in hosts]
     recording = [host.say("status")[2] for host in hosts]
-    checks.ok("an ordinary user's processes are sampled, up to its share",
+    checks.ok("ordinary user's processes are sampled up to ring.per_user",
               results == [0] * 5 and recording == [1] * 4 + [0],
               (results, recording, daemon.log_text()[-1000:]))
-    checks.ok("the process beyond the limit gets the key that mends it",
+    checks.ok("process beyond the limit gets the name of the key",
               "ring.per_user" in " ".join(map(str, hosts[4].say("status"))),
               hosts[4].say("status"))
     hosts[0].say("burn 300")
     result = hosts[0].slice(200)
-    checks.ok("it slices itself", result[0] == 0, result)
+    checks.ok("process of an ordinary user slices itself",
+              result[0] == 0, result)
     for host in hosts:
         host.end()
     daemon.end()
 
 
 def slices_without_a_rest(checks, bench):
-    """One who comes back at once does not find itself in its own way."""
+    """A slice is not refused because of the thread's slice just before."""
     daemon = Daemon(bench, "rows")
     os.chmod(daemon.folder, 0o755)
     os.chmod(daemon.socket, 0o666)
@@ -381,15 +385,15 @@ def slices_without_a_rest(checks, bench):
         host.say("burn 300")
         for threads, count in ((1, 200), (8, 40)):
             result = host.say(f"rows {threads} {count} 200")
-            checks.ok(f"{who}: {threads} times {count} slices on end, all "
-                      "are served", result[0] == 0 and
+            checks.ok(f"{who}: {threads} times {count} slices in a row are "
+                      "all served", result[0] == 0 and
                       len(result) == threads + 1, result)
         host.end()
     daemon.end()
 
 
 def code_kib(pid, library):
-    """Of the library's code, what is resident in the process."""
+    """How much of the library's code is resident in the process."""
     with open(f"/proc/{pid}/smaps") as file:
         return sum(int(kib) for kib in re.findall(
             rf" r-xp .*/{library}.*\n(?:.*\n)*?Rss: *(\d+)",
@@ -404,11 +408,11 @@ def without_agent_it_records_itself(checks, bench):
     host = Host(bench, host_program(bench),
                 env=dict(os.environ, FGTRACE_DESTINATION=out))
     before = host.say("threads")[0], host.say("fds")[0]
-    checks.ok("agent alone, and there is none: start all the same",
+    checks.ok("mode agent starts without an agent",
               host.start(nowhere, "agent", 200) == 0 and
               host.say("status")[1:3] == [1, 0])
     host.say("stop")
-    checks.ok("automatic without an agent is embedded",
+    checks.ok("mode auto without an agent is embedded",
               host.start(nowhere, "auto", 200) == 0 and
               host.say("status")[1:3] == [2, 1], host.say("status"))
     idle_kib = code_kib(host.pid, "libdw")
@@ -416,30 +420,31 @@ def without_agent_it_records_itself(checks, bench):
     path = bench.path("inside.fgt")
     result = host.slice(250, path)
     text = functions_of(bench, path)
-    checks.ok("it shows the program's own functions", result[0] == 0 and
+    checks.ok("slice shows the program's functions", result[0] == 0 and
               "burn_in_host" in text and "sleep_in_host" in text,
               (result, text[-500:]))
-    checks.ok("nothing of the library's own", "fgt_sampl" not in text, text)
-    checks.ok("what only names need takes no memory before there are any",
+    checks.ok("slice has no function of the library",
+              "fgt_sampl" not in text, text)
+    checks.ok("libdw takes no memory before names are needed",
               idle_kib == 0 and code_kib(host.pid, "libdw") > 0,
               (idle_kib, code_kib(host.pid, "libdw")))
     checks.ok("child of a fork starts for itself",
               host.say("fork") == [-errno.ECHILD, 0, 0])
     result = host.say(f"write 200 {bench.path('any')}")
-    checks.ok("a slice is written in every format",
+    checks.ok("embedded slice is written in every format",
               result == [0] * 8 and all(
                   os.path.getsize(bench.path(f"any.{i}")) > 50
                   for i in range(7)), result)
     host.say("stop")
     host.start(daemon.socket, "auto", 2000)
-    checks.ok("automatic with an agent is the agent",
+    checks.ok("mode auto with an agent uses the agent",
               host.say("status")[1:3] == [1, 1], host.say("status"))
     host.say("burn 200")
     result = host.say(f"write 150 {bench.path('any')}")
-    checks.ok("the agent's slices are written in every format, too",
+    checks.ok("agent's slice is written in every format",
               result == [0] * 8, result)
     host.say("stop")
-    checks.ok("embedded beside an agent: that keeps the ring",
+    checks.ok("agent keeps the ring of an embedded program",
               host.start(daemon.socket, "embedded", 2000) == 0 and
               daemon.until(lambda: daemon.status()["registered"] == 1) and
               daemon.status()["target_count"] == 0, daemon.status())
@@ -452,20 +457,20 @@ def without_agent_it_records_itself(checks, bench):
     checks.ok("after stop no thread is left, nor a descriptor but those of "
               "libunwind's pipe", after == (before[0], before[1] + 2),
               (before, after))
-    checks.ok("the agent notices", daemon.until(
+    checks.ok("agent notices that the program ended", daemon.until(
         lambda: daemon.status()["registered"] == 0))
     host.end()
     hidden = installation(bench).library("fgtrace")
     os.rename(hidden, hidden + ".away")
     host = Host(bench, host_program(bench))
-    checks.ok("without its other part: -ENOENT, nothing left",
+    checks.ok("start without the recording part: -ENOENT, nothing left",
               host.start(nowhere, "embedded") == -errno.ENOENT and
               host.start(nowhere, "auto", 200) == -errno.ENOENT and
               (host.say("threads")[0], host.say("fds")[0]) == before)
     host.start(daemon.socket)
     host.say("burn 200")
     result = host.say(f"write 150 {bench.path('any')}")
-    checks.ok("without it slices are written as fgt only",
+    checks.ok("without the recording part slices are written as fgt only",
               result == [0, 0] + [-errno.ENOENT] * 6, result)
     host.end()
     os.rename(hidden + ".away", hidden)

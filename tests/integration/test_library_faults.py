@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs stay what they are with a recorder inside them (faults S1 to
-S19 of agent/README.md, "Fault catalogue").
+"""Programs behave the same with a recorder inside them (faults S1 to S19 of
+agent/README.md, "Fault catalogue").
 
 usage: test_library_faults.py BUILD [--one-way] [PATTERN]
 
 Each program of tests/programs/lib prints what happened to it and exits 1 if
 it was harmed. It runs plain, with the library preloaded at 1000 Hz (also as an
 ordinary user), started by its own call, and with an agent: it must print the
-same each time. Under a deliberately bad sampler it must not: a program that
-cannot be harmed proves nothing. With PATTERN only rows whose name contains it;
-with --one-way each program is recorded in one of its ways only, which differ
-from row to row.
+same each time. Under a deliberately bad sampler it must print something
+else, because a program that cannot be harmed proves nothing. With PATTERN only
+rows whose name contains it; with --one-way each program is recorded in one of
+its ways only, which differ from row to row.
 """
 import concurrent.futures
 import glob
@@ -26,22 +26,22 @@ PRELOAD, ORDINARY, STARTED, AGENT = (
     "preloaded", "as an ordinary user", "started", "with an agent")
 EMBEDDED = (PRELOAD, STARTED)
 ALL = (PRELOAD, ORDINARY, STARTED, AGENT)
-# Only against hanging: a busy machine forks slowly.
+# Only to end a hanging program: a busy machine forks slowly.
 LIMIT_SECONDS = 240
 
 
 class Row:
-    """A program, how it is run, and what harms it for sure."""
+    """A program, how it is run, and a sampler that certainly harms it."""
 
     def __init__(self, name, program, *arguments, ways=EMBEDDED, bad=None,
                  plain=None, is_seen=True):
         self.name, self.program, self.arguments = name, program, arguments
         self.ways, self.bad, self.is_seen = ways, bad, is_seen
-        self.plain = plain or arguments  # of which the output is the same
+        self.plain = plain or arguments  # runs whose output must be the same
 
 
 class Outcome:
-    """How a run ended and what it said, without what may differ."""
+    """How a run ended and its output, without the parts that may differ."""
 
     def __init__(self, status, text):
         lines = [line for line in text.split("\n")
@@ -106,7 +106,7 @@ class Zoo:
 
     def run(self, way, program, arguments, out=None, more=None, prefix=(),
             timeout=LIMIT_SECONDS):
-        """To the end, below prefix (which is not recorded itself)."""
+        """Runs a program to its end, below prefix (which is not recorded)."""
         env = {key: value for key, value in os.environ.items()
                if not key.startswith(("FGTRACE_", "ZOO_"))}
         variables = self.variables(way, out or self.out()) | (more or {})
@@ -126,7 +126,7 @@ class Zoo:
         return Outcome(result.returncode, result.stdout)
 
     def folded(self, path):
-        """What was recorded, or why nothing was."""
+        """The folded recording, or why there is none."""
         if not os.path.exists(path):
             return "no file"
         result = self.bench.run("convert", path, "-o", "-", "-f", "folded")
@@ -205,7 +205,7 @@ def recorded(zoo, row, way, out):
 
 
 def run_row(zoo, row, ways):
-    """All runs of a row: (check, is it right, why not)."""
+    """All runs of a row as (check, is right, why not)."""
     replace = {"{plugin}": zoo.program("plugin.so"),
                "{thrower}": zoo.program("exceptions-plugin.so")}
     arguments = [replace.get(a, a) for a in row.arguments]
@@ -234,7 +234,7 @@ def run_row(zoo, row, ways):
 
 
 def run_exec(zoo):
-    """S6: chains of programs, every other one with a recorder inside."""
+    """S6: chains of programs; every second one has a recorder inside."""
     results = []
     for name, preload, more, runs in (
             ("exec", zoo.library, {"FGTRACE_HZ": "1000"}, "20"),
@@ -267,13 +267,13 @@ def run_leader(zoo):
 
 
 def run_lifetimes(zoo):
-    """S15: loaded and let go of, with and without a stop."""
+    """S15: the library is loaded and closed, with and without a stop."""
     outcome = zoo.run(None, "lifetimes", [zoo.library, "30"])
     return [("S15 loaded and unloaded", outcome.status == 0, str(outcome))]
 
 
 def run_set_user_id(zoo):
-    """S16: a set-user-id program takes no orders from its user."""
+    """S16: a set-user-id program ignores its user's environment."""
     if os.getuid() != 0:
         print("# S16 set-user-id: needs root")
         return []
@@ -296,7 +296,7 @@ def run_set_user_id(zoo):
 
 def run_tool(zoo, name, program, arguments, prefix=(), more=None, made=None,
              timeout=LIMIT_SECONDS):
-    """S17: with another tool around or inside: the program's own lines."""
+    """S17: another tool runs the program or is inside it: its own lines."""
     plain = zoo.run(None, program, arguments)
     out = zoo.out()
     outcome = zoo.run(PRELOAD, program, arguments, out, more, prefix, timeout)
@@ -339,7 +339,7 @@ def run_tools(zoo):
 
 
 def run_objects(zoo):
-    """What runs in a handler has no thread-local storage, and no lock."""
+    """Code of a handler has no thread-local storage, and no lock."""
     results = []
     objects = [path for path in glob.glob(f"{zoo.bench.build}/**/*_sig.c.o",
                                           recursive=True)]
@@ -376,8 +376,8 @@ def main():
             print("# libfgtrace.so is not installed: only plain runs")
         else:
             zoo.start_agent()
-        # More than there are CPUs: many of them sleep most of the time, and
-        # threads that wait for a CPU are part of the zoo.
+        # More than there are CPUs: many programs sleep most of the time, and
+        # threads that wait for a CPU are part of the test.
         with concurrent.futures.ThreadPoolExecutor(5) as pool:
             tasks = [pool.submit(task) for name, task in every_task(
                          zoo, "--one-way" in sys.argv)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets that come, go, exec, fork, stop, crash, or are not ours.
+"""Targets that start, end, exec, fork, stop, crash, or belong to another user.
 
 usage: test_lifecycle.py BUILD
 """
@@ -90,12 +90,13 @@ def check_stop(bench, checks, daemon):
     samples = daemon.samples(pid, "1s")
     states = {s[-1] for t in samples.by_thread.values() for _, s in t} \
         if samples else set()
-    checks.ok("stop: and is shown as stopped", "stopped" in states,
+    checks.ok("stop: stopped target is shown as stopped", "stopped" in states,
               str(states))
     os.kill(pid, signal.SIGCONT)
     time.sleep(1)
     samples = daemon.samples(pid, "500ms")
-    checks.ok("stop: and as running again afterwards", samples is not None and
+    checks.ok("stop: continued target is shown as running",
+              samples is not None and
               samples.share("lifecycle", "parent_work") > 0.5 and
               {s[-1] for t in samples.by_thread.values()
                for _, s in t} != {"stopped"}, "")
@@ -117,17 +118,17 @@ def check_death(bench, checks, daemon):
     child.wait()
     time.sleep(0.5)
     samples = daemon.samples(pid, "5s")
-    checks.ok("death: the last seconds outlive the process",
+    checks.ok("death: last seconds can be sliced after the end",
               samples is not None and
               "never_runs_again" in samples.functions(), "no slice")
     targets = daemon.call("targets")
-    checks.ok("death: targets say that it ended",
+    checks.ok("death: targets lists it as ended",
               str(pid) in targets.stdout and "ended" in targets.stdout,
               targets.stdout)
 
 
 def check_sleepers(bench, checks, daemon):
-    """Threads that never used measurable CPU are seen, all of them."""
+    """All threads are seen, also those without measurable CPU time."""
     child, pid = start(bench, "sleepers", "200", "8")
     time.sleep(0.5)
     daemon.call("attach", str(pid))
@@ -145,7 +146,7 @@ def check_sleepers(bench, checks, daemon):
     total = samples.count if samples else 0
     checks.ok("sleepers: all 201 threads are in the slice",
               len(threads) == 201, f"{len(threads)}")
-    checks.ok("sleepers: each with its stack", total and
+    checks.ok("sleepers: each thread has its stack", total and
               blocked >= 0.99 * total * 200 / 201, f"{blocked} of {total}")
     child.kill()
     child.wait()
@@ -157,10 +158,10 @@ def check_names(bench, checks, daemon):
     time.sleep(2)
     samples = daemon.samples(pid, "1s")
     names = set(samples.by_thread) if samples else set()
-    checks.ok("names: hostile thread names come out whole",
+    checks.ok("names: hostile thread names are complete",
               {"a) R 1 (b", "new\nline", "ü;<x>\"\\"} <= names, str(names))
     targets = daemon.call("targets")
-    checks.ok("names: and never break a line of text",
+    checks.ok("names: thread names never break a line of text",
               "\033" not in targets.stdout, repr(targets.stdout[:200]))
     child.kill()
     child.wait()
@@ -179,7 +180,7 @@ def check_other_users(bench, checks):
 
 
 def check_pid_reuse(bench, checks, daemon):
-    """The same pid, another process: nothing of it in the old ring."""
+    """Another process with the same pid is not recorded in the old ring."""
     for _ in range(20):
         child, pid = start(bench, "sleepers", "1", "60")
         daemon.call("attach", str(pid))
@@ -199,7 +200,7 @@ def check_pid_reuse(bench, checks, daemon):
         again.kill()
         again.wait()
     else:
-        checks.ok("pid reuse: provoked", False, "20 attempts")
+        checks.ok("pid reuse: pid was used again", False, "20 attempts")
         return
     time.sleep(1)
     samples = daemon.samples(pid, "10s")
@@ -227,7 +228,7 @@ def main():
         check_pid_reuse(bench, checks, daemon)
         if os.getuid() == 0:
             check_other_users(bench, checks)
-        checks.ok("the daemon never got stuck",
+        checks.ok("daemon still answers",
                   daemon.call("status").returncode == 0, "no status")
     finally:
         bench.close()

@@ -3,8 +3,8 @@
 
 usage: test_real_targets.py BUILD [SECONDS]
 
-A function that the program is known to spend its time in must be in the
-slice, with stacks that reach the thread's start.
+The function in which the program spends its time must be in the slice, with
+stacks that reach the thread's start.
 """
 import os
 import re

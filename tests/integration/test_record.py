@@ -4,7 +4,7 @@
 usage: test_record.py BUILD
 
 The recorded command keeps its input, output and status; ^C; recording as an
-ordinary user; what is not written to a terminal.
+ordinary user; binary output is not written to a terminal.
 """
 import json
 import os
@@ -96,7 +96,7 @@ def test_record_signals(bench, busy_pid):
 
 
 def ignore_interrupts():
-    """What a shell without job control does to its background jobs."""
+    """Ignores SIGINT and SIGQUIT, as in background jobs of a plain shell."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
@@ -108,7 +108,7 @@ def test_ignored_signals(bench, busy_pid):
                                      preexec_fn=ignore_interrupts)
         time.sleep(0.6)
         child.send_signal(number)
-        # A hang-up comes twice: from the terminal and from the shell.
+        # SIGHUP comes twice: from the terminal and from the shell.
         if number == signal.SIGHUP:
             time.sleep(0.02)
             child.send_signal(number)

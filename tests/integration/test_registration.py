@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verb register, and clients that mean it ill: malformed requests, wrong
-descriptors, too many, other people's processes. test_registration.py BUILD
+"""The verb register, and hostile clients: malformed requests, wrong descriptors,
+too many of them, processes of other users. test_registration.py BUILD
 [GROUP…]"""
 import array
 import errno
@@ -48,7 +48,7 @@ def register(path, fds=(), **arguments):
 
 
 def descriptors(daemon):
-    """How many of the kinds that are passed here."""
+    """How many descriptors of the kinds that the tests pass."""
     count = 0
     for fd in os.listdir(f"/proc/{daemon.child.pid}/fd"):
         try:
@@ -62,40 +62,40 @@ def descriptors(daemon):
 def register_is_what_the_protocol_says(checks, bench):
     daemon = Daemon(bench, "register")
     connection, reply = register(daemon.socket, release="app@1.0")
-    checks.ok("register is answered",
+    checks.ok("register gets a reply",
               reply["ok"] and reply["pid"] == os.getpid() and
               reply["hz"] == 101 and reply["ring_seconds"] == 30 and
               "limitation" in reply, reply)
     targets = call(daemon.socket, "targets")["targets"]
-    checks.ok("the process that asked is sampled",
+    checks.ok("process that registers is sampled",
               [(t["pid"], t["origin"]) for t in targets] ==
               [(os.getpid(), "registered")], targets)
     time.sleep(0.3)
     reply = call(daemon.socket, "slice", self=True)
-    checks.ok("it can ask for itself", reply["ok"] and
+    checks.ok("registered process can slice itself", reply["ok"] and
               reply["pid"] == os.getpid(), reply.get("why"))
     second, reply = register(daemon.socket)
-    checks.ok("it may register twice", reply["ok"] and
+    checks.ok("process may register twice", reply["ok"] and
               daemon.status()["registered"] == 2, reply)
-    checks.ok("bye is answered",
+    checks.ok("bye gets a reply",
               connection.send(request("bye")).receive()["ok"])
     connection.close()
     daemon.until(lambda: daemon.status()["registered"] == 1)
     time.sleep(0.3)
-    checks.ok("sampled as long as one is left",
+    checks.ok("process is sampled while one registration is left",
               len(call(daemon.socket, "targets")["targets"]) == 1)
     second.send(request("bye")).receive()
     second.close()
-    checks.ok("then no longer", daemon.until(
+    checks.ok("process is not sampled after its last bye", daemon.until(
         lambda: call(daemon.socket, "targets")["targets"] == []))
     connection, reply = register(daemon.socket)
-    connection.close()  # without a word, and lives on
-    checks.ok("a connection that just ends is a bye of a living process",
+    connection.close()  # without bye, and the process lives on
+    checks.ok("connection that ends without bye ends the registration",
               daemon.until(lambda: call(daemon.socket,
                                         "targets")["targets"] == []),
               daemon.log_text()[-300:])
     log = daemon.log_text()
-    checks.ok("the log tells them apart, and none is by hand",
+    checks.ok("log has both kinds of end, and none by hand",
               f"pid {os.getpid()}, by its fgt_stop()" in log and
               f"pid {os.getpid()}, it runs another program now, or" in log and
               "on request" not in log, log[-600:])
@@ -105,11 +105,12 @@ def register_is_what_the_protocol_says(checks, bench):
     connection.close()
     time.sleep(0.5)
     targets = call(daemon.socket, "targets")["targets"]
-    checks.ok("what was attached by hand stays",
+    checks.ok("target attached by hand stays",
               [t["origin"] for t in targets] == ["attached"], targets)
     connection, reply = register(daemon.socket, mode="embedded",
                                  ring=True, fds=[memory()])
-    checks.ok("embedded: not sampled, ring taken", reply["ok"], reply)
+    checks.ok("embedded program is not sampled, its ring is kept",
+              reply["ok"], reply)
     connection.close()
     daemon.end()
 
@@ -140,13 +141,14 @@ def requests_are_checked(checks, bench):
         connection.close()
     connection, reply = register(daemon.socket, spans=True,
                                  fds=[memory() for _ in range(50)])
-    checks.ok("fifty descriptors: one is taken", reply["ok"], reply)
+    checks.ok("one of fifty descriptors is kept", reply["ok"], reply)
     connection.close()
     connection, reply = register(daemon.socket, fds=[memory(), memory()])
-    checks.ok("descriptors that nobody asked for are dropped", reply["ok"],
+    checks.ok("descriptors that the request does not need are closed",
+              reply["ok"],
               reply)
     connection.close()
-    checks.ok("no descriptor is left", daemon.until(
+    checks.ok("refused requests leave no descriptor", daemon.until(
         lambda: descriptors(daemon) == before), (before, descriptors(daemon)))
     daemon.end()
 
@@ -162,12 +164,12 @@ def registered_connections_are_checked(checks, bench):
     for name, data in zoo.items():
         connection, reply = register(daemon.socket)
         reply = connection.send(data).receive()
-        checks.ok(f"{name}: answered", not reply["ok"], reply)
+        checks.ok(f"{name}: request gets a reply", not reply["ok"], reply)
         try:
             connection.read(1)
-            checks.ok(f"{name}: then the end", False)
+            checks.ok(f"{name}: connection is closed afterwards", False)
         except EOFError:
-            checks.ok(f"{name}: then the end", True)
+            checks.ok(f"{name}: connection is closed afterwards", True)
         connection.close()
     for name, data in (("another verb", request("attach", pid=1)),
                        ("no verb", frame(pack({"v": 1}))),
@@ -176,7 +178,7 @@ def registered_connections_are_checked(checks, bench):
         connection, reply = register(daemon.socket)
         reply = connection.send(data).receive()
         checks.ok(f"{name}: refused", not reply["ok"], reply)
-        checks.ok(f"{name}: and goes on",
+        checks.ok(f"{name}: connection stays open",
                   connection.send(request("bye")).receive()["ok"])
         connection.close()
     begun = daemon.status()["rss_bytes"]
@@ -184,10 +186,10 @@ def registered_connections_are_checked(checks, bench):
     for connection in slow:  # 15 MiB are announced, none comes
         connection.send(b"\x00\xf0\x00\x00")
     time.sleep(0.5)
-    checks.ok("memory grows with bytes, not with what is announced",
+    checks.ok("memory grows with received bytes, not announced ones",
               daemon.status()["rss_bytes"] - begun < 30 << 20,
               daemon.status()["rss_bytes"] - begun)
-    checks.ok("half requests end after 5 s", daemon.until(
+    checks.ok("half requests are closed after 5 s", daemon.until(
         lambda: daemon.status()["registered"] == 0, 12),
         daemon.status()["registered"])
     many = []
@@ -195,12 +197,12 @@ def registered_connections_are_checked(checks, bench):
         connection.close()
     for _ in range(100):
         many.append(register(daemon.socket)[0])
-    checks.ok("a hundred silent ones hinder nobody",
+    checks.ok("hundred silent programs do not block others",
               daemon.status()["registered"] == 100 and
               daemon.status()["clients"] == 1, daemon.status()["clients"])
     for connection in many:
         connection.close()
-    checks.ok("all are gone", daemon.until(
+    checks.ok("registrations end with their connections", daemon.until(
         lambda: daemon.status()["registered"] == 0))
     daemon.end()
 
@@ -221,14 +223,15 @@ def users_register_themselves_only(checks, bench):
         return len(connections), None
 
     count, reply = as_user(NOBODY, NOBODY, too_many)
-    checks.ok("64 of an ordinary user, then an error", count == 64 and
+    checks.ok("ordinary user gets 64 registrations, then an error",
+              count == 64 and
               is_error(reply, errno.EUSERS), (count, reply))
-    checks.ok("they end with their process", daemon.until(
+    checks.ok("registrations end with their process", daemon.until(
         lambda: daemon.status()["registered"] == 0))
 
     def pass_on():
-        """The connection of a process that has ended: its pid is nobody's,
-        or another's."""
+        """The connection of a process that has ended: its pid is free, or
+        that of another process."""
         reader, writer = socket.socketpair()
         child = os.fork()
         if child == 0:
@@ -244,7 +247,7 @@ def users_register_themselves_only(checks, bench):
         return connection.send(request("register", mode="agent")).receive()
 
     reply = as_user(NOBODY, NOBODY, pass_on)
-    checks.ok("a connection that was passed on registers nobody",
+    checks.ok("connection that was passed on registers no process",
               is_error(reply, errno.ESRCH), reply)
     outside = subprocess.Popen(["sleep", "60"])
     daemon.attach(outside.pid)
@@ -258,15 +261,16 @@ def users_register_themselves_only(checks, bench):
         return reply, slices
 
     reply, slices = as_user(NOBODY, NOBODY, spy)
-    checks.ok("registering shows nothing of others", reply["ok"] and
+    checks.ok("registration gives no access to other processes",
+              reply["ok"] and
               is_error(slices[0], errno.ESRCH) and
               is_error(slices[1], errno.EINVAL), (reply, slices))
     outside.kill()
     outside.wait()
 
     def for_a_child():
-        """A child that inherits the connection does not speak for its
-        parent, which may not be looked at: it has changed its user."""
+        """A child inherits the connection of a parent that changed its user,
+        so that the child may not trace it."""
         connection = Connection(daemon.socket)
         reader, writer = os.pipe()
         child = os.fork()
@@ -279,7 +283,7 @@ def users_register_themselves_only(checks, bench):
         return os.read(reader, 1000).decode()
 
     text = as_user(NOBODY, NOBODY, for_a_child)
-    checks.ok("a child does not speak for its parent",
+    checks.ok("child cannot register its parent",
               f"'error': -{errno.EPERM}" in text, text)
 
     def own_word():
@@ -294,18 +298,20 @@ def users_register_themselves_only(checks, bench):
         return reply, slices, now
 
     reply, slices, now = as_user(NOBODY, NOBODY, own_word)
-    checks.ok("one that may not be looked at slices itself",
+    checks.ok("untraceable program slices itself",
               reply["ok"] and slices[0]["ok"], (reply, slices[0].get("why")))
-    checks.ok("by its own word only", is_error(slices[1], errno.ESRCH),
+    checks.ok("untraceable program is sliced by its own request only",
+              is_error(slices[1], errno.ESRCH),
               slices[1])
-    checks.ok("and nothing that lies ahead", slices[2]["ok"] and
+    checks.ok("untraceable program gets no slice with a future end",
+              slices[2]["ok"] and
               slices[2]["to_ns"] < now + SECOND, slices[2].get("why"))
     daemon.end()
 
 
 def crowd(daemon, count):
-    """So many processes that register at the same moment; what is read from
-    the pipe are their replies, and they stay until it is closed."""
+    """count processes that register at the same moment. Their replies are
+    read from the pipe; they stay until it is closed."""
     start_reader, start_writer = os.pipe()
     reader, writer = os.pipe()
     children = []
@@ -315,7 +321,7 @@ def crowd(daemon, count):
         if child == 0:
             os.close(start_writer)
             os.close(reader)
-            os.read(start_reader, 1)  # until all are there
+            os.read(start_reader, 1)  # until all processes are there
             _connection, reply = register(daemon.socket)
             os.write(writer, (str(reply.get("why", "ok")) + "\n").encode())
             time.sleep(60)
@@ -337,7 +343,7 @@ def crowd(daemon, count):
 
 
 def slow_ones(path, count):
-    """So many connections, of which none has asked before all are there."""
+    """count connections; all are open before the first one asks."""
     connections = [Connection(path) for _ in range(count)]
     time.sleep(0.2)
     replies = []
@@ -345,7 +351,7 @@ def slow_ones(path, count):
         try:
             connection.send(request("register", mode="agent"))
         except BrokenPipeError:
-            pass  # sent away: the reply says why
+            pass  # refused: the reply says why
         reply = connection.receive()
         replies.append(reply.get("why", "ok"))
     for connection in connections:
@@ -354,16 +360,15 @@ def slow_ones(path, count):
 
 
 def many_programs_are_slow(checks, bench):
-    """A machine with much to do keeps them from asking as soon as they have
-    connected."""
+    """On a busy machine programs connect, but send their request late."""
     daemon = Daemon(bench, "slow-crowd", "ring: { per_user = 64; };")
     os.chmod(daemon.folder, 0o755)
     os.chmod(daemon.socket, 0o666)
     replies = as_user(NOBODY, NOBODY, lambda: slow_ones(daemon.socket, 20))
-    checks.ok("nobody is sent away before it could ask",
+    checks.ok("slow programs are not refused before their request",
               replies == ["ok"] * 20, replies)
     replies = as_user(NOBODY, NOBODY, lambda: slow_ones(daemon.socket, 50))
-    checks.ok("but not all that anybody may open stay",
+    checks.ok("too many silent connections of a user are closed",
               replies[-20:] == ["ok"] * 20 and
               any("asked nothing for longest" in reply for reply in replies),
               replies)
@@ -377,7 +382,7 @@ def many_programs_start_at_once(checks, bench):
     replies, registered = as_user(NOBODY, NOBODY, lambda: crowd(daemon, 20))
     checks.ok("twenty programs of a user register at once",
               replies == ["ok"] * 20, replies)
-    checks.ok("and stay registered while others are silent",
+    checks.ok("programs stay registered beside silent connections",
               registered == 20, registered)
     daemon.end()
 
@@ -392,7 +397,7 @@ def a_place_that_becomes_free_is_taken(checks, bench):
               (first.status()["recording"], second.status()["recording"]) ==
               (1, 0), (first.status(), second.status()))
     first.run("stop")
-    checks.ok("the other has it as soon as it is free",
+    checks.ok("other program gets the ring when it is free",
               until(lambda: second.status()["recording"] == 1, 6),
               daemon.log_text()[-300:])
     for program in (first, second):
@@ -404,7 +409,7 @@ def daemon_leaves_with_registered_ones(checks, bench):
     daemon = Daemon(bench, "leaving")
     connections = [register(daemon.socket)[0] for _ in range(10)]
     took = daemon.end()
-    checks.ok("it leaves at once", took < 3, took)
+    checks.ok("daemon ends at once", took < 3, took)
     for connection in connections:
         connection.close()
 

@@ -41,7 +41,7 @@ def names_are_rules(checks, bench):
               [t["pid"] for t in reply["targets"]] == [second.pid], reply)
     rules = [(rule["name"], rule["uid"]) for rule in
              call(path, "targets")["rules"]]
-    checks.ok("a rule is listed once, with its user",
+    checks.ok("rule is listed once, with its user",
               rules == [("phoenix", os.getuid())], rules)
     checks.ok("detach PID holds against the rule",
               call(path, "detach", pid=second.pid)["ok"] and
@@ -73,13 +73,13 @@ def rules_of_one_user(checks, bench, daemon, program):
     time.sleep(0.5)
     replies = [as_user(NOBODY, NOBODY, lambda name=name: call(
         daemon.socket, "attach", name=name)) for name in names]
-    checks.ok("a user has 16 rules at most",
+    checks.ok("user has at most 16 rules",
               [r["ok"] for r in replies] == [True] * 16 + [False] and
               "limit of attached names" in replies[16]["why"],
               [r.get("why") for r in replies])
     stranger = bench.start([bench.path(names[0]), "600"])
     own = bench.start([bench.path(names[0]), "600"], as_nobody=True)
-    checks.ok("a user's rule is for processes of that user",
+    checks.ok("rule of a user is for processes of that user",
               daemon.until(lambda: own.pid in [
                   t["pid"] for t in daemon.status()["targets"]]) and
               stranger.pid not in [
@@ -101,7 +101,7 @@ def times_are_resolved(checks, bench):
               abs(reply["to_ns"] - (mono - SECOND)) < SECOND // 10 and
               reply["wall_clock_set"] is False, reply)
     reply = call(path, "slice", from_wall_ns=1, to_wall_ns=wall - 60 * SECOND)
-    checks.ok("what is held is told on both clocks",
+    checks.ok("error reports the ring's range on both clocks",
               is_error(reply, errno.ENODATA) and reply["outside"] and
               abs((reply["newest_wall_ns"] - wall) -
                   (reply["newest_ns"] - mono)) < SECOND // 20, reply)
@@ -125,7 +125,7 @@ def times_are_resolved(checks, bench):
     command = [bench.agent, "daemon", "--socket", "/nonexistent/x.sock"]
     refused = subprocess.run(command, capture_output=True, text=True,
                              timeout=60)
-    checks.ok("a directory that is not the default one is not made",
+    checks.ok("directory other than the default is not created",
               refused.returncode != 0 and "does not exist" in refused.stderr
               and not os.path.exists("/nonexistent"), refused)
 

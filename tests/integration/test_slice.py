@@ -3,7 +3,7 @@
 
 usage: test_slice.py BUILD
 
-Formats, times, summaries, files that appear whole or not at all.
+Formats, times, summaries, complete files or none.
 """
 import datetime
 import os
@@ -115,7 +115,7 @@ def test_times(bench, agent_socket, pid):
 
 
 def check_held_in_asked_form(bench, *arguments, **more):
-    """What there is, on the clock in which something else was asked for."""
+    """The error reports the ring's range on the clock of the request."""
     begin = time.time() - 3000
     day, clock = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d\.\d{3}"
     for write, form in (

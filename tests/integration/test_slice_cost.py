@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of 1000 threads that are nearly all idle: what they leave behind in
-the daemon's memory, and how large a Sentry profile gets.
+"""Slices of 1000 threads, most of them idle: growth of the daemon's memory, and
+size of the Sentry profile.
 test_slice_cost.py BUILD [GROUP…]"""
 import collections
 import json
@@ -15,7 +15,8 @@ from kit.daemon_client import call
 from kit.harness import run_checker
 
 THREADS, BUSY = 1000, 2
-SECONDS = 6  # that are recorded: more bytes than Sentry takes at each tick
+# A sample of each thread at each tick would be more than Sentry takes.
+SECONDS = 6
 GROWTH_MAX = 8 << 20
 PROFILE_MAX = 10 << 20
 
@@ -55,7 +56,7 @@ def missed(daemon):
 
 
 def memory_stays(checks, bench):
-    """The level before the first slice is the measure."""
+    """Memory after slices is compared with that before the first one."""
     target, daemon = crowd(bench), Daemon(bench, "memory")
     daemon.attach(target.pid)
     time.sleep(SECONDS)
@@ -63,11 +64,11 @@ def memory_stays(checks, bench):
     forget_peak(pid)
     level = memory(pid, "VmRSS")
     fetch(daemon, 1)
-    checks.ok("the first slice grows the daemon by less than 8 MiB",
+    checks.ok("first slice grows the daemon by less than 8 MiB",
               memory(pid, "VmHWM") - level < GROWTH_MAX,
               (level, memory(pid, "VmHWM")))
     fetch(daemon, 200)
-    checks.ok("so do 200 more",
+    checks.ok("200 more slices keep the daemon below that",
               memory(pid, "VmHWM") - level < GROWTH_MAX,
               (level, memory(pid, "VmHWM")))
     clients = [threading.Thread(target=fetch, args=(daemon, 200))
@@ -76,16 +77,16 @@ def memory_stays(checks, bench):
         client.start()
     for client in clients:
         client.join()
-    checks.ok("and four clients at once",
+    checks.ok("four clients at once keep the daemon below that",
               memory(pid, "VmHWM") - level < GROWTH_MAX,
               (level, memory(pid, "VmHWM")))
-    # It counts a slice when its maker has ended, after the last byte.
+    # The daemon counts a slice when its thread has ended, after the last byte.
     for _ in range(100):
         served = daemon.status()["slices_served"]
         if served == 1001:
             break
         time.sleep(0.02)
-    checks.ok("all were served", served == 1001, served)
+    checks.ok("all slices were served", served == 1001, served)
     print(f"# {memory(pid, 'VmHWM') - level} bytes more at the peak; "
           f"{missed(daemon) - before} ticks missed meanwhile")
     daemon.end()
@@ -98,33 +99,36 @@ def read_profile(path):
     return json.loads(lines[2]), json.loads(lines[4])["profile"]
 
 
-def sentry_tells_what_ran(checks, bench):
-    """Who ran is told at each tick, who slept at changes; all are there."""
+def sentry_shows_running_threads(checks, bench):
+    """Running threads have a sample at each tick, sleeping threads at
+    changes; no thread is missing."""
     target, daemon = crowd(bench), Daemon(bench, "sentry")
     daemon.attach(target.pid)
     time.sleep(SECONDS)
     path = bench.path("crowd.envelope")
     result = bench.run("slice", "--socket", daemon.socket, "--last",
                        f"{SECONDS - 1}s", "-o", path)
-    checks.ok("the envelope is written", result.returncode == 0,
+    checks.ok("envelope is written", result.returncode == 0,
               result.stderr)
-    checks.ok("it is below 10 MiB", os.path.getsize(path) < PROFILE_MAX,
+    checks.ok("envelope is below 10 MiB", os.path.getsize(path) < PROFILE_MAX,
               os.path.getsize(path))
     result = run_checker("check_sentry_envelope", path)
-    checks.ok("Relay's rules hold", result.returncode == 0, result.stdout)
+    checks.ok("envelope passes Relay's rules",
+              result.returncode == 0, result.stdout)
     transaction, profile = read_profile(path)
     counts = collections.Counter(int(sample["thread_id"])
                                  for sample in profile["samples"])
     ticks = max(counts.values())
     whole = sum(count == ticks for count in counts.values())
     thinned = transaction["extra"]["thinned_threads"]
-    checks.ok("every thread is told", len(counts) == THREADS + 1, len(counts))
-    checks.ok("a busy thread has many samples a second",
+    checks.ok("every thread has samples",
+              len(counts) == THREADS + 1, len(counts))
+    checks.ok("busy thread has more than 60 samples a second",
               ticks > 60 * (SECONDS - 1), ticks)
-    checks.ok("those that ran are told at each tick",
+    checks.ok("threads that ran have a sample at each tick",
               counts[target.pid] == ticks and whole > BUSY,
               (counts[target.pid], whole, ticks))
-    checks.ok("the others are not, and that is said",
+    checks.ok("idle threads have fewer, and thinned_threads counts them",
               thinned == len(counts) - whole > THREADS / 2,
               (thinned, whole))
     daemon.end()
@@ -132,4 +136,4 @@ def sentry_tells_what_ran(checks, bench):
 
 
 if __name__ == "__main__":
-    run_groups([memory_stays, sentry_tells_what_ran])
+    run_groups([memory_stays, sentry_shows_running_threads])

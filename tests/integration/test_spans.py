@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program says of itself, from its call to the file that shows it.
+"""Spans, from the program's call to the file that shows them.
 
 usage: test_spans.py BUILD
 
 Slices of a program with the library, recorded inside it and by an agent, also
-after it has died; the live file of FGTRACE_ACTIVITY, on a disk that is full, in
-a FIFO that is not opened, in one that is not read and in one that changes its
-reader, where several processes have one name for it; never with more rights
-than the user's.
+after its death. The live file of FGTRACE_ACTIVITY: on a full disk, in a FIFO
+that is not opened, not read, or changes its reader, and with one name for
+several processes; never written with more rights than the user's.
 """
 import fcntl
 import glob
@@ -23,7 +22,7 @@ import time
 from kit import check_chrome_trace, check_sentry_envelope, strict
 from kit.harness import Bench, Checks, as_user, read_until
 
-# Longer than any machine needs: what hangs, hangs for ever.
+# Longer than any machine needs; only a program that hangs takes longer.
 HANG_SECONDS = 60
 
 
@@ -56,7 +55,7 @@ class Stage:
 
 
 def said_in(events):
-    """Of a Chrome trace: what shows that all kinds came through."""
+    """The events of a Chrome trace that show that all kinds were written."""
     tids = {e["tid"] for e in events if e.get("ph") == "M" and
             e["args"].get("name", "").startswith("request#")}
     begun = [e for e in events if e["ph"] == "B" and e["tid"] in tids]
@@ -86,7 +85,7 @@ def check_slice(checks, name, path):
 def test_embedded(checks, stage):
     path = stage.bench.path("embedded.trace.json")
     result = stage.run("work", "embedded", "1.5", path)
-    checks.ok("a program that records itself runs",
+    checks.ok("embedded program runs",
               result.returncode == 0, result.stderr[-300:])
     check_slice(checks, "its slice tells what it said", path)
 
@@ -104,7 +103,7 @@ def test_agent(checks, stage):
                          pid, "-o", out)
 
     result = cut(bench.path("outside.trace.json"))
-    checks.ok("the agent cuts a slice of it", result.returncode == 0,
+    checks.ok("agent cuts a slice of the program", result.returncode == 0,
               result.stderr[-300:])
     check_slice(checks, "the agent's slice tells what it said",
                 bench.path("outside.trace.json"))
@@ -113,22 +112,22 @@ def test_agent(checks, stage):
               bench.path("kept.envelope"))
     try:
         summary = check_sentry_envelope.check(bench.path("kept.envelope"))
-        checks.ok(f"its envelope has them as spans ({summary})",
+        checks.ok(f"envelope has the spans ({summary})",
                   not summary.endswith(" 0 spans"), summary)
     except (OSError, strict.Wrong) as wrong:
-        checks.ok("its envelope has them as spans", False, wrong)
+        checks.ok("envelope has the spans", False, wrong)
     child.send_signal(signal.SIGKILL)
     child.wait()
     result = bench.run("--socket", socket, "slice", "--last", "2s", "-p", pid,
                        "-o", bench.path("dead.trace.json"))
-    checks.ok("a slice is cut of what it did before it was killed",
+    checks.ok("slice of a killed program has its last seconds",
               result.returncode == 0, result.stderr[-300:])
     check_slice(checks, "what it said outlives it",
                 bench.path("dead.trace.json"))
 
 
 def read_live(path):
-    """An array that is never closed: each line is an event and a comma."""
+    """The events: a JSON array that is never closed, one event a line."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     return json.loads(text.rstrip().rstrip(",") + "]")
@@ -138,16 +137,16 @@ def test_live(checks, stage):
     path = stage.bench.path("live-{pid}.json")
     result = stage.run("work", "embedded", "0.3", FGTRACE_ACTIVITY=path)
     found = glob.glob(stage.bench.path("live-[0-9]*.json"))
-    checks.ok("the live file is written", result.returncode == 0 and
+    checks.ok("live file is written", result.returncode == 0 and
               len(found) == 1, (result.stderr, found))
     events = read_live(found[0]) if found else []
     said = said_in(events)
-    checks.ok("the live file tells all of it",
+    checks.ok("live file has all events",
               said["names"] == {"request", "parse", "query", "read"} and
               said["marks"] == {"read a row", "number"} and
               said["counters"] == {"requests"}, said)
     begins = sum(e["ph"] == "B" for e in events)
-    checks.ok("as many ends as begins",
+    checks.ok("live file has as many ends as begins",
               begins > 50 and begins == sum(e["ph"] == "E" for e in events),
               begins)
 
@@ -161,27 +160,27 @@ def test_without_start(checks, stage):
     path = stage.bench.path("storm.json")
     result = stage.run("storm", "2000", FGTRACE_ACTIVITY=path)
     begins = sum(e["ph"] == "B" for e in read_live(path))
-    checks.ok("the library need not be started",
+    checks.ok("live file needs no fgt_start()",
               result.stdout == "said 2000\n" and begins == 2001,
               (result.stdout, begins))
 
 
 def test_daemon(checks, stage):
-    """What the program opens under a number that was the live file's."""
+    """The program closes the live file and opens its own under that number."""
     live, own = stage.bench.path("daemon.json"), stage.bench.path("its-own")
     result = stage.run("daemon", own, FGTRACE_ACTIVITY=live)
-    checks.ok("a program may close the live file: nothing goes into its own",
+    checks.ok("program that closes the live file keeps its own file clean",
               result.returncode == 0 and os.path.getsize(own) == 0,
               (result.stderr, os.path.getsize(own)))
     events = read_live(live)
-    checks.ok("and the live file goes on",
+    checks.ok("live file that was closed is opened again",
               sum(e["ph"] == "B" for e in events) == 33 and
               sum(e["name"] == "process_name" for e in events) == 1,
               len(events))
 
 
 def begins_of(path):
-    """How many spans and tasks of how many processes; or what is wrong."""
+    """Numbers of spans and tasks and of processes; or what is wrong."""
     try:
         events = read_live(path)
     except (OSError, ValueError) as wrong:
@@ -191,7 +190,7 @@ def begins_of(path):
 
 
 def test_children(checks, stage):
-    """A program that is linked to the library starts others that are."""
+    """A program with the library starts other programs with it."""
     sayer = stage.bench.program("sayer")
     path = stage.bench.path("family.json")
     for name, command in (
@@ -204,20 +203,20 @@ def test_children(checks, stage):
         checks.ok(f"{name} leaves its parent's live file alone",
                   result.returncode == 0 and begins_of(path) == (22, 1),
                   (result.stderr, begins_of(path)))
-        checks.ok(f"{name} prints so if its environment is new",
+        checks.ok(f"{name} prints the cause if its environment is new",
                   ("another process writes this file" in result.stderr) ==
                   ("environment" in name), result.stderr)
     stage.run("around", f"FGTRACE_ACTIVITY={path}2 {sayer} storm 5",
               FGTRACE_ACTIVITY=path)
-    checks.ok("a child with another name writes there",
+    checks.ok("child with another file name writes its file",
               begins_of(path) == (22, 1) and begins_of(path + "2") == (6, 1))
     many = stage.bench.path("family-%p.json")
     stage.run("around", f"{sayer} storm 5", FGTRACE_ACTIVITY=many)
     found = glob.glob(stage.bench.path("family-[0-9]*.json"))
-    checks.ok("'%p' in the name tells them apart",
+    checks.ok("'%p' in the name makes one file a process",
               sorted(map(begins_of, found)) == [(6, 1), (22, 1)], found)
     result = stage.run("then", sayer, "storm", "5", FGTRACE_ACTIVITY=path)
-    checks.ok("a process that becomes another program writes on",
+    checks.ok("process continues its live file after exec",
               result.returncode == 0 and begins_of(path) == (17, 1),
               (result.stderr, begins_of(path)))
 
@@ -229,14 +228,14 @@ def test_same_name(checks, stage):
     time.sleep(0.3)
     second = stage.run("storm", "5", FGTRACE_ACTIVITY=path)
     first.communicate("")
-    checks.ok("a file that another process is writing is left alone",
+    checks.ok("live file of another process is not written",
               second.stdout == "said 5\n" and begins_of(path)[1] == 1 and
               begins_of(path)[0] > 50, begins_of(path))
-    checks.ok("and the second one prints why",
+    checks.ok("second process prints why it does not write",
               second.stderr.count("\n") == 1 and
               "another process writes this file" in second.stderr, second.stderr)
     third = stage.run("storm", "5", FGTRACE_ACTIVITY=path)
-    checks.ok("once it has ended another process may replace it",
+    checks.ok("live file of an ended process may be replaced",
               not third.stderr and begins_of(path) == (6, 1),
               (third.stderr, begins_of(path)))
 
@@ -253,7 +252,7 @@ def test_full_disk(checks, stage):
         result = stage.run("storm", "300000",
                            FGTRACE_ACTIVITY=f"{folder}/live.json")
         size = os.path.getsize(f"{folder}/live.json")
-        checks.ok("a full disk stalls nothing",
+        checks.ok("full disk does not stall the program",
                   result.stdout == "said 300000\n" and size >= 60 << 10,
                   (result.stdout, result.stderr, size))
     finally:
@@ -265,24 +264,25 @@ def test_fifo(checks, stage):
     os.mkfifo(path)
     result = stage.run("lose", "300000", FGTRACE_ACTIVITY=path)
     said, lost = result.stdout.split("\n")[:2]
-    checks.ok("a FIFO that is not opened stalls nothing", said == "said 300000",
+    checks.ok("FIFO without a reader does not stall the program",
+              said == "said 300000",
               result.stderr)
-    checks.ok("and the status has the number of lost events",
+    checks.ok("status has the number of lost events",
               int(lost.split()[1]) > 300000, result.stdout)
-    checks.ok("and on standard error, why and how much",
+    checks.ok("standard error has the cause and the number",
               "fifo: the FIFO has no reader\n" in result.stderr and
               missing_in(result.stderr) == 600002, result.stderr)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
-    checks.ok("a FIFO that is not read stalls nothing",
+    checks.ok("FIFO that is not read does not stall the program",
               result.stdout == "said 300000\n", result.stderr)
     events = events_in(reader)
-    checks.ok("and the missing events are reported",
+    checks.ok("missing events are reported",
               600002 <= events + missing_in(result.stderr) < 600010 and
               "reader was too slow" in result.stderr, (result.stderr, events))
     os.close(reader)
     result = stage.run("storm", "1000", FGTRACE_ACTIVITY="/dev/full")
-    checks.ok("so it is where nothing can be written",
+    checks.ok("missing events are reported at the end, too",
               result.stdout == "said 1000\n" and
               "No space left on device\n" in result.stderr and
               2002 <= missing_in(result.stderr) < 2010, result.stderr)
@@ -312,7 +312,7 @@ def test_next_reader(checks, stage):
     first = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     fcntl.fcntl(first, fcntl.F_SETPIPE_SZ, 4096)
     filler = os.open(path, os.O_WRONLY)
-    os.write(filler, b" " * 3000)  # the head has room, what is said has not
+    os.write(filler, b" " * 3000)  # room for the head, not for the events
     os.close(filler)
     child = stage.start("around", f"cat {gate}", FGTRACE_ACTIVITY=path)
     read_until(child.stdout, "said ")
@@ -329,7 +329,7 @@ def test_next_reader(checks, stage):
     kept = sum(e["ph"] in "BE" for e in events)
     lost = sum(e["args"]["lost"] for e in events
                if e["name"] == "[events lost]")
-    checks.ok("events that a reader did not get are reported to the next one",
+    checks.ok("next reader gets the number of events that the last one missed",
               kept == 22 and 22 <= lost <= 23, (kept, lost))
 
 
@@ -339,7 +339,7 @@ def test_slow_reader(checks, stage):
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     child = stage.start("storm", "300000", FGTRACE_ACTIVITY=path)
-    read_until(child.stdout, "said ")  # and it waits for us half a second
+    read_until(child.stdout, "said ")  # and it waits half a second for us
     os.set_blocking(reader, True)
     copy = stage.bench.path("slow.json")
     with os.fdopen(reader, "rb") as pipe, open(copy, "wb") as out:
@@ -347,12 +347,12 @@ def test_slow_reader(checks, stage):
     events = read_live(copy)
     kept = sum(e["ph"] in "BE" for e in events)
     lost = lost_in(copy)
-    checks.ok("what a slow reader missed is counted",
+    checks.ok("events that a slow reader missed are counted",
               child.wait() == 0 and lost > 0 and kept + lost == 600002,
               (kept, lost))
     said = [e for e in events if e["ph"] in "BEi"]
     gaps = [i for i, e in enumerate(said) if e["name"] == "[events lost]"]
-    checks.ok("and reported where they would have been",
+    checks.ok("missed events are reported in their place",
               gaps and gaps[-1] + 1 < len(said) and
               said == sorted(said, key=lambda e: e["ts"]),
               (gaps, len(said)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions of programs, from begin to the envelope (ANCESTORS S15-S18,
-R1-R12): what is kept, what arrives, what happens when nothing can.
+"""Transactions of programs, from begin to the envelope: which are kept, which
+arrive, and what happens when nothing can.
 test_transactions.py BUILD [GROUP…]"""
 import os
 import re
@@ -20,18 +20,18 @@ SPAN = "b7ad6b7169203331"
 
 
 def request(program, *lines, name="GET_/cart"):
-    """One transaction; what finish answered."""
+    """One transaction; the result of finish."""
     return program.run(f"begin {name} http.server", *lines, "finish")
 
 
-def tells_what_was_said(checks, bench):
-    """S15, S17, S18"""
+def envelope_has_texts(checks, bench):
+    """Names, tags, spans and ids of a transaction, as the program gave them."""
     server = SentryServer()
     daemon = Daemon(bench, "said")
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=dsn_of(server), release="shop@1.0",
                       environment="test")
-    checks.ok("it starts with the agent", program.started == 0 and
+    checks.ok("program starts with the agent", program.started == 0 and
               program.status()["recording"] == 1, program.status())
     time.sleep(0.3)
     before = time.time()
@@ -39,40 +39,40 @@ def tells_what_was_said(checks, bench):
     program.run("task work", "span inside")
     answer = program.run("tag cart 7", "tag cart 8", "tag empty", "result ok",
                          "name GET /cart?id=7", "burn 400", "finish")
-    checks.ok("finish says that it is kept", answer[0] == "1", answer)
-    checks.ok("it arrives", until(lambda: len(server.requests) == 1),
+    checks.ok("finish reports a kept transaction", answer[0] == "1", answer)
+    checks.ok("transaction arrives", until(lambda: len(server.requests) == 1),
               daemon.log_text()[-400:])
     envelope = received(bench, server)[0]
     transaction, profile = envelope.transaction, envelope.profile
     check_wrong(checks, "a request", [envelope])
-    checks.ok("transaction and profile travel together, in this order (S18)",
+    checks.ok("envelope holds transaction, then profile",
               list(envelope.items) == ["transaction", "profile"],
               list(envelope.items))
-    checks.ok("name, op and status are what was said last (S17)",
+    checks.ok("name, op and status are the last ones given",
               (transaction["transaction"], envelope.trace()["op"],
                envelope.trace()["status"]) == ("GET /cart?id=7", "db", "ok"),
               transaction)
-    checks.ok("tags are what was said last",
+    checks.ok("tags are the last ones given",
               transaction["tags"] == {"cart": "8", "empty": ""},
               transaction.get("tags"))
-    checks.ok("its spans are in it", any(
+    checks.ok("envelope has the spans", any(
         "inside" in span.get("description", "")
         for span in transaction["spans"]), transaction["spans"])
-    checks.ok("release and environment are in both items (S15)",
+    checks.ok("release and environment are in both items",
               [(item["release"], item["environment"])
                for item in (transaction, profile)] ==
               [("shop@1.0", "test")] * 2, transaction)
-    checks.ok("trace and span are those that were passed on",
+    checks.ok("trace and span are those of the header",
               trace[1] == f"{envelope.trace()['trace_id']}-"
               f"{envelope.trace()['span_id']}", trace)
-    checks.ok("it lasted as long as it did", 0.4 <= envelope.seconds() < 2 and
+    checks.ok("duration is the program's", 0.4 <= envelope.seconds() < 2 and
               before - 0.1 <= transaction["start_timestamp"] <= time.time(),
               envelope.seconds())
-    checks.ok("the active thread is the one that began it",
+    checks.ok("active thread is the one that began the transaction",
               profile["transaction"]["active_thread_id"] == str(program.pid)
               and envelope.trace()["data"]["thread.id"] == str(program.pid),
               profile["transaction"])
-    checks.ok("and the stacks say what it did",
+    checks.ok("stacks show what the program did",
               envelope.share(program.pid, "burn_for_it") > 0.8,
               envelope.share(program.pid, "burn_for_it"))
     daemon.end()
@@ -90,17 +90,17 @@ def continues_traces(checks, bench):
         answer = request(program, f"parent {header}", "nap 60")
         checks.ok(f"{header[:8]}…: kept", answer[0] == "1", answer)
     refused = program.run("begin x y", f"parent 00-{TRACE}-{SPAN}")
-    checks.ok("a header that is none is refused", refused == ["-22"], refused)
+    checks.ok("malformed header is refused", refused == ["-22"], refused)
     program.run("nap 60", "finish")
     until(lambda: len(server.requests) == 3)
-    # What is due at the same time arrives in any order.
+    # Transactions that are due at the same time arrive in any order.
     envelopes = sorted(received(bench, server),
                        key=lambda e: e.transaction["start_timestamp"])
     traces = [(e.trace()["trace_id"], e.trace().get("parent_span_id"))
               for e in envelopes]
     checks.ok("both kinds of header continue the trace",
               traces[:2] == [(TRACE, SPAN)] * 2, traces)
-    checks.ok("without one it is a separate trace",
+    checks.ok("transaction without a header has a separate trace",
               len(traces) == 3 and traces[2][0] != TRACE and
               traces[2][1] is None, traces)
     check_wrong(checks, "continued traces", envelopes)
@@ -110,7 +110,7 @@ def continues_traces(checks, bench):
 
 
 def keeps_by_the_rules(checks, bench):
-    """S16 and the rules"""
+    """The rules that decide whether a transaction is kept."""
     daemon = Daemon(bench, "rules")
     folder = Folder(bench, "rules-out")
 
@@ -147,21 +147,21 @@ def keeps_by_the_rules(checks, bench):
                       **EVERY)
     answers = [request(program, name=name)[0] for name in
                ("keep-this", "not-this")]
-    checks.ok("kept: what the program's own call says", answers ==
+    checks.ok("kept: the one that the program's call asked for", answers ==
               ["1", "0"], answers)
     answer = program.run("begin x y", "fork")
-    checks.ok("in the child of a fork there is none", answer == ["0"], answer)
+    checks.ok("child of a fork has no transaction", answer == ["0"], answer)
     checks.ok("NULL is no transaction", program.run("drop", "finish")[0] ==
               "0", "")
     program.close()
-    checks.ok("a short one arrives without samples, or with",
+    checks.ok("short transaction arrives, with samples or without",
               until(lambda: len(folder.names()) >= 8), folder.names())
     check_wrong(checks, "all of them", folder.read())
     daemon.end()
 
 
 def directories(checks, bench):
-    """As the program's own user, whatever the agent may."""
+    """Files are written as the program's user, not with the agent's rights."""
     daemon = Daemon(bench, "folders")
     os.chmod(daemon.folder, 0o755)
     os.chmod(daemon.socket, 0o666)
@@ -185,7 +185,7 @@ def directories(checks, bench):
                       [(e.mode.st_uid, e.mode.st_mode & 0o777)
                        for e in found] == [(NOBODY, 0o600)],
                       daemon.log_text()[-300:])
-            checks.ok("its name is harmless and tells the time", re.fullmatch(
+            checks.ok("file name is harmless and has the time", re.fullmatch(
                 r"_\._\.\._a_b-\d{8}T\d{6}\.\d{3}Z\.envelope",
                 "".join(folder.names())), folder.names())
         else:
@@ -205,10 +205,10 @@ def storm(checks, bench):
     words = program.say("storm 10000 1")
     numbers = dict(zip(words[1::2], map(int, words[2::2])))
     status = program.status()
-    checks.ok("no more than the cap of an hour is kept, and that",
+    checks.ok("number kept is the cap of an hour",
               numbers["kept"] + numbers["full"] == 120 and numbers["kept"] >= 64,
               words)
-    checks.ok("every request is counted", status["transactions"] == 10000 and
+    checks.ok("storm: all requests counted", status["transactions"] == 10000 and
               status["kept"] == numbers["kept"] and
               status["kept"] + status["dropped"] == 10000, status)
     print(f"# finish in a storm: p50 {numbers['p50']} ns, p99 {numbers['p99']} ns, "
@@ -217,15 +217,15 @@ def storm(checks, bench):
     daemon.until(lambda: daemon.status()["deliveries_waiting"] +
                  daemon.status()["deliveries_active"] == 0, 60)
     status = daemon.status()
-    checks.ok("what arrived and what did not is counted",
+    checks.ok("storm: arrived and lost transactions are counted",
               status["deliveries_delivered"] == len(folder.names()) and
               status["deliveries_delivered"] > 0, status)
     program.close()
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=folder.path)
     kept = [request(program, "nap 10")[0] for _ in range(20)]
-    checks.ok("by default a second lies between two", kept.count("1") == 1,
-              kept)
+    checks.ok("default gap between two kept ones is a second",
+              kept.count("1") == 1, kept)
     program.close()
     daemon.end()
 
@@ -236,7 +236,7 @@ def unreachable_servers(checks, bench):
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=dsn_of(server), **EVERY)
     request(program, "nap 60")
-    checks.ok("503: it is tried again", daemon.until(
+    checks.ok("503: upload is repeated", daemon.until(
         lambda: daemon.status()["deliveries_retried"] == 1),
         daemon.status())
     checks.ok("503: the log says so at once, and not the key",
@@ -244,13 +244,13 @@ def unreachable_servers(checks, bench):
                         daemon.log_text()) and
               KEY not in daemon.log_text(), daemon.log_text()[-400:])
     server.script = accept
-    checks.ok("and arrives once", daemon.until(
+    checks.ok("repeated upload arrives once", daemon.until(
         lambda: daemon.status()["deliveries_delivered"] == 1, 20),
         daemon.status())
-    checks.ok("the log says how often it was tried",
+    checks.ok("log has the number of attempts",
               re.search("event=delivered .* after 2 tries: event",
                         daemon.log_text()), daemon.log_text()[-400:])
-    checks.ok("with the same id as before",
+    checks.ok("repeated upload has the same id",
               len({r.event_id() for r in server.requests}) == 1,
               len(server.requests))
     server.script = fixed(429, "Retry-After: 4")
@@ -260,7 +260,7 @@ def unreachable_servers(checks, bench):
     began, count = time.monotonic(), len(server.requests)
     request(program, "nap 60")
     daemon.until(lambda: daemon.status()["deliveries_delivered"] == 3, 30)
-    checks.ok("429: it and what comes after it wait as long as asked",
+    checks.ok("429: this and later transactions wait as long as asked",
               daemon.status()["deliveries_delivered"] == 3 and
               time.monotonic() - began > 3 and
               len(server.requests) == count + 2,
@@ -273,15 +273,15 @@ def unreachable_servers(checks, bench):
                       destination=f"http://{KEY}@127.0.0.1:"
                       f"{closed.getsockname()[1]}/42", **EVERY)
     request(program, "nap 60")
-    checks.ok("down: it is tried again", daemon.until(
+    checks.ok("down: upload is repeated", daemon.until(
         lambda: daemon.status()["deliveries_retried"] >= 4, 20),
         daemon.status())
-    checks.ok("down: the log says so, the second time, too", all(
+    checks.ok("down: each failed attempt is logged", all(
         re.search(f"level=warning event=delivery_retry .*in {seconds} s, "
                   f"try {tries} of 5 failed: .*onnect", daemon.log_text())
         for tries, seconds in ((1, 2), (2, 8))), daemon.log_text()[-600:])
     finish = int(request(program, "nap 60")[1])
-    checks.ok("finish has not waited for any of it", finish < 50_000_000,
+    checks.ok("finish does not wait for the upload", finish < 50_000_000,
               finish)
     daemon.end()
     program.close()
@@ -302,13 +302,13 @@ def hostile_servers(checks, bench):
                           destination=dsn_of(server), **EVERY)
         request(program, "nap 60")
         count += 1
-        checks.ok(f"{name}: given up and logged once", daemon.until(
+        checks.ok(f"{name}: upload is given up and logged once", daemon.until(
             lambda: daemon.status()["deliveries_failed"] == count, 20) and
             daemon.log_text().count("undelivered") == count,
             daemon.log_text()[-300:])
         program.close()
         server.close()
-    checks.ok("the agent is there still",
+    checks.ok("agent still runs",
               daemon.status()["deliveries_active"] == 0, daemon.status())
     daemon.end()
 
@@ -326,21 +326,21 @@ def long_transactions(checks, bench):
     check_wrong(checks, "a long one", envelopes)
     alone = [e for e in envelopes if e.transaction]
     chunks = [e for e in envelopes if e.chunk]
-    checks.ok("it leaves as one transaction and two chunks",
+    checks.ok("long one is sent as one transaction and two chunks",
               (len(alone), len(chunks)) == (1, 2) and
               alone[0].seconds() > 34 and not alone[0].profile,
               [list(e.items) for e in envelopes])
     linked = {e.chunk["profiler_id"] for e in chunks}
-    checks.ok("that name each other", alone and linked == {
+    checks.ok("transaction and chunks have the same ids", alone and linked == {
         alone[0].transaction["contexts"]["profile"]["profiler_id"]} and
         len({e.chunk["chunk_id"] for e in chunks}) == 2, linked)
     times = [sample["timestamp"] for e in chunks
              for sample in e.chunk["profile"]["samples"]]
     begin = alone[0].transaction["start_timestamp"] if alone else 0
-    checks.ok("the chunks reach from its beginning to its end",
+    checks.ok("chunks reach from the transaction's begin to its end",
               times and min(times) - begin < 0.2 and
               begin + alone[0].seconds() - max(times) < 0.2, times[:1])
-    checks.ok("and hold what it did", any(
+    checks.ok("chunks have the program's functions", any(
         e.share(program.pid, "nap_for_it") > 0.9 for e in chunks), "")
     daemon.end()
     program.close()
@@ -354,16 +354,18 @@ def uploads_slices(checks, bench):
                       destination=folder.path)
     program.run("burn 500")
     answer = program.say("upload 400")
-    checks.ok("a slice is queued", answer == ["0"], answer)
+    checks.ok("slice is queued", answer == ["0"], answer)
     program.run("burn 500")
     answer = program.say(f"upload 400 {folder.path}")
-    checks.ok("to a named place, too", answer == ["0"], answer)
+    checks.ok("slice is queued for a named destination",
+              answer == ["0"], answer)
     answer = program.say("upload 400 ftp://nowhere")
-    checks.ok("not to a place of no kind", answer == ["-22"], answer)
+    checks.ok("unknown kind of destination is refused",
+              answer == ["-22"], answer)
     found = folder.wait(2)
-    checks.ok("both arrive", len(found) == 2, daemon.log_text()[-300:])
+    checks.ok("both slices arrive", len(found) == 2, daemon.log_text()[-300:])
     check_wrong(checks, "slices", found)
-    checks.ok("with what was done",
+    checks.ok("slices have the program's functions",
               all(e.share(program.pid, "burn_for_it") > 0.8 for e in found),
               [e.share(program.pid, "burn_for_it") for e in found])
     program.close()
@@ -377,7 +379,7 @@ def agents_that_leave(checks, bench):
                       destination=folder.path, **EVERY)
     daemon.end()
     answers = [request(program, "nap 5") for _ in range(100)]
-    checks.ok("without an agent as many are kept as there is room for",
+    checks.ok("transactions without an agent fill the outbox",
               [a[0] for a in answers[:64]] == ["1"] * 64 and
               "-105" in [a[0] for a in answers],
               [a[0] for a in answers])
@@ -392,15 +394,15 @@ def agents_that_leave(checks, bench):
               program.log_text()[-600:])
     dropped += request(program, "nap 1")[0] == "-105"
     time.sleep(1.5)
-    checks.ok("but not at once again", len(logged()) == 1, logged())
+    checks.ok("drops are not logged again at once", len(logged()) == 1, logged())
     began = time.monotonic()
     program.run("stop")
-    checks.ok("stop gives them a second, not more",
+    checks.ok("stop waits at most a second for them",
               time.monotonic() - began < 2.5, time.monotonic() - began)
-    checks.ok("the rest of them when it stops",
+    checks.ok("stop logs the rest of the dropped ones",
               len(logged()) == 2 and sum(logged()) == dropped, (logged(), dropped))
     status = program.status()
-    checks.ok("and counts them as undelivered",
+    checks.ok("stop counts them as undelivered",
               status["undelivered"] == status["kept"] >= 64, status)
     program.close()
     daemon.start()
@@ -413,10 +415,10 @@ def without_an_agent(checks, bench):
     nowhere = bench.path("no-agent.sock")
     program = Program(bench, mode="auto", socket=nowhere, release="shop@1.0",
                       destination=dsn_of(server), threads="adopted", **EVERY)
-    checks.ok("embedded: it starts", program.started == 0 and
+    checks.ok("embedded: program starts", program.started == 0 and
               program.status()["mode"] == 2, program.status())
     time.sleep(0.3)
-    checks.ok("embedded: that there is no agent is no news",
+    checks.ok("embedded: missing agent is not logged",
               not program.log_text(), program.log_text())
     answer = program.run("begin GET_/cart http.server", "adopted", "stranger",
                          f"parent {TRACE}-{SPAN}-1", "burn 400", "finish")
@@ -427,10 +429,10 @@ def without_an_agent(checks, bench):
     check_wrong(checks, "embedded", envelopes)
     envelope = envelopes[0]
     share = envelope.share(program.pid, "_for_it")
-    checks.ok("embedded: the stacks say what it did",
+    checks.ok("embedded: stacks show what the program did",
               share > 0.8 and envelope.threads() == {"transact", "adopted"},
               (share, envelope.threads()))
-    checks.ok("embedded: the trace goes on",
+    checks.ok("embedded: header continues the trace",
               (envelope.trace()["trace_id"],
                envelope.trace()["parent_span_id"]) == (TRACE, SPAN),
               envelope.trace())
@@ -438,7 +440,7 @@ def without_an_agent(checks, bench):
     request(program, "nap 60")
     until(lambda: len(server.requests) == 2)
     server.script = accept
-    checks.ok("embedded: 503 is tried again",
+    checks.ok("embedded: 503: upload is repeated",
               program.say("flush 20000") == ["0"] and
               program.status()["delivered"] == 2, program.status())
     server.close()
@@ -452,7 +454,7 @@ def without_an_agent(checks, bench):
           f"{numbers['p99']} ns, longest {numbers['max']} ns", flush=True)
     program.say("flush 60000")
     status = program.status()
-    checks.ok("embedded: a storm keeps the cap, and all of it arrives",
+    checks.ok("embedded: storm keeps the cap, and all kept ones arrive",
               numbers["kept"] + numbers["full"] == 120 and
               len(folder.names()) == status["delivered"] == numbers["kept"],
               (words, status, len(folder.names())))
@@ -478,14 +480,15 @@ def before_the_first_tick(checks, bench):
             word in span.get("description", "")
             for span in envelope.transaction["spans"]))
             for envelope in folder.wait(8)]
-        checks.ok(f"{mode}, {hz} Hz, {lines}: all of it is delivered", flushed ==
+        checks.ok(f"{mode}, {hz} Hz, {lines}: all transactions are delivered",
+                  flushed ==
                   ["0"] and names == [["first", "last"]] * 8,
                   (flushed, names, program.log_text()))
         program.close()
     daemon.end()
 
 
-GROUPS = (tells_what_was_said, continues_traces, keeps_by_the_rules,
+GROUPS = (envelope_has_texts, continues_traces, keeps_by_the_rules,
           directories, storm, unreachable_servers, hostile_servers,
           uploads_slices, agents_that_leave, without_an_agent,
           long_transactions, before_the_first_tick)

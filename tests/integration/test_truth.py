@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings agree with what a program knows it did.
+"""Recordings agree with what a program wrote down about itself.
 
 usage: test_truth.py BUILD [SECONDS [--short]]
 
 Programs with and without frame pointers spend known shares of time in known
 functions; each share must come out within 2 points (1.5 for phases that
 differ only by caller), states must be right, 99.5 % of stacks complete. A pair
-of threads in lock-step must be shown running as long as they do. With --short
+of threads in lock-step must be shown running as long as they run. With --short
 only the shares, once for each provider.
 """
 import itertools
@@ -23,13 +23,13 @@ from kit.harness import (Bench, Checks, Samples, as_user, read_until,
 USUAL_SECONDS = 20
 LIMITS = {"shares": 0.02, "bursts": 0.02, "kinds": 0.02, "callers": 0.015,
           "pool": 0.02, "pair": None}
-# Polled, threads that our own waking puts aside look like those that wait:
-# pools come out up to two and a half points too busy.
+# Polled, a thread that lost its CPU to the sampler looks like one that waits:
+# pools are shown up to two and a half points too busy.
 POLLED_POOL_LIMIT = 0.03
-# Who blocks some ten thousand times a second is in step with our own waking.
-# Polled, it is shown as running all the time; an ordinary user has its CPU time.
+# A thread that blocks 10,000 times a second is in step with the sampler. Polled,
+# it is shown as running all the time; an ordinary user has its CPU time.
 PAIR_LIMITS = {"bpf": 0.03, "nobody": 0.03}
-# Who tells which threads ran; each must give the same slices.
+# Providers of which threads ran; each must give the same slices.
 PROVIDERS = {"bpf": ("nofp", "fp"), "schedstat": ("nofp",),
              "nobody": ("nofp", "fp")}
 ROOTS = {"clone", "clone3", "__clone", "__clone3", "_start"}
@@ -40,7 +40,7 @@ def record(bench, variant, scenario, seconds, with_perf, provider):
     as_nobody = provider == "nobody"
     if not as_nobody:
         os.environ["FGTRACE_SAMPLING_WHO_RAN"] = provider
-    # What a slow machine makes of the budget would lower the rate.
+    # On a slow machine the default budget would lower the rate.
     os.environ["FGTRACE_SAMPLING_MAX_CPU_PERCENT"] = "0"
     tag = f"{variant}-{scenario}-{provider}"
     folder = bench.copy_for_nobody() if as_nobody else None
@@ -79,7 +79,7 @@ def record(bench, variant, scenario, seconds, with_perf, provider):
 
 
 def expected_share(thread, step, as_nobody):
-    """(least, most): one figure for root. An ordinary user is not told that a
+    """(least, most): one figure for root. An ordinary user cannot see that a
     thread waits for a CPU: that time may show as the blocked call before."""
     total = sum(s["ns"] for s in thread["steps"])
     waited = sum(s["ns"] - s["cpu_ns"] for s in thread["steps"]
@@ -108,25 +108,26 @@ def check_shares(checks, tag, truth, samples, limit, as_nobody):
     print(f"# {tag}: worst share: {worst[1]}")
 
 
-def check_running(checks, tag, truth, samples, limit, is_told):
-    """Steps of a few µs are no longer than reading the clock: what is known is
-    how much of its time a thread had a CPU, and wanted one: who was put aside
-    goes on running. The kernel counts from the moment that a thread is woken,
-    even where its CPU has to be roused for some µs: who is told of switches
-    (is_told), and not of CPU time, sees it run for no less than it was not
-    waiting."""
+def check_running(checks, tag, truth, samples, limit, sees_switches):
+    """Steps of a few µs are no longer than reading the clock. Known is only how
+    long a thread had a CPU, and how long it had or wanted one; a thread that
+    lost its CPU is still shown running. The kernel's CPU time includes the µs
+    in which an idle CPU wakes up for the thread. A provider of switches
+    (sees_switches) does not see these: its lower limit is the time in which
+    the thread did not block."""
     for thread in truth["threads"]:
         stacks = [s for _, s in samples.by_thread.get(thread["name"], [])]
         seen = sum(s[-1] == "running" for s in stacks) / max(1, len(stacks))
         busy_ns = sum(s["ns"] for s in thread["steps"]
                       if s["state"] == "running")
         least = thread["cpu_ns"] / thread["ns"]
-        if is_told:
+        if sees_switches:
             least = min(least, busy_ns / thread["ns"])
         most = (thread["cpu_ns"] + thread["wait_ns"]) / thread["ns"]
         text = f"{100 * seen:.1f} % seen, {100 * least:.1f} % to " \
             f"{100 * most:.1f} % true"
-        checks.ok(f"{tag}: {thread['name']} runs as much as it does",
+        checks.ok(f"{tag}: {thread['name']} is shown running as long as it "
+                  f"ran",
                   least - limit <= seen <= most + limit, text)
         print(f"# {tag}: {thread['name']} running: {text}")
 
@@ -161,7 +162,7 @@ def check_states(checks, tag, truth, samples):
     checks.ok(f"{tag}: states right on 99.5 % of {total} samples",
               total > 0 and wrong <= total * 0.005,
               f"{wrong} of {total} wrong, such as {example}")
-    checks.ok(f"{tag}: blocking functions run as little as they do",
+    checks.ok(f"{tag}: blocking functions are rarely shown running",
               worst_running[0] <= 0.02, worst_running[1])
 
 
@@ -174,7 +175,7 @@ def check_complete(checks, tag, truth, samples):
             total += 1
             cut = [f for f in stack if f.startswith("[truncated")]
             if stack[0].startswith("[gap"):
-                gaps += 1  # the sampler had no CPU: nothing is claimed
+                gaps += 1  # the sampler had no CPU: no stack is expected
             elif not cut and len(stack) >= 2 and stack[-2] in ROOTS:
                 complete += 1
             else:
@@ -182,7 +183,7 @@ def check_complete(checks, tag, truth, samples):
                 reasons[why] = reasons.get(why, 0) + 1
     checks.ok(f"{tag}: 99.5 % of {total} stacks complete",
               total > 0 and complete >= (total - gaps) * 0.995, str(reasons))
-    checks.ok(f"{tag}: gaps are rare", gaps <= total * 0.02, f"{gaps}")
+    checks.ok(f"{tag}: gaps are few", gaps <= total * 0.02, f"{gaps}")
     if total:
         print(f"# {tag}: {complete} of {total} complete, {gaps} gaps "
               f"{reasons}")
@@ -199,9 +200,9 @@ def check_count(checks, tag, truth, samples, seconds):
 
 
 def check_scenario(checks, tag, scenario, truth, samples, limit, as_nobody,
-                   is_told=False):
+                   sees_switches=False):
     if scenario == "pair":
-        check_running(checks, tag, truth, samples, limit, is_told)
+        check_running(checks, tag, truth, samples, limit, sees_switches)
         return
     check_shares(checks, tag, truth, samples, limit, as_nobody)
     check_states(checks, tag, truth, samples)
@@ -241,7 +242,7 @@ def check_perf(checks, tag, samples, path):
             compared += 1
             ours = sum(function in s for s in running) / len(running)
             theirs = counts.get(function, 0) / counts[""]
-            # Two independent samples of a few hundred each.
+            # Two independent measurements of a few hundred samples each.
             slack = 2.6 * (0.25 / len(running) + 0.25 / counts[""]) ** 0.5
             if abs(ours - theirs) - slack >= worst[0]:
                 worst = (abs(ours - theirs) - slack,

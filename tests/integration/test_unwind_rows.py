@@ -4,9 +4,9 @@
 usage: test_unwind_rows.py BUILD [SNAPSHOTS]
 
 Snapshots are of real programs at work, stopped at any instruction. At least
-99.9 % of the stacks must be equal, of every program. Then every row of the
-files of these programs beside the same row as readelf interprets it; so are
-files without .eh_frame_hdr and with nothing but .debug_frame.
+99.9 % of the stacks of every program must be equal. Then every row of the
+files of these programs is compared with the same row by readelf, also in files
+without .eh_frame_hdr and with .debug_frame only.
 """
 import glob
 import subprocess
@@ -23,7 +23,7 @@ def compare(bench, checks, name, pid, snapshots):
     result = subprocess.run(
         [bench.program("compare_rows"), str(pid), str(snapshots)],
         capture_output=True, text=True, timeout=600, check=False)
-    if not checks.ok(f"{name}: compared", result.returncode == 0,
+    if not checks.ok(f"{name}: stacks are compared", result.returncode == 0,
                      result.stderr):
         return
     lines = result.stdout.split("\n")
@@ -41,7 +41,7 @@ def compare(bench, checks, name, pid, snapshots):
           f"{figures['libunwind_ns_per_frame']} by libunwind")
     checks.ok(f"{name}: 99.9 % of the stacks are equal",
               equal >= MINIMUM * snapshots, str(figures))
-    checks.ok(f"{name}: these are different stacks, and whole ones",
+    checks.ok(f"{name}: stacks differ from each other, and most are whole",
               frames >= 4 * snapshots and int(figures["addresses"]) >=
               snapshots // 200 and
               int(figures["complete"]) >= 0.99 * snapshots, str(figures))
@@ -60,7 +60,7 @@ def check_file(bench, checks, path):
              in zip(printed, expected)
              if not readelf_rows.is_same(address, ours, theirs)]
     complex_count = sum(line.endswith(" complex") for line in printed[::2])
-    checks.ok(f"{path}: every row is readelf's",
+    checks.ok(f"{path}: every row equals readelf's",
               rows and len(printed) == len(expected) + 1 and not wrong,
               f"{len(wrong)} of {len(expected)}: {wrong[:10]}")
     print(f"# {path}: {len(rows)} rows, {complex_count} left to libunwind")

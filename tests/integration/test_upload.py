@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uploads against a server that misbehaves in every way we know.
+"""Uploads against a server that misbehaves in every known way.
 
 usage: test_upload.py BUILD
 
-What goes over the wire, over http and https, and the outcome of each answer.
+The bytes of requests over http and https, and the outcome of each answer.
 """
 import errno
 import gzip
@@ -26,13 +26,13 @@ PATIENCE_S = 25  # a run that takes longer hangs
 
 
 class Uploader:
-    """Runs upload_slice and keeps all that it ever said."""
+    """Runs upload_slice and keeps all of its output."""
 
     def __init__(self, bench):
         self.bench = bench
         self.said = ""
         self.count = 0
-        self.authorities = None  # a folder: what the system's are instead
+        self.authorities = None  # a folder that replaces the system's certificates
 
     def dsn_file(self, dsn):
         self.count += 1
@@ -78,7 +78,7 @@ def check_request(checks, request, outcome):
         r", sentry_client=fgtrace/[0-9.]+", request.get("X-Sentry-Auth") or "")
     checks.ok("authentication header is Sentry's", wanted,
               str(request.headers))
-    checks.ok("type and encoding are said once",
+    checks.ok("type and encoding are given once",
               request.get("Content-Type") == "application/x-sentry-envelope"
               and request.get("Content-Encoding") == "gzip",
               str(request.headers))
@@ -201,8 +201,8 @@ def check_tls(checks, bench, uploader):
     good.close()
 
 
-def check_ones_own_authority(checks, bench, uploader):
-    """ca_file is instead of the system's: a file and a directory."""
+def check_private_authority(checks, bench, uploader):
+    """ca_file, a file or a directory, replaces the system's certificates."""
     system = Authority(bench.path("system"), "The system's")
     own = Authority(bench.path("own"), "One's own")
     uploader.authorities = bench.path("authorities")
@@ -215,8 +215,8 @@ def check_ones_own_authority(checks, bench, uploader):
     for arguments, is_accepted in (((), True), (("ca=" + own.certificate,),
                                                 False)):
         outcome = uploader.send(dsn_of(server, scheme="https"), *arguments)
-        checks.ok("who the system vouches for is accepted, but not where "
-                  f"ca_file does not: {arguments}",
+        checks.ok("system's certificates count only without ca_file: "
+                  f"{arguments}",
                   outcome["error"] == (0 if is_accepted else -errno.EPROTO) and
                   len(server.requests) == 1, str(outcome))
     server.close()
@@ -274,7 +274,7 @@ def check_answers(checks, uploader):
     for name, script, error, part, retry_after_s in ANSWERS:
         server = SentryServer(script)
         outcome = uploader.send(dsn_of(server))
-        checks.ok(f"{name}: reported as it is", outcome["error"] == -error and
+        checks.ok(f"{name}: error is reported", outcome["error"] == -error and
                   part in outcome["why"] and
                   outcome["retry_after_s"] == retry_after_s and
                   len(server.requests) == 1, str(outcome))
@@ -296,15 +296,15 @@ def check_redirect(checks, uploader):
 
 
 def check_time(checks, uploader):
-    """Each ends by itself; PATIENCE_S is only there to end a hang."""
+    """Each upload ends by itself; PATIENCE_S only ends a hang."""
     server = SentryServer(sentry_server.never)
     outcome = uploader.send(dsn_of(server), "total_ms=600")
-    checks.ok("a server that never answers is left",
+    checks.ok("upload to a server that never answers ends",
               outcome["error"] == -errno.ETIMEDOUT, str(outcome))
     server.script = sentry_server.drip
     outcome = uploader.send(dsn_of(server), "total_ms=60000",
                             "low_speed_s=1")
-    checks.ok("a dripping server is left before the total time-out",
+    checks.ok("upload to a dripping server ends before the total time-out",
               outcome["error"] == -errno.ETIMEDOUT, str(outcome))
     server.close()
     full = socket.socket()
@@ -394,7 +394,7 @@ def main():
     try:
         check_accepted(checks, bench, uploader)
         check_tls(checks, bench, uploader)
-        check_ones_own_authority(checks, bench, uploader)
+        check_private_authority(checks, bench, uploader)
         check_answers(checks, uploader)
         check_redirect(checks, uploader)
         check_time(checks, uploader)
@@ -402,7 +402,7 @@ def main():
         check_early(checks, bench, uploader)
         check_proxy(checks, uploader)
         said = uploader.said.lower()
-        checks.ok("no key in anything that was ever printed",
+        checks.ok("no output has a key",
                   said.count("error=") > 40 and KEY not in said and
                   SECRET not in said)
         checks.ok("addresses are shown without the key",

@@ -40,8 +40,8 @@ def out_folder(bench, who):
 
 
 def check_running(checks, who, truth, samples):
-    """Running as often as the CPU time says; ticks in which a thread waits
-    for a CPU may show as running, too."""
+    """Threads are shown running as often as they used a CPU; ticks in which
+    a thread waits for a CPU may show as running, too."""
     for thread in truth["threads"]:
         name = thread["name"]
         total = sum(step["ns"] for step in thread["steps"])
@@ -51,7 +51,7 @@ def check_running(checks, who, truth, samples):
         stacks = [stack for _, stack in samples.by_thread.get(name, [])]
         seen = sum(stack[-1] == "running" for stack in stacks) \
             / max(1, len(stacks))
-        checks.ok(f"{who}: {name} runs as often as it does",
+        checks.ok(f"{who}: {name} is shown running as often as it ran",
                   least - LIMIT <= seen <= most + LIMIT,
                   f"{100 * seen:.1f} % seen, {100 * least:.1f} % to "
                   f"{100 * most:.1f} % true")
@@ -67,12 +67,12 @@ def check_stacks(checks, who, samples):
                            for frame in stack)
     checks.ok(f"{who}: 95 % of {total} stacks complete",
               total > 0 and cut <= total * 0.05, f"{cut} truncated")
-    print(f"# {who}: {without} of {total} ticks without a stack of their own")
+    print(f"# {who}: {without} of {total} ticks without their own stack")
 
 
 def check_busy(bench, checks, who, folder, as_nobody):
-    """A thread that keeps its CPU is sampled, by stops; the more often, the
-    less others want that CPU."""
+    """A thread that keeps its CPU is sampled by stops. It is stopped more often
+    the fewer other threads want that CPU."""
     out = out_folder(bench, who)
     child = bench.start([f"{folder}/scenes", "busy"], as_nobody)
     result = record(folder, as_nobody, "-d", "5", "-p", str(child.pid), "-o",
@@ -83,11 +83,11 @@ def check_busy(bench, checks, who, folder, as_nobody):
         for line in lines:
             counts["burn_ms" in line and "[not sampled" not in line] += \
                 int(line.split()[-1])
-    checks.ok(f"{who}: what keeps its CPU has a stack",
+    checks.ok(f"{who}: thread that keeps its CPU has a stack",
               result.returncode == 0 and counts[1] > 0,
               f"{counts[1]} of {sum(counts)} {result.stderr}")
-    print(f"# {who}: {counts[1]} of {sum(counts)} ticks of a busy thread "
-          "have a stack of their own")
+    print(f"# {who}: {counts[1]} of {sum(counts)} ticks of a busy thread have "
+          "their own stack")
 
 
 def check_truth(bench, checks, who, folder, as_nobody, seconds):
@@ -97,7 +97,7 @@ def check_truth(bench, checks, who, folder, as_nobody, seconds):
     pid = read_until(child.stdout, "ready ")
     result = record(folder, as_nobody, "-d", str(seconds), "-p", pid, "-o",
                     f"{out}/slice.fgt")
-    if not checks.ok(f"{who}: records", result.returncode == 0,
+    if not checks.ok(f"{who}: recording succeeds", result.returncode == 0,
                      result.stderr):
         return
     bench.run("convert", f"{out}/slice.fgt", "-o", f"{out}/slice.envelope",
@@ -110,13 +110,13 @@ def check_truth(bench, checks, who, folder, as_nobody, seconds):
 
 
 def check_status(bench, checks, who, folder, as_nobody):
-    """A busy command is stopped again and again: that is not its end."""
+    """A busy command is stopped many times: recording must not end then."""
     out = out_folder(bench, who)
     alone = subprocess.run(as_user([f"{folder}/behave", "exit"], as_nobody),
                            capture_output=True, text=True, check=False)
     result = record(folder, as_nobody, "-o", f"{out}/exit.folded", "--",
                     f"{folder}/behave", "exit")
-    checks.ok(f"{who}: the command's status is passed on",
+    checks.ok(f"{who}: status of the command is passed on",
               result.returncode == alone.returncode,
               f"{result.returncode}, not {alone.returncode}: {result.stderr}")
     script = "i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done; exit 33"
@@ -128,11 +128,11 @@ def check_status(bench, checks, who, folder, as_nobody):
 
 
 def check_not_enabled(bench, checks):
-    """Events that open, but that nothing switches on."""
+    """Events that open, but cannot be switched on."""
     child = bench.start([bench.program("scenes"), "busy"])
     folded = bench.path("not-enabled.folded")
     result = subprocess.run(
-        # Only that one call is dear, and what it costs is not the point.
+        # strace makes only this call slow, which does not matter here.
         ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e",
          "trace=ioctl", "-e", "inject=ioctl:error=EACCES:when=1", bench.agent,
          "record", "-d", "3", "--max-cpu", "0", "-p", str(child.pid), "-o",
@@ -143,7 +143,7 @@ def check_not_enabled(bench, checks):
     if os.path.exists(folded):
         with open(folded, encoding="utf-8") as file:
             text = file.read()
-    checks.ok("events that cannot be switched on: others take their place",
+    checks.ok("ptrace replaces events that cannot be switched on",
               result.returncode == 0 and "burn_ms" in text,
               f"{result.returncode} {result.stderr} {text[:300]}")
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does what profilers are known to break (fork, exec, signals, stops, dying)
- * and says what happened. Run alone and under the sampler, it must print the
+ * Does things that profilers often break (fork, exec, signals, stops, dying)
+ * and prints what happened. Run alone and under the sampler, it must print the
  * same lines and end the same way.
  *
  * behave fork|exec N|signals|stop|segv|abort|exit|threads

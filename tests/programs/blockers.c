@@ -223,7 +223,7 @@ static int block_accept(void)
 		struct sockaddr_un any = { .sun_family = AF_UNIX };
 
 		listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		/* Autobind: an abstract name that nobody connects to. */
+		/* Autobind: an abstract name that is never connected. */
 		bind(listener, (struct sockaddr *)&any, sizeof(sa_family_t));
 		listen(listener, 1);
 		setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &timeout,

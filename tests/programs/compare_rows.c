@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stops a process's first thread again and again and unwinds each snapshot
+ * Stops a process's first thread many times and unwinds each snapshot
  * twice: by rows, and by libunwind alone.
  *
  * usage: compare_rows PID SNAPSHOTS
  *
  * Prints how many stacks were equal, how many differed in which way, the first
- * few that did, and what a frame costs either way. For the tests' own
- * processes: it stops them where it likes.
+ * few that did, and what a frame costs either way. Only for
+ * processes of the tests: it stops them at any instruction.
  */
 #include <elf.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ static const char *const verdict_names[VERDICTS] = { "equal", "both_complete",
 						     "libunwind_complete",
 						     "neither_complete" };
 
-/* One way to unwind and what it made of the last snapshot. */
+/* One way to unwind, and its stack of the last snapshot. */
 struct way {
 	struct fgt_unwinder *unwinder;
 	struct fgt_unwind_result result;
@@ -113,7 +113,7 @@ static void unwind(struct way *way)
 
 	capture_unwind(pid, way->unwinder, maps, &captured, way->frames,
 		       MAX_DEPTH + 2, &way->result);
-	/* Again, for the figures: the first time may have read rules. */
+	/* Unwound again for the figures: the first time may have read rules. */
 	begin_ns = clock_ns();
 	fgt_unwind(way->unwinder, maps, &captured.snapshot, way->frames,
 		   MAX_DEPTH + 2, &way->result);

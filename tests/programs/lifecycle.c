@@ -61,7 +61,7 @@ static void *sleep_once(void *argument)
 
 static void *work_named(void *argument)
 {
-	/* As hostile as prctl lets a name be (15 bytes). */
+	/* The most hostile names that prctl takes (15 bytes). */
 	static const char *const names[] = { "a) R 1 (b", "new\nline",
 					     "ü;<x>\"\\", "\033[31mred" };
 	static unsigned int next;
@@ -71,7 +71,7 @@ static void *work_named(void *argument)
 	return NULL;
 }
 
-/* No two functions alike: the compiler would make them one. */
+/* No two functions are equal: the compiler would merge them. */
 static NOINLINE void first_life(double seconds)
 {
 	usleep((useconds_t)(seconds * 1e6));
@@ -112,7 +112,7 @@ static void set_last_pid(int fd, pid_t pid)
 		anchor++;
 }
 
-/* Others take numbers, too: tries until it is lucky. */
+/* Other processes take numbers, too: so tries several times. */
 static void reuse_number(double seconds)
 {
 	struct life first = { first_life, "first", seconds / 2, 0, 0 };

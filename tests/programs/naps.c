@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works and sleeps in turn, and says when it did: for tests that compare what
- * was recorded with it.
+ * Works and sleeps in turn, and prints the times: for tests that compare a
+ * recording with them.
  *
  * naps WORK_MS SLEEP_MS SECONDS
  *

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints the rows of an ELF file at the addresses (hexadecimal, one a line)
- * that standard input gives, in the words of readelf --debug-dump=frames-interp
- * so that a test can compare: CFA, frame pointer, return address, others.
+ * that standard input gives, in the format of readelf
+ * --debug-dump=frames-interp, so that a test can compare them: CFA, frame
+ * pointer, return address, others.
  *
  * usage: print_rows FILE
  */

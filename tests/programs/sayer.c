@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that says what it does.
+ * A program that records spans and tasks.
  *
  * sayer storm N: N spans as fast as they come, without a recorder; prints
- *	"said N" when none of them had to wait for anybody.
- * sayer lose N: likewise; prints "lost N", what the live file has lost.
+ *	"said N" when none of them had to wait.
+ * sayer lose N: the same; prints "lost N", the events that the live file lost.
  * sayer work agent|embedded SECONDS [FILE]: a server whose threads answer
  *	requests; prints "ready PID", and at the end writes the last second as
  *	a Chrome trace and prints "wrote FILE". With '-' instead of SECONDS
  *	until standard input ends.
- * sayer daemon FILE: speaks, closes all descriptors that it did not open, as
- *	programs do that become daemons, opens FILE some times and speaks on.
- * sayer around COMMAND: speaks, runs the shell's command, speaks on.
- * sayer then PROGRAM ...: speaks, and becomes the program.
+ * sayer daemon FILE: records, closes all descriptors that it did not open, as
+ *	daemons do, opens FILE several times and records again.
+ * sayer around COMMAND: records, runs the shell's command, records again.
+ * sayer then PROGRAM ...: records, then execs the program.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -153,7 +153,7 @@ static int storm_and_tell(int count)
 
 	if (storm(count))
 		return 1;
-	usleep(200000); /* some looks at what was said */
+	usleep(200000); /* the log is read several times */
 	must("status", fgt_get_status(&status));
 	printf("lost %llu\n", (unsigned long long)status.activity_lost);
 	return 0;

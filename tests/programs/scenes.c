@@ -144,7 +144,7 @@ __asm__(".text\n"
 	".type nap_lost, @function\n"
 	"nap_lost:\n"
 	".cfi_startproc\n"
-	"	push $0x1234567\n" /* its caller, the tables say */
+	"	push $0x1234567\n" /* its caller by the unwind tables */
 	"	mov $35, %eax\n" /* nanosleep */
 	"	syscall\n"
 	"	pop %rdx\n"
@@ -177,8 +177,8 @@ static int map_late(struct dl_phdr_info *info, size_t size, void *ret_late)
 }
 
 /*
- * Naps so that stacks lead nowhere, which makes the reader of maps patient;
- * then pauses in code that is mapped since.
+ * Naps in code without a mapping, so that the reader of maps reads less often;
+ * then pauses in code that was mapped after that.
  */
 static void act_late(void)
 {
@@ -288,7 +288,7 @@ static void act_handler(void)
 	pause();
 }
 
-/* It takes a while to end: page by page. */
+/* Its end takes long: the kernel frees it page by page. */
 static void act_large(void)
 {
 	const size_t size = (size_t)384 << 20;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Too much to sample: many threads that wake often, or many that come and go,
- * beside one that is busy 30 % of its time, whatever the others do.
+ * More than a sampler can afford: many threads that wake often, or many that
+ * start and end, beside one thread that is busy 30 % of its time.
  *
  * storm wake N STORM_SECONDS SECONDS    N threads that sleep 50 ms on average
  * storm churn N STORM_SECONDS SECONDS   N threads a second that come and go
@@ -67,7 +67,7 @@ static NOINLINE void split_blocked(double end)
 	anchor++;
 }
 
-/* Cycles of random length: no rate of samples beats in time with them. */
+/* Cycles of random length: no rate of samples is in step with them. */
 static void *split(void *argument)
 {
 	unsigned int seed = 1;
@@ -100,7 +100,7 @@ static NOINLINE void *come_and_go(void *argument)
 	return argument;
 }
 
-/* N a second in bursts of a hundredth of it; returns how many there were. */
+/* N threads a second, in bursts of N / 100; returns how many there were. */
 static unsigned long churn(unsigned int count, double end)
 {
 	double at = now_seconds();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that uses libfgtrace, controlled by lines on standard input, for tests/integration/test_transactions.py:
+ * A program that uses libfgtrace, controlled by lines on standard input, for
+ * tests/integration/test_transactions.py:
  *   transact [key=value …]    options of fgt_start(), see set_option()
  * Answers each line with one line; times are in ns.
  */
@@ -81,7 +82,7 @@ static void start_helper(int is_adopted)
 		nap_for_it(1);
 }
 
-/* A thread of a pool: what it does before and after belongs to other work. */
+/* A thread of a pool: its samples before and after belong to other work. */
 static void *take_part(void *unused)
 {
 	uint64_t task;
@@ -338,7 +339,7 @@ static void fork_and_finish(const struct words *words)
 	printf("fork %d\n", status);
 }
 
-/* A child that no fork handler knows of: it has all our descriptors. */
+/* A child without fork handlers: it has all descriptors of this process. */
 static void leave_heir(const struct words *words)
 {
 	pid_t pid = _Fork();

@@ -7,7 +7,7 @@
 
 void nap_for_it(long ms); /* of transact.c */
 
-/* So many transactions of so many ms; prints what came of them, in one line. */
+/* So many transactions of so many ms; prints the results in one line. */
 void run_storm(int requests, long ms);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Spends known shares of time in known functions, running and blocked, and
- * says at the end what it really did: the truth that recordings are compared
- * with. Built twice, with and without frame pointers.
+ * prints at the end what it really did: recordings are compared with that.
+ * Built twice, with and without frame pointers.
  *
  * truth SCENARIO SECONDS
  *   shares   two threads: burn_alpha, burn_beta, block_nanosleep
@@ -42,7 +42,7 @@ struct step {
 	const char *state; /* expected; NULL: running */
 	void (*run)(uint64_t ns);
 	uint64_t duration_ns;
-	/* The truth; written by the thread alone. */
+	/* The measured times; written by the thread only. */
 	uint64_t spent_ns, cpu_ns;
 };
 
@@ -70,7 +70,7 @@ static NOINLINE uint64_t cpu_now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
 }
 
-/* For a CPU, says the scheduler. */
+/* Waiting for a CPU, by the scheduler's file. */
 static uint64_t waited_ns(void)
 {
 	FILE *file = fopen("/proc/thread-self/schedstat", "r");
@@ -115,7 +115,7 @@ static NOINLINE void descend(unsigned int depth, const struct step *step,
 	truth_anchor++;
 }
 
-/* Up to a quarter longer or shorter: no beat with the sampler's rate. */
+/* Up to a quarter longer or shorter: not in step with the sampler. */
 static uint64_t vary(uint64_t ns)
 {
 	static _Thread_local uint32_t seed = 1;
@@ -347,7 +347,7 @@ static void stay_on_cpu(bool is_last)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Who waits is on the CPU whose samples are taken last. */
+/* The thread that waits is on the CPU that is sampled last. */
 static void *follow_plan_on_cpu(void *argument)
 {
 	stay_on_cpu(argument == &plans[0]);

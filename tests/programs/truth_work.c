@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the truth program spends its time in: functions that burn CPU time, and
- * one for each kind of blocking call. Runs in the threads of that program.
+ * The functions in which the truth program spends its time: some burn CPU time,
+ * and there is one for each kind of blocking call. Runs in the threads of that
+ * program.
  */
 #include "truth_work.h"
 

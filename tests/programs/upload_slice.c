@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uploads a small made-up slice and prints what came of it, for
+ * Uploads a small made-up slice and prints the outcome, for
  * tests/integration/test_upload.py:
  *   upload_slice DSN_FILE [ca=FILE] [connect_ms=N] [total_ms=N] [low_speed_s=N]
  *                [functions=N]
@@ -34,7 +34,7 @@ static uint32_t intern(struct fgt_ring_slice *slice, const char *text)
 	return id;
 }
 
-/* Names that gzip cannot make much smaller. */
+/* Names that gzip compresses badly. */
 static void add_function(struct fgt_ring_slice *slice, uint32_t frame)
 {
 	char name[400];
@@ -90,7 +90,7 @@ static void fill_functions(struct fgt_ring_slice *slice, uint32_t count)
 	}
 }
 
-/* Each thread stays in a stack of DEPTH functions of its own. */
+/* Each thread has one stack of DEPTH functions, different for each thread. */
 static void fill_threads(struct fgt_ring_slice *slice)
 {
 	uint32_t count = (slice->node_count + DEPTH - 1) / DEPTH;

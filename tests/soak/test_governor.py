@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A budget of CPU time that is kept whatever the target does.
+"""The budget of CPU time is kept for every target.
 
 usage: test_governor.py BUILD [PART…]
 
-Programs that are dear to sample: thousands of threads that wake often, and
-thousands a second that come and go. The rate must come down, be told wherever
-one looks, and return; what is shown at the lowered rate must stay right.
+Programs that are expensive to sample: thousands of threads that wake often, and
+thousands a second that start and end. The rate must be lowered, status, log and
+slice must report it, and it must return. Shares at the lowered rate must be
+right.
 """
 import glob
 import json
@@ -129,7 +130,7 @@ def is_lowered(daemon):
 
 
 def is_kept(daemon, percent):
-    """Is there a while in which sampling costs no more than that?"""
+    """Is there a window in which sampling costs no more than that?"""
     def look():
         from_s, before = time.monotonic(), daemon.cpu_s()
         time.sleep(12)
@@ -139,18 +140,18 @@ def is_kept(daemon, percent):
     return until(look)
 
 
-def check_told(checks, who, daemon, slice_path):
-    """Lowered: status, log and slice say so."""
+def check_reported(checks, who, daemon, slice_path):
+    """Status, log and slice report a lowered rate."""
     target = daemon.target()
-    checks.ok(f"{who}: status tells rate, divisor, cost and why",
+    checks.ok(f"{who}: status has rate, divisor, cost and cause",
               target["rate_periods"] > 1 and target["cpu_percent"] > 0 and
               abs(target["rate_hz"] * target["rate_periods"] - 101) < 1e-6 and
               "sampling.max_cpu_percent" in target["rate_note"], target)
     text = daemon.call("status").stdout
-    checks.ok(f"{who}: so does its text",
+    checks.ok(f"{who}: text of status has the rate and the key",
               re.search(r"rate lowered to \S+ Hz, one tick in \d+, to keep "
                         r"sampling.max_cpu_percent = ", text), text[-500:])
-    checks.ok(f"{who}: the log says it once",
+    checks.ok(f"{who}: lowered rate is logged once",
               sum("rate lowered to" in line and
                   "nothing left to lower" not in line
                   for line in daemon.log().splitlines()) == 1,
@@ -159,16 +160,16 @@ def check_told(checks, who, daemon, slice_path):
         return
     result = daemon.call("slice", "--last", "10s", "-p", str(target["pid"]),
                          "-o", slice_path, "--json")
-    if not checks.ok(f"{who}: a slice can be cut", result.returncode == 0,
+    if not checks.ok(f"{who}: slice can be cut", result.returncode == 0,
                      result.stderr):
         return
     summary = json.loads(result.stdout)
-    checks.ok(f"{who}: the slice tells its rate and what it was lowered to",
+    checks.ok(f"{who}: slice has its mean rate and the lowest one",
               summary["effective_hz"] < 60 and
               summary["lowered_to_hz"] < 60 and
               "the rate was lowered to" in result.stderr,
               {**summary, "threads": 0, "functions": 0})
-    checks.ok(f"{who}: what was left out on purpose is not missed",
+    checks.ok(f"{who}: ticks left out by the lowered rate are not missed",
               summary["missed_ticks"] * 10 < summary["ticks"] + 10, summary)
 
 
@@ -211,8 +212,9 @@ def share_by_chrome(bench, path, tid):
 
 
 def shares_by_sentry(bench, path, tid):
-    """A sample lasts until the next one. How long the last does is not told:
-    as long as that before, half as long or twice, if the rate changed there."""
+    """A sample lasts until the next one. The length of the last one is not in
+    the file: it is that of the one before, or half or twice that, if the rate
+    changed there."""
     out = path + ".envelope"
     bench.run("convert", path, "-o", out, "--tid", str(tid))
     samples = next(iter(Samples(out).by_thread.values()))
@@ -228,7 +230,7 @@ def shares_by_sentry(bench, path, tid):
 
 
 def check_shares(bench, checks):
-    """Lowered and raised while it is watched: shares are of time."""
+    """The rate is lowered and raised in the slice: shares are of time."""
     daemon = Daemon(bench, "shares", "0")
     child, pid = storm(bench, "wake", "20", "600", "600")
     daemon.attach(pid)
@@ -249,13 +251,13 @@ def check_shares(bench, checks):
               max(shares.values()) - min(shares.values()) < 0.03 and
               min(of_sentry) - 0.03 < shares["folded"] < max(of_sentry) + 0.03,
               (shares, of_sentry))
-    # About a hundred ticks fell on it: four standard deviations.
-    checks.ok("a known share comes out right at a lowered rate",
+    # About a hundred ticks: the limit is four standard deviations.
+    checks.ok("known share is right at a lowered rate",
               abs(shares["summary"] - BUSY) < 0.18, shares)
     daemon.reload("0")
     checks.ok("without a limit the rate is full again",
               until(lambda: not is_lowered(daemon)), daemon.target())
-    checks.ok("and the log says so", until(
+    checks.ok("full rate is logged", until(
         lambda: "the rate is 101 Hz again" in daemon.log()),
         daemon.log()[-500:])
     child.kill()
@@ -270,7 +272,7 @@ def check_wakers(bench, checks):
               until(lambda: is_lowered(daemon)), daemon.target())
     checks.ok("threads that wake: the budget is kept", is_kept(daemon, 4),
               daemon.target())
-    check_told(checks, "threads that wake", daemon, bench.path("wakers.fgt"))
+    check_reported(checks, "threads that wake", daemon, bench.path("wakers.fgt"))
     other = bench.start(["sleep", "600"])
     daemon.attach(other.pid)
     others = lambda: [t for t in daemon.status()["targets"]
@@ -284,7 +286,7 @@ def check_wakers(bench, checks):
     read_until(child.stdout, "calm ")
     checks.ok("threads that wake: the rate returns when they sleep", until(
         lambda: not is_lowered(daemon), 2 * PATIENCE_S), daemon.target())
-    checks.ok("threads that wake: the log says that, too", until(
+    checks.ok("threads that wake: full rate is logged", until(
         lambda: "the rate is 101 Hz again" in daemon.log()),
         daemon.log()[-500:])
     child.kill()
@@ -304,7 +306,7 @@ def check_fallbacks(bench, checks):
                   until(lambda: is_lowered(daemon)), daemon.target())
         checks.ok(f"{who}: the budget is kept", is_kept(daemon, 2),
                   daemon.target())
-        check_told(checks, who, daemon, None)
+        check_reported(checks, who, daemon, None)
         child.kill()
         daemon.end()
 
@@ -326,21 +328,21 @@ def check_churn(bench, checks):
               grown < 8 << 20, f"{early['rss_bytes']} → {late['rss_bytes']}")
     made = int(read_until(child.stdout, "calm "))
     print(f"# {made} threads came and went, {grown} bytes more")
-    checks.ok("threads that come and go: there were thousands", made > 10000,
+    checks.ok("threads that come and go: thousands were made", made > 10000,
               made)
     checks.ok("threads that come and go: none stays in the table", until(
         lambda: daemon.target()["threads"] == 2), daemon.target())
     checks.ok("threads that come and go: no descriptor is left", until(
         lambda: daemon.descriptors() < before + 60),
         f"{before} → {daemon.descriptors()}")
-    checks.ok("threads that come and go: the ring lets them go", until(
+    checks.ok("threads that come and go: ring drops them", until(
         lambda: daemon.target()["ring_threads"] < 100), daemon.target())
     child.kill()
     daemon.end()
 
 
 def check_reuse(bench, checks):
-    """A number that belongs to another thread now, within one tick."""
+    """Within one tick, a thread's number is given to another thread."""
     for who, wrapper in (("perf", ()),
                          ("no perf", (bench.program("without_perf"),))):
         child = bench.start([bench.program("lifecycle"), "reuse", "1", "2"],
@@ -357,10 +359,10 @@ def check_reuse(bench, checks):
         names = sorted(t["name"] for t in summary["threads"]
                        if t["tid"] == tid)
         walls = {f["name"]: f["wall"] for f in summary["functions"]}
-        checks.ok(f"a number used twice is two threads, each with its name "
-                  f"({who})", names == ["first", "second"],
+        checks.ok(f"number used twice is shown as two threads with their "
+                  f"names ({who})", names == ["first", "second"],
                   summary["threads"])
-        checks.ok(f"and neither shows what the other did ({who})",
+        checks.ok(f"threads of one number do not share stacks ({who})",
                   all(50 < walls.get(f"{n}_life", 0) < 125
                       for n in ("first", "second")), walls)
 
@@ -372,7 +374,7 @@ def check_record(bench, checks):
                        str(pid), "-o", path, "--json")
     child.kill()
     summary = json.loads(result.stdout) if result.returncode == 0 else {}
-    checks.ok("record --max-cpu lowers its rate and says so",
+    checks.ok("record --max-cpu lowers its rate and prints it",
               summary.get("effective_hz", 101) < 60 and
               "rate lowered to" in result.stderr and
               "the rate was lowered to" in result.stderr, result.stderr)

@@ -52,7 +52,7 @@ def check_fields(index, event):
 
 
 def check_args(where, args):
-    """Of a task or span: its id for log lines, and what it was labelled."""
+    """Arguments of a task or span: its id for log lines, and its labels."""
     demand(isinstance(args, dict) and set(args) <= {"id", "labels"} and
            isinstance(args.get("id"), str) and args["id"],
            f"{where}: args {args}")
@@ -82,7 +82,7 @@ def check_metadata(events):
 
 
 def identity(event):
-    """What speedscope takes for the frame: its args are a part of it."""
+    """Identity of the frame in speedscope: its args are a part of it."""
     if "args" not in event:
         return event["name"]
     return event["name"] + json.dumps(event["args"])
@@ -152,7 +152,8 @@ def read_as_speedscope(events):
             track.begin(begins[b])
             b += 1
             continue
-        # A later E of the same instant that fits the innermost is preferred.
+        # Of the E events of one instant the first that fits the innermost is
+        # taken.
         for i in range(e + 1, len(ends)):
             if ends[i]["ts"] > ends[e]["ts"]:
                 break

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_pprof.py FILE: would pprof and Pyroscope take it?
+"""check_pprof.py FILE: would pprof and Pyroscope read it?
 
-Reads profile.proto by its published numbers and demands all of its rules, also
-those that readers forgive. Exit 0, or 1
-with the reason.
+Reads profile.proto by its published numbers and checks all of its rules, also
+those that readers do not check. Exit 0, or 1 with the reason.
 """
 import gzip
 import re

@@ -158,7 +158,7 @@ def check_frame(index, frame):
         if key in frame:
             demand(is_int(frame[key]) and 0 <= frame[key] < 2 ** 32,
                    f"{where}.{key}")
-    # Platform native: without it every frame would be the system's.
+    # Platform native: without in_app every frame is taken as the system's.
     demand(isinstance(frame.get("in_app"), bool), f"{where}: no in_app")
     if "instruction_addr" in frame:
         demand(re.fullmatch(r"0x[0-9a-f]{1,16}", frame["instruction_addr"]),
@@ -207,7 +207,7 @@ def check_samples(profile, is_given):
 
 
 def check_tables(threads, stacks, frames):
-    """What threads, stacks and frames say of each other, in any version."""
+    """References between threads, stacks and frames, in any version."""
     for thread, times in threads.items():
         demand(len(times) >= 2, f"thread {thread} has one sample (R1)")
     for index, stack in enumerate(stacks):

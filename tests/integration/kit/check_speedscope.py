@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check_speedscope.py FILE: is it what speedscope's file format says?
+"""check_speedscope.py FILE: does it follow speedscope's file format?
 
 The published schema, and what the viewer assumes beside it: as many weights as
 samples, all frames there and used, no thread longer than the slice, all of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the command line share: errors of one line, contents of
+"""Shared by the tests of the command line: errors of one line, contents of
 files, a busy process and a daemon that samples it.
 """
 import gzip

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """compare_perfetto.py < viewer_perfetto.mjs's lines
 
-Each line of standard input tells what Perfetto made of one trace. It must have
-taken it for what it is, have nothing to complain about, know every thread by
-its name, and give each stack of each thread the time that
-check_chrome_trace.py reckons for Perfetto. Every arrow must lead from a slice
+Each line of standard input is Perfetto's result for one trace. Perfetto must
+have recognised the format, reported no error, named every thread, and given
+each stack of each thread the time that check_chrome_trace.py computes for
+Perfetto. Every arrow must lead from a slice
 of the parent's track to one of the child's, and marks, counters and labels
 must have been found. Exit 0 or 1.
 """
@@ -41,7 +41,7 @@ def read_stacks(events):
 
 
 def read_said(events):
-    """What the program said: arrows, marks, counters and labels, sorted."""
+    """The program's arrows, marks, counters and labels, sorted."""
     tids = defaultdict(dict)
     for event in events:
         if event["ph"] in ("s", "f"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compare_pprof.py FOLDED PROFILE: what pprof itself makes of a profile
+"""compare_pprof.py FOLDED PROFILE: pprof's own reading of a profile
 
 Runs `go tool pprof -raw`, whose reader checks the profile, and demands the same
 counts in the same stacks as the folded file of the same slice, times of count
@@ -23,7 +23,7 @@ def raw(path):
 
 
 def as_folded(name):
-    """Two characters are special there."""
+    """The name with the two special characters of folded lines replaced."""
     return re.sub(r"[\x00-\x1f\x7f]", " ", name.replace(";", ":"))
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """compare_viewer.py FOLDED PERIOD_US < viewer_speedscope.mjs's lines
 
-Each line of standard input tells what speedscope made of one file. It must
-have imported it without a warning, as what it is, and found the same time in
+Each line of standard input is speedscope's result for one file. It must have
+imported the file without a warning, in the right format, with the same time in
 the same stacks as the folded file (ticks × period). Exit 0 or 1.
 """
 import json
 import sys
 from collections import Counter
 
-# Ending → what the viewer should take it for, and its units in a µs.
+# Ending → the format that the viewer should recognise, and its units in a µs.
 EXPECTED = {".trace.json": ("Trace Event Format", 1),
             ".speedscope.json": ("speedscope json", 1000),
             ".folded": ("collapsed stack", 0)}
@@ -35,7 +35,7 @@ def faults(seen, folded, period_us):
         found.update(profile["stacks"])
     unit = period_us * units if units else 1
     for stack in folded.keys() | found.keys():
-        # A nanosecond at each change of stack is the writer's own.
+        # The writer adds a nanosecond at each change of stack.
         if abs(found[stack] - folded[stack] * unit) > max(0.5, units / 2):
             yield f"{stack}: {found[stack]}, not {folded[stack] * unit}"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the daemon share: a daemon of their own, a target that
-sleeps, groups of checks.
+"""Shared by the tests of the daemon: a daemon, a target that sleeps, groups of
+checks.
 """
 import os
 import signal
@@ -12,7 +12,7 @@ from kit.harness import Bench, Checks
 
 
 class Daemon:
-    """A daemon in a folder of its own; its log is a file."""
+    """A daemon in a separate folder; its log is a file."""
 
     def __init__(self, bench, name, config="", **arguments):
         self.bench = bench
@@ -60,7 +60,7 @@ class Daemon:
             return file.read()
 
     def until(self, is_true, seconds=10):
-        """Waits for something that the daemon does by itself."""
+        """Waits until the daemon has done something; False after the time."""
         for _ in range(int(seconds * 20)):
             if is_true():
                 return True
@@ -74,7 +74,7 @@ class Daemon:
         return reply
 
     def end(self, number=signal.SIGTERM):
-        """Seconds until it has left after the signal."""
+        """Ends it by the signal; seconds that it took."""
         began = time.monotonic()
         self.child.send_signal(number)
         self.child.wait(20)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control protocol in Python, well-formed or not: what test_daemon.py
-says to a daemon without the help of the command line."""
+"""The control protocol in Python, well-formed or not: requests to a daemon
+without the command line."""
 import os
 import pickle
 import socket
@@ -10,7 +10,7 @@ import time
 
 
 def pack(value):
-    """The little of msgpack that requests need."""
+    """The part of msgpack that requests need."""
     if value is True or value is False:
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
@@ -30,7 +30,7 @@ def pack(value):
 
 
 class Unpacker:
-    """Everything that replies hold."""
+    """The part of msgpack that replies need."""
 
     FIXED = {0xca: ">f", 0xcb: ">d", 0xcc: ">B", 0xcd: ">H", 0xce: ">I",
              0xcf: ">Q", 0xd0: ">b", 0xd1: ">h", 0xd2: ">i", 0xd3: ">q"}
@@ -126,7 +126,7 @@ class Connection:
             part = self.receive()
             if "end" in part:
                 if part["len"] != len(data):
-                    raise ValueError("length of the slice is not as told")
+                    raise ValueError("slice has not its announced length")
                 return head, data
             data += part["data"]
 
@@ -171,7 +171,7 @@ def call(path, verb, timeout=20, **arguments):
         try:
             connection.send(request(verb, **arguments))
         except BrokenPipeError:
-            pass  # sent away at once: the reply says why
+            pass  # refused at once: the reply says why
         if verb != "slice":
             return connection.receive()
         head, data = connection.receive_slice()

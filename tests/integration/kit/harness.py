@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What integration tests share: checks, the agent, daemons, slices.
+"""Shared by the integration tests: checks, the agent, daemons, slices.
 
 A test script takes the build directory as its first argument and prints one
 line per check: `ok NAME` or `not ok NAME: why`; it exits 1 if any failed.
@@ -40,13 +40,13 @@ class Checks:
 
 
 def slack_of(seconds, usual_seconds):
-    """By how much wider a limit is for a shorter recording: shares are counts
-    of samples, whose error grows with the root of what is missing."""
+    """The factor by which a limit is wider for a shorter recording: shares are
+    counts of samples, and the error of a count grows with the root."""
     return max(1.0, usual_seconds / seconds) ** 0.5
 
 
 class Bench:
-    """A build, a scratch folder that nobody may enter too, its children."""
+    """A build, a scratch folder that every user may enter, its children."""
 
     def __init__(self, build):
         self.build = os.path.abspath(build)

@@ -21,7 +21,7 @@ class Installation:
         self.includedir = self.ask("--variable=includedir")[0]
 
     def ask(self, *arguments):
-        """What pkg-config says of fgtrace."""
+        """The words of pkg-config for fgtrace."""
         folders = [os.path.join(root, "pkgconfig")
                    for root, names, _ in os.walk(self.prefix)
                    if "pkgconfig" in names]
@@ -35,7 +35,7 @@ class Installation:
         return os.path.join(self.libdir, name)
 
     def compile(self, source, name, compiler, *flags, is_static=False):
-        """The program's path; None and the compiler's words if it fails."""
+        """The program's path; None and the compiler's output if it fails."""
         path = self.bench.path(name)
         libraries = self.ask("--cflags", "--libs",
                              *(["--static"] if is_static else []))
@@ -48,7 +48,7 @@ class Installation:
 
 
 class Host:
-    """programs/lib/host.c: says a line, hears one."""
+    """tests/programs/lib/host.c: sends it lines and reads its answers."""
 
     def __init__(self, bench, path, as_nobody=False, **arguments):
         self.child = bench.start([path], as_nobody, stdin=subprocess.PIPE,

@@ -3,7 +3,7 @@
 
 usage: read_fgt.py FILE.fgt: prints its stacks as folded lines.
 
-Raises BadSlice for whatever a reader must refuse.
+Raises BadSlice for everything that a reader must refuse.
 """
 import math
 import struct
@@ -345,7 +345,7 @@ class Slice:
         order = [label[:2] for label in self.labels]
         need(order == sorted(set(order)), "labels out of order")
 
-    # ---- what it tells ------------------------------------------------------
+    # ---- contents ------------------------------------------------------
 
     def weight(self, first, count):
         """Periods that these ticks stand for."""
@@ -385,7 +385,7 @@ class Slice:
             node -= self.nodes[node][0]
 
     def folded(self):
-        """Folded lines with the state as their leaf, as of a converter."""
+        """Folded lines with the state as their leaf, as `convert` writes them."""
         states, sums = dict(self.states), {}
         for _, tick, count, stack, state in self.runs:
             key = (stack, state)
@@ -400,7 +400,7 @@ class Slice:
 
 
 def clean(name):
-    """UTF-8 without the characters that mean something in folded lines."""
+    """UTF-8 without the special characters of folded lines."""
     name = name.decode("utf-8", "replace")
     return "".join(":" if c == ";" else " " if ord(c) < 32 or ord(c) == 127
                    else c for c in name).encode()

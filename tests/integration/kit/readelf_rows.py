@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of an ELF file as readelf interprets them, in print_rows' words."""
+"""The rows of an ELF file by readelf, in the format of print_rows."""
 import re
 import subprocess
 
@@ -11,7 +11,8 @@ NOTHING = ("u", "s")
 
 
 def is_same(address, ours, theirs):
-    """Ours and readelf's; for a PLT's expression ours has its value."""
+    """Compares our row with readelf's; for the expression of a PLT ours has
+    the value."""
     if theirs != "exp":
         return ours == f"{address:x} {theirs}"
     plt = "sp+16 u c-8 -" if address % 16 >= 11 else "sp+8 u c-8 -"
@@ -60,7 +61,7 @@ def read(path):
         if line.startswith("Contents of"):
             commons = {}
         if head or not fields or line == "end":
-            # A function without rows of its own has its CIE's.
+            # A function without rows has those of its CIE.
             if rows == [] and end is not None and common["words"]:
                 rows = [(common["start"], common["words"])]
             if end is not None:

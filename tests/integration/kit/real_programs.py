@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts real programs under load for the tests that look into them.
+"""Starts real programs under load, as targets of tests.
 
 Each function returns (pid of the busy process, the child that drives it):
-killing the latter ends the load; Bench.close() ends the rest.
+killing the child ends the load; Bench.close() ends the rest.
 """
 import os
 import pwd

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Sentry server that records each request byte for byte and answers as told.
+"""A Sentry server that records each request byte for byte; a script answers.
 
-Sockets by hand, because half of what it has to do is to answer wrongly. Its
+Written with plain sockets, because many of its answers must be wrong. Its
 certificates are made with openssl when a test starts.
 """
 import gzip
@@ -61,7 +61,7 @@ def fixed(status, *headers, body=b""):
 
 
 def pump(connection, first, again, pause=0.0):
-    """Sends again and again until the client has had enough."""
+    """Sends until the client closes the connection."""
     connection.sendall(first)
     for _ in range(100000):
         connection.sendall(again)
@@ -117,7 +117,7 @@ def not_http(_request, _connection):
 class SentryServer:
     """Listens on a port of 127.0.0.1; script(request, connection) answers.
 
-    script.is_early: it is asked before the body was read, with no request.
+    script.is_early: called before the body is read, without a request.
     """
 
     def __init__(self, script=accept, tls=None):
@@ -190,7 +190,7 @@ def read_request(connection):
 
 
 class Authority:
-    """A certificate authority of the test's own, and what it signed."""
+    """The test's certificate authority, and the certificates that it signed."""
 
     def __init__(self, folder, name="Test authority"):
         self.folder = folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the format checkers share: strict JSON, files, the verdict."""
+"""Shared by the format checkers: strict JSON, files, the verdict."""
 import gzip
 import json
 import re

@@ -15,7 +15,7 @@ PATIENCE_S = 30
 
 
 def until(condition, seconds=PATIENCE_S):
-    """Waits for something that comes; False if it does not."""
+    """Waits until a condition holds; False after the time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -57,7 +57,7 @@ class Program:
         return self.run(line)
 
     def end(self, how):
-        """Ends it in the middle of something; its status."""
+        """Ends it while it works; its status."""
         self.child.stdin.write(f"end {how}\n")
         self.child.stdin.flush()
         return self.child.wait(PATIENCE_S)
@@ -67,7 +67,7 @@ class Program:
         return dict(zip(words[::2], map(int, words[1::2])))
 
     def run(self, *lines):
-        """Several lines, none of which waits for us; the last answer."""
+        """Sends several lines without waiting in between; the last answer."""
         self.child.stdin.write("".join(f"{line}\n" for line in lines))
         self.child.stdin.flush()
         return [self.read()[1:] for _ in lines][-1]
@@ -79,7 +79,7 @@ class Program:
 
 
 class Envelope:
-    """Checked by Relay's rules, then taken apart. wrong: what breaks them."""
+    """Checked by Relay's rules, then parsed. wrong: the rules that it breaks."""
 
     def __init__(self, bench, data, mode=None):
         self.data, self.mode, self.wrong = data, mode, ""
@@ -138,7 +138,7 @@ class Envelope:
 
 def check_wrong(checks, name, envelopes):
     wrong = [envelope.wrong for envelope in envelopes if envelope.wrong]
-    checks.ok(f"{name}: Relay would keep all of it", not wrong, wrong)
+    checks.ok(f"{name}: envelopes pass Relay's rules", not wrong, wrong)
 
 
 class Folder:
@@ -165,7 +165,7 @@ class Folder:
         return found
 
     def wait(self, count):
-        """Until there are so many; then all."""
+        """Waits until there are count envelopes; returns all."""
         until(lambda: len(self.names()) >= count)
         return self.read()
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How not to do it: preloaded into the other programs to see that they notice.
+ * A bad sampler, preloaded into the other programs to check that they notice.
  * A thread sends SIGPROF to every other thread of the process, blocked or not,
- * a thousand times a second. What the handler does, FGT_BAD says:
+ * a thousand times a second. FGT_BAD chooses what the handler does:
  *
  * signal   nothing (what most profilers get away with)
  * errno    changes errno
  * malloc   allocates
- * frames   follows frame pointers without a look, and copies the stack
+ * frames   follows frame pointers unchecked, and copies the stack
  */
 #include <dirent.h>
 #include <errno.h>

@@ -162,7 +162,7 @@ static void *churn(void *argument)
 	return NULL;
 }
 
-/* Ends the process where one gets no further: a join would wait for ever. */
+/* Ends the process where a thread hangs: a join would wait for ever. */
 static void watch(void)
 {
 	unsigned long last[CHURNERS] = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thread that switches between its own stacks, which have less room left
- * than the frame of a signal takes. What lies below them has to stay as it is,
- * except the one signal that shows what the thread does.
+ * than the frame of a signal takes. The memory below them must not change,
+ * except by the one signal that shows that the thread switches stacks.
  *
  * coroutines SECONDS [first]	first: that thread is the program's first one
  */

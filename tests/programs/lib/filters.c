@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that confines itself: fault S19. System calls that ordinary programs
- * do not use are forbidden.
+ * A program with a seccomp filter: fault S19. System calls that ordinary
+ * programs do not use are forbidden.
  *
  * filters before|after|all errno|kill    before: the recorder starts under the
- *     filter (one that lets timers through, as those of services do: what
- *     would be its end it cannot know); after: the first thread takes it when the recorder runs; all:
- *     every thread does, the recorder's too
+ *     filter (one that permits timers, as those of services do, because the
+ *     recorder cannot know which call kills it); after: the first thread
+ *     installs it when the recorder runs; all: every thread does, also those
+ *     of the recorder
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -84,7 +85,7 @@ int main(int argc, char **argv)
 	zoo_burn_ms(500);
 	if (!is_before && !confine(false, strcmp(when, "all") == 0, is_deadly))
 		return 3;
-	/* Threads that are born under the filter, too. */
+	/* Also threads that start under the filter. */
 	zoo_start_burners(1);
 	for (int i = 0; i < 50; i++) {
 		zoo_burn_ms(10);

@@ -149,7 +149,7 @@ static void take_many(int count, uint64_t ms)
 	printf("\n");
 }
 
-/* One after the other, without a rest. */
+/* One after the other, without a pause. */
 struct row {
 	pthread_t thread;
 	uint64_t ms;
@@ -250,7 +250,7 @@ static void print_status(void)
 	       status.limitation);
 }
 
-/* In the child: what a slice says, what a start says, a slice then. */
+/* In the child: results of a slice, of a start, and of a slice after it. */
 static void use_after_fork(const char *mode, const char *socket)
 {
 	int status;
@@ -308,7 +308,7 @@ static void close_all(void)
 
 static int filled[FILL_MAX], filled_count;
 
-/* Until there is no number left. */
+/* Until no descriptor is left. */
 static void fill(void)
 {
 	int fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leaves stacks by other ways than returning: longjmp out of deep calls,
- * siglongjmp out of handlers, coroutines on stacks of their own.
+ * siglongjmp out of handlers, coroutines on separate stacks.
  *
  * jumps SECONDS
  */

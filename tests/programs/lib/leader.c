@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program whose first thread has ended while another one works: the memory
- * of the process is not to be seen by its number then.
+ * of the process cannot be read by its PID then.
  *
  * leader MILLISECONDS
  */

@@ -3,7 +3,7 @@
  * A recorder that is loaded, started, stopped and closed many times: fault S15,
  * and S16 for a set-user-id copy of this program.
  *
- * lifetimes LIBRARY COUNT    0: only says what the first start returns
+ * lifetimes LIBRARY COUNT    0: only prints the result of the first start
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -67,7 +67,7 @@ static int start(const struct interface *calls)
 	return calls->start(&options);
 }
 
-/* Every other one is let go of without a word. */
+/* Every second one is closed without a stop. */
 static unsigned int live_once(const char *path, unsigned int number)
 {
 	struct interface calls;

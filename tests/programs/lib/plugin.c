@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library that churn loads and unloads again and again.
+ * A library that churn loads and unloads many times.
  */
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
  * Programs that become other programs, or many: faults S6 and S7.
  *
  * processes exec RUNS COUNT   runs chains of COUNT programs each, every other
- *                             one with $ZOO_PRELOAD preloaded; tells how many
- *                             did not come to their end
+ *                             one with $ZOO_PRELOAD preloaded; prints how many
+ *                             chains did not reach their end
  * processes fork COUNT        children by fork, and some by vfork, posix_spawn
  *                             and fork with exec
  */
@@ -42,7 +42,7 @@ static int become_next(unsigned int left)
 	return 3;
 }
 
-/* Long enough for signals to be under way when the next program comes. */
+/* Long enough that signals are pending when the next program starts. */
 static int chain(unsigned int left)
 {
 	if (left % 2 == 0)
@@ -78,7 +78,7 @@ static int run_chains(unsigned int runs, unsigned int count)
 
 /* ---- fork -------------------------------------------------------------- */
 
-/* In a program that was begun by exec: what it got from its parent. */
+/* In a program after exec: what it inherited from its parent. */
 static int look(void)
 {
 	/* The folder that is read has a descriptor, too. */
@@ -97,7 +97,7 @@ static int look(void)
 	       (zoo_count_entries("/proc/self/task") != 1);
 }
 
-/* In a child: nothing of a recorder goes on. */
+/* In a child: no part of a recorder still works. */
 static int look_at_child(unsigned int number)
 {
 	sigset_t pending;
@@ -148,7 +148,7 @@ static int fork_often(unsigned int count)
 
 	zoo_start_burners(1);
 	zoo_burn_ms(300);
-	/* A recorder goes on here, but not where these children go. */
+	/* A recorder works on in this process, but not in these children. */
 	unsetenv("LD_PRELOAD");
 	unsetenv("ZOO_START");
 	fds = zoo_count_entries("/proc/self/fd");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into a program that does not know of the zoo: starts the recorder
- * by its call, as the others do in main().
+ * Preloaded into a program that does not call zoo.h: starts the recorder by its
+ * call, as the other programs do in main().
  */
 #include "zoo.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads by io_uring whose requests wait in threads of the kernel that look
- * like the program's own, and waits for many requests that must not end before
- * the last, also in threads that have never waited for anything before, beside
- * one that works and waits for other things: fault S18.
+ * Fault S18: reads by io_uring whose requests wait in threads of the kernel that
+ * look like the program's; and waits for many requests that must not end before
+ * the last one, also in threads that never waited before, beside a thread that
+ * works and has other waits.
  *
  * workers SECONDS    exits 77 where io_uring is not permitted
  */
@@ -75,7 +75,7 @@ static void submit_read(struct ring *ring, int fd, void *buffer, unsigned len)
 
 	ring->entries[index] = (struct io_uring_sqe){
 		.opcode = IORING_OP_READ,
-		.flags = IOSQE_ASYNC, /* by a worker, whatever it is */
+		.flags = IOSQE_ASYNC, /* always by a worker */
 		.fd = fd,
 		.addr = (uintptr_t)buffer,
 		.len = len,
@@ -102,7 +102,7 @@ static int take_result(struct ring *ring)
 	return result;
 }
 
-/* Does nothing often, so that it takes long, then waits a little. */
+/* Makes many empty system calls, which take long, then waits shortly. */
 static void fill_batch(struct ring *ring, long long pause_ns)
 {
 	static struct {
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
 	if (pipe(ends) < 0 || open_ring(&ring) != 0)
 		return 77;
 	start_worker();
-	/* Who has never been seen to wait so is not known to. */
+	/* The recorder knows waits only of threads that it saw waiting. */
 	wrong += !run_batch(&ring, 50000000);
 	wrong += run_newcomers();
 	while (zoo_now_ns() < end_ns) {

@@ -125,7 +125,7 @@ ZOO_NOINLINE void zoo_burn_ms(unsigned int ms)
 	} while (zoo_now_ns() < end_ns);
 }
 
-/* To the end whatever interrupts it: who wants to see that looks itself. */
+/* Sleeps to the end also after EINTR; tests of EINTR sleep themselves. */
 void zoo_sleep_ms(unsigned int ms)
 {
 	uint64_t end_ns = zoo_now_ns() + ms * 1000000ull;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that block in a signal handler: "same" on the interrupted stack,
- * "alternate" on one of its own, "null" after a call through a null pointer
+ * "alternate" on a separate one, "null" after a call through a null pointer
  * whose SIGSEGV handler blocks. Also "deep": 3000 calls of recursion, and
  * "jit": a frame of code that no file backs. Prints functions and threads,
  * then "ready".
