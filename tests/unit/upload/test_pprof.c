@@ -196,10 +196,12 @@ static void mappings_have_flags_for_complete_names(void **state)
 	/* The program itself first; libc without a flag. */
 	assert_non_null(strstr(text.bytes,
 			       "\n3:{1:2 2:93458488360960 3:93458489409536 "
-			       "5:16 6:17 7:1 8:1 9:1 10:1}\n"
+			       "5:15 6:16 7:1 8:1 9:1 10:1}\n"
 			       "3:{1:1 2:139637976727552 3:139637977776128 "
-			       "5:18 6:19}\n"));
+			       "5:17 6:18}\n"));
 	assert_has(&text, "6:\"79\"");
+	/* One string for the thread and the function of that name. */
+	assert_int_equal(fixture_count(text.bytes, "\n6:\"main\"\n"), 1);
 	fixture_buffer_done(&text);
 	fgt_ring_slice_free(slice);
 }

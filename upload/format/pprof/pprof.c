@@ -1,20 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums the ticks of each thread per stack and state, each weighted by the
- * periods that it stands for, and writes a sample for each sum. Runs in any
- * thread; must not hold more than the sums of one thread and the tables that
- * samples point into.
+ * periods that it stands for, and writes a sample for each sum; then the tables
+ * that samples point into. Runs in any thread; must not hold more than the sums
+ * of one thread and these tables.
  */
 #include <errno.h>
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
+#include "upload/format/parts/functions.h"
 #include "upload/format/parts/gzip.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/timeline.h"
-#include "upload/format/pprof/pprof_tables.h"
+#include "upload/format/pprof/protobuf.h"
 
+/* Fields of the messages in profile.proto. */
 enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE,
+	PROFILE_MAPPING,
+	PROFILE_LOCATION,
+	PROFILE_FUNCTION,
+	PROFILE_STRING,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS,
+	PROFILE_PERIOD_TYPE,
+	PROFILE_PERIOD,
+	PROFILE_COMMENT,
+	PROFILE_DEFAULT_SAMPLE_TYPE,
 	VALUE_TYPE_TYPE = 1,
 	VALUE_TYPE_UNIT,
 	SAMPLE_LOCATION_ID = 1,
@@ -23,13 +40,35 @@ enum {
 	LABEL_KEY = 1,
 	LABEL_STR,
 	LABEL_NUM,
+	LOCATION_ID = 1,
+	LOCATION_MAPPING_ID,
+	LOCATION_ADDRESS,
+	LOCATION_LINE,
+	LINE_FUNCTION_ID = 1,
+	LINE_LINE,
+	FUNCTION_ID = 1,
+	FUNCTION_NAME,
+	FUNCTION_FILENAME = 4,
+	MAPPING_ID = 1,
+	MAPPING_MEMORY_START,
+	MAPPING_MEMORY_LIMIT,
+	MAPPING_FILENAME = 5,
+	MAPPING_BUILD_ID,
+	MAPPING_HAS_FUNCTIONS,
+	MAPPING_HAS_FILENAMES,
+	MAPPING_HAS_LINE_NUMBERS,
+	MAPPING_HAS_INLINE_FRAMES,
 };
 
 struct pprof {
 	const struct fgt_ring_slice *slice;
 	enum fgt_state_frames state_frames;
 	struct fgt_protobuf out;
-	struct fgt_pprof_tables tables;
+	/* The tables. Ids begin at 1, except that string 0 is "". */
+	struct fgt_id_map locations; /* frame or level → id - 1 */
+	struct fgt_functions functions;
+	struct fgt_strings strings;
+	int error; /* of adding to them: -ENOMEM; sticks */
 	/* Of the present thread. */
 	struct fgt_id_map stacks; /* (leaf, state) → sum */
 	uint64_t *sums; /* periods */
@@ -49,11 +88,38 @@ static uint64_t wall_ns(const struct fgt_ring_slice *slice, uint64_t periods)
 		       : periods * slice->period_ns;
 }
 
+static uint32_t string_id(struct pprof *pprof, const char *text)
+{
+	uint32_t id = 0;
+	int r = fgt_strings_intern(&pprof->strings, text, strlen(text), &id);
+
+	if (r)
+		pprof->error = r;
+	return id;
+}
+
+static void put_string_id(struct pprof *pprof, uint32_t field, const char *text)
+{
+	fgt_protobuf_put_uint(&pprof->out, field, string_id(pprof, text));
+}
+
+static const char *slice_text(const struct pprof *pprof, uint32_t id)
+{
+	return fgt_slice_string(pprof->slice, id);
+}
+
 /* ---- Samples ------------------------------------------------------------ */
 
-static void put_location(struct pprof *pprof, uint64_t id)
+/* key: of a frame or of a level. Kind 0, a function, is no location: no key is
+ * of both. */
+static void add_location(struct pprof *pprof, uint64_t key)
 {
-	fgt_protobuf_put_packed(&pprof->out, id);
+	uint32_t id = 0;
+	int r = fgt_id_map_add(&pprof->locations, key, &id);
+
+	if (r)
+		pprof->error = r;
+	fgt_protobuf_put_packed(&pprof->out, (uint64_t)id + 1);
 }
 
 /* Leaf first. */
@@ -65,92 +131,92 @@ static void put_stack(struct pprof *pprof, uint32_t node,
 
 	fgt_protobuf_begin(&pprof->out, SAMPLE_LOCATION_ID);
 	if (pprof->state_frames == FGT_STATE_FRAMES_LEAF)
-		put_location(pprof, fgt_pprof_level(&pprof->tables, state));
+		add_location(pprof, fgt_level_key(state));
 	if (node == FGT_NODE_NONE)
-		put_location(pprof, fgt_pprof_level(&pprof->tables, unknown));
+		add_location(pprof, fgt_level_key(unknown));
 	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent)
-		put_location(pprof, fgt_pprof_frame(&pprof->tables,
-						    slice->nodes[node].frame));
+		add_location(pprof, slice->nodes[node].frame);
 	if (pprof->state_frames == FGT_STATE_FRAMES_ROOT)
-		put_location(pprof, fgt_pprof_level(&pprof->tables, state));
+		add_location(pprof, fgt_level_key(state));
 	fgt_protobuf_end(&pprof->out);
 }
 
-static void put_label(struct pprof *pprof, enum fgt_pprof_word key,
-		      uint64_t text, uint64_t number)
+/* text: NULL for a number. */
+static void put_label(struct pprof *pprof, const char *key, const char *text,
+		      uint64_t number)
 {
+	uint32_t text_id = text ? string_id(pprof, text) : 0;
+
 	fgt_protobuf_begin(&pprof->out, SAMPLE_LABEL);
-	fgt_protobuf_put_uint(&pprof->out, LABEL_KEY,
-			      fgt_pprof_word(&pprof->tables, key));
-	fgt_protobuf_put_uint(&pprof->out, LABEL_STR, text);
+	put_string_id(pprof, LABEL_KEY, key);
+	fgt_protobuf_put_uint(&pprof->out, LABEL_STR, text_id);
 	fgt_protobuf_put_uint(&pprof->out, LABEL_NUM, number);
 	fgt_protobuf_end(&pprof->out);
+}
+
+static void put_labels(struct pprof *pprof, uint32_t index,
+		       struct fgt_level state)
+{
+	const struct fgt_slice_thread *thread = &pprof->slice->threads[index];
+	const char *name = slice_text(pprof, thread->name);
+	char numbered[32], buffer[FGT_LEVEL_NAME_MAX];
+
+	snprintf(numbered, sizeof(numbered), "thread %d", thread->tid);
+	put_label(pprof, "thread", *name ? name : numbered, 0);
+	if (thread->tid > 0)
+		put_label(pprof, "thread_id", NULL, (uint64_t)thread->tid);
+	put_label(pprof, "state", fgt_level_name(pprof->slice, state, buffer),
+		  0);
 }
 
 static void put_sample(struct pprof *pprof, uint32_t thread, uint64_t key,
 		       uint64_t periods)
 {
-	int32_t tid = pprof->slice->threads[thread].tid;
 	struct fgt_level state = { FGT_LEVEL_STATE,
 				   fgt_levels_state_name(pprof->slice,
 							 (uint32_t)key) };
 
-	fgt_protobuf_begin(&pprof->out, FGT_PPROF_SAMPLE);
+	fgt_protobuf_begin(&pprof->out, PROFILE_SAMPLE);
 	put_stack(pprof, (uint32_t)(key >> 32), state);
 	fgt_protobuf_begin(&pprof->out, SAMPLE_VALUE);
 	fgt_protobuf_put_packed(&pprof->out, clamp(periods));
 	fgt_protobuf_put_packed(&pprof->out, wall_ns(pprof->slice, periods));
 	fgt_protobuf_end(&pprof->out);
-	put_label(pprof, FGT_PPROF_THREAD,
-		  fgt_pprof_thread_name(&pprof->tables, thread), 0);
-	if (tid > 0)
-		put_label(pprof, FGT_PPROF_THREAD_ID, 0, (uint64_t)tid);
-	put_label(pprof, FGT_PPROF_STATE,
-		  fgt_pprof_level_name(&pprof->tables, state), 0);
+	put_labels(pprof, thread, state);
 	fgt_protobuf_end(&pprof->out);
 }
 
 static int add_run(struct pprof *pprof, const struct fgt_run *run)
 {
 	uint32_t known = pprof->stacks.count, id;
-	int r;
+	int r = fgt_id_map_add(&pprof->stacks,
+			       (uint64_t)run->stack << 32 | run->state, &id);
 
-	r = fgt_id_map_add(&pprof->stacks,
-			   (uint64_t)run->stack << 32 | run->state, &id);
-	if (r)
-		return r;
-	if (pprof->stacks.count > pprof->sum_capacity) {
-		uint64_t *sums = reallocarray(
-			pprof->sums, pprof->stacks.capacity, sizeof(*sums));
-
-		if (!sums)
-			return -ENOMEM;
-		pprof->sums = sums;
-		pprof->sum_capacity = pprof->stacks.capacity;
+	if (!r && pprof->stacks.count > known) {
+		r = FGT_ARRAY_GROW(pprof->sums, known, pprof->sum_capacity);
+		if (!r)
+			pprof->sums[id] = 0;
 	}
-	if (pprof->stacks.count > known)
-		pprof->sums[id] = 0;
-	pprof->sums[id] +=
-		fgt_pace_weight(pprof->slice, run->first_tick, run->tick_count);
-	return 0;
+	if (!r)
+		pprof->sums[id] += fgt_pace_weight(
+			pprof->slice, run->first_tick, run->tick_count);
+	return r;
 }
 
 /* Runs are ordered by thread. */
 static int put_samples(struct pprof *pprof)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
-	uint32_t i = 0;
-	int r = 0;
 
-	while (i < slice->run_count) {
+	for (uint32_t i = 0; i < slice->run_count; i++) {
 		uint32_t thread = slice->runs[i].thread;
+		int r = add_run(pprof, &slice->runs[i]);
 
-		for (; i < slice->run_count && !r &&
-		       slice->runs[i].thread == thread;
-		     i++)
-			r = add_run(pprof, &slice->runs[i]);
 		if (r)
 			return r;
+		if (i + 1 < slice->run_count &&
+		    slice->runs[i + 1].thread == thread)
+			continue;
 		for (uint32_t s = 0; s < pprof->stacks.count; s++)
 			put_sample(pprof, thread, pprof->stacks.keys[s],
 				   pprof->sums[s]);
@@ -159,16 +225,215 @@ static int put_samples(struct pprof *pprof)
 	return 0;
 }
 
+/* ---- Locations, functions, mappings ------------------------------------- */
+
+static void put_line(struct pprof *pprof, uint32_t function, uint32_t line)
+{
+	fgt_protobuf_begin(&pprof->out, LOCATION_LINE);
+	fgt_protobuf_put_uint(&pprof->out, LINE_FUNCTION_ID,
+			      (uint64_t)function + 1);
+	fgt_protobuf_put_uint(&pprof->out, LINE_LINE, line);
+	fgt_protobuf_end(&pprof->out);
+}
+
+/* The exact PC of a leaf, the return address of a caller: readers subtract one
+ * from the latter. */
+static void put_address(struct pprof *pprof,
+			const struct fgt_slice_frame *frame)
+{
+	uint64_t bias = 0;
+
+	if (frame->frame.flags & FGT_FRAME_MARKER)
+		return;
+	if (frame->frame.image)
+		bias = pprof->slice->images[frame->frame.image - 1].bias;
+	fgt_protobuf_put_uint(&pprof->out, LOCATION_MAPPING_ID,
+			      frame->frame.image);
+	fgt_protobuf_put_uint(&pprof->out, LOCATION_ADDRESS,
+			      bias + frame->frame.address);
+}
+
+static int put_frame(struct pprof *pprof, uint32_t index)
+{
+	const struct fgt_ring_slice *slice = pprof->slice;
+	const struct fgt_slice_frame *frame = &slice->frames[index];
+	uint32_t count = fgt_functions_count(slice, index), function;
+
+	put_address(pprof, frame);
+	for (uint32_t i = 0; i < count; i++) {
+		int r = fgt_functions_add_frame(&pprof->functions, index, i,
+						&function);
+
+		if (r)
+			return r;
+		put_line(pprof, function,
+			 frame->symbol_count
+				 ? slice->symbols[frame->symbol_first + i].line
+				 : 0);
+	}
+	return 0;
+}
+
+static int put_location(struct pprof *pprof, uint32_t index)
+{
+	uint64_t key = pprof->locations.keys[index];
+	uint32_t function;
+	int r;
+
+	fgt_protobuf_begin(&pprof->out, PROFILE_LOCATION);
+	fgt_protobuf_put_uint(&pprof->out, LOCATION_ID, (uint64_t)index + 1);
+	if (key >> 32) {
+		r = fgt_functions_add(&pprof->functions, fgt_level_of_key(key),
+				      0, &function);
+		if (!r)
+			put_line(pprof, function, 0);
+	} else {
+		r = put_frame(pprof, (uint32_t)key);
+	}
+	fgt_protobuf_end(&pprof->out);
+	return r;
+}
+
+static void put_function(struct pprof *pprof, uint32_t index)
+{
+	const struct fgt_functions *functions = &pprof->functions;
+	char buffer[FGT_LEVEL_NAME_MAX];
+
+	fgt_protobuf_begin(&pprof->out, PROFILE_FUNCTION);
+	fgt_protobuf_put_uint(&pprof->out, FUNCTION_ID, (uint64_t)index + 1);
+	put_string_id(pprof, FUNCTION_NAME,
+		      fgt_level_name(pprof->slice,
+				     fgt_functions_level(functions, index),
+				     buffer));
+	put_string_id(pprof, FUNCTION_FILENAME,
+		      slice_text(pprof, fgt_functions_file(functions, index)));
+	fgt_protobuf_end(&pprof->out);
+}
+
+/* Readers resolve names themselves for a mapping that lacks some. */
+static void read_names(const struct fgt_ring_slice *slice, uint32_t image,
+		       bool *ret_has_functions, bool *ret_has_lines)
+{
+	bool has_functions = true, has_lines = true;
+
+	for (uint32_t i = 0; i < slice->frame_count; i++) {
+		const struct fgt_slice_frame *frame = &slice->frames[i];
+
+		if (frame->frame.image != image + 1)
+			continue;
+		has_functions &= frame->symbol_count > 0;
+		for (uint32_t s = 0; s < frame->symbol_count; s++) {
+			const struct fgt_symbol *symbol =
+				&slice->symbols[frame->symbol_first + s];
+
+			has_functions &= symbol->reason == FGT_SYMBOL_FOUND;
+			has_lines &= symbol->file && symbol->line;
+		}
+	}
+	*ret_has_functions = has_functions;
+	*ret_has_lines = has_functions && has_lines;
+}
+
+static void put_mapping(struct pprof *pprof, uint32_t index)
+{
+	const struct fgt_slice_image *image = &pprof->slice->images[index];
+	char build_id[2 * FGT_BUILD_ID_MAX + 1] = "";
+	bool has_functions, has_lines;
+
+	read_names(pprof->slice, index, &has_functions, &has_lines);
+	fgt_protobuf_begin(&pprof->out, PROFILE_MAPPING);
+	fgt_protobuf_put_uint(&pprof->out, MAPPING_ID, (uint64_t)index + 1);
+	fgt_protobuf_put_uint(&pprof->out, MAPPING_MEMORY_START, image->start);
+	fgt_protobuf_put_uint(&pprof->out, MAPPING_MEMORY_LIMIT, image->end);
+	put_string_id(pprof, MAPPING_FILENAME, slice_text(pprof, image->path));
+	for (uint32_t i = 0; i < image->build_id_len; i++)
+		snprintf(build_id + 2 * i, 3, "%02x", image->build_id[i]);
+	put_string_id(pprof, MAPPING_BUILD_ID, build_id);
+	fgt_protobuf_put_uint(&pprof->out, MAPPING_HAS_FUNCTIONS,
+			      has_functions);
+	fgt_protobuf_put_uint(&pprof->out, MAPPING_HAS_FILENAMES, has_lines);
+	fgt_protobuf_put_uint(&pprof->out, MAPPING_HAS_LINE_NUMBERS, has_lines);
+	fgt_protobuf_put_uint(&pprof->out, MAPPING_HAS_INLINE_FRAMES,
+			      has_lines);
+	fgt_protobuf_end(&pprof->out);
+}
+
+/* Readers take the first one as the main program. */
+static void put_mappings(struct pprof *pprof)
+{
+	const struct fgt_ring_slice *slice = pprof->slice;
+	uint32_t main_image = 0;
+
+	for (uint32_t i = slice->image_count; i > 0; i--)
+		if (!strcmp(slice_text(pprof, slice->images[i - 1].path),
+			    slice->process.exe))
+			main_image = i - 1;
+	if (slice->image_count)
+		put_mapping(pprof, main_image);
+	for (uint32_t i = 0; i < slice->image_count; i++)
+		if (i != main_image)
+			put_mapping(pprof, i);
+}
+
+/* Writes all tables; nothing that adds to one may follow it. */
+static int put_tables(struct pprof *pprof)
+{
+	for (uint32_t i = 0; i < pprof->locations.count; i++) {
+		int r = put_location(pprof, i);
+
+		if (r)
+			return r;
+	}
+	for (uint32_t i = 0; i < pprof->functions.ids.count; i++)
+		put_function(pprof, i);
+	put_mappings(pprof);
+	for (uint32_t i = 0; i < pprof->strings.count; i++)
+		fgt_protobuf_put_string(&pprof->out, PROFILE_STRING,
+					fgt_strings_get(&pprof->strings, i));
+	return pprof->error;
+}
+
 /* ---- The profile -------------------------------------------------------- */
 
-static void put_value_type(struct pprof *pprof, enum fgt_pprof_field field,
-			   enum fgt_pprof_word type, enum fgt_pprof_word unit)
+static void put_value_type(struct pprof *pprof, uint32_t field,
+			   const char *type, const char *unit)
 {
 	fgt_protobuf_begin(&pprof->out, field);
-	fgt_protobuf_put_uint(&pprof->out, VALUE_TYPE_TYPE,
-			      fgt_pprof_word(&pprof->tables, type));
-	fgt_protobuf_put_uint(&pprof->out, VALUE_TYPE_UNIT,
-			      fgt_pprof_word(&pprof->tables, unit));
+	put_string_id(pprof, VALUE_TYPE_TYPE, type);
+	put_string_id(pprof, VALUE_TYPE_UNIT, unit);
+	fgt_protobuf_end(&pprof->out);
+}
+
+static void put_comment(struct pprof *pprof, const char *text)
+{
+	fgt_protobuf_put_packed(&pprof->out, string_id(pprof, text));
+}
+
+static void put_comments(struct pprof *pprof)
+{
+	const struct fgt_ring_slice *slice = pprof->slice;
+	const struct fgt_process_info *process = &slice->process;
+	uint64_t lowered;
+	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
+	char text[256];
+
+	fgt_protobuf_begin(&pprof->out, PROFILE_COMMENT);
+	put_comment(pprof, "fgtrace " FGT_VERSION);
+	snprintf(text, sizeof(text), "process %s, pid %d, host %s",
+		 process->name, process->pid, process->host);
+	put_comment(pprof, text);
+	snprintf(text, sizeof(text),
+		 "effective hz %.3f, ticks missed %" PRIu64 ", evicted %" PRIu64
+		 ", lapped %" PRIu64,
+		 slice->effective_hz, slice->missed_ticks, slice->evicted_ticks,
+		 slice->lapped_ticks);
+	put_comment(pprof, text);
+	snprintf(text, sizeof(text),
+		 "rate lowered up to %u-fold to keep "
+		 "sampling.max_cpu_percent; samples are weighed",
+		 slowest);
+	if (slowest > 1)
+		put_comment(pprof, text);
 	fgt_protobuf_end(&pprof->out);
 }
 
@@ -176,29 +441,19 @@ static void put_head(struct pprof *pprof)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
 	uint64_t first_ns = slice->tick_ns[0];
-	char text[256];
+	uint64_t end_ns = fgt_timeline_end_ns(slice, slice->tick_count - 1);
 
-	put_value_type(pprof, FGT_PPROF_SAMPLE_TYPE, FGT_PPROF_SAMPLES,
-		       FGT_PPROF_COUNT);
-	put_value_type(pprof, FGT_PPROF_SAMPLE_TYPE, FGT_PPROF_WALL,
-		       FGT_PPROF_NANOSECONDS);
-	fgt_protobuf_put_uint(&pprof->out, FGT_PPROF_TIME_NANOS,
+	put_value_type(pprof, PROFILE_SAMPLE_TYPE, "samples", "count");
+	put_value_type(pprof, PROFILE_SAMPLE_TYPE, "wall", "nanoseconds");
+	fgt_protobuf_put_uint(&pprof->out, PROFILE_TIME_NANOS,
 			      clamp(fgt_slice_wall_ns(slice, first_ns)));
-	fgt_protobuf_put_uint(
-		&pprof->out, FGT_PPROF_DURATION_NANOS,
-		clamp(fgt_timeline_end_ns(slice, slice->tick_count - 1) -
-		      first_ns));
-	put_value_type(pprof, FGT_PPROF_PERIOD_TYPE, FGT_PPROF_WALL,
-		       FGT_PPROF_NANOSECONDS);
-	fgt_protobuf_put_uint(&pprof->out, FGT_PPROF_PERIOD,
+	fgt_protobuf_put_uint(&pprof->out, PROFILE_DURATION_NANOS,
+			      clamp(end_ns - first_ns));
+	put_value_type(pprof, PROFILE_PERIOD_TYPE, "wall", "nanoseconds");
+	fgt_protobuf_put_uint(&pprof->out, PROFILE_PERIOD,
 			      clamp(slice->period_ns));
-	fgt_protobuf_put_uint(&pprof->out, FGT_PPROF_DEFAULT_SAMPLE_TYPE,
-			      fgt_pprof_word(&pprof->tables, FGT_PPROF_WALL));
-	fgt_protobuf_begin(&pprof->out, FGT_PPROF_COMMENT);
-	for (uint32_t i = 0; fgt_pprof_comment_text(slice, i, text); i++)
-		fgt_protobuf_put_packed(&pprof->out,
-					fgt_pprof_comment(&pprof->tables, i));
-	fgt_protobuf_end(&pprof->out);
+	put_string_id(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, "wall");
+	put_comments(pprof);
 }
 
 static int write_profile(struct pprof *pprof, const struct fgt_sink *sink)
@@ -206,14 +461,19 @@ static int write_profile(struct pprof *pprof, const struct fgt_sink *sink)
 	int r;
 
 	fgt_protobuf_init(&pprof->out, sink);
-	fgt_pprof_tables_init(&pprof->tables, pprof->slice, &pprof->out);
-	put_head(pprof);
-	r = put_samples(pprof);
+	fgt_functions_init(&pprof->functions, pprof->slice);
+	r = fgt_strings_init(&pprof->strings);
+	if (!r) {
+		put_head(pprof);
+		r = put_samples(pprof);
+	}
 	if (!r)
-		r = fgt_pprof_tables_put(&pprof->tables);
+		r = put_tables(pprof);
 	if (!r)
 		r = fgt_protobuf_finish(&pprof->out);
-	fgt_pprof_tables_done(&pprof->tables);
+	fgt_functions_done(&pprof->functions);
+	fgt_strings_done(&pprof->strings);
+	fgt_id_map_done(&pprof->locations);
 	fgt_protobuf_done(&pprof->out);
 	fgt_id_map_done(&pprof->stacks);
 	free(pprof->sums);
