@@ -22,11 +22,11 @@
 #include "ringbuf/base/strings.h"
 
 #define READ_MAX_NS 2000000000ull
+#define NO_LINE	    UINT32_MAX
 
 struct map_line {
 	uint64_t start, end;
 	uint32_t name; /* offset in text */
-	uint32_t order;
 };
 
 /* Once flattened: sorted by start, none overlaps another. */
@@ -38,10 +38,12 @@ struct fgt_perfmap {
 	struct stat status;
 };
 
-/* A heap of lines, the latest on top. */
-struct heap {
-	const struct map_line **items;
-	size_t count;
+/* The part of memory from one start or end of a line to the next one. */
+struct part {
+	uint64_t start;
+	uint32_t line; /* that covers it; NO_LINE: none yet */
+	uint32_t next; /* the part itself if it has no line; else a later one,
+			* before which all have one */
 };
 
 void fgt_perfmap_free(struct fgt_perfmap *map)
@@ -130,30 +132,19 @@ static int read_text(struct fgt_perfmap *map, int fd)
 	return 0;
 }
 
-/* One to sixteen hexadecimal digits, "0x" allowed, and a blank after them. */
-static const char *parse_hex(const char *at, const char *end, uint64_t *ret)
+/* One to sixteen hexadecimal digits, "0x" allowed, and a blank after them. The
+ * text ends with NUL. */
+static const char *parse_hex(const char *at, uint64_t *ret)
 {
-	uint64_t value = 0;
-	int digits = 0;
+	size_t digits;
 
-	if (end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))
+	if (at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))
 		at += 2;
-	for (; at < end && *at != ' '; at++, digits++) {
-		unsigned char c = (unsigned char)*at;
-		unsigned int digit;
-
-		if (c >= '0' && c <= '9')
-			digit = c - '0';
-		else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-			digit = (c | 32) - 'a' + 10u;
-		else
-			return NULL;
-		if (digits == 16)
-			return NULL;
-		value = value << 4 | digit;
-	}
-	*ret = value;
-	return digits && at < end ? at + 1 : NULL;
+	digits = strspn(at, "0123456789abcdefABCDEF");
+	if (digits < 1 || digits > 16 || at[digits] != ' ')
+		return NULL;
+	*ret = strtoull(at, NULL, 16);
+	return at + digits + 1;
 }
 
 static int add_line(struct fgt_perfmap *map, const struct map_line *line)
@@ -175,15 +166,14 @@ static void clean_name(char *name, char *end)
 			*name = '?';
 }
 
-static int parse_line(struct fgt_perfmap *map, char *start, char *end,
-		      uint32_t order)
+static int parse_line(struct fgt_perfmap *map, char *start, char *end)
 {
-	struct map_line line = { .order = order };
+	struct map_line line;
 	uint64_t size;
-	const char *at = parse_hex(start, end, &line.start);
+	const char *at = parse_hex(start, &line.start);
 
 	if (at)
-		at = parse_hex(at, end, &size);
+		at = parse_hex(at, &size);
 	if (!at || at == end || !size || line.start + size < line.start)
 		return 0;
 	line.end = line.start + size;
@@ -197,121 +187,109 @@ static int parse(struct fgt_perfmap *map)
 	char *at = map->text, *end = map->text + map->len;
 	int error = 0;
 
-	for (uint32_t i = 0; i < FGT_PERFMAP_LINES_MAX && at < end && !error;
+	for (size_t i = 0; i < FGT_PERFMAP_LINES_MAX && at < end && !error;
 	     i++) {
 		char *newline = memchr(at, '\n', (size_t)(end - at));
 
 		if (!newline)
 			newline = end;
-		error = parse_line(map, at, newline, i);
+		error = parse_line(map, at, newline);
 		at = newline + 1;
 	}
 	return error;
 }
 
-static int compare_lines(const void *left, const void *right)
+static int compare_starts(const void *left, const void *right)
 {
-	const struct map_line *a = left, *b = right;
+	const struct part *a = left, *b = right;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return (a->order > b->order) - (a->order < b->order);
+	return (a->start > b->start) - (a->start < b->start);
 }
 
-static void heap_swap(struct heap *heap, size_t a, size_t b)
+/* The parts of memory, in order, none of which has a line yet. */
+static void list_parts(const struct map_line *lines, size_t line_count,
+		       struct part *parts)
 {
-	const struct map_line *line = heap->items[a];
-
-	heap->items[a] = heap->items[b];
-	heap->items[b] = line;
-}
-
-static bool heap_is_later(const struct heap *heap, size_t a, size_t b)
-{
-	return heap->items[a]->order > heap->items[b]->order;
-}
-
-static void heap_push(struct heap *heap, const struct map_line *line)
-{
-	size_t at = heap->count++;
-
-	heap->items[at] = line;
-	while (at && heap_is_later(heap, at, (at - 1) / 2)) {
-		heap_swap(heap, at, (at - 1) / 2);
-		at = (at - 1) / 2;
+	for (size_t i = 0; i < line_count; i++) {
+		parts[2 * i].start = lines[i].start;
+		parts[2 * i + 1].start = lines[i].end;
+	}
+	qsort(parts, 2 * line_count, sizeof(*parts), compare_starts);
+	for (uint32_t i = 0; i < 2 * line_count; i++) {
+		parts[i].line = NO_LINE;
+		parts[i].next = i;
 	}
 }
 
-static void heap_pop(struct heap *heap)
+/* The first part from at on without a line. */
+static uint32_t skip_covered(struct part *parts, uint32_t at)
 {
-	size_t at = 0;
+	while (parts[at].next != at) {
+		/* Halves the way for the next time. */
+		parts[at].next = parts[parts[at].next].next;
+		at = parts[at].next;
+	}
+	return at;
+}
 
-	heap->items[0] = heap->items[--heap->count];
-	for (;;) {
-		size_t child = 2 * at + 1;
+/* Gives the lines their parts, the later ones first. The last part begins at
+ * the highest end: no line covers it. */
+static void cover_parts(const struct map_line *lines, size_t line_count,
+			struct part *parts)
+{
+	for (size_t i = line_count; i > 0; i--) {
+		const struct map_line *line = &lines[i - 1];
+		uint32_t at = (uint32_t)FGT_ARRAY_BISECT(
+			part, 2 * line_count, parts[part].start < line->start);
 
-		if (child >= heap->count)
-			return;
-		if (child + 1 < heap->count &&
-		    heap_is_later(heap, child + 1, child))
-			child++;
-		if (!heap_is_later(heap, child, at))
-			return;
-		heap_swap(heap, at, child);
-		at = child;
+		at = skip_covered(parts, at);
+		while (parts[at].start < line->end) {
+			parts[at].line = (uint32_t)i - 1;
+			parts[at].next = at + 1;
+			at = skip_covered(parts, at);
+		}
 	}
 }
 
-/*
- * Sweeps over sorted lines and emits, piece by piece, the latest line that
- * covers it: at most two pieces for each line.
- */
-static int sweep(struct fgt_perfmap *map, const struct map_line *lines,
-		 size_t count, struct heap *heap)
+/* Appends a piece, to the piece before it if that is of the same line. */
+static int add_piece(struct fgt_perfmap *map, const struct map_line *piece)
 {
-	uint64_t at = 0;
-	size_t next = 0;
-	int error = 0;
+	struct map_line *last = map->count ? &map->lines[map->count - 1] : NULL;
 
-	while (!error && (next < count || heap->count)) {
-		struct map_line piece;
-
-		if (!heap->count)
-			at = lines[next].start;
-		while (next < count && lines[next].start <= at)
-			heap_push(heap, &lines[next++]);
-		while (heap->count && heap->items[0]->end <= at)
-			heap_pop(heap);
-		if (!heap->count)
-			continue;
-		piece = *heap->items[0];
-		piece.start = at;
-		if (next < count && lines[next].start < piece.end)
-			piece.end = lines[next].start;
-		at = piece.end;
-		error = add_line(map, &piece);
-	}
-	return error;
+	if (!last || last->name != piece->name || last->end != piece->start)
+		return add_line(map, piece);
+	last->end = piece->end;
+	return 0;
 }
 
+/* Replaces the lines by pieces of them that do not overlap. */
 static int flatten(struct fgt_perfmap *map)
 {
-	FGT_AUTO(free) void *lines = NULL;
-	FGT_AUTO(free) void *items = NULL;
-	struct heap heap = { 0 };
-	size_t count = map->count;
+	FGT_AUTO(free) void *memory = NULL;
+	FGT_AUTO(free) void *old_lines = NULL;
+	const struct map_line *lines = map->lines;
+	const size_t line_count = map->count;
+	struct part *parts;
+	int error = 0;
 
-	if (!count)
-		return 0;
-	lines = map->lines;
-	map->lines = NULL;
-	map->count = map->capacity = 0;
-	items = malloc(count * sizeof(*heap.items));
-	if (!items)
+	memory = calloc(2 * line_count + 1, sizeof(*parts));
+	if (!memory)
 		return -ENOMEM;
-	heap.items = items;
-	qsort(lines, count, sizeof(struct map_line), compare_lines);
-	return sweep(map, lines, count, &heap);
+	parts = memory;
+	list_parts(lines, line_count, parts);
+	cover_parts(lines, line_count, parts);
+	old_lines = FGT_TAKE(map->lines);
+	map->count = map->capacity = 0;
+	for (size_t i = 0; i + 1 < 2 * line_count && !error; i++) {
+		struct map_line piece = { .start = parts[i].start,
+					  .end = parts[i + 1].start };
+
+		if (parts[i].line == NO_LINE || piece.start == piece.end)
+			continue;
+		piece.name = lines[parts[i].line].name;
+		error = add_piece(map, &piece);
+	}
+	return error;
 }
 
 static bool is_current(const struct fgt_perfmap *map, int fd)
