@@ -33,7 +33,7 @@ QUARANTINE = {
     r"zlib\.h": {"upload/format/parts/gzip.c", "agent/symbols/",
                  "agent/unwind/"},
     r"msgpack(\.h|/)": {"ringbuf/slice/slice_codec.c"},
-    r"lzma(\.h|/)": {"agent/symbols/elf/xz.c"},
+    r"lzma(\.h|/)": {"agent/symbols/elf/symbol_image.c"},
     r"seccomp\.h": {"agent/symbols/helper/syscall_filter.c"},
     r"linux/perf_event\.h": {"agent/capture/", "agent/unwind/arch/"},
     r"bpf/": {"agent/capture/who_ran/switches_bpf.c",

@@ -25,7 +25,7 @@ struct fgt_debug_search {
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_debug_file_open(const struct fgt_debug_search *search,
+int fgt_debug_file_open(const struct fgt_debug_search *places,
 			const char *image_path,
 			const struct fgt_elf_ident *image_ident, int *ret_fd,
 			char ret_path[FGT_IMAGE_PATH_MAX]);
@@ -36,7 +36,7 @@ int fgt_debug_file_open(const struct fgt_debug_search *search,
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_debug_file_open_alt(const struct fgt_debug_search *search,
+int fgt_debug_file_open_alt(const struct fgt_debug_search *places,
 			    const char *path, const struct fgt_elf_ident *ident,
 			    int *ret_fd);
 

@@ -6,13 +6,17 @@
  */
 #include "agent/symbols/elf/image_open.h"
 
+#include <elf.h>
 #include <errno.h>
+#include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "agent/symbols/elf/vdso.h"
 #include "agent/unwind/elf/rootfs.h"
 #include "agent/unwind/maps/image_file.h"
+#include "ringbuf/base/sink.h"
 
 void fgt_image_files_close(struct fgt_image_files *files)
 {
@@ -52,6 +56,27 @@ static enum fgt_symbol_reason open_below(int root_fd, const char *path,
 		return FGT_SYMBOL_OTHER_FILE;
 	*ret_fd = FGT_TAKE_FD(fd);
 	return FGT_SYMBOL_FOUND;
+}
+
+/* The kernel maps it whole, section headers included. */
+int fgt_vdso_open(int *ret_fd)
+{
+	const ElfW(Ehdr) *header = (void *)getauxval(AT_SYSINFO_EHDR);
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	size_t len;
+	int r;
+
+	if (!header)
+		return -ENOENT;
+	len = header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
+	fd = memfd_create("fgt-vdso", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = fgt_fd_write(fd, header, len);
+	if (r < 0)
+		return r;
+	*ret_fd = FGT_TAKE_FD(fd);
+	return 0;
 }
 
 static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,

@@ -49,6 +49,9 @@ enum fgt_symbol_reason fgt_image_files_open(
 	const struct fgt_ring_slice *slice, const struct fgt_slice_image *image,
 	const struct fgt_target_root *root, struct fgt_image_files *ret_files);
 
+/* The vDSO of this process as a memfd (caller closes). -ENOENT, errno. */
+int fgt_vdso_open(int *ret_fd);
+
 /* For options.open_image; context is a struct fgt_image_cache. MT-Safe */
 int fgt_image_open_cached(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);

@@ -8,16 +8,17 @@
 
 #include <errno.h>
 #include <gelf.h>
+#include <lzma.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "agent/symbols/elf/dwarf_names.h"
 #include "agent/symbols/elf/elf_plt.h"
 #include "agent/symbols/elf/elf_symbols.h"
-#include "agent/symbols/elf/xz.h"
 
 #define DEBUGDATA_PACKED_MAX (16u << 20)
 #define DEBUGDATA_MAX	     (64u << 20)
+#define XZ_MEMORY_MAX	     (64u << 20) /* of the decoder */
 
 struct fgt_symbol_image {
 	struct fgt_image_files files;
@@ -69,6 +70,49 @@ static Elf_Data *find_debugdata(struct Elf *elf)
 	return NULL;
 }
 
+static int error_of_xz(lzma_ret result)
+{
+	return result == LZMA_MEM_ERROR || result == LZMA_MEMLIMIT_ERROR
+		       ? -ENOMEM
+		       : -EBADMSG;
+}
+
+static int unpack_some(lzma_stream *stream, struct fgt_bytes *bytes)
+{
+	uint8_t chunk[65536];
+	lzma_ret result = LZMA_OK;
+	int error = 0;
+
+	while (!error && result == LZMA_OK) {
+		stream->next_out = chunk;
+		stream->avail_out = sizeof(chunk);
+		result = lzma_code(stream, LZMA_FINISH);
+		if (result != LZMA_OK && result != LZMA_STREAM_END)
+			return error_of_xz(result);
+		error = fgt_bytes_append(bytes, chunk,
+					 sizeof(chunk) - stream->avail_out);
+	}
+	return error;
+}
+
+/* Appends the contents of xz data. The bounds on memory and on output matter:
+ * 20 kB can stand for gigabytes. */
+static int unpack(const void *packed, size_t len, struct fgt_bytes *bytes)
+{
+	lzma_stream stream = LZMA_STREAM_INIT;
+	lzma_ret result;
+	int error;
+
+	result = lzma_stream_decoder(&stream, XZ_MEMORY_MAX, 0);
+	if (result != LZMA_OK)
+		return error_of_xz(result);
+	stream.next_in = packed;
+	stream.avail_in = len;
+	error = unpack_some(&stream, bytes);
+	lzma_end(&stream);
+	return error;
+}
+
 static int add_debugdata(struct fgt_symbol_image *image, size_t *ret_count)
 {
 	Elf_Data *packed = find_debugdata(image->elf);
@@ -77,7 +121,7 @@ static int add_debugdata(struct fgt_symbol_image *image, size_t *ret_count)
 	if (!packed || !packed->d_buf)
 		return 0;
 	image->debugdata.limit = DEBUGDATA_MAX;
-	error = fgt_xz_unpack(packed->d_buf, packed->d_size, &image->debugdata);
+	error = unpack(packed->d_buf, packed->d_size, &image->debugdata);
 	if (error)
 		return error;
 	image->debugdata_elf = only_elf(elf_memory(

@@ -17,7 +17,6 @@
 
 #include "agent/symbols/elf/elf_ident.h"
 #include "agent/symbols/elf/image_open.h"
-#include "agent/symbols/elf/vdso.h"
 #include "tests/unit/symbols/symbols_kit.h"
 
 #define SHAPE FGT_PROGRAMS "/shapes-plain"
