@@ -25,24 +25,25 @@ struct plt_slot {
 	uint64_t target;
 };
 
+struct slot_list {
+	struct plt_slot *items;
+	size_t count, capacity;
+};
+
 struct plt {
 	struct fgt_elf_symbols *symbols; /* sorted */
 	Elf *elf;
 	GElf_Half machine;
-	struct plt_slot *slots; /* by address */
-	size_t slot_count, slot_capacity;
-	struct plt_slot *jumps; /* of .rela.plt, in its order */
-	size_t jump_count;
-	struct plt_slot
-		*entries; /* found: address of the entry, name, target */
-	size_t entry_count;
+	struct slot_list slots; /* by address */
+	struct slot_list jumps; /* of .rela.plt, in its order */
+	struct slot_list entries; /* found: address of the entry, its target */
 };
 
 static void plt_done_auto(struct plt *plt)
 {
-	free(plt->slots);
-	free(plt->jumps);
-	free(plt->entries);
+	free(plt->slots.items);
+	free(plt->jumps.items);
+	free(plt->entries.items);
 }
 
 static Elf_Data *load(Elf_Scn *section, const GElf_Shdr *header)
@@ -70,14 +71,13 @@ static bool is_slot_type(GElf_Half machine, GElf_Xword info, bool *ret_is_local)
 	       type == R_AARCH64_GLOB_DAT;
 }
 
-static int add_slot(struct plt_slot **slots, size_t *count, size_t *capacity,
-		    const struct plt_slot *slot)
+static int add_slot(struct slot_list *list, const struct plt_slot *slot)
 {
-	if (*count >= SLOTS_MAX)
+	if (list->count >= SLOTS_MAX)
 		return -EFBIG;
-	if (FGT_ARRAY_GROW(*slots, *count, *capacity))
+	if (FGT_ARRAY_GROW(list->items, list->count, list->capacity))
 		return -ENOMEM;
-	(*slots)[(*count)++] = *slot;
+	list->items[list->count++] = *slot;
 	return 0;
 }
 
@@ -102,7 +102,6 @@ static int scan_relocations(struct plt *plt, Elf_Scn *section,
 {
 	Elf_Data *data = load(section, header);
 	size_t size = gelf_fsize(plt->elf, ELF_T_RELA, 1, EV_CURRENT);
-	size_t jump_capacity = 0;
 	int error = 0;
 
 	for (size_t i = 0; data && i < data->d_size / size && !error; i++) {
@@ -120,11 +119,9 @@ static int scan_relocations(struct plt *plt, Elf_Scn *section,
 		else
 			slot.name = symbol_name(plt, header->sh_link,
 						GELF_R_SYM(relocation.r_info));
-		error = add_slot(&plt->slots, &plt->slot_count,
-				 &plt->slot_capacity, &slot);
+		error = add_slot(&plt->slots, &slot);
 		if (!error && is_plt)
-			error = add_slot(&plt->jumps, &plt->jump_count,
-					 &jump_capacity, &slot);
+			error = add_slot(&plt->jumps, &slot);
 	}
 	return error;
 }
@@ -140,9 +137,9 @@ static const struct plt_slot *find_slot(const struct plt *plt, uint64_t address)
 {
 	const struct plt_slot key = { .address = address };
 
-	if (!plt->slot_count)
+	if (!plt->slots.count)
 		return NULL;
-	return bsearch(&key, plt->slots, plt->slot_count, sizeof(key),
+	return bsearch(&key, plt->slots.items, plt->slots.count, sizeof(key),
 		       compare_slots);
 }
 
@@ -166,7 +163,8 @@ static const struct plt_slot *decode_x86_64(const struct plt *plt,
 	if (code[at] == 0x68) {
 		uint32_t index = word_at(code + at + 1);
 
-		return index < plt->jump_count ? &plt->jumps[index] : NULL;
+		return index < plt->jumps.count ? &plt->jumps.items[index]
+						: NULL;
 	}
 	if (code[at] == 0xf2)
 		at++;
@@ -198,8 +196,7 @@ static const struct plt_slot *decode_aarch64(const struct plt *plt,
 				      (load_word >> 10 & 0xfff) * 8);
 }
 
-static int scan_code(struct plt *plt, Elf_Scn *section, const GElf_Shdr *header,
-		     size_t *capacity)
+static int scan_code(struct plt *plt, Elf_Scn *section, const GElf_Shdr *header)
 {
 	Elf_Data *data = load(section, header);
 	size_t step = header->sh_entsize == 8 ? 8 : ENTRY_BYTES;
@@ -221,41 +218,27 @@ static int scan_code(struct plt *plt, Elf_Scn *section, const GElf_Shdr *header,
 			continue;
 		entry = *slot;
 		entry.address = address;
-		error = add_slot(&plt->entries, &plt->entry_count, capacity,
-				 &entry);
+		error = add_slot(&plt->entries, &entry);
 	}
 	return error;
 }
 
-typedef int visit_section(struct plt *plt, Elf_Scn *section,
-			  const GElf_Shdr *header, const char *name,
-			  size_t *capacity);
-
-static int visit_relocations(struct plt *plt, Elf_Scn *section,
-			     const GElf_Shdr *header, const char *name,
-			     size_t *capacity)
+static bool is_code(const GElf_Shdr *header, const char *name)
 {
-	(void)capacity;
-	if (header->sh_type != SHT_RELA || !(header->sh_flags & SHF_ALLOC))
-		return 0;
-	return scan_relocations(plt, section, header,
-				!strcmp(name, ".rela.plt") && !plt->jumps);
+	return header->sh_type == SHT_PROGBITS &&
+	       (!strncmp(name, ".plt", 4) || !strcmp(name, ".iplt"));
 }
 
-static int visit_code(struct plt *plt, Elf_Scn *section,
-		      const GElf_Shdr *header, const char *name,
-		      size_t *capacity)
+static bool is_relocations(const GElf_Shdr *header)
 {
-	if (header->sh_type != SHT_PROGBITS ||
-	    (strncmp(name, ".plt", 4) && strcmp(name, ".iplt")))
-		return 0;
-	return scan_code(plt, section, header, capacity);
+	return header->sh_type == SHT_RELA && (header->sh_flags & SHF_ALLOC);
 }
 
-static int for_each_section(struct plt *plt, visit_section *visit)
+/* Reads the relocations, or the code, of all sections. */
+static int scan_sections(struct plt *plt, bool want_code)
 {
 	Elf_Scn *section = NULL;
-	size_t names, capacity = 0;
+	size_t names;
 	int error = 0;
 
 	if (elf_getshdrstrndx(plt->elf, &names))
@@ -267,8 +250,12 @@ static int for_each_section(struct plt *plt, visit_section *visit)
 		if (!gelf_getshdr(section, &header))
 			return -EBADMSG;
 		name = elf_strptr(plt->elf, names, header.sh_name);
-		if (name)
-			error = visit(plt, section, &header, name, &capacity);
+		if (name && want_code && is_code(&header, name))
+			error = scan_code(plt, section, &header);
+		if (name && !want_code && is_relocations(&header))
+			error = scan_relocations(plt, section, &header,
+						 !strcmp(name, ".rela.plt") &&
+							 !plt->jumps.items);
 	}
 	return error;
 }
@@ -278,12 +265,15 @@ static int add_entries(struct plt *plt)
 	int error = 0;
 
 	/* Local targets first: adding spoils the order that find() needs. */
-	for (size_t i = 0; i < plt->entry_count; i++)
-		if (!plt->entries[i].name)
-			plt->entries[i].name = fgt_elf_symbols_find(
-				plt->symbols, plt->entries[i].target);
-	for (size_t i = 0; i < plt->entry_count && !error; i++) {
-		const struct plt_slot *entry = &plt->entries[i];
+	for (size_t i = 0; i < plt->entries.count; i++) {
+		struct plt_slot *entry = &plt->entries.items[i];
+
+		if (!entry->name)
+			entry->name = fgt_elf_symbols_find(plt->symbols,
+							   entry->target);
+	}
+	for (size_t i = 0; i < plt->entries.count && !error; i++) {
+		const struct plt_slot *entry = &plt->entries.items[i];
 		char name[FGT_STRING_MAX];
 
 		if (!entry->name || !entry->name[0])
@@ -309,12 +299,12 @@ int fgt_elf_plt_add(struct fgt_elf_symbols *symbols, struct Elf *elf)
 		return 0;
 	if (gelf_getclass(elf) != ELFCLASS64)
 		return 0;
-	error = for_each_section(&plt, visit_relocations);
+	error = scan_sections(&plt, false);
 	if (error)
 		return error;
-	if (plt.slot_count)
-		qsort(plt.slots, plt.slot_count, sizeof(*plt.slots),
-		      compare_slots);
-	error = for_each_section(&plt, visit_code);
+	if (plt.slots.count)
+		qsort(plt.slots.items, plt.slots.count,
+		      sizeof(*plt.slots.items), compare_slots);
+	error = scan_sections(&plt, true);
 	return error ? error : add_entries(&plt);
 }

@@ -15,7 +15,6 @@
 #define SYMBOLS_MAX	(4u << 20)
 #define TABLE_MAX_BYTES (256u << 20)
 #define ALIASES_MAX	4096 /* entries looked at for one address */
-#define PIECE_BYTES	65536
 
 struct symbol_entry {
 	uint64_t start;
@@ -26,16 +25,11 @@ struct symbol_entry {
 	uint32_t rank; /* lower is better */
 };
 
-struct piece {
-	struct piece *next;
-	size_t len;
-	char text[PIECE_BYTES];
-};
-
 struct fgt_elf_symbols {
 	struct symbol_entry *entries;
 	size_t count, capacity;
-	struct piece *pieces; /* names that were added by hand */
+	char **names; /* that were added by hand */
+	size_t name_count, name_capacity;
 };
 
 struct fgt_elf_symbols *fgt_elf_symbols_new(void)
@@ -47,12 +41,9 @@ void fgt_elf_symbols_free(struct fgt_elf_symbols *symbols)
 {
 	if (!symbols)
 		return;
-	while (symbols->pieces) {
-		struct piece *next = symbols->pieces->next;
-
-		free(symbols->pieces);
-		symbols->pieces = next;
-	}
+	for (size_t i = 0; i < symbols->name_count; i++)
+		free(symbols->names[i]);
+	free(symbols->names);
 	free(symbols->entries);
 	free(symbols);
 }
@@ -192,41 +183,30 @@ int fgt_elf_symbols_add(struct fgt_elf_symbols *symbols, struct Elf *elf,
 						       : SHT_DYNSYM;
 	size_t before = symbols->count;
 	Elf_Scn *section = NULL;
-	GElf_Shdr header;
+	GElf_Shdr header = { .sh_type = SHT_NULL };
 	int error = 0;
 
-	while (!error && (section = elf_nextscn(elf, section))) {
+	/* There is one of each type. */
+	while (header.sh_type != type && (section = elf_nextscn(elf, section)))
 		if (!gelf_getshdr(section, &header))
 			return -EBADMSG;
-		if (header.sh_type != type)
-			continue;
+	if (section)
 		error = add_table(symbols, elf, section, &header);
-		break; /* there is one of each type */
-	}
-	if (error)
-		return error;
-	*ret_count = symbols->count - before;
-	return 0;
+	if (!error)
+		*ret_count = symbols->count - before;
+	return error;
 }
 
 static const char *keep_name(struct fgt_elf_symbols *symbols, const char *name)
 {
-	size_t len = strlen(name) + 1;
-	struct piece *piece = symbols->pieces;
+	char *copy = NULL;
 
-	if (len > PIECE_BYTES)
-		return NULL;
-	if (!piece || len > PIECE_BYTES - piece->len) {
-		piece = malloc(sizeof(*piece));
-		if (!piece)
-			return NULL;
-		piece->len = 0;
-		piece->next = symbols->pieces;
-		symbols->pieces = piece;
-	}
-	memcpy(piece->text + piece->len, name, len);
-	piece->len += len;
-	return piece->text + piece->len - len;
+	if (!FGT_ARRAY_GROW(symbols->names, symbols->name_count,
+			    symbols->name_capacity))
+		copy = strdup(name);
+	if (copy)
+		symbols->names[symbols->name_count++] = copy;
+	return copy;
 }
 
 int fgt_elf_symbols_add_one(struct fgt_elf_symbols *symbols, uint64_t address,
