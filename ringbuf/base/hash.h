@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash of bytes for tables. Not secret: colliding bytes are easy to find, so
- * that a table must stay correct then.
+ * Hashes for tables. Not secret: colliding keys are easy to find, so that a
+ * table must stay correct then.
  */
 #ifndef FGT_RINGBUF_BASE_HASH_H
 #define FGT_RINGBUF_BASE_HASH_H
@@ -17,6 +17,14 @@ static inline uint64_t fgt_hash_bytes(const char *bytes, size_t len)
 	for (size_t i = 0; i < len; i++)
 		hash = (hash ^ (uint8_t)bytes[i]) * UINT64_C(0x100000001b3);
 	return hash;
+}
+
+/* Spreads the bits of a number (splitmix64's finaliser, public domain). */
+static inline uint64_t fgt_hash_number(uint64_t number)
+{
+	number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+	number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+	return number ^ (number >> 31);
 }
 
 #endif

@@ -77,12 +77,4 @@ static inline uint32_t fgt_id_table_next(const struct fgt_id_table *table,
 	return table->next[id] - 1;
 }
 
-/* Spreads the bits of a key (splitmix64's finaliser, public domain). */
-static inline uint64_t fgt_id_table_hash(uint64_t key)
-{
-	key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9u;
-	key = (key ^ (key >> 27)) * 0x94d049bb133111ebu;
-	return key ^ (key >> 31);
-}
-
 #endif

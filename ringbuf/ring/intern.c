@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/hash.h"
+
 static uint64_t hash_frame(uint64_t address, uint64_t image_flags)
 {
-	return fgt_id_table_hash(address ^ image_flags * 0x9e3779b97f4a7c15u);
+	return fgt_hash_number(address ^ image_flags * 0x9e3779b97f4a7c15u);
 }
 
 static uint64_t hash_image(const uint64_t *words)
@@ -22,14 +24,14 @@ static uint64_t hash_image(const uint64_t *words)
 
 	for (size_t i = 0; i < FGT_REGION_IMAGE_WORDS; i++)
 		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
-	return fgt_id_table_hash(hash);
+	return fgt_hash_number(hash);
 }
 
 uint64_t fgt_intern_hash_node(const void *nodes, uint32_t id)
 {
 	const fgt_word *words = nodes;
 
-	return fgt_id_table_hash(fgt_region_load(&words[id]));
+	return fgt_hash_number(fgt_region_load(&words[id]));
 }
 
 uint64_t fgt_intern_hash_frame(const void *frames, uint32_t id)
@@ -201,7 +203,7 @@ void fgt_intern_drop_node(struct fgt_writer *writer, uint32_t node)
 	while (node != FGT_NODE_NONE && !--table->refs[node]) {
 		uint64_t word = fgt_region_load(&writer->region.nodes[node]);
 
-		fgt_id_table_unlink(table, node, fgt_id_table_hash(word));
+		fgt_id_table_unlink(table, node, fgt_hash_number(word));
 		fgt_id_table_give(table, node);
 		drop_frame(writer, (uint32_t)word);
 		node = (uint32_t)(word >> 32);
@@ -218,7 +220,7 @@ static uint32_t step_down(struct fgt_writer *writer, uint32_t parent,
 	struct fgt_id_table *table = &writer->nodes;
 	uint32_t frame_id = hold_frame(writer, frame), id = FGT_ID_NONE;
 	uint64_t word = (uint64_t)parent << 32 | frame_id;
-	uint64_t hash = fgt_id_table_hash(word);
+	uint64_t hash = fgt_hash_number(word);
 
 	if (frame_id != FGT_ID_NONE)
 		id = fgt_id_table_first(table, hash);

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/id_map.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/utf8.h"
 #include "ringbuf/slice/pace.h"
-#include "upload/format/parts/id_map.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/options.h"
 

@@ -20,8 +20,8 @@
 
 /* What the file must be, of this build id or (crc_matters) of this CRC, and
  * where the result goes. */
-struct search {
-	const struct fgt_debug_search *places;
+struct debug_search {
+	const struct fgt_debug_places *places;
 	const uint8_t *build_id;
 	uint32_t build_id_len;
 	bool crc_matters;
@@ -52,7 +52,7 @@ static bool has_crc(int fd, uint32_t wanted)
 	return crc == wanted;
 }
 
-static bool is_wanted(int fd, const struct search *search)
+static bool is_wanted(int fd, const struct debug_search *search)
 {
 	struct fgt_elf_ident ident;
 
@@ -67,7 +67,7 @@ static bool is_wanted(int fd, const struct search *search)
 	return search->crc_matters && has_crc(fd, search->crc);
 }
 
-static bool try_below(int root_fd, const struct search *search)
+static bool try_below(int root_fd, const struct debug_search *search)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 
@@ -80,7 +80,7 @@ static bool try_below(int root_fd, const struct search *search)
 
 /* This machine first: its files were not put there by the target. */
 FGT_PRINTF(2, 3)
-static bool try_path(const struct search *search, const char *format, ...)
+static bool try_path(const struct debug_search *search, const char *format, ...)
 {
 	const struct fgt_target_root *root = search->places->root;
 	va_list arguments;
@@ -94,7 +94,7 @@ static bool try_path(const struct search *search, const char *format, ...)
 		try_below(root->target_fd, search));
 }
 
-static bool try_build_id(const struct search *search)
+static bool try_build_id(const struct debug_search *search)
 {
 	char hex[2 * FGT_BUILD_ID_MAX + 1];
 
@@ -117,8 +117,8 @@ static int dir_len_of(const char *path)
 	return slash ? (int)(slash + 1 - path) : 0;
 }
 
-static bool try_debuglink(const struct search *search, const char *image_path,
-			  const char *name)
+static bool try_debuglink(const struct debug_search *search,
+			  const char *image_path, const char *name)
 {
 	int len = dir_len_of(image_path);
 
@@ -134,12 +134,12 @@ static bool try_debuglink(const struct search *search, const char *image_path,
 	return false;
 }
 
-int fgt_debug_file_open(const struct fgt_debug_search *places,
+int fgt_debug_file_open(const struct fgt_debug_places *places,
 			const char *image_path,
 			const struct fgt_elf_ident *image_ident, int *ret_fd,
 			char ret_path[FGT_IMAGE_PATH_MAX])
 {
-	const struct search search = {
+	const struct debug_search search = {
 		.places = places,
 		.build_id = image_ident->build_id,
 		.build_id_len = image_ident->build_id_len,
@@ -156,12 +156,12 @@ int fgt_debug_file_open(const struct fgt_debug_search *places,
 		       : -ENOENT;
 }
 
-int fgt_debug_file_open_alt(const struct fgt_debug_search *places,
+int fgt_debug_file_open_alt(const struct fgt_debug_places *places,
 			    const char *path, const struct fgt_elf_ident *ident,
 			    int *ret_fd)
 {
 	char alt_path[2 * FGT_IMAGE_PATH_MAX];
-	const struct search search = {
+	const struct debug_search search = {
 		.places = places,
 		.build_id = ident->altlink_build_id,
 		.build_id_len = ident->altlink_build_id_len,

@@ -11,7 +11,7 @@
 #include "agent/symbols/elf/elf_ident.h"
 #include "agent/unwind/elf/rootfs.h"
 
-struct fgt_debug_search {
+struct fgt_debug_places {
 	const struct fgt_target_root *root;
 	const char *const *dirs;
 	size_t dir_count;
@@ -25,7 +25,7 @@ struct fgt_debug_search {
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_debug_file_open(const struct fgt_debug_search *places,
+int fgt_debug_file_open(const struct fgt_debug_places *places,
 			const char *image_path,
 			const struct fgt_elf_ident *image_ident, int *ret_fd,
 			char ret_path[FGT_IMAGE_PATH_MAX]);
@@ -36,7 +36,7 @@ int fgt_debug_file_open(const struct fgt_debug_search *places,
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_debug_file_open_alt(const struct fgt_debug_search *places,
+int fgt_debug_file_open_alt(const struct fgt_debug_places *places,
 			    const char *path, const struct fgt_elf_ident *ident,
 			    int *ret_fd);
 

@@ -121,7 +121,7 @@ static void open_debug_files(const struct fgt_image_places *places,
 			     const struct fgt_target_root *root,
 			     const char *path, struct fgt_image_files *files)
 {
-	const struct fgt_debug_search search = {
+	const struct fgt_debug_places search = {
 		.root = root,
 		.dirs = places->debug_dirs,
 		.dir_count = places->debug_dir_count,

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
+
 struct fgt_name_cache {
 	struct fgt_name_image *images[FGT_NAME_CACHE_IMAGES_MAX];
 	size_t count;
@@ -21,10 +23,11 @@ struct fgt_name_cache *fgt_name_cache_new(void)
 
 static void forget_names(struct fgt_name_image *image)
 {
-	free(image->entries);
-	image->entries = NULL;
-	image->count = image->capacity = 0;
-	fgt_bytes_done(&image->packs);
+	fgt_id_map_done(&image->addresses);
+	free(image->packs);
+	image->packs = NULL;
+	image->capacity = 0;
+	fgt_bytes_done(&image->bytes);
 }
 
 void fgt_name_cache_free(struct fgt_name_cache *cache)
@@ -40,8 +43,9 @@ void fgt_name_cache_free(struct fgt_name_cache *cache)
 
 static uint64_t count_bytes(const struct fgt_name_image *image)
 {
-	return image->packs.capacity +
-	       (uint64_t)image->capacity * sizeof(*image->entries);
+	return image->bytes.capacity +
+	       (uint64_t)image->capacity * sizeof(*image->packs) +
+	       fgt_id_map_count_bytes(&image->addresses);
 }
 
 static struct fgt_name_image *find_oldest(struct fgt_name_cache *cache,
@@ -115,73 +119,37 @@ int fgt_name_cache_get(struct fgt_name_cache *cache,
 	return 0;
 }
 
-/* The entry of an address, or the free one where it belongs. */
-static struct fgt_name_entry *find_entry(const struct fgt_name_image *image,
-					 uint64_t address)
-{
-	uint64_t hash = address * 0x9e3779b97f4a7c15u;
-	uint32_t mask = image->capacity - 1;
-
-	for (uint32_t at = (uint32_t)(hash >> 32) & mask;;
-	     at = (at + 1) & mask) {
-		struct fgt_name_entry *entry = &image->entries[at];
-
-		if (!entry->len || entry->address == address)
-			return entry;
-	}
-}
-
 bool fgt_name_image_find(const struct fgt_name_image *image, uint64_t address,
 			 const uint8_t **ret_pack, size_t *ret_len)
 {
-	const struct fgt_name_entry *entry;
+	uint32_t id = fgt_id_map_find(&image->addresses, address);
 
-	if (!image->capacity)
+	if (id == FGT_ID_NONE)
 		return false;
-	entry = find_entry(image, address);
-	if (!entry->len)
-		return false;
-	*ret_pack = image->packs.data + entry->offset;
-	*ret_len = entry->len;
+	*ret_pack = image->bytes.data + image->packs[id].offset;
+	*ret_len = image->packs[id].len;
 	return true;
-}
-
-static int grow(struct fgt_name_image *image)
-{
-	struct fgt_name_image grown = *image;
-
-	grown.capacity = image->capacity ? image->capacity * 2 : 256;
-	grown.entries = calloc(grown.capacity, sizeof(*grown.entries));
-	if (!grown.entries)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < image->capacity; i++)
-		if (image->entries[i].len)
-			*find_entry(&grown, image->entries[i].address) =
-				image->entries[i];
-	free(image->entries);
-	*image = grown;
-	return 0;
 }
 
 int fgt_name_image_add(struct fgt_name_image *image, uint64_t address,
 		       const uint8_t *pack, size_t len)
 {
-	struct fgt_name_entry entry = {
-		.address = address,
-		.offset = (uint32_t)image->packs.len,
+	const struct fgt_name_pack added = {
+		.offset = (uint32_t)image->bytes.len,
 		.len = (uint32_t)len,
 	};
-	int error = 0;
+	uint32_t id;
+	int error;
 
-	if (!len || len > UINT32_MAX || image->packs.len > UINT32_MAX - len)
+	if (len > UINT32_MAX || image->bytes.len > UINT32_MAX - len)
 		return -EFBIG;
-	if (image->count >= image->capacity / 4 * 3)
-		error = grow(image);
+	error = FGT_ARRAY_GROW(image->packs, image->addresses.count,
+			       image->capacity);
 	if (!error)
-		error = fgt_bytes_append(&image->packs, pack, len);
-	if (error)
-		return error;
-	*find_entry(image, address) = entry;
-	image->count++;
-	return 0;
+		error = fgt_bytes_append(&image->bytes, pack, len);
+	if (!error)
+		error = fgt_id_map_add(&image->addresses, address, &id);
+	if (!error)
+		image->packs[id] = added;
+	return error;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "agent/symbols/names/names.h"
+#include "ringbuf/base/id_map.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/frame.h"
 
@@ -29,9 +30,8 @@ struct fgt_name_key {
 	uint64_t uid;
 };
 
-struct fgt_name_entry {
-	uint64_t address;
-	uint32_t offset, len; /* of the pack in bytes; len 0: free */
+struct fgt_name_pack {
+	uint32_t offset, len; /* in bytes */
 };
 
 struct fgt_name_image {
@@ -39,9 +39,10 @@ struct fgt_name_image {
 	uint64_t number; /* what the helper calls it; never used twice */
 	unsigned int failures; /* how often a helper died of it */
 	uint64_t used;
-	struct fgt_name_entry *entries; /* open addressing */
-	uint32_t count, capacity;
-	struct fgt_bytes packs;
+	struct fgt_id_map addresses; /* address → index of its pack */
+	struct fgt_name_pack *packs;
+	uint32_t capacity; /* of packs */
+	struct fgt_bytes bytes; /* of all packs */
 };
 
 struct fgt_name_cache;

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "ringbuf/base/hash.h"
+
 #define CAPACITY 200000u
 #define PAGE_IDS 1024u /* that a page holds */
 
@@ -25,7 +27,7 @@ static uint64_t hash_of(const void *things, uint32_t id)
 {
 	const uint64_t *keys = things;
 
-	return fgt_id_table_hash(keys[id]);
+	return fgt_hash_number(keys[id]);
 }
 
 static int set_up(void **state)
@@ -55,7 +57,7 @@ static int tear_down(void **state)
 static uint32_t find(const struct fixture *fixture, uint64_t key)
 {
 	const struct fgt_id_table *table = &fixture->table;
-	uint32_t id = fgt_id_table_first(table, fgt_id_table_hash(key));
+	uint32_t id = fgt_id_table_first(table, fgt_hash_number(key));
 
 	while (id != FGT_ID_NONE && fixture->keys[id] != key)
 		id = fgt_id_table_next(table, id);
@@ -68,7 +70,7 @@ static uint32_t add(struct fixture *fixture, uint64_t key)
 
 	assert_int_not_equal(id, FGT_ID_NONE);
 	fixture->keys[id] = key;
-	fgt_id_table_link(&fixture->table, id, fgt_id_table_hash(key));
+	fgt_id_table_link(&fixture->table, id, fgt_hash_number(key));
 	return id;
 }
 

@@ -6,7 +6,7 @@
 #ifndef FGT_UPLOAD_FORMAT_PARTS_FUNCTIONS_H
 #define FGT_UPLOAD_FORMAT_PARTS_FUNCTIONS_H
 
-#include "upload/format/parts/id_map.h"
+#include "ringbuf/base/id_map.h"
 #include "upload/format/parts/levels.h"
 
 struct fgt_functions {

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ringbuf/base/id_map.h"
 #include "ringbuf/base/json.h"
-#include "upload/format/parts/id_map.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/transaction.h"
 #include "upload/format/sentry/sentry_envelope.h"

@@ -2,8 +2,8 @@
 /*
  * Gives each distinct 64-bit key a number, 0, 1, 2 … in order of appearance.
  */
-#ifndef FGT_UPLOAD_FORMAT_PARTS_ID_MAP_H
-#define FGT_UPLOAD_FORMAT_PARTS_ID_MAP_H
+#ifndef FGT_RINGBUF_BASE_ID_MAP_H
+#define FGT_RINGBUF_BASE_ID_MAP_H
 
 #include <stdint.h>
 
@@ -25,6 +25,13 @@ void fgt_id_map_done(struct fgt_id_map *map);
  * MT-Unsafe | AS-Unsafe
  */
 int fgt_id_map_add(struct fgt_id_map *map, uint64_t key, uint32_t *ret_id);
+
+/* The memory that the map takes. */
+static inline uint64_t fgt_id_map_count_bytes(const struct fgt_id_map *map)
+{
+	return (uint64_t)map->capacity * sizeof(*map->keys) +
+	       (uint64_t)map->bucket_count * sizeof(*map->buckets);
+}
 
 /* FGT_ID_NONE if there is none. */
 uint32_t fgt_id_map_find(const struct fgt_id_map *map, uint64_t key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers for keys. */
-#include "upload/format/parts/id_map.h"
+#include "ringbuf/base/id_map.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

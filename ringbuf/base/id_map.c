@@ -3,10 +3,12 @@
  * A hash table from keys to small numbers. Runs in the thread that owns it;
  * must not be called from a signal handler (it allocates).
  */
-#include "upload/format/parts/id_map.h"
+#include "ringbuf/base/id_map.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "ringbuf/base/hash.h"
 
 void fgt_id_map_done(struct fgt_id_map *map)
 {
@@ -15,19 +17,11 @@ void fgt_id_map_done(struct fgt_id_map *map)
 	*map = (struct fgt_id_map){ 0 };
 }
 
-/* The finaliser of splitmix64: every bit of the key reaches every bucket. */
-static uint64_t mix(uint64_t key)
-{
-	key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9u;
-	key = (key ^ key >> 27) * 0x94d049bb133111ebu;
-	return key ^ key >> 31;
-}
-
 /* The bucket that holds key, or the empty one where it belongs. */
 static uint32_t find_bucket(const struct fgt_id_map *map, uint64_t key)
 {
 	uint32_t mask = map->bucket_count - 1;
-	uint32_t bucket = (uint32_t)mix(key) & mask;
+	uint32_t bucket = (uint32_t)fgt_hash_number(key) & mask;
 
 	/* Ends: at most half of the buckets are taken. */
 	while (map->buckets[bucket] &&
