@@ -12,7 +12,7 @@
 
 #include <libunwind.h>
 
-#include "agent/unwind/cfi/cfi_record.h"
+#include "agent/unwind/cfi/cfi_table.h"
 
 /* libunwind's default is 128 rows; a busy program has some hundred PCs. */
 #define CACHE_ROWS	  1024

@@ -5,11 +5,11 @@
  * function. Runs in the sampler thread on a snapshot; must not take a slot that
  * only looks right because of stale stack contents.
  */
-#include "agent/unwind/frame_pointer.h"
+#include "agent/unwind/walk.h"
 
 #include <errno.h>
 
-#include "agent/unwind/cfi/cfi_record.h"
+#include "agent/unwind/cfi/cfi_table.h"
 
 #define CANDIDATES_MAX	 64u
 #define SEARCH_BYTES_MAX (64u * 1024)
@@ -175,7 +175,9 @@ static void describe_function(struct slot_search *search)
 	len = rule.end - rule.start < sizeof(code) ? rule.end - rule.start
 						   : sizeof(code);
 	len = fgt_view_read_code(view, rule.start, code, len);
-	locals = fgt_arch_host.locals_bytes(code, len);
+	locals = fgt_arch_host.locals_bytes
+			 ? fgt_arch_host.locals_bytes(code, len)
+			 : 0;
 	search->predicted = state->sp + locals +
 			    fgt_cfi_rule_count_saved(&rule) * sizeof(uint64_t);
 }

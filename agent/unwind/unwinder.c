@@ -6,11 +6,13 @@
 #include "agent/unwind/unwinder.h"
 
 #include <errno.h>
+#include <string.h>
 
-#include "agent/unwind/frame_pointer.h"
 #include "agent/unwind/walk.h"
 
 #define PAGE_BYTES 4096u
+/* Of every six frames kept, five are of the leaf part. */
+#define ROOT_SHARE 6u
 
 struct fgt_unwinder {
 	struct fgt_cfi_stepper *stepper;
@@ -66,6 +68,78 @@ void fgt_unwinder_forget(struct fgt_unwinder *unwinder)
 {
 	fgt_cfi_stepper_forget(unwinder->stepper);
 }
+
+/* ---- Both ends of a stack of any depth, in a fixed array ---------------- */
+
+/* frames[capacity], capacity ≥ 3, of which max_depth are kept. */
+static void init_list(struct fgt_frame_list *list,
+		      struct fgt_unwound_frame *frames, size_t capacity,
+		      size_t max_depth)
+{
+	/* Two slots are for the markers. */
+	if (max_depth > capacity - 2)
+		max_depth = capacity - 2;
+	if (!max_depth)
+		max_depth = 1;
+	list->frames = frames;
+	list->root_max = max_depth / ROOT_SHARE;
+	list->leaf_max = max_depth - list->root_max;
+	list->seen = 0;
+}
+
+void fgt_frame_list_push_deep(struct fgt_frame_list *list, uint64_t pc,
+			      uint32_t flags)
+{
+	size_t i = list->seen++;
+
+	list->last = NULL;
+	if (!list->root_max)
+		return;
+	i = list->leaf_max + (i - list->leaf_max) % list->root_max;
+	list->frames[i].pc = pc;
+	list->frames[i].flags = flags;
+	list->last = &list->frames[i];
+}
+
+static void reverse(struct fgt_unwound_frame *frames, size_t count)
+{
+	struct fgt_unwound_frame swap;
+
+	for (size_t i = 0; i < count / 2; i++) {
+		swap = frames[i];
+		frames[i] = frames[count - 1 - i];
+		frames[count - 1 - i] = swap;
+	}
+}
+
+/* Puts the parts in order and adds the markers; reason 0: complete. */
+static size_t finish_list(struct fgt_frame_list *list, enum fgt_marker reason)
+{
+	struct fgt_unwound_frame *root = list->frames + list->leaf_max;
+	size_t count = list->seen, first;
+
+	if (count > list->leaf_max + list->root_max) {
+		/* Three reversals turn the ring so that its oldest is first. */
+		first = list->root_max
+				? (count - list->leaf_max) % list->root_max
+				: 0;
+		reverse(root, first);
+		reverse(root + first, list->root_max - first);
+		reverse(root, list->root_max);
+		memmove(root + 1, root, list->root_max * sizeof(*root));
+		root->pc = FGT_MARKER_ELIDED;
+		root->flags = FGT_FRAME_MARKER;
+		count = list->leaf_max + 1 + list->root_max;
+	}
+	if (reason) {
+		list->frames[count].pc = reason;
+		list->frames[count].flags = FGT_FRAME_MARKER;
+		count++;
+	}
+	return count;
+}
+
+/* ---- One stack ---------------------------------------------------------- */
 
 /*
  * How much to copy next time: what was missed, and twice as much as now, so
@@ -177,11 +251,11 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 
 	fgt_view_init(&walk.view, maps, snapshot, &unwinder->places,
 		      unwinder->rows);
-	fgt_frame_list_init(&walk.list, frames, capacity, unwinder->max_depth);
+	init_list(&walk.list, frames, capacity, unwinder->max_depth);
 	reason = fgt_walk_run(&walk, &snapshot->regs);
 	if (reason && walk.is_fp_unknown)
 		reason = recover(&walk, &snapshot->regs, &outcome);
-	result.count = fgt_frame_list_finish(&walk.list, reason);
+	result.count = finish_list(&walk.list, reason);
 	result.reason = reason;
 	result.is_complete = !reason;
 	result.need_maps = walk.need_maps;

@@ -17,10 +17,6 @@ struct fgt_frame_list {
 	struct fgt_unwound_frame *last; /* NULL if it was not kept */
 };
 
-/* frames[capacity]; capacity ≥ 3. Keeps at most max_depth frames. */
-void fgt_frame_list_init(struct fgt_frame_list *list,
-			 struct fgt_unwound_frame *frames, size_t capacity,
-			 size_t max_depth);
 void fgt_frame_list_push_deep(struct fgt_frame_list *list, uint64_t pc,
 			      uint32_t flags);
 static inline void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
@@ -34,10 +30,6 @@ static inline void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
 	list->last->pc = pc;
 	list->last->flags = flags;
 }
-/* Puts the parts in order and adds the markers; reason 0: complete. Returns
- * the number of frames. */
-size_t fgt_frame_list_finish(struct fgt_frame_list *list,
-			     enum fgt_marker reason);
 
 struct fgt_walk {
 	struct fgt_view view;
@@ -58,5 +50,17 @@ void fgt_walk_follow_rows(struct fgt_walk *walk);
 /* Walks from regs. Returns 0 at the root, else why it ended before. */
 enum fgt_marker fgt_walk_run(struct fgt_walk *walk,
 			     const struct fgt_regs *regs);
+
+/* ---- The frame pointer of a blocked thread (frame_pointer.c) ------------ */
+
+/*
+ * procfs does not have it. walk ended with is_fp_unknown. Tries the slots above its SP that can be the
+ * saved frame pointer of the function that asked; the first from which the walk
+ * reaches the root is taken and walk->list holds its frames. Returns 0, or why
+ * there is none; walk->list is then undefined and walk->view.need_end is set if
+ * more of the stack might help.
+ */
+enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
+					  const struct fgt_regs *regs);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/unwind/maps/maps_text.h"
+#include "agent/unwind/maps/maps_open.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/unwind/cfi/cfi_row.h"
+#include "agent/unwind/cfi/cfi_rows.h"
 
 static void print_row(const struct fgt_cfi_row *row)
 {

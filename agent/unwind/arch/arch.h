@@ -37,7 +37,8 @@ struct fgt_arch {
 			   uint64_t *ret_target);
 	/*
 	 * Bytes of locals that a function with a frame pointer takes, by its
-	 * first instructions; 0 if unknown. A hint.
+	 * first instructions; 0 if unknown. A hint. NULL: the frame pointer
+	 * points at the lowest word, and there is nothing to predict.
 	 */
 	uint64_t (*locals_bytes)(const uint8_t *code, size_t len);
 	/*
@@ -57,6 +58,7 @@ struct fgt_arch {
 	/*
 	 * Is this the CFA that linkers write for a PLT? Its expression needs
 	 * nothing but SP and PC: *ret_offset = CFA - SP at the address.
+	 * NULL: PLT entries leave SP alone.
 	 */
 	bool (*plt_cfa)(const uint8_t *expression, size_t len, uint64_t address,
 			int64_t *ret_offset);

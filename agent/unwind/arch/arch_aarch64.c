@@ -40,6 +40,14 @@ static void regs_from_ptrace(const void *user_regs, struct fgt_regs *regs)
 		fgt_regs_set(regs, i, words[i]);
 }
 
+static uint32_t word_at(const uint8_t *code)
+{
+	uint32_t word;
+
+	memcpy(&word, code, sizeof(word));
+	return word;
+}
+
 static int call_before(const uint8_t *code, size_t len, uint64_t return_pc,
 		       uint64_t *ret_target)
 {
@@ -48,7 +56,7 @@ static int call_before(const uint8_t *code, size_t len, uint64_t return_pc,
 
 	if (len < sizeof(word) || return_pc % sizeof(word))
 		return 0;
-	memcpy(&word, code + len - sizeof(word), sizeof(word));
+	word = word_at(code + len - sizeof(word));
 	if (word >> 26 == 0x25) { /* BL imm26 */
 		distance = (int32_t)(word << 6) >> 6;
 		*ret_target = return_pc - 4 + (uint64_t)(distance * 4);
@@ -63,27 +71,15 @@ static int call_before(const uint8_t *code, size_t len, uint64_t return_pc,
 	return 0;
 }
 
-static uint64_t locals_bytes(const uint8_t *code, size_t len)
-{
-	(void)code;
-	(void)len;
-	return 0; /* x29 points at the lowest word: nothing to predict */
-}
-
 /* stp x29, x30, [sp, #-n]! */
 static bool find_entry(const uint8_t *code, size_t len, uint64_t address,
 		       uint64_t *ret_start)
 {
-	uint32_t word;
-
-	for (size_t at = len & ~(size_t)3; at >= sizeof(word);
-	     at -= sizeof(word)) {
-		memcpy(&word, code + at - sizeof(word), sizeof(word));
-		if ((word & 0xffc07fff) != 0xa9807bfd)
-			continue;
-		*ret_start = address + at - sizeof(word);
-		return true;
-	}
+	for (size_t at = len & ~(size_t)3; at >= 4; at -= 4)
+		if ((word_at(code + at - 4) & 0xffc07fff) == 0xa9807bfd) {
+			*ret_start = address + at - 4;
+			return true;
+		}
 	return false;
 }
 
@@ -92,21 +88,17 @@ static bool has_jump_to(const uint8_t *code, size_t len, uint64_t address,
 			uint64_t start, uint64_t end)
 {
 	for (size_t at = 0; at + 4 <= len; at += 4) {
+		uint32_t word = word_at(code + at);
+		int64_t distance;
 		uint64_t target;
-		uint32_t word;
 
-		memcpy(&word, code + at, sizeof(word));
 		if (word >> 26 == 0x05)
-			target = (uint64_t)((int64_t)((int32_t)(word << 6) >>
-						      6) *
-					    4);
+			distance = (int32_t)(word << 6) >> 6;
 		else if (word >> 24 == 0x54)
-			target = (uint64_t)((int64_t)((int32_t)(word << 8) >>
-						      13) *
-					    4);
+			distance = (int32_t)(word << 8) >> 13;
 		else
 			continue;
-		target += address + at;
+		target = address + at + (uint64_t)(distance * 4);
 		if (target >= start && target < end)
 			return true;
 	}
@@ -118,28 +110,12 @@ static bool is_indirect_jump(const uint8_t *code, size_t len)
 {
 	static const uint8_t bti[] = { 0x5f, 0x24, 0x03, 0xd5 };
 	size_t at = 0;
-	uint32_t word;
 
 	if (len >= sizeof(bti) && !memcmp(code, bti, sizeof(bti)))
 		at = sizeof(bti);
-	if (len < at + 4 * sizeof(word))
-		return false;
-	memcpy(&word, code + at, sizeof(word));
-	if ((word & 0x9f00001f) != 0x90000010)
-		return false;
-	memcpy(&word, code + at + 3 * sizeof(word), sizeof(word));
-	return word == 0xd61f0220;
-}
-
-/* PLT entries leave SP alone: no expression. */
-static bool plt_cfa(const uint8_t *expression, size_t len, uint64_t address,
-		    int64_t *ret_offset)
-{
-	(void)expression;
-	(void)len;
-	(void)address;
-	(void)ret_offset;
-	return false;
+	return len >= at + 16 &&
+	       (word_at(code + at) & 0x9f00001f) == 0x90000010 &&
+	       word_at(code + at + 12) == 0xd61f0220;
 }
 
 /* mov x8, #139; svc #0 */
@@ -172,11 +148,9 @@ const struct fgt_arch fgt_arch_aarch64 = {
 	.perf_to_dwarf = perf_to_dwarf,
 	.regs_from_ptrace = regs_from_ptrace,
 	.call_before = call_before,
-	.locals_bytes = locals_bytes,
 	.find_entry = find_entry,
 	.has_jump_to = has_jump_to,
 	.is_indirect_jump = is_indirect_jump,
-	.plt_cfa = plt_cfa,
 	.is_sigreturn = is_sigreturn,
 	.sigreturn_offset = sigreturn_offset,
 };

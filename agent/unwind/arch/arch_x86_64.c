@@ -85,6 +85,9 @@ static void regs_from_ptrace(const void *user_regs, struct fgt_regs *regs)
 				     words[i]);
 }
 
+static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+static const uint8_t set_fp[] = { 0x48, 0x89, 0xe5 }; /* mov %rsp, %rbp */
+
 /* Bytes of ff /2 with this ModRM and SIB (Intel SDM 2A, tables 2-2, 2-3). */
 static size_t indirect_call_len(uint8_t modrm, uint8_t sib)
 {
@@ -140,7 +143,6 @@ static int call_before(const uint8_t *code, size_t len, uint64_t return_pc,
 
 static uint64_t locals_bytes(const uint8_t *code, size_t len)
 {
-	static const uint8_t set_fp[] = { 0x48, 0x89, 0xe5 };
 	uint32_t bytes;
 	size_t at = 0;
 
@@ -168,19 +170,17 @@ static uint64_t locals_bytes(const uint8_t *code, size_t len)
 static bool find_entry(const uint8_t *code, size_t len, uint64_t address,
 		       uint64_t *ret_start)
 {
-	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	static const uint8_t set_fp[] = { 0x48, 0x89, 0xe5 };
 	size_t at, first;
 
 	for (at = len; at >= sizeof(set_fp); at--)
 		if (!memcmp(code + at - sizeof(set_fp), set_fp, sizeof(set_fp)))
 			break;
-	if (at < sizeof(set_fp) + sizeof(endbr))
+	if (at < sizeof(set_fp) + sizeof(endbr64))
 		return false;
 	at -= sizeof(set_fp) + 1;
 	first = at - ((address + at) & 15);
 	if (first > at || (code[first] != 0x55 &&
-			   memcmp(code + first, endbr, sizeof(endbr)) != 0))
+			   memcmp(code + first, endbr64, sizeof(endbr64)) != 0))
 		return false;
 	*ret_start = address + first;
 	return true;
@@ -213,11 +213,10 @@ static bool has_jump_to(const uint8_t *code, size_t len, uint64_t address,
 /* (endbr64;) (bnd) jmp *disp32(%rip) */
 static bool is_indirect_jump(const uint8_t *code, size_t len)
 {
-	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	size_t at = 0;
 
-	if (len >= sizeof(endbr) && !memcmp(code, endbr, sizeof(endbr)))
-		at = sizeof(endbr);
+	if (len >= sizeof(endbr64) && !memcmp(code, endbr64, sizeof(endbr64)))
+		at = sizeof(endbr64);
 	if (at < len && code[at] == 0xf2)
 		at++;
 	return at + 2 <= len && code[at] == 0xff && code[at + 1] == 0x25;

@@ -55,4 +55,35 @@ int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 int fgt_cfi_rule_read(const struct fgt_cfi_section *section, uint64_t offset,
 		      struct fgt_cfi_rule *ret_rule);
 
+/* Call frame instructions by number (DWARF 5 section 7.24; LSB for GNU's). */
+enum fgt_cfa_opcode {
+	FGT_CFA_NOP = 0x00,
+	FGT_CFA_ADVANCE_LOC1 = 0x02,
+	FGT_CFA_ADVANCE_LOC2 = 0x03,
+	FGT_CFA_ADVANCE_LOC4 = 0x04,
+	FGT_CFA_OFFSET_EXTENDED = 0x05,
+	FGT_CFA_RESTORE_EXTENDED = 0x06,
+	FGT_CFA_UNDEFINED = 0x07,
+	FGT_CFA_SAME_VALUE = 0x08,
+	FGT_CFA_REGISTER = 0x09,
+	FGT_CFA_REMEMBER_STATE = 0x0a,
+	FGT_CFA_RESTORE_STATE = 0x0b,
+	FGT_CFA_DEF_CFA = 0x0c,
+	FGT_CFA_DEF_CFA_REGISTER = 0x0d,
+	FGT_CFA_DEF_CFA_OFFSET = 0x0e,
+	FGT_CFA_DEF_CFA_EXPRESSION = 0x0f,
+	FGT_CFA_EXPRESSION = 0x10,
+	FGT_CFA_OFFSET_EXTENDED_SF = 0x11,
+	FGT_CFA_DEF_CFA_SF = 0x12,
+	FGT_CFA_DEF_CFA_OFFSET_SF = 0x13,
+	FGT_CFA_VAL_OFFSET = 0x14,
+	FGT_CFA_VAL_OFFSET_SF = 0x15,
+	FGT_CFA_VAL_EXPRESSION = 0x16,
+	FGT_CFA_AARCH64_NEGATE_RA_STATE = 0x2d,
+	FGT_CFA_GNU_ARGS_SIZE = 0x2e,
+	FGT_CFA_ADVANCE_LOC = 0x40, /* low 6 bits: delta */
+	FGT_CFA_OFFSET = 0x80, /* low 6 bits: register */
+	FGT_CFA_RESTORE = 0xc0, /* low 6 bits: register */
+};
+
 #endif

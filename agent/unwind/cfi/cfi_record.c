@@ -3,14 +3,13 @@
  * Checks call frame instructions (DWARF 5 section 6.4.2) and writes them as
  * records. Runs in any thread on bytes in memory.
  */
-#include "agent/unwind/cfi/cfi_record.h"
+#include "agent/unwind/cfi/cfi_table.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "agent/unwind/arch/arch.h"
 #include "agent/unwind/cfi/cfi_entry.h"
-#include "agent/unwind/cfi/cfi_opcode.h"
 
 #define REMEMBER_DEPTH_MAX 32
 #define EXPRESSION_MAX	   512u

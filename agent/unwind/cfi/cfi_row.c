@@ -5,13 +5,12 @@
  * and trusts a target's file. Runs in any thread on bytes in memory; must end
  * after a bounded number of steps.
  */
-#include "agent/unwind/cfi/cfi_row.h"
+#include "agent/unwind/cfi/cfi_rows.h"
 
 #include <errno.h>
 
 #include "agent/unwind/arch/arch.h"
 #include "agent/unwind/cfi/cfi_entry.h"
-#include "agent/unwind/cfi/cfi_opcode.h"
 
 #define REMEMBER_DEPTH_MAX 32u
 /* Real functions have some hundred; as many as cfi_step.c copies. */
@@ -138,7 +137,7 @@ static void set_cfa_expression(struct interpreter *in)
 	in->now.is_cfa_simple = false;
 	/* Every call of a library starts in a PLT, so its expression is known
 	 * here. */
-	if (!in->cursor.is_bad &&
+	if (!in->cursor.is_bad && fgt_arch_host.plt_cfa &&
 	    fgt_arch_host.plt_cfa(expression, len, in->wanted, &offset))
 		set_cfa(in, fgt_arch_host.sp, offset);
 }

@@ -85,7 +85,7 @@ static int check_range(const struct fgt_elf_source *source,
 }
 
 static int read_range(const struct fgt_elf_source *source,
-		      const struct fgt_elf_range *range, uint8_t **ret_bytes)
+		      const struct fgt_elf_range *range, void **ret_bytes)
 {
 	FGT_AUTO(free) void *bytes = malloc(range->size);
 	int r;
@@ -100,47 +100,38 @@ static int read_range(const struct fgt_elf_source *source,
 }
 
 /* Unpacks an SHF_COMPRESSED section; the size that it claims is a limit. */
-static int decompress(const uint8_t *packed, size_t packed_len,
-		      uint8_t **ret_bytes, size_t *ret_len)
-{
-	FGT_AUTO(free) void *bytes = NULL;
-	Elf64_Chdr header;
-	uLongf len;
-
-	if (packed_len < sizeof(header))
-		return -EBADMSG;
-	memcpy(&header, packed, sizeof(header));
-	if (header.ch_type != ELFCOMPRESS_ZLIB)
-		return -ENOTSUP;
-	/* Deflate packs at most 1032 : 1. */
-	if (!header.ch_size || header.ch_size > SECTION_BYTES_MAX ||
-	    header.ch_size / 1040 > packed_len)
-		return -EFBIG;
-	bytes = malloc(header.ch_size);
-	if (!bytes)
-		return -ENOMEM;
-	len = header.ch_size;
-	if (uncompress(bytes, &len, packed + sizeof(header),
-		       packed_len - sizeof(header)) != Z_OK)
-		return -EBADMSG;
-	*ret_len = len;
-	*ret_bytes = FGT_TAKE(bytes);
-	return 0;
-}
-
 static int load_packed(const struct fgt_elf_source *source,
 		       const struct fgt_elf_range *range,
 		       struct fgt_cfi_section *section)
 {
 	FGT_AUTO(free) void *packed = NULL;
-	uint8_t *bytes;
+	FGT_AUTO(free) void *bytes = NULL;
+	Elf64_Chdr header;
+	uLongf len;
 	int r;
 
-	r = read_range(source, range, &bytes);
+	if (range->size < sizeof(header))
+		return -EBADMSG;
+	r = read_range(source, range, &packed);
 	if (r < 0)
 		return r;
-	packed = bytes;
-	return decompress(packed, range->size, &section->bytes, &section->len);
+	memcpy(&header, packed, sizeof(header));
+	if (header.ch_type != ELFCOMPRESS_ZLIB)
+		return -ENOTSUP;
+	/* Deflate packs at most 1032 : 1. */
+	if (!header.ch_size || header.ch_size > SECTION_BYTES_MAX ||
+	    header.ch_size / 1040 > range->size)
+		return -EFBIG;
+	bytes = malloc(header.ch_size);
+	if (!bytes)
+		return -ENOMEM;
+	len = header.ch_size;
+	if (uncompress(bytes, &len, (const uint8_t *)packed + sizeof(header),
+		       range->size - sizeof(header)) != Z_OK)
+		return -EBADMSG;
+	section->len = len;
+	section->bytes = FGT_TAKE(bytes);
+	return 0;
 }
 
 static int load_lazily(const struct fgt_elf_source *source,
@@ -160,6 +151,7 @@ static int load_section(const struct fgt_elf_source *source,
 			struct fgt_cfi_section *section)
 {
 	int r = check_range(source, range);
+	void *bytes = NULL;
 
 	if (r < 0)
 		return r;
@@ -170,7 +162,9 @@ static int load_section(const struct fgt_elf_source *source,
 	else if (range->size >= LAZY_BYTES_MIN)
 		r = load_lazily(source, range, section);
 	else
-		r = read_range(source, range, &section->bytes);
+		r = read_range(source, range, &bytes);
+	if (bytes)
+		section->bytes = bytes;
 	if (r < 0)
 		section->len = 0;
 	return r;
@@ -180,18 +174,15 @@ static int load_section(const struct fgt_elf_source *source,
 static void find_eh_frame(const struct fgt_elf *elf, uint64_t address,
 			  struct fgt_elf_range *range)
 {
-	uint64_t offset;
-
 	for (uint32_t i = 0; i < elf->load_count; i++) {
 		const struct fgt_elf_load *load = &elf->loads[i];
+		uint64_t distance = address - load->address;
 
-		if (fgt_elf_find_offset(elf, address, 1, &offset) < 0 ||
-		    address < load->address ||
-		    address - load->address >= load->file_size)
+		if (address < load->address || distance >= load->file_size)
 			continue;
 		range->address = address;
-		range->offset = offset;
-		range->size = load->file_size - (address - load->address);
+		range->offset = load->offset + distance;
+		range->size = load->file_size - distance;
 		return;
 	}
 }

@@ -50,22 +50,6 @@ int fgt_elf_source_read(const struct fgt_elf_source *source, uint64_t offset,
 	return 0;
 }
 
-int fgt_elf_find_offset(const struct fgt_elf *elf, uint64_t address,
-			uint64_t len, uint64_t *ret_offset)
-{
-	for (uint32_t i = 0; i < elf->load_count; i++) {
-		const struct fgt_elf_load *load = &elf->loads[i];
-		uint64_t distance = address - load->address;
-
-		if (address < load->address || distance > load->file_size ||
-		    len > load->file_size - distance)
-			continue;
-		*ret_offset = load->offset + distance;
-		return 0;
-	}
-	return -ENOENT;
-}
-
 int fgt_elf_find_bias(const struct fgt_elf *elf, uint64_t start,
 		      uint64_t offset, bool is_executable, uint64_t *ret_bias)
 {

@@ -57,10 +57,6 @@ int fgt_elf_source_read(const struct fgt_elf_source *source, uint64_t offset,
  */
 int fgt_elf_parse(const struct fgt_elf_source *source, struct fgt_elf *ret_elf);
 
-/* The file offset of len bytes at an ELF address. -ENOENT not in the file. */
-int fgt_elf_find_offset(const struct fgt_elf *elf, uint64_t address,
-			uint64_t len, uint64_t *ret_offset);
-
 /*
  * PC - ELF address for a mapping of [offset, …) at start. -ENOENT when no
  * segment covers that offset.

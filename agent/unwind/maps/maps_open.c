@@ -53,19 +53,20 @@ static int verify_memory(const struct fgt_maps_owner *owner,
 	return 0;
 }
 
-static int open_map_file(const struct fgt_maps_owner *owner,
-			 const struct fgt_maps_line *line, int *ret_fd)
+/* Of a regular file, else -EINVAL. */
+static int open_regular(const struct fgt_maps_owner *owner, const char *path,
+			int *ret_fd)
 {
-	char path[64];
-	int fd;
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(owner->proc_fd, path,
+			O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
 
-	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64,
-		 line->start, line->end);
-	fd = openat(owner->proc_fd, path,
-		    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &status) < 0)
 		return -errno;
-	*ret_fd = fd;
+	if (!S_ISREG(status.st_mode))
+		return -EINVAL;
+	*ret_fd = FGT_TAKE_FD(fd);
 	return 0;
 }
 
@@ -73,8 +74,8 @@ static bool is_same_file(int fd, const struct fgt_maps_line *line)
 {
 	struct stat status;
 
-	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-	       status.st_dev == line->dev && status.st_ino == line->ino;
+	return fstat(fd, &status) == 0 && status.st_dev == line->dev &&
+	       status.st_ino == line->ino;
 }
 
 /* One line of mountinfo, see proc_pid_mountinfo(5): "ID PARENT MAJOR:MINOR …
@@ -129,23 +130,15 @@ static bool may_never_answer(const struct fgt_maps_owner *owner, uint64_t dev)
 	return has_fuse_mount(mounts, dev);
 }
 
-static bool is_regular(int fd)
-{
-	struct stat status;
-
-	return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-}
-
 /* The main program can be opened so even if it was deleted. */
 static int open_exe(const struct fgt_maps_owner *owner,
 		    const struct fgt_maps_line *line, int *ret_fd)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
+	int r = open_regular(owner, "exe", &fd);
 
-	fd = openat(owner->proc_fd, "exe",
-		    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	if (!is_same_file(fd, line))
 		return -ESTALE;
 	*ret_fd = FGT_TAKE_FD(fd);
@@ -186,15 +179,14 @@ static int open_by_map_files(const struct fgt_maps_owner *owner,
 			     const struct fgt_maps_line *line, uint64_t base,
 			     struct fgt_image_file **ret_file)
 {
+	char path[64];
 	int fd, r;
 
-	r = open_map_file(owner, line, &fd);
+	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64,
+		 line->start, line->end);
+	r = open_regular(owner, path, &fd);
 	if (r < 0)
 		return r;
-	if (!is_regular(fd)) {
-		fgt_fd_close(fd);
-		return -EINVAL;
-	}
 	return take_candidate(owner, cache, fd, line, base, ret_file);
 }
 

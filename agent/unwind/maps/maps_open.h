@@ -1,12 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the very file behind a mapping of another process, and nothing else.
+ * From a line of /proc/PID/maps to the very file behind the mapping, and no
+ * other.
  */
 #ifndef FGT_AGENT_UNWIND_MAPS_MAPS_OPEN_H
 #define FGT_AGENT_UNWIND_MAPS_MAPS_OPEN_H
 
 #include "agent/unwind/maps/image_file.h"
-#include "agent/unwind/maps/maps_text.h"
+
+/* ---- One line (maps_text.c) --------------------------------------------- */
+
+/* The name is what the target called its file: hostile. */
+struct fgt_maps_line {
+	uint64_t start, end, offset, dev, ino;
+	bool is_readable, is_writable, is_executable;
+	bool is_deleted; /* " (deleted)" was cut off path */
+	bool is_path_cut;
+	/* Unescaped (\012 is a newline); a longer name ends at "" and
+	 * is_path_cut, since half a name would name another file. */
+	char path[FGT_IMAGE_PATH_MAX];
+};
+
+/* line without its newline; need not be NUL-terminated. -EBADMSG.
+ * MT-Safe | AS-Safe */
+int fgt_maps_line_parse(const char *line, size_t len,
+			struct fgt_maps_line *ret_line);
+
+/* ---- Its file (maps_open.c) --------------------------------------------- */
 
 /* The process that has the mappings: all borrowed. root_fd may be -1. */
 struct fgt_maps_owner {

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "agent/unwind/maps/maps_open.h"
-#include "agent/unwind/maps/maps_text.h"
 #include "ringbuf/base/array.h"
 
 #define MAPPINGS_MAX   65536u

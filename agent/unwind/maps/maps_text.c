@@ -3,7 +3,7 @@
  * Parser of /proc/PID/maps lines (proc(5)). Runs in any thread on bytes in
  * memory; must not read past the line.
  */
-#include "agent/unwind/maps/maps_text.h"
+#include "agent/unwind/maps/maps_open.h"
 
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int digit_value(char c, unsigned int base)
 	return value < base ? (int)value : -EINVAL;
 }
 
-/* A number and the character that must follow it. */
+/* A number, and the character behind it, unless the line ends there. */
 static int read_number(struct maps_cursor *text, unsigned int base,
 		       char follower, uint64_t *ret_value)
 {
@@ -44,9 +44,10 @@ static int read_number(struct maps_cursor *text, unsigned int base,
 			return -EBADMSG;
 		value = value * base + (unsigned int)digit;
 	}
-	if (text->at == first || text->at == text->end || *text->at != follower)
+	if (text->at == first)
 		return -EBADMSG;
-	text->at++;
+	if (text->at < text->end && *text->at++ != follower)
+		return -EBADMSG;
 	*ret_value = value;
 	return 0;
 }
@@ -110,7 +111,6 @@ int fgt_maps_line_parse(const char *line, size_t len,
 	const size_t head_bytes = offsetof(struct fgt_maps_line, path);
 	struct fgt_maps_line parsed;
 	uint64_t major, minor;
-	const char *inode_end;
 
 	memset(&parsed, 0, head_bytes);
 	if (read_number(&text, 16, '-', &parsed.start) < 0 ||
@@ -119,23 +119,9 @@ int fgt_maps_line_parse(const char *line, size_t len,
 	    read_number(&text, 16, ' ', &parsed.offset) < 0 ||
 	    read_number(&text, 16, ':', &major) < 0 ||
 	    read_number(&text, 16, ' ', &minor) < 0 ||
+	    read_number(&text, 10, ' ', &parsed.ino) < 0 ||
 	    parsed.start >= parsed.end)
 		return -EBADMSG;
-	/* Without a name the line may end right after the inode. */
-	inode_end = text.at;
-	while (inode_end < text.end && *inode_end != ' ')
-		inode_end++;
-	if (inode_end == text.end) {
-		for (; text.at < text.end; text.at++) {
-			int digit = digit_value(*text.at, 10);
-
-			if (digit < 0)
-				return -EBADMSG;
-			parsed.ino = parsed.ino * 10 + (unsigned int)digit;
-		}
-	} else if (read_number(&text, 10, ' ', &parsed.ino) < 0) {
-		return -EBADMSG;
-	}
 	parsed.dev = makedev((unsigned int)major, (unsigned int)minor);
 	memcpy(ret_line, &parsed, head_bytes);
 	read_path(&text, ret_line);

@@ -17,10 +17,9 @@
 #include <cmocka.h>
 
 #include "agent/unwind/arch/arch.h"
-#include "agent/unwind/cfi/cfi_record.h"
 #include "agent/unwind/cfi/cfi_table.h"
 #include "agent/unwind/elf/elf_file.h"
-#include "agent/unwind/maps/maps_text.h"
+#include "agent/unwind/maps/maps_open.h"
 
 static int parse_line(const char *text, struct fgt_maps_line *ret_line)
 {

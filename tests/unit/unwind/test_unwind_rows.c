@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "agent/unwind/arch/arch.h"
-#include "agent/unwind/cfi/cfi_row.h"
 #include "agent/unwind/cfi/cfi_rows.h"
 
 #define START	   0x1000u
