@@ -79,27 +79,14 @@ struct fgt_open_backend {
 	void *state; /* first argument of the calls */
 };
 
-/* What both need to open. */
-struct fgt_backend_options {
-	const struct fgt_options *options; /* checked, defaults filled in */
-	/* memfd of the span log, sealed against shrinking; a new one if the
-	 * program has closed it; -1: none. Worker, or while there is none. */
-	int (*get_spans_fd)(void);
-	/* Threads of the library, which are never sampled; 0: none. */
-	int32_t own_tids[FGT_EMBED_OWN_TIDS];
-	void (*log)(void *context, const char *line); /* never NULL; any of
-						       * the library's threads */
-	void *context;
-};
-
 /* -ENOENT, -ECONNREFUSED and others: no agent records. An error only if
  * is_needed; else the state is set, and refresh looks for an agent. -ENOMEM. */
-int fgt_agent_link_open(const struct fgt_backend_options *options,
-			bool is_needed, void **ret_state);
+int fgt_agent_link_open(bool is_needed, void **ret_state);
 extern const struct fgt_backend fgt_agent_link;
 
-/* -ENOENT: libfgtrace-embed.so is not installed; -EPERM; -ENOMEM. */
-int fgt_embedded_open(const struct fgt_backend_options *options,
+/* own_tids: threads of the library, which are never sampled; 0: none. -ENOENT:
+ * libfgtrace-embed.so is not installed; -EPERM; -ENOMEM. */
+int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS],
 		      void **ret_state);
 extern const struct fgt_backend fgt_embedded;
 

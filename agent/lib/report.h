@@ -23,7 +23,7 @@ void fgt_report(const char *format, ...) FGT_PRINTF(1, 2);
  * rate. False: the line was dropped. */
 bool fgt_report_each(const char *format, ...) FGT_PRINTF(1, 2);
 
-/* As fgt_backend_options.log: the line itself is the cause. */
+/* The line itself is the cause. context: not used. */
 void fgt_report_line(void *context, const char *line);
 
 /* On the worker, or the thread that replaces it: passes the lines to the log

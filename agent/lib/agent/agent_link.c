@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/lib/agent/registrar.h"
-#include "agent/lib/worker.h"
+#include "agent/lib/library.h"
 #include "agent/protocol/transaction_facts.h"
 #include "ringbuf/base/msgpack_check.h"
 #include "ringbuf/base/msgpack_cursor.h"
@@ -24,15 +24,14 @@ struct agent_link {
 	struct fgt_registrar registrar;
 };
 
-int fgt_agent_link_open(const struct fgt_backend_options *options,
-			bool is_needed, void **ret_state)
+int fgt_agent_link_open(bool is_needed, void **ret_state)
 {
 	struct agent_link *link = calloc(1, sizeof(*link));
 	int r;
 
 	if (!link)
 		return -ENOMEM;
-	fgt_registrar_init(&link->registrar, options, -1);
+	fgt_registrar_init(&link->registrar, -1);
 	/* An absent agent is not logged where another backend follows. */
 	link->registrar.is_optional = is_needed;
 	r = fgt_registrar_register(&link->registrar);
@@ -195,7 +194,7 @@ static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
 		r = cut_slice(&link->registrar, from_ns, to_ns,
 			      fgt_now() + timeout_ms * MS_NS, ret_slice);
 	if (r == -ENOTCONN)
-		fgt_worker_wake(); /* to look for the agent again */
+		fgt_library_wake(); /* to look for the agent again */
 	return r;
 }
 

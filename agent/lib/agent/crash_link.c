@@ -16,28 +16,16 @@ static struct {
 	uint64_t refresh_ns; /* not before */
 } crash_link;
 
-/* A missing agent is no error: the program did not ask for one. */
-static void log_nothing(void *context, const char *line)
-{
-	(void)context;
-	(void)line;
-}
-
 /* False: nothing for an agent to keep. */
 static bool start(void)
 {
-	const struct fgt_backend_options options = {
-		.options = fgt_library_options(),
-		.get_spans_fd = fgt_library_spans_fd,
-		.log = log_nothing,
-	};
-	const struct fgt_open_backend *backend = fgt_library_backend();
-	int ring_fd;
+	const struct fgt_open_backend *backend = &fgt_library.backend;
 
-	if (!backend->calls->ring_fd || !options.options->destination)
+	if (!backend->calls->ring_fd ||
+	    !fgt_library.settings.options.destination)
 		return false;
-	ring_fd = backend->calls->ring_fd(backend->state);
-	fgt_registrar_init(&crash_link.registrar, &options, ring_fd);
+	fgt_registrar_init(&crash_link.registrar,
+			   backend->calls->ring_fd(backend->state));
 	crash_link.refresh_ns = 0;
 	crash_link.is_started = true;
 	return true;

@@ -11,6 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/lib/library.h"
+#include "agent/lib/report.h"
+#include "agent/lib/spans/journal.h"
+
 #define MS_NS	  UINT64_C(1000000)
 #define SECOND_NS UINT64_C(1000000000)
 /* Pauses after an agent that is full, one that refuses, one that hangs. */
@@ -22,21 +26,22 @@
 #define SOCKET_SIZE   108 /* of sockaddr_un, NUL included */
 #define HZ_MAX	      1e6
 
-static uint64_t deadline(const struct fgt_registrar *registrar)
+static const struct fgt_options *const options = &fgt_library.settings.options;
+
+static uint64_t get_deadline(void)
 {
-	return fgt_now() + registrar->options.options->timeout_ms * MS_NS;
+	return fgt_now() + options->timeout_ms * MS_NS;
 }
 
 static void log_line(const struct fgt_registrar *registrar, const char *line)
 {
-	registrar->options.log(registrar->options.context, line);
+	if (registrar->ring_fd < 0)
+		fgt_report_line(NULL, line);
 }
 
-void fgt_registrar_init(struct fgt_registrar *registrar,
-			const struct fgt_backend_options *options, int ring_fd)
+void fgt_registrar_init(struct fgt_registrar *registrar, int ring_fd)
 {
 	memset(registrar, 0, sizeof(*registrar));
-	registrar->options = *options;
 	registrar->ring_fd = ring_fd;
 	(void)fgt_file_id_get(ring_fd, &registrar->ring);
 	registrar->channel.fd = -1;
@@ -94,8 +99,7 @@ static int connect_to_agent(const char *socket, uint64_t deadline_ns,
 int fgt_registrar_connect(struct fgt_registrar *registrar, uint64_t deadline_ns,
 			  struct fgt_channel *ret_channel)
 {
-	int r = connect_to_agent(registrar->options.options->socket,
-				 deadline_ns, ret_channel);
+	int r = connect_to_agent(options->socket, deadline_ns, ret_channel);
 	/* -ECONNREFUSED: it has ended; the open connection reports that. */
 	bool is_blocked = r == -ENOENT || r == -ENOTDIR || r == -EACCES ||
 			  r == -EPERM;
@@ -110,7 +114,6 @@ int fgt_registrar_connect(struct fgt_registrar *registrar, uint64_t deadline_ns,
 static int make_request(const struct fgt_registrar *registrar, int spans_fd,
 			struct fgt_builder **ret_request)
 {
-	const struct fgt_options *options = registrar->options.options;
 	struct fgt_builder *request;
 	int r = fgt_builder_new_request("register", &request);
 
@@ -132,7 +135,7 @@ static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
 	       struct fgt_message **ret_reply, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	int spans_fd = registrar->options.get_spans_fd();
+	int spans_fd = fgt_journal_fd();
 	int fds[FGT_CHANNEL_FDS_MAX];
 	unsigned int fd_count = 0;
 	int r = make_request(registrar, spans_fd, &request);
@@ -166,11 +169,9 @@ static int take_reply(struct fgt_registrar *registrar,
 	return 0;
 }
 
-static const char *socket_name(const struct fgt_registrar *registrar)
+static const char *socket_name(void)
 {
-	const char *socket = registrar->options.options->socket;
-
-	return socket ? socket : "its usual socket";
+	return options->socket ? options->socket : "its usual socket";
 }
 
 /*
@@ -186,7 +187,7 @@ static void explain(struct fgt_registrar *registrar, int error,
 	const struct fgt_why reply_why = *why;
 
 	if (!why->text[0])
-		(void)fgt_channel_explain(error, socket_name(registrar), why);
+		(void)fgt_channel_explain(error, socket_name(), why);
 	else if (error != -EPROTONOSUPPORT)
 		(void)fgt_why_set(why, error, "the agent refuses: %s",
 				  reply_why.text);
@@ -213,7 +214,7 @@ static bool is_ring_lost(const struct fgt_registrar *registrar)
 int fgt_registrar_register(struct fgt_registrar *registrar)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	uint64_t deadline_ns = deadline(registrar);
+	uint64_t deadline_ns = get_deadline();
 	struct fgt_why why = { "" };
 	int r;
 
@@ -250,9 +251,9 @@ static void disconnect(struct fgt_registrar *registrar, int error)
 				  "the agent did not answer within %u ms and "
 				  "was disconnected: restart it, or raise "
 				  "timeout_ms; it is tried once a second",
-				  registrar->options.options->timeout_ms);
+				  options->timeout_ms);
 	else
-		(void)fgt_channel_explain(error, socket_name(registrar), &why);
+		(void)fgt_channel_explain(error, socket_name(), &why);
 	fgt_channel_close(&registrar->channel);
 	set_state(registrar, false, 0, why.text);
 	log_line(registrar, why.text);
@@ -302,7 +303,7 @@ int fgt_registrar_call(struct fgt_registrar *registrar,
 	r = fgt_builder_finish(request, &bytes, &len);
 	if (r < 0)
 		return r;
-	r = fgt_channel_call(&registrar->channel, request, deadline(registrar),
+	r = fgt_channel_call(&registrar->channel, request, get_deadline(),
 			     &reply, why);
 	if (r < 0 && (!reply || r == -EBADMSG))
 		disconnect(registrar, r);

@@ -10,14 +10,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "agent/lib/backend.h"
 #include "agent/protocol/channel.h"
+#include "ringbuf/base/fd.h"
 
 /* Embedded by its owner. Once the worker runs, it alone calls all functions,
  * except _connect and the getters. */
 struct fgt_registrar {
-	struct fgt_backend_options options;
-	int ring_fd; /* embedded recording: its ring; -1: the agent samples */
+	/* Embedded recording: its ring. Nothing is logged, because the program
+	 * did not ask for an agent. -1: the agent samples. */
+	int ring_fd;
 	struct fgt_file_id ring; /* of ring_fd: the program may close it */
 	struct fgt_channel channel;
 	uint64_t retry_ns; /* no try before */
@@ -33,8 +34,7 @@ struct fgt_registrar {
 	char limitation[256]; /* why it is not registered, or the agent's */
 };
 
-void fgt_registrar_init(struct fgt_registrar *registrar,
-			const struct fgt_backend_options *options, int ring_fd);
+void fgt_registrar_init(struct fgt_registrar *registrar, int ring_fd);
 /* Sends `bye` if it is registered. */
 void fgt_registrar_done(struct fgt_registrar *registrar);
 /* In the child of a fork; async-signal-safe. */

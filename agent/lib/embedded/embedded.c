@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/lib/backend.h"
 #include "agent/lib/embedded/embed_load.h"
+#include "agent/lib/library.h"
+#include "agent/lib/report.h"
+#include "agent/lib/spans/journal.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
 struct embedded {
 	const struct fgt_embed_ops *ops;
 	void *recorder;
-	const struct fgt_options *options;
-	int (*get_spans_fd)(void); /* worker */
 };
 
 static int cut_range(const struct embedded *embedded, uint64_t from_ns,
@@ -65,9 +65,10 @@ static int deliver_slice(const struct embedded *embedded,
 			 const struct fgt_delivery *delivery,
 			 const struct fgt_slice *slice, char *ret_why)
 {
+	const struct fgt_options *options = &fgt_library.settings.options;
 	const struct fgt_embed_way way = {
-		.ca_file = embedded->options->ca_file,
-		.is_http_allowed = embedded->options->allow_http != 0,
+		.ca_file = options->ca_file,
+		.is_http_allowed = options->allow_http != 0,
 	};
 	unsigned int wait_s = 0;
 	int rc = embedded->ops->deliver(slice->bytes, slice->len_bytes,
@@ -110,7 +111,7 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 static void refresh(void *state)
 {
 	const struct embedded *embedded = state;
-	int spans_fd = embedded->get_spans_fd();
+	int spans_fd = fgt_journal_fd();
 
 	if (spans_fd >= 0)
 		(void)embedded->ops->set_spans(embedded->recorder, spans_fd);
@@ -160,17 +161,17 @@ static void close_embedded(void *state)
 	free(embedded);
 }
 
-int fgt_embedded_open(const struct fgt_backend_options *options,
+int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS],
 		      void **ret_state)
 {
+	const struct fgt_options *options = &fgt_library.settings.options;
 	const struct fgt_embed_options embed_options = {
-		.hz = options->options->hz,
-		.ring_seconds = options->options->ring_seconds,
-		.ring_bytes = options->options->ring_bytes,
-		.spans_fd = options->get_spans_fd(),
-		.own_tids = { options->own_tids[0], options->own_tids[1] },
-		.log = options->log,
-		.context = options->context,
+		.hz = options->hz,
+		.ring_seconds = options->ring_seconds,
+		.ring_bytes = options->ring_bytes,
+		.spans_fd = fgt_journal_fd(),
+		.own_tids = { own_tids[0], own_tids[1] },
+		.log = fgt_report_line,
 	};
 	struct embedded *embedded = calloc(1, sizeof(*embedded));
 	char why[FGT_EMBED_WHY] = "";
@@ -184,12 +185,10 @@ int fgt_embedded_open(const struct fgt_backend_options *options,
 					  why);
 	if (rc < 0) {
 		if (why[0])
-			options->log(options->context, why);
+			fgt_report_line(NULL, why);
 		free(embedded);
 		return rc == -EACCES ? -EPERM : rc;
 	}
-	embedded->options = options->options;
-	embedded->get_spans_fd = options->get_spans_fd;
 	*ret_state = embedded;
 	return 0;
 }

@@ -421,13 +421,12 @@ static void add_status(struct fgt_status *status)
 		atomic_load_explicit(&live.lost, memory_order_relaxed);
 }
 
-static int32_t own_tid(void)
+int32_t fgt_activity_tid(void)
 {
 	return atomic_load_explicit(&live.tid, memory_order_relaxed);
 }
 
-const struct fgt_part fgt_activity_part = { .add_status = add_status,
-					    .own_tid = own_tid };
+const struct fgt_part fgt_activity_part = { .add_status = add_status };
 
 /* False: the file belongs to the process that started this one, or there is no
  * path. */

@@ -10,6 +10,9 @@
 #include "ringbuf/base/sink.h"
 #include "ringbuf/spans/span_log.h"
 
+/* The thread that writes the file, 0: none. MT-Safe */
+int32_t fgt_activity_tid(void);
+
 /* Limit of the bytes of one call. */
 #define FGT_ACTIVITY_EVENT_MAX 4096
 

@@ -113,6 +113,15 @@ int fgt_journal_open(size_t size_bytes)
 	return r;
 }
 
+int fgt_journal_fd(void)
+{
+	struct fgt_span_log *log = fgt_journal_log();
+
+	if (log)
+		(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
+	return log ? fgt_span_log_fd(log) : -1;
+}
+
 void fgt_journal_unshare(void)
 {
 	struct fgt_span_log *log;

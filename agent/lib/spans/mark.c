@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Marks, counters and labels, and the part of the library that holds the span
- * log. Runs in the program's threads; work and get_spans_fd on the worker.
+ * log. Runs in the program's threads; work on the worker.
  */
 #include <errno.h>
 #include <math.h>
@@ -100,15 +100,6 @@ static void stop(void)
 	fgt_journal_unshare();
 }
 
-static int get_spans_fd(void)
-{
-	struct fgt_span_log *log = fgt_journal_log();
-
-	if (log)
-		(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
-	return log ? fgt_span_log_fd(log) : -1;
-}
-
 static uint64_t work(uint64_t now_ns)
 {
 	(void)now_ns;
@@ -141,7 +132,6 @@ static void forked(void)
 const struct fgt_part fgt_span_part = {
 	.start = start,
 	.stop = stop,
-	.get_spans_fd = get_spans_fd,
 	.work = work,
 	.add_status = add_status,
 	.forked = forked,

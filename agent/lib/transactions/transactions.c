@@ -14,7 +14,6 @@
 #include "agent/lib/report.h"
 #include "agent/lib/transactions/sampling_rules.h"
 #include "agent/lib/transactions/transaction.h"
-#include "agent/lib/worker.h"
 
 /* After this time the tick after the end is in the ring. */
 #define SETTLE_NS UINT64_C(25000000)
@@ -53,7 +52,7 @@ static struct {
 
 __attribute__((constructor)) static void init_all(void)
 {
-	fgt_outbox_init(&all.outbox, fgt_worker_wake);
+	fgt_outbox_init(&all.outbox, fgt_library_wake);
 	fgt_sampling_limit_init(&all.limit);
 }
 
@@ -156,7 +155,7 @@ static void log_refused(uint64_t now_ns, bool is_last)
 static uint64_t work(uint64_t now_ns)
 {
 	const struct fgt_outbox_carrier carrier = {
-		.backend = *fgt_library_backend(),
+		.backend = fgt_library.backend,
 		.log = fgt_report_line,
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * library.c between a backend and a part of this test: forks and stops at the
+ * start.c between a backend and a part of this test: forks and stops at the
  * worst moment.
  */
 #include <setjmp.h>
@@ -21,7 +21,6 @@
 
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
-#include "agent/lib/worker.h"
 
 /* More than the stack of the worker. */
 static __thread char large[1 << 20];
@@ -97,19 +96,17 @@ const struct fgt_backend fgt_agent_link = {
 };
 const struct fgt_backend fgt_embedded = { .mode = FGT_EMBEDDED };
 
-int fgt_agent_link_open(const struct fgt_backend_options *options,
-			bool is_needed, void **ret_state)
+int fgt_agent_link_open(bool is_needed, void **ret_state)
 {
-	(void)options;
 	(void)is_needed;
 	*ret_state = &world;
 	return 0;
 }
 
-int fgt_embedded_open(const struct fgt_backend_options *options,
+int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS],
 		      void **ret_state)
 {
-	(void)options;
+	(void)own_tids;
 	(void)ret_state;
 	return -ENOENT;
 }
@@ -207,7 +204,7 @@ static void block_the_worker(void)
 {
 	atomic_store(&world.is_blocked, false);
 	atomic_store(&world.shall_block, true);
-	fgt_worker_wake();
+	fgt_library_wake();
 	for (int i = 0; i < 1000 && !atomic_load(&world.is_blocked); i++)
 		usleep(10000);
 	assert_true(atomic_load(&world.is_blocked));
@@ -259,7 +256,7 @@ static void stop_that_gave_up_logs_nothing_later(void **state)
 	/* Lines of the next start are logged. */
 	assert_int_equal(start(), 0);
 	fgt_report("another line");
-	fgt_worker_wake();
+	fgt_library_wake();
 	for (int i = 0; i < 1000 && world.lines == 0; i++)
 		usleep(10000);
 	assert_int_equal(world.lines, 1);
@@ -294,7 +291,7 @@ static void fork_in_the_log_gives_a_child_without_a_worker(void **state)
 	assert_int_equal(start(), 0);
 	atomic_store(&world.shall_fork_in_log, true);
 	fgt_report("a line that forks");
-	fgt_worker_wake();
+	fgt_library_wake();
 	for (int i = 0; i < 1000 && world.log_child == 0; i++)
 		usleep(10000);
 	assert_true(world.log_child > 0);

@@ -3,7 +3,7 @@
  * The worker thread. All signals are blocked in it, because signals of the
  * program are for the program's threads.
  */
-#include "agent/lib/worker.h"
+#include "agent/lib/start/worker.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/lib/library.h"
 #include "agent/lib/own.h"
 #include "agent/lib/report.h"
+#include "agent/lib/start/start.h"
 #include "ringbuf/base/clock.h"
 
 #define SECOND_NS   UINT64_C(1000000000)
@@ -22,7 +22,7 @@
 
 static struct {
 	pthread_t thread;
-	sem_t wake, started;
+	sem_t started;
 	sem_t logged; /* by the thread of fgt_worker_give_up() */
 	int32_t tid; /* written before the post of started */
 	atomic_bool may_go;
@@ -34,25 +34,11 @@ static struct {
 	atomic_uint forks;
 } worker;
 
-/* Before any thread exists, in every child, and before other constructors,
- * which may start the library. */
+/* As fgt_library_init_wake(). */
 __attribute__((constructor(101))) static void init_semaphores(void)
 {
-	sem_init(&worker.wake, 0, 0);
 	sem_init(&worker.started, 0, 0);
 	sem_init(&worker.logged, 0, 0);
-}
-
-void fgt_worker_wake(void)
-{
-	int count;
-
-	/* A worker that has seen the count below fall to 0 also sees the work
-	 * that is due. */
-	atomic_thread_fence(memory_order_seq_cst);
-	/* One wake-up is enough, and cannot overflow. */
-	if (sem_getvalue(&worker.wake, &count) == 0 && count < 1)
-		(void)sem_post(&worker.wake);
 }
 
 uint64_t fgt_worker_want(void)
@@ -62,7 +48,7 @@ uint64_t fgt_worker_want(void)
 						    memory_order_acq_rel) +
 			  1;
 
-	fgt_worker_wake();
+	fgt_library_wake();
 	return wanted;
 }
 
@@ -70,17 +56,16 @@ static void rest_until(uint64_t when_ns)
 {
 	const struct timespec when = fgt_timespec_of(when_ns);
 
-	while (sem_clockwait(&worker.wake, CLOCK_MONOTONIC, &when) < 0 &&
+	while (sem_clockwait(&fgt_library.wake, CLOCK_MONOTONIC, &when) < 0 &&
 	       errno == EINTR)
 		;
 }
 
 static uint64_t work_parts(uint64_t now_ns, uint64_t until_ns)
 {
-	for (unsigned int i = 0; i < fgt_part_count; i++) {
+	for (unsigned int i = 0; i < FGT_PARTS; i++) {
 		const struct fgt_part *part = fgt_parts[i];
-		uint64_t next_ns = part && part->work ? part->work(now_ns)
-						      : UINT64_MAX;
+		uint64_t next_ns = part->work ? part->work(now_ns) : UINT64_MAX;
 
 		if (next_ns < until_ns)
 			until_ns = next_ns;
@@ -90,17 +75,16 @@ static uint64_t work_parts(uint64_t now_ns, uint64_t until_ns)
 
 static bool are_parts_idle(void)
 {
-	for (unsigned int i = 0; i < fgt_part_count; i++)
-		if (fgt_parts[i] && fgt_parts[i]->is_idle &&
-		    !fgt_parts[i]->is_idle())
+	for (unsigned int i = 0; i < FGT_PARTS; i++)
+		if (fgt_parts[i]->is_idle && !fgt_parts[i]->is_idle())
 			return false;
 	return true;
 }
 
 static void give_up_parts(void)
 {
-	for (unsigned int i = 0; i < fgt_part_count; i++)
-		if (fgt_parts[i] && fgt_parts[i]->give_up)
+	for (unsigned int i = 0; i < FGT_PARTS; i++)
+		if (fgt_parts[i]->give_up)
 			fgt_parts[i]->give_up();
 }
 
@@ -113,7 +97,7 @@ static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 		atomic_load_explicit(&worker.wanted, memory_order_acquire);
 	uint64_t leave_ns =
 		atomic_load_explicit(&worker.leave_ns, memory_order_acquire);
-	const struct fgt_open_backend *backend = fgt_library_backend();
+	const struct fgt_open_backend *backend = &fgt_library.backend;
 	uint64_t now_ns = fgt_now();
 	bool is_idle, is_last;
 
@@ -128,7 +112,7 @@ static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 	is_last = leave_ns != 0 && (is_idle || fgt_now() >= leave_ns);
 	if (is_last)
 		give_up_parts();
-	fgt_report_all(fgt_library_options());
+	fgt_report_all(&fgt_library.settings.options);
 	fgt_library_round_ended(is_idle, wanted);
 	return !is_last;
 }
@@ -191,20 +175,20 @@ void fgt_worker_go(void)
 {
 	/* Release: the worker sees what fgt_start() has set up. */
 	atomic_store_explicit(&worker.may_go, true, memory_order_release);
-	fgt_worker_wake();
+	fgt_library_wake();
 }
 
 void fgt_worker_leave(uint64_t until_ns)
 {
 	atomic_store_explicit(&worker.leave_ns, until_ns, memory_order_release);
-	fgt_worker_wake();
+	fgt_library_wake();
 }
 
 static void *log_rest(void *unused)
 {
 	(void)unused;
 	pthread_setname_np(pthread_self(), "fgt-library");
-	fgt_report_all(fgt_library_options());
+	fgt_report_all(&fgt_library.settings.options);
 	(void)sem_post(&worker.logged);
 	return NULL;
 }
@@ -240,4 +224,5 @@ void fgt_worker_forked(void)
 {
 	atomic_fetch_add_explicit(&worker.forks, 1, memory_order_relaxed);
 	init_semaphores();
+	fgt_library_init_wake();
 }

@@ -3,8 +3,8 @@
  * The thread of the library that refreshes the backend, runs the parts and
  * calls the program's log.
  */
-#ifndef FGT_AGENT_LIB_WORKER_H
-#define FGT_AGENT_LIB_WORKER_H
+#ifndef FGT_AGENT_LIB_START_WORKER_H
+#define FGT_AGENT_LIB_START_WORKER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,9 +17,6 @@
 int fgt_worker_start(int32_t *ret_tid);
 void fgt_worker_go(void);
 
-/* All parts work soon. Also while nothing records; takes no lock.
- * MT-Safe | AS-Safe */
-void fgt_worker_wake(void);
 /* Requests a round that sees everything that was done before this call:
  * fgt_library_round_ended() gets the number that is returned, or a later one. */
 uint64_t fgt_worker_want(void);

@@ -18,9 +18,8 @@
 #include <unistd.h>
 
 #include "agent/lib/fgtrace.h"
-#include "agent/lib/library.h"
 #include "agent/lib/own.h"
-#include "agent/lib/worker.h"
+#include "agent/lib/start/start.h"
 #include "upload/format/format_list.h"
 
 #define FIRST_NS 100000000u /* no slice before this age of the program */
@@ -106,7 +105,7 @@ static void ask(int number)
 {
 	(void)number;
 	atomic_store_explicit(&preload.is_asked, true, memory_order_relaxed);
-	fgt_worker_wake();
+	fgt_library_wake();
 }
 
 static bool is_handler(void (*handler)(int))
@@ -292,7 +291,7 @@ __attribute__((constructor)) static void begin(void)
 	preload.begin_ns = fgt_now();
 	atomic_store(&preload.is_starting, false);
 	if (atomic_load(&preload.is_asked))
-		fgt_worker_wake();
+		fgt_library_wake();
 }
 
 __attribute__((destructor)) static void end(void)
