@@ -34,7 +34,7 @@ static const char *const names[] = {
 };
 #define NAME_COUNT (sizeof(names) / sizeof(names[0]))
 
-struct part {
+struct library_part {
 	uintptr_t start;
 	size_t len_bytes;
 };
@@ -72,7 +72,7 @@ static int note_order(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-static bool is_all_files(int pagemap_fd, const struct part *part,
+static bool is_all_files(int pagemap_fd, const struct library_part *part,
 			 uintptr_t page_bytes)
 {
 	size_t left = part->len_bytes / page_bytes;
@@ -98,7 +98,7 @@ static bool is_all_files(int pagemap_fd, const struct part *part,
 
 /* In whole pages. Returns the number of parts. */
 static size_t list_parts(uintptr_t base, uintptr_t page_bytes,
-			 struct part parts[PARTS_MAX])
+			 struct library_part parts[PARTS_MAX])
 {
 	const ElfW(Ehdr) *elf = (const void *)base;
 	const ElfW(Phdr) * headers;
@@ -116,7 +116,7 @@ static size_t list_parts(uintptr_t base, uintptr_t page_bytes,
 		start -= start % page_bytes;
 		end += page_bytes - 1;
 		end -= end % page_bytes;
-		parts[count++] = (struct part){ start, end - start };
+		parts[count++] = (struct library_part){ start, end - start };
 	}
 	return count;
 }
@@ -126,7 +126,7 @@ void fgt_loaded_pages_drop(uintptr_t base)
 	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
 	FGT_AUTO(fgt_fd_close)
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	struct part parts[PARTS_MAX];
+	struct library_part parts[PARTS_MAX];
 	size_t count = list_parts(base, page_bytes, parts);
 
 	if (fd < 0)

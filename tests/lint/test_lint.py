@@ -195,10 +195,12 @@ def main():
     check_format(checks)
     check_readme(checks)
     remaining = Remaining()
-    rooms.check_arrows(checks, sys.argv[1], sources, remaining)
+    rooms.check_arrows(checks, sys.argv[1], sources)
+    rooms.check_ring_writers(checks, sources)
     rooms.check_folders(checks, remaining)
     rooms.check_tags(checks, sources, remaining)
     words.check_words(checks, remaining)
+    words.check_paths(checks)
     checks.finish()
 
 

@@ -37,6 +37,10 @@ PATTERN = re.compile(r"\b(" + "|".join(
 IDENTIFIER = re.compile(r"(?<![A-Za-z])(" + "|".join(
     w for w in WORDS if " " not in w) + r")(?![A-Za-z])", re.I)
 CITATION = re.compile(r'(?<![\w./-])(\w[\w./-]*\.md)(?:, "([^"]+)")?')
+# A path in backticks: in a folder of the repository, a folder, or a source.
+PATH = re.compile(r"`((?:agent|ringbuf|upload|etc|tests)/[\w./-]+"
+                  r"|\w[\w./-]*(?:/|\.(?:c|h|cc|py|sh|md|txt)))`")
+READMES = ("README.md", "agent/README.md", "ringbuf/README.md")
 OLD_CITATION = re.compile(r"\b(DESIGN|FAULTS|PEERS|STYLE|HOUSE)\b|§")
 
 
@@ -114,6 +118,23 @@ def check_words(checks, remaining):
     check_ratchet(checks, "plain words", "words", all_words(), remaining)
     check_ratchet(checks, "citations name headings of the repository",
                   "citations", all_citations(), remaining)
+
+
+def absent_paths(name):
+    """What the file names in backticks and is no path, or end of a path."""
+    known = set()
+    for path in files():
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            known |= {"/".join(parts[start:end]) for start in range(end)}
+    return [path for path in PATH.findall(read(name))
+            if path.rstrip("/") not in known]
+
+
+def check_paths(checks):
+    absent = [f"{name}: {path}" for name in READMES
+              for path in absent_paths(name)]
+    checks.ok("paths of the manuals exist", not absent, str(absent))
 
 
 def main():

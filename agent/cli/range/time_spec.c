@@ -19,7 +19,7 @@
 /* A bare number from here on (the year 10000) is not in seconds. */
 #define EPOCH_LARGE_S 253402300800ull
 
-static const struct unit {
+static const struct {
 	const char *name;
 	uint64_t ns;
 } units[] = {

@@ -12,14 +12,14 @@
 /* Above all tids of Linux, as in slices. */
 #define TRACKS_FIRST 0x40000000u
 
-struct writer {
+struct event_writer {
 	struct fgt_json json;
 	const struct fgt_sink *sink;
 	int32_t pid;
 	int error;
 };
 
-static void begin(struct writer *writer, const char *name, size_t len,
+static void begin(struct event_writer *writer, const char *name, size_t len,
 		  const char *phase, uint64_t tid, uint64_t mono_ns)
 {
 	struct fgt_json *json = &writer->json;
@@ -33,7 +33,7 @@ static void begin(struct writer *writer, const char *name, size_t len,
 	fgt_json_put_uint(json, "tid", tid);
 }
 
-static void end(struct writer *writer)
+static void end(struct event_writer *writer)
 {
 	int r;
 
@@ -45,8 +45,8 @@ static void end(struct writer *writer)
 		writer->error = r;
 }
 
-static void put_name(struct writer *writer, const char *kind, uint64_t tid,
-		     const char *name, size_t len)
+static void put_name(struct event_writer *writer, const char *kind,
+		     uint64_t tid, const char *name, size_t len)
 {
 	begin(writer, kind, strlen(kind), "M", tid, 0);
 	fgt_json_begin_object(&writer->json, "args");
@@ -61,8 +61,8 @@ static uint64_t tid_of(uint32_t track)
 }
 
 /* On the parent's track, too, the time is the begin of the child. */
-static void put_flow(struct writer *writer, const char *phase, uint64_t tid,
-		     const struct fgt_span_record *record)
+static void put_flow(struct event_writer *writer, const char *phase,
+		     uint64_t tid, const struct fgt_span_record *record)
 {
 	char id[24];
 
@@ -76,7 +76,7 @@ static void put_flow(struct writer *writer, const char *phase, uint64_t tid,
 }
 
 /* The id is that of log lines, see fgt_span_ids(). */
-static void put_section(struct writer *writer, const char *phase,
+static void put_section(struct event_writer *writer, const char *phase,
 			uint64_t mono_ns, const struct fgt_span_record *record)
 {
 	char id[FGT_NUMBER_TEXT_SIZE];
@@ -92,7 +92,7 @@ static void put_section(struct writer *writer, const char *phase,
 	end(writer);
 }
 
-static void put_task(struct writer *writer,
+static void put_task(struct event_writer *writer,
 		     const struct fgt_span_record *record)
 {
 	put_name(writer, "thread_name", tid_of(record->track), record->text,
@@ -104,8 +104,9 @@ static void put_task(struct writer *writer,
 	put_flow(writer, "f", tid_of(record->track), record);
 }
 
-static void put_instant(struct writer *writer, uint64_t tid, const char *name,
-			size_t len, const struct fgt_span_record *record)
+static void put_instant(struct event_writer *writer, uint64_t tid,
+			const char *name, size_t len,
+			const struct fgt_span_record *record)
 {
 	struct fgt_json *json = &writer->json;
 
@@ -120,7 +121,7 @@ static void put_instant(struct writer *writer, uint64_t tid, const char *name,
 	end(writer);
 }
 
-static void put_counter(struct writer *writer,
+static void put_counter(struct event_writer *writer,
 			const struct fgt_span_record *record)
 {
 	begin(writer, record->text, record->text_len, "C",
@@ -134,7 +135,7 @@ static void put_counter(struct writer *writer,
 int fgt_activity_put(const struct fgt_span_record *record, int32_t pid,
 		     const struct fgt_sink *sink)
 {
-	struct writer writer = { .sink = sink, .pid = pid };
+	struct event_writer writer = { .sink = sink, .pid = pid };
 
 	if (record->is_again)
 		return 0;
@@ -169,7 +170,7 @@ int fgt_activity_put(const struct fgt_span_record *record, int32_t pid,
 int fgt_activity_put_head(int32_t pid, const char *process, uint64_t mono_ns,
 			  uint64_t wall_ns, const struct fgt_sink *sink)
 {
-	struct writer writer = { .sink = sink, .pid = pid };
+	struct event_writer writer = { .sink = sink, .pid = pid };
 	int r = fgt_sink_write(sink, "[\n", 2);
 
 	if (r < 0)
@@ -188,7 +189,7 @@ int fgt_activity_put_head(int32_t pid, const char *process, uint64_t mono_ns,
 int fgt_activity_put_lost(uint64_t lost, int32_t pid, uint64_t mono_ns,
 			  const struct fgt_sink *sink)
 {
-	struct writer writer = { .sink = sink, .pid = pid };
+	struct event_writer writer = { .sink = sink, .pid = pid };
 
 	begin(&writer, "[events lost]", 13, "i", (uint32_t)pid, mono_ns);
 	fgt_json_put_string(&writer.json, "s", "g");

@@ -19,14 +19,14 @@
 /* Tasks in a line of ids; the nearest ancestors are kept. */
 #define IDS_MAX 64
 
-struct call {
+struct end_call {
 	void (*call)(void *context, const struct fgt_span_end *end);
 	void *context;
 };
 
 static struct {
 	pthread_mutex_t lock; /* of threads that add. Innermost */
-	struct call calls[CALLS_MAX];
+	struct end_call calls[CALLS_MAX];
 	/* Release after the call is written, acquire before it is used. */
 	_Atomic uint32_t count;
 } at_end = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -305,7 +305,7 @@ int fgt_on_span_end(void (*call)(void *context, const struct fgt_span_end *end),
 		r = -ENOSPC;
 	} else {
 		at_end.calls[count] =
-			(struct call){ .call = call, .context = context };
+			(struct end_call){ .call = call, .context = context };
 		atomic_store_explicit(&at_end.count, count + 1,
 				      memory_order_release);
 	}
@@ -336,12 +336,12 @@ uint64_t fgt_span_innermost(const struct fgt_caller *self, uint32_t *ret_track)
 }
 
 /* A text that may grow beyond its size, as in snprintf(3). */
-struct line {
+struct id_line {
 	char *text;
 	size_t size, len;
 };
 
-static void put_id(struct line *line, char separator, uint64_t number)
+static void put_id(struct id_line *line, char separator, uint64_t number)
 {
 	char id[FGT_NUMBER_TEXT_SIZE + 1];
 	size_t len = fgt_number_text(number, id + 1) + 1, at = 0;
@@ -354,7 +354,7 @@ static void put_id(struct line *line, char separator, uint64_t number)
 			line->text[line->len] = id[at];
 }
 
-static void put_tasks(struct line *line, uint64_t task)
+static void put_tasks(struct id_line *line, uint64_t task)
 {
 	uint64_t tasks[IDS_MAX], word;
 	uint32_t count = 0;
@@ -368,7 +368,7 @@ static void put_tasks(struct line *line, uint64_t task)
 		put_id(line, '$', tasks[--count]);
 }
 
-static void put_spans(struct line *line, uint64_t task)
+static void put_spans(struct id_line *line, uint64_t task)
 {
 	uint64_t word = 0;
 	struct fgt_task_slot *slot = fgt_task_find(task, &word);
@@ -384,7 +384,7 @@ static void put_spans(struct line *line, uint64_t task)
 
 int fgt_span_ids(char *ret_text, size_t len)
 {
-	struct line line = { .text = ret_text, .size = len };
+	struct id_line line = { .text = ret_text, .size = len };
 	struct fgt_caller *self;
 
 	if (!ret_text && len)

@@ -16,7 +16,7 @@
 #define TRACK_BITS 12 /* for N, below FGT_TASKS_MAX */
 #define SERIALS	   (1u << 18)
 
-struct entry {
+struct name_entry {
 	char name[FGT_SPAN_NAME_MAX + 1];
 	uint8_t len;
 	uint32_t bucket, next; /* list of the bucket */
@@ -27,7 +27,7 @@ struct entry {
 };
 
 static struct {
-	struct entry *entries[FGT_TASK_NAMES_MAX];
+	struct name_entry *entries[FGT_TASK_NAMES_MAX];
 	uint32_t count, hand, serial;
 	uint32_t buckets[BUCKETS]; /* entry + 1 */
 } names;
@@ -37,7 +37,7 @@ static uint32_t find(const char *name, size_t len, uint32_t bucket)
 	uint32_t link = names.buckets[bucket];
 
 	while (link) {
-		const struct entry *entry = names.entries[link - 1];
+		const struct name_entry *entry = names.entries[link - 1];
 
 		if (entry->len == len && !memcmp(entry->name, name, len))
 			return link - 1;
@@ -48,7 +48,7 @@ static uint32_t find(const char *name, size_t len, uint32_t bucket)
 
 static void unlink_entry(uint32_t index)
 {
-	struct entry *entry = names.entries[index];
+	struct name_entry *entry = names.entries[index];
 	uint32_t *link = &names.buckets[entry->bucket];
 
 	while (*link != index + 1)
@@ -67,7 +67,7 @@ static uint32_t recycle(void)
 
 static int make_entry(uint32_t *ret_index)
 {
-	struct entry *entry;
+	struct name_entry *entry;
 
 	if (names.count == FGT_TASK_NAMES_MAX) {
 		*ret_index = recycle();
@@ -84,7 +84,7 @@ static int make_entry(uint32_t *ret_index)
 static int add(const char *name, size_t len, uint32_t bucket,
 	       uint32_t *ret_index)
 {
-	struct entry *entry;
+	struct name_entry *entry;
 	int r = make_entry(ret_index);
 
 	if (r < 0)
@@ -101,7 +101,7 @@ static int add(const char *name, size_t len, uint32_t bucket,
 }
 
 /* Sets the lowest bit that is not set; grows the array if needed. */
-static int take_lowest(struct entry *entry, uint32_t *ret_n)
+static int take_lowest(struct name_entry *entry, uint32_t *ret_n)
 {
 	uint32_t word = 0, words = entry->words ? entry->words * 2 : 1;
 	uint64_t *grown;
@@ -124,7 +124,8 @@ static int take_lowest(struct entry *entry, uint32_t *ret_n)
 }
 
 /* "name#n". Without printf(3), which takes longer than the rest of a task. */
-static size_t put_text(const struct entry *entry, uint32_t n, char *ret_text)
+static size_t put_text(const struct name_entry *entry, uint32_t n,
+		       char *ret_text)
 {
 	char digits[10];
 	size_t count = 0, len = entry->len;
@@ -164,7 +165,7 @@ int fgt_task_name_take(const char *name, size_t len,
 
 void fgt_task_name_release(uint32_t entry, uint32_t n)
 {
-	struct entry *released = names.entries[entry];
+	struct name_entry *released = names.entries[entry];
 
 	released->taken[n / 64] &= ~(UINT64_C(1) << (n % 64));
 	released->live--;
