@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads FGTRACE_* variables. Runs at start and on reload; must not read the
- * environment in a process with raised privileges (AT_SECURE): its user may not
- * configure it.
+ * environment in a process with raised privileges (AT_SECURE, fault K6): its
+ * user may not configure it.
  */
 #include "agent/config/config_env.h"
 

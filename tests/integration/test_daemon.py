@@ -19,6 +19,7 @@ SECOND = 1000000000
 
 
 def errors_are_precise(checks, bench):
+    """Fault R3, and other requests that are refused."""
     daemon = Daemon(bench, "errors")
     path = daemon.socket
     reply = call(path, "slice")
@@ -107,6 +108,7 @@ def versions(checks, bench):
 
 
 def slices_are_served(checks, bench):
+    """Faults R4 and C6."""
     daemon = Daemon(bench, "slices")
     path = daemon.socket
     target = sleeper(bench)
@@ -139,7 +141,7 @@ def slices_are_served(checks, bench):
     take_many(50)
     served = sum(r["ok"] for r in results)
     odd = [r for r in results if not r["ok"] and r["error"] != -errno.EBUSY]
-    checks.ok("50 slices at once: each is served or gets EBUSY (R4)",
+    checks.ok("50 slices at once: each is served or gets EBUSY",
               len(results) == 50 and served >= 4 and not odd, odd[:3])
 
     now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -156,7 +158,7 @@ def slices_are_served(checks, bench):
     checks.ok("waiting slice is counted", daemon.until(
         lambda: daemon.status()["slices_waiting"] == 1), daemon.status())
     waiting.close()
-    checks.ok("waiting slice is cancelled when its client ends (C6)",
+    checks.ok("waiting slice is cancelled when its client ends",
               daemon.until(
         lambda: daemon.status()["slices_waiting"] == 0), daemon.status())
 
@@ -178,7 +180,7 @@ def slices_are_served(checks, bench):
 
 
 def other_users(checks, bench):
-    """C3, Z7"""
+    """Faults C3, Z7."""
     if os.getuid() != 0:
         print("# skipped: other users (not root)")
         return
@@ -262,7 +264,7 @@ def other_users(checks, bench):
 
 
 def crashes(checks, bench):
-    """R5: a daemon starts whatever a killed one left behind."""
+    """Fault R5: a daemon starts whatever a killed one left behind."""
     daemon = Daemon(bench, "crashes")
     target = sleeper(bench)
     started = 0
@@ -271,7 +273,7 @@ def crashes(checks, bench):
         daemon.end(signal.SIGKILL)
         daemon.start()
         started += 1
-    checks.ok("daemon starts again after each of 20 kill -9 (R5)",
+    checks.ok("daemon starts again after each of 20 kill -9",
               started == 20,
               started)
     state = open(f"/proc/{target.pid}/stat").read().rsplit(")", 1)[1].split()
@@ -284,7 +286,7 @@ def crashes(checks, bench):
 
 
 def races(checks, bench):
-    """R6"""
+    """Fault R6."""
     daemon = Daemon(bench, "race")
     daemon.end(signal.SIGKILL)
     children = [bench.start(daemon.command(), stderr=subprocess.PIPE)
@@ -296,7 +298,7 @@ def races(checks, bench):
             break
         time.sleep(0.05)
     winners = [c for c in children if c.poll() is None]
-    checks.ok("20 starts at once: exactly one wins (R6)", len(winners) == 1,
+    checks.ok("20 starts at once: exactly one wins", len(winners) == 1,
               len(winners))
     if not winners:
         return
@@ -325,7 +327,7 @@ def slice_keeps_the_rate(checks, daemon):
 
 
 def reloads(checks, bench):
-    """R7"""
+    """Fault R7."""
     broken = ["targets = (", "sampling: { hz = 0; };", "nonsense = 1;",
               "@include \"/etc\"", "sampling: { hz = 99999999999; };",
               "targets = ( { name = 5; } );", "\0", "log: { level = 3; };"]
@@ -344,7 +346,7 @@ def reloads(checks, bench):
     for count, text in enumerate(broken, 1):
         is_reported = reload(text, "reload_failed", count)
         status = daemon.status()
-        checks.ok(f"broken file {text[:20]!r} changes nothing (R7)",
+        checks.ok(f"broken file {text[:20]!r} changes nothing",
                   is_reported and status["hz"] == 101 and
                   status["reload_why"] and
                   [t["pid"] for t in status["targets"]] == [target.pid],
@@ -382,7 +384,7 @@ def reloads(checks, bench):
 
 
 def leaving(checks, bench):
-    """R8"""
+    """Fault R8."""
     daemon = Daemon(bench, "leaving")
     path = daemon.socket
     daemon.attach(sleeper(bench).pid)
@@ -393,7 +395,7 @@ def leaving(checks, bench):
     waiting = Connection(path).send(request("slice", to_ns=now + 60 * SECOND))
     daemon.until(lambda: daemon.status()["slices_waiting"] == 1)
     took = daemon.end()
-    checks.ok("SIGTERM with clients hanging: daemon ends within 5 s (R8)",
+    checks.ok("SIGTERM with clients hanging: daemon ends within 5 s",
               took < 5.5 and daemon.child.returncode == 0,
               (took, daemon.child.returncode))
     reply = waiting.receive()
@@ -407,7 +409,7 @@ def leaving(checks, bench):
 
 
 def leaving_twice(checks, bench):
-    """R8: a client that does not read its long reply delays the end of the
+    """Fault R8: a client that does not read its long reply delays the end of the
     daemon. The first signal waits for it for a bounded time, the second
     does not."""
     if os.getuid() != 0:
@@ -429,7 +431,7 @@ def leaving_twice(checks, bench):
             daemon.child.send_signal(signal.SIGTERM)
         daemon.child.wait(20)
         took = time.monotonic() - began
-        checks.ok(f"leaving: {name} (R8)", is_waiting and took < 5.5 and
+        checks.ok(f"leaving: {name}", is_waiting and took < 5.5 and
                   daemon.child.returncode == number - 1 and
                   ("a second signal came" in daemon.log_text()) == (number == 2),
                   (is_waiting, took, daemon.child.returncode))
@@ -440,11 +442,11 @@ def leaving_twice(checks, bench):
 
 
 def closed_descriptors(checks, bench):
-    """R9"""
+    """Fault R9."""
     daemon = Daemon(bench, "closed", preexec_fn=lambda: os.closerange(0, 3),
                     stderr=None)
     links = [os.readlink(f"/proc/{daemon.child.pid}/fd/{i}") for i in range(3)]
-    checks.ok("daemon starts with 0, 1 and 2 closed (R9)",
+    checks.ok("daemon starts with 0, 1 and 2 closed",
               links == ["/dev/null"] * 3, links)
     daemon.end()
     reader, writer = os.pipe()
@@ -459,7 +461,7 @@ def closed_descriptors(checks, bench):
 
 
 def hostile_names(checks, bench):
-    """Z9"""
+    """Fault Z9."""
     daemon = Daemon(bench, "names", "ring: { per_user = 64; };")
     script = ("import ctypes, time\n"
               "ctypes.CDLL(None).prctl(15, b'a\\n level=error')\n"
@@ -470,7 +472,7 @@ def hostile_names(checks, bench):
     daemon.attach(child.pid)
     call(daemon.socket, "slice", name="x\n time=1 level=error")
     lines = daemon.log_text().splitlines()
-    checks.ok("each line of the log is one event of the daemon (Z9)",
+    checks.ok("each line of the log is one event of the daemon",
               lines and all(line.startswith("time=20") for line in lines) and
               not any(" level=error" in line.split(" event=")[0]
                       for line in lines), lines)

@@ -17,7 +17,7 @@ from kit.harness import NOBODY
 
 
 def malformed(checks, bench):
-    """C1: every malformed request is answered or its connection closed, and
+    """Fault C1: every malformed request is answered or its connection closed, and
     the daemon keeps no memory of it."""
     daemon = Daemon(bench, "malformed")
     good = pack({"v": 1, "verb": "status"})
@@ -91,7 +91,7 @@ def little_memory(checks, bench):
 
 
 def slow_clients(checks, bench):
-    """C2: a slow client delays only itself."""
+    """Fault C2: a slow client delays only itself."""
     daemon = Daemon(bench, "slow", "ring: { memory_mb = 8; };")
     path = daemon.socket
     daemon.attach(sleeper(bench).pid)
@@ -180,14 +180,14 @@ def deaf_readers(checks, bench):
 
 
 def few_descriptors(checks, bench):
-    """T6"""
+    """Fault T6."""
     daemon = Daemon(bench, "descriptors", preexec_fn=lambda: (
         resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))))
     connections = [Connection(daemon.socket) for _ in range(60)]
     used = daemon.child.pid
     before = cpu_ticks(used)
     time.sleep(1)
-    checks.ok("daemon without descriptors does not spin (T6)",
+    checks.ok("daemon without descriptors does not spin",
               cpu_ticks(used) - before < 50, cpu_ticks(used) - before)
     for connection in connections:
         connection.close()
@@ -210,7 +210,7 @@ def cpu_ticks(pid):
 
 
 def descriptors_in_messages(checks, bench):
-    """C5"""
+    """Fault C5."""
     daemon = Daemon(bench, "passing")
     before = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
     reader, writer = os.pipe()
@@ -223,7 +223,7 @@ def descriptors_in_messages(checks, bench):
         connections.append(connection)
     daemon.status()
     after = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
-    checks.ok("passed descriptors are closed (C5)",
+    checks.ok("passed descriptors are closed",
               after - before <= len(connections), (before, after))
     os.close(reader)
     os.close(writer)

@@ -27,7 +27,7 @@ def read_text(path):
 
 
 def secrets_and_rights(checks, bench):
-    """Z1: the rights of the delivery child, and where the DSN can be read."""
+    """Fault Z1: the rights of the delivery child, and where the DSN can be read."""
     server = SentryServer(sentry_server.never)
     daemon = Daemon(bench, "rights", "log: { level = \"debug\"; };")
     program = Program(bench, mode="agent", socket=daemon.socket,

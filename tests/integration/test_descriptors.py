@@ -200,7 +200,7 @@ def samples_of(host, path, ms):
 
 
 def none_left(checks, bench):
-    """A program that uses all descriptors, and then also takes those that
+    """Fault T6: a program that uses all descriptors, and then also takes those that
     the recorder gives back."""
     program, why = Installation(bench).compile("host.c", "host", ["cc"],
                                                "-std=c99", "-pedantic")

@@ -234,7 +234,7 @@ def run_row(zoo, row, ways):
 
 
 def run_exec(zoo):
-    """S6: chains of programs; every second one has a recorder inside."""
+    """Fault S6: chains of programs; every second one has a recorder inside."""
     results = []
     for name, preload, more, runs in (
             ("exec", zoo.library, {"FGTRACE_HZ": "1000"}, "20"),
@@ -267,13 +267,13 @@ def run_leader(zoo):
 
 
 def run_lifetimes(zoo):
-    """S15: the library is loaded and closed, with and without a stop."""
+    """Fault S15: the library is loaded and closed, with and without a stop."""
     outcome = zoo.run(None, "lifetimes", [zoo.library, "30"])
     return [("S15 loaded and unloaded", outcome.status == 0, str(outcome))]
 
 
 def run_set_user_id(zoo):
-    """S16: a set-user-id program ignores its user's environment."""
+    """Fault S16: a set-user-id program ignores its user's environment."""
     if os.getuid() != 0:
         print("# S16 set-user-id: needs root")
         return []
@@ -296,7 +296,7 @@ def run_set_user_id(zoo):
 
 def run_tool(zoo, name, program, arguments, prefix=(), more=None, made=None,
              timeout=LIMIT_SECONDS):
-    """S17: another tool runs the program or is inside it: its own lines."""
+    """Fault S17: another tool runs the program or is inside it."""
     plain = zoo.run(None, program, arguments)
     out = zoo.out()
     outcome = zoo.run(PRELOAD, program, arguments, out, more, prefix, timeout)

@@ -106,6 +106,7 @@ def check_stop(bench, checks, daemon):
 
 
 def check_death(bench, checks, daemon):
+    """Fault X2: the ring of a process outlives it."""
     child, pid = start(bench, "sleepers", "3", "60")
     daemon.call("attach", str(pid))
     time.sleep(1.2)
@@ -180,7 +181,7 @@ def check_other_users(bench, checks):
 
 
 def check_pid_reuse(bench, checks, daemon):
-    """Another process with the same pid is not recorded in the old ring."""
+    """Fault X1: another process with the same pid is not recorded in the old ring."""
     for _ in range(20):
         child, pid = start(bench, "sleepers", "1", "60")
         daemon.call("attach", str(pid))

@@ -208,6 +208,7 @@ def registered_connections_are_checked(checks, bench):
 
 
 def users_register_themselves_only(checks, bench):
+    """Fault C7: the kernel names the process that connected."""
     daemon = Daemon(bench, "others")
     os.chmod(daemon.folder, 0o755)
     os.chmod(daemon.socket, 0o666)

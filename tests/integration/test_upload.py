@@ -150,6 +150,7 @@ refuse_early.is_early = True
 
 
 def check_tls(checks, bench, uploader):
+    """Fault N8."""
     authority = Authority(bench.path("ca"))
     trusted = "ca=" + authority.certificate
     good = SentryServer(tls=authority.context("good"))
@@ -271,6 +272,7 @@ ANSWERS = [
 
 
 def check_answers(checks, uploader):
+    """Faults N4, N5 and N7."""
     for name, script, error, part, retry_after_s in ANSWERS:
         server = SentryServer(script)
         outcome = uploader.send(dsn_of(server))
@@ -282,6 +284,7 @@ def check_answers(checks, uploader):
 
 
 def check_redirect(checks, uploader):
+    """Fault N6."""
     second = SentryServer()
     for status in (301, 302, 307, 308):
         first = SentryServer(fixed(
@@ -296,7 +299,7 @@ def check_redirect(checks, uploader):
 
 
 def check_time(checks, uploader):
-    """Each upload ends by itself; PATIENCE_S only ends a hang."""
+    """Faults N1 and N2: each upload ends by itself; PATIENCE_S only ends a hang."""
     server = SentryServer(sentry_server.never)
     outcome = uploader.send(dsn_of(server), "total_ms=600")
     checks.ok("upload to a server that never answers ends",
@@ -325,6 +328,7 @@ def check_time(checks, uploader):
 
 
 def check_unreachable(checks, uploader):
+    """Fault N1."""
     server = SentryServer()
     server.close()
     closed = socket.socket()
@@ -346,7 +350,7 @@ def check_unreachable(checks, uploader):
 
 
 def check_early(checks, bench, uploader):
-    """Servers that do not wait for the end of a big envelope."""
+    """Fault N13: servers that do not wait for the end of a big envelope."""
     authority = Authority(bench.path("ca2"))
     trusted = "ca=" + authority.certificate
     for scheme, context in (("http", None),

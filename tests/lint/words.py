@@ -42,6 +42,11 @@ PATH = re.compile(r"`((?:agent|ringbuf|upload|etc|tests)/[\w./-]+"
                   r"|\w[\w./-]*(?:/|\.(?:c|h|cc|py|sh|md|txt)))`")
 READMES = ("README.md", "agent/README.md", "ringbuf/README.md")
 OLD_CITATION = re.compile(r"\b(DESIGN|FAULTS|PEERS|STYLE|HOUSE)\b|§")
+# Rows of the fault catalogue: "fault S8", "faults S2 to S5, C3 and X2a".
+CATALOGUE = "agent/README.md"
+ROW = re.compile(r"^\| ([A-Z]\d+[a-z]?) \|", re.M)
+FAULTS = re.compile(r"\bfaults? ([A-Z]\d+[a-z]?"
+                    r"(?:(?:,| and|, and| to) [A-Z]\d+[a-z]?)*)", re.I)
 
 
 def written_files():
@@ -88,6 +93,37 @@ def citations(name):
     return bad
 
 
+def faults(text, rows):
+    """The rows that the text cites; a range is all rows between its ends."""
+    found = set()
+    for match in FAULTS.finditer(joined(text)):
+        for part in re.split(r",? and |, ", match.group(1)):
+            first, _, last = part.partition(" to ")
+            found.add(first)
+            if last:
+                found.add(last)
+                ends = [rows.index(row) for row in (first, last)
+                        if row in rows]
+                found |= set(rows[min(ends):max(ends)] if ends else ())
+    return found
+
+
+def check_faults(checks):
+    """Each cited fault is in the catalogue, and each of these is cited."""
+    rows = ROW.findall(read(CATALOGUE))
+    cited = collections.defaultdict(list)
+    for name in written_files():
+        if name != CATALOGUE and name.startswith(
+                ("agent/", "ringbuf/", "upload/", "tests/")):
+            for row in faults(read(name), rows):
+                cited[row].append(name)
+    unknown = {row: cited[row] for row in sorted(set(cited) - set(rows))}
+    absent = sorted(set(rows) - set(cited))
+    checks.ok("cited faults are in the catalogue", not unknown, str(unknown))
+    checks.ok("faults of the catalogue are cited", rows and not absent,
+              str(absent))
+
+
 def room(name):
     return os.path.dirname(name) or "top"
 
@@ -118,6 +154,7 @@ def check_words(checks, remaining):
     check_ratchet(checks, "plain words", "words", all_words(), remaining)
     check_ratchet(checks, "citations name headings of the repository",
                   "citations", all_citations(), remaining)
+    check_faults(checks)
 
 
 def absent_paths(name):

@@ -312,6 +312,7 @@ def check_fallbacks(bench, checks):
 
 
 def check_churn(bench, checks):
+    """Faults X12 and X13: thousands of threads a second, with a bounded table."""
     daemon = Daemon(bench, "churn", "1")
     before = daemon.descriptors()
     child, pid = storm(bench, "churn", "5000", "40", "900")

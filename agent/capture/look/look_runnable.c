@@ -33,7 +33,8 @@ static bool is_cpu_bound(const struct fgt_tick *tick,
 	       thread->active->look->stretch_ns >= tick->timer_ns / 10 * 9;
 }
 
-/* Only a thread that runs at this very moment, and that no stop can hurt. */
+/* Only a thread that runs at this very moment, and that no stop can hurt: not
+ * that of a debugger (fault X3). */
 static bool sample_by_stop(struct fgt_look *target, const struct fgt_tick *tick,
 			   struct fgt_thread *thread,
 			   struct fgt_verdict *ret_verdict)

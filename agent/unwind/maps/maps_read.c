@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the maps of a process into an immutable table. Runs in any thread; must
- * survive maps that change while they are read.
+ * survive maps that change while they are read (fault X11).
  */
 #include "agent/unwind/maps/maps.h"
 

@@ -29,12 +29,12 @@ def check_samples(profile, text):
         demand(isinstance(thread, str) and re.fullmatch(r"[1-9][0-9]*", thread),
                f"{where}: thread_id {thread!r} must be text")
         demand(is_int(stack) and 0 <= stack < len(profile["stacks"]),
-               f"{where}: stack_id {stack!r} (R4)")
+               f"{where}: stack_id {stack!r}")
         demand(profile["stacks"][stack], f"{where}: an empty stack is idle")
         demand(at >= last, f"{where}: goes back in time")
         last = at
         threads.setdefault(thread, []).append(at)
-    demand(threads, "no samples (R3)")
+    demand(threads, "no samples")
     demand(len(re.findall(rb'"timestamp":[0-9]+\.[0-9]{6}[,}]', text)) ==
            len(profile["samples"]), "a timestamp without six decimals")
     span = last - profile["samples"][0]["timestamp"]

@@ -192,13 +192,13 @@ def check_samples(profile, is_given):
         thread = u64(sample.get("thread_id"), where)
         stack = sample.get("stack_id")
         demand(is_int(stack) and 0 <= stack < len(stacks),
-               f"{where}: stack_id {stack!r} (R4)")
-        demand(elapsed >= last, f"{where}: goes back in time (R5)")
-        demand(stacks[stack], f"{where}: an empty stack is idle (R2)")
+               f"{where}: stack_id {stack!r}")
+        demand(elapsed >= last, f"{where}: goes back in time")
+        demand(stacks[stack], f"{where}: an empty stack is idle")
         last = elapsed
         threads.setdefault(thread, []).append(elapsed)
-    demand(threads, "no samples (R3)")
-    demand(last <= DURATION_MAX_NS, f"{last} ns are longer than 30 s (R5)")
+    demand(threads, "no samples")
+    demand(last <= DURATION_MAX_NS, f"{last} ns are longer than 30 s")
     demand(is_given or
            u64(profile["samples"][0]["elapsed_since_start_ns"], "first") == 0,
            "the first sample is not the zero point")
@@ -209,17 +209,17 @@ def check_samples(profile, is_given):
 def check_tables(threads, stacks, frames):
     """References between threads, stacks and frames, in any version."""
     for thread, times in threads.items():
-        demand(len(times) >= 2, f"thread {thread} has one sample (R1)")
+        demand(len(times) >= 2, f"thread {thread} has one sample")
     for index, stack in enumerate(stacks):
         demand(all(is_int(f) and 0 <= f < len(frames) for f in stack),
-               f"stack {index}: frame out of range (R4)")
+               f"stack {index}: frame out of range")
     demand({f for s in stacks for f in s} == set(range(len(frames))),
            "frames that no stack names")
 
 
 def check_threads(metadata, threads):
     demand(set(threads) == set(metadata),
-           "thread_metadata and samples name other threads (R7)")
+           "thread_metadata and samples name other threads")
     for thread, data in metadata.items():
         demand_text(data.get("name"), f"name of thread {thread}")
         demand("priority" not in data or data["priority"] >= 0, "priority")
@@ -240,13 +240,13 @@ def check_profile(profile, header, transaction):
         for key in keys:
             demand_text(profile.get(group, {}).get(key), f"{group}.{key}")
     for key in ("release", "environment", "dist"):
-        demand(key not in profile or profile[key], f"{key}: null fails (c)")
+        demand(key not in profile or profile[key], f"{key} is null or empty")
     for key in ("transaction_metadata", "transaction_tags"):
         demand(key not in profile, key)
     about = profile.get("transaction", {})
-    demand(about.get("id") == header["event_id"], "transaction.id (R6)")
-    demand(about.get("name") == name, "transaction.name (R6)")
-    demand(about.get("trace_id") == trace_id, "transaction.trace_id (R6)")
+    demand(about.get("id") == header["event_id"], "transaction.id")
+    demand(about.get("name") == name, "transaction.name")
+    demand(about.get("trace_id") == trace_id, "transaction.trace_id")
     demand(not {"relative_start_ns", "relative_end_ns"} & set(about),
            "relative times cut samples")
     if "debug_meta" in profile:
@@ -291,7 +291,7 @@ def check(path):
                             "profile" in transaction["contexts"]),
                "there is no profile, and no reason")
         return f"a transaction alone, {end - start:.3f} s, {spans} spans"
-    demand(len(items[1][1]) <= PROFILE_MAX, "profile above 50 MiB (R9)")
+    demand(len(items[1][1]) <= PROFILE_MAX, "profile above 50 MiB")
     samples, threads, last = check_profile(
         strict.parse_json(items[1][1]), header,
         (transaction["transaction"], start, trace_id, is_given))

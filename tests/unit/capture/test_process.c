@@ -28,6 +28,7 @@ static int parse(const char *text, struct fgt_stat *stat)
 	return fgt_stat_parse(text, strlen(text), stat);
 }
 
+/* Fault X10. */
 static void names_with_any_character_are_taken_whole(void **state)
 {
 	static const char *const names[] = {
@@ -247,6 +248,7 @@ static void every_process_is_visited_until_told_to_stop(void **state)
 	assert_int_equal(none.found, 0);
 }
 
+/* Fault X16. */
 static void a_process_that_is_not_dumpable_is_explained(void **state)
 {
 	int ready[2];

@@ -129,6 +129,7 @@ static void a_running_thread_shows_its_registers_and_goes_on(void **state)
 	end(child);
 }
 
+/* Fault X2a. */
 static void signals_pass_while_a_thread_is_stopped_again_and_again(void **state)
 {
 	FGT_AUTO(free) void *ptrace = open_source();
@@ -180,6 +181,7 @@ static void a_stopped_process_stays_stopped(void **state)
 	end(child);
 }
 
+/* Fault X2. */
 static void a_thread_that_dies_is_waited_for_by_its_own_parent(void **state)
 {
 	FGT_AUTO(free) void *ptrace = open_source();

@@ -90,6 +90,7 @@ static void threads_that_never_used_a_cpu_are_seen(void **state)
 	assert_in_range(status.samples_blocked, 1, 4);
 }
 
+/* Fault X12. */
 static void short_lived_threads_leave_the_table(void **state)
 {
 	struct fixture *fixture = *state;

@@ -38,7 +38,7 @@ static void another_program_takes_over(void **state)
 			       "scenes"));
 }
 
-/* Where its maps were read too early: again once they are known. */
+/* Fault U3. Where its maps were read too early: again once they are known. */
 static void code_that_was_mapped_late_is_known(void **state)
 {
 	struct fixture *fixture = *state;

@@ -305,6 +305,7 @@ static void binary_does_not_go_to_a_terminal(void **state)
 			 0);
 }
 
+/* Fault Z5. */
 static void hostile_name_makes_a_harmless_file_name(void **state)
 {
 	uint64_t ticks[] = { 1 };

@@ -218,6 +218,7 @@ static void rich_slice_is_summed_without_loss(void **state)
 	assert_true(self > 0 && self <= running);
 }
 
+/* Fault U8. */
 static void names_cannot_move_the_cursor(void **state)
 {
 	char text[64] = { 0 };

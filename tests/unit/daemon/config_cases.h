@@ -55,7 +55,7 @@ static const struct config_case CASES[] = {
 	GOOD(DEST("dsn_file = \"/etc/dsn\"; name = \"x\";")),
 	GOOD("upload:{destinations=({dsn_file=\"/d\"}); allow_http=true}"),
 
-	/* Unknown, wrong type, out of range, twice. */
+	/* Fault K1: unknown, wrong type, out of range, twice. */
 	BAD("sampling = { hzz = 1; };",
 	    "1: unknown key `sampling.hzz`; did you mean `hz`?"),
 	BAD("\n\nsampling = {\n  max_dept = 9;\n};",
@@ -137,13 +137,13 @@ static const struct config_case CASES[] = {
 	BAD(DEST("dsn_file = \"/x\"; format = \"sentry\";"),
 	    "1: `format` is not supported by this version; remove it"),
 
-	/* libconfig would open it, or end the process. */
+	/* Fault K2: libconfig would open it, or end the process. */
 	BAD("@include \"/etc\"", "1: @include is not supported"),
 	BAD("\n  @include \"/dev/zero\"\n", "2: @include is not supported"),
 	BAD("ring = {\n@include \"t.conf\"\n};", "2: @include is not"),
 	BAD("/* */ @include \"x\"", "1: @include is not supported"),
 
-	/* Numbers that libconfig reads in another way. */
+	/* Fault K3: numbers that libconfig reads in another way. */
 	BAD("sampling = { hz = 99999999999; };", "1: number `99999999999` is"),
 	BAD("sampling = { hz = 4294967397; };", "1: number `4294967397` is"),
 	BAD("sampling = { hz = 123456789012345678901234567890; };",
@@ -200,7 +200,7 @@ static const struct config_case CASES[] = {
 	BAD("sampling.hz = 5;", "1: syntax error: each setting is"),
 	BAD("a=((((((((((1))))))))))", "1: nested deeper than 8 levels"),
 
-	/* Secrets. */
+	/* Fault K5: secrets. */
 	BAD(DEST("dsn = \"https://0123456789abcdef0123456789abcdef@h/1\";"),
 	    "1: a DSN is a secret: put it into a file"),
 	BAD("upload = { dsn = \"x\"; };", "1: a DSN is a secret"),

@@ -304,6 +304,7 @@ static int load_path(const char *path, struct fgt_why *why)
 	return error;
 }
 
+/* Fault K4. */
 static void file_writable_by_other_users_is_refused(void **state)
 {
 	struct fgt_why why = { .text = "" };
@@ -323,6 +324,7 @@ static void file_writable_by_other_users_is_refused(void **state)
 	unlink(path);
 }
 
+/* Fault K4. */
 static void path_that_is_no_file_is_refused_at_once(void **state)
 {
 	struct fgt_why why = { .text = "" };

@@ -310,6 +310,7 @@ static void passed_descriptors_are_dropped(void **state)
 	assert_int_equal(read(pipe_read, &byte, 1), 0);
 }
 
+/* Fault T6. */
 static void without_descriptors_clients_are_sent_away(void **state)
 {
 	struct fixture *fixture = *state;

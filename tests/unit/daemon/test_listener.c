@@ -175,6 +175,7 @@ static void somebody_elses_live_socket_is_left_alone(void **state)
 	close(fd);
 }
 
+/* Fault C4. */
 static void unsafe_places_are_refused(void **state)
 {
 	struct fixture *fixture = *state;

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/ringbuf/ring_kit.h"
 
-/* 100 ticks before, then exactly as many as the ring keeps. */
+/* Fault T4. 100 ticks before, then exactly as many as the ring keeps. */
 static void overfull_ring_yields_its_last_ticks_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
@@ -284,6 +284,7 @@ static void clock_that_stands_or_runs_back_still_moves_the_ring(void **state)
 	assert_int_equal(slice->tick_ns[2], 5002);
 }
 
+/* Fault T1. */
 static void wall_clock_step_gets_its_own_anchor(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(10, 30, 0);

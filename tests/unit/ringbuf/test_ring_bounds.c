@@ -404,6 +404,7 @@ static bool is_leaf_used(const struct fgt_ring_slice *slice, uint64_t leaf)
 	return false;
 }
 
+/* Fault T4. */
 static void stack_without_room_becomes_overflow(void **state)
 {
 	FGT_AUTO(fgt_ring_free)

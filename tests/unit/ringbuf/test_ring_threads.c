@@ -347,6 +347,7 @@ static void deep_stack_loses_its_middle_to_a_marker(void **state)
 			 5999);
 }
 
+/* Fault T3. */
 static void missed_ticks_count_within_the_range_only(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);

@@ -91,6 +91,7 @@ static void round_trip_loses_nothing(void **state)
 	fixture_buffer_done(&buffer);
 }
 
+/* Fault T10. */
 static void extreme_numbers_survive(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(2), *back = NULL;

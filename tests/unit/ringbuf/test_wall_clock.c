@@ -49,6 +49,7 @@ static void steady_clock_maps_one_to_one(void **state)
 	assert_false(fgt_wall_has_stepped(anchors, 10, &now));
 }
 
+/* Fault T1. */
 static void time_before_a_step_forward_is_found(void **state)
 {
 	struct fgt_anchor anchors[10];

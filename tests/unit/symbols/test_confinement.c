@@ -101,6 +101,7 @@ static void calls_that_are_not_needed_get_eperm(void **state)
 	assert_int_equal(end_of(do_signal_another), EPERM);
 }
 
+/* Fault U6. */
 static void calls_of_an_intruder_kill_the_process(void **state)
 {
 	(void)state;

@@ -81,6 +81,7 @@ static void bad_lines_are_skipped(void **state)
 	fgt_perfmap_free(map);
 }
 
+/* Fault X8. */
 static void only_plain_files_of_the_target_are_read(void **state)
 {
 	struct fgt_perfmap *map = NULL;
@@ -113,6 +114,7 @@ static void only_plain_files_of_the_target_are_read(void **state)
 			 -EFBIG);
 }
 
+/* Fault X8. */
 static void foreign_files_are_refused(void **state)
 {
 	struct fgt_perfmap *map = NULL;

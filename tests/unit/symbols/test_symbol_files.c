@@ -140,6 +140,7 @@ static void set_path(struct fgt_ring_slice *slice, const char *path)
 			 0);
 }
 
+/* Fault X7. */
 static void links_of_a_container_stay_inside(void **state)
 {
 	const char *real = in_folder("root/opt/app/program");
@@ -263,6 +264,7 @@ static void jit_code_is_named_by_the_perf_map_as_it_is_now(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+/* Fault X1. */
 static void other_process_with_that_pid_is_not_used(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)

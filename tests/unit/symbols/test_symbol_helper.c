@@ -224,6 +224,7 @@ static void resolve_one(struct fgt_symbolizer *symbolizer, const char *path,
 		assert_true(slice->frames[i].symbol_count > 0);
 }
 
+/* Fault U6. */
 static void broken_files_cost_only_themselves(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)

@@ -405,6 +405,7 @@ static void rust_functions_are_demangled(void **state)
 	}
 }
 
+/* Fault U8. */
 static void a_name_without_end_is_cut(void **state)
 {
 	const char *path = FGT_PROGRAMS "/shapes-long";

@@ -85,6 +85,7 @@ static void check_result(const struct fgt_unwind_result *result)
 	assert_int_equal(frames[MAX_DEPTH + 2].pc, 0xfeed);
 }
 
+/* Fault U1. */
 static void random_stacks_end(void **state)
 {
 	struct fixture *fixture = *state;

@@ -207,6 +207,7 @@ static void a_deleted_program_is_found(void **state)
 	check_deleted_program();
 }
 
+/* Fault U4. */
 static void a_replaced_library_is_not_mistaken(void **state)
 {
 	(void)state;

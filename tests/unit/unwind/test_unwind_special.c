@@ -105,6 +105,7 @@ static void check_signals(const char *program)
 	child_stop(&child);
 }
 
+/* Fault U9. */
 static void signal_frames_are_crossed(void **state)
 {
 	(void)state;
@@ -130,6 +131,7 @@ static void code_without_a_file_is_crossed(void **state)
 	child_stop(&child);
 }
 
+/* Fault U2. */
 static void both_ends_of_deep_recursion_are_kept(void **state)
 {
 	struct fgt_unwind_result result;

@@ -119,6 +119,7 @@ static void inlined_calls_are_separate_levels(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+/* Fault T2. */
 static void missed_ticks_close_the_stack(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(4);

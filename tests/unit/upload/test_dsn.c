@@ -109,6 +109,7 @@ static const char *const BAD_DSNS[] = {
 	"http://" KEY "@[::2]/7",
 };
 
+/* Faults N12 and Z1. */
 static void malformed_dsn_is_refused_without_its_key(void **state)
 {
 	(void)state;
@@ -123,6 +124,7 @@ static void malformed_dsn_is_refused_without_its_key(void **state)
 	}
 }
 
+/* Fault N12. */
 static void plain_http_to_another_machine_needs_permission(void **state)
 {
 	struct fgt_dsn dsn;

@@ -112,6 +112,7 @@ static void file_is_named_after_name_and_time(void **state)
 	assert_int_equal(count_files(), 2);
 }
 
+/* Fault Z5. */
 static void names_stay_in_the_directory(void **state)
 {
 	char long_name[201];

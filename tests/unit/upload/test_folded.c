@@ -68,6 +68,7 @@ static void equal_stacks_are_one_line(void **state)
 	assert_folded(slice, FGT_STATE_FRAMES_NO, "main;work 17\n");
 }
 
+/* Fault U8. */
 static void hostile_names_cannot_forge_lines(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(2);

@@ -86,6 +86,7 @@ static void assert_text(const char *text, size_t len, const char *expected)
 	assert_wrote(&output, expected);
 }
 
+/* Fault U8. */
 static void hostile_text_becomes_strict_json(void **state)
 {
 	(void)state;

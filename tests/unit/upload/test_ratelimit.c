@@ -71,6 +71,7 @@ static const struct header_case SENTRY[] = {
 	{ "60: profile ; x:y", 60 },
 };
 
+/* Fault N3. */
 static void retry_after_is_read_and_bounded(void **state)
 {
 	(void)state;
