@@ -6,7 +6,7 @@
 #ifndef FGT_AGENT_PROTOCOL_PROTOCOL_H
 #define FGT_AGENT_PROTOCOL_PROTOCOL_H
 
-#define FGT_PROTOCOL_VERSION	  1
+#define FGT_PROTOCOL_VERSION	  2
 #define FGT_PROTOCOL_LENGTH_BYTES 4 /* in front of each frame */
 #define FGT_PROTOCOL_REQUEST_MAX  (1024 * 1024)
 #define FGT_PROTOCOL_KEPT_MAX	  (16 * 1024 * 1024 + 4096) /* once registered */

@@ -11,8 +11,8 @@ import threading
 import time
 
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
-from kit.daemon_client import (Connection, FakeAgent, as_user, call, frame, pack,
-                               request)
+from kit.daemon_client import (VERSION, Connection, FakeAgent, as_user, call,
+                               frame, pack, request)
 from kit.harness import NOBODY
 
 SECOND = 1000000000
@@ -83,16 +83,16 @@ def versions(checks, bench):
     unknown = {*status, *status["targets"][0]} - documented_keys()
     checks.ok("agent/protocol/README.md has every key of status",
               not unknown, unknown)
-    for version, older in ((0, "program"), (2, "agent")):
+    for version, older in ((VERSION - 1, "program"), (VERSION + 1, "agent")):
         reply = Connection(daemon.socket).send(
             frame(pack({"v": version, "verb": "status"}))).receive()
         checks.ok(f"daemon refuses protocol {version} and names the older",
                   is_error(reply, errno.EPROTONOSUPPORT) and
-                  f"agent uses protocol 1, this program {version}: "
+                  f"agent uses protocol {VERSION}, this program {version}: "
                   in reply["why"] and f"{older} is older" in reply["why"],
                   reply)
     daemon.end()
-    for version, older in ((0, "agent"), (2, "program")):
+    for version, older in ((VERSION - 1, "agent"), (VERSION + 1, "program")):
         for is_ok in (True, False):
             path = bench.path(f"other-{version}-{is_ok}.sock")
             refusal = {} if is_ok else {"error": -errno.EPROTONOSUPPORT,
@@ -102,8 +102,9 @@ def versions(checks, bench):
             checks.ok(f"command line refuses protocol {version} and names "
                       f"the older (ok: {is_ok})",
                       ran.returncode != 0 and not ran.stdout and
-                      f"agent uses protocol {version}, this program 1: "
-                      in ran.stderr and f"{older} is older" in ran.stderr,
+                      f"agent uses protocol {version}, this "
+                      f"program {VERSION}: " in ran.stderr and
+                      f"{older} is older" in ran.stderr,
                       ran.stderr)
 
 

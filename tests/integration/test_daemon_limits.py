@@ -12,7 +12,8 @@ import sys
 import time
 
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
-from kit.daemon_client import Connection, as_user, call, frame, pack, request
+from kit.daemon_client import (VERSION, Connection, as_user, call, frame, pack,
+                               request)
 from kit.harness import NOBODY
 
 
@@ -20,7 +21,7 @@ def malformed(checks, bench):
     """Fault C1: every malformed request is answered or its connection closed, and
     the daemon keeps no memory of it."""
     daemon = Daemon(bench, "malformed")
-    good = pack({"v": 1, "verb": "status"})
+    good = pack({"v": VERSION, "verb": "status"})
     pair = pack("v") + pack(1)
     zoo = {
         "nothing in the frame": frame(b""),
@@ -39,7 +40,7 @@ def malformed(checks, bench):
         "text": b"GET / HTTP/1.1\r\n\r\n",
         "twice a key": frame(b"\x82" + pair + pair),
         "key is a number": frame(b"\x81\x01\x01"),
-        "NUL in a string": frame(pack({"v": 1, "verb": "sta\0tus"})),
+        "NUL in a string": frame(pack({"v": VERSION, "verb": "sta\0tus"})),
         "ext type": frame(b"\x81\xa1v\xd4\x01\x01"),
         "deep": frame(b"\x81\xa1v" + b"\x91" * 1000 + b"\x01"),
         "a million elements": frame(b"\x81\xa1v\xdd\x00\x0f\x00\x00" +
@@ -48,8 +49,8 @@ def malformed(checks, bench):
             b"\xde\x03\xe8" + b"".join(pack(f"k{i}") + b"\x01"
                                        for i in range(1000))),
         "no version": frame(pack({"verb": "status"})),
-        "no verb": frame(pack({"v": 1})),
-        "verb is a list": frame(pack({"v": 1, "verb": ["status"]})),
+        "no verb": frame(pack({"v": VERSION})),
+        "verb is a list": frame(pack({"v": VERSION, "verb": ["status"]})),
         "long verb": request("x" * 100000),
     }
     before = daemon.status()["rss_bytes"]

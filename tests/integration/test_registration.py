@@ -13,7 +13,8 @@ import sys
 import time
 
 from kit.daemon_bench import Daemon, is_error, run_groups
-from kit.daemon_client import Connection, as_user, call, frame, pack, request
+from kit.daemon_client import (VERSION, Connection, as_user, call, frame, pack,
+                               request)
 from kit.harness import NOBODY
 from kit.transact import Program, until
 
@@ -172,7 +173,7 @@ def registered_connections_are_checked(checks, bench):
             checks.ok(f"{name}: connection is closed afterwards", True)
         connection.close()
     for name, data in (("another verb", request("attach", pid=1)),
-                       ("no verb", frame(pack({"v": 1}))),
+                       ("no verb", frame(pack({"v": VERSION}))),
                        ("register again", request("register",
                                                   mode="agent"))):
         connection, reply = register(daemon.socket)

@@ -9,6 +9,9 @@ import threading
 import time
 
 
+VERSION = 2  # of the protocol: agent/protocol/protocol.h
+
+
 def pack(value):
     """The part of msgpack that requests need."""
     if value is True or value is False:
@@ -84,7 +87,7 @@ def frame(body):
 
 
 def request(verb, **arguments):
-    return frame(pack({"v": 1, "verb": verb, **arguments}))
+    return frame(pack({"v": VERSION, "verb": verb, **arguments}))
 
 
 class Connection:

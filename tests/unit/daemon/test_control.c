@@ -149,7 +149,7 @@ static void request_is_answered_with_the_peer_known(void **state)
 
 static void bytes_may_come_one_by_one(void **state)
 {
-	static const char frame[] = "\0\0\0\x0b\x82\xa1v\x01\xa4verb\xa1x";
+	static const char frame[] = "\0\0\0\x0b\x82\xa1v\x02\xa4verb\xa1x";
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_fd_close) int fd = connect_raw(fixture);
 	char got[100];

@@ -220,9 +220,9 @@ static void other_version_is_refused_and_the_older_named(void **state)
 		enum fake_behaviour behaviour;
 		const char *line, *limitation;
 	} zoo[] = {
-		{ FAKE_NEWER, "the agent uses protocol 2, this program 1",
+		{ FAKE_NEWER, "the agent uses protocol 3, this program 2",
 		  "this program is older; update it" },
-		{ FAKE_OLDER, "the agent uses protocol 0, this program 1",
+		{ FAKE_OLDER, "the agent uses protocol 1, this program 2",
 		  "the agent is older; restart it" },
 	};
 	struct fake_agent *agent = *state;

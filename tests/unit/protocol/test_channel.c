@@ -117,7 +117,7 @@ static void listen_to(struct fixture *fixture)
 
 static void request_and_reply_pass(void **state)
 {
-	static const char ok[] = "\0\0\0\x0b\x83\xa1v\x01\xa2ok\xc3\xa1n\x07";
+	static const char ok[] = "\0\0\0\x0b\x83\xa1v\x02\xa2ok\xc3\xa1n\x07";
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
@@ -141,8 +141,8 @@ static void request_and_reply_pass(void **state)
 
 static void error_of_the_agent_is_returned_with_its_reason(void **state)
 {
-	/* {"v":1,"ok":false,"error":-61,"why":"gone"} */
-	static const char gone[] = "\0\0\0\x19\x84\xa1v\x01\xa2ok\xc2"
+	/* {"v":2,"ok":false,"error":-61,"why":"gone"} */
+	static const char gone[] = "\0\0\0\x19\x84\xa1v\x02\xa2ok\xc2"
 				   "\xa5"
 				   "error\xd0\xc3\xa3why\xa4gone";
 	struct fixture *fixture = *state;
@@ -253,13 +253,13 @@ static void file_is_complete_or_an_error(void **state)
 		{ WHOLE(DATA("ab") DATA("cd") END("\5")), 100, -EBADMSG, true },
 		{ WHOLE(DATA("ab")), 100, -ETIMEDOUT, false },
 		{ WHOLE(DATA("ab") DATA("cd") END("\4")), 3, -EMSGSIZE, false },
-		/* {"x":1}, then {"v":1,"ok":true} where data belongs */
+		/* {"x":1}, then {"v":2,"ok":true} where data belongs */
 		{ WHOLE(DATA("ab") "\0\0\0\4\x81\xa1x\1"), 100, -EBADMSG,
 		  true },
-		{ WHOLE(DATA("ab") "\0\0\0\x08\x82\xa1v\1\xa2ok\xc3"), 100,
+		{ WHOLE(DATA("ab") "\0\0\0\x08\x82\xa1v\2\xa2ok\xc3"), 100,
 		  -EBADMSG, true },
-		/* {"v":1,"ok":false,"error":-12,"why":"x"} */
-		{ WHOLE(DATA("ab") "\0\0\0\x15\x84\xa1v\1\xa2ok\xc2\xa5"
+		/* {"v":2,"ok":false,"error":-12,"why":"x"} */
+		{ WHOLE(DATA("ab") "\0\0\0\x15\x84\xa1v\2\xa2ok\xc2\xa5"
 				   "error\xf4\xa3why\xa1x"),
 		  100, -ENOMEM, true },
 	};

@@ -237,14 +237,14 @@ static void other_version_names_the_older_side(void **state)
 		assert_int_equal(check(FGT_PROTOCOL_VERSION + 1, is_ok, -71,
 				       "gone", &why),
 				 -EPROTONOSUPPORT);
-		assert_non_null(strstr(why.text, "the agent uses protocol 2, "
-						 "this program 1"));
+		assert_non_null(strstr(why.text, "the agent uses protocol 3, "
+						 "this program 2"));
 		assert_non_null(strstr(why.text, "this program is older"));
 		assert_int_equal(check(FGT_PROTOCOL_VERSION - 1, is_ok, -71,
 				       "gone", &why),
 				 -EPROTONOSUPPORT);
-		assert_non_null(strstr(why.text, "the agent uses protocol 0, "
-						 "this program 1"));
+		assert_non_null(strstr(why.text, "the agent uses protocol 1, "
+						 "this program 2"));
 		assert_non_null(
 			strstr(why.text, "the agent is older; restart"));
 	}
