@@ -85,21 +85,20 @@ static int open_process(struct fgt_sampled *sampled, int32_t pid,
 
 static int open_polling(struct fgt_sampled *sampled)
 {
+	struct fgt_look *look = &sampled->look;
 	int rc = -ENOTSUP;
 
-	sampled->polling = &fgt_who_ran_clock;
-	if (sampled->look.is_embedded)
-		rc = sampled->polling->open(&sampled->look.process,
-					    &sampled->look.threads, NULL,
-					    &sampled->polling_state);
+	look->who_ran = &fgt_who_ran_clock;
+	if (look->is_embedded)
+		rc = look->who_ran->open(&look->process, &look->threads, NULL,
+					 &look->who_ran_state);
 	if (rc < 0) {
-		sampled->polling = &fgt_who_ran_schedstat;
-		rc = sampled->polling->open(&sampled->look.process,
-					    &sampled->look.threads, NULL,
-					    &sampled->polling_state);
+		look->who_ran = &fgt_who_ran_schedstat;
+		rc = look->who_ran->open(&look->process, &look->threads, NULL,
+					 &look->who_ran_state);
 	}
-	sampled->look.who_ran = sampled->polling;
-	sampled->look.who_ran_state = sampled->polling_state;
+	sampled->polling = look->who_ran;
+	sampled->polling_state = look->who_ran_state;
 	return rc;
 }
 
@@ -176,7 +175,6 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 	status->pid = pid;
 	status->start_time = sampled->look.process.start_time;
 	status->is_alive = true;
-	status->exit_signal_or_minus_one = -1;
 	status->who_ran = sampled->look.who_ran->name;
 	status->running = "none";
 	rc = fgt_target_new(sampled->ring, status, &sampled->target);

@@ -23,26 +23,22 @@ static unsigned int clamp_hz(unsigned int hz)
 	return hz > HZ_MAX ? HZ_MAX : hz;
 }
 
-static int init_locks(struct fgt_sampler *sampler)
+static void init_locks(struct fgt_sampler *sampler)
 {
 	pthread_condattr_t attributes;
-	int rc = pthread_mutex_init(&sampler->mutex, NULL);
 
-	if (rc)
-		return -rc;
+	pthread_mutex_init(&sampler->mutex, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	rc = pthread_cond_init(&sampler->changed, &attributes);
+	pthread_cond_init(&sampler->changed, &attributes);
 	pthread_condattr_destroy(&attributes);
-	if (rc)
-		pthread_mutex_destroy(&sampler->mutex);
-	return -rc;
 }
 
 int fgt_sampler_new(const struct fgt_sampler_options *options,
 		    struct fgt_image_cache *cache,
 		    struct fgt_sampler **ret_sampler)
 {
+	FGT_AUTO(fgt_sampler_free)
 	struct fgt_sampler *sampler = calloc(1, sizeof(*sampler));
 	int rc;
 
@@ -54,17 +50,11 @@ int fgt_sampler_new(const struct fgt_sampler_options *options,
 	sampler->stride = 1;
 	sampler->running = &fgt_running_none;
 	sampler->timer_fd = sampler->last_pid_fd = -1;
-	rc = init_locks(sampler);
-	if (rc < 0) {
-		free(sampler);
-		return rc;
-	}
+	init_locks(sampler);
 	rc = fgt_sampling_open(sampler);
-	if (rc < 0) {
-		fgt_sampler_free(sampler);
+	if (rc < 0)
 		return rc;
-	}
-	*ret_sampler = sampler;
+	*ret_sampler = FGT_TAKE(sampler);
 	return 0;
 }
 

@@ -80,10 +80,8 @@ struct fgt_capabilities {
 	bool has_perf_cpu; /* per-CPU perf events */
 	bool has_perf_thread; /* perf events on own threads */
 	bool has_ptrace;
-	char bpf_why[240];
-	char perf_cpu_why[240]; /* "" if it has it, else cause + remedy */
-	char perf_thread_why[240];
-	char ptrace_why[240];
+	/* "" if it has it, else cause and remedy. */
+	struct fgt_why bpf_why, perf_cpu_why, perf_thread_why, ptrace_why;
 };
 void fgt_sampler_get_capabilities(const struct fgt_sampler *sampler,
 				  struct fgt_capabilities *ret_capabilities);

@@ -41,22 +41,6 @@ static void close_sources(struct fgt_sampler *sampler)
 	sampler->is_armed = false;
 }
 
-static void copy_why(char *text, size_t size, const struct fgt_why *why)
-{
-	snprintf(text, size, "%.*s", (int)size - 1, why->text);
-}
-
-static void describe_limits(struct fgt_sampler *sampler,
-			    const struct fgt_capabilities *may)
-{
-	const char *text = "";
-
-	if (!may->has_perf_cpu)
-		text = may->has_perf_thread ? may->perf_cpu_why
-					    : may->perf_thread_why;
-	snprintf(sampler->limitation, sizeof(sampler->limitation), "%s", text);
-}
-
 /* Perf's events of all CPUs, and what the kernel reports with them. */
 static bool has_cpu_events(const struct fgt_sampler *sampler)
 {
@@ -68,29 +52,22 @@ static void open_switches(struct fgt_sampler *sampler,
 			  struct fgt_capabilities *may)
 {
 	const struct fgt_switch_provider *provider = sampler->options.switches;
-	struct fgt_why why = { "" };
+	struct fgt_why *why = &may->bpf_why;
 
-	if (!has_cpu_events(sampler)) {
-		fgt_why_set(&why, -EPERM,
+	if (!has_cpu_events(sampler))
+		fgt_why_set(why, -EPERM,
 			    "BPF needs CAP_BPF and CAP_PERFMON, and perf "
 			    "events beside it: %s",
-			    may->perf_cpu_why);
-		copy_why(may->bpf_why, sizeof(may->bpf_why), &why);
-		return;
-	}
-	if (sampler->options.provider == FGT_PROVIDER_SCHEDSTAT) {
-		copy_why(may->bpf_why, sizeof(may->bpf_why),
-			 &(struct fgt_why){ "not wanted: sampling.who_ran is "
-					    "\"schedstat\"" });
-		return;
-	}
-	if (provider)
-		may->has_bpf = provider->open(&sampler->switches, &why) == 0;
+			    may->perf_cpu_why.text);
+	else if (sampler->options.provider == FGT_PROVIDER_SCHEDSTAT)
+		fgt_why_set(why, -ENOSYS,
+			    "not wanted: sampling.who_ran is \"schedstat\"");
+	else if (provider)
+		may->has_bpf = provider->open(&sampler->switches, why) == 0;
 	else
-		fgt_why_set(&why, -ENOSYS,
+		fgt_why_set(why, -ENOSYS,
 			    "built without BPF: clang, bpftool or libbpf was "
 			    "missing");
-	copy_why(may->bpf_why, sizeof(may->bpf_why), &why);
 }
 
 static int open_running(struct fgt_sampler *sampler,
@@ -102,16 +79,6 @@ static int open_running(struct fgt_sampler *sampler,
 	if (rc == 0)
 		sampler->running = running;
 	return rc;
-}
-
-/* In a process that records itself: nothing that needs a privilege. */
-static void open_embedded(struct fgt_sampler *sampler)
-{
-	struct fgt_why why = { "" };
-
-	if (sampler->options.running)
-		(void)open_running(sampler, sampler->options.running, &why);
-	copy_why(sampler->limitation, sizeof(sampler->limitation), &why);
 }
 
 /* Events that open but cannot be switched on are none. */
@@ -132,26 +99,24 @@ static int open_perf_cpu(struct fgt_sampler *sampler, struct fgt_why *why)
 static void open_sources(struct fgt_sampler *sampler)
 {
 	struct fgt_capabilities may = { .has_perf_cpu = false };
-	struct fgt_why why = { "" };
 
+	/* In a process that records itself: nothing that needs a privilege. */
 	if (sampler->options.is_embedded) {
-		open_embedded(sampler);
+		if (sampler->options.running)
+			(void)open_running(sampler, sampler->options.running,
+					   &sampler->limitation);
 		return;
 	}
-	may.has_perf_cpu = open_perf_cpu(sampler, &why) == 0;
-	copy_why(may.perf_cpu_why, sizeof(may.perf_cpu_why), &why);
+	may.has_perf_cpu = open_perf_cpu(sampler, &may.perf_cpu_why) == 0;
 	open_switches(sampler, &may);
-	why.text[0] = '\0';
-	may.has_perf_thread =
-		may.has_perf_cpu ||
-		open_running(sampler, &fgt_running_perf_thread, &why) == 0;
-	copy_why(may.perf_thread_why, sizeof(may.perf_thread_why), &why);
-	why.text[0] = '\0';
-	may.has_ptrace = fgt_ptrace_check(&why) == 0;
-	copy_why(may.ptrace_why, sizeof(may.ptrace_why), &why);
+	may.has_perf_thread = may.has_perf_cpu ||
+			      open_running(sampler, &fgt_running_perf_thread,
+					   &may.perf_thread_why) == 0;
+	may.has_ptrace = fgt_ptrace_check(&may.ptrace_why) == 0;
 	if (may.has_ptrace && !may.has_perf_thread)
 		(void)open_running(sampler, &fgt_running_ptrace, NULL);
-	describe_limits(sampler, &may);
+	sampler->limitation = may.has_perf_thread ? may.perf_cpu_why
+						  : may.perf_thread_why;
 	pthread_mutex_lock(&sampler->mutex);
 	sampler->capabilities = may;
 	pthread_mutex_unlock(&sampler->mutex);

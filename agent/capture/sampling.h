@@ -44,9 +44,9 @@ struct fgt_sampler {
 	bool is_armed;
 	uint32_t stride; /* periods between two expirations of the timer */
 	uint32_t periods_since_adapt;
-	char limitation[240]; /* of the sources that are open now */
+	struct fgt_why limitation; /* of the sources that are open now */
 	const char *signal_limit; /* what of it the source reported, or NULL */
-	bool is_limit_told; /* of an embedded one */
+	bool is_limit_logged; /* of an embedded one */
 	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
 	struct fgt_frame *frames; /* as many as a stack may have */
 	/* A copy of targets, stable during a tick. */

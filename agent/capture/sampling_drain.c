@@ -100,22 +100,21 @@ void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
 		limit = sampler->running->limit(sampler->running_state, threads,
 						now_ns);
 	if (!limit && sampler->signal_limit) {
-		sampler->limitation[0] = '\0'; /* it is over */
+		sampler->limitation.text[0] = '\0'; /* it is over */
 		sampler->signal_limit = NULL;
 	}
 	/* What all threads lack comes after what some do. */
 	if (limit && limit != sampler->signal_limit &&
-	    (sampler->signal_limit || !sampler->limitation[0])) {
-		snprintf(sampler->limitation, sizeof(sampler->limitation), "%s",
-			 limit);
+	    (sampler->signal_limit || !sampler->limitation.text[0])) {
+		fgt_why_set(&sampler->limitation, 0, "%s", limit);
 		sampler->signal_limit = limit;
-		sampler->is_limit_told = false;
+		sampler->is_limit_logged = false;
 	}
 	/* Also what was known when it began. */
-	if (!sampler->limitation[0] || sampler->is_limit_told)
+	if (!sampler->limitation.text[0] || sampler->is_limit_logged)
 		return;
-	sampler->is_limit_told = true;
+	sampler->is_limit_logged = true;
 	if (sampler->options.explain)
 		sampler->options.explain(sampler->options.context, getpid(),
-					 sampler->limitation);
+					 sampler->limitation.text);
 }

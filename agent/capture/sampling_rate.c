@@ -181,7 +181,7 @@ void fgt_sampling_decide_rate(struct fgt_sampler *sampler,
 	bool was_lowered = rate->periods > 1;
 
 	charge(sampled, fgt_sampling_take_cpu(sampler), 0);
-	(void)fgt_rate_decide(rate, tick->mono_ns, sampler->max_cpu_percent);
+	fgt_rate_decide(rate, tick->mono_ns, sampler->max_cpu_percent);
 	describe(sampled, tick, sampler->max_cpu_percent);
 	log_change(sampled, tick, was_lowered);
 }

@@ -12,7 +12,6 @@
 
 #include "ringbuf/base/clock.h"
 
-#define SECOND_NS	1000000000u
 #define INTERVAL_MAX_NS 200000000u
 /* Perf's events fire, the timer does so much later. */
 #define AFTER_PERF_NS 100000u
@@ -38,18 +37,12 @@ int fgt_sampling_open_timer(struct fgt_sampler *sampler)
 	return sampler->timer_fd < 0 ? -errno : 0;
 }
 
-static struct timespec to_timespec(uint64_t ns)
-{
-	return (struct timespec){ .tv_sec = (time_t)(ns / SECOND_NS),
-				  .tv_nsec = (long)(ns % SECOND_NS) };
-}
-
 static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns,
 		      uint64_t interval_ns)
 {
 	struct itimerspec timer = {
-		.it_value = to_timespec(first_ns),
-		.it_interval = to_timespec(interval_ns),
+		.it_value = fgt_timespec_of(first_ns),
+		.it_interval = fgt_timespec_of(interval_ns),
 	};
 
 	if (sampler->timer_fd >= 0)
@@ -60,7 +53,7 @@ static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns,
 /* Without a descriptor, whose number the program might take for its own. */
 static void sleep_until(uint64_t due_ns)
 {
-	const struct timespec due = to_timespec(due_ns);
+	const struct timespec due = fgt_timespec_of(due_ns);
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) ==
 	       EINTR)

@@ -16,7 +16,6 @@ struct fgt_target_status {
 	uint32_t uid; /* of the process at attach, re-read on exec */
 	uint64_t start_time;
 	bool is_alive; /* false: ended; the ring is still there */
-	int exit_signal_or_minus_one; /* not known from outside: -1 */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
 	uint32_t threads; /* alive now */
 	double effective_hz;

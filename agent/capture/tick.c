@@ -277,8 +277,8 @@ static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	/* What a process may not read of itself stays in force. */
 	if (sampled->look.is_readable &&
 	    !(sampled->look.is_embedded && sampled->is_explained))
-		snprintf(status->limitation, sizeof(status->limitation), "%s",
-			 limitation);
+		snprintf(status->limitation, sizeof(status->limitation), "%.*s",
+			 (int)sizeof(status->limitation) - 1, limitation);
 	if (sampled->look.threads.is_full)
 		fgt_sampled_explain(sampled,
 				    "more threads than there is room for: some "
@@ -309,7 +309,7 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		return;
 	sampled->has_run = false;
 	sampled->look.is_traced =
-		fgt_access_tracer(sampled->look.process.proc_fd, "status") != 0;
+		fgt_access_tracer(sampled->look.process.proc_fd) != 0;
 	if (!tick->has_cpu_events)
 		reread_names(sampled);
 	if (fgt_stacks_is_due(&sampled->look.stacks, tick->mono_ns,
@@ -418,7 +418,7 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 	look_where_maps_lacked(sampled, tick);
 	look_at_active(sampled, tick);
 	end_tick(threads);
-	do_chores(sampled, tick, sampler->limitation);
+	do_chores(sampled, tick, sampler->limitation.text);
 	commit(sampled);
 	return true;
 }

@@ -36,15 +36,16 @@ static void add_capabilities(struct fgt_builder *builder,
 
 	fgt_sampler_get_capabilities(sampler, &capabilities);
 	fgt_builder_bool(builder, "has_bpf", capabilities.has_bpf);
-	fgt_builder_string(builder, "bpf_why", capabilities.bpf_why);
+	fgt_builder_string(builder, "bpf_why", capabilities.bpf_why.text);
 	fgt_builder_bool(builder, "has_perf_cpu", capabilities.has_perf_cpu);
-	fgt_builder_string(builder, "perf_cpu_why", capabilities.perf_cpu_why);
+	fgt_builder_string(builder, "perf_cpu_why",
+			   capabilities.perf_cpu_why.text);
 	fgt_builder_bool(builder, "has_perf_thread",
 			 capabilities.has_perf_thread);
 	fgt_builder_string(builder, "perf_thread_why",
-			   capabilities.perf_thread_why);
+			   capabilities.perf_thread_why.text);
 	fgt_builder_bool(builder, "has_ptrace", capabilities.has_ptrace);
-	fgt_builder_string(builder, "ptrace_why", capabilities.ptrace_why);
+	fgt_builder_string(builder, "ptrace_why", capabilities.ptrace_why.text);
 }
 
 static void add_slices(struct fgt_builder *builder, struct fgt_slices *slices)
@@ -165,10 +166,11 @@ void fgt_daemon_status_log(const struct fgt_daemon_status *status)
 		bool is_permitted;
 		const char *why;
 	} rows[] = {
-		{ "bpf", has.has_bpf, has.bpf_why },
-		{ "perf_cpu", has.has_perf_cpu, has.perf_cpu_why },
-		{ "perf_thread", has.has_perf_thread, has.perf_thread_why },
-		{ "ptrace", has.has_ptrace, has.ptrace_why },
+		{ "bpf", has.has_bpf, has.bpf_why.text },
+		{ "perf_cpu", has.has_perf_cpu, has.perf_cpu_why.text },
+		{ "perf_thread", has.has_perf_thread,
+		  has.perf_thread_why.text },
+		{ "ptrace", has.has_ptrace, has.ptrace_why.text },
 	};
 	for (size_t i = 0; i < 4; i++)
 		log_capability(config, rows[i].event, rows[i].is_permitted,

@@ -35,7 +35,6 @@ struct candidate {
 struct slot_search {
 	struct fgt_walk *walk;
 	const struct fgt_regs *regs;
-	uint64_t asked_pc; /* where the frame pointer was asked for */
 	uint64_t start, end; /* that function; [0, 0) without a rule */
 	uint64_t predicted; /* slot, 0 if unknown */
 	struct candidate candidates[CANDIDATES_MAX];
@@ -186,7 +185,6 @@ enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 					  const struct fgt_regs *regs)
 {
 	struct slot_search search = { .walk = walk, .regs = regs };
-
 	uint64_t word;
 
 	describe_function(&search);

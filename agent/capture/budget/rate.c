@@ -105,41 +105,39 @@ static const struct fgt_expense *modest(const struct fgt_rate *rate)
 		       : &rate->episode;
 }
 
-static bool lower(struct fgt_rate *rate, double limit_percent)
+static void lower(struct fgt_rate *rate, double limit_percent)
 {
 	const struct fgt_expense *expense = modest(rate);
 	uint32_t periods = rate->periods;
 
 	if (cost_now(rate, expense) <= limit_percent)
-		return false;
+		return;
 	rate->is_exceeded = periods == rate->periods_max;
 	if (rate->is_exceeded)
-		return false;
+		return;
 	do
 		periods *= 2;
 	while (periods < rate->periods_max &&
 	       cost_at(rate, expense, periods) > limit_percent);
 	learn(rate);
 	set_periods(rate, periods);
-	return true;
 }
 
-static bool raise_to(struct fgt_rate *rate, uint32_t periods, bool is_trial)
+static void raise_to(struct fgt_rate *rate, uint32_t periods, bool is_trial)
 {
 	rate->has_raised = true;
 	rate->was_trial = is_trial;
 	rate->since_raise_ns = 0;
 	set_periods(rate, periods);
-	return true;
 }
 
-static bool consider_raise(struct fgt_rate *rate, double limit_percent)
+static void consider_raise(struct fgt_rate *rate, double limit_percent)
 {
 	uint64_t elapsed_ns = rate->span.elapsed_ns;
 	uint32_t fits = rate->periods;
 
 	if (rate->periods == 1)
-		return false;
+		return;
 	while (fits > 1 && cost_at(rate, &rate->span, fits / 2) <=
 				   limit_percent * RAISE_SHARE)
 		fits /= 2;
@@ -147,25 +145,15 @@ static bool consider_raise(struct fgt_rate *rate, double limit_percent)
 		rate->calm_ns = 0;
 		rate->calm_periods = 0;
 		rate->still_ns += elapsed_ns;
-		if (rate->still_ns < rate->trial_wait_ns)
-			return false;
-		return raise_to(rate, rate->periods / 2, true);
+		if (rate->still_ns >= rate->trial_wait_ns)
+			raise_to(rate, rate->periods / 2, true);
+		return;
 	}
 	if (fits > rate->calm_periods)
 		rate->calm_periods = fits;
 	rate->calm_ns += elapsed_ns;
-	if (rate->calm_ns < rate->wait_ns)
-		return false;
-	return raise_to(rate, rate->calm_periods, false);
-}
-
-static bool set_free(struct fgt_rate *rate)
-{
-	rate->is_exceeded = false;
-	if (rate->periods == 1)
-		return false;
-	set_periods(rate, 1);
-	return true;
+	if (rate->calm_ns >= rate->wait_ns)
+		raise_to(rate, rate->calm_periods, false);
 }
 
 /* How long it has been too much: a quiet time counts for half as much. */
@@ -189,21 +177,27 @@ static void note_over(struct fgt_rate *rate, bool is_over)
 	episode->elapsed_ns += span->elapsed_ns;
 }
 
-static bool decide(struct fgt_rate *rate, double limit_percent)
+static void decide(struct fgt_rate *rate, double limit_percent)
 {
 	bool is_over = cost_now(rate, &rate->span) > limit_percent;
 
-	if (limit_percent <= 0)
-		return set_free(rate);
+	if (limit_percent <= 0) {
+		rate->is_exceeded = false;
+		if (rate->periods > 1)
+			set_periods(rate, 1);
+		return;
+	}
 	rate->since_raise_ns += rate->span.elapsed_ns;
 	note_over(rate, is_over);
 	if (!is_over) {
 		rate->is_exceeded = false;
-		return consider_raise(rate, limit_percent);
+		consider_raise(rate, limit_percent);
+		return;
 	}
 	rate->calm_ns = rate->still_ns = 0;
 	rate->calm_periods = 0;
-	return rate->over_ns >= OVER_NS && lower(rate, limit_percent);
+	if (rate->over_ns >= OVER_NS)
+		lower(rate, limit_percent);
 }
 
 static void show_cost(struct fgt_rate *rate)
@@ -217,22 +211,19 @@ static void show_cost(struct fgt_rate *rate)
 	rate->cost_percent += (cost - rate->cost_percent) * share;
 }
 
-bool fgt_rate_decide(struct fgt_rate *rate, uint64_t now_ns,
+void fgt_rate_decide(struct fgt_rate *rate, uint64_t now_ns,
 		     double limit_percent)
 {
-	bool has_changed = false;
-
 	rate->span.elapsed_ns = now_ns - rate->begun_ns;
 	if (rate->has_begun && rate->span.elapsed_ns < SPAN_NS)
-		return false;
+		return;
 	if (rate->has_begun) {
 		show_cost(rate);
-		has_changed = decide(rate, limit_percent);
+		decide(rate, limit_percent);
 	}
 	rate->has_begun = true;
 	rate->begun_ns = now_ns;
 	rate->span = (struct fgt_expense){ 0 };
-	return has_changed;
 }
 
 /*

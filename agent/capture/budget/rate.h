@@ -52,11 +52,8 @@ void fgt_rate_init(struct fgt_rate *rate, uint64_t period_ns);
 void fgt_rate_charge(struct fgt_rate *rate, uint64_t ticks_ns,
 		     uint64_t fixed_ns);
 
-/*
- * After a tick at now_ns: shall the rate change? limit_percent of one core; 0
- * for none. True if periods is another one now.
- */
-bool fgt_rate_decide(struct fgt_rate *rate, uint64_t now_ns,
+/* After a tick at now_ns: sets periods. limit_percent of one core; 0: none. */
+void fgt_rate_decide(struct fgt_rate *rate, uint64_t now_ns,
 		     double limit_percent);
 
 /*

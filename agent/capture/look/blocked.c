@@ -83,7 +83,7 @@ int fgt_blocked_look(struct fgt_thread_table *threads,
 	return rc;
 }
 
-/* For the source that signals threads of its own process. */
+/* For the source that signals threads of this process. */
 static void note_call(int32_t call, struct fgt_thread *thread)
 {
 	if (call == SYS_rt_sigtimedwait)

@@ -66,10 +66,11 @@ bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
 
 /*
- * Found blocked, before fgt_look_thread_settle(): a sample that came since the
- * last tick, without events of every CPU, stands for an earlier tick that has
- * none of its own, which is added to the verdict; if there is none, an event's
- * stands for a later tick, and so does a signal's of a run that no tick saw.
+ * Found blocked, before fgt_look_thread_settle(), with a sample that came since
+ * the last tick, without events of every CPU. It stands for an earlier tick that
+ * has no sample yet, and is added to the verdict. If there is none, an event's
+ * sample stands for a later tick, and so does a signal's of a run that no tick
+ * saw.
  */
 void fgt_look_late_sample(const struct fgt_look *target,
 			  const struct fgt_tick *tick,

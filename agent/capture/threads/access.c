@@ -22,52 +22,51 @@
 
 #define YAMA_FILE "/proc/sys/kernel/yama/ptrace_scope"
 
-/* The value behind "\nKey:" in a status text, NULL if it has none. */
-static const char *status_value(const char *status, const char *key)
+/*
+ * The number behind "\nKEY:\t" in a status file. The kernel escapes newlines in
+ * Name: so this matches one line. -EBADMSG there is none, errno of open and read.
+ */
+static int read_status(int dir_fd, const char *path, const char *key, int base,
+		       uint64_t *ret_number)
 {
-	const char *at = strstr(status, key);
+	char status[4096];
+	const char *found;
+	int len = fgt_procfs_read(dir_fd, path, status, sizeof(status));
 
-	return at ? at + strlen(key) : NULL;
+	if (len < 0)
+		return len;
+	found = strstr(status, key);
+	if (!found)
+		return -EBADMSG;
+	*ret_number = strtoull(found + strlen(key), NULL, base);
+	return 0;
 }
 
 int fgt_access_uid(int proc_fd, uint32_t *ret_uid)
 {
-	char status[4096];
-	const char *value;
-	int len = fgt_procfs_read(proc_fd, "status", status, sizeof(status));
+	uint64_t uid;
+	int rc = read_status(proc_fd, "status", "\nUid:\t", 10, &uid);
 
-	if (len < 0)
-		return len;
-	/* The kernel escapes newlines in Name: so this matches one line. */
-	value = status_value(status, "\nUid:\t");
-	if (!value)
-		return -EBADMSG;
-	*ret_uid = (uint32_t)strtoul(value, NULL, 10);
-	return 0;
+	if (rc == 0)
+		*ret_uid = (uint32_t)uid;
+	return rc;
 }
 
-int32_t fgt_access_tracer(int dir_fd, const char *status_path)
+int32_t fgt_access_tracer(int proc_fd)
 {
-	char status[4096];
-	const char *value;
+	uint64_t tracer = 0;
 
-	if (fgt_procfs_read(dir_fd, status_path, status, sizeof(status)) < 0)
-		return 0;
-	value = status_value(status, "\nTracerPid:\t");
-	return value ? (int32_t)strtol(value, NULL, 10) : 0;
+	(void)read_status(proc_fd, "status", "\nTracerPid:\t", 10, &tracer);
+	return (int32_t)tracer;
 }
 
 bool fgt_access_has_capability(unsigned int capability)
 {
-	char status[4096];
-	const char *value;
+	uint64_t effective = 0;
 
-	if (fgt_procfs_read(AT_FDCWD, "/proc/thread-self/status", status,
-			    sizeof(status)) < 0)
-		return false;
-	value = status_value(status, "\nCapEff:\t");
-	return value && capability < 64 &&
-	       (strtoull(value, NULL, 16) >> capability) & 1;
+	(void)read_status(AT_FDCWD, "/proc/thread-self/status", "\nCapEff:\t",
+			  16, &effective);
+	return effective >> capability & 1;
 }
 
 static int read_one_byte(int32_t pid, uint64_t address)

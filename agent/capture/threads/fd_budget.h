@@ -44,7 +44,7 @@ void fgt_fd_budget_claim(struct fgt_fd_budget *budget);
 /* In the child of a fork of such a process: closes what was kept. AS-Safe */
 void fgt_fd_budget_forked(const struct fgt_fd_budget *budget);
 
-/* fd if it may be kept (or is negative), else closes it and returns -1. */
+/* May one more be kept? Then it counts until fgt_fd_budget_close(). */
 bool fgt_fd_budget_take(struct fgt_fd_budget *budget);
 /* Closes a descriptor that was kept and leaves -1. */
 void fgt_fd_budget_close(struct fgt_fd_budget *budget, int *fd);

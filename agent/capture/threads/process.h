@@ -104,7 +104,7 @@ int fgt_access_uid(int proc_fd, uint32_t *ret_uid);
 /* Is one of the capability numbers (linux/capability.h) effective here? */
 bool fgt_access_has_capability(unsigned int capability);
 
-/* Pid of the tracer of a thread or process, 0 if there is none. dir_fd: /proc/PID. */
-int32_t fgt_access_tracer(int dir_fd, const char *status_path);
+/* Pid of the tracer of a process, 0 if there is none. */
+int32_t fgt_access_tracer(int proc_fd);
 
 #endif

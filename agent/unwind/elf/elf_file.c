@@ -89,7 +89,6 @@ static void take_load(struct fgt_elf *elf, const Elf64_Phdr *segment)
 	load->address = segment->p_vaddr;
 	load->offset = segment->p_offset;
 	load->file_size = segment->p_filesz;
-	load->memory_size = segment->p_memsz;
 	load->is_executable = segment->p_flags & PF_X;
 	load->is_writable = segment->p_flags & PF_W;
 }

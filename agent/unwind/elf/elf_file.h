@@ -23,7 +23,7 @@ struct fgt_elf_source {
 };
 
 struct fgt_elf_load {
-	uint64_t address, offset, file_size, memory_size;
+	uint64_t address, offset, file_size;
 	bool is_executable, is_writable;
 };
 

@@ -73,7 +73,7 @@ static void what_is_due_stays_bounded(void **state)
 	assert_in_range(shown, 16, 20);
 }
 
-static void cpu_time_that_no_sample_showed_is_told_apart(void **state)
+static void hidden_cpu_time_counts_only_without_samples(void **state)
 {
 	struct fgt_account account = { 0 };
 	struct fgt_cpu_use now = { 0 };
@@ -131,7 +131,7 @@ int main(void)
 		cmocka_unit_test(ticks_are_shown_as_far_as_cpu_time_pays),
 		cmocka_unit_test(what_chance_does_not_explain_is_overdue),
 		cmocka_unit_test(what_is_due_stays_bounded),
-		cmocka_unit_test(cpu_time_that_no_sample_showed_is_told_apart),
+		cmocka_unit_test(hidden_cpu_time_counts_only_without_samples),
 		cmocka_unit_test(what_was_used_before_the_start_is_not_due),
 		cmocka_unit_test(counters_that_jump_do_no_harm),
 	};

@@ -233,7 +233,7 @@ static int search_visit(void *context, const struct fgt_process_info *info,
 	return 7;
 }
 
-static void every_process_is_visited_until_told_to_stop(void **state)
+static void visit_ends_at_the_first_return_that_is_not_zero(void **state)
 {
 	struct search search = { .wanted = start_child() };
 	struct search none = { .wanted = -1 };
@@ -308,7 +308,8 @@ int main(void)
 		cmocka_unit_test(a_thread_number_is_refused_with_a_remedy),
 		cmocka_unit_test(numbers_that_are_no_process_are_refused),
 		cmocka_unit_test(own_information_is_complete),
-		cmocka_unit_test(every_process_is_visited_until_told_to_stop),
+		cmocka_unit_test(
+			visit_ends_at_the_first_return_that_is_not_zero),
 		cmocka_unit_test(a_process_that_is_not_dumpable_is_explained),
 		cmocka_unit_test(another_users_process_is_explained),
 	};

@@ -47,8 +47,9 @@ static void live(struct world *world, uint64_t duration_ns)
 		world->now_ns += (uint64_t)PERIOD * periods;
 		world->spent_ns += ticks_ns + fixed_ns;
 		fgt_rate_charge(&world->rate, ticks_ns, fixed_ns);
-		world->changes += fgt_rate_decide(&world->rate, world->now_ns,
-						  world->limit_percent);
+		fgt_rate_decide(&world->rate, world->now_ns,
+				world->limit_percent);
+		world->changes += world->rate.periods != periods;
 	}
 }
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void busy_and_blocked_threads_are_told_apart(void **state)
+static void busy_and_blocked_threads_have_different_states(void **state)
 {
 	struct fixture *fixture = *state;
 	struct fgt_ring_slice *slice;
@@ -144,7 +144,7 @@ static void blocking_calls_last_as_long_as_asked(void **state)
 static int run_group(const char *user)
 {
 	const struct CMUnitTest tests[] = {
-		LIVE(busy_and_blocked_threads_are_told_apart),
+		LIVE(busy_and_blocked_threads_have_different_states),
 		LIVE(what_a_handler_on_another_stack_interrupted_is_seen),
 		LIVE(threads_that_never_used_a_cpu_are_seen),
 		LIVE(short_lived_threads_leave_the_table),

@@ -358,7 +358,7 @@ static void count_call(int number)
 	theirs++;
 }
 
-static void a_signal_taken_back_is_told_once(void **state)
+static void signal_that_is_taken_back_is_logged_once(void **state)
 {
 	struct sigaction action = { .sa_handler = count_call }, after;
 	struct fixture fixture = { 0 };
@@ -452,7 +452,7 @@ int main(void)
 		cmocka_unit_test(threads_of_this_process_are_seen),
 		cmocka_unit_test(what_was_not_sampled_is_marked),
 		cmocka_unit_test(no_wait_ends_early_at_full_rate),
-		cmocka_unit_test(a_signal_taken_back_is_told_once),
+		cmocka_unit_test(signal_that_is_taken_back_is_logged_once),
 		cmocka_unit_test(nothing_is_left_after_the_end),
 		cmocka_unit_test(a_child_of_fork_is_as_it_was),
 	};

@@ -22,7 +22,7 @@
 #define MODEL_STEPS   200000
 #define BYTES_A_PIECE 56u
 
-static void nobody_moves_and_everybody_is_found(void **state)
+static void threads_stay_in_place_and_are_found_as_others_come(void **state)
 {
 	struct fgt_thread **added =
 		calloc(FGT_THREADS_MAX, sizeof(struct fgt_thread *));
@@ -123,7 +123,7 @@ static void check(const struct model *model)
 	}
 }
 
-static void whoever_comes_and_goes_the_others_stay_as_they_are(void **state)
+static void threads_stay_as_they_are_as_others_come_and_go(void **state)
 {
 	static struct model model;
 	uint32_t random = 1;
@@ -263,9 +263,10 @@ static void without_memory_no_thread_is_added_or_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_moves_and_everybody_is_found),
 		cmocka_unit_test(
-			whoever_comes_and_goes_the_others_stay_as_they_are),
+			threads_stay_in_place_and_are_found_as_others_come),
+		cmocka_unit_test(
+			threads_stay_as_they_are_as_others_come_and_go),
 		cmocka_unit_test(
 			a_number_is_that_of_the_newest_also_after_growth),
 		cmocka_unit_test(thousands_take_little_memory_and_give_it_back),

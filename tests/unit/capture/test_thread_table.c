@@ -159,7 +159,7 @@ static void an_account_outlives_idle_times(void **state)
 }
 
 /* What the ring gets, and what the sampler holds, stays with the same thread. */
-static void threads_come_and_go_and_begin_anew(void **state)
+static void new_thread_has_no_past_as_others_come_and_go(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
 	int task_fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC);
@@ -301,7 +301,7 @@ int main(void)
 		cmocka_unit_test(
 			what_is_known_of_active_threads_moves_with_them),
 		cmocka_unit_test(an_account_outlives_idle_times),
-		cmocka_unit_test(threads_come_and_go_and_begin_anew),
+		cmocka_unit_test(new_thread_has_no_past_as_others_come_and_go),
 		cmocka_unit_test(the_use_of_an_idle_thread_is_known),
 		cmocka_unit_test(
 			a_thread_that_is_gone_already_has_the_name_of_its_process),
