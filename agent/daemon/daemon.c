@@ -16,11 +16,11 @@
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
-#include "agent/daemon/slices/slice_verb.h"
+#include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/daemon/status.h"
 #include "agent/daemon/targets/target_list.h"
-#include "agent/daemon/targets/target_verb.h"
+#include "agent/daemon/targets/targets.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
 

@@ -9,22 +9,19 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "agent/capture/threads/procfs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/targets/target_list.h"
 #include "ringbuf/base/clock.h"
 
 static uint64_t rss_bytes(void)
 {
-	FGT_AUTO(fgt_fd_close)
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	unsigned long size, resident;
+	unsigned long resident;
 	char text[128];
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	if (sscanf(text, "%lu %lu", &size, &resident) != 2)
+	if (fgt_procfs_read(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) <
+		    0 ||
+	    sscanf(text, "%*u %lu", &resident) != 1)
 		return 0;
 	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon is and may do: the verb status, whose keys protocol.h lists,
- * and the first lines of the log.
+ * What the daemon is and may do: the verb status, whose keys
+ * agent/protocol/README.md lists, and the first lines of the log.
  */
 #ifndef FGT_AGENT_DAEMON_STATUS_H
 #define FGT_AGENT_DAEMON_STATUS_H

@@ -13,26 +13,24 @@
 #include <unistd.h>
 
 #include "agent/daemon/delivery/delivery_cut.h"
-#include "agent/daemon/delivery/delivery_endings.h"
 #include "agent/daemon/delivery/delivery_limits.h"
-#include "agent/daemon/delivery/delivery_log.h"
 #include "agent/daemon/loop/jobs.h"
 
 #define SECOND_NS      UINT64_C(1000000000)
 #define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
 #define WAIT_MAX_S     600 /* a longer wait counts as a refusal */
 
-enum job_state {
+enum delivery_state {
 	JOB_WAITS, /* for its time */
 	JOB_IS_CUT, /* on the thread */
 	JOB_READY, /* for a process */
 	JOB_SENDS,
 };
 
-struct job {
+struct delivery_job {
 	struct fgt_deliveries *deliveries;
-	TAILQ_ENTRY(job) link;
-	enum job_state state;
+	TAILQ_ENTRY(delivery_job) link;
+	enum delivery_state state;
 	struct fgt_timer timer; /* its time; while it is sent: its end */
 	struct fgt_job job;
 	struct fgt_watch watch; /* of the child's socket */
@@ -55,7 +53,7 @@ struct fgt_deliveries {
 	struct fgt_loop *loop;
 	struct fgt_jobs *jobs; /* their own thread: cuts */
 	struct fgt_symbolizer *symbolizer;
-	TAILQ_HEAD(, job) all; /* oldest first */
+	TAILQ_HEAD(, delivery_job) all; /* oldest first */
 	struct fgt_delivery_limits limits;
 	struct fgt_delivery_recent accepted;
 	struct fgt_delivery_endings endings;
@@ -65,7 +63,7 @@ struct fgt_deliveries {
 	bool is_ending; /* nothing is started any more */
 };
 
-static void free_job(struct job *job)
+static void free_job(struct delivery_job *job)
 {
 	fgt_target_put(job->cut.target);
 	fgt_fd_close(job->data_fd);
@@ -76,7 +74,7 @@ static void free_job(struct job *job)
 	free(job);
 }
 
-static void remove_job(struct job *job)
+static void remove_job(struct delivery_job *job)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
 
@@ -88,20 +86,22 @@ static void remove_job(struct job *job)
 
 /* ---- Ends -------------------------------------------------------------- */
 
-static void give_up(struct job *job, const char *where, const char *why)
+static void give_up(struct delivery_job *job, const char *where,
+		    const char *why)
 {
 	job->deliveries->counters.failed++;
 	fgt_delivery_log_given_up(&job->about, where, why);
 	remove_job(job);
 }
 
-static void wait_until(struct job *job, uint64_t due_ns)
+static void wait_until(struct delivery_job *job, uint64_t due_ns)
 {
 	job->state = JOB_WAITS;
 	fgt_loop_arm(job->deliveries->loop, &job->timer, due_ns);
 }
 
-static void try_later(struct job *job, const struct fgt_delivery_result *result)
+static void try_later(struct delivery_job *job,
+		      const struct fgt_delivery_result *result)
 {
 	uint64_t seconds = RETRY_S(job->about.tries), due_ns;
 
@@ -122,7 +122,8 @@ static void try_later(struct job *job, const struct fgt_delivery_result *result)
 	wait_until(job, due_ns);
 }
 
-static void settle(struct job *job, const struct fgt_delivery_result *result)
+static void settle(struct delivery_job *job,
+		   const struct fgt_delivery_result *result)
 {
 	if (result->error == -EAGAIN) {
 		try_later(job, result);
@@ -137,9 +138,10 @@ static void settle(struct job *job, const struct fgt_delivery_result *result)
 
 /* ---- The process that uploads ------------------------------------------ */
 
-static void start_ready(struct fgt_deliveries *deliveries);
+static void start_ready(void *context);
 
-static void end_child(struct job *job, const struct fgt_delivery_result *result)
+static void end_child(struct delivery_job *job,
+		      const struct fgt_delivery_result *result)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
 
@@ -151,31 +153,29 @@ static void end_child(struct job *job, const struct fgt_delivery_result *result)
 	start_ready(deliveries);
 }
 
+static void end_failed_child(struct delivery_job *job, int error,
+			     const char *why)
+{
+	struct fgt_delivery_result result = { .error = error };
+
+	strcpy(result.why, why);
+	end_child(job, &result);
+}
+
 static void child_ready(void *context, uint32_t events)
 {
-	struct fgt_delivery_result result = { .error = 0 };
-	struct job *job = context;
+	struct fgt_delivery_result result;
+	struct delivery_job *job = context;
 	int r = fgt_delivery_child_receive(&job->child, &result);
 
 	(void)events;
-	if (r == -EAGAIN)
-		return;
-	if (r < 0) {
-		result.error = r;
-		strcpy(result.why, "the delivering process has died");
-	}
-	end_child(job, &result);
+	if (r == 0)
+		end_child(job, &result);
+	else if (r != -EAGAIN)
+		end_failed_child(job, r, "the delivering process has died");
 }
 
-static void child_expired(struct job *job)
-{
-	struct fgt_delivery_result result = { .error = -ETIMEDOUT };
-
-	strcpy(result.why, "it took too long");
-	end_child(job, &result);
-}
-
-static int start_child(struct job *job)
+static int start_child(struct delivery_job *job)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
 	int r = fgt_delivery_child_start(&job->child, &job->head, job->body,
@@ -204,7 +204,7 @@ take_tally(const struct fgt_deliveries *deliveries,
 	   const struct fgt_delivery_address *address)
 {
 	struct fgt_delivery_tally tally = { .bytes = deliveries->bytes };
-	const struct job *job;
+	const struct delivery_job *job;
 
 	TAILQ_FOREACH(job, &deliveries->all, link)
 	{
@@ -225,7 +225,7 @@ take_tally(const struct fgt_deliveries *deliveries,
 
 /* A slow server, or a process that does not end, holds up only its own user and
  * destination. */
-static bool is_its_turn(const struct job *job)
+static bool is_its_turn(const struct delivery_job *job)
 {
 	const struct fgt_deliveries *deliveries = job->deliveries;
 	struct fgt_delivery_tally tally = take_tally(deliveries, &job->address);
@@ -234,15 +234,16 @@ static bool is_its_turn(const struct job *job)
 	       !fgt_delivery_endings_has(&deliveries->endings, job->head.uid);
 }
 
-static void start_one(struct job *job)
+static void start_one(struct delivery_job *job)
 {
 	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
 						      &job->address);
+	bool is_paused = until_ns > fgt_loop_now();
 
-	if (until_ns > fgt_loop_now() && job->deliveries->is_leaving)
+	if (is_paused && job->deliveries->is_leaving)
 		give_up(job, "",
 			"the server wants a pause, and the agent is leaving");
-	else if (until_ns > fgt_loop_now())
+	else if (is_paused)
 		wait_until(job, until_ns);
 	else if (start_child(job) < 0)
 		give_up(job, "",
@@ -250,12 +251,14 @@ static void start_one(struct job *job)
 			"limits");
 }
 
-static void start_ready(struct fgt_deliveries *deliveries)
+/* context: struct fgt_deliveries. */
+static void start_ready(void *context)
 {
-	struct job *job = TAILQ_FIRST(&deliveries->all);
+	struct fgt_deliveries *deliveries = context;
+	struct delivery_job *job = TAILQ_FIRST(&deliveries->all);
 
 	while (job && !deliveries->is_ending) {
-		struct job *next = TAILQ_NEXT(job, link);
+		struct delivery_job *next = TAILQ_NEXT(job, link);
 
 		if (job->state == JOB_READY && is_its_turn(job))
 			start_one(job);
@@ -263,16 +266,11 @@ static void start_ready(struct fgt_deliveries *deliveries)
 	}
 }
 
-static void one_has_gone(void *context)
-{
-	start_ready(context);
-}
-
 /* ---- The cut ----------------------------------------------------------- */
 
 static void run_cut(void *context)
 {
-	struct job *job = context;
+	struct delivery_job *job = context;
 
 	job->cut_result =
 		fgt_delivery_cut(&job->cut, &job->data_fd, &job->cut_bytes);
@@ -280,7 +278,7 @@ static void run_cut(void *context)
 
 static void cut_done(void *context)
 {
-	struct job *job = context;
+	struct delivery_job *job = context;
 	struct fgt_deliveries *deliveries = job->deliveries;
 	struct fgt_delivery_tally tally;
 
@@ -301,11 +299,11 @@ static void cut_done(void *context)
 
 static void time_has_come(void *context)
 {
-	struct job *job = context;
+	struct delivery_job *job = context;
 	struct fgt_deliveries *deliveries = job->deliveries;
 
 	if (job->state == JOB_SENDS) {
-		child_expired(job);
+		end_failed_child(job, -ETIMEDOUT, "it took too long");
 	} else if (job->cut.target) {
 		job->state = JOB_IS_CUT;
 		fgt_jobs_submit(deliveries->jobs, &job->job);
@@ -317,26 +315,23 @@ static void time_has_come(void *context)
 
 /* ---- Orders ------------------------------------------------------------ */
 
-static int check_room(struct fgt_deliveries *deliveries,
-		      const struct fgt_delivery_order *order,
+static int check_room(const struct delivery_job *job, bool is_last_word,
 		      struct fgt_why *why)
 {
-	uint64_t bytes = fgt_delivery_bytes(order->data_fd) +
-			 fgt_delivery_bytes(order->spans_fd);
-	const struct fgt_delivery_address address =
-		fgt_delivery_address_of(order->uid, order->destination);
+	struct fgt_deliveries *deliveries = job->deliveries;
 	const struct fgt_delivery_tally tally =
-		take_tally(deliveries, &address);
+		take_tally(deliveries, &job->address);
 	int r;
 
-	if (deliveries->is_leaving && !order->is_last_word)
+	if (deliveries->is_leaving && !is_last_word)
 		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
-	r = fgt_delivery_tally_check(&tally, bytes, order->is_last_word, why);
+	r = fgt_delivery_tally_check(&tally, job->bytes, is_last_word, why);
 	deliveries->counters.refused += r < 0;
 	return r;
 }
 
-static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
+static void fill_job(struct delivery_job *job,
+		     struct fgt_deliveries *deliveries,
 		     const struct fgt_delivery_order *order)
 {
 	const char *name = order->facts ? order->facts->name : NULL;
@@ -378,20 +373,25 @@ static void fill_job(struct job *job, struct fgt_deliveries *deliveries,
 static int queue(struct fgt_deliveries *deliveries,
 		 const struct fgt_delivery_order *order, struct fgt_why *why)
 {
-	struct job *job = calloc(1, sizeof(*job));
-	int r = -ENOMEM;
+	struct delivery_job *job = calloc(1, sizeof(*job));
+	int r;
 
-	if (job) {
-		fill_job(job, deliveries, order);
+	if (!job)
+		return fgt_why_set(why, -ENOMEM, "out of memory");
+	fill_job(job, deliveries, order);
+	r = check_room(job, order->is_last_word, why);
+	if (r == 0) {
 		r = fgt_delivery_body_new(order->destination, order->limits,
 					  order->facts, &job->body,
 					  &job->body_len);
+		if (r < 0)
+			(void)fgt_why_set(why, r,
+					  "cannot queue the delivery: %s",
+					  strerror(-r));
 	}
 	if (r < 0) {
-		if (job)
-			free_job(job);
-		return fgt_why_set(why, r, "cannot queue the delivery: %s",
-				   strerror(-r));
+		free_job(job);
+		return r;
 	}
 	job->data_fd = order->data_fd;
 	job->spans_fd = order->spans_fd;
@@ -413,8 +413,6 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 
 	if (!order->destination || !*order->destination)
 		r = fgt_why_set(why, -EINVAL, "destination is missing");
-	if (r == 0 && !is_known)
-		r = check_room(deliveries, order, why);
 	if (r == 0 && !is_known)
 		r = queue(deliveries, order, why);
 	if (r < 0 || is_known) {
@@ -440,9 +438,11 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	TAILQ_INIT(&deliveries->all);
 	deliveries->loop = loop;
 	deliveries->symbolizer = symbolizer;
-	deliveries->endings.loop = loop;
-	deliveries->endings.gone = one_has_gone;
-	deliveries->endings.context = deliveries;
+	deliveries->endings = (struct fgt_delivery_endings){
+		.loop = loop,
+		.gone = start_ready,
+		.context = deliveries,
+	};
 	r = fgt_jobs_new(loop, &deliveries->jobs);
 	if (r < 0)
 		return r;
@@ -455,7 +455,7 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
 {
 	uint64_t soon_ns = fgt_loop_now() + SECOND_NS;
-	struct job *job;
+	struct delivery_job *job;
 
 	deliveries->is_leaving = true;
 	TAILQ_FOREACH(job, &deliveries->all, link)
@@ -470,10 +470,9 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries)
 		return;
 	deliveries->is_leaving = deliveries->is_ending = true;
 	/* Those that are cut become ready, or are given up. */
-	if (deliveries->jobs)
-		fgt_jobs_free(deliveries->jobs);
+	fgt_jobs_free(deliveries->jobs);
 	while (!TAILQ_EMPTY(&deliveries->all)) {
-		struct job *job = TAILQ_FIRST(&deliveries->all);
+		struct delivery_job *job = TAILQ_FIRST(&deliveries->all);
 
 		if (job->state == JOB_SENDS) {
 			fgt_loop_unwatch(deliveries->loop, &job->watch);
@@ -489,7 +488,7 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries)
 void fgt_deliveries_get_counters(const struct fgt_deliveries *deliveries,
 				 struct fgt_deliveries_counters *ret_counters)
 {
-	const struct job *job;
+	const struct delivery_job *job;
 
 	*ret_counters = deliveries->counters;
 	TAILQ_FOREACH(job, &deliveries->all, link)

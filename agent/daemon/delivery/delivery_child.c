@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts delivering processes and hears of them. Runs in the daemon's loop;
- * must not wait for one, nor put a secret where others can read it.
+ * Starts delivering processes, receives their results, looks after those that
+ * were killed until they have gone. Runs in the daemon's loop; must not wait
+ * for one, nor put a secret where other users can read it.
  */
 #include "agent/daemon/delivery/delivery_child.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/daemon/loop/log.h"
 #include "agent/protocol/protocol.h"
 #include "agent/protocol/transaction_facts.h"
 #include "agent/symbols/helper/self_child.h"
 #include "ringbuf/base/owner.h"
+
+#define SECOND_NS  UINT64_C(1000000000)
+#define DONE_MS	   1000
+#define TRIES_SIZE 32
 
 static int send_order(int fd, const struct fgt_delivery_head *head,
 		      const uint8_t *body, size_t body_len, const int *fds,
@@ -128,16 +137,146 @@ int fgt_delivery_child_receive(struct fgt_delivery_child *child,
 	return 0;
 }
 
-void fgt_delivery_child_kill(struct fgt_delivery_child *child)
+/* ---- Endings ----------------------------------------------------------- */
+
+struct fgt_delivery_ending {
+	struct fgt_delivery_endings *endings;
+	LIST_ENTRY(fgt_delivery_ending) link;
+	int pid_fd;
+	struct fgt_watch watch; /* of its pidfd */
+	struct fgt_timer timer; /* for a process that is traced */
+	uint32_t uid;
+};
+
+static void remove_ending(struct fgt_delivery_ending *ending)
 {
-	fgt_fd_close(FGT_TAKE_FD(child->fd));
-	fgt_self_child_kill(child->pid_fd);
+	struct fgt_delivery_endings *endings = ending->endings;
+
+	fgt_loop_unwatch(endings->loop, &ending->watch);
+	fgt_loop_disarm(endings->loop, &ending->timer);
+	LIST_REMOVE(ending, link);
+	free(ending);
 }
 
-bool fgt_delivery_child_reap(struct fgt_delivery_child *child)
+static void look(void *context)
 {
-	if (!fgt_self_child_reap(child->pid_fd))
-		return false;
-	child->pid_fd = -1;
-	return true;
+	struct fgt_delivery_ending *ending = context;
+	struct fgt_delivery_endings *endings = ending->endings;
+
+	/* Unwatched first: the number may be another's when it is closed. */
+	fgt_loop_unwatch(endings->loop, &ending->watch);
+	if (!fgt_self_child_reap(ending->pid_fd)) {
+		/* Dead, and its tracer has not looked: it stays readable. */
+		fgt_loop_arm(endings->loop, &ending->timer,
+			     fgt_loop_now() + SECOND_NS);
+		return;
+	}
+	remove_ending(ending);
+	endings->gone(endings->context);
+}
+
+static void is_dead(void *context, uint32_t events)
+{
+	(void)events;
+	look(context);
+}
+
+void fgt_delivery_endings_add(struct fgt_delivery_endings *endings,
+			      struct fgt_delivery_child *child, uint32_t uid)
+{
+	struct fgt_delivery_ending *ending;
+
+	fgt_fd_close(FGT_TAKE_FD(child->fd));
+	fgt_self_child_kill(child->pid_fd);
+	ending = calloc(1, sizeof(*ending));
+	if (!ending) { /* it stays a zombie until the daemon ends */
+		fgt_fd_close(FGT_TAKE_FD(child->pid_fd));
+		return;
+	}
+	ending->endings = endings;
+	ending->pid_fd = FGT_TAKE_FD(child->pid_fd);
+	ending->uid = uid;
+	ending->watch = (struct fgt_watch){ .fd = ending->pid_fd,
+					    .ready = is_dead,
+					    .context = ending };
+	ending->timer =
+		(struct fgt_timer){ .expired = look, .context = ending };
+	LIST_INSERT_HEAD(&endings->all, ending, link);
+	if (fgt_loop_watch(endings->loop, &ending->watch, EPOLLIN) < 0)
+		fgt_loop_arm(endings->loop, &ending->timer,
+			     fgt_loop_now() + SECOND_NS);
+}
+
+bool fgt_delivery_endings_has(const struct fgt_delivery_endings *endings,
+			      uint32_t uid)
+{
+	const struct fgt_delivery_ending *ending;
+
+	LIST_FOREACH(ending, &endings->all, link)
+	if (ending->uid == uid)
+		return true;
+	return false;
+}
+
+void fgt_delivery_endings_done(struct fgt_delivery_endings *endings)
+{
+	uint64_t until_ns = fgt_loop_now() + DONE_MS * UINT64_C(1000000);
+
+	while (!LIST_EMPTY(&endings->all)) {
+		struct fgt_delivery_ending *ending = LIST_FIRST(&endings->all);
+		struct pollfd poll_fd = { .fd = ending->pid_fd,
+					  .events = POLLIN };
+		uint64_t now_ns = fgt_loop_now();
+
+		if (now_ns < until_ns)
+			(void)poll(&poll_fd, 1,
+				   (int)((until_ns - now_ns) / 1000000) + 1);
+		if (!fgt_self_child_reap(ending->pid_fd))
+			fgt_fd_close(ending->pid_fd);
+		remove_ending(ending);
+	}
+}
+
+/* ---- The log ----------------------------------------------------------- */
+
+/* "" unless it took several. */
+static const char *describe_tries(unsigned int tries, char text[TRIES_SIZE])
+{
+	text[0] = '\0';
+	if (tries > 1)
+		snprintf(text, TRIES_SIZE, " after %u tries", tries);
+	return text;
+}
+
+void fgt_delivery_log_done(const struct fgt_delivery_about *about,
+			   const struct fgt_delivery_result *result)
+{
+	char tries[TRIES_SIZE];
+
+	fgt_log(FGT_LOG_INFO, "delivered",
+		"pid %d, '%s' to %s%s: event %s, %llu bytes", about->pid,
+		about->name, result->where, describe_tries(about->tries, tries),
+		result->event_id, (unsigned long long)result->bytes);
+}
+
+void fgt_delivery_log_retry(const struct fgt_delivery_about *about,
+			    uint64_t seconds, unsigned int tries_max,
+			    const char *why)
+{
+	bool is_warned = (about->tries & (about->tries - 1)) == 0;
+
+	fgt_log(is_warned ? FGT_LOG_WARNING : FGT_LOG_DEBUG, "delivery_retry",
+		"pid %d, '%s' in %llu s, try %u of %u failed: %s", about->pid,
+		about->name, (unsigned long long)seconds, about->tries,
+		tries_max, why);
+}
+
+void fgt_delivery_log_given_up(const struct fgt_delivery_about *about,
+			       const char *where, const char *why)
+{
+	char tries[TRIES_SIZE];
+
+	fgt_log(FGT_LOG_WARNING, "undelivered", "pid %d, '%s'%s%s%s: %s",
+		about->pid, about->name, *where ? " to " : "", where,
+		describe_tries(about->tries, tries), why);
 }

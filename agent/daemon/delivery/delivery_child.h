@@ -12,7 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
+#include "agent/daemon/loop/loop.h"
 #include "upload/deliver/sentry_upload.h"
 #include "upload/format/parts/transaction.h"
 
@@ -76,11 +78,48 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 int fgt_delivery_child_receive(struct fgt_delivery_child *child,
 			       struct fgt_delivery_result *ret_result);
 
-/* Ends it if it still runs; a file system of its user may hold it, so the
- * daemon does not wait for it. */
-void fgt_delivery_child_kill(struct fgt_delivery_child *child);
-/* True: it has gone, and so has its descriptor. */
-bool fgt_delivery_child_reap(struct fgt_delivery_child *child);
+/* ---- Processes that have been killed and have not ended yet ------------- */
+
+/* Embedded by its owner. */
+struct fgt_delivery_endings {
+	struct fgt_loop *loop;
+	void (*gone)(void *context); /* one of them; on the loop */
+	void *context;
+	LIST_HEAD(, fgt_delivery_ending) all;
+};
+
+/* Takes the child over and ends it. A file system of its user may hold it, so
+ * the daemon does not wait for it. */
+void fgt_delivery_endings_add(struct fgt_delivery_endings *endings,
+			      struct fgt_delivery_child *child, uint32_t uid);
+
+/* Has that user any? Then no other is started, so that they stay few. */
+bool fgt_delivery_endings_has(const struct fgt_delivery_endings *endings,
+			      uint32_t uid);
+
+/* Those that do not go within a second are left to init. */
+void fgt_delivery_endings_done(struct fgt_delivery_endings *endings);
+
+/* ---- Log lines, without secrets ------------------------------------------ */
+
+/* Which delivery, after so many tries. */
+struct fgt_delivery_about {
+	int32_t pid;
+	const char *name;
+	unsigned int tries;
+};
+
+void fgt_delivery_log_done(const struct fgt_delivery_about *about,
+			   const struct fgt_delivery_result *result);
+/* Warns after the first, the second and the fourth try, and so on. */
+void fgt_delivery_log_retry(const struct fgt_delivery_about *about,
+			    uint64_t seconds, unsigned int tries_max,
+			    const char *why);
+/* where: "" if it is not known. */
+void fgt_delivery_log_given_up(const struct fgt_delivery_about *about,
+			       const char *where, const char *why);
+
+/* ---- The child's side ----------------------------------------------------- */
 
 /*
  * The child's life; returns only if these are not its arguments. The first

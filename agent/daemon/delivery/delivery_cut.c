@@ -21,14 +21,14 @@
 #define BEFORE_NS UINT64_C(60000000)
 #define AFTER_NS  UINT64_C(20000000)
 
-struct file {
+struct cut_file {
 	int fd;
 	uint64_t bytes;
 };
 
 static int write_file(void *context, const void *bytes, size_t len)
 {
-	struct file *file = context;
+	struct cut_file *file = context;
 
 	if (len > FGT_DELIVERY_DATA_MAX - file->bytes)
 		return -EFBIG;
@@ -84,7 +84,7 @@ int fgt_delivery_cut(const struct fgt_delivery_cut *cut, int *ret_fd,
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	FGT_AUTO(fgt_fd_close) int fd = -1;
-	struct file file = { .bytes = 0 };
+	struct cut_file file = { .bytes = 0 };
 	const struct fgt_sink sink = { write_file, &file };
 	int r = make_slice(cut, &slice);
 

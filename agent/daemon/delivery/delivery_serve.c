@@ -37,7 +37,7 @@
 #define CPU_MAX_S	 60
 
 /* What came over the socket. */
-struct order {
+struct received_order {
 	struct fgt_delivery_head head;
 	uint8_t body[FGT_DELIVERY_BODY_MAX];
 	size_t body_len;
@@ -46,7 +46,7 @@ struct order {
 
 /* ---- Receiving --------------------------------------------------------- */
 
-static void take_fds(struct msghdr *message, struct order *order)
+static void take_fds(struct msghdr *message, struct received_order *order)
 {
 	struct cmsghdr *head = CMSG_FIRSTHDR(message);
 	int fds[2] = { -1, -1 };
@@ -61,7 +61,7 @@ static void take_fds(struct msghdr *message, struct order *order)
 	order->spans_fd = fds[1];
 }
 
-static int receive(struct order *order)
+static int receive(struct received_order *order)
 {
 	struct iovec parts[] = {
 		{ &order->head, sizeof(order->head) },
@@ -231,7 +231,8 @@ static int name(struct fgt_ring_slice *slice)
 
 /* Spans that the process reported. Damaged ones are left out: the stacks are
  * delivered all the same. */
-static int add_spans(const struct order *order, struct fgt_ring_slice *slice)
+static int add_spans(const struct received_order *order,
+		     struct fgt_ring_slice *slice)
 {
 	int r = order->spans_fd < 0
 			? 0
@@ -242,7 +243,7 @@ static int add_spans(const struct order *order, struct fgt_ring_slice *slice)
 
 /* The ring of a process that has ended, as it left it: nothing in it is
  * believed, and a fault in it ends this process only. */
-static int cut_ring(const struct order *order,
+static int cut_ring(const struct received_order *order,
 		    struct fgt_ring_slice **ret_slice, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = NULL;
@@ -286,8 +287,8 @@ static int dispatch(const struct fgt_ring_slice *slice,
 			    &limits, outcome, why);
 }
 
-static int work(const struct order *order, struct fgt_dispatch_outcome *outcome,
-		struct fgt_why *why)
+static int work(const struct received_order *order,
+		struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *message = NULL;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -326,7 +327,7 @@ static void answer(int error, const struct fgt_dispatch_outcome *outcome,
 
 void fgt_delivery_serve_if_asked(int argc, char **argv)
 {
-	static struct order order;
+	static struct received_order order;
 	static struct fgt_dispatch_outcome outcome;
 	struct fgt_why why = { "" };
 	int r;

@@ -14,9 +14,7 @@
 
 #include "agent/daemon/loop/assert.h"
 
-struct queue {
-	struct fgt_job *first, *last;
-};
+STAILQ_HEAD(job_queue, fgt_job);
 
 struct fgt_jobs {
 	struct fgt_loop *loop;
@@ -26,29 +24,17 @@ struct fgt_jobs {
 	/* Protects all below; innermost. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct queue waiting, finished;
+	struct job_queue waiting, finished;
 	bool shall_stop;
 };
 
-static void append(struct queue *queue, struct fgt_job *job)
+/* NULL: the queue is empty. */
+static struct fgt_job *take_first(struct job_queue *queue)
 {
-	job->next = NULL;
-	if (queue->last)
-		queue->last->next = job;
-	else
-		queue->first = job;
-	queue->last = job;
-}
+	struct fgt_job *job = STAILQ_FIRST(queue);
 
-static struct fgt_job *take_first(struct queue *queue)
-{
-	struct fgt_job *job = queue->first;
-
-	if (!job)
-		return NULL;
-	queue->first = job->next;
-	if (!queue->first)
-		queue->last = NULL;
+	if (job)
+		STAILQ_REMOVE_HEAD(queue, link);
 	return job;
 }
 
@@ -60,7 +46,7 @@ static struct fgt_job *wait_for_next(struct fgt_jobs *jobs)
 	struct fgt_job *job = NULL;
 
 	pthread_mutex_lock(&jobs->lock);
-	while (!jobs->shall_stop && !jobs->waiting.first)
+	while (!jobs->shall_stop && STAILQ_EMPTY(&jobs->waiting))
 		pthread_cond_wait(&jobs->changed, &jobs->lock);
 	if (!jobs->shall_stop)
 		job = take_first(&jobs->waiting);
@@ -77,7 +63,7 @@ static void *work_off(void *argument)
 	while ((job = wait_for_next(jobs))) {
 		job->run(job->context);
 		pthread_mutex_lock(&jobs->lock);
-		append(&jobs->finished, job);
+		STAILQ_INSERT_TAIL(&jobs->finished, job, link);
 		pthread_mutex_unlock(&jobs->lock);
 		(void)!write(jobs->watch.fd, &one, sizeof(one));
 	}
@@ -86,7 +72,7 @@ static void *work_off(void *argument)
 
 /* ---- The loop's side --------------------------------------------------- */
 
-static void do_all(struct fgt_jobs *jobs, struct queue *queue)
+static void do_all(struct fgt_jobs *jobs, struct job_queue *queue)
 {
 	struct fgt_job *job;
 
@@ -114,27 +100,23 @@ static void something_done(void *context, uint32_t events)
 void fgt_jobs_submit(struct fgt_jobs *jobs, struct fgt_job *job)
 {
 	pthread_mutex_lock(&jobs->lock);
-	append(&jobs->waiting, job);
+	STAILQ_INSERT_TAIL(&jobs->waiting, job, link);
 	pthread_cond_signal(&jobs->changed);
 	pthread_mutex_unlock(&jobs->lock);
 }
 
 bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job)
 {
-	struct queue kept = { NULL, NULL };
-	struct fgt_job *next;
-	bool is_found = false;
+	struct fgt_job *waiting;
 
 	pthread_mutex_lock(&jobs->lock);
-	while ((next = take_first(&jobs->waiting))) {
-		if (next == job)
-			is_found = true;
-		else
-			append(&kept, next);
-	}
-	jobs->waiting = kept;
+	STAILQ_FOREACH(waiting, &jobs->waiting, link)
+	if (waiting == job)
+		break;
+	if (waiting)
+		STAILQ_REMOVE(&jobs->waiting, job, fgt_job, link);
 	pthread_mutex_unlock(&jobs->lock);
-	return is_found;
+	return waiting;
 }
 
 static int start(struct fgt_jobs *jobs)
@@ -160,6 +142,8 @@ int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
 	if (!jobs)
 		return -ENOMEM;
 	jobs->loop = loop;
+	STAILQ_INIT(&jobs->waiting);
+	STAILQ_INIT(&jobs->finished);
 	pthread_mutex_init(&jobs->lock, NULL);
 	pthread_cond_init(&jobs->changed, NULL);
 	jobs->watch = (struct fgt_watch){

@@ -7,6 +7,7 @@
 #define FGT_AGENT_DAEMON_LOOP_JOBS_H
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include "agent/daemon/loop/loop.h"
 #include "ringbuf/base/owner.h"
@@ -18,7 +19,7 @@ struct fgt_job {
 	void (*run)(void *context); /* on the thread of jobs */
 	void (*done)(void *context); /* on the loop; may free the job */
 	void *context;
-	struct fgt_job *next;
+	STAILQ_ENTRY(fgt_job) link;
 };
 
 /* Starts the thread. -ENOMEM, -EAGAIN, errno of eventfd and epoll_ctl. */

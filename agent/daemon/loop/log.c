@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/hash.h"
 #include "ringbuf/base/json.h"
 #include "ringbuf/base/utf8.h"
 
@@ -42,14 +44,14 @@ static struct bucket {
 	uint64_t left_out;
 } buckets[BUCKETS];
 
-struct line {
+struct log_line {
 	char text[LINE_MAX_LEN];
 	size_t len;
 };
 
 static int append(void *context, const void *bytes, size_t len)
 {
-	struct line *line = context;
+	struct log_line *line = context;
 
 	if (len > sizeof(line->text) - line->len)
 		return -ENOSPC;
@@ -58,7 +60,7 @@ static int append(void *context, const void *bytes, size_t len)
 	return 0;
 }
 
-static void append_text(struct line *line, const char *text)
+static void append_text(struct log_line *line, const char *text)
 {
 	(void)append(line, text, strlen(text));
 }
@@ -82,22 +84,10 @@ void fgt_log_set_fd(int fd)
 	pthread_mutex_unlock(&lock);
 }
 
-static struct bucket *bucket_of(const char *event)
-{
-	uint32_t hash = 2166136261u; /* FNV-1a */
-
-	for (; *event; event++)
-		hash = (hash ^ (unsigned char)*event) * 16777619u;
-	return &buckets[hash % BUCKETS];
-}
-
 static bool take_token(struct bucket *bucket)
 {
-	struct timespec now;
-	double now_s;
+	double now_s = 1e-9 * (double)fgt_clock_ns(CLOCK_MONOTONIC);
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	now_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 	if (bucket->refilled_s == 0)
 		bucket->tokens = BURST;
 	else
@@ -123,9 +113,9 @@ static void format_time(char text[40])
 	snprintf(text + len, 40 - len, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-static void append_json(struct line *line, const char *when, const char *level,
-			const char *event, const char *message,
-			uint64_t left_out)
+static void append_json(struct log_line *line, const char *when,
+			const char *level, const char *event,
+			const char *message, uint64_t left_out)
 {
 	const struct fgt_sink sink = { append, line };
 	struct fgt_json json;
@@ -145,7 +135,7 @@ static void append_json(struct line *line, const char *when, const char *level,
 
 /* A quoted value of logfmt: escapes quotes, backslashes and controls, and
  * replaces what is not UTF-8. */
-static void append_quoted(struct line *line, const char *text)
+static void append_quoted(struct log_line *line, const char *text)
 {
 	size_t len = strlen(text), wide;
 	char escape[8];
@@ -170,7 +160,7 @@ static void append_quoted(struct line *line, const char *text)
 	append_text(line, "\"");
 }
 
-static void append_logfmt(struct line *line, const char *when,
+static void append_logfmt(struct log_line *line, const char *when,
 			  const char *level, const char *event,
 			  const char *message, uint64_t left_out)
 {
@@ -187,53 +177,45 @@ static void append_logfmt(struct line *line, const char *when,
 	append_text(line, text);
 }
 
-static void format_line(struct line *line, const char *level, const char *event,
-			const char *message, uint64_t left_out)
-{
-	char when[40];
-
-	format_time(when);
-	if (is_json)
-		append_json(line, when, level, event, message, left_out);
-	else
-		append_logfmt(line, when, level, event, message, left_out);
-	append_text(line, "\n");
-}
-
-static bool write_line(const struct line *line)
+/* False: stderr has no room now. */
+static bool write_line(const char *level, const char *event,
+		       const char *message, uint64_t left_out)
 {
 	struct pollfd poll_fd = { .fd = log_fd, .events = POLLOUT };
+	struct log_line line;
+	char when[40];
 
+	line.len = 0;
+	format_time(when);
+	if (is_json)
+		append_json(&line, when, level, event, message, left_out);
+	else
+		append_logfmt(&line, when, level, event, message, left_out);
+	append_text(&line, "\n");
 	if (poll(&poll_fd, 1, 0) != 1 || !(poll_fd.revents & POLLOUT))
 		return false;
-	return write(log_fd, line->text, line->len) == (ssize_t)line->len;
+	return write(log_fd, line.text, line.len) == (ssize_t)line.len;
 }
 
 void fgt_log(enum fgt_log_level level, const char *event, const char *format,
 	     ...)
 {
-	struct bucket *bucket = bucket_of(event);
+	struct bucket *bucket =
+		&buckets[fgt_hash_bytes(event, strlen(event)) % BUCKETS];
 	int saved_errno = errno;
 	char message[MESSAGE_MAX];
-	struct line line;
 	va_list arguments;
 
-	line.len = 0;
 	va_start(arguments, format);
 	vsnprintf(message, sizeof(message), format, arguments);
 	va_end(arguments);
 	pthread_mutex_lock(&lock);
 	if (level <= threshold) {
-		if (take_token(bucket)) {
-			format_line(&line, level_names[level], event, message,
-				    bucket->left_out);
-			if (write_line(&line))
-				bucket->left_out = 0;
-			else
-				bucket->left_out++;
-		} else {
-			bucket->left_out++;
-		}
+		bool is_written = take_token(bucket) &&
+				  write_line(level_names[level], event, message,
+					     bucket->left_out);
+
+		bucket->left_out = is_written ? 0 : bucket->left_out + 1;
 	}
 	pthread_mutex_unlock(&lock);
 	errno = saved_errno;

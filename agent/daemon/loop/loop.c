@@ -25,7 +25,7 @@ struct fgt_loop {
 	pthread_t thread;
 
 	struct fgt_watch timer_watch;
-	struct fgt_timer *timers; /* a few per client: a list will do */
+	LIST_HEAD(, fgt_timer) timers; /* a few per client: a list will do */
 
 	struct fgt_watch signal_watch;
 	void (*signalled)(void *context, int number);
@@ -77,11 +77,12 @@ void fgt_loop_unwatch(struct fgt_loop *loop, struct fgt_watch *watch)
 static void set_timerfd(struct fgt_loop *loop)
 {
 	struct itimerspec when = { 0 };
+	const struct fgt_timer *timer;
 	uint64_t due_ns = 0;
 
-	for (struct fgt_timer *timer = loop->timers; timer; timer = timer->next)
-		if (due_ns == 0 || timer->due_ns < due_ns)
-			due_ns = timer->due_ns;
+	LIST_FOREACH(timer, &loop->timers, link)
+	if (due_ns == 0 || timer->due_ns < due_ns)
+		due_ns = timer->due_ns;
 	when.it_value.tv_sec = (time_t)(due_ns / 1000000000u);
 	when.it_value.tv_nsec = (long)(due_ns % 1000000000u);
 	(void)timerfd_settime(loop->timer_watch.fd, TFD_TIMER_ABSTIME, &when,
@@ -93,12 +94,7 @@ void fgt_loop_disarm(struct fgt_loop *loop, struct fgt_timer *timer)
 	FGT_ASSERT(may_change(loop));
 	if (!timer->is_armed)
 		return;
-	if (timer->previous)
-		timer->previous->next = timer->next;
-	else
-		loop->timers = timer->next;
-	if (timer->next)
-		timer->next->previous = timer->previous;
+	LIST_REMOVE(timer, link);
 	timer->is_armed = false;
 	set_timerfd(loop);
 }
@@ -108,11 +104,7 @@ void fgt_loop_arm(struct fgt_loop *loop, struct fgt_timer *timer,
 {
 	fgt_loop_disarm(loop, timer);
 	timer->due_ns = due_ns > 0 ? due_ns : 1;
-	timer->previous = NULL;
-	timer->next = loop->timers;
-	if (loop->timers)
-		loop->timers->previous = timer;
-	loop->timers = timer;
+	LIST_INSERT_HEAD(&loop->timers, timer, link);
 	timer->is_armed = true;
 	set_timerfd(loop);
 }
@@ -129,9 +121,9 @@ static void run_timers(void *context, uint32_t events)
 	(void)events;
 	(void)!read(loop->timer_watch.fd, &expirations, sizeof(expirations));
 	do {
-		timer = loop->timers;
-		while (timer && timer->due_ns > now_ns)
-			timer = timer->next;
+		LIST_FOREACH(timer, &loop->timers, link)
+		if (timer->due_ns <= now_ns)
+			break;
 		if (timer) {
 			fgt_loop_disarm(loop, timer);
 			timer->expired(timer->context);
@@ -230,14 +222,14 @@ int fgt_loop_new(struct fgt_loop **ret_loop)
 	loop = calloc(1, sizeof(*loop));
 	if (!loop)
 		return -ENOMEM;
-	loop->epoll_fd = -1;
-	loop->signal_watch.fd = -1;
-	loop->timer_watch = (struct fgt_watch){ .fd = -1,
-						.ready = run_timers,
-						.context = loop };
-	loop->wake_watch = (struct fgt_watch){ .fd = -1,
-					       .ready = read_wake,
-					       .context = loop };
+	*loop = (struct fgt_loop){
+		.epoll_fd = -1,
+		.signal_watch = { .fd = -1 },
+		.timer_watch = { .fd = -1,
+				 .ready = run_timers,
+				 .context = loop },
+		.wake_watch = { .fd = -1, .ready = read_wake, .context = loop },
+	};
 	r = open_descriptors(loop);
 	if (r < 0)
 		return r;

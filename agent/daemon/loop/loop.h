@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "ringbuf/base/owner.h"
 
@@ -27,7 +28,7 @@ struct fgt_timer {
 	void *context;
 	uint64_t due_ns;
 	bool is_armed;
-	struct fgt_timer *next, *previous; /* while it is armed */
+	LIST_ENTRY(fgt_timer) link; /* while it is armed */
 };
 
 int fgt_loop_new(struct fgt_loop **ret_loop);

@@ -4,7 +4,7 @@
  * daemon's loop, right after the end; must not wait. A process that calls exec
  * or closes its connection lives on and does not come here.
  */
-#include "agent/daemon/programs/crash.h"
+#include "agent/daemon/programs/registration.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/programs/death.h"
 #include "upload/format/sentry/sentry_envelope.h"

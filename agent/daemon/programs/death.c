@@ -31,8 +31,8 @@
 #include <unistd.h>
 
 #include "agent/capture/threads/process.h"
+#include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/owner.h"
 
 #define STAT_MAX	1024
 #define EXIT_CODE_FIELD 52
@@ -87,19 +87,13 @@ static bool find_exit_code(const char *text, int *ret_status)
 static bool ask_zombie(int32_t pid, uint64_t start_time,
 		       struct fgt_death *ret_death)
 {
-	FGT_AUTO(fgt_fd_close) int fd = -1;
 	char path[32], text[STAT_MAX];
 	struct fgt_stat stat;
-	ssize_t n;
-	int status;
+	int len, status;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	if (fgt_stat_parse(text, (size_t)n, &stat) < 0 ||
+	len = fgt_procfs_read(AT_FDCWD, path, text, sizeof(text));
+	if (len <= 0 || fgt_stat_parse(text, (size_t)len, &stat) < 0 ||
 	    stat.start_time != start_time || stat.state != 'Z' ||
 	    !find_exit_code(text, &status))
 		return false;

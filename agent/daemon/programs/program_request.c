@@ -4,7 +4,7 @@
  * the daemon's loop. A process gets its own stacks delivered, as its own user,
  * never another's.
  */
-#include "agent/daemon/programs/program_request.h"
+#include "agent/daemon/programs/registration.h"
 
 #include <errno.h>
 #include <string.h>
@@ -93,7 +93,7 @@ int fgt_registration_read(struct fgt_registration *facts,
 /* ---- deliver ----------------------------------------------------------- */
 
 /* One request while it is handled. */
-struct call {
+struct deliver_call {
 	const struct fgt_registration *registration;
 	const struct fgt_message *request;
 	struct fgt_delivery_order order;
@@ -101,12 +101,12 @@ struct call {
 	struct fgt_why why;
 };
 
-static int refuse(struct call *call, const char *text)
+static int refuse(struct deliver_call *call, const char *text)
 {
 	return fgt_why_set(&call->why, -EINVAL, "%s", text);
 }
 
-static int get_range(struct call *call)
+static int get_range(struct deliver_call *call)
 {
 	const struct fgt_transaction_facts *facts = call->order.facts;
 	struct fgt_delivery_order *order = &call->order;
@@ -131,7 +131,8 @@ static int get_range(struct call *call)
 }
 
 /* Into a memfd, not looked at: the process of its user reads it. */
-static int keep_data(struct call *call, const uint8_t *bytes, size_t len)
+static int keep_data(struct deliver_call *call, const uint8_t *bytes,
+		     size_t len)
 {
 	FGT_AUTO(fgt_fd_close)
 	int fd = memfd_create("fgtrace-delivery", MFD_CLOEXEC);
@@ -142,7 +143,7 @@ static int keep_data(struct call *call, const uint8_t *bytes, size_t len)
 	return 0;
 }
 
-static int get_content(struct call *call)
+static int get_content(struct deliver_call *call)
 {
 	const uint8_t *bytes;
 	size_t len;
@@ -154,7 +155,7 @@ static int get_content(struct call *call)
 				 : keep_data(call, bytes, len);
 }
 
-static int read_order(struct call *call)
+static int read_order(struct deliver_call *call)
 {
 	const struct fgt_registration *registration = call->registration;
 	int r;
@@ -183,7 +184,8 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 			 const struct fgt_message *request)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
-	struct call call = { .registration = registration, .request = request };
+	struct deliver_call call = { .registration = registration,
+				     .request = request };
 	int r = read_order(&call);
 
 	call.order.limits = limits;

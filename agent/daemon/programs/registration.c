@@ -13,12 +13,12 @@
 #include <sys/epoll.h>
 #include <sys/queue.h>
 
+#include "agent/capture/threads/procfs.h"
 #include "agent/config/config.h"
+#include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/loop/assert.h"
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/programs/crash.h"
-#include "agent/daemon/programs/program_request.h"
 #include "agent/daemon/socket/permission.h"
 #include "agent/daemon/targets/targets.h"
 
@@ -27,10 +27,10 @@
 	2000 /* that an end of the process may lag behind its socket's */
 
 /* A registration from its request until nothing of it is left. */
-struct entry {
+struct registered {
 	struct fgt_registration facts;
 	struct fgt_registrations *registrations;
-	LIST_ENTRY(entry) link; /* once it is registered */
+	LIST_ENTRY(registered) link; /* once it is registered */
 	struct fgt_control_client *client; /* NULL: it has gone */
 	struct fgt_peer peer;
 	int peer_fd; /* pidfd of the process that connected, until attach() is done */
@@ -46,13 +46,13 @@ struct entry {
 
 struct fgt_registrations {
 	struct fgt_registration_parts parts;
-	LIST_HEAD(, entry) all;
+	LIST_HEAD(, registered) all;
 	size_t count;
 	uint64_t crashes; /* registered processes ended by a signal */
 	bool is_leaving;
 };
 
-static void free_entry(struct entry *entry)
+static void free_entry(struct registered *entry)
 {
 	fgt_fd_close(entry->facts.spans_fd);
 	fgt_fd_close(entry->facts.ring_fd);
@@ -66,7 +66,7 @@ static void free_entry(struct entry *entry)
 
 static void detach(void *context)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 
 	fgt_targets_unregister(
 		entry->registrations->parts.targets, entry->facts.target,
@@ -81,7 +81,7 @@ static void detached(void *context)
 }
 
 /* No longer registered; it has been unlinked. */
-static void let_go(struct entry *entry)
+static void let_go(struct registered *entry)
 {
 	struct fgt_registrations *registrations = entry->registrations;
 
@@ -95,7 +95,7 @@ static void let_go(struct entry *entry)
 	fgt_jobs_submit(registrations->parts.jobs, &entry->job);
 }
 
-static void stop_waiting(struct entry *entry)
+static void stop_waiting(struct registered *entry)
 {
 	struct fgt_loop *loop = entry->registrations->parts.loop;
 
@@ -109,13 +109,13 @@ static void stop_waiting(struct entry *entry)
  * connection. Continues in connection_gone(). */
 static void is_outlived(void *context)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 
 	fgt_control_close(entry->client);
 }
 
 /* As the configuration in force has it. */
-static struct fgt_upload_limits limits_of(const struct entry *entry)
+static struct fgt_upload_limits limits_of(const struct registered *entry)
 {
 	const struct fgt_config *config = *entry->registrations->parts.config;
 
@@ -128,7 +128,7 @@ static struct fgt_upload_limits limits_of(const struct entry *entry)
 /* Its ring stays as that of any target that has ended. */
 static void has_died(void *context, uint32_t events)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 	struct fgt_loop *loop = entry->registrations->parts.loop;
 	const struct fgt_upload_limits limits = limits_of(entry);
 
@@ -151,7 +151,7 @@ static void has_died(void *context, uint32_t events)
  * of the library. */
 static void lives_on(void *context)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 
 	stop_waiting(entry);
 	fgt_log(FGT_LOG_INFO, "registered_left",
@@ -159,7 +159,7 @@ static void lives_on(void *context)
 	let_go(entry);
 }
 
-static bool is_dead(const struct entry *entry)
+static bool is_dead(const struct registered *entry)
 {
 	struct pollfd death = { .fd = entry->death.fd, .events = POLLIN };
 
@@ -168,7 +168,7 @@ static bool is_dead(const struct entry *entry)
 
 static void connection_gone(void *context)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 	struct fgt_registrations *registrations = entry->registrations;
 	struct fgt_loop *loop = registrations->parts.loop;
 
@@ -189,7 +189,7 @@ static void connection_gone(void *context)
 
 /* ---- Later requests ---------------------------------------------------- */
 
-static void bye(struct entry *entry, struct fgt_control_client *client)
+static void bye(struct registered *entry, struct fgt_control_client *client)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
@@ -201,7 +201,7 @@ static void bye(struct entry *entry, struct fgt_control_client *client)
 static void handle(void *context, struct fgt_control_client *client,
 		   const struct fgt_message *request)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 	const struct fgt_upload_limits limits = limits_of(entry);
 	const char *verb = "";
 
@@ -224,7 +224,7 @@ static void handle(void *context, struct fgt_control_client *client,
  * connection may send, while the process has become another program. It gets
  * what any process of that user could have asked for.
  */
-static int check_owner(struct entry *entry)
+static int check_owner(struct registered *entry)
 {
 	struct fgt_owner owner;
 
@@ -241,28 +241,17 @@ static int check_owner(struct entry *entry)
 }
 
 /* Its pid may be another's by now, while a child holds the connection. */
-static bool has_ended(const struct entry *entry)
+static bool has_ended(const struct registered *entry)
 {
 	struct pollfd poll_fd = { .fd = entry->peer_fd, .events = POLLIN };
 
 	return entry->peer_fd < 0 || poll(&poll_fd, 1, 0) != 0;
 }
 
-/* Now: when it has ended, its pid may be another's. */
-static void read_name(const struct fgt_process *process, char *name,
-		      size_t size)
-{
-	FGT_AUTO(fgt_fd_close)
-	int fd = openat(process->proc_fd, "comm", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, name, size - 1);
-
-	name[n > 0 ? n : 0] = '\0';
-	name[strcspn(name, "\n")] = '\0';
-}
-
-static int open_process(struct entry *entry)
+static int open_process(struct registered *entry)
 {
 	struct fgt_process process;
+	char *name = entry->facts.name; /* "" if it cannot be read */
 	int r = fgt_process_open(entry->peer.pid, &process, &entry->why);
 
 	if (r == 0 && has_ended(entry)) {
@@ -273,7 +262,10 @@ static int open_process(struct entry *entry)
 		return r;
 	entry->facts.pid = entry->peer.pid;
 	entry->facts.start_time = process.start_time;
-	read_name(&process, entry->facts.name, sizeof(entry->facts.name));
+	/* Now: after its end, its pid may be another process's. */
+	(void)fgt_procfs_read(process.proc_fd, "comm", name,
+			      sizeof(entry->facts.name));
+	name[strcspn(name, "\n")] = '\0';
 	entry->facts.pid_fd = FGT_TAKE_FD(process.pidfd);
 	fgt_process_close(&process);
 	return check_owner(entry);
@@ -281,7 +273,7 @@ static int open_process(struct entry *entry)
 
 static void attach(void *context)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 	struct fgt_targets *targets = entry->registrations->parts.targets;
 
 	entry->result = open_process(entry);
@@ -296,7 +288,7 @@ static void attach(void *context)
 					   entry->facts.spans_fd);
 }
 
-static void answer(struct entry *entry)
+static void answer(struct registered *entry)
 {
 	const struct fgt_config *config = *entry->registrations->parts.config;
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
@@ -315,9 +307,9 @@ static void answer(struct entry *entry)
 
 /* Those whose end is being looked into hold descriptors, too: as many of them
  * as may be registered. */
-static bool has_room(const struct entry *entry)
+static bool has_room(const struct registered *entry)
 {
-	const struct entry *other;
+	const struct registered *other;
 	size_t ending = 0, of_user = 0;
 
 	LIST_FOREACH(other, &entry->registrations->all, link)
@@ -334,7 +326,7 @@ static bool has_room(const struct entry *entry)
  * Before the job: those that wait for it are many where many programs start
  * at once, and must not be in the way of clients, nor clients in theirs.
  */
-static int reserve(struct entry *entry)
+static int reserve(struct registered *entry)
 {
 	if (has_room(entry) && fgt_control_reserve(entry->client) == 0)
 		return 0;
@@ -346,7 +338,7 @@ static int reserve(struct entry *entry)
 }
 
 /* From here on the connection carries the registration. */
-static void take_in(struct entry *entry)
+static void take_in(struct registered *entry)
 {
 	const struct fgt_control_keeper keeper = { .handle = handle,
 						   .gone = connection_gone,
@@ -368,7 +360,7 @@ static void take_in(struct entry *entry)
 
 static void attached(void *context)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 
 	fgt_fd_close(FGT_TAKE_FD(entry->peer_fd));
 	if (!entry->client) {
@@ -383,7 +375,7 @@ static void attached(void *context)
 
 static void client_gone(void *context)
 {
-	struct entry *entry = context;
+	struct registered *entry = context;
 
 	entry->client = NULL;
 	if (fgt_jobs_withdraw(entry->registrations->parts.jobs, &entry->job))
@@ -394,7 +386,7 @@ void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_message *request)
 {
 	struct fgt_registrations *registrations = context;
-	struct entry *entry = calloc(1, sizeof(*entry));
+	struct registered *entry = calloc(1, sizeof(*entry));
 	int r;
 
 	if (!entry) {
@@ -442,11 +434,11 @@ int fgt_registrations_new(const struct fgt_registration_parts *parts,
 
 void fgt_registrations_leave(struct fgt_registrations *registrations)
 {
-	struct entry *entry = LIST_FIRST(&registrations->all);
+	struct registered *entry = LIST_FIRST(&registrations->all);
 
 	registrations->is_leaving = true;
 	while (entry) {
-		struct entry *next = LIST_NEXT(entry, link);
+		struct registered *next = LIST_NEXT(entry, link);
 		bool is_ended = is_dead(entry);
 
 		if (is_ended && entry->client)
@@ -473,7 +465,7 @@ void fgt_registrations_free(struct fgt_registrations *registrations)
 	if (!registrations)
 		return;
 	while (!LIST_EMPTY(&registrations->all)) {
-		struct entry *entry = LIST_FIRST(&registrations->all);
+		struct registered *entry = LIST_FIRST(&registrations->all);
 
 		stop_waiting(entry);
 		free_entry(entry);

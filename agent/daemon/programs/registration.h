@@ -17,6 +17,7 @@ struct fgt_deliveries;
 struct fgt_jobs;
 struct fgt_target;
 struct fgt_targets;
+struct fgt_upload_limits;
 
 #define FGT_REGISTRATION_TEXT	     1023 /* bytes of a destination */
 #define FGT_REGISTRATION_RELEASE     200
@@ -69,5 +70,34 @@ size_t fgt_registrations_count(const struct fgt_registrations *registrations);
 /* Registered processes ended by a signal, so far. */
 uint64_t
 fgt_registrations_crashes(const struct fgt_registrations *registrations);
+
+/* ---- Its parts ---------------------------------------------------------- */
+
+/*
+ * The arguments of register: fills in what the request holds, and takes the
+ * descriptors that came with it, also on errors. -EINVAL, with why.
+ */
+int fgt_registration_read(struct fgt_registration *facts,
+			  struct fgt_control_client *client,
+			  const struct fgt_message *request,
+			  struct fgt_why *why);
+
+/* The verb deliver of a registered process: answers the client. limits: of the
+ * configuration in force. */
+void fgt_program_deliver(struct fgt_deliveries *deliveries,
+			 const struct fgt_upload_limits *limits,
+			 const struct fgt_registration *registration,
+			 struct fgt_control_client *client,
+			 const struct fgt_message *request);
+
+/*
+ * A process has ended without bye and its pidfd is readable. True: a signal
+ * ended it that is not a request to end (see fgt_death_is_asked_for), or the
+ * cause is not known. Then its last seconds are delivered, within limits, if it
+ * named a destination. The result goes to the log.
+ */
+bool fgt_crash_examine(struct fgt_deliveries *deliveries,
+		       const struct fgt_upload_limits *limits,
+		       const struct fgt_registration *registration);
 
 #endif

@@ -3,7 +3,7 @@
  * Reads slice requests. Runs in the daemon's loop; every value of a request is
  * checked here before it is used.
  */
-#include "agent/daemon/slices/slice_verb.h"
+#include "agent/daemon/slices/slices.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct end {
 };
 
 /* One request while it is handled. */
-struct call {
+struct slice_call {
 	const struct fgt_slice_verb *verb;
 	struct fgt_control_client *client;
 	const struct fgt_message *request;
@@ -31,7 +31,7 @@ struct call {
 	struct fgt_why why;
 };
 
-static int refuse(struct call *call, const char *text)
+static int refuse(struct slice_call *call, const char *text)
 {
 	return fgt_why_set(&call->why, -EINVAL, "%s", text);
 }
@@ -39,7 +39,7 @@ static int refuse(struct call *call, const char *text)
 /* ---- Arguments --------------------------------------------------------- */
 
 /* -ENOENT: it is not there. */
-static int read_ns(struct call *call, const char *key, uint64_t *ret_ns)
+static int read_ns(struct slice_call *call, const char *key, uint64_t *ret_ns)
 {
 	int r = fgt_message_get_uint(call->request, key, ret_ns);
 
@@ -49,8 +49,8 @@ static int read_ns(struct call *call, const char *key, uint64_t *ret_ns)
 				     "%s must be a number of nanoseconds", key);
 }
 
-static int read_end(struct call *call, const char *key, const char *wall_key,
-		    struct end *end)
+static int read_end(struct slice_call *call, const char *key,
+		    const char *wall_key, struct end *end)
 {
 	int r = read_ns(call, key, &end->ns);
 	int r_wall = read_ns(call, wall_key, &end->ns);
@@ -64,7 +64,8 @@ static int read_end(struct call *call, const char *key, const char *wall_key,
 	return r == -EINVAL || r_wall == -EINVAL ? -EINVAL : 0;
 }
 
-static int check_range(struct call *call, uint64_t from_ns, uint64_t to_ns)
+static int check_range(struct slice_call *call, uint64_t from_ns,
+		       uint64_t to_ns)
 {
 	if (from_ns > to_ns)
 		return fgt_why_set(&call->why, -EINVAL,
@@ -78,7 +79,7 @@ static int check_range(struct call *call, uint64_t from_ns, uint64_t to_ns)
 	return 0;
 }
 
-static int read_request(struct call *call)
+static int read_request(struct slice_call *call)
 {
 	int64_t tid = 0;
 	int r = fgt_message_get_int(call->request, "tid", &tid);
@@ -125,7 +126,7 @@ static uint64_t newest_ns(const struct fgt_target *target, uint64_t now_ns)
 	return status.ended_ns ? status.ended_ns : now_ns;
 }
 
-static int resolve(struct call *call, const struct fgt_target *target)
+static int resolve(struct slice_call *call, const struct fgt_target *target)
 {
 	struct fgt_slice_request *slice = &call->slice;
 	struct anchors anchors = { .rows = NULL };
@@ -158,7 +159,7 @@ static int resolve(struct call *call, const struct fgt_target *target)
 /* ---- The verb ---------------------------------------------------------- */
 
 /* The error lists the targets that there are to choose from. */
-static void fail_with_choice(struct call *call, int error)
+static void fail_with_choice(struct slice_call *call, int error)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
@@ -173,9 +174,9 @@ void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
 			   const struct fgt_message *request)
 {
 	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
-	struct call call = { .verb = context,
-			     .client = client,
-			     .request = request };
+	struct slice_call call = { .verb = context,
+				   .client = client,
+				   .request = request };
 	int r = fgt_selector_read(client, request, &call.selector, &call.why);
 
 	if (r == 0)

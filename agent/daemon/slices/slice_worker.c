@@ -178,13 +178,8 @@ int fgt_slice_work_send(const struct fgt_slice_work *work,
 				 .deadline_ns = fgt_loop_now() + TOTAL_NS,
 				 .bytes = buffer };
 	const struct fgt_sink sink = { take_bytes, &sender };
-	int r;
+	int r = buffer ? send_head(&sender, slice) : -ENOMEM;
 
-	if (!buffer) {
-		fgt_control_turn_away(work->fd, -ENOMEM, "out of memory");
-		return -ENOMEM;
-	}
-	r = send_head(&sender, slice);
 	if (r == 0)
 		r = fgt_slice_encode(slice, &sink);
 	if (r == 0)

@@ -17,38 +17,37 @@
 
 #define GRACE_HZ_MIN 4.0
 
-enum job_state {
-	JOB_WAITS, /* until its end of time has come */
-	JOB_QUEUED, /* until a thread may start */
-	JOB_WORKS,
-	JOB_SENDS,
-	JOB_DONE,
+enum slice_state {
+	SLICE_WAITS, /* until its end of time has come */
+	SLICE_QUEUED, /* until a thread may start */
+	SLICE_WORKS,
+	SLICE_SENDS,
+	SLICE_DONE,
 };
 
-struct job {
+struct slice_job {
 	struct fgt_slices *slices;
-	TAILQ_ENTRY(job) link;
+	TAILQ_ENTRY(slice_job) link;
 	struct fgt_control_client *client;
 	struct fgt_timer timer;
 	struct fgt_slice_work work;
 	pthread_t thread;
-	/* The loop's until the thread starts, then under the lock. */
-	enum job_state state;
-	int result;
+	/* enum slice_state: written by the loop until the thread starts, then
+	 * by the thread. */
+	atomic_int state;
+	int result; /* written by the thread before SLICE_DONE */
 };
 
 struct fgt_slices {
 	struct fgt_loop *loop;
 	struct fgt_symbolizer *symbolizer;
-	TAILQ_HEAD(, job) all; /* oldest first; only the loop's */
+	TAILQ_HEAD(, slice_job) all; /* oldest first; only the loop's */
 	atomic_bool is_cancelled;
 	bool is_leaving;
 	uint64_t served, failed, busy;
-	/* Protects state and result of jobs that have a thread; innermost. */
-	pthread_mutex_t lock;
 };
 
-static void free_job(struct job *job)
+static void free_job(struct slice_job *job)
 {
 	struct fgt_slices *slices = job->slices;
 
@@ -58,20 +57,17 @@ static void free_job(struct job *job)
 	free(job);
 }
 
-static enum job_state state_of(struct job *job)
+static enum slice_state state_of(struct slice_job *job)
 {
-	enum job_state state;
-
-	pthread_mutex_lock(&job->slices->lock);
-	state = job->state;
-	pthread_mutex_unlock(&job->slices->lock);
-	return state;
+	/* Acquire: pairs with the release store in set_state(). */
+	return (enum slice_state)atomic_load_explicit(&job->state,
+						      memory_order_acquire);
 }
 
-static size_t count_state(struct fgt_slices *slices, enum job_state state)
+static size_t count_state(struct fgt_slices *slices, enum slice_state state)
 {
 	size_t count = 0;
-	struct job *job;
+	struct slice_job *job;
 
 	TAILQ_FOREACH(job, &slices->all, link)
 	count += state_of(job) == state;
@@ -79,7 +75,7 @@ static size_t count_state(struct fgt_slices *slices, enum job_state state)
 }
 
 /* The jobs of one ordinary user have a separate limit. */
-static bool is_limited(struct job *job)
+static bool is_limited(struct slice_job *job)
 {
 	uint32_t uid = fgt_control_peer(job->client)->uid;
 
@@ -87,16 +83,16 @@ static bool is_limited(struct job *job)
 }
 
 /* Does the user of a job have that many more, in one of two states? */
-static bool has_user(struct job *job, enum job_state a, enum job_state b,
-		     size_t count)
+static bool has_user(struct slice_job *job, enum slice_state a,
+		     enum slice_state b, size_t count)
 {
 	uint32_t uid = fgt_control_peer(job->client)->uid;
-	struct job *other;
+	struct slice_job *other;
 	size_t found = 0;
 
 	TAILQ_FOREACH(other, &job->slices->all, link)
 	{
-		enum job_state state = state_of(other);
+		enum slice_state state = state_of(other);
 
 		found += other != job && (state == a || state == b) &&
 			 fgt_control_peer(other->client)->uid == uid;
@@ -106,45 +102,42 @@ static bool has_user(struct job *job, enum job_state a, enum job_state b,
 
 /* ---- The thread -------------------------------------------------------- */
 
-static void set_state(struct job *job, enum job_state state, int result)
+static void set_state(struct slice_job *job, enum slice_state state)
 {
-	/* Once the lock is left, a job that is done may be freed. */
+	/* From the store on, a job that is done may be freed. */
 	struct fgt_loop *loop = job->slices->loop;
 
-	pthread_mutex_lock(&job->slices->lock);
-	job->state = state;
-	job->result = result;
-	pthread_mutex_unlock(&job->slices->lock);
+	/* Release: pairs with the acquire load in state_of(). */
+	atomic_store_explicit(&job->state, state, memory_order_release);
 	fgt_loop_wake(loop);
 }
 
 static void *work_off(void *argument)
 {
-	struct job *job = argument;
+	struct slice_job *job = argument;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	int r = fgt_slice_work_prepare(&job->work, &slice);
 
-	if (r == 0) {
-		set_state(job, JOB_SENDS, 0);
-		r = fgt_slice_work_send(&job->work, slice);
+	job->result = fgt_slice_work_prepare(&job->work, &slice);
+	if (job->result == 0) {
+		set_state(job, SLICE_SENDS);
+		job->result = fgt_slice_work_send(&job->work, slice);
 	}
-	set_state(job, JOB_DONE, r);
+	set_state(job, SLICE_DONE);
 	return NULL;
 }
 
 /* ---- The loop's side --------------------------------------------------- */
 
-static void start(struct job *job)
+static void start(struct slice_job *job)
 {
 	struct fgt_slices *slices = job->slices;
 	int r;
 
 	job->work.fd = fgt_control_lend(job->client);
-	job->state = JOB_WORKS;
+	atomic_init(&job->state, SLICE_WORKS);
 	r = pthread_create(&job->thread, NULL, work_off, job);
 	if (r == 0)
 		return;
-	job->state = JOB_QUEUED; /* no thread looks at it */
 	slices->failed++;
 	fgt_log(FGT_LOG_ERROR, "slice_failed", "cannot start a thread: %s",
 		strerror(r));
@@ -154,35 +147,35 @@ static void start(struct job *job)
 	free_job(job);
 }
 
-static void send_away(struct job *job, int error, const char *why)
+static void send_away(struct slice_job *job, int error, const char *why)
 {
 	fgt_control_fail(job->client, error, why);
 	free_job(job);
 }
 
-static void send_away_busy(struct job *job, const char *why)
+static void send_away_busy(struct slice_job *job, const char *why)
 {
 	job->slices->busy++;
 	send_away(job, -EBUSY, why);
 }
 
-static bool is_users_turn(struct job *job)
+static bool is_users_turn(struct slice_job *job)
 {
 	return !is_limited(job) ||
-	       !has_user(job, JOB_WORKS, JOB_SENDS, FGT_SLICES_PER_USER);
+	       !has_user(job, SLICE_WORKS, SLICE_SENDS, FGT_SLICES_PER_USER);
 }
 
 static void start_queued(struct fgt_slices *slices)
 {
-	struct job *job = TAILQ_FIRST(&slices->all);
-	size_t active = count_state(slices, JOB_WORKS);
-	size_t sent = count_state(slices, JOB_SENDS);
+	struct slice_job *job = TAILQ_FIRST(&slices->all);
+	size_t active = count_state(slices, SLICE_WORKS);
+	size_t sent = count_state(slices, SLICE_SENDS);
 
 	while (job && active < FGT_SLICES_AT_WORK &&
 	       active + sent < FGT_SLICES_STARTED) {
-		struct job *next = TAILQ_NEXT(job, link);
+		struct slice_job *next = TAILQ_NEXT(job, link);
 
-		if (state_of(job) == JOB_QUEUED && is_users_turn(job)) {
+		if (state_of(job) == SLICE_QUEUED && is_users_turn(job)) {
 			fgt_loop_disarm(slices->loop, &job->timer);
 			start(job);
 			active++;
@@ -191,7 +184,7 @@ static void start_queued(struct fgt_slices *slices)
 	}
 }
 
-static void finish(struct job *job)
+static void finish(struct slice_job *job)
 {
 	(void)pthread_join(job->thread, NULL);
 	if (job->result == 0) {
@@ -209,12 +202,12 @@ static void finish(struct job *job)
 static void woken(void *context)
 {
 	struct fgt_slices *slices = context;
-	struct job *job = TAILQ_FIRST(&slices->all);
+	struct slice_job *job = TAILQ_FIRST(&slices->all);
 
 	while (job) {
-		struct job *next = TAILQ_NEXT(job, link);
+		struct slice_job *next = TAILQ_NEXT(job, link);
 
-		if (state_of(job) == JOB_DONE)
+		if (state_of(job) == SLICE_DONE)
 			finish(job);
 		job = next;
 	}
@@ -223,7 +216,7 @@ static void woken(void *context)
 
 static void client_gone(void *context)
 {
-	struct job *job = context;
+	struct slice_job *job = context;
 
 	job->slices->failed++;
 	free_job(job);
@@ -231,16 +224,16 @@ static void client_gone(void *context)
 
 /* Ordinary users have a separate queue, so that root and the daemon's user always
  * find a place. */
-static bool is_queue_full(struct job *job)
+static bool is_queue_full(struct slice_job *job)
 {
 	size_t count = 0;
-	struct job *other;
+	struct slice_job *other;
 
 	TAILQ_FOREACH(other, &job->slices->all, link)
-	count += state_of(other) == JOB_QUEUED &&
+	count += state_of(other) == SLICE_QUEUED &&
 		 is_limited(other) == is_limited(job);
 	return count >= FGT_SLICES_QUEUED ||
-	       (is_limited(job) && has_user(job, JOB_QUEUED, JOB_QUEUED,
+	       (is_limited(job) && has_user(job, SLICE_QUEUED, SLICE_QUEUED,
 					    FGT_SLICES_QUEUED_PER_USER));
 }
 
@@ -248,13 +241,13 @@ static bool is_queue_full(struct job *job)
  * other slices are read slowly. */
 static void has_waited(void *context)
 {
-	struct job *job = context;
+	struct slice_job *job = context;
 
 	if (!is_users_turn(job))
 		send_away_busy(job, "busy: two slices of this user are made "
 				    "or read already: try again when one is "
 				    "done");
-	else if (count_state(job->slices, JOB_SENDS) >= FGT_SLICES_STARTED)
+	else if (count_state(job->slices, SLICE_SENDS) >= FGT_SLICES_STARTED)
 		send_away_busy(job, "busy: too many slices are being read "
 				    "slowly, try again");
 	else /* they are made: that has an end */
@@ -262,7 +255,7 @@ static void has_waited(void *context)
 			     fgt_loop_now() + FGT_SLICES_WAIT_NS);
 }
 
-static void enqueue(struct job *job)
+static void enqueue(struct slice_job *job)
 {
 	struct fgt_slices *slices = job->slices;
 
@@ -270,7 +263,7 @@ static void enqueue(struct job *job)
 		send_away_busy(job, "busy: too many slices at once, try again");
 		return;
 	}
-	job->state = JOB_QUEUED;
+	atomic_init(&job->state, SLICE_QUEUED);
 	job->timer.expired = has_waited;
 	fgt_loop_arm(slices->loop, &job->timer,
 		     fgt_loop_now() + FGT_SLICES_WAIT_NS);
@@ -282,12 +275,12 @@ static void end_has_come(void *context)
 	enqueue(context);
 }
 
-static struct job *add_job(struct fgt_slices *slices,
-			   struct fgt_control_client *client,
-			   struct fgt_target *target,
-			   const struct fgt_slice_request *request)
+static struct slice_job *add_job(struct fgt_slices *slices,
+				 struct fgt_control_client *client,
+				 struct fgt_target *target,
+				 const struct fgt_slice_request *request)
 {
-	struct job *job = calloc(1, sizeof(*job));
+	struct slice_job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
@@ -302,7 +295,7 @@ static struct job *add_job(struct fgt_slices *slices,
 		.fd = -1,
 		.is_cancelled = &slices->is_cancelled,
 	};
-	job->state = JOB_WAITS;
+	atomic_init(&job->state, SLICE_WAITS);
 	TAILQ_INSERT_TAIL(&slices->all, job, link);
 	return job;
 }
@@ -312,7 +305,7 @@ void fgt_slices_submit(struct fgt_slices *slices,
 		       struct fgt_target *target,
 		       const struct fgt_slice_request *request)
 {
-	struct job *job;
+	struct slice_job *job;
 
 	if (slices->is_leaving) {
 		fgt_control_fail(client, -ESHUTDOWN, "the agent is leaving");
@@ -333,24 +326,24 @@ void fgt_slices_submit(struct fgt_slices *slices,
 
 void fgt_slices_refresh(struct fgt_slices *slices)
 {
-	struct job *job;
+	struct slice_job *job;
 
 	TAILQ_FOREACH(job, &slices->all, link)
-	if (state_of(job) == JOB_WAITS &&
+	if (state_of(job) == SLICE_WAITS &&
 	    !fgt_target_is_alive(job->work.target))
 		fgt_loop_arm(slices->loop, &job->timer, 1);
 }
 
 void fgt_slices_leave(struct fgt_slices *slices)
 {
-	struct job *job = TAILQ_FIRST(&slices->all);
+	struct slice_job *job = TAILQ_FIRST(&slices->all);
 
 	slices->is_leaving = true;
 	while (job) {
-		struct job *next = TAILQ_NEXT(job, link);
-		enum job_state state = state_of(job);
+		struct slice_job *next = TAILQ_NEXT(job, link);
+		enum slice_state state = state_of(job);
 
-		if (state == JOB_WAITS || state == JOB_QUEUED) {
+		if (state == SLICE_WAITS || state == SLICE_QUEUED) {
 			slices->failed++;
 			send_away(job, -ESHUTDOWN, "the agent is leaving");
 		}
@@ -371,10 +364,10 @@ void fgt_slices_get_counters(struct fgt_slices *slices,
 		.served = slices->served,
 		.failed = slices->failed,
 		.busy = slices->busy,
-		.active = count_state(slices, JOB_WORKS) +
-			  count_state(slices, JOB_SENDS),
-		.waiting = count_state(slices, JOB_WAITS) +
-			   count_state(slices, JOB_QUEUED),
+		.active = count_state(slices, SLICE_WORKS) +
+			  count_state(slices, SLICE_SENDS),
+		.waiting = count_state(slices, SLICE_WAITS) +
+			   count_state(slices, SLICE_QUEUED),
 	};
 }
 
@@ -399,7 +392,6 @@ int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	slices->loop = loop;
 	slices->symbolizer = symbolizer;
 	atomic_init(&slices->is_cancelled, false);
-	pthread_mutex_init(&slices->lock, NULL);
 	fgt_loop_on_wake(loop, woken, slices);
 	*ret_slices = slices;
 	return 0;
@@ -414,6 +406,5 @@ void fgt_slices_free(struct fgt_slices *slices)
 	while (!TAILQ_EMPTY(&slices->all)) /* each of them has a thread */
 		finish(TAILQ_FIRST(&slices->all));
 	fgt_loop_on_wake(slices->loop, NULL, NULL);
-	pthread_mutex_destroy(&slices->lock);
 	free(slices);
 }

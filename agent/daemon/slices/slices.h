@@ -26,6 +26,7 @@
 #define FGT_SLICES_WAIT_NS UINT64_C(600000000)
 
 struct fgt_slices;
+struct fgt_targets;
 
 struct fgt_slice_request {
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC, from ≤ to */
@@ -62,6 +63,17 @@ void fgt_slices_refresh(struct fgt_slices *slices);
 void fgt_slices_leave(struct fgt_slices *slices);
 /* Makes those at work give up. */
 void fgt_slices_cancel(struct fgt_slices *slices);
+
+/* The verb slice: maps times by the clock anchors of the target's ring, so that
+ * one request is enough. */
+struct fgt_slice_verb {
+	struct fgt_slices *slices;
+	struct fgt_targets *targets;
+};
+
+/* context: struct fgt_slice_verb. Answers the client in the end. */
+void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
+			   const struct fgt_message *request);
 
 void fgt_slices_get_counters(struct fgt_slices *slices,
 			     struct fgt_slices_counters *ret_counters);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "agent/capture/threads/process.h"
+#include "agent/capture/threads/procfs.h"
 #include "ringbuf/base/owner.h"
 
 #define TEXT_MAX 8192 /* /proc/PID/status is about 1.5 KiB */
@@ -19,22 +20,6 @@
 struct ids {
 	uint32_t real, effective, saved;
 };
-
-static int read_text(int directory_fd, const char *name, char *text,
-		     struct stat *ret_status)
-{
-	FGT_AUTO(fgt_fd_close)
-	int fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	n = read(fd, text, TEXT_MAX - 1);
-	if (n < 0 || fstat(fd, ret_status) < 0)
-		return -errno;
-	text[n] = 0;
-	return (int)n;
-}
 
 /* The line "Name:\t…" of /proc/PID/status; thread names cannot forge one:
  * the kernel escapes their newlines. */
@@ -102,12 +87,15 @@ int fgt_owner_read(int32_t pid, uint64_t start_time,
 	if (directory_fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	r = fgt_stat_read(directory_fd, "task/", pid, &stat);
+	if (r == 0 && stat.start_time != start_time)
+		return -ESRCH;
+	if (r == 0)
+		r = fgt_procfs_read(directory_fd, "status", text, sizeof(text));
+	if (r >= 0 && fstatat(directory_fd, "status", &status, 0) < 0)
+		r = -errno;
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
-	if (stat.start_time != start_time)
-		return -ESRCH;
-	r = read_text(directory_fd, "status", text, &status);
-	return r < 0 ? r : parse_owner(text, &status, ret_owner);
+	return parse_owner(text, &status, ret_owner);
 }
 
 bool fgt_owner_is_visible_to(const struct fgt_owner *owner, uint32_t uid,

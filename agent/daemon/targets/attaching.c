@@ -3,12 +3,11 @@
  * Attaches and detaches single processes. Runs on the thread of jobs and
  * waits for the sampler; must not hold the table's lock meanwhile.
  */
-#include "agent/daemon/targets/attaching.h"
+#include "agent/daemon/targets/target_table.h"
 
 #include <errno.h>
 
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/targets/target_verb.h"
 
 #define RETRY_NS UINT64_C(60000000000) /* those that cannot be sampled */
 #define NEVER_NS UINT64_MAX

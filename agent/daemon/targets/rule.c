@@ -3,13 +3,13 @@
  * Matches processes against the configuration's targets. Runs as a job;
  * texts of a process are not trusted: compared, never used.
  */
-#include "agent/daemon/targets/rule.h"
+#include "agent/daemon/targets/target_table.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ringbuf/base/owner.h"
+#include "agent/capture/threads/procfs.h"
 
 #define COMM_MAX 15
 #define TEXT_MAX 8192
@@ -46,40 +46,36 @@ static bool is_below(const char *cgroup, const char *path, size_t len)
 	       (len == cgroup_len || path[cgroup_len] == '/');
 }
 
+/* The place behind the next colon; behind the line if it has no more. */
+static size_t next_field(const char *line, size_t at)
+{
+	return at + strcspn(line + at, ":\n") + 1;
+}
+
 /* Lines are HIERARCHY:CONTROLLERS:PATH. */
 bool fgt_rule_is_cgroup(const char *cgroup, const char *text)
 {
-	while (*text) {
-		size_t line_len = strcspn(text, "\n");
-		const char *path = memchr(text, ':', line_len);
+	size_t len;
 
-		if (path) {
-			const char *end = text + line_len;
+	for (; *text; text += len + (text[len] == '\n')) {
+		size_t at = next_field(text, 0);
 
-			path = memchr(path + 1, ':', (size_t)(end - path - 1));
-			if (path && is_below(cgroup, path + 1,
-					     (size_t)(end - path - 1)))
-				return true;
-		}
-		text += line_len;
-		text += *text == '\n';
+		len = strcspn(text, "\n");
+		if (at < len)
+			at = next_field(text, at);
+		if (at < len && is_below(cgroup, text + at, len - at))
+			return true;
 	}
 	return false;
 }
 
 static bool is_in_cgroup(const char *cgroup, int32_t pid)
 {
-	FGT_AUTO(fgt_fd_close) int fd = -1;
 	char path[40], text[TEXT_MAX];
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n < 0)
-		return false;
-	text[n] = 0;
-	return fgt_rule_is_cgroup(cgroup, text);
+	return fgt_procfs_read(AT_FDCWD, path, text, sizeof(text)) > 0 &&
+	       fgt_rule_is_cgroup(cgroup, text);
 }
 
 bool fgt_rule_is_match(const struct fgt_config_target *rule,

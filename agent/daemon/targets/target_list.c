@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/daemon/targets/rule.h"
 #include "agent/daemon/targets/target_table.h"
 
 /* ---- Which target ------------------------------------------------------ */

@@ -5,16 +5,14 @@
  */
 #include "agent/daemon/targets/target_table.h"
 
-#include <string.h>
-
-#include "agent/daemon/targets/rule.h"
-
-static const char *const origin_names[] = { "attached", "configured", "child",
-					    "registered" };
+#include "ringbuf/base/array.h"
 
 const char *fgt_origin_name(enum fgt_origin origin)
 {
-	return origin_names[origin];
+	static const char *const names[] = { "attached", "configured", "child",
+					     "registered" };
+
+	return names[origin];
 }
 
 bool fgt_target_entry_is_live(const struct fgt_target_entry *entry)
@@ -52,36 +50,21 @@ fgt_target_table_find_live(const struct fgt_target_table *table, int32_t pid)
 	return NULL;
 }
 
-static bool grow(struct fgt_target_table *table)
-{
-	size_t capacity = table->capacity ? table->capacity * 2 : 16;
-	struct fgt_target_entry *entries;
-
-	if (table->count < table->capacity)
-		return true;
-	if (table->count >= FGT_TARGET_TABLE_MAX)
-		return false;
-	entries = reallocarray(table->entries, capacity, sizeof(*entries));
-	if (!entries)
-		return false;
-	table->entries = entries;
-	table->capacity = capacity;
-	return true;
-}
-
 struct fgt_target_entry *fgt_target_table_add(struct fgt_target_table *table,
 					      int32_t pid, uint64_t start_time)
 {
 	struct fgt_target_entry *entry;
 
-	if (!grow(table))
+	if (table->count >= FGT_TARGET_TABLE_MAX ||
+	    FGT_ARRAY_GROW(table->entries, table->count, table->capacity) < 0)
 		return NULL;
 	entry = &table->entries[table->count++];
-	memset(entry, 0, sizeof(*entry));
-	entry->pid = pid;
-	entry->start_time = start_time;
-	entry->is_seen = true;
-	entry->is_wanted = true;
+	*entry = (struct fgt_target_entry){
+		.pid = pid,
+		.start_time = start_time,
+		.is_seen = true,
+		.is_wanted = true,
+	};
 	return entry;
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's list of processes that are sampled, were sampled, or cannot
- * be: their identity, their causes, their owners. For this room only.
+ * For this room only: the list of processes that are sampled, were sampled, or
+ * cannot be (their identity, their causes, their owners); what puts a process
+ * under the sampler and into the list and takes it out again (targets.c and
+ * target_verb.c decide which); and how a process matches a rule.
  */
 #ifndef FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H
 #define FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H
@@ -16,6 +18,7 @@
 #include "agent/daemon/socket/permission.h"
 #include "agent/daemon/targets/target_list.h"
 #include "agent/daemon/targets/targets.h"
+#include "ringbuf/slice/slice.h"
 
 #define FGT_TARGET_TABLE_MAX 1536 /* entries, those without a ring included */
 
@@ -115,5 +118,63 @@ bool fgt_target_entry_is_running(const struct fgt_target_entry *entry);
 bool fgt_target_entry_is_visible(struct fgt_targets *targets,
 				 struct fgt_target_entry *entry,
 				 const struct fgt_peer *peer);
+
+/* ---- Attaching and detaching ------------------------------------------- */
+
+/* Why an entry is made. */
+struct fgt_attach_cause {
+	enum fgt_origin origin;
+	int32_t parent_pid;
+	bool is_with_children;
+	uint32_t charged_uid; /* as in the entry */
+	uint32_t uid, gid; /* of _ATTACHED: of the user who asked */
+};
+
+/* All of them: as jobs only. */
+
+/*
+ * start_time: the process that is meant. -ESRCH it has ended, -ENOSPC too many
+ * targets or rings, -ESHUTDOWN, the sampler's errors; why is set. Of _ATTACHED
+ * also -EPERM, without why: the user could not trace it; and -ENOSPC:
+ * FGT_TARGETS_PER_USER processes of the user are sampled already.
+ */
+int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
+			  uint64_t start_time,
+			  const struct fgt_attach_cause *cause,
+			  struct fgt_why *why);
+
+/* For rules and children: a failure is logged once, and the process is tried
+ * again a minute later. */
+void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
+			 uint64_t start_time,
+			 const struct fgt_attach_cause *cause, uint64_t now_ns);
+
+/* Ends the sampling; the entry stays. */
+void fgt_attaching_stop(struct fgt_targets *targets,
+			const struct fgt_target_entry *entry,
+			const char *reason);
+/* The last entry takes its place. */
+void fgt_attaching_remove(struct fgt_targets *targets, size_t index);
+
+/* The entry at an index of the table leaves, with its ring; a rule does not
+ * bring it back before the next configuration. reason: for the log. */
+void fgt_attaching_detach(struct fgt_targets *targets, size_t index,
+			  const char *reason);
+
+/* ---- Does a process match? ---------------------------------------------- */
+
+/*
+ * name is the process's name (comm, which the kernel cuts at 15 bytes) or the
+ * last part of its executable's path. exe may be "".
+ */
+bool fgt_rule_is_name(const char *name, const char *comm, const char *exe);
+
+/* A pid only matches the process that had it when the rule was made: false
+ * for rules of a pid. */
+bool fgt_rule_is_match(const struct fgt_config_target *rule,
+		       const struct fgt_process_info *info);
+
+/* Is text, the whole of a /proc/PID/cgroup, in cgroup or below it? */
+bool fgt_rule_is_cgroup(const char *cgroup, const char *text);
 
 #endif

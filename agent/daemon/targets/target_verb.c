@@ -4,19 +4,17 @@
  * detach() and what they call on the thread of jobs, which must not touch the
  * client: it may hang up at any moment.
  */
-#include "agent/daemon/targets/target_verb.h"
+#include "agent/daemon/targets/targets.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/targets/attaching.h"
-#include "agent/daemon/targets/rule.h"
-#include "agent/daemon/targets/target_list.h"
+#include "agent/daemon/targets/target_table.h"
 
 /* One request. */
-struct order {
+struct target_order {
 	struct fgt_job job;
 	struct fgt_targets *targets;
 	struct fgt_control_client *client; /* the loop's; NULL: it hung up */
@@ -31,14 +29,14 @@ struct order {
 	struct fgt_why why;
 };
 
-static void free_order(struct order *order)
+static void free_order(struct target_order *order)
 {
 	fgt_builder_free(order->reply);
 	free(order);
 }
 
 /* rules: what was added or dropped. */
-static void put_rule(struct order *order)
+static void put_rule(struct target_order *order)
 {
 	if (!order->selector.name)
 		return;
@@ -54,7 +52,7 @@ static void put_rule(struct order *order)
 static int visit_process(void *context, const struct fgt_process_info *info,
 			 int32_t parent_pid)
 {
-	struct order *order = context;
+	struct target_order *order = context;
 	const struct fgt_attach_cause cause = {
 		.origin = FGT_ORIGIN_ATTACHED,
 		.is_with_children = order->is_with_children,
@@ -78,7 +76,7 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 	return 0;
 }
 
-static void attach_pid(struct order *order)
+static void attach_pid(struct target_order *order)
 {
 	struct fgt_process_info info = { .pid = order->selector.pid };
 	struct fgt_process process;
@@ -95,7 +93,7 @@ static void attach_pid(struct order *order)
 	fgt_process_close(&process);
 }
 
-static int none_attached(struct order *order)
+static int none_attached(struct target_order *order)
 {
 	bool is_root = order->peer.uid == 0;
 	char what[FGT_SELECTOR_NAME_MAX + 16];
@@ -117,7 +115,7 @@ static int none_attached(struct order *order)
 }
 
 /* The rule stays until detach: processes of this name that start later. */
-static int keep_rule(struct order *order)
+static int keep_rule(struct target_order *order)
 {
 	struct fgt_name_rule rule = {
 		.peer = order->peer,
@@ -130,7 +128,7 @@ static int keep_rule(struct order *order)
 
 static void attach(void *context)
 {
-	struct order *order = context;
+	struct target_order *order = context;
 
 	order->result = 0;
 	if (order->selector.name)
@@ -151,7 +149,7 @@ static void attach(void *context)
 
 /* ---- detach ------------------------------------------------------------ */
 
-static void mark_unwanted(struct order *order)
+static void mark_unwanted(struct target_order *order)
 {
 	struct fgt_targets *targets = order->targets;
 	struct fgt_target_table *table = &targets->table;
@@ -169,7 +167,7 @@ static void mark_unwanted(struct order *order)
 
 static void detach(void *context)
 {
-	struct order *order = context;
+	struct target_order *order = context;
 	struct fgt_targets *targets = order->targets;
 	struct fgt_target_table *table = &targets->table;
 	size_t detached = 0;
@@ -200,7 +198,7 @@ static void detach(void *context)
 
 static void done(void *context)
 {
-	struct order *order = context;
+	struct target_order *order = context;
 
 	if (order->client && order->result < 0)
 		fgt_control_fail(order->client, order->result, order->why.text);
@@ -211,14 +209,15 @@ static void done(void *context)
 
 static void client_gone(void *context)
 {
-	struct order *order = context;
+	struct target_order *order = context;
 
 	order->client = NULL;
 	if (fgt_jobs_withdraw(order->targets->jobs, &order->job))
 		free_order(order);
 }
 
-static int read_request(struct order *order, const struct fgt_message *request)
+static int read_request(struct target_order *order,
+			const struct fgt_message *request)
 {
 	int r = fgt_selector_read(order->client, request, &order->selector,
 				  &order->why);
@@ -242,7 +241,7 @@ static void submit(struct fgt_targets *targets,
 		   struct fgt_control_client *client,
 		   const struct fgt_message *request, void (*run)(void *))
 {
-	struct order *order = calloc(1, sizeof(*order));
+	struct target_order *order = calloc(1, sizeof(*order));
 	int r;
 
 	if (!order) {

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/targets/attaching.h"
-#include "agent/daemon/targets/rule.h"
+#include "agent/daemon/targets/target_table.h"
+#include "ringbuf/base/array.h"
 
 #define ROWS_MAX  65536
 #define DEPTH_MAX 64 /* generations of children found in one scan */
@@ -107,18 +107,10 @@ matching_name(const struct fgt_targets *targets,
 static int keep_row(struct scan *scan, const struct fgt_process_info *info,
 		    int32_t parent_pid)
 {
-	size_t capacity = scan->capacity ? scan->capacity * 2 : 512;
-	struct row *rows;
-
 	if (scan->count == ROWS_MAX)
 		return -E2BIG;
-	if (scan->count == scan->capacity) {
-		rows = reallocarray(scan->rows, capacity, sizeof(*rows));
-		if (!rows)
-			return -ENOMEM;
-		scan->rows = rows;
-		scan->capacity = capacity;
-	}
+	if (FGT_ARRAY_GROW(scan->rows, scan->count, scan->capacity) < 0)
+		return -ENOMEM;
 	scan->rows[scan->count++] = (struct row){
 		.pid = info->pid,
 		.parent_pid = parent_pid,
@@ -354,31 +346,34 @@ static void note_ends(struct fgt_targets *targets, uint64_t now_ns)
 	}
 }
 
+/* How many have ended; the oldest of them. */
+static size_t count_ended(const struct fgt_target_table *table,
+			  size_t *ret_oldest)
+{
+	size_t ended = 0;
+
+	for (size_t i = 0; i < table->count; i++) {
+		uint64_t ended_ns = table->entries[i].ended_ns;
+
+		if (ended_ns == 0)
+			continue;
+		if (ended++ == 0 ||
+		    ended_ns < table->entries[*ret_oldest].ended_ns)
+			*ret_oldest = i;
+	}
+	return ended;
+}
+
 /* Drops what was kept long enough, and the oldest beyond the limit. */
 static void drop_ended(struct fgt_targets *targets, uint64_t now_ns)
 {
-	struct fgt_target_table *table = &targets->table;
-	size_t ended, oldest;
+	const struct fgt_target_table *table = &targets->table;
+	size_t oldest = 0, ended;
 
-	do {
-		ended = 0;
-		oldest = 0;
-		for (size_t i = 0; i < table->count; i++) {
-			uint64_t ended_ns = table->entries[i].ended_ns;
-
-			if (ended_ns == 0)
-				continue;
-			if (ended == 0 ||
-			    ended_ns < table->entries[oldest].ended_ns)
-				oldest = i;
-			ended++;
-		}
-		if (ended == 0 || (ended <= FGT_TARGETS_ENDED_MAX &&
-				   now_ns < table->entries[oldest].ended_ns +
-						    targets->kept_ns))
-			return;
+	while ((ended = count_ended(table, &oldest)) > 0 &&
+	       (ended > FGT_TARGETS_ENDED_MAX ||
+		now_ns >= table->entries[oldest].ended_ns + targets->kept_ns))
 		fgt_attaching_remove(targets, oldest);
-	} while (ended > 1);
 }
 
 void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns)

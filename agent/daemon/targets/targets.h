@@ -12,6 +12,7 @@
 #include "ringbuf/base/why.h"
 
 #define FGT_TARGETS_ENDED_MAX	   32 /* rings kept of processes that ended */
+#define FGT_TARGETS_PER_USER	   32 /* that attach adds; root is not counted */
 #define FGT_TARGETS_NAMES_MAX	   64 /* rules that attach NAME adds */
 #define FGT_TARGETS_NAMES_PER_USER 16 /* of those; root is not counted */
 
@@ -70,5 +71,17 @@ void fgt_targets_unregister(struct fgt_targets *targets,
 
 /* Any thread: what is attached or looked for meanwhile gives up. */
 void fgt_targets_leave(struct fgt_targets *targets);
+
+/*
+ * The verbs attach and detach. They wait for the sampler and read files of
+ * processes, so they run as jobs; each acts only on processes that the
+ * client's user could trace.
+ *
+ context: struct fgt_targets. Each answers the client in the end.
+ */
+void fgt_target_verb_attach(void *context, struct fgt_control_client *client,
+			    const struct fgt_message *request);
+void fgt_target_verb_detach(void *context, struct fgt_control_client *client,
+			    const struct fgt_message *request);
 
 #endif

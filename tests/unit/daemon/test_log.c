@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/daemon/delivery/delivery_log.h"
+#include "agent/daemon/delivery/delivery_child.h"
 #include "agent/daemon/loop/log.h"
 
 static int ends[2];
@@ -147,7 +147,7 @@ static void full_pipe_is_not_waited_for(void **state)
 	fgt_log(FGT_LOG_INFO, "blocked", "?");
 }
 
-static void deliveries_that_fail_again_are_told_ever_more_rarely(void **state)
+static void failed_delivery_warns_after_1_2_4_8_tries(void **state)
 {
 	char text[8192];
 
@@ -179,7 +179,7 @@ int main(void)
 		LOG_TEST(flood_is_bounded_and_counted),
 		LOG_TEST(longest_message_fits_a_line),
 		LOG_TEST(full_pipe_is_not_waited_for),
-		LOG_TEST(deliveries_that_fail_again_are_told_ever_more_rarely),
+		LOG_TEST(failed_delivery_warns_after_1_2_4_8_tries),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

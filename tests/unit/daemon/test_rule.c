@@ -17,7 +17,7 @@
 
 #include "agent/capture/threads/process.h"
 #include "agent/daemon/socket/permission.h"
-#include "agent/daemon/targets/rule.h"
+#include "agent/daemon/targets/target_table.h"
 
 static void names_match_comm_or_file_name(void **state)
 {
