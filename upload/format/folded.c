@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/id_map.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/utf8.h"
@@ -21,14 +22,14 @@
 
 #define NO_ENTRY UINT32_MAX
 
-struct entry {
+struct tree_entry {
 	uint32_t parent, name; /* NO_ENTRY at the root; id in names */
 	uint32_t first_child, next_sibling;
 	uint64_t ticks; /* of stacks that end here */
 };
 
 /* One entry stands for up to two parts of the output. */
-struct part {
+struct output_part {
 	uint32_t entry;
 	bool is_line; /* its own line; else everything below it */
 };
@@ -38,10 +39,10 @@ struct folded {
 	struct fgt_levels levels;
 	struct fgt_strings names; /* as they are written */
 	struct fgt_id_map entries; /* (parent, name) → entry */
-	struct entry *entry; /* by id; capacity as of entries */
+	struct tree_entry *entry; /* [entries.count], by id */
 	uint32_t capacity;
 	uint32_t first_root;
-	struct part *parts; /* still to be written, the next one last */
+	struct output_part *parts; /* still to be written, the next one last */
 	size_t part_count, part_capacity;
 	uint32_t path[FGT_LEVELS_MAX + 1];
 	struct fgt_sink_buffer out;
@@ -83,21 +84,6 @@ static int intern_name(struct folded *folded, struct fgt_level level,
 	return fgt_strings_intern(&folded->names, safe, len, ret_name);
 }
 
-static int grow_entries(struct folded *folded)
-{
-	uint32_t capacity = folded->entries.capacity;
-	struct entry *entry;
-
-	if (folded->entries.count <= folded->capacity)
-		return 0;
-	entry = reallocarray(folded->entry, capacity, sizeof(*entry));
-	if (!entry)
-		return -ENOMEM;
-	folded->entry = entry;
-	folded->capacity = capacity;
-	return 0;
-}
-
 /* Finds or adds the child of parent that is called name. */
 static int step_down(struct folded *folded, uint32_t parent, uint32_t name,
 		     uint32_t *ret_entry)
@@ -105,22 +91,21 @@ static int step_down(struct folded *folded, uint32_t parent, uint32_t name,
 	uint32_t count = folded->entries.count, id, *head;
 	int r;
 
-	r = fgt_id_map_add(&folded->entries, (uint64_t)parent << 32 | name,
-			   &id);
+	r = FGT_ARRAY_GROW(folded->entry, count, folded->capacity);
+	if (!r)
+		r = fgt_id_map_add(&folded->entries,
+				   (uint64_t)parent << 32 | name, &id);
 	if (r)
 		return r;
 	*ret_entry = id;
 	if (folded->entries.count == count)
 		return 0;
-	r = grow_entries(folded);
-	if (r)
-		return r;
 	head = parent == NO_ENTRY ? &folded->first_root
 				  : &folded->entry[parent].first_child;
-	folded->entry[id] = (struct entry){ .parent = parent,
-					    .name = name,
-					    .first_child = NO_ENTRY,
-					    .next_sibling = *head };
+	folded->entry[id] = (struct tree_entry){ .parent = parent,
+						 .name = name,
+						 .first_child = NO_ENTRY,
+						 .next_sibling = *head };
 	*head = id;
 	return 0;
 }
@@ -187,8 +172,8 @@ static int build_tree(struct folded *folded)
 
 /* The character behind the name in the output decides between equal
  * prefixes. */
-static void part_suffix(const struct folded *folded, const struct part *part,
-			char suffix[24])
+static void part_suffix(const struct folded *folded,
+			const struct output_part *part, char suffix[24])
 {
 	if (part->is_line)
 		snprintf(suffix, 24, " %llu\n",
@@ -197,11 +182,11 @@ static void part_suffix(const struct folded *folded, const struct part *part,
 		strcpy(suffix, ";");
 }
 
-/* Byte order of the lines, as LC_ALL=C sort has it. */
-static int compare_parts(const void *a, const void *b, void *context)
+/* Against the byte order of the lines, which LC_ALL=C sort has. */
+static int last_part_first(const void *a, const void *b, void *context)
 {
 	const struct folded *folded = context;
-	const struct part *parts[2] = { a, b };
+	const struct output_part *parts[2] = { a, b };
 	const char *text[2];
 	char suffix[2][24];
 	bool is_suffix[2] = { false, false };
@@ -219,8 +204,8 @@ static int compare_parts(const void *a, const void *b, void *context)
 			}
 		if (*text[0] != *text[1])
 			return (unsigned char)*text[0] < (unsigned char)*text[1]
-				       ? -1
-				       : 1;
+				       ? 1
+				       : -1;
 		if (!*text[0])
 			return 0;
 	}
@@ -228,24 +213,18 @@ static int compare_parts(const void *a, const void *b, void *context)
 
 static int push_part(struct folded *folded, uint32_t entry, bool is_line)
 {
-	if (folded->part_count == folded->part_capacity) {
-		size_t capacity = folded->part_capacity * 2 + 64;
-		struct part *parts =
-			reallocarray(folded->parts, capacity, sizeof(*parts));
-
-		if (!parts)
-			return -ENOMEM;
-		folded->parts = parts;
-		folded->part_capacity = capacity;
-	}
-	folded->parts[folded->part_count++] = (struct part){ entry, is_line };
+	if (FGT_ARRAY_GROW(folded->parts, folded->part_count,
+			   folded->part_capacity))
+		return -ENOMEM;
+	folded->parts[folded->part_count++] =
+		(struct output_part){ entry, is_line };
 	return 0;
 }
 
 /* Pushes a list of siblings; the one that is written first goes last. */
 static int push_siblings(struct folded *folded, uint32_t entry)
 {
-	size_t first = folded->part_count, count;
+	size_t first = folded->part_count;
 	int r = 0;
 
 	for (; entry != NO_ENTRY && !r;
@@ -255,16 +234,9 @@ static int push_siblings(struct folded *folded, uint32_t entry)
 		if (!r && folded->entry[entry].first_child != NO_ENTRY)
 			r = push_part(folded, entry, false);
 	}
-	count = folded->part_count - first;
-	if (count > 1)
-		qsort_r(folded->parts + first, count, sizeof(*folded->parts),
-			compare_parts, folded);
-	for (size_t i = 0; i < count / 2; i++) {
-		struct part swap = folded->parts[first + i];
-
-		folded->parts[first + i] = folded->parts[first + count - 1 - i];
-		folded->parts[first + count - 1 - i] = swap;
-	}
+	if (folded->part_count > first)
+		qsort_r(folded->parts + first, folded->part_count - first,
+			sizeof(*folded->parts), last_part_first, folded);
 	return r;
 }
 
@@ -294,7 +266,7 @@ static int write_tree(struct folded *folded)
 	int r = push_siblings(folded, folded->first_root);
 
 	while (!r && folded->part_count) {
-		struct part part = folded->parts[--folded->part_count];
+		struct output_part part = folded->parts[--folded->part_count];
 
 		if (part.is_line)
 			write_line(folded, part.entry);

@@ -33,7 +33,8 @@ struct chrome {
 	uint32_t next_edge; /* of the slice, not yet read */
 };
 
-const char *fgt_chrome_safe_name(const char *name)
+/* The name, unless speedscope would read the file as a DevTools profile. */
+static const char *safe_name(const char *name)
 {
 	if (!strcmp(name, "CpuProfile"))
 		return "CpuProfile()";
@@ -44,39 +45,44 @@ const char *fgt_chrome_safe_name(const char *name)
 	return name;
 }
 
-static void begin_event(struct chrome *chrome, const char *name,
-			const char *phase)
+void fgt_chrome_begin(struct fgt_json *json, const char *name,
+		      const char *phase, uint64_t pid, uint64_t tid)
 {
-	struct fgt_json *json = &chrome->json;
-
 	fgt_json_newline(json);
 	fgt_json_begin_object(json, NULL);
-	fgt_json_put_string(json, "name", name);
+	fgt_json_put_string(json, "name", safe_name(name));
 	fgt_json_put_string(json, "ph", phase);
-	fgt_json_put_uint(json, "pid", chrome->pid);
-	fgt_json_put_uint(json, "tid", chrome->tid);
+	fgt_json_put_uint(json, "pid", pid);
+	fgt_json_put_uint(json, "tid", tid);
 }
 
 /* Older releases of speedscope want a ts on these too. */
+void fgt_chrome_begin_metadata(struct fgt_json *json, const char *name,
+			       uint64_t pid, uint64_t tid)
+{
+	fgt_chrome_begin(json, name, "M", pid, tid);
+	fgt_json_put_uint(json, "ts", 0);
+	fgt_json_begin_object(json, "args");
+}
+
+void fgt_chrome_end_args(struct fgt_json *json)
+{
+	fgt_json_end_object(json);
+	fgt_json_end_object(json);
+}
+
+void fgt_chrome_put_name(struct fgt_json *json, const char *kind, uint64_t pid,
+			 uint64_t tid, const char *name)
+{
+	fgt_chrome_begin_metadata(json, kind, pid, tid);
+	fgt_json_put_string(json, "name", name);
+	fgt_chrome_end_args(json);
+}
+
 static void begin_metadata(struct chrome *chrome, const char *name)
 {
-	begin_event(chrome, name, "M");
-	fgt_json_put_uint(&chrome->json, "ts", 0);
-	fgt_json_begin_object(&chrome->json, "args");
-}
-
-static void end_metadata(struct chrome *chrome)
-{
-	fgt_json_end_object(&chrome->json);
-	fgt_json_end_object(&chrome->json);
-}
-
-static void put_metadata_text(struct chrome *chrome, const char *name,
-			      const char *key, const char *text)
-{
-	begin_metadata(chrome, name);
-	fgt_json_put_string(&chrome->json, key, text);
-	end_metadata(chrome);
+	fgt_chrome_begin_metadata(&chrome->json, name, chrome->pid,
+				  chrome->tid);
 }
 
 /* Three decimals are enough for a rate, and readable. */
@@ -93,40 +99,40 @@ static double nominal_hz(const struct fgt_ring_slice *slice)
 static void put_process(struct chrome *chrome)
 {
 	const struct fgt_process_info *process = &chrome->slice->process;
+	struct fgt_json *json = &chrome->json;
 	char labels[256];
 
-	put_metadata_text(chrome, "process_name", "name",
-			  process->name[0] ? process->name : "process");
+	fgt_chrome_put_name(json, "process_name", chrome->pid, chrome->tid,
+			    process->name[0] ? process->name : "process");
 	snprintf(labels, sizeof(labels), "%s%slinux %s %s", process->host,
 		 process->host[0] ? ", " : "", process->os_release,
 		 process->arch);
-	put_metadata_text(chrome, "process_labels", "labels", labels);
+	begin_metadata(chrome, "process_labels");
+	fgt_json_put_string(json, "labels", labels);
+	fgt_chrome_end_args(json);
 	begin_metadata(chrome, "hz");
-	fgt_json_put_double(&chrome->json, "hz",
-			    rounded(chrome->slice->effective_hz));
-	end_metadata(chrome);
+	fgt_json_put_double(json, "hz", rounded(chrome->slice->effective_hz));
+	fgt_chrome_end_args(json);
 	begin_metadata(chrome, "nominal_hz");
-	fgt_json_put_double(&chrome->json, "nominal_hz",
-			    nominal_hz(chrome->slice));
-	end_metadata(chrome);
+	fgt_json_put_double(json, "nominal_hz", nominal_hz(chrome->slice));
+	fgt_chrome_end_args(json);
 }
 
 /* The main thread first, then by tid. */
 static void put_thread(struct chrome *chrome, uint32_t index)
 {
 	const struct fgt_slice_thread *thread = &chrome->slice->threads[index];
-	const char *name = fgt_slice_string(chrome->slice, thread->name);
 	bool is_main = thread->tid == chrome->slice->process.pid;
-	char numbered[32];
+	char buffer[FGT_LEVEL_NAME_MAX];
 
 	chrome->tid = fgt_chrome_id(thread->tid);
-	snprintf(numbered, sizeof(numbered), "thread %d", thread->tid);
-	put_metadata_text(chrome, "thread_name", "name",
-			  *name ? name : numbered);
+	fgt_chrome_put_name(
+		&chrome->json, "thread_name", chrome->pid, chrome->tid,
+		fgt_level_thread_name(chrome->slice, thread, buffer));
 	begin_metadata(chrome, "thread_sort_index");
 	fgt_json_put_uint(&chrome->json, "sort_index",
 			  is_main ? 0 : (uint64_t)index + 1);
-	end_metadata(chrome);
+	fgt_chrome_end_args(&chrome->json);
 }
 
 static void put_edge(struct chrome *chrome, struct fgt_level level,
@@ -136,7 +142,7 @@ static void put_edge(struct chrome *chrome, struct fgt_level level,
 	const char *name = fgt_level_name(chrome->slice, level, buffer);
 
 	chrome->last_ns = mono_ns;
-	begin_event(chrome, fgt_chrome_safe_name(name), phase);
+	fgt_chrome_begin(&chrome->json, name, phase, chrome->pid, chrome->tid);
 	fgt_json_put_decimal(&chrome->json, "ts",
 			     mono_ns - chrome->slice->tick_ns[0], 3);
 	fgt_json_end_object(&chrome->json);

@@ -15,8 +15,20 @@ static inline uint64_t fgt_chrome_id(int32_t id)
 	return id > 0 ? (uint64_t)id : INT32_MAX;
 }
 
-/* The name, unless speedscope would read the file as a DevTools profile. */
-const char *fgt_chrome_safe_name(const char *name);
+/* An event up to its tid. */
+void fgt_chrome_begin(struct fgt_json *json, const char *name,
+		      const char *phase, uint64_t pid, uint64_t tid);
+
+/* An event of metadata up to its args, which stay open. */
+void fgt_chrome_begin_metadata(struct fgt_json *json, const char *name,
+			       uint64_t pid, uint64_t tid);
+
+/* Ends an event that has its args open. */
+void fgt_chrome_end_args(struct fgt_json *json);
+
+/* "process_name" or "thread_name" */
+void fgt_chrome_put_name(struct fgt_json *json, const char *kind, uint64_t pid,
+			 uint64_t tid, const char *name);
 
 /*
  * Events for "traceEvents": tasks with their spans on tracks of a separate

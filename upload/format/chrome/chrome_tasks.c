@@ -28,35 +28,10 @@ struct tasks {
 	uint32_t named; /* tracks, of which the last is the one written to */
 };
 
-/* An event up to its tid. */
-static void begin_event(struct tasks *tasks, const char *name,
-			const char *phase, uint64_t pid, uint64_t tid)
-{
-	struct fgt_json *json = tasks->json;
-
-	fgt_json_newline(json);
-	fgt_json_begin_object(json, NULL);
-	fgt_json_put_string(json, "name", fgt_chrome_safe_name(name));
-	fgt_json_put_string(json, "ph", phase);
-	fgt_json_put_uint(json, "pid", pid);
-	fgt_json_put_uint(json, "tid", tid);
-}
-
 static void put_ts(struct tasks *tasks, uint64_t mono_ns)
 {
 	fgt_json_put_decimal(tasks->json, "ts",
 			     mono_ns - tasks->slice->tick_ns[0], 3);
-}
-
-static void put_name(struct tasks *tasks, const char *kind, uint64_t pid,
-		     uint64_t tid, const char *name)
-{
-	begin_event(tasks, kind, "M", pid, tid);
-	fgt_json_put_uint(tasks->json, "ts", 0);
-	fgt_json_begin_object(tasks->json, "args");
-	fgt_json_put_string(tasks->json, "name", name);
-	fgt_json_end_object(tasks->json);
-	fgt_json_end_object(tasks->json);
 }
 
 static uint64_t tasks_pid(const struct tasks *tasks)
@@ -108,22 +83,16 @@ static void begin_args(struct tasks *tasks, uint64_t number)
 	fgt_json_put_string(tasks->json, "id", digits);
 }
 
-static void end_args(struct tasks *tasks)
-{
-	fgt_json_end_object(tasks->json);
-	fgt_json_end_object(tasks->json);
-}
-
 static void put_task(struct tasks *tasks, uint32_t index, const char *phase,
 		     uint64_t mono_ns)
 {
 	const struct fgt_slice_task *task = &tasks->slice->tasks[index];
 
-	begin_event(tasks, text(tasks, task->name, "task"), phase,
-		    tasks_pid(tasks), track_tid(tasks, index));
+	fgt_chrome_begin(tasks->json, text(tasks, task->name, "task"), phase,
+			 tasks_pid(tasks), track_tid(tasks, index));
 	put_ts(tasks, mono_ns);
 	begin_args(tasks, task->number);
-	end_args(tasks);
+	fgt_chrome_end_args(tasks->json);
 }
 
 static void put_labels(struct tasks *tasks, uint32_t span)
@@ -147,12 +116,12 @@ static void put_span(struct tasks *tasks, uint32_t index, const char *phase,
 {
 	const struct fgt_slice_span *span = &tasks->slice->spans[index];
 
-	begin_event(tasks, text(tasks, span->name, "span"), phase,
-		    tasks_pid(tasks), track_tid(tasks, span->task));
+	fgt_chrome_begin(tasks->json, text(tasks, span->name, "span"), phase,
+			 tasks_pid(tasks), track_tid(tasks, span->task));
 	put_ts(tasks, mono_ns);
 	begin_args(tasks, span->number);
 	put_labels(tasks, index);
-	end_args(tasks);
+	fgt_chrome_end_args(tasks->json);
 }
 
 /* Spans that have a B and no E yet, by depth; absent ones are not shown. */
@@ -204,7 +173,8 @@ static void put_spans_of(struct tasks *tasks, uint32_t task)
 static void put_flow(struct tasks *tasks, const char *phase, uint32_t child,
 		     uint64_t tid, uint64_t mono_ns)
 {
-	begin_event(tasks, "child-task", phase, tasks_pid(tasks), tid);
+	fgt_chrome_begin(tasks->json, "child-task", phase, tasks_pid(tasks),
+			 tid);
 	put_ts(tasks, mono_ns);
 	fgt_json_put_string(tasks->json, "cat", "task");
 	fgt_json_put_uint(tasks->json, "id", (uint64_t)child + 1);
@@ -246,12 +216,12 @@ static void put_names(struct tasks *tasks, uint32_t index)
 	if (!tasks->named) {
 		snprintf(name, sizeof(name), "%s: tasks",
 			 *process ? process : "process");
-		put_name(tasks, "process_name", tasks_pid(tasks),
-			 tasks_pid(tasks), name);
+		fgt_chrome_put_name(tasks->json, "process_name",
+				    tasks_pid(tasks), tasks_pid(tasks), name);
 	}
-	put_name(tasks, "thread_name", tasks_pid(tasks),
-		 track_tid(tasks, index),
-		 text(tasks, slice->tasks[index].name, "task"));
+	fgt_chrome_put_name(tasks->json, "thread_name", tasks_pid(tasks),
+			    track_tid(tasks, index),
+			    text(tasks, slice->tasks[index].name, "task"));
 	tasks->named = tasks->tracks[index] + 1;
 }
 
@@ -316,11 +286,12 @@ static void put_marks(struct tasks *tasks)
 		/* A thread that lived less than a tick has no name. */
 		if (mark->tid != named && !has_thread(slice, mark->tid)) {
 			snprintf(name, sizeof(name), "thread %d", mark->tid);
-			put_name(tasks, "thread_name", tasks->pid, tid, name);
+			fgt_chrome_put_name(tasks->json, "thread_name",
+					    tasks->pid, tid, name);
 			named = mark->tid;
 		}
-		begin_event(tasks, text(tasks, mark->name, "mark"), "i",
-			    tasks->pid, tid);
+		fgt_chrome_begin(tasks->json, text(tasks, mark->name, "mark"),
+				 "i", tasks->pid, tid);
 		put_ts(tasks, ns);
 		fgt_json_put_string(tasks->json, "s", "t");
 		fgt_json_end_object(tasks->json);
@@ -338,13 +309,13 @@ static void put_counters(struct tasks *tasks)
 		if (!fgt_spans_clip(slice, counter->at_ns, counter->at_ns, &ns,
 				    &ignored))
 			continue;
-		begin_event(tasks, text(tasks, counter->name, "counter"), "C",
-			    tasks->pid, tasks->pid);
+		fgt_chrome_begin(tasks->json,
+				 text(tasks, counter->name, "counter"), "C",
+				 tasks->pid, tasks->pid);
 		put_ts(tasks, ns);
 		fgt_json_begin_object(tasks->json, "args");
 		fgt_json_put_double(tasks->json, "value", counter->value);
-		fgt_json_end_object(tasks->json);
-		fgt_json_end_object(tasks->json);
+		fgt_chrome_end_args(tasks->json);
 	}
 }
 

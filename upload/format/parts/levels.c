@@ -151,6 +151,18 @@ static const char *address_name(const struct fgt_ring_slice *slice,
 	return buffer;
 }
 
+const char *fgt_level_thread_name(const struct fgt_ring_slice *slice,
+				  const struct fgt_slice_thread *thread,
+				  char buffer[FGT_LEVEL_NAME_MAX])
+{
+	const char *name = fgt_slice_string(slice, thread->name);
+
+	if (*name)
+		return name;
+	snprintf(buffer, FGT_LEVEL_NAME_MAX, "thread %d", thread->tid);
+	return buffer;
+}
+
 const char *fgt_level_name(const struct fgt_ring_slice *slice,
 			   struct fgt_level level,
 			   char buffer[FGT_LEVEL_NAME_MAX])

@@ -70,6 +70,11 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
 			   uint32_t after);
 
+/* A thread's name, "thread TID" if it has none; buffer is used for that. */
+const char *fgt_level_thread_name(const struct fgt_ring_slice *slice,
+				  const struct fgt_slice_thread *thread,
+				  char buffer[FGT_LEVEL_NAME_MAX]);
+
 /* String id of the state's name, 0 if it has none. */
 uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
 			       uint32_t state);

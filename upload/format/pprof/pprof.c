@@ -158,11 +158,10 @@ static void put_labels(struct pprof *pprof, uint32_t index,
 		       struct fgt_level state)
 {
 	const struct fgt_slice_thread *thread = &pprof->slice->threads[index];
-	const char *name = slice_text(pprof, thread->name);
-	char numbered[32], buffer[FGT_LEVEL_NAME_MAX];
+	char buffer[FGT_LEVEL_NAME_MAX];
 
-	snprintf(numbered, sizeof(numbered), "thread %d", thread->tid);
-	put_label(pprof, "thread", *name ? name : numbered, 0);
+	put_label(pprof, "thread",
+		  fgt_level_thread_name(pprof->slice, thread, buffer), 0);
 	if (thread->tid > 0)
 		put_label(pprof, "thread_id", NULL, (uint64_t)thread->tid);
 	put_label(pprof, "state", fgt_level_name(pprof->slice, state, buffer),

@@ -8,11 +8,9 @@
  */
 #include "upload/format/sentry/sentry_chunk.h"
 
+#include "ringbuf/base/array.h"
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_profile.h"
-
-/* The limit of a profile of version 1; Relay accepts 66 s. */
-#define CHUNK_MAX_NS 30000000000u
 
 struct chunk {
 	const struct fgt_ring_slice *slice; /* of this chunk only */
@@ -96,36 +94,24 @@ int fgt_sentry_chunk_write(const struct fgt_ring_slice *slice,
 	return write_chunk(slice, wall_offset_ns(slice), options, sink);
 }
 
-/* The last tick that is not too far from the first one. */
-static uint32_t last_within(const struct fgt_ring_slice *slice, uint32_t first)
-{
-	uint32_t low = first, high = slice->tick_count - 1;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low + 1) / 2;
-
-		if (slice->tick_ns[middle] - slice->tick_ns[first] <=
-		    CHUNK_MAX_NS)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
-}
-
 bool fgt_sentry_chunk_next(const struct fgt_ring_slice *slice,
 			   struct fgt_sentry_chunk_ticks *ticks)
 {
+	const uint64_t *tick_ns = slice->tick_ns;
+
 	for (uint32_t first = ticks->last; first + 1 < slice->tick_count;
 	     first++) {
-		uint32_t last = last_within(slice, first);
+		size_t end = FGT_ARRAY_BISECT(
+			i, slice->tick_count,
+			i <= first || tick_ns[i] - tick_ns[first] <=
+					      FGT_SENTRY_PROFILE_MAX_NS);
 
-		/* Equal in a gap that is longer than that. */
-		if (last > first) {
-			ticks->first = first;
-			ticks->last = last;
-			return true;
-		}
+		/* One tick only: the gap behind it is longer than a chunk. */
+		if (end == first + 1)
+			continue;
+		ticks->first = first;
+		ticks->last = (uint32_t)end - 1;
+		return true;
 	}
 	return false;
 }

@@ -16,7 +16,8 @@ struct fgt_sentry_chunk_ticks {
 };
 
 /*
- * Goes to the ticks of the next chunk, at most 30 s. It begins with the last
+ * Goes to the ticks of the next chunk, at most 30 s as a profile of version 1
+ * (Relay accepts 66 s). It begins with the last
  * tick of the one before, since a sample lasts until its thread's next one.
  * False after the last chunk.
  *

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "upload/format/parts/levels.h"
 #include "upload/format/parts/timeline.h"
 #include "upload/format/sentry/sentry_profile.h"
 
@@ -35,7 +36,7 @@ struct cursor {
 	char prefix[96], gap_prefix[96];
 };
 
-struct writer {
+struct sample_writer {
 	const struct fgt_sentry_profile *profile;
 	struct fgt_json *json;
 	struct cursor *cursors; /* of the threads that are kept */
@@ -47,7 +48,7 @@ struct writer {
 };
 
 /* A sample up to its time: it changes only with the run. */
-static size_t format_prefix(const struct writer *writer,
+static size_t format_prefix(const struct sample_writer *writer,
 			    const struct cursor *cursor, uint32_t stack,
 			    char prefix[96])
 {
@@ -61,7 +62,7 @@ static size_t format_prefix(const struct writer *writer,
 					: "\"elapsed_since_start_ns\":\"");
 }
 
-static void enter_run(const struct writer *writer, struct cursor *cursor,
+static void enter_run(const struct sample_writer *writer, struct cursor *cursor,
 		      uint32_t run)
 {
 	cursor->run = run;
@@ -71,7 +72,7 @@ static void enter_run(const struct writer *writer, struct cursor *cursor,
 			cursor->prefix);
 }
 
-static void put_sample(struct writer *writer, const char *prefix,
+static void put_sample(struct sample_writer *writer, const char *prefix,
 		       size_t prefix_len, const char *tail, size_t tail_len)
 {
 	char text[128];
@@ -82,8 +83,8 @@ static void put_sample(struct writer *writer, const char *prefix,
 }
 
 /* 1767225600.000123} : seconds since the epoch. */
-static size_t format_wall_tail(const struct writer *writer, uint64_t mono_ns,
-			       char tail[32])
+static size_t format_wall_tail(const struct sample_writer *writer,
+			       uint64_t mono_ns, char tail[32])
 {
 	uint64_t wall_ns = mono_ns + writer->profile->scope.wall_offset_ns;
 	size_t len = fgt_json_format_uint(tail, wall_ns / 1000000000);
@@ -94,7 +95,7 @@ static size_t format_wall_tail(const struct writer *writer, uint64_t mono_ns,
 }
 
 /* 123"} : the end of every sample of one instant. */
-static size_t format_tail(const struct writer *writer, uint64_t mono_ns,
+static size_t format_tail(const struct sample_writer *writer, uint64_t mono_ns,
 			  char tail[32])
 {
 	size_t len;
@@ -111,8 +112,8 @@ static size_t format_tail(const struct writer *writer, uint64_t mono_ns,
 
 /* A thinned thread has samples at its changes and at both ends of what is
  * known. */
-static bool is_due(const struct writer *writer, const struct cursor *cursor,
-		   uint32_t tick)
+static bool is_due(const struct sample_writer *writer,
+		   const struct cursor *cursor, uint32_t tick)
 {
 	const struct fgt_sentry_profile *profile = writer->profile;
 	const struct fgt_ring_slice *slice = profile->slice;
@@ -126,7 +127,7 @@ static bool is_due(const struct writer *writer, const struct cursor *cursor,
 
 /* Whether samples of the thread are missing between this tick and its next
  * one. */
-static bool is_before_gap(const struct writer *writer,
+static bool is_before_gap(const struct sample_writer *writer,
 			  const struct cursor *cursor, uint32_t tick)
 {
 	const struct fgt_ring_slice *slice = writer->profile->slice;
@@ -142,7 +143,7 @@ static bool is_before_gap(const struct writer *writer,
 }
 
 /* After tick: the ends of the run may be a change or a gap. */
-static uint32_t next_wake(const struct writer *writer,
+static uint32_t next_wake(const struct sample_writer *writer,
 			  const struct cursor *cursor, uint32_t tick)
 {
 	const struct fgt_run *run = &writer->profile->slice->runs[cursor->run];
@@ -159,7 +160,7 @@ static uint32_t next_wake(const struct writer *writer,
 }
 
 /* Without a branch: most threads sleep through most ticks. */
-static void find_woken(struct writer *writer, uint32_t tick)
+static void find_woken(struct sample_writer *writer, uint32_t tick)
 {
 	uint32_t count = 0;
 
@@ -170,7 +171,7 @@ static void find_woken(struct writer *writer, uint32_t tick)
 	writer->woken_count = count;
 }
 
-static void put_sample_at(struct writer *writer, struct cursor *cursor,
+static void put_sample_at(struct sample_writer *writer, struct cursor *cursor,
 			  uint32_t tick, const char *tail, size_t tail_len)
 {
 	const struct fgt_run *runs = writer->profile->slice->runs;
@@ -185,7 +186,7 @@ static void put_sample_at(struct writer *writer, struct cursor *cursor,
 			   tail_len);
 }
 
-static void put_gap_after(struct writer *writer, struct cursor *cursor,
+static void put_gap_after(struct sample_writer *writer, struct cursor *cursor,
 			  uint32_t tick, const char *tail, size_t tail_len)
 {
 	const struct fgt_run *runs = writer->profile->slice->runs;
@@ -197,7 +198,7 @@ static void put_gap_after(struct writer *writer, struct cursor *cursor,
 			   tail, tail_len);
 }
 
-static void put_gaps(struct writer *writer, uint32_t tick)
+static void put_gaps(struct sample_writer *writer, uint32_t tick)
 {
 	char tail[32];
 	size_t tail_len = format_tail(
@@ -209,7 +210,7 @@ static void put_gaps(struct writer *writer, uint32_t tick)
 			      tail, tail_len);
 }
 
-static void put_tick(struct writer *writer, uint32_t tick)
+static void put_tick(struct sample_writer *writer, uint32_t tick)
 {
 	const struct fgt_ring_slice *slice = writer->profile->slice;
 	char tail[32];
@@ -234,7 +235,7 @@ static void put_tick(struct writer *writer, uint32_t tick)
 	}
 }
 
-static void put_samples(struct writer *writer)
+static void put_samples(struct sample_writer *writer)
 {
 	const struct fgt_sentry_profile *profile = writer->profile;
 
@@ -246,7 +247,7 @@ static void put_samples(struct writer *writer)
 }
 
 /* Of two threads with one tid, the later one gives the name. */
-static void put_thread_metadata(struct writer *writer)
+static void put_thread_metadata(struct sample_writer *writer)
 {
 	const struct fgt_ring_slice *slice = writer->profile->slice;
 
@@ -254,24 +255,23 @@ static void put_thread_metadata(struct writer *writer)
 	for (uint32_t i = 0; i < writer->cursor_count; i++) {
 		const struct fgt_slice_thread *thread =
 			&slice->threads[writer->cursors[i].thread_index];
-		const char *name = fgt_slice_string(slice, thread->name);
-		char key[16], numbered[32];
+		char key[16], buffer[FGT_LEVEL_NAME_MAX];
 
 		if (i + 1 < writer->cursor_count &&
 		    slice->threads[writer->cursors[i + 1].thread_index].tid ==
 			    thread->tid)
 			continue;
 		snprintf(key, sizeof(key), "%d", thread->tid);
-		snprintf(numbered, sizeof(numbered), "thread %d", thread->tid);
 		fgt_json_begin_object(writer->json, key);
-		fgt_json_put_string(writer->json, "name",
-				    *name ? name : numbered);
+		fgt_json_put_string(
+			writer->json, "name",
+			fgt_level_thread_name(slice, thread, buffer));
 		fgt_json_end_object(writer->json);
 	}
 	fgt_json_end_object(writer->json);
 }
 
-static int start_cursors(struct writer *writer)
+static int start_cursors(struct sample_writer *writer)
 {
 	const struct fgt_sentry_profile *profile = writer->profile;
 	uint32_t thread_count = profile->slice->thread_count;
@@ -302,7 +302,7 @@ static int start_cursors(struct writer *writer)
 int fgt_sentry_profile_put(const struct fgt_sentry_profile *profile,
 			   struct fgt_json *json)
 {
-	struct writer writer = { .profile = profile, .json = json };
+	struct sample_writer writer = { .profile = profile, .json = json };
 	int r;
 
 	r = start_cursors(&writer);
