@@ -162,8 +162,7 @@ static int build_tree(struct folded *folded)
 	uint64_t *ticks;
 	int r = -ENOMEM;
 
-	ticks = calloc(folded->slice->run_count + (size_t)1, sizeof(*ticks));
-	if (ticks)
+	if (FGT_ARRAY_NEW(ticks, folded->slice->run_count))
 		r = add_runs(folded, &stacks, ticks);
 	free(ticks);
 	fgt_id_map_done(&stacks);

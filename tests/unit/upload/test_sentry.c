@@ -335,11 +335,14 @@ static void state_frames_are_at_the_chosen_end(void **state)
 {
 	static const struct {
 		enum fgt_state_frames place;
-		const char *stacks;
+		const char *first_frame, *stacks;
 	} cases[] = {
-		{ FGT_STATE_FRAMES_ROOT, "\"stacks\":[[0,1]]" },
-		{ FGT_STATE_FRAMES_LEAF, "\"stacks\":[[1,0]]" },
-		{ FGT_STATE_FRAMES_NO, "\"stacks\":[[0]]" },
+		{ FGT_STATE_FRAMES_ROOT, "\"frames\":[{\"function\":\"main\"",
+		  "\"stacks\":[[0,1]]" },
+		{ FGT_STATE_FRAMES_LEAF, "\"frames\":[{\"function\":\"futex\"",
+		  "\"stacks\":[[0,1]]" },
+		{ FGT_STATE_FRAMES_NO, "\"frames\":[{\"function\":\"main\"",
+		  "\"stacks\":[[0]]" },
 	};
 	struct fgt_ring_slice *slice = fixture_new(2);
 
@@ -353,6 +356,7 @@ static void state_frames_are_at_the_chosen_end(void **state)
 		};
 		struct fixture_buffer buffer = sentry_write(slice, &options);
 
+		assert_non_null(strstr(buffer.bytes, cases[i].first_frame));
 		assert_non_null(strstr(buffer.bytes, cases[i].stacks));
 		assert_int_equal(fixture_count(buffer.bytes,
 					       "{\"function\":\"futex\","

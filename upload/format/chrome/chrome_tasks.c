@@ -248,9 +248,7 @@ static int number_tracks(struct tasks *tasks)
 	const struct fgt_ring_slice *slice = tasks->slice;
 	uint32_t track = 0;
 
-	tasks->tracks =
-		calloc((size_t)slice->task_count + 1, sizeof(*tasks->tracks));
-	if (!tasks->tracks)
+	if (!FGT_ARRAY_NEW(tasks->tracks, slice->task_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slice->task_count; i++) {
 		if (i && slice->tasks[i].track != slice->tasks[i - 1].track)

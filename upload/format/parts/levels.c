@@ -181,7 +181,9 @@ const char *fgt_level_name(const struct fgt_ring_slice *slice,
 	case FGT_LEVEL_RAN:
 		return "running";
 	case FGT_LEVEL_NO_STACK:
-		return FGT_LEVEL_UNKNOWN_NAME;
+		return "[stack unknown]";
+	case FGT_LEVEL_GAP:
+		return "[gap: no samples]";
 	default:
 		name = fgt_slice_string(slice, level.id);
 		return *name ? name : "[no name]";

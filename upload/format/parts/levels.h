@@ -10,9 +10,8 @@
 #include "upload/format/parts/options.h"
 
 /* Levels of the deepest stack that is shown whole. */
-#define FGT_LEVELS_MAX	       4096
-#define FGT_LEVEL_NAME_MAX     128
-#define FGT_LEVEL_UNKNOWN_NAME "[stack unknown]"
+#define FGT_LEVELS_MAX	   4096
+#define FGT_LEVEL_NAME_MAX 128
 
 enum fgt_level_kind {
 	FGT_LEVEL_FUNCTION, /* id: string id of its name */
@@ -20,6 +19,7 @@ enum fgt_level_kind {
 	FGT_LEVEL_MARKER, /* id: enum fgt_marker */
 	FGT_LEVEL_STATE, /* id: string id of its name, 0 if it has none */
 	FGT_LEVEL_NO_STACK, /* unknown stack; id 0 */
+	FGT_LEVEL_GAP, /* no samples; id 0 */
 	FGT_LEVEL_RAN, /* running, known from context switches only; id 0 */
 };
 

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#include "ringbuf/base/array.h"
+
 /* A thread_run as ticks of a slice. */
 struct range {
 	int32_t tid;
@@ -38,16 +40,15 @@ bool fgt_thread_runs_overlap(const struct fgt_thread_run *thread_runs,
 static struct range to_range(const struct fgt_ring_slice *slice,
 			     const struct fgt_thread_run *thread_run)
 {
-	struct range range = { .tid = thread_run->tid };
+	const uint64_t *tick_ns = slice->tick_ns;
 
-	while (range.first < slice->tick_count &&
-	       slice->tick_ns[range.first] < thread_run->from_ns)
-		range.first++;
-	range.end = range.first;
-	while (range.end < slice->tick_count &&
-	       slice->tick_ns[range.end] <= end_of(thread_run))
-		range.end++;
-	return range;
+	return (struct range){
+		.tid = thread_run->tid,
+		.first = (uint32_t)FGT_ARRAY_BISECT(
+			i, slice->tick_count, tick_ns[i] < thread_run->from_ns),
+		.end = (uint32_t)FGT_ARRAY_BISECT(
+			i, slice->tick_count, tick_ns[i] <= end_of(thread_run)),
+	};
 }
 
 /* The first part of the run that is in a range; false: none is. */
@@ -110,14 +111,11 @@ int fgt_thread_runs_clip(const struct fgt_transaction_facts *facts,
 
 	if (facts->all_threads || !facts->thread_run_count)
 		return 0;
-	ranges = calloc(facts->thread_run_count, sizeof(*ranges));
-	if (!ranges)
+	if (!FGT_ARRAY_NEW(ranges, facts->thread_run_count))
 		return -ENOMEM;
 	for (size_t i = 0; i < facts->thread_run_count; i++)
 		ranges[i] = to_range(slice, &facts->thread_runs[i]);
-	runs = calloc((size_t)clip(facts, ranges, slice, NULL) + 1,
-		      sizeof(*runs));
-	if (!runs)
+	if (!FGT_ARRAY_NEW(runs, clip(facts, ranges, slice, NULL)))
 		return -ENOMEM;
 	slice->run_count = clip(facts, ranges, slice, runs);
 	free(slice->runs);

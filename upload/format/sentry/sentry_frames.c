@@ -9,8 +9,6 @@
 #include "upload/format/parts/levels.h"
 #include "upload/format/sentry/sentry_profile.h"
 
-#define GAP_NAME "[gap: no samples]"
-
 static bool has_prefix(const char *path, const char *prefix)
 {
 	return !strncmp(path, prefix, strlen(prefix));
@@ -135,61 +133,66 @@ void fgt_sentry_frames_put(const struct fgt_sentry_profile *profile,
 	fgt_json_begin_array(json, "frames");
 	for (uint32_t i = 0; i < profile->frames.count; i++) {
 		uint64_t key = profile->frames.keys[i];
-		struct fgt_level state = { FGT_LEVEL_STATE, (uint32_t)key };
 
-		if (fgt_sentry_key_is_frame(key))
-			put_slice_frame(profile, json, (uint32_t)key);
-		else if (fgt_sentry_key_is_state(key))
-			put_virtual_frame(json, fgt_level_name(profile->slice,
-							       state, buffer));
-		else if (key == fgt_sentry_virtual_key(FGT_SENTRY_GAP_NODE))
-			put_virtual_frame(json, GAP_NAME);
+		if (key >> 32)
+			put_virtual_frame(json,
+					  fgt_level_name(profile->slice,
+							 fgt_level_of_key(key),
+							 buffer));
 		else
-			put_virtual_frame(json, FGT_LEVEL_UNKNOWN_NAME);
+			put_slice_frame(profile, json, (uint32_t)key);
 	}
 	fgt_json_end_array(json);
 }
 
-/* All levels of one frame. -EINVAL: the plan lacks its key. */
-static int put_frame_ids(const struct fgt_sentry_profile *profile,
-			 struct fgt_json *json, uint64_t key)
+static uint64_t level_key(enum fgt_level_kind kind, uint32_t id)
 {
-	uint32_t id, levels = 1;
-
-	id = fgt_id_map_find(&profile->frames, key);
-	if (id == FGT_ID_NONE)
-		return -EINVAL;
-	if (fgt_sentry_key_is_frame(key) &&
-	    profile->slice->frames[key].symbol_count)
-		levels = profile->slice->frames[key].symbol_count;
-	for (uint32_t i = 0; i < levels; i++)
-		fgt_json_put_uint(json, NULL, profile->frame_first[id] + i);
-	return 0;
+	return fgt_level_key((struct fgt_level){ kind, id });
 }
 
-static int put_stack(const struct fgt_sentry_profile *profile,
-		     struct fgt_json *json, uint64_t key)
+size_t fgt_sentry_stack_frames(const struct fgt_sentry_profile *profile,
+			       uint64_t stack,
+			       uint64_t ret_keys[FGT_SENTRY_FRAMES_MAX])
 {
-	const struct fgt_ring_slice *slice = profile->slice;
-	uint32_t node = fgt_sentry_stack_leaf(key);
-	uint64_t state = fgt_sentry_state_key(fgt_sentry_stack_state(key));
+	const struct fgt_slice_node *nodes = profile->slice->nodes;
 	enum fgt_state_frames place = profile->scope.state_frames;
-	int r = 0;
+	uint64_t state = level_key(FGT_LEVEL_STATE, (uint32_t)stack);
+	uint32_t node = (uint32_t)(stack >> 32);
+	size_t count = 0;
 
-	if (node == FGT_SENTRY_GAP_NODE)
-		place = FGT_STATE_FRAMES_NO;
-	if (place == FGT_STATE_FRAMES_LEAF)
-		r = put_frame_ids(profile, json, state);
-	if (!r && (node == FGT_NODE_NONE || node == FGT_SENTRY_GAP_NODE)) {
-		r = put_frame_ids(profile, json, fgt_sentry_virtual_key(node));
-		node = FGT_NODE_NONE;
+	if (stack == FGT_SENTRY_GAP_STACK) {
+		ret_keys[0] = level_key(FGT_LEVEL_GAP, 0);
+		return 1;
 	}
-	for (; !r && node != FGT_NODE_NONE; node = slice->nodes[node].parent)
-		r = put_frame_ids(profile, json,
-				  profile->canonical[slice->nodes[node].frame]);
-	if (!r && place == FGT_STATE_FRAMES_ROOT)
-		r = put_frame_ids(profile, json, state);
-	return r;
+	if (place == FGT_STATE_FRAMES_LEAF)
+		ret_keys[count++] = state;
+	if (node == FGT_NODE_NONE)
+		ret_keys[count++] = level_key(FGT_LEVEL_NO_STACK, 0);
+	for (; node != FGT_NODE_NONE && count < FGT_SLICE_DEPTH_MAX;
+	     node = nodes[node].parent)
+		ret_keys[count++] = profile->canonical[nodes[node].frame];
+	if (place == FGT_STATE_FRAMES_ROOT)
+		ret_keys[count++] = state;
+	return count;
+}
+
+/* The levels of all its frames. -EINVAL: the plan lacks one. */
+static int put_stack(const struct fgt_sentry_profile *profile,
+		     struct fgt_json *json, uint64_t stack)
+{
+	uint64_t keys[FGT_SENTRY_FRAMES_MAX];
+	size_t count = fgt_sentry_stack_frames(profile, stack, keys);
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t frame = fgt_id_map_find(&profile->frames, keys[i]);
+
+		if (frame == FGT_ID_NONE)
+			return -EINVAL;
+		for (uint32_t id = profile->frame_first[frame];
+		     id < profile->frame_first[frame + 1]; id++)
+			fgt_json_put_uint(json, NULL, id);
+	}
+	return 0;
 }
 
 int fgt_sentry_stacks_put(const struct fgt_sentry_profile *profile,

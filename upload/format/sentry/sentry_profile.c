@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
+#include "upload/format/parts/functions.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/timeline.h"
 
@@ -161,9 +163,7 @@ static int find_canonical_frames(struct fgt_sentry_profile *profile)
 	uint32_t *first_frame;
 	int r = 0;
 
-	first_frame = reallocarray(NULL, slice->frame_count + (size_t)1,
-				   sizeof(*first_frame));
-	if (!first_frame)
+	if (!FGT_ARRAY_NEW(first_frame, slice->frame_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < slice->frame_count && !r; i++) {
 		const struct fgt_slice_frame *frame = &slice->frames[i];
@@ -184,43 +184,19 @@ static int find_canonical_frames(struct fgt_sentry_profile *profile)
 	return r;
 }
 
-static int add_frame(struct fgt_sentry_profile *profile, uint64_t key)
-{
-	uint32_t id;
-
-	return fgt_id_map_add(&profile->frames, key, &id);
-}
-
-static int add_frames_of_stack(struct fgt_sentry_profile *profile, uint64_t key)
-{
-	const struct fgt_ring_slice *slice = profile->slice;
-	uint32_t node = fgt_sentry_stack_leaf(key);
-	int r = 0;
-
-	if (node == FGT_NODE_NONE || node == FGT_SENTRY_GAP_NODE)
-		r = add_frame(profile, fgt_sentry_virtual_key(node));
-	else
-		for (; node != FGT_NODE_NONE && !r;
-		     node = slice->nodes[node].parent)
-			r = add_frame(
-				profile,
-				profile->canonical[slice->nodes[node].frame]);
-	if (!r && profile->scope.state_frames != FGT_STATE_FRAMES_NO &&
-	    fgt_sentry_stack_leaf(key) != FGT_SENTRY_GAP_NODE)
-		r = add_frame(profile, fgt_sentry_state_key(
-					       fgt_sentry_stack_state(key)));
-	return r;
-}
-
 static int add_stack(struct fgt_sentry_profile *profile, uint64_t key,
 		     uint32_t *ret_stack)
 {
-	uint32_t known = profile->stacks.count;
+	uint32_t known = profile->stacks.count, ignored;
+	uint64_t frames[FGT_SENTRY_FRAMES_MAX];
 	int r = fgt_id_map_add(&profile->stacks, key, ret_stack);
+	size_t count = 0;
 
-	if (r || profile->stacks.count == known)
-		return r;
-	return add_frames_of_stack(profile, key);
+	if (!r && profile->stacks.count > known)
+		count = fgt_sentry_stack_frames(profile, key, frames);
+	for (size_t i = 0; i < count && !r; i++)
+		r = fgt_id_map_add(&profile->frames, frames[i], &ignored);
+	return r;
 }
 
 static int add_run(struct fgt_sentry_profile *profile, uint32_t index)
@@ -255,24 +231,19 @@ static bool has_gap(const struct fgt_sentry_profile *profile)
 
 static int number_frames(struct fgt_sentry_profile *profile)
 {
-	const struct fgt_ring_slice *slice = profile->slice;
 	uint32_t next = 0;
 
-	profile->frame_first = reallocarray(NULL,
-					    profile->frames.count + (size_t)1,
-					    sizeof(*profile->frame_first));
-	if (!profile->frame_first)
+	if (!FGT_ARRAY_NEW(profile->frame_first, profile->frames.count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < profile->frames.count; i++) {
 		uint64_t key = profile->frames.keys[i];
-		uint32_t levels = 1;
 
-		if (fgt_sentry_key_is_frame(key) &&
-		    slice->frames[key].symbol_count)
-			levels = slice->frames[key].symbol_count;
 		profile->frame_first[i] = next;
-		next += levels;
+		next += key >> 32 ? 1
+				  : fgt_functions_count(profile->slice,
+							(uint32_t)key);
 	}
+	profile->frame_first[profile->frames.count] = next;
 	return 0;
 }
 
@@ -287,9 +258,7 @@ static int collect(struct fgt_sentry_profile *profile)
 	profile->has_gap_stack = has_gap(profile);
 	/* Added last: fgt_sentry_profile_put() finds it there. */
 	if (!r && profile->has_gap_stack)
-		r = add_stack(profile,
-			      fgt_sentry_stack_key(FGT_SENTRY_GAP_NODE, 0),
-			      &ignored);
+		r = add_stack(profile, FGT_SENTRY_GAP_STACK, &ignored);
 	return r ? r : number_frames(profile);
 }
 
@@ -297,15 +266,11 @@ static int allocate(struct fgt_sentry_profile *profile)
 {
 	const struct fgt_ring_slice *slice = profile->slice;
 
-	profile->threads = calloc(slice->thread_count + (size_t)1,
-				  sizeof(*profile->threads));
-	profile->run_stacks = calloc(slice->run_count + (size_t)1,
-				     sizeof(*profile->run_stacks));
-	profile->canonical = calloc(slice->frame_count + (size_t)1,
-				    sizeof(*profile->canonical));
-	return profile->threads && profile->run_stacks && profile->canonical
-		       ? 0
-		       : -ENOMEM;
+	if (!FGT_ARRAY_NEW(profile->threads, slice->thread_count) ||
+	    !FGT_ARRAY_NEW(profile->run_stacks, slice->run_count) ||
+	    !FGT_ARRAY_NEW(profile->canonical, slice->frame_count))
+		return -ENOMEM;
+	return 0;
 }
 
 int fgt_sentry_profile_init(struct fgt_sentry_profile *profile,

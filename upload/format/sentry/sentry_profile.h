@@ -58,8 +58,8 @@ struct fgt_sentry_profile {
 	struct fgt_sentry_thread *threads; /* [thread_count] */
 	uint32_t *run_stacks; /* [run_count] → stack */
 	struct fgt_id_map stacks; /* (leaf, state name) → stack */
-	struct fgt_id_map frames; /* frame or state name → frame */
-	uint32_t *frame_first; /* [frames.count] first id of its levels */
+	struct fgt_id_map frames; /* frame or level → frame */
+	uint32_t *frame_first; /* [frames.count + 1] first id of its levels */
 	uint32_t *canonical; /* [frame_count] → first frame of equal content */
 };
 
@@ -115,44 +115,24 @@ int fgt_sentry_stacks_put(const struct fgt_sentry_profile *profile,
 
 /* ---- Keys of stacks and frames ------------------------------------------ */
 
-/* In the place of a leaf: no samples. (No slice has that many nodes.) */
-#define FGT_SENTRY_GAP_NODE (UINT32_MAX - 1)
-
 /* A stack: its leaf node and the string id of its state's name. */
 static inline uint64_t fgt_sentry_stack_key(uint32_t leaf, uint32_t state_name)
 {
 	return (uint64_t)leaf << 32 | state_name;
 }
 
-static inline uint32_t fgt_sentry_stack_leaf(uint64_t key)
-{
-	return (uint32_t)(key >> 32);
-}
+/* No samples. (No slice has that many nodes.) */
+#define FGT_SENTRY_GAP_STACK ((uint64_t)(UINT32_MAX - 1) << 32)
 
-static inline uint32_t fgt_sentry_stack_state(uint64_t key)
-{
-	return (uint32_t)key;
-}
+/* Frames of one stack: a slice's, and the state. */
+#define FGT_SENTRY_FRAMES_MAX (FGT_SLICE_DEPTH_MAX + 1)
 
-/* A frame: one of the slice, a state's name, or a virtual one. */
-static inline bool fgt_sentry_key_is_frame(uint64_t key)
-{
-	return key >> 32 == 0;
-}
-
-static inline uint64_t fgt_sentry_state_key(uint32_t state_name)
-{
-	return (uint64_t)1 << 32 | state_name;
-}
-
-static inline bool fgt_sentry_key_is_state(uint64_t key)
-{
-	return key >> 32 == 1;
-}
-
-static inline uint64_t fgt_sentry_virtual_key(uint32_t node)
-{
-	return (uint64_t)2 << 32 | node;
-}
+/*
+ * The frames of a stack, leaf first; returns how many. A key is the index of a
+ * frame of the slice, or that of a level; no such level is of kind 0.
+ */
+size_t fgt_sentry_stack_frames(const struct fgt_sentry_profile *profile,
+			       uint64_t stack,
+			       uint64_t ret_keys[FGT_SENTRY_FRAMES_MAX]);
 
 #endif

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/timeline.h"
 #include "upload/format/sentry/sentry_profile.h"
@@ -276,12 +277,10 @@ static int start_cursors(struct sample_writer *writer)
 	const struct fgt_sentry_profile *profile = writer->profile;
 	uint32_t thread_count = profile->slice->thread_count;
 
-	writer->cursors = calloc(thread_count, sizeof(*writer->cursors));
-	writer->wakes = calloc(thread_count, sizeof(*writer->wakes));
-	/* One more: find_woken() writes before it decides. */
-	writer->woken =
-		calloc(thread_count + (size_t)1, sizeof(*writer->woken));
-	if (!writer->cursors || !writer->wakes || !writer->woken)
+	/* woken has one more: find_woken() writes before it decides. */
+	if (!FGT_ARRAY_NEW(writer->cursors, thread_count) ||
+	    !FGT_ARRAY_NEW(writer->wakes, thread_count) ||
+	    !FGT_ARRAY_NEW(writer->woken, thread_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < thread_count; i++) {
 		struct cursor *cursor = &writer->cursors[writer->cursor_count];
@@ -413,8 +412,7 @@ static int raise_rate(struct fgt_sentry_profile *profile, uint64_t room_bytes)
 
 	if (write_all_if_room(profile, room_bytes))
 		return 0;
-	order = calloc(profile->slice->thread_count, sizeof(*order));
-	if (!order)
+	if (!FGT_ARRAY_NEW(order, profile->slice->thread_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < profile->slice->thread_count; i++)
 		if (profile->threads[i].is_kept && is_preferred(profile, i))
