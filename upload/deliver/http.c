@@ -7,6 +7,8 @@
  */
 #include "upload/deliver/http.h"
 
+#include <curl/curl.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +21,6 @@
 #include <unistd.h>
 
 #include "ringbuf/base/owner.h"
-#include "upload/deliver/curl_library.h"
 #include "upload/deliver/url.h"
 
 #define CONNECT_TIMEOUT_MS 5000
@@ -29,9 +30,29 @@
 #define HEADER_BYTES_MAX   32768 /* of all answers to one request */
 #define HEADER_LINES_MAX   256
 
+/* The interface that curl.h describes has had this name since 2006. */
+#define CURL_LIBRARY "libcurl.so.4"
+
+/*
+ * libcurl's functions, with the types of its header. The first request loads
+ * it: it brings twenty libraries and five megabytes, which a daemon without
+ * uploads does not need. It stays loaded.
+ */
+struct curl_functions {
+	__typeof__(curl_global_init) *global_init;
+	__typeof__(curl_easy_init) *easy_init;
+	__typeof__(curl_easy_cleanup) *easy_cleanup;
+	__typeof__(curl_easy_setopt) *easy_setopt;
+	__typeof__(curl_easy_perform) *easy_perform;
+	__typeof__(curl_easy_getinfo) *easy_getinfo;
+	__typeof__(curl_easy_strerror) *easy_strerror;
+	__typeof__(curl_slist_append) *slist_append;
+	__typeof__(curl_slist_free_all) *slist_free_all;
+};
+
 /* Written once, by load_once(), and only read afterwards. */
 static pthread_once_t load_control = PTHREAD_ONCE_INIT;
-static struct fgt_curl curl;
+static struct curl_functions curl;
 static struct fgt_why load_why;
 static int load_error;
 
@@ -58,12 +79,47 @@ static void header_list_free(struct curl_slist *list)
 }
 FGT_DEFINE_AUTO(struct curl_slist *, header_list_free);
 
+static int load(void)
+{
+	static const struct {
+		const char *name;
+		void *place;
+	} functions[] = {
+		{ "curl_global_init", &curl.global_init },
+		{ "curl_easy_init", &curl.easy_init },
+		{ "curl_easy_cleanup", &curl.easy_cleanup },
+		{ "curl_easy_setopt", &curl.easy_setopt },
+		{ "curl_easy_perform", &curl.easy_perform },
+		{ "curl_easy_getinfo", &curl.easy_getinfo },
+		{ "curl_easy_strerror", &curl.easy_strerror },
+		{ "curl_slist_append", &curl.slist_append },
+		{ "curl_slist_free_all", &curl.slist_free_all },
+	};
+	void *library = dlopen(CURL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return fgt_why_set(&load_why, -ENOSYS,
+				   "%s; uploading needs libcurl, install "
+				   "libcurl4",
+				   dlerror());
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *function = dlsym(library, functions[i].name);
+
+		if (!function)
+			return fgt_why_set(&load_why, -ENOSYS,
+					   "%s has no %s; install a libcurl4 "
+					   "that is complete",
+					   CURL_LIBRARY, functions[i].name);
+		memcpy(functions[i].place, &function, sizeof(function));
+	}
+	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		return fgt_why_set(&load_why, -ENOMEM, "out of memory");
+	return 0;
+}
+
 static void load_once(void)
 {
-	load_error = fgt_curl_load(&curl, &load_why);
-	if (load_error == 0 &&
-	    curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		load_error = fgt_why_set(&load_why, -ENOMEM, "out of memory");
+	load_error = load();
 }
 
 void fgt_http_answer_done(struct fgt_http_answer *answer)

@@ -6,9 +6,9 @@
 #include "upload/deliver/ratelimit.h"
 
 #include <ctype.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -63,31 +63,17 @@ static bool read_seconds(const char *text, uint64_t *ret_seconds,
 	return true;
 }
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT"; 0 if it is not such a date. */
+/* "Sun, 06 Nov 1994 08:49:37 GMT"; 0 if it is not such a date. In English,
+ * whatever the program's language is. */
 static int64_t read_date(const char *text)
 {
-	static const char MONTHS[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	locale_t english = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	struct tm date = { .tm_mday = 0 };
-	const char *found;
-	char month[4];
-	int used = 0;
+	const char *end =
+		strptime_l(text, " %a, %d %b %Y %H:%M:%S GMT ", &date, english);
 
-	text = skip_blanks(text);
-	if (sscanf(text, "%*3[A-Za-z], %2d %3[A-Za-z] %4d %2d:%2d:%2d GMT%n",
-		   &date.tm_mday, month, &date.tm_year, &date.tm_hour,
-		   &date.tm_min, &date.tm_sec, &used) != 6 ||
-	    !used || *skip_blanks(text + used))
-		return 0;
-	found = strlen(month) == 3 ? strstr(MONTHS, month) : NULL;
-	if (!found || (found - MONTHS) % 3)
-		return 0;
-	date.tm_mon = (int)(found - MONTHS) / 3;
-	date.tm_year -= 1900;
-	if (date.tm_mday < 1 || date.tm_mday > 31 || date.tm_hour > 23 ||
-	    date.tm_min > 59 || date.tm_sec > 60 || date.tm_hour < 0 ||
-	    date.tm_min < 0 || date.tm_sec < 0)
-		return 0;
-	return timegm(&date);
+	freelocale(english);
+	return end && !*end ? timegm(&date) : 0;
 }
 
 unsigned int fgt_ratelimit_retry_after(const char *header, int64_t now_s)

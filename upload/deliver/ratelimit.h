@@ -15,7 +15,7 @@
  * (now_s: seconds since the epoch). Missing, garbled, negative or in the past:
  * FGT_RATELIMIT_DEFAULT_S; at least 1, at most FGT_RATELIMIT_MAX_S.
  *
- * MT-Safe | AS-Safe
+ * MT-Safe | AS-Unsafe
  */
 unsigned int fgt_ratelimit_retry_after(const char *header, int64_t now_s);
 
