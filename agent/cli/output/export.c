@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "agent/cli/complaint.h"
-#include "agent/cli/output/output.h"
-#include "agent/cli/output/summary_print.h"
+#include "agent/cli/output/summary.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/base/nearest.h"

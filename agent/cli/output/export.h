@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "agent/cli/options.h"
-#include "agent/cli/output/output_choice.h"
+#include "agent/cli/output/output.h"
 #include "agent/config/config.h"
 #include "agent/unwind/maps/image_file.h"
 #include "ringbuf/base/why.h"

@@ -28,9 +28,9 @@ struct fgt_output {
 	bool is_borrowed; /* standard output */
 	bool is_committed;
 	int write_error; /* of write() here, not the encoder's */
-	struct fgt_sink fd_sink, buffer_sink;
-	struct fgt_sink_buffer buffer;
-	struct fgt_gzip *gzip;
+	uint64_t bytes; /* written */
+	struct fgt_sink fd_sink;
+	struct fgt_gzip *gzip; /* NULL: written as it comes */
 };
 
 /* A descriptor that was inherited may be non-blocking. */
@@ -45,6 +45,7 @@ static int write_fd(void *context, const void *bytes, size_t len)
 		if (n > 0) {
 			cursor += n;
 			len -= (size_t)n;
+			output->bytes += (uint64_t)n;
 		} else if (n < 0 && errno == EAGAIN) {
 			struct pollfd ready = { .fd = output->fd,
 						.events = POLLOUT };
@@ -55,14 +56,6 @@ static int write_fd(void *context, const void *bytes, size_t len)
 		}
 	}
 	return output->write_error;
-}
-
-static int write_buffered(void *context, const void *bytes, size_t len)
-{
-	struct fgt_output *output = context;
-
-	fgt_sink_buffer_put(&output->buffer, bytes, len);
-	return output->buffer.error;
 }
 
 static bool has_directory(const char *path)
@@ -250,8 +243,10 @@ static struct fgt_output *new_output(void)
 {
 	struct fgt_output *output = calloc(1, sizeof(*output));
 
-	if (output)
+	if (output) {
 		output->fd = -1;
+		output->fd_sink = (struct fgt_sink){ write_fd, output };
+	}
 	return output;
 }
 
@@ -263,14 +258,8 @@ int fgt_output_open(const char *path, bool is_gzip,
 
 	if (r < 0 && output)
 		return explain(output, r, why);
-	if (r == 0) {
-		output->fd_sink = (struct fgt_sink){ write_fd, output };
-		output->buffer_sink =
-			(struct fgt_sink){ write_buffered, output };
-		fgt_sink_buffer_init(&output->buffer, &output->fd_sink);
-	}
 	if (r == 0 && is_gzip)
-		r = fgt_gzip_new(&output->buffer_sink, &output->gzip);
+		r = fgt_gzip_new(&output->fd_sink, &output->gzip);
 	if (r < 0)
 		return fgt_why_set(why, r, "out of memory; free some");
 	*ret_output = FGT_TAKE(output);
@@ -308,8 +297,7 @@ int fgt_output_check(const char *path, const char *directory,
 
 const struct fgt_sink *fgt_output_sink(struct fgt_output *output)
 {
-	return output->gzip ? fgt_gzip_sink(output->gzip)
-			    : &output->buffer_sink;
+	return output->gzip ? fgt_gzip_sink(output->gzip) : &output->fd_sink;
 }
 
 /* Gives a file that has no name yet a temporary one. */
@@ -352,14 +340,12 @@ int fgt_output_commit(struct fgt_output *output, int encode_error,
 	if (r == 0 && output->gzip)
 		r = fgt_gzip_finish(output->gzip);
 	if (r == 0)
-		r = fgt_sink_buffer_flush(&output->buffer);
-	if (r == 0)
 		r = output->write_error = place(output);
 	if (output->write_error < 0)
 		return explain(output, output->write_error, why);
 	if (r < 0)
 		return r;
-	*ret_bytes = output->buffer.total_bytes;
+	*ret_bytes = output->bytes;
 	return 0;
 }
 

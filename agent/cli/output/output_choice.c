@@ -3,7 +3,7 @@
  * Which file, in which format. Pure, except that it reads whether a path is a
  * directory, and the time zone.
  */
-#include "agent/cli/output/output_choice.h"
+#include "agent/cli/output/output.h"
 
 #include <ctype.h>
 #include <errno.h>

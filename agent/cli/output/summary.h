@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slice in a few lines: the hottest functions, and what each thread did.
- * Pure: computes; summary_print.h prints.
+ * A slice in a few lines: the hottest functions, and what each thread did; as
+ * a sentence, tables, or one JSON object.
  */
 #ifndef FGT_AGENT_CLI_OUTPUT_SUMMARY_H
 #define FGT_AGENT_CLI_OUTPUT_SUMMARY_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/slice.h"
+#include "upload/deliver/sentry_upload.h"
 
 #define FGT_SUMMARY_STATES 3 /* of a thread, the most frequent ones */
 
@@ -55,5 +57,39 @@ FGT_DEFINE_AUTO(struct fgt_summary *, fgt_summary_free);
 
 /* part of whole in percent; 0 of 0 is 0. */
 double fgt_percent(uint64_t part, uint64_t whole);
+
+/* ---- Printing ----------------------------------------------------------- */
+
+/* What became of the slice; NULL or zero where it does not apply. */
+struct fgt_summary_fate {
+	const char *path; /* of the file written, "-" for standard output */
+	const char *format; /* its name */
+	uint64_t bytes;
+	const char *dsn; /* redacted */
+	const struct fgt_upload_outcome *upload;
+	const char *upload_error;
+};
+
+/* "5.0 s of redis-server (1234): 4 threads, 505 ticks at 101.0 Hz, …" */
+void fgt_summary_print_line(const struct fgt_ring_slice *slice,
+			    const struct fgt_summary *summary, FILE *file);
+
+/* The top hottest functions, then each thread. */
+void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
+			      FILE *file);
+
+/* One JSON object with all of it, ended by a newline; errno of write(). */
+int fgt_summary_print_json(const struct fgt_ring_slice *slice,
+			   const struct fgt_summary *summary, uint32_t top,
+			   const struct fgt_summary_fate *fate, FILE *file);
+
+/*
+ * Text from outside: control characters and what is not UTF-8 become '?', more
+ * than so many characters are cut, with "..." at the end. Returns the
+ * characters printed.
+ */
+size_t fgt_print_text(FILE *file, const char *text, size_t columns);
+/* The same, filled up with blanks. */
+void fgt_print_padded(FILE *file, const char *text, size_t columns);
 
 #endif

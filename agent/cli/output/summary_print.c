@@ -3,7 +3,7 @@
  * Prints what a slice holds. Names in it come from outside: none of them may
  * move the cursor, forge a line or break the JSON.
  */
-#include "agent/cli/output/summary_print.h"
+#include "agent/cli/output/summary.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,7 +12,6 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/summary.h"
-#include "agent/cli/output/summary_print.h"
 #include "agent/protocol/message.h"
 
 static uint64_t number(const struct fgt_message *message, const char *key)

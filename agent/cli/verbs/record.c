@@ -14,7 +14,6 @@
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/cli/output/summary.h"
-#include "agent/cli/output/summary_print.h"
 #include "agent/cli/range/time_spec.h"
 #include "agent/cli/verbs/child.h"
 #include "agent/cli/verbs/recorder.h"

@@ -18,7 +18,6 @@
 #include <zlib.h>
 
 #include "agent/cli/output/output.h"
-#include "agent/cli/output/output_choice.h"
 
 static char folder[256];
 

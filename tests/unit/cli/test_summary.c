@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "agent/cli/output/summary.h"
-#include "agent/cli/output/summary_print.h"
 #include "ringbuf/slice/frame.h"
 #include "ringbuf/slice/pace.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
