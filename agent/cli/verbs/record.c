@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 
 #include "agent/capture/who_ran/switches.h"
 #include "agent/cli/complaint.h"
@@ -17,7 +18,6 @@
 #include "agent/cli/range/time_spec.h"
 #include "agent/cli/verbs/child.h"
 #include "agent/cli/verbs/recorder.h"
-#include "agent/cli/verbs/signals.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/config/config_schema.h"
 #include "ringbuf/slice/wall_clock.h"
@@ -28,6 +28,7 @@
 #define LOOK_EVERY_MS	     100
 #define HZ_MAX		     1000
 #define CLEAR_LINE	     "\r\033[K"
+#define SIGNALS_COUNT	     4
 #define NAME		     fgt_verb_record.name
 
 static const struct fgt_option options[] = {
@@ -43,9 +44,15 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
+/* Signals that end a recording, and the command's end. */
+static const int wanted_signals[SIGNALS_COUNT] = { SIGINT, SIGTERM, SIGHUP,
+						   SIGCHLD };
+
 struct recording {
 	struct fgt_child child;
-	struct fgt_signals signals;
+	int signal_fd;
+	struct sigaction actions_before[SIGNALS_COUNT];
+	sigset_t mask_before;
 	struct fgt_recorder *recorder;
 	struct fgt_sampler_options options;
 	int32_t pid;
@@ -121,6 +128,48 @@ static int read_flags(const struct fgt_arguments *arguments,
 	return 0;
 }
 
+/*
+ * Blocks the signals and opens a descriptor for them, those included that were
+ * ignored: a script's background job inherits SIGINT so, and its recording could
+ * not be ended. No handler is installed, so no code of this program is
+ * interrupted. Call before threads are started and after a command was forked:
+ * it keeps what was ignored. errno of signalfd.
+ */
+static int take_signals(struct recording *recording)
+{
+	const struct sigaction by_default = { .sa_handler = SIG_DFL };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < SIGNALS_COUNT; i++)
+		sigaddset(&set, wanted_signals[i]);
+	recording->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (recording->signal_fd < 0)
+		return -errno;
+	sigprocmask(SIG_BLOCK, &set, &recording->mask_before);
+	/* Blocked first: one that comes now waits for the descriptor. */
+	for (size_t i = 0; i < SIGNALS_COUNT; i++)
+		(void)sigaction(wanted_signals[i], &by_default,
+				&recording->actions_before[i]);
+	return 0;
+}
+
+/* As it was before: the next ^C ends the program, a hang-up does not. */
+static void return_signals(struct recording *recording)
+{
+	const struct sigaction ignored = { .sa_handler = SIG_IGN };
+
+	fgt_fd_close(FGT_TAKE_FD(recording->signal_fd));
+	for (size_t i = 0; i < SIGNALS_COUNT; i++)
+		/* The terminal and the shell each send a SIGHUP. */
+		(void)sigaction(wanted_signals[i],
+				wanted_signals[i] == SIGHUP
+					? &ignored
+					: &recording->actions_before[i],
+				NULL);
+	sigprocmask(SIG_SETMASK, &recording->mask_before, NULL);
+}
+
 /* Sampling has begun before the command's first instruction. */
 static int start(const struct fgt_arguments *arguments,
 		 struct recording *recording, struct fgt_why *why)
@@ -132,7 +181,7 @@ static int start(const struct fgt_arguments *arguments,
 		return r;
 	if (command)
 		recording->pid = recording->child.pid;
-	r = fgt_signals_open(&recording->signals);
+	r = take_signals(recording);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot take signals: %s; close descriptors "
@@ -149,18 +198,19 @@ static int start(const struct fgt_arguments *arguments,
 /* True if the recording is to end now. */
 static bool handle_signals(struct recording *recording)
 {
-	bool is_from_terminal, is_over = false;
-	int signal_number;
+	struct signalfd_siginfo info;
+	bool is_over = false;
 
-	while ((signal_number = fgt_signals_take(&recording->signals,
-						 &is_from_terminal)) != 0) {
-		if (signal_number == SIGCHLD)
+	while (read(recording->signal_fd, &info, sizeof(info)) ==
+	       (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
 			continue;
 		is_over = true;
-		/* A signal from a terminal went to the command, too. */
-		if (!is_from_terminal && recording->child.pid &&
+		/* The terminal sends to the whole foreground group: the
+		 * command got the signal, too. */
+		if (info.ssi_code != SI_KERNEL && recording->child.pid &&
 		    !fgt_child_has_ended(&recording->child))
-			(void)kill(recording->child.pid, signal_number);
+			(void)kill(recording->child.pid, (int)info.ssi_signo);
 	}
 	return is_over ||
 	       (recording->child.pid && fgt_child_has_ended(&recording->child));
@@ -200,7 +250,7 @@ static void record(struct recording *recording)
 	bool is_over = false;
 
 	while (!is_over) {
-		struct pollfd ready = { .fd = recording->signals.fd,
+		struct pollfd ready = { .fd = recording->signal_fd,
 					.events = POLLIN };
 		uint64_t now = now_ns();
 
@@ -259,7 +309,7 @@ static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
 			recording->options.ring.size_bytes >> 20);
 	record(recording);
 	/* From here on a ^C ends this process. */
-	fgt_signals_close(&recording->signals);
+	return_signals(recording);
 	return write_slice(recording, config, plan);
 }
 
@@ -282,7 +332,7 @@ static int pass_on(struct recording *recording, enum fgt_exit status,
 static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
-	struct recording recording = { .signals = { .fd = -1 } };
+	struct recording recording = { .signal_fd = -1 };
 	struct fgt_export plan;
 	struct fgt_why why = { "" };
 	enum fgt_exit status;
