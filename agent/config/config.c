@@ -7,6 +7,7 @@
  */
 #include "agent/config/config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <libconfig.h>
 #include <limits.h>
@@ -16,8 +17,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "agent/config/config_env.h"
-#include "agent/config/config_scan.h"
 #include "agent/config/config_schema.h"
 #include "upload/deliver/trusted_file.h"
 
@@ -88,32 +87,27 @@ static int load_scalar(struct loader *loader, const config_setting_t *setting,
 		       const char *where, const struct fgt_config_key *key,
 		       void *base)
 {
-	int type = config_setting_type(setting);
-	bool is_int = type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64;
-	bool is_text = key->type == FGT_CONFIG_STRING ||
-		       key->type == FGT_CONFIG_CHOICE;
-
-	if (key->type == FGT_CONFIG_INT && is_int)
+	switch (config_setting_type(setting)) {
+	case CONFIG_TYPE_INT:
+	case CONFIG_TYPE_INT64:
 		return fgt_config_set_int(key, base,
 					  config_setting_get_int64(setting),
 					  where, loader->why);
-	if (key->type == FGT_CONFIG_TENTHS && is_int)
-		return fgt_config_set_number(
-			key, base, (double)config_setting_get_int64(setting),
-			where, loader->why);
-	if (key->type == FGT_CONFIG_TENTHS && type == CONFIG_TYPE_FLOAT)
+	case CONFIG_TYPE_FLOAT:
 		return fgt_config_set_number(key, base,
 					     config_setting_get_float(setting),
 					     where, loader->why);
-	if (key->type == FGT_CONFIG_BOOL && type == CONFIG_TYPE_BOOL)
+	case CONFIG_TYPE_BOOL:
 		return fgt_config_set_bool(key, base,
 					   config_setting_get_bool(setting),
 					   where, loader->why);
-	if (is_text && type == CONFIG_TYPE_STRING)
+	case CONFIG_TYPE_STRING:
 		return fgt_config_set_string(key, base,
 					     config_setting_get_string(setting),
 					     where, loader->why);
-	return refuse_type(loader, where, key, setting);
+	default:
+		return refuse_type(loader, where, key, setting);
+	}
 }
 
 static int check_target(const struct fgt_config_target *target,
@@ -133,26 +127,19 @@ static int check_target(const struct fgt_config_target *target,
 	return 0;
 }
 
-static int name_destination(struct fgt_config_destination *own, size_t index)
-{
-	char number[24];
-
-	snprintf(number, sizeof(number), "%zu", index + 1);
-	own->name = strdup(number);
-	return own->name ? 0 : -ENOMEM;
-}
-
 /* Also names a destination without a name by its number. */
 static int check_destination(struct fgt_config *config, size_t index,
 			     const char *where, struct fgt_why *why)
 {
-	const struct fgt_config_destination *all = config->upload.destinations;
-	struct fgt_config_destination *own =
-		&config->upload.destinations[index];
-	int error = own->name ? 0 : name_destination(own, index);
+	struct fgt_config_destination *all = config->upload.destinations;
+	struct fgt_config_destination *own = &all[index];
+	char number[24];
 
-	if (error)
-		return error;
+	snprintf(number, sizeof(number), "%zu", index + 1);
+	if (!own->name)
+		own->name = strdup(number);
+	if (!own->name)
+		return -ENOMEM;
 	if (!own->dsn_file)
 		return fgt_why_set(why, -EINVAL,
 				   "%s: a destination needs `dsn_file`", where);
@@ -222,8 +209,7 @@ static int load_setting(struct loader *loader, config_setting_t *setting,
 	char where[FGT_CONFIG_WHERE_MAX];
 
 	format_where(loader, config_setting_source_line(setting), where);
-	if (key && (key->type == FGT_CONFIG_STRINGS ||
-		    key->type == FGT_CONFIG_ENTRIES))
+	if (key && fgt_config_is_list(key))
 		return load_list(loader, setting, where, key);
 	if (key)
 		return load_scalar(loader, setting, where, key, base);
@@ -272,11 +258,15 @@ static int refuse_syntax(struct loader *loader, int line, const char *text)
 			   text ? text : "syntax error", remedy);
 }
 
-static int load_clean(struct loader *loader, const char *clean)
+static int load_bytes(struct loader *loader, const char *bytes, size_t len)
 {
 	config_t parsed; /* at a syntax error 1.5 leaks one string */
-	int error;
+	char *clean;
+	int error = fgt_config_scan(bytes, len, loader->file_name, &clean,
+				    loader->why);
 
+	if (error)
+		return error;
 	config_init(&parsed);
 	if (config_read_string(&parsed, clean) == CONFIG_TRUE)
 		error = load_group(loader, config_root_setting(&parsed), "",
@@ -285,21 +275,41 @@ static int load_clean(struct loader *loader, const char *clean)
 		error = refuse_syntax(loader, config_error_line(&parsed),
 				      config_error_text(&parsed));
 	config_destroy(&parsed);
+	free(clean);
 	return error;
 }
 
-static int load_bytes(struct loader *loader, const char *bytes, size_t len)
-{
-	FGT_AUTO(free) void *clean = NULL;
-	char *text;
-	int error = fgt_config_scan(bytes, len, loader->file_name, &text,
-				    loader->why);
+/* ---- The environment ---------------------------------------------------- */
 
-	if (error)
-		return error;
-	clean = text;
-	return load_clean(loader, text);
+/* sampling.hz → FGTRACE_SAMPLING_HZ */
+static void name_variable(const char *path, char *ret_name, size_t size)
+{
+	snprintf(ret_name, size, "FGTRACE_%s", path);
+	for (char *c = ret_name; *c; c++)
+		*c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
 }
+
+/* Not in a process with raised privileges (AT_SECURE, fault K6): its user may not
+ * configure it. */
+static int load_environment(struct loader *loader)
+{
+	const struct fgt_config_key *key;
+	int error = 0;
+
+	for (key = fgt_config_keys; key->path && !error; key++) {
+		char name[FGT_CONFIG_WHERE_MAX];
+		const char *text;
+
+		name_variable(key->path, name, sizeof(name));
+		text = fgt_config_is_list(key) ? NULL : secure_getenv(name);
+		if (text && *text)
+			error = fgt_config_set_text(key, loader->config, text,
+						    name, loader->why);
+	}
+	return error;
+}
+
+/* ---- All of it ---------------------------------------------------------- */
 
 static int make_absolute(const char *key, char **path, struct fgt_why *why)
 {
@@ -377,9 +387,8 @@ int fgt_config_load_bytes(const char *bytes, size_t len, const char *file_name,
 	return 0;
 }
 
-/* At most 1 MiB, and not writable by every user. Caller frees. */
-static int read_file(const char *path, char **ret_bytes, size_t *ret_len,
-		     struct fgt_why *why)
+/* At most 1 MiB, and not writable by every user. */
+static int load_file(struct loader *loader, const char *path)
 {
 	static const struct fgt_trust trust = {
 		.max_bytes = FGT_CONFIG_FILE_MAX,
@@ -388,27 +397,14 @@ static int read_file(const char *path, char **ret_bytes, size_t *ret_len,
 		.mode_text = "every user may write to it; chmod o-w",
 	};
 	FGT_AUTO(free) void *bytes = malloc(trust.max_bytes + 1);
+	size_t len;
 	int error;
 
 	if (!bytes)
 		return -ENOMEM;
-	error = fgt_trusted_file_read(path, &trust, bytes, ret_len, why);
+	error = fgt_trusted_file_read(path, &trust, bytes, &len, loader->why);
 	if (error)
 		return error;
-	*ret_bytes = FGT_TAKE(bytes);
-	return 0;
-}
-
-static int load_file(struct loader *loader, const char *path)
-{
-	FGT_AUTO(free) void *owned = NULL;
-	char *bytes;
-	size_t len;
-	int error = read_file(path, &bytes, &len, loader->why);
-
-	if (error)
-		return error;
-	owned = bytes;
 	loader->config->path = strdup(path);
 	if (!loader->config->path)
 		return -ENOMEM;
@@ -427,7 +423,7 @@ int fgt_config_load(const char *path, struct fgt_config **ret_config,
 	if (!error && path)
 		error = load_file(&loader, path);
 	if (!error)
-		error = fgt_config_load_environment(config, why);
+		error = load_environment(&loader);
 	if (!error)
 		error = finish(&loader);
 	if (error)
@@ -447,7 +443,6 @@ void fgt_config_free(struct fgt_config *config)
 
 int fgt_default_socket(char *ret_path, size_t size)
 {
-	const size_t limit = sizeof(((struct sockaddr_un *)NULL)->sun_path);
 	const char *given = secure_getenv("FGTRACE_SOCKET");
 	const char *runtime = secure_getenv("XDG_RUNTIME_DIR");
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
@@ -463,7 +458,7 @@ int fgt_default_socket(char *ret_path, size_t size)
 	else
 		len = snprintf(path, sizeof(path), "/tmp/fgtrace-%u/agent.sock",
 			       geteuid());
-	if (len < 0 || (size_t)len >= limit || (size_t)len >= size)
+	if (len < 0 || (size_t)len >= sizeof(path) || (size_t)len >= size)
 		return -ENAMETOOLONG;
 	memcpy(ret_path, path, (size_t)len + 1);
 	return 0;

@@ -4,7 +4,7 @@
  * configuration is loaded; must not open files, recurse, or read beyond the
  * text, which may hold anything.
  */
-#include "agent/config/config_scan.h"
+#include "agent/config/config_schema.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -20,6 +20,8 @@
 #include "upload/deliver/trusted_file.h"
 
 #define WORD_SHOWN 40
+#define DEPTH_MAX  8
+#define KEYS_MAX   8192 /* libconfig's duplicate check is O(n²) */
 
 struct scanner {
 	char *at; /* in a copy that ends with NUL */
@@ -27,7 +29,7 @@ struct scanner {
 	unsigned int line;
 	unsigned int key_count;
 	unsigned int depth; /* brackets open */
-	unsigned int open_lines[FGT_CONFIG_DEPTH_MAX];
+	unsigned int open_lines[DEPTH_MAX];
 	struct fgt_why *why;
 };
 
@@ -170,13 +172,13 @@ static int take_sign(struct scanner *scan)
 		return refuse(scan, "@include is not supported; put everything "
 				    "into this file");
 	if (c == '=' || c == ':') {
-		if (++scan->key_count > FGT_CONFIG_KEYS_MAX)
+		if (++scan->key_count > KEYS_MAX)
 			return refuse(scan, "more than %d keys in one file",
-				      FGT_CONFIG_KEYS_MAX);
+				      KEYS_MAX);
 	} else if (strchr("({[", c)) {
-		if (scan->depth == FGT_CONFIG_DEPTH_MAX)
+		if (scan->depth == DEPTH_MAX)
 			return refuse(scan, "nested deeper than %d levels",
-				      FGT_CONFIG_DEPTH_MAX);
+				      DEPTH_MAX);
 		scan->open_lines[scan->depth++] = scan->line;
 	} else if (strchr(")}]", c) && scan->depth) {
 		scan->depth--;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of configuration keys: each row has the name of a key, its allowed
+ * Parts of the configuration. The table of its keys: each row has the name of a key, its allowed
  * values, and its place in struct fgt_config. File, environment, show and the
  * hints for misspelt keys use it.
  */
@@ -15,6 +15,7 @@
 #include "ringbuf/base/why.h"
 
 #define FGT_CONFIG_WHERE_MAX 192 /* "FILE:LINE" or a variable's name */
+#define FGT_CONFIG_FILE_MAX  (1024 * 1024) /* bytes */
 
 enum fgt_config_type {
 	FGT_CONFIG_INT, /* int */
@@ -42,6 +43,26 @@ struct fgt_config_key {
 	size_t entry_size;
 };
 
+/* Where base, a struct fgt_config or an entry, has the key's value. */
+static inline void *fgt_config_place(const struct fgt_config_key *key,
+				     const void *base)
+{
+	return (char *)(uintptr_t)base + key->offset;
+}
+
+/* The number of elements of STRINGS and ENTRIES. */
+static inline size_t *fgt_config_count_place(const struct fgt_config_key *key,
+					     const void *base)
+{
+	return (size_t *)((uintptr_t)base + key->count_offset);
+}
+
+static inline bool fgt_config_is_list(const struct fgt_config_key *key)
+{
+	return key->type == FGT_CONFIG_STRINGS ||
+	       key->type == FGT_CONFIG_ENTRIES;
+}
+
 /* Ends with a row whose path is NULL; keys of a group stand together. */
 extern const struct fgt_config_key fgt_config_keys[];
 
@@ -68,8 +89,8 @@ int fgt_config_refuse(const struct fgt_config_key *key, const char *where,
 		      const char *found, struct fgt_why *why);
 
 /*
- * Set a checked value in base (a struct fgt_config or an entry). where begins
- * the message. -EINVAL, -ENOMEM.
+ * Set a value in base (a struct fgt_config or an entry) if the key may have it.
+ * where begins the message. -EINVAL, -ENOMEM.
  */
 int fgt_config_set_int(const struct fgt_config_key *key, void *base,
 		       int64_t value, const char *where, struct fgt_why *why);
@@ -92,6 +113,19 @@ int fgt_config_add_entry(const struct fgt_config_key *key, void *base,
 int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 			const char *text, const char *where,
 			struct fgt_why *why);
+
+/*
+ * Checks a file before libconfig reads it: refuses what libconfig would misread
+ * or accept silently: a directive, deep nesting, a number that it wraps, an
+ * escape that cuts a string, text that is not UTF-8. Grammar is left to
+ * libconfig. ret_clean gets a NUL-terminated copy of bytes[len] with the same
+ * line numbers, without byte order mark and comments; the caller frees it.
+ * file_name is for messages. -EINVAL with why "FILE:LINE: …", -ENOMEM.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_config_scan(const char *bytes, size_t len, const char *file_name,
+		    char **ret_clean, struct fgt_why *why);
 
 /* Sets every default; base must be zeroed. -ENOMEM. */
 int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base);

@@ -21,26 +21,9 @@ enum unset {
 	UNSET_NULL, /* a string without a value */
 };
 
-static const void *place(const struct fgt_config_key *key, const void *base)
-{
-	return (const char *)base + key->offset;
-}
-
-static size_t count_of(const struct fgt_config_key *key, const void *base)
-{
-	return *(const size_t *)(const void *)((const char *)base +
-					       key->count_offset);
-}
-
 static const char *string_of(const struct fgt_config_key *key, const void *base)
 {
-	return *(char *const *)place(key, base);
-}
-
-static bool is_list(const struct fgt_config_key *key)
-{
-	return key->type == FGT_CONFIG_STRINGS ||
-	       key->type == FGT_CONFIG_ENTRIES;
+	return *(char *const *)fgt_config_place(key, base);
 }
 
 static bool is_unset(const struct fgt_config_key *key, const void *base)
@@ -48,7 +31,7 @@ static bool is_unset(const struct fgt_config_key *key, const void *base)
 	if (key->type == FGT_CONFIG_STRING)
 		return !string_of(key, base);
 	return key->type == FGT_CONFIG_INT &&
-	       *(const int *)place(key, base) < key->min;
+	       *(const int *)fgt_config_place(key, base) < key->min;
 }
 
 /* ---- Into a tree ------------------------------------------------------- */
@@ -68,7 +51,7 @@ static int add_scalar(config_setting_t *group, const char *name,
 	};
 	config_setting_t *added =
 		config_setting_add(group, name, types[key->type]);
-	const void *value = place(key, base);
+	const void *value = fgt_config_place(key, base);
 
 	if (!added)
 		return -ENOMEM;
@@ -93,8 +76,9 @@ static int add_list(config_setting_t *group, const char *name,
 	config_setting_t *list = config_setting_add(
 		group, name,
 		has_entries ? CONFIG_TYPE_LIST : CONFIG_TYPE_ARRAY);
-	const void *elements = *(const void *const *)place(key, base);
-	size_t count = count_of(key, base);
+	const void *elements =
+		*(const void *const *)fgt_config_place(key, base);
+	size_t count = *fgt_config_count_place(key, base);
 	int error = list ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < count && !error; i++) {
@@ -149,7 +133,7 @@ static int add_keys(config_setting_t *parent, const struct fgt_config_key *keys,
 		group = group_of(parent, keys, &name);
 		if (!group)
 			error = -ENOMEM;
-		else if (is_list(keys))
+		else if (fgt_config_is_list(keys))
 			error = add_list(group, name, keys, base);
 		else
 			error = add_scalar(group, name, keys, base);
@@ -172,7 +156,7 @@ static int show_tree(config_t *tree, const struct fgt_config *config,
 		return -ENOMEM;
 	config_write(tree, stream);
 	for (key = fgt_config_keys; key->path; key++)
-		if (!is_list(key) && is_unset(key, config))
+		if (!fgt_config_is_list(key) && is_unset(key, config))
 			fprintf(stream, "# %s is not set\n", key->path);
 	error = fclose(stream) ? -ENOMEM : fgt_sink_write(sink, text, len);
 	free(text);

@@ -9,18 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ringbuf/base/owner.h"
 #include "ringbuf/base/utf8.h"
 
-static void *place(const struct fgt_config_key *key, void *base)
-{
-	return (char *)base + key->offset;
-}
-
-static size_t *count_place(const struct fgt_config_key *key, void *base)
-{
-	return (size_t *)(void *)((char *)base + key->count_offset);
-}
+#define ELEMENT_BYTES 4095 /* of a string in a list */
 
 int fgt_config_refuse(const struct fgt_config_key *key, const char *where,
 		      const char *found, struct fgt_why *why)
@@ -41,20 +32,27 @@ int fgt_config_refuse(const struct fgt_config_key *key, const char *where,
 int fgt_config_set_int(const struct fgt_config_key *key, void *base,
 		       int64_t value, const char *where, struct fgt_why *why)
 {
-	if (key->type != FGT_CONFIG_INT || value < key->min || value > key->max)
+	if (key->type == FGT_CONFIG_TENTHS)
+		return fgt_config_set_number(key, base, (double)value, where,
+					     why);
+	if (key->type != FGT_CONFIG_INT)
+		return fgt_config_refuse(key, where, "an integer", why);
+	if (value < key->min || value > key->max)
 		return fgt_config_refuse(key, where, NULL, why);
-	*(int *)place(key, base) = (int)value;
+	*(int *)fgt_config_place(key, base) = (int)value;
 	return 0;
 }
 
 int fgt_config_set_number(const struct fgt_config_key *key, void *base,
 			  double value, const char *where, struct fgt_why *why)
 {
+	if (key->type != FGT_CONFIG_TENTHS)
+		return fgt_config_refuse(key, where, "a number with a fraction",
+					 why);
 	/* Also refuses NaN. */
-	if (key->type != FGT_CONFIG_TENTHS ||
-	    !(value == 0 || (value * 10 >= key->min && value * 10 <= key->max)))
+	if (!(value == 0 || (value * 10 >= key->min && value * 10 <= key->max)))
 		return fgt_config_refuse(key, where, NULL, why);
-	*(double *)place(key, base) = value;
+	*(double *)fgt_config_place(key, base) = value;
 	return 0;
 }
 
@@ -62,8 +60,8 @@ int fgt_config_set_bool(const struct fgt_config_key *key, void *base,
 			bool value, const char *where, struct fgt_why *why)
 {
 	if (key->type != FGT_CONFIG_BOOL)
-		return fgt_config_refuse(key, where, NULL, why);
-	*(bool *)place(key, base) = value;
+		return fgt_config_refuse(key, where, "a boolean", why);
+	*(bool *)fgt_config_place(key, base) = value;
 	return 0;
 }
 
@@ -117,16 +115,17 @@ int fgt_config_set_string(const struct fgt_config_key *key, void *base,
 			  const char *value, const char *where,
 			  struct fgt_why *why)
 {
-	char **string = place(key, base);
+	char **string = fgt_config_place(key, base);
 	char *copy = NULL;
 	int choice = 0;
 	int error;
 
-	if (!find_choice(key, value, &choice) ||
-	    (key->type != FGT_CONFIG_STRING && key->type != FGT_CONFIG_CHOICE))
+	if (key->type != FGT_CONFIG_STRING && key->type != FGT_CONFIG_CHOICE)
+		return fgt_config_refuse(key, where, "a string", why);
+	if (!find_choice(key, value, &choice))
 		return fgt_config_refuse(key, where, NULL, why);
 	if (key->type == FGT_CONFIG_CHOICE) {
-		*(int *)place(key, base) = choice;
+		*(int *)fgt_config_place(key, base) = choice;
 		return 0;
 	}
 	error = copy_string(key, (size_t)key->max, value, where, &copy, why);
@@ -141,8 +140,8 @@ int fgt_config_set_string(const struct fgt_config_key *key, void *base,
 static int grow(const struct fgt_config_key *key, void *base, size_t size,
 		const char *where, void **ret_element, struct fgt_why *why)
 {
-	size_t *count = count_place(key, base);
-	void **list = place(key, base);
+	size_t *count = fgt_config_count_place(key, base);
+	void **list = fgt_config_place(key, base);
 	char *grown;
 
 	if (*count >= (size_t)key->max)
@@ -161,38 +160,22 @@ int fgt_config_add_string(const struct fgt_config_key *key, void *base,
 			  const char *value, const char *where,
 			  struct fgt_why *why)
 {
-	FGT_AUTO(free) void *owned = NULL;
-	char *copy = NULL;
 	void *element;
-	int error;
+	int error = grow(key, base, sizeof(char *), where, &element, why);
 
-	if (key->type != FGT_CONFIG_STRINGS)
-		return fgt_config_refuse(key, where, NULL, why);
-	error = copy_string(key, 4095, value, where, &copy, why);
-	if (error)
-		return error;
-	owned = copy;
-	error = grow(key, base, sizeof(char *), where, &element, why);
-	if (error)
-		return error;
-	*(char **)element = FGT_TAKE(owned);
-	return 0;
+	return error ? error
+		     : copy_string(key, ELEMENT_BYTES, value, where, element,
+				   why);
 }
 
 int fgt_config_add_entry(const struct fgt_config_key *key, void *base,
 			 const char *where, void **ret_entry,
 			 struct fgt_why *why)
 {
-	void *entry;
-	int error;
+	int error = grow(key, base, key->entry_size, where, ret_entry, why);
 
-	if (key->type != FGT_CONFIG_ENTRIES)
-		return fgt_config_refuse(key, where, NULL, why);
-	error = grow(key, base, key->entry_size, where, &entry, why);
-	if (error)
-		return error;
-	*ret_entry = entry;
-	return fgt_config_set_defaults(key->entries, entry);
+	return error ? error
+		     : fgt_config_set_defaults(key->entries, *ret_entry);
 }
 
 int fgt_config_set_text(const struct fgt_config_key *key, void *base,
@@ -228,34 +211,21 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 
 static int set_default(const struct fgt_config_key *key, void *base)
 {
-	switch (key->type) {
-	case FGT_CONFIG_INT:
-	case FGT_CONFIG_CHOICE:
-		*(int *)place(key, base) = key->default_number;
-		return 0;
-	case FGT_CONFIG_TENTHS:
-		*(double *)place(key, base) = key->default_number / 10.0;
-		return 0;
-	case FGT_CONFIG_BOOL:
-		*(bool *)place(key, base) = key->default_number;
-		return 0;
-	case FGT_CONFIG_STRING:
-		return !key->default_text
-			       ? 0
-			       : fgt_config_set_string(key, base,
-						       key->default_text,
-						       "default", NULL);
-	case FGT_CONFIG_STRINGS:
-		return !key->default_text
-			       ? 0
-			       : fgt_config_add_string(key, base,
-						       key->default_text,
-						       "default", NULL);
-	case FGT_CONFIG_ENTRIES:
-	case FGT_CONFIG_UNSUPPORTED:
-		return 0;
-	}
-	return -EINVAL;
+	void *at = fgt_config_place(key, base);
+
+	if (key->type == FGT_CONFIG_INT || key->type == FGT_CONFIG_CHOICE)
+		*(int *)at = key->default_number;
+	else if (key->type == FGT_CONFIG_TENTHS)
+		*(double *)at = key->default_number / 10.0;
+	else if (key->type == FGT_CONFIG_BOOL)
+		*(bool *)at = key->default_number;
+	else if (key->type == FGT_CONFIG_STRING && key->default_text)
+		return fgt_config_set_string(key, base, key->default_text,
+					     "default", NULL);
+	else if (key->type == FGT_CONFIG_STRINGS && key->default_text)
+		return fgt_config_add_string(key, base, key->default_text,
+					     "default", NULL);
+	return 0;
 }
 
 int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base)
@@ -271,7 +241,7 @@ int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base)
 
 void fgt_config_clear(const struct fgt_config_key *key, void *base)
 {
-	void **list = place(key, base);
+	void **list = fgt_config_place(key, base);
 	size_t count;
 
 	if (key->type == FGT_CONFIG_STRING) {
@@ -279,9 +249,9 @@ void fgt_config_clear(const struct fgt_config_key *key, void *base)
 		*list = NULL;
 		return;
 	}
-	if (key->type != FGT_CONFIG_STRINGS && key->type != FGT_CONFIG_ENTRIES)
+	if (!fgt_config_is_list(key))
 		return;
-	count = *count_place(key, base);
+	count = *fgt_config_count_place(key, base);
 	for (size_t i = 0; i < count; i++) {
 		if (key->type == FGT_CONFIG_STRINGS)
 			free(((char **)*list)[i]);
@@ -292,7 +262,7 @@ void fgt_config_clear(const struct fgt_config_key *key, void *base)
 	}
 	free(*list);
 	*list = NULL;
-	*count_place(key, base) = 0;
+	*fgt_config_count_place(key, base) = 0;
 }
 
 void fgt_config_clear_all(const struct fgt_config_key *keys, void *base)
