@@ -39,7 +39,7 @@ struct fgt_perfmap {
 };
 
 /* The part of memory from one start or end of a line to the next one. */
-struct part {
+struct memory_part {
 	uint64_t start;
 	uint32_t line; /* that covers it; NO_LINE: none yet */
 	uint32_t next; /* the part itself if it has no line; else a later one,
@@ -201,14 +201,14 @@ static int parse(struct fgt_perfmap *map)
 
 static int compare_starts(const void *left, const void *right)
 {
-	const struct part *a = left, *b = right;
+	const struct memory_part *a = left, *b = right;
 
 	return (a->start > b->start) - (a->start < b->start);
 }
 
 /* The parts of memory, in order, none of which has a line yet. */
 static void list_parts(const struct map_line *lines, size_t line_count,
-		       struct part *parts)
+		       struct memory_part *parts)
 {
 	for (size_t i = 0; i < line_count; i++) {
 		parts[2 * i].start = lines[i].start;
@@ -222,7 +222,7 @@ static void list_parts(const struct map_line *lines, size_t line_count,
 }
 
 /* The first part from at on without a line. */
-static uint32_t skip_covered(struct part *parts, uint32_t at)
+static uint32_t skip_covered(struct memory_part *parts, uint32_t at)
 {
 	while (parts[at].next != at) {
 		/* Halves the way for the next time. */
@@ -235,7 +235,7 @@ static uint32_t skip_covered(struct part *parts, uint32_t at)
 /* Gives the lines their parts, the later ones first. The last part begins at
  * the highest end: no line covers it. */
 static void cover_parts(const struct map_line *lines, size_t line_count,
-			struct part *parts)
+			struct memory_part *parts)
 {
 	for (size_t i = line_count; i > 0; i--) {
 		const struct map_line *line = &lines[i - 1];
@@ -269,7 +269,7 @@ static int flatten(struct fgt_perfmap *map)
 	FGT_AUTO(free) void *old_lines = NULL;
 	const struct map_line *lines = map->lines;
 	const size_t line_count = map->count;
-	struct part *parts;
+	struct memory_part *parts;
 	int error = 0;
 
 	memory = calloc(2 * line_count + 1, sizeof(*parts));

@@ -88,7 +88,7 @@ static int send_to_directory(const struct dispatch *dispatch,
 
 /* ---- The envelopes of a slice ------------------------------------------ */
 
-struct part {
+struct envelope_part {
 	const struct fgt_ring_slice *slice;
 	struct fgt_format_options options;
 	struct fgt_sentry_chunk_ticks ticks; /* of a chunk */
@@ -97,7 +97,7 @@ struct part {
 
 static int write_part(const void *context, const struct fgt_sink *sink)
 {
-	const struct part *part = context;
+	const struct envelope_part *part = context;
 
 	if (part->is_chunk)
 		return fgt_sentry_chunk_write_ticks(part->slice, &part->options,
@@ -106,7 +106,8 @@ static int write_part(const void *context, const struct fgt_sink *sink)
 				sink);
 }
 
-static int send_part(const struct dispatch *dispatch, const struct part *part)
+static int send_part(const struct dispatch *dispatch,
+		     const struct envelope_part *part)
 {
 	const struct fgt_envelope envelope = { write_part, part };
 	int r = dispatch->send(dispatch, &envelope, part->options.event_id);
@@ -128,9 +129,9 @@ static int send_chunks(const struct dispatch *dispatch,
 		       const struct fgt_ring_slice *slice,
 		       const char *profiler_id)
 {
-	struct part part = { .slice = slice,
-			     .options = dispatch->options,
-			     .is_chunk = true };
+	struct envelope_part part = { .slice = slice,
+				      .options = dispatch->options,
+				      .is_chunk = true };
 	uint32_t number = 0;
 	char id[33];
 
@@ -152,8 +153,8 @@ static int send_long(const struct dispatch *dispatch, uint64_t begin_ns,
 		     uint64_t end_ns)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	struct part part = { .slice = dispatch->slice,
-			     .options = dispatch->options };
+	struct envelope_part part = { .slice = dispatch->slice,
+				      .options = dispatch->options };
 	char profiler_id[33];
 	int r;
 
@@ -174,8 +175,8 @@ static int send_long(const struct dispatch *dispatch, uint64_t begin_ns,
 
 static int send_all(const struct dispatch *dispatch)
 {
-	const struct part part = { .slice = dispatch->slice,
-				   .options = dispatch->options };
+	const struct envelope_part part = { .slice = dispatch->slice,
+					    .options = dispatch->options };
 	const struct fgt_transaction_facts *facts = dispatch->options.facts;
 	uint64_t begin_ns, end_ns;
 

@@ -22,7 +22,7 @@
 #define SAME_NAME_MAX 100 /* of one millisecond */
 #define FILE_NAME_MAX (FGT_ENVELOPE_NAME_MAX + 64)
 
-struct file {
+struct envelope_file {
 	int directory_fd;
 	int fd;
 	size_t bytes;
@@ -31,7 +31,7 @@ struct file {
 
 static int write_file(void *context, const void *bytes, size_t len)
 {
-	struct file *file = context;
+	struct envelope_file *file = context;
 
 	file->bytes += len;
 	return fgt_fd_write(file->fd, bytes, len);
@@ -70,7 +70,7 @@ static void make_stem(const char *name, uint64_t wall_ns,
 }
 
 /* Replaces nothing: neither a file of the same millisecond nor a link. */
-static int rename_new(const struct file *file, const char *final)
+static int rename_new(const struct envelope_file *file, const char *final)
 {
 	if (renameat2(file->directory_fd, file->temporary, file->directory_fd,
 		      final, RENAME_NOREPLACE) == 0)
@@ -87,7 +87,7 @@ static int rename_new(const struct file *file, const char *final)
 		       : 0;
 }
 
-static int publish(const struct file *file, const char *stem)
+static int publish(const struct envelope_file *file, const char *stem)
 {
 	char final[FILE_NAME_MAX + 32];
 	int r = -EEXIST;
@@ -103,7 +103,7 @@ static int publish(const struct file *file, const char *stem)
 	return r;
 }
 
-static int open_temporary(struct file *file, const char *stem)
+static int open_temporary(struct envelope_file *file, const char *stem)
 {
 	snprintf(file->temporary, sizeof(file->temporary), ".%.110s.%d.tmp",
 		 stem, (int)getpid());
@@ -121,7 +121,7 @@ static int open_temporary(struct file *file, const char *stem)
 	return file->fd < 0 ? -errno : 0;
 }
 
-static int fill(struct file *file, const char *stem,
+static int fill(struct envelope_file *file, const char *stem,
 		const struct fgt_envelope *envelope)
 {
 	const struct fgt_sink sink = { write_file, file };
@@ -171,7 +171,7 @@ int fgt_envelope_file_write(const char *directory, const char *name,
 {
 	FGT_AUTO(fgt_fd_close)
 	int directory_fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct file file = { .directory_fd = directory_fd, .fd = -1 };
+	struct envelope_file file = { .directory_fd = directory_fd, .fd = -1 };
 	char stem[FILE_NAME_MAX];
 	int r;
 
