@@ -147,9 +147,9 @@ static int check_accepted(const struct fgt_http_answer *answer,
 
 	if (*body && *body != '{')
 		return fgt_why_set(why, -EREMOTEIO,
-				   "answered %ld, but not as Sentry does; is "
-				   "there a proxy or a login page at this "
-				   "address?",
+				   "answered %ld, but not as Sentry does; "
+				   "check the address for a proxy or a login "
+				   "page",
 				   answer->status);
 	if (!id)
 		return 0;

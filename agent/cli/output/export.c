@@ -185,10 +185,11 @@ static enum fgt_exit complain_encode(const struct fgt_export *plan, int error,
 		return fgt_complain(plan->verb, fgt_exit_of(error), "%s",
 				    why->text);
 	if (error == -ENODATA)
-		return fgt_complain(plan->verb, FGT_EXIT_NO_DATA,
-				    "no thread was seen twice, which %s needs; "
-				    "take a longer time",
-				    fgt_format_name(plan->choice.format));
+		return fgt_complain(
+			plan->verb, FGT_EXIT_NO_DATA,
+			"no thread has two samples, which %s needs; "
+			"choose a longer time",
+			fgt_format_name(plan->choice.format));
 	return fgt_complain(plan->verb, fgt_exit_of(error),
 			    "cannot encode the slice: %s; take a shorter time",
 			    fgt_error_text(error));
@@ -355,8 +356,8 @@ static void warn_of_beginning(const struct fgt_export *plan,
 		gap_ns(slice, 0, slice->requested_from_ns, slice->tick_ns[0]);
 
 	if (slice->requested_from_ns == 0 && slice->evicted_ticks)
-		fgt_note(plan->verb, "asked from the beginning, of which the "
-				     "oldest part is gone" KEEP_MORE);
+		fgt_note(plan->verb, "the oldest part of the recording is "
+				     "gone" KEEP_MORE);
 	else if (slice->requested_from_ns && late_ns)
 		fgt_note(plan->verb,
 			 "the first %.1f s asked for were not kept%s",
@@ -381,8 +382,8 @@ static void warn_of_gaps(const struct fgt_export *plan,
 	if (early_ns)
 		fgt_note(plan->verb,
 			 "nothing was recorded in the last %.1f s asked for: "
-			 "the process ended, sampling did, or the sampler "
-			 "was kept from running",
+			 "the process or its sampling ended, or the sampler "
+			 "could not run",
 			 (double)early_ns / 1e9);
 }
 

@@ -78,7 +78,8 @@ static const char *cause_of(int error, const char *path)
 		       "choose another place with -o";
 	case -EACCES:
 	case -EPERM:
-		return "not permitted; choose a directory of yours with -o";
+		return "not permitted; choose a directory that you may "
+		       "write with -o";
 	case -EROFS:
 		return "read-only file system; choose another place with -o";
 	case -ENOENT:

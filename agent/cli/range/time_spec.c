@@ -274,7 +274,7 @@ static int read_dated(const char *text, const struct fgt_now *now,
 		if (!find_on_day(&date, &face, now_s, &local_s) &&
 		    !find_on_day(&date, &face, INT64_MAX, &local_s))
 			return fgt_why_set(why, -EINVAL,
-					   "local clocks never showed '%s'; "
+					   "'%s' was skipped by local clocks; "
 					   "append Z or an offset such as "
 					   "+02:00",
 					   text);
@@ -410,7 +410,7 @@ int fgt_duration_parse(const char *text, uint64_t *ret_ns, struct fgt_why *why)
 		return bad_duration(text, why);
 	if (ns == 0)
 		return fgt_why_set(why, -EINVAL,
-				   "'%s' is no time; give more than 0", text);
+				   "'%s' is too short; give more than 0", text);
 	if (ns == UINT64_MAX)
 		return fgt_why_set(why, -ERANGE,
 				   "'%s' is longer than 584 years; give less",

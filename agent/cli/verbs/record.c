@@ -184,8 +184,8 @@ static int start(const struct fgt_arguments *arguments,
 	r = take_signals(recording);
 	if (r < 0)
 		return fgt_why_set(why, r,
-				   "cannot take signals: %s; close descriptors "
-				   "or raise ulimit -n",
+				   "cannot wait for signals: %s; close "
+				   "descriptors or raise ulimit -n",
 				   fgt_error_text(r));
 	r = fgt_recorder_new(&recording->options, recording->pid,
 			     &recording->recorder, why);
@@ -321,7 +321,7 @@ static int pass_on(struct recording *recording, enum fgt_exit status,
 	if (recording->child.pid == 0)
 		return (int)status;
 	if (!is_quiet && !fgt_child_has_ended(&recording->child))
-		fputs("the command goes on; waiting for its end\n", stderr);
+		fputs("the command still runs; waiting for its end\n", stderr);
 	command_status = fgt_child_wait(&recording->child);
 	if (command_status)
 		return command_status;

@@ -115,8 +115,8 @@ static int fetch_slice(const struct fgt_fetch *fetch,
 	int r = fgt_fetch_slice(fetch, channel, ret_slice, &is_clock_set, why);
 
 	if (r == 0 && is_clock_set)
-		fgt_note(NAME, "the wall clock was set meanwhile; times are as "
-			       "it showed them then");
+		fgt_note(NAME, "the wall clock was set during the ring's time; "
+			       "times are those that it showed then");
 	return r;
 }
 
