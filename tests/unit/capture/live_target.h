@@ -51,6 +51,7 @@ unsigned int count_threads(const struct fgt_ring_slice *slice,
 bool is_truncated(const struct fgt_ring_slice *slice, uint32_t node);
 
 uint64_t now_ns(void);
+/* Lets a target run, or a sampler sample it: both work in real time. */
 void sleep_ms(unsigned int ms);
 
 #endif

@@ -47,6 +47,7 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Lets the sampler work, which has real threads as targets. */
 static void sleep_ms(unsigned int ms)
 {
 	struct timespec pause = { .tv_sec = ms / 1000,

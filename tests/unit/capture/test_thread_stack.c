@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -23,8 +23,8 @@
 
 struct stack_case {
 	struct fgt_thread_layout layout;
-	atomic_int tid;
-	atomic_bool may_end;
+	pid_t tid; /* valid once it is ready */
+	sem_t is_ready, may_end;
 	size_t left_bytes; /* of its stack, at the deepest */
 };
 
@@ -47,9 +47,9 @@ static void *sit(void *argument)
 
 	if (low)
 		use_stack(low, test->left_bytes);
-	atomic_store(&test->tid, gettid());
-	while (!atomic_load(&test->may_end))
-		usleep(1000);
+	test->tid = gettid();
+	sem_post(&test->is_ready);
+	sem_wait(&test->may_end);
 	return NULL;
 }
 
@@ -66,6 +66,8 @@ static uint64_t unused(size_t stack_bytes, size_t left_bytes)
 	pthread_t thread;
 	uint64_t low, high, bytes;
 
+	sem_init(&test.is_ready, 0, 0);
+	sem_init(&test.may_end, 0, 0);
 	pthread_create(&thread, NULL, learn, &test.layout);
 	pthread_join(thread, NULL);
 	assert_true(test.layout.stack_offset > 0);
@@ -73,14 +75,13 @@ static uint64_t unused(size_t stack_bytes, size_t left_bytes)
 	pthread_attr_setstacksize(&attributes, stack_bytes);
 	pthread_create(&thread, &attributes, sit, &test);
 	pthread_attr_destroy(&attributes);
-	while (!atomic_load(&test.tid))
-		usleep(1000);
+	sem_wait(&test.is_ready);
 	low = fgt_thread_stack_low(&test.layout, test.tid, &high);
 	assert_true(low > 0);
 	/* libc may give it one that was left by another, and larger. */
 	assert_in_range(high - low, stack_bytes - 65536, 16 << 20);
 	bytes = fgt_thread_stack_unused(low, MOST_BYTES);
-	atomic_store(&test.may_end, true);
+	sem_post(&test.may_end);
 	pthread_join(thread, NULL);
 	return bytes;
 }

@@ -274,8 +274,8 @@ static void who_is_being_waited_for_is_known(void **state)
 	(void)state;
 	if (!is_reaped_known())
 		skip();
-	/* One of some two thousand is met between the two. */
-	for (int i = 0; i < 4000; i++)
+	/* One of about two thousand is met between the two. */
+	for (int i = 0; i < 2000; i++)
 		assert_int_equal(end_while_looked_at(), FGT_DEATH_SIGNAL);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounds of the ring: memory under ten million stacks, a writer that is
+ * Bounds of the ring: memory under three million stacks, a writer that is
  * killed, regions that are broken or none at all, tables that are full.
  */
 #include "tests/unit/ringbuf/ring_kit.h"
@@ -16,7 +16,7 @@
 #define STACKS		  1000000u
 #define IS_RESIDENT_EXACT 0 /* the sanitizer's shadow counts, too */
 #else
-#define STACKS		  10000000u
+#define STACKS		  3000000u
 #define IS_RESIDENT_EXACT 1
 #endif
 #define THREADS	     100u
@@ -76,7 +76,7 @@ static void assert_flood_can_be_cut(const struct fgt_ring *ring, uint64_t tick)
 			 tick * PERIOD_NS);
 }
 
-static void ten_million_stacks_pass_without_growth(void **state)
+static void three_million_stacks_pass_without_growth(void **state)
 {
 	FGT_AUTO(fgt_ring_free)
 	struct fgt_ring *ring = kit_ring(101, 30, (size_t)64 << 20);
@@ -446,7 +446,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(full_tables_are_reported),
 		cmocka_unit_test(stack_without_room_becomes_overflow),
-		cmocka_unit_test(ten_million_stacks_pass_without_growth),
+		cmocka_unit_test(three_million_stacks_pass_without_growth),
 		cmocka_unit_test(ring_of_a_killed_writer_can_be_cut),
 		cmocka_unit_test(other_process_cannot_write_to_a_shared_ring),
 		cmocka_unit_test(damaged_region_never_harms_its_reader),
