@@ -34,11 +34,6 @@ struct recorder {
 	struct fgt_target *target;
 };
 
-static void set_why(char *ret_why, const char *text)
-{
-	snprintf(ret_why, FGT_EMBED_WHY, "%.*s", FGT_EMBED_WHY - 1, text);
-}
-
 /* On the sampler thread. */
 static void explain(void *context, int32_t pid, const char *text)
 {
@@ -100,33 +95,37 @@ static inline void stop_auto(struct recorder **recorder)
 	stop(*recorder);
 }
 
-static void explain_failure(int error, char *ret_why)
+/* why is set already where the sampler knows more. */
+static int explain_failure(int error, struct fgt_why *why)
 {
 	bool is_limit = error == -ENOMEM || error == -EAGAIN ||
 			error == -EMFILE || error == -ENFILE;
-	struct fgt_why why;
 
-	(void)fgt_why_set(&why, error, "recording cannot start: %s%s",
-			  strerror(-error),
-			  is_limit ? ": raise the program's limits (ulimit -v, "
-				     "-u and -n)"
-				   : "");
-	set_why(ret_why, why.text);
+	if (error == -ESRCH)
+		return fgt_why_set(why, error,
+				   "recording cannot start: this process is "
+				   "not in /proc: mount /proc where the "
+				   "program runs (after chroot(2), in a "
+				   "container)");
+	if (why->text[0])
+		return error;
+	return fgt_why_set(why, error, "recording cannot start: %s%s",
+			   strerror(-error),
+			   is_limit ? ": raise the program's limits (ulimit "
+				      "-v, -u and -n)"
+				    : "");
 }
 
 static int start(const struct fgt_embed_options *options, void **ret_recorder,
-		 char *ret_why)
+		 struct fgt_why *why)
 {
-	FGT_AUTO(stop) struct recorder *recorder = NULL;
-	struct fgt_why why = { "" };
+	FGT_AUTO(stop)
+	struct recorder *recorder = calloc(1, sizeof(*recorder));
 	int rc;
 
-	ret_why[0] = '\0';
-	recorder = calloc(1, sizeof(*recorder));
-	if (!recorder) {
-		explain_failure(-ENOMEM, ret_why);
-		return -ENOMEM;
-	}
+	why->text[0] = '\0';
+	if (!recorder)
+		return explain_failure(-ENOMEM, why);
 	recorder->options = *options;
 	rc = fgt_image_cache_new(&recorder->cache);
 	if (rc == 0)
@@ -137,19 +136,9 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 		rc = fgt_sampler_start(recorder->sampler);
 	if (rc == 0)
 		rc = fgt_sampler_attach(recorder->sampler, getpid(),
-					&recorder->target, &why);
-	if (rc < 0) {
-		if (rc == -ESRCH)
-			set_why(ret_why,
-				"recording cannot start: this process is not "
-				"in /proc: mount /proc where the program runs "
-				"(after chroot(2), in a container)");
-		else if (why.text[0])
-			set_why(ret_why, why.text);
-		else
-			explain_failure(rc, ret_why);
-		return rc;
-	}
+					&recorder->target, why);
+	if (rc < 0)
+		return explain_failure(rc, why);
 	/* If no descriptor is left, slices have stacks only. */
 	(void)fgt_target_set_spans(recorder->target, options->spans_fd);
 	*ret_recorder = FGT_TAKE(recorder);
@@ -285,8 +274,8 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 /* On the worker of the library; blocks within the limits of an upload. */
 static int deliver(const uint8_t *bytes, size_t len_bytes,
 		   const char *destination, const struct fgt_embed_way *way,
-		   const struct fgt_transaction_facts *facts, char *ret_why,
-		   unsigned int *ret_wait_s)
+		   const struct fgt_transaction_facts *facts,
+		   struct fgt_why *why, unsigned int *ret_wait_s)
 {
 	const struct fgt_upload_limits limits = {
 		.ca_file = way->ca_file,
@@ -294,13 +283,11 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 	};
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_dispatch_outcome outcome = { .retry_after_s = 0 };
-	struct fgt_why why = { "" };
-	int rc = fgt_slice_decode(bytes, len_bytes, &slice, &why);
+	int rc = fgt_slice_decode(bytes, len_bytes, &slice, why);
 
 	if (rc == 0)
 		rc = fgt_dispatch(slice, destination, facts, &limits, &outcome,
-				  &why);
-	set_why(ret_why, rc < 0 ? why.text : "");
+				  why);
 	if (ret_wait_s)
 		*ret_wait_s = rc < 0 ? outcome.retry_after_s : 0;
 	return rc;

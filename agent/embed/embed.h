@@ -11,11 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ringbuf/base/why.h"
 #include "upload/format/parts/transaction.h"
 
-#define FGT_EMBED_VERSION 6
+#define FGT_EMBED_VERSION 7
 #define FGT_EMBED_SYMBOL  "fgt_embed"
-#define FGT_EMBED_WHY	  256
 
 #define FGT_EMBED_OWN_TIDS 2
 
@@ -46,9 +46,9 @@ struct fgt_embed_ops {
 	unsigned int version;
 
 	/* Starts one thread that samples this process, and returns after the
-	 * first tick. -EPERM, -ENOMEM, -EAGAIN; why[FGT_EMBED_WHY]. */
+	 * first tick. -EPERM, -ENOMEM, -EAGAIN, with why. */
 	int (*start)(const struct fgt_embed_options *options,
-		     void **ret_recorder, char *ret_why);
+		     void **ret_recorder, struct fgt_why *why);
 	/* Waits for its thread and for running signal handlers. */
 	void (*stop)(void *recorder);
 	/* As fgt_get_slice(), without waiting for to_ns. is_transaction: an
@@ -68,18 +68,18 @@ struct fgt_embed_ops {
 	 * this recorder follows. */
 	void (*forked)(void *recorder);
 
-	/* From here on without a recorder. format: enum fgt_format of fgtrace.h. facts may be
-	 * NULL, or of no transaction (fgt_facts_of_transaction()). bytes are
-	 * checked. MT-Safe */
+	/* From here on without a recorder. format: enum fgt_format of
+	 * fgtrace.h. facts may be NULL, or of no transaction
+	 * (fgt_facts_of_transaction()). bytes are checked. MT-Safe */
 	int (*write)(const uint8_t *bytes, size_t len_bytes, int format,
 		     const struct fgt_transaction_facts *facts, int fd);
-	/* As fgt_dispatch(); blocks. why[FGT_EMBED_WHY]. ret_wait_s (may be
-	 * NULL): seconds until the destination accepts the next request, 0. The
-	 * first upload loads libcurl. */
+	/* As fgt_dispatch(); blocks. Errors with why. ret_wait_s (may be NULL):
+	 * seconds until the destination accepts the next request, 0. The first
+	 * upload loads libcurl. */
 	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
 		       const char *destination, const struct fgt_embed_way *way,
-		       const struct fgt_transaction_facts *facts, char *ret_why,
-		       unsigned int *ret_wait_s);
+		       const struct fgt_transaction_facts *facts,
+		       struct fgt_why *why, unsigned int *ret_wait_s);
 };
 
 /* The only exported symbol. */

@@ -13,6 +13,7 @@
 #include "agent/embed/embed.h"
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/settings.h"
+#include "ringbuf/base/why.h"
 #include "upload/format/parts/transaction.h"
 
 /* A slice as the library holds it: the bytes of a .fgt file. */
@@ -32,7 +33,8 @@ struct fgt_slice {
  * yet. */
 struct fgt_delivery {
 	const char *destination; /* not NULL */
-	const struct fgt_slice *slice; /* NULL: cut [begin_ns, end_ns] */
+	/* NULL: the agent cuts the range of the facts. */
+	const struct fgt_slice *slice;
 	/* NULL, or without a name: only the slice. */
 	const struct fgt_transaction_facts *facts;
 	/* With -EAGAIN: the earliest time of the next try (CLOCK_MONOTONIC), if
@@ -40,54 +42,49 @@ struct fgt_delivery {
 	uint64_t *ret_not_before_ns;
 };
 
+/* One in a process is open. */
 struct fgt_backend {
 	enum fgt_mode mode;
 
 	/* As fgt_get_slice(); any thread. to_ns and the tick after it have
 	 * passed. */
-	int (*cut)(void *state, uint64_t from_ns, uint64_t to_ns,
-		   unsigned int timeout_ms, struct fgt_slice **ret_slice);
+	int (*cut)(uint64_t from_ns, uint64_t to_ns,
+		   struct fgt_slice **ret_slice);
 	/* The same for a transaction: an empty slice instead of -ENODATA.
 	 * Worker. NULL: the agent cuts it when it delivers it. */
-	int (*cut_transaction)(void *state, uint64_t from_ns, uint64_t to_ns,
+	int (*cut_transaction)(uint64_t from_ns, uint64_t to_ns,
 			       struct fgt_slice **ret_slice);
 	/*
 	 * Delivers, or passes on to the agent; worker. 0: delivered, or
 	 * accepted by the agent; -EAGAIN: try again later; other errors: it is
-	 * lost. ret_why[256]: cause and what to do.
+	 * lost. why: cause and what to do, left as it was with 0.
 	 */
-	int (*deliver)(void *state, const struct fgt_delivery *delivery,
-		       char *ret_why);
+	int (*deliver)(const struct fgt_delivery *delivery,
+		       struct fgt_why *why);
 	/* Once a second, worker: reconnects, notices changes. */
-	void (*refresh)(void *state);
-	bool (*is_recording)(void *state);
-	double (*hz)(void *state);
+	void (*refresh)(void);
+	bool (*is_recording)(void);
+	double (*hz)(void);
 	/* What is not permitted, its cause and what to do; "": nothing. */
-	void (*get_limitation)(void *state, char *ret_text, size_t len);
+	void (*get_limitation)(char *ret_text, size_t len);
 	/* The memfd of the ring, borrowed: the agent keeps a copy in case of a
 	 * crash. NULL: the ring belongs to the agent. */
-	int (*ring_fd)(void *state);
-	/* In the child of a fork: closes descriptors only, touches neither
-	 * memory nor locks. No other call follows. NULL: nothing to do. */
-	void (*forked)(void *state);
-	/* No other call is under way or follows. */
-	void (*close)(void *state);
+	int (*ring_fd)(void);
+	/* In the child of a fork: closes descriptors, takes no lock and frees
+	 * nothing. It may be opened again. */
+	void (*forked)(void);
+	/* No other call is under way. */
+	void (*close)(void);
 };
 
-struct fgt_open_backend {
-	const struct fgt_backend *calls; /* NULL: none is open */
-	void *state; /* first argument of the calls */
-};
-
-/* -ENOENT, -ECONNREFUSED and others: no agent records. An error only if
- * is_needed; else the state is set, and refresh looks for an agent. -ENOMEM. */
-int fgt_agent_link_open(bool is_needed, void **ret_state);
+/* -ENOENT, -ECONNREFUSED and others: no agent records. 0 unless is_needed:
+ * refresh looks for an agent. */
+int fgt_agent_link_open(bool is_needed);
 extern const struct fgt_backend fgt_agent_link;
 
 /* own_tids: threads of the library, which are never sampled; 0: none. -ENOENT:
  * libfgtrace-embed.so is not installed; -EPERM; -ENOMEM. */
-int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS],
-		      void **ret_state);
+int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS]);
 extern const struct fgt_backend fgt_embedded;
 
 #endif

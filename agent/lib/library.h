@@ -69,7 +69,7 @@ struct fgt_library {
 	/* From fgt_start() until fgt_stop(). To be read by its users (see
 	 * start.h), on the worker, and in start, work and stop of a part. */
 	struct fgt_settings settings; /* defaults filled in */
-	struct fgt_open_backend backend; /* calls NULL: none is open */
+	const struct fgt_backend *backend; /* NULL: none is open */
 };
 
 extern struct fgt_library fgt_library;

@@ -4,7 +4,6 @@
  * getters run in any thread, all else on the worker.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,50 +13,22 @@
 #include "ringbuf/base/msgpack_check.h"
 #include "ringbuf/base/msgpack_cursor.h"
 
-#define MS_NS	    UINT64_C(1000000)
 #define SLICE_MAX   ((size_t)256 << 20)
 #define MAGIC	    "FGT1" /* of a .fgt file */
 #define MAGIC_LEN   4
 #define NESTING_MAX 16 /* as the decoder of .fgt files has it */
 
-struct agent_link {
-	struct fgt_registrar registrar;
-};
-
-int fgt_agent_link_open(bool is_needed, void **ret_state)
+int fgt_agent_link_open(bool is_needed)
 {
-	struct agent_link *link = calloc(1, sizeof(*link));
 	int r;
 
-	if (!link)
-		return -ENOMEM;
-	fgt_registrar_init(&link->registrar, -1);
+	fgt_registrar_begin(-1);
 	/* An absent agent is not logged where another backend follows. */
-	link->registrar.is_optional = is_needed;
-	r = fgt_registrar_register(&link->registrar);
-	link->registrar.is_optional = false;
-	if (r < 0 && is_needed) {
-		fgt_registrar_done(&link->registrar);
-		free(link);
-		return r;
-	}
-	*ret_state = link;
-	return 0;
-}
-
-static void close_link(void *state)
-{
-	struct agent_link *link = state;
-
-	fgt_registrar_done(&link->registrar);
-	free(link);
-}
-
-static void forked(void *state)
-{
-	struct agent_link *link = state;
-
-	fgt_registrar_forked(&link->registrar);
+	r = fgt_registrar_register(is_needed);
+	if (r == 0 || !is_needed)
+		return 0;
+	fgt_registrar_end();
+	return r;
 }
 
 /* ---- Slices ------------------------------------------------------------ */
@@ -165,14 +136,13 @@ static int translate(int error)
 }
 
 /* Over a second connection: the worker uses the registered one. */
-static int cut_slice(struct fgt_registrar *registrar, uint64_t from_ns,
-		     uint64_t to_ns, uint64_t deadline_ns,
+static int cut_slice(uint64_t from_ns, uint64_t to_ns,
 		     struct fgt_slice **ret_slice)
 {
 	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
+	uint64_t deadline_ns = fgt_registrar_deadline();
 	struct fgt_slice *slice = calloc(1, sizeof(*slice));
-	int r = slice ? fgt_registrar_connect(registrar, deadline_ns, &channel)
-		      : -ENOMEM;
+	int r = slice ? fgt_registrar_connect(deadline_ns, &channel) : -ENOMEM;
 
 	if (r == 0)
 		r = request_slice(&channel, from_ns, to_ns, deadline_ns, slice);
@@ -184,48 +154,15 @@ static int cut_slice(struct fgt_registrar *registrar, uint64_t from_ns,
 	return 0;
 }
 
-static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
-	       unsigned int timeout_ms, struct fgt_slice **ret_slice)
+static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 {
-	struct agent_link *link = state;
 	int r = -ENOTCONN;
 
-	if (fgt_registrar_is_registered(&link->registrar))
-		r = cut_slice(&link->registrar, from_ns, to_ns,
-			      fgt_now() + timeout_ms * MS_NS, ret_slice);
+	if (fgt_registrar_is_registered())
+		r = cut_slice(from_ns, to_ns, ret_slice);
 	if (r == -ENOTCONN)
 		fgt_library_wake(); /* to look for the agent again */
 	return r;
-}
-
-/* ---- State ------------------------------------------------------------- */
-
-static void refresh(void *state)
-{
-	struct agent_link *link = state;
-
-	fgt_registrar_refresh(&link->registrar);
-}
-
-static bool is_recording(void *state)
-{
-	const struct agent_link *link = state;
-
-	return fgt_registrar_is_registered(&link->registrar);
-}
-
-static double hz(void *state)
-{
-	struct agent_link *link = state;
-
-	return fgt_registrar_hz(&link->registrar);
-}
-
-static void get_limitation(void *state, char *ret_text, size_t len)
-{
-	struct agent_link *link = state;
-
-	fgt_registrar_get_limitation(&link->registrar, ret_text, len);
 }
 
 /* ---- Deliveries -------------------------------------------------------- */
@@ -243,7 +180,7 @@ static int make_request(const struct fgt_delivery *delivery,
 	if (delivery->slice) {
 		fgt_builder_bin(request, "data", delivery->slice->bytes,
 				delivery->slice->len_bytes);
-	} else if (facts) {
+	} else {
 		fgt_builder_uint(request, "from_ns", facts->begin_ns);
 		fgt_builder_uint(request, "to_ns", facts->end_ns);
 	}
@@ -271,34 +208,24 @@ static int explain(int error, struct fgt_why *why)
 								      : error;
 }
 
-static int deliver(void *state, const struct fgt_delivery *delivery,
-		   char *ret_why)
+static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
-	struct agent_link *link = state;
-	struct fgt_why why = { "" };
-	int r;
+	int r = make_request(delivery, &request);
 
-	if (!delivery->slice && !delivery->facts)
-		return -EINVAL;
-	r = make_request(delivery, &request);
 	if (r == 0)
-		r = fgt_registrar_call(&link->registrar, request, &why);
-	if (r == 0)
-		return 0;
-	r = explain(r, &why);
-	snprintf(ret_why, FGT_EMBED_WHY, "%.*s", FGT_EMBED_WHY - 1, why.text);
-	return r;
+		r = fgt_registrar_call(request, why);
+	return r < 0 ? explain(r, why) : 0;
 }
 
 const struct fgt_backend fgt_agent_link = {
 	.mode = FGT_AGENT,
 	.cut = cut,
 	.deliver = deliver,
-	.refresh = refresh,
-	.is_recording = is_recording,
-	.hz = hz,
-	.get_limitation = get_limitation,
-	.forked = forked,
-	.close = close_link,
+	.refresh = fgt_registrar_refresh,
+	.is_recording = fgt_registrar_is_registered,
+	.hz = fgt_registrar_hz,
+	.get_limitation = fgt_registrar_get_limitation,
+	.forked = fgt_registrar_forked,
+	.close = fgt_registrar_end,
 };

@@ -10,34 +10,28 @@
 
 #define REFRESH_NS UINT64_C(1000000000)
 
-static struct {
-	struct fgt_registrar registrar;
-	bool is_started;
-	uint64_t refresh_ns; /* not before */
-} crash_link;
+static bool is_started;
+static uint64_t refresh_ns; /* not before */
 
 /* False: nothing for an agent to keep. */
 static bool start(void)
 {
-	const struct fgt_open_backend *backend = &fgt_library.backend;
-
-	if (!backend->calls->ring_fd ||
+	if (!fgt_library.backend->ring_fd ||
 	    !fgt_library.settings.options.destination)
 		return false;
-	fgt_registrar_init(&crash_link.registrar,
-			   backend->calls->ring_fd(backend->state));
-	crash_link.refresh_ns = 0;
-	crash_link.is_started = true;
+	fgt_registrar_begin(fgt_library.backend->ring_fd());
+	refresh_ns = 0;
+	is_started = true;
 	return true;
 }
 
 static uint64_t work(uint64_t now_ns)
 {
-	if (!fgt_library_is_started() || (!crash_link.is_started && !start()))
+	if (!fgt_library_is_started() || (!is_started && !start()))
 		return UINT64_MAX;
-	if (now_ns >= crash_link.refresh_ns) {
-		fgt_registrar_refresh(&crash_link.registrar);
-		crash_link.refresh_ns = now_ns + REFRESH_NS;
+	if (now_ns >= refresh_ns) {
+		fgt_registrar_refresh();
+		refresh_ns = now_ns + REFRESH_NS;
 	}
 	return UINT64_MAX;
 }
@@ -45,16 +39,15 @@ static uint64_t work(uint64_t now_ns)
 /* A normal end: the agent does not look into the ring. */
 static void stop(void)
 {
-	if (crash_link.is_started)
-		fgt_registrar_done(&crash_link.registrar);
-	crash_link.is_started = false;
+	if (is_started)
+		fgt_registrar_end();
+	is_started = false;
 }
 
 static void forked(void)
 {
-	if (crash_link.is_started)
-		fgt_registrar_forked(&crash_link.registrar);
-	crash_link.is_started = false;
+	fgt_registrar_forked();
+	is_started = false;
 }
 
 const struct fgt_part fgt_crash_link_part = {

@@ -6,6 +6,8 @@
 #include "agent/lib/agent/registrar.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,38 +30,55 @@
 
 static const struct fgt_options *const options = &fgt_library.settings.options;
 
-static uint64_t get_deadline(void)
+static struct {
+	int ring_fd; /* -1: none */
+	struct fgt_file_id ring; /* of ring_fd: the program may close it */
+	struct fgt_channel channel;
+	uint64_t retry_ns; /* no try before */
+	atomic_bool is_registered;
+	/* 0, or why the last connection failed: a registered program may have
+	 * changed its root or its user since. Relaxed: no other field depends
+	 * on it. */
+	atomic_int connect_error;
+	/* Protects what follows; innermost. */
+	pthread_mutex_t lock;
+	double hz; /* of the agent; 0: not registered */
+	char limitation[256]; /* why it is not registered, or the agent's */
+} registrar = {
+	.channel = { .fd = -1 },
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+uint64_t fgt_registrar_deadline(void)
 {
 	return fgt_now() + options->timeout_ms * MS_NS;
 }
 
-static void log_line(const struct fgt_registrar *registrar, const char *line)
+static void log_line(const char *line)
 {
-	if (registrar->ring_fd < 0)
+	if (registrar.ring_fd < 0)
 		fgt_report_line(NULL, line);
 }
 
-void fgt_registrar_init(struct fgt_registrar *registrar, int ring_fd)
+static void set_state(bool is_registered, double hz, const char *limitation)
 {
-	memset(registrar, 0, sizeof(*registrar));
-	registrar->ring_fd = ring_fd;
-	(void)fgt_file_id_get(ring_fd, &registrar->ring);
-	registrar->channel.fd = -1;
-	atomic_init(&registrar->is_registered, false);
-	atomic_init(&registrar->connect_error, 0);
-	pthread_mutex_init(&registrar->lock, NULL);
+	pthread_mutex_lock(&registrar.lock);
+	registrar.hz = hz;
+	snprintf(registrar.limitation, sizeof(registrar.limitation), "%.*s",
+		 (int)sizeof(registrar.limitation) - 1, limitation);
+	pthread_mutex_unlock(&registrar.lock);
+	atomic_store_explicit(&registrar.is_registered, is_registered,
+			      memory_order_relaxed);
 }
 
-static void set_state(struct fgt_registrar *registrar, bool is_registered,
-		      double hz, const char *limitation)
+void fgt_registrar_begin(int ring_fd)
 {
-	pthread_mutex_lock(&registrar->lock);
-	registrar->hz = hz;
-	snprintf(registrar->limitation, sizeof(registrar->limitation), "%.*s",
-		 (int)sizeof(registrar->limitation) - 1, limitation);
-	pthread_mutex_unlock(&registrar->lock);
-	atomic_store_explicit(&registrar->is_registered, is_registered,
+	registrar.ring_fd = ring_fd;
+	(void)fgt_file_id_get(ring_fd, &registrar.ring);
+	registrar.retry_ns = 0;
+	atomic_store_explicit(&registrar.connect_error, 0,
 			      memory_order_relaxed);
+	set_state(false, 0, "");
 }
 
 /* ---- Connecting -------------------------------------------------------- */
@@ -96,23 +115,21 @@ static int connect_to_agent(const char *socket, uint64_t deadline_ns,
 	return fgt_channel_open(SYSTEM_SOCKET, true, deadline_ns, ret_channel);
 }
 
-int fgt_registrar_connect(struct fgt_registrar *registrar, uint64_t deadline_ns,
-			  struct fgt_channel *ret_channel)
+int fgt_registrar_connect(uint64_t deadline_ns, struct fgt_channel *ret_channel)
 {
 	int r = connect_to_agent(options->socket, deadline_ns, ret_channel);
 	/* -ECONNREFUSED: it has ended; the open connection reports that. */
 	bool is_blocked = r == -ENOENT || r == -ENOTDIR || r == -EACCES ||
 			  r == -EPERM;
 
-	atomic_store_explicit(&registrar->connect_error, is_blocked ? r : 0,
+	atomic_store_explicit(&registrar.connect_error, is_blocked ? r : 0,
 			      memory_order_relaxed);
 	return r;
 }
 
 /* ---- Registering ------------------------------------------------------- */
 
-static int make_request(const struct fgt_registrar *registrar, int spans_fd,
-			struct fgt_builder **ret_request)
+static int make_request(int spans_fd, struct fgt_builder **ret_request)
 {
 	struct fgt_builder *request;
 	int r = fgt_builder_new_request("register", &request);
@@ -120,41 +137,40 @@ static int make_request(const struct fgt_registrar *registrar, int spans_fd,
 	if (r < 0)
 		return r;
 	fgt_builder_string(request, "mode",
-			   registrar->ring_fd < 0 ? "agent" : "embedded");
+			   registrar.ring_fd < 0 ? "agent" : "embedded");
 	fgt_builder_string(request, "destination", options->destination);
 	fgt_builder_string(request, "release", options->release);
 	fgt_builder_string(request, "environment", options->environment);
 	fgt_builder_bool(request, "spans", spans_fd >= 0);
-	fgt_builder_bool(request, "ring", registrar->ring_fd >= 0);
+	fgt_builder_bool(request, "ring", registrar.ring_fd >= 0);
 	*ret_request = request;
 	return 0;
 }
 
 /* Sends the request with its descriptors; the reply as fgt_channel_call(). */
-static int ask(struct fgt_registrar *registrar, uint64_t deadline_ns,
-	       struct fgt_message **ret_reply, struct fgt_why *why)
+static int ask(uint64_t deadline_ns, struct fgt_message **ret_reply,
+	       struct fgt_why *why)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	int spans_fd = fgt_journal_fd();
 	int fds[FGT_CHANNEL_FDS_MAX];
 	unsigned int fd_count = 0;
-	int r = make_request(registrar, spans_fd, &request);
+	int r = make_request(spans_fd, &request);
 
 	if (spans_fd >= 0)
 		fds[fd_count++] = spans_fd;
-	if (registrar->ring_fd >= 0)
-		fds[fd_count++] = registrar->ring_fd;
+	if (registrar.ring_fd >= 0)
+		fds[fd_count++] = registrar.ring_fd;
 	if (r == 0)
-		r = fgt_channel_send(&registrar->channel, request, fds,
-				     fd_count, deadline_ns);
+		r = fgt_channel_send(&registrar.channel, request, fds, fd_count,
+				     deadline_ns);
 	return r < 0 ? r
-		     : fgt_channel_receive_reply(&registrar->channel,
+		     : fgt_channel_receive_reply(&registrar.channel,
 						 deadline_ns, ret_reply, why);
 }
 
 /* The agent's rate and limitation. */
-static int take_reply(struct fgt_registrar *registrar,
-		      const struct fgt_message *reply)
+static int take_reply(const struct fgt_message *reply)
 {
 	const char *limitation = "";
 	struct fgt_why printable;
@@ -165,7 +181,7 @@ static int take_reply(struct fgt_registrar *registrar,
 	    fgt_message_get_string(reply, "limitation", &limitation) == -EINVAL)
 		return -EBADMSG;
 	(void)fgt_why_set(&printable, 0, "%s", limitation);
-	set_state(registrar, true, hz, printable.text);
+	set_state(true, hz, printable.text);
 	return 0;
 }
 
@@ -178,8 +194,7 @@ static const char *socket_name(void)
  * Keeps cause and remedy for fgt_get_status() and the program's log. why: of
  * the agent's reply, "" if there was none.
  */
-static void explain(struct fgt_registrar *registrar, int error,
-		    struct fgt_why *why)
+static void explain(int error, bool is_optional, struct fgt_why *why)
 {
 	bool is_absent = !why->text[0] &&
 			 (error == -ENOENT || error == -ECONNREFUSED);
@@ -191,9 +206,9 @@ static void explain(struct fgt_registrar *registrar, int error,
 	else if (error != -EPROTONOSUPPORT)
 		(void)fgt_why_set(why, error, "the agent refuses: %s",
 				  reply_why.text);
-	set_state(registrar, false, 0, why->text);
-	if (!is_absent || !registrar->is_optional)
-		log_line(registrar, why->text);
+	set_state(false, 0, why->text);
+	if (!is_absent || !is_optional)
+		log_line(why->text);
 }
 
 /* The pause after an error in a reply. */
@@ -205,44 +220,44 @@ static uint64_t pause_ns(int error)
 }
 
 /* True if the program has closed it. */
-static bool is_ring_lost(const struct fgt_registrar *registrar)
+static bool is_ring_lost(void)
 {
-	return registrar->ring_fd >= 0 &&
-	       !fgt_file_id_is(&registrar->ring, registrar->ring_fd);
+	return registrar.ring_fd >= 0 &&
+	       !fgt_file_id_is(&registrar.ring, registrar.ring_fd);
 }
 
-int fgt_registrar_register(struct fgt_registrar *registrar)
+int fgt_registrar_register(bool is_optional)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	uint64_t deadline_ns = get_deadline();
+	uint64_t deadline_ns = fgt_registrar_deadline();
 	struct fgt_why why = { "" };
 	int r;
 
 	/* The agent would have nothing to keep. */
-	if (is_ring_lost(registrar)) {
-		registrar->retry_ns = UINT64_MAX;
+	if (is_ring_lost()) {
+		registrar.retry_ns = UINT64_MAX;
 		return -EBADF;
 	}
-	r = fgt_registrar_connect(registrar, deadline_ns, &registrar->channel);
+	r = fgt_registrar_connect(deadline_ns, &registrar.channel);
 	if (r == 0)
-		r = ask(registrar, deadline_ns, &reply, &why);
+		r = ask(deadline_ns, &reply, &why);
 	if (r == 0)
-		r = take_reply(registrar, reply);
+		r = take_reply(reply);
 	if (r == 0)
 		return 0;
-	fgt_channel_close(&registrar->channel);
-	registrar->retry_ns = 0;
+	fgt_channel_close(&registrar.channel);
+	registrar.retry_ns = 0;
 	if (reply)
-		registrar->retry_ns = fgt_now() + pause_ns(r);
+		registrar.retry_ns = fgt_now() + pause_ns(r);
 	/* The worker also delivers: it must not wait here all the time. */
-	else if (r == -ETIMEDOUT && registrar->ring_fd >= 0)
-		registrar->retry_ns = fgt_now() + HUNG_NS;
-	explain(registrar, r, &why);
+	else if (r == -ETIMEDOUT && registrar.ring_fd >= 0)
+		registrar.retry_ns = fgt_now() + HUNG_NS;
+	explain(r, is_optional, &why);
 	return r;
 }
 
 /* After a time-out too: a late reply would be taken for the next one's. */
-static void disconnect(struct fgt_registrar *registrar, int error)
+static void disconnect(int error)
 {
 	struct fgt_why why;
 
@@ -254,19 +269,18 @@ static void disconnect(struct fgt_registrar *registrar, int error)
 				  options->timeout_ms);
 	else
 		(void)fgt_channel_explain(error, socket_name(), &why);
-	fgt_channel_close(&registrar->channel);
-	set_state(registrar, false, 0, why.text);
-	log_line(registrar, why.text);
+	fgt_channel_close(&registrar.channel);
+	set_state(false, 0, why.text);
+	log_line(why.text);
 }
 
 /* False: the last connection could be made. */
-static bool explain_connect_error(struct fgt_registrar *registrar,
-				  char *ret_text, size_t len)
+static bool explain_connect_error(char *ret_text, size_t len)
 {
-	int error = atomic_load_explicit(&registrar->connect_error,
+	int error = atomic_load_explicit(&registrar.connect_error,
 					 memory_order_relaxed);
 
-	if (!error || !fgt_registrar_is_registered(registrar))
+	if (!error || !fgt_registrar_is_registered())
 		return false;
 	snprintf(ret_text, len,
 		 "no slices: the agent's socket is out of reach: %s (after "
@@ -276,90 +290,86 @@ static bool explain_connect_error(struct fgt_registrar *registrar,
 	return true;
 }
 
-void fgt_registrar_refresh(struct fgt_registrar *registrar)
+void fgt_registrar_refresh(void)
 {
 	char text[256];
 
-	if (fgt_registrar_is_registered(registrar) &&
-	    fgt_channel_is_dead(&registrar->channel))
-		disconnect(registrar, -ECONNRESET);
-	if (explain_connect_error(registrar, text, sizeof(text)))
-		log_line(registrar, text);
-	if (!fgt_registrar_is_registered(registrar) &&
-	    fgt_now() >= registrar->retry_ns)
-		(void)fgt_registrar_register(registrar);
+	if (fgt_registrar_is_registered() &&
+	    fgt_channel_is_dead(&registrar.channel))
+		disconnect(-ECONNRESET);
+	if (explain_connect_error(text, sizeof(text)))
+		log_line(text);
+	if (!fgt_registrar_is_registered() && fgt_now() >= registrar.retry_ns)
+		(void)fgt_registrar_register(false);
 }
 
-int fgt_registrar_call(struct fgt_registrar *registrar,
-		       struct fgt_builder *request, struct fgt_why *why)
+int fgt_registrar_call(struct fgt_builder *request, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	const uint8_t *bytes;
 	size_t len;
 	int r;
 
-	if (!fgt_registrar_is_registered(registrar))
+	if (!fgt_registrar_is_registered())
 		return -ENOTCONN;
 	r = fgt_builder_finish(request, &bytes, &len);
 	if (r < 0)
 		return r;
-	r = fgt_channel_call(&registrar->channel, request, get_deadline(),
-			     &reply, why);
+	r = fgt_channel_call(&registrar.channel, request,
+			     fgt_registrar_deadline(), &reply, why);
 	if (r < 0 && (!reply || r == -EBADMSG))
-		disconnect(registrar, r);
+		disconnect(r);
 	return r;
 }
 
 /* ---- The end ----------------------------------------------------------- */
 
 /* Does not wait: an agent that does not read it sees the connection's end. */
-static void send_bye(struct fgt_registrar *registrar)
+static void send_bye(void)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 
 	if (fgt_builder_new_request("bye", &request) == 0)
-		(void)fgt_channel_send(&registrar->channel, request, NULL, 0,
-				       0);
+		(void)fgt_channel_send(&registrar.channel, request, NULL, 0, 0);
 }
 
-void fgt_registrar_done(struct fgt_registrar *registrar)
+void fgt_registrar_end(void)
 {
-	if (fgt_registrar_is_registered(registrar))
-		send_bye(registrar);
-	fgt_channel_close(&registrar->channel);
-	pthread_mutex_destroy(&registrar->lock);
+	if (fgt_registrar_is_registered())
+		send_bye();
+	fgt_channel_close(&registrar.channel);
 }
 
-void fgt_registrar_forked(struct fgt_registrar *registrar)
+void fgt_registrar_forked(void)
 {
 	/* With a copy open, the agent would not see the parent's end. */
-	fgt_channel_close(&registrar->channel);
+	fgt_channel_close(&registrar.channel);
+	pthread_mutex_init(&registrar.lock, NULL);
 }
 
 /* ---- Getters ------------------------------------------------------------ */
 
-bool fgt_registrar_is_registered(const struct fgt_registrar *registrar)
+bool fgt_registrar_is_registered(void)
 {
-	return atomic_load_explicit(&registrar->is_registered,
+	return atomic_load_explicit(&registrar.is_registered,
 				    memory_order_relaxed);
 }
 
-double fgt_registrar_hz(struct fgt_registrar *registrar)
+double fgt_registrar_hz(void)
 {
 	double hz;
 
-	pthread_mutex_lock(&registrar->lock);
-	hz = registrar->hz;
-	pthread_mutex_unlock(&registrar->lock);
+	pthread_mutex_lock(&registrar.lock);
+	hz = registrar.hz;
+	pthread_mutex_unlock(&registrar.lock);
 	return hz;
 }
 
-void fgt_registrar_get_limitation(struct fgt_registrar *registrar,
-				  char *ret_text, size_t len)
+void fgt_registrar_get_limitation(char *ret_text, size_t len)
 {
-	if (explain_connect_error(registrar, ret_text, len))
+	if (explain_connect_error(ret_text, len))
 		return;
-	pthread_mutex_lock(&registrar->lock);
-	snprintf(ret_text, len, "%s", registrar->limitation);
-	pthread_mutex_unlock(&registrar->lock);
+	pthread_mutex_lock(&registrar.lock);
+	snprintf(ret_text, len, "%s", registrar.limitation);
+	pthread_mutex_unlock(&registrar.lock);
 }

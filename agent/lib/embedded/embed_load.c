@@ -33,11 +33,11 @@ static struct {
 
 /* Why a file that exists cannot be used; of several files the first. The text
  * that may be long comes last. */
-static void note_why(char *why, const char *remedy, const char *about)
+static void note_why(struct fgt_why *why, const char *remedy, const char *about)
 {
-	if (!why[0])
-		snprintf(why, FGT_EMBED_WHY, NAME " cannot be loaded%s%s",
-			 remedy, about ? about : "no reason is given");
+	if (!why->text[0])
+		(void)fgt_why_set(why, 0, NAME " cannot be loaded%s%s", remedy,
+				  about ? about : "no reason is given");
 }
 
 /* For a bare name that is not found, the loader's error begins with it. */
@@ -48,7 +48,7 @@ static bool is_there(const char *path, const char *error)
 	return access(path, F_OK) == 0 || errno == EACCES;
 }
 
-static void note_failure(const char *path, char *why)
+static void note_failure(const char *path, struct fgt_why *why)
 {
 	const char *error = dlerror();
 
@@ -56,7 +56,7 @@ static void note_failure(const char *path, char *why)
 		note_why(why, " (correct this, or run an agent): ", error);
 }
 
-static const struct fgt_embed_ops *load(const char *path, char *why)
+static const struct fgt_embed_ops *load(const char *path, struct fgt_why *why)
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	const struct fgt_embed_ops *(*embed)(void) = NULL;
@@ -82,7 +82,7 @@ static const struct fgt_embed_ops *load(const char *path, char *why)
 }
 
 static const struct fgt_embed_ops *load_from(const char *folder, int len,
-					     char *why)
+					     struct fgt_why *why)
 {
 	char path[PATH_MAX];
 
@@ -94,7 +94,7 @@ static const struct fgt_embed_ops *load_from(const char *folder, int len,
 }
 
 /* In the folder "fgtrace" beside this library, else beside this library. */
-static const struct fgt_embed_ops *load_beside(char *why)
+static const struct fgt_embed_ops *load_beside(struct fgt_why *why)
 {
 	const struct fgt_embed_ops *ops;
 	char folder[PATH_MAX];
@@ -115,7 +115,7 @@ static const struct fgt_embed_ops *load_beside(char *why)
 	return ops ? ops : load_from(folder, len, why);
 }
 
-static const struct fgt_embed_ops *find(char *why)
+static const struct fgt_embed_ops *find(struct fgt_why *why)
 {
 	const struct fgt_embed_ops *ops = NULL;
 	int is_secure = getauxval(AT_SECURE) != 0;
@@ -131,26 +131,26 @@ static const struct fgt_embed_ops *find(char *why)
 	return ops || is_secure ? ops : load(NAME, why);
 }
 
-int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
-		   char ret_why[FGT_EMBED_WHY])
+int fgt_embed_load(const struct fgt_embed_ops **ret_ops, struct fgt_why *why)
 {
 	FGT_UNCANCELLED;
 	const struct fgt_embed_ops *ops;
 
-	ret_why[0] = '\0';
+	why->text[0] = '\0';
 	pthread_mutex_lock(&loaded.lock);
 	if (!loaded.ops)
-		loaded.ops = find(ret_why);
+		loaded.ops = find(why);
 	ops = loaded.ops;
 	pthread_mutex_unlock(&loaded.lock);
-	if (!ops && !ret_why[0])
-		snprintf(ret_why, FGT_EMBED_WHY,
-			 NAME " was not found: install it beside "
-			      "libfgtrace.so (and give LD_PRELOAD an absolute "
-			      "path), or run an agent, which a statically "
-			      "linked program needs");
-	if (!ops)
+	if (!ops && why->text[0])
 		return -ENOENT;
+	if (!ops)
+		return fgt_why_set(why, -ENOENT,
+				   NAME " was not found: install it beside "
+					"libfgtrace.so (and give LD_PRELOAD an "
+					"absolute path), or run an agent, "
+					"which a statically linked program "
+					"needs");
 	*ret_ops = ops;
 	return 0;
 }

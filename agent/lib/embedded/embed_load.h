@@ -8,8 +8,7 @@
 #include "agent/embed/embed.h"
 
 /* It stays loaded. -ENOENT: it is not installed, has another version, or cannot
- * be loaded; ret_why: which of these, and what to do. MT-Safe | AS-Unsafe */
-int fgt_embed_load(const struct fgt_embed_ops **ret_ops,
-		   char ret_why[FGT_EMBED_WHY]);
+ * be loaded; why: which of these, and what to do. MT-Safe | AS-Unsafe */
+int fgt_embed_load(const struct fgt_embed_ops **ret_ops, struct fgt_why *why);
 
 #endif

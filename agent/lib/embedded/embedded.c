@@ -4,9 +4,7 @@
  * threads and in the worker.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
@@ -15,13 +13,10 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-struct embedded {
-	const struct fgt_embed_ops *ops;
-	void *recorder;
-};
+static const struct fgt_embed_ops *ops;
+static void *recorder;
 
-static int cut_range(const struct embedded *embedded, uint64_t from_ns,
-		     uint64_t to_ns, bool is_transaction,
+static int cut_range(uint64_t from_ns, uint64_t to_ns, bool is_transaction,
 		     struct fgt_slice **ret_slice)
 {
 	struct fgt_slice *slice = calloc(1, sizeof(*slice));
@@ -30,8 +25,7 @@ static int cut_range(const struct embedded *embedded, uint64_t from_ns,
 
 	if (!slice)
 		return -ENOMEM;
-	rc = embedded->ops->cut(embedded->recorder, from_ns, to_ns,
-				is_transaction, &bytes);
+	rc = ops->cut(recorder, from_ns, to_ns, is_transaction, &bytes);
 	if (rc < 0) {
 		free(slice);
 		return rc;
@@ -48,22 +42,18 @@ static int cut_range(const struct embedded *embedded, uint64_t from_ns,
 	return 0;
 }
 
-static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
-	       unsigned int timeout_ms, struct fgt_slice **ret_slice)
+static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 {
-	(void)timeout_ms; /* the call does not wait */
-	return cut_range(state, from_ns, to_ns, false, ret_slice);
+	return cut_range(from_ns, to_ns, false, ret_slice);
 }
 
-static int cut_transaction(void *state, uint64_t from_ns, uint64_t to_ns,
+static int cut_transaction(uint64_t from_ns, uint64_t to_ns,
 			   struct fgt_slice **ret_slice)
 {
-	return cut_range(state, from_ns, to_ns, true, ret_slice);
+	return cut_range(from_ns, to_ns, true, ret_slice);
 }
 
-static int deliver_slice(const struct embedded *embedded,
-			 const struct fgt_delivery *delivery,
-			 const struct fgt_slice *slice, char *ret_why)
+static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 {
 	const struct fgt_options *options = &fgt_library.settings.options;
 	const struct fgt_embed_way way = {
@@ -71,98 +61,55 @@ static int deliver_slice(const struct embedded *embedded,
 		.is_http_allowed = options->allow_http != 0,
 	};
 	unsigned int wait_s = 0;
-	int rc = embedded->ops->deliver(slice->bytes, slice->len_bytes,
-					delivery->destination, &way,
-					delivery->facts, ret_why, &wait_s);
+	int rc = ops->deliver(delivery->slice->bytes,
+			      delivery->slice->len_bytes, delivery->destination,
+			      &way, delivery->facts, why, &wait_s);
 
 	if (wait_s > 0)
 		*delivery->ret_not_before_ns = fgt_now() + wait_s * SECOND_NS;
 	return rc;
 }
 
-static int deliver(void *state, const struct fgt_delivery *delivery,
-		   char *ret_why)
-{
-	const struct fgt_transaction_facts *facts = delivery->facts;
-	const struct embedded *embedded = state;
-	struct fgt_slice *slice = NULL;
-	int rc;
-
-	ret_why[0] = '\0';
-	if (delivery->slice)
-		return deliver_slice(embedded, delivery, delivery->slice,
-				     ret_why);
-	if (!facts)
-		return -EINVAL;
-	rc = cut_transaction(state, facts->begin_ns, facts->end_ns, &slice);
-	if (rc < 0) {
-		snprintf(ret_why, FGT_EMBED_WHY,
-			 "cannot cut the stacks of %.100s: %s",
-			 facts->name ? facts->name : "a transaction",
-			 strerror(-rc));
-		return rc;
-	}
-	rc = deliver_slice(embedded, delivery, slice, ret_why);
-	fgt_slice_free(slice);
-	return rc;
-}
-
 /* Other descriptors that the program closes are reopened by the recorder. */
-static void refresh(void *state)
+static void refresh(void)
 {
-	const struct embedded *embedded = state;
 	int spans_fd = fgt_journal_fd();
 
 	if (spans_fd >= 0)
-		(void)embedded->ops->set_spans(embedded->recorder, spans_fd);
+		(void)ops->set_spans(recorder, spans_fd);
 }
 
-static bool is_recording(void *state)
+static bool is_recording(void)
 {
-	(void)state;
 	return true;
 }
 
-static double hz(void *state)
+static double hz(void)
 {
-	const struct embedded *embedded = state;
-
-	return embedded->ops->hz(embedded->recorder);
+	return ops->hz(recorder);
 }
 
-static void get_limitation(void *state, char *ret_text, size_t len)
+static void get_limitation(char *ret_text, size_t len)
 {
-	const struct embedded *embedded = state;
-
-	embedded->ops->get_limitation(embedded->recorder, ret_text, len);
+	ops->get_limitation(recorder, ret_text, len);
 }
 
-static int ring_fd(void *state)
+static int ring_fd(void)
 {
-	const struct embedded *embedded = state;
-
-	return embedded->ops->ring_fd(embedded->recorder);
+	return ops->ring_fd(recorder);
 }
 
-static void forked(void *state)
+static void forked(void)
 {
-	const struct embedded *embedded = state;
-
-	embedded->ops->forked(embedded->recorder);
+	ops->forked(recorder);
 }
 
-static void close_embedded(void *state)
+static void close_embedded(void)
 {
-	struct embedded *embedded = state;
-
-	if (!embedded)
-		return;
-	embedded->ops->stop(embedded->recorder);
-	free(embedded);
+	ops->stop(recorder);
 }
 
-int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS],
-		      void **ret_state)
+int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
 {
 	const struct fgt_options *options = &fgt_library.settings.options;
 	const struct fgt_embed_options embed_options = {
@@ -173,24 +120,14 @@ int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS],
 		.own_tids = { own_tids[0], own_tids[1] },
 		.log = fgt_report_line,
 	};
-	struct embedded *embedded = calloc(1, sizeof(*embedded));
-	char why[FGT_EMBED_WHY] = "";
-	int rc;
+	struct fgt_why why = { "" };
+	int rc = fgt_embed_load(&ops, &why);
 
-	if (!embedded)
-		return -ENOMEM;
-	rc = fgt_embed_load(&embedded->ops, why);
 	if (rc == 0)
-		rc = embedded->ops->start(&embed_options, &embedded->recorder,
-					  why);
-	if (rc < 0) {
-		if (why[0])
-			fgt_report_line(NULL, why);
-		free(embedded);
-		return rc == -EACCES ? -EPERM : rc;
-	}
-	*ret_state = embedded;
-	return 0;
+		rc = ops->start(&embed_options, &recorder, &why);
+	if (rc < 0 && why.text[0])
+		fgt_report_line(NULL, why.text);
+	return rc == -EACCES ? -EPERM : rc;
 }
 
 const struct fgt_backend fgt_embedded = {

@@ -30,15 +30,15 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 		.environment = slice->environment,
 	};
 	const struct fgt_embed_ops *embed;
-	char why[FGT_EMBED_WHY];
+	struct fgt_why why;
 	int r;
 
 	if (format == FGT_FORMAT_FGT)
 		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
-	r = fgt_embed_load(&embed, why);
+	r = fgt_embed_load(&embed, &why);
 	if (r < 0) {
 		fgt_report("slices can be written as FGT_FORMAT_FGT only: %s",
-			   why);
+			   why.text);
 		return r;
 	}
 	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,

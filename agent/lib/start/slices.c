@@ -29,16 +29,13 @@ static uint64_t grace_ns(double hz)
 /* Waits until to_ns has passed, then cuts. */
 static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 {
-	const struct fgt_open_backend *backend = &fgt_library.backend;
+	const struct fgt_backend *backend = fgt_library.backend;
 	int r = 0;
 
 	if (to_ns > fgt_now())
-		r = fgt_library_wait_until(
-			to_ns + grace_ns(backend->calls->hz(backend->state)));
+		r = fgt_library_wait_until(to_ns + grace_ns(backend->hz()));
 	if (r == 0)
-		r = backend->calls->cut(backend->state, from_ns, to_ns,
-					fgt_library.settings.options.timeout_ms,
-					ret_slice);
+		r = backend->cut(from_ns, to_ns, ret_slice);
 	if (r == 0)
 		atomic_fetch_add_explicit(&fgt_library.slices, 1,
 					  memory_order_relaxed);

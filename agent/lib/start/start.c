@@ -105,7 +105,7 @@ static void forget_parts(void)
 /* Runs in the thread that forked, the only one, which holds the lock. */
 static void in_child(void)
 {
-	struct fgt_open_backend *backend = &fgt_library.backend;
+	const struct fgt_backend *backend = fgt_library.backend;
 	enum fgt_phase phase = fgt_library_phase();
 
 	pthread_mutex_init(&library.lock, NULL);
@@ -116,11 +116,11 @@ static void in_child(void)
 	forget_parts();
 	if (phase == FGT_PHASE_IDLE || phase == FGT_PHASE_FORKED)
 		return;
-	if (backend->calls && backend->calls->forked)
-		backend->calls->forked(backend->state);
+	if (backend && backend->forked)
+		backend->forked();
 	/* The parent's memory of the backend stays: freeing it could wait for
 	 * a lock that a thread of the parent held. */
-	backend->calls = NULL;
+	fgt_library.backend = NULL;
 	library.users = 0;
 	library.is_abandoned = false;
 	set_phase(FGT_PHASE_FORKED);
@@ -150,14 +150,14 @@ int fgt_library_enter(void)
 /* There is no user. */
 static void take_apart(void)
 {
-	const struct fgt_backend *calls;
+	const struct fgt_backend *backend;
 
 	lock(); /* a fork must not find what is being freed */
-	calls = fgt_library.backend.calls;
-	fgt_library.backend.calls = NULL;
+	backend = fgt_library.backend;
+	fgt_library.backend = NULL;
 	unlock();
-	if (calls)
-		calls->close(fgt_library.backend.state);
+	if (backend)
+		backend->close();
 	stop_parts();
 	lock();
 	library.is_abandoned = false;
@@ -199,18 +199,18 @@ static int open_backend(int32_t worker_tid)
 {
 	const int32_t own_tids[] = { worker_tid, fgt_activity_tid() };
 	enum fgt_mode mode = fgt_library.settings.options.mode;
-	struct fgt_open_backend backend = { .calls = &fgt_agent_link };
+	const struct fgt_backend *backend = &fgt_agent_link;
 	int r = -ENOENT;
 
 	if (mode != FGT_EMBEDDED)
-		r = fgt_agent_link_open(mode == FGT_AUTO, &backend.state);
+		r = fgt_agent_link_open(mode == FGT_AUTO);
 	if (r < 0 && mode != FGT_AGENT) {
-		backend.calls = &fgt_embedded;
-		r = fgt_embedded_open(own_tids, &backend.state);
+		backend = &fgt_embedded;
+		r = fgt_embedded_open(own_tids);
 	}
 	if (r < 0)
 		return r;
-	lock(); /* a fork looks at both */
+	lock(); /* a fork looks at it */
 	fgt_library.backend = backend;
 	unlock();
 	return 0;
@@ -380,16 +380,15 @@ int fgt_library_wait_until(uint64_t when_ns)
 
 static void add_recording(struct fgt_status *status)
 {
-	struct fgt_open_backend backend;
+	const struct fgt_backend *backend;
 
 	if (fgt_library_enter() < 0)
 		return;
 	backend = fgt_library.backend;
-	status->mode = backend.calls->mode;
-	status->is_recording = backend.calls->is_recording(backend.state);
-	status->hz = backend.calls->hz(backend.state);
-	backend.calls->get_limitation(backend.state, status->limitation,
-				      sizeof(status->limitation));
+	status->mode = backend->mode;
+	status->is_recording = backend->is_recording();
+	status->hz = backend->hz();
+	backend->get_limitation(status->limitation, sizeof(status->limitation));
 	fgt_library_leave();
 }
 

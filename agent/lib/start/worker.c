@@ -97,12 +97,11 @@ static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 		atomic_load_explicit(&worker.wanted, memory_order_acquire);
 	uint64_t leave_ns =
 		atomic_load_explicit(&worker.leave_ns, memory_order_acquire);
-	const struct fgt_open_backend *backend = &fgt_library.backend;
 	uint64_t now_ns = fgt_now();
 	bool is_idle, is_last;
 
 	if (now_ns >= *refresh_ns && leave_ns == 0) {
-		backend->calls->refresh(backend->state);
+		fgt_library.backend->refresh();
 		*refresh_ns = now_ns + SECOND_NS;
 	}
 	/* No refresh while leaving: refresh_ns may be long past. */

@@ -17,10 +17,13 @@
 #define BEFORE_NS UINT64_C(60000000)
 #define AFTER_NS  UINT64_C(20000000)
 
-void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void))
+void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void),
+		     void (*log)(void *context, const char *line))
 {
 	*outbox = (struct fgt_outbox){ .wake = wake,
+				       .log = log,
 				       .next_ns = FGT_OUTBOX_NEVER };
+	TAILQ_INIT(&outbox->items);
 	pthread_mutex_init(&outbox->lock, NULL);
 }
 
@@ -31,7 +34,7 @@ void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void))
 void fgt_outbox_forget(struct fgt_outbox *outbox)
 {
 	pthread_mutex_init(&outbox->lock, NULL);
-	outbox->first = outbox->last = NULL;
+	TAILQ_INIT(&outbox->items);
 	outbox->count = outbox->bytes = 0;
 	outbox->is_open = false;
 }
@@ -46,22 +49,6 @@ void fgt_outbox_open(struct fgt_outbox *outbox)
 
 /* ---- Any thread --------------------------------------------------------- */
 
-static size_t bytes_of(const struct fgt_outbox_item *item)
-{
-	return item->slice ? item->slice->len_bytes : 0;
-}
-
-/* Under the lock. */
-static void append(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
-{
-	item->next = NULL;
-	if (outbox->last)
-		outbox->last->next = item;
-	else
-		outbox->first = item;
-	outbox->last = item;
-}
-
 /* Under the lock. ret_is_sooner: the worker must look before next_ns. */
 static int admit(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		 bool *ret_is_sooner)
@@ -71,7 +58,7 @@ static int admit(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	if (outbox->count >= FGT_OUTBOX_MAX ||
 	    item->bytes > FGT_OUTBOX_BYTES_MAX - outbox->bytes)
 		return -ENOBUFS;
-	append(outbox, item);
+	TAILQ_INSERT_TAIL(&outbox->items, item, link);
 	outbox->count++;
 	outbox->bytes += item->bytes;
 	*ret_is_sooner =
@@ -89,7 +76,7 @@ int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
 
 	item->tries = 0;
 	item->is_given_up = false;
-	item->bytes = bytes_of(item);
+	item->bytes = item->slice ? item->slice->len_bytes : 0;
 	pthread_mutex_lock(&outbox->lock);
 	r = admit(outbox, item, &is_sooner);
 	pthread_mutex_unlock(&outbox->lock);
@@ -120,26 +107,11 @@ static struct fgt_outbox_item *find_due(struct fgt_outbox *outbox,
 	struct fgt_outbox_item *item;
 
 	pthread_mutex_lock(&outbox->lock);
-	for (item = outbox->first; item; item = item->next)
-		if (item->due_ns <= now_ns && !(is_uncut && item->slice))
-			break;
+	TAILQ_FOREACH(item, &outbox->items, link)
+	if (item->due_ns <= now_ns && !(is_uncut && item->slice))
+		break;
 	pthread_mutex_unlock(&outbox->lock);
 	return item;
-}
-
-/* Under the lock. */
-static void unlink_item(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
-{
-	struct fgt_outbox_item **at = &outbox->first;
-	struct fgt_outbox_item *before = NULL;
-
-	for (; *at != item; at = &(*at)->next)
-		before = *at;
-	*at = item->next;
-	if (outbox->last == item)
-		outbox->last = before;
-	outbox->count--;
-	outbox->bytes -= item->bytes;
 }
 
 static void take_out(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
@@ -154,7 +126,9 @@ static void take_out(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 		atomic_fetch_add_explicit(is_delivered ? &outbox->delivered
 						       : &outbox->undelivered,
 					  1, memory_order_relaxed);
-	unlink_item(outbox, item);
+	TAILQ_REMOVE(&outbox->items, item, link);
+	outbox->count--;
+	outbox->bytes -= item->bytes;
 	pthread_mutex_unlock(&outbox->lock);
 	item->slice = NULL;
 	fgt_slice_free(slice);
@@ -246,8 +220,7 @@ static int keep_slice(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	return r;
 }
 
-static void cut(struct fgt_outbox *outbox,
-		const struct fgt_outbox_carrier *carrier,
+static void cut(struct fgt_outbox *outbox, const struct fgt_backend *backend,
 		struct fgt_outbox_item *item)
 {
 	const struct fgt_transaction_facts *facts = item->facts;
@@ -255,9 +228,8 @@ static void cut(struct fgt_outbox *outbox,
 		facts->begin_ns > BEFORE_NS ? facts->begin_ns - BEFORE_NS : 0;
 	struct fgt_slice *slice = NULL;
 	char line[160];
-	int r = carrier->backend.calls->cut_transaction(
-		carrier->backend.state, from_ns, facts->end_ns + AFTER_NS,
-		&slice);
+	int r = backend->cut_transaction(from_ns, facts->end_ns + AFTER_NS,
+					 &slice);
 
 	if (r == 0)
 		r = keep_slice(outbox, item, slice);
@@ -265,12 +237,12 @@ static void cut(struct fgt_outbox *outbox,
 		return;
 	snprintf(line, sizeof(line),
 		 "cannot cut the stacks of a transaction: %s", strerror(-r));
-	carrier->log(NULL, line);
+	outbox->log(NULL, line);
 	take_out(outbox, item, false);
 }
 
 static void deliver(struct fgt_outbox *outbox,
-		    const struct fgt_outbox_carrier *carrier,
+		    const struct fgt_backend *backend,
 		    struct fgt_outbox_item *item, uint64_t now_ns)
 {
 	uint64_t not_before_ns = 0;
@@ -280,12 +252,11 @@ static void deliver(struct fgt_outbox *outbox,
 		.facts = item->facts,
 		.ret_not_before_ns = &not_before_ns,
 	};
-	char why[256] = "";
-	int r = carrier->backend.calls->deliver(carrier->backend.state,
-						&delivery, why);
+	struct fgt_why why = { "" };
+	int r = backend->deliver(&delivery, &why);
 
-	if (r != 0 && *why)
-		carrier->log(NULL, why);
+	if (r < 0 && why.text[0])
+		outbox->log(NULL, why.text);
 	if (r == -EAGAIN && try_later(outbox, item, now_ns, not_before_ns))
 		return;
 	take_out(outbox, item, r == 0);
@@ -293,13 +264,13 @@ static void deliver(struct fgt_outbox *outbox,
 
 /* Not before the end of its destination's pause. */
 static void deliver_in_time(struct fgt_outbox *outbox,
-			    const struct fgt_outbox_carrier *carrier,
+			    const struct fgt_backend *backend,
 			    struct fgt_outbox_item *item, uint64_t now_ns)
 {
 	uint64_t until_ns = held_until(outbox, item->destination);
 
 	if (until_ns <= now_ns)
-		deliver(outbox, carrier, item, now_ns);
+		deliver(outbox, backend, item, now_ns);
 	else if (!put_off(outbox, item, now_ns, until_ns))
 		take_out(outbox, item, false);
 }
@@ -307,41 +278,41 @@ static void deliver_in_time(struct fgt_outbox *outbox,
 static uint64_t find_next(struct fgt_outbox *outbox)
 {
 	uint64_t next_ns = FGT_OUTBOX_NEVER;
+	struct fgt_outbox_item *item;
 
 	pthread_mutex_lock(&outbox->lock);
-	for (struct fgt_outbox_item *item = outbox->first; item;
-	     item = item->next)
-		if (item->due_ns < next_ns)
-			next_ns = item->due_ns;
+	TAILQ_FOREACH(item, &outbox->items, link)
+	if (item->due_ns < next_ns)
+		next_ns = item->due_ns;
 	outbox->next_ns = next_ns;
 	pthread_mutex_unlock(&outbox->lock);
 	return next_ns;
 }
 
 uint64_t fgt_outbox_step(struct fgt_outbox *outbox,
-			 const struct fgt_outbox_carrier *carrier,
-			 uint64_t now_ns)
+			 const struct fgt_backend *backend, uint64_t now_ns)
 {
+	bool is_cut_here = backend->cut_transaction; /* else by the agent */
 	struct fgt_outbox_item *item;
 
-	/* The agent cuts its own ring. */
-	if (carrier->backend.calls->cut_transaction)
-		while ((item = find_due(outbox, now_ns, true)))
-			cut(outbox, carrier, item);
+	while (is_cut_here && (item = find_due(outbox, now_ns, true)))
+		cut(outbox, backend, item);
 	item = find_due(outbox, now_ns, false);
-	if (item)
-		deliver_in_time(outbox, carrier, item, now_ns);
+	/* One that was put in meanwhile is cut in the next step. */
+	if (item && (item->slice || !is_cut_here))
+		deliver_in_time(outbox, backend, item, now_ns);
 	return find_next(outbox);
 }
 
 size_t fgt_outbox_give_up(struct fgt_outbox *outbox)
 {
+	struct fgt_outbox_item *item;
 	size_t count = 0;
 
 	pthread_mutex_lock(&outbox->lock);
 	outbox->is_open = false;
-	for (struct fgt_outbox_item *item = outbox->first; item;
-	     item = item->next) {
+	TAILQ_FOREACH(item, &outbox->items, link)
+	{
 		count += !item->is_given_up;
 		item->is_given_up = true;
 	}
@@ -354,6 +325,6 @@ size_t fgt_outbox_give_up(struct fgt_outbox *outbox)
 void fgt_outbox_close(struct fgt_outbox *outbox)
 {
 	(void)fgt_outbox_give_up(outbox);
-	while (outbox->first)
-		take_out(outbox, outbox->first, false);
+	while (!TAILQ_EMPTY(&outbox->items))
+		take_out(outbox, TAILQ_FIRST(&outbox->items), false);
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "agent/lib/backend.h"
 
@@ -28,9 +29,9 @@
 /* Embedded by its owner, which must not touch it while it is in the box. */
 struct fgt_outbox_item {
 	const char *destination; /* the owner's */
-	struct fgt_slice
-		*slice; /* owned; NULL: the facts' range is to be cut */
-	const struct fgt_transaction_facts *facts; /* NULL: only the slice */
+	struct fgt_slice *slice; /* owned; NULL: not cut yet */
+	/* NULL: only the slice. Else the range to be cut is theirs. */
+	const struct fgt_transaction_facts *facts;
 	uint64_t due_ns; /* CLOCK_MONOTONIC: not before; set it before _put */
 	/* Does not wake the worker, which looks once a second: a wake-up is a
 	 * system call, and costs more than all the rest. */
@@ -41,12 +42,13 @@ struct fgt_outbox_item {
 	unsigned int tries; /* all below: the box's */
 	size_t bytes;
 	bool is_given_up; /* counted already, even if it is delivered */
-	struct fgt_outbox_item *next;
+	TAILQ_ENTRY(fgt_outbox_item) link;
 };
 
 struct fgt_outbox {
 	/* Wakes the worker; called without the lock. */
 	void (*wake)(void);
+	void (*log)(void *context, const char *line); /* context: NULL */
 
 	/* Since the process began; relaxed: nothing depends on their order. */
 	_Atomic uint64_t delivered, undelivered;
@@ -60,14 +62,15 @@ struct fgt_outbox {
 
 	/* Protects all below. Innermost; never held during a wait. */
 	pthread_mutex_t lock;
-	struct fgt_outbox_item *first, *last; /* taken out by the worker only */
+	TAILQ_HEAD(, fgt_outbox_item) items; /* taken out by the worker only */
 	size_t count, bytes; /* with the item that is being delivered */
 	uint64_t next_ns; /* when the worker looks again */
 	bool is_open;
 };
 
 /* Once in a process; closed. wake must not wait. */
-void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void));
+void fgt_outbox_init(struct fgt_outbox *outbox, void (*wake)(void),
+		     void (*log)(void *context, const char *line));
 /* In the child of a fork: drops what is in it, which is the parent's. */
 void fgt_outbox_forget(struct fgt_outbox *outbox);
 
@@ -93,19 +96,12 @@ int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_outbox_item *item);
 /* MT-Safe | AS-Unsafe */
 bool fgt_outbox_is_empty(struct fgt_outbox *outbox);
 
-/* The backend, and the log of the program. */
-struct fgt_outbox_carrier {
-	struct fgt_open_backend backend;
-	void (*log)(void *context, const char *line); /* context: NULL */
-};
-
 /*
  * One step of work, which may block as long as deliver does: cuts what is
  * due, delivers one item. When the next step is due, FGT_OUTBOX_NEVER if
  * the box is empty. The worker's thread only.
  */
 uint64_t fgt_outbox_step(struct fgt_outbox *outbox,
-			 const struct fgt_outbox_carrier *carrier,
-			 uint64_t now_ns);
+			 const struct fgt_backend *backend, uint64_t now_ns);
 
 #endif

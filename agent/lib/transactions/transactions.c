@@ -52,7 +52,7 @@ static struct {
 
 __attribute__((constructor)) static void init_all(void)
 {
-	fgt_outbox_init(&all.outbox, fgt_library_wake);
+	fgt_outbox_init(&all.outbox, fgt_library_wake, fgt_report_line);
 	fgt_sampling_limit_init(&all.limit);
 }
 
@@ -154,13 +154,8 @@ static void log_refused(uint64_t now_ns, bool is_last)
 
 static uint64_t work(uint64_t now_ns)
 {
-	const struct fgt_outbox_carrier carrier = {
-		.backend = fgt_library.backend,
-		.log = fgt_report_line,
-	};
-
 	log_refused(now_ns, false);
-	return fgt_outbox_step(&all.outbox, &carrier, now_ns);
+	return fgt_outbox_step(&all.outbox, fgt_library.backend, now_ns);
 }
 
 static bool is_idle(void)

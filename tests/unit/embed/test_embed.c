@@ -74,11 +74,11 @@ static void *start(void)
 	const struct fgt_embed_options options = {
 		.hz = 200, .ring_bytes = 8 << 20, .spans_fd = -1, .log = say
 	};
-	char why[FGT_EMBED_WHY] = "";
+	struct fgt_why why = { "" };
 	void *recorder = NULL;
 
-	if (ops->start(&options, &recorder, why) < 0)
-		fail_msg("%s", why);
+	if (ops->start(&options, &recorder, &why) < 0)
+		fail_msg("%s", why.text);
 	return recorder;
 }
 
@@ -217,12 +217,13 @@ static bool is_loaded(const char *library)
 }
 
 static int deliver(const struct fgt_embed_cut *cut, const char *destination,
-		   const struct fgt_transaction_facts *facts, char *ret_why)
+		   const struct fgt_transaction_facts *facts,
+		   struct fgt_why *why)
 {
 	static const struct fgt_embed_way way = { .ca_file = NULL };
 
 	return ops->deliver(cut->bytes, cut->len_bytes, destination, &way,
-			    facts, ret_why, NULL);
+			    facts, why, NULL);
 }
 
 /* No server listens there. */
@@ -236,18 +237,18 @@ static void first_upload_loads_libcurl(void **state)
 						 "libnghttp2.so.14",
 						 "libssl.so.3" };
 	struct fgt_embed_cut cut = record();
-	char why[FGT_EMBED_WHY] = "";
+	struct fgt_why why = { "" };
 	FILE *file = tmpfile();
 
 	(void)state;
 	assert_int_equal(
 		ops->write(cut.bytes, cut.len_bytes, 2, NULL, fileno(file)), 0);
 	fclose(file);
-	assert_int_equal(deliver(&cut, "/nowhere", NULL, why), -ENOENT);
-	assert_int_equal(deliver(&cut, "nonsense", NULL, why), -EINVAL);
+	assert_int_equal(deliver(&cut, "/nowhere", NULL, &why), -ENOENT);
+	assert_int_equal(deliver(&cut, "nonsense", NULL, &why), -EINVAL);
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
 		assert_false(is_loaded(libraries[i]));
-	assert_int_equal(deliver(&cut, CLOSED_DSN, NULL, why), -EAGAIN);
+	assert_int_equal(deliver(&cut, CLOSED_DSN, NULL, &why), -EAGAIN);
 	assert_true(is_loaded(libraries[0]));
 	free(cut.bytes);
 }
@@ -257,7 +258,8 @@ static void directory_gets_a_private_file_for_each_delivery(void **state)
 	struct fgt_transaction_facts facts = { .name = "GET /cart/../x",
 					       .op = "http.server" };
 	struct fgt_embed_cut cut = record();
-	char folder[] = "/tmp/fgt-embed-XXXXXX", why[FGT_EMBED_WHY] = "";
+	char folder[] = "/tmp/fgt-embed-XXXXXX";
+	struct fgt_why why = { "" };
 	char path[512];
 	unsigned int files = 0;
 	struct dirent *entry;
@@ -268,8 +270,8 @@ static void directory_gets_a_private_file_for_each_delivery(void **state)
 	assert_non_null(mkdtemp(folder));
 	/* Both would get the same name in one millisecond. */
 	for (int i = 0; i < 2; i++)
-		if (deliver(&cut, folder, &facts, why) < 0)
-			fail_msg("%s", why);
+		if (deliver(&cut, folder, &facts, &why) < 0)
+			fail_msg("%s", why.text);
 	directory = opendir(folder);
 	assert_non_null(directory);
 	while ((entry = readdir(directory))) {
@@ -288,22 +290,22 @@ static void directory_gets_a_private_file_for_each_delivery(void **state)
 	closedir(directory);
 	assert_int_equal(files, 2);
 	assert_int_equal(rmdir(folder), 0);
-	assert_int_equal(deliver(&cut, folder, &facts, why), -ENOENT);
-	assert_non_null(strstr(why, folder));
+	assert_int_equal(deliver(&cut, folder, &facts, &why), -ENOENT);
+	assert_non_null(strstr(why.text, folder));
 	free(cut.bytes);
 }
 
 static void malformed_dsn_is_refused(void **state)
 {
 	struct fgt_embed_cut cut = record();
-	char why[FGT_EMBED_WHY] = "";
+	struct fgt_why why = { "" };
 
 	(void)state;
-	assert_int_equal(deliver(&cut, "nonsense", NULL, why), -EINVAL);
-	assert_true(why[0] != '\0');
+	assert_int_equal(deliver(&cut, "nonsense", NULL, &why), -EINVAL);
+	assert_true(why.text[0] != '\0');
 	/* A later try may succeed. */
-	assert_int_equal(deliver(&cut, CLOSED_DSN, NULL, why), -EAGAIN);
-	assert_null(strstr(why, "0123456789abcdef"));
+	assert_int_equal(deliver(&cut, CLOSED_DSN, NULL, &why), -EAGAIN);
+	assert_null(strstr(why.text, "0123456789abcdef"));
 	free(cut.bytes);
 }
 
@@ -330,12 +332,13 @@ static void ring_can_be_cut_with_its_descriptor(void **state)
 static void second_recorder_leaves_the_first_unharmed(void **state)
 {
 	const struct fgt_embed_options options = { .spans_fd = -1 };
-	char why[FGT_EMBED_WHY], text[256];
+	struct fgt_why why;
+	char text[256];
 	void *first = start(), *second = NULL;
 
 	(void)state;
 	/* It may start, but has no signal. */
-	if (ops->start(&options, &second, why) == 0) {
+	if (ops->start(&options, &second, &why) == 0) {
 		ops->get_limitation(second, text, sizeof(text));
 		ops->stop(second);
 	}

@@ -41,11 +41,10 @@ static struct {
 
 /* ---- The backend ------------------------------------------------------- */
 
-static void close_backend(void *state)
+static void close_backend(void)
 {
 	pid_t pid;
 
-	(void)state;
 	world.is_closing = true;
 	if (!world.shall_fork_in_close)
 		return;
@@ -55,32 +54,27 @@ static void close_backend(void *state)
 	waitpid(pid, &world.close_status, 0);
 }
 
-static void backend_forked(void *state)
+static void backend_forked(void)
 {
-	(void)state;
 	world.is_called_while_closing |= world.is_closing;
 }
 
-static void refresh(void *state)
+static void refresh(void)
 {
-	assert_ptr_equal(state, &world);
 }
 
-static bool is_recording(void *state)
+static bool is_recording(void)
 {
-	(void)state;
 	return true;
 }
 
-static double hz(void *state)
+static double hz(void)
 {
-	(void)state;
 	return 101;
 }
 
-static void get_limitation(void *state, char *ret_text, size_t len)
+static void get_limitation(char *ret_text, size_t len)
 {
-	(void)state;
 	(void)len;
 	*ret_text = 0;
 }
@@ -96,18 +90,15 @@ const struct fgt_backend fgt_agent_link = {
 };
 const struct fgt_backend fgt_embedded = { .mode = FGT_EMBEDDED };
 
-int fgt_agent_link_open(bool is_needed, void **ret_state)
+int fgt_agent_link_open(bool is_needed)
 {
 	(void)is_needed;
-	*ret_state = &world;
 	return 0;
 }
 
-int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS],
-		      void **ret_state)
+int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
 {
 	(void)own_tids;
-	(void)ret_state;
 	return -ENOENT;
 }
 

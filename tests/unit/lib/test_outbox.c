@@ -45,10 +45,8 @@ static void wake(void)
 	world.wakes++;
 }
 
-static int deliver(void *state, const struct fgt_delivery *delivery,
-		   char *ret_why)
+static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 {
-	assert_ptr_equal(state, &world);
 	world.deliveries++;
 	world.last_slice = delivery->slice;
 	if (strcmp(delivery->destination, "/other") == 0)
@@ -56,8 +54,8 @@ static int deliver(void *state, const struct fgt_delivery *delivery,
 	assert_string_equal(delivery->destination, "/spool");
 	if (world.not_before_ns)
 		*delivery->ret_not_before_ns = world.not_before_ns;
-	strcpy(ret_why, world.result ? "it is away; wait" : "");
-	return world.result;
+	return world.result ? fgt_why_set(why, world.result, "it is away; wait")
+			    : 0;
 }
 
 static struct fgt_slice *new_slice(size_t len)
@@ -70,10 +68,8 @@ static struct fgt_slice *new_slice(size_t len)
 	return slice;
 }
 
-static int cut(void *state, uint64_t from_ns, uint64_t to_ns,
-	       struct fgt_slice **ret_slice)
+static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
 {
-	assert_ptr_equal(state, &world);
 	world.cuts++;
 	world.cut_from = from_ns;
 	world.cut_to = to_ns;
@@ -89,15 +85,9 @@ static void log_line(void *context, const char *line)
 	world.lines++;
 }
 
-static const struct fgt_backend plain_backend = { .deliver = deliver };
-static const struct fgt_outbox_carrier plain = {
-	.backend = { &plain_backend, &world }, .log = log_line
-};
-static const struct fgt_backend cutting_backend = { .deliver = deliver,
-						    .cut_transaction = cut };
-static const struct fgt_outbox_carrier cutting = {
-	.backend = { &cutting_backend, &world }, .log = log_line
-};
+static const struct fgt_backend plain = { .deliver = deliver };
+static const struct fgt_backend cutting = { .deliver = deliver,
+					    .cut_transaction = cut };
 static const struct fgt_transaction_facts facts = {
 	.begin_ns = NOW - SECOND, .end_ns = NOW - SECOND / 2
 };
@@ -135,7 +125,7 @@ static int set_up(void **state)
 {
 	(void)state;
 	memset(&world, 0, sizeof(world));
-	fgt_outbox_init(&world.outbox, wake);
+	fgt_outbox_init(&world.outbox, wake, log_line);
 	fgt_outbox_open(&world.outbox);
 	return 0;
 }
@@ -384,10 +374,10 @@ static void closed_box_gives_up_its_items(void **state)
 	assert_int_equal(world.wakes, 2);
 }
 
-static int deliver_and_give_up(void *state, const struct fgt_delivery *delivery,
-			       char *ret_why)
+static int deliver_and_give_up(const struct fgt_delivery *delivery,
+			       struct fgt_why *why)
 {
-	int r = deliver(state, delivery, ret_why);
+	int r = deliver(delivery, why);
 
 	assert_int_equal(fgt_outbox_give_up(&world.outbox), 2);
 	assert_int_equal(world.outbox.undelivered, 2);
@@ -397,14 +387,11 @@ static int deliver_and_give_up(void *state, const struct fgt_delivery *delivery,
 static void item_given_up_during_delivery_is_counted_once(void **state)
 {
 	const struct fgt_backend backend = { .deliver = deliver_and_give_up };
-	const struct fgt_outbox_carrier slow = {
-		.backend = { &backend, &world }, .log = log_line
-	};
 
 	(void)state;
 	assert_int_equal(put(NOW), 0);
 	assert_int_equal(put(NOW), 0);
-	fgt_outbox_step(&world.outbox, &slow, NOW);
+	fgt_outbox_step(&world.outbox, &backend, NOW);
 	assert_int_equal(put(NOW), -ENOTCONN);
 	assert_int_equal(fgt_outbox_give_up(&world.outbox), 0);
 	fgt_outbox_close(&world.outbox);
