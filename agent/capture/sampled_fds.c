@@ -33,8 +33,10 @@ static bool has_directories(const struct fgt_sampled *sampled)
 	       fgt_fd_apart_is_ours(process->task_fd);
 }
 
-static void forget_threads_fds(struct fgt_thread_table *threads)
+/* They save opening files again and again, nothing else. */
+static void close_kept(struct fgt_sampled *sampled)
 {
+	struct fgt_thread_table *threads = &sampled->look.threads;
 	struct fgt_thread *thread = NULL;
 	struct fgt_thread_aside *aside;
 
@@ -47,9 +49,9 @@ static void forget_threads_fds(struct fgt_thread_table *threads)
 			fgt_fd_budget_close(threads->budget,
 					    &thread->active->syscall_fd);
 	}
+	fgt_fd_budget_close(threads->budget, &sampled->look.leader_stat_fd);
 }
 
-/* They save opening files again and again, nothing else. */
 static void give_back(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 {
 	const char *before = sampled->fds_limit;
@@ -60,9 +62,7 @@ static void give_back(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 	sampled->claimed_ns = tick->mono_ns;
 	sampled->look.threads.is_stale = true;
 	fgt_fd_budget_forgo(sampled->look.budget);
-	forget_threads_fds(&sampled->look.threads);
-	fgt_fd_budget_close(sampled->look.budget,
-			    &sampled->look.leader_stat_fd);
+	close_kept(sampled);
 	if (sampled->fds_limit != before)
 		fgt_sampled_log(sampled, sampled->fds_limit);
 }
@@ -95,9 +95,7 @@ void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
 	int rc = fgt_process_reopen(&sampled->look.process);
 
 	threads->task_fd = sampled->look.process.task_fd;
-	forget_threads_fds(threads);
-	fgt_fd_budget_close(sampled->look.budget,
-			    &sampled->look.leader_stat_fd);
+	close_kept(sampled);
 	if (rc < 0) {
 		snprintf(text, sizeof(text),
 			 "the program has closed the recorder's descriptors, "

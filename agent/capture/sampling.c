@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -129,8 +130,6 @@ static int open_last_pid(void)
 
 int fgt_sampling_open(struct fgt_sampler *sampler)
 {
-	int rc;
-
 	if (sampler->options.is_embedded) {
 		fgt_memory_only_own();
 		fgt_fd_apart_begin();
@@ -144,9 +143,12 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 		       sizeof(*sampler->frames));
 	if (!sampler->buffer || !sampler->frames)
 		return -ENOMEM;
-	rc = fgt_sampling_open_timer(sampler);
-	if (rc < 0)
-		return rc;
+	if (!sampler->options.is_embedded) {
+		sampler->timer_fd =
+			timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+		if (sampler->timer_fd < 0)
+			return -errno;
+	}
 	sampler->last_pid_fd = open_last_pid();
 	sampler->period_ns = SECOND_NS / sampler->options.hz;
 	open_sources(sampler);

@@ -37,7 +37,8 @@ struct fgt_sampler {
 	int perf_cpu_error; /* its events can never be switched on */
 	struct fgt_switches *switches;
 	int32_t own_tid; /* embedded only */
-	int timer_fd, last_pid_fd;
+	int timer_fd; /* -1 where it is embedded */
+	int last_pid_fd;
 	uint64_t due_ns; /* when the timer fires next */
 	uint64_t lead_ns; /* from the instant asked for until then */
 	uint64_t instant_ns; /* asked for last, of switches */
@@ -132,8 +133,6 @@ void fgt_sampling_decide_rate(struct fgt_sampler *sampler,
 int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);
 
-/* Embedded there is none. errno of timerfd_create. */
-int fgt_sampling_open_timer(struct fgt_sampler *sampler);
 /* Until the next tick is due; how many are by then. False: ask again. */
 bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 		       uint64_t *ret_expirations);

@@ -29,14 +29,6 @@ uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
 	return first + (now_ns - first + period_ns - 1) / period_ns * period_ns;
 }
 
-int fgt_sampling_open_timer(struct fgt_sampler *sampler)
-{
-	if (sampler->options.is_embedded)
-		return 0;
-	sampler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	return sampler->timer_fd < 0 ? -errno : 0;
-}
-
 static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns,
 		      uint64_t interval_ns)
 {

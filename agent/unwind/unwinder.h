@@ -51,19 +51,16 @@ void fgt_unwinder_forget(struct fgt_unwinder *unwinder);
  * FGT_MARKER_ELIDED between; a stack that does not reach the root ends with
  * an FGT_MARKER_TRUNCATED_* frame. Always at least one frame.
  *
- * Returns the number of frames. *ret_need_bytes: when the stack copied was
- * too short, how many bytes from SP would do, else 0 (call again with more).
- * *ret_need_maps: a PC lay outside the maps (they may be stale).
- *
  * MT-Unsafe (one thread per cache) | AS-Unsafe
  */
 struct fgt_unwind_result {
-	size_t count;
-	size_t need_bytes;
+	size_t count; /* of frames */
+	size_t need_bytes; /* from SP, where the stack copied was too short: call
+			    * again with so much */
 	uint64_t need_other; /* or 0: copy need_other_bytes from this address
 			      * too (alternate stack) and call again */
 	size_t need_other_bytes;
-	bool need_maps;
+	bool need_maps; /* a PC lay outside the maps: they may be stale */
 	bool is_complete;
 	enum fgt_marker reason; /* 0 if complete */
 };

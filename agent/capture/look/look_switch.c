@@ -276,41 +276,28 @@ static struct fgt_verdict find_then(struct fgt_look *target,
 	return fgt_look_kept(target, known, state, 0);
 }
 
-static struct fgt_verdict find_off(struct fgt_look *target,
-				   const struct fgt_tick *tick,
-				   struct fgt_thread *thread,
-				   const struct fgt_switch_slot *slot)
-{
-	struct fgt_verdict verdict;
-
-	if (find_still(target, tick, thread, &slot->off, &verdict))
-		return verdict;
-	return find_then(target, tick, thread, slot, &slot->off);
-}
-
+/* *ret_off: where it left its CPU before the instant; NULL: it was on one. */
 static struct fgt_verdict find(struct fgt_look *target,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread,
 			       const struct fgt_switch_slot *slot,
 			       const struct fgt_switch_off **ret_off)
 {
-	*ret_off = &slot->off;
-	switch (fgt_whereabouts_at(slot, tick->instant_ns)) {
-	case FGT_OFF_STILL:
-		return find_off(target, tick, thread, slot);
-	case FGT_OFF_THEN:
-		return find_then(target, tick, thread, slot, &slot->off);
-	case FGT_OFF_BEFORE:
-		*ret_off = &slot->before;
-		/* The sampler may not have seen it leave before. */
-		if (!slot->before.ns)
-			return find_off(target, tick, thread, slot);
-		return find_then(target, tick, thread, slot, &slot->before);
-	case FGT_ON:
-		break;
-	}
+	enum fgt_whereabouts where = fgt_whereabouts_at(slot, tick->instant_ns);
+	const struct fgt_switch_off *off = &slot->off;
+	struct fgt_verdict verdict;
+
 	*ret_off = NULL;
-	return find_running(target, thread);
+	if (where == FGT_ON)
+		return find_running(target, thread);
+	/* The sampler may not have seen it leave before. */
+	if (where == FGT_OFF_BEFORE && slot->before.ns)
+		off = &slot->before;
+	*ret_off = off;
+	if (where != FGT_OFF_THEN && off == &slot->off &&
+	    find_still(target, tick, thread, off, &verdict))
+		return verdict;
+	return find_then(target, tick, thread, slot, off);
 }
 
 static struct fgt_verdict find_with_edges(struct fgt_look *target,

@@ -351,24 +351,20 @@ static void get_machine(struct fgt_process_info *info)
 static int get_info(int proc_fd, int32_t pid, struct fgt_process_info *info,
 		    struct fgt_stat *ret_stat)
 {
-	struct fgt_stat stat;
 	ssize_t len;
-	int rc;
+	int rc = fgt_stat_read(proc_fd, "task/", pid, ret_stat);
 
-	rc = fgt_stat_read(proc_fd, "task/", pid, &stat);
+	if (rc == 0)
+		rc = fgt_access_uid(proc_fd, &info->uid);
 	if (rc < 0)
 		return rc;
-	rc = fgt_access_uid(proc_fd, &info->uid);
-	if (rc < 0)
-		return rc;
-	info->pid = stat.id;
-	info->start_time = stat.start_time;
+	info->pid = ret_stat->id;
+	info->start_time = ret_stat->start_time;
 	if (fgt_procfs_read_line(proc_fd, "comm", info->name,
 				 sizeof(info->name)) < 0)
-		memcpy(info->name, stat.name, sizeof(info->name));
+		memcpy(info->name, ret_stat->name, sizeof(info->name));
 	len = readlinkat(proc_fd, "exe", info->exe, sizeof(info->exe) - 1);
 	info->exe[len > 0 ? len : 0] = '\0';
-	*ret_stat = stat;
 	return 0;
 }
 
@@ -388,10 +384,7 @@ int fgt_process_get_info(const struct fgt_process *process,
 }
 
 static int visit_one(int32_t pid, const struct fgt_process_info *machine,
-		     int (*visit)(void *context,
-				  const struct fgt_process_info *info,
-				  int32_t parent_pid),
-		     void *context)
+		     fgt_process_visit *visit, void *context)
 {
 	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
 	struct fgt_process_info info = *machine;
@@ -410,10 +403,7 @@ static int visit_one(int32_t pid, const struct fgt_process_info *machine,
 	return visit(context, &info, stat.parent_pid);
 }
 
-int fgt_process_for_each(int (*visit)(void *context,
-				      const struct fgt_process_info *info,
-				      int32_t parent_pid),
-			 void *context)
+int fgt_process_for_each(fgt_process_visit *visit, void *context)
 {
 	FGT_AUTO(close_directory) DIR *directory = opendir("/proc");
 	struct fgt_process_info machine = { 0 };

@@ -84,10 +84,10 @@ int fgt_stat_read(int dir_fd, const char *folder, int32_t id,
 
 /* Visits every process that may be looked at; stops at a non-zero return and
  * returns it. info->exe may be "". Kernel threads are left out. */
-int fgt_process_for_each(int (*visit)(void *context,
-				      const struct fgt_process_info *info,
-				      int32_t parent_pid),
-			 void *context);
+typedef int fgt_process_visit(void *context,
+			      const struct fgt_process_info *info,
+			      int32_t parent_pid);
+int fgt_process_for_each(fgt_process_visit *visit, void *context);
 
 /*
  * ---- What this process may do to others (access.c) ------------------------

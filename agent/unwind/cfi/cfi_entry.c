@@ -27,12 +27,11 @@ enum {
 
 #define HEAD_BYTES 12u /* an entry's length takes no more */
 
+/* What a CIE says of its FDEs. */
 struct common {
-	uint64_t code_align, return_column;
-	int64_t data_align;
+	struct fgt_cfi_rule rule; /* without the function */
 	uint8_t pointer_encoding;
-	bool has_augmentation_data, is_signal_frame;
-	struct fgt_cfi_cursor instructions;
+	bool has_augmentation_data;
 };
 
 static bool take(struct fgt_cfi_cursor *cursor, void *buffer, size_t len)
@@ -238,7 +237,7 @@ static bool read_letter(const struct fgt_cfi_section *section,
 				     encoding & (uint8_t)~PE_INDIRECT);
 		return true;
 	case 'S':
-		common->is_signal_frame = true;
+		common->rule.is_signal_frame = true;
 		return true;
 	case 'B': /* aarch64: signed with the B key */
 	case 'G': /* aarch64: memory tagging */
@@ -295,17 +294,18 @@ static int read_common(const struct fgt_cfi_section *section, uint64_t offset,
 	if (version == 4 && (fgt_cfi_read_u8(&cursor) != sizeof(uint64_t) ||
 			     fgt_cfi_read_u8(&cursor) != 0))
 		return -EBADMSG; /* address size, segment selector size */
-	common.code_align = fgt_cfi_read_uleb(&cursor);
-	common.data_align = fgt_cfi_read_sleb(&cursor);
-	common.return_column = version == 1 ? fgt_cfi_read_u8(&cursor)
-					    : fgt_cfi_read_uleb(&cursor);
+	common.rule.code_align = fgt_cfi_read_uleb(&cursor);
+	common.rule.data_align = fgt_cfi_read_sleb(&cursor);
+	common.rule.return_column = version == 1 ? fgt_cfi_read_u8(&cursor)
+						 : fgt_cfi_read_uleb(&cursor);
 	if (letters[0] == 'z')
 		read_augmentation(section, &cursor, letters + 1, &common);
 	else if (letters[0])
 		return -EBADMSG;
 	if (cursor.is_bad)
 		return -EBADMSG;
-	common.instructions = cursor;
+	common.rule.common = cursor.at;
+	common.rule.common_len = (size_t)(cursor.end - cursor.at);
 	*ret_common = common;
 	return 0;
 }
@@ -334,15 +334,9 @@ int fgt_cfi_rule_read(const struct fgt_cfi_section *section, uint64_t offset,
 		fgt_cfi_skip(&cursor, fgt_cfi_read_uleb(&cursor));
 	if (cursor.is_bad || !len || start + len < start)
 		return -EBADMSG;
+	*ret_rule = common.rule;
 	ret_rule->start = start;
 	ret_rule->end = start + len;
-	ret_rule->code_align = common.code_align;
-	ret_rule->data_align = common.data_align;
-	ret_rule->return_column = common.return_column;
-	ret_rule->is_signal_frame = common.is_signal_frame;
-	ret_rule->common = common.instructions.at;
-	ret_rule->common_len =
-		(size_t)(common.instructions.end - common.instructions.at);
 	ret_rule->instructions = cursor.at;
 	ret_rule->instructions_len = (size_t)(cursor.end - cursor.at);
 	return 0;

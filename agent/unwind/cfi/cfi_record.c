@@ -20,11 +20,9 @@ enum operand {
 	BYTES_1,
 	BYTES_2,
 	BYTES_4,
-	NUMBER,
-	SIGNED,
+	NUMBER, /* with or without a sign: as long */
 	REG,
 	REG_NUMBER,
-	REG_SIGNED,
 	REG_REG,
 	BLOCK,
 	REG_BLOCK,
@@ -51,11 +49,11 @@ static enum operand operand_of(uint8_t opcode)
 		[FGT_CFA_DEF_CFA_OFFSET] = NUMBER,
 		[FGT_CFA_DEF_CFA_EXPRESSION] = BLOCK,
 		[FGT_CFA_EXPRESSION] = REG_BLOCK,
-		[FGT_CFA_OFFSET_EXTENDED_SF] = REG_SIGNED,
-		[FGT_CFA_DEF_CFA_SF] = REG_SIGNED,
-		[FGT_CFA_DEF_CFA_OFFSET_SF] = SIGNED,
+		[FGT_CFA_OFFSET_EXTENDED_SF] = REG_NUMBER,
+		[FGT_CFA_DEF_CFA_SF] = REG_NUMBER,
+		[FGT_CFA_DEF_CFA_OFFSET_SF] = NUMBER,
 		[FGT_CFA_VAL_OFFSET] = REG_NUMBER,
-		[FGT_CFA_VAL_OFFSET_SF] = REG_SIGNED,
+		[FGT_CFA_VAL_OFFSET_SF] = REG_NUMBER,
 		[FGT_CFA_VAL_EXPRESSION] = REG_BLOCK,
 	};
 
@@ -145,14 +143,12 @@ static bool check_operands(struct fgt_cfi_cursor *cursor, enum operand operand,
 		fgt_cfi_skip(cursor, 1u << (operand - BYTES_1));
 		return true;
 	case NUMBER:
-	case SIGNED:
 		fgt_cfi_read_uleb(cursor);
 		return true;
 	case REG:
 		*ret_reg = fgt_cfi_read_uleb(cursor);
 		return true;
 	case REG_NUMBER:
-	case REG_SIGNED:
 		*ret_reg = fgt_cfi_read_uleb(cursor);
 		fgt_cfi_read_uleb(cursor);
 		return true;

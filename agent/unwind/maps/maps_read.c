@@ -342,35 +342,26 @@ static int begin(struct builder *builder, const struct fgt_maps_owner *owner,
 }
 
 /* Gives back what was room to grow: maps stay for long. */
-static void fit(struct fgt_maps *maps)
+static void *fit(void *array, size_t count, size_t size)
 {
-	void *mappings = NULL, *images = NULL;
+	void *fitted = count ? reallocarray(array, count, size) : NULL;
 
-	if (maps->count)
-		mappings = reallocarray(maps->mappings, maps->count,
-					sizeof(*maps->mappings));
-	if (maps->image_count)
-		images = reallocarray(maps->images, maps->image_count,
-				      sizeof(*maps->images));
-	if (mappings) {
-		maps->mappings = mappings;
-		maps->capacity = maps->count;
-	}
-	if (images) {
-		maps->images = images;
-		maps->image_capacity = maps->image_count;
-	}
+	return fitted ? fitted : array;
 }
 
 /* After all mappings were listed. */
 static int finish(struct builder *builder, const char *text, size_t len)
 {
+	struct fgt_maps *maps = builder->maps;
 	int r = for_each_line(text, len, builder, find_images);
 
 	if (r < 0)
 		return r;
 	for_each_line(text, len, builder, stretch_image);
-	fit(builder->maps);
+	maps->mappings =
+		fit(maps->mappings, maps->count, sizeof(*maps->mappings));
+	maps->images =
+		fit(maps->images, maps->image_count, sizeof(*maps->images));
 	return 0;
 }
 
