@@ -73,16 +73,6 @@ static void take_info(struct fgt_sampled *sampled,
 	fgt_ring_set_process(sampled->ring, info);
 }
 
-static int open_process(struct fgt_sampled *sampled, int32_t pid,
-			struct fgt_why *why)
-{
-	int rc = fgt_process_open(pid, &sampled->look.process, why);
-
-	if (rc < 0)
-		return rc;
-	return fgt_process_check_access(&sampled->look.process, why);
-}
-
 static int open_polling(struct fgt_sampled *sampled)
 {
 	struct fgt_look *look = &sampled->look;
@@ -116,14 +106,16 @@ static int open_sampling(struct fgt_sampled *sampled, uint64_t now_ns,
 	rc = fgt_thread_table_init(
 		&sampled->look.threads, sampled->look.process.task_fd,
 		sampled->status.name, sampled->look.budget, sampled->ring);
-	if (rc < 0)
-		return fgt_why_set(why, rc, "out of memory");
 	sampled->look.threads.on_active = begin_thread;
 	sampled->look.threads.on_idle = drop_thread;
 	sampled->look.threads.on_free = forget_thread;
 	sampled->look.threads.context = sampled;
-	rc = fgt_stacks_init(&sampled->look.stacks, &sampled->look.process,
-			     cache, sampled->ring, options->max_depth);
+	memcpy(sampled->look.threads.excluded, options->excluded_tids,
+	       sizeof(options->excluded_tids));
+	if (rc == 0)
+		rc = fgt_stacks_init(&sampled->look.stacks,
+				     &sampled->look.process, cache,
+				     sampled->ring, options->max_depth);
 	if (rc < 0)
 		return fgt_why_set(why, rc, "out of memory");
 	rc = fgt_stacks_refresh(&sampled->look.stacks, now_ns, false, why);
@@ -131,11 +123,7 @@ static int open_sampling(struct fgt_sampled *sampled, uint64_t now_ns,
 		return rc;
 	open_memory(sampled);
 	rc = open_polling(sampled);
-	if (rc < 0)
-		return fgt_why_set(why, rc, "out of memory");
-	memcpy(sampled->look.threads.excluded, options->excluded_tids,
-	       sizeof(options->excluded_tids));
-	return 0;
+	return rc < 0 ? fgt_why_set(why, rc, "out of memory") : 0;
 }
 
 static void begin_look(struct fgt_sampled *sampled,
@@ -200,14 +188,14 @@ int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
 	sampled->status.attached_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	begin_look(sampled, options, budget);
 	begin_rate(sampled, options->hz);
-	rc = open_process(sampled, pid, why);
-	if (rc < 0)
-		return rc;
-	rc = open_sampling(sampled, sampled->status.attached_ns, options, cache,
-			   why);
-	if (rc < 0)
-		return rc;
-	rc = make_target(sampled, pid, why);
+	rc = fgt_process_open(pid, &sampled->look.process, why);
+	if (rc == 0)
+		rc = fgt_process_check_access(&sampled->look.process, why);
+	if (rc == 0)
+		rc = open_sampling(sampled, sampled->status.attached_ns,
+				   options, cache, why);
+	if (rc == 0)
+		rc = make_target(sampled, pid, why);
 	if (rc < 0)
 		return rc;
 	*ret_sampled = FGT_TAKE(sampled);

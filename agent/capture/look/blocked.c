@@ -3,7 +3,7 @@
  * Reading of sleeping threads. Runs in the sampler's thread; must never send
  * a signal to a target nor stop it.
  */
-#include "agent/capture/look/blocked.h"
+#include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "agent/capture/look/blocked.h"
-
 #define READ_TRIES 2
 #define IDLE_PART  200u
 #define BUSY_PART  32u

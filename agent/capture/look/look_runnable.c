@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/capture/look/blocked.h"
 #include "agent/capture/threads/procfs.h"
 
 #define WAITED_MAX_TICKS  8u
@@ -328,27 +327,23 @@ static bool take_waited(struct fgt_look *target, const struct fgt_tick *tick,
 
 /* On the kernel stack of every system call: x86-64, aarch64. */
 static const char *const call_entries[] = { "do_syscall_64", "entry_SYSCALL_64",
-					    "el0_svc", "invoke_syscall" };
+					    "el0_svc", "invoke_syscall", NULL };
 /* On top of it when its work was interrupted rather than waiting. */
 static const char *const interruptions[] = { "preempt_schedule", "cond_resched",
-					     "irqentry_exit" };
+					     "irqentry_exit", NULL };
 
-static bool has_any(const char *text, const char *const *names, size_t count)
+static bool has_any(const char *text, const char *const *names)
 {
-	for (size_t i = 0; i < count; i++)
-		if (strstr(text, names[i]))
-			return true;
-	return false;
+	while (*names && !strstr(text, *names))
+		names++;
+	return *names;
 }
 
 static int parse_stack(const char *text)
 {
 	if (!*text)
 		return -ENODATA;
-	return !has_any(text, call_entries,
-			sizeof(call_entries) / sizeof(call_entries[0])) ||
-	       has_any(text, interruptions,
-		       sizeof(interruptions) / sizeof(interruptions[0]));
+	return !has_any(text, call_entries) || has_any(text, interruptions);
 }
 
 /*

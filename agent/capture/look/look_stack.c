@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <time.h>
 
-#include "agent/capture/look/blocked.h"
 #include "ringbuf/base/clock.h"
 
 #define UNWIND_TRIES  6

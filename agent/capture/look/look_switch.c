@@ -14,8 +14,6 @@
 
 #include <errno.h>
 
-#include "agent/capture/look/blocked.h"
-
 /* The kernel's task states (include/linux/sched.h). */
 #define TASK_STOPPED 0x04u
 #define TASK_TRACED  0x08u

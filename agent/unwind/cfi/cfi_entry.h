@@ -6,7 +6,7 @@
 #define FGT_AGENT_UNWIND_CFI_CFI_ENTRY_H
 
 #include "agent/unwind/cfi/cfi_table.h"
-#include "agent/unwind/elf/lazy_bytes.h"
+#include "agent/unwind/elf/elf_file.h"
 
 /* A section in memory. */
 struct fgt_cfi_section {

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ringbuf/base/owner.h"
 #include "ringbuf/slice/frame.h"
 
 #define FGT_ELF_LOADS_MAX 32
@@ -63,5 +64,31 @@ int fgt_elf_parse(const struct fgt_elf_source *source, struct fgt_elf *ret_elf);
  */
 int fgt_elf_find_bias(const struct fgt_elf *elf, uint64_t start,
 		      uint64_t offset, bool is_executable, uint64_t *ret_bias);
+
+/* ---- A part of a file in memory (lazy_bytes.c) -------------------------- */
+
+/* Pages are read, and take memory, when they are needed. */
+struct fgt_lazy_bytes;
+
+/*
+ * [offset, offset + len) of a file, len > 0. source is copied; what it reads
+ * from (fd, bytes) must outlive this. -ENOMEM.
+ */
+int fgt_lazy_bytes_new(const struct fgt_elf_source *source, uint64_t offset,
+		       size_t len, struct fgt_lazy_bytes **ret_lazy);
+void fgt_lazy_bytes_free(struct fgt_lazy_bytes *lazy);
+FGT_DEFINE_AUTO(struct fgt_lazy_bytes *, fgt_lazy_bytes_free);
+
+/* Where the bytes are, once they are needed: [len]. */
+uint8_t *fgt_lazy_bytes_get(struct fgt_lazy_bytes *lazy);
+
+/*
+ * Reads [at, at + len), or as much of it as lies within, if it is not there
+ * yet. False: the file cannot be read there, or has changed.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+bool fgt_lazy_bytes_need(struct fgt_lazy_bytes *lazy, uint64_t at,
+			 uint64_t len);
 
 #endif

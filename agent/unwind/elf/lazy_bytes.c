@@ -4,7 +4,7 @@
  * SIGBUS when the file is truncated. Runs in any thread; a page that was read
  * never changes.
  */
-#include "agent/unwind/elf/lazy_bytes.h"
+#include "agent/unwind/elf/elf_file.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * What procfs shows of threads: syscall and schedstat lines, and the instant at
  * which to tick.
  */
-#include "agent/capture/look/blocked.h"
+#include "agent/capture/look/look_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

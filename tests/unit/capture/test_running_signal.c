@@ -20,7 +20,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "agent/capture/look/blocked.h"
+#include "agent/capture/look/look_parts.h"
 #include "agent/embed/signal/running_signal_slot.h"
 #include "ringbuf/base/clock.h"
 

@@ -3,7 +3,7 @@
  * Parts of files that are read when they are needed: what is there, what it
  * costs, and what happens when the file is not what it was.
  */
-#include "agent/unwind/elf/lazy_bytes.h"
+#include "agent/unwind/elf/elf_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
