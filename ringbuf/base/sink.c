@@ -28,6 +28,24 @@ int fgt_fd_write(int fd, const void *bytes, size_t len)
 	return 0;
 }
 
+ssize_t fgt_fd_read(int fd, void *bytes, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = read(fd, (char *)bytes + done, len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
 static int write_fd(void *context, const void *bytes, size_t len)
 {
 	const int *fd = context;

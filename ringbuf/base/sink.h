@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 struct fgt_sink {
 	/*
@@ -34,6 +35,14 @@ static inline int fgt_sink_write(const struct fgt_sink *sink, const void *bytes,
  * MT-Safe | AS-Safe
  */
 int fgt_fd_write(int fd, const void *bytes, size_t len);
+
+/*
+ * Reads len bytes, or fewer at the end of the file, through partial reads and
+ * signals. Returns how many; errno of read(2).
+ *
+ * MT-Safe | AS-Safe
+ */
+ssize_t fgt_fd_read(int fd, void *bytes, size_t len);
 
 /* *fd must stay valid as long as the sink is used. */
 struct fgt_sink fgt_fd_sink(int *fd);

@@ -140,28 +140,28 @@ static int fill(struct envelope_file *file, const char *stem,
 	return r;
 }
 
+static const char *remedy_of(int error)
+{
+	switch (error) {
+	case -ENOTDIR:
+		return "name a directory";
+	case -ENOENT:
+		return "make the directory";
+	case -ENOSPC:
+	case -EDQUOT:
+		return "make room";
+	case -EMFILE:
+	case -ENFILE:
+		return "raise the limit (ulimit -n, LimitNOFILE=)";
+	default:
+		return "make it writable for the program's user";
+	}
+}
+
 static int explain(int error, const char *directory, struct fgt_why *why)
 {
-	if (error == -ENOTDIR)
-		return fgt_why_set(why, error,
-				   "%.200s is a file; name a directory",
-				   directory);
-	if (error == -ENOENT)
-		return fgt_why_set(why, error, "%.200s does not exist; make it",
-				   directory);
-	if (error == -ENOSPC || error == -EDQUOT)
-		return fgt_why_set(why, error,
-				   "cannot write into %.200s: %s; make room",
-				   directory, strerror(-error));
-	if (error == -EMFILE || error == -ENFILE)
-		return fgt_why_set(why, error,
-				   "cannot write into %.200s: %s; raise the "
-				   "limit (ulimit -n, LimitNOFILE=)",
-				   directory, strerror(-error));
-	return fgt_why_set(why, error,
-			   "cannot write into %.200s: %s; make it writable "
-			   "for the program's user",
-			   directory, strerror(-error));
+	return fgt_why_set(why, error, "cannot write into %.200s: %s; %s",
+			   directory, strerror(-error), remedy_of(error));
 }
 
 int fgt_envelope_file_write(const char *directory, const char *name,

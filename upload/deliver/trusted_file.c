@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/sink.h"
 
 #define NAME_SHOWN 120 /* bytes of its end */
 
@@ -88,8 +89,7 @@ int fgt_trusted_file_read(const char *path, const struct fgt_trust *trust,
 {
 	const char *name = fgt_trusted_file_name(path);
 	FGT_AUTO(fgt_fd_close) int fd = -1;
-	ssize_t got = 1;
-	size_t len = 0;
+	ssize_t got;
 	int error;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -101,16 +101,11 @@ int fgt_trusted_file_read(const char *path, const struct fgt_trust *trust,
 	error = check_file(fd, trust, name, why);
 	if (error)
 		return error;
-	while (got && len <= trust->max_bytes) {
-		got = read(fd, bytes + len, trust->max_bytes + 1 - len);
-		if (got < 0 && errno != EINTR)
-			return fgt_why_set(why, -errno, "%s: cannot read: %m",
-					   name);
-		if (got > 0)
-			len += (size_t)got;
-	}
-	if (len > trust->max_bytes)
+	got = fgt_fd_read(fd, bytes, trust->max_bytes + 1);
+	if (got < 0)
+		return fgt_why_set(why, (int)got, "%s: cannot read: %m", name);
+	if ((size_t)got > trust->max_bytes)
 		return refuse_size(trust, name, why);
-	*ret_len = len;
+	*ret_len = (size_t)got;
 	return 0;
 }

@@ -12,18 +12,9 @@
 #include <sys/wait.h>
 
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/sink.h"
 
 #define STATUS_NOT_STARTED 127
-
-static ssize_t read_retried(int fd, void *bytes, size_t len)
-{
-	ssize_t n;
-
-	do
-		n = read(fd, bytes, len);
-	while (n < 0 && errno == EINTR);
-	return n;
-}
 
 /* In the child: waits for a byte, then becomes the command. */
 static void become(char **command, int go_fd, int done_fd)
@@ -31,7 +22,7 @@ static void become(char **command, int go_fd, int done_fd)
 	char byte;
 	int error;
 
-	if (read_retried(go_fd, &byte, 1) != 1)
+	if (fgt_fd_read(go_fd, &byte, 1) != 1)
 		_exit(STATUS_NOT_STARTED);
 	execvp(command[0], command);
 	error = errno;
@@ -89,7 +80,7 @@ int fgt_child_exec(struct fgt_child *child, const char *name,
 	int error = 0;
 
 	(void)!write(child->go_fd, "x", 1);
-	if (read_retried(child->done_fd, &error, sizeof(error)) !=
+	if (fgt_fd_read(child->done_fd, &error, sizeof(error)) !=
 	    (ssize_t)sizeof(error))
 		return 0;
 	(void)fgt_child_wait(child);

@@ -33,15 +33,12 @@ static int read_all(int fd, const struct fgt_sink *sink)
 {
 	uint8_t bytes[INPUT_PART_BYTES];
 	ssize_t n;
-	int r = 0;
+	int r;
 
 	do {
-		n = read(fd, bytes, sizeof(bytes));
-		if (n > 0)
-			r = fgt_sink_write(sink, bytes, (size_t)n);
-		else if (n < 0 && errno != EINTR)
-			r = -errno;
-	} while (r == 0 && n != 0);
+		n = fgt_fd_read(fd, bytes, sizeof(bytes));
+		r = n < 0 ? (int)n : fgt_sink_write(sink, bytes, (size_t)n);
+	} while (r == 0 && n > 0);
 	return r;
 }
 

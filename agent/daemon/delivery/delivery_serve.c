@@ -24,7 +24,6 @@
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/protocol/transaction_facts.h"
 #include "agent/symbols/helper/confinement.h"
-#include "agent/symbols/helper/syscall_filter.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/ring/ring.h"
 #include "ringbuf/slice/slice_codec.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/symbols/elf/dwarf_strings.h"
+#include "agent/symbols/elf/dwarf_sections.h"
 #include "agent/symbols/elf/intervals.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"

@@ -4,7 +4,7 @@
  * which names the function. Runs in the symbol helper; must not believe an
  * order or a size that the file claims.
  */
-#include "agent/symbols/elf/elf_plt.h"
+#include "agent/symbols/elf/elf_symbols.h"
 
 #include <errno.h>
 #include <gelf.h>

@@ -38,6 +38,13 @@ int fgt_elf_symbols_add(struct fgt_elf_symbols *symbols, struct Elf *elf,
 int fgt_elf_symbols_add_one(struct fgt_elf_symbols *symbols, uint64_t address,
 			    uint64_t size, const char *name);
 
+/*
+ * Adds "name@plt" for each PLT entry of an x86-64 or AArch64 file whose slot
+ * has a relocation; other files get none. symbols must be sorted, and sorted
+ * again afterwards. -EBADMSG, -EFBIG, -ENOMEM.
+ */
+int fgt_elf_plt_add(struct fgt_elf_symbols *symbols, struct Elf *elf);
+
 /* Sorts; call once after the last addition, before the first look-up. */
 void fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols);
 

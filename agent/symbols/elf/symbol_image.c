@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 
 #include "agent/symbols/elf/dwarf_names.h"
-#include "agent/symbols/elf/elf_plt.h"
 #include "agent/symbols/elf/elf_symbols.h"
 
 #define DEBUGDATA_PACKED_MAX (16u << 20)

@@ -17,7 +17,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/symbols/helper/syscall_filter.h"
 #include "ringbuf/base/owner.h"
 
 #define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/symbols/helper/local_names.h"
 #include "agent/symbols/helper/self_child.h"
 #include "ringbuf/base/clock.h"
 

@@ -18,7 +18,7 @@
 #define FGT_HELPER_REPLY_MAX	 (64u << 20)
 #define FGT_HELPER_REQUEST_MAX_S 5 /* then the helper's alarm ends it */
 
-struct fgt_local_names; /* local_names.h */
+struct fgt_local_names;
 
 struct fgt_helper {
 	int fd; /* -1: not running */
@@ -78,5 +78,25 @@ void fgt_helper_serve_if_asked(int argc, char **argv);
 #define FGT_HELPER_NAME "fgt-symbols"
 #define FGT_HELPER_VERB "symbol-helper"
 #define FGT_HELPER_FD	3
+
+/* ---- Without a helper process ------------------------------------------- */
+
+/* Larger files are named by their symbols only: reading DWARF takes a multiple
+ * of this in memory. */
+#define FGT_LOCAL_DWARF_MAX (64u << 20)
+
+/*
+ * As fgt_helper_ask(), without the errors of a helper process: in a program that
+ * names its own frames no child may be made (they are the program's to wait
+ * for), and its files have its trust already. *names, which has one image open
+ * at a time, is made when it is needed.
+ */
+int fgt_local_names_ask(struct fgt_local_names **names,
+			const struct fgt_helper_request *request,
+			const uint64_t *addresses,
+			struct fgt_image_files *files, int64_t *left_ms,
+			struct fgt_bytes *reply);
+
+void fgt_local_names_free(struct fgt_local_names *names);
 
 #endif

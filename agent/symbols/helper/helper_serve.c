@@ -184,22 +184,6 @@ static void take_files(struct msghdr *message, uint32_t bits,
 			       sizeof(int));
 }
 
-static void receive_all(int fd, void *data, size_t len)
-{
-	char *bytes = data;
-
-	while (len) {
-		ssize_t got = read(fd, bytes, len);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			_exit(0);
-		bytes += got;
-		len -= (size_t)got;
-	}
-}
-
 /* Reads the head with the descriptors, then the addresses. */
 static void receive_request(int fd, struct fgt_helper_request *request,
 			    uint64_t *addresses, struct fgt_image_files *files)
@@ -213,6 +197,7 @@ static void receive_request(int fd, struct fgt_helper_request *request,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control) };
+	size_t addresses_len;
 	ssize_t got;
 
 	do
@@ -222,7 +207,9 @@ static void receive_request(int fd, struct fgt_helper_request *request,
 	    request->address_count > FGT_HELPER_ADDRESSES_MAX)
 		_exit(0);
 	take_files(&message, request->files, files);
-	receive_all(fd, addresses, request->address_count * sizeof(*addresses));
+	addresses_len = request->address_count * sizeof(*addresses);
+	if (fgt_fd_read(fd, addresses, addresses_len) != (ssize_t)addresses_len)
+		_exit(0);
 }
 
 /* Waits for the next request; frees all memory after IDLE_MAX_MS. */

@@ -3,7 +3,7 @@
  * Names of addresses, resolved in this process. Runs in the thread that wants
  * a slice; must bound its time and its memory, which are the program's.
  */
-#include "agent/symbols/helper/local_names.h"
+#include "agent/symbols/helper/helper.h"
 
 #include <errno.h>
 #include <string.h>

@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/symbols/helper/confinement.h"
 #include "agent/symbols/helper/helper.h"
-#include "agent/symbols/helper/syscall_filter.h"
 
 /* How a child ends that does this behind a filter. */
 static int end_behind(int (*set_filter)(void), int (*act)(void))

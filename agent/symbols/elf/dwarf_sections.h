@@ -3,8 +3,8 @@
  * Strings of DWARF entries, looked at before libdw does: it takes it for
  * granted that they end. Runs in the symbol helper; part of dwarf_names.
  */
-#ifndef FGT_AGENT_SYMBOLS_ELF_DWARF_STRINGS_H
-#define FGT_AGENT_SYMBOLS_ELF_DWARF_STRINGS_H
+#ifndef FGT_AGENT_SYMBOLS_ELF_DWARF_SECTIONS_H
+#define FGT_AGENT_SYMBOLS_ELF_DWARF_SECTIONS_H
 
 #include <elfutils/libdw.h>
 #include <stdbool.h>
