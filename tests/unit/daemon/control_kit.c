@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens a control socket for a test. Runs in tests only, in one thread:
- * clients speak, then the loop runs for a while.
+ * clients send, then the loop runs for some ms.
  */
 #include "tests/unit/daemon/control_kit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A control socket in a directory of its own, and the loop behind it. Every
+ * A control socket in a new directory, and the loop behind it. Every
  * function fails the running test when it cannot do its work.
  */
 #ifndef FGT_TESTS_UNIT_CONTROL_KIT_H
@@ -21,12 +21,12 @@ struct control_bench {
 	struct fgt_timer timer;
 };
 
-/* options->handle is told. */
+/* Requests go to options.handle. */
 void control_bench_open(struct control_bench *bench,
 			struct fgt_control_options options);
 void control_bench_close(struct control_bench *bench);
 
-/* Lets the loop run for a while. */
+/* Lets the loop run for ms, then a few rounds more. */
 void control_spin(struct control_bench *bench, unsigned int ms);
 
 /* Of this process. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The limits of the control socket, with real sockets in a directory of its
- * own. Runs in one thread: clients speak, then the loop runs for a while.
+ * The limits of the control socket, with real sockets in a new
+ * directory. Runs in one thread: clients send, then the loop runs for some ms.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,8 +118,8 @@ static void assert_answered(const struct fgt_channel *channel, const char *verb)
 	assert_string_equal(said, verb);
 }
 
-/* The error that a raw connection is told, then its end. */
-static int told_error(int fd)
+/* The error that a raw connection receives; its end must follow. */
+static int received_error(int fd)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	uint8_t bytes[1000];
@@ -132,7 +132,7 @@ static int told_error(int fd)
 	return fgt_message_check_reply(reply, &why);
 }
 
-static void request_is_answered_with_the_peer_known(void **state)
+static void request_gets_a_reply_and_names_its_peer(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close) struct fgt_channel client = { .fd = -1 };
@@ -147,7 +147,7 @@ static void request_is_answered_with_the_peer_known(void **state)
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
-static void bytes_may_come_one_by_one(void **state)
+static void request_sent_byte_by_byte_gets_a_reply(void **state)
 {
 	static const char frame[] = "\0\0\0\x0b\x82\xa1v\x02\xa4verb\xa1x";
 	struct fixture *fixture = *state;
@@ -164,7 +164,7 @@ static void bytes_may_come_one_by_one(void **state)
 	assert_true(recv(fd, got, sizeof(got), MSG_DONTWAIT) > 4);
 }
 
-static void malformed_frames_get_an_error_and_the_end(void **state)
+static void malformed_frame_gets_an_error_and_ends_the_connection(void **state)
 {
 	static const struct {
 		const char *bytes;
@@ -188,7 +188,7 @@ static void malformed_frames_get_an_error_and_the_end(void **state)
 			send(fd, zoo[i].bytes, zoo[i].len, MSG_NOSIGNAL),
 			zoo[i].len);
 		control_spin(&fixture->bench, 5);
-		assert_int_equal(told_error(fd), zoo[i].error);
+		assert_int_equal(received_error(fd), zoo[i].error);
 		assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), 0);
 	}
 	assert_int_equal(fixture->requests, 0);
@@ -205,8 +205,8 @@ static void unfinished_request_times_out(void **state)
 	control_spin(&fixture->bench, 30);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 2);
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS + 100);
-	assert_int_equal(told_error(half), -ETIMEDOUT);
-	assert_int_equal(told_error(silent), -ETIMEDOUT);
+	assert_int_equal(received_error(half), -ETIMEDOUT);
+	assert_int_equal(received_error(silent), -ETIMEDOUT);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
@@ -226,7 +226,7 @@ static void client_that_never_reads_is_cut(void **state)
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
-static void newcomer_beats_silent_connections(void **state)
+static void new_client_replaces_the_oldest_silent_one(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close) struct fgt_channel client = { .fd = -1 };
@@ -244,14 +244,14 @@ static void newcomer_beats_silent_connections(void **state)
 	control_spin(&fixture->bench, 20);
 	assert_answered(&client, "hello");
 	/* The very first one made room. */
-	assert_int_equal(told_error(silent[0]), -EBUSY);
+	assert_int_equal(received_error(silent[0]), -EBUSY);
 	for (size_t i = 0; i < COUNT; i++)
 		close(silent[i]);
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
 
-static void hang_up_of_a_parked_client_is_told(void **state)
+static void hang_up_of_a_parked_client_calls_gone(void **state)
 {
 	struct fixture *fixture = *state;
 	struct fgt_channel goes = ask(fixture, "park");
@@ -306,7 +306,7 @@ static void passed_descriptors_are_dropped(void **state)
 	close(ends[1]);
 	control_spin(&fixture->bench, 5);
 	assert_int_equal(control_count_descriptors(), before - 1);
-	/* Nobody holds the write end any more. */
+	/* No process holds the write end any more. */
 	assert_int_equal(read(pipe_read, &byte, 1), 0);
 }
 
@@ -330,13 +330,13 @@ static void without_descriptors_clients_are_sent_away(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	while (count > 0)
 		close(taken[--count]);
-	assert_int_equal(told_error(fd), -EBUSY);
+	assert_int_equal(received_error(fd), -EBUSY);
 	later = ask(fixture, "hello");
 	control_spin(&fixture->bench, 200); /* it rests for 100 ms */
 	assert_answered(&later, "hello");
 }
 
-static void leaving_sends_away_who_has_not_asked(void **state)
+static void leaving_sends_away_clients_without_a_request(void **state)
 {
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_fd_close) int fd = connect_raw(fixture);
@@ -345,7 +345,7 @@ static void leaving_sends_away_who_has_not_asked(void **state)
 	parked = ask(fixture, "park");
 	control_spin(&fixture->bench, 10);
 	fgt_control_leave(fixture->bench.control);
-	assert_int_equal(told_error(fd), -ESHUTDOWN);
+	assert_int_equal(received_error(fd), -ESHUTDOWN);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 1);
 }
 
@@ -355,16 +355,17 @@ static void leaving_sends_away_who_has_not_asked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONTROL_TEST(request_is_answered_with_the_peer_known),
-		CONTROL_TEST(bytes_may_come_one_by_one),
-		CONTROL_TEST(malformed_frames_get_an_error_and_the_end),
+		CONTROL_TEST(request_gets_a_reply_and_names_its_peer),
+		CONTROL_TEST(request_sent_byte_by_byte_gets_a_reply),
+		CONTROL_TEST(
+			malformed_frame_gets_an_error_and_ends_the_connection),
 		CONTROL_TEST(unfinished_request_times_out),
 		CONTROL_TEST(client_that_never_reads_is_cut),
-		CONTROL_TEST(newcomer_beats_silent_connections),
-		CONTROL_TEST(hang_up_of_a_parked_client_is_told),
+		CONTROL_TEST(new_client_replaces_the_oldest_silent_one),
+		CONTROL_TEST(hang_up_of_a_parked_client_calls_gone),
 		CONTROL_TEST(passed_descriptors_are_dropped),
 		CONTROL_TEST(without_descriptors_clients_are_sent_away),
-		CONTROL_TEST(leaving_sends_away_who_has_not_asked),
+		CONTROL_TEST(leaving_sends_away_clients_without_a_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ struct fixture {
 	uint64_t until_ns; /* of requests; 0: now */
 };
 
-/* One client and what it was told. */
+/* One client and the reply that it received. */
 struct asker {
 	struct fixture *fixture;
 	pthread_t thread;
@@ -235,7 +235,7 @@ static void spin_until_answered(struct fixture *fixture, uint64_t count)
 	spin(fixture, 10);
 }
 
-static void two_at_once_both_succeed(void **state)
+static void two_slices_at_once_both_succeed(void **state)
 {
 	struct fixture *fixture = *state;
 	struct asker askers[2];
@@ -250,7 +250,7 @@ static void two_at_once_both_succeed(void **state)
 	}
 }
 
-static void many_at_once_are_served_or_told_busy(void **state)
+static void slice_requests_are_served_or_refused_as_busy(void **state)
 {
 	struct fixture *fixture = *state;
 	struct asker askers[CLIENTS];
@@ -273,7 +273,7 @@ static void many_at_once_are_served_or_told_busy(void **state)
 	assert_int_equal(counters.active + counters.waiting, 0);
 }
 
-static void end_ahead_is_waited_for(void **state)
+static void slice_waits_for_an_end_in_the_future(void **state)
 {
 	struct fixture *fixture = *state;
 	struct fgt_slices_counters counters;
@@ -290,7 +290,7 @@ static void end_ahead_is_waited_for(void **state)
 	assert_int_equal(asker.result, 0);
 }
 
-static void target_that_ends_ends_the_waiting(void **state)
+static void slice_stops_waiting_when_its_target_ends(void **state)
 {
 	struct fixture *fixture = *state;
 	struct asker asker;
@@ -307,7 +307,7 @@ static void target_that_ends_ends_the_waiting(void **state)
 	assert_int_equal(asker.result, 0);
 }
 
-static void leaving_tells_those_that_wait(void **state)
+static void leaving_sends_away_waiting_slices(void **state)
 {
 	struct fixture *fixture = *state;
 	struct asker asker;
@@ -327,11 +327,11 @@ static void leaving_tells_those_that_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SLICES_TEST(two_at_once_both_succeed),
-		SLICES_TEST(many_at_once_are_served_or_told_busy),
-		SLICES_TEST(end_ahead_is_waited_for),
-		SLICES_TEST(target_that_ends_ends_the_waiting),
-		SLICES_TEST(leaving_tells_those_that_wait),
+		SLICES_TEST(two_slices_at_once_both_succeed),
+		SLICES_TEST(slice_requests_are_served_or_refused_as_busy),
+		SLICES_TEST(slice_waits_for_an_end_in_the_future),
+		SLICES_TEST(slice_stops_waiting_when_its_target_ends),
+		SLICES_TEST(leaving_sends_away_waiting_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How processes ended that are somebody else's children: here a grandchild,
- * whose parent waits for it at once, later or never.
+ * How processes ended that are not this process's children: here a
+ * grandchild, whose parent waits for it at once, later or never.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void wait_byte(int fd)
 	(void)!read(fd, &byte, 1);
 }
 
-/* The process between: tells the pid, waits when it is told to. */
+/* The process between: writes the pid, waits for its child on request. */
 static void be_parent(int how, int go, int reap, int tell)
 {
 	pid_t pid = fork();
@@ -123,7 +123,7 @@ static void finish(struct victim *victim)
 	close(victim->reap);
 }
 
-static void zombies_tell_their_signal(void **state)
+static void zombie_reports_its_signal(void **state)
 {
 	static const int signals[] = { SIGSEGV, SIGABRT, SIGKILL, SIGTERM,
 				       SIGBUS };
@@ -144,7 +144,7 @@ static void zombies_tell_their_signal(void **state)
 	}
 }
 
-static void exits_are_no_signals(void **state)
+static void exit_is_not_a_signal(void **state)
 {
 	static const int codes[] = { 0, 1, 11, 139, 255 };
 
@@ -162,7 +162,7 @@ static void exits_are_no_signals(void **state)
 }
 
 /* Kernels before 6.15 do not know any more; never a guess. */
-static void reaped_ones_tell_it_or_are_unknown(void **state)
+static void reaped_process_reports_its_signal_or_is_unknown(void **state)
 {
 	struct victim victim;
 	struct fgt_death death;
@@ -181,7 +181,7 @@ static void reaped_ones_tell_it_or_are_unknown(void **state)
 	finish(&victim);
 }
 
-static void only_requests_to_end_are_asked_for(void **state)
+static void only_term_int_and_hup_are_requests_to_end(void **state)
 {
 	static const int crashes[] = { SIGSEGV, SIGABRT, SIGBUS,  SIGKILL,
 				       SIGQUIT, SIGPIPE, SIGXCPU, SIGALRM };
@@ -201,7 +201,7 @@ static void only_requests_to_end_are_asked_for(void **state)
 	assert_false(fgt_death_is_asked_for(&death));
 }
 
-static void names_are_those_of_signals(void **state)
+static void death_has_the_name_of_its_signal(void **state)
 {
 	static const struct {
 		struct fgt_death death;
@@ -269,7 +269,7 @@ static bool is_reaped_known(void)
 	return death.kind == FGT_DEATH_SIGNAL;
 }
 
-static void who_is_being_waited_for_is_known(void **state)
+static void process_reaped_meanwhile_reports_its_signal(void **state)
 {
 	(void)state;
 	if (!is_reaped_known())
@@ -282,12 +282,13 @@ static void who_is_being_waited_for_is_known(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(zombies_tell_their_signal),
-		cmocka_unit_test(exits_are_no_signals),
-		cmocka_unit_test(reaped_ones_tell_it_or_are_unknown),
-		cmocka_unit_test(only_requests_to_end_are_asked_for),
-		cmocka_unit_test(names_are_those_of_signals),
-		cmocka_unit_test(who_is_being_waited_for_is_known),
+		cmocka_unit_test(zombie_reports_its_signal),
+		cmocka_unit_test(exit_is_not_a_signal),
+		cmocka_unit_test(
+			reaped_process_reports_its_signal_or_is_unknown),
+		cmocka_unit_test(only_term_int_and_hup_are_requests_to_end),
+		cmocka_unit_test(death_has_the_name_of_its_signal),
+		cmocka_unit_test(process_reaped_meanwhile_reports_its_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,7 +134,7 @@ static int slice_fd(void)
 	return fd;
 }
 
-/* Each with an id of its own: the same one again is queued once only. */
+/* Each with another id: the same one again is queued once only. */
 static int submit(int fd, uint32_t uid, const char *destination)
 {
 	static unsigned int count;
@@ -209,7 +209,7 @@ static void files_are_written_as_their_user(void **state)
 	assert_int_equal(status.st_gid, NOBODY);
 }
 
-static void garbage_costs_nobody_but_itself(void **state)
+static void failed_delivery_leaves_the_others_alone(void **state)
 {
 	static const char garbage[] = "FGT1 and then nothing of sense";
 
@@ -264,7 +264,7 @@ static void unreachable_server_is_tried_again(void **state)
 			 -ESHUTDOWN);
 }
 
-static void what_was_accepted_is_delivered_before_it_leaves(void **state)
+static void accepted_delivery_is_sent_before_leaving(void **state)
 {
 	(void)state;
 	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
@@ -276,7 +276,7 @@ static void what_was_accepted_is_delivered_before_it_leaves(void **state)
 	assert_int_equal(counters().failed, 1); /* that is no ring */
 }
 
-static void destinations_have_their_share_of_the_queue(void **state)
+static void destination_beyond_its_queue_share_is_refused(void **state)
 {
 	(void)state;
 	for (int i = 0; i < FGT_DELIVERIES_PER_DESTINATION; i++)
@@ -290,7 +290,7 @@ static void destinations_have_their_share_of_the_queue(void **state)
 	assert_int_equal(submit_last_word(1000, "/there"), -EBUSY);
 }
 
-static void users_have_their_share_of_the_queue(void **state)
+static void user_beyond_its_queue_share_is_refused(void **state)
 {
 	unsigned int queued = 0;
 
@@ -314,7 +314,7 @@ static void users_have_their_share_of_the_queue(void **state)
 }
 
 /* One user's large rings leave room for those of others. */
-static void users_have_their_share_of_the_memory(void **state)
+static void user_beyond_its_memory_share_is_refused(void **state)
 {
 	const off_t large = FGT_DELIVERIES_BYTES_PER_USER / 2 + 4096;
 	int fds[3];
@@ -350,7 +350,7 @@ static int open_deaf_server(char *ret_destination, size_t size)
 	return fd;
 }
 
-static void slow_servers_of_one_user_keep_nobody_waiting(void **state)
+static void slow_server_does_not_delay_other_users(void **state)
 {
 	char destinations[3][128];
 	int servers[3];
@@ -372,7 +372,7 @@ static void slow_servers_of_one_user_keep_nobody_waiting(void **state)
 		close(servers[i]);
 }
 
-static void a_slow_server_keeps_no_other_destination_waiting(void **state)
+static void slow_server_does_not_delay_other_destinations(void **state)
 {
 	char destination[128];
 	int server = open_deaf_server(destination, sizeof(destination));
@@ -395,14 +395,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(slice_becomes_a_file),
 		TEST(files_are_written_as_their_user),
-		TEST(garbage_costs_nobody_but_itself),
+		TEST(failed_delivery_leaves_the_others_alone),
 		TEST(unreachable_server_is_tried_again),
-		TEST(what_was_accepted_is_delivered_before_it_leaves),
-		TEST(destinations_have_their_share_of_the_queue),
-		TEST(users_have_their_share_of_the_queue),
-		TEST(users_have_their_share_of_the_memory),
-		TEST(slow_servers_of_one_user_keep_nobody_waiting),
-		TEST(a_slow_server_keeps_no_other_destination_waiting),
+		TEST(accepted_delivery_is_sent_before_leaving),
+		TEST(destination_beyond_its_queue_share_is_refused),
+		TEST(user_beyond_its_queue_share_is_refused),
+		TEST(user_beyond_its_memory_share_is_refused),
+		TEST(slow_server_does_not_delay_other_users),
+		TEST(slow_server_does_not_delay_other_destinations),
 	};
 
 	fgt_log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));

@@ -14,7 +14,7 @@
 
 #define PID 4711
 
-static void the_last_ones_are_known(void **state)
+static void newest_ids_are_known(void **state)
 {
 	static struct fgt_delivery_recent recent;
 	char id[33];
@@ -33,7 +33,7 @@ static void the_last_ones_are_known(void **state)
 	assert_false(fgt_delivery_recent_has(&recent, PID, id));
 }
 
-static void what_has_no_id_is_never_known(void **state)
+static void empty_id_is_never_known(void **state)
 {
 	static struct fgt_delivery_recent recent;
 
@@ -46,8 +46,8 @@ static void what_has_no_id_is_never_known(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_last_ones_are_known),
-		cmocka_unit_test(what_has_no_id_is_never_known),
+		cmocka_unit_test(newest_ids_are_known),
+		cmocka_unit_test(empty_id_is_never_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

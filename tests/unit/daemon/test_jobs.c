@@ -105,7 +105,7 @@ static void submit_all(struct fixture *fixture)
 		fgt_jobs_submit(fixture->jobs, &fixture->tasks[i].job);
 }
 
-static void loop_goes_on_while_a_job_blocks(void **state)
+static void loop_runs_while_a_job_blocks(void **state)
 {
 	struct fixture *fixture = *state;
 
@@ -136,7 +136,7 @@ static void withdrawn_job_neither_runs_nor_is_done(void **state)
 	assert_int_equal(fixture->tasks[3].dones, 1);
 }
 
-static void leaving_does_all_that_were_given(void **state)
+static void leaving_finishes_all_submitted_jobs(void **state)
 {
 	struct fixture *fixture = *state;
 
@@ -154,9 +154,9 @@ static void leaving_does_all_that_were_given(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		JOBS_TEST(loop_goes_on_while_a_job_blocks),
+		JOBS_TEST(loop_runs_while_a_job_blocks),
 		JOBS_TEST(withdrawn_job_neither_runs_nor_is_done),
-		JOBS_TEST(leaving_does_all_that_were_given),
+		JOBS_TEST(leaving_finishes_all_submitted_jobs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

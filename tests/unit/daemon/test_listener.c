@@ -63,7 +63,7 @@ static mode_t mode_of(const char *path)
 	return status.st_mode & 07777;
 }
 
-static void modes_are_as_promised(void **state)
+static void socket_and_directory_have_their_modes(void **state)
 {
 	struct fixture *fixture = *state;
 	struct fgt_listener listener;
@@ -82,7 +82,7 @@ static void modes_are_as_promised(void **state)
 	fgt_listener_close(&listener);
 }
 
-/* Opens the socket in a process of its own, which waits to be killed. */
+/* Opens the socket in a child, which waits to be killed. */
 static pid_t start_holder(struct fixture *fixture)
 {
 	struct fgt_listener listener;
@@ -133,9 +133,9 @@ static void second_is_refused_with_the_pid_of_the_first(void **state)
 	fgt_listener_close(&listener);
 }
 
-/* As after kill -9: the name is there, nobody listens, the lock is free and
+/* As after kill -9: the name is there, no process listens, the lock is free and
  * its file names a process that has nothing to do with it. */
-static void stale_socket_and_pid_are_no_hindrance(void **state)
+static void stale_socket_and_lock_are_replaced(void **state)
 {
 	struct fixture *fixture = *state;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -156,7 +156,7 @@ static void stale_socket_and_pid_are_no_hindrance(void **state)
 	fgt_listener_close(&listener);
 }
 
-static void somebody_elses_live_socket_is_left_alone(void **state)
+static void live_socket_of_another_program_is_kept(void **state)
 {
 	struct fixture *fixture = *state;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -248,10 +248,10 @@ static void directory_of_another_path_is_not_made(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LISTENER_TEST(modes_are_as_promised),
+		LISTENER_TEST(socket_and_directory_have_their_modes),
 		LISTENER_TEST(second_is_refused_with_the_pid_of_the_first),
-		LISTENER_TEST(stale_socket_and_pid_are_no_hindrance),
-		LISTENER_TEST(somebody_elses_live_socket_is_left_alone),
+		LISTENER_TEST(stale_socket_and_lock_are_replaced),
+		LISTENER_TEST(live_socket_of_another_program_is_kept),
 		LISTENER_TEST(unsafe_places_are_refused),
 		LISTENER_TEST(lock_that_is_a_link_is_refused),
 		LISTENER_TEST(directory_of_another_path_is_not_made),
