@@ -78,16 +78,6 @@ static int open_standard_descriptors(struct fgt_why *why)
 	return 0;
 }
 
-/*
- * glibc raises the threshold to the largest block that was freed: the tables
- * of a slice, large and hardly touched, would then come from a heap that keeps
- * them, and calloc() would have to clear all of them each time.
- */
-static void fix_mmap_threshold(void)
-{
-	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
-}
-
 static void explain(void *context, int32_t pid, const char *text)
 {
 	(void)context;
@@ -303,19 +293,6 @@ static int new_symbolizer(struct daemon *daemon)
 	return fgt_symbolizer_new(&options, &daemon->symbolizer);
 }
 
-static int new_registrations(struct daemon *daemon)
-{
-	const struct fgt_registration_parts parts = {
-		.loop = daemon->loop,
-		.jobs = daemon->jobs,
-		.targets = daemon->targets,
-		.deliveries = daemon->deliveries,
-		.config = &daemon->config,
-	};
-
-	return fgt_registrations_new(&parts, &daemon->registrations);
-}
-
 /* The one table of verbs. */
 static int new_control(struct daemon *daemon)
 {
@@ -371,7 +348,10 @@ static int new_parts(struct daemon *daemon)
 		r = fgt_deliveries_new(daemon->loop, daemon->symbolizer,
 				       &daemon->deliveries);
 	if (r == 0)
-		r = new_registrations(daemon);
+		r = fgt_registrations_new(daemon->loop, daemon->jobs,
+					  daemon->targets, daemon->deliveries,
+					  &daemon->config,
+					  &daemon->registrations);
 	return r < 0 ? r : new_control(daemon);
 }
 
@@ -468,7 +448,12 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 	};
 	int r = open_standard_descriptors(why);
 
-	fix_mmap_threshold();
+	/*
+	 * glibc raises the threshold to the largest block that was freed: the
+	 * tables of a slice, large and hardly touched, would then come from a
+	 * heap that keeps them, and calloc() would have to clear them all.
+	 */
+	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
 	fgt_log_set(config->log.level, config->log.format);
 	if (r == 0)
 		r = daemon_init(&daemon,

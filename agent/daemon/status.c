@@ -92,11 +92,8 @@ static void add_daemon(struct fgt_builder *builder,
 }
 
 static void add_life(struct fgt_builder *builder,
-		     const struct fgt_daemon_status *status,
-		     const struct fgt_peer *peer)
+		     const struct fgt_daemon_status *status)
 {
-	fgt_builder_uint(builder, "target_count",
-			 fgt_target_list_count(status->targets, peer));
 	fgt_builder_uint(builder, "clients",
 			 fgt_control_count(status->control));
 	fgt_builder_uint(builder, "registered",
@@ -115,17 +112,19 @@ void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_message *request)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
-	const struct fgt_peer *peer = fgt_control_peer(client);
 	const struct fgt_daemon_status *status = context;
+	size_t count;
 
 	(void)request;
 	if (fgt_builder_new_reply(&builder) == 0) {
 		add_daemon(builder, status);
 		add_capabilities(builder, status->sampler);
-		add_life(builder, status, peer);
+		add_life(builder, status);
 		add_slices(builder, status->slices);
 		add_deliveries(builder, status->deliveries);
-		fgt_target_list_put(status->targets, peer, builder);
+		count = fgt_target_list_put(status->targets,
+					    fgt_control_peer(client), builder);
+		fgt_builder_uint(builder, "target_count", count);
 	}
 	fgt_control_reply(client, builder);
 }

@@ -12,7 +12,6 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "agent/daemon/delivery/delivery_cut.h"
 #include "agent/daemon/delivery/delivery_limits.h"
 #include "agent/daemon/loop/jobs.h"
 

@@ -8,10 +8,7 @@
 
 #include <stdint.h>
 
-#include "agent/capture/target.h"
 #include "agent/daemon/delivery/delivery_child.h"
-#include "agent/daemon/loop/loop.h"
-#include "agent/symbols/symbolizer.h"
 #include "ringbuf/base/why.h"
 #include "upload/deliver/sentry_upload.h"
 #include "upload/format/parts/transaction.h"

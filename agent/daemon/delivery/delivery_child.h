@@ -14,7 +14,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "agent/capture/target.h"
 #include "agent/daemon/loop/loop.h"
+#include "agent/symbols/symbolizer.h"
 #include "upload/deliver/sentry_upload.h"
 #include "upload/format/parts/transaction.h"
 
@@ -77,6 +79,30 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 /* Without waiting. -EAGAIN nothing yet, -EPIPE it has ended without a result. */
 int fgt_delivery_child_receive(struct fgt_delivery_child *child,
 			       struct fgt_delivery_result *ret_result);
+
+/* ---- The slice that the child gets ---------------------------------------- */
+
+/* Cut out of a target's ring, named, and written into a memfd. */
+struct fgt_delivery_cut {
+	struct fgt_target *target;
+	struct fgt_symbolizer *symbolizer;
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	bool is_transaction; /* delivered even if nothing was sampled then */
+};
+
+/*
+ * May take seconds. -ENODATA fewer than two ticks, unless it is a transaction;
+ * -EFBIG larger than FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and
+ * write; others as fgt_ring_cut().
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_delivery_cut(const struct fgt_delivery_cut *cut, int *ret_fd,
+		     uint64_t *ret_bytes);
+
+/* What a memfd takes of memory: it may be larger than what of it has ever been
+ * touched. 0 for -1. */
+uint64_t fgt_delivery_bytes(int fd);
 
 /* ---- Processes that have been killed and have not ended yet ------------- */
 

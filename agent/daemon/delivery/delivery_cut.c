@@ -3,7 +3,7 @@
  * Cuts what is to be delivered. Runs on the deliveries' own thread, beside the
  * sampler, which it never blocks; must not touch the loop.
  */
-#include "agent/daemon/delivery/delivery_cut.h"
+#include "agent/daemon/delivery/delivery_child.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "agent/capture/look/state_name.h"
-#include "agent/daemon/delivery/delivery_child.h"
 #include "agent/daemon/loop/log.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"

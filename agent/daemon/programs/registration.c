@@ -45,15 +45,21 @@ struct registered {
 };
 
 struct fgt_registrations {
-	struct fgt_registration_parts parts;
+	struct fgt_loop *loop;
+	struct fgt_jobs *jobs;
+	struct fgt_targets *targets;
+	struct fgt_deliveries *deliveries;
+	struct fgt_config *const *config;
 	LIST_HEAD(, registered) all;
 	size_t count;
 	uint64_t crashes; /* registered processes ended by a signal */
 	bool is_leaving;
 };
 
-static void free_entry(struct registered *entry)
+static void free_entry(void *context)
 {
+	struct registered *entry = context;
+
 	fgt_fd_close(entry->facts.spans_fd);
 	fgt_fd_close(entry->facts.ring_fd);
 	fgt_fd_close(entry->facts.pid_fd);
@@ -69,15 +75,10 @@ static void detach(void *context)
 	struct registered *entry = context;
 
 	fgt_targets_unregister(
-		entry->registrations->parts.targets, entry->facts.target,
+		entry->registrations->targets, entry->facts.target,
 		entry->has_said_bye ? "by its fgt_stop()"
 				    : "it runs another program now, or has "
 				      "closed its connection");
-}
-
-static void detached(void *context)
-{
-	free_entry(context);
 }
 
 /* No longer registered; it has been unlinked. */
@@ -90,14 +91,14 @@ static void let_go(struct registered *entry)
 		return;
 	}
 	entry->job = (struct fgt_job){ .run = detach,
-				       .done = detached,
+				       .done = free_entry,
 				       .context = entry };
-	fgt_jobs_submit(registrations->parts.jobs, &entry->job);
+	fgt_jobs_submit(registrations->jobs, &entry->job);
 }
 
 static void stop_waiting(struct registered *entry)
 {
-	struct fgt_loop *loop = entry->registrations->parts.loop;
+	struct fgt_loop *loop = entry->registrations->loop;
 
 	fgt_loop_unwatch(loop, &entry->death);
 	fgt_loop_disarm(loop, &entry->lag);
@@ -117,7 +118,7 @@ static void is_outlived(void *context)
 /* As the configuration in force has it. */
 static struct fgt_upload_limits limits_of(const struct registered *entry)
 {
-	const struct fgt_config *config = *entry->registrations->parts.config;
+	const struct fgt_config *config = *entry->registrations->config;
 
 	return (struct fgt_upload_limits){
 		.ca_file = config->upload.ca_file,
@@ -129,7 +130,7 @@ static struct fgt_upload_limits limits_of(const struct registered *entry)
 static void has_died(void *context, uint32_t events)
 {
 	struct registered *entry = context;
-	struct fgt_loop *loop = entry->registrations->parts.loop;
+	struct fgt_loop *loop = entry->registrations->loop;
 	const struct fgt_upload_limits limits = limits_of(entry);
 
 	(void)events;
@@ -143,7 +144,7 @@ static void has_died(void *context, uint32_t events)
 	fgt_log(FGT_LOG_INFO, "registered_ended",
 		"pid %d has ended without bye", entry->facts.pid);
 	entry->registrations->crashes += fgt_crash_examine(
-		entry->registrations->parts.deliveries, &limits, &entry->facts);
+		entry->registrations->deliveries, &limits, &entry->facts);
 	free_entry(entry);
 }
 
@@ -170,7 +171,7 @@ static void connection_gone(void *context)
 {
 	struct registered *entry = context;
 	struct fgt_registrations *registrations = entry->registrations;
-	struct fgt_loop *loop = registrations->parts.loop;
+	struct fgt_loop *loop = registrations->loop;
 
 	entry->client = NULL;
 	if (registrations->is_leaving && is_dead(entry)) {
@@ -209,8 +210,8 @@ static void handle(void *context, struct fgt_control_client *client,
 	if (strcmp(verb, "bye") == 0)
 		bye(entry, client);
 	else if (strcmp(verb, "deliver") == 0)
-		fgt_program_deliver(entry->registrations->parts.deliveries,
-				    &limits, &entry->facts, client, request);
+		fgt_program_deliver(entry->registrations->deliveries, &limits,
+				    &entry->facts, client, request);
 	else
 		fgt_control_fail(client, -EPROTONOSUPPORT,
 				 "registered connections know the verbs "
@@ -274,7 +275,7 @@ static int open_process(struct registered *entry)
 static void attach(void *context)
 {
 	struct registered *entry = context;
-	struct fgt_targets *targets = entry->registrations->parts.targets;
+	struct fgt_targets *targets = entry->registrations->targets;
 
 	entry->result = open_process(entry);
 	if (entry->result == 0 && !entry->facts.is_embedded)
@@ -290,7 +291,7 @@ static void attach(void *context)
 
 static void answer(struct registered *entry)
 {
-	const struct fgt_config *config = *entry->registrations->parts.config;
+	const struct fgt_config *config = *entry->registrations->config;
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	struct fgt_target_status status = { .rate_hz = 0 };
 
@@ -351,7 +352,7 @@ static void take_in(struct registered *entry)
 					   .ready = has_died,
 					   .context = entry };
 	entry->lag.context = entry;
-	(void)fgt_loop_watch(entry->registrations->parts.loop, &entry->death,
+	(void)fgt_loop_watch(entry->registrations->loop, &entry->death,
 			     EPOLLIN);
 	fgt_log(FGT_LOG_INFO, "registered", "pid %d, %s", entry->facts.pid,
 		entry->facts.is_embedded ? "samples itself" : "sampled");
@@ -378,7 +379,7 @@ static void client_gone(void *context)
 	struct registered *entry = context;
 
 	entry->client = NULL;
-	if (fgt_jobs_withdraw(entry->registrations->parts.jobs, &entry->job))
+	if (fgt_jobs_withdraw(entry->registrations->jobs, &entry->job))
 		free_entry(entry);
 }
 
@@ -414,12 +415,15 @@ void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 		return;
 	}
 	fgt_control_park(client, client_gone, entry);
-	fgt_jobs_submit(registrations->parts.jobs, &entry->job);
+	fgt_jobs_submit(registrations->jobs, &entry->job);
 }
 
 /* ---- All of them ------------------------------------------------------- */
 
-int fgt_registrations_new(const struct fgt_registration_parts *parts,
+int fgt_registrations_new(struct fgt_loop *loop, struct fgt_jobs *jobs,
+			  struct fgt_targets *targets,
+			  struct fgt_deliveries *deliveries,
+			  struct fgt_config *const *config,
 			  struct fgt_registrations **ret_registrations)
 {
 	struct fgt_registrations *registrations =
@@ -427,7 +431,11 @@ int fgt_registrations_new(const struct fgt_registration_parts *parts,
 
 	if (!registrations)
 		return -ENOMEM;
-	registrations->parts = *parts;
+	registrations->loop = loop;
+	registrations->jobs = jobs;
+	registrations->targets = targets;
+	registrations->deliveries = deliveries;
+	registrations->config = config;
 	*ret_registrations = registrations;
 	return 0;
 }

@@ -42,21 +42,14 @@ struct fgt_registration {
 
 struct fgt_registrations;
 
-/* What registrations use; borrowed. */
-struct fgt_registration_parts {
-	struct fgt_loop *loop;
-	struct fgt_jobs *jobs;
-	struct fgt_targets *targets;
-	struct fgt_deliveries *deliveries;
-	struct fgt_config *const *config; /* the one in force */
-};
-
-/* -ENOMEM. */
-int fgt_registrations_new(const struct fgt_registration_parts *parts,
+/* What it gets is borrowed; config: the one in force. -ENOMEM. */
+int fgt_registrations_new(struct fgt_loop *loop, struct fgt_jobs *jobs,
+			  struct fgt_targets *targets,
+			  struct fgt_deliveries *deliveries,
+			  struct fgt_config *const *config,
 			  struct fgt_registrations **ret_registrations);
 /* After the clients are gone. */
 void fgt_registrations_free(struct fgt_registrations *registrations);
-FGT_DEFINE_AUTO(struct fgt_registrations *, fgt_registrations_free);
 
 /* The verb register; context: struct fgt_registrations. Answers the client in
  * the end. */

@@ -4,7 +4,7 @@
  * sampler, which it never blocks; must not touch the loop or the tables of
  * targets.
  */
-#include "agent/daemon/slices/slice_worker.h"
+#include "agent/daemon/slices/slices.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/slices/slice_worker.h"
 
 #define GRACE_HZ_MIN 4.0
 
@@ -64,16 +63,6 @@ static enum slice_state state_of(struct slice_job *job)
 						      memory_order_acquire);
 }
 
-static size_t count_state(struct fgt_slices *slices, enum slice_state state)
-{
-	size_t count = 0;
-	struct slice_job *job;
-
-	TAILQ_FOREACH(job, &slices->all, link)
-	count += state_of(job) == state;
-	return count;
-}
-
 /* The jobs of one ordinary user have a separate limit. */
 static bool is_limited(struct slice_job *job)
 {
@@ -82,22 +71,22 @@ static bool is_limited(struct slice_job *job)
 	return uid != 0 && uid != geteuid();
 }
 
-/* Does the user of a job have that many more, in one of two states? */
-static bool has_user(struct slice_job *job, enum slice_state a,
-		     enum slice_state b, size_t count)
+/* How many jobs are in a state, or in another; of one user if there is one. */
+static size_t count(struct fgt_slices *slices, enum slice_state a,
+		    enum slice_state b, const struct fgt_peer *user)
 {
-	uint32_t uid = fgt_control_peer(job->client)->uid;
-	struct slice_job *other;
-	size_t found = 0;
+	struct slice_job *job;
+	size_t total = 0;
 
-	TAILQ_FOREACH(other, &job->slices->all, link)
+	TAILQ_FOREACH(job, &slices->all, link)
 	{
-		enum slice_state state = state_of(other);
+		enum slice_state state = state_of(job);
 
-		found += other != job && (state == a || state == b) &&
-			 fgt_control_peer(other->client)->uid == uid;
+		total += (state == a || state == b) &&
+			 (!user ||
+			  fgt_control_peer(job->client)->uid == user->uid);
 	}
-	return found >= count;
+	return total;
 }
 
 /* ---- The thread -------------------------------------------------------- */
@@ -162,23 +151,25 @@ static void send_away_busy(struct slice_job *job, const char *why)
 static bool is_users_turn(struct slice_job *job)
 {
 	return !is_limited(job) ||
-	       !has_user(job, SLICE_WORKS, SLICE_SENDS, FGT_SLICES_PER_USER);
+	       count(job->slices, SLICE_WORKS, SLICE_SENDS,
+		     fgt_control_peer(job->client)) < FGT_SLICES_PER_USER;
 }
 
 static void start_queued(struct fgt_slices *slices)
 {
 	struct slice_job *job = TAILQ_FIRST(&slices->all);
-	size_t active = count_state(slices, SLICE_WORKS);
-	size_t sent = count_state(slices, SLICE_SENDS);
+	size_t active = count(slices, SLICE_WORKS, SLICE_WORKS, NULL);
+	size_t started = count(slices, SLICE_WORKS, SLICE_SENDS, NULL);
 
 	while (job && active < FGT_SLICES_AT_WORK &&
-	       active + sent < FGT_SLICES_STARTED) {
+	       started < FGT_SLICES_STARTED) {
 		struct slice_job *next = TAILQ_NEXT(job, link);
 
 		if (state_of(job) == SLICE_QUEUED && is_users_turn(job)) {
 			fgt_loop_disarm(slices->loop, &job->timer);
 			start(job);
 			active++;
+			started++;
 		}
 		job = next;
 	}
@@ -226,15 +217,17 @@ static void client_gone(void *context)
  * find a place. */
 static bool is_queue_full(struct slice_job *job)
 {
-	size_t count = 0;
+	size_t queued = 0;
 	struct slice_job *other;
 
 	TAILQ_FOREACH(other, &job->slices->all, link)
-	count += state_of(other) == SLICE_QUEUED &&
-		 is_limited(other) == is_limited(job);
-	return count >= FGT_SLICES_QUEUED ||
-	       (is_limited(job) && has_user(job, SLICE_QUEUED, SLICE_QUEUED,
-					    FGT_SLICES_QUEUED_PER_USER));
+	queued += state_of(other) == SLICE_QUEUED &&
+		  is_limited(other) == is_limited(job);
+	return queued >= FGT_SLICES_QUEUED ||
+	       (is_limited(job) &&
+		count(job->slices, SLICE_QUEUED, SLICE_QUEUED,
+		      fgt_control_peer(job->client)) >=
+			FGT_SLICES_QUEUED_PER_USER);
 }
 
 /* No place became free within the time that slices take which are read at once:
@@ -247,7 +240,8 @@ static void has_waited(void *context)
 		send_away_busy(job, "busy: two slices of this user are made "
 				    "or read already: try again when one is "
 				    "done");
-	else if (count_state(job->slices, SLICE_SENDS) >= FGT_SLICES_STARTED)
+	else if (count(job->slices, SLICE_SENDS, SLICE_SENDS, NULL) >=
+		 FGT_SLICES_STARTED)
 		send_away_busy(job, "busy: too many slices are being read "
 				    "slowly, try again");
 	else /* they are made: that has an end */
@@ -364,10 +358,8 @@ void fgt_slices_get_counters(struct fgt_slices *slices,
 		.served = slices->served,
 		.failed = slices->failed,
 		.busy = slices->busy,
-		.active = count_state(slices, SLICE_WORKS) +
-			  count_state(slices, SLICE_SENDS),
-		.waiting = count_state(slices, SLICE_WAITS) +
-			   count_state(slices, SLICE_QUEUED),
+		.active = count(slices, SLICE_WORKS, SLICE_SENDS, NULL),
+		.waiting = count(slices, SLICE_WAITS, SLICE_QUEUED, NULL),
 	};
 }
 

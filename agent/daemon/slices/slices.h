@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_DAEMON_SLICES_SLICES_H
 #define FGT_AGENT_DAEMON_SLICES_SLICES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 #include "agent/capture/target.h"
 #include "agent/daemon/socket/control.h"
 #include "agent/symbols/symbolizer.h"
-#include "ringbuf/base/owner.h"
+#include "ringbuf/slice/slice.h"
 
 #define FGT_SLICES_AT_WORK 4
 #define FGT_SLICES_QUEUED  16
@@ -48,7 +49,6 @@ int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 		   struct fgt_slices **ret_slices);
 /* Cancels, waits for the threads. */
 void fgt_slices_free(struct fgt_slices *slices);
-FGT_DEFINE_AUTO(struct fgt_slices *, fgt_slices_free);
 
 /* Answers the client in the end. Takes its own reference of the target. */
 void fgt_slices_submit(struct fgt_slices *slices,
@@ -77,5 +77,35 @@ void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
 
 void fgt_slices_get_counters(struct fgt_slices *slices,
 			     struct fgt_slices_counters *ret_counters);
+
+/* ---- For this room: one request at work ---------------------------------- */
+
+struct fgt_slice_work {
+	struct fgt_target *target;
+	struct fgt_symbolizer *symbolizer;
+	struct fgt_slice_request request;
+	int fd; /* of the client, non-blocking */
+	/* Relaxed: set by the loop, only makes the work end sooner. */
+	const atomic_bool *is_cancelled;
+};
+
+/*
+ * The expensive part. What fails is answered to the client with its cause.
+ * -ECANCELED: the client has gone or the daemon leaves.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_slice_work_prepare(const struct fgt_slice_work *work,
+			   struct fgt_ring_slice **ret_slice);
+
+/*
+ * The part that goes at the client's pace: the reply and the .fgt file in
+ * frames. -ETIMEDOUT after 30 s without progress or 5 min in all, -EPIPE,
+ * -ECANCELED.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_slice_work_send(const struct fgt_slice_work *work,
+			const struct fgt_ring_slice *slice);
 
 #endif

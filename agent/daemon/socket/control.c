@@ -185,21 +185,8 @@ static bool has_room(struct fgt_control *control, uint32_t uid)
 	return true;
 }
 
-static int get_peer(int fd, struct fgt_peer *ret_peer)
-{
-	struct ucred credentials;
-	socklen_t len = sizeof(credentials);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &len) < 0)
-		return -errno;
-	ret_peer->pid = credentials.pid;
-	ret_peer->uid = credentials.uid;
-	ret_peer->gid = credentials.gid;
-	return 0;
-}
-
 static int add_client(struct fgt_control *control, int fd,
-		      const struct fgt_peer *peer)
+		      const struct ucred *peer)
 {
 	struct fgt_control_client *client = calloc(1, sizeof(*client));
 	const int send_bytes = SEND_BYTES;
@@ -210,7 +197,11 @@ static int add_client(struct fgt_control *control, int fd,
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes,
 			 sizeof(send_bytes));
 	client->control = control;
-	client->peer = *peer;
+	client->peer = (struct fgt_peer){ .pid = peer->pid,
+					  .uid = peer->uid,
+					  .gid = peer->gid };
+	client->keeper.handle = control->options.handle;
+	client->keeper.context = control->options.context;
 	client->since_ns = fgt_loop_now();
 	client->watch = (struct fgt_watch){ .fd = fd,
 					    .ready = fgt_control_client_ready,
@@ -233,9 +224,10 @@ static int add_client(struct fgt_control *control, int fd,
 static void admit(struct fgt_control *control, int accepted_fd)
 {
 	FGT_AUTO(fgt_fd_close) int fd = accepted_fd;
-	struct fgt_peer peer;
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
 
-	if (get_peer(fd, &peer) < 0)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return;
 	if (!has_room(control, peer.uid))
 		turn_away(fd, TRY_AGAIN);

@@ -248,18 +248,6 @@ static void refuse(struct fgt_control_client *client, int error,
 	fgt_control_fail(client, error, why);
 }
 
-static void hand_over(struct fgt_control_client *client,
-		      const struct fgt_message *request)
-{
-	const struct fgt_control *control = client->control;
-
-	if (fgt_control_client_is_kept(client))
-		client->keeper.handle(client->keeper.context, client, request);
-	else
-		control->options.handle(control->options.context, client,
-					request);
-}
-
 static void handle_frame(struct fgt_control_client *client)
 {
 	struct fgt_control *control = client->control;
@@ -283,7 +271,7 @@ static void handle_frame(struct fgt_control_client *client)
 	else if (!fgt_control_client_may_ask(client, &why))
 		fgt_control_fail(client, -EBUSY, why.text);
 	else
-		hand_over(client, request);
+		client->keeper.handle(client->keeper.context, client, request);
 }
 
 static size_t request_max(const struct fgt_control_client *client)

@@ -32,7 +32,7 @@ struct fgt_control_client {
 	void (*gone)(void *context); /* while it is parked */
 	void *gone_context;
 	bool has_place; /* among those that stay; it may wait for _keep still */
-	/* Of one that stays: handle is not NULL. */
+	/* Handles its requests; gone is not NULL if it stays. */
 	struct fgt_control_keeper keeper;
 	size_t large_bytes; /* of the control's, its own */
 	bool is_ending; /* after this reply, even if it was to stay */
@@ -56,7 +56,7 @@ void fgt_control_client_expired(void *context);
 static inline bool
 fgt_control_client_is_kept(const struct fgt_control_client *client)
 {
-	return client->keeper.handle;
+	return client->keeper.gone;
 }
 
 /* Its request is complete: do not too many wait for an answer already? Sets

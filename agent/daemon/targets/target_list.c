@@ -269,14 +269,6 @@ void fgt_target_list_put_names(struct fgt_targets *targets,
 	pthread_mutex_unlock(&targets->lock);
 }
 
-static bool is_listed(struct fgt_targets *targets,
-		      struct fgt_target_entry *entry,
-		      const struct fgt_peer *peer)
-{
-	return entry->target &&
-	       fgt_target_entry_is_visible(targets, entry, peer);
-}
-
 static void put_rules(const struct fgt_targets *targets,
 		      const struct fgt_peer *peer, struct fgt_builder *builder)
 {
@@ -296,31 +288,24 @@ static void put_rules(const struct fgt_targets *targets,
 	fgt_builder_array_end(builder);
 }
 
-void fgt_target_list_put(struct fgt_targets *targets,
-			 const struct fgt_peer *peer,
-			 struct fgt_builder *builder)
+size_t fgt_target_list_put(struct fgt_targets *targets,
+			   const struct fgt_peer *peer,
+			   struct fgt_builder *builder)
 {
 	struct fgt_target_entry *entry;
+	size_t count = 0;
 
 	pthread_mutex_lock(&targets->lock);
 	entry = targets->table.entries;
 	fgt_builder_array_begin(builder, "targets");
 	for (size_t i = 0; i < targets->table.count; i++, entry++)
-		if (is_listed(targets, entry, peer))
+		if (entry->target &&
+		    fgt_target_entry_is_visible(targets, entry, peer)) {
 			put_target(builder, entry);
+			count++;
+		}
 	fgt_builder_array_end(builder);
 	put_rules(targets, peer, builder);
-	pthread_mutex_unlock(&targets->lock);
-}
-
-size_t fgt_target_list_count(struct fgt_targets *targets,
-			     const struct fgt_peer *peer)
-{
-	size_t count = 0;
-
-	pthread_mutex_lock(&targets->lock);
-	for (size_t i = 0; i < targets->table.count; i++)
-		count += is_listed(targets, &targets->table.entries[i], peer);
 	pthread_mutex_unlock(&targets->lock);
 	return count;
 }
@@ -332,6 +317,7 @@ void fgt_target_list_handle(void *context, struct fgt_control_client *client,
 
 	(void)request;
 	if (fgt_builder_new_reply(&builder) == 0)
-		fgt_target_list_put(context, fgt_control_peer(client), builder);
+		(void)fgt_target_list_put(context, fgt_control_peer(client),
+					  builder);
 	fgt_control_reply(client, builder);
 }

@@ -42,12 +42,11 @@ void fgt_target_list_put_names(struct fgt_targets *targets,
 			       const struct fgt_selector *selector,
 			       bool running_only, struct fgt_builder *builder);
 
-/* targets: [target], rules: [rule]; all that the peer may see. */
-void fgt_target_list_put(struct fgt_targets *targets,
-			 const struct fgt_peer *peer,
-			 struct fgt_builder *builder);
-size_t fgt_target_list_count(struct fgt_targets *targets,
-			     const struct fgt_peer *peer);
+/* targets: [target], rules: [rule]; all that the peer may see. Returns the
+ * number of targets. */
+size_t fgt_target_list_put(struct fgt_targets *targets,
+			   const struct fgt_peer *peer,
+			   struct fgt_builder *builder);
 
 /* The verb targets; context: struct fgt_targets. */
 void fgt_target_list_handle(void *context, struct fgt_control_client *client,

@@ -26,7 +26,6 @@ int fgt_targets_new(struct fgt_sampler *sampler, struct fgt_jobs *jobs,
 		    uint64_t kept_ns, struct fgt_targets **ret_targets);
 /* Detaches all. */
 void fgt_targets_free(struct fgt_targets *targets);
-FGT_DEFINE_AUTO(struct fgt_targets *, fgt_targets_free);
 
 /*
  * Everything below runs on the thread of jobs (or where there is none yet
