@@ -112,78 +112,60 @@ static int get_numbers(const struct fgt_message *message,
 	return 0;
 }
 
-static int get_tag(const struct fgt_message *element, struct fgt_tag *ret_tag,
-		   struct fgt_why *why)
+static int take_tag(const struct fgt_message *element,
+		    struct fgt_facts_room *room)
 {
-	ret_tag->key = ret_tag->value = "";
-	if (get_text(element, "key", FGT_TAG_KEY_MAX, &ret_tag->key, why) < 0 ||
-	    get_text(element, "value", FGT_TAG_VALUE_MAX, &ret_tag->value,
-		     why) < 0)
-		return -EINVAL;
-	return *ret_tag->key ? 0 : refuse(why, "tags", "need a key each");
+	struct fgt_tag *tag = &room->tags[room->facts.tag_count++];
+	int r;
+
+	tag->key = tag->value = "";
+	r = get_text(element, "key", FGT_TAG_KEY_MAX, &tag->key, NULL);
+	if (r == 0)
+		r = get_text(element, "value", FGT_TAG_VALUE_MAX, &tag->value,
+			     NULL);
+	return r == 0 && !*tag->key ? -EINVAL : r;
 }
 
-static int get_tags(const struct fgt_message *message,
-		    struct fgt_facts_room *room, struct fgt_why *why)
+static int take_thread_run(const struct fgt_message *element,
+			   struct fgt_facts_room *room)
 {
-	struct fgt_message_array array = { .count = 0 };
-	struct fgt_message element;
-	size_t count = 0;
-	int r = fgt_message_get_array(message, "tags", &array);
-
-	if ((r < 0 && r != -ENOENT) || array.count > FGT_TAGS_MAX)
-		return refuse(why, "tags", "must be a list of at most 32");
-	while ((r = fgt_message_next(&array, &element)) == 0) {
-		r = get_tag(&element, &room->tags[count++], why);
-		if (r < 0)
-			break;
-	}
-	room->facts.tags = room->tags;
-	room->facts.tag_count = count;
-	return r == -ENOENT
-		       ? 0
-		       : refuse(why, "tags", "must be maps of key and value");
-}
-
-static int get_thread_run(const struct fgt_message *element,
-			  struct fgt_thread_run *ret_thread_run)
-{
+	struct fgt_thread_run *run =
+		&room->thread_runs[room->facts.thread_run_count++];
 	int64_t tid = 0;
 	int r = fgt_message_get_int(element, "tid", &tid);
 
 	if (r == 0 && !is_tid(tid))
 		r = -EINVAL;
 	if (r == 0)
-		r = fgt_message_get_uint(element, "from_ns",
-					 &ret_thread_run->from_ns);
+		r = fgt_message_get_uint(element, "from_ns", &run->from_ns);
 	if (r == 0 || r == -ENOENT)
-		r = fgt_message_get_uint(element, "to_ns",
-					 &ret_thread_run->to_ns);
-	ret_thread_run->tid = (int32_t)tid;
+		r = fgt_message_get_uint(element, "to_ns", &run->to_ns);
+	run->tid = (int32_t)tid;
 	return r == -ENOENT ? 0 : r;
 }
 
-static int get_thread_runs(const struct fgt_message *message,
-			   struct fgt_facts_room *room, struct fgt_why *why)
+/* At most max elements; take() adds each to the room. -EINVAL from it: the
+ * element breaks the rule. */
+static int get_list(const struct fgt_message *message, const char *key,
+		    size_t max, const char *rule,
+		    int (*take)(const struct fgt_message *element,
+				struct fgt_facts_room *room),
+		    struct fgt_facts_room *room, struct fgt_why *why)
 {
 	struct fgt_message_array array = { .count = 0 };
 	struct fgt_message element;
-	size_t count = 0;
-	int r = fgt_message_get_array(message, "tids", &array);
+	int r = fgt_message_get_array(message, key, &array);
 
-	if ((r < 0 && r != -ENOENT) ||
-	    array.count > FGT_TRANSACTION_THREAD_RUNS)
-		return refuse(why, "tids", "must be a list of at most 256");
-	while ((r = fgt_message_next(&array, &element)) == 0) {
-		r = get_thread_run(&element, &room->thread_runs[count++]);
-		if (r < 0)
-			break;
-	}
-	room->facts.thread_runs = room->thread_runs;
-	room->facts.thread_run_count = count;
-	return r == -ENOENT ? 0
-			    : refuse(why, "tids",
-				     "must be maps of tid, from_ns and to_ns");
+	if ((r < 0 && r != -ENOENT) || array.count > max)
+		return fgt_why_set(why, -EINVAL,
+				   "%s must be a list of at most %zu", key,
+				   max);
+	do {
+		r = fgt_message_next(&array, &element);
+		if (r == 0)
+			r = take(&element, room);
+	} while (r == 0);
+	return r == -ENOENT ? 0 : refuse(why, key, rule);
 }
 
 /* Without a name there is no transaction. */
@@ -213,8 +195,16 @@ int fgt_facts_read(const struct fgt_message *message,
 	if (r == 0)
 		r = get_numbers(message, facts, why);
 	if (r == 0)
-		r = get_tags(message, ret_room, why);
-	return r < 0 ? r : get_thread_runs(message, ret_room, why);
+		r = get_list(message, "tags", FGT_TAGS_MAX,
+			     "must be maps of key (not empty) and value",
+			     take_tag, ret_room, why);
+	if (r == 0)
+		r = get_list(message, "tids", FGT_TRANSACTION_THREAD_RUNS,
+			     "must be maps of tid, from_ns and to_ns",
+			     take_thread_run, ret_room, why);
+	facts->tags = ret_room->tags;
+	facts->thread_runs = ret_room->thread_runs;
+	return r;
 }
 
 static void put_text(struct fgt_builder *builder, const char *key,
