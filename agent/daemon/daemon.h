@@ -10,9 +10,9 @@
 
 /*
  * Runs in the foreground until SIGTERM or SIGINT (leaves within 5 s; a second
- * one at once). SIGHUP reloads. Takes ownership of config; overrides are the
- * flags that a reload keeps: socket path, NULL if not given. 0, or negative
- * errno with why: -EADDRINUSE another daemon holds the socket's lock.
+ * one at once). SIGHUP reloads. Takes ownership of config. socket_flag: the
+ * socket of the command line, NULL if not given. 0, or negative errno with why:
+ * -EADDRINUSE another daemon holds the socket's lock.
  */
 int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 		   struct fgt_why *why);

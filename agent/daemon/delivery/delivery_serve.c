@@ -175,7 +175,7 @@ static int read_data(int fd, uint8_t **ret_bytes, size_t *ret_len)
 {
 	FGT_AUTO(free) void *bytes = NULL;
 	struct stat status;
-	size_t len = 0;
+	ssize_t n;
 
 	if (fstat(fd, &status) < 0)
 		return -errno;
@@ -185,18 +185,12 @@ static int read_data(int fd, uint8_t **ret_bytes, size_t *ret_len)
 	bytes = malloc((size_t)status.st_size);
 	if (!bytes)
 		return -ENOMEM;
-	while (len < (size_t)status.st_size) {
-		ssize_t n = pread(fd, (char *)bytes + len,
-				  (size_t)status.st_size - len, (off_t)len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EBADMSG;
-		len += (size_t)n;
-	}
+	/* A memfd: neither signals nor its size cut a read short. */
+	n = pread(fd, bytes, (size_t)status.st_size, 0);
+	if (n != status.st_size)
+		return n < 0 ? -errno : -EBADMSG;
 	*ret_bytes = FGT_TAKE(bytes);
-	*ret_len = len;
+	*ret_len = (size_t)n;
 	return 0;
 }
 

@@ -8,9 +8,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "agent/daemon/loop/assert.h"
 
@@ -18,7 +15,7 @@ STAILQ_HEAD(job_queue, fgt_job);
 
 struct fgt_jobs {
 	struct fgt_loop *loop;
-	struct fgt_watch watch; /* of an eventfd: something has been done */
+	struct fgt_waker waker; /* something has been done */
 	pthread_t thread;
 	bool is_started;
 	/* Protects all below; innermost. */
@@ -58,14 +55,13 @@ static void *work_off(void *argument)
 {
 	struct fgt_jobs *jobs = argument;
 	struct fgt_job *job;
-	const uint64_t one = 1;
 
 	while ((job = wait_for_next(jobs))) {
 		job->run(job->context);
 		pthread_mutex_lock(&jobs->lock);
 		STAILQ_INSERT_TAIL(&jobs->finished, job, link);
 		pthread_mutex_unlock(&jobs->lock);
-		(void)!write(jobs->watch.fd, &one, sizeof(one));
+		fgt_loop_wake(jobs->loop);
 	}
 	return NULL;
 }
@@ -87,13 +83,10 @@ static void do_all(struct fgt_jobs *jobs, struct job_queue *queue)
 	} while (job);
 }
 
-static void something_done(void *context, uint32_t events)
+static void something_done(void *context)
 {
 	struct fgt_jobs *jobs = context;
-	uint64_t count;
 
-	(void)events;
-	(void)!read(jobs->watch.fd, &count, sizeof(count));
 	do_all(jobs, &jobs->finished);
 }
 
@@ -146,16 +139,10 @@ int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)
 	STAILQ_INIT(&jobs->finished);
 	pthread_mutex_init(&jobs->lock, NULL);
 	pthread_cond_init(&jobs->changed, NULL);
-	jobs->watch = (struct fgt_watch){
-		.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-		.ready = something_done,
-		.context = jobs,
-	};
-	if (jobs->watch.fd < 0)
-		return -errno;
-	r = fgt_loop_watch(loop, &jobs->watch, EPOLLIN);
-	if (r == 0)
-		r = start(jobs);
+	jobs->waker =
+		(struct fgt_waker){ .called = something_done, .context = jobs };
+	fgt_loop_add_waker(loop, &jobs->waker);
+	r = start(jobs);
 	if (r < 0)
 		return r;
 	*ret_jobs = FGT_TAKE(jobs);
@@ -174,9 +161,7 @@ void fgt_jobs_free(struct fgt_jobs *jobs)
 		pthread_join(jobs->thread, NULL);
 	do_all(jobs, &jobs->finished);
 	do_all(jobs, &jobs->waiting);
-	if (jobs->watch.fd >= 0)
-		fgt_loop_unwatch(jobs->loop, &jobs->watch);
-	fgt_fd_close(jobs->watch.fd);
+	fgt_loop_remove_waker(&jobs->waker);
 	pthread_cond_destroy(&jobs->changed);
 	pthread_mutex_destroy(&jobs->lock);
 	free(jobs);

@@ -22,7 +22,7 @@ struct fgt_job {
 	STAILQ_ENTRY(fgt_job) link;
 };
 
-/* Starts the thread. -ENOMEM, -EAGAIN, errno of eventfd and epoll_ctl. */
+/* Starts the thread. -ENOMEM, -EAGAIN. */
 int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs);
 /* Waits for the one that runs; those that have not begun are done unrun. */
 void fgt_jobs_free(struct fgt_jobs *jobs);

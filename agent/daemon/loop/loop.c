@@ -35,8 +35,7 @@ struct fgt_loop {
 	struct sigaction old_pipe;
 
 	struct fgt_watch wake_watch;
-	void (*woken)(void *context);
-	void *wake_context;
+	LIST_HEAD(, fgt_waker) wakers;
 };
 
 uint64_t fgt_loop_now(void)
@@ -174,19 +173,23 @@ int fgt_loop_take_signals(struct fgt_loop *loop,
 static void read_wake(void *context, uint32_t events)
 {
 	struct fgt_loop *loop = context;
+	struct fgt_waker *waker;
 	uint64_t count;
 
 	(void)events;
 	(void)!read(loop->wake_watch.fd, &count, sizeof(count));
-	if (loop->woken)
-		loop->woken(loop->wake_context);
+	LIST_FOREACH(waker, &loop->wakers, link)
+	waker->called(waker->context);
 }
 
-void fgt_loop_on_wake(struct fgt_loop *loop, void (*called)(void *context),
-		      void *context)
+void fgt_loop_add_waker(struct fgt_loop *loop, struct fgt_waker *waker)
 {
-	loop->woken = called;
-	loop->wake_context = context;
+	LIST_INSERT_HEAD(&loop->wakers, waker, link);
+}
+
+void fgt_loop_remove_waker(struct fgt_waker *waker)
+{
+	LIST_REMOVE(waker, link);
 }
 
 void fgt_loop_wake(struct fgt_loop *loop)

@@ -57,9 +57,15 @@ int fgt_loop_take_signals(struct fgt_loop *loop,
 			  void (*signalled)(void *context, int number),
 			  void *context);
 
-/* called: runs on the loop after fgt_loop_wake(), which any thread may call. */
-void fgt_loop_on_wake(struct fgt_loop *loop, void (*called)(void *context),
-		      void *context);
+/* What runs on the loop after fgt_loop_wake(), which any thread may call. */
+struct fgt_waker {
+	void (*called)(void *context);
+	void *context;
+	LIST_ENTRY(fgt_waker) link;
+};
+void fgt_loop_add_waker(struct fgt_loop *loop, struct fgt_waker *waker);
+void fgt_loop_remove_waker(struct fgt_waker *waker);
+/* Calls every waker once or more. */
 void fgt_loop_wake(struct fgt_loop *loop);
 
 /* Until fgt_loop_stop(). 0, or errno of epoll_wait. */

@@ -40,6 +40,7 @@ struct slice_job {
 struct fgt_slices {
 	struct fgt_loop *loop;
 	struct fgt_symbolizer *symbolizer;
+	struct fgt_waker waker; /* a job has another state */
 	TAILQ_HEAD(, slice_job) all; /* oldest first; only the loop's */
 	atomic_bool is_cancelled;
 	bool is_leaving;
@@ -249,8 +250,10 @@ static void has_waited(void *context)
 			     fgt_loop_now() + FGT_SLICES_WAIT_NS);
 }
 
-static void enqueue(struct slice_job *job)
+/* The time of its end has come. context: struct slice_job. */
+static void enqueue(void *context)
 {
+	struct slice_job *job = context;
 	struct fgt_slices *slices = job->slices;
 
 	if (is_queue_full(job)) {
@@ -264,11 +267,6 @@ static void enqueue(struct slice_job *job)
 	start_queued(slices);
 }
 
-static void end_has_come(void *context)
-{
-	enqueue(context);
-}
-
 static struct slice_job *add_job(struct fgt_slices *slices,
 				 struct fgt_control_client *client,
 				 struct fgt_target *target,
@@ -280,8 +278,7 @@ static struct slice_job *add_job(struct fgt_slices *slices,
 		return NULL;
 	job->slices = slices;
 	job->client = client;
-	job->timer =
-		(struct fgt_timer){ .expired = end_has_come, .context = job };
+	job->timer = (struct fgt_timer){ .expired = enqueue, .context = job };
 	job->work = (struct fgt_slice_work){
 		.target = fgt_target_get(target),
 		.symbolizer = slices->symbolizer,
@@ -384,7 +381,9 @@ int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 	slices->loop = loop;
 	slices->symbolizer = symbolizer;
 	atomic_init(&slices->is_cancelled, false);
-	fgt_loop_on_wake(loop, woken, slices);
+	slices->waker =
+		(struct fgt_waker){ .called = woken, .context = slices };
+	fgt_loop_add_waker(loop, &slices->waker);
 	*ret_slices = slices;
 	return 0;
 }
@@ -397,6 +396,6 @@ void fgt_slices_free(struct fgt_slices *slices)
 	fgt_slices_cancel(slices);
 	while (!TAILQ_EMPTY(&slices->all)) /* each of them has a thread */
 		finish(TAILQ_FIRST(&slices->all));
-	fgt_loop_on_wake(slices->loop, NULL, NULL);
+	fgt_loop_remove_waker(&slices->waker);
 	free(slices);
 }

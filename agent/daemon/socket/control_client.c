@@ -6,6 +6,7 @@
  */
 #include "agent/daemon/socket/control_client.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -284,17 +285,17 @@ static size_t request_max(const struct fgt_control_client *client)
 static int missing_bytes(const struct fgt_control_client *client,
 			 size_t *ret_len)
 {
-	size_t body;
+	uint32_t body;
 
 	if (client->len < FGT_PROTOCOL_LENGTH_BYTES) {
 		*ret_len = FGT_PROTOCOL_LENGTH_BYTES - client->len;
 		return 0;
 	}
-	body = (size_t)client->bytes[0] << 24 | (size_t)client->bytes[1] << 16 |
-	       (size_t)client->bytes[2] << 8 | client->bytes[3];
+	memcpy(&body, client->bytes, sizeof(body));
+	body = be32toh(body);
 	if (body == 0 || body > request_max(client))
 		return -EMSGSIZE;
-	*ret_len = body + FGT_PROTOCOL_LENGTH_BYTES - client->len;
+	*ret_len = (size_t)body + FGT_PROTOCOL_LENGTH_BYTES - client->len;
 	return 0;
 }
 
