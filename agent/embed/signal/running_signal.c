@@ -11,12 +11,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "agent/embed/signal/cpu_timer_watch.h"
-#include "agent/embed/signal/io_uring_watch.h"
 #include "agent/embed/signal/running_signal_slot.h"
-#include "agent/embed/signal/signal_choice.h"
 #include "agent/embed/signal/signal_permission.h"
-#include "agent/embed/signal/signal_refusals.h"
+#include "agent/embed/signal/signal_watch.h"
 #include "agent/embed/signal/thread_stack.h"
 #include "agent/embed/signal/thread_timer.h"
 
@@ -49,7 +46,7 @@ struct signal_source {
 	int number;
 	uint64_t kernel_tick_ns;
 	const char *lost; /* why no thread is signalled any more; or NULL */
-	struct fgt_signal_refusals refusals; /* of some threads, and why */
+	struct fgt_why refusals; /* of some threads */
 	uint64_t ours_ns; /* when the handler was last seen to be this one */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
@@ -198,10 +195,7 @@ static void yield(struct signal_source *signal, uint64_t now_ns)
 	signal->cpu_timers.own_timers = signal->armed_count;
 	if (signal->threads <= 1)
 		signal->has_yielded = false;
-	else if (signal->has_yielded)
-		signal->has_yielded =
-			fgt_cpu_timer_watch_follow(&signal->cpu_timers, now_ns);
-	else if (signal->armed_count)
+	else if (signal->has_yielded || signal->armed_count)
 		signal->has_yielded =
 			fgt_cpu_timer_watch_ask(&signal->cpu_timers, now_ns);
 	if (signal->has_yielded)
@@ -229,7 +223,7 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 		       "whose signals would wake other threads: running "
 		       "threads keep the stacks that they had; an agent "
 		       "samples it from outside";
-	return fgt_signal_refusals_text(&signal->refusals);
+	return signal->refusals.text[0] ? signal->refusals.text : NULL;
 }
 
 /* ---- Threads ------------------------------------------------------------ */

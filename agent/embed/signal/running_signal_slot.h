@@ -68,7 +68,7 @@ struct fgt_signal_table {
 	uint32_t count;
 	int32_t pid;
 	struct sigaction
-		previous; /* of the program, before the signal was taken */
+		previous; /* the program's, before the signal was taken */
 };
 extern struct fgt_signal_table fgt_signal_table;
 
@@ -94,6 +94,14 @@ static inline void *fgt_signal_slot_value(struct fgt_signal_slot *slot)
 {
 	return (char *)slot + slot->lending;
 }
+
+/* A signal that the program leaves alone and that does nothing by default: it
+ * has the handler from now on. -ENOSPC: none; errno of sigaction. MT-Unsafe */
+int fgt_signal_choice_take(int *ret_number);
+/* The program may have put another handler in its place. AS-Safe */
+bool fgt_signal_choice_is_ours(int number);
+/* As it was before, if the handler is still the source's. AS-Safe */
+void fgt_signal_choice_give_back(void);
 
 /* ---- The handler's (running_signal_sig.c) ------------------------------- */
 

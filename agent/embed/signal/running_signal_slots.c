@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slots that signal handlers fill: mapped once for ever, lent to threads.
- * Runs in the sampler's thread.
+ * The slots that signal handlers fill: mapped once for ever, lent to threads;
+ * and the signal. Runs in the sampler's thread, and in the child of a fork.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
 #include "agent/embed/signal/running_signal_slot.h"
 
 #define SLOTS_MIN 16u
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Ignored by default, best first. */
+static const int candidates[] = { SIGURG, SIGWINCH };
 
 /* Only address space until a thread runs. */
 int fgt_signal_slots_map(void)
@@ -119,4 +125,57 @@ void fgt_signal_slot_put(struct fgt_signal_slot *slot)
 					    FGT_SIGNAL_FREE))
 		return; /* WRITING */
 	madvise(slot, sizeof(*slot), MADV_DONTNEED);
+}
+
+/* ---- The signal -------------------------------------------------------- */
+
+bool fgt_signal_choice_is_ours(int number)
+{
+	struct sigaction action;
+
+	return sigaction(number, NULL, &action) == 0 &&
+	       (action.sa_flags & SA_SIGINFO) &&
+	       action.sa_sigaction == fgt_signal_handle;
+}
+
+static int find_free(void)
+{
+	for (size_t i = 0; i < COUNT(candidates); i++) {
+		struct sigaction action;
+
+		if (sigaction(candidates[i], NULL, &action) < 0)
+			continue;
+		if (!(action.sa_flags & SA_SIGINFO) &&
+		    (action.sa_handler == SIG_DFL ||
+		     action.sa_handler == SIG_IGN))
+			return candidates[i];
+	}
+	return 0;
+}
+
+int fgt_signal_choice_take(int *ret_number)
+{
+	/* On the alternate stack where there is one: languages with small
+	 * stacks of their own insist on it. */
+	struct sigaction action = { .sa_flags = SA_SIGINFO | SA_RESTART |
+						SA_ONSTACK };
+	int number = find_free();
+
+	if (!number)
+		return -ENOSPC;
+	action.sa_sigaction = fgt_signal_handle;
+	sigfillset(&action.sa_mask);
+	if (sigaction(number, NULL, &fgt_signal_table.previous) < 0 ||
+	    sigaction(number, &action, NULL) < 0)
+		return -errno;
+	*ret_number = number;
+	return 0;
+}
+
+void fgt_signal_choice_give_back(void)
+{
+	for (size_t i = 0; i < COUNT(candidates); i++)
+		if (fgt_signal_choice_is_ours(candidates[i]))
+			sigaction(candidates[i], &fgt_signal_table.previous,
+				  NULL);
 }

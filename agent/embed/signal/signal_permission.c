@@ -18,6 +18,13 @@
 #define STATUS_BYTES 4096
 #define CALL_BYTES   256
 
+#define RETRY_NS 1000000000u
+/* Of a thread that blocks the signal: many do for a moment only, in
+ * pthread_create(3), and many for ever. Of one whose stack has no room, too. */
+#define RETRY_FIRST_NS	20000000u
+#define RETRY_DOUBLINGS 6u
+#define RETRY_ASLEEP_NS 50000000u /* it may be found running then */
+
 /* The number behind a key; 0 if the kernel does not show it. */
 static unsigned long long number_of(const char *status, const char *key,
 				    int base)
@@ -130,4 +137,53 @@ int fgt_signal_permission_ask(int32_t tid, int number,
 	    read_of(tid, "status", after, sizeof(after)) < 0)
 		return rc;
 	return fgt_signal_permission_judge(status, call, after, number);
+}
+
+/* ---- Refusals ---------------------------------------------------------- */
+
+uint64_t fgt_signal_refusals_pause(struct fgt_thread *thread, int rc)
+{
+	if (rc == -EAGAIN)
+		return RETRY_ASLEEP_NS;
+	if ((rc != -EACCES && rc != -ENOSPC) ||
+	    thread->signal_refusals == RETRY_DOUBLINGS)
+		return RETRY_NS;
+	return RETRY_FIRST_NS << thread->signal_refusals++;
+}
+
+void fgt_signal_refusals_note(struct fgt_why *why,
+			      const struct fgt_thread *thread, int rc,
+			      int number)
+{
+	if (thread->signal_refusals < RETRY_DOUBLINGS || why->text[0])
+		return;
+	if (rc == -EACCES)
+		(void)fgt_why_set(
+			why, rc,
+			"threads that block SIG%s have no stacks while they "
+			"run: unblock it in them, or let an agent sample the "
+			"program",
+			sigabbrev_np(number));
+	else if (rc == -ENOSPC)
+		(void)fgt_why_set(
+			why, rc,
+			"threads that are near the end of their stack, or "
+			"whose stack is locked in memory (mlockall), have no "
+			"stacks while they run: give them larger ones that are "
+			"not locked, or let an agent sample the program");
+}
+
+void fgt_signal_refusals_note_foreign(struct fgt_why *why,
+				      struct fgt_thread *thread)
+{
+	thread->is_fragile = true;
+	if (why->text[0])
+		return;
+	(void)fgt_why_set(
+		why, -ENOSPC,
+		"threads that switch stacks themselves (coroutines), or whose "
+		"stack is not known, have no stacks while they run, as "
+		"room for a signal is unknown: give them an "
+		"alternate one (sigaltstack), or let an agent sample the "
+		"program");
 }

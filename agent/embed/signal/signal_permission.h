@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which threads of this process may be sent a signal.
+ * Which threads of this process may be sent a signal; of the others, when they
+ * are asked for again and what is logged. Used in the sampler's thread.
  */
 #ifndef FGT_AGENT_EMBED_SIGNAL_SIGNAL_PERMISSION_H
 #define FGT_AGENT_EMBED_SIGNAL_SIGNAL_PERMISSION_H
 
 #include <stdint.h>
+
+#include "agent/capture/threads/thread.h"
+#include "ringbuf/base/why.h"
 
 /*
  * May a signal be sent to a thread (/proc/…/status)? 0; -EACCES: it blocks the
@@ -32,5 +36,23 @@ int fgt_signal_permission_ask(int32_t tid, int number,
 
 /* Filters of system calls that hold for the calling thread. */
 unsigned long fgt_signal_permission_filters(void);
+
+/* ---- Refusals ---------------------------------------------------------- */
+
+/* For how long, ns, a thread is not asked for that was refused with rc; counts
+ * the refusal. */
+uint64_t fgt_signal_refusals_pause(struct fgt_thread *thread, int rc);
+
+/* It is refused with rc: -EACCES it blocks the signal, -ENOSPC its stack has no
+ * room. Nothing is noted of one that is refused for a moment, or otherwise. why,
+ * here and below: which threads, why, and what would help; the first reason
+ * stays. */
+void fgt_signal_refusals_note(struct fgt_why *why,
+			      const struct fgt_thread *thread, int rc,
+			      int number);
+
+/* It was seen on a stack of unknown room: never again. */
+void fgt_signal_refusals_note_foreign(struct fgt_why *why,
+				      struct fgt_thread *thread);
 
 #endif

@@ -3,7 +3,7 @@
  * Timers on the CPU time of this very process, and the signals that give way
  * to them.
  */
-#include "agent/embed/signal/cpu_timer_watch.h"
+#include "agent/embed/signal/signal_watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,12 +161,11 @@ static void what_cannot_be_read_now_is_as_it_was(void **state)
 	none = (struct rlimit){ 0, before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	for (int i = 0; i < 3; i++)
-		is_seen[i] =
-			fgt_cpu_timer_watch_follow(&watch, now_ns += CALM_NS);
+		is_seen[i] = fgt_cpu_timer_watch_ask(&watch, now_ns += CALM_NS);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	timer_delete(timer);
 	assert_true(is_seen[0] && is_seen[1] && is_seen[2]);
-	assert_false(fgt_cpu_timer_watch_follow(&watch, now_ns + CALM_NS));
+	assert_false(fgt_cpu_timer_watch_ask(&watch, now_ns + CALM_NS));
 }
 
 /* Busy for some ticks: does it have a timer then? */

@@ -3,7 +3,7 @@
  * Who uses io_uring is not signalled: with rings of this very process where they
  * are permitted.
  */
-#include "agent/embed/signal/io_uring_watch.h"
+#include "agent/embed/signal/signal_watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
