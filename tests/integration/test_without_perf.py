@@ -123,7 +123,7 @@ def check_status(bench, checks, who, folder, as_nobody):
     result = record(folder, as_nobody, "-o", f"{out}/busy.folded", "--",
                     "sh", "-c", script)
     checks.ok(f"{who}: a busy command is recorded to its end",
-              result.returncode == 33 and "goes on" not in result.stderr,
+              result.returncode == 33 and "still runs" not in result.stderr,
               f"{result.returncode}: {result.stderr}")
 
 
