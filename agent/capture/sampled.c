@@ -314,8 +314,8 @@ void fgt_sampled_explain(struct fgt_sampled *sampled, const char *text)
 
 /*
  * Code that is mapped is faulted in before it runs, which this process counts;
- * those of the sampler do not matter. Where a stack leads elsewhere all the same, the
- * maps are read again in any case.
+ * those of the sampler do not matter. Where a stack leads elsewhere all the
+ * same, the maps are read again in any case.
  */
 static bool may_have_new_maps(struct fgt_sampled *sampled)
 {

@@ -105,8 +105,10 @@ void fgt_sampled_log(const struct fgt_sampled *sampled, const char *text);
  */
 void fgt_sampled_check_fds(struct fgt_sampled *sampled,
 			   const struct fgt_tick *tick);
-/* Opens them again and forgets what was open below; all threads are looked at
- * in the next tick. Where that fails it is logged, and they are as they were. */
+/*
+ * Opens them again and forgets what was open below; all threads are looked at
+ * in the next tick. Where that fails it is logged, and they are as they were.
+ */
 void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
 			    const struct fgt_tick *tick);
 

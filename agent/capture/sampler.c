@@ -166,6 +166,14 @@ static bool has_ticked(const struct fgt_sampler *sampler,
 	       sampler->targets[index]->has_ticked;
 }
 
+/* With the mutex held. False: until has passed. */
+static bool wait_until(struct fgt_sampler *sampler,
+		       const struct timespec *until)
+{
+	return pthread_cond_timedwait(&sampler->changed, &sampler->mutex,
+				      until) != ETIMEDOUT;
+}
+
 static struct timespec in_a_second(void)
 {
 	struct timespec until;
@@ -187,10 +195,8 @@ static void hand_over(struct fgt_sampler *sampler, struct fgt_sampled *sampled,
 	sampler->targets[sampler->target_count++] = sampled;
 	pthread_cond_broadcast(&sampler->changed);
 	while (sampler->is_started && !has_ticked(sampler, target) &&
-	       fgt_target_is_alive(target))
-		if (pthread_cond_timedwait(&sampler->changed, &sampler->mutex,
-					   &until) == ETIMEDOUT)
-			break;
+	       fgt_target_is_alive(target) && wait_until(sampler, &until))
+		;
 }
 
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
@@ -244,10 +250,9 @@ int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target)
 	if (!sampler->is_started)
 		removed = fgt_sampling_remove(sampler, index);
 	while (sampler->is_started &&
-	       index_of(sampler, target) < sampler->target_count)
-		if (pthread_cond_timedwait(&sampler->changed, &sampler->mutex,
-					   &until) == ETIMEDOUT)
-			break;
+	       index_of(sampler, target) < sampler->target_count &&
+	       wait_until(sampler, &until))
+		;
 	pthread_mutex_unlock(&sampler->mutex);
 	fgt_sampled_free(removed);
 	return 0;

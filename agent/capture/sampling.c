@@ -23,7 +23,6 @@
 #define SECOND_NS     1000000000u
 #define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
 
-/* The targets go on with procfs. */
 void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
 {
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
@@ -394,7 +393,7 @@ static void begin_thread(struct fgt_sampler *sampler)
 {
 	prctl(PR_SET_NAME, "fgt-sampler");
 	fgt_sampling_take_cpu(sampler);
-	/* In a process that records itself the sampler is an ordinary thread. */
+	/* In a process that records itself it is an ordinary thread. */
 	if (sampler->options.is_embedded) {
 		sampler->own_tid = gettid();
 		return;

@@ -128,8 +128,10 @@ void fgt_sampling_decide_rate(struct fgt_sampler *sampler,
 
 /* ---- The timer (sampling_timer.c) -------------------------------------- */
 
-/* Sets perf's events, the reports of switches and the timer going. Fails only
- * where the events of all CPUs are open and cannot be switched on: its errno. */
+/*
+ * Sets perf's events, the reports of switches and the timer going. Fails only
+ * where the events of all CPUs are open and cannot be switched on: its errno.
+ */
 int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);
 

@@ -135,12 +135,12 @@ static void log_change(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	bool is_lowered = rate->periods > 1;
 	char text[64];
 
-	if (is_lowered != was_lowered && is_lowered)
+	if (is_lowered && !was_lowered)
 		fgt_sampled_log(sampled, sampled->status.rate_note);
 	if (rate->is_exceeded && !sampled->is_exceeded_logged)
 		fgt_sampled_log(sampled, sampled->status.rate_note);
 	sampled->is_exceeded_logged |= rate->is_exceeded;
-	if (is_lowered == was_lowered || is_lowered)
+	if (is_lowered || !was_lowered)
 		return;
 	snprintf(text, sizeof(text), "the rate is %.4g Hz again",
 		 (double)SECOND_NS / (double)tick->timer_ns);

@@ -13,7 +13,7 @@ enum fgt_step {
 	FGT_STEP_DONE, /* state is the caller's */
 	FGT_STEP_ROOT, /* by the rules, this function has no caller */
 	FGT_STEP_NO_RULE, /* no rules for this PC */
-	FGT_STEP_BAD_RULE, /* malformed, or refers to memory that is not there */
+	FGT_STEP_BAD_RULE, /* malformed, or of memory that is not there */
 	FGT_STEP_NO_STACK, /* a word of the stack was not copied */
 	FGT_STEP_NO_REG, /* a register is needed that is not known */
 	FGT_STEP_NO_ROW, /* of steps by rows: libunwind has to do it */

@@ -55,8 +55,9 @@ void fgt_unwinder_forget(struct fgt_unwinder *unwinder);
  */
 struct fgt_unwind_result {
 	size_t count; /* of frames */
-	size_t need_bytes; /* from SP, where the stack copied was too short: call
-			    * again with so much */
+	/* Where the stack copied was too short: call again with so much from
+	 * SP. */
+	size_t need_bytes;
 	uint64_t need_other; /* or 0: copy need_other_bytes from this address
 			      * too (alternate stack) and call again */
 	size_t need_other_bytes;

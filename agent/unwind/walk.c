@@ -204,18 +204,14 @@ static enum fgt_step step_by_libunwind(struct fgt_walk *walk,
  * is read directly: libunwind would take longer for this step than rows take
  * for the whole stack.
  */
-static enum fgt_step step_from_trampoline(struct fgt_walk *walk)
-{
-	if (!is_sigreturn_at(walk, walk->state.pc) || step_by_sigreturn(walk))
-		return FGT_STEP_NO_ROW;
-	return FGT_STEP_DONE;
-}
-
 static enum fgt_step step_of_no_row(struct fgt_walk *walk,
 				    const struct fgt_cfi_row *row)
 {
 	if (row->flags & FGT_CFI_ROW_SIGNAL)
-		return step_from_trampoline(walk);
+		return is_sigreturn_at(walk, walk->state.pc) &&
+				       !step_by_sigreturn(walk)
+			       ? FGT_STEP_DONE
+			       : FGT_STEP_NO_ROW;
 	if (row->flags & FGT_CFI_ROW_COMPLEX)
 		return FGT_STEP_NO_ROW;
 	return row->flags & FGT_CFI_ROW_NONE ? FGT_STEP_NO_RULE : FGT_STEP_ROOT;

@@ -54,11 +54,11 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk,
 /* ---- The frame pointer of a blocked thread (frame_pointer.c) ------------ */
 
 /*
- * procfs does not have it. walk ended with is_fp_unknown. Tries the slots above its SP that can be the
- * saved frame pointer of the function that asked; the first from which the walk
- * reaches the root is taken and walk->list holds its frames. Returns 0, or why
- * there is none; walk->list is then undefined and walk->view.need_end is set if
- * more of the stack might help.
+ * procfs does not have it. walk ended with is_fp_unknown. Tries the slots above
+ * its SP that can be the saved frame pointer of the function that asked; the
+ * first from which the walk reaches the root is taken and walk->list holds its
+ * frames. Returns 0, or why there is none; walk->list is then undefined and
+ * walk->view.need_end is set if more of the stack might help.
  */
 enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 					  const struct fgt_regs *regs);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The account of one thread, where no perf event of every CPU shows at each
- * tick which threads are on a CPU: CPU time that the thread used and that no sample has
- * shown. It shows which thread is worth an event, and, where a thread has
- * one, how long it was in the kernel, where the sampler may not look.
+ * tick which threads are on a CPU: CPU time that the thread used and that no
+ * sample has shown. It shows which thread is worth an event, and, where a
+ * thread has one, how long it was in the kernel, where the sampler may not
+ * look.
  *
  * Pure arithmetic; knows no thread.
  */

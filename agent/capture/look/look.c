@@ -172,7 +172,7 @@ static enum found take_snapshot(struct fgt_look *target,
 	return FOUND_BLOCKED;
 }
 
-/* Everything is read between two looks at its use: equal means nothing moved. */
+/* All is read between two looks at its use: equal means nothing moved. */
 static enum found read_blocked(struct fgt_look *target,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread,
@@ -232,8 +232,8 @@ static struct fgt_verdict retire(struct fgt_thread *thread)
 
 /*
  * A process that is not dumpable may not ask where its own threads are blocked.
- * What they last ran is known from their timers; a signal while they sleep would
- * end their calls.
+ * What they last ran is known from their timers; a signal while they sleep
+ * would end their calls.
  */
 static struct fgt_verdict refuse_to_itself(struct fgt_look *target,
 					   const struct fgt_tick *tick,

@@ -24,7 +24,7 @@ enum fgt_verdict_kind {
 
 enum fgt_refusal {
 	FGT_REFUSAL_NONE,
-	FGT_REFUSAL_OF_TARGET, /* it may not be read, perhaps for a short time */
+	FGT_REFUSAL_OF_TARGET, /* not readable, perhaps for a short time */
 	/* The program that records itself is not dumpable. */
 	FGT_REFUSAL_NOT_DUMPABLE,
 };

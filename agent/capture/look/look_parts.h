@@ -67,10 +67,10 @@ bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
 
 /*
  * Found blocked, before fgt_look_thread_settle(), with a sample that came since
- * the last tick, without events of every CPU. It stands for an earlier tick that
- * has no sample yet, and is added to the verdict. If there is none, an event's
- * sample stands for a later tick, and so does a signal's of a run that no tick
- * saw.
+ * the last tick, without events of every CPU. It stands for an earlier tick
+ * that has no sample yet, and is added to the verdict. If there is none, an
+ * event's sample stands for a later tick, and so does a signal's of a run that
+ * no tick saw.
  */
 void fgt_look_late_sample(const struct fgt_look *target,
 			  const struct fgt_tick *tick,
@@ -121,7 +121,7 @@ struct fgt_verdict fgt_look_kept(const struct fgt_look *target,
 
 /* ---- A thread that sleeps, as procfs shows it (blocked.c) --------------- */
 
-/* What /proc/PID/task/TID/syscall shows: reading it does not touch the thread. */
+/* What /proc/PID/task/TID/syscall shows; reading does not touch the thread. */
 struct fgt_blocked {
 	bool is_running; /* or waiting for a CPU; nothing else is set then */
 	int32_t call; /* number, -1: not in a system call (a page fault) */

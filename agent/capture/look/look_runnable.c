@@ -15,7 +15,7 @@
 #define WAITED_MAX_TICKS  8u
 #define OVERDUE_TICKS	  10u /* without a signal */
 #define UNSHOWN_MAX_TICKS 100u /* older ones do not show the present */
-#define WAIT_SHORT	  8 /* of a period: less than a slice of the scheduler */
+#define WAIT_SHORT	  8 /* of a period: less than a scheduler slice */
 #define RESTLESS_NS	  500000u /* on average; less than such a slice */
 #define COUNT_MAX_NS	  200000000u
 #define COUNT_MIN_NS	  40000000u
@@ -95,8 +95,8 @@ uint32_t fgt_look_take_credit(struct fgt_look *target,
  * Events of a thread come once in a period of its CPU time: there are as many
  * of them as of ticks. Of signals there is one in each period in which it ran,
  * one more than ticks in a run: either the first or the last of a run is left
- * out, and a coin decides which. That of a run without a tick is shown at a tick
- * of one without a sample.
+ * out, and a coin decides which. That of a run without a tick is shown at a
+ * tick of one without a sample.
  */
 static uint32_t credit_sample(struct fgt_look *target,
 			      const struct fgt_tick *tick,
@@ -153,10 +153,10 @@ static bool find_last_block(const struct fgt_look *target,
 }
 
 /*
- * Does it block and go on all the time? Such a thread may be in step with the sampler:
- * where the sampler takes the CPU that it waits on, it is woken meanwhile, and found
- * running at each tick; where it takes that of the thread that wakes it, at none. False
- * also where it was last counted too long ago.
+ * Does it block and go on all the time? Such a thread may be in step with the
+ * sampler: where the sampler takes the CPU that it waits on, it is woken
+ * meanwhile, and found running at each tick; where it takes that of the thread
+ * that wakes it, at none. False also where it was last counted too long ago.
  */
 static bool is_restless(struct fgt_look *target, const struct fgt_tick *tick,
 			struct fgt_thread *thread)

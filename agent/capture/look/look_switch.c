@@ -3,12 +3,12 @@
  * Looks at threads by their context switches. Runs in the sampler's thread;
  * reads only.
  *
- * What a thread was doing is evaluated for an instant that lies shortly before the
- * interrupts that take samples: they delay what they interrupt, and a thread that
- * waits for that is idle a few microseconds later. Samples lend their stacks.
- * We come a little later still, whatever the thread does by then: its
- * registers were written down when it left its CPU; its stack is as it was as
- * long as it has not got another one.
+ * What a thread was doing is evaluated for an instant that lies shortly before
+ * the interrupts that take samples: they delay what they interrupt, and a
+ * thread that waits for that is idle a few microseconds later. Samples lend
+ * their stacks. We come a little later still, whatever the thread does by then:
+ * its registers were written down when it left its CPU; its stack is as it was
+ * as long as it has not got another one.
  */
 #include "agent/capture/look/look_parts.h"
 

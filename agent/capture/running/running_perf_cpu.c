@@ -125,7 +125,7 @@ static void end_trip(const struct trip *trip)
 	sched_setscheduler(0, trip->policy, &trip->param);
 }
 
-/* Where that is not allowed, the kernel interrupts the CPU, which takes longer. */
+/* Where that is not allowed, the kernel interrupts the CPU: slower. */
 static void go_to(const struct trip *trip, const struct fgt_perf_cpu *event)
 {
 	cpu_set_t one;

@@ -86,9 +86,9 @@ static void threads_drop(void *state, struct fgt_thread *thread)
 
 static int open_on_cpu(struct perf_thread_state *perf,
 		       const struct fgt_thread *thread,
-		       const struct fgt_perf_cpu *cpu, int *ret_fd)
+		       const struct fgt_perf_cpu *cpu)
 {
-	const struct thread_events *events = thread->active->source;
+	struct thread_events *events = thread->active->source;
 	const struct perf_event_attr attr =
 		fgt_perf_attr(PERF_COUNT_SW_CPU_CLOCK, events->period_ns,
 			      events->stack_bytes);
@@ -101,7 +101,8 @@ static int open_on_cpu(struct perf_thread_state *perf,
 		return -errno;
 	if (!fgt_fd_budget_take(perf->budget))
 		return -EMFILE;
-	*ret_fd = FGT_TAKE_FD(fd);
+	events->fds[events->count++] = FGT_TAKE_FD(fd);
+	perf->event_count++;
 	return 0;
 }
 
@@ -129,14 +130,8 @@ static int arm(struct perf_thread_state *perf, struct fgt_thread *thread,
 	thread->active->source = events;
 	events->stack_bytes = stack_bytes_for(thread);
 	events->period_ns = period_ns;
-	for (size_t i = 0; i < perf->cpus.count && rc == 0; i++) {
-		rc = open_on_cpu(perf, thread, &perf->cpus.items[i],
-				 &events->fds[i]);
-		if (rc == 0) {
-			events->count++;
-			perf->event_count++;
-		}
-	}
+	for (size_t i = 0; i < perf->cpus.count && rc == 0; i++)
+		rc = open_on_cpu(perf, thread, &perf->cpus.items[i]);
 	if (rc < 0)
 		threads_drop(perf, thread);
 	return rc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTRACE_SEIZE, PTRACE_INTERRUPT, registers, PTRACE_DETACH.
- * Runs in the sampler's thread: when that ends, the kernel lets go of what it
- * still holds (no PTRACE_O_EXITKILL). Every stop that is not the sampler's is passed
- * on with its signal, or the target would stand still for ever.
+ * PTRACE_SEIZE, PTRACE_INTERRUPT, registers, PTRACE_DETACH. Runs in the
+ * sampler's thread: when that ends, the kernel lets go of what it still holds
+ * (no PTRACE_O_EXITKILL). Every stop that is not the sampler's is passed on
+ * with its signal, or the target would stand still for ever.
  */
 #include "agent/capture/running/running.h"
 
@@ -83,8 +83,8 @@ enum stop {
 };
 
 /*
- * A thread that ends while it is held must be waited for by its tracer, or
- * its parent never hears of it; unless this process is that parent (record -- CMD):
+ * A thread that ends while it is held must be waited for by its tracer, or its
+ * parent never hears of it; unless this process is that parent (record -- CMD):
  * then another thread of this process waits for it.
  */
 static bool has_ended(int32_t tid)

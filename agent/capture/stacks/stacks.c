@@ -136,7 +136,7 @@ bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns)
 		stacks->patience_ns = 0;
 		return true;
 	}
-	/* Code that no mapping explains: it will not help to look again soon. */
+	/* Code that no mapping explains: looking again soon is no help. */
 	stacks->patience_ns *= 2;
 	if (stacks->patience_ns < PATIENCE_MIN_NS)
 		stacks->patience_ns = PATIENCE_MIN_NS;

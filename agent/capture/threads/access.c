@@ -24,7 +24,7 @@
 
 /*
  * The number behind "\nKEY:\t" in a status file. The kernel escapes newlines in
- * Name: so this matches one line. -EBADMSG there is none, errno of open and read.
+ * Name: so this matches one line. -EBADMSG there is none, errno of open.
  */
 static int read_status(int dir_fd, const char *path, const char *key, int base,
 		       uint64_t *ret_number)

@@ -125,8 +125,8 @@ static int open_file(int task_fd, int32_t tid, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* -ESRCH: the thread has ended. Else, in a process that records itself, the number
- * may be another file's now. */
+/* -ESRCH: the thread has ended. Else, in a process that records itself, the
+ * number may be another file's now. */
 static int explain_error(struct fgt_fd_budget *budget, int *fd, int error)
 {
 	if (error == -ESRCH || !budget->is_modest)

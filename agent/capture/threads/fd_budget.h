@@ -31,8 +31,8 @@ struct fgt_fd_budget {
 /* Raises RLIMIT_NOFILE to the hard limit and leaves a reserve for the rest. */
 void fgt_fd_budget_init(struct fgt_fd_budget *budget);
 
-/* In a process that records itself: changes no limit, keeps an eighth of it, and
- * no more than FGT_FD_MODEST_MAX and a quarter of what is free. */
+/* In a process that records itself: changes no limit, keeps an eighth of it,
+ * and no more than FGT_FD_MODEST_MAX and a quarter of what is free. */
 void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget);
 
 /* Such a process needs them itself: no more are kept from now on, those that

@@ -172,7 +172,7 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	if (before.flags & PF_KTHREAD)
 		return fgt_why_set(why, -EINVAL, "%d is a kernel thread",
 				   process->pid);
-	/* While this process asks it is alive; and one under a filter may not ask. */
+	/* This process is alive; and under a filter it may not ask. */
 	if (process->pid == getpid()) {
 		process->start_time = before.start_time;
 		return 0;

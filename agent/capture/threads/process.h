@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process exactly: (pid, start time, pidfd), never a pid alone, which may be
- * reused. Everything here reads procfs defensively.
+ * Which process exactly: (pid, start time, pidfd), never a pid alone, which may
+ * be reused. Everything here reads procfs defensively.
  */
 #ifndef FGT_AGENT_CAPTURE_THREADS_PROCESS_H
 #define FGT_AGENT_CAPTURE_THREADS_PROCESS_H
@@ -74,10 +74,10 @@ struct fgt_stat {
 /* text need not be NUL-terminated. -EBADMSG. MT-Safe | AS-Safe */
 int fgt_stat_parse(const char *text, size_t len, struct fgt_stat *ret_stat);
 /*
- * Reads FOLDER + "ID/stat" below dir_fd. That of a process's first thread (folder
- * "task/" below /proc/PID) has the same beginning as the file of the process,
- * which adds up the times of all its threads first, a quarter of a microsecond
- * each. -ENOENT, -ESRCH, -EBADMSG, errno of open and read.
+ * Reads FOLDER + "ID/stat" below dir_fd. That of a process's first thread
+ * (folder "task/" below /proc/PID) has the same beginning as the file of the
+ * process, which adds up the times of all its threads first, a quarter of a
+ * microsecond each. -ENOENT, -ESRCH, -EBADMSG, errno of open and read.
  */
 int fgt_stat_read(int dir_fd, const char *folder, int32_t id,
 		  struct fgt_stat *ret_stat);

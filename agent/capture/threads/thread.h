@@ -24,7 +24,7 @@ struct fgt_cpu_use {
 struct fgt_look_thread; /* look/look.h */
 struct fgt_thread_switches; /* who_ran/switches.h */
 
-/* What is known of a thread only while it is active: see fgt_thread_table_retire. */
+/* Known of a thread only while it is active: see fgt_thread_table_retire(). */
 struct fgt_active_thread {
 	struct fgt_thread *thread;
 	struct fgt_look_thread *look; /* what looks remember of it */
@@ -39,8 +39,8 @@ struct fgt_active_thread {
 };
 
 /*
- * Only of threads whose schedstat is read, or whose switches the kernel reports:
- * hardly any in a process that samples itself.
+ * Only of threads whose schedstat is read, or whose switches the kernel
+ * reports: hardly any in a process that samples itself.
  */
 struct fgt_thread_aside {
 	int schedstat_fd;

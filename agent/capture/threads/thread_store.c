@@ -69,6 +69,7 @@ static bool grow(struct fgt_thread_store *table)
 	uint32_t capacity = table->capacity ? table->capacity * 2
 					    : FIRST_CAPACITY;
 	uint32_t bucket_count = capacity / THREADS_PER_BUCKET;
+	struct fgt_thread *thread = NULL;
 
 	if (capacity > FGT_THREADS_MAX ||
 	    !open_up(table->items, capacity * sizeof(*table->items)) ||
@@ -78,8 +79,7 @@ static bool grow(struct fgt_thread_store *table)
 	table->capacity = capacity;
 	memset(table->buckets, 0, table->bucket_count * sizeof(uint32_t));
 	table->bucket_count = bucket_count;
-	for (struct fgt_thread *thread = fgt_thread_store_next(table, NULL);
-	     thread; thread = fgt_thread_store_next(table, thread))
+	while ((thread = fgt_thread_store_next(table, thread)))
 		put_into_bucket(table, thread);
 	return true;
 }
@@ -263,13 +263,13 @@ static void discard_items(struct fgt_thread_store *table, uint32_t from,
 
 void fgt_thread_store_give_back(struct fgt_thread_store *table)
 {
+	struct fgt_thread *thread = NULL;
 	uint32_t hole = 0;
 
 	if (table->removed_count < GIVE_BACK_MIN)
 		return;
 	table->removed_count = 0;
-	for (struct fgt_thread *thread = fgt_thread_store_next(table, NULL);
-	     thread; thread = fgt_thread_store_next(table, thread)) {
+	while ((thread = fgt_thread_store_next(table, thread))) {
 		uint32_t index = fgt_thread_store_index(table, thread);
 
 		discard_items(table, hole, index);

@@ -63,10 +63,10 @@ struct fgt_thread *fgt_thread_table_add(struct fgt_thread_table *threads,
 					int32_t tid);
 
 /*
- * Lists /proc/PID/task if threads may have come or gone. has_events:
- * the kernel reports births and deaths, and no other sign is needed. last_pid: what
- * fgt_thread_table_last_pid() returns, negative if unknown; FGT_LAST_PID_ASK: it is
- * read from last_pid_fd if it matters. True: they have been listed.
+ * Lists /proc/PID/task if threads may have come or gone. has_events: the kernel
+ * reports births and deaths, and no other sign is needed. last_pid: what
+ * fgt_thread_table_last_pid() returns, negative if unknown; FGT_LAST_PID_ASK:
+ * it is read from last_pid_fd if it matters. True: they have been listed.
  */
 #define FGT_LAST_PID_ASK INT64_MAX
 bool fgt_thread_table_scan(struct fgt_thread_table *threads, bool has_events,

@@ -114,8 +114,8 @@ static __always_inline struct fgt_switch_slot *find(struct task_struct *task,
 }
 
 /*
- * The atomic operation is a full barrier as well: the side that takes the bit sees
- * what was written before it was set. Setting it only if it is not set yet
+ * The atomic operation is a full barrier as well: the side that takes the bit
+ * sees what was written before it was set. Setting it only if it is not set yet
  * could miss a reader that is just taking it.
  */
 static __always_inline void mark(unsigned int index)

@@ -121,8 +121,8 @@ bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
 /*
  * By a BPF program in the kernel (switches_bpf.c), for fgt_sampler_options.
  * Needs CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (5.18 or later),
- * and the host's pid namespace. NULL where clang, bpftool or libbpf were missing
- * when this was built.
+ * and the host's pid namespace. NULL where clang, bpftool or libbpf were
+ * missing when this was built.
  */
 #ifdef FGT_HAS_BPF
 extern const struct fgt_switch_provider fgt_switches_by_bpf;

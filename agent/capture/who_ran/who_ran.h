@@ -47,8 +47,8 @@ extern const struct fgt_who_ran fgt_who_ran_schedstat;
  * for a process that samples itself. */
 extern const struct fgt_who_ran fgt_who_ran_clock;
 
-/* The kernel reports each context switch; needs perf events of every CPU for the
- * stacks of threads that are on one. */
+/* The kernel reports each context switch; needs perf events of every CPU for
+ * the stacks of threads that are on one. */
 extern const struct fgt_who_ran fgt_who_ran_switches;
 /* Before the ticks of all targets that it provides for: takes what changed. */
 void fgt_who_ran_take_switches(struct fgt_switches *switches);

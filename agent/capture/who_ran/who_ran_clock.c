@@ -98,7 +98,7 @@ static int clock_look(void *context, struct fgt_thread *thread)
 	return 1;
 }
 
-/* That the sampler ran is known, and nothing follows from it: see read_rest(). */
+/* That the sampler ran is known, and has no effect: see read_rest(). */
 static void look_at(struct clock_state *state, struct fgt_thread *thread,
 		    uint64_t now_ns)
 {
@@ -111,9 +111,9 @@ static void look_at(struct clock_state *state, struct fgt_thread *thread,
 
 /*
  * The other threads are asked only if the sum shows that another thread ran:
- * those that are not shown, and those that have not run for some time. The sum does not know of
- * a thread on a CPU before the kernel's next tick, 10 ms at most; a tick that
- * finds it so is missed, one in WARM_NS at most.
+ * those that are not shown, and those that have not run for some time. The sum
+ * does not know of a thread on a CPU before the kernel's next tick, 10 ms at
+ * most; a tick that finds it so is missed, one in WARM_NS at most.
  */
 static bool is_warm(const struct fgt_thread *thread, uint64_t now_ns)
 {
@@ -223,8 +223,11 @@ static int clock_tick(void *context, uint64_t now_ns)
 	forget_who_ran(state->threads);
 	look_at_those(state, now_ns, is_warm);
 	is_rest_same = is_rest_unchanged(state, now_ns);
-	/* A thread that comes or goes runs to do it, and is then part of the rest, or
-	 * known to be gone; a thread that never got a CPU so far can wait. */
+	/*
+	 * A thread that comes or goes runs to do it, and is then part of the
+	 * rest, or known to be gone; a thread that never got a CPU so far can
+	 * wait.
+	 */
 	if (is_rest_same && !state->threads->is_stale &&
 	    !state->threads->is_scan_owed)
 		return 0;
@@ -233,8 +236,8 @@ static int clock_tick(void *context, uint64_t now_ns)
 	if (is_rest_same && !has_listed)
 		return 0;
 	look_at_all(state, now_ns);
-	/* A thread that came since they were listed is part of the rest that is known
-	 * now, and might never run again. */
+	/* A thread that came since they were listed is part of the rest that is
+	 * known now, and might never run again. */
 	if (!state->threads->is_scan_owed)
 		state->threads->is_stale |=
 			fgt_thread_table_has_other_count(state->threads);

@@ -50,8 +50,8 @@ struct fgt_cfi_entry {
 int fgt_cfi_entry_read(const struct fgt_cfi_section *section, uint64_t offset,
 		       struct fgt_cfi_entry *ret_entry);
 
-/* Decodes the FDE at offset and its CIE. -EBADMSG, -EIO, -ENOENT a CIE or the end.
- * MT-Safe | AS-Unsafe */
+/* Decodes the FDE at offset and its CIE. -EBADMSG, -EIO, -ENOENT a CIE or the
+ * end. MT-Safe | AS-Unsafe */
 int fgt_cfi_rule_read(const struct fgt_cfi_section *section, uint64_t offset,
 		      struct fgt_cfi_rule *ret_rule);
 

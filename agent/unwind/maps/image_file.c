@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of open ELF files: descriptors, headers, unwind sections, some code.
- * Any thread; must never map a file, nor keep more than its bounds.
+ * The cache of open ELF files: descriptors, headers, unwind sections, some
+ * code. Any thread; must never map a file, nor keep more than its bounds.
  */
 #include "agent/unwind/maps/image_file.h"
 
@@ -25,8 +25,7 @@
 
 struct fgt_image_file {
 	struct fgt_image_cache *cache;
-	struct fgt_elf_source source; /* fd, or bytes of an image in memory */
-	uint8_t *bytes; /* owned; NULL for files */
+	struct fgt_elf_source source; /* owned: fd, or bytes in memory */
 	struct fgt_elf elf;
 	struct fgt_image_key real, mapped; /* of fstat; of maps */
 	struct timespec modified;
@@ -86,7 +85,7 @@ static void file_free(struct fgt_image_file *file)
 	if (!file)
 		return;
 	fgt_fd_close(file->source.fd);
-	free(file->bytes);
+	free((void *)file->source.bytes);
 	fgt_cfi_table_free(file->cfi);
 	free(file);
 }
@@ -183,7 +182,7 @@ static struct fgt_image_file *find_real(struct fgt_image_cache *cache,
 	for (size_t i = 0; i < cache->count; i++) {
 		struct fgt_image_file *file = cache->files[i];
 
-		if (file->bytes || !is_same_key(&file->real, key))
+		if (file->source.bytes || !is_same_key(&file->real, key))
 			continue;
 		if (is_unchanged(file))
 			return file;
@@ -242,13 +241,13 @@ static int list_file(struct fgt_image_cache *cache,
 }
 
 static struct fgt_image_file *find_bytes(struct fgt_image_cache *cache,
-					 const uint8_t *bytes, size_t len)
+					 const struct fgt_elf_source *like)
 {
 	for (size_t i = 0; i < cache->count; i++) {
 		struct fgt_image_file *file = cache->files[i];
 
-		if (file->bytes && file->source.len == len &&
-		    !memcmp(file->bytes, bytes, len))
+		if (file->source.bytes && file->source.len == like->len &&
+		    !memcmp(file->source.bytes, like->bytes, like->len))
 			return file;
 	}
 	return NULL;
@@ -266,9 +265,8 @@ static int share_file(struct fgt_image_cache *cache,
 	int r = 0;
 
 	pthread_mutex_lock(&cache->lock);
-	known = (*file)->bytes
-			? find_bytes(cache, (*file)->bytes, (*file)->source.len)
-			: find_real(cache, &(*file)->real);
+	known = (*file)->source.bytes ? find_bytes(cache, &(*file)->source)
+				      : find_real(cache, &(*file)->real);
 	if (known)
 		take_reference(known);
 	else
@@ -320,17 +318,17 @@ int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
 			      struct fgt_image_file **ret_file)
 {
 	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
+	uint8_t *copy;
 	int r;
 
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return -ENOMEM;
 	file->source.fd = -1;
-	file->bytes = malloc(len ? len : 1);
-	if (!file->bytes)
+	copy = malloc(len + 1);
+	if (!copy)
 		return -ENOMEM;
-	memcpy(file->bytes, bytes, len);
-	file->source.bytes = file->bytes;
+	file->source.bytes = memcpy(copy, bytes, len);
 	file->source.len = len;
 	r = parse_for_host(file);
 	if (r < 0)

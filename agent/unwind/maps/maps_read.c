@@ -323,22 +323,15 @@ static int read_text(int proc_fd, struct builder *builder,
 
 static _Atomic uint64_t next_serial = 1;
 
-static int begin(struct builder *builder, const struct fgt_maps_owner *owner,
-		 struct fgt_image_cache *cache)
+static struct fgt_maps *new_maps(void)
 {
 	struct fgt_maps *maps = calloc(1, sizeof(*maps));
 
-	if (!maps)
-		return -ENOMEM;
 	/* Relaxed: only that no two are equal matters. */
-	maps->serial = atomic_fetch_add_explicit(&next_serial, 1,
-						 memory_order_relaxed);
-	*builder = (struct builder){
-		.maps = maps,
-		.owner = *owner,
-		.cache = cache,
-	};
-	return 0;
+	if (maps)
+		maps->serial = atomic_fetch_add_explicit(&next_serial, 1,
+							 memory_order_relaxed);
+	return maps;
 }
 
 /* Gives back what was room to grow: maps stay for long. */
@@ -370,22 +363,20 @@ static int read_once(const struct fgt_maps_owner *owner,
 		     struct fgt_image_cache *cache, struct fgt_maps **ret_maps,
 		     bool *ret_is_inconsistent)
 {
+	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = new_maps();
+	struct builder builder = { .maps = maps,
+				   .owner = *owner,
+				   .cache = cache };
 	struct maps_bytes text = { .bytes = NULL };
-	struct builder builder;
-	int r = begin(&builder, owner, cache);
+	int r = maps ? read_text(owner->proc_fd, &builder, &text) : -ENOMEM;
 
-	if (r < 0)
-		return r;
-	r = read_text(owner->proc_fd, &builder, &text);
 	if (r == 0)
 		r = finish(&builder, text.bytes, text.listed);
 	free(text.bytes);
-	if (r < 0) {
-		fgt_maps_free(builder.maps);
+	if (r < 0)
 		return r;
-	}
 	*ret_is_inconsistent = builder.is_inconsistent;
-	*ret_maps = builder.maps;
+	*ret_maps = FGT_TAKE(maps);
 	return 0;
 }
 
@@ -398,19 +389,18 @@ int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
 		   struct fgt_image_cache *cache, struct fgt_maps **ret_maps)
 {
 	FGT_AUTO(fgt_fd_close) int root_fd = open_root(proc_fd);
-	const struct fgt_maps_owner owner = { pid, proc_fd, root_fd };
-	struct builder builder;
-	int r = len ? begin(&builder, &owner, cache) : -ESRCH;
+	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = new_maps();
+	struct builder builder = { .maps = maps,
+				   .owner = { pid, proc_fd, root_fd },
+				   .cache = cache };
+	int r = len ? -ENOMEM : -ESRCH;
 
-	if (r < 0)
-		return r;
-	r = for_each_line(text, len, &builder, list_mapping);
+	if (len && maps)
+		r = for_each_line(text, len, &builder, list_mapping);
 	if (r == 0)
 		r = finish(&builder, text, len);
-	if (r < 0)
-		fgt_maps_free(builder.maps);
-	else
-		*ret_maps = builder.maps;
+	if (r == 0)
+		*ret_maps = FGT_TAKE(maps);
 	return r;
 }
 
