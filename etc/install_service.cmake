@@ -24,6 +24,8 @@ configure_file("${FGT_SOURCE}/fgtrace-agent.service.in"
 list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${FGT_UNIT}")
 # An existing configuration is kept.
 if(NOT EXISTS "$ENV{DESTDIR}${FGT_SYSCONFDIR}/fgtrace/fgtrace.conf")
-	file(INSTALL "${FGT_SOURCE}/fgtrace.conf"
-		DESTINATION "${FGT_SYSCONFDIR}/fgtrace")
+	# Not by INSTALL, which would add it to the manifest, by which an edited
+	# file would be uninstalled.
+	file(COPY "${FGT_SOURCE}/fgtrace.conf"
+		DESTINATION "$ENV{DESTDIR}${FGT_SYSCONFDIR}/fgtrace")
 endif()

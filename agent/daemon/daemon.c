@@ -90,18 +90,32 @@ static void explain(void *context, int32_t pid, const char *text)
  * until a restart; the configuration in force shows it. */
 static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
 {
-	if (old->sampling.hz != new->sampling.hz ||
-	    old->ring.seconds != new->ring.seconds ||
-	    old->ring.memory_mb != new->ring.memory_mb ||
-	    old->sampling.max_depth != new->sampling.max_depth ||
-	    old->sampling.is_self_included != new->sampling.is_self_included ||
-	    old->sampling.provider != new->sampling.provider ||
-	    strcmp(old->socket, new->socket) != 0 ||
-	    old->symbols.demangle != new->symbols.demangle)
-		fgt_log(FGT_LOG_WARNING, "reload",
-			"ring.seconds, ring.memory_mb, socket, symbols, "
-			"sampling.hz, sampling.max_depth, sampling.who_ran "
-			"and sampling.include_self change with a restart only");
+	const struct {
+		bool is_changed;
+		const char *key;
+	} fixed[] = {
+		{ old->sampling.hz != new->sampling.hz, "sampling.hz" },
+		{ old->sampling.max_depth != new->sampling.max_depth,
+		  "sampling.max_depth" },
+		{ old->sampling.provider != new->sampling.provider,
+		  "sampling.who_ran" },
+		{ old->sampling.is_self_included !=
+			  new->sampling.is_self_included,
+		  "sampling.include_self" },
+		{ old->ring.seconds != new->ring.seconds, "ring.seconds" },
+		{ old->ring.memory_mb != new->ring.memory_mb,
+		  "ring.memory_mb" },
+		{ strcmp(old->socket, new->socket) != 0, "socket" },
+		{ old->symbols.demangle != new->symbols.demangle,
+		  "symbols.demangle" },
+	};
+
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		if (fixed[i].is_changed)
+			fgt_log(FGT_LOG_WARNING, "reload",
+				"%s keeps its value until the agent is "
+				"restarted",
+				fixed[i].key);
 	new->sampling.hz = old->sampling.hz; /* rings are laid out for it */
 	new->ring.seconds = old->ring.seconds;
 	new->ring.memory_mb = old->ring.memory_mb;
@@ -223,7 +237,12 @@ static void signalled(void *context, int number)
 {
 	struct daemon *daemon = context;
 
-	if (number != SIGHUP)
+	if (number == SIGUSR1 || number == SIGUSR2)
+		fgt_log(FGT_LOG_WARNING, "signal",
+			"SIG%s is ignored: SIGHUP reloads the configuration, "
+			"SIGTERM ends the agent",
+			sigabbrev_np(number));
+	else if (number != SIGHUP)
 		leave(daemon, number);
 	else if (daemon->leave_ns == 0)
 		reload(daemon);

@@ -25,6 +25,9 @@ size_t fgt_nearest_edits(const char *a, size_t a_len, const char *b,
 
 	if (a_len > WORD_MAX || b_len > WORD_MAX)
 		return SIZE_MAX;
+	/* The beginning of a longer word is near, too. */
+	if (a_len >= 2 && a_len < b_len && strncmp(a, b, a_len) == 0)
+		return 1;
 	for (size_t i = 0; i <= a_len; i++)
 		cost[i][0] = i;
 	for (size_t j = 0; j <= b_len; j++)
@@ -56,10 +59,6 @@ void fgt_nearest_offer(struct fgt_nearest *nearest, const char *candidate)
 	if (word_len == 0)
 		return;
 	edits = fgt_nearest_edits(nearest->word, word_len, candidate, len);
-	/* The beginning of a longer word is near, too. */
-	if (word_len >= 2 && word_len < len &&
-	    strncmp(nearest->word, candidate, word_len) == 0)
-		edits = 1;
 	if (edits > (len + 2) / 3 || edits >= nearest->distance)
 		return;
 	nearest->best = candidate;

@@ -43,7 +43,7 @@ def test_attach(bench, agent_socket):
     expect_error(bench, "attach of a process that is not", 1, "", "attach",
                  "4194304", env=env)
     expect_error(bench, "attach of a name that is not", 1,
-                 "no process named no-such-program; ", "attach",
+                 "no process named no-such-program: ", "attach",
                  "no-such-program", env=env)
 
 

@@ -153,6 +153,8 @@ static const char *remedy_of(int error)
 	case -EMFILE:
 	case -ENFILE:
 		return "raise the limit (ulimit -n, LimitNOFILE=)";
+	case -EROFS:
+		return "if a service writes it, add it to its ReadWritePaths=";
 	default:
 		return "make it writable for the program's user";
 	}

@@ -356,8 +356,12 @@ static void warn_of_beginning(const struct fgt_export *plan,
 		gap_ns(slice, 0, slice->requested_from_ns, slice->tick_ns[0]);
 
 	if (slice->requested_from_ns == 0 && slice->evicted_ticks)
-		fgt_note(plan->verb, "the oldest part of the recording is "
-				     "gone" KEEP_MORE);
+		fgt_note(plan->verb,
+			 "the slice begins %.1f s before its end: what was "
+			 "recorded earlier is gone" KEEP_MORE,
+			 (double)(slice->tick_ns[slice->tick_count - 1] -
+				  slice->tick_ns[0]) /
+				 1e9);
 	else if (slice->requested_from_ns && late_ns)
 		fgt_note(plan->verb,
 			 "the first %.1f s asked for were not kept%s",

@@ -22,13 +22,16 @@ static int read_end(const struct fgt_arguments *arguments, const char *name,
 	return text ? fgt_time_read(text, now, ret_time, why) : 0;
 }
 
-static int check_order(uint64_t from_ns, uint64_t to_ns, struct fgt_why *why)
+static int check_order(const struct fgt_range *range, uint64_t from_ns,
+		       uint64_t to_ns, struct fgt_why *why)
 {
 	if (from_ns <= to_ns)
 		return 0;
 	return fgt_why_set(why, -EINVAL,
-			   "--from lies %.3f s after --to; swap them or "
-			   "change --to",
+			   range->has_to ? "--from lies %.3f s after --to; "
+					   "swap them or change --to"
+					 : "--from lies %.3f s in the future: "
+					   "add a later --to",
 			   (double)(from_ns - to_ns) / 1e9);
 }
 
@@ -49,7 +52,7 @@ int fgt_range_read(const struct fgt_arguments *arguments,
 	/* A wall clock that was set back may put a later reading earlier. */
 	if (r == 0 && range.has_from && !fgt_time_is_wall(&range.from) &&
 	    !fgt_time_is_wall(&range.to))
-		r = check_order(range.from.ns,
+		r = check_order(&range, range.from.ns,
 				range.has_to ? range.to.ns : now->mono_ns, why);
 	if (r == 0)
 		*ret_range = range;
@@ -80,7 +83,7 @@ int fgt_range_to_mono(const struct fgt_range *range,
 		from_ns = to_mono(&range->from, anchored, now);
 	else if (range->last_ns && range->last_ns < to_ns)
 		from_ns = to_ns - range->last_ns;
-	r = check_order(from_ns, to_ns, why);
+	r = check_order(range, from_ns, to_ns, why);
 	if (r < 0)
 		return r;
 	*ret_from_ns = from_ns;

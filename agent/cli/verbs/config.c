@@ -86,6 +86,6 @@ const struct fgt_verb fgt_verb_config = {
 		"as it would be used, the environment\n(FGTRACE_SAMPLING_HZ "
 		"for sampling.hz) included; secrets are not part of it.\n"
 		"\nExamples:\n"
-		"  fgtrace-agent config check -c /etc/fgtrace.conf\n"
+		"  fgtrace-agent config check -c /etc/fgtrace/fgtrace.conf\n"
 		"  fgtrace-agent config show > fgtrace.conf\n",
 };

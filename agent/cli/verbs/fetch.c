@@ -108,16 +108,20 @@ static int explain_choice(const struct fgt_message *reply, struct fgt_why *why)
 	while (len < sizeof(list) - 96 &&
 	       fgt_message_next(&targets, &target) == 0) {
 		const char *name = "?";
+		bool has_ended = false;
 		int64_t pid = 0;
 
 		(void)fgt_message_get_int(&target, "pid", &pid);
 		(void)fgt_message_get_string(&target, "name", &name);
+		(void)fgt_message_get_bool(&target, "ended", &has_ended);
 		len += (size_t)snprintf(list + len, sizeof(list) - len,
-					"%s%lld %.40s", len ? ", " : "",
-					(long long)pid, name);
+					"%s%lld %.40s%s", len ? ", " : "",
+					(long long)pid, name,
+					has_ended ? ", ended" : "");
 	}
 	return fgt_why_set(why, -ENOTUNIQ,
-			   "several targets fit (%s%s); choose one with -p PID",
+			   "several targets fit (%s%s): choose one with -p "
+			   "PID; 'fgtrace-agent targets' has their times",
 			   list, len >= sizeof(list) - 96 ? ", ..." : "");
 }
 

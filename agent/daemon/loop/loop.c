@@ -153,6 +153,8 @@ int fgt_loop_take_signals(struct fgt_loop *loop,
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGHUP);
+	sigaddset(&mask, SIGUSR1);
+	sigaddset(&mask, SIGUSR2);
 	loop->signalled = signalled;
 	loop->signal_context = context;
 	loop->signal_watch = (struct fgt_watch){

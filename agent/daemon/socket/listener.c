@@ -35,6 +35,23 @@ static int take_path(const char *path, struct fgt_listener *listener,
 	return 0;
 }
 
+/* Before the lock, which would leave its file beside the path. */
+static int check_file(const char *path, struct fgt_why *why)
+{
+	struct stat status;
+
+	if (lstat(path, &status) < 0)
+		return errno == ENOENT ? 0
+				       : fgt_why_set(why, -errno, "%s: %s",
+						     path, strerror(errno));
+	if (!S_ISSOCK(status.st_mode))
+		return fgt_why_set(why, -EEXIST,
+				   "%s exists and is not a socket: choose "
+				   "another socket path",
+				   path);
+	return 0;
+}
+
 static int check_directory(int directory_fd, const char *path,
 			   struct fgt_why *why)
 {
@@ -190,14 +207,8 @@ static int remove_stale(const struct sockaddr_un *address, struct fgt_why *why)
 	const char *path = address->sun_path;
 	struct stat status;
 
-	if (lstat(path, &status) < 0)
-		return errno == ENOENT ? 0
-				       : fgt_why_set(why, -errno, "%s: %s",
-						     path, strerror(errno));
-	if (!S_ISSOCK(status.st_mode))
-		return fgt_why_set(why, -EEXIST,
-				   "%s exists and is not a socket: remove it",
-				   path);
+	if (lstat(path, &status) < 0 || !S_ISSOCK(status.st_mode))
+		return 0;
 	if (is_answered(address))
 		return fgt_why_set(why, -EADDRINUSE,
 				   "another program listens on %s", path);
@@ -239,6 +250,9 @@ static int open_all(struct fgt_listener *listener, bool is_default,
 	if (r < 0)
 		return r;
 	memcpy(address.sun_path, listener->path, strlen(listener->path));
+	r = check_file(listener->path, why);
+	if (r < 0)
+		return r;
 	r = take_lock(directory_fd, listener->path, &listener->lock_fd, why);
 	if (r < 0)
 		return r;

@@ -233,6 +233,7 @@ void fgt_target_list_put_name(struct fgt_builder *builder,
 	fgt_builder_map_begin(builder, NULL);
 	fgt_builder_int(builder, "pid", status.pid);
 	fgt_builder_string(builder, "name", status.name);
+	fgt_builder_bool(builder, "ended", !status.is_alive);
 	fgt_builder_map_end(builder);
 }
 

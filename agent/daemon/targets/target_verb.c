@@ -95,7 +95,6 @@ static void attach_pid(struct target_order *order)
 
 static int none_attached(struct target_order *order)
 {
-	bool is_root = order->peer.uid == 0;
 	char what[FGT_SELECTOR_NAME_MAX + 16];
 
 	if (order->result < 0)
@@ -104,14 +103,18 @@ static int none_attached(struct target_order *order)
 		snprintf(what, sizeof(what), "named %s", order->name);
 	else
 		snprintf(what, sizeof(what), "%d", order->selector.pid);
-	return is_root ? fgt_why_set(&order->why, -ESRCH,
-				     "no process %s; find it with pgrep or ps",
-				     what)
-		       : fgt_why_set(&order->why, -EPERM,
-				     "no process %s that you could trace: it "
-				     "must run as you, without more "
-				     "privileges; root may attach any",
-				     what);
+	if (order->peer.uid != 0)
+		return fgt_why_set(&order->why, -EPERM,
+				   "no process %s that you could trace: it "
+				   "must run as you, without more privileges; "
+				   "root may attach any",
+				   what);
+	return fgt_why_set(&order->why, -ESRCH,
+			   order->selector.name
+				   ? "no process %s: start it first, or add it "
+				     "to 'targets' of the configuration"
+				   : "no process %s; find it with pgrep or ps",
+			   what);
 }
 
 /* The rule stays until detach: processes of this name that start later. */

@@ -204,7 +204,8 @@ static void unsafe_places_are_refused(void **state)
 	assert_int_equal(
 		fgt_listener_open(fixture->path, true, &listener, &why),
 		-EEXIST);
-	assert_int_equal(symlink("/etc/passwd", fixture->lock), -1);
+	/* No lock file was left beside it. */
+	assert_int_equal(access(fixture->lock, F_OK), -1);
 	memset(path, 'x', sizeof(path) - 1);
 	path[0] = '/';
 	path[sizeof(path) - 1] = 0;
