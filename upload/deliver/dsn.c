@@ -21,22 +21,17 @@
 
 static bool is_public_key(const char *text, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
-		if (!isxdigit((unsigned char)text[i]))
-			return false;
-	return len == KEY_DIGITS;
+	return len == KEY_DIGITS &&
+	       strspn(text, "0123456789abcdefABCDEF") == len;
 }
 
 /* It is written into a header between commas. */
 static bool is_secret_key(const char *text)
 {
-	size_t len = 0;
+	size_t len = strspn(text, "0123456789-_abcdefghijklmnopqrstuvwxyz"
+				  "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
-	for (; text[len]; len++)
-		if (!isalnum((unsigned char)text[len]) && text[len] != '-' &&
-		    text[len] != '_')
-			return false;
-	return len < sizeof(((struct fgt_dsn *)NULL)->secret_key);
+	return !text[len] && len < sizeof(((struct fgt_dsn *)NULL)->secret_key);
 }
 
 /* key[:secret] */

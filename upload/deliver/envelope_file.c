@@ -107,17 +107,11 @@ static int open_temporary(struct envelope_file *file, const char *stem)
 {
 	snprintf(file->temporary, sizeof(file->temporary), ".%.110s.%d.tmp",
 		 stem, (int)getpid());
+	/* Left by an earlier process with this pid. */
+	(void)unlinkat(file->directory_fd, file->temporary, 0);
 	file->fd = openat(file->directory_fd, file->temporary,
 			  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			  0600);
-	if (file->fd < 0 && errno == EEXIST) {
-		/* Left by an earlier process with this pid. */
-		(void)unlinkat(file->directory_fd, file->temporary, 0);
-		file->fd = openat(file->directory_fd, file->temporary,
-				  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
-					  O_CLOEXEC,
-				  0600);
-	}
 	return file->fd < 0 ? -errno : 0;
 }
 

@@ -121,15 +121,15 @@ static int post(const struct fgt_memory_sink *memory, const struct fgt_dsn *dsn,
 	return error;
 }
 
-static bool is_same_id(const char *text, size_t len, const char *event_id)
+/* Digits in any case, with or without the hyphens of a UUID. */
+static bool is_same_id(const char *text, const char *event_id)
 {
-	for (; len; text++, len--) {
+	for (; *text; text++) {
 		if (*text == '-')
 			continue;
-		if (!*event_id || tolower((unsigned char)*text) !=
-					  tolower((unsigned char)*event_id))
+		if (tolower((unsigned char)*text) !=
+		    tolower((unsigned char)*event_id++))
 			return false;
-		event_id++;
 	}
 	return !*event_id;
 }
@@ -141,9 +141,9 @@ static bool is_same_id(const char *text, size_t len, const char *event_id)
 static int check_accepted(const struct fgt_http_answer *answer,
 			  const char *event_id, struct fgt_why *why)
 {
-	static const char *const BLANKS = " \t\r\n";
-	const char *body = answer->body + strspn(answer->body, BLANKS);
-	const char *id = strstr(body, "\"id\"");
+	const char *body = answer->body + strspn(answer->body, " \t\r\n");
+	const char *at = strstr(body, "\"id\"");
+	char id[40];
 
 	if (*body && *body != '{')
 		return fgt_why_set(why, -EREMOTEIO,
@@ -151,18 +151,8 @@ static int check_accepted(const struct fgt_http_answer *answer,
 				   "check the address for a proxy or a login "
 				   "page",
 				   answer->status);
-	if (!id)
-		return 0;
-	id += strlen("\"id\"");
-	id += strspn(id, BLANKS);
-	if (*id != ':')
-		return 0;
-	id++;
-	id += strspn(id, BLANKS);
-	if (*id != '"')
-		return 0;
-	id++;
-	if (!is_same_id(id, strcspn(id, "\""), event_id))
+	if (at && sscanf(at, "\"id\" : \"%39[^\"]", id) == 1 &&
+	    !is_same_id(id, event_id))
 		return fgt_why_set(why, -EREMOTEIO,
 				   "answered %ld with the id of another event",
 				   answer->status);

@@ -6,8 +6,8 @@
 #include "upload/deliver/url.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -34,12 +34,10 @@ static bool copy_part(char *to, size_t size, const char *from, size_t len)
 
 static bool is_name(const char *host)
 {
-	if (!*host || *host == '.' || *host == '-')
-		return false;
-	for (; *host; host++)
-		if (!isalnum((unsigned char)*host) && !strchr("-._", *host))
-			return false;
-	return true;
+	size_t len = strspn(host, "0123456789-._abcdefghijklmnopqrstuvwxyz"
+				  "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+	return len && !host[len] && *host != '.' && *host != '-';
 }
 
 /* Checks the host and sets is_loopback; brackets only around IPv6. */
@@ -66,19 +64,13 @@ static bool check_host(struct fgt_url *url)
 	return true;
 }
 
+/* text[len], behind which no digit comes. */
 static bool parse_port(const char *text, size_t len, unsigned int *ret_port)
 {
-	unsigned int port = 0;
-
-	if (!len || len > 5)
+	if (!len || len > 5 || strspn(text, "0123456789") != len)
 		return false;
-	for (size_t i = 0; i < len; i++) {
-		if (!isdigit((unsigned char)text[i]))
-			return false;
-		port = port * 10 + (unsigned int)(text[i] - '0');
-	}
-	*ret_port = port;
-	return port >= 1 && port <= 65535;
+	*ret_port = (unsigned int)strtoul(text, NULL, 10);
+	return *ret_port >= 1 && *ret_port <= 65535;
 }
 
 /* [userinfo@]host[:port] */

@@ -6,6 +6,7 @@
  */
 #include "upload/format/sentry/sentry_envelope.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,22 +31,15 @@ int fgt_sentry_make_id(char *ret_hex, size_t bytes)
 
 int fgt_sentry_choose_id(const char *wanted, char ret_id[33])
 {
-	bool is_nil = true;
-
 	if (!fgt_sentry_given(wanted))
 		return fgt_sentry_make_id(ret_id, 16);
 	if (strlen(wanted) != 32 ||
-	    strspn(wanted, "0123456789abcdefABCDEF") != 32)
+	    strspn(wanted, "0123456789abcdefABCDEF") != 32 ||
+	    strspn(wanted, "0") == 32)
 		return -EINVAL;
-	for (size_t i = 0; i <= 32; i++) {
-		char c = wanted[i];
-
-		if (c >= 'A' && c <= 'F')
-			c = (char)(c - 'A' + 'a');
-		ret_id[i] = c;
-		is_nil &= c == '0' || !c;
-	}
-	return is_nil ? -EINVAL : 0;
+	for (size_t i = 0; i <= 32; i++)
+		ret_id[i] = (char)tolower((unsigned char)wanted[i]);
+	return 0;
 }
 
 void fgt_sentry_put_sdk(struct fgt_json *json, const char *key)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/spans.h"
 #include "ringbuf/spans/span_log.h"
 #include "upload/format/parts/thread_runs.h"
@@ -28,7 +29,7 @@ struct spans {
 	struct fgt_json *json;
 	uint64_t own_id; /* of the transaction */
 	uint64_t begun_bytes; /* written before the first one */
-	bool *is_task_chosen, *is_span_chosen;
+	bool *is_chosen; /* the tasks, then the spans */
 };
 
 /* ---- Which ones --------------------------------------------------------- */
@@ -93,16 +94,13 @@ static uint64_t nth_duration(const struct fgt_sentry_spans *about, uint32_t i)
 /* Adds tasks and spans that last at least least_ns, while there is room. */
 static void choose_from(struct spans *spans, uint64_t least_ns, size_t *chosen)
 {
-	uint32_t tasks = spans->slice->task_count;
-	uint32_t all = tasks + spans->slice->span_count;
+	uint32_t all = spans->slice->task_count + spans->slice->span_count;
 
 	for (uint32_t i = 0; i < all && *chosen < FGT_SENTRY_SPANS_MAX; i++) {
-		bool *is_chosen = i < tasks ? &spans->is_task_chosen[i]
-					    : &spans->is_span_chosen[i - tasks];
-
-		if (*is_chosen || nth_duration(spans->about, i) < least_ns)
+		if (spans->is_chosen[i] ||
+		    nth_duration(spans->about, i) < least_ns)
 			continue;
-		*is_chosen = true;
+		spans->is_chosen[i] = true;
 		++*chosen;
 	}
 }
@@ -110,17 +108,17 @@ static void choose_from(struct spans *spans, uint64_t least_ns, size_t *chosen)
 static int choose(struct spans *spans)
 {
 	uint32_t all = spans->slice->task_count + spans->slice->span_count;
-	FGT_AUTO(free) void *memory = calloc((size_t)all + 1, 8);
-	uint64_t *durations = memory, shortest;
+	uint64_t *durations, shortest;
 	size_t count = 0, chosen = 0;
 
-	if (!durations)
+	if (!FGT_ARRAY_NEW(durations, all))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < all; i++) {
 		durations[count] = nth_duration(spans->about, i);
 		count += durations[count] > 0;
 	}
 	shortest = shortest_chosen(durations, count);
+	free(durations);
 	/* There may be more of the shortest duration than fit. */
 	choose_from(spans, shortest + 1, &chosen);
 	choose_from(spans, shortest, &chosen);
@@ -200,7 +198,7 @@ static uint64_t chosen_task(const struct spans *spans, uint32_t link)
 	const struct fgt_ring_slice *slice = spans->slice;
 
 	for (int i = 0; link && i < ANCESTORS_MAX; i++) {
-		if (spans->is_task_chosen[link - 1])
+		if (spans->is_chosen[link - 1])
 			return slice->tasks[link - 1].number;
 		link = slice->tasks[link - 1].parent;
 	}
@@ -269,14 +267,14 @@ static void put_all(struct spans *spans)
 	uint64_t around[FGT_SPAN_DEPTH_MAX] = { 0 };
 
 	for (uint32_t i = 0; i < slice->task_count && has_room(spans); i++)
-		if (spans->is_task_chosen[i])
+		if (spans->is_chosen[i])
 			put_task(spans, i);
 	for (uint32_t i = 0; i < slice->span_count && has_room(spans); i++) {
 		const struct fgt_slice_span *span = &slice->spans[i];
 		uint64_t parent = span->depth ? around[span->depth - 1] : 0;
 
 		around[span->depth] = parent;
-		if (!spans->is_span_chosen[i])
+		if (!spans->is_chosen[slice->task_count + i])
 			continue;
 		around[span->depth] = span->number;
 		put_span(spans, i,
@@ -288,23 +286,20 @@ int fgt_sentry_spans_put(const struct fgt_sentry_spans *about,
 			 struct fgt_json *json)
 {
 	const struct fgt_ring_slice *slice = about->slice;
-	FGT_AUTO(free) void *memory = NULL;
 	struct spans spans = { .about = about, .slice = slice, .json = json };
 	int r;
 
-	memory = calloc((size_t)slice->task_count + slice->span_count + 1,
-			sizeof(bool));
-	if (!memory)
+	if (!FGT_ARRAY_NEW(spans.is_chosen,
+			   (size_t)slice->task_count + slice->span_count))
 		return -ENOMEM;
-	spans.is_task_chosen = memory;
-	spans.is_span_chosen = spans.is_task_chosen + slice->task_count;
 	spans.own_id = strtoull(about->span_id, NULL, 16);
 	r = choose(&spans);
-	if (r < 0)
-		return r;
-	fgt_json_begin_array(json, "spans");
-	spans.begun_bytes = written(json);
-	put_all(&spans);
-	fgt_json_end_array(json);
-	return 0;
+	if (r == 0) {
+		fgt_json_begin_array(json, "spans");
+		spans.begun_bytes = written(json);
+		put_all(&spans);
+		fgt_json_end_array(json);
+	}
+	free(spans.is_chosen);
+	return r;
 }
