@@ -13,13 +13,11 @@
 #include <string.h>
 
 #include "agent/capture/who_ran/switches.h"
-#include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/daemon/status.h"
-#include "agent/daemon/targets/target_list.h"
 #include "agent/daemon/targets/targets.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
@@ -183,8 +181,8 @@ static void leave_now(struct daemon *daemon, const char *reason)
 	_exit(1); /* threads are still at work: nothing can be freed */
 }
 
-/* All clients have their replies and all uploads have ended. If it is late, only
- * slices at work are waited for. */
+/* All clients have their replies and all uploads have ended. When it is late,
+ * only slices at work count. */
 static bool are_clients_served(struct daemon *daemon, bool is_late)
 {
 	struct fgt_slices_counters slices;

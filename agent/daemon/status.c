@@ -11,7 +11,6 @@
 
 #include "agent/capture/threads/procfs.h"
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/targets/target_list.h"
 #include "ringbuf/base/clock.h"
 
 static uint64_t rss_bytes(void)

@@ -74,8 +74,8 @@ int fgt_channel_receive_reply(const struct fgt_channel *channel,
 
 /*
  * The file after the reply to `slice`, up to its end. Each frame must come
- * within frame_ns (0: no such limit), all of them before deadline_ns. Errors as _receive_reply,
- * of the sink, and -EBADMSG with why set: it is incomplete.
+ * within frame_ns (0: no such limit), all of them before deadline_ns. Errors
+ * as _receive_reply, of the sink, and -EBADMSG with why set: it is incomplete.
  */
 int fgt_channel_receive_file(const struct fgt_channel *channel,
 			     const struct fgt_sink *sink, uint64_t frame_ns,

@@ -9,7 +9,7 @@
 #define FGT_PROTOCOL_VERSION	  2
 #define FGT_PROTOCOL_LENGTH_BYTES 4 /* in front of each frame */
 #define FGT_PROTOCOL_REQUEST_MAX  (1024 * 1024)
-#define FGT_PROTOCOL_KEPT_MAX	  (16 * 1024 * 1024 + 4096) /* once registered */
+#define FGT_PROTOCOL_KEPT_MAX	  (16 * 1024 * 1024 + 4096) /* registered */
 #define FGT_PROTOCOL_REPLY_MAX	  (16 * 1024 * 1024)
 #define FGT_PROTOCOL_DATA_MAX	  (256 * 1024) /* of a file, in one frame */
 #define FGT_PROTOCOL_DEPTH_MAX	  16

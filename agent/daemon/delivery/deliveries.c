@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "agent/daemon/delivery/delivery_limits.h"
-#include "agent/daemon/loop/jobs.h"
 
 #define SECOND_NS      UINT64_C(1000000000)
 #define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */

@@ -32,7 +32,7 @@ struct fgt_delivery_order {
 	const struct fgt_upload_limits *limits; /* NULL: none; copied */
 	const struct fgt_transaction_facts *facts; /* NULL; copied */
 	bool is_transaction; /* its facts have begin and end */
-	bool is_last_word; /* of a process that has ended: it cannot send it again */
+	bool is_last_word; /* of a process that has ended: not sent again */
 };
 
 /* The symbolizer outlives this. -ENOMEM, -EAGAIN. */

@@ -76,11 +76,11 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 			     const uint8_t *body, size_t body_len, int data_fd,
 			     int spans_fd);
 
-/* Without waiting. -EAGAIN nothing yet, -EPIPE it has ended without a result. */
+/* Does not wait. -EAGAIN nothing yet, -EPIPE it ended without a result. */
 int fgt_delivery_child_receive(struct fgt_delivery_child *child,
 			       struct fgt_delivery_result *ret_result);
 
-/* ---- The slice that the child gets ---------------------------------------- */
+/* ---- The slice that the child gets -------------------------------------- */
 
 /* Cut out of a target's ring, named, and written into a memfd. */
 struct fgt_delivery_cut {
@@ -145,7 +145,7 @@ void fgt_delivery_log_retry(const struct fgt_delivery_about *about,
 void fgt_delivery_log_given_up(const struct fgt_delivery_about *about,
 			       const char *where, const char *why);
 
-/* ---- The child's side ----------------------------------------------------- */
+/* ---- The child's side --------------------------------------------------- */
 
 /*
  * The child's life; returns only if these are not its arguments. The first

@@ -127,8 +127,8 @@ static int drop_capabilities(void)
 }
 
 /*
- * An agent that does not run as root can only deliver as its own user. It does so
- * for that user and for root.
+ * An agent that does not run as root can only deliver as its own user. It does
+ * so for that user and for root.
  */
 static int become(uint32_t uid, uint32_t gid)
 {
@@ -289,8 +289,8 @@ static int work(const struct received_order *order,
 
 	if (r < 0)
 		return fgt_why_set(why, r, "the delivery request is malformed");
-	/* The names of a ring come from a helper process, started before the filter.
-	 * Where the kernel has no filters, there is none. */
+	/* The names of a ring come from a helper process, which is started
+	 * before the filter. Kernels without filters run without it. */
 	if (order->head.kind == FGT_DELIVERY_RING) {
 		r = cut_ring(order, &slice, why);
 		(void)fgt_syscall_filter_forbid();

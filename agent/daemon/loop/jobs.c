@@ -3,7 +3,7 @@
  * Runs jobs one after the other. Runs in the daemon's loop, except
  * work_off(); must not call done() on another thread than the loop's.
  */
-#include "agent/daemon/loop/jobs.h"
+#include "agent/daemon/loop/loop.h"
 
 #include <errno.h>
 #include <pthread.h>

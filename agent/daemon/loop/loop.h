@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's event loop: descriptors, timers, signals, wake-ups from other
- * threads. All callbacks run on the thread that runs the loop.
+ * threads. All callbacks run on the thread that runs the loop. And the jobs
+ * that must not run on it.
  */
 #ifndef FGT_AGENT_DAEMON_LOOP_LOOP_H
 #define FGT_AGENT_DAEMON_LOOP_LOOP_H
@@ -71,5 +72,32 @@ void fgt_loop_wake(struct fgt_loop *loop);
 /* Until fgt_loop_stop(). 0, or errno of epoll_wait. */
 int fgt_loop_run(struct fgt_loop *loop);
 void fgt_loop_stop(struct fgt_loop *loop);
+
+/* ---- Jobs ----------------------------------------------------------------
+ *
+ * Work that may take a second (attaching, detaching, looking through the
+ * process table) runs on one thread, in order.
+ */
+
+struct fgt_jobs;
+
+/* Embedded by its owner, which must not touch it until done or a withdrawal. */
+struct fgt_job {
+	void (*run)(void *context); /* on the thread of jobs */
+	void (*done)(void *context); /* on the loop; may free the job */
+	void *context;
+	STAILQ_ENTRY(fgt_job) link;
+};
+
+/* Starts the thread. -ENOMEM, -EAGAIN. */
+int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs);
+/* Waits for the one that runs; those that have not begun are done unrun. */
+void fgt_jobs_free(struct fgt_jobs *jobs);
+FGT_DEFINE_AUTO(struct fgt_jobs *, fgt_jobs_free);
+
+/* The loop's thread only. The owner bounds how many there are. */
+void fgt_jobs_submit(struct fgt_jobs *jobs, struct fgt_job *job);
+/* True: it had not begun, and will neither run nor be done. */
+bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Distinguishes crashes from other ends and delivers the last seconds. Runs in the
- * daemon's loop, right after the end; must not wait. A process that calls exec
- * or closes its connection lives on and does not come here.
+ * Distinguishes crashes from other ends and delivers the last seconds. Runs in
+ * the daemon's loop, right after the end; must not wait. A process that calls
+ * exec or closes its connection lives on and does not come here.
  */
 #include "agent/daemon/programs/registration.h"
 
@@ -14,7 +14,6 @@
 
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/programs/death.h"
 #include "upload/format/sentry/sentry_envelope.h"
 
 #define LOOK_BACK_NS UINT64_C(30000000000)

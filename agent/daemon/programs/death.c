@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Learns what signal ended a process. Runs in the daemon's loop; must not wait
- * for the process, nor for its parent longer than the kernel takes to give up a
- * process that is waited for: 20 ms at most, and once only where the kernel never reports the end.
+ * for the process, and for its parent only as long as the kernel takes to give
+ * up a process that is waited for: at most 20 ms, and only once where the
+ * kernel never reports the end.
  *
- * Only a parent may wait for a process, and the daemon is none. Three ways are left:
+ * Only a parent may wait for a process, and the daemon is none. Three ways are
+ * left:
  * 1. PIDFD_GET_INFO with PIDFD_INFO_EXIT (Linux 6.15): the exit status once
  *    the parent has waited, for as long as a pidfd is open, so never too late.
  *    Before that it answers without the bit.
  * 2. Before that there is a zombie, whose /proc/PID/stat ends in the exit
- *    status (field 52), for users who could trace it: the process's own and root.
- * 3. Neither: an older kernel, and the parent was quicker. The cause is
- *    lost.
+ *    status (field 52), for root and the process's own user.
+ * 3. Neither: an older kernel, and the parent was quicker. The cause is lost.
  * A process that calls exec lives on; one that ends by exit(3) or _exit(2) has
  * a status without a signal. Neither is a crash; nor is an end that was
  * requested.
  */
-#include "agent/daemon/programs/death.h"
+#include "agent/daemon/programs/registration.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,8 +49,8 @@ struct pidfd_info {
 #define PIDFD_INFO_EXIT_BIT UINT64_C(8)
 #define PIDFD_GET_INFO_CALL _IOWR(0xFF, 11, struct pidfd_info)
 
-/* Whether the kernel reports ends of processes that were waited for: it has done
- * so; it has not done so. Any thread; mere hints. */
+/* The kernel has reported the end of a process that was waited for; it has not
+ * done so when it should have. Any thread; hints only. */
 static atomic_bool has_reported, is_silent;
 
 static void judge(int status, struct fgt_death *ret_death)

@@ -17,14 +17,12 @@
 #include "agent/config/config.h"
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/loop/assert.h"
-#include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/socket/permission.h"
 #include "agent/daemon/targets/targets.h"
 
-#define MS UINT64_C(1000000)
-#define DEAD_MS                                                                \
-	2000 /* that an end of the process may lag behind its socket's */
+#define MS	UINT64_C(1000000)
+#define DEAD_MS 2000 /* the end of a process comes so late after its socket's */
 
 /* A registration from its request until nothing of it is left. */
 struct registered {
@@ -33,7 +31,7 @@ struct registered {
 	LIST_ENTRY(registered) link; /* once it is registered */
 	struct fgt_control_client *client; /* NULL: it has gone */
 	struct fgt_peer peer;
-	int peer_fd; /* pidfd of the process that connected, until attach() is done */
+	int peer_fd; /* pidfd of what connected, until attach() is done */
 	/* Attaches, then detaches: one after the other. */
 	struct fgt_job job;
 	struct fgt_watch death; /* of pid_fd, once the connection has ended */
@@ -148,8 +146,8 @@ static void has_died(void *context, uint32_t events)
 	free_entry(entry);
 }
 
-/* It is still alive: another program runs in it now, or it has closed descriptors
- * of the library. */
+/* It is still alive: another program runs in it now, or it has closed the
+ * library's descriptors. */
 static void lives_on(void *context)
 {
 	struct registered *entry = context;

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/daemon/targets/target_list.h"
+#include "agent/daemon/targets/targets.h"
 #include "ringbuf/slice/wall_clock.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)

@@ -238,8 +238,8 @@ static void explain_no_data(const struct fgt_slice_work *work,
 					  : ", which has ended");
 }
 
-/* What the ring holds, on both clocks, so that a client can name it on the clock
- * in which it asked. */
+/* What the ring holds, on both clocks: the client names it on the clock in
+ * which it asked. */
 static void put_held(struct fgt_builder *builder,
 		     const struct fgt_slice_work *work,
 		     const struct fgt_ring_stats *stats)

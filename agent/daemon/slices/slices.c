@@ -214,8 +214,8 @@ static void client_gone(void *context)
 	free_job(job);
 }
 
-/* Ordinary users have a separate queue, so that root and the daemon's user always
- * find a place. */
+/* Ordinary users have a separate queue: root and the daemon's user always find
+ * a place. */
 static bool is_queue_full(struct slice_job *job)
 {
 	size_t queued = 0;

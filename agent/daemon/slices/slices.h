@@ -40,7 +40,7 @@ struct fgt_slices_counters {
 	size_t active, waiting; /* now; waiting: for time or for a thread */
 };
 
-/* How long after the end of a range the tick after it has been committed; at most
+/* How long after the end of a range the next tick has been committed; at most
  * half a second where ticks are rare. */
 uint64_t fgt_slices_grace_ns(const struct fgt_target *target);
 

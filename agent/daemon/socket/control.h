@@ -85,7 +85,8 @@ fgt_control_peer(const struct fgt_control_client *client);
 
 /*
  * A pidfd of the process that connected, the caller's; readable once it has
- * ended. Before Linux 6.5 of the process that has its pid now. -ESRCH it has ended.
+ * ended. Before Linux 6.5: of the process that has its pid now. -ESRCH: it has
+ * ended.
  */
 int fgt_control_open_peer(const struct fgt_control_client *client);
 

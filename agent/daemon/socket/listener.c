@@ -227,7 +227,7 @@ static int listen_on(const struct sockaddr_un *address, int *ret_fd)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	/* Connections inherit it: each message carries the pid of its sender. */
+	/* Connections inherit it: each message has its sender's pid. */
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return -errno;
 	/* Born with its mode, so that the umask can only take away; then the

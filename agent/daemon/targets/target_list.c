@@ -4,7 +4,7 @@
  * daemon's loop, names of targets in jobs too. Must give a client the same
  * answer for a process that is not there and for one that it may not see.
  */
-#include "agent/daemon/targets/target_list.h"
+#include "agent/daemon/targets/targets.h"
 
 #include <errno.h>
 #include <string.h>

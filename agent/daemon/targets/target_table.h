@@ -16,7 +16,6 @@
 
 #include "agent/daemon/socket/control.h"
 #include "agent/daemon/socket/permission.h"
-#include "agent/daemon/targets/target_list.h"
 #include "agent/daemon/targets/targets.h"
 #include "ringbuf/slice/slice.h"
 

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/daemon/loop/jobs.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/targets/target_table.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides which processes are sampled. Runs on the thread of jobs, since attaching waits
- * for the sampler; looks through the process table only if a rule or a child
- * may be found there; must not confuse two processes with the same pid.
+ * Decides which processes are sampled. Runs on the thread of jobs, since
+ * attaching waits for the sampler; looks through the process table only if a
+ * rule or a child may be found there; must not confuse two processes with the
+ * same pid.
  */
 #include "agent/daemon/targets/targets.h"
 
@@ -64,20 +65,6 @@ void fgt_targets_free(struct fgt_targets *targets)
 
 /* ---- The process table ------------------------------------------------- */
 
-static const struct fgt_config_target *
-matching_rule(const struct fgt_targets *targets,
-	      const struct fgt_process_info *info)
-{
-	const struct fgt_config *config = targets->config;
-
-	if (info->pid == getpid() && !config->sampling.is_self_included)
-		return NULL;
-	for (size_t i = 0; i < config->target_count; i++)
-		if (fgt_rule_is_match(&config->targets[i], info))
-			return &config->targets[i];
-	return NULL;
-}
-
 /* Could the user who made the rule trace the process? */
 static bool is_of_user(const struct fgt_name_rule *rule,
 		       const struct fgt_process_info *info)
@@ -88,20 +75,6 @@ static bool is_of_user(const struct fgt_name_rule *rule,
 	return peer->uid == 0 ||
 	       (fgt_owner_read(info->pid, info->start_time, &owner) == 0 &&
 		fgt_owner_is_visible_to(&owner, peer->uid, peer->gid));
-}
-
-static const struct fgt_name_rule *
-matching_name(const struct fgt_targets *targets,
-	      const struct fgt_process_info *info)
-{
-	const struct fgt_name_rule *rule = targets->names;
-
-	for (size_t i = 0; i < targets->name_count; i++, rule++)
-		if (info->pid != getpid() &&
-		    fgt_rule_is_name(rule->name, info->name, info->exe) &&
-		    is_of_user(rule, info))
-			return rule;
-	return NULL;
 }
 
 static int keep_row(struct scan *scan, const struct fgt_process_info *info,
@@ -119,30 +92,43 @@ static int keep_row(struct scan *scan, const struct fgt_process_info *info,
 	return 0;
 }
 
-/* False: no rule wants the process. */
+/* Rules of the configuration go first. False: no rule wants the process. */
 static bool find_cause(const struct fgt_targets *targets,
 		       const struct fgt_process_info *info,
 		       struct fgt_attach_cause *ret_cause)
 {
-	const struct fgt_config_target *configured =
-		matching_rule(targets, info);
-	const struct fgt_name_rule *named =
-		configured ? NULL : matching_name(targets, info);
+	const struct fgt_config *config = targets->config;
+	bool is_self = info->pid == getpid();
 
-	if (configured)
+	for (size_t i = 0; i < config->target_count; i++) {
+		const struct fgt_config_target *rule = &config->targets[i];
+
+		if ((is_self && !config->sampling.is_self_included) ||
+		    !fgt_rule_is_match(rule, info))
+			continue;
 		*ret_cause = (struct fgt_attach_cause){
 			.origin = FGT_ORIGIN_CONFIGURED,
-			.is_with_children = configured->is_with_children,
+			.is_with_children = rule->is_with_children,
 		};
-	if (named)
+		return true;
+	}
+	for (size_t i = 0; i < targets->name_count; i++) {
+		const struct fgt_name_rule *rule = &targets->names[i];
+
+		if (is_self ||
+		    !fgt_rule_is_name(rule->name, info->name, info->exe) ||
+		    !is_of_user(rule, info))
+			continue;
 		*ret_cause = (struct fgt_attach_cause){
 			.origin = FGT_ORIGIN_ATTACHED,
-			.is_with_children = named->is_with_children,
-			.charged_uid = fgt_charged_uid(&named->peer),
-			.uid = named->peer.uid,
-			.gid = named->peer.gid,
+			.is_with_children = rule->is_with_children,
+			.charged_uid = fgt_charged_uid(&rule->peer),
+			.uid = rule->peer.uid,
+			.gid = rule->peer.gid,
 		};
-	return configured || named;
+		return true;
+	}
+	return false;
 }
 
 static int visit_process(void *context, const struct fgt_process_info *info,

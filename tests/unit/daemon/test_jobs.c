@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "agent/daemon/loop/jobs.h"
+#include "agent/daemon/loop/loop.h"
 
 #define COUNT 5
 
