@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "agent/protocol/protocol.h"
+#include "ringbuf/base/sink.h"
 
-#define FIRST_BYTES 512
-#define FIXSTR_LEN  32 /* shorter strings have their length in the type byte */
+#define FIXSTR_LEN 32 /* shorter strings have their length in the type byte */
 
 /* A map or an array that is open; its count is written when it ends. */
 struct container {
@@ -24,8 +24,7 @@ struct container {
 };
 
 struct fgt_builder {
-	uint8_t *bytes;
-	size_t len, capacity;
+	struct fgt_memory_sink memory;
 	struct container open[FGT_PROTOCOL_DEPTH_MAX];
 	size_t depth;
 	int error; /* the first one */
@@ -37,36 +36,13 @@ static void fail(struct fgt_builder *builder, int error)
 		builder->error = error;
 }
 
-static int grow(struct fgt_builder *builder, size_t len)
+/* Nothing after an error. */
+static void put_bytes(struct fgt_builder *builder, const void *bytes,
+		      size_t len)
 {
-	size_t capacity = builder->capacity ? builder->capacity : FIRST_BYTES;
-	uint8_t *bytes;
-
-	while (capacity < len)
-		capacity *= 2;
-	bytes = realloc(builder->bytes, capacity);
-	if (!bytes)
-		return -ENOMEM;
-	builder->bytes = bytes;
-	builder->capacity = capacity;
-	return 0;
-}
-
-/* NULL after an error. */
-static uint8_t *make_room(struct fgt_builder *builder, size_t len)
-{
-	const size_t max = FGT_PROTOCOL_LENGTH_BYTES + FGT_PROTOCOL_REPLY_MAX;
-
-	if (builder->error)
-		return NULL;
-	if (len > max - builder->len)
-		fail(builder, -EMSGSIZE);
-	else if (builder->len + len > builder->capacity)
-		fail(builder, grow(builder, builder->len + len));
-	if (builder->error)
-		return NULL;
-	builder->len += len;
-	return builder->bytes + builder->len - len;
+	if (builder->error == 0)
+		builder->error =
+			fgt_sink_write(&builder->memory.sink, bytes, len);
 }
 
 /* A type byte and a big-endian number of width bytes behind it. */
@@ -74,22 +50,11 @@ static void put_head(struct fgt_builder *builder, uint8_t type, uint64_t value,
 		     size_t width)
 {
 	uint64_t big_endian = htobe64(value);
-	uint8_t *to = make_room(builder, 1 + width);
+	uint8_t head[1 + sizeof(value)] = { type };
 
-	if (!to)
-		return;
-	to[0] = type;
-	memcpy(to + 1, (const uint8_t *)&big_endian + sizeof(value) - width,
+	memcpy(head + 1, (const uint8_t *)&big_endian + sizeof(value) - width,
 	       width);
-}
-
-static void put_bytes(struct fgt_builder *builder, const void *bytes,
-		      size_t len)
-{
-	uint8_t *to = make_room(builder, len);
-
-	if (to && len > 0)
-		memcpy(to, bytes, len);
+	put_bytes(builder, head, 1 + width);
 }
 
 static void put_string(struct fgt_builder *builder, const char *text)
@@ -126,7 +91,7 @@ static void begin(struct fgt_builder *builder, bool is_map)
 		return;
 	}
 	builder->open[builder->depth++] = (struct container){
-		.head = builder->len,
+		.head = builder->memory.len_bytes,
 		.is_map = is_map,
 	};
 	put_head(builder, is_map ? 0xdf : 0xdd, 0, 4);
@@ -137,7 +102,8 @@ static void write_count(const struct fgt_builder *builder,
 {
 	uint32_t count = htobe32(container->count);
 
-	memcpy(builder->bytes + container->head + 1, &count, sizeof(count));
+	memcpy(builder->memory.bytes + container->head + 1, &count,
+	       sizeof(count));
 }
 
 static void end(struct fgt_builder *builder, bool is_map)
@@ -174,10 +140,14 @@ int fgt_builder_new(struct fgt_builder **ret_builder)
 {
 	FGT_AUTO(fgt_builder_free)
 	struct fgt_builder *builder = calloc(1, sizeof(*builder));
+	/* Written by fgt_builder_finish(). */
+	const uint8_t length[FGT_PROTOCOL_LENGTH_BYTES] = { 0 };
 
 	if (!builder)
 		return -ENOMEM;
-	(void)make_room(builder, FGT_PROTOCOL_LENGTH_BYTES);
+	fgt_memory_sink_init(&builder->memory, FGT_PROTOCOL_LENGTH_BYTES +
+						       FGT_PROTOCOL_REPLY_MAX);
+	put_bytes(builder, length, sizeof(length));
 	begin(builder, true);
 	if (builder->error)
 		return builder->error;
@@ -229,7 +199,7 @@ void fgt_builder_free(struct fgt_builder *builder)
 {
 	if (!builder)
 		return;
-	free(builder->bytes);
+	fgt_memory_sink_done(&builder->memory);
 	free(builder);
 }
 
@@ -313,9 +283,10 @@ int fgt_builder_finish(struct fgt_builder *builder, const uint8_t **ret_bytes,
 	if (builder->error)
 		return builder->error;
 	write_count(builder, &builder->open[0]);
-	len = htobe32((uint32_t)(builder->len - FGT_PROTOCOL_LENGTH_BYTES));
-	memcpy(builder->bytes, &len, sizeof(len));
-	*ret_bytes = builder->bytes;
-	*ret_len = builder->len;
+	len = htobe32((uint32_t)(builder->memory.len_bytes -
+				 FGT_PROTOCOL_LENGTH_BYTES));
+	memcpy(builder->memory.bytes, &len, sizeof(len));
+	*ret_bytes = builder->memory.bytes;
+	*ret_len = builder->memory.len_bytes;
 	return 0;
 }
