@@ -239,25 +239,14 @@ static void get_limitation(void *context, char *ret_text, size_t len)
 		 status.limitation[0] ? status.limitation : status.rate_note);
 }
 
-/* facts may be NULL; the texts are borrowed from it. */
-static struct fgt_format_options
-options_of(const struct fgt_transaction_facts *facts)
-{
-	struct fgt_format_options options = {
-		.facts = fgt_facts_of_transaction(facts),
-	};
-
-	if (!facts)
-		return options;
-	options.release = facts->release;
-	options.environment = facts->environment;
-	return options;
-}
-
 static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 		       const struct fgt_transaction_facts *facts, int fd)
 {
-	const struct fgt_format_options options = options_of(facts);
+	const struct fgt_format_options options = {
+		.facts = fgt_facts_of_transaction(facts),
+		.release = facts ? facts->release : NULL,
+		.environment = facts ? facts->environment : NULL,
+	};
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	const struct fgt_sink sink = fgt_fd_sink(&fd);
 	int rc;

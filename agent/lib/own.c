@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/single_threaded.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "ringbuf/base/clock.h"
 
 int fgt_own_thread_start(size_t stack_bytes, void *(*run)(void *),
 			 pthread_t *ret_thread)
@@ -34,6 +37,15 @@ int fgt_own_thread_start(size_t stack_bytes, void *(*run)(void *),
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return -rc;
+}
+
+void fgt_own_wait(sem_t *semaphore, uint64_t until_ns)
+{
+	const struct timespec until = fgt_timespec_of(until_ns);
+
+	while (sem_clockwait(semaphore, CLOCK_MONOTONIC, &until) < 0 &&
+	       errno == EINTR)
+		;
 }
 
 /* Length of the mark for the number of the process, 0: there is none here. */

@@ -8,8 +8,10 @@
 #define FGT_AGENT_LIB_OWN_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* ---- Threads ------------------------------------------------------------ */
 
@@ -21,6 +23,9 @@
  */
 int fgt_own_thread_start(size_t stack_bytes, void *(*run)(void *),
 			 pthread_t *ret_thread);
+
+/* Until the semaphore is posted, until_ns (CLOCK_MONOTONIC) at the latest. */
+void fgt_own_wait(sem_t *semaphore, uint64_t until_ns);
 
 static inline int fgt_uncancelled_begin(void)
 {

@@ -17,13 +17,14 @@
 #include "ringbuf/base/hash.h"
 
 #define LINES_MAX  16
+#define LINE_BYTES 256
 #define CAUSES_MAX 128 /* logged since the start; further ones are dropped */
 #define MUTE_NS	   UINT64_C(1000000000) /* limit of the wait for a call */
 
 static struct {
 	/* Protects all members. Innermost. */
 	pthread_mutex_t lock;
-	char lines[LINES_MAX][256];
+	char lines[LINES_MAX][LINE_BYTES];
 	unsigned int line_count;
 	uint64_t causes[CAUSES_MAX];
 	unsigned int cause_count;
@@ -52,9 +53,7 @@ static bool is_new(uint64_t cause)
 }
 
 /* cause 0: log each time. False: not kept. */
-static bool keep(uint64_t cause, const char *format, va_list arguments)
-	FGT_PRINTF(2, 0);
-static bool keep(uint64_t cause, const char *format, va_list arguments)
+static bool keep(uint64_t cause, const char *line)
 {
 	bool is_kept;
 
@@ -62,46 +61,37 @@ static bool keep(uint64_t cause, const char *format, va_list arguments)
 	is_kept = !kept.is_mute && kept.line_count < LINES_MAX &&
 		  (!cause || is_new(cause));
 	if (is_kept)
-		(void)vsnprintf(kept.lines[kept.line_count++],
-				sizeof(kept.lines[0]), format, arguments);
+		snprintf(kept.lines[kept.line_count++], LINE_BYTES, "%s", line);
 	pthread_mutex_unlock(&kept.lock);
 	return is_kept;
 }
 
 void fgt_report(const char *format, ...)
 {
+	char line[LINE_BYTES];
 	va_list arguments;
 
 	va_start(arguments, format);
-	(void)keep(hash(format), format, arguments);
+	(void)vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
+	(void)keep(hash(format), line);
 }
 
 bool fgt_report_each(const char *format, ...)
 {
-	va_list arguments;
-	bool is_kept;
-
-	va_start(arguments, format);
-	is_kept = keep(0, format, arguments);
-	va_end(arguments);
-	return is_kept;
-}
-
-static void keep_line(uint64_t cause, const char *format, ...) FGT_PRINTF(2, 3);
-static void keep_line(uint64_t cause, const char *format, ...)
-{
+	char line[LINE_BYTES];
 	va_list arguments;
 
 	va_start(arguments, format);
-	(void)keep(cause, format, arguments);
+	(void)vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
+	return keep(0, line);
 }
 
 void fgt_report_line(void *context, const char *line)
 {
 	(void)context;
-	keep_line(hash(line), "%s", line);
+	(void)keep(hash(line), line);
 }
 
 /* False: no line is left. Called until then by the thread that logs. */

@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	if (fgt_task_begin("bench", 0, &number))
 		return 1;
 	if (argc > 1) {
-		if (fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT))
+		if (fgt_journal_open())
 			return 1;
 		for (int i = 0, count = atoi(argv[1]); i < count; i++)
 			span();
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	}
 	print("clock_twice", cost_ns(clock_twice, ROUNDS));
 	print("begin_and_end_without_log", cost_ns(span, ROUNDS));
-	if (fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT))
+	if (fgt_journal_open())
 		return 1;
 	print("begin_and_end", cost_ns(span, ROUNDS));
 	print("two_nested", cost_ns(nested, ROUNDS / 2));

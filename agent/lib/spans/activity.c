@@ -355,15 +355,6 @@ static void print_missing(void)
 		      explain(live.error));
 }
 
-static void wait_for(sem_t *semaphore, uint64_t ns)
-{
-	const struct timespec when = fgt_timespec_of(fgt_now() + ns);
-
-	while (sem_clockwait(semaphore, CLOCK_MONOTONIC, &when) < 0 &&
-	       errno == EINTR)
-		;
-}
-
 static void rest(uint64_t ns)
 {
 	struct pollfd reader = { .fd = live.fd, .events = POLLOUT };
@@ -371,7 +362,7 @@ static void rest(uint64_t ns)
 	if (live.is_full && live.fd >= 0)
 		(void)poll(&reader, 1, (int)(ns / 1000000));
 	else
-		wait_for(&live.wake, ns);
+		fgt_own_wait(&live.wake, fgt_now() + ns);
 }
 
 static void *run(void *unused)
@@ -453,8 +444,7 @@ __attribute__((constructor)) static void start(void)
 	const char *path = secure_getenv("FGTRACE_ACTIVITY");
 
 	(void)fgt_file_id_get(STDERR_FILENO, &live.errors);
-	if (!path || !*path || !choose_path(path) ||
-	    fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT) < 0 ||
+	if (!path || !*path || !choose_path(path) || fgt_journal_open() < 0 ||
 	    fgt_span_reader_new(fgt_journal_log(), &live.reader) < 0)
 		return;
 	sem_init(&live.wake, 0, 0);
@@ -464,7 +454,7 @@ __attribute__((constructor)) static void start(void)
 	live.is_running =
 		fgt_own_thread_start(STACK_BYTES, run, &live.thread) == 0;
 	if (live.is_running)
-		wait_for(&live.started, PATIENCE_NS);
+		fgt_own_wait(&live.started, fgt_now() + PATIENCE_NS);
 }
 
 /* At exit all records are written, unless the file blocks. */
@@ -475,5 +465,5 @@ __attribute__((destructor)) static void stop(void)
 	/* Release: pairs with the acquire in run(). */
 	atomic_store_explicit(&live.is_leaving, true, memory_order_release);
 	(void)sem_post(&live.wake);
-	wait_for(&live.left, PATIENCE_NS);
+	fgt_own_wait(&live.left, fgt_now() + PATIENCE_NS);
 }

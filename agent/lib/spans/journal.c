@@ -96,7 +96,7 @@ void fgt_journal_resume(void)
 
 /* ---- The log ------------------------------------------------------------ */
 
-int fgt_journal_open(size_t size_bytes)
+int fgt_journal_open(void)
 {
 	FGT_UNCANCELLED;
 	struct fgt_span_log *log;
@@ -105,7 +105,8 @@ int fgt_journal_open(size_t size_bytes)
 	(void)pthread_once(&journal.once, prepare);
 	pthread_mutex_lock(&journal.opening);
 	log = fgt_journal_log();
-	r = log ? fgt_span_log_share(log) : fgt_span_log_new(size_bytes, &log);
+	r = log ? fgt_span_log_share(log)
+		: fgt_span_log_new(FGT_SPAN_LOG_BYTES_DEFAULT, &log);
 	/* Release: pairs with the acquire in fgt_journal_log(). */
 	if (r == 0)
 		atomic_store_explicit(&journal.log, log, memory_order_release);
@@ -118,7 +119,7 @@ int fgt_journal_fd(void)
 	struct fgt_span_log *log = fgt_journal_log();
 
 	if (log)
-		(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
+		(void)fgt_journal_open();
 	return log ? fgt_span_log_fd(log) : -1;
 }
 

@@ -62,7 +62,7 @@ static inline int32_t fgt_caller_tid(void)
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_journal_open(size_t size_bytes);
+int fgt_journal_open(void);
 
 /* The memfd of the log, for a recorder: sealed against shrinking, borrowed, a new
  * one if the program has closed it; -1: none. MT-Safe | AS-Unsafe */

@@ -10,11 +10,17 @@
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
 #include "agent/lib/settings.h"
-#include "agent/lib/spans/misuse.h"
-#include "agent/lib/spans/span.h"
-#include "agent/lib/spans/task.h"
+#include "agent/lib/spans/spans.h"
 
 /* ---- Records ----------------------------------------------------------- */
+
+static int put(struct fgt_caller *self, struct fgt_span_record *record)
+{
+	record->tid = self->tid;
+	record->begin_ns = fgt_now();
+	fgt_journal_put(self, record);
+	return 0;
+}
 
 int fgt_mark(const char *name)
 {
@@ -27,13 +33,10 @@ int fgt_mark(const char *name)
 		return r;
 	if (!len)
 		return fgt_misuse(-EINVAL, name);
-	record.tid = self->tid;
 	record.owner = self->task;
-	record.begin_ns = fgt_now();
 	record.text = name;
 	record.text_len = (uint8_t)len;
-	fgt_journal_put(self, &record);
-	return 0;
+	return put(self, &record);
 }
 
 int fgt_counter(const char *name, double value)
@@ -47,13 +50,10 @@ int fgt_counter(const char *name, double value)
 		return r;
 	if (!len || !isfinite(value))
 		return fgt_misuse(-EINVAL, name);
-	record.tid = self->tid;
-	record.begin_ns = fgt_now();
 	record.value = value;
 	record.text = name;
 	record.text_len = (uint8_t)len;
-	fgt_journal_put(self, &record);
-	return 0;
+	return put(self, &record);
 }
 
 int fgt_label(const char *key, const char *value)
@@ -70,16 +70,13 @@ int fgt_label(const char *key, const char *value)
 	record.number = fgt_span_innermost(self, &record.track);
 	if (!record.number)
 		return fgt_misuse(-ENOTCONN, key);
-	record.tid = self->tid;
 	record.owner = self->task;
-	record.begin_ns = fgt_now();
 	record.key = key;
 	record.key_len = (uint8_t)key_len;
 	record.text = value;
 	record.text_len =
 		(uint8_t)fgt_settings_text_len(value, FGT_LABEL_VALUE_MAX);
-	fgt_journal_put(self, &record);
-	return 0;
+	return put(self, &record);
 }
 
 /* ---- The part ----------------------------------------------------------- */
@@ -89,7 +86,7 @@ static int start(const struct fgt_options *options)
 {
 	(void)options;
 	fgt_journal_resume();
-	(void)fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT);
+	(void)fgt_journal_open();
 	fgt_misuse_started();
 	return 0;
 }
@@ -111,7 +108,6 @@ static void add_status(struct fgt_status *status)
 {
 	struct fgt_span_log *log = fgt_journal_log();
 	struct fgt_span_log_counts counts = { 0 };
-	uint64_t begun;
 
 	if (log)
 		fgt_span_log_get_counts(log, &counts);
@@ -119,7 +115,7 @@ static void add_status(struct fgt_status *status)
 	status->spans_lost += counts.lost;
 	status->misuses += fgt_misuse_count();
 	pthread_mutex_lock(&fgt_task_lock);
-	fgt_task_table_count(&status->active_tasks, &begun);
+	status->active_tasks = fgt_task_table_live();
 	pthread_mutex_unlock(&fgt_task_lock);
 }
 

@@ -2,8 +2,6 @@
 /*
  * Counts misuse. Runs in the program's threads; the worker logs the line.
  */
-#include "agent/lib/spans/misuse.h"
-
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,7 +10,7 @@
 
 #include "agent/lib/report.h"
 #include "agent/lib/settings.h"
-#include "ringbuf/spans/span_log.h"
+#include "agent/lib/spans/spans.h"
 
 #define LINE_BYTES 256
 

@@ -3,16 +3,13 @@
  * Spans: begin, end, ids for log lines. Runs in the program's threads. Must not
  * take a lock or make a system call. task_table.h describes the ownership.
  */
-#include "agent/lib/spans/span.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/lib/fgtrace.h"
-#include "agent/lib/spans/misuse.h"
-#include "agent/lib/spans/task.h"
+#include "agent/lib/spans/spans.h"
 
 #define CALLS_MAX 8
 

@@ -3,14 +3,12 @@
  * Tasks: begin, end, enter. Runs in the program's threads; must not hold the
  * lock while anything waits.
  */
-#include "agent/lib/spans/task.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/settings.h"
-#include "agent/lib/spans/misuse.h"
+#include "agent/lib/spans/spans.h"
 #include "agent/lib/spans/task_names.h"
 
 /* A chain of ended ancestors is no longer than this. */

@@ -112,10 +112,9 @@ void fgt_task_table_release(uint32_t slot)
 	table.live--;
 }
 
-void fgt_task_table_count(unsigned int *ret_live, uint64_t *ret_begun)
+unsigned int fgt_task_table_live(void)
 {
-	*ret_live = table.live;
-	*ret_begun = atomic_load_explicit(&table.begun, memory_order_relaxed);
+	return table.live;
 }
 
 /* Each serial number belongs to a task or a span. */

@@ -134,8 +134,8 @@ bool fgt_number_was_given(uint64_t number);
 int fgt_task_table_take(uint32_t *ret_slot, struct fgt_task_body **ret_body);
 void fgt_task_table_release(uint32_t slot);
 
-/* Live tasks, and tasks begun so far. */
-void fgt_task_table_count(unsigned int *ret_live, uint64_t *ret_begun);
+/* Live tasks. */
+unsigned int fgt_task_table_live(void);
 
 /* Spans begun so far. MT-Safe, without the lock. */
 uint64_t fgt_task_table_spans(void);

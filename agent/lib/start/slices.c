@@ -10,7 +10,7 @@
 
 #include "agent/lib/own.h"
 #include "agent/lib/start/start.h"
-#include "agent/lib/transactions/transactions.h"
+#include "agent/lib/transactions/transaction.h"
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
 #define GRACE_HZ_MIN 4.0

@@ -52,15 +52,6 @@ uint64_t fgt_worker_want(void)
 	return wanted;
 }
 
-static void rest_until(uint64_t when_ns)
-{
-	const struct timespec when = fgt_timespec_of(when_ns);
-
-	while (sem_clockwait(&fgt_library.wake, CLOCK_MONOTONIC, &when) < 0 &&
-	       errno == EINTR)
-		;
-}
-
 static uint64_t work_parts(uint64_t now_ns, uint64_t until_ns)
 {
 	for (unsigned int i = 0; i < FGT_PARTS; i++) {
@@ -124,7 +115,7 @@ static bool wait_to_go(void)
 					 memory_order_acquire))
 			return atomic_load_explicit(&worker.may_go,
 						    memory_order_acquire);
-		rest_until(fgt_now() + SECOND_NS);
+		fgt_own_wait(&fgt_library.wake, fgt_now() + SECOND_NS);
 	}
 	return true;
 }
@@ -148,7 +139,7 @@ static void *run(void *unused)
 	(void)sem_post(&worker.started);
 	if (wait_to_go()) {
 		while (do_round(&refresh_ns, &next_ns) && !has_forked(forks))
-			rest_until(next_ns);
+			fgt_own_wait(&fgt_library.wake, next_ns);
 	}
 	if (!has_forked(forks))
 		fgt_library_leave();
@@ -195,7 +186,6 @@ static void *log_rest(void *unused)
 void fgt_worker_give_up(void)
 {
 	uint64_t until_ns = fgt_now() + SECOND_NS;
-	const struct timespec until = fgt_timespec_of(until_ns);
 	pthread_t thread;
 
 	give_up_parts();
@@ -204,9 +194,7 @@ void fgt_worker_give_up(void)
 	if (fgt_own_thread_start(STACK_BYTES, log_rest, &thread) < 0)
 		return;
 	(void)pthread_detach(thread); /* the log may never return */
-	while (sem_clockwait(&worker.logged, CLOCK_MONOTONIC, &until) < 0 &&
-	       errno == EINTR)
-		;
+	fgt_own_wait(&worker.logged, until_ns);
 }
 
 void fgt_worker_join(void)

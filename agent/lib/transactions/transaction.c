@@ -12,7 +12,6 @@
 
 #include "agent/lib/settings.h"
 #include "agent/lib/spans/journal.h"
-#include "agent/lib/transactions/transactions.h"
 
 static void set_facts(struct fgt_transaction *transaction)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One transaction, from its begin until it is delivered.
+ * One transaction, from its begin until it is delivered, and what all of them
+ * share: rules and limits of keeping, and the outbox.
  */
 #ifndef FGT_AGENT_LIB_TRANSACTIONS_TRANSACTION_H
 #define FGT_AGENT_LIB_TRANSACTIONS_TRANSACTION_H
@@ -17,7 +18,7 @@
 struct fgt_transaction {
 	struct fgt_outbox_item item; /* the first member */
 	struct fgt_transaction_facts facts; /* points to members below */
-	uint64_t session; /* in which it began, see transactions.h */
+	uint64_t session; /* fgt_transactions_session() when it began */
 	/* [FGT_TAGS_MAX], NULL before the first. Key and value of a tag are one
 	 * block. */
 	struct fgt_tag *tags;
@@ -34,5 +35,16 @@ struct fgt_transaction {
 };
 
 void fgt_transaction_free(struct fgt_transaction *transaction);
+
+/* ---- All of the process (transactions.c) ------------------------------- */
+
+/* Another number after each start, 0: nothing records. MT-Safe | AS-Safe */
+uint64_t fgt_transactions_session(void);
+
+/* As fgt_transaction_finish(): takes ownership; end_ns is set. */
+int fgt_transactions_finish(struct fgt_transaction *transaction);
+
+/* MT-Safe | AS-Safe */
+struct fgt_outbox *fgt_transactions_outbox(void);
 
 #endif

@@ -4,7 +4,7 @@
  * in the program's threads, except work and give_up. Must not wait for the
  * network, for encoding, or for a lock that is held meanwhile.
  */
-#include "agent/lib/transactions/transactions.h"
+#include "agent/lib/transactions/transaction.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -13,7 +13,6 @@
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
 #include "agent/lib/transactions/sampling_rules.h"
-#include "agent/lib/transactions/transaction.h"
 
 /* After this time the tick after the end is in the ring. */
 #define SETTLE_NS UINT64_C(25000000)

@@ -21,8 +21,7 @@
 #include "agent/lib/fgtrace.h"
 #include "agent/lib/library.h"
 #include "agent/lib/spans/journal.h"
-#include "agent/lib/spans/misuse.h"
-#include "agent/lib/spans/task.h"
+#include "agent/lib/spans/spans.h"
 
 static inline uint64_t begin_task(const char *name, uint64_t parent)
 {

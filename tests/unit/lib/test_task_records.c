@@ -362,7 +362,7 @@ int main(void)
 		CLEAN(child_of_a_fork_has_no_tasks),
 	};
 
-	if (fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT))
+	if (fgt_journal_open())
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -320,7 +320,7 @@ int main(void)
 		CLEAN(z13_8128_requests_never_share_a_unique_name),
 	};
 
-	if (fgt_journal_open(FGT_SPAN_LOG_BYTES_DEFAULT))
+	if (fgt_journal_open())
 		return 1;
 	if (fgt_on_span_end(note_task, NULL))
 		return 1;
