@@ -15,7 +15,7 @@ import sys
 
 import rooms
 import words
-from tree import ROOT, Remaining, files, read
+from tree import ROOT, files, read
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "integration"))
 from kit.harness import Checks  # noqa: E402
@@ -194,12 +194,11 @@ def main():
     check_text(checks, sources)
     check_format(checks)
     check_readme(checks)
-    remaining = Remaining()
     rooms.check_arrows(checks, sys.argv[1], sources)
     rooms.check_ring_writers(checks, sources)
-    rooms.check_folders(checks, remaining)
-    rooms.check_tags(checks, sources, remaining)
-    words.check_words(checks, remaining)
+    rooms.check_folders(checks)
+    rooms.check_tags(checks, sources)
+    words.check_words(checks)
     words.check_paths(checks)
     checks.finish()
 

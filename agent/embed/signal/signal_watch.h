@@ -27,8 +27,8 @@ struct fgt_io_uring_watch {
 
 /*
  * Reads the mappings, /proc/PID/maps as in proc(5), from the descriptor: is a
- * ring among them? Those that the program has made of its own memory
- * (IORING_SETUP_NO_MMAP) have no name. False also if they cannot be read.
+ * ring among them? Those in memory of the program (IORING_SETUP_NO_MMAP) have
+ * no name. False also if they cannot be read.
  * MT-Safe | AS-Safe
  */
 bool fgt_io_uring_is_in(int maps_fd);
