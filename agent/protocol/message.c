@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "agent/protocol/protocol.h"
-#include "ringbuf/base/msgpack_check.h"
+#include "ringbuf/base/msgpack_cursor.h"
 
 #define FIXSTR_LEN 32
 #define ERRNO_MAX  4095

@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* Of a check; deeper than any form of this project. */
+#define DEPTH_MAX 64
+
 void fgt_msgpack_cursor_init(struct fgt_msgpack_cursor *cursor,
 			     const uint8_t *bytes, size_t len)
 {
@@ -274,19 +277,63 @@ static uint64_t scalar_len(struct fgt_msgpack_cursor *cursor)
 	return 0;
 }
 
+/* Steps over the head of an object, and over its payload unless that is of
+ * objects: returns how many there are. */
+static uint64_t step(struct fgt_msgpack_cursor *cursor, bool *ret_is_container)
+{
+	enum fgt_msgpack_type type;
+
+	*ret_is_container = false;
+	/* Most objects of a slice are numbers of one byte. */
+	if (cursor->at < cursor->len && cursor->bytes[cursor->at] < 0x80) {
+		cursor->at++;
+		return 0;
+	}
+	type = fgt_msgpack_peek(cursor);
+	*ret_is_container = true;
+	if (type == FGT_MSGPACK_ARRAY)
+		return fgt_msgpack_read_array(cursor);
+	if (type == FGT_MSGPACK_MAP)
+		return (uint64_t)fgt_msgpack_read_map(cursor) * 2;
+	*ret_is_container = false;
+	take(cursor, scalar_len(cursor));
+	return 0;
+}
+
 void fgt_msgpack_skip(struct fgt_msgpack_cursor *cursor)
 {
+	bool is_container;
 	uint64_t owed = 1;
 
-	while (owed && !cursor->error) {
-		enum fgt_msgpack_type type = fgt_msgpack_peek(cursor);
+	while (owed && !cursor->error)
+		owed += step(cursor, &is_container) - 1;
+}
 
-		owed--;
-		if (type == FGT_MSGPACK_ARRAY)
-			owed += fgt_msgpack_read_array(cursor);
-		else if (type == FGT_MSGPACK_MAP)
-			owed += (uint64_t)fgt_msgpack_read_map(cursor) * 2;
-		else
-			take(cursor, (size_t)scalar_len(cursor));
+int fgt_msgpack_check(const uint8_t *bytes, size_t len, unsigned int max_depth)
+{
+	/* Objects that are left, in each open container and in all. */
+	uint64_t open[DEPTH_MAX], owed = 1;
+	struct fgt_msgpack_cursor cursor;
+	unsigned int depth = 0;
+
+	if (max_depth > DEPTH_MAX)
+		max_depth = DEPTH_MAX;
+	fgt_msgpack_cursor_init(&cursor, bytes, len);
+	while (owed) {
+		bool is_container;
+		uint64_t children = step(&cursor, &is_container);
+
+		owed += children - 1;
+		/* Each takes a byte at least. */
+		if (cursor.error || owed > fgt_msgpack_cursor_left(&cursor) ||
+		    (is_container && depth == max_depth))
+			return -EBADMSG;
+		if (depth)
+			open[depth - 1]--;
+		if (is_container)
+			open[depth++] = children;
+		while (depth && !open[depth - 1])
+			depth--;
 	}
+	return fgt_msgpack_cursor_left(&cursor) ? -EBADMSG : 0;
 }

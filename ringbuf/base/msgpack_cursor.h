@@ -63,7 +63,16 @@ bool fgt_msgpack_text_is(struct fgt_msgpack_text text, const char *expected);
 /* For errors that a decoder finds: sticks like the errors of a read. */
 void fgt_msgpack_refuse(struct fgt_msgpack_cursor *cursor);
 
-/* Steps over one whole object, whatever it is. */
+/* Steps over one whole object of any kind. */
 void fgt_msgpack_skip(struct fgt_msgpack_cursor *cursor);
+
+/*
+ * One object that fills bytes[len] exactly, nested at most max_depth (at most
+ * 64) deep; every count and length covered by bytes that are really there, no
+ * 0xc1. 0, or -EBADMSG.
+ *
+ * MT-Safe | AS-Safe
+ */
+int fgt_msgpack_check(const uint8_t *bytes, size_t len, unsigned int max_depth);
 
 #endif

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ringbuf/base/msgpack_check.h"
 #include "ringbuf/base/msgpack_cursor.h"
 #include "ringbuf/slice/slice_layout.h"
 

@@ -10,7 +10,6 @@
 #include "agent/lib/agent/registrar.h"
 #include "agent/lib/library.h"
 #include "agent/protocol/transaction_facts.h"
-#include "ringbuf/base/msgpack_check.h"
 #include "ringbuf/base/msgpack_cursor.h"
 
 #define SLICE_MAX   ((size_t)256 << 20)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "ringbuf/base/msgpack_check.h"
+#include "ringbuf/base/msgpack_cursor.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
 static struct fixture_buffer encode(const struct fgt_ring_slice *slice)
