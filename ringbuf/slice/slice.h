@@ -272,4 +272,25 @@ int fgt_slice_name_states(struct fgt_ring_slice *slice,
  */
 bool fgt_slice_is_valid(const struct fgt_ring_slice *slice);
 
+/* ---- Between the parts of narrowing ------------------------------------- */
+
+/*
+ * A new table of the marked items; marks become numbers from 1 on. NULL without
+ * memory.
+ */
+void *fgt_narrow_table(const void *items, size_t item_bytes, uint32_t count,
+		       uint32_t *marks, uint32_t *ret_count);
+
+/* The same for a member of both slices. 0, or -ENOMEM. */
+#define FGT_NARROW_TABLE(source, result, table, table_count, marks)            \
+	(((result)->table = fgt_narrow_table(                                  \
+		  (source)->table, sizeof(*(source)->table),                   \
+		  (source)->table_count, marks, &(result)->table_count))       \
+		 ? 0                                                           \
+		 : -ENOMEM)
+
+/* *id: of a string of source, then of the same one of result. -ENOMEM. */
+int fgt_narrow_string(const struct fgt_ring_slice *source,
+		      struct fgt_ring_slice *result, uint32_t *id);
+
 #endif

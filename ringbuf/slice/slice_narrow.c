@@ -127,70 +127,62 @@ static void mark_what_nodes_use(struct narrowing *narrowing)
 	}
 }
 
-/* Turns marks into numbers from 1 on; returns how many there are. */
-static uint32_t number_marks(uint32_t *marks, uint32_t count)
+void *fgt_narrow_table(const void *items, size_t item_bytes, uint32_t count,
+		       uint32_t *marks, uint32_t *ret_count)
 {
+	char *kept = calloc((size_t)count + 1, item_bytes);
+	const char *item = items;
 	uint32_t used = 0;
 
-	for (uint32_t i = 0; i < count; i++)
-		if (marks[i])
-			marks[i] = ++used;
-	return used;
+	for (uint32_t i = 0; kept && i < count; i++, item += item_bytes) {
+		if (!marks[i])
+			continue;
+		memcpy(kept + used * item_bytes, item, item_bytes);
+		marks[i] = ++used;
+	}
+	*ret_count = used;
+	return kept;
 }
 
-static int copy_string(struct narrowing *narrowing, uint32_t id,
-		       uint32_t *ret_id)
+int fgt_narrow_string(const struct fgt_ring_slice *source,
+		      struct fgt_ring_slice *result, uint32_t *id)
 {
-	const char *text = fgt_slice_string(narrowing->source, id);
+	const char *text = fgt_slice_string(source, *id);
 
-	return fgt_strings_intern(&narrowing->result->strings, text,
-				  strlen(text), ret_id);
+	return fgt_strings_intern(&result->strings, text, strlen(text), id);
+}
+
+static int move_string(struct narrowing *narrowing, uint32_t *id)
+{
+	return fgt_narrow_string(narrowing->source, narrowing->result, id);
 }
 
 static int copy_threads(struct narrowing *narrowing)
 {
-	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
-	uint32_t *marks = narrowing->marks.threads;
-	int error = 0;
+	int error = FGT_NARROW_TABLE(narrowing->source, result, threads,
+				     thread_count, narrowing->marks.threads);
 
-	if (!FGT_ARRAY_NEW(result->threads, source->thread_count))
-		return -ENOMEM;
-	result->thread_count = number_marks(marks, source->thread_count);
-	for (uint32_t i = 0; i < source->thread_count && !error; i++) {
-		struct fgt_slice_thread *thread;
-
-		if (!marks[i])
-			continue;
-		thread = &result->threads[marks[i] - 1];
-		*thread = source->threads[i];
-		error = copy_string(narrowing, thread->name, &thread->name);
-	}
+	for (uint32_t i = 0; i < result->thread_count && !error; i++)
+		error = move_string(narrowing, &result->threads[i].name);
 	return error;
 }
 
 static int copy_nodes(struct narrowing *narrowing)
 {
-	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
 	const struct marks *marks = &narrowing->marks;
+	int error = FGT_NARROW_TABLE(narrowing->source, result, nodes,
+				     node_count, marks->nodes);
 
-	if (!FGT_ARRAY_NEW(result->nodes, source->node_count))
-		return -ENOMEM;
-	result->node_count = number_marks(marks->nodes, source->node_count);
-	for (uint32_t i = 0; i < source->node_count; i++) {
-		const struct fgt_slice_node *old = &source->nodes[i];
-		struct fgt_slice_node *node;
+	for (uint32_t i = 0; i < result->node_count; i++) {
+		struct fgt_slice_node *node = &result->nodes[i];
 
-		if (!marks->nodes[i])
-			continue;
-		node = &result->nodes[marks->nodes[i] - 1];
-		node->frame = marks->frames[old->frame] - 1;
-		node->parent = old->parent == FGT_NODE_NONE
-				       ? FGT_NODE_NONE
-				       : marks->nodes[old->parent] - 1;
+		node->frame = marks->frames[node->frame] - 1;
+		if (node->parent != FGT_NODE_NONE)
+			node->parent = marks->nodes[node->parent] - 1;
 	}
-	return 0;
+	return error;
 }
 
 static int copy_symbols(struct narrowing *narrowing,
@@ -212,11 +204,9 @@ static int copy_symbols(struct narrowing *narrowing,
 			&result->symbols[result->symbol_count++];
 
 		*symbol = old[i];
-		error = copy_string(narrowing, old[i].function,
-				    &symbol->function);
+		error = move_string(narrowing, &symbol->function);
 		if (!error)
-			error = copy_string(narrowing, old[i].file,
-					    &symbol->file);
+			error = move_string(narrowing, &symbol->file);
 	}
 	return error;
 }
@@ -226,21 +216,15 @@ static int copy_frames(struct narrowing *narrowing)
 	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
 	const struct marks *marks = &narrowing->marks;
-	int error = 0;
+	int error = FGT_NARROW_TABLE(source, result, frames, frame_count,
+				     marks->frames);
 
-	if (!FGT_ARRAY_NEW(result->frames, source->frame_count))
-		return -ENOMEM;
-	result->frame_count = number_marks(marks->frames, source->frame_count);
-	if (!FGT_ARRAY_NEW(result->symbols, source->symbol_count))
+	if (error || !FGT_ARRAY_NEW(result->symbols, source->symbol_count))
 		return -ENOMEM;
 	result->symbol_capacity = source->symbol_count;
-	for (uint32_t i = 0; i < source->frame_count && !error; i++) {
-		struct fgt_slice_frame *frame;
+	for (uint32_t i = 0; i < result->frame_count && !error; i++) {
+		struct fgt_slice_frame *frame = &result->frames[i];
 
-		if (!marks->frames[i])
-			continue;
-		frame = &result->frames[marks->frames[i] - 1];
-		*frame = source->frames[i];
 		if (frame->frame.image != FGT_IMAGE_NONE)
 			frame->frame.image =
 				marks->images[frame->frame.image - 1];
@@ -251,23 +235,12 @@ static int copy_frames(struct narrowing *narrowing)
 
 static int copy_images(struct narrowing *narrowing)
 {
-	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
-	uint32_t *marks = narrowing->marks.images;
-	int error = 0;
+	int error = FGT_NARROW_TABLE(narrowing->source, result, images,
+				     image_count, narrowing->marks.images);
 
-	if (!FGT_ARRAY_NEW(result->images, source->image_count))
-		return -ENOMEM;
-	result->image_count = number_marks(marks, source->image_count);
-	for (uint32_t i = 0; i < source->image_count && !error; i++) {
-		struct fgt_slice_image *image;
-
-		if (!marks[i])
-			continue;
-		image = &result->images[marks[i] - 1];
-		*image = source->images[i];
-		error = copy_string(narrowing, image->path, &image->path);
-	}
+	for (uint32_t i = 0; i < result->image_count && !error; i++)
+		error = move_string(narrowing, &result->images[i].path);
 	return error;
 }
 
@@ -302,7 +275,7 @@ static int copy_states(struct narrowing *narrowing)
 			continue;
 		state = &result->states[result->state_count++];
 		*state = source->states[i];
-		error = copy_string(narrowing, state->name, &state->name);
+		error = move_string(narrowing, &state->name);
 	}
 	return error;
 }

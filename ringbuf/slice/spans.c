@@ -216,12 +216,9 @@ struct span_narrowing {
 	uint32_t *tasks, *spans; /* new numbers + 1, 0: left out */
 };
 
-static int copy_string(struct span_narrowing *narrowing, uint32_t *id)
+static int move_string(struct span_narrowing *narrowing, uint32_t *id)
 {
-	const char *text = fgt_slice_string(narrowing->source, *id);
-
-	return fgt_strings_intern(&narrowing->result->strings, text,
-				  strlen(text), id);
+	return fgt_narrow_string(narrowing->source, narrowing->result, id);
 }
 
 static bool is_wanted(const struct span_narrowing *narrowing, uint64_t begin_ns,
@@ -259,55 +256,33 @@ static void mark_wanted(struct span_narrowing *narrowing)
 	}
 }
 
-/* Marks to new numbers + 1. */
-static void number(uint32_t *marks, uint32_t count)
-{
-	uint32_t used = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		if (marks[i])
-			marks[i] = ++used;
-}
-
 static int copy_tasks(struct span_narrowing *narrowing)
 {
-	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
-	int r = 0;
+	int r = FGT_NARROW_TABLE(narrowing->source, result, tasks, task_count,
+				 narrowing->tasks);
 
-	if (!FGT_ARRAY_NEW(result->tasks, source->task_count))
-		return -ENOMEM;
-	for (uint32_t i = 0; i < source->task_count && !r; i++) {
-		struct fgt_slice_task *task;
+	for (uint32_t i = 0; i < result->task_count && !r; i++) {
+		struct fgt_slice_task *task = &result->tasks[i];
 
-		if (!narrowing->tasks[i])
-			continue;
-		task = &result->tasks[result->task_count++];
-		*task = source->tasks[i];
 		if (task->parent)
 			task->parent = narrowing->tasks[task->parent - 1];
-		r = copy_string(narrowing, &task->name);
+		r = move_string(narrowing, &task->name);
 	}
 	return r;
 }
 
 static int copy_spans(struct span_narrowing *narrowing)
 {
-	const struct fgt_ring_slice *source = narrowing->source;
 	struct fgt_ring_slice *result = narrowing->result;
-	int r = 0;
+	int r = FGT_NARROW_TABLE(narrowing->source, result, spans, span_count,
+				 narrowing->spans);
 
-	if (!FGT_ARRAY_NEW(result->spans, source->span_count))
-		return -ENOMEM;
-	for (uint32_t i = 0; i < source->span_count && !r; i++) {
-		struct fgt_slice_span *span;
+	for (uint32_t i = 0; i < result->span_count && !r; i++) {
+		struct fgt_slice_span *span = &result->spans[i];
 
-		if (!narrowing->spans[i])
-			continue;
-		span = &result->spans[result->span_count++];
-		*span = source->spans[i];
 		span->task = narrowing->tasks[span->task] - 1;
-		r = copy_string(narrowing, &span->name);
+		r = move_string(narrowing, &span->name);
 	}
 	return r;
 }
@@ -325,7 +300,7 @@ static int copy_marks(struct span_narrowing *narrowing)
 
 		if (!is_wanted(narrowing, mark.at_ns, mark.at_ns, mark.tid))
 			continue;
-		r = copy_string(narrowing, &mark.name);
+		r = move_string(narrowing, &mark.name);
 		result->marks[result->mark_count++] = mark;
 	}
 	return r;
@@ -346,8 +321,7 @@ void fgt_spans_settle_counters(struct fgt_ring_slice *slice)
 	uint64_t begin_ns = slice->tick_ns[0];
 	uint32_t count = slice->counter_count, used = 0;
 
-	if (count)
-		qsort(counters, count, sizeof(*counters), compare_counters);
+	FGT_ARRAY_SORT(counters, count, compare_counters);
 	for (uint32_t i = 0; i < count; i++) {
 		bool is_last = i + 1 == count ||
 			       counters[i + 1].name != counters[i].name;
@@ -376,7 +350,7 @@ static int copy_counters(struct span_narrowing *narrowing)
 
 		if (!is_wanted(narrowing, counter.at_ns, 0, narrowing->tid))
 			continue;
-		r = copy_string(narrowing, &counter.name);
+		r = move_string(narrowing, &counter.name);
 		result->counters[result->counter_count++] = counter;
 	}
 	fgt_spans_settle_counters(result);
@@ -390,13 +364,6 @@ static int compare_labels(const void *left, const void *right)
 	if (a->span != b->span)
 		return a->span < b->span ? -1 : 1;
 	return a->key < b->key ? -1 : a->key > b->key;
-}
-
-static void sort_labels(struct fgt_ring_slice *slice)
-{
-	if (slice->label_count)
-		qsort(slice->labels, slice->label_count, sizeof(*slice->labels),
-		      compare_labels);
 }
 
 static int copy_labels(struct span_narrowing *narrowing)
@@ -413,12 +380,12 @@ static int copy_labels(struct span_narrowing *narrowing)
 		if (!narrowing->spans[label.span])
 			continue;
 		label.span = narrowing->spans[label.span] - 1;
-		r = copy_string(narrowing, &label.key);
+		r = move_string(narrowing, &label.key);
 		if (!r)
-			r = copy_string(narrowing, &label.value);
+			r = move_string(narrowing, &label.value);
 		result->labels[result->label_count++] = label;
 	}
-	sort_labels(result);
+	FGT_ARRAY_SORT(result->labels, result->label_count, compare_labels);
 	return r;
 }
 
@@ -430,8 +397,6 @@ static int copy_all(struct span_narrowing *narrowing)
 	int r = 0;
 
 	mark_wanted(narrowing);
-	number(narrowing->tasks, narrowing->source->task_count);
-	number(narrowing->spans, narrowing->source->span_count);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !r; i++)
 		r = steps[i](narrowing);
 	return r;
