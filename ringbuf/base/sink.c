@@ -7,9 +7,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#define FIRST_CAPACITY 65536
+#include "ringbuf/base/array.h"
 
 int fgt_fd_write(int fd, const void *bytes, size_t len)
 {
@@ -58,24 +59,6 @@ struct fgt_sink fgt_fd_sink(int *fd)
 	return (struct fgt_sink){ .write = write_fd, .context = fd };
 }
 
-static int reserve(struct fgt_memory_sink *memory, size_t len_bytes)
-{
-	size_t capacity = memory->capacity_bytes;
-	uint8_t *grown;
-
-	if (len_bytes <= capacity)
-		return 0;
-	capacity = capacity ? capacity : FIRST_CAPACITY;
-	while (capacity < len_bytes)
-		capacity *= 2;
-	grown = realloc(memory->bytes, capacity);
-	if (!grown)
-		return -ENOMEM;
-	memory->bytes = grown;
-	memory->capacity_bytes = capacity;
-	return 0;
-}
-
 static int write_memory(void *context, const void *bytes, size_t len)
 {
 	struct fgt_memory_sink *memory = context;
@@ -83,7 +66,8 @@ static int write_memory(void *context, const void *bytes, size_t len)
 
 	if (len > memory->max_bytes - memory->len_bytes)
 		return -EMSGSIZE;
-	error = reserve(memory, memory->len_bytes + len);
+	error = FGT_ARRAY_RESERVE(memory->bytes, memory->len_bytes + len,
+				  memory->capacity_bytes);
 	if (error)
 		return error;
 	if (len)

@@ -59,23 +59,12 @@ static int grow_index(struct fgt_strings *strings)
 static int grow_bytes(struct fgt_strings *strings, size_t added)
 {
 	size_t needed = strings->len_bytes + added;
-	size_t capacity = strings->capacity_bytes;
-	char *bytes;
 
 	/* Offsets are 32 bits wide. */
 	if (needed > UINT32_MAX)
 		return -ENOMEM;
-	if (needed <= capacity)
-		return 0;
-	capacity = capacity ? capacity * 2 : 1024;
-	if (capacity < needed)
-		capacity = needed;
-	bytes = realloc(strings->bytes, capacity);
-	if (!bytes)
-		return -ENOMEM;
-	strings->bytes = bytes;
-	strings->capacity_bytes = capacity;
-	return 0;
+	return FGT_ARRAY_RESERVE(strings->bytes, needed,
+				 strings->capacity_bytes);
 }
 
 int fgt_strings_init(struct fgt_strings *strings)

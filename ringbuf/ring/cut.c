@@ -15,22 +15,6 @@
 /* How often to cut again when the writer overtook all of it. */
 #define CUT_TRIES 3
 
-void *fgt_cut_grow(void *array, uint32_t count, uint32_t *capacity,
-		   size_t object_size)
-{
-	uint32_t wanted = *capacity ? *capacity * 2 : 64;
-	void *grown;
-
-	if (count < *capacity)
-		return array;
-	if (wanted < *capacity)
-		return NULL;
-	grown = reallocarray(array, wanted, object_size);
-	if (grown)
-		*capacity = wanted;
-	return grown;
-}
-
 static void rows_done(struct fgt_cut_rows *rows)
 {
 	free(rows->index);

@@ -118,10 +118,6 @@ struct fgt_cut {
 	struct fgt_cut_image *images;
 };
 
-/* The array with room for one more, NULL if there is no memory. */
-void *fgt_cut_grow(void *array, uint32_t count, uint32_t *capacity,
-		   size_t object_size);
-
 /* Clips a piece to the wanted ticks; false if nothing is left. */
 bool fgt_cut_clip(const struct fgt_cut *cut, struct fgt_cut_piece *piece);
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
 
@@ -17,11 +18,6 @@ struct building {
 	struct fgt_ring_slice *slice;
 	bool is_state_used[FGT_STATE_MAX + 1];
 };
-
-static void *new_array(uint32_t count, size_t object_size)
-{
-	return calloc((size_t)count + 1, object_size);
-}
 
 /* ---- Times ------------------------------------------------------------ */
 
@@ -52,8 +48,7 @@ static int build_anchors(struct building *building)
 	uint64_t first_ns = slice->tick_ns[0];
 	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
 
-	slice->anchors = new_array(cut->segment_count, sizeof(*slice->anchors));
-	if (!slice->anchors)
+	if (!FGT_ARRAY_NEW(slice->anchors, cut->segment_count))
 		return -ENOMEM;
 	for (uint32_t i = cut->first_segment; i < cut->segment_count; i++) {
 		const struct fgt_cut_segment *segment = &cut->segments[i];
@@ -99,8 +94,7 @@ static int build_times(struct building *building)
 	uint32_t count = cut->kept_count;
 	const uint64_t *ticks = cut->tick_ns + cut->kept_first;
 
-	slice->tick_ns = new_array(count, sizeof(*slice->tick_ns));
-	if (!slice->tick_ns)
+	if (!FGT_ARRAY_NEW(slice->tick_ns, count))
 		return -ENOMEM;
 	memcpy(slice->tick_ns, ticks, count * sizeof(*ticks));
 	slice->tick_count = count;
@@ -170,12 +164,8 @@ static int build_threads(struct building *building)
 	struct fgt_ring_slice *slice = building->slice;
 	uint64_t runs = 0;
 
-	if (cut->threads)
-		qsort(cut->threads, cut->thread_rows.count,
-		      sizeof(*cut->threads), compare_threads);
-	slice->threads =
-		new_array(cut->thread_rows.count, sizeof(*slice->threads));
-	if (!slice->threads)
+	FGT_ARRAY_SORT(cut->threads, cut->thread_rows.count, compare_threads);
+	if (!FGT_ARRAY_NEW(slice->threads, cut->thread_rows.count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cut->thread_rows.count; i++) {
 		struct fgt_cut_thread *row = &cut->threads[i];
@@ -195,8 +185,7 @@ static int build_threads(struct building *building)
 		if (error)
 			return error;
 	}
-	slice->runs = new_array((uint32_t)runs, sizeof(*slice->runs));
-	return slice->runs ? 0 : -ENOMEM;
+	return FGT_ARRAY_NEW(slice->runs, runs) ? 0 : -ENOMEM;
 }
 
 /* ---- Stacks ----------------------------------------------------------- */
@@ -360,12 +349,9 @@ static int build_runs(struct building *building)
 	struct fgt_ring_slice *slice = building->slice;
 	uint32_t thread = 0;
 
-	slice->nodes = new_array(cut->node_rows.count, sizeof(*slice->nodes));
-	slice->frames =
-		new_array(cut->frame_rows.count, sizeof(*slice->frames));
-	slice->images =
-		new_array(cut->image_rows.count, sizeof(*slice->images));
-	if (!slice->nodes || !slice->frames || !slice->images)
+	if (!FGT_ARRAY_NEW(slice->nodes, cut->node_rows.count) ||
+	    !FGT_ARRAY_NEW(slice->frames, cut->frame_rows.count) ||
+	    !FGT_ARRAY_NEW(slice->images, cut->image_rows.count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cut->thread_rows.count; i++) {
 		int error;
@@ -385,8 +371,7 @@ static int build_edges(struct building *building)
 	const struct fgt_cut *cut = building->cut;
 	struct fgt_ring_slice *slice = building->slice;
 
-	slice->edges = new_array(cut->edge_count, sizeof(*slice->edges));
-	if (!slice->edges)
+	if (!FGT_ARRAY_NEW(slice->edges, cut->edge_count))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < cut->edge_count; i++) {
 		const struct fgt_cut_edge *edge = &cut->edges[i];
@@ -413,8 +398,7 @@ static int build_states(struct building *building)
 
 	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++)
 		count += building->is_state_used[state];
-	slice->states = new_array(count, sizeof(*slice->states));
-	if (!slice->states)
+	if (!FGT_ARRAY_NEW(slice->states, count))
 		return -ENOMEM;
 	for (uint32_t state = 0; state <= FGT_STATE_MAX; state++)
 		if (building->is_state_used[state])

@@ -10,41 +10,39 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
+
 static int rows_init(struct fgt_cut_rows *rows, uint32_t ids)
 {
 	rows->index = calloc(ids, sizeof(*rows->index));
 	return rows->index ? 0 : -ENOMEM;
 }
 
-/* The array with a row for id appended, NULL if there is no memory. */
-static void *add_row(struct fgt_cut_rows *rows, void *array, uint32_t id,
-		     size_t object_size)
+/* The row after the last one, for which there is room, becomes that of id. */
+static uint32_t take_row(struct fgt_cut_rows *rows, uint32_t id)
 {
-	void *grown =
-		fgt_cut_grow(array, rows->count, &rows->capacity, object_size);
-
-	if (grown)
-		rows->index[id] = ++rows->count;
-	return grown;
+	rows->index[id] = ++rows->count;
+	return rows->count - 1;
 }
+
+#define GROW_ROWS(array, rows)                                                 \
+	FGT_ARRAY_GROW(array, (rows).count, (rows).capacity)
 
 static int collect_image(struct fgt_cut *cut, uint32_t image)
 {
 	const struct fgt_region *region = cut->region;
 	uint64_t words[FGT_REGION_IMAGE_WORDS];
-	struct fgt_cut_image *images, *copy;
+	struct fgt_cut_image *copy;
 	uint32_t id = image - 1;
 
 	if (image == FGT_IMAGE_NONE || id >= region->shape.images ||
 	    cut->image_rows.index[id])
 		return 0;
-	images = add_row(&cut->image_rows, cut->images, id, sizeof(*images));
-	if (!images)
+	if (GROW_ROWS(cut->images, cut->image_rows))
 		return -ENOMEM;
-	cut->images = images;
 	for (size_t i = 0; i < FGT_REGION_IMAGE_WORDS; i++)
 		words[i] = fgt_region_load(&region->images[id].words[i]);
-	copy = &images[cut->image_rows.count - 1];
+	copy = &cut->images[take_row(&cut->image_rows, id)];
 	copy->out = 0;
 	memcpy(&copy->image, words, sizeof(copy->image));
 	return 0;
@@ -53,17 +51,14 @@ static int collect_image(struct fgt_cut *cut, uint32_t image)
 static int collect_frame(struct fgt_cut *cut, uint32_t id)
 {
 	const struct fgt_region *region = cut->region;
-	struct fgt_cut_frame *frames;
 	uint64_t image_flags;
 
 	if (id >= region->shape.frames || cut->frame_rows.index[id])
 		return 0;
-	frames = add_row(&cut->frame_rows, cut->frames, id, sizeof(*frames));
-	if (!frames)
+	if (GROW_ROWS(cut->frames, cut->frame_rows))
 		return -ENOMEM;
-	cut->frames = frames;
 	image_flags = fgt_region_load(&region->frames[id].image_flags);
-	frames[cut->frame_rows.count - 1] = (struct fgt_cut_frame){
+	cut->frames[take_row(&cut->frame_rows, id)] = (struct fgt_cut_frame){
 		.frame.address = fgt_region_load(&region->frames[id].address),
 		.frame.image = (uint32_t)(image_flags >> 32),
 		.frame.flags = (uint32_t)image_flags,
@@ -78,20 +73,15 @@ static int collect_stack(struct fgt_cut *cut, uint32_t id)
 	/* Each step copies a node that was not copied yet: no endless loop,
 	 * even if parents run in a circle. */
 	while (id < region->shape.nodes && !cut->node_rows.index[id]) {
-		struct fgt_cut_node *nodes = add_row(
-			&cut->node_rows, cut->nodes, id, sizeof(*nodes));
-		uint64_t word;
+		uint64_t word = fgt_region_load(&region->nodes[id]);
 		int error;
 
-		if (!nodes)
+		if (GROW_ROWS(cut->nodes, cut->node_rows))
 			return -ENOMEM;
-		cut->nodes = nodes;
-		word = fgt_region_load(&region->nodes[id]);
+		cut->nodes[take_row(&cut->node_rows, id)] =
+			(struct fgt_cut_node){ .parent = (uint32_t)(word >> 32),
+					       .frame = (uint32_t)word };
 		id = (uint32_t)(word >> 32);
-		nodes[cut->node_rows.count - 1] = (struct fgt_cut_node){
-			.parent = id,
-			.frame = (uint32_t)word,
-		};
 		error = collect_frame(cut, (uint32_t)word);
 		if (error)
 			return error;
@@ -103,16 +93,13 @@ static int collect_thread(struct fgt_cut *cut, uint32_t slot)
 {
 	const struct fgt_region_thread *row = &cut->region->threads[slot];
 	uint64_t words[FGT_REGION_NAME_WORDS];
-	struct fgt_cut_thread *threads, *copy;
+	struct fgt_cut_thread *copy;
 
 	if (cut->thread_rows.index[slot])
 		return 0;
-	threads = add_row(&cut->thread_rows, cut->threads, slot,
-			  sizeof(*threads));
-	if (!threads)
+	if (GROW_ROWS(cut->threads, cut->thread_rows))
 		return -ENOMEM;
-	cut->threads = threads;
-	copy = &threads[cut->thread_rows.count - 1];
+	copy = &cut->threads[take_row(&cut->thread_rows, slot)];
 	memset(copy, 0, sizeof(*copy));
 	copy->slot = slot;
 	copy->tid = (int32_t)(uint32_t)fgt_region_load(&row->tid);

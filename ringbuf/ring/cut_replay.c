@@ -9,37 +9,30 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
+
 static int push_tick(struct fgt_cut *cut, uint64_t ns, uint64_t number)
 {
-	uint64_t *ticks = fgt_cut_grow(cut->tick_ns, cut->tick_count,
-				       &cut->tick_capacity, sizeof(*ticks));
-
-	if (!ticks)
+	if (FGT_ARRAY_GROW(cut->tick_ns, cut->tick_count, cut->tick_capacity))
 		return -ENOMEM;
-	cut->tick_ns = ticks;
-	if (cut->tick_count && ns <= ticks[cut->tick_count - 1])
+	if (cut->tick_count && ns <= cut->tick_ns[cut->tick_count - 1])
 		return -EBADMSG;
 	if (ns >= cut->from_ns && ns <= cut->to_ns &&
 	    number >= cut->oldest_tick && !cut->kept_count++)
 		cut->kept_first = cut->tick_count;
-	ticks[cut->tick_count++] = ns;
+	cut->tick_ns[cut->tick_count++] = ns;
 	return 0;
 }
 
 /* In the log only where it changes. */
 static int push_pace(struct fgt_cut *cut, uint32_t periods)
 {
-	struct fgt_cut_pace *paces;
-
 	if (periods ==
 	    (cut->pace_count ? cut->paces[cut->pace_count - 1].periods : 1))
 		return 0;
-	paces = fgt_cut_grow(cut->paces, cut->pace_count, &cut->pace_capacity,
-			     sizeof(*paces));
-	if (!paces)
+	if (FGT_ARRAY_GROW(cut->paces, cut->pace_count, cut->pace_capacity))
 		return -ENOMEM;
-	cut->paces = paces;
-	paces[cut->pace_count++] =
+	cut->paces[cut->pace_count++] =
 		(struct fgt_cut_pace){ cut->tick_count, periods };
 	return 0;
 }
@@ -48,14 +41,10 @@ static int push_pace(struct fgt_cut *cut, uint32_t periods)
 static int close_piece(struct fgt_cut *cut, uint32_t slot, uint32_t end)
 {
 	struct fgt_cut_track *track = &cut->tracks[slot];
-	struct fgt_cut_piece *pieces;
 
-	pieces = fgt_cut_grow(cut->pieces, cut->piece_count,
-			      &cut->piece_capacity, sizeof(*pieces));
-	if (!pieces)
+	if (FGT_ARRAY_GROW(cut->pieces, cut->piece_count, cut->piece_capacity))
 		return -ENOMEM;
-	cut->pieces = pieces;
-	pieces[cut->piece_count++] = (struct fgt_cut_piece){
+	cut->pieces[cut->piece_count++] = (struct fgt_cut_piece){
 		.slot = slot,
 		.first = track->first,
 		.end = end,
@@ -156,16 +145,12 @@ static int replay_change(struct fgt_cut *cut, uint64_t word)
 static int replay_edge(struct fgt_cut *cut, uint64_t word)
 {
 	uint32_t slot = fgt_word_edge_slot(word);
-	struct fgt_cut_edge *edges;
 
 	if (slot >= cut->region->shape.threads)
 		return -EBADMSG;
-	edges = fgt_cut_grow(cut->edges, cut->edge_count, &cut->edge_capacity,
-			     sizeof(*edges));
-	if (!edges)
+	if (FGT_ARRAY_GROW(cut->edges, cut->edge_count, cut->edge_capacity))
 		return -ENOMEM;
-	cut->edges = edges;
-	edges[cut->edge_count++] = (struct fgt_cut_edge){
+	cut->edges[cut->edge_count++] = (struct fgt_cut_edge){
 		.slot = slot,
 		.tick = cut->tick_count - 1,
 		.on_us = fgt_word_edge_on_us(word),

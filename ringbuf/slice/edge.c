@@ -20,9 +20,7 @@ static int compare(const void *left, const void *right)
 
 void fgt_edges_sort(struct fgt_ring_slice *slice)
 {
-	if (slice->edge_count)
-		qsort(slice->edges, slice->edge_count, sizeof(*slice->edges),
-		      compare);
+	FGT_ARRAY_SORT(slice->edges, slice->edge_count, compare);
 }
 
 bool fgt_edges_are_valid(const struct fgt_ring_slice *slice)

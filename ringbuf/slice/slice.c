@@ -100,24 +100,6 @@ uint64_t fgt_slice_wall_ns(const struct fgt_ring_slice *slice, uint64_t mono_ns)
 	return fgt_wall_at(slice->anchors, slice->anchor_count, mono_ns);
 }
 
-static int reserve_symbols(struct fgt_ring_slice *slice, uint32_t added)
-{
-	uint32_t capacity = slice->symbol_capacity;
-	struct fgt_symbol *symbols;
-
-	if (added > UINT32_MAX / 2 - slice->symbol_count)
-		return -ENOMEM;
-	if (slice->symbol_count + added <= capacity)
-		return 0;
-	capacity = (slice->symbol_count + added) * 2;
-	symbols = reallocarray(slice->symbols, capacity, sizeof(*symbols));
-	if (!symbols)
-		return -ENOMEM;
-	slice->symbols = symbols;
-	slice->symbol_capacity = capacity;
-	return 0;
-}
-
 static int intern_text(struct fgt_ring_slice *slice, const char *text,
 		       uint32_t *ret_id)
 {
@@ -139,7 +121,8 @@ int fgt_slice_add_symbols(struct fgt_ring_slice *slice, uint32_t frame,
 		return -EINVAL;
 	if (count > FGT_SYMBOLS_PER_FRAME_MAX)
 		count = FGT_SYMBOLS_PER_FRAME_MAX;
-	error = reserve_symbols(slice, (uint32_t)count);
+	error = FGT_ARRAY_RESERVE(slice->symbols, slice->symbol_count + count,
+				  slice->symbol_capacity);
 	if (error)
 		return error;
 	for (uint32_t i = 0; i < count; i++) {

@@ -86,9 +86,7 @@ static size_t choose_spans(struct fgt_span_gathering *all,
 		if (span->index)
 			ret_order[count++] = span;
 	}
-	if (count)
-		qsort(ret_order, count, sizeof(struct fgt_span_item *),
-		      compare_places);
+	FGT_ARRAY_SORT(ret_order, count, compare_places);
 	return count;
 }
 
@@ -190,9 +188,7 @@ static struct span_place *new_places(const struct fgt_ring_slice *slice)
 		return NULL;
 	for (uint32_t i = 0; i < slice->span_count; i++)
 		places[i] = (struct span_place){ slice->spans[i].number, i };
-	if (slice->span_count)
-		qsort(places, slice->span_count, sizeof(*places),
-		      compare_numbers);
+	FGT_ARRAY_SORT(places, slice->span_count, compare_numbers);
 	return places;
 }
 
@@ -225,8 +221,7 @@ static int add_label(struct fgt_span_gathering *all,
 static void take_last(struct fgt_ring_slice *slice, struct timed_label *labels,
 		      uint32_t count)
 {
-	if (count)
-		qsort(labels, count, sizeof(*labels), compare_timed);
+	FGT_ARRAY_SORT(labels, count, compare_timed);
 	for (uint32_t i = 0; i < count; i++)
 		if (i + 1 == count ||
 		    labels[i].label.span != labels[i + 1].label.span ||

@@ -25,30 +25,11 @@ static void gathering_done(struct fgt_span_gathering *all)
 
 /* ---- Gathering ---------------------------------------------------------- */
 
-/* Makes room for more; the size of the log is the bound. */
-static int reserve(void **array, size_t count, size_t more, size_t *capacity,
-		   size_t size)
-{
-	size_t wanted = (count + more) * 2;
-	void *grown;
-
-	if (count + more <= *capacity)
-		return 0;
-	grown = reallocarray(*array, wanted, size);
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*capacity = wanted;
-	return 0;
-}
-
-#define RESERVE(array, count, more, capacity)                                  \
-	reserve((void **)&(array), count, more, &(capacity), sizeof(*(array)))
-
 static int keep_text(struct fgt_span_gathering *all, const char *text,
 		     uint8_t len, struct fgt_span_text *ret_text)
 {
-	int r = RESERVE(all->text, all->text_len, len, all->text_capacity);
+	int r = FGT_ARRAY_RESERVE(all->text, all->text_len + len,
+				  all->text_capacity);
 
 	if (r < 0)
 		return r;
@@ -79,9 +60,11 @@ static int keep_item(struct fgt_span_gathering *all,
 		return 0;
 	r = keep_text(all, record->text, record->text_len, &item.name);
 	if (r == 0 && is_task)
-		r = RESERVE(all->tasks, all->task_count, 1, all->task_capacity);
+		r = FGT_ARRAY_GROW(all->tasks, all->task_count,
+				   all->task_capacity);
 	else if (r == 0)
-		r = RESERVE(all->spans, all->span_count, 1, all->span_capacity);
+		r = FGT_ARRAY_GROW(all->spans, all->span_count,
+				   all->span_capacity);
 	if (r < 0)
 		return r;
 	if (is_task)
@@ -107,8 +90,8 @@ static int keep_remark(struct fgt_span_gathering *all,
 		r = keep_text(all, record->text, record->text_len,
 			      &remark.text);
 	if (r == 0)
-		r = RESERVE(all->remarks, all->remark_count, 1,
-			    all->remark_capacity);
+		r = FGT_ARRAY_GROW(all->remarks, all->remark_count,
+				   all->remark_capacity);
 	if (r == 0)
 		all->remarks[all->remark_count++] = remark;
 	return r;
@@ -144,19 +127,12 @@ static int compare_numbers(const void *left, const void *right)
 	return b->has_ended - a->has_ended;
 }
 
-static void sort(struct fgt_span_item *items, size_t count,
-		 int (*compare)(const void *, const void *))
-{
-	if (count)
-		qsort(items, count, sizeof(*items), compare);
-}
-
 /* Sorted by number; returns how many are left. */
 static size_t unite(struct fgt_span_item *items, size_t count)
 {
 	size_t used = 0;
 
-	sort(items, count, compare_numbers);
+	FGT_ARRAY_SORT(items, count, compare_numbers);
 	for (size_t i = 0; i < count; i++)
 		if (!used || items[used - 1].number != items[i].number)
 			items[used++] = items[i];
@@ -201,12 +177,13 @@ static int add_lost_tasks(struct fgt_span_gathering *all)
 		if ((i && span[-1].owner == span->owner) ||
 		    fgt_span_find(all->tasks, known, span->owner))
 			continue;
-		r = RESERVE(all->tasks, all->task_count, 1, all->task_capacity);
+		r = FGT_ARRAY_GROW(all->tasks, all->task_count,
+				   all->task_capacity);
 		if (r < 0)
 			return r;
 		all->tasks[all->task_count++] = task;
 	}
-	sort(all->tasks, all->task_count, compare_numbers);
+	FGT_ARRAY_SORT(all->tasks, all->task_count, compare_numbers);
 	return 0;
 }
 
@@ -232,9 +209,7 @@ static int end_by_track(struct fgt_span_gathering *all)
 	all->order = order;
 	for (size_t i = 0; i < all->task_count; i++)
 		order[i] = &all->tasks[i];
-	if (all->task_count)
-		qsort(order, all->task_count, sizeof(struct fgt_span_item *),
-		      compare_tracks);
+	FGT_ARRAY_SORT(order, all->task_count, compare_tracks);
 	for (size_t i = 1; i < all->task_count; i++)
 		if (order[i]->track == order[i - 1]->track &&
 		    order[i - 1]->end_ns > order[i]->begin_ns)
@@ -314,16 +289,14 @@ static int put_in_order(struct fgt_span_gathering *all)
 
 	all->task_count = unite(all->tasks, all->task_count);
 	all->span_count = unite(all->spans, all->span_count);
-	sort(all->spans, all->span_count, compare_spans);
+	FGT_ARRAY_SORT(all->spans, all->span_count, compare_spans);
 	r = add_lost_tasks(all);
 	if (r == 0)
 		r = end_by_track(all);
 	if (r < 0)
 		return r;
 	nest_all(all);
-	if (all->remark_count)
-		qsort(all->remarks, all->remark_count, sizeof(*all->remarks),
-		      compare_times);
+	FGT_ARRAY_SORT(all->remarks, all->remark_count, compare_times);
 	return 0;
 }
 

@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
+
 struct pack_head {
 	uint32_t line;
 	uint16_t function_len, file_len;
@@ -20,20 +22,14 @@ struct pack_head {
 int fgt_bytes_append(struct fgt_bytes *bytes, const void *data, size_t len)
 {
 	size_t limit = bytes->limit ? bytes->limit : SIZE_MAX / 4;
-	size_t capacity = bytes->capacity ? bytes->capacity : 256;
-	uint8_t *grown;
+	int error;
 
 	if (len > limit || bytes->len > limit - len)
 		return -EFBIG;
-	while (capacity < bytes->len + len)
-		capacity *= 2;
-	if (capacity != bytes->capacity) {
-		grown = realloc(bytes->data, capacity);
-		if (!grown)
-			return -ENOMEM;
-		bytes->data = grown;
-		bytes->capacity = capacity;
-	}
+	error = FGT_ARRAY_RESERVE(bytes->data, bytes->len + len,
+				  bytes->capacity);
+	if (error)
+		return error;
 	if (len)
 		memcpy(bytes->data + bytes->len, data, len);
 	bytes->len += len;

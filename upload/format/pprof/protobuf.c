@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/utf8.h"
 
 #define WIRE_VARINT 0
@@ -39,23 +40,6 @@ void fgt_protobuf_done(struct fgt_protobuf *protobuf)
 	memset(protobuf->open, 0, sizeof(protobuf->open));
 }
 
-static int make_room(struct fgt_protobuf_field *field, size_t len)
-{
-	size_t capacity = field->capacity ? field->capacity : 256;
-	uint8_t *bytes;
-
-	if (len <= field->capacity - field->len)
-		return 0;
-	while (capacity - field->len < len)
-		capacity *= 2;
-	bytes = realloc(field->bytes, capacity);
-	if (!bytes)
-		return -ENOMEM;
-	field->bytes = bytes;
-	field->capacity = capacity;
-	return 0;
-}
-
 /* Into the innermost field that is open, else out. */
 static void put(struct fgt_protobuf *protobuf, const void *bytes, size_t len)
 {
@@ -68,7 +52,8 @@ static void put(struct fgt_protobuf *protobuf, const void *bytes, size_t len)
 		return;
 	}
 	field = &protobuf->open[protobuf->depth - 1];
-	protobuf->error = make_room(field, len);
+	protobuf->error = FGT_ARRAY_RESERVE(field->bytes, field->len + len,
+					    field->capacity);
 	if (protobuf->error)
 		return;
 	memcpy(field->bytes + field->len, bytes, len);
