@@ -29,6 +29,7 @@ uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
 	return first + (now_ns - first + period_ns - 1) / period_ns * period_ns;
 }
 
+/* first_ns 0: it does not expire. */
 static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns,
 		      uint64_t interval_ns)
 {
@@ -109,16 +110,13 @@ int fgt_sampling_arm(struct fgt_sampler *sampler)
 
 void fgt_sampling_disarm(struct fgt_sampler *sampler)
 {
-	const struct itimerspec never = { .it_value = { 0 } };
-
 	if (!sampler->is_armed)
 		return;
 	if (sampler->running->stop)
 		sampler->running->stop(sampler->running_state);
 	if (sampler->switches)
 		sampler->switches->provider->stop(sampler->switches);
-	if (sampler->timer_fd >= 0)
-		timerfd_settime(sampler->timer_fd, 0, &never, NULL);
+	set_timer(sampler, 0, 0);
 	sampler->is_armed = false;
 }
 

@@ -3,7 +3,7 @@
  * CPU time not yet shown. Runs in the sampler's thread; must stay bounded
  * whatever the scheduler reports.
  */
-#include "agent/capture/look/account.h"
+#include "agent/capture/look/look.h"
 
 #define ADD_MAX_NS	 60000000000 /* a jump of the counters is no use */
 #define HIDDEN_MAX_TICKS 2 /* a late tick is not made up for */

@@ -20,23 +20,6 @@
 #define IDLE_PART  200u
 #define BUSY_PART  32u
 
-/* What it used before the recording began is not shown. */
-static bool is_older_than_recording(const struct fgt_look *target,
-				    const struct fgt_thread *thread)
-{
-	return thread->is_new && target->tick <= 1;
-}
-
-static void take_account(struct fgt_look *target, struct fgt_thread *thread)
-{
-	struct fgt_active_thread *active = thread->active;
-
-	if (is_older_than_recording(target, thread))
-		fgt_account_start(&active->look->account, &active->use);
-	else
-		fgt_account_add(&active->look->account, &active->use);
-}
-
 struct fgt_verdict fgt_look_sampled(struct fgt_look *target,
 				    const struct fgt_tick *tick,
 				    struct fgt_thread *thread,
@@ -314,7 +297,11 @@ void fgt_look_account(struct fgt_look *target, const struct fgt_tick *tick,
 	struct fgt_cpu_use before = active->look->account.seen;
 	struct fgt_running_use use;
 
-	take_account(target, thread);
+	/* What it used before the recording began is not shown. */
+	if (thread->is_new && target->tick <= 1)
+		fgt_account_start(&active->look->account, &active->use);
+	else
+		fgt_account_add(&active->look->account, &active->use);
 	note_use(active, &before);
 	use = (struct fgt_running_use){
 		.now_ns = tick->mono_ns,

@@ -191,11 +191,10 @@ static void intern(struct fgt_stacks *stacks,
 			stacks->maps->images[mapping->image].image.bias;
 }
 
-static size_t put_marker(struct fgt_frame *frames, enum fgt_marker marker)
+static struct fgt_frame marker_frame(enum fgt_marker marker)
 {
-	frames[0] = (struct fgt_frame){ .address = marker,
-					.flags = FGT_FRAME_MARKER };
-	return 1;
+	return (struct fgt_frame){ .address = marker,
+				   .flags = FGT_FRAME_MARKER };
 }
 
 size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
@@ -209,10 +208,10 @@ size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 	size_t count = 0;
 
 	if (leaf)
-		count = put_marker(frames, leaf);
+		frames[count++] = marker_frame(leaf);
 	if (!stacks->maps) {
 		if (!leaf)
-			count = put_marker(frames, result.reason);
+			frames[count++] = marker_frame(result.reason);
 		stacks->is_stale = true;
 		*ret_result = result;
 		return count;
@@ -271,8 +270,7 @@ const struct fgt_frame *fgt_kept_stack_show(const struct fgt_kept_stack *kept,
 		*ret_count = kept->count;
 		return kept->frames + 1;
 	}
-	kept->frames[0] = (struct fgt_frame){ .address = leaf,
-					      .flags = FGT_FRAME_MARKER };
+	kept->frames[0] = marker_frame(leaf);
 	*ret_count = kept->count + 1;
 	return kept->frames;
 }

@@ -53,15 +53,6 @@ static struct bpf_switches *bpf_of(struct fgt_switches *switches)
 	return (struct bpf_switches *)switches;
 }
 
-static int print_nothing(enum libbpf_print_level level, const char *format,
-			 va_list arguments)
-{
-	(void)level;
-	(void)format;
-	(void)arguments;
-	return 0;
-}
-
 /* ---- Slots ------------------------------------------------------------- */
 
 static void give_back(struct bpf_switches *switches, uint32_t index)
@@ -193,23 +184,16 @@ static void bpf_unwatch(struct fgt_switches *common, int32_t pid)
 static int bpf_start(struct fgt_switches *common)
 {
 	struct bpf_switches *switches = bpf_of(common);
-	struct bpf_link *link;
 
-	if (switches->link)
-		return 0;
-	link = bpf_program__attach(switches->program->progs.on_switch);
-	if (!link)
-		return -errno;
-	switches->link = link;
-	return 0;
+	if (!switches->link)
+		switches->link =
+			bpf_program__attach(switches->program->progs.on_switch);
+	return switches->link ? 0 : -errno;
 }
 
 static void bpf_stop(struct fgt_switches *common)
 {
-	struct bpf_switches *switches = bpf_of(common);
-
-	bpf_link__destroy(switches->link);
-	switches->link = NULL;
+	bpf_link__destroy(FGT_TAKE(bpf_of(common)->link));
 }
 
 /* Does what the program reports of this thread agree with what it did? */
@@ -279,7 +263,7 @@ static int map_slots(struct bpf_switches *switches)
 
 static int load(struct bpf_switches *switches)
 {
-	libbpf_print_fn_t print = libbpf_set_print(print_nothing);
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
 	int rc;
 
 	switches->program = fgt_switches_bpf__open();

@@ -134,18 +134,6 @@ static int load_packed(const struct fgt_elf_source *source,
 	return 0;
 }
 
-static int load_lazily(const struct fgt_elf_source *source,
-		       const struct fgt_elf_range *range,
-		       struct fgt_cfi_section *section)
-{
-	int r = fgt_lazy_bytes_new(source, range->offset, range->size,
-				   &section->lazy);
-
-	if (r == 0)
-		section->bytes = fgt_lazy_bytes_get(section->lazy);
-	return r;
-}
-
 static int load_section(const struct fgt_elf_source *source,
 			const struct fgt_elf_range *range,
 			struct fgt_cfi_section *section)
@@ -160,10 +148,13 @@ static int load_section(const struct fgt_elf_source *source,
 	if (range->is_compressed)
 		r = load_packed(source, range, section);
 	else if (range->size >= LAZY_BYTES_MIN)
-		r = load_lazily(source, range, section);
+		r = fgt_lazy_bytes_new(source, range->offset, range->size,
+				       &section->lazy);
 	else
 		r = read_range(source, range, &bytes);
-	if (bytes)
+	if (section->lazy)
+		section->bytes = fgt_lazy_bytes_get(section->lazy);
+	else if (bytes)
 		section->bytes = bytes;
 	if (r < 0)
 		section->len = 0;

@@ -6,7 +6,6 @@
 #include "agent/unwind/elf/elf_file.h"
 
 #include <elf.h>
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,12 +15,6 @@
 #define NOTE_BYTES_MAX	 4096u
 #define SECTION_NAME_MAX 20u
 #define PAGE_MASK	 0xfffull
-
-#if __BYTE_ORDER == __LITTLE_ENDIAN
-#define HOST_ELFDATA ELFDATA2LSB
-#else
-#define HOST_ELFDATA ELFDATA2MSB
-#endif
 
 int fgt_elf_source_read(const struct fgt_elf_source *source, uint64_t offset,
 			void *buffer, size_t len)
@@ -251,7 +244,7 @@ int fgt_elf_parse(const struct fgt_elf_source *source, struct fgt_elf *ret_elf)
 	if (fgt_elf_source_read(source, 0, &header, sizeof(header)) < 0 ||
 	    memcmp(header.e_ident, ELFMAG, SELFMAG) ||
 	    header.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    header.e_ident[EI_DATA] != HOST_ELFDATA)
+	    header.e_ident[EI_DATA] != ELFDATA2LSB)
 		return -ENOEXEC;
 	elf.machine = header.e_machine;
 	r = parse_segments(&elf, source, &header);

@@ -52,7 +52,7 @@ int fgt_elf_source_read(const struct fgt_elf_source *source, uint64_t offset,
 			void *buffer, size_t len);
 
 /*
- * -ENOEXEC not an ELF file of 64 bits and this byte order, -EBADMSG broken.
+ * -ENOEXEC not an ELF file of 64 bits, little-endian, -EBADMSG broken.
  *
  * MT-Safe | AS-Safe
  */

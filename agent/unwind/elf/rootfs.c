@@ -98,10 +98,8 @@ static void open_target(const struct fgt_process_info *process,
 		openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	/* The link leads to "/" if the process has died: check again. */
 	if (root->target_fd >= 0 &&
-	    read_start_time(proc_fd) != process->start_time) {
-		fgt_fd_close(root->target_fd);
-		root->target_fd = -1;
-	}
+	    read_start_time(proc_fd) != process->start_time)
+		fgt_fd_close(FGT_TAKE_FD(root->target_fd));
 }
 
 void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of agent/capture/account: CPU time that no sample has shown. */
-#include "agent/capture/look/account.h"
+#include "agent/capture/look/look.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
