@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ringbuf/base/clock.h"
+#include "ringbuf/ring/writer.h"
 
 /* How often to cut again when the writer overtook all of it. */
 #define CUT_TRIES 3
@@ -265,8 +266,8 @@ static int cut_once(struct fgt_cut *cut, struct fgt_ring_slice **ret_slice)
 	return fgt_cut_build(cut, ret_slice);
 }
 
-int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_ring_slice **ret_slice)
+int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
+		 struct fgt_ring_slice **ret_slice)
 {
 	int error = -EAGAIN;
 
@@ -274,7 +275,7 @@ int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
 		return -EINVAL;
 	for (int i = 0; i < CUT_TRIES && error == -EAGAIN; i++) {
 		struct fgt_cut cut = {
-			.region = region,
+			.region = &ring->writer.region,
 			.from_ns = from_ns,
 			.to_ns = to_ns,
 		};
@@ -339,9 +340,10 @@ static int find_range(struct fgt_cut *cut, uint64_t *ret_oldest_ns)
 	return error || first != cut->first_segment ? -EAGAIN : 0;
 }
 
-int fgt_cut_range(const struct fgt_region *region, uint64_t *ret_oldest_ns,
-		  uint64_t *ret_newest_ns)
+int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
+		   uint64_t *ret_newest_ns)
 {
+	const struct fgt_region *region = &ring->writer.region;
 	uint64_t oldest_ns = 0, newest_ns = 0;
 	int error = -EAGAIN;
 
@@ -359,9 +361,10 @@ int fgt_cut_range(const struct fgt_region *region, uint64_t *ret_oldest_ns,
 	return 0;
 }
 
-int fgt_cut_blank(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_ring_slice **ret_slice)
+int fgt_ring_blank(const struct fgt_ring *ring, uint64_t from_ns,
+		   uint64_t to_ns, struct fgt_ring_slice **ret_slice)
 {
+	const struct fgt_region *region = &ring->writer.region;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	int error;
 
@@ -410,13 +413,13 @@ static int take_anchors(const struct fgt_cut *cut,
 	return 0;
 }
 
-int fgt_cut_anchors(const struct fgt_region *region,
-		    struct fgt_anchor **ret_anchors, uint32_t *ret_count)
+int fgt_ring_read_anchors(const struct fgt_ring *ring,
+			  struct fgt_anchor **ret_anchors, uint32_t *ret_count)
 {
 	int error = -EAGAIN;
 
 	for (int i = 0; i < CUT_TRIES && error == -EAGAIN; i++) {
-		struct fgt_cut cut = { .region = region };
+		struct fgt_cut cut = { .region = &ring->writer.region };
 
 		error = copy_directory(&cut);
 		if (!error)

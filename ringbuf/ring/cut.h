@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader's side of a ring: copies what the wanted ticks need, checks
- * whether the writer overtook the copy, turns the rest into a slice. Any thread
- * of any process; must not write to the region, must check everything in it.
+ * Between the parts of the reader's side of a ring, which copies what the wanted
+ * ticks need, checks whether the writer overtook the copy, and turns the rest
+ * into a slice. Any thread of any process; must not write to the region, must
+ * check everything in it.
  */
 #ifndef FGT_RINGBUF_RING_CUT_H
 #define FGT_RINGBUF_RING_CUT_H
 
 #include "ringbuf/ring/region.h"
-
-/* See fgt_ring_range() and fgt_ring_cut(). */
-int fgt_cut_range(const struct fgt_region *region, uint64_t *ret_oldest_ns,
-		  uint64_t *ret_newest_ns);
-int fgt_cut_slice(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_ring_slice **ret_slice);
-/* See fgt_ring_read_anchors(). */
-int fgt_cut_anchors(const struct fgt_region *region,
-		    struct fgt_anchor **ret_anchors, uint32_t *ret_count);
-/* See fgt_ring_blank(). */
-int fgt_cut_blank(const struct fgt_region *region, uint64_t from_ns,
-		  uint64_t to_ns, struct fgt_ring_slice **ret_slice);
-
-/* ---- Between the parts of a cut --------------------------------------- */
 
 /* A segment's entry in the directory, copied. */
 struct fgt_cut_segment {

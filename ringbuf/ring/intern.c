@@ -92,9 +92,10 @@ static void pack_image(const struct fgt_image *image, uint64_t *ret_words)
 	memcpy(ret_words, &clean, sizeof(clean));
 }
 
-int fgt_intern_image(struct fgt_writer *writer, const struct fgt_image *image,
-		     uint32_t *ret_image)
+int fgt_ring_image_get(struct fgt_ring *ring, const struct fgt_image *image,
+		       uint32_t *ret_image)
 {
+	struct fgt_writer *writer = &ring->writer;
 	struct fgt_id_table *table = &writer->images;
 	uint64_t words[FGT_REGION_IMAGE_WORDS], hash;
 	uint32_t id;
@@ -121,7 +122,7 @@ int fgt_intern_image(struct fgt_writer *writer, const struct fgt_image *image,
 	return 0;
 }
 
-void fgt_intern_drop_image(struct fgt_writer *writer, uint32_t image)
+static void drop_image(struct fgt_writer *writer, uint32_t image)
 {
 	struct fgt_id_table *table = &writer->images;
 	uint32_t id = image - 1;
@@ -139,6 +140,12 @@ static bool is_image_known(const struct fgt_writer *writer, uint32_t image)
 					   writer->images.refs[image - 1]);
 }
 
+void fgt_ring_image_put(struct fgt_ring *ring, uint32_t image)
+{
+	if (is_image_known(&ring->writer, image))
+		drop_image(&ring->writer, image);
+}
+
 /* ---- Frames ----------------------------------------------------------- */
 
 static void drop_frame(struct fgt_writer *writer, uint32_t id)
@@ -152,7 +159,7 @@ static void drop_frame(struct fgt_writer *writer, uint32_t id)
 	fgt_id_table_unlink(&writer->frames, id,
 			    fgt_intern_hash_frame(frames, id));
 	fgt_id_table_give(&writer->frames, id);
-	fgt_intern_drop_image(writer, (uint32_t)(image_flags >> 32));
+	drop_image(writer, (uint32_t)(image_flags >> 32));
 }
 
 /* The frame's id with one reference, or FGT_ID_NONE if there is no room. */
@@ -178,7 +185,7 @@ static uint32_t hold_frame(struct fgt_writer *writer,
 		writer->images.refs[frame->image - 1]++;
 	id = take_id(writer, table);
 	if (id == FGT_ID_NONE) {
-		fgt_intern_drop_image(writer, frame->image);
+		drop_image(writer, frame->image);
 		return FGT_ID_NONE;
 	}
 	fgt_region_store(&known[id].address, frame->address);

@@ -132,17 +132,13 @@ int fgt_region_init(struct fgt_region *region,
 	region->memory = mmap(NULL, len_bytes, PROT_READ | PROT_WRITE, flags,
 			      region->memfd, 0);
 	if (region->memory == MAP_FAILED) {
-		error = -errno;
 		region->memory = NULL;
-		fgt_region_done(region);
-		return error;
+		return -errno;
 	}
 	region->len_bytes = len_bytes;
 	error = is_shared ? fgt_memfd_seal(region->memfd) : 0;
-	if (error) {
-		fgt_region_done(region);
+	if (error)
 		return error;
-	}
 	set_pointers(region);
 	region->header->version = FGT_REGION_VERSION;
 	region->header->shape = *shape;

@@ -254,7 +254,8 @@ int fgt_region_plan(unsigned int hz, unsigned int seconds, size_t size_bytes,
 		    const struct fgt_region_costs *costs,
 		    struct fgt_region_shape *ret_shape);
 
-/* Makes an empty region. -ENOMEM, errno of memfd_create and mmap. */
+/* Makes an empty region; call fgt_region_done() also after an error. -ENOMEM,
+ * errno of memfd_create and mmap. */
 int fgt_region_init(struct fgt_region *region,
 		    const struct fgt_region_shape *shape, bool is_shared);
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring's life, and what of it is only passed on to its parts.
- * Runs in the writer's thread, readers' functions in any; must not touch the
- * writer's tables in those.
+ * The ring's life and its figures. Runs in the writer's thread, open, free, fd
+ * and get_stats in any; must not touch the writer's tables in those.
  */
 #include "ringbuf/ring/ring.h"
 
-#include "ringbuf/ring/cut.h"
 #include "ringbuf/ring/writer.h"
 
 #include <errno.h>
@@ -151,50 +149,6 @@ void fgt_ring_set_process(struct fgt_ring *ring,
 			      FGT_REGION_PROCESS_WORDS, words);
 }
 
-/* ---- Images ----------------------------------------------------------- */
-
-int fgt_ring_image_get(struct fgt_ring *ring, const struct fgt_image *image,
-		       uint32_t *ret_image)
-{
-	return fgt_intern_image(&ring->writer, image, ret_image);
-}
-
-void fgt_ring_image_put(struct fgt_ring *ring, uint32_t image)
-{
-	const struct fgt_id_table *table = &ring->writer.images;
-
-	if (image != FGT_IMAGE_NONE && image <= table->fresh &&
-	    table->refs[image - 1])
-		fgt_intern_drop_image(&ring->writer, image);
-}
-
-/* ---- Readers ---------------------------------------------------------- */
-
-int fgt_ring_range(const struct fgt_ring *ring, uint64_t *ret_oldest_ns,
-		   uint64_t *ret_newest_ns)
-{
-	return fgt_cut_range(&ring->writer.region, ret_oldest_ns,
-			     ret_newest_ns);
-}
-
-int fgt_ring_read_anchors(const struct fgt_ring *ring,
-			  struct fgt_anchor **ret_anchors, uint32_t *ret_count)
-{
-	return fgt_cut_anchors(&ring->writer.region, ret_anchors, ret_count);
-}
-
-int fgt_ring_cut(const struct fgt_ring *ring, uint64_t from_ns, uint64_t to_ns,
-		 struct fgt_ring_slice **ret_slice)
-{
-	return fgt_cut_slice(&ring->writer.region, from_ns, to_ns, ret_slice);
-}
-
-int fgt_ring_blank(const struct fgt_ring *ring, uint64_t from_ns,
-		   uint64_t to_ns, struct fgt_ring_slice **ret_slice)
-{
-	return fgt_cut_blank(&ring->writer.region, from_ns, to_ns, ret_slice);
-}
-
 void fgt_ring_get_stats(const struct fgt_ring *ring,
 			struct fgt_ring_stats *ret_stats)
 {
@@ -215,6 +169,6 @@ void fgt_ring_get_stats(const struct fgt_ring *ring,
 		.size_bytes = header->total_bytes,
 	};
 
-	fgt_cut_range(region, &stats.oldest_ns, &stats.newest_ns);
+	fgt_ring_range(ring, &stats.oldest_ns, &stats.newest_ns);
 	*ret_stats = stats;
 }

@@ -104,10 +104,6 @@ void fgt_intern_hold_node(struct fgt_writer *writer, uint32_t node);
 /* Drops a reference; the last one frees the node and what it held. */
 void fgt_intern_drop_node(struct fgt_writer *writer, uint32_t node);
 
-int fgt_intern_image(struct fgt_writer *writer, const struct fgt_image *image,
-		     uint32_t *ret_image);
-void fgt_intern_drop_image(struct fgt_writer *writer, uint32_t image);
-
 /* ---- log -------------------------------------------------------------- */
 
 /* Whether the tick at now_ns must open a segment. */
