@@ -349,7 +349,6 @@ static void fill_job(struct delivery_job *job,
 		.uid = order->uid,
 		.gid = order->gid,
 		.kind = order->target ? FGT_DELIVERY_FILE : order->kind,
-		.has_spans = order->spans_fd >= 0,
 		.from_ns = order->from_ns,
 		.to_ns = order->to_ns,
 	};

@@ -66,8 +66,6 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 	int pair[2], r;
 
 	*child = FGT_DELIVERY_CHILD_NONE;
-	if (body_len > FGT_DELIVERY_BODY_MAX)
-		return -EMSGSIZE;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -EAGAIN;
 	/* The message waits in the socket until the child is there. */

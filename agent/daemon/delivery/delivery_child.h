@@ -38,7 +38,6 @@ enum fgt_delivery_kind {
 struct fgt_delivery_head {
 	uint32_t uid, gid; /* to become */
 	uint32_t kind; /* enum fgt_delivery_kind */
-	uint32_t has_spans;
 	uint64_t from_ns, to_ns; /* of a ring */
 };
 
@@ -69,8 +68,8 @@ int fgt_delivery_body_new(const char *destination,
 			  const struct fgt_transaction_facts *facts,
 			  uint8_t **ret_body, size_t *ret_len);
 
-/* The descriptors stay the caller's; spans_fd may be -1. -EAGAIN it could not
- * be started, -EMSGSIZE. */
+/* body: from _body_new(). The descriptors stay the caller's; spans_fd may be
+ * -1. -EAGAIN: it could not be started. */
 int fgt_delivery_child_start(struct fgt_delivery_child *child,
 			     const struct fgt_delivery_head *head,
 			     const uint8_t *body, size_t body_len, int data_fd,

@@ -124,7 +124,7 @@ static void start(struct slice_job *job)
 	int r;
 
 	job->work.fd = fgt_control_lend(job->client);
-	atomic_init(&job->state, SLICE_WORKS);
+	atomic_store_explicit(&job->state, SLICE_WORKS, memory_order_relaxed);
 	r = pthread_create(&job->thread, NULL, work_off, job);
 	if (r == 0)
 		return;
@@ -260,7 +260,7 @@ static void enqueue(void *context)
 		send_away_busy(job, "busy: too many slices at once, try again");
 		return;
 	}
-	atomic_init(&job->state, SLICE_QUEUED);
+	atomic_store_explicit(&job->state, SLICE_QUEUED, memory_order_relaxed);
 	job->timer.expired = has_waited;
 	fgt_loop_arm(slices->loop, &job->timer,
 		     fgt_loop_now() + FGT_SLICES_WAIT_NS);
