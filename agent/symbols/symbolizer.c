@@ -33,7 +33,7 @@ struct fgt_symbolizer {
 	pthread_mutex_t lock;
 	struct fgt_name_cache *cache;
 	struct fgt_helper helper;
-	struct fgt_bytes reply;
+	struct fgt_memory_sink reply;
 	struct fgt_perfmap *perfmap;
 	int32_t perfmap_pid;
 };
@@ -90,6 +90,7 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 	if (!symbolizer)
 		return -ENOMEM;
 	symbolizer->helper = FGT_HELPER_NONE;
+	fgt_memory_sink_init(&symbolizer->reply, FGT_HELPER_REPLY_MAX);
 	pthread_mutex_init(&symbolizer->lock, NULL);
 	options = options ? options : &usual;
 	symbolizer->demangle = options->demangle;
@@ -114,7 +115,7 @@ void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer)
 	fgt_helper_stop(&symbolizer->helper);
 	fgt_name_cache_free(symbolizer->cache);
 	fgt_perfmap_free(symbolizer->perfmap);
-	fgt_bytes_done(&symbolizer->reply);
+	fgt_memory_sink_done(&symbolizer->reply);
 	for (char **dir = symbolizer->debug_dirs; dir && *dir; dir++)
 		free(*dir);
 	free(symbolizer->debug_dirs);
@@ -227,7 +228,7 @@ static int keep_reply(struct fgt_symbolizer *symbolizer,
 		      struct fgt_name_image *image, const uint64_t *addresses,
 		      size_t count)
 {
-	const struct fgt_bytes *reply = &symbolizer->reply;
+	const struct fgt_memory_sink *reply = &symbolizer->reply;
 	size_t at = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -235,15 +236,15 @@ static int keep_reply(struct fgt_symbolizer *symbolizer,
 		uint32_t len;
 		int error;
 
-		if (reply->len - at < sizeof(len))
+		if (reply->len_bytes - at < sizeof(len))
 			return -EBADMSG;
-		memcpy(&len, reply->data + at, sizeof(len));
+		memcpy(&len, reply->bytes + at, sizeof(len));
 		at += sizeof(len);
-		if (len > reply->len - at ||
-		    fgt_names_unpack(reply->data + at, len, &names))
+		if (len > reply->len_bytes - at ||
+		    fgt_names_unpack(reply->bytes + at, len, &names))
 			return -EBADMSG;
 		error = fgt_name_image_add(image, addresses[i],
-					   reply->data + at, len);
+					   reply->bytes + at, len);
 		if (error)
 			return error;
 		at += len;
@@ -466,10 +467,8 @@ static void tidy_up(struct fgt_symbolizer *symbolizer)
 	if (symbolizer->helper.is_local)
 		fgt_helper_stop(&symbolizer->helper);
 	if (symbolizer->perfmap &&
-	    fgt_perfmap_count_bytes(symbolizer->perfmap) > PERFMAP_KEEP_BYTES) {
-		fgt_perfmap_free(symbolizer->perfmap);
-		symbolizer->perfmap = NULL;
-	}
+	    fgt_perfmap_count_bytes(symbolizer->perfmap) > PERFMAP_KEEP_BYTES)
+		fgt_perfmap_free(FGT_TAKE(symbolizer->perfmap));
 	pthread_mutex_unlock(&symbolizer->lock);
 }
 

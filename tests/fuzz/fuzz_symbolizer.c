@@ -19,10 +19,11 @@
 static void find_all(struct fgt_symbol_image *image, uint64_t entry,
 		     const uint16_t *offsets)
 {
-	struct fgt_bytes bytes = { .limit = 1 << 20 };
+	struct fgt_memory_sink bytes;
 	struct timespec now;
 	uint64_t deadline_ns;
 
+	fgt_memory_sink_init(&bytes, 1 << 20);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	deadline_ns = (uint64_t)(now.tv_sec + 1) * 1000000000u;
 	for (int i = 0; i < ADDRESSES; i++) {
@@ -30,15 +31,16 @@ static void find_all(struct fgt_symbol_image *image, uint64_t entry,
 
 		uint64_t address = entry + offsets[i] - 0x8000u;
 
-		bytes.len = 0;
+		bytes.len_bytes = 0;
 		if (!fgt_symbol_image_find(image, &address, 1,
 					   FGT_DEMANGLE_FULL, deadline_ns,
 					   &bytes) &&
-		    fgt_names_unpack(bytes.data + sizeof(uint32_t),
-				     bytes.len - sizeof(uint32_t), &names))
+		    fgt_names_unpack(bytes.bytes + sizeof(uint32_t),
+				     bytes.len_bytes - sizeof(uint32_t),
+				     &names))
 			__builtin_trap();
 	}
-	fgt_bytes_done(&bytes);
+	fgt_memory_sink_done(&bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -21,7 +21,7 @@
 
 struct fgt_symbol_image {
 	struct fgt_image_files files;
-	struct fgt_bytes debugdata; /* unpacked */
+	struct fgt_memory_sink debugdata; /* unpacked */
 	struct Elf *elf, *debug_elf, *alt_elf, *debugdata_elf;
 	struct fgt_elf_symbols *symbols;
 	struct fgt_dwarf_names *dwarf; /* NULL: none, or not wanted */
@@ -76,7 +76,7 @@ static int error_of_xz(lzma_ret result)
 		       : -EBADMSG;
 }
 
-static int unpack_some(lzma_stream *stream, struct fgt_bytes *bytes)
+static int unpack_some(lzma_stream *stream, const struct fgt_sink *sink)
 {
 	uint8_t chunk[65536];
 	lzma_ret result = LZMA_OK;
@@ -88,15 +88,15 @@ static int unpack_some(lzma_stream *stream, struct fgt_bytes *bytes)
 		result = lzma_code(stream, LZMA_FINISH);
 		if (result != LZMA_OK && result != LZMA_STREAM_END)
 			return error_of_xz(result);
-		error = fgt_bytes_append(bytes, chunk,
-					 sizeof(chunk) - stream->avail_out);
+		error = fgt_sink_write(sink, chunk,
+				       sizeof(chunk) - stream->avail_out);
 	}
 	return error;
 }
 
-/* Appends the contents of xz data. The bounds on memory and on output matter:
+/* Writes the contents of xz data. The bounds on memory and on output matter:
  * 20 kB can stand for gigabytes. */
-static int unpack(const void *packed, size_t len, struct fgt_bytes *bytes)
+static int unpack(const void *packed, size_t len, const struct fgt_sink *sink)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
 	lzma_ret result;
@@ -107,7 +107,7 @@ static int unpack(const void *packed, size_t len, struct fgt_bytes *bytes)
 		return error_of_xz(result);
 	stream.next_in = packed;
 	stream.avail_in = len;
-	error = unpack_some(&stream, bytes);
+	error = unpack_some(&stream, sink);
 	lzma_end(&stream);
 	return error;
 }
@@ -119,12 +119,12 @@ static int add_debugdata(struct fgt_symbol_image *image, size_t *ret_count)
 
 	if (!packed || !packed->d_buf)
 		return 0;
-	image->debugdata.limit = DEBUGDATA_MAX;
-	error = unpack(packed->d_buf, packed->d_size, &image->debugdata);
+	fgt_memory_sink_init(&image->debugdata, DEBUGDATA_MAX);
+	error = unpack(packed->d_buf, packed->d_size, &image->debugdata.sink);
 	if (error)
 		return error;
 	image->debugdata_elf = only_elf(elf_memory(
-		(char *)image->debugdata.data, image->debugdata.len));
+		(char *)image->debugdata.bytes, image->debugdata.len_bytes));
 	if (!image->debugdata_elf)
 		return 0;
 	return fgt_elf_symbols_add(image->symbols, image->debugdata_elf,
@@ -227,7 +227,7 @@ void fgt_symbol_image_close(struct fgt_symbol_image *image)
 	elf_end(image->debug_elf);
 	elf_end(image->alt_elf);
 	elf_end(image->debugdata_elf);
-	fgt_bytes_done(&image->debugdata);
+	fgt_memory_sink_done(&image->debugdata);
 	fgt_image_files_close(&image->files);
 	free(image);
 }
@@ -258,7 +258,7 @@ static void add_name(struct fgt_symbol_image *image, const char *name,
 
 static int find(struct fgt_symbol_image *image, uint64_t address,
 		enum fgt_demangle mode, uint64_t deadline_ns,
-		struct fgt_bytes *bytes)
+		struct fgt_memory_sink *bytes)
 {
 	const char *symbol = fgt_elf_symbols_find(image->symbols, address);
 	struct fgt_dwarf_call calls[FGT_NAMES_MAX];
@@ -279,26 +279,26 @@ static int find(struct fgt_symbol_image *image, uint64_t address,
 			 &calls[count - 1], mode, &names);
 	else
 		add_name(image, symbol, NULL, mode, &names);
-	return fgt_names_pack(&names, bytes);
+	return fgt_names_pack(&names, &bytes->sink);
 }
 
 int fgt_symbol_image_find(struct fgt_symbol_image *image,
 			  const uint64_t *addresses, size_t count,
 			  enum fgt_demangle mode, uint64_t deadline_ns,
-			  struct fgt_bytes *bytes)
+			  struct fgt_memory_sink *bytes)
 {
 	int error = 0;
 
 	for (size_t i = 0; i < count && !error; i++) {
-		size_t at = bytes->len;
+		size_t at = bytes->len_bytes;
 		uint32_t len = 0;
 
-		error = fgt_bytes_append(bytes, &len, sizeof(len));
+		error = fgt_sink_write(&bytes->sink, &len, sizeof(len));
 		if (error)
 			break;
 		error = find(image, addresses[i], mode, deadline_ns, bytes);
-		len = (uint32_t)(bytes->len - at - sizeof(len));
-		memcpy(bytes->data + at, &len, sizeof(len));
+		len = (uint32_t)(bytes->len_bytes - at - sizeof(len));
+		memcpy(bytes->bytes + at, &len, sizeof(len));
 	}
 	return error;
 }

@@ -35,6 +35,6 @@ uint64_t fgt_symbol_image_count_bytes(const struct fgt_symbol_image *image);
 int fgt_symbol_image_find(struct fgt_symbol_image *image,
 			  const uint64_t *addresses, size_t count,
 			  enum fgt_demangle mode, uint64_t deadline_ns,
-			  struct fgt_bytes *bytes);
+			  struct fgt_memory_sink *bytes);
 
 #endif

@@ -155,9 +155,11 @@ static int receive(struct fgt_helper *helper, void *data, size_t len,
 }
 
 static int receive_reply(struct fgt_helper *helper, int64_t deadline_ms,
-			 struct fgt_bytes *reply, int32_t *ret_error)
+			 struct fgt_memory_sink *reply, int32_t *ret_error)
 {
 	struct fgt_helper_reply head;
+	uint8_t part[4096];
+	size_t left, len;
 	int error;
 
 	error = receive(helper, &head, sizeof(head), deadline_ms);
@@ -165,21 +167,16 @@ static int receive_reply(struct fgt_helper *helper, int64_t deadline_ms,
 		return error;
 	if (head.len > FGT_HELPER_REPLY_MAX || head.error > 0)
 		return -EPIPE;
-	reply->len = 0;
-	if (reply->capacity < head.len) {
-		uint8_t *grown = realloc(reply->data, head.len);
-
-		if (!grown)
-			return -ENOMEM;
-		reply->data = grown;
-		reply->capacity = head.len;
+	reply->len_bytes = 0;
+	for (left = head.len; left && !error; left -= len) {
+		len = left < sizeof(part) ? left : sizeof(part);
+		error = receive(helper, part, len, deadline_ms);
+		if (!error)
+			error = fgt_sink_write(&reply->sink, part, len);
 	}
-	error = receive(helper, reply->data, head.len, deadline_ms);
-	if (error)
-		return error;
-	reply->len = head.len;
-	*ret_error = head.error;
-	return 0;
+	if (!error)
+		*ret_error = head.error;
+	return error;
 }
 
 /* One request and its reply. *ret_answer: the helper's error, or 0. */
@@ -187,7 +184,7 @@ static int exchange(struct fgt_helper *helper,
 		    const struct fgt_helper_request *request,
 		    const uint64_t *addresses,
 		    const struct fgt_image_files *files, int64_t deadline_ms,
-		    struct fgt_bytes *reply, int32_t *ret_answer)
+		    struct fgt_memory_sink *reply, int32_t *ret_answer)
 {
 	int error = send_request(helper, request, addresses, files);
 
@@ -210,7 +207,7 @@ static int explain(int error, int64_t took_ms, int64_t left_ms)
 int fgt_helper_ask(struct fgt_helper *helper,
 		   const struct fgt_helper_request *request,
 		   const uint64_t *addresses, struct fgt_image_files *files,
-		   int64_t *left_ms, struct fgt_bytes *reply)
+		   int64_t *left_ms, struct fgt_memory_sink *reply)
 {
 	FGT_AUTO(fgt_image_files_close)
 	struct fgt_image_files taken = FGT_IMAGE_FILES_NONE;

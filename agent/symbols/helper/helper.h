@@ -62,7 +62,7 @@ struct fgt_helper_reply {
 int fgt_helper_ask(struct fgt_helper *helper,
 		   const struct fgt_helper_request *request,
 		   const uint64_t *addresses, struct fgt_image_files *files,
-		   int64_t *left_ms, struct fgt_bytes *reply);
+		   int64_t *left_ms, struct fgt_memory_sink *reply);
 
 /* Ends the helper. */
 void fgt_helper_stop(struct fgt_helper *helper);
@@ -95,7 +95,7 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 			const struct fgt_helper_request *request,
 			const uint64_t *addresses,
 			struct fgt_image_files *files, int64_t *left_ms,
-			struct fgt_bytes *reply);
+			struct fgt_memory_sink *reply);
 
 void fgt_local_names_free(struct fgt_local_names *names);
 

@@ -36,7 +36,7 @@ struct server {
 	int fd;
 	struct image_slot slots[IMAGES_MAX];
 	uint64_t uses;
-	struct fgt_bytes reply;
+	struct fgt_memory_sink reply;
 	bool is_filtered; /* cannot open files */
 };
 
@@ -220,8 +220,7 @@ static void wait_for_request(struct server *server)
 	while (poll(&entry, 1, IDLE_MAX_MS) <= 0) {
 		for (size_t i = 0; i < IMAGES_MAX; i++)
 			clear_slot(&server->slots[i]);
-		fgt_bytes_done(&server->reply);
-		server->reply.limit = FGT_HELPER_REPLY_MAX;
+		fgt_memory_sink_done(&server->reply);
 		malloc_trim(0);
 	}
 }
@@ -238,27 +237,27 @@ static void __attribute__((noreturn)) serve(struct server *server)
 		wait_for_request(server);
 		receive_request(server->fd, &request, addresses, &files);
 		set_alarm(FGT_HELPER_REQUEST_MAX_S);
-		server->reply.len = 0;
+		server->reply.len_bytes = 0;
 		reply.error = answer(server, &request, addresses, &files);
 		if (reply.error)
-			server->reply.len = 0;
-		reply.len = (uint32_t)server->reply.len;
+			server->reply.len_bytes = 0;
+		reply.len = (uint32_t)server->reply.len_bytes;
 		fgt_image_files_close(&files);
 		send_all(server->fd, &reply, sizeof(reply));
-		send_all(server->fd, server->reply.data, reply.len);
+		send_all(server->fd, server->reply.bytes, reply.len);
 		set_alarm(0);
 	}
 }
 
 void fgt_helper_serve_if_asked(int argc, char **argv)
 {
-	static struct server server = { .fd = FGT_HELPER_FD,
-					.reply.limit = FGT_HELPER_REPLY_MAX };
+	static struct server server = { .fd = FGT_HELPER_FD };
 
 	if (argc != 2 || strcmp(argv[0], FGT_HELPER_NAME) ||
 	    strcmp(argv[1], FGT_HELPER_VERB))
 		return;
 	prctl(PR_SET_NAME, FGT_HELPER_NAME);
+	fgt_memory_sink_init(&server.reply, FGT_HELPER_REPLY_MAX);
 	server.is_filtered = fgt_confinement_enter(server.fd);
 	serve(&server);
 }

@@ -72,7 +72,7 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 			const struct fgt_helper_request *request,
 			const uint64_t *addresses,
 			struct fgt_image_files *files, int64_t *left_ms,
-			struct fgt_bytes *reply)
+			struct fgt_memory_sink *reply)
 {
 	uint64_t start_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	int rc = 0;
@@ -87,7 +87,7 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 		rc = open_image(*names, request, files);
 	else if ((*names)->image != request->image)
 		return -ENOENT;
-	reply->len = 0;
+	reply->len_bytes = 0;
 	if (rc == 0)
 		rc = fgt_symbol_image_find(
 			(*names)->opened, addresses, request->address_count,

@@ -27,7 +27,7 @@ static void forget_names(struct fgt_name_image *image)
 	free(image->packs);
 	image->packs = NULL;
 	image->capacity = 0;
-	fgt_bytes_done(&image->bytes);
+	fgt_memory_sink_done(&image->bytes);
 }
 
 void fgt_name_cache_free(struct fgt_name_cache *cache)
@@ -43,7 +43,7 @@ void fgt_name_cache_free(struct fgt_name_cache *cache)
 
 static uint64_t count_bytes(const struct fgt_name_image *image)
 {
-	return image->bytes.capacity +
+	return image->bytes.capacity_bytes +
 	       (uint64_t)image->capacity * sizeof(*image->packs) +
 	       fgt_id_map_count_bytes(&image->addresses);
 }
@@ -93,6 +93,7 @@ static int add_image(struct fgt_name_cache *cache,
 			return -ENOMEM;
 		cache->images[cache->count++] = image;
 	}
+	fgt_memory_sink_init(&image->bytes, UINT32_MAX);
 	image->key = *key;
 	image->number = ++cache->numbers;
 	*ret_image = image;
@@ -126,7 +127,7 @@ bool fgt_name_image_find(const struct fgt_name_image *image, uint64_t address,
 
 	if (id == FGT_ID_NONE)
 		return false;
-	*ret_pack = image->bytes.data + image->packs[id].offset;
+	*ret_pack = image->bytes.bytes + image->packs[id].offset;
 	*ret_len = image->packs[id].len;
 	return true;
 }
@@ -135,18 +136,15 @@ int fgt_name_image_add(struct fgt_name_image *image, uint64_t address,
 		       const uint8_t *pack, size_t len)
 {
 	const struct fgt_name_pack added = {
-		.offset = (uint32_t)image->bytes.len,
+		.offset = (uint32_t)image->bytes.len_bytes,
 		.len = (uint32_t)len,
 	};
 	uint32_t id;
-	int error;
+	int error = FGT_ARRAY_GROW(image->packs, image->addresses.count,
+				   image->capacity);
 
-	if (len > UINT32_MAX || image->bytes.len > UINT32_MAX - len)
-		return -EFBIG;
-	error = FGT_ARRAY_GROW(image->packs, image->addresses.count,
-			       image->capacity);
 	if (!error)
-		error = fgt_bytes_append(&image->bytes, pack, len);
+		error = fgt_sink_write(&image->bytes.sink, pack, len);
 	if (!error)
 		error = fgt_id_map_add(&image->addresses, address, &id);
 	if (!error)

@@ -42,7 +42,7 @@ struct fgt_name_image {
 	struct fgt_id_map addresses; /* address → index of its pack */
 	struct fgt_name_pack *packs;
 	uint32_t capacity; /* of packs */
-	struct fgt_bytes bytes; /* of all packs */
+	struct fgt_memory_sink bytes; /* of all packs */
 };
 
 struct fgt_name_cache;
@@ -67,7 +67,7 @@ int fgt_name_cache_get(struct fgt_name_cache *cache,
 bool fgt_name_image_find(const struct fgt_name_image *image, uint64_t address,
 			 const uint8_t **ret_pack, size_t *ret_len);
 
-/* Remembers a pack (copied); once per address. -ENOMEM, -EFBIG. */
+/* Remembers a pack (copied); once per address. -ENOMEM, -EMSGSIZE. */
 int fgt_name_image_add(struct fgt_name_image *image, uint64_t address,
 		       const uint8_t *pack, size_t len);
 

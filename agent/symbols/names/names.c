@@ -12,47 +12,22 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ringbuf/base/array.h"
-
 struct pack_head {
 	uint32_t line;
 	uint16_t function_len, file_len;
 };
 
-int fgt_bytes_append(struct fgt_bytes *bytes, const void *data, size_t len)
+static int write_text(const struct fgt_sink *sink, const char *text, size_t len)
 {
-	size_t limit = bytes->limit ? bytes->limit : SIZE_MAX / 4;
-	int error;
+	int error = fgt_sink_write(sink, text, len);
 
-	if (len > limit || bytes->len > limit - len)
-		return -EFBIG;
-	error = FGT_ARRAY_RESERVE(bytes->data, bytes->len + len,
-				  bytes->capacity);
-	if (error)
-		return error;
-	if (len)
-		memcpy(bytes->data + bytes->len, data, len);
-	bytes->len += len;
-	return 0;
+	return error ? error : fgt_sink_write(sink, "", 1);
 }
 
-void fgt_bytes_done(struct fgt_bytes *bytes)
-{
-	free(bytes->data);
-	memset(bytes, 0, sizeof(*bytes));
-}
-
-static int append_text(struct fgt_bytes *bytes, const char *text, size_t len)
-{
-	int error = fgt_bytes_append(bytes, text, len);
-
-	return error ? error : fgt_bytes_append(bytes, "", 1);
-}
-
-int fgt_names_pack(const struct fgt_names *names, struct fgt_bytes *bytes)
+int fgt_names_pack(const struct fgt_names *names, const struct fgt_sink *sink)
 {
 	uint8_t count = (uint8_t)names->count;
-	int error = fgt_bytes_append(bytes, &count, 1);
+	int error = fgt_sink_write(sink, &count, 1);
 
 	for (size_t i = 0; i < count && !error; i++) {
 		const struct fgt_symbol_text *symbol = &names->symbols[i];
@@ -64,12 +39,12 @@ int fgt_names_pack(const struct fgt_names *names, struct fgt_bytes *bytes)
 			.file_len = (uint16_t)strnlen(file, FGT_NAMES_TEXT_MAX),
 		};
 
-		error = fgt_bytes_append(bytes, &head, sizeof(head));
+		error = fgt_sink_write(sink, &head, sizeof(head));
 		if (!error)
-			error = append_text(bytes, symbol->function,
-					    head.function_len);
+			error = write_text(sink, symbol->function,
+					   head.function_len);
 		if (!error)
-			error = append_text(bytes, file, head.file_len);
+			error = write_text(sink, file, head.file_len);
 	}
 	return error;
 }

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice.h"
 
 #define FGT_NAMES_MAX	   64 /* inlined calls and the function itself */
@@ -19,22 +20,8 @@ struct fgt_names {
 	struct fgt_symbol_text symbols[FGT_NAMES_MAX];
 };
 
-/* A byte buffer that grows up to a bound; zero-initialise. */
-struct fgt_bytes {
-	uint8_t *data;
-	size_t len, capacity, limit; /* limit 0: SIZE_MAX */
-};
-/* -ENOMEM, -EFBIG past the limit. */
-int fgt_bytes_append(struct fgt_bytes *bytes, const void *data, size_t len);
-void fgt_bytes_done(struct fgt_bytes *bytes);
-
-static inline void fgt_bytes_done_auto(struct fgt_bytes *bytes)
-{
-	fgt_bytes_done(bytes);
-}
-
-/* Appends the names in packed form; texts are cut at FGT_NAMES_TEXT_MAX. */
-int fgt_names_pack(const struct fgt_names *names, struct fgt_bytes *bytes);
+/* Writes the names in packed form; texts are cut at FGT_NAMES_TEXT_MAX. */
+int fgt_names_pack(const struct fgt_names *names, const struct fgt_sink *sink);
 
 /*
  * Reads packed[len]; the texts point into it. -EBADMSG unless the bytes are

@@ -182,13 +182,14 @@ static void a_helper_has_no_rights(void **state)
 	const struct fgt_helper_request request = { .image = 1,
 						    .address_count = 1 };
 	struct fgt_helper helper = FGT_HELPER_NONE;
-	struct fgt_bytes reply = { 0 };
+	struct fgt_memory_sink reply;
 	const uint64_t address = 4096;
 	int64_t left_ms = 60000;
 	unsigned int pid;
 	char path[64];
 
 	(void)state;
+	fgt_memory_sink_init(&reply, FGT_HELPER_REPLY_MAX);
 	assert_int_equal(fgt_helper_ask(&helper, &request, &address, NULL,
 					&left_ms, &reply),
 			 -ENOENT);
@@ -206,7 +207,7 @@ static void a_helper_has_no_rights(void **state)
 			 getuid() ? getgid() : 65534);
 	expect_descriptors(pid);
 	fgt_helper_stop(&helper);
-	fgt_bytes_done(&reply);
+	fgt_memory_sink_done(&reply);
 }
 
 int main(void)

@@ -33,11 +33,12 @@ static int ask_liar(const void *said, size_t len, bool stays, int64_t left_ms)
 {
 	const struct fgt_helper_request request = { .image = 1,
 						    .address_count = 1 };
-	struct fgt_bytes reply = { 0 };
+	struct fgt_memory_sink reply;
 	struct fgt_helper helper = FGT_HELPER_NONE;
 	uint64_t address = 4096;
 	int pair[2], error;
 
+	fgt_memory_sink_init(&reply, FGT_HELPER_REPLY_MAX);
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	if (len)
@@ -51,7 +52,7 @@ static int ask_liar(const void *said, size_t len, bool stays, int64_t left_ms)
 		assert_int_equal(helper.fd, -1);
 	fgt_helper_stop(&helper);
 	fgt_fd_close(pair[1]);
-	fgt_bytes_done(&reply);
+	fgt_memory_sink_done(&reply);
 	return error;
 }
 
@@ -93,11 +94,12 @@ static void a_helper_that_is_killed_is_replaced(void **state)
 	const struct fgt_helper_request request = { .image = 1,
 						    .address_count = 1 };
 	struct fgt_helper helper = FGT_HELPER_NONE;
-	struct fgt_bytes reply = { 0 };
+	struct fgt_memory_sink reply;
 	const uint64_t address = 4096;
 	int64_t left_ms = 60000;
 
 	(void)state;
+	fgt_memory_sink_init(&reply, FGT_HELPER_REPLY_MAX);
 	for (int i = 0; i < 3; i++) {
 		siginfo_t info;
 
@@ -117,7 +119,7 @@ static void a_helper_that_is_killed_is_replaced(void **state)
 		assert_int_equal(helper.pid_fd, -1);
 	}
 	fgt_helper_stop(&helper);
-	fgt_bytes_done(&reply);
+	fgt_memory_sink_done(&reply);
 }
 
 /* Each of these cannot be executed, or is no helper: ends, or writes rubbish.

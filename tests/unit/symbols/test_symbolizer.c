@@ -260,27 +260,29 @@ static void pack_is_accepted_only_if_whole(void **state)
 		.count = 2,
 		.symbols = { { "inner", "a.c", 7, 0 }, { "outer", NULL, 0, 0 } }
 	};
-	struct fgt_bytes bytes = { 0 };
+	struct fgt_memory_sink bytes;
 	struct fgt_names back;
 
 	(void)state;
-	assert_int_equal(fgt_names_pack(&names, &bytes), 0);
-	assert_int_equal(fgt_names_unpack(bytes.data, bytes.len, &back), 0);
+	fgt_memory_sink_init(&bytes, 4096);
+	assert_int_equal(fgt_names_pack(&names, &bytes.sink), 0);
+	assert_int_equal(fgt_names_unpack(bytes.bytes, bytes.len_bytes, &back),
+			 0);
 	assert_int_equal(back.count, 2);
 	assert_string_equal(back.symbols[0].function, "inner");
 	assert_string_equal(back.symbols[0].file, "a.c");
 	assert_int_equal(back.symbols[0].line, 7);
 	assert_null(back.symbols[1].file);
-	for (size_t len = 0; len < bytes.len; len++) {
+	for (size_t len = 0; len < bytes.len_bytes; len++) {
 		FGT_AUTO(free) void *cut = malloc(len + 1);
 
-		memcpy(cut, bytes.data, len);
+		memcpy(cut, bytes.bytes, len);
 		assert_int_equal(fgt_names_unpack(cut, len, &back), -EBADMSG);
 	}
-	bytes.data[0] = FGT_NAMES_MAX + 1;
-	assert_int_equal(fgt_names_unpack(bytes.data, bytes.len, &back),
+	bytes.bytes[0] = FGT_NAMES_MAX + 1;
+	assert_int_equal(fgt_names_unpack(bytes.bytes, bytes.len_bytes, &back),
 			 -EBADMSG);
-	fgt_bytes_done(&bytes);
+	fgt_memory_sink_done(&bytes);
 }
 
 static int ask_the_program(void **state)
