@@ -19,7 +19,7 @@ static _Atomic uint64_t count;
 static atomic_uint happened;
 
 static const struct {
-	int error; /* 0: any other */
+	int error;
 	const char *line;
 } kinds[] = {
 	{ -ENOTCONN,
@@ -31,8 +31,9 @@ static const struct {
 	  "a span with an active child was ended: end the child first" },
 	{ -ENOTEMPTY, "a task with active spans or child tasks was ended: end "
 		      "them first" },
-	{ 0, "a task or span got an unknown number, a parent that has ended, "
-	     "or a name that is empty or contains '#'" },
+	{ -EINVAL,
+	  "a task or span got an unknown number, a parent that has ended, "
+	  "or a name that is empty or contains '#'" },
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -46,14 +47,11 @@ static void clean(char *text)
 }
 
 /* The first of its kind only, so that a loop of mistakes takes no lock. */
-static void log_once(int error, const char *name)
+static void log_once(unsigned int kind, const char *name)
 {
 	char line[LINE_BYTES], culprit[FGT_SPAN_NAME_MAX + 1] = "";
-	unsigned int kind = 0, bit;
+	unsigned int bit = 1u << kind;
 
-	while (kind < KINDS - 1 && kinds[kind].error != error)
-		kind++;
-	bit = 1u << kind;
 	if (atomic_fetch_or_explicit(&happened, bit, memory_order_relaxed) &
 	    bit)
 		return;
@@ -84,11 +82,14 @@ void fgt_misuse_stopped(void)
 
 int fgt_misuse(int error, const char *name)
 {
-	if (error != -ENOTCONN && error != -EALREADY && error != -EBUSY &&
-	    error != -ENOTEMPTY && error != -EINVAL)
+	unsigned int kind = 0;
+
+	while (kind < KINDS && kinds[kind].error != error)
+		kind++;
+	if (kind == KINDS)
 		return error;
 	atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
-	log_once(error, name);
+	log_once(kind, name);
 	return error;
 }
 

@@ -79,25 +79,18 @@ void fgt_trace_id_make(char *ret_text, size_t digits)
 	ret_text[digits] = '\0';
 }
 
-static bool is_hex(char c)
+static size_t count_hex(const char *text)
 {
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+	return strspn(text, "0123456789abcdef");
 }
 
-/* Text begins with an id of that many digits. */
+/* An id of that many digits, not all of them 0, then any other character. */
 static bool is_id(const char *text, size_t digits)
 {
-	bool is_nil = true;
-
-	for (size_t i = 0; i < digits; i++) {
-		if (!is_hex(text[i]))
-			return false;
-		is_nil &= text[i] == '0';
-	}
-	return !is_nil;
+	return count_hex(text) == digits && strspn(text, "0") < digits;
 }
 
-/* "32hex-16hex", then any text. */
+/* "32hex-16hex", then no digit. */
 static bool is_pair(const char *text)
 {
 	return is_id(text, FGT_TRACE_ID_DIGITS) &&
@@ -115,15 +108,14 @@ static bool is_sentry_tail(const char *tail)
 /* "-2hex"; more only in versions after 00. */
 static bool is_w3c_tail(const char *tail, bool is_version_0)
 {
-	if (tail[0] != '-' || !is_hex(tail[1]) || !is_hex(tail[2]))
-		return false;
-	return !tail[3] || (tail[3] == '-' && !is_version_0);
+	return tail[0] == '-' && count_hex(tail + 1) == 2 &&
+	       (!tail[3] || (tail[3] == '-' && !is_version_0));
 }
 
 /* Begins with "2hex-"; ff is no version. */
 static bool is_w3c_head(const char *header)
 {
-	return is_hex(header[0]) && is_hex(header[1]) && header[2] == '-' &&
+	return count_hex(header) == 2 && header[2] == '-' &&
 	       strncmp(header, "ff", 2) != 0;
 }
 
