@@ -262,20 +262,17 @@ static int write_slice(const uint8_t *bytes, size_t len_bytes, int format,
 
 /* On the worker of the library; blocks within the limits of an upload. */
 static int deliver(const uint8_t *bytes, size_t len_bytes,
-		   const char *destination, const struct fgt_embed_way *way,
+		   const char *destination,
+		   const struct fgt_upload_limits *limits,
 		   const struct fgt_transaction_facts *facts,
 		   struct fgt_why *why, unsigned int *ret_wait_s)
 {
-	const struct fgt_upload_limits limits = {
-		.ca_file = way->ca_file,
-		.is_http_allowed = way->is_http_allowed,
-	};
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct fgt_dispatch_outcome outcome = { .retry_after_s = 0 };
 	int rc = fgt_slice_decode(bytes, len_bytes, &slice, why);
 
 	if (rc == 0)
-		rc = fgt_dispatch(slice, destination, facts, &limits, &outcome,
+		rc = fgt_dispatch(slice, destination, facts, limits, &outcome,
 				  why);
 	if (ret_wait_s)
 		*ret_wait_s = rc < 0 ? outcome.retry_after_s : 0;

@@ -29,11 +29,7 @@ struct fgt_embed_options {
 	void *context;
 };
 
-/* Connections to a destination, see fgt_options. */
-struct fgt_embed_way {
-	const char *ca_file; /* NULL: the system's authorities */
-	bool is_http_allowed; /* plain http to another machine */
-};
+struct fgt_upload_limits;
 
 struct fgt_embed_cut {
 	uint8_t *bytes; /* a .fgt file with names; from malloc() */
@@ -77,7 +73,8 @@ struct fgt_embed_ops {
 	 * seconds until the destination accepts the next request, 0. The first
 	 * upload loads libcurl. */
 	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
-		       const char *destination, const struct fgt_embed_way *way,
+		       const char *destination,
+		       const struct fgt_upload_limits *limits,
 		       const struct fgt_transaction_facts *facts,
 		       struct fgt_why *why, unsigned int *ret_wait_s);
 };

@@ -50,8 +50,7 @@ struct signal_source {
 	uint64_t ours_ns; /* when the handler was last seen to be this one */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
-	struct fgt_thread_layout layout;
-	bool is_layout_known;
+	struct fgt_thread_layout layout; /* need_bytes 0: not learned yet */
 	struct fgt_io_uring_watch io_uring;
 	struct fgt_cpu_timer_watch cpu_timers;
 	uint32_t threads; /* of the program */
@@ -290,9 +289,8 @@ static int arm(struct signal_source *signal, struct fgt_thread *thread,
 	struct fgt_thread_signal *armed;
 	int rc;
 
-	if (!signal->is_layout_known)
+	if (!signal->layout.need_bytes)
 		fgt_thread_layout_learn(&signal->layout);
-	signal->is_layout_known = true;
 	if (signal->armed_count == FGT_SIGNAL_SLOTS_MAX)
 		return -ENOSPC;
 	armed = calloc(1, sizeof(*armed));
@@ -371,10 +369,10 @@ static void choose_period(const struct signal_source *signal,
 	if (period_ns == armed->period_ns || is_foreign(armed))
 		return;
 	armed->period_ns = period_ns;
-	fgt_thread_timer_change(armed->timer, period_ns);
+	(void)fgt_thread_timer_change(armed->timer, period_ns);
 	/* What has been stopped meanwhile stays so. */
 	if (is_foreign(armed))
-		fgt_thread_timer_change(armed->timer, 0);
+		(void)fgt_thread_timer_change(armed->timer, 0);
 }
 
 static void adapt(const struct signal_source *signal, struct fgt_thread *thread,

@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND_NS	 1000000000u
+#include "ringbuf/base/clock.h"
+
 #define PERIOD_MIN_NS	 1000000u
 #define SIGEV_TO_THREAD	 4 /* SIGEV_THREAD_ID */
 #define PER_THREAD_CLOCK 6u /* CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED */
@@ -44,10 +45,9 @@ uint64_t fgt_thread_timer_rare(uint64_t kernel_tick_ns, uint64_t within_ns)
 	return within_ns > late_ns + often_ns ? within_ns - late_ns : often_ns;
 }
 
-static int set_period(int timer, uint64_t period_ns)
+int fgt_thread_timer_change(int timer, uint64_t period_ns)
 {
-	const struct timespec period = { (time_t)(period_ns / SECOND_NS),
-					 (long)(period_ns % SECOND_NS) };
+	const struct timespec period = fgt_timespec_of(period_ns);
 	const struct itimerspec each = { period, period };
 
 	return syscall(SYS_timer_settime, timer, 0, &each, NULL) < 0 ? -errno
@@ -66,19 +66,13 @@ int fgt_thread_timer_start(int32_t tid, int number, void *value,
 	event._sigev_un._tid = tid;
 	if (syscall(SYS_timer_create, (clockid_t)clock, &event, &timer) < 0)
 		return -errno;
-	rc = set_period(timer, period_ns);
+	rc = fgt_thread_timer_change(timer, period_ns);
 	if (rc < 0) {
 		fgt_thread_timer_end(timer);
 		return rc;
 	}
 	*ret_timer = timer;
 	return 0;
-}
-
-void fgt_thread_timer_change(int timer, uint64_t period_ns)
-{
-	/* A thread that has ended needs none. */
-	(void)set_period(timer, period_ns);
 }
 
 void fgt_thread_timer_end(int timer)

@@ -10,6 +10,7 @@
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
 #include "agent/lib/spans/journal.h"
+#include "upload/deliver/sentry_upload.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -56,14 +57,14 @@ static int cut_transaction(uint64_t from_ns, uint64_t to_ns,
 static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 {
 	const struct fgt_options *options = &fgt_library.settings.options;
-	const struct fgt_embed_way way = {
+	const struct fgt_upload_limits limits = {
 		.ca_file = options->ca_file,
 		.is_http_allowed = options->allow_http != 0,
 	};
 	unsigned int wait_s = 0;
 	int rc = ops->deliver(delivery->slice->bytes,
 			      delivery->slice->len_bytes, delivery->destination,
-			      &way, delivery->facts, why, &wait_s);
+			      &limits, delivery->facts, why, &wait_s);
 
 	if (wait_s > 0)
 		*delivery->ret_not_before_ns = fgt_now() + wait_s * SECOND_NS;

@@ -26,6 +26,7 @@
 
 #include "ringbuf/ring/ring.h"
 #include "ringbuf/slice/slice_codec.h"
+#include "upload/deliver/sentry_upload.h"
 
 static const struct fgt_embed_ops *ops;
 static void *handle;
@@ -220,9 +221,9 @@ static int deliver(const struct fgt_embed_cut *cut, const char *destination,
 		   const struct fgt_transaction_facts *facts,
 		   struct fgt_why *why)
 {
-	static const struct fgt_embed_way way = { .ca_file = NULL };
+	static const struct fgt_upload_limits limits = { .ca_file = NULL };
 
-	return ops->deliver(cut->bytes, cut->len_bytes, destination, &way,
+	return ops->deliver(cut->bytes, cut->len_bytes, destination, &limits,
 			    facts, why, NULL);
 }
 
