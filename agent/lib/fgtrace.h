@@ -356,8 +356,8 @@ int fgt_transaction_leave(struct fgt_transaction *transaction);
 
 /*
  * Ends the transaction, decides whether it is kept, queues it for delivery, and
- * frees it. Returns 1 if it is kept, 0 if not; -ENOBUFS if the queue is full: it
- * is counted as dropped; -ECHILD. Never waits for a lock that is held during
+ * frees it. Returns 1 if it is kept, 0 if not; -ENOBUFS if the queue is full:
+ * it is counted as dropped; -ECHILD. Never waits for a lock that is held during
  * I/O.
  *
  * MT-Safe | AS-Unsafe

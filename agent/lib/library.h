@@ -33,8 +33,8 @@ struct fgt_part {
 	 * (CLOCK_MONOTONIC); UINT64_MAX: as above.
 	 */
 	uint64_t (*work)(uint64_t now_ns);
-	/* Worker thread. False: fgt_flush() and fgt_stop() (for one second) wait
-	 * for this part. */
+	/* Worker thread. False: fgt_flush() and fgt_stop() (for one second)
+	 * wait for this part. */
 	bool (*is_idle)(void);
 	/* fgt_stop() waits no longer: what is_idle waited for is lost, is
 	 * counted and logged. On the worker, or in the thread of fgt_stop() if

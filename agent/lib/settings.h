@@ -18,8 +18,8 @@
 #define FGT_SETTINGS_CA_FILE	 1023
 
 struct fgt_settings {
-	/* Defaults instead of zeros; texts point to the members below, NULL: not
-	 * given. */
+	/* Defaults instead of zeros; texts point to the members below, NULL:
+	 * not given. */
 	struct fgt_options options;
 	char socket[FGT_SETTINGS_PATH + 1];
 	char destination[FGT_SETTINGS_DESTINATION + 1];

@@ -186,8 +186,9 @@ static bool is_still_ours(struct signal_source *signal, uint64_t now_ns)
 }
 
 /*
- * Where there is but one thread, no other can get what is not for it. Nor does
- * it matter as long as no thread is signalled.
+ * Drops all timers while the program has one on its CPU time. With one thread,
+ * no other can get that timer's signal; while no thread is signalled, nothing
+ * delays it.
  */
 static void yield(struct signal_source *signal, uint64_t now_ns)
 {
@@ -245,11 +246,11 @@ static int find_room(struct signal_source *signal,
 }
 
 /*
- * Does it leave the signal unblocked? A thread that waits for signals does while it
- * waits, and is still seen so when it is woken and waits for a CPU: that has
- * to be seen twice, with work in between, and more often of a thread that is known to
- * wait so, without ever seeing it blocked. -EACCES; -EPERM never; -EAGAIN it
- * sleeps in a call that may change that; -EINPROGRESS not often enough so far.
+ * 0 if the thread leaves the signal unblocked. A thread that waits for signals
+ * (sigwait(3)) has them unblocked until it is on a CPU again. So it must be
+ * seen unblocked twice, with work in between, and more often if it is known to
+ * wait so. -EACCES: blocked; -EPERM: never; -EAGAIN: it sleeps in a call that
+ * may change that; -EINPROGRESS: not seen often enough so far.
  */
 static int ask_permission(const struct signal_source *signal,
 			  struct fgt_thread *thread)
@@ -267,7 +268,7 @@ static int ask_permission(const struct signal_source *signal,
 	return ++thread->open_looks < looks_min ? -EINPROGRESS : 0;
 }
 
-/* May any thread of it be signalled? -EPERM. */
+/* -EPERM: no thread of the program may be signalled. */
 static int ask_program(struct signal_source *signal, uint64_t now_ns)
 {
 	if (!signal->armed_count && !fgt_signal_choice_is_ours(signal->number))
@@ -322,7 +323,7 @@ static int arm(struct signal_source *signal, struct fgt_thread *thread,
 }
 
 /*
- * Still as it was when it got its timer? What it ran since it was last asked
+ * 0 if the thread is still as it was when it got its timer: what it ran since
  * may have changed that, and until the handler has run nothing is proven.
  * -EACCES, -EPERM, -ENOSPC, -ESRCH, -EINPROGRESS.
  */
@@ -348,10 +349,9 @@ static int check_fitness(struct signal_source *signal,
 }
 
 /*
- * Each tick of the kernel counts, or one end of a thread's runs would be shown
- * more often than the other. A thread that runs all the time has no such ends: it gets
- * few more signals than are needed, where the kernel ticks 1000 times a second
- * as well.
+ * A signal at each tick of the kernel, or one end of a thread's runs would be
+ * shown more often than the other. A thread that runs all the time has no such
+ * ends, and gets few more signals than are needed.
  */
 static void choose_period(const struct signal_source *signal,
 			  struct fgt_thread_signal *armed,

@@ -69,10 +69,8 @@ static uint64_t stack_pointer(const void *context)
 
 #endif
 
-/*
- * Whether eight bytes may be read: the kernel takes them before it finds that
- * it knows no such thing to do with them.
- */
+/* True if eight bytes may be read: the kernel reads them as a signal set before
+ * it refuses the first argument. */
 static bool is_readable(uint64_t address)
 {
 	return fgt_system_call(SYS_rt_sigprocmask, -1, (long)address, 0, 8,
@@ -115,10 +113,10 @@ static bool is_own_stack(const struct fgt_signal_slot *slot, uint64_t sp)
 }
 
 /*
- * A thread's own stack is not unmapped below it, so that may be read directly,
- * by calls that every program makes: process_vm_readv(2) may be the end of one
- * that has confined itself. Other stacks (those of coroutines) may go while the handler
- * read, or what lies beside them.
+ * A thread's own stack stays mapped while the thread runs, so the handler reads
+ * it directly, with calls that every program makes: process_vm_readv(2) may end
+ * a program that has confined itself. Other stacks (of coroutines), or what
+ * lies beside them, may be unmapped while the handler reads.
  */
 static uint32_t copy_stack(const struct fgt_signal_slot *slot, uint64_t sp,
 			   uint8_t *buffer, uint64_t want_bytes)

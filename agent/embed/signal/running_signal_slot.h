@@ -51,9 +51,9 @@ struct fgt_signal_slot {
 	uint32_t len_bytes; /* of stack */
 	int32_t overrun; /* expirations that came while it was pending */
 	/* Since it was lent, the thread was seen on a stack that is not known
-	 * to be its own (coroutines), and has no alternate one: it is not
-	 * known what room there was for the signal's frame, and its timer has been
-	 * stopped. Cleared by the sampler, while FREE. */
+	 * to be its own (coroutines), without an alternate one. The room for
+	 * the signal's frame is unknown there, so its timer was stopped.
+	 * Cleared by the sampler, while FREE. */
 	atomic_bool is_foreign;
 	struct fgt_regs regs;
 	_Alignas(FGT_SIGNAL_SLOT_HEAD) uint8_t stack[FGT_SIGNAL_STACK_BYTES];

@@ -12,20 +12,20 @@
 #include "ringbuf/base/why.h"
 
 /*
- * May a signal be sent to a thread (/proc/…/status)? 0; -EACCES: it blocks the
- * signal; -EPERM: more system calls are filtered than for the sampler; -EAGAIN: it
- * sleeps, and what it blocks then may not be what it blocks: sigwait(3) and
- * ppoll(2) let signals through that would end them.
+ * By a thread's /proc/…/status, 0 if it may be sent a signal. -EACCES: it
+ * blocks the signal; -EPERM: more system calls are filtered than for the
+ * sampler; -EAGAIN: it sleeps, perhaps in sigwait(3) or ppoll(2), which unblock
+ * signals that would end them.
  */
 int fgt_signal_permission_parse(const char *status, int number,
 				unsigned long own_filters);
 
 /*
- * The same of one that sleeps, by its status, the call that it sleeps in
- * (/proc/…/syscall) and its status again: what it blocks in futex(2) or read(2)
- * is what it blocks, as long as that is one sleep. (Except a handler that came
- * while it was in ppoll(2), and sleeps itself.) 0, -EACCES; -EAGAIN: another
- * call, or no longer the same sleep.
+ * The same of a thread that sleeps, by its status, the call that it sleeps in
+ * (/proc/…/syscall) and its status again: futex(2) or read(2) change nothing
+ * about signals, as long as both states are of one sleep. (Not seen: a handler
+ * that interrupted ppoll(2), and sleeps itself.) 0, -EACCES; -EAGAIN: another
+ * call, or another sleep.
  */
 int fgt_signal_permission_judge(const char *before, const char *syscall_line,
 				const char *after, int number);
@@ -44,9 +44,9 @@ unsigned long fgt_signal_permission_filters(void);
 uint64_t fgt_signal_refusals_pause(struct fgt_thread *thread, int rc);
 
 /* It is refused with rc: -EACCES it blocks the signal, -ENOSPC its stack has no
- * room. Nothing is noted of one that is refused for a moment, or otherwise. why,
- * here and below: which threads, why, and what would help; the first reason
- * stays. */
+ * room. Nothing is noted of one that is refused for a moment, or otherwise.
+ * why, here and below: which threads, why, and what would help; the first
+ * reason stays. */
 void fgt_signal_refusals_note(struct fgt_why *why,
 			      const struct fgt_thread *thread, int rc,
 			      int number);

@@ -111,8 +111,8 @@ static bool begins_with(const char *line, const char *begin)
 	return strncmp(line, begin, strlen(begin)) == 0;
 }
 
-/* The thread that it signals stands before its clock, which is negative if it is one of
- * CPU time. */
+/* The thread that it signals stands before its clock, which is negative if it
+ * is one of CPU time. */
 static bool is_of_process(const char *line, bool *is_signal)
 {
 	if (begins_with(line, "notify: "))

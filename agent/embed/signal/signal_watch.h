@@ -19,32 +19,29 @@
  * yet.
  */
 struct fgt_io_uring_watch {
-	bool has_ring; /* for ever: a program that has had one goes on with it */
+	bool has_ring; /* stays: such a program goes on with it */
 	uint64_t asked_ns; /* for a thread that shall be signalled */
 	uint64_t read_ns; /* when the mappings were last read */
 	uint64_t paid_ns; /* up to here for what readings have cost */
 };
 
 /*
- * Reads the mappings, /proc/PID/maps as in proc(5), from the descriptor: is a
- * ring among them? Those in memory of the program (IORING_SETUP_NO_MMAP) have
- * no name. False also if they cannot be read.
- * MT-Safe | AS-Safe
+ * True if a ring is among /proc/PID/maps (proc(5)), read from the descriptor.
+ * Rings in memory of the program (IORING_SETUP_NO_MMAP) have no name. False
+ * also if they cannot be read. MT-Safe | AS-Safe
  */
 bool fgt_io_uring_is_in(int maps_fd);
 
 /*
- * Before a thread gets a timer: is there a ring? Read once a tick at most; where
- * readings have lately cost more than their share of CPU time, it is answered
- * as of the last one. now_ns, here and below: of the tick.
- * MT-Unsafe | AS-Unsafe
+ * Before a thread gets a timer: is there a ring? Reads at most once a tick. If
+ * readings have cost more than their share of CPU time, the answer is that of
+ * the last one. now_ns, here and below: of the tick. MT-Unsafe | AS-Unsafe
  */
 bool fgt_io_uring_watch_ask(struct fgt_io_uring_watch *watch, uint64_t now_ns);
 
 /*
- * The same while threads have timers. Read the more rarely, the longer ago one
- * was asked for, and once a second in the end.
- * MT-Unsafe | AS-Unsafe
+ * The same while threads have timers. The longer ago a thread was asked for,
+ * the rarer the readings, down to one a second. MT-Unsafe | AS-Unsafe
  */
 bool fgt_io_uring_watch_follow(struct fgt_io_uring_watch *watch,
 			       uint64_t now_ns);
@@ -65,19 +62,19 @@ struct fgt_cpu_timer_watch {
 };
 
 /*
- * Is there one now, or was there within the last seconds? Those of setitimer(2)
- * are seen at once, those of timer_create(2) within a second, also while they
- * are not set; where there are too many of these, one is taken to be among
- * them. One that was there is asked for again once a second. now_ns: of the
- * tick. MT-Unsafe | AS-Unsafe
+ * True if there is one now, or was in the last two seconds. Timers of
+ * setitimer(2) are seen at once, those of timer_create(2) within a second, also
+ * while they are not set; if there are too many of these, one is taken to be
+ * among them. A timer that was seen is asked for again once a second.
+ * MT-Unsafe | AS-Unsafe
  */
 bool fgt_cpu_timer_watch_ask(struct fgt_cpu_timer_watch *watch,
 			     uint64_t now_ns);
 
 /*
- * Is one among /proc/PID/timers, as in proc(5), read from the descriptor? 1, 0;
- * -E2BIG not among the first 700 beside so many own ones, and there are more;
- * errno of read(2). MT-Safe | AS-Safe
+ * 1 if one is among /proc/PID/timers (proc(5)), read from the descriptor, else
+ * 0. -E2BIG: it is not among the first 700 besides own_timers, and there are
+ * more; errno of read(2). MT-Safe | AS-Safe
  */
 int fgt_cpu_timer_find(int timers_fd, unsigned int own_timers);
 

@@ -37,8 +37,8 @@
 #define CALM_NEAR_MS 1000u /* a thread that was idle was calm for as long */
 #define UNUSED_MAX   1023u /* pages that a thread has bits for */
 /* Of the first thread, whatever its limit is by now: nothing else is mapped so
- * near, unless by a program that asks for these very addresses. Without any limit the
- * kernel puts new mappings far below. */
+ * near, unless by a program that asks for these very addresses. Without any
+ * limit the kernel puts new mappings far below. */
 #define FIRST_BYTES_MAX	      (UINT64_C(1) << 40)
 #define FIRST_BYTES_UNCHECKED (UINT64_C(64) << 20)
 #define FIRST_GAP_BYTES	      (UINT64_C(1) << 20) /* that the kernel keeps */

@@ -41,11 +41,11 @@ struct fgt_thread_room {
 };
 
 /*
- * Is there room for a signal's frame, now and until the next tick? One that has
- * been near the end of its stack may be there again. Where less than a MiB is
- * unused, and a few calls may reach the end between this look and the signal,
- * only one that has gone no deeper for CALM_MS: small stacks are there for
- * threads that need little. Of an active thread. MT-Unsafe | AS-Unsafe.
+ * True if there is room for a signal's frame, now and until the next tick. A
+ * thread that was near the end of its stack may be there again. Where less than
+ * a MiB is unused, a few calls may reach the end between this look and the
+ * signal: true only if the thread has gone no deeper for CALM_MS. Of an active
+ * thread. MT-Unsafe | AS-Unsafe
  */
 bool fgt_thread_has_room(const struct fgt_thread_layout *layout,
 			 const struct fgt_thread_room *room,

@@ -23,7 +23,7 @@ uint64_t fgt_thread_timer_rare(uint64_t kernel_tick_ns, uint64_t within_ns);
  * timer_settime(2). MT-Safe | AS-Safe */
 int fgt_thread_timer_start(int32_t tid, int number, void *value,
 			   uint64_t period_ns, int *ret_timer);
-/* errno of timer_settime(2), also of a thread that has ended. MT-Safe | AS-Safe */
+/* errno of timer_settime(2): the thread may have ended. MT-Safe | AS-Safe */
 int fgt_thread_timer_change(int timer, uint64_t period_ns);
 /* Also of a thread that has ended. MT-Safe | AS-Safe */
 void fgt_thread_timer_end(int timer);

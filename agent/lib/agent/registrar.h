@@ -17,9 +17,9 @@
  */
 
 /*
- * Not registered yet. ring_fd: of embedded recording, whose ring the agent keeps
- * for a crash; nothing is logged then, because the program did not ask for an
- * agent. -1: the agent samples.
+ * Not registered yet. ring_fd: of embedded recording, whose ring the agent
+ * keeps for a crash; nothing is logged then, because the program did not ask
+ * for an agent. -1: the agent samples.
  */
 void fgt_registrar_begin(int ring_fd);
 /* Sends `bye` if it is registered. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of the span log as trace events of Chrome's JSON array format. Runs on
- * the thread of the live file; holds one event at a time.
+ * Records of the span log as trace events of Chrome's JSON array format. Runs
+ * on the thread of the live file; holds one event at a time.
  */
 #include <stdio.h>
 #include <string.h>

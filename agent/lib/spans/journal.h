@@ -64,8 +64,8 @@ static inline int32_t fgt_caller_tid(void)
  */
 int fgt_journal_open(void);
 
-/* The memfd of the log, for a recorder: sealed against shrinking, borrowed, a new
- * one if the program has closed it; -1: none. MT-Safe | AS-Unsafe */
+/* The memfd of the log, for a recorder: sealed against shrinking, borrowed, a
+ * new one if the program has closed it; -1: none. MT-Safe | AS-Unsafe */
 int fgt_journal_fd(void);
 
 /* Recording has stopped: closes the memfd. MT-Safe */

@@ -28,7 +28,7 @@ static struct {
 	_Atomic uint32_t count;
 } at_end = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The task in which a span begins or ends; valid while the word is unchanged. */
+/* The task in which a span begins or ends, while the word is unchanged. */
 struct where {
 	struct fgt_task_slot *slot;
 	uint64_t word;

@@ -33,8 +33,8 @@ void fgt_spans_forked(void);
 
 /*
  * Counts the error of a call, and logs the first of its kind between start and
- * stop. Returns error. Only errors that the program causes are counted. name: of
- * the span, mark and so on; NULL: unknown. MT-Safe | AS-Unsafe
+ * stop. Returns error. Only errors that the program causes are counted. name:
+ * of the span, mark and so on; NULL: unknown. MT-Safe | AS-Unsafe
  */
 int fgt_misuse(int error, const char *name);
 

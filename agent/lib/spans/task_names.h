@@ -10,8 +10,8 @@
 
 #include "ringbuf/spans/span_log.h"
 
-/* Names that are kept at a time, more than there are live tasks. Names without a
- * live task are recycled. */
+/* Names that are kept at a time, more than there are live tasks. Names without
+ * a live task are recycled. */
 #define FGT_TASK_NAMES_MAX 8192
 
 struct fgt_task_name {

@@ -28,7 +28,7 @@
 #define FGT_SPAN_NAME_WORDS   (FGT_SPAN_NAME_MAX / 8)
 #define FGT_UNIQUE_NAME_WORDS (FGT_SPAN_UNIQUE_MAX / 8)
 
-/* An active span. The number is written last: the other members are valid then. */
+/* An active span. The number is written last, so the rest is valid then. */
 struct fgt_span_place {
 	_Atomic uint64_t number;
 	_Atomic uint64_t begin_ns;

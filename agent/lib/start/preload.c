@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that do not use the library: LD_PRELOAD=libfgtrace.so with
- * FGTRACE_OUT=FILE records from the start of main(), and writes the last seconds
- * to FILE at exit, or at SIGUSR2 if the program has no handler for it. Runs
- * before and after main(), in a signal handler (which sets a flag), and in the
- * worker. Prints errors to standard error, because the program has no log.
+ * FGTRACE_OUT=FILE records from the start of main(), and writes the last
+ * seconds to FILE at exit, or at SIGUSR2 if the program has no handler for it.
+ * Runs before and after main(), in a signal handler (which sets a flag), and in
+ * the worker. Prints errors to standard error, because the program has no log.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts and stops the library, reports its status: above all its other rooms. Runs in the program's
- * threads and, where stated, on the worker. Must not hold the lock while it
- * waits for a file, a socket or a thread.
+ * Starts and stops the library, reports its status: above all its other rooms.
+ * Runs in the program's threads and, where stated, on the worker. Must not hold
+ * the lock while it waits for a file, a socket or a thread.
  */
 #include "agent/lib/start/start.h"
 
@@ -21,8 +21,8 @@
 #define MS_NS	  UINT64_C(1000000)
 
 static struct {
-	/* Protects writes of the phase, users and is_abandoned. Outermost: locks
-	 * of the parts may be taken inside. */
+	/* Protects writes of the phase, users and is_abandoned. Outermost:
+	 * locks of the parts may be taken inside. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* with CLOCK_MONOTONIC */
 	unsigned int users; /* calls under way, and the worker */

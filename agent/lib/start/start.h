@@ -22,8 +22,8 @@ void fgt_library_leave(void);
 /* -ESHUTDOWN if fgt_stop() comes first. Between enter and leave. */
 int fgt_library_wait_until(uint64_t when_ns);
 
-/* Worker, after each round. is_idle: the parts have done all that was due before
- * the round; wanted: see fgt_worker_want(). */
+/* Worker, after each round. is_idle: the parts have done all that was due
+ * before the round; wanted: see fgt_worker_want(). */
 void fgt_library_round_ended(bool is_idle, uint64_t wanted);
 
 /* In the order of their start. */

@@ -83,7 +83,7 @@ static void give_up_parts(void)
  * once. */
 static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 {
-	/* Acquire: pairs with the releases in fgt_worker_want() and _leave(). */
+	/* Acquire: pairs with the releases of _want() and _leave(). */
 	uint64_t wanted =
 		atomic_load_explicit(&worker.wanted, memory_order_acquire);
 	uint64_t leave_ns =

@@ -18,14 +18,14 @@ int fgt_worker_start(int32_t *ret_tid);
 void fgt_worker_go(void);
 
 /* Requests a round that sees everything that was done before this call:
- * fgt_library_round_ended() gets the number that is returned, or a later one. */
+ * fgt_library_round_ended() gets the returned number, or a later one. */
 uint64_t fgt_worker_want(void);
 
-/* The thread ends when the parts are idle, at until_ns at the latest (a delivery
- * that is under way may take longer). */
+/* The thread ends when the parts are idle, at until_ns at the latest (a
+ * delivery that is under way may take longer). */
 void fgt_worker_leave(uint64_t until_ns);
-/* The thread did not end in time: parts give up what is left, and another thread
- * logs it. Waits for the program's log, at most a second. */
+/* The thread did not end in time: parts give up what is left, and another
+ * thread logs it. Waits for the program's log, at most a second. */
 void fgt_worker_give_up(void);
 /* After the thread has left the library, or while it does. */
 void fgt_worker_join(void);

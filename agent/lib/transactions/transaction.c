@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of a program on one transaction. Runs in the program's threads. Must
- * not wait or print, and must not fail the program.
+ * The calls of a program on one transaction. Runs in the program's threads.
+ * Must not wait or print, and must not fail the program.
  */
 #include "agent/lib/transactions/transaction.h"
 
