@@ -51,8 +51,9 @@ void fgt_loop_arm(struct fgt_loop *loop, struct fgt_timer *timer,
 void fgt_loop_disarm(struct fgt_loop *loop, struct fgt_timer *timer);
 
 /*
- * Takes SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 as events. They are blocked in this thread
- * and in those started later; SIGPIPE is ignored. Undone by _free.
+ * Takes SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 as events. They are
+ * blocked in this thread and in those started later; SIGPIPE is ignored. Undone
+ * by _free.
  */
 int fgt_loop_take_signals(struct fgt_loop *loop,
 			  void (*signalled)(void *context, int number),
