@@ -158,7 +158,7 @@ static void forked(void *context)
 /* ---- Slices ------------------------------------------------------------ */
 
 static int encode(const struct fgt_ring_slice *slice,
-		  struct fgt_embed_cut *ret_cut)
+		  struct fgt_slice_file *ret_file)
 {
 	struct fgt_memory_sink memory;
 	int rc;
@@ -169,7 +169,7 @@ static int encode(const struct fgt_ring_slice *slice,
 		fgt_memory_sink_done(&memory);
 		return rc == -EMSGSIZE ? -ENOMEM : rc;
 	}
-	*ret_cut = (struct fgt_embed_cut){
+	*ret_file = (struct fgt_slice_file){
 		.bytes = memory.bytes,
 		.len_bytes = memory.len_bytes,
 		.from_ns = slice->tick_ns[0],
@@ -181,7 +181,7 @@ static int encode(const struct fgt_ring_slice *slice,
 }
 
 static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
-	       bool is_transaction, struct fgt_embed_cut *ret_cut)
+	       bool is_transaction, struct fgt_slice_file *ret_file)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
 	struct recorder *recorder = context;
@@ -200,7 +200,7 @@ static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
 	if (rc == 0)
 		rc = fgt_symbolizer_resolve(recorder->symbolizer, slice, true);
 	if (rc == 0)
-		rc = encode(slice, ret_cut);
+		rc = encode(slice, ret_file);
 	return rc;
 }
 

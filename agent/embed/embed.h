@@ -31,8 +31,9 @@ struct fgt_embed_options {
 
 struct fgt_upload_limits;
 
-struct fgt_embed_cut {
-	uint8_t *bytes; /* a .fgt file with names; from malloc() */
+/* A .fgt file, and what it covers. */
+struct fgt_slice_file {
+	uint8_t *bytes; /* owned, of malloc() */
 	size_t len_bytes;
 	uint64_t from_ns, to_ns, ticks;
 	unsigned int threads;
@@ -47,10 +48,10 @@ struct fgt_embed_ops {
 		     void **ret_recorder, struct fgt_why *why);
 	/* Waits for its thread and for running signal handlers. */
 	void (*stop)(void *recorder);
-	/* As fgt_get_slice(), without waiting for to_ns. is_transaction: an
-	 * empty slice instead of -ENODATA. MT-Safe */
+	/* As fgt_get_slice(), without waiting for to_ns; with names.
+	 * is_transaction: an empty slice instead of -ENODATA. MT-Safe */
 	int (*cut)(void *recorder, uint64_t from_ns, uint64_t to_ns,
-		   bool is_transaction, struct fgt_embed_cut *ret_cut);
+		   bool is_transaction, struct fgt_slice_file *ret_file);
 	/* The memfd of the ring, borrowed: a process with a copy of it can cut
 	 * slices after this process has ended. */
 	int (*ring_fd)(void *recorder);

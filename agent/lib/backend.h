@@ -16,12 +16,9 @@
 #include "ringbuf/base/why.h"
 #include "upload/format/parts/transaction.h"
 
-/* A slice as the library holds it: the bytes of a .fgt file. */
+/* A slice as the library holds it. */
 struct fgt_slice {
-	uint8_t *bytes; /* owned, of malloc() */
-	size_t len_bytes;
-	uint64_t from_ns, to_ns, ticks; /* covered */
-	unsigned int threads;
+	struct fgt_slice_file file;
 	int32_t caller_tid;
 	/* Copied from the options when it was cut, "": none. The options may be
 	 * freed before it is written. */

@@ -16,12 +16,12 @@ int fgt_slice_get_info(const struct fgt_slice *slice,
 
 	if (!slice)
 		return -EINVAL;
-	info.from_ns = slice->from_ns;
-	info.to_ns = slice->to_ns;
-	info.ticks = slice->ticks;
-	info.threads = slice->threads;
+	info.from_ns = slice->file.from_ns;
+	info.to_ns = slice->file.to_ns;
+	info.ticks = slice->file.ticks;
+	info.threads = slice->file.threads;
 	info.caller_tid = slice->caller_tid;
-	info.bytes = slice->len_bytes;
+	info.bytes = slice->file.len_bytes;
 	return fgt_settings_copy_struct(ret_info, size_min, &info,
 					sizeof(info));
 }
@@ -30,6 +30,6 @@ void fgt_slice_free(struct fgt_slice *slice)
 {
 	if (!slice)
 		return;
-	free(slice->bytes);
+	free(slice->file.bytes);
 	free(slice);
 }

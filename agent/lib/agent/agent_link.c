@@ -58,24 +58,24 @@ static bool is_slice(const uint8_t *bytes, size_t len)
 
 /* The range and the counts of the slice that follows. */
 static int read_head(const struct fgt_message *reply,
-		     struct fgt_slice *ret_slice)
+		     struct fgt_slice_file *ret_file)
 {
 	uint64_t threads;
 
-	if (fgt_message_get_uint(reply, "from_ns", &ret_slice->from_ns) < 0 ||
-	    fgt_message_get_uint(reply, "to_ns", &ret_slice->to_ns) < 0 ||
-	    fgt_message_get_uint(reply, "ticks", &ret_slice->ticks) < 0 ||
+	if (fgt_message_get_uint(reply, "from_ns", &ret_file->from_ns) < 0 ||
+	    fgt_message_get_uint(reply, "to_ns", &ret_file->to_ns) < 0 ||
+	    fgt_message_get_uint(reply, "ticks", &ret_file->ticks) < 0 ||
 	    fgt_message_get_uint(reply, "threads", &threads) < 0)
 		return -EBADMSG;
-	if (ret_slice->from_ns > ret_slice->to_ns || ret_slice->ticks < 2 ||
+	if (ret_file->from_ns > ret_file->to_ns || ret_file->ticks < 2 ||
 	    threads > UINT32_MAX)
 		return -EBADMSG;
-	ret_slice->threads = (unsigned int)threads;
+	ret_file->threads = (unsigned int)threads;
 	return 0;
 }
 
 static int receive_file(const struct fgt_channel *channel, uint64_t deadline_ns,
-			struct fgt_slice *slice)
+			struct fgt_slice_file *file)
 {
 	struct fgt_memory_sink memory;
 	int r;
@@ -88,8 +88,8 @@ static int receive_file(const struct fgt_channel *channel, uint64_t deadline_ns,
 	    (r == 0 && !is_slice(memory.bytes, memory.len_bytes)))
 		r = -EBADMSG;
 	if (r == 0) {
-		slice->len_bytes = memory.len_bytes;
-		slice->bytes = FGT_TAKE(memory.bytes);
+		file->len_bytes = memory.len_bytes;
+		file->bytes = FGT_TAKE(memory.bytes);
 	}
 	fgt_memory_sink_done(&memory);
 	return r;
@@ -98,7 +98,7 @@ static int receive_file(const struct fgt_channel *channel, uint64_t deadline_ns,
 /* Of this process. */
 static int request_slice(const struct fgt_channel *channel, uint64_t from_ns,
 			 uint64_t to_ns, uint64_t deadline_ns,
-			 struct fgt_slice *slice)
+			 struct fgt_slice_file *file)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
@@ -111,8 +111,8 @@ static int request_slice(const struct fgt_channel *channel, uint64_t from_ns,
 	fgt_builder_uint(request, "to_ns", to_ns);
 	r = fgt_channel_call(channel, request, deadline_ns, &reply, NULL);
 	if (r == 0)
-		r = read_head(reply, slice);
-	return r < 0 ? r : receive_file(channel, deadline_ns, slice);
+		r = read_head(reply, file);
+	return r < 0 ? r : receive_file(channel, deadline_ns, file);
 }
 
 /* The error of the agent or of the system as that of fgt_get_slice(). */
@@ -144,7 +144,8 @@ static int cut_slice(uint64_t from_ns, uint64_t to_ns,
 	int r = slice ? fgt_registrar_connect(deadline_ns, &channel) : -ENOMEM;
 
 	if (r == 0)
-		r = request_slice(&channel, from_ns, to_ns, deadline_ns, slice);
+		r = request_slice(&channel, from_ns, to_ns, deadline_ns,
+				  &slice->file);
 	if (r < 0) {
 		free(slice);
 		return translate(r);
@@ -177,8 +178,8 @@ static int make_request(const struct fgt_delivery *delivery,
 		return r;
 	fgt_builder_string(request, "destination", delivery->destination);
 	if (delivery->slice) {
-		fgt_builder_bin(request, "data", delivery->slice->bytes,
-				delivery->slice->len_bytes);
+		fgt_builder_bin(request, "data", delivery->slice->file.bytes,
+				delivery->slice->file.len_bytes);
 	} else {
 		fgt_builder_uint(request, "from_ns", facts->begin_ns);
 		fgt_builder_uint(request, "to_ns", facts->end_ns);

@@ -21,26 +21,15 @@ static int cut_range(uint64_t from_ns, uint64_t to_ns, bool is_transaction,
 		     struct fgt_slice **ret_slice)
 {
 	struct fgt_slice *slice = calloc(1, sizeof(*slice));
-	struct fgt_embed_cut bytes;
-	int rc;
+	int rc = slice ? ops->cut(recorder, from_ns, to_ns, is_transaction,
+				  &slice->file)
+		       : -ENOMEM;
 
-	if (!slice)
-		return -ENOMEM;
-	rc = ops->cut(recorder, from_ns, to_ns, is_transaction, &bytes);
-	if (rc < 0) {
+	if (rc == 0)
+		*ret_slice = slice;
+	else
 		free(slice);
-		return rc;
-	}
-	*slice = (struct fgt_slice){
-		.bytes = bytes.bytes,
-		.len_bytes = bytes.len_bytes,
-		.from_ns = bytes.from_ns,
-		.to_ns = bytes.to_ns,
-		.ticks = bytes.ticks,
-		.threads = bytes.threads,
-	};
-	*ret_slice = slice;
-	return 0;
+	return rc;
 }
 
 static int cut(uint64_t from_ns, uint64_t to_ns, struct fgt_slice **ret_slice)
@@ -62,9 +51,9 @@ static int deliver(const struct fgt_delivery *delivery, struct fgt_why *why)
 		.is_http_allowed = options->allow_http != 0,
 	};
 	unsigned int wait_s = 0;
-	int rc = ops->deliver(delivery->slice->bytes,
-			      delivery->slice->len_bytes, delivery->destination,
-			      &limits, delivery->facts, why, &wait_s);
+	int rc = ops->deliver(
+		delivery->slice->file.bytes, delivery->slice->file.len_bytes,
+		delivery->destination, &limits, delivery->facts, why, &wait_s);
 
 	if (wait_s > 0)
 		*delivery->ret_not_before_ns = fgt_now() + wait_s * SECOND_NS;

@@ -34,15 +34,16 @@ static int write_as(const struct fgt_slice *slice, enum fgt_format format,
 	int r;
 
 	if (format == FGT_FORMAT_FGT)
-		return fgt_fd_write(fd, slice->bytes, slice->len_bytes);
+		return fgt_fd_write(fd, slice->file.bytes,
+				    slice->file.len_bytes);
 	r = fgt_embed_load(&embed, &why);
 	if (r < 0) {
 		fgt_report("slices can be written as FGT_FORMAT_FGT only: %s",
 			   why.text);
 		return r;
 	}
-	return embed->write(slice->bytes, slice->len_bytes, (int)format, &facts,
-			    fd);
+	return embed->write(slice->file.bytes, slice->file.len_bytes,
+			    (int)format, &facts, fd);
 }
 
 /* Writing to a pipe without a reader raises SIGPIPE, which ends programs. The

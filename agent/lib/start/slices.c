@@ -99,12 +99,12 @@ static int copy_slice(const struct fgt_slice *slice,
 	if (!copy)
 		return -ENOMEM;
 	*copy = *slice;
-	copy->bytes = malloc(slice->len_bytes);
-	if (!copy->bytes) {
+	copy->file.bytes = malloc(slice->file.len_bytes);
+	if (!copy->file.bytes) {
 		free(copy);
 		return -ENOMEM;
 	}
-	memcpy(copy->bytes, slice->bytes, slice->len_bytes);
+	memcpy(copy->file.bytes, slice->file.bytes, slice->file.len_bytes);
 	*ret_slice = copy;
 	return 0;
 }

@@ -76,7 +76,7 @@ int fgt_outbox_put(struct fgt_outbox *outbox, struct fgt_outbox_item *item)
 
 	item->tries = 0;
 	item->is_given_up = false;
-	item->bytes = item->slice ? item->slice->len_bytes : 0;
+	item->bytes = item->slice ? item->slice->file.len_bytes : 0;
 	pthread_mutex_lock(&outbox->lock);
 	r = admit(outbox, item, &is_sooner);
 	pthread_mutex_unlock(&outbox->lock);
@@ -208,10 +208,10 @@ static int keep_slice(struct fgt_outbox *outbox, struct fgt_outbox_item *item,
 	int r = -ENOBUFS;
 
 	pthread_mutex_lock(&outbox->lock);
-	if (slice->len_bytes <= FGT_OUTBOX_BYTES_MAX - outbox->bytes) {
+	if (slice->file.len_bytes <= FGT_OUTBOX_BYTES_MAX - outbox->bytes) {
 		item->slice = slice;
-		item->bytes = slice->len_bytes;
-		outbox->bytes += slice->len_bytes;
+		item->bytes = slice->file.len_bytes;
+		outbox->bytes += slice->file.len_bytes;
 		r = 0;
 	}
 	pthread_mutex_unlock(&outbox->lock);

@@ -92,7 +92,7 @@ static bool has_toil(const struct fgt_ring_slice *slice)
 	return false;
 }
 
-static struct fgt_ring_slice *decode(const struct fgt_embed_cut *cut)
+static struct fgt_ring_slice *decode(const struct fgt_slice_file *cut)
 {
 	struct fgt_ring_slice *slice = NULL;
 
@@ -105,10 +105,10 @@ static struct fgt_ring_slice *decode(const struct fgt_embed_cut *cut)
  * Works until the work is sampled, at most 20 s: the thread sanitizer blocks
  * signals in its handlers, and a thread seen so gets no signal for a second.
  */
-static struct fgt_embed_cut cut_until_seen(void *recorder)
+static struct fgt_slice_file cut_until_seen(void *recorder)
 {
 	struct timespec pause = { .tv_nsec = 400000000 };
-	struct fgt_embed_cut cut = { 0 };
+	struct fgt_slice_file cut = { 0 };
 	bool is_seen = false;
 
 	for (int i = 0; i < 50 && !is_seen; i++) {
@@ -126,9 +126,9 @@ static struct fgt_embed_cut cut_until_seen(void *recorder)
 }
 
 /* A recording of some work. */
-static struct fgt_embed_cut record(void)
+static struct fgt_slice_file record(void)
 {
-	struct fgt_embed_cut cut;
+	struct fgt_slice_file cut;
 	void *recorder;
 	pthread_t thread;
 
@@ -146,7 +146,7 @@ static struct fgt_embed_cut record(void)
 
 static void slice_has_names_of_functions(void **state)
 {
-	struct fgt_embed_cut cut = record();
+	struct fgt_slice_file cut = record();
 	struct fgt_ring_slice *slice = decode(&cut);
 
 	(void)state;
@@ -160,7 +160,7 @@ static void slice_has_names_of_functions(void **state)
 
 static void recorder_makes_no_child(void **state)
 {
-	struct fgt_embed_cut cut = record();
+	struct fgt_slice_file cut = record();
 
 	(void)state;
 	free(cut.bytes);
@@ -187,7 +187,7 @@ static void program_keeps_its_unwinder(void **state)
 static void every_format_is_written(void **state)
 {
 	static const int formats[] = { 0, 1, 2, 5 };
-	struct fgt_embed_cut cut = record();
+	struct fgt_slice_file cut = record();
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
@@ -217,7 +217,7 @@ static bool is_loaded(const char *library)
 	return loaded != NULL;
 }
 
-static int deliver(const struct fgt_embed_cut *cut, const char *destination,
+static int deliver(const struct fgt_slice_file *cut, const char *destination,
 		   const struct fgt_transaction_facts *facts,
 		   struct fgt_why *why)
 {
@@ -237,7 +237,7 @@ static void first_upload_loads_libcurl(void **state)
 	static const char *const libraries[] = { "libcurl.so.4",
 						 "libnghttp2.so.14",
 						 "libssl.so.3" };
-	struct fgt_embed_cut cut = record();
+	struct fgt_slice_file cut = record();
 	struct fgt_why why = { "" };
 	FILE *file = tmpfile();
 
@@ -258,7 +258,7 @@ static void directory_gets_a_private_file_for_each_delivery(void **state)
 {
 	struct fgt_transaction_facts facts = { .name = "GET /cart/../x",
 					       .op = "http.server" };
-	struct fgt_embed_cut cut = record();
+	struct fgt_slice_file cut = record();
 	char folder[] = "/tmp/fgt-embed-XXXXXX";
 	struct fgt_why why = { "" };
 	char path[512];
@@ -298,7 +298,7 @@ static void directory_gets_a_private_file_for_each_delivery(void **state)
 
 static void malformed_dsn_is_refused(void **state)
 {
-	struct fgt_embed_cut cut = record();
+	struct fgt_slice_file cut = record();
 	struct fgt_why why = { "" };
 
 	(void)state;

@@ -36,7 +36,7 @@ void fgt_slice_free(struct fgt_slice *slice)
 {
 	if (!slice)
 		return;
-	free(slice->bytes);
+	free(slice->file.bytes);
 	free(slice);
 }
 
@@ -63,8 +63,8 @@ static struct fgt_slice *new_slice(size_t len)
 	struct fgt_slice *slice = calloc(1, sizeof(*slice));
 
 	assert_non_null(slice);
-	slice->len_bytes = len;
-	slice->bytes = calloc(1, 1);
+	slice->file.len_bytes = len;
+	slice->file.bytes = calloc(1, 1);
 	return slice;
 }
 
