@@ -210,12 +210,14 @@ static int compare_starts(const void *left, const void *right)
 static void list_parts(const struct map_line *lines, size_t line_count,
 		       struct memory_part *parts)
 {
+	const size_t count = 2 * line_count;
+
 	for (size_t i = 0; i < line_count; i++) {
 		parts[2 * i].start = lines[i].start;
 		parts[2 * i + 1].start = lines[i].end;
 	}
-	qsort(parts, 2 * line_count, sizeof(*parts), compare_starts);
-	for (uint32_t i = 0; i < 2 * line_count; i++) {
+	FGT_ARRAY_SORT(parts, count, compare_starts);
+	for (uint32_t i = 0; i < count; i++) {
 		parts[i].line = NO_LINE;
 		parts[i].next = i;
 	}
@@ -265,20 +267,16 @@ static int add_piece(struct fgt_perfmap *map, const struct map_line *piece)
 /* Replaces the lines by pieces of them that do not overlap. */
 static int flatten(struct fgt_perfmap *map)
 {
-	FGT_AUTO(free) void *memory = NULL;
-	FGT_AUTO(free) void *old_lines = NULL;
-	const struct map_line *lines = map->lines;
+	struct map_line *lines = map->lines;
 	const size_t line_count = map->count;
 	struct memory_part *parts;
 	int error = 0;
 
-	memory = calloc(2 * line_count + 1, sizeof(*parts));
-	if (!memory)
+	if (!FGT_ARRAY_NEW(parts, 2 * line_count))
 		return -ENOMEM;
-	parts = memory;
 	list_parts(lines, line_count, parts);
 	cover_parts(lines, line_count, parts);
-	old_lines = FGT_TAKE(map->lines);
+	map->lines = NULL;
 	map->count = map->capacity = 0;
 	for (size_t i = 0; i + 1 < 2 * line_count && !error; i++) {
 		struct map_line piece = { .start = parts[i].start,
@@ -289,6 +287,8 @@ static int flatten(struct fgt_perfmap *map)
 		piece.name = lines[parts[i].line].name;
 		error = add_piece(map, &piece);
 	}
+	free(parts);
+	free(lines);
 	return error;
 }
 

@@ -16,6 +16,7 @@
 #include "agent/symbols/helper/helper.h"
 #include "agent/symbols/names/name_cache.h"
 #include "agent/symbols/perfmap.h"
+#include "ringbuf/base/array.h"
 
 #define PERFMAP_KEEP_BYTES (16u << 20) /* larger ones are read each time */
 /* A helper that died: once more, without DWARF, once more, never again. */
@@ -62,8 +63,7 @@ static int set_places(struct fgt_symbolizer *symbolizer,
 						      : usual_dirs;
 	size_t count = options->debug_dirs ? options->debug_dir_count : 1;
 
-	symbolizer->debug_dirs = calloc(count + 1, sizeof(char *));
-	if (!symbolizer->debug_dirs)
+	if (!FGT_ARRAY_NEW(symbolizer->debug_dirs, count))
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		symbolizer->debug_dirs[i] = strdup(dirs[i]);
@@ -480,20 +480,20 @@ int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 		.slice = slice,
 		.left_ms = symbolizer->wait_max_ms,
 	};
-	FGT_AUTO(free) void *jobs = NULL;
+	struct frame_job *jobs;
 	size_t count;
 	int error;
 
-	jobs = calloc((size_t)slice->frame_count + 1, sizeof(struct frame_job));
-	if (!jobs)
+	if (!FGT_ARRAY_NEW(jobs, slice->frame_count))
 		return -ENOMEM;
 	error = list_jobs(&resolver, jobs, &count);
-	if (error)
-		return error;
-	qsort(jobs, count, sizeof(struct frame_job), compare_jobs);
-	fgt_target_root_open(&slice->process, is_live, &resolver.root);
-	error = name_jobs(&resolver, jobs, count);
-	fgt_target_root_close(&resolver.root);
-	tidy_up(symbolizer);
+	if (!error) {
+		FGT_ARRAY_SORT(jobs, count, compare_jobs);
+		fgt_target_root_open(&slice->process, is_live, &resolver.root);
+		error = name_jobs(&resolver, jobs, count);
+		fgt_target_root_close(&resolver.root);
+		tidy_up(symbolizer);
+	}
+	free(jobs);
 	return error;
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
 
 /* Samples of one stack. */
@@ -126,23 +127,11 @@ static int by_heat(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-static int count_functions(const struct fgt_ring_slice *slice,
-			   struct fgt_summary *summary)
+/* Sums the samples by their leaf. */
+static void count_leaves(struct tally *tally, struct fgt_summary *summary)
 {
-	FGT_AUTO(free) void *nodes = NULL;
-	FGT_AUTO(free) void *last_stack = NULL;
-	struct tally tally = { .slice = slice };
-	uint32_t used = 0;
+	const struct fgt_ring_slice *slice = tally->slice;
 
-	nodes = calloc(slice->node_count + 1, sizeof(*tally.nodes));
-	last_stack = calloc(slice->strings.count + 1, sizeof(uint32_t));
-	summary->functions =
-		calloc(slice->strings.count + 1, sizeof(*summary->functions));
-	if (!nodes || !last_stack || !summary->functions)
-		return -ENOMEM;
-	tally.nodes = nodes;
-	tally.last_stack = last_stack;
-	tally.functions = summary->functions;
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
 		uint64_t weight;
@@ -150,25 +139,50 @@ static int count_functions(const struct fgt_ring_slice *slice,
 		if (run->stack == FGT_NODE_NONE)
 			continue;
 		weight = weight_of(slice, run);
-		tally.nodes[run->stack].wall += weight;
+		tally->nodes[run->stack].wall += weight;
 		if (run->state != FGT_STATE_RUNNING)
 			continue;
-		tally.nodes[run->stack].running += weight;
+		tally->nodes[run->stack].running += weight;
 		if (is_not_sampled(frame_of(slice, run->stack)))
 			summary->not_sampled += weight;
 	}
+}
+
+static void count_functions(struct tally *tally, struct fgt_summary *summary)
+{
+	const struct fgt_ring_slice *slice = tally->slice;
+	uint32_t used = 0;
+
+	count_leaves(tally, summary);
 	for (uint32_t i = 0; i < slice->node_count; i++) {
-		if (tally.nodes[i].wall)
-			count_stack(&tally, i);
+		if (tally->nodes[i].wall)
+			count_stack(tally, i);
 	}
 	for (uint32_t i = 0; i < slice->strings.count; i++) {
-		tally.functions[i].name = fgt_slice_string(slice, i);
-		if (tally.functions[i].wall)
-			tally.functions[used++] = tally.functions[i];
+		tally->functions[i].name = fgt_slice_string(slice, i);
+		if (tally->functions[i].wall)
+			tally->functions[used++] = tally->functions[i];
 	}
-	qsort(tally.functions, used, sizeof(*tally.functions), by_heat);
+	FGT_ARRAY_SORT(tally->functions, used, by_heat);
 	summary->function_count = used;
-	return 0;
+}
+
+static int list_functions(const struct fgt_ring_slice *slice,
+			  struct fgt_summary *summary)
+{
+	struct tally tally = { .slice = slice };
+	int r = -ENOMEM;
+
+	if (FGT_ARRAY_NEW(summary->functions, slice->strings.count) &&
+	    FGT_ARRAY_NEW(tally.nodes, slice->node_count) &&
+	    FGT_ARRAY_NEW(tally.last_stack, slice->strings.count)) {
+		tally.functions = summary->functions;
+		count_functions(&tally, summary);
+		r = 0;
+	}
+	free(tally.nodes);
+	free(tally.last_stack);
+	return r;
 }
 
 /* Keeps states[] sorted; the least frequent state falls off the end. */
@@ -234,9 +248,7 @@ static int count_threads(const struct fgt_ring_slice *slice,
 {
 	uint32_t first = 0;
 
-	summary->threads =
-		calloc(slice->thread_count + 1, sizeof(*summary->threads));
-	if (!summary->threads)
+	if (!FGT_ARRAY_NEW(summary->threads, slice->thread_count))
 		return -ENOMEM;
 	while (first < slice->run_count) {
 		uint32_t end = first + 1;
@@ -252,8 +264,7 @@ static int count_threads(const struct fgt_ring_slice *slice,
 		summary->complete += thread->complete;
 		first = end;
 	}
-	qsort(summary->threads, summary->thread_count,
-	      sizeof(*summary->threads), by_running);
+	FGT_ARRAY_SORT(summary->threads, summary->thread_count, by_running);
 	return 0;
 }
 
@@ -266,7 +277,7 @@ int fgt_summary_new(const struct fgt_ring_slice *slice,
 	summary = calloc(1, sizeof(*summary));
 	if (!summary)
 		return -ENOMEM;
-	r = count_functions(slice, summary);
+	r = list_functions(slice, summary);
 	if (r == 0)
 		r = count_threads(slice, summary);
 	if (r < 0)

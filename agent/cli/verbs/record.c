@@ -295,11 +295,12 @@ static enum fgt_exit record_and_write(const struct fgt_arguments *arguments,
 	int r = start(arguments, recording, &why);
 
 	if (r < 0)
-		return fgt_complain(NAME,
-				    arguments->command && recording->recorder
-					    ? FGT_EXIT_FAILURE
-					    : fgt_exit_of(r),
-				    "%s", why.text);
+		return fgt_complain_why(NAME,
+					arguments->command &&
+							recording->recorder
+						? FGT_EXIT_FAILURE
+						: fgt_exit_of(r),
+					&why);
 	if (!plan->is_quiet && recording->duration_ns &&
 	    recording->options.ring.seconds > RING_SECONDS)
 		fprintf(stderr,

@@ -68,8 +68,7 @@ static enum fgt_exit load_config(const struct fgt_arguments *arguments,
 				       sizeof(daemon_path), &why);
 
 		if (r < 0)
-			return fgt_complain(NAME, fgt_fetch_exit(r), "%s",
-					    why.text);
+			return fgt_complain_why(NAME, fgt_fetch_exit(r), &why);
 		path = daemon_path[0] ? daemon_path : NULL;
 	}
 	if (fgt_config_load(path, ret_config, &why) < 0)

@@ -302,9 +302,7 @@ int fgt_elf_plt_add(struct fgt_elf_symbols *symbols, struct Elf *elf)
 	error = scan_sections(&plt, false);
 	if (error)
 		return error;
-	if (plt.slots.count)
-		qsort(plt.slots.items, plt.slots.count,
-		      sizeof(*plt.slots.items), compare_slots);
+	FGT_ARRAY_SORT(plt.slots.items, plt.slots.count, compare_slots);
 	error = scan_sections(&plt, true);
 	return error ? error : add_entries(&plt);
 }

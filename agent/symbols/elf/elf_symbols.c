@@ -247,9 +247,7 @@ void fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols)
 	uint64_t max_end = 0;
 	size_t kept = 0;
 
-	if (!symbols->count)
-		return;
-	qsort(entries, symbols->count, sizeof(*entries), compare_entries);
+	FGT_ARRAY_SORT(entries, symbols->count, compare_entries);
 	for (size_t i = 0; i < symbols->count; i++) {
 		/* An alias that covers no more than the better one. */
 		if (kept && entries[kept - 1].start == entries[i].start &&

@@ -52,10 +52,7 @@ void fgt_intervals_sort(struct fgt_intervals *intervals)
 {
 	uint64_t max_high = 0;
 
-	if (!intervals->count)
-		return;
-	qsort(intervals->items, intervals->count, sizeof(*intervals->items),
-	      compare);
+	FGT_ARRAY_SORT(intervals->items, intervals->count, compare);
 	for (size_t i = 0; i < intervals->count; i++) {
 		if (intervals->items[i].high > max_high)
 			max_high = intervals->items[i].high;

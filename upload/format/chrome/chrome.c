@@ -57,8 +57,8 @@ void fgt_chrome_begin(struct fgt_json *json, const char *name,
 }
 
 /* Older releases of speedscope want a ts on these too. */
-void fgt_chrome_begin_metadata(struct fgt_json *json, const char *name,
-			       uint64_t pid, uint64_t tid)
+static void begin_metadata_of(struct fgt_json *json, const char *name,
+			      uint64_t pid, uint64_t tid)
 {
 	fgt_chrome_begin(json, name, "M", pid, tid);
 	fgt_json_put_uint(json, "ts", 0);
@@ -74,15 +74,14 @@ void fgt_chrome_end_args(struct fgt_json *json)
 void fgt_chrome_put_name(struct fgt_json *json, const char *kind, uint64_t pid,
 			 uint64_t tid, const char *name)
 {
-	fgt_chrome_begin_metadata(json, kind, pid, tid);
+	begin_metadata_of(json, kind, pid, tid);
 	fgt_json_put_string(json, "name", name);
 	fgt_chrome_end_args(json);
 }
 
 static void begin_metadata(struct chrome *chrome, const char *name)
 {
-	fgt_chrome_begin_metadata(&chrome->json, name, chrome->pid,
-				  chrome->tid);
+	begin_metadata_of(&chrome->json, name, chrome->pid, chrome->tid);
 }
 
 /* Three decimals are enough for a rate, and readable. */

@@ -19,10 +19,6 @@ static inline uint64_t fgt_chrome_id(int32_t id)
 void fgt_chrome_begin(struct fgt_json *json, const char *name,
 		      const char *phase, uint64_t pid, uint64_t tid);
 
-/* An event of metadata up to its args, which stay open. */
-void fgt_chrome_begin_metadata(struct fgt_json *json, const char *name,
-			       uint64_t pid, uint64_t tid);
-
 /* Ends an event that has its args open. */
 void fgt_chrome_end_args(struct fgt_json *json);
 
