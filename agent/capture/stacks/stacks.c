@@ -92,7 +92,7 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 	rc = fgt_process_open_memory(stacks->process, &dir_fd, &tid);
 	if (rc == 0)
 		rc = fgt_maps_read(dir_fd, tid, stacks->cache, &maps, why);
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	stacks->is_stale = false;
 	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps)) {
