@@ -20,7 +20,7 @@ struct fgt_target {
 	int32_t pid;
 	uint64_t start_time;
 
-	/* Protects status and spans_fd; nests inside nothing. */
+	/* Protects status and spans_fd; innermost. */
 	pthread_mutex_t mutex;
 	struct fgt_target_status status;
 	int spans_fd; /* memfd of its span log, -1 */

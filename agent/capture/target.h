@@ -26,8 +26,9 @@ struct fgt_target_status {
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
 	uint64_t credited_ticks; /* shown by the sample after them */
-	const char *who_ran; /* provider: "perf+schedstat", "schedstat" … */
-	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace" */
+	const char *who_ran; /* provider: "bpf", "schedstat", "clock" */
+	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace",
+			     * "signal", "cpu-time" */
 	struct fgt_unwind_stats unwind;
 	struct fgt_ring_stats ring;
 	/* Up to a second old. */

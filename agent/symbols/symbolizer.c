@@ -30,7 +30,8 @@ struct fgt_symbolizer {
 	unsigned int wait_max_ms;
 	struct fgt_image_places places;
 	char **debug_dirs; /* what places has, NULL at the end */
-	/* Protects all below; held for one image at a time, nests nothing. */
+	/* Protects all below; held for one image at a time. The lock of the
+	 * image cache nests inside. */
 	pthread_mutex_t lock;
 	struct fgt_name_cache *cache;
 	struct fgt_helper helper;

@@ -11,7 +11,7 @@
 #define FGT_UTF8_REPLACEMENT "\xef\xbf\xbd"
 
 /*
- * Length of the well-formed UTF-8 character at text, 0 if there is none:
+ * Length of the well-formed UTF-8 character at bytes, 0 if there is none:
  * overlong forms, surrogates and values above U+10FFFF are not (Unicode,
  * table 3-7).
  */

@@ -57,7 +57,7 @@ struct fgt_thread {
 	uint32_t start_time; /* the low half: 497 days until it comes again */
 	uint32_t inode; /* of its directory: another one, another thread? */
 
-	uint32_t hash_next : 17; /* see thread_table.c */
+	uint32_t hash_next : 17; /* see thread_store.c */
 	uint32_t stack_unused : 10; /* pages of a small one, at its end */
 	bool is_ended : 1; /* leaves the table at the end of the tick */
 	bool is_replaced : 1; /* its number belongs to another one already */
@@ -83,7 +83,7 @@ struct fgt_thread {
 	uint16_t read_units; /* see fgt_thread_read_bytes() */
 	int32_t due_us; /* of its account, while it is idle */
 	uint64_t runtime_ns; /* of its use, likewise */
-	struct fgt_active_thread *active; /* NULL: idle; moves, see threads.h */
+	struct fgt_active_thread *active; /* NULL: idle; moves, see thread_table.h */
 };
 
 _Static_assert(sizeof(struct fgt_thread) == 48, "there may be thousands");

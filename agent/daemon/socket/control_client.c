@@ -454,7 +454,10 @@ void fgt_control_client_ready(void *context, uint32_t events)
 	if (r > 0)
 		handle_frame(client);
 	else if (r == -EMSGSIZE)
-		refuse(client, r, "request frames are 1 byte to 1 MiB long");
+		refuse(client, r,
+		       fgt_control_client_is_kept(client)
+			       ? "the request is empty or larger than 16 MiB"
+			       : "the request is empty or larger than 1 MiB");
 	else if (r == -ENOBUFS)
 		refuse(client, -EBUSY, "too many large requests at once");
 	else if (r == -ENOMEM)

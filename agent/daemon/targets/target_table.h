@@ -77,7 +77,7 @@ struct fgt_targets {
 	 * For the table and the names. Jobs are their one writer: they take the
 	 * lock to write and read without it, except the owner and
 	 * hidden_until_ns of an entry, which any thread may bring up to date
-	 * under the lock. Innermost.
+	 * under the lock. Only a target's mutex nests inside.
 	 */
 	pthread_mutex_t lock;
 };

@@ -147,7 +147,7 @@ struct fgt_signal_slot *fgt_signal_find(const siginfo_t *info,
 static bool begin_writing(struct fgt_signal_slot *slot, unsigned int state)
 {
 	/* Acquire: what was in it has been read, and whose it is has been
-	 * written. Pairs with the releases of fgt_running_signal_drain() and
+	 * written. Pairs with the releases of signal_drain() and
 	 * fgt_signal_slot_get(). */
 	return atomic_compare_exchange_strong_explicit(
 		&slot->state, &state, FGT_SIGNAL_WRITING, memory_order_acquire,
@@ -156,7 +156,7 @@ static bool begin_writing(struct fgt_signal_slot *slot, unsigned int state)
 
 static void end_writing(struct fgt_signal_slot *slot, unsigned int state)
 {
-	/* Release: pairs with the acquires of fgt_running_signal_drain() and
+	/* Release: pairs with the acquires of signal_drain() and
 	 * fgt_signal_slot_get(). */
 	atomic_store_explicit(&slot->state, state, memory_order_release);
 }

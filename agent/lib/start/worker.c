@@ -34,7 +34,7 @@ static struct {
 	atomic_uint forks;
 } worker;
 
-/* As fgt_library_init_wake(). */
+/* Before main(), as fgt_library_init_wake(): see there. */
 __attribute__((constructor(101))) static void init_semaphores(void)
 {
 	sem_init(&worker.started, 0, 0);
@@ -83,7 +83,8 @@ static void give_up_parts(void)
  * once. */
 static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 {
-	/* Acquire: pairs with the releases of _want() and _leave(). */
+	/* Acquire: pairs with the releases in fgt_worker_want() and
+	 * fgt_worker_leave(). */
 	uint64_t wanted =
 		atomic_load_explicit(&worker.wanted, memory_order_acquire);
 	uint64_t leave_ns =

@@ -45,7 +45,7 @@ int fgt_elf_symbols_add_one(struct fgt_elf_symbols *symbols, uint64_t address,
  */
 int fgt_elf_plt_add(struct fgt_elf_symbols *symbols, struct Elf *elf);
 
-/* Sorts; call once after the last addition, before the first look-up. */
+/* Sorts; call after additions, before look-ups and fgt_elf_plt_add(). */
 void fgt_elf_symbols_sort(struct fgt_elf_symbols *symbols);
 
 /*
