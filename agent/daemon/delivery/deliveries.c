@@ -204,8 +204,7 @@ take_tally(const struct fgt_deliveries *deliveries,
 	struct fgt_delivery_tally tally = { .bytes = deliveries->bytes };
 	const struct delivery_job *job;
 
-	TAILQ_FOREACH(job, &deliveries->all, link)
-	{
+	TAILQ_FOREACH(job, &deliveries->all, link) {
 		bool is_sent = job->state == JOB_SENDS;
 		bool is_users = job->address.uid == address->uid;
 		bool is_there = is_users && job->address.hash == address->hash;
@@ -456,9 +455,9 @@ void fgt_deliveries_leave(struct fgt_deliveries *deliveries)
 
 	deliveries->is_leaving = true;
 	TAILQ_FOREACH(job, &deliveries->all, link)
-	if (job->state == JOB_WAITS &&
-	    (job->about.tries > 0 || job->timer.due_ns > soon_ns))
-		wait_until(job, fgt_loop_now());
+		if (job->state == JOB_WAITS &&
+		    (job->about.tries > 0 || job->timer.due_ns > soon_ns))
+			wait_until(job, fgt_loop_now());
 }
 
 void fgt_deliveries_free(struct fgt_deliveries *deliveries)
@@ -489,8 +488,8 @@ void fgt_deliveries_get_counters(const struct fgt_deliveries *deliveries,
 
 	*ret_counters = deliveries->counters;
 	TAILQ_FOREACH(job, &deliveries->all, link)
-	if (job->state == JOB_SENDS)
-		ret_counters->active++;
-	else
-		ret_counters->waiting++;
+		if (job->state == JOB_SENDS)
+			ret_counters->active++;
+		else
+			ret_counters->waiting++;
 }

@@ -211,8 +211,8 @@ bool fgt_delivery_endings_has(const struct fgt_delivery_endings *endings,
 	const struct fgt_delivery_ending *ending;
 
 	LIST_FOREACH(ending, &endings->all, link)
-	if (ending->uid == uid)
-		return true;
+		if (ending->uid == uid)
+			return true;
 	return false;
 }
 

@@ -104,8 +104,8 @@ bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job)
 
 	pthread_mutex_lock(&jobs->lock);
 	STAILQ_FOREACH(waiting, &jobs->waiting, link)
-	if (waiting == job)
-		break;
+		if (waiting == job)
+			break;
 	if (waiting)
 		STAILQ_REMOVE(&jobs->waiting, job, fgt_job, link);
 	pthread_mutex_unlock(&jobs->lock);

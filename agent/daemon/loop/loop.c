@@ -80,8 +80,8 @@ static void set_timerfd(struct fgt_loop *loop)
 	uint64_t due_ns = 0;
 
 	LIST_FOREACH(timer, &loop->timers, link)
-	if (due_ns == 0 || timer->due_ns < due_ns)
-		due_ns = timer->due_ns;
+		if (due_ns == 0 || timer->due_ns < due_ns)
+			due_ns = timer->due_ns;
 	when.it_value.tv_sec = (time_t)(due_ns / 1000000000u);
 	when.it_value.tv_nsec = (long)(due_ns % 1000000000u);
 	(void)timerfd_settime(loop->timer_watch.fd, TFD_TIMER_ABSTIME, &when,
@@ -121,8 +121,8 @@ static void run_timers(void *context, uint32_t events)
 	(void)!read(loop->timer_watch.fd, &expirations, sizeof(expirations));
 	do {
 		LIST_FOREACH(timer, &loop->timers, link)
-		if (timer->due_ns <= now_ns)
-			break;
+			if (timer->due_ns <= now_ns)
+				break;
 		if (timer) {
 			fgt_loop_disarm(loop, timer);
 			timer->expired(timer->context);
@@ -181,7 +181,7 @@ static void read_wake(void *context, uint32_t events)
 	(void)events;
 	(void)!read(loop->wake_watch.fd, &count, sizeof(count));
 	LIST_FOREACH(waker, &loop->wakers, link)
-	waker->called(waker->context);
+		waker->called(waker->context);
 }
 
 void fgt_loop_add_waker(struct fgt_loop *loop, struct fgt_waker *waker)

@@ -311,8 +311,7 @@ static bool has_room(const struct registered *entry)
 	const struct registered *other;
 	size_t ending = 0, of_user = 0;
 
-	LIST_FOREACH(other, &entry->registrations->all, link)
-	{
+	LIST_FOREACH(other, &entry->registrations->all, link) {
 		ending += !other->client;
 		of_user += !other->client &&
 			   other->facts.uid == entry->facts.uid;

@@ -79,8 +79,7 @@ static size_t count(struct fgt_slices *slices, enum slice_state a,
 	struct slice_job *job;
 	size_t total = 0;
 
-	TAILQ_FOREACH(job, &slices->all, link)
-	{
+	TAILQ_FOREACH(job, &slices->all, link) {
 		enum slice_state state = state_of(job);
 
 		total += (state == a || state == b) &&
@@ -222,8 +221,8 @@ static bool is_queue_full(struct slice_job *job)
 	struct slice_job *other;
 
 	TAILQ_FOREACH(other, &job->slices->all, link)
-	queued += state_of(other) == SLICE_QUEUED &&
-		  is_limited(other) == is_limited(job);
+		queued += state_of(other) == SLICE_QUEUED &&
+			  is_limited(other) == is_limited(job);
 	return queued >= FGT_SLICES_QUEUED ||
 	       (is_limited(job) &&
 		count(job->slices, SLICE_QUEUED, SLICE_QUEUED,
@@ -320,9 +319,9 @@ void fgt_slices_refresh(struct fgt_slices *slices)
 	struct slice_job *job;
 
 	TAILQ_FOREACH(job, &slices->all, link)
-	if (state_of(job) == SLICE_WAITS &&
-	    !fgt_target_is_alive(job->work.target))
-		fgt_loop_arm(slices->loop, &job->timer, 1);
+		if (state_of(job) == SLICE_WAITS &&
+		    !fgt_target_is_alive(job->work.target))
+			fgt_loop_arm(slices->loop, &job->timer, 1);
 }
 
 void fgt_slices_leave(struct fgt_slices *slices)

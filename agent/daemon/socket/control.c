@@ -41,9 +41,9 @@ static struct fgt_control_client *oldest_silent(struct fgt_control *control,
 	struct fgt_control_client *client, *oldest = NULL;
 
 	LIST_FOREACH(client, &control->clients, link)
-	if (client->state == FGT_CLIENT_READS && !client->has_place &&
-	    (is_any || client->peer.uid == uid))
-		oldest = client;
+		if (client->state == FGT_CLIENT_READS && !client->has_place &&
+		    (is_any || client->peer.uid == uid))
+			oldest = client;
 	return oldest;
 }
 
@@ -86,7 +86,8 @@ static size_t count(const struct crowd *crowd,
 	size_t total = 0;
 
 	LIST_FOREACH(client, &crowd->control->clients, link)
-	total += is_in(crowd, client) && (!is_wanted || is_wanted(client));
+		total += is_in(crowd, client) &&
+			 (!is_wanted || is_wanted(client));
 	return total;
 }
 

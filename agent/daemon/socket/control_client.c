@@ -216,7 +216,7 @@ static size_t count_kept(const struct fgt_control *control, uint32_t uid)
 	size_t count = 0;
 
 	LIST_FOREACH(client, &control->clients, link)
-	count += client->peer.uid == uid && client->has_place;
+		count += client->peer.uid == uid && client->has_place;
 	return count;
 }
 

@@ -108,8 +108,8 @@ static struct fgt_outbox_item *find_due(struct fgt_outbox *outbox,
 
 	pthread_mutex_lock(&outbox->lock);
 	TAILQ_FOREACH(item, &outbox->items, link)
-	if (item->due_ns <= now_ns && !(is_uncut && item->slice))
-		break;
+		if (item->due_ns <= now_ns && !(is_uncut && item->slice))
+			break;
 	pthread_mutex_unlock(&outbox->lock);
 	return item;
 }
@@ -282,8 +282,8 @@ static uint64_t find_next(struct fgt_outbox *outbox)
 
 	pthread_mutex_lock(&outbox->lock);
 	TAILQ_FOREACH(item, &outbox->items, link)
-	if (item->due_ns < next_ns)
-		next_ns = item->due_ns;
+		if (item->due_ns < next_ns)
+			next_ns = item->due_ns;
 	outbox->next_ns = next_ns;
 	pthread_mutex_unlock(&outbox->lock);
 	return next_ns;
@@ -311,8 +311,7 @@ size_t fgt_outbox_give_up(struct fgt_outbox *outbox)
 
 	pthread_mutex_lock(&outbox->lock);
 	outbox->is_open = false;
-	TAILQ_FOREACH(item, &outbox->items, link)
-	{
+	TAILQ_FOREACH(item, &outbox->items, link) {
 		count += !item->is_given_up;
 		item->is_given_up = true;
 	}
