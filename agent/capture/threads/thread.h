@@ -83,7 +83,7 @@ struct fgt_thread {
 	uint16_t read_units; /* see fgt_thread_read_bytes() */
 	int32_t due_us; /* of its account, while it is idle */
 	uint64_t runtime_ns; /* of its use, likewise */
-	struct fgt_active_thread *active; /* NULL: idle; moves, see thread_table.h */
+	struct fgt_active_thread *active; /* NULL: idle; it moves */
 };
 
 _Static_assert(sizeof(struct fgt_thread) == 48, "there may be thousands");
