@@ -8,6 +8,7 @@
 
 #include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
+#include "ringbuf/slice/slice_layout.h"
 #include "ringbuf/slice/spans.h"
 
 #include <math.h>
@@ -29,16 +30,12 @@ static bool is_process_valid(const struct fgt_process_info *process)
 
 static bool are_pointers_set(const struct fgt_ring_slice *slice)
 {
+	for (size_t i = 0; i < FGT_TABLE_COUNT; i++)
+		if (!fgt_table_records(&fgt_slice_tables[i], slice) &&
+		    fgt_table_count(&fgt_slice_tables[i], slice))
+			return false;
 	return slice->anchors && slice->tick_ns &&
-	       (slice->paces || !slice->pace_count) &&
-	       (slice->runs || !slice->run_count) &&
-	       (slice->edges || !slice->edge_count) &&
-	       (slice->threads || !slice->thread_count) &&
-	       (slice->nodes || !slice->node_count) &&
-	       (slice->frames || !slice->frame_count) &&
-	       (slice->images || !slice->image_count) &&
-	       (slice->states || !slice->state_count) &&
-	       (slice->symbols || !slice->symbol_count);
+	       (slice->images || !slice->image_count);
 }
 
 static bool are_strings_valid(const struct fgt_strings *strings)

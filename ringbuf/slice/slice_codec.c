@@ -188,10 +188,9 @@ static void pack_table(msgpack_packer *packer, const struct fgt_table *table,
 		       const struct fgt_ring_slice *slice)
 {
 	uint32_t count = fgt_table_count(table, slice);
+	const uint8_t *record = fgt_table_records(table, slice);
 	struct fgt_row row = { 0 };
-	const uint8_t *record;
 
-	memcpy(&record, (const char *)slice + table->array, sizeof(record));
 	pack_array(packer, table->key, count, table->field_count);
 	for (; row.index < count; row.index++, record += table->record_bytes) {
 		for (unsigned int i = 0; i < table->field_count; i++)

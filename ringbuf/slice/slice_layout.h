@@ -76,4 +76,14 @@ static inline uint32_t fgt_table_count(const struct fgt_table *table,
 	return fgt_load32((const uint8_t *)slice + table->count, 0);
 }
 
+static inline const uint8_t *
+fgt_table_records(const struct fgt_table *table,
+		  const struct fgt_ring_slice *slice)
+{
+	const uint8_t *records;
+
+	memcpy(&records, (const char *)slice + table->array, sizeof(records));
+	return records;
+}
+
 #endif

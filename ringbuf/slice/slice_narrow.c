@@ -35,19 +35,12 @@ static void marks_done(struct marks *marks)
 	free(marks->images);
 }
 
-static uint32_t *new_marks(uint32_t count)
-{
-	return calloc((size_t)count + 1, sizeof(uint32_t));
-}
-
 static int marks_init(struct marks *marks, const struct fgt_ring_slice *source)
 {
-	marks->threads = new_marks(source->thread_count);
-	marks->nodes = new_marks(source->node_count);
-	marks->frames = new_marks(source->frame_count);
-	marks->images = new_marks(source->image_count);
-	if (!marks->threads || !marks->nodes || !marks->frames ||
-	    !marks->images)
+	if (!FGT_ARRAY_NEW(marks->threads, source->thread_count) ||
+	    !FGT_ARRAY_NEW(marks->nodes, source->node_count) ||
+	    !FGT_ARRAY_NEW(marks->frames, source->frame_count) ||
+	    !FGT_ARRAY_NEW(marks->images, source->image_count))
 		return -ENOMEM;
 	return 0;
 }

@@ -140,20 +140,11 @@ static bool are_labels_valid(const struct fgt_ring_slice *slice)
 	return true;
 }
 
-static bool are_pointers_set(const struct fgt_ring_slice *slice)
-{
-	return (slice->tasks || !slice->task_count) &&
-	       (slice->spans || !slice->span_count) &&
-	       (slice->marks || !slice->mark_count) &&
-	       (slice->counters || !slice->counter_count) &&
-	       (slice->labels || !slice->label_count);
-}
-
 bool fgt_spans_are_valid(const struct fgt_ring_slice *slice)
 {
-	return are_pointers_set(slice) && are_tasks_valid(slice) &&
-	       are_spans_nested(slice) && are_marks_valid(slice) &&
-	       are_counters_valid(slice) && are_labels_valid(slice);
+	return are_tasks_valid(slice) && are_spans_nested(slice) &&
+	       are_marks_valid(slice) && are_counters_valid(slice) &&
+	       are_labels_valid(slice);
 }
 
 /* ---- Looking ------------------------------------------------------------ */
@@ -405,17 +396,15 @@ static int copy_all(struct span_narrowing *narrowing)
 int fgt_spans_narrow(const struct fgt_ring_slice *source, int32_t tid,
 		     struct fgt_ring_slice *result)
 {
-	FGT_AUTO(free) void *tasks = NULL;
-	FGT_AUTO(free) void *spans = NULL;
 	struct span_narrowing narrowing = { .source = source,
 					    .result = result,
 					    .tid = tid };
+	int r = -ENOMEM;
 
-	tasks = calloc((size_t)source->task_count + 1, sizeof(uint32_t));
-	spans = calloc((size_t)source->span_count + 1, sizeof(uint32_t));
-	if (!tasks || !spans)
-		return -ENOMEM;
-	narrowing.tasks = tasks;
-	narrowing.spans = spans;
-	return copy_all(&narrowing);
+	if (FGT_ARRAY_NEW(narrowing.tasks, source->task_count) &&
+	    FGT_ARRAY_NEW(narrowing.spans, source->span_count))
+		r = copy_all(&narrowing);
+	free(narrowing.tasks);
+	free(narrowing.spans);
+	return r;
 }

@@ -7,7 +7,8 @@
 
 #include "ringbuf/slice/slice.h"
 
-/* True if order, nesting and every index are as in slice.h. */
+/* True if order, nesting and every index are as in slice.h. Tables that have
+ * items must not be NULL. */
 bool fgt_spans_are_valid(const struct fgt_ring_slice *slice);
 
 /*

@@ -237,9 +237,8 @@ static int put_labels(struct fgt_span_gathering *all)
 	int r = 0;
 
 	labels = calloc(all->remark_count + 1, sizeof(struct timed_label));
-	all->slice->labels =
-		calloc(all->remark_count + 1, sizeof(*all->slice->labels));
-	if (!places || !labels || !all->slice->labels)
+	if (!places || !labels ||
+	    !FGT_ARRAY_NEW(all->slice->labels, all->remark_count))
 		return -ENOMEM;
 	for (size_t i = 0; i < all->remark_count && r == 0; i++)
 		if (all->remarks[i].kind == FGT_SPAN_LABEL)
@@ -257,10 +256,8 @@ static int put_remarks(struct fgt_span_gathering *all)
 	struct fgt_ring_slice *slice = all->slice;
 	int r = 0;
 
-	slice->marks = calloc(all->remark_count + 1, sizeof(*slice->marks));
-	slice->counters =
-		calloc(all->remark_count + 1, sizeof(*slice->counters));
-	if (!slice->marks || !slice->counters)
+	if (!FGT_ARRAY_NEW(slice->marks, all->remark_count) ||
+	    !FGT_ARRAY_NEW(slice->counters, all->remark_count))
 		return -ENOMEM;
 	for (size_t i = 0; i < all->remark_count && r == 0; i++) {
 		const struct fgt_span_remark *remark = &all->remarks[i];
