@@ -63,7 +63,7 @@ def check_includes(checks, sources):
                 if re.match(pattern, match.group(1)) and \
                         not any(name.startswith(a) for a in allowed):
                     quarantine.append(f"{name}: {match.group(1)}")
-    checks.ok("includes never point back up", not backward, str(backward))
+    checks.ok("includes never point to a higher layer", not backward, str(backward))
     checks.ok("third-party headers stay in their rooms", not quarantine,
               str(quarantine))
 
@@ -96,7 +96,7 @@ def check_sizes(checks, sources):
 
 
 def check_names(checks, build):
-    """Everything that is not static is called fgt_…, or main."""
+    """Names that are not static begin with fgt_, except main."""
     foreign = set()
     for folder, _, names in os.walk(build):
         for name in names:
@@ -114,7 +114,7 @@ def check_names(checks, build):
 
 
 def check_handlers(checks, build):
-    """What runs in signal handlers calls nobody, and needs no TLS."""
+    """Code of signal handlers calls no library and needs no TLS."""
     foreign, count = [], 0
     for folder, _, names in os.walk(build):
         for name in names:
@@ -151,7 +151,7 @@ def check_text(checks, sources):
               str(asserting))
     vague = [n for n in sources if os.path.basename(n) in
              ("utils.c", "util.c", "common.h", "internal.h", "misc.c")]
-    checks.ok("no drawer without a label", not vague, str(vague))
+    checks.ok("no file has a vague name", not vague, str(vague))
 
 
 def check_format(checks):
@@ -160,7 +160,7 @@ def check_format(checks):
                             cwd=ROOT, capture_output=True, text=True)
     wrong = sorted({line.split(":")[0] for line in
                     result.stderr.split("\n") if "error:" in line})
-    checks.ok("clang-format has nothing to say", result.returncode == 0,
+    checks.ok("clang-format changes no file", result.returncode == 0,
               str(wrong))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of comments, messages and manuals: plain, and citing what exists.
+"""The words of comments, messages and manuals: plain; citations and faults exist.
 
-usage: words.py: prints every place that is to be mended, one a line.
+usage: words.py: prints every place that must be changed, one a line.
 """
 import collections
 import os
@@ -10,7 +10,7 @@ import sys
 
 from tree import ROOT, files, read
 
-# Words and turns that a reader has to translate → what to write.
+# Words that a reader has to translate → what to write.
 WORDS = {
     r"dear": "expensive",
     r"anew": "again",
@@ -81,7 +81,7 @@ def joined(text):
 
 
 def citations(name):
-    """What the file cites and the repository does not hold."""
+    """Citations of the file that do not exist in the repository."""
     text = joined(read(name))
     bad = [m.group().strip() for m in OLD_CITATION.finditer(text)]
     for match in CITATION.finditer(text):
