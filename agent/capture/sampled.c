@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd.h"
 
 #define SECOND_NS 1000000000u
 
@@ -141,14 +140,6 @@ static void begin_look(struct fgt_sampled *sampled,
 	look->is_readable = true;
 }
 
-static void begin_rate(struct fgt_sampled *sampled, unsigned int hz)
-{
-	fgt_rate_init(&sampled->rate, SECOND_NS / hz);
-	sampled->turn.periods = 1;
-	sampled->status.rate_periods = 1;
-	sampled->status.rate_hz = hz;
-}
-
 static int make_target(struct fgt_sampled *sampled, int32_t pid,
 		       struct fgt_why *why)
 {
@@ -187,7 +178,9 @@ int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
 	sampled->context = options->context;
 	sampled->status.attached_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	begin_look(sampled, options, budget);
-	begin_rate(sampled, options->hz);
+	fgt_rate_init(&sampled->rate, SECOND_NS / options->hz);
+	sampled->turn.periods = sampled->status.rate_periods = 1;
+	sampled->status.rate_hz = options->hz;
 	rc = fgt_process_open(pid, &sampled->look.process, why);
 	if (rc == 0)
 		rc = fgt_process_check_access(&sampled->look.process, why);
@@ -314,8 +307,8 @@ void fgt_sampled_explain(struct fgt_sampled *sampled, const char *text)
 
 /*
  * Code that is mapped is faulted in before it runs, which this process counts;
- * those of the sampler do not matter. Where a stack leads elsewhere all the
- * same, the maps are read again in any case.
+ * faults of the sampler are left out. A stack that leads to an unknown mapping
+ * has the maps read in any case.
  */
 static bool may_have_new_maps(struct fgt_sampled *sampled)
 {

@@ -6,7 +6,6 @@
 #define FGT_AGENT_CAPTURE_SAMPLING_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "agent/capture/budget/priority.h"
 #include "agent/capture/sampled.h"

@@ -4,7 +4,6 @@
  */
 #include "agent/capture/sampling.h"
 
-#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -6,12 +6,10 @@
 #include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "agent/capture/threads/procfs.h"
 #include "agent/unwind/arch/memory.h"
 
 #define CALL_WORDS    8 /* six arguments, SP, PC */

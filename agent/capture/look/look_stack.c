@@ -5,7 +5,6 @@
  */
 #include "agent/capture/look/look_parts.h"
 
-#include <errno.h>
 #include <time.h>
 
 #include "ringbuf/base/clock.h"

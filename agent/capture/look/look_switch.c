@@ -6,9 +6,9 @@
  * What a thread was doing is evaluated for an instant that lies shortly before
  * the interrupts that take samples: they delay what they interrupt, and a
  * thread that waits for that is idle a few microseconds later. Samples lend
- * their stacks. We come a little later still, whatever the thread does by then:
- * its registers were written down when it left its CPU; its stack is as it was
- * as long as it has not got another one.
+ * their stacks. The sampler looks a little later still, whatever the thread
+ * does by then: its registers were written down when it left its CPU, and its
+ * stack is unchanged until it gets another one.
  */
 #include "agent/capture/look/look_parts.h"
 

@@ -15,7 +15,6 @@
 
 #include "agent/unwind/elf/elf_file.h"
 #include "ringbuf/base/owner.h"
-#include "ringbuf/slice/frame.h"
 
 struct fgt_cfi_rows;
 struct fgt_cfi_table;
