@@ -45,6 +45,9 @@ def test_attach(bench, agent_socket):
     expect_error(bench, "attach of a name that is not", 1,
                  "no process named no-such-program: ", "attach",
                  "no-such-program", env=env)
+    agent = json.loads(bench.run("status", "--json", env=env).stdout)["pid"]
+    expect_error(bench, "attach of the agent names the key that permits it", 4,
+                 "sampling.include_self", "attach", str(agent), env=env)
 
 
 def test_attach_name(bench, agent_socket):

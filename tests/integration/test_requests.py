@@ -77,6 +77,9 @@ def rules_of_one_user(checks, bench, daemon, program):
               [r["ok"] for r in replies] == [True] * 16 + [False] and
               "limit of attached names" in replies[16]["why"],
               [r.get("why") for r in replies])
+    checks.ok("a name without room for its rule attaches no process",
+              names[16] not in [t["name"]
+                                for t in daemon.status()["targets"]], "")
     stranger = bench.start([bench.path(names[0]), "600"])
     own = bench.start([bench.path(names[0]), "600"], as_nobody=True)
     checks.ok("rule of a user is for processes of that user",

@@ -182,6 +182,18 @@ def check_readme(checks):
               str(extra))
 
 
+def check_scripts(checks):
+    """A script that tests/run does not name would never run."""
+    run = read("tests/run")
+    names = [os.path.splitext(os.path.basename(n))[0]
+             for n in files("tests/integration/test_*", "tests/soak/test_*")]
+    left_out = [n for n in names if n not in run and
+                not re.search(rf"\b{n.removeprefix('test_')}\b",
+                              re.search(r"functional=\((.*?)\)", run,
+                                        re.S).group(1))]
+    checks.ok("tests/run names every script", not left_out, str(left_out))
+
+
 def main():
     checks = Checks()
     sources = files("agent/*.c", "agent/*.h", "ringbuf/*.c", "ringbuf/*.h",
@@ -194,6 +206,7 @@ def main():
     check_text(checks, sources)
     check_format(checks)
     check_readme(checks)
+    check_scripts(checks)
     rooms.check_arrows(checks, sys.argv[1], sources)
     rooms.check_ring_writers(checks, sources)
     rooms.check_folders(checks)

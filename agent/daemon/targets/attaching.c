@@ -128,7 +128,7 @@ static int check_user(struct fgt_targets *targets, int32_t pid,
 	if (cause->uid != 0 &&
 	    (fgt_owner_read(pid, start_time, &owner) < 0 ||
 	     !fgt_owner_is_visible_to(&owner, cause->uid, cause->gid)))
-		return -EPERM;
+		return -ENXIO;
 	if (has_too_many(targets, cause->uid))
 		return fgt_why_set(why, -ENOSPC,
 				   "limit of %d sampled processes per user "
@@ -179,7 +179,7 @@ void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 	struct fgt_target_entry *entry;
 	int r = fgt_attaching_process(targets, pid, start_time, cause, &why);
 
-	if (r == 0 || r == -ESRCH || r == -EPERM || r == -ESHUTDOWN)
+	if (r == 0 || r == -ESRCH || r == -ENXIO || r == -ESHUTDOWN)
 		return;
 	pthread_mutex_lock(&targets->lock);
 	entry = fgt_target_table_find(&targets->table, pid, start_time);

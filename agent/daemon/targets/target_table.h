@@ -134,7 +134,7 @@ struct fgt_attach_cause {
 /*
  * start_time: the process that is meant. -ESRCH it has ended, -ENOSPC too many
  * targets or rings, -ESHUTDOWN, the sampler's errors; why is set. Of _ATTACHED
- * also -EPERM, without why: the user could not trace it; and -ENOSPC:
+ * also -ENXIO, without why: the user could not trace it; and -ENOSPC:
  * FGT_TARGETS_PER_USER processes of the user are sampled already.
  */
 int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,

@@ -70,7 +70,7 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 				  &cause, &order->why);
 	if (r == 0)
 		order->attached++;
-	else if (r != -EPERM)
+	else if (r != -ENXIO)
 		order->result = r;
 	return 0;
 }
@@ -117,7 +117,7 @@ static int none_attached(struct target_order *order)
 }
 
 /* The rule stays until detach: processes of this name that start later. */
-static int keep_rule(struct target_order *order)
+static void keep_rule(struct target_order *order)
 {
 	struct fgt_name_rule rule = {
 		.peer = order->peer,
@@ -125,23 +125,29 @@ static int keep_rule(struct target_order *order)
 	};
 
 	memcpy(rule.name, order->name, sizeof(rule.name));
-	return fgt_targets_add_name(order->targets, &rule, &order->why);
+	fgt_targets_add_name(order->targets, &rule);
 }
 
 static void attach(void *context)
 {
 	struct target_order *order = context;
 
-	order->result = 0;
+	order->result =
+		order->selector.name
+			? fgt_targets_check_name(order->targets, order->name,
+						 order->peer.uid, &order->why)
+			: 0;
+	if (order->result < 0)
+		return;
 	if (order->selector.name)
 		(void)fgt_process_for_each(visit_process, order);
 	else
 		attach_pid(order);
-	order->result = order->attached == 0   ? none_attached(order)
-			: order->selector.name ? keep_rule(order)
-					       : 0;
+	order->result = order->attached == 0 ? none_attached(order) : 0;
 	if (order->result < 0)
 		return;
+	if (order->selector.name)
+		keep_rule(order);
 	put_rule(order);
 	if (order->is_with_children)
 		fgt_targets_refresh(order->targets, fgt_loop_now());

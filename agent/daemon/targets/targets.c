@@ -393,28 +393,33 @@ static struct fgt_name_rule *find_name(struct fgt_targets *targets,
 	return found;
 }
 
-int fgt_targets_add_name(struct fgt_targets *targets,
-			 const struct fgt_name_rule *rule, struct fgt_why *why)
+int fgt_targets_check_name(struct fgt_targets *targets, const char *name,
+			   uint32_t uid, struct fgt_why *why)
 {
-	uint32_t uid = rule->peer.uid;
+	size_t of_user;
+
+	if (find_name(targets, name, uid, &of_user) ||
+	    (targets->name_count < FGT_TARGETS_NAMES_MAX &&
+	     (uid == 0 || of_user < FGT_TARGETS_NAMES_PER_USER)))
+		return 0;
+	return fgt_why_set(why, -ENOSPC,
+			   "limit of attached names reached (%d per user, %d "
+			   "in all): detach one, or attach the PID",
+			   FGT_TARGETS_NAMES_PER_USER, FGT_TARGETS_NAMES_MAX);
+}
+
+void fgt_targets_add_name(struct fgt_targets *targets,
+			  const struct fgt_name_rule *rule)
+{
 	size_t of_user;
 	struct fgt_name_rule *place =
-		find_name(targets, rule->name, uid, &of_user);
+		find_name(targets, rule->name, rule->peer.uid, &of_user);
 
-	if (!place && (targets->name_count == FGT_TARGETS_NAMES_MAX ||
-		       (uid != 0 && of_user >= FGT_TARGETS_NAMES_PER_USER)))
-		return fgt_why_set(why, -ENOSPC,
-				   "limit of attached names reached (%d per "
-				   "user, %d in all): detach one, or attach "
-				   "the PID",
-				   FGT_TARGETS_NAMES_PER_USER,
-				   FGT_TARGETS_NAMES_MAX);
 	pthread_mutex_lock(&targets->lock);
 	if (!place)
 		place = &targets->names[targets->name_count++];
 	*place = *rule;
 	pthread_mutex_unlock(&targets->lock);
-	return 0;
 }
 
 size_t fgt_targets_drop_name(struct fgt_targets *targets, const char *name,

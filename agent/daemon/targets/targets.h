@@ -42,10 +42,13 @@ void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns);
 
 /*
  * Processes of this name that start from now on are sampled too, if the rule's
- * user could trace them. A rule of that name and user is replaced. -ENOSPC.
+ * user could trace them. A rule of that name and user is replaced. As the job
+ * in which check_name() has found room. check_name(): -ENOSPC with why.
  */
-int fgt_targets_add_name(struct fgt_targets *targets,
-			 const struct fgt_name_rule *rule, struct fgt_why *why);
+int fgt_targets_check_name(struct fgt_targets *targets, const char *name,
+			   uint32_t uid, struct fgt_why *why);
+void fgt_targets_add_name(struct fgt_targets *targets,
+			  const struct fgt_name_rule *rule);
 /* Drops the rules of this name that the user made, for root all; how many. */
 size_t fgt_targets_drop_name(struct fgt_targets *targets, const char *name,
 			     uint32_t uid);

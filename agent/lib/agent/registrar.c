@@ -259,7 +259,7 @@ int fgt_registrar_register(bool is_optional)
 /* After a time-out too: a late reply would be taken for the next one's. */
 static void disconnect(int error)
 {
-	struct fgt_why why;
+	struct fgt_why cause, why;
 
 	if (error == -ETIMEDOUT)
 		(void)fgt_why_set(&why, error,
@@ -268,7 +268,9 @@ static void disconnect(int error)
 				  "timeout_ms; it is tried once a second",
 				  options->timeout_ms);
 	else
-		(void)fgt_channel_explain(error, socket_name(), &why);
+		(void)fgt_why_set(
+			&why, fgt_channel_explain(error, socket_name(), &cause),
+			"%s; it is tried once a second", cause.text);
 	fgt_channel_close(&registrar.channel);
 	set_state(false, 0, why.text);
 	log_line(why.text);

@@ -156,6 +156,8 @@ static void take_apart(void)
 	backend = fgt_library.backend;
 	fgt_library.backend = NULL;
 	unlock();
+	/* The agent must not take the end of the recording for a crash. */
+	fgt_crash_link_part.stop();
 	if (backend)
 		backend->close();
 	stop_parts();
