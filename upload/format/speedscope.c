@@ -53,7 +53,7 @@ static void put_level(struct speedscope *speedscope, struct fgt_level level)
 /* The outermost function first: inlined calls come after it. */
 static void put_frame(struct speedscope *speedscope, uint32_t frame)
 {
-	uint32_t count = fgt_functions_count(speedscope->slice, frame);
+	uint32_t count = fgt_levels_of_frame(speedscope->slice, frame);
 	uint32_t function;
 
 	while (count-- > 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which tasks and spans a Sentry transaction gets, and below what. */
-#include "upload/format/sentry/sentry_spans.h"
+#include "upload/format/sentry/sentry_envelope.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

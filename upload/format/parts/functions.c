@@ -30,33 +30,18 @@ int fgt_functions_add(struct fgt_functions *functions, struct fgt_level level,
 			      ret_function);
 }
 
-uint32_t fgt_functions_count(const struct fgt_ring_slice *slice, uint32_t frame)
-{
-	const struct fgt_slice_frame *shown = &slice->frames[frame];
-
-	if (shown->frame.flags & FGT_FRAME_MARKER || !shown->symbol_count)
-		return 1;
-	return shown->symbol_count;
-}
-
 int fgt_functions_add_frame(struct fgt_functions *functions, uint32_t frame,
 			    uint32_t index, uint32_t *ret_function)
 {
-	const struct fgt_slice_frame *shown = &functions->slice->frames[frame];
-	struct fgt_level level = { FGT_LEVEL_ADDRESS, frame };
-	const struct fgt_symbol *symbol;
+	const struct fgt_ring_slice *slice = functions->slice;
+	struct fgt_level level = fgt_level_of_frame(slice, frame, index);
+	uint32_t symbol = slice->frames[frame].symbol_first + index;
 
-	if (shown->frame.flags & FGT_FRAME_MARKER) {
-		level.kind = FGT_LEVEL_MARKER;
-		level.id = (uint32_t)shown->frame.address;
-		return fgt_functions_add(functions, level, 0, ret_function);
-	}
-	if (!shown->symbol_count)
-		return fgt_functions_add(functions, level, 0, ret_function);
-	symbol = &functions->slice->symbols[shown->symbol_first + index];
-	level.kind = FGT_LEVEL_FUNCTION;
-	level.id = symbol->function;
-	return fgt_functions_add(functions, level, symbol->file, ret_function);
+	return fgt_functions_add(functions, level,
+				 level.kind == FGT_LEVEL_FUNCTION
+					 ? slice->symbols[symbol].file
+					 : 0,
+				 ret_function);
 }
 
 struct fgt_level fgt_functions_level(const struct fgt_functions *functions,

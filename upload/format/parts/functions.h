@@ -23,11 +23,7 @@ void fgt_functions_done(struct fgt_functions *functions);
 int fgt_functions_add(struct fgt_functions *functions, struct fgt_level level,
 		      uint32_t file, uint32_t *ret_function);
 
-/* How many functions a frame of the slice shows: inlined calls count. */
-uint32_t fgt_functions_count(const struct fgt_ring_slice *slice,
-			     uint32_t frame);
-
-/* Adds one of them, 0 is the innermost. -ENOMEM. */
+/* Adds a level of a frame, 0 is the innermost. -ENOMEM. */
 int fgt_functions_add_frame(struct fgt_functions *functions, uint32_t frame,
 			    uint32_t index, uint32_t *ret_function);
 

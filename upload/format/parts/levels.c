@@ -9,6 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct fgt_level elided = { FGT_LEVEL_MARKER, FGT_MARKER_ELIDED };
+static const struct fgt_level not_sampled = { FGT_LEVEL_MARKER,
+					      FGT_MARKER_NOT_SAMPLED };
+
 int fgt_levels_init(struct fgt_levels *levels,
 		    const struct fgt_ring_slice *slice,
 		    enum fgt_state_frames state_frames, uint32_t max)
@@ -27,31 +31,49 @@ void fgt_levels_done(struct fgt_levels *levels)
 	levels->items = NULL;
 }
 
+uint32_t fgt_levels_of_frame(const struct fgt_ring_slice *slice, uint32_t frame)
+{
+	const struct fgt_slice_frame *shown = &slice->frames[frame];
+
+	if (shown->frame.flags & FGT_FRAME_MARKER || !shown->symbol_count)
+		return 1;
+	return shown->symbol_count;
+}
+
+struct fgt_level fgt_level_of_frame(const struct fgt_ring_slice *slice,
+				    uint32_t frame, uint32_t index)
+{
+	const struct fgt_slice_frame *shown = &slice->frames[frame];
+
+	if (shown->frame.flags & FGT_FRAME_MARKER)
+		return (struct fgt_level){ FGT_LEVEL_MARKER,
+					   (uint32_t)shown->frame.address };
+	if (!shown->symbol_count)
+		return (struct fgt_level){ FGT_LEVEL_ADDRESS, frame };
+	return (struct fgt_level){
+		FGT_LEVEL_FUNCTION,
+		slice->symbols[shown->symbol_first + index].function
+	};
+}
+
 /* False when the stack has no room for it. */
-static bool push(struct fgt_levels *levels, enum fgt_level_kind kind,
-		 uint32_t id)
+static bool push(struct fgt_levels *levels, struct fgt_level level)
 {
 	if (levels->count >= FGT_LEVELS_MAX)
 		return false;
-	levels->items[levels->count++] = (struct fgt_level){ kind, id };
+	levels->items[levels->count++] = level;
 	return true;
 }
 
-static bool push_frame(struct fgt_levels *levels, uint32_t index)
+static bool push_frame(struct fgt_levels *levels, uint32_t frame)
 {
-	const struct fgt_ring_slice *slice = levels->slice;
-	const struct fgt_slice_frame *frame = &slice->frames[index];
+	uint32_t count = fgt_levels_of_frame(levels->slice, frame);
+	bool has_room = true;
 
-	if (frame->frame.flags & FGT_FRAME_MARKER)
-		return push(levels, FGT_LEVEL_MARKER,
-			    (uint32_t)frame->frame.address);
-	if (!frame->symbol_count)
-		return push(levels, FGT_LEVEL_ADDRESS, index);
-	for (uint32_t i = 0; i < frame->symbol_count; i++)
-		if (!push(levels, FGT_LEVEL_FUNCTION,
-			  slice->symbols[frame->symbol_first + i].function))
-			return false;
-	return true;
+	for (uint32_t i = 0; i < count && has_room; i++)
+		has_room = push(levels,
+				fgt_level_of_frame(levels->slice, frame, i));
+	return has_room;
 }
 
 /* Cuts the middle out: a quarter of what stays is the root's part. */
@@ -63,7 +85,7 @@ static void elide(struct fgt_levels *levels, uint32_t first, uint32_t max)
 
 	if (count <= max)
 		return;
-	items[leaf] = (struct fgt_level){ FGT_LEVEL_MARKER, FGT_MARKER_ELIDED };
+	items[leaf] = elided;
 	memmove(items + leaf + 1, items + count - root, root * sizeof(*items));
 	levels->count = first + max;
 }
@@ -87,14 +109,12 @@ static void expand(struct fgt_levels *levels, uint32_t stack,
 	if (first)
 		levels->items[0] = state_level;
 	if (stack == FGT_NODE_NONE)
-		push(levels, FGT_LEVEL_NO_STACK, 0);
+		push(levels, (struct fgt_level){ FGT_LEVEL_NO_STACK, 0 });
 	else if (state_level.kind == FGT_LEVEL_RAN)
-		push(levels, FGT_LEVEL_MARKER, FGT_MARKER_NOT_SAMPLED);
+		push(levels, not_sampled);
 	while (stack != FGT_NODE_NONE) {
 		if (!push_frame(levels, slice->nodes[stack].frame)) {
-			levels->items[levels->count - 1] =
-				(struct fgt_level){ FGT_LEVEL_MARKER,
-						    FGT_MARKER_ELIDED };
+			levels->items[levels->count - 1] = elided;
 			break;
 		}
 		stack = slice->nodes[stack].parent;

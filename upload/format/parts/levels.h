@@ -70,6 +70,13 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
 			   uint32_t after);
 
+/* How many levels a frame of the slice has: inlined calls count. */
+uint32_t fgt_levels_of_frame(const struct fgt_ring_slice *slice,
+			     uint32_t frame);
+/* One of them, 0 is the innermost. */
+struct fgt_level fgt_level_of_frame(const struct fgt_ring_slice *slice,
+				    uint32_t frame, uint32_t index);
+
 /* A thread's name, "thread TID" if it has none; buffer is used for that. */
 const char *fgt_level_thread_name(const struct fgt_ring_slice *slice,
 				  const struct fgt_slice_thread *thread,

@@ -110,8 +110,7 @@ static const char *slice_text(const struct pprof *pprof, uint32_t id)
 
 /* ---- Samples ------------------------------------------------------------ */
 
-/* key: of a frame or of a level. Kind 0, a function, is no location: no key is
- * of both. */
+/* key: the index of a frame, or that of a level, which is never of kind 0. */
 static void add_location(struct pprof *pprof, uint64_t key)
 {
 	uint32_t id = 0;
@@ -256,7 +255,7 @@ static int put_frame(struct pprof *pprof, uint32_t index)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
 	const struct fgt_slice_frame *frame = &slice->frames[index];
-	uint32_t count = fgt_functions_count(slice, index), function;
+	uint32_t count = fgt_levels_of_frame(slice, index), function;
 
 	put_address(pprof, frame);
 	for (uint32_t i = 0; i < count; i++) {
@@ -427,12 +426,13 @@ static void put_comments(struct pprof *pprof)
 		 slice->effective_hz, slice->missed_ticks, slice->evicted_ticks,
 		 slice->lapped_ticks);
 	put_comment(pprof, text);
-	snprintf(text, sizeof(text),
-		 "rate lowered up to %u-fold to keep "
-		 "sampling.max_cpu_percent; samples are weighed",
-		 slowest);
-	if (slowest > 1)
+	if (slowest > 1) {
+		snprintf(text, sizeof(text),
+			 "rate lowered up to %u-fold to keep "
+			 "sampling.max_cpu_percent; samples are weighed",
+			 slowest);
 		put_comment(pprof, text);
+	}
 	fgt_protobuf_end(&pprof->out);
 }
 

@@ -14,7 +14,6 @@
 #include "upload/format/parts/thread_runs.h"
 #include "upload/format/sentry/sentry_envelope.h"
 #include "upload/format/sentry/sentry_profile.h"
-#include "upload/format/sentry/sentry_spans.h"
 
 /* Fewer missing samples are not reported: one may come late. */
 #define PERIODS_MISSED_MIN 3

@@ -82,17 +82,21 @@ static void put_address(struct fgt_json *json,
 				image->bias + frame->frame.address);
 }
 
-static void put_level(const struct fgt_sentry_profile *profile,
-		      struct fgt_json *json,
-		      const struct fgt_slice_frame *frame,
-		      struct fgt_level level, const struct fgt_symbol *symbol)
+static void put_level(struct fgt_json *json, const struct fgt_ring_slice *slice,
+		      uint32_t index, uint32_t level)
 {
-	const struct fgt_ring_slice *slice = profile->slice;
+	const struct fgt_slice_frame *frame = &slice->frames[index];
+	const struct fgt_symbol *symbol =
+		frame->symbol_count
+			? &slice->symbols[frame->symbol_first + level]
+			: NULL;
 	char buffer[FGT_LEVEL_NAME_MAX];
 
 	fgt_json_begin_object(json, NULL);
-	fgt_json_put_string(json, "function",
-			    fgt_level_name(slice, level, buffer));
+	fgt_json_put_string(
+		json, "function",
+		fgt_level_name(slice, fgt_level_of_frame(slice, index, level),
+			       buffer));
 	if (symbol)
 		put_source(json, fgt_slice_string(slice, symbol->file));
 	if (symbol && symbol->line)
@@ -102,27 +106,17 @@ static void put_level(const struct fgt_sentry_profile *profile,
 	fgt_json_end_object(json);
 }
 
-static void put_slice_frame(const struct fgt_sentry_profile *profile,
-			    struct fgt_json *json, uint32_t index)
+static void put_slice_frame(struct fgt_json *json,
+			    const struct fgt_ring_slice *slice, uint32_t index)
 {
-	const struct fgt_ring_slice *slice = profile->slice;
-	const struct fgt_slice_frame *frame = &slice->frames[index];
-	struct fgt_level level = { FGT_LEVEL_ADDRESS, index };
+	const struct fgt_frame *frame = &slice->frames[index].frame;
+	uint32_t count = fgt_levels_of_frame(slice, index);
 
-	if (frame->frame.flags & FGT_FRAME_MARKER) {
-		put_virtual_frame(json, fgt_marker_name(frame->frame.address));
-		return;
-	}
-	if (!frame->symbol_count)
-		put_level(profile, json, frame, level, NULL);
-	for (uint32_t i = 0; i < frame->symbol_count; i++) {
-		const struct fgt_symbol *symbol =
-			&slice->symbols[frame->symbol_first + i];
-
-		level.kind = FGT_LEVEL_FUNCTION;
-		level.id = symbol->function;
-		put_level(profile, json, frame, level, symbol);
-	}
+	if (frame->flags & FGT_FRAME_MARKER)
+		put_virtual_frame(json, fgt_marker_name(frame->address));
+	else
+		for (uint32_t i = 0; i < count; i++)
+			put_level(json, slice, index, i);
 }
 
 void fgt_sentry_frames_put(const struct fgt_sentry_profile *profile,
@@ -140,7 +134,7 @@ void fgt_sentry_frames_put(const struct fgt_sentry_profile *profile,
 							 fgt_level_of_key(key),
 							 buffer));
 		else
-			put_slice_frame(profile, json, (uint32_t)key);
+			put_slice_frame(json, profile->slice, (uint32_t)key);
 	}
 	fgt_json_end_array(json);
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "ringbuf/base/array.h"
-#include "upload/format/parts/functions.h"
 #include "upload/format/parts/levels.h"
 #include "upload/format/parts/timeline.h"
 
@@ -240,7 +239,7 @@ static int number_frames(struct fgt_sentry_profile *profile)
 
 		profile->frame_first[i] = next;
 		next += key >> 32 ? 1
-				  : fgt_functions_count(profile->slice,
+				  : fgt_levels_of_frame(profile->slice,
 							(uint32_t)key);
 	}
 	profile->frame_first[profile->frames.count] = next;

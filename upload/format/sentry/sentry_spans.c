@@ -4,7 +4,7 @@
  * written one around it, else the transaction. Runs in any thread; must not
  * hold more than a word for each.
  */
-#include "upload/format/sentry/sentry_spans.h"
+#include "upload/format/sentry/sentry_envelope.h"
 
 #include <errno.h>
 #include <stdio.h>
