@@ -364,14 +364,17 @@ static void signal_that_is_taken_back_is_logged_once(void **state)
 	struct sigaction action = { .sa_handler = count_call }, after;
 	struct fixture fixture = { 0 };
 	struct fgt_target_status status;
+	int rounds = 0;
 
 	(void)state;
 	start_crew();
 	start(&fixture, 101);
 	sleep_ms(300);
 	sigaction(SIGURG, &action, NULL);
-	sleep_ms(1300);
-	fgt_target_get_status(fixture.target, &status);
+	do {
+		sleep_ms(20);
+		fgt_target_get_status(fixture.target, &status);
+	} while (!strstr(status.limitation, "signal") && rounds++ < 250);
 	end_crew();
 	pthread_mutex_lock(&fixture.lock);
 	assert_non_null(strstr(fixture.logged, "signal"));

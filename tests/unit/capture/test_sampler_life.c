@@ -11,26 +11,46 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static bool are_stacks_whole(const struct fgt_ring_slice *slice)
+{
+	for (uint32_t i = 0; i < slice->run_count; i++)
+		if (is_truncated(slice, slice->runs[i].stack))
+			return false;
+	return true;
+}
+
+/* Cuts pieces of 100 ms until the thread is in that state all the time, with
+ * whole stacks; the last one after 10 s. */
+static void cut_until(struct fixture *fixture, const char *thread,
+		      const char *wanted)
+{
+	for (int i = 0; i < 100; i++) {
+		uint64_t from_ns = now_ns();
+
+		sleep_ms(100);
+		cut(fixture, from_ns);
+		if (share(fixture->slice, thread, wanted) == 100 &&
+		    are_stacks_whole(fixture->slice))
+			break;
+	}
+}
+
 static void another_program_takes_over(void **state)
 {
 	struct fixture *fixture = *state;
 	struct fgt_target_status status;
-	uint64_t from_ns;
 
 	start_child(fixture, "exec", -1);
 	attach(fixture);
-	sleep_ms(650);
-	from_ns = now_ns();
-	sleep_ms(300);
-	cut(fixture, from_ns);
+	cut_until(fixture, "sleep", "clock_nanosleep");
+	/* The first such piece may begin in the old program. */
+	cut_until(fixture, "sleep", "clock_nanosleep");
 	fgt_target_get_status(fixture->target, &status);
 	assert_string_equal(status.name, "sleep");
 	assert_non_null(strstr(status.exe, "/sleep"));
 	assert_int_equal(fixture->slice->thread_count, 1);
 	assert_true(share(fixture->slice, "sleep", "clock_nanosleep") == 100);
-	for (uint32_t i = 0; i < fixture->slice->run_count; i++)
-		assert_false(is_truncated(fixture->slice,
-					  fixture->slice->runs[i].stack));
+	assert_true(are_stacks_whole(fixture->slice));
 	for (uint32_t i = 0; i < fixture->slice->image_count; i++)
 		assert_null(
 			strstr(fgt_slice_string(fixture->slice,
@@ -42,28 +62,15 @@ static void another_program_takes_over(void **state)
 static void code_that_was_mapped_late_is_known(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t from_ns;
 
 #ifndef __x86_64__
 	skip(); /* the scene is of its instructions */
 #endif
 	start_child(fixture, "late", -1);
 	attach(fixture);
-	for (int i = 0; i < 100; i++) {
-		from_ns = now_ns();
-		sleep_ms(100);
-		cut(fixture, from_ns);
-		if (share(fixture->slice, NULL, "pause") == 100)
-			break;
-	}
-	sleep_ms(1500); /* the longest patience after naps in nowhere */
-	from_ns = now_ns();
-	sleep_ms(300);
-	cut(fixture, from_ns);
+	cut_until(fixture, NULL, "pause");
 	assert_true(share(fixture->slice, NULL, "pause") == 100);
-	for (uint32_t i = 0; i < fixture->slice->run_count; i++)
-		assert_false(is_truncated(fixture->slice,
-					  fixture->slice->runs[i].stack));
+	assert_true(are_stacks_whole(fixture->slice));
 }
 
 static void children_of_a_target_are_not_sampled(void **state)
@@ -82,22 +89,15 @@ static void children_of_a_target_are_not_sampled(void **state)
 static void a_stopped_target_is_stopped_and_goes_on(void **state)
 {
 	struct fixture *fixture = *state;
-	uint64_t from_ns;
 
 	start_child(fixture, "mixed", -1);
 	attach(fixture);
-	sleep_ms(200);
+	cut_until(fixture, "waiting", "epoll_wait");
 	kill(fixture->child, SIGSTOP);
-	sleep_ms(200);
-	from_ns = now_ns();
-	sleep_ms(300);
-	cut(fixture, from_ns);
+	cut_until(fixture, NULL, "stopped");
 	assert_true(share(fixture->slice, NULL, "stopped") == 100);
 	kill(fixture->child, SIGCONT);
-	sleep_ms(200);
-	from_ns = now_ns();
-	sleep_ms(300);
-	cut(fixture, from_ns);
+	cut_until(fixture, "waiting", "epoll_wait");
 	assert_true(share(fixture->slice, NULL, "stopped") == 0);
 	assert_true(share(fixture->slice, "waiting", "epoll_wait") == 100);
 }
@@ -136,14 +136,7 @@ static void what_a_dead_target_ran_is_known(void **state)
 
 	start_child(fixture, "large", -1);
 	attach(fixture);
-	for (int i = 0; i < 100; i++) {
-		uint64_t from_ns = now_ns();
-
-		sleep_ms(100);
-		cut(fixture, from_ns);
-		if (share(fixture->slice, NULL, "pause") == 100)
-			break;
-	}
+	cut_until(fixture, NULL, "pause");
 	kill(fixture->child, SIGKILL);
 	assert_int_equal(
 		waitid(P_PID, (id_t)fixture->child, &info, WEXITED | WNOWAIT),
