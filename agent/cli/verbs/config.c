@@ -81,10 +81,10 @@ const struct fgt_verb fgt_verb_config = {
 	.operands_min = 1,
 	.operands_max = 1,
 	.run = run,
-	.help = "check: exit status 0 if a daemon would take the file, else 2 "
-		"and FILE:LINE with\nthe nearest known key. show: every value "
-		"as it would be used, the environment\n(FGTRACE_SAMPLING_HZ "
-		"for sampling.hz) included; secrets are not part of it.\n"
+	.help = "check: exit status 0 if a daemon would accept the file, else "
+		"2 and FILE:LINE\nwith the nearest known key. show: every value "
+		"as it would be used, the\nenvironment (FGTRACE_SAMPLING_HZ for "
+		"sampling.hz) included; secrets are not part\nof it.\n"
 		"\nExamples:\n"
 		"  fgtrace-agent config check -c /etc/fgtrace/fgtrace.conf\n"
 		"  fgtrace-agent config show > fgtrace.conf\n",
