@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the command line prints for a person: errors of one line, notes.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_COMPLAINT_H
 #define FGT_AGENT_CLI_COMPLAINT_H

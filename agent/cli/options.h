@@ -2,6 +2,8 @@
 /*
  * One table-driven reader of flags for all verbs. Every flag --some-flag has
  * its environment variable FGTRACE_SOME_FLAG; the flag wins.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_OPTIONS_H
 #define FGT_AGENT_CLI_OPTIONS_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a verb of fgtrace-agent is, and the exit statuses of all of them.
+ *
+ * Verbs run in the main thread.
  */
 #ifndef FGT_AGENT_CLI_VERB_H
 #define FGT_AGENT_CLI_VERB_H

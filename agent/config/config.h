@@ -3,6 +3,8 @@
  * The configuration, from a libconfig file and the environment. A flag takes
  * precedence over the environment, which does over the file, which does over
  * the default.
+ *
+ * MT-Safe for different configurations | AS-Unsafe
  */
 #ifndef FGT_AGENT_CONFIG_CONFIG_H
 #define FGT_AGENT_CONFIG_CONFIG_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon: one sampler, one control socket, the configured targets.
+ *
+ * Runs in the main thread, which becomes the loop's. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_DAEMON_H
 #define FGT_AGENT_DAEMON_DAEMON_H

@@ -2,6 +2,8 @@
 /*
  * What the daemon is and may do: the verb status, whose keys
  * agent/protocol/README.md lists, and the first lines of the log.
+ *
+ * Runs in the loop's thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_STATUS_H
 #define FGT_AGENT_DAEMON_STATUS_H

@@ -2,6 +2,9 @@
 /*
  * The recorder behind the library: the agent (agent_link.c) or a thread of this
  * process (embedded.c), behind one interface.
+ *
+ * fgt_start() and fgt_stop() open and close it, one call at a time. Each other
+ * operation names its thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_LIB_BACKEND_H
 #define FGT_AGENT_LIB_BACKEND_H

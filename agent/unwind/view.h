@@ -2,6 +2,8 @@
 /*
  * All that one unwind may look at: a snapshot and the mapped files. Keeps
  * account of what was missing and of the work done.
+ *
+ * MT-Unsafe for one view, its places and its rows | AS-Unsafe
  */
 #ifndef FGT_AGENT_UNWIND_VIEW_H
 #define FGT_AGENT_UNWIND_VIEW_H

@@ -2,6 +2,8 @@
 /*
  * One walk from a leaf to its root: up the stack only, on the stack only,
  * through code only.
+ *
+ * MT-Unsafe for one walk | AS-Unsafe
  */
 #ifndef FGT_AGENT_UNWIND_WALK_H
 #define FGT_AGENT_UNWIND_WALK_H

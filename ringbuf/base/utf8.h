@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Recognises UTF-8: names from targets may hold any bytes.
+ *
+ * MT-Safe | AS-Safe
  */
 #ifndef FGT_RINGBUF_BASE_UTF8_H
 #define FGT_RINGBUF_BASE_UTF8_H

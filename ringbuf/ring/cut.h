@@ -4,6 +4,8 @@
  * ticks need, checks whether the writer overtook the copy, and turns the rest
  * into a slice. Any thread of any process; must not write to the region, must
  * check everything in it.
+ *
+ * MT-Unsafe for one cut | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_RING_CUT_H
 #define FGT_RINGBUF_RING_CUT_H

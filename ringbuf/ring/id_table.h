@@ -4,6 +4,8 @@
  * else the lowest that was never used, counts the references to each, and finds
  * them by hash. The things are stored by the caller. Used by the ring's writer
  * only; must not allocate after it was made.
+ *
+ * MT-Unsafe for one table | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_RING_ID_TABLE_H
 #define FGT_RINGBUF_RING_ID_TABLE_H

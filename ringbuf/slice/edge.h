@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The edges of a slice: when threads really began and ceased to be blocked.
+ *
+ * MT-Safe for slices that are only read | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_SLICE_EDGE_H
 #define FGT_RINGBUF_SLICE_EDGE_H

@@ -3,6 +3,8 @@
  * The pace of a slice: how many periods each tick stands for. More than one
  * where the rate was lowered on purpose; a tick that the sampler was too late
  * for is no pace, it is missed.
+ *
+ * MT-Safe for slices that are only read | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_SLICE_PACE_H
 #define FGT_RINGBUF_SLICE_PACE_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tasks, spans, marks, counters and labels of a slice.
+ *
+ * MT-Safe for slices that are only read | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_SLICE_SPANS_H
 #define FGT_RINGBUF_SLICE_SPANS_H

@@ -2,6 +2,8 @@
 /*
  * Layout of the span log's region: a header of one page, then the chunks.
  * Between span_log.c, which writes, and span_log_read.c.
+ *
+ * MT-Unsafe for one log (_adopt) | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_SPANS_SPAN_REGION_H
 #define FGT_RINGBUF_SPANS_SPAN_REGION_H

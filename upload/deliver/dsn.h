@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sentry DSNs: parsed, checked, and never printed whole.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_DELIVER_DSN_H
 #define FGT_UPLOAD_DELIVER_DSN_H

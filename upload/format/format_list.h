@@ -2,6 +2,8 @@
 /*
  * The list of output formats: the one place that knows names and file endings.
  * Of libc only, so that libfgtrace can use it without any encoder.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_FORMAT_FORMAT_LIST_H
 #define FGT_UPLOAD_FORMAT_FORMAT_LIST_H

@@ -3,6 +3,9 @@
  * The ring buffer that the kernel fills with perf records, and what is in a
  * record. Nothing that lies there is trusted: sizes are checked against what
  * is there before they are used.
+ *
+ * Runs in the sampler's thread; the thread that makes a sampler opens its
+ * buffers. MT-Unsafe for one buffer | AS-Unsafe
  */
 #ifndef FGT_AGENT_CAPTURE_RUNNING_PERF_BUFFER_H
 #define FGT_AGENT_CAPTURE_RUNNING_PERF_BUFFER_H

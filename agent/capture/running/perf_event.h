@@ -2,6 +2,9 @@
 /*
  * What perf events of CPUs and those of threads share: how they are opened, and
  * one buffer for each CPU.
+ *
+ * Runs in the sampler's thread; the thread that makes a sampler opens its
+ * events. MT-Unsafe for one set of buffers | AS-Unsafe
  */
 #ifndef FGT_AGENT_CAPTURE_RUNNING_PERF_EVENT_H
 #define FGT_AGENT_CAPTURE_RUNNING_PERF_EVENT_H

@@ -2,6 +2,9 @@
 /*
  * From snapshots of one target to frames of its ring: the maps as they are
  * now, the unwinder, and which image has which number in the ring.
+ *
+ * Runs in the sampler's thread, except that the thread that attaches a target
+ * makes its stacks. MT-Unsafe for one target | AS-Unsafe
  */
 #ifndef FGT_AGENT_CAPTURE_STACKS_STACKS_H
 #define FGT_AGENT_CAPTURE_STACKS_STACKS_H

@@ -2,6 +2,9 @@
 /*
  * The threads of one target, and what is remembered of each
  * between two ticks. Identity is (tid, start time).
+ *
+ * Runs in the sampler's thread, except that the thread that attaches a target
+ * makes its table. MT-Unsafe for one table | AS-Unsafe
  */
 #ifndef FGT_AGENT_CAPTURE_THREADS_THREAD_TABLE_H
 #define FGT_AGENT_CAPTURE_THREADS_THREAD_TABLE_H

@@ -3,6 +3,9 @@
  * Context switches of the threads that are sampled: which threads ran, and
  * where each left its CPU last. A provider has them written down in slots,
  * which are read here without a system call.
+ *
+ * Runs in the sampler's thread; the thread that makes a sampler opens its
+ * provider. MT-Unsafe for one provider | AS-Unsafe
  */
 #ifndef FGT_AGENT_CAPTURE_WHO_RAN_SWITCHES_H
 #define FGT_AGENT_CAPTURE_WHO_RAN_SWITCHES_H

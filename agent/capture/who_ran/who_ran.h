@@ -3,6 +3,9 @@
  * Which threads ran since the last tick? One interface, several providers,
  * best first. A provider that the kernel helps (scheduler hooks)
  * takes the place of one that polls without a change elsewhere.
+ *
+ * Runs in the sampler's thread, except that the thread that attaches a target
+ * opens its provider. MT-Unsafe for one target | AS-Unsafe
  */
 #ifndef FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H
 #define FGT_AGENT_CAPTURE_WHO_RAN_WHO_RAN_H

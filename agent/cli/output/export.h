@@ -3,6 +3,8 @@
  * What slice, record and convert do with a slice once they have it: names,
  * file, upload, summary. Planned before the slice is made, so that a mistake in
  * the flags is reported at once.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_OUTPUT_EXPORT_H
 #define FGT_AGENT_CLI_OUTPUT_EXPORT_H

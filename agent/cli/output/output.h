@@ -2,6 +2,8 @@
 /*
  * Where the command line writes, and in which format: a file that appears whole
  * or not at all, a device or pipe, or standard output.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_OUTPUT_OUTPUT_H
 #define FGT_AGENT_CLI_OUTPUT_OUTPUT_H

@@ -2,6 +2,8 @@
 /*
  * A slice in a few lines: the hottest functions, and what each thread did; as
  * a sentence, tables, or one JSON object.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_OUTPUT_SUMMARY_H
 #define FGT_AGENT_CLI_OUTPUT_SUMMARY_H

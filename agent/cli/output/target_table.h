@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prints a daemon's replies: targets and status, as text and as JSON.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_OUTPUT_TARGET_TABLE_H
 #define FGT_AGENT_CLI_OUTPUT_TARGET_TABLE_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * --from, --to and --last together: a range of time.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_RANGE_RANGE_H
 #define FGT_AGENT_CLI_RANGE_RANGE_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The time grammar of --from and --to, and durations.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_RANGE_TIME_SPEC_H
 #define FGT_AGENT_CLI_RANGE_TIME_SPEC_H

@@ -2,6 +2,8 @@
 /*
  * A command that waits before its exec, so that sampling has begun when its
  * first instruction runs.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_VERBS_CHILD_H
 #define FGT_AGENT_CLI_VERBS_CHILD_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What verbs ask of a daemon: slices and status, over the control socket.
+ *
+ * Runs in the main thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_VERBS_FETCH_H
 #define FGT_AGENT_CLI_VERBS_FETCH_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sampler in this program for one process: recording without a daemon.
+ *
+ * Runs in the main thread; the sampler has its thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_CLI_VERBS_RECORDER_H
 #define FGT_AGENT_CLI_VERBS_RECORDER_H

@@ -2,6 +2,8 @@
 /*
  * Deliveries for registered processes: a bounded queue, a thread that cuts,
  * processes that upload.
+ *
+ * Runs in the loop's thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERIES_H
 #define FGT_AGENT_DAEMON_DELIVERY_DELIVERIES_H

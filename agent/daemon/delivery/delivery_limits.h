@@ -4,6 +4,8 @@
  * (429), and the ids that were accepted last. One server that is down or slow
  * must leave room for the other destinations of its user, and one user for the
  * other users.
+ *
+ * Runs in the loop's thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERY_LIMITS_H
 #define FGT_AGENT_DAEMON_DELIVERY_DELIVERY_LIMITS_H

@@ -3,6 +3,8 @@
  * FGT_ASSERT: for the daemon and the command line, in every build: NDEBUG does
  * not take it away. Not for the ring or the library, which run in programs of
  * others: there a bug disables sampling.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_LOOP_ASSERT_H
 #define FGT_AGENT_DAEMON_LOOP_ASSERT_H

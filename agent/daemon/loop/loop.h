@@ -3,6 +3,8 @@
  * The daemon's event loop: descriptors, timers, signals, wake-ups from other
  * threads. All callbacks run on the thread that runs the loop. And the jobs
  * that must not run on it.
+ *
+ * Runs in the loop's thread; _wake and _now in any thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_LOOP_LOOP_H
 #define FGT_AGENT_DAEMON_LOOP_LOOP_H

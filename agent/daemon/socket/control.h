@@ -2,6 +2,8 @@
 /*
  * Clients of the control socket: reads one request of each, writes replies,
  * and keeps each client from using up what other clients need.
+ *
+ * Runs in the loop's thread; _turn_away in any thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_SOCKET_CONTROL_H
 #define FGT_AGENT_DAEMON_SOCKET_CONTROL_H

@@ -2,6 +2,8 @@
 /*
  * One client of the control socket, as control.c (limits) and control_client.c
  * (requests and replies) share it. Only for these two.
+ *
+ * Runs in the loop's thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H
 #define FGT_AGENT_DAEMON_SOCKET_CONTROL_CLIENT_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control socket on the file system: its directory, its lock, its name.
+ *
+ * Runs in the loop's thread. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_SOCKET_LISTENER_H
 #define FGT_AGENT_DAEMON_SOCKET_LISTENER_H

@@ -2,6 +2,8 @@
 /*
  * Which processes a client of the control socket may see: those that its user
  * could trace.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_SOCKET_PERMISSION_H
 #define FGT_AGENT_DAEMON_SOCKET_PERMISSION_H

@@ -4,6 +4,9 @@
  * cannot be (their identity, their causes, their owners); what puts a process
  * under the sampler and into the list and takes it out again (targets.c and
  * target_verb.c decide which); and how a process matches a rule.
+ *
+ * Runs in the thread of jobs; what target_list.c calls runs in the loop's, too,
+ * under the lock of struct fgt_targets. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H
 #define FGT_AGENT_DAEMON_TARGETS_TARGET_TABLE_H

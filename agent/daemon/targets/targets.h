@@ -2,6 +2,9 @@
 /*
  * Which processes are sampled: those that the configuration names, those that
  * were attached on request, those that registered, and their children.
+ *
+ * Rules and registrations: the thread of jobs. Verbs: the loop's thread. What
+ * clients may see: both, under the lock of struct fgt_targets. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_TARGETS_TARGETS_H
 #define FGT_AGENT_DAEMON_TARGETS_TARGETS_H

@@ -2,6 +2,8 @@
 /*
  * Which threads of this process may be sent a signal; of the others, when they
  * are asked for again and what is logged. Used in the sampler's thread.
+ *
+ * MT-Unsafe for one thread | AS-Unsafe
  */
 #ifndef FGT_AGENT_EMBED_SIGNAL_SIGNAL_PERMISSION_H
 #define FGT_AGENT_EMBED_SIGNAL_SIGNAL_PERMISSION_H

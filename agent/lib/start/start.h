@@ -2,6 +2,8 @@
 /*
  * Users of the library: calls of the program that are under way, and the
  * worker. While there are users, nothing that they use is freed.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_AGENT_LIB_START_START_H
 #define FGT_AGENT_LIB_START_START_H

@@ -2,6 +2,8 @@
 /*
  * Strings of DWARF entries, looked at before libdw does: it takes it for
  * granted that they end. Runs in the symbol helper; part of dwarf_names.
+ *
+ * MT-Unsafe for one table | AS-Unsafe
  */
 #ifndef FGT_AGENT_SYMBOLS_ELF_DWARF_SECTIONS_H
 #define FGT_AGENT_SYMBOLS_ELF_DWARF_SECTIONS_H

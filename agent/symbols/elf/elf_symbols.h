@@ -2,6 +2,8 @@
 /*
  * The functions of an ELF file by address: symbol tables and PLT entries.
  * Runs in the symbol helper; all counts come from a hostile file.
+ *
+ * MT-Unsafe for one table | AS-Unsafe
  */
 #ifndef FGT_AGENT_SYMBOLS_ELF_ELF_SYMBOLS_H
 #define FGT_AGENT_SYMBOLS_ELF_ELF_SYMBOLS_H

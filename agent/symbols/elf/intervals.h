@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sorted table of address ranges that may nest. Runs anywhere.
+ *
+ * MT-Unsafe for one table | AS-Unsafe
  */
 #ifndef FGT_AGENT_SYMBOLS_ELF_INTERVALS_H
 #define FGT_AGENT_SYMBOLS_ELF_INTERVALS_H

@@ -3,6 +3,8 @@
  * What differs between processors, as tables: DWARF register numbers, perf's
  * register order, user_regs_struct, calls and system call names.
  * A new processor is one more arch_*.c.
+ *
+ * MT-Safe | AS-Safe
  */
 #ifndef FGT_AGENT_UNWIND_ARCH_ARCH_H
 #define FGT_AGENT_UNWIND_ARCH_ARCH_H

@@ -2,6 +2,8 @@
 /*
  * Numbers the functions that an encoder shows: 0, 1, 2 … in order of
  * appearance. A function is a name in a source file, or a state, or a marker.
+ *
+ * MT-Unsafe for one table of functions | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_FUNCTIONS_H
 #define FGT_UPLOAD_FORMAT_PARTS_FUNCTIONS_H

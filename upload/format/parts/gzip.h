@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sink that compresses into another sink (gzip framing, zlib level 6).
+ *
+ * MT-Unsafe for one sink | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_GZIP_H
 #define FGT_UPLOAD_FORMAT_PARTS_GZIP_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The duration of a tick: until the next one, unless ticks are missing.
+ *
+ * MT-Safe for slices that are only read | AS-Safe
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_TIMELINE_H
 #define FGT_UPLOAD_FORMAT_PARTS_TIMELINE_H
