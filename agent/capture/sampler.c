@@ -46,7 +46,7 @@ int fgt_sampler_new(const struct fgt_sampler_options *options,
 	sampler->options = *options;
 	sampler->options.hz = clamp_hz(options->hz);
 	sampler->cache = cache;
-	sampler->stride = 1;
+	sampler->timer_periods = 1;
 	sampler->running = &fgt_running_none;
 	sampler->timer_fd = sampler->last_pid_fd = -1;
 	init_locks(sampler);

@@ -44,7 +44,7 @@ static void close_sources(struct fgt_sampler *sampler)
 /* Perf's events of all CPUs, and what the kernel reports with them. */
 static bool has_cpu_events(const struct fgt_sampler *sampler)
 {
-	return sampler->running->pace == FGT_RUNNING_AT_TICKS;
+	return sampler->running->timing == FGT_RUNNING_AT_TICKS;
 }
 
 /* Switches are of use only beside samples of all CPUs. */
@@ -329,7 +329,7 @@ static void adapt(struct fgt_sampler *sampler)
 	int rc;
 
 	if (!has_cpu_events(sampler) ||
-	    (sampler->periods_since_adapt += sampler->stride) *
+	    (sampler->periods_since_adapt += sampler->timer_periods) *
 			    sampler->period_ns <
 		    SECOND_NS)
 		return;
@@ -429,15 +429,15 @@ void *fgt_sampling_run(void *context)
 		drop_detached(sampler);
 		if (sampler->ticking_count == 0)
 			continue;
-		fgt_sampling_choose_stride(sampler);
+		fgt_sampling_choose_timer_periods(sampler);
 		if (!sampler->is_armed)
 			arm(sampler);
 		ask_for_instant(sampler);
 		if (!fgt_sampling_wait(sampler, &expirations))
 			continue;
-		interval_ns = sampler->period_ns * sampler->stride;
+		interval_ns = sampler->period_ns * sampler->timer_periods;
 		sampler->due_ns += (expirations - 1) * interval_ns;
-		tick_all(sampler, expirations * sampler->stride);
+		tick_all(sampler, expirations * sampler->timer_periods);
 		sampler->due_ns += interval_ns;
 		adapt(sampler);
 		if (!sampler->options.is_embedded)

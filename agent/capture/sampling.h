@@ -42,7 +42,7 @@ struct fgt_sampler {
 	uint64_t lead_ns; /* from the instant asked for until then */
 	uint64_t instant_ns; /* asked for last, of switches */
 	bool is_armed;
-	uint32_t stride; /* periods between two expirations of the timer */
+	uint32_t timer_periods; /* from one expiration to the next */
 	uint32_t periods_since_adapt;
 	struct fgt_why limitation; /* of the sources that are open now */
 	const char *signal_limit; /* what of it the source reported, or NULL */
@@ -139,7 +139,7 @@ bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 		       uint64_t *ret_expirations);
 
 /* Where all targets are ticked rarely, the timer expires more rarely, too. */
-void fgt_sampling_choose_stride(struct fgt_sampler *sampler);
+void fgt_sampling_choose_timer_periods(struct fgt_sampler *sampler);
 
 /*
  * First instant at which to tick: delay_ns after an instant that is a whole

@@ -56,7 +56,8 @@ static void sleep_until(uint64_t due_ns)
 bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 		       uint64_t *ret_expirations)
 {
-	uint64_t interval_ns = sampler->period_ns * sampler->stride, now_ns;
+	uint64_t interval_ns = sampler->period_ns * sampler->timer_periods;
+	uint64_t now_ns;
 
 	if (sampler->timer_fd >= 0)
 		return read(sampler->timer_fd, ret_expirations,
@@ -70,7 +71,7 @@ bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 	return true;
 }
 
-/* Periods that go by until first_ns; its expiration will count a stride. */
+/* Periods that go by until first_ns; its expiration counts timer_periods. */
 static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
 {
 	uint64_t period_ns = sampler->period_ns;
@@ -79,12 +80,12 @@ static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
 		return;
 	sampler->period_number +=
 		(first_ns - sampler->last_ns + period_ns / 2) / period_ns;
-	sampler->period_number -= sampler->stride;
+	sampler->period_number -= sampler->timer_periods;
 }
 
 int fgt_sampling_arm(struct fgt_sampler *sampler)
 {
-	uint64_t interval_ns = sampler->period_ns * sampler->stride;
+	uint64_t interval_ns = sampler->period_ns * sampler->timer_periods;
 	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	struct fgt_running_started started = { now_ns, now_ns };
 	int rc = 0;
@@ -130,29 +131,29 @@ static uint32_t periods_of(const struct fgt_sampled *sampled)
 
 /* Perf's buffers, which hold records of all processes, and waiting callers
  * set a bound. */
-static uint32_t stride_max(const struct fgt_sampler *sampler)
+static uint32_t timer_periods_max(const struct fgt_sampler *sampler)
 {
-	uint32_t stride = 1;
+	uint32_t periods = 1;
 
-	while (stride * 2 * sampler->period_ns <= INTERVAL_MAX_NS)
-		stride *= 2;
-	return stride;
+	while (periods * 2 * sampler->period_ns <= INTERVAL_MAX_NS)
+		periods *= 2;
+	return periods;
 }
 
-void fgt_sampling_choose_stride(struct fgt_sampler *sampler)
+void fgt_sampling_choose_timer_periods(struct fgt_sampler *sampler)
 {
-	uint32_t stride = stride_max(sampler);
+	uint32_t periods = timer_periods_max(sampler);
 
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		if (periods_of(sampler->ticking[i]) < stride)
-			stride = periods_of(sampler->ticking[i]);
+		if (periods_of(sampler->ticking[i]) < periods)
+			periods = periods_of(sampler->ticking[i]);
 	/* It may be about to stop, and must not stand for long. */
 	if (sampler->running->is_holding &&
 	    sampler->running->is_holding(sampler->running_state))
-		stride = 1;
-	if (stride == sampler->stride)
+		periods = 1;
+	if (periods == sampler->timer_periods)
 		return;
-	sampler->stride = stride;
+	sampler->timer_periods = periods;
 	/* The reports of switches must go on without a gap. */
 	if (sampler->is_armed && sampler->running->stop)
 		sampler->running->stop(sampler->running_state);

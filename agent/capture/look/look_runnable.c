@@ -61,7 +61,7 @@ static bool flip_coin(struct fgt_look *target)
 
 static bool is_in_each_period(const struct fgt_tick *tick)
 {
-	return tick->running->pace == FGT_RUNNING_IN_EACH_PERIOD;
+	return tick->running->timing == FGT_RUNNING_IN_EACH_PERIOD;
 }
 
 /*

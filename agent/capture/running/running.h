@@ -58,7 +58,7 @@ struct fgt_running_use {
 };
 
 /* When samples come, and so what they estimate: see look_runnable.c. */
-enum fgt_running_pace {
+enum fgt_running_timing {
 	/* Never by themselves. */
 	FGT_RUNNING_ON_REQUEST,
 	/* At each tick, of every thread that is on a CPU: threads without a
@@ -74,7 +74,7 @@ enum fgt_running_pace {
 
 struct fgt_running {
 	const char *name; /* as status shows it */
-	enum fgt_running_pace pace;
+	enum fgt_running_timing timing;
 
 	/* One state for a sampler; period_ns: of its timer. -EACCES, -EPERM,
 	 * -ENOSYS with why naming what is in the way, -EMFILE, -ENOMEM … */

@@ -263,7 +263,7 @@ static int perf_adapt(void *state)
 
 const struct fgt_running fgt_running_perf_cpu = {
 	.name = "perf-cpu",
-	.pace = FGT_RUNNING_AT_TICKS,
+	.timing = FGT_RUNNING_AT_TICKS,
 	.open = perf_open,
 	.close = perf_close,
 	.drain = perf_drain,

@@ -201,7 +201,7 @@ static void threads_drain(void *state,
 
 const struct fgt_running fgt_running_perf_thread = {
 	.name = "perf-thread",
-	.pace = FGT_RUNNING_BY_CPU_TIME,
+	.timing = FGT_RUNNING_BY_CPU_TIME,
 	.open = threads_open,
 	.close = threads_close,
 	.drain = threads_drain,

@@ -299,7 +299,7 @@ static bool ptrace_is_holding(const void *state)
 
 const struct fgt_running fgt_running_ptrace = {
 	.name = "ptrace",
-	.pace = FGT_RUNNING_ON_REQUEST,
+	.timing = FGT_RUNNING_ON_REQUEST,
 	.open = ptrace_open,
 	.close = free,
 	.request = ptrace_request,

@@ -478,7 +478,7 @@ static void signal_drain(void *state, const struct fgt_running_handler *handler)
 
 const struct fgt_running fgt_running_signal = {
 	.name = "signal",
-	.pace = FGT_RUNNING_IN_EACH_PERIOD,
+	.timing = FGT_RUNNING_IN_EACH_PERIOD,
 	.open = signal_open,
 	.close = signal_close,
 	.drain = signal_drain,
