@@ -15,9 +15,8 @@
 #include "agent/capture/running/perf_event.h"
 #include "ringbuf/base/clock.h"
 
-#define DATA_PAGES                                                             \
-	128u /* with its header just below the default
-			      * kernel.perf_event_mlock_kb */
+/* With its header just below the default kernel.perf_event_mlock_kb. */
+#define DATA_PAGES	128u
 #define STACK_BYTES	8192u
 #define STACK_BYTES_MAX 57344u /* a record ends below 64 KiB */
 #define NOTES_MIN	50u

@@ -17,9 +17,9 @@ struct fgt_snapshot {
 	uint64_t stack_start; /* address of stack[0]; at or below sp */
 	const uint8_t *stack; /* borrowed */
 	size_t stack_len; /* bytes */
-	uint64_t stack_limit; /* end of the stack's mapping, 0 if unknown:
-				   * a read past stack_len but below this is
-				   * "more stack than was copied" */
+	/* End of the stack's mapping, 0 if unknown: a read past stack_len but
+	 * below this is "more stack than was copied". */
+	uint64_t stack_limit;
 	bool is_blocked; /* in a system call: pc is after the trap */
 	/*
 	 * A piece of another stack, from the address that
