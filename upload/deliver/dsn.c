@@ -122,7 +122,7 @@ static int compose(const struct fgt_url *url, struct fgt_dsn *dsn,
 	return 0;
 }
 
-static int parse_trimmed(const char *text, int is_http_allowed,
+static int parse_trimmed(const char *text, bool is_http_allowed,
 			 struct fgt_dsn *dsn, struct fgt_why *why)
 {
 	struct fgt_why part;
@@ -146,7 +146,7 @@ static int parse_trimmed(const char *text, int is_http_allowed,
 	return error;
 }
 
-int fgt_dsn_parse(const char *text, int is_http_allowed,
+int fgt_dsn_parse(const char *text, bool is_http_allowed,
 		  struct fgt_dsn *ret_dsn, struct fgt_why *why)
 {
 	static const char *const BLANKS = " \t\r\n\f\v";
@@ -178,7 +178,7 @@ int fgt_dsn_parse(const char *text, int is_http_allowed,
 
 /* The first line, in place. */
 static int parse_file(char *bytes, size_t len, const char *name,
-		      int is_http_allowed, struct fgt_dsn *ret_dsn,
+		      bool is_http_allowed, struct fgt_dsn *ret_dsn,
 		      struct fgt_why *why)
 {
 	char *newline = memchr(bytes, '\n', len);
@@ -196,7 +196,7 @@ static int parse_file(char *bytes, size_t len, const char *name,
 	return error;
 }
 
-int fgt_dsn_read_file(const char *path, int is_http_allowed,
+int fgt_dsn_read_file(const char *path, bool is_http_allowed,
 		      struct fgt_dsn *ret_dsn, struct fgt_why *why)
 {
 	static const struct fgt_trust trust = {

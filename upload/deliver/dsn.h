@@ -7,6 +7,8 @@
 #ifndef FGT_UPLOAD_DELIVER_DSN_H
 #define FGT_UPLOAD_DELIVER_DSN_H
 
+#include <stdbool.h>
+
 #include "ringbuf/base/why.h"
 
 struct fgt_dsn {
@@ -15,7 +17,7 @@ struct fgt_dsn {
 	char url[1024]; /* …/api/<project>/envelope/ */
 	char redacted[1024]; /* key replaced by stars, for messages */
 	char clean[1024]; /* the DSN without secret, for the header */
-	int is_loopback; /* host is 127.0.0.0/8, ::1 or localhost */
+	bool is_loopback; /* host is 127.0.0.0/8, ::1 or localhost */
 };
 
 /*
@@ -25,7 +27,7 @@ struct fgt_dsn {
  * -EINVAL, -ENOMEM; why names the part that is wrong, never the key. Needs
  * little stack.
  */
-int fgt_dsn_parse(const char *text, int is_http_allowed,
+int fgt_dsn_parse(const char *text, bool is_http_allowed,
 		  struct fgt_dsn *ret_dsn, struct fgt_why *why);
 
 /*
@@ -33,7 +35,7 @@ int fgt_dsn_parse(const char *text, int is_http_allowed,
  * a secret), owned by root or by the effective user. -EACCES, -EINVAL, errno of
  * open.
  */
-int fgt_dsn_read_file(const char *path, int is_http_allowed,
+int fgt_dsn_read_file(const char *path, bool is_http_allowed,
 		      struct fgt_dsn *ret_dsn, struct fgt_why *why);
 
 #endif
