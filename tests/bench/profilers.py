@@ -107,7 +107,7 @@ class Fgtrace(Profiler):
         self.child = subprocess.Popen(
             command if self.is_ordinary_user else dying_with_us(command),
             env={**os.environ, "FGTRACE_SAMPLING_WHO_RAN": self.who_ran,
-                 # The cost of the full rate, not the limit of the governor.
+                 # The cost of the full rate, not what the rate limit leaves.
                  "FGTRACE_SAMPLING_MAX_CPU_PERCENT": "0"},
             stderr=subprocess.DEVNULL)
         until = time.monotonic() + START_S

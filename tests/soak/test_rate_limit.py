@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The budget of CPU time is kept for every target.
 
-usage: test_governor.py BUILD [PART…]
+usage: test_rate_limit.py BUILD [PART…]
 
 Programs that are expensive to sample: thousands of threads that wake often, and
 thousands a second that start and end. The rate must be lowered, status, log and
