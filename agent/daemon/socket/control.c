@@ -24,11 +24,6 @@ size_t fgt_control_count(const struct fgt_control *control)
 	return control->count - control->kept_count;
 }
 
-size_t fgt_control_kept_count(const struct fgt_control *control)
-{
-	return control->kept_count;
-}
-
 /* ---- Limits ------------------------------------------------------------ */
 
 /*

@@ -78,9 +78,8 @@ FGT_DEFINE_AUTO(struct fgt_control *, fgt_control_free);
 
 /* Takes no new clients and sends those away that have not asked yet. */
 void fgt_control_leave(struct fgt_control *control);
-/* Clients; those whose connection stays open are counted apart. */
+/* Clients, without those whose connection stays open. */
 size_t fgt_control_count(const struct fgt_control *control);
-size_t fgt_control_kept_count(const struct fgt_control *control);
 
 const struct fgt_peer *
 fgt_control_peer(const struct fgt_control_client *client);

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "agent/daemon/socket/control_client.h"
 #include "agent/protocol/builder.h"
 #include "agent/protocol/channel.h"
 #include "tests/unit/daemon/control_kit.h"
@@ -198,7 +199,7 @@ static void kept_connection_may_send_many_requests(void **state)
 	struct fgt_channel client = stay(fixture);
 
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
-	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 1);
+	assert_int_equal(fixture->bench.control->kept_count, 1);
 	/* Longer than a request may take. */
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	for (int i = 1; i <= 3; i++) {
@@ -235,7 +236,7 @@ static void end_of_a_kept_connection_is_reported_once(void **state)
 	fgt_channel_close(&client);
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fixture->gone, 1);
-	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
+	assert_int_equal(fixture->bench.control->kept_count, 0);
 	client = stay(fixture);
 	send_request(&client, "park", 0);
 	control_spin(&fixture->bench, 20);
@@ -250,10 +251,10 @@ static void half_a_request_of_a_kept_connection_times_out(void **state)
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_channel_close) struct fgt_channel client = stay(fixture);
 
-	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 1);
+	assert_int_equal(fixture->bench.control->kept_count, 1);
 	assert_int_equal(send(client.fd, "\0\0", 2, MSG_NOSIGNAL), 2);
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
-	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
+	assert_int_equal(fixture->bench.control->kept_count, 0);
 	assert_int_equal(fixture->gone, 1);
 }
 
@@ -286,7 +287,7 @@ static void many_kept_connections_leave_room_for_others(void **state)
 
 	for (int i = 0; i < COUNT; i++)
 		kept[i] = stay(fixture);
-	assert_int_equal(fgt_control_kept_count(fixture->bench.control), COUNT);
+	assert_int_equal(fixture->bench.control->kept_count, COUNT);
 	other = connect_client(fixture);
 	send_request(&other, "hello", 0);
 	control_spin(&fixture->bench, 10);
@@ -312,7 +313,7 @@ static void waiting_connections_leave_room_for_others(void **state)
 		send_request(&waiting[i], "wait", 0);
 		control_spin(&fixture->bench, 1);
 	}
-	assert_int_equal(fgt_control_kept_count(fixture->bench.control), COUNT);
+	assert_int_equal(fixture->bench.control->kept_count, COUNT);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 	other = connect_client(fixture);
 	send_request(&other, "hello", 0);
@@ -323,7 +324,7 @@ static void waiting_connections_leave_room_for_others(void **state)
 		fgt_channel_close(&waiting[i]);
 	control_spin(&fixture->bench, 50);
 	assert_int_equal(fixture->gone, COUNT);
-	assert_int_equal(fgt_control_kept_count(fixture->bench.control), 0);
+	assert_int_equal(fixture->bench.control->kept_count, 0);
 }
 
 static void kept_connections_beyond_the_limit_are_refused(void **state)
