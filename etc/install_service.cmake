@@ -1,5 +1,5 @@
 # The service unit and the configuration that it names. Runs at installation,
-# since only then is it known which prefix the unit has to tell.
+# since only then is it known which prefix the unit contains.
 if(NOT IS_ABSOLUTE "${FGT_BINDIR}")
 	set(FGT_BINDIR "${CMAKE_INSTALL_PREFIX}/${FGT_BINDIR}")
 endif()

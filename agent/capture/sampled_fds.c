@@ -29,8 +29,8 @@ static bool has_directories(const struct fgt_sampled *sampled)
 	const struct fgt_process *process = &sampled->look.process;
 
 	return process->proc_fd >= 0 && process->task_fd >= 0 &&
-	       fgt_fd_apart_is_ours(process->proc_fd) &&
-	       fgt_fd_apart_is_ours(process->task_fd);
+	       fgt_fd_apart_is_kept(process->proc_fd) &&
+	       fgt_fd_apart_is_kept(process->task_fd);
 }
 
 /* They save opening files again and again, nothing else. */

@@ -27,9 +27,9 @@ static bool is_wanted(void *context, int32_t pid)
 }
 
 /*
- * Events of CPUs say who runs at this very instant: between two ticks of the
- * target they are of no use. Those of threads say where the CPU time went since
- * the last one; they are few, and the tick shows the latest.
+ * Events of CPUs show which thread runs at this instant: between two ticks of
+ * the target they are of no use. Those of threads show where the CPU time went
+ * since the last one; they are few, and the tick shows the latest.
  */
 static bool is_of_use(const struct fgt_sampled *sampled,
 		      const struct fgt_tick *tick)

@@ -106,7 +106,7 @@ int fgt_target_cut_spans(struct fgt_target *target,
 
 	/* A copy: cutting takes longer than a caller should wait. */
 	pthread_mutex_lock(&target->mutex);
-	if (fgt_fd_apart_is_ours(target->spans_fd))
+	if (fgt_fd_apart_is_kept(target->spans_fd))
 		fd = dup_fd(target->spans_fd);
 	pthread_mutex_unlock(&target->mutex);
 	if (fd < 0)

@@ -142,10 +142,10 @@ struct fgt_options {
  * a program that does, and changes its groups after its user, would be ended.
  *
  * -EALREADY it records already (nothing changes)
- * -EINVAL a value out of range, an invalid destination (log says which), or a
- *     size of no version of this struct
+ * -EINVAL a value out of range, an invalid destination (the log has which), or
+ *     a size of no version of this struct
  * -ENOENT embedded: libfgtrace-embed.so is not installed, is of another
- *     version, or cannot be loaded (log says which)
+ *     version, or cannot be loaded (the log has which)
  * -EPERM embedded: this process may not inspect itself
  * -ESRCH embedded: this process is not in /proc
  * -EAGAIN no thread could be started, or a delivery from before fgt_stop()

@@ -179,7 +179,7 @@ static bool is_known(int fd)
 				    memory_order_acquire) == fd + 1;
 }
 
-bool fgt_fd_apart_is_ours(int fd)
+bool fgt_fd_apart_is_kept(int fd)
 {
 	return fd < 0 || !is_known(fd) || is_same(fd);
 }

@@ -74,6 +74,6 @@ bool fgt_fd_apart_has_room(int fd);
 unsigned int fgt_fd_apart_count_free(unsigned int enough);
 
 /* False if fd is from fgt_fd_apart() and is of another file now. */
-bool fgt_fd_apart_is_ours(int fd);
+bool fgt_fd_apart_is_kept(int fd);
 
 #endif

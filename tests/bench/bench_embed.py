@@ -27,7 +27,7 @@ BUDGETS = {0: 0.45, 100: 0.6, 1000: 1.2, 5000: 6.5}  # % of a core
 ROUNDS = 3
 SETTLE_S = 2.5
 DEPTH = 10
-OURS = ("fgt-sampler", "fgt-library", "bench-floor")
+RECORDERS = ("fgt-sampler", "fgt-library", "bench-floor")
 MEMORY_BASE_KIB = 1500000 / 1024  # the budget, and for each thread:
 MEMORY_EACH_KIB = 100 / 1024
 
@@ -94,8 +94,8 @@ class Crowd:
         time.sleep(seconds)
         end, after = self.line(), thread_cpu_ns(self.pid)
         elapsed = (end[0] - begin[0]) / 1e9
-        ours = sum(after[t] - cpu.get(t, 0) for t in after if t[1] in OURS)
-        return {"cpu": ours / seconds / 1e7,
+        used = sum(after[t] - cpu.get(t, 0) for t in after if t[1] in RECORDERS)
+        return {"cpu": used / seconds / 1e7,
                 "work": (end[1] - begin[1]) / ((end[2] - begin[2]) / 1e9),
                 "rate": (end[1] - begin[1]) / elapsed,
                 "memory": memory_kib(self.pid)}

@@ -57,7 +57,7 @@ __attribute__((noinline)) static int take_snapshot(void)
 
 static int call_next(int depth);
 
-/* libc's frame between two of ours. */
+/* libc's frame between two of this program. */
 static int call_from_libc(const void *key, const void *element)
 {
 	(void)element;

@@ -91,7 +91,7 @@ class Report:
         self.folder, self.text = folder, ""
         self.figures = {"machine": machine.describe(), "sections": []}
 
-    def say(self, text):
+    def put(self, text):
         print(text, flush=True)
         self.text += text + "\n"
 
@@ -122,9 +122,9 @@ def run_crowds(arguments, stage, report, until):
                      for one, make in profilers.inside(stage)],
                     arguments.rounds, arguments.seconds, until)
             except machine.NotRun as error:
-                report.say(f"{title}\n  not run: {error}\n")
+                report.put(f"{title}\n  not run: {error}\n")
                 continue
-            report.say(table.of_rows(title, rows))
+            report.put(table.of_rows(title, rows))
             report.add(rows, kind="crowd", blocked=blocked, depth=depth)
 
 
@@ -138,9 +138,9 @@ def run_pair(arguments, stage, report, until):
                             for one, make in profilers.inside_pair(stage)],
                            arguments.rounds, arguments.seconds, until)
     except machine.NotRun as error:
-        report.say(f"{title}\n  not run: {error}\n")
+        report.put(f"{title}\n  not run: {error}\n")
         return
-    report.say(table.of_rows(title, rows))
+    report.put(table.of_rows(title, rows))
     report.add(rows, kind="pair", depth=PAIR_DEPTH)
 
 
@@ -149,7 +149,7 @@ def run_programs(stage, report):
         result = subprocess.run([f"{stage.build}/tests/bench/{name}"],
                                 capture_output=True, text=True)
         text = result.stdout or f"not run: {result.stderr.strip()}\n"
-        report.say(f"{title}\n" + "".join(
+        report.put(f"{title}\n" + "".join(
             f"  {line}\n" for line in text.splitlines()))
 
 
@@ -158,7 +158,7 @@ def run_many_slices(arguments, stage, report):
     result = subprocess.run([f"{ROOT}/tests/bench/bench_slice.py",
                              "--ring", str(arguments.ring), *more,
                              stage.build], capture_output=True, text=True)
-    report.say(result.stdout or f"not run: {result.stderr.strip()}\n")
+    report.put(result.stdout or f"not run: {result.stderr.strip()}\n")
 
 
 def run_sections(arguments, stage, report):
@@ -166,16 +166,16 @@ def run_sections(arguments, stage, report):
     wanted = arguments.only.split(",")
     # The short parts first, so that they always have time.
     if "tick" in wanted:
-        report.say(callgrind.table(stage))
-        report.say(callgrind.of_spans(stage))
+        report.put(callgrind.table(stage))
+        report.put(callgrind.of_spans(stage))
     if "parts" in wanted:
         run_programs(stage, report)
     if "slices" in wanted:
-        report.say(slices.table(stage, profilers.outside(stage)[0],
+        report.put(slices.table(stage, profilers.outside(stage)[0],
                                 arguments.rounds, arguments.ring))
         run_many_slices(arguments, stage, report)
     if "server" in wanted:
-        report.say(server.table(stage, arguments.rounds,
+        report.put(server.table(stage, arguments.rounds,
                                 arguments.seconds, arguments.paths))
     if "pair" in wanted:
         run_pair(arguments, stage, report, until)
@@ -226,7 +226,7 @@ def main():
     build(arguments.build)
     descriptors = machine.raise_limits()
     report = Report(arguments.build)
-    report.say(f"{report.figures['machine']}\n{machine.versions()}\n"
+    report.put(f"{report.figures['machine']}\n{machine.versions()}\n"
                f"each may open {descriptors} files; {arguments.rounds} "
                f"rounds, windows of {arguments.seconds} s\n\n"
                f"{table.LEGEND}\n")

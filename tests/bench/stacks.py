@@ -116,7 +116,7 @@ def of_gperftools(path, program):
 def of_fgprof(path, kinds):
     """Folded stacks; a whole one begins with runtime.goexit. The counts are
     of all snapshots together. kinds: how many goroutines block in the same
-    way, so that counts tell the snapshots.
+    way, so that counts show the number of snapshots.
     Of stacks with the same functions but other lines fgprof 0.9 writes one
     count only, so its file has fewer samples than it took."""
     found, blocked, most = Found(), 0, 0

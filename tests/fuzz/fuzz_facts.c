@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a registered process says of a transaction, and the slice that it sends
+ * What a registered process sends of a transaction, and the slice that it sends
  * along, as the daemon and the process that delivers read them: two bytes of
  * length, the message, a .fgt file. What is accepted survives being passed on,
  * and every envelope can be written of it.

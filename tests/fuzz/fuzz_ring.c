@@ -64,7 +64,7 @@ static struct fgt_ring *make_ring(void)
 	return ring;
 }
 
-/* Ours to write to, which the ring's own memfd is not any more. */
+/* Writable, unlike the ring's own memfd. */
 static void copy_region(int from)
 {
 	off_t len = lseek(from, 0, SEEK_END);
@@ -98,7 +98,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-/* A change of a word, as the input tells it. */
+/* A change of a word, as the input has it. */
 struct patch {
 	uint32_t index;
 	uint64_t before;

@@ -2,7 +2,7 @@
 /*
  * Feeds the unwinder with registers, stacks and a damaged ELF file. The file
  * is a real small one (this kernel's vDSO) with bytes of the input laid over
- * it; maps says that it lies where the input's copy is in our own memory.
+ * it; maps shows that it lies where the input's copy is in our own memory.
  */
 #include <fcntl.h>
 #include <inttypes.h>

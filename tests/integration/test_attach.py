@@ -69,7 +69,7 @@ def test_attach_name(bench, agent_socket):
     second = bench.start([copy, "60"])
     time.sleep(3)
     again = bench.run("attach", "short-lived", env=env)
-    ok("a process that has ended is not said to be sampled",
+    ok("a process that has ended is not reported as sampled",
        f"sampling {second.pid} short-lived\n" in again.stdout and
        str(first.pid) not in again.stdout, again.stdout + again.stderr)
     targets = bench.run("targets", env=env)

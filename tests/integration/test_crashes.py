@@ -109,7 +109,7 @@ def out_of_memory(checks, bench):
             program = start(bench, daemon, mode, folder)
             with open(group + "/cgroup.procs", "w") as file:
                 file.write(str(program.pid))
-            program.say("burn 700")
+            program.ask("burn 700")
             status = program.end("oom")
             checks.ok(f"{mode}, oom: kernel killed the program",
                       status == -signal.SIGKILL, status)
@@ -126,7 +126,7 @@ def ends_that_are_no_crashes(checks, bench):
         folder = Folder(bench, mode + "-ends")
         for how, wanted in (("exit", 3), ("_exit", 1)):
             program = start(bench, daemon, mode, folder)
-            program.say("burn 100")
+            program.ask("burn 100")
             status = program.end(how)
             checks.ok(f"{mode}, {how}: program ended as asked",
                       status == wanted, status)
@@ -135,7 +135,7 @@ def ends_that_are_no_crashes(checks, bench):
             before = signal.signal(number, signal.SIG_DFL)  # inherited
             program = start(bench, daemon, mode, folder)
             signal.signal(number, before)
-            program.say("burn 100")
+            program.ask("burn 100")
             program.child.send_signal(number)
             status = program.child.wait()
             checks.ok(f"{mode}, {how}: program died of the signal",
@@ -153,7 +153,7 @@ def ends_that_are_no_crashes(checks, bench):
         program.child.kill()
         program.child.wait()
         program = start(bench, daemon, mode, folder)
-        program.say("burn 100")
+        program.ask("burn 100")
         program.child.stdin.write("end exec\n")
         program.child.stdin.flush()
         comm = f"/proc/{program.pid}/comm"
@@ -174,7 +174,7 @@ def ends_that_are_no_crashes(checks, bench):
 def without_a_destination(checks, bench):
     daemon = Daemon(bench, "nowhere")
     program = Program(bench, mode="agent", socket=daemon.socket)
-    program.say("burn 100")
+    program.ask("burn 100")
     program.end("kill")
     checks.ok("crash without a destination is logged",
               daemon.until(lambda: daemon.status()["crashes"] == 1) and
@@ -207,7 +207,7 @@ def many_at_once(checks, bench):
     programs = [Program(bench, mode="agent", socket=daemon.socket,
                         destination=folder.path) for _ in range(8)]
     for program in programs:
-        program.say("burn 100")
+        program.ask("burn 100")
     for program in programs:
         program.child.kill()
     found = folder.wait(len(programs))

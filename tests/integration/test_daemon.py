@@ -187,10 +187,10 @@ def other_users(checks, bench):
         return
     daemon = Daemon(bench, "users", "ring: { per_user = 4; };")
     path = daemon.socket
-    ours = sleeper(bench)
+    owned = sleeper(bench)
     theirs = sleeper(bench, as_nobody=True)
     more = sleeper(bench, as_nobody=True)
-    daemon.attach(ours.pid)
+    daemon.attach(owned.pid)
     daemon.attach(theirs.pid)
     time.sleep(0.3)
     try:
@@ -216,12 +216,12 @@ def other_users(checks, bench):
               reply["ok"] and reply["pid"] == theirs.pid, reply.get("why"))
     for verb in ("slice", "detach", "attach"):
         absent = as_nobody(verb, pid=2147483647)
-        hidden = as_nobody(verb, pid=ours.pid)
+        hidden = as_nobody(verb, pid=owned.pid)
         checks.ok(f"{verb} of another user's target: error as for an absent "
                   f"one",
                   is_error(hidden, errno.EPERM if verb == "attach"
                            else errno.ESRCH) and
-                  hidden["why"].replace(str(ours.pid), "N") ==
+                  hidden["why"].replace(str(owned.pid), "N") ==
                   absent["why"].replace("2147483647", "N"),
                   (hidden, absent))
     checks.ok("slice by name takes own targets only",
@@ -234,7 +234,7 @@ def other_users(checks, bench):
               {theirs.pid, more.pid}, reply)
     checks.ok("target of another user stays",
               [t["pid"] for t in call(path, "targets")["targets"]] ==
-              [ours.pid], call(path, "targets"))
+              [owned.pid], call(path, "targets"))
 
     crowd = [sleeper(bench, as_nobody=True) for _ in range(6)]
     replies = [as_nobody("attach", pid=child.pid) for child in crowd]
@@ -363,7 +363,7 @@ def reloads(checks, bench):
               daemon.status())
     checks.ok("successful reload clears the failure of the one before",
               daemon.status()["reload_why"] == "", daemon.status())
-    checks.ok("new rate needs a restart, and the log says so",
+    checks.ok("new rate needs a restart, and the log has it",
               daemon.status()["hz"] == 101 and
               "sampling.hz" in daemon.log_text(), daemon.log_text()[-500:])
     checks.ok("target by name replaces the former target", daemon.until(

@@ -115,7 +115,7 @@ def embedded_ones_wait_as_long_as_asked(checks, bench):
     request(program, "nap 60")
     time.sleep(1)  # time in which the second transaction would be sent
     server.script = accept
-    answer = program.say("flush 20000")
+    answer = program.ask("flush 20000")
     checks.ok("embedded: 429: this and later transactions wait as long as "
               "asked", answer == ["0"] and program.status()["delivered"] == 2
               and time.monotonic() - began > 3 and len(server.requests) == 3,
@@ -138,10 +138,10 @@ def agents_that_return(checks, bench, name="return", config=""):
     checks.ok(f"{name}: transactions kept without an agent are delivered",
               answers == ["1"] * 3 and len(found) == 3,
               (answers, folder.names(), daemon.log_text()[-600:]))
-    said = [[span["description"] for span in envelope.transaction["spans"]]
+    names = [[span["description"] for span in envelope.transaction["spans"]]
             for envelope in found]
     checks.ok(f"{name}: delivered transactions have the texts of that time",
-              all("kept" in spans for spans in said), said)
+              all("kept" in spans for spans in names), names)
     request(program, "burn 2000", name="GET_/later")
     found = folder.wait(4)
     names = [(envelope.transaction["transaction"], bool(envelope.profile))
@@ -173,7 +173,7 @@ def agents_that_answer_late(checks, bench):
         time.sleep(1.6)  # the library waits 1 s for an answer
         os.kill(daemon.child.pid, signal.SIGCONT)
         folder.wait(2 + round_number)
-    program.say("flush 10000")
+    program.ask("flush 10000")
     time.sleep(1)
     names = [envelope.transaction["transaction"]
              for envelope in folder.wait(4)]
@@ -201,7 +201,7 @@ def what_stop_gives_up_is_counted(checks, bench):
                    status["undelivered"]) == (1, 0, 1), status)
         with open(bench.path("transact.err")) as file:
             lines = file.read().count("fgt_stop() gave up undelivered items")
-        checks.ok(f"a server {name}: one line says so",
+        checks.ok(f"a server {name}: one line in the log",
                   lines == (1 if name == "hangs" else 2), lines)
         program.close()
     server.close()
@@ -241,8 +241,8 @@ def slices_have_release_and_environment(checks, bench):
                           destination=folder.path, release="shop@1.0",
                           environment="test")
         program.run("burn 300")
-        answers = [program.say("upload 250"),
-                   program.say(f"write 250 {folder.path}/written.envelope")]
+        answers = [program.ask("upload 250"),
+                   program.ask(f"write 250 {folder.path}/written.envelope")]
         checks.ok(f"{mode}: slices are uploaded and written to files",
                   answers == [["0"]] * 2, answers)
         found = folder.wait(2)
@@ -273,7 +273,7 @@ def uploads_behind_a_transaction(checks, bench):
             request(program, "nap 60")
             program.run(f"nap {pause_ms}", "upload 200", "upload 200")
             checks.ok(f"{mode}: slices behind a transaction of {pause_ms} ms "
-                      "ago arrive", program.say("flush 5000") == ["0"],
+                      "ago arrive", program.ask("flush 5000") == ["0"],
                       program.status())
         found = folder.wait(9)
         checks.ok(f"{mode}: all slices and transactions arrive",
@@ -340,7 +340,7 @@ def private_authorities(checks, bench):
         else:
             request(program, "nap 60")
             checks.ok(f"{name}: unknown server gets nothing, and the log "
-                      f"says why",
+                      f"with its cause",
                       until(lambda: "ca_file" in program.log_text() +
                             daemon.log_text()) and not server.requests,
                       program.log_text() + daemon.log_text()[-400:])

@@ -90,40 +90,40 @@ def scripts(checks, bench):
     os.mkfifo(bench.path("fifo"))
     wrong = []
     for number in range(3, 31):
-        said, _ = run(bench, "reads", [
+        text, _ = run(bench, "reads", [
             "bash", "-c", f"exec {number}<two; sleep 0.15; cat <&{number}; "
             f"(cat <&{number}; echo sub) 2>&1"])
-        if said != "one\ntwo\nsub\n":
-            wrong.append((number, said))
+        if text != "one\ntwo\nsub\n":
+            wrong.append((number, text))
     checks.ok("script reads from the descriptor that it chose",
               not wrong, wrong)
-    said, _ = run(bench, "writes", [
+    text, _ = run(bench, "writes", [
         "bash", "-c", "exec 5>lines; sleep 0.15; echo a >&5; (echo b >&5); "
         "ls two >&5; cat lines"])
     checks.ok("script writes to the descriptor that it chose",
-              said == "a\nb\ntwo\n", said)
-    said, stacks = run(bench, "waits", [
+              text == "a\nb\ntwo\n", text)
+    text, stacks = run(bench, "waits", [
         "bash", "-c", "exec 4<>fifo; sleep 0.3; read -t 0.3 -u 4 line; "
         "echo end"])
     checks.ok("recorder's threads do not wait for the script's FIFO",
-              said == "end\n" and stacks != "", (said, stacks))
+              text == "end\n" and stacks != "", (text, stacks))
 
 
 def daemons(checks, bench):
     for end in (64, 256, 5000):
-        said, stacks = run(bench, f"closes.{end}",
+        text, stacks = run(bench, f"closes.{end}",
                            [sys.executable, "-c", CLOSER, str(end)])
         checks.ok(f"program that closes 3 to {end} keeps what it opens",
-                  said == "[] 0\n", said)
+                  text == "[] 0\n", text)
         checks.ok(f"program that closes 3 to {end} keeps its stacks",
                   "_PyEval" in stacks,
                   stacks[:300])
 
 
 def reuse(checks, bench):
-    said, _ = run(bench, "takes", [sys.executable, "-c", TAKER])
+    text, _ = run(bench, "takes", [sys.executable, "-c", TAKER])
     checks.ok("child keeps its files at the numbers of the recorder's",
-              said and said.startswith("0\n"), said)
+              text and text.startswith("0\n"), text)
 
 
 def read(path):
@@ -154,16 +154,16 @@ def recording_goes_on(checks, bench):
     for mode in ("embedded", "agent"):
         host = Host(bench, program)
         host.start(daemon.socket, mode)
-        host.say("load")
-        host.say("burn 1500")  # until their files are open
-        host.say("close")
-        host.say("burn 2500")  # the recorder looks for its files once a second
-        host.say("span after_closing")
-        host.say("burn 100")
+        host.ask("load")
+        host.ask("burn 1500")  # until their files are open
+        host.ask("close")
+        host.ask("burn 2500")  # the recorder looks for its files once a second
+        host.ask("span after_closing")
+        host.ask("burn 100")
         out = bench.path(f"closed.{mode}")
-        result = host.say(f"write 1000 {out}")
+        result = host.ask(f"write 1000 {out}")
         checks.ok(f"{mode}: slices are written after the program closed all",
-                  result == [0] * 8, (result, host.say("status")))
+                  result == [0] * 8, (result, host.ask("status")))
         stacks = re.findall(r"main;.*burn_in_host.* (\d+)$",
                             read(f"{out}.5"), re.M)
         checks.ok(f"{mode}: stacks are whole", sum(map(int, stacks)) > 60,
@@ -178,9 +178,9 @@ def recording_goes_on(checks, bench):
         checks.ok(f"{mode}: slice has spans",
                   "after_closing" in read(f"{out}.1"))
         checks.ok(f"{mode}: status reports no fault",
-                  host.say("status")[:3] ==
+                  host.ask("status")[:3] ==
                   [0, 2 if mode == "embedded" else 1, 1],
-                  host.say("status"))
+                  host.ask("status"))
         host.end()
     daemon.end()
 
@@ -193,7 +193,7 @@ def threads_files(pid):
 
 def samples_of(host, path, ms):
     """Number of samples of late threads in the last ms; the folded stacks."""
-    host.say(f"write {ms} {path}")
+    host.ask(f"write {ms} {path}")
     stacks = read(f"{path}.5")
     found = re.findall(r"late_in_host.* (\d+)$", stacks, re.M)
     return sum(map(int, found)), stacks
@@ -209,28 +209,28 @@ def none_left(checks, bench):
     host = Host(bench, program)
     resource.prlimit(host.pid, resource.RLIMIT_NOFILE, (256, 256))
     host.start("/nowhere", "embedded")
-    host.say("burn 300")
+    host.ask("burn 300")
     kept = threads_files(host.pid)
     for _ in range(3):  # the recorder looks once a second, and opens some
-        host.say("fill")
-        host.say("burn 1200")
+        host.ask("fill")
+        host.ask("burn 1200")
     checks.ok("recorder gives its spare descriptors back to a full program",
               kept and not threads_files(host.pid),
               (kept, threads_files(host.pid)))
-    host.say("spawn 5000")
-    text = " ".join(map(str, host.say("status")))
+    host.ask("spawn 5000")
+    text = " ".join(map(str, host.ask("status")))
     checks.ok("status reports that no descriptor is left",
               "no file descriptor left" in text, text)
-    host.say("free")
-    host.say("burn 2000")
+    host.ask("free")
+    host.ask("burn 2000")
     found, stacks = samples_of(host, bench.path("short"), 1000)
     checks.ok("new threads are recorded once a descriptor is free",
               found > 20, stacks[:600])
-    host.say("burn 10500")
-    text = " ".join(map(str, host.say("status")))
+    host.ask("burn 10500")
+    text = " ".join(map(str, host.ask("status")))
     checks.ok("status no longer reports missing descriptors",
               "no file descriptor left" not in text, text)
-    host.say("burn 500")
+    host.ask("burn 500")
     checks.ok("recorder keeps files of threads again", threads_files(host.pid),
               descriptors_of(host.pid, 0))
     host.end()

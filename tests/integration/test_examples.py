@@ -136,7 +136,7 @@ def test_http_server(place, mode):
     ok(f"{mode}: requests are answered", statuses == (200, 500), statuses)
     server.terminate()
     out, err = server.communicate(timeout=30)
-    ok(f"{mode}: the server ends and says what it kept",
+    ok(f"{mode}: the server ends and prints what it kept",
        server.returncode == 0 and re.search(
            r"^2[0-9] transactions, 2 kept, 2 delivered$", out, re.M),
        f"{server.returncode} {out} {err}")

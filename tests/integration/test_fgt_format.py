@@ -63,7 +63,7 @@ def test_example():
     ok("the page shows the example as it is",
        data == read(os.path.join(CORPUS, "tiny.fgt")), f"{len(data)} bytes")
     found = Slice(data)
-    ok("the example holds what the page says",
+    ok("the example holds what the page has",
        found.folded() == [b"main;loop;epoll_wait;epoll_wait 8\n"] and
        found.process["pid"] == 4242 and found.runs == [(0, 0, 8, 3, 296)] and
        found.edges == [(0, 4, 9000, 1000)] and

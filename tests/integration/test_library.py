@@ -134,11 +134,11 @@ def slices_name_their_own_functions(checks, bench):
               [(t["pid"], t["origin"]) for t in targets] ==
               [(host.pid, "registered")], targets)
     checks.ok("status counts it", daemon.status()["registered"] == 1)
-    result = host.say("status")
+    result = host.ask("status")
     checks.ok("library's status agrees with the agent's",
               result[:4] == [0, 1, 1, "101.0"],
               result)
-    host.say("burn 1000")
+    host.ask("burn 1000")
     path = bench.path("own.fgt")
     result = host.slice(1000, path)
     checks.ok("slice of a second", result[0] == 0 and
@@ -147,7 +147,7 @@ def slices_name_their_own_functions(checks, bench):
     checks.ok("slice shows the program's functions",
               "burn_in_host" in text and "sleep_in_host" in text,
               text[-1000:])
-    result = host.say("ahead 300")
+    result = host.ask("ahead 300")
     checks.ok("slice with a future end waits for it",
               result[0] == 0 and result[4] >= 300e6 and
               25 <= result[1] <= 32, result)
@@ -164,26 +164,26 @@ def recorder_behaves_like_a_flight_recorder(checks, bench):
     host = Host(bench, host_program(bench))
     checks.ok("G3 slice before start fails",
               host.slice(10)[0] == -errno.ENOTCONN)
-    checks.ok("G2 not recording before", host.say("status")[2] == 0)
-    threads, fds = host.say("threads")[0], host.say("fds")[0]
+    checks.ok("G2 not recording before", host.ask("status")[2] == 0)
+    threads, fds = host.ask("threads")[0], host.ask("fds")[0]
     checks.ok("start", host.start(daemon.socket) == 0)
     checks.ok("G1 second start fails",
               host.start(daemon.socket) == -errno.EALREADY)
-    checks.ok("G2 recording during", host.say("status")[2] == 1)
-    host.say("burn 300")
-    results = host.say("many 2 200")
+    checks.ok("G2 recording during", host.ask("status")[2] == 1)
+    host.ask("burn 300")
+    results = host.ask("many 2 200")
     checks.ok("G4 two slices at once", results == [0, 0], results)
-    results = host.say("many 40 200")
+    results = host.ask("many 40 200")
     checks.ok("G4 each of forty is served or gets busy",
               len(results) == 40 and 0 in results and
               set(results) <= {0, -errno.EBUSY}, results)
-    before = host.say("fds")[0]
+    before = host.ask("fds")[0]
     for i in range(20):
         result = host.slice(50)
-    checks.ok("slices leave no descriptors", host.say("fds")[0] == before,
-              (before, host.say("fds")))
+    checks.ok("slices leave no descriptors", host.ask("fds")[0] == before,
+              (before, host.ask("fds")))
     path = bench.path("event.fgt")
-    host.say("burn 100")
+    host.ask("burn 100")
     host.slice(100, path)
     checks.ok("G6 what happened just before is in it",
               "burn_in_host" in functions_of(bench, path))
@@ -197,20 +197,20 @@ def recorder_behaves_like_a_flight_recorder(checks, bench):
               other.returncode == 0 and result[0] == 0 and
               result[3] < os.path.getsize(bench.path("other.fgt")),
               (other.stderr, result))
-    checks.ok("stop", host.say("stop") == [])
-    checks.ok("G2 not recording after", host.say("status")[2] == 0)
+    checks.ok("stop", host.ask("stop") == [])
+    checks.ok("G2 not recording after", host.ask("status")[2] == 0)
     checks.ok("G3 slice after stop fails",
               host.slice(10)[0] == -errno.ENOTCONN)
     rounds = []
     for i in range(5):
         started = host.start(daemon.socket)
-        host.say("burn 100")
+        host.ask("burn 100")
         rounds.append((started, host.slice(80)[0]))
-        host.say("stop")
+        host.ask("stop")
     checks.ok("G5 five rounds on one recorder", rounds == [(0, 0)] * 5,
               (rounds, daemon.log_text()[-2000:]))
     checks.ok("stop leaves neither thread nor descriptor",
-              (host.say("threads")[0], host.say("fds")[0]) == (threads, fds))
+              (host.ask("threads")[0], host.ask("fds")[0]) == (threads, fds))
     host.end()
     daemon.end()
 
@@ -219,21 +219,21 @@ def agent_dies_and_comes_back(checks, bench):
     daemon = Daemon(bench, "restart")
     host = Host(bench, host_program(bench))
     host.start(daemon.socket, timeout_ms=2000)
-    host.say("burn 200")
+    host.ask("burn 200")
     for i in range(2):
         daemon.end(signal.SIGKILL)
         result = host.slice(100)
         checks.ok("slice without an agent fails at once",
                   result[0] == -errno.ENOTCONN and result[4] < 1e9, result)
         time.sleep(1.5)
-        status = host.say("status")
+        status = host.ask("status")
         checks.ok("status reports that there is no agent", status[2] == 0 and
                   "fgtrace-agent" in " ".join(map(str, status)), status)
         daemon.start()
         checks.ok("library finds the new agent",
-                  daemon.until(lambda: host.say("status")[2] == 1),
-                  host.say("status"))
-        host.say("burn 200")
+                  daemon.until(lambda: host.ask("status")[2] == 1),
+                  host.ask("status"))
+        host.ask("burn 200")
         result = host.slice(150)
         checks.ok("slice succeeds with the new agent", result[0] == 0, result)
     os.kill(daemon.child.pid, signal.SIGSTOP)
@@ -257,18 +257,18 @@ def lost_socket_is_logged(checks, bench):
     os.symlink(os.path.dirname(daemon.socket), way)
     host = Host(bench, host_program(bench))
     host.start(os.path.join(way, os.path.basename(daemon.socket)))
-    host.say("burn 200")
+    host.ask("burn 200")
     result = host.slice(100)
     checks.ok("slice succeeds while the socket can be reached",
               result[0] == 0, result)
     os.rename(way, aside)
-    result, status = host.slice(100), host.say("status")
+    result, status = host.slice(100), host.ask("status")
     checks.ok("slice without the socket fails, and status has the cause",
               result[0] == -errno.ENOTCONN and status[2] == 1 and
               "out of reach: No such file" in " ".join(map(str, status)),
               (result, status))
     os.rename(aside, way)
-    result, status = host.slice(100), host.say("status")
+    result, status = host.slice(100), host.ask("status")
     checks.ok("slice succeeds when the socket is back, and status is clean",
               result[0] == 0 and status[2] == 1 and
               "out of reach" not in " ".join(map(str, status)),
@@ -281,8 +281,8 @@ def fork_and_death_are_noticed(checks, bench):
     daemon = Daemon(bench, "fork")
     host = Host(bench, host_program(bench))
     host.start(daemon.socket)
-    host.say("burn 200")
-    result = host.say("fork")
+    host.ask("burn 200")
+    result = host.ask("fork")
     checks.ok("child of a fork: -ECHILD, then it starts for itself",
               result == [-errno.ECHILD, 0, 0], result)
     checks.ok("parent of a fork is still recorded", host.slice(100)[0] == 0)
@@ -332,12 +332,12 @@ def other_peoples_programs_work(checks, bench):
               numbers[1] == numbers[2] and numbers[3:] == [0, 0], result)
     host = Host(bench, static)
     checks.ok("static program starts", host.start(daemon.socket) == 0)
-    host.say("burn 400")
+    host.ask("burn 400")
     out = bench.path("static.fgt")
     result = host.slice(300, out)
     checks.ok("static program slices", result[0] == 0 and
               "burn_in_host" in functions_of(bench, out), result)
-    checks.ok("static program forks", host.say("fork") ==
+    checks.ok("static program forks", host.ask("fork") ==
               [-errno.ECHILD, 0, 0])
     host.end()
     daemon.end()
@@ -353,14 +353,14 @@ def ordinary_users_record_themselves(checks, bench):
     hosts = [Host(bench, host_program(bench), as_nobody=True)
              for _ in range(5)]
     results = [host.start(daemon.socket) for host in hosts]
-    recording = [host.say("status")[2] for host in hosts]
+    recording = [host.ask("status")[2] for host in hosts]
     checks.ok("ordinary user's processes are sampled up to ring.per_user",
               results == [0] * 5 and recording == [1] * 4 + [0],
               (results, recording, daemon.log_text()[-1000:]))
     checks.ok("process beyond the limit gets the name of the key",
-              "ring.per_user" in " ".join(map(str, hosts[4].say("status"))),
-              hosts[4].say("status"))
-    hosts[0].say("burn 300")
+              "ring.per_user" in " ".join(map(str, hosts[4].ask("status"))),
+              hosts[4].ask("status"))
+    hosts[0].ask("burn 300")
     result = hosts[0].slice(200)
     checks.ok("process of an ordinary user slices itself",
               result[0] == 0, result)
@@ -382,9 +382,9 @@ def slices_without_a_rest(checks, bench):
         host = Host(bench, host_program(bench), as_nobody=as_nobody)
         checks.ok(f"{who} is sampled",
                   host.start(daemon.socket, timeout_ms=10000) == 0, "")
-        host.say("burn 300")
+        host.ask("burn 300")
         for threads, count in ((1, 200), (8, 40)):
-            result = host.say(f"rows {threads} {count} 200")
+            result = host.ask(f"rows {threads} {count} 200")
             checks.ok(f"{who}: {threads} times {count} slices in a row are "
                       "all served", result[0] == 0 and
                       len(result) == threads + 1, result)
@@ -407,16 +407,16 @@ def without_agent_it_records_itself(checks, bench):
     os.mkdir(out)
     host = Host(bench, host_program(bench),
                 env=dict(os.environ, FGTRACE_DESTINATION=out))
-    before = host.say("threads")[0], host.say("fds")[0]
+    before = host.ask("threads")[0], host.ask("fds")[0]
     checks.ok("mode agent starts without an agent",
               host.start(nowhere, "agent", 200) == 0 and
-              host.say("status")[1:3] == [1, 0])
-    host.say("stop")
+              host.ask("status")[1:3] == [1, 0])
+    host.ask("stop")
     checks.ok("mode auto without an agent is embedded",
               host.start(nowhere, "auto", 200) == 0 and
-              host.say("status")[1:3] == [2, 1], host.say("status"))
+              host.ask("status")[1:3] == [2, 1], host.ask("status"))
     idle_kib = code_kib(host.pid, "libdw")
-    host.say("burn 300")
+    host.ask("burn 300")
     path = bench.path("inside.fgt")
     result = host.slice(250, path)
     text = functions_of(bench, path)
@@ -429,31 +429,31 @@ def without_agent_it_records_itself(checks, bench):
               idle_kib == 0 and code_kib(host.pid, "libdw") > 0,
               (idle_kib, code_kib(host.pid, "libdw")))
     checks.ok("child of a fork starts for itself",
-              host.say("fork") == [-errno.ECHILD, 0, 0])
-    result = host.say(f"write 200 {bench.path('any')}")
+              host.ask("fork") == [-errno.ECHILD, 0, 0])
+    result = host.ask(f"write 200 {bench.path('any')}")
     checks.ok("embedded slice is written in every format",
               result == [0] * 8 and all(
                   os.path.getsize(bench.path(f"any.{i}")) > 50
                   for i in range(7)), result)
-    host.say("stop")
+    host.ask("stop")
     host.start(daemon.socket, "auto", 2000)
     checks.ok("mode auto with an agent uses the agent",
-              host.say("status")[1:3] == [1, 1], host.say("status"))
-    host.say("burn 200")
-    result = host.say(f"write 150 {bench.path('any')}")
+              host.ask("status")[1:3] == [1, 1], host.ask("status"))
+    host.ask("burn 200")
+    result = host.ask(f"write 150 {bench.path('any')}")
     checks.ok("agent's slice is written in every format",
               result == [0] * 8, result)
-    host.say("stop")
+    host.ask("stop")
     checks.ok("agent keeps the ring of an embedded program",
               host.start(daemon.socket, "embedded", 2000) == 0 and
               daemon.until(lambda: daemon.status()["registered"] == 1) and
               daemon.status()["target_count"] == 0, daemon.status())
-    host.say("stop")
+    host.ask("stop")
     for _ in range(3):
         host.start(nowhere, "embedded")
-        host.say("burn 50")
-        host.say("stop")
-    after = host.say("threads")[0], host.say("fds")[0]
+        host.ask("burn 50")
+        host.ask("stop")
+    after = host.ask("threads")[0], host.ask("fds")[0]
     checks.ok("after stop no thread is left, nor a descriptor but those of "
               "libunwind's pipe", after == (before[0], before[1] + 2),
               (before, after))
@@ -466,10 +466,10 @@ def without_agent_it_records_itself(checks, bench):
     checks.ok("start without the recording part: -ENOENT, nothing left",
               host.start(nowhere, "embedded") == -errno.ENOENT and
               host.start(nowhere, "auto", 200) == -errno.ENOENT and
-              (host.say("threads")[0], host.say("fds")[0]) == before)
+              (host.ask("threads")[0], host.ask("fds")[0]) == before)
     host.start(daemon.socket)
-    host.say("burn 200")
-    result = host.say(f"write 150 {bench.path('any')}")
+    host.ask("burn 200")
+    result = host.ask(f"write 150 {bench.path('any')}")
     checks.ok("without the recording part slices are written as fgt only",
               result == [0, 0] + [-errno.ENOENT] * 6, result)
     host.end()

@@ -60,7 +60,7 @@ def descriptors(daemon):
     return count
 
 
-def register_is_what_the_protocol_says(checks, bench):
+def register_reply_is_as_the_protocol_defines(checks, bench):
     daemon = Daemon(bench, "register")
     connection, reply = register(daemon.socket, release="app@1.0")
     checks.ok("register gets a reply",
@@ -353,7 +353,7 @@ def slow_ones(path, count):
         try:
             connection.send(request("register", mode="agent"))
         except BrokenPipeError:
-            pass  # refused: the reply says why
+            pass  # refused: the reply has the reason
         reply = connection.receive()
         replies.append(reply.get("why", "ok"))
     for connection in connections:
@@ -417,7 +417,7 @@ def daemon_leaves_with_registered_ones(checks, bench):
 
 
 def main():
-    run_groups((register_is_what_the_protocol_says, requests_are_checked,
+    run_groups((register_reply_is_as_the_protocol_defines, requests_are_checked,
                 registered_connections_are_checked,
                 users_register_themselves_only,
                 many_programs_are_slow, many_programs_start_at_once,

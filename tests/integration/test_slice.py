@@ -47,7 +47,7 @@ def test_slices(bench, agent_socket, pid):
        len(made) == 1 and made[0].endswith(".trace.json") and
        f"-{pid}-" in made[0] and made[0] in result.stderr and
        "perfetto" in result.stderr, f"{made} {result.stderr}")
-    ok("the summary says threads, ticks and rate",
+    ok("the summary has threads, ticks and rate",
        re.search(r"\d+ threads?, \d+ ticks at \d+\.\d Hz", result.stderr),
        result.stderr)
     quiet = bench.run("slice", "--last", "1s", "-q", "-f", "folded", "-o", "-",
@@ -182,7 +182,7 @@ def test_convert(bench, agent_socket):
         expect_error(bench, "nor from standard input", 2, "replace the input",
                      "convert", "-", "-o", source, stdin=file)
     early = bench.run("convert", source, "--from", "-2h", "--top", "1")
-    ok("convert of more than the file says where it begins",
+    ok("convert of more than the file prints where it begins",
        early.returncode == 0 and "the file begins at -" in early.stderr and
        "sampling began later" not in early.stderr, early.stderr)
     path = bench.path("from-0.fgt")
@@ -201,7 +201,7 @@ def test_convert(bench, agent_socket):
        sliced.stderr + result.stderr)
     expect_error(bench, "convert of a thread that is not there", 5,
                  "there is no thread 1 in", "convert", source, "--tid", "1")
-    ok("the table says what its share is of",
+    ok("the table names what its share is of",
        "samples that ran or waited for a CPU" in early.stdout and
        "[not sampled" not in early.stdout, early.stdout)
     expect_error(bench, "convert of another time", 5, "the file holds",

@@ -54,7 +54,7 @@ class Stage:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def said_in(events):
+def shown_in(events):
     """The events of a Chrome trace that show that all kinds were written."""
     tids = {e["tid"] for e in events if e.get("ph") == "M" and
             e["args"].get("name", "").startswith("request#")}
@@ -74,12 +74,12 @@ def check_slice(checks, name, path):
         checks.ok(name, False, wrong)
         return
     events = strict.parse_json(strict.read_bytes(path))["traceEvents"]
-    said = said_in(events)
+    shown = shown_in(events)
     checks.ok(f"{name} ({summary})",
-              said["tracks"] == 3 and said["labels"] > 0 and
-              said["names"] == {"request", "parse", "query", "read"} and
-              said["arrows"] > 10 and said["marks"] == {"read a row"} and
-              said["counters"] == {"requests"}, said)
+              shown["tracks"] == 3 and shown["labels"] > 0 and
+              shown["names"] == {"request", "parse", "query", "read"} and
+              shown["arrows"] > 10 and shown["marks"] == {"read a row"} and
+              shown["counters"] == {"requests"}, shown)
 
 
 def test_embedded(checks, stage):
@@ -87,7 +87,7 @@ def test_embedded(checks, stage):
     result = stage.run("work", "embedded", "1.5", path)
     checks.ok("embedded program runs",
               result.returncode == 0, result.stderr[-300:])
-    check_slice(checks, "its slice tells what it said", path)
+    check_slice(checks, "its slice has what it recorded", path)
 
 
 def test_agent(checks, stage):
@@ -105,7 +105,7 @@ def test_agent(checks, stage):
     result = cut(bench.path("outside.trace.json"))
     checks.ok("agent cuts a slice of the program", result.returncode == 0,
               result.stderr[-300:])
-    check_slice(checks, "the agent's slice tells what it said",
+    check_slice(checks, "the agent's slice has what it recorded",
                 bench.path("outside.trace.json"))
     cut(bench.path("kept.fgt"))
     bench.run("convert", bench.path("kept.fgt"), "-o",
@@ -122,7 +122,7 @@ def test_agent(checks, stage):
                        "-o", bench.path("dead.trace.json"))
     checks.ok("slice of a killed program has its last seconds",
               result.returncode == 0, result.stderr[-300:])
-    check_slice(checks, "what it said outlives it",
+    check_slice(checks, "what it recorded outlives it",
                 bench.path("dead.trace.json"))
 
 
@@ -140,11 +140,11 @@ def test_live(checks, stage):
     checks.ok("live file is written", result.returncode == 0 and
               len(found) == 1, (result.stderr, found))
     events = read_live(found[0]) if found else []
-    said = said_in(events)
+    shown = shown_in(events)
     checks.ok("live file has all events",
-              said["names"] == {"request", "parse", "query", "read"} and
-              said["marks"] == {"read a row", "number"} and
-              said["counters"] == {"requests"}, said)
+              shown["names"] == {"request", "parse", "query", "read"} and
+              shown["marks"] == {"read a row", "number"} and
+              shown["counters"] == {"requests"}, shown)
     begins = sum(e["ph"] == "B" for e in events)
     checks.ok("live file has as many ends as begins",
               begins > 50 and begins == sum(e["ph"] == "E" for e in events),
@@ -161,7 +161,7 @@ def test_without_start(checks, stage):
     result = stage.run("storm", "2000", FGTRACE_ACTIVITY=path)
     begins = sum(e["ph"] == "B" for e in read_live(path))
     checks.ok("live file needs no fgt_start()",
-              result.stdout == "said 2000\n" and begins == 2001,
+              result.stdout == "sent 2000\n" and begins == 2001,
               (result.stdout, begins))
 
 
@@ -229,7 +229,7 @@ def test_same_name(checks, stage):
     second = stage.run("storm", "5", FGTRACE_ACTIVITY=path)
     first.communicate("")
     checks.ok("live file of another process is not written",
-              second.stdout == "said 5\n" and begins_of(path)[1] == 1 and
+              second.stdout == "sent 5\n" and begins_of(path)[1] == 1 and
               begins_of(path)[0] > 50, begins_of(path))
     checks.ok("second process prints why it does not write",
               second.stderr.count("\n") == 1 and
@@ -253,7 +253,7 @@ def test_full_disk(checks, stage):
                            FGTRACE_ACTIVITY=f"{folder}/live.json")
         size = os.path.getsize(f"{folder}/live.json")
         checks.ok("full disk does not stall the program",
-                  result.stdout == "said 300000\n" and size >= 60 << 10,
+                  result.stdout == "sent 300000\n" and size >= 60 << 10,
                   (result.stdout, result.stderr, size))
     finally:
         subprocess.run(["umount", folder], check=False)
@@ -263,9 +263,9 @@ def test_fifo(checks, stage):
     path = stage.bench.path("fifo")
     os.mkfifo(path)
     result = stage.run("lose", "300000", FGTRACE_ACTIVITY=path)
-    said, lost = result.stdout.split("\n")[:2]
+    line, lost = result.stdout.split("\n")[:2]
     checks.ok("FIFO without a reader does not stall the program",
-              said == "said 300000",
+              line == "sent 300000",
               result.stderr)
     checks.ok("status has the number of lost events",
               int(lost.split()[1]) > 300000, result.stdout)
@@ -275,7 +275,7 @@ def test_fifo(checks, stage):
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     result = stage.run("storm", "300000", FGTRACE_ACTIVITY=path)
     checks.ok("FIFO that is not read does not stall the program",
-              result.stdout == "said 300000\n", result.stderr)
+              result.stdout == "sent 300000\n", result.stderr)
     events = events_in(reader)
     checks.ok("missing events are reported",
               600002 <= events + missing_in(result.stderr) < 600010 and
@@ -283,7 +283,7 @@ def test_fifo(checks, stage):
     os.close(reader)
     result = stage.run("storm", "1000", FGTRACE_ACTIVITY="/dev/full")
     checks.ok("missing events are reported at the end, too",
-              result.stdout == "said 1000\n" and
+              result.stdout == "sent 1000\n" and
               "No space left on device\n" in result.stderr and
               2002 <= missing_in(result.stderr) < 2010, result.stderr)
 
@@ -315,7 +315,7 @@ def test_next_reader(checks, stage):
     os.write(filler, b" " * 3000)  # room for the head, not for the events
     os.close(filler)
     child = stage.start("around", f"cat {gate}", FGTRACE_ACTIVITY=path)
-    read_until(child.stdout, "said ")
+    read_until(child.stdout, "sent ")
     time.sleep(0.3)
     os.close(first)
     time.sleep(0.3)
@@ -339,7 +339,7 @@ def test_slow_reader(checks, stage):
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     child = stage.start("storm", "300000", FGTRACE_ACTIVITY=path)
-    read_until(child.stdout, "said ")  # and it waits half a second for us
+    read_until(child.stdout, "sent ")  # and it waits half a second for us
     os.set_blocking(reader, True)
     copy = stage.bench.path("slow.json")
     with os.fdopen(reader, "rb") as pipe, open(copy, "wb") as out:
@@ -350,12 +350,12 @@ def test_slow_reader(checks, stage):
     checks.ok("events that a slow reader missed are counted",
               child.wait() == 0 and lost > 0 and kept + lost == 600002,
               (kept, lost))
-    said = [e for e in events if e["ph"] in "BEi"]
-    gaps = [i for i, e in enumerate(said) if e["name"] == "[events lost]"]
+    shown = [e for e in events if e["ph"] in "BEi"]
+    gaps = [i for i, e in enumerate(shown) if e["name"] == "[events lost]"]
     checks.ok("missed events are reported in their place",
-              gaps and gaps[-1] + 1 < len(said) and
-              said == sorted(said, key=lambda e: e["ts"]),
-              (gaps, len(said)))
+              gaps and gaps[-1] + 1 < len(shown) and
+              shown == sorted(shown, key=lambda e: e["ts"]),
+              (gaps, len(shown)))
 
 
 def test_rights(checks, stage):
@@ -366,7 +366,7 @@ def test_rights(checks, stage):
                             env={"FGTRACE_ACTIVITY": bench.path("own.json")},
                             capture_output=True, timeout=HANG_SECONDS)
     checks.ok("the static library has a live file, too",
-              result.stdout == "said 10\n" and
+              result.stdout == "sent 10\n" and
               os.path.exists(bench.path("own.json")), result.stderr)
     if os.getuid() != 0:
         print("# more rights than the user's: not tried, only root can give")
@@ -376,7 +376,7 @@ def test_rights(checks, stage):
                             env={"FGTRACE_ACTIVITY": bench.path("root.json")},
                             capture_output=True, timeout=HANG_SECONDS)
     checks.ok("a set-user-ID program writes no file",
-              result.stdout == "said 10\n" and
+              result.stdout == "sent 10\n" and
               not os.path.exists(bench.path("root.json")), result.stderr)
 
 

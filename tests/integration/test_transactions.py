@@ -27,7 +27,7 @@ def request(program, *lines, name="GET_/cart"):
 def envelope_has_texts(checks, bench):
     """Names, tags, spans and ids of a transaction, as the program gave them."""
     server = SentryServer()
-    daemon = Daemon(bench, "said")
+    daemon = Daemon(bench, "facts")
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=dsn_of(server), release="shop@1.0",
                       environment="test")
@@ -202,7 +202,7 @@ def storm(checks, bench):
     folder = Folder(bench, "storm-out")
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=folder.path, no_gap=1, min_ms=1)
-    words = program.say("storm 10000 1")
+    words = program.ask("storm 10000 1")
     numbers = dict(zip(words[1::2], map(int, words[2::2])))
     status = program.status()
     checks.ok("number kept is the cap of an hour",
@@ -239,7 +239,7 @@ def unreachable_servers(checks, bench):
     checks.ok("503: upload is repeated", daemon.until(
         lambda: daemon.status()["deliveries_retried"] == 1),
         daemon.status())
-    checks.ok("503: the log says so at once, and not the key",
+    checks.ok("503: the log has it at once, and not the key",
               re.search("level=warning event=delivery_retry .*503",
                         daemon.log_text()) and
               KEY not in daemon.log_text(), daemon.log_text()[-400:])
@@ -353,13 +353,13 @@ def uploads_slices(checks, bench):
     program = Program(bench, mode="agent", socket=daemon.socket,
                       destination=folder.path)
     program.run("burn 500")
-    answer = program.say("upload 400")
+    answer = program.ask("upload 400")
     checks.ok("slice is queued", answer == ["0"], answer)
     program.run("burn 500")
-    answer = program.say(f"upload 400 {folder.path}")
+    answer = program.ask(f"upload 400 {folder.path}")
     checks.ok("slice is queued for a named destination",
               answer == ["0"], answer)
-    answer = program.say("upload 400 ftp://nowhere")
+    answer = program.ask("upload 400 ftp://nowhere")
     checks.ok("unknown kind of destination is refused",
               answer == ["-22"], answer)
     found = folder.wait(2)
@@ -423,7 +423,7 @@ def without_an_agent(checks, bench):
     answer = program.run("begin GET_/cart http.server", "adopted", "stranger",
                          f"parent {TRACE}-{SPAN}-1", "burn 400", "finish")
     checks.ok("embedded: kept", answer[0] == "1", answer)
-    checks.ok("embedded: delivered", program.say("flush 20000") == ["0"] and
+    checks.ok("embedded: delivered", program.ask("flush 20000") == ["0"] and
               len(server.requests) == 1, program.status())
     envelopes = received(bench, server)
     check_wrong(checks, "embedded", envelopes)
@@ -441,18 +441,18 @@ def without_an_agent(checks, bench):
     until(lambda: len(server.requests) == 2)
     server.script = accept
     checks.ok("embedded: 503: upload is repeated",
-              program.say("flush 20000") == ["0"] and
+              program.ask("flush 20000") == ["0"] and
               program.status()["delivered"] == 2, program.status())
     server.close()
     program.close()
     folder = Folder(bench, "embedded-out")
     program = Program(bench, mode="embedded", destination=folder.path,
                       no_gap=1, min_ms=1)
-    words = program.say("storm 10000 1")
+    words = program.ask("storm 10000 1")
     numbers = dict(zip(words[1::2], map(int, words[2::2])))
     print(f"# embedded, finish in a storm: p50 {numbers['p50']} ns, p99 "
           f"{numbers['p99']} ns, longest {numbers['max']} ns", flush=True)
-    program.say("flush 60000")
+    program.ask("flush 60000")
     status = program.status()
     checks.ok("embedded: storm keeps the cap, and all kept ones arrive",
               numbers["kept"] + numbers["full"] == 120 and
@@ -475,7 +475,7 @@ def before_the_first_tick(checks, bench):
         for _ in range(8):
             request(program, "task work", "span first", "endspan", *lines,
                     "span last", "endspan", "nap 1")
-        flushed = program.say("flush 20000")
+        flushed = program.ask("flush 20000")
         names = [sorted(word for word in ("first", "last") if any(
             word in span.get("description", "")
             for span in envelope.transaction["spans"]))

@@ -240,16 +240,16 @@ def check_perf(checks, tag, samples, path):
             continue
         for function in ("burn_alpha", "burn_beta"):
             compared += 1
-            ours = sum(function in s for s in running) / len(running)
+            share = sum(function in s for s in running) / len(running)
             theirs = counts.get(function, 0) / counts[""]
             # Two independent measurements of a few hundred samples each.
             slack = 2.6 * (0.25 / len(running) + 0.25 / counts[""]) ** 0.5
-            if abs(ours - theirs) - slack >= worst[0]:
-                worst = (abs(ours - theirs) - slack,
-                         f"{thread} {function}: {100 * ours:.1f} % here, "
+            if abs(share - theirs) - slack >= worst[0]:
+                worst = (abs(share - theirs) - slack,
+                         f"{thread} {function}: {100 * share:.1f} % here, "
                          f"{100 * theirs:.1f} % perf")
             print(f"# {tag}: {thread} {function} on CPU: "
-                  f"{100 * ours:.1f} % here, {100 * theirs:.1f} % perf")
+                  f"{100 * share:.1f} % here, {100 * theirs:.1f} % perf")
     checks.ok(f"{tag}: on-CPU shares agree with perf", compared > 0 and
               worst[0] <= 0.02, worst[1] or "perf saw nothing")
 

@@ -56,9 +56,9 @@ def check_file(bench, checks, path):
                              check=False).stdout.split("\n")
     expected = [(address, words) for first, last, words in rows
                 for address in (first, last)]
-    wrong = [f"{ours}, not {theirs}" for ours, (address, theirs)
+    wrong = [f"{row}, not {theirs}" for row, (address, theirs)
              in zip(printed, expected)
-             if not readelf_rows.is_same(address, ours, theirs)]
+             if not readelf_rows.is_same(address, row, theirs)]
     complex_count = sum(line.endswith(" complex") for line in printed[::2])
     checks.ok(f"{path}: every row equals readelf's",
               rows and len(printed) == len(expected) + 1 and not wrong,

@@ -30,7 +30,7 @@ class Uploader:
 
     def __init__(self, bench):
         self.bench = bench
-        self.said = ""
+        self.printed = ""
         self.count = 0
         self.authorities = None  # a folder that replaces the system's certificates
 
@@ -56,7 +56,7 @@ class Uploader:
             [*self.elsewhere(), self.bench.program("upload_slice"),
              self.dsn_file(dsn), *arguments], capture_output=True, text=True, check=False,
             timeout=PATIENCE_S, env={**environment, **variables})
-        self.said += result.stdout + result.stderr
+        self.printed += result.stdout + result.stderr
         outcome = dict(line.split("=", 1) for line in
                        result.stdout.split("\n") if "=" in line)
         outcome["returncode"] = result.returncode
@@ -357,7 +357,7 @@ def check_early(checks, bench, uploader):
                             ("https", authority.context("early"))):
         for name, script, errors in (
                 ("hangs up", hang_up, (errno.EPROTO,)),
-                ("says 413", refuse_early, (errno.EMSGSIZE, errno.EPROTO))):
+                ("answers 413", refuse_early, (errno.EMSGSIZE, errno.EPROTO))):
             server = SentryServer(script, tls=context)
             outcome = uploader.send(dsn_of(server, scheme=scheme), trusted,
                                     "functions=9000")
@@ -405,12 +405,12 @@ def main():
         check_unreachable(checks, uploader)
         check_early(checks, bench, uploader)
         check_proxy(checks, uploader)
-        said = uploader.said.lower()
+        printed = uploader.printed.lower()
         checks.ok("no output has a key",
-                  said.count("error=") > 40 and KEY not in said and
-                  SECRET not in said)
+                  printed.count("error=") > 40 and KEY not in printed and
+                  SECRET not in printed)
         checks.ok("addresses are shown without the key",
-                  "http://***@127.0.0.1" in said)
+                  "http://***@127.0.0.1" in printed)
     finally:
         bench.close()
     checks.finish()

@@ -84,14 +84,14 @@ refused "a trailing comma is seen" check_chrome_trace $trace \
 	's/^\],"display/,],"display/'
 refused "a name that means DevTools is seen" check_chrome_trace $trace \
 	's/"name":"loop"/"name":"Profile"/'
-said=files/spans.trace.json
-refused "an arrow that begins nowhere is seen" check_chrome_trace $said \
+recorded=files/spans.trace.json
+refused "an arrow that begins nowhere is seen" check_chrome_trace $recorded \
 	's/("ph":"s".*"tid":53687515)4/\16/'
-refused "an arrow without an end is seen" check_chrome_trace $said \
+refused "an arrow without an end is seen" check_chrome_trace $recorded \
 	'0,/"ph":"f"/{/"ph":"f"/d}'
-refused "an arrow to the next slice is seen" check_chrome_trace $said \
+refused "an arrow to the next slice is seen" check_chrome_trace $recorded \
 	's/,"bp":"e"//'
-refused "args that differ at the end are seen" check_chrome_trace $said \
+refused "args that differ at the end are seen" check_chrome_trace $recorded \
 	'0,/"ph":"E".*"labels"/s/("ph":"E".*)"rows":"17"/\1"rows":"18"/'
 envelope=files/rich-root.envelope
 refused "a wrong length is seen" check_sentry_envelope $envelope \
@@ -115,11 +115,11 @@ refused "a chunk with an event's id is seen" check_sentry_chunk $chunk \
 	's/"chunk_id"/"event_id"/'
 refused "a chunk that is too long is seen" check_sentry_chunk $chunk \
 	's/"timestamp":1767225600\.0/"timestamp":1767225500.0/'
-said=files/spans.envelope
-refused "a span below nothing is seen" check_sentry_envelope $said \
+recorded=files/spans.envelope
+refused "a span below nothing is seen" check_sentry_envelope $recorded \
 	's/("parent_span_id":")[0-9a-f]{8}/\100000000/'
 refused "a span that outlasts the transaction is seen" \
-	check_sentry_envelope $said \
+	check_sentry_envelope $recorded \
 	's/("description":"parse","status":"ok","start.{20,40}"timestamp":)1/\19/'
 folded=files/rich-root.folded
 refused "lines out of order are seen" check_folded $folded '1{h;d};$G'
@@ -159,7 +159,7 @@ refused_pprof "pprof: a string that is not UTF-8 is seen" \
 refused_pprof "pprof: a string that breaks off is seen" 's/$/\x32\x05abc/'
 
 # bring PACKAGE PART FOLDER: npm fetches the package, none of what it depends
-# on, and its PART becomes FOLDER. Without it the readers below tell nothing,
+# on, and its PART becomes FOLDER. Without it the readers below check nothing,
 # so that is a failure.
 bring() {
 	local package=$1 part=$2 folder=$3
@@ -201,7 +201,7 @@ if bring "speedscope@$speedscope" dist/release "speedscope-$speedscope"; then
 		ok "speedscope reads ${name%.folded} as it was written" \
 			as_speedscope "${file%.folded}"
 	done
-	ok "speedscope takes what the program said" \
+	ok "speedscope takes what the program recorded" \
 		imported files/spans.trace.json
 fi
 

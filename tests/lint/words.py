@@ -27,6 +27,9 @@ WORDS = {
     r"some dozens?": "a number",
     r"riddles?": "what is unknown",
     r"cries wolf": "warns without cause",
+    r"sa(?:y|ys|id)": "print, report, write, mean",
+    r"tells?": "log, report, show, distinguish",
+    r"ours": "the sampler's, the agent's",
 }
 # Where a word is a name: the user "nobody", and its number in the tests.
 NAMES = re.compile(r'as_nobody|_nobody\b|\bNOBODY\b|["\'`]nobody["\'`]'

@@ -75,7 +75,8 @@ static uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Waits for a stop that is ours; the process gets its own signals. */
+/* Waits for a stop that this program asked for; the process gets its own
+ * signals. */
 static void wait_for_stop(int request)
 {
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes that change under the sampler: each mode burns or blocks in
- * functions whose names tell which process and which image they belong to.
+ * functions whose names show which process and which image they belong to.
  *
  * lifecycle fork|exec|names|sleepers|reuse N SECONDS
  *

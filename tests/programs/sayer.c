@@ -3,7 +3,7 @@
  * A program that records spans and tasks.
  *
  * sayer storm N: N spans as fast as they come, without a recorder; prints
- *	"said N" when none of them had to wait.
+ *	"sent N" when none of them had to wait.
  * sayer lose N: the same; prints "lost N", the events that the live file lost.
  * sayer work agent|embedded SECONDS [FILE]: a server whose threads answer
  *	requests; prints "ready PID", and at the end writes the last second as
@@ -142,12 +142,12 @@ static int storm(int count)
 		must("end", fgt_span_end(span));
 	}
 	must("storm", fgt_task_end(task));
-	printf("said %d\n", count);
+	printf("sent %d\n", count);
 	fflush(stdout);
 	return 0;
 }
 
-static int storm_and_tell(int count)
+static int storm_and_count(int count)
 {
 	struct fgt_status status = { .size = sizeof(status) };
 
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "storm"))
 		return storm(atoi(argv[2]));
 	if (argc == 3 && !strcmp(argv[1], "lose"))
-		return storm_and_tell(atoi(argv[2]));
+		return storm_and_count(atoi(argv[2]));
 	if (argc >= 4 && !strcmp(argv[1], "work"))
 		return work(argv[2], argv[3], argv[4]);
 	fprintf(stderr,

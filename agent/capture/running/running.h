@@ -159,8 +159,8 @@ int fgt_ptrace_check(struct fgt_why *why);
 bool fgt_ptrace_is_safe_call(uint32_t state);
 
 /*
- * Do the registers say that one of the calls that can be restarted is about to
- * return EINTR? Then changes them so that the kernel restarts it, unless a
+ * Do the registers show that one of the calls that can be restarted is about
+ * to return EINTR? Then changes them so that the kernel restarts it, unless a
  * signal's handler runs first: that one's EINTR stays. MT-Safe | AS-Safe
  */
 struct user_regs_struct;

@@ -77,7 +77,7 @@ struct ptrace_state {
 
 enum stop {
 	STOP_NONE,
-	STOP_OURS,
+	STOP_ASKED,
 	STOP_OTHER,
 	STOP_GONE
 };
@@ -114,15 +114,15 @@ static enum stop look_at_stop(int32_t tid, int *ret_signal)
 	if (has_ended(tid))
 		return STOP_GONE;
 	if (ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0) {
-		bool is_ours = info.si_code >> 8 == PTRACE_EVENT_STOP;
+		bool is_asked = info.si_code >> 8 == PTRACE_EVENT_STOP;
 
 		*ret_signal = info.si_signo;
 		waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL);
-		return is_ours ? STOP_OURS : STOP_OTHER;
+		return is_asked ? STOP_ASKED : STOP_OTHER;
 	}
 	/* A group stop has no siginfo: the thread stands anyway. */
 	if (errno == EINVAL)
-		return STOP_OURS;
+		return STOP_ASKED;
 	return kill(tid, 0) < 0 && errno == ESRCH ? STOP_GONE : STOP_NONE;
 }
 
@@ -132,9 +132,9 @@ static enum stop look_at_stop(int32_t tid, int *ret_signal)
 #define ERESTARTNOHAND 514
 
 /*
- * A call may be restarted only if its EINTR says that it has done nothing:
+ * A call may be restarted only if its EINTR means that it has done nothing:
  * close() returns EINTR with the descriptor gone. These wait first, and EINTR
- * says that nothing has come.
+ * means that nothing has come.
  */
 static const long waiting_calls[] = {
 	SYS_epoll_wait,	  SYS_epoll_pwait,     SYS_epoll_pwait2,
@@ -230,7 +230,7 @@ static bool advance(struct ptrace_state *state,
 		ptrace(PTRACE_CONT, state->tid, NULL,
 		       (void *)(intptr_t)signal_number);
 		return false;
-	case STOP_OURS:
+	case STOP_ASKED:
 		break;
 	}
 	/* Also when it was late to stop, and the registers are of no use. */

@@ -131,7 +131,7 @@ static int explain_error(struct fgt_fd_budget *budget, int *fd, int error)
 {
 	if (error == -ESRCH || !budget->is_modest)
 		return error;
-	if (!fgt_fd_apart_is_ours(*fd)) {
+	if (!fgt_fd_apart_is_kept(*fd)) {
 		fgt_fd_budget_close(budget, fd);
 		error = -EBADF;
 	}

@@ -190,7 +190,7 @@ static int list_directory(struct fgt_thread_table *threads)
 	ssize_t len;
 
 	/* It is not the offset of a file of the program's that is set. */
-	if (!fgt_fd_apart_is_ours(threads->task_fd)) {
+	if (!fgt_fd_apart_is_kept(threads->task_fd)) {
 		threads->budget->has_lost = true;
 		return -EBADF;
 	}

@@ -36,7 +36,7 @@ struct registered {
 	struct fgt_job job;
 	struct fgt_watch death; /* of pid_fd, once the connection has ended */
 	struct fgt_timer lag;
-	bool has_said_bye;
+	bool has_sent_bye;
 	/* Written by attach(), read when it is done. */
 	int result;
 	struct fgt_why why;
@@ -74,7 +74,7 @@ static void detach(void *context)
 
 	fgt_targets_unregister(
 		entry->registrations->targets, entry->facts.target,
-		entry->has_said_bye ? "by its fgt_stop()"
+		entry->has_sent_bye ? "by its fgt_stop()"
 				    : "it runs another program now, or has "
 				      "closed its connection");
 }
@@ -162,7 +162,7 @@ static bool is_dead(const struct registered *entry)
 {
 	struct pollfd death = { .fd = entry->death.fd, .events = POLLIN };
 
-	return !entry->has_said_bye && poll(&death, 1, 0) > 0;
+	return !entry->has_sent_bye && poll(&death, 1, 0) > 0;
 }
 
 static void connection_gone(void *context)
@@ -176,7 +176,7 @@ static void connection_gone(void *context)
 		has_died(entry, POLLIN);
 		return;
 	}
-	if (entry->has_said_bye || registrations->is_leaving) {
+	if (entry->has_sent_bye || registrations->is_leaving) {
 		stop_waiting(entry);
 		let_go(entry);
 		return;
@@ -192,7 +192,7 @@ static void bye(struct registered *entry, struct fgt_control_client *client)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	entry->has_said_bye = true;
+	entry->has_sent_bye = true;
 	(void)fgt_builder_new_reply(&builder);
 	fgt_control_reply(client, builder);
 }

@@ -25,10 +25,13 @@
 /* Of CPU time between two signals: on a busy machine ticks of the kernel may
  * miss a thread, but not for so long. */
 #define STALE_NS       50000000
-#define OURS_NS	       40000000u /* as long as samples come */
+#define RECHECK_NS     40000000u /* as long as samples come */
 #define FULL_TICKS     16u
 #define CLOSE_TRIES    1000
 #define CLOSE_PAUSE_NS 100000
+
+#define STACKS_ARE_KEPT	    "running threads keep the stacks that they had: "
+#define SAMPLE_FROM_OUTSIDE ": let an agent sample the program from outside"
 
 struct fgt_thread_signal {
 	struct fgt_thread *thread;
@@ -47,7 +50,7 @@ struct signal_source {
 	uint64_t kernel_tick_ns;
 	const char *lost; /* why no thread is signalled any more; or NULL */
 	struct fgt_why refusals; /* of some threads */
-	uint64_t ours_ns; /* when the handler was last seen to be this one */
+	uint64_t last_check_ns; /* of the handler */
 	bool has_sample; /* at the last tick */
 	unsigned long own_filters;
 	struct fgt_thread_layout layout; /* need_bytes 0: not learned yet */
@@ -83,7 +86,8 @@ static int signal_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	(void)period_ns;
 	if (atomic_flag_test_and_set(&is_taken))
 		return fgt_why_set(why, -EBUSY,
-				   "this process is sampled already");
+				   "this process is sampled already: stop that "
+				   "first");
 	signal = calloc(1, sizeof(*signal));
 	rc = signal ? fgt_signal_slots_map() : -ENOMEM;
 	if (rc > 0)
@@ -97,15 +101,14 @@ static int signal_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	if (rc < 0) {
 		free(signal);
 		atomic_flag_clear(&is_taken);
-		return fgt_why_set(why, rc,
-				   rc == -ENOSPC
-					   ? "the program handles SIGURG and "
-					     "SIGWINCH itself: running threads "
-					     "have no stacks; an agent samples "
-					     "it from outside"
-					   : "running threads have no stacks: "
-					     "%s",
-				   strerror(-rc));
+		return fgt_why_set(
+			why, rc,
+			rc == -ENOSPC ? "running threads have no stacks: "
+					"the program handles SIGURG and "
+					"SIGWINCH itself" SAMPLE_FROM_OUTSIDE
+				      : "running threads have no stacks: "
+					"%s",
+			strerror(-rc));
 	}
 	*ret_state = signal;
 	return 0;
@@ -164,25 +167,28 @@ static void lose(struct signal_source *signal, const char *why)
 	drop_all(signal);
 }
 
-static const char io_uring_is_used[] =
-	"the program uses io_uring, and a signal would end its waits: running "
-	"threads keep the stacks that they had; an agent samples it from "
-	"outside";
-static const char signal_is_taken[] =
-	"the program has taken the signal that sampled it: running threads "
-	"keep the stacks that they had; an agent samples it from outside";
+static const char io_uring_is_used[] = STACKS_ARE_KEPT
+	"a signal would end the program's waits in "
+	"io_uring" SAMPLE_FROM_OUTSIDE;
+static const char signal_is_taken[] = STACKS_ARE_KEPT
+	"the program has taken the sampler's "
+	"signal" SAMPLE_FROM_OUTSIDE;
+static const char other_timers[] = STACKS_ARE_KEPT
+	"the program has a timer on its CPU time (setitimer, "
+	"timer_create), or too many timers to "
+	"check" SAMPLE_FROM_OUTSIDE;
 
 /* A handler that ran was this one; but its replacement may call it. Where no
  * thread is signalled there is time to ask. */
-static bool is_still_ours(struct signal_source *signal, uint64_t now_ns)
+static bool is_still_handled(struct signal_source *signal, uint64_t now_ns)
 {
 	bool is_calm = signal->has_sample || !signal->armed_count;
 
 	signal->has_sample = false;
-	if (is_calm && now_ns - signal->ours_ns < OURS_NS)
+	if (is_calm && now_ns - signal->last_check_ns < RECHECK_NS)
 		return true;
-	signal->ours_ns = now_ns;
-	return fgt_signal_choice_is_ours(signal->number);
+	signal->last_check_ns = now_ns;
+	return fgt_signal_choice_is_kept(signal->number);
 }
 
 /*
@@ -208,7 +214,7 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 
 	if (signal->lost)
 		return signal->lost;
-	if (!is_still_ours(signal, now_ns))
+	if (!is_still_handled(signal, now_ns))
 		lose(signal, signal_is_taken);
 	else if (signal->armed_count &&
 		 fgt_io_uring_watch_follow(&signal->io_uring, now_ns))
@@ -218,11 +224,7 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 	signal->threads = threads;
 	yield(signal, now_ns);
 	if (signal->has_yielded)
-		return "the program has a timer on its CPU time, as profilers "
-		       "have (setitimer, timer_create), or too many to tell, "
-		       "whose signals would wake other threads: running "
-		       "threads keep the stacks that they had; an agent "
-		       "samples it from outside";
+		return other_timers;
 	return signal->refusals.text[0] ? signal->refusals.text : NULL;
 }
 
@@ -271,7 +273,7 @@ static int ask_permission(const struct signal_source *signal,
 /* -EPERM: no thread of the program may be signalled. */
 static int ask_program(struct signal_source *signal, uint64_t now_ns)
 {
-	if (!signal->armed_count && !fgt_signal_choice_is_ours(signal->number))
+	if (!signal->armed_count && !fgt_signal_choice_is_kept(signal->number))
 		lose(signal, signal_is_taken);
 	else if (fgt_io_uring_watch_ask(&signal->io_uring, now_ns))
 		lose(signal, io_uring_is_used);

@@ -129,7 +129,7 @@ void fgt_signal_slot_put(struct fgt_signal_slot *slot)
 
 /* ---- The signal -------------------------------------------------------- */
 
-bool fgt_signal_choice_is_ours(int number)
+bool fgt_signal_choice_is_kept(int number)
 {
 	struct sigaction action;
 
@@ -175,7 +175,7 @@ int fgt_signal_choice_take(int *ret_number)
 void fgt_signal_choice_give_back(void)
 {
 	for (size_t i = 0; i < COUNT(candidates); i++)
-		if (fgt_signal_choice_is_ours(candidates[i]))
+		if (fgt_signal_choice_is_kept(candidates[i]))
 			sigaction(candidates[i], &fgt_signal_table.previous,
 				  NULL);
 }

@@ -3,7 +3,7 @@
  * The live file of FGTRACE_ACTIVITY: one thread reads the span log and writes
  * the file. Only this thread waits for a slow disk or reader. Records that are
  * overwritten in the log meanwhile are lost: they are counted, and an event in
- * the file says how many are missing. Must not touch what spans need.
+ * the file has their number. Must not touch what spans need.
  *
  * All signals are blocked in the thread, also SIGPIPE of a FIFO without reader.
  *
@@ -136,7 +136,7 @@ static void put_head(void)
 
 /* ---- Writing ------------------------------------------------------------ */
 
-static bool is_ours(void)
+static bool is_same_file(void)
 {
 	return fgt_file_id_is(&live.file, live.fd);
 }
@@ -243,7 +243,7 @@ static bool open_file(void)
 {
 	int r;
 
-	if (is_ours())
+	if (is_same_file())
 		return true;
 	live.fd = -1;
 	r = open_path();
@@ -400,7 +400,7 @@ static void in_child(void)
 {
 	live.is_running = false;
 	atomic_store_explicit(&live.tid, 0, memory_order_relaxed);
-	if (is_ours())
+	if (is_same_file())
 		close(live.fd);
 	live.fd = -1;
 	atomic_store_explicit(&live.lost, 0, memory_order_relaxed);

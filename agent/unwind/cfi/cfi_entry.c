@@ -27,7 +27,7 @@ enum {
 
 #define HEAD_BYTES 12u /* an entry's length takes no more */
 
-/* What a CIE says of its FDEs. */
+/* What a CIE defines for its FDEs. */
 struct common {
 	struct fgt_cfi_rule rule; /* without the function */
 	uint8_t pointer_encoding;

@@ -11,7 +11,7 @@
 _Static_assert(sizeof(struct fgt_cfi_set) == 64, "a set is a cache line");
 _Static_assert(sizeof(struct fgt_cfi_set) << FGT_CFI_ROWS_SET_BITS ==
 		       FGT_CFI_ROWS_BYTES_MAX,
-	       "the bound is what the header says");
+	       "the bound is the header's");
 
 #define FIRST_SETS 64u /* a page */
 #define SETS_MAX   (1u << FGT_CFI_ROWS_SET_BITS)

@@ -75,7 +75,7 @@ def check(path):
     demand(len(text) <= PROFILE_MAX, "profile above 50 MiB")
     chunk = strict.parse_json(text)
     demand(item.get("platform") == chunk.get("platform") == "native",
-           "item and payload must tell the same platform")
+           "item and payload must name the same platform")
     samples, threads, span = check_chunk(chunk, text)
     return f"{samples} samples of {threads} threads, {span:.3f} s"
 

@@ -40,7 +40,7 @@ def read_stacks(events):
     return stacks
 
 
-def read_said(events):
+def read_marks(events):
     """The program's arrows, marks, counters and labels, sorted."""
     tids = defaultdict(dict)
     for event in events:
@@ -74,10 +74,10 @@ def faults(seen):
             spent, due = stacks.get(stack, 0), expected.get(stack, 0)
             if abs(spent - due) > 0.01:
                 yield f"thread {key[1]}: {stack}: {spent} µs, not {due}"
-    said = read_said(events)
-    for kind, expected in said.items():
-        if seen["said"][kind] != expected:
-            yield f"{kind} {seen['said'][kind]}, not {expected}"
+    shown = read_marks(events)
+    for kind, expected in shown.items():
+        if seen["shown"][kind] != expected:
+            yield f"{kind} {seen['shown'][kind]}, not {expected}"
 
 
 def main():

@@ -174,7 +174,7 @@ def call(path, verb, timeout=20, **arguments):
         try:
             connection.send(request(verb, **arguments))
         except BrokenPipeError:
-            pass  # refused at once: the reply says why
+            pass  # refused at once: the reply has the reason
         if verb != "slice":
             return connection.receive()
         head, data = connection.receive_slice()

@@ -56,7 +56,7 @@ class Host:
                                  bufsize=1, **arguments)
         self.pid = int(read_until(self.child.stdout, "ready "))
 
-    def say(self, line):
+    def ask(self, line):
         """The words of the answer, numbers as such; without the first."""
         self.child.stdin.write(line + "\n")
         self.child.stdin.flush()
@@ -65,11 +65,11 @@ class Host:
                 for word in words[1:]]
 
     def start(self, socket, mode="agent", timeout_ms=3000):
-        return self.say(f"start {mode} {socket} {timeout_ms}")[0]
+        return self.ask(f"start {mode} {socket} {timeout_ms}")[0]
 
     def slice(self, ms, path=""):
         """Result, ticks, threads, bytes, ns, tid."""
-        return self.say(f"slice {ms} {path}")
+        return self.ask(f"slice {ms} {path}")
 
     def end(self):
         self.child.stdin.close()

@@ -10,13 +10,13 @@ SAVED = re.compile(r"^c[+-]\d+$")
 NOTHING = ("u", "s")
 
 
-def is_same(address, ours, theirs):
-    """Compares our row with readelf's; for the expression of a PLT ours has
+def is_same(address, row, theirs):
+    """Compares a row with readelf's; for the expression of a PLT it has
     the value."""
     if theirs != "exp":
-        return ours == f"{address:x} {theirs}"
+        return row == f"{address:x} {theirs}"
     plt = "sp+16 u c-8 -" if address % 16 >= 11 else "sp+8 u c-8 -"
-    return ours in (f"{address:x} complex", f"{address:x} {plt}")
+    return row in (f"{address:x} complex", f"{address:x} {plt}")
 
 
 def describe(columns, is_signal):

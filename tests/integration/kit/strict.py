@@ -7,7 +7,7 @@ import sys
 
 
 class Wrong(Exception):
-    """The file breaks a rule; the text says which and where."""
+    """The file breaks a rule; the text has which and where."""
 
 
 def demand(is_ok, text):

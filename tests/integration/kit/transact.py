@@ -52,7 +52,7 @@ class Program:
             raise EOFError("transact has ended")
         return line.split()
 
-    def say(self, line):
+    def ask(self, line):
         """The words of the answer, after the verb."""
         return self.run(line)
 
@@ -63,7 +63,7 @@ class Program:
         return self.child.wait(PATIENCE_S)
 
     def status(self):
-        words = ["result", *self.say("status")]
+        words = ["result", *self.ask("status")]
         return dict(zip(words[::2], map(int, words[1::2])))
 
     def run(self, *lines):

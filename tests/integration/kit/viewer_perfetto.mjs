@@ -2,7 +2,7 @@
 // viewer_perfetto.mjs ENGINE_DIR FILE…: loads traces with Perfetto's own trace
 // processor, the WebAssembly that its page runs, and prints one JSON line each,
 // as viewer_speedscope.mjs does: {file, importedAs, warnings,
-// profiles: [{name, process, pid, tid, unit, total, stacks}], said: {arrows:
+// profiles: [{name, process, pid, tid, unit, total, stacks}], shown: {arrows:
 // [[from tid, to tid]], marks: [[tid, name]], counters: [[name, value]],
 // labels: [[span, key, value]]}}, one profile a thread. A warning is what Perfetto itself counted as an error or lost data,
 // a slice without an end and a slice of no thread. Used by test_viewers.sh.
@@ -80,9 +80,9 @@ const SLICES = `
     t.utid AS utid FROM slice s JOIN thread_track t ON s.track_id = t.id
     ORDER BY s.id`;
 
-// What the program said of itself. Instants are slices that last 0 ns; Perfetto
+// What the program recorded of itself. Instants are slices that last 0 ns; Perfetto
 // flattens args.
-const SAID = {
+const SHOWN = {
   arrows: `SELECT tf.tid AS a, tt.tid AS b FROM flow
     JOIN slice sf ON slice_out = sf.id JOIN slice st ON slice_in = st.id
     JOIN thread_track f ON sf.track_id = f.id JOIN thread tf ON tf.utid = f.utid
@@ -125,9 +125,9 @@ async function load(file) {
     profiles.set(utid, { ...thread, unit: 'microseconds', total: 0,
       stacks: {} });
   addSlices(profiles, await engine.rows(SLICES));
-  const said = {};
-  for (const [kind, sql] of Object.entries(SAID))
-    said[kind] = (await engine.rows(sql)).map((row) => Object.values(row));
+  const shown = {};
+  for (const [kind, sql] of Object.entries(SHOWN))
+    shown[kind] = (await engine.rows(sql)).map((row) => Object.values(row));
   const [type] = await engine.rows(
     "SELECT str_value AS text FROM metadata WHERE name = 'trace_type'");
   return {
@@ -135,7 +135,7 @@ async function load(file) {
     importedAs: type.text === 'json' ? 'Trace Event Format' : type.text,
     warnings: (await engine.rows(COMPLAINTS)).map(({ text }) => text),
     profiles: [...profiles.values()],
-    said,
+    shown,
   };
 }
 

@@ -157,8 +157,8 @@ static bool fault_often(void)
 		if (sigaction(i ? SIGSEGV : SIGBUS, NULL, &action) < 0 ||
 		    action.sa_sigaction != handle_fault)
 			is_first = false;
-	return zoo_tell("own faults", OWN_FAULTS - own_faults) |
-	       zoo_tell("handlers of faults", !is_first);
+	return zoo_note("own faults", OWN_FAULTS - own_faults) |
+	       zoo_note("handlers of faults", !is_first);
 }
 
 int main(int argc, char **argv)

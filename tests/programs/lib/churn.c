@@ -128,7 +128,7 @@ static bool come_and_go(unsigned int turn)
 	return result == &plugin_path;
 }
 
-static bool tell_time(unsigned int turn)
+static bool print_time(unsigned int turn)
 {
 	time_t now = (time_t)turn * 1000;
 	struct tm parts;
@@ -146,7 +146,7 @@ static struct churner churners[] = {
 	{ .name = "dlopen too", .work = load },
 	{ .name = "stdio", .work = print },
 	{ .name = "threads", .work = come_and_go },
-	{ .name = "time", .work = tell_time },
+	{ .name = "time", .work = print_time },
 };
 #define CHURNERS (sizeof(churners) / sizeof(churners[0]))
 
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < CHURNERS; i++) {
 		printf("# %s: %lu turns\n", churners[i].name,
 		       atomic_load(&churners[i].turns));
-		is_harmed |= zoo_tell(churners[i].name, churners[i].wrong);
+		is_harmed |= zoo_note(churners[i].name, churners[i].wrong);
 	}
 	zoo_end();
 	return is_harmed;

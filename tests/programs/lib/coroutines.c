@@ -98,5 +98,5 @@ int main(int argc, char **argv)
 	hit = count_hit();
 	printf("# %u of %d stacks were written below\n", hit, COUNT);
 	zoo_end();
-	return zoo_tell("written below", hit > HIT_MAX ? hit : 0);
+	return zoo_note("written below", hit > HIT_MAX ? hit : 0);
 }

@@ -39,10 +39,10 @@ int main(int argc, char **argv)
 	if (!throw_for || !unwinder)
 		return 3;
 	printf("# unwinder %s\n", unwinder());
-	is_harmed = zoo_tell("exceptions",
+	is_harmed = zoo_note("exceptions",
 			     throw_for(argc > 1 ? (unsigned int)atoi(argv[1])
 						: 1000)) |
-		    zoo_tell("unwinder", !strstr(unwinder(), "libgcc_s"));
+		    zoo_note("unwinder", !strstr(unwinder(), "libgcc_s"));
 	zoo_end();
 	return is_harmed;
 }

@@ -336,7 +336,7 @@ static void spawn(uint64_t ms)
 	printf("spawn %d\n", r);
 }
 
-static void say_span(const char *name)
+static void make_span(const char *name)
 {
 	uint64_t task = 0;
 	int r = fgt_task_begin("job", 0, &task);
@@ -398,7 +398,7 @@ static void obey(const char *line)
 	else if (sscanf(line, "spawn %" SCNu64, &ms) == 1)
 		spawn(ms);
 	else if (sscanf(line, "span %255s", path) == 1)
-		say_span(path);
+		make_span(path);
 	else if (strcmp(line, "crash\n") == 0)
 		abort();
 	else

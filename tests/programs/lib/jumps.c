@@ -143,9 +143,9 @@ int main(int argc, char **argv)
 	}
 	pthread_join(jumper, NULL);
 	pthread_join(leaver, NULL);
-	is_harmed = zoo_tell("longjmp", jumped_wrong) |
-		    zoo_tell("siglongjmp", left_wrong) |
-		    zoo_tell("swapcontext", switched_wrong);
+	is_harmed = zoo_note("longjmp", jumped_wrong) |
+		    zoo_note("siglongjmp", left_wrong) |
+		    zoo_note("swapcontext", switched_wrong);
 	zoo_end();
 	return is_harmed;
 }

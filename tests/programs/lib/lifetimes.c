@@ -122,8 +122,8 @@ int main(int argc, char **argv)
 	after = look();
 	printf("# threads %u, descriptors %u, handlers %u afterwards\n",
 	       after.threads, after.descriptors, after.handlers);
-	return zoo_tell("lifetimes", wrong) |
-	       zoo_tell("threads", after.threads != 2) |
-	       zoo_tell("descriptors", after.descriptors > before.descriptors) |
-	       zoo_tell("handlers", after.handlers);
+	return zoo_note("lifetimes", wrong) |
+	       zoo_note("threads", after.threads != 2) |
+	       zoo_note("descriptors", after.descriptors > before.descriptors) |
+	       zoo_note("handlers", after.handlers);
 }

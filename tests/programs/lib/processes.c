@@ -73,7 +73,7 @@ static int run_chains(unsigned int runs, unsigned int count)
 			dead++;
 		}
 	}
-	return zoo_tell("exec", dead + runs - ended);
+	return zoo_note("exec", dead + runs - ended);
 }
 
 /* ---- fork -------------------------------------------------------------- */
@@ -165,13 +165,13 @@ static int fork_often(unsigned int count)
 			spawned_wrong += ends_wrongly(
 				start_look(i / SPAWN_EVERY % 3), 0);
 	}
-	wrong = zoo_tell("fork", wrong);
-	spawned_wrong = zoo_tell("spawn", spawned_wrong);
+	wrong = zoo_note("fork", wrong);
+	spawned_wrong = zoo_note("spawn", spawned_wrong);
 	zoo_burn_ms(100);
 	return (int)(wrong | spawned_wrong) |
-	       zoo_tell("threads afterwards",
+	       zoo_note("threads afterwards",
 			zoo_count_entries("/proc/self/task") != threads) |
-	       zoo_tell("descriptors afterwards",
+	       zoo_note("descriptors afterwards",
 			zoo_count_entries("/proc/self/fd") > fds + 2);
 }
 

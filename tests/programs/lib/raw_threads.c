@@ -74,5 +74,5 @@ int main(int argc, char **argv)
 		zoo_sleep_ms(1);
 	zoo_sleep_ms(20); /* they return on their own stacks */
 	zoo_end();
-	return zoo_tell("thread-local storage", wrong);
+	return zoo_note("thread-local storage", wrong);
 }

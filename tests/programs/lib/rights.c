@@ -222,5 +222,5 @@ int main(int argc, char **argv)
 		return 2;
 	for (int i = atoi(argv[2]); i > 0; i--)
 		wrong += run_again(argv);
-	return zoo_tell(argv[1], wrong);
+	return zoo_note(argv[1], wrong);
 }

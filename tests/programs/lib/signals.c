@@ -80,7 +80,7 @@ static int swap(void)
 	atomic_store(&is_over, true);
 	pthread_join(swapper, NULL);
 	printf("# own %u, received %u\n", own, atomic_load(&received));
-	return zoo_tell("swap", own > atomic_load(&received)
+	return zoo_note("swap", own > atomic_load(&received)
 					? own - atomic_load(&received)
 					: atomic_load(&received) - own);
 }
@@ -154,7 +154,7 @@ static int burn_all_masked(void)
 		pthread_join(threads[i], NULL);
 	printf("# now and then: %u looks at a pending signal\n",
 	       masked[1].pending);
-	return zoo_tell("masked", masked[0].pending);
+	return zoo_note("masked", masked[0].pending);
 }
 
 static void *wait_for_any(void *argument)
@@ -202,8 +202,8 @@ static int wait_for_all(void)
 	pthread_create(&threads[1], NULL, read_any, &foreign[1]);
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);
-	return zoo_tell("sigwait", foreign[0]) |
-	       zoo_tell("signalfd", foreign[1]);
+	return zoo_note("sigwait", foreign[0]) |
+	       zoo_note("signalfd", foreign[1]);
 }
 
 /* ---- A storm ----------------------------------------------------------- */
@@ -267,7 +267,7 @@ static int stand_storm(unsigned int seconds)
 	printf("# %u of the storm received, grew by %ld pages\n",
 	       atomic_exchange(&received, 0),
 	       (long)(resident_pages() - before));
-	is_harmed = zoo_tell("storm, growth",
+	is_harmed = zoo_note("storm, growth",
 			     resident_pages() > before + GROWTH_MAX);
 	/* The queue of the user's signals has not been used up. */
 	zoo_handle(SIGRTMIN + 4, count_one, SA_RESTART);
@@ -275,7 +275,7 @@ static int stand_storm(unsigned int seconds)
 		queued += sigqueue(getpid(), SIGRTMIN + 4, value) == 0;
 	zoo_burn_ms(20);
 	return is_harmed |
-	       zoo_tell("storm, queue", 2000 - queued - atomic_load(&received));
+	       zoo_note("storm, queue", 2000 - queued - atomic_load(&received));
 }
 
 /* ---- A profiler in the program ---------------------------------------------- */
@@ -327,7 +327,7 @@ static int profile_itself(bool is_posix)
 	       atomic_load(&received), atomic_load(&woken));
 	for (int i = 0; i < SLEEPERS; i++)
 		pthread_join(sleepers[i], NULL);
-	return zoo_tell("profile", atomic_load(&woken) > WOKEN_MAX
+	return zoo_note("profile", atomic_load(&woken) > WOKEN_MAX
 					   ? atomic_load(&woken)
 					   : 0);
 }

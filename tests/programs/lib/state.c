@@ -111,7 +111,7 @@ static unsigned long look_at_mask(unsigned int turn)
 	return wrong;
 }
 
-/* The name is what prctl says, and the timer slack is its own. */
+/* The name is what prctl returns, and the timer slack is its own. */
 static unsigned long look_at_thread(unsigned int turn)
 {
 	char name[16] = "";
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < WATCHERS; i++)
 		pthread_join(watchers[i].thread, NULL);
 	for (size_t i = 0; i < WATCHERS; i++)
-		is_harmed |= zoo_tell(watchers[i].name, watchers[i].wrong);
+		is_harmed |= zoo_note(watchers[i].name, watchers[i].wrong);
 	zoo_end();
 	return is_harmed;
 }

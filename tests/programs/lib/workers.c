@@ -226,5 +226,5 @@ int main(int argc, char **argv)
 	}
 	printf("# %u reads, %u threads\n", turns, most);
 	zoo_end();
-	return zoo_tell("workers", wrong + !turns);
+	return zoo_note("workers", wrong + !turns);
 }

@@ -203,7 +203,7 @@ unsigned int zoo_count_entries(const char *path)
 	return count;
 }
 
-bool zoo_tell(const char *what, unsigned long wrong)
+bool zoo_note(const char *what, unsigned long wrong)
 {
 	printf("%s: %lu wrong\n", what, wrong);
 	return wrong != 0;

@@ -18,8 +18,8 @@ extern "C" {
 #endif
 
 /*
- * Starts the recorder if the environment says so: ZOO_START is "embedded" or
- * "agent", ZOO_LIBRARY the path of libfgtrace.so. Without: nothing, the
+ * Starts the recorder if the environment asks for it: ZOO_START is "embedded"
+ * or "agent", ZOO_LIBRARY the path of libfgtrace.so. Without: nothing, the
  * recorder is preloaded or there is none.
  */
 void zoo_begin(void);
@@ -49,7 +49,7 @@ unsigned int zoo_count_lines(const char *path);
 unsigned int zoo_count_entries(const char *path);
 
 /* Prints "WHAT: N wrong"; true if N is not 0. */
-bool zoo_tell(const char *what, unsigned long wrong);
+bool zoo_note(const char *what, unsigned long wrong);
 
 #ifdef __cplusplus
 }

@@ -45,7 +45,7 @@ static void outside_a_call_there_is_a_stack_too(void **state)
 	assert_int_equal(blocked.pc, 0x401000);
 }
 
-static void a_running_thread_says_so(void **state)
+static void running_thread_is_parsed_as_running(void **state)
 {
 	struct fgt_blocked blocked;
 
@@ -138,7 +138,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_blocked_call_has_number_stack_and_code),
 		cmocka_unit_test(outside_a_call_there_is_a_stack_too),
-		cmocka_unit_test(a_running_thread_says_so),
+		cmocka_unit_test(running_thread_is_parsed_as_running),
 		cmocka_unit_test(malformed_calls_are_refused),
 		cmocka_unit_test(a_resumed_call_keeps_the_name_of_the_call),
 		cmocka_unit_test(cpu_use_is_three_numbers),

@@ -200,7 +200,7 @@ static void a_sample_is_taken_apart(void **state)
 	assert_int_equal(sample.stack[8], 0x88);
 }
 
-static void samples_without_user_registers_say_so(void **state)
+static void samples_have_no_registers_without_those_of_the_user(void **state)
 {
 	struct record record;
 	struct fgt_running_sample sample;
@@ -308,7 +308,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			malformed_sizes_skip_what_is_there, set_up, tear_down),
 		cmocka_unit_test(a_sample_is_taken_apart),
-		cmocka_unit_test(samples_without_user_registers_say_so),
+		cmocka_unit_test(
+			samples_have_no_registers_without_those_of_the_user),
 		cmocka_unit_test(
 			samples_of_threads_without_a_number_are_refused),
 		cmocka_unit_test(a_sample_cut_anywhere_is_refused),

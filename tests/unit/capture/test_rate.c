@@ -108,7 +108,7 @@ static void bursts_that_fit_on_the_whole_are_left_alone(void **state)
 }
 
 /* A burst on top of it asks for no more than the rest does. */
-static void a_burst_does_not_speak_for_the_rest(void **state)
+static void rate_ignores_a_burst_at_one_end(void **state)
 {
 	struct world world = new_world(2);
 
@@ -189,7 +189,7 @@ static void a_trial_finds_what_the_bound_denies(void **state)
 	assert_int_equal(world.rate.periods, 1);
 }
 
-static void what_cannot_be_kept_is_said(void **state)
+static void limit_is_exceeded_where_no_period_keeps_it(void **state)
 {
 	struct world world = new_world(0.1);
 
@@ -241,14 +241,14 @@ int main(void)
 		cmocka_unit_test(what_fits_is_left_alone),
 		cmocka_unit_test(one_burst_changes_nothing),
 		cmocka_unit_test(bursts_that_fit_on_the_whole_are_left_alone),
-		cmocka_unit_test(a_burst_does_not_speak_for_the_rest),
+		cmocka_unit_test(rate_ignores_a_burst_at_one_end),
 		cmocka_unit_test(a_budget_is_kept_by_steps_of_two),
 		cmocka_unit_test(ticks_that_grow_dearer_are_followed),
 		cmocka_unit_test(the_rate_returns_when_the_load_is_gone),
 		cmocka_unit_test(
 			a_rate_that_would_not_fit_is_tried_ever_more_rarely),
 		cmocka_unit_test(a_trial_finds_what_the_bound_denies),
-		cmocka_unit_test(what_cannot_be_kept_is_said),
+		cmocka_unit_test(limit_is_exceeded_where_no_period_keeps_it),
 		cmocka_unit_test(without_a_limit_the_rate_is_full_at_once),
 		cmocka_unit_test(a_slow_sampler_keeps_its_floor),
 	};

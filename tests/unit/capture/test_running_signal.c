@@ -325,7 +325,7 @@ static void a_taken_signal_is_left_alone(void **state)
 	sigaction(SIGURG, &theirs, NULL);
 }
 
-static void both_taken_is_said(void **state)
+static void open_fails_where_both_signals_are_taken(void **state)
 {
 	void *signal = NULL;
 	struct sigaction theirs = { .sa_handler = count_call };
@@ -341,7 +341,7 @@ static void both_taken_is_said(void **state)
 	sigaction(SIGWINCH, &theirs, NULL);
 }
 
-static void a_handler_that_replaces_ours_stays(void **state)
+static void handler_stays_where_the_program_replaced_it(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	struct sigaction theirs = { .sa_handler = count_call }, after;
@@ -474,8 +474,8 @@ int main(void)
 		cmocka_unit_test(a_thread_that_waits_for_io_uring_gets_none),
 		cmocka_unit_test(looks_before_a_blocked_one_do_not_count),
 		cmocka_unit_test(a_taken_signal_is_left_alone),
-		cmocka_unit_test(both_taken_is_said),
-		cmocka_unit_test(a_handler_that_replaces_ours_stays),
+		cmocka_unit_test(open_fails_where_both_signals_are_taken),
+		cmocka_unit_test(handler_stays_where_the_program_replaced_it),
 		cmocka_unit_test(signals_of_others_are_passed_on),
 		cmocka_unit_test(errno_survives_the_handler),
 		cmocka_unit_test(the_handler_allocates_nothing),

@@ -123,7 +123,7 @@ static void what_the_handler_has_stopped_stays_so(void **state)
 }
 
 /* A signal comes with the first tick of the kernel after it is due. */
-static void one_signal_comes_within_each_tick_of_ours(void **state)
+static void signal_comes_once_within_each_tick_of_the_sampler(void **state)
 {
 	static const uint64_t ticks_ns[] = { 1 * MS, 3333333, 4 * MS, 10 * MS };
 	static const uint64_t periods_ns[] = { 1 * MS, PERIOD_NS, 40 * MS };
@@ -154,7 +154,8 @@ int main(void)
 		cmocka_unit_test(
 			a_thread_that_always_runs_is_signalled_less_often),
 		cmocka_unit_test(what_the_handler_has_stopped_stays_so),
-		cmocka_unit_test(one_signal_comes_within_each_tick_of_ours),
+		cmocka_unit_test(
+			signal_comes_once_within_each_tick_of_the_sampler),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

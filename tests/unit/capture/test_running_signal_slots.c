@@ -24,7 +24,7 @@
 
 #define TAKES 200000u
 
-static void only_slots_are_taken_for_ours(void **state)
+static void signal_is_found_only_with_the_address_of_a_slot(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
 	siginfo_t info = { .si_code = SI_TIMER };
@@ -353,7 +353,8 @@ static void no_sample_is_of_another_lending(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_slots_are_taken_for_ours),
+		cmocka_unit_test(
+			signal_is_found_only_with_the_address_of_a_slot),
 		cmocka_unit_test(any_sample_since_the_last_tick_is_kept),
 		cmocka_unit_test(one_sample_on_a_foreign_stack_is_enough),
 		cmocka_unit_test(late_signals_leave_the_slots_of_others_alone),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flags, their environment variables, and what is said about wrong ones.
+ * Flags, their environment variables, and the errors for wrong ones.
  * Runs in one thread; the environment is passed in.
  */
 #include <setjmp.h>
@@ -146,7 +146,7 @@ static void flag_wins_over_environment(void **state)
 	assert_string_equal(fgt_options_get(&a, "pid"), "7");
 }
 
-static void flag_drops_what_the_environment_says_against_it(void **state)
+static void flag_drops_variables_that_exclude_it(void **state)
 {
 	static const char *const env[] = { "FGTRACE_LAST", "5s", "FGTRACE_PID",
 					   "7", NULL };
@@ -173,10 +173,10 @@ static void empty_variables_do_not_count(void **state)
 	assert_null(fgt_options_get(&a, "json"));
 }
 
-static void tell(const struct fgt_why *why, const char *part)
+static void assert_why(const struct fgt_why *why, const char *part)
 {
 	if (!strstr(why->text, part))
-		fail_msg("'%s' does not say '%s'", why->text, part);
+		fail_msg("'%s' lacks '%s'", why->text, part);
 }
 
 static void wrong_flag_is_reported_with_a_remedy(void **state)
@@ -187,25 +187,25 @@ static void wrong_flag_is_reported_with_a_remedy(void **state)
 
 	(void)state;
 	assert_int_equal(READ(&plain, &a, &why, "--formt"), -EINVAL);
-	tell(&why, "unknown flag --formt");
+	assert_why(&why, "unknown flag --formt");
 	assert_int_equal(READ(&plain, &a, &why, "--state-frame", "x"), -EINVAL);
-	tell(&why, "did you mean --state-frames?");
+	assert_why(&why, "did you mean --state-frames?");
 	assert_int_equal(READ(&plain, &a, &why, "-x"), -EINVAL);
-	tell(&why, "fgtrace-agent slice --help");
+	assert_why(&why, "fgtrace-agent slice --help");
 	assert_int_equal(READ(&plain, &a, &why, "--pid"), -EINVAL);
-	tell(&why, "--pid needs a value");
+	assert_why(&why, "--pid needs a value");
 	assert_int_equal(READ(&plain, &a, &why, "--pid="), -EINVAL);
-	tell(&why, "--pid needs a value");
+	assert_why(&why, "--pid needs a value");
 	assert_int_equal(READ(&plain, &a, &why, "--json=5"), -EINVAL);
-	tell(&why, "takes no value");
+	assert_why(&why, "takes no value");
 	assert_int_equal(READ(&plain, &a, &why, "--last", "5s", "--to", "now"),
 			 -EINVAL);
-	tell(&why, "exclude each other");
+	assert_why(&why, "exclude each other");
 	assert_int_equal(READ(&plain, &a, &why, "stray"), -EINVAL);
-	tell(&why, "one argument too many");
+	assert_why(&why, "one argument too many");
 	environment = env;
 	assert_int_equal(READ(&plain, &a, &why, "-q"), -EINVAL);
-	tell(&why, "FGTRACE_JSON='maybe'");
+	assert_why(&why, "FGTRACE_JSON='maybe'");
 }
 
 static void operands_are_counted(void **state)
@@ -227,7 +227,7 @@ static void operands_are_counted(void **state)
 	assert_int_equal(READ(&operands, &a, NULL, "--", "-x"), 0);
 	assert_string_equal(a.operands[0], "-x");
 	assert_int_equal(READ(&operands, &a, &why, "-j"), -EINVAL);
-	tell(&why, "convert IN");
+	assert_why(&why, "convert IN");
 	assert_int_equal(READ(&operands, &a, &why, "a", "b"), -EINVAL);
 	assert_int_equal(READ(&operands, &a, NULL, "a", "--help"), 0);
 	assert_true(a.is_help);
@@ -249,7 +249,7 @@ static void command_is_left_alone(void **state)
 	assert_int_equal(READ(&command, &a, NULL, "-q", "--"), 0);
 	assert_null(a.command);
 	assert_int_equal(READ(&command, &a, &why, "ls"), -EINVAL);
-	tell(&why, "record [FLAGS] -- ls");
+	assert_why(&why, "record [FLAGS] -- ls");
 }
 
 static void numbers_are_whole_and_in_range(void **state)
@@ -269,7 +269,7 @@ static void numbers_are_whole_and_in_range(void **state)
 	assert_int_equal(
 		fgt_options_get_number(&a, "pid", 1, 11, 5, &value, &why),
 		-EINVAL);
-	tell(&why, "from 1 to 11");
+	assert_why(&why, "from 1 to 11");
 	assert_int_equal(fgt_number_parse("12x", &value), -EINVAL);
 	assert_int_equal(fgt_number_parse("", &value), -EINVAL);
 	assert_int_equal(fgt_number_parse(" 1", &value), -EINVAL);
@@ -315,8 +315,8 @@ int main(void)
 		cmocka_unit_test_setup(last_of_two_equal_flags_wins, reset),
 		cmocka_unit_test_setup(optional_value_may_be_left_out, reset),
 		cmocka_unit_test_setup(flag_wins_over_environment, reset),
-		cmocka_unit_test_setup(
-			flag_drops_what_the_environment_says_against_it, reset),
+		cmocka_unit_test_setup(flag_drops_variables_that_exclude_it,
+				       reset),
 		cmocka_unit_test_setup(empty_variables_do_not_count, reset),
 		cmocka_unit_test_setup(wrong_flag_is_reported_with_a_remedy,
 				       reset),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a summary says about slices built by hand. Runs in one thread.
+ * What a summary shows of slices built by hand. Runs in one thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -269,7 +269,7 @@ static void json_is_one_object_on_one_line(void **state)
 	free(text);
 }
 
-static void json_that_cannot_be_written_says_why(void **state)
+static void json_returns_the_error_where_it_cannot_be_written(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = make_slice();
@@ -306,7 +306,8 @@ int main(void)
 		cmocka_unit_test(rich_slice_is_summed_without_loss),
 		cmocka_unit_test(names_cannot_move_the_cursor),
 		cmocka_unit_test(json_is_one_object_on_one_line),
-		cmocka_unit_test(json_that_cannot_be_written_says_why),
+		cmocka_unit_test(
+			json_returns_the_error_where_it_cannot_be_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

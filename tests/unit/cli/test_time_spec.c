@@ -46,7 +46,7 @@ static void refuse(const char *text, const char *part)
 	assert_int_equal(fgt_time_read(text, &now, &time, &why), -EINVAL);
 	assert_int_equal(time.ns, 7);
 	if (!strstr(why.text, part))
-		fail_msg("'%s': '%s' does not say '%s'", text, why.text, part);
+		fail_msg("'%s': '%s' lacks '%s'", text, why.text, part);
 }
 
 static void zone(const char *name)

@@ -38,7 +38,7 @@ static void client_gone(void *context)
 	fixture->parked = NULL;
 }
 
-/* verb "park" waits, "big" answers with 8 MiB, others with what they said. */
+/* verb "park" waits, "big" answers with 8 MiB, others with their own name. */
 static void handle(void *context, struct fgt_control_client *client,
 		   const struct fgt_message *request)
 {
@@ -55,7 +55,7 @@ static void handle(void *context, struct fgt_control_client *client,
 		return;
 	}
 	assert_int_equal(fgt_builder_new_reply(&builder), 0);
-	fgt_builder_string(builder, "said", verb);
+	fgt_builder_string(builder, "name", verb);
 	fgt_builder_uint(builder, "uid", fgt_control_peer(client)->uid);
 	if (strcmp(verb, "big") == 0)
 		fgt_builder_bin(builder, "data", big, BIG_BYTES);
@@ -110,12 +110,12 @@ static struct fgt_channel ask(struct fixture *fixture, const char *verb)
 static void assert_answered(const struct fgt_channel *channel, const char *verb)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	const char *said;
+	const char *name;
 
 	assert_int_equal(
 		fgt_channel_receive_reply(channel, FAR_NS, &reply, NULL), 0);
-	assert_int_equal(fgt_message_get_string(reply, "said", &said), 0);
-	assert_string_equal(said, verb);
+	assert_int_equal(fgt_message_get_string(reply, "name", &name), 0);
+	assert_string_equal(name, verb);
 }
 
 /* The error that a raw connection receives; its end must follow. */

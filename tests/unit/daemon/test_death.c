@@ -49,7 +49,7 @@ static void wait_byte(int fd)
 }
 
 /* The process between: writes the pid, waits for its child on request. */
-static void be_parent(int how, int go, int reap, int tell)
+static void be_parent(int how, int go, int reap, int result)
 {
 	pid_t pid = fork();
 
@@ -57,7 +57,7 @@ static void be_parent(int how, int go, int reap, int tell)
 		wait_byte(go);
 		end_as(how);
 	}
-	(void)!write(tell, &pid, sizeof(pid));
+	(void)!write(result, &pid, sizeof(pid));
 	wait_byte(reap);
 	waitpid(pid, NULL, 0);
 	pause();
@@ -65,22 +65,22 @@ static void be_parent(int how, int go, int reap, int tell)
 
 static void start(struct victim *victim, int how)
 {
-	int go[2], reap[2], tell[2];
+	int go[2], reap[2], result[2];
 	struct fgt_why why;
 	pid_t pid;
 
-	assert_int_equal(pipe(go) | pipe(reap) | pipe(tell), 0);
+	assert_int_equal(pipe(go) | pipe(reap) | pipe(result), 0);
 	victim->parent = fork();
 	if (victim->parent == 0)
-		be_parent(how, go[0], reap[0], tell[1]);
-	assert_int_equal(read(tell[0], &pid, sizeof(pid)), sizeof(pid));
+		be_parent(how, go[0], reap[0], result[1]);
+	assert_int_equal(read(result[0], &pid, sizeof(pid)), sizeof(pid));
 	assert_int_equal(fgt_process_open(pid, &victim->process, &why), 0);
 	victim->go = go[1];
 	victim->reap = reap[1];
 	close(go[0]);
 	close(reap[0]);
-	close(tell[0]);
-	close(tell[1]);
+	close(result[0]);
+	close(result[1]);
 }
 
 static void look(const struct victim *victim, struct fgt_death *ret_death)

@@ -284,7 +284,7 @@ static void destination_beyond_its_queue_share_is_refused(void **state)
 	assert_int_equal(submit(memfd_of("x", 1), 1000, "/there"), -EBUSY);
 	assert_int_equal(submit(memfd_of("x", 1), 1000, "/elsewhere"), 0);
 	assert_int_equal(submit(memfd_of("x", 1), 1001, "/there"), 0);
-	/* What has ended does not say it again. */
+	/* What has ended does not log it again. */
 	for (int i = 0; i < FGT_DELIVERIES_LAST; i++)
 		assert_int_equal(submit_last_word(1000, "/there"), 0);
 	assert_int_equal(submit_last_word(1000, "/there"), -EBUSY);
@@ -333,7 +333,7 @@ static void user_beyond_its_memory_share_is_refused(void **state)
 	assert_int_equal(submit(fds[0], 1002, world.directory), -EBUSY);
 }
 
-/* A server that takes connections and says nothing. */
+/* A server that takes connections and sends nothing. */
 static int open_deaf_server(char *ret_destination, size_t size)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };

@@ -116,7 +116,7 @@ static void second_is_refused_with_the_pid_of_the_first(void **state)
 	pid_t pid = start_holder(fixture);
 	int fd;
 
-	/* What the file says is not believed. */
+	/* The text of the file is not believed. */
 	fd = open(fixture->lock, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	assert_int_equal(write(fd, "1\n", 2), 2);
 	close(fd);

@@ -64,7 +64,7 @@ static void *toil(void *argument)
 	return NULL;
 }
 
-static void say(void *context, const char *line)
+static void note(void *context, const char *line)
 {
 	(void)context;
 	print_message("%s\n", line);
@@ -73,7 +73,7 @@ static void say(void *context, const char *line)
 static void *start(void)
 {
 	const struct fgt_embed_options options = {
-		.hz = 200, .ring_bytes = 8 << 20, .spans_fd = -1, .log = say
+		.hz = 200, .ring_bytes = 8 << 20, .spans_fd = -1, .log = note
 	};
 	struct fgt_why why = { "" };
 	void *recorder = NULL;

@@ -224,7 +224,7 @@ static struct {
 	uint64_t begin_ns, end_ns;
 } ended;
 
-static void tell(void *context, const struct fgt_span_end *end)
+static void see_end(void *context, const struct fgt_span_end *end)
 {
 	ended.calls += *(int *)context;
 	snprintf(ended.name, sizeof(ended.name), "%s", end->name);
@@ -241,7 +241,7 @@ static void function_is_called_for_spans_that_begin_later(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_on_span_end(NULL, NULL), -EINVAL);
-	assert_int_equal(fgt_on_span_end(tell, &one), 0);
+	assert_int_equal(fgt_on_span_end(see_end, &one), 0);
 	end_span(before);
 	assert_int_equal(ended.calls, 0); /* it began before */
 	end_span(begin_span("later", 0));
@@ -252,8 +252,8 @@ static void function_is_called_for_spans_that_begin_later(void **state)
 		    ended.end_ns >= ended.begin_ns);
 	end_task(task);
 	for (int i = 0; i < 7; i++)
-		assert_int_equal(fgt_on_span_end(tell, &one), 0);
-	assert_int_equal(fgt_on_span_end(tell, &one), -ENOSPC);
+		assert_int_equal(fgt_on_span_end(see_end, &one), 0);
+	assert_int_equal(fgt_on_span_end(see_end, &one), -ENOSPC);
 }
 
 static void log_has_all_records(void **state)

@@ -227,7 +227,7 @@ static void reply_without_version_or_ok_is_refused(void **state)
 	assert_int_equal(fgt_message_check_reply(no_v, &why), -EBADMSG);
 }
 
-/* Fault C8. Whether it says ok or not: the version explains it best. */
+/* Fault C8. Whether ok is true or not: the version explains it best. */
 static void other_version_names_the_older_side(void **state)
 {
 	struct fgt_why why;

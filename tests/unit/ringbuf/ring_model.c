@@ -160,7 +160,7 @@ static void change_thread(struct model *model, struct model_thread *thread)
 	model->actions++;
 }
 
-static void tell_past(struct model *model, struct model_thread *thread)
+static void set_past(struct model *model, struct model_thread *thread)
 {
 	struct fgt_frame frames[MODEL_DEPTH_MAX];
 	struct model_value value = {
@@ -180,11 +180,11 @@ static void tell_past(struct model *model, struct model_thread *thread)
 	model->actions++;
 }
 
-static void tell_pasts(struct model *model)
+static void set_pasts(struct model *model)
 {
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		while (model->plan->has_credit && !model_random(model, 8))
-			tell_past(model, &model->threads[model->alive[i]]);
+			set_past(model, &model->threads[model->alive[i]]);
 }
 
 static void commit_thread(struct model *model, struct model_thread *thread)
@@ -233,13 +233,13 @@ void model_tick(struct model *model)
 	if (model->tick_count && mono_ns <= tick[-1].mono_ns)
 		tick->mono_ns = tick[-1].mono_ns + 1;
 	fgt_ring_tick_begin(model->ring, mono_ns, tick->wall_ns, tick->missed);
-	tell_pasts(model);
+	set_pasts(model);
 	while (!model_random(model, model->plan->churn))
 		model_random(model, 2) ? add_thread(model) : end_thread(model);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		while (!model_random(model, 3))
 			change_thread(model, &model->threads[model->alive[i]]);
-	tell_pasts(model);
+	set_pasts(model);
 	fgt_ring_tick_commit(model->ring);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		commit_thread(model, &model->threads[model->alive[i]]);

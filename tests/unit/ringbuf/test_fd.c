@@ -63,15 +63,15 @@ static void moved_descriptors_are_recognised(void **state)
 	int fd = open_apart(), other;
 
 	(void)state;
-	assert_true(fgt_fd_apart_is_ours(fd));
+	assert_true(fgt_fd_apart_is_kept(fd));
 	close(fd);
-	assert_false(fgt_fd_apart_is_ours(fd));
+	assert_false(fgt_fd_apart_is_kept(fd));
 	other = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(dup2(other, fd), fd);
-	assert_false(fgt_fd_apart_is_ours(fd));
+	assert_false(fgt_fd_apart_is_kept(fd));
 	/* A descriptor that was never moved is not recognised. */
-	assert_true(fgt_fd_apart_is_ours(other));
-	assert_true(fgt_fd_apart_is_ours(-1));
+	assert_true(fgt_fd_apart_is_kept(other));
+	assert_true(fgt_fd_apart_is_kept(-1));
 	fgt_fd_close(fd);
 	close(fd);
 	close(other);

@@ -104,21 +104,22 @@ static void a_thread_is_read_in_its_order(void **state)
 #define LATER 100000u
 
 /* Appends more during the read. */
-struct teller {
+struct appender {
 	struct fgt_span_log *log;
 	struct fgt_span_writer writer;
-	bool has_said;
+	bool has_appended;
 	struct seen seen;
 };
 
-static int see_and_say(void *context, const struct fgt_span_record *record)
+static int see_and_append(void *context, const struct fgt_span_record *record)
 {
-	struct teller *teller = context;
+	struct appender *appender = context;
 
-	for (uint64_t i = 0; i < 150 && !teller->has_said; i++)
-		append(teller->log, &teller->writer, LATER + i, "0123456789");
-	teller->has_said = true;
-	return see(&teller->seen, record);
+	for (uint64_t i = 0; i < 150 && !appender->has_appended; i++)
+		append(appender->log, &appender->writer, LATER + i,
+		       "0123456789");
+	appender->has_appended = true;
+	return see(&appender->seen, record);
 }
 
 static void record_during_a_read_waits_for_the_next(void **state)
@@ -127,19 +128,20 @@ static void record_during_a_read_waits_for_the_next(void **state)
 	struct fgt_span_log *log = new_log(FGT_SPAN_LOG_BYTES_MIN);
 	FGT_AUTO(fgt_span_reader_free) struct fgt_span_reader *reader = NULL;
 	struct fgt_span_writer writer = { 0 };
-	struct teller teller = { .log = log };
+	struct appender appender = { .log = log };
 
 	(void)state;
 	for (uint64_t i = 1; i <= 400; i++)
 		append(log, &writer, i, "0123456789");
 	assert_int_equal(fgt_span_reader_new(log, &reader), 0);
-	assert_int_equal(fgt_span_log_read(log, reader, see_and_say, &teller),
-			 0);
-	assert_true(teller.seen.count > 0 && teller.seen.last < LATER);
-	assert_int_equal(fgt_span_log_read(log, reader, see, &teller.seen), 0);
-	assert_int_equal(teller.seen.last, LATER + 149);
 	assert_int_equal(
-		teller.seen.count + fgt_span_reader_missed(log, reader), 550);
+		fgt_span_log_read(log, reader, see_and_append, &appender), 0);
+	assert_true(appender.seen.count > 0 && appender.seen.last < LATER);
+	assert_int_equal(fgt_span_log_read(log, reader, see, &appender.seen),
+			 0);
+	assert_int_equal(appender.seen.last, LATER + 149);
+	assert_int_equal(
+		appender.seen.count + fgt_span_reader_missed(log, reader), 550);
 }
 
 static void a_chunk_is_taken_from_an_idle_owner(void **state)

@@ -184,20 +184,20 @@ static void vdso_is_named_if_build_ids_agree(void **state)
 	assert_int_equal(fgt_vdso_open(&fd), 0);
 	assert_int_equal(fgt_elf_ident_read(fd, &ident), 0);
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
-	for (int is_ours = 1; is_ours >= 0; is_ours--) {
+	for (int is_same = 1; is_same >= 0; is_same--) {
 		FGT_AUTO(fgt_ring_slice_free)
 		struct fgt_ring_slice *slice = kit_slice_of(path);
 
 		set_path(slice, "[vdso]");
-		slice->images[0].build_id[0] ^= !is_ours;
+		slice->images[0].build_id[0] ^= !is_same;
 		kit_add_frame(slice, 1,
 			      kit_address_of(path, "__vdso_gettimeofday"), 0);
 		assert_int_equal(
 			fgt_symbolizer_resolve(symbolizer, slice, true), 0);
 		assert_int_equal(kit_symbol(slice, 0, 0)->reason,
-				 is_ours ? FGT_SYMBOL_FOUND
+				 is_same ? FGT_SYMBOL_FOUND
 					 : FGT_SYMBOL_OTHER_FILE);
-		if (is_ours)
+		if (is_same)
 			assert_non_null(strstr(kit_function(slice, 0, 0),
 					       "gettimeofday"));
 	}

@@ -29,7 +29,7 @@
 static char folder[] = "/tmp/fgt-helper-XXXXXX";
 
 /* A helper whose other end has already written this, and then stays or ends. */
-static int ask_liar(const void *said, size_t len, bool stays, int64_t left_ms)
+static int ask_liar(const void *sent, size_t len, bool stays, int64_t left_ms)
 {
 	const struct fgt_helper_request request = { .image = 1,
 						    .address_count = 1 };
@@ -42,7 +42,7 @@ static int ask_liar(const void *said, size_t len, bool stays, int64_t left_ms)
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	if (len)
-		assert_int_equal(write(pair[1], said, len), len);
+		assert_int_equal(write(pair[1], sent, len), len);
 	if (!stays)
 		assert_int_equal(shutdown(pair[1], SHUT_WR), 0);
 	helper.fd = pair[0];

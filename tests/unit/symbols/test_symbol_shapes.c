@@ -248,7 +248,7 @@ static void compare_with_addr2line(const char *path)
 			compared++;
 	}
 	pclose(pipe);
-	print_message("%s: %u of %u as eu-addr2line says\n", path, equal,
+	print_message("%s: %u of %u as eu-addr2line has them\n", path, equal,
 		      compared);
 	assert_true(compared > SAMPLES / 4);
 	assert_true(equal * 100 >= compared * 99);

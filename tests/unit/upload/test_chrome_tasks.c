@@ -4,7 +4,7 @@
 
 /* ph and name of what is on the tasks' tracks, marks and counters: "B a|E
  * a". */
-static void said(const struct fgt_ring_slice *slice, char *text, size_t size)
+static void shown(const struct fgt_ring_slice *slice, char *text, size_t size)
 {
 	struct fixture_buffer buffer = write_chrome(slice, FGT_STATE_FRAMES_NO);
 	const char *line = buffer.bytes;
@@ -30,13 +30,13 @@ static void said(const struct fgt_ring_slice *slice, char *text, size_t size)
 	fixture_buffer_done(&buffer);
 }
 
-static void assert_said(const struct fgt_ring_slice *slice,
-			const char *expected)
+static void assert_shown(const struct fgt_ring_slice *slice,
+			 const char *expected)
 {
 	char text[2048];
 
 	assert_true(fgt_slice_is_valid(slice));
-	said(slice, text, sizeof(text));
+	shown(slice, text, sizeof(text));
 	assert_string_equal(text, expected);
 }
 
@@ -50,10 +50,10 @@ static void tasks_hold_spans_and_arrows_lead_to_children(void **state)
 	fixture_task(slice, 2, "child#0", 20, 70, 1);
 	fixture_span(slice, 1, 0, "outer", 30, 60);
 	fixture_span(slice, 1, 1, "inner", 40, 50);
-	assert_said(slice,
-		    "B parent#0 10|E parent#0 80|B child#0 20|"
-		    "s child-task 20|f child-task 20|B outer 30|B inner 40|"
-		    "E inner 50|E outer 60|E child#0 70");
+	assert_shown(slice,
+		     "B parent#0 10|E parent#0 80|B child#0 20|"
+		     "s child-task 20|f child-task 20|B outer 30|B inner 40|"
+		     "E inner 50|E outer 60|E child#0 70");
 }
 
 static void parts_outside_of_the_slice_are_cut_off(void **state)
@@ -69,8 +69,8 @@ static void parts_outside_of_the_slice_are_cut_off(void **state)
 	fixture_span(slice, 0, 0, "begun", -20, 30);
 	fixture_span(slice, 0, 1, "within", -10, -5);
 	fixture_span(slice, 0, 0, "later", 150, 160);
-	assert_said(slice, "B open#0 0|B begun 0|E begun 30|E open#0 100|"
-			   "B early#0 0|E early#0 100");
+	assert_shown(slice, "B open#0 0|B begun 0|E begun 30|E open#0 100|"
+			    "B early#0 0|E early#0 100");
 }
 
 static void tasks_without_duration_are_left_out(void **state)
@@ -83,7 +83,7 @@ static void tasks_without_duration_are_left_out(void **state)
 	fixture_span(slice, 0, 0, "point", 20, 20);
 	fixture_task(slice, 2, "next#0", 30, 40, 1);
 	fixture_span(slice, 1, 0, "span", 35, 36);
-	assert_said(slice, "B next#0 30|B span 35|E span 36|E next#0 40");
+	assert_shown(slice, "B next#0 30|B span 35|E span 36|E next#0 40");
 }
 
 /* As events after a slice's last tick are. */
@@ -118,7 +118,7 @@ static void marks_and_counters_follow(void **state)
 	fixture_counter(slice, 10, "queue", 1);
 	fixture_counter(slice, 400, "queue", 2);
 	/* A name that would mean a DevTools profile is made harmless. */
-	assert_said(slice, "i Profile() 20|C queue 10");
+	assert_shown(slice, "i Profile() 20|C queue 10");
 }
 
 int main(void)
