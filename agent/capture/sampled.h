@@ -25,7 +25,7 @@ struct fgt_sampled {
 		bool has_found;
 		uint64_t begun_ns, pause_ns;
 	} lacking;
-	/* By procfs or clocks: always there to fall back to. */
+	/* A provider by procfs or clocks: always open, as the fallback. */
 	const struct fgt_who_ran *polling;
 	void *polling_state;
 	bool has_no_switches; /* they cannot be had for this target */

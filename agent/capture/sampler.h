@@ -23,7 +23,8 @@ struct fgt_sampler_options {
 	unsigned int max_depth; /* 0: 256 */
 	struct fgt_ring_options ring; /* hz is taken from above */
 	enum fgt_provider provider;
-	/* Of context switches; NULL: left out of this build, or of no use. */
+	/* The provider of context switches; NULL: left out of this build, or
+	 * of no use. */
 	const struct fgt_switch_provider *switches;
 	double max_cpu_percent; /* of a core, a target; 0: no limit */
 	bool is_self_included; /* sample this very process if attached */

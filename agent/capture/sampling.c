@@ -413,7 +413,7 @@ static void ask_for_instant(struct fgt_sampler *sampler)
 		return;
 	now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	sampler->instant_ns = sampler->due_ns - sampler->lead_ns;
-	/* Of an earlier instant nothing has been kept. */
+	/* Slots keep nothing of an instant that has passed. */
 	if (sampler->instant_ns < now_ns)
 		sampler->instant_ns = now_ns;
 	fgt_switches_set_instant(sampler->switches, sampler->instant_ns);

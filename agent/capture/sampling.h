@@ -115,8 +115,8 @@ struct fgt_tick fgt_sampling_tick_of(const struct fgt_sampled *sampled,
 
 /* CPU time of this thread since it was last asked for. */
 uint64_t fgt_sampling_take_cpu(struct fgt_sampler *sampler);
-/* Of the period before, in which some were ticked: their part is charged as
- * rarely as they are ticked. */
+/* Charges each target an equal part of what was spent for all of them: as cost
+ * of a tick if one was due, else as cost that no lower rate saves. */
 void fgt_sampling_charge_shared(struct fgt_sampler *sampler);
 /* Almost all of it goes into samples. */
 void fgt_sampling_charge_drain(struct fgt_sampler *sampler, uint64_t cost_ns);

@@ -110,7 +110,7 @@ void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)
 		sampler->signal_limit = limit;
 		sampler->is_limit_logged = false;
 	}
-	/* Also what was known when it began. */
+	/* A limitation that was known at the start is logged here, too. */
 	if (!sampler->limitation.text[0] || sampler->is_limit_logged)
 		return;
 	sampler->is_limit_logged = true;

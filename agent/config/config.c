@@ -127,7 +127,7 @@ static int check_target(const struct fgt_config_target *target,
 	return 0;
 }
 
-/* Also names a destination without a name by its number. */
+/* A destination without a name gets its number as its name. */
 static int check_destination(struct fgt_config *config, size_t index,
 			     const char *where, struct fgt_why *why)
 {

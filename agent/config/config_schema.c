@@ -20,7 +20,7 @@
 #define WORD_MAX	 64 /* longest word compared for hints */
 
 static const char *const STATE_FRAMES[] = { "root", "leaf", "no", NULL };
-/* As in enum fgt_provider. */
+/* The order is that of enum fgt_provider. */
 static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
 static const char *const DEMANGLE[] = { "full", "name", "no", NULL };
 static const char *const LOG_LEVELS[] = { "error", "warning", "info", "debug",

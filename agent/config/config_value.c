@@ -49,7 +49,7 @@ int fgt_config_set_number(const struct fgt_config_key *key, void *base,
 	if (key->type != FGT_CONFIG_TENTHS)
 		return fgt_config_refuse(key, where, "a number with a fraction",
 					 why);
-	/* Also refuses NaN. */
+	/* The condition is negated so that NaN is refused, too. */
 	if (!(value == 0 || (value * 10 >= key->min && value * 10 <= key->max)))
 		return fgt_config_refuse(key, where, NULL, why);
 	*(double *)fgt_config_place(key, base) = value;

@@ -60,7 +60,7 @@ struct daemon {
 
 /* ---- Surroundings ------------------------------------------------------ */
 
-/* Else the next file that is opened becomes standard error */
+/* Without them the next file that is opened becomes standard error. */
 static int open_standard_descriptors(struct fgt_why *why)
 {
 	for (int fd = 0; fd <= 2; fd++) {

@@ -48,8 +48,8 @@ struct fgt_embed_ops {
 		     void **ret_recorder, struct fgt_why *why);
 	/* Waits for its thread and for running signal handlers. */
 	void (*stop)(void *recorder);
-	/* As fgt_get_slice(), without waiting for to_ns; with names.
-	 * is_transaction: an empty slice instead of -ENODATA. MT-Safe */
+	/* Does what fgt_get_slice() does, without waiting for to_ns; with
+	 * names. is_transaction: an empty slice instead of -ENODATA. MT-Safe */
 	int (*cut)(void *recorder, uint64_t from_ns, uint64_t to_ns,
 		   bool is_transaction, struct fgt_slice_file *ret_file);
 	/* The memfd of the ring, borrowed: a process with a copy of it can cut
@@ -70,9 +70,9 @@ struct fgt_embed_ops {
 	 * (fgt_facts_of_transaction()). bytes are checked. MT-Safe */
 	int (*write)(const uint8_t *bytes, size_t len_bytes, int format,
 		     const struct fgt_transaction_facts *facts, int fd);
-	/* As fgt_dispatch(); blocks. Errors with why. ret_wait_s (may be NULL):
-	 * seconds until the destination accepts the next request, 0. The first
-	 * upload loads libcurl. */
+	/* Does what fgt_dispatch() does; blocks. Errors with why. ret_wait_s
+	 * (may be NULL): seconds until the destination accepts the next
+	 * request, 0. The first upload loads libcurl. */
 	int (*deliver)(const uint8_t *bytes, size_t len_bytes,
 		       const char *destination,
 		       const struct fgt_upload_limits *limits,

@@ -18,7 +18,7 @@
 
 #include "ringbuf/base/owner.h"
 
-/* Of /proc/self/pagemap: one word a page. */
+/* Bits of /proc/self/pagemap, which has one word a page. */
 #define PAGE_IS_FILES (UINT64_C(1) << 61)
 #define PAGE_IS_THERE (UINT64_C(3) << 62) /* present, or in swap */
 #define PAGES_AT_ONCE 128u

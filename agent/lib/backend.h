@@ -46,8 +46,8 @@ struct fgt_delivery {
 struct fgt_backend {
 	enum fgt_mode mode;
 
-	/* As fgt_get_slice(); any thread. to_ns and the tick after it have
-	 * passed. */
+	/* Does what fgt_get_slice() does; any thread. to_ns and the tick after
+	 * it have passed. */
 	int (*cut)(uint64_t from_ns, uint64_t to_ns,
 		   struct fgt_slice **ret_slice);
 	/* The same for a transaction: an empty slice instead of -ENODATA.

@@ -18,9 +18,9 @@ struct fgt_builder;
 
 /* -ENOMEM. */
 int fgt_builder_new(struct fgt_builder **ret_builder);
-/* Of a request: holds "v" and "verb". -ENOMEM. */
+/* A request: holds "v" and "verb". -ENOMEM. */
 int fgt_builder_new_request(const char *verb, struct fgt_builder **ret_builder);
-/* Of a reply: holds "v" and "ok": true. -ENOMEM. */
+/* A reply: holds "v" and "ok": true. -ENOMEM. */
 int fgt_builder_new_reply(struct fgt_builder **ret_builder);
 /* A whole error reply; keys may be added. -ENOMEM. */
 int fgt_builder_new_error(int error, const char *why,

@@ -80,7 +80,7 @@ int fgt_message_check_request(const struct fgt_message *request,
 int fgt_message_check_reply(const struct fgt_message *reply,
 			    struct fgt_why *why);
 
-/* As JSON, for --json: the whole map in one line; bin becomes base64. Errors
+/* Writes JSON for --json: the whole map in one line; bin becomes base64. Errors
  * of the sink. */
 int fgt_message_to_json(const struct fgt_message *message,
 			const struct fgt_sink *sink);

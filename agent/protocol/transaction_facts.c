@@ -244,7 +244,7 @@ void fgt_facts_put(struct fgt_builder *builder,
 	put_text(builder, "environment", facts->environment);
 	if (!fgt_facts_of_transaction(facts))
 		return;
-	/* Also when it is empty: a name marks a transaction. */
+	/* The name is put even if it is empty: it marks a transaction. */
 	fgt_builder_string(builder, "name", facts->name);
 	put_text(builder, "op", facts->op);
 	put_text(builder, "status", facts->status);

@@ -97,7 +97,7 @@ static int open_file(int root_fd, int32_t ns_pid, uint32_t uid, int *ret_fd)
 	return 0;
 }
 
-/* As much as the file had at fstat(); it may shrink during the read. */
+/* Reads as much as the file had at fstat(); it may shrink during the read. */
 static int read_text(struct fgt_perfmap *map, int fd)
 {
 	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + READ_MAX_NS;

@@ -408,7 +408,7 @@ bool fgt_cfi_stepper_save(struct fgt_cfi_stepper *stepper)
 	unw_word_t value;
 
 	stepper->failure = FGT_STEP_DONE;
-	/* By number: the other registers are where the rules left them. */
+	/* Registers are read by number: they are where the rules left them. */
 	for (unsigned int i = 0; i < fgt_arch_host.reg_count; i++)
 		if (unw_get_reg(&stepper->cursor, (int)i, &value) == 0)
 			fgt_regs_set(&regs, i, value);

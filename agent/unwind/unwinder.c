@@ -11,7 +11,7 @@
 #include "agent/unwind/walk.h"
 
 #define PAGE_BYTES 4096u
-/* Of every six frames kept, five are of the leaf part. */
+/* One in six frames kept is of the root part, five are of the leaf part. */
 #define ROOT_SHARE 6u
 
 struct fgt_unwinder {

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Of a check; deeper than any form of this project. */
+/* Depth at which a check gives up; deeper than any form of this project. */
 #define DEPTH_MAX 64
 
 void fgt_msgpack_cursor_init(struct fgt_msgpack_cursor *cursor,

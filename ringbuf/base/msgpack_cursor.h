@@ -42,7 +42,7 @@ void fgt_msgpack_cursor_init(struct fgt_msgpack_cursor *cursor,
 			     const uint8_t *bytes, size_t len);
 size_t fgt_msgpack_cursor_left(const struct fgt_msgpack_cursor *cursor);
 
-/* Of the next object, which stays unread. */
+/* The type of the next object, which stays unread. */
 enum fgt_msgpack_type fgt_msgpack_peek(const struct fgt_msgpack_cursor *cursor);
 
 /* Element (array) or pair (map) count, at most the bytes that are left. */

@@ -55,7 +55,7 @@ static int build_anchors(struct building *building)
 
 		if (segment->first_ns > last_ns)
 			break;
-		/* Of those before the first tick only the last is needed. */
+		/* Only the last anchor before the first tick is needed. */
 		if (segment->first_ns <= first_ns)
 			slice->anchor_count = 0;
 		slice->anchors[slice->anchor_count++] = (struct fgt_anchor){

@@ -120,7 +120,8 @@ int fgt_cut_collect(struct fgt_cut *cut)
 	    rows_init(&cut->frame_rows, shape->frames) ||
 	    rows_init(&cut->image_rows, shape->images))
 		return -ENOMEM;
-	/* Also pieces that credit took back: what remains is among them. */
+	/* Pieces that credit took back are collected, too: those that remain
+	 * are among them. */
 	for (uint32_t i = 0; i < cut->piece_count; i++) {
 		struct fgt_cut_piece piece = cut->pieces[i];
 		int error;

@@ -166,7 +166,7 @@ static inline uint64_t fgt_word_missed(uint64_t word)
 	return word >> 3;
 }
 
-/* Of an EDGE: 20 bits for each of slot, on and off. 0: not known. */
+/* An EDGE has 20 bits for each of slot, on and off. 0: not known. */
 #define FGT_WORD_EDGE_US_MAX ((1u << 20) - 1)
 
 static inline uint64_t fgt_word_of_edge(uint32_t slot, uint32_t on_us,

@@ -76,7 +76,7 @@ struct fgt_writer {
 };
 
 struct fgt_ring {
-	/* Of a ring that was opened, only region is used. */
+	/* Only region is used in a ring that was opened. */
 	struct fgt_writer writer;
 };
 

@@ -9,7 +9,7 @@
 
 #include "ringbuf/slice/slice.h"
 
-/* By thread, then tick. */
+/* Orders edges by thread, then tick. */
 void fgt_edges_sort(struct fgt_ring_slice *slice);
 
 /* True if thread and tick exist, in order and each pair once. */

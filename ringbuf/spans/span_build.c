@@ -58,7 +58,7 @@ static int put_tasks(struct fgt_span_gathering *all)
 	return 0;
 }
 
-/* By the tasks' places in the slice; within a task nothing moves. */
+/* The order is that of the tasks in the slice; within a task nothing moves. */
 static int compare_places(const void *left, const void *right)
 {
 	const struct fgt_span_item *const *a = left, *const *b = right;
@@ -217,7 +217,7 @@ static int add_label(struct fgt_span_gathering *all,
 	return r;
 }
 
-/* Of two labels with one key the later is kept. */
+/* The later of two labels with one key is kept. */
 static void take_last(struct fgt_ring_slice *slice, struct timed_label *labels,
 		      uint32_t count)
 {

@@ -117,7 +117,7 @@ static int gather(void *context, const struct fgt_span_record *record)
 
 /* ---- One of each -------------------------------------------------------- */
 
-/* By number; what has ended comes first. */
+/* The order is by number; what has ended comes first. */
 static int compare_numbers(const void *left, const void *right)
 {
 	const struct fgt_span_item *a = left, *b = right;
@@ -148,7 +148,7 @@ struct fgt_span_item *fgt_span_find(struct fgt_span_item *items, size_t count,
 							      : NULL;
 }
 
-/* By task, then by begin, what is around before what is within. */
+/* The order is by task, then by begin; an outer span before an inner one. */
 static int compare_spans(const void *left, const void *right)
 {
 	const struct fgt_span_item *a = left, *b = right;

@@ -85,7 +85,7 @@ static uint64_t copy_chunk(struct fgt_span_chunk *to,
 	return fgt_chunk_number(state);
 }
 
-/* Of a log that is shut. Writers find all that they knew of it. */
+/* The log is shut. Writers find all that they knew of it. */
 static void copy_all(struct fgt_span_region *to, const struct fgt_span_log *log)
 {
 	struct fgt_span_region *from = log->region;

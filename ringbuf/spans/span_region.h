@@ -45,8 +45,9 @@ struct fgt_span_log {
 	size_t len_bytes;
 	uint32_t chunk_count; /* as it was checked; the region's may change */
 	int memfd; /* -1: only read, or not shared at the moment */
-	/* Of the memfd: a program may close it, as it does with all that are
-	 * not its own, and get the number again for another file. */
+	/* The identity of the memfd: a program may close it, as it does with
+	 * all that are not its own, and get the number again for another file.
+	 */
 	struct fgt_file_id file;
 };
 

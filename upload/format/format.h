@@ -19,9 +19,10 @@ int fgt_format_from_name(const char *name, enum fgt_format_kind *ret_format,
 			 struct fgt_why *why);
 
 /*
- * By file name: .fgt, .pb.gz; .trace.json, .envelope, .chunk.envelope,
- * .folded, .speedscope.json. The last five may have .gz behind, which sets
- * *ret_is_gzip: the caller compresses. -EINVAL and why otherwise.
+ * The format by file name: .fgt, .pb.gz; .trace.json, .envelope,
+ * .chunk.envelope, .folded, .speedscope.json. The last five may have .gz
+ * behind, which sets *ret_is_gzip: the caller compresses. -EINVAL and why
+ * otherwise.
  */
 int fgt_format_from_path(const char *path, enum fgt_format_kind *ret_format,
 			 bool *ret_is_gzip, struct fgt_why *why);

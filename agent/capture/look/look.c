@@ -33,7 +33,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *target,
 
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return verdict;
-	/* Else the tick asks all of them, and their accounts with it. */
+	/* Without events the tick asks all threads, for their accounts. */
 	if (tick->has_cpu_events)
 		target->who_ran->look(target->who_ran_state, thread);
 	if (!fgt_thread_table_activate(&target->threads, thread, tick->mono_ns))
@@ -236,7 +236,7 @@ static struct fgt_verdict refuse_to_itself(struct fgt_look *target,
 		thread->active->look->pending_ticks = 0;
 		fgt_look_thread_settle(thread, FGT_STATE_UNKNOWN);
 	}
-	/* Else it is a thread that is about to end. */
+	/* In a dumpable process only a thread that is about to end refuses. */
 	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 1)
 		verdict.refusal = FGT_REFUSAL_NOT_DUMPABLE;
 	return verdict;

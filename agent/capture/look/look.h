@@ -60,10 +60,10 @@ fgt_verdict_stack(const struct fgt_frame *frames, size_t count, uint32_t state)
 /* ---- CPU time not yet shown (account.c) --------------------------------- */
 
 /*
- * Of one thread, where no perf event of every CPU shows at each tick which
- * threads are on a CPU. It shows which thread is worth an event, and, where a
- * thread has one, how long it was in the kernel, where the sampler may not
- * look. Pure arithmetic.
+ * The CPU time of one thread, where no perf event of every CPU shows at each
+ * tick which threads are on a CPU. It shows which thread is worth an event,
+ * and, where a thread has one, how long it was in the kernel, where the sampler
+ * may not look. Pure arithmetic.
  */
 struct fgt_account {
 	struct fgt_cpu_use seen; /* up to here it is on the account */

@@ -22,8 +22,8 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns);
 
 /*
- * Of a thread without a sample. False: its switches show nothing, and procfs
- * must be read.
+ * The verdict on a thread without a sample, by its switches. False: they show
+ * nothing, and procfs must be read.
  */
 bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
 		       struct fgt_thread *thread,
@@ -90,8 +90,8 @@ uint32_t fgt_look_take_credit(struct fgt_look *target,
 size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread);
 
 /*
- * Of a thread that is on no CPU, by a snapshot in tick->buffer; more of its
- * stacks is read as the unwinder wants it. leaf: marker to begin with, or 0.
+ * The stack of a thread that is on no CPU, by a snapshot in tick->buffer; more
+ * of it is read as the unwinder wants it. leaf: marker to begin with, or 0.
  * Returns the number of frames.
  */
 size_t fgt_look_stack_blocked(struct fgt_look *target,
@@ -100,13 +100,15 @@ size_t fgt_look_stack_blocked(struct fgt_look *target,
 			      struct fgt_snapshot *snapshot,
 			      enum fgt_marker leaf);
 
-/* Of a thread that a sample fell on. 0 frames: it had no registers. */
+/* The stack of a thread that a sample fell on. 0 frames: the sample had no
+ * registers. */
 size_t fgt_look_stack_sampled(struct fgt_look *target,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample);
 
-/* Of a thread on a CPU, which is stopped for it. As fgt_running.request. */
+/* The stack of a thread on a CPU, which is stopped for it. Errors: those of
+ * fgt_running.request. */
 int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count);
 

@@ -205,7 +205,8 @@ static struct fgt_verdict wait_with_kept(const struct fgt_look *target,
 	look->pending_ticks++;
 	if (is_sample_overdue(tick, thread)) {
 		leaf = FGT_MARKER_NOT_SAMPLED;
-		/* Nor was it known before. */
+		/* The ticks that waited had no sample either: they get the
+		 * same marker. */
 		if (look->pending_ticks == OVERDUE_TICKS + 1)
 			credit = OVERDUE_TICKS;
 	}

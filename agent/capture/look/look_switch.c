@@ -20,8 +20,8 @@
 #define TASK_DEAD    0x80u
 
 /*
- * Of a thread that blocked more often than this since its last look nothing is
- * claimed for the time between: it may have run for little of it.
+ * A thread may block this often between two looks. If it blocked more often,
+ * nothing is claimed for the time between: it may have run for little of it.
  */
 #define EDGE_BLOCKS_MAX 2u
 /* … between ticks that are far apart, because the rate was lowered. */

@@ -31,7 +31,7 @@ struct perf_cpu_state {
 	uint32_t samples, short_samples;
 };
 
-/* Of all threads, also in the kernel; with the reports that tasks give. */
+/* Events of all threads, kernel mode included; with the reports on tasks. */
 static int open_cpus(struct perf_cpu_state *perf)
 {
 	struct perf_event_attr attr = fgt_perf_attr(
@@ -75,7 +75,8 @@ static int perf_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	return 0;
 }
 
-/* Also where it is the same: what is left of the last one is forgotten. */
+/* The ioctl is needed even for the same period: it ends the one that has
+ * begun. */
 static void set_period(struct perf_cpu_state *perf, uint64_t period_ns)
 {
 	perf->period_ns = period_ns;

@@ -128,7 +128,7 @@ static enum stop look_at_stop(int32_t tid, int *ret_signal)
 
 #if defined(__x86_64__)
 
-/* Of the kernel's own, never seen by a program (linux/errno.h there). */
+/* An errno inside the kernel that no program sees (its linux/errno.h). */
 #define ERESTARTNOHAND 514
 
 /*
@@ -233,7 +233,8 @@ static bool advance(struct ptrace_state *state,
 	case STOP_ASKED:
 		break;
 	}
-	/* Also when it was late to stop, and the registers are of no use. */
+	/* get_regs() is needed even if the thread stopped too late for its
+	 * registers to be of use: it mends an interrupted call. */
 	if (get_regs(state->tid, &regs) == 0 && read) {
 		state->is_read = true;
 		read(context, &regs);

@@ -38,7 +38,8 @@ void fgt_fd_budget_init_modest(struct fgt_fd_budget *budget);
 /* Such a process needs them itself: no more are kept from now on, those that
  * are remain to be closed. MT-Unsafe | AS-Safe */
 void fgt_fd_budget_forgo(struct fgt_fd_budget *budget);
-/* As at its init, of what is free now and what is kept. MT-Unsafe | AS-Safe */
+/* Sets the limits by the rule of fgt_fd_budget_init_modest(), from what is free
+ * now and what is kept. MT-Unsafe | AS-Safe */
 void fgt_fd_budget_claim(struct fgt_fd_budget *budget);
 
 /* In the child of a fork of such a process: closes what was kept. AS-Safe */

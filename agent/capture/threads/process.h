@@ -33,9 +33,8 @@ struct fgt_process {
 int fgt_process_open(int32_t pid, struct fgt_process *ret_process,
 		     struct fgt_why *why);
 void fgt_process_close(struct fgt_process *process);
-/* Of this very process: opens its directories again, whatever has become of
- * the descriptors.
- * Errors of open(2). */
+/* Opens the directories of this very process again, whatever has become of the
+ * descriptors. Errors of open(2). */
 int fgt_process_reopen(struct fgt_process *process);
 
 /* Still that process (not ended, not reused)? Costs one poll of the pidfd. */

@@ -13,7 +13,7 @@
 
 #include "agent/capture/who_ran/switch_slot.h"
 
-/* As much of the kernel's types as is read; libbpf finds the offsets. */
+/* The fields of the kernel's types that are read; libbpf finds the offsets. */
 struct task_struct {
 	int pid, tgid;
 	int on_cpu;

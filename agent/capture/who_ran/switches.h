@@ -84,7 +84,8 @@ struct fgt_switch_owner {
 	uint32_t next_free;
 };
 
-/* Of all targets of one sampler; its thread's own. A provider opens it. */
+/* Switches of all targets of one sampler, used by its thread only. A provider
+ * opens it. */
 struct fgt_switches {
 	const struct fgt_switch_provider *provider;
 	const struct fgt_switch_slot *slots;
@@ -122,7 +123,7 @@ bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
 		       uint64_t version, uint64_t instant_ns);
 
 /*
- * By a BPF program in the kernel (switches_bpf.c), for fgt_sampler_options.
+ * Uses a BPF program in the kernel (switches_bpf.c); for fgt_sampler_options.
  * Needs CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (5.18 or later),
  * and the host's pid namespace. NULL where clang, bpftool or libbpf were
  * missing when this was built.

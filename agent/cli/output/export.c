@@ -72,7 +72,7 @@ static int no_such_destination(const struct fgt_config *config,
 			   name, path);
 }
 
-/* By name, else the first one. */
+/* The destination of that name; without a name the first one. */
 static int choose_destination(const struct fgt_config *config, const char *name,
 			      const char **ret_dsn_file, struct fgt_why *why)
 {
@@ -220,7 +220,7 @@ static int write_as(const struct fgt_export *plan,
 	return fgt_output_commit(output, r, ret_bytes, why);
 }
 
-/* By any name: a part of a file must not replace the whole. */
+/* The input under any name: a part of a file must not replace the whole. */
 static bool is_input(const struct fgt_export *plan, const char *path)
 {
 	struct stat status;

@@ -154,7 +154,7 @@ static int take_signals(struct recording *recording)
 	return 0;
 }
 
-/* As it was before: the next ^C ends the program, a hang-up does not. */
+/* Signals act as before: the next ^C ends the program, a hang-up does not. */
 static void return_signals(struct recording *recording)
 {
 	const struct sigaction ignored = { .sa_handler = SIG_IGN };

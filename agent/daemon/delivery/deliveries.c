@@ -196,7 +196,8 @@ static int start_child(struct delivery_job *job)
 	return 0;
 }
 
-/* Of all that wait or are sent, as the user of that address sees it. */
+/* Counts what waits or is sent: all, and the user's and destination's of that
+ * address. */
 static struct fgt_delivery_tally
 take_tally(const struct fgt_deliveries *deliveries,
 	   const struct fgt_delivery_address *address)

@@ -27,7 +27,8 @@
 #define FGT_DELIVERIES_AT_WORK_PER_USER	       4
 #define FGT_DELIVERIES_AT_WORK_PER_DESTINATION 2
 
-/* Of descriptors, cut or handed in: they cannot be written to disk. */
+/* Bytes in memory behind descriptors, cut or handed in: they cannot be written
+ * to disk. */
 #define FGT_DELIVERIES_BYTES_MAX      ((uint64_t)256 << 20)
 #define FGT_DELIVERIES_BYTES_PER_USER ((uint64_t)128 << 20)
 

@@ -113,7 +113,7 @@ static void is_outlived(void *context)
 	fgt_control_close(entry->client);
 }
 
-/* As the configuration in force has it. */
+/* Limits of the configuration in force. */
 static struct fgt_upload_limits limits_of(const struct registered *entry)
 {
 	const struct fgt_config *config = *entry->registrations->config;

@@ -118,9 +118,9 @@ void fgt_death_look(int pidfd, int32_t pid, uint64_t start_time,
 		    struct fgt_death *ret_death);
 
 /*
- * By a signal with which users and service managers ask a process to end, and
- * which it left to its default action. SIGKILL is none of them: that is also
- * how the kernel ends a process when memory runs out.
+ * Did the process end by a signal with which users and service managers ask a
+ * process to end, and which it left to its default action? SIGKILL is none of
+ * them: that is also how the kernel ends a process when memory runs out.
  */
 bool fgt_death_is_asked_for(const struct fgt_death *death);
 

@@ -117,7 +117,7 @@ static uint64_t to_mono(const struct end *end, const struct anchors *anchors)
 			    : end->ns;
 }
 
-/* Of a target that has ended: its end. */
+/* The end of a target that has ended; now if it runs. */
 static uint64_t newest_ns(const struct fgt_target *target, uint64_t now_ns)
 {
 	struct fgt_target_status status;

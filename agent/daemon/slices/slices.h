@@ -19,7 +19,8 @@
 #define FGT_SLICES_AT_WORK 4
 #define FGT_SLICES_QUEUED  16
 #define FGT_SLICES_STARTED 8 /* at work or being sent: each is in memory */
-/* Of those; root and the daemon's own user are not counted. */
+/* Slices of one user among those; root and the daemon's own user are not
+ * counted. */
 #define FGT_SLICES_PER_USER	   2
 #define FGT_SLICES_QUEUED_PER_USER 8
 /* How long a request waits for a place that slow readers hold, before -EBUSY.

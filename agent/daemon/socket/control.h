@@ -30,7 +30,8 @@
 #define FGT_CONTROL_KEPT_MAX	  512
 #define FGT_CONTROL_KEPT_PER_USER 64 /* root is not counted */
 #define FGT_CONTROL_FDS_MAX	  2 /* that a client may pass */
-/* Of requests above 1 MiB that are being read, of all clients together. */
+/* Bytes of requests above 1 MiB that are being read, of all clients together.
+ */
 #define FGT_CONTROL_LARGE_BYTES ((size_t)64 << 20)
 
 struct fgt_control;
@@ -59,8 +60,9 @@ struct fgt_control_options {
 
 /* The owner of a connection that stays open. */
 struct fgt_control_keeper {
-	/* As that of the options, for each later request; they come one after
-	 * the other, each is answered before the next is read. */
+	/* Takes each later request, with the duties of fgt_control_options.
+	 * handle. They come one after the other: each is answered before the
+	 * next is read. */
 	void (*handle)(void *context, struct fgt_control_client *client,
 		       const struct fgt_message *request);
 	/* The connection has ended; the client is freed. */
@@ -138,7 +140,8 @@ void fgt_control_close(struct fgt_control_client *client);
 
 struct fgt_control_verb {
 	const char *name; /* NULL ends a table */
-	/* As that of the options. */
+	/* Takes a request of this verb, with the duties of
+	 * fgt_control_options.handle. */
 	void (*handle)(void *context, struct fgt_control_client *client,
 		       const struct fgt_message *request);
 	void *context;

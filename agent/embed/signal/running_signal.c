@@ -22,8 +22,8 @@
 /* A thread that waits for signals has them unblocked until it is on a CPU. */
 #define LOOKS_MIN	2u
 #define LOOKS_TAKER_MIN 6u
-/* Of CPU time between two signals: on a busy machine ticks of the kernel may
- * miss a thread, but not for so long. */
+/* CPU time between two signals: on a busy machine ticks of the kernel may miss
+ * a thread, but not for so long. */
 #define STALE_NS       50000000
 #define RECHECK_NS     40000000u /* as long as samples come */
 #define FULL_TICKS     16u
@@ -279,7 +279,7 @@ static int ask_program(struct signal_source *signal, uint64_t now_ns)
 		lose(signal, io_uring_is_used);
 	if (signal->lost)
 		return -EPERM;
-	/* Else it has been asked at this tick. */
+	/* With armed timers, yield() has asked at this tick. */
 	if (!signal->armed_count && signal->threads > 1)
 		signal->has_yielded =
 			fgt_cpu_timer_watch_ask(&signal->cpu_timers, now_ns);

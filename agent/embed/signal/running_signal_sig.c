@@ -93,8 +93,8 @@ static uint32_t copy_own_stack(uint64_t sp, uint8_t *buffer, uint64_t len)
 	return (uint32_t)len;
 }
 
-/* As much as there is: the kernel copies page by page. By the thread itself:
- * the first one may have ended, and shows no memory then. */
+/* Copies as much as there is: the kernel copies page by page. Reads through the
+ * thread itself: the first thread may have ended, and shows no memory then. */
 static uint32_t copy_any_stack(int32_t tid, uint64_t sp, uint8_t *buffer,
 			       uint64_t len)
 {
@@ -170,7 +170,7 @@ static int32_t tid_of(const struct fgt_signal_slot *slot, uint32_t lending)
 		       : 0;
 }
 
-/* Of n samples each is the one that is kept with the same chance. */
+/* Each of n samples has the same chance to be the one that is kept. */
 static bool is_chosen(struct fgt_signal_slot *slot)
 {
 	slot->count++;

@@ -100,7 +100,7 @@ static inline void *fgt_signal_slot_value(struct fgt_signal_slot *slot)
 int fgt_signal_choice_take(int *ret_number);
 /* The program may have put another handler in its place. AS-Safe */
 bool fgt_signal_choice_is_kept(int number);
-/* As it was before, if the handler is still the source's. AS-Safe */
+/* Restores the former handler if the present one is the source's. AS-Safe */
 void fgt_signal_choice_give_back(void);
 
 /* ---- The handler's (running_signal_sig.c) ------------------------------- */

@@ -19,8 +19,9 @@
 #define CALL_BYTES   256
 
 #define RETRY_NS 1000000000u
-/* Of a thread that blocks the signal: many do for a moment only, in
- * pthread_create(3), and many for ever. Of one whose stack has no room, too. */
+/* Pauses of a thread that blocks the signal: many do for a moment only, in
+ * pthread_create(3), and many for ever. A thread whose stack has no room gets
+ * the same pauses. */
 #define RETRY_FIRST_NS	20000000u
 #define RETRY_DOUBLINGS 6u
 #define RETRY_ASLEEP_NS 50000000u /* it may be found running then */

@@ -14,7 +14,7 @@
 #include "ringbuf/base/why.h"
 
 /*
- * By a thread's /proc/…/status, 0 if it may be sent a signal. -EACCES: it
+ * Reads a thread's /proc/…/status: 0 if it may be sent a signal. -EACCES: it
  * blocks the signal; -EPERM: more system calls are filtered than for the
  * sampler; -EAGAIN: it sleeps, perhaps in sigwait(3) or ppoll(2), which unblock
  * signals that would end them.

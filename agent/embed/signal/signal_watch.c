@@ -16,7 +16,7 @@
 #include "ringbuf/base/owner.h"
 
 #define CHUNK_BYTES 4096u
-/* Of all time one part in so many may go into readings … */
+/* One part in so many of all time may go into readings … */
 #define SHARE 1000u
 /* … and what it saved at most: where a program begins, threads and rings are
  * made at the same time. */
@@ -24,7 +24,8 @@
 #define FOLLOW_SHARE  10u /* of the time since a thread was asked for */
 #define FOLLOW_MAX_NS 1000000000u
 
-/* Of timers: two short system calls at a time, and the begin of a list. */
+/* Timers are looked for that rarely: two short system calls and the begin of a
+ * list each time. */
 #define LIST_NS	   1000000000u
 #define CALM_NS	   2000000000u /* one that fires once is set again */
 #define TEXT_BYTES 4096
@@ -153,8 +154,8 @@ static int find_listed(unsigned int own_timers)
 	return fd < 0 ? -errno : fgt_cpu_timer_find(fd, own_timers);
 }
 
-/* As far as it is known: what cannot be read now is as it was. A kernel that
- * does not list timers at all leaves it at those of setitimer(2). */
+/* The last answer holds where the list cannot be read now. On a kernel that
+ * does not list timers at all only those of setitimer(2) are seen. */
 static bool is_listed(struct fgt_cpu_timer_watch *watch, uint64_t now_ns)
 {
 	int found;

@@ -36,9 +36,9 @@
 #define CALM_MS	     100u
 #define CALM_NEAR_MS 1000u /* a thread that was idle was calm for as long */
 #define UNUSED_MAX   1023u /* pages that a thread has bits for */
-/* Of the first thread, whatever its limit is by now: nothing else is mapped so
- * near, unless by a program that asks for these very addresses. Without any
- * limit the kernel puts new mappings far below. */
+/* The stack of the first thread, whatever its limit is by now: nothing else is
+ * mapped so near, unless by a program that asks for these very addresses.
+ * Without any limit the kernel puts new mappings far below. */
 #define FIRST_BYTES_MAX	      (UINT64_C(1) << 40)
 #define FIRST_BYTES_UNCHECKED (UINT64_C(64) << 20)
 #define FIRST_GAP_BYTES	      (UINT64_C(1) << 20) /* that the kernel keeps */
@@ -53,7 +53,8 @@ static uint64_t robust_list(int32_t tid)
 	return (uint64_t)(uintptr_t)head;
 }
 
-/* By this thread: the first one may have ended, and shows no memory then. */
+/* Reads through this thread: the first thread may have ended, and shows no
+ * memory then. */
 static bool read_memory(uint64_t address, void *buffer, size_t len)
 {
 	return fgt_memory_read(gettid(), address, buffer, len) == (int64_t)len;

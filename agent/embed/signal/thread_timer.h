@@ -12,8 +12,8 @@
  * 0 if it does not show that. MT-Safe | AS-Safe */
 uint64_t fgt_thread_timer_kernel_tick(void);
 
-/* Of CPU time, ns: each tick of the kernel that finds the thread on a CPU
- * counts, where they are not too many. MT-Safe | AS-Safe */
+/* The period of CPU time, ns, with which each tick of the kernel that finds the
+ * thread on a CPU counts, where they are not too many. MT-Safe | AS-Safe */
 uint64_t fgt_thread_timer_period(uint64_t kernel_tick_ns);
 /* … and for a thread that is on a CPU all the time: at least one within so
  * many ns, and few more. MT-Safe | AS-Safe */
@@ -25,7 +25,7 @@ int fgt_thread_timer_start(int32_t tid, int number, void *value,
 			   uint64_t period_ns, int *ret_timer);
 /* errno of timer_settime(2): the thread may have ended. MT-Safe | AS-Safe */
 int fgt_thread_timer_change(int timer, uint64_t period_ns);
-/* Also of a thread that has ended. MT-Safe | AS-Safe */
+/* The thread may have ended. MT-Safe | AS-Safe */
 void fgt_thread_timer_end(int timer);
 
 #endif

@@ -95,7 +95,7 @@ static int receive_file(const struct fgt_channel *channel, uint64_t deadline_ns,
 	return r;
 }
 
-/* Of this process. */
+/* A slice of this process. */
 static int request_slice(const struct fgt_channel *channel, uint64_t from_ns,
 			 uint64_t to_ns, uint64_t deadline_ns,
 			 struct fgt_slice_file *file)

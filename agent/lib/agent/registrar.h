@@ -42,7 +42,7 @@ int fgt_registrar_call(struct fgt_builder *request, struct fgt_why *why);
 /* Another connection to the agent. Errors of fgt_channel_open(). Any thread. */
 int fgt_registrar_connect(uint64_t deadline_ns,
 			  struct fgt_channel *ret_channel);
-/* Of a request that begins now. */
+/* The deadline of a request that begins now. */
 uint64_t fgt_registrar_deadline(void);
 
 bool fgt_registrar_is_registered(void);

@@ -72,7 +72,7 @@ static struct {
 	bool is_behind; /* there may be more to write */
 	size_t first, end; /* range of live_bytes that is to be written */
 } live = { .fd = -1 };
-/* Of the thread, too. Outside of the struct, because zeroes take no space in
+/* A part of live that is outside of the struct, because zeroes take no space in
  * the file of the library. */
 static char live_bytes[BUFFER];
 

@@ -112,7 +112,8 @@ static void in_child(void)
 	pthread_cond_init(&library.changed, NULL);
 	fgt_report_forked();
 	fgt_worker_forked();
-	/* Also where nothing records: a thread may have held locks of parts. */
+	/* Parts are reset even where nothing records: a thread may have held
+	 * their locks. */
 	forget_parts();
 	if (phase == FGT_PHASE_IDLE || phase == FGT_PHASE_FORKED)
 		return;

@@ -54,7 +54,7 @@ struct fgt_outbox {
 	_Atomic uint64_t delivered, undelivered;
 	_Atomic uint64_t refused; /* for lack of room: never in the box */
 
-	/* Of the worker only. until_ns 0: free. */
+	/* Used by the worker only. until_ns 0: free. */
 	struct {
 		uint64_t destination; /* a hash: it may hold a secret */
 		uint64_t until_ns;

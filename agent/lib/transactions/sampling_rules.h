@@ -15,7 +15,7 @@
 #define FGT_SAMPLING_NO_HOUR_LIMIT UINT32_MAX
 #define FGT_SAMPLING_MINUTES	   61 /* an hour and the current minute */
 
-/* As in struct fgt_options, defaults filled in. */
+/* The fields of struct fgt_options, with defaults filled in. */
 struct fgt_sampling_rules {
 	double sample_rate; /* 0 to 1 */
 	uint64_t min_duration_ns;
@@ -31,7 +31,8 @@ struct fgt_sampling_facts {
 	double share; /* 0 to 1, by its trace: kept if below sample_rate */
 };
 
-/* By the rules for one transaction, without the limits. MT-Safe | AS-Safe */
+/* The answer of the rules for one transaction, without the limits.
+ * MT-Safe | AS-Safe */
 bool fgt_sampling_is_wanted(const struct fgt_sampling_rules *rules,
 			    const struct fgt_sampling_facts *facts);
 

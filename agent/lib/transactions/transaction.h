@@ -41,7 +41,7 @@ void fgt_transaction_free(struct fgt_transaction *transaction);
 /* Another number after each start, 0: nothing records. MT-Safe | AS-Safe */
 uint64_t fgt_transactions_session(void);
 
-/* As fgt_transaction_finish(): takes ownership; end_ns is set. */
+/* Does what fgt_transaction_finish() does: takes ownership; end_ns is set. */
 int fgt_transactions_finish(struct fgt_transaction *transaction);
 
 /* MT-Safe | AS-Safe */

@@ -138,7 +138,7 @@ static void log_refused_now(uint64_t now_ns, uint64_t count)
 		all.log_pause_ns *= 2;
 }
 
-/* Also logged, because few programs log -ENOBUFS of a finish. */
+/* The log has it because few programs log -ENOBUFS of a finish. */
 static void log_refused(uint64_t now_ns, bool is_last)
 {
 	uint64_t refused;

@@ -227,7 +227,8 @@ int fgt_elf_symbols_add_one(struct fgt_elf_symbols *symbols, uint64_t address,
 	return add_entry(symbols, &entry);
 }
 
-/* By address; at one address the best first, equal input in any order. */
+/* The order is by address; at one address the best first, equal input in any
+ * order. */
 static int compare_entries(const void *left, const void *right)
 {
 	const struct symbol_entry *a = left, *b = right;

@@ -17,7 +17,8 @@
 struct Elf; /* libelf's */
 struct fgt_elf_symbols;
 
-/* Of one section with symbols, which must outlive the names. */
+/* The two sections of an ELF file that may hold symbols: all of them (often
+ * stripped), and those that the dynamic linker needs. */
 enum fgt_elf_table {
 	FGT_ELF_SYMTAB,
 	FGT_ELF_DYNSYM,

@@ -19,7 +19,7 @@ struct fgt_image_files {
 
 /* Where images and their debug files are looked for. */
 struct fgt_image_places {
-	/* As in struct fgt_symbolizer_options; open_image may be NULL. */
+	/* See struct fgt_symbolizer_options; open_image may be NULL. */
 	int (*open_image)(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);
 	void *context;

@@ -36,7 +36,8 @@ void fgt_intervals_done(struct fgt_intervals *intervals)
 	memset(intervals, 0, sizeof(*intervals));
 }
 
-/* By low; at one low the widest first, so that the innermost comes last. */
+/* The order is by low; at one low the widest first, so that the innermost comes
+ * last. */
 static int compare(const void *left, const void *right)
 {
 	const struct fgt_interval *a = left, *b = right;

@@ -86,10 +86,10 @@ void fgt_helper_serve_if_asked(int argc, char **argv);
 #define FGT_LOCAL_DWARF_MAX (64u << 20)
 
 /*
- * As fgt_helper_ask(), without the errors of a helper process: in a program that
- * names its own frames no child may be made (they are the program's to wait
- * for), and its files have its trust already. *names, which has one image open
- * at a time, is made when it is needed.
+ * Does what fgt_helper_ask() does, without a helper process and its errors: in
+ * a program that names its own frames no child may be made (children are the
+ * program's to wait for), and its files have its trust already. *names, which
+ * has one image open at a time, is made when it is needed.
  */
 int fgt_local_names_ask(struct fgt_local_names **names,
 			const struct fgt_helper_request *request,

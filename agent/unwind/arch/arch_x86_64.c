@@ -35,7 +35,7 @@ enum {
 	DWARF_COUNT
 };
 
-/* By bit of PERF_SAMPLE_REGS_USER: linux arch/x86 uapi asm/perf_regs.h. */
+/* Index: bit of PERF_SAMPLE_REGS_USER, linux arch/x86 uapi asm/perf_regs.h. */
 static const int8_t perf_to_dwarf[64] = {
 	DWARF_RAX, DWARF_RBX, DWARF_RCX, DWARF_RDX, /* AX BX CX DX */
 	DWARF_RSI, DWARF_RDI, DWARF_RBP, DWARF_RSP, /* SI DI BP SP */
@@ -64,7 +64,7 @@ _Static_assert(offsetof(struct user_regs_struct, rip) == 16 * 8 &&
 	       "the order of NT_PRSTATUS is ABI");
 #endif
 
-/* By word of NT_PRSTATUS: r15 r14 r13 r12 rbp rbx r11 … orig_rax rip … */
+/* Index: word of NT_PRSTATUS, r15 r14 r13 r12 rbp rbx r11 … orig_rax … */
 static const int8_t ptrace_to_dwarf[] = {
 	DWARF_R15, DWARF_R14, DWARF_R13, DWARF_R12, DWARF_RBP,
 	DWARF_RBX, DWARF_R11, DWARF_R10, DWARF_R9,  DWARF_R8,

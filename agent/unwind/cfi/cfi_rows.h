@@ -45,9 +45,9 @@ int fgt_cfi_row_read(const struct fgt_cfi_rule *rule, uint64_t address,
 /* ---- Rows that were read once (cfi_rows.c) ------------------------------ */
 
 /*
- * By file and ELF address: shared by all targets that map the file, wherever
- * they map it. Room for 65,536 rows in 1 MiB, of which only what is used
- * becomes resident; a row that another one replaced is read again.
+ * Rows by file and ELF address: shared by all targets that map the file,
+ * wherever they map it. Room for 65,536 rows in 1 MiB, of which only what is
+ * used becomes resident; a row that another one replaced is read again.
  */
 #define FGT_CFI_ROWS_BYTES_MAX ((size_t)1 << 20)
 
@@ -65,8 +65,8 @@ struct fgt_cfi_rows {
 	struct fgt_cfi_set {
 		struct fgt_cfi_slot slots[FGT_CFI_ROWS_SLOTS];
 	} sets[1u << FGT_CFI_ROWS_SET_BITS];
-	/* Of the sets in use: few while there are few rows, so that they share
-	 * pages. */
+	/* The number of sets in use - 1: few while there are few rows, so that
+	 * they share pages. */
 	uint32_t set_mask;
 	uint32_t used; /* slots */
 	unsigned int turn; /* the slot that is reused in a full set */

@@ -40,7 +40,8 @@ struct fgt_elf {
 	struct fgt_elf_load loads[FGT_ELF_LOADS_MAX];
 	uint8_t build_id[FGT_BUILD_ID_MAX];
 	uint32_t build_id_len;
-	/* Of its bytes; 0 if not in memory, or found by a section only. */
+	/* The address of its bytes; 0 if not in memory, or found by a section
+	 * only. */
 	uint64_t build_id_address;
 	struct fgt_elf_range eh_frame_hdr, eh_frame, debug_frame;
 	struct fgt_elf_range debuglink, altlink; /* .gnu_debug…link */

@@ -175,7 +175,8 @@ static bool is_unchanged(const struct fgt_image_file *file)
 		status.st_mtim.tv_nsec == file->modified.tv_nsec);
 }
 
-/* By fstat's key only: layered file systems give maps ambiguous ones. */
+/* The file by fstat's key only: layered file systems give maps ambiguous keys.
+ */
 static struct fgt_image_file *find_real(struct fgt_image_cache *cache,
 					const struct fgt_image_key *key)
 {

@@ -53,7 +53,7 @@ static int verify_memory(const struct fgt_maps_owner *owner,
 	return 0;
 }
 
-/* Of a regular file, else -EINVAL. */
+/* Opens a regular file; -EINVAL if it is none. */
 static int open_regular(const struct fgt_maps_owner *owner, const char *path,
 			int *ret_fd)
 {

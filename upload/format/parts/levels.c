@@ -154,7 +154,7 @@ void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
 	       (struct fgt_level){ FGT_LEVEL_RAN, 0 });
 }
 
-/* As the symbolizer names what it cannot find: image+0xoffset. */
+/* The name that the symbolizer gives to what it cannot find: image+0xoffset. */
 static const char *address_name(const struct fgt_ring_slice *slice,
 				const struct fgt_frame *frame, char *buffer)
 {

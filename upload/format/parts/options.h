@@ -24,8 +24,8 @@ struct fgt_format_options {
 	const char *environment;
 	const char *transaction; /* name; default: the process's name */
 	const char *event_id; /* 32 hex digits; default: random */
-	/* Of chunks that belong together; as event_id. A transaction with a
-	 * profiler_id has no profile: the chunks have it. */
+	/* The id of chunks that belong together, in the form of event_id. A
+	 * transaction with a profiler_id has no profile: the chunks have it. */
 	const char *profiler_id;
 	/*
 	 * The program's transaction, whose range lies in the slice. Ids given
@@ -35,7 +35,7 @@ struct fgt_format_options {
 	const struct fgt_transaction_facts *facts;
 };
 
-/* As fgt_format_write(), with options. MT-Safe | AS-Unsafe */
+/* Does what fgt_format_write() does, with options. MT-Safe | AS-Unsafe */
 typedef int fgt_encoder(const struct fgt_ring_slice *slice,
 			const struct fgt_format_options *options,
 			const struct fgt_sink *sink);

@@ -69,7 +69,7 @@ struct pprof {
 	struct fgt_functions functions;
 	struct fgt_strings strings;
 	int error; /* of adding to them: -ENOMEM; sticks */
-	/* Of the present thread. */
+	/* Samples of the present thread. */
 	struct fgt_id_map stacks; /* (leaf, state) → sum */
 	uint64_t *sums; /* periods */
 	uint32_t sum_capacity;

@@ -52,7 +52,8 @@ void fgt_protobuf_put_uint(struct fgt_protobuf *protobuf, uint32_t field,
 			   uint64_t value);
 /* One of packed numbers. */
 void fgt_protobuf_put_packed(struct fgt_protobuf *protobuf, uint64_t value);
-/* Of any origin: what is not UTF-8 becomes U+FFFD. Written even if empty. */
+/* Text of any origin: what is not UTF-8 becomes U+FFFD. Written even if empty.
+ */
 void fgt_protobuf_put_string(struct fgt_protobuf *protobuf, uint32_t field,
 			     const char *text);
 

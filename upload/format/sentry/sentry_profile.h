@@ -39,7 +39,8 @@ struct fgt_sentry_scope {
 	/* Version 1: times count from here, if no sample is older and none
 	 * would be too late; 0: from the first sample. */
 	uint64_t zero_ns;
-	/* Of the transaction: the active thread. NULL: the busiest one. */
+	/* The transaction, which names the active thread. NULL: the busiest
+	 * thread is active. */
 	const struct fgt_transaction_facts *facts;
 };
 

@@ -247,7 +247,7 @@ static void put_samples(struct sample_writer *writer)
 	fgt_json_end_array(writer->json);
 }
 
-/* Of two threads with one tid, the later one gives the name. */
+/* The later of two threads with one tid gives the name. */
 static void put_thread_metadata(struct sample_writer *writer)
 {
 	const struct fgt_ring_slice *slice = writer->profile->slice;
@@ -404,8 +404,8 @@ static bool write_all_if_room(struct fgt_sentry_profile *profile,
 	return wanted <= room_bytes;
 }
 
-/* Of a profile in which all threads are thinned: writes all at each tick if
- * there is room, else the preferred ones, the busiest first. */
+/* All threads of the profile are thinned: writes all at each tick if there is
+ * room, else the preferred ones, the busiest first. */
 static int raise_rate(struct fgt_sentry_profile *profile, uint64_t room_bytes)
 {
 	uint32_t *order, count = 0;

@@ -262,8 +262,8 @@ static bool has_room(const struct spans *spans)
 static void put_all(struct spans *spans)
 {
 	const struct fgt_ring_slice *slice = spans->slice;
-	/* By depth: the number of the innermost written span of that depth or
-	 * less; 0: none in this task. */
+	/* Index: a depth. The number of the innermost written span of that
+	 * depth or less; 0: none in this task. */
 	uint64_t around[FGT_SPAN_DEPTH_MAX] = { 0 };
 
 	for (uint32_t i = 0; i < slice->task_count && has_room(spans); i++)
