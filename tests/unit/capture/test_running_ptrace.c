@@ -44,18 +44,22 @@ static void count_signal(int number)
 	__atomic_fetch_add(&shared[1], 1, __ATOMIC_RELAXED);
 }
 
+static uint64_t count_rounds(void)
+{
+	return __atomic_load_n(&shared[0], __ATOMIC_RELAXED);
+}
+
 /* Returns once the child counts rounds: a stop that came earlier would leave
  * an orphan without PR_SET_PDEATHSIG. */
 static pid_t start_busy(unsigned int alarm_us)
 {
-	uint64_t rounds = __atomic_load_n(&shared[0], __ATOMIC_RELAXED);
+	uint64_t rounds = count_rounds();
 	pid_t child = fork();
 
 	assert_true(child >= 0);
 	if (child > 0) {
 		for (int i = 0; i < 10000; i++) {
-			if (__atomic_load_n(&shared[0], __ATOMIC_RELAXED) !=
-			    rounds)
+			if (count_rounds() != rounds)
 				return child;
 			sleep_ms(1);
 		}
@@ -87,6 +91,13 @@ static char state_letter(pid_t pid)
 	if (fgt_stat_read(AT_FDCWD, "/proc/", pid, &stat) < 0)
 		return 0;
 	return stat.state;
+}
+
+static void wait_for_state(pid_t pid, char letter)
+{
+	for (int i = 0; i < 10000 && state_letter(pid) != letter; i++)
+		sleep_ms(1);
+	assert_int_equal(state_letter(pid), letter);
 }
 
 static void take_regs(void *context, const struct fgt_regs *regs)
@@ -122,9 +133,10 @@ static void a_running_thread_shows_its_registers_and_goes_on(void **state)
 	assert_false(fgt_running_ptrace.is_holding(ptrace));
 	assert_true(fgt_regs_get(&regs, fgt_arch_host.pc, &pc));
 	assert_true(pc != 0);
-	before = __atomic_load_n(&shared[0], __ATOMIC_RELAXED);
-	sleep_ms(50);
-	assert_true(__atomic_load_n(&shared[0], __ATOMIC_RELAXED) > before);
+	before = count_rounds();
+	for (int i = 0; i < 10000 && count_rounds() == before; i++)
+		sleep_ms(1);
+	assert_true(count_rounds() > before);
 	assert_int_equal(state_letter(child), 'R');
 	end(child);
 }
@@ -140,7 +152,7 @@ static void signals_pass_while_a_thread_is_stopped_again_and_again(void **state)
 	(void)state;
 	__atomic_store_n(&shared[1], 0, __ATOMIC_RELAXED);
 	child = start_busy(500);
-	rounds = __atomic_load_n(&shared[0], __ATOMIC_RELAXED);
+	rounds = count_rounds();
 	for (int i = 0; i < 300; i++) {
 		fgt_running_ptrace.request(ptrace, child, take_regs, &regs);
 		sleep_ms(1);
@@ -153,7 +165,7 @@ static void signals_pass_while_a_thread_is_stopped_again_and_again(void **state)
 	assert_false(fgt_running_ptrace.is_holding(ptrace));
 	/* Neither signals nor work stood still. */
 	assert_true(__atomic_load_n(&shared[1], __ATOMIC_RELAXED) > 100);
-	assert_true(__atomic_load_n(&shared[0], __ATOMIC_RELAXED) > rounds);
+	assert_true(count_rounds() > rounds);
 	end(child);
 }
 
@@ -165,8 +177,7 @@ static void a_stopped_process_stays_stopped(void **state)
 
 	(void)state;
 	kill(child, SIGSTOP);
-	sleep_ms(20);
-	assert_int_equal(state_letter(child), 'T');
+	wait_for_state(child, 'T');
 	fgt_running_ptrace.request(ptrace, child, take_regs, &regs);
 	for (int i = 0; i < 20 && fgt_running_ptrace.is_holding(ptrace); i++) {
 		sleep_ms(1);
@@ -176,8 +187,7 @@ static void a_stopped_process_stays_stopped(void **state)
 	sleep_ms(20);
 	assert_int_equal(state_letter(child), 'T');
 	kill(child, SIGCONT);
-	sleep_ms(20);
-	assert_int_equal(state_letter(child), 'R');
+	wait_for_state(child, 'R');
 	end(child);
 }
 
@@ -291,7 +301,7 @@ static pid_t start_waiting(int (*wait)(void), unsigned int alarm_us)
 	child = fork();
 	assert_true(child >= 0);
 	if (child > 0) {
-		sleep_ms(30);
+		wait_for_state(child, 'S');
 		return child;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -310,17 +310,30 @@ static void malformed_dsn_is_refused(void **state)
 	free(cut.bytes);
 }
 
+static void wait_for_ticks(int ring_fd, uint64_t ticks)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	struct fgt_ring_stats stats = { .ticks = 0 };
+	struct fgt_ring *ring = NULL;
+
+	assert_int_equal(fgt_ring_open(ring_fd, &ring), 0);
+	for (int i = 0; i < 10000 && stats.ticks < ticks; i++) {
+		nanosleep(&pause, NULL);
+		fgt_ring_get_stats(ring, &stats);
+	}
+	fgt_ring_free(ring);
+}
+
 static void ring_can_be_cut_with_its_descriptor(void **state)
 {
-	struct timespec pause = { .tv_nsec = 200000000 };
 	void *recorder = start();
 	struct fgt_ring_slice *slice = NULL;
 	struct fgt_ring *ring = NULL;
 	int fd;
 
 	(void)state;
-	nanosleep(&pause, NULL);
 	fd = dup(ops->ring_fd(recorder));
+	wait_for_ticks(fd, 12);
 	ops->stop(recorder);
 	assert_int_equal(fgt_ring_open(fd, &ring), 0);
 	assert_int_equal(fgt_ring_cut(ring, 0, UINT64_MAX, &slice), 0);

@@ -245,8 +245,10 @@ static bool answer(struct fake_agent *agent, int fd,
 	(void)fgt_message_get_string(request, "verb", &verb);
 	if (agent->behaviour == FAKE_SILENT)
 		return false;
-	if (agent->behaviour == FAKE_CLOSES)
+	if (agent->behaviour == FAKE_CLOSES) {
+		agent->hang_ups++;
 		return true;
+	}
 	if (strcmp(verb, "register") == 0)
 		return answer_register(agent, fd);
 	if (strcmp(verb, "slice") == 0) {

@@ -52,6 +52,7 @@ struct fake_agent {
 	char folder[64], path[100];
 	atomic_int behaviour; /* enum fake_behaviour */
 	atomic_int registers, slices, byes; /* requests that came */
+	atomic_int hang_ups; /* of FAKE_CLOSES */
 	atomic_int passed; /* descriptors of the last register */
 	atomic_bool shall_end;
 	int listen_fd;

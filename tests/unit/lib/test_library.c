@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "ringbuf/base/owner.h"
+#include "tests/unit/lib/asleep.h"
 #include "tests/unit/lib/library_kit.h"
 
 #define MS UINT64_C(1000000)
@@ -198,6 +199,7 @@ static void get_slice_waits_for_an_end_that_lies_ahead(void **state)
 struct call {
 	uint64_t to_ns;
 	int result;
+	atomic_int tid;
 };
 
 static void *take_slice(void *context)
@@ -205,6 +207,7 @@ static void *take_slice(void *context)
 	struct call *call = context;
 	struct fgt_slice *slice = NULL;
 
+	call->tid = gettid();
 	call->result = fgt_get_slice(1, call->to_ns, &slice);
 	fgt_slice_free(slice);
 	return NULL;
@@ -223,7 +226,7 @@ static void stop_ends_calls_that_wait_and_cut(void **state)
 	pthread_create(&threads[1], NULL, take_slice, &cuts);
 	for (int i = 0; i < 100 && agent->slices == 0; i++)
 		usleep(10000);
-	usleep(20000);
+	wait_until_asleep(&waits.tid);
 	fgt_stop();
 	pthread_join(threads[0], NULL);
 	pthread_join(threads[1], NULL);
@@ -428,6 +431,13 @@ static bool has_line(void *context)
 	return lines->count > 0;
 }
 
+static bool has_hung_up_thrice(void *context)
+{
+	const struct fake_agent *agent = context;
+
+	return agent->hang_ups >= 3;
+}
+
 static void each_cause_is_logged_once(void **state)
 {
 	struct fake_agent *agent = *state;
@@ -442,11 +452,15 @@ static void each_cause_is_logged_once(void **state)
 	fake_agent_kill(agent);
 	assert_int_equal(fgt_start(&options), 0);
 	assert_true(has_until(has_line, &lines));
-	usleep(2200000); /* it tries twice more */
-	fgt_stop();
-	assert_int_equal(lines.count, 1);
 	assert_non_null(strstr(lines.last, agent->path));
 	assert_non_null(strstr(lines.last, "fgtrace-agent daemon"));
+	/* Another cause, again and again: it tries once a second. */
+	agent->behaviour = FAKE_CLOSES;
+	fake_agent_start(agent);
+	assert_true(has_until(has_hung_up_thrice, agent));
+	fgt_stop();
+	assert_int_equal(lines.count, 2);
+	assert_non_null(strstr(lines.last, "closed the connection"));
 }
 
 int main(void)

@@ -21,6 +21,8 @@
 
 #include "agent/lib/library.h"
 #include "agent/lib/report.h"
+#include "ringbuf/base/clock.h"
+#include "tests/unit/lib/asleep.h"
 
 /* More than the stack of the worker. */
 static __thread char large[1 << 20];
@@ -297,9 +299,17 @@ static void fork_in_the_log_gives_a_child_without_a_worker(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void *flush(void *ret_result)
+struct flush {
+	atomic_int tid;
+	int result;
+};
+
+static void *flush(void *context)
 {
-	*(int *)ret_result = fgt_flush(60000);
+	struct flush *call = context;
+
+	call->tid = gettid();
+	call->result = fgt_flush(60000);
 	pthread_testcancel();
 	return NULL;
 }
@@ -307,21 +317,25 @@ static void *flush(void *ret_result)
 /* A cancelled thread would keep a lock, or stay a user of the library. */
 static void flush_is_not_cancelled_while_it_waits(void **state)
 {
+	struct flush call = { .result = 1 };
+	struct timespec until;
 	pthread_t thread;
 	void *how;
-	int result = 1;
 
 	(void)state;
 	assert_int_equal(start(), 0);
 	block_the_worker();
-	pthread_create(&thread, NULL, flush, &result);
-	usleep(50000); /* it waits */
+	pthread_create(&thread, NULL, flush, &call);
+	wait_until_asleep(&call.tid);
 	pthread_cancel(thread);
-	usleep(50000);
+	until = fgt_timespec_of(fgt_now() + 50000000);
+	assert_int_equal(
+		pthread_clockjoin_np(thread, &how, CLOCK_MONOTONIC, &until),
+		ETIMEDOUT);
 	sem_post(&world.may_go);
 	pthread_join(thread, &how);
 	assert_ptr_equal(how, PTHREAD_CANCELED);
-	assert_int_equal(result, 0);
+	assert_int_equal(call.result, 0);
 	fgt_stop();
 	assert_int_equal(fgt_library_check(), -ENOTCONN);
 }
