@@ -3,6 +3,8 @@
  * Parts of the configuration. The table of its keys: each row has the name of a key, its allowed
  * values, and its place in struct fgt_config. File, environment, show and the
  * hints for misspelt keys use it.
+ *
+ * MT-Safe for different configurations | AS-Unsafe
  */
 #ifndef FGT_AGENT_CONFIG_CONFIG_SCHEMA_H
 #define FGT_AGENT_CONFIG_CONFIG_SCHEMA_H

@@ -2,6 +2,8 @@
 /*
  * The options of a program: checked, completed and copied. struct fgt_options
  * may be of any version.
+ *
+ * MT-Safe for different settings | AS-Unsafe
  */
 #ifndef FGT_AGENT_LIB_SETTINGS_H
 #define FGT_AGENT_LIB_SETTINGS_H

@@ -2,6 +2,9 @@
 /*
  * Reads the map of a received frame: typed getters that never trust the
  * sender.
+ *
+ * MT-Safe for messages that are only read | AS-Unsafe unless a function has
+ * another note
  */
 #ifndef FGT_AGENT_PROTOCOL_MESSAGE_H
 #define FGT_AGENT_PROTOCOL_MESSAGE_H

@@ -2,6 +2,8 @@
 /*
  * Steps from a frame to its caller by call frame information, every kind of
  * rule, through libunwind's remote interface.
+ *
+ * MT-Unsafe for one stepper | AS-Unsafe
  */
 #ifndef FGT_AGENT_UNWIND_CFI_STEP_H
 #define FGT_AGENT_UNWIND_CFI_STEP_H

@@ -2,6 +2,8 @@
 /*
  * Hashes for tables. Not secret: colliding keys are easy to find, so that a
  * table must stay correct then.
+ *
+ * MT-Safe | AS-Safe
  */
 #ifndef FGT_RINGBUF_BASE_HASH_H
 #define FGT_RINGBUF_BASE_HASH_H

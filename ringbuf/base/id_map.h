@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gives each distinct 64-bit key a number, 0, 1, 2 … in order of appearance.
+ *
+ * MT-Unsafe for one map | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_BASE_ID_MAP_H
 #define FGT_RINGBUF_BASE_ID_MAP_H

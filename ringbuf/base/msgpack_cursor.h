@@ -5,6 +5,8 @@
  *
  * The first error sticks in cursor->error and every later read yields zero, so
  * a decoder may read a whole record and check once.
+ *
+ * MT-Unsafe for one cursor | AS-Safe
  */
 #ifndef FGT_RINGBUF_BASE_MSGPACK_CURSOR_H
 #define FGT_RINGBUF_BASE_MSGPACK_CURSOR_H

@@ -2,6 +2,8 @@
 /*
  * Where encoders put their bytes: a descriptor, memory, a compressor; and a
  * buffer in front of any of them.
+ *
+ * MT-Unsafe for one sink | AS-Unsafe unless a function has another note
  */
 #ifndef FGT_RINGBUF_BASE_SINK_H
 #define FGT_RINGBUF_BASE_SINK_H

@@ -2,6 +2,8 @@
 /*
  * A table of distinct strings, named by number; id 0 is "".
  * Grows as strings come; used for slices, never in the ring.
+ *
+ * MT-Unsafe for one table while a thread adds | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_BASE_STRINGS_H
 #define FGT_RINGBUF_BASE_STRINGS_H

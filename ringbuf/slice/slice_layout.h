@@ -3,6 +3,8 @@
  * The tables of the .fgt form that are flat arrays of fields: one description
  * for the writer (slice_codec.c) and the reader (slice_decode.c). The form
  * itself is described in ringbuf/README.md, "The .fgt format".
+ *
+ * MT-Safe | AS-Safe
  */
 #ifndef FGT_RINGBUF_SLICE_SLICE_LAYOUT_H
 #define FGT_RINGBUF_SLICE_SLICE_LAYOUT_H

@@ -2,6 +2,8 @@
 /*
  * The wall clock as it was: from wall time to monotonic time through the
  * anchors of a ring or a slice, right also where the clock was set meanwhile.
+ *
+ * MT-Safe | AS-Safe
  */
 #ifndef FGT_RINGBUF_SLICE_WALL_CLOCK_H
 #define FGT_RINGBUF_SLICE_WALL_CLOCK_H

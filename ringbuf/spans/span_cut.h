@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a span log into a slice.
+ *
+ * MT-Safe for different slices | AS-Unsafe
  */
 #ifndef FGT_RINGBUF_SPANS_SPAN_CUT_H
 #define FGT_RINGBUF_SPANS_SPAN_CUT_H

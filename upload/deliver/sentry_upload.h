@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends a slice to a Sentry DSN as a gzipped envelope.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_DELIVER_SENTRY_UPLOAD_H
 #define FGT_UPLOAD_DELIVER_SENTRY_UPLOAD_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a small file that no other user but root can have written.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_DELIVER_TRUSTED_FILE_H
 #define FGT_UPLOAD_DELIVER_TRUSTED_FILE_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One table of output formats: names, file endings, encoders.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_FORMAT_FORMAT_H
 #define FGT_UPLOAD_FORMAT_FORMAT_H

@@ -5,6 +5,9 @@
  * it (a server that misbehaves, a slice made to harm) costs a process of that
  * user, and what it may write is what that user may write. The destination,
  * which may hold a secret, travels over a socket only.
+ *
+ * Runs in the loop's thread, except _cut, which is a job, and _serve_if_asked,
+ * which is the main thread of the child. AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_DELIVERY_DELIVERY_CHILD_H
 #define FGT_AGENT_DAEMON_DELIVERY_DELIVERY_CHILD_H

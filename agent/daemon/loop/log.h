@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's log: one line an event on stderr, logfmt or JSON.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_AGENT_DAEMON_LOOP_LOG_H
 #define FGT_AGENT_DAEMON_LOOP_LOG_H

@@ -2,6 +2,8 @@
 /*
  * Processes that registered through the library: their identity, what they
  * passed, what they ask for, and how they end.
+ *
+ * Runs in the loop's thread. AS-Unsafe unless a function has another note
  */
 #ifndef FGT_AGENT_DAEMON_PROGRAMS_REGISTRATION_H
 #define FGT_AGENT_DAEMON_PROGRAMS_REGISTRATION_H

@@ -7,6 +7,8 @@
  * memory, no open(). It ends when the daemon's end of its socket is closed, so
  * also when the daemon is killed. It is a child of the daemon: its death sends
  * SIGCHLD, and fgt_helper_stop() waits for it by its pidfd.
+ *
+ * MT-Unsafe for one helper | AS-Unsafe
  */
 #ifndef FGT_AGENT_SYMBOLS_HELPER_HELPER_H
 #define FGT_AGENT_SYMBOLS_HELPER_HELPER_H

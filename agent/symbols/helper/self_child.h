@@ -3,6 +3,8 @@
  * A child that executes this program again: it gets nothing of the parent's
  * memory, and only the descriptors and the environment that it needs. What the
  * child then gives up: confinement.h.
+ *
+ * MT-Safe | AS-Unsafe
  */
 #ifndef FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H
 #define FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H

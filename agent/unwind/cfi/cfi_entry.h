@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decodes single entries (CIE, FDE) of .eh_frame and .debug_frame.
+ *
+ * MT-Unsafe for one cursor | AS-Unsafe
  */
 #ifndef FGT_AGENT_UNWIND_CFI_CFI_ENTRY_H
 #define FGT_AGENT_UNWIND_CFI_CFI_ENTRY_H

@@ -2,6 +2,8 @@
 /*
  * Rows: what a step from one address to the caller needs, packed; and those
  * that were read once.
+ *
+ * Rows are found and put in the sampler's thread. MT-Unsafe for one cache
  */
 #ifndef FGT_AGENT_UNWIND_CFI_CFI_ROWS_H
 #define FGT_AGENT_UNWIND_CFI_CFI_ROWS_H

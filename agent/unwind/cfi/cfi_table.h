@@ -3,6 +3,9 @@
  * Finds the unwind rules (CIE and FDE) of an address in .eh_frame, by the table
  * of .eh_frame_hdr or an index made here, else in .debug_frame. All numbers are
  * ELF addresses; all bytes are hostile until checked.
+ *
+ * MT-Safe for tables that have been loaded | AS-Unsafe unless a function has
+ * another note
  */
 #ifndef FGT_AGENT_UNWIND_CFI_CFI_TABLE_H
 #define FGT_AGENT_UNWIND_CFI_CFI_TABLE_H

@@ -3,6 +3,8 @@
  * The few facts about an ELF file that unwinding needs, and those that lead to
  * its debug files; read from a descriptor or from memory. Every count and
  * offset is hostile until checked.
+ *
+ * MT-Safe | AS-Unsafe unless a function has another note
  */
 #ifndef FGT_AGENT_UNWIND_ELF_ELF_FILE_H
 #define FGT_AGENT_UNWIND_ELF_ELF_FILE_H

@@ -6,6 +6,9 @@
  * hostile target could claim the one of libc and have its tables used for other
  * targets. Read with pread only: a mapping of a file that is truncated sends
  * SIGBUS.
+ *
+ * MT-Safe, except fgt_image_cache_rows() | AS-Unsafe, except
+ * fgt_image_cache_forked()
  */
 #ifndef FGT_AGENT_UNWIND_MAPS_IMAGE_FILE_H
 #define FGT_AGENT_UNWIND_MAPS_IMAGE_FILE_H

@@ -2,6 +2,8 @@
 /*
  * The mappings of one target: which PC lies in which image, and where stacks
  * end. An immutable snapshot of /proc/PID/maps; re-read when it is stale.
+ *
+ * MT-Safe for maps that are only read | AS-Unsafe
  */
 #ifndef FGT_AGENT_UNWIND_MAPS_MAPS_H
 #define FGT_AGENT_UNWIND_MAPS_MAPS_H

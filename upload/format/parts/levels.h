@@ -2,6 +2,8 @@
 /*
  * A stack as readers see it: one level per function, inlined calls included,
  * with markers and the state frame.
+ *
+ * MT-Unsafe for one struct fgt_levels | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_FORMAT_PARTS_LEVELS_H
 #define FGT_UPLOAD_FORMAT_PARTS_LEVELS_H

@@ -2,6 +2,8 @@
 /*
  * What all Sentry envelopes have: ids, the header, items whose header has the
  * length of their body.
+ *
+ * MT-Unsafe for one writer | AS-Unsafe
  */
 #ifndef FGT_UPLOAD_FORMAT_SENTRY_SENTRY_ENVELOPE_H
 #define FGT_UPLOAD_FORMAT_SENTRY_SENTRY_ENVELOPE_H
