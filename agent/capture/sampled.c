@@ -116,13 +116,13 @@ static int open_sampling(struct fgt_sampled *sampled, uint64_t now_ns,
 				     &sampled->look.process, cache,
 				     sampled->ring, options->max_depth);
 	if (rc < 0)
-		return fgt_why_set(why, rc, "out of memory");
+		return fgt_why_set(why, rc, FGT_NO_MEMORY);
 	rc = fgt_stacks_refresh(&sampled->look.stacks, now_ns, false, why);
 	if (rc < 0)
 		return rc;
 	open_memory(sampled);
 	rc = open_polling(sampled);
-	return rc < 0 ? fgt_why_set(why, rc, "out of memory") : 0;
+	return rc < 0 ? fgt_why_set(why, rc, FGT_NO_MEMORY) : 0;
 }
 
 static void begin_look(struct fgt_sampled *sampled,
@@ -158,7 +158,7 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 	status->running = "none";
 	rc = fgt_target_new(sampled->ring, status, &sampled->target);
 	if (rc < 0)
-		return fgt_why_set(why, rc, "out of memory");
+		return fgt_why_set(why, rc, FGT_NO_MEMORY);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
 
 	sampled = calloc(1, sizeof(*sampled));
 	if (!sampled)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	sampled->memory_fd = -1;
 	sampled->running = &fgt_running_none;
 	sampled->explain = options->explain;

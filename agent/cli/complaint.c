@@ -51,8 +51,7 @@ int fgt_complain_why(const char *verb, enum fgt_exit status,
 		     const struct fgt_why *why)
 {
 	return fgt_complain(verb, status, "%s",
-			    why->text[0] ? why->text
-					 : "out of memory; free some");
+			    why->text[0] ? why->text : FGT_NO_MEMORY);
 }
 
 void fgt_note(const char *verb, const char *format, ...)

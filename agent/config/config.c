@@ -365,7 +365,7 @@ static int config_new(struct fgt_config **ret_config)
 
 static int explain_no_memory(int error, struct fgt_why *why)
 {
-	return error == -ENOMEM ? fgt_why_set(why, error, "out of memory")
+	return error == -ENOMEM ? fgt_why_set(why, error, FGT_NO_MEMORY)
 				: error;
 }
 

@@ -167,7 +167,7 @@ int fgt_settings_check_destination(const char *destination,
 			"path of a directory");
 	dsn = calloc(1, sizeof(*dsn));
 	if (!dsn)
-		return fgt_why_set(why, -ENOMEM, "no memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	r = fgt_dsn_parse(destination, 1, dsn, why);
 	if (r == 0 && destination[4] == ':' && !dsn->is_loopback &&
 	    !is_http_allowed)

@@ -10,6 +10,10 @@
 #define FGT_PRINTF(format_index, first_argument)                               \
 	__attribute__((format(printf, format_index, first_argument)))
 
+/* Of -ENOMEM, for every room. */
+#define FGT_NO_MEMORY                                                          \
+	"out of memory: free some, or raise the limit (ulimit -v, MemoryMax=)"
+
 struct fgt_why {
 	char text[400]; /* NUL-terminated, no newline, "" when unset */
 };

@@ -396,7 +396,7 @@ static int read_pair(struct fgt_msgpack_cursor *cursor,
 		r = read_table(cursor, &fgt_slice_tables[i - MEMBER_COUNT],
 			       slice);
 	if (r)
-		return fgt_why_set(why, r, "no memory for the slice");
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	if (cursor->error)
 		return fgt_why_set(
 			why, -EBADMSG, "damaged slice: bad '%s' near byte %zu",
@@ -485,7 +485,7 @@ int fgt_slice_decode(const uint8_t *bytes, size_t len,
 		return r;
 	r = fgt_slice_new(&slice);
 	if (r)
-		return fgt_why_set(why, r, "no memory for the slice");
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	r = read_pairs(&cursor, count - 1, slice, why);
 	if (r)
 		return r;

@@ -166,7 +166,7 @@ int fgt_dsn_parse(const char *text, bool is_http_allowed,
 		len--;
 	room = calloc(1, sizeof(*room));
 	if (!room)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	memcpy(room->trimmed, text, len);
 	error = parse_trimmed(room->trimmed, is_http_allowed, &room->dsn, why);
 	if (!error)

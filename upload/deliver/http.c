@@ -113,7 +113,7 @@ static int load(void)
 		memcpy(functions[i].place, &function, sizeof(function));
 	}
 	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		return fgt_why_set(&load_why, -ENOMEM, "out of memory");
+		return fgt_why_set(&load_why, -ENOMEM, FGT_NO_MEMORY);
 	return 0;
 }
 
@@ -349,7 +349,7 @@ static int explain(CURL *handle, CURLcode code, const char *text,
 {
 	switch (code) {
 	case CURLE_OUT_OF_MEMORY:
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	case CURLE_OPERATION_TIMEDOUT:
 		return fgt_why_set(why, -ETIMEDOUT,
 				   "%s; server or network is too slow, try "
@@ -412,7 +412,7 @@ static int post(CURL *handle, const struct fgt_http_request *request,
 	int error = build_headers(request, &headers);
 
 	if (error)
-		return fgt_why_set(why, error, "out of memory");
+		return fgt_why_set(why, error, FGT_NO_MEMORY);
 	if (!set_limits(handle, request) || !set_trust(handle, request) ||
 	    !set_request(handle, request, headers, transfer))
 		return fgt_why_set(why, -EPROTO,
@@ -442,7 +442,7 @@ int fgt_http_post(const struct fgt_http_request *request,
 	handle = curl.easy_init();
 	transfer.answer.body = calloc(1, FGT_HTTP_ANSWER_MAX + 1);
 	if (!handle || !transfer.answer.body)
-		error = fgt_why_set(why, -ENOMEM, "out of memory");
+		error = fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	else
 		error = post(handle, request, &transfer, why);
 	if (error) {

@@ -72,7 +72,7 @@ static int explain_encode(int error, struct fgt_why *why)
 				   "no thread has two samples in the last 30 s "
 				   "of this range; choose another range");
 	case -ENOMEM:
-		return fgt_why_set(why, error, "out of memory");
+		return fgt_why_set(why, error, FGT_NO_MEMORY);
 	default:
 		return fgt_why_set(why, error, "cannot encode the slice: %s",
 				   strerror(-error));

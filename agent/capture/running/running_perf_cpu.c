@@ -63,7 +63,7 @@ static int perf_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 
 	(void)budget;
 	if (!perf)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	perf->period_ns = period_ns;
 	perf->stack_bytes = STACK_BYTES;
 	rc = open_cpus(perf);

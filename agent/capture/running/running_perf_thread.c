@@ -60,7 +60,7 @@ static int threads_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 				   "too many CPUs for perf events on threads");
 	perf = calloc(1, sizeof(*perf));
 	if (!perf)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	perf->budget = budget;
 	rc = fgt_perf_cpus_open(&perf->cpus, &dummy, 0, DATA_PAGES);
 	if (rc < 0) {

@@ -288,7 +288,7 @@ static int ptrace_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	(void)budget;
 	(void)period_ns;
 	if (!state)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	*ret_state = state;
 	return 0;
 }

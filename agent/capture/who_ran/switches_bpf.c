@@ -321,13 +321,13 @@ static int bpf_open(struct fgt_switches **ret_switches, struct fgt_why *why)
 				   "BPF needs the host's pid namespace");
 	switches = calloc(1, sizeof(*switches));
 	if (!switches)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	common = &switches->common;
 	common->provider = &fgt_switches_by_bpf;
 	switches->owners =
 		calloc(FGT_SWITCH_SLOTS_MAX, sizeof(*switches->owners));
 	if (!switches->owners)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	rc = open_all(switches);
 	if (rc < 0)
 		return explain(rc, why);

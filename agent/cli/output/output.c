@@ -262,7 +262,7 @@ int fgt_output_open(const char *path, bool is_gzip,
 	if (r == 0 && is_gzip)
 		r = fgt_gzip_new(&output->fd_sink, &output->gzip);
 	if (r < 0)
-		return fgt_why_set(why, r, "out of memory; free some");
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	*ret_output = FGT_TAKE(output);
 	return 0;
 }
@@ -273,7 +273,7 @@ static int check_directory(const char *directory, struct fgt_why *why)
 	int r;
 
 	if (!output)
-		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	snprintf(output->path, sizeof(output->path), "%s", directory);
 	snprintf(output->real_path, sizeof(output->real_path), "%s/",
 		 directory[0] ? directory : ".");

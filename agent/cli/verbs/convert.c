@@ -171,7 +171,7 @@ static int narrow(const struct fgt_arguments *arguments,
 	if (r == -ENODATA)
 		return explain_no_data(*slice, &range, &now, why);
 	if (r < 0)
-		return fgt_why_set(why, r, "out of memory; free some");
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	fgt_ring_slice_free(*slice);
 	*slice = part;
 	return 0;

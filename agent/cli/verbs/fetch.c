@@ -287,7 +287,7 @@ int fgt_fetch_slice(const struct fgt_fetch *fetch,
 	int r = make_request(fetch, &request);
 
 	if (r < 0)
-		return fgt_why_set(why, r, "out of memory; free some");
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	r = call(channel, fetch->socket_path, request, &fetch->range, &reply,
 		 why);
 	if (r < 0)

@@ -86,7 +86,7 @@ int fgt_recorder_new(struct fgt_sampler_options *options, int32_t pid,
 
 	recorder = calloc(1, sizeof(*recorder));
 	if (!recorder)
-		return fgt_why_set(why, -ENOMEM, "out of memory; free some");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	pthread_mutex_init(&recorder->mutex, NULL);
 	options->explain = explain;
 	options->context = recorder;

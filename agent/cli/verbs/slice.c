@@ -45,7 +45,7 @@ static int ask_for_config(const char *socket_path, char *ret_path, size_t size,
 	int r = fgt_builder_new_request("status", &request);
 
 	if (r < 0)
-		return fgt_why_set(why, r, "out of memory; free some");
+		return fgt_why_set(why, r, FGT_NO_MEMORY);
 	r = fgt_fetch_reply(socket_path, request, &reply, why);
 	if (r < 0)
 		return r;

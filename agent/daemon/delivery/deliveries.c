@@ -322,7 +322,7 @@ static int check_room(const struct delivery_job *job, bool is_last_word,
 	int r;
 
 	if (deliveries->is_leaving && !is_last_word)
-		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
+		return fgt_why_set(why, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
 	r = fgt_delivery_tally_check(&tally, job->bytes, is_last_word, why);
 	deliveries->counters.refused += r < 0;
 	return r;
@@ -374,7 +374,7 @@ static int queue(struct fgt_deliveries *deliveries,
 	int r;
 
 	if (!job)
-		return fgt_why_set(why, -ENOMEM, "out of memory");
+		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	fill_job(job, deliveries, order);
 	r = check_room(job, order->is_last_word, why);
 	if (r == 0) {
@@ -476,7 +476,7 @@ void fgt_deliveries_free(struct fgt_deliveries *deliveries)
 			fgt_delivery_endings_add(&deliveries->endings,
 						 &job->child, job->head.uid);
 		}
-		give_up(job, "", "the agent is leaving");
+		give_up(job, "", FGT_AGENT_IS_LEAVING);
 	}
 	fgt_delivery_endings_done(&deliveries->endings);
 	free(deliveries);

@@ -15,6 +15,10 @@
 
 #include "ringbuf/base/owner.h"
 
+/* Why something is refused, or not done, with -ESHUTDOWN. */
+#define FGT_AGENT_IS_LEAVING                                                   \
+	"the agent is leaving: try again when it has restarted"
+
 struct fgt_loop;
 
 /* Embedded by its owner; may be removed in any callback, its own included. */

@@ -138,7 +138,7 @@ static int keep_data(struct deliver_call *call, const uint8_t *bytes,
 	int fd = memfd_create("fgtrace-delivery", MFD_CLOEXEC);
 
 	if (fd < 0 || write(fd, bytes, len) != (ssize_t)len)
-		return fgt_why_set(&call->why, -ENOMEM, "out of memory");
+		return fgt_why_set(&call->why, -ENOMEM, FGT_NO_MEMORY);
 	call->order.data_fd = FGT_TAKE_FD(fd);
 	return 0;
 }

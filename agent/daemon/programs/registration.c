@@ -399,7 +399,7 @@ void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 	entry->facts.spans_fd = entry->facts.ring_fd = entry->facts.pid_fd = -1;
 	entry->peer_fd = fgt_control_open_peer(client);
 	entry->result = fgt_why_set(&entry->why, -ESHUTDOWN,
-				    "the agent is leaving"); /* if not run */
+				    FGT_AGENT_IS_LEAVING); /* if not run */
 	entry->job = (struct fgt_job){ .run = attach,
 				       .done = attached,
 				       .context = entry };

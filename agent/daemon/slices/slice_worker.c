@@ -184,7 +184,8 @@ int fgt_slice_work_send(const struct fgt_slice_work *work,
 	if (r == 0)
 		r = send_end(&sender);
 	if (r == -ENOMEM)
-		fgt_control_turn_away(work->fd, r, "out of memory");
+		fgt_control_turn_away(work->fd, r,
+				      "the agent is " FGT_NO_MEMORY);
 	return r;
 }
 

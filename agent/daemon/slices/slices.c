@@ -298,12 +298,13 @@ void fgt_slices_submit(struct fgt_slices *slices,
 	struct slice_job *job;
 
 	if (slices->is_leaving) {
-		fgt_control_fail(client, -ESHUTDOWN, "the agent is leaving");
+		fgt_control_fail(client, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
 		return;
 	}
 	job = add_job(slices, client, target, request);
 	if (!job) {
-		fgt_control_fail(client, -ENOMEM, "out of memory");
+		fgt_control_fail(client, -ENOMEM,
+				 "the agent is " FGT_NO_MEMORY);
 		return;
 	}
 	fgt_control_park(client, client_gone, job);
@@ -335,7 +336,7 @@ void fgt_slices_leave(struct fgt_slices *slices)
 
 		if (state == SLICE_WAITS || state == SLICE_QUEUED) {
 			slices->failed++;
-			send_away(job, -ESHUTDOWN, "the agent is leaving");
+			send_away(job, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
 		}
 		job = next;
 	}

@@ -318,7 +318,7 @@ void fgt_control_leave(struct fgt_control *control)
 
 		if (client->state == FGT_CLIENT_READS) {
 			fgt_control_turn_away(client->watch.fd, -ESHUTDOWN,
-					      "the agent is leaving");
+					      FGT_AGENT_IS_LEAVING);
 			fgt_control_close(client);
 		}
 		client = next;

@@ -166,7 +166,8 @@ void fgt_control_reply(struct fgt_control_client *client,
 	int r;
 
 	if (!reply) {
-		fgt_control_fail(client, -ENOMEM, "the agent is out of memory");
+		fgt_control_fail(client, -ENOMEM,
+				 "the agent is " FGT_NO_MEMORY);
 		return;
 	}
 	r = fgt_builder_finish(reply, &frame, &len);
@@ -264,7 +265,7 @@ static void handle_frame(struct fgt_control_client *client)
 			       &request);
 	drop_request(client);
 	if (r == -ENOMEM)
-		fgt_control_fail(client, r, "the agent is out of memory");
+		fgt_control_fail(client, r, "the agent is " FGT_NO_MEMORY);
 	else if (r < 0)
 		refuse(client, r,
 		       "malformed request: not one msgpack map as the "
@@ -461,7 +462,7 @@ void fgt_control_client_ready(void *context, uint32_t events)
 	else if (r == -ENOBUFS)
 		refuse(client, -EBUSY, "too many large requests at once");
 	else if (r == -ENOMEM)
-		refuse(client, r, "the agent is out of memory");
+		refuse(client, r, "the agent is " FGT_NO_MEMORY);
 	else if (r < 0)
 		fgt_control_close(client);
 }

@@ -156,7 +156,7 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 		return 0;
 	}
 	if (is_leaving(targets))
-		return fgt_why_set(why, -ESHUTDOWN, "the agent is leaving");
+		return fgt_why_set(why, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
 	r = check_room(targets, cause->charged_uid, why);
 	if (r < 0)
 		return r;

@@ -268,7 +268,7 @@ static void submit(struct fgt_targets *targets,
 		return;
 	}
 	order->result = fgt_why_set(&order->why, -ESHUTDOWN,
-				    "the agent is leaving"); /* if not run */
+				    FGT_AGENT_IS_LEAVING); /* if not run */
 	fgt_control_park(client, client_gone, order);
 	fgt_jobs_submit(targets->jobs, &order->job);
 }
