@@ -101,7 +101,10 @@ static int open_sampling(struct fgt_sampled *sampled, uint64_t now_ns,
 	ring.hz = options->hz;
 	rc = fgt_ring_new(&ring, &sampled->ring);
 	if (rc < 0)
-		return fgt_why_set(why, rc, "the ring: %s", strerror(-rc));
+		return fgt_why_set(why, rc,
+				   "cannot make the ring: %s: make it "
+				   "smaller (ring.memory_mb)",
+				   strerror(-rc));
 	rc = fgt_thread_table_init(
 		&sampled->look.threads, sampled->look.process.task_fd,
 		sampled->status.name, sampled->look.budget, sampled->ring);
@@ -149,7 +152,9 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 
 	rc = fgt_process_get_info(&sampled->look.process, &info);
 	if (rc < 0)
-		return fgt_why_set(why, rc, "process %d has ended", pid);
+		return fgt_why_set(why, rc,
+				   "process %d has ended: name one that runs",
+				   pid);
 	take_info(sampled, &info);
 	status->pid = pid;
 	status->start_time = sampled->look.process.start_time;

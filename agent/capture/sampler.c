@@ -218,7 +218,9 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 	known = find(sampler, sampled->target);
 	if (known) {
 		*ret_target = fgt_target_get(known);
-		rc = fgt_why_set(why, -EEXIST, "process %d is sampled already",
+		rc = fgt_why_set(why, -EEXIST,
+				 "process %d is sampled already: detach it "
+				 "first",
 				 pid);
 	} else if (sampler->target_count == FGT_TARGETS_MAX) {
 		rc = fgt_why_set(why, -ENOSPC,

@@ -66,8 +66,8 @@ static void open_switches(struct fgt_sampler *sampler,
 		may->has_bpf = provider->open(&sampler->switches, why) == 0;
 	else
 		fgt_why_set(why, -ENOSYS,
-			    "built without BPF: clang, bpftool or libbpf was "
-			    "missing");
+			    "built without BPF: build again with clang, "
+			    "bpftool and libbpf");
 }
 
 static int open_running(struct fgt_sampler *sampler,

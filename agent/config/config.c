@@ -123,7 +123,9 @@ static int check_target(const struct fgt_config_target *target,
 				   where, given);
 	if (target->exe && *target->exe != '/')
 		return fgt_why_set(why, -EINVAL,
-				   "%s: `exe` must be an absolute path", where);
+				   "%s: `exe` must be an absolute path; "
+				   "begin it with /",
+				   where);
 	return 0;
 }
 
@@ -392,7 +394,8 @@ static int load_file(struct loader *loader, const char *path)
 {
 	static const struct fgt_trust trust = {
 		.max_bytes = FGT_CONFIG_FILE_MAX,
-		.max_text = "1 MiB",
+		.max_text = "1 MiB; remove comments and keys that are not "
+			    "needed",
 		.refused_mode = S_IWOTH,
 		.mode_text = "every user may write to it; chmod o-w",
 	};

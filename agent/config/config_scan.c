@@ -146,8 +146,10 @@ static int check_number(const struct scanner *scan, size_t len)
 	errno = 0;
 	value = strtoll(word, &end, 10);
 	if (errno || (*end != 'L' && (value > INT_MAX || value < INT_MIN)))
-		return refuse(scan, "number `%.*s` is out of range", shown,
-			      word);
+		return refuse(scan,
+			      "number `%.*s` is out of range; write a "
+			      "smaller one",
+			      shown, word);
 	return 0;
 }
 
@@ -173,11 +175,15 @@ static int take_sign(struct scanner *scan)
 				    "into this file");
 	if (c == '=' || c == ':') {
 		if (++scan->key_count > KEYS_MAX)
-			return refuse(scan, "more than %d keys in one file",
+			return refuse(scan,
+				      "more than %d keys in one file; remove "
+				      "some",
 				      KEYS_MAX);
 	} else if (strchr("({[", c)) {
 		if (scan->depth == DEPTH_MAX)
-			return refuse(scan, "nested deeper than %d levels",
+			return refuse(scan,
+				      "nested deeper than %d levels; remove "
+				      "brackets",
 				      DEPTH_MAX);
 		scan->open_lines[scan->depth++] = scan->line;
 	} else if (strchr(")}]", c) && scan->depth) {
@@ -208,7 +214,8 @@ int fgt_config_scan(const char *bytes, size_t len, const char *file_name,
 	int error;
 
 	if (len > FGT_CONFIG_FILE_MAX)
-		return refuse(&scan, "larger than 1 MiB");
+		return refuse(&scan, "larger than 1 MiB; remove comments and "
+				     "keys that are not needed");
 	if (len >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3)) {
 		bytes += 3;
 		len -= 3;

@@ -102,7 +102,7 @@ static int copy_string(const struct fgt_config_key *key, size_t max_bytes,
 	if (!is_plain_text(value, len))
 		return fgt_why_set(why, -EINVAL,
 				   "%s: `%s` holds a control character or "
-				   "invalid UTF-8",
+				   "invalid UTF-8; remove it",
 				   where, key->path);
 	copy = strdup(value);
 	if (!copy)

@@ -70,7 +70,8 @@ static int open_standard_descriptors(struct fgt_why *why)
 		if (open("/dev/null", O_RDWR) != fd)
 			return fgt_why_set(why, -EBADF,
 					   "cannot open /dev/null for the "
-					   "closed descriptor %d",
+					   "closed descriptor %d: %m: create "
+					   "it",
 					   fd);
 	}
 	return 0;
@@ -413,7 +414,9 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 	if (r == 0)
 		r = fgt_loop_take_signals(daemon->loop, signalled, daemon);
 	if (r < 0)
-		return fgt_why_set(why, r, "cannot make the event loop: %s",
+		return fgt_why_set(why, r,
+				   "cannot make the event loop: %s: raise "
+				   "LimitNOFILE= or ulimit -n",
 				   strerror(-r));
 	r = fgt_listener_open(socket_path, is_default_socket(socket_path),
 			      &daemon->listener, why);
@@ -423,7 +426,9 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 	if (r == 0)
 		r = fgt_sampler_start(daemon->sampler);
 	if (r < 0)
-		return fgt_why_set(why, r, "cannot start sampling: %s",
+		return fgt_why_set(why, r,
+				   "cannot start sampling: %s: free memory "
+				   "or raise TasksMax=",
 				   strerror(-r));
 	return 0;
 }
@@ -440,7 +445,9 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 	tick_expired(daemon);
 	r = fgt_loop_run(daemon->loop);
 	if (r < 0)
-		return fgt_why_set(why, r, "the event loop failed: %s",
+		return fgt_why_set(why, r,
+				   "the event loop failed: %s: start the "
+				   "agent again",
 				   strerror(-r));
 	fgt_slices_get_counters(daemon->slices, &slices);
 	fgt_log(FGT_LOG_INFO, "left", "%llu slices served",

@@ -75,12 +75,14 @@ static int check_ranges(const struct fgt_options *options, struct fgt_why *why)
 {
 	if ((int)options->mode < FGT_AUTO || (int)options->mode > FGT_EMBEDDED)
 		return fgt_why_set(why, -EINVAL,
-				   "options.mode: unknown value %d",
+				   "options.mode: unknown value %d: use one "
+				   "of enum fgt_mode",
 				   (int)options->mode);
 	if ((int)options->threads < FGT_THREADS_ALL ||
 	    (int)options->threads > FGT_THREADS_ADOPTED)
 		return fgt_why_set(why, -EINVAL,
-				   "options.threads: unknown value %d",
+				   "options.threads: unknown value %d: use "
+				   "one of enum fgt_threads",
 				   (int)options->threads);
 	if (options->hz > HZ_MAX)
 		return fgt_why_set(why, -EINVAL, "options.hz: at most %d",
@@ -153,8 +155,8 @@ int fgt_settings_check_destination(const char *destination,
 	    FGT_SETTINGS_DESTINATION)
 		return fgt_why_set(
 			why, -EINVAL,
-			"options.destination or FGTRACE_DESTINATION is longer "
-			"than %d bytes",
+			"options.destination or FGTRACE_DESTINATION is "
+			"longer than %d bytes: use a shorter one",
 			FGT_SETTINGS_DESTINATION);
 	if (destination[0] == '/')
 		return 0;
@@ -162,9 +164,9 @@ int fgt_settings_check_destination(const char *destination,
 	    strncmp(destination, "http://", 7) != 0)
 		return fgt_why_set(
 			why, -EINVAL,
-			"options.destination or FGTRACE_DESTINATION is neither "
-			"a DSN (https://KEY@HOST/PROJECT) nor the absolute "
-			"path of a directory");
+			"options.destination or FGTRACE_DESTINATION is "
+			"neither a DSN (https://KEY@HOST/PROJECT) nor the "
+			"absolute path of a directory: give one of them");
 	dsn = calloc(1, sizeof(*dsn));
 	if (!dsn)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
@@ -197,8 +199,8 @@ static int take_socket(struct fgt_settings *settings, struct fgt_why *why)
 	if (path &&
 	    strnlen(path, sizeof(settings->socket)) >= sizeof(settings->socket))
 		return fgt_why_set(why, -EINVAL,
-				   "options.socket or FGTRACE_SOCKET is longer "
-				   "than %d bytes",
+				   "options.socket or FGTRACE_SOCKET is "
+				   "longer than %d bytes: use a shorter path",
 				   FGT_SETTINGS_PATH);
 	settings->options.socket = NULL;
 	if (path) {

@@ -18,6 +18,7 @@
 #define DSN_FILE_MAX	   4096
 #define KEY_DIGITS	   32
 #define PROJECT_DIGITS_MAX 20
+#define COPY_IT		   "; copy it from the project's settings"
 
 static bool is_public_key(const char *text, size_t len)
 {
@@ -44,7 +45,7 @@ static int parse_keys(const char *userinfo, struct fgt_dsn *dsn,
 	if (!is_public_key(userinfo, key_len))
 		return fgt_why_set(why, -EINVAL,
 				   "DSN: the public key (before @) is not 32 "
-				   "hexadecimal digits");
+				   "hexadecimal digits" COPY_IT);
 	if (!is_secret_key(secret))
 		return fgt_why_set(why, -EINVAL,
 				   "DSN: the secret key (between : and @) is "
@@ -71,7 +72,7 @@ static int split_path(const char *path, size_t *ret_prefix_len,
 	    path[len - digits - 1] != '/')
 		return fgt_why_set(why, -EINVAL,
 				   "DSN: the project id (last part of the "
-				   "path) is not a number");
+				   "path) is not a number" COPY_IT);
 	*ret_project = path + len - digits;
 	*ret_project_len = digits;
 	*ret_prefix_len = len - digits - 1;
@@ -106,7 +107,7 @@ static int compose(const struct fgt_url *url, struct fgt_dsn *dsn,
 		       "%s://%s%.*s/api/%.*s/envelope/", scheme, host,
 		       (int)prefix_len, url->path, (int)project_len, project);
 	if (len < 0 || (size_t)len + KEY_DIGITS >= sizeof(dsn->url))
-		return fgt_why_set(why, -EINVAL, "DSN: too long");
+		return fgt_why_set(why, -EINVAL, "DSN: too long" COPY_IT);
 	snprintf(dsn->redacted, sizeof(dsn->redacted), "%s://***@%s%.*s/%.*s",
 		 scheme, host, (int)prefix_len, url->path, (int)project_len,
 		 project);
@@ -117,8 +118,9 @@ static int compose(const struct fgt_url *url, struct fgt_dsn *dsn,
 	/* Messages show host and path. */
 	if (strcasestr(dsn->redacted, dsn->public_key) ||
 	    (*dsn->secret_key && strcasestr(url->path, dsn->secret_key)))
-		return fgt_why_set(why, -EINVAL,
-				   "DSN: a key stands in its path or host");
+		return fgt_why_set(
+			why, -EINVAL,
+			"DSN: a key stands in its path or host" COPY_IT);
 	return 0;
 }
 
@@ -130,9 +132,11 @@ static int parse_trimmed(const char *text, bool is_http_allowed,
 	int error;
 
 	if (!*text)
-		return fgt_why_set(why, -EINVAL, "DSN: empty");
+		return fgt_why_set(why, -EINVAL,
+				   "DSN: empty; write the DSN of the project "
+				   "into it");
 	if (fgt_url_parse(text, &url, &part) < 0)
-		return fgt_why_set(why, -EINVAL, "DSN: %s", part.text);
+		return fgt_why_set(why, -EINVAL, "DSN: %s" COPY_IT, part.text);
 	if (!url.is_https && !url.is_loopback && !is_http_allowed)
 		error = fgt_why_set(why, -EINVAL,
 				    "DSN: plain http to another machine; use "
@@ -161,7 +165,7 @@ int fgt_dsn_parse(const char *text, bool is_http_allowed,
 	text += strspn(text, BLANKS);
 	len = strnlen(text, sizeof(room->trimmed));
 	if (len == sizeof(room->trimmed))
-		return fgt_why_set(why, -EINVAL, "DSN: too long");
+		return fgt_why_set(why, -EINVAL, "DSN: too long" COPY_IT);
 	while (len && strchr(BLANKS, text[len - 1]))
 		len--;
 	room = calloc(1, sizeof(*room));
@@ -189,7 +193,10 @@ static int parse_file(char *bytes, size_t len, const char *name,
 		len = (size_t)(newline - bytes);
 	bytes[len] = 0;
 	if (strlen(bytes) != len)
-		return fgt_why_set(why, -EINVAL, "%s: holds a NUL byte", name);
+		return fgt_why_set(why, -EINVAL,
+				   "%s: holds a NUL byte; write the DSN as "
+				   "plain text",
+				   name);
 	error = fgt_dsn_parse(bytes, is_http_allowed, ret_dsn, &part);
 	if (error)
 		fgt_why_set(why, error, "%s: %s", name, part.text);

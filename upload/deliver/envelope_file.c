@@ -176,7 +176,9 @@ int fgt_envelope_file_write(const char *directory, const char *name,
 	make_stem(name, wall_ns, stem);
 	r = fill(&file, stem, envelope);
 	if (r == -ENODATA)
-		return fgt_why_set(why, r, "no thread has two samples in it");
+		return fgt_why_set(why, r,
+				   "no thread has two samples in it; choose "
+				   "a longer time");
 	if (r < 0)
 		return explain(r, directory, why);
 	*ret_bytes = file.bytes;

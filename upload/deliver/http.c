@@ -374,7 +374,8 @@ static int explain(CURL *handle, CURLcode code, const char *text,
 				   "certificate in ca_file",
 				   text);
 	case CURLE_URL_MALFORMAT:
-		return fgt_why_set(why, -EINVAL, "the URL is malformed");
+		return fgt_why_set(why, -EINVAL,
+				   "the URL is malformed; check the DSN");
 	default:
 		return fgt_why_set(why, -EPROTO, "%s", text);
 	}
@@ -416,8 +417,8 @@ static int post(CURL *handle, const struct fgt_http_request *request,
 	if (!set_limits(handle, request) || !set_trust(handle, request) ||
 	    !set_request(handle, request, headers, transfer))
 		return fgt_why_set(why, -EPROTO,
-				   "libcurl refuses an option; it was built "
-				   "without TLS or HTTP");
+				   "libcurl was built without TLS or HTTP; "
+				   "install one with both");
 	return run(handle, transfer, why);
 }
 

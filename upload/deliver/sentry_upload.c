@@ -154,7 +154,8 @@ static int check_accepted(const struct fgt_http_answer *answer,
 	if (at && sscanf(at, "\"id\" : \"%39[^\"]", id) == 1 &&
 	    !is_same_id(id, event_id))
 		return fgt_why_set(why, -EREMOTEIO,
-				   "answered %ld with the id of another event",
+				   "answered %ld with the id of another "
+				   "event; check the address for a proxy",
 				   answer->status);
 	return 0;
 }

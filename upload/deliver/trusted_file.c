@@ -46,7 +46,8 @@ int fgt_trusted_file_absolute(const char *name, const char *path, char *buffer,
 	}
 	if (len + strnlen(path, size) >= size)
 		return fgt_why_set(why, -EINVAL,
-				   "the path in %s is longer than %zu bytes",
+				   "the path in %s is longer than %zu bytes; "
+				   "use a shorter one",
 				   name, size - 1);
 	strcpy(buffer + len, path);
 	return 0;
@@ -65,7 +66,10 @@ static int check_file(int fd, const struct fgt_trust *trust, const char *name,
 	struct stat status;
 
 	if (fstat(fd, &status) < 0)
-		return fgt_why_set(why, -errno, "%s: cannot stat: %m", name);
+		return fgt_why_set(why, -errno,
+				   "%s: cannot stat: %m; check its path and "
+				   "permissions",
+				   name);
 	if (!S_ISREG(status.st_mode))
 		return fgt_why_set(why, -EINVAL,
 				   "%s: not a regular file; name a regular one",
@@ -103,7 +107,8 @@ int fgt_trusted_file_read(const char *path, const struct fgt_trust *trust,
 		return error;
 	got = fgt_fd_read(fd, bytes, trust->max_bytes + 1);
 	if (got < 0)
-		return fgt_why_set(why, (int)got, "%s: cannot read: %m", name);
+		return fgt_why_set(why, (int)got,
+				   "%s: cannot read: %m; check the disk", name);
 	if ((size_t)got > trust->max_bytes)
 		return refuse_size(trust, name, why);
 	*ret_len = (size_t)got;

@@ -54,7 +54,8 @@ int fgt_perf_explain(int error, bool is_for_all, struct fgt_why *why)
 
 	if (error == -ENOSYS || paranoid == -2)
 		return fgt_why_set(why, error,
-				   "this kernel has no perf events");
+				   "this kernel has no perf events: use one "
+				   "with CONFIG_PERF_EVENTS");
 	if (error != -EACCES && error != -EPERM)
 		return fgt_why_set(why, error, "perf_event_open: %s",
 				   strerror(-error));

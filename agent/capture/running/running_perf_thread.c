@@ -57,7 +57,9 @@ static int threads_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	(void)period_ns;
 	if (sysconf(_SC_NPROCESSORS_CONF) > (long)EVENTS_MAX)
 		return fgt_why_set(why, -ENOTSUP,
-				   "too many CPUs for perf events on threads");
+				   "perf events on threads: the machine has "
+				   "too many CPUs: let perf events of all "
+				   "CPUs (CAP_PERFMON) take the stacks");
 	perf = calloc(1, sizeof(*perf));
 	if (!perf)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);

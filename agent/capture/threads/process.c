@@ -169,7 +169,9 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	if (rc < 0)
 		return explain_open(why, process->pid, rc);
 	if (before.flags & PF_KTHREAD)
-		return fgt_why_set(why, -EINVAL, "%d is a kernel thread",
+		return fgt_why_set(why, -EINVAL,
+				   "%d is a kernel thread: name a process of "
+				   "a program",
 				   process->pid);
 	/* This process is alive; and under a filter it may not ask. */
 	if (process->pid == getpid()) {
@@ -191,7 +193,8 @@ static int open_identity(struct fgt_process *process, struct fgt_why *why)
 	if (is_dead(&after, process->task_fd))
 		return fgt_why_set(why, -ESRCH,
 				   "process %d has ended (a zombie that its "
-				   "parent has not waited for)",
+				   "parent has not waited for): name one "
+				   "that runs",
 				   process->pid);
 	process->start_time = after.start_time;
 	return 0;
@@ -206,7 +209,9 @@ int fgt_process_open(int32_t pid, struct fgt_process *ret_process,
 	int rc;
 
 	if (pid < 1)
-		return fgt_why_set(why, -EINVAL, "%d is not a process number",
+		return fgt_why_set(why, -EINVAL,
+				   "%d is not a process number: use one that "
+				   "ps shows",
 				   pid);
 	rc = open_directories(&process);
 	if (rc < 0)
@@ -329,7 +334,8 @@ int fgt_process_check_access(const struct fgt_process *process,
 	     i++)
 		rc = check_thread(process, why);
 	if (rc == -ESRCH || (rc == 0 && !fgt_process_is_alive(process)))
-		return fgt_why_set(why, -ESRCH, "process %d has ended",
+		return fgt_why_set(why, -ESRCH,
+				   "process %d has ended: name one that runs",
 				   process->pid);
 	return rc;
 }

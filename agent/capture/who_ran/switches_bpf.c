@@ -234,14 +234,18 @@ static int explain(int error, struct fgt_why *why)
 {
 	if (error == -EPERM)
 		return fgt_why_set(why, error,
-				   "BPF needs CAP_BPF and CAP_PERFMON");
+				   "BPF is not permitted: give the agent "
+				   "CAP_BPF and CAP_PERFMON");
 	if (error == -EACCES)
 		return fgt_why_set(why, error,
 				   "this kernel's verifier refuses the BPF "
-				   "program");
+				   "program: use a newer kernel, or "
+				   "sampling.who_ran = \"schedstat\"");
 	if (error == -EOPNOTSUPP)
 		return fgt_why_set(why, error,
-				   "BPF did not report context switches");
+				   "BPF did not report context switches: use "
+				   "a newer kernel, or sampling.who_ran = "
+				   "\"schedstat\"");
 	return fgt_why_set(why, error,
 			   "the BPF program cannot be loaded: %s (it needs "
 			   "Linux 5.18 or later, with BTF)",
@@ -318,7 +322,8 @@ static int bpf_open(struct fgt_switches **ret_switches, struct fgt_why *why)
 	if (stat("/proc/self/ns/pid", &namespace) < 0 ||
 	    namespace.st_ino != INIT_PID_NAMESPACE)
 		return fgt_why_set(why, -EOPNOTSUPP,
-				   "BPF needs the host's pid namespace");
+				   "BPF needs the host's pid namespace: run "
+				   "the agent outside of containers");
 	switches = calloc(1, sizeof(*switches));
 	if (!switches)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);

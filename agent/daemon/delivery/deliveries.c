@@ -170,7 +170,9 @@ static void child_ready(void *context, uint32_t events)
 	if (r == 0)
 		end_child(job, &result);
 	else if (r != -EAGAIN)
-		end_failed_child(job, r, "the delivering process has died");
+		end_failed_child(job, r,
+				 "the delivering process has died: was it "
+				 "killed for lack of memory?");
 }
 
 static int start_child(struct delivery_job *job)
@@ -245,8 +247,8 @@ static void start_one(struct delivery_job *job)
 		wait_until(job, until_ns);
 	else if (start_child(job) < 0)
 		give_up(job, "",
-			"no process could be started; raise the agent's "
-			"limits");
+			"no process could be started: raise TasksMax= or "
+			"LimitNOFILE=");
 }
 
 /* context: struct fgt_deliveries. */
@@ -286,11 +288,15 @@ static void cut_done(void *context)
 	fgt_target_put(FGT_TAKE(job->cut.target));
 	job->state = JOB_READY;
 	if (job->cut_result == -ENODATA)
-		give_up(job, "", "the ring does not go back so far any more");
+		give_up(job, "",
+			"the ring does not go back so far any more: raise "
+			"ring.seconds or ring.memory_mb");
 	else if (job->cut_result < 0)
 		give_up(job, "", strerror(-job->cut_result));
 	else if (!fgt_delivery_tally_fits(&tally))
-		give_up(job, "", "too much waits to be delivered");
+		give_up(job, "",
+			"too much waits to be delivered: check that the "
+			"destinations are reachable");
 	else
 		start_ready(deliveries);
 }
@@ -301,7 +307,9 @@ static void time_has_come(void *context)
 	struct fgt_deliveries *deliveries = job->deliveries;
 
 	if (job->state == JOB_SENDS) {
-		end_failed_child(job, -ETIMEDOUT, "it took too long");
+		end_failed_child(job, -ETIMEDOUT,
+				 "it took too long: the server or the "
+				 "network is slow");
 	} else if (job->cut.target) {
 		job->state = JOB_IS_CUT;
 		fgt_jobs_submit(deliveries->jobs, &job->job);
@@ -409,7 +417,9 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 	int r = 0;
 
 	if (!order->destination || !*order->destination)
-		r = fgt_why_set(why, -EINVAL, "destination is missing");
+		r = fgt_why_set(why, -EINVAL,
+				"no destination is given: name one of "
+				"upload.destinations");
 	if (r == 0 && !is_known)
 		r = queue(deliveries, order, why);
 	if (r < 0 || is_known) {

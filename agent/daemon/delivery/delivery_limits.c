@@ -30,18 +30,20 @@ int fgt_delivery_tally_check(const struct fgt_delivery_tally *tally,
 	if (tally->to_destination >= FGT_DELIVERIES_PER_DESTINATION + last)
 		return fgt_why_set(why, -EBUSY,
 				   "busy: %d deliveries to this destination "
-				   "wait already; is it reachable?",
+				   "wait already: check that it is reachable",
 				   FGT_DELIVERIES_PER_DESTINATION);
 	if (tally->of_user >= FGT_DELIVERIES_PER_USER + last)
 		return fgt_why_set(why, -EBUSY,
 				   "busy: %d deliveries of this user wait "
-				   "already; are their destinations reachable?",
+				   "already: check that their destinations "
+				   "are reachable",
 				   FGT_DELIVERIES_PER_USER);
 	if (tally->all >= FGT_DELIVERIES_MAX + last ||
 	    !fgt_delivery_tally_fits(&more))
 		return fgt_why_set(why, -EBUSY,
 				   "busy: too much waits to be delivered "
-				   "already; are the destinations reachable?");
+				   "already: check that the destinations are "
+				   "reachable");
 	return 0;
 }
 

@@ -75,7 +75,9 @@ static int deliver(struct fgt_deliveries *deliveries,
 	if (order.target || order.data_fd >= 0)
 		return fgt_deliveries_submit(deliveries, &order, why);
 	fgt_fd_close(order.spans_fd);
-	return fgt_why_set(why, -ENODATA, "it passed no ring");
+	return fgt_why_set(why, -ENODATA,
+			   "it passed no ring to the agent: its last seconds "
+			   "are unknown");
 }
 
 static void report(struct fgt_deliveries *deliveries,
@@ -95,7 +97,8 @@ static void report(struct fgt_deliveries *deliveries,
 		.tags = &tag,
 		.tag_count = 1,
 	};
-	struct fgt_why why = { "no random bytes for the ids" };
+	struct fgt_why why = { "cannot make its ids: the kernel gave no "
+			       "random bytes" };
 	int r = make_ids(&facts);
 
 	if (r == 0)

@@ -43,7 +43,8 @@ static int get_mode(struct fgt_registration *facts,
 	if (fgt_message_get_string(request, "mode", &mode) < 0 ||
 	    (strcmp(mode, "agent") != 0 && strcmp(mode, "embedded") != 0))
 		return fgt_why_set(why, -EINVAL,
-				   "mode must be agent or embedded");
+				   "unknown mode: it must be agent or "
+				   "embedded");
 	facts->is_embedded = strcmp(mode, "embedded") == 0;
 	return 0;
 }
@@ -119,10 +120,11 @@ static int get_range(struct deliver_call *call)
 		return refuse(call, "from_ns and to_ns must be CLOCK_MONOTONIC "
 				    "in ns, in order");
 	if (order->to_ns > now_ns + AHEAD_MAX_NS)
-		return refuse(call, "the range ends more than a minute ahead");
+		return refuse(call, "the range ends more than a minute "
+				    "ahead: ask when it has come");
 	if (!call->registration->target)
-		return refuse(call, "a process that samples itself must send "
-				    "its slice as data");
+		return refuse(call, "data is missing: a process that samples "
+				    "itself must send its slice");
 	order->target = call->registration->target;
 	order->is_transaction = facts && facts->begin_ns && facts->end_ns;
 	order->not_before_ns =

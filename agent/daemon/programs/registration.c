@@ -212,7 +212,7 @@ static void handle(void *context, struct fgt_control_client *client,
 				    &entry->facts, client, request);
 	else
 		fgt_control_fail(client, -EPROTONOSUPPORT,
-				 "registered connections know the verbs "
+				 "unknown verb: registered connections have "
 				 "deliver and bye");
 }
 
@@ -236,7 +236,8 @@ static int check_owner(struct registered *entry)
 	if (fgt_owner_is_visible_to(&owner, entry->peer.uid, entry->peer.gid))
 		return 0;
 	return fgt_why_set(&entry->why, -EPERM,
-			   "only a process itself may register it");
+			   "not permitted: only a process itself may "
+			   "register it");
 }
 
 /* Its pid may be another's by now, while a child holds the connection. */

@@ -278,7 +278,9 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 				  "the ring was overwritten while it was read: "
 				  "ask for a younger range");
 	else
-		(void)fgt_why_set(&why, error, "cannot cut the slice: %s",
+		(void)fgt_why_set(&why, error,
+				  "cannot cut the slice: %s: ask for a "
+				  "shorter range",
 				  strerror(-error));
 	if (fgt_builder_new_error(error, why.text, &builder) < 0)
 		return;

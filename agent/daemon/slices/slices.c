@@ -128,11 +128,12 @@ static void start(struct slice_job *job)
 	if (r == 0)
 		return;
 	slices->failed++;
-	fgt_log(FGT_LOG_ERROR, "slice_failed", "cannot start a thread: %s",
+	fgt_log(FGT_LOG_ERROR, "slice_failed",
+		"cannot start a thread: %s: raise TasksMax= or ulimit -u",
 		strerror(r));
 	fgt_control_fail(job->client, -EAGAIN,
-			 "the agent cannot start a thread: raise its limit of "
-			 "processes");
+			 "the agent cannot start a thread: raise its "
+			 "TasksMax= or ulimit -u");
 	free_job(job);
 }
 
@@ -243,7 +244,7 @@ static void has_waited(void *context)
 	else if (count(job->slices, SLICE_SENDS, SLICE_SENDS, NULL) >=
 		 FGT_SLICES_STARTED)
 		send_away_busy(job, "busy: too many slices are being read "
-				    "slowly, try again");
+				    "slowly: try again");
 	else /* they are made: that has an end */
 		fgt_loop_arm(job->slices->loop, &job->timer,
 			     fgt_loop_now() + FGT_SLICES_WAIT_NS);
@@ -256,7 +257,7 @@ static void enqueue(void *context)
 	struct fgt_slices *slices = job->slices;
 
 	if (is_queue_full(job)) {
-		send_away_busy(job, "busy: too many slices at once, try again");
+		send_away_busy(job, "busy: too many slices at once: try again");
 		return;
 	}
 	atomic_store_explicit(&job->state, SLICE_QUEUED, memory_order_relaxed);

@@ -457,10 +457,13 @@ void fgt_control_client_ready(void *context, uint32_t events)
 	else if (r == -EMSGSIZE)
 		refuse(client, r,
 		       fgt_control_client_is_kept(client)
-			       ? "the request is empty or larger than 16 MiB"
-			       : "the request is empty or larger than 1 MiB");
+			       ? "the request is empty or larger than 16 "
+				 "MiB: send a shorter range"
+			       : "the request is empty or larger than 1 MiB: "
+				 "send less");
 	else if (r == -ENOBUFS)
-		refuse(client, -EBUSY, "too many large requests at once");
+		refuse(client, -EBUSY,
+		       "busy: too many large requests at once: try again");
 	else if (r == -ENOMEM)
 		refuse(client, r, "the agent is " FGT_NO_MEMORY);
 	else if (r < 0)
@@ -473,7 +476,7 @@ void fgt_control_client_expired(void *context)
 
 	if (client->state == FGT_CLIENT_READS)
 		refuse(client, -ETIMEDOUT,
-		       "the request was not complete in time");
+		       "the request was not complete in time: send it at once");
 	else
 		fgt_control_close(client); /* it does not read its reply */
 }

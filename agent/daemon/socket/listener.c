@@ -16,7 +16,8 @@
 
 #include "agent/daemon/socket/control.h"
 
-#define BACKLOG 128
+#define BACKLOG	       128
+#define CHOOSE_ANOTHER ": choose another socket path"
 
 static int take_path(const char *path, struct fgt_listener *listener,
 		     struct fgt_why *why)
@@ -27,11 +28,14 @@ static int take_path(const char *path, struct fgt_listener *listener,
 
 	if (len >= (int)sizeof(listener->path))
 		return fgt_why_set(why, -ENAMETOOLONG,
-				   "socket path is longer than %zu bytes: %s",
+				   "socket path is longer than %zu bytes: "
+				   "choose a shorter one: %s",
 				   sizeof(listener->path) - 1, path);
 	if (path[0] == 0 || path[strlen(path) - 1] == '/')
 		return fgt_why_set(why, -EINVAL,
-				   "socket path must name a file: '%s'", path);
+				   "socket path '%s' names no file: add a "
+				   "file name",
+				   path);
 	return 0;
 }
 
@@ -45,10 +49,9 @@ static int check_file(const char *path, struct fgt_why *why)
 				       : fgt_why_set(why, -errno, "%s: %s",
 						     path, strerror(errno));
 	if (!S_ISSOCK(status.st_mode))
-		return fgt_why_set(why, -EEXIST,
-				   "%s exists and is not a socket: choose "
-				   "another socket path",
-				   path);
+		return fgt_why_set(
+			why, -EEXIST,
+			"%s exists and is not a socket" CHOOSE_ANOTHER, path);
 	return 0;
 }
 
@@ -61,10 +64,10 @@ static int check_directory(int directory_fd, const char *path,
 		return fgt_why_set(why, -errno, "%s: %s", path,
 				   strerror(errno));
 	if (status.st_uid != geteuid() && status.st_uid != 0)
-		return fgt_why_set(why, -EPERM,
-				   "directory %s belongs to user %u: choose "
-				   "another socket path",
-				   path, status.st_uid);
+		return fgt_why_set(
+			why, -EPERM,
+			"directory %s belongs to user %u" CHOOSE_ANOTHER, path,
+			status.st_uid);
 	if (status.st_mode & (S_IWGRP | S_IWOTH))
 		return fgt_why_set(
 			why, -EPERM,
@@ -86,8 +89,10 @@ static int open_directory(const char *socket_path, bool is_default, int *ret_fd,
 	slash = strrchr(path, '/');
 	slash[slash == path] = 0; /* "/agent.sock" lies in "/" */
 	if (is_default && mkdir(path, 0750) < 0 && errno != EEXIST)
-		return fgt_why_set(why, -errno, "cannot make directory %s: %s",
-				   path, strerror(errno));
+		return fgt_why_set(
+			why, -errno,
+			"cannot make directory %s: %s" CHOOSE_ANOTHER, path,
+			strerror(errno));
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return fgt_why_set(why, -ENOENT,
@@ -96,8 +101,10 @@ static int open_directory(const char *socket_path, bool is_default, int *ret_fd,
 				   "socket",
 				   path);
 	if (fd < 0)
-		return fgt_why_set(why, -errno, "cannot open directory %s: %s",
-				   path, strerror(errno));
+		return fgt_why_set(
+			why, -errno,
+			"cannot open directory %s: %s" CHOOSE_ANOTHER, path,
+			strerror(errno));
 	r = check_directory(fd, path, why);
 	if (r < 0)
 		return r;
@@ -131,9 +138,12 @@ static int refuse_second(int lock_fd, const char *socket_path,
 
 	if (pid > 0)
 		return fgt_why_set(why, -EADDRINUSE,
-				   "a daemon runs on %s already: pid %ld",
+				   "a daemon runs on %s already: stop pid "
+				   "%ld or choose another socket path",
 				   socket_path, (long)pid);
-	return fgt_why_set(why, -EADDRINUSE, "a daemon runs on %s already",
+	return fgt_why_set(why, -EADDRINUSE,
+			   "a daemon runs on %s already: stop it or choose "
+			   "another socket path",
 			   socket_path);
 }
 
@@ -171,22 +181,27 @@ static int take_lock(int directory_fd, const char *socket_path, int *ret_fd,
 		    O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
 		    0640);
 	if (fd < 0)
-		return fgt_why_set(why, -errno,
-				   "cannot open lock file %s beside %s: %s",
-				   name, socket_path, strerror(errno));
+		return fgt_why_set(
+			why, -errno,
+			"cannot open lock file %s beside %s: %s" CHOOSE_ANOTHER,
+			name, socket_path, strerror(errno));
 	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
 		return fgt_why_set(why, -EEXIST,
-				   "lock file %s beside %s is not a file", name,
-				   socket_path);
+				   "lock file %s beside %s is not a file: "
+				   "remove it",
+				   name, socket_path);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK
 			       ? refuse_second(fd, socket_path, why)
-			       : fgt_why_set(why, -errno, "cannot lock %s: %s",
-					     name, strerror(errno));
+			       : fgt_why_set(
+					 why, -errno,
+					 "cannot lock %s: %s" CHOOSE_ANOTHER,
+					 name, strerror(errno));
 	r = write_pid(fd);
 	if (r < 0)
-		return fgt_why_set(why, r, "cannot write lock file %s: %s",
-				   name, strerror(-r));
+		return fgt_why_set(
+			why, r, "cannot write lock file %s: %s" CHOOSE_ANOTHER,
+			name, strerror(-r));
 	*ret_fd = FGT_TAKE_FD(fd);
 	return 0;
 }
@@ -211,11 +226,14 @@ static int remove_stale(const struct sockaddr_un *address, struct fgt_why *why)
 		return 0;
 	if (is_answered(address))
 		return fgt_why_set(why, -EADDRINUSE,
-				   "another program listens on %s", path);
+				   "another program listens on %s: stop it "
+				   "or choose another socket path",
+				   path);
 	if (unlink(path) < 0)
-		return fgt_why_set(why, -errno,
-				   "cannot remove the stale socket %s: %s",
-				   path, strerror(errno));
+		return fgt_why_set(
+			why, -errno,
+			"cannot remove the stale socket %s: %s" CHOOSE_ANOTHER,
+			path, strerror(errno));
 	return 0;
 }
 
@@ -261,7 +279,8 @@ static int open_all(struct fgt_listener *listener, bool is_default,
 		return r;
 	r = listen_on(&address, &listener->fd);
 	if (r < 0)
-		return fgt_why_set(why, r, "cannot listen on %s: %s",
+		return fgt_why_set(why, r,
+				   "cannot listen on %s: %s" CHOOSE_ANOTHER,
 				   listener->path, strerror(-r));
 	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return 0;
