@@ -171,8 +171,7 @@ static void child_ready(void *context, uint32_t events)
 		end_child(job, &result);
 	else if (r != -EAGAIN)
 		end_failed_child(job, r,
-				 "the delivering process has died: was it "
-				 "killed for lack of memory?");
+				 "the delivering process died: out of memory?");
 }
 
 static int start_child(struct delivery_job *job)
@@ -247,8 +246,7 @@ static void start_one(struct delivery_job *job)
 		wait_until(job, until_ns);
 	else if (start_child(job) < 0)
 		give_up(job, "",
-			"no process could be started: raise TasksMax= or "
-			"LimitNOFILE=");
+			"no process could be started: raise TasksMax=");
 }
 
 /* context: struct fgt_deliveries. */
@@ -289,14 +287,12 @@ static void cut_done(void *context)
 	job->state = JOB_READY;
 	if (job->cut_result == -ENODATA)
 		give_up(job, "",
-			"the ring does not go back so far any more: raise "
-			"ring.seconds or ring.memory_mb");
+			"the ring no longer has its time: raise ring.memory_mb");
 	else if (job->cut_result < 0)
 		give_up(job, "", strerror(-job->cut_result));
 	else if (!fgt_delivery_tally_fits(&tally))
 		give_up(job, "",
-			"too much waits to be delivered: check that the "
-			"destinations are reachable");
+			"too much waits: are the destinations reachable?");
 	else
 		start_ready(deliveries);
 }
@@ -308,8 +304,7 @@ static void time_has_come(void *context)
 
 	if (job->state == JOB_SENDS) {
 		end_failed_child(job, -ETIMEDOUT,
-				 "it took too long: the server or the "
-				 "network is slow");
+				 "it took too long: server or network is slow");
 	} else if (job->cut.target) {
 		job->state = JOB_IS_CUT;
 		fgt_jobs_submit(deliveries->jobs, &job->job);
@@ -418,8 +413,7 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 
 	if (!order->destination || !*order->destination)
 		r = fgt_why_set(why, -EINVAL,
-				"no destination is given: name one of "
-				"upload.destinations");
+				"no destination: see upload.destinations");
 	if (r == 0 && !is_known)
 		r = queue(deliveries, order, why);
 	if (r < 0 || is_known) {

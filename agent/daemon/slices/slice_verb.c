@@ -57,8 +57,8 @@ static int read_end(struct slice_call *call, const char *key,
 
 	if (r == 0 && r_wall == 0)
 		return fgt_why_set(&call->why, -EINVAL,
-				   "%s and %s exclude each other", key,
-				   wall_key);
+				   "%s and %s exclude each other: give one",
+				   key, wall_key);
 	end->is_given = r == 0 || r_wall == 0;
 	end->is_wall = r_wall == 0;
 	return r == -EINVAL || r_wall == -EINVAL ? -EINVAL : 0;
@@ -94,7 +94,8 @@ static int read_request(struct slice_call *call)
 	if (r == 0)
 		r = read_ns(call, "last_ns", &call->last_ns);
 	if (r == 0 && call->from.is_given)
-		return refuse(call, "from and last_ns exclude each other");
+		return refuse(call, "from and last_ns exclude each other: "
+				    "give one");
 	if (r < 0 && r != -ENOENT)
 		return r;
 	return call->to.is_given && !call->to.is_wall && !call->from.is_wall

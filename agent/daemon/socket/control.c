@@ -176,7 +176,8 @@ static bool has_room(struct fgt_control *control, uint32_t uid)
 			!are_too_many_young(&(struct crowd){ .control = control,
 							     .uid = uid })))
 		return false;
-	turn_away(client->watch.fd, "this one asked nothing for longest");
+	turn_away(client->watch.fd, "this one asked nothing for longest: "
+				    "connect again");
 	fgt_control_close(client);
 	return true;
 }

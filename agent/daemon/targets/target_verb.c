@@ -234,7 +234,7 @@ static int read_request(struct target_order *order,
 		return r;
 	if (order->selector.pid == 0 && !order->selector.name)
 		return fgt_why_set(&order->why, -EINVAL,
-				   "pid or name is missing");
+				   "pid or name is missing: give one");
 	if (fgt_message_get_bool(request, "children",
 				 &order->is_with_children) == -EINVAL)
 		return fgt_why_set(&order->why, -EINVAL,
