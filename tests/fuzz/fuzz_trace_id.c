@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-	/* Of just its size, so that a byte too much is seen. */
+	/* Room for just the header, so that a byte too much is seen. */
 	char *header = malloc(len + 1);
 	char trace_id[FGT_TRACE_ID_DIGITS + 1] = "unchanged";
 	char span_id[FGT_SPAN_ID_DIGITS + 1] = "unchanged";

@@ -21,7 +21,7 @@ from kit.harness import (Bench, Checks, Samples, as_user, read_until,
 from test_truth import check_scenario
 
 LIBRARIES = ("libfgtrace.so.0", "fgtrace/libfgtrace-embed.so")
-# Of a recording of 12 s or more.
+# Limits for a recording of 12 s or more.
 USUAL_SECONDS = 12
 PROGRAMS = ("truth-fp", "truth-nofp", "blockers", "crowd", "throwers")
 CROWD = 200

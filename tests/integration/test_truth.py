@@ -19,7 +19,7 @@ import sys
 from kit.harness import (Bench, Checks, Samples, as_user, read_until,
                          slack_of)
 
-# Of a recording of 20 s or more.
+# Limits for a recording of 20 s or more.
 USUAL_SECONDS = 20
 LIMITS = {"shares": 0.02, "bursts": 0.02, "kinds": 0.02, "callers": 0.015,
           "pool": 0.02, "pair": None}

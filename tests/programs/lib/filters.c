@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	zoo_burn_ms(500);
 	if (!is_before && !confine(false, strcmp(when, "all") == 0, is_deadly))
 		return 3;
-	/* Also threads that start under the filter. */
+	/* Threads that start under the filter are sampled, too. */
 	zoo_start_burners(1);
 	for (int i = 0; i < 50; i++) {
 		zoo_burn_ms(10);

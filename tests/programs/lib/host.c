@@ -298,7 +298,7 @@ static void load_some(void)
 	printf("load %d\n", count);
 }
 
-/* As daemons do. */
+/* Daemons close all descriptors when they start. */
 static void close_all(void)
 {
 	for (int fd = STDERR_FILENO + 1; fd < 4096; fd++)

@@ -120,7 +120,7 @@ static void one_of_many_is_found(void **state)
 	}
 }
 
-/* As long as that takes no thread would be sampled. */
+/* No thread would be sampled for as long as reading all of them takes. */
 static void not_all_of_too_many_are_read(void **state)
 {
 	static const char other[] = "ID: 7\nsignal: 23/00007f0000000000\n"
@@ -207,7 +207,7 @@ static void signals_give_way_and_come_back(void **state)
 	now_ns += CALM_NS;
 	assert_null(fgt_running_signal.limit(signal, 2, now_ns));
 	assert_true(gets_timer(signal, &thread, &now_ns));
-	/* Also where it came while no thread was signalled. */
+	/* The timer counts where it came while no thread was signalled, too. */
 	fgt_running_signal.drop(signal, &thread);
 	set(ITIMER_PROF, true);
 	assert_null(fgt_running_signal.limit(signal, 2, now_ns));

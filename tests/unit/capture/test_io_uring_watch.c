@@ -77,7 +77,7 @@ struct ring {
 	size_t len_bytes;
 };
 
-/* As what is left when its descriptor is closed. */
+/* A ring whose descriptor is closed: only the mapping is left. */
 static struct ring map_ring(void)
 {
 	struct io_uring_params params = { .flags = 0 };

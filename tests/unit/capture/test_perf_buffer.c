@@ -43,7 +43,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* As the kernel writes: byte after byte, round the end. */
+/* Writes in the way of the kernel: byte after byte, round the end. */
 static void put(struct fixture *fixture, const void *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++)

@@ -210,8 +210,8 @@ static void a_thread_that_blocks_the_signal_is_not_always_asked(void **state)
 	assert_non_null(strstr(fgt_running_signal.limit(signal, 1, 0), "URG"));
 }
 
-/* Of one that does not run nothing is read in every tick; but what it did last
- * is not overlooked, either. */
+/* A thread that does not run is not read in every tick; but what it did last is
+ * not overlooked. */
 static void a_thread_that_does_not_run_is_asked_rarely(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;

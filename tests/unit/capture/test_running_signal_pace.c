@@ -94,7 +94,7 @@ static struct fgt_signal_slot *find_slot(int32_t tid)
 	return NULL;
 }
 
-/* By its handler: see running_signal_sig.c. */
+/* The handler stops a timer: see running_signal_sig.c. */
 static void what_the_handler_has_stopped_stays_so(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;

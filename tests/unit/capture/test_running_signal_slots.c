@@ -214,7 +214,7 @@ struct pair {
 	unsigned int taken;
 };
 
-/* As the handler would, over and over, without the signal. */
+/* Does the handler's work, over and over, without the signal. */
 static void *fill(void *argument)
 {
 	struct pair *pair = argument;

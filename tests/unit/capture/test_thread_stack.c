@@ -113,7 +113,7 @@ static void the_first_thread_has_a_stack_too(void **state)
 	assert_int_equal(fgt_thread_stack_unused(low, MOST_BYTES), MOST_BYTES);
 }
 
-/* As a program without any limit has it. */
+/* The lower end in a program without any limit. */
 static uint64_t first_low_without_limit(uint64_t *ret_high)
 {
 	struct fgt_thread_layout layout;

@@ -15,7 +15,7 @@
 #define MANY	    1000
 #define SECOND_NS   UINT64_C(1000000000)
 
-/* As a slice of the ring has it. */
+/* Compares the name that a slice of the ring has. */
 static void assert_name(struct fgt_ring *ring, uint32_t slot, const char *name)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
@@ -135,7 +135,7 @@ static void an_account_outlives_idle_times(void **state)
 		0);
 	let_look_remember(&threads);
 	thread = fgt_thread_table_add(&threads, NO_SUCH_TID);
-	/* As one whose schedstat is read. */
+	/* The thread becomes one whose schedstat is read. */
 	fgt_thread_store_aside(&threads.table, thread);
 	for (int i = 1; i <= 4; i++) {
 		use.runtime_ns = (uint64_t)i * 5000000u;
@@ -283,7 +283,7 @@ static void a_thread_that_comes_or_goes_makes_the_next_scan_due(void **state)
 	     i++)
 		usleep(1000); /* it ends a little after it is joined */
 	assert_true(fgt_thread_table_has_other_count(&threads));
-	/* Of many threads the last pid alone is no reason each time. */
+	/* With many threads the last pid alone is no reason each time. */
 	assert_true(fgt_thread_table_scan(&threads, false, 8));
 	threads.table.count = 1000;
 	assert_false(fgt_thread_table_scan(&threads, false, 9));

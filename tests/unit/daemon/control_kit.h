@@ -29,7 +29,7 @@ void control_bench_close(struct control_bench *bench);
 /* Lets the loop run for ms, then a few rounds more. */
 void control_spin(struct control_bench *bench, unsigned int ms);
 
-/* Of this process. */
+/* Descriptors of this process. */
 size_t control_count_descriptors(void);
 
 #endif

@@ -327,7 +327,7 @@ static void user_beyond_its_memory_share_is_refused(void **state)
 	assert_int_equal(submit(fds[0], 1000, world.directory), 0);
 	assert_int_equal(submit(fds[1], 1000, world.directory), -EBUSY);
 	assert_int_equal(submit(fds[2], 1001, world.directory), 0);
-	/* Of what is large all by itself nothing could be sent. */
+	/* A delivery that is too large all by itself could never be sent. */
 	fds[0] = memfd_of("x", 1);
 	assert_int_equal(fallocate(fds[0], 0, 0, 2 * large), 0);
 	assert_int_equal(submit(fds[0], 1002, world.directory), -EBUSY);

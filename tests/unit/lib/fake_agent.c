@@ -17,7 +17,7 @@
 #include "agent/protocol/message.h"
 #include "agent/protocol/protocol.h"
 
-/* Also where NDEBUG is set. */
+/* An assertion that NDEBUG does not remove. */
 static void must(bool is_true)
 {
 	if (!is_true)
@@ -188,7 +188,7 @@ static bool answer_slice(struct fake_agent *agent, int fd)
 	return true;
 }
 
-/* As a daemon of another release refuses every request. */
+/* The answer of a daemon of another release to every request. */
 static void refuse_version(int fd, int version)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;

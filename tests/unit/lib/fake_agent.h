@@ -21,11 +21,11 @@ enum fake_behaviour {
 	FAKE_HZ_NEGATIVE,
 	FAKE_HZ_HUGE,
 	FAKE_HZ_TEXT,
-	/* Of slices only; registers well. */
+	/* Misbehaviour with slices only; registers well. */
 	FAKE_SLICE_SILENT,
 	FAKE_SLICE_BUSY,
 	FAKE_SLICE_NO_DATA,
-	FAKE_SLICE_UNKNOWN, /* -ESRCH, as an agent that was restarted */
+	FAKE_SLICE_UNKNOWN, /* -ESRCH: the agent was restarted */
 	FAKE_SLICE_NEGATIVE, /* ticks below zero */
 	FAKE_SLICE_REVERSED, /* ends before it begins */
 	FAKE_SLICE_GIANT, /* claims 4 GiB */
@@ -64,7 +64,7 @@ struct fake_agent {
 /* Makes the folder; nothing listens yet. */
 void fake_agent_init(struct fake_agent *agent);
 void fake_agent_start(struct fake_agent *agent);
-/* As a kill: connections end, the socket's name stays. */
+/* Leaves what a kill leaves: connections end, the socket's name stays. */
 void fake_agent_kill(struct fake_agent *agent);
 void fake_agent_done(struct fake_agent *agent);
 

@@ -131,7 +131,7 @@ static void note_why(void *context, const char *line)
 		closed_logged++;
 }
 
-/* As after a SIGSTOP: the library closed the connection. */
+/* The agent was stopped (SIGSTOP): the library closed the connection. */
 static void timeout_is_logged_when_the_agent_hangs_later(void **state)
 {
 	struct fake_agent *agent = *state;
@@ -367,7 +367,7 @@ static void connection_is_renewed_after_the_program_closed_it(void **state)
 	skip(); /* TSan reports what is tested: a number used by two threads */
 #endif
 	assert_int_equal(library_start(agent), 0);
-	/* As a program that becomes a daemon, and then opens files. */
+	/* The program becomes a daemon, and then opens files. */
 	for (int fd = 3; fd < 1024; fd++)
 		if (fd != agent->listen_fd) {
 			struct sockaddr_storage address;

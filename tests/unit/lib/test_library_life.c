@@ -263,7 +263,7 @@ static void stop_logs_what_it_gives_up_before_it_returns(void **state)
 	fgt_stop();
 	assert_int_equal(fgt_library_check(), -ENOTCONN);
 	assert_int_equal(world.lines, 1);
-	/* Also if the worker does not return. */
+	/* The same if the worker does not return. */
 	assert_int_equal(start(), 0);
 	block_the_worker();
 	world.has_something = true;

@@ -205,7 +205,7 @@ static void ids_list_tasks_and_spans(void **state)
 		 ids[2], ids[3]);
 	assert_int_equal(fgt_span_ids(line, sizeof(line)), strlen(expected));
 	assert_string_equal(line, expected);
-	/* As snprintf(3). */
+	/* The result is that of snprintf(3): the length without the cut. */
 	assert_int_equal(fgt_span_ids(shorter, sizeof(shorter)),
 			 strlen(expected));
 	assert_memory_equal(shorter, expected, 7);

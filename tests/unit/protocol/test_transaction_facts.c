@@ -105,7 +105,7 @@ static void no_name_means_no_facts(void **state)
 	fgt_message_free(message);
 }
 
-/* Of a slice: who made it, and not a word of a transaction. */
+/* Facts of a slice: its maker, and not a word of a transaction. */
 static void no_name_leaves_release_and_environment(void **state)
 {
 	static struct fgt_facts_room room;

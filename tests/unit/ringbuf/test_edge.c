@@ -202,7 +202,8 @@ static void a_cut_has_the_edges_of_its_ticks(void **state)
 	assert_tenth_ticks(slice, 1);
 }
 
-/* As many threads as fit, each with an edge and a new state at each tick. */
+/* The threads are as many as fit, each with an edge and a new state at each
+ * tick. */
 static void a_flood_of_edges_stays_in_bounds(void **state)
 {
 	FGT_AUTO(fgt_ring_free)

@@ -108,7 +108,7 @@ static void freed_id_is_not_found(void **state)
 				 i % 3 == 1 && i + 1 < CAPACITY);
 }
 
-/* Of a table that is made for many, and holds few. */
+/* A table that is made for many, and holds few. */
 static void few_ids_touch_few_pages(void **state)
 {
 	struct fixture *fixture = *state;
@@ -124,7 +124,7 @@ static void few_ids_touch_few_pages(void **state)
 			i++;
 		touched += i < PAGE_IDS;
 	}
-	/* Of references, of chains, and of buckets: one or two each. */
+	/* One or two pages each of references, chains and buckets. */
 	assert_in_range(touched, 3, 6);
 }
 

@@ -212,7 +212,7 @@ static void unknown_keys_are_skipped(void **state)
 	fixture_buffer_done(&longer);
 }
 
-/* As files were when that key, and those after it, were not there yet. */
+/* Reads a file from before that key, and those after it, existed. */
 static void read_without(const char *key, size_t len, unsigned int keys)
 {
 	struct fgt_ring_slice *slice = fixture_rich(), *back = NULL;

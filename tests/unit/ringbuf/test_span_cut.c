@@ -186,7 +186,7 @@ static void parents_are_found(void **state)
 	task(kit, 4, 9, "child#0", 2, 41, 45);
 	cut(kit);
 	assert_int_equal(kit->slice->task_count, 3);
-	/* By track; the parent's own parent is unknown. */
+	/* The order is by track; the parent's own parent is unknown. */
 	assert_int_equal(kit->slice->tasks[0].track, 5);
 	assert_int_equal(kit->slice->tasks[0].parent, 0);
 	assert_int_equal(kit->slice->tasks[1].parent, 1);

@@ -175,7 +175,7 @@ static void chunk_being_written_is_passed_over(void **state)
 
 	(void)state;
 	append(log, &stuck, 7, "stuck");
-	/* As a thread that was stopped amidst a record leaves it. */
+	/* A thread that was stopped amidst a record leaves its chunk busy. */
 	atomic_fetch_or(&chunks[0].state, FGT_CHUNK_BUSY);
 	for (uint64_t i = 0; i < 1000; i++)
 		append(log, &busy, 1000, "busy");

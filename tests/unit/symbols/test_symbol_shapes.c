@@ -186,7 +186,7 @@ static void expect_as_addr2line(FILE *pipe, const struct fgt_ring_slice *slice,
 					   "?");
 		is_equal &= (uint32_t)atoi(colon + 1) ==
 			    kit_symbol(slice, frame, at)->line;
-		/* Of aliases each has its own favourite. */
+		/* Each tool has its own favourite among aliases. */
 		if (at + 1 < count)
 			is_equal &= !strcmp(function,
 					    kit_function(slice, frame, at));

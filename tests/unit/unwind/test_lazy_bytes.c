@@ -86,7 +86,7 @@ static void only_needed_pages_are_read(void **state)
 	assert_true(fgt_lazy_bytes_need(lazy, 3 * PAGE, 4 * PAGE));
 	check(lazy, 3 * PAGE, 4 * PAGE);
 	assert_int_equal(count_resident(lazy), 4);
-	/* As far as it reaches; nothing lies beyond. */
+	/* A need past the end is met as far as the bytes reach. */
 	assert_true(fgt_lazy_bytes_need(lazy, LEN - 1, UINT64_MAX));
 	assert_true(fgt_lazy_bytes_need(lazy, LEN, 1));
 	assert_true(fgt_lazy_bytes_need(lazy, UINT64_MAX, UINT64_MAX));

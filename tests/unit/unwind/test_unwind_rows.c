@@ -399,7 +399,7 @@ static void rows_never_grow_beyond_their_bound(void **state)
 	fgt_cfi_rows_free(rows);
 }
 
-/* Also where their code is far apart. */
+/* Rows share a page even where their code is far apart. */
 static void few_rows_lie_in_one_page(void **state)
 {
 	struct fgt_cfi_row row = { .cfa_offset = 8 };

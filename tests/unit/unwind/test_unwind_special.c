@@ -194,7 +194,7 @@ static void a_wild_leaf_is_left_by_its_return_address(void **state)
 	child_start(&child, "unwind_signals_nofp", NULL, MAX_DEPTH);
 	unwind_blocked(&child, "same", &result);
 	count = result.count;
-	/* As if read had been a wild pointer: its return address is at SP. */
+	/* read plays a wild pointer: its return address is at SP. */
 	fgt_regs_set(regs, fgt_arch_host.pc, 0x10);
 	fgt_unwind(child.unwinder, child.maps, &captured.snapshot, frames,
 		   MAX_DEPTH + 2, &result);

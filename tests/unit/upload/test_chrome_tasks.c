@@ -86,7 +86,7 @@ static void tasks_without_duration_are_left_out(void **state)
 	assert_shown(slice, "B next#0 30|B span 35|E span 36|E next#0 40");
 }
 
-/* As events after a slice's last tick are. */
+/* The task lies after the slice's last tick. */
 static void tracks_without_events_have_no_names(void **state)
 {
 	FGT_AUTO(fgt_ring_slice_free)

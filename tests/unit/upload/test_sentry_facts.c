@@ -164,7 +164,7 @@ static void only_wanted_threads_are_written(void **state)
 	fgt_ring_slice_free(slice);
 }
 
-/* Of the worker 100 to 200, 300 to 400 ms, of main from 950 ms on. */
+/* The worker works at 100 to 200 and 300 to 400 ms, main from 950 ms on. */
 static void only_times_of_their_work_are_written(void **state)
 {
 	const struct fgt_thread_run thread_runs[] = {
