@@ -102,7 +102,10 @@ static int read_value(struct reader *reader, int index, const char *attached)
 		return 0;
 	}
 	if (!attached) {
-		if (!next || strcmp(next, "--") == 0)
+		/* "-10s" is a value, "-o" is the next flag. */
+		if (!next ||
+		    (next[0] == '-' &&
+		     (next[1] == '-' || isalpha((unsigned char)next[1]))))
 			return missing_value(reader, option);
 		attached = next;
 		reader->next++;

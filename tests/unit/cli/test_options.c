@@ -196,6 +196,8 @@ static void wrong_flag_is_reported_with_a_remedy(void **state)
 	assert_why(&why, "--pid needs a value");
 	assert_int_equal(READ(&plain, &a, &why, "--pid="), -EINVAL);
 	assert_why(&why, "--pid needs a value");
+	assert_int_equal(READ(&plain, &a, &why, "--pid", "--json"), -EINVAL);
+	assert_why(&why, "--pid needs a value");
 	assert_int_equal(READ(&plain, &a, &why, "--json=5"), -EINVAL);
 	assert_why(&why, "takes no value");
 	assert_int_equal(READ(&plain, &a, &why, "--last", "5s", "--to", "now"),
