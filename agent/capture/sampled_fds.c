@@ -98,9 +98,10 @@ void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
 	close_kept(sampled);
 	if (rc < 0) {
 		snprintf(text, sizeof(text),
-			 "the program has closed the recorder's descriptors, "
-			 "and /proc cannot be opened again: %s: threads keep "
-			 "the stacks that they had; start recording after that",
+			 "threads keep the stacks that they had: the program "
+			 "has closed the recorder's descriptors, and /proc "
+			 "cannot be opened again: %s: let it close them "
+			 "before recording starts",
 			 strerror(-rc));
 		sampled->lacks_fds = true;
 		fgt_sampled_explain(sampled, text);

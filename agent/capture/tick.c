@@ -196,11 +196,11 @@ static void take_refusal(struct fgt_sampled *sampled,
 		fgt_sampled_reread(sampled, tick, false);
 	if (refusal == FGT_REFUSAL_NOT_DUMPABLE)
 		fgt_sampled_explain(sampled,
-				    "this process is not dumpable "
-				    "(PR_SET_DUMPABLE, set-uid, a change of "
-				    "user): blocked threads show the stack "
-				    "that they last ran with; make it dumpable "
-				    "again, or run it as root");
+				    "blocked threads show the stack that they "
+				    "last ran with: this process is not "
+				    "dumpable (PR_SET_DUMPABLE, set-uid, a "
+				    "change of user): make it dumpable again, "
+				    "or run it as root");
 }
 
 static void look_at(struct fgt_sampled *sampled, const struct fgt_tick *tick,

@@ -97,7 +97,7 @@ def read_explained():
 
 
 def findings(tool, text):
-    """(tool, check, file) → the lines that say so."""
+    """(tool, check, file) → the lines that report it."""
     found = collections.defaultdict(set)
     for match in PATTERNS[tool].finditer(text):
         name = os.path.relpath(os.path.join(BUILD, match.group(1)), ROOT)

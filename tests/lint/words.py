@@ -54,6 +54,7 @@ FAULTS = re.compile(r"\bfaults? ([A-Z]\d+[a-z]?"
 
 def written_files():
     return [n for n in files("*.c", "*.h", "*.cc", "*.rs", "*.py", "*.sh",
+                             "*.mjs",
                              "*.md", "*.txt", "etc/*", "tests/run",
                              "tests/bench/run")
             if not n.startswith(("tests/lint/", "tests/fuzz/corpus/")) and

@@ -168,10 +168,10 @@ void fgt_signal_refusals_note(struct fgt_why *why,
 	else if (rc == -ENOSPC)
 		(void)fgt_why_set(
 			why, rc,
-			"threads that are near the end of their stack, or "
-			"whose stack is locked in memory (mlockall), have no "
-			"stacks while they run: give them larger ones that are "
-			"not locked, or let an agent sample the program");
+			"threads whose stack is nearly full or locked in "
+			"memory (mlockall) have no stacks while they run: give "
+			"them larger ones that are not locked, or let an agent "
+			"sample the program");
 }
 
 void fgt_signal_refusals_note_foreign(struct fgt_why *why,
@@ -182,9 +182,8 @@ void fgt_signal_refusals_note_foreign(struct fgt_why *why,
 		return;
 	(void)fgt_why_set(
 		why, -ENOSPC,
-		"threads that switch stacks themselves (coroutines), or whose "
-		"stack is not known, have no stacks while they run, as "
-		"room for a signal is unknown: give them an "
+		"threads on unknown stacks (coroutines) have no stacks while "
+		"they run: room for a signal is unknown: give them an "
 		"alternate one (sigaltstack), or let an agent sample the "
 		"program");
 }

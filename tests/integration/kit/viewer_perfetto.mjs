@@ -139,7 +139,7 @@ async function load(file) {
   };
 }
 
-// The engine's code has its say in the console; only lines are wanted here.
+// The engine's code prints to the console; only lines are wanted here.
 console.warn = () => {};
 for (const file of files)
   console.log(JSON.stringify({ file, ...await load(file).catch((error) => ({
