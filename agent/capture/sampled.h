@@ -12,8 +12,8 @@
 #include "agent/capture/target.h"
 
 struct fgt_sampled {
-	struct fgt_target
-		*target; /* what other threads see; holds a reference */
+	/* What other threads see; holds a reference. */
+	struct fgt_target *target;
 	struct fgt_ring *ring; /* the target's */
 	struct fgt_look look;
 	bool is_stopped;

@@ -49,8 +49,8 @@ enum fgt_marker {
 
 /* A frame as it is interned: where in which image. */
 struct fgt_frame {
-	uint64_t
-		address; /* ELF virtual address (PC - bias); a PC if no image */
+	/* ELF virtual address (PC - bias); a PC if there is no image. */
+	uint64_t address;
 	uint32_t image; /* ring or slice image id, FGT_IMAGE_NONE */
 	uint32_t flags; /* enum fgt_frame_flag */
 };

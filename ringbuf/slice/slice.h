@@ -180,8 +180,8 @@ struct fgt_ring_slice {
 	struct fgt_pace *paces;
 	uint32_t pace_count;
 
-	struct fgt_run
-		*runs; /* by thread, then first_tick; never overlapping */
+	/* Ordered by thread, then first_tick; never overlapping. */
+	struct fgt_run *runs;
 	uint32_t run_count;
 
 	struct fgt_edge *edges; /* by thread, then tick; one for each at most */
@@ -189,8 +189,8 @@ struct fgt_ring_slice {
 
 	struct fgt_slice_task *tasks; /* by track, then begin_ns */
 	uint32_t task_count;
-	struct fgt_slice_span
-		*spans; /* by task, then each before those in it */
+	/* Ordered by task, then each before those in it. */
+	struct fgt_slice_span *spans;
 	uint32_t span_count;
 	struct fgt_slice_mark *marks; /* by at_ns */
 	uint32_t mark_count;

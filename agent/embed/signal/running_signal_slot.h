@@ -67,8 +67,8 @@ struct fgt_signal_table {
 	struct fgt_signal_slot *slots;
 	uint32_t count;
 	int32_t pid;
-	struct sigaction
-		previous; /* the program's, before the signal was taken */
+	/* The program's, before the signal was taken. */
+	struct sigaction previous;
 };
 extern struct fgt_signal_table fgt_signal_table;
 

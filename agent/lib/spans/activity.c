@@ -35,10 +35,9 @@
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 
-#define ROUND_NS UINT64_C(50000000) /* between two reads of the log */
-#define LAST_NS	 UINT64_C(400000000) /* for the rest at the end */
-#define PATIENCE_NS                                                            \
-	UINT64_C(500000000) /* limit at begin and end of a program */
+#define ROUND_NS    UINT64_C(50000000) /* between two reads of the log */
+#define LAST_NS	    UINT64_C(400000000) /* for the rest at the end */
+#define PATIENCE_NS UINT64_C(500000000) /* limit at begin and end */
 #define BUFFER	    (64u << 10)
 #define STACK_BYTES (192 << 10)
 #define OWNER	    "FGTRACE_ACTIVITY_PID" /* and the path; see own.h */

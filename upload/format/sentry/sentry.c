@@ -24,8 +24,8 @@ struct transaction {
 	 * before the last. */
 	const struct fgt_ring_slice *whole;
 	const struct fgt_format_options *options;
-	const struct fgt_sentry_profile
-		*profile; /* NULL: an envelope without one */
+	/* NULL: an envelope without one. */
+	const struct fgt_sentry_profile *profile;
 	const char *name;
 	char event_id[33], trace_id[33], span_id[17];
 	/* CLOCK_MONOTONIC and the wall clock (whole µs) at the same instants;
