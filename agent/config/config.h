@@ -65,9 +65,9 @@ struct fgt_config {
 
 /*
  * Loads path (NULL: defaults and environment only). Owner, size and bytes of
- * the file are checked before libconfig reads it (fgt_config_scan()). Environment:
- * FGTRACE_SAMPLING_HZ for sampling.hz, and so on for each key with one value.
- * -EINVAL: why is "FILE:LINE: cause; remedy"; errno of open.
+ * the file are checked before libconfig reads it (fgt_config_scan()).
+ * Environment: FGTRACE_SAMPLING_HZ for sampling.hz, and so on for each key with
+ * one value. -EINVAL: why is "FILE:LINE: cause; remedy"; errno of open.
  */
 int fgt_config_load(const char *path, struct fgt_config **ret_config,
 		    struct fgt_why *why);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of the configuration. The table of its keys: each row has the name of a key, its allowed
- * values, and its place in struct fgt_config. File, environment, show and the
- * hints for misspelt keys use it.
+ * Parts of the configuration. The table of its keys: each row has the name of a
+ * key, its allowed values, and its place in struct fgt_config. File,
+ * environment, show and the hints for misspelt keys use it.
  *
  * MT-Safe for different configurations | AS-Unsafe
  */

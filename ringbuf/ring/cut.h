@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the parts of the reader's side of a ring, which copies what the wanted
- * ticks need, checks whether the writer overtook the copy, and turns the rest
- * into a slice. Any thread of any process; must not write to the region, must
- * check everything in it.
+ * Between the parts of the reader's side of a ring, which copies what the
+ * wanted ticks need, checks whether the writer overtook the copy, and turns the
+ * rest into a slice. Any thread of any process; must not write to the region,
+ * must check everything in it.
  *
  * MT-Unsafe for one cut | AS-Unsafe
  */

@@ -246,9 +246,9 @@ int fgt_slice_narrow(const struct fgt_ring_slice *slice, uint64_t from_ns,
 		     struct fgt_ring_slice **ret_slice);
 
 /*
- * Appends the symbols of one frame (at most FGT_SYMBOLS_PER_FRAME_MAX; text is copied).
- * Call once per frame. -ENOMEM, -EINVAL for a frame that does not exist or
- * that has symbols already.
+ * Appends the symbols of one frame (at most FGT_SYMBOLS_PER_FRAME_MAX; text is
+ * copied). Call once per frame. -ENOMEM, -EINVAL for a frame that does not
+ * exist or that has symbols already.
  */
 struct fgt_symbol_text {
 	const char *function; /* never NULL */

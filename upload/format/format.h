@@ -52,8 +52,8 @@ int fgt_state_frames_from_name(const char *name,
  * readers would refuse the slice (Sentry: no thread with two samples); -EINVAL
  * for an id that is not 32 hex digits, or all zero; -ENOMEM.
  *
- * A profile for Sentry has at most the last 30 s. Up to 10 MiB it has a sample a
- * tick and thread. Beyond that, only the active thread and those that ran or
+ * A profile for Sentry has at most the last 30 s. Up to 10 MiB it has a sample
+ * a tick and thread. Beyond that, only the active thread and those that ran or
  * changed their stack have, the busiest first; the other ones have a sample a
  * change. Durations stay exact. The transaction's extra lists what was left
  * out. A chunk has the same limits, and no such list; sentry_chunk.h writes a

@@ -57,8 +57,8 @@ struct fgt_output;
  * path "-" is standard output. A regular file is written under no name (or a
  * temporary one) beside its place, mode 0600, and gets its name by
  * fgt_output_commit(); devices and pipes are written as they are. A symbolic
- * link is followed only if it belongs to this user or root. errno of open, -ELOOP,
- * -EISDIR, -ENOMEM; why names path and remedy.
+ * link is followed only if it belongs to this user or root. errno of open,
+ * -ELOOP, -EISDIR, -ENOMEM; why names path and remedy.
  */
 int fgt_output_open(const char *path, bool is_gzip,
 		    struct fgt_output **ret_output, struct fgt_why *why);

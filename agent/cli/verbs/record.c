@@ -130,8 +130,8 @@ static int read_flags(const struct fgt_arguments *arguments,
 
 /*
  * Blocks the signals and opens a descriptor for them, those included that were
- * ignored: a script's background job inherits SIGINT so, and its recording could
- * not be ended. No handler is installed, so no code of this program is
+ * ignored: a script's background job inherits SIGINT so, and its recording
+ * could not be ended. No handler is installed, so no code of this program is
  * interrupted. Call before threads are started and after a command was forked:
  * it keeps what was ignored. errno of signalfd.
  */

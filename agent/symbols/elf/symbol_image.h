@@ -28,7 +28,8 @@ uint64_t fgt_symbol_image_count_bytes(const struct fgt_symbol_image *image);
 
 /*
  * Appends for each address a length (4 bytes) and its packed names (names.h).
- * DWARF is left out once deadline_ns (CLOCK_MONOTONIC) is over. -ENOMEM, -EFBIG.
+ * DWARF is left out once deadline_ns (CLOCK_MONOTONIC) is over. -ENOMEM,
+ * -EFBIG.
  *
  * MT-Unsafe | AS-Unsafe
  */
