@@ -291,8 +291,8 @@ static void name_variable(const char *path, char *ret_name, size_t size)
 		*c = *c == '.' ? '_' : (char)toupper((unsigned char)*c);
 }
 
-/* The environment does not count in a process with raised privileges (AT_SECURE,
- * fault K6): its user may not configure it. */
+/* The environment does not count in a process with raised privileges
+ * (AT_SECURE, fault K6): its user may not configure it. */
 static int load_environment(struct loader *loader)
 {
 	const struct fgt_config_key *key;
