@@ -20,13 +20,13 @@
 #define IDLE_PART  200u
 #define BUSY_PART  32u
 
-struct fgt_verdict fgt_look_sampled(struct fgt_look *target,
+struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 				    const struct fgt_tick *tick,
 				    struct fgt_thread *thread,
 				    const struct fgt_running_sample *sample)
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
-	struct fgt_look_thread *look;
+	struct fgt_look_thread *thread_look;
 	uint64_t on_ns;
 	size_t count;
 	bool is_running;
@@ -35,29 +35,29 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *target,
 		return verdict;
 	/* Without events the tick asks all threads, for their accounts. */
 	if (tick->has_cpu_events)
-		target->who_ran->look(target->who_ran_state, thread);
-	if (!fgt_thread_table_activate(&target->threads, thread, tick->mono_ns))
+		look->who_ran->look(look->who_ran_state, thread);
+	if (!fgt_thread_table_activate(&look->threads, thread, tick->mono_ns))
 		return verdict;
-	look = thread->active->look;
+	thread_look = thread->active->look;
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
-	is_running = fgt_look_switch_sampled(target, tick, thread, &on_ns);
-	count = fgt_look_stack_sampled(target, tick, thread, sample);
-	fgt_kept_stack_set(&look->last_run, tick->frames, count,
-			   target->stacks.generation);
+	is_running = fgt_look_switch_sampled(look, tick, thread, &on_ns);
+	count = fgt_look_stack_sampled(look, tick, thread, sample);
+	fgt_kept_stack_set(&thread_look->last_run, tick->frames, count,
+			   look->stacks.generation);
 	if (!is_running)
 		return verdict;
-	target->samples_running++;
+	look->samples_running++;
 	if (!tick->has_cpu_events) {
-		fgt_account_take_sample(&look->account, tick->event_ns);
-		look->sample_tick = tick->number;
+		fgt_account_take_sample(&thread_look->account, tick->event_ns);
+		thread_look->sample_tick = tick->number;
 		return verdict;
 	}
 	verdict = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
-	verdict.credit_ticks = fgt_look_take_credit(target, thread);
+	verdict.credit_ticks = fgt_look_take_credit(look, thread);
 	verdict.on_ns = on_ns;
 	thread->is_sampled = true;
-	look->sampled_wait_ns = thread->active->use.wait_ns;
+	thread_look->sampled_wait_ns = thread->active->use.wait_ns;
 	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
 	return verdict;
 }
@@ -84,32 +84,30 @@ static enum found found_error(int error)
  * Other threads may have stopped before it, and will not run again: look again.
  * A process that samples itself stops as a whole.
  */
-static bool is_stop_possible(struct fgt_look *target,
-			     const struct fgt_tick *tick)
+static bool is_stop_possible(struct fgt_look *look, const struct fgt_tick *tick)
 {
 	char text[1024];
 	struct fgt_stat stat = { .state = 0 };
-	bool was_possible = target->is_stop_possible;
+	bool was_possible = look->is_stop_possible;
 	int len;
 
-	if (target->is_embedded && !target->is_traced)
+	if (look->is_embedded && !look->is_traced)
 		return false;
-	if (target->stop_tick == target->tick)
+	if (look->stop_tick == look->tick)
 		return was_possible;
-	target->stop_tick = target->tick;
-	len = fgt_fd_budget_read(target->budget, &target->leader_stat_fd,
-				 target->process.task_fd, target->process.pid,
+	look->stop_tick = look->tick;
+	len = fgt_fd_budget_read(look->budget, &look->leader_stat_fd,
+				 look->process.task_fd, look->process.pid,
 				 "stat", text, sizeof(text));
-	target->is_stop_possible = target->is_traced || len < 0 ||
-				   fgt_stat_parse(text, (size_t)len, &stat) <
-					   0 ||
-				   strchr("TtZX", stat.state);
-	if (target->is_stop_possible && !was_possible)
-		fgt_thread_table_look_at_all(&target->threads, tick->mono_ns);
-	return target->is_stop_possible;
+	look->is_stop_possible = look->is_traced || len < 0 ||
+				 fgt_stat_parse(text, (size_t)len, &stat) < 0 ||
+				 strchr("TtZX", stat.state);
+	if (look->is_stop_possible && !was_possible)
+		fgt_thread_table_look_at_all(&look->threads, tick->mono_ns);
+	return look->is_stop_possible;
 }
 
-static uint32_t state_of(struct fgt_look *target, const struct fgt_tick *tick,
+static uint32_t state_of(struct fgt_look *look, const struct fgt_tick *tick,
 			 struct fgt_thread *thread,
 			 const struct fgt_blocked *blocked)
 {
@@ -117,8 +115,8 @@ static uint32_t state_of(struct fgt_look *target, const struct fgt_tick *tick,
 
 	if (!fgt_ptrace_is_safe_call(state))
 		thread->has_unsafe_call = true;
-	if (is_stop_possible(target, tick)) {
-		char letter = fgt_blocked_letter(&target->threads, thread->tid);
+	if (is_stop_possible(look, tick)) {
+		char letter = fgt_blocked_letter(&look->threads, thread->tid);
 
 		if (letter == 'T' || letter == 't')
 			return FGT_STATE_STOPPED;
@@ -127,13 +125,13 @@ static uint32_t state_of(struct fgt_look *target, const struct fgt_tick *tick,
 }
 
 /* Registers and the first bytes of the stack, as far as procfs shows them. */
-static enum found take_snapshot(struct fgt_look *target,
+static enum found take_snapshot(struct fgt_look *look,
 				const struct fgt_tick *tick,
 				struct fgt_thread *thread,
 				struct fgt_blocked *ret_blocked,
 				struct fgt_snapshot *ret_snapshot)
 {
-	int64_t rc = fgt_blocked_look(&target->threads, thread, ret_blocked);
+	int64_t rc = fgt_blocked_look(&look->threads, thread, ret_blocked);
 
 	if (rc < 0)
 		return found_error((int)rc);
@@ -142,7 +140,7 @@ static enum found take_snapshot(struct fgt_look *target,
 	if (ret_blocked->sp == 0)
 		return FOUND_NO_STACK;
 	ret_snapshot->stack_limit =
-		fgt_stacks_limit(&target->stacks, ret_blocked->sp);
+		fgt_stacks_limit(&look->stacks, ret_blocked->sp);
 	ret_snapshot->stack_start = ret_blocked->sp;
 	ret_snapshot->is_blocked = ret_blocked->call >= 0;
 	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.sp, ret_blocked->sp);
@@ -156,12 +154,12 @@ static enum found take_snapshot(struct fgt_look *target,
 }
 
 /* All is read between two looks at its use: equal means nothing moved. */
-static enum found read_blocked(struct fgt_look *target,
+static enum found read_blocked(struct fgt_look *look,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread,
 			       struct fgt_verdict *ret_verdict)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_snapshot snapshot = { .stack = tick->buffer };
 	struct fgt_blocked blocked;
 	enum found found;
@@ -169,33 +167,33 @@ static enum found read_blocked(struct fgt_look *target,
 	size_t count;
 	int rc;
 
-	found = take_snapshot(target, tick, thread, &blocked, &snapshot);
+	found = take_snapshot(look, tick, thread, &blocked, &snapshot);
 	if (found != FOUND_BLOCKED)
 		return found;
-	count = fgt_look_stack_blocked(target, tick, thread, &snapshot, 0);
-	state = state_of(target, tick, thread, &blocked);
-	rc = target->who_ran->look(target->who_ran_state, thread);
+	count = fgt_look_stack_blocked(look, tick, thread, &snapshot, 0);
+	state = state_of(look, tick, thread, &blocked);
+	rc = look->who_ran->look(look->who_ran_state, thread);
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error(rc);
 	if (tick->has_cpu_events || thread->is_restless)
-		fgt_kept_stack_set(&look->last_block, tick->frames, count,
-				   target->stacks.generation);
-	if (fgt_look_owed(target, tick, thread, ret_verdict))
+		fgt_kept_stack_set(&thread_look->last_block, tick->frames,
+				   count, look->stacks.generation);
+	if (fgt_look_owed(look, tick, thread, ret_verdict))
 		return FOUND_OWED;
 	*ret_verdict = fgt_verdict_stack(tick->frames, count, state);
-	target->samples_blocked++;
-	fgt_look_late_sample(target, tick, thread, ret_verdict);
+	look->samples_blocked++;
+	fgt_look_late_sample(look, tick, thread, ret_verdict);
 	/* No other came before it blocked: it stays as it was shown. */
-	look->pending_ticks = 0;
+	thread_look->pending_ticks = 0;
 	fgt_look_thread_settle(thread, state);
 	return FOUND_BLOCKED;
 }
 
 /* A target that may not be read any more: at least run or not. */
-static struct fgt_verdict look_from_afar(const struct fgt_look *target,
+static struct fgt_verdict look_from_afar(const struct fgt_look *look,
 					 struct fgt_thread *thread)
 {
-	char letter = fgt_blocked_letter(&target->threads, thread->tid);
+	char letter = fgt_blocked_letter(&look->threads, thread->tid);
 	uint32_t state = letter == 'R' ? FGT_STATE_RUNNING : FGT_STATE_UNKNOWN;
 
 	if (letter == 'T' || letter == 't')
@@ -218,21 +216,21 @@ static struct fgt_verdict retire(struct fgt_thread *thread)
  * What they last ran is known from their timers; a signal while they sleep
  * would end their calls.
  */
-static struct fgt_verdict refuse_to_itself(struct fgt_look *target,
+static struct fgt_verdict refuse_to_itself(struct fgt_look *look,
 					   const struct fgt_tick *tick,
 					   struct fgt_thread *thread)
 {
 	struct fgt_verdict verdict;
 
-	thread->needs_look =
-		fgt_blocked_letter(&target->threads, thread->tid) == 'R';
+	thread->needs_look = fgt_blocked_letter(&look->threads, thread->tid) ==
+			     'R';
 	if (thread->needs_look) {
-		verdict = fgt_look_runnable(target, tick, thread);
+		verdict = fgt_look_runnable(look, tick, thread);
 	} else {
-		verdict = fgt_look_kept(target, &thread->active->look->last_run,
+		verdict = fgt_look_kept(look, &thread->active->look->last_run,
 					FGT_STATE_UNKNOWN,
 					FGT_MARKER_NOT_SAMPLED);
-		fgt_look_late_sample(target, tick, thread, &verdict);
+		fgt_look_late_sample(look, tick, thread, &verdict);
 		thread->active->look->pending_ticks = 0;
 		fgt_look_thread_settle(thread, FGT_STATE_UNKNOWN);
 	}
@@ -242,18 +240,18 @@ static struct fgt_verdict refuse_to_itself(struct fgt_look *target,
 	return verdict;
 }
 
-static struct fgt_verdict refuse(struct fgt_look *target,
+static struct fgt_verdict refuse(struct fgt_look *look,
 				 const struct fgt_tick *tick,
 				 struct fgt_thread *thread)
 {
 	struct fgt_verdict verdict;
 
 	/* The files of a thread without memory belong to root. */
-	if (fgt_blocked_letter(&target->threads, thread->tid) == 'Z')
+	if (fgt_blocked_letter(&look->threads, thread->tid) == 'Z')
 		return retire(thread);
-	if (target->is_embedded)
-		return refuse_to_itself(target, tick, thread);
-	verdict = look_from_afar(target, thread);
+	if (look->is_embedded)
+		return refuse_to_itself(look, tick, thread);
+	verdict = look_from_afar(look, thread);
 	verdict.refusal = FGT_REFUSAL_OF_TARGET;
 	return verdict;
 }
@@ -270,12 +268,12 @@ static void note_use(struct fgt_active_thread *active,
 }
 
 /* Since the last tick, except one part in so many. */
-static bool has_run_except(const struct fgt_look *target,
+static bool has_run_except(const struct fgt_look *look,
 			   const struct fgt_thread *thread, uint64_t part)
 {
-	return target->elapsed_ns &&
+	return look->elapsed_ns &&
 	       thread->active->look->used_ns >=
-		       target->elapsed_ns - target->elapsed_ns / part;
+		       look->elapsed_ns - look->elapsed_ns / part;
 }
 
 /*
@@ -283,14 +281,14 @@ static bool has_run_except(const struct fgt_look *target,
  * looked at later in this tick than in the last one, it may have blocked for
  * that long besides; the next tick knows.
  */
-static bool has_run_throughout(const struct fgt_look *target,
+static bool has_run_throughout(const struct fgt_look *look,
 			       const struct fgt_thread *thread)
 {
-	return target->who_ran->is_exact && thread->is_shown_running &&
-	       has_run_except(target, thread, IDLE_PART);
+	return look->who_ran->is_exact && thread->is_shown_running &&
+	       has_run_except(look, thread, IDLE_PART);
 }
 
-void fgt_look_account(struct fgt_look *target, const struct fgt_tick *tick,
+void fgt_look_account(struct fgt_look *look, const struct fgt_tick *tick,
 		      struct fgt_thread *thread)
 {
 	struct fgt_active_thread *active = thread->active;
@@ -298,7 +296,7 @@ void fgt_look_account(struct fgt_look *target, const struct fgt_tick *tick,
 	struct fgt_running_use use;
 
 	/* What it used before the recording began is not shown. */
-	if (thread->is_new && target->tick <= 1)
+	if (thread->is_new && look->tick <= 1)
 		fgt_account_start(&active->look->account, &active->use);
 	else
 		fgt_account_add(&active->look->account, &active->use);
@@ -310,39 +308,39 @@ void fgt_look_account(struct fgt_look *target, const struct fgt_tick *tick,
 		.runtime_ns = active->look->used_ns,
 		.switches = active->use.switches - before.switches,
 		.hidden_ns = active->look->account.hidden_ns,
-		.is_throughout = has_run_except(target, thread, BUSY_PART),
+		.is_throughout = has_run_except(look, thread, BUSY_PART),
 		.is_new = thread->is_new,
-		.is_first_tick = target->tick <= 1,
+		.is_first_tick = look->tick <= 1,
 	};
 	if (tick->running->consider && thread->slot != FGT_THREAD_NO_SLOT)
 		tick->running->consider(tick->running_state, thread, &use);
 }
 
-static struct fgt_verdict look_at_blocked(struct fgt_look *target,
+static struct fgt_verdict look_at_blocked(struct fgt_look *look,
 					  const struct fgt_tick *tick,
 					  struct fgt_thread *thread)
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
-	enum found found = has_run_throughout(target, thread) ? FOUND_RUNNING
-							      : FOUND_TORN;
+	enum found found = has_run_throughout(look, thread) ? FOUND_RUNNING
+							    : FOUND_TORN;
 
 	for (int i = 0; i < READ_TRIES && found == FOUND_TORN; i++)
-		found = read_blocked(target, tick, thread, &verdict);
+		found = read_blocked(look, tick, thread, &verdict);
 	thread->needs_look = found != FOUND_BLOCKED;
 	switch (found) {
 	case FOUND_TORN:
-		target->torn++;
+		look->torn++;
 		break;
 	case FOUND_REFUSED:
-		return refuse(target, tick, thread);
+		return refuse(look, tick, thread);
 	case FOUND_GONE:
-		fgt_thread_table_end(&target->threads, thread);
-		target->threads.is_stale = true;
+		fgt_thread_table_end(&look->threads, thread);
+		look->threads.is_stale = true;
 		break;
 	case FOUND_NO_STACK:
 		return retire(thread);
 	case FOUND_RUNNING:
-		return fgt_look_runnable(target, tick, thread);
+		return fgt_look_runnable(look, tick, thread);
 	case FOUND_BLOCKED:
 	case FOUND_OWED:
 		break;
@@ -350,7 +348,7 @@ static struct fgt_verdict look_at_blocked(struct fgt_look *target,
 	return verdict;
 }
 
-struct fgt_verdict fgt_look_unsampled(struct fgt_look *target,
+struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,
 				      const struct fgt_tick *tick,
 				      struct fgt_thread *thread)
 {
@@ -360,9 +358,9 @@ struct fgt_verdict fgt_look_unsampled(struct fgt_look *target,
 		thread->needs_look = false;
 		return verdict;
 	}
-	if (!target->is_readable)
-		return look_from_afar(target, thread);
-	if (fgt_look_switched(target, tick, thread, &verdict))
+	if (!look->is_readable)
+		return look_from_afar(look, thread);
+	if (fgt_look_switched(look, tick, thread, &verdict))
 		return verdict;
-	return look_at_blocked(target, tick, thread);
+	return look_at_blocked(look, tick, thread);
 }

@@ -181,7 +181,7 @@ void fgt_look_thread_forget(struct fgt_thread *thread);
 /* ---- Looks -------------------------------------------------------------- */
 
 /* A sample of its source fell on it. */
-struct fgt_verdict fgt_look_sampled(struct fgt_look *target,
+struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 				    const struct fgt_tick *tick,
 				    struct fgt_thread *thread,
 				    const struct fgt_running_sample *sample);
@@ -190,11 +190,11 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *target,
  * CPU time used since the last tick goes onto the thread's account; once a
  * tick for every active thread, before the next one.
  */
-void fgt_look_account(struct fgt_look *target, const struct fgt_tick *tick,
+void fgt_look_account(struct fgt_look *look, const struct fgt_tick *tick,
 		      struct fgt_thread *thread);
 
 /* No sample did; it ran, or needs a look for another reason. */
-struct fgt_verdict fgt_look_unsampled(struct fgt_look *target,
+struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,
 				      const struct fgt_tick *tick,
 				      struct fgt_thread *thread);
 

@@ -25,7 +25,7 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
  * The verdict on a thread without a sample, by its switches. False: they show
  * nothing, and procfs must be read.
  */
-bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
+bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_thread *thread,
 		       struct fgt_verdict *ret_verdict);
 
@@ -34,8 +34,7 @@ bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
  * as far as is known, and if it was blocked before, its switches show until
  * when (else 0). False: fgt_look_switched() finds what it did.
  */
-bool fgt_look_switch_sampled(struct fgt_look *target,
-			     const struct fgt_tick *tick,
+bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 			     struct fgt_thread *thread, uint64_t *ret_on_ns);
 
 /*
@@ -54,7 +53,7 @@ uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
  * procfs calls it running, though no sample of its CPU fell on it at this tick:
  * it waits for a CPU, it got one since, or there are no samples of CPUs.
  */
-struct fgt_verdict fgt_look_runnable(struct fgt_look *target,
+struct fgt_verdict fgt_look_runnable(struct fgt_look *look,
 				     const struct fgt_tick *tick,
 				     struct fgt_thread *thread);
 
@@ -62,7 +61,7 @@ struct fgt_verdict fgt_look_runnable(struct fgt_look *target,
  * Found blocked. True: it blocks and goes on all the time, and is found so too
  * often, by its CPU time: the verdict is that it runs.
  */
-bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
+bool fgt_look_owed(struct fgt_look *look, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
 
 /*
@@ -72,7 +71,7 @@ bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
  * event's sample stands for a later tick, and so does a signal's of a run that
  * no tick saw.
  */
-void fgt_look_late_sample(const struct fgt_look *target,
+void fgt_look_late_sample(const struct fgt_look *look,
 			  const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  struct fgt_verdict *verdict);
@@ -81,8 +80,7 @@ void fgt_look_late_sample(const struct fgt_look *target,
  * Ticks that a thread which had run had to wait for a CPU: they belong to the
  * stack that it is found with when it gets one.
  */
-uint32_t fgt_look_take_credit(struct fgt_look *target,
-			      struct fgt_thread *thread);
+uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread);
 
 /* ---- Its stack (look_stack.c) ------------------------------------------- */
 
@@ -94,7 +92,7 @@ size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread);
  * of it is read as the unwinder wants it. leaf: marker to begin with, or 0.
  * Returns the number of frames.
  */
-size_t fgt_look_stack_blocked(struct fgt_look *target,
+size_t fgt_look_stack_blocked(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      struct fgt_snapshot *snapshot,
@@ -102,14 +100,14 @@ size_t fgt_look_stack_blocked(struct fgt_look *target,
 
 /* The stack of a thread that a sample fell on. 0 frames: the sample had no
  * registers. */
-size_t fgt_look_stack_sampled(struct fgt_look *target,
+size_t fgt_look_stack_sampled(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample);
 
 /* The stack of a thread on a CPU, which is stopped for it. Errors: those of
  * fgt_running.request. */
-int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
+int fgt_look_stack_running(struct fgt_look *look, const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count);
 
 /*
@@ -117,7 +115,7 @@ int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
  * none of these images: the stack that the ring has, below a marker that
  * names the reason.
  */
-struct fgt_verdict fgt_look_kept(const struct fgt_look *target,
+struct fgt_verdict fgt_look_kept(const struct fgt_look *look,
 				 const struct fgt_kept_stack *kept,
 				 uint32_t state, enum fgt_marker leaf);
 

@@ -34,7 +34,7 @@ static bool is_cpu_bound(const struct fgt_tick *tick,
 
 /* Only a thread that runs at this very moment, and that no stop can hurt: not
  * that of a debugger (fault X3). */
-static bool sample_by_stop(struct fgt_look *target, const struct fgt_tick *tick,
+static bool sample_by_stop(struct fgt_look *look, const struct fgt_tick *tick,
 			   struct fgt_thread *thread,
 			   struct fgt_verdict *ret_verdict)
 {
@@ -42,10 +42,10 @@ static bool sample_by_stop(struct fgt_look *target, const struct fgt_tick *tick,
 	size_t count;
 
 	if (!tick->running->request || thread->has_unsafe_call ||
-	    target->is_traced || !is_cpu_bound(tick, thread) ||
-	    fgt_blocked_look(&target->threads, thread, &blocked) < 0 ||
+	    look->is_traced || !is_cpu_bound(tick, thread) ||
+	    fgt_blocked_look(&look->threads, thread, &blocked) < 0 ||
 	    !blocked.is_running ||
-	    fgt_look_stack_running(target, tick, thread, &count) < 0)
+	    fgt_look_stack_running(look, tick, thread, &count) < 0)
 		return false;
 	thread->active->look->was_stopped = true;
 	*ret_verdict =
@@ -53,10 +53,10 @@ static bool sample_by_stop(struct fgt_look *target, const struct fgt_tick *tick,
 	return true;
 }
 
-static bool flip_coin(struct fgt_look *target)
+static bool flip_coin(struct fgt_look *look)
 {
-	target->random = target->random * 1664525u + 1013904223u;
-	return target->random >> 31;
+	look->random = look->random * 1664525u + 1013904223u;
+	return look->random >> 31;
 }
 
 static bool is_in_each_period(const struct fgt_tick *tick)
@@ -76,13 +76,12 @@ static bool is_sample_overdue(const struct fgt_tick *tick,
 	       thread->active->look->pending_ticks > OVERDUE_TICKS;
 }
 
-uint32_t fgt_look_take_credit(struct fgt_look *target,
-			      struct fgt_thread *thread)
+uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread)
 {
 	uint32_t ticks = thread->active->look->pending_ticks;
 
 	thread->active->look->pending_ticks = 0;
-	target->credited_ticks += ticks;
+	look->credited_ticks += ticks;
 	return ticks;
 }
 
@@ -98,56 +97,55 @@ uint32_t fgt_look_take_credit(struct fgt_look *target,
  * out, and a coin decides which. That of a run without a tick is shown at a
  * tick of one without a sample.
  */
-static uint32_t credit_sample(struct fgt_look *target,
+static uint32_t credit_sample(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	uint32_t credit = is_sample_overdue(tick, thread)
 				  ? 0
-				  : fgt_look_take_credit(target, thread);
-	bool is_first = !look->is_run_sampled;
+				  : fgt_look_take_credit(look, thread);
+	bool is_first = !thread_look->is_run_sampled;
 
-	look->is_run_sampled = true;
+	thread_look->is_run_sampled = true;
 	/* If ticks waited for it, it stood for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
 	if (is_in_each_period(tick) && is_first)
-		look->pending_ticks = flip_coin(target);
+		thread_look->pending_ticks = flip_coin(look);
 	else
-		look->pending_ticks = credit > 0;
+		thread_look->pending_ticks = credit > 0;
 	return credit;
 }
 
-static bool show_unshown(const struct fgt_look *target,
-			 struct fgt_thread *thread,
+static bool show_unshown(const struct fgt_look *look, struct fgt_thread *thread,
 			 struct fgt_verdict *ret_verdict)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 
-	if (look->pending_ticks || !look->unshown.count ||
-	    look->unshown.generation != target->stacks.generation ||
-	    target->tick - look->unshown_tick > UNSHOWN_MAX_TICKS)
+	if (thread_look->pending_ticks || !thread_look->unshown.count ||
+	    thread_look->unshown.generation != look->stacks.generation ||
+	    look->tick - thread_look->unshown_tick > UNSHOWN_MAX_TICKS)
 		return false;
-	*ret_verdict = fgt_look_kept(target, &look->unshown, FGT_STATE_RUNNING,
-				     FGT_MARKER_NOT_SAMPLED);
-	look->unshown.count = 0;
+	*ret_verdict = fgt_look_kept(look, &thread_look->unshown,
+				     FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
+	thread_look->unshown.count = 0;
 	return true;
 }
 
-static bool find_last_block(const struct fgt_look *target,
+static bool find_last_block(const struct fgt_look *look,
 			    struct fgt_thread *thread,
 			    struct fgt_verdict *ret_verdict)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	const struct fgt_frame *frames;
 	size_t count;
 
-	frames = fgt_kept_stack_show(&look->last_block,
-				     target->stacks.generation, 0, &count);
+	frames = fgt_kept_stack_show(&thread_look->last_block,
+				     look->stacks.generation, 0, &count);
 	if (!frames || !thread->call_state)
 		return false;
 	*ret_verdict = fgt_verdict_stack(frames, count, thread->call_state);
-	look->pending_ticks = 0;
+	thread_look->pending_ticks = 0;
 	fgt_look_thread_settle(thread, thread->call_state);
 	return true;
 }
@@ -158,60 +156,60 @@ static bool find_last_block(const struct fgt_look *target,
  * meanwhile, and found running at each tick; where it takes that of the thread
  * that wakes it, at none. False also where it was last counted too long ago.
  */
-static bool is_restless(struct fgt_look *target, const struct fgt_tick *tick,
+static bool is_restless(struct fgt_look *look, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
-	struct fgt_look_thread *look = thread->active->look;
-	uint64_t elapsed_ns = tick->mono_ns - look->counted_ns, switches;
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t elapsed_ns = tick->mono_ns - thread_look->counted_ns, switches;
 	struct fgt_cpu_use use;
 
 	if (elapsed_ns < COUNT_MIN_NS)
 		return thread->is_restless;
-	if (fgt_schedstat_read(&target->threads, thread, &use) < 0)
+	if (fgt_schedstat_read(&look->threads, thread, &use) < 0)
 		return false;
-	switches = use.switches - look->counted_switches;
-	look->counted_switches = use.switches;
-	look->counted_ns = tick->mono_ns;
+	switches = use.switches - thread_look->counted_switches;
+	thread_look->counted_switches = use.switches;
+	thread_look->counted_ns = tick->mono_ns;
 	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
 			      switches > elapsed_ns / RESTLESS_NS;
 	return thread->is_restless;
 }
 
 /* Where it was blocked the last time that it was read; else unknown. */
-static struct fgt_verdict find_blocked_somewhere(const struct fgt_look *target,
+static struct fgt_verdict find_blocked_somewhere(const struct fgt_look *look,
 						 struct fgt_thread *thread)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_verdict verdict;
 
-	if (find_last_block(target, thread, &verdict))
+	if (find_last_block(look, thread, &verdict))
 		return verdict;
-	look->pending_ticks = 0;
+	thread_look->pending_ticks = 0;
 	fgt_look_thread_settle(thread, FGT_STATE_UNKNOWN);
-	return fgt_look_kept(target, &look->last_run, FGT_STATE_UNKNOWN,
+	return fgt_look_kept(look, &thread_look->last_run, FGT_STATE_UNKNOWN,
 			     FGT_MARKER_NOT_SAMPLED);
 }
 
 /* A tick that waits for a sample goes on with what is known. */
-static struct fgt_verdict wait_with_kept(const struct fgt_look *target,
+static struct fgt_verdict wait_with_kept(const struct fgt_look *look,
 					 const struct fgt_tick *tick,
 					 struct fgt_thread *thread,
 					 enum fgt_marker leaf)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_verdict verdict;
 	uint32_t credit = 0;
 
-	look->pending_ticks++;
+	thread_look->pending_ticks++;
 	if (is_sample_overdue(tick, thread)) {
 		leaf = FGT_MARKER_NOT_SAMPLED;
 		/* The ticks that waited had no sample either: they get the
 		 * same marker. */
-		if (look->pending_ticks == OVERDUE_TICKS + 1)
+		if (thread_look->pending_ticks == OVERDUE_TICKS + 1)
 			credit = OVERDUE_TICKS;
 	}
-	verdict =
-		fgt_look_kept(target, &look->last_run, FGT_STATE_RUNNING, leaf);
+	verdict = fgt_look_kept(look, &thread_look->last_run, FGT_STATE_RUNNING,
+				leaf);
 	verdict.credit_ticks = credit;
 	return verdict;
 }
@@ -224,31 +222,33 @@ static bool is_hidden(const struct fgt_tick *tick, struct fgt_thread *thread)
 }
 
 /* The tick is paid for: with which stack is it running? */
-static struct fgt_verdict find_running_stack(struct fgt_look *target,
+static struct fgt_verdict find_running_stack(struct fgt_look *look,
 					     const struct fgt_tick *tick,
 					     struct fgt_thread *thread,
 					     bool was_running)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_verdict verdict;
 	uint32_t credit;
 
-	if (look->sample_tick == target->tick) {
-		credit = credit_sample(target, tick, thread);
-		verdict = fgt_look_kept(target, &look->last_run,
+	if (thread_look->sample_tick == look->tick) {
+		credit = credit_sample(look, tick, thread);
+		verdict = fgt_look_kept(look, &thread_look->last_run,
 					FGT_STATE_RUNNING, 0);
 		verdict.credit_ticks = credit;
 		return verdict;
 	}
 	if (is_hidden(tick, thread)) {
-		look->pending_ticks = 0; /* the marker is what is known of it */
-		return fgt_look_kept(target, &look->last_run, FGT_STATE_RUNNING,
+		thread_look->pending_ticks =
+			0; /* the marker is what is known of it */
+		return fgt_look_kept(look, &thread_look->last_run,
+				     FGT_STATE_RUNNING,
 				     FGT_MARKER_KERNEL_DENIED);
 	}
-	if (sample_by_stop(target, tick, thread, &verdict) ||
-	    show_unshown(target, thread, &verdict))
+	if (sample_by_stop(look, tick, thread, &verdict) ||
+	    show_unshown(look, thread, &verdict))
 		return verdict;
-	return wait_with_kept(target, tick, thread,
+	return wait_with_kept(look, tick, thread,
 			      was_running ? 0 : FGT_MARKER_NOT_SAMPLED);
 }
 
@@ -258,49 +258,51 @@ static struct fgt_verdict find_running_stack(struct fgt_look *target,
  * time pays for are not shown, except that what runs may go on, unless it
  * blocks again and again.
  */
-static struct fgt_verdict find_running(struct fgt_look *target,
+static struct fgt_verdict find_running(struct fgt_look *look,
 				       const struct fgt_tick *tick,
 				       struct fgt_thread *thread)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	bool was_running = thread->is_shown_running;
 
-	if (!fgt_account_take_tick(&look->account, tick->period_ns)) {
+	if (!fgt_account_take_tick(&thread_look->account, tick->period_ns)) {
 		if (!was_running && !thread->is_new)
 			return (struct fgt_verdict){
 				.kind = FGT_VERDICT_AS_BEFORE
 			};
-		if (was_running && is_restless(target, tick, thread))
-			return find_blocked_somewhere(target, thread);
+		if (was_running && is_restless(look, tick, thread))
+			return find_blocked_somewhere(look, thread);
 	}
 	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
-	look->is_run_sampled &= was_running;
-	return find_running_stack(target, tick, thread, was_running);
+	thread_look->is_run_sampled &= was_running;
+	return find_running_stack(look, tick, thread, was_running);
 }
 
-void fgt_look_late_sample(const struct fgt_look *target,
+void fgt_look_late_sample(const struct fgt_look *look,
 			  const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  struct fgt_verdict *verdict)
 {
-	struct fgt_look_thread *look = thread->active->look;
-	uint64_t generation = target->stacks.generation;
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t generation = look->stacks.generation;
 	const struct fgt_frame *frames;
 	size_t count;
 
-	if (tick->has_cpu_events || look->sample_tick != target->tick)
+	if (tick->has_cpu_events || thread_look->sample_tick != look->tick)
 		return;
-	frames = fgt_kept_stack_show(&look->last_run, generation, 0, &count);
+	frames = fgt_kept_stack_show(&thread_look->last_run, generation, 0,
+				     &count);
 	if (!frames) /* of images that are gone */
 		return;
-	if (thread->is_shown_running && look->pending_ticks &&
+	if (thread->is_shown_running && thread_look->pending_ticks &&
 	    !is_sample_overdue(tick, thread)) {
-		verdict->past_ticks = look->pending_ticks;
+		verdict->past_ticks = thread_look->pending_ticks;
 		verdict->past_frames = frames;
 		verdict->past_count = count;
 	} else if (!is_in_each_period(tick) || !thread->is_shown_running) {
-		fgt_kept_stack_set(&look->unshown, frames, count, generation);
-		look->unshown_tick = target->tick;
+		fgt_kept_stack_set(&thread_look->unshown, frames, count,
+				   generation);
+		thread_look->unshown_tick = look->tick;
 	}
 }
 
@@ -309,11 +311,11 @@ void fgt_look_late_sample(const struct fgt_look *target,
  * pay for one more tick? A thread that the waking sampler put aside for a
  * moment looks like one that waits.
  */
-static bool take_waited(struct fgt_look *target, const struct fgt_tick *tick,
+static bool take_waited(struct fgt_look *look, const struct fgt_tick *tick,
 			struct fgt_thread *thread)
 {
 	struct fgt_thread_aside *aside =
-		fgt_thread_store_aside(&target->threads.table, thread);
+		fgt_thread_store_aside(&look->threads.table, thread);
 	uint64_t wait_ns = thread->active->use.wait_ns;
 	uint64_t waited_ns = wait_ns - aside->shown_wait_ns;
 
@@ -368,17 +370,17 @@ static int look_if_preempted(int task_fd, int32_t tid)
  * on one that it got after the samples fell. Most such threads were blocked in
  * between: of those that were put aside the scheduler knows a longer wait.
  */
-static bool was_blocked(const struct fgt_look *target,
+static bool was_blocked(const struct fgt_look *look,
 			const struct fgt_tick *tick,
 			const struct fgt_thread *thread)
 {
 	const struct fgt_active_thread *active = thread->active;
-	const struct fgt_look_thread *look = active->look;
-	uint64_t waited_ns = active->use.wait_ns - look->sampled_wait_ns;
+	const struct fgt_look_thread *thread_look = active->look;
+	uint64_t waited_ns = active->use.wait_ns - thread_look->sampled_wait_ns;
 
-	return thread->has_run && look->last_block.count &&
+	return thread->has_run && thread_look->last_block.count &&
 	       waited_ns < tick->period_ns / WAIT_SHORT &&
-	       look_if_preempted(target->process.task_fd, thread->tid) <= 0;
+	       look_if_preempted(look->process.task_fd, thread->tid) <= 0;
 }
 
 /*
@@ -387,33 +389,33 @@ static bool was_blocked(const struct fgt_look *target,
  * ticks. If it was only woken meanwhile, its state goes on; where that is not
  * known, a sample will show it.
  */
-static struct fgt_verdict wait_for_sample(struct fgt_look *target,
+static struct fgt_verdict wait_for_sample(struct fgt_look *look,
 					  const struct fgt_tick *tick,
 					  struct fgt_thread *thread)
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
 	int rc;
 
-	if (thread->is_shown_running && was_blocked(target, tick, thread)) {
-		(void)find_last_block(target, thread, &verdict);
+	if (thread->is_shown_running && was_blocked(look, tick, thread)) {
+		(void)find_last_block(look, thread, &verdict);
 		return verdict;
 	}
 	if (!thread->is_shown_running) {
-		rc = look_if_preempted(target->process.task_fd, thread->tid);
+		rc = look_if_preempted(look->process.task_fd, thread->tid);
 		/* Woken; or on a CPU by now, but not when samples fell. */
 		if (rc == 0 || rc == -ENODATA ||
-		    !take_waited(target, tick, thread))
+		    !take_waited(look, tick, thread))
 			return verdict;
 		if (rc > 0)
 			verdict = fgt_look_kept(
-				target, &thread->active->look->last_run,
+				look, &thread->active->look->last_run,
 				FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
 	}
 	thread->active->look->pending_ticks++;
 	return verdict;
 }
 
-struct fgt_verdict fgt_look_runnable(struct fgt_look *target,
+struct fgt_verdict fgt_look_runnable(struct fgt_look *look,
 				     const struct fgt_tick *tick,
 				     struct fgt_thread *thread)
 {
@@ -421,18 +423,18 @@ struct fgt_verdict fgt_look_runnable(struct fgt_look *target,
 	if (!thread->is_shown_running && !thread->is_new &&
 	    !thread->has_switched)
 		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
-	return tick->has_cpu_events ? wait_for_sample(target, tick, thread)
-				    : find_running(target, tick, thread);
+	return tick->has_cpu_events ? wait_for_sample(look, tick, thread)
+				    : find_running(look, tick, thread);
 }
 
-bool fgt_look_owed(struct fgt_look *target, const struct fgt_tick *tick,
+bool fgt_look_owed(struct fgt_look *look, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict)
 {
 	if (tick->has_cpu_events ||
 	    !fgt_account_is_overdue(&thread->active->look->account,
 				    tick->period_ns) ||
-	    !is_restless(target, tick, thread))
+	    !is_restless(look, tick, thread))
 		return false;
-	*ret_verdict = find_running(target, tick, thread);
+	*ret_verdict = find_running(look, tick, thread);
 	return true;
 }

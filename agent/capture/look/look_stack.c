@@ -68,13 +68,13 @@ size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
 	return bytes ? bytes : FGT_SNAPSHOT_FIRST_BYTES;
 }
 
-size_t fgt_look_stack_blocked(struct fgt_look *target,
+size_t fgt_look_stack_blocked(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      struct fgt_snapshot *snapshot,
 			      enum fgt_marker leaf)
 {
-	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_stacks *stacks = &look->stacks;
 	struct fgt_unwind_result result = { .need_maps = false };
 	bool has_more = true;
 	size_t count = 0;
@@ -96,12 +96,12 @@ size_t fgt_look_stack_blocked(struct fgt_look *target,
 }
 
 /* A snapshot that can be had only once. */
-static size_t unwind_once(struct fgt_look *target, const struct fgt_tick *tick,
+static size_t unwind_once(struct fgt_look *look, const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  const struct fgt_snapshot *snapshot,
 			  enum fgt_marker leaf)
 {
-	struct fgt_stacks *stacks = &target->stacks;
+	struct fgt_stacks *stacks = &look->stacks;
 	struct fgt_unwind_result result;
 	size_t count = fgt_stacks_unwind(stacks, snapshot, leaf, tick->frames,
 					 &result);
@@ -114,7 +114,7 @@ static size_t unwind_once(struct fgt_look *target, const struct fgt_tick *tick,
 	return count;
 }
 
-size_t fgt_look_stack_sampled(struct fgt_look *target,
+size_t fgt_look_stack_sampled(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
 			      const struct fgt_running_sample *sample)
@@ -134,8 +134,8 @@ size_t fgt_look_stack_sampled(struct fgt_look *target,
 	/* A copy that ended early ended where the stack does. */
 	snapshot.stack_limit = sample->stack_len < sample->stack_asked
 				       ? sp + sample->stack_len
-				       : fgt_stacks_limit(&target->stacks, sp);
-	return unwind_once(target, tick, thread, &snapshot, leaf);
+				       : fgt_stacks_limit(&look->stacks, sp);
+	return unwind_once(look, tick, thread, &snapshot, leaf);
 }
 
 struct stopped {
@@ -160,7 +160,7 @@ static void copy_stopped(void *context, const struct fgt_regs *regs)
 	snapshot->stack_len = len > 0 ? (size_t)len : 0;
 }
 
-int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
+int fgt_look_stack_running(struct fgt_look *look, const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count)
 {
 	struct stopped stopped = { .tick = tick,
@@ -171,23 +171,23 @@ int fgt_look_stack_running(struct fgt_look *target, const struct fgt_tick *tick,
 					copy_stopped, &stopped);
 
 	/* Charged to the target, which stands still for less than this. */
-	target->stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
+	look->stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
 	if (rc < 0)
 		return rc;
 	stopped.snapshot.stack_limit =
-		fgt_stacks_limit(&target->stacks, stopped.snapshot.stack_start);
-	*ret_count = unwind_once(target, tick, thread, &stopped.snapshot, 0);
+		fgt_stacks_limit(&look->stacks, stopped.snapshot.stack_start);
+	*ret_count = unwind_once(look, tick, thread, &stopped.snapshot, 0);
 	return 0;
 }
 
-struct fgt_verdict fgt_look_kept(const struct fgt_look *target,
+struct fgt_verdict fgt_look_kept(const struct fgt_look *look,
 				 const struct fgt_kept_stack *kept,
 				 uint32_t state, enum fgt_marker leaf)
 {
 	const struct fgt_frame *frames;
 	size_t count;
 
-	frames = fgt_kept_stack_show(kept, target->stacks.generation, leaf,
+	frames = fgt_kept_stack_show(kept, look->stacks.generation, leaf,
 				     &count);
 	if (frames)
 		return fgt_verdict_stack(frames, count, state);

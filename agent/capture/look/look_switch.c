@@ -69,26 +69,26 @@ uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
 	return on_ns == UINT64_MAX ? 0 : on_ns;
 }
 
-static struct fgt_thread_switches *switches_of(const struct fgt_look *target,
+static struct fgt_thread_switches *switches_of(const struct fgt_look *look,
 					       const struct fgt_thread *thread)
 {
-	return fgt_thread_table_switches(&target->threads, thread);
+	return fgt_thread_table_switches(&look->threads, thread);
 }
 
 /*
  * When it came on a CPU first since the last look, 0 if not known. At once
  * after slot was read: what comes in between is lost.
  */
-static uint64_t take_on(struct fgt_look *target, struct fgt_thread *thread,
+static uint64_t take_on(struct fgt_look *look, struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot, uint64_t instant_ns)
 {
-	struct fgt_thread_switches *switches = switches_of(target, thread);
+	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_seen *seen = &switches->seen;
-	bool is_kept = fgt_switches_look(target->switches, switches->index,
+	bool is_kept = fgt_switches_look(look->switches, switches->index,
 					 slot->version, instant_ns);
 	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
-	unsigned int most = target->is_slowed ? EDGE_BLOCKS_MAX_SLOW
-					      : EDGE_BLOCKS_MAX;
+	unsigned int most = look->is_slowed ? EDGE_BLOCKS_MAX_SLOW
+					    : EDGE_BLOCKS_MAX;
 
 	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
 		seen->next_on_ns = UINT64_MAX;
@@ -97,28 +97,26 @@ static uint64_t take_on(struct fgt_look *target, struct fgt_thread *thread,
 	return seen->is_plain ? on_ns : 0;
 }
 
-bool fgt_look_switch_sampled(struct fgt_look *target,
-			     const struct fgt_tick *tick,
+bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 			     struct fgt_thread *thread, uint64_t *ret_on_ns)
 {
-	struct fgt_thread_switches *switches = switches_of(target, thread);
+	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_slot slot;
 	bool is_known;
 
 	*ret_on_ns = 0;
-	if (!target->switches || !switches)
+	if (!look->switches || !switches)
 		return true;
 	/* Before its first switch it has been on its CPU all along. */
-	is_known =
-		fgt_switches_read(target->switches, switches->index, &slot) &&
-		slot.version;
+	is_known = fgt_switches_read(look->switches, switches->index, &slot) &&
+		   slot.version;
 	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
 		return false;
 	switches->shown_ns = 0;
 	if (is_known && thread->is_shown_running)
 		switches->seen.blocks = slot.blocks;
 	else if (is_known)
-		*ret_on_ns = take_on(target, thread, &slot, tick->instant_ns);
+		*ret_on_ns = take_on(look, thread, &slot, tick->instant_ns);
 	return true;
 }
 
@@ -145,23 +143,23 @@ static uint32_t state_of(struct fgt_thread *thread,
 	return fgt_blocked_state(&blocked, thread);
 }
 
-static void settle(const struct fgt_look *target, struct fgt_thread *thread,
+static void settle(const struct fgt_look *look, struct fgt_thread *thread,
 		   uint32_t state, uint64_t off_ns)
 {
 	thread->is_shown_running = state == FGT_STATE_RUNNING;
 	thread->is_new = thread->needs_look = false;
-	switches_of(target, thread)->shown_ns = off_ns;
+	switches_of(look, thread)->shown_ns = off_ns;
 }
 
 /* Number of frames in tick->frames, or an error. */
-static int64_t unwind(struct fgt_look *target, const struct fgt_tick *tick,
+static int64_t unwind(struct fgt_look *look, const struct fgt_tick *tick,
 		      struct fgt_thread *thread,
 		      const struct fgt_switch_off *off)
 {
 	struct fgt_snapshot snapshot = {
 		.stack = tick->buffer,
 		.stack_start = off->sp,
-		.stack_limit = fgt_stacks_limit(&target->stacks, off->sp),
+		.stack_limit = fgt_stacks_limit(&look->stacks, off->sp),
 		.is_blocked = off->call >= 0,
 	};
 	bool is_in_kernel = !off->task_state && off->call >= 0;
@@ -175,72 +173,71 @@ static int64_t unwind(struct fgt_look *target, const struct fgt_tick *tick,
 	if (len == -EPERM || len == -EACCES || len == -ESRCH)
 		return len;
 	snapshot.stack_len = len > 0 ? (size_t)len : 0;
-	return (int64_t)fgt_look_stack_blocked(target, tick, thread, &snapshot,
+	return (int64_t)fgt_look_stack_blocked(look, tick, thread, &snapshot,
 					       is_in_kernel ? FGT_MARKER_KERNEL
 							    : 0);
 }
 
-static void keep(const struct fgt_look *target, const struct fgt_tick *tick,
+static void keep(const struct fgt_look *look, const struct fgt_tick *tick,
 		 struct fgt_thread *thread, const struct fgt_switch_off *off,
 		 size_t count)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 
 	if (off->task_state)
-		switches_of(target, thread)->blocked_at = *off;
-	fgt_kept_stack_set(off->task_state ? &look->last_block
-					   : &look->last_run,
-			   tick->frames, count, target->stacks.generation);
+		switches_of(look, thread)->blocked_at = *off;
+	fgt_kept_stack_set(off->task_state ? &thread_look->last_block
+					   : &thread_look->last_run,
+			   tick->frames, count, look->stacks.generation);
 }
 
 /*
  * It stands still where it left its CPU. False: it does not, or its memory
  * cannot be read.
  */
-static bool find_still(struct fgt_look *target, const struct fgt_tick *tick,
+static bool find_still(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_thread *thread,
 		       const struct fgt_switch_off *off,
 		       struct fgt_verdict *ret_verdict)
 {
 	uint32_t state = state_of(thread, off);
-	int64_t count = unwind(target, tick, thread, off);
+	int64_t count = unwind(look, tick, thread, off);
 
-	if (count < 0 ||
-	    target->who_ran->look(target->who_ran_state, thread) != 0)
+	if (count < 0 || look->who_ran->look(look->who_ran_state, thread) != 0)
 		return false;
-	keep(target, tick, thread, off, (size_t)count);
+	keep(look, tick, thread, off, (size_t)count);
 	if (off->task_state)
-		target->samples_blocked++;
+		look->samples_blocked++;
 	else
-		target->samples_running++;
-	settle(target, thread, state, off->ns);
+		look->samples_running++;
+	settle(look, thread, state, off->ns);
 	*ret_verdict = fgt_verdict_stack(tick->frames, (size_t)count, state);
 	return true;
 }
 
-static struct fgt_verdict find_running(const struct fgt_look *target,
+static struct fgt_verdict find_running(const struct fgt_look *look,
 				       struct fgt_thread *thread)
 {
-	settle(target, thread, FGT_STATE_RUNNING, 0);
-	return fgt_look_kept(target, &thread->active->look->last_run,
+	settle(look, thread, FGT_STATE_RUNNING, 0);
+	return fgt_look_kept(look, &thread->active->look->last_run,
 			     FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
 }
 
 /* Off its CPU once more, and unwound before it got one again? */
-static bool learn_block(struct fgt_look *target, const struct fgt_tick *tick,
+static bool learn_block(struct fgt_look *look, const struct fgt_tick *tick,
 			struct fgt_thread *thread,
 			const struct fgt_switch_slot *slot)
 {
-	uint32_t index = switches_of(target, thread)->index;
+	uint32_t index = switches_of(look, thread)->index;
 	int64_t count;
 
 	if (slot->is_on || slot->off.task_state == 0)
 		return false;
-	count = unwind(target, tick, thread, &slot->off);
+	count = unwind(look, tick, thread, &slot->off);
 	if (count < 0 ||
-	    fgt_switches_version(target->switches, index) != slot->version)
+	    fgt_switches_version(look->switches, index) != slot->version)
 		return false;
-	keep(target, tick, thread, &slot->off, (size_t)count);
+	keep(look, tick, thread, &slot->off, (size_t)count);
 	return true;
 }
 
@@ -249,7 +246,7 @@ static bool learn_block(struct fgt_look *target, const struct fgt_tick *tick,
  * last time, or is again (the same call, stack pointer and frame pointer): it
  * was that stack.
  */
-static struct fgt_verdict find_then(struct fgt_look *target,
+static struct fgt_verdict find_then(struct fgt_look *look,
 				    const struct fgt_tick *tick,
 				    struct fgt_thread *thread,
 				    const struct fgt_switch_slot *slot,
@@ -257,25 +254,24 @@ static struct fgt_verdict find_then(struct fgt_look *target,
 {
 	static const struct fgt_kept_stack none;
 	const struct fgt_kept_stack *known = &thread->active->look->last_block;
-	const struct fgt_thread_switches *switches =
-		switches_of(target, thread);
+	const struct fgt_thread_switches *switches = switches_of(look, thread);
 	uint32_t state;
 
 	if (switches->shown_ns == off->ns && off->ns)
 		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
 	if (!off->task_state)
-		return find_running(target, thread);
+		return find_running(look, thread);
 	if (!is_same_place(off, &switches->blocked_at) &&
 	    !(is_same_place(off, &slot->off) &&
-	      learn_block(target, tick, thread, slot)))
+	      learn_block(look, tick, thread, slot)))
 		known = &none;
 	state = state_of(thread, off);
-	settle(target, thread, state, off->ns);
-	return fgt_look_kept(target, known, state, 0);
+	settle(look, thread, state, off->ns);
+	return fgt_look_kept(look, known, state, 0);
 }
 
 /* *ret_off: where it left its CPU before the instant; NULL: it was on one. */
-static struct fgt_verdict find(struct fgt_look *target,
+static struct fgt_verdict find(struct fgt_look *look,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread,
 			       const struct fgt_switch_slot *slot,
@@ -287,28 +283,27 @@ static struct fgt_verdict find(struct fgt_look *target,
 
 	*ret_off = NULL;
 	if (where == FGT_ON)
-		return find_running(target, thread);
+		return find_running(look, thread);
 	/* The sampler may not have seen it leave before. */
 	if (where == FGT_OFF_BEFORE && slot->before.ns)
 		off = &slot->before;
 	*ret_off = off;
 	if (where != FGT_OFF_THEN && off == &slot->off &&
-	    find_still(target, tick, thread, off, &verdict))
+	    find_still(look, tick, thread, off, &verdict))
 		return verdict;
-	return find_then(target, tick, thread, slot, off);
+	return find_then(look, tick, thread, slot, off);
 }
 
-static struct fgt_verdict find_with_edges(struct fgt_look *target,
+static struct fgt_verdict find_with_edges(struct fgt_look *look,
 					  const struct fgt_tick *tick,
 					  struct fgt_thread *thread,
 					  const struct fgt_switch_slot *slot)
 {
-	const struct fgt_thread_switches *switches =
-		switches_of(target, thread);
+	const struct fgt_thread_switches *switches = switches_of(look, thread);
 	const struct fgt_switch_off *off;
 	uint64_t since_ns = switches->seen.looked_ns;
-	uint64_t on_ns = take_on(target, thread, slot, tick->instant_ns);
-	struct fgt_verdict verdict = find(target, tick, thread, slot, &off);
+	uint64_t on_ns = take_on(look, thread, slot, tick->instant_ns);
+	struct fgt_verdict verdict = find(look, tick, thread, slot, &off);
 
 	verdict.on_ns = on_ns;
 	if (off && off->task_state && off->ns > since_ns &&
@@ -317,18 +312,18 @@ static struct fgt_verdict find_with_edges(struct fgt_look *target,
 	return verdict;
 }
 
-bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
+bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_thread *thread,
 		       struct fgt_verdict *ret_verdict)
 {
-	struct fgt_thread_switches *switches = switches_of(target, thread);
+	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_slot slot;
 
-	if (!target->switches || !switches)
+	if (!look->switches || !switches)
 		return false;
 	*ret_verdict = (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
 	/* Being switched at this very moment: it will be marked again. */
-	if (!fgt_switches_read(target->switches, switches->index, &slot))
+	if (!fgt_switches_read(look->switches, switches->index, &slot))
 		return true;
 	switches->version = slot.version;
 	if (!slot.version && switches->is_handed) {
@@ -345,7 +340,7 @@ bool fgt_look_switched(struct fgt_look *target, const struct fgt_tick *tick,
 	    switches->shown_ns == slot.off.ns && !thread->needs_look)
 		return true;
 	thread->needs_look = false;
-	*ret_verdict = find_with_edges(target, tick, thread, &slot);
+	*ret_verdict = find_with_edges(look, tick, thread, &slot);
 	/* What it does since is for the next tick: its change has been
 	 * taken. */
 	if (!slot.is_on && slot.off.ns > tick->instant_ns)

@@ -14,16 +14,17 @@ bool fgt_look_thread_begin(struct fgt_thread_table *threads,
 	const struct fgt_thread_aside *aside =
 		fgt_thread_store_find_aside(&threads->table, thread);
 	const struct fgt_cpu_use *use = &thread->active->use;
-	struct fgt_look_thread *look = calloc(1, sizeof(*look));
+	struct fgt_look_thread *thread_look = calloc(1, sizeof(*thread_look));
 
-	if (!look)
+	if (!thread_look)
 		return false;
-	look->account.seen = *use;
-	look->account.due_ns = (int64_t)thread->due_us * US_NS;
+	thread_look->account.seen = *use;
+	thread_look->account.due_ns = (int64_t)thread->due_us * US_NS;
 	if (aside)
-		look->account.hidden_ns = (int64_t)aside->hidden_us * US_NS;
-	look->sampled_wait_ns = use->wait_ns;
-	thread->active->look = look;
+		thread_look->account.hidden_ns =
+			(int64_t)aside->hidden_us * US_NS;
+	thread_look->sampled_wait_ns = use->wait_ns;
+	thread->active->look = thread_look;
 	return true;
 }
 
@@ -32,15 +33,16 @@ void fgt_look_thread_end(struct fgt_thread_table *threads,
 {
 	struct fgt_thread_aside *aside =
 		fgt_thread_store_find_aside(&threads->table, thread);
-	struct fgt_look_thread *look = FGT_TAKE(thread->active->look);
+	struct fgt_look_thread *thread_look = FGT_TAKE(thread->active->look);
 
-	thread->due_us = (int32_t)(look->account.due_ns / US_NS);
+	thread->due_us = (int32_t)(thread_look->account.due_ns / US_NS);
 	if (aside)
-		aside->hidden_us = (int32_t)(look->account.hidden_ns / US_NS);
-	fgt_kept_stack_done(&look->last_run);
-	fgt_kept_stack_done(&look->last_block);
-	fgt_kept_stack_done(&look->unshown);
-	free(look);
+		aside->hidden_us =
+			(int32_t)(thread_look->account.hidden_ns / US_NS);
+	fgt_kept_stack_done(&thread_look->last_run);
+	fgt_kept_stack_done(&thread_look->last_block);
+	fgt_kept_stack_done(&thread_look->unshown);
+	free(thread_look);
 }
 
 void fgt_look_thread_settle(struct fgt_thread *thread, uint32_t state)
@@ -51,9 +53,9 @@ void fgt_look_thread_settle(struct fgt_thread *thread, uint32_t state)
 
 void fgt_look_thread_forget(struct fgt_thread *thread)
 {
-	struct fgt_look_thread *look = thread->active->look;
+	struct fgt_look_thread *thread_look = thread->active->look;
 
-	look->pending_ticks = 0;
-	look->is_run_sampled = false;
-	look->unshown.count = 0;
+	thread_look->pending_ticks = 0;
+	thread_look->is_run_sampled = false;
+	thread_look->unshown.count = 0;
 }
