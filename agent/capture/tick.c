@@ -320,16 +320,16 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 static bool take_lacking(struct fgt_sampled *sampled)
 {
 	struct fgt_thread_table *threads = &sampled->look.threads;
-	struct fgt_thread_store *table = &threads->table;
+	struct fgt_thread_store *store = &threads->table;
 	struct fgt_thread *thread;
 	uint32_t taken = 0;
 
 	while (taken < LACKING_MAX) {
-		thread = fgt_thread_store_from(table, sampled->lacking.next);
+		thread = fgt_thread_store_from(store, sampled->lacking.next);
 		if (!thread)
 			return true;
 		sampled->lacking.next =
-			fgt_thread_store_index(table, thread) + 1;
+			fgt_thread_store_index(store, thread) + 1;
 		if (!thread->lacks_maps)
 			continue;
 		thread->lacks_maps = false;

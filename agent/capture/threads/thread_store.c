@@ -48,43 +48,43 @@ static bool open_up(void *part, size_t bytes)
 	return mprotect(part, round_up(bytes), PROT_READ | PROT_WRITE) == 0;
 }
 
-static uint32_t *bucket_of(const struct fgt_thread_store *table, int32_t tid)
+static uint32_t *bucket_of(const struct fgt_thread_store *store, int32_t tid)
 {
 	uint32_t hash = (uint32_t)tid * 2654435761u;
 
-	return &table->buckets[(hash >> 8) & (table->bucket_count - 1)];
+	return &store->buckets[(hash >> 8) & (store->bucket_count - 1)];
 }
 
-static void put_into_bucket(struct fgt_thread_store *table,
+static void put_into_bucket(struct fgt_thread_store *store,
 			    struct fgt_thread *thread)
 {
-	uint32_t *bucket = bucket_of(table, thread->tid);
+	uint32_t *bucket = bucket_of(store, thread->tid);
 
 	thread->hash_next = *bucket;
-	*bucket = fgt_thread_store_index(table, thread) + 1;
+	*bucket = fgt_thread_store_index(store, thread) + 1;
 }
 
-static bool grow(struct fgt_thread_store *table)
+static bool grow(struct fgt_thread_store *store)
 {
-	uint32_t capacity = table->capacity ? table->capacity * 2
+	uint32_t capacity = store->capacity ? store->capacity * 2
 					    : FIRST_CAPACITY;
 	uint32_t bucket_count = capacity / THREADS_PER_BUCKET;
 	struct fgt_thread *thread = NULL;
 
 	if (capacity > FGT_THREADS_MAX ||
-	    !open_up(table->items, capacity * sizeof(*table->items)) ||
-	    !open_up(table->asides, capacity * sizeof(*table->asides)) ||
-	    !open_up(table->buckets, bucket_count * sizeof(*table->buckets)))
+	    !open_up(store->items, capacity * sizeof(*store->items)) ||
+	    !open_up(store->asides, capacity * sizeof(*store->asides)) ||
+	    !open_up(store->buckets, bucket_count * sizeof(*store->buckets)))
 		return false;
-	table->capacity = capacity;
-	memset(table->buckets, 0, table->bucket_count * sizeof(uint32_t));
-	table->bucket_count = bucket_count;
-	while ((thread = fgt_thread_store_next(table, thread)))
-		put_into_bucket(table, thread);
+	store->capacity = capacity;
+	memset(store->buckets, 0, store->bucket_count * sizeof(uint32_t));
+	store->bucket_count = bucket_count;
+	while ((thread = fgt_thread_store_next(store, thread)))
+		put_into_bucket(store, thread);
 	return true;
 }
 
-int fgt_thread_store_init(struct fgt_thread_store *table)
+int fgt_thread_store_init(struct fgt_thread_store *store)
 {
 	size_t used_bytes = WORDS_MAX * sizeof(uint64_t);
 	size_t bucket_bytes =
@@ -96,90 +96,90 @@ int fgt_thread_store_init(struct fgt_thread_store *table)
 	char *at = mmap(NULL, bytes, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	*table = (struct fgt_thread_store){ 0 };
+	*store = (struct fgt_thread_store){ 0 };
 	if (at == MAP_FAILED)
 		return -ENOMEM;
-	/* One huge page would take more room than most tables need. */
+	/* One huge page would take more room than most stores need. */
 	(void)madvise(at, bytes, MADV_NOHUGEPAGE);
-	table->memory = at;
-	table->memory_bytes = bytes;
-	table->used = take(&at, used_bytes);
-	table->buckets = take(&at, bucket_bytes);
-	table->items = take(&at, item_bytes);
-	table->asides = take(&at, aside_bytes);
-	if (open_up(table->used, used_bytes) && grow(table))
+	store->memory = at;
+	store->memory_bytes = bytes;
+	store->used = take(&at, used_bytes);
+	store->buckets = take(&at, bucket_bytes);
+	store->items = take(&at, item_bytes);
+	store->asides = take(&at, aside_bytes);
+	if (open_up(store->used, used_bytes) && grow(store))
 		return 0;
-	fgt_thread_store_done(table);
+	fgt_thread_store_done(store);
 	return -ENOMEM;
 }
 
-void fgt_thread_store_done(struct fgt_thread_store *table)
+void fgt_thread_store_done(struct fgt_thread_store *store)
 {
-	if (table->memory)
-		munmap(table->memory, table->memory_bytes);
-	*table = (struct fgt_thread_store){ 0 };
+	if (store->memory)
+		munmap(store->memory, store->memory_bytes);
+	*store = (struct fgt_thread_store){ 0 };
 }
 
-/* The lowest hole: what is in use stays together. Not of a full table. */
-static uint32_t take_hole(struct fgt_thread_store *table)
+/* The lowest hole: what is in use stays together. A full store has none. */
+static uint32_t take_hole(struct fgt_thread_store *store)
 {
-	uint64_t *word = &table->used[table->first_hole];
+	uint64_t *word = &store->used[store->first_hole];
 	uint32_t bit;
 
 	while (!~*word)
 		word++;
 	bit = (uint32_t)__builtin_ctzll(~*word);
 	*word |= UINT64_C(1) << bit;
-	table->first_hole = (uint32_t)(word - table->used);
-	return table->first_hole * WORD_BITS + bit;
+	store->first_hole = (uint32_t)(word - store->used);
+	return store->first_hole * WORD_BITS + bit;
 }
 
-struct fgt_thread *fgt_thread_store_add(struct fgt_thread_store *table,
+struct fgt_thread *fgt_thread_store_add(struct fgt_thread_store *store,
 					int32_t tid)
 {
 	struct fgt_thread *thread;
 	uint32_t index;
 
-	if (table->count == table->capacity && !grow(table))
+	if (store->count == store->capacity && !grow(store))
 		return NULL;
-	index = take_hole(table);
-	table->count++;
-	thread = &table->items[index];
+	index = take_hole(store);
+	store->count++;
+	thread = &store->items[index];
 	*thread = (struct fgt_thread){ .tid = tid };
-	put_into_bucket(table, thread);
+	put_into_bucket(store, thread);
 	return thread;
 }
 
-void fgt_thread_store_remove(struct fgt_thread_store *table,
+void fgt_thread_store_remove(struct fgt_thread_store *store,
 			     struct fgt_thread *thread)
 {
-	uint32_t index = fgt_thread_store_index(table, thread);
-	uint32_t *bucket = bucket_of(table, thread->tid);
+	uint32_t index = fgt_thread_store_index(store, thread);
+	uint32_t *bucket = bucket_of(store, thread->tid);
 	struct fgt_thread *before;
 
 	if (*bucket == index + 1) {
 		*bucket = thread->hash_next;
 	} else {
-		before = &table->items[*bucket - 1];
+		before = &store->items[*bucket - 1];
 		while (before->hash_next != index + 1)
-			before = &table->items[before->hash_next - 1];
+			before = &store->items[before->hash_next - 1];
 		before->hash_next = thread->hash_next;
 	}
-	table->used[index / WORD_BITS] &= ~(UINT64_C(1) << (index % WORD_BITS));
-	if (table->first_hole > index / WORD_BITS)
-		table->first_hole = index / WORD_BITS;
-	table->count--;
-	table->removed_count++;
+	store->used[index / WORD_BITS] &= ~(UINT64_C(1) << (index % WORD_BITS));
+	if (store->first_hole > index / WORD_BITS)
+		store->first_hole = index / WORD_BITS;
+	store->count--;
+	store->removed_count++;
 	*thread = (struct fgt_thread){ 0 };
 }
 
-struct fgt_thread *fgt_thread_store_find(const struct fgt_thread_store *table,
+struct fgt_thread *fgt_thread_store_find(const struct fgt_thread_store *store,
 					 int32_t tid)
 {
-	uint32_t link = *bucket_of(table, tid);
+	uint32_t link = *bucket_of(store, tid);
 
 	while (link) {
-		struct fgt_thread *thread = &table->items[link - 1];
+		struct fgt_thread *thread = &store->items[link - 1];
 
 		if (thread->tid == tid && !thread->is_replaced)
 			return thread;
@@ -188,43 +188,43 @@ struct fgt_thread *fgt_thread_store_find(const struct fgt_thread_store *table,
 	return NULL;
 }
 
-struct fgt_thread *fgt_thread_store_from(const struct fgt_thread_store *table,
+struct fgt_thread *fgt_thread_store_from(const struct fgt_thread_store *store,
 					 uint32_t index)
 {
 	uint32_t word = index / WORD_BITS;
 	uint64_t bits;
 
-	if (index >= table->capacity)
+	if (index >= store->capacity)
 		return NULL;
-	bits = table->used[word] & (UINT64_MAX << (index % WORD_BITS));
+	bits = store->used[word] & (UINT64_MAX << (index % WORD_BITS));
 	while (!bits) {
-		if (++word == table->capacity / WORD_BITS)
+		if (++word == store->capacity / WORD_BITS)
 			return NULL;
-		bits = table->used[word];
+		bits = store->used[word];
 	}
-	return &table->items[word * WORD_BITS +
+	return &store->items[word * WORD_BITS +
 			     (uint32_t)__builtin_ctzll(bits)];
 }
 
-struct fgt_thread *fgt_thread_store_next(const struct fgt_thread_store *table,
+struct fgt_thread *fgt_thread_store_next(const struct fgt_thread_store *store,
 					 const struct fgt_thread *thread)
 {
 	return fgt_thread_store_from(
-		table, thread ? fgt_thread_store_index(table, thread) + 1 : 0);
+		store, thread ? fgt_thread_store_index(store, thread) + 1 : 0);
 }
 
-uint32_t fgt_thread_store_index(const struct fgt_thread_store *table,
+uint32_t fgt_thread_store_index(const struct fgt_thread_store *store,
 				const struct fgt_thread *thread)
 {
-	return (uint32_t)(thread - table->items);
+	return (uint32_t)(thread - store->items);
 }
 
 struct fgt_thread_aside *
-fgt_thread_store_aside(const struct fgt_thread_store *table,
+fgt_thread_store_aside(const struct fgt_thread_store *store,
 		       struct fgt_thread *thread)
 {
 	struct fgt_thread_aside *aside =
-		&table->asides[fgt_thread_store_index(table, thread)];
+		&store->asides[fgt_thread_store_index(store, thread)];
 
 	if (!thread->has_aside)
 		*aside = (struct fgt_thread_aside){ .schedstat_fd = -1 };
@@ -233,12 +233,12 @@ fgt_thread_store_aside(const struct fgt_thread_store *table,
 }
 
 struct fgt_thread_aside *
-fgt_thread_store_find_aside(const struct fgt_thread_store *table,
+fgt_thread_store_find_aside(const struct fgt_thread_store *store,
 			    const struct fgt_thread *thread)
 {
 	if (!thread->has_aside)
 		return NULL;
-	return &table->asides[fgt_thread_store_index(table, thread)];
+	return &store->asides[fgt_thread_store_index(store, thread)];
 }
 
 /* The whole pages between two places. Locked ones stay: no harm. */
@@ -252,28 +252,28 @@ static void discard(void *from, void *until)
 		madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
-static void discard_items(struct fgt_thread_store *table, uint32_t from,
+static void discard_items(struct fgt_thread_store *store, uint32_t from,
 			  uint32_t until)
 {
 	if (until - from < GIVE_BACK_MIN)
 		return;
-	discard(&table->items[from], &table->items[until]);
-	discard(&table->asides[from], &table->asides[until]);
+	discard(&store->items[from], &store->items[until]);
+	discard(&store->asides[from], &store->asides[until]);
 }
 
-void fgt_thread_store_give_back(struct fgt_thread_store *table)
+void fgt_thread_store_give_back(struct fgt_thread_store *store)
 {
 	struct fgt_thread *thread = NULL;
 	uint32_t hole = 0;
 
-	if (table->removed_count < GIVE_BACK_MIN)
+	if (store->removed_count < GIVE_BACK_MIN)
 		return;
-	table->removed_count = 0;
-	while ((thread = fgt_thread_store_next(table, thread))) {
-		uint32_t index = fgt_thread_store_index(table, thread);
+	store->removed_count = 0;
+	while ((thread = fgt_thread_store_next(store, thread))) {
+		uint32_t index = fgt_thread_store_index(store, thread);
 
-		discard_items(table, hole, index);
+		discard_items(store, hole, index);
 		hole = index + 1;
 	}
-	discard_items(table, hole, table->capacity);
+	discard_items(store, hole, store->capacity);
 }

@@ -180,13 +180,13 @@ static void a_number_is_that_of_the_newest_also_after_growth(void **state)
 
 /* ---- Memory ------------------------------------------------------------ */
 
-static size_t resident_bytes(const struct fgt_thread_store *table)
+static size_t resident_bytes(const struct fgt_thread_store *store)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 0;
-	size_t count = table->memory_bytes / page;
+	size_t count = store->memory_bytes / page;
 	unsigned char *pages = calloc(count, 1);
 
-	assert_int_equal(mincore(table->memory, table->memory_bytes, pages), 0);
+	assert_int_equal(mincore(store->memory, store->memory_bytes, pages), 0);
 	for (size_t i = 0; i < count; i++)
 		bytes += pages[i] & 1 ? page : 0;
 	free(pages);
