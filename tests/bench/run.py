@@ -154,7 +154,7 @@ def run_programs(stage, report):
 
 
 def run_many_slices(arguments, stage, report):
-    more = ["--rounds", "2", "--seconds", "2"] if arguments.quick else []
+    more = ["--rounds", "1", "--seconds", "1"] if arguments.quick else []
     result = subprocess.run([f"{ROOT}/tests/bench/bench_slice.py",
                              "--ring", str(arguments.ring), *more,
                              stage.build], capture_output=True, text=True)
@@ -189,9 +189,9 @@ def read_arguments():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default=f"{ROOT}/build/bench")
     parser.add_argument("--quick", action="store_true",
-                        help="2 rounds, 1 s windows, N = 10 and 1000, depth "
-                        "10, slices of 8 s, one page of the server: at most "
-                        "4 minutes with the build")
+                        help="1 round, 1 s windows, N = 1000, depth 10, slices "
+                        "of 4 s, one page of the server: at most 4 minutes "
+                        "with packages and build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.2,
                         help="of each window (default: 1.2)")
@@ -206,9 +206,9 @@ def read_arguments():
     arguments = parser.parse_args()
     arguments.ring, arguments.paths = 30, server.PATHS
     if arguments.quick:
-        arguments.rounds, arguments.seconds = 2, 1.0
-        arguments.ring, arguments.paths = 8, ("/page",)
-        arguments.blocked, arguments.depths = "10,1000", "10"
+        arguments.rounds, arguments.seconds = 1, 1.0
+        arguments.ring, arguments.paths = 4, ("/page",)
+        arguments.blocked, arguments.depths = "1000", "10"
     arguments.build = os.path.abspath(arguments.build)
     unknown = set(arguments.only.split(",")) - set(SECTIONS)
     if unknown:
