@@ -152,9 +152,7 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 
 	rc = fgt_process_get_info(&sampled->look.process, &info);
 	if (rc < 0)
-		return fgt_why_set(why, rc,
-				   "process %d has ended: name one that runs",
-				   pid);
+		return fgt_why_set(why, rc, FGT_PROCESS_HAS_ENDED, pid);
 	take_info(sampled, &info);
 	status->pid = pid;
 	status->start_time = sampled->look.process.start_time;

@@ -91,7 +91,7 @@ void fgt_sampled_reopen_fds(struct fgt_sampled *sampled,
 			    const struct fgt_tick *tick)
 {
 	struct fgt_thread_table *threads = &sampled->look.threads;
-	char text[200];
+	char text[240];
 	int rc = fgt_process_reopen(&sampled->look.process);
 
 	threads->task_fd = sampled->look.process.task_fd;

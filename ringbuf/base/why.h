@@ -14,6 +14,9 @@
 #define FGT_NO_MEMORY                                                          \
 	"out of memory: free some, or raise the limit (ulimit -v, MemoryMax=)"
 
+/* Of -ESRCH; %d is the process. */
+#define FGT_PROCESS_HAS_ENDED "process %d has ended: name one that runs"
+
 struct fgt_why {
 	char text[400]; /* NUL-terminated, no newline, "" when unset */
 };

@@ -160,9 +160,7 @@ int fgt_access_check(int proc_fd, int32_t pid, struct fgt_why *why)
 	int rc = try_to_read(proc_fd, pid);
 
 	if (rc == -ENOENT || rc == -ESRCH)
-		return fgt_why_set(why, -ESRCH,
-				   "process %d has ended: name one that runs",
-				   pid);
+		return fgt_why_set(why, -ESRCH, FGT_PROCESS_HAS_ENDED, pid);
 	if (rc == -EPERM || rc == -EACCES)
 		return explain_refusal(proc_fd, pid, rc, why);
 	if (rc < 0)

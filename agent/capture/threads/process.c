@@ -334,8 +334,7 @@ int fgt_process_check_access(const struct fgt_process *process,
 	     i++)
 		rc = check_thread(process, why);
 	if (rc == -ESRCH || (rc == 0 && !fgt_process_is_alive(process)))
-		return fgt_why_set(why, -ESRCH,
-				   "process %d has ended: name one that runs",
+		return fgt_why_set(why, -ESRCH, FGT_PROCESS_HAS_ENDED,
 				   process->pid);
 	return rc;
 }

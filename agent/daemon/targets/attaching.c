@@ -166,9 +166,7 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 	if (fgt_target_start_time(target) != start_time) {
 		(void)fgt_sampler_detach(targets->sampler, target);
 		fgt_target_put(target);
-		return fgt_why_set(why, -ESRCH,
-				   "process %d has ended: name one that runs",
-				   pid);
+		return fgt_why_set(why, -ESRCH, FGT_PROCESS_HAS_ENDED, pid);
 	}
 	return keep_target(targets, target, cause, why);
 }

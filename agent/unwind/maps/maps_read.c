@@ -408,9 +408,7 @@ static int explain(int error, int32_t pid, struct fgt_why *why)
 {
 	switch (error) {
 	case -ESRCH:
-		return fgt_why_set(why, error,
-				   "process %d has ended: name one that runs",
-				   pid);
+		return fgt_why_set(why, error, FGT_PROCESS_HAS_ENDED, pid);
 	case -EACCES:
 	case -EPERM:
 		return fgt_why_set(why, error,
