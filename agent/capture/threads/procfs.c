@@ -21,7 +21,11 @@ int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size)
 	if (fd < 0)
 		return -errno;
 	while (len < size - 1) {
-		ssize_t got = read(fd, buffer + len, size - 1 - len);
+		/* A program that records itself may put its pipe in the place
+		 * of fd meanwhile: read() would wait for it, and take bytes
+		 * out of it, where pread() is an error. */
+		ssize_t got =
+			pread(fd, buffer + len, size - 1 - len, (off_t)len);
 
 		if (got < 0 && errno == EINTR)
 			continue;

@@ -41,13 +41,16 @@ bool fgt_io_uring_is_in(int maps_fd)
 	/* What a name that is cut leaves of itself is searched again. */
 	char text[sizeof(ring_name) + CHUNK_BYTES];
 	size_t kept = 0;
+	off_t offset = 0;
 
 	for (;;) {
-		ssize_t got = read(maps_fd, text + kept, CHUNK_BYTES);
+		/* pread() for the reason in fgt_procfs_read(). */
+		ssize_t got = pread(maps_fd, text + kept, CHUNK_BYTES, offset);
 		size_t len;
 
 		if (got <= 0)
 			return false;
+		offset += got;
 		len = kept + (size_t)got;
 		if (memmem(text, len, ring_name, sizeof(ring_name) - 1))
 			return true;
@@ -127,13 +130,17 @@ int fgt_cpu_timer_find(int timers_fd, unsigned int own_timers)
 	char text[TEXT_BYTES];
 	bool is_signal = false;
 	size_t kept = 0;
+	off_t offset = 0;
 
 	for (unsigned int i = 0; i < reads_max; i++) {
-		ssize_t len = read(timers_fd, text + kept, sizeof(text) - kept);
+		/* pread() for the reason in fgt_procfs_read(). */
+		ssize_t len = pread(timers_fd, text + kept, sizeof(text) - kept,
+				    offset);
 		char *line = text, *end = text + kept + len, *next;
 
 		if (len <= 0)
 			return len < 0 ? -errno : 0;
+		offset += len;
 		while ((next = memchr(line, '\n', (size_t)(end - line)))) {
 			*next = '\0';
 			if (is_of_process(line, &is_signal))

@@ -125,7 +125,7 @@ static void put_head(void)
 	char name[32] = "process";
 	FGT_AUTO(fgt_fd_close)
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? 0 : read(fd, name, sizeof(name) - 1);
+	ssize_t len = fd < 0 ? 0 : pread(fd, name, sizeof(name) - 1, 0);
 
 	if (len > 1)
 		name[len - 1] = 0; /* the newline */

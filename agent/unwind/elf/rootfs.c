@@ -45,7 +45,7 @@ static void read_text(int dir_fd, const char *name, char *text, size_t size)
 {
 	FGT_AUTO(fgt_fd_close)
 	int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? 0 : read(fd, text, size - 1);
+	ssize_t len = fd < 0 ? 0 : pread(fd, text, size - 1, 0);
 
 	text[len > 0 ? len : 0] = '\0';
 }

@@ -297,6 +297,7 @@ static int read_text(int proc_fd, struct builder *builder,
 		     struct maps_bytes *text)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
+	off_t offset = 0;
 	ssize_t got;
 	int r;
 
@@ -308,11 +309,14 @@ static int read_text(int proc_fd, struct builder *builder,
 							     : 0;
 		if (r < 0)
 			return r;
-		got = read(fd, text->bytes + text->len,
-			   text->capacity - text->len);
+		/* Not read(): a program that records itself may put its pipe in
+		 * the place of fd meanwhile. */
+		got = pread(fd, text->bytes + text->len,
+			    text->capacity - text->len, offset);
 		if (got < 0 && errno != EINTR)
 			return -errno;
 		text->len += got > 0 ? (size_t)got : 0;
+		offset += got > 0 ? got : 0;
 		r = got > 0 ? list_text(builder, text) : 0;
 		if (r < 0)
 			return r;
