@@ -15,11 +15,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "agent/capture/threads/procfs.h"
 
 #define REST " 1 2 3 4 -1 4194560 7 8 9 10 11 12 13 14 20 0 1 0 98765 15 16\n"
 
@@ -297,6 +301,27 @@ static void another_users_process_is_explained(void **state)
 	fgt_process_close(&process);
 }
 
+/* As the program's pipe in the place of a descriptor of the recorder. */
+static void a_pipe_keeps_its_bytes(void **state)
+{
+	char path[] = "/tmp/fgt-process-XXXXXX", text[8] = "";
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(path));
+	assert_int_equal(chdir(path), 0);
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	fd = open("pipe", O_RDWR | O_CLOEXEC);
+	assert_int_equal(write(fd, "kept", 4), 4);
+	assert_int_equal(fgt_procfs_read(AT_FDCWD, "pipe", text, sizeof(text)),
+			 -ESPIPE);
+	assert_int_equal(read(fd, text, sizeof(text)), 4);
+	assert_string_equal(text, "kept");
+	close(fd);
+	assert_int_equal(unlink("pipe"), 0);
+	assert_int_equal(rmdir(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +337,7 @@ int main(void)
 			visit_ends_at_the_first_return_that_is_not_zero),
 		cmocka_unit_test(a_process_that_is_not_dumpable_is_explained),
 		cmocka_unit_test(another_users_process_is_explained),
+		cmocka_unit_test(a_pipe_keeps_its_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
