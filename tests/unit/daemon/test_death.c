@@ -271,11 +271,13 @@ static bool is_reaped_known(void)
 
 static void process_reaped_meanwhile_reports_its_signal(void **state)
 {
+	const int rounds = getenv("FGT_TESTS_SOAK") ? 10000 : 2000;
+
 	(void)state;
 	if (!is_reaped_known())
 		skip();
 	/* One of about two thousand is met between the two. */
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < rounds; i++)
 		assert_int_equal(end_while_looked_at(), FGT_DEATH_SIGNAL);
 }
 
