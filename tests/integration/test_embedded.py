@@ -229,7 +229,9 @@ def spin(until):
 threads = [threading.Thread(target=spin, args=(time.monotonic() + 1,))
            for _ in range(3)]
 [t.start() for t in threads]
-children = [subprocess.run([sys.executable, "-c", "print(6 * 7)"],
+# Long enough for two ticks also where Python starts within one.
+answer = "import time; time.sleep(0.1); print(6 * 7)"
+children = [subprocess.run([sys.executable, "-c", answer],
             capture_output=True, text=True) for _ in range(3)]
 pid = os.fork()
 if pid == 0:
