@@ -13,6 +13,8 @@ folder: bench.txt, bench.svg, bench.json. Nothing passes or fails.
 """
 import argparse
 import dataclasses
+import functools
+import itertools
 import json
 import os
 import shutil
@@ -109,39 +111,41 @@ class Report:
         chart.draw(self.figures, f"{self.folder}/bench.svg")
 
 
-def run_crowds(arguments, stage, report, until):
-    for depth in map(int, arguments.depths.split(",")):
-        for blocked in map(int, arguments.blocked.split(",")):
-            title = (f"{targets.BUSY} busy + {blocked} blocked threads, "
-                     f"depth {depth}")
-            try:
-                rows = compare.run(
-                    lambda: stage.crowd(blocked, depth),
-                    profilers.outside(stage),
-                    [(one, lambda make=make: make(blocked, depth))
-                     for one, make in profilers.inside(stage)],
-                    arguments.rounds, arguments.seconds, until)
-            except machine.NotRun as error:
-                report.put(f"{title}\n  not run: {error}\n")
-                continue
-            report.put(table.of_rows(title, rows))
-            report.add(rows, kind="crowd", blocked=blocked, depth=depth)
-
-
-def run_pair(arguments, stage, report, until):
-    title = (f"switch-heavy pair: 2 threads on one processor wake each other "
-             f"through pipes, depth {PAIR_DEPTH}")
+def run_comparison(title, start, inside, arguments, stage, report, until,
+                   **keys):
+    """inside: (profiler, how to start its target) of profilers that run in
+    their target."""
     try:
-        rows = compare.run(lambda: stage.pair(PAIR_DEPTH),
-                           profilers.outside(stage),
-                           [(one, lambda make=make: make(PAIR_DEPTH))
-                            for one, make in profilers.inside_pair(stage)],
+        rows = compare.run(start, profilers.outside(stage), inside,
                            arguments.rounds, arguments.seconds, until)
     except machine.NotRun as error:
         report.put(f"{title}\n  not run: {error}\n")
         return
     report.put(table.of_rows(title, rows))
-    report.add(rows, kind="pair", depth=PAIR_DEPTH)
+    report.add(rows, **keys)
+
+
+def run_crowds(arguments, stage, report, until):
+    for depth, blocked in itertools.product(
+            map(int, arguments.depths.split(",")),
+            map(int, arguments.blocked.split(","))):
+        run_comparison(
+            f"{targets.BUSY} busy + {blocked} blocked threads, depth {depth}",
+            functools.partial(stage.crowd, blocked, depth),
+            [(one, functools.partial(make, blocked, depth))
+             for one, make in profilers.inside(stage)],
+            arguments, stage, report, until,
+            kind="crowd", blocked=blocked, depth=depth)
+
+
+def run_pair(arguments, stage, report, until):
+    run_comparison(
+        "switch-heavy pair: 2 threads on one processor wake each other "
+        f"through pipes, depth {PAIR_DEPTH}",
+        functools.partial(stage.pair, PAIR_DEPTH),
+        [(one, functools.partial(make, PAIR_DEPTH))
+         for one, make in profilers.inside_pair(stage)],
+        arguments, stage, report, until, kind="pair", depth=PAIR_DEPTH)
 
 
 def run_programs(stage, report):
