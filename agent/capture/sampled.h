@@ -80,7 +80,7 @@ void fgt_sampled_publish(struct fgt_sampled *sampled);
 void fgt_sampled_reread(struct fgt_sampled *sampled,
 			const struct fgt_tick *tick, bool is_exec);
 
-/* The kernel reports who ran from now on, if it can; or no longer. */
+/* From now on the kernel reports which threads ran, if it can; or no longer. */
 void fgt_sampled_take_switches(struct fgt_sampled *sampled,
 			       struct fgt_switches *switches, uint64_t now_ns);
 void fgt_sampled_leave_switches(struct fgt_sampled *sampled, uint64_t now_ns);

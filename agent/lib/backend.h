@@ -77,8 +77,8 @@ struct fgt_backend {
 	void (*close)(void);
 };
 
-/* -ENOENT, -ECONNREFUSED and others: no agent records. 0 unless is_needed:
- * refresh looks for an agent. */
+/* -ENOENT, -ECONNREFUSED or another error: no agent records. 0 unless
+ * is_needed: refresh looks for an agent. */
 int fgt_agent_link_open(bool is_needed);
 extern const struct fgt_backend fgt_agent_link;
 

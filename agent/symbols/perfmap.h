@@ -20,9 +20,10 @@ struct fgt_perfmap;
 /*
  * Reads /tmp/perf-<ns_pid>.map below root_fd: a regular file, no link, of owner
  * uid or root, of at most 64 MB. Its lines are "START SIZE NAME" (hexadecimal);
- * others are skipped, what follows the first million is not read. Where lines
- * overlap the later one wins. *map stays if it is of that file and the file is
- * unchanged; otherwise it is freed, and NULL on error. Never blocks on a FIFO.
+ * other lines are skipped, what follows the first million is not read. Where
+ * lines overlap the later one wins. *map stays if it is of that file and the
+ * file is unchanged; otherwise it is freed, and NULL on error. Never blocks on
+ * a FIFO.
  * -ENOENT, -EINVAL not a regular file, -ELOOP a link, -EPERM owned by another
  * user, -EFBIG, -EIO, -ENOMEM, -ETIMEDOUT after 2 s, errno.
  *

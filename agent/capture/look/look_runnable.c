@@ -239,8 +239,8 @@ static struct fgt_verdict find_running_stack(struct fgt_look *look,
 		return verdict;
 	}
 	if (is_hidden(tick, thread)) {
-		thread_look->pending_ticks =
-			0; /* the marker is what is known of it */
+		/* The marker is all that is known of these ticks. */
+		thread_look->pending_ticks = 0;
 		return fgt_look_kept(look, &thread_look->last_run,
 				     FGT_STATE_RUNNING,
 				     FGT_MARKER_KERNEL_DENIED);

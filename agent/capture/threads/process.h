@@ -89,7 +89,7 @@ typedef int fgt_process_visit(void *context,
 int fgt_process_for_each(fgt_process_visit *visit, void *context);
 
 /*
- * ---- What this process may do to others (access.c) ------------------------
+ * ---- Access to other processes (access.c) --------------------------------
  *
  * Tried for real. why: the user, capability, sysctl or flag that is in the way.
  */

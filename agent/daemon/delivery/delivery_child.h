@@ -46,7 +46,7 @@ struct fgt_delivery_head {
 
 /* What comes back. */
 struct fgt_delivery_result {
-	int32_t error; /* 0, -EAGAIN: later again; others: in vain */
+	int32_t error; /* 0, -EAGAIN: try later; else do not try again */
 	uint32_t retry_after_s;
 	uint32_t envelopes;
 	uint32_t reserved;
@@ -95,7 +95,7 @@ struct fgt_delivery_cut {
 /*
  * May take seconds. -ENODATA fewer than two ticks, unless it is a transaction;
  * -EFBIG larger than FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and
- * write; others as fgt_ring_cut().
+ * write; else the errors of fgt_ring_cut().
  *
  * MT-Safe | AS-Unsafe
  */

@@ -20,8 +20,8 @@ enum fgt_log_level {
 };
 
 /*
- * level: error warning info debug; format: logfmt json; others mean info and
- * logfmt (the configuration has been checked). Any thread, any time.
+ * level: error warning info debug; format: logfmt json; unknown words mean
+ * info and logfmt (the configuration has been checked). Any thread, any time.
  */
 void fgt_log_set(const char *level, const char *format);
 

@@ -37,7 +37,7 @@
 
 #define STAT_MAX	1024
 #define EXIT_CODE_FIELD 52
-#define REAP_NS		20000000 /* while others want its CPU */
+#define REAP_NS		20000000 /* while other processes want its CPU */
 #define REAP_PAUSE_NS	100000
 
 /* linux/pidfd.h of 6.15; older headers do not have it. */

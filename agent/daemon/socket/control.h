@@ -123,7 +123,7 @@ void fgt_control_keep(struct fgt_control_client *client,
 		      const struct fgt_control_keeper *keeper);
 
 /* The next descriptor that came with the request, a memfd that is sealed
- * against shrinking (others have been closed); the caller's. -ENOENT. */
+ * against shrinking (any other has been closed); the caller's. -ENOENT. */
 int fgt_control_take_fd(struct fgt_control_client *client);
 
 /*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which threads of this process may be sent a signal; of the others, when they
- * are asked for again and what is logged. Used in the sampler's thread.
+ * Which threads of this process may be sent a signal; of the other threads,
+ * when they are asked for again and what is logged. Used in the sampler's
+ * thread.
  *
  * MT-Unsafe for one thread | AS-Unsafe
  */

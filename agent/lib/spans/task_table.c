@@ -68,7 +68,7 @@ static struct fgt_task_body *take_body(uint32_t slot)
 	return &table.bodies[index];
 }
 
-/* Slots that were never used come first: the others are reused late. */
+/* Slots that were never used come first: used slots are reused late. */
 static uint32_t take_slot(void)
 {
 	uint32_t slot;

@@ -3,8 +3,8 @@
  * The thread of the library that refreshes the backend, runs the parts and
  * calls the program's log.
  *
- * MT-Safe: _want and _forked. The others: fgt_start() and fgt_stop(), one call
- * at a time. AS-Unsafe
+ * MT-Safe: _want and _forked. All other functions: fgt_start() and fgt_stop(),
+ * one call at a time. AS-Unsafe
  */
 #ifndef FGT_AGENT_LIB_START_WORKER_H
 #define FGT_AGENT_LIB_START_WORKER_H
