@@ -260,6 +260,7 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 	result.is_complete = !reason;
 	result.need_maps = walk.need_maps;
 	if (reason) {
+		result.need_args = walk.need_args && snapshot->is_blocked;
 		result.need_bytes = bytes_to_ask_for(&walk);
 		result.need_other_bytes = other_bytes_to_ask_for(&walk);
 	}

@@ -61,6 +61,9 @@ struct fgt_unwind_result {
 	uint64_t need_other; /* or 0: copy need_other_bytes from this address
 			      * too (alternate stack) and call again */
 	size_t need_other_bytes;
+	/* A rule asked for a register that the snapshot lacks: one of
+	 * fgt_arch.call_args may be it. */
+	bool need_args;
 	bool need_maps; /* a PC lay outside the maps: they may be stale */
 	bool is_complete;
 	enum fgt_marker reason; /* 0 if complete */

@@ -29,11 +29,35 @@ static int pop_return_address(struct fgt_walk *walk)
 	return 0;
 }
 
+/*
+ * No rules for the innermost frame: code of a JIT, or a wrapper of clone(2),
+ * whose rules end before the system call. Without a frame, its return address
+ * lies at SP. The frame pointer would be its caller's, and skip that one.
+ */
+static bool step_by_word_at_sp(struct fgt_walk *walk)
+{
+	const struct fgt_frame_state *state = &walk->state;
+	uint64_t return_pc, target;
+
+	if (!state->is_exact || walk->is_word_wrong ||
+	    fgt_view_read_stack(&walk->view, state->sp, &return_pc) < 0 ||
+	    !fgt_view_is_code(&walk->view, return_pc - 1) ||
+	    !fgt_view_find_call(&walk->view, return_pc, &target))
+		return false;
+	/* A call of some other code: the word is a left-over. */
+	if (target && (target > state->pc ||
+		       fgt_maps_find(walk->view.maps, target) !=
+			       fgt_maps_find(walk->view.maps, state->pc)))
+		return false;
+	walk->is_word_taken = pop_return_address(walk) == 0;
+	return walk->is_word_taken;
+}
+
 /* No rules: the chain of frame pointers, if it looks like one. */
 static enum fgt_marker step_by_frame_pointer(struct fgt_walk *walk)
 {
 	struct fgt_frame_state *state = &walk->state;
-	uint64_t fp, saved_fp, pc;
+	uint64_t fp, saved_fp, pc, target;
 	int r;
 
 	if (!fgt_regs_get(&state->regs, fgt_arch_host.fp, &fp)) {
@@ -48,7 +72,8 @@ static enum fgt_marker step_by_frame_pointer(struct fgt_walk *walk)
 	if (r < 0)
 		return r == -ENODATA ? FGT_MARKER_TRUNCATED_NO_STACK
 				     : FGT_MARKER_TRUNCATED_NO_CFI;
-	if (pc && !fgt_view_is_code(&walk->view, pc))
+	if (pc && (!fgt_view_is_code(&walk->view, pc - 1) ||
+		   !fgt_view_find_call(&walk->view, pc, &target)))
 		return FGT_MARKER_TRUNCATED_NO_CFI;
 	fgt_regs_set(&state->regs, fgt_arch_host.fp, saved_fp);
 	state->pc = pc;
@@ -117,6 +142,7 @@ static enum fgt_marker reason_of(struct fgt_walk *walk, enum fgt_step step,
 		return FGT_MARKER_TRUNCATED_NO_STACK;
 	case FGT_STEP_NO_REG:
 		walk->is_fp_unknown = reg == fgt_arch_host.fp;
+		walk->need_args = reg != fgt_arch_host.fp;
 		return FGT_MARKER_TRUNCATED_NO_FP;
 	case FGT_STEP_NO_RULE:
 		return FGT_MARKER_TRUNCATED_NO_CFI;
@@ -130,6 +156,8 @@ static enum fgt_marker step_without_rules(struct fgt_walk *walk,
 {
 	if (is_sigreturn_at(walk, walk->state.pc))
 		return step_by_sigreturn(walk);
+	if (step_by_word_at_sp(walk))
+		return 0;
 	if (is_root_without_rules(walk)) {
 		*ret_is_root = true;
 		return 0;
@@ -332,8 +360,13 @@ static enum fgt_marker leave_wild_frame(struct fgt_walk *walk)
 	return 0;
 }
 
-/* Takes the frame that a step led to, if it is acceptable. */
-static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp)
+/*
+ * Takes the frame that a step led to, if it is acceptable. was_exact: the frame
+ * that was left is the innermost one, and may have taken its return address off
+ * the stack, as vfork(2) does.
+ */
+static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp,
+			      bool was_exact)
 {
 	const struct fgt_frame_state *state = &walk->state;
 	enum fgt_marker reason;
@@ -342,7 +375,8 @@ static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp)
 		reason = check_signal(walk);
 		if (reason)
 			return reason;
-	} else if (state->sp <= last_sp) {
+	} else if (state->sp < last_sp ||
+		   (state->sp == last_sp && !was_exact)) {
 		return FGT_MARKER_TRUNCATED_LOOP;
 	}
 	if (fgt_view_is_code(&walk->view, state->pc - !state->is_exact)) {
@@ -362,7 +396,9 @@ static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
 	struct fgt_frame_state *state = &walk->state;
 
 	walk->is_fp_unknown = false;
+	walk->is_word_taken = false;
 	walk->is_started = false;
+	walk->need_args = false;
 	walk->need_all_regs = false;
 	walk->signal_count = 0;
 	walk->view.need_end = 0;
@@ -379,8 +415,8 @@ static enum fgt_marker run(struct fgt_walk *walk, const struct fgt_regs *regs)
 {
 	struct fgt_frame_state *state = &walk->state;
 	enum fgt_marker reason = 0;
+	bool is_root, was_exact;
 	uint64_t last_sp;
-	bool is_root;
 
 	start(walk, regs);
 	fgt_frame_list_push(&walk->list, state->pc, 0);
@@ -392,17 +428,19 @@ static enum fgt_marker run(struct fgt_walk *walk, const struct fgt_regs *regs)
 		if (walk->view.rows)
 			fgt_walk_follow_rows(walk);
 		last_sp = state->sp;
+		was_exact = state->is_exact;
 		reason = step(walk, &is_root);
 		if (reason || walk->need_all_regs)
 			return reason;
 		if (is_root || (!state->pc && !state->is_exact))
 			return 0;
-		reason = arrive(walk, last_sp);
+		reason = arrive(walk, last_sp, was_exact);
 	}
 	return reason ? reason : FGT_MARKER_TRUNCATED_LOOP;
 }
 
-enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
+static enum fgt_marker run_any_rule(struct fgt_walk *walk,
+				    const struct fgt_regs *regs)
 {
 	struct fgt_cfi_rows *rows = walk->view.rows;
 	enum fgt_marker reason = run(walk, regs);
@@ -413,5 +451,19 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
 	walk->view.rows = NULL;
 	reason = run(walk, regs);
 	walk->view.rows = rows;
+	return reason;
+}
+
+enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
+{
+	enum fgt_marker reason = run_any_rule(walk, regs);
+
+	if (!reason || !walk->is_word_taken || walk->is_fp_unknown ||
+	    reason == FGT_MARKER_TRUNCATED_NO_STACK)
+		return reason;
+	/* It led nowhere. */
+	walk->is_word_wrong = true;
+	reason = run_any_rule(walk, regs);
+	walk->is_word_wrong = false;
 	return reason;
 }

@@ -42,6 +42,10 @@ struct fgt_walk {
 	bool need_all_regs; /* one was asked for that rows do not follow */
 	unsigned int signal_count; /* frames crossed */
 	bool need_maps;
+	bool need_args; /* a register was asked for that is not known */
+	/* A frame without rules was left by the word at its SP, and must not
+	 * be. */
+	bool is_word_taken, is_word_wrong;
 	bool is_fp_unknown; /* ended because of it, at state */
 };
 

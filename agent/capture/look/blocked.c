@@ -32,6 +32,8 @@ static int parse_words(const char *at, int count, struct fgt_blocked *blocked)
 	}
 	if (*at != '\n' && *at != '\0')
 		return -EBADMSG;
+	if (count == CALL_WORDS)
+		memcpy(blocked->args, words, sizeof(blocked->args));
 	blocked->sp = words[count - 2];
 	blocked->pc = words[count - 1];
 	return 0;

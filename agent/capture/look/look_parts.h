@@ -126,6 +126,7 @@ struct fgt_blocked {
 	bool is_running; /* or waiting for a CPU; nothing else is set then */
 	int32_t call; /* number, -1: not in a system call (a page fault) */
 	uint64_t sp, pc; /* 0: no user stack any more (it has ended) */
+	uint64_t args[6]; /* of the call */
 };
 
 /* text is NUL-terminated. -EBADMSG. MT-Safe | AS-Safe */

@@ -61,6 +61,30 @@ static bool read_other(const struct fgt_tick *tick,
 	return true;
 }
 
+/*
+ * The registers that hold the call's arguments: vfork(2) keeps its return
+ * address in one, while its child uses the stack.
+ */
+static bool read_args(struct fgt_look *look, struct fgt_thread *thread,
+		      struct fgt_snapshot *snapshot)
+{
+	const struct fgt_regs *regs = &snapshot->regs;
+	struct fgt_blocked blocked;
+	const size_t count = sizeof(blocked.args) / sizeof(blocked.args[0]);
+	uint64_t value;
+
+	if (fgt_regs_get(regs, fgt_arch_host.call_args[0], &value) ||
+	    fgt_blocked_look(&look->threads, thread, &blocked) < 0 ||
+	    blocked.is_running || blocked.call < 0 ||
+	    blocked.sp != regs->value[fgt_arch_host.sp] ||
+	    blocked.pc != regs->value[fgt_arch_host.pc])
+		return false;
+	for (size_t i = 0; i < count; i++)
+		fgt_regs_set(&snapshot->regs, fgt_arch_host.call_args[i],
+			     blocked.args[i]);
+	return true;
+}
+
 size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
 {
 	size_t bytes = fgt_thread_read_bytes(thread);
@@ -89,6 +113,8 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 		has_more = read_more(tick, thread, result.need_bytes, snapshot);
 		has_more |= read_other(tick, thread, result.need_other,
 				       result.need_other_bytes, snapshot);
+		if (result.need_args)
+			has_more |= read_args(look, thread, snapshot);
 	}
 	/* It may stay blocked: looked at again when the maps are known. */
 	thread->lacks_maps = result.need_maps;

@@ -28,6 +28,9 @@ struct fgt_arch {
 	unsigned int pc, sp, fp; /* DWARF numbers; pc: return address column */
 	uint64_t perf_regs_mask; /* PERF_SAMPLE_REGS_USER mask to ask for */
 	const int8_t *perf_to_dwarf; /* by bit number in the mask; -1: unused */
+	/* The six that hold the arguments of a system call: procfs shows them
+	 * of a thread that is blocked in one. */
+	const uint8_t *call_args;
 	/* From the NT_PRSTATUS regset that PTRACE_GETREGSET gives. */
 	void (*regs_from_ptrace)(const void *user_regs, struct fgt_regs *regs);
 	/*

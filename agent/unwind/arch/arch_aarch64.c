@@ -30,6 +30,8 @@ static const int8_t perf_to_dwarf[64] = {
 	-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
 };
 
+static const uint8_t call_args[] = { 0, 1, 2, 3, 4, 5 };
+
 static void regs_from_ptrace(const void *user_regs, struct fgt_regs *regs)
 {
 	uint64_t words[REG_COUNT];
@@ -146,6 +148,7 @@ const struct fgt_arch fgt_arch_aarch64 = {
 	.fp = DWARF_X29,
 	.perf_regs_mask = (1ull << REG_COUNT) - 1,
 	.perf_to_dwarf = perf_to_dwarf,
+	.call_args = call_args,
 	.regs_from_ptrace = regs_from_ptrace,
 	.call_before = call_before,
 	.find_entry = find_entry,

@@ -51,6 +51,9 @@ static const int8_t perf_to_dwarf[64] = {
 	-1,	   -1,	      -1,	 -1,	    -1,	       -1,
 };
 
+static const uint8_t call_args[] = { DWARF_RDI, DWARF_RSI, DWARF_RDX,
+				     DWARF_R10, DWARF_R8,  DWARF_R9 };
+
 /* AX … IP and R8 … R15; segment registers are refused by some kernels. */
 #define PERF_REGS_MASK 0xff01ffull
 
@@ -283,6 +286,7 @@ const struct fgt_arch fgt_arch_x86_64 = {
 	.fp = DWARF_RBP,
 	.perf_regs_mask = PERF_REGS_MASK,
 	.perf_to_dwarf = perf_to_dwarf,
+	.call_args = call_args,
 	.regs_from_ptrace = regs_from_ptrace,
 	.call_before = call_before,
 	.locals_bytes = locals_bytes,

@@ -96,29 +96,32 @@ int capture_by_ptrace(int32_t pid, int32_t tid, struct captured *captured)
 	return r;
 }
 
-int capture_by_syscall(int32_t pid, int32_t tid, struct captured *captured)
+int capture_by_syscall(int32_t pid, int32_t tid, bool has_args,
+		       struct captured *captured)
 {
 	FGT_AUTO(fgt_file_close) FILE *file = NULL;
 	struct fgt_snapshot *snapshot = &captured->snapshot;
-	char path[64], line[256], *last, *word;
-	uint64_t words[2];
+	char path[64], line[256], *at;
+	uint64_t words[8];
 
 	memset(snapshot, 0, sizeof(*snapshot));
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
 	file = fopen(path, "re");
 	if (!file || !fgets(line, sizeof(line), file))
 		return -ESRCH;
-	/* "NUMBER ARG… SP PC": the last two count. */
-	for (int i = 1; i >= 0; i--) {
-		last = strrchr(line, ' ');
-		if (!last)
+	/* "NUMBER ARG… SP PC" */
+	at = strchr(line, ' ');
+	for (int i = 0; i < 8; i++) {
+		if (!at || *at != ' ')
 			return -EAGAIN;
-		word = last + 1;
-		words[i] = strtoull(word, NULL, 16);
-		*last = 0;
+		words[i] = strtoull(at, &at, 16);
 	}
-	fgt_regs_set(&snapshot->regs, fgt_arch_host.sp, words[0]);
-	fgt_regs_set(&snapshot->regs, fgt_arch_host.pc, words[1]);
+	if (has_args)
+		for (int i = 0; i < 6; i++)
+			fgt_regs_set(&snapshot->regs,
+				     fgt_arch_host.call_args[i], words[i]);
+	fgt_regs_set(&snapshot->regs, fgt_arch_host.sp, words[6]);
+	fgt_regs_set(&snapshot->regs, fgt_arch_host.pc, words[7]);
 	snapshot->is_blocked = true;
 	return capture_stack(pid, FGT_SNAPSHOT_FIRST_BYTES, captured);
 }

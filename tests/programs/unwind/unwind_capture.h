@@ -20,8 +20,10 @@ struct captured {
 /* Stops the thread, takes all registers, lets it go. -errno */
 int capture_by_ptrace(int32_t pid, int32_t tid, struct captured *captured);
 
-/* What procfs has of a blocked thread: SP and PC. -EAGAIN not blocked. */
-int capture_by_syscall(int32_t pid, int32_t tid, struct captured *captured);
+/* What procfs has of a blocked thread: SP and PC, and if they are wanted the
+ * registers of its call's arguments. -EAGAIN not blocked. */
+int capture_by_syscall(int32_t pid, int32_t tid, bool has_args,
+		       struct captured *captured);
 
 /* Copies len bytes of the stack from SP on; cut at the mapping's end. */
 int capture_stack(int32_t pid, size_t len, struct captured *captured);

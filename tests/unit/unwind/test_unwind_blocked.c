@@ -58,7 +58,7 @@ static bool check_thread(const struct child *child,
 {
 	struct fgt_unwind_result result;
 
-	if (capture_by_syscall(child->pid, thread->tid, &captured) < 0)
+	if (capture_by_syscall(child->pid, thread->tid, false, &captured) < 0)
 		return false;
 	capture_unwind(child->pid, child->unwinder, child->maps, &captured,
 		       frames, MAX_DEPTH + 2, &result);

@@ -30,21 +30,29 @@ static const struct child_thread *find_thread(const struct child *child,
 }
 
 /* Unwinds the thread of that kind, as a blocked one. */
-static void unwind_blocked(const struct child *child, const char *kind,
-			   struct fgt_unwind_result *ret_result)
+static void unwind_with_args(const struct child *child, const char *kind,
+			     bool has_args,
+			     struct fgt_unwind_result *ret_result)
 {
 	const struct child_thread *thread = find_thread(child, kind);
 	int r = -1;
 
 	/* It has counted itself, but may be on its way into read yet. */
 	for (int i = 0; i < 500 && r < 0; i++) {
-		r = capture_by_syscall(child->pid, thread->tid, &captured);
+		r = capture_by_syscall(child->pid, thread->tid, has_args,
+				       &captured);
 		if (r < 0)
 			usleep(2000);
 	}
 	assert_int_equal(r, 0);
 	capture_unwind(child->pid, child->unwinder, child->maps, &captured,
 		       frames, MAX_DEPTH + 2, ret_result);
+}
+
+static void unwind_blocked(const struct child *child, const char *kind,
+			   struct fgt_unwind_result *ret_result)
+{
+	unwind_with_args(child, kind, false, ret_result);
 }
 
 /* The named functions in their order, without repetitions and other functions.
@@ -129,6 +137,78 @@ static void code_without_a_file_is_crossed(void **state)
 	assert_non_null(mapping);
 	assert_int_equal(mapping->image, FGT_MAPS_NO_IMAGE);
 	child_stop(&child);
+}
+
+/* Blocked itself: it has no frame, and the frame pointer is its caller's. */
+static void check_jit_leaf(const char *program)
+{
+	static const char *const chain[] = { "into_jit", "thread_main" };
+	struct fgt_unwind_result result;
+	const struct fgt_mapping *mapping;
+	struct child child;
+
+	child_start(&child, program, NULL, MAX_DEPTH);
+	unwind_blocked(&child, "jit-leaf", &result);
+	check_chain(&child, &result, chain, 2);
+	mapping = fgt_maps_find(child.maps, frames[0].pc);
+	assert_non_null(mapping);
+	assert_int_equal(mapping->image, FGT_MAPS_NO_IMAGE);
+	child_stop(&child);
+}
+
+static void leaf_without_a_file_has_its_callers(void **state)
+{
+	(void)state;
+	check_jit_leaf("unwind_signals_fp");
+	check_jit_leaf("unwind_signals_nofp");
+}
+
+/* A word at SP that no call has left is not taken for a caller. */
+static void leaf_without_rules_and_callers_is_truncated(void **state)
+{
+	struct fgt_unwind_result result;
+	struct child child;
+	uint64_t word;
+
+	(void)state;
+	child_start(&child, "unwind_signals_nofp", NULL, MAX_DEPTH);
+	unwind_blocked(&child, "jit-leaf", &result);
+	memcpy(&word, captured.stack, sizeof(word));
+	word++;
+	memcpy(captured.stack, &word, sizeof(word));
+	fgt_regs_set(&captured.snapshot.regs, fgt_arch_host.fp, 1);
+	fgt_unwind(child.unwinder, child.maps, &captured.snapshot, frames,
+		   MAX_DEPTH + 2, &result);
+	assert_false(result.is_complete);
+	assert_int_equal(result.count, 2);
+	assert_int_equal(frames[1].flags, FGT_FRAME_MARKER);
+	child_stop(&child);
+}
+
+static void check_suspended(const char *program)
+{
+	static const char *const by_vfork[] = { "by_vfork", "thread_main" };
+	static const char *const by_clone[] = { "by_clone", "thread_main" };
+	struct fgt_unwind_result result;
+	struct child child;
+
+	child_start(&child, program, NULL, MAX_DEPTH);
+	unwind_blocked(&child, "clone", &result);
+	check_chain(&child, &result, by_clone, 2);
+	/* Its return address is in a register that holds an argument. */
+	unwind_blocked(&child, "vfork", &result);
+	assert_false(result.is_complete);
+	assert_true(result.need_args);
+	unwind_with_args(&child, "vfork", true, &result);
+	check_chain(&child, &result, by_vfork, 2);
+	child_stop(&child);
+}
+
+static void parent_that_waits_for_its_child_has_its_callers(void **state)
+{
+	(void)state;
+	check_suspended("unwind_signals_fp");
+	check_suspended("unwind_signals_nofp");
 }
 
 /* Fault U2. */
@@ -239,6 +319,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signal_frames_are_crossed),
 		cmocka_unit_test(code_without_a_file_is_crossed),
+		cmocka_unit_test(leaf_without_a_file_has_its_callers),
+		cmocka_unit_test(leaf_without_rules_and_callers_is_truncated),
+		cmocka_unit_test(
+			parent_that_waits_for_its_child_has_its_callers),
 		cmocka_unit_test(both_ends_of_deep_recursion_are_kept),
 		cmocka_unit_test(stack_that_is_not_copied_whole_is_reported),
 		cmocka_unit_test(a_wild_leaf_is_left_by_its_return_address),
