@@ -4,8 +4,9 @@
  * and there is one for each kind of blocking call. Runs in the threads of that
  * program.
  */
-#include "truth_work.h"
+#include "work.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -54,6 +55,17 @@ NOINLINE void block_nanosleep(uint64_t ns)
 	struct timespec duration = truth_timespec(ns);
 
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, NULL);
+	truth_anchor++;
+}
+
+/* Goes on after signals. */
+NOINLINE void block_until(uint64_t ns)
+{
+	struct timespec until = truth_timespec(truth_now_ns() + ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) ==
+	       EINTR)
+		truth_anchor++;
 	truth_anchor++;
 }
 

@@ -23,6 +23,7 @@ void burn_alpha(uint64_t ns);
 void burn_beta(uint64_t ns);
 void burn_gamma(uint64_t ns);
 void block_nanosleep(uint64_t ns);
+void block_until(uint64_t ns);
 void block_futex(uint64_t ns);
 void block_poll(uint64_t ns);
 void block_ppoll(uint64_t ns);
