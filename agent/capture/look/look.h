@@ -130,7 +130,7 @@ struct fgt_look {
 
 	uint64_t tick; /* number */
 	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
-	uint32_t random; /* see look_runnable.c */
+	uint32_t random; /* see look_polled.c */
 	bool is_embedded; /* this very process */
 	bool is_slowed; /* the rate is lowered: ticks are far apart */
 	bool is_readable;

@@ -47,7 +47,7 @@ uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
 			      const struct fgt_switch_slot *slot,
 			      uint64_t instant_ns);
 
-/* ---- By its CPU time (look_runnable.c) ---------------------------------- */
+/* ---- By its CPU time (look_runnable.c, look_polled.c) ------------------- */
 
 /*
  * procfs calls it running, though no sample of its CPU fell on it at this tick:
@@ -56,6 +56,15 @@ uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
 struct fgt_verdict fgt_look_runnable(struct fgt_look *look,
 				     const struct fgt_tick *tick,
 				     struct fgt_thread *thread);
+
+/* The same without events of every CPU: see look_polled.c. */
+struct fgt_verdict fgt_look_polled(struct fgt_look *look,
+				   const struct fgt_tick *tick,
+				   struct fgt_thread *thread);
+
+/* Where it was blocked the last time that it was read. False: not known. */
+bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
+			 struct fgt_verdict *ret_verdict);
 
 /*
  * Found blocked. True: it blocks and goes on all the time, and is found so too

@@ -57,7 +57,7 @@ struct fgt_running_use {
 	bool is_first_tick; /* of the target */
 };
 
-/* When samples come, and so what they estimate: see look_runnable.c. */
+/* When samples come, and so what they estimate: see look_polled.c. */
 enum fgt_running_timing {
 	/* Never by themselves. */
 	FGT_RUNNING_ON_REQUEST,

@@ -72,7 +72,7 @@ struct fgt_thread {
 	bool lacks_maps : 1; /* its last stack led where none was known */
 	bool has_unsafe_call : 1; /* seen in one that a stop would break */
 	bool is_sampled : 1; /* a perf sample fell on it in this tick */
-	bool is_restless : 1; /* was found so; see look_runnable.c */
+	bool is_restless : 1; /* was found so; see look_polled.c */
 	bool takes_signals : 1; /* was seen in sigtimedwait(2) */
 	bool is_fragile : 1; /* a signal would break what it does */
 	uint8_t young_ticks : 4; /* at which its name was read again */

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at threads that want a CPU, or are on one, where no perf event of every
+ * CPU samples them at each tick. Runs in the sampler's thread; stops only what
+ * runs, and only where nothing else shows its stack.
+ */
+#include "agent/capture/look/look_parts.h"
+
+#define OVERDUE_TICKS	  10u /* without a signal */
+#define UNSHOWN_MAX_TICKS 100u /* older ones do not show the present */
+#define RESTLESS_NS	  500000u /* on average; less than such a slice */
+#define COUNT_MAX_NS	  200000000u
+#define COUNT_MIN_NS	  40000000u
+
+/*
+ * Has it been on its CPU for about a period, and is it still? The kernel
+ * brings CPU time up to date at its own ticks, so that the last period alone
+ * shows too little.
+ */
+static bool is_cpu_bound(const struct fgt_tick *tick,
+			 const struct fgt_thread *thread)
+{
+	return thread->active->look->used_ns &&
+	       thread->active->look->stretch_ns >= tick->timer_ns / 10 * 9;
+}
+
+/* Only a thread that runs at this very moment, and that no stop can hurt: not
+ * that of a debugger (fault X3). */
+static bool sample_by_stop(struct fgt_look *look, const struct fgt_tick *tick,
+			   struct fgt_thread *thread,
+			   struct fgt_verdict *ret_verdict)
+{
+	struct fgt_blocked blocked;
+	size_t count;
+
+	if (!tick->running->request || thread->has_unsafe_call ||
+	    look->is_traced || !is_cpu_bound(tick, thread) ||
+	    fgt_blocked_look(&look->threads, thread, &blocked) < 0 ||
+	    !blocked.is_running ||
+	    fgt_look_stack_running(look, tick, thread, &count) < 0)
+		return false;
+	thread->active->look->was_stopped = true;
+	*ret_verdict =
+		fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
+	return true;
+}
+
+static bool flip_coin(struct fgt_look *look)
+{
+	look->random = look->random * 1664525u + 1013904223u;
+	return look->random >> 31;
+}
+
+static bool is_in_each_period(const struct fgt_tick *tick)
+{
+	return tick->running->timing == FGT_RUNNING_IN_EACH_PERIOD;
+}
+
+/*
+ * Signals come at ticks of the kernel; where none did for so long, the thread
+ * blocks them, or the program has taken the signal. The next one cannot show
+ * what the thread did meanwhile, either.
+ */
+static bool is_sample_overdue(const struct fgt_tick *tick,
+			      const struct fgt_thread *thread)
+{
+	return is_in_each_period(tick) &&
+	       thread->active->look->pending_ticks > OVERDUE_TICKS;
+}
+
+/*
+ * Each sample stands for one tick, in their order: what a thread does last
+ * before it blocks is then shown as often as what it does first. A tick that
+ * finds it running before a sample came goes on with what is known until the
+ * next one stands for it.
+ *
+ * Events of a thread come once in a period of its CPU time: there are as many
+ * of them as of ticks. Of signals there is one in each period in which it ran,
+ * one more than ticks in a run: either the first or the last of a run is left
+ * out, and a coin decides which. That of a run without a tick is shown at a
+ * tick of one without a sample.
+ */
+static uint32_t credit_sample(struct fgt_look *look,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint32_t credit = is_sample_overdue(tick, thread)
+				  ? 0
+				  : fgt_look_take_credit(look, thread);
+	bool is_first = !thread_look->is_run_sampled;
+
+	thread_look->is_run_sampled = true;
+	/* If ticks waited for it, it stood for the first of them, and this one
+	 * is left to the next sample; for those between none came. */
+	if (is_in_each_period(tick) && is_first)
+		thread_look->pending_ticks = flip_coin(look);
+	else
+		thread_look->pending_ticks = credit > 0;
+	return credit;
+}
+
+static bool show_unshown(const struct fgt_look *look, struct fgt_thread *thread,
+			 struct fgt_verdict *ret_verdict)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+
+	if (thread_look->pending_ticks || !thread_look->unshown.count ||
+	    thread_look->unshown.generation != look->stacks.generation ||
+	    look->tick - thread_look->unshown_tick > UNSHOWN_MAX_TICKS)
+		return false;
+	*ret_verdict = fgt_look_kept(look, &thread_look->unshown,
+				     FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
+	thread_look->unshown.count = 0;
+	return true;
+}
+
+/*
+ * Does it block and go on all the time? Such a thread may be in step with the
+ * sampler: where the sampler takes the CPU that it waits on, it is woken
+ * meanwhile, and found running at each tick; where it takes that of the thread
+ * that wakes it, at none. False also where it was last counted too long ago.
+ */
+static bool is_restless(struct fgt_look *look, const struct fgt_tick *tick,
+			struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t elapsed_ns = tick->mono_ns - thread_look->counted_ns, switches;
+	struct fgt_cpu_use use;
+
+	if (elapsed_ns < COUNT_MIN_NS)
+		return thread->is_restless;
+	if (fgt_schedstat_read(&look->threads, thread, &use) < 0)
+		return false;
+	switches = use.switches - thread_look->counted_switches;
+	thread_look->counted_switches = use.switches;
+	thread_look->counted_ns = tick->mono_ns;
+	thread->is_restless = elapsed_ns <= COUNT_MAX_NS &&
+			      switches > elapsed_ns / RESTLESS_NS;
+	return thread->is_restless;
+}
+
+/* Where it was blocked the last time that it was read; else unknown. */
+static struct fgt_verdict find_blocked_somewhere(const struct fgt_look *look,
+						 struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_verdict verdict;
+
+	if (fgt_look_last_block(look, thread, &verdict))
+		return verdict;
+	thread_look->pending_ticks = 0;
+	fgt_look_thread_settle(thread, FGT_STATE_UNKNOWN);
+	return fgt_look_kept(look, &thread_look->last_run, FGT_STATE_UNKNOWN,
+			     FGT_MARKER_NOT_SAMPLED);
+}
+
+/* A tick that waits for a sample goes on with what is known. */
+static struct fgt_verdict wait_with_kept(const struct fgt_look *look,
+					 const struct fgt_tick *tick,
+					 struct fgt_thread *thread,
+					 enum fgt_marker leaf)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_verdict verdict;
+	uint32_t credit = 0;
+
+	thread_look->pending_ticks++;
+	if (is_sample_overdue(tick, thread)) {
+		leaf = FGT_MARKER_NOT_SAMPLED;
+		/* The ticks that waited had no sample either: they get the
+		 * same marker. */
+		if (thread_look->pending_ticks == OVERDUE_TICKS + 1)
+			credit = OVERDUE_TICKS;
+	}
+	verdict = fgt_look_kept(look, &thread_look->last_run, FGT_STATE_RUNNING,
+				leaf);
+	verdict.credit_ticks = credit;
+	return verdict;
+}
+
+static bool is_hidden(const struct fgt_tick *tick, struct fgt_thread *thread)
+{
+	return tick->running->is_watched && tick->running->is_watched(thread) &&
+	       fgt_account_take_hidden(&thread->active->look->account,
+				       tick->period_ns);
+}
+
+/* The tick is paid for: with which stack is it running? */
+static struct fgt_verdict find_running_stack(struct fgt_look *look,
+					     const struct fgt_tick *tick,
+					     struct fgt_thread *thread,
+					     bool was_running)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_verdict verdict;
+	uint32_t credit;
+
+	if (thread_look->sample_tick == look->tick) {
+		credit = credit_sample(look, tick, thread);
+		verdict = fgt_look_kept(look, &thread_look->last_run,
+					FGT_STATE_RUNNING, 0);
+		verdict.credit_ticks = credit;
+		return verdict;
+	}
+	if (is_hidden(tick, thread)) {
+		/* The marker is all that is known of these ticks. */
+		thread_look->pending_ticks = 0;
+		return fgt_look_kept(look, &thread_look->last_run,
+				     FGT_STATE_RUNNING,
+				     FGT_MARKER_KERNEL_DENIED);
+	}
+	if (sample_by_stop(look, tick, thread, &verdict) ||
+	    show_unshown(look, thread, &verdict))
+		return verdict;
+	return wait_with_kept(look, tick, thread,
+			      was_running ? 0 : FGT_MARKER_NOT_SAMPLED);
+}
+
+/*
+ * Found running at the tick, without events of every CPU. A thread that was
+ * woken and still waits for its CPU looks the same: more ticks than its CPU
+ * time pays for are not shown, except that what runs may go on, unless it
+ * blocks again and again.
+ */
+struct fgt_verdict fgt_look_polled(struct fgt_look *look,
+				   const struct fgt_tick *tick,
+				   struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	bool was_running = thread->is_shown_running;
+
+	if (!fgt_account_take_tick(&thread_look->account, tick->period_ns)) {
+		if (!was_running && !thread->is_new)
+			return (struct fgt_verdict){
+				.kind = FGT_VERDICT_AS_BEFORE
+			};
+		if (was_running && is_restless(look, tick, thread))
+			return find_blocked_somewhere(look, thread);
+	}
+	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
+	thread_look->is_run_sampled &= was_running;
+	return find_running_stack(look, tick, thread, was_running);
+}
+
+void fgt_look_late_sample(const struct fgt_look *look,
+			  const struct fgt_tick *tick,
+			  struct fgt_thread *thread,
+			  struct fgt_verdict *verdict)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t generation = look->stacks.generation;
+	const struct fgt_frame *frames;
+	size_t count;
+
+	if (tick->has_cpu_events || thread_look->sample_tick != look->tick)
+		return;
+	frames = fgt_kept_stack_show(&thread_look->last_run, generation, 0,
+				     &count);
+	if (!frames) /* of images that are gone */
+		return;
+	if (thread->is_shown_running && thread_look->pending_ticks &&
+	    !is_sample_overdue(tick, thread)) {
+		verdict->past_ticks = thread_look->pending_ticks;
+		verdict->past_frames = frames;
+		verdict->past_count = count;
+	} else if (!is_in_each_period(tick) || !thread->is_shown_running) {
+		fgt_kept_stack_set(&thread_look->unshown, frames, count,
+				   generation);
+		thread_look->unshown_tick = look->tick;
+	}
+}
+
+bool fgt_look_owed(struct fgt_look *look, const struct fgt_tick *tick,
+		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict)
+{
+	if (tick->has_cpu_events ||
+	    !fgt_account_is_overdue(&thread->active->look->account,
+				    tick->period_ns) ||
+	    !is_restless(look, tick, thread))
+		return false;
+	*ret_verdict = fgt_look_polled(look, tick, thread);
+	return true;
+}
