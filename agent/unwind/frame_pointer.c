@@ -78,29 +78,25 @@ static void collect(struct slot_search *search, uint64_t from)
 	search->need_end = view->need_end;
 }
 
-/*
- * Does the called function jump into the one that asked: by a tail call, or
- * into its own cold part?
- */
-static bool is_jump_proved(const struct slot_search *search, uint64_t target)
+bool fgt_frame_pointer_is_jump(const struct fgt_view *view, uint64_t target,
+			       uint64_t start, uint64_t end)
 {
-	const struct fgt_view *view = &search->walk->view;
 	uint8_t code[4096];
 	struct fgt_cfi_rule rule;
-	uint64_t at, end;
+	uint64_t at, code_end;
 	size_t len;
 
 	/* Without rules the end of the jumping code is not known. */
-	if (!search->end || fgt_view_find_rule(view, target, &rule) < 0)
+	if (!end || fgt_view_find_rule(view, target, &rule) < 0)
 		return false;
-	end = rule.end - target < JUMP_BYTES_MAX ? rule.end
-						 : target + JUMP_BYTES_MAX;
+	code_end = rule.end - target < JUMP_BYTES_MAX ? rule.end
+						      : target + JUMP_BYTES_MAX;
 	/* Pieces overlap by the longest jump. */
-	for (at = target; at < end; at += sizeof(code) - 8) {
-		len = end - at < sizeof(code) ? end - at : sizeof(code);
+	for (at = target; at < code_end; at += sizeof(code) - 8) {
+		len = code_end - at < sizeof(code) ? code_end - at
+						   : sizeof(code);
 		len = fgt_view_read_code(view, at, code, len);
-		if (fgt_arch_host.has_jump_to(code, len, at, search->start,
-					      search->end))
+		if (fgt_arch_host.has_jump_to(code, len, at, start, end))
 			return true;
 	}
 	return false;
@@ -115,7 +111,8 @@ static enum fgt_marker try_candidate(struct slot_search *search,
 	enum fgt_marker reason;
 
 	if (candidate->rank == JUMPED &&
-	    !is_jump_proved(search, candidate->target))
+	    !fgt_frame_pointer_is_jump(&search->walk->view, candidate->target,
+				       search->start, search->end))
 		return FGT_MARKER_TRUNCATED_NO_FP;
 	fgt_regs_set(&regs, fgt_arch_host.fp, candidate->slot);
 	reason = fgt_walk_run(search->walk, &regs);
@@ -201,8 +198,12 @@ enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 
 		if (!reason)
 			return 0;
-		if (reason == FGT_MARKER_TRUNCATED_NO_STACK)
-			break;
+		if (reason != FGT_MARKER_TRUNCATED_NO_STACK)
+			continue;
+		/* As much as is read at once: it led up all of that. */
+		if (walk->view.snapshot->stack_len >= FGT_SNAPSHOT_MAX_BYTES)
+			return reason;
+		break;
 	}
 	walk->view.need_end = search.need_end;
 	return FGT_MARKER_TRUNCATED_NO_FP;

@@ -11,24 +11,24 @@
 #include "agent/unwind/walk.h"
 
 #define PAGE_BYTES 4096u
-/* One in six frames kept is of the root part, five are of the leaf part. */
-#define ROOT_SHARE 6u
 
 struct fgt_unwinder {
 	struct fgt_cfi_stepper *stepper;
 	struct fgt_cfi_rows *rows; /* the cache's; NULL: unused */
 	struct fgt_view_places places;
+	struct fgt_walk walk; /* the last one */
 	unsigned int max_depth;
 	struct fgt_unwind_stats stats;
-	/* The last result asked for more stack: counted unless the same is
-	 * unwound again with more. */
 	struct outcome {
 		enum fgt_marker reason;
 		bool is_fp_needed, is_fp_recovered;
 		uint64_t sp;
 		size_t copied; /* bytes of both stacks */
-	} pending;
+	} last;
+	/* The last result asked for more stack: counted unless the same is
+	 * unwound again with more. */
 	bool is_pending;
+	size_t later_seen; /* frames before those read later; 0: none is */
 };
 
 int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
@@ -69,76 +69,6 @@ void fgt_unwinder_forget(struct fgt_unwinder *unwinder)
 	fgt_cfi_stepper_forget(unwinder->stepper);
 }
 
-/* ---- Both ends of a stack of any depth, in a fixed array ---------------- */
-
-/* frames[capacity], capacity ≥ 3, of which max_depth are kept. */
-static void init_list(struct fgt_frame_list *list,
-		      struct fgt_unwound_frame *frames, size_t capacity,
-		      size_t max_depth)
-{
-	/* Two slots are for the markers. */
-	if (max_depth > capacity - 2)
-		max_depth = capacity - 2;
-	if (!max_depth)
-		max_depth = 1;
-	list->frames = frames;
-	list->root_max = max_depth / ROOT_SHARE;
-	list->leaf_max = max_depth - list->root_max;
-	list->seen = 0;
-}
-
-void fgt_frame_list_push_deep(struct fgt_frame_list *list, uint64_t pc,
-			      uint32_t flags)
-{
-	size_t i = list->seen++;
-
-	list->last = NULL;
-	if (!list->root_max)
-		return;
-	i = list->leaf_max + (i - list->leaf_max) % list->root_max;
-	list->frames[i].pc = pc;
-	list->frames[i].flags = flags;
-	list->last = &list->frames[i];
-}
-
-static void reverse(struct fgt_unwound_frame *frames, size_t count)
-{
-	struct fgt_unwound_frame swap;
-
-	for (size_t i = 0; i < count / 2; i++) {
-		swap = frames[i];
-		frames[i] = frames[count - 1 - i];
-		frames[count - 1 - i] = swap;
-	}
-}
-
-/* Puts the parts in order and adds the markers; reason 0: complete. */
-static size_t finish_list(struct fgt_frame_list *list, enum fgt_marker reason)
-{
-	struct fgt_unwound_frame *root = list->frames + list->leaf_max;
-	size_t count = list->seen, first;
-
-	if (count > list->leaf_max + list->root_max) {
-		/* Three reversals turn the ring so that its oldest is first. */
-		first = list->root_max
-				? (count - list->leaf_max) % list->root_max
-				: 0;
-		reverse(root, first);
-		reverse(root + first, list->root_max - first);
-		reverse(root, list->root_max);
-		memmove(root + 1, root, list->root_max * sizeof(*root));
-		root->pc = FGT_MARKER_ELIDED;
-		root->flags = FGT_FRAME_MARKER;
-		count = list->leaf_max + 1 + list->root_max;
-	}
-	if (reason) {
-		list->frames[count].pc = reason;
-		list->frames[count].flags = FGT_FRAME_MARKER;
-		count++;
-	}
-	return count;
-}
-
 /* ---- One stack ---------------------------------------------------------- */
 
 /*
@@ -165,7 +95,20 @@ static size_t bytes_to_ask_for(const struct fgt_walk *walk)
 	return need > have ? need : 0;
 }
 
-/* The same for the stack on which a signal found the thread. */
+/* Where more of the stack would have to be read, in another piece. */
+static uint64_t next_sp_of(const struct fgt_walk *walk)
+{
+	const struct fgt_view *view = &walk->view;
+	uint64_t sp = walk->state.sp;
+
+	return !view->need_other_end && !walk->is_by_libunwind &&
+			       sp >= view->snapshot->stack_start &&
+			       sp < fgt_view_stack_end(view)
+		       ? sp
+		       : 0;
+}
+
+/* How much to copy of the stack on which a signal found the thread. */
 static size_t other_bytes_to_ask_for(const struct fgt_walk *walk)
 {
 	const struct fgt_view *view = &walk->view;
@@ -194,9 +137,9 @@ static enum fgt_marker recover(struct fgt_walk *walk,
 
 	outcome->is_fp_needed = true;
 	reason = fgt_frame_pointer_recover(walk, regs);
-	if (!reason) {
+	if (!reason || reason == FGT_MARKER_TRUNCATED_NO_STACK) {
 		outcome->is_fp_recovered = true;
-		return 0;
+		return reason;
 	}
 	/* The frames up to the one that asked are sure: get them back. */
 	missing = walk->view;
@@ -207,33 +150,108 @@ static enum fgt_marker recover(struct fgt_walk *walk,
 	return reason;
 }
 
+/* by: 1, or -1 to take it off again. */
 static void count_outcome(struct fgt_unwind_stats *stats,
-			  const struct outcome *outcome)
+			  const struct outcome *outcome, int by)
 {
-	stats->stacks++;
+	const uint64_t step = (uint64_t)(int64_t)by;
+
+	stats->stacks += step;
 	if (outcome->reason)
-		stats->truncated[outcome->reason]++;
+		stats->truncated[outcome->reason] += step;
 	else
-		stats->complete++;
-	stats->fp_needed += outcome->is_fp_needed;
-	stats->fp_recovered += outcome->is_fp_recovered;
+		stats->complete += step;
+	if (outcome->is_fp_needed)
+		stats->fp_needed += step;
+	if (outcome->is_fp_recovered)
+		stats->fp_recovered += step;
 }
 
 /* Counts each stack once, even if it was unwound again with more memory. */
 static void take_outcome(struct fgt_unwinder *unwinder,
 			 const struct outcome *outcome, bool is_final)
 {
-	const struct outcome *pending = &unwinder->pending;
-	bool is_retry = pending->sp == outcome->sp &&
-			pending->copied < outcome->copied;
+	const struct outcome *last = &unwinder->last;
+	bool is_retry = last->sp == outcome->sp &&
+			last->copied < outcome->copied;
 
 	if (unwinder->is_pending && !is_retry)
-		count_outcome(&unwinder->stats, &unwinder->pending);
+		count_outcome(&unwinder->stats, last, 1);
 	unwinder->is_pending = !is_final;
+	unwinder->last = *outcome;
 	if (is_final)
-		count_outcome(&unwinder->stats, outcome);
-	else
-		unwinder->pending = *outcome;
+		count_outcome(&unwinder->stats, outcome, 1);
+}
+
+void fgt_unwinder_take_back(struct fgt_unwinder *unwinder,
+			    enum fgt_marker reason)
+{
+	if (!unwinder->is_pending)
+		count_outcome(&unwinder->stats, &unwinder->last, -1);
+	unwinder->is_pending = false;
+	unwinder->last.reason = reason;
+	count_outcome(&unwinder->stats, &unwinder->last, 1);
+}
+
+/* The frame after the one that a signal found on the other stack. */
+static size_t find_interrupted(const struct fgt_walk *walk, size_t count)
+{
+	const struct fgt_unwound_frame *frames = walk->list.frames;
+
+	for (size_t i = 1; i < count; i++)
+		if (!frames[i].flags &&
+		    frames[i].sp_low == (uint32_t)walk->view.other_start)
+			return i + 1;
+	return walk->list.leaf_max;
+}
+
+static void check_later(struct fgt_unwinder *unwinder,
+			struct fgt_unwind_result *result)
+{
+	const struct fgt_walk *walk = &unwinder->walk;
+	const struct fgt_unwound_frame *frames = walk->list.frames;
+	size_t first = unwinder->later_seen;
+
+	if (walk->view.snapshot->is_other_later && walk->view.other_start)
+		first = find_interrupted(walk, result->count);
+	/* Where the marker between the two parts stands, if there is one. */
+	if (first > walk->list.leaf_max &&
+	    walk->list.seen > walk->list.leaf_max + walk->list.root_max)
+		first = walk->list.leaf_max;
+	if (!first || first >= result->count)
+		return;
+	result->later_first =
+		first + (frames[first].flags & FGT_FRAME_MARKER ? 1 : 0);
+	result->is_later_checked = result->is_complete &&
+				   fgt_walk_calls_match(walk, frames,
+							result->later_first,
+							result->count);
+}
+
+/* Of unwinder->walk, which has ended. */
+static void make_result(struct fgt_unwinder *unwinder, enum fgt_marker reason,
+			struct fgt_unwind_result *ret_result)
+{
+	struct fgt_walk *walk = &unwinder->walk;
+	struct fgt_unwind_result result = {
+		.count = fgt_frame_list_finish(&walk->list, reason),
+		.reason = reason,
+		.is_complete = !reason,
+		.need_maps = walk->need_maps,
+	};
+
+	if (reason) {
+		result.need_args = walk->need_args &&
+				   walk->view.snapshot->is_blocked;
+		result.need_bytes = bytes_to_ask_for(walk);
+		result.need_other_bytes = other_bytes_to_ask_for(walk);
+	}
+	if (result.need_other_bytes)
+		result.need_other = walk->view.other_start;
+	if (reason == FGT_MARKER_TRUNCATED_NO_STACK)
+		result.next_sp = next_sp_of(walk);
+	check_later(unwinder, &result);
+	*ret_result = result;
 }
 
 void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
@@ -241,35 +259,43 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 		struct fgt_unwound_frame *frames, size_t capacity,
 		struct fgt_unwind_result *ret_result)
 {
-	struct fgt_unwind_result result = { .count = 0 };
-	struct fgt_walk walk = { .stepper = unwinder->stepper };
+	struct fgt_walk *walk = &unwinder->walk;
 	struct outcome outcome = {
 		.sp = snapshot->regs.value[fgt_arch_host.sp],
 		.copied = snapshot->stack_len + snapshot->other_len,
 	};
-	enum fgt_marker reason;
 
-	fgt_view_init(&walk.view, maps, snapshot, &unwinder->places,
+	*walk = (struct fgt_walk){ .stepper = unwinder->stepper };
+	unwinder->later_seen = 0;
+	fgt_view_init(&walk->view, maps, snapshot, &unwinder->places,
 		      unwinder->rows);
-	init_list(&walk.list, frames, capacity, unwinder->max_depth);
-	reason = fgt_walk_run(&walk, &snapshot->regs);
-	if (reason && walk.is_fp_unknown)
-		reason = recover(&walk, &snapshot->regs, &outcome);
-	result.count = finish_list(&walk.list, reason);
-	result.reason = reason;
-	result.is_complete = !reason;
-	result.need_maps = walk.need_maps;
-	if (reason) {
-		result.need_args = walk.need_args && snapshot->is_blocked;
-		result.need_bytes = bytes_to_ask_for(&walk);
-		result.need_other_bytes = other_bytes_to_ask_for(&walk);
-	}
-	if (result.need_other_bytes)
-		result.need_other = walk.view.other_start;
-	outcome.reason = reason;
+	fgt_frame_list_init(&walk->list, frames, capacity, unwinder->max_depth);
+	outcome.reason = fgt_walk_run(walk, &snapshot->regs);
+	if (outcome.reason && walk->is_fp_unknown)
+		outcome.reason = recover(walk, &snapshot->regs, &outcome);
+	make_result(unwinder, outcome.reason, ret_result);
 	take_outcome(unwinder, &outcome,
-		     !result.need_bytes && !result.need_other);
-	*ret_result = result;
+		     !ret_result->need_bytes && !ret_result->need_other);
+}
+
+void fgt_unwind_go_on(struct fgt_unwinder *unwinder,
+		      const struct fgt_maps *maps,
+		      const struct fgt_snapshot *snapshot, bool is_later,
+		      struct fgt_unwind_result *ret_result)
+{
+	struct fgt_walk *walk = &unwinder->walk;
+	enum fgt_marker reason = FGT_MARKER_TRUNCATED_NO_STACK;
+
+	fgt_view_init(&walk->view, maps, snapshot, &unwinder->places,
+		      unwinder->rows);
+	fgt_frame_list_reopen(&walk->list);
+	if (is_later && !unwinder->later_seen)
+		unwinder->later_seen = walk->list.seen;
+	if (!is_later || fgt_walk_is_unmoved(walk))
+		reason = fgt_walk_go_on(walk);
+	make_result(unwinder, reason, ret_result);
+	ret_result->need_bytes = 0;
+	fgt_unwinder_take_back(unwinder, reason);
 }
 
 void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
@@ -277,5 +303,5 @@ void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 {
 	*ret_stats = unwinder->stats;
 	if (unwinder->is_pending)
-		count_outcome(ret_stats, &unwinder->pending);
+		count_outcome(ret_stats, &unwinder->last, 1);
 }

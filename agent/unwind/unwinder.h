@@ -27,6 +27,7 @@ struct fgt_unwind_stats {
 struct fgt_unwound_frame {
 	uint64_t pc;
 	uint32_t flags; /* FGT_FRAME_CALLER, FGT_FRAME_MARKER (pc: marker) */
+	uint32_t sp_low; /* low half of its SP, after its callee has returned */
 };
 
 /*
@@ -67,11 +68,38 @@ struct fgt_unwind_result {
 	bool need_maps; /* a PC lay outside the maps: they may be stale */
 	bool is_complete;
 	enum fgt_marker reason; /* 0 if complete */
+	/* Of FGT_MARKER_TRUNCATED_NO_STACK: where the stack that is missing
+	 * begins; 0: going on there is no help. */
+	uint64_t next_sp;
+	/*
+	 * Frames from this one on come from words that were read later than
+	 * the registers; 0: none. is_later_checked: each was left by a call of
+	 * the one before it, as far as that can be known.
+	 */
+	size_t later_first;
+	bool is_later_checked;
 };
 void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 		const struct fgt_snapshot *snapshot,
 		struct fgt_unwound_frame *frames, size_t capacity,
 		struct fgt_unwind_result *ret_result);
+
+/*
+ * Goes on where the last stack of this unwinder ended for want of copied stack:
+ * snapshot has the stack from next_sp on, and its registers are not looked at.
+ * The frames that are kept by then stay. is_later: the thread runs, and this
+ * piece was read after the first: it begins FGT_UNWIND_OVERLAP_BYTES before
+ * next_sp, or where the former piece did, to see whether it has moved.
+ */
+#define FGT_UNWIND_OVERLAP_BYTES 4096u
+void fgt_unwind_go_on(struct fgt_unwinder *unwinder,
+		      const struct fgt_maps *maps,
+		      const struct fgt_snapshot *snapshot, bool is_later,
+		      struct fgt_unwind_result *ret_result);
+
+/* The last stack is shown as one that ends for that reason after all. */
+void fgt_unwinder_take_back(struct fgt_unwinder *unwinder,
+			    enum fgt_marker reason);
 
 void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 			    struct fgt_unwind_stats *ret_stats);

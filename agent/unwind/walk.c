@@ -32,7 +32,8 @@ static int pop_return_address(struct fgt_walk *walk)
 /*
  * No rules for the innermost frame: code of a JIT, or a wrapper of clone(2),
  * whose rules end before the system call. Without a frame, its return address
- * lies at SP. The frame pointer would be its caller's, and skip that one.
+ * lies at SP. The frame pointer would be its caller's, and skip that one (fault
+ * U10).
  */
 static bool step_by_word_at_sp(struct fgt_walk *walk)
 {
@@ -319,7 +320,7 @@ static void push_frame(struct fgt_walk *walk)
 	/* Nothing called the trampoline that this step left: it is exact. */
 	if (state->is_exact && walk->list.last)
 		walk->list.last->flags = 0;
-	fgt_frame_list_push(&walk->list, state->pc,
+	fgt_frame_list_push(&walk->list, state->pc, state->sp,
 			    state->is_exact ? 0 : FGT_FRAME_CALLER);
 }
 
@@ -411,19 +412,14 @@ static void start(struct fgt_walk *walk, const struct fgt_regs *regs)
 	state->is_exact = true;
 }
 
-static enum fgt_marker run(struct fgt_walk *walk, const struct fgt_regs *regs)
+/* From walk->state, whose frame is pushed. */
+static enum fgt_marker climb(struct fgt_walk *walk)
 {
-	struct fgt_frame_state *state = &walk->state;
+	const struct fgt_frame_state *state = &walk->state;
 	enum fgt_marker reason = 0;
 	bool is_root, was_exact;
 	uint64_t last_sp;
 
-	start(walk, regs);
-	fgt_frame_list_push(&walk->list, state->pc, 0);
-	if (!fgt_view_is_code(&walk->view, state->pc))
-		reason = leave_wild_frame(walk);
-	else if (!has_row(walk) && step_from_entry(walk))
-		push_frame(walk);
 	for (unsigned int i = 0; i < STEPS_MAX && !reason; i++) {
 		if (walk->view.rows)
 			fgt_walk_follow_rows(walk);
@@ -439,12 +435,27 @@ static enum fgt_marker run(struct fgt_walk *walk, const struct fgt_regs *regs)
 	return reason ? reason : FGT_MARKER_TRUNCATED_LOOP;
 }
 
+static enum fgt_marker run(struct fgt_walk *walk, const struct fgt_regs *regs)
+{
+	struct fgt_frame_state *state = &walk->state;
+	enum fgt_marker reason = 0;
+
+	start(walk, regs);
+	fgt_frame_list_push(&walk->list, state->pc, state->sp, 0);
+	if (!fgt_view_is_code(&walk->view, state->pc))
+		reason = leave_wild_frame(walk);
+	else if (!has_row(walk) && step_from_entry(walk))
+		push_frame(walk);
+	return reason ? reason : climb(walk);
+}
+
 static enum fgt_marker run_any_rule(struct fgt_walk *walk,
 				    const struct fgt_regs *regs)
 {
 	struct fgt_cfi_rows *rows = walk->view.rows;
 	enum fgt_marker reason = run(walk, regs);
 
+	walk->is_by_libunwind = !rows || walk->need_all_regs;
 	if (!walk->need_all_regs)
 		return reason;
 	/* Rare: libunwind from the leaf on, which follows every register. */
@@ -466,4 +477,17 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
 	reason = run_any_rule(walk, regs);
 	walk->is_word_wrong = false;
 	return reason;
+}
+
+enum fgt_marker fgt_walk_go_on(struct fgt_walk *walk)
+{
+	enum fgt_marker reason;
+
+	/* libunwind has the words of another snapshot; state is complete. */
+	walk->is_started = false;
+	walk->need_all_regs = false;
+	walk->view.other_start = 0;
+	reason = climb(walk);
+	/* It would have to start at the leaf again. */
+	return walk->need_all_regs ? FGT_MARKER_TRUNCATED_BAD_CFI : reason;
 }

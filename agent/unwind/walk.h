@@ -19,19 +19,42 @@ struct fgt_frame_list {
 	struct fgt_unwound_frame *last; /* NULL if it was not kept */
 };
 
-void fgt_frame_list_push_deep(struct fgt_frame_list *list, uint64_t pc,
-			      uint32_t flags);
+/* frames[capacity], capacity ≥ 3, of which max_depth are kept. */
+void fgt_frame_list_init(struct fgt_frame_list *list,
+			 struct fgt_unwound_frame *frames, size_t capacity,
+			 size_t max_depth);
+
+void fgt_frame_list_push_deep(struct fgt_frame_list *list,
+			      struct fgt_unwound_frame frame);
 static inline void fgt_frame_list_push(struct fgt_frame_list *list, uint64_t pc,
-				       uint32_t flags)
+				       uint64_t sp, uint32_t flags)
 {
+	const struct fgt_unwound_frame frame = {
+		.pc = pc,
+		.flags = flags,
+		.sp_low = (uint32_t)sp,
+	};
+
 	if (list->seen >= list->leaf_max) {
-		fgt_frame_list_push_deep(list, pc, flags);
+		fgt_frame_list_push_deep(list, frame);
 		return;
 	}
 	list->last = &list->frames[list->seen++];
-	list->last->pc = pc;
-	list->last->flags = flags;
+	*list->last = frame;
 }
+
+/* Puts the parts in order and adds the markers; reason 0: complete. Returns the
+ * number of frames. */
+size_t fgt_frame_list_finish(struct fgt_frame_list *list,
+			     enum fgt_marker reason);
+
+/* Undoes that: more frames may be pushed. */
+void fgt_frame_list_reopen(struct fgt_frame_list *list);
+
+/* The last frame (0), the one before it …, of a list that is not finished; NULL
+ * if that one was not kept. */
+struct fgt_unwound_frame *fgt_frame_list_back(const struct fgt_frame_list *list,
+					      size_t back);
 
 struct fgt_walk {
 	struct fgt_view view;
@@ -40,6 +63,7 @@ struct fgt_walk {
 	struct fgt_frame_state state; /* where it ended */
 	bool is_started; /* the stepper is, at state */
 	bool need_all_regs; /* one was asked for that rows do not follow */
+	bool is_by_libunwind; /* every step: state's registers are behind */
 	unsigned int signal_count; /* frames crossed */
 	bool need_maps;
 	bool need_args; /* a register was asked for that is not known */
@@ -57,6 +81,26 @@ void fgt_walk_follow_rows(struct fgt_walk *walk);
 enum fgt_marker fgt_walk_run(struct fgt_walk *walk,
 			     const struct fgt_regs *regs);
 
+/* The same from where it ended, by a view of another snapshot. Not after
+ * is_by_libunwind. */
+enum fgt_marker fgt_walk_go_on(struct fgt_walk *walk);
+
+/* ---- Stack that is read later (later.c) --------------------------------- */
+
+/*
+ * Do the words that held the last frames' return addresses still hold them in
+ * walk->view's snapshot, as far as it has them? False also if it has none.
+ */
+bool fgt_walk_is_unmoved(const struct fgt_walk *walk);
+
+/*
+ * Does the call that each of frames[first … count) returns from lead to the
+ * function of the frame before it? Calls through pointers may.
+ */
+bool fgt_walk_calls_match(const struct fgt_walk *walk,
+			  const struct fgt_unwound_frame *frames, size_t first,
+			  size_t count);
+
 /* ---- The frame pointer of a blocked thread (frame_pointer.c) ------------ */
 
 /*
@@ -68,5 +112,12 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk,
  */
 enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,
 					  const struct fgt_regs *regs);
+
+/*
+ * Does the code at target, which was called, jump into [start, end): by a tail
+ * call, or into its own cold part?
+ */
+bool fgt_frame_pointer_is_jump(const struct fgt_view *view, uint64_t target,
+			       uint64_t start, uint64_t end);
 
 #endif

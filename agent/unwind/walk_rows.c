@@ -80,7 +80,8 @@ void fgt_walk_follow_rows(struct fgt_walk *walk)
 		flags |= row->flags;
 		here = next;
 		count++;
-		fgt_frame_list_push(&walk->list, here.pc, FGT_FRAME_CALLER);
+		fgt_frame_list_push(&walk->list, here.pc, here.sp,
+				    FGT_FRAME_CALLER);
 	}
 	if (!count)
 		return;

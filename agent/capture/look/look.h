@@ -157,6 +157,8 @@ struct fgt_look_thread {
 
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
 	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
+	struct fgt_kept_stack
+		later; /* read after its last sample: look_stack.c */
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */

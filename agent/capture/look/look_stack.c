@@ -5,11 +5,14 @@
  */
 #include "agent/capture/look/look_parts.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "ringbuf/base/clock.h"
 
-#define UNWIND_TRIES  6
+#define UNWIND_TRIES 6
+/* Of FGT_SNAPSHOT_MAX_BYTES each, once the first is not enough. */
+#define PIECES_MAX    8
 #define STOPPED_BYTES 16384u /* of a stack that is read only once */
 
 _Static_assert(FGT_SNAPSHOT_MAX_BYTES / FGT_THREAD_READ_UNIT <= UINT16_MAX,
@@ -92,6 +95,38 @@ size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
 	return bytes ? bytes : FGT_SNAPSHOT_FIRST_BYTES;
 }
 
+/*
+ * The rest of a stack of which one snapshot cannot hold more, piece by piece.
+ * is_later: its thread runs. Returns the number of frames.
+ */
+static size_t go_on(struct fgt_look *look, const struct fgt_tick *tick,
+		    const struct fgt_thread *thread, uint8_t *buffer,
+		    bool is_later, enum fgt_marker leaf, size_t count,
+		    struct fgt_unwind_result *result)
+{
+	const uint64_t overlap = is_later ? FGT_UNWIND_OVERLAP_BYTES : 0;
+	struct fgt_snapshot snapshot = { .stack = buffer };
+	uint64_t last_sp = 0;
+	int64_t len;
+
+	for (int i = 0; i < PIECES_MAX && result->next_sp > last_sp; i++) {
+		last_sp = result->next_sp;
+		snapshot.stack_start = last_sp - overlap;
+		snapshot.stack_limit = fgt_stacks_limit(&look->stacks, last_sp);
+		len = snapshot.stack_limit - snapshot.stack_start;
+		if (len > FGT_SNAPSHOT_MAX_BYTES)
+			len = FGT_SNAPSHOT_MAX_BYTES;
+		len = fgt_blocked_copy(thread->tid, snapshot.stack_start,
+				       buffer, (size_t)len);
+		if (len <= (int64_t)overlap)
+			break;
+		snapshot.stack_len = (size_t)len;
+		count = fgt_stacks_go_on(&look->stacks, &snapshot, is_later,
+					 leaf, tick->frames, result);
+	}
+	return count;
+}
+
 size_t fgt_look_stack_blocked(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
@@ -116,28 +151,81 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 		if (result.need_args)
 			has_more |= read_args(look, thread, snapshot);
 	}
+	count = go_on(look, tick, thread, tick->buffer, false, leaf, count,
+		      &result);
 	/* It may stay blocked: looked at again when the maps are known. */
 	thread->lacks_maps = result.need_maps;
 	return count;
 }
 
-/* A snapshot that can be had only once. */
+/* ---- Of a thread that runs ---------------------------------------------- */
+
+/* Is the part of a stack that was read later the one that was read before? */
+static bool is_as_before(const struct fgt_look *look,
+			 const struct fgt_kept_stack *kept,
+			 const struct fgt_frame *frames, size_t count)
+{
+	return kept->count == count &&
+	       kept->generation == look->stacks.generation &&
+	       !memcmp(kept->frames + 1, frames, count * sizeof(*frames));
+}
+
+/*
+ * Frames that were read later than the sample was taken are shown if all calls
+ * match and the thread can hardly have moved in between: the sample was taken a
+ * moment ago, or they were the same before it.
+ */
+static size_t cut_later(struct fgt_look *look, const struct fgt_tick *tick,
+			struct fgt_thread *thread, bool is_fresh, size_t count,
+			const struct fgt_unwind_result *result)
+{
+	struct fgt_kept_stack *kept = &thread->active->look->later;
+	struct fgt_frame *later = tick->frames + result->later_first;
+	size_t later_count = count - result->later_first;
+	bool is_good;
+
+	if (!result->later_first)
+		return count;
+	is_good = result->is_later_checked &&
+		  (is_fresh || is_as_before(look, kept, later, later_count));
+	fgt_kept_stack_set(kept, later,
+			   result->is_later_checked ? later_count : 0,
+			   look->stacks.generation);
+	if (is_good)
+		return count;
+	return fgt_stacks_cut(&look->stacks, FGT_MARKER_TRUNCATED_NO_STACK,
+			      tick->frames, result->later_first);
+}
+
+/*
+ * A snapshot that can be had only once. buffer: room for more of the stack,
+ * which is not the snapshot's; is_fresh: it was taken a moment ago.
+ */
 static size_t unwind_once(struct fgt_look *look, const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
-			  const struct fgt_snapshot *snapshot,
+			  struct fgt_snapshot *snapshot, bool is_fresh,
 			  enum fgt_marker leaf)
 {
 	struct fgt_stacks *stacks = &look->stacks;
 	struct fgt_unwind_result result;
-	size_t count = fgt_stacks_unwind(stacks, snapshot, leaf, tick->frames,
-					 &result);
+	bool has_more = true;
+	size_t count = 0;
 
-	if (result.need_maps &&
-	    fgt_stacks_refresh_if_stale(stacks, tick->mono_ns))
+	for (int i = 0; i < UNWIND_TRIES && has_more; i++) {
 		count = fgt_stacks_unwind(stacks, snapshot, leaf, tick->frames,
 					  &result);
+		has_more = result.need_maps &&
+			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
+		if (has_more)
+			continue;
+		has_more = read_other(tick, thread, result.need_other,
+				      result.need_other_bytes, snapshot);
+		snapshot->is_other_later |= has_more;
+	}
 	note_size(tick, thread, result.need_bytes, snapshot->stack_len);
-	return count;
+	count = go_on(look, tick, thread, tick->other_buffer, true, leaf, count,
+		      &result);
+	return cut_later(look, tick, thread, is_fresh, count, &result);
 }
 
 size_t fgt_look_stack_sampled(struct fgt_look *look,
@@ -161,7 +249,8 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 	snapshot.stack_limit = sample->stack_len < sample->stack_asked
 				       ? sp + sample->stack_len
 				       : fgt_stacks_limit(&look->stacks, sp);
-	return unwind_once(look, tick, thread, &snapshot, leaf);
+	return unwind_once(look, tick, thread, &snapshot, tick->has_cpu_events,
+			   leaf);
 }
 
 struct stopped {
@@ -202,7 +291,8 @@ int fgt_look_stack_running(struct fgt_look *look, const struct fgt_tick *tick,
 		return rc;
 	stopped.snapshot.stack_limit =
 		fgt_stacks_limit(&look->stacks, stopped.snapshot.stack_start);
-	*ret_count = unwind_once(look, tick, thread, &stopped.snapshot, 0);
+	*ret_count =
+		unwind_once(look, tick, thread, &stopped.snapshot, true, 0);
 	return 0;
 }
 

@@ -197,32 +197,61 @@ static struct fgt_frame marker_frame(enum fgt_marker marker)
 				   .flags = FGT_FRAME_MARKER };
 }
 
+/* What was unwound, below a leaf marker unless that is 0. */
+static size_t take_frames(struct fgt_stacks *stacks, enum fgt_marker leaf,
+			  struct fgt_frame *frames,
+			  struct fgt_unwind_result *result)
+{
+	size_t count = 0;
+
+	if (leaf) {
+		frames[count++] = marker_frame(leaf);
+		result->later_first += result->later_first != 0;
+	}
+	for (size_t i = 0; i < result->count; i++)
+		intern(stacks, &stacks->unwound[i], &frames[count++]);
+	if (result->need_maps)
+		stacks->is_stale = true;
+	return count;
+}
+
 size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 			 const struct fgt_snapshot *snapshot,
 			 enum fgt_marker leaf, struct fgt_frame *frames,
 			 struct fgt_unwind_result *ret_result)
 {
-	struct fgt_unwind_result result = {
-		.reason = FGT_MARKER_TRUNCATED_UNREADABLE, .need_maps = true
-	};
-	size_t count = 0;
-
-	if (leaf)
-		frames[count++] = marker_frame(leaf);
 	if (!stacks->maps) {
-		if (!leaf)
-			frames[count++] = marker_frame(result.reason);
+		*ret_result = (struct fgt_unwind_result){
+			.reason = FGT_MARKER_TRUNCATED_UNREADABLE,
+			.need_maps = true,
+		};
+		frames[0] = marker_frame(leaf ? leaf : ret_result->reason);
 		stacks->is_stale = true;
-		*ret_result = result;
-		return count;
+		return 1;
 	}
 	fgt_unwind(stacks->unwinder, stacks->maps, snapshot, stacks->unwound,
-		   stacks->capacity - 1, &result);
-	for (size_t i = 0; i < result.count; i++)
-		intern(stacks, &stacks->unwound[i], &frames[count++]);
-	if (result.need_maps)
-		stacks->is_stale = true;
-	*ret_result = result;
+		   stacks->capacity - 1, ret_result);
+	return take_frames(stacks, leaf, frames, ret_result);
+}
+
+size_t fgt_stacks_go_on(struct fgt_stacks *stacks,
+			const struct fgt_snapshot *snapshot, bool is_later,
+			enum fgt_marker leaf, struct fgt_frame *frames,
+			struct fgt_unwind_result *ret_result)
+{
+	fgt_unwind_go_on(stacks->unwinder, stacks->maps, snapshot, is_later,
+			 ret_result);
+	return take_frames(stacks, leaf, frames, ret_result);
+}
+
+size_t fgt_stacks_cut(struct fgt_stacks *stacks, enum fgt_marker marker,
+		      struct fgt_frame *frames, size_t count)
+{
+	fgt_unwinder_take_back(stacks->unwinder, marker);
+	/* The marker that divides them from what came after them. */
+	if (frames[count - 1].flags & FGT_FRAME_MARKER)
+		count--;
+	frames[count++] = marker_frame(marker);
 	return count;
 }
 

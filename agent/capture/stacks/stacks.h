@@ -64,6 +64,17 @@ size_t fgt_stacks_unwind(struct fgt_stacks *stacks,
 			 enum fgt_marker leaf, struct fgt_frame *frames,
 			 struct fgt_unwind_result *ret_result);
 
+/* Goes on with the same stack: see fgt_unwind_go_on(). Arguments as before. */
+size_t fgt_stacks_go_on(struct fgt_stacks *stacks,
+			const struct fgt_snapshot *snapshot, bool is_later,
+			enum fgt_marker leaf, struct fgt_frame *frames,
+			struct fgt_unwind_result *ret_result);
+
+/* Ends that stack after its first frames with a marker after all. Returns the
+ * number of frames. */
+size_t fgt_stacks_cut(struct fgt_stacks *stacks, enum fgt_marker marker,
+		      struct fgt_frame *frames, size_t count);
+
 /* ---- Kept stacks -------------------------------------------------------- */
 
 /* A stack that is kept of a thread, for ticks at which it cannot be read. */

@@ -31,6 +31,9 @@ struct fgt_arch {
 	/* The six that hold the arguments of a system call: procfs shows them
 	 * of a thread that is blocked in one. */
 	const uint8_t *call_args;
+	/* Where from a frame's CFA its return address lies, in bytes; 0: not
+	 * at one place. */
+	int return_offset;
 	/* From the NT_PRSTATUS regset that PTRACE_GETREGSET gives. */
 	void (*regs_from_ptrace)(const void *user_regs, struct fgt_regs *regs);
 	/*

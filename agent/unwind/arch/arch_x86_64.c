@@ -287,6 +287,7 @@ const struct fgt_arch fgt_arch_x86_64 = {
 	.perf_regs_mask = PERF_REGS_MASK,
 	.perf_to_dwarf = perf_to_dwarf,
 	.call_args = call_args,
+	.return_offset = -8,
 	.regs_from_ptrace = regs_from_ptrace,
 	.call_before = call_before,
 	.locals_bytes = locals_bytes,

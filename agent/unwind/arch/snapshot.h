@@ -29,6 +29,7 @@ struct fgt_snapshot {
 	const uint8_t *other; /* borrowed */
 	uint64_t other_start;
 	size_t other_len; /* bytes */
+	bool is_other_later; /* read when the thread may have run on */
 };
 
 #endif

@@ -16,7 +16,7 @@
 
 #define MAX_DEPTH 60 /* 50 of the leaf part, 10 of the root part */
 
-static struct captured captured;
+static struct captured captured __attribute__((aligned(8)));
 static struct fgt_unwound_frame frames[MAX_DEPTH + 2];
 
 static const struct child_thread *find_thread(const struct child *child,
@@ -92,6 +92,22 @@ static void check_exact_frames(const struct fgt_unwind_result *result)
 	assert_int_equal(exact, 2);
 }
 
+/* Of a thread that runs, the interrupted stack is read later: what comes after
+ * the interrupted frame. */
+static void check_other_later(const struct child *child,
+			      struct fgt_unwind_result *result)
+{
+	assert_int_equal(result->later_first, 0);
+	captured.snapshot.is_other_later = true;
+	fgt_unwind(child->unwinder, child->maps, &captured.snapshot, frames,
+		   MAX_DEPTH + 2, result);
+	assert_true(result->is_complete);
+	assert_true(result->is_later_checked);
+	assert_true(result->later_first > 2);
+	assert_int_equal(frames[result->later_first - 1].flags, 0);
+	assert_int_equal(frames[result->later_first].flags, FGT_FRAME_CALLER);
+}
+
 static void check_signals(const char *program)
 {
 	static const char *const chain[] = { "wait_here", "handler",
@@ -108,6 +124,7 @@ static void check_signals(const char *program)
 	unwind_blocked(&child, "alternate", &result);
 	check_chain(&child, &result, chain, 4);
 	check_exact_frames(&result);
+	check_other_later(&child, &result);
 	unwind_blocked(&child, "null", &result);
 	check_chain(&child, &result, null_chain, 4);
 	child_stop(&child);
@@ -139,7 +156,7 @@ static void code_without_a_file_is_crossed(void **state)
 	child_stop(&child);
 }
 
-/* Blocked itself: it has no frame, and the frame pointer is its caller's. */
+/* Fault U10: it has no frame, and the frame pointer is its caller's. */
 static void check_jit_leaf(const char *program)
 {
 	static const char *const chain[] = { "into_jit", "thread_main" };
@@ -237,6 +254,133 @@ static void both_ends_of_deep_recursion_are_kept(void **state)
 	child_stop(&child);
 }
 
+#define PIECE_BYTES 8192u
+
+/* Goes on with the piece of the stack that lies there. */
+static void go_on(const struct child *child, uint64_t start, bool is_later,
+		  struct fgt_unwind_result *result)
+{
+	const struct fgt_snapshot *whole = &captured.snapshot;
+	size_t at = start - whole->stack_start;
+	struct fgt_snapshot piece = {
+		.stack = captured.stack + at,
+		.stack_start = start,
+		.stack_len = whole->stack_len - at,
+		.stack_limit = whole->stack_limit,
+	};
+
+	if (piece.stack_len > PIECE_BYTES)
+		piece.stack_len = PIECE_BYTES;
+	fgt_unwind_go_on(child->unwinder, child->maps, &piece, is_later,
+			 result);
+}
+
+/* The stack of "deep", of which the first snapshot has only so much. */
+static void unwind_first_piece(const struct child *child,
+			       struct fgt_unwind_result *result)
+{
+	size_t len;
+
+	unwind_blocked(child, "deep", result);
+	assert_true(result->is_complete);
+	len = captured.snapshot.stack_len;
+	assert_true(len > 4 * PIECE_BYTES);
+	captured.snapshot.stack_len = PIECE_BYTES;
+	fgt_unwind(child->unwinder, child->maps, &captured.snapshot, frames,
+		   MAX_DEPTH + 2, result);
+	captured.snapshot.stack_len = len;
+	assert_int_equal(result->reason, FGT_MARKER_TRUNCATED_NO_STACK);
+	assert_int_equal(result->later_first, 0);
+}
+
+/* Fault U2. */
+static void stack_is_unwound_in_pieces(void **state)
+{
+	static struct fgt_unwound_frame whole[MAX_DEPTH + 2];
+	struct fgt_unwind_result result;
+	struct fgt_unwind_stats stats;
+	struct child child;
+	uint64_t last_sp = 0;
+	size_t count;
+
+	(void)state;
+	child_start(&child, "unwind_signals_nofp", NULL, MAX_DEPTH);
+	unwind_blocked(&child, "deep", &result);
+	count = result.count;
+	memcpy(whole, frames, sizeof(whole));
+	unwind_first_piece(&child, &result);
+	while (!result.is_complete) {
+		assert_true(result.next_sp > last_sp);
+		last_sp = result.next_sp;
+		go_on(&child, last_sp, false, &result);
+	}
+	assert_int_equal(result.count, count);
+	assert_int_equal(result.later_first, 0);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(frames[i].pc, whole[i].pc);
+		assert_int_equal(frames[i].flags, whole[i].flags);
+	}
+	/* That one, twice whole and once in pieces. */
+	fgt_unwinder_get_stats(child.unwinder, &stats);
+	assert_int_equal(stats.stacks, 3);
+	assert_int_equal(stats.complete, 3);
+	child_stop(&child);
+}
+
+static void go_on_later(const struct child *child,
+			struct fgt_unwind_result *result)
+{
+	uint64_t last_sp = 0;
+
+	while (result->next_sp > last_sp) {
+		last_sp = result->next_sp;
+		go_on(child, last_sp - FGT_UNWIND_OVERLAP_BYTES, true, result);
+	}
+}
+
+/* The last such word in so many bytes of the stack. */
+static uint64_t *find_word(size_t len, uint64_t word)
+{
+	uint64_t *slot = (uint64_t *)(void *)captured.stack + len / 8 - 1;
+
+	while (*slot != word)
+		slot--;
+	return slot;
+}
+
+static void part_that_is_read_later_is_checked(void **state)
+{
+	struct fgt_unwind_result result;
+	uint64_t recursive, from_wait, *slot;
+	struct child child;
+
+	(void)state;
+	child_start(&child, "unwind_signals_nofp", NULL, MAX_DEPTH);
+	unwind_first_piece(&child, &result);
+	go_on_later(&child, &result);
+	assert_true(result.is_complete);
+	assert_true(result.is_later_checked);
+	assert_int_equal(result.later_first, 51);
+	/* Near the root, the call did not lead to the frame before it. */
+	unwind_first_piece(&child, &result);
+	recursive = frames[49].pc;
+	from_wait = frames[2].pc;
+	assert_true(recursive != from_wait);
+	slot = find_word(captured.snapshot.stack_len, recursive);
+	*slot = from_wait;
+	go_on_later(&child, &result);
+	assert_true(result.is_complete);
+	assert_false(result.is_later_checked);
+	/* Where the copy ends, the thread has been elsewhere. */
+	unwind_first_piece(&child, &result);
+	slot = find_word(PIECE_BYTES - 64, recursive);
+	*slot = from_wait;
+	go_on_later(&child, &result);
+	assert_false(result.is_complete);
+	assert_int_equal(result.reason, FGT_MARKER_TRUNCATED_NO_STACK);
+	child_stop(&child);
+}
+
 static void stack_that_is_not_copied_whole_is_reported(void **state)
 {
 	struct fgt_unwind_result result;
@@ -324,6 +468,8 @@ int main(void)
 		cmocka_unit_test(
 			parent_that_waits_for_its_child_has_its_callers),
 		cmocka_unit_test(both_ends_of_deep_recursion_are_kept),
+		cmocka_unit_test(stack_is_unwound_in_pieces),
+		cmocka_unit_test(part_that_is_read_later_is_checked),
 		cmocka_unit_test(stack_that_is_not_copied_whole_is_reported),
 		cmocka_unit_test(a_wild_leaf_is_left_by_its_return_address),
 		cmocka_unit_test(the_vdso_is_an_image),
