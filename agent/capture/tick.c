@@ -203,6 +203,26 @@ static void take_refusal(struct fgt_sampled *sampled,
 				    "or run it as root");
 }
 
+/*
+ * A thread that has just been listed, and of which nothing is known, may have
+ * begun after the tick's instant, and be gone at the next: then it has no tick
+ * at all. At the next one it did exist.
+ */
+static void wait_for_news(struct fgt_sampled *sampled,
+			  struct fgt_thread *thread)
+{
+	const struct fgt_verdict unknown =
+		fgt_verdict_stack(NULL, 0, FGT_STATE_UNKNOWN);
+
+	if (thread->slot == FGT_THREAD_NO_SLOT)
+		return;
+	if (thread->is_put_off)
+		write_verdict(sampled, thread, &unknown);
+	else
+		fgt_ring_thread_put_off(sampled->ring, thread->slot);
+	thread->is_put_off = true;
+}
+
 static void look_at(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		    struct fgt_thread *thread)
 {
@@ -212,6 +232,9 @@ static void look_at(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	if (verdict.refusal)
 		take_refusal(sampled, tick, verdict.refusal);
 	write_verdict(sampled, thread, &verdict);
+	if (verdict.kind == FGT_VERDICT_AS_BEFORE && thread->is_new &&
+	    !thread->is_ended && sampled->look.tick > 1)
+		wait_for_news(sampled, thread);
 }
 
 static void look_at_active(struct fgt_sampled *sampled,

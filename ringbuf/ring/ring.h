@@ -72,6 +72,12 @@ int fgt_ring_thread_add(struct fgt_ring *ring, int32_t tid, uint64_t start_time,
 			const char *name, uint32_t *ret_slot);
 void fgt_ring_thread_rename(struct fgt_ring *ring, uint32_t slot,
 			    const char *name);
+/*
+ * Between begin and commit: nothing is known of a thread that was added, which
+ * may have begun after this tick's instant. Its first tick will be the one at
+ * which it is set. -EINVAL if it has one.
+ */
+int fgt_ring_thread_put_off(struct fgt_ring *ring, uint32_t slot);
 /* Between begin and commit: the thread does not exist at this tick. */
 int fgt_ring_thread_end(struct fgt_ring *ring, uint32_t slot);
 

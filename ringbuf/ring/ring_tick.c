@@ -92,6 +92,16 @@ void fgt_ring_thread_rename(struct fgt_ring *ring, uint32_t slot,
 		store_name(&ring->writer, slot, name);
 }
 
+int fgt_ring_thread_put_off(struct fgt_ring *ring, uint32_t slot)
+{
+	struct fgt_writer_thread *thread = find_thread(&ring->writer, slot);
+
+	if (!thread || thread->phase != FGT_THREAD_ADDED)
+		return -EINVAL;
+	thread->is_put_off = true;
+	return 0;
+}
+
 int fgt_ring_thread_end(struct fgt_ring *ring, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = find_thread(&ring->writer, slot);
@@ -150,6 +160,7 @@ static void set_next(struct fgt_writer *writer, uint32_t slot, uint32_t node,
 	thread->next_state = (uint16_t)state;
 	thread->credit_ticks = credit_ticks < UINT16_MAX ? credit_ticks
 							 : UINT16_MAX;
+	thread->is_put_off = false;
 	if (!thread->is_changing)
 		note_change(writer, slot);
 }
@@ -365,11 +376,12 @@ static void commit_changes(struct fgt_writer *writer)
 {
 	for (uint32_t i = 0; i < writer->changing_count; i++) {
 		uint32_t slot = writer->changing[i];
+		struct fgt_writer_thread *thread = &writer->threads[slot];
 
-		writer->threads[slot].is_changing = false;
-		if (writer->threads[slot].is_ending)
+		thread->is_changing = false;
+		if (thread->is_ending)
 			commit_end(writer, slot);
-		else
+		else if (!thread->is_put_off)
 			commit_change(writer, slot);
 	}
 }

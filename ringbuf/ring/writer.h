@@ -36,6 +36,7 @@ struct fgt_writer_thread {
 	uint16_t state, next_state, past_state;
 	uint16_t phase : 2; /* enum fgt_thread_phase */
 	uint16_t is_changing : 1, is_ending : 1;
+	uint16_t is_put_off : 1; /* not there at the tick that is open */
 	uint16_t is_logged : 1; /* in the tick that is being committed */
 	uint64_t on_us : 20, off_us : 20; /* before that tick; 0: none */
 	uint64_t credit_ticks : 16; /* belong to next, too */

@@ -64,6 +64,7 @@ struct fgt_thread {
 	bool is_listed : 1; /* by the scan that goes on */
 	bool has_new_name : 1; /* reported by the kernel */
 	bool is_new : 1; /* nothing known of it yet */
+	bool is_put_off : 1; /* … at its first tick, which it has not got */
 	bool has_aside : 1; /* see fgt_thread_store_aside() */
 	bool has_run : 1; /* since the last tick, by the provider */
 	bool has_switched : 1; /* was put on a CPU since its state was set */

@@ -75,6 +75,39 @@ static void thread_has_no_run_outside_its_life(void **state)
 	assert_int_equal(kit_run(slice, 50, 3)->state, 65);
 }
 
+static void thread_that_is_put_off_has_no_tick_until_it_is_set(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	const uint64_t late[] = { 0, 0, 6, 6, 6 };
+	struct fgt_ring_stats stats;
+	uint32_t slots[2];
+
+	(void)state;
+	kit_tick(ring, at(1));
+	begin(ring, 2);
+	slots[0] = kit_thread(ring, 70);
+	slots[1] = kit_thread(ring, 50);
+	assert_int_equal(fgt_ring_thread_put_off(ring, slots[0]), 0);
+	assert_int_equal(fgt_ring_thread_put_off(ring, slots[1]), 0);
+	fgt_ring_tick_commit(ring);
+	/* One has gone meanwhile; credit reaches back to the first tick. */
+	begin(ring, 3);
+	assert_int_equal(fgt_ring_thread_end(ring, slots[0]), 0);
+	set_with_credit(ring, slots[1], 6, 65, 9);
+	fgt_ring_tick_commit(ring);
+	kit_tick(ring, at(4));
+	begin(ring, 5);
+	assert_int_equal(fgt_ring_thread_put_off(ring, slots[1]), -EINVAL);
+	fgt_ring_tick_commit(ring);
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	kit_validate(slice);
+	assert_int_equal(slice->thread_count, 1);
+	assert_leaves(slice, 50, late, 5);
+	fgt_ring_get_stats(ring, &stats);
+	assert_int_equal(stats.threads, 1);
+}
+
 static void credit_moves_the_start_of_a_run_back(void **state)
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
@@ -411,6 +444,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(thread_has_no_run_outside_its_life),
+		cmocka_unit_test(
+			thread_that_is_put_off_has_no_tick_until_it_is_set),
 		cmocka_unit_test(credit_moves_the_start_of_a_run_back),
 		cmocka_unit_test(late_sample_changes_earlier_ticks_only),
 		cmocka_unit_test(
