@@ -198,6 +198,28 @@ int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
 	return 0;
 }
 
+void fgt_sampled_count_brief(struct fgt_sampled *sampled)
+{
+	const struct fgt_look *look = &sampled->look;
+	struct fgt_switch_brief *begin = &sampled->brief_begin, now;
+	struct fgt_target_status *status = &sampled->status;
+	int64_t threads, cpu_ns;
+
+	if (!look->who_ran_state ||
+	    !look->who_ran->read_brief(look->who_ran_state, &now))
+		return;
+	if (sampled->brief_source != look->who_ran) {
+		sampled->brief_source = look->who_ran;
+		begin->threads = now.threads - status->brief_threads;
+		begin->cpu_ns = now.cpu_ns - status->brief_cpu_ns;
+	}
+	/* Threads that run were looked at a little later than the process. */
+	threads = (int64_t)(now.threads - begin->threads);
+	cpu_ns = (int64_t)(now.cpu_ns - begin->cpu_ns);
+	status->brief_threads = threads > 0 ? (uint64_t)threads : 0;
+	status->brief_cpu_ns = cpu_ns > 0 ? (uint64_t)cpu_ns : 0;
+}
+
 static void take_counts(struct fgt_sampled *sampled)
 {
 	const struct fgt_look *look = &sampled->look;
@@ -229,6 +251,7 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 	if (sampled->is_stopped)
 		return;
 	sampled->is_stopped = true;
+	fgt_sampled_count_brief(sampled);
 	take_counts(sampled);
 	fgt_thread_table_done(&look->threads);
 	fgt_sampled_leave_switches(sampled, now_ns);

@@ -40,6 +40,11 @@ struct fgt_sampled {
 	uint32_t samples; /* of running threads, in this period */
 	bool is_exceeded_logged;
 
+	/* Where brief_threads and brief_cpu_ns are counted from, and by which
+	 * provider; NULL: not yet. */
+	struct fgt_switch_brief brief_begin;
+	const struct fgt_who_ran *brief_source;
+
 	uint64_t chores_ns; /* when the once-a-second work was done */
 	uint64_t rate_ticks; /* for effective_hz */
 	bool has_run; /* any thread, since the last chores */
@@ -72,6 +77,9 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 /* Stops it if need be; the target lives on until its references are put. */
 void fgt_sampled_free(struct fgt_sampled *sampled);
 FGT_DEFINE_AUTO(struct fgt_sampled *, fgt_sampled_free);
+
+/* Brings the status's count of threads that end between ticks up to date. */
+void fgt_sampled_count_brief(struct fgt_sampled *sampled);
 
 /* Publishes what the ticks have counted; the texts if they are new. */
 void fgt_sampled_publish(struct fgt_sampled *sampled);

@@ -419,6 +419,15 @@ static void ask_for_instant(struct fgt_sampler *sampler)
 	fgt_switches_set_instant(sampler->switches, sampler->instant_ns);
 }
 
+/* What is counted once a second, up to now. */
+static void show_last(struct fgt_sampled *sampled)
+{
+	if (sampled->is_stopped)
+		return;
+	fgt_sampled_count_brief(sampled);
+	fgt_sampled_publish(sampled);
+}
+
 void *fgt_sampling_run(void *context)
 {
 	struct fgt_sampler *sampler = context;
@@ -445,5 +454,7 @@ void *fgt_sampling_run(void *context)
 					    sampler->last_ns, sampler->cpu_ns);
 	}
 	fgt_sampling_disarm(sampler);
+	for (uint32_t i = 0; i < sampler->ticking_count; i++)
+		show_last(sampler->ticking[i]);
 	return NULL;
 }

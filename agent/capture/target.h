@@ -26,6 +26,9 @@ struct fgt_target_status {
 	uint64_t samples_running, samples_blocked; /* snapshots taken */
 	uint64_t torn; /* thrown away: the thread moved meanwhile */
 	uint64_t credited_ticks; /* shown by the sample after them */
+	/* Of threads that ended before a tick knew them; see
+	 * fgt_who_ran.read_brief. */
+	uint64_t brief_threads, brief_cpu_ns;
 	const char *who_ran; /* provider: "bpf", "schedstat", "clock" */
 	const char *running; /* source: "perf-cpu", "perf-thread", "ptrace",
 			     * "signal", "cpu-time" */

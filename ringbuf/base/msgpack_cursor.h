@@ -58,6 +58,21 @@ int64_t fgt_msgpack_read_int(struct fgt_msgpack_cursor *cursor, int64_t min,
 double fgt_msgpack_read_double(struct fgt_msgpack_cursor *cursor);
 bool fgt_msgpack_read_bool(struct fgt_msgpack_cursor *cursor);
 
+static inline uint32_t fgt_msgpack_read_u32(struct fgt_msgpack_cursor *cursor)
+{
+	return (uint32_t)fgt_msgpack_read_uint(cursor, UINT32_MAX);
+}
+
+static inline uint64_t fgt_msgpack_read_u64(struct fgt_msgpack_cursor *cursor)
+{
+	return fgt_msgpack_read_uint(cursor, UINT64_MAX);
+}
+
+static inline int32_t fgt_msgpack_read_i32(struct fgt_msgpack_cursor *cursor)
+{
+	return (int32_t)fgt_msgpack_read_int(cursor, INT32_MIN, INT32_MAX);
+}
+
 struct fgt_msgpack_text fgt_msgpack_read_str(struct fgt_msgpack_cursor *cursor);
 struct fgt_msgpack_text fgt_msgpack_read_bin(struct fgt_msgpack_cursor *cursor);
 bool fgt_msgpack_text_is(struct fgt_msgpack_text text, const char *expected);

@@ -76,6 +76,22 @@ static void pack_range(msgpack_packer *packer,
 	msgpack_pack_uint64(packer, slice->lapped_ticks);
 }
 
+static bool has_brief(const struct fgt_ring_slice *slice)
+{
+	return slice->brief_threads || slice->brief_cpu_ns;
+}
+
+static void pack_brief(msgpack_packer *packer,
+		       const struct fgt_ring_slice *slice)
+{
+	if (!has_brief(slice))
+		return;
+	pack_text(packer, "brief");
+	msgpack_pack_array(packer, 2);
+	msgpack_pack_uint64(packer, slice->brief_threads);
+	msgpack_pack_uint64(packer, slice->brief_cpu_ns);
+}
+
 static void pack_strings(msgpack_packer *packer,
 			 const struct fgt_strings *strings)
 {
@@ -220,10 +236,11 @@ int fgt_slice_encode(const struct fgt_ring_slice *slice,
 	fgt_sink_buffer_init(&buffer, sink);
 	msgpack_packer_init(&packer, &buffer, put_bytes);
 	fgt_sink_buffer_put(&buffer, FGT_SLICE_MAGIC, FGT_SLICE_MAGIC_LEN);
-	msgpack_pack_map(&packer, FGT_SLICE_KEY_COUNT);
+	msgpack_pack_map(&packer, FGT_SLICE_KEY_COUNT + has_brief(slice));
 	pack_u64(&packer, "version", FGT_SLICE_VERSION);
 	pack_process(&packer, &slice->process);
 	pack_range(&packer, slice);
+	pack_brief(&packer, slice);
 	pack_strings(&packer, &slice->strings);
 	pack_images(&packer, slice);
 	for (size_t i = 0; i < FGT_TABLE_COUNT; i++)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ringbuf/base/msgpack_cursor.h"
+#include "ringbuf/slice/slice_head.h"
 #include "ringbuf/slice/slice_layout.h"
 
 /* This form nests three deep; the rest is room for later versions. */
@@ -19,104 +20,7 @@
 /* The keys of an image take more; bounds what a count allocates. */
 #define IMAGE_BYTES_MIN 48
 
-static uint32_t read_u32(struct fgt_msgpack_cursor *cursor)
-{
-	return (uint32_t)fgt_msgpack_read_uint(cursor, UINT32_MAX);
-}
-
-static uint64_t read_u64(struct fgt_msgpack_cursor *cursor)
-{
-	return fgt_msgpack_read_uint(cursor, UINT64_MAX);
-}
-
-static int32_t read_i32(struct fgt_msgpack_cursor *cursor)
-{
-	return (int32_t)fgt_msgpack_read_int(cursor, INT32_MIN, INT32_MAX);
-}
-
 /* ---- Members of the map that are no tables ------------------------------ */
-
-/* NUL-terminated text of a fixed field; no NUL inside, nothing cut. */
-static void read_text(struct fgt_msgpack_cursor *cursor, char *field,
-		      size_t size)
-{
-	struct fgt_msgpack_text text = fgt_msgpack_read_str(cursor);
-
-	if (text.len >= size || memchr(text.bytes, 0, text.len)) {
-		fgt_msgpack_refuse(cursor);
-		return;
-	}
-	memcpy(field, text.bytes, text.len);
-	field[text.len] = 0;
-}
-
-#define READ_TEXT(cursor, field) read_text(cursor, field, sizeof(field))
-
-static int read_process(struct fgt_msgpack_cursor *cursor,
-			struct fgt_ring_slice *slice)
-{
-	struct fgt_process_info *process = &slice->process;
-	uint32_t count = fgt_msgpack_read_map(cursor);
-
-	while (count-- && !cursor->error) {
-		struct fgt_msgpack_text key = fgt_msgpack_read_str(cursor);
-
-		if (fgt_msgpack_text_is(key, "pid"))
-			process->pid = read_i32(cursor);
-		else if (fgt_msgpack_text_is(key, "uid"))
-			process->uid = read_u32(cursor);
-		else if (fgt_msgpack_text_is(key, "start_time"))
-			process->start_time = read_u64(cursor);
-		else if (fgt_msgpack_text_is(key, "name"))
-			READ_TEXT(cursor, process->name);
-		else if (fgt_msgpack_text_is(key, "exe"))
-			READ_TEXT(cursor, process->exe);
-		else if (fgt_msgpack_text_is(key, "host"))
-			READ_TEXT(cursor, process->host);
-		else if (fgt_msgpack_text_is(key, "arch"))
-			READ_TEXT(cursor, process->arch);
-		else if (fgt_msgpack_text_is(key, "os_release"))
-			READ_TEXT(cursor, process->os_release);
-		else
-			fgt_msgpack_skip(cursor);
-	}
-	return 0;
-}
-
-static int read_range(struct fgt_msgpack_cursor *cursor,
-		      struct fgt_ring_slice *slice)
-{
-	if (fgt_msgpack_read_array(cursor) != 2)
-		fgt_msgpack_refuse(cursor);
-	slice->requested_from_ns = read_u64(cursor);
-	slice->requested_to_ns = read_u64(cursor);
-	return 0;
-}
-
-static int read_period(struct fgt_msgpack_cursor *cursor,
-		       struct fgt_ring_slice *slice)
-{
-	slice->period_ns = read_u64(cursor);
-	return 0;
-}
-
-static int read_effective_hz(struct fgt_msgpack_cursor *cursor,
-			     struct fgt_ring_slice *slice)
-{
-	slice->effective_hz = fgt_msgpack_read_double(cursor);
-	return 0;
-}
-
-static int read_lost(struct fgt_msgpack_cursor *cursor,
-		     struct fgt_ring_slice *slice)
-{
-	if (fgt_msgpack_read_array(cursor) != 3)
-		fgt_msgpack_refuse(cursor);
-	slice->missed_ticks = read_u64(cursor);
-	slice->evicted_ticks = read_u64(cursor);
-	slice->lapped_ticks = read_u64(cursor);
-	return 0;
-}
 
 /* Ids are positions, so each string must be new and come through whole. */
 static int read_strings(struct fgt_msgpack_cursor *cursor,
@@ -176,7 +80,7 @@ static int new_records(struct fgt_msgpack_cursor *cursor, unsigned int width,
 
 static uint32_t read_back(struct fgt_msgpack_cursor *cursor, uint32_t index)
 {
-	uint32_t distance = read_u32(cursor);
+	uint32_t distance = fgt_msgpack_read_u32(cursor);
 
 	if (distance > index)
 		fgt_msgpack_refuse(cursor);
@@ -186,7 +90,7 @@ static uint32_t read_back(struct fgt_msgpack_cursor *cursor, uint32_t index)
 static uint32_t read_group(struct fgt_msgpack_cursor *cursor,
 			   struct fgt_row *row)
 {
-	uint32_t difference = read_u32(cursor);
+	uint32_t difference = fgt_msgpack_read_u32(cursor);
 
 	if (difference)
 		row->position = 0;
@@ -200,25 +104,26 @@ static uint32_t read_field32(struct fgt_msgpack_cursor *cursor,
 
 	switch ((enum fgt_field_kind)field->kind) {
 	case FGT_FIELD_I32:
-		return (uint32_t)read_i32(cursor);
+		return (uint32_t)fgt_msgpack_read_i32(cursor);
 	case FGT_FIELD_DELTA32:
-		return read_u32(cursor) + fgt_load32(row->last, field->offset);
+		return fgt_msgpack_read_u32(cursor) +
+		       fgt_load32(row->last, field->offset);
 	case FGT_FIELD_LINK:
-		return read_u32(cursor) - 1;
+		return fgt_msgpack_read_u32(cursor) - 1;
 	case FGT_FIELD_BACK:
 		return read_back(cursor, row->index);
 	case FGT_FIELD_GROUP:
 		return read_group(cursor, row) +
 		       fgt_load32(row->last, field->offset);
 	case FGT_FIELD_POSITION:
-		row->position += read_u32(cursor);
+		row->position += fgt_msgpack_read_u32(cursor);
 		return row->position;
 	case FGT_FIELD_LENGTH:
-		length = read_u32(cursor);
+		length = fgt_msgpack_read_u32(cursor);
 		row->position += length;
 		return length;
 	default:
-		return read_u32(cursor);
+		return fgt_msgpack_read_u32(cursor);
 	}
 }
 
@@ -238,7 +143,7 @@ static void read_field(struct fgt_msgpack_cursor *cursor,
 	if (field->kind == FGT_FIELD_DELTA64)
 		wide = fgt_load64(row->last, field->offset);
 	if (field->kind == FGT_FIELD_DELTA64 || field->kind == FGT_FIELD_U64) {
-		wide += read_u64(cursor);
+		wide += fgt_msgpack_read_u64(cursor);
 		memcpy(record + field->offset, &wide, sizeof(wide));
 		return;
 	}
@@ -290,21 +195,21 @@ static void read_image(struct fgt_msgpack_cursor *cursor,
 		struct fgt_msgpack_text key = fgt_msgpack_read_str(cursor);
 
 		if (fgt_msgpack_text_is(key, "path"))
-			image->path = read_u32(cursor);
+			image->path = fgt_msgpack_read_u32(cursor);
 		else if (fgt_msgpack_text_is(key, "build_id"))
 			read_build_id(cursor, image);
 		else if (fgt_msgpack_text_is(key, "is_deleted"))
-			image->is_deleted = read_u32(cursor);
+			image->is_deleted = fgt_msgpack_read_u32(cursor);
 		else if (fgt_msgpack_text_is(key, "bias"))
-			image->bias = read_u64(cursor);
+			image->bias = fgt_msgpack_read_u64(cursor);
 		else if (fgt_msgpack_text_is(key, "start"))
-			image->start = read_u64(cursor);
+			image->start = fgt_msgpack_read_u64(cursor);
 		else if (fgt_msgpack_text_is(key, "end"))
-			image->end = read_u64(cursor);
+			image->end = fgt_msgpack_read_u64(cursor);
 		else if (fgt_msgpack_text_is(key, "dev"))
-			image->dev = read_u64(cursor);
+			image->dev = fgt_msgpack_read_u64(cursor);
 		else if (fgt_msgpack_text_is(key, "ino"))
-			image->ino = read_u64(cursor);
+			image->ino = fgt_msgpack_read_u64(cursor);
 		else
 			fgt_msgpack_skip(cursor);
 	}
@@ -346,11 +251,16 @@ static const struct member {
 	const char *key;
 	int (*read)(struct fgt_msgpack_cursor *cursor,
 		    struct fgt_ring_slice *slice);
+	bool is_optional;
 } members[] = {
-	{ "process", read_process }, { "range", read_range },
-	{ "period", read_period },   { "effective_hz", read_effective_hz },
-	{ "lost", read_lost },	     { "strings", read_strings },
-	{ "images", read_images },
+	{ "process", fgt_slice_read_process, false },
+	{ "range", fgt_slice_read_range, false },
+	{ "period", fgt_slice_read_period, false },
+	{ "effective_hz", fgt_slice_read_effective_hz, false },
+	{ "lost", fgt_slice_read_lost, false },
+	{ "brief", fgt_slice_read_brief, true },
+	{ "strings", read_strings, false },
+	{ "images", read_images, false },
 };
 #define MEMBER_COUNT (sizeof(members) / sizeof(*members))
 #define KEY_COUNT    (MEMBER_COUNT + FGT_TABLE_COUNT)
@@ -360,6 +270,13 @@ static const char *key_at(size_t i)
 {
 	return i < MEMBER_COUNT ? members[i].key
 				: fgt_slice_tables[i - MEMBER_COUNT].key;
+}
+
+static bool is_optional(size_t i)
+{
+	return i < MEMBER_COUNT
+		       ? members[i].is_optional
+		       : fgt_slice_tables[i - MEMBER_COUNT].is_optional;
 }
 
 static size_t find_key(struct fgt_msgpack_text key)
@@ -417,9 +334,7 @@ static int read_pairs(struct fgt_msgpack_cursor *cursor, uint32_t count,
 			return r;
 	}
 	for (size_t i = 0; i < KEY_COUNT; i++)
-		if (!(seen & 1u << i) &&
-		    (i < MEMBER_COUNT ||
-		     !fgt_slice_tables[i - MEMBER_COUNT].is_optional))
+		if (!(seen & 1u << i) && !is_optional(i))
 			return fgt_why_set(why, -EBADMSG,
 					   "damaged slice: no '%s' table",
 					   key_at(i));

@@ -302,8 +302,10 @@ void fgt_thread_table_rename(struct fgt_thread_table *threads,
 static void remove_thread(struct fgt_thread_table *threads,
 			  struct fgt_thread *thread)
 {
-	threads->known_runtime_ns -=
-		fgt_thread_table_use(threads, thread).runtime_ns;
+	uint64_t runtime_ns = fgt_thread_table_use(threads, thread).runtime_ns;
+
+	threads->known_runtime_ns -= runtime_ns;
+	threads->ended_runtime_ns += runtime_ns;
 	if (thread->slot != FGT_THREAD_NO_SLOT) {
 		fgt_ring_thread_end(threads->ring, thread->slot);
 		threads->sampled_count--;

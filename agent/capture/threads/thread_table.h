@@ -35,6 +35,7 @@ struct fgt_thread_table {
 	bool has_ended; /* some thread is marked as ended */
 	int32_t excluded[FGT_EXCLUDED_MAX]; /* never sampled; 0: none */
 	uint64_t known_runtime_ns; /* sum of use.runtime_ns */
+	uint64_t ended_runtime_ns; /* … of those that are gone */
 	int task_fd; /* borrowed */
 	const char *process_name; /* borrowed */
 	struct fgt_fd_budget *budget;

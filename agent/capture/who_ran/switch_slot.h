@@ -9,6 +9,7 @@
 #define FGT_SWITCH_SLOTS_MAX 32768u
 #define FGT_SWITCH_WORDS     (FGT_SWITCH_SLOTS_MAX / 64u)
 #define FGT_SWITCH_GUESSES   65536u /* a power of 2 */
+#define FGT_SWITCH_TGIDS_MAX 4096u
 
 /* A thread leaves its CPU. Two cache lines hold a slot. */
 struct fgt_switch_off {
@@ -40,6 +41,11 @@ struct fgt_switch_slot {
 	unsigned char was_on; /* at the instant, if off is later than that */
 	unsigned short blocks; /* times that it blocked, modulo 65536 */
 } __attribute__((aligned(128)));
+
+/* Threads of a process that ended without a slot. */
+struct fgt_switch_brief {
+	unsigned long long threads, cpu_ns;
+};
 
 /* A thread that slept when its switches began to be watched. */
 struct fgt_switch_sleeper {

@@ -14,10 +14,15 @@
 #include "agent/capture/who_ran/switch_slot.h"
 
 /* The fields of the kernel's types that are read; libbpf finds the offsets. */
+struct sched_entity {
+	unsigned long long sum_exec_runtime;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid, tgid;
 	int on_cpu;
 	unsigned int __state;
+	struct sched_entity se;
 } __attribute__((preserve_access_index));
 
 #if defined(__TARGET_ARCH_x86)
@@ -37,6 +42,8 @@ struct pt_regs {
 #define REGS_FP(regs)	((regs)->regs[29])
 #define REGS_CALL(regs) ((regs)->syscallno)
 #endif
+
+#define TASK_DEAD 0x80u /* include/linux/sched.h */
 
 struct seq_file;
 
@@ -82,6 +89,14 @@ struct {
 	__type(key, int);
 	__type(value, unsigned int);
 } slot_of_tid SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FGT_SWITCH_TGIDS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct fgt_switch_brief);
+} brief_of_tgid SEC(".maps");
 
 /* The slot, if it is this very thread's: a number may be another's by now. */
 static __always_inline struct fgt_switch_slot *
@@ -179,6 +194,19 @@ static __always_inline void write_on(struct fgt_switch_slot *slot,
 	slot->is_on = 1;
 }
 
+/* A thread without a slot leaves its last CPU. */
+static __always_inline void note_brief(struct task_struct *task)
+{
+	int tgid = task->tgid;
+	struct fgt_switch_brief *brief =
+		bpf_map_lookup_elem(&brief_of_tgid, &tgid);
+
+	if (!brief)
+		return;
+	__sync_fetch_and_add(&brief->threads, 1);
+	__sync_fetch_and_add(&brief->cpu_ns, task->se.sum_exec_runtime);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	     struct task_struct *next, unsigned int prev_state)
@@ -195,6 +223,8 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 		write_off(slot, prev, is_preempted ? 0 : prev_state, now_ns);
 		turn(slot);
 		mark(index);
+	} else if (prev_state & TASK_DEAD) {
+		note_brief(prev);
 	}
 	slot = find(next, &index);
 	if (slot) {

@@ -59,6 +59,11 @@ struct fgt_switch_provider {
 	void (*watch)(struct fgt_switches *switches, int32_t pid);
 	void (*unwatch)(struct fgt_switches *switches, int32_t pid);
 
+	/* Threads of a watched process that ended before they were added, since
+	 * it is. False: not known. */
+	bool (*read_brief)(const struct fgt_switches *switches, int32_t pid,
+			   struct fgt_switch_brief *ret_brief);
+
 	/*
 	 * Reports a thread's switches from now on; home and owner are what
 	 * fgt_switches_take() hands out. -ENOSPC, errno of bpf(2).

@@ -167,6 +167,12 @@ static void bpf_watch(struct fgt_switches *common, int32_t pid)
 {
 	struct bpf_switches *switches = bpf_of(common);
 
+	const struct fgt_switch_brief none = { 0 };
+
+	/* Where there is no room, they are not counted. */
+	(void)bpf_map__update_elem(switches->program->maps.brief_of_tgid, &pid,
+				   sizeof(pid), &none, sizeof(none),
+				   BPF_NOEXIST);
 	switches->watchers[pid % TGID_BITS]++;
 	set_wanted(switches);
 }
@@ -177,6 +183,19 @@ static void bpf_unwatch(struct fgt_switches *common, int32_t pid)
 
 	switches->watchers[pid % TGID_BITS]--;
 	set_wanted(switches);
+	(void)bpf_map__delete_elem(switches->program->maps.brief_of_tgid, &pid,
+				   sizeof(pid), 0);
+}
+
+static bool bpf_read_brief(const struct fgt_switches *common, int32_t pid,
+			   struct fgt_switch_brief *ret_brief)
+{
+	const struct bpf_switches *switches =
+		(const struct bpf_switches *)common;
+
+	return bpf_map__lookup_elem(switches->program->maps.brief_of_tgid, &pid,
+				    sizeof(pid), ret_brief, sizeof(*ret_brief),
+				    0) == 0;
 }
 
 /* ---- Starting ---------------------------------------------------------- */
@@ -397,6 +416,7 @@ const struct fgt_switch_provider fgt_switches_by_bpf = {
 	.stop = bpf_stop,
 	.watch = bpf_watch,
 	.unwatch = bpf_unwatch,
+	.read_brief = bpf_read_brief,
 	.add = bpf_add,
 	.remove = bpf_remove,
 	.hand_over = bpf_hand_over,

@@ -34,6 +34,13 @@ struct fgt_who_ran {
 	 * is torn.
 	 */
 	int (*look)(void *state, struct fgt_thread *thread);
+	/*
+	 * Threads that ended before they were known, since some time before:
+	 * differences count. threads is 0 where they are not counted, and
+	 * cpu_ns then includes what other threads used between their last look
+	 * and their end. False: not known.
+	 */
+	bool (*read_brief)(void *state, struct fgt_switch_brief *ret_brief);
 	/* The use is exact at any instant, also of a thread on a CPU. */
 	bool is_exact;
 	/* tick() lists the threads itself, when one may have come or gone. */

@@ -244,11 +244,25 @@ static int clock_tick(void *context, uint64_t now_ns)
 	return 0;
 }
 
+static bool clock_read_brief(void *context, struct fgt_switch_brief *ret_brief)
+{
+	struct clock_state *state = context;
+	uint64_t rest_ns;
+
+	if (!read_rest(state, &rest_ns))
+		return false;
+	*ret_brief = (struct fgt_switch_brief){
+		.cpu_ns = rest_ns - state->threads->ended_runtime_ns,
+	};
+	return true;
+}
+
 const struct fgt_who_ran fgt_who_ran_clock = {
 	.name = "clock",
 	.open = clock_open,
 	.tick = clock_tick,
 	.look = clock_look,
+	.read_brief = clock_read_brief,
 	.is_exact = true,
 	.has_scan = true,
 	.close = free,

@@ -71,6 +71,7 @@ struct poll_state {
 	clockid_t clock;
 	uint64_t rest_ns; /* process minus known threads: ended and untold */
 	bool is_rest_known;
+	uint64_t clock_ns; /* of the process, at the begin of the tick */
 };
 
 static int poll_open(const struct fgt_process *process,
@@ -219,10 +220,24 @@ static int poll_tick(void *context, uint64_t now_ns)
 	struct poll_state *state = context;
 	uint64_t clock = process_clock(state);
 
+	state->clock_ns = clock;
 	poll_active(state, now_ns);
 	if (!is_rest_unchanged(state, clock))
 		poll_all(state, now_ns);
 	return 0;
+}
+
+/* The threads were looked at right after the process. */
+static bool poll_read_brief(void *context, struct fgt_switch_brief *ret_brief)
+{
+	const struct poll_state *state = context;
+	const struct fgt_thread_table *threads = state->threads;
+
+	*ret_brief = (struct fgt_switch_brief){
+		.cpu_ns = state->clock_ns - threads->known_runtime_ns -
+			  threads->ended_runtime_ns,
+	};
+	return state->clock_ns != 0;
 }
 
 const struct fgt_who_ran fgt_who_ran_schedstat = {
@@ -230,5 +245,6 @@ const struct fgt_who_ran fgt_who_ran_schedstat = {
 	.open = poll_open,
 	.tick = poll_tick,
 	.look = poll_look,
+	.read_brief = poll_read_brief,
 	.close = free,
 };

@@ -217,6 +217,14 @@ static int switch_look(void *context, struct fgt_thread *thread)
 	return has_run;
 }
 
+static bool switch_read_brief(void *context, struct fgt_switch_brief *ret_brief)
+{
+	struct switch_state *state = context;
+
+	return state->switches->provider->read_brief(state->switches,
+						     state->pid, ret_brief);
+}
+
 static void switch_forget(void *context, struct fgt_thread *thread)
 {
 	struct switch_state *state = context;
@@ -246,6 +254,7 @@ const struct fgt_who_ran fgt_who_ran_switches = {
 	.open = switch_open,
 	.tick = switch_tick,
 	.look = switch_look,
+	.read_brief = switch_read_brief,
 	.forget = switch_forget,
 	.close = switch_close,
 };

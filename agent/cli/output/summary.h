@@ -76,6 +76,13 @@ struct fgt_summary_fate {
 void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 			    const struct fgt_summary *summary, FILE *file);
 
+/*
+ * "2000 threads shorter than a tick used 1.25 s of CPU time"; "" if there is
+ * next to nothing of it. threads 0: they were not counted. Returns text.
+ */
+#define FGT_BRIEF_TEXT_MAX 80
+const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text);
+
 /* The top hottest functions, then each thread. */
 void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			      FILE *file);

@@ -17,6 +17,7 @@
 
 #define FUNCTION_COLUMNS    100
 #define THREADS_SHOWN	    40 /* in the table; the JSON has all */
+#define BRIEF_MIN_NS	    20000000u
 #define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
 
 /* Length of the character at text if it may go to a terminal as it is: valid
@@ -72,9 +73,26 @@ void fgt_print_padded(FILE *file, const char *text, size_t columns)
 	fprintf(file, "%*s", (int)(columns - printed), "");
 }
 
+const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text)
+{
+	char count[24] = "";
+
+	text[0] = '\0';
+	if (threads)
+		snprintf(count, sizeof(count), "%" PRIu64 " ", threads);
+	if (threads || cpu_ns >= BRIEF_MIN_NS)
+		snprintf(text, FGT_BRIEF_TEXT_MAX,
+			 "%sthread%s shorter than a tick used %.2f s of CPU "
+			 "time",
+			 count, threads == 1 ? "" : "s", (double)cpu_ns / 1e9);
+	return text;
+}
+
 void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 			    const struct fgt_summary *summary, FILE *file)
 {
+	char brief[FGT_BRIEF_TEXT_MAX];
+
 	fprintf(file, "%.1f s of ", summary->covered_s);
 	fgt_print_text(file, slice->process.name, 64);
 	fprintf(file,
@@ -84,6 +102,9 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 		summary->thread_count == 1 ? "" : "s", slice->tick_count,
 		slice->effective_hz, slice->missed_ticks,
 		fgt_percent(summary->complete, summary->samples));
+	fgt_brief_text(slice->brief_threads, slice->brief_cpu_ns, brief);
+	if (brief[0])
+		fprintf(file, "%s\n", brief);
 }
 
 static void print_functions(const struct fgt_summary *summary, uint32_t top,
@@ -236,6 +257,8 @@ static void put_slice(const struct fgt_ring_slice *slice,
 	fgt_json_put_uint(json, "missed_ticks", slice->missed_ticks);
 	fgt_json_put_uint(json, "evicted_ticks", slice->evicted_ticks);
 	fgt_json_put_uint(json, "lapped_ticks", slice->lapped_ticks);
+	fgt_json_put_uint(json, "brief_threads", slice->brief_threads);
+	fgt_json_put_uint(json, "brief_cpu_ns", slice->brief_cpu_ns);
 	fgt_json_put_uint(json, "samples", summary->samples);
 	fgt_json_put_uint(json, "running", summary->running);
 	fgt_json_put_uint(json, "complete", summary->complete);

@@ -100,6 +100,14 @@ static void print_note(const char *note)
 	putchar('\n');
 }
 
+static void print_brief(const struct fgt_message *target)
+{
+	char note[FGT_BRIEF_TEXT_MAX];
+
+	print_note(fgt_brief_text(number(target, "brief_threads"),
+				  number(target, "brief_cpu_ns"), note));
+}
+
 static void print_target(const struct fgt_message *target)
 {
 	const char *limitation = text(target, "limitation");
@@ -121,6 +129,7 @@ static void print_target(const struct fgt_message *target)
 	printf("  %s\n", truth(target, "alive") ? "" : "ended");
 	print_note(limitation);
 	print_note(rate_note);
+	print_brief(target);
 }
 
 int fgt_print_target_table(const char *verb, const struct fgt_message *reply)

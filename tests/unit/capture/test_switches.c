@@ -393,9 +393,56 @@ static void slots_end_and_come_back(void **state)
 	free(indices);
 }
 
+#define BRIEF_THREADS 10u
+#define BRIEF_NS      2000000u
+
+static void *burn(void *context)
+{
+	uint64_t end_ns = now_ns() + BRIEF_NS;
+
+	while (now_ns() < end_ns)
+		;
+	return context;
+}
+
+static void threads_that_end_before_they_are_added_are_counted(void **state)
+{
+	struct fgt_switches *switches = *state;
+	struct fgt_switch_brief brief = { 0 };
+	struct sleeper sleeper;
+	pthread_t thread;
+
+	if (!switches)
+		skip();
+	/* One that was added is not. */
+	start_watched(switches, &sleeper);
+	finish(&sleeper);
+	for (unsigned int i = 0; i < BRIEF_THREADS; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, burn, NULL), 0);
+		pthread_join(thread, NULL);
+	}
+	/* The last one may not have left its CPU yet. */
+	for (int i = 0; i < 200 && brief.threads < BRIEF_THREADS; i++) {
+		sleep_ms(5);
+		assert_true(switches->provider->read_brief(switches, getpid(),
+							   &brief));
+	}
+	assert_int_equal(brief.threads, BRIEF_THREADS);
+	/* They may have waited for a CPU. */
+	assert_true(brief.cpu_ns > BRIEF_THREADS * BRIEF_NS / 10);
+	assert_true(brief.cpu_ns < BRIEF_THREADS * BRIEF_NS * 10);
+	switches->provider->unwatch(switches, getpid());
+	assert_false(
+		switches->provider->read_brief(switches, getpid(), &brief));
+	switches->provider->watch(switches, getpid());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			threads_that_end_before_they_are_added_are_counted,
+			open_switches, close_switches),
 		cmocka_unit_test_setup_teardown(
 			a_switch_shows_where_the_thread_stood, open_switches,
 			close_switches),

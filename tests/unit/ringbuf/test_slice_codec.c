@@ -52,6 +52,8 @@ static void assert_slices_equal(const struct fgt_ring_slice *a,
 	assert_int_equal(a->missed_ticks, b->missed_ticks);
 	assert_int_equal(a->evicted_ticks, b->evicted_ticks);
 	assert_int_equal(a->lapped_ticks, b->lapped_ticks);
+	assert_int_equal(a->brief_threads, b->brief_threads);
+	assert_int_equal(a->brief_cpu_ns, b->brief_cpu_ns);
 	ASSERT_TABLE_EQUAL(a, b, anchors, anchor_count);
 	ASSERT_TABLE_EQUAL(a, b, tick_ns, tick_count);
 	ASSERT_TABLE_EQUAL(a, b, paces, pace_count);
