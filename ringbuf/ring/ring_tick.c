@@ -381,7 +381,9 @@ static void commit_changes(struct fgt_writer *writer)
 		thread->is_changing = false;
 		if (thread->is_ending)
 			commit_end(writer, slot);
-		else if (!thread->is_put_off)
+		else if (thread->is_put_off) /* edges are of this tick */
+			thread->on_us = thread->off_us = 0;
+		else
 			commit_change(writer, slot);
 	}
 }

@@ -39,6 +39,29 @@ static size_t patch_image(const uint8_t *bytes, size_t len)
 	return used;
 }
 
+static void check(const struct fgt_unwind_result *result)
+{
+	if (!result->count || result->count > MAX_DEPTH + 2)
+		abort();
+}
+
+static void go_on(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
+		  bool is_later, struct fgt_unwind_result *result)
+{
+	struct fgt_snapshot piece = { .stack = mutated.snapshot.stack,
+				      .stack_len = mutated.snapshot.stack_len };
+
+	if (!result->next_sp)
+		return;
+	piece.stack_start =
+		result->next_sp - (is_later ? FGT_UNWIND_OVERLAP_BYTES : 0);
+	piece.stack_limit = piece.stack_start + 2 * piece.stack_len;
+	fgt_unwind_go_on(unwinder, maps, &piece, is_later, result);
+	check(result);
+	if (result->later_first > result->count)
+		abort();
+}
+
 static struct fgt_maps *make_maps(struct fgt_image_cache *cache, int proc_fd)
 {
 	uint64_t start = (uint64_t)(uintptr_t)image;
@@ -81,8 +104,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		for (int i = 0; i < 2; i++) {
 			fgt_unwind(unwinder, maps, &mutated.snapshot, frames,
 				   MAX_DEPTH + 2, &result);
-			if (!result.count || result.count > MAX_DEPTH + 2)
-				abort();
+			check(&result);
+			/* The rest of it, as if it had been read later. */
+			go_on(unwinder, maps, i, &result);
 		}
 		fgt_unwinder_free(unwinder);
 	}

@@ -157,8 +157,11 @@ struct fgt_look_thread {
 
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
 	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
-	struct fgt_kept_stack
-		later; /* read after its last sample: look_stack.c */
+	/* What was read after its last sample: see look_stack.c. */
+	struct fgt_kept_stack later;
+	/* Its stack is larger than all that is read of one: not tried at so
+	 * many looks, of which so many have passed. */
+	uint8_t deep_pause, deep_passed;
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */

@@ -12,8 +12,10 @@
 
 #define UNWIND_TRIES 6
 /* Of FGT_SNAPSHOT_MAX_BYTES each, once the first is not enough. */
-#define PIECES_MAX    8
-#define STOPPED_BYTES 16384u /* of a stack that is read only once */
+#define PIECES_MAX 8
+/* A deeper one costs more than a look may: it is tried less often. */
+#define PAUSE_MAX_LOOKS 100u
+#define STOPPED_BYTES	16384u /* of a stack that is read only once */
 
 _Static_assert(FGT_SNAPSHOT_MAX_BYTES / FGT_THREAD_READ_UNIT <= UINT16_MAX,
 	       "a thread has bits for what is read of its stack");
@@ -106,10 +108,15 @@ static size_t go_on(struct fgt_look *look, const struct fgt_tick *tick,
 {
 	const uint64_t overlap = is_later ? FGT_UNWIND_OVERLAP_BYTES : 0;
 	struct fgt_snapshot snapshot = { .stack = buffer };
+	struct fgt_look_thread *thread_look = thread->active->look;
 	uint64_t last_sp = 0;
 	int64_t len;
+	int i;
 
-	for (int i = 0; i < PIECES_MAX && result->next_sp > last_sp; i++) {
+	if (!result->next_sp ||
+	    thread_look->deep_passed++ < thread_look->deep_pause)
+		return count;
+	for (i = 0; i < PIECES_MAX && result->next_sp > last_sp; i++) {
 		last_sp = result->next_sp;
 		snapshot.stack_start = last_sp - overlap;
 		snapshot.stack_limit = fgt_stacks_limit(&look->stacks, last_sp);
@@ -124,6 +131,11 @@ static size_t go_on(struct fgt_look *look, const struct fgt_tick *tick,
 		count = fgt_stacks_go_on(&look->stacks, &snapshot, is_later,
 					 leaf, tick->frames, result);
 	}
+	thread_look->deep_passed = 0;
+	if (i < PIECES_MAX || !result->next_sp)
+		thread_look->deep_pause = 0;
+	else if (thread_look->deep_pause < PAUSE_MAX_LOOKS)
+		thread_look->deep_pause = thread_look->deep_pause * 2u + 1;
 	return count;
 }
 

@@ -187,10 +187,30 @@ static void set_pasts(struct model *model)
 			set_past(model, &model->threads[model->alive[i]]);
 }
 
+static void put_off(struct model *model)
+{
+	for (uint32_t i = 0; i < model->alive_count; i++) {
+		struct model_thread *thread = &model->threads[model->alive[i]];
+
+		if (!thread->is_new || thread->is_put_off ||
+		    thread->is_changing || thread->past_ticks ||
+		    model_random(model, 2))
+			continue;
+		assert_int_equal(
+			fgt_ring_thread_put_off(model->ring, thread->slot), 0);
+		thread->is_put_off = true;
+	}
+}
+
 static void commit_thread(struct model *model, struct model_thread *thread)
 {
 	uint32_t tick = model->tick_count;
 
+	if (thread->is_put_off && !thread->is_changing && !thread->past_ticks) {
+		thread->first_tick = tick + 1;
+		return;
+	}
+	thread->is_put_off = false;
 	if (!thread->is_changing)
 		thread->next = thread->now;
 	if (thread->past_ticks && !thread->is_new)
@@ -240,6 +260,7 @@ void model_tick(struct model *model)
 		while (!model_random(model, 3))
 			change_thread(model, &model->threads[model->alive[i]]);
 	set_pasts(model);
+	put_off(model);
 	fgt_ring_tick_commit(model->ring);
 	for (uint32_t i = 0; i < model->alive_count; i++)
 		commit_thread(model, &model->threads[model->alive[i]]);

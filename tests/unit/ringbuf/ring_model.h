@@ -24,6 +24,7 @@ struct model_thread {
 	struct model_value now, next, past;
 	uint32_t credit, past_ticks;
 	bool is_changing, is_new;
+	bool is_put_off; /* not there until it is set */
 	struct model_value *values; /* from first_tick on */
 	uint32_t capacity;
 };
