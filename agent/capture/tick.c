@@ -58,7 +58,7 @@ static void write_verdict(struct fgt_sampled *sampled,
 	}
 	if (verdict->past_ticks)
 		fgt_ring_set_past(ring, thread->slot, verdict->past_frames,
-				  verdict->past_count, FGT_STATE_RUNNING,
+				  verdict->past_count, verdict->past_state,
 				  verdict->past_ticks);
 	if (verdict->on_ns || verdict->off_ns)
 		fgt_ring_set_edge(ring, thread->slot, verdict->on_ns,

@@ -4,6 +4,7 @@
  * the sampler's thread; must not look at a live process.
  */
 #include "agent/unwind/unwinder.h"
+#include "agent/unwind/cfi/cfi_table.h"
 
 #include <errno.h>
 #include <string.h>
@@ -304,4 +305,14 @@ void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 	*ret_stats = unwinder->stats;
 	if (unwinder->is_pending)
 		count_outcome(ret_stats, &unwinder->last, 1);
+}
+
+bool fgt_unwind_is_one_function(struct fgt_image_file *file, uint64_t one,
+				uint64_t other)
+{
+	const struct fgt_cfi_table *cfi = fgt_image_file_cfi(file);
+	struct fgt_cfi_rule rule;
+
+	return cfi && fgt_cfi_table_find(cfi, one, &rule) == 0 &&
+	       other >= rule.start && other < rule.end;
 }

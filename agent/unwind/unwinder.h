@@ -101,6 +101,11 @@ void fgt_unwind_go_on(struct fgt_unwinder *unwinder,
 void fgt_unwinder_take_back(struct fgt_unwinder *unwinder,
 			    enum fgt_marker reason);
 
+/* Do the unwind rules of a file show both addresses (of the file) in one
+ * function? MT-Unsafe (one thread per cache) | AS-Unsafe */
+bool fgt_unwind_is_one_function(struct fgt_image_file *file, uint64_t one,
+				uint64_t other);
+
 void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 			    struct fgt_unwind_stats *ret_stats);
 

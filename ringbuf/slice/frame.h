@@ -64,6 +64,7 @@ enum fgt_state {
 	FGT_STATE_PAGE_FAULT = 1, /* blocked outside a system call */
 	FGT_STATE_STOPPED = 2, /* SIGSTOP, or a debugger */
 	FGT_STATE_UNKNOWN = 3, /* existed, could not be read */
+	FGT_STATE_RUNNABLE = 4, /* wants a CPU and has none */
 	FGT_STATE_SYSCALL_FIRST = 64,
 	FGT_STATE_MAX = 1022,
 	FGT_STATE_GONE = 1023, /* in the log only: the thread ended */

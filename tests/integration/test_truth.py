@@ -141,6 +141,8 @@ def check_states(checks, tag, truth, samples):
         stacks = [s for _, s in samples.by_thread.get(thread["name"], [])]
         for step in thread["steps"]:
             states = set(step["state"].split("|"))
+            if "running" in states:
+                states.add("runnable")
             running = 0
             for stack in stacks:
                 if step["function"] not in stack or stack[-1] in states:

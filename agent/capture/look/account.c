@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU time not yet shown. Runs in the sampler's thread; must stay bounded
+ * CPU time, and time spent waiting for a CPU, not yet shown. Runs in the sampler's thread; must stay bounded
  * whatever the scheduler reports.
  */
 #include "agent/capture/look/look.h"
 
-#define ADD_MAX_NS	 60000000000 /* a jump of the counters is no use */
-#define HIDDEN_MAX_TICKS 2 /* a late tick is not made up for */
+#define ADD_MAX_NS 60000000000 /* a jump of the counters is no use */
 /* Ticks fall into a thread's runs by chance: wide enough that chance evens
  * out before it is cut off. */
 #define DEBT_MAX_TICKS 3
@@ -29,16 +28,15 @@ static int64_t growth(uint64_t before, uint64_t after)
 
 void fgt_account_add(struct fgt_account *account, const struct fgt_cpu_use *use)
 {
-	int64_t runtime_ns = growth(account->seen.runtime_ns, use->runtime_ns);
-
-	account->due_ns += runtime_ns;
-	account->hidden_ns += runtime_ns;
+	account->due_ns += growth(account->seen.runtime_ns, use->runtime_ns);
+	account->wait_due_ns += growth(account->seen.wait_ns, use->wait_ns);
 	account->seen = *use;
 }
 
-void fgt_account_take_sample(struct fgt_account *account, uint64_t period_ns)
+void fgt_account_add_wait(struct fgt_account *account, uint64_t before_ns,
+			  uint64_t after_ns)
 {
-	account->hidden_ns -= (int64_t)period_ns;
+	account->wait_due_ns += growth(before_ns, after_ns);
 }
 
 bool fgt_account_take_tick(struct fgt_account *account, uint64_t period_ns)
@@ -56,12 +54,24 @@ bool fgt_account_is_overdue(const struct fgt_account *account,
 	return account->due_ns >= DEBT_MAX_TICKS * (int64_t)period_ns;
 }
 
-bool fgt_account_take_hidden(struct fgt_account *account, uint64_t period_ns)
+/* Half a tick is rounded up: what is left over stays on the account. */
+bool fgt_account_take_wait(struct fgt_account *account, uint64_t period_ns)
 {
-	if (account->hidden_ns < (int64_t)period_ns * 3 / 2)
+	if (account->wait_due_ns < (int64_t)period_ns / 2 ||
+	    account->wait_due_ns <= account->due_ns)
 		return false;
-	account->hidden_ns -= (int64_t)period_ns;
+	account->wait_due_ns -= (int64_t)period_ns;
 	return true;
+}
+
+void fgt_account_move_tick(struct fgt_account *account, uint64_t period_ns,
+			   bool is_waiting)
+{
+	int64_t moved_ns = is_waiting ? (int64_t)period_ns
+				      : -(int64_t)period_ns;
+
+	account->due_ns += moved_ns;
+	account->wait_due_ns -= moved_ns;
 }
 
 static int64_t clamp(int64_t value, int64_t least, int64_t most)
@@ -77,6 +87,7 @@ void fgt_account_age(struct fgt_account *account, uint64_t period_ns)
 
 	account->due_ns = clamp(account->due_ns, -(DEBT_MAX_TICKS + 1) * tick,
 				DUE_MAX_TICKS * tick);
-	account->hidden_ns = clamp(account->hidden_ns, -HIDDEN_MAX_TICKS * tick,
-				   HIDDEN_MAX_TICKS * tick);
+	account->wait_due_ns = clamp(account->wait_due_ns,
+				     -(DEBT_MAX_TICKS + 1) * tick,
+				     DUE_MAX_TICKS * tick);
 }

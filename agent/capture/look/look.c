@@ -43,13 +43,14 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	thread->needs_look = true;
 	is_running = fgt_look_switch_sampled(look, tick, thread, &on_ns);
 	count = fgt_look_stack_sampled(look, tick, thread, sample);
+	if (!tick->has_cpu_events)
+		fgt_look_note_sample(look, thread, sample, tick->frames, count);
 	fgt_kept_stack_set(&thread_look->last_run, tick->frames, count,
 			   look->stacks.generation);
 	if (!is_running)
 		return verdict;
 	look->samples_running++;
 	if (!tick->has_cpu_events) {
-		fgt_account_take_sample(&thread_look->account, tick->event_ns);
 		thread_look->sample_tick = tick->number;
 		return verdict;
 	}
@@ -307,7 +308,6 @@ void fgt_look_account(struct fgt_look *look, const struct fgt_tick *tick,
 		.event_ns = tick->event_ns,
 		.runtime_ns = active->look->used_ns,
 		.switches = active->use.switches - before.switches,
-		.hidden_ns = active->look->account.hidden_ns,
 		.is_throughout = has_run_except(look, thread, BUSY_PART),
 		.is_new = thread->is_new,
 		.is_first_tick = look->tick <= 1,

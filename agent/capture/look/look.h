@@ -37,8 +37,8 @@ struct fgt_verdict {
 	const struct fgt_frame *frames;
 	size_t frame_count;
 	uint32_t credit_ticks; /* so many before this one belong to it */
-	/* These ticks before this one had that stack, running. */
-	uint32_t past_ticks;
+	/* These ticks before this one had that state and stack. */
+	uint32_t past_ticks, past_state;
 	const struct fgt_frame *past_frames;
 	size_t past_count;
 	/* When it got a CPU first, and left one last, since the tick before;
@@ -60,15 +60,14 @@ fgt_verdict_stack(const struct fgt_frame *frames, size_t count, uint32_t state)
 /* ---- CPU time not yet shown (account.c) --------------------------------- */
 
 /*
- * The CPU time of one thread, where no perf event of every CPU shows at each
- * tick which threads are on a CPU. It shows which thread is worth an event,
- * and, where a thread has one, how long it was in the kernel, where the sampler
- * may not look. Pure arithmetic.
+ * The CPU time of one thread, and the time for which it waited for a CPU, where
+ * no perf event of every CPU shows at each tick which threads are on a CPU.
+ * Pure arithmetic.
  */
 struct fgt_account {
 	struct fgt_cpu_use seen; /* up to here it is on the account */
 	int64_t due_ns; /* used and not shown; negative: shown too much */
-	int64_t hidden_ns; /* used and in no sample */
+	int64_t wait_due_ns; /* likewise of the time for which it waited */
 };
 
 /* Forgets what was before: the thread is older than the recording. */
@@ -82,16 +81,19 @@ void fgt_account_add(struct fgt_account *account,
 /* A tick is about to be shown as running: false if it is not paid for. */
 bool fgt_account_take_tick(struct fgt_account *account, uint64_t period_ns);
 
+/* A tick finds it running or waiting for a CPU: is it owed more of the latter?
+ * Then the tick is taken from that. */
+bool fgt_account_take_wait(struct fgt_account *account, uint64_t period_ns);
+/* A tick that was taken as running was waiting, or the other way round. */
+void fgt_account_move_tick(struct fgt_account *account, uint64_t period_ns,
+			   bool is_waiting);
+/* It has waited, which fgt_account_add() was not given. */
+void fgt_account_add_wait(struct fgt_account *account, uint64_t before_ns,
+			  uint64_t after_ns);
+
 /* Has it used the CPU for more ticks than chance leaves unshown? */
 bool fgt_account_is_overdue(const struct fgt_account *account,
 			    uint64_t period_ns);
-
-/* A sample came: it stands for a period of CPU time. */
-void fgt_account_take_sample(struct fgt_account *account, uint64_t period_ns);
-
-/* Is there CPU time that samples should have shown, were they permitted?
- * Then one tick of it is taken. */
-bool fgt_account_take_hidden(struct fgt_account *account, uint64_t period_ns);
 
 /* Once a tick: what is too old to be made up for is written off. */
 void fgt_account_age(struct fgt_account *account, uint64_t period_ns);
@@ -151,6 +153,7 @@ struct fgt_look_thread {
 	bool is_run_sampled; /* a sample showed a tick since it blocked */
 	bool was_stopped; /* by ptrace since: that switch does not count */
 	uint32_t pending_ticks; /* the last so many have no sample yet */
+	uint32_t pending_waits; /* of them, so many waited for a CPU */
 	struct fgt_account account; /* where perf has no events per CPU */
 	uint64_t used_ns; /* CPU time since the last tick, likewise */
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
@@ -162,6 +165,10 @@ struct fgt_look_thread {
 	/* Its stack is larger than all that is read of one: not tried at so
 	 * many looks, of which so many have passed. */
 	uint8_t deep_pause, deep_passed;
+	enum fgt_marker run_leaf; /* above last_run, or 0 */
+	bool is_after_kernel; /* see fgt_running_sample */
+	struct fgt_kept_stack callers; /* what is known of time in the kernel */
+	uint64_t read_wait_ns; /* waited for a CPU, where a look reads it */
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */

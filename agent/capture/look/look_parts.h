@@ -74,14 +74,13 @@ bool fgt_look_owed(struct fgt_look *look, const struct fgt_tick *tick,
 		   struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
 
 /*
- * Found blocked, before fgt_look_thread_settle(), with a sample that came since
- * the last tick, without events of every CPU. It stands for an earlier tick
- * that has no sample yet, and is added to the verdict. If there is none, an
- * event's sample stands for a later tick, and so does a signal's of a run that
- * no tick saw.
+ * Found blocked, before fgt_look_thread_settle(), without events of every CPU.
+ * A sample that came since the last tick stands for earlier ticks that have
+ * none yet; it is added to the verdict. If there is no such tick, a signal's
+ * sample of a run that no tick saw stands for a later one. Ticks that asked for
+ * a sample that did not come get a marker.
  */
-void fgt_look_late_sample(const struct fgt_look *look,
-			  const struct fgt_tick *tick,
+void fgt_look_late_sample(struct fgt_look *look, const struct fgt_tick *tick,
 			  struct fgt_thread *thread,
 			  struct fgt_verdict *verdict);
 
@@ -90,6 +89,33 @@ void fgt_look_late_sample(const struct fgt_look *look,
  * stack that it is found with when it gets one.
  */
 uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread);
+
+/* ---- Samples that ticks ask for (look_asked.c) -------------------------- */
+
+/* fgt_running.ask; without it none will come. */
+enum fgt_running_answer fgt_look_ask(const struct fgt_tick *tick,
+				     struct fgt_thread *thread);
+
+/* So many ticks before the verdict's show what shown does, if that has a
+ * stack. */
+void fgt_verdict_set_past(struct fgt_verdict *verdict,
+			  const struct fgt_verdict *shown, uint32_t ticks);
+
+/* The tick finds it in that state, running or runnable: with which stack? */
+struct fgt_verdict fgt_look_asked(struct fgt_look *look,
+				  const struct fgt_tick *tick,
+				  struct fgt_thread *thread, uint32_t state);
+/* See fgt_look_late_sample(). */
+void fgt_look_asked_late(struct fgt_look *look, const struct fgt_tick *tick,
+			 struct fgt_thread *thread,
+			 struct fgt_verdict *verdict);
+
+/* A sample came, without events of every CPU: before it becomes the thread's
+ * last one. frames: its stack. */
+void fgt_look_note_sample(const struct fgt_look *look,
+			  struct fgt_thread *thread,
+			  const struct fgt_running_sample *sample,
+			  const struct fgt_frame *frames, size_t count);
 
 /* ---- Its stack (look_stack.c) ------------------------------------------- */
 

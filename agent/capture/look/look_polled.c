@@ -69,18 +69,17 @@ static bool is_sample_overdue(const struct fgt_tick *tick,
 }
 
 /*
- * Each sample stands for one tick, in their order: what a thread does last
+ * Each signal stands for one tick, in their order: what a thread does last
  * before it blocks is then shown as often as what it does first. A tick that
- * finds it running before a sample came goes on with what is known until the
+ * finds it running before a signal came goes on with what is known until the
  * next one stands for it.
  *
- * Events of a thread come once in a period of its CPU time: there are as many
- * of them as of ticks. Of signals there is one in each period in which it ran,
- * one more than ticks in a run: either the first or the last of a run is left
- * out, and a coin decides which. That of a run without a tick is shown at a
- * tick of one without a sample.
+ * Of signals there is one in each period in which it ran, one more than ticks
+ * in a run: either the first or the last of a run is left out, and a coin
+ * decides which. That of a run without a tick is shown at a tick of one without
+ * a sample.
  */
-static uint32_t credit_sample(struct fgt_look *look,
+static uint32_t credit_signal(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
@@ -93,10 +92,7 @@ static uint32_t credit_sample(struct fgt_look *look,
 	thread_look->is_run_sampled = true;
 	/* If ticks waited for it, it stood for the first of them, and this one
 	 * is left to the next sample; for those between none came. */
-	if (is_in_each_period(tick) && is_first)
-		thread_look->pending_ticks = flip_coin(look);
-	else
-		thread_look->pending_ticks = credit > 0;
+	thread_look->pending_ticks = is_first ? flip_coin(look) : credit > 0;
 	return credit;
 }
 
@@ -155,73 +151,80 @@ static struct fgt_verdict find_blocked_somewhere(const struct fgt_look *look,
 			     FGT_MARKER_NOT_SAMPLED);
 }
 
-/* A tick that waits for a sample goes on with what is known. */
-static struct fgt_verdict wait_with_kept(const struct fgt_look *look,
-					 const struct fgt_tick *tick,
-					 struct fgt_thread *thread,
-					 enum fgt_marker leaf)
+/* A tick that waits for a signal goes on with what is known, unless none will
+ * come. */
+static struct fgt_verdict wait_for_signal(const struct fgt_look *look,
+					  const struct fgt_tick *tick,
+					  struct fgt_thread *thread,
+					  uint32_t state, enum fgt_marker leaf)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_verdict verdict;
 	uint32_t credit = 0;
 
 	thread_look->pending_ticks++;
+	/* The ticks that waited had no sample either: they get the same
+	 * marker. */
 	if (is_sample_overdue(tick, thread)) {
 		leaf = FGT_MARKER_NOT_SAMPLED;
-		/* The ticks that waited had no sample either: they get the
-		 * same marker. */
 		if (thread_look->pending_ticks == OVERDUE_TICKS + 1)
 			credit = OVERDUE_TICKS;
+	} else if (fgt_look_ask(tick, thread) == FGT_RUNNING_NO_SAMPLE) {
+		leaf = FGT_MARKER_NOT_SAMPLED;
+		credit = thread_look->pending_ticks - 1;
+		thread_look->pending_ticks = 0;
 	}
-	verdict = fgt_look_kept(look, &thread_look->last_run, FGT_STATE_RUNNING,
-				leaf);
+	verdict = fgt_look_kept(look, &thread_look->last_run, state, leaf);
 	verdict.credit_ticks = credit;
 	return verdict;
 }
 
-static bool is_hidden(const struct fgt_tick *tick, struct fgt_thread *thread)
-{
-	return tick->running->is_watched && tick->running->is_watched(thread) &&
-	       fgt_account_take_hidden(&thread->active->look->account,
-				       tick->period_ns);
-}
-
-/* The tick is paid for: with which stack is it running? */
-static struct fgt_verdict find_running_stack(struct fgt_look *look,
-					     const struct fgt_tick *tick,
-					     struct fgt_thread *thread,
-					     bool was_running)
+/* With which stack is it running, where signals come by themselves? */
+static struct fgt_verdict find_signal_stack(struct fgt_look *look,
+					    const struct fgt_tick *tick,
+					    struct fgt_thread *thread,
+					    uint32_t state, bool was_running)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_verdict verdict;
 	uint32_t credit;
 
 	if (thread_look->sample_tick == look->tick) {
-		credit = credit_sample(look, tick, thread);
-		verdict = fgt_look_kept(look, &thread_look->last_run,
-					FGT_STATE_RUNNING, 0);
+		credit = credit_signal(look, tick, thread);
+		verdict = fgt_look_kept(look, &thread_look->last_run, state, 0);
 		verdict.credit_ticks = credit;
 		return verdict;
-	}
-	if (is_hidden(tick, thread)) {
-		/* The marker is all that is known of these ticks. */
-		thread_look->pending_ticks = 0;
-		return fgt_look_kept(look, &thread_look->last_run,
-				     FGT_STATE_RUNNING,
-				     FGT_MARKER_KERNEL_DENIED);
 	}
 	if (sample_by_stop(look, tick, thread, &verdict) ||
 	    show_unshown(look, thread, &verdict))
 		return verdict;
-	return wait_with_kept(look, tick, thread,
-			      was_running ? 0 : FGT_MARKER_NOT_SAMPLED);
+	return wait_for_signal(look, tick, thread, state,
+			       was_running ? 0 : FGT_MARKER_NOT_SAMPLED);
+}
+
+/* ---- The tick ----------------------------------------------------------- */
+
+/* Where the provider has no time of waiting, it is read for threads that are
+ * found so. What is from before the first reading is not shown. */
+static void read_wait(struct fgt_look *look, struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_cpu_use use;
+
+	if (!look->is_embedded ||
+	    fgt_schedstat_read(&look->threads, thread, &use) < 0)
+		return;
+	if (thread_look->read_wait_ns)
+		fgt_account_add_wait(&thread_look->account,
+				     thread_look->read_wait_ns, use.wait_ns);
+	thread_look->read_wait_ns = use.wait_ns;
 }
 
 /*
  * Found running at the tick, without events of every CPU. A thread that was
- * woken and still waits for its CPU looks the same: more ticks than its CPU
- * time pays for are not shown, except that what runs may go on, unless it
- * blocks again and again.
+ * woken and still waits for its CPU looks the same: which of the two it is
+ * decides the account. More ticks than that pays for are not shown, except that
+ * what runs may go on, unless it blocks again and again.
  */
 struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 				   const struct fgt_tick *tick,
@@ -229,8 +232,13 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	bool was_running = thread->is_shown_running;
+	uint32_t state = FGT_STATE_RUNNING;
 
-	if (!fgt_account_take_tick(&thread_look->account, tick->period_ns)) {
+	read_wait(look, thread);
+	if (fgt_account_take_wait(&thread_look->account, tick->period_ns)) {
+		state = FGT_STATE_RUNNABLE;
+	} else if (!fgt_account_take_tick(&thread_look->account,
+					  tick->period_ns)) {
 		if (!was_running && !thread->is_new)
 			return (struct fgt_verdict){
 				.kind = FGT_VERDICT_AS_BEFORE
@@ -238,37 +246,45 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 		if (was_running && is_restless(look, tick, thread))
 			return find_blocked_somewhere(look, thread);
 	}
-	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
+	fgt_look_thread_settle(thread, state);
 	thread_look->is_run_sampled &= was_running;
-	return find_running_stack(look, tick, thread, was_running);
+	return tick->running->timing == FGT_RUNNING_AFTER_TICKS
+		       ? fgt_look_asked(look, tick, thread, state)
+		       : find_signal_stack(look, tick, thread, state,
+					   was_running);
 }
 
-void fgt_look_late_sample(const struct fgt_look *look,
-			  const struct fgt_tick *tick,
-			  struct fgt_thread *thread,
-			  struct fgt_verdict *verdict)
+static void show_late_signal(const struct fgt_look *look,
+			     const struct fgt_tick *tick,
+			     struct fgt_thread *thread,
+			     struct fgt_verdict *verdict)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
-	uint64_t generation = look->stacks.generation;
-	const struct fgt_frame *frames;
-	size_t count;
+	struct fgt_verdict shown = fgt_look_kept(look, &thread_look->last_run,
+						 FGT_STATE_RUNNING, 0);
 
-	if (tick->has_cpu_events || thread_look->sample_tick != look->tick)
-		return;
-	frames = fgt_kept_stack_show(&thread_look->last_run, generation, 0,
-				     &count);
-	if (!frames) /* of images that are gone */
+	if (shown.kind != FGT_VERDICT_STACK) /* of images that are gone */
 		return;
 	if (thread->is_shown_running && thread_look->pending_ticks &&
 	    !is_sample_overdue(tick, thread)) {
-		verdict->past_ticks = thread_look->pending_ticks;
-		verdict->past_frames = frames;
-		verdict->past_count = count;
-	} else if (!is_in_each_period(tick) || !thread->is_shown_running) {
-		fgt_kept_stack_set(&thread_look->unshown, frames, count,
-				   generation);
+		fgt_verdict_set_past(verdict, &shown,
+				     thread_look->pending_ticks);
+	} else if (!thread->is_shown_running) {
+		fgt_kept_stack_set(&thread_look->unshown, shown.frames,
+				   shown.frame_count, look->stacks.generation);
 		thread_look->unshown_tick = look->tick;
 	}
+}
+
+void fgt_look_late_sample(struct fgt_look *look, const struct fgt_tick *tick,
+			  struct fgt_thread *thread,
+			  struct fgt_verdict *verdict)
+{
+	if (tick->running->timing == FGT_RUNNING_AFTER_TICKS)
+		fgt_look_asked_late(look, tick, thread, verdict);
+	else if (is_in_each_period(tick) &&
+		 thread->active->look->sample_tick == look->tick)
+		show_late_signal(look, tick, thread, verdict);
 }
 
 bool fgt_look_owed(struct fgt_look *look, const struct fgt_tick *tick,

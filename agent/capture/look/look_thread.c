@@ -21,8 +21,8 @@ bool fgt_look_thread_begin(struct fgt_thread_table *threads,
 	thread_look->account.seen = *use;
 	thread_look->account.due_ns = (int64_t)thread->due_us * US_NS;
 	if (aside)
-		thread_look->account.hidden_ns =
-			(int64_t)aside->hidden_us * US_NS;
+		thread_look->account.wait_due_ns =
+			(int64_t)aside->wait_due_us * US_NS;
 	thread_look->sampled_wait_ns = use->wait_ns;
 	thread->active->look = thread_look;
 	return true;
@@ -37,18 +37,20 @@ void fgt_look_thread_end(struct fgt_thread_table *threads,
 
 	thread->due_us = (int32_t)(thread_look->account.due_ns / US_NS);
 	if (aside)
-		aside->hidden_us =
-			(int32_t)(thread_look->account.hidden_ns / US_NS);
+		aside->wait_due_us =
+			(int32_t)(thread_look->account.wait_due_ns / US_NS);
 	fgt_kept_stack_done(&thread_look->last_run);
 	fgt_kept_stack_done(&thread_look->last_block);
 	fgt_kept_stack_done(&thread_look->later);
 	fgt_kept_stack_done(&thread_look->unshown);
+	fgt_kept_stack_done(&thread_look->callers);
 	free(thread_look);
 }
 
 void fgt_look_thread_settle(struct fgt_thread *thread, uint32_t state)
 {
-	thread->is_shown_running = state == FGT_STATE_RUNNING;
+	thread->is_shown_running = state == FGT_STATE_RUNNING ||
+				   state == FGT_STATE_RUNNABLE;
 	thread->is_new = thread->has_switched = false;
 }
 

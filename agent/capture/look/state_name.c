@@ -60,6 +60,8 @@ const char *fgt_state_name(const char *arch, uint32_t state)
 		return "page_fault";
 	case FGT_STATE_STOPPED:
 		return "stopped";
+	case FGT_STATE_RUNNABLE:
+		return "runnable";
 	default:
 		return "unknown";
 	}

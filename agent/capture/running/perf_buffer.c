@@ -13,19 +13,21 @@
 #include "ringbuf/base/owner.h"
 
 #define RECORD_MAX 65536u /* the size of a record is a uint16_t */
-#define PAGES_MIN  4u
 
 int fgt_perf_buffer_map(struct fgt_perf_buffer *buffer, int fd,
-			size_t page_count)
+			size_t page_count, size_t least)
 {
 	size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
 	void *map = MAP_FAILED;
 
+	size_t bounce_size = page_count * page_size;
+
 	*buffer = (struct fgt_perf_buffer){ 0 };
-	buffer->bounce = malloc(RECORD_MAX);
+	buffer->bounce =
+		malloc(bounce_size < RECORD_MAX ? bounce_size : RECORD_MAX);
 	if (!buffer->bounce)
 		return -ENOMEM;
-	while (page_count >= PAGES_MIN) {
+	while (page_count >= least) {
 		map = mmap(NULL, (page_count + 1) * page_size,
 			   PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		/* EPERM: more than may be locked. */
@@ -196,6 +198,7 @@ int fgt_perf_sample_parse(const struct perf_event_header *header,
 	sample.ip = take_u64(&record);
 	sample.pid = take_id(&record);
 	sample.tid = take_id(&record);
+	sample.count_ns = take_u64(&record);
 	take_regs(&record, arch, &sample);
 	take_stack(&record, &sample);
 	if (record.is_short)

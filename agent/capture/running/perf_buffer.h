@@ -26,11 +26,13 @@ struct fgt_perf_buffer {
 };
 
 /*
- * Maps the buffer of an event: at most page_count pages (a power of two) of
- * data, fewer if only fewer may be locked. Errno of mmap, -ENOMEM.
+ * Maps the buffer of an event: page_count pages (a power of two) of data, or
+ * fewer if only fewer may be locked, but at least so many. Errno of mmap,
+ * -ENOMEM.
  */
 int fgt_perf_buffer_map(struct fgt_perf_buffer *buffer, int fd,
-			size_t page_count);
+			size_t page_count, size_t least);
+/* Twice is no harm. */
 void fgt_perf_buffer_unmap(struct fgt_perf_buffer *buffer);
 
 /*
@@ -42,10 +44,10 @@ fgt_perf_buffer_next(struct fgt_perf_buffer *buffer, bool *ret_is_broken);
 /* Gives the space of what was read back to the kernel. */
 void fgt_perf_buffer_release(struct fgt_perf_buffer *buffer);
 
-/* A sample with IP, TID, REGS_USER (mask), STACK_USER. */
+/* A sample with IP, TID, READ (a count alone), REGS_USER (mask), STACK_USER. */
 #define FGT_PERF_SAMPLE_TYPE                                                   \
-	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER |            \
-	 PERF_SAMPLE_STACK_USER)
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_READ |                 \
+	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
 
 /*
  * -EBADMSG; -ESRCH for a thread that is all but gone and has no number. The

@@ -16,6 +16,7 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/owner.h"
 
+#define PAGES_MIN     4u
 #define PARANOID_FILE "/proc/sys/kernel/perf_event_paranoid"
 
 struct perf_event_attr fgt_perf_attr(uint64_t config, uint64_t period_ns,
@@ -86,7 +87,8 @@ static int open_on_cpu(struct fgt_perf_cpu *event,
 	event->fd = fgt_perf_open(attr, tid, cpu);
 	if (event->fd < 0)
 		return event->fd;
-	rc = fgt_perf_buffer_map(&event->buffer, event->fd, page_count);
+	rc = fgt_perf_buffer_map(&event->buffer, event->fd, page_count,
+				 PAGES_MIN);
 	if (rc < 0)
 		fgt_fd_close(event->fd);
 	return rc;

@@ -16,6 +16,10 @@ struct fgt_running_sample {
 	int32_t pid, tid;
 	uint64_t ip;
 	bool is_kernel; /* ip is in the kernel */
+	/* When it fell due the thread was in the kernel, where the source may
+	 * not look: this is what came next in user mode. */
+	bool is_after_kernel;
+	uint64_t count_ns; /* of the event: how long it has counted */
 	bool has_regs; /* of a 64-bit user program */
 	struct fgt_regs regs;
 	const uint8_t *stack; /* from the stack pointer upward; borrowed */
@@ -51,7 +55,6 @@ struct fgt_running_use {
 	uint64_t period_ns; /* of its ticks */
 	uint64_t event_ns; /* of CPU time, wanted between two samples */
 	uint64_t runtime_ns, switches;
-	int64_t hidden_ns; /* of CPU time so far that no sample has shown */
 	bool is_throughout; /* it was on a CPU nearly all the time */
 	bool is_new; /* nothing is known of it yet */
 	bool is_first_tick; /* of the target */
@@ -64,12 +67,21 @@ enum fgt_running_timing {
 	/* At each tick, of every thread that is on a CPU: threads without a
 	 * sample were not running. */
 	FGT_RUNNING_AT_TICKS,
-	/* Once in a period of the thread's CPU time: as many samples as ticks
-	 * that find it running. */
-	FGT_RUNNING_BY_CPU_TIME,
+	/* After a tick that asks for the thread, as soon as it has been on a
+	 * CPU for a moment: one for each such tick. */
+	FGT_RUNNING_AFTER_TICKS,
 	/* Once in each period in which the thread ran: in a run, one sample
 	 * more than there are ticks. */
 	FGT_RUNNING_IN_EACH_PERIOD,
+};
+
+/* What a tick that finds a thread running may expect. */
+enum fgt_running_answer {
+	FGT_RUNNING_NO_SAMPLE, /* none will come */
+	FGT_RUNNING_SAMPLE_COMES,
+	/* … but since an earlier tick asked for it the thread has been in the
+	 * kernel, where the source may not look. */
+	FGT_RUNNING_IN_KERNEL,
 };
 
 struct fgt_running {
@@ -109,9 +121,12 @@ struct fgt_running {
 			 const struct fgt_running_use *use);
 	/* Keeps nothing of an active thread any more. */
 	void (*drop)(void *state, struct fgt_thread *thread);
-	/* Was it sampled for long enough that no sample means: not running in
-	 * user mode? NULL: that never means anything. */
-	bool (*is_watched)(const struct fgt_thread *thread);
+	/*
+	 * A tick finds it running: will a sample show what it does? Asks for
+	 * one where samples do not come by themselves. now_ns: of the tick.
+	 */
+	enum fgt_running_answer (*ask)(void *state, struct fgt_thread *thread,
+				       uint64_t now_ns);
 	/*
 	 * Once a tick: which threads may not be sampled, and why; NULL: all
 	 * may. threads: of the program. Valid until the close.
@@ -140,9 +155,13 @@ struct fgt_running {
  * mappings that the kernel reports along with it. Needs CAP_PERFMON (or
  * kernel.perf_event_paranoid <= 0). */
 extern const struct fgt_running fgt_running_perf_cpu;
-/* Perf events on single threads of the user's own processes, user mode only.
- * They cost 0.7 µs at each context switch of the thread, so only threads that
- * use a CPU and switch rarely get them. */
+/*
+ * Perf events on single threads of the user's own processes, in user mode only
+ * unless kernel.perf_event_paranoid is below 2. An event is switched on by a
+ * tick that finds its thread running, and off by its first sample. Switched off
+ * it costs about 0.3 µs at each context switch of the thread (on: 2 µs), so
+ * threads that switch all the time have one for single ticks only.
+ */
 extern const struct fgt_running fgt_running_perf_thread;
 /* The last resort: stops a thread for some microseconds. Never a blocked one,
  * never more than one at a time. The sampler's thread is the tracer. */

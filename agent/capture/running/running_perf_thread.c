@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Perf events on single threads. All write into one buffer per CPU: what may
- * be locked is scarce. Runs in the sampler's thread; must never arm an event on
- * a thread that switches often.
+ * Perf events on single threads, each with a buffer for one sample. A tick that
+ * finds a thread running switches its event on; the event's first sample
+ * switches it off. So each tick has its sample, taken a moment after
+ * it, and the event costs the thread little in between. Runs in the sampler's
+ * thread; must never keep an event on a thread that switches all the time.
  */
 #include "agent/capture/running/running.h"
 
@@ -13,58 +15,77 @@
 #include "agent/capture/running/perf_event.h"
 #include "ringbuf/base/owner.h"
 
-#define DATA_PAGES	 32u
-#define STACK_BYTES	 16384u
-#define STACK_BYTES_MAX	 57344u /* a record ends below 64 KiB */
-#define EVENTS_MAX	 1024u /* over all threads and CPUs */
-#define WORTH_SHARE	 5u /* of a period, used in one tick */
-#define RETRY_NS	 2000000000u
-#define REFUSED_RETRY_NS 10000000000u
-#define SWITCHES_MAX	 1000u /* a second; more: no event */
+#define RECORD_BYTES	16384u /* the smallest buffer */
+#define REST_BYTES	512u /* of a record, besides the stack */
+#define STACK_BYTES_MAX 57344u /* a record ends below 64 KiB */
+#define EVENTS_MAX	1024u
+/* How long the thread is on a CPU between the tick and its sample. The kernel
+ * accepts no less than 10 µs. */
+#define SOON_NS 50000u
+/* Likewise of a thread that the tick before found in the kernel, where the
+ * event's timer fires once in so long without effect, for 2 µs. */
+#define SOON_IN_KERNEL_NS 200000u
+#define SWITCHES_MAX	  10000u /* a second; 0.3 % of a CPU for the event */
+#define RETRY_NS	  200000000u
+#define REFUSED_RETRY_NS  10000000000u
+
+struct thread_event {
+	uint32_t index; /* in perf_thread_state.events */
+	uint32_t stack_bytes; /* in a sample */
+	uint64_t period_ns;
+	uint64_t
+		count_ns; /* of CPU time that it was on, up to its last sample */
+	bool is_asked; /* it is on: a sample will come */
+	int fd;
+	struct fgt_perf_buffer buffer;
+};
 
 struct perf_thread_state {
-	struct fgt_perf_cpus cpus; /* of events that count nothing */
-	size_t event_count;
 	struct fgt_fd_budget *budget;
+	size_t page_bytes;
+	bool sees_kernel;
+	uint32_t count;
+	struct thread_event *events[EVENTS_MAX];
 };
 
-struct thread_events {
-	uint32_t age_ticks;
-	uint32_t stack_bytes; /* in a sample */
-	uint64_t period_ns; /* of CPU time, between two samples */
-	size_t count;
-	int fds[]; /* [count], one a CPU */
-};
-
-static void threads_close(void *state)
+static struct perf_event_attr attr_of(const struct perf_thread_state *perf,
+				      uint64_t period_ns, uint32_t stack_bytes)
 {
-	struct perf_thread_state *perf = state;
+	struct perf_event_attr attr =
+		fgt_perf_attr(PERF_COUNT_SW_CPU_CLOCK, period_ns, stack_bytes);
 
-	if (!perf)
-		return;
-	fgt_perf_cpus_close(&perf->cpus);
-	free(perf);
+	attr.exclude_kernel = !perf->sees_kernel;
+	attr.disabled = 1;
+	return attr;
+}
+
+/* May this user have such events? 0, or errno of perf_event_open(2). */
+static int probe(const struct perf_thread_state *perf)
+{
+	const struct perf_event_attr attr = attr_of(perf, SOON_NS, 0);
+	FGT_AUTO(fgt_fd_close) int fd = fgt_perf_open(&attr, 0, -1);
+
+	return fd < 0 ? fd : 0;
 }
 
 static int threads_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 			void **ret_state, struct fgt_why *why)
 {
-	const struct perf_event_attr dummy =
-		fgt_perf_attr(PERF_COUNT_SW_DUMMY, 1, STACK_BYTES);
 	struct perf_thread_state *perf;
 	int rc;
 
 	(void)period_ns;
-	if (sysconf(_SC_NPROCESSORS_CONF) > (long)EVENTS_MAX)
-		return fgt_why_set(why, -ENOTSUP,
-				   "perf events on threads: the machine has "
-				   "too many CPUs: let perf events of all "
-				   "CPUs (CAP_PERFMON) take the stacks");
 	perf = calloc(1, sizeof(*perf));
 	if (!perf)
 		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
 	perf->budget = budget;
-	rc = fgt_perf_cpus_open(&perf->cpus, &dummy, 0, DATA_PAGES);
+	perf->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	perf->sees_kernel = true;
+	rc = probe(perf);
+	if (rc < 0) {
+		perf->sees_kernel = false;
+		rc = probe(perf);
+	}
 	if (rc < 0) {
 		free(perf);
 		return fgt_perf_explain(rc, false, why);
@@ -76,138 +97,207 @@ static int threads_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 static void threads_drop(void *state, struct fgt_thread *thread)
 {
 	struct perf_thread_state *perf = state;
-	struct thread_events *events = FGT_TAKE(thread->active->source);
+	struct thread_event *event = FGT_TAKE(thread->active->source);
+	struct thread_event *last;
 
-	if (!events)
+	if (!event)
 		return;
-	for (size_t i = 0; i < events->count; i++)
-		fgt_fd_budget_close(perf->budget, &events->fds[i]);
-	perf->event_count -= events->count;
-	free(events);
-}
-
-static int open_on_cpu(struct perf_thread_state *perf,
-		       const struct fgt_thread *thread,
-		       const struct fgt_perf_cpu *cpu)
-{
-	struct thread_events *events = thread->active->source;
-	const struct perf_event_attr attr =
-		fgt_perf_attr(PERF_COUNT_SW_CPU_CLOCK, events->period_ns,
-			      events->stack_bytes);
-	FGT_AUTO(fgt_fd_close)
-	int fd = fgt_perf_open(&attr, thread->tid, cpu->cpu);
-
-	if (fd < 0)
-		return FGT_TAKE_FD(fd);
-	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, cpu->fd) < 0)
-		return -errno;
-	if (!fgt_fd_budget_take(perf->budget))
-		return -EMFILE;
-	events->fds[events->count++] = FGT_TAKE_FD(fd);
-	perf->event_count++;
-	return 0;
+	fgt_perf_buffer_unmap(&event->buffer);
+	fgt_fd_budget_close(perf->budget, &event->fd);
+	last = perf->events[--perf->count];
+	perf->events[event->index] = last;
+	last->index = event->index;
+	free(event);
 }
 
 /* Room for as much stack as the thread was last seen to need. */
 static uint32_t stack_bytes_for(const struct fgt_thread *thread)
 {
-	uint32_t bytes = (fgt_thread_read_bytes(thread) + 7u) & ~7u;
+	uint32_t bytes = RECORD_BYTES;
 
-	if (bytes < STACK_BYTES)
-		return STACK_BYTES;
+	while (bytes < fgt_thread_read_bytes(thread) + REST_BYTES &&
+	       bytes < STACK_BYTES_MAX)
+		bytes *= 2;
+	bytes -= REST_BYTES;
 	return bytes > STACK_BYTES_MAX ? STACK_BYTES_MAX : bytes;
 }
 
-static int arm(struct perf_thread_state *perf, struct fgt_thread *thread,
-	       uint64_t period_ns)
+static int map_buffer(const struct perf_thread_state *perf,
+		      struct thread_event *event)
 {
-	struct thread_events *events;
-	int rc = 0;
+	size_t pages = 1;
 
-	if (perf->event_count + perf->cpus.count > EVENTS_MAX)
+	while (pages * perf->page_bytes < event->stack_bytes + REST_BYTES)
+		pages *= 2;
+	return fgt_perf_buffer_map(&event->buffer, event->fd, pages, pages);
+}
+
+static int add_event(struct perf_thread_state *perf, struct fgt_thread *thread)
+{
+	uint32_t stack_bytes = stack_bytes_for(thread);
+	const struct perf_event_attr attr = attr_of(perf, SOON_NS, stack_bytes);
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	struct thread_event *event;
+	int rc;
+
+	if (perf->count == EVENTS_MAX)
 		return -EMFILE;
-	events = calloc(1, sizeof(*events) + perf->cpus.count * sizeof(int));
-	if (!events)
+	fd = fgt_perf_open(&attr, thread->tid, -1);
+	if (fd < 0)
+		return FGT_TAKE_FD(fd);
+	event = calloc(1, sizeof(*event));
+	if (!event)
 		return -ENOMEM;
-	thread->active->source = events;
-	events->stack_bytes = stack_bytes_for(thread);
-	events->period_ns = period_ns;
-	for (size_t i = 0; i < perf->cpus.count && rc == 0; i++)
-		rc = open_on_cpu(perf, thread, &perf->cpus.items[i]);
-	if (rc < 0)
-		threads_drop(perf, thread);
-	return rc;
+	event->stack_bytes = stack_bytes;
+	event->period_ns = SOON_NS;
+	event->fd = fd;
+	rc = map_buffer(perf, event);
+	if (rc == 0 && !fgt_fd_budget_take(perf->budget)) {
+		fgt_perf_buffer_unmap(&event->buffer);
+		rc = -EMFILE;
+	}
+	if (rc < 0) {
+		free(event);
+		return rc;
+	}
+	(void)FGT_TAKE_FD(fd);
+	event->index = perf->count;
+	perf->events[perf->count++] = event;
+	thread->active->source = event;
+	return 0;
 }
 
-/* Events of another size or period than is wanted now make way. */
-static bool is_fit(const struct fgt_thread *thread,
-		   const struct fgt_running_use *use)
+/* Smoothed over some eight ticks. */
+static uint32_t switch_rate(const struct fgt_active_thread *active,
+			    const struct fgt_running_use *use)
 {
-	const struct thread_events *events = thread->active->source;
+	uint64_t rate = use->switches * 1000000000u / use->period_ns;
 
-	return stack_bytes_for(thread) <= events->stack_bytes &&
-	       events->period_ns == use->event_ns;
-}
-
-static bool is_worth_events(const struct fgt_active_thread *active,
-			    const struct fgt_running_use *use, uint64_t rate)
-{
-	/* Little at a time adds up too. */
-	return (use->runtime_ns >= use->event_ns / WORTH_SHARE ||
-		use->hidden_ns * 2 >= (int64_t)use->event_ns) &&
-	       rate <= SWITCHES_MAX && active->switch_rate <= SWITCHES_MAX &&
-	       use->now_ns >= active->source_retry_ns;
+	if (rate > UINT32_MAX / 8)
+		rate = UINT32_MAX / 8;
+	return (uint32_t)((active->switch_rate * 7ull + rate) / 8);
 }
 
 static void threads_consider(void *state, struct fgt_thread *thread,
 			     const struct fgt_running_use *use)
 {
+	struct fgt_active_thread *active = thread->active;
+	const struct thread_event *event = active->source;
+
+	if (!use->is_new)
+		active->switch_rate = switch_rate(active, use);
+	if (!event)
+		return;
+	if (active->switch_rate > SWITCHES_MAX)
+		active->source_retry_ns = use->now_ns + RETRY_NS;
+	else if (event->is_asked ||
+		 stack_bytes_for(thread) <= event->stack_bytes)
+		return;
+	threads_drop(state, thread);
+}
+
+/* More than one period of its time has passed: it was never in user mode when
+ * the timer fired. */
+static bool has_skipped(const struct thread_event *event, uint64_t count_ns)
+{
+	return count_ns - event->count_ns >= event->period_ns / 4 * 7;
+}
+
+static bool is_in_kernel(const struct thread_event *event)
+{
+	uint64_t count_ns;
+
+	return read(event->fd, &count_ns, sizeof(count_ns)) ==
+		       sizeof(count_ns) &&
+	       has_skipped(event, count_ns);
+}
+
+static enum fgt_running_answer
+threads_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
+{
 	struct perf_thread_state *perf = state;
 	struct fgt_active_thread *active = thread->active;
-	struct thread_events *events = active->source;
-	uint64_t rate = use->switches * 1000000000u / use->period_ns;
+	struct thread_event *event;
 
-	if (use->is_new)
-		return;
-	if (rate > UINT32_MAX / 8)
-		rate = UINT32_MAX / 8;
-	/* Smoothed over some eight ticks. */
-	active->switch_rate =
-		(uint32_t)((active->switch_rate * 7ull + rate) / 8);
-	if (events) {
-		events->age_ticks++;
-		if (active->switch_rate > SWITCHES_MAX)
-			active->source_retry_ns = use->now_ns + RETRY_NS;
-		else if (is_fit(thread, use))
-			return;
-		threads_drop(perf, thread);
+	if (!active->source &&
+	    (now_ns < active->source_retry_ns || add_event(perf, thread) < 0)) {
+		if (now_ns >= active->source_retry_ns)
+			active->source_retry_ns = now_ns + REFUSED_RETRY_NS;
+		return FGT_RUNNING_NO_SAMPLE;
 	}
-	if (is_worth_events(active, use, rate) &&
-	    arm(perf, thread, use->event_ns) < 0)
-		active->source_retry_ns = use->now_ns + REFUSED_RETRY_NS;
+	event = active->source;
+	if (event->is_asked)
+		return !perf->sees_kernel && is_in_kernel(event)
+			       ? FGT_RUNNING_IN_KERNEL
+			       : FGT_RUNNING_SAMPLE_COMES;
+	if (ioctl(event->fd, PERF_EVENT_IOC_REFRESH, 1) < 0) {
+		threads_drop(perf, thread);
+		active->source_retry_ns = now_ns + REFUSED_RETRY_NS;
+		return FGT_RUNNING_NO_SAMPLE;
+	}
+	event->is_asked = true;
+	return FGT_RUNNING_SAMPLE_COMES;
 }
 
-static bool threads_is_watched(const struct fgt_thread *thread)
+static void choose_period(struct thread_event *event, bool is_after_kernel)
 {
-	const struct thread_events *events = thread->active->source;
+	uint64_t period_ns = is_after_kernel ? SOON_IN_KERNEL_NS : SOON_NS;
 
-	return events && events->age_ticks >= 2;
+	if (period_ns != event->period_ns &&
+	    ioctl(event->fd, PERF_EVENT_IOC_PERIOD, &period_ns) == 0)
+		event->period_ns = period_ns;
 }
 
+static void take_sample(const struct perf_thread_state *perf,
+			struct thread_event *event,
+			const struct perf_event_header *header,
+			const struct fgt_running_handler *handler)
+{
+	struct fgt_running_sample sample;
+
+	if (fgt_perf_sample_parse(header, &fgt_arch_host, &sample) < 0)
+		return;
+	sample.is_after_kernel = !perf->sees_kernel &&
+				 has_skipped(event, sample.count_ns);
+	event->count_ns = sample.count_ns;
+	choose_period(event, sample.is_after_kernel);
+	if (handler->is_wanted(handler->context, sample.pid))
+		handler->sample(handler->context, &sample);
+}
+
+/* The buffer has room for one sample, which switched the event off. */
+static void drain_event(const struct perf_thread_state *perf,
+			struct thread_event *event,
+			const struct fgt_running_handler *handler)
+{
+	const struct perf_event_header *header;
+	bool is_broken;
+
+	while ((header = fgt_perf_buffer_next(&event->buffer, &is_broken))) {
+		event->is_asked = false;
+		if (header->type == PERF_RECORD_SAMPLE)
+			take_sample(perf, event, header, handler);
+	}
+	fgt_perf_buffer_release(&event->buffer);
+}
+
+/* Samples may make threads known, but drop none. */
 static void threads_drain(void *state,
 			  const struct fgt_running_handler *handler)
 {
-	fgt_perf_cpus_drain(&((struct perf_thread_state *)state)->cpus,
-			    handler);
+	const struct perf_thread_state *perf = state;
+
+	for (uint32_t i = 0; i < perf->count; i++)
+		drain_event(perf, perf->events[i], handler);
 }
 
 const struct fgt_running fgt_running_perf_thread = {
 	.name = "perf-thread",
-	.timing = FGT_RUNNING_BY_CPU_TIME,
+	.timing = FGT_RUNNING_AFTER_TICKS,
 	.open = threads_open,
-	.close = threads_close,
+	.close = free,
 	.drain = threads_drain,
 	.consider = threads_consider,
 	.drop = threads_drop,
-	.is_watched = threads_is_watched,
+	.ask = threads_ask,
 };

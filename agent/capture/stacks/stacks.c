@@ -255,6 +255,28 @@ size_t fgt_stacks_cut(struct fgt_stacks *stacks, enum fgt_marker marker,
 	return count;
 }
 
+/* A return address may lie behind the end of its function. */
+static uint64_t place_of(const struct fgt_frame *frame)
+{
+	return frame->address - !!(frame->flags & FGT_FRAME_CALLER);
+}
+
+bool fgt_stacks_is_one_function(const struct fgt_stacks *stacks,
+				const struct fgt_frame *one,
+				const struct fgt_frame *other)
+{
+	if (!stacks->maps || one->image == FGT_IMAGE_NONE ||
+	    one->image != other->image)
+		return false;
+	for (size_t i = 0; i < stacks->image_count; i++)
+		if (stacks->ring_images[i] == one->image)
+			return stacks->maps->images[i].file &&
+			       fgt_unwind_is_one_function(
+				       stacks->maps->images[i].file,
+				       place_of(one), place_of(other));
+	return false;
+}
+
 /* ---- Kept stacks -------------------------------------------------------- */
 
 static bool grow(struct fgt_kept_stack *kept, size_t count)

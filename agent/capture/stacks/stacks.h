@@ -75,6 +75,11 @@ size_t fgt_stacks_go_on(struct fgt_stacks *stacks,
 size_t fgt_stacks_cut(struct fgt_stacks *stacks, enum fgt_marker marker,
 		      struct fgt_frame *frames, size_t count);
 
+/* Does the leaf, or call, of both lie in one function, as far as is known? */
+bool fgt_stacks_is_one_function(const struct fgt_stacks *stacks,
+				const struct fgt_frame *one,
+				const struct fgt_frame *other);
+
 /* ---- Kept stacks -------------------------------------------------------- */
 
 /* A stack that is kept of a thread, for ticks at which it cannot be read. */

@@ -44,7 +44,7 @@ struct fgt_active_thread {
  */
 struct fgt_thread_aside {
 	int schedstat_fd;
-	int32_t hidden_us; /* of its account, while it is idle */
+	int32_t wait_due_us; /* of its account, while it is idle */
 	uint64_t wait_ns, switch_count; /* of its use, likewise */
 	uint64_t shown_wait_ns; /* of use.wait_ns, as ticks without a sample */
 	struct fgt_thread_switches *switches; /* NULL: not watched */

@@ -171,8 +171,7 @@ static const char io_uring_is_used[] = STACKS_ARE_KEPT
 	"a signal would end the program's waits in "
 	"io_uring" SAMPLE_FROM_OUTSIDE;
 static const char signal_is_taken[] = STACKS_ARE_KEPT
-	"the program has taken the sampler's "
-	"signal" SAMPLE_FROM_OUTSIDE;
+	"the program has taken the sampler's signal" SAMPLE_FROM_OUTSIDE;
 static const char other_timers[] = STACKS_ARE_KEPT
 	"the program has a timer on its CPU time (setitimer, "
 	"timer_create), or too many timers to "
@@ -234,15 +233,14 @@ static const char *signal_limit(void *state, uint32_t threads, uint64_t now_ns)
 static int find_room(struct signal_source *signal,
 		     struct fgt_thread_signal *armed, uint64_t now_ns)
 {
-	int32_t tid = armed->thread->tid;
-
-	armed->room.low =
-		fgt_thread_stack_low(&signal->layout, tid, &armed->room.high);
+	armed->room.low = fgt_thread_stack_low(
+		&signal->layout, armed->thread->tid, &armed->room.high);
 	if (!fgt_thread_has_room(&signal->layout, &armed->room, armed->thread,
 				 now_ns))
 		return -ENOSPC;
 	armed->slot = fgt_signal_slot_get(
-		&signal->next_slot, tid, armed->room.low, armed->room.high,
+		&signal->next_slot, armed->thread->tid, armed->room.low,
+		armed->room.high,
 		armed->room.low != 0 || signal->layout.stack_offset);
 	return armed->slot ? 0 : -ENOSPC;
 }
@@ -424,6 +422,17 @@ static void signal_consider(void *state, struct fgt_thread *thread,
 		use->now_ns + fgt_signal_refusals_pause(thread, rc);
 }
 
+/* On a foreign stack, the handler has stopped the timer. */
+static enum fgt_running_answer
+signal_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
+{
+	const struct fgt_thread_signal *armed = thread->active->source;
+
+	(void)state, (void)now_ns;
+	return armed && !is_foreign(armed) ? FGT_RUNNING_SAMPLE_COMES
+					   : FGT_RUNNING_NO_SAMPLE;
+}
+
 /* ---- Samples ----------------------------------------------------------- */
 
 static void hand_out(struct signal_source *signal,
@@ -486,5 +495,6 @@ const struct fgt_running fgt_running_signal = {
 	.drain = signal_drain,
 	.consider = signal_consider,
 	.drop = signal_drop,
+	.ask = signal_ask,
 	.limit = signal_limit,
 };

@@ -73,24 +73,60 @@ static void what_is_due_stays_bounded(void **state)
 	assert_in_range(shown, 16, 20);
 }
 
-static void hidden_cpu_time_counts_only_without_samples(void **state)
+static void waiting_is_shown_as_long_as_it_lasts(void **state)
 {
 	struct fgt_account account = { 0 };
 	struct fgt_cpu_use now = { 0 };
-	unsigned int hidden = 0;
+	unsigned int running = 0, waiting = 0;
 
 	(void)state;
-	/* Three of four periods are spent in the kernel. */
-	for (int i = 0; i < 4000; i++) {
-		use(&now, PERIOD, 0);
+	/* Always running or waiting for a CPU, for 30 % of the time the
+	 * latter; the wait counts when it is over. */
+	for (int i = 0; i < 3000; i++) {
+		use(&now, PERIOD * 7 / 10, 0);
+		if (i % 5 == 4)
+			now.wait_ns += PERIOD * 3 / 2;
 		fgt_account_add(&account, &now);
-		if (i % 4 == 0)
-			fgt_account_take_sample(&account, PERIOD);
+		if (fgt_account_take_wait(&account, PERIOD))
+			waiting++;
 		else
-			hidden += fgt_account_take_hidden(&account, PERIOD);
+			running += fgt_account_take_tick(&account, PERIOD);
 		fgt_account_age(&account, PERIOD);
 	}
-	assert_in_range(hidden, 2950, 3000);
+	assert_in_range(waiting, 895, 905);
+	assert_in_range(running, 2095, 2105);
+}
+
+static void thread_that_never_waits_is_never_shown_waiting(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { 0 };
+
+	(void)state;
+	/* Its CPU time comes late, and in lumps. */
+	for (int i = 0; i < 1000; i++) {
+		if (i % 4 == 3)
+			use(&now, 4 * PERIOD, 0);
+		fgt_account_add(&account, &now);
+		assert_false(fgt_account_take_wait(&account, PERIOD));
+		fgt_account_take_tick(&account, PERIOD);
+		fgt_account_age(&account, PERIOD);
+	}
+}
+
+static void moved_ticks_change_no_sum(void **state)
+{
+	struct fgt_account account = { .due_ns = PERIOD,
+				       .wait_due_ns = 2 * PERIOD };
+
+	(void)state;
+	assert_true(fgt_account_take_wait(&account, PERIOD));
+	fgt_account_move_tick(&account, PERIOD, false);
+	assert_int_equal(account.due_ns, 0);
+	assert_int_equal(account.wait_due_ns, 2 * PERIOD);
+	fgt_account_move_tick(&account, PERIOD, true);
+	assert_int_equal(account.due_ns, PERIOD);
+	assert_int_equal(account.wait_due_ns, PERIOD);
 }
 
 static void what_was_used_before_the_start_is_not_due(void **state)
@@ -102,7 +138,7 @@ static void what_was_used_before_the_start_is_not_due(void **state)
 	fgt_account_start(&account, &before);
 	fgt_account_add(&account, &before);
 	assert_int_equal(account.due_ns, 0);
-	assert_false(fgt_account_take_hidden(&account, PERIOD));
+	assert_int_equal(account.wait_due_ns, 0);
 }
 
 static void counters_that_jump_do_no_harm(void **state)
@@ -115,7 +151,7 @@ static void counters_that_jump_do_no_harm(void **state)
 	(void)state;
 	for (int i = 0; i < 100; i++) {
 		fgt_account_add(&account, i % 2 ? &zero : &now);
-		shown += fgt_account_take_hidden(&account, PERIOD);
+		shown += fgt_account_take_wait(&account, PERIOD);
 		fgt_account_age(&account, PERIOD);
 	}
 	assert_true(shown <= 100);
@@ -123,6 +159,7 @@ static void counters_that_jump_do_no_harm(void **state)
 	for (int i = 0; i < 200; i++)
 		fgt_account_age(&account, PERIOD);
 	assert_true(account.due_ns <= 16 * (int64_t)PERIOD);
+	assert_true(account.wait_due_ns <= 16 * (int64_t)PERIOD);
 }
 
 int main(void)
@@ -131,7 +168,10 @@ int main(void)
 		cmocka_unit_test(ticks_are_shown_as_far_as_cpu_time_pays),
 		cmocka_unit_test(what_chance_does_not_explain_is_overdue),
 		cmocka_unit_test(what_is_due_stays_bounded),
-		cmocka_unit_test(hidden_cpu_time_counts_only_without_samples),
+		cmocka_unit_test(waiting_is_shown_as_long_as_it_lasts),
+		cmocka_unit_test(
+			thread_that_never_waits_is_never_shown_waiting),
+		cmocka_unit_test(moved_ticks_change_no_sum),
 		cmocka_unit_test(what_was_used_before_the_start_is_not_due),
 		cmocka_unit_test(counters_that_jump_do_no_harm),
 	};

@@ -138,7 +138,7 @@ static void an_account_outlives_idle_times(void **state)
 	/* The thread becomes one whose schedstat is read. */
 	fgt_thread_store_aside(&threads.table, thread);
 	for (int i = 1; i <= 4; i++) {
-		use.runtime_ns = (uint64_t)i * 5000000u;
+		use.runtime_ns = use.wait_ns = (uint64_t)i * 5000000u;
 		use.switches++;
 		assert_true(fgt_thread_table_take_use(&threads, thread, &use));
 		assert_non_null(thread->active);
@@ -146,7 +146,7 @@ static void an_account_outlives_idle_times(void **state)
 				&thread->active->use);
 		assert_int_equal(thread->active->look->account.due_ns,
 				 i * 5000000);
-		assert_int_equal(thread->active->look->account.hidden_ns,
+		assert_int_equal(thread->active->look->account.wait_due_ns,
 				 i * 5000000);
 		assert_false(fgt_thread_table_take_use(&threads, thread, &use));
 		fgt_thread_table_deactivate(&threads, thread);
