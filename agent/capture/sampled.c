@@ -198,7 +198,7 @@ int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
 	return 0;
 }
 
-void fgt_sampled_count_brief(struct fgt_sampled *sampled)
+void fgt_sampled_count_brief(struct fgt_sampled *sampled, uint64_t now_ns)
 {
 	const struct fgt_look *look = &sampled->look;
 	struct fgt_switch_brief *begin = &sampled->brief_begin, now;
@@ -218,6 +218,8 @@ void fgt_sampled_count_brief(struct fgt_sampled *sampled)
 	cpu_ns = (int64_t)(now.cpu_ns - begin->cpu_ns);
 	status->brief_threads = threads > 0 ? (uint64_t)threads : 0;
 	status->brief_cpu_ns = cpu_ns > 0 ? (uint64_t)cpu_ns : 0;
+	fgt_target_note_brief(sampled->target, now_ns, status->brief_threads,
+			      status->brief_cpu_ns);
 }
 
 static void take_counts(struct fgt_sampled *sampled)
@@ -251,7 +253,8 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 	if (sampled->is_stopped)
 		return;
 	sampled->is_stopped = true;
-	fgt_sampled_count_brief(sampled);
+	if (sampled->target)
+		fgt_sampled_count_brief(sampled, now_ns);
 	take_counts(sampled);
 	fgt_thread_table_done(&look->threads);
 	fgt_sampled_leave_switches(sampled, now_ns);

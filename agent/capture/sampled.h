@@ -79,7 +79,7 @@ void fgt_sampled_free(struct fgt_sampled *sampled);
 FGT_DEFINE_AUTO(struct fgt_sampled *, fgt_sampled_free);
 
 /* Brings the status's count of threads that end between ticks up to date. */
-void fgt_sampled_count_brief(struct fgt_sampled *sampled);
+void fgt_sampled_count_brief(struct fgt_sampled *sampled, uint64_t now_ns);
 
 /* Publishes what the ticks have counted; the texts if they are new. */
 void fgt_sampled_publish(struct fgt_sampled *sampled);

@@ -424,7 +424,7 @@ static void show_last(struct fgt_sampled *sampled)
 {
 	if (sampled->is_stopped)
 		return;
-	fgt_sampled_count_brief(sampled);
+	fgt_sampled_count_brief(sampled, fgt_clock_ns(CLOCK_MONOTONIC));
 	fgt_sampled_publish(sampled);
 }
 

@@ -14,15 +14,22 @@
 #include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_cut.h"
 
+#define BRIEF_KEPT 128u /* seconds: more than a ring holds by default */
+
 struct fgt_target {
 	atomic_uint references;
 	struct fgt_ring *ring;
 	int32_t pid;
 	uint64_t start_time;
 
-	/* Protects status and spans_fd; innermost. */
+	/* Protects all that follows; innermost. */
 	pthread_mutex_t mutex;
 	struct fgt_target_status status;
+	/* Of the last seconds; entry n is at [n % BRIEF_KEPT]. */
+	struct brief_count {
+		uint64_t ns, threads, cpu_ns;
+	} briefs[BRIEF_KEPT];
+	uint64_t brief_count;
 	int spans_fd; /* memfd of its span log, -1 */
 };
 
@@ -113,6 +120,74 @@ int fgt_target_cut_spans(struct fgt_target *target,
 		return 0;
 	r = fgt_span_memfd_cut(fd, slice);
 	return r == -ENOMEM ? r : 0;
+}
+
+void fgt_target_note_brief(struct fgt_target *target, uint64_t now_ns,
+			   uint64_t threads, uint64_t cpu_ns)
+{
+	const struct brief_count now = {
+		.ns = now_ns,
+		.threads = threads,
+		.cpu_ns = cpu_ns,
+	};
+	uint64_t count;
+
+	pthread_mutex_lock(&target->mutex);
+	count = target->brief_count;
+	/* A target that is freed has no last instant. */
+	if (!count || now_ns > target->briefs[(count - 1) % BRIEF_KEPT].ns)
+		target->briefs[target->brief_count++ % BRIEF_KEPT] = now;
+	pthread_mutex_unlock(&target->mutex);
+}
+
+static uint64_t part_of(uint64_t before, uint64_t after, double part)
+{
+	return after > before
+		       ? before + (uint64_t)((double)(after - before) * part)
+		       : before;
+}
+
+/* At an instant, between the two counts around it; all are kept in order. */
+static struct brief_count brief_at(const struct fgt_target *target, uint64_t ns)
+{
+	const struct brief_count *before = NULL, *after = NULL;
+	uint64_t at = target->brief_count;
+	uint64_t oldest = at > BRIEF_KEPT ? at - BRIEF_KEPT : 0;
+	double part;
+
+	while (at > oldest && !before) {
+		const struct brief_count *count =
+			&target->briefs[--at % BRIEF_KEPT];
+
+		if (count->ns <= ns)
+			before = count;
+		else
+			after = count;
+	}
+	if (!before || !after)
+		return before ? *before : *after;
+	part = (double)(ns - before->ns) / (double)(after->ns - before->ns);
+	return (struct brief_count){
+		.threads = part_of(before->threads, after->threads, part),
+		.cpu_ns = part_of(before->cpu_ns, after->cpu_ns, part),
+	};
+}
+
+void fgt_target_cut_brief(struct fgt_target *target,
+			  struct fgt_ring_slice *slice)
+{
+	struct brief_count from, to;
+
+	pthread_mutex_lock(&target->mutex);
+	if (target->brief_count) {
+		from = brief_at(target, slice->tick_ns[0]);
+		to = brief_at(target, slice->tick_ns[slice->tick_count - 1]);
+		if (to.threads > from.threads)
+			slice->brief_threads = to.threads - from.threads;
+		if (to.cpu_ns > from.cpu_ns)
+			slice->brief_cpu_ns = to.cpu_ns - from.cpu_ns;
+	}
+	pthread_mutex_unlock(&target->mutex);
 }
 
 void fgt_target_show(struct fgt_target *target,

@@ -69,6 +69,11 @@ bool fgt_target_has_spans(struct fgt_target *target, int memfd);
 int fgt_target_cut_spans(struct fgt_target *target,
 			 struct fgt_ring_slice *slice);
 
+/* Adds what is known of threads that ended between two of its ticks, to within
+ * a second. MT-Safe */
+void fgt_target_cut_brief(struct fgt_target *target,
+			  struct fgt_ring_slice *slice);
+
 /* ---- The sampler's ------------------------------------------------------ */
 
 /* The ring belongs to the target then. -ENOMEM. */
@@ -82,6 +87,9 @@ int fgt_target_new(struct fgt_ring *ring,
 void fgt_target_show(struct fgt_target *target,
 		     const struct fgt_target_status *status, bool has_texts,
 		     const char *limitation);
+/* Keeps the counts that the status has, about once a second, in order. */
+void fgt_target_note_brief(struct fgt_target *target, uint64_t now_ns,
+			   uint64_t threads, uint64_t cpu_ns);
 /* In the child of a fork: closes its descriptors. AS-Safe */
 void fgt_target_forked(const struct fgt_target *target);
 

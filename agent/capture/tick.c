@@ -324,7 +324,7 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	sampled->has_new_texts = true;
 	fgt_thread_table_retire(&sampled->look.threads, tick->mono_ns,
 				tick->period_ns);
-	fgt_sampled_count_brief(sampled);
+	fgt_sampled_count_brief(sampled, tick->mono_ns);
 	if (sampled->look.is_embedded)
 		fgt_sampled_check_fds(sampled, tick);
 	describe(sampled, tick, limitation);

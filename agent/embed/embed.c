@@ -196,6 +196,8 @@ static int cut(void *context, uint64_t from_ns, uint64_t to_ns,
 	if (rc == 0)
 		rc = fgt_target_cut_spans(recorder->target, slice);
 	if (rc == 0)
+		fgt_target_cut_brief(recorder->target, slice);
+	if (rc == 0)
 		rc = fgt_slice_name_states(slice, fgt_state_name);
 	if (rc == 0)
 		rc = fgt_symbolizer_resolve(recorder->symbolizer, slice, true);

@@ -167,8 +167,8 @@ struct fgt_ring_slice {
 	uint64_t missed_ticks; /* the sampler came too late for these */
 	uint64_t evicted_ticks; /* asked for, but already dropped */
 	uint64_t lapped_ticks; /* overwritten while the slice was cut */
-	/* Threads that ended before a tick knew them, as long as the process
-	 * was sampled; 0: not counted. Their CPU time, and without a count what
+	/* Threads that ended before a tick knew them, to within a second of the
+	 * covered range; 0: not counted. Their CPU time, and without a count what
 	 * other threads used between their last look and their end. */
 	uint64_t brief_threads, brief_cpu_ns;
 

@@ -115,16 +115,6 @@ void fgt_recorder_get_status(struct fgt_recorder *recorder,
 	fgt_target_get_status(recorder->target, ret_status);
 }
 
-static void take_brief(const struct fgt_recorder *recorder,
-		       struct fgt_ring_slice *slice)
-{
-	struct fgt_target_status status;
-
-	fgt_target_get_status(recorder->target, &status);
-	slice->brief_threads = status.brief_threads;
-	slice->brief_cpu_ns = status.brief_cpu_ns;
-}
-
 int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 			uint64_t to_ns, const struct fgt_config *config,
 			struct fgt_ring_slice **ret_slice, struct fgt_why *why)
@@ -146,7 +136,7 @@ int fgt_recorder_finish(struct fgt_recorder *recorder, uint64_t from_ns,
 	if (r == 0)
 		r = fgt_slice_name_states(slice, fgt_state_name);
 	if (r == 0)
-		take_brief(recorder, slice);
+		fgt_target_cut_brief(recorder->target, slice);
 	if (r == 0)
 		r = fgt_export_resolve(slice, config, recorder->cache, is_live);
 	if (r < 0)

@@ -301,6 +301,7 @@ static int cut(const struct fgt_slice_work *work,
 		r = fgt_target_cut_spans(work->target, whole);
 	if (r < 0)
 		return r;
+	fgt_target_cut_brief(work->target, whole);
 	if (work->request.tid != 0)
 		return fgt_slice_narrow(whole, work->request.from_ns,
 					work->request.to_ns, work->request.tid,

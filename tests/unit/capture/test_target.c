@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a target keeps of threads that ended between two ticks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agent/capture/target.h"
+
+#define SECOND_NS 1000000000ull
+#define FIRST_NS  (5000 * SECOND_NS)
+
+static int make(void **state)
+{
+	const struct fgt_ring_options options = { .hz = 101, .seconds = 1 };
+	const struct fgt_target_status status = { .pid = 7 };
+	struct fgt_target *target = NULL;
+	struct fgt_ring *ring;
+
+	assert_int_equal(fgt_ring_new(&options, &ring), 0);
+	assert_int_equal(fgt_target_new(ring, &status, &target), 0);
+	*state = target;
+	return 0;
+}
+
+static int put(void **state)
+{
+	fgt_target_put(*state);
+	return 0;
+}
+
+/* Of a slice from second to second, in halves of one. */
+static void assert_brief(struct fgt_target *target, unsigned int from,
+			 unsigned int to, uint64_t threads, uint64_t cpu_ns)
+{
+	uint64_t ticks[] = { FIRST_NS + from * SECOND_NS / 2,
+			     FIRST_NS + to * SECOND_NS / 2 };
+	struct fgt_ring_slice slice = { .tick_ns = ticks, .tick_count = 2 };
+
+	fgt_target_cut_brief(target, &slice);
+	assert_int_equal(slice.brief_threads, threads);
+	assert_int_equal(slice.brief_cpu_ns, cpu_ns);
+}
+
+static void brief_threads_of_a_slice_are_those_of_its_time(void **state)
+{
+	struct fgt_target *target = *state;
+
+	assert_brief(target, 0, 2, 0, 0);
+	for (unsigned int i = 0; i <= 10; i++)
+		fgt_target_note_brief(target, FIRST_NS + i * SECOND_NS, i * 100,
+				      i * 7000);
+	assert_brief(target, 0, 20, 1000, 70000);
+	assert_brief(target, 4, 6, 100, 7000);
+	assert_brief(target, 5, 6, 50, 3500);
+	assert_brief(target, 5, 5, 0, 0);
+	/* What comes after the last count is not known yet. */
+	assert_brief(target, 18, 30, 100, 7000);
+	/* A target that is freed. */
+	fgt_target_note_brief(target, 0, 1000, 70000);
+	assert_brief(target, 0, 20, 1000, 70000);
+}
+
+static void old_counts_of_brief_threads_are_dropped(void **state)
+{
+	struct fgt_target *target = *state;
+
+	for (unsigned int i = 0; i < 1000; i++)
+		fgt_target_note_brief(target, FIRST_NS + i * SECOND_NS, i * 100,
+				      i * 7000);
+	assert_brief(target, 2 * 990, 2 * 999, 900, 63000);
+	assert_brief(target, 2 * 100, 2 * 200, 0, 0);
+	assert_brief(target, 2 * 100, 2 * 999, 12700, 127 * 7000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			brief_threads_of_a_slice_are_those_of_its_time, make,
+			put),
+		cmocka_unit_test_setup_teardown(
+			old_counts_of_brief_threads_are_dropped, make, put),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
