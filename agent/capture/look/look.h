@@ -162,6 +162,7 @@ struct fgt_look_thread {
 	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
 	/* What was read after its last sample: see look_stack.c. */
 	struct fgt_kept_stack later;
+	uint64_t later_tick; /* when that was */
 	/* Its stack is larger than all that is read of one: not tried at so
 	 * many looks, of which so many have passed. */
 	uint8_t deep_pause, deep_passed;

@@ -13,6 +13,8 @@
 #define UNWIND_TRIES 6
 /* Of FGT_SNAPSHOT_MAX_BYTES each, once the first is not enough. */
 #define PIECES_MAX 8
+/* Two readings are further apart: a sample between them may differ. */
+#define BETWEEN_MAX_NS 25000000u
 /* A deeper one costs more than a look may: it is tried less often. */
 #define PAUSE_MAX_LOOKS 100u
 #define STOPPED_BYTES	16384u /* of a stack that is read only once */
@@ -172,12 +174,15 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 
 /* ---- Of a thread that runs ---------------------------------------------- */
 
-/* Is the part of a stack that was read later the one that was read before? */
+/* Was the part of a stack that is read later the same at the tick before? */
 static bool is_as_before(const struct fgt_look *look,
-			 const struct fgt_kept_stack *kept,
+			 const struct fgt_look_thread *thread_look,
 			 const struct fgt_frame *frames, size_t count)
 {
-	return kept->count == count &&
+	const struct fgt_kept_stack *kept = &thread_look->later;
+
+	return look->tick - thread_look->later_tick == 1 &&
+	       look->elapsed_ns <= BETWEEN_MAX_NS && kept->count == count &&
 	       kept->generation == look->stacks.generation &&
 	       !memcmp(kept->frames + 1, frames, count * sizeof(*frames));
 }
@@ -185,13 +190,14 @@ static bool is_as_before(const struct fgt_look *look,
 /*
  * Frames that were read later than the sample was taken are shown if all calls
  * match and the thread can hardly have moved in between: the sample was taken a
- * moment ago, or they were the same before it.
+ * moment ago, or they were the same a tick ago, before it. An older reading
+ * proves nothing: the thread may be back where it was.
  */
 static size_t cut_later(struct fgt_look *look, const struct fgt_tick *tick,
 			struct fgt_thread *thread, bool is_fresh, size_t count,
 			const struct fgt_unwind_result *result)
 {
-	struct fgt_kept_stack *kept = &thread->active->look->later;
+	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_frame *later = tick->frames + result->later_first;
 	size_t later_count = count - result->later_first;
 	bool is_good;
@@ -199,10 +205,12 @@ static size_t cut_later(struct fgt_look *look, const struct fgt_tick *tick,
 	if (!result->later_first)
 		return count;
 	is_good = result->is_later_checked &&
-		  (is_fresh || is_as_before(look, kept, later, later_count));
-	fgt_kept_stack_set(kept, later,
+		  (is_fresh ||
+		   is_as_before(look, thread_look, later, later_count));
+	fgt_kept_stack_set(&thread_look->later, later,
 			   result->is_later_checked ? later_count : 0,
 			   look->stacks.generation);
+	thread_look->later_tick = look->tick;
 	if (is_good)
 		return count;
 	return fgt_stacks_cut(&look->stacks, FGT_MARKER_TRUNCATED_NO_STACK,
@@ -230,7 +238,10 @@ static size_t unwind_once(struct fgt_look *look, const struct fgt_tick *tick,
 			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
 		if (has_more)
 			continue;
-		has_more = read_other(tick, thread, result.need_other,
+		/* A handler may be over by the next tick: what it interrupted
+		 * is elsewhere then, and looks like it all the same. */
+		has_more = is_fresh &&
+			   read_other(tick, thread, result.need_other,
 				      result.need_other_bytes, snapshot);
 		snapshot->is_other_later |= has_more;
 	}
