@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a stack is made of: frames, markers, thread states, images.
- * Plain types; no functions.
+ * Plain types, and one question about a state.
  */
 #ifndef FGT_RINGBUF_SLICE_FRAME_H
 #define FGT_RINGBUF_SLICE_FRAME_H
@@ -69,6 +69,13 @@ enum fgt_state {
 	FGT_STATE_MAX = 1022,
 	FGT_STATE_GONE = 1023, /* in the log only: the thread ended */
 };
+
+/* Waits for something other than a CPU? */
+static inline bool fgt_state_is_blocked(uint32_t state)
+{
+	return state != FGT_STATE_RUNNING && state != FGT_STATE_RUNNABLE &&
+	       state != FGT_STATE_UNKNOWN;
+}
 
 /* One mapped ELF file (or [vdso], or anonymous code) of a target. */
 struct fgt_image {

@@ -220,6 +220,8 @@ static void count_thread(const struct fgt_ring_slice *slice, uint32_t first,
 		thread->samples += weight;
 		if (run->state == FGT_STATE_RUNNING)
 			thread->running += weight;
+		else if (run->state == FGT_STATE_RUNNABLE)
+			thread->runnable += weight;
 		else if (run->state <= FGT_STATE_MAX)
 			by_state[run->state] += weight;
 		if (is_complete(slice, run->stack))
@@ -261,6 +263,7 @@ static int count_threads(const struct fgt_ring_slice *slice,
 		count_thread(slice, first, end, thread);
 		summary->samples += thread->samples;
 		summary->running += thread->running;
+		summary->runnable += thread->runnable;
 		summary->complete += thread->complete;
 		first = end;
 	}

@@ -25,7 +25,7 @@ struct fgt_summary_function {
 	const char *name;
 	uint64_t self; /* running samples with it as the innermost function */
 	uint64_t total; /* running samples with it anywhere on the stack */
-	uint64_t wall; /* all samples, running or blocked, with it */
+	uint64_t wall; /* all samples, in any state, with it */
 };
 
 struct fgt_summary_thread {
@@ -33,16 +33,18 @@ struct fgt_summary_thread {
 	const char *name;
 	uint64_t samples;
 	uint64_t running;
+	uint64_t runnable; /* wanted a CPU and had none */
 	uint64_t complete; /* stacks that reach the thread's start */
 	struct {
 		const char *name;
 		uint64_t samples;
-	} states[FGT_SUMMARY_STATES]; /* blocked ones, most frequent first */
+	} states[FGT_SUMMARY_STATES]; /* all others, most frequent first */
 	uint32_t state_count; /* of states[] in use */
 };
 
 struct fgt_summary {
-	uint64_t samples, running, complete; /* sums over the threads */
+	/* Sums over the threads. */
+	uint64_t samples, running, runnable, complete;
 	uint64_t not_sampled; /* of running: with the last stack known */
 	double covered_s;
 	struct fgt_summary_function *functions; /* by self, total, name */

@@ -113,12 +113,11 @@ static void print_functions(const struct fgt_summary *summary, uint32_t top,
 	double not_sampled;
 
 	if (summary->running == 0) {
-		fputs("no thread ran or waited for a CPU at any tick\n", file);
+		fputs("no thread was running at any tick\n", file);
 		return;
 	}
 	fprintf(file,
-		"hottest functions: share of the %" PRIu64
-		" samples that ran or waited for a CPU\n"
+		"hottest functions: share of the %" PRIu64 " running samples\n"
 		"   self   total  function\n",
 		summary->running);
 	for (uint32_t i = 0; i < summary->function_count && i < top; i++) {
@@ -136,19 +135,22 @@ static void print_functions(const struct fgt_summary *summary, uint32_t top,
 	not_sampled = fgt_percent(summary->not_sampled, summary->running);
 	if (not_sampled > NOT_SAMPLED_PERCENT)
 		fprintf(file,
-			"%.0f %% were waiting for a CPU or not sampled: shown "
-			"with the stack of their last sample\n",
+			"%.0f %% were not sampled: shown with the stack of "
+			"their last sample\n",
 			not_sampled);
 }
 
 static void print_thread(const struct fgt_summary_thread *thread, FILE *file)
 {
+	uint64_t wants_cpu = thread->running + thread->runnable;
+
 	fputs("  ", file);
 	fgt_print_padded(file, thread->name, 16);
-	fprintf(file, " %8d %8" PRIu64 "  %5.1f %%  %5.1f %% ", thread->tid,
-		thread->samples, fgt_percent(thread->running, thread->samples),
-		fgt_percent(thread->samples - thread->running,
-			    thread->samples));
+	fprintf(file, " %8d %8" PRIu64 "  %5.1f %%   %5.1f %%  %5.1f %% ",
+		thread->tid, thread->samples,
+		fgt_percent(thread->running, thread->samples),
+		fgt_percent(thread->runnable, thread->samples),
+		fgt_percent(thread->samples - wants_cpu, thread->samples));
 	for (uint32_t i = 0; i < thread->state_count; i++) {
 		fputs(i ? ", " : " ", file);
 		fgt_print_text(file, thread->states[i].name, 32);
@@ -167,7 +169,8 @@ void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 	if (shown > THREADS_SHOWN)
 		shown = THREADS_SHOWN;
 	print_functions(summary, top, file);
-	fputs("\n  thread                tid  samples  running  blocked  in\n",
+	fputs("\n  thread                tid  samples  running  runnable  "
+	      "blocked  in\n",
 	      file);
 	for (uint32_t i = 0; i < shown; i++)
 		print_thread(&summary->threads[i], file);
@@ -220,6 +223,7 @@ static void put_threads(const struct fgt_summary *summary,
 		fgt_json_put_int(json, "tid", thread->tid);
 		fgt_json_put_uint(json, "samples", thread->samples);
 		fgt_json_put_uint(json, "running", thread->running);
+		fgt_json_put_uint(json, "runnable", thread->runnable);
 		fgt_json_put_uint(json, "complete", thread->complete);
 		put_states(thread, json);
 		fgt_json_end_object(json);
@@ -261,6 +265,7 @@ static void put_slice(const struct fgt_ring_slice *slice,
 	fgt_json_put_uint(json, "brief_cpu_ns", slice->brief_cpu_ns);
 	fgt_json_put_uint(json, "samples", summary->samples);
 	fgt_json_put_uint(json, "running", summary->running);
+	fgt_json_put_uint(json, "runnable", summary->runnable);
 	fgt_json_put_uint(json, "complete", summary->complete);
 }
 

@@ -32,6 +32,7 @@ static void special_states_have_names_on_every_architecture(void **state)
 	assert_string_equal(fgt_state_name("aarch64", 1), "page_fault");
 	assert_string_equal(fgt_state_name("riscv64", 2), "stopped");
 	assert_string_equal(fgt_state_name("x86_64", 3), "unknown");
+	assert_string_equal(fgt_state_name("aarch64", 4), "runnable");
 	assert_string_equal(fgt_state_name("x86_64", FGT_STATE_GONE),
 			    "unknown");
 }

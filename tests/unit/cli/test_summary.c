@@ -165,9 +165,37 @@ static void remarks_belong_to_the_function_below(void **state)
 	assert_int_equal(summary->not_sampled, 5);
 	assert_int_equal(summary->function_count, 3);
 	text = print_tables(summary);
-	assert_non_null(strstr(text, "33 % were waiting for a CPU or not"));
+	assert_non_null(strstr(text, "33 % were not sampled"));
 	free(text);
 	assert_int_equal(find(summary, "main")->total, 15);
+}
+
+/* It wants a CPU: not blocked, and in no share of what ran. */
+static void runnable_is_neither_running_nor_blocked(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = fixture_new(40);
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	uint32_t thread = fixture_thread(slice, 100, "t");
+	uint32_t spin = fixture_stack(slice, "main;spin");
+	char *text;
+
+	(void)state;
+	fixture_run(slice, thread, 0, 10, spin, FGT_STATE_RUNNING);
+	fixture_run(slice, thread, 10, 20, spin, FGT_STATE_RUNNABLE);
+	fixture_run(slice, thread, 30, 10, fixture_stack(slice, "main;wait"),
+		    FIXTURE_FUTEX);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	assert_int_equal(summary->running, 10);
+	assert_int_equal(summary->runnable, 20);
+	assert_int_equal(summary->threads[0].runnable, 20);
+	assert_int_equal(summary->threads[0].state_count, 1);
+	assert_int_equal(find(summary, "spin")->self, 10);
+	assert_int_equal(find(summary, "spin")->wall, 30);
+	text = print_tables(summary);
+	assert_non_null(strstr(text, "of the 10 running samples"));
+	assert_non_null(strstr(text, " 25.0 %    50.0 %   25.0 %  futex 25"));
+	free(text);
 }
 
 static void truncated_stacks_are_not_complete(void **state)
@@ -263,6 +291,7 @@ static void json_is_one_object_on_one_line(void **state)
 	assert_ptr_equal(strchr(text, '\n'), text + len - 1);
 	assert_non_null(strstr(text, "\"functions\":[{\"name\":\"hash\","
 				     "\"self\":30,\"total\":30,\"wall\":30}]"));
+	assert_non_null(strstr(text, "\"running\":40,\"runnable\":0,"));
 	assert_non_null(strstr(text, "\"state\":\"epoll_wait\","
 				     "\"samples\":60"));
 	assert_non_null(strstr(text, "\"path\":\"x\\\"\\u000a.folded\""));
@@ -302,6 +331,7 @@ int main(void)
 		cmocka_unit_test(threads_are_split_into_running_and_blocked),
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(remarks_belong_to_the_function_below),
+		cmocka_unit_test(runnable_is_neither_running_nor_blocked),
 		cmocka_unit_test(truncated_stacks_are_not_complete),
 		cmocka_unit_test(rich_slice_is_summed_without_loss),
 		cmocka_unit_test(names_cannot_move_the_cursor),

@@ -165,6 +165,8 @@ static const char *state_name(uint32_t state)
 	switch (state) {
 	case FGT_STATE_RUNNING:
 		return "running";
+	case FGT_STATE_RUNNABLE:
+		return "runnable";
 	case FIXTURE_EPOLL:
 		return "epoll_wait";
 	case FIXTURE_FUTEX:

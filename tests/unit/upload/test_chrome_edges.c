@@ -87,6 +87,28 @@ static void edge_with_one_end_known_moves_only_that_end(void **state)
 		      "B wait 19.000|E wait 30.000|E main 30.000");
 }
 
+/* A thread that waits for a CPU is not blocked: no block begins or ends. */
+static void edges_beside_a_runnable_thread_are_left_out(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(4);
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;nap"),
+		    FGT_STATE_RUNNABLE);
+	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "main;work"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 3, 1, fixture_stack(slice, "main;wait"),
+		    FGT_STATE_RUNNABLE);
+	fixture_edge(slice, 0, 1, 7000, 2000);
+	fixture_edge(slice, 0, 2, 3000, 0);
+	fixture_edge(slice, 0, 3, 0, 1500);
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B nap 0.000|E nap 20.000|"
+		      "B work 20.000|E work 30.000|"
+		      "B wait 30.000|E wait 40.000|E main 40.000");
+}
+
 /* Whatever a file claims: ts never goes back, nothing stays open. */
 static void impossible_edges_are_left_out(void **state)
 {
@@ -252,6 +274,7 @@ int main(void)
 		cmocka_unit_test(
 			thread_between_two_blocks_ran_in_their_common_levels),
 		cmocka_unit_test(edge_with_one_end_known_moves_only_that_end),
+		cmocka_unit_test(edges_beside_a_runnable_thread_are_left_out),
 		cmocka_unit_test(impossible_edges_are_left_out),
 		cmocka_unit_test(an_edge_may_lie_just_before_the_last_tick),
 		cmocka_unit_test(block_after_missed_ticks_begins_at_its_edge),

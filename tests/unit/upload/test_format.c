@@ -53,6 +53,26 @@ static const char *body(const struct fixture_buffer *buffer,
 	return profile;
 }
 
+/* pprof is compressed: its test reads it. */
+static void runnable_is_named_in_every_format(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FGT_KIND_COUNT; i++) {
+		struct fgt_ring_slice *slice = fixture_new(4);
+		struct fixture_buffer buffer;
+
+		fixture_thread(slice, 4242, "main");
+		fixture_run(slice, 0, 0, 4, fixture_stack(slice, "main"),
+			    FGT_STATE_RUNNABLE);
+		buffer = write_slice(slice, (enum fgt_format_kind)i);
+		if (i != FGT_KIND_PPROF)
+			assert_non_null(memmem(buffer.bytes, buffer.len,
+					       "runnable", 8));
+		fixture_buffer_done(&buffer);
+		fgt_ring_slice_free(slice);
+	}
+}
+
 /* What is made of samples at ticks does not know the edges between them. */
 static void edges_change_no_other_format(void **state)
 {
@@ -310,6 +330,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_format_is_found_by_its_name),
+		cmocka_unit_test(runnable_is_named_in_every_format),
 		cmocka_unit_test(edges_change_no_other_format),
 		cmocka_unit_test(unknown_name_gets_the_nearest_one),
 		cmocka_unit_test(endings_select_the_format),

@@ -81,7 +81,7 @@ static void equal_stacks_of_a_thread_are_one_sample(void **state)
 	fixture_run(slice, 0, 0, 3, a, FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 3, 4, b, FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 7, 5, a, FGT_STATE_RUNNING);
-	fixture_run(slice, 0, 12, 1, a, FIXTURE_FUTEX);
+	fixture_run(slice, 0, 12, 1, a, FGT_STATE_RUNNABLE);
 	fixture_run(slice, 1, 0, 20, a, FGT_STATE_RUNNING);
 	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
 	assert_int_equal(fixture_count(text.bytes, "\n2:{"), 4);
@@ -93,6 +93,7 @@ static void equal_stacks_of_a_thread_are_one_sample(void **state)
 	assert_int_equal(fixture_count(text.bytes, "\n4:{"), 4);
 	assert_int_equal(fixture_count(text.bytes, "\n5:{"), 4);
 	assert_int_equal(fixture_count(text.bytes, "\n6:\"work\"\n"), 1);
+	assert_int_equal(fixture_count(text.bytes, "\n6:\"runnable\"\n"), 1);
 	fixture_buffer_done(&text);
 	fgt_ring_slice_free(slice);
 }

@@ -236,8 +236,7 @@ static void reopen_after_gap(struct chrome *chrome, uint32_t tick)
 
 static bool is_blocked(const struct fgt_run *run)
 {
-	return run->state != FGT_STATE_RUNNING &&
-	       run->state != FGT_STATE_UNKNOWN;
+	return fgt_state_is_blocked(run->state);
 }
 
 /* The edge of that tick, NULL if it has none. Ticks must not go down from call
