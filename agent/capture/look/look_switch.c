@@ -127,8 +127,19 @@ static bool is_same_place(const struct fgt_switch_off *a,
 	       a->call == b->call;
 }
 
+/*
+ * Off its CPU at the instant, it wants one: it was put off, or has been woken
+ * (in a time that is rounded up to a whole microsecond).
+ */
+static bool is_runnable(const struct fgt_switch_off *off, uint64_t instant_ns)
+{
+	return !off->task_state ||
+	       (off->woken_us &&
+		off->ns + (off->woken_us - 1) * 1000ull <= instant_ns);
+}
+
 static uint32_t state_of(struct fgt_thread *thread,
-			 const struct fgt_switch_off *off)
+			 const struct fgt_switch_off *off, uint64_t instant_ns)
 {
 	const struct fgt_blocked blocked = {
 		.call = off->call < 0 ? -1 : off->call,
@@ -136,19 +147,25 @@ static uint32_t state_of(struct fgt_thread *thread,
 		.pc = off->pc,
 	};
 
-	if (!off->task_state)
-		return FGT_STATE_RUNNING;
+	if (is_runnable(off, instant_ns))
+		return FGT_STATE_RUNNABLE;
 	if (off->task_state & (TASK_STOPPED | TASK_TRACED))
 		return FGT_STATE_STOPPED;
 	return fgt_blocked_state(&blocked, thread);
 }
 
+/* off: where it left its CPU; NULL: it runs. */
 static void settle(const struct fgt_look *look, struct fgt_thread *thread,
-		   uint32_t state, uint64_t off_ns)
+		   uint32_t state, const struct fgt_switch_off *off)
 {
+	struct fgt_thread_switches *switches = switches_of(look, thread);
+
 	thread->is_shown_running = state == FGT_STATE_RUNNING;
-	thread->is_new = thread->needs_look = false;
-	switches_of(look, thread)->shown_ns = off_ns;
+	thread->is_new = false;
+	/* That it got a CPU is not reported, and a sample may be missing. */
+	thread->needs_look = state == FGT_STATE_RUNNABLE;
+	switches->shown_ns = off ? off->ns : 0;
+	switches->is_shown_runnable = state == FGT_STATE_RUNNABLE;
 }
 
 /* Number of frames in tick->frames, or an error. */
@@ -200,7 +217,7 @@ static bool find_still(struct fgt_look *look, const struct fgt_tick *tick,
 		       const struct fgt_switch_off *off,
 		       struct fgt_verdict *ret_verdict)
 {
-	uint32_t state = state_of(thread, off);
+	uint32_t state = state_of(thread, off, tick->instant_ns);
 	int64_t count = unwind(look, tick, thread, off);
 
 	if (count < 0 || look->who_ran->look(look->who_ran_state, thread) != 0)
@@ -210,17 +227,21 @@ static bool find_still(struct fgt_look *look, const struct fgt_tick *tick,
 		look->samples_blocked++;
 	else
 		look->samples_running++;
-	settle(look, thread, state, off->ns);
+	settle(look, thread, state, off);
 	*ret_verdict = fgt_verdict_stack(tick->frames, (size_t)count, state);
 	return true;
 }
 
+/* It runs, or off: it was put off its CPU, and has got one again since. */
 static struct fgt_verdict find_running(const struct fgt_look *look,
-				       struct fgt_thread *thread)
+				       struct fgt_thread *thread,
+				       const struct fgt_switch_off *off)
 {
-	settle(look, thread, FGT_STATE_RUNNING, 0);
-	return fgt_look_kept(look, &thread->active->look->last_run,
-			     FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
+	uint32_t state = off ? FGT_STATE_RUNNABLE : FGT_STATE_RUNNING;
+
+	settle(look, thread, state, off);
+	return fgt_look_kept(look, &thread->active->look->last_run, state,
+			     FGT_MARKER_NOT_SAMPLED);
 }
 
 /* Off its CPU once more, and unwound before it got one again? */
@@ -257,16 +278,17 @@ static struct fgt_verdict find_then(struct fgt_look *look,
 	const struct fgt_thread_switches *switches = switches_of(look, thread);
 	uint32_t state;
 
-	if (switches->shown_ns == off->ns && off->ns)
+	if (switches->shown_ns == off->ns && off->ns &&
+	    switches->is_shown_runnable == is_runnable(off, tick->instant_ns))
 		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
 	if (!off->task_state)
-		return find_running(look, thread);
+		return find_running(look, thread, off);
 	if (!is_same_place(off, &switches->blocked_at) &&
 	    !(is_same_place(off, &slot->off) &&
 	      learn_block(look, tick, thread, slot)))
 		known = &none;
-	state = state_of(thread, off);
-	settle(look, thread, state, off->ns);
+	state = state_of(thread, off, tick->instant_ns);
+	settle(look, thread, state, off);
 	return fgt_look_kept(look, known, state, 0);
 }
 
@@ -283,7 +305,7 @@ static struct fgt_verdict find(struct fgt_look *look,
 
 	*ret_off = NULL;
 	if (where == FGT_ON)
-		return find_running(look, thread);
+		return find_running(look, thread, NULL);
 	/* The sampler may not have seen it leave before. */
 	if (where == FGT_OFF_BEFORE && slot->before.ns)
 		off = &slot->before;
@@ -306,10 +328,21 @@ static struct fgt_verdict find_with_edges(struct fgt_look *look,
 	struct fgt_verdict verdict = find(look, tick, thread, slot, &off);
 
 	verdict.on_ns = on_ns;
-	if (off && off->task_state && off->ns > since_ns &&
+	if (off && !is_runnable(off, tick->instant_ns) && off->ns > since_ns &&
 	    switches->seen.is_plain && off->ns <= tick->instant_ns)
 		verdict.off_ns = off->ns;
 	return verdict;
+}
+
+/* It has not moved, and nothing has woken it, since it was shown. */
+static bool is_shown(const struct fgt_thread_switches *switches,
+		     const struct fgt_switch_slot *slot)
+{
+	bool wants_cpu = !slot->off.task_state || slot->off.woken_us;
+
+	return switches->shown_ns && !slot->is_on &&
+	       switches->shown_ns == slot->off.ns &&
+	       switches->is_shown_runnable == wants_cpu;
 }
 
 bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
@@ -336,14 +369,16 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 	if (slot.off.task_state & TASK_DEAD)
 		return false;
 	/* Looked at for another reason than that it ran: nothing is new. */
-	if (switches->shown_ns && !slot.is_on &&
-	    switches->shown_ns == slot.off.ns && !thread->needs_look)
+	if (is_shown(switches, &slot) &&
+	    (!thread->needs_look || switches->is_shown_runnable))
 		return true;
 	thread->needs_look = false;
 	*ret_verdict = find_with_edges(look, tick, thread, &slot);
 	/* What it does since is for the next tick: its change has been
 	 * taken. */
-	if (!slot.is_on && slot.off.ns > tick->instant_ns)
+	if (!slot.is_on &&
+	    (slot.off.ns > tick->instant_ns ||
+	     (slot.off.woken_us && !is_runnable(&slot.off, tick->instant_ns))))
 		thread->needs_look = true;
 	return true;
 }

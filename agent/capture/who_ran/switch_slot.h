@@ -15,8 +15,11 @@
 struct fgt_switch_off {
 	unsigned long long ns; /* CLOCK_MONOTONIC; 0: never seen */
 	unsigned long long pc, sp, fp; /* user registers */
-	int call; /* number of the system call that it is in, -1: none */
-	unsigned int task_state; /* of the kernel's; 0: put off its CPU */
+	short call; /* number of the system call that it is in, -1: none */
+	unsigned short task_state; /* of the kernel's; 0: put off its CPU */
+	/* It was woken so long after that, and wants a CPU since; 0: it was
+	 * not. Written by the CPU that wakes it. */
+	unsigned int woken_us;
 };
 
 /*

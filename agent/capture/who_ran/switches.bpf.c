@@ -160,10 +160,13 @@ static __always_inline void turn(struct fgt_switch_slot *slot)
 static __always_inline void read_regs(struct fgt_switch_off *off,
 				      struct pt_regs *regs)
 {
+	int call;
+
 	off->pc = REGS_PC(regs);
 	off->sp = regs->sp;
 	off->fp = REGS_FP(regs);
-	off->call = REGS_CALL(regs);
+	call = REGS_CALL(regs);
+	off->call = call == (short)call ? (short)call : -1;
 }
 
 static __always_inline void write_off(struct fgt_switch_slot *slot,
@@ -178,7 +181,8 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 		slot->was_on = slot->on_ns <= instant_ns;
 	}
 	slot->off.ns = now_ns;
-	slot->off.task_state = task_state;
+	slot->off.task_state = (unsigned short)task_state;
+	slot->off.woken_us = 0;
 	slot->blocks += task_state != 0;
 	read_regs(&slot->off, (struct pt_regs *)bpf_task_pt_regs(task));
 	slot->is_on = 0;
@@ -238,6 +242,26 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 	return 0;
 }
 
+/*
+ * A thread that waited wants a CPU again. The slot's version stays: its stack
+ * does not change by this.
+ */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	unsigned int index = 0;
+	struct fgt_switch_slot *slot = find(task, &index);
+	unsigned long long us;
+
+	/* Also reported of one that is about to sleep, and does not. */
+	if (!slot || slot->is_on || !slot->off.ns || slot->off.woken_us)
+		return 0;
+	us = (bpf_ktime_get_ns() - slot->off.ns) / 1000 + 1;
+	slot->off.woken_us = us > ~0u ? ~0u : (unsigned int)us;
+	mark(index);
+	return 0;
+}
+
 /* Threads that sleep and were not seen to switch: one pass over a process. */
 SEC("iter/task")
 int hand_over(struct bpf_iter__task *context)
@@ -248,7 +272,7 @@ int hand_over(struct bpf_iter__task *context)
 
 	if (!task)
 		return 0;
-	sleeper.off.task_state = task->__state;
+	sleeper.off.task_state = (unsigned short)task->__state;
 	/* About to sleep, or not after all: its stack may still change. */
 	if (!sleeper.off.task_state ||
 	    (bpf_core_field_exists(task->on_cpu) && task->on_cpu))

@@ -35,6 +35,7 @@ struct fgt_thread_switches {
 	struct fgt_switch_off handed;
 	uint64_t version; /* of the slot when it was looked at last */
 	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
+	bool is_shown_runnable; /* … and wants a CPU */
 	struct fgt_switch_off blocked_at; /* where it stood in last_block */
 	struct fgt_switch_seen seen;
 };

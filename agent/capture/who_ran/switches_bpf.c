@@ -33,6 +33,7 @@ struct bpf_switches {
 	struct fgt_switches common; /* slots: see mapped_count */
 	struct fgt_switches_bpf *program;
 	struct bpf_link *link; /* NULL: not started */
+	struct bpf_link *wakeup_link;
 	/*
 	 * Shared with the kernel; room for all, of which the first mapped_count
 	 * are there: each page counts as used from the moment it is mapped.
@@ -207,12 +208,19 @@ static int bpf_start(struct fgt_switches *common)
 	if (!switches->link)
 		switches->link =
 			bpf_program__attach(switches->program->progs.on_switch);
-	return switches->link ? 0 : -errno;
+	if (!switches->link)
+		return -errno;
+	/* Without it a thread that waits for its CPU shows its call. */
+	if (!switches->wakeup_link)
+		switches->wakeup_link =
+			bpf_program__attach(switches->program->progs.on_wakeup);
+	return 0;
 }
 
 static void bpf_stop(struct fgt_switches *common)
 {
 	bpf_link__destroy(FGT_TAKE(bpf_of(common)->link));
+	bpf_link__destroy(FGT_TAKE(bpf_of(common)->wakeup_link));
 }
 
 /* Does what the program reports of this thread agree with what it did? */

@@ -189,7 +189,11 @@ static void where_a_thread_was_at_the_instant_stays(void **state)
 		poke(&sleeper, 'x');
 	assert_true(fgt_switches_read(switches, index, &slot));
 	assert_true(slot.off.ns > then.off.ns);
-	assert_memory_equal(&slot.before, &then.off, sizeof(then.off));
+	assert_memory_equal(&slot.before, &then.off,
+			    offsetof(struct fgt_switch_off, woken_us));
+	/* It was woken later than it left, and got a CPU later than that. */
+	assert_int_equal(then.off.woken_us, 0);
+	assert_int_not_equal(slot.before.woken_us, 0);
 	assert_false(slot.was_on);
 	finish(&sleeper);
 	switches->provider->remove(switches, index);
