@@ -12,7 +12,8 @@
 
 #define UNWIND_TRIES 6
 /* Of FGT_SNAPSHOT_MAX_BYTES each, once the first is not enough. */
-#define PIECES_MAX 8
+#define PIECES_MAX   8
+#define FRESH_MAX_NS 1000000u
 /* Two readings are further apart: a sample between them may differ. */
 #define BETWEEN_MAX_NS 25000000u
 /* A deeper one costs more than a look may: it is tried less often. */
@@ -251,6 +252,14 @@ static size_t unwind_once(struct fgt_look *look, const struct fgt_tick *tick,
 	return cut_later(look, tick, thread, is_fresh, count, &result);
 }
 
+/* Samples of all CPUs are taken as the tick begins, unless it begins late. */
+static bool is_just_taken(const struct fgt_tick *tick)
+{
+	return tick->has_cpu_events && !tick->missed &&
+	       (!tick->instant_ns ||
+		tick->mono_ns - tick->instant_ns < FRESH_MAX_NS);
+}
+
 size_t fgt_look_stack_sampled(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread,
@@ -272,7 +281,7 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 	snapshot.stack_limit = sample->stack_len < sample->stack_asked
 				       ? sp + sample->stack_len
 				       : fgt_stacks_limit(&look->stacks, sp);
-	return unwind_once(look, tick, thread, &snapshot, tick->has_cpu_events,
+	return unwind_once(look, tick, thread, &snapshot, is_just_taken(tick),
 			   leaf);
 }
 
