@@ -167,7 +167,7 @@ struct fgt_look_thread {
 	 * many looks, of which so many have passed. */
 	uint8_t deep_pause, deep_passed;
 	enum fgt_marker run_leaf; /* above last_run, or 0 */
-	bool is_after_kernel; /* see fgt_running_sample */
+	bool is_after_kernel, was_in_kernel; /* see fgt_running_sample */
 	struct fgt_kept_stack callers; /* what is known of time in the kernel */
 	uint64_t read_wait_ns; /* waited for a CPU, where a look reads it */
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */

@@ -75,7 +75,8 @@ void fgt_look_note_sample(const struct fgt_look *look,
 
 	thread_look->run_leaf = sample->is_kernel ? FGT_MARKER_KERNEL : 0;
 	thread_look->is_after_kernel = sample->is_after_kernel;
-	if (sample->is_after_kernel)
+	thread_look->was_in_kernel = sample->was_in_kernel;
+	if (sample->is_after_kernel || sample->was_in_kernel)
 		keep_callers(look, thread, frames, count);
 }
 
@@ -128,22 +129,32 @@ static uint32_t take_pending(const struct fgt_tick *tick,
 	return ticks;
 }
 
-/* What a sample shows of the ticks that waited for it: these are few, except
- * where it proves that the thread was in the kernel all the time. */
+/*
+ * What a sample shows of the ticks that waited for it: these are few, except
+ * where it proves that the thread was in the kernel all the time. If it was
+ * there at all of them but the last, that one is the sample's: a verdict with
+ * the sample's stack takes it.
+ */
 static void show_past(struct fgt_look *look, const struct fgt_tick *tick,
-		      struct fgt_thread *thread, struct fgt_verdict *verdict)
+		      struct fgt_thread *thread, struct fgt_verdict *verdict,
+		      bool is_of_sample)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
+	bool was_in_kernel = thread_look->was_in_kernel;
 	struct fgt_verdict shown;
 	uint32_t state, ticks = take_pending(tick, thread_look, &state);
 
 	if (!ticks)
 		return;
-	if (!thread_look->is_after_kernel && ticks > CREDIT_MAX_TICKS)
+	was_in_kernel &= ticks > 1;
+	if (!thread_look->is_after_kernel && !was_in_kernel &&
+	    ticks > CREDIT_MAX_TICKS)
 		ticks = CREDIT_MAX_TICKS;
 	look->credited_ticks += ticks;
-	shown = show_sample(look, thread, state);
+	shown = was_in_kernel ? show_kernel(look, thread, state)
+			      : show_sample(look, thread, state);
 	fgt_verdict_set_past(verdict, &shown, ticks);
+	verdict->credit_ticks = was_in_kernel && is_of_sample;
 }
 
 /* No sample has come since: this tick has to wait. */
@@ -185,7 +196,7 @@ struct fgt_verdict fgt_look_asked(struct fgt_look *look,
 					FGT_MARKER_NOT_SAMPLED);
 		/* A kept stack has room for one marker at a time. */
 		if (has_sample && !thread_look->run_leaf)
-			show_past(look, tick, thread, &verdict);
+			show_past(look, tick, thread, &verdict, false);
 		else
 			verdict.credit_ticks =
 				take_pending(tick, thread_look, &past_state);
@@ -193,7 +204,7 @@ struct fgt_verdict fgt_look_asked(struct fgt_look *look,
 	}
 	if (has_sample) {
 		verdict = show_sample(look, thread, state);
-		show_past(look, tick, thread, &verdict);
+		show_past(look, tick, thread, &verdict, true);
 	} else {
 		verdict = wait_for_asked(look, thread, state,
 					 answer == FGT_RUNNING_IN_KERNEL);
@@ -238,7 +249,7 @@ void fgt_look_asked_late(struct fgt_look *look, const struct fgt_tick *tick,
 	if (!thread->is_shown_running || !thread_look->pending_ticks)
 		return;
 	if (thread_look->sample_tick == look->tick)
-		show_past(look, tick, thread, verdict);
+		show_past(look, tick, thread, verdict, false);
 	else
 		show_unsampled(look, tick, thread, verdict);
 }

@@ -19,6 +19,7 @@ struct fgt_running_sample {
 	/* When it fell due the thread was in the kernel, where the source may
 	 * not look: this is what came next in user mode. */
 	bool is_after_kernel;
+	bool was_in_kernel; /* likewise at ticks before the last */
 	uint64_t count_ns; /* of the event: how long it has counted */
 	bool has_regs; /* of a 64-bit user program */
 	struct fgt_regs regs;

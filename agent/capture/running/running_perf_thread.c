@@ -22,20 +22,24 @@
 /* How long the thread is on a CPU between the tick and its sample. The kernel
  * accepts no less than 10 µs. */
 #define SOON_NS 50000u
-/* Likewise of a thread that the tick before found in the kernel, where the
- * event's timer fires once in so long without effect, for 2 µs. */
-#define SOON_IN_KERNEL_NS 200000u
+/* Likewise of a thread that the tick before found in the kernel. There the
+ * event's timer fires once in so long without effect, and costs it 1 µs, 15 µs
+ * in some virtual machines: in a long system call less and less often. */
+#define SOON_IN_KERNEL_NS 500000u
+#define KERNEL_MAX_NS	  2000000u
+#define KERNEL_GROWTH	  4u
 #define SWITCHES_MAX	  10000u /* a second; 0.3 % of a CPU for the event */
-#define RETRY_NS	  200000000u
+#define RETRY_MAX_NS	  500000000u
 #define REFUSED_RETRY_NS  10000000000u
 
 struct thread_event {
 	uint32_t index; /* in perf_thread_state.events */
 	uint32_t stack_bytes; /* in a sample */
 	uint64_t period_ns;
-	uint64_t
-		count_ns; /* of CPU time that it was on, up to its last sample */
+	uint64_t first_ns; /* … the next time; it may be as it was before */
+	uint64_t asked_ns; /* of CPU time that it was on, at the last tick */
 	bool is_asked; /* it is on: a sample will come */
+	bool was_in_kernel; /* … but at ticks before the last the thread was */
 	int fd;
 	struct fgt_perf_buffer buffer;
 };
@@ -44,6 +48,7 @@ struct perf_thread_state {
 	struct fgt_fd_budget *budget;
 	size_t page_bytes;
 	bool sees_kernel;
+	uint32_t turn; /* see take_sample() */
 	uint32_t count;
 	struct thread_event *events[EVENTS_MAX];
 };
@@ -149,7 +154,7 @@ static int add_event(struct perf_thread_state *perf, struct fgt_thread *thread)
 	if (!event)
 		return -ENOMEM;
 	event->stack_bytes = stack_bytes;
-	event->period_ns = SOON_NS;
+	event->period_ns = event->first_ns = SOON_NS;
 	event->fd = fd;
 	rc = map_buffer(perf, event);
 	if (rc == 0 && !fgt_fd_budget_take(perf->budget)) {
@@ -178,6 +183,15 @@ static uint32_t switch_rate(const struct fgt_active_thread *active,
 	return (uint32_t)((active->switch_rate * 7ull + rate) / 8);
 }
 
+/* So that the event costs no more than that on average, where it is there for
+ * one tick at a time. */
+static uint64_t pause_of(uint64_t rate, uint64_t period_ns)
+{
+	uint64_t pause_ns = rate * period_ns / SWITCHES_MAX;
+
+	return pause_ns < RETRY_MAX_NS ? pause_ns : RETRY_MAX_NS;
+}
+
 static void threads_consider(void *state, struct fgt_thread *thread,
 			     const struct fgt_running_use *use)
 {
@@ -189,27 +203,45 @@ static void threads_consider(void *state, struct fgt_thread *thread,
 	if (!event)
 		return;
 	if (active->switch_rate > SWITCHES_MAX)
-		active->source_retry_ns = use->now_ns + RETRY_NS;
+		active->source_retry_ns =
+			use->now_ns +
+			pause_of(active->switch_rate, use->period_ns);
 	else if (event->is_asked ||
 		 stack_bytes_for(thread) <= event->stack_bytes)
 		return;
 	threads_drop(state, thread);
 }
 
-/* More than one period of its time has passed: it was never in user mode when
- * the timer fired. */
+/* The first time that its timer fired after the last tick, the thread was in
+ * the kernel. */
 static bool has_skipped(const struct thread_event *event, uint64_t count_ns)
 {
-	return count_ns - event->count_ns >= event->period_ns / 4 * 7;
+	return count_ns - event->asked_ns >= event->first_ns / 4 * 7;
 }
 
-static bool is_in_kernel(const struct thread_event *event)
+/* The timer starts again. */
+static void set_period(struct thread_event *event, uint64_t period_ns)
 {
-	uint64_t count_ns;
+	if (ioctl(event->fd, PERF_EVENT_IOC_PERIOD, &period_ns) == 0)
+		event->period_ns = period_ns;
+}
 
-	return read(event->fd, &count_ns, sizeof(count_ns)) ==
-		       sizeof(count_ns) &&
-	       has_skipped(event, count_ns);
+/* A sample that an earlier tick asked for has not come. */
+static enum fgt_running_answer ask_again(const struct perf_thread_state *perf,
+					 struct thread_event *event)
+{
+	uint64_t count_ns, period_ns = event->period_ns * KERNEL_GROWTH;
+
+	if (perf->sees_kernel ||
+	    read(event->fd, &count_ns, sizeof(count_ns)) < 0 ||
+	    !has_skipped(event, count_ns))
+		return FGT_RUNNING_SAMPLE_COMES;
+	event->was_in_kernel = true;
+	event->asked_ns = count_ns;
+	set_period(event,
+		   period_ns < KERNEL_MAX_NS ? period_ns : KERNEL_MAX_NS);
+	event->first_ns = event->period_ns;
+	return FGT_RUNNING_IN_KERNEL;
 }
 
 static enum fgt_running_answer
@@ -227,9 +259,7 @@ threads_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
 	}
 	event = active->source;
 	if (event->is_asked)
-		return !perf->sees_kernel && is_in_kernel(event)
-			       ? FGT_RUNNING_IN_KERNEL
-			       : FGT_RUNNING_SAMPLE_COMES;
+		return ask_again(perf, event);
 	if (ioctl(event->fd, PERF_EVENT_IOC_REFRESH, 1) < 0) {
 		threads_drop(perf, thread);
 		active->source_retry_ns = now_ns + REFUSED_RETRY_NS;
@@ -239,34 +269,34 @@ threads_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
 	return FGT_RUNNING_SAMPLE_COMES;
 }
 
-static void choose_period(struct thread_event *event, bool is_after_kernel)
-{
-	uint64_t period_ns = is_after_kernel ? SOON_IN_KERNEL_NS : SOON_NS;
-
-	if (period_ns != event->period_ns &&
-	    ioctl(event->fd, PERF_EVENT_IOC_PERIOD, &period_ns) == 0)
-		event->period_ns = period_ns;
-}
-
-static void take_sample(const struct perf_thread_state *perf,
+static void take_sample(struct perf_thread_state *perf,
 			struct thread_event *event,
 			const struct perf_event_header *header,
 			const struct fgt_running_handler *handler)
 {
 	struct fgt_running_sample sample;
+	uint64_t period_ns;
 
 	if (fgt_perf_sample_parse(header, &fgt_arch_host, &sample) < 0)
 		return;
 	sample.is_after_kernel = !perf->sees_kernel &&
 				 has_skipped(event, sample.count_ns);
-	event->count_ns = sample.count_ns;
-	choose_period(event, sample.is_after_kernel);
+	sample.was_in_kernel = event->was_in_kernel;
+	/* It left the kernel up to as long before the last tick as after it. */
+	if (event->was_in_kernel)
+		sample.is_after_kernel |= perf->turn++ % 2;
+	event->was_in_kernel = false;
+	event->asked_ns = sample.count_ns;
+	event->first_ns = event->period_ns;
+	period_ns = sample.is_after_kernel ? SOON_IN_KERNEL_NS : SOON_NS;
+	if (period_ns != event->period_ns)
+		set_period(event, period_ns);
 	if (handler->is_wanted(handler->context, sample.pid))
 		handler->sample(handler->context, &sample);
 }
 
 /* The buffer has room for one sample, which switched the event off. */
-static void drain_event(const struct perf_thread_state *perf,
+static void drain_event(struct perf_thread_state *perf,
 			struct thread_event *event,
 			const struct fgt_running_handler *handler)
 {
@@ -285,7 +315,7 @@ static void drain_event(const struct perf_thread_state *perf,
 static void threads_drain(void *state,
 			  const struct fgt_running_handler *handler)
 {
-	const struct perf_thread_state *perf = state;
+	struct perf_thread_state *perf = state;
 
 	for (uint32_t i = 0; i < perf->count; i++)
 		drain_event(perf, perf->events[i], handler);

@@ -191,12 +191,16 @@ static void thread_that_switches_all_the_time_has_no_event(void **state)
 		consider(&fixture, i == 50 ? 300 : 50);
 		assert_int_not_equal(ask(&fixture), FGT_RUNNING_NO_SAMPLE);
 	}
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 40; i++)
 		consider(&fixture, 1000);
+	ask(&fixture);
+	consider(&fixture, 1000);
 	assert_null(fixture.active.source);
 	assert_int_equal(ask(&fixture), FGT_RUNNING_NO_SAMPLE);
-	/* Tried again after 0.2 s, for one tick. */
-	fixture.now_ns += 200000000u;
+	/* At 100,000 a second it has one at every tenth tick. */
+	fixture.now_ns += 8 * PERIOD_NS;
+	assert_int_equal(ask(&fixture), FGT_RUNNING_NO_SAMPLE);
+	fixture.now_ns += 2 * PERIOD_NS;
 	assert_int_equal(ask(&fixture), FGT_RUNNING_SAMPLE_COMES);
 	assert_int_equal(drain_patiently(&fixture).samples, 1);
 	consider(&fixture, 1000);
