@@ -4,7 +4,8 @@
  *
  * Perf's events and the timer run with the same period on the same clock, so
  * they keep their distance: the timer is set a little after the events, and
- * the samples of a tick are there when it runs.
+ * the samples of a tick are there when it runs. The period changes with each
+ * group of ticks: sampling_pace.c.
  */
 #include "agent/capture/sampling.h"
 
@@ -151,6 +152,9 @@ int fgt_sampling_open(struct fgt_sampler *sampler)
 	sampler->last_pid_fd = open_last_pid();
 	sampler->period_ns = SECOND_NS / sampler->options.hz;
 	open_sources(sampler);
+	fgt_sampling_pace_init(
+		&sampler->pace, (uint32_t)fgt_clock_ns(CLOCK_MONOTONIC),
+		has_cpu_events(sampler) ? sysconf(_SC_NPROCESSORS_CONF) : 0);
 	return 0;
 }
 
@@ -431,7 +435,7 @@ static void show_last(struct fgt_sampled *sampled)
 void *fgt_sampling_run(void *context)
 {
 	struct fgt_sampler *sampler = context;
-	uint64_t expirations, interval_ns;
+	uint64_t expirations;
 
 	begin_thread(sampler);
 	while (take_orders(sampler)) {
@@ -444,10 +448,10 @@ void *fgt_sampling_run(void *context)
 		ask_for_instant(sampler);
 		if (!fgt_sampling_wait(sampler, &expirations))
 			continue;
-		interval_ns = sampler->period_ns * sampler->timer_periods;
-		sampler->due_ns += (expirations - 1) * interval_ns;
+		sampler->due_ns += (expirations - 1) * sampler->interval_ns;
 		tick_all(sampler, expirations * sampler->timer_periods);
-		sampler->due_ns += interval_ns;
+		sampler->due_ns += sampler->interval_ns;
+		fgt_sampling_change_pace(sampler);
 		adapt(sampler);
 		if (!sampler->options.is_embedded)
 			fgt_priority_review(&sampler->priority,

@@ -12,6 +12,16 @@
 
 #define FGT_TARGETS_MAX 256u
 
+#define FGT_PACE_STEPS 6u
+
+/* Which distance of ticks comes next (sampling_pace.c). */
+struct fgt_sampling_pace {
+	uint32_t random;
+	uint32_t group_ticks, ticks_left; /* that have the same distance */
+	uint32_t next; /* in order */
+	int8_t order[FGT_PACE_STEPS];
+};
+
 struct fgt_sampler {
 	struct fgt_sampler_options options; /* max_cpu_percent: the mutex */
 	struct fgt_image_cache *cache; /* borrowed */
@@ -39,6 +49,8 @@ struct fgt_sampler {
 	int timer_fd; /* -1 where it is embedded */
 	int last_pid_fd;
 	uint64_t due_ns; /* when the timer fires next */
+	uint64_t interval_ns; /* … and in this distance from then on */
+	struct fgt_sampling_pace pace;
 	uint64_t lead_ns; /* from the instant asked for until then */
 	uint64_t instant_ns; /* asked for last, of switches */
 	bool is_armed;
@@ -134,9 +146,24 @@ void fgt_sampling_decide_rate(struct fgt_sampler *sampler,
 int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);
 
+/*
+ * After a tick: the next group of ticks has another distance. Fails as
+ * fgt_sampling_arm() does.
+ */
+void fgt_sampling_change_pace(struct fgt_sampler *sampler);
+
 /* Until the next tick is due; how many are by then. False: ask again. */
 bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 		       uint64_t *ret_expirations);
+
+/* ---- The distance of ticks (sampling_pace.c) ----------------------------- */
+
+/* seed: any number. cpus: that have perf events, 0: none. */
+void fgt_sampling_pace_init(struct fgt_sampling_pace *pace, uint32_t seed,
+			    long cpus);
+/* The distance of the next pace->ticks_left ticks; period_ns on average. */
+uint64_t fgt_sampling_pace_next(struct fgt_sampling_pace *pace,
+				uint64_t period_ns);
 
 /* Where all targets are ticked rarely, the timer expires more rarely, too. */
 void fgt_sampling_choose_timer_periods(struct fgt_sampler *sampler);

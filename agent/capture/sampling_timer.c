@@ -30,12 +30,11 @@ uint64_t fgt_sampling_phase(uint64_t enabled_ns, uint64_t now_ns,
 }
 
 /* first_ns 0: it does not expire. */
-static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns,
-		      uint64_t interval_ns)
+static void set_timer(const struct fgt_sampler *sampler, uint64_t first_ns)
 {
 	struct itimerspec timer = {
 		.it_value = fgt_timespec_of(first_ns),
-		.it_interval = fgt_timespec_of(interval_ns),
+		.it_interval = fgt_timespec_of(sampler->interval_ns),
 	};
 
 	if (sampler->timer_fd >= 0)
@@ -56,7 +55,6 @@ static void sleep_until(uint64_t due_ns)
 bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 		       uint64_t *ret_expirations)
 {
-	uint64_t interval_ns = sampler->period_ns * sampler->timer_periods;
 	uint64_t now_ns;
 
 	if (sampler->timer_fd >= 0)
@@ -67,7 +65,8 @@ bool fgt_sampling_wait(const struct fgt_sampler *sampler,
 	now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	*ret_expirations = 1;
 	if (now_ns > sampler->due_ns)
-		*ret_expirations += (now_ns - sampler->due_ns) / interval_ns;
+		*ret_expirations +=
+			(now_ns - sampler->due_ns) / sampler->interval_ns;
 	return true;
 }
 
@@ -83,30 +82,81 @@ static void skip_periods(struct fgt_sampler *sampler, uint64_t first_ns)
 	sampler->period_number -= sampler->timer_periods;
 }
 
+static void draw_interval(struct fgt_sampler *sampler)
+{
+	sampler->interval_ns = fgt_sampling_pace_next(
+		&sampler->pace, sampler->period_ns * sampler->timer_periods);
+}
+
+/* What threads do is asked for an instant before the first event fires. */
+static void set_lead(struct fgt_sampler *sampler,
+		     const struct fgt_running_started *started)
+{
+	sampler->lead_ns = started->last_ns - started->first_ns +
+			   AFTER_PERF_NS + BEFORE_PERF_NS;
+}
+
 int fgt_sampling_arm(struct fgt_sampler *sampler)
 {
-	uint64_t interval_ns = sampler->period_ns * sampler->timer_periods;
 	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	struct fgt_running_started started = { now_ns, now_ns };
 	int rc = 0;
 
+	draw_interval(sampler);
 	if (sampler->switches &&
 	    sampler->switches->provider->start(sampler->switches) < 0)
 		fgt_sampling_drop_switches(sampler);
 	if (sampler->running->start)
 		rc = sampler->running->start(sampler->running_state,
-					     interval_ns, &started);
+					     sampler->interval_ns, &started);
 	if (rc < 0)
 		return rc;
-	sampler->due_ns = fgt_sampling_phase(started.last_ns + interval_ns,
-					     fgt_clock_ns(CLOCK_MONOTONIC),
-					     interval_ns, AFTER_PERF_NS);
-	sampler->lead_ns = started.last_ns - started.first_ns + AFTER_PERF_NS +
-			   BEFORE_PERF_NS;
+	sampler->due_ns =
+		fgt_sampling_phase(started.last_ns + sampler->interval_ns,
+				   fgt_clock_ns(CLOCK_MONOTONIC),
+				   sampler->interval_ns, AFTER_PERF_NS);
+	set_lead(sampler, &started);
 	skip_periods(sampler, sampler->due_ns);
-	set_timer(sampler, sampler->due_ns, interval_ns);
+	set_timer(sampler, sampler->due_ns);
 	sampler->is_armed = true;
 	return 0;
+}
+
+/*
+ * Perf's events begin a new period when they get it: what has gone by since
+ * those of the last tick fired is left out of the ticks of the group, so that
+ * the mean stays.
+ */
+static void change_with_perf(struct fgt_sampler *sampler, uint64_t fired_ns)
+{
+	uint64_t gone_ns = fgt_clock_ns(CLOCK_MONOTONIC) - fired_ns;
+	struct fgt_running_started started;
+	uint64_t intervals;
+
+	if (gone_ns < sampler->interval_ns)
+		sampler->interval_ns -= gone_ns / sampler->pace.group_ticks;
+	sampler->running->change(sampler->running_state, sampler->interval_ns,
+				 &started);
+	sampler->due_ns =
+		started.last_ns + sampler->interval_ns + AFTER_PERF_NS;
+	set_lead(sampler, &started);
+	/* A tick that took too long: those after it are missed. */
+	intervals = (started.last_ns - fired_ns) / sampler->interval_ns;
+	sampler->period_number += intervals * sampler->timer_periods;
+}
+
+void fgt_sampling_change_pace(struct fgt_sampler *sampler)
+{
+	uint64_t last_ns = sampler->due_ns - sampler->interval_ns;
+
+	if (!sampler->is_armed || --sampler->pace.ticks_left)
+		return;
+	draw_interval(sampler);
+	if (sampler->running->change)
+		change_with_perf(sampler, last_ns - AFTER_PERF_NS);
+	else
+		sampler->due_ns = last_ns + sampler->interval_ns;
+	set_timer(sampler, sampler->due_ns);
 }
 
 void fgt_sampling_disarm(struct fgt_sampler *sampler)
@@ -117,7 +167,7 @@ void fgt_sampling_disarm(struct fgt_sampler *sampler)
 		sampler->running->stop(sampler->running_state);
 	if (sampler->switches)
 		sampler->switches->provider->stop(sampler->switches);
-	set_timer(sampler, 0, 0);
+	set_timer(sampler, 0);
 	sampler->is_armed = false;
 }
 

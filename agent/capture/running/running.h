@@ -105,6 +105,10 @@ struct fgt_running {
 	 */
 	int (*start)(void *state, uint64_t period_ns,
 		     struct fgt_running_started *ret_started);
+	/* From now on once in this period: the first time one period after
+	 * *ret_started. */
+	void (*change)(void *state, uint64_t period_ns,
+		       struct fgt_running_started *ret_started);
 	void (*stop)(void *state);
 	/* A stack was longer (or not) than what a sample may hold. */
 	void (*note_size)(void *state, bool is_too_short);

@@ -133,6 +133,39 @@ static void ticks_come_a_little_after_the_samples(void **state)
 	}
 }
 
+/* Work that takes turns of about a period each, 42 % of it one thing. */
+static void ticks_keep_no_step_with_work(void **state)
+{
+	const double turns[] = { 1, 0.5, 2, 1.0625, 0.97, 1.19, 0.25 };
+	const uint64_t period_ns = 9900990;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+		const uint64_t turn_ns =
+			(uint64_t)(turns[i] * (double)period_ns);
+		struct fgt_sampling_pace pace;
+		uint64_t at_ns = 0, count = 0, seen = 0;
+
+		fgt_sampling_pace_init(&pace, (uint32_t)i + 1, 2);
+		while (count < 10 * 1010) {
+			uint64_t distance_ns =
+				fgt_sampling_pace_next(&pace, period_ns);
+
+			assert_in_range(distance_ns, period_ns * 3 / 4,
+					period_ns * 5 / 4);
+			while (pace.ticks_left--) {
+				at_ns += distance_ns;
+				seen += at_ns % turn_ns * 100 < turn_ns * 42;
+				count++;
+			}
+		}
+		/* 101 a second, and each place of a turn as often. */
+		assert_in_range(at_ns / count, period_ns * 997 / 1000,
+				period_ns * 1003 / 1000);
+		assert_in_range(seen * 1000 / count, 390, 450);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +176,7 @@ int main(void)
 		cmocka_unit_test(a_resumed_call_keeps_the_name_of_the_call),
 		cmocka_unit_test(cpu_use_is_three_numbers),
 		cmocka_unit_test(ticks_come_a_little_after_the_samples),
+		cmocka_unit_test(ticks_keep_no_step_with_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
