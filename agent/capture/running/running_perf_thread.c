@@ -291,6 +291,8 @@ static void take_sample(struct perf_thread_state *perf,
 	period_ns = sample.is_after_kernel ? SOON_IN_KERNEL_NS : SOON_NS;
 	if (period_ns != event->period_ns)
 		set_period(event, period_ns);
+	if (event->first_ns < event->period_ns)
+		event->first_ns = event->period_ns;
 	if (handler->is_wanted(handler->context, sample.pid))
 		handler->sample(handler->context, &sample);
 }
