@@ -34,6 +34,9 @@ struct fgt_sampler_options {
 	 * thread is stopped. The sampler is left out, and these threads.
 	 */
 	bool is_embedded;
+	/* Embedded: its system calls are filtered, and a call that it does not
+	 * make by itself may end it. */
+	bool is_confined;
 	/* Embedded: the source of running stacks; NULL: none. */
 	const struct fgt_running *running;
 	int32_t excluded_tids[FGT_EXCLUDED_MAX - 1]; /* 0: none */

@@ -400,6 +400,8 @@ static void begin_thread(struct fgt_sampler *sampler)
 	/* In a process that records itself it is an ordinary thread. */
 	if (sampler->options.is_embedded) {
 		sampler->own_tid = gettid();
+		if (!sampler->options.is_confined)
+			fgt_priority_shorten_slice();
 		return;
 	}
 	/* Without events of every CPU a thread must be found running: a

@@ -15,6 +15,7 @@
 #include "agent/capture/sampler.h"
 #include "agent/embed/loaded_pages.h"
 #include "agent/embed/signal/running_signal.h"
+#include "agent/embed/signal/signal_permission.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/base/sink.h"
@@ -67,6 +68,7 @@ static int make_sampler(struct recorder *recorder)
 		.max_cpu_percent = MAX_CPU_PERCENT,
 		.is_self_included = true,
 		.is_embedded = true,
+		.is_confined = fgt_signal_permission_filters() != 0,
 		.running = &fgt_running_signal,
 		.excluded_tids = { recorder->options.own_tids[0],
 				   recorder->options.own_tids[1] },

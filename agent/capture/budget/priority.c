@@ -11,12 +11,35 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define NICE	     (-10)
+#define SLICE_NS     100000u /* the least that there is */
 #define SPAN_NS	     500000000u
 #define MOST_PERCENT 25 /* of a CPU as a real-time thread */
 #define BACK_PERCENT 10 /* … and to become one again */
+
+/* The first version of the kernel's struct sched_attr. */
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+void fgt_priority_shorten_slice(void)
+{
+	struct attributes attributes;
+
+	if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) <
+		    0 ||
+	    attributes.policy != SCHED_OTHER)
+		return;
+	attributes.runtime_ns = SLICE_NS;
+	syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
 
 /* Only this thread, no child. Ordinary users are refused, and do without. */
 static void set_class(bool is_first)
@@ -26,6 +49,8 @@ static void set_class(bool is_first)
 	sched_setscheduler(
 		0, (is_first ? SCHED_FIFO : SCHED_OTHER) | SCHED_RESET_ON_FORK,
 		is_first ? &first : &other);
+	/* If it is, or has become, an ordinary one. */
+	fgt_priority_shorten_slice();
 }
 
 void fgt_priority_begin(struct fgt_priority *priority, bool may_be_first,
@@ -41,6 +66,8 @@ void fgt_priority_begin(struct fgt_priority *priority, bool may_be_first,
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	if (may_be_first)
 		set_class(true);
+	else
+		fgt_priority_shorten_slice();
 }
 
 bool fgt_priority_judge(struct fgt_priority *priority, uint64_t now_ns,

@@ -19,6 +19,15 @@ struct fgt_priority {
 void fgt_priority_begin(struct fgt_priority *priority, bool may_be_first,
 			uint64_t now_ns, uint64_t cpu_ns);
 
+/*
+ * For an ordinary thread that calls it: its time slices become as short as
+ * possible (Linux 6.12 or later; before, nothing happens). Of those that want a
+ * CPU the scheduler prefers the one whose slice ends first: one that wakes for
+ * a moment need not wait until the thread on its CPU has blocked. Needs no
+ * privilege; policy and nice value stay. MT-Safe
+ */
+void fgt_priority_shorten_slice(void);
+
 /* After a tick, with the CPU time of the thread up to it. */
 void fgt_priority_review(struct fgt_priority *priority, uint64_t now_ns,
 			 uint64_t cpu_ns);

@@ -10,6 +10,9 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 
@@ -111,6 +114,44 @@ static void the_class_of_the_thread_follows(void **state)
 	assert_int_equal(classes[0], SCHED_FIFO | SCHED_RESET_ON_FORK);
 }
 
+/* What sched_getattr(2) shows: size, policy, flags, nice, priority, and the
+ * slice in bytes 24 to 31. */
+static uint64_t slice_of_this_thread(uint32_t head[6])
+{
+	uint64_t words[6] = { 0 };
+
+	assert_int_equal(syscall(SYS_sched_getattr, 0, words, sizeof(words), 0),
+			 0);
+	memcpy(head, words, 24);
+	return words[3];
+}
+
+static void *shorten(void *argument)
+{
+	uint32_t before[6], after[6];
+	uint64_t *slice_ns = argument;
+
+	slice_ns[0] = slice_of_this_thread(before);
+	fgt_priority_shorten_slice();
+	slice_ns[1] = slice_of_this_thread(after);
+	/* Policy, flags, nice value, priority. */
+	assert_memory_equal(before, after, sizeof(before));
+	return NULL;
+}
+
+static void slices_are_as_short_as_possible(void **state)
+{
+	uint64_t slice_ns[2];
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, shorten, slice_ns), 0);
+	pthread_join(thread, NULL);
+	if (slice_ns[0] == 0)
+		skip(); /* before Linux 6.12 */
+	assert_int_equal(slice_ns[1], 100000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -120,6 +161,7 @@ int main(void)
 		cmocka_unit_test(
 			a_tick_that_takes_longer_than_it_may_counts_whole),
 		cmocka_unit_test(the_class_of_the_thread_follows),
+		cmocka_unit_test(slices_are_as_short_as_possible),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
