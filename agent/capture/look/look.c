@@ -26,7 +26,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 				    const struct fgt_running_sample *sample)
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
-	struct fgt_verdict edges = { .on_ns = 0 };
+	struct fgt_verdict edges = { .on_ns = 0 }, waiting;
 	struct fgt_look_thread *thread_look;
 	size_t count;
 	bool is_running;
@@ -55,7 +55,9 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 		return verdict;
 	}
 	verdict = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
-	verdict.credit_ticks = fgt_look_take_credit(look, thread);
+	waiting = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNABLE);
+	fgt_verdict_set_past(&verdict, &waiting,
+			     fgt_look_take_credit(look, thread));
 	verdict.on_ns = edges.on_ns;
 	verdict.off_ns = edges.off_ns;
 	thread->is_sampled = true;
@@ -163,6 +165,7 @@ static enum found read_blocked(struct fgt_look *look,
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_snapshot snapshot = { .stack = tick->buffer };
+	struct fgt_verdict waiting;
 	struct fgt_blocked blocked;
 	enum found found;
 	uint32_t state;
@@ -185,7 +188,13 @@ static enum found read_blocked(struct fgt_look *look,
 	*ret_verdict = fgt_verdict_stack(tick->frames, count, state);
 	look->samples_blocked++;
 	fgt_look_late_sample(look, tick, thread, ret_verdict);
-	/* No other came before it blocked: it stays as it was shown. */
+	/* It wanted a CPU, and no sample came before it blocked. */
+	if (tick->has_cpu_events) {
+		waiting = fgt_look_kept(look, &thread_look->last_run,
+					FGT_STATE_RUNNABLE, 0);
+		fgt_verdict_set_past(ret_verdict, &waiting,
+				     thread_look->pending_ticks);
+	}
 	thread_look->pending_ticks = 0;
 	fgt_look_thread_settle(thread, state);
 	return FOUND_BLOCKED;

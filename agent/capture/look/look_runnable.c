@@ -119,8 +119,8 @@ static bool was_blocked(const struct fgt_look *look,
 
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
- * shown with the stack of its last sample until a new one stands for these
- * ticks. If it was only woken meanwhile, its state goes on; where that is not
+ * shown with the stack of its last sample until a new one shows where it was
+ * runnable at these ticks. If it was only woken meanwhile, its state goes on; where that is not
  * known, a sample will show it.
  */
 static struct fgt_verdict wait_for_sample(struct fgt_look *look,
@@ -143,7 +143,7 @@ static struct fgt_verdict wait_for_sample(struct fgt_look *look,
 		if (rc > 0)
 			verdict = fgt_look_kept(
 				look, &thread->active->look->last_run,
-				FGT_STATE_RUNNING, FGT_MARKER_NOT_SAMPLED);
+				FGT_STATE_RUNNABLE, FGT_MARKER_NOT_SAMPLED);
 	}
 	thread->active->look->pending_ticks++;
 	return verdict;
