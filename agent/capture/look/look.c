@@ -26,7 +26,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 				    const struct fgt_running_sample *sample)
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
-	struct fgt_verdict edges = { .on_ns = 0 }, waiting;
+	struct fgt_verdict edges = { .on_ns = 0 };
 	struct fgt_look_thread *thread_look;
 	size_t count;
 	bool is_running;
@@ -55,13 +55,10 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 		return verdict;
 	}
 	verdict = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
-	waiting = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNABLE);
-	fgt_verdict_set_past(&verdict, &waiting,
-			     fgt_look_take_credit(look, thread));
+	fgt_look_take_waits(look, tick, thread, &verdict);
 	verdict.on_ns = edges.on_ns;
 	verdict.off_ns = edges.off_ns;
 	thread->is_sampled = true;
-	thread_look->sampled_wait_ns = thread->active->use.wait_ns;
 	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
 	return verdict;
 }

@@ -158,6 +158,11 @@ struct fgt_look_thread {
 	uint64_t stretch_ns; /* used since it was last put on a CPU */
 
 	uint64_t sampled_wait_ns; /* use.wait_ns at its last sample */
+	/* Times that it blocked, and the tick at which that was read; 0: none.
+	 * See look_runnable.c. */
+	uint64_t block_count, block_count_tick;
+	uint64_t woken_tick; /* when it was last found woken, without a CPU */
+	bool is_wait_shown; /* the ring shows that wait */
 	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
 	/* What was read after its last sample: see look_stack.c. */
 	struct fgt_kept_stack later;

@@ -91,6 +91,23 @@ void fgt_look_late_sample(struct fgt_look *look, const struct fgt_tick *tick,
  */
 uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread);
 
+/*
+ * The same of a thread that a sample of its CPU fell on, whose stack is in the
+ * verdict: runnable, as far as the scheduler's count of its wait goes, else
+ * running.
+ */
+void fgt_look_take_waits(struct fgt_look *look, const struct fgt_tick *tick,
+			 struct fgt_thread *thread,
+			 struct fgt_verdict *verdict);
+
+/*
+ * Of the ticks that were shown runnable, those that the scheduler's count of
+ * waits does not explain. due_ns: that count minus all that was shown.
+ * MT-Safe | AS-Safe
+ */
+uint32_t fgt_look_unpaid_ticks(int64_t due_ns, uint64_t period_ns,
+			       uint32_t pending_ticks);
+
 /* ---- Samples that ticks ask for (look_asked.c) -------------------------- */
 
 /* fgt_running.ask; without it none will come. */

@@ -7,12 +7,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/capture/threads/procfs.h"
 
 #define WAITED_MAX_TICKS 8u
 #define WAIT_SHORT	 8 /* of a period: less than a scheduler slice */
+#define WAIT_DEBT_TICKS	 3u /* by chance, ticks fall into waits */
 
 uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread)
 {
@@ -40,6 +42,48 @@ bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
 	return true;
 }
 
+uint32_t fgt_look_unpaid_ticks(int64_t due_ns, uint64_t period_ns,
+			       uint32_t pending_ticks)
+{
+	int64_t unpaid_ns = -due_ns - (int64_t)(WAIT_DEBT_TICKS * period_ns);
+	uint64_t ticks;
+
+	if (unpaid_ns <= 0)
+		return 0;
+	ticks = ((uint64_t)unpaid_ns + period_ns - 1) / period_ns;
+	return ticks < pending_ticks ? (uint32_t)ticks : pending_ticks;
+}
+
+void fgt_look_take_waits(struct fgt_look *look, const struct fgt_tick *tick,
+			 struct fgt_thread *thread, struct fgt_verdict *verdict)
+{
+	uint32_t pending = fgt_look_take_credit(look, thread), unpaid;
+	uint64_t wait_ns = thread->active->use.wait_ns;
+	struct fgt_verdict shown = *verdict;
+	struct fgt_thread_aside *aside;
+
+	thread->active->look->sampled_wait_ns = wait_ns;
+	if (!pending)
+		return;
+	aside = fgt_thread_store_aside(&look->threads.table, thread);
+	unpaid =
+		fgt_look_unpaid_ticks((int64_t)(wait_ns - aside->shown_wait_ns),
+				      tick->period_ns, pending);
+	aside->shown_wait_ns -= unpaid * tick->period_ns;
+	/* The ring cuts the ticks that are running off the end of these. */
+	shown.state = FGT_STATE_RUNNABLE;
+	fgt_verdict_set_past(verdict, &shown, pending);
+	verdict->credit_ticks = unpaid;
+}
+
+/* A tick is shown runnable; the scheduler counts a wait when it ends. */
+static void pay_wait(struct fgt_look *look, const struct fgt_tick *tick,
+		     struct fgt_thread *thread)
+{
+	fgt_thread_store_aside(&look->threads.table, thread)->shown_wait_ns +=
+		tick->period_ns;
+}
+
 /*
  * Has the thread waited for a CPU long enough, by the scheduler's count, to
  * pay for one more tick? A thread that the waking sampler put aside for a
@@ -51,15 +95,24 @@ static bool take_waited(struct fgt_look *look, const struct fgt_tick *tick,
 	struct fgt_thread_aside *aside =
 		fgt_thread_store_aside(&look->threads.table, thread);
 	uint64_t wait_ns = thread->active->use.wait_ns;
-	uint64_t waited_ns = wait_ns - aside->shown_wait_ns;
+	int64_t waited_ns = (int64_t)(wait_ns - aside->shown_wait_ns);
+	int64_t most_ns = (int64_t)(WAITED_MAX_TICKS * tick->period_ns);
 
-	if (waited_ns < tick->period_ns)
+	if (waited_ns < (int64_t)tick->period_ns)
 		return false;
-	if (waited_ns > WAITED_MAX_TICKS * tick->period_ns)
-		aside->shown_wait_ns =
-			wait_ns - WAITED_MAX_TICKS * tick->period_ns;
-	aside->shown_wait_ns += tick->period_ns;
+	if (waited_ns > most_ns)
+		aside->shown_wait_ns = wait_ns - (uint64_t)most_ns;
+	pay_wait(look, tick, thread);
 	return true;
+}
+
+/* The ring's stack goes on, and the thread wants a CPU. */
+static struct fgt_verdict go_on_runnable(void)
+{
+	return (struct fgt_verdict){
+		.kind = FGT_VERDICT_MARKED,
+		.state = FGT_STATE_RUNNABLE,
+	};
 }
 
 /* On the kernel stack of every system call: x86-64, aarch64. */
@@ -100,9 +153,37 @@ static int look_if_preempted(int task_fd, int32_t tid)
 }
 
 /*
+ * Has it given up a CPU by itself since the tick before? True where that is
+ * not known: nothing was read at that tick.
+ */
+static bool has_blocked(const struct fgt_look *look,
+			const struct fgt_thread *thread)
+{
+	static const char name[] = "\nvoluntary_ctxt_switches:";
+	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t before = thread_look->block_count;
+	bool is_known = thread_look->block_count_tick &&
+			thread_look->block_count_tick + 1 == look->tick;
+	char path[32], text[4096];
+	const char *at;
+	int len;
+
+	snprintf(path, sizeof(path), "%d/status", thread->tid);
+	len = fgt_procfs_read(look->process.task_fd, path, text, sizeof(text));
+	at = len < 0 ? NULL : strstr(text, name);
+	if (!at)
+		return true;
+	thread_look->block_count = strtoull(at + sizeof(name) - 1, NULL, 10);
+	thread_look->block_count_tick = look->tick;
+	return !is_known || thread_look->block_count != before;
+}
+
+/*
  * It ran at the last tick, and has been on a CPU since; now it is runnable, or
  * on one that it got after the samples fell. Most such threads were blocked in
- * between: of those that were put aside the scheduler knows a longer wait.
+ * between: of those that were put aside the scheduler knows a longer wait. A
+ * thread that is on a CPU by now (its kernel stack is empty), and was not put
+ * on one since the last tick, was not blocked: its sample is missing.
  */
 static bool was_blocked(const struct fgt_look *look,
 			const struct fgt_tick *tick,
@@ -111,16 +192,39 @@ static bool was_blocked(const struct fgt_look *look,
 	const struct fgt_active_thread *active = thread->active;
 	const struct fgt_look_thread *thread_look = active->look;
 	uint64_t waited_ns = active->use.wait_ns - thread_look->sampled_wait_ns;
+	int rc;
 
-	return thread->has_run && thread_look->last_block.count &&
-	       waited_ns < tick->period_ns / WAIT_SHORT &&
-	       look_if_preempted(look->process.task_fd, thread->tid) <= 0;
+	if (!thread->has_run || !thread_look->last_block.count ||
+	    waited_ns >= tick->period_ns / WAIT_SHORT)
+		return false;
+	rc = look_if_preempted(look->process.task_fd, thread->tid);
+	if (rc == -ENODATA)
+		return thread->has_switched && has_blocked(look, thread);
+	return rc <= 0;
+}
+
+/* Shown blocked, and on a CPU since: did it wait for one when samples fell? */
+static bool is_waiting(struct fgt_look *look, const struct fgt_tick *tick,
+		       struct fgt_thread *thread, int *ret_rc)
+{
+	*ret_rc = look_if_preempted(look->process.task_fd, thread->tid);
+	/* Woken, and stands where it was blocked. */
+	if (*ret_rc == 0)
+		return false;
+	/* On a CPU by now: it waited if it was not blocked since the tick
+	 * before. */
+	if (*ret_rc != -ENODATA)
+		return take_waited(look, tick, thread);
+	if (has_blocked(look, thread))
+		return false;
+	pay_wait(look, tick, thread);
+	return true;
 }
 
 /*
  * It ran, lost its CPU and may block again before a sample falls on it: it is
- * shown with the stack of its last sample until a new one shows where it was
- * runnable at these ticks. If it was only woken meanwhile, its state goes on; where that is not
+ * runnable, with the stack of its last sample until a new one stands for these
+ * ticks. If it was only woken meanwhile, its state goes on; where that is not
  * known, a sample will show it.
  */
 static struct fgt_verdict wait_for_sample(struct fgt_look *look,
@@ -135,17 +239,45 @@ static struct fgt_verdict wait_for_sample(struct fgt_look *look,
 		return verdict;
 	}
 	if (!thread->is_shown_running) {
-		rc = look_if_preempted(look->process.task_fd, thread->tid);
-		/* Woken; or on a CPU by now, but not when samples fell. */
-		if (rc == 0 || rc == -ENODATA ||
-		    !take_waited(look, tick, thread))
+		if (!is_waiting(look, tick, thread, &rc))
 			return verdict;
-		if (rc > 0)
+		if (rc > 0 || rc == -ENODATA)
 			verdict = fgt_look_kept(
 				look, &thread->active->look->last_run,
 				FGT_STATE_RUNNABLE, FGT_MARKER_NOT_SAMPLED);
+	} else {
+		verdict = go_on_runnable();
+		pay_wait(look, tick, thread);
 	}
 	thread->active->look->pending_ticks++;
+	return verdict;
+}
+
+/*
+ * It was woken, has not been on a CPU since, and stands where it blocked. At
+ * the first such tick it may have been woken after the samples fell, so that
+ * the scheduler's count must pay for it, unless it still waits at the next one.
+ */
+static struct fgt_verdict find_woken(struct fgt_look *look,
+				     const struct fgt_tick *tick,
+				     struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
+	bool is_first = thread_look->woken_tick + 1 != look->tick;
+
+	thread_look->woken_tick = look->tick;
+	if (is_first) {
+		thread_look->is_wait_shown = take_waited(look, tick, thread);
+		return thread_look->is_wait_shown ? go_on_runnable() : verdict;
+	}
+	verdict = go_on_runnable();
+	pay_wait(look, tick, thread);
+	if (!thread_look->is_wait_shown) {
+		verdict.credit_ticks = 1;
+		pay_wait(look, tick, thread);
+	}
+	thread_look->is_wait_shown = true;
 	return verdict;
 }
 
@@ -153,10 +285,18 @@ struct fgt_verdict fgt_look_runnable(struct fgt_look *look,
 				     const struct fgt_tick *tick,
 				     struct fgt_thread *thread)
 {
-	/* Has not run since: it was woken, and stands where it blocked. */
+	if (!tick->has_cpu_events) {
+		/* Has not run since: it was woken, and stands where it
+		 * blocked. */
+		if (!thread->is_shown_running && !thread->is_new &&
+		    !thread->has_switched)
+			return (struct fgt_verdict){
+				.kind = FGT_VERDICT_AS_BEFORE
+			};
+		return fgt_look_polled(look, tick, thread);
+	}
 	if (!thread->is_shown_running && !thread->is_new &&
 	    !thread->has_switched)
-		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
-	return tick->has_cpu_events ? wait_for_sample(look, tick, thread)
-				    : fgt_look_polled(look, tick, thread);
+		return find_woken(look, tick, thread);
+	return wait_for_sample(look, tick, thread);
 }

@@ -370,9 +370,12 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 	if (!look->switches || !switches)
 		return false;
 	*ret_verdict = (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
-	/* Being switched at this very moment: it will be marked again. */
-	if (!fgt_switches_read(look->switches, switches->index, &slot))
+	/* Being switched at this very moment. Only leaving its CPU marks it
+	 * again, not getting one. */
+	if (!fgt_switches_read(look->switches, switches->index, &slot)) {
+		thread->needs_look = true;
 		return true;
+	}
 	switches->version = slot.version;
 	if (!slot.version && switches->is_handed) {
 		slot.off = switches->handed;

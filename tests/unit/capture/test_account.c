@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of agent/capture/account: CPU time that no sample has shown. */
-#include "agent/capture/look/look.h"
+#include "agent/capture/look/look_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -162,6 +162,21 @@ static void counters_that_jump_do_no_harm(void **state)
 	assert_true(account.wait_due_ns <= 16 * (int64_t)PERIOD);
 }
 
+static void
+ticks_without_a_sample_are_runnable_if_the_wait_explains_it(void **state)
+{
+	const int64_t period = PERIOD;
+
+	(void)state;
+	/* By chance, each tick of a few fell into another short wait. */
+	assert_int_equal(fgt_look_unpaid_ticks(8 * period, PERIOD, 5), 0);
+	assert_int_equal(fgt_look_unpaid_ticks(-3 * period, PERIOD, 5), 0);
+	/* Its samples are missing. */
+	assert_int_equal(fgt_look_unpaid_ticks(-5 * period, PERIOD, 5), 2);
+	assert_int_equal(fgt_look_unpaid_ticks(-40 * period, PERIOD, 5), 5);
+	assert_int_equal(fgt_look_unpaid_ticks(-40 * period, PERIOD, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +189,8 @@ int main(void)
 		cmocka_unit_test(moved_ticks_change_no_sum),
 		cmocka_unit_test(what_was_used_before_the_start_is_not_due),
 		cmocka_unit_test(counters_that_jump_do_no_harm),
+		cmocka_unit_test(
+			ticks_without_a_sample_are_runnable_if_the_wait_explains_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
