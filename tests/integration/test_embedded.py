@@ -16,11 +16,11 @@ import subprocess
 import sys
 import time
 
-from kit.harness import (Bench, Checks, Samples, as_user, read_until,
-                         slack_of)
+from kit.harness import Bench, Checks, read_until, slack_of
+from kit.stage import Stage
+from kit.truth_record import record_embedded
 from test_truth import check_scenario
 
-LIBRARIES = ("libfgtrace.so.0", "fgtrace/libfgtrace-embed.so")
 # Limits for a recording of 12 s or more.
 USUAL_SECONDS = 12
 PROGRAMS = ("truth-fp", "truth-nofp", "blockers", "crowd", "throwers")
@@ -34,76 +34,13 @@ LIMITS = {"shares": 0.025, "bursts": 0.025, "kinds": 0.02, "callers": 0.015,
 IN_STEP_WITH_KERNEL = {"recv"}
 
 
-class Stage:
-    """Libraries and programs where an ordinary user may use them."""
-
-    def __init__(self, bench):
-        self.bench = bench
-        self.folder = bench.copy_for_nobody()
-        self.library = os.path.join(self.folder, "lib")
-        os.makedirs(os.path.join(self.library, "fgtrace"), exist_ok=True)
-        for name in LIBRARIES:
-            shutil.copy2(os.path.join(bench.build, name),
-                         os.path.join(self.library, name))
-        for name in PROGRAMS:
-            if os.path.exists(bench.program(name)):
-                shutil.copy2(bench.program(name), self.folder)
-        self.out = bench.path("out")
-        os.makedirs(self.out)
-        os.chmod(self.out, 0o777)
-
-    def program(self, name):
-        return os.path.join(self.folder, name)
-
-    def path(self, name):
-        return os.path.join(self.out, name)
-
-    def environment(self, out, hz=0):
-        changed = {"FGTRACE_OUT": out,
-                   "LD_PRELOAD": f"{self.library}/libfgtrace.so.0"}
-        if hz:
-            changed["FGTRACE_HZ"] = str(hz)
-        return changed
-
-    def run(self, command, out, as_nobody=False, hz=0, timeout=120, **more):
-        """Runs the program; it is recorded, setpriv is not."""
-        changed = [f"{name}={value}" for name, value
-                   in self.environment(out, hz).items()]
-        return subprocess.run(
-            as_user(["env", *changed, *command], as_nobody), text=True,
-            capture_output=True, timeout=timeout, check=False, **more)
-
-    def start(self, command, out):
-        return self.bench.start(
-            command, env={**os.environ, **self.environment(out)},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def samples(self, fgt):
-        """A recording as samples with state frames at the root."""
-        envelope = fgt[:-len(".fgt")] + ".envelope"
-        result = self.bench.run("convert", fgt, "-o", envelope,
-                                "--state-frames", "root")
-        if result.returncode != 0:
-            raise RuntimeError(f"convert: {result.stderr}")
-        return Samples(envelope)
-
-
 # ---- Truth ----------------------------------------------------------------
-
-def record_truth(stage, variant, scenario, seconds, as_nobody):
-    tag = f"{variant}-{scenario}-{'nobody' if as_nobody else 'root'}"
-    out = stage.path(tag + ".fgt")
-    result = stage.run([stage.program(f"truth-{variant}"), scenario,
-                        str(seconds)], out, as_nobody, timeout=seconds + 60)
-    line = next(line for line in result.stdout.split("\n")
-                if line.startswith("{"))
-    return json.loads(line), stage.samples(out)
-
 
 def compare_truth(checks, stage, variant, scenario, seconds, as_nobody):
     who = "nobody" if as_nobody else "root"
     tag = f"{variant} {scenario} as {who}"
-    truth, samples = record_truth(stage, variant, scenario, seconds, as_nobody)
+    truth, fgt = record_embedded(stage, variant, scenario, seconds, as_nobody)
+    samples = stage.samples(fgt)
     truth["threads"] = [thread for thread in truth["threads"]
                         if thread["name"] not in IN_STEP_WITH_KERNEL]
     # As for any ordinary user: no source reports which threads wait for a CPU.
@@ -349,7 +286,7 @@ def main():
              "calls": check_calls,
              "truth": lambda *both: check_users(*both, seconds, is_short)}
     try:
-        stage = Stage(bench)
+        stage = Stage(bench, PROGRAMS)
         for name, check in parts.items():
             if not wanted or name in wanted:
                 check(checks, stage)

@@ -15,10 +15,11 @@
 
 #include "work.h"
 
+#define LOG_MAX	    65536u
 #define THREADS_MAX 24
 #define HELPERS_MAX 2
-/* Shorter steps would mostly read the scheduler's file. */
-#define WAIT_IS_READ_NS 400000u
+/* Shorter steps would mostly read the scheduler's file and write the log. */
+#define SHORT_NS 400000u
 
 static struct plan plans[THREADS_MAX];
 static size_t plan_count;
@@ -49,9 +50,7 @@ static NOINLINE void read_clocks(const struct plan *plan,
 				 uint64_t *wait_ns)
 {
 	*cpu_ns = cpu_now_ns();
-	*wait_ns = step->duration_ns >= WAIT_IS_READ_NS || step->is_rest
-			   ? waited_ns(plan)
-			   : 0;
+	*wait_ns = step->is_short ? 0 : waited_ns(plan);
 }
 
 /* Leaves room in each frame, as functions that compute something do: two
@@ -85,6 +84,18 @@ static uint64_t duration_of(const struct plan *plan, const struct step *step)
 	return plan->period_ns ? step->duration_ns : vary(step->duration_ns);
 }
 
+static void write_log(struct plan *plan, const struct step *step,
+		      uint64_t begin_ns, uint64_t finish_ns)
+{
+	if (step->is_short || plan->log_count == LOG_MAX)
+		return;
+	plan->log[plan->log_count++] = (struct entry){
+		.begin_ns = begin_ns,
+		.spent_ns = (uint32_t)(finish_ns - begin_ns),
+		.step = (uint32_t)(step - plan->steps),
+	};
+}
+
 void take_step(struct plan *plan, struct step *step)
 {
 	uint64_t reading_ns = truth_now_ns(), cpu_ns[2], wait_ns[2];
@@ -99,6 +110,7 @@ void take_step(struct plan *plan, struct step *step)
 	step->cpu_ns += cpu_ns[1] - cpu_ns[0];
 	step->wait_ns += wait_ns[1] - wait_ns[0];
 	step->count++;
+	write_log(plan, step, begin_ns, finish_ns);
 	plan->reading.spent_ns +=
 		begin_ns - reading_ns + truth_now_ns() - finish_ns;
 	plan->reading.count++;
@@ -110,6 +122,9 @@ void begin_plan(struct plan *plan)
 	pthread_setname_np(pthread_self(), plan->name);
 	plan->schedstat_fd =
 		open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	plan->log = calloc(LOG_MAX, sizeof(*plan->log));
+	if (!plan->log)
+		abort();
 	if (plan->prepare)
 		plan->prepare(plan);
 	plan->wait_ns = waited_ns(plan);
@@ -166,6 +181,7 @@ struct step *add_step(struct plan *plan, const char *function,
 		.run = run,
 		.duration_ns = ns,
 		.depth = plan->depth,
+		.is_short = ns < SHORT_NS,
 	};
 	return step;
 }
@@ -209,6 +225,16 @@ static void print_step(const struct step *step)
 	       step->is_nested ? "true" : "false");
 }
 
+static void print_log(const struct plan *plan)
+{
+	printf("\"log\":[");
+	for (size_t i = 0; i < plan->log_count; i++)
+		printf("%s[%u,%llu,%u]", i ? "," : "", plan->log[i].step,
+		       (unsigned long long)plan->log[i].begin_ns,
+		       plan->log[i].spent_ns);
+	printf("]");
+}
+
 void print_truth(void)
 {
 	printf("{\"threads\":[");
@@ -227,7 +253,9 @@ void print_truth(void)
 			putchar(',');
 		}
 		print_step(&plan->reading);
-		printf("]}");
+		printf("],");
+		print_log(plan);
+		putchar('}');
 	}
 	printf("]}\n");
 }

@@ -24,8 +24,17 @@ struct step {
 	bool is_rest;
 	/* Happens inside other steps, as a signal handler does. */
 	bool is_nested;
+	/* Neither logged, nor its waiting for a CPU read. */
+	bool is_short;
 	/* Measured: in all, on a CPU, waiting for one; how often. */
 	uint64_t spent_ns, cpu_ns, wait_ns, count;
+};
+
+/* When a step began, and how long it took. */
+struct entry {
+	uint64_t begin_ns;
+	uint32_t spent_ns;
+	uint32_t step;
 };
 
 struct plan {
@@ -41,6 +50,8 @@ struct plan {
 	 * where a thread loses it. */
 	struct step reading;
 	uint64_t spent_ns, cpu_ns, wait_ns; /* in all, on a CPU, for one */
+	struct entry *log; /* of steps that are not short */
+	size_t log_count;
 	int schedstat_fd;
 	pid_t tid;
 	/* Before the first round, in the thread; may be NULL. */

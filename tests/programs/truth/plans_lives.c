@@ -167,9 +167,9 @@ void plan_spawn(void)
 	sem_init(&child_waits, 0, 0);
 	plan->follow = spawn_children;
 	STEP(plan, spawn_here, "clone3|clone|vfork", 23000);
-	add_step(plan, "reap_here", "wait4", reap_here, 0);
+	add_step(plan, "reap_here", "wait4", reap_here, NS_PER_MS);
 	STEP(plan, burn_alpha, NULL, 14000);
 	STEP(plan, vfork_here, "vfork|clone3|clone", 17000);
-	add_step(plan, "reap_here", "wait4", reap_here, 0);
+	add_step(plan, "reap_here", "wait4", reap_here, NS_PER_MS);
 	add_helper(open_late);
 }

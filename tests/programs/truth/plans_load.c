@@ -66,7 +66,7 @@ void plan_beside(void)
 		snprintf(name, sizeof(name), "turn-%u", i);
 		plan = add_plan(name, 8);
 		plan->prepare = take_number;
-		STEP(plan, await_turn, "futex", 0);
+		STEP(plan, await_turn, "futex", 2100);
 		STEP(plan, hold_turn, "clock_nanosleep", 700);
 	}
 	for (unsigned int i = 0; i < IDLE; i++) {

@@ -8,9 +8,11 @@
  *
  * Prints "ready PID", later one line of JSON:
  * {"threads":[{"name","tid","depth","ns","cpu_ns","wait_ns",
- *   "steps":[{"function","state","ns","cpu_ns","wait_ns","count","nested"}]}]}
- * wait_ns: waiting for a CPU; 0 in steps shorter than 400 µs. A step that is
- * nested happens inside others. A thread of tid 0 stands for many.
+ *   "steps":[{"function","state","ns","cpu_ns","wait_ns","count","nested"}],
+ *   "log":[[step,begin_ns,ns],…]}]}
+ * wait_ns: waiting for a CPU; 0 in steps shorter than 400 µs, which are not in
+ * the log either. A step that is nested happens inside others. A thread of
+ * tid 0 stands for many.
  */
 #include <pthread.h>
 #include <signal.h>

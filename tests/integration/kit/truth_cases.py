@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of the table in agent/README.md: scenarios of the truth program,
+what is asked of each mode, and the table itself."""
+
+from kit.truth_judge import judge, short_lives, whole_stacks
+from kit.truth_record import MODES, record
+
+# Points beside the noise of counting; for bursts shorter than a tick, 2.
+USUAL_GOAL, SHORT_GOAL = 1.0, 2.0
+# Case → goal.
+CASES = {
+    "beside": USUAL_GOAL, "faults": USUAL_GOAL, "calls": USUAL_GOAL,
+    "naps": SHORT_GOAL, "mill": SHORT_GOAL, "coroutines": SHORT_GOAL,
+    "deep": USUAL_GOAL, "blips": SHORT_GOAL, "handled": SHORT_GOAL,
+    "step": SHORT_GOAL, "brief": SHORT_GOAL, "spawn": USUAL_GOAL,
+    "altstack": USUAL_GOAL, "jit": USUAL_GOAL, "spinners": USUAL_GOAL,
+}
+# Shares of states have the noise of counting in them.
+GOAL_STATES = 4.0
+# (case, mode) → points beyond the goal that are known to be left.
+LIMITS = {
+    ("step", "user"): 14, ("step", "embedded"): 8, ("step", "schedstat"): 14,
+    ("deep", "user"): 20, ("deep", "embedded"): 30,
+    ("altstack", "user"): 30, ("altstack", "embedded"): 30,
+    ("beside", "embedded"): 3, ("beside", "schedstat"): 2,
+    ("handled", "bpf"): 2, ("handled", "schedstat"): 4,
+    ("handled", "embedded"): 4, ("spinners", "schedstat"): 2,
+    ("spinners", "embedded"): 2,
+}
+# In each run; the others in the soak.
+SHORT = (("spinners", "bpf"), ("step", "bpf"), ("blips", "user"),
+         ("spawn", "schedstat"), ("deep", "bpf"))
+# Cases whose stacks must have leaf part and root part. Coroutines have a root
+# of their own kind.
+STACK_CASES = ("deep", "altstack", "jit", "spawn")
+WHOLE_LEAST = 0.99
+
+
+def measure(stage, case, mode, seconds, variant="nofp"):
+    """One line of results."""
+    truth, recording = record(stage, variant, case, seconds, mode)
+    verdict = judge(truth, recording, CASES[case])
+    line = {
+        "case": case, "mode": mode, "variant": variant,
+        "functions": verdict.functions, "states": verdict.states,
+        "at_ticks": verdict.at_ticks, "marked": verdict.marked,
+        "beyond": verdict.beyond,
+    }
+    if case in STACK_CASES:
+        line["whole"] = whole_stacks(truth, recording)
+    if case == "brief":
+        line["brief"] = short_lives(truth, recording, "brief")
+    return line
+
+
+def describe(line):
+    """Details for the log, a list of lines."""
+    tag = f"{line['variant']} {line['case']} by {line['mode']}"
+    text = [f"# {tag}: worst function {line['functions'][2]}, "
+            f"at the ticks {line['at_ticks'][1]}",
+            f"# {tag}: worst state {line['states'][1]}; marked "
+            f"{100 * line['marked']:.1f} %"]
+    if "whole" in line:
+        whole, marked, total, example = line["whole"]
+        text.append(f"# {tag}: {whole} of {total} stacks whole, {marked} "
+                    f"marked; {example}")
+    if "brief" in line:
+        shown, marked, true = line["brief"]
+        text.append(f"# {tag}: brief threads: {shown:.1f} points shown, "
+                    f"{marked:.1f} marked, {true:.1f} true")
+    return text
+
+
+def cell(lines):
+    """Worst of the lines: functions, states, marked; stacks that are not
+    whole."""
+    if not lines:
+        return "-"
+    text = f"{max(100 * abs(each['functions'][0]) for each in lines):.1f} " \
+        f"{max(100 * abs(each['states'][0]) for each in lines):.1f} " \
+        f"{max(100 * each['marked'] for each in lines):.0f}%"
+    if "whole" in lines[0]:
+        bad = max(100 * (1 - (each["whole"][0] + each["whole"][1]) /
+                         max(1, each["whole"][2])) for each in lines)
+        text += f" w{bad:.0f}"
+    if "brief" in lines[0]:
+        shown, marked, true = lines[0]["brief"]
+        text += f" b{shown:.0f}+{marked:.0f}/{true:.0f}"
+    return text
+
+
+def print_table(lines):
+    print("# Worst of all threads: error of a function, error of a state "
+          "(points), marked share;\n# w: stacks neither whole nor marked (%); "
+          "b: CPU time of short threads, shown + marked / true (points).")
+    width = max([20] + [len(cell([line])) + 2 for line in lines])
+    print(f"# {'case':<12}" + "".join(f"{mode:<{width}}" for mode in MODES))
+    for case in CASES:
+        row = [cell([line for line in lines if line["case"] == case and
+                     line["mode"] == mode]) for mode in MODES]
+        if set(row) != {"-"}:
+            print(f"# {case:<12}" + "".join(f"{text:<{width}}"
+                                          for text in row).rstrip())
