@@ -31,7 +31,8 @@ struct attributes {
 
 void fgt_priority_shorten_slice(void)
 {
-	struct attributes attributes;
+	/* Set: tools that watch memory do not see what the kernel writes. */
+	struct attributes attributes = { .size = sizeof(attributes) };
 
 	if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) <
 		    0 ||
