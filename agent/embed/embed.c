@@ -68,7 +68,7 @@ static int make_sampler(struct recorder *recorder)
 		.max_cpu_percent = MAX_CPU_PERCENT,
 		.is_self_included = true,
 		.is_embedded = true,
-		.is_confined = fgt_signal_permission_filters() != 0,
+		.is_confined = !fgt_signal_permission_is_free(),
 		.running = &fgt_running_signal,
 		.excluded_tids = { recorder->options.own_tids[0],
 				   recorder->options.own_tids[1] },

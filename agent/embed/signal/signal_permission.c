@@ -56,6 +56,16 @@ unsigned long fgt_signal_permission_filters(void)
 	return count_filters(status);
 }
 
+/* The count of filters is shown since Linux 5.9 only, the mode long before. */
+bool fgt_signal_permission_is_free(void)
+{
+	char status[STATUS_BYTES];
+
+	return fgt_procfs_read(AT_FDCWD, "/proc/thread-self/status", status,
+			       sizeof(status)) > 0 &&
+	       strstr(status, "\nSeccomp:\t0\n");
+}
+
 static bool is_runnable(const char *status)
 {
 	return strstr(status, "\nState:\tR") != NULL;

@@ -9,6 +9,7 @@
 #ifndef FGT_AGENT_EMBED_SIGNAL_SIGNAL_PERMISSION_H
 #define FGT_AGENT_EMBED_SIGNAL_SIGNAL_PERMISSION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/capture/threads/thread.h"
@@ -39,6 +40,8 @@ int fgt_signal_permission_ask(int32_t tid, int number,
 
 /* Filters of system calls that hold for the calling thread. */
 unsigned long fgt_signal_permission_filters(void);
+/* Is it certain that the calling thread has none? */
+bool fgt_signal_permission_is_free(void);
 
 /* ---- Refusals ---------------------------------------------------------- */
 
