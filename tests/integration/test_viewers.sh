@@ -76,12 +76,6 @@ for slice in rich tangled; do
 	ok "all formats of slice $slice agree" \
 		python3 -m kit.compare_formats "files/$slice-root"
 done
-# Edges show what lies between ticks, and must not change what they add up to.
-mkdir -p naps
-ok "threads that work and sleep in turn are written in every format" \
-	"$build/tests/unit/upload/format_files" "$work/naps" naps
-ok "all formats of slice naps agree" \
-	python3 -m kit.compare_formats naps/naps-root
 # differs NAME ENDING SED: one file edited, so the formats disagree.
 differs() {
 	local copy=$work/wrong/tangled-root

@@ -22,8 +22,6 @@ from kit.compare_viewer import read_folded
 from kit.strict import Wrong, demand
 
 GAP = "[gap: no samples]"
-# Chrome traces show with it what lies between two ticks.
-BETWEEN = "[not sampled: last known stack]"
 
 
 def read_pprof(path):
@@ -96,8 +94,7 @@ def totals(stacks):
     found = Counter()
     for stack, ns in stacks.items():
         state, *functions = [as_folded(name) for name in stack]
-        keys = {("state", state)} | {("function", f) for f in functions
-                                     if f != BETWEEN}
+        keys = {("state", state)} | {("function", f) for f in functions}
         for key in keys | {("all", "")}:
             found[key] += ns
     return found
