@@ -134,8 +134,7 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
  * one last, since the tick before and up to this one; CLOCK_MONOTONIC, 0: not
  * known. Kept to 1 µs, at most one second back, where a block of the thread
  * began or ended; costs 8 bytes then, whether its stack and state changed or
- * not. Of a thread that ran at both ticks only as a pair, first off and then on:
- * it was blocked in between. -EINVAL for a bad slot.
+ * not. No effect for a thread that ran at both ticks. -EINVAL for a bad slot.
  */
 int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
 		      uint64_t off_ns);

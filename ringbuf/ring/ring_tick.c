@@ -294,22 +294,15 @@ static void append_change(struct fgt_writer *writer, uint32_t slot,
 	fgt_region_add(&writer->region.header->changes, 1);
 }
 
-/*
- * Getting a CPU ends a block, leaving one begins it: other edges are dropped.
- * Between two ticks that ran both are of one block, and stay together.
- */
+/* Getting a CPU ends a block, leaving one begins it: other edges are dropped.
+ * */
 static void append_edge(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
-	bool is_pair = thread->state == FGT_STATE_RUNNING &&
-		       thread->next_state == FGT_STATE_RUNNING &&
-		       thread->on_us && thread->off_us > thread->on_us;
-	uint32_t on_us = is_pair || fgt_state_is_blocked(thread->state)
-				 ? thread->on_us
-				 : 0;
-	uint32_t off_us = is_pair || fgt_state_is_blocked(thread->next_state)
-				  ? thread->off_us
-				  : 0;
+	uint32_t on_us = fgt_state_is_blocked(thread->state) ? thread->on_us
+							     : 0;
+	uint32_t off_us =
+		fgt_state_is_blocked(thread->next_state) ? thread->off_us : 0;
 
 	thread->on_us = thread->off_us = 0;
 	if (on_us || off_us)

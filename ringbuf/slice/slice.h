@@ -81,7 +81,7 @@ struct fgt_run {
  * Where context switches of a thread are known: when it got a CPU first, and
  * when it left one last, since the tick before and up to this one. The first
  * ends the block before, the second begins the block that it is in at this
- * tick. If it runs at both ticks, it was blocked from off to on.
+ * tick.
  */
 struct fgt_edge {
 	uint32_t thread; /* index into threads */

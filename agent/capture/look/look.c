@@ -26,8 +26,8 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 				    const struct fgt_running_sample *sample)
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
-	struct fgt_verdict edges = { .on_ns = 0 };
 	struct fgt_look_thread *thread_look;
+	uint64_t on_ns;
 	size_t count;
 	bool is_running;
 
@@ -41,7 +41,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	thread_look = thread->active->look;
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
-	is_running = fgt_look_switch_sampled(look, tick, thread, &edges);
+	is_running = fgt_look_switch_sampled(look, tick, thread, &on_ns);
 	count = fgt_look_stack_sampled(look, tick, thread, sample);
 	if (!tick->has_cpu_events)
 		fgt_look_note_sample(look, thread, sample, tick->frames, count);
@@ -56,8 +56,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	}
 	verdict = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
 	fgt_look_take_waits(look, tick, thread, &verdict);
-	verdict.on_ns = edges.on_ns;
-	verdict.off_ns = edges.off_ns;
+	verdict.on_ns = on_ns;
 	thread->is_sampled = true;
 	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
 	return verdict;

@@ -41,8 +41,8 @@ struct fgt_verdict {
 	uint32_t past_ticks, past_state;
 	const struct fgt_frame *past_frames;
 	size_t past_count;
-	/* When it got a CPU first, and left one last, since the tick before; if
-	 * it ran at both, when it was blocked in between. 0: not known. */
+	/* When it got a CPU first, and left one last, since the tick before;
+	 * 0: not known. */
 	uint64_t on_ns, off_ns;
 };
 
@@ -134,6 +134,7 @@ struct fgt_look {
 	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
 	uint32_t random; /* see look_polled.c */
 	bool is_embedded; /* this very process */
+	bool is_slowed; /* the rate is lowered: ticks are far apart */
 	bool is_readable;
 	bool is_traced; /* by a debugger */
 	bool is_stop_possible; /* some thread may be stopped: ask each */

@@ -31,12 +31,11 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 
 /*
  * A sample fell on it, a little after the instant. True: it was running then,
- * as far as is known, and edges gets the edges that its switches show.
- * False: fgt_look_switched() finds what it did.
+ * as far as is known, and if it was blocked before, its switches show until
+ * when (else 0). False: fgt_look_switched() finds what it did.
  */
 bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
-			     struct fgt_thread *thread,
-			     struct fgt_verdict *edges);
+			     struct fgt_thread *thread, uint64_t *ret_on_ns);
 
 /*
  * First time on a CPU after the last look's instant and up to this one's; 0:

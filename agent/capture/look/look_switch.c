@@ -19,6 +19,14 @@
 #define TASK_TRACED  0x08u
 #define TASK_DEAD    0x80u
 
+/*
+ * A thread may block this often between two looks. If it blocked more often,
+ * nothing is claimed for the time between: it may have run for little of it.
+ */
+#define EDGE_BLOCKS_MAX 2u
+/* … between ticks that are far apart, because the rate was lowered. */
+#define EDGE_BLOCKS_MAX_SLOW 1u
+
 enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns)
 {
@@ -79,45 +87,24 @@ static uint64_t take_on(struct fgt_look *look, struct fgt_thread *thread,
 	bool is_kept = fgt_switches_look(look->switches, switches->index,
 					 slot->version, instant_ns);
 	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
+	unsigned int most = look->is_slowed ? EDGE_BLOCKS_MAX_SLOW
+					    : EDGE_BLOCKS_MAX;
 
 	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
 		seen->next_on_ns = UINT64_MAX;
-	seen->new_blocks = (uint16_t)(slot->blocks - seen->blocks);
+	seen->is_plain = (uint16_t)(slot->blocks - seen->blocks) <= most;
 	seen->blocks = slot->blocks;
-	return on_ns;
-}
-
-/*
- * Edges are claimed only of a thread that switched just as often as they show:
- * a run or a block that is left out would be counted as the other. on_ns: when
- * it got a CPU first; off: where it is blocked; NULL: it runs.
- */
-static void claim_edges(const struct fgt_switch_seen *seen,
-			const struct fgt_switch_slot *slot, bool was_running,
-			uint64_t on_ns, const struct fgt_switch_off *off,
-			struct fgt_verdict *verdict)
-{
-	if (seen->new_blocks == 1 && off) {
-		verdict->on_ns = was_running ? 0 : on_ns;
-		verdict->off_ns = off->ns;
-	} else if (seen->new_blocks == 1 && was_running && slot->is_on &&
-		   slot->off.task_state) {
-		verdict->off_ns = slot->off.ns;
-		verdict->on_ns = slot->on_ns;
-	} else if (seen->new_blocks == 0 && !was_running && !off) {
-		verdict->on_ns = on_ns;
-	}
+	return seen->is_plain ? on_ns : 0;
 }
 
 bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
-			     struct fgt_thread *thread,
-			     struct fgt_verdict *edges)
+			     struct fgt_thread *thread, uint64_t *ret_on_ns)
 {
 	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_slot slot;
 	bool is_known;
-	uint64_t on_ns;
 
+	*ret_on_ns = 0;
 	if (!look->switches || !switches)
 		return true;
 	/* Before its first switch it has been on its CPU all along. */
@@ -126,11 +113,10 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
 		return false;
 	switches->shown_ns = 0;
-	if (!is_known)
-		return true;
-	on_ns = take_on(look, thread, &slot, tick->instant_ns);
-	claim_edges(&switches->seen, &slot, thread->is_shown_running, on_ns,
-		    NULL, edges);
+	if (is_known && thread->is_shown_running)
+		switches->seen.blocks = slot.blocks;
+	else if (is_known)
+		*ret_on_ns = take_on(look, thread, &slot, tick->instant_ns);
 	return true;
 }
 
@@ -337,15 +323,14 @@ static struct fgt_verdict find_with_edges(struct fgt_look *look,
 {
 	const struct fgt_thread_switches *switches = switches_of(look, thread);
 	const struct fgt_switch_off *off;
-	bool was_running = thread->is_shown_running;
 	uint64_t since_ns = switches->seen.looked_ns;
 	uint64_t on_ns = take_on(look, thread, slot, tick->instant_ns);
 	struct fgt_verdict verdict = find(look, tick, thread, slot, &off);
 
-	if (!off || (!is_runnable(off, tick->instant_ns) &&
-		     off->ns > since_ns && off->ns <= tick->instant_ns))
-		claim_edges(&switches->seen, slot, was_running, on_ns, off,
-			    &verdict);
+	verdict.on_ns = on_ns;
+	if (off && !is_runnable(off, tick->instant_ns) && off->ns > since_ns &&
+	    switches->seen.is_plain && off->ns <= tick->instant_ns)
+		verdict.off_ns = off->ns;
 	return verdict;
 }
 

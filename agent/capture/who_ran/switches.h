@@ -25,7 +25,7 @@ struct fgt_switch_seen {
 	 * 0: it does, UINT64_MAX: not known. */
 	uint64_t next_on_ns;
 	uint16_t blocks; /* of the slot, then */
-	uint16_t new_blocks; /* since the one before */
+	bool is_plain; /* it has blocked once or twice since the one before */
 };
 
 /* What context switches show of a thread, where the kernel reports them. */
