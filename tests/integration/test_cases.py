@@ -6,8 +6,8 @@ usage: test_cases.py BUILD [SECONDS [--short|--table]]
 For each scenario of kit/truth_cases.py and each mode (root with BPF, root with
 schedstat, an ordinary user, a program that records itself): what a recording
 shows of a thread's time, in any function and state, is what the program wrote
-down about itself; or the time is marked as not sampled. With --short some cases, with --table only
-the table of errors, which agent/README.md has.
+down about itself; or the time is marked as not sampled. With --short some
+cases, with --table only the table of errors, which agent/README.md has.
 """
 import sys
 
