@@ -146,10 +146,8 @@ void fgt_sampling_decide_rate(struct fgt_sampler *sampler,
 int fgt_sampling_arm(struct fgt_sampler *sampler);
 void fgt_sampling_disarm(struct fgt_sampler *sampler);
 
-/*
- * After a tick: the next group of ticks has another distance. Fails as
- * fgt_sampling_arm() does.
- */
+/* After a tick: after the last one of a group the next group begins, in
+ * another distance. */
 void fgt_sampling_change_pace(struct fgt_sampler *sampler);
 
 /* Until the next tick is due; how many are by then. False: ask again. */

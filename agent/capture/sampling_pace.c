@@ -6,9 +6,10 @@
  * Work in step with equally spaced ticks would be seen at the same place of its
  * turn each time. So the distance changes with each group of 16 ticks, by 1, 2
  * or 3 sixteenths of a period up or down: the ticks of a group then look at 16
- * different places of a turn of one period. A group each is as expensive as
- * giving all CPUs' perf events another period, which interrupts each CPU; ticks
- * at random places would need that at each tick.
+ * different places of a turn of one period. A change of the distance gives the
+ * perf events of all CPUs another period, which interrupts each CPU: done once
+ * a group it costs little, for ticks at random places it would be needed at
+ * each tick.
  */
 #include "agent/capture/sampling.h"
 

@@ -4,11 +4,11 @@
  * the sampler's thread; must not look at a live process.
  */
 #include "agent/unwind/unwinder.h"
-#include "agent/unwind/cfi/cfi_table.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "agent/unwind/cfi/cfi_table.h"
 #include "agent/unwind/walk.h"
 
 #define PAGE_BYTES 4096u

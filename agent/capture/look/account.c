@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU time, and time spent waiting for a CPU, not yet shown. Runs in the sampler's thread; must stay bounded
- * whatever the scheduler reports.
+ * CPU time, and time spent waiting for a CPU, not yet shown. Runs in the
+ * sampler's thread; must stay bounded whatever the scheduler reports.
  */
 #include "agent/capture/look/look.h"
 

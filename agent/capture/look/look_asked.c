@@ -6,8 +6,6 @@
  */
 #include "agent/capture/look/look_parts.h"
 
-#include "ringbuf/base/owner.h"
-
 #define WAITING_MAX_TICKS 2u /* with a stack that is not marked */
 #define CREDIT_MAX_TICKS  8u
 
@@ -36,8 +34,27 @@ static bool is_same(const struct fgt_frame *a, const struct fgt_frame *b)
 	       a->flags == b->flags;
 }
 
-/* The functions that two stacks have in common from the root. frames NULL: what the last
- * sample has without its leaf. */
+/* The functions that two stacks have in common from the root. */
+static size_t count_common(const struct fgt_look *look,
+			   const struct fgt_frame *a, size_t a_count,
+			   const struct fgt_frame *b, size_t b_count)
+{
+	size_t most = a_count < b_count ? a_count : b_count, common = 0;
+
+	while (common < most &&
+	       is_same(&a[a_count - 1 - common], &b[b_count - 1 - common]))
+		common++;
+	return common < most && fgt_stacks_is_one_function(
+					&look->stacks, &a[a_count - 1 - common],
+					&b[b_count - 1 - common])
+		       ? common + 1
+		       : common;
+}
+
+/*
+ * Keeps what a stack and that of the last sample have in common; where there is
+ * only one of them (frames may be NULL), that one without its leaf.
+ */
 static void keep_callers(const struct fgt_look *look, struct fgt_thread *thread,
 			 const struct fgt_frame *frames, size_t count)
 {
@@ -47,21 +64,15 @@ static void keep_callers(const struct fgt_look *look, struct fgt_thread *thread,
 
 	known = fgt_kept_stack_show(&thread_look->last_run,
 				    look->stacks.generation, 0, &known_count);
-	if (!known) {
-		known = FGT_TAKE(frames);
-		known_count = count;
-	}
-	if (!frames)
+	if (known && frames) {
+		common = count_common(look, known, known_count, frames, count);
+	} else {
+		if (!known) {
+			known = frames;
+			known_count = count;
+		}
 		common = known_count ? known_count - 1 : 0;
-	while (frames && common < count && common < known_count &&
-	       is_same(&known[known_count - 1 - common],
-		       &frames[count - 1 - common]))
-		common++;
-	if (frames && common < count && common < known_count &&
-	    fgt_stacks_is_one_function(&look->stacks,
-				       &known[known_count - 1 - common],
-				       &frames[count - 1 - common]))
-		common++;
+	}
 	fgt_kept_stack_set(&thread_look->callers, known + known_count - common,
 			   common, look->stacks.generation);
 }
@@ -119,9 +130,9 @@ static uint32_t take_pending(const struct fgt_tick *tick,
 	uint32_t ticks = thread_look->pending_ticks;
 	uint32_t waits = ticks ? thread_look->pending_waits : 0;
 	bool is_waiting = waits * 2 > ticks;
-	uint32_t others = is_waiting ? ticks - waits : waits;
+	uint32_t moved = is_waiting ? ticks - waits : waits;
 
-	for (uint32_t i = 0; i < others && i < CREDIT_MAX_TICKS; i++)
+	for (uint32_t i = 0; i < moved && i < CREDIT_MAX_TICKS; i++)
 		fgt_account_move_tick(&thread_look->account, tick->period_ns,
 				      is_waiting);
 	thread_look->pending_ticks = thread_look->pending_waits = 0;

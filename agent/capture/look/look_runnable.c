@@ -285,18 +285,14 @@ struct fgt_verdict fgt_look_runnable(struct fgt_look *look,
 				     const struct fgt_tick *tick,
 				     struct fgt_thread *thread)
 {
-	if (!tick->has_cpu_events) {
-		/* Has not run since: it was woken, and stands where it
-		 * blocked. */
-		if (!thread->is_shown_running && !thread->is_new &&
-		    !thread->has_switched)
-			return (struct fgt_verdict){
-				.kind = FGT_VERDICT_AS_BEFORE
-			};
-		return fgt_look_polled(look, tick, thread);
-	}
-	if (!thread->is_shown_running && !thread->is_new &&
-	    !thread->has_switched)
-		return find_woken(look, tick, thread);
-	return wait_for_sample(look, tick, thread);
+	/* Has not run since: it was woken, and stands where it blocked. */
+	bool is_woken = !thread->is_shown_running && !thread->is_new &&
+			!thread->has_switched;
+
+	if (tick->has_cpu_events)
+		return is_woken ? find_woken(look, tick, thread)
+				: wait_for_sample(look, tick, thread);
+	if (is_woken)
+		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
+	return fgt_look_polled(look, tick, thread);
 }

@@ -17,7 +17,6 @@
 /* The kernel's task states (include/linux/sched.h). */
 #define TASK_STOPPED 0x04u
 #define TASK_TRACED  0x08u
-#define TASK_DEAD    0x80u
 
 /*
  * A thread may block this often between two looks. If it blocked more often,
@@ -369,7 +368,7 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 		return false;
 	}
 	/* What is left of a thread that has ended, procfs shows. */
-	if (slot.off.task_state & TASK_DEAD)
+	if (slot.off.task_state & FGT_SWITCH_TASK_DEAD)
 		return false;
 	/* Looked at for another reason than that it ran: nothing is new. */
 	if (is_shown(switches, &slot) &&

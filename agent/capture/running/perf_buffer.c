@@ -19,7 +19,6 @@ int fgt_perf_buffer_map(struct fgt_perf_buffer *buffer, int fd,
 {
 	size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
 	void *map = MAP_FAILED;
-
 	size_t bounce_size = page_count * page_size;
 
 	*buffer = (struct fgt_perf_buffer){ 0 };

@@ -78,13 +78,13 @@ int fgt_perf_explain(int error, bool is_for_all, struct fgt_why *why)
 /* ---- One buffer for each CPU -------------------------------------------- */
 
 static int open_on_cpu(struct fgt_perf_cpu *event,
-		       const struct perf_event_attr *attr, int32_t tid, int cpu,
+		       const struct perf_event_attr *attr, int cpu,
 		       size_t page_count)
 {
 	int rc;
 
 	event->cpu = cpu;
-	event->fd = fgt_perf_open(attr, tid, cpu);
+	event->fd = fgt_perf_open(attr, -1, cpu);
 	if (event->fd < 0)
 		return event->fd;
 	rc = fgt_perf_buffer_map(&event->buffer, event->fd, page_count,
@@ -95,8 +95,7 @@ static int open_on_cpu(struct fgt_perf_cpu *event,
 }
 
 int fgt_perf_cpus_open(struct fgt_perf_cpus *cpus,
-		       const struct perf_event_attr *attr, int32_t tid,
-		       size_t page_count)
+		       const struct perf_event_attr *attr, size_t page_count)
 {
 	long configured = sysconf(_SC_NPROCESSORS_CONF);
 	int rc = 0;
@@ -105,7 +104,7 @@ int fgt_perf_cpus_open(struct fgt_perf_cpus *cpus,
 	if (!FGT_ARRAY_NEW(cpus->items, configured))
 		return -ENOMEM;
 	for (int cpu = 0; cpu < configured && rc == 0; cpu++) {
-		rc = open_on_cpu(&cpus->items[cpus->count], attr, tid, cpu,
+		rc = open_on_cpu(&cpus->items[cpus->count], attr, cpu,
 				 page_count);
 		if (rc == 0)
 			cpus->count++;

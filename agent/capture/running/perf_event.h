@@ -38,8 +38,7 @@ struct fgt_perf_cpus {
  * online. -ENOMEM, errno of perf_event_open(2) and mmap(2): none is open then.
  */
 int fgt_perf_cpus_open(struct fgt_perf_cpus *cpus,
-		       const struct perf_event_attr *attr, int32_t tid,
-		       size_t page_count);
+		       const struct perf_event_attr *attr, size_t page_count);
 /* Twice is no harm. */
 void fgt_perf_cpus_close(struct fgt_perf_cpus *cpus);
 /* Hands out all that the buffers hold. */

@@ -42,7 +42,7 @@ static int open_cpus(struct perf_cpu_state *perf)
 	attr.mmap = attr.mmap2 = 1;
 	attr.comm = attr.comm_exec = 1;
 	attr.task = 1;
-	return fgt_perf_cpus_open(&perf->cpus, &attr, -1, DATA_PAGES);
+	return fgt_perf_cpus_open(&perf->cpus, &attr, DATA_PAGES);
 }
 
 static void perf_close(void *state)

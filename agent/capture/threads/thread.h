@@ -68,7 +68,8 @@ struct fgt_thread {
 	bool has_aside : 1; /* see fgt_thread_store_aside() */
 	bool has_run : 1; /* since the last tick, by the provider */
 	bool has_switched : 1; /* was put on a CPU since its state was set */
-	bool is_shown_running : 1; /* in the ring */
+	/* In the ring; without switches also if it is shown runnable. */
+	bool is_shown_running : 1;
 	bool needs_look : 1; /* though it may not have run again */
 	bool lacks_maps : 1; /* its last stack led where none was known */
 	bool has_unsafe_call : 1; /* seen in one that a stop would break */

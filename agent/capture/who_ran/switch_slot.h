@@ -10,6 +10,8 @@
 #define FGT_SWITCH_WORDS     (FGT_SWITCH_SLOTS_MAX / 64u)
 #define FGT_SWITCH_GUESSES   65536u /* a power of 2 */
 #define FGT_SWITCH_TGIDS_MAX 4096u
+/* The kernel's state of a task that has ended (include/linux/sched.h). */
+#define FGT_SWITCH_TASK_DEAD 0x80u
 
 /* A thread leaves its CPU. Two cache lines hold a slot. */
 struct fgt_switch_off {

@@ -43,8 +43,6 @@ struct pt_regs {
 #define REGS_CALL(regs) ((regs)->syscallno)
 #endif
 
-#define TASK_DEAD 0x80u /* include/linux/sched.h */
-
 struct seq_file;
 
 struct bpf_iter_meta {
@@ -107,6 +105,12 @@ get(unsigned int index, unsigned int tid, unsigned int tgid)
 	return slot && slot->tid == tid && slot->tgid == tgid ? slot : 0;
 }
 
+/* False: it is certainly of no process that is sampled. */
+static __always_inline bool is_wanted(unsigned int tgid)
+{
+	return wanted_tgids >> (tgid & 63) & 1;
+}
+
 static __always_inline struct fgt_switch_slot *find(struct task_struct *task,
 						    unsigned int *ret_index)
 {
@@ -114,7 +118,7 @@ static __always_inline struct fgt_switch_slot *find(struct task_struct *task,
 	struct fgt_switch_slot *slot;
 	unsigned int *index;
 
-	if (!(wanted_tgids >> (tgid & 63) & 1))
+	if (!is_wanted(tgid))
 		return 0;
 	tid = (unsigned int)task->pid;
 	*ret_index = guess_of_tid[tid % FGT_SWITCH_GUESSES];
@@ -202,9 +206,11 @@ static __always_inline void write_on(struct fgt_switch_slot *slot,
 static __always_inline void note_brief(struct task_struct *task)
 {
 	int tgid = task->tgid;
-	struct fgt_switch_brief *brief =
-		bpf_map_lookup_elem(&brief_of_tgid, &tgid);
+	struct fgt_switch_brief *brief;
 
+	if (!is_wanted((unsigned int)tgid))
+		return;
+	brief = bpf_map_lookup_elem(&brief_of_tgid, &tgid);
 	if (!brief)
 		return;
 	__sync_fetch_and_add(&brief->threads, 1);
@@ -227,7 +233,7 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *prev,
 		write_off(slot, prev, is_preempted ? 0 : prev_state, now_ns);
 		turn(slot);
 		mark(index);
-	} else if (prev_state & TASK_DEAD) {
+	} else if (prev_state & FGT_SWITCH_TASK_DEAD) {
 		note_brief(prev);
 	}
 	slot = find(next, &index);

@@ -167,7 +167,6 @@ static void set_wanted(struct bpf_switches *switches)
 static void bpf_watch(struct fgt_switches *common, int32_t pid)
 {
 	struct bpf_switches *switches = bpf_of(common);
-
 	const struct fgt_switch_brief none = { 0 };
 
 	/* Where there is no room, they are not counted. */

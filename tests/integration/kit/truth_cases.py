@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of the table in agent/README.md: scenarios of the truth program,
 what is asked of each mode, and the table itself."""
-
 from kit.truth_judge import judge, short_lives, whole_stacks
 from kit.truth_record import MODES, record
 
@@ -27,7 +26,7 @@ LIMITS = {
     ("handled", "embedded"): 4, ("spinners", "schedstat"): 2,
     ("spinners", "embedded"): 2,
 }
-# In each run; the others in the soak.
+# In each run; the soak has all of them.
 SHORT = (("spinners", "bpf"), ("step", "bpf"), ("blips", "user"),
          ("spawn", "schedstat"), ("deep", "bpf"))
 # Cases whose stacks must have leaf part and root part. Coroutines have a root
@@ -36,12 +35,12 @@ STACK_CASES = ("deep", "altstack", "jit", "spawn")
 WHOLE_LEAST = 0.99
 
 
-def measure(stage, case, mode, seconds, variant="nofp"):
+def measure(stage, case, mode, seconds):
     """One line of results."""
-    truth, recording = record(stage, variant, case, seconds, mode)
+    truth, recording = record(stage, "nofp", case, seconds, mode)
     verdict = judge(truth, recording, CASES[case])
     line = {
-        "case": case, "mode": mode, "variant": variant,
+        "case": case, "mode": mode,
         "functions": verdict.functions, "states": verdict.states,
         "at_ticks": verdict.at_ticks, "marked": verdict.marked,
         "beyond": verdict.beyond,
@@ -55,7 +54,7 @@ def measure(stage, case, mode, seconds, variant="nofp"):
 
 def describe(line):
     """Details for the log, a list of lines."""
-    tag = f"{line['variant']} {line['case']} by {line['mode']}"
+    tag = f"{line['case']} by {line['mode']}"
     text = [f"# {tag}: worst function {line['functions'][2]}, "
             f"at the ticks {line['at_ticks'][1]}",
             f"# {tag}: worst state {line['states'][1]}; marked "

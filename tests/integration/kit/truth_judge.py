@@ -11,8 +11,6 @@ import bisect
 # Their time is shown as not known.
 MARKERS = ("[not sampled", "[kernel: not permitted]", "[stack unknown]",
            "[gap", "[overflow")
-# States of a slice that name none of the three.
-UNKNOWN_STATES = ("unknown", "not known", "not sampled")
 ROOT = "follow_plan"
 # A thread leaves and enters its steps a little beside the times in the log.
 EDGE_NS = 300000
@@ -38,7 +36,6 @@ class Thread:
         self.samples = [sample for sample
                         in recording.samples.get(self.name, [])
                         if self.begin_ns <= sample.ns <= self.end_ns]
-        self.period_ns = recording.period_ns
         self.steps = truth["steps"]
         self.total = sum(s["ns"] for s in self.steps if not s["nested"])
         self.weight = sum(sample.weight for sample in self.samples) or 1
@@ -100,7 +97,7 @@ def noise(share, count, samples):
 def kind_of_state(state):
     if state in ("running", "runnable"):
         return state
-    return None if state in UNKNOWN_STATES else "blocked"
+    return None if state == "unknown" else "blocked"
 
 
 class Verdict:
@@ -161,11 +158,11 @@ def judge_states(thread, verdict):
                 f"{100 * shown:.1f} % for {100 * share:.1f} %"
 
 
-def judge(truth, recording, goal, ignored=()):
+def judge(truth, recording, goal):
     """goal: points that are allowed beside the noise."""
     verdict = Verdict()
     for each in truth["threads"]:
-        if each["name"] in ignored or not each["tid"]:
+        if not each["tid"]:
             continue
         thread = Thread(each, recording)
         judge_functions(thread, goal, verdict)

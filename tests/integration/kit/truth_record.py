@@ -30,8 +30,8 @@ def record_embedded(stage, variant, scenario, seconds, as_nobody=True):
 
 
 def record_by_agent(stage, variant, scenario, seconds, mode):
-    """Returns (truth, path of the slice). Mode "user": as an
-    ordinary user; others: as root, with this provider."""
+    """Returns (truth, path of the slice). Mode "user": as an ordinary user;
+    other modes: as root, with this provider."""
     as_nobody = mode == "user"
     # On a slow machine the default budget would lower the rate.
     settings = {**os.environ, "FGTRACE_SAMPLING_MAX_CPU_PERCENT": "0"}
@@ -88,13 +88,11 @@ class Recording:
     this name."""
 
     def __init__(self, path):
-        self.path = path
         with open(path, "rb") as file:
             self.slice = Slice(file.read())
         fgt = self.slice
         ticks = [ns for ns, in fgt.ticks]
         self.begin_ns, self.end_ns = ticks[0], ticks[-1]
-        self.period_ns = fgt.period
         self.samples = {}
         states = {number: fgt.string(name).decode() or "unknown"
                   for number, name in fgt.states}

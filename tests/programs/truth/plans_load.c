@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scenarios of busy threads: beside others that switch often, more of them than
+ * Scenarios of busy threads: beside threads that switch often, more of them than
  * CPUs, and in the kernel (page faults, long system calls).
  */
 #include <fcntl.h>

@@ -11,7 +11,7 @@
  *   "steps":[{"function","state","ns","cpu_ns","wait_ns","count","nested"}],
  *   "log":[[step,begin_ns,ns],…]}]}
  * wait_ns: waiting for a CPU; 0 in steps shorter than 400 µs, which are not in
- * the log either. A step that is nested happens inside others. A thread of
+ * the log either. A step that is nested happens inside another step. A thread of
  * tid 0 stands for many.
  */
 #include <pthread.h>

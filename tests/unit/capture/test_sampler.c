@@ -25,7 +25,7 @@ static void busy_and_blocked_threads_have_different_states(void **state)
 	cut(fixture, from_ns);
 	slice = fixture->slice;
 	assert_int_equal(slice->thread_count, 5);
-	/* Where others are busy, threads wait for a CPU besides. */
+	/* Where other programs are busy, threads wait for a CPU besides. */
 	assert_true(share(slice, "busy", "running") +
 			    share(slice, "busy", "runnable") >
 		    90);

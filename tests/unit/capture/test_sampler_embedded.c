@@ -230,7 +230,7 @@ static void threads_of_this_process_are_seen(void **state)
 	end_crew();
 	assert_string_equal(status.who_ran, "clock");
 	assert_string_equal(status.running, "signal");
-	/* Where others are busy it waits for a CPU besides. */
+	/* Where other programs are busy it waits for a CPU besides. */
 	assert_true(share(fixture.slice, "working", "running") +
 			    share(fixture.slice, "working", "runnable") >
 		    90);
