@@ -19,7 +19,8 @@ struct fgt_sampling_pace {
 	uint32_t random;
 	uint32_t group_ticks, ticks_left; /* that have the same distance */
 	uint32_t next; /* in order */
-	int8_t order[FGT_PACE_STEPS];
+	uint8_t order[FGT_PACE_STEPS];
+	int64_t balance_ns; /* of distances chosen longer than the mean */
 };
 
 struct fgt_sampler {
