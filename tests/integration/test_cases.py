@@ -13,8 +13,8 @@ import sys
 
 from kit.harness import Bench, Checks
 from kit.stage import Stage
-from kit.truth_cases import (CASES, GOAL_STATES, LIMITS, SHORT, WHOLE_LEAST,
-                             describe, measure, print_table)
+from kit.truth_cases import (BRANCH_LIMITS, CASES, GOAL_STATES, LIMITS, SHORT,
+                             WHOLE_LEAST, describe, measure, print_table)
 from kit.truth_record import MODES
 
 USUAL_SECONDS = 10
@@ -36,6 +36,12 @@ def check(checks, line):
                   f"whole, or marked", total > 0 and
                   whole + marked >= total * (WHOLE_LEAST - limit / 100),
                   f"{whole} whole, {marked} marked; {example}")
+    if "branches" in line:
+        clear, wrong, example = line["branches"]
+        most = BRANCH_LIMITS[line["mode"]]
+        checks.ok(f"{tag}: at most {100 * most:.1f} % of {clear} stacks are of "
+                  f"a branch that the thread was not in", clear > 0 and
+                  wrong <= most * clear, f"{wrong}: {example}")
     if "brief" in line:
         shown, marked, true = line["brief"]
         checks.ok(f"{tag}: threads shorter than a tick are not shown for "

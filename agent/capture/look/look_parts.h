@@ -38,6 +38,19 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 			     struct fgt_thread *thread, uint64_t *ret_on_ns);
 
 /*
+ * Of a thread that a sample fell on: has it had its CPU from the instant on, or
+ * lost it to another thread and stands still? If it has blocked since, what is
+ * read of its stack by now need not be the sample's. True where switches are
+ * not known.
+ */
+bool fgt_look_switch_unmoved(const struct fgt_look *look,
+			     const struct fgt_tick *tick,
+			     const struct fgt_thread *thread);
+/* The same by its slot. MT-Safe | AS-Safe */
+bool fgt_switch_is_unmoved(const struct fgt_switch_slot *slot,
+			   uint64_t instant_ns);
+
+/*
  * First time on a CPU after the last look's instant and up to this one's; 0:
  * none, or not known. instant_ns becomes the last look's.
  *
@@ -46,6 +59,24 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
 			      const struct fgt_switch_slot *slot,
 			      uint64_t instant_ns);
+
+/*
+ * A thread's blocked stack was read at a place, where it left its CPU. The same
+ * call, pc, stack pointer and frame pointer do not prove the same callers: if
+ * the stack that was read last is another one of the same place, the place is
+ * shared from then on, and a block there that was over before it was read is
+ * not known. Stacks without a root prove nothing. last: the stack read last;
+ * frames: this one. The place becomes switches->blocked_at.
+ *
+ * MT-Unsafe | AS-Safe
+ */
+void fgt_switch_place_note(struct fgt_thread_switches *switches,
+			   const struct fgt_switch_off *place,
+			   const struct fgt_kept_stack *last,
+			   const struct fgt_frame *frames, size_t count,
+			   uint64_t generation);
+bool fgt_switch_place_is_shared(const struct fgt_thread_switches *switches,
+				const struct fgt_switch_off *place);
 
 /* ---- By its CPU time (look_runnable.c, look_polled.c) ------------------- */
 

@@ -192,7 +192,8 @@ static bool is_as_before(const struct fgt_look *look,
  * Frames that were read later than the sample was taken are shown if all calls
  * match and the thread can hardly have moved in between: the sample was taken a
  * moment ago, or they were the same a tick ago, before it. An older reading
- * proves nothing: the thread may be back where it was.
+ * proves nothing: the thread may be back where it was. Neither does one after
+ * the thread has blocked.
  */
 static size_t cut_later(struct fgt_look *look, const struct fgt_tick *tick,
 			struct fgt_thread *thread, bool is_fresh, size_t count,
@@ -206,6 +207,7 @@ static size_t cut_later(struct fgt_look *look, const struct fgt_tick *tick,
 	if (!result->later_first)
 		return count;
 	is_good = result->is_later_checked &&
+		  fgt_look_switch_unmoved(look, tick, thread) &&
 		  (is_fresh ||
 		   is_as_before(look, thread_look, later, later_count));
 	fgt_kept_stack_set(&thread_look->later, later,

@@ -13,6 +13,7 @@
 #include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* The kernel's task states (include/linux/sched.h). */
 #define TASK_STOPPED 0x04u
@@ -119,12 +120,71 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 	return true;
 }
 
+bool fgt_switch_is_unmoved(const struct fgt_switch_slot *slot,
+			   uint64_t instant_ns)
+{
+	return slot->on_ns <= instant_ns &&
+	       (slot->is_on || !slot->off.task_state);
+}
+
+bool fgt_look_switch_unmoved(const struct fgt_look *look,
+			     const struct fgt_tick *tick,
+			     const struct fgt_thread *thread)
+{
+	const struct fgt_thread_switches *switches = switches_of(look, thread);
+	struct fgt_switch_slot slot;
+
+	if (!look->switches || !switches)
+		return true;
+	return fgt_switches_read(look->switches, switches->index, &slot) &&
+	       fgt_switch_is_unmoved(&slot, tick->instant_ns);
+}
+
+/* ---- Places ------------------------------------------------------------ */
+
 static bool is_same_place(const struct fgt_switch_off *a,
 			  const struct fgt_switch_off *b)
 {
 	return a->pc == b->pc && a->sp == b->sp && a->fp == b->fp &&
 	       a->call == b->call;
 }
+
+/* Two places that have one bit get markers that only one of them needs. */
+static uint64_t bit_of(const struct fgt_switch_off *place)
+{
+	uint64_t mixed = place->pc * 31 + place->sp * 7 + place->fp +
+			 (uint64_t)place->call;
+
+	return 1ull << (mixed * 0x9e3779b97f4a7c15u >> 58);
+}
+
+static bool has_root(const struct fgt_frame *frames, size_t count)
+{
+	return count && !(frames[count - 1].flags & FGT_FRAME_MARKER);
+}
+
+void fgt_switch_place_note(struct fgt_thread_switches *switches,
+			   const struct fgt_switch_off *place,
+			   const struct fgt_kept_stack *last,
+			   const struct fgt_frame *frames, size_t count,
+			   uint64_t generation)
+{
+	if (is_same_place(place, &switches->blocked_at) &&
+	    last->generation == generation &&
+	    (last->count != count ||
+	     memcmp(last->frames + 1, frames, count * sizeof(*frames)) != 0) &&
+	    has_root(last->frames + 1, last->count) && has_root(frames, count))
+		switches->shared_places |= bit_of(place);
+	switches->blocked_at = *place;
+}
+
+bool fgt_switch_place_is_shared(const struct fgt_thread_switches *switches,
+				const struct fgt_switch_off *place)
+{
+	return switches->shared_places & bit_of(place);
+}
+
+/* ---- States ------------------------------------------------------------ */
 
 /*
  * Off its CPU at the instant, it wants one: it was put off, or has been woken
@@ -201,7 +261,9 @@ static void keep(const struct fgt_look *look, const struct fgt_tick *tick,
 	struct fgt_look_thread *thread_look = thread->active->look;
 
 	if (off->task_state)
-		switches_of(look, thread)->blocked_at = *off;
+		fgt_switch_place_note(switches_of(look, thread), off,
+				      &thread_look->last_block, tick->frames,
+				      count, look->stacks.generation);
 	fgt_kept_stack_set(off->task_state ? &thread_look->last_block
 					   : &thread_look->last_run,
 			   tick->frames, count, look->stacks.generation);
@@ -264,7 +326,7 @@ static bool learn_block(struct fgt_look *look, const struct fgt_tick *tick,
 /*
  * It runs again, and its stack with it. Blocked where it was found blocked the
  * last time, or is again (the same call, stack pointer and frame pointer): it
- * was that stack.
+ * was that stack, unless others have been read there, too.
  */
 static struct fgt_verdict find_then(struct fgt_look *look,
 				    const struct fgt_tick *tick,
@@ -288,7 +350,10 @@ static struct fgt_verdict find_then(struct fgt_look *look,
 		known = &none;
 	state = state_of(thread, off, tick->instant_ns);
 	settle(look, thread, state, off);
-	return fgt_look_kept(look, known, state, 0);
+	return fgt_look_kept(look, known, state,
+			     fgt_switch_place_is_shared(switches, off)
+				     ? FGT_MARKER_NOT_SAMPLED
+				     : 0);
 }
 
 /* *ret_off: where it left its CPU before the instant; NULL: it was on one. */

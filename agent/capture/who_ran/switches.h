@@ -37,6 +37,8 @@ struct fgt_thread_switches {
 	uint64_t shown_ns; /* off.ns of what the ring shows; 0: of none */
 	bool is_shown_runnable; /* … and wants a CPU */
 	struct fgt_switch_off blocked_at; /* where it stood in last_block */
+	uint64_t
+		shared_places; /* a bit each: blocked there in several stacks */
 	struct fgt_switch_seen seen;
 };
 

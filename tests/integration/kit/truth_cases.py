@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases of the table in agent/README.md: scenarios of the truth program,
 what is asked of each mode, and the table itself."""
-from kit.truth_judge import judge, short_lives, whole_stacks
+from kit.truth_judge import branches, judge, short_lives, whole_stacks
 from kit.truth_record import MODES, record
 
 # Points beside the noise of counting; for bursts shorter than a tick, 2.
@@ -13,6 +13,7 @@ CASES = {
     "deep": USUAL_GOAL, "blips": SHORT_GOAL, "handled": SHORT_GOAL,
     "step": SHORT_GOAL, "brief": SHORT_GOAL, "spawn": USUAL_GOAL,
     "altstack": USUAL_GOAL, "jit": USUAL_GOAL, "spinners": USUAL_GOAL,
+    "twins": SHORT_GOAL,
 }
 # Shares of states have the noise of counting in them.
 GOAL_STATES = 4.0
@@ -25,10 +26,15 @@ LIMITS = {
     ("handled", "bpf"): 2, ("handled", "schedstat"): 4,
     ("handled", "embedded"): 4, ("spinners", "schedstat"): 2,
     ("spinners", "embedded"): 2,
+    ("twins", "schedstat"): 22, ("twins", "user"): 8, ("twins", "embedded"): 5,
 }
+# Mode → share of stacks that may be of a branch that the thread was not in. By
+# its switches: until two stacks of one place have been read.
+BRANCH_LIMITS = {"bpf": 0.002, "schedstat": 0.08, "user": 0.05,
+                 "embedded": 0.08}
 # In each run; the soak has all of them.
 SHORT = (("spinners", "bpf"), ("step", "bpf"), ("blips", "user"),
-         ("spawn", "schedstat"), ("deep", "bpf"))
+         ("spawn", "schedstat"), ("deep", "bpf"), ("twins", "bpf"))
 # Cases whose stacks must have leaf part and root part. Coroutines have a root
 # of their own kind.
 STACK_CASES = ("deep", "altstack", "jit", "spawn")
@@ -49,6 +55,8 @@ def measure(stage, case, mode, seconds):
         line["whole"] = whole_stacks(truth, recording)
     if case == "brief":
         line["brief"] = short_lives(truth, recording, "brief")
+    if case == "twins":
+        line["branches"] = branches(truth, recording)
     return line
 
 
@@ -67,6 +75,10 @@ def describe(line):
         shown, marked, true = line["brief"]
         text.append(f"# {tag}: brief threads: {shown:.1f} points shown, "
                     f"{marked:.1f} marked, {true:.1f} true")
+    if "branches" in line:
+        clear, wrong, example = line["branches"]
+        text.append(f"# {tag}: {wrong} of {clear} stacks of another branch; "
+                    f"{example}")
     return text
 
 

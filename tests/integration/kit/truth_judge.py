@@ -14,10 +14,17 @@ MARKERS = ("[not sampled", "[kernel: not permitted]", "[stack unknown]",
 ROOT = "follow_plan"
 # A thread leaves and enters its steps a little beside the times in the log.
 EDGE_NS = 300000
+SIDES = ("left", "right")
 
 
 def is_marked(sample):
     return any(frame.startswith(MARKERS) for frame in sample.stack)
+
+
+def side_of(function):
+    """Of the two branches of scenario "twins"."""
+    side = function.rpartition("_")[2]
+    return side if side in SIDES else None
 
 
 class Thread:
@@ -70,6 +77,14 @@ class Thread:
         if begin + edge_ns <= ns <= begin + spent - edge_ns:
             return self.steps[index]
         return None
+
+    def steps_near(self, ns, edge_ns):
+        """Functions of the steps that the thread was in within edge_ns."""
+        at = max(0, bisect.bisect(self.begins, ns - edge_ns) - 1)
+        last = bisect.bisect(self.begins, ns + edge_ns)
+        return {self.steps[index]["function"]
+                for index, begin, spent in self.log[at:last]
+                if begin + spent >= ns - edge_ns}
 
     def states(self):
         """{state: share of the thread's wall time}"""
@@ -194,6 +209,28 @@ def whole_stacks(truth, recording):
                     f"{sample.state}: {' '.join(sample.stack[:6])} … " \
                     f"{' '.join(sample.stack[-3:])}"
     return whole, marked, total, example
+
+
+def branches(truth, recording):
+    """(clear, wrong, example): samples without a marker, taken while a thread
+    was in one branch only; those that show another one, or parts of two."""
+    clear = wrong = 0
+    example = ""
+    for each in truth["threads"]:
+        thread = Thread(each, recording)
+        for sample in thread.samples:
+            near = {side_of(function) for function
+                    in thread.steps_near(sample.ns, EDGE_NS)}
+            shown = {side_of(frame) for frame in sample.stack} - {None}
+            if is_marked(sample) or not shown or \
+                    len(near) > 1 and len(shown) == 1:
+                continue
+            clear += 1
+            if shown != near:
+                wrong += 1
+                example = f"{thread.name} in {near}, shown {sample.state}: " \
+                    + " ".join(sample.stack[:6])
+    return clear, wrong, example
 
 
 def short_lives(truth, recording, name):

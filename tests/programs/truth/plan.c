@@ -116,6 +116,14 @@ void take_step(struct plan *plan, struct step *step)
 	plan->reading.count++;
 }
 
+void log_step(struct plan *plan, struct step *step, uint64_t begin_ns,
+	      uint64_t finish_ns)
+{
+	step->spent_ns += finish_ns - begin_ns;
+	step->count++;
+	write_log(plan, step, begin_ns, finish_ns);
+}
+
 void begin_plan(struct plan *plan)
 {
 	plan->tid = (pid_t)syscall(SYS_gettid);

@@ -78,6 +78,9 @@ void *follow_plan(void *plan);
 void begin_plan(struct plan *plan);
 void finish_plan(struct plan *plan);
 void take_step(struct plan *plan, struct step *step);
+/* For threads with steps of their own kind. */
+void log_step(struct plan *plan, struct step *step, uint64_t begin_ns,
+	      uint64_t finish_ns);
 
 void run_plans(void);
 void print_truth(void);
@@ -104,5 +107,6 @@ void plan_altstack(void);
 void plan_jit(void);
 void plan_brief(void);
 void plan_spawn(void);
+void plan_twins(void);
 
 #endif

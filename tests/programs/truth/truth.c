@@ -57,6 +57,8 @@ static const struct {
 	  "signal handlers that work on an alternate stack" },
 	{ "jit", plan_jit, "generated code without a symbol" },
 	{ "brief", plan_brief, "500 threads a second of 0.6 ms each" },
+	{ "twins", plan_twins,
+	  "two branches that differ by their callers only, 20 µs to 20 ms" },
 	{ "spawn", plan_spawn, "posix_spawn and vfork that take long" },
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What follows from a thread's context switches for the instant that is asked
- * for: where it was, and when it came on a CPU.
+ * for: where it was, when it came on a CPU, and what its stack proves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,6 +136,119 @@ static void a_time_that_was_not_kept_is_not_guessed(void **state)
 	assert_int_equal(look(&seen, &slot, 300), 220);
 }
 
+/* ---- What stands still, and what may have moved ------------------------ */
+
+static void thread_that_blocked_since_the_instant_has_moved(void **state)
+{
+	struct fgt_switch_slot slot = { .on_ns = 90, .is_on = 1 };
+
+	(void)state;
+	assert_true(fgt_switch_is_unmoved(&slot, 100));
+	/* Put off its CPU, it stands still until it gets one again. */
+	slot.is_on = 0;
+	slot.off = (struct fgt_switch_off){ .ns = 110, .task_state = 0 };
+	assert_true(fgt_switch_is_unmoved(&slot, 100));
+	slot.off.task_state = 1;
+	assert_false(fgt_switch_is_unmoved(&slot, 100));
+	/* … and has gone on. */
+	slot.is_on = 1;
+	slot.on_ns = 120;
+	assert_false(fgt_switch_is_unmoved(&slot, 100));
+}
+
+/* ---- Places ------------------------------------------------------------ */
+
+#define GENERATION 3
+#define FRAMES	   3
+
+static const struct fgt_switch_off place = {
+	.pc = 0x401000,
+	.sp = 0x7fff1000,
+	.fp = 0x7fff1040,
+	.call = 230,
+	.task_state = 1,
+};
+
+/* A stack whose callers depend on branch; without_root: cut short. */
+static void read_stack(struct fgt_thread_switches *switches,
+		       struct fgt_kept_stack *last,
+		       const struct fgt_switch_off *at, uint64_t branch,
+		       bool without_root)
+{
+	const struct fgt_frame frames[FRAMES] = {
+		{ .address = 0x1000 },
+		{ .address = 0x2000 + branch },
+		{ .address = 0x3000,
+		  .flags = without_root ? FGT_FRAME_MARKER : 0 },
+	};
+
+	fgt_switch_place_note(switches, at, last, frames, FRAMES, GENERATION);
+	fgt_kept_stack_set(last, frames, FRAMES, GENERATION);
+}
+
+static void place_with_one_stack_is_not_shared(void **state)
+{
+	struct fgt_thread_switches switches = { 0 };
+	struct fgt_kept_stack last = { 0 };
+	struct fgt_switch_off later = place;
+
+	(void)state;
+	later.ns = 5;
+	later.woken_us = 7;
+	read_stack(&switches, &last, &place, 0, false);
+	read_stack(&switches, &last, &later, 0, false);
+	assert_false(fgt_switch_place_is_shared(&switches, &place));
+	assert_int_equal(switches.blocked_at.ns, 5);
+	fgt_kept_stack_done(&last);
+}
+
+static void place_with_two_stacks_stays_shared(void **state)
+{
+	struct fgt_thread_switches switches = { 0 };
+	struct fgt_kept_stack last = { 0 };
+	struct fgt_switch_off elsewhere = place;
+
+	(void)state;
+	elsewhere.sp -= 0x40;
+	read_stack(&switches, &last, &place, 0, false);
+	read_stack(&switches, &last, &place, 1, false);
+	assert_true(fgt_switch_place_is_shared(&switches, &place));
+	assert_false(fgt_switch_place_is_shared(&switches, &elsewhere));
+	/* One stack for each place is what a thread usually has. */
+	read_stack(&switches, &last, &elsewhere, 2, false);
+	read_stack(&switches, &last, &elsewhere, 2, false);
+	assert_true(fgt_switch_place_is_shared(&switches, &place));
+	assert_false(fgt_switch_place_is_shared(&switches, &elsewhere));
+	fgt_kept_stack_done(&last);
+}
+
+/* Of the same block more may be read the next time. */
+static void stack_without_root_proves_nothing(void **state)
+{
+	struct fgt_thread_switches switches = { 0 };
+	struct fgt_kept_stack last = { 0 };
+
+	(void)state;
+	read_stack(&switches, &last, &place, 0, true);
+	read_stack(&switches, &last, &place, 1, false);
+	read_stack(&switches, &last, &place, 0, true);
+	assert_false(fgt_switch_place_is_shared(&switches, &place));
+	fgt_kept_stack_done(&last);
+}
+
+static void stack_of_former_images_proves_nothing(void **state)
+{
+	struct fgt_thread_switches switches = { 0 };
+	struct fgt_kept_stack last = { 0 };
+
+	(void)state;
+	read_stack(&switches, &last, &place, 0, false);
+	last.generation--;
+	read_stack(&switches, &last, &place, 1, false);
+	assert_false(fgt_switch_place_is_shared(&switches, &place));
+	fgt_kept_stack_done(&last);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +256,12 @@ int main(void)
 		cmocka_unit_test(each_look_shows_the_first_time_since_the_last),
 		cmocka_unit_test(what_came_after_the_instant_is_the_next_ones),
 		cmocka_unit_test(a_time_that_was_not_kept_is_not_guessed),
+		cmocka_unit_test(
+			thread_that_blocked_since_the_instant_has_moved),
+		cmocka_unit_test(place_with_one_stack_is_not_shared),
+		cmocka_unit_test(place_with_two_stacks_stays_shared),
+		cmocka_unit_test(stack_without_root_proves_nothing),
+		cmocka_unit_test(stack_of_former_images_proves_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
