@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What becomes of a thread that ran, and on which no sample fell at this tick,
+ * where the kernel does not report switches. A folder with the files of a
+ * thread takes the place of procfs.
+ */
+#include "agent/capture/look/look_parts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PERIOD	   10000000u
+#define GENERATION 2
+#define TID	   7
+#define CALL	   230u /* the state of its last block */
+
+struct fixture {
+	char folder[32];
+	struct fgt_look look;
+	struct fgt_look_thread thread_look;
+	struct fgt_active_thread active;
+	struct fgt_thread *thread;
+};
+
+static void write_file(const struct fixture *fixture, const char *name,
+		       const char *text)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%d/%s", TID, name);
+	file = fdopen(openat(fixture->look.process.task_fd, path,
+			     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
+		      "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* Its kernel stack is empty: it is on a CPU by now. */
+static void set_blocks(const struct fixture *fixture, unsigned int count)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "Name:\tx\nvoluntary_ctxt_switches:\t%u\n"
+		 "nonvoluntary_ctxt_switches:\t9\n",
+		 count);
+	write_file(fixture, "status", text);
+}
+
+static int set_up(void **state)
+{
+	const struct fgt_frame frame = { .address = 0x1000 };
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	char path[64];
+
+	assert_non_null(fixture);
+	strcpy(fixture->folder, "/tmp/fgt-look-XXXXXX");
+	assert_non_null(mkdtemp(fixture->folder));
+	snprintf(path, sizeof(path), "%s/%d", fixture->folder, TID);
+	assert_int_equal(mkdir(path, 0700), 0);
+	fixture->look.process.task_fd =
+		open(fixture->folder, O_DIRECTORY | O_CLOEXEC);
+	fixture->look.stacks.generation = GENERATION;
+	fixture->look.tick = 10;
+	assert_int_equal(fgt_thread_store_init(&fixture->look.threads.table),
+			 0);
+	fixture->thread =
+		fgt_thread_store_add(&fixture->look.threads.table, TID);
+	assert_non_null(fixture->thread);
+	fixture->thread->active = &fixture->active;
+	fixture->thread->call_state = CALL;
+	fixture->active.look = &fixture->thread_look;
+	fgt_kept_stack_set(&fixture->thread_look.last_block, &frame, 1,
+			   GENERATION);
+	write_file(fixture, "stack", "");
+	set_blocks(fixture, 5);
+	*state = fixture;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	static const char *const names[] = { "/stack", "/status", "" };
+	struct fixture *fixture = *state;
+	char path[64];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%d%s", fixture->folder, TID,
+			 names[i]);
+		remove(path);
+	}
+	rmdir(fixture->folder);
+	close(fixture->look.process.task_fd);
+	fgt_kept_stack_done(&fixture->thread_look.last_block);
+	fgt_thread_store_done(&fixture->look.threads.table);
+	free(fixture);
+	return 0;
+}
+
+/* The next tick finds it with a CPU, as it was shown at the last one. */
+static uint32_t look(struct fixture *fixture, bool has_switched)
+{
+	const struct fgt_tick tick = { .period_ns = PERIOD,
+				       .has_cpu_events = true };
+
+	fixture->look.tick++;
+	fixture->thread->is_shown_running = true;
+	fixture->thread->has_run = true;
+	fixture->thread->has_switched = has_switched;
+	return fgt_look_runnable(&fixture->look, &tick, fixture->thread).state;
+}
+
+/* Its block was shown until a sample fell on it: 465 ms once. */
+static void thread_that_kept_its_cpu_is_not_shown_blocked(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (unsigned int i = 0; i < 40; i++) {
+		set_blocks(fixture, 5 + i);
+		assert_int_equal(look(fixture, false), FGT_STATE_RUNNABLE);
+	}
+	assert_int_equal(fixture->thread_look.pending_ticks, 40);
+}
+
+static void thread_that_was_only_put_off_is_not_shown_blocked(void **state)
+{
+	struct fixture *fixture = *state;
+
+	/* Not known yet how often it had blocked. */
+	assert_int_equal(look(fixture, true), CALL);
+	for (unsigned int i = 0; i < 40; i++)
+		assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
+}
+
+static void thread_that_blocked_since_the_last_tick_is_shown_so(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (unsigned int i = 0; i < 40; i++) {
+		set_blocks(fixture, 5 + i);
+		assert_int_equal(look(fixture, true), CALL);
+	}
+}
+
+/* It may have blocked long ago. */
+static void count_of_an_earlier_tick_proves_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+
+	look(fixture, true);
+	assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
+	fixture->look.tick++;
+	assert_int_equal(look(fixture, true), CALL);
+}
+
+/* Samples are missing, or it wants a CPU: the scheduler counted a wait. */
+static void thread_that_waited_for_its_cpu_is_not_shown_blocked(void **state)
+{
+	struct fixture *fixture = *state;
+
+	fixture->active.use.wait_ns = PERIOD / 2;
+	assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
+}
+
+int main(void)
+{
+#define LOOK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		LOOK(thread_that_kept_its_cpu_is_not_shown_blocked),
+		LOOK(thread_that_was_only_put_off_is_not_shown_blocked),
+		LOOK(thread_that_blocked_since_the_last_tick_is_shown_so),
+		LOOK(count_of_an_earlier_tick_proves_nothing),
+		LOOK(thread_that_waited_for_its_cpu_is_not_shown_blocked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
