@@ -57,6 +57,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	verdict = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
 	fgt_look_take_waits(look, tick, thread, &verdict);
 	verdict.on_ns = on_ns;
+	thread_look->is_run_long = thread->is_shown_running;
 	thread->is_sampled = true;
 	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
 	return verdict;
@@ -186,6 +187,7 @@ static enum found read_blocked(struct fgt_look *look,
 	fgt_look_late_sample(look, tick, thread, ret_verdict);
 	/* It wanted a CPU, and no sample came before it blocked. */
 	if (tick->has_cpu_events) {
+		fgt_look_count_blocks(look, thread);
 		waiting = fgt_look_kept(look, &thread_look->last_run,
 					FGT_STATE_RUNNABLE, 0);
 		fgt_verdict_set_past(ret_verdict, &waiting,

@@ -151,6 +151,7 @@ struct fgt_look {
 /* What is remembered of an active thread. */
 struct fgt_look_thread {
 	bool is_run_sampled; /* a sample showed a tick since it blocked */
+	bool is_run_long; /* its last run: samples of two ticks in a row */
 	bool was_stopped; /* by ptrace since: that switch does not count */
 	uint32_t pending_ticks; /* the last so many have no sample yet */
 	uint32_t pending_waits; /* of them, so many waited for a CPU */

@@ -115,6 +115,17 @@ static struct fgt_verdict go_on_runnable(void)
 	};
 }
 
+/* Woken, and stands where it was blocked: elsewhere than at the tick before,
+ * for it has run since. */
+static struct fgt_verdict find_woken_elsewhere(void)
+{
+	return (struct fgt_verdict){
+		.kind = FGT_VERDICT_MARKED,
+		.state = FGT_STATE_RUNNABLE,
+		.leaf = FGT_MARKER_NOT_SAMPLED,
+	};
+}
+
 /* On the kernel stack of every system call: x86-64, aarch64. */
 static const char *const call_entries[] = { "do_syscall_64", "entry_SYSCALL_64",
 					    "el0_svc", "invoke_syscall", NULL };
@@ -152,18 +163,12 @@ static int look_if_preempted(int task_fd, int32_t tid)
 	return len < 0 ? len : parse_stack(text);
 }
 
-/*
- * Has it given up a CPU by itself since the tick before? True where that is
- * not known: nothing was read at that tick.
- */
-static bool has_blocked(const struct fgt_look *look,
-			const struct fgt_thread *thread)
+/* Times that it has given up a CPU by itself. */
+static bool read_block_count(const struct fgt_look *look,
+			     const struct fgt_thread *thread,
+			     uint64_t *ret_count)
 {
 	static const char name[] = "\nvoluntary_ctxt_switches:";
-	struct fgt_look_thread *thread_look = thread->active->look;
-	uint64_t before = thread_look->block_count;
-	bool is_known = thread_look->block_count_tick &&
-			thread_look->block_count_tick + 1 == look->tick;
 	char path[32], text[4096];
 	const char *at;
 	int len;
@@ -172,10 +177,51 @@ static bool has_blocked(const struct fgt_look *look,
 	len = fgt_procfs_read(look->process.task_fd, path, text, sizeof(text));
 	at = len < 0 ? NULL : strstr(text, name);
 	if (!at)
-		return true;
-	thread_look->block_count = strtoull(at + sizeof(name) - 1, NULL, 10);
-	thread_look->block_count_tick = look->tick;
-	return !is_known || thread_look->block_count != before;
+		return false;
+	*ret_count = strtoull(at + sizeof(name) - 1, NULL, 10);
+	return true;
+}
+
+/*
+ * May it have blocked since the tick before? was_running: it was shown running
+ * at that tick, so that it has not if the count is the same as at any tick
+ * before.
+ */
+static bool take_block_count(struct fgt_look_thread *thread_look,
+			     uint64_t count, uint64_t tick, bool was_running)
+{
+	uint64_t before_tick = thread_look->block_count_tick;
+	bool is_known = before_tick && (was_running || before_tick + 1 == tick);
+	bool is_same = thread_look->block_count == count;
+
+	thread_look->block_count = count;
+	thread_look->block_count_tick = tick;
+	return !is_known || !is_same;
+}
+
+void fgt_look_count_blocks(const struct fgt_look *look,
+			   const struct fgt_thread *thread)
+{
+	uint64_t count;
+
+	/* As of the tick before: at the next one it may still be blocked, with
+	 * the same count. */
+	if (thread->active->look->is_run_long &&
+	    read_block_count(look, thread, &count))
+		(void)take_block_count(thread->active->look, count,
+				       look->tick - 1, false);
+}
+
+/* Has it given up a CPU by itself since the tick before? True where that is
+ * not known. */
+static bool has_blocked(const struct fgt_look *look,
+			const struct fgt_thread *thread)
+{
+	uint64_t count;
+
+	return !read_block_count(look, thread, &count) ||
+	       take_block_count(thread->active->look, count, look->tick,
+				thread->is_shown_running);
 }
 
 /*
@@ -208,13 +254,10 @@ static bool is_waiting(struct fgt_look *look, const struct fgt_tick *tick,
 		       struct fgt_thread *thread, int *ret_rc)
 {
 	*ret_rc = look_if_preempted(look->process.task_fd, thread->tid);
-	/* Woken, and stands where it was blocked. */
-	if (*ret_rc == 0)
-		return false;
-	/* On a CPU by now: it waited if it was not blocked since the tick
-	 * before. */
 	if (*ret_rc != -ENODATA)
 		return take_waited(look, tick, thread);
+	/* On a CPU by now: it waited if it was not blocked since the tick
+	 * before. */
 	if (has_blocked(look, thread))
 		return false;
 	pay_wait(look, tick, thread);
@@ -241,6 +284,8 @@ static struct fgt_verdict wait_for_sample(struct fgt_look *look,
 	if (!thread->is_shown_running) {
 		if (!is_waiting(look, tick, thread, &rc))
 			return verdict;
+		if (rc == 0)
+			return find_woken_elsewhere();
 		if (rc > 0 || rc == -ENODATA)
 			verdict = fgt_look_kept(
 				look, &thread->active->look->last_run,

@@ -155,14 +155,48 @@ static void thread_that_blocked_since_the_last_tick_is_shown_so(void **state)
 }
 
 /* It may have blocked long ago. */
-static void count_of_an_earlier_tick_proves_nothing(void **state)
+static void changed_count_of_an_earlier_tick_proves_nothing(void **state)
 {
 	struct fixture *fixture = *state;
 
 	look(fixture, true);
 	assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
 	fixture->look.tick++;
+	set_blocks(fixture, 6);
 	assert_int_equal(look(fixture, true), CALL);
+}
+
+/* It was shown running in between, and has not blocked since the count. */
+static void same_count_of_an_earlier_tick_proves_that_it_ran(void **state)
+{
+	struct fixture *fixture = *state;
+
+	look(fixture, true);
+	fixture->look.tick += 5;
+	assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
+}
+
+/* Blocked at the tick before, elsewhere since, and woken. */
+static void
+thread_that_was_woken_elsewhere_is_runnable_if_it_waited(void **state)
+{
+	const struct fgt_tick tick = { .period_ns = PERIOD,
+				       .has_cpu_events = true };
+	struct fixture *fixture = *state;
+	struct fgt_verdict verdict;
+
+	write_file(fixture, "stack", "[<0>] futex_wait\n[<0>] do_syscall_64\n");
+	fixture->thread->has_run = fixture->thread->has_switched = true;
+	verdict = fgt_look_runnable(&fixture->look, &tick, fixture->thread);
+	assert_int_equal(verdict.kind, FGT_VERDICT_AS_BEFORE);
+	fixture->active.use.wait_ns = PERIOD;
+	verdict = fgt_look_runnable(&fixture->look, &tick, fixture->thread);
+	assert_int_equal(verdict.kind, FGT_VERDICT_MARKED);
+	assert_int_equal(verdict.state, FGT_STATE_RUNNABLE);
+	assert_int_equal(verdict.leaf, FGT_MARKER_NOT_SAMPLED);
+	/* That wait is shown. */
+	verdict = fgt_look_runnable(&fixture->look, &tick, fixture->thread);
+	assert_int_equal(verdict.kind, FGT_VERDICT_AS_BEFORE);
 }
 
 /* Samples are missing, or it wants a CPU: the scheduler counted a wait. */
@@ -181,7 +215,9 @@ int main(void)
 		LOOK(thread_that_kept_its_cpu_is_not_shown_blocked),
 		LOOK(thread_that_was_only_put_off_is_not_shown_blocked),
 		LOOK(thread_that_blocked_since_the_last_tick_is_shown_so),
-		LOOK(count_of_an_earlier_tick_proves_nothing),
+		LOOK(changed_count_of_an_earlier_tick_proves_nothing),
+		LOOK(same_count_of_an_earlier_tick_proves_that_it_ran),
+		LOOK(thread_that_was_woken_elsewhere_is_runnable_if_it_waited),
 		LOOK(thread_that_waited_for_its_cpu_is_not_shown_blocked),
 	};
 
