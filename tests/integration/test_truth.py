@@ -133,12 +133,15 @@ def check_running(checks, tag, truth, samples, limit, sees_switches):
 
 
 def check_states(checks, tag, truth, samples):
-    """Samples inside a step's function carry the state of that step."""
+    """Samples inside a step's function carry the state of that step. One that
+    is woken waits for its CPU where it blocked, as long as the thread waited
+    in all."""
     wrong = total = 0
     example = ""
     worst_running = (0.0, "")
     for thread in truth["threads"]:
         stacks = [s for _, s in samples.by_thread.get(thread["name"], [])]
+        waits = thread["wait_ns"] / thread["ns"] * len(stacks)
         for step in thread["steps"]:
             states = set(step["state"].split("|"))
             if "running" in states:
@@ -152,6 +155,8 @@ def check_states(checks, tag, truth, samples):
                 # A blocking function runs too, on its way in and out.
                 if stack[-1] == "running":
                     running += 1
+                elif stack[-1] == "runnable" and waits >= 1:
+                    waits -= 1
                 else:
                     wrong += 1
                     example = f"{step['function']} as {stack[-1]}"
