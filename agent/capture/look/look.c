@@ -178,8 +178,7 @@ static enum found read_blocked(struct fgt_look *look,
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error(rc);
 	if (tick->has_cpu_events || thread->is_restless)
-		fgt_kept_stack_set(&thread_look->last_block, tick->frames,
-				   count, look->stacks.generation);
+		fgt_look_note_block(look, thread, tick->frames, count);
 	if (fgt_look_owed(look, tick, thread, ret_verdict))
 		return FOUND_OWED;
 	*ret_verdict = fgt_verdict_stack(tick->frames, count, state);
@@ -338,7 +337,7 @@ static struct fgt_verdict look_at_blocked(struct fgt_look *look,
 	switch (found) {
 	case FOUND_TORN:
 		look->torn++;
-		break;
+		return fgt_look_go_on(look, thread);
 	case FOUND_REFUSED:
 		return refuse(look, tick, thread);
 	case FOUND_GONE:

@@ -93,9 +93,22 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 				   const struct fgt_tick *tick,
 				   struct fgt_thread *thread);
 
-/* Where it was blocked the last time that it was read. False: not known. */
+/* Where it was blocked the last time that it was read; marked if its blocks have
+ * several stacks. False: not known. */
 bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
 			 struct fgt_verdict *ret_verdict);
+
+/* Its blocked stack was read. */
+void fgt_look_note_block(const struct fgt_look *look, struct fgt_thread *thread,
+			 const struct fgt_frame *frames, size_t count);
+
+/*
+ * It is shown blocked, and its stack cannot be read: what is shown goes on, but
+ * marked if the thread has been on a CPU since and its blocks have several
+ * stacks.
+ */
+struct fgt_verdict fgt_look_go_on(const struct fgt_look *look,
+				  const struct fgt_thread *thread);
 
 /*
  * Found blocked. True: it blocks and goes on all the time, and is found so too

@@ -240,9 +240,7 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 	} else if (!fgt_account_take_tick(&thread_look->account,
 					  tick->period_ns)) {
 		if (!was_running && !thread->is_new)
-			return (struct fgt_verdict){
-				.kind = FGT_VERDICT_AS_BEFORE
-			};
+			return fgt_look_go_on(look, thread);
 		if (was_running && is_restless(look, tick, thread))
 			return find_blocked_somewhere(look, thread);
 	}

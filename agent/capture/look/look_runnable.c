@@ -15,6 +15,7 @@
 #define WAITED_MAX_TICKS 8u
 #define WAIT_SHORT	 8 /* of a period: less than a scheduler slice */
 #define WAIT_DEBT_TICKS	 3u /* by chance, ticks fall into waits */
+#define VARIED_TICKS	 1000u /* so long two stacks of blocks are remembered */
 
 uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread)
 {
@@ -25,6 +26,37 @@ uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread)
 	return ticks;
 }
 
+void fgt_look_note_block(const struct fgt_look *look, struct fgt_thread *thread,
+			 const struct fgt_frame *frames, size_t count)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+
+	if (fgt_kept_stack_differs(&thread_look->last_block, frames, count,
+				   look->stacks.generation))
+		thread_look->varied_tick = look->tick;
+	fgt_kept_stack_set(&thread_look->last_block, frames, count,
+			   look->stacks.generation);
+}
+
+static bool has_varied(const struct fgt_look *look,
+		       const struct fgt_look_thread *thread_look)
+{
+	return thread_look->varied_tick &&
+	       look->tick - thread_look->varied_tick <= VARIED_TICKS;
+}
+
+struct fgt_verdict fgt_look_go_on(const struct fgt_look *look,
+				  const struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+
+	if (thread->is_shown_running || !thread->has_switched ||
+	    !thread->call_state || !has_varied(look, thread_look))
+		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
+	return fgt_look_kept(look, &thread_look->last_block, thread->call_state,
+			     FGT_MARKER_NOT_SAMPLED);
+}
+
 bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
 			 struct fgt_verdict *ret_verdict)
 {
@@ -32,8 +64,10 @@ bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
 	const struct fgt_frame *frames;
 	size_t count;
 
-	frames = fgt_kept_stack_show(&thread_look->last_block,
-				     look->stacks.generation, 0, &count);
+	frames = fgt_kept_stack_show(
+		&thread_look->last_block, look->stacks.generation,
+		has_varied(look, thread_look) ? FGT_MARKER_NOT_SAMPLED : 0,
+		&count);
 	if (!frames || !thread->call_state)
 		return false;
 	*ret_verdict = fgt_verdict_stack(frames, count, thread->call_state);
@@ -283,7 +317,7 @@ static struct fgt_verdict wait_for_sample(struct fgt_look *look,
 	}
 	if (!thread->is_shown_running) {
 		if (!is_waiting(look, tick, thread, &rc))
-			return verdict;
+			return fgt_look_go_on(look, thread);
 		if (rc == 0)
 			return find_woken_elsewhere();
 		if (rc > 0 || rc == -ENODATA)

@@ -13,7 +13,6 @@
 #include "agent/capture/look/look_parts.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* The kernel's task states (include/linux/sched.h). */
 #define TASK_STOPPED 0x04u
@@ -158,11 +157,6 @@ static uint64_t bit_of(const struct fgt_switch_off *place)
 	return 1ull << (mixed * 0x9e3779b97f4a7c15u >> 58);
 }
 
-static bool has_root(const struct fgt_frame *frames, size_t count)
-{
-	return count && !(frames[count - 1].flags & FGT_FRAME_MARKER);
-}
-
 void fgt_switch_place_note(struct fgt_thread_switches *switches,
 			   const struct fgt_switch_off *place,
 			   const struct fgt_kept_stack *last,
@@ -170,10 +164,7 @@ void fgt_switch_place_note(struct fgt_thread_switches *switches,
 			   uint64_t generation)
 {
 	if (is_same_place(place, &switches->blocked_at) &&
-	    last->generation == generation &&
-	    (last->count != count ||
-	     memcmp(last->frames + 1, frames, count * sizeof(*frames)) != 0) &&
-	    has_root(last->frames + 1, last->count) && has_root(frames, count))
+	    fgt_kept_stack_differs(last, frames, count, generation))
 		switches->shared_places |= bit_of(place);
 	switches->blocked_at = *place;
 }

@@ -326,6 +326,23 @@ const struct fgt_frame *fgt_kept_stack_show(const struct fgt_kept_stack *kept,
 	return kept->frames;
 }
 
+static bool has_root(const struct fgt_frame *frames, size_t count)
+{
+	return count && !(frames[count - 1].flags & FGT_FRAME_MARKER);
+}
+
+bool fgt_kept_stack_differs(const struct fgt_kept_stack *kept,
+			    const struct fgt_frame *frames, size_t count,
+			    uint64_t generation)
+{
+	if (kept->generation != generation || !kept->count ||
+	    (kept->count == count &&
+	     !memcmp(kept->frames + 1, frames, count * sizeof(*frames))))
+		return false;
+	return has_root(kept->frames + 1, kept->count) &&
+	       has_root(frames, count);
+}
+
 void fgt_kept_stack_done(struct fgt_kept_stack *kept)
 {
 	free(kept->frames);

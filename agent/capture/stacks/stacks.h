@@ -102,6 +102,11 @@ const struct fgt_frame *fgt_kept_stack_show(const struct fgt_kept_stack *kept,
 					    uint64_t generation,
 					    enum fgt_marker leaf,
 					    size_t *ret_count);
+/* Certainly another stack: a stack without a root, or of former images, may be
+ * a part of the same. frames: without leading markers. */
+bool fgt_kept_stack_differs(const struct fgt_kept_stack *kept,
+			    const struct fgt_frame *frames, size_t count,
+			    uint64_t generation);
 void fgt_kept_stack_done(struct fgt_kept_stack *kept);
 
 #endif

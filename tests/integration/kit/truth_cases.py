@@ -25,12 +25,12 @@ LIMITS = {
     ("beside", "embedded"): 1, ("beside", "schedstat"): 1,
     ("handled", "embedded"): 4, ("spinners", "schedstat"): 2,
     ("spinners", "embedded"): 2,
-    ("twins", "schedstat"): 22, ("twins", "user"): 8, ("twins", "embedded"): 5,
+    ("twins", "schedstat"): 2,
 }
 # Mode → share of stacks that may be of a branch that the thread was not in. By
 # its switches: until two stacks of one place have been read.
-BRANCH_LIMITS = {"bpf": 0.002, "schedstat": 0.08, "user": 0.05,
-                 "embedded": 0.08}
+BRANCH_LIMITS = {"bpf": 0.002, "schedstat": 0.04, "user": 0.04,
+                 "embedded": 0.06}
 # In each run; the soak has all of them.
 SHORT = (("spinners", "bpf"), ("step", "bpf"), ("blips", "user"),
          ("spawn", "schedstat"), ("deep", "bpf"), ("twins", "bpf"))

@@ -208,6 +208,59 @@ static void thread_that_waited_for_its_cpu_is_not_shown_blocked(void **state)
 	assert_int_equal(look(fixture, true), FGT_STATE_RUNNABLE);
 }
 
+/* It was blocked, with this stack. */
+static void read_block(struct fixture *fixture, uint64_t address)
+{
+	const struct fgt_frame frame = { .address = address };
+
+	fgt_look_note_block(&fixture->look, fixture->thread, &frame, 1);
+}
+
+/* It has run since, and what it is blocked in now was not read. */
+static struct fgt_verdict go_on(struct fixture *fixture)
+{
+	fixture->thread->is_shown_running = false;
+	fixture->thread->has_switched = true;
+	return fgt_look_go_on(&fixture->look, fixture->thread);
+}
+
+static void blocks_of_one_stack_go_on_without_a_marker(void **state)
+{
+	struct fixture *fixture = *state;
+	struct fgt_verdict verdict;
+
+	read_block(fixture, 0x1000);
+	read_block(fixture, 0x1000);
+	assert_int_equal(go_on(fixture).kind, FGT_VERDICT_AS_BEFORE);
+	assert_true(
+		fgt_look_last_block(&fixture->look, fixture->thread, &verdict));
+	assert_int_equal(verdict.frame_count, 1);
+}
+
+static void blocks_of_two_stacks_are_marked_until_they_are_read(void **state)
+{
+	struct fixture *fixture = *state;
+	struct fgt_verdict verdict;
+
+	read_block(fixture, 0x2000);
+	read_block(fixture, 0x2000);
+	verdict = go_on(fixture);
+	assert_int_equal(verdict.kind, FGT_VERDICT_STACK);
+	assert_int_equal(verdict.state, CALL);
+	assert_int_equal(verdict.frame_count, 2);
+	assert_int_equal(verdict.frames[0].address, FGT_MARKER_NOT_SAMPLED);
+	assert_true(
+		fgt_look_last_block(&fixture->look, fixture->thread, &verdict));
+	assert_int_equal(verdict.frame_count, 2);
+	/* It has not run since its block was read. */
+	fixture->thread->has_switched = false;
+	verdict = fgt_look_go_on(&fixture->look, fixture->thread);
+	assert_int_equal(verdict.kind, FGT_VERDICT_AS_BEFORE);
+	/* So long ago that it is forgotten. */
+	fixture->look.tick += 2000;
+	assert_int_equal(go_on(fixture).kind, FGT_VERDICT_AS_BEFORE);
+}
+
 int main(void)
 {
 #define LOOK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -219,6 +272,8 @@ int main(void)
 		LOOK(same_count_of_an_earlier_tick_proves_that_it_ran),
 		LOOK(thread_that_was_woken_elsewhere_is_runnable_if_it_waited),
 		LOOK(thread_that_waited_for_its_cpu_is_not_shown_blocked),
+		LOOK(blocks_of_one_stack_go_on_without_a_marker),
+		LOOK(blocks_of_two_stacks_are_marked_until_they_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
