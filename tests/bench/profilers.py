@@ -347,5 +347,5 @@ def inside_pair(stage):
     """Goroutines switch without the kernel: fgprof has no such pair."""
     return [
         (Gperftools(stage, "gperftools"),
-         lambda depth: stage.pair(depth, stage.libprofiler())),
+         lambda depth: stage.pair(depth, "pipes", stage.libprofiler())),
     ]

@@ -35,10 +35,11 @@ import machine  # noqa: E402
 import profilers  # noqa: E402
 import server  # noqa: E402
 import slices  # noqa: E402
+import switches  # noqa: E402
 import table  # noqa: E402
 import targets  # noqa: E402
 
-SECTIONS = ("crowd", "pair", "tick", "parts", "slices", "server")
+SECTIONS = ("crowd", "pair", "switch", "tick", "parts", "slices", "server")
 PROGRAMS = (("bench_unwind", "the unwinder, on a copy of its stack"),
             ("bench_ring", "the ring and the encoders, in memory"),
             ("bench_spans", "what a span costs the program (budget: 150 ns)"),
@@ -181,6 +182,8 @@ def run_sections(arguments, stage, report):
     if "server" in wanted:
         report.put(server.table(stage, arguments.rounds,
                                 arguments.seconds, arguments.paths))
+    if "switch" in wanted:
+        report.put(switches.table(stage, arguments.pairs, arguments.base))
     if "pair" in wanted:
         run_pair(arguments, stage, report, until)
     if "crowd" in wanted:
@@ -205,13 +208,17 @@ def read_arguments():
                         help="sections, of " + ",".join(SECTIONS))
     parser.add_argument("--minutes", type=float, default=24,
                         help="no further round begins after so long")
+    parser.add_argument("--base", metavar="AGENT",
+                        help="switch: compare with this fgtrace-agent, too")
     parser.add_argument("--draw", metavar="JSON",
                         help="only draw the chart of an earlier run again")
     arguments = parser.parse_args()
     arguments.ring, arguments.paths = 30, server.PATHS
+    arguments.pairs = 15
     if arguments.quick:
         arguments.rounds, arguments.seconds = 1, 1.0
         arguments.ring, arguments.paths = 4, ("/page",)
+        arguments.pairs = 3
         arguments.blocked, arguments.depths = "1000", "10"
     arguments.build = os.path.abspath(arguments.build)
     unknown = set(arguments.only.split(",")) - set(SECTIONS)

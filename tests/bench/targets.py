@@ -129,8 +129,8 @@ class Stage:
         return Target([self.path("bin/crowd"), str(busy), str(blocked),
                        str(depth), LIFE_S], blocked, environment)
 
-    def pair(self, depth, environment=None):
-        return Target([self.path("bin/pair"), str(depth), LIFE_S], 0,
+    def pair(self, depth, kind="pipes", environment=None):
+        return Target([self.path("bin/pair"), str(depth), LIFE_S, kind], 0,
                       environment)
 
     def go_crowd(self, blocked, depth):

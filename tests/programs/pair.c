@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pair for benchmarks: two threads on one processor that wake each other
- * through pipes as fast as they can, each below some frames of recursion. A
- * round trip is two context switches.
+ * A pair for benchmarks: two threads that do nothing but switch, as fast as they
+ * can, each below some frames of recursion.
  *
- * pair DEPTH SECONDS
+ * pair DEPTH SECONDS [KIND]
  *
- * Prints "ready PID", then every 100 ms "MONO_NS ROUND_TRIPS CPU_NS".
+ * pipes (default): on one processor, wake each other through pipes. A round trip
+ *                  is two context switches and two wake-ups.
+ * apart: the same on two processors, which are idle in between.
+ * yield: on one processor, give it to each other; counted are context switches.
+ *
+ * Prints "ready PID", then every 100 ms "MONO_NS COUNT CPU_NS".
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +33,7 @@ struct player {
 
 static atomic_ullong round_trips;
 static unsigned int depth_wanted;
+static bool is_yielding;
 static volatile uint64_t anchor;
 
 static uint64_t clock_ns(clockid_t clock)
@@ -47,10 +55,19 @@ static NOINLINE void play(const struct player *player)
 	anchor++;
 }
 
+static NOINLINE void give_way(void)
+{
+	while (sched_yield() == 0)
+		continue;
+	anchor++;
+}
+
 static NOINLINE void descend(unsigned int depth, const struct player *player)
 {
 	if (depth > 0)
 		descend(depth - 1, player);
+	else if (is_yielding)
+		give_way();
 	else
 		play(player);
 	anchor++;
@@ -62,20 +79,28 @@ static void *be_busy(void *argument)
 	return NULL;
 }
 
-/* The last processor: the first ones serve most interrupts. */
-static void share_one_processor(pthread_attr_t *attributes)
+/* The nth processor from the last one: the first ones serve most interrupts. */
+static void take_processor(pthread_attr_t *attributes, int nth)
 {
 	cpu_set_t allowed, one;
-	int last = 0;
 
 	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
 		return;
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET(i, &allowed))
-			last = i;
-	CPU_ZERO(&one);
-	CPU_SET(last, &one);
-	pthread_attr_setaffinity_np(attributes, sizeof(one), &one);
+	for (int i = CPU_SETSIZE - 1; i >= 0; i--)
+		if (CPU_ISSET(i, &allowed) && nth-- == 0) {
+			CPU_ZERO(&one);
+			CPU_SET(i, &one);
+			pthread_attr_setaffinity_np(attributes, sizeof(one),
+						    &one);
+		}
+}
+
+static unsigned long long count_switches(void)
+{
+	struct rusage usage = { .ru_nvcsw = 0 };
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (unsigned long long)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
 static void report(const struct player *players)
@@ -89,7 +114,8 @@ static void report(const struct player *players)
 	/* Both players count. */
 	printf("%llu %llu %llu\n",
 	       (unsigned long long)clock_ns(CLOCK_MONOTONIC),
-	       atomic_load(&round_trips) / 2, cpu_ns);
+	       is_yielding ? count_switches() : atomic_load(&round_trips) / 2,
+	       cpu_ns);
 	fflush(stdout);
 }
 
@@ -99,22 +125,27 @@ int main(int argc, char **argv)
 	pthread_attr_t attributes;
 	int there[2], back[2];
 	uint64_t end_ns;
+	bool is_apart;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: pair DEPTH SECONDS\n");
+	if (argc != 3 && argc != 4) {
+		fprintf(stderr,
+			"usage: pair DEPTH SECONDS [pipes|apart|yield]\n");
 		return 2;
 	}
+	is_yielding = argc == 4 && !strcmp(argv[3], "yield");
+	is_apart = argc == 4 && !strcmp(argv[3], "apart");
 	depth_wanted = (unsigned int)atoi(argv[1]);
 	if (pipe(there) < 0 || pipe(back) < 0)
 		return 1;
 	players[0] = (struct player){ .in_fd = back[0], .out_fd = there[1] };
 	players[1] = (struct player){ .in_fd = there[0], .out_fd = back[1] };
 	pthread_attr_init(&attributes);
-	share_one_processor(&attributes);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		take_processor(&attributes, is_apart ? i : 0);
 		if (pthread_create(&players[i].thread, &attributes, be_busy,
 				   &players[i]) != 0)
 			return 1;
+	}
 	if (write(back[1], "o", 1) != 1)
 		return 1;
 	printf("ready %d\n", (int)getpid());
