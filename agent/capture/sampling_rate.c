@@ -20,7 +20,6 @@ static void take_rate(struct fgt_sampled *sampled, uint32_t before)
 
 	sampled->status.rate_hz *= (double)before / periods;
 	sampled->status.rate_periods = periods;
-	sampled->look.is_slowed = periods > 1;
 	fgt_ring_set_pace(sampled->ring, periods);
 }
 

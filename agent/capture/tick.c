@@ -60,9 +60,8 @@ static void write_verdict(struct fgt_sampled *sampled,
 		fgt_ring_set_past(ring, thread->slot, verdict->past_frames,
 				  verdict->past_count, verdict->past_state,
 				  verdict->past_ticks);
-	if (verdict->on_ns || verdict->off_ns)
-		fgt_ring_set_edge(ring, thread->slot, verdict->on_ns,
-				  verdict->off_ns);
+	if (verdict->edges && verdict->edges->count)
+		fgt_ring_set_edges(ring, thread->slot, verdict->edges);
 }
 
 /* What it did in the old program must not go on in the new one. */

@@ -121,7 +121,7 @@ void fgt_log_evict_aged(struct fgt_writer *writer)
 }
 
 /*
- * Always enough: a tick takes at most 2 + 6 × threads words, threads are at
+ * Always enough: a tick takes at most 2 + 7 × threads words, threads are at
  * most 1/64 of the log's words, and each of the two segments that cannot go
  * has one tick of key frame, 1/16 of the log, and one tick more.
  */

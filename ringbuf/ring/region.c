@@ -80,7 +80,7 @@ int fgt_region_plan(unsigned int hz, unsigned int seconds, size_t size_bytes,
 		64, 65536);
 	/* At most 1/64 of the log's words: see fgt_log_make_room(). */
 	shape.threads =
-		(uint32_t)clamp(size / 16 /
+		(uint32_t)clamp(size / 15 /
 					(sizeof(struct fgt_region_thread) +
 					 costs->thread_bytes),
 				1, FGT_REGION_SLOTS_MAX);

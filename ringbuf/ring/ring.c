@@ -21,9 +21,10 @@ static const struct fgt_region_costs costs = {
 	.node_bytes = FGT_ID_TABLE_BYTES,
 	.frame_bytes = FGT_ID_TABLE_BYTES,
 	.image_bytes = FGT_ID_TABLE_BYTES,
-	/* Its state, and its places in live and changing. */
+	/* Its state, its places in live and changing, its edges. */
 	.thread_bytes = FGT_ID_TABLE_BYTES + sizeof(struct fgt_writer_thread) +
-			2 * sizeof(uint32_t),
+			2 * sizeof(uint32_t) +
+			FGT_WRITER_EDGE_WORDS * sizeof(uint64_t),
 };
 
 static size_t count_table_bytes(const struct fgt_region_shape *shape)
@@ -61,6 +62,9 @@ static int make_tables(struct fgt_writer *writer)
 	/* First what needs 8-byte alignment. */
 	writer->threads = (void *)memory;
 	memory += shape->threads * sizeof(*writer->threads);
+	writer->edge_words = (void *)memory;
+	memory += (size_t)shape->threads * FGT_WRITER_EDGE_WORDS *
+		  sizeof(*writer->edge_words);
 	make_table(&writer->nodes, &memory, shape->nodes, fgt_intern_hash_node,
 		   region->nodes);
 	make_table(&writer->frames, &memory, shape->frames,

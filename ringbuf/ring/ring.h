@@ -11,6 +11,7 @@
 #define FGT_RINGBUF_RING_RING_H
 
 #include "ringbuf/base/owner.h"
+#include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/frame.h"
 #include "ringbuf/slice/slice.h"
 
@@ -130,14 +131,14 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 		      uint32_t state, uint32_t ticks);
 
 /*
- * Between begin and commit: when the thread got a CPU first, and when it left
- * one last, since the tick before and up to this one; CLOCK_MONOTONIC, 0: not
- * known. Kept to 1 µs, at most one second back, where a block of the thread
- * began or ended; costs 8 bytes then, whether its stack and state changed or
- * not. No effect for a thread that ran at both ticks. -EINVAL for a bad slot.
+ * Between begin and commit: every time that the thread blocked or got a CPU
+ * again since the tick before and up to this one. Kept to 1 µs, at most one
+ * second back; costs 8 bytes for each two, whether its stack and state changed
+ * or not. No effect where they contradict the states at the two ticks.
+ * -EINVAL for a bad slot, -ENOSPC with more than two a thread on average.
  */
-int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
-		      uint64_t off_ns);
+int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
+		       const struct fgt_edge_list *edges);
 
 /* Publishes the tick to readers. */
 void fgt_ring_tick_commit(struct fgt_ring *ring);

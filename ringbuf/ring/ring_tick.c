@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ringbuf/slice/edge.h"
 #include "ringbuf/slice/pace.h"
 
 /* CLOCK_MONOTONIC beyond 146 years is refused: sums cannot overflow. */
@@ -244,17 +245,42 @@ static uint32_t us_before(const struct fgt_writer *writer, uint64_t ns)
 	return us <= FGT_WORD_EDGE_US_MAX ? (uint32_t)us : 0;
 }
 
-int fgt_ring_set_edge(struct fgt_ring *ring, uint32_t slot, uint64_t on_ns,
-		      uint64_t off_ns)
+/* Two edges to a word; 0: the last word has only one. */
+static uint64_t pack_edges(const struct fgt_writer *writer, uint32_t slot,
+			   const struct fgt_edge_list *edges, uint32_t first)
+{
+	uint32_t us = us_before(writer, edges->ns[first]);
+	uint32_t next_us = first + 1 < edges->count
+				   ? us_before(writer, edges->ns[first + 1])
+				   : 0;
+
+	return edges->is_on_first ? fgt_word_of_edge(slot, us, next_us)
+				  : fgt_word_of_edge(slot, next_us, us);
+}
+
+int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
+		       const struct fgt_edge_list *edges)
 {
 	struct fgt_writer *writer = &ring->writer;
 	struct fgt_writer_thread *thread = find_thread(writer, slot);
+	uint32_t most = writer->region.shape.threads * FGT_WRITER_EDGE_WORDS;
 
-	if (!thread)
+	if (!thread || edges->count > FGT_EDGE_LIST_MAX)
 		return -EINVAL;
+	if (writer->edge_word_count + (edges->count + 1) / 2 > most)
+		return -ENOSPC;
 	touch(writer, slot);
-	thread->on_us = us_before(writer, on_ns);
-	thread->off_us = us_before(writer, off_ns);
+	thread->edge_count = 0;
+	/* The oldest and the newest: all are within what a word can hold. */
+	if (!edges->count || !us_before(writer, edges->ns[0]) ||
+	    !us_before(writer, edges->ns[edges->count - 1]))
+		return 0;
+	thread->edge_word = writer->edge_word_count;
+	thread->edge_count = (uint8_t)edges->count;
+	thread->is_on_first = edges->is_on_first;
+	for (uint32_t i = 0; i < edges->count; i += 2)
+		writer->edge_words[writer->edge_word_count++] =
+			pack_edges(writer, slot, edges, i);
 	return 0;
 }
 
@@ -294,19 +320,20 @@ static void append_change(struct fgt_writer *writer, uint32_t slot,
 	fgt_region_add(&writer->region.header->changes, 1);
 }
 
-/* Getting a CPU ends a block, leaving one begins it: other edges are dropped.
- * */
-static void append_edge(struct fgt_writer *writer, uint32_t slot)
+/* All edges or none: some would show too much of what they are about. */
+static void append_edges(struct fgt_writer *writer, uint32_t slot)
 {
 	struct fgt_writer_thread *thread = &writer->threads[slot];
-	uint32_t on_us = fgt_state_is_blocked(thread->state) ? thread->on_us
-							     : 0;
-	uint32_t off_us =
-		fgt_state_is_blocked(thread->next_state) ? thread->off_us : 0;
+	uint32_t count = thread->edge_count;
 
-	thread->on_us = thread->off_us = 0;
-	if (on_us || off_us)
-		fgt_log_append(writer, fgt_word_of_edge(slot, on_us, off_us));
+	thread->edge_count = 0;
+	if (!count ||
+	    !fgt_edges_are_possible(thread->is_on_first, count, thread->state,
+				    thread->next_state))
+		return;
+	for (uint32_t i = 0; i < (count + 1) / 2; i++)
+		fgt_log_append(writer,
+			       writer->edge_words[thread->edge_word + i]);
 }
 
 /* CREDIT and CHANGE; the change that follows takes this tick from it. */
@@ -351,7 +378,7 @@ static void commit_change(struct fgt_writer *writer, uint32_t slot)
 	struct fgt_writer_thread *thread = &writer->threads[slot];
 	bool is_new = thread->phase == FGT_THREAD_ADDED;
 
-	append_edge(writer, slot);
+	append_edges(writer, slot);
 	commit_past(writer, slot);
 	if (is_new) {
 		thread->phase = FGT_THREAD_LIVE;
@@ -379,7 +406,7 @@ static void commit_changes(struct fgt_writer *writer)
 		if (thread->is_ending)
 			commit_end(writer, slot);
 		else if (thread->is_put_off) /* edges are of this tick */
-			thread->on_us = thread->off_us = 0;
+			thread->edge_count = 0;
 		else
 			commit_change(writer, slot);
 	}
@@ -418,7 +445,8 @@ static void append_missed(struct fgt_writer *writer)
 void fgt_ring_tick_commit(struct fgt_ring *ring)
 {
 	struct fgt_writer *writer = &ring->writer;
-	uint64_t words = 2 + 5 * (uint64_t)writer->changing_count;
+	uint64_t words = 2 + 5 * (uint64_t)writer->changing_count +
+			 writer->edge_word_count;
 	uint64_t delta_ns = writer->now_ns - writer->last_ns;
 
 	if (!writer->is_tick_open)
@@ -438,6 +466,7 @@ void fgt_ring_tick_commit(struct fgt_ring *ring)
 	for (uint32_t i = 0; i < writer->changing_count; i++)
 		writer->threads[writer->changing[i]].is_logged = false;
 	writer->changing_count = 0;
+	writer->edge_word_count = 0;
 	writer->opens_segment = false;
 	writer->is_tick_open = false;
 	fgt_log_publish(writer);

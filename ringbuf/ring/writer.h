@@ -18,6 +18,9 @@
  */
 #define FGT_WRITER_SHARE 16
 
+/* EDGEs of a tick, for each thread on average. */
+#define FGT_WRITER_EDGE_WORDS 1u
+
 /* Deeper stacks lose their middle: leaves room for the markers of the ring. */
 #define FGT_WRITER_DEPTH_MAX (FGT_STACK_DEPTH_MAX + 6)
 
@@ -38,9 +41,10 @@ struct fgt_writer_thread {
 	uint16_t is_changing : 1, is_ending : 1;
 	uint16_t is_put_off : 1; /* not there at the tick that is open */
 	uint16_t is_logged : 1; /* in the tick that is being committed */
-	uint64_t on_us : 20, off_us : 20; /* before that tick; 0: none */
-	uint64_t credit_ticks : 16; /* belong to next, too */
-	uint64_t past_ticks : 8; /* belong to the past; 0: none */
+	uint32_t edge_word; /* its first one, of fgt_writer.edge_words */
+	uint8_t edge_count : 7, is_on_first : 1;
+	uint8_t past_ticks; /* belong to the past; 0: none */
+	uint16_t credit_ticks; /* belong to next, too */
 	uint32_t live_index; /* into fgt_writer.live */
 	uint64_t first_tick;
 };
@@ -62,6 +66,8 @@ struct fgt_writer {
 	uint32_t live_count;
 	uint32_t *changing; /* slots with something to commit */
 	uint32_t changing_count;
+	uint64_t *edge_words; /* EDGEs to commit, of all threads */
+	uint32_t edge_word_count;
 	uint32_t overflow_node;
 
 	uint64_t log_end; /* words logged since the ring began */

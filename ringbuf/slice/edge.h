@@ -9,11 +9,36 @@
 
 #include "ringbuf/slice/slice.h"
 
-/* Orders edges by thread, then tick. */
+/* Between two ticks of one thread. */
+#define FGT_EDGE_LIST_MAX 16u
+
+/* A thread blocks and gets a CPU again, in turn. */
+struct fgt_edge_list {
+	uint32_t count; /* 0: none, or not known */
+	bool is_on_first;
+	uint64_t ns[FGT_EDGE_LIST_MAX]; /* CLOCK_MONOTONIC, ascending */
+};
+
+/* Whether count edges in turn can lie between ticks with these states. A thread
+ * that waits for a CPU may do so after a block, or have been put off. */
+bool fgt_edges_are_possible(bool is_on_first, uint32_t count, uint32_t before,
+			    uint32_t after);
+
+/* Orders edges by thread, then tick, then time. */
 void fgt_edges_sort(struct fgt_ring_slice *slice);
 
-/* True if thread and tick exist, in order and each pair once. */
+/* True if thread and tick exist, in that order, no two alike. */
 bool fgt_edges_are_valid(const struct fgt_ring_slice *slice);
+
+/*
+ * A thread's edges of one tick. None if one lies before earliest_ns, or if they
+ * cannot follow each other, whatever the slice claims.
+ *
+ * cursor: 0 at first; thread, then tick, must ascend from call to call.
+ */
+void fgt_edges_take(const struct fgt_ring_slice *slice, uint32_t *cursor,
+		    uint32_t thread, uint32_t tick, uint64_t earliest_ns,
+		    struct fgt_edge_list *ret_edges);
 
 /*
  * Copies the edges of the ticks that result has from first_tick on; threads:
@@ -22,10 +47,5 @@ bool fgt_edges_are_valid(const struct fgt_ring_slice *slice);
 int fgt_edges_narrow(const struct fgt_ring_slice *source,
 		     const uint32_t *threads, uint32_t first_tick,
 		     struct fgt_ring_slice *result);
-
-/* The instant that lies us µs before a tick of the slice; 0 if us is 0, or if
- * it lies before the first tick. */
-uint64_t fgt_edge_ns(const struct fgt_ring_slice *slice, uint32_t tick,
-		     uint32_t us);
 
 #endif

@@ -78,10 +78,10 @@ struct fgt_run {
 };
 
 /*
- * Where context switches of a thread are known: when it got a CPU first, and
- * when it left one last, since the tick before and up to this one. The first
- * ends the block before, the second begins the block that it is in at this
- * tick.
+ * Where context switches of a thread are known: when it got a CPU after a block
+ * (on), and when it blocked (off), since the tick before and up to this one.
+ * Where there are more of both, a tick has more edges. They follow each other,
+ * and in each the one of the two that came first is further from the tick.
  */
 struct fgt_edge {
 	uint32_t thread; /* index into threads */
@@ -188,7 +188,7 @@ struct fgt_ring_slice {
 	struct fgt_run *runs;
 	uint32_t run_count;
 
-	struct fgt_edge *edges; /* by thread, then tick; one for each at most */
+	struct fgt_edge *edges; /* by thread, then tick, then time */
 	uint32_t edge_count;
 
 	struct fgt_slice_task *tasks; /* by track, then begin_ns */

@@ -15,10 +15,8 @@ second. Two delays are not errors of the trace:
 
 (By ticks alone, almost no edge would be within any of these limits.)
 
-A tick records one block at most: the one that the thread is in. Short sleeps
-between two ticks are not recorded, so fewer blocks than sleeps are right: one
-for each tick that fell into a sleep. Two ticks never fall into one sleep that
-is shorter than a period.
+Every sleep is drawn, those between two ticks too: unless a thread blocked more
+than seven times between two ticks, or not every switch could be read.
 
 With --short only the first two of the scenarios.
 """
@@ -28,13 +26,10 @@ import subprocess
 import sys
 
 from kit import check_chrome_trace, strict
-from kit.harness import Bench, Checks, read_until, slack_of
+from kit.harness import Bench, Checks, read_until
 
-# Of a recording of 20 s or more.
-USUAL_SECONDS = 20
 LIMIT_US = 50
 # Below 100 %: on a busy machine a program sleeps later than it reads its clock.
-PERIOD_MS = 1000 / 101
 # Work and sleep, in ms.
 SCENARIOS = ((4, 3), (7, 3), (20, 200), (1, 40))
 # Sleep in ms → how late the program may read its clock after it.
@@ -42,6 +37,8 @@ WAKE_LIMITS_US = {3: LIMIT_US, 40: 2 * LIMIT_US, 200: 4 * LIMIT_US}
 # Share of blocks with both edges within the limits: of a scenario, and of all.
 LEAST, LEAST_OF_ALL = 0.8, 0.95
 NOT_BLOCKED = ("running", "runnable")
+# Of the sleeps.
+LEAST_SHOWN = 0.98
 
 
 def is_bpf_there(bench):
@@ -119,24 +116,19 @@ def check_scenario(checks, bench, work, sleep, seconds, ret_counts):
     middle = sorted(max(pair) for pair in errors)[len(errors) // 2] \
         if errors else 0
     begin, end = blocks[0][0], blocks[-1][1]
-    slept = sum(begin <= nap[0] and nap[1] <= end for nap in naps)
-    # The share of sleeps that contain a tick.
-    expected = slept * min(1, sleep / PERIOD_MS)
+    slept = sum(begin - LIMIT_US * 1000 <= nap[0] and
+                nap[1] <= end + WAKE_LIMITS_US[sleep] * 1000 for nap in naps)
     print(f"# {tag}: {good} of {len(blocks)} blocks within the limits, "
-          f"median {middle:.1f} µs; {slept} sleeps, "
-          f"{expected:.0f} blocks expected")
+          f"median {middle:.1f} µs; {slept} sleeps")
     ret_counts[tag] = good, len(blocks)
     checks.ok(f"{tag}: most blocks have both edges within the limits",
               len(blocks) >= 5 and good >= LEAST * len(blocks),
               f"{good} of {len(blocks)}, wrong by {wrong[:8]}")
     checks.ok(f"{tag}: no two blocks are the same sleep", shared == 0,
               f"{shared} share one")
-    # The program's period drifts past the ticks: 253 to 308 blocks were seen in
-    # ten runs of 6 s that had 254 sleeps with a tick on average.
-    limit = 0.15 * slack_of(seconds, USUAL_SECONDS)
-    checks.ok(f"{tag}: number of blocks is that of sleeps with a tick",
-              abs(len(blocks) - expected) <= 2 + limit * expected,
-              f"{len(blocks)} blocks, {expected:.0f} expected")
+    checks.ok(f"{tag}: {100 * LEAST_SHOWN:.0f} % of the sleeps are shown",
+              LEAST_SHOWN * slept <= len(blocks) <= slept + 1,
+              f"{len(blocks)} blocks, {slept} sleeps")
 
 
 def main():

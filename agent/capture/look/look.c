@@ -27,7 +27,6 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
 	struct fgt_look_thread *thread_look;
-	uint64_t on_ns;
 	size_t count;
 	bool is_running;
 
@@ -41,7 +40,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	thread_look = thread->active->look;
 	/* It may have blocked since, and not run again. */
 	thread->needs_look = true;
-	is_running = fgt_look_switch_sampled(look, tick, thread, &on_ns);
+	is_running = fgt_look_switch_sampled(look, tick, thread);
 	count = fgt_look_stack_sampled(look, tick, thread, sample);
 	if (!tick->has_cpu_events)
 		fgt_look_note_sample(look, thread, sample, tick->frames, count);
@@ -56,7 +55,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	}
 	verdict = fgt_verdict_stack(tick->frames, count, FGT_STATE_RUNNING);
 	fgt_look_take_waits(look, tick, thread, &verdict);
-	verdict.on_ns = on_ns;
+	verdict.edges = &look->edges;
 	thread_look->is_run_long = thread->is_shown_running;
 	thread->is_sampled = true;
 	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);

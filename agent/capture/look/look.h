@@ -41,9 +41,8 @@ struct fgt_verdict {
 	uint32_t past_ticks, past_state;
 	const struct fgt_frame *past_frames;
 	size_t past_count;
-	/* When it got a CPU first, and left one last, since the tick before;
-	 * 0: not known. */
-	uint64_t on_ns, off_ns;
+	/* Since the tick before; NULL: not known. Borrowed of the look. */
+	const struct fgt_edge_list *edges;
 };
 
 static inline struct fgt_verdict
@@ -133,8 +132,8 @@ struct fgt_look {
 	uint64_t tick; /* number */
 	uint64_t tick_ns, elapsed_ns; /* its instant, and since the last one */
 	uint32_t random; /* see look_polled.c */
+	struct fgt_edge_list edges; /* of the thread that is looked at */
 	bool is_embedded; /* this very process */
-	bool is_slowed; /* the rate is lowered: ticks are far apart */
 	bool is_readable;
 	bool is_traced; /* by a debugger */
 	bool is_stop_possible; /* some thread may be stopped: ask each */

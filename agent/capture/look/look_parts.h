@@ -31,11 +31,11 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 
 /*
  * A sample fell on it, a little after the instant. True: it was running then,
- * as far as is known, and if it was blocked before, its switches show until
- * when (else 0). False: fgt_look_switched() finds what it did.
+ * as far as is known; look->edges has the edges before. False:
+ * fgt_look_switched() finds what it did.
  */
 bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
-			     struct fgt_thread *thread, uint64_t *ret_on_ns);
+			     struct fgt_thread *thread);
 
 /*
  * Of a thread that a sample fell on: has it had its CPU from the instant on, or
@@ -51,14 +51,15 @@ bool fgt_switch_is_unmoved(const struct fgt_switch_slot *slot,
 			   uint64_t instant_ns);
 
 /*
- * First time on a CPU after the last look's instant and up to this one's; 0:
- * none, or not known. instant_ns becomes the last look's.
+ * When the thread blocked, and got a CPU again, since the last look's instant
+ * and up to this one's: every time or, where there were more than the slot
+ * keeps, none. instant_ns becomes the last look's.
  *
  * MT-Unsafe | AS-Safe
  */
-uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
-			      const struct fgt_switch_slot *slot,
-			      uint64_t instant_ns);
+void fgt_switch_seen_take(struct fgt_switch_seen *seen,
+			  const struct fgt_switch_slot *slot,
+			  uint64_t instant_ns, struct fgt_edge_list *ret_edges);
 
 /*
  * A thread's blocked stack was read at a place, where it left its CPU. The same

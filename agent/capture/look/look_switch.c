@@ -18,14 +18,6 @@
 #define TASK_STOPPED 0x04u
 #define TASK_TRACED  0x08u
 
-/*
- * A thread may block this often between two looks. If it blocked more often,
- * nothing is claimed for the time between: it may have run for little of it.
- */
-#define EDGE_BLOCKS_MAX 2u
-/* … between ticks that are far apart, because the rate was lowered. */
-#define EDGE_BLOCKS_MAX_SLOW 1u
-
 enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 					uint64_t instant_ns)
 {
@@ -37,35 +29,85 @@ enum fgt_whereabouts fgt_whereabouts_at(const struct fgt_switch_slot *slot,
 	return slot->on_ns <= instant_ns ? FGT_ON : FGT_OFF_THEN;
 }
 
-/*
- * The kernel's half keeps the first time on a CPU after the last look, and
- * learns of a look only some time after its instant. What came in between is
- * either what it has kept (nothing came before the instant), or is lost.
- */
+/* ---- Edges -------------------------------------------------------------- */
 
-/* The first time on a CPU after the instant, which is not in first_on_ns. */
-static uint64_t on_after(const struct fgt_switch_slot *slot,
-			 uint64_t instant_ns)
+static const struct fgt_switch_block *
+block_at(const struct fgt_switch_slot *slot, uint16_t number)
 {
-	if (slot->on_ns <= instant_ns)
-		return 0;
-	return slot->is_first ? slot->on_ns : UINT64_MAX;
+	return &slot->block[number % FGT_SWITCH_BLOCKS];
 }
 
-uint64_t fgt_switch_seen_take(struct fgt_switch_seen *seen,
-			      const struct fgt_switch_slot *slot,
-			      uint64_t instant_ns)
+/* A time of a block, within half an hour of the instant. */
+static uint64_t block_ns(uint32_t units, uint64_t instant_ns)
 {
-	uint64_t on_ns = seen->next_on_ns;
+	uint64_t now = instant_ns >> FGT_SWITCH_UNIT;
 
-	if (!on_ns && slot->first_on_ns > seen->looked_ns)
-		on_ns = slot->first_on_ns;
+	return (now + (uint64_t)(int32_t)(units - (uint32_t)now))
+	       << FGT_SWITCH_UNIT;
+}
+
+/* Blocks that began up to the instant; the slot may know of later ones. */
+static uint16_t blocks_at(const struct fgt_switch_slot *slot,
+			  uint64_t instant_ns)
+{
+	uint16_t blocks = slot->blocks;
+
+	if (slot->off.ns <= instant_ns)
+		return blocks;
+	for (uint32_t i = 0; i < FGT_SWITCH_BLOCKS; i++, blocks--) {
+		uint16_t last = (uint16_t)(blocks - 1);
+
+		if (block_ns(block_at(slot, last)->off, instant_ns) <=
+		    instant_ns)
+			break;
+	}
+	return blocks;
+}
+
+/* Off its CPU, and not because it was put off. */
+static bool is_blocked_at(const struct fgt_switch_slot *slot,
+			  uint64_t instant_ns)
+{
+	enum fgt_whereabouts where = fgt_whereabouts_at(slot, instant_ns);
+	const struct fgt_switch_off *off =
+		where == FGT_OFF_BEFORE ? &slot->before : &slot->off;
+
+	/* It slept before it was seen. */
+	return where != FGT_ON && (off->task_state || !off->ns);
+}
+
+static void add_edge(struct fgt_edge_list *edges, uint64_t ns, bool is_on)
+{
+	if (!edges->count)
+		edges->is_on_first = is_on;
+	edges->ns[edges->count++] = ns;
+}
+
+void fgt_switch_seen_take(struct fgt_switch_seen *seen,
+			  const struct fgt_switch_slot *slot,
+			  uint64_t instant_ns, struct fgt_edge_list *ret_edges)
+{
+	const struct fgt_switch_seen before = *seen;
+	uint16_t first = (uint16_t)(before.blocks - 1);
+	uint16_t kept = (uint16_t)(slot->blocks - first);
+
+	ret_edges->count = 0;
 	seen->looked_ns = instant_ns;
-	if (on_ns > instant_ns && on_ns != UINT64_MAX)
-		return 0; /* the next look's, wherever it is kept */
-	seen->next_on_ns =
-		slot->first_on_ns > instant_ns ? 0 : on_after(slot, instant_ns);
-	return on_ns == UINT64_MAX ? 0 : on_ns;
+	seen->blocks = blocks_at(slot, instant_ns);
+	seen->is_blocked = is_blocked_at(slot, instant_ns);
+	if (!before.looked_ns || kept > FGT_SWITCH_BLOCKS)
+		return;
+	for (uint16_t i = first; i != seen->blocks; i++) {
+		const struct fgt_switch_block *block = block_at(slot, i);
+		uint64_t on_ns = block_ns(block->on, instant_ns);
+
+		if (i != first)
+			add_edge(ret_edges, block_ns(block->off, instant_ns),
+				 false);
+		if ((i != first || before.is_blocked) && block->on &&
+		    on_ns <= instant_ns)
+			add_edge(ret_edges, on_ns, true);
+	}
 }
 
 static struct fgt_thread_switches *switches_of(const struct fgt_look *look,
@@ -74,36 +116,22 @@ static struct fgt_thread_switches *switches_of(const struct fgt_look *look,
 	return fgt_thread_table_switches(&look->threads, thread);
 }
 
-/*
- * When it came on a CPU first since the last look, 0 if not known. At once
- * after slot was read: what comes in between is lost.
- */
-static uint64_t take_on(struct fgt_look *look, struct fgt_thread *thread,
-			const struct fgt_switch_slot *slot, uint64_t instant_ns)
+static void take_edges(struct fgt_look *look, const struct fgt_tick *tick,
+		       struct fgt_thread *thread,
+		       const struct fgt_switch_slot *slot)
 {
-	struct fgt_thread_switches *switches = switches_of(look, thread);
-	struct fgt_switch_seen *seen = &switches->seen;
-	bool is_kept = fgt_switches_look(look->switches, switches->index,
-					 slot->version, instant_ns);
-	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
-	unsigned int most = look->is_slowed ? EDGE_BLOCKS_MAX_SLOW
-					    : EDGE_BLOCKS_MAX;
-
-	if (!is_kept && !seen->next_on_ns && slot->first_on_ns <= instant_ns)
-		seen->next_on_ns = UINT64_MAX;
-	seen->is_plain = (uint16_t)(slot->blocks - seen->blocks) <= most;
-	seen->blocks = slot->blocks;
-	return seen->is_plain ? on_ns : 0;
+	fgt_switch_seen_take(&switches_of(look, thread)->seen, slot,
+			     tick->instant_ns, &look->edges);
 }
 
 bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
-			     struct fgt_thread *thread, uint64_t *ret_on_ns)
+			     struct fgt_thread *thread)
 {
 	struct fgt_thread_switches *switches = switches_of(look, thread);
 	struct fgt_switch_slot slot;
 	bool is_known;
 
-	*ret_on_ns = 0;
+	look->edges.count = 0;
 	if (!look->switches || !switches)
 		return true;
 	/* Before its first switch it has been on its CPU all along. */
@@ -112,10 +140,8 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
 		return false;
 	switches->shown_ns = 0;
-	if (is_known && thread->is_shown_running)
-		switches->seen.blocks = slot.blocks;
-	else if (is_known)
-		*ret_on_ns = take_on(look, thread, &slot, tick->instant_ns);
+	if (is_known)
+		take_edges(look, tick, thread, &slot);
 	return true;
 }
 
@@ -347,46 +373,24 @@ static struct fgt_verdict find_then(struct fgt_look *look,
 				     : 0);
 }
 
-/* *ret_off: where it left its CPU before the instant; NULL: it was on one. */
 static struct fgt_verdict find(struct fgt_look *look,
 			       const struct fgt_tick *tick,
 			       struct fgt_thread *thread,
-			       const struct fgt_switch_slot *slot,
-			       const struct fgt_switch_off **ret_off)
+			       const struct fgt_switch_slot *slot)
 {
 	enum fgt_whereabouts where = fgt_whereabouts_at(slot, tick->instant_ns);
 	const struct fgt_switch_off *off = &slot->off;
 	struct fgt_verdict verdict;
 
-	*ret_off = NULL;
 	if (where == FGT_ON)
 		return find_running(look, thread, NULL);
 	/* The sampler may not have seen it leave before. */
 	if (where == FGT_OFF_BEFORE && slot->before.ns)
 		off = &slot->before;
-	*ret_off = off;
 	if (where != FGT_OFF_THEN && off == &slot->off &&
 	    find_still(look, tick, thread, off, &verdict))
 		return verdict;
 	return find_then(look, tick, thread, slot, off);
-}
-
-static struct fgt_verdict find_with_edges(struct fgt_look *look,
-					  const struct fgt_tick *tick,
-					  struct fgt_thread *thread,
-					  const struct fgt_switch_slot *slot)
-{
-	const struct fgt_thread_switches *switches = switches_of(look, thread);
-	const struct fgt_switch_off *off;
-	uint64_t since_ns = switches->seen.looked_ns;
-	uint64_t on_ns = take_on(look, thread, slot, tick->instant_ns);
-	struct fgt_verdict verdict = find(look, tick, thread, slot, &off);
-
-	verdict.on_ns = on_ns;
-	if (off && !is_runnable(off, tick->instant_ns) && off->ns > since_ns &&
-	    switches->seen.is_plain && off->ns <= tick->instant_ns)
-		verdict.off_ns = off->ns;
-	return verdict;
 }
 
 /* It has not moved, and nothing has woken it, since it was shown. */
@@ -431,7 +435,9 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 	    (!thread->needs_look || switches->is_shown_runnable))
 		return true;
 	thread->needs_look = false;
-	*ret_verdict = find_with_edges(look, tick, thread, &slot);
+	take_edges(look, tick, thread, &slot);
+	*ret_verdict = find(look, tick, thread, &slot);
+	ret_verdict->edges = &look->edges;
 	/* What it does since is for the next tick: its change has been
 	 * taken. */
 	if (!slot.is_on &&

@@ -13,7 +13,12 @@
 /* The kernel's state of a task that has ended (include/linux/sched.h). */
 #define FGT_SWITCH_TASK_DEAD 0x80u
 
-/* A thread leaves its CPU. Two cache lines hold a slot. */
+/* Number of a thread's last blocks that its slot keeps; a power of 2. */
+#define FGT_SWITCH_BLOCKS 8u
+/* log2 of the ns in a unit of a block's times. */
+#define FGT_SWITCH_UNIT 10
+
+/* A thread leaves its CPU. */
 struct fgt_switch_off {
 	unsigned long long ns; /* CLOCK_MONOTONIC; 0: never seen */
 	unsigned long long pc, sp, fp; /* user registers */
@@ -24,10 +29,15 @@ struct fgt_switch_off {
 	unsigned int woken_us;
 };
 
+/* It blocked: CLOCK_MONOTONIC >> FGT_SWITCH_UNIT, modulo 2^32. */
+struct fgt_switch_block {
+	unsigned int off, on; /* on: when it got a CPU again; 0: not yet */
+};
+
 /*
  * Written by the CPU that switches the thread, which is one at a time; fields
- * that name the thread by the sampler, before the slot can be found by tid,
- * and looked_ns by it at any time.
+ * that name the thread by the sampler, before the slot can be found by tid.
+ * Three cache lines.
  */
 struct fgt_switch_slot {
 	/* Grows by 2 at each switch; odd while the slot is being written. */
@@ -37,15 +47,12 @@ struct fgt_switch_slot {
 	/* The last time before the instant that the sampler asks for. */
 	struct fgt_switch_off before;
 	unsigned long long on_ns; /* when it got a CPU last */
-	/* … and when for the first time after looked_ns. */
-	unsigned long long first_on_ns;
-	/* The instant that the sampler has set; stored by it alone. */
-	unsigned long long looked_ns;
 	unsigned char is_on;
-	unsigned char is_first; /* on_ns, since the instant */
 	unsigned char was_on; /* at the instant, if off is later than that */
 	unsigned short blocks; /* times that it blocked, modulo 65536 */
-} __attribute__((aligned(128)));
+	/* Block number n is at n modulo FGT_SWITCH_BLOCKS. */
+	struct fgt_switch_block block[FGT_SWITCH_BLOCKS];
+} __attribute__((aligned(64)));
 
 /* Threads of a process that ended without a slot. */
 struct fgt_switch_brief {

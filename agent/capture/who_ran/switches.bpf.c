@@ -173,6 +173,25 @@ static __always_inline void read_regs(struct fgt_switch_off *off,
 	off->call = call == (short)call ? (short)call : -1;
 }
 
+static __always_inline void begin_block(struct fgt_switch_slot *slot,
+					unsigned long long now_ns)
+{
+	unsigned int index = slot->blocks++ & (FGT_SWITCH_BLOCKS - 1);
+
+	slot->block[index].off = (unsigned int)(now_ns >> FGT_SWITCH_UNIT);
+	slot->block[index].on = 0;
+}
+
+/* Being put off its CPU is not a block. */
+static __always_inline void end_block(struct fgt_switch_slot *slot,
+				      unsigned long long now_ns)
+{
+	unsigned int index = (slot->blocks - 1u) & (FGT_SWITCH_BLOCKS - 1);
+	unsigned int now = (unsigned int)(now_ns >> FGT_SWITCH_UNIT);
+
+	slot->block[index].on = now ? now : 1;
+}
+
 static __always_inline void write_off(struct fgt_switch_slot *slot,
 				      struct task_struct *task,
 				      unsigned int task_state,
@@ -187,7 +206,8 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 	slot->off.ns = now_ns;
 	slot->off.task_state = (unsigned short)task_state;
 	slot->off.woken_us = 0;
-	slot->blocks += task_state != 0;
+	if (task_state)
+		begin_block(slot, now_ns);
 	read_regs(&slot->off, (struct pt_regs *)bpf_task_pt_regs(task));
 	slot->is_on = 0;
 }
@@ -195,10 +215,10 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 static __always_inline void write_on(struct fgt_switch_slot *slot,
 				     unsigned long long now_ns)
 {
-	slot->is_first = slot->on_ns <= instant_ns;
+	/* One that was never seen to leave a CPU slept when it was added. */
+	if (slot->off.task_state || !slot->off.ns)
+		end_block(slot, now_ns);
 	slot->on_ns = now_ns;
-	if (slot->first_on_ns <= slot->looked_ns)
-		slot->first_on_ns = now_ns;
 	slot->is_on = 1;
 }
 

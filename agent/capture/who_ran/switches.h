@@ -20,12 +20,9 @@
 
 /* What looks have taken from a slot. */
 struct fgt_switch_seen {
-	uint64_t looked_ns; /* instant of the last one */
-	/* First time on a CPU after that, where the slot does not keep it;
-	 * 0: it does, UINT64_MAX: not known. */
-	uint64_t next_on_ns;
-	uint16_t blocks; /* of the slot, then */
-	bool is_plain; /* it has blocked once or twice since the one before */
+	uint64_t looked_ns; /* instant of the last one; 0: not known */
+	uint16_t blocks; /* that had begun by then */
+	bool is_blocked; /* then */
 };
 
 /* What context switches show of a thread, where the kernel reports them. */
@@ -121,14 +118,6 @@ bool fgt_switches_read(const struct fgt_switches *switches, uint32_t index,
 /* Equal before and after a look: the thread did not move meanwhile. */
 uint64_t fgt_switches_version(const struct fgt_switches *switches,
 			      uint32_t index);
-
-/*
- * From now on the slot keeps when the thread gets a CPU first after that
- * instant. False: the thread was switched since version was read, and it may
- * not have been kept.
- */
-bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
-		       uint64_t version, uint64_t instant_ns);
 
 /*
  * Uses a BPF program in the kernel (switches_bpf.c); for fgt_sampler_options.

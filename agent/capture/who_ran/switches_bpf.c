@@ -23,7 +23,7 @@
 #define INIT_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h */
 #define CHECK_TRIES	   20
 #define TGID_BITS	   64
-#define WINDOW_SLOTS	   1024u /* mapped at a time: 128 KiB */
+#define WINDOW_SLOTS	   1024u /* mapped at a time: 192 KiB */
 #define FREE_MIN	   256u /* fewer: another window */
 
 _Static_assert(FGT_SWITCH_SLOTS_MAX % WINDOW_SLOTS == 0, "whole windows");

@@ -52,17 +52,6 @@ void fgt_switches_set_instant(struct fgt_switches *switches,
 	__atomic_store_n(switches->instant_ns, instant_ns, __ATOMIC_RELAXED);
 }
 
-bool fgt_switches_look(struct fgt_switches *switches, uint32_t index,
-		       uint64_t version, uint64_t instant_ns)
-{
-	struct fgt_switch_slot *slot =
-		(struct fgt_switch_slot *)&switches->slots[index];
-
-	/* Before the version is loaded: a switch that did not see it shows. */
-	__atomic_store_n(&slot->looked_ns, instant_ns, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&slot->version, __ATOMIC_SEQ_CST) == version;
-}
-
 void fgt_switches_take(struct fgt_switches *switches,
 		       void (*changed)(void *home, void *owner))
 {

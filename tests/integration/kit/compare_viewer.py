@@ -3,7 +3,9 @@
 
 Each line of standard input is speedscope's result for one file. It must have
 imported the file without a warning, in the right format, with the same time in
-the same stacks as the folded file (ticks × period). Exit 0 or 1.
+the same stacks as the folded file (ticks × period). Chrome traces change midway
+between two ticks, so a thread's first stack lasts half a period less, and its
+last one as much more. Exit 0 or 1.
 """
 import json
 import sys
@@ -30,14 +32,25 @@ def faults(seen, folded, period_us):
     if kind not in (seen["importedAs"] or ""):
         yield f"taken for {seen['importedAs']}"
     yield from seen["warnings"][:3]
+    profiles = seen["profiles"] or []
     found = Counter()
-    for profile in seen["profiles"] or []:
+    for profile in profiles:
         found.update(profile["stacks"])
     unit = period_us * units if units else 1
-    for stack in folded.keys() | found.keys():
-        # The writer adds a nanosecond at each change of stack.
-        if abs(found[stack] - folded[stack] * unit) > max(0.5, units / 2):
+    # The writer adds a nanosecond at each change of stack.
+    rounding = max(0.5, units / 2)
+    half = unit / 2 if ending == ".trace.json" else 0
+    off = {stack: found[stack] - folded[stack] * unit
+           for stack in folded.keys() | found.keys()}
+    for stack, by in off.items():
+        if abs(by) > half + rounding:
             yield f"{stack}: {found[stack]}, not {folded[stack] * unit}"
+    if abs(sum(off.values())) > rounding * len(off):
+        yield f"{sum(off.values())} too much in all"
+    # Both ends of each thread, and no more.
+    if sum(abs(by) for by in off.values()) > \
+            2 * half * len(profiles) + rounding * len(off):
+        yield "more than a change a thread's end lies elsewhere"
 
 
 def main():

@@ -295,10 +295,10 @@ class Slice:
                  stack <= len(self.nodes) and state in states and
                  (thread, tick) >= last, "bad run")
             last = (thread, tick + count)
-        edges = [edge[:2] for edge in self.edges]
+        edges = [(thread, tick, -max(us)) for thread, tick, *us in self.edges]
         need(edges == sorted(set(edges)), "edges out of order")
         need(all(thread < len(self.threads) and tick < len(self.ticks)
-                 for thread, tick in edges), "bad edge")
+                 for thread, tick, _ in edges), "bad edge")
 
     def check_tasks(self):
         last_track, last_end = 0, 0

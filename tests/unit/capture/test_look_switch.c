@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What follows from a thread's context switches for the instant that is asked
- * for: where it was, when it came on a CPU, and what its stack proves.
+ * for: where it was, when it blocked, and what its stack proves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -49,91 +51,182 @@ static void where_a_thread_was_follows_from_its_switches(void **state)
 	assert_int_equal(at(100 * ms, 104 * ms, 105 * ms, true), FGT_ON);
 }
 
-/* ---- When it came on a CPU --------------------------------------------- */
+/* ---- When it blocked, and came on a CPU -------------------------------- */
 
-/* What the kernel's half makes of a switch; samples fall every 100 ns. */
-static void came_on(struct fgt_switch_slot *slot, uint64_t ns)
+#define UNIT UINT64_C(1024) /* ns */
+
+/* What the kernel's half makes of a switch; an instant is set every 100 units. */
+static void came_on(struct fgt_switch_slot *slot, uint64_t units)
 {
-	slot->is_first = slot->on_ns <= ns / 100 * 100;
-	slot->on_ns = ns;
+	struct fgt_switch_block *block =
+		&slot->block[(uint16_t)(slot->blocks - 1) % FGT_SWITCH_BLOCKS];
+
+	if (slot->off.task_state || !slot->off.ns)
+		block->on = (uint32_t)units;
+	slot->on_ns = units * UNIT;
 	slot->is_on = 1;
-	if (slot->first_on_ns <= slot->looked_ns)
-		slot->first_on_ns = ns;
 }
 
-static void went_off(struct fgt_switch_slot *slot, uint64_t ns)
+static void was_put_off(struct fgt_switch_slot *slot, uint64_t units)
 {
-	slot->before = slot->off;
-	slot->off.ns = ns;
+	uint64_t instant_ns = units / 100 * 100 * UNIT;
+
+	if (slot->off.ns <= instant_ns) {
+		slot->before = slot->off;
+		slot->was_on = slot->on_ns <= instant_ns;
+	}
+	slot->off.ns = units * UNIT;
+	slot->off.task_state = 0;
 	slot->is_on = 0;
 }
 
-static uint64_t look(struct fgt_switch_seen *seen, struct fgt_switch_slot *slot,
-		     uint64_t instant_ns)
+static void blocked(struct fgt_switch_slot *slot, uint64_t units)
 {
-	uint64_t on_ns = fgt_switch_seen_take(seen, slot, instant_ns);
+	struct fgt_switch_block *block =
+		&slot->block[slot->blocks++ % FGT_SWITCH_BLOCKS];
 
-	slot->looked_ns = instant_ns;
-	return on_ns;
+	was_put_off(slot, units);
+	slot->off.task_state = 1;
+	*block = (struct fgt_switch_block){ (uint32_t)units, 0 };
 }
 
-static void each_look_shows_the_first_time_since_the_last(void **state)
+/* Edges since the last look: "+" a CPU, "-" blocked, and how long ago. */
+static void assert_edges(struct fgt_switch_seen *seen,
+			 const struct fgt_switch_slot *slot,
+			 uint64_t instant_units, const char *expected)
+{
+	struct fgt_edge_list edges;
+	char text[200] = "";
+
+	fgt_switch_seen_take(seen, slot, instant_units * UNIT, &edges);
+	for (uint32_t i = 0; i < edges.count; i++) {
+		bool is_on = edges.is_on_first == (i % 2 == 0);
+		size_t len = strlen(text);
+
+		snprintf(text + len, sizeof(text) - len, "%c%d ",
+			 is_on ? '+' : '-',
+			 (int)(instant_units - edges.ns[i] / UNIT));
+	}
+	assert_string_equal(text, expected);
+}
+
+static void each_look_shows_all_edges_since_the_last(void **state)
 {
 	struct fgt_switch_seen seen = { 0 };
-	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
+	struct fgt_switch_slot slot = { 0 };
 
 	(void)state;
-	assert_int_equal(look(&seen, &slot, 100), 0);
+	blocked(&slot, 50);
+	assert_edges(&seen, &slot, 100, ""); /* the first: since when? */
 	came_on(&slot, 110);
-	went_off(&slot, 120);
+	blocked(&slot, 120);
 	came_on(&slot, 130);
-	went_off(&slot, 140);
-	assert_int_equal(look(&seen, &slot, 200), 110);
-	assert_int_equal(look(&seen, &slot, 300), 0);
+	blocked(&slot, 140);
+	assert_edges(&seen, &slot, 200, "+90 -80 +70 -60 ");
+	assert_edges(&seen, &slot, 300, "");
 	came_on(&slot, 310);
-	assert_int_equal(look(&seen, &slot, 400), 310);
-	assert_int_equal(look(&seen, &slot, 500), 0);
+	assert_edges(&seen, &slot, 400, "+90 ");
+	was_put_off(&slot, 410);
+	came_on(&slot, 420);
+	assert_edges(&seen, &slot, 500, "");
+	blocked(&slot, 510);
+	came_on(&slot, 520);
+	assert_edges(&seen, &slot, 600, "-90 +80 ");
+	blocked(&slot, 700);
+	assert_edges(&seen, &slot, 700, "-0 ");
 }
 
 /* A look comes some time after its instant. */
 static void what_came_after_the_instant_is_the_next_ones(void **state)
 {
 	struct fgt_switch_seen seen = { 0 };
-	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
+	struct fgt_switch_slot slot = { 0 };
 
 	(void)state;
-	came_on(&slot, 101); /* nothing before it */
-	assert_int_equal(look(&seen, &slot, 100), 0);
-	went_off(&slot, 150);
-	came_on(&slot, 201); /* after one before it: kept nowhere */
-	assert_int_equal(look(&seen, &slot, 200), 101);
-	went_off(&slot, 250);
-	came_on(&slot, 260);
-	assert_int_equal(look(&seen, &slot, 300), 201);
-	went_off(&slot, 350);
-	came_on(&slot, 401);
-	went_off(&slot, 402);
-	assert_int_equal(look(&seen, &slot, 400), 0);
-	assert_int_equal(look(&seen, &slot, 500), 401);
+	blocked(&slot, 5);
+	came_on(&slot, 101);
+	assert_edges(&seen, &slot, 100, "");
+	blocked(&slot, 150);
+	came_on(&slot, 190);
+	blocked(&slot, 201);
+	came_on(&slot, 202);
+	blocked(&slot, 203);
+	assert_edges(&seen, &slot, 200, "+99 -50 +10 ");
+	assert_edges(&seen, &slot, 300, "-99 +98 -97 ");
+	/* Where it was put off after the instant, too. */
+	came_on(&slot, 350);
+	blocked(&slot, 410);
+	came_on(&slot, 420);
+	was_put_off(&slot, 430);
+	assert_edges(&seen, &slot, 400, "+50 ");
+	assert_edges(&seen, &slot, 500, "-90 +80 ");
 }
 
-static void a_time_that_was_not_kept_is_not_guessed(void **state)
+static void too_many_edges_are_none(void **state)
 {
 	struct fgt_switch_seen seen = { 0 };
-	struct fgt_switch_slot slot = { .off = { .ns = 5 } };
+	struct fgt_switch_slot slot = { 0 };
+	uint64_t units = 1000;
 
 	(void)state;
-	came_on(&slot, 90);
-	went_off(&slot, 95);
-	came_on(&slot, 101);
-	went_off(&slot, 102);
-	came_on(&slot, 103);
-	assert_int_equal(look(&seen, &slot, 100), 90);
+	for (unsigned int looks = 0; looks < 20000; looks++) {
+		unsigned int blocks = looks % 10;
+		uint64_t looked = units;
+
+		assert_edges(&seen, &slot, units, "");
+		for (unsigned int i = 0; i < blocks; i++) {
+			blocked(&slot, units += 10);
+			came_on(&slot, units += 10);
+		}
+		if (blocks == 2)
+			assert_edges(&seen, &slot, units + 1,
+				     "-31 +21 -11 +1 ");
+		else if (blocks == FGT_SWITCH_BLOCKS - 1)
+			assert_edges(&seen, &slot, looked + 141,
+				     "-131 +121 -111 +101 -91 +81 -71 +61 "
+				     "-51 +41 -31 +21 -11 +1 ");
+		else if (blocks >= FGT_SWITCH_BLOCKS)
+			assert_edges(&seen, &slot, units + 1, "");
+		units += 1;
+		fgt_switch_seen_take(&seen, &slot, units * UNIT,
+				     &(struct fgt_edge_list){ 0 });
+		units += 1;
+	}
+}
+
+/* Nothing was seen of it before: it was handed over, blocked. */
+static void a_sleeper_that_wakes_has_an_edge(void **state)
+{
+	struct fgt_switch_seen seen = { 0 };
+	struct fgt_switch_slot slot = { 0 };
+
+	(void)state;
+	assert_edges(&seen, &slot, 100, "");
 	came_on(&slot, 150);
-	assert_int_equal(look(&seen, &slot, 200), 0); /* 101 or 103 */
-	went_off(&slot, 210);
-	came_on(&slot, 220);
-	assert_int_equal(look(&seen, &slot, 300), 220);
+	assert_edges(&seen, &slot, 200, "+50 ");
+}
+
+/* Times of blocks have 32 bits, and begin again every 73 minutes. */
+static void old_edges_are_not_taken_for_new_ones(void **state)
+{
+	const uint64_t second = UINT64_C(1000000000) / UNIT;
+	const uint64_t hour = 3600 * second;
+	struct fgt_switch_seen seen = { 0 };
+	struct fgt_switch_slot slot = { 0 };
+
+	(void)state;
+	blocked(&slot, 20 * hour);
+	assert_edges(&seen, &slot, 20 * hour + 10, "");
+	came_on(&slot, 22 * hour);
+	assert_edges(&seen, &slot, 22 * hour + 10, "+10 ");
+	for (uint64_t units = 22 * hour + second; units < 40 * hour;
+	     units += second) {
+		assert_edges(&seen, &slot, units, "");
+		was_put_off(&slot, units + 10);
+		came_on(&slot, units + 20);
+	}
+	blocked(&slot, 40 * hour + 10);
+	assert_edges(&seen, &slot, 40 * hour + 20, "-10 ");
 }
 
 /* ---- What stands still, and what may have moved ------------------------ */
@@ -253,9 +346,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(where_a_thread_was_follows_from_its_switches),
-		cmocka_unit_test(each_look_shows_the_first_time_since_the_last),
+		cmocka_unit_test(each_look_shows_all_edges_since_the_last),
 		cmocka_unit_test(what_came_after_the_instant_is_the_next_ones),
-		cmocka_unit_test(a_time_that_was_not_kept_is_not_guessed),
+		cmocka_unit_test(too_many_edges_are_none),
+		cmocka_unit_test(a_sleeper_that_wakes_has_an_edge),
+		cmocka_unit_test(old_edges_are_not_taken_for_new_ones),
 		cmocka_unit_test(
 			thread_that_blocked_since_the_instant_has_moved),
 		cmocka_unit_test(place_with_one_stack_is_not_shared),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * format_files DIR [TICKS THREADS]: writes slices built by hand in every format
- * into DIR, for other programs that read them and for the fuzzer's corpus. With
- * numbers it writes one busy slice of that size instead and prints bytes and
- * milliseconds, for the budget of encoders.
+ * format_files DIR [naps | TICKS THREADS]: writes slices built by hand in every
+ * format into DIR, for other programs that read them and for the fuzzer's
+ * corpus. With numbers it writes one busy slice of that size instead and prints
+ * bytes and milliseconds, for the budget of encoders; with naps, threads that
+ * work and sleep in turn, with their edges.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -133,6 +134,89 @@ static struct fgt_ring_slice *tangled_slice(void)
 	return slice;
 }
 
+/* ---- Threads that work and sleep in turn -------------------------------- */
+
+#define NAP_TICKS 3000u
+
+/* µs; it works first. */
+struct napper {
+	uint32_t work_us, sleep_us;
+};
+
+static bool is_at_work(const struct napper *napper, uint64_t at_us)
+{
+	return at_us % (napper->work_us + napper->sleep_us) < napper->work_us;
+}
+
+/* The instant at which it next begins to work, or to sleep. */
+static uint64_t next_turn_us(const struct napper *napper, uint64_t at_us)
+{
+	uint32_t period_us = napper->work_us + napper->sleep_us;
+
+	return at_us / period_us * period_us +
+	       (is_at_work(napper, at_us) ? napper->work_us : period_us);
+}
+
+/* All turns between the tick before and this one, two to a record. */
+static void add_turns(struct fgt_ring_slice *slice, uint32_t thread,
+		      const struct napper *napper, uint32_t tick,
+		      const uint64_t us[2])
+{
+	uint64_t at_us = next_turn_us(napper, us[0]);
+
+	while (at_us < us[1]) {
+		bool is_on_first = is_at_work(napper, at_us);
+		uint64_t then_us = next_turn_us(napper, at_us);
+		uint32_t first = (uint32_t)(us[1] - at_us);
+		uint32_t second = then_us < us[1] ? (uint32_t)(us[1] - then_us)
+						  : 0;
+
+		fixture_edge(slice, thread, tick, is_on_first ? first : second,
+			     is_on_first ? second : first);
+		at_us = next_turn_us(napper, then_us);
+	}
+}
+
+static void add_napper(struct fgt_ring_slice *slice, uint32_t thread,
+		       const struct napper *napper)
+{
+	uint32_t stacks[2] = { fixture_stack(slice, "main;nap"),
+			       fixture_stack(slice, "main;work") };
+	uint64_t us[2] = { 0 };
+
+	for (uint32_t tick = 0; tick < NAP_TICKS; tick++) {
+		bool is_running;
+
+		us[1] = (slice->tick_ns[tick] - slice->tick_ns[0]) / 1000 +
+			100000;
+		is_running = is_at_work(napper, us[1]);
+		fixture_run(slice, thread, tick, 1, stacks[is_running],
+			    is_running ? FGT_STATE_RUNNING : FIXTURE_FUTEX);
+		if (tick)
+			add_turns(slice, thread, napper, tick, us);
+		us[0] = us[1];
+	}
+}
+
+static struct fgt_ring_slice *napping_slice(void)
+{
+	static const struct napper nappers[] = {
+		{ 3000, 7037 }, { 3011, 4000 },	 { 1003, 3300 },
+		{ 8000, 3019 }, { 15011, 3000 }, { 1000, 26417 },
+	};
+	struct fgt_ring_slice *slice = fixture_new(NAP_TICKS);
+
+	/* As the sampler: up to three sixteenths of a period more or less. */
+	for (uint32_t i = 1; i < NAP_TICKS; i++)
+		slice->tick_ns[i] = slice->tick_ns[i - 1] +
+				    FIXTURE_PERIOD_NS / 16 * (13 + i / 16 % 7);
+	for (uint32_t i = 0; i < sizeof(nappers) / sizeof(nappers[0]); i++) {
+		fixture_thread(slice, (int32_t)(4242 + i), "napper");
+		add_napper(slice, i, &nappers[i]);
+	}
+	return slice;
+}
+
 static int write_spans(const struct fgt_ring_slice *slice, const char *folder)
 {
 	const struct fgt_format_options options = { .release = "app@1.0" };
@@ -173,14 +257,17 @@ int main(int argc, char **argv)
 	struct fgt_ring_slice *slice;
 	int r;
 
-	if (argc != 2 && argc != 4) {
-		fprintf(stderr, "usage: format_files DIR [TICKS THREADS]\n");
+	if (argc < 2 || argc > 4) {
+		fprintf(stderr,
+			"usage: format_files DIR [naps | TICKS THREADS]\n");
 		return 2;
 	}
 	if (argc == 2)
 		return write_small(argv[1]) ? 1 : 0;
-	slice = busy_slice((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
-	r = write_all(slice, argv[1], "busy");
+	slice = argc == 3 ? napping_slice()
+			  : busy_slice((uint32_t)atoi(argv[2]),
+				       (uint32_t)atoi(argv[3]));
+	r = write_all(slice, argv[1], argc == 3 ? "naps" : "busy");
 	fgt_ring_slice_free(slice);
 	return r ? 1 : 0;
 }

@@ -31,13 +31,12 @@ static void calls_and_returns_nest(void **state)
 				       "main;foo;foobar", NULL };
 
 	(void)state;
-	assert_events(one_thread(stacks), FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B foo 0.000|"
-		      "B bar 10.000|B baz 10.000|"
-		      "E baz 20.000|E bar 20.000|"
-		      "B bar 30.000|B baz 30.000|"
-		      "E baz 40.000|E bar 40.000|B foobar 40.000|"
-		      "E foobar 50.000|E foo 50.000|E main 50.000");
+	assert_events(
+		one_thread(stacks), FGT_STATE_FRAMES_NO,
+		"B main 0.000|B foo 0.000|B bar 5.000|B baz 5.000|"
+		"E baz 15.000|E bar 15.000|B bar 25.000|B baz 25.000|"
+		"E baz 35.000|E bar 35.000|B foobar 35.000|E foobar 50.000|"
+		"E foo 50.000|E main 50.000");
 }
 
 /* ANCESTORS T6: where the state frame stands. */
@@ -65,11 +64,10 @@ static void change_of_state_reopens_below_a_root_frame(void **state)
 	fixture_thread(slice, 4242, "main");
 	fixture_run(slice, 0, 0, 1, stack, FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 1, 1, stack, FIXTURE_FUTEX);
-	assert_events(slice, FGT_STATE_FRAMES_ROOT,
-		      "B running 0.000|B main 0.000|"
-		      "E main 10.000|E running 10.000|"
-		      "B futex 10.000|B main 10.000|"
-		      "E main 20.000|E futex 20.000");
+	assert_events(
+		slice, FGT_STATE_FRAMES_ROOT,
+		"B running 0.000|B main 0.000|E main 5.000|E running 5.000|"
+		"B futex 5.000|B main 5.000|E main 20.000|E futex 20.000");
 }
 
 static void equal_neighbours_merge(void **state)
@@ -79,9 +77,8 @@ static void equal_neighbours_merge(void **state)
 
 	(void)state;
 	assert_events(one_thread(stacks), FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B a 0.000|"
-		      "E a 20.000|B b 20.000|"
-		      "E b 40.000|E main 40.000");
+		      "B main 0.000|B a 0.000|E a 15.000|B b 15.000|E b 40.000|"
+		      "E main 40.000");
 }
 
 /* Two call sites of one function are one bar, whatever their addresses. */
@@ -112,9 +109,9 @@ static void inlined_calls_are_separate_levels(void **state)
 	assert_non_null(strstr(
 		buffer.bytes,
 		"{\"name\":\"ns::work(char const*)\",\"ph\":\"B\",\"pid\":4242,"
-		"\"tid\":4242,\"ts\":100000.000},\n"
+		"\"tid\":4242,\"ts\":99999.999},\n"
 		"{\"name\":\"clamp\\u003cint>\",\"ph\":\"B\",\"pid\":4242,"
-		"\"tid\":4242,\"ts\":100000.000}"));
+		"\"tid\":4242,\"ts\":99999.999}"));
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }
@@ -205,9 +202,8 @@ static void same_name_never_closes_and_opens_at_one_instant(void **state)
 
 	(void)state;
 	assert_events(one_thread(stacks), FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B x 0.000|B y 0.000|"
-		      "E y 10.000|E x 10.000|B y 10.000|"
-		      "E y 20.000|E main 30.000");
+		      "B main 0.000|B x 0.000|B y 0.000|E y 5.000|E x 5.000|"
+		      "B y 5.000|E y 15.000|E main 30.000");
 }
 
 static void the_earlier_instant_is_one_nanosecond_away(void **state)
@@ -219,9 +215,9 @@ static void the_earlier_instant_is_one_nanosecond_away(void **state)
 	(void)state;
 	assert_non_null(strstr(buffer.bytes,
 			       "{\"name\":\"x\",\"ph\":\"E\",\"pid\":4242,"
-			       "\"tid\":4242,\"ts\":9999.999},\n"
+			       "\"tid\":4242,\"ts\":4999.999},\n"
 			       "{\"name\":\"y\",\"ph\":\"B\",\"pid\":4242,"
-			       "\"tid\":4242,\"ts\":10000.000}"));
+			       "\"tid\":4242,\"ts\":5000.000}"));
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }

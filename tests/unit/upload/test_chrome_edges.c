@@ -44,17 +44,14 @@ static void thread_that_ran_between_equal_blocks_has_two(void **state)
 	fixture_edge(slice, 0, 1, 7000, 2000);
 	slice->run_count = 1;
 	assert_events(slice, FGT_STATE_FRAMES_ROOT,
-		      "B futex 0.000|B main 0.000|B nap 0.000|"
-		      "E nap 3.000|E main 3.000|E futex 3.000|"
-		      "B running 3.000|B main 3.000|B nap 3.000|"
-		      "B [not sampled: last known stack] 3.000|"
-		      "E [not sampled: last known stack] 8.000|"
-		      "E nap 8.000|E main 8.000|E running 8.000|"
-		      "B futex 8.000|B main 8.000|B nap 8.000|"
+		      "B futex 0.000|B main 0.000|B nap 0.000|E nap 3.000|"
+		      "E main 3.000|E futex 3.000|B running 3.000|"
+		      "B [stack unknown] 3.000|E [stack unknown] 8.000|"
+		      "E running 8.000|B futex 8.000|B main 8.000|B nap 8.000|"
 		      "E nap 20.000|E main 20.000|E futex 20.000");
 }
 
-static void thread_between_two_blocks_ran_in_their_common_levels(void **state)
+static void between_two_blocks_a_thread_ran_with_an_unknown_stack(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -64,14 +61,76 @@ static void thread_between_two_blocks_ran_in_their_common_levels(void **state)
 	slice->runs[1].first_tick = 2;
 	slice->run_count = 2;
 	fixture_edge(slice, 0, 2, 3000, 1000);
-	assert_events(slice, FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B nap 0.000|E nap 17.000|"
-		      "B [not sampled: last known stack] 17.000|"
-		      "E [not sampled: last known stack] 19.000|"
-		      "B wait 19.000|E wait 30.000|E main 30.000");
+	assert_events(
+		slice, FGT_STATE_FRAMES_NO,
+		"B main 0.000|B nap 0.000|E nap 17.000|E main 17.000|"
+		"B [stack unknown] 17.000|E [stack unknown] 19.000|"
+		"B main 19.000|B wait 19.000|E wait 30.000|E main 30.000");
 }
 
-static void edge_with_one_end_known_moves_only_that_end(void **state)
+/* Both ways, with the stacks that the thread was last seen with. */
+static void what_lies_between_ticks_alike_is_drawn(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(4);
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "main;work"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 2, 2, fixture_stack(slice, "main;nap"),
+		    FIXTURE_FUTEX);
+	fixture_edge(slice, 0, 1, 2000, 5000);
+	fixture_edge(slice, 0, 2, 0, 4000);
+	fixture_edge(slice, 0, 3, 6000, 3000);
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B work 0.000|E work 5.000|B nap 5.000|"
+		      "B [not sampled: last known stack] 5.000|"
+		      "E [not sampled: last known stack] 8.000|"
+		      "E nap 8.000|B work 8.000|E work 16.000|B nap 16.000|"
+		      "E nap 24.000|B work 24.000|"
+		      "B [not sampled: last known stack] 24.000|"
+		      "E [not sampled: last known stack] 27.000|"
+		      "E work 27.000|B nap 27.000|E nap 40.000|E main 40.000");
+}
+
+/* Two runs between blocked ticks, then a block before the next run. */
+static void each_of_several_edges_is_drawn(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(3);
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 2, fixture_stack(slice, "nap"), FIXTURE_FUTEX);
+	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "work"),
+		    FGT_STATE_RUNNING);
+	fixture_edge(slice, 0, 1, 9000, 8000);
+	fixture_edge(slice, 0, 1, 5000, 4000);
+	fixture_edge(slice, 0, 2, 6000, 5000);
+	fixture_edge(slice, 0, 2, 1000, 0);
+	assert_events(slice, FGT_STATE_FRAMES_LEAF,
+		      "B nap 0.000|B futex 0.000|E futex 1.000|E nap 1.000|"
+		      "B work 1.000|B [not sampled: last known stack] 1.000|"
+		      "B running 1.000|E running 2.000|"
+		      "E [not sampled: last known stack] 2.000|E work 2.000|"
+		      "B nap 2.000|B [not sampled: last known stack] 2.000|"
+		      "B futex 2.000|E futex 5.000|"
+		      "E [not sampled: last known stack] 5.000|E nap 5.000|"
+		      "B work 5.000|B [not sampled: last known stack] 5.000|"
+		      "B running 5.000|E running 6.000|"
+		      "E [not sampled: last known stack] 6.000|E work 6.000|"
+		      "B nap 6.000|B futex 6.000|E futex 14.000|E nap 14.000|"
+		      "B work 14.000|B [not sampled: last known stack] 14.000|"
+		      "B running 14.000|E running 15.000|"
+		      "E [not sampled: last known stack] 15.000|E work 15.000|"
+		      "B nap 15.000|B [not sampled: last known stack] 15.000|"
+		      "B futex 15.000|E futex 19.000|"
+		      "E [not sampled: last known stack] 19.000|E nap 19.000|"
+		      "B work 19.000|B running 19.000|E running 30.000|"
+		      "E work 30.000");
+}
+
+/* Some of what happened would be more than what happened. */
+static void edges_that_do_not_lead_on_are_left_out(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -79,16 +138,15 @@ static void edge_with_one_end_known_moves_only_that_end(void **state)
 	slice->runs[1] = slice->runs[2];
 	slice->runs[1].first_tick = 2;
 	slice->run_count = 2;
-	/* An edge within a block has no effect. */
 	fixture_edge(slice, 0, 1, 5000, 0);
 	fixture_edge(slice, 0, 2, 0, 1000);
 	assert_events(slice, FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B nap 0.000|E nap 19.000|"
-		      "B wait 19.000|E wait 30.000|E main 30.000");
+		      "B main 0.000|B nap 0.000|E nap 15.000|"
+		      "B wait 15.000|E wait 30.000|E main 30.000");
 }
 
-/* A thread that waits for a CPU is not blocked: no block begins or ends. */
-static void edges_beside_a_runnable_thread_are_left_out(void **state)
+/* A wait for a CPU begins and ends midway, where blocks do not end it. */
+static void waits_for_a_cpu_lie_between_edges(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(4);
 
@@ -99,14 +157,40 @@ static void edges_beside_a_runnable_thread_are_left_out(void **state)
 	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "main;work"),
 		    FGT_STATE_RUNNING);
 	fixture_run(slice, 0, 3, 1, fixture_stack(slice, "main;wait"),
-		    FGT_STATE_RUNNABLE);
-	fixture_edge(slice, 0, 1, 7000, 2000);
+		    FIXTURE_FUTEX);
 	fixture_edge(slice, 0, 2, 3000, 0);
 	fixture_edge(slice, 0, 3, 0, 1500);
-	assert_events(slice, FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B nap 0.000|E nap 20.000|"
-		      "B work 20.000|E work 30.000|"
-		      "B wait 30.000|E wait 40.000|E main 40.000");
+	assert_events(
+		slice, FGT_STATE_FRAMES_NO,
+		"B main 0.000|B nap 0.000|E nap 17.000|B work 17.000|"
+		"E work 28.500|B wait 28.500|E wait 40.000|E main 40.000");
+}
+
+static void a_wait_after_a_block_goes_on_from_midway(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(3);
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 1, fixture_stack(slice, "work"),
+		    FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 1, 1, fixture_stack(slice, "nap"),
+		    FGT_STATE_RUNNABLE);
+	fixture_run(slice, 0, 2, 1, fixture_stack(slice, "nap"), FIXTURE_FUTEX);
+	fixture_edge(slice, 0, 1, 0, 8000);
+	/* It had been put off, and ran on before it blocked. */
+	fixture_edge(slice, 0, 2, 0, 2000);
+	assert_events(slice, FGT_STATE_FRAMES_ROOT,
+		      "B running 0.000|B work 0.000|E work 2.000|"
+		      "E running 2.000|B futex 2.000|B nap 2.000|"
+		      "B [not sampled: last known stack] 2.000|"
+		      "E [not sampled: last known stack] 6.000|E nap 6.000|"
+		      "E futex 6.000|B runnable 6.000|B nap 6.000|"
+		      "E nap 14.000|E runnable 14.000|B running 14.000|"
+		      "B work 14.000|B [not sampled: last known stack] 14.000|"
+		      "E [not sampled: last known stack] 18.000|"
+		      "E work 18.000|E running 18.000|B futex 18.000|"
+		      "B nap 18.000|E nap 30.000|E futex 30.000");
 }
 
 /* Whatever a file claims: ts never goes back, nothing stays open. */
@@ -119,10 +203,10 @@ static void impossible_edges_are_left_out(void **state)
 	fixture_edge(slice, 0, 1, 2000, 7000); /* left before it came */
 	fixture_edge(slice, 0, 2, 20001, 3000); /* before the slice */
 	fixture_edge(slice, 0, 3, 0, 11000); /* before the run before */
-	assert_events(slice, FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B nap 0.000|E nap 20.000|"
-		      "B work 20.000|E work 30.000|"
-		      "B wait 30.000|E wait 40.000|E main 40.000");
+	assert_events(
+		slice, FGT_STATE_FRAMES_NO,
+		"B main 0.000|B nap 0.000|E nap 15.000|B work 15.000|"
+		"E work 25.000|B wait 25.000|E wait 40.000|E main 40.000");
 }
 
 /* Samples fall, the thread goes to sleep, and only then is the tick's time
@@ -133,10 +217,10 @@ static void an_edge_may_lie_just_before_the_last_tick(void **state)
 
 	(void)state;
 	fixture_edge(slice, 0, 3, 0, 10050);
-	assert_events(slice, FGT_STATE_FRAMES_NO,
-		      "B main 0.000|B nap 0.000|E nap 20.000|"
-		      "B work 20.000|E work 20.000|"
-		      "B wait 20.000|E wait 40.000|E main 40.000");
+	assert_events(
+		slice, FGT_STATE_FRAMES_NO,
+		"B main 0.000|B nap 0.000|E nap 15.000|B work 15.000|"
+		"E work 19.950|B wait 19.950|E wait 40.000|E main 40.000");
 }
 
 static void block_after_missed_ticks_begins_at_its_edge(void **state)
@@ -168,13 +252,13 @@ static void edges_stay_with_their_threads(void **state)
 	}
 	fixture_edge(slice, 0, 1, 0, 5); /* one end only: not shown */
 	fixture_edge(slice, 2, 2, 4000, 0);
-	assert_events(slice, FGT_STATE_FRAMES_LEAF,
-		      "B nap 0.000|B futex 0.000|E futex 20.000|"
-		      "B running 20.000|E running 30.000|E nap 30.000|"
-		      "B nap 0.000|B futex 0.000|E futex 20.000|"
-		      "B running 20.000|E running 30.000|E nap 30.000|"
-		      "B nap 0.000|B futex 0.000|E futex 16.000|"
-		      "B running 16.000|E running 30.000|E nap 30.000");
+	assert_events(
+		slice, FGT_STATE_FRAMES_LEAF,
+		"B nap 0.000|B futex 0.000|E futex 15.000|B running 15.000|"
+		"E running 30.000|E nap 30.000|B nap 0.000|B futex 0.000|"
+		"E futex 15.000|B running 15.000|E running 30.000|"
+		"E nap 30.000|B nap 0.000|B futex 0.000|E futex 16.000|"
+		"B running 16.000|E running 30.000|E nap 30.000");
 }
 
 /* ---- Whatever a file claims --------------------------------------------- */
@@ -210,10 +294,11 @@ static struct fgt_ring_slice *random_slice(uint64_t *random)
 			states[next_random(random) % 4]);
 	}
 	for (uint32_t tick = 0; tick < 12; tick++)
-		if (next_random(random) % 4)
+		for (uint32_t us = 50; us > 10 && next_random(random) % 4;
+		     us -= 10)
 			fixture_edge(slice, 0, tick,
-				     (uint32_t)next_random(random) % 30,
-				     (uint32_t)next_random(random) % 30);
+				     us - (uint32_t)next_random(random) % 10,
+				     us - (uint32_t)next_random(random) % 10);
 	return slice;
 }
 
@@ -272,13 +357,16 @@ int main(void)
 		cmocka_unit_test(blocks_begin_and_end_at_their_edges),
 		cmocka_unit_test(thread_that_ran_between_equal_blocks_has_two),
 		cmocka_unit_test(
-			thread_between_two_blocks_ran_in_their_common_levels),
-		cmocka_unit_test(edge_with_one_end_known_moves_only_that_end),
-		cmocka_unit_test(edges_beside_a_runnable_thread_are_left_out),
+			between_two_blocks_a_thread_ran_with_an_unknown_stack),
+		cmocka_unit_test(each_of_several_edges_is_drawn),
+		cmocka_unit_test(edges_that_do_not_lead_on_are_left_out),
+		cmocka_unit_test(waits_for_a_cpu_lie_between_edges),
+		cmocka_unit_test(a_wait_after_a_block_goes_on_from_midway),
 		cmocka_unit_test(impossible_edges_are_left_out),
 		cmocka_unit_test(an_edge_may_lie_just_before_the_last_tick),
 		cmocka_unit_test(block_after_missed_ticks_begins_at_its_edge),
 		cmocka_unit_test(edges_stay_with_their_threads),
+		cmocka_unit_test(what_lies_between_ticks_alike_is_drawn),
 		cmocka_unit_test(no_edge_breaks_time_or_nesting),
 	};
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the two parts of a Chrome trace: threads, and tasks with their spans,
- * marks and counters.
+ * Between the parts of a Chrome trace: what threads did, and tasks with their
+ * spans, marks and counters.
  */
 #ifndef FGT_UPLOAD_FORMAT_CHROME_CHROME_H
 #define FGT_UPLOAD_FORMAT_CHROME_CHROME_H
 
 #include "ringbuf/base/json.h"
 #include "ringbuf/slice/slice.h"
+#include "upload/format/parts/options.h"
 
 /* Readers keep 32 bits without a sign, and 0 is their idle thread. */
 static inline uint64_t fgt_chrome_id(int32_t id)
@@ -25,6 +26,16 @@ void fgt_chrome_end_args(struct fgt_json *json);
 /* "process_name" or "thread_name" */
 void fgt_chrome_put_name(struct fgt_json *json, const char *kind, uint64_t pid,
 			 uint64_t tid, const char *name);
+
+/*
+ * Events for "traceEvents": what threads did, on tracks of the process pid.
+ * Times count from the slice's first tick. -ENOMEM.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_chrome_runs_put(const struct fgt_ring_slice *slice,
+			enum fgt_state_frames state_frames, uint64_t pid,
+			struct fgt_json *json);
 
 /*
  * Events for "traceEvents": tasks with their spans on tracks of a separate

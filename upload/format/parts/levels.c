@@ -99,8 +99,16 @@ uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
 	return 0;
 }
 
+/* Is its leaf the marker already? */
+static bool is_marked(const struct fgt_ring_slice *slice, uint32_t stack)
+{
+	return fgt_level_is_equal(
+		fgt_level_of_frame(slice, slice->nodes[stack].frame, 0),
+		not_sampled);
+}
+
 static void expand(struct fgt_levels *levels, uint32_t stack,
-		   struct fgt_level state_level)
+		   struct fgt_level state_level, bool is_sampled)
 {
 	const struct fgt_ring_slice *slice = levels->slice;
 	uint32_t first = levels->state_frames == FGT_STATE_FRAMES_LEAF;
@@ -110,7 +118,7 @@ static void expand(struct fgt_levels *levels, uint32_t stack,
 		levels->items[0] = state_level;
 	if (stack == FGT_NODE_NONE)
 		push(levels, (struct fgt_level){ FGT_LEVEL_NO_STACK, 0 });
-	else if (state_level.kind == FGT_LEVEL_RAN)
+	else if (!is_sampled && !is_marked(slice, stack))
 		push(levels, not_sampled);
 	while (stack != FGT_NODE_NONE) {
 		if (!push_frame(levels, slice->nodes[stack].frame)) {
@@ -129,29 +137,21 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 {
 	uint32_t name = fgt_levels_state_name(levels->slice, state);
 
-	expand(levels, stack, (struct fgt_level){ FGT_LEVEL_STATE, name });
+	expand(levels, stack, (struct fgt_level){ FGT_LEVEL_STATE, name },
+	       true);
 }
 
-/* Parents come before children, so the later one of two is not the ancestor. */
-static uint32_t common_node(const struct fgt_ring_slice *slice, uint32_t a,
-			    uint32_t b)
+void fgt_levels_expand_unsampled(struct fgt_levels *levels, uint32_t stack,
+				 uint32_t state)
 {
-	while (a != b) {
-		if (a == FGT_NODE_NONE || b == FGT_NODE_NONE)
-			return FGT_NODE_NONE;
-		if (a > b)
-			a = slice->nodes[a].parent;
-		else
-			b = slice->nodes[b].parent;
-	}
-	return a;
-}
+	struct fgt_level level = {
+		FGT_LEVEL_STATE, fgt_levels_state_name(levels->slice, state)
+	};
 
-void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
-			   uint32_t after)
-{
-	expand(levels, common_node(levels->slice, before, after),
-	       (struct fgt_level){ FGT_LEVEL_RAN, 0 });
+	/* Where no tick found a thread running, the slice has no name. */
+	if (!level.id && state == FGT_STATE_RUNNING)
+		level.kind = FGT_LEVEL_RAN;
+	expand(levels, stack, level, false);
 }
 
 /* The name that the symbolizer gives to what it cannot find: image+0xoffset. */

@@ -66,11 +66,12 @@ void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		       uint32_t state);
 
 /*
- * Replaces the levels by those of a thread that ran between two ticks, without
- * a sample: the levels that its stacks before and after have in common.
+ * Replaces the levels by those of a thread in a state between two ticks, without
+ * a sample: the stack that it was last seen with in that state, below a marker.
+ * FGT_NODE_NONE: it was not seen so.
  */
-void fgt_levels_expand_ran(struct fgt_levels *levels, uint32_t before,
-			   uint32_t after);
+void fgt_levels_expand_unsampled(struct fgt_levels *levels, uint32_t stack,
+				 uint32_t state);
 
 /* How many levels a frame of the slice has: inlined calls count. */
 uint32_t fgt_levels_of_frame(const struct fgt_ring_slice *slice,
