@@ -6,8 +6,9 @@ usage: test_cases.py BUILD [SECONDS [--short|--table]]
 For each scenario of kit/truth_cases.py and each mode (root with BPF, root with
 schedstat, an ordinary user, a program that records itself): what a recording
 shows of a thread's time, in any function and state, is what the program wrote
-down about itself; or the time is marked as not sampled. With --short some
-cases, with --table only the table of errors, which agent/README.md has.
+down about itself; or the time is marked as not sampled. Chrome traces show
+what lies between ticks, too. With --short some cases, with --table only the
+table of errors, which agent/README.md has.
 """
 import sys
 
@@ -15,9 +16,12 @@ from kit.harness import Bench, Checks
 from kit.stage import Stage
 from kit.truth_cases import (BRANCH_LIMITS, CASES, GOAL_STATES, LIMITS, SHORT,
                              WHOLE_LEAST, describe, measure, print_table)
-from kit.truth_record import MODES
+from kit.truth_record import MODES, Recording, record_by_agent
+from kit.truth_trace import error_of_trace
 
 USUAL_SECONDS = 10
+# They block between ticks.
+TRACES = ("naps", "mill", "blips")
 
 
 def check(checks, line):
@@ -50,6 +54,19 @@ def check(checks, line):
                   f"{true:.1f} true")
 
 
+def check_trace(checks, stage, case, seconds):
+    """Edges have no noise of counting."""
+    truth, fgt = record_by_agent(stage, "nofp", case, seconds, "bpf")
+    path = stage.path(f"{case}.trace.json")
+    result = stage.bench.run("convert", fgt, "-o", path,
+                             "--state-frames", "root")
+    error, where = error_of_trace(truth, Recording(fgt), path)
+    checks.ok(f"{case}: a Chrome trace shows how long threads ran to 1 point",
+              result.returncode == 0 and abs(error) <= 1,
+              where + result.stderr)
+    print(f"# {case}, Chrome trace: {where}")
+
+
 def main():
     bench, checks = Bench(sys.argv[1]), Checks()
     seconds = int(sys.argv[2]) if len(sys.argv) > 2 else USUAL_SECONDS
@@ -63,6 +80,9 @@ def main():
             print("\n".join(describe(lines[-1])), flush=True)
             if not is_table:
                 check(checks, lines[-1])
+        if not is_table:
+            for case in TRACES[:1] if cells is SHORT else TRACES:
+                check_trace(checks, stage, case, seconds)
     finally:
         bench.close()
     print_table(lines)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compare_formats.py PREFIX: do all formats of one slice show the same?
+
+Reads PREFIX.pb.gz and the files beside it in the other formats, written with
+states as roots. The time of each thread, state of a thread and function of a
+thread must be that of pprof's counts, within one tick for each 100 of the
+thread that are begun: Sentry has no duration for a last sample, and Chrome
+traces change between ticks. Folded stacks know no threads: there the sums must
+be equal. Exit 0 or 1.
+"""
+import gzip
+import re
+import sys
+from collections import Counter, defaultdict
+
+from kit import strict
+from kit.check_chrome_trace import read_as_perfetto
+from kit.check_pprof import Profile, one
+from kit.check_sentry_envelope import split_items
+from kit.compare_pprof import as_folded
+from kit.compare_viewer import read_folded
+from kit.strict import Wrong, demand
+
+GAP = "[gap: no samples]"
+# Chrome traces show with it what lies between two ticks.
+BETWEEN = "[not sampled: last known stack]"
+
+
+def read_pprof(path):
+    """{tid: {stack: ns}} and the period; as all of the readers below."""
+    with open(path, "rb") as file:
+        profile = Profile(gzip.decompress(file.read()))
+    functions = {number: profile.text(function, "name") for number, function
+                 in profile.by_id("function").items()}
+    locations = {number: [functions[one(line, "function_id")]
+                          for line in location["line"]] for number, location
+                 in profile.by_id("location").items()}
+    threads = defaultdict(Counter)
+    for sample in profile.raw["sample"]:
+        tid = next(one(label, "num") for label in sample["label"]
+                   if profile.text(label, "key") == "thread_id")
+        stack = [name for number in sample["location_id"]
+                 for name in locations[number]]
+        threads[tid][tuple(reversed(stack))] += sample["value"][1]
+    return threads, one(profile.raw, "period")
+
+
+def read_speedscope(path):
+    document = strict.parse_json(strict.read_bytes(path))
+    frames = document["shared"]["frames"]
+    threads = defaultdict(Counter)
+    for profile in document["profiles"]:
+        tid = int(re.search(r"\((\d+)\)$", profile["name"])[1])
+        for stack, weight in zip(profile["samples"], profile["weights"]):
+            if stack:
+                threads[tid][tuple(frames[i]["name"] for i in stack)] += weight
+    return threads
+
+
+def read_sentry(path):
+    """As Sentry counts: a sample lasts until the next one of its thread."""
+    for item, body in split_items(strict.read_bytes(path))[1]:
+        if item["type"] in ("profile", "profile_chunk"):
+            profile = strict.parse_json(body)["profile"]
+    names = [frame["function"] for frame in profile["frames"]]
+    threads, last = defaultdict(Counter), {}
+    for sample in profile["samples"]:
+        if "timestamp" in sample:
+            at_ns = round(sample["timestamp"] * 1e6) * 1000
+        else:
+            at_ns = int(sample["elapsed_since_start_ns"])
+        tid = int(sample["thread_id"])
+        stack = tuple(names[i] for i in
+                      reversed(profile["stacks"][sample["stack_id"]]))
+        if tid in last:
+            threads[tid][last[tid][1]] += at_ns - last[tid][0]
+        last[tid] = at_ns, stack
+    for stacks in threads.values():
+        stacks.pop((GAP,), None)
+    return threads
+
+
+def read_chrome(path):
+    events = strict.parse_json(strict.read_bytes(path))["traceEvents"]
+    tracks = defaultdict(list)
+    for event in events:
+        if event["ph"] in ("B", "E") and event["pid"] == events[0]["pid"]:
+            tracks[event["tid"]].append(event)
+    return {tid: Counter({stack: round(us * 1000) for stack, us
+                          in read_as_perfetto(track).items()})
+            for tid, track in tracks.items()}
+
+
+def totals(stacks):
+    """Time in all, by state and by function; a recursion counts once."""
+    found = Counter()
+    for stack, ns in stacks.items():
+        state, *functions = [as_folded(name) for name in stack]
+        keys = {("state", state)} | {("function", f) for f in functions
+                                     if f != BETWEEN}
+        for key in keys | {("all", "")}:
+            found[key] += ns
+    return found
+
+
+def faults(wanted, found, period):
+    for tid in wanted.keys() | found.keys():
+        want = totals(wanted.get(tid, {}))
+        have = totals(found.get(tid, {}))
+        ticks = want["all", ""] / period
+        allowed = period * max(1, -(-ticks // 100))
+        for key in want.keys() | have.keys():
+            # Times in microseconds are rounded.
+            if abs(want[key] - have[key]) > allowed + 2000:
+                yield (f"thread {tid}, {' '.join(key)}: "
+                       f"{have[key] / period:.2f} ticks, not "
+                       f"{want[key] / period:.2f}")
+
+
+def compare(prefix):
+    wanted, period = read_pprof(prefix + ".pb.gz")
+    demand(wanted, "no threads")
+    sums = Counter()
+    for stacks in wanted.values():
+        for stack, ns in stacks.items():
+            sums[";".join(as_folded(name) for name in stack)] += ns // period
+    demand(sums == read_folded(prefix + ".folded"), "folded differs")
+    for ending, read in ((".speedscope.json", read_speedscope),
+                         (".envelope", read_sentry),
+                         (".chunk.envelope", read_sentry),
+                         (".trace.json", read_chrome)):
+        wrong = list(faults(wanted, read(prefix + ending), period))
+        demand(not wrong, f"{ending}: {'; '.join(wrong[:3])}")
+
+
+def main():
+    try:
+        compare(sys.argv[1])
+    except Wrong as wrong:
+        print(f"{sys.argv[1]}: {wrong}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
