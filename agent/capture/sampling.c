@@ -325,6 +325,8 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	}
 	if (is_news)
 		announce(sampler);
+	if (is_any_due)
+		fgt_sampling_drain_awaited(sampler, &tick);
 }
 
 /* Too many stacks longer than a sample may hold: more room, once a second. */

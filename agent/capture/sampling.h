@@ -111,6 +111,10 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 /* Samples, births, deaths and mappings since the last time. */
 void fgt_sampling_drain(struct fgt_sampler *sampler,
 			const struct fgt_tick *tick);
+/* After that tick: waits at most a millisecond for samples that it asked for
+ * and whose stacks go on beyond them. */
+void fgt_sampling_drain_awaited(struct fgt_sampler *sampler,
+				const struct fgt_tick *tick);
 /* What an embedded one cannot do, from the beginning or since the program has
  * taken its signal back or uses io_uring, is logged once. */
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns);

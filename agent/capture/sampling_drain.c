@@ -5,7 +5,16 @@
  */
 #include "agent/capture/sampling.h"
 
+#include <time.h>
 #include <unistd.h>
+
+#include "ringbuf/base/clock.h"
+
+/* A sample that a tick asks for comes some 50 µs of CPU time after it. Later
+ * than that much of it, or of the distance of ticks, it is no longer fresh. */
+#define AWAITED_MAX_NS	1000000u
+#define AWAITED_SHARE	8u
+#define AWAITED_STEP_NS 50000
 
 struct drain {
 	struct fgt_sampler *sampler;
@@ -34,7 +43,7 @@ static bool is_wanted(void *context, int32_t pid)
 static bool is_of_use(const struct fgt_sampled *sampled,
 		      const struct fgt_tick *tick)
 {
-	if (sampled->turn.is_due)
+	if (sampled->turn.is_due && !tick->is_over)
 		return true;
 	/* An exec is taken over in a tick. */
 	return !tick->has_cpu_events && !sampled->has_exec &&
@@ -71,20 +80,54 @@ static void take_lost(void *context)
 	}
 }
 
-void fgt_sampling_drain(struct fgt_sampler *sampler,
-			const struct fgt_tick *tick)
+static struct fgt_running_handler handler_of(struct drain *drain)
 {
-	struct drain drain = { .sampler = sampler, .tick = tick };
-	const struct fgt_running_handler handler = {
+	return (struct fgt_running_handler){
 		.is_wanted = is_wanted,
 		.sample = take_sample,
 		.task = take_task,
 		.lost = take_lost,
-		.context = &drain,
+		.context = drain,
 	};
+}
+
+void fgt_sampling_drain(struct fgt_sampler *sampler,
+			const struct fgt_tick *tick)
+{
+	struct drain drain = { .sampler = sampler, .tick = tick };
+	const struct fgt_running_handler handler = handler_of(&drain);
 
 	if (sampler->running->drain)
 		sampler->running->drain(sampler->running_state, &handler);
+}
+
+/* So that the ticks that come are not late, at any rate. */
+static uint64_t awaited_until(const struct fgt_sampler *sampler,
+			      const struct fgt_tick *tick)
+{
+	uint64_t most_ns = sampler->interval_ns / AWAITED_SHARE;
+
+	return tick->mono_ns +
+	       (most_ns < AWAITED_MAX_NS ? most_ns : AWAITED_MAX_NS);
+}
+
+void fgt_sampling_drain_awaited(struct fgt_sampler *sampler,
+				const struct fgt_tick *tick)
+{
+	const struct timespec step = { .tv_nsec = AWAITED_STEP_NS };
+	const struct fgt_running *running = sampler->running;
+	struct fgt_tick over = *tick;
+	struct drain drain = { .sampler = sampler, .tick = &over };
+	const struct fgt_running_handler handler = handler_of(&drain);
+	uint64_t until_ns = awaited_until(sampler, tick);
+
+	over.is_over = true;
+	if (!running->drain_awaited ||
+	    fgt_clock_ns(CLOCK_MONOTONIC) >= until_ns)
+		return;
+	while (running->drain_awaited(sampler->running_state, &handler) &&
+	       fgt_clock_ns(CLOCK_MONOTONIC) < until_ns)
+		nanosleep(&step, NULL);
 }
 
 void fgt_sampling_check_signal(struct fgt_sampler *sampler, uint64_t now_ns)

@@ -45,7 +45,7 @@ struct fgt_tick fgt_sampling_tick_of(const struct fgt_sampled *sampled,
 	tick.event_ns = tick.period_ns < EVENT_MAX_NS ? tick.period_ns
 						      : EVENT_MAX_NS;
 	/* What comes between two ticks is for the later one. */
-	tick.number = sampled->look.tick + !turn->is_due;
+	tick.number = sampled->look.tick + (!turn->is_due || shared->is_over);
 	return tick;
 }
 

@@ -118,6 +118,8 @@ struct fgt_tick {
 	/* Samples come at ticks, of every thread that is on a CPU, and with
 	 * them the kernel's reports of births, names and mappings. */
 	bool has_cpu_events;
+	/* It is over, and samples that it asked for are handed out. */
+	bool is_over;
 };
 
 struct fgt_look {

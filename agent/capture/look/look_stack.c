@@ -14,6 +14,8 @@
 /* Of FGT_SNAPSHOT_MAX_BYTES each, once the first is not enough. */
 #define PIECES_MAX   8
 #define FRESH_MAX_NS 1000000u
+/* A thread that goes deep does so again. */
+#define LACKS_SAMPLES 100u
 /* Two readings are further apart: a sample between them may differ. */
 #define BETWEEN_MAX_NS 25000000u
 /* A deeper one costs more than a look may: it is tried less often. */
@@ -220,6 +222,23 @@ static size_t cut_later(struct fgt_look *look, const struct fgt_tick *tick,
 			      tick->frames, result->later_first);
 }
 
+/* For the next sample: see fgt_active_thread. */
+static void note_lack(struct fgt_thread *thread,
+		      const struct fgt_snapshot *snapshot,
+		      const struct fgt_unwind_result *result)
+{
+	struct fgt_active_thread *active = thread->active;
+	uint64_t sp = result->need_other;
+
+	if (snapshot->is_other_later || sp ||
+	    (result->next_sp && !active->look->deep_pause))
+		active->lacks_stack = LACKS_SAMPLES;
+	else if (active->lacks_stack)
+		active->lacks_stack--;
+	if (sp && (!active->interrupted_sp || sp < active->interrupted_sp))
+		active->interrupted_sp = sp;
+}
+
 /*
  * A snapshot that can be had only once. buffer: room for more of the stack,
  * which is not the snapshot's; is_fresh: it was taken a moment ago.
@@ -241,6 +260,7 @@ static size_t unwind_once(struct fgt_look *look, const struct fgt_tick *tick,
 			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
 		if (has_more)
 			continue;
+		note_lack(thread, snapshot, &result);
 		/* A handler may be over by the next tick: what it interrupted
 		 * is elsewhere then, and looks like it all the same. */
 		has_more = is_fresh &&
@@ -254,9 +274,12 @@ static size_t unwind_once(struct fgt_look *look, const struct fgt_tick *tick,
 	return cut_later(look, tick, thread, is_fresh, count, &result);
 }
 
-/* Samples of all CPUs are taken as the tick begins, unless it begins late. */
+/* Samples of all CPUs are taken as the tick begins, unless it begins late;
+ * those that are handed out when it is over, since then. */
 static bool is_just_taken(const struct fgt_tick *tick)
 {
+	if (tick->is_over)
+		return true;
 	return tick->has_cpu_events && !tick->missed &&
 	       (!tick->instant_ns ||
 		tick->mono_ns - tick->instant_ns < FRESH_MAX_NS);
@@ -272,6 +295,9 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 		.regs = sample->regs,
 		.stack = sample->stack,
 		.stack_len = sample->stack_len,
+		.other = sample->other,
+		.other_start = sample->other_start,
+		.other_len = sample->other_len,
 	};
 	uint64_t sp = 0;
 

@@ -26,6 +26,11 @@ struct fgt_running_sample {
 	const uint8_t *stack; /* from the stack pointer upward; borrowed */
 	size_t stack_len; /* bytes that could be copied */
 	size_t stack_asked; /* bytes that there was room for */
+	/* Of a thread on an alternate stack: a piece of its usual one, copied at
+	 * the same instant; NULL: there is none. Borrowed. */
+	const uint8_t *other;
+	uint64_t other_start;
+	size_t other_len;
 };
 
 /* What births, deaths, new names and new mappings have in common. */
@@ -132,6 +137,13 @@ struct fgt_running {
 	 */
 	enum fgt_running_answer (*ask)(void *state, struct fgt_thread *thread,
 				       uint64_t now_ns);
+	/*
+	 * Right after a tick: hands out samples that it asked for of threads
+	 * whose samples do not hold all of the stack, since the rest can be
+	 * read now. False: no such sample is awaited any more. NULL: none is.
+	 */
+	bool (*drain_awaited)(void *state,
+			      const struct fgt_running_handler *handler);
 	/*
 	 * Once a tick: which threads may not be sampled, and why; NULL: all
 	 * may. threads: of the program. Valid until the close.

@@ -31,6 +31,7 @@
 #define SWITCHES_MAX	  10000u /* a second; 0.3 % of a CPU for the event */
 #define RETRY_MAX_NS	  500000000u
 #define REFUSED_RETRY_NS  10000000000u
+#define AWAITED_MAX	  16u
 
 struct thread_event {
 	uint32_t index; /* in perf_thread_state.events */
@@ -49,6 +50,10 @@ struct perf_thread_state {
 	size_t page_bytes;
 	bool sees_kernel;
 	uint32_t turn; /* see take_sample() */
+	/* Asked at the last tick, of threads whose samples lack a part of the
+	 * stack. */
+	struct thread_event *awaited[AWAITED_MAX];
+	uint32_t awaited_count;
 	uint32_t count;
 	struct thread_event *events[EVENTS_MAX];
 };
@@ -99,6 +104,20 @@ static int threads_open(struct fgt_fd_budget *budget, uint64_t period_ns,
 	return 0;
 }
 
+static void await(struct perf_thread_state *perf, struct thread_event *event)
+{
+	if (perf->awaited_count < AWAITED_MAX)
+		perf->awaited[perf->awaited_count++] = event;
+}
+
+static void stop_awaiting(struct perf_thread_state *perf,
+			  const struct thread_event *event)
+{
+	for (uint32_t i = perf->awaited_count; i-- > 0;)
+		if (perf->awaited[i] == event)
+			perf->awaited[i] = perf->awaited[--perf->awaited_count];
+}
+
 static void threads_drop(void *state, struct fgt_thread *thread)
 {
 	struct perf_thread_state *perf = state;
@@ -107,6 +126,7 @@ static void threads_drop(void *state, struct fgt_thread *thread)
 
 	if (!event)
 		return;
+	stop_awaiting(perf, event);
 	fgt_perf_buffer_unmap(&event->buffer);
 	fgt_fd_budget_close(perf->budget, &event->fd);
 	last = perf->events[--perf->count];
@@ -266,6 +286,8 @@ threads_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
 		return FGT_RUNNING_NO_SAMPLE;
 	}
 	event->is_asked = true;
+	if (active->lacks_stack)
+		await(perf, event);
 	return FGT_RUNNING_SAMPLE_COMES;
 }
 
@@ -319,8 +341,24 @@ static void threads_drain(void *state,
 {
 	struct perf_thread_state *perf = state;
 
+	perf->awaited_count = 0;
 	for (uint32_t i = 0; i < perf->count; i++)
 		drain_event(perf, perf->events[i], handler);
+}
+
+static bool threads_drain_awaited(void *state,
+				  const struct fgt_running_handler *handler)
+{
+	struct perf_thread_state *perf = state;
+
+	for (uint32_t i = perf->awaited_count; i-- > 0;) {
+		struct thread_event *event = perf->awaited[i];
+
+		drain_event(perf, event, handler);
+		if (!event->is_asked)
+			stop_awaiting(perf, event);
+	}
+	return perf->awaited_count;
 }
 
 const struct fgt_running fgt_running_perf_thread = {
@@ -332,4 +370,5 @@ const struct fgt_running fgt_running_perf_thread = {
 	.consider = threads_consider,
 	.drop = threads_drop,
 	.ask = threads_ask,
+	.drain_awaited = threads_drain_awaited,
 };

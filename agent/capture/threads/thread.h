@@ -36,6 +36,12 @@ struct fgt_active_thread {
 	void *source; /* what the source of running stacks keeps */
 	uint32_t switch_rate; /* per second, smoothed */
 	uint64_t source_retry_ns; /* not worth sampling before this */
+	/* One of its last samples did not hold all of its stack, and the rest
+	 * of such a stack can be read: after so many that do, no more. */
+	uint8_t lacks_stack;
+	/* Lowest place on another stack at which a signal interrupted it, whose
+	 * handler has its own; 0: none that a sample lacked. */
+	uint64_t interrupted_sp;
 };
 
 /*

@@ -123,15 +123,28 @@ static void take(void *context, const struct fgt_running_sample *sample)
 	taken->has_stack = sample->has_regs && sample->stack_len > 0;
 }
 
+static struct fgt_running_handler handler_of(struct taken *taken)
+{
+	return (struct fgt_running_handler){ .is_wanted = want_all,
+					     .sample = take,
+					     .context = taken };
+}
+
 static struct taken drain(struct fixture *fixture)
 {
 	struct taken taken = { 0 };
-	const struct fgt_running_handler handler = { .is_wanted = want_all,
-						     .sample = take,
-						     .context = &taken };
+	const struct fgt_running_handler handler = handler_of(&taken);
 
 	source->drain(fixture->perf, &handler);
 	return taken;
+}
+
+/* Returns whether a sample is awaited still. */
+static bool drain_awaited(struct fixture *fixture, struct taken *taken)
+{
+	const struct fgt_running_handler handler = handler_of(taken);
+
+	return source->drain_awaited(fixture->perf, &handler);
 }
 
 /* On a busy machine the thread may have to wait for a CPU. */
@@ -165,6 +178,36 @@ static void each_tick_that_asks_has_one_sample(void **state)
 		sleep_ms(20);
 		assert_int_equal(drain(&fixture).samples, 0);
 	}
+	stop(&fixture);
+}
+
+static void sample_without_the_whole_stack_is_awaited(void **state)
+{
+	struct taken taken = { 0 };
+	struct fixture fixture;
+
+	(void)state;
+	if (!start(&fixture, compute))
+		skip();
+	/* Others can wait until the next tick. */
+	ask(&fixture);
+	assert_false(drain_awaited(&fixture, &taken));
+	assert_int_equal(drain_patiently(&fixture).samples, 1);
+	fixture.active.lacks_stack = 1;
+	ask(&fixture);
+	for (int i = 0; i < 2000 && drain_awaited(&fixture, &taken); i++)
+		sleep_ms(1);
+	assert_int_equal(taken.samples, 1);
+	assert_false(drain_awaited(&fixture, &taken));
+	assert_int_equal(drain(&fixture).samples, 0);
+	/* What the next tick takes over, or its thread leaves, is not. */
+	ask(&fixture);
+	assert_int_equal(drain_patiently(&fixture).samples, 1);
+	assert_false(drain_awaited(&fixture, &taken));
+	ask(&fixture);
+	source->drop(fixture.perf, &fixture.thread);
+	assert_false(drain_awaited(&fixture, &taken));
+	assert_int_equal(taken.samples, 1);
 	stop(&fixture);
 }
 
@@ -251,6 +294,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_tick_that_asks_has_one_sample),
+		cmocka_unit_test(sample_without_the_whole_stack_is_awaited),
 		cmocka_unit_test(
 			thread_that_switches_all_the_time_has_no_event),
 		cmocka_unit_test(
