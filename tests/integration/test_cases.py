@@ -14,8 +14,9 @@ import sys
 
 from kit.harness import Bench, Checks
 from kit.stage import Stage
-from kit.truth_cases import (BRANCH_LIMITS, CASES, GOAL_STATES, LIMITS, SHORT,
-                             WHOLE_LEAST, describe, measure, print_table)
+from kit.truth_cases import (BRANCH_LIMITS, CASES, CUT_LIMITS, CUT_MOST,
+                             GOAL_STATES, LIMITS, SHORT, WHOLE_LEAST, describe,
+                             measure, print_table)
 from kit.truth_record import MODES, Recording, record_by_agent
 from kit.truth_trace import error_of_trace
 
@@ -40,6 +41,9 @@ def check(checks, line):
                   f"whole, or marked", total > 0 and
                   whole + marked >= total * (WHOLE_LEAST - limit / 100),
                   f"{whole} whole, {marked} marked; {example}")
+        most = CUT_LIMITS.get((line["case"], line["mode"]), CUT_MOST)
+        checks.ok(f"{tag}: at most {100 * most:.0f} % of stacks are cut short",
+                  line["cut"] <= most, f"{100 * line['cut']:.1f} %")
     if "branches" in line:
         clear, wrong, example = line["branches"]
         most = BRANCH_LIMITS[line["mode"]]

@@ -379,14 +379,10 @@ static void adapt(const struct signal_source *signal, struct fgt_thread *thread,
 		  const struct fgt_running_use *use)
 {
 	struct fgt_thread_signal *armed = thread->active->source;
-	uint32_t bytes = fgt_thread_read_bytes(thread);
 
 	choose_period(signal, armed, use);
-	if (bytes > FGT_SIGNAL_STACK_BYTES)
-		bytes = FGT_SIGNAL_STACK_BYTES;
-	if (bytes > FGT_SIGNAL_FIRST_BYTES)
-		atomic_store_explicit(&armed->slot->want_bytes, bytes,
-				      memory_order_relaxed);
+	fgt_signal_slot_want(armed->slot, fgt_thread_read_bytes(thread),
+			     thread->active->interrupted_sp);
 }
 
 static void signal_consider(void *state, struct fgt_thread *thread,
@@ -445,10 +441,13 @@ static void hand_out(struct signal_source *signal,
 		.tid = slot->found_tid,
 		.has_regs = true,
 		.regs = slot->regs,
-		.stack = slot->stack,
+		.stack = slot->taken,
 		.stack_len = slot->len_bytes,
-		.stack_asked = atomic_load_explicit(&slot->want_bytes,
-						    memory_order_relaxed),
+		.stack_asked = slot->asked_bytes,
+		.other = slot->other_bytes ? slot->taken + slot->len_bytes
+					   : NULL,
+		.other_start = slot->other_start,
+		.other_len = slot->other_bytes,
 	};
 
 	if (slot->found_tid != armed->thread->tid)

@@ -107,6 +107,16 @@ static uint32_t copy_any_stack(int32_t tid, uint64_t sp, uint8_t *buffer,
 	return copied > 0 ? (uint32_t)copied : 0;
 }
 
+/* So many bytes of the alternate stack lie between sp and its end; 0: the
+ * thread is not on it. */
+static uint64_t left_on_alternate(const ucontext_t *user, uint64_t sp)
+{
+	uint64_t start = (uint64_t)(uintptr_t)user->uc_stack.ss_sp;
+	uint64_t size = user->uc_stack.ss_size;
+
+	return sp - start < size ? size - (sp - start) : 0;
+}
+
 static bool is_own_stack(const struct fgt_signal_slot *slot, uint64_t sp)
 {
 	return sp >= slot->stack_low && sp < slot->stack_high;
@@ -201,15 +211,49 @@ static void note_foreign(struct fgt_signal_slot *slot, int timer)
 	fgt_system_call(SYS_timer_settime, timer, 0, (long)&never, 0, 0);
 }
 
+/*
+ * On its alternate stack, the thread has a stack that a signal interrupted: its
+ * own one, as far as is known. That stands still meanwhile, and is copied here:
+ * by the time of the tick the handler may be over.
+ */
+static void copy_interrupted(struct fgt_signal_slot *slot, uint8_t *buffer,
+			     uint64_t room)
+{
+	uint64_t start =
+		atomic_load_explicit(&slot->want_other, memory_order_relaxed);
+	uint64_t len = slot->stack_high - start;
+
+	slot->other_start = start;
+	slot->other_bytes = copy_own_stack(start, buffer,
+					   (len < room ? len : room) & ~7ull);
+}
+
 static void write_sample(struct fgt_signal_slot *slot, int32_t tid, int overrun,
 			 const void *context)
 {
+	uint8_t *deep = atomic_load_explicit(&slot->deep, memory_order_relaxed);
+	uint8_t *buffer = deep ? deep : slot->stack;
+	uint64_t room = deep ? FGT_SIGNAL_DEEP_BYTES : FGT_SIGNAL_STACK_BYTES;
+	uint64_t sp = stack_pointer(context), want, left = 0;
+
 	slot->found_tid = tid;
 	slot->overrun = overrun;
+	slot->taken = buffer;
+	slot->other_bytes = 0;
 	copy_regs(context, &slot->regs);
-	slot->len_bytes = copy_stack(
-		slot, stack_pointer(context), slot->stack,
-		atomic_load_explicit(&slot->want_bytes, memory_order_relaxed));
+	want = atomic_load_explicit(&slot->want_bytes, memory_order_relaxed);
+	if (want > room)
+		want = room;
+	slot->asked_bytes = (uint32_t)want;
+	if (!is_own_stack(slot, sp))
+		left = left_on_alternate(context, sp) & ~7ull;
+	if (left && left < want)
+		want = left;
+	slot->len_bytes = copy_stack(slot, sp, buffer, want);
+	/* What follows are words. */
+	if (left && slot->stack_high && slot->len_bytes % 8 == 0)
+		copy_interrupted(slot, buffer + slot->len_bytes,
+				 room - slot->len_bytes);
 }
 
 bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,

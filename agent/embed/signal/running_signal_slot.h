@@ -19,13 +19,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/unwind/arch/arch.h"
+#include "agent/unwind/arch/snapshot.h"
 
 #define FGT_SIGNAL_SLOTS_MAX   512u
 #define FGT_SIGNAL_SLOT_BYTES  65536u
 #define FGT_SIGNAL_SLOT_HEAD   512u
 #define FGT_SIGNAL_FIRST_BYTES 8192u /* wanted until more are needed */
 #define FGT_SIGNAL_STACK_BYTES (FGT_SIGNAL_SLOT_BYTES - FGT_SIGNAL_SLOT_HEAD)
+/* Of a thread that needs more: the handler copies them in 18 µs. */
+#define FGT_SIGNAL_DEEP_BYTES FGT_SNAPSHOT_MAX_BYTES
 
 enum fgt_signal_state {
 	FGT_SIGNAL_FREE, /* as memory is when it is new */
@@ -40,7 +42,12 @@ struct fgt_signal_slot {
 	atomic_uint state; /* enum fgt_signal_state */
 	/* Set by the sampler, while FREE. */
 	_Atomic int32_t tid;
-	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_STACK_BYTES */
+	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_DEEP_BYTES */
+	/* [FGT_SIGNAL_DEEP_BYTES], in the place of stack; NULL: not needed. */
+	_Atomic(uint8_t *) deep;
+	/* Of the thread's own stack, copied from there on where a sample finds
+	 * the thread on an alternate one. */
+	_Atomic uint64_t want_other;
 	uint32_t lending; /* its number, less than FGT_SIGNAL_SLOT_BYTES */
 	uint64_t stack_low, stack_high; /* of the thread, 0 if not known */
 	bool is_stack_asked; /* false: not known of any thread */
@@ -48,7 +55,11 @@ struct fgt_signal_slot {
 	uint32_t count; /* samples since the last tick */
 	uint32_t random;
 	int32_t found_tid;
-	uint32_t len_bytes; /* of stack */
+	const uint8_t *taken; /* where the sample is: stack or deep */
+	uint32_t asked_bytes, len_bytes; /* of stack */
+	/* Behind them: so much of the thread's own stack, from there on. */
+	uint32_t other_bytes;
+	uint64_t other_start;
 	int32_t overrun; /* expirations that came while it was pending */
 	/* Since it was lent, the thread was seen on a stack that is not known
 	 * to be its own (coroutines), without an alternate one. The room for
@@ -86,6 +97,10 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 					    uint64_t stack_low,
 					    uint64_t stack_high,
 					    bool is_stack_asked);
+/* What the next samples shall hold: so many bytes of stack, and its own stack
+ * from interrupted_sp on, if that is not 0. */
+void fgt_signal_slot_want(struct fgt_signal_slot *slot, uint32_t bytes,
+			  uint64_t interrupted_sp);
 /* NULL is accepted. */
 void fgt_signal_slot_put(struct fgt_signal_slot *slot);
 /* What the signals of its thread shall bear: an address in it, as far from its

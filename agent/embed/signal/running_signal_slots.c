@@ -12,6 +12,9 @@
 
 #define SLOTS_MIN 16u
 
+/* Of each slot, once it was needed; never unmapped, as slots are not. */
+static uint8_t *deep_rooms[FGT_SIGNAL_SLOTS_MAX];
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Ignored by default, best first. */
@@ -71,6 +74,14 @@ static bool take_unused(struct fgt_signal_slot *slot)
 		memory_order_relaxed);
 }
 
+/* Until another place is known: most threads have used no more. */
+static uint64_t last_piece(uint64_t low, uint64_t high)
+{
+	return high - low > FGT_SIGNAL_FIRST_BYTES
+		       ? high - FGT_SIGNAL_FIRST_BYTES
+		       : low;
+}
+
 struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 					    uint64_t stack_low,
 					    uint64_t stack_high,
@@ -92,6 +103,10 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 		slot->stack_low = stack_low;
 		slot->stack_high = stack_high;
 		slot->is_stack_asked = is_stack_asked;
+		atomic_store_explicit(&slot->deep, NULL, memory_order_relaxed);
+		atomic_store_explicit(&slot->want_other,
+				      last_piece(stack_low, stack_high),
+				      memory_order_relaxed);
 		atomic_store_explicit(&slot->is_foreign, false,
 				      memory_order_relaxed);
 		/* Release: pairs with the acquire of a handler's
@@ -101,6 +116,51 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 		return slot;
 	}
 	return NULL;
+}
+
+/* False: no memory. */
+static bool deepen(struct fgt_signal_slot *slot)
+{
+	uint8_t **room = &deep_rooms[slot - fgt_signal_table.slots];
+	void *memory;
+
+	if (!*room) {
+		memory = mmap(
+			NULL, FGT_SIGNAL_DEEP_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (memory == MAP_FAILED)
+			return false;
+		*room = memory;
+	}
+	/* Only its address is handed over: what is there, the handler writes.
+	 */
+	atomic_store_explicit(&slot->deep, *room, memory_order_relaxed);
+	return true;
+}
+
+void fgt_signal_slot_want(struct fgt_signal_slot *slot, uint32_t bytes,
+			  uint64_t interrupted_sp)
+{
+	uint64_t room = bytes;
+
+	/* The handler reads words. */
+	interrupted_sp &= ~7ull;
+	if (interrupted_sp >= slot->stack_low &&
+	    interrupted_sp < slot->stack_high) {
+		room += slot->stack_high - interrupted_sp;
+		if (interrupted_sp < atomic_load_explicit(&slot->want_other,
+							  memory_order_relaxed))
+			atomic_store_explicit(&slot->want_other, interrupted_sp,
+					      memory_order_relaxed);
+	}
+	if (bytes > FGT_SIGNAL_DEEP_BYTES)
+		bytes = FGT_SIGNAL_DEEP_BYTES;
+	if (room > FGT_SIGNAL_STACK_BYTES && !deepen(slot) &&
+	    bytes > FGT_SIGNAL_STACK_BYTES)
+		bytes = FGT_SIGNAL_STACK_BYTES;
+	if (bytes > FGT_SIGNAL_FIRST_BYTES)
+		atomic_store_explicit(&slot->want_bytes, bytes,
+				      memory_order_relaxed);
 }
 
 void fgt_signal_slots_forget(void)
@@ -115,6 +175,7 @@ void fgt_signal_slots_forget(void)
 void fgt_signal_slot_put(struct fgt_signal_slot *slot)
 {
 	unsigned int empty = FGT_SIGNAL_EMPTY, full = FGT_SIGNAL_FULL;
+	uint8_t *deep;
 
 	if (!slot)
 		return;
@@ -125,6 +186,9 @@ void fgt_signal_slot_put(struct fgt_signal_slot *slot)
 					    FGT_SIGNAL_FREE))
 		return; /* WRITING */
 	madvise(slot, sizeof(*slot), MADV_DONTNEED);
+	deep = deep_rooms[slot - fgt_signal_table.slots];
+	if (deep)
+		madvise(deep, FGT_SIGNAL_DEEP_BYTES, MADV_DONTNEED);
 }
 
 /* ---- The signal -------------------------------------------------------- */

@@ -233,6 +233,15 @@ def branches(truth, recording):
     return clear, wrong, example
 
 
+def cut_share(truth, recording):
+    """Of all samples, those whose stack ends before its root."""
+    samples = [sample for each in truth["threads"] if each["tid"]
+               for sample in Thread(each, recording).samples]
+    cut = sum(any(frame.startswith("[truncated") for frame in sample.stack)
+              for sample in samples)
+    return cut / max(1, len(samples))
+
+
 def short_lives(truth, recording, name):
     """Of the threads of this name, which all live less than a tick: (shown,
     marked, true) CPU time in points of the recording's wall time."""

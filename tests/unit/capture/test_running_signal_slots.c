@@ -152,6 +152,132 @@ static void one_sample_on_a_foreign_stack_is_enough(void **state)
 	fgt_signal_slot_put(slot);
 }
 
+/* ---- What is copied of stacks -------------------------------------------- */
+
+#define REGION_BYTES (512u << 10)
+
+/* Memory with another word at each place. */
+static uint64_t *make_region(void)
+{
+	uint64_t *words = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(words, MAP_FAILED);
+	for (size_t i = 0; i < REGION_BYTES / sizeof(*words); i++)
+		words[i] = (uint64_t)(uintptr_t)&words[i] * 31;
+	return words;
+}
+
+static uint64_t address_of(const void *memory)
+{
+	return (uint64_t)(uintptr_t)memory;
+}
+
+/* A sample of a thread with this stack pointer and alternate stack. */
+static void take_at(struct fgt_signal_slot *slot, const void *sp,
+		    stack_t alternate)
+{
+	const siginfo_t info = { .si_timerid = -1 };
+	ucontext_t context;
+
+	memset(&context, 0, sizeof(context));
+	set_stack_pointer(&context, address_of(sp));
+	context.uc_stack = alternate;
+	slot->state = FGT_SIGNAL_EMPTY;
+	assert_true(fgt_signal_take(slot, slot->lending, &info, &context));
+}
+
+static struct fgt_signal_slot *lend_to(const uint64_t *own)
+{
+	uint32_t next = 0;
+
+	return fgt_signal_slot_get(&next, gettid(), address_of(own),
+				   address_of(own) + REGION_BYTES, true);
+}
+
+static void deep_stack_is_copied_whole(void **state)
+{
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
+	uint64_t *own = make_region();
+	const uint32_t depth = 200u << 10;
+	const uint8_t *sp = (uint8_t *)own + REGION_BYTES - depth;
+	struct fgt_signal_slot *slot;
+
+	(void)state;
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
+	slot = lend_to(own);
+	take_at(slot, sp, (stack_t){ .ss_size = 0 });
+	assert_int_equal(slot->len_bytes, FGT_SIGNAL_FIRST_BYTES);
+	assert_int_equal(slot->asked_bytes, FGT_SIGNAL_FIRST_BYTES);
+	/* Whatever is wanted next, the sample stays what it is. */
+	fgt_signal_slot_want(slot, REGION_BYTES, 0);
+	assert_memory_equal(slot->taken, sp, slot->len_bytes);
+	take_at(slot, sp, (stack_t){ .ss_size = 0 });
+	assert_int_equal(slot->asked_bytes, FGT_SIGNAL_DEEP_BYTES);
+	assert_int_equal(slot->len_bytes, depth);
+	assert_memory_equal(slot->taken, sp, depth);
+	take_at(slot, own, (stack_t){ .ss_size = 0 });
+	assert_int_equal(slot->len_bytes, FGT_SIGNAL_DEEP_BYTES);
+	assert_memory_equal(slot->taken, own, FGT_SIGNAL_DEEP_BYTES);
+	assert_int_equal(slot->other_bytes, 0);
+	fgt_signal_slot_put(slot);
+	/* The next thread begins with little. */
+	slot = lend_to(own);
+	take_at(slot, own, (stack_t){ .ss_size = 0 });
+	assert_int_equal(slot->len_bytes, FGT_SIGNAL_FIRST_BYTES);
+	fgt_signal_slot_put(slot);
+	munmap(own, REGION_BYTES);
+}
+
+/* The piece of the usual stack lies from start to the end of that. */
+static void check_other(const struct fgt_signal_slot *slot, const uint64_t *own,
+			const void *start)
+{
+	uint64_t len = address_of(own) + REGION_BYTES - address_of(start);
+
+	assert_int_equal(slot->other_start, address_of(start));
+	assert_int_equal(slot->other_bytes, len);
+	assert_memory_equal(slot->taken + slot->len_bytes, start, len);
+}
+
+static void stack_that_a_signal_interrupted_is_copied_too(void **state)
+{
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
+	uint64_t *own = make_region(), *other = make_region();
+	const stack_t alternate = { .ss_sp = other, .ss_size = 16384 };
+	const uint8_t *sp = (uint8_t *)other + 16384 - 4000;
+	const uint8_t *end = (uint8_t *)own + REGION_BYTES;
+	struct fgt_signal_slot *slot;
+
+	(void)state;
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
+	slot = lend_to(own);
+	take_at(slot, sp, alternate);
+	assert_int_equal(slot->len_bytes, 4000);
+	assert_memory_equal(slot->taken, sp, 4000);
+	check_other(slot, own, end - FGT_SIGNAL_FIRST_BYTES);
+	/* As much as unwinding wanted, never less. */
+	fgt_signal_slot_want(slot, 0, address_of(end - 20003));
+	take_at(slot, sp, alternate);
+	check_other(slot, own, end - 20008);
+	fgt_signal_slot_want(slot, 0, address_of(end - 64));
+	fgt_signal_slot_want(slot, 0, address_of(own) - 64);
+	take_at(slot, sp, alternate);
+	check_other(slot, own, end - 20008);
+	fgt_signal_slot_want(slot, 0, address_of(end - 100000));
+	take_at(slot, sp, alternate);
+	assert_memory_equal(slot->taken, sp, 4000);
+	check_other(slot, own, end - 100000);
+	/* On its own stack, or on a third one, it has no such stack. */
+	take_at(slot, own, alternate);
+	assert_int_equal(slot->other_bytes, 0);
+	take_at(slot, (uint8_t *)other + 16384, alternate);
+	assert_int_equal(slot->other_bytes, 0);
+	fgt_signal_slot_put(slot);
+	munmap(own, REGION_BYTES);
+	munmap(other, REGION_BYTES);
+}
+
 static void late_signals_leave_the_slots_of_others_alone(void **state)
 {
 	FGT_AUTO(kit_signal_close) void *signal = NULL;
@@ -357,6 +483,8 @@ int main(void)
 			signal_is_found_only_with_the_address_of_a_slot),
 		cmocka_unit_test(any_sample_since_the_last_tick_is_kept),
 		cmocka_unit_test(one_sample_on_a_foreign_stack_is_enough),
+		cmocka_unit_test(deep_stack_is_copied_whole),
+		cmocka_unit_test(stack_that_a_signal_interrupted_is_copied_too),
 		cmocka_unit_test(late_signals_leave_the_slots_of_others_alone),
 		cmocka_unit_test(
 			slots_that_were_written_to_when_put_are_lent_again),
