@@ -46,15 +46,20 @@ static uint64_t block_ns(uint32_t units, uint64_t instant_ns)
 	       << FGT_SWITCH_UNIT;
 }
 
-/* Blocks that began up to the instant; the slot may know of later ones. */
+/*
+ * Blocks that began up to the instant; the slot may know of later ones. least:
+ * so many had begun by the last look's. What the slot has of those may be of
+ * any age, or of none, and look like the future.
+ */
 static uint16_t blocks_at(const struct fgt_switch_slot *slot,
-			  uint64_t instant_ns)
+			  uint64_t instant_ns, uint16_t least)
 {
 	uint16_t blocks = slot->blocks;
 
 	if (slot->off.ns <= instant_ns)
 		return blocks;
-	for (uint32_t i = 0; i < FGT_SWITCH_BLOCKS; i++, blocks--) {
+	for (uint32_t i = 0; i < FGT_SWITCH_BLOCKS && blocks != least;
+	     i++, blocks--) {
 		uint16_t last = (uint16_t)(blocks - 1);
 
 		if (block_ns(block_at(slot, last)->off, instant_ns) <=
@@ -93,7 +98,7 @@ void fgt_switch_seen_take(struct fgt_switch_seen *seen,
 
 	ret_edges->count = 0;
 	seen->looked_ns = instant_ns;
-	seen->blocks = blocks_at(slot, instant_ns);
+	seen->blocks = blocks_at(slot, instant_ns, before.blocks);
 	seen->is_blocked = is_blocked_at(slot, instant_ns);
 	if (!before.looked_ns || kept > FGT_SWITCH_BLOCKS)
 		return;

@@ -229,6 +229,30 @@ static void old_edges_are_not_taken_for_new_ones(void **state)
 	assert_edges(&seen, &slot, 40 * hour + 20, "-10 ");
 }
 
+/* It blocks between an instant and its look, for the first time or for the
+ * first time in an hour. */
+static void blocks_of_unknown_age_are_not_counted_as_later_ones(void **state)
+{
+	const uint64_t second = UINT64_C(1000000000) / UNIT;
+
+	(void)state;
+	for (uint64_t minutes = 1; minutes < 300; minutes++) {
+		const uint64_t units = minutes * 60 * second / 100 * 100;
+		struct fgt_switch_seen seen = { 0 };
+		struct fgt_switch_slot slot = { 0 };
+
+		assert_edges(&seen, &slot, units - 100, "");
+		came_on(&slot, units + 10);
+		blocked(&slot, units + 20);
+		assert_edges(&seen, &slot, units, "");
+		assert_edges(&seen, &slot, units + 100, "+90 -80 ");
+		came_on(&slot, 3 * units + 10);
+		blocked(&slot, 3 * units + 20);
+		assert_edges(&seen, &slot, 3 * units, "");
+		assert_edges(&seen, &slot, 3 * units + 100, "+90 -80 ");
+	}
+}
+
 /* ---- What stands still, and what may have moved ------------------------ */
 
 static void thread_that_blocked_since_the_instant_has_moved(void **state)
@@ -351,6 +375,8 @@ int main(void)
 		cmocka_unit_test(too_many_edges_are_none),
 		cmocka_unit_test(a_sleeper_that_wakes_has_an_edge),
 		cmocka_unit_test(old_edges_are_not_taken_for_new_ones),
+		cmocka_unit_test(
+			blocks_of_unknown_age_are_not_counted_as_later_ones),
 		cmocka_unit_test(
 			thread_that_blocked_since_the_instant_has_moved),
 		cmocka_unit_test(place_with_one_stack_is_not_shared),
