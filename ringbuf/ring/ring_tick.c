@@ -245,17 +245,26 @@ static uint32_t us_before(const struct fgt_writer *writer, uint64_t ns)
 	return us <= FGT_WORD_EDGE_US_MAX ? (uint32_t)us : 0;
 }
 
-/* Two edges to a word; 0: the last word has only one. */
-static uint64_t pack_edges(const struct fgt_writer *writer, uint32_t slot,
-			   const struct fgt_edge_list *edges, uint32_t first)
+/*
+ * µs before the tick that is open. Edges within one µs are moved apart, for
+ * their order is read from these. False: not all of them can be kept.
+ */
+static bool round_edges(const struct fgt_writer *writer,
+			const struct fgt_edge_list *edges,
+			uint32_t ret_us[FGT_EDGE_LIST_MAX])
 {
-	uint32_t us = us_before(writer, edges->ns[first]);
-	uint32_t next_us = first + 1 < edges->count
-				   ? us_before(writer, edges->ns[first + 1])
-				   : 0;
+	uint32_t later_us = 0;
 
-	return edges->is_on_first ? fgt_word_of_edge(slot, us, next_us)
-				  : fgt_word_of_edge(slot, next_us, us);
+	for (uint32_t i = edges->count; i-- > 0;) {
+		uint32_t us = us_before(writer, edges->ns[i]);
+
+		if (!us)
+			return false;
+		if (us <= later_us)
+			us = later_us + 1;
+		later_us = ret_us[i] = us;
+	}
+	return later_us <= FGT_WORD_EDGE_US_MAX;
 }
 
 int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
@@ -264,6 +273,7 @@ int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
 	struct fgt_writer *writer = &ring->writer;
 	struct fgt_writer_thread *thread = find_thread(writer, slot);
 	uint32_t most = writer->region.shape.threads * FGT_WRITER_EDGE_WORDS;
+	uint32_t us[FGT_EDGE_LIST_MAX + 1];
 
 	if (!thread || edges->count > FGT_EDGE_LIST_MAX)
 		return -EINVAL;
@@ -271,16 +281,18 @@ int fgt_ring_set_edges(struct fgt_ring *ring, uint32_t slot,
 		return -ENOSPC;
 	touch(writer, slot);
 	thread->edge_count = 0;
-	/* The oldest and the newest: all are within what a word can hold. */
-	if (!edges->count || !us_before(writer, edges->ns[0]) ||
-	    !us_before(writer, edges->ns[edges->count - 1]))
+	if (!edges->count || !round_edges(writer, edges, us))
 		return 0;
+	/* Two edges to a word; 0: the last word has only one. */
+	us[edges->count] = 0;
 	thread->edge_word = writer->edge_word_count;
 	thread->edge_count = (uint8_t)edges->count;
 	thread->is_on_first = edges->is_on_first;
 	for (uint32_t i = 0; i < edges->count; i += 2)
 		writer->edge_words[writer->edge_word_count++] =
-			pack_edges(writer, slot, edges, i);
+			edges->is_on_first
+				? fgt_word_of_edge(slot, us[i], us[i + 1])
+				: fgt_word_of_edge(slot, us[i + 1], us[i]);
 	return 0;
 }
 

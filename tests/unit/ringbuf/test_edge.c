@@ -188,6 +188,29 @@ static void edges_that_cannot_be_kept_are_unknown(void **state)
 	assert_edge(slice, 0, 3, 1020001, 1);
 }
 
+/* A cut refuses edges that are alike. */
+static void edges_within_one_us_keep_their_order(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	uint32_t slot = kit_thread(ring, 1);
+
+	(void)state;
+	cost_of(ring, slot, 1, FUTEX, false, 0);
+	for (uint64_t tick = 2; tick <= 3; tick++) {
+		fgt_ring_tick_begin(ring, at(tick), 0, 0);
+		set_edges(ring, slot, true, 4, at(tick) - 10000, tick - 2);
+		fgt_ring_tick_commit(ring);
+	}
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	kit_validate(slice);
+	assert_int_equal(slice->edge_count, 4);
+	assert_edge(slice, 0, 1, 14, 13);
+	assert_edge(slice, 1, 1, 12, 11);
+	assert_edge(slice, 2, 2, 13, 12);
+	assert_edge(slice, 3, 2, 11, 10);
+}
+
 /* Two threads, one of which falls asleep again at every tenth tick. */
 static void sleep_again(struct fgt_ring *ring, const uint32_t slots[2],
 			uint64_t tick)
@@ -327,6 +350,7 @@ int main(void)
 		cmocka_unit_test(edges_that_contradict_the_states_are_dropped),
 		cmocka_unit_test(edges_may_come_before_or_after_the_stack),
 		cmocka_unit_test(edges_that_cannot_be_kept_are_unknown),
+		cmocka_unit_test(edges_within_one_us_keep_their_order),
 		cmocka_unit_test(a_cut_has_the_edges_of_its_ticks),
 		cmocka_unit_test(a_flood_of_edges_stays_in_bounds),
 		cmocka_unit_test(disorder_is_not_valid),
