@@ -269,6 +269,22 @@ static uint64_t next_random(uint64_t *random)
 	return *random >> 33;
 }
 
+/* Nearer than what is drawn between them is apart, or as far as can be. */
+static void put_ticks_strangely(struct fgt_ring_slice *slice, bool is_near,
+				uint64_t *random)
+{
+	slice->period_ns = is_near ? 1 + next_random(random) % 4
+				   : UINT64_C(1) << next_random(random) % 64;
+	for (uint32_t i = 1; i < slice->tick_count; i++) {
+		unsigned int shift = i == 5 ? 31 : 29;
+		uint64_t apart_ns =
+			1 + (is_near ? next_random(random) % 4
+				     : next_random(random) << shift);
+
+		slice->tick_ns[i] = slice->tick_ns[i - 1] + apart_ns;
+	}
+}
+
 static struct fgt_ring_slice *random_slice(uint64_t *random)
 {
 	static const char *const stacks[] = { "a", "a;b", "a;b;a", "b;a", "c" };
@@ -285,13 +301,15 @@ static struct fgt_ring_slice *random_slice(uint64_t *random)
 	for (uint32_t i = 1; i < 12; i++)
 		slice->tick_ns[i] += 2000 * i;
 	slice->period_ns = 10000;
-	for (uint32_t tick = 0; tick < 12; tick += 3) {
-		uint32_t count = 1 + (uint32_t)next_random(random) % 3;
-
+	for (uint32_t tick = 0, count; tick < 12; tick += count) {
+		count = 1 + (uint32_t)next_random(random) % 3;
+		if (count > 12 - tick)
+			count = 12 - tick;
 		fixture_run(
 			slice, 0, tick, count,
 			fixture_stack(slice, stacks[next_random(random) % 5]),
 			states[next_random(random) % 4]);
+		tick += next_random(random) % 8 == 0;
 	}
 	for (uint32_t tick = 0; tick < 12; tick++)
 		for (uint32_t us = 50; us > 10 && next_random(random) % 4;
@@ -342,6 +360,8 @@ static void no_edge_breaks_time_or_nesting(void **state)
 		struct fgt_ring_slice *slice = random_slice(&random);
 		struct fixture_buffer buffer;
 
+		if (round % 4 < 2)
+			put_ticks_strangely(slice, round % 4, &random);
 		assert_true(fgt_slice_is_valid(slice));
 		buffer =
 			write_chrome(slice, (enum fgt_state_frames)(round % 3));
