@@ -75,10 +75,9 @@ static bool is_state_possible(uint32_t state, bool is_on_cpu)
 bool fgt_edges_are_possible(bool is_on_first, uint32_t count, uint32_t before,
 			    uint32_t after)
 {
-	bool is_on_last = is_on_first == count % 2;
-
 	return is_state_possible(before, !is_on_first) &&
-	       is_state_possible(after, is_on_last);
+	       is_state_possible(after,
+				 fgt_edges_are_on_last(is_on_first, count));
 }
 
 /* us before the tick; 0 if that is before earliest_ns. Edges are kept to 1 µs:

@@ -19,6 +19,12 @@ struct fgt_edge_list {
 	uint64_t ns[FGT_EDGE_LIST_MAX]; /* CLOCK_MONOTONIC, ascending */
 };
 
+/* Whether the last of count edges in turn is that it gets a CPU. */
+static inline bool fgt_edges_are_on_last(bool is_on_first, uint32_t count)
+{
+	return is_on_first == count % 2;
+}
+
 /* Whether count edges in turn can lie between ticks with these states. A thread
  * that waits for a CPU may do so after a block, or have been put off. */
 bool fgt_edges_are_possible(bool is_on_first, uint32_t count, uint32_t before,

@@ -183,7 +183,7 @@ static uint64_t show_edges(struct track *track, const struct fgt_run *before,
 {
 	const struct fgt_edge_list *edges = &track->edges;
 	bool is_on = !edges->is_on_first;
-	uint64_t from_ns = tick_ns[-1];
+	uint64_t from_ns = tick_ns[-1], end_ns;
 
 	/* It had been put off its CPU, and got one again. */
 	if (is_on && !is_running(before) && edges->ns[0] > from_ns + 4) {
@@ -198,14 +198,11 @@ static uint64_t show_edges(struct track *track, const struct fgt_run *before,
 		if (i + 1 < edges->count || !is_like(after, is_on))
 			show_unseen(track, is_on, from_ns);
 	}
-	if (is_running(after))
-		track->ahead_ns += (int64_t)(tick_ns[0] - from_ns);
-	if (is_like(after, is_on))
-		return from_ns;
+	end_ns = is_like(after, is_on) ? tick_ns[0]
+				       : midway(from_ns, tick_ns[0]);
 	if (is_on)
-		track->ahead_ns +=
-			(int64_t)(midway(from_ns, tick_ns[0]) - from_ns);
-	return midway(from_ns, tick_ns[0]);
+		track->ahead_ns += (int64_t)(end_ns - from_ns);
+	return is_like(after, is_on) ? from_ns : end_ns;
 }
 
 /*
@@ -301,7 +298,7 @@ static uint64_t begin_alone(struct track *track, const struct fgt_run *run)
 	fgt_edges_take(track->slice, &track->next_edge, run->thread, tick,
 		       earliest_edge_ns(track, tick_ns), &track->edges);
 	if (is_blocked(run) && edges->count &&
-	    edges->is_on_first != edges->count % 2)
+	    !fgt_edges_are_on_last(edges->is_on_first, edges->count))
 		return edges->ns[edges->count - 1];
 	return tick_ns[0];
 }
