@@ -4,8 +4,8 @@
 Two threads that do nothing but switch are measured for part of a second
 without it, then with each agent attached in turn, and so on: each agent is
 compared with the window before it, and the medians of all rounds are printed.
-At 1 tick a second nearly all of it is the program that the kernel runs at each
-switch; at 101 the rest of sampling is in it as well.
+At 20 ticks a second nearly all of it is the program that the kernel runs at each
+switch; at 101 more of sampling is in it as well.
 """
 import os
 import re
@@ -68,11 +68,11 @@ class Agent:
 def _agents(stage, base):
     """base: another build of the agent, to compare with; or None."""
     binary = stage.path("bin/fgtrace-agent")
-    wanted = [("BPF, 1 tick a second", binary, "bpf", 1),
+    wanted = [("BPF, 20 ticks a second", binary, "bpf", 20),
               ("BPF, 101 ticks a second", binary, "bpf", 101),
               ("no BPF, 101 ticks a second", binary, "schedstat", 101)]
     if base:
-        wanted[2:] = [("base: BPF, 1 tick a second", base, "bpf", 1),
+        wanted[2:] = [("base: BPF, 20 ticks a second", base, "bpf", 20),
                       ("base: BPF, 101 ticks a second", base, "bpf", 101)]
     return [Agent(stage, *one) for one in wanted]
 

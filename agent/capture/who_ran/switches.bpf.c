@@ -146,6 +146,18 @@ static __always_inline void mark(unsigned int index)
 }
 
 /*
+ * For what may be found a tick later: is cheap where the bit is set already,
+ * and may miss a reader that is just taking it.
+ */
+static __always_inline void mark_lazily(unsigned int index)
+{
+	unsigned int word = index / 64;
+
+	if (word < FGT_SWITCH_WORDS && !(changed[word] >> (index & 63) & 1))
+		__sync_fetch_and_or(&changed[word], 1ull << (index & 63));
+}
+
+/*
  * Around the writing of a slot. x86 keeps the order of stores, other processors
  * need an atomic operation whose result is used is a full barrier.
  */
@@ -284,7 +296,7 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 		return 0;
 	us = (bpf_ktime_get_ns() - slot->off.ns) / 1000 + 1;
 	slot->off.woken_us = us > ~0u ? ~0u : (unsigned int)us;
-	mark(index);
+	mark_lazily(index);
 	return 0;
 }
 
