@@ -88,6 +88,17 @@ static void add_edge(struct fgt_edge_list *edges, uint64_t ns, bool is_on)
 	edges->ns[edges->count++] = ns;
 }
 
+/* For so long that a trace of runs and blocks alone would be wrong. */
+static bool has_waited(const struct fgt_switch_slot *slot,
+		       const struct fgt_switch_seen *before,
+		       uint64_t instant_ns)
+{
+	uint64_t waited_ns = (uint64_t)(slot->waited - before->waited)
+			     << FGT_SWITCH_UNIT;
+
+	return waited_ns > (instant_ns - before->looked_ns) / 16;
+}
+
 void fgt_switch_seen_take(struct fgt_switch_seen *seen,
 			  const struct fgt_switch_slot *slot,
 			  uint64_t instant_ns, struct fgt_edge_list *ret_edges)
@@ -99,8 +110,10 @@ void fgt_switch_seen_take(struct fgt_switch_seen *seen,
 	ret_edges->count = 0;
 	seen->looked_ns = instant_ns;
 	seen->blocks = blocks_at(slot, instant_ns, before.blocks);
+	seen->waited = slot->waited;
 	seen->is_blocked = is_blocked_at(slot, instant_ns);
-	if (!before.looked_ns || kept > FGT_SWITCH_BLOCKS)
+	if (!before.looked_ns || kept > FGT_SWITCH_BLOCKS ||
+	    has_waited(slot, &before, instant_ns))
 		return;
 	for (uint16_t i = first; i != seen->blocks; i++) {
 		const struct fgt_switch_block *block = block_at(slot, i);

@@ -50,6 +50,7 @@ struct fgt_switch_slot {
 	unsigned char is_on;
 	unsigned char was_on; /* at the instant, if off is later than that */
 	unsigned short blocks; /* times that it blocked, modulo 65536 */
+	unsigned int waited; /* for a CPU, in all, in units, modulo 2^32 */
 	/* Block number n is at n modulo FGT_SWITCH_BLOCKS. */
 	struct fgt_switch_block block[FGT_SWITCH_BLOCKS];
 } __attribute__((aligned(64)));

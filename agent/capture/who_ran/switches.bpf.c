@@ -224,12 +224,26 @@ static __always_inline void write_off(struct fgt_switch_slot *slot,
 	slot->is_on = 0;
 }
 
+/* Units since it was put off its CPU, or woken; 0 where that is not known. */
+static __always_inline unsigned int waited(const struct fgt_switch_slot *slot,
+					   unsigned long long now_ns)
+{
+	unsigned long long since_ns = slot->off.ns;
+
+	if (!slot->off.ns || (slot->off.task_state && !slot->off.woken_us))
+		return 0;
+	if (slot->off.task_state)
+		since_ns += (slot->off.woken_us - 1) * 1000ull;
+	return now_ns > since_ns ? (now_ns - since_ns) >> FGT_SWITCH_UNIT : 0;
+}
+
 static __always_inline void write_on(struct fgt_switch_slot *slot,
 				     unsigned long long now_ns)
 {
 	/* One that was never seen to leave a CPU slept when it was added. */
 	if (slot->off.task_state || !slot->off.ns)
 		end_block(slot, now_ns);
+	slot->waited += waited(slot, now_ns);
 	slot->on_ns = now_ns;
 	slot->is_on = 1;
 }

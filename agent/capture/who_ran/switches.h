@@ -22,6 +22,7 @@
 struct fgt_switch_seen {
 	uint64_t looked_ns; /* instant of the last one; 0: not known */
 	uint16_t blocks; /* that had begun by then */
+	uint32_t waited; /* for a CPU, by the slot */
 	bool is_blocked; /* then */
 };
 

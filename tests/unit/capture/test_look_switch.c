@@ -194,6 +194,23 @@ static void too_many_edges_are_none(void **state)
 	}
 }
 
+/* What is neither a run nor a block would be drawn as one of them. */
+static void edges_beside_a_wait_for_a_cpu_are_none(void **state)
+{
+	struct fgt_switch_seen seen = { 0 };
+	struct fgt_switch_slot slot = { 0 };
+
+	(void)state;
+	blocked(&slot, 50);
+	assert_edges(&seen, &slot, 100, "");
+	slot.waited += 7;
+	came_on(&slot, 150);
+	assert_edges(&seen, &slot, 200, "");
+	blocked(&slot, 250);
+	slot.waited += 6;
+	assert_edges(&seen, &slot, 300, "-50 ");
+}
+
 /* Nothing was seen of it before: it was handed over, blocked. */
 static void a_sleeper_that_wakes_has_an_edge(void **state)
 {
@@ -373,6 +390,7 @@ int main(void)
 		cmocka_unit_test(each_look_shows_all_edges_since_the_last),
 		cmocka_unit_test(what_came_after_the_instant_is_the_next_ones),
 		cmocka_unit_test(too_many_edges_are_none),
+		cmocka_unit_test(edges_beside_a_wait_for_a_cpu_are_none),
 		cmocka_unit_test(a_sleeper_that_wakes_has_an_edge),
 		cmocka_unit_test(old_edges_are_not_taken_for_new_ones),
 		cmocka_unit_test(
