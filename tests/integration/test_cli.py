@@ -37,6 +37,11 @@ def test_help(bench):
            texts[0] == texts[1] == texts[2] and
            f"fgtrace-agent {verb}" in texts[0] and "Example" in texts[0] and
            "Exit status" in texts[0] and "--help" in texts[0], texts[0])
+        flags = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", texts[0], re.M))
+        named = set(re.findall(r"--([a-z-]+)", texts[0].split(
+            "the flag wins.")[-1])) - {"some-flag", "children"}
+        ok(f"{verb} --help names flags of {verb} only", named <= flags,
+           named - flags)
     ok("no line of help is longer than 110 columns", all(
         len(line) <= 110 or line.startswith("fgtrace-agent ")
         for verb in VERBS for line in

@@ -41,14 +41,18 @@
 	{                                                                      \
 		"quiet", 'q', NULL, "print errors only", NULL                  \
 	}
-#define FGT_EXPORT_TEXT                                                        \
+/* unless: the flags of the verb that ask for something else than a file. */
+#define FGT_EXPORT_TEXT_UNLESS(unless)                                         \
 	"The format follows FILE's name: .fgt (loss-free), .trace.json "       \
 	"(Chrome,\nPerfetto), .envelope and .chunk.envelope (Sentry), "        \
 	".pb.gz (pprof), .folded\n(flame graphs), .speedscope.json, each but " \
 	".fgt also + .gz.\nWithout -o and -f a file named after the "          \
-	"target is written here, unless --top,\n--json or --upload asks for "  \
-	"something else; in FILE if that is a directory.\n"                    \
+	"target is written here, unless " unless                               \
+	" asks for something else; in FILE if that is a directory.\n"          \
 	"Files are readable by you only.\n"
+#define FGT_EXPORT_TEXT FGT_EXPORT_TEXT_UNLESS("--top or\n--json")
+#define FGT_EXPORT_UPLOAD_TEXT                                                 \
+	FGT_EXPORT_TEXT_UNLESS("--top,\n--json or --upload")
 
 struct fgt_export {
 	const char *verb;

@@ -167,7 +167,7 @@ const struct fgt_verb fgt_verb_slice = {
 	.options = options,
 	.run = run,
 	.help = FGT_RANGE_TEXT
-	"\n" FGT_EXPORT_TEXT "\nExamples:\n"
+	"\n" FGT_EXPORT_UPLOAD_TEXT "\nExamples:\n"
 	"  fgtrace-agent slice --last 5s -n redis-server "
 	"-o slow.trace.json\n"
 	"  fgtrace-agent slice --from -20s --to -12s "
