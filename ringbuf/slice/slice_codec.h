@@ -23,6 +23,12 @@
 int fgt_slice_encode(const struct fgt_ring_slice *slice,
 		     const struct fgt_sink *sink);
 
+/* Do the bytes, the first ones of a file, begin like a slice of any version?
+ *
+ * MT-Safe | AS-Unsafe
+ */
+bool fgt_slice_has_magic(const uint8_t *bytes, size_t len);
+
 /*
  * Reads a slice back from untrusted bytes. Allocates at most a small multiple
  * of len. -EBADMSG malformed, -EPROTONOSUPPORT another version, -ENOMEM; why

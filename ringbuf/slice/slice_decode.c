@@ -360,11 +360,16 @@ static int read_version(struct fgt_msgpack_cursor *cursor, struct fgt_why *why)
 	return 0;
 }
 
+bool fgt_slice_has_magic(const uint8_t *bytes, size_t len)
+{
+	return len >= FGT_SLICE_MAGIC_LEN &&
+	       !memcmp(bytes, FGT_SLICE_MAGIC, FGT_SLICE_MAGIC_LEN - 1);
+}
+
 /* "FGT" and another digit is a later container. */
 static int check_magic(const uint8_t *bytes, size_t len, struct fgt_why *why)
 {
-	if (len < FGT_SLICE_MAGIC_LEN ||
-	    memcmp(bytes, FGT_SLICE_MAGIC, FGT_SLICE_MAGIC_LEN - 1))
+	if (!fgt_slice_has_magic(bytes, len))
 		return fgt_why_set(why, -EBADMSG,
 				   "not an fgtrace slice (.fgt file)");
 	if (bytes[FGT_SLICE_MAGIC_LEN - 1] !=

@@ -14,6 +14,7 @@ import time
 from kit.cli_checks import (
     check_content, expect_error, is_one_line, ok, run_groups, start_busy,
     start_sampling, summary)
+from kit.harness import as_user
 
 
 def test_slices(bench, agent_socket, pid):
@@ -215,6 +216,41 @@ def test_convert(bench, agent_socket):
         file.write(good.read()[:-100])
     expect_error(bench, "convert of half a file", 1, "not a slice", "convert",
                  bench.path("broken.fgt"), "-f", "folded", "-o", "/dev/null")
+    test_no_slice(bench, source)
+
+
+def test_no_slice(bench, source):
+    """Inputs that are no .fgt: the cause, and the exit status of the table."""
+    with open(source, "rb") as file:
+        later = b"FGT9" + file.read()[4:]
+    for name, content in (("text.fgt", b"hello\n"), ("empty.fgt", b""),
+                          ("later.fgt", later)):
+        with open(bench.path(name), "wb") as file:
+            file.write(content)
+    form = ("-f", "folded", "-o", "/dev/null")
+    for path in (bench.path("text.fgt"), bench.path("empty.fgt"),
+                 bench.path("converted.envelope"), "/dev/zero"):
+        expect_error(bench, f"convert of {os.path.basename(path)}", 1,
+                     "is not an fgtrace slice; give a .fgt file",
+                     "convert", path, *form)
+    expect_error(bench, "convert of a later version", 1, "newer fgtrace\n",
+                 "convert", bench.path("later.fgt"), *form)
+    expect_error(bench, "convert of a directory", 1, "cannot read", "convert",
+                 bench.scratch, *form)
+    one = bench.path("one.fgt")
+    tid = summary(bench, "convert", source)["threads"][0]["tid"]
+    bench.run("convert", source, "--tid", str(tid), "-o", one)
+    expect_error(bench, "convert of another time of one thread", 5,
+                 "of 1 thread;", "convert", one, "--from", "-50m", "--to",
+                 "-49m")
+    os.chmod(one, 0)
+    agent = os.path.join(bench.copy_for_nobody(), "fgtrace-agent")
+    os.chmod(bench.scratch, 0o755)
+    refused = subprocess.run(
+        as_user([agent, "convert", one, *form], as_nobody=True),
+        capture_output=True, text=True)
+    ok("convert of what may not be read: exit 4", refused.returncode == 4 and
+       "cannot read" in refused.stderr, refused)
 
 
 def test_state_frames(bench, agent_socket):

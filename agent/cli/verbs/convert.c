@@ -28,8 +28,9 @@ static const struct fgt_option options[] = {
 	{ .name = NULL },
 };
 
-/* A whole file or pipe. */
-static int read_all(int fd, const struct fgt_sink *sink)
+/* A whole file or pipe; only the first part of what begins like no slice,
+ * which may have no end. */
+static int read_all(int fd, struct fgt_memory_sink *input)
 {
 	uint8_t bytes[INPUT_PART_BYTES];
 	ssize_t n;
@@ -37,9 +38,42 @@ static int read_all(int fd, const struct fgt_sink *sink)
 
 	do {
 		n = fgt_fd_read(fd, bytes, sizeof(bytes));
-		r = n < 0 ? (int)n : fgt_sink_write(sink, bytes, (size_t)n);
-	} while (r == 0 && n > 0);
+		r = n < 0 ? (int)n
+			  : fgt_sink_write(&input->sink, bytes, (size_t)n);
+	} while (r == 0 && n > 0 &&
+		 fgt_slice_has_magic(input->bytes, input->len_bytes));
 	return r;
+}
+
+static int complain_read(const char *path, int error, struct fgt_why *why)
+{
+	if (error == -EMSGSIZE)
+		return fgt_why_set(why, error,
+				   "%s has more than 1 GiB, the most that is "
+				   "read; write a shorter time as .fgt",
+				   path);
+	return fgt_why_set(why, error, "cannot read %s: %s; give a .fgt file",
+			   path, fgt_error_text(error));
+}
+
+/* cause: from the decoder. */
+static int complain_decode(const char *path, int error, bool has_magic,
+			   const struct fgt_why *cause, struct fgt_why *why)
+{
+	if (!has_magic)
+		return fgt_why_set(why, error,
+				   "%s is not an fgtrace slice; give a .fgt "
+				   "file that record, slice or convert wrote",
+				   path);
+	if (error == -EPROTONOSUPPORT)
+		return fgt_why_set(why, error, "cannot read %s: %s", path,
+				   cause->text);
+	if (error == -ENOMEM)
+		return fgt_why_set(why, error, FGT_NO_MEMORY);
+	return fgt_why_set(why, error,
+			   "%s is not a slice that can be read: %s; copy or "
+			   "write it once more",
+			   path, cause->text);
 }
 
 static int read_slice(const char *path, struct stat *ret_status,
@@ -48,6 +82,7 @@ static int read_slice(const char *path, struct stat *ret_status,
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	struct fgt_memory_sink input;
 	struct fgt_why cause = { "" };
+	bool has_magic;
 	int r;
 
 	fd = strcmp(path, "-") == 0
@@ -59,20 +94,16 @@ static int read_slice(const char *path, struct stat *ret_status,
 				   "permissions",
 				   path);
 	fgt_memory_sink_init(&input, INPUT_MAX_BYTES);
-	r = read_all(fd, &input.sink);
-	if (r < 0)
-		fgt_why_set(why, r,
-			    "cannot read %s: %s; give a .fgt file of at most "
-			    "1 GiB",
-			    path, fgt_error_text(r));
-	if (r == 0)
+	r = read_all(fd, &input);
+	if (r < 0) {
+		complain_read(path, r, why);
+	} else {
+		has_magic = fgt_slice_has_magic(input.bytes, input.len_bytes);
 		r = fgt_slice_decode(input.bytes, input.len_bytes, ret_slice,
 				     &cause);
-	if (r < 0 && cause.text[0])
-		fgt_why_set(why, r,
-			    "%s is not a slice that can be read: %s; give a "
-			    "file that 'slice -f fgt' wrote",
-			    path, cause.text);
+		if (r < 0)
+			complain_decode(path, r, has_magic, &cause, why);
+	}
 	fgt_memory_sink_done(&input);
 	return r;
 }
@@ -135,8 +166,9 @@ static int explain_no_data(const struct fgt_ring_slice *slice,
 	write_instant(slice, range, now, now->mono_ns, last);
 	return fgt_why_set(why, -ENODATA,
 			   "no data in range: the file holds %s to %s of %u "
-			   "threads; ask within that",
-			   first, last, slice->thread_count);
+			   "thread%s; ask within that",
+			   first, last, slice->thread_count,
+			   slice->thread_count == 1 ? "" : "s");
 }
 
 static int narrow(const struct fgt_arguments *arguments,
@@ -205,7 +237,7 @@ static int run(const struct fgt_arguments *arguments)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
 	r = read_slice(arguments->operands[0], &plan.input, &slice, &why);
 	if (r < 0)
-		return fgt_complain(NAME, FGT_EXIT_FAILURE, "%s", why.text);
+		return fgt_complain(NAME, fgt_exit_of(r), "%s", why.text);
 	r = narrow(arguments, &slice, &why);
 	if (r == -EINVAL)
 		return fgt_complain(NAME, FGT_EXIT_USAGE, "%s", why.text);
