@@ -237,6 +237,12 @@ def test_no_slice(bench, source):
                  "convert", bench.path("later.fgt"), *form)
     expect_error(bench, "convert of a directory", 1, "cannot read", "convert",
                  bench.scratch, *form)
+    path = bench.path("folded.trace.json")
+    odd = bench.run("convert", source, "-f", "folded", "-o", path)
+    ok("a name that contradicts the format gets one line and the format",
+       odd.returncode == 0 and odd.stderr.count("ends like a chrome file") == 1
+       and odd.stderr.count("leave out -f") == 1, odd.stderr)
+    check_content("folded under another name", path, "folded")
     one = bench.path("one.fgt")
     tid = summary(bench, "convert", source)["threads"][0]["tid"]
     bench.run("convert", source, "--tid", str(tid), "-o", one)

@@ -28,6 +28,20 @@ static bool is_stdout(const struct fgt_output_choice *choice)
 	return choice->path && strcmp(choice->path, "-") == 0;
 }
 
+/* Readers go by the ending, and would report a broken file. */
+static void warn_of_name(const struct fgt_export *plan)
+{
+	enum fgt_format_kind kind = fgt_output_misnamed(&plan->choice);
+	enum fgt_format_kind format = plan->choice.format;
+
+	if (kind != FGT_KIND_COUNT && !plan->is_quiet)
+		fgt_note(plan->verb,
+			 "%s ends like a %s file, and gets %s by -f; end it in "
+			 "%s, or leave out -f",
+			 plan->choice.path, fgt_format_name(kind),
+			 fgt_format_name(format), fgt_format_ending(format));
+}
+
 static int plan_file(const struct fgt_arguments *arguments,
 		     struct fgt_export *plan, struct fgt_why *why)
 {
@@ -44,6 +58,7 @@ static int plan_file(const struct fgt_arguments *arguments,
 			      &plan->choice, why);
 	if (r < 0)
 		return r;
+	warn_of_name(plan);
 	if (plan->is_json && is_stdout(&plan->choice))
 		return fgt_why_set(why, -EINVAL,
 				   "--json and -o - both want standard output; "

@@ -38,6 +38,11 @@ int fgt_output_choose(const char *path, const char *format_name,
 		      struct fgt_output_choice *ret_choice,
 		      struct fgt_why *why);
 
+/* The format that the ending of the path names, if that is not the one chosen
+ * (by -f); else FGT_KIND_COUNT. */
+enum fgt_format_kind
+fgt_output_misnamed(const struct fgt_output_choice *choice);
+
 /* "DIR/redis-server-1234-20261121-143007-512.trace.json": the target and the
  * wall clock (local) of the slice's end. Of the target's name only
  * [A-Za-z0-9._-] are used: it must not name another directory. size:

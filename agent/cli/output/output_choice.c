@@ -102,6 +102,20 @@ int fgt_output_choose(const char *path, const char *format_name,
 	return 0;
 }
 
+enum fgt_format_kind fgt_output_misnamed(const struct fgt_output_choice *choice)
+{
+	enum fgt_format_kind kind;
+	size_t len;
+
+	if (!choice->path)
+		return FGT_KIND_COUNT;
+	len = strlen(choice->path);
+	kind = fgt_format_of_ending(choice->path, len);
+	if (kind == FGT_KIND_COUNT && ends_with_gz(choice->path))
+		kind = fgt_format_of_ending(choice->path, len - strlen(".gz"));
+	return kind == choice->format ? FGT_KIND_COUNT : kind;
+}
+
 static void clean_name(const char *name, char *ret_name, size_t size)
 {
 	size_t len = 0;

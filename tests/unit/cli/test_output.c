@@ -269,6 +269,31 @@ static void format_follows_the_file_name(void **state)
 			 -EINVAL);
 }
 
+static enum fgt_format_kind misnamed(const char *path, const char *format)
+{
+	struct fgt_output_choice choice;
+
+	assert_int_equal(fgt_output_choose(path, format, false, &choice, NULL),
+			 0);
+	return fgt_output_misnamed(&choice);
+}
+
+static void name_that_contradicts_the_format_is_found(void **state)
+{
+	(void)state;
+	assert_int_equal(misnamed("a.trace.json", "folded"), FGT_KIND_CHROME);
+	assert_int_equal(misnamed("a.folded.gz", "chrome"), FGT_KIND_FOLDED);
+	assert_int_equal(misnamed("a.envelope", "sentry-chunk"),
+			 FGT_KIND_SENTRY);
+	assert_int_equal(misnamed("a.pb.gz", "folded"), FGT_KIND_PPROF);
+	assert_int_equal(misnamed("a.FOLDED", "folded"), FGT_KIND_COUNT);
+	assert_int_equal(misnamed("a.folded.gz", NULL), FGT_KIND_COUNT);
+	assert_int_equal(misnamed("a.txt", "folded"), FGT_KIND_COUNT);
+	assert_int_equal(misnamed("-", "folded"), FGT_KIND_COUNT);
+	assert_int_equal(misnamed("sub/", "folded"), FGT_KIND_COUNT);
+	assert_int_equal(misnamed(NULL, "folded"), FGT_KIND_COUNT);
+}
+
 static void directory_gets_the_automatic_name(void **state)
 {
 	struct fgt_output_choice choice;
@@ -353,6 +378,7 @@ int main(void)
 		TEST(gzip_is_complete),
 		TEST(much_passes_through_the_buffer),
 		TEST(format_follows_the_file_name),
+		TEST(name_that_contradicts_the_format_is_found),
 		TEST(directory_gets_the_automatic_name),
 		TEST(binary_does_not_go_to_a_terminal),
 		TEST(hostile_name_makes_a_harmless_file_name),
