@@ -27,9 +27,13 @@ uint64_t fgt_view_stack_end(const struct fgt_view *view)
 {
 	const struct fgt_snapshot *snapshot = view->snapshot;
 	uint64_t copied_end = snapshot->stack_start + snapshot->stack_len;
+	uint64_t end = snapshot->stack_limit;
 
-	return snapshot->stack_limit > copied_end ? snapshot->stack_limit
-						  : copied_end;
+	/* The limit may be a guess, and another stack lies below it. */
+	if (view->other_start > snapshot->stack_start &&
+	    view->other_start < end)
+		end = view->other_start;
+	return end > copied_end ? end : copied_end;
 }
 
 /* Reads a word of the stack that a signal frame led to. */

@@ -7,9 +7,10 @@
 
 #include <errno.h>
 
-#define STEPS_MAX	100000u
-#define SIGRETURN_BYTES 16u
-#define SIGNALS_MAX	32u
+#define STEPS_MAX	 100000u
+#define SIGRETURN_BYTES	 16u
+#define SIGNALS_MAX	 32u
+#define SIGNAL_FRAME_MAX FGT_SNAPSHOT_MAX_BYTES /* bytes */
 
 /* Pops a return address: what a function that saved nothing would do. */
 static int pop_return_address(struct fgt_walk *walk)
@@ -330,14 +331,19 @@ static bool is_on_stack(const struct fgt_walk *walk, uint64_t sp)
 	       sp < fgt_view_stack_end(&walk->view);
 }
 
-/* A signal frame may lead down the stack, or once to another one. */
-static enum fgt_marker check_signal(struct fgt_walk *walk)
+/*
+ * A signal frame may lead down the stack, or once to another one. One that
+ * leads far up has left its stack, whose end is not known then: the frame
+ * itself has some kilobytes.
+ */
+static enum fgt_marker check_signal(struct fgt_walk *walk, uint64_t last_sp)
 {
 	const struct fgt_frame_state *state = &walk->state;
 
 	if (++walk->signal_count > SIGNALS_MAX)
 		return FGT_MARKER_TRUNCATED_LOOP;
-	if (is_on_stack(walk, state->sp))
+	if (is_on_stack(walk, state->sp) &&
+	    (state->sp < last_sp || state->sp - last_sp < SIGNAL_FRAME_MAX))
 		return 0;
 	if (walk->view.other_start && walk->view.other_start != state->sp)
 		return FGT_MARKER_TRUNCATED_LOOP;
@@ -373,7 +379,7 @@ static enum fgt_marker arrive(struct fgt_walk *walk, uint64_t last_sp,
 	enum fgt_marker reason;
 
 	if (state->is_exact) {
-		reason = check_signal(walk);
+		reason = check_signal(walk, last_sp);
 		if (reason)
 			return reason;
 	} else if (state->sp < last_sp ||

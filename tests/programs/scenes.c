@@ -3,7 +3,7 @@
  * One scene each for the live tests of the sampler: threads that are busy,
  * block, come and go; a process that execs or forks.
  *
- * scenes mixed|pause|busy|churn|exec|late|fork|orphan|measure|handler
+ * scenes mixed|pause|busy|churn|exec|late|fork|orphan|measure|handler|deep
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -288,6 +288,58 @@ static void act_handler(void)
 	pause();
 }
 
+/* More than a megabyte of stack. */
+static __attribute__((noinline)) void pause_deep_down(int depth)
+{
+	volatile char room[10000];
+
+	room[0] = (char)depth;
+	if (depth)
+		pause_deep_down(depth - 1);
+	else
+		pause();
+	room[1] = room[0];
+}
+
+static void *be_deep(void *argument)
+{
+	pause_deep_down(120);
+	return argument;
+}
+
+/* The handler's stack is mapped last, below the one that it interrupts. */
+static void *be_handled_below(void *argument)
+{
+	const stack_t stack = { .ss_sp = mmap(
+					NULL, 65536, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+				.ss_size = 65536 };
+
+	if (stack.ss_sp == MAP_FAILED || sigaltstack(&stack, NULL) < 0)
+		_exit(7);
+	raise_deep_down(12);
+	return argument;
+}
+
+/* All of that later than the maps were read. */
+static void act_deep(void)
+{
+	const struct sigaction action = { .sa_handler = sleep_in_handler,
+					  .sa_flags = SA_ONSTACK };
+	pthread_attr_t small;
+	pthread_t thread;
+
+	sleep_ms(400);
+	sigaction(SIGUSR1, &action, NULL);
+	start_thread("deep", be_deep);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 1 << 20);
+	if (pthread_create(&thread, &small, be_handled_below, NULL) != 0)
+		_exit(9);
+	pthread_setname_np(thread, "handler");
+	be_deep(NULL);
+}
+
 /* Its end takes long: the kernel frees it page by page. */
 static void act_large(void)
 {
@@ -323,7 +375,7 @@ int main(int argc, char **argv)
 		{ "exec", act_exec },	    { "fork", act_fork },
 		{ "orphan", act_orphan },   { "measure", act_measure },
 		{ "handler", act_handler }, { "late", act_late },
-		{ "large", act_large },
+		{ "large", act_large },	    { "deep", act_deep },
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(scenes) / sizeof(scenes[0]);

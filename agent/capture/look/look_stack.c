@@ -12,7 +12,7 @@
 
 #define UNWIND_TRIES 6
 /* Of FGT_SNAPSHOT_MAX_BYTES each, once the first is not enough. */
-#define PIECES_MAX   8
+#define PIECES_MAX   (int)(FGT_STACKS_READ_MAX_BYTES / FGT_SNAPSHOT_MAX_BYTES)
 #define FRESH_MAX_NS 1000000u
 /* A thread that goes deep does so again. */
 #define LACKS_SAMPLES 100u

@@ -152,10 +152,11 @@ uint64_t fgt_stacks_limit(const struct fgt_stacks *stacks, uint64_t sp)
 
 	if (mapping)
 		return mapping->end;
-	/* A thread younger than the maps: as much as would ever be read. */
-	if (sp > UINT64_MAX - FGT_SNAPSHOT_MAX_BYTES)
+	/* A thread younger than the maps, which are not replaced for the sake
+	 * of a stack; or the first thread's, which has grown. */
+	if (sp > UINT64_MAX - FGT_STACKS_READ_MAX_BYTES)
 		return UINT64_MAX;
-	return (sp + FGT_SNAPSHOT_MAX_BYTES) & ~(uint64_t)(PAGE_BYTES - 1);
+	return (sp + FGT_STACKS_READ_MAX_BYTES) & ~(uint64_t)(PAGE_BYTES - 1);
 }
 
 /* Number of an image in the ring; FGT_IMAGE_NONE if it finds no room. */

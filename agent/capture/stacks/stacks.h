@@ -52,7 +52,11 @@ bool fgt_stacks_is_due(const struct fgt_stacks *stacks, uint64_t now_ns,
 /* Reads them if they are stale and the last reading was not just now. */
 bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns);
 
-/* End of the stack that holds sp, as far as known. */
+/* So much of one stack is read at most, in pieces (fault U2). */
+#define FGT_STACKS_READ_MAX_BYTES (2u << 20)
+
+/* End of the stack that holds sp; where the maps do not have it, as much as is
+ * ever read. */
 uint64_t fgt_stacks_limit(const struct fgt_stacks *stacks, uint64_t sp);
 
 /*

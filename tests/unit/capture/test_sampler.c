@@ -76,6 +76,30 @@ static void what_a_handler_on_another_stack_interrupted_is_seen(void **state)
 	}
 }
 
+/* Fault U2. */
+static void deep_stacks_younger_than_the_maps_are_whole(void **state)
+{
+	struct fixture *fixture = *state;
+	struct fgt_ring_slice *slice;
+
+	start_child(fixture, "deep", -1);
+	attach(fixture);
+	sleep_ms(900);
+	cut(fixture, now_ns() - 100000000u);
+	slice = fixture->slice;
+	assert_int_equal(slice->thread_count, 3);
+	assert_true(share(slice, "handler", "clock_nanosleep") > 90);
+	for (uint32_t i = 0; i < slice->run_count; i++) {
+		const struct fgt_run *run = &slice->runs[i];
+		const char *name = fgt_slice_string(
+			slice, slice->threads[run->thread].name);
+		unsigned int least = strcmp(name, "handler") ? 120 : 18;
+
+		assert_false(is_truncated(slice, run->stack));
+		assert_in_range(depth(slice, run->stack), least, least + 16);
+	}
+}
+
 static void threads_that_never_used_a_cpu_are_seen(void **state)
 {
 	struct fixture *fixture = *state;
@@ -150,6 +174,7 @@ static int run_group(const char *user)
 	const struct CMUnitTest tests[] = {
 		LIVE(busy_and_blocked_threads_have_different_states),
 		LIVE(what_a_handler_on_another_stack_interrupted_is_seen),
+		LIVE(deep_stacks_younger_than_the_maps_are_whole),
 		LIVE(threads_that_never_used_a_cpu_are_seen),
 		LIVE(short_lived_threads_leave_the_table),
 		LIVE(the_first_thread_may_end_before_the_others),
