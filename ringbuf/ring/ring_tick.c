@@ -223,9 +223,12 @@ int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 
 	if (!thread || state > FGT_STATE_MAX || !ticks)
 		return -EINVAL;
-	error = fgt_intern_stack(writer, frames, count, &node);
+	node = thread->node;
+	error = frames ? fgt_intern_stack(writer, frames, count, &node) : 0;
 	if (error)
 		return error;
+	if (!frames)
+		fgt_intern_hold_node(writer, node);
 	touch(writer, slot);
 	fgt_intern_drop_node(writer, thread->past_node);
 	thread->past_node = node;

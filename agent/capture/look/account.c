@@ -64,6 +64,18 @@ bool fgt_account_take_wait(struct fgt_account *account, uint64_t period_ns)
 	return true;
 }
 
+uint32_t fgt_account_take_waits(struct fgt_account *account, uint64_t period_ns,
+				uint32_t ticks)
+{
+	int64_t due_ns = account->wait_due_ns + (int64_t)period_ns / 2;
+	uint64_t paid = due_ns > 0 ? (uint64_t)due_ns / period_ns : 0;
+
+	if (ticks > paid)
+		ticks = (uint32_t)paid;
+	account->wait_due_ns -= (int64_t)(ticks * period_ns);
+	return ticks;
+}
+
 void fgt_account_move_tick(struct fgt_account *account, uint64_t period_ns,
 			   bool is_waiting)
 {

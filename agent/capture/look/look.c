@@ -28,7 +28,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
 	struct fgt_look_thread *thread_look;
 	size_t count;
-	bool is_running;
+	bool is_running, was_running = thread->is_shown_running;
 
 	if (thread->slot == FGT_THREAD_NO_SLOT)
 		return verdict;
@@ -59,6 +59,7 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	thread_look->is_run_long = thread->is_shown_running;
 	thread->is_sampled = true;
 	fgt_look_thread_settle(thread, FGT_STATE_RUNNING);
+	fgt_look_waited(look, tick, thread, was_running, &verdict);
 	return verdict;
 }
 
@@ -359,6 +360,7 @@ struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,
 				      struct fgt_thread *thread)
 {
 	struct fgt_verdict verdict = { .kind = FGT_VERDICT_AS_BEFORE };
+	bool was_running;
 
 	if (thread->slot == FGT_THREAD_NO_SLOT) {
 		thread->needs_look = false;
@@ -368,5 +370,8 @@ struct fgt_verdict fgt_look_unsampled(struct fgt_look *look,
 		return look_from_afar(look, thread);
 	if (fgt_look_switched(look, tick, thread, &verdict))
 		return verdict;
-	return look_at_blocked(look, tick, thread);
+	was_running = thread->is_shown_running;
+	verdict = look_at_blocked(look, tick, thread);
+	fgt_look_waited(look, tick, thread, was_running, &verdict);
+	return verdict;
 }

@@ -37,7 +37,8 @@ struct fgt_verdict {
 	const struct fgt_frame *frames;
 	size_t frame_count;
 	uint32_t credit_ticks; /* so many before this one belong to it */
-	/* These ticks before this one had that state and stack. */
+	/* These ticks before this one had that state and stack; frames NULL:
+	 * the stack that the ring has. */
 	uint32_t past_ticks, past_state;
 	const struct fgt_frame *past_frames;
 	size_t past_count;
@@ -83,6 +84,9 @@ bool fgt_account_take_tick(struct fgt_account *account, uint64_t period_ns);
 /* A tick finds it running or waiting for a CPU: is it owed more of the latter?
  * Then the tick is taken from that. */
 bool fgt_account_take_wait(struct fgt_account *account, uint64_t period_ns);
+/* So many ticks were waits: how many of them does the account pay for? */
+uint32_t fgt_account_take_waits(struct fgt_account *account, uint64_t period_ns,
+				uint32_t ticks);
 /* A tick that was taken as running was waiting, or the other way round. */
 void fgt_account_move_tick(struct fgt_account *account, uint64_t period_ns,
 			   bool is_waiting);
@@ -178,6 +182,9 @@ struct fgt_look_thread {
 	bool is_after_kernel, was_in_kernel; /* see fgt_running_sample */
 	struct fgt_kept_stack callers; /* what is known of time in the kernel */
 	uint64_t read_wait_ns; /* waited for a CPU, where a look reads it */
+	/* When it was last known to sleep, or to run, and how long it had
+	 * waited for a CPU by then: see look_waited.c. */
+	uint64_t still_tick, still_wait_ns;
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */

@@ -95,6 +95,9 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 				   const struct fgt_tick *tick,
 				   struct fgt_thread *thread);
 
+/* Where the provider has no time of waiting: it goes onto the account. */
+void fgt_look_read_wait(struct fgt_look *look, struct fgt_thread *thread);
+
 /* Where it was blocked the last time that it was read; marked if its blocks have
  * several stacks. False: not known. */
 bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
@@ -157,6 +160,29 @@ uint32_t fgt_look_unpaid_ticks(int64_t due_ns, uint64_t period_ns,
  * the thread's last run was longer than a tick. */
 void fgt_look_count_blocks(const struct fgt_look *look,
 			   const struct fgt_thread *thread);
+
+/* ---- Waits of ticks without a look (look_waited.c) ---------------------- */
+
+/* How long it has waited for a CPU in all, as far as the ticks know. */
+uint64_t fgt_look_waited_ns(const struct fgt_look *look,
+			    const struct fgt_thread *thread);
+
+/*
+ * Ticks that may fall into a wait, of those at which the thread was not looked
+ * at: one more than it has periods, if it has more than a small part of one.
+ * MT-Safe | AS-Safe
+ */
+uint32_t fgt_waited_ticks(uint64_t waited_ns, uint64_t period_ns,
+			  uint64_t unseen_ticks);
+
+/*
+ * After each look without switches. Adds to the verdict that the thread waited
+ * for a CPU at ticks that show it blocked. was_running: it was shown running, or
+ * runnable, at the tick before.
+ */
+void fgt_look_waited(struct fgt_look *look, const struct fgt_tick *tick,
+		     struct fgt_thread *thread, bool was_running,
+		     struct fgt_verdict *verdict);
 
 /* ---- Samples that ticks ask for (look_asked.c) -------------------------- */
 

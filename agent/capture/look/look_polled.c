@@ -206,7 +206,7 @@ static struct fgt_verdict find_signal_stack(struct fgt_look *look,
 
 /* Where the provider has no time of waiting, it is read for threads that are
  * found so. What is from before the first reading is not shown. */
-static void read_wait(struct fgt_look *look, struct fgt_thread *thread)
+void fgt_look_read_wait(struct fgt_look *look, struct fgt_thread *thread)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_cpu_use use;
@@ -234,7 +234,7 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 	bool was_running = thread->is_shown_running;
 	uint32_t state = FGT_STATE_RUNNING;
 
-	read_wait(look, thread);
+	fgt_look_read_wait(look, thread);
 	if (fgt_account_take_wait(&thread_look->account, tick->period_ns)) {
 		state = FGT_STATE_RUNNABLE;
 	} else if (!fgt_account_take_tick(&thread_look->account,

@@ -14,7 +14,7 @@ CASES = {
     "deep": USUAL_GOAL, "blips": SHORT_GOAL, "handled": SHORT_GOAL,
     "step": SHORT_GOAL, "brief": SHORT_GOAL, "spawn": USUAL_GOAL,
     "altstack": USUAL_GOAL, "jit": USUAL_GOAL, "spinners": USUAL_GOAL,
-    "twins": SHORT_GOAL,
+    "twins": SHORT_GOAL, "crowded": SHORT_GOAL,
 }
 # Shares of states have the noise of counting in them.
 GOAL_STATES = 4.0
@@ -25,7 +25,7 @@ LIMITS = {
     ("beside", "embedded"): 1, ("beside", "schedstat"): 1,
     ("handled", "embedded"): 4, ("spinners", "schedstat"): 2,
     ("spinners", "embedded"): 2,
-    ("twins", "schedstat"): 2,
+    ("twins", "schedstat"): 2, ("crowded", "embedded"): 26,
 }
 # Mode → share of stacks that may be of a branch that the thread was not in. By
 # its switches: until two stacks of one place have been read.

@@ -17,7 +17,7 @@
 
 #define LOG_MAX	    65536u
 #define THREADS_MAX 24
-#define HELPERS_MAX 2
+#define HELPERS_MAX 8
 /* Shorter steps would mostly read the scheduler's file and write the log. */
 #define SHORT_NS 400000u
 

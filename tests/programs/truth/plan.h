@@ -94,6 +94,7 @@ void plan_pool(void);
 void plan_pair(void);
 void plan_beside(void);
 void plan_spinners(void);
+void plan_crowded(void);
 void plan_faults(void);
 void plan_calls(void);
 void plan_naps(void);

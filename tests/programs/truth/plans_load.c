@@ -16,6 +16,7 @@
 
 #define TURNS	     4u
 #define IDLE	     10u
+#define CROWD	     8u
 #define REGION_BYTES (16u << 20)
 #define BUFFER_BYTES (2u << 20)
 
@@ -98,6 +99,27 @@ void plan_spinners(void)
 		STEP(plan, burn_alpha, NULL, 70000);
 		STEP(plan, burn_beta, NULL, 30000);
 	}
+}
+
+static void *keep_busy(void *unused)
+{
+	(void)unused;
+	while (truth_now_ns() < truth_end_ns)
+		burn_gamma(NS_PER_MS);
+	return NULL;
+}
+
+/* It waits for a CPU when it is woken, and when it has lost one. */
+void plan_crowded(void)
+{
+	struct plan *plan;
+
+	stay_on_two_cpus();
+	plan = add_plan("worker", 15);
+	STEP(plan, burn_alpha, NULL, 3000);
+	STEP(plan, block_nanosleep, "clock_nanosleep", 7000);
+	for (unsigned int i = 0; i < CROWD; i++)
+		add_helper(keep_busy);
 }
 
 /* One fault for each page, and the pages are returned. */

@@ -42,6 +42,8 @@ static const struct {
 	{ "beside", plan_beside,
 	  "a busy thread beside a mixed one, four in turn and ten blocked" },
 	{ "spinners", plan_spinners, "four busy threads on two CPUs" },
+	{ "crowded", plan_crowded,
+	  "3 ms of work every 10 ms beside eight busy threads on two CPUs" },
 	{ "faults", plan_faults, "page faults and computing" },
 	{ "calls", plan_calls, "long system calls that work, and computing" },
 	{ "naps", plan_naps, "3 ms of work every 10 ms" },

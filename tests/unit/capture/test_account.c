@@ -177,6 +177,24 @@ ticks_without_a_sample_are_runnable_if_the_wait_explains_it(void **state)
 	assert_int_equal(fgt_look_unpaid_ticks(-40 * period, PERIOD, 0), 0);
 }
 
+static void account_pays_for_waits_of_ticks_without_a_look(void **state)
+{
+	struct fgt_account account = { 0 };
+	struct fgt_cpu_use now = { 0 };
+
+	(void)state;
+	assert_int_equal(fgt_account_take_waits(&account, PERIOD, 3), 0);
+	use(&now, 0, 2 * PERIOD + PERIOD / 4);
+	fgt_account_add(&account, &now);
+	assert_int_equal(fgt_account_take_waits(&account, PERIOD, 5), 2);
+	assert_int_equal(account.wait_due_ns, PERIOD / 4);
+	use(&now, 0, 3 * PERIOD);
+	fgt_account_add(&account, &now);
+	assert_int_equal(fgt_account_take_waits(&account, PERIOD, 1), 1);
+	/* What is left over is not lost. */
+	assert_int_equal(account.wait_due_ns, 2 * PERIOD + PERIOD / 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +209,8 @@ int main(void)
 		cmocka_unit_test(counters_that_jump_do_no_harm),
 		cmocka_unit_test(
 			ticks_without_a_sample_are_runnable_if_the_wait_explains_it),
+		cmocka_unit_test(
+			account_pays_for_waits_of_ticks_without_a_look),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,6 +261,74 @@ static void blocks_of_two_stacks_are_marked_until_they_are_read(void **state)
 	assert_int_equal(go_on(fixture).kind, FGT_VERDICT_AS_BEFORE);
 }
 
+/* ---- Ticks at which it was not looked at (look_waited.c) ---------------- */
+
+/* A look finds it asleep, or running again, with so long a wait in all. */
+static uint32_t end_wait(struct fixture *fixture, bool has_cpu_events,
+			 bool was_running, uint64_t wait_ns)
+{
+	const struct fgt_tick tick = { .period_ns = PERIOD,
+				       .has_cpu_events = has_cpu_events };
+	struct fgt_verdict verdict = { .kind = FGT_VERDICT_STACK,
+				       .state = CALL };
+
+	fixture->thread->needs_look = false;
+	fixture->thread->has_run = true;
+	fixture->active.use.wait_ns = wait_ns;
+	fgt_account_add(&fixture->thread_look.account, &fixture->active.use);
+	fgt_look_waited(&fixture->look, &tick, fixture->thread, was_running,
+			&verdict);
+	if (verdict.past_ticks) {
+		assert_null(verdict.past_frames);
+		assert_int_equal(verdict.past_state, FGT_STATE_RUNNABLE);
+	}
+	return verdict.past_ticks;
+}
+
+/* It was woken and did not run: no tick looked at it. */
+static void wait_after_a_wakeup_is_shown_when_it_has_ended(void **state)
+{
+	struct fixture *fixture = *state;
+
+	for (int i = 0; i < 2; i++) {
+		bool has_cpu_events = i;
+
+		fixture->thread_look = (struct fgt_look_thread){
+			.still_tick = fixture->look.tick,
+			.last_block = fixture->thread_look.last_block,
+		};
+		fixture->look.tick += 5;
+		assert_int_equal(
+			end_wait(fixture, has_cpu_events, false, 2 * PERIOD),
+			2);
+		/* It was asleep at the tick before. */
+		fixture->look.tick++;
+		assert_int_equal(
+			end_wait(fixture, has_cpu_events, false, 6 * PERIOD),
+			0);
+		/* It slept through that one. */
+		fixture->look.tick += 2;
+		assert_int_equal(
+			end_wait(fixture, has_cpu_events, false, 6 * PERIOD),
+			0);
+		/* Waits that begin while it runs are shown otherwise. */
+		fixture->look.tick += 4;
+		assert_int_equal(
+			end_wait(fixture, has_cpu_events, true, 8 * PERIOD), 0);
+	}
+}
+
+static void wait_is_shown_in_no_more_ticks_than_fall_into_it(void **state)
+{
+	(void)state;
+	assert_int_equal(fgt_waited_ticks(PERIOD / 20, PERIOD, 9), 0);
+	assert_int_equal(fgt_waited_ticks(PERIOD / 2, PERIOD, 9), 1);
+	assert_int_equal(fgt_waited_ticks(3 * PERIOD, PERIOD, 9), 4);
+	assert_int_equal(fgt_waited_ticks(3 * PERIOD, PERIOD, 2), 2);
+	assert_int_equal(fgt_waited_ticks(1000ull * PERIOD, PERIOD, UINT64_MAX),
+			 UINT8_MAX);
+}
+
 int main(void)
 {
 #define LOOK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -274,6 +342,8 @@ int main(void)
 		LOOK(thread_that_waited_for_its_cpu_is_not_shown_blocked),
 		LOOK(blocks_of_one_stack_go_on_without_a_marker),
 		LOOK(blocks_of_two_stacks_are_marked_until_they_are_read),
+		LOOK(wait_after_a_wakeup_is_shown_when_it_has_ended),
+		LOOK(wait_is_shown_in_no_more_ticks_than_fall_into_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

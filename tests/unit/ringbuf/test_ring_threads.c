@@ -184,6 +184,35 @@ static void late_sample_changes_earlier_ticks_only(void **state)
 	assert_leaves(slice, 1, whole + 2, 2);
 }
 
+static void past_without_frames_changes_the_state_alone(void **state)
+{
+	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = kit_ring(101, 30, 0);
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	const uint64_t whole[] = { 10, 10, 10, 10, 13 };
+	uint32_t slot = kit_thread(ring, 1);
+
+	(void)state;
+	for (uint64_t tick = 1; tick <= 5; tick++) {
+		begin(ring, tick);
+		if (tick == 1)
+			set_with_credit(ring, slot, 10, 64, 0);
+		if (tick == 5) {
+			set_with_credit(ring, slot, 13, 0, 0);
+			assert_int_equal(fgt_ring_set_past(ring, slot, NULL, 0,
+							   FGT_STATE_RUNNABLE,
+							   2),
+					 0);
+		}
+		fgt_ring_tick_commit(ring);
+	}
+	slice = kit_cut(ring, 0, UINT64_MAX);
+	kit_validate(slice);
+	assert_leaves(slice, 1, whole, 5);
+	assert_int_equal(slice->run_count, 3);
+	assert_int_equal(slice->runs[0].state, 64);
+	assert_int_equal(slice->runs[1].state, FGT_STATE_RUNNABLE);
+}
+
 static void
 credit_reaches_across_seconds_but_not_before_the_thread(void **state)
 {
@@ -448,6 +477,7 @@ int main(void)
 			thread_that_is_put_off_has_no_tick_until_it_is_set),
 		cmocka_unit_test(credit_moves_the_start_of_a_run_back),
 		cmocka_unit_test(late_sample_changes_earlier_ticks_only),
+		cmocka_unit_test(past_without_frames_changes_the_state_alone),
 		cmocka_unit_test(
 			credit_reaches_across_seconds_but_not_before_the_thread),
 		cmocka_unit_test(second_set_in_a_tick_replaces_the_first),
