@@ -85,6 +85,11 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 #define FGT_BRIEF_TEXT_MAX 80
 const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text);
 
+/* What it means that so many ticks are missing; "" if they are few. Returns
+ * text. */
+#define FGT_MISSED_TEXT_MAX 192
+const char *fgt_missed_text(uint64_t ticks, uint64_t missed, char *text);
+
 /* The top hottest functions, then each thread. */
 void fgt_summary_print_tables(const struct fgt_summary *summary, uint32_t top,
 			      FILE *file);

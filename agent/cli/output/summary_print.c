@@ -19,6 +19,7 @@
 #define THREADS_SHOWN	    40 /* in the table; the JSON has all */
 #define BRIEF_MIN_NS	    20000000u
 #define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
+#define MISSED_PERCENT	    5 /* likewise */
 
 /* Length of the character at text if it may go to a terminal as it is: valid
  * UTF-8 and no control character, C1 included. */
@@ -88,10 +89,23 @@ const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text)
 	return text;
 }
 
+const char *fgt_missed_text(uint64_t ticks, uint64_t missed, char *text)
+{
+	text[0] = '\0';
+	if (fgt_percent(missed, ticks + missed) > MISSED_PERCENT)
+		snprintf(text, FGT_MISSED_TEXT_MAX,
+			 "%" PRIu64 " of %" PRIu64
+			 " ticks are missing, for the "
+			 "sampler got no CPU in time: shares are of the other "
+			 "%" PRIu64 ", and may be wrong",
+			 missed, ticks + missed, ticks);
+	return text;
+}
+
 void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 			    const struct fgt_summary *summary, FILE *file)
 {
-	char brief[FGT_BRIEF_TEXT_MAX];
+	char brief[FGT_BRIEF_TEXT_MAX], missed[FGT_MISSED_TEXT_MAX];
 
 	fprintf(file, "%.1f s of ", summary->covered_s);
 	fgt_print_text(file, slice->process.name, 64);
@@ -102,6 +116,9 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 		summary->thread_count == 1 ? "" : "s", slice->tick_count,
 		slice->effective_hz, slice->missed_ticks,
 		fgt_percent(summary->complete, summary->samples));
+	fgt_missed_text(slice->tick_count, slice->missed_ticks, missed);
+	if (missed[0])
+		fprintf(file, "%s\n", missed);
 	fgt_brief_text(slice->brief_threads, slice->brief_cpu_ns, brief);
 	if (brief[0])
 		fprintf(file, "%s\n", brief);

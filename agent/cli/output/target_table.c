@@ -108,6 +108,14 @@ static void print_brief(const struct fgt_message *target)
 				  number(target, "brief_cpu_ns"), note));
 }
 
+static void print_missed(const struct fgt_message *target)
+{
+	char note[FGT_MISSED_TEXT_MAX];
+
+	print_note(fgt_missed_text(number(target, "ticks"),
+				   number(target, "missed_ticks"), note));
+}
+
 static void print_target(const struct fgt_message *target)
 {
 	const char *limitation = text(target, "limitation");
@@ -129,6 +137,7 @@ static void print_target(const struct fgt_message *target)
 	printf("  %s\n", truth(target, "alive") ? "" : "ended");
 	print_note(limitation);
 	print_note(rate_note);
+	print_missed(target);
 	print_brief(target);
 }
 

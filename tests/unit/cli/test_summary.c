@@ -323,12 +323,29 @@ static void json_returns_the_error_where_it_cannot_be_written(void **state)
 	fclose(file);
 }
 
+static void missing_ticks_are_reported_where_they_are_many(void **state)
+{
+	char text[FGT_MISSED_TEXT_MAX];
+
+	(void)state;
+	assert_string_equal(fgt_missed_text(1000, 50, text), "");
+	assert_string_equal(fgt_missed_text(0, 0, text), "");
+	assert_string_equal(fgt_missed_text(317, 260, text),
+			    "260 of 577 ticks are missing, for the sampler got "
+			    "no CPU in time: shares are of the other 317, and "
+			    "may be wrong");
+	fgt_missed_text(UINT64_MAX / 2, UINT64_MAX / 2, text);
+	assert_true(strlen(text) < sizeof(text) - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(self_and_total_are_of_running_samples),
 		cmocka_unit_test(ticks_at_a_lowered_rate_weigh_more),
 		cmocka_unit_test(threads_are_split_into_running_and_blocked),
+		cmocka_unit_test(
+			missing_ticks_are_reported_where_they_are_many),
 		cmocka_unit_test(recursion_counts_once),
 		cmocka_unit_test(remarks_belong_to_the_function_below),
 		cmocka_unit_test(runnable_is_neither_running_nor_blocked),

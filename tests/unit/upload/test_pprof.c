@@ -44,7 +44,7 @@ static void an_export_is_these_fields(void **state)
 		"6:\"nanoseconds\"\n6:\"fgtrace " FGT_VERSION "\"\n"
 		"6:\"process app, pid 4242, host box\"\n"
 		"6:\"effective hz 99.500, ticks missed 0, evicted 0, "
-		"lapped 0\"\n"
+		"lapped 0: shares are of the ticks taken\"\n"
 		"6:\"main\"\n6:\"thread\"\n6:\"thread_id\"\n6:\"running\"\n"
 		"6:\"state\"\n6:\"foo\"\n6:\"/src/app/main.c\"\n6:\"bar\"\n"
 		"6:\"/opt/app/bin/app\"\n"
@@ -173,7 +173,7 @@ static void a_rich_slice_keeps_all_that_pprof_can_hold(void **state)
 	/* Code without a file has an address and no mapping. */
 	assert_int_equal(fixture_count(text.bytes, " 3:11259375 4:{"), 1);
 	assert_has(&text, "6:\"effective hz 99.500, ticks missed 3, evicted 1, "
-			  "lapped 2\"");
+			  "lapped 2: shares are of the ticks taken\"");
 	fixture_buffer_done(&text);
 	fgt_ring_slice_free(slice);
 }

@@ -422,7 +422,7 @@ static void put_comments(struct pprof *pprof)
 	put_comment(pprof, text);
 	snprintf(text, sizeof(text),
 		 "effective hz %.3f, ticks missed %" PRIu64 ", evicted %" PRIu64
-		 ", lapped %" PRIu64,
+		 ", lapped %" PRIu64 ": shares are of the ticks taken",
 		 slice->effective_hz, slice->missed_ticks, slice->evicted_ticks,
 		 slice->lapped_ticks);
 	put_comment(pprof, text);
