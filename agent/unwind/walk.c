@@ -10,7 +10,7 @@
 #define STEPS_MAX	 100000u
 #define SIGRETURN_BYTES	 16u
 #define SIGNALS_MAX	 32u
-#define SIGNAL_FRAME_MAX FGT_SNAPSHOT_MAX_BYTES /* bytes */
+#define SIGNAL_FRAME_MAX 32768u /* bytes; less than 12 KiB on x86-64 */
 
 /* Pops a return address: what a function that saved nothing would do. */
 static int pop_return_address(struct fgt_walk *walk)

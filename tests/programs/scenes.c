@@ -307,6 +307,25 @@ static void *be_deep(void *argument)
 	return argument;
 }
 
+/* Most pages of these frames are never touched. */
+static __attribute__((noinline)) void spin_deep_down(int depth)
+{
+	volatile char room[16000];
+
+	room[0] = (char)depth;
+	if (depth)
+		spin_deep_down(depth - 1);
+	else
+		be_busy(NULL);
+	room[1] = room[0];
+}
+
+static void *be_busy_deep_down(void *argument)
+{
+	spin_deep_down(19);
+	return argument;
+}
+
 /* The handler's stack is mapped last, below the one that it interrupts. */
 static void *be_handled_below(void *argument)
 {
@@ -329,9 +348,12 @@ static void act_deep(void)
 	pthread_attr_t small;
 	pthread_t thread;
 
+	/* Pages that nothing was written to stay missing. */
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	sleep_ms(400);
 	sigaction(SIGUSR1, &action, NULL);
 	start_thread("deep", be_deep);
+	start_thread("spin", be_busy_deep_down);
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 1 << 20);
 	if (pthread_create(&thread, &small, be_handled_below, NULL) != 0)

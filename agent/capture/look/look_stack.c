@@ -305,10 +305,8 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 	    !fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp))
 		return 0;
 	snapshot.stack_start = sp;
-	/* A copy that ended early ended where the stack does. */
-	snapshot.stack_limit = sample->stack_len < sample->stack_asked
-				       ? sp + sample->stack_len
-				       : fgt_stacks_limit(&look->stacks, sp);
+	/* A copy may end early at a page that was never written to. */
+	snapshot.stack_limit = fgt_stacks_limit(&look->stacks, sp);
 	return unwind_once(look, tick, thread, &snapshot, is_just_taken(tick),
 			   leaf);
 }

@@ -183,7 +183,6 @@ static void take_stack(struct record_bytes *record,
 		record->is_short = true;
 		return;
 	}
-	sample->stack_asked = (size_t)asked;
 	sample->stack_len = (size_t)copied;
 }
 

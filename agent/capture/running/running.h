@@ -25,7 +25,6 @@ struct fgt_running_sample {
 	struct fgt_regs regs;
 	const uint8_t *stack; /* from the stack pointer upward; borrowed */
 	size_t stack_len; /* bytes that could be copied */
-	size_t stack_asked; /* bytes that there was room for */
 	/* Of a thread on an alternate stack: a piece of its usual one, copied at
 	 * the same instant; NULL: there is none. Borrowed. */
 	const uint8_t *other;

@@ -443,7 +443,6 @@ static void hand_out(struct signal_source *signal,
 		.regs = slot->regs,
 		.stack = slot->taken,
 		.stack_len = slot->len_bytes,
-		.stack_asked = slot->asked_bytes,
 		.other = slot->other_bytes ? slot->taken + slot->len_bytes
 					   : NULL,
 		.other_start = slot->other_start,
