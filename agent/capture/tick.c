@@ -70,7 +70,11 @@ static void forget_program(struct fgt_sampled *sampled,
 {
 	const struct fgt_verdict unknown =
 		fgt_verdict_stack(NULL, 0, FGT_STATE_UNKNOWN);
+	struct fgt_thread_switches *switches =
+		fgt_thread_table_switches(&sampled->look.threads, thread);
 
+	if (switches)
+		fgt_switch_places_forget(switches);
 	thread->call_state = 0;
 	thread->has_unsafe_call = thread->is_fragile = false;
 	fgt_thread_set_read_bytes(thread, 0);

@@ -205,6 +205,8 @@ void fgt_look_thread_end(struct fgt_thread_table *threads,
 void fgt_look_thread_settle(struct fgt_thread *thread, uint32_t state);
 /* What waits for a sample, or for a tick, is given up. */
 void fgt_look_thread_forget(struct fgt_thread *thread);
+/* Where it has blocked is of a former program. */
+void fgt_switch_places_forget(struct fgt_thread_switches *switches);
 
 /* ---- Looks -------------------------------------------------------------- */
 

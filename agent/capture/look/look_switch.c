@@ -55,11 +55,17 @@ static uint16_t blocks_at(const struct fgt_switch_slot *slot,
 			  uint64_t instant_ns, uint16_t least)
 {
 	uint16_t blocks = slot->blocks;
+	uint32_t i = 0;
 
 	if (slot->off.ns <= instant_ns)
 		return blocks;
-	for (uint32_t i = 0; i < FGT_SWITCH_BLOCKS && blocks != least;
-	     i++, blocks--) {
+	/* That time is exact: the last block may begin in the instant's own
+	 * unit, and after it. */
+	if (slot->off.task_state && blocks != least) {
+		blocks--;
+		i++;
+	}
+	for (; i < FGT_SWITCH_BLOCKS && blocks != least; i++, blocks--) {
 		uint16_t last = (uint16_t)(blocks - 1);
 
 		if (block_ns(block_at(slot, last)->off, instant_ns) <=
@@ -142,6 +148,17 @@ static void take_edges(struct fgt_look *look, const struct fgt_tick *tick,
 			     tick->instant_ns, &look->edges);
 }
 
+/* Where it fails, the next look does not know since when its edges are. */
+static bool read_slot(const struct fgt_look *look,
+		      struct fgt_thread_switches *switches,
+		      struct fgt_switch_slot *ret_slot)
+{
+	if (fgt_switches_read(look->switches, switches->index, ret_slot))
+		return true;
+	switches->seen.looked_ns = 0;
+	return false;
+}
+
 bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 			     struct fgt_thread *thread)
 {
@@ -153,8 +170,7 @@ bool fgt_look_switch_sampled(struct fgt_look *look, const struct fgt_tick *tick,
 	if (!look->switches || !switches)
 		return true;
 	/* Before its first switch it has been on its CPU all along. */
-	is_known = fgt_switches_read(look->switches, switches->index, &slot) &&
-		   slot.version;
+	is_known = read_slot(look, switches, &slot) && slot.version;
 	if (is_known && fgt_whereabouts_at(&slot, tick->instant_ns) != FGT_ON)
 		return false;
 	switches->shown_ns = 0;
@@ -217,6 +233,12 @@ bool fgt_switch_place_is_shared(const struct fgt_thread_switches *switches,
 				const struct fgt_switch_off *place)
 {
 	return switches->shared_places & bit_of(place);
+}
+
+void fgt_switch_places_forget(struct fgt_thread_switches *switches)
+{
+	switches->shared_places = 0;
+	switches->blocked_at = (struct fgt_switch_off){ 0 };
 }
 
 /* ---- States ------------------------------------------------------------ */
@@ -434,7 +456,7 @@ bool fgt_look_switched(struct fgt_look *look, const struct fgt_tick *tick,
 	*ret_verdict = (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
 	/* Being switched at this very moment. Only leaving its CPU marks it
 	 * again, not getting one. */
-	if (!fgt_switches_read(look->switches, switches->index, &slot)) {
+	if (!read_slot(look, switches, &slot)) {
 		thread->needs_look = true;
 		return true;
 	}

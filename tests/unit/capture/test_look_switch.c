@@ -162,6 +162,24 @@ static void what_came_after_the_instant_is_the_next_ones(void **state)
 	assert_edges(&seen, &slot, 500, "-90 +80 ");
 }
 
+/* The kernel's times are exact, those of a block have a unit. */
+static void block_after_the_instant_in_its_unit_is_the_next_ones(void **state)
+{
+	struct fgt_switch_seen seen = { 0 };
+	struct fgt_switch_slot slot = { 0 };
+
+	(void)state;
+	blocked(&slot, 50);
+	came_on(&slot, 60);
+	assert_edges(&seen, &slot, 100, "");
+	blocked(&slot, 200);
+	slot.off.ns += UNIT / 2;
+	assert_edges(&seen, &slot, 200, "");
+	assert_false(seen.is_blocked);
+	came_on(&slot, 210);
+	assert_edges(&seen, &slot, 300, "-100 +90 ");
+}
+
 static void too_many_edges_are_none(void **state)
 {
 	struct fgt_switch_seen seen = { 0 };
@@ -192,6 +210,43 @@ static void too_many_edges_are_none(void **state)
 				     &(struct fgt_edge_list){ 0 });
 		units += 1;
 	}
+}
+
+static uint32_t count_edges(struct fgt_look *look, struct fgt_thread *thread,
+			    uint64_t instant_units)
+{
+	const struct fgt_tick tick = { .instant_ns = instant_units * UNIT };
+
+	fgt_look_switch_sampled(look, &tick, thread);
+	return look->edges.count;
+}
+
+/* They would be those of two ticks. */
+static void edges_after_a_slot_not_read_are_none(void **state)
+{
+	struct fgt_switch_slot slot = { .version = 2 };
+	struct fgt_thread_switches seen = { .index = 0 };
+	struct fgt_switches switches = { .slots = &slot };
+	struct fgt_look look = { .switches = &switches };
+	struct fgt_thread *thread;
+
+	(void)state;
+	assert_int_equal(fgt_thread_store_init(&look.threads.table), 0);
+	thread = fgt_thread_store_add(&look.threads.table, 7);
+	fgt_thread_store_aside(&look.threads.table, thread)->switches = &seen;
+	came_on(&slot, 50);
+	assert_int_equal(count_edges(&look, thread, 100), 0);
+	blocked(&slot, 150);
+	came_on(&slot, 160);
+	slot.version = 3; /* in the midst of a switch */
+	assert_int_equal(count_edges(&look, thread, 200), 0);
+	slot.version = 4;
+	assert_int_equal(count_edges(&look, thread, 300), 0);
+	blocked(&slot, 350);
+	came_on(&slot, 360);
+	assert_int_equal(count_edges(&look, thread, 400), 2);
+	fgt_thread_store_aside(&look.threads.table, thread)->switches = NULL;
+	fgt_thread_store_done(&look.threads.table);
 }
 
 /* What is neither a run nor a block would be drawn as one of them. */
@@ -353,6 +408,9 @@ static void place_with_two_stacks_stays_shared(void **state)
 	read_stack(&switches, &last, &elsewhere, 2, false);
 	assert_true(fgt_switch_place_is_shared(&switches, &place));
 	assert_false(fgt_switch_place_is_shared(&switches, &elsewhere));
+	/* Another program may have one stack there. */
+	fgt_switch_places_forget(&switches);
+	assert_false(fgt_switch_place_is_shared(&switches, &place));
 	fgt_kept_stack_done(&last);
 }
 
@@ -389,7 +447,10 @@ int main(void)
 		cmocka_unit_test(where_a_thread_was_follows_from_its_switches),
 		cmocka_unit_test(each_look_shows_all_edges_since_the_last),
 		cmocka_unit_test(what_came_after_the_instant_is_the_next_ones),
+		cmocka_unit_test(
+			block_after_the_instant_in_its_unit_is_the_next_ones),
 		cmocka_unit_test(too_many_edges_are_none),
+		cmocka_unit_test(edges_after_a_slot_not_read_are_none),
 		cmocka_unit_test(edges_beside_a_wait_for_a_cpu_are_none),
 		cmocka_unit_test(a_sleeper_that_wakes_has_an_edge),
 		cmocka_unit_test(old_edges_are_not_taken_for_new_ones),
