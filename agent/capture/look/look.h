@@ -153,6 +153,15 @@ struct fgt_look {
 	uint64_t stopped_ns; /* threads were stopped, not yet charged */
 };
 
+/* Places at which the kernel has put what a signal handler interrupted, and
+ * what lay there when a sample was asked for: see look_signal.c. */
+#define FGT_SIGNAL_PLACES 4u
+struct fgt_signal_places {
+	uint64_t sp[FGT_SIGNAL_PLACES]; /* 0: none */
+	uint64_t hash[FGT_SIGNAL_PLACES]; /* 0: not read */
+	uint32_t next;
+};
+
 /* What is remembered of an active thread. */
 struct fgt_look_thread {
 	bool is_run_sampled; /* a sample showed a tick since it blocked */
@@ -188,6 +197,7 @@ struct fgt_look_thread {
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t sample_tick; /* when the last sample came */
+	struct fgt_signal_places signals;
 	uint64_t counted_switches; /* times put on a CPU … */
 	uint64_t counted_ns; /* … up to this instant */
 };

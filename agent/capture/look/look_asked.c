@@ -84,7 +84,10 @@ void fgt_look_note_sample(const struct fgt_look *look,
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 
-	thread_look->run_leaf = sample->is_kernel ? FGT_MARKER_KERNEL : 0;
+	thread_look->run_leaf =
+		sample->is_kernel && count && (frames->flags & FGT_FRAME_MARKER)
+			? FGT_MARKER_KERNEL
+			: 0;
 	thread_look->is_after_kernel = sample->is_after_kernel;
 	thread_look->was_in_kernel = sample->was_in_kernel;
 	if (sample->is_after_kernel || sample->was_in_kernel)
@@ -196,11 +199,14 @@ struct fgt_verdict fgt_look_asked(struct fgt_look *look,
 				  struct fgt_thread *thread, uint32_t state)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
-	enum fgt_running_answer answer = fgt_look_ask(tick, thread);
 	bool has_sample = thread_look->sample_tick == look->tick;
+	enum fgt_running_answer answer;
 	struct fgt_verdict verdict;
 	uint32_t past_state;
 
+	if (has_sample || !thread_look->pending_ticks)
+		fgt_look_note_signals(thread);
+	answer = fgt_look_ask(tick, thread);
 	thread_look->is_run_sampled |= has_sample;
 	if (answer == FGT_RUNNING_NO_SAMPLE) {
 		verdict = fgt_look_kept(look, &thread_look->last_run, state,

@@ -211,6 +211,18 @@ void fgt_look_note_sample(const struct fgt_look *look,
 			  const struct fgt_running_sample *sample,
 			  const struct fgt_frame *frames, size_t count);
 
+/* ---- Handlers that began after the tick (look_signal.c) ----------------- */
+
+/* A tick is about to ask for a sample. */
+void fgt_look_note_signals(struct fgt_thread *thread);
+
+/* The sample has come; its stack is in frames. Without a handler that began
+ * while the thread waited for its CPU: returns the number of frames left. */
+size_t fgt_look_before_signal(const struct fgt_look *look,
+			      struct fgt_thread *thread,
+			      const struct fgt_running_sample *sample,
+			      struct fgt_frame *frames, size_t count);
+
 /* ---- Its stack (look_stack.c) ------------------------------------------- */
 
 /* So much of it is read at first: as much as was needed the last time. */

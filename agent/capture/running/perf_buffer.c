@@ -196,6 +196,7 @@ int fgt_perf_sample_parse(const struct perf_event_header *header,
 	sample.ip = take_u64(&record);
 	sample.pid = take_id(&record);
 	sample.tid = take_id(&record);
+	sample.time_ns = take_u64(&record);
 	sample.count_ns = take_u64(&record);
 	take_regs(&record, arch, &sample);
 	take_stack(&record, &sample);

@@ -44,10 +44,11 @@ fgt_perf_buffer_next(struct fgt_perf_buffer *buffer, bool *ret_is_broken);
 /* Gives the space of what was read back to the kernel. */
 void fgt_perf_buffer_release(struct fgt_perf_buffer *buffer);
 
-/* A sample with IP, TID, READ (a count alone), REGS_USER (mask), STACK_USER. */
+/* A sample with IP, TID, TIME, READ (a count alone), REGS_USER (mask),
+ * STACK_USER. */
 #define FGT_PERF_SAMPLE_TYPE                                                   \
-	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_READ |                 \
-	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |                 \
+	 PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
 
 /*
  * -EBADMSG; -ESRCH for a thread that is all but gone and has no number. The

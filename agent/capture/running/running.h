@@ -20,7 +20,11 @@ struct fgt_running_sample {
 	 * not look: this is what came next in user mode. */
 	bool is_after_kernel;
 	bool was_in_kernel; /* likewise at ticks before the last */
+	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: not known */
 	uint64_t count_ns; /* of the event: how long it has counted */
+	/* Of a sample that a tick asked for: so long the thread had no CPU from
+	 * then until it was taken. */
+	uint64_t off_ns;
 	bool has_regs; /* of a 64-bit user program */
 	struct fgt_regs regs;
 	const uint8_t *stack; /* from the stack pointer upward; borrowed */

@@ -10,9 +10,11 @@
 
 #include <errno.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/capture/running/perf_event.h"
+#include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
 
 #define RECORD_BYTES	16384u /* the smallest buffer */
@@ -39,6 +41,7 @@ struct thread_event {
 	uint64_t period_ns;
 	uint64_t first_ns; /* … the next time; it may be as it was before */
 	uint64_t asked_ns; /* of CPU time that it was on, at the last tick */
+	uint64_t on_ns; /* when it was switched on */
 	bool is_asked; /* it is on: a sample will come */
 	bool was_in_kernel; /* … but at ticks before the last the thread was */
 	int fd;
@@ -280,6 +283,7 @@ threads_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
 	event = active->source;
 	if (event->is_asked)
 		return ask_again(perf, event);
+	event->on_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	if (ioctl(event->fd, PERF_EVENT_IOC_REFRESH, 1) < 0) {
 		threads_drop(perf, thread);
 		active->source_retry_ns = now_ns + REFUSED_RETRY_NS;
@@ -289,6 +293,15 @@ threads_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
 	if (active->lacks_stack)
 		await(perf, event);
 	return FGT_RUNNING_SAMPLE_COMES;
+}
+
+/* The event counts while the thread is on a CPU. */
+static uint64_t off_ns_of(const struct thread_event *event,
+			  const struct fgt_running_sample *sample)
+{
+	uint64_t from_ns = event->on_ns + (sample->count_ns - event->asked_ns);
+
+	return sample->time_ns > from_ns ? sample->time_ns - from_ns : 0;
 }
 
 static void take_sample(struct perf_thread_state *perf,
@@ -304,6 +317,8 @@ static void take_sample(struct perf_thread_state *perf,
 	sample.is_after_kernel = !perf->sees_kernel &&
 				 has_skipped(event, sample.count_ns);
 	sample.was_in_kernel = event->was_in_kernel;
+	if (!event->was_in_kernel) /* else asked_ns is of a later tick */
+		sample.off_ns = off_ns_of(event, &sample);
 	/* It left the kernel up to as long before the last tick as after it. */
 	if (event->was_in_kernel)
 		sample.is_after_kernel |= perf->turn++ % 2;

@@ -256,6 +256,25 @@ size_t fgt_stacks_cut(struct fgt_stacks *stacks, enum fgt_marker marker,
 	return count;
 }
 
+size_t fgt_stacks_interrupted(const struct fgt_stacks *stacks, uint64_t sp,
+			      const struct fgt_frame *frames, size_t count,
+			      uint64_t *ret_sp)
+{
+	size_t leaf = 0, i;
+
+	while (leaf < count && (frames[leaf].flags & FGT_FRAME_MARKER))
+		leaf++;
+	for (i = leaf + 1; i < count; i++)
+		if (!frames[i].flags)
+			break;
+	if (i >= count || i - leaf >= stacks->capacity)
+		return 0;
+	/* The frame above it is the trampoline's. */
+	*ret_sp = sp + (uint32_t)(stacks->unwound[i - leaf - 1].sp_low -
+				  (uint32_t)sp);
+	return i;
+}
+
 /* A return address may lie behind the end of its function. */
 static uint64_t place_of(const struct fgt_frame *frame)
 {

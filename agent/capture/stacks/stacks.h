@@ -79,6 +79,15 @@ size_t fgt_stacks_go_on(struct fgt_stacks *stacks,
 size_t fgt_stacks_cut(struct fgt_stacks *stacks, enum fgt_marker marker,
 		      struct fgt_frame *frames, size_t count);
 
+/*
+ * Of the stack that was unwound last: the frame that its innermost signal
+ * handler interrupted, 0 if there is none. ret_sp: where the kernel has put the
+ * registers of that frame. sp: of the leaf.
+ */
+size_t fgt_stacks_interrupted(const struct fgt_stacks *stacks, uint64_t sp,
+			      const struct fgt_frame *frames, size_t count,
+			      uint64_t *ret_sp);
+
 /* Does the leaf, or call, of both lie in one function, as far as is known? */
 bool fgt_stacks_is_one_function(const struct fgt_stacks *stacks,
 				const struct fgt_frame *one,

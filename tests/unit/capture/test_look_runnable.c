@@ -329,6 +329,64 @@ static void wait_is_shown_in_no_more_ticks_than_fall_into_it(void **state)
 			 UINT8_MAX);
 }
 
+/* ---- Handlers that began after the tick (look_signal.c) ----------------- */
+
+#define ALTSTACK_BYTES 4096u
+#define PLACE	       512u /* of what the kernel saved */
+
+/* handler, trampoline, interrupted, its caller: how many are left? */
+static size_t take_handler(struct fixture *fixture, uint64_t off_ns,
+			   const uint8_t *altstack)
+{
+	struct fgt_frame frames[] = {
+		{ .address = 1 },
+		{ .address = 2, .flags = FGT_FRAME_CALLER },
+		{ .address = 3 },
+		{ .address = 4, .flags = FGT_FRAME_CALLER },
+	};
+	uint64_t start = (uintptr_t)altstack;
+	struct fgt_unwound_frame unwound[] = {
+		{ .sp_low = (uint32_t)start },
+		{ .sp_low = (uint32_t)(start + PLACE) },
+		{ 0 },
+		{ 0 },
+	};
+	struct fgt_running_sample sample = { .stack = altstack,
+					     .stack_len = ALTSTACK_BYTES,
+					     .off_ns = off_ns };
+	size_t count;
+
+	fixture->look.stacks.unwound = unwound;
+	fixture->look.stacks.capacity = 4;
+	fgt_regs_set(&sample.regs, fgt_arch_host.sp, start);
+	count = fgt_look_before_signal(&fixture->look, fixture->thread, &sample,
+				       frames, 4);
+	if (count < 4)
+		assert_int_equal(frames[0].address, 3);
+	return count;
+}
+
+static void tick_before_a_handler_shows_what_that_interrupted(void **state)
+{
+	static uint8_t altstack[ALTSTACK_BYTES];
+	const uint64_t waited_ns = PERIOD;
+	struct fixture *fixture = *state;
+
+	fixture->thread->tid = gettid();
+	/* Where it is saved is not known yet. */
+	assert_int_equal(take_handler(fixture, waited_ns, altstack), 4);
+	fgt_look_note_signals(fixture->thread);
+	/* It had begun before the tick. */
+	assert_int_equal(take_handler(fixture, waited_ns, altstack), 4);
+	altstack[PLACE + 100] = 1;
+	/* While it ran: as many end as begin. */
+	assert_int_equal(take_handler(fixture, 0, altstack), 4);
+	assert_int_equal(take_handler(fixture, waited_ns, altstack), 2);
+	fgt_look_note_signals(fixture->thread);
+	assert_int_equal(take_handler(fixture, waited_ns, altstack), 4);
+	fixture->thread->tid = TID;
+}
+
 int main(void)
 {
 #define LOOK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -344,6 +402,7 @@ int main(void)
 		LOOK(blocks_of_two_stacks_are_marked_until_they_are_read),
 		LOOK(wait_after_a_wakeup_is_shown_when_it_has_ended),
 		LOOK(wait_is_shown_in_no_more_ticks_than_fall_into_it),
+		LOOK(tick_before_a_handler_shows_what_that_interrupted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

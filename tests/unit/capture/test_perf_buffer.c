@@ -155,6 +155,7 @@ static void make_sample(struct record *record, uint64_t abi,
 	add(record, 0xffffffff81000000u, 8); /* ip */
 	add(record, 1234, 4);
 	add(record, 1240, 4);
+	add(record, 777000, 8); /* time */
 	add(record, 50123, 8); /* count */
 	add(record, abi, 8);
 	for (unsigned int i = 0; abi && i < reg_count(); i++)
@@ -192,6 +193,7 @@ static void a_sample_is_taken_apart(void **state)
 	assert_int_equal(fgt_perf_sample_pid(header), 1234);
 	assert_int_equal(sample.pid, 1234);
 	assert_int_equal(sample.tid, 1240);
+	assert_int_equal(sample.time_ns, 777000);
 	assert_int_equal(sample.count_ns, 50123);
 	assert_true(sample.is_kernel);
 	assert_true(sample.has_regs);
