@@ -181,7 +181,7 @@ static enum found read_blocked(struct fgt_look *look,
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error(rc);
 	if (tick->has_cpu_events || thread->is_restless)
-		fgt_look_note_block(look, thread, tick->frames, count);
+		fgt_look_note_block(look, thread, tick->frames, count, state);
 	if (fgt_look_owed(look, tick, thread, ret_verdict))
 		return FOUND_OWED;
 	*ret_verdict = fgt_verdict_stack(tick->frames, count, state);

@@ -103,9 +103,10 @@ void fgt_look_read_wait(struct fgt_look *look, struct fgt_thread *thread);
 bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
 			 struct fgt_verdict *ret_verdict);
 
-/* Its blocked stack was read. */
+/* Its blocked stack was read, in this state. */
 void fgt_look_note_block(const struct fgt_look *look, struct fgt_thread *thread,
-			 const struct fgt_frame *frames, size_t count);
+			 const struct fgt_frame *frames, size_t count,
+			 uint32_t state);
 
 /*
  * It is shown blocked, and its stack cannot be read: what is shown goes on, but

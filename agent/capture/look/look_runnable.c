@@ -27,10 +27,13 @@ uint32_t fgt_look_take_credit(struct fgt_look *look, struct fgt_thread *thread)
 }
 
 void fgt_look_note_block(const struct fgt_look *look, struct fgt_thread *thread,
-			 const struct fgt_frame *frames, size_t count)
+			 const struct fgt_frame *frames, size_t count,
+			 uint32_t state)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 
+	/* One that runs again is not stopped any more. */
+	thread_look->block_state = state == FGT_STATE_STOPPED ? 0 : state;
 	if (fgt_kept_stack_differs(&thread_look->last_block, frames, count,
 				   look->stacks.generation))
 		thread_look->varied_tick = look->tick;
@@ -51,10 +54,10 @@ struct fgt_verdict fgt_look_go_on(const struct fgt_look *look,
 	struct fgt_look_thread *thread_look = thread->active->look;
 
 	if (thread->is_shown_running || !thread->has_switched ||
-	    !thread->call_state || !has_varied(look, thread_look))
+	    !thread_look->block_state || !has_varied(look, thread_look))
 		return (struct fgt_verdict){ .kind = FGT_VERDICT_AS_BEFORE };
-	return fgt_look_kept(look, &thread_look->last_block, thread->call_state,
-			     FGT_MARKER_NOT_SAMPLED);
+	return fgt_look_kept(look, &thread_look->last_block,
+			     thread_look->block_state, FGT_MARKER_NOT_SAMPLED);
 }
 
 bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
@@ -68,11 +71,12 @@ bool fgt_look_last_block(const struct fgt_look *look, struct fgt_thread *thread,
 		&thread_look->last_block, look->stacks.generation,
 		has_varied(look, thread_look) ? FGT_MARKER_NOT_SAMPLED : 0,
 		&count);
-	if (!frames || !thread->call_state)
+	if (!frames || !thread_look->block_state)
 		return false;
-	*ret_verdict = fgt_verdict_stack(frames, count, thread->call_state);
+	*ret_verdict =
+		fgt_verdict_stack(frames, count, thread_look->block_state);
 	thread_look->pending_ticks = 0;
-	fgt_look_thread_settle(thread, thread->call_state);
+	fgt_look_thread_settle(thread, thread_look->block_state);
 	return true;
 }
 

@@ -317,10 +317,12 @@ static void keep(const struct fgt_look *look, const struct fgt_tick *tick,
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 
-	if (off->task_state)
+	if (off->task_state) {
+		thread_look->block_state = 0; /* the slot has it */
 		fgt_switch_place_note(switches_of(look, thread), off,
 				      &thread_look->last_block, tick->frames,
 				      count, look->stacks.generation);
+	}
 	fgt_kept_stack_set(off->task_state ? &thread_look->last_block
 					   : &thread_look->last_run,
 			   tick->frames, count, look->stacks.generation);

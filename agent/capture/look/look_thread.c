@@ -61,5 +61,6 @@ void fgt_look_thread_forget(struct fgt_thread *thread)
 
 	thread_look->pending_ticks = 0;
 	thread_look->is_run_sampled = false;
+	thread_look->block_state = 0;
 	thread_look->unshown.count = 0;
 }

@@ -80,7 +80,7 @@ static int set_up(void **state)
 		fgt_thread_store_add(&fixture->look.threads.table, TID);
 	assert_non_null(fixture->thread);
 	fixture->thread->active = &fixture->active;
-	fixture->thread->call_state = CALL;
+	fixture->thread_look.block_state = CALL;
 	fixture->active.look = &fixture->thread_look;
 	fgt_kept_stack_set(&fixture->thread_look.last_block, &frame, 1,
 			   GENERATION);
@@ -213,7 +213,7 @@ static void read_block(struct fixture *fixture, uint64_t address)
 {
 	const struct fgt_frame frame = { .address = address };
 
-	fgt_look_note_block(&fixture->look, fixture->thread, &frame, 1);
+	fgt_look_note_block(&fixture->look, fixture->thread, &frame, 1, CALL);
 }
 
 /* It has run since, and what it is blocked in now was not read. */
@@ -244,6 +244,8 @@ static void blocks_of_two_stacks_are_marked_until_they_are_read(void **state)
 
 	read_block(fixture, 0x2000);
 	read_block(fixture, 0x2000);
+	/* Of a look whose stack was torn, or that found a page fault later. */
+	fixture->thread->call_state = CALL + 1;
 	verdict = go_on(fixture);
 	assert_int_equal(verdict.kind, FGT_VERDICT_STACK);
 	assert_int_equal(verdict.state, CALL);
