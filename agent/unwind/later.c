@@ -50,6 +50,22 @@ static bool does_call_match(const struct fgt_view *view,
 	       fgt_frame_pointer_is_jump(view, target, rule.start, rule.end);
 }
 
+bool fgt_walk_is_fixed_call(const struct fgt_walk *walk,
+			    const struct fgt_unwound_frame *callee,
+			    const struct fgt_unwound_frame *caller)
+{
+	uint64_t pc = callee->pc - (callee->flags & FGT_FRAME_CALLER);
+	struct fgt_cfi_rule rule;
+	uint64_t target;
+
+	if (!(caller->flags & FGT_FRAME_CALLER) ||
+	    ((callee->flags | caller->flags) & FGT_FRAME_MARKER))
+		return false;
+	return fgt_view_find_call(&walk->view, caller->pc, &target) && target &&
+	       fgt_view_find_rule(&walk->view, pc, &rule) == 0 &&
+	       target == rule.start;
+}
+
 bool fgt_walk_calls_match(const struct fgt_walk *walk,
 			  const struct fgt_unwound_frame *frames, size_t first,
 			  size_t count)

@@ -299,6 +299,14 @@ void fgt_unwind_go_on(struct fgt_unwinder *unwinder,
 	fgt_unwinder_take_back(unwinder, reason);
 }
 
+bool fgt_unwinder_is_fixed_call(const struct fgt_unwinder *unwinder, size_t i)
+{
+	const struct fgt_walk *walk = &unwinder->walk;
+
+	return fgt_walk_is_fixed_call(walk, &walk->list.frames[i - 1],
+				      &walk->list.frames[i]);
+}
+
 void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 			    struct fgt_unwind_stats *ret_stats)
 {

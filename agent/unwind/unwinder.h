@@ -106,6 +106,11 @@ void fgt_unwinder_take_back(struct fgt_unwinder *unwinder,
 bool fgt_unwind_is_one_function(struct fgt_image_file *file, uint64_t one,
 				uint64_t other);
 
+/* Does frames[i] of the last stack return from a call that can only lead to the
+ * function of frames[i - 1]: neither through a pointer, nor by another
+ * function's jump? MT-Unsafe (one thread per cache) | AS-Unsafe */
+bool fgt_unwinder_is_fixed_call(const struct fgt_unwinder *unwinder, size_t i);
+
 void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 			    struct fgt_unwind_stats *ret_stats);
 

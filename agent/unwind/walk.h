@@ -101,6 +101,11 @@ bool fgt_walk_calls_match(const struct fgt_walk *walk,
 			  const struct fgt_unwound_frame *frames, size_t first,
 			  size_t count);
 
+/* Can the call that caller returns from lead to the function of callee only? */
+bool fgt_walk_is_fixed_call(const struct fgt_walk *walk,
+			    const struct fgt_unwound_frame *callee,
+			    const struct fgt_unwound_frame *caller);
+
 /* ---- The frame pointer of a blocked thread (frame_pointer.c) ------------ */
 
 /*

@@ -14,9 +14,9 @@ import sys
 
 from kit.harness import Bench, Checks
 from kit.stage import Stage
-from kit.truth_cases import (BRANCH_LIMITS, CASES, CUT_LIMITS, CUT_MOST,
-                             GOAL_STATES, LIMITS, SHORT, WHOLE_LEAST, describe,
-                             measure, print_table)
+from kit.truth_cases import (BRANCH_LIMITS, CALLERS_MOST, CASES, CUT_LIMITS,
+                             CUT_MOST, GOAL_STATES, LIMITS, SHORT, WHOLE_LEAST,
+                             describe, measure, print_table)
 from kit.truth_record import MODES, Recording, record_by_agent
 from kit.truth_trace import error_of_trace
 
@@ -35,6 +35,10 @@ def check(checks, line):
     error, where = line["states"]
     checks.ok(f"{tag}: every state within {GOAL_STATES + limit:.1f} points",
               100 * abs(error) <= GOAL_STATES + limit, where)
+    wrong, example = line["callers"]
+    checks.ok(f"{tag}: at most {100 * CALLERS_MOST:.0f} % of time is in the "
+              f"kernel below a function that the thread was not in",
+              wrong <= CALLERS_MOST, f"{100 * wrong:.1f} %: {example}")
     if "whole" in line:
         whole, marked, total, example = line["whole"]
         checks.ok(f"{tag}: {100 * WHOLE_LEAST:.0f} % of {total} stacks are "

@@ -162,6 +162,16 @@ struct fgt_signal_places {
 	uint32_t next;
 };
 
+/* A part of a thread's stack, as it was at ticks that ask for a sample: see
+ * look_kernel.c. */
+struct fgt_look_words {
+	uint64_t sample_sp, root_sp; /* of the last sample; 0: none */
+	uint8_t *bytes;
+	uint64_t start; /* their address */
+	uint32_t len; /* 0: not known */
+	uint32_t from; /* those before were not the same at all ticks */
+};
+
 /* What is remembered of an active thread. */
 struct fgt_look_thread {
 	bool is_run_sampled; /* a sample showed a tick since it blocked */
@@ -191,12 +201,14 @@ struct fgt_look_thread {
 	enum fgt_marker run_leaf; /* above last_run, or 0 */
 	bool is_after_kernel, was_in_kernel; /* see fgt_running_sample */
 	struct fgt_kept_stack callers; /* what is known of time in the kernel */
+	struct fgt_look_words words; /* likewise */
 	uint64_t read_wait_ns; /* waited for a CPU, where a look reads it */
 	/* When it was last known to sleep, or to run, and how long it had
 	 * waited for a CPU by then: see look_waited.c. */
 	uint64_t still_tick, still_wait_ns;
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
+	uint64_t call_blur_ns; /* see fgt_running_sample */
 	uint64_t sample_tick; /* when the last sample came */
 	struct fgt_signal_places signals;
 	uint64_t counted_switches; /* times put on a CPU … */

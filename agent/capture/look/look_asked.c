@@ -8,6 +8,10 @@
 
 #define WAITING_MAX_TICKS 2u /* with a stack that is not marked */
 #define CREDIT_MAX_TICKS  8u
+/* A sample so soon after its tick is mostly of the same call of a function. */
+#define SOON_NS 1250000u
+/* With which a thread begins. */
+#define ROOT_FRAMES 3u
 
 enum fgt_running_answer fgt_look_ask(const struct fgt_tick *tick,
 				     struct fgt_thread *thread)
@@ -52,29 +56,41 @@ static size_t count_common(const struct fgt_look *look,
 }
 
 /*
- * Keeps what a stack and that of the last sample have in common; where there is
- * only one of them (frames may be NULL), that one without its leaf.
+ * Keeps what is known of ticks in the kernel by the stack that the thread had
+ * afterwards, which is the last one that was unwound. is_soon: what it has in
+ * common with the sample before the ticks may be called through pointers.
  */
 static void keep_callers(const struct fgt_look *look, struct fgt_thread *thread,
-			 const struct fgt_frame *frames, size_t count)
+			 const struct fgt_frame *frames, size_t count,
+			 bool is_soon)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
-	const struct fgt_frame *known;
-	size_t known_count = 0, common = 0;
+	const struct fgt_frame *before;
+	size_t before_count = 0, known, shared = 0;
 
-	known = fgt_kept_stack_show(&thread_look->last_run,
-				    look->stacks.generation, 0, &known_count);
-	if (known && frames) {
-		common = count_common(look, known, known_count, frames, count);
-	} else {
-		if (!known) {
-			known = frames;
-			known_count = count;
-		}
-		common = known_count ? known_count - 1 : 0;
-	}
-	fgt_kept_stack_set(&thread_look->callers, known + known_count - common,
-			   common, look->stacks.generation);
+	before = fgt_kept_stack_show(&thread_look->last_run,
+				     look->stacks.generation, 0, &before_count);
+	if (before && is_soon)
+		shared =
+			count_common(look, before, before_count, frames, count);
+	known = fgt_look_words_known(look, thread, count, shared);
+	fgt_kept_stack_set(&thread_look->callers, frames + count - known, known,
+			   look->stacks.generation);
+}
+
+/* The thread is in the kernel still: its first function it is in, too. */
+static void keep_root(const struct fgt_look *look, struct fgt_thread *thread)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	const struct fgt_frame *before;
+	size_t count = 0, most = ROOT_FRAMES;
+
+	before = fgt_kept_stack_show(&thread_look->last_run,
+				     look->stacks.generation, 0, &count);
+	if (count < most)
+		most = count;
+	fgt_kept_stack_set(&thread_look->callers, before + count - most, most,
+			   look->stacks.generation);
 }
 
 void fgt_look_note_sample(const struct fgt_look *look,
@@ -83,6 +99,7 @@ void fgt_look_note_sample(const struct fgt_look *look,
 			  const struct fgt_frame *frames, size_t count)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
+	uint64_t sp = 0;
 
 	thread_look->run_leaf =
 		sample->is_kernel && count && (frames->flags & FGT_FRAME_MARKER)
@@ -90,8 +107,13 @@ void fgt_look_note_sample(const struct fgt_look *look,
 			: 0;
 	thread_look->is_after_kernel = sample->is_after_kernel;
 	thread_look->was_in_kernel = sample->was_in_kernel;
+	thread_look->call_blur_ns = sample->call_blur_ns;
 	if (sample->is_after_kernel || sample->was_in_kernel)
-		keep_callers(look, thread, frames, count);
+		keep_callers(look, thread, frames, count,
+			     !sample->was_in_kernel &&
+				     sample->late_ns <= SOON_NS);
+	if (fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp))
+		fgt_look_words_follow(look, thread, sp, count);
 }
 
 static struct fgt_verdict show_kernel(const struct fgt_look *look,
@@ -180,7 +202,7 @@ static struct fgt_verdict wait_for_asked(const struct fgt_look *look,
 	struct fgt_verdict verdict;
 
 	if (is_in_kernel) {
-		keep_callers(look, thread, NULL, 0);
+		keep_root(look, thread);
 		verdict = show_kernel(look, thread, state);
 		if (thread_look->pending_ticks == 1)
 			verdict.credit_ticks = 1;
@@ -208,6 +230,8 @@ struct fgt_verdict fgt_look_asked(struct fgt_look *look,
 		fgt_look_note_signals(thread);
 	answer = fgt_look_ask(tick, thread);
 	thread_look->is_run_sampled |= has_sample;
+	if (has_sample)
+		thread_look->words.len = 0;
 	if (answer == FGT_RUNNING_NO_SAMPLE) {
 		verdict = fgt_look_kept(look, &thread_look->last_run, state,
 					FGT_MARKER_NOT_SAMPLED);
@@ -226,6 +250,8 @@ struct fgt_verdict fgt_look_asked(struct fgt_look *look,
 		verdict = wait_for_asked(look, thread, state,
 					 answer == FGT_RUNNING_IN_KERNEL);
 	}
+	if (answer != FGT_RUNNING_SAMPLE_COMES)
+		fgt_look_words_read(tick, thread);
 	if (thread_look->pending_ticks++ == 0)
 		thread_look->pending_waits = 0;
 	thread_look->pending_waits += state == FGT_STATE_RUNNABLE;
@@ -246,7 +272,7 @@ static void show_unsampled(const struct fgt_look *look,
 	if (is_in_kernel) {
 		/* It may have ended in the call that it blocks in. */
 		keep_callers(look, thread, verdict->frames,
-			     verdict->frame_count);
+			     verdict->frame_count, false);
 		if (thread_look->callers.count) {
 			shown = show_kernel(look, thread, state);
 			fgt_verdict_set_past(verdict, &shown, ticks);

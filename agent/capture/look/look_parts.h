@@ -261,6 +261,27 @@ struct fgt_verdict fgt_look_kept(const struct fgt_look *look,
 				 const struct fgt_kept_stack *kept,
 				 uint32_t state, enum fgt_marker leaf);
 
+/* ---- Time in the kernel that no sample may show (look_kernel.c) ---------- */
+
+/* The last stack that was unwound, of so many frames, is that of a sample at
+ * this stack pointer. */
+void fgt_look_words_follow(const struct fgt_look *look,
+			   struct fgt_thread *thread, uint64_t sp,
+			   size_t count);
+/* A tick asks for a sample: reads the part of the stack that the last one
+ * used. */
+void fgt_look_words_read(const struct fgt_tick *tick,
+			 struct fgt_thread *thread);
+/*
+ * How many frames from the root of the last stack that was unwound, which came
+ * after ticks in the kernel, the thread was in at these ticks: their calls had
+ * been made, and lead to one function only. shared: so many frames may be
+ * called through pointers.
+ */
+size_t fgt_look_words_known(const struct fgt_look *look,
+			    const struct fgt_thread *thread, size_t count,
+			    size_t shared);
+
 /* ---- A thread that sleeps, as procfs shows it (blocked.c) --------------- */
 
 /* What /proc/PID/task/TID/syscall shows; reading does not touch the thread. */

@@ -45,10 +45,15 @@ static bool sample_by_stop(struct fgt_look *look, const struct fgt_tick *tick,
 	return true;
 }
 
-static bool flip_coin(struct fgt_look *look)
+static uint32_t draw(struct fgt_look *look)
 {
 	look->random = look->random * 1664525u + 1013904223u;
-	return look->random >> 31;
+	return look->random;
+}
+
+static bool flip_coin(struct fgt_look *look)
+{
+	return draw(look) >> 31;
 }
 
 static bool is_in_each_period(const struct fgt_tick *tick)
@@ -59,7 +64,8 @@ static bool is_in_each_period(const struct fgt_tick *tick)
 /*
  * Signals come at ticks of the kernel; where none did for so long, the thread
  * blocks them, or the program has taken the signal. The next one cannot show
- * what the thread did meanwhile, either.
+ * what the thread did meanwhile, either, unless it comes from a long call in
+ * the kernel.
  */
 static bool is_sample_overdue(const struct fgt_tick *tick,
 			      const struct fgt_thread *thread)
@@ -79,14 +85,29 @@ static bool is_sample_overdue(const struct fgt_tick *tick,
  * decides which. That of a run without a tick is shown at a tick of one without
  * a sample.
  */
+static uint32_t take_signal_credit(struct fgt_look *look,
+				   const struct fgt_tick *tick,
+				   struct fgt_thread *thread)
+{
+	uint64_t blur_ns = thread->active->look->call_blur_ns;
+	uint32_t credit;
+
+	if (!blur_ns && is_sample_overdue(tick, thread))
+		return 0;
+	credit = fgt_look_take_credit(look, thread);
+	/* The first of them may have fallen before the call: a quarter of the
+	 * blur, as measured. */
+	if (blur_ns && credit && draw(look) % (4 * tick->event_ns) < blur_ns)
+		credit--;
+	return credit;
+}
+
 static uint32_t credit_signal(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
-	uint32_t credit = is_sample_overdue(tick, thread)
-				  ? 0
-				  : fgt_look_take_credit(look, thread);
+	uint32_t credit = take_signal_credit(look, tick, thread);
 	bool is_first = !thread_look->is_run_sampled;
 
 	thread_look->is_run_sampled = true;
@@ -160,16 +181,21 @@ static struct fgt_verdict wait_for_signal(const struct fgt_look *look,
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_verdict verdict;
+	enum fgt_running_answer answer = fgt_look_ask(tick, thread);
 	uint32_t credit = 0;
 
 	thread_look->pending_ticks++;
-	/* The ticks that waited had no sample either: they get the same
-	 * marker. */
-	if (is_sample_overdue(tick, thread)) {
+	/* The ticks that waited had no sample either: they get the same marker.
+	 * In the kernel, until the call ends and a sample shows it. */
+	if (answer == FGT_RUNNING_IN_KERNEL) {
+		leaf = FGT_MARKER_NOT_SAMPLED;
+		if (thread_look->pending_ticks <= OVERDUE_TICKS)
+			credit = thread_look->pending_ticks - 1;
+	} else if (is_sample_overdue(tick, thread)) {
 		leaf = FGT_MARKER_NOT_SAMPLED;
 		if (thread_look->pending_ticks == OVERDUE_TICKS + 1)
 			credit = OVERDUE_TICKS;
-	} else if (fgt_look_ask(tick, thread) == FGT_RUNNING_NO_SAMPLE) {
+	} else if (answer == FGT_RUNNING_NO_SAMPLE) {
 		leaf = FGT_MARKER_NOT_SAMPLED;
 		credit = thread_look->pending_ticks - 1;
 		thread_look->pending_ticks = 0;
@@ -252,8 +278,22 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 					   was_running);
 }
 
-static void show_late_signal(const struct fgt_look *look,
-			     const struct fgt_tick *tick,
+/* It blocks in the call that the ticks without a sample were in, too. */
+static void show_call(struct fgt_look *look, const struct fgt_tick *tick,
+		      struct fgt_thread *thread, struct fgt_verdict *verdict)
+{
+	struct fgt_look_thread *thread_look = thread->active->look;
+	struct fgt_verdict shown = *verdict;
+
+	if (!thread->is_shown_running || !thread_look->pending_ticks ||
+	    fgt_look_ask(tick, thread) != FGT_RUNNING_IN_KERNEL)
+		return;
+	shown.state = FGT_STATE_RUNNING;
+	fgt_verdict_set_past(verdict, &shown, thread_look->pending_ticks);
+	look->credited_ticks += thread_look->pending_ticks;
+}
+
+static void show_late_signal(struct fgt_look *look, const struct fgt_tick *tick,
 			     struct fgt_thread *thread,
 			     struct fgt_verdict *verdict)
 {
@@ -264,9 +304,9 @@ static void show_late_signal(const struct fgt_look *look,
 	if (shown.kind != FGT_VERDICT_STACK) /* of images that are gone */
 		return;
 	if (thread->is_shown_running && thread_look->pending_ticks &&
-	    !is_sample_overdue(tick, thread)) {
+	    (thread_look->call_blur_ns || !is_sample_overdue(tick, thread))) {
 		fgt_verdict_set_past(verdict, &shown,
-				     thread_look->pending_ticks);
+				     take_signal_credit(look, tick, thread));
 	} else if (!thread->is_shown_running) {
 		fgt_kept_stack_set(&thread_look->unshown, shown.frames,
 				   shown.frame_count, look->stacks.generation);
@@ -280,9 +320,12 @@ void fgt_look_late_sample(struct fgt_look *look, const struct fgt_tick *tick,
 {
 	if (tick->running->timing == FGT_RUNNING_AFTER_TICKS)
 		fgt_look_asked_late(look, tick, thread, verdict);
-	else if (is_in_each_period(tick) &&
-		 thread->active->look->sample_tick == look->tick)
+	else if (!is_in_each_period(tick))
+		return;
+	else if (thread->active->look->sample_tick == look->tick)
 		show_late_signal(look, tick, thread, verdict);
+	else
+		show_call(look, tick, thread, verdict);
 }
 
 bool fgt_look_owed(struct fgt_look *look, const struct fgt_tick *tick,

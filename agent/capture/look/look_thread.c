@@ -45,6 +45,7 @@ void fgt_look_thread_end(struct fgt_thread_table *threads,
 	fgt_kept_stack_done(&thread_look->later);
 	fgt_kept_stack_done(&thread_look->unshown);
 	fgt_kept_stack_done(&thread_look->callers);
+	free(thread_look->words.bytes);
 	free(thread_look);
 }
 

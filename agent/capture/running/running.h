@@ -25,6 +25,10 @@ struct fgt_running_sample {
 	/* Of a sample that a tick asked for: so long the thread had no CPU from
 	 * then until it was taken. */
 	uint64_t off_ns;
+	uint64_t late_ns; /* of it, since the tick that asked */
+	/* Not 0: it comes at the end of a long call in the kernel, which began
+	 * at most so long after the sample before it, of CPU time. */
+	uint64_t call_blur_ns;
 	bool has_regs; /* of a 64-bit user program */
 	struct fgt_regs regs;
 	const uint8_t *stack; /* from the stack pointer upward; borrowed */
@@ -88,8 +92,9 @@ enum fgt_running_timing {
 enum fgt_running_answer {
 	FGT_RUNNING_NO_SAMPLE, /* none will come */
 	FGT_RUNNING_SAMPLE_COMES,
-	/* … but since an earlier tick asked for it the thread has been in the
-	 * kernel, where the source may not look. */
+	FGT_RUNNING_USER_SAMPLE_COMES, /* … of user mode only */
+	/* … but since an earlier tick the thread has been in the kernel, where
+	 * the source may not look. */
 	FGT_RUNNING_IN_KERNEL,
 };
 

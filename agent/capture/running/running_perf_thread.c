@@ -255,10 +255,11 @@ static enum fgt_running_answer ask_again(const struct perf_thread_state *perf,
 {
 	uint64_t count_ns, period_ns = event->period_ns * KERNEL_GROWTH;
 
-	if (perf->sees_kernel ||
-	    read(event->fd, &count_ns, sizeof(count_ns)) < 0 ||
-	    !has_skipped(event, count_ns))
+	if (perf->sees_kernel)
 		return FGT_RUNNING_SAMPLE_COMES;
+	if (read(event->fd, &count_ns, sizeof(count_ns)) < 0 ||
+	    !has_skipped(event, count_ns))
+		return FGT_RUNNING_USER_SAMPLE_COMES;
 	event->was_in_kernel = true;
 	event->asked_ns = count_ns;
 	set_period(event,
@@ -292,7 +293,8 @@ threads_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
 	event->is_asked = true;
 	if (active->lacks_stack)
 		await(perf, event);
-	return FGT_RUNNING_SAMPLE_COMES;
+	return perf->sees_kernel ? FGT_RUNNING_SAMPLE_COMES
+				 : FGT_RUNNING_USER_SAMPLE_COMES;
 }
 
 /* The event counts while the thread is on a CPU. */
@@ -316,6 +318,7 @@ static void take_sample(struct perf_thread_state *perf,
 		return;
 	sample.is_after_kernel = !perf->sees_kernel &&
 				 has_skipped(event, sample.count_ns);
+	sample.late_ns = sample.count_ns - event->asked_ns;
 	sample.was_in_kernel = event->was_in_kernel;
 	if (!event->was_in_kernel) /* else asked_ns is of a later tick */
 		sample.off_ns = off_ns_of(event, &sample);

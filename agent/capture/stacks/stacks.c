@@ -297,6 +297,11 @@ bool fgt_stacks_is_one_function(const struct fgt_stacks *stacks,
 	return false;
 }
 
+bool fgt_stacks_is_fixed_call(const struct fgt_stacks *stacks, size_t i)
+{
+	return fgt_unwinder_is_fixed_call(stacks->unwinder, i);
+}
+
 /* ---- Kept stacks -------------------------------------------------------- */
 
 static bool grow(struct fgt_kept_stack *kept, size_t count)

@@ -93,6 +93,9 @@ bool fgt_stacks_is_one_function(const struct fgt_stacks *stacks,
 				const struct fgt_frame *one,
 				const struct fgt_frame *other);
 
+/* Of frames[i - 1] and [i] of the last stack: fgt_unwinder_is_fixed_call(). */
+bool fgt_stacks_is_fixed_call(const struct fgt_stacks *stacks, size_t i);
+
 /* ---- Kept stacks -------------------------------------------------------- */
 
 /* A stack that is kept of a thread, for ticks at which it cannot be read. */

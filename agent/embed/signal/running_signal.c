@@ -11,10 +11,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "agent/embed/signal/running_signal_slot.h"
 #include "agent/embed/signal/signal_permission.h"
-#include "agent/embed/signal/signal_watch.h"
-#include "agent/embed/signal/thread_stack.h"
+#include "agent/embed/signal/signal_source.h"
 #include "agent/embed/signal/thread_timer.h"
 
 #define WORTH_SHARE 50u /* of a period, used in one tick */
@@ -24,44 +22,17 @@
 #define LOOKS_TAKER_MIN 6u
 /* CPU time between two signals: on a busy machine ticks of the kernel may miss
  * a thread, but not for so long. */
-#define STALE_NS       50000000
-#define RECHECK_NS     40000000u /* as long as samples come */
-#define FULL_TICKS     16u
+#define STALE_NS   50000000u
+#define RECHECK_NS 40000000u /* as long as samples come */
+#define FULL_TICKS 16u
+/* In so many, a thread that runs returns to user mode at a tick of the kernel,
+ * or is in a call. */
+#define QUIET_TICKS    3u
 #define CLOSE_TRIES    1000
 #define CLOSE_PAUSE_NS 100000
 
 #define STACKS_ARE_KEPT	    "running threads keep the stacks that they had: "
 #define SAMPLE_FROM_OUTSIDE ": let an agent sample the program from outside"
-
-struct fgt_thread_signal {
-	struct fgt_thread *thread;
-	struct fgt_signal_slot *slot;
-	int timer;
-	uint64_t period_ns; /* of CPU time, between two of its signals */
-	uint8_t full_ticks; /* in a row, that it ran throughout */
-	struct fgt_thread_room room;
-	uint64_t checked_ns;
-	bool is_proven; /* its handler ran */
-	uint32_t index; /* in armed */
-};
-
-struct signal_source {
-	int number;
-	uint64_t kernel_tick_ns;
-	const char *lost; /* why no thread is signalled any more; or NULL */
-	struct fgt_why refusals; /* of some threads */
-	uint64_t last_check_ns; /* of the handler */
-	bool has_sample; /* at the last tick */
-	unsigned long own_filters;
-	struct fgt_thread_layout layout; /* need_bytes 0: not learned yet */
-	struct fgt_io_uring_watch io_uring;
-	struct fgt_cpu_timer_watch cpu_timers;
-	uint32_t threads; /* of the program */
-	bool has_yielded; /* to its timers on CPU time */
-	struct fgt_thread_signal *armed[FGT_SIGNAL_SLOTS_MAX];
-	uint32_t armed_count;
-	uint32_t next_slot; /* where to look for a free one */
-};
 
 /* One in a process; its slots stay mapped for ever. */
 static atomic_flag is_taken = ATOMIC_FLAG_INIT;
@@ -381,6 +352,12 @@ static void adapt(const struct signal_source *signal, struct fgt_thread *thread,
 	struct fgt_thread_signal *armed = thread->active->source;
 
 	choose_period(signal, armed, use);
+	/* In the kernel it gets none, whether it goes on running or not. */
+	if (armed->quiet_ticks < QUIET_TICKS)
+		armed->quiet_ticks =
+			use->is_throughout ? armed->quiet_ticks + 1u : 0;
+	fgt_signal_slot_set_period(armed->slot, armed->period_ns,
+				   armed->quiet_ticks || use->is_throughout);
 	fgt_signal_slot_want(armed->slot, fgt_thread_read_bytes(thread),
 			     thread->active->interrupted_sp);
 }
@@ -418,15 +395,28 @@ static void signal_consider(void *state, struct fgt_thread *thread,
 		use->now_ns + fgt_signal_refusals_pause(thread, rc);
 }
 
-/* On a foreign stack, the handler has stopped the timer. */
+/*
+ * On a foreign stack, the handler has stopped the timer. The kernel delivers
+ * signals when a thread returns to user mode: one that has run for ticks without
+ * any is in a call still, unless it blocks the signal.
+ */
 static enum fgt_running_answer
 signal_ask(void *state, struct fgt_thread *thread, uint64_t now_ns)
 {
-	const struct fgt_thread_signal *armed = thread->active->source;
+	const struct signal_source *signal = state;
+	struct fgt_thread_signal *armed = thread->active->source;
+	int rc;
 
-	(void)state, (void)now_ns;
-	return armed && !is_foreign(armed) ? FGT_RUNNING_SAMPLE_COMES
-					   : FGT_RUNNING_NO_SAMPLE;
+	(void)now_ns;
+	if (!armed || is_foreign(armed))
+		return FGT_RUNNING_NO_SAMPLE;
+	if (armed->quiet_ticks < QUIET_TICKS)
+		return FGT_RUNNING_SAMPLE_COMES;
+	rc = fgt_signal_permission_ask(thread->tid, signal->number,
+				       signal->own_filters);
+	armed->is_in_call = rc == 0 || rc == -EAGAIN;
+	return armed->is_in_call ? FGT_RUNNING_IN_KERNEL
+				 : FGT_RUNNING_NO_SAMPLE;
 }
 
 /* ---- Samples ----------------------------------------------------------- */
@@ -436,18 +426,7 @@ static void hand_out(struct signal_source *signal,
 		     const struct fgt_running_handler *handler)
 {
 	const struct fgt_signal_slot *slot = armed->slot;
-	const struct fgt_running_sample sample = {
-		.pid = fgt_signal_table.pid,
-		.tid = slot->found_tid,
-		.has_regs = true,
-		.regs = slot->regs,
-		.stack = slot->taken,
-		.stack_len = slot->len_bytes,
-		.other = slot->other_bytes ? slot->taken + slot->len_bytes
-					   : NULL,
-		.other_start = slot->other_start,
-		.other_len = slot->other_bytes,
-	};
+	struct fgt_running_sample sample = fgt_signal_slot_sample(slot);
 
 	if (slot->found_tid != armed->thread->tid)
 		return;
@@ -458,8 +437,13 @@ static void hand_out(struct signal_source *signal,
 	armed->thread->open_looks = LOOKS_TAKER_MIN;
 	armed->thread->signal_refusals = 0;
 	/* Blocked meanwhile: it shows the call that let it through. */
-	if (slot->overrun * (int64_t)armed->period_ns > STALE_NS)
+	if (slot->overrun * (int64_t)armed->period_ns > STALE_NS &&
+	    !armed->is_in_call)
 		return;
+	if (slot->is_of_long_call)
+		sample.call_blur_ns = armed->period_ns > signal->kernel_tick_ns
+					      ? armed->period_ns
+					      : signal->kernel_tick_ns;
 	if (handler->is_wanted(handler->context, sample.pid))
 		handler->sample(handler->context, &sample);
 }
@@ -479,6 +463,8 @@ static void signal_drain(void *state, const struct fgt_running_handler *handler)
 			continue;
 		signal->has_sample = true;
 		hand_out(signal, armed, handler);
+		armed->quiet_ticks = 0;
+		armed->is_in_call = false;
 		/* Release: pairs with the acquire of fgt_signal_take(). */
 		atomic_store_explicit(&armed->slot->state, FGT_SIGNAL_EMPTY,
 				      memory_order_release);

@@ -180,12 +180,21 @@ static int32_t tid_of(const struct fgt_signal_slot *slot, uint32_t lending)
 		       : 0;
 }
 
-/* Each of n samples has the same chance to be the one that is kept. */
-static bool is_chosen(struct fgt_signal_slot *slot)
+/*
+ * Each of n samples has the same chance to be the one that is kept. One of a long
+ * call stays: the ticks without a sample before it are its.
+ */
+static bool is_chosen(struct fgt_signal_slot *slot, int overrun)
 {
+	if (slot->is_of_long_call)
+		return false;
+	slot->is_of_long_call =
+		overrun > 0 &&
+		(uint32_t)overrun >= atomic_load_explicit(&slot->long_overrun,
+							  memory_order_relaxed);
 	slot->count++;
 	slot->random = slot->random * 1664525u + 1013904223u;
-	return (slot->random >> 16) % slot->count == 0;
+	return slot->is_of_long_call || (slot->random >> 16) % slot->count == 0;
 }
 
 /* Neither on what is known to be the thread's own stack nor beside an alternate
@@ -273,11 +282,13 @@ bool fgt_signal_take(struct fgt_signal_slot *slot, uint32_t lending,
 		end_writing(slot, before);
 		return false;
 	}
-	if (before == FGT_SIGNAL_EMPTY)
+	if (before == FGT_SIGNAL_EMPTY) {
 		slot->count = 0;
+		slot->is_of_long_call = false;
+	}
 	if (is_foreign(slot, context))
 		note_foreign(slot, info->si_timerid);
-	if (is_chosen(slot))
+	if (is_chosen(slot, info->si_overrun))
 		write_sample(slot, tid, info->si_overrun, context);
 	end_writing(slot, FGT_SIGNAL_FULL);
 	return true;

@@ -6,7 +6,9 @@
  * A slot belongs to one thread of this process. The sampler makes it FREE or
  * EMPTY; the handler, in that thread, takes it from EMPTY or FULL over WRITING
  * to FULL, so that any one of the samples since the last tick is in it: the
- * first or the last would show only what is at one end of a run. The sampler
+ * first or the last would show only what is at one end of a run. The one of a long call in the
+ * kernel, which comes when the call ends, is kept in any case: the ticks that
+ * had no sample were in that call. The sampler
  * takes it from FULL over READING to EMPTY. Slots are never unmapped: a handler
  * may begin long after its timer is gone. One that finds then that the slot was
  * lent again leaves it as it was: each signal bears the number of its lending.
@@ -19,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/capture/running/running.h"
 #include "agent/unwind/arch/snapshot.h"
 
 #define FGT_SIGNAL_SLOTS_MAX   512u
@@ -43,6 +46,8 @@ struct fgt_signal_slot {
 	/* Set by the sampler, while FREE. */
 	_Atomic int32_t tid;
 	atomic_uint want_bytes; /* of stack, at most FGT_SIGNAL_DEEP_BYTES */
+	/* With such an overrun, a signal comes from a long call. */
+	atomic_uint long_overrun;
 	/* [FGT_SIGNAL_DEEP_BYTES], in the place of stack; NULL: not needed. */
 	_Atomic(uint8_t *) deep;
 	/* Of the thread's own stack, copied from there on where a sample finds
@@ -61,6 +66,7 @@ struct fgt_signal_slot {
 	uint32_t other_bytes;
 	uint64_t other_start;
 	int32_t overrun; /* expirations that came while it was pending */
+	bool is_of_long_call; /* the sample that is kept */
 	/* Since it was lent, the thread was seen on a stack that is not known
 	 * to be its own (coroutines), without an alternate one. The room for
 	 * the signal's frame is unknown there, so its timer was stopped.
@@ -101,6 +107,13 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
  * from interrupted_sp on, if that is not 0. */
 void fgt_signal_slot_want(struct fgt_signal_slot *slot, uint32_t bytes,
 			  uint64_t interrupted_sp);
+/* Its timer has this period, of CPU time. is_busy: the thread runs all the time,
+ * so that a signal that is late comes from a long call. */
+void fgt_signal_slot_set_period(struct fgt_signal_slot *slot,
+				uint64_t period_ns, bool is_busy);
+/* The sample that is in it, while READING: borrowed. */
+struct fgt_running_sample
+fgt_signal_slot_sample(const struct fgt_signal_slot *slot);
 /* NULL is accepted. */
 void fgt_signal_slot_put(struct fgt_signal_slot *slot);
 /* What the signals of its thread shall bear: an address in it, as far from its

@@ -11,6 +11,9 @@
 #include "agent/embed/signal/running_signal_slot.h"
 
 #define SLOTS_MIN 16u
+/* Of CPU time without a sample: longer than signals of code that runs in user
+ * mode are apart, ticks of the kernel being 4 ms or less. */
+#define LONG_CALL_NS 10000000u
 
 /* Of each slot, once it was needed; never unmapped, as slots are not. */
 static uint8_t *deep_rooms[FGT_SIGNAL_SLOTS_MAX];
@@ -99,6 +102,8 @@ struct fgt_signal_slot *fgt_signal_slot_get(uint32_t *next_slot, int32_t tid,
 		atomic_store_explicit(&slot->tid, tid, memory_order_relaxed);
 		atomic_store_explicit(&slot->want_bytes, FGT_SIGNAL_FIRST_BYTES,
 				      memory_order_relaxed);
+		atomic_store_explicit(&slot->long_overrun, UINT32_MAX,
+				      memory_order_relaxed);
 		slot->lending = ++lendings % FGT_SIGNAL_SLOT_BYTES;
 		slot->stack_low = stack_low;
 		slot->stack_high = stack_high;
@@ -161,6 +166,36 @@ void fgt_signal_slot_want(struct fgt_signal_slot *slot, uint32_t bytes,
 	if (bytes > FGT_SIGNAL_FIRST_BYTES)
 		atomic_store_explicit(&slot->want_bytes, bytes,
 				      memory_order_relaxed);
+}
+
+void fgt_signal_slot_set_period(struct fgt_signal_slot *slot,
+				uint64_t period_ns, bool is_busy)
+{
+	uint32_t overrun = LONG_CALL_NS / (uint32_t)period_ns;
+
+	/* One period alone is what all signals wait for. */
+	if (!overrun)
+		overrun = 1;
+	atomic_store_explicit(&slot->long_overrun,
+			      is_busy ? overrun : UINT32_MAX,
+			      memory_order_relaxed);
+}
+
+struct fgt_running_sample
+fgt_signal_slot_sample(const struct fgt_signal_slot *slot)
+{
+	return (struct fgt_running_sample){
+		.pid = fgt_signal_table.pid,
+		.tid = slot->found_tid,
+		.has_regs = true,
+		.regs = slot->regs,
+		.stack = slot->taken,
+		.stack_len = slot->len_bytes,
+		.other = slot->other_bytes ? slot->taken + slot->len_bytes
+					   : NULL,
+		.other_start = slot->other_start,
+		.other_len = slot->other_bytes,
+	};
 }
 
 void fgt_signal_slots_forget(void)

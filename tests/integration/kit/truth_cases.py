@@ -10,6 +10,7 @@ USUAL_GOAL, SHORT_GOAL = 1.0, 2.0
 # Case → goal.
 CASES = {
     "beside": USUAL_GOAL, "faults": USUAL_GOAL, "calls": USUAL_GOAL,
+    "reads": USUAL_GOAL,
     "naps": SHORT_GOAL, "mill": SHORT_GOAL, "coroutines": SHORT_GOAL,
     "deep": USUAL_GOAL, "blips": SHORT_GOAL, "handled": SHORT_GOAL,
     "step": SHORT_GOAL, "brief": SHORT_GOAL, "spawn": USUAL_GOAL,
@@ -18,6 +19,8 @@ CASES = {
 }
 # Shares of states have the noise of counting in them.
 GOAL_STATES = 4.0
+# Of a thread's time, in the kernel below a function that it was not in.
+CALLERS_MOST = 0.02
 # (case, mode) → points beyond the goal that are known to be left.
 LIMITS = {
     ("step", "user"): 14, ("step", "embedded"): 8, ("step", "schedstat"): 14,
@@ -56,7 +59,7 @@ def measure(stage, case, mode, seconds):
         "case": case, "mode": mode,
         "functions": verdict.functions, "states": verdict.states,
         "at_ticks": verdict.at_ticks, "marked": verdict.marked,
-        "beyond": verdict.beyond,
+        "beyond": verdict.beyond, "callers": verdict.callers,
     }
     if case in STACK_CASES:
         line["whole"] = whole_stacks(truth, recording)
@@ -75,6 +78,10 @@ def describe(line):
             f"at the ticks {line['at_ticks'][1]}",
             f"# {tag}: worst state {line['states'][1]}; marked "
             f"{100 * line['marked']:.1f} %"]
+    if line["callers"][0]:
+        text.append(f"# {tag}: {100 * line['callers'][0]:.1f} % of time is in "
+                    f"the kernel below a wrong function: "
+                    f"{line['callers'][1]}")
     if "whole" in line:
         whole, marked, total, example = line["whole"]
         text.append(f"# {tag}: {whole} of {total} stacks whole, {marked} "

@@ -11,6 +11,7 @@ import bisect
 # Their time is shown as not known.
 MARKERS = ("[not sampled", "[kernel: not permitted]", "[stack unknown]",
            "[gap", "[overflow")
+KERNEL = "[kernel: not permitted]"
 ROOT = "follow_plan"
 # A thread leaves and enters its steps a little beside the times in the log.
 EDGE_NS = 300000
@@ -122,6 +123,7 @@ class Verdict:
         self.functions = (0.0, 0.0, "")  # error, noise, where
         self.states = (0.0, "")
         self.at_ticks = (0.0, "")
+        self.callers = (0.0, "")  # time in the kernel below a wrong function
         self.marked = 0.0
         # Beyond goal and noise: (how far, where)
         self.beyond = (-100.0, "")
@@ -173,6 +175,26 @@ def judge_states(thread, verdict):
                 f"{100 * shown:.1f} % for {100 * share:.1f} %"
 
 
+def judge_callers(thread, verdict):
+    """Time in the kernel may be marked, but not below a function that the
+    thread was not in."""
+    functions = {step["function"] for step in thread.steps
+                 if not step["nested"]}
+    wrong, example = 0, ""
+    if not thread.log:
+        return
+    for sample in thread.samples:
+        if KERNEL not in sample.stack:
+            continue
+        shown = functions.intersection(sample.stack)
+        near = thread.steps_near(sample.ns, EDGE_NS)
+        if shown - near:
+            wrong += sample.weight
+            example = f"{thread.name} in {near}, below {shown}"
+    if wrong / thread.weight >= verdict.callers[0]:
+        verdict.callers = wrong / thread.weight, example
+
+
 def judge(truth, recording, goal):
     """goal: points that are allowed beside the noise."""
     verdict = Verdict()
@@ -182,6 +204,7 @@ def judge(truth, recording, goal):
         thread = Thread(each, recording)
         judge_functions(thread, goal, verdict)
         judge_states(thread, verdict)
+        judge_callers(thread, verdict)
         verdict.marked = max(verdict.marked, thread.marked)
     return verdict
 

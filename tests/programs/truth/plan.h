@@ -97,6 +97,7 @@ void plan_spinners(void);
 void plan_crowded(void);
 void plan_faults(void);
 void plan_calls(void);
+void plan_reads(void);
 void plan_naps(void);
 void plan_mill(void);
 void plan_blips(void);

@@ -19,6 +19,7 @@
 #define CROWD	     8u
 #define REGION_BYTES (16u << 20)
 #define BUFFER_BYTES (2u << 20)
+#define BIG_BYTES    (8u << 20)
 
 /* The turn that four threads hand round; the mutex protects it. */
 static pthread_mutex_t turn_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -204,4 +205,43 @@ void plan_calls(void)
 	STEP(plan, write_memory, NULL, 18000);
 	STEP(plan, burn_alpha, NULL, 25000);
 	STEP(plan, burn_beta, NULL, 15000);
+}
+
+/* One call: the functions before and after it are the same. */
+static NOINLINE void read_at_once(uint64_t ns)
+{
+	static char bytes[BIG_BYTES];
+
+	(void)ns;
+	if (getrandom(bytes, sizeof(bytes), 0) < 0)
+		abort();
+	truth_anchor++;
+}
+
+/* Calls its steps by name, as programs mostly do. */
+static void *follow_reads(void *argument)
+{
+	struct plan *plan = argument;
+	uint64_t begin_ns, between_ns;
+
+	begin_plan(plan);
+	while (truth_now_ns() < truth_end_ns) {
+		begin_ns = truth_now_ns();
+		touch_pages(plan->steps[0].duration_ns);
+		between_ns = truth_now_ns();
+		log_step(plan, &plan->steps[0], begin_ns, between_ns);
+		read_at_once(plan->steps[1].duration_ns);
+		log_step(plan, &plan->steps[1], between_ns, truth_now_ns());
+	}
+	finish_plan(plan);
+	return NULL;
+}
+
+void plan_reads(void)
+{
+	struct plan *plan = add_plan("reads", 0);
+
+	plan->follow = follow_reads;
+	STEP(plan, touch_pages, NULL, 47000);
+	STEP(plan, read_at_once, NULL, 25000);
 }

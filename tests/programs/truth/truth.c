@@ -46,6 +46,8 @@ static const struct {
 	  "3 ms of work every 10 ms beside eight busy threads on two CPUs" },
 	{ "faults", plan_faults, "page faults and computing" },
 	{ "calls", plan_calls, "long system calls that work, and computing" },
+	{ "reads", plan_reads,
+	  "page faults beside system calls of some 25 ms" },
 	{ "naps", plan_naps, "3 ms of work every 10 ms" },
 	{ "mill", plan_mill, "1 ms of work, 3.3 ms of sleep" },
 	{ "blips", plan_blips, "two threads: 1 ms of work every 6 ms or so" },

@@ -11,8 +11,10 @@
 
 #include <cmocka.h>
 
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/embed/signal/running_signal_slot.h"
@@ -148,12 +150,55 @@ static void signal_comes_once_within_each_tick_of_the_sampler(void **state)
 			5900000);
 }
 
+static bool take(struct fgt_signal_slot *slot, int overrun)
+{
+	const siginfo_t info = { .si_overrun = overrun, .si_timerid = -1 };
+	ucontext_t context;
+
+	memset(&context, 0, sizeof(context));
+	getcontext(&context);
+	return fgt_signal_take(slot, slot->lending, &info, &context);
+}
+
+/* It comes when the call ends: the samples before it, and after it, are of
+ * other functions. */
+static void sample_of_a_long_call_is_kept(void **state)
+{
+	FGT_AUTO(kit_signal_close) void *signal = NULL;
+	struct fgt_signal_slot *slot;
+	uint32_t next = 0;
+
+	(void)state;
+	assert_int_equal(kit_signal_open(&signal, NULL), 0);
+	slot = fgt_signal_slot_get(&next, gettid(), 0, 0, false);
+	fgt_signal_slot_set_period(slot, MS, true);
+	for (int i = 0; i < 20; i++) {
+		assert_true(take(slot, 3));
+		assert_false(slot->is_of_long_call);
+	}
+	assert_true(take(slot, 25));
+	assert_true(slot->is_of_long_call);
+	for (int i = 0; i < 20; i++)
+		assert_true(take(slot, 3));
+	assert_int_equal(slot->overrun, 25);
+	slot->state = FGT_SIGNAL_EMPTY; /* read by a tick */
+	assert_true(take(slot, 3));
+	assert_int_equal(slot->overrun, 3);
+	assert_false(slot->is_of_long_call);
+	/* Between two of its runs, a thread that sleeps is not in a call. */
+	fgt_signal_slot_set_period(slot, MS, false);
+	assert_true(take(slot, 25));
+	assert_false(slot->is_of_long_call);
+	fgt_signal_slot_put(slot);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_thread_that_always_runs_is_signalled_less_often),
 		cmocka_unit_test(what_the_handler_has_stopped_stays_so),
+		cmocka_unit_test(sample_of_a_long_call_is_kept),
 		cmocka_unit_test(
 			signal_comes_once_within_each_tick_of_the_sampler),
 	};
