@@ -64,6 +64,16 @@ bool fgt_account_take_wait(struct fgt_account *account, uint64_t period_ns)
 	return true;
 }
 
+bool fgt_account_take_woken(struct fgt_account *account, uint64_t period_ns)
+{
+	bool is_paid = account->wait_due_ns >=
+		       -DEBT_MAX_TICKS * (int64_t)period_ns;
+
+	if (is_paid)
+		account->wait_due_ns -= (int64_t)period_ns;
+	return is_paid;
+}
+
 uint32_t fgt_account_take_waits(struct fgt_account *account, uint64_t period_ns,
 				uint32_t ticks)
 {

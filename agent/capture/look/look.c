@@ -143,17 +143,11 @@ static enum found take_snapshot(struct fgt_look *look,
 		return FOUND_RUNNING;
 	if (ret_blocked->sp == 0)
 		return FOUND_NO_STACK;
-	ret_snapshot->stack_limit =
-		fgt_stacks_limit(&look->stacks, ret_blocked->sp);
-	ret_snapshot->stack_start = ret_blocked->sp;
+	rc = fgt_look_stack_begin(look, tick, thread, ret_blocked->sp,
+				  ret_blocked->pc, ret_snapshot);
 	ret_snapshot->is_blocked = ret_blocked->call >= 0;
-	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.sp, ret_blocked->sp);
-	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.pc, ret_blocked->pc);
-	rc = fgt_blocked_copy(thread->tid, ret_blocked->sp, tick->buffer,
-			      fgt_look_stack_first_bytes(thread));
 	if (rc == -EPERM || rc == -EACCES || rc == -ESRCH)
 		return found_error((int)rc);
-	ret_snapshot->stack_len = rc > 0 ? (size_t)rc : 0;
 	return FOUND_BLOCKED;
 }
 
@@ -164,7 +158,7 @@ static enum found read_blocked(struct fgt_look *look,
 			       struct fgt_verdict *ret_verdict)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
-	struct fgt_snapshot snapshot = { .stack = tick->buffer };
+	struct fgt_snapshot snapshot;
 	struct fgt_verdict waiting;
 	struct fgt_blocked blocked;
 	enum found found;
@@ -180,8 +174,11 @@ static enum found read_blocked(struct fgt_look *look,
 	rc = look->who_ran->look(look->who_ran_state, thread);
 	if (rc != 0)
 		return rc > 0 ? FOUND_TORN : found_error(rc);
-	if (tick->has_cpu_events || thread->is_restless)
+	if (tick->has_cpu_events || thread->is_restless ||
+	    thread_look->keeps_block)
 		fgt_look_note_block(look, thread, tick->frames, count, state);
+	thread_look->block_sp = blocked.sp;
+	thread_look->block_pc = blocked.pc;
 	if (fgt_look_owed(look, tick, thread, ret_verdict))
 		return FOUND_OWED;
 	*ret_verdict = fgt_verdict_stack(tick->frames, count, state);

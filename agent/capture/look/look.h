@@ -84,6 +84,9 @@ bool fgt_account_take_tick(struct fgt_account *account, uint64_t period_ns);
 /* A tick finds it running or waiting for a CPU: is it owed more of the latter?
  * Then the tick is taken from that. */
 bool fgt_account_take_wait(struct fgt_account *account, uint64_t period_ns);
+/* A tick finds it woken, without a CPU so far: false if that is not paid for,
+ * and it may have been woken after the tick. */
+bool fgt_account_take_woken(struct fgt_account *account, uint64_t period_ns);
 /* So many ticks were waits: how many of them does the account pay for? */
 uint32_t fgt_account_take_waits(struct fgt_account *account, uint64_t period_ns,
 				uint32_t ticks);
@@ -172,6 +175,19 @@ struct fgt_look_words {
 	uint32_t from; /* those before were not the same at all ticks */
 };
 
+/* How often a thread gave up a CPU by itself, lost one, and got one. */
+struct fgt_switch_counts {
+	uint64_t blocked, lost, gained;
+};
+
+/* Has a thread been on a CPU since it blocked? See look_woken.c. */
+struct fgt_standing {
+	struct fgt_switch_counts counts; /* at the last reading; 0: none */
+	/* The least of gained - blocked - lost; one more on a CPU. */
+	int64_t ahead;
+	bool is_woken; /* it had not, as far as is known */
+};
+
 /* What is remembered of an active thread. */
 struct fgt_look_thread {
 	bool is_run_sampled; /* a sample showed a tick since it blocked */
@@ -192,6 +208,9 @@ struct fgt_look_thread {
 	struct fgt_kept_stack last_run, last_block; /* its last sample, block */
 	uint32_t block_state; /* of last_block; 0: not known */
 	uint64_t varied_tick; /* last_block became another stack; 0: never */
+	bool keeps_block; /* without events of every CPU: it works in bursts */
+	uint64_t block_sp, block_pc; /* of last_block; 0: not known */
+	struct fgt_standing standing;
 	/* What was read after its last sample: see look_stack.c. */
 	struct fgt_kept_stack later;
 	uint64_t later_tick; /* when that was */

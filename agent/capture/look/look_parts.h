@@ -185,6 +185,30 @@ void fgt_look_waited(struct fgt_look *look, const struct fgt_tick *tick,
 		     struct fgt_thread *thread, bool was_running,
 		     struct fgt_verdict *verdict);
 
+/* ---- Woken, and not on a CPU since (look_woken.c) ----------------------- */
+
+/* -EBADMSG, errno of open and read; gained is left as it is. */
+int fgt_switch_counts_read(const struct fgt_look *look,
+			   const struct fgt_thread *thread,
+			   struct fgt_switch_counts *counts);
+
+/*
+ * A thread that is called running, with its counts now: true if it has no CPU,
+ * and has blocked since the last reading (it may have lost a CPU after that),
+ * or has not been on one since a reading that was true. blocked and lost were
+ * read before gained: equal sums then prove that it was off its CPU.
+ * MT-Unsafe | AS-Safe
+ */
+bool fgt_standing_take(struct fgt_standing *standing,
+		       const struct fgt_switch_counts *now);
+
+/*
+ * procfs calls it running, without events of every CPU: true if it was woken,
+ * has no CPU since, and its stack is that of its last block.
+ */
+bool fgt_look_woken(struct fgt_look *look, const struct fgt_tick *tick,
+		    struct fgt_thread *thread, struct fgt_verdict *ret_verdict);
+
 /* ---- Samples that ticks ask for (look_asked.c) -------------------------- */
 
 /* fgt_running.ask; without it none will come. */
@@ -226,8 +250,13 @@ size_t fgt_look_before_signal(const struct fgt_look *look,
 
 /* ---- Its stack (look_stack.c) ------------------------------------------- */
 
-/* So much of it is read at first: as much as was needed the last time. */
-size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread);
+/*
+ * The first bytes of the stack of a thread that is on no CPU, in tick->buffer.
+ * Errors: those of fgt_blocked_copy(), and then the snapshot has no bytes.
+ */
+int64_t fgt_look_stack_begin(struct fgt_look *look, const struct fgt_tick *tick,
+			     const struct fgt_thread *thread, uint64_t sp,
+			     uint64_t pc, struct fgt_snapshot *ret_snapshot);
 
 /*
  * The stack of a thread that is on no CPU, by a snapshot in tick->buffer; more

@@ -248,7 +248,8 @@ void fgt_look_read_wait(struct fgt_look *look, struct fgt_thread *thread)
 
 /*
  * Found running at the tick, without events of every CPU. A thread that was
- * woken and still waits for its CPU looks the same: which of the two it is
+ * woken and still waits for its CPU where it blocked is known by its switches.
+ * One that was put off looks the same as one that runs: which of the two it is
  * decides the account. More ticks than that pays for are not shown, except that
  * what runs may go on, unless it blocks again and again.
  */
@@ -259,8 +260,11 @@ struct fgt_verdict fgt_look_polled(struct fgt_look *look,
 	struct fgt_look_thread *thread_look = thread->active->look;
 	bool was_running = thread->is_shown_running;
 	uint32_t state = FGT_STATE_RUNNING;
+	struct fgt_verdict woken;
 
 	fgt_look_read_wait(look, thread);
+	if (fgt_look_woken(look, tick, thread, &woken))
+		return woken;
 	if (fgt_account_take_wait(&thread_look->account, tick->period_ns)) {
 		state = FGT_STATE_RUNNABLE;
 	} else if (!fgt_account_take_tick(&thread_look->account,

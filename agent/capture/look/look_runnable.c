@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/capture/threads/procfs.h"
@@ -206,17 +205,11 @@ static bool read_block_count(const struct fgt_look *look,
 			     const struct fgt_thread *thread,
 			     uint64_t *ret_count)
 {
-	static const char name[] = "\nvoluntary_ctxt_switches:";
-	char path[32], text[4096];
-	const char *at;
-	int len;
+	struct fgt_switch_counts counts;
 
-	snprintf(path, sizeof(path), "%d/status", thread->tid);
-	len = fgt_procfs_read(look->process.task_fd, path, text, sizeof(text));
-	at = len < 0 ? NULL : strstr(text, name);
-	if (!at)
+	if (fgt_switch_counts_read(look, thread, &counts) < 0)
 		return false;
-	*ret_count = strtoull(at + sizeof(name) - 1, NULL, 10);
+	*ret_count = counts.blocked;
 	return true;
 }
 

@@ -95,11 +95,29 @@ static bool read_args(struct fgt_look *look, struct fgt_thread *thread,
 	return true;
 }
 
-size_t fgt_look_stack_first_bytes(const struct fgt_thread *thread)
+/* So much of it is read at first: as much as was needed the last time. */
+static size_t first_bytes(const struct fgt_thread *thread)
 {
 	size_t bytes = fgt_thread_read_bytes(thread);
 
 	return bytes ? bytes : FGT_SNAPSHOT_FIRST_BYTES;
+}
+
+int64_t fgt_look_stack_begin(struct fgt_look *look, const struct fgt_tick *tick,
+			     const struct fgt_thread *thread, uint64_t sp,
+			     uint64_t pc, struct fgt_snapshot *ret_snapshot)
+{
+	int64_t rc;
+
+	*ret_snapshot = (struct fgt_snapshot){ .stack = tick->buffer };
+	ret_snapshot->stack_limit = fgt_stacks_limit(&look->stacks, sp);
+	ret_snapshot->stack_start = sp;
+	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.sp, sp);
+	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.pc, pc);
+	rc = fgt_blocked_copy(thread->tid, sp, tick->buffer,
+			      first_bytes(thread));
+	ret_snapshot->stack_len = rc > 0 ? (size_t)rc : 0;
+	return rc;
 }
 
 /*

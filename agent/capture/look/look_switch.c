@@ -289,23 +289,15 @@ static int64_t unwind(struct fgt_look *look, const struct fgt_tick *tick,
 		      struct fgt_thread *thread,
 		      const struct fgt_switch_off *off)
 {
-	struct fgt_snapshot snapshot = {
-		.stack = tick->buffer,
-		.stack_start = off->sp,
-		.stack_limit = fgt_stacks_limit(&look->stacks, off->sp),
-		.is_blocked = off->call >= 0,
-	};
 	bool is_in_kernel = !off->task_state && off->call >= 0;
-	int64_t len;
+	struct fgt_snapshot snapshot;
+	int64_t len = fgt_look_stack_begin(look, tick, thread, off->sp, off->pc,
+					   &snapshot);
 
-	fgt_regs_set(&snapshot.regs, fgt_arch_host.sp, off->sp);
-	fgt_regs_set(&snapshot.regs, fgt_arch_host.pc, off->pc);
-	fgt_regs_set(&snapshot.regs, fgt_arch_host.fp, off->fp);
-	len = fgt_blocked_copy(thread->tid, off->sp, tick->buffer,
-			       fgt_look_stack_first_bytes(thread));
 	if (len == -EPERM || len == -EACCES || len == -ESRCH)
 		return len;
-	snapshot.stack_len = len > 0 ? (size_t)len : 0;
+	snapshot.is_blocked = off->call >= 0;
+	fgt_regs_set(&snapshot.regs, fgt_arch_host.fp, off->fp);
 	return (int64_t)fgt_look_stack_blocked(look, tick, thread, &snapshot,
 					       is_in_kernel ? FGT_MARKER_KERNEL
 							    : 0);

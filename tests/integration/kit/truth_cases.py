@@ -23,7 +23,7 @@ GOAL_STATES = 4.0
 CALLERS_MOST = 0.02
 # (case, mode) → points beyond the goal that are known to be left.
 LIMITS = {
-    ("step", "user"): 14, ("step", "embedded"): 8, ("step", "schedstat"): 14,
+    ("step", "user"): 4, ("step", "embedded"): 3, ("step", "schedstat"): 14,
     ("deep", "embedded"): 20, ("altstack", "embedded"): 16,
     ("beside", "embedded"): 1, ("beside", "schedstat"): 1,
     ("handled", "embedded"): 4, ("spinners", "schedstat"): 2,

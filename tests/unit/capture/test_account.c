@@ -195,6 +195,20 @@ static void account_pays_for_waits_of_ticks_without_a_look(void **state)
 	assert_int_equal(account.wait_due_ns, 2 * PERIOD + PERIOD / 4);
 }
 
+/* Found woken at each tick, though it never waits: woken with the sampler. */
+static void ticks_woken_with_the_sampler_are_no_waits(void **state)
+{
+	struct fgt_account account = { 0 };
+	unsigned int waiting = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		waiting += fgt_account_take_woken(&account, PERIOD);
+		fgt_account_age(&account, PERIOD);
+	}
+	assert_in_range(waiting, 3, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +219,7 @@ int main(void)
 		cmocka_unit_test(
 			thread_that_never_waits_is_never_shown_waiting),
 		cmocka_unit_test(moved_ticks_change_no_sum),
+		cmocka_unit_test(ticks_woken_with_the_sampler_are_no_waits),
 		cmocka_unit_test(what_was_used_before_the_start_is_not_due),
 		cmocka_unit_test(counters_that_jump_do_no_harm),
 		cmocka_unit_test(
