@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "ringbuf/base/owner.h"
@@ -66,8 +68,10 @@ int fgt_memfd_seal(int fd)
 bool fgt_memfd_is_sealed(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs system;
 
-	return seals >= 0 && (seals & F_SEAL_SHRINK);
+	return seals >= 0 && (seals & F_SEAL_SHRINK) &&
+	       fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
 static atomic_bool has_begun;

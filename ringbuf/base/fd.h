@@ -39,8 +39,9 @@ int fgt_memfd_open(const char *name, size_t len_bytes, int *ret_fd);
 int fgt_memfd_seal(int fd);
 
 /*
- * False also for what is no memfd. The owner of one that is not sealed could
- * truncate it, which sends SIGBUS to its readers.
+ * False also for what is no memfd of ordinary pages. The owner of one that is
+ * not sealed could truncate it, and one of huge pages may have no page left for
+ * a hole: both send SIGBUS to those who map it.
  */
 bool fgt_memfd_is_sealed(int fd);
 

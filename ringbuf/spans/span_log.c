@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_region.h"
@@ -17,12 +16,6 @@
 #define CLAIM_TRIES 64
 
 /* ---- Life --------------------------------------------------------------- */
-
-static size_t region_bytes(uint32_t chunk_count)
-{
-	return sizeof(struct fgt_span_region) +
-	       (size_t)chunk_count * sizeof(struct fgt_span_chunk);
-}
 
 int fgt_span_log_adopt(struct fgt_span_log *log, int fd)
 {
@@ -62,7 +55,7 @@ int fgt_span_log_new(size_t size_bytes, struct fgt_span_log **ret_log)
 	log->memfd = -1;
 	log->chunk_count =
 		(uint32_t)(size_bytes / FGT_SPAN_LOG_CHUNK_BYTES - 1);
-	log->len_bytes = region_bytes(log->chunk_count);
+	log->len_bytes = fgt_span_region_bytes(log->chunk_count);
 	r = fgt_memfd_open(FGT_SPAN_MEMFD_NAME, log->len_bytes, &fd);
 	if (r == 0)
 		r = fgt_span_log_adopt(log, fd);
@@ -77,37 +70,6 @@ int fgt_span_log_new(size_t size_bytes, struct fgt_span_log **ret_log)
 	log->region->magic = FGT_SPAN_REGION_MAGIC;
 	log->region->version = FGT_SPAN_REGION_VERSION;
 	log->region->chunk_count = log->chunk_count;
-	*ret_log = FGT_TAKE(log);
-	return 0;
-}
-
-int fgt_span_log_open(int memfd, struct fgt_span_log **ret_log)
-{
-	FGT_AUTO(fgt_span_log_free) struct fgt_span_log *log = NULL;
-	struct stat status;
-	int r;
-
-	if (!fgt_memfd_is_sealed(memfd) || fstat(memfd, &status) ||
-	    status.st_size < (off_t)region_bytes(1) ||
-	    status.st_size > (off_t)FGT_SPAN_LOG_BYTES_MAX)
-		return -EINVAL;
-	log = calloc(1, sizeof(*log));
-	if (!log)
-		return -ENOMEM;
-	log->memfd = -1;
-	/* Chunks by the size of the file, which is sealed; not by its header.
-	 * */
-	log->chunk_count =
-		(uint32_t)((size_t)status.st_size / FGT_SPAN_LOG_CHUNK_BYTES -
-			   1);
-	log->len_bytes = region_bytes(log->chunk_count);
-	r = map(log, memfd, PROT_READ);
-	if (r < 0)
-		return r;
-	if (log->region->magic != FGT_SPAN_REGION_MAGIC ||
-	    log->region->version != FGT_SPAN_REGION_VERSION ||
-	    log->region->chunk_count != log->chunk_count)
-		return -EINVAL;
 	*ret_log = FGT_TAKE(log);
 	return 0;
 }

@@ -133,9 +133,9 @@ struct fgt_span_writer {
 int fgt_span_log_new(size_t size_bytes, struct fgt_span_log **ret_log);
 
 /*
- * Maps the log of a process for reading; memfd is borrowed for the call.
- * -EINVAL if it is none, or might be truncated by its owner; -ENOMEM, errno of
- * mmap(2).
+ * A copy, for reading, of what the log of another process holds now; memfd is
+ * borrowed for the call. -EINVAL if it is none, or might be truncated by its
+ * owner; -ENOMEM, errno of pread(2).
  */
 int fgt_span_log_open(int memfd, struct fgt_span_log **ret_log);
 void fgt_span_log_free(struct fgt_span_log *log);

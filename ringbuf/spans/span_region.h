@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Layout of the span log's region: a header of one page, then the chunks.
- * Between span_log.c, which writes, and span_log_read.c.
+ * Between span_log.c, which writes, span_log_read.c and span_log_copy.c.
  *
  * MT-Unsafe for one log (_adopt) | AS-Unsafe
  */
@@ -39,6 +39,12 @@ struct fgt_span_region {
 	char rest[FGT_SPAN_LOG_CHUNK_BYTES - 88];
 	struct fgt_span_chunk chunks[];
 };
+
+static inline size_t fgt_span_region_bytes(uint32_t chunk_count)
+{
+	return sizeof(struct fgt_span_region) +
+	       (size_t)chunk_count * sizeof(struct fgt_span_chunk);
+}
 
 struct fgt_span_log {
 	struct fgt_span_region *region;

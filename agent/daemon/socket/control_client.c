@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/loop/assert.h"
+#include "agent/daemon/socket/passed_fds.h"
 #include "agent/protocol/protocol.h"
 #include "ringbuf/base/fd.h"
 
@@ -349,7 +350,7 @@ static void keep_fds(struct fgt_control_client *client,
 		    fgt_memfd_is_sealed(fd))
 			client->fds[client->fd_count++] = fd;
 		else
-			fgt_fd_close(fd);
+			fgt_passed_fd_discard(fd, client->peer.uid);
 	}
 }
 
@@ -376,7 +377,7 @@ static void look_at_control(struct fgt_control_client *client,
 
 /*
  * Descriptors for which the control buffer has no room are dropped by the
- * kernel: those beyond the limit, and all of a later request.
+ * kernel: those beyond the limit, of other requests, and of a later one.
  */
 static ssize_t receive(struct fgt_control_client *client, size_t want)
 {
@@ -393,7 +394,8 @@ static ssize_t receive(struct fgt_control_client *client, size_t want)
 				  .msg_controllen = sizeof(control) };
 	ssize_t n;
 
-	if (fgt_control_client_is_kept(client) || client->fd_count > 0)
+	if (client->len > 0 || fgt_control_client_is_kept(client) ||
+	    !fgt_passed_fds_are_wanted(client->watch.fd, client->peer.uid))
 		message.msg_controllen = CMSG_SPACE(sizeof(struct ucred));
 	n = recvmsg(client->watch.fd, &message,
 		    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -9,15 +9,14 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include "agent/daemon/socket/control.h"
+#include "agent/daemon/socket/daemon_lock.h"
 
-#define BACKLOG	       128
-#define CHOOSE_ANOTHER ": choose another socket path"
+#define BACKLOG 128
 
 static int take_path(const char *path, struct fgt_listener *listener,
 		     struct fgt_why *why)
@@ -51,7 +50,8 @@ static int check_file(const char *path, struct fgt_why *why)
 	if (!S_ISSOCK(status.st_mode))
 		return fgt_why_set(
 			why, -EEXIST,
-			"%s exists and is not a socket" CHOOSE_ANOTHER, path);
+			"%s exists and is not a socket" FGT_CHOOSE_ANOTHER,
+			path);
 	return 0;
 }
 
@@ -66,8 +66,8 @@ static int check_directory(int directory_fd, const char *path,
 	if (status.st_uid != geteuid() && status.st_uid != 0)
 		return fgt_why_set(
 			why, -EPERM,
-			"directory %s belongs to user %u" CHOOSE_ANOTHER, path,
-			status.st_uid);
+			"directory %s belongs to user %u" FGT_CHOOSE_ANOTHER,
+			path, status.st_uid);
 	if (status.st_mode & (S_IWGRP | S_IWOTH))
 		return fgt_why_set(
 			why, -EPERM,
@@ -91,7 +91,7 @@ static int open_directory(const char *socket_path, bool is_default, int *ret_fd,
 	if (is_default && mkdir(path, 0750) < 0 && errno != EEXIST)
 		return fgt_why_set(
 			why, -errno,
-			"cannot make directory %s: %s" CHOOSE_ANOTHER, path,
+			"cannot make directory %s: %s" FGT_CHOOSE_ANOTHER, path,
 			strerror(errno));
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
@@ -103,105 +103,11 @@ static int open_directory(const char *socket_path, bool is_default, int *ret_fd,
 	if (fd < 0)
 		return fgt_why_set(
 			why, -errno,
-			"cannot open directory %s: %s" CHOOSE_ANOTHER, path,
+			"cannot open directory %s: %s" FGT_CHOOSE_ANOTHER, path,
 			strerror(errno));
 	r = check_directory(fd, path, why);
 	if (r < 0)
 		return r;
-	*ret_fd = FGT_TAKE_FD(fd);
-	return 0;
-}
-
-/*
- * The pid inside the file may be that of a holder long dead. The holder also
- * has a record lock, for which the kernel knows the pid; it takes that right
- * after the other: wait a little. 0: not found out.
- */
-static pid_t read_holder(int lock_fd)
-{
-	for (int attempt = 0; attempt < 20; attempt++) {
-		struct flock record = { .l_type = F_WRLCK,
-					.l_whence = SEEK_SET };
-
-		if (fcntl(lock_fd, F_GETLK, &record) == 0 &&
-		    record.l_type != F_UNLCK && record.l_pid > 0)
-			return record.l_pid;
-		usleep(5000);
-	}
-	return 0;
-}
-
-static int refuse_second(int lock_fd, const char *socket_path,
-			 struct fgt_why *why)
-{
-	pid_t pid = read_holder(lock_fd);
-
-	if (pid > 0)
-		return fgt_why_set(why, -EADDRINUSE,
-				   "a daemon runs on %s already: stop pid "
-				   "%ld or choose another socket path",
-				   socket_path, (long)pid);
-	return fgt_why_set(why, -EADDRINUSE,
-			   "a daemon runs on %s already: stop it or choose "
-			   "another socket path",
-			   socket_path);
-}
-
-static int write_pid(int lock_fd)
-{
-	struct flock record = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	char text[24];
-	int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
-
-	if (fcntl(lock_fd, F_SETLK, &record) < 0 || ftruncate(lock_fd, 0) < 0)
-		return -errno;
-	return pwrite(lock_fd, text, (size_t)len, 0) == len ? 0 : -EIO;
-}
-
-static void lock_name(const char *socket_path, char *name, size_t size)
-{
-	const char *base = strrchr(socket_path, '/') + 1;
-	size_t len = strlen(base);
-
-	if (len > 5 && strcmp(base + len - 5, ".sock") == 0)
-		len -= 5;
-	snprintf(name, size, "%.*s.lock", (int)len, base);
-}
-
-static int take_lock(int directory_fd, const char *socket_path, int *ret_fd,
-		     struct fgt_why *why)
-{
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	char name[128];
-	struct stat status;
-	int r;
-
-	lock_name(socket_path, name, sizeof(name));
-	fd = openat(directory_fd, name,
-		    O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-		    0640);
-	if (fd < 0)
-		return fgt_why_set(
-			why, -errno,
-			"cannot open lock file %s beside %s: %s" CHOOSE_ANOTHER,
-			name, socket_path, strerror(errno));
-	if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-		return fgt_why_set(why, -EEXIST,
-				   "lock file %s beside %s is not a file: "
-				   "remove it",
-				   name, socket_path);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK
-			       ? refuse_second(fd, socket_path, why)
-			       : fgt_why_set(
-					 why, -errno,
-					 "cannot lock %s: %s" CHOOSE_ANOTHER,
-					 name, strerror(errno));
-	r = write_pid(fd);
-	if (r < 0)
-		return fgt_why_set(
-			why, r, "cannot write lock file %s: %s" CHOOSE_ANOTHER,
-			name, strerror(-r));
 	*ret_fd = FGT_TAKE_FD(fd);
 	return 0;
 }
@@ -216,15 +122,17 @@ static bool is_answered(const struct sockaddr_un *address)
 			   errno == EAGAIN);
 }
 
-/* Under the lock: an old socket was left behind, unless a program answers. */
-static int remove_stale(const struct sockaddr_un *address, struct fgt_why *why)
+/* Under the lock: an old socket was left behind, unless a program answers. The
+ * kernel does so for a daemon that is ending. */
+static int remove_stale(const struct sockaddr_un *address, bool is_ending,
+			struct fgt_why *why)
 {
 	const char *path = address->sun_path;
 	struct stat status;
 
 	if (lstat(path, &status) < 0 || !S_ISSOCK(status.st_mode))
 		return 0;
-	if (is_answered(address))
+	if (!is_ending && is_answered(address))
 		return fgt_why_set(why, -EADDRINUSE,
 				   "another program listens on %s: stop it "
 				   "or choose another socket path",
@@ -232,7 +140,7 @@ static int remove_stale(const struct sockaddr_un *address, struct fgt_why *why)
 	if (unlink(path) < 0)
 		return fgt_why_set(
 			why, -errno,
-			"cannot remove the stale socket %s: %s" CHOOSE_ANOTHER,
+			"cannot remove the stale socket %s: %s" FGT_CHOOSE_ANOTHER,
 			path, strerror(errno));
 	return 0;
 }
@@ -263,6 +171,7 @@ static int open_all(struct fgt_listener *listener, bool is_default,
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	FGT_AUTO(fgt_fd_close) int directory_fd = -1;
+	bool is_taken_over = false;
 	int r = open_directory(listener->path, is_default, &directory_fd, why);
 
 	if (r < 0)
@@ -271,16 +180,17 @@ static int open_all(struct fgt_listener *listener, bool is_default,
 	r = check_file(listener->path, why);
 	if (r < 0)
 		return r;
-	r = take_lock(directory_fd, listener->path, &listener->lock_fd, why);
+	r = fgt_daemon_lock_take(directory_fd, listener->path,
+				 &listener->lock_fd, &is_taken_over, why);
 	if (r < 0)
 		return r;
-	r = remove_stale(&address, why);
+	r = remove_stale(&address, is_taken_over, why);
 	if (r < 0)
 		return r;
 	r = listen_on(&address, &listener->fd);
 	if (r < 0)
 		return fgt_why_set(why, r,
-				   "cannot listen on %s: %s" CHOOSE_ANOTHER,
+				   "cannot listen on %s: %s" FGT_CHOOSE_ANOTHER,
 				   listener->path, strerror(-r));
 	listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return 0;

@@ -370,18 +370,24 @@ static uint64_t inode_of(int fd)
 	return status.st_ino;
 }
 
-/* One request that passes descriptors. */
-static void pass(struct fixture *fixture, const int *fds, unsigned int count)
+/* One request of that verb, which passes descriptors. */
+static void pass_with(struct fixture *fixture, const char *verb, const int *fds,
+		      unsigned int count)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 	struct fgt_channel channel = connect_client(fixture);
 
-	assert_int_equal(fgt_builder_new_request("x", &request), 0);
+	assert_int_equal(fgt_builder_new_request(verb, &request), 0);
 	assert_int_equal(
 		fgt_channel_send(&channel, request, fds, count, FAR_NS), 0);
 	control_spin(&fixture->bench, 20);
 	fgt_channel_close(&channel);
 	control_spin(&fixture->bench, 10);
+}
+
+static void pass(struct fixture *fixture, const int *fds, unsigned int count)
+{
+	pass_with(fixture, "register", fds, count);
 }
 
 static void sealed_memory_arrives_in_order(void **state)
@@ -412,6 +418,20 @@ static void other_descriptors_are_closed(void **state)
 	pass(fixture, (int[]){ device, sealed }, 2);
 	assert_true(fixture->inodes[0] == inode_of(sealed));
 	assert_true(fixture->inodes[1] == 0);
+	assert_int_equal(control_count_descriptors(), before);
+}
+
+/* There is no room for them: the kernel drops them. */
+static void other_requests_bring_no_descriptors(void **state)
+{
+	struct fixture *fixture = *state;
+	FGT_AUTO(fgt_fd_close) int sealed = sealed_memory();
+	size_t before = control_count_descriptors();
+
+	pass_with(fixture, "regist", (int[]){ sealed }, 1);
+	assert_true(fixture->inodes[0] == 0);
+	pass_with(fixture, "status", (int[]){ sealed }, 1);
+	assert_true(fixture->inodes[0] == 0);
 	assert_int_equal(control_count_descriptors(), before);
 }
 
@@ -457,6 +477,7 @@ int main(void)
 		KEPT_TEST(kept_connections_beyond_the_limit_are_refused),
 		KEPT_TEST(sealed_memory_arrives_in_order),
 		KEPT_TEST(other_descriptors_are_closed),
+		KEPT_TEST(other_requests_bring_no_descriptors),
 		cmocka_unit_test_setup_teardown(
 			large_request_of_a_kept_connection_is_read,
 			set_up_patient, tear_down),

@@ -7,7 +7,7 @@
 
 #include "tests/unit/ringbuf/span_kit.h"
 
-/* The sum of the numbers, read through a mapping of the memfd. */
+/* The sum of the numbers, read through the memfd. */
 static uint64_t sum_shared(const struct fgt_span_log *log)
 {
 	FGT_AUTO(fgt_span_log_free) struct fgt_span_log *other = NULL;
