@@ -74,10 +74,12 @@ static int send_to_directory(const struct dispatch *dispatch,
 			     const struct fgt_envelope *envelope,
 			     const char *event_id)
 {
+	const struct fgt_upload_limits *limits = dispatch->limits;
+	int root_fd = limits && limits->has_root ? limits->root_fd : -1;
 	size_t bytes = 0;
-	int r = fgt_envelope_file_write(dispatch->directory, dispatch->name,
-					dispatch->wall_ns, envelope, &bytes,
-					dispatch->why);
+	int r = fgt_envelope_file_write(root_fd, dispatch->directory,
+					dispatch->name, dispatch->wall_ns,
+					envelope, &bytes, dispatch->why);
 
 	(void)event_id; /* it is in the envelope */
 	dispatch->outcome->bytes += bytes;

@@ -9,10 +9,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -160,13 +162,26 @@ static int explain(int error, const char *directory, struct fgt_why *why)
 			   directory, strerror(-error), remedy_of(error));
 }
 
-int fgt_envelope_file_write(const char *directory, const char *name,
-			    uint64_t wall_ns,
+/* -1 and errno. */
+static int open_directory(int root_fd, const char *directory)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+
+	if (root_fd < 0)
+		return open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return (int)syscall(SYS_openat2, root_fd, directory, &how, sizeof(how));
+}
+
+int fgt_envelope_file_write(int root_fd, const char *directory,
+			    const char *name, uint64_t wall_ns,
 			    const struct fgt_envelope *envelope,
 			    size_t *ret_bytes, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_fd_close)
-	int directory_fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int directory_fd = open_directory(root_fd, directory);
 	struct envelope_file file = { .directory_fd = directory_fd, .fd = -1 };
 	char stem[FILE_NAME_MAX];
 	int r;

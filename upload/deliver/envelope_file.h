@@ -18,12 +18,13 @@
  * given; a number is added if that file exists. A sequence of characters of
  * name other than letters, digits, '.', '-' and '_' becomes one '_'. -ENOTDIR,
  * errno of open, write and rename, the envelope's errors; why has cause and
- * remedy.
+ * remedy. root_fd: the root that the path begins in, whatever links it has;
+ * -1: this process's.
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_envelope_file_write(const char *directory, const char *name,
-			    uint64_t wall_ns,
+int fgt_envelope_file_write(int root_fd, const char *directory,
+			    const char *name, uint64_t wall_ns,
 			    const struct fgt_envelope *envelope,
 			    size_t *ret_bytes, struct fgt_why *why);
 

@@ -27,6 +27,8 @@ struct fgt_upload_outcome {
 struct fgt_upload_limits {
 	const char *ca_file; /* NULL: the system's authorities */
 	bool is_http_allowed; /* plain, to another machine */
+	bool has_root; /* directories lie below root_fd, of O_PATH */
+	int root_fd;
 	unsigned int connect_timeout_ms; /* 5000 */
 	unsigned int total_timeout_ms; /* 30000 */
 	unsigned int low_speed_s; /* 15 */

@@ -35,7 +35,7 @@ struct delivery_job {
 	struct fgt_delivery_child child;
 	struct fgt_delivery_head head;
 	struct fgt_delivery_cut cut; /* target: a reference, until it is cut */
-	int data_fd, spans_fd;
+	struct fgt_delivery_fds fds;
 	uint64_t bytes; /* of its descriptors */
 	struct fgt_delivery_address address; /* whose limits it shares */
 	/* Written on the thread, read when it is done. */
@@ -64,8 +64,7 @@ struct fgt_deliveries {
 static void free_job(struct delivery_job *job)
 {
 	fgt_target_put(job->cut.target);
-	fgt_fd_close(job->data_fd);
-	fgt_fd_close(job->spans_fd);
+	fgt_delivery_fds_close(&job->fds);
 	if (job->body)
 		explicit_bzero(job->body, job->body_len);
 	free(job->body);
@@ -178,8 +177,7 @@ static int start_child(struct delivery_job *job)
 {
 	struct fgt_deliveries *deliveries = job->deliveries;
 	int r = fgt_delivery_child_start(&job->child, &job->head, job->body,
-					 job->body_len, job->data_fd,
-					 job->spans_fd);
+					 job->body_len, &job->fds);
 
 	if (r < 0)
 		return r;
@@ -270,8 +268,8 @@ static void run_cut(void *context)
 {
 	struct delivery_job *job = context;
 
-	job->cut_result =
-		fgt_delivery_cut(&job->cut, &job->data_fd, &job->cut_bytes);
+	job->cut_result = fgt_delivery_cut(
+		&job->cut, &job->fds.fd[FGT_DELIVERY_DATA], &job->cut_bytes);
 }
 
 static void cut_done(void *context)
@@ -338,7 +336,7 @@ static void fill_job(struct delivery_job *job,
 	const char *name = order->facts ? order->facts->name : NULL;
 
 	job->deliveries = deliveries;
-	job->data_fd = job->spans_fd = -1;
+	job->fds = FGT_DELIVERY_FDS_NONE;
 	job->timer =
 		(struct fgt_timer){ .expired = time_has_come, .context = job };
 	job->job = (struct fgt_job){ .run = run_cut,
@@ -365,8 +363,8 @@ static void fill_job(struct delivery_job *job,
 	job->about = (struct fgt_delivery_about){ .pid = order->pid,
 						  .name = job->name };
 	job->address = fgt_delivery_address_of(order->uid, order->destination);
-	job->bytes = fgt_delivery_bytes(order->data_fd) +
-		     fgt_delivery_bytes(order->spans_fd);
+	job->bytes = fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_DATA]) +
+		     fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_SPANS]);
 	snprintf(job->name, sizeof(job->name), "%s", name ? name : "slice");
 }
 
@@ -393,8 +391,7 @@ static int queue(struct fgt_deliveries *deliveries,
 		free_job(job);
 		return r;
 	}
-	job->data_fd = order->data_fd;
-	job->spans_fd = order->spans_fd;
+	job->fds = order->fds;
 	TAILQ_INSERT_TAIL(&deliveries->all, job, link);
 	deliveries->bytes += job->bytes;
 	wait_until(job, order->not_before_ns);
@@ -409,6 +406,7 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 	const char *id = order->facts ? order->facts->event_id : "";
 	bool is_known =
 		fgt_delivery_recent_has(&deliveries->accepted, order->pid, id);
+	struct fgt_delivery_fds fds = order->fds;
 	int r = 0;
 
 	if (!order->destination || !*order->destination)
@@ -417,8 +415,7 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 	if (r == 0 && !is_known)
 		r = queue(deliveries, order, why);
 	if (r < 0 || is_known) {
-		fgt_fd_close(order->data_fd);
-		fgt_fd_close(order->spans_fd);
+		fgt_delivery_fds_close(&fds);
 		return r;
 	}
 	fgt_delivery_recent_add(&deliveries->accepted, order->pid, id);

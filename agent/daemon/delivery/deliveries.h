@@ -22,12 +22,11 @@ struct fgt_deliveries;
 struct fgt_delivery_order {
 	int32_t pid; /* for the log */
 	uint32_t uid, gid; /* delivered as this user */
-	/* One of both: what is to be cut, borrowed; or data_fd of a kind,
-	 * taken over in any case, also on errors. */
+	/* One of both: what is to be cut, borrowed; or data of a kind. */
 	struct fgt_target *target;
-	int data_fd; /* -1: none */
 	enum fgt_delivery_kind kind;
-	int spans_fd; /* taken over; -1: none */
+	/* Taken over in any case, also on errors. */
+	struct fgt_delivery_fds fds;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
 	uint64_t not_before_ns; /* the tick after the end is there then */
 	const char *destination; /* a secret maybe; copied */

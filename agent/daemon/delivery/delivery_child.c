@@ -24,53 +24,68 @@
 #define DONE_MS	   1000
 #define TRIES_SIZE 32
 
-static int send_order(int fd, const struct fgt_delivery_head *head,
-		      const uint8_t *body, size_t body_len, const int *fds,
-		      size_t fd_count)
+/* Those that are there, in their order; returns how many. */
+static size_t gather_fds(const struct fgt_delivery_fds *fds,
+			 int ret_open[FGT_DELIVERY_FDS], uint32_t *ret_has)
 {
+	size_t count = 0;
+
+	*ret_has = 0;
+	for (int i = 0; i < FGT_DELIVERY_FDS; i++)
+		if (fds->fd[i] >= 0) {
+			*ret_has |= 1u << i;
+			ret_open[count++] = fds->fd[i];
+		}
+	return count;
+}
+
+static int send_order(int fd, struct fgt_delivery_head head,
+		      const uint8_t *body, size_t body_len,
+		      const struct fgt_delivery_fds *fds)
+{
+	int open[FGT_DELIVERY_FDS];
+	size_t count = gather_fds(fds, open, &head.has_fds);
 	struct iovec parts[] = {
-		{ (void *)(uintptr_t)head, sizeof(*head) },
+		{ &head, sizeof(head) },
 		{ (void *)(uintptr_t)body, body_len },
 	};
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		char bytes[CMSG_SPACE(FGT_DELIVERY_FDS * sizeof(int))];
 	} control = { 0 };
 	struct msghdr message = { .msg_iov = parts,
 				  .msg_iovlen = 2,
 				  .msg_control = control.bytes,
 				  .msg_controllen =
-					  CMSG_SPACE(fd_count * sizeof(int)) };
+					  CMSG_SPACE(count * sizeof(int)) };
 	struct cmsghdr *head_of_fds = CMSG_FIRSTHDR(&message);
 	ssize_t sent;
 
 	head_of_fds->cmsg_level = SOL_SOCKET;
 	head_of_fds->cmsg_type = SCM_RIGHTS;
-	head_of_fds->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-	memcpy(CMSG_DATA(head_of_fds), fds, fd_count * sizeof(int));
+	head_of_fds->cmsg_len = CMSG_LEN(count * sizeof(int));
+	memcpy(CMSG_DATA(head_of_fds), open, count * sizeof(int));
 	sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-	return sent == (ssize_t)(sizeof(*head) + body_len) ? 0 : -EAGAIN;
+	return sent == (ssize_t)(sizeof(head) + body_len) ? 0 : -EAGAIN;
 }
 
 int fgt_delivery_child_start(struct fgt_delivery_child *child,
 			     const struct fgt_delivery_head *head,
-			     const uint8_t *body, size_t body_len, int data_fd,
-			     int spans_fd)
+			     const uint8_t *body, size_t body_len,
+			     const struct fgt_delivery_fds *fds)
 {
 	static char name[] = FGT_DELIVERY_NAME, verb[] = FGT_DELIVERY_VERB;
 	char *arguments[] = { name, verb, NULL };
 	struct fgt_self_child self = { .arguments = arguments,
 				       .child_fd = FGT_DELIVERY_FD,
 				       .is_on_network = true };
-	const int fds[] = { data_fd, spans_fd };
 	int pair[2], r;
 
 	*child = FGT_DELIVERY_CHILD_NONE;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -EAGAIN;
 	/* The message waits in the socket until the child is there. */
-	r = send_order(pair[0], head, body, body_len, fds,
-		       spans_fd < 0 ? 1 : 2);
+	r = send_order(pair[0], *head, body, body_len, fds);
 	self.fd = pair[1];
 	if (r == 0)
 		r = fgt_self_child_start(&self, &child->pid_fd);

@@ -35,11 +35,38 @@ enum fgt_delivery_kind {
 	FGT_DELIVERY_RING, /* data is the ring of a process that is no more */
 };
 
+/* The descriptors of a delivery, each -1 if there is none. */
+enum fgt_delivery_fd {
+	FGT_DELIVERY_DATA, /* a memfd, of a kind */
+	FGT_DELIVERY_SPANS, /* memfd of a span log */
+	/* Where the program is, if the agent is elsewhere: */
+	FGT_DELIVERY_NET, /* its network namespace */
+	FGT_DELIVERY_ROOT, /* its root, below which directories lie */
+	FGT_DELIVERY_FDS,
+};
+
+struct fgt_delivery_fds {
+	int fd[FGT_DELIVERY_FDS];
+};
+#define FGT_DELIVERY_FDS_NONE ((struct fgt_delivery_fds){ { -1, -1, -1, -1 } })
+
+/* All that are open; they are -1 afterwards. */
+void fgt_delivery_fds_close(struct fgt_delivery_fds *fds);
+
+/*
+ * Where a process delivers: opens _NET and _ROOT of fds if they are not the
+ * agent's own. pid_fd: of the process, which must live. An agent that is not
+ * root, and may not look, delivers as it is itself. -ESRCH; errno of open(2)
+ * and stat(2); why is set.
+ */
+int fgt_delivery_places_open(int32_t pid, int pid_fd,
+			     struct fgt_delivery_fds *fds, struct fgt_why *why);
+
 /* What travels to the child in one message: this, then a msgpack map of the
- * facts, "destination", "ca_file" and "allow_http"; with the descriptors of
- * data and, maybe, spans. */
+ * facts, "destination", "ca_file" and "allow_http"; with the descriptors. */
 struct fgt_delivery_head {
 	uint32_t uid, gid; /* to become */
+	uint32_t has_fds; /* bit n: descriptor n of fgt_delivery_fds comes */
 	uint32_t kind; /* enum fgt_delivery_kind */
 	uint64_t from_ns, to_ns; /* of a ring */
 };
@@ -71,12 +98,12 @@ int fgt_delivery_body_new(const char *destination,
 			  const struct fgt_transaction_facts *facts,
 			  uint8_t **ret_body, size_t *ret_len);
 
-/* body: from _body_new(). The descriptors stay the caller's; spans_fd may be
- * -1. -EAGAIN: it could not be started. */
+/* body: from _body_new(). The descriptors stay the caller's. -EAGAIN: it could
+ * not be started. */
 int fgt_delivery_child_start(struct fgt_delivery_child *child,
 			     const struct fgt_delivery_head *head,
-			     const uint8_t *body, size_t body_len, int data_fd,
-			     int spans_fd);
+			     const uint8_t *body, size_t body_len,
+			     const struct fgt_delivery_fds *fds);
 
 /* Does not wait. -EAGAIN nothing yet, -EPIPE it ended without a result. */
 int fgt_delivery_child_receive(struct fgt_delivery_child *child,

@@ -10,6 +10,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,7 +41,7 @@ struct received_order {
 	struct fgt_delivery_head head;
 	uint8_t body[FGT_DELIVERY_BODY_MAX];
 	size_t body_len;
-	int data_fd, spans_fd;
+	struct fgt_delivery_fds fds;
 };
 
 /* ---- Receiving --------------------------------------------------------- */
@@ -48,16 +49,19 @@ struct received_order {
 static void take_fds(struct msghdr *message, struct received_order *order)
 {
 	struct cmsghdr *head = CMSG_FIRSTHDR(message);
-	int fds[2] = { -1, -1 };
-	size_t len;
+	size_t left, at = 0;
 
 	if (!head || head->cmsg_level != SOL_SOCKET ||
 	    head->cmsg_type != SCM_RIGHTS)
 		return;
-	len = head->cmsg_len - CMSG_LEN(0);
-	memcpy(fds, CMSG_DATA(head), len < sizeof(fds) ? len : sizeof(fds));
-	order->data_fd = fds[0];
-	order->spans_fd = fds[1];
+	left = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	for (int i = 0; i < FGT_DELIVERY_FDS && left > 0; i++)
+		if (order->head.has_fds & 1u << i) {
+			memcpy(&order->fds.fd[i],
+			       CMSG_DATA(head) + at++ * sizeof(int),
+			       sizeof(int));
+			left--;
+		}
 }
 
 static int receive(struct received_order *order)
@@ -68,7 +72,7 @@ static int receive(struct received_order *order)
 	};
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		char bytes[CMSG_SPACE(FGT_DELIVERY_FDS * sizeof(int))];
 	} control;
 	struct msghdr message = { .msg_iov = parts,
 				  .msg_iovlen = 2,
@@ -76,13 +80,13 @@ static int receive(struct received_order *order)
 				  .msg_controllen = sizeof(control) };
 	ssize_t n;
 
-	order->data_fd = order->spans_fd = -1;
+	order->fds = FGT_DELIVERY_FDS_NONE;
 	n = recvmsg(FGT_DELIVERY_FD, &message, MSG_CMSG_CLOEXEC);
 	if (n < (ssize_t)sizeof(order->head) || message.msg_flags & MSG_TRUNC)
 		return -EBADMSG;
 	order->body_len = (size_t)n - sizeof(order->head);
 	take_fds(&message, order);
-	return order->data_fd < 0 ? -EBADF : 0;
+	return order->fds.fd[FGT_DELIVERY_DATA] < 0 ? -EBADF : 0;
 }
 
 /* ---- Becoming the user ------------------------------------------------- */
@@ -148,6 +152,22 @@ static int become(uint32_t uid, uint32_t gid)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
 	return drop_capabilities();
+}
+
+/* Before it gives up what that needs. Not its mounts: libraries that a name
+ * service loads would be the program's. */
+static int enter_network(const struct received_order *order,
+			 struct fgt_why *why)
+{
+	int fd = order->fds.fd[FGT_DELIVERY_NET];
+
+	if (fd < 0 || setns(fd, CLONE_NEWNET) == 0)
+		return 0;
+	return fgt_why_set(why, -EPERM,
+			   "the program has a network of its own, into which "
+			   "the agent may not go (%s): give the agent "
+			   "CAP_SYS_ADMIN, or deliver into a directory",
+			   strerror(errno));
 }
 
 static int confine(const struct fgt_delivery_head *head)
@@ -227,9 +247,7 @@ static int name(struct fgt_ring_slice *slice)
 static int add_spans(const struct received_order *order,
 		     struct fgt_ring_slice *slice)
 {
-	int r = order->spans_fd < 0
-			? 0
-			: fgt_span_memfd_cut(order->spans_fd, slice);
+	int r = fgt_span_memfd_cut(order->fds.fd[FGT_DELIVERY_SPANS], slice);
 
 	return r == -ENOMEM ? r : 0;
 }
@@ -241,7 +259,7 @@ static int cut_ring(const struct received_order *order,
 {
 	FGT_AUTO(fgt_ring_free) struct fgt_ring *ring = NULL;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	int r = fgt_ring_open(order->data_fd, &ring);
+	int r = fgt_ring_open(order->fds.fd[FGT_DELIVERY_DATA], &ring);
 
 	if (r == 0)
 		r = fgt_ring_cut(ring, order->head.from_ns, order->head.to_ns,
@@ -259,7 +277,8 @@ static int cut_ring(const struct received_order *order,
 
 /* ---- The work ---------------------------------------------------------- */
 
-static int dispatch(const struct fgt_ring_slice *slice,
+static int dispatch(const struct received_order *order,
+		    const struct fgt_ring_slice *slice,
 		    const struct fgt_message *message,
 		    struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
 {
@@ -273,6 +292,8 @@ static int dispatch(const struct fgt_ring_slice *slice,
 		return r;
 	if (fgt_message_get_string(message, "destination", &destination) < 0)
 		return fgt_why_set(why, -EINVAL, "there is no destination");
+	limits.root_fd = order->fds.fd[FGT_DELIVERY_ROOT];
+	limits.has_root = limits.root_fd >= 0;
 	(void)fgt_message_get_string(message, "ca_file", &limits.ca_file);
 	(void)fgt_message_get_bool(message, "allow_http",
 				   &limits.is_http_allowed);
@@ -296,9 +317,9 @@ static int work(const struct received_order *order,
 		(void)fgt_syscall_filter_forbid();
 	} else {
 		(void)fgt_syscall_filter_forbid();
-		r = read_file(order->data_fd, &slice, why);
+		r = read_file(order->fds.fd[FGT_DELIVERY_DATA], &slice, why);
 	}
-	return r < 0 ? r : dispatch(slice, message, outcome, why);
+	return r < 0 ? r : dispatch(order, slice, message, outcome, why);
 }
 
 static void answer(int error, const struct fgt_dispatch_outcome *outcome,
@@ -318,6 +339,22 @@ static void answer(int error, const struct fgt_dispatch_outcome *outcome,
 	(void)!send(FGT_DELIVERY_FD, &result, sizeof(result), MSG_NOSIGNAL);
 }
 
+/* What happens as the agent. */
+static int prepare(struct received_order *order, struct fgt_why *why)
+{
+	int r = receive(order);
+
+	if (r == 0 && enter_network(order, why) < 0)
+		return -EPERM;
+	if (r == 0)
+		r = confine(&order->head);
+	return r < 0 ? fgt_why_set(why, r,
+				   "the delivering process cannot give up the "
+				   "agent's rights: %s",
+				   strerror(-r))
+		     : 0;
+}
+
 void fgt_delivery_serve_if_asked(int argc, char **argv)
 {
 	static struct received_order order;
@@ -330,15 +367,8 @@ void fgt_delivery_serve_if_asked(int argc, char **argv)
 		return;
 	prctl(PR_SET_NAME, FGT_DELIVERY_NAME);
 	close_range(FGT_DELIVERY_FD + 1, ~0u, 0);
-	r = receive(&order);
+	r = prepare(&order, &why);
 	if (r == 0)
-		r = confine(&order.head);
-	if (r < 0)
-		(void)fgt_why_set(&why, r,
-				  "the delivering process cannot give up the "
-				  "agent's rights: %s",
-				  strerror(-r));
-	else
 		r = work(&order, &outcome, &why);
 	answer(r, &outcome, &why);
 	_exit(0);

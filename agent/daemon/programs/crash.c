@@ -48,6 +48,20 @@ static int copy_fd(int fd)
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
+/* Its places as they were when it registered. */
+static struct fgt_delivery_fds
+copy_fds(const struct fgt_registration *registration)
+{
+	return (struct fgt_delivery_fds){ {
+		[FGT_DELIVERY_DATA] = copy_fd(registration->ring_fd),
+		[FGT_DELIVERY_SPANS] = copy_fd(registration->spans_fd),
+		[FGT_DELIVERY_NET] =
+			copy_fd(registration->places.fd[FGT_DELIVERY_NET]),
+		[FGT_DELIVERY_ROOT] =
+			copy_fd(registration->places.fd[FGT_DELIVERY_ROOT]),
+	} };
+}
+
 static int deliver(struct fgt_deliveries *deliveries,
 		   const struct fgt_upload_limits *limits,
 		   const struct fgt_registration *registration,
@@ -55,14 +69,13 @@ static int deliver(struct fgt_deliveries *deliveries,
 		   struct fgt_why *why)
 {
 	uint64_t now_ns = fgt_loop_now();
-	const struct fgt_delivery_order order = {
+	struct fgt_delivery_order order = {
 		.pid = registration->pid,
 		.uid = registration->uid,
 		.gid = registration->gid,
 		.target = registration->target,
-		.data_fd = copy_fd(registration->ring_fd),
 		.kind = FGT_DELIVERY_RING,
-		.spans_fd = copy_fd(registration->spans_fd),
+		.fds = copy_fds(registration),
 		.from_ns = now_ns > LOOK_BACK_NS ? now_ns - LOOK_BACK_NS : 0,
 		.to_ns = now_ns,
 		.not_before_ns = now_ns + SETTLE_NS,
@@ -72,9 +85,9 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.is_last_word = true,
 	};
 
-	if (order.target || order.data_fd >= 0)
+	if (order.target || order.fds.fd[FGT_DELIVERY_DATA] >= 0)
 		return fgt_deliveries_submit(deliveries, &order, why);
-	fgt_fd_close(order.spans_fd);
+	fgt_delivery_fds_close(&order.fds);
 	return fgt_why_set(why, -ENODATA,
 			   "it passed no ring to the agent: its last seconds "
 			   "are unknown");

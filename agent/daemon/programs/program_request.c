@@ -141,7 +141,7 @@ static int keep_data(struct deliver_call *call, const uint8_t *bytes,
 
 	if (fd < 0 || write(fd, bytes, len) != (ssize_t)len)
 		return fgt_why_set(&call->why, -ENOMEM, FGT_NO_MEMORY);
-	call->order.data_fd = FGT_TAKE_FD(fd);
+	call->order.fds.fd[FGT_DELIVERY_DATA] = FGT_TAKE_FD(fd);
 	return 0;
 }
 
@@ -166,9 +166,8 @@ static int read_order(struct deliver_call *call)
 		.pid = registration->pid,
 		.uid = registration->uid,
 		.gid = registration->gid,
-		.data_fd = -1,
 		.kind = FGT_DELIVERY_FILE,
-		.spans_fd = -1,
+		.fds = FGT_DELIVERY_FDS_NONE,
 	};
 	if (fgt_message_get_string(call->request, "destination",
 				   &call->order.destination) < 0)
@@ -191,8 +190,15 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 	int r = read_order(&call);
 
 	call.order.limits = limits;
+	/* Now: it may have moved since it registered. */
+	if (r == 0)
+		r = fgt_delivery_places_open(registration->pid,
+					     registration->pid_fd,
+					     &call.order.fds, &call.why);
 	if (r == 0)
 		r = fgt_deliveries_submit(deliveries, &call.order, &call.why);
+	else
+		fgt_delivery_fds_close(&call.order.fds);
 	if (r < 0) {
 		fgt_control_fail(client, r, call.why.text);
 		return;

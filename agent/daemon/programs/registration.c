@@ -62,6 +62,7 @@ static void free_entry(void *context)
 	fgt_fd_close(entry->facts.ring_fd);
 	fgt_fd_close(entry->facts.pid_fd);
 	fgt_fd_close(entry->peer_fd);
+	fgt_delivery_fds_close(&entry->facts.places);
 	fgt_target_put(entry->facts.target);
 	free(entry);
 }
@@ -268,7 +269,11 @@ static int open_process(struct registered *entry)
 	name[strcspn(name, "\n")] = '\0';
 	entry->facts.pid_fd = FGT_TAKE_FD(process.pidfd);
 	fgt_process_close(&process);
-	return check_owner(entry);
+	r = check_owner(entry);
+	return r < 0 ? r
+		     : fgt_delivery_places_open(
+			       entry->facts.pid, entry->facts.pid_fd,
+			       &entry->facts.places, &entry->why);
 }
 
 static void attach(void *context)
@@ -398,6 +403,7 @@ void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 	entry->facts.uid = entry->peer.uid;
 	entry->facts.gid = entry->peer.gid;
 	entry->facts.spans_fd = entry->facts.ring_fd = entry->facts.pid_fd = -1;
+	entry->facts.places = FGT_DELIVERY_FDS_NONE;
 	entry->peer_fd = fgt_control_open_peer(client);
 	entry->result = fgt_why_set(&entry->why, -ESHUTDOWN,
 				    FGT_AGENT_IS_LEAVING); /* if not run */

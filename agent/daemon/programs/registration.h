@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/daemon/delivery/delivery_child.h"
 #include "agent/daemon/socket/control.h"
 #include "ringbuf/base/owner.h"
 
@@ -40,6 +41,8 @@ struct fgt_registration {
 	int spans_fd; /* memfd of its span log, -1 */
 	int ring_fd; /* memfd of the ring that it writes, -1 */
 	int pid_fd; /* of the process */
+	/* Where it delivers: _NET and _ROOT, when it registered. */
+	struct fgt_delivery_fds places;
 	struct fgt_target *target; /* a reference; NULL if is_embedded */
 };
 

@@ -25,9 +25,11 @@ def until(condition, seconds=PATIENCE_S):
 
 
 class Program:
-    """One transact; its options are keyword arguments."""
+    """One transact; its options are keyword arguments. prepare: is called in
+    the child before it executes the program."""
 
-    def __init__(self, bench, as_nobody=False, path=None, **options):
+    def __init__(self, bench, as_nobody=False, path=None, prepare=None,
+                 **options):
         command = [path or bench.program("transact"),
                    *[f"{key}={value}" for key, value in options.items()]]
         self.errors = open(bench.path("transact.err"), "a+")
@@ -37,7 +39,8 @@ class Program:
                        if path else bench.build}
         self.child = bench.start(command, as_nobody, stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, text=True,
-                                 stderr=self.errors, env=environment)
+                                 stderr=self.errors, env=environment,
+                                 preexec_fn=prepare)
         self.started, self.pid = map(int, self.read()[1:])
 
     def log_text(self):

@@ -143,9 +143,8 @@ static int submit(int fd, uint32_t uid, const char *destination)
 		.pid = 4242,
 		.uid = uid,
 		.gid = uid,
-		.data_fd = fd,
 		.kind = FGT_DELIVERY_FILE,
-		.spans_fd = -1,
+		.fds = { { fd, -1, -1, -1 } },
 		.destination = destination,
 		.facts = &facts,
 	};
@@ -233,9 +232,8 @@ static int submit_last_word(uint32_t uid, const char *destination)
 	const struct fgt_delivery_order order = {
 		.uid = uid,
 		.gid = uid,
-		.data_fd = memfd_of("x", 1),
 		.kind = FGT_DELIVERY_RING,
-		.spans_fd = -1,
+		.fds = { { memfd_of("x", 1), -1, -1, -1 } },
 		.destination = destination,
 		.is_last_word = true,
 	};

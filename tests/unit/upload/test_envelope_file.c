@@ -79,7 +79,7 @@ static int put(const char *name)
 	const struct fgt_envelope envelope = { write_hello, NULL };
 	struct fgt_why why = { "" };
 	size_t bytes = 0;
-	int r = fgt_envelope_file_write(directory, name, WALL_NS, &envelope,
+	int r = fgt_envelope_file_write(-1, directory, name, WALL_NS, &envelope,
 					&bytes, &why);
 
 	if (r == 0)
@@ -154,7 +154,7 @@ static void write_that_fails_leaves_no_file(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		const struct fgt_envelope envelope = { write_half, &errors[i] };
 
-		assert_int_equal(fgt_envelope_file_write(directory, "x",
+		assert_int_equal(fgt_envelope_file_write(-1, directory, "x",
 							 WALL_NS, &envelope,
 							 &bytes, &why),
 				 errors[i]);
@@ -185,12 +185,12 @@ static void unusable_directories_are_named(void **state)
 	size_t bytes;
 
 	(void)state;
-	assert_int_equal(fgt_envelope_file_write("/nonexistent/x", "x", 0,
+	assert_int_equal(fgt_envelope_file_write(-1, "/nonexistent/x", "x", 0,
 						 &envelope, &bytes, &why),
 			 -ENOENT);
 	assert_non_null(strstr(why.text, "/nonexistent/x"));
-	assert_int_equal(fgt_envelope_file_write("/dev/null", "x", 0, &envelope,
-						 &bytes, &why),
+	assert_int_equal(fgt_envelope_file_write(-1, "/dev/null", "x", 0,
+						 &envelope, &bytes, &why),
 			 -ENOTDIR);
 }
 

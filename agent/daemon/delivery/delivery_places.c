@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a program's destinations are: 127.0.0.1 and a directory mean something
+ * else to a program in namespaces of its own. Runs in the loop's thread and in
+ * a job; must not take another process with the same pid for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/daemon/delivery/delivery_child.h"
+#include "ringbuf/base/owner.h"
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* 0: it is the agent's own, too; 1: it is not. */
+static int compare(int32_t pid, const char *name)
+{
+	char path[48], own_path[48];
+	struct stat status, own;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	snprintf(own_path, sizeof(own_path), "/proc/self/%s", name);
+	if (stat(own_path, &own) < 0 || stat(path, &status) < 0)
+		return -errno;
+	return !is_same(&status, &own);
+}
+
+static int open_place(int32_t pid, const char *name, int flags, int *ret_fd)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	*ret_fd = open(path, flags | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+static int open_places(int32_t pid, struct fgt_delivery_fds *fds)
+{
+	int net = compare(pid, "ns/net"), mounts = compare(pid, "ns/mnt");
+	int root = compare(pid, "root"), r = 0;
+
+	if (net < 0 || mounts < 0 || root < 0)
+		return net < 0 ? net : mounts < 0 ? mounts : root;
+	if (net)
+		r = open_place(pid, "ns/net", O_RDONLY,
+			       &fds->fd[FGT_DELIVERY_NET]);
+	if (r == 0 && (mounts || root))
+		r = open_place(pid, "root", O_PATH | O_DIRECTORY,
+			       &fds->fd[FGT_DELIVERY_ROOT]);
+	return r;
+}
+
+int fgt_delivery_places_open(int32_t pid, int pid_fd,
+			     struct fgt_delivery_fds *fds, struct fgt_why *why)
+{
+	struct pollfd poll_fd = { .fd = pid_fd, .events = POLLIN };
+	int r = open_places(pid, fds);
+
+	if (r < 0 && geteuid() != 0 && (r == -EACCES || r == -EPERM))
+		return 0;
+	if (r == 0 && poll(&poll_fd, 1, 0) == 0)
+		return 0;
+	return fgt_why_set(why, r < 0 ? r : -ESRCH,
+			   "cannot find out where pid %d delivers from: %s",
+			   pid, strerror(r < 0 ? -r : ESRCH));
+}
+
+void fgt_delivery_fds_close(struct fgt_delivery_fds *fds)
+{
+	for (int i = 0; i < FGT_DELIVERY_FDS; i++)
+		fgt_fd_close(FGT_TAKE_FD(fds->fd[i]));
+}
