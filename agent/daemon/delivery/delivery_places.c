@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a program's destinations are: 127.0.0.1 and a directory mean something
- * else to a program in namespaces of its own. Runs in the loop's thread and in
+ * else to a program in other namespaces. Runs in the loop's thread and in
  * a job; must not take another process with the same pid for it.
  */
 #include <errno.h>

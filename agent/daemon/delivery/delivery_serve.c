@@ -164,7 +164,7 @@ static int enter_network(const struct received_order *order,
 	if (fd < 0 || setns(fd, CLONE_NEWNET) == 0)
 		return 0;
 	return fgt_why_set(why, -EPERM,
-			   "the program has a network of its own, into which "
+			   "the program has another network, into which "
 			   "the agent may not go (%s): give the agent "
 			   "CAP_SYS_ADMIN, or deliver into a directory",
 			   strerror(errno));

@@ -98,7 +98,7 @@ static int open_lock(int directory_fd, const char *name,
 	return 0;
 }
 
-/* A daemon that took over has given the name to a file of its own. */
+/* A daemon that took over has given the name to a new file. */
 static bool has_name(int directory_fd, const char *name, int fd)
 {
 	struct stat named, opened;

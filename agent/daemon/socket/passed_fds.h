@@ -19,7 +19,7 @@
  */
 bool fgt_passed_fds_are_wanted(int socket_fd, uint32_t uid);
 
-/* Closes fd on a thread of its own. */
+/* Closes fd on a separate thread. */
 void fgt_passed_fd_discard(int fd, uint32_t uid);
 
 #endif

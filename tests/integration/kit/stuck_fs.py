@@ -60,7 +60,7 @@ class StuckFs:
             try:
                 os.write(self.device, head + answer)
             except OSError:
-                pass  # whoever asked has gone
+                pass  # the process that asked has gone
 
     def _attributes(self, node):
         mode, size = (0o40755, 0) if node == 1 else \
