@@ -55,6 +55,7 @@ struct daemon {
 	bool is_refreshing, is_reloading; /* the job is on its way */
 	bool is_reload_due; /* SIGHUP came meanwhile */
 	struct fgt_config *former; /* until the new rules are taken over */
+	uint64_t kept_ns; /* a ring after its process has ended */
 	uint64_t leave_ns; /* since when, 0: not yet */
 };
 
@@ -254,6 +255,7 @@ static void refresh_targets(void *context)
 	struct daemon *daemon = context;
 
 	fgt_targets_refresh(daemon->targets, fgt_loop_now());
+	fgt_image_cache_tend(daemon->cache, fgt_loop_now(), daemon->kept_ns);
 }
 
 static void targets_refreshed(void *context)
@@ -262,6 +264,7 @@ static void targets_refreshed(void *context)
 
 	daemon->is_refreshing = false;
 	fgt_slices_refresh(daemon->slices);
+	fgt_daemon_status_watch(&daemon->status);
 }
 
 static void tick_expired(void *context)
@@ -337,6 +340,7 @@ static int new_control(struct daemon *daemon)
 	daemon->status = (struct fgt_daemon_status){
 		.config = &daemon->config,
 		.sampler = daemon->sampler,
+		.cache = daemon->cache,
 		.control = daemon->control,
 		.targets = daemon->targets,
 		.slices = daemon->slices,
@@ -349,16 +353,18 @@ static int new_control(struct daemon *daemon)
 
 static int new_parts(struct daemon *daemon)
 {
-	uint64_t kept_s = (uint64_t)daemon->config->ring.seconds + KEPT_EXTRA_S;
 	int r = new_sampler(daemon);
 
+	daemon->kept_ns =
+		((uint64_t)daemon->config->ring.seconds + KEPT_EXTRA_S) * 1000 *
+		MS;
 	if (r == 0)
 		r = new_symbolizer(daemon);
 	if (r == 0)
 		r = fgt_jobs_new(daemon->loop, &daemon->jobs);
 	if (r == 0)
 		r = fgt_targets_new(daemon->sampler, daemon->jobs,
-				    kept_s * 1000 * MS, &daemon->targets);
+				    daemon->kept_ns, &daemon->targets);
 	if (r == 0)
 		r = fgt_slices_new(daemon->loop, daemon->symbolizer,
 				   &daemon->slices);

@@ -56,6 +56,21 @@ static void add_slices(struct fgt_builder *builder, struct fgt_slices *slices)
 	fgt_builder_uint(builder, "slices_waiting", counters.waiting);
 }
 
+static void add_images(struct fgt_builder *builder,
+		       struct fgt_image_cache *cache)
+{
+	struct fgt_image_cache_counters counters;
+
+	fgt_image_cache_get_counters(cache, &counters);
+	fgt_builder_uint(builder, "image_files", counters.files);
+	fgt_builder_uint(builder, "image_bytes", counters.cfi_bytes);
+	fgt_builder_uint(builder, "image_rules_given_back",
+			 counters.given_back);
+	fgt_builder_uint(builder, "image_rules_refused", counters.refused_cfi);
+	fgt_builder_uint(builder, "image_files_refused",
+			 counters.refused_files);
+}
+
 static void add_deliveries(struct fgt_builder *builder,
 			   const struct fgt_deliveries *deliveries)
 {
@@ -119,6 +134,7 @@ void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
 		add_daemon(builder, status);
 		add_capabilities(builder, status->sampler);
 		add_life(builder, status);
+		add_images(builder, status->cache);
 		add_slices(builder, status->slices);
 		add_deliveries(builder, status->deliveries);
 		count = fgt_target_list_put(status->targets,
@@ -170,4 +186,25 @@ void fgt_daemon_status_log(const struct fgt_daemon_status *status)
 	for (size_t i = 0; i < 4; i++)
 		log_capability(config, rows[i].event, rows[i].is_permitted,
 			       rows[i].why);
+}
+
+void fgt_daemon_status_watch(struct fgt_daemon_status *status)
+{
+	struct fgt_image_cache_counters counters;
+
+	if (status->is_refusal_logged)
+		return;
+	fgt_image_cache_get_counters(status->cache, &counters);
+	if (!counters.refused_cfi && !counters.refused_files)
+		return;
+	status->is_refusal_logged = true;
+	fgt_log(FGT_LOG_WARNING, "images_refused",
+		"%s: stacks of some programs are cut short: fgtrace-agent "
+		"status counts it",
+		counters.refused_cfi
+			? "unwind rules without a search table "
+			  "(.eh_frame_hdr) are read whole, at most 256 MiB a "
+			  "minute"
+			: "all files that may be open are mapped by targets "
+			  "(LimitNOFILE=)");
 }

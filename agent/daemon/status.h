@@ -21,6 +21,7 @@
 struct fgt_daemon_status {
 	struct fgt_config *const *config; /* the one in force */
 	const struct fgt_sampler *sampler;
+	struct fgt_image_cache *cache;
 	struct fgt_control *control;
 	struct fgt_targets *targets;
 	struct fgt_slices *slices;
@@ -30,9 +31,13 @@ struct fgt_daemon_status {
 	uint64_t started_ns;
 	uint64_t reloads, reload_failed;
 	struct fgt_why reload_why; /* of the last one, if it failed */
+	bool is_refusal_logged; /* of the cache */
 };
 
 void fgt_daemon_status_log(const struct fgt_daemon_status *status);
+
+/* Once a second: logs the first time that something is refused in silence. */
+void fgt_daemon_status_watch(struct fgt_daemon_status *status);
 
 /* context: struct fgt_daemon_status. */
 void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,

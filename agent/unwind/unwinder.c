@@ -318,9 +318,8 @@ void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 bool fgt_unwind_is_one_function(struct fgt_image_file *file, uint64_t one,
 				uint64_t other)
 {
-	const struct fgt_cfi_table *cfi = fgt_image_file_cfi(file);
 	struct fgt_cfi_rule rule;
 
-	return cfi && fgt_cfi_table_find(cfi, one, &rule) == 0 &&
+	return fgt_image_file_find_rule(file, one, &rule) == 0 &&
 	       other >= rule.start && other < rule.end;
 }

@@ -185,9 +185,8 @@ static bool read_row(struct fgt_view *view, struct fgt_image_file *file,
 	static const struct fgt_cfi_row complex = {
 		.flags = FGT_CFI_ROW_COMPLEX,
 	};
-	const struct fgt_cfi_table *cfi = fgt_image_file_cfi(file);
 	struct fgt_cfi_rule rule;
-	int r = cfi ? fgt_cfi_table_find(cfi, address, &rule) : -ENOENT;
+	int r = fgt_image_file_find_rule(file, address, &rule);
 
 	if (r == -EIO || (r == 0 && !take_work(view, &rule))) {
 		*ret_row = complex;
@@ -227,17 +226,15 @@ struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view, uint64_t address)
 int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
 		       struct fgt_cfi_rule *ret_rule)
 {
-	const struct fgt_cfi_table *cfi;
 	struct fgt_image_file *file;
 	struct fgt_cfi_rule rule;
 	uint64_t bias;
 	int r;
 
 	file = find_file(view, address, &bias);
-	cfi = file ? fgt_image_file_cfi(file) : NULL;
-	if (!cfi)
+	if (!file)
 		return -ENOENT;
-	r = fgt_cfi_table_find(cfi, address - bias, &rule);
+	r = fgt_image_file_find_rule(file, address - bias, &rule);
 	if (r < 0)
 		return r;
 	rule.start += bias;

@@ -4,6 +4,7 @@ that do not answer. The daemon works on. test_hostile_files.py BUILD [GROUP…]"
 import fcntl
 import os
 import signal
+import struct
 import subprocess
 import time
 
@@ -113,8 +114,132 @@ def second_daemon(daemon):
                           timeout=20).stderr
 
 
+LINK = """
+#include <unistd.h>
+typedef int next_fn(void *const *rest);
+__attribute__((noinline)) int NAME(void *const *rest)
+{
+	volatile char room[200];
+	int r;
+
+	room[0] = 1;
+	if (rest[0])
+		r = ((next_fn *)rest[0])(rest + 1);
+	else
+		r = usleep(20000);
+	return r + room[0];
+}
+"""
+CALLER = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	void *chain[16] = { 0 };
+	char name[16];
+
+	for (int i = 1; i < argc; i++) {
+		void *library = dlopen(argv[i], RTLD_NOW);
+
+		snprintf(name, sizeof(name), "link%d", i - 1);
+		chain[i - 1] = library ? dlsym(library, name) : 0;
+		if (!chain[i - 1])
+			return puts(dlerror()), 1;
+	}
+	puts("ready");
+	fflush(stdout);
+	for (;;)
+		((int (*)(void *const *))chain[0])(chain + 1);
+}
+"""
+
+
+def compile_text(bench, name, text, *flags):
+    path = bench.path(name)
+    with open(path + ".c", "w") as file:
+        file.write(text)
+    subprocess.run(["cc", "-O2", "-fomit-frame-pointer", "-o", path,
+                    path + ".c", *flags], check=True, capture_output=True)
+    os.chmod(path, 0o755)
+    return path
+
+
+def compile_chain(bench, name, count):
+    return [compile_text(bench, f"{name}{i}.so",
+                         LINK.replace("NAME", f"link{i}"), "-shared", "-fPIC",
+                         "-Wl,--no-eh-frame-hdr")
+            for i in range(count)]
+
+
+def enlarge_rules(path, size):
+    """Moves .eh_frame to the end of the file, and makes it that long by an
+    entry that nothing needs; without a search table all of it is read."""
+    with open(path, "r+b") as file:
+        elf = file.read()
+        table, = struct.unpack_from("<Q", elf, 0x28)
+        count, names = struct.unpack_from("<HH", elf, 0x3c)
+        sections = [list(struct.unpack_from("<IIQQQQ", elf, table + 64 * i))
+                    for i in range(count)]
+        at, section = next(
+            (table + 64 * i, section) for i, section in enumerate(sections)
+            if elf[sections[names][4] + section[0]:].startswith(
+                b".eh_frame\0"))
+        rules = elf[section[4]:section[4] + section[5]]
+        while rules.endswith(b"\0\0\0\0"):
+            rules = rules[:-4]
+        rules += bytes(-len(rules) % 8)
+        section[4:] = len(elf) + -len(elf) % 4096, size
+        file.seek(at)
+        file.write(struct.pack("<IIQQQQ", *section))
+        file.seek(section[4])
+        file.write(rules + struct.pack("<II5B", size - len(rules) - 4, 0,
+                                       1, 0, 1, 0x78, 16))
+        file.truncate(section[4] + size)
+
+
+def stack_of(bench, daemon, pid):
+    """The most frequent one of the last second."""
+    run = bench.run("--socket", daemon.socket, "slice", "--last", "1s", "-p",
+                    str(pid), "-f", "folded", "-o", "-")
+    lines = [line.rsplit(" ", 1) for line in run.stdout.splitlines()]
+    return max(lines, key=lambda line: int(line[1]))[0] if lines else run
+
+
+def large_tables_leave_room_for_other_programs(checks, bench):
+    """Fault T4: eight files of 63 MiB of rules in one user's program."""
+    caller = compile_text(bench, "caller", CALLER, "-ldl")
+    large = compile_chain(bench, "large", 8)
+    for path in large:
+        enlarge_rules(path, 63 << 20)
+    small = compile_chain(bench, "small", 8)
+    daemon = Daemon(bench, "tables")
+    programs = []
+    for libraries in large, small:
+        child = bench.start([caller, *libraries], stdout=subprocess.PIPE,
+                            as_nobody=libraries is large)
+        child.stdout.readline()
+        daemon.attach(child.pid)
+        programs.append(child.pid)
+        time.sleep(4)
+    status = daemon.status()
+    links = "link0;link1;link2;link3;link4;link5;link6;link7"
+    stack = stack_of(bench, daemon, programs[1])
+    checks.ok("another program has its stacks", links in stack, stack)
+    checks.ok("unwind rules stay within 256 MiB",
+              64 << 20 < status["image_bytes"] <= 256 << 20, status)
+    checks.ok("what is refused is counted", status["image_rules_refused"] > 0,
+              status)
+    checks.ok("… logged once",
+              daemon.log_text().count("images_refused") == 1,
+              daemon.log_text())
+    checks.ok("… and shown", "no room for unwind rules" in
+              bench.run("--socket", daemon.socket, "status").stdout)
+    daemon.end()
+
+
 def main():
-    run_groups((memory_of_huge_pages_is_refused, files_that_cannot_be_closed))
+    run_groups((memory_of_huge_pages_is_refused, files_that_cannot_be_closed,
+                large_tables_leave_room_for_other_programs))
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 		return 2;
 	source.len = (uint64_t)status.st_size;
 	if (fgt_elf_parse(&source, &elf) < 0 ||
-	    fgt_cfi_table_load(&elf, &source, &table) < 0)
+	    fgt_cfi_table_load(&elf, &source, SIZE_MAX, &table) < 0)
 		return 1;
 	while (scanf("%" SCNx64, &address) == 1)
 		print_address(table, address);

@@ -190,6 +190,13 @@ int fgt_print_status(const char *verb, const struct fgt_message *reply)
 	       (double)number(reply, "rss_bytes") / 1048576,
 	       (double)number(reply, "cpu_ns") / 1e9,
 	       number(reply, "slices_served"));
+	if (number(reply, "image_rules_refused") ||
+	    number(reply, "image_files_refused"))
+		printf("no room for unwind rules %" PRIu64
+		       " times, for open files %" PRIu64
+		       " times: stacks were cut short\n",
+		       number(reply, "image_rules_refused"),
+		       number(reply, "image_files_refused"));
 	if (number(reply, "reload_failed") && reload_why[0]) {
 		fputs("the last reload failed: ", stdout);
 		fgt_print_text(stdout, reload_why, 300);

@@ -63,10 +63,17 @@ void fgt_cfi_table_free(struct fgt_cfi_table *table)
 	free(table);
 }
 
+static size_t section_size(const struct fgt_cfi_section *section)
+{
+	return section->lazy ? fgt_lazy_bytes_size(section->lazy)
+			     : section->len;
+}
+
 size_t fgt_cfi_table_size(const struct fgt_cfi_table *table)
 {
-	return sizeof(*table) + table->hdr.len + table->eh_frame.section.len +
-	       table->debug_frame.section.len +
+	return sizeof(*table) + section_size(&table->hdr) +
+	       section_size(&table->eh_frame.section) +
+	       section_size(&table->debug_frame.section) +
 	       (table->eh_frame.count + table->debug_frame.count) *
 		       sizeof(struct index_entry);
 }
@@ -101,7 +108,7 @@ static int read_range(const struct fgt_elf_source *source,
 
 /* Unpacks an SHF_COMPRESSED section; the size that it claims is a limit. */
 static int load_packed(const struct fgt_elf_source *source,
-		       const struct fgt_elf_range *range,
+		       const struct fgt_elf_range *range, size_t whole_max,
 		       struct fgt_cfi_section *section)
 {
 	FGT_AUTO(free) void *packed = NULL;
@@ -122,6 +129,8 @@ static int load_packed(const struct fgt_elf_source *source,
 	if (!header.ch_size || header.ch_size > SECTION_BYTES_MAX ||
 	    header.ch_size / 1040 > range->size)
 		return -EFBIG;
+	if (header.ch_size > whole_max)
+		return -ENOBUFS;
 	bytes = malloc(header.ch_size);
 	if (!bytes)
 		return -ENOMEM;
@@ -135,7 +144,7 @@ static int load_packed(const struct fgt_elf_source *source,
 }
 
 static int load_section(const struct fgt_elf_source *source,
-			const struct fgt_elf_range *range,
+			const struct fgt_elf_range *range, size_t whole_max,
 			struct fgt_cfi_section *section)
 {
 	int r = check_range(source, range);
@@ -146,7 +155,7 @@ static int load_section(const struct fgt_elf_source *source,
 	section->len = range->size;
 	section->address = range->address;
 	if (range->is_compressed)
-		r = load_packed(source, range, section);
+		r = load_packed(source, range, whole_max, section);
 	else if (range->size >= LAZY_BYTES_MIN)
 		r = fgt_lazy_bytes_new(source, range->offset, range->size,
 				       &section->lazy);
@@ -203,7 +212,7 @@ static int load_hdr(struct fgt_cfi_table *table, const struct fgt_elf *elf,
 	*ret_eh_frame = 0;
 	if (range->size < HDR_LEN || range->is_compressed)
 		return 0;
-	r = load_section(source, range, &table->hdr);
+	r = load_section(source, range, 0, &table->hdr);
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0 || !read_hdr(table, 4, &distance) ||
@@ -244,7 +253,7 @@ static int append_entry(struct indexed_section *indexed, size_t *capacity,
 }
 
 /* Lists all FDEs by start address; a broken entry ends the list. */
-static int build_index(struct indexed_section *indexed)
+static int build_index(struct indexed_section *indexed, size_t whole_max)
 {
 	const struct fgt_cfi_section *section = &indexed->section;
 	struct fgt_cfi_entry entry;
@@ -253,6 +262,8 @@ static int build_index(struct indexed_section *indexed)
 	size_t capacity = 0;
 	int r;
 
+	if (section->len > whole_max)
+		return -ENOBUFS;
 	/* Reads the whole section at once: the index needs all of it. */
 	if (!fgt_cfi_section_need(section, 0, section->len))
 		return -EIO;
@@ -275,7 +286,7 @@ static int build_index(struct indexed_section *indexed)
 }
 
 int fgt_cfi_table_load(const struct fgt_elf *elf,
-		       const struct fgt_elf_source *source,
+		       const struct fgt_elf_source *source, size_t whole_max,
 		       struct fgt_cfi_table **ret_table)
 {
 	FGT_AUTO(fgt_cfi_table_free) struct fgt_cfi_table *table = NULL;
@@ -291,23 +302,23 @@ int fgt_cfi_table_load(const struct fgt_elf *elf,
 		return r;
 	if (!range.size && eh_frame)
 		find_eh_frame(elf, eh_frame, &range);
-	r = load_section(source, &range, &table->eh_frame.section);
-	if (r == -ENOMEM)
+	r = load_section(source, &range, whole_max, &table->eh_frame.section);
+	if (r == -ENOMEM || r == -ENOBUFS)
 		return r;
 	table->eh_frame.section.data_base = table->hdr.address;
-	r = load_section(source, &elf->debug_frame,
+	r = load_section(source, &elf->debug_frame, whole_max,
 			 &table->debug_frame.section);
-	if (r == -ENOMEM)
+	if (r == -ENOMEM || r == -ENOBUFS)
 		return r;
 	table->debug_frame.section.is_debug_frame = true;
 	if (!table->eh_frame.section.len && !table->debug_frame.section.len)
 		return -ENOENT;
 	if (!table->hdr_count) {
-		r = build_index(&table->eh_frame);
+		r = build_index(&table->eh_frame, whole_max);
 		if (r < 0)
 			return r;
 	}
-	r = build_index(&table->debug_frame);
+	r = build_index(&table->debug_frame, whole_max);
 	if (r < 0)
 		return r;
 	*ret_table = FGT_TAKE(table);

@@ -30,15 +30,17 @@ struct fgt_cfi_rule {
 
 /* Large sections are read as they are needed: what source reads from (fd,
  * bytes) must outlive the table.
- * -ENOENT no rules in this file, -EFBIG sections beyond reason, -EIO, -ENOMEM.
+ * whole_max: bytes of a section that has no search table, and so is read whole.
+ * -ENOENT no rules in this file, -EFBIG sections beyond reason, -ENOBUFS one
+ * beyond whole_max, -EIO, -ENOMEM.
  */
 int fgt_cfi_table_load(const struct fgt_elf *elf,
-		       const struct fgt_elf_source *source,
+		       const struct fgt_elf_source *source, size_t whole_max,
 		       struct fgt_cfi_table **ret_table);
 void fgt_cfi_table_free(struct fgt_cfi_table *table);
 FGT_DEFINE_AUTO(struct fgt_cfi_table *, fgt_cfi_table_free);
 
-/* Bytes of memory that it may come to hold. */
+/* Bytes of memory that it holds by now. */
 size_t fgt_cfi_table_size(const struct fgt_cfi_table *table);
 
 /*

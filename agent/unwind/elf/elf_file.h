@@ -85,6 +85,9 @@ FGT_DEFINE_AUTO(struct fgt_lazy_bytes *, fgt_lazy_bytes_free);
 /* Where the bytes are, once they are needed: [len]. */
 uint8_t *fgt_lazy_bytes_get(struct fgt_lazy_bytes *lazy);
 
+/* Bytes of memory that it holds by now. MT-Safe | AS-Safe */
+size_t fgt_lazy_bytes_size(const struct fgt_lazy_bytes *lazy);
+
 /*
  * Reads [at, at + len), or as much of it as lies within, if it is not there
  * yet. False: the file cannot be read there, or has changed.

@@ -21,6 +21,7 @@ struct fgt_lazy_bytes {
 	uint8_t *bytes; /* [len], mapped: untouched pages take no room */
 	size_t len;
 	struct stat file; /* at first; all zero without one */
+	atomic_size_t read_bytes; /* only grows; written under the lock */
 	/* Protects reading into bytes; nests inside that of an image cache. */
 	pthread_mutex_t lock;
 	atomic_bool is_read[]; /* [pages of len]; false to true only */
@@ -70,6 +71,13 @@ uint8_t *fgt_lazy_bytes_get(struct fgt_lazy_bytes *lazy)
 	return lazy->bytes;
 }
 
+size_t fgt_lazy_bytes_size(const struct fgt_lazy_bytes *lazy)
+{
+	/* Relaxed: a number for a budget, which orders nothing. */
+	return sizeof(*lazy) + lazy->len / PAGE_BYTES +
+	       atomic_load_explicit(&lazy->read_bytes, memory_order_relaxed);
+}
+
 /* Acquire: pairs with the release of read_pages(). */
 static bool is_read(struct fgt_lazy_bytes *lazy, size_t page)
 {
@@ -103,6 +111,7 @@ static bool read_pages(struct fgt_lazy_bytes *lazy, size_t first, size_t end)
 	    fgt_elf_source_read(&lazy->source, lazy->offset + at,
 				lazy->bytes + at, len) < 0)
 		return false;
+	atomic_fetch_add_explicit(&lazy->read_bytes, len, memory_order_relaxed);
 	for (size_t page = first; page < end; page++)
 		/* Release: pairs with the acquire of is_read(). */
 		atomic_store_explicit(&lazy->is_read[page], true,

@@ -15,48 +15,11 @@
 
 #include "agent/unwind/arch/arch.h"
 #include "agent/unwind/cfi/cfi_rows.h"
-#include "agent/unwind/cfi/cfi_table.h"
+#include "agent/unwind/maps/image_cache.h"
+#include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 
-#define FILES_MAX     2048u
-#define CFI_BYTES_MAX (256u << 20)
-#define PAGE_BYTES    4096u
-#define PAGES	      64u
-
-struct fgt_image_file {
-	struct fgt_image_cache *cache;
-	struct fgt_elf_source source; /* owned: fd, or bytes in memory */
-	struct fgt_elf elf;
-	struct fgt_image_key real, mapped; /* of fstat; of maps */
-	struct timespec modified;
-	uint64_t serial; /* never used twice: names pages and rows */
-	/* The rest belongs to cache->lock. */
-	unsigned int references; /* besides the cache's own */
-	uint64_t last_used;
-	bool is_listed; /* false: replaced in the cache, goes at last put */
-	bool is_cfi_loaded; /* tried; cfi may still be NULL */
-	struct fgt_cfi_table *cfi;
-};
-
-/* A page of code: direct mapped by serial and page number. */
-struct page {
-	uint64_t serial, number; /* serial 0: empty */
-	uint32_t len; /* bytes that the file has */
-	uint8_t bytes[PAGE_BYTES];
-};
-
-struct fgt_image_cache {
-	struct fgt_cfi_rows *rows; /* the sampler's thread's own */
-	/* Protects everything below and the marked fields of the files; nests
-	 * inside nothing. */
-	pthread_mutex_t lock;
-	struct fgt_image_file *files[FILES_MAX];
-	size_t count, limit;
-	size_t cfi_bytes;
-	uint64_t clock, last_serial;
-	unsigned int references; /* the owner and every file in use */
-	struct page pages[PAGES];
-};
+#define IDLE_NS UINT64_C(60000000000) /* then a file is closed */
 
 int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 {
@@ -71,7 +34,9 @@ int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 	}
 	pthread_mutex_init(&cache->lock, NULL);
 	cache->references = 1;
-	cache->limit = FILES_MAX;
+	cache->now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	fgt_image_cfi_refill(cache, UINT64_MAX);
+	cache->limit = FGT_IMAGE_FILES_MAX;
 	/* Half of the descriptors is for the rest of the process. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
 	    limit.rlim_cur / 2 < cache->limit)
@@ -86,7 +51,7 @@ static void file_free(struct fgt_image_file *file)
 		return;
 	fgt_fd_close(file->source.fd);
 	free((void *)file->source.bytes);
-	fgt_cfi_table_free(file->cfi);
+	fgt_image_cfi_drop(file);
 	free(file);
 }
 FGT_DEFINE_AUTO(struct fgt_image_file *, file_free);
@@ -110,8 +75,6 @@ static void drop_at(struct fgt_image_cache *cache, size_t i)
 
 	cache->files[i] = cache->files[--cache->count];
 	file->is_listed = false;
-	if (file->cfi)
-		cache->cfi_bytes -= fgt_cfi_table_size(file->cfi);
 	if (!file->references)
 		file_free(file);
 }
@@ -144,6 +107,7 @@ void fgt_image_file_put(struct fgt_image_file *file)
 	pthread_mutex_lock(&cache->lock);
 	if (--file->references == 0) {
 		cache->references--;
+		file->unused_ns = cache->now_ns;
 		if (!file->is_listed)
 			file_free(file);
 	}
@@ -227,12 +191,67 @@ static bool evict_one(struct fgt_image_cache *cache)
 	return true;
 }
 
+/* Of what the kernel knows: a file system that does not answer is not asked. */
+static bool is_deleted(const struct fgt_image_file *file)
+{
+	struct statx status;
+
+	return statx(file->source.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		     STATX_NLINK, &status) == 0 &&
+	       status.stx_nlink == 0;
+}
+
+static bool is_idle(const struct fgt_image_file *file, uint64_t now_ns,
+		    uint64_t kept_ns)
+{
+	uint64_t idle_ns = now_ns - file->unused_ns;
+
+	if (file->references || file->source.fd < 0)
+		return false;
+	/* By its path nothing finds a deleted one for a kept ring. */
+	return idle_ns >= kept_ns || (idle_ns >= IDLE_NS && !is_deleted(file));
+}
+
+void fgt_image_cache_tend(struct fgt_image_cache *cache, uint64_t now_ns,
+			  uint64_t kept_ns)
+{
+	pthread_mutex_lock(&cache->lock);
+	fgt_image_cfi_refill(cache, now_ns - cache->now_ns);
+	cache->now_ns = now_ns;
+	for (size_t i = cache->count; i-- > 0;) {
+		struct fgt_image_file *file = cache->files[i];
+
+		if (!is_idle(file, now_ns, kept_ns))
+			continue;
+		cache->files[i] = cache->files[--cache->count];
+		fgt_image_cfi_drop(file);
+		/* Closing may wait for a file system; the sampler must not. */
+		pthread_mutex_unlock(&cache->lock);
+		file_free(file);
+		pthread_mutex_lock(&cache->lock);
+		if (i > cache->count)
+			i = cache->count;
+	}
+	pthread_mutex_unlock(&cache->lock);
+}
+
+void fgt_image_cache_get_counters(struct fgt_image_cache *cache,
+				  struct fgt_image_cache_counters *ret_counters)
+{
+	pthread_mutex_lock(&cache->lock);
+	*ret_counters = cache->counters;
+	ret_counters->files = cache->count;
+	pthread_mutex_unlock(&cache->lock);
+}
+
 /* Lists a new file and takes the caller's reference. Lock held. */
 static int list_file(struct fgt_image_cache *cache,
 		     struct fgt_image_file **file)
 {
-	if (cache->count >= cache->limit && !evict_one(cache))
+	if (cache->count >= cache->limit && !evict_one(cache)) {
+		cache->counters.refused_files++;
 		return -EMFILE;
+	}
 	(*file)->cache = cache;
 	(*file)->serial = ++cache->last_serial;
 	(*file)->is_listed = true;
@@ -350,95 +369,6 @@ uint64_t fgt_image_file_serial(const struct fgt_image_file *file)
 struct fgt_cfi_rows *fgt_image_cache_rows(struct fgt_image_cache *cache)
 {
 	return cache->rows;
-}
-
-int fgt_image_file_read_head(struct fgt_image_file *file, uint8_t *buffer,
-			     size_t len)
-{
-	return fgt_elf_source_read(&file->source, 0, buffer, len);
-}
-
-const struct fgt_cfi_table *fgt_image_file_cfi(struct fgt_image_file *file)
-{
-	struct fgt_image_cache *cache = file->cache;
-	struct fgt_cfi_table *cfi;
-
-	pthread_mutex_lock(&cache->lock);
-	if (!file->is_cfi_loaded) {
-		file->is_cfi_loaded = true;
-		if (cache->cfi_bytes < CFI_BYTES_MAX &&
-		    fgt_cfi_table_load(&file->elf, &file->source, &file->cfi) ==
-			    0 &&
-		    file->is_listed)
-			cache->cfi_bytes += fgt_cfi_table_size(file->cfi);
-	}
-	cfi = file->cfi;
-	pthread_mutex_unlock(&cache->lock);
-	return cfi;
-}
-
-/* The page with that number of the file, NULL if unreadable. Lock held. */
-static const struct page *get_page(struct fgt_image_file *file, uint64_t number)
-{
-	struct fgt_image_cache *cache = file->cache;
-	uint64_t hash = (file->serial * 31 + number) * 0x9e3779b97f4a7c15ull;
-	struct page *page = &cache->pages[hash >> 58];
-	uint64_t offset = number * PAGE_BYTES;
-
-	if (page->serial == file->serial && page->number == number)
-		return page;
-	if (offset >= file->source.len)
-		return NULL;
-	page->serial = 0;
-	page->len = PAGE_BYTES;
-	if (file->source.len - offset < PAGE_BYTES)
-		page->len = (uint32_t)(file->source.len - offset);
-	if (fgt_elf_source_read(&file->source, offset, page->bytes, page->len) <
-	    0)
-		return NULL;
-	page->serial = file->serial;
-	page->number = number;
-	return page;
-}
-
-static const struct fgt_elf_load *find_load(const struct fgt_elf *elf,
-					    uint64_t address)
-{
-	for (uint32_t i = 0; i < elf->load_count; i++)
-		if (!elf->loads[i].is_writable &&
-		    address >= elf->loads[i].address &&
-		    address - elf->loads[i].address < elf->loads[i].file_size)
-			return &elf->loads[i];
-	return NULL;
-}
-
-size_t fgt_image_file_read(struct fgt_image_file *file, uint64_t address,
-			   uint8_t *buffer, size_t len)
-{
-	const struct fgt_elf_load *load = find_load(&file->elf, address);
-	size_t done = 0;
-
-	if (!load)
-		return 0;
-	if (len > load->file_size - (address - load->address))
-		len = load->file_size - (address - load->address);
-	pthread_mutex_lock(&file->cache->lock);
-	while (done < len) {
-		uint64_t offset =
-			load->offset + (address - load->address) + done;
-		const struct page *page = get_page(file, offset / PAGE_BYTES);
-		size_t at = offset % PAGE_BYTES, piece;
-
-		if (!page || at >= page->len)
-			break;
-		piece = page->len - at;
-		if (piece > len - done)
-			piece = len - done;
-		memcpy(buffer + done, page->bytes + at, piece);
-		done += piece;
-	}
-	pthread_mutex_unlock(&file->cache->lock);
-	return done;
 }
 
 /* 3: all agree, 2: build id, 1: (dev, ino), 0: another file. */

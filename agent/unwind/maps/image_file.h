@@ -7,8 +7,8 @@
  * targets. Read with pread only: a mapping of a file that is truncated sends
  * SIGBUS.
  *
- * MT-Safe, except fgt_image_cache_rows() | AS-Unsafe, except
- * fgt_image_cache_forked()
+ * MT-Safe, except fgt_image_cache_rows() and fgt_image_file_find_rule() |
+ * AS-Unsafe, except fgt_image_cache_forked()
  */
 #ifndef FGT_AGENT_UNWIND_MAPS_IMAGE_FILE_H
 #define FGT_AGENT_UNWIND_MAPS_IMAGE_FILE_H
@@ -20,7 +20,7 @@
 #include "ringbuf/base/owner.h"
 
 struct fgt_cfi_rows;
-struct fgt_cfi_table;
+struct fgt_cfi_rule;
 struct fgt_image_file; /* reference counted; MT-Safe get/put */
 struct fgt_image_cache;
 
@@ -30,6 +30,25 @@ void fgt_image_cache_free(struct fgt_image_cache *cache);
 FGT_DEFINE_AUTO(struct fgt_image_cache *, fgt_image_cache_free);
 /* In the child of a fork: closes its files; it is of no use afterwards. */
 void fgt_image_cache_forked(const struct fgt_image_cache *cache);
+
+/*
+ * Once a second: closes files that no target has mapped for a minute, so that
+ * their file systems can be unmounted; deleted ones, and all others at the
+ * latest, after kept_ns, when no ring shows them any more. now_ns:
+ * CLOCK_MONOTONIC. Without it files stay open until there are too many.
+ */
+void fgt_image_cache_tend(struct fgt_image_cache *cache, uint64_t now_ns,
+			  uint64_t kept_ns);
+
+struct fgt_image_cache_counters {
+	uint64_t files; /* open now */
+	uint64_t cfi_bytes; /* of unwind rules in memory now */
+	uint64_t given_back; /* tables that made room for others */
+	uint64_t refused_cfi, refused_files; /* times that there was no room */
+};
+void fgt_image_cache_get_counters(
+	struct fgt_image_cache *cache,
+	struct fgt_image_cache_counters *ret_counters);
 
 /* The rows of all files by fgt_image_file_serial; freed with the cache. For the
  * sampler thread only. */
@@ -78,8 +97,16 @@ size_t fgt_image_file_read(struct fgt_image_file *file, uint64_t address,
 int fgt_image_file_read_head(struct fgt_image_file *file, uint8_t *buffer,
 			     size_t len);
 
-/* Unwind rules, loaded at the first call; NULL if it has none. */
-const struct fgt_cfi_table *fgt_image_file_cfi(struct fgt_image_file *file);
+/*
+ * The unwind rule of an ELF address, which holds until the next call for any
+ * file of the cache: tables take the room of those that were unused for
+ * longest. -ENOENT it has none, -EBADMSG the rule is broken, -EIO the file
+ * cannot be read now, or there is no room for its rules now.
+ *
+ * MT-Unsafe: the sampler thread only | AS-Unsafe
+ */
+int fgt_image_file_find_rule(struct fgt_image_file *file, uint64_t address,
+			     struct fgt_cfi_rule *ret_rule);
 
 /*
  * A new descriptor (caller closes) of the very file that was mapped as image,

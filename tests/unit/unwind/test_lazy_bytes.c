@@ -206,7 +206,8 @@ static void truncated_file_has_no_rules(void **state)
 	assert_int_equal(fstat(source.fd, &status), 0);
 	source.len = (uint64_t)status.st_size;
 	assert_int_equal(fgt_elf_parse(&source, &elf), 0);
-	assert_int_equal(fgt_cfi_table_load(&elf, &source, &table), 0);
+	assert_int_equal(fgt_cfi_table_load(&elf, &source, SIZE_MAX, &table),
+			 0);
 	for (uint32_t i = 0; i < elf.load_count; i++)
 		if (elf.loads[i].is_executable)
 			end = elf.loads[i].address + elf.loads[i].file_size;

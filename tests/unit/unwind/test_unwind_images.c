@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "agent/unwind/cfi/cfi_table.h"
 #include "tests/programs/unwind/unwind_capture.h"
 #include "tests/unit/unwind/copy_file.h"
 
@@ -273,6 +274,7 @@ struct shared {
 static void *read_maps_often(void *argument)
 {
 	const struct shared *shared = argument;
+	struct fgt_cfi_rule rule;
 	struct fgt_maps *maps;
 
 	for (int i = 0; i < 30; i++) {
@@ -280,7 +282,8 @@ static void *read_maps_often(void *argument)
 			return argument;
 		for (uint32_t j = 0; j < maps->image_count; j++)
 			if (maps->images[j].file)
-				fgt_image_file_cfi(maps->images[j].file);
+				(void)fgt_image_file_find_rule(
+					maps->images[j].file, 0, &rule);
 		fgt_maps_free(maps);
 	}
 	return NULL;

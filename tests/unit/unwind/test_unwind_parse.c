@@ -295,7 +295,7 @@ static void a_damaged_elf_file_does_no_harm(void **state)
 		source.len = round % 5 ? len : (size_t)rand() % len;
 		if (fgt_elf_parse(&source, &elf) < 0)
 			continue;
-		if (fgt_cfi_table_load(&elf, &source, &table) < 0)
+		if (fgt_cfi_table_load(&elf, &source, SIZE_MAX, &table) < 0)
 			continue;
 		for (uint64_t pc = 0; pc < 0x20000; pc += 0x333)
 			fgt_cfi_table_find(table, pc, &rule);
