@@ -5,14 +5,15 @@ usage: test_lint.py BUILD
 
 Rooms and their arrows (rooms.py), words and citations (words.py), third-party
 headers in one room each, names of what is not static, sizes of files and
-functions, formatting, licence lines, and that agent/README.md shows the rooms
-that there are.
+functions, formatting, licence lines, that agent/README.md shows the rooms
+that there are, and how the products were compiled (hardening.py).
 """
 import os
 import re
 import subprocess
 import sys
 
+import hardening
 import rooms
 import words
 from tree import ROOT, files, read
@@ -203,6 +204,7 @@ def main():
                                         "tests/*.sh", "tests/run"))
     check_names(checks, sys.argv[1])
     check_handlers(checks, sys.argv[1])
+    hardening.check_products(checks, sys.argv[1])
     check_text(checks, sources)
     check_format(checks)
     check_readme(checks)

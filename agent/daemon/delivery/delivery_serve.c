@@ -179,7 +179,7 @@ static int confine(const struct fgt_delivery_head *head)
 	signal(SIGALRM, SIG_DFL);
 	alarm(FGT_DELIVERY_MAX_S);
 	umask(077);
-	(void)chdir("/");
+	(void)!chdir("/");
 	open_null();
 	limit();
 	fgt_confinement_offer();
