@@ -7,8 +7,6 @@
 #include "agent/daemon/daemon.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 #include <string.h>
 
@@ -18,6 +16,7 @@
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/daemon/status.h"
+#include "agent/daemon/surroundings.h"
 #include "agent/daemon/targets/targets.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
@@ -29,8 +28,6 @@
 #define LEAVE_CANCEL_MS 3500 /* then slices at work are broken off */
 #define LEAVE_FORCE_MS	4500 /* then the process ends as it is */
 #define LEAVE_ALARM_S	5 /* the same if the loop no longer runs */
-/* Blocks of this size and more go back to the kernel when they are freed. */
-#define MMAP_THRESHOLD_BYTES (128 << 10)
 /* A ring is kept ring.seconds and this after its process has ended. */
 #define KEPT_EXTRA_S 60
 
@@ -58,25 +55,6 @@ struct daemon {
 	uint64_t kept_ns; /* a ring after its process has ended */
 	uint64_t leave_ns; /* since when, 0: not yet */
 };
-
-/* ---- Surroundings ------------------------------------------------------ */
-
-/* Without them the next file that is opened becomes standard error. */
-static int open_standard_descriptors(struct fgt_why *why)
-{
-	for (int fd = 0; fd <= 2; fd++) {
-		if (fcntl(fd, F_GETFD) >= 0)
-			continue;
-		/* Not CLOEXEC: it stands for a descriptor that is inherited. */
-		if (open("/dev/null", O_RDWR) != fd)
-			return fgt_why_set(why, -EBADF,
-					   "cannot open /dev/null for the "
-					   "closed descriptor %d: %m: create "
-					   "it",
-					   fd);
-	}
-	return 0;
-}
 
 static void explain(void *context, int32_t pid, const char *text)
 {
@@ -476,14 +454,9 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 			   .done = rules_taken,
 			   .context = &daemon },
 	};
-	int r = open_standard_descriptors(why);
+	int r = fgt_surroundings_prepare(config->sampling.is_self_included,
+					 why);
 
-	/*
-	 * glibc raises the threshold to the largest block that was freed: the
-	 * tables of a slice, large and hardly touched, would then come from a
-	 * heap that keeps them, and calloc() would have to clear them all.
-	 */
-	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
 	fgt_log_set(config->log.level, config->log.format);
 	if (r == 0)
 		r = daemon_init(&daemon,

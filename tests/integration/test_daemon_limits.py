@@ -231,6 +231,37 @@ def descriptors_in_messages(checks, bench):
     daemon.end()
 
 
+def no_rights_are_added(checks, bench):
+    """Fault Z1: no process of its user reads its memory, which holds stacks
+    and keys. Procfs gives the files of such a process to root."""
+    agent = os.path.join(bench.copy_for_nobody(), "fgtrace-agent")
+    config = bench.path("self.conf")
+    with open(config, "w") as file:
+        file.write("sampling: { include_self = true; };\n")
+    os.chmod(config, 0o644)
+    for name, arguments, owner in (("closed", (), 0),
+                                   ("open", ("-c", config), NOBODY)):
+        child, path = bench.daemon(name, *arguments, as_nobody=True,
+                                   agent=agent)
+        if os.getuid() == 0:
+            checks.ok(f"{name}: memory of an ordinary user's daemon",
+                      os.stat(f"/proc/{child.pid}/maps").st_uid == owner)
+        with open(f"/proc/{child.pid}/status") as file:
+            checks.ok(f"{name}: it gets no rights by executing",
+                      "NoNewPrivs:\t1\n" in file.read())
+        if arguments:
+            reply = call(path, "attach", pid=child.pid)
+            time.sleep(1)
+            listed = call(path, "targets")["targets"]
+            checks.ok("a daemon that samples itself can read itself",
+                      reply["ok"] and [each["pid"] for each in listed] ==
+                      [child.pid] and not listed[0].get("why"),
+                      (reply, listed))
+        child.terminate()
+        child.wait(20)
+
+
 if __name__ == "__main__":
     run_groups([malformed, little_memory, slow_clients, deaf_readers,
-                few_descriptors, descriptors_in_messages])
+                few_descriptors, descriptors_in_messages,
+                no_rights_are_added])

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prepares the daemon's process. Runs in the main thread, before there are
+ * others; must not take away what a later step needs.
+ */
+#include "agent/daemon/surroundings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Blocks of this size and more go back to the kernel when they are freed. */
+#define MMAP_THRESHOLD_BYTES (128 << 10)
+
+/* Without them the next file that is opened becomes standard error. */
+static int open_standard_descriptors(struct fgt_why *why)
+{
+	for (int fd = 0; fd <= 2; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		/* Not CLOEXEC: it stands for a descriptor that is inherited. */
+		if (open("/dev/null", O_RDWR) != fd)
+			return fgt_why_set(why, -EBADF,
+					   "cannot open /dev/null for the "
+					   "closed descriptor %d: %m: create "
+					   "it",
+					   fd);
+	}
+	return 0;
+}
+
+/*
+ * Stacks of several users and destinations with keys are in its memory: no
+ * core file, no other process of its user reads them. Its children get no
+ * rights that it does not have, not even those of the program's file.
+ */
+static void give_up_rights(bool is_self_sampled)
+{
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	/* Its procfs files are root's afterwards: another user's daemon could
+	 * not read which system calls block its threads. */
+	if (geteuid() == 0 || !is_self_sampled)
+		prctl(PR_SET_DUMPABLE, 0);
+}
+
+int fgt_surroundings_prepare(bool is_self_sampled, struct fgt_why *why)
+{
+	/*
+	 * glibc raises the threshold to the largest block that was freed: the
+	 * tables of a slice, large and hardly touched, would then come from a
+	 * heap that keeps them, and calloc() would have to clear them all.
+	 */
+	(void)mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
+	give_up_rights(is_self_sampled);
+	return open_standard_descriptors(why);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's process, before it is a daemon: descriptors, rights, memory.
+ */
+#ifndef FGT_AGENT_DAEMON_SURROUNDINGS_H
+#define FGT_AGENT_DAEMON_SURROUNDINGS_H
+
+#include <stdbool.h>
+
+#include "ringbuf/base/why.h"
+
+/*
+ * Once, at the start. is_self_sampled: sampling.include_self.
+ * -EBADF: a standard descriptor is closed and there is no /dev/null.
+ *
+ * MT-Unsafe (one thread only) | AS-Unsafe
+ */
+int fgt_surroundings_prepare(bool is_self_sampled, struct fgt_why *why);
+
+#endif
