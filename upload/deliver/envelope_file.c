@@ -150,7 +150,8 @@ static const char *remedy_of(int error)
 	case -ENFILE:
 		return "raise the limit (ulimit -n, LimitNOFILE=)";
 	case -EROFS:
-		return "if a service writes it, add it to its ReadWritePaths=";
+		return "if the program is a service, add it to the "
+		       "program's ReadWritePaths=";
 	default:
 		return "make it writable for the program's user";
 	}

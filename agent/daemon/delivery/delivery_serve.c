@@ -166,7 +166,8 @@ static int enter_network(const struct received_order *order,
 	return fgt_why_set(why, -EPERM,
 			   "the program has another network, into which "
 			   "the agent may not go (%s): give the agent "
-			   "CAP_SYS_ADMIN, or deliver into a directory",
+			   "CAP_SYS_ADMIN (a service: RestrictNamespaces=net "
+			   "too), or deliver into a directory",
 			   strerror(errno));
 }
 
