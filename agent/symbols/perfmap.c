@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/unwind/elf/rootfs.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/strings.h"
@@ -78,7 +79,6 @@ static int open_file(int root_fd, int32_t ns_pid, uint32_t uid, int *ret_fd)
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 	FGT_AUTO(fgt_fd_close) int path_fd = -1;
-	FGT_AUTO(fgt_fd_close) int fd = -1;
 	char path[64];
 	int error;
 
@@ -87,14 +87,7 @@ static int open_file(int root_fd, int32_t ns_pid, uint32_t uid, int *ret_fd)
 	if (path_fd < 0)
 		return -errno;
 	error = check_file(path_fd, uid);
-	if (error)
-		return error;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	*ret_fd = FGT_TAKE_FD(fd);
-	return 0;
+	return error ? error : fgt_rootfs_reopen(path_fd, ret_fd);
 }
 
 /* Reads as much as the file had at fstat(); it may shrink during the read. */

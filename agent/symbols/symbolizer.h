@@ -17,8 +17,8 @@ struct fgt_symbolizer_options {
 	size_t debug_dir_count;
 	/*
 	 * Opens the very file that was mapped (caller closes). NULL or
-	 * -ENOENT: opened by path below the target's root, then below "/",
-	 * and taken only if build id or (dev, ino) agree.
+	 * -ENOENT: opened by path below the target's root (below "/" once it
+	 * has ended), and taken only if build id or (dev, ino) agree.
 	 */
 	int (*open_image)(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd);

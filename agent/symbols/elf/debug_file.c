@@ -19,16 +19,14 @@
 #define CRC_MAX_BYTES (1ll << 30)
 
 /* What the file must be, of this build id or (crc_matters) of this CRC, and
- * where the result goes. */
+ * where the result goes (its path: of the last file that was tried). */
 struct debug_search {
 	const struct fgt_debug_places *places;
 	const uint8_t *build_id;
 	uint32_t build_id_len;
 	bool crc_matters;
 	uint32_t crc;
-	char *path; /* [path_size]: of the last file that was tried */
-	size_t path_size;
-	int *ret_fd;
+	struct fgt_debug_found *found;
 };
 
 /* .gnu_debuglink has the CRC that zlib computes. */
@@ -67,31 +65,61 @@ static bool is_wanted(int fd, const struct debug_search *search)
 	return search->crc_matters && has_crc(fd, search->crc);
 }
 
+/* A path in search->found.path; on success also the root it was found in. */
 static bool try_below(int root_fd, const struct debug_search *search)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 
-	if (root_fd < 0 || fgt_rootfs_open(root_fd, search->path, &fd) ||
+	if (root_fd < 0 || fgt_rootfs_open(root_fd, search->found->path, &fd) ||
 	    !is_wanted(fd, search))
 		return false;
-	*search->ret_fd = FGT_TAKE_FD(fd);
+	search->found->root_fd = root_fd;
+	search->found->fd = FGT_TAKE_FD(fd);
 	return true;
 }
 
-/* This machine first: its files were not put there by the target. */
+FGT_PRINTF(2, 0)
+static bool set_path(const struct debug_search *search, const char *format,
+		     va_list arguments)
+{
+	struct fgt_debug_found *found = search->found;
+	int len =
+		vsnprintf(found->path, sizeof(found->path), format, arguments);
+
+	return len >= 0 && (size_t)len < sizeof(found->path);
+}
+
+/*
+ * A path in one of the folders that the administrator named. This machine
+ * first: its files were not put there by the target.
+ */
 FGT_PRINTF(2, 3)
-static bool try_path(const struct debug_search *search, const char *format, ...)
+static bool try_folder(const struct debug_search *search, const char *format,
+		       ...)
 {
 	const struct fgt_target_root *root = search->places->root;
 	va_list arguments;
-	int len;
+	bool fits;
 
 	va_start(arguments, format);
-	len = vsnprintf(search->path, search->path_size, format, arguments);
+	fits = set_path(search, format, arguments);
 	va_end(arguments);
-	return len >= 0 && (size_t)len < search->path_size &&
-	       (try_below(root->host_fd, search) ||
-		try_below(root->target_fd, search));
+	return fits && (try_below(root->host_fd, search) ||
+			try_below(root->target_fd, search));
+}
+
+/* A path that a file named: it means that file's root, and no other. */
+FGT_PRINTF(3, 4)
+static bool try_named(const struct debug_search *search, int root_fd,
+		      const char *format, ...)
+{
+	va_list arguments;
+	bool fits;
+
+	va_start(arguments, format);
+	fits = set_path(search, format, arguments);
+	va_end(arguments);
+	return fits && try_below(root_fd, search);
 }
 
 static bool try_build_id(const struct debug_search *search)
@@ -103,8 +131,8 @@ static bool try_build_id(const struct debug_search *search)
 	for (uint32_t i = 0; i < search->build_id_len; i++)
 		snprintf(hex + 2 * i, 3, "%02x", search->build_id[i]);
 	for (size_t i = 0; i < search->places->dir_count; i++)
-		if (try_path(search, "%s/.build-id/%.2s/%s.debug",
-			     search->places->dirs[i], hex, hex + 2))
+		if (try_folder(search, "%s/.build-id/%.2s/%s.debug",
+			       search->places->dirs[i], hex, hex + 2))
 			return true;
 	return false;
 }
@@ -120,24 +148,25 @@ static int dir_len_of(const char *path)
 static bool try_debuglink(const struct debug_search *search,
 			  const char *image_path, const char *name)
 {
+	int root_fd = fgt_debug_root_fd(search->places->root);
 	int len = dir_len_of(image_path);
 
 	if (!name[0] || !len)
 		return false;
-	if (try_path(search, "%.*s%s", len, image_path, name) ||
-	    try_path(search, "%.*s.debug/%s", len, image_path, name))
+	if (try_named(search, root_fd, "%.*s%s", len, image_path, name) ||
+	    try_named(search, root_fd, "%.*s.debug/%s", len, image_path, name))
 		return true;
 	for (size_t i = 0; i < search->places->dir_count; i++)
-		if (try_path(search, "%s%.*s%s", search->places->dirs[i], len,
-			     image_path, name))
+		if (try_folder(search, "%s%.*s%s", search->places->dirs[i], len,
+			       image_path, name))
 			return true;
 	return false;
 }
 
 int fgt_debug_file_open(const struct fgt_debug_places *places,
 			const char *image_path,
-			const struct fgt_elf_ident *image_ident, int *ret_fd,
-			char ret_path[FGT_IMAGE_PATH_MAX])
+			const struct fgt_elf_ident *image_ident,
+			struct fgt_debug_found *ret_found)
 {
 	const struct debug_search search = {
 		.places = places,
@@ -145,9 +174,7 @@ int fgt_debug_file_open(const struct fgt_debug_places *places,
 		.build_id_len = image_ident->build_id_len,
 		.crc_matters = image_ident->debuglink[0],
 		.crc = image_ident->debuglink_crc,
-		.path = ret_path,
-		.path_size = FGT_IMAGE_PATH_MAX,
-		.ret_fd = ret_fd,
+		.found = ret_found,
 	};
 
 	return try_build_id(&search) || try_debuglink(&search, image_path,
@@ -156,25 +183,24 @@ int fgt_debug_file_open(const struct fgt_debug_places *places,
 		       : -ENOENT;
 }
 
-int fgt_debug_file_open_alt(const struct fgt_debug_places *places,
+int fgt_debug_file_open_alt(const struct fgt_debug_places *places, int root_fd,
 			    const char *path, const struct fgt_elf_ident *ident,
 			    int *ret_fd)
 {
-	char alt_path[2 * FGT_IMAGE_PATH_MAX];
+	struct fgt_debug_found found;
 	const struct debug_search search = {
 		.places = places,
 		.build_id = ident->altlink_build_id,
 		.build_id_len = ident->altlink_build_id_len,
-		.path = alt_path,
-		.path_size = sizeof(alt_path),
-		.ret_fd = ret_fd,
+		.found = &found,
 	};
 	int len = ident->altlink[0] == '/' ? 0 : dir_len_of(path);
 
 	if (!ident->altlink[0])
 		return -ENOENT;
-	return try_build_id(&search) || try_path(&search, "%.*s%s", len, path,
-						 ident->altlink)
-		       ? 0
-		       : -ENOENT;
+	if (!try_build_id(&search) &&
+	    !try_named(&search, root_fd, "%.*s%s", len, path, ident->altlink))
+		return -ENOENT;
+	*ret_fd = found.fd;
+	return 0;
 }

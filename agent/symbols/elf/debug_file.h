@@ -17,26 +17,41 @@ struct fgt_debug_places {
 	size_t dir_count;
 };
 
+/* A debug file, and where it was found. */
+struct fgt_debug_found {
+	int fd;
+	int root_fd; /* not a copy: valid as long as the places are */
+	char path[2 * FGT_IMAGE_PATH_MAX]; /* below root_fd */
+};
+
+/* The root that the target's paths mean: its own while it lives. */
+static inline int fgt_debug_root_fd(const struct fgt_target_root *root)
+{
+	return root->target_fd >= 0 ? root->target_fd : root->host_fd;
+}
+
 /*
  * Tries DIR/.build-id/xx/yyy.debug, then the name in .gnu_debuglink beside
- * the image, in .debug/ there, and in DIR + the image's directory; each on
- * this machine and below the target's root. Taken only if the build ids
- * agree, or the CRC where one has none. -ENOENT.
+ * the image, in .debug/ there, and in DIR + the image's directory. DIR is
+ * looked for on this machine and below the target's root; all else is named by
+ * the target, and looked for below its root only (on this machine once the
+ * target has ended). Taken only if the build ids agree, or the CRC where one
+ * has none. -ENOENT.
  *
  * MT-Safe | AS-Unsafe
  */
 int fgt_debug_file_open(const struct fgt_debug_places *places,
 			const char *image_path,
-			const struct fgt_elf_ident *image_ident, int *ret_fd,
-			char ret_path[FGT_IMAGE_PATH_MAX]);
+			const struct fgt_elf_ident *image_ident,
+			struct fgt_debug_found *ret_found);
 
 /*
- * The file that .gnu_debugaltlink of a file at path names, by build id. A
- * relative name starts at the directory of path. -ENOENT.
+ * The file that .gnu_debugaltlink of a file at path below root_fd names, by
+ * build id. A relative name starts at the directory of path. -ENOENT.
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_debug_file_open_alt(const struct fgt_debug_places *places,
+int fgt_debug_file_open_alt(const struct fgt_debug_places *places, int root_fd,
 			    const char *path, const struct fgt_elf_ident *ident,
 			    int *ret_fd);
 

@@ -98,23 +98,13 @@ static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
 					 const struct fgt_target_root *root,
 					 const char *path, int *ret_fd)
 {
-	enum fgt_symbol_reason below_target, below_host;
-
 	if (!strcmp(path, "[vdso]"))
 		return open_vdso(image, ret_fd);
 	if (places->open_image &&
 	    !places->open_image(places->context, slice, image, ret_fd))
 		return FGT_SYMBOL_FOUND;
-	below_target = open_below(root->target_fd, path, image,
-				  root->is_this_host, ret_fd);
-	if (below_target == FGT_SYMBOL_FOUND)
-		return FGT_SYMBOL_FOUND;
-	below_host = open_below(root->host_fd, path, image, root->is_this_host,
-				ret_fd);
-	if (below_host == FGT_SYMBOL_FOUND)
-		return FGT_SYMBOL_FOUND;
-	return below_target == FGT_SYMBOL_OTHER_FILE ? below_target
-						     : below_host;
+	return open_below(fgt_debug_root_fd(root), path, image,
+			  root->is_this_host, ret_fd);
 }
 
 static void open_debug_files(const struct fgt_image_places *places,
@@ -126,19 +116,21 @@ static void open_debug_files(const struct fgt_image_places *places,
 		.dirs = places->debug_dirs,
 		.dir_count = places->debug_dir_count,
 	};
-	char debug_path[FGT_IMAGE_PATH_MAX];
+	int root_fd = fgt_debug_root_fd(root);
+	struct fgt_debug_found found;
 	struct fgt_elf_ident ident;
 
 	if (fgt_elf_ident_read(files->image_fd, &ident))
 		return;
 	if (!ident.has_debug_info &&
-	    !fgt_debug_file_open(&search, path, &ident, &files->debug_fd,
-				 debug_path)) {
-		path = debug_path;
+	    !fgt_debug_file_open(&search, path, &ident, &found)) {
+		files->debug_fd = found.fd;
+		root_fd = found.root_fd;
+		path = found.path;
 		if (fgt_elf_ident_read(files->debug_fd, &ident))
 			return;
 	}
-	fgt_debug_file_open_alt(&search, path, &ident, &files->alt_fd);
+	fgt_debug_file_open_alt(&search, root_fd, path, &ident, &files->alt_fd);
 }
 
 enum fgt_symbol_reason fgt_image_files_open(

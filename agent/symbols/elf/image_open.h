@@ -36,7 +36,7 @@ static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
 
 /*
  * Opens the very file that was mapped: places->open_image, else by path below
- * the target's root, else below "/". A file found by path is taken only if its
+ * the target's root (below "/" once it has ended). A file found by path is taken only if its
  * build id agrees, or device and inode where the image has no build id. The
  * vDSO is a copy of the one of this process if the build ids agree.
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens roots and files inside them. Runs in any thread; must never follow a
- * link that leads out of a root, block on a FIFO, or take another process that
- * got the same pid for the target.
+ * link that leads out of a root, open what is no regular file, or take another
+ * process that got the same pid for the target.
  */
 #include "agent/unwind/elf/rootfs.h"
 
@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,24 +21,38 @@
 
 #define STAT_START_TIME 22 /* field, proc(5) */
 
-int fgt_rootfs_open(int root_fd, const char *path, int *ret_fd)
+int fgt_rootfs_reopen(int path_fd, int *ret_fd)
 {
-	const struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	struct stat status;
+	char path[32];
+	int fd;
 
-	fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &status) < 0)
+	*ret_fd = fd;
+	return 0;
+}
+
+int fgt_rootfs_open(int root_fd, const char *path, int *ret_fd)
+{
+	/* O_PATH first: to open a FIFO or a device is to touch it. A writer
+	 * that waits for a reader of a FIFO goes on, a tape rewinds. */
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	FGT_AUTO(fgt_fd_close) int path_fd = -1;
+	struct stat status;
+
+	path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	if (path_fd < 0)
+		return -errno;
+	if (fstat(path_fd, &status) < 0)
 		return -errno;
 	if (!S_ISREG(status.st_mode))
 		return -EINVAL;
-	*ret_fd = FGT_TAKE_FD(fd);
-	return 0;
+	return fgt_rootfs_reopen(path_fd, ret_fd);
 }
 
 /* The text of a small procfs file, "" if it cannot be read. */

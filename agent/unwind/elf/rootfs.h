@@ -14,12 +14,21 @@
 /*
  * Opens a regular file read-only below root_fd (a descriptor of
  * /proc/PID/root, or of "/") with openat2 RESOLVE_IN_ROOT |
- * RESOLVE_NO_MAGICLINKS, O_NONBLOCK, O_CLOEXEC: paths come from the target.
- * -EINVAL if it is no regular file; errno of openat2.
+ * RESOLVE_NO_MAGICLINKS: paths come from the target. Anything else (FIFO,
+ * device, directory) is not opened: -EINVAL. errno of openat2 and open.
  *
- * MT-Safe | AS-Safe
+ * MT-Safe | AS-Unsafe
  */
 int fgt_rootfs_open(int root_fd, const char *path, int *ret_fd);
+
+/*
+ * Opens the file behind an O_PATH descriptor for reading: the same file, also
+ * if its name leads to another one by now. The caller has seen by fstat() that
+ * it may be opened. errno of open.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_rootfs_reopen(int path_fd, int *ret_fd);
 
 struct fgt_target_root {
 	int target_fd; /* /proc/PID/root, -1 if gone or not permitted */

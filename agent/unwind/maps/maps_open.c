@@ -53,21 +53,19 @@ static int verify_memory(const struct fgt_maps_owner *owner,
 	return 0;
 }
 
-/* Opens a regular file; -EINVAL if it is none. */
+/* Opens a regular file; -EINVAL if it is none (a device is not opened). */
 static int open_regular(const struct fgt_maps_owner *owner, const char *path,
 			int *ret_fd)
 {
 	FGT_AUTO(fgt_fd_close)
-	int fd = openat(owner->proc_fd, path,
-			O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int path_fd = openat(owner->proc_fd, path, O_PATH | O_CLOEXEC);
 	struct stat status;
 
-	if (fd < 0 || fstat(fd, &status) < 0)
+	if (path_fd < 0 || fstat(path_fd, &status) < 0)
 		return -errno;
 	if (!S_ISREG(status.st_mode))
 		return -EINVAL;
-	*ret_fd = FGT_TAKE_FD(fd);
-	return 0;
+	return fgt_rootfs_reopen(path_fd, ret_fd);
 }
 
 static bool is_same_file(int fd, const struct fgt_maps_line *line)

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 
 #include "agent/symbols/elf/elf_ident.h"
@@ -26,7 +27,7 @@ static char folder[] = "/tmp/fgt-files-XXXXXX";
 
 static void copy(const char *from, const char *to)
 {
-	char command[1024];
+	char command[2048];
 
 	snprintf(command, sizeof(command), "cp '%s' '%s'", from, to);
 	assert_int_equal(system(command), 0);
@@ -172,6 +173,84 @@ static void links_of_a_container_stay_inside(void **state)
 	assert_false(finds(slice, in_folder("outside")));
 }
 
+/* Opens an image at a path below the folder's "root"; how debug files are
+ * found there. */
+static struct fgt_image_files open_below_root(const char *path)
+{
+	const struct fgt_image_places places = { 0 };
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(FGT_PROGRAMS "/linked");
+	struct fgt_target_root root = { .is_this_host = true };
+	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+	struct stat status;
+	char below[1024];
+
+	snprintf(below, sizeof(below), "%s%s", in_folder("root"), path);
+	assert_int_equal(stat(below, &status), 0);
+	slice->images[0].dev = status.st_dev;
+	slice->images[0].ino = status.st_ino;
+	set_path(slice, path);
+	root.target_fd = open(in_folder("root"), O_PATH | O_CLOEXEC);
+	root.host_fd = open("/", O_PATH | O_CLOEXEC);
+	assert_int_equal(fgt_image_files_open(&places, slice, &slice->images[0],
+					      &root, &files),
+			 FGT_SYMBOL_FOUND);
+	fgt_target_root_close(&root);
+	return files;
+}
+
+/* Fault X7: the path of a live target means its own root. */
+static void debug_file_of_this_machine_is_not_a_containers(void **state)
+{
+	FGT_AUTO(fgt_image_files_close)
+	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+	char command[1024];
+
+	(void)state;
+	snprintf(command, sizeof(command), "mkdir -p '%s%s'", in_folder("root"),
+		 folder);
+	assert_int_equal(system(command), 0);
+	snprintf(command, sizeof(command), "%s%s/linked", in_folder("root"),
+		 folder);
+	copy(FGT_PROGRAMS "/linked", command);
+	copy(FGT_PROGRAMS "/linked.debug", in_folder("linked.debug"));
+	files = open_below_root(in_folder("linked"));
+	assert_int_equal(files.debug_fd, -1);
+	fgt_image_files_close(&files);
+	snprintf(command, sizeof(command), "%s%s/linked.debug",
+		 in_folder("root"), folder);
+	copy(FGT_PROGRAMS "/linked.debug", command);
+	files = open_below_root(in_folder("linked"));
+	assert_true(files.debug_fd >= 0);
+}
+
+/* Fault X8: to open a FIFO lets a writer go on that waits for a reader. */
+static void fifo_in_place_of_a_debug_file_is_not_opened(void **state)
+{
+	FGT_AUTO(fgt_image_files_close)
+	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+	FGT_AUTO(fgt_fd_close)
+	int watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct inotify_event event;
+	int fd;
+
+	(void)state;
+	assert_int_equal(mkdir(in_folder("root/fifo"), 0755), 0);
+	copy(FGT_PROGRAMS "/linked", in_folder("root/fifo/linked"));
+	assert_int_equal(mkfifo(in_folder("root/fifo/linked.debug"), 0600), 0);
+	assert_true(inotify_add_watch(watch_fd,
+				      in_folder("root/fifo/linked.debug"),
+				      IN_OPEN) >= 0);
+	files = open_below_root("/fifo/linked");
+	assert_int_equal(files.debug_fd, -1);
+	assert_true(read(watch_fd, &event, sizeof(event)) < 0);
+	/* The watch would have seen it. */
+	fd = open(in_folder("root/fifo/linked.debug"),
+		  O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(read(watch_fd, &event, sizeof(event)) > 0);
+	close(fd);
+}
+
 static void vdso_is_named_if_build_ids_agree(void **state)
 {
 	FGT_AUTO(fgt_symbolizer_free)
@@ -304,6 +383,9 @@ int main(void)
 		cmocka_unit_test(replaced_file_is_not_mistaken),
 		cmocka_unit_test(without_a_build_id_the_inode_decides),
 		cmocka_unit_test(links_of_a_container_stay_inside),
+		cmocka_unit_test(
+			debug_file_of_this_machine_is_not_a_containers),
+		cmocka_unit_test(fifo_in_place_of_a_debug_file_is_not_opened),
 		cmocka_unit_test(vdso_is_named_if_build_ids_agree),
 		cmocka_unit_test(markers_get_their_names),
 		cmocka_unit_test(
