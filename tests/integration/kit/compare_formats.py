@@ -5,8 +5,10 @@ Reads PREFIX.pb.gz and the files beside it in the other formats, written with
 states as roots. The time of each thread, state of a thread and function of a
 thread must be that of pprof's counts, within one tick for each 100 of the
 thread that are begun: Sentry has no duration for a last sample, and Chrome
-traces change between ticks. Folded stacks know no threads: there the sums must
-be equal. Exit 0 or 1.
+traces change between ticks. So must the time that is marked as not sampled, of
+each state that samples show with one stack; of others a Chrome trace may mark
+what lies between samples that differ. Folded stacks know no threads: there the
+sums must be equal. Exit 0 or 1.
 """
 import gzip
 import re
@@ -22,7 +24,10 @@ from kit.compare_viewer import read_folded
 from kit.strict import Wrong, demand
 
 GAP = "[gap: no samples]"
-# Chrome traces show with it what lies between two ticks.
+# Chrome traces show with it what lies between two ticks whose samples differ,
+# and the time of a state before its first sample and after its last: a tick each
+# on average, exponentially distributed.
+MARKED_ENDS = 10
 BETWEEN = "[not sampled: last known stack]"
 
 
@@ -103,12 +108,35 @@ def totals(stacks):
     return found
 
 
+def marked(stacks):
+    """By state: the time below the marker."""
+    found = Counter()
+    for stack, ns in stacks.items():
+        if BETWEEN in stack:
+            found[stack[0]] += ns
+    return found
+
+
+def marked_faults(tid, wanted, found, period, allowed):
+    """allowed: in ns, beside what Chrome marks at the ends."""
+    want, have = marked(wanted), marked(found)
+    kinds = Counter(stack[0] for stack in wanted)
+    for state in kinds.keys() | have.keys():
+        less = want[state] - have[state]
+        if less > allowed or (kinds[state] < 2 and
+                              -less > allowed + MARKED_ENDS * period):
+            yield (f"thread {tid}, state {state}: {have[state] / period:.2f} "
+                   f"ticks marked, not {want[state] / period:.2f}")
+
+
 def faults(wanted, found, period):
     for tid in wanted.keys() | found.keys():
         want = totals(wanted.get(tid, {}))
         have = totals(found.get(tid, {}))
         ticks = want["all", ""] / period
         allowed = period * max(1, -(-ticks // 100))
+        yield from marked_faults(tid, wanted.get(tid, {}), found.get(tid, {}),
+                                 period, allowed + 2000)
         for key in want.keys() | have.keys():
             # Times in microseconds are rounded.
             if abs(want[key] - have[key]) > allowed + 2000:

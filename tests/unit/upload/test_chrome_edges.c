@@ -93,6 +93,34 @@ static void what_lies_between_ticks_alike_is_drawn(void **state)
 		      "E work 27.000|B nap 27.000|E nap 40.000|E main 40.000");
 }
 
+/* The runs and the block between ticks have samples on both sides. */
+static void only_where_samples_differ_is_there_a_marker(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(6);
+	uint32_t work = fixture_stack(slice, "work");
+
+	(void)state;
+	fixture_thread(slice, 4242, "main");
+	fixture_run(slice, 0, 0, 1, work, FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 1, 2, fixture_stack(slice, "nap"), FIXTURE_FUTEX);
+	fixture_run(slice, 0, 3, 2, work, FGT_STATE_RUNNING);
+	fixture_run(slice, 0, 5, 1, fixture_stack(slice, "read"),
+		    FIXTURE_EPOLL);
+	fixture_edge(slice, 0, 1, 0, 4000);
+	fixture_edge(slice, 0, 2, 6000, 5000);
+	fixture_edge(slice, 0, 3, 7000, 0);
+	fixture_edge(slice, 0, 4, 2000, 4000);
+	fixture_edge(slice, 0, 5, 0, 8000);
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B work 0.000|E work 6.000|B nap 6.000|E nap 14.000|"
+		      "B work 14.000|E work 15.000|B nap 15.000|E nap 23.000|"
+		      "B work 23.000|E work 36.000|B nap 36.000|"
+		      "B [not sampled: last known stack] 36.000|"
+		      "E [not sampled: last known stack] 38.000|E nap 38.000|"
+		      "B work 38.000|E work 42.000|B read 42.000|"
+		      "E read 60.000");
+}
+
 /* Two runs between blocked ticks, then a block before the next run. */
 static void each_of_several_edges_is_drawn(void **state)
 {
@@ -112,9 +140,7 @@ static void each_of_several_edges_is_drawn(void **state)
 		      "B work 1.000|B [not sampled: last known stack] 1.000|"
 		      "B running 1.000|E running 2.000|"
 		      "E [not sampled: last known stack] 2.000|E work 2.000|"
-		      "B nap 2.000|B [not sampled: last known stack] 2.000|"
-		      "B futex 2.000|E futex 5.000|"
-		      "E [not sampled: last known stack] 5.000|E nap 5.000|"
+		      "B nap 2.000|B futex 2.000|E futex 5.000|E nap 5.000|"
 		      "B work 5.000|B [not sampled: last known stack] 5.000|"
 		      "B running 5.000|E running 6.000|"
 		      "E [not sampled: last known stack] 6.000|E work 6.000|"
@@ -379,6 +405,7 @@ int main(void)
 		cmocka_unit_test(
 			between_two_blocks_a_thread_ran_with_an_unknown_stack),
 		cmocka_unit_test(each_of_several_edges_is_drawn),
+		cmocka_unit_test(only_where_samples_differ_is_there_a_marker),
 		cmocka_unit_test(edges_that_do_not_lead_on_are_left_out),
 		cmocka_unit_test(waits_for_a_cpu_lie_between_edges),
 		cmocka_unit_test(a_wait_after_a_block_goes_on_from_midway),

@@ -10,6 +10,8 @@
 #define TICKS	2000u
 #define TICK_US 10000u
 
+#define MARKER "[not sampled: last known stack]"
+
 #define EDGES_MAX 14u /* in one tick: the recorder keeps no more */
 
 /* A thread that runs and blocks in turns, from 10 % shorter to 10 % longer. */
@@ -74,18 +76,21 @@ static void claim(struct fgt_ring_slice *slice, uint32_t tick,
 	}
 }
 
-static double drawn_running_us(const char *json)
+/* From each B of that name to its E. */
+static double drawn_us(const char *json, const char *name)
 {
+	char begins[80];
 	const char *line = json;
 	double us = 0, begin = 0;
 
-	while ((line = strstr(line, "\n{\"name\":\"running\""))) {
+	snprintf(begins, sizeof(begins), "\n{\"name\":\"%s\"", name);
+	while ((line = strstr(line, begins))) {
 		char phase;
 		double ts;
 
 		line++;
 		if (sscanf(line,
-			   "{\"name\":\"running\",\"ph\":\"%c\",\"pid\":4242,"
+			   "{\"name\":\"%*[^\"]\",\"ph\":\"%c\",\"pid\":4242,"
 			   "\"tid\":4242,\"ts\":%lf}",
 			   &phase, &ts) != 2)
 			continue;
@@ -126,12 +131,15 @@ static void assert_time_is_right(uint64_t run_us, uint64_t block_us)
 	buffer = write_chrome(slice, FGT_STATE_FRAMES_ROOT);
 	true_share = (double)turns.ran_us * 100 / all_us;
 	drawn_error =
-		drawn_running_us(buffer.bytes) * 100 / all_us - true_share;
+		drawn_us(buffer.bytes, "running") * 100 / all_us - true_share;
 	tick_error = ticks_running * 100.0 / TICKS - true_share;
 	if (run_us + block_us >= TICK_US / 6)
 		tick_error = 0;
 	assert_true(drawn_error <= (tick_error > 0 ? tick_error : 0) + 0.3);
 	assert_true(drawn_error >= (tick_error < 0 ? tick_error : 0) - 0.3);
+	/* No tick is marked: only before a state's first sample and after its
+	 * last one is time marked. */
+	assert_true(drawn_us(buffer.bytes, MARKER) <= 8.0 * TICK_US);
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }

@@ -3,7 +3,7 @@
  * Writes runs as nested B and E events: at each change first the E's from the
  * leaf upward, then the B's from the root downward, at the same ts. A gap
  * closes the stack. B has neither args nor cat. Runs in any thread; must not
- * hold more than two stacks.
+ * hold more than three stacks.
  *
  * Where context switches are known, what lies between two ticks is drawn as it
  * was, runs between blocked ticks and blocks between running ones. Elsewhere
@@ -30,12 +30,15 @@ struct track {
 	struct fgt_json *json;
 	struct fgt_levels open; /* levels with a B and no E yet */
 	struct fgt_levels next; /* levels of the next run */
+	struct fgt_levels other; /* to compare them with */
 	uint64_t pid, tid; /* of the track that is being written */
 	uint64_t last_ns; /* of its last event, 0: none yet */
 	uint32_t next_edge; /* of the slice, not yet read */
 	struct fgt_edge_list edges; /* of the tick that is being written */
-	/* The last that was written; or the first to come, or NULL. */
-	const struct fgt_run *running, *blocked;
+	/* [0]: blocked, [1]: running. The last run that was written, and the
+	 * first one from the one that is written on; NULL: there is none. */
+	const struct fgt_run *seen[2], *coming[2];
+	const struct fgt_run *end; /* of the thread's runs */
 	/* Drawn as running so far, less what the ticks amount to. */
 	int64_t ahead_ns;
 };
@@ -155,23 +158,48 @@ static uint64_t midway(uint64_t from_ns, uint64_t to_ns)
 	return from_ns + (to_ns - from_ns) / 2;
 }
 
-/* With the stack that the thread was last seen with, or is seen with next, in
- * that state. */
-static void show_unseen(struct track *track, bool is_on, uint64_t begin_ns)
-{
-	const struct fgt_run *like = is_on ? track->running : track->blocked;
-
-	fgt_levels_expand_unsampled(&track->next,
-				    like ? like->stack : FGT_NODE_NONE,
-				    like    ? like->state
-				    : is_on ? FGT_STATE_RUNNING
-					    : FGT_STATE_UNKNOWN);
-	change_stack(track, begin_ns);
-}
-
 static bool is_like(const struct fgt_run *run, bool is_on)
 {
 	return is_on ? is_running(run) : is_blocked(run);
+}
+
+static bool is_ever(const struct track *track, bool is_on)
+{
+	return track->seen[is_on] || track->coming[is_on];
+}
+
+/* Leaves in track->next what both show, if that is the same. */
+static bool is_same_shown(struct track *track, const struct fgt_run *a,
+			  const struct fgt_run *b)
+{
+	if (!a || !b || a->state != b->state)
+		return false;
+	fgt_levels_expand(&track->next, a->stack, a->state);
+	if (a->stack == b->stack)
+		return true;
+	fgt_levels_expand(&track->other, b->stack, b->state);
+	return track->next.count == track->other.count &&
+	       common_levels(&track->next, &track->other) == track->next.count;
+}
+
+/*
+ * With the stack that the thread was last seen with, or is seen with next, in
+ * that state. There is no marker where both are the same, as there is none
+ * between two ticks of one run: all samples around it show this stack, so the
+ * time that is marked is that of the ticks.
+ */
+static void show_unseen(struct track *track, bool is_on, uint64_t begin_ns)
+{
+	const struct fgt_run *seen = track->seen[is_on];
+	const struct fgt_run *like = seen ? seen : track->coming[is_on];
+
+	if (!is_same_shown(track, seen, track->coming[is_on]))
+		fgt_levels_expand_unsampled(&track->next,
+					    like ? like->stack : FGT_NODE_NONE,
+					    like    ? like->state
+					    : is_on ? FGT_STATE_RUNNING
+						    : FGT_STATE_UNKNOWN);
+	change_stack(track, begin_ns);
 }
 
 /*
@@ -254,7 +282,7 @@ static bool take_edges(struct track *track, const struct fgt_run *before,
 	fgt_edges_take(track->slice, &track->next_edge, after->thread, tick,
 		       earliest_edge_ns(track, tick_ns), edges);
 	/* A thread that no tick found blocked is shown running throughout. */
-	return edges->count && track->blocked &&
+	return edges->count && is_ever(track, false) &&
 	       fgt_edges_are_possible(edges->is_on_first, edges->count,
 				      before->state, after->state);
 }
@@ -278,6 +306,30 @@ static uint64_t show_between(struct track *track, const struct fgt_run *before,
 }
 
 /* ---- Runs --------------------------------------------------------------- */
+
+/* The first such one from run on, or NULL. */
+static const struct fgt_run *find_run(const struct track *track,
+				      const struct fgt_run *run, bool is_on)
+{
+	while (run < track->end && !is_like(run, is_on))
+		run++;
+	return run < track->end ? run : NULL;
+}
+
+static void look_ahead(struct track *track, const struct fgt_run *run)
+{
+	for (int is_on = 0; is_on < 2; is_on++)
+		if (track->coming[is_on] && track->coming[is_on] < run)
+			track->coming[is_on] = find_run(track, run, is_on);
+}
+
+static void note_seen(struct track *track, const struct fgt_run *run)
+{
+	if (is_running(run))
+		track->seen[true] = run;
+	if (is_blocked(run))
+		track->seen[false] = run;
+}
 
 static void begin_run(struct track *track, const struct fgt_run *run,
 		      uint64_t ns)
@@ -322,6 +374,7 @@ static void put_run(struct track *track, const struct fgt_run *run,
 	begin_run(track, run,
 		  previous ? show_between(track, previous, run, run->first_tick)
 			   : begin_alone(track, run));
+	note_seen(track, run);
 	for (uint32_t tick = run->first_tick; tick < last; tick++) {
 		uint64_t ns;
 
@@ -335,16 +388,6 @@ static void put_run(struct track *track, const struct fgt_run *run,
 	}
 }
 
-static const struct fgt_run *
-find_run(const struct fgt_run *runs, uint32_t count,
-	 bool (*is_wanted)(const struct fgt_run *run))
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (is_wanted(&runs[i]))
-			return &runs[i];
-	return NULL;
-}
-
 static void put_thread(struct track *track, const struct fgt_run *runs,
 		       uint32_t count)
 {
@@ -354,14 +397,14 @@ static void put_thread(struct track *track, const struct fgt_run *runs,
 	track->tid = fgt_chrome_id(slice->threads[runs->thread].tid);
 	track->last_ns = 0;
 	track->ahead_ns = 0;
-	track->running = find_run(runs, count, is_running);
-	track->blocked = find_run(runs, count, is_blocked);
+	track->end = runs + count;
+	for (int is_on = 0; is_on < 2; is_on++) {
+		track->seen[is_on] = NULL;
+		track->coming[is_on] = find_run(track, runs, is_on);
+	}
 	for (uint32_t i = 0; i < count; i++) {
+		look_ahead(track, &runs[i]);
 		put_run(track, &runs[i], i ? &runs[i - 1] : NULL);
-		if (is_running(&runs[i]))
-			track->running = &runs[i];
-		if (is_blocked(&runs[i]))
-			track->blocked = &runs[i];
 	}
 	close_all(track,
 		  fgt_timeline_end_ns(slice,
@@ -396,8 +439,12 @@ int fgt_chrome_runs_put(const struct fgt_ring_slice *slice,
 		r = fgt_levels_init(&track.next, slice, state_frames,
 				    DEPTH_MAX);
 	if (!r)
+		r = fgt_levels_init(&track.other, slice, state_frames,
+				    DEPTH_MAX);
+	if (!r)
 		put_threads(&track);
 	fgt_levels_done(&track.open);
 	fgt_levels_done(&track.next);
+	fgt_levels_done(&track.other);
 	return r;
 }
