@@ -91,7 +91,7 @@ static int open_polling(struct fgt_sampled *sampled)
 	return rc;
 }
 
-static int open_sampling(struct fgt_sampled *sampled, uint64_t now_ns,
+static int open_sampling(struct fgt_sampled *sampled, size_t ring_bytes,
 			 const struct fgt_sampler_options *options,
 			 struct fgt_image_cache *cache, struct fgt_why *why)
 {
@@ -99,6 +99,8 @@ static int open_sampling(struct fgt_sampled *sampled, uint64_t now_ns,
 	int rc;
 
 	ring.hz = options->hz;
+	if (ring_bytes)
+		ring.size_bytes = ring_bytes;
 	rc = fgt_ring_new(&ring, &sampled->ring);
 	if (rc < 0)
 		return fgt_why_set(why, rc,
@@ -120,7 +122,8 @@ static int open_sampling(struct fgt_sampled *sampled, uint64_t now_ns,
 				     sampled->ring, options->max_depth);
 	if (rc < 0)
 		return fgt_why_set(why, rc, FGT_NO_MEMORY);
-	rc = fgt_stacks_refresh(&sampled->look.stacks, now_ns, false, why);
+	rc = fgt_stacks_refresh(&sampled->look.stacks,
+				sampled->status.attached_ns, false, why);
 	if (rc < 0)
 		return rc;
 	open_memory(sampled);
@@ -165,7 +168,8 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 	return 0;
 }
 
-int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
+int fgt_sampled_new(int32_t pid, size_t ring_bytes,
+		    const struct fgt_sampler_options *options,
 		    struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
 		    struct fgt_sampled **ret_sampled, struct fgt_why *why)
 {
@@ -188,8 +192,7 @@ int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
 	if (rc == 0)
 		rc = fgt_process_check_access(&sampled->look.process, why);
 	if (rc == 0)
-		rc = open_sampling(sampled, sampled->status.attached_ns,
-				   options, cache, why);
+		rc = open_sampling(sampled, ring_bytes, options, cache, why);
 	if (rc == 0)
 		rc = make_target(sampled, pid, why);
 	if (rc < 0)

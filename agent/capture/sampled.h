@@ -67,7 +67,8 @@ struct fgt_sampled {
  * Opens a process as a target: checks access, makes the ring, reads the maps.
  * -ESRCH, -EPERM/-EACCES, -EINVAL, -ENOMEM with why.
  */
-int fgt_sampled_new(int32_t pid, const struct fgt_sampler_options *options,
+int fgt_sampled_new(int32_t pid, size_t ring_bytes,
+		    const struct fgt_sampler_options *options,
 		    struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
 		    struct fgt_sampled **ret_sampled, struct fgt_why *why);
 /* The target has ended, or is no longer sampled: closes all and shows its last

@@ -199,7 +199,8 @@ static void hand_over(struct fgt_sampler *sampler, struct fgt_sampled *sampled,
 }
 
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
-		       struct fgt_target **ret_target, struct fgt_why *why)
+		       size_t ring_bytes, struct fgt_target **ret_target,
+		       struct fgt_why *why)
 {
 	FGT_AUTO(fgt_sampled_free) struct fgt_sampled *sampled = NULL;
 	struct fgt_target *known;
@@ -210,7 +211,7 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 				   "process %d is the agent itself: set "
 				   "sampling.include_self to sample it",
 				   pid);
-	rc = fgt_sampled_new(pid, &sampler->options, sampler->cache,
+	rc = fgt_sampled_new(pid, ring_bytes, &sampler->options, sampler->cache,
 			     &sampler->budget, &sampled, why);
 	if (rc < 0)
 		return rc;

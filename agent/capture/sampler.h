@@ -68,13 +68,15 @@ int fgt_sampler_start(struct fgt_sampler *sampler);
 void fgt_sampler_stop(struct fgt_sampler *sampler);
 
 /*
- * Samples a process from the next tick on; the first tick has run when this
+ * Samples a process from the next tick on, into a ring of ring_bytes (0: that
+ * of the options); the first tick has run when this
  * returns if the sampler is started (at most 1 s). -EEXIST already sampled
  * (ret_target is set), -ESRCH, -EPERM/-EACCES with a remedy, -ENOSPC more
  * than 256 targets, -ENOMEM. Any thread.
  */
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
-		       struct fgt_target **ret_target, struct fgt_why *why);
+		       size_t ring_bytes, struct fgt_target **ret_target,
+		       struct fgt_why *why);
 /* Stops sampling it; its ring stays as long as a reference is held. */
 int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target);
 

@@ -41,6 +41,7 @@ struct fgt_config {
 	} sampling;
 	struct {
 		int seconds, memory_mb;
+		int total_mb; /* of all rings; 0: half of the memory */
 		int per_user; /* targets that one ordinary user may add */
 	} ring;
 	struct fgt_config_target *targets;

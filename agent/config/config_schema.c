@@ -68,6 +68,8 @@ const struct fgt_config_key fgt_config_keys[] = {
 	  .min = 1, .max = 3600, .default_number = 30 },
 	{ "ring.memory_mb", FGT_CONFIG_INT, AT(ring.memory_mb),
 	  .min = 1, .max = 4096, .default_number = 64 },
+	{ "ring.total_mb", FGT_CONFIG_INT, AT(ring.total_mb),
+	  .min = 0, .max = 1048576 },
 	{ "ring.per_user", FGT_CONFIG_INT, AT(ring.per_user),
 	  .min = 0, .max = 512, .default_number = 16 },
 	{ "targets", FGT_CONFIG_ENTRIES, AT(targets), COUNT_AT(target_count),

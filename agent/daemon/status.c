@@ -89,6 +89,7 @@ static void add_daemon(struct fgt_builder *builder,
 		       const struct fgt_daemon_status *status)
 {
 	const struct fgt_config *config = *status->config;
+	struct fgt_targets_room room;
 
 	fgt_builder_string(builder, "version", FGT_VERSION);
 	fgt_builder_int(builder, "pid", getpid());
@@ -103,6 +104,9 @@ static void add_daemon(struct fgt_builder *builder,
 	fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
 	fgt_builder_uint(builder, "ring_bytes",
 			 (uint64_t)config->ring.memory_mb << 20);
+	fgt_targets_get_room(status->targets, config, &room);
+	fgt_builder_uint(builder, "ring_total_bytes", room.total_bytes);
+	fgt_builder_uint(builder, "ring_used_bytes", room.used_bytes);
 }
 
 static void add_life(struct fgt_builder *builder,

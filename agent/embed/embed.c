@@ -137,7 +137,7 @@ static int start(const struct fgt_embed_options *options, void **ret_recorder,
 	if (rc == 0)
 		rc = fgt_sampler_start(recorder->sampler);
 	if (rc == 0)
-		rc = fgt_sampler_attach(recorder->sampler, getpid(),
+		rc = fgt_sampler_attach(recorder->sampler, getpid(), 0,
 					&recorder->target, why);
 	if (rc < 0)
 		return explain_failure(rc, why);

@@ -90,7 +90,7 @@ static int sample(int32_t pid, uint64_t ticks)
 	if (rc == 0)
 		rc = fgt_sampler_start(sampler);
 	if (rc == 0)
-		rc = fgt_sampler_attach(sampler, pid, &target, &why);
+		rc = fgt_sampler_attach(sampler, pid, 0, &target, &why);
 	if (rc < 0) {
 		fprintf(stderr, "bench_tick: %s (%d)\n", why.text, rc);
 		return 1;

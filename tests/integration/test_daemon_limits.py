@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon and hostile clients: malformed and slow requests, clients that
-use up memory or descriptors (faults C1 to C8, T6). test_daemon_limits.py BUILD
+use up memory, descriptors or rings (faults C1 to C8, T4, T6). test_daemon_limits.py BUILD
 [GROUP…]"""
 import array
 import errno
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -261,7 +262,138 @@ def no_rights_are_added(checks, bench):
         child.wait(20)
 
 
+def start_as(bench, uid, command, **arguments):
+    return bench.start(["setpriv", f"--reuid={uid}", f"--regid={uid}",
+                        "--clear-groups", *command], **arguments)
+
+
+def open_to_all(daemon):
+    os.chmod(daemon.folder, 0o755)
+    os.chmod(daemon.socket, 0o666)
+
+
+def attach_all(path, pids):
+    return sum(call(path, "attach", pid=pid)["ok"] for pid in pids)
+
+
+def users_leave_room_for_root(checks, bench):
+    """Fault T4: sixteen users with sixteen targets each, then one with 2,300
+    children."""
+    if os.getuid() != 0:
+        print("# skipped: targets of several users (not root)")
+        return
+    daemon = Daemon(bench, "users")
+    open_to_all(daemon)
+    first, sampled = 60001, 0
+    for uid in range(first, first + 16):
+        pids = [start_as(bench, uid, ["sleep", "600"]).pid for _ in range(16)]
+        time.sleep(0.1)
+        sampled += as_user(uid, uid, lambda: attach_all(daemon.socket, pids))
+    checks.ok("users together have at most 224 targets",
+              32 <= sampled <= 224, sampled)
+    own = sleeper(bench)
+    reply = call(daemon.socket, "attach", pid=own.pid)
+    checks.ok("root has room beside 16 users with 16 targets each",
+              reply["ok"], reply)
+    time.sleep(0.5)
+    reply = call(daemon.socket, "slice", pid=own.pid)
+    checks.ok("… and its stacks", reply["ok"], reply.get("why"))
+    daemon.end()
+
+
+def children_leave_room_for_root(checks, bench):
+    if os.getuid() != 0:
+        print("# skipped: children of another user (not root)")
+        return
+    daemon = Daemon(bench, "children")
+    open_to_all(daemon)
+    family = start_as(
+        bench, NOBODY, ["sh", "-c", "i=0; while [ $i -lt 2300 ]; do sleep 600 "
+                        "& i=$((i + 1)); done; echo; exec sleep 600"],
+        stdout=subprocess.PIPE, start_new_session=True)
+    family.stdout.readline()
+    try:
+        reply = as_user(NOBODY, NOBODY, lambda: call(
+            daemon.socket, "attach", pid=family.pid, children=True))
+        checks.ok("a user's process with 2,300 children is attached",
+                  reply["ok"], reply)
+        time.sleep(2)
+        before = cpu_ticks(daemon.child.pid)
+        time.sleep(2)
+        used = cpu_ticks(daemon.child.pid) - before
+        checks.ok("children that are not sampled cost little", used < 60, used)
+        for origin in ("attached", "with its children"):
+            own = sleeper(bench)
+            reply = call(daemon.socket, "attach", pid=own.pid,
+                         children=origin != "attached")
+            checks.ok(f"root has room beside them: {origin}", reply["ok"],
+                      reply)
+        status = daemon.status()
+        checks.ok("the user has at most ring.per_user targets",
+                  status["target_count"] <= 18, status["target_count"])
+    finally:
+        os.killpg(family.pid, signal.SIGKILL)
+    daemon.end()
+
+
+def memory_group(name, limit):
+    """A group of this limit, or None where none can be made."""
+    for parent, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                         ("/sys/fs/cgroup", "memory.max")):
+        path = os.path.join(parent, name)
+        try:
+            os.mkdir(path)
+        except OSError:
+            continue
+        try:
+            with open(os.path.join(path, file), "w") as stream:
+                stream.write(str(limit))
+            return path
+        except OSError:
+            os.rmdir(path)
+    return None
+
+
+def rings_heed_the_memory_group(checks, bench):
+    """Fault T4: three targets in a group of 24 MB."""
+    group = memory_group(f"fgtrace-test-{os.getpid()}", 24 << 20)
+    if not group:
+        print("# skipped: rings heed the memory group (none can be made)")
+        return
+
+    def enter():
+        with open(os.path.join(group, "cgroup.procs"), "w") as file:
+            file.write(str(os.getpid()))
+
+    try:
+        daemon = Daemon(bench, "group", preexec_fn=enter)
+        crowds = [bench.start([bench.program("crowd"), "1", "300", "20", "60"],
+                              stdout=subprocess.DEVNULL) for _ in range(3)]
+        for crowd in crowds:
+            daemon.attach(crowd.pid)
+        time.sleep(6)
+        status = daemon.status()
+        sizes = [t["ring_size_bytes"] for t in status["targets"]]
+        checks.ok("rings of three targets fit into half of the group",
+                  len(sizes) == 3 and sum(sizes) <= 12 << 20, sizes)
+        checks.ok("status shows the total", status["ring_total_bytes"] ==
+                  12 << 20 and status["ring_used_bytes"] >= sum(sizes),
+                  status)
+        replies = [call(daemon.socket, "slice", pid=crowd.pid)
+                   for crowd in crowds]
+        checks.ok("each has a slice", all(r["ok"] for r in replies),
+                  [r.get("why") for r in replies])
+        daemon.end()
+    finally:
+        for crowd in crowds:
+            crowd.kill()
+        time.sleep(0.2)
+        os.rmdir(group)
+
+
 if __name__ == "__main__":
     run_groups([malformed, little_memory, slow_clients, deaf_readers,
                 few_descriptors, descriptors_in_messages,
-                no_rights_are_added])
+                no_rights_are_added,
+                users_leave_room_for_root, children_leave_room_for_root,
+                rings_heed_the_memory_group])

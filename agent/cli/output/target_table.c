@@ -181,9 +181,12 @@ int fgt_print_status(const char *verb, const struct fgt_message *reply)
 	       (double)number(reply, "uptime_ns") / 1e9, number(reply, "uid"));
 	fgt_print_text(stdout, text(reply, "socket"), 120);
 	printf("\n%" PRIu64 " Hz, the last %" PRIu64 " s in at most %" PRIu64
-	       " MiB a target; configuration ",
+	       " MiB a target, %" PRIu64 " of %" PRIu64
+	       " MiB in all; configuration ",
 	       number(reply, "hz"), number(reply, "ring_seconds"),
-	       number(reply, "ring_bytes") >> 20);
+	       number(reply, "ring_bytes") >> 20,
+	       number(reply, "ring_used_bytes") >> 20,
+	       number(reply, "ring_total_bytes") >> 20);
 	fgt_print_text(stdout, config[0] ? config : "by default", 200);
 	printf("\n%.1f MiB resident, %.1f s of CPU, %" PRIu64
 	       " slices served\n",

@@ -74,7 +74,7 @@ static int start(struct fgt_recorder *recorder,
 				   "cannot start sampling: %s; free memory or "
 				   "lower ring.memory_mb",
 				   fgt_error_text(r));
-	return fgt_sampler_attach(recorder->sampler, pid, &recorder->target,
+	return fgt_sampler_attach(recorder->sampler, pid, 0, &recorder->target,
 				  why);
 }
 

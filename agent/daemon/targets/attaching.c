@@ -26,7 +26,7 @@ static void log_attached(const struct fgt_target_entry *entry)
 /* Under the lock; NULL: the table is full. */
 static struct fgt_target_entry *
 write_entry(struct fgt_targets *targets, struct fgt_target *target,
-	    const struct fgt_attach_cause *cause)
+	    size_t ring_bytes, const struct fgt_attach_cause *cause)
 {
 	int32_t pid = fgt_target_pid(target);
 	uint64_t start_time = fgt_target_start_time(target);
@@ -39,6 +39,7 @@ write_entry(struct fgt_targets *targets, struct fgt_target *target,
 		return NULL;
 	fgt_target_put(entry->target);
 	entry->target = target;
+	entry->ring_bytes = ring_bytes;
 	entry->origin = cause->origin;
 	entry->parent_pid = cause->parent_pid;
 	entry->is_with_children = cause->is_with_children;
@@ -51,13 +52,13 @@ write_entry(struct fgt_targets *targets, struct fgt_target *target,
 
 /* Takes the reference; it is under the sampler already. */
 static int keep_target(struct fgt_targets *targets, struct fgt_target *target,
-		       const struct fgt_attach_cause *cause,
+		       size_t ring_bytes, const struct fgt_attach_cause *cause,
 		       struct fgt_why *why)
 {
 	const struct fgt_target_entry *entry;
 
 	pthread_mutex_lock(&targets->lock);
-	entry = write_entry(targets, target, cause);
+	entry = write_entry(targets, target, ring_bytes, cause);
 	pthread_mutex_unlock(&targets->lock);
 	if (!entry) {
 		(void)fgt_sampler_detach(targets->sampler, target);
@@ -85,24 +86,6 @@ static void renew(struct fgt_targets *targets, struct fgt_target_entry *entry,
 static bool is_leaving(const struct fgt_targets *targets)
 {
 	return atomic_load_explicit(&targets->is_leaving, memory_order_relaxed);
-}
-
-/* A ring costs memory, that of an ended process too. */
-static int check_room(const struct fgt_targets *targets, uint32_t uid,
-		      struct fgt_why *why)
-{
-	int rings = 0;
-
-	for (size_t i = 0; i < targets->table.count; i++)
-		rings += targets->table.entries[i].target &&
-			 targets->table.entries[i].charged_uid == uid;
-	if (uid == 0 || rings < targets->config->ring.per_user)
-		return 0;
-	return fgt_why_set(why, -ENOSPC,
-			   "limit of %d targets per user reached "
-			   "(ring.per_user), ended ones count: detach one, or "
-			   "let root attach it",
-			   targets->config->ring.per_user);
 }
 
 /* Live targets that run as this user. */
@@ -145,6 +128,7 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 	struct fgt_target_entry *entry =
 		fgt_target_table_find(&targets->table, pid, start_time);
 	struct fgt_target *target = NULL;
+	size_t ring_bytes = 0;
 	int r = cause->origin == FGT_ORIGIN_ATTACHED
 			? check_user(targets, pid, start_time, cause, why)
 			: 0;
@@ -157,10 +141,11 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 	}
 	if (is_leaving(targets))
 		return fgt_why_set(why, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
-	r = check_room(targets, cause->charged_uid, why);
+	r = fgt_target_room_take(targets, pid, start_time, cause, &ring_bytes,
+				 why);
 	if (r < 0)
 		return r;
-	r = fgt_sampler_attach(targets->sampler, pid, &target, why);
+	r = fgt_sampler_attach(targets->sampler, pid, ring_bytes, &target, why);
 	if (r < 0 && r != -EEXIST)
 		return r;
 	if (fgt_target_start_time(target) != start_time) {
@@ -168,10 +153,10 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 		fgt_target_put(target);
 		return fgt_why_set(why, -ESRCH, FGT_PROCESS_HAS_ENDED, pid);
 	}
-	return keep_target(targets, target, cause, why);
+	return keep_target(targets, target, ring_bytes, cause, why);
 }
 
-void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
+bool fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 			 uint64_t start_time,
 			 const struct fgt_attach_cause *cause, uint64_t now_ns)
 {
@@ -180,10 +165,10 @@ void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 	int r = fgt_attaching_process(targets, pid, start_time, cause, &why);
 
 	if (r == 0 || r == -ESRCH || r == -ENXIO || r == -ESHUTDOWN)
-		return;
+		return r == 0;
 	pthread_mutex_lock(&targets->lock);
 	entry = fgt_target_table_find(&targets->table, pid, start_time);
-	if (!entry) {
+	if (!entry && fgt_target_table_has_place(&targets->table)) {
 		fgt_log(FGT_LOG_WARNING, "target_not_attached", "pid %d: %s",
 			pid, why.text);
 		entry = fgt_target_table_add(&targets->table, pid, start_time);
@@ -191,6 +176,7 @@ void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 	if (entry)
 		entry->retry_ns = now_ns + RETRY_NS;
 	pthread_mutex_unlock(&targets->lock);
+	return false;
 }
 
 void fgt_attaching_remove(struct fgt_targets *targets, size_t index)
@@ -235,7 +221,8 @@ void fgt_attaching_detach(struct fgt_targets *targets, size_t index,
 	struct fgt_target_entry *entry = &targets->table.entries[index];
 
 	fgt_attaching_stop(targets, entry, reason);
-	if (entry->ended_ns != 0 || !is_by_rule(targets, entry)) {
+	if (entry->ended_ns != 0 || !is_by_rule(targets, entry) ||
+	    !fgt_target_table_has_place(&targets->table)) {
 		fgt_attaching_remove(targets, index);
 		return;
 	}

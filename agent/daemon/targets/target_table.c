@@ -68,6 +68,15 @@ struct fgt_target_entry *fgt_target_table_add(struct fgt_target_table *table,
 	return entry;
 }
 
+bool fgt_target_table_has_place(const struct fgt_target_table *table)
+{
+	size_t notes = 0;
+
+	for (size_t i = 0; i < table->count; i++)
+		notes += !table->entries[i].target;
+	return notes < FGT_TARGET_NOTES_MAX;
+}
+
 void fgt_target_table_remove(struct fgt_target_table *table, size_t index)
 {
 	fgt_target_put(table->entries[index].target);

@@ -23,6 +23,9 @@
 #include "ringbuf/slice/slice.h"
 
 #define FGT_TARGET_TABLE_MAX 1536 /* entries, those without a ring included */
+/* Those without a ring, so that there is always an entry for a ring: as many as
+ * the sampler has places, and those of ended processes. */
+#define FGT_TARGET_NOTES_MAX 1152
 
 enum fgt_origin {
 	FGT_ORIGIN_ATTACHED,
@@ -40,6 +43,7 @@ struct fgt_target_entry {
 	uint64_t start_time;
 	struct fgt_target *target; /* a reference; NULL: cannot be sampled,
 				    * or was detached by hand */
+	size_t ring_bytes; /* of its ring, at most */
 	enum fgt_origin origin;
 	bool is_with_children;
 	uint32_t registered; /* how many of its connections stay open; jobs
@@ -72,6 +76,7 @@ struct fgt_targets {
 	struct fgt_jobs *jobs;
 	const struct fgt_config *config; /* NULL until the first rules */
 	uint64_t kept_ns;
+	uint64_t memory_limit; /* of this process: fgt_memory_limit() */
 	atomic_bool is_leaving; /* relaxed: only ends the work sooner */
 	struct fgt_target_table table;
 	struct fgt_name_rule names[FGT_TARGETS_NAMES_MAX];
@@ -98,6 +103,8 @@ fgt_target_table_find_live(const struct fgt_target_table *table, int32_t pid);
 /* An empty entry. NULL without memory or beyond FGT_TARGET_TABLE_MAX. */
 struct fgt_target_entry *fgt_target_table_add(struct fgt_target_table *table,
 					      int32_t pid, uint64_t start_time);
+/* May there be one more entry without a ring? */
+bool fgt_target_table_has_place(const struct fgt_target_table *table);
 /* Puts its target; the last entry takes its place. */
 void fgt_target_table_remove(struct fgt_target_table *table, size_t index);
 
@@ -146,8 +153,9 @@ int fgt_attaching_process(struct fgt_targets *targets, int32_t pid,
 			  struct fgt_why *why);
 
 /* For rules and children: a failure is logged once, and the process is tried
- * again a minute later. */
-void fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
+ * again a minute later, or at once where there are too many such. True: it is
+ * sampled now. */
+bool fgt_attaching_found(struct fgt_targets *targets, int32_t pid,
 			 uint64_t start_time,
 			 const struct fgt_attach_cause *cause, uint64_t now_ns);
 
@@ -162,6 +170,25 @@ void fgt_attaching_remove(struct fgt_targets *targets, size_t index);
  * bring it back before the next configuration. reason: for the log. */
 void fgt_attaching_detach(struct fgt_targets *targets, size_t index,
 			  const char *reason);
+
+/* ---- Memory and places (target_room.c) ----------------------------------- */
+
+/* Bytes that all rings together may have. limit: of the process. */
+uint64_t fgt_target_room_total(const struct fgt_config *config, uint64_t limit);
+
+/*
+ * As a job: how large the ring of a new target may be. Rings of ended programs
+ * make room for it: the user's own, then other ordinary users'. -ENOSPC: the
+ * user has as many or as much as it may have, with why.
+ */
+int fgt_target_room_take(struct fgt_targets *targets, int32_t pid,
+			 uint64_t start_time,
+			 const struct fgt_attach_cause *cause,
+			 size_t *ret_ring_bytes, struct fgt_why *why);
+
+/* As a job: drops rings that were kept long enough, and the oldest where there
+ * are too many. */
+void fgt_target_room_drop_ended(struct fgt_targets *targets, uint64_t now_ns);
 
 /* ---- Does a process match? ---------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/targets/target_table.h"
 #include "ringbuf/base/array.h"
+#include "ringbuf/base/memory_limit.h"
 
 #define ROWS_MAX  65536
 #define DEPTH_MAX 64 /* generations of children found in one scan */
@@ -40,6 +41,7 @@ int fgt_targets_new(struct fgt_sampler *sampler, struct fgt_jobs *jobs,
 	targets->sampler = sampler;
 	targets->jobs = jobs;
 	targets->kept_ns = kept_ns;
+	targets->memory_limit = fgt_memory_limit();
 	atomic_init(&targets->is_leaving, false);
 	pthread_mutex_init(&targets->lock, NULL);
 	*ret_targets = targets;
@@ -164,7 +166,7 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 	return 0;
 }
 
-/* One generation; true if a child was found. */
+/* One generation; true if a child is sampled now. */
 static bool attach_children(struct scan *scan)
 {
 	struct fgt_targets *targets = scan->targets;
@@ -183,7 +185,7 @@ static bool attach_children(struct scan *scan)
 					      row->start_time);
 		if (entry && (entry->target || scan->now_ns < entry->retry_ns))
 			continue;
-		fgt_attaching_found(
+		has_found |= fgt_attaching_found(
 			targets, row->pid, row->start_time,
 			&(struct fgt_attach_cause){
 				.origin = FGT_ORIGIN_CHILD,
@@ -191,7 +193,6 @@ static bool attach_children(struct scan *scan)
 				.is_with_children = true,
 				.charged_uid = parent->charged_uid },
 			scan->now_ns);
-		has_found = true;
 	}
 	return has_found;
 }
@@ -332,40 +333,10 @@ static void note_ends(struct fgt_targets *targets, uint64_t now_ns)
 	}
 }
 
-/* How many have ended; the oldest of them. */
-static size_t count_ended(const struct fgt_target_table *table,
-			  size_t *ret_oldest)
-{
-	size_t ended = 0;
-
-	for (size_t i = 0; i < table->count; i++) {
-		uint64_t ended_ns = table->entries[i].ended_ns;
-
-		if (ended_ns == 0)
-			continue;
-		if (ended++ == 0 ||
-		    ended_ns < table->entries[*ret_oldest].ended_ns)
-			*ret_oldest = i;
-	}
-	return ended;
-}
-
-/* Drops what was kept long enough, and the oldest beyond the limit. */
-static void drop_ended(struct fgt_targets *targets, uint64_t now_ns)
-{
-	const struct fgt_target_table *table = &targets->table;
-	size_t oldest = 0, ended;
-
-	while ((ended = count_ended(table, &oldest)) > 0 &&
-	       (ended > FGT_TARGETS_ENDED_MAX ||
-		now_ns >= table->entries[oldest].ended_ns + targets->kept_ns))
-		fgt_attaching_remove(targets, oldest);
-}
-
 void fgt_targets_refresh(struct fgt_targets *targets, uint64_t now_ns)
 {
 	note_ends(targets, now_ns);
-	drop_ended(targets, now_ns);
+	fgt_target_room_drop_ended(targets, now_ns);
 	look_for_processes(targets, now_ns);
 }
 

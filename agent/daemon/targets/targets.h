@@ -14,7 +14,9 @@
 #include "agent/daemon/socket/control.h"
 #include "ringbuf/base/why.h"
 
-#define FGT_TARGETS_ENDED_MAX	   32 /* rings kept of processes that ended */
+#define FGT_TARGETS_ENDED_MAX	   32 /* rings kept of root's that ended */
+#define FGT_TARGETS_ENDED_USERS	   64 /* … of all ordinary users' */
+#define FGT_TARGETS_OF_USERS	   224 /* live; the sampler's rest is root's */
 #define FGT_TARGETS_PER_USER	   32 /* that attach adds; not of root */
 #define FGT_TARGETS_NAMES_MAX	   64 /* rules that attach NAME adds */
 #define FGT_TARGETS_NAMES_PER_USER 16 /* of those; root is not counted */
@@ -32,7 +34,7 @@ void fgt_targets_free(struct fgt_targets *targets);
 
 /*
  * Everything below runs on the thread of jobs (or where there is none yet
- * or no longer), except _leave.
+ * or no longer), except _leave and _get_room.
  *
  * Takes over the rules of a configuration, which stays until the next call:
  * attaches what they name, detaches what only the former ones named.
@@ -73,6 +75,14 @@ int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
 void fgt_targets_unregister(struct fgt_targets *targets,
 			    const struct fgt_target *target,
 			    const char *reason);
+
+struct fgt_targets_room {
+	uint64_t total_bytes, used_bytes; /* of rings: may have, have */
+};
+/* Any thread. config: in force. */
+void fgt_targets_get_room(struct fgt_targets *targets,
+			  const struct fgt_config *config,
+			  struct fgt_targets_room *ret_room);
 
 /* Any thread: what is attached or looked for meanwhile gives up. */
 void fgt_targets_leave(struct fgt_targets *targets);

@@ -93,7 +93,7 @@ void start_child(struct fixture *fixture, const char *scene, int counters_fd)
 void attach(struct fixture *fixture)
 {
 	struct fgt_why why = { "" };
-	int rc = fgt_sampler_attach(fixture->sampler, fixture->child,
+	int rc = fgt_sampler_attach(fixture->sampler, fixture->child, 0,
 				    &fixture->target, &why);
 
 	if (rc < 0)

@@ -87,7 +87,7 @@ static void start(struct fixture *fixture, unsigned int hz)
 		fgt_sampler_new(&options, fixture->cache, &fixture->sampler),
 		0);
 	assert_int_equal(fgt_sampler_start(fixture->sampler), 0);
-	if (fgt_sampler_attach(fixture->sampler, getpid(), &fixture->target,
+	if (fgt_sampler_attach(fixture->sampler, getpid(), 0, &fixture->target,
 			       &why) < 0)
 		fail_msg("%s", why.text);
 }

@@ -159,20 +159,21 @@ static void orders_are_checked(void **state)
 
 	start_child(fixture, "pause", -1);
 	attach(fixture);
-	assert_int_equal(fgt_sampler_attach(fixture->sampler, fixture->child,
+	assert_int_equal(fgt_sampler_attach(fixture->sampler, fixture->child, 0,
 					    &again, &why),
 			 -EEXIST);
 	assert_ptr_equal(again, fixture->target);
 	fgt_target_put(again);
+	assert_int_equal(fgt_sampler_attach(fixture->sampler, INT32_MAX, 0,
+					    &again, &why),
+			 -ESRCH);
 	assert_int_equal(
-		fgt_sampler_attach(fixture->sampler, INT32_MAX, &again, &why),
-		-ESRCH);
-	assert_int_equal(
-		fgt_sampler_attach(fixture->sampler, getpid(), &again, &why),
+		fgt_sampler_attach(fixture->sampler, getpid(), 0, &again, &why),
 		-EPERM);
 	assert_non_null(strstr(why.text, "include_self"));
 	if (geteuid() != 0) {
-		int rc = fgt_sampler_attach(fixture->sampler, 1, &again, &why);
+		int rc = fgt_sampler_attach(fixture->sampler, 1, 0, &again,
+					    &why);
 
 		assert_true(rc == -EPERM || rc == -EACCES);
 		assert_non_null(strstr(why.text, "CAP_SYS_PTRACE"));

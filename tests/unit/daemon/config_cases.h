@@ -103,6 +103,7 @@ static const struct config_case CASES[] = {
 	BAD("sampling = { max_cpu = 2; };", "did you mean `max_"),
 	BAD("ring = { seconds = 3601; };", "from 1 to 3600"),
 	BAD("ring = { memory_mb = 4097; };", "from 1 to 4096"),
+	BAD("ring = { total_mb = 1048577; };", "from 0 to 1048576"),
 	BAD("ring = { per_user = 513; };", "from 0 to 512"),
 	BAD("sampling = { state_frames = \"top\"; };",
 	    "1: `sampling.state_frames` must be one of \"root\", \"leaf\", \"no\""),

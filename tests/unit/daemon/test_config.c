@@ -57,8 +57,8 @@ static struct fgt_config *load_text(const char *text)
 
 static const char FULL[] =
 	"sampling: { hz = 99; max_depth = 64; state_frames = \"leaf\";\n"
-	"  include_self = true; };\n"
-	"ring: { seconds = 10; memory_mb = 32; per_user = 4; };\n"
+	"  include_self = true; }; ring: { seconds = 10;\n"
+	"  memory_mb = 32; total_mb = 128; per_user = 4; };\n"
 	"targets = ( { pid = 1234; }, { name = \"redis\"; children = true; },\n"
 	"  { exe = \"/usr/sbin/a \\\"b\\\\\"; }, { cgroup = \"a.slice\"; } );\n"
 	"socket = \"/run/x.sock\";\n"
@@ -134,6 +134,7 @@ static void empty_file_gives_the_defaults(void **state)
 	assert_false(config->sampling.is_self_included);
 	assert_int_equal(config->ring.seconds, 30);
 	assert_int_equal(config->ring.memory_mb, 64);
+	assert_int_equal(config->ring.total_mb, 0);
 	assert_int_equal(config->ring.per_user, 16);
 	assert_int_equal(config->target_count, 0);
 	assert_non_null(config->socket);
@@ -169,6 +170,7 @@ static void each_key_sets_its_member(void **state)
 	assert_true(config->sampling.is_self_included);
 	assert_int_equal(config->ring.seconds, 10);
 	assert_int_equal(config->ring.memory_mb, 32);
+	assert_int_equal(config->ring.total_mb, 128);
 	assert_int_equal(config->ring.per_user, 4);
 	assert_int_equal(config->target_count, 4);
 	assert_int_equal(config->targets[0].pid, 1234);

@@ -87,7 +87,7 @@ static int start_sampling(struct fixture *fixture)
 	if (r == 0)
 		r = fgt_sampler_start(fixture->sampler);
 	if (r == 0)
-		r = fgt_sampler_attach(fixture->sampler, fixture->child,
+		r = fgt_sampler_attach(fixture->sampler, fixture->child, 0,
 				       &fixture->target, &why);
 	return r;
 }
