@@ -20,6 +20,7 @@
 #include "agent/daemon/targets/targets.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
+#include "ringbuf/base/memory_limit.h"
 
 #define VERBS		6
 #define MS		UINT64_C(1000000)
@@ -30,6 +31,8 @@
 #define LEAVE_ALARM_S	5 /* the same if the loop no longer runs */
 /* A ring is kept ring.seconds and this after its process has ended. */
 #define KEPT_EXTRA_S 60
+/* Unwind rules may have this part of the memory at most. */
+#define RULES_PART 8
 
 struct daemon {
 	struct fgt_loop *loop;
@@ -273,6 +276,9 @@ static int new_sampler(struct daemon *daemon)
 	};
 	int r = fgt_image_cache_new(&daemon->cache);
 
+	if (r == 0) /* rings may have a half */
+		fgt_image_cache_limit_rules(daemon->cache,
+					    fgt_memory_limit() / RULES_PART);
 	if (r == 0)
 		r = fgt_sampler_new(&options, daemon->cache, &daemon->sampler);
 	return r;

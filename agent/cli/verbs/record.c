@@ -20,6 +20,7 @@
 #include "agent/cli/verbs/recorder.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/config/config_schema.h"
+#include "ringbuf/base/memory_limit.h"
 #include "ringbuf/slice/wall_clock.h"
 
 #define SECOND_NS	     1000000000ull
@@ -82,6 +83,15 @@ static int read_max_cpu(const struct fgt_arguments *arguments,
 		config, text, "--max-cpu", why);
 }
 
+/* The memory group may have less than the configuration wants. */
+static size_t ring_bytes(const struct fgt_config *config)
+{
+	uint64_t wanted = (uint64_t)config->ring.memory_mb << 20;
+	uint64_t half = fgt_memory_limit() / 2;
+
+	return wanted < half ? wanted : half;
+}
+
 static int read_flags(const struct fgt_arguments *arguments,
 		      const struct fgt_config *config,
 		      struct recording *recording, struct fgt_why *why)
@@ -119,7 +129,7 @@ static int read_flags(const struct fgt_arguments *arguments,
 		.ring = { .seconds = seconds < RING_SECONDS
 					     ? RING_SECONDS
 					     : (unsigned int)seconds,
-			  .size_bytes = (size_t)config->ring.memory_mb << 20 },
+			  .size_bytes = ring_bytes(config) },
 		.max_depth = (unsigned int)config->sampling.max_depth,
 		.provider = config->sampling.provider,
 		.switches = FGT_SWITCHES_BUILT_IN,

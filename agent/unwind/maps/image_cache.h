@@ -54,6 +54,7 @@ struct fgt_image_cache {
 	struct fgt_image_cache_counters counters; /* files: count */
 	/* Files that have a table, by their last use. */
 	struct fgt_image_file *most_recent, *least_recent;
+	size_t cfi_max; /* bytes of all tables */
 	size_t whole_bytes; /* of large tables that may be read whole now */
 	uint64_t now_ns; /* of the last fgt_image_cache_tend(), else _new() */
 	uint64_t clock, last_serial;

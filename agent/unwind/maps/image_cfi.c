@@ -9,23 +9,24 @@
 
 #include "agent/unwind/maps/image_cache.h"
 
-#define CFI_BYTES_MAX ((size_t)256 << 20)
 /*
  * A file without a search table is read whole and sorted, in milliseconds a MiB,
  * again whenever it has been given back. Large ones together: what fits at
  * first, then as much again in a minute. The files that can be open at once
  * with smaller ones do not fill the budget.
  */
-#define LARGE_BYTES	((size_t)64 << 10)
-#define REFILL_NS	UINT64_C(60000000000)
-#define REFILL_NS_PER_B (REFILL_NS / CFI_BYTES_MAX)
+#define LARGE_BYTES ((size_t)64 << 10)
+#define REFILL_NS   UINT64_C(60000000000)
 
 void fgt_image_cfi_refill(struct fgt_image_cache *cache, uint64_t passed_ns)
 {
-	uint64_t bytes = passed_ns / REFILL_NS_PER_B;
+	uint64_t bytes = cache->cfi_max;
 
-	if (bytes > CFI_BYTES_MAX - cache->whole_bytes)
-		bytes = CFI_BYTES_MAX - cache->whole_bytes;
+	if (passed_ns < REFILL_NS)
+		bytes = (uint64_t)((double)bytes * (double)passed_ns /
+				   (double)REFILL_NS);
+	if (bytes > cache->cfi_max - cache->whole_bytes)
+		bytes = cache->cfi_max - cache->whole_bytes;
 	cache->whole_bytes += bytes;
 }
 
@@ -77,7 +78,7 @@ static void count_bytes(struct fgt_image_file *file)
 
 	counters->cfi_bytes += bytes - file->cfi_bytes;
 	file->cfi_bytes = bytes;
-	while (counters->cfi_bytes > CFI_BYTES_MAX &&
+	while (counters->cfi_bytes > cache->cfi_max &&
 	       cache->least_recent != file) {
 		fgt_image_cfi_drop(cache->least_recent);
 		counters->given_back++;

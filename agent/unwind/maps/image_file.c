@@ -19,7 +19,8 @@
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 
-#define IDLE_NS UINT64_C(60000000000) /* then a file is closed */
+#define CFI_BYTES_MAX ((size_t)256 << 20)
+#define IDLE_NS	      UINT64_C(60000000000) /* then a file is closed */
 
 int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 {
@@ -35,6 +36,7 @@ int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 	pthread_mutex_init(&cache->lock, NULL);
 	cache->references = 1;
 	cache->now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	cache->cfi_max = CFI_BYTES_MAX;
 	fgt_image_cfi_refill(cache, UINT64_MAX);
 	cache->limit = FGT_IMAGE_FILES_MAX;
 	/* Half of the descriptors is for the rest of the process. */
@@ -43,6 +45,16 @@ int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 		cache->limit = limit.rlim_cur / 2;
 	*ret_cache = cache;
 	return 0;
+}
+
+void fgt_image_cache_limit_rules(struct fgt_image_cache *cache, uint64_t bytes)
+{
+	pthread_mutex_lock(&cache->lock);
+	if (bytes < cache->cfi_max)
+		cache->cfi_max = bytes;
+	if (bytes < cache->whole_bytes)
+		cache->whole_bytes = bytes;
+	pthread_mutex_unlock(&cache->lock);
 }
 
 static void file_free(struct fgt_image_file *file)

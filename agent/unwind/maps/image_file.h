@@ -31,6 +31,9 @@ FGT_DEFINE_AUTO(struct fgt_image_cache *, fgt_image_cache_free);
 /* In the child of a fork: closes its files; it is of no use afterwards. */
 void fgt_image_cache_forked(const struct fgt_image_cache *cache);
 
+/* Before its first use: for less than 256 MiB of unwind rules. */
+void fgt_image_cache_limit_rules(struct fgt_image_cache *cache, uint64_t bytes);
+
 /*
  * Once a second: closes files that no target has mapped for a minute, so that
  * their file systems can be unmounted; deleted ones, and all others at the

@@ -184,6 +184,27 @@ static void large_tables_leave_room_for_those_of_other_programs(void **state)
 	fgt_image_cache_free(cache);
 }
 
+static void a_smaller_budget_is_heeded(void **state)
+{
+	struct fgt_image_file *files[LARGE];
+	struct fgt_image_cache *cache;
+	int found = 0;
+
+	(void)state;
+	assert_int_equal(fgt_image_cache_new(&cache), 0);
+	fgt_image_cache_limit_rules(cache, 3 * MIB);
+	for (int i = 0; i < LARGE; i++) {
+		write_elf(i, MIB - 4096);
+		files[i] = add(cache, i);
+		found += find(files[i]) == 0;
+	}
+	assert_in_range(found, 2, 3);
+	assert_true(counters(cache).cfi_bytes <= 3 * MIB);
+	for (int i = 0; i < LARGE; i++)
+		fgt_image_file_put(files[i]);
+	fgt_image_cache_free(cache);
+}
+
 static void files_are_closed_when_nothing_uses_them(void **state)
 {
 	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
@@ -236,6 +257,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			large_tables_leave_room_for_those_of_other_programs),
+		cmocka_unit_test(a_smaller_budget_is_heeded),
 		cmocka_unit_test(files_are_closed_when_nothing_uses_them),
 	};
 
