@@ -68,6 +68,8 @@ void fgt_unwinder_leave_rows(struct fgt_unwinder *unwinder)
 void fgt_unwinder_forget(struct fgt_unwinder *unwinder)
 {
 	fgt_cfi_stepper_forget(unwinder->stepper);
+	/* They may have been replaced since the last stack was unwound. */
+	unwinder->walk.view.maps = NULL;
 }
 
 /* ---- One stack ---------------------------------------------------------- */
@@ -303,8 +305,16 @@ bool fgt_unwinder_is_fixed_call(const struct fgt_unwinder *unwinder, size_t i)
 {
 	const struct fgt_walk *walk = &unwinder->walk;
 
-	return fgt_walk_is_fixed_call(walk, &walk->list.frames[i - 1],
+	return walk->view.maps &&
+	       fgt_walk_is_fixed_call(walk, &walk->list.frames[i - 1],
 				      &walk->list.frames[i]);
+}
+
+void fgt_unwinder_drop_last(struct fgt_unwinder *unwinder)
+{
+	if (!unwinder->is_pending)
+		count_outcome(&unwinder->stats, &unwinder->last, -1);
+	unwinder->is_pending = false;
 }
 
 void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,

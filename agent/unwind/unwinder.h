@@ -108,8 +108,12 @@ bool fgt_unwind_is_one_function(struct fgt_image_file *file, uint64_t one,
 
 /* Does frames[i] of the last stack return from a call that can only lead to the
  * function of frames[i - 1]: neither through a pointer, nor by another
- * function's jump? MT-Unsafe (one thread per cache) | AS-Unsafe */
+ * function's jump? False once the maps have changed.
+ * MT-Unsafe (one thread per cache) | AS-Unsafe */
 bool fgt_unwinder_is_fixed_call(const struct fgt_unwinder *unwinder, size_t i);
+
+/* The last stack was none: it does not count. */
+void fgt_unwinder_drop_last(struct fgt_unwinder *unwinder);
 
 void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 			    struct fgt_unwind_stats *ret_stats);

@@ -269,6 +269,16 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 			      struct fgt_snapshot *snapshot,
 			      enum fgt_marker leaf);
 
+/*
+ * Is it these frames, which were read with the maps that are known, still? The
+ * thread may run: what else is found is not counted as a stack, and no reason to
+ * read the maps. If true, the frames are in tick->frames.
+ */
+bool fgt_look_stack_again(struct fgt_look *look, const struct fgt_tick *tick,
+			  struct fgt_thread *thread,
+			  struct fgt_snapshot *snapshot,
+			  const struct fgt_frame *frames, size_t count);
+
 /* The stack of a thread that a sample fell on. 0 frames: the sample had no
  * registers. */
 size_t fgt_look_stack_sampled(struct fgt_look *look,

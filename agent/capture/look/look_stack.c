@@ -162,11 +162,12 @@ static size_t go_on(struct fgt_look *look, const struct fgt_tick *tick,
 	return count;
 }
 
-size_t fgt_look_stack_blocked(struct fgt_look *look,
-			      const struct fgt_tick *tick,
-			      struct fgt_thread *thread,
-			      struct fgt_snapshot *snapshot,
-			      enum fgt_marker leaf)
+/* has_known_maps: what these do not explain is no stack. */
+static size_t unwind_blocked(struct fgt_look *look, const struct fgt_tick *tick,
+			     struct fgt_thread *thread,
+			     struct fgt_snapshot *snapshot,
+			     enum fgt_marker leaf, bool has_known_maps,
+			     struct fgt_unwind_result *ret_result)
 {
 	struct fgt_stacks *stacks = &look->stacks;
 	struct fgt_unwind_result result = { .need_maps = false };
@@ -176,7 +177,7 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 	for (int i = 0; i < UNWIND_TRIES && has_more; i++) {
 		count = fgt_stacks_unwind(stacks, snapshot, leaf, tick->frames,
 					  &result);
-		has_more = result.need_maps &&
+		has_more = result.need_maps && !has_known_maps &&
 			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
 		if (has_more)
 			continue;
@@ -186,11 +187,44 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 		if (result.need_args)
 			has_more |= read_args(look, thread, snapshot);
 	}
-	count = go_on(look, tick, thread, tick->buffer, false, leaf, count,
-		      &result);
+	*ret_result = result;
+	return go_on(look, tick, thread, tick->buffer, false, leaf, count,
+		     ret_result);
+}
+
+size_t fgt_look_stack_blocked(struct fgt_look *look,
+			      const struct fgt_tick *tick,
+			      struct fgt_thread *thread,
+			      struct fgt_snapshot *snapshot,
+			      enum fgt_marker leaf)
+{
+	struct fgt_unwind_result result;
+	size_t count = unwind_blocked(look, tick, thread, snapshot, leaf, false,
+				      &result);
+
 	/* It may stay blocked: looked at again when the maps are known. */
 	thread->lacks_maps = result.need_maps;
 	return count;
+}
+
+bool fgt_look_stack_again(struct fgt_look *look, const struct fgt_tick *tick,
+			  struct fgt_thread *thread,
+			  struct fgt_snapshot *snapshot,
+			  const struct fgt_frame *frames, size_t count)
+{
+	struct fgt_stacks *stacks = &look->stacks;
+	bool was_stale = stacks->is_stale, is_same;
+	struct fgt_unwind_result result;
+
+	is_same = unwind_blocked(look, tick, thread, snapshot, 0, true,
+				 &result) == count &&
+		  !memcmp(frames, tick->frames, count * sizeof(*frames));
+	/* Else these were words that a thread which runs left there. */
+	if (!is_same) {
+		stacks->is_stale = was_stale;
+		fgt_unwinder_drop_last(stacks->unwinder);
+	}
+	return is_same;
 }
 
 /* ---- Of a thread that runs ---------------------------------------------- */

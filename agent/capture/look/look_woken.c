@@ -103,18 +103,16 @@ static size_t unwind_again(struct fgt_look *look, const struct fgt_tick *tick,
 	struct fgt_look_thread *thread_look = thread->active->look;
 	const struct fgt_frame *kept;
 	struct fgt_snapshot snapshot;
-	size_t count, kept_count;
+	size_t count;
 
 	kept = fgt_kept_stack_show(&thread_look->last_block,
-				   look->stacks.generation, 0, &kept_count);
+				   look->stacks.generation, 0, &count);
 	if (!kept || !thread_look->block_sp || !thread_look->block_state ||
 	    fgt_look_stack_begin(look, tick, thread, thread_look->block_sp,
 				 thread_look->block_pc, &snapshot) < 0)
 		return 0;
 	snapshot.is_blocked = thread_look->block_state != FGT_STATE_PAGE_FAULT;
-	count = fgt_look_stack_blocked(look, tick, thread, &snapshot, 0);
-	return count == kept_count && !memcmp(kept, tick->frames,
-					      count * sizeof(*kept))
+	return fgt_look_stack_again(look, tick, thread, &snapshot, kept, count)
 		       ? count
 		       : 0;
 }
