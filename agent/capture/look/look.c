@@ -43,9 +43,11 @@ struct fgt_verdict fgt_look_sampled(struct fgt_look *look,
 	is_running = fgt_look_switch_sampled(look, tick, thread);
 	count = fgt_look_stack_sampled(look, tick, thread, sample);
 	if (!tick->has_cpu_events) {
+		fgt_look_note_callers(look, thread, sample, tick->frames,
+				      count);
 		count = fgt_look_before_signal(look, thread, sample,
 					       tick->frames, count);
-		fgt_look_note_sample(look, thread, sample, tick->frames, count);
+		fgt_look_note_sample(thread, sample, tick->frames, count);
 	}
 	fgt_kept_stack_set(&thread_look->last_run, tick->frames, count,
 			   look->stacks.generation);

@@ -78,7 +78,8 @@ static void keep_callers(const struct fgt_look *look, struct fgt_thread *thread,
 			   look->stacks.generation);
 }
 
-/* The thread is in the kernel still: its first function it is in, too. */
+/* The thread is in the kernel still: its first function it is in, too. A stack
+ * that was cut short does not show that. */
 static void keep_root(const struct fgt_look *look, struct fgt_thread *thread)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
@@ -87,19 +88,34 @@ static void keep_root(const struct fgt_look *look, struct fgt_thread *thread)
 
 	before = fgt_kept_stack_show(&thread_look->last_run,
 				     look->stacks.generation, 0, &count);
+	if (count && (before[count - 1].flags & FGT_FRAME_MARKER))
+		most = 0;
 	if (count < most)
 		most = count;
 	fgt_kept_stack_set(&thread_look->callers, before + count - most, most,
 			   look->stacks.generation);
 }
 
-void fgt_look_note_sample(const struct fgt_look *look,
-			  struct fgt_thread *thread,
+void fgt_look_note_callers(const struct fgt_look *look,
+			   struct fgt_thread *thread,
+			   const struct fgt_running_sample *sample,
+			   const struct fgt_frame *frames, size_t count)
+{
+	uint64_t sp = 0;
+
+	if (sample->is_after_kernel || sample->was_in_kernel)
+		keep_callers(look, thread, frames, count,
+			     !sample->was_in_kernel &&
+				     sample->late_ns <= SOON_NS);
+	if (fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp))
+		fgt_look_words_follow(look, thread, sp, count);
+}
+
+void fgt_look_note_sample(struct fgt_thread *thread,
 			  const struct fgt_running_sample *sample,
 			  const struct fgt_frame *frames, size_t count)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
-	uint64_t sp = 0;
 
 	thread_look->run_leaf =
 		sample->is_kernel && count && (frames->flags & FGT_FRAME_MARKER)
@@ -108,12 +124,6 @@ void fgt_look_note_sample(const struct fgt_look *look,
 	thread_look->is_after_kernel = sample->is_after_kernel;
 	thread_look->was_in_kernel = sample->was_in_kernel;
 	thread_look->call_blur_ns = sample->call_blur_ns;
-	if (sample->is_after_kernel || sample->was_in_kernel)
-		keep_callers(look, thread, frames, count,
-			     !sample->was_in_kernel &&
-				     sample->late_ns <= SOON_NS);
-	if (fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp))
-		fgt_look_words_follow(look, thread, sp, count);
 }
 
 static struct fgt_verdict show_kernel(const struct fgt_look *look,
@@ -273,14 +283,11 @@ static void show_unsampled(const struct fgt_look *look,
 		/* It may have ended in the call that it blocks in. */
 		keep_callers(look, thread, verdict->frames,
 			     verdict->frame_count, false);
-		if (thread_look->callers.count) {
-			shown = show_kernel(look, thread, state);
-			fgt_verdict_set_past(verdict, &shown, ticks);
-		}
-		return;
+		shown = show_kernel(look, thread, state);
+	} else {
+		shown = fgt_look_kept(look, &thread_look->last_run, state,
+				      FGT_MARKER_NOT_SAMPLED);
 	}
-	shown = fgt_look_kept(look, &thread_look->last_run, state,
-			      FGT_MARKER_NOT_SAMPLED);
 	fgt_verdict_set_past(verdict, &shown, ticks);
 }
 

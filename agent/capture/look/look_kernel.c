@@ -109,10 +109,13 @@ size_t fgt_look_words_known(const struct fgt_look *look,
 			    size_t shared)
 {
 	const struct fgt_look_words *words = &thread->active->look->words;
-	size_t trusted = thread->tid == look->process.pid ? ROOT_FRAMES_MAIN
-							  : ROOT_FRAMES;
-	size_t known = count != 0;
+	size_t known = count != 0, trusted = ROOT_FRAMES;
 
+	if (thread->tid == look->process.pid)
+		trusted = ROOT_FRAMES_MAIN;
+	/* Cut short: its last functions are not the first of the thread. */
+	if (known && (look->stacks.unwound[count - 1].flags & FGT_FRAME_MARKER))
+		trusted = 0;
 	if (trusted < shared)
 		trusted = shared;
 	while (known < count && is_made(look, words, count - known) &&

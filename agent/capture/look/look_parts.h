@@ -229,10 +229,15 @@ void fgt_look_asked_late(struct fgt_look *look, const struct fgt_tick *tick,
 			 struct fgt_thread *thread,
 			 struct fgt_verdict *verdict);
 
-/* A sample came, without events of every CPU: before it becomes the thread's
- * last one. frames: its stack. */
-void fgt_look_note_sample(const struct fgt_look *look,
-			  struct fgt_thread *thread,
+/*
+ * A sample came, without events of every CPU: before it becomes the thread's
+ * last one. frames: its stack; of the first, all that was unwound last.
+ */
+void fgt_look_note_callers(const struct fgt_look *look,
+			   struct fgt_thread *thread,
+			   const struct fgt_running_sample *sample,
+			   const struct fgt_frame *frames, size_t count);
+void fgt_look_note_sample(struct fgt_thread *thread,
 			  const struct fgt_running_sample *sample,
 			  const struct fgt_frame *frames, size_t count);
 
