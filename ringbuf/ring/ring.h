@@ -121,10 +121,11 @@ int fgt_ring_set_state(struct fgt_ring *ring, uint32_t slot, uint32_t state,
 /*
  * What the thread did in the last ticks before this one (255 at most), where it
  * is known only now: from a sample that came after the last of them, before the
- * thread blocked. frames NULL: with the stack that it has. Replaces what was set for them, never reaches past the
- * thread's first tick, and leaves this tick to fgt_ring_set(), in any order. No
- * effect if equal to what the thread did at the last one. Errors, and a second
- * call, as there; -EINVAL for 0 ticks.
+ * thread blocked. frames NULL: with the stack that it had at the last of them.
+ * Replaces what was set for them, never reaches past the thread's first tick,
+ * and leaves this tick to fgt_ring_set(), in any order. No effect if equal to
+ * what the thread did at the last one. Errors, and a second call, as there;
+ * -EINVAL for 0 ticks.
  */
 int fgt_ring_set_past(struct fgt_ring *ring, uint32_t slot,
 		      const struct fgt_frame *frames, size_t count,

@@ -53,8 +53,8 @@ bool fgt_switch_is_unmoved(const struct fgt_switch_slot *slot,
 /*
  * When the thread blocked, and got a CPU again, since the last look's instant
  * and up to this one's: every time or, where there were more than the slot
- * keeps, or the thread waited for a CPU for a 16th of the time, none. instant_ns becomes the last
- * look's.
+ * keeps, or the thread waited for a CPU for a 16th of the time, none.
+ * instant_ns becomes the last look's.
  *
  * MT-Unsafe | AS-Safe
  */

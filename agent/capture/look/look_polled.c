@@ -74,17 +74,7 @@ static bool is_sample_overdue(const struct fgt_tick *tick,
 	       thread->active->look->pending_ticks > OVERDUE_TICKS;
 }
 
-/*
- * Each signal stands for one tick, in their order: what a thread does last
- * before it blocks is then shown as often as what it does first. A tick that
- * finds it running before a signal came goes on with what is known until the
- * next one stands for it.
- *
- * Of signals there is one in each period in which it ran, one more than ticks
- * in a run: either the first or the last of a run is left out, and a coin
- * decides which. That of a run without a tick is shown at a tick of one without
- * a sample.
- */
+/* So many ticks waited for the signal that has come. */
 static uint32_t take_signal_credit(struct fgt_look *look,
 				   const struct fgt_tick *tick,
 				   struct fgt_thread *thread)
@@ -102,6 +92,17 @@ static uint32_t take_signal_credit(struct fgt_look *look,
 	return credit;
 }
 
+/*
+ * Each signal stands for one tick, in their order: what a thread does last
+ * before it blocks is then shown as often as what it does first. A tick that
+ * finds it running before a signal came goes on with what is known until the
+ * next one stands for it.
+ *
+ * Of signals there is one in each period in which it ran, one more than ticks
+ * in a run: either the first or the last of a run is left out, and a coin
+ * decides which. That of a run without a tick is shown at a tick of one without
+ * a sample.
+ */
 static uint32_t credit_signal(struct fgt_look *look,
 			      const struct fgt_tick *tick,
 			      struct fgt_thread *thread)

@@ -6,12 +6,12 @@
  * A slot belongs to one thread of this process. The sampler makes it FREE or
  * EMPTY; the handler, in that thread, takes it from EMPTY or FULL over WRITING
  * to FULL, so that any one of the samples since the last tick is in it: the
- * first or the last would show only what is at one end of a run. The one of a long call in the
- * kernel, which comes when the call ends, is kept in any case: the ticks that
- * had no sample were in that call. The sampler
- * takes it from FULL over READING to EMPTY. Slots are never unmapped: a handler
- * may begin long after its timer is gone. One that finds then that the slot was
- * lent again leaves it as it was: each signal bears the number of its lending.
+ * first or the last would show only what is at one end of a run. The one of a
+ * long call in the kernel, which comes when the call ends, is kept in any case:
+ * the ticks that had no sample were in that call. The sampler takes it from FULL
+ * over READING to EMPTY. Slots are never unmapped: a handler may begin long after
+ * its timer is gone. One that finds then that the slot was lent again leaves it
+ * as it was: each signal bears the number of its lending.
  */
 #ifndef FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
 #define FGT_AGENT_EMBED_SIGNAL_RUNNING_SIGNAL_SLOT_H
