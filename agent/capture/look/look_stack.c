@@ -222,7 +222,7 @@ bool fgt_look_stack_again(struct fgt_look *look, const struct fgt_tick *tick,
 	/* Else these were words that a thread which runs left there. */
 	if (!is_same) {
 		stacks->is_stale = was_stale;
-		fgt_unwinder_drop_last(stacks->unwinder);
+		fgt_stacks_drop_last(stacks);
 	}
 	return is_same;
 }

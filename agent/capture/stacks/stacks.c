@@ -302,6 +302,11 @@ bool fgt_stacks_is_fixed_call(const struct fgt_stacks *stacks, size_t i)
 	return fgt_unwinder_is_fixed_call(stacks->unwinder, i);
 }
 
+void fgt_stacks_drop_last(struct fgt_stacks *stacks)
+{
+	fgt_unwinder_drop_last(stacks->unwinder);
+}
+
 /* ---- Kept stacks -------------------------------------------------------- */
 
 static bool grow(struct fgt_kept_stack *kept, size_t count)

@@ -96,6 +96,9 @@ bool fgt_stacks_is_one_function(const struct fgt_stacks *stacks,
 /* Of frames[i - 1] and [i] of the last stack: fgt_unwinder_is_fixed_call(). */
 bool fgt_stacks_is_fixed_call(const struct fgt_stacks *stacks, size_t i);
 
+/* Does not count the last stack: fgt_unwinder_drop_last(). */
+void fgt_stacks_drop_last(struct fgt_stacks *stacks);
+
 /* ---- Kept stacks -------------------------------------------------------- */
 
 /* A stack that is kept of a thread, for ticks at which it cannot be read. */

@@ -22,7 +22,7 @@
 
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
-#include "tests/unit/capture/signal_kit.h"
+#include "tests/unit/embed/signal_kit.h"
 
 #define TICK_NS	  1000000u
 #define SECOND_NS 1000000000u

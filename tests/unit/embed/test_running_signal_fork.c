@@ -2,7 +2,7 @@
 /*
  * Timers and signals in the child of a fork.
  */
-#include "tests/unit/capture/signal_kit.h"
+#include "tests/unit/embed/signal_kit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

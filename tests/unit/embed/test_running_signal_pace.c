@@ -2,7 +2,7 @@
 /*
  * How often threads of this process are signalled while they run.
  */
-#include "tests/unit/capture/signal_kit.h"
+#include "tests/unit/embed/signal_kit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "agent/embed/signal/thread_timer.h"
-#include "tests/unit/capture/signal_kit.h"
+#include "tests/unit/embed/signal_kit.h"
 
 #define TAKES 200000u
 

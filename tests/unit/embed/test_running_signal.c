@@ -3,7 +3,7 @@
  * The signal that finds threads of this process on a CPU: what its handler
  * takes, from whom, and what it leaves alone.
  */
-#include "tests/unit/capture/signal_kit.h"
+#include "tests/unit/embed/signal_kit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
