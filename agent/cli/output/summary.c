@@ -47,19 +47,18 @@ static bool is_marker(const struct fgt_slice_frame *frame)
 	return frame->frame.flags & FGT_FRAME_MARKER;
 }
 
-static bool is_not_sampled(const struct fgt_slice_frame *frame)
+static bool is_that_marker(const struct fgt_slice_frame *frame,
+			   enum fgt_marker marker)
 {
-	return is_marker(frame) &&
-	       frame->frame.address == FGT_MARKER_NOT_SAMPLED;
+	return is_marker(frame) && frame->frame.address == marker;
 }
 
 /* A remark on the sample; the function is the frame below it. */
 static bool is_remark(const struct fgt_slice_frame *frame)
 {
-	return is_marker(frame) &&
-	       (frame->frame.address == FGT_MARKER_KERNEL ||
-		frame->frame.address == FGT_MARKER_KERNEL_DENIED ||
-		frame->frame.address == FGT_MARKER_NOT_SAMPLED);
+	return is_that_marker(frame, FGT_MARKER_KERNEL) ||
+	       is_that_marker(frame, FGT_MARKER_KERNEL_DENIED) ||
+	       is_that_marker(frame, FGT_MARKER_NOT_SAMPLED);
 }
 
 /* A stack with a marker as its root is not complete. */
@@ -134,17 +133,21 @@ static void count_leaves(struct tally *tally, struct fgt_summary *summary)
 
 	for (uint32_t i = 0; i < slice->run_count; i++) {
 		const struct fgt_run *run = &slice->runs[i];
+		const struct fgt_slice_frame *leaf;
 		uint64_t weight;
 
 		if (run->stack == FGT_NODE_NONE)
 			continue;
+		leaf = frame_of(slice, run->stack);
 		weight = weight_of(slice, run);
 		tally->nodes[run->stack].wall += weight;
 		if (run->state != FGT_STATE_RUNNING)
 			continue;
 		tally->nodes[run->stack].running += weight;
-		if (is_not_sampled(frame_of(slice, run->stack)))
+		if (is_that_marker(leaf, FGT_MARKER_NOT_SAMPLED))
 			summary->not_sampled += weight;
+		if (is_that_marker(leaf, FGT_MARKER_KERNEL_DENIED))
+			summary->kernel_denied += weight;
 	}
 }
 

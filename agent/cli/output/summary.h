@@ -46,6 +46,7 @@ struct fgt_summary {
 	/* Sums over the threads. */
 	uint64_t samples, running, runnable, complete;
 	uint64_t not_sampled; /* of running: with the last stack known */
+	uint64_t kernel_denied; /* of running: in a kernel not to be sampled */
 	double covered_s;
 	struct fgt_summary_function *functions; /* by self, total, name */
 	uint32_t function_count; /* all that were running */
@@ -79,10 +80,12 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 			    const struct fgt_summary *summary, FILE *file);
 
 /*
- * "2000 threads shorter than a tick used 1.25 s of CPU time"; "" if there is
- * next to nothing of it. threads 0: they were not counted. Returns text.
+ * Of threads that ended before they were looked at, and how much CPU time they
+ * used; "" if there is next to nothing of it. threads 0: they were not counted,
+ * and the time includes what other threads used after their last look. Returns
+ * text.
  */
-#define FGT_BRIEF_TEXT_MAX 80
+#define FGT_BRIEF_TEXT_MAX 160
 const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text);
 
 /* What it means that so many ticks are missing; "" if they are few. Returns

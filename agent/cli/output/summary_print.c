@@ -20,6 +20,7 @@
 #define BRIEF_MIN_NS	    20000000u
 #define NOT_SAMPLED_PERCENT 5 /* more than this is worth a line */
 #define MISSED_PERCENT	    5 /* likewise */
+#define KERNEL_PERCENT	    20 /* likewise, of time in a kernel not seen */
 
 /* Length of the character at text if it may go to a terminal as it is: valid
  * UTF-8 and no control character, C1 included. */
@@ -76,16 +77,21 @@ void fgt_print_padded(FILE *file, const char *text, size_t columns)
 
 const char *fgt_brief_text(uint64_t threads, uint64_t cpu_ns, char *text)
 {
-	char count[24] = "";
-
 	text[0] = '\0';
 	if (threads)
-		snprintf(count, sizeof(count), "%" PRIu64 " ", threads);
-	if (threads || cpu_ns >= BRIEF_MIN_NS)
 		snprintf(text, FGT_BRIEF_TEXT_MAX,
-			 "%sthread%s shorter than a tick used %.2f s of CPU "
-			 "time",
-			 count, threads == 1 ? "" : "s", (double)cpu_ns / 1e9);
+			 "%" PRIu64 " thread%s ended before the first look at "
+			 "%s, after %.2f s of CPU time; ticks that found %s "
+			 "are shown",
+			 threads, threads == 1 ? "" : "s",
+			 threads == 1 ? "it" : "them", (double)cpu_ns / 1e9,
+			 threads == 1 ? "it" : "them");
+	else if (cpu_ns >= BRIEF_MIN_NS)
+		snprintf(text, FGT_BRIEF_TEXT_MAX,
+			 "no look saw %.2f s of CPU time, of short threads and "
+			 "of the ends of others; ticks that fell into it are "
+			 "shown",
+			 (double)cpu_ns / 1e9);
 	return text;
 }
 
@@ -100,6 +106,18 @@ const char *fgt_missed_text(uint64_t ticks, uint64_t missed, char *text)
 			 "%" PRIu64 ", and may be wrong",
 			 missed, ticks + missed, ticks);
 	return text;
+}
+
+static void print_denied(const struct fgt_summary *summary, FILE *file)
+{
+	double percent = fgt_percent(summary->kernel_denied, summary->running);
+
+	if (percent > KERNEL_PERCENT)
+		fprintf(file,
+			"%.0f %% of the running samples are in the kernel, "
+			"which may not be sampled: for their calls record as "
+			"root, or with kernel.perf_event_paranoid = 1\n",
+			percent);
 }
 
 void fgt_summary_print_line(const struct fgt_ring_slice *slice,
@@ -122,6 +140,7 @@ void fgt_summary_print_line(const struct fgt_ring_slice *slice,
 	fgt_brief_text(slice->brief_threads, slice->brief_cpu_ns, brief);
 	if (brief[0])
 		fprintf(file, "%s\n", brief);
+	print_denied(summary, file);
 }
 
 static void print_functions(const struct fgt_summary *summary, uint32_t top,

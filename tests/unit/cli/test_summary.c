@@ -338,6 +338,62 @@ static void missing_ticks_are_reported_where_they_are_many(void **state)
 	assert_true(strlen(text) < sizeof(text) - 1);
 }
 
+static char *print_line(const struct fgt_ring_slice *slice)
+{
+	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
+	char *text = NULL;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+
+	assert_non_null(file);
+	assert_int_equal(fgt_summary_new(slice, &summary), 0);
+	fgt_summary_print_line(slice, summary, file);
+	fclose(file);
+	return text;
+}
+
+/* Not "shorter than a tick", and not as if it were missing from the slice. */
+static void time_beside_looks_is_called_so(void **state)
+{
+	char text[FGT_BRIEF_TEXT_MAX];
+
+	(void)state;
+	assert_string_equal(fgt_brief_text(0, 19999999, text), "");
+	assert_string_equal(fgt_brief_text(0, 1320000000, text),
+			    "no look saw 1.32 s of CPU time, of short threads "
+			    "and of the ends of others; ticks that fell into "
+			    "it are shown");
+	assert_string_equal(fgt_brief_text(4, 70000000, text),
+			    "4 threads ended before the first look at them, "
+			    "after 0.07 s of CPU time; ticks that found them "
+			    "are shown");
+	assert_non_null(strstr(fgt_brief_text(1, 0, text), "1 thread ended"));
+	fgt_brief_text(UINT64_MAX, UINT64_MAX, text);
+	assert_true(strlen(text) < sizeof(text) - 1);
+}
+
+static void kernel_that_may_not_be_sampled_has_a_remedy(void **state)
+{
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = make_slice();
+	char denied[64], *text;
+
+	(void)state;
+	text = print_line(slice);
+	assert_null(strstr(text, "perf_event_paranoid"));
+	free(text);
+	snprintf(denied, sizeof(denied), "main;work;#%d",
+		 FGT_MARKER_KERNEL_DENIED);
+	/* 10 of the 40 running samples, and none of those that wait. */
+	slice->runs[1].stack = fixture_stack(slice, denied);
+	slice->runs[2].stack = slice->runs[1].stack;
+	text = print_line(slice);
+	assert_non_null(strstr(text, "\n25 % of the running samples are in the "
+				     "kernel"));
+	assert_non_null(strstr(text, "kernel.perf_event_paranoid = 1"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +403,8 @@ int main(void)
 		cmocka_unit_test(
 			missing_ticks_are_reported_where_they_are_many),
 		cmocka_unit_test(recursion_counts_once),
+		cmocka_unit_test(time_beside_looks_is_called_so),
+		cmocka_unit_test(kernel_that_may_not_be_sampled_has_a_remedy),
 		cmocka_unit_test(remarks_belong_to_the_function_below),
 		cmocka_unit_test(runnable_is_neither_running_nor_blocked),
 		cmocka_unit_test(truncated_stacks_are_not_complete),
