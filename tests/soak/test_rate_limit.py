@@ -379,6 +379,8 @@ def check_record(bench, checks):
               summary.get("effective_hz", 101) < 60 and
               "rate lowered to" in result.stderr and
               "the rate was lowered to" in result.stderr, result.stderr)
+    checks.ok("record explains why a thread has more samples than ticks",
+              "a tick there counts as up to" in result.stderr, result.stderr)
     result = bench.run("record", "--max-cpu", "101", "--", "true")
     checks.ok("a budget out of range is refused", result.returncode == 2 and
               "0 or a number from 0.1 to 100" in result.stderr, result.stderr)

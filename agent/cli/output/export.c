@@ -335,9 +335,11 @@ static void report_pace(const struct fgt_export *plan,
 	if (slowest > 1)
 		fgt_note(plan->verb,
 			 "the rate was lowered to %.3g Hz for %.1f s, to keep "
-			 "sampling.max_cpu_percent (record --max-cpu)",
+			 "sampling.max_cpu_percent (record --max-cpu): a tick "
+			 "there counts as up to %u samples of a thread",
 			 1e9 / ((double)slowest * (double)slice->period_ns),
-			 (double)lowered * (double)slice->period_ns / 1e9);
+			 (double)lowered * (double)slice->period_ns / 1e9,
+			 slowest);
 }
 
 static bool is_for_sentry(const struct fgt_export *plan)
