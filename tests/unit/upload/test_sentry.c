@@ -144,7 +144,7 @@ static void every_tick_is_a_sample_in_order_of_time(void **state)
 	fixture_run(slice, 0, 3, 2, b, FGT_STATE_RUNNING);
 	fixture_run(slice, 1, 1, 3, a, FGT_STATE_RUNNING);
 	assert_samples(slice, 4242, "0@0 0@10 0@20 1@30 1@40");
-	assert_samples(slice, 4243, "0@10 0@20 0@30");
+	assert_samples(slice, 4243, "0@10 0@20 0@30 0@40");
 	buffer = sentry_write(slice, NULL);
 	first = strstr(buffer.bytes, "\"4243\",\"elapsed_since_start_ns\":"
 				     "\"10000000\"");
@@ -195,7 +195,7 @@ static void elapsed_counts_from_the_first_sample(void **state)
 }
 
 /* ANCESTORS R1, R3, R7. */
-static void threads_of_one_sample_are_left_out(void **state)
+static void threads_of_one_sample_at_the_end_are_left_out(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(5);
 	uint32_t stack = fixture_stack(slice, "main");
@@ -205,9 +205,8 @@ static void threads_of_one_sample_are_left_out(void **state)
 	fixture_thread(slice, 4242, "main");
 	fixture_thread(slice, 4243, "brief");
 	fixture_run(slice, 0, 2, 1, stack, FGT_STATE_RUNNING);
-	fixture_run(slice, 1, 0, 1, stack, FGT_STATE_RUNNING);
 	assert_int_equal(try_sentry(slice, NULL), -ENODATA);
-	fixture_run(slice, 1, 1, 2, stack, FIXTURE_FUTEX);
+	fixture_run(slice, 1, 0, 3, stack, FIXTURE_FUTEX);
 	buffer = sentry_write(slice, NULL);
 	assert_null(strstr(buffer.bytes, "\"thread_id\":\"4242\""));
 	assert_null(strstr(buffer.bytes, "\"4242\":{"));
@@ -215,6 +214,52 @@ static void threads_of_one_sample_are_left_out(void **state)
 	assert_non_null(strstr(buffer.bytes, "\"single_sample_threads\":1"));
 	assert_non_null(strstr(buffer.bytes, "\"active_thread_id\":\"4243\""));
 	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
+/* For Sentry a sample lasts until the next one of its thread: each tick of a
+ * thread that ends lasts as long as in other formats, one tick too. */
+static void threads_that_end_are_closed(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(8);
+	uint32_t stack = fixture_stack(slice, "main");
+	struct fixture_buffer buffer;
+
+	(void)state;
+	for (uint32_t i = 6; i < 8; i++) /* the sampler stood still */
+		slice->tick_ns[i] += 7 * FIXTURE_PERIOD_NS;
+	fixture_thread(slice, 4242, "main");
+	fixture_thread(slice, 4243, "one");
+	fixture_thread(slice, 4244, "two");
+	fixture_thread(slice, 4245, "long");
+	fixture_run(slice, 0, 0, 8, stack, FIXTURE_FUTEX);
+	fixture_run(slice, 1, 2, 1, stack, FGT_STATE_RUNNING);
+	fixture_run(slice, 2, 3, 2, stack, FGT_STATE_RUNNING);
+	fixture_run(slice, 3, 5, 1, stack, FGT_STATE_RUNNING);
+	assert_samples(slice, 4243, "1@20 1@30");
+	assert_samples(slice, 4244, "1@30 1@40 1@50");
+	assert_samples(slice, 4245, "1@50 1@60");
+	buffer = sentry_write(slice, NULL);
+	assert_non_null(strstr(buffer.bytes, "\"single_sample_threads\":0"));
+	fixture_buffer_done(&buffer);
+	fgt_ring_slice_free(slice);
+}
+
+/* They are one thread for Sentry. */
+static void number_used_twice_has_no_time_between(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(8);
+	uint32_t stack = fixture_stack(slice, "work");
+
+	(void)state;
+	for (uint32_t t = 0; t < 3; t++) {
+		fixture_thread(slice, 4243, "again");
+		slice->threads[t].start_time = t;
+	}
+	fixture_run(slice, 0, 0, 1, stack, FGT_STATE_RUNNING);
+	fixture_run(slice, 1, 1, 1, stack, FGT_STATE_RUNNING);
+	fixture_run(slice, 2, 5, 3, stack, FGT_STATE_RUNNING);
+	assert_samples(slice, 4243, "0@0 0@10 1@20 0@50 0@60 0@70");
 	fgt_ring_slice_free(slice);
 }
 
@@ -377,7 +422,9 @@ int main(void)
 		cmocka_unit_test(every_tick_is_a_sample_in_order_of_time),
 		cmocka_unit_test(older_than_30_seconds_is_cut_with_a_note),
 		cmocka_unit_test(elapsed_counts_from_the_first_sample),
-		cmocka_unit_test(threads_of_one_sample_are_left_out),
+		cmocka_unit_test(threads_of_one_sample_at_the_end_are_left_out),
+		cmocka_unit_test(threads_that_end_are_closed),
+		cmocka_unit_test(number_used_twice_has_no_time_between),
 		cmocka_unit_test(active_thread_is_main_else_the_busiest),
 		cmocka_unit_test(gaps_are_written_as_gaps),
 		cmocka_unit_test(one_address_as_leaf_and_caller_is_one_frame),

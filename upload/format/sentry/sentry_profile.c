@@ -105,13 +105,11 @@ static void prefer_thread(struct fgt_sentry_profile *profile, uint32_t thread,
 }
 
 /* Runs are ordered by thread: one pass fills the threads. */
-static int choose_threads(struct fgt_sentry_profile *profile)
+static void count_runs(struct fgt_sentry_profile *profile)
 {
 	const struct fgt_ring_slice *slice = profile->slice;
-	uint64_t best[2] = { 0, 0 };
 	uint32_t i = 0;
 
-	profile->active_thread = UINT32_MAX;
 	for (uint32_t t = 0; t < slice->thread_count; t++) {
 		struct fgt_sentry_thread *thread = &profile->threads[t];
 
@@ -129,8 +127,64 @@ static int choose_threads(struct fgt_sentry_profile *profile)
 			thread->last_tick = run_end(&slice->runs[i]) - 1;
 		}
 		thread->run_end = i;
-		thread->is_kept = thread->ticks >= 2 &&
-				  slice->threads[t].tid > 0;
+	}
+}
+
+/* next: the first tick of the next thread of that tid, UINT32_MAX if there is
+ * none. */
+static enum fgt_sentry_close close_of(const struct fgt_sentry_profile *profile,
+				      const struct fgt_sentry_thread *thread,
+				      uint32_t next)
+{
+	uint32_t last = thread->last_tick;
+
+	if (last >= profile->last_tick)
+		return FGT_SENTRY_CLOSE_NONE;
+	if (next == UINT32_MAX)
+		return FGT_SENTRY_CLOSE_STACK;
+	return next > last + 1 || fgt_timeline_is_gap(profile->slice, last)
+		       ? FGT_SENTRY_CLOSE_GAP
+		       : FGT_SENTRY_CLOSE_NONE;
+}
+
+/* Backward: what closes a thread depends on the next one of its tid. */
+static void choose_closes(struct fgt_sentry_profile *profile)
+{
+	const struct fgt_ring_slice *slice = profile->slice;
+	uint32_t next = UINT32_MAX;
+	int32_t tid = 0;
+
+	for (uint32_t t = slice->thread_count; t-- > 0;) {
+		struct fgt_sentry_thread *thread = &profile->threads[t];
+		uint32_t first;
+
+		if (!thread->ticks || slice->threads[t].tid <= 0)
+			continue;
+		if (slice->threads[t].tid != tid)
+			next = UINT32_MAX;
+		thread->close = close_of(profile, thread, next);
+		thread->is_kept = thread->ticks >= 2 ||
+				  thread->close != FGT_SENTRY_CLOSE_NONE ||
+				  next != UINT32_MAX;
+		if (!thread->is_kept)
+			continue;
+		tid = slice->threads[t].tid;
+		first = slice->runs[thread->first_run].first_tick;
+		next = first > profile->first_tick ? first
+						   : profile->first_tick;
+	}
+}
+
+static int choose_threads(struct fgt_sentry_profile *profile)
+{
+	uint64_t best[2] = { 0, 0 };
+
+	profile->active_thread = UINT32_MAX;
+	count_runs(profile);
+	choose_closes(profile);
+	for (uint32_t t = 0; t < profile->slice->thread_count; t++) {
+		struct fgt_sentry_thread *thread = &profile->threads[t];
+
 		profile->dropped_threads += thread->ticks && !thread->is_kept;
 		thread->is_thinned = thread->is_kept;
 		profile->thinned_threads += thread->is_kept;
@@ -224,6 +278,9 @@ static bool has_gap(const struct fgt_sentry_profile *profile)
 	for (uint32_t i = 1; i < slice->run_count; i++)
 		if (slice->runs[i].thread == slice->runs[i - 1].thread &&
 		    slice->runs[i].first_tick != run_end(&slice->runs[i - 1]))
+			return true;
+	for (uint32_t i = 0; i < slice->thread_count; i++)
+		if (profile->threads[i].close == FGT_SENTRY_CLOSE_GAP)
 			return true;
 	return false;
 }

@@ -18,12 +18,23 @@
 /* Relay refuses a profile whose last sample is later than this. */
 #define FGT_SENTRY_PROFILE_MAX_NS UINT64_C(30000000000)
 
+/* How a thread is written that has no sample at the profile's last tick. For
+ * Sentry a sample lasts until the next one of its tid, so the last one of a
+ * thread needs one that closes it. */
+enum fgt_sentry_close {
+	FGT_SENTRY_CLOSE_NONE, /* no: another of its tid goes on at once */
+	FGT_SENTRY_CLOSE_STACK, /* with its stack again, one tick later */
+	FGT_SENTRY_CLOSE_GAP, /* as a gap: another one of its tid comes later */
+};
+
 /* What is written of one thread of the slice. */
 struct fgt_sentry_thread {
 	uint32_t first_run, run_end; /* its runs that reach the range */
 	uint32_t last_tick; /* with a sample of it */
 	uint64_t ticks, running_ticks; /* in the range */
-	bool is_kept; /* two samples at least, or Sentry refuses it */
+	enum fgt_sentry_close close;
+	/* Two samples at least, with the closing one, or Sentry refuses it. */
+	bool is_kept;
 	/* A sample for each change instead of each tick: same durations. */
 	bool is_thinned;
 };
@@ -51,7 +62,7 @@ struct fgt_sentry_profile {
 	/* Ticks that are written: [first_tick, last_tick]. */
 	uint32_t first_tick, last_tick;
 	uint32_t cut_ticks; /* older ones, left out */
-	uint32_t dropped_threads; /* of a single sample */
+	uint32_t dropped_threads; /* of a single sample, at the last tick */
 	uint32_t thinned_threads; /* of those that are kept; all at first */
 	bool has_gap_stack;
 	uint32_t active_thread; /* index */
@@ -66,7 +77,7 @@ struct fgt_sentry_profile {
 
 /*
  * Plans the ticks from scope->first_tick on, at most the last 30 s. -ENODATA if
- * no thread has two samples; -ENOMEM.
+ * there are no two ticks with samples, or no thread is kept; -ENOMEM.
  */
 int fgt_sentry_profile_init(struct fgt_sentry_profile *profile,
 			    const struct fgt_ring_slice *slice,

@@ -7,7 +7,7 @@
  * Keeps the profile within Relay's limits: chooses the threads that have a
  * sample a tick; the other ones have samples where their stack changed. Sentry
  * weighs a sample by the time to the next one of its thread, so both give the
- * same durations. Must not write samples to count them: 30 s of 1000 threads
+ * same durations; a thread that ends has one more, at the next tick. Must not write samples to count them: 30 s of 1000 threads
  * are 3 million samples, 220 MB.
  *
  * Where the bytes go: a sample takes about 72 (keys and punctuation 57, time
@@ -126,16 +126,14 @@ static bool is_due(const struct sample_writer *writer,
 	       fgt_timeline_is_gap(slice, tick - 1);
 }
 
-/* Whether samples of the thread are missing between this tick and its next
- * one. */
+/* Whether samples of the thread are missing between this tick, which is not its
+ * last, and its next one. */
 static bool is_before_gap(const struct sample_writer *writer,
 			  const struct cursor *cursor, uint32_t tick)
 {
 	const struct fgt_ring_slice *slice = writer->profile->slice;
 	const struct fgt_run *run = &slice->runs[cursor->run];
 
-	if (tick == cursor->thread->last_tick)
-		return false;
 	if (fgt_timeline_is_gap(slice, tick))
 		return true;
 	return tick + 1 == run->first_tick + run->tick_count &&
@@ -187,19 +185,28 @@ static void put_sample_at(struct sample_writer *writer, struct cursor *cursor,
 			   tail_len);
 }
 
-static void put_gap_after(struct sample_writer *writer, struct cursor *cursor,
+/* What must follow a sample, since no next one of the thread ends it: a gap, or
+ * the sample that closes the thread. */
+static void put_end_after(struct sample_writer *writer, struct cursor *cursor,
 			  uint32_t tick, const char *tail, size_t tail_len)
 {
+	const struct fgt_sentry_thread *thread = cursor->thread;
 	const struct fgt_run *runs = writer->profile->slice->runs;
+	bool is_last = tick == thread->last_tick;
 
-	if (cursor->run < cursor->thread->run_end &&
-	    tick >= runs[cursor->run].first_tick &&
-	    is_before_gap(writer, cursor, tick))
+	if (cursor->run >= thread->run_end ||
+	    tick < runs[cursor->run].first_tick)
+		return;
+	if (is_last && thread->close == FGT_SENTRY_CLOSE_STACK)
+		put_sample(writer, cursor->prefix, cursor->prefix_len, tail,
+			   tail_len);
+	else if (is_last ? thread->close == FGT_SENTRY_CLOSE_GAP
+			 : is_before_gap(writer, cursor, tick))
 		put_sample(writer, cursor->gap_prefix, cursor->gap_prefix_len,
 			   tail, tail_len);
 }
 
-static void put_gaps(struct sample_writer *writer, uint32_t tick)
+static void put_ends(struct sample_writer *writer, uint32_t tick)
 {
 	char tail[32];
 	size_t tail_len = format_tail(
@@ -207,7 +214,7 @@ static void put_gaps(struct sample_writer *writer, uint32_t tick)
 		tail);
 
 	for (uint32_t i = 0; i < writer->woken_count; i++)
-		put_gap_after(writer, &writer->cursors[writer->woken[i]], tick,
+		put_end_after(writer, &writer->cursors[writer->woken[i]], tick,
 			      tail, tail_len);
 }
 
@@ -226,8 +233,7 @@ static void put_tick(struct sample_writer *writer, uint32_t tick)
 	for (uint32_t i = 0; i < writer->woken_count; i++)
 		put_sample_at(writer, &writer->cursors[writer->woken[i]], tick,
 			      tail, tail_len);
-	if (writer->profile->has_gap_stack)
-		put_gaps(writer, tick);
+	put_ends(writer, tick);
 	for (uint32_t i = 0; i < writer->woken_count; i++) {
 		uint32_t woken = writer->woken[i];
 
@@ -352,7 +358,8 @@ static uint64_t count_bytes(const struct fgt_sentry_profile *profile,
 			       fgt_sentry_profile_start_ns(profile);
 	int32_t tid = profile->slice->threads[thread].tid;
 
-	return profile->threads[thread].ticks *
+	/* One more closes it. */
+	return (profile->threads[thread].ticks + 1) *
 	       (SAMPLE_BYTES + count_digits(profile->stacks.count) +
 		count_digits((uint64_t)tid) + count_digits(duration_ns));
 }
