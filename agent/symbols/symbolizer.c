@@ -12,48 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/symbols/elf/image_open.h"
-#include "agent/symbols/helper/helper.h"
-#include "agent/symbols/names/name_cache.h"
-#include "agent/symbols/perfmap.h"
+#include "agent/symbols/resolver.h"
 #include "ringbuf/base/array.h"
 
 #define PERFMAP_KEEP_BYTES (16u << 20) /* larger ones are read each time */
-/* A helper that died: once more, without DWARF, once more, never again. */
-#define FAILURES_DWARF 2
-#define FAILURES_BAD   4
 /* For one call: other calls wait for the helper during it. */
 #define WAIT_MAX_MS 8000
-
-struct fgt_symbolizer {
-	enum fgt_demangle demangle;
-	unsigned int wait_max_ms;
-	struct fgt_image_places places;
-	char **debug_dirs; /* what places has, NULL at the end */
-	/* Protects all below; held for one image at a time. The lock of the
-	 * image cache nests inside. */
-	pthread_mutex_t lock;
-	struct fgt_name_cache *cache;
-	struct fgt_helper helper;
-	struct fgt_memory_sink reply;
-	struct fgt_perfmap *perfmap;
-	int32_t perfmap_pid;
-};
 
 /* One frame to be named. */
 struct frame_job {
 	uint64_t address; /* where to look */
 	uint32_t image; /* index + 1, FGT_IMAGE_NONE */
 	uint32_t frame;
-};
-
-struct resolver {
-	struct fgt_symbolizer *symbolizer;
-	struct fgt_ring_slice *slice;
-	struct fgt_target_root root;
-	int64_t left_ms; /* to wait for helpers */
-	bool has_perfmap; /* looked at in this call, and there is one */
-	bool did_perfmap;
 };
 
 static int set_places(struct fgt_symbolizer *symbolizer,
@@ -125,7 +95,7 @@ void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer)
 }
 
 /* Gives a frame one symbol that is not from an image. */
-static int set_plain(struct resolver *resolver, uint32_t frame,
+static int set_plain(struct fgt_resolver *resolver, uint32_t frame,
 		     const char *name, enum fgt_symbol_reason reason)
 {
 	const struct fgt_symbol_text symbol = { .function = name,
@@ -135,7 +105,7 @@ static int set_plain(struct resolver *resolver, uint32_t frame,
 }
 
 /* Reads the target's perf map if there is one and it has changed. */
-static void load_perfmap(struct resolver *resolver)
+static void load_perfmap(struct fgt_resolver *resolver)
 {
 	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
 	const struct fgt_process_info *process = &resolver->slice->process;
@@ -150,7 +120,7 @@ static void load_perfmap(struct resolver *resolver)
 }
 
 /* NULL if the perf map has no name for a PC. Lock held. */
-static const char *find_jit_name(struct resolver *resolver, uint64_t pc)
+static const char *find_jit_name(struct fgt_resolver *resolver, uint64_t pc)
 {
 	if (!resolver->did_perfmap)
 		load_perfmap(resolver);
@@ -161,7 +131,7 @@ static const char *find_jit_name(struct resolver *resolver, uint64_t pc)
 	return fgt_perfmap_find(resolver->symbolizer->perfmap, pc);
 }
 
-static int name_anonymous(struct resolver *resolver,
+static int name_anonymous(struct fgt_resolver *resolver,
 			  const struct frame_job *job)
 {
 	const struct fgt_frame *frame =
@@ -199,7 +169,7 @@ static bool may_be_jit(const char *path)
 }
 
 /* image+0xoffset with the reason, or a JIT's name. Lock held. */
-static int name_by_offset(struct resolver *resolver,
+static int name_by_offset(struct fgt_resolver *resolver,
 			  const struct frame_job *job,
 			  enum fgt_symbol_reason reason)
 {
@@ -224,99 +194,6 @@ static int name_by_offset(struct resolver *resolver,
 	return set_plain(resolver, job->frame, text, reason);
 }
 
-/* Puts a reply into the cache. -EBADMSG if it is not what was asked for. */
-static int keep_reply(struct fgt_symbolizer *symbolizer,
-		      struct fgt_name_image *image, const uint64_t *addresses,
-		      size_t count)
-{
-	const struct fgt_memory_sink *reply = &symbolizer->reply;
-	size_t at = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		struct fgt_names names;
-		uint32_t len;
-		int error;
-
-		if (reply->len_bytes - at < sizeof(len))
-			return -EBADMSG;
-		memcpy(&len, reply->bytes + at, sizeof(len));
-		at += sizeof(len);
-		if (len > reply->len_bytes - at ||
-		    fgt_names_unpack(reply->bytes + at, len, &names))
-			return -EBADMSG;
-		error = fgt_name_image_add(image, addresses[i],
-					   reply->bytes + at, len);
-		if (error)
-			return error;
-		at += len;
-	}
-	return 0;
-}
-
-/* One question; opens the image's files only if the helper needs them. */
-static int ask_once(struct resolver *resolver, struct fgt_name_image *image,
-		    const struct fgt_slice_image *slice_image,
-		    const uint64_t *addresses, size_t count,
-		    enum fgt_symbol_reason *ret_reason)
-{
-	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
-	FGT_AUTO(fgt_image_files_close)
-	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
-	const struct fgt_helper_request request = {
-		.image = image->number,
-		.address_count = (uint32_t)count,
-		.demangle = symbolizer->demangle,
-		.want_dwarf = image->failures < FAILURES_DWARF,
-	};
-	int error;
-
-	error = fgt_helper_ask(&symbolizer->helper, &request, addresses, NULL,
-			       &resolver->left_ms, &symbolizer->reply);
-	if (error != -ENOENT)
-		return error;
-	*ret_reason = fgt_image_files_open(&symbolizer->places, resolver->slice,
-					   slice_image, &resolver->root,
-					   &files);
-	if (*ret_reason != FGT_SYMBOL_FOUND)
-		return -ENOENT;
-	return fgt_helper_ask(&symbolizer->helper, &request, addresses, &files,
-			      &resolver->left_ms, &symbolizer->reply);
-}
-
-/* Fills the cache for addresses. Only -ENOMEM; *ret_reason has other errors. */
-static int ask(struct resolver *resolver, struct fgt_name_image *image,
-	       const struct fgt_slice_image *slice_image,
-	       const uint64_t *addresses, size_t count,
-	       enum fgt_symbol_reason *ret_reason)
-{
-	*ret_reason = FGT_SYMBOL_BAD_FILE;
-	while (image->failures < FAILURES_BAD) {
-		int error = ask_once(resolver, image, slice_image, addresses,
-				     count, ret_reason);
-
-		if (!error)
-			error = keep_reply(resolver->symbolizer, image,
-					   addresses, count);
-		if (!error)
-			*ret_reason = FGT_SYMBOL_FOUND;
-		if (!error || error == -ENOMEM || error == -ENOENT)
-			return error == -ENOMEM ? error : 0;
-		/* Neither is the file's fault: the next call asks again. */
-		if (error == -EAGAIN || error == -ETIME) {
-			*ret_reason = FGT_SYMBOL_NO_FILE;
-			return 0;
-		}
-		*ret_reason = FGT_SYMBOL_BAD_FILE;
-		if (error == -EPIPE)
-			image->failures++;
-		else if (error == -ETIMEDOUT)
-			image->failures += FAILURES_DWARF;
-		else
-			image->failures = FAILURES_BAD;
-	}
-	return 0;
-}
-
 static void make_key(const struct fgt_ring_slice *slice,
 		     const struct fgt_slice_image *image,
 		     struct fgt_name_key *ret_key)
@@ -338,7 +215,7 @@ static void make_key(const struct fgt_ring_slice *slice,
 }
 
 /* Names a frame from the cache, or by its offset. */
-static int name_frame(struct resolver *resolver,
+static int name_frame(struct fgt_resolver *resolver,
 		      const struct fgt_name_image *image,
 		      const struct frame_job *job,
 		      enum fgt_symbol_reason reason)
@@ -360,8 +237,9 @@ static int name_frame(struct resolver *resolver,
  * Names the first jobs of one image, up to FGT_HELPER_ADDRESSES_MAX new
  * addresses. Lock held.
  */
-static int name_some(struct resolver *resolver, const struct frame_job *jobs,
-		     size_t count, size_t *ret_done)
+static int name_some(struct fgt_resolver *resolver,
+		     const struct frame_job *jobs, size_t count,
+		     size_t *ret_done)
 {
 	const struct fgt_slice_image *slice_image =
 		&resolver->slice->images[jobs[0].image - 1];
@@ -389,16 +267,35 @@ static int name_some(struct resolver *resolver, const struct frame_job *jobs,
 		missing[missing_count++] = address;
 	}
 	if (missing_count)
-		error = ask(resolver, image, slice_image, missing,
-			    missing_count, &reason);
+		error = fgt_resolver_ask(resolver, image, slice_image, missing,
+					 missing_count, &reason);
 	for (size_t i = 0; i < done && !error; i++)
 		error = name_frame(resolver, image, &jobs[i], reason);
 	*ret_done = done;
 	return error;
 }
 
-static int name_jobs(struct resolver *resolver, const struct frame_job *jobs,
-		     size_t count)
+/* The same with the lock taken; -ECANCELED if the client has left. */
+static int name_next(struct fgt_resolver *resolver,
+		     const struct frame_job *jobs, size_t count,
+		     size_t *ret_done)
+{
+	const struct fgt_symbolizer_cancel *cancel = resolver->cancel;
+	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	int error;
+
+	if (cancel->is_cancelled && cancel->is_cancelled(cancel->context))
+		return -ECANCELED;
+	pthread_mutex_lock(&symbolizer->lock);
+	symbolizer->helper.is_cancelled = cancel->is_cancelled;
+	symbolizer->helper.cancel_context = cancel->context;
+	error = name_some(resolver, jobs, count, ret_done);
+	pthread_mutex_unlock(&symbolizer->lock);
+	return error;
+}
+
+static int name_jobs(struct fgt_resolver *resolver,
+		     const struct frame_job *jobs, size_t count)
 {
 	int error = 0;
 
@@ -412,9 +309,7 @@ static int name_jobs(struct resolver *resolver, const struct frame_job *jobs,
 		}
 		while (end < count && jobs[end].image == jobs[i].image)
 			end++;
-		pthread_mutex_lock(&resolver->symbolizer->lock);
-		error = name_some(resolver, &jobs[i], end - i, &done);
-		pthread_mutex_unlock(&resolver->symbolizer->lock);
+		error = name_next(resolver, &jobs[i], end - i, &done);
 	}
 	return error;
 }
@@ -431,7 +326,7 @@ static int compare_jobs(const void *left, const void *right)
 }
 
 /* Lists the frames that need names; markers get theirs at once. */
-static int list_jobs(struct resolver *resolver, struct frame_job *jobs,
+static int list_jobs(struct fgt_resolver *resolver, struct frame_job *jobs,
 		     size_t *ret_count)
 {
 	const struct fgt_ring_slice *slice = resolver->slice;
@@ -473,13 +368,16 @@ static void tidy_up(struct fgt_symbolizer *symbolizer)
 	pthread_mutex_unlock(&symbolizer->lock);
 }
 
-int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
-			   struct fgt_ring_slice *slice, bool is_live)
+int fgt_symbolizer_resolve_until(struct fgt_symbolizer *symbolizer,
+				 struct fgt_ring_slice *slice, bool is_live,
+				 const struct fgt_symbolizer_cancel *cancel)
 {
-	struct resolver resolver = {
+	struct fgt_resolver resolver = {
 		.symbolizer = symbolizer,
 		.slice = slice,
+		.cancel = cancel,
 		.left_ms = symbolizer->wait_max_ms,
+		.checksums_left_ms = FGT_RESOLVER_CHECKSUMS_MS,
 	};
 	struct frame_job *jobs;
 	size_t count;
@@ -497,4 +395,12 @@ int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 	}
 	free(jobs);
 	return error;
+}
+
+int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
+			   struct fgt_ring_slice *slice, bool is_live)
+{
+	static const struct fgt_symbolizer_cancel never = { 0 };
+
+	return fgt_symbolizer_resolve_until(symbolizer, slice, is_live, &never);
 }

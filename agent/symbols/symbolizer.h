@@ -58,4 +58,15 @@ FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
 int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 			   struct fgt_ring_slice *slice, bool is_live);
 
+/* Asked at least 5 times a second, in the thread that waits. */
+struct fgt_symbolizer_cancel {
+	bool (*is_cancelled)(void *context); /* may be NULL: never */
+	void *context;
+};
+
+/* The same, but stops once the slice is wanted no more: -ECANCELED. */
+int fgt_symbolizer_resolve_until(struct fgt_symbolizer *symbolizer,
+				 struct fgt_ring_slice *slice, bool is_live,
+				 const struct fgt_symbolizer_cancel *cancel);
+
 #endif

@@ -237,9 +237,55 @@ def large_tables_leave_room_for_other_programs(checks, bench):
     daemon.end()
 
 
+def link_debug_file(library, size):
+    """Beside the library, of that size, with another checksum than it names."""
+    debug = library + ".debug"
+    subprocess.run(["objcopy", library, debug], check=True)
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id",
+                    "--add-gnu-debuglink=" + debug, library], check=True,
+                   stderr=subprocess.DEVNULL)
+    os.truncate(debug, size)
+    os.chmod(library, 0o755)
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def large_debug_files_are_not_read_in_the_daemon(checks, bench):
+    """Fault U7: sparse files that .gnu_debuglink names by their checksum."""
+    caller = compile_text(bench, "caller", CALLER, "-ldl")
+    for name, size, seconds in (("huge", 1 << 30, 3), ("sparse", 200 << 20, 6)):
+        libraries = compile_chain(bench, name, 12)
+        for library in libraries:
+            link_debug_file(library, size)
+        daemon = Daemon(bench, name + "-debug")
+        child = bench.start([caller, *libraries], stdout=subprocess.PIPE,
+                            as_nobody=True)
+        child.stdout.readline()
+        daemon.attach(child.pid)
+        time.sleep(2)
+        used, began = cpu_seconds(daemon.child.pid), time.monotonic()
+        stack = stack_of(bench, daemon, child.pid)
+        took = time.monotonic() - began
+        used = cpu_seconds(daemon.child.pid) - used
+        figures = f"{size >> 20} MiB: {took:.1f} s, {used:.2f} s of CPU"
+        print("#", figures)
+        checks.ok("large debug files do not delay a slice", took < seconds,
+                  figures)
+        checks.ok("… nor cost the daemon its CPU", used < 1, figures)
+        checks.ok("… nor the other names", "usleep" in str(stack) or
+                  "nanosleep" in str(stack), stack)
+        child.kill()
+        daemon.end()
+
+
 def main():
     run_groups((memory_of_huge_pages_is_refused, files_that_cannot_be_closed,
-                large_tables_leave_room_for_other_programs))
+                large_tables_leave_room_for_other_programs,
+                large_debug_files_are_not_read_in_the_daemon))
 
 
 if __name__ == "__main__":

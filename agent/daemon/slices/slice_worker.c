@@ -310,14 +310,24 @@ static int cut(const struct fgt_slice_work *work,
 	return 0;
 }
 
+static bool is_given_up(void *context)
+{
+	return has_gone(context);
+}
+
 static int name(const struct fgt_slice_work *work, struct fgt_ring_slice *slice)
 {
+	const struct fgt_symbolizer_cancel cancel = {
+		.is_cancelled = is_given_up,
+		.context = (void *)(uintptr_t)work,
+	};
 	int r = fgt_slice_name_states(slice, fgt_state_name);
 
 	if (r < 0)
 		return r;
-	return fgt_symbolizer_resolve(work->symbolizer, slice,
-				      fgt_target_is_alive(work->target));
+	return fgt_symbolizer_resolve_until(work->symbolizer, slice,
+					    fgt_target_is_alive(work->target),
+					    &cancel);
 }
 
 int fgt_slice_work_prepare(const struct fgt_slice_work *work,
@@ -333,6 +343,8 @@ int fgt_slice_work_prepare(const struct fgt_slice_work *work,
 		return -ECANCELED;
 	if (r == 0)
 		r = name(work, slice);
+	if (r == -ECANCELED)
+		return r;
 	if (r < 0) {
 		answer_error(work, r);
 		return r;

@@ -10,13 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
+#include "agent/symbols/elf/checksum.h"
 #include "agent/unwind/elf/rootfs.h"
 #include "ringbuf/base/why.h"
-
-/* A CRC reads the whole file: not for more than this. */
-#define CRC_MAX_BYTES (1ll << 30)
 
 /* What the file must be, of this build id or (crc_matters) of this CRC, and
  * where the result goes (its path: of the last file that was tried). */
@@ -29,25 +26,20 @@ struct debug_search {
 	struct fgt_debug_found *found;
 };
 
-/* .gnu_debuglink has the CRC that zlib computes. */
-static bool has_crc(int fd, uint32_t wanted)
+/*
+ * The whole file must be read for it, so that is not done here. A larger file
+ * than the helper reads is not sent to it.
+ */
+static bool has_crc(int fd, const struct debug_search *search)
 {
-	uint8_t chunk[16384];
+	const struct fgt_debug_places *places = search->places;
 	struct stat status;
-	uLong crc = 0;
-	off_t at = 0;
+	uint32_t crc;
 
-	if (fstat(fd, &status) < 0 || status.st_size > CRC_MAX_BYTES)
-		return false;
-	while (at < status.st_size) {
-		ssize_t got = pread(fd, chunk, sizeof(chunk), at);
-
-		if (got <= 0)
-			return false;
-		crc = crc32(crc, chunk, (uInt)got);
-		at += got;
-	}
-	return crc == wanted;
+	return places->checksum && fstat(fd, &status) == 0 &&
+	       status.st_size <= FGT_CHECKSUM_MAX_BYTES &&
+	       places->checksum(places->checksum_context, fd, &crc) == 0 &&
+	       crc == search->crc;
 }
 
 static bool is_wanted(int fd, const struct debug_search *search)
@@ -62,7 +54,7 @@ static bool is_wanted(int fd, const struct debug_search *search)
 		return ident.build_id_len == search->build_id_len &&
 		       !memcmp(ident.build_id, search->build_id,
 			       ident.build_id_len);
-	return search->crc_matters && has_crc(fd, search->crc);
+	return search->crc_matters && has_crc(fd, search);
 }
 
 /* A path in search->found.path; on success also the root it was found in. */

@@ -15,6 +15,12 @@ struct fgt_debug_places {
 	const struct fgt_target_root *root;
 	const char *const *dirs;
 	size_t dir_count;
+	/*
+	 * The checksum of a file of at most FGT_CHECKSUM_MAX_BYTES. A negative
+	 * errno: the file is not taken. NULL: none is taken by its checksum.
+	 */
+	int (*checksum)(void *context, int fd, uint32_t *ret_crc);
+	void *checksum_context;
 };
 
 /* A debug file, and where it was found. */

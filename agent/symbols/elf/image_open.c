@@ -115,6 +115,8 @@ static void open_debug_files(const struct fgt_image_places *places,
 		.root = root,
 		.dirs = places->debug_dirs,
 		.dir_count = places->debug_dir_count,
+		.checksum = places->checksum,
+		.checksum_context = places->checksum_context,
 	};
 	int root_fd = fgt_debug_root_fd(root);
 	struct fgt_debug_found found;

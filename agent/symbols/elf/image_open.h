@@ -25,6 +25,9 @@ struct fgt_image_places {
 	void *context;
 	const char *const *debug_dirs; /* [debug_dir_count] */
 	size_t debug_dir_count;
+	/* See struct fgt_debug_places. */
+	int (*checksum)(void *context, int fd, uint32_t *ret_crc);
+	void *checksum_context;
 };
 
 void fgt_image_files_close(struct fgt_image_files *files);

@@ -6,6 +6,7 @@
 #include "agent/symbols/helper/helper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +17,8 @@
 
 /* Longer than the helper's own alarm, which is the usual end. */
 #define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
+
+#define LOOK_MS 100 /* how often a wait looks whether it is cancelled */
 
 static int start(struct fgt_helper *helper)
 {
@@ -56,19 +59,28 @@ static int64_t now_ms(void)
 	return (int64_t)(fgt_clock_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
-/* Waits for events until the deadline. */
-static int wait_for(int fd, short events, int64_t deadline_ms)
+static bool is_cancelled(const struct fgt_helper *helper)
 {
-	struct pollfd entry = { .fd = fd, .events = events };
+	return helper->is_cancelled &&
+	       helper->is_cancelled(helper->cancel_context);
+}
+
+/* Waits for the reply until the deadline. */
+static int wait_for(const struct fgt_helper *helper, int64_t deadline_ms)
+{
+	struct pollfd entry = { .fd = helper->fd, .events = POLLIN };
 
 	for (;;) {
 		int64_t left = deadline_ms - now_ms();
-		int ready = poll(&entry, 1, left > 0 ? (int)left : 0);
+		int64_t step = left < LOOK_MS ? left : LOOK_MS;
+		int ready = poll(&entry, 1, step > 0 ? (int)step : 0);
 
 		if (ready > 0)
 			return 0;
 		if (ready < 0 && errno != EINTR)
 			return -EPIPE;
+		if (is_cancelled(helper))
+			return -ECANCELED;
 		if (!ready && left <= 0)
 			return -ETIMEDOUT;
 	}
@@ -138,7 +150,7 @@ static int receive(struct fgt_helper *helper, void *data, size_t len,
 	size_t done = 0;
 
 	while (done < len) {
-		int error = wait_for(helper->fd, POLLIN, deadline_ms);
+		int error = wait_for(helper, deadline_ms);
 		ssize_t got;
 
 		if (error)
@@ -238,4 +250,25 @@ int fgt_helper_ask(struct fgt_helper *helper,
 		return answer;
 	fgt_helper_stop(helper);
 	return explain(error, allowed_ms - *left_ms, allowed_ms);
+}
+
+int fgt_helper_checksum(struct fgt_helper *helper, int fd, int64_t *left_ms,
+			struct fgt_memory_sink *reply, uint32_t *ret_crc)
+{
+	const struct fgt_helper_request request = {
+		.image = FGT_HELPER_CHECKSUM,
+	};
+	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+	int error;
+
+	files.image_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (files.image_fd < 0)
+		return -errno;
+	error = fgt_helper_ask(helper, &request, NULL, &files, left_ms, reply);
+	fgt_image_files_close(&files);
+	if (!error && reply->len_bytes != sizeof(*ret_crc))
+		error = -EBADMSG;
+	if (!error)
+		memcpy(ret_crc, reply->bytes, sizeof(*ret_crc));
+	return error;
 }

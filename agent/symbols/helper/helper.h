@@ -18,6 +18,7 @@
 
 #define FGT_HELPER_ADDRESSES_MAX 256 /* of one request */
 #define FGT_HELPER_REPLY_MAX	 (64u << 20)
+#define FGT_HELPER_CHECKSUM	 0 /* instead of an image */
 #define FGT_HELPER_REQUEST_MAX_S 5 /* then the helper's alarm ends it */
 
 struct fgt_local_names;
@@ -28,12 +29,17 @@ struct fgt_helper {
 	const char *path; /* what to execute, NULL: /proc/self/exe */
 	bool is_local; /* no process: this one does the helper's work */
 	struct fgt_local_names *local;
+	/* Asked while a reply is waited for, unless NULL: true ends the wait,
+	 * and the helper, which may have to work for seconds. */
+	bool (*is_cancelled)(void *context);
+	void *cancel_context;
 };
 #define FGT_HELPER_NONE ((struct fgt_helper){ .fd = -1, .pid_fd = -1 })
 
 /* What travels to the helper, followed by the addresses. */
 struct fgt_helper_request {
-	uint64_t image; /* a number that stands for one opened image */
+	uint64_t image; /* a number that stands for one opened image;
+			 * FGT_HELPER_CHECKSUM: of the file that comes along */
 	uint32_t address_count;
 	uint32_t demangle; /* enum fgt_demangle */
 	uint32_t want_dwarf; /* bool */
@@ -41,7 +47,7 @@ struct fgt_helper_request {
 };
 
 /* What comes back, followed by len bytes: for each address a length (4
- * bytes) and its pack of names. */
+ * bytes) and its pack of names; or a checksum (4 bytes). */
 struct fgt_helper_reply {
 	int32_t error; /* 0 or a negative errno */
 	uint32_t len;
@@ -57,7 +63,7 @@ struct fgt_helper_reply {
  * -ENOEXEC, -EBADMSG the file is not understood; -EPIPE the helper died or ran
  * out of memory, -ETIMEDOUT it took too long (both: it is gone); -ENOMEM here;
  * -EAGAIN no helper could be started; -ETIME left_ms is used up, which is no
- * fault of the file (the helper is gone).
+ * fault of the file, -ECANCELED (both: the helper is gone).
  *
  * MT-Unsafe | AS-Unsafe
  */
@@ -65,6 +71,15 @@ int fgt_helper_ask(struct fgt_helper *helper,
 		   const struct fgt_helper_request *request,
 		   const uint64_t *addresses, struct fgt_image_files *files,
 		   int64_t *left_ms, struct fgt_memory_sink *reply);
+
+/*
+ * Asks for the checksum of a file (checksum.h). Errors of fgt_helper_ask() and
+ * fgt_checksum_read().
+ *
+ * MT-Unsafe | AS-Unsafe
+ */
+int fgt_helper_checksum(struct fgt_helper *helper, int fd, int64_t *left_ms,
+			struct fgt_memory_sink *reply, uint32_t *ret_crc);
 
 /* Ends the helper. */
 void fgt_helper_stop(struct fgt_helper *helper);

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/symbols/elf/checksum.h"
 #include "agent/symbols/elf/symbol_image.h"
 #include "agent/symbols/helper/confinement.h"
 #include "agent/symbols/helper/helper.h"
@@ -143,13 +144,26 @@ static int answer_addresses(struct server *server, struct image_slot *slot,
 	return error;
 }
 
+/* The alarm ends what takes too long. */
+static int answer_checksum(struct server *server, int fd)
+{
+	uint32_t crc;
+	int error = fgt_checksum_read(fd, UINT64_MAX, &crc);
+
+	return error ? error
+		     : fgt_sink_write(&server->reply.sink, &crc, sizeof(crc));
+}
+
 static int answer(struct server *server,
 		  const struct fgt_helper_request *request,
 		  const uint64_t *addresses, struct fgt_image_files *files)
 {
-	struct image_slot *slot = find_slot(server, request->image);
+	struct image_slot *slot;
 	int error = 0;
 
+	if (request->image == FGT_HELPER_CHECKSUM)
+		return answer_checksum(server, files->image_fd);
+	slot = find_slot(server, request->image);
 	if (files->image_fd >= 0)
 		error = open_slot(server, request->image, request->want_dwarf,
 				  files, &slot);

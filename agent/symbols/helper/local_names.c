@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "agent/symbols/elf/checksum.h"
 #include "agent/symbols/elf/symbol_image.h"
 #include "ringbuf/base/clock.h"
 
@@ -68,6 +69,15 @@ static int open_image(struct fgt_local_names *names,
 	return rc;
 }
 
+static int find_checksum(int fd, uint64_t deadline_ns,
+			 struct fgt_memory_sink *reply)
+{
+	uint32_t crc;
+	int rc = fgt_checksum_read(fd, deadline_ns, &crc);
+
+	return rc < 0 ? rc : fgt_sink_write(&reply->sink, &crc, sizeof(crc));
+}
+
 int fgt_local_names_ask(struct fgt_local_names **names,
 			const struct fgt_helper_request *request,
 			const uint64_t *addresses,
@@ -75,6 +85,8 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 			struct fgt_memory_sink *reply)
 {
 	uint64_t start_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	uint64_t deadline_ns = start_ns + (uint64_t)*left_ms * NS_PER_MS;
+	bool is_checksum = request->image == FGT_HELPER_CHECKSUM;
 	int rc = 0;
 
 	if (*left_ms <= 0)
@@ -83,16 +95,18 @@ int fgt_local_names_ask(struct fgt_local_names **names,
 		*names = calloc(1, sizeof(**names));
 	if (!*names)
 		return -ENOMEM;
-	if (files)
+	reply->len_bytes = 0;
+	if (is_checksum)
+		rc = find_checksum(files->image_fd, deadline_ns, reply);
+	else if (files)
 		rc = open_image(*names, request, files);
 	else if ((*names)->image != request->image)
 		return -ENOENT;
-	reply->len_bytes = 0;
-	if (rc == 0)
-		rc = fgt_symbol_image_find(
-			(*names)->opened, addresses, request->address_count,
-			(enum fgt_demangle)request->demangle,
-			start_ns + (uint64_t)*left_ms * NS_PER_MS, reply);
+	if (rc == 0 && !is_checksum)
+		rc = fgt_symbol_image_find((*names)->opened, addresses,
+					   request->address_count,
+					   (enum fgt_demangle)request->demangle,
+					   deadline_ns, reply);
 	*left_ms -= (int64_t)((fgt_clock_ns(CLOCK_MONOTONIC) - start_ns) /
 			      NS_PER_MS);
 	return rc;

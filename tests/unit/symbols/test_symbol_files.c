@@ -15,9 +15,12 @@
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <time.h>
 
+#include "agent/symbols/elf/checksum.h"
 #include "agent/symbols/elf/elf_ident.h"
 #include "agent/symbols/elf/image_open.h"
+#include "ringbuf/base/clock.h"
 #include "tests/unit/symbols/symbols_kit.h"
 
 #define SHAPE FGT_PROGRAMS "/shapes-plain"
@@ -173,11 +176,17 @@ static void links_of_a_container_stay_inside(void **state)
 	assert_false(finds(slice, in_folder("outside")));
 }
 
+static int read_checksum(void *context, int fd, uint32_t *ret_crc)
+{
+	(void)context;
+	return fgt_checksum_read(fd, UINT64_MAX, ret_crc);
+}
+
 /* Opens an image at a path below the folder's "root"; how debug files are
  * found there. */
 static struct fgt_image_files open_below_root(const char *path)
 {
-	const struct fgt_image_places places = { 0 };
+	const struct fgt_image_places places = { .checksum = read_checksum };
 	FGT_AUTO(fgt_ring_slice_free)
 	struct fgt_ring_slice *slice = kit_slice_of(FGT_PROGRAMS "/linked");
 	struct fgt_target_root root = { .is_this_host = true };
@@ -249,6 +258,44 @@ static void fifo_in_place_of_a_debug_file_is_not_opened(void **state)
 		  O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	assert_true(read(watch_fd, &event, sizeof(event)) > 0);
 	close(fd);
+}
+
+/* Programs that name a sparse debug file of this size; the CPU time that this
+ * process used to find that it has another checksum. */
+static double resolve_with_sparse_files(struct fgt_symbolizer *symbolizer,
+					off_t size)
+{
+	clock_t start = clock();
+
+	for (int i = 0; i < 4; i++) {
+		FGT_AUTO(fgt_ring_slice_free)
+		struct fgt_ring_slice *slice = NULL;
+		char sub[64], path[128], debug[256];
+
+		snprintf(sub, sizeof(sub), "sparse-%jd-%d", (intmax_t)size, i);
+		assert_int_equal(mkdir(in_folder(sub), 0755), 0);
+		snprintf(path, sizeof(path), "%s/%s/linked", folder, sub);
+		snprintf(debug, sizeof(debug), "%s.debug", path);
+		copy(FGT_PROGRAMS "/linked", path);
+		copy(FGT_PROGRAMS "/linked.debug", debug);
+		assert_int_equal(truncate(debug, size), 0);
+		slice = kit_slice_of(path);
+		kit_add_frame(slice, 1, 0x1234, 0);
+		assert_int_equal(
+			fgt_symbolizer_resolve(symbolizer, slice, true), 0);
+	}
+	return (double)(clock() - start) / CLOCKS_PER_SEC;
+}
+
+/* Fault U7. */
+static void checksum_of_a_debug_file_costs_this_process_nothing(void **state)
+{
+	FGT_AUTO(fgt_symbolizer_free)
+	struct fgt_symbolizer *symbolizer = kit_symbolizer(NULL);
+
+	(void)state;
+	assert_true(resolve_with_sparse_files(symbolizer, 1 << 30) < 0.3);
+	assert_true(resolve_with_sparse_files(symbolizer, 200 << 20) < 0.3);
 }
 
 static void vdso_is_named_if_build_ids_agree(void **state)
@@ -343,6 +390,35 @@ static void jit_code_is_named_by_the_perf_map_as_it_is_now(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
+static bool is_left(void *context)
+{
+	return ++*(int *)context > 2;
+}
+
+static void helper_of_a_client_that_left_is_stopped(void **state)
+{
+	const char *silent = in_folder("silent");
+	const struct fgt_symbolizer_options options = { .helper_path = silent };
+	FGT_AUTO(fgt_symbolizer_free)
+	struct fgt_symbolizer *symbolizer = kit_symbolizer(&options);
+	FGT_AUTO(fgt_ring_slice_free)
+	struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
+	int asked = 0;
+	const struct fgt_symbolizer_cancel cancel = { is_left, &asked };
+	uint64_t start_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+
+	(void)state;
+	write_map(silent, "#!/bin/sh\nexec sleep 100\n");
+	assert_int_equal(chmod(silent, 0755), 0);
+	kit_add_frame(slice, 1, 0x1234, 0);
+	assert_int_equal(
+		fgt_symbolizer_resolve_until(symbolizer, slice, true, &cancel),
+		-ECANCELED);
+	assert_int_equal(asked, 3);
+	/* Not the 7 s that a helper may take. */
+	assert_true(fgt_clock_ns(CLOCK_MONOTONIC) - start_ns < 5000000000u);
+}
+
 /* Fault X1. */
 static void other_process_with_that_pid_is_not_used(void **state)
 {
@@ -386,10 +462,13 @@ int main(void)
 		cmocka_unit_test(
 			debug_file_of_this_machine_is_not_a_containers),
 		cmocka_unit_test(fifo_in_place_of_a_debug_file_is_not_opened),
+		cmocka_unit_test(
+			checksum_of_a_debug_file_costs_this_process_nothing),
 		cmocka_unit_test(vdso_is_named_if_build_ids_agree),
 		cmocka_unit_test(markers_get_their_names),
 		cmocka_unit_test(
 			jit_code_is_named_by_the_perf_map_as_it_is_now),
+		cmocka_unit_test(helper_of_a_client_that_left_is_stopped),
 		cmocka_unit_test(other_process_with_that_pid_is_not_used),
 	};
 

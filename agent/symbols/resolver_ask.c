@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks the helper for the names of an image's addresses. Runs in threads that
+ * make slices, with the symbolizer's lock; must not read a foreign file whole.
+ */
+#include "agent/symbols/resolver.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A helper that died: once more, without DWARF, once more, never again. */
+#define FAILURES_DWARF 2
+#define FAILURES_BAD   4
+
+/* Results that the same file would have again. */
+static bool is_of_file(int error)
+{
+	return !error || error == -EFBIG || error == -EIO || error == -EBADMSG;
+}
+
+/*
+ * Lets the helper compute a checksum, within the time that this call has for
+ * checksums. One that had all that time for itself has no result next time
+ * either; others are asked for again.
+ */
+static int compute_checksum(struct fgt_resolver *resolver, int fd,
+			    uint32_t *ret_crc)
+{
+	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	int64_t allowed_ms = resolver->checksums_left_ms < resolver->left_ms
+				     ? resolver->checksums_left_ms
+				     : resolver->left_ms;
+	bool has_all = allowed_ms == FGT_RESOLVER_CHECKSUMS_MS;
+	int64_t left_ms = allowed_ms;
+	int error = fgt_helper_checksum(&symbolizer->helper, fd, &left_ms,
+					&symbolizer->reply, ret_crc);
+
+	resolver->left_ms -= allowed_ms - left_ms;
+	resolver->checksums_left_ms -= allowed_ms - left_ms;
+	if (!(error == -ETIME ? has_all : is_of_file(error)))
+		resolver->checksum_error = error;
+	return error;
+}
+
+static int find_checksum(void *context, int fd, uint32_t *ret_crc)
+{
+	struct fgt_resolver *resolver = context;
+	struct fgt_checksums *known = &resolver->symbolizer->checksums;
+	struct fgt_checksum checksum;
+
+	if (resolver->checksum_error)
+		return resolver->checksum_error;
+	if (!fgt_checksums_find(known, fd, &checksum)) {
+		checksum.error = compute_checksum(resolver, fd, &checksum.crc);
+		if (resolver->checksum_error)
+			return resolver->checksum_error;
+		fgt_checksums_add(known, fd, &checksum);
+	}
+	*ret_crc = checksum.crc;
+	return checksum.error;
+}
+
+/* Puts a reply into the cache. -EBADMSG if it is not what was asked for. */
+static int keep_reply(struct fgt_symbolizer *symbolizer,
+		      struct fgt_name_image *image, const uint64_t *addresses,
+		      size_t count)
+{
+	const struct fgt_memory_sink *reply = &symbolizer->reply;
+	size_t at = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fgt_names names;
+		uint32_t len;
+		int error;
+
+		if (reply->len_bytes - at < sizeof(len))
+			return -EBADMSG;
+		memcpy(&len, reply->bytes + at, sizeof(len));
+		at += sizeof(len);
+		if (len > reply->len_bytes - at ||
+		    fgt_names_unpack(reply->bytes + at, len, &names))
+			return -EBADMSG;
+		error = fgt_name_image_add(image, addresses[i],
+					   reply->bytes + at, len);
+		if (error)
+			return error;
+		at += len;
+	}
+	return 0;
+}
+
+/* One question; opens the image's files only if the helper needs them. */
+static int ask_once(struct fgt_resolver *resolver, struct fgt_name_image *image,
+		    const struct fgt_slice_image *slice_image,
+		    const uint64_t *addresses, size_t count,
+		    enum fgt_symbol_reason *ret_reason)
+{
+	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	struct fgt_image_places places = symbolizer->places;
+	FGT_AUTO(fgt_image_files_close)
+	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
+	const struct fgt_helper_request request = {
+		.image = image->number,
+		.address_count = (uint32_t)count,
+		.demangle = symbolizer->demangle,
+		.want_dwarf = image->failures < FAILURES_DWARF,
+	};
+	int error;
+
+	error = fgt_helper_ask(&symbolizer->helper, &request, addresses, NULL,
+			       &resolver->left_ms, &symbolizer->reply);
+	if (error != -ENOENT)
+		return error;
+	places.checksum = find_checksum;
+	places.checksum_context = resolver;
+	resolver->checksum_error = 0;
+	*ret_reason = fgt_image_files_open(
+		&places, resolver->slice, slice_image, &resolver->root, &files);
+	/* Without its debug file the image would have fewer names until it is
+	 * forgotten. */
+	if (resolver->checksum_error)
+		return resolver->checksum_error;
+	if (*ret_reason != FGT_SYMBOL_FOUND)
+		return -ENOENT;
+	return fgt_helper_ask(&symbolizer->helper, &request, addresses, &files,
+			      &resolver->left_ms, &symbolizer->reply);
+}
+
+int fgt_resolver_ask(struct fgt_resolver *resolver,
+		     struct fgt_name_image *image,
+		     const struct fgt_slice_image *slice_image,
+		     const uint64_t *addresses, size_t count,
+		     enum fgt_symbol_reason *ret_reason)
+{
+	*ret_reason = FGT_SYMBOL_BAD_FILE;
+	while (image->failures < FAILURES_BAD) {
+		int error = ask_once(resolver, image, slice_image, addresses,
+				     count, ret_reason);
+
+		if (!error)
+			error = keep_reply(resolver->symbolizer, image,
+					   addresses, count);
+		if (!error)
+			*ret_reason = FGT_SYMBOL_FOUND;
+		if (error == -ENOMEM || error == -ECANCELED)
+			return error;
+		if (!error || error == -ENOENT)
+			return 0;
+		/* Neither is the file's fault: the next call asks again. */
+		if (error == -EAGAIN || error == -ETIME) {
+			*ret_reason = FGT_SYMBOL_NO_FILE;
+			return 0;
+		}
+		*ret_reason = FGT_SYMBOL_BAD_FILE;
+		if (error == -EPIPE)
+			image->failures++;
+		else if (error == -ETIMEDOUT)
+			image->failures += FAILURES_DWARF;
+		else
+			image->failures = FAILURES_BAD;
+	}
+	return 0;
+}
