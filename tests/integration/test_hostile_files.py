@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from kit import stuck_fs
-from kit.daemon_bench import Daemon, is_error, run_groups
+from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
 from kit.stuck_fs import StuckFs
@@ -282,10 +282,72 @@ def large_debug_files_are_not_read_in_the_daemon(checks, bench):
         daemon.end()
 
 
+def misplaced(bench, what, path):
+    """The program, as it waits for a line."""
+    child = bench.start([bench.program("misplaced"), what, path],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if child.stdout.readline() != b"ready\n":
+        raise RuntimeError("misplaced does not begin")
+    return child
+
+
+def go_on(child):
+    child.stdin.write(b"\n")
+    child.stdin.flush()
+
+
+def target(daemon, pid):
+    found = [one for one in call(daemon.socket, "targets")["targets"]
+             if one["pid"] == pid]
+    return found[0] if found else {"ticks": 0, "limitation": ""}
+
+
+def ticks_on(daemon, pid, seconds=1.5):
+    """Ticks of another target meanwhile."""
+    before = target(daemon, pid)["ticks"]
+    time.sleep(seconds)
+    return target(daemon, pid)["ticks"] - before
+
+
+def stacks_in_files_are_not_read(checks, bench):
+    daemon = Daemon(bench, "stacks")
+    files = StuckFs(bench.path("stacks-stuck"), b"\0" * (1 << 20))
+    other = sleeper(bench)
+    child = misplaced(bench, "stack", files.path)
+    try:
+        daemon.attach(other.pid)
+        daemon.attach(child.pid)
+        files.stuck.add(stuck_fs.READ)
+        go_on(child)
+        time.sleep(0.5)
+        ticks = ticks_on(daemon, other.pid)
+        checks.ok("a stack in a file that does not answer stops no ticks",
+                  ticks > 50, f"{ticks} ticks; asked {files.asked}")
+        text = slice_text(bench, daemon, child.pid) if ticks > 50 else ""
+        checks.ok("it has a marker", "[truncated: not readable]" in text,
+                  text[-300:])
+    finally:
+        end_stuck(files, daemon, child)
+
+
+def slice_text(bench, daemon, pid):
+    return subprocess.run(
+        [bench.agent, "slice", "--socket", daemon.socket, "-p", str(pid),
+         "--last", "1s", "-q", "-f", "folded", "-o", "-"],
+        capture_output=True, text=True, timeout=20).stdout
+
+
+def end_stuck(files, daemon, child):
+    child.kill()
+    files.close()
+    daemon.end()
+
+
 def main():
     run_groups((memory_of_huge_pages_is_refused, files_that_cannot_be_closed,
                 large_tables_leave_room_for_other_programs,
-                large_debug_files_are_not_read_in_the_daemon))
+                large_debug_files_are_not_read_in_the_daemon,
+                stacks_in_files_are_not_read))
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ struct fgt_verdict fgt_look_asked(struct fgt_look *look,
 	uint32_t past_state;
 
 	if (has_sample || !thread_look->pending_ticks)
-		fgt_look_note_signals(thread);
+		fgt_look_note_signals(look, thread);
 	answer = fgt_look_ask(tick, thread);
 	thread_look->is_run_sampled |= has_sample;
 	if (has_sample)
@@ -261,7 +261,7 @@ struct fgt_verdict fgt_look_asked(struct fgt_look *look,
 					 answer == FGT_RUNNING_IN_KERNEL);
 	}
 	if (answer != FGT_RUNNING_SAMPLE_COMES)
-		fgt_look_words_read(tick, thread);
+		fgt_look_words_read(look, tick, thread);
 	if (thread_look->pending_ticks++ == 0)
 		thread_look->pending_waits = 0;
 	thread_look->pending_waits += state == FGT_STATE_RUNNABLE;

@@ -52,7 +52,8 @@ static void merge(struct fgt_look_words *words, const uint8_t *bytes,
 			words->from = from = at;
 }
 
-void fgt_look_words_read(const struct fgt_tick *tick, struct fgt_thread *thread)
+void fgt_look_words_read(struct fgt_look *look, const struct fgt_tick *tick,
+			 struct fgt_thread *thread)
 {
 	struct fgt_look_thread *thread_look = thread->active->look;
 	struct fgt_look_words *words = &thread_look->words;
@@ -69,8 +70,8 @@ void fgt_look_words_read(const struct fgt_tick *tick, struct fgt_thread *thread)
 		start = end - WORDS_BYTES;
 	if (!words->bytes)
 		words->bytes = malloc(WORDS_BYTES);
-	len = words->bytes ? fgt_blocked_copy(thread->tid, start,
-					      tick->other_buffer, end - start)
+	len = words->bytes ? fgt_look_copy(look, thread, start,
+					   tick->other_buffer, end - start)
 			   : 0;
 	if (len != (int64_t)(end - start)) {
 		words->len = 0;

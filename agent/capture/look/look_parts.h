@@ -244,7 +244,7 @@ void fgt_look_note_sample(struct fgt_thread *thread,
 /* ---- Handlers that began after the tick (look_signal.c) ----------------- */
 
 /* A tick is about to ask for a sample. */
-void fgt_look_note_signals(struct fgt_thread *thread);
+void fgt_look_note_signals(struct fgt_look *look, struct fgt_thread *thread);
 
 /* The sample has come; its stack is in frames. Without a handler that began
  * while the thread waited for its CPU: returns the number of frames left. */
@@ -254,6 +254,14 @@ size_t fgt_look_before_signal(const struct fgt_look *look,
 			      struct fgt_frame *frames, size_t count);
 
 /* ---- Its stack (look_stack.c) ------------------------------------------- */
+
+/*
+ * Copies len bytes of the target's memory, or what may be read of them without
+ * waiting for a file system: see fgt_stacks_readable(). Errors: those of
+ * fgt_blocked_copy(); -EFAULT if nothing may be read.
+ */
+int64_t fgt_look_copy(struct fgt_look *look, const struct fgt_thread *thread,
+		      uint64_t address, uint8_t *buffer, size_t len);
 
 /*
  * The first bytes of the stack of a thread that is on no CPU, in tick->buffer.
@@ -314,7 +322,7 @@ void fgt_look_words_follow(const struct fgt_look *look,
 			   size_t count);
 /* A tick asks for a sample: reads the part of the stack that the last one
  * used. */
-void fgt_look_words_read(const struct fgt_tick *tick,
+void fgt_look_words_read(struct fgt_look *look, const struct fgt_tick *tick,
 			 struct fgt_thread *thread);
 /*
  * How many frames from the root of the last stack that was unwound, which came

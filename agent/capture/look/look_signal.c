@@ -37,15 +37,15 @@ static uint64_t hash_of(const uint8_t *bytes)
 	return hash | 1;
 }
 
-void fgt_look_note_signals(struct fgt_thread *thread)
+void fgt_look_note_signals(struct fgt_look *look, struct fgt_thread *thread)
 {
 	struct fgt_signal_places *places = &thread->active->look->signals;
 	uint8_t bytes[PLACE_BYTES];
 
 	for (uint32_t i = 0; i < FGT_SIGNAL_PLACES && places->sp[i]; i++)
-		places->hash[i] = fgt_blocked_copy(thread->tid, places->sp[i],
-						   bytes, sizeof(bytes)) ==
-						  sizeof(bytes)
+		places->hash[i] = fgt_look_copy(look, thread, places->sp[i],
+						bytes,
+						sizeof(bytes)) == sizeof(bytes)
 					  ? hash_of(bytes)
 					  : 0;
 }

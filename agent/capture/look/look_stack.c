@@ -5,6 +5,7 @@
  */
 #include "agent/capture/look/look_parts.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -35,15 +36,43 @@ static void note_size(const struct fgt_tick *tick, struct fgt_thread *thread,
 		tick->running->note_size(tick->running_state, need_bytes > len);
 }
 
-static bool read_more(const struct fgt_tick *tick, struct fgt_thread *thread,
-		      size_t need_bytes, struct fgt_snapshot *snapshot)
+int64_t fgt_look_copy(struct fgt_look *look, const struct fgt_thread *thread,
+		      uint64_t address, uint8_t *buffer, size_t len)
+{
+	int64_t may = fgt_stacks_readable(&look->stacks, address, len);
+
+	if (may <= 0)
+		return may == 0 || may == -ENOENT ? -EFAULT : may;
+	return fgt_blocked_copy(thread->tid, address, buffer, (size_t)may);
+}
+
+/*
+ * What is missing of this stack lies in a mapped file, which is not read. It
+ * counts once.
+ */
+static size_t mark_refused(struct fgt_look *look, const struct fgt_tick *tick,
+			   size_t count)
+{
+	bool is_refused = look->stacks.readable.is_refused;
+
+	look->stacks.readable.is_refused = false;
+	if (!is_refused || !count ||
+	    !(tick->frames[count - 1].flags & FGT_FRAME_MARKER))
+		return count;
+	return fgt_stacks_cut(&look->stacks, FGT_MARKER_TRUNCATED_UNREADABLE,
+			      tick->frames, count);
+}
+
+static bool read_more(struct fgt_look *look, const struct fgt_tick *tick,
+		      struct fgt_thread *thread, size_t need_bytes,
+		      struct fgt_snapshot *snapshot)
 {
 	int64_t len;
 
 	if (need_bytes <= snapshot->stack_len)
 		return false;
-	len = fgt_blocked_copy(thread->tid, snapshot->stack_start, tick->buffer,
-			       need_bytes);
+	len = fgt_look_copy(look, thread, snapshot->stack_start, tick->buffer,
+			    need_bytes);
 	if (len <= (int64_t)snapshot->stack_len)
 		return false;
 	snapshot->stack_len = (size_t)len;
@@ -52,7 +81,7 @@ static bool read_more(const struct fgt_tick *tick, struct fgt_thread *thread,
 }
 
 /* The stack that a signal interrupted whose handler runs on another one. */
-static bool read_other(const struct fgt_tick *tick,
+static bool read_other(struct fgt_look *look, const struct fgt_tick *tick,
 		       const struct fgt_thread *thread, uint64_t start,
 		       size_t need_bytes, struct fgt_snapshot *snapshot)
 {
@@ -60,8 +89,8 @@ static bool read_other(const struct fgt_tick *tick,
 
 	if (!start || need_bytes > FGT_SNAPSHOT_MAX_BYTES)
 		return false;
-	len = fgt_blocked_copy(thread->tid, start, tick->other_buffer,
-			       need_bytes);
+	len = fgt_look_copy(look, thread, start, tick->other_buffer,
+			    need_bytes);
 	if (len < 0 || (snapshot->other && snapshot->other_start == start &&
 			len <= (int64_t)snapshot->other_len))
 		return false;
@@ -109,13 +138,14 @@ int64_t fgt_look_stack_begin(struct fgt_look *look, const struct fgt_tick *tick,
 {
 	int64_t rc;
 
+	look->stacks.readable.is_refused = false;
+	fgt_stacks_find_place(&look->stacks, sp, tick->mono_ns);
 	*ret_snapshot = (struct fgt_snapshot){ .stack = tick->buffer };
 	ret_snapshot->stack_limit = fgt_stacks_limit(&look->stacks, sp);
 	ret_snapshot->stack_start = sp;
 	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.sp, sp);
 	fgt_regs_set(&ret_snapshot->regs, fgt_arch_host.pc, pc);
-	rc = fgt_blocked_copy(thread->tid, sp, tick->buffer,
-			      first_bytes(thread));
+	rc = fgt_look_copy(look, thread, sp, tick->buffer, first_bytes(thread));
 	ret_snapshot->stack_len = rc > 0 ? (size_t)rc : 0;
 	return rc;
 }
@@ -146,8 +176,8 @@ static size_t go_on(struct fgt_look *look, const struct fgt_tick *tick,
 		len = snapshot.stack_limit - snapshot.stack_start;
 		if (len > FGT_SNAPSHOT_MAX_BYTES)
 			len = FGT_SNAPSHOT_MAX_BYTES;
-		len = fgt_blocked_copy(thread->tid, snapshot.stack_start,
-				       buffer, (size_t)len);
+		len = fgt_look_copy(look, thread, snapshot.stack_start, buffer,
+				    (size_t)len);
 		if (len <= (int64_t)overlap)
 			break;
 		snapshot.stack_len = (size_t)len;
@@ -181,8 +211,9 @@ static size_t unwind_blocked(struct fgt_look *look, const struct fgt_tick *tick,
 			   fgt_stacks_refresh_if_stale(stacks, tick->mono_ns);
 		if (has_more)
 			continue;
-		has_more = read_more(tick, thread, result.need_bytes, snapshot);
-		has_more |= read_other(tick, thread, result.need_other,
+		has_more = read_more(look, tick, thread, result.need_bytes,
+				     snapshot);
+		has_more |= read_other(look, tick, thread, result.need_other,
 				       result.need_other_bytes, snapshot);
 		if (result.need_args)
 			has_more |= read_args(look, thread, snapshot);
@@ -204,7 +235,7 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 
 	/* It may stay blocked: looked at again when the maps are known. */
 	thread->lacks_maps = result.need_maps;
-	return count;
+	return mark_refused(look, tick, count);
 }
 
 bool fgt_look_stack_again(struct fgt_look *look, const struct fgt_tick *tick,
@@ -316,14 +347,15 @@ static size_t unwind_once(struct fgt_look *look, const struct fgt_tick *tick,
 		/* A handler may be over by the next tick: what it interrupted
 		 * is elsewhere then, and looks like it all the same. */
 		has_more = is_fresh &&
-			   read_other(tick, thread, result.need_other,
+			   read_other(look, tick, thread, result.need_other,
 				      result.need_other_bytes, snapshot);
 		snapshot->is_other_later |= has_more;
 	}
 	note_size(tick, thread, result.need_bytes, snapshot->stack_len);
 	count = go_on(look, tick, thread, tick->other_buffer, true, leaf, count,
 		      &result);
-	return cut_later(look, tick, thread, is_fresh, count, &result);
+	count = cut_later(look, tick, thread, is_fresh, count, &result);
+	return mark_refused(look, tick, count);
 }
 
 /* Samples of all CPUs are taken as the tick begins, unless it begins late;
@@ -357,6 +389,8 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 	    !fgt_regs_get(&sample->regs, fgt_arch_host.sp, &sp))
 		return 0;
 	snapshot.stack_start = sp;
+	look->stacks.readable.is_refused = false;
+	fgt_stacks_find_place(&look->stacks, sp, tick->mono_ns);
 	/* A copy may end early at a page that was never written to. */
 	snapshot.stack_limit = fgt_stacks_limit(&look->stacks, sp);
 	return unwind_once(look, tick, thread, &snapshot, is_just_taken(tick),
@@ -364,6 +398,7 @@ size_t fgt_look_stack_sampled(struct fgt_look *look,
 }
 
 struct stopped {
+	struct fgt_look *look;
 	const struct fgt_tick *tick;
 	const struct fgt_thread *thread;
 	struct fgt_snapshot snapshot;
@@ -379,26 +414,32 @@ static void copy_stopped(void *context, const struct fgt_regs *regs)
 
 	snapshot->regs = *regs;
 	snapshot->stack_start = regs->value[fgt_arch_host.sp];
-	len = fgt_blocked_copy(stopped->thread->tid, snapshot->stack_start,
-			       stopped->tick->buffer,
-			       size > STOPPED_BYTES ? size : STOPPED_BYTES);
+	len = fgt_look_copy(stopped->look, stopped->thread,
+			    snapshot->stack_start, stopped->tick->buffer,
+			    size > STOPPED_BYTES ? size : STOPPED_BYTES);
 	snapshot->stack_len = len > 0 ? (size_t)len : 0;
 }
 
 int fgt_look_stack_running(struct fgt_look *look, const struct fgt_tick *tick,
 			   struct fgt_thread *thread, size_t *ret_count)
 {
-	struct stopped stopped = { .tick = tick,
+	struct stopped stopped = { .look = look,
+				   .tick = tick,
 				   .thread = thread,
 				   .snapshot = { .stack = tick->buffer } };
 	uint64_t from_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-	int rc = tick->running->request(tick->running_state, thread->tid,
-					copy_stopped, &stopped);
+	int rc;
+
+	look->stacks.readable.is_refused = false;
+	rc = tick->running->request(tick->running_state, thread->tid,
+				    copy_stopped, &stopped);
 
 	/* Charged to the target, which stands still for less than this. */
 	look->stopped_ns += fgt_clock_ns(CLOCK_MONOTONIC) - from_ns;
 	if (rc < 0)
 		return rc;
+	fgt_stacks_find_place(&look->stacks, stopped.snapshot.stack_start,
+			      tick->mono_ns);
 	stopped.snapshot.stack_limit =
 		fgt_stacks_limit(&look->stacks, stopped.snapshot.stack_start);
 	*ret_count =

@@ -15,6 +15,7 @@
 #define PATIENCE_MIN_NS	  20000000u
 #define PATIENCE_MAX_NS	  1000000000u
 #define PAUSE_PER_COST	  1000u /* a thousandth of a core at most */
+#define PLACE_PER_COST	  50u /* 2 %, where the kernel cannot be asked */
 #define PAUSE_MAX_NS	  30000000000u
 #define PAGE_BYTES	  4096u
 
@@ -34,6 +35,7 @@ int fgt_stacks_init(struct fgt_stacks *stacks,
 		.process = process,
 		.cache = cache,
 		.ring = ring,
+		.is_foreign = process->pid != getpid(),
 		.capacity = fgt_stacks_capacity(max_depth),
 	};
 	stacks->unwound = calloc(stacks->capacity, sizeof(*stacks->unwound));
@@ -62,6 +64,7 @@ static void put_images(struct fgt_stacks *stacks)
 void fgt_stacks_done(struct fgt_stacks *stacks)
 {
 	put_images(stacks);
+	fgt_readable_done(&stacks->readable);
 	fgt_unwinder_free(stacks->unwinder);
 	fgt_maps_free(stacks->maps);
 	free(stacks->unwound);
@@ -74,6 +77,24 @@ static void drop_maps(struct fgt_stacks *stacks)
 	put_images(stacks);
 	fgt_maps_free(FGT_TAKE(stacks->maps));
 	fgt_unwinder_forget(stacks->unwinder);
+}
+
+/*
+ * The same code, and other stacks: the images keep their numbers. The unwinder
+ * knows places in the former list by its serial.
+ */
+static void take_mappings(struct fgt_stacks *stacks, struct fgt_maps *fresh)
+{
+	struct fgt_maps *maps = stacks->maps;
+	struct fgt_mapping *mappings = maps->mappings;
+
+	if (maps->image_count != fresh->image_count)
+		return;
+	maps->serial = fresh->serial;
+	maps->mappings = fresh->mappings;
+	maps->count = fresh->count;
+	maps->capacity = fresh->capacity;
+	fresh->mappings = mappings;
 }
 
 int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
@@ -95,7 +116,10 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 	if (rc != 0)
 		return rc;
 	stacks->is_stale = false;
+	/* They are younger than what was asked since the last ones. */
+	stacks->readable.count = 0;
 	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps)) {
+		take_mappings(stacks, maps);
 		stacks->cost_ns =
 			fgt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 		return 0;
@@ -157,6 +181,28 @@ uint64_t fgt_stacks_limit(const struct fgt_stacks *stacks, uint64_t sp)
 	if (sp > UINT64_MAX - FGT_STACKS_READ_MAX_BYTES)
 		return UINT64_MAX;
 	return (sp + FGT_STACKS_READ_MAX_BYTES) & ~(uint64_t)(PAGE_BYTES - 1);
+}
+
+int64_t fgt_stacks_readable(struct fgt_stacks *stacks, uint64_t address,
+			    size_t len)
+{
+	if (!stacks->is_foreign)
+		return (int64_t)len;
+	return fgt_readable_bytes(&stacks->readable, stacks->process,
+				  stacks->maps, address, len);
+}
+
+void fgt_stacks_find_place(struct fgt_stacks *stacks, uint64_t sp,
+			   uint64_t now_ns)
+{
+	const struct fgt_mapping *mapping;
+
+	if (!stacks->readable.has_no_query)
+		return;
+	mapping = stacks->maps ? fgt_maps_find(stacks->maps, sp) : NULL;
+	if ((!mapping || !mapping->is_memory) &&
+	    now_ns - stacks->read_ns >= stacks->cost_ns * PLACE_PER_COST)
+		(void)fgt_stacks_refresh(stacks, now_ns, false, NULL);
 }
 
 /* Number of an image in the ring; FGT_IMAGE_NONE if it finds no room. */

@@ -9,7 +9,7 @@
 #ifndef FGT_AGENT_CAPTURE_STACKS_STACKS_H
 #define FGT_AGENT_CAPTURE_STACKS_STACKS_H
 
-#include "agent/capture/threads/process.h"
+#include "agent/capture/stacks/readable.h"
 #include "agent/unwind/unwinder.h"
 #include "ringbuf/ring/ring.h"
 
@@ -26,6 +26,8 @@ struct fgt_stacks {
 	uint64_t cost_ns; /* CPU time of a reading that finds nothing new */
 	uint64_t patience_ns; /* between two readings that found nothing new */
 	bool is_stale; /* the maps may have changed */
+	bool is_foreign; /* another process: its files may block a reader */
+	struct fgt_readable readable;
 	struct fgt_unwound_frame *unwound;
 	size_t capacity; /* of a stack, in frames */
 };
@@ -58,6 +60,22 @@ bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns);
 /* End of the stack that holds sp; where the maps do not have it, as much as is
  * ever read. */
 uint64_t fgt_stacks_limit(const struct fgt_stacks *stacks, uint64_t sp);
+
+/*
+ * How many of len bytes of the target's memory may be read, from an address on:
+ * not the contents of a mapped file, which may never come (fault X7). 0: none,
+ * and stacks->readable.is_refused. No system call where the maps have the
+ * place. Errors: those of fgt_readable_bytes().
+ */
+int64_t fgt_stacks_readable(struct fgt_stacks *stacks, uint64_t address,
+			    size_t len);
+
+/*
+ * Before a stack is read, and not while frames of it are in use: reads the maps
+ * again if they lack its place and the kernel cannot be asked for it.
+ */
+void fgt_stacks_find_place(struct fgt_stacks *stacks, uint64_t sp,
+			   uint64_t now_ns);
 
 /*
  * Unwinds into frames[capacity], leaf first; the count is returned. leaf:

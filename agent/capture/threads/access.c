@@ -76,22 +76,24 @@ static int read_one_byte(int32_t pid, uint64_t address)
 	return len < 0 ? (int)len : 0;
 }
 
-/* Reads the map, then one byte of the first mapping that allows it. */
+/* Reads the map, then one byte of the first mapping that allows it. A file's
+ * bytes may never come (fault X7). */
 static int try_to_read(int proc_fd, int32_t pid)
 {
-	char maps[4096];
+	char maps[16384];
 	int len = fgt_procfs_read(proc_fd, "maps", maps, sizeof(maps));
 	char *line, *rest = maps;
 
 	if (len <= 0)
 		return len < 0 ? len : -ESRCH;
 	while ((line = strsep(&rest, "\n")) && rest) {
+		char mode[8], dev[32];
 		uint64_t start;
-		char mode;
 		int rc;
 
-		if (sscanf(line, "%" SCNx64 "-%*x %c", &start, &mode) != 2 ||
-		    mode != 'r')
+		if (sscanf(line, "%" SCNx64 "-%*x %7s %*x %31s", &start, mode,
+			   dev) != 3 ||
+		    mode[0] != 'r' || strcmp(dev, "00:00") != 0)
 			continue;
 		rc = read_one_byte(pid, start);
 		if (rc != -EFAULT)

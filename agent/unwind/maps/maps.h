@@ -17,6 +17,7 @@ struct fgt_mapping {
 	uint64_t start, end; /* addresses, [start, end) */
 	uint64_t offset; /* in the file */
 	bool is_executable, is_writable;
+	bool is_memory; /* see fgt_maps_is_memory() */
 	uint32_t image; /* index in images, FGT_MAPS_NO_IMAGE */
 };
 #define FGT_MAPS_NO_IMAGE UINT32_MAX
@@ -59,6 +60,24 @@ FGT_DEFINE_AUTO(struct fgt_maps *, fgt_maps_free);
 /* The mapping that holds an address, NULL if none. */
 const struct fgt_mapping *fgt_maps_find(const struct fgt_maps *maps,
 					uint64_t address);
+
+/*
+ * Is a mapping of this device and inode, as maps and fstat() have them, memory
+ * of processes? Anything else is a file, and reading it may take for ever.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+bool fgt_maps_is_memory(uint64_t dev, uint64_t ino);
+
+/*
+ * The mapping that holds an address now, asked of the kernel (Linux 6.11):
+ * without flags of access and image. proc_fd: of /proc/PID. -ENOENT there is
+ * none, -ENOTTY the kernel cannot be asked; errno of open.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_maps_query(int proc_fd, uint64_t address,
+		   struct fgt_mapping *ret_found);
 
 /* True if both list the same executable mappings of the same files. */
 bool fgt_maps_is_equal(const struct fgt_maps *a, const struct fgt_maps *b);

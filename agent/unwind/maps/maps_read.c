@@ -147,6 +147,7 @@ static int list_mapping(struct builder *builder,
 		.offset = line->offset,
 		.is_executable = line->is_executable,
 		.is_writable = line->is_writable,
+		.is_memory = fgt_maps_is_memory(line->dev, line->ino),
 		.image = FGT_MAPS_NO_IMAGE,
 	};
 

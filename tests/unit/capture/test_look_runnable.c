@@ -377,14 +377,14 @@ static void tick_before_a_handler_shows_what_that_interrupted(void **state)
 	fixture->thread->tid = gettid();
 	/* Where it is saved is not known yet. */
 	assert_int_equal(take_handler(fixture, waited_ns, altstack), 4);
-	fgt_look_note_signals(fixture->thread);
+	fgt_look_note_signals(&fixture->look, fixture->thread);
 	/* It had begun before the tick. */
 	assert_int_equal(take_handler(fixture, waited_ns, altstack), 4);
 	altstack[PLACE + 100] = 1;
 	/* While it ran: as many end as begin. */
 	assert_int_equal(take_handler(fixture, 0, altstack), 4);
 	assert_int_equal(take_handler(fixture, waited_ns, altstack), 2);
-	fgt_look_note_signals(fixture->thread);
+	fgt_look_note_signals(&fixture->look, fixture->thread);
 	assert_int_equal(take_handler(fixture, waited_ns, altstack), 4);
 	fixture->thread->tid = TID;
 }
