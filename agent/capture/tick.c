@@ -292,6 +292,23 @@ static void reread_names(struct fgt_sampled *sampled)
 				.thread);
 }
 
+/* Its code has no unwind rules. */
+static void describe_refused(struct fgt_sampled *sampled)
+{
+	const struct fgt_maps *maps = sampled->look.stacks.maps;
+	char text[sizeof(sampled->status.limitation)];
+
+	if (!maps || !maps->refused_type[0])
+		return;
+	snprintf(
+		text, sizeof(text),
+		"file %.120s is not read: its file system (%s) may not answer: "
+		"use a copy on a local one",
+		maps->images[maps->refused_image].image.path,
+		maps->refused_type);
+	fgt_sampled_explain(sampled, text);
+}
+
 static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		     const char *limitation)
 {
@@ -304,6 +321,7 @@ static void describe(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 	    !(sampled->look.is_embedded && sampled->is_explained))
 		snprintf(status->limitation, sizeof(status->limitation), "%.*s",
 			 (int)sizeof(status->limitation) - 1, limitation);
+	describe_refused(sampled);
 	if (sampled->look.threads.is_full)
 		fgt_sampled_explain(sampled,
 				    "more threads than there is room for: some "

@@ -6,6 +6,7 @@ import os
 import signal
 import struct
 import subprocess
+import threading
 import time
 
 from kit import stuck_fs
@@ -282,6 +283,9 @@ def large_debug_files_are_not_read_in_the_daemon(checks, bench):
         daemon.end()
 
 
+PAUSE = {"x86_64": b"\xb8\x22\0\0\0\x0f\x05\xeb\xf7"}.get(os.uname().machine)
+
+
 def misplaced(bench, what, path):
     """The program, as it waits for a line."""
     child = bench.start([bench.program("misplaced"), what, path],
@@ -309,6 +313,16 @@ def ticks_on(daemon, pid, seconds=1.5):
     return target(daemon, pid)["ticks"] - before
 
 
+def attach_aside(daemon, pid):
+    """Where attaching may never end."""
+    replies = []
+    thread = threading.Thread(
+        target=lambda: replies.append(daemon.attach(pid)), daemon=True)
+    thread.start()
+    thread.join(3)
+    return replies
+
+
 def stacks_in_files_are_not_read(checks, bench):
     daemon = Daemon(bench, "stacks")
     files = StuckFs(bench.path("stacks-stuck"), b"\0" * (1 << 20))
@@ -330,6 +344,37 @@ def stacks_in_files_are_not_read(checks, bench):
         end_stuck(files, daemon, child)
 
 
+def code_in_files_is_not_opened(checks, bench):
+    """Of root, too: a server that has gone is no malice."""
+    if not PAUSE:
+        checks.skip("code in a file that does not answer", os.uname().machine)
+        return
+    daemon = Daemon(bench, "code")
+    files = StuckFs(bench.path("code-stuck"),
+                    PAUSE + b"\0" * ((1 << 20) - len(PAUSE)))
+    other = sleeper(bench)
+    child = misplaced(bench, "code", files.path)
+    try:
+        daemon.attach(other.pid)
+        files.stuck |= {stuck_fs.OPEN, stuck_fs.READ, stuck_fs.STATFS,
+                        stuck_fs.GETATTR, stuck_fs.LOOKUP}
+        go_on(child)
+        checks.ok("a target whose code does not answer is attached",
+                  attach_aside(daemon, child.pid), files.asked)
+        ticks = ticks_on(daemon, other.pid)
+        checks.ok("the ticks go on", ticks > 50,
+                  f"{ticks} ticks; asked {files.asked}")
+        daemon.until(lambda: "fuse" in daemon.log_text(), 3)
+        lines = [line for line in daemon.log_text().splitlines()
+                 if "(fuse) may not answer" in line and
+                 "event=sampling" in line]
+        checks.ok("one line of the log names the file and its file system",
+                  len(lines) == 1 and files.path in lines[0],
+                  daemon.log_text()[-500:])
+    finally:
+        end_stuck(files, daemon, child)
+
+
 def slice_text(bench, daemon, pid):
     return subprocess.run(
         [bench.agent, "slice", "--socket", daemon.socket, "-p", str(pid),
@@ -347,7 +392,7 @@ def main():
     run_groups((memory_of_huge_pages_is_refused, files_that_cannot_be_closed,
                 large_tables_leave_room_for_other_programs,
                 large_debug_files_are_not_read_in_the_daemon,
-                stacks_in_files_are_not_read))
+                stacks_in_files_are_not_read, code_in_files_is_not_opened))
 
 
 if __name__ == "__main__":

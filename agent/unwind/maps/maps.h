@@ -33,6 +33,10 @@ struct fgt_maps {
 	size_t count, capacity;
 	struct fgt_maps_image *images;
 	size_t image_count, image_capacity;
+	/* The last image that is not opened since its file system may not
+	 * answer, and the type of that; "": none. */
+	size_t refused_image;
+	char refused_type[16];
 };
 
 /*

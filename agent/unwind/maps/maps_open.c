@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "agent/unwind/arch/memory.h"
@@ -76,56 +75,13 @@ static bool is_same_file(int fd, const struct fgt_maps_line *line)
 	       status.st_ino == line->ino;
 }
 
-/* One line of mountinfo, see proc_pid_mountinfo(5): "ID PARENT MAJOR:MINOR …
- * - TYPE …". */
-static bool is_fuse_mount(const char *line, uint64_t dev)
-{
-	const char *type = strstr(line, " - ");
-	unsigned int major_number, minor_number;
-
-	return type && strncmp(type + 3, "fuse", 4) == 0 &&
-	       sscanf(line, "%*d %*d %u:%u", &major_number, &minor_number) ==
-		       2 &&
-	       makedev(major_number, minor_number) == dev;
-}
-
-/* The kernel bounds the mounts (fs.mount-max) and their lines. */
-static bool has_fuse_mount(FILE *mounts, uint64_t dev)
-{
-	char *line = NULL;
-	size_t size = 0;
-	bool is_found = false;
-
-	while (!is_found && getline(&line, &size, mounts) >= 0)
-		is_found = is_fuse_mount(line, dev);
-	free(line);
-	return is_found;
-}
-
 /*
- * True for a file on FUSE, whose bytes a process of another user serves: even
- * opening it would let that user delay the sampling of all targets. Looked up
- * in the mounts, not in the file. The directory /proc/PID belongs to the
- * target's user, dumpable or not.
+ * Run by root, stacks of all users wait for the sampler: it opens only what
+ * answers at once. An ordinary user's agent waits for that user's files only.
  */
-static bool may_never_answer(const struct fgt_maps_owner *owner, uint64_t dev)
+static bool may_never_answer(struct fgt_maps_owner *owner, uint64_t dev)
 {
-	FGT_AUTO(fgt_file_close) FILE *mounts = NULL;
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	struct stat status;
-
-	/* Without a block device behind it: FUSE, overlays, memory. */
-	if (geteuid() != 0 || major(dev) != 0 ||
-	    (fstat(owner->proc_fd, &status) == 0 && status.st_uid == 0))
-		return false;
-	fd = openat(owner->proc_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return true;
-	mounts = fdopen(fd, "r");
-	if (!mounts)
-		return true;
-	(void)FGT_TAKE_FD(fd);
-	return has_fuse_mount(mounts, dev);
+	return geteuid() == 0 && !fgt_maps_device_answers(owner, dev);
 }
 
 /* The main program can be opened so even if it was deleted. */
@@ -188,8 +144,7 @@ static int open_by_map_files(const struct fgt_maps_owner *owner,
 	return take_candidate(owner, cache, fd, line, base, ret_file);
 }
 
-int fgt_maps_open(const struct fgt_maps_owner *owner,
-		  struct fgt_image_cache *cache,
+int fgt_maps_open(struct fgt_maps_owner *owner, struct fgt_image_cache *cache,
 		  const struct fgt_maps_line *line, uint64_t base,
 		  struct fgt_image_file **ret_file)
 {
@@ -199,7 +154,7 @@ int fgt_maps_open(const struct fgt_maps_owner *owner,
 	if (fgt_image_cache_find(cache, &key, ret_file) == 0)
 		return 0;
 	if (may_never_answer(owner, line->dev))
-		return -EACCES;
+		return -EREMOTEIO;
 	r = open_by_map_files(owner, cache, line, base, ret_file);
 	if (r == 0 || r == -ENOMEM || r == -ENOEXEC || r == -EBADMSG)
 		return r;

@@ -28,26 +28,46 @@ int fgt_maps_line_parse(const char *line, size_t len,
 
 /* ---- Its file (maps_open.c) --------------------------------------------- */
 
+#define FGT_MAPS_DEVICES  16u /* remembered during one reading */
+#define FGT_MAPS_TYPE_MAX 16u
+
+struct fgt_maps_device {
+	uint64_t dev;
+	bool answers;
+	char type[FGT_MAPS_TYPE_MAX]; /* of its file system */
+};
+
 /* The process that has the mappings: all borrowed. root_fd may be -1. */
 struct fgt_maps_owner {
 	int32_t pid;
 	int proc_fd; /* /proc/PID */
 	int root_fd; /* /proc/PID/root */
+	struct fgt_maps_device devices[FGT_MAPS_DEVICES];
+	size_t device_count;
+	char refused_type[FGT_MAPS_TYPE_MAX]; /* the last one; "": none */
 };
+
+/*
+ * Does the file system of a device answer at once, by the mounts of that
+ * process, of this one and of the first one? Neither a user's process (FUSE) nor
+ * a server is behind it. The device is not touched.
+ *
+ * MT-Safe for one owner | AS-Unsafe
+ */
+bool fgt_maps_device_answers(struct fgt_maps_owner *owner, uint64_t dev);
 
 /*
  * Opens the file of an executable mapping through the cache: the cached one,
  * map_files, /proc/PID/exe, or the path below its root. A file whose (dev, ino)
  * differ from those in maps is taken only if it came from map_files or its
  * first page and build id are what the target has in memory at base (the
- * address where file offset 0 is mapped, 0 if it is not). Run by root, files of
- * other users' processes that lie on FUSE are not touched (-EACCES). -ENOENT,
+ * address where file offset 0 is mapped, 0 if it is not). Run by root, files on
+ * devices that may not answer are not touched (-EREMOTEIO). -ENOENT,
  * -EACCES, -ESTALE not that file, -ENOEXEC, -ENOMEM …
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_maps_open(const struct fgt_maps_owner *owner,
-		  struct fgt_image_cache *cache,
+int fgt_maps_open(struct fgt_maps_owner *owner, struct fgt_image_cache *cache,
 		  const struct fgt_maps_line *line, uint64_t base,
 		  struct fgt_image_file **ret_file);
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/unwind/maps/maps_open.h"
@@ -87,6 +88,18 @@ static int open_file(struct builder *builder, const struct fgt_maps_line *line,
 			     ret_file);
 }
 
+/* Of the image that is added next. */
+static void note_refusal(struct builder *builder, int error)
+{
+	struct fgt_maps *maps = builder->maps;
+
+	if (error != -EREMOTEIO)
+		return;
+	maps->refused_image = maps->image_count;
+	snprintf(maps->refused_type, sizeof(maps->refused_type), "%s",
+		 builder->owner.refused_type);
+}
+
 /* Finds or makes the image of an executable mapping. */
 static int assign_image(struct builder *builder,
 			const struct fgt_maps_line *line, uint32_t *ret_index)
@@ -94,7 +107,7 @@ static int assign_image(struct builder *builder,
 	struct fgt_maps *maps = builder->maps;
 	struct fgt_maps_image slot = { .file = NULL };
 	struct fgt_image *image;
-	int r;
+	int r, error;
 
 	*ret_index = FGT_MAPS_NO_IMAGE;
 	/* Anonymous code has no image; [vsyscall] cannot be unwound. */
@@ -103,6 +116,7 @@ static int assign_image(struct builder *builder,
 	r = open_file(builder, line, &slot.file);
 	if (r == -ENOMEM)
 		return r;
+	error = r;
 	if (r == -ESTALE || r == -ENOENT)
 		builder->is_inconsistent = true;
 	describe_image(&slot, line);
@@ -113,6 +127,7 @@ static int assign_image(struct builder *builder,
 					     maps->image_capacity);
 		if (r == 0) {
 			*ret_index = (uint32_t)maps->image_count;
+			note_refusal(builder, error);
 			maps->images[maps->image_count++] = slot;
 			return 0;
 		}
@@ -395,9 +410,11 @@ int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
 {
 	FGT_AUTO(fgt_fd_close) int root_fd = open_root(proc_fd);
 	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = new_maps();
-	struct builder builder = { .maps = maps,
-				   .owner = { pid, proc_fd, root_fd },
-				   .cache = cache };
+	struct builder builder = {
+		.maps = maps,
+		.owner = { .pid = pid, .proc_fd = proc_fd, .root_fd = root_fd },
+		.cache = cache
+	};
 	int r = len ? -ENOMEM : -ESRCH;
 
 	if (len && maps)
@@ -430,7 +447,9 @@ int fgt_maps_read(int proc_fd, int32_t pid, struct fgt_image_cache *cache,
 		  struct fgt_maps **ret_maps, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_fd_close) int root_fd = open_root(proc_fd);
-	const struct fgt_maps_owner owner = { pid, proc_fd, root_fd };
+	const struct fgt_maps_owner owner = { .pid = pid,
+					      .proc_fd = proc_fd,
+					      .root_fd = root_fd };
 	struct fgt_maps *maps = NULL;
 	bool is_inconsistent = true;
 	int r;
