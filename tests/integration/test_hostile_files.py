@@ -365,6 +365,10 @@ def code_in_files_is_not_opened(checks, bench):
         checks.ok("the ticks go on", ticks > 50,
                   f"{ticks} ticks; asked {files.asked}")
         daemon.until(lambda: "fuse" in daemon.log_text(), 3)
+        began = time.monotonic()
+        text = slice_text(bench, daemon, child.pid)
+        checks.ok("its slice does not wait for names",
+                  text and time.monotonic() - began < 5, text[-300:])
         lines = [line for line in daemon.log_text().splitlines()
                  if "(fuse) may not answer" in line and
                  "event=sampling" in line]

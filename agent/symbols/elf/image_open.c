@@ -8,14 +8,19 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/unwind/elf/rootfs.h"
 #include "agent/unwind/maps/image_file.h"
+#include "agent/unwind/maps/maps_open.h"
 #include "ringbuf/base/sink.h"
 
 void fgt_image_files_close(struct fgt_image_files *files)
@@ -92,6 +97,26 @@ static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,
 	return FGT_SYMBOL_FOUND;
 }
 
+/*
+ * The sampler has not opened it, and its file system may not answer: no thread
+ * of slices waits for it (fault X7). See fgt_maps_device_answers().
+ */
+static bool may_never_answer(const struct fgt_ring_slice *slice,
+			     const struct fgt_slice_image *image,
+			     const struct fgt_target_root *root)
+{
+	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
+	struct fgt_maps_owner owner = { .device_count = 0 };
+	char path[32];
+
+	if (geteuid() != 0 || root->target_fd < 0 || !image->ino)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%" PRId32, slice->process.pid);
+	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	owner.proc_fd = proc_fd;
+	return proc_fd >= 0 && !fgt_maps_device_answers(&owner, image->dev);
+}
+
 static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
 					 const struct fgt_ring_slice *slice,
 					 const struct fgt_slice_image *image,
@@ -103,6 +128,8 @@ static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
 	if (places->open_image &&
 	    !places->open_image(places->context, slice, image, ret_fd))
 		return FGT_SYMBOL_FOUND;
+	if (may_never_answer(slice, image, root))
+		return FGT_SYMBOL_NO_FILE;
 	return open_below(fgt_debug_root_fd(root), path, image,
 			  root->is_this_host, ret_fd);
 }
