@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "agent/unwind/arch/memory.h"
@@ -84,19 +85,25 @@ static bool may_never_answer(struct fgt_maps_owner *owner, uint64_t dev)
 	return geteuid() == 0 && !fgt_maps_device_answers(owner, dev);
 }
 
-/* The main program can be opened so even if it was deleted. */
+/*
+ * The main program can be opened so even if it was deleted. It may be another
+ * file than the mapped one, on a file system that does not answer: what is
+ * known of it without asking that must agree first.
+ */
 static int open_exe(const struct fgt_maps_owner *owner,
 		    const struct fgt_maps_line *line, int *ret_fd)
 {
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	int r = open_regular(owner, "exe", &fd);
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(owner->proc_fd, "exe", O_PATH | O_CLOEXEC);
+	struct statx status;
 
-	if (r < 0)
-		return r;
-	if (!is_same_file(fd, line))
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+			    STATX_INO, &status) < 0)
+		return -errno;
+	if (makedev(status.stx_dev_major, status.stx_dev_minor) != line->dev ||
+	    status.stx_ino != line->ino)
 		return -ESTALE;
-	*ret_fd = FGT_TAKE_FD(fd);
-	return 0;
+	return fgt_rootfs_reopen(fd, ret_fd);
 }
 
 /* Adds a candidate; one that is not exactly the inode must prove itself. */
