@@ -60,7 +60,7 @@ static int bad_time(const char *text, struct fgt_why *why)
 {
 	return fgt_why_set(why, -EINVAL,
 			   "'%.*s' is not a time; write -10s, now, +5s, "
-			   "14:03:07.5, \"2026-11-21 14:03:07\", "
+			   "14:03, 14:03:07.5, \"2026-11-21 14:03:07\", "
 			   "2026-11-21T14:03:07Z, 1763719200.25 or "
 			   "m:NANOSECONDS",
 			   TEXT_MAX, text);
@@ -141,7 +141,7 @@ static bool read_field(const char **cursor, int digits, unsigned int max,
 	return value <= max;
 }
 
-/* "HH:MM:SS[.fff]", the fraction behind a point or a comma, as logs have it.
+/* "HH:MM[:SS[.fff]]", the fraction behind a point or a comma, as logs have it.
  * second_max is 60 where leap seconds may be written. */
 static bool read_clock_face(const char **cursor, unsigned int second_max,
 			    struct clock_face *ret_face)
@@ -150,9 +150,13 @@ static bool read_clock_face(const char **cursor, unsigned int second_max,
 
 	if (!read_field(cursor, 2, 23, &face.hour) ||
 	    !skip_one_of(cursor, ":") ||
-	    !read_field(cursor, 2, 59, &face.minute) ||
-	    !skip_one_of(cursor, ":") ||
-	    !read_field(cursor, 2, second_max, &face.second))
+	    !read_field(cursor, 2, 59, &face.minute))
+		return false;
+	if (!skip_one_of(cursor, ":")) {
+		*ret_face = face;
+		return true;
+	}
+	if (!read_field(cursor, 2, second_max, &face.second))
 		return false;
 	if (skip_one_of(cursor, ".,")) {
 		if (!isdigit((unsigned char)**cursor))

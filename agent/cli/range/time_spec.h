@@ -33,7 +33,7 @@ struct fgt_time {
 
 /*
  * "-10s" "-1500ms" "-2m" "now" "+5s"; RFC 3339; "2026-11-21 14:03:07[.fff]"
- * (local, or a zone follows); "HH:MM:SS[.fff]" (local, its most recent
+ * (local, or a zone follows); "HH:MM[:SS[.fff]]" (local, its most recent
  * occurrence); epoch seconds "1763719200.25"; "m:<ns>". Fractions of a second
  * of the clock may follow a comma. Instants before boot or 1970 become 0.
  * A wall time stays on its clock, so that the anchors of that time can map

@@ -182,6 +182,14 @@ static void local_time_is_its_most_recent_occurrence(void **state)
 	/* A second ahead of now: yesterday, long before boot. */
 	assert_int_equal(parse("10:00:01"), 0);
 	assert_int_equal(parse("10:00:00.000000001"), 0);
+	/* Without seconds: the minute's begin. */
+	assert_int_equal(parse("09:59"), 940 * S);
+	assert_int_equal(parse("10:00"), 1000 * S);
+	assert_int_equal(parse("2025-11-15 09:59"), 940 * S);
+	assert_int_equal(parse("2025-11-15T09:59Z"), 940 * S);
+	refuse("09:59,5", "is not a time");
+	refuse("09:59:", "is not a time");
+	refuse("09:5", "14:03, 14:03:07.5");
 	zone("Asia/Kolkata");
 	assert_int_equal(parse("15:29:50"), 990 * S);
 }
@@ -265,7 +273,7 @@ static void garbage_is_refused_with_examples(void **state)
 		"",	 "yesterday", "-",	"+",
 		"-s",	 "--5s",      "-5x",	"-5 s",
 		"5s",	 "NOW",	      "-.",	"-1.s",
-		"-1e3s", "25:00:00",  "1:2:3",	"10:00",
+		"-1e3s", "25:00:00",  "1:2:3",	"10:0",
 		"nan",	 "-inf",      "-0x10s", "m",
 		":",	 "10:00:60",  "-5sS",	" -5s",
 		"-5s ",	 "\xff\xfe",  "-5\n",	"1763200790,5",
