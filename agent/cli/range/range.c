@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS   UINT64_C(1000000000)
+#define AHEAD_MAX_S 3600 /* the agent waits for no longer */
 
 static int read_end(const struct fgt_arguments *arguments, const char *name,
 		    const struct fgt_now *now, bool *ret_is_given,
@@ -27,6 +28,10 @@ static int check_order(const struct fgt_range *range, uint64_t from_ns,
 {
 	if (from_ns <= to_ns)
 		return 0;
+	if (!range->has_to && (from_ns - to_ns) / SECOND_NS >= AHEAD_MAX_S)
+		return fgt_why_set(why, -EINVAL,
+				   "--from is out of range: it lies more than "
+				   "an hour in the future");
 	return fgt_why_set(why, -EINVAL,
 			   range->has_to ? "--from lies %.3f s after --to; "
 					   "swap them or change --to"

@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "agent/cli/range/range.h"
@@ -77,9 +79,37 @@ static void range_without_a_beginning_has_the_form_of_its_end(void **state)
 	assert_int_equal(fgt_range_form(&range), FGT_TIME_LOCAL);
 }
 
+static void refuse_from(uint64_t from_ns, const char *reason)
+{
+	const struct fgt_range range = {
+		.has_from = true,
+		.from = { .form = FGT_TIME_MONOTONIC, .ns = from_ns },
+	};
+	const struct fgt_now now = { .mono_ns = 1000 * S,
+				     .wall_ns = 1763200800 * S };
+	struct fgt_why why = { "" };
+	uint64_t from, to;
+
+	assert_int_equal(
+		fgt_range_to_mono(&range, NULL, &now, &from, &to, &why),
+		-EINVAL);
+	assert_non_null(strstr(why.text, reason));
+}
+
+/* A later --to would help within the hour that the agent may wait. */
+static void begin_far_ahead_is_out_of_range(void **state)
+{
+	(void)state;
+	refuse_from(1005 * S, "5.000 s in the future: add a later --to");
+	refuse_from(4599 * S, "add a later --to");
+	refuse_from(4601 * S, "--from is out of range");
+	refuse_from(UINT64_MAX, "--from is out of range");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(begin_far_ahead_is_out_of_range),
 		cmocka_unit_test(
 			instant_is_written_on_the_clock_that_was_asked),
 		cmocka_unit_test(
