@@ -5,6 +5,7 @@ usage: test_lifecycle.py BUILD
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -126,6 +127,10 @@ def check_death(bench, checks, daemon):
     checks.ok("death: targets lists it as ended",
               str(pid) in targets.stdout and "ended" in targets.stdout,
               targets.stdout)
+    clock = r"\d\d:\d\d:\d\d"
+    checks.ok("death: targets shows from when to when it was sampled",
+              re.search(rf" {pid} .* {clock} to .*{clock}, ended$",
+                        targets.stdout, re.M), targets.stdout)
 
 
 def check_sleepers(bench, checks, daemon):

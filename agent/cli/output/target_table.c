@@ -9,10 +9,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/summary.h"
 #include "agent/protocol/message.h"
+#include "ringbuf/base/clock.h"
 
 static uint64_t number(const struct fgt_message *message, const char *key)
 {
@@ -116,6 +118,43 @@ static void print_missed(const struct fgt_message *target)
 				   number(target, "missed_ticks"), note));
 }
 
+/* Of the day, as --from takes it; the date where that is not today. */
+static void print_instant(uint64_t mono_ns)
+{
+	uint64_t now_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	uint64_t ago_ns = now_ns > mono_ns ? now_ns - mono_ns : 0;
+	time_t now_s = time(NULL);
+	time_t at_s = now_s - (time_t)(ago_ns / 1000000000u);
+	struct tm at, today;
+	char instant[40] = "?";
+
+	if (localtime_r(&at_s, &at) && localtime_r(&now_s, &today))
+		strftime(instant, sizeof(instant),
+			 at.tm_year == today.tm_year &&
+					 at.tm_yday == today.tm_yday
+				 ? "%H:%M:%S"
+				 : "%Y-%m-%d %H:%M:%S",
+			 &at);
+	fputs(instant, stdout);
+}
+
+/* "since 14:03:07", "14:03:07 to 14:05:00, ended" */
+static void print_times(const struct fgt_message *target)
+{
+	uint64_t ended_ns = number(target, "ended_ns");
+	bool is_alive = truth(target, "alive");
+
+	if (number(target, "attached_ns")) {
+		fputs(ended_ns ? "" : "since ", stdout);
+		print_instant(number(target, "attached_ns"));
+	}
+	if (ended_ns) {
+		fputs(" to ", stdout);
+		print_instant(ended_ns);
+	}
+	puts(is_alive ? "" : ", ended");
+}
+
 static void print_target(const struct fgt_message *target)
 {
 	const char *limitation = text(target, "limitation");
@@ -134,7 +173,8 @@ static void print_target(const struct fgt_message *target)
 				   number(target, "stacks")));
 	else
 		printf("       -");
-	printf("  %s\n", truth(target, "alive") ? "" : "ended");
+	fputs("  ", stdout);
+	print_times(target);
 	print_note(limitation);
 	print_note(rate_note);
 	print_missed(target);
@@ -152,7 +192,7 @@ int fgt_print_target_table(const char *verb, const struct fgt_message *reply)
 		     "PID|NAME'");
 	else
 		puts("     pid  name             threads      Hz     cpu  missed"
-		     "     held       log  complete");
+		     "     held       log  complete  sampled");
 	while (fgt_message_next(&targets, &target) == 0)
 		print_target(&target);
 	print_rules(reply);
