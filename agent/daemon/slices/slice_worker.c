@@ -196,12 +196,14 @@ static double seconds_between(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? (double)(to_ns - from_ns) / SECOND_NS : 0;
 }
 
-/* Does the ring hold nothing of the range? */
+/* Does the ring hold nothing of the range? One that begins after the last tick
+ * of a target that lives is too short. */
 static bool is_outside(const struct fgt_slice_work *work,
 		       const struct fgt_ring_stats *stats)
 {
 	return work->request.to_ns < stats->oldest_ns ||
-	       work->request.from_ns > stats->newest_ns;
+	       (work->request.from_ns > stats->newest_ns &&
+		!fgt_target_is_alive(work->target));
 }
 
 static void explain_no_data(const struct fgt_slice_work *work,
