@@ -269,6 +269,12 @@ static int receive_body(int fd, size_t len, uint64_t deadline_ns,
 	return 0;
 }
 
+int fgt_channel_wait(const struct fgt_channel *channel, uint64_t deadline_ns)
+{
+	return is_open(channel) ? wait_for(channel->fd, POLLIN, deadline_ns)
+				: -EBADF;
+}
+
 int fgt_channel_receive(const struct fgt_channel *channel, uint64_t deadline_ns,
 			struct fgt_message **ret_message)
 {

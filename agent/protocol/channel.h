@@ -58,6 +58,9 @@ int fgt_channel_send(const struct fgt_channel *channel,
 int fgt_channel_receive(const struct fgt_channel *channel, uint64_t deadline_ns,
 			struct fgt_message **ret_message);
 
+/* Until there is something to receive. -ETIMEDOUT, -EBADF. */
+int fgt_channel_wait(const struct fgt_channel *channel, uint64_t deadline_ns);
+
 /*
  * Sends the request and receives its reply. Errors of both, with why left as it
  * was; errors of fgt_message_check_reply(), with why set. ret_reply is also set

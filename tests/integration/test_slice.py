@@ -6,8 +6,11 @@ usage: test_slice.py BUILD
 Formats, times, summaries, complete files or none.
 """
 import datetime
+import json
 import os
 import re
+import select
+import signal
 import subprocess
 import time
 
@@ -94,6 +97,11 @@ def test_times(bench, agent_socket, pid):
                  "--from", "-50m", "--to", "-49m", env=env)
     ok("older than the ring is reported at once", time.monotonic() - begun < 5)
     check_held_in_asked_form(bench, "slice", "-p", str(pid), env=env)
+    for last in ("1us", "1ms", "5ms"):
+        expect_error(bench, f"a range of {last}", 5, "ask for a longer one",
+                     "slice", "--last", last, env=env)
+    expect_error(bench, "a begin beyond all times", 2, "out of range", "slice",
+                 "--from", f"m:{2**64 - 1}", env=env)
     expect_error(bench, "too far in the future", 2, "", "slice", "--from",
                  "+5h", "--to", "+6h", env=env)
     expect_error(bench, "older than the ring by the clock", 5, "", "slice",
@@ -113,6 +121,21 @@ def test_times(bench, agent_socket, pid):
                           env=dict(env, FGTRACE_LAST="1s"))
     ok("a variable goes before the default",
        50 < by_variable.get("ticks", 0) < 150, by_variable)
+
+
+def test_stopped_agent(bench, agent_socket):
+    """As by a debugger. Last, since it leaves a gap in the ring."""
+    env = dict(os.environ, FGTRACE_SOCKET=agent_socket)
+    agent = json.loads(bench.run("status", "--json", env=env).stdout)["pid"]
+    os.kill(agent, signal.SIGSTOP)
+    waiting = subprocess.Popen([bench.agent, "status"], env=env, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    ready, _, _ = select.select([waiting.stderr], [], [], 10)
+    os.kill(agent, signal.SIGCONT)
+    _, errors = waiting.communicate(timeout=30)
+    ok("a wait for an agent that is stopped is announced",
+       ready and "waiting for the agent on " + agent_socket in errors and
+       waiting.returncode == 0, errors)
 
 
 def check_held_in_asked_form(bench, *arguments, **more):
@@ -359,6 +382,7 @@ def run(bench):
     test_state_frames(bench, agent_socket)
     test_output_trouble(bench, agent_socket)
     test_small_disk(bench, agent_socket)
+    test_stopped_agent(bench, agent_socket)
 
 
 if __name__ == "__main__":

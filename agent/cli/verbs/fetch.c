@@ -17,6 +17,7 @@
 #include "ringbuf/slice/slice_codec.h"
 
 #define TIMEOUT_NS	UINT64_C(30000000000)
+#define SILENT_NS	UINT64_C(2000000000) /* then the wait is announced */
 #define AHEAD_MAX_NS	UINT64_C(3600000000000) /* the agent refuses more */
 #define SYSTEM_SOCKET	"/run/fgtrace/agent.sock"
 #define SLICE_MAX_BYTES ((size_t)1 << 30)
@@ -229,10 +230,20 @@ static int call(const struct fgt_channel *channel, const char *socket_path,
 		struct fgt_message **ret_reply, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
-	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS +
-			       (range ? wait_ns_of(range) : 0);
-	int r = fgt_channel_call(channel, request, deadline_ns, &reply, why);
+	uint64_t ready_ns =
+		fgt_clock_ns(CLOCK_MONOTONIC) + (range ? wait_ns_of(range) : 0);
+	uint64_t deadline_ns = ready_ns + TIMEOUT_NS;
+	int r = fgt_channel_send(channel, request, NULL, 0, deadline_ns);
 
+	if (r == 0 &&
+	    fgt_channel_wait(channel, ready_ns + SILENT_NS) == -ETIMEDOUT)
+		fgt_note(NULL,
+			 "waiting for the agent on %s, which has not answered "
+			 "yet",
+			 socket_path);
+	if (r == 0)
+		r = fgt_channel_receive_reply(channel, deadline_ns, &reply,
+					      why);
 	if (r < 0)
 		return reply ? explain_reply(r, reply, range, why)
 			     : fgt_channel_explain(r, socket_path, why);
