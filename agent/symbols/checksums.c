@@ -25,23 +25,22 @@ static bool identify(int fd, struct fgt_checksum *checksum)
 static bool is_same(const struct fgt_checksum *left,
 		    const struct fgt_checksum *right)
 {
-	return left->dev == right->dev && left->ino == right->ino &&
-	       left->size == right->size &&
+	return left->uid == right->uid && left->dev == right->dev &&
+	       left->ino == right->ino && left->size == right->size &&
 	       left->changed_ns == right->changed_ns;
 }
 
 bool fgt_checksums_find(const struct fgt_checksums *checksums, int fd,
-			struct fgt_checksum *ret_checksum)
+			struct fgt_checksum *checksum)
 {
-	struct fgt_checksum wanted;
 	size_t count = checksums->added < FGT_CHECKSUMS_MAX ? checksums->added
 							    : FGT_CHECKSUMS_MAX;
 
-	if (!identify(fd, &wanted))
+	if (!identify(fd, checksum))
 		return false;
 	for (size_t i = 0; i < count; i++)
-		if (is_same(&checksums->items[i], &wanted)) {
-			*ret_checksum = checksums->items[i];
+		if (is_same(&checksums->items[i], checksum)) {
+			*checksum = checksums->items[i];
 			return true;
 		}
 	return false;

@@ -17,6 +17,8 @@
 struct fgt_checksum {
 	uint32_t crc;
 	int error; /* why there is none, or 0 */
+	/* Whose helper computed it: a file may have taken that helper over. */
+	uint32_t uid;
 	/* Of the file: one that was written to is another one. */
 	uint64_t dev, ino, size;
 	int64_t changed_ns;
@@ -28,11 +30,11 @@ struct fgt_checksums {
 	size_t added;
 };
 
-/* False if it is not known. */
+/* Sets crc and error for a file and the uid in it. False if not known. */
 bool fgt_checksums_find(const struct fgt_checksums *checksums, int fd,
-			struct fgt_checksum *ret_checksum);
+			struct fgt_checksum *checksum);
 
-/* Remembers crc and error of a checksum, and fills in the rest. */
+/* Remembers crc, error and uid of a checksum, and fills in the rest. */
 void fgt_checksums_add(struct fgt_checksums *checksums, int fd,
 		       struct fgt_checksum *checksum);
 

@@ -19,6 +19,19 @@
  * taken. */
 #define FGT_RESOLVER_CHECKSUMS_MS 2000
 
+/*
+ * One helper for each user whose programs are named: a file that takes over its
+ * helper sees no file of another user. Past this number the one that was used
+ * least recently ends.
+ */
+#define FGT_USER_HELPERS_MAX 8
+
+struct fgt_user_helper {
+	struct fgt_helper helper;
+	uint32_t uid;
+	uint64_t used; /* when: larger is later; 0: never */
+};
+
 struct fgt_symbolizer {
 	enum fgt_demangle demangle;
 	unsigned int wait_max_ms;
@@ -28,7 +41,9 @@ struct fgt_symbolizer {
 	 * image cache nests inside. */
 	pthread_mutex_t lock;
 	struct fgt_name_cache *cache;
-	struct fgt_helper helper;
+	struct fgt_user_helper helpers[FGT_USER_HELPERS_MAX];
+	struct fgt_helper helper_start; /* what each of them is at first */
+	uint64_t helper_uses;
 	struct fgt_checksums checksums;
 	struct fgt_memory_sink reply;
 	struct fgt_perfmap *perfmap;
@@ -40,6 +55,7 @@ struct fgt_resolver {
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_ring_slice *slice;
 	const struct fgt_symbolizer_cancel *cancel;
+	struct fgt_helper *helper; /* valid while the lock is held */
 	struct fgt_target_root root;
 	int64_t left_ms; /* to wait for helpers */
 	int64_t checksums_left_ms; /* the part of it for checksums */

@@ -7,10 +7,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
-/* A helper that died: once more, without DWARF, once more, never again. */
-#define FAILURES_DWARF 2
-#define FAILURES_BAD   4
+#include "ringbuf/base/clock.h"
 
 /* Results that the same file would have again. */
 static bool is_of_file(int error)
@@ -18,10 +17,21 @@ static bool is_of_file(int error)
 	return !error || error == -EFBIG || error == -EIO || error == -EBADMSG;
 }
 
+/* Has a checksum had the most time that a call can give it, or nearly? */
+static bool had_all_time(const struct fgt_resolver *resolver,
+			 int64_t allowed_ms)
+{
+	int64_t most_ms = resolver->symbolizer->wait_max_ms;
+
+	if (most_ms > FGT_RESOLVER_CHECKSUMS_MS)
+		most_ms = FGT_RESOLVER_CHECKSUMS_MS;
+	return 2 * allowed_ms > most_ms;
+}
+
 /*
  * Lets the helper compute a checksum, within the time that this call has for
- * checksums. One that had all that time for itself has no result next time
- * either; others are asked for again.
+ * checksums. One that was ended has no result next time either; it is asked
+ * for again only if others had left it little time.
  */
 static int compute_checksum(struct fgt_resolver *resolver, int fd,
 			    uint32_t *ret_crc)
@@ -30,14 +40,14 @@ static int compute_checksum(struct fgt_resolver *resolver, int fd,
 	int64_t allowed_ms = resolver->checksums_left_ms < resolver->left_ms
 				     ? resolver->checksums_left_ms
 				     : resolver->left_ms;
-	bool has_all = allowed_ms == FGT_RESOLVER_CHECKSUMS_MS;
 	int64_t left_ms = allowed_ms;
-	int error = fgt_helper_checksum(&symbolizer->helper, fd, &left_ms,
+	int error = fgt_helper_checksum(resolver->helper, fd, &left_ms,
 					&symbolizer->reply, ret_crc);
 
 	resolver->left_ms -= allowed_ms - left_ms;
 	resolver->checksums_left_ms -= allowed_ms - left_ms;
-	if (!(error == -ETIME ? has_all : is_of_file(error)))
+	if (!(error == -ETIME ? had_all_time(resolver, allowed_ms)
+			      : is_of_file(error)))
 		resolver->checksum_error = error;
 	return error;
 }
@@ -46,7 +56,9 @@ static int find_checksum(void *context, int fd, uint32_t *ret_crc)
 {
 	struct fgt_resolver *resolver = context;
 	struct fgt_checksums *known = &resolver->symbolizer->checksums;
-	struct fgt_checksum checksum;
+	struct fgt_checksum checksum = {
+		.uid = (uint32_t)resolver->slice->process.uid,
+	};
 
 	if (resolver->checksum_error)
 		return resolver->checksum_error;
@@ -103,11 +115,11 @@ static int ask_once(struct fgt_resolver *resolver, struct fgt_name_image *image,
 		.image = image->number,
 		.address_count = (uint32_t)count,
 		.demangle = symbolizer->demangle,
-		.want_dwarf = image->failures < FAILURES_DWARF,
+		.want_dwarf = image->failures < FGT_NAME_FAILURES_DWARF,
 	};
 	int error;
 
-	error = fgt_helper_ask(&symbolizer->helper, &request, addresses, NULL,
+	error = fgt_helper_ask(resolver->helper, &request, addresses, NULL,
 			       &resolver->left_ms, &symbolizer->reply);
 	if (error != -ENOENT)
 		return error;
@@ -122,7 +134,7 @@ static int ask_once(struct fgt_resolver *resolver, struct fgt_name_image *image,
 		return resolver->checksum_error;
 	if (*ret_reason != FGT_SYMBOL_FOUND)
 		return -ENOENT;
-	return fgt_helper_ask(&symbolizer->helper, &request, addresses, &files,
+	return fgt_helper_ask(resolver->helper, &request, addresses, &files,
 			      &resolver->left_ms, &symbolizer->reply);
 }
 
@@ -133,7 +145,7 @@ int fgt_resolver_ask(struct fgt_resolver *resolver,
 		     enum fgt_symbol_reason *ret_reason)
 {
 	*ret_reason = FGT_SYMBOL_BAD_FILE;
-	while (image->failures < FAILURES_BAD) {
+	while (fgt_name_image_may_ask(image, fgt_clock_ns(CLOCK_MONOTONIC))) {
 		int error = ask_once(resolver, image, slice_image, addresses,
 				     count, ret_reason);
 
@@ -152,12 +164,13 @@ int fgt_resolver_ask(struct fgt_resolver *resolver,
 			return 0;
 		}
 		*ret_reason = FGT_SYMBOL_BAD_FILE;
-		if (error == -EPIPE)
-			image->failures++;
-		else if (error == -ETIMEDOUT)
-			image->failures += FAILURES_DWARF;
+		if (error == -EPIPE || error == -ETIMEDOUT)
+			fgt_name_image_fail(
+				image,
+				error == -EPIPE ? 1 : FGT_NAME_FAILURES_DWARF,
+				fgt_clock_ns(CLOCK_MONOTONIC));
 		else
-			image->failures = FAILURES_BAD;
+			fgt_name_image_give_up(image);
 	}
 	return 0;
 }

@@ -26,6 +26,37 @@ struct frame_job {
 	uint32_t frame;
 };
 
+static void stop_helpers(struct fgt_symbolizer *symbolizer)
+{
+	for (size_t i = 0; i < FGT_USER_HELPERS_MAX; i++)
+		if (symbolizer->helpers[i].used)
+			fgt_helper_stop(&symbolizer->helpers[i].helper);
+}
+
+/* The helper of a user, not started yet if it is new. Lock held. */
+static struct fgt_helper *find_helper(struct fgt_symbolizer *symbolizer,
+				      uint32_t uid)
+{
+	struct fgt_user_helper *found = &symbolizer->helpers[0];
+
+	for (size_t i = 0; i < FGT_USER_HELPERS_MAX; i++) {
+		struct fgt_user_helper *helper = &symbolizer->helpers[i];
+
+		if (helper->used && helper->uid == uid) {
+			helper->used = ++symbolizer->helper_uses;
+			return &helper->helper;
+		}
+		if (helper->used < found->used)
+			found = helper;
+	}
+	if (found->used)
+		fgt_helper_stop(&found->helper);
+	found->helper = symbolizer->helper_start;
+	found->uid = uid;
+	found->used = ++symbolizer->helper_uses;
+	return &found->helper;
+}
+
 static int set_places(struct fgt_symbolizer *symbolizer,
 		      const struct fgt_symbolizer_options *options)
 {
@@ -60,15 +91,15 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 	symbolizer = calloc(1, sizeof(*symbolizer));
 	if (!symbolizer)
 		return -ENOMEM;
-	symbolizer->helper = FGT_HELPER_NONE;
+	symbolizer->helper_start = FGT_HELPER_NONE;
 	fgt_memory_sink_init(&symbolizer->reply, FGT_HELPER_REPLY_MAX);
 	pthread_mutex_init(&symbolizer->lock, NULL);
 	options = options ? options : &usual;
 	symbolizer->demangle = options->demangle;
 	symbolizer->wait_max_ms = options->wait_max_ms ? options->wait_max_ms
 						       : WAIT_MAX_MS;
-	symbolizer->helper.path = options->helper_path;
-	symbolizer->helper.is_local = options->is_local;
+	symbolizer->helper_start.path = options->helper_path;
+	symbolizer->helper_start.is_local = options->is_local;
 	error = set_places(symbolizer, options);
 	if (error)
 		return error;
@@ -83,7 +114,7 @@ void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer)
 {
 	if (!symbolizer)
 		return;
-	fgt_helper_stop(&symbolizer->helper);
+	stop_helpers(symbolizer);
 	fgt_name_cache_free(symbolizer->cache);
 	fgt_perfmap_free(symbolizer->perfmap);
 	fgt_memory_sink_done(&symbolizer->reply);
@@ -287,8 +318,10 @@ static int name_next(struct fgt_resolver *resolver,
 	if (cancel->is_cancelled && cancel->is_cancelled(cancel->context))
 		return -ECANCELED;
 	pthread_mutex_lock(&symbolizer->lock);
-	symbolizer->helper.is_cancelled = cancel->is_cancelled;
-	symbolizer->helper.cancel_context = cancel->context;
+	resolver->helper =
+		find_helper(symbolizer, (uint32_t)resolver->slice->process.uid);
+	resolver->helper->is_cancelled = cancel->is_cancelled;
+	resolver->helper->cancel_context = cancel->context;
 	error = name_some(resolver, jobs, count, ret_done);
 	pthread_mutex_unlock(&symbolizer->lock);
 	return error;
@@ -360,8 +393,8 @@ static int list_jobs(struct fgt_resolver *resolver, struct frame_job *jobs,
 static void tidy_up(struct fgt_symbolizer *symbolizer)
 {
 	pthread_mutex_lock(&symbolizer->lock);
-	if (symbolizer->helper.is_local)
-		fgt_helper_stop(&symbolizer->helper);
+	if (symbolizer->helper_start.is_local)
+		stop_helpers(symbolizer);
 	if (symbolizer->perfmap &&
 	    fgt_perfmap_count_bytes(symbolizer->perfmap) > PERFMAP_KEEP_BYTES)
 		fgt_perfmap_free(FGT_TAKE(symbolizer->perfmap));

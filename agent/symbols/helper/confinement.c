@@ -5,6 +5,7 @@
  */
 #include "agent/symbols/helper/confinement.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -17,10 +18,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/symbols/helper/free_uid.h"
 #include "ringbuf/base/owner.h"
 
 #define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
-#define UID_NO_RIGHTS	 65534
+/* Where no better one is free, or a user namespace does not have it. Processes
+ * of this user can stop and kill the helper. */
+#define UID_NO_RIGHTS 65534
 
 /* Where memory is short the kernel kills the helper, not the daemon. */
 void fgt_confinement_offer(void)
@@ -84,6 +88,13 @@ static void limit_resources(void)
 	fgt_confinement_limit(RLIMIT_FSIZE, 0);
 }
 
+static int become(uint32_t uid)
+{
+	return setresgid(uid, uid, uid) < 0   ? -errno
+	       : setresuid(uid, uid, uid) < 0 ? -errno
+					      : 0;
+}
+
 /*
  * The user goes first: it needs the capabilities that go then. Where a service
  * unit or a container forbids it, only the filter is left.
@@ -94,14 +105,14 @@ static void drop_rights(void)
 		.version = _LINUX_CAPABILITY_VERSION_3
 	};
 	struct __user_cap_data_struct none[2] = { { 0, 0, 0 } };
+	uint32_t uid;
 	int failed = 0;
 
 	if (geteuid() == 0) {
 		failed |= setgroups(0, NULL);
-		failed |=
-			setresgid(UID_NO_RIGHTS, UID_NO_RIGHTS, UID_NO_RIGHTS);
-		failed |=
-			setresuid(UID_NO_RIGHTS, UID_NO_RIGHTS, UID_NO_RIGHTS);
+		if (fgt_free_uid_find((uint32_t)getpid() * 31, &uid) < 0 ||
+		    become(uid) < 0)
+			failed |= become(UID_NO_RIGHTS);
 	}
 	failed |= (int)syscall(SYS_capset, &head, none);
 	(void)failed;

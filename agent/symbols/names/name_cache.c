@@ -10,6 +10,9 @@
 
 #include "ringbuf/base/array.h"
 
+#define PAUSE_NS      UINT64_C(60000000000)
+#define PAUSE_DOUBLES 6 /* 64 minutes */
+
 struct fgt_name_cache {
 	struct fgt_name_image *images[FGT_NAME_CACHE_IMAGES_MAX];
 	size_t count;
@@ -150,4 +153,32 @@ int fgt_name_image_add(struct fgt_name_image *image, uint64_t address,
 	if (!error)
 		image->packs[id] = added;
 	return error;
+}
+
+void fgt_name_image_fail(struct fgt_name_image *image, unsigned int failures,
+			 uint64_t now_ns)
+{
+	image->failures += failures;
+	if (image->failures < FGT_NAME_FAILURES_BAD)
+		return;
+	image->failures = FGT_NAME_FAILURES_BAD;
+	image->retry_ns = now_ns + (PAUSE_NS << image->pauses);
+	if (image->pauses < PAUSE_DOUBLES)
+		image->pauses++;
+}
+
+void fgt_name_image_give_up(struct fgt_name_image *image)
+{
+	image->failures = FGT_NAME_FAILURES_BAD;
+	image->retry_ns = UINT64_MAX;
+}
+
+bool fgt_name_image_may_ask(struct fgt_name_image *image, uint64_t now_ns)
+{
+	if (image->failures < FGT_NAME_FAILURES_BAD)
+		return true;
+	if (now_ns < image->retry_ns)
+		return false;
+	image->failures = FGT_NAME_FAILURES_DWARF - 1;
+	return true;
 }

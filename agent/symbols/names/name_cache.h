@@ -38,6 +38,8 @@ struct fgt_name_image {
 	struct fgt_name_key key;
 	uint64_t number; /* what the helper calls it; never used twice */
 	unsigned int failures; /* how often a helper died of it */
+	unsigned int pauses; /* how often it has been left alone since */
+	uint64_t retry_ns; /* when that ends */
 	uint64_t used;
 	struct fgt_id_map addresses; /* address → index of its pack */
 	struct fgt_name_pack *packs;
@@ -66,6 +68,26 @@ int fgt_name_cache_get(struct fgt_name_cache *cache,
 /* The pack of an address; valid until the next change. False if unknown. */
 bool fgt_name_image_find(const struct fgt_name_image *image, uint64_t address,
 			 const uint8_t **ret_pack, size_t *ret_len);
+
+/* From so many on: asked about without its DWARF; left alone. */
+#define FGT_NAME_FAILURES_DWARF 2
+#define FGT_NAME_FAILURES_BAD	4
+
+/*
+ * A helper died of the image, which counts as so many failures. After
+ * FGT_NAME_FAILURES_BAD it is left alone for a minute, and twice as long each
+ * further time, up to 64 minutes: something else may have killed the helpers.
+ * now_ns: CLOCK_MONOTONIC.
+ */
+void fgt_name_image_fail(struct fgt_name_image *image, unsigned int failures,
+			 uint64_t now_ns);
+
+/* It is no file that the helper understands: it is never asked about again. */
+void fgt_name_image_give_up(struct fgt_name_image *image);
+
+/* May a helper be asked about the image? At the end of a pause: again, once
+ * with its DWARF. */
+bool fgt_name_image_may_ask(struct fgt_name_image *image, uint64_t now_ns);
 
 /* Remembers a pack (copied); once per address. -ENOMEM, -EMSGSIZE. */
 int fgt_name_image_add(struct fgt_name_image *image, uint64_t address,

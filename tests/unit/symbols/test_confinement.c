@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent/symbols/helper/confinement.h"
+#include "agent/symbols/helper/free_uid.h"
 #include "agent/symbols/helper/helper.h"
 
 /* How a child ends that does this behind a filter. */
@@ -177,6 +178,41 @@ static void expect_descriptors(unsigned int pid)
 	}
 }
 
+/* The helper of root has a user that nothing else has. */
+static void expect_user(const char *path)
+{
+	uint64_t uid = read_number(path, "Uid:", 10);
+	uint32_t other;
+
+	if (getuid()) {
+		assert_int_equal(uid, getuid());
+		return;
+	}
+	assert_in_range(uid, FGT_FREE_UID_FIRST, FGT_FREE_UID_LAST);
+	assert_int_equal(read_number(path, "Gid:", 10), uid);
+	/* A second helper does not get it. */
+	assert_int_equal(
+		fgt_free_uid_find((uint32_t)uid - FGT_FREE_UID_FIRST, &other),
+		0);
+	assert_int_not_equal(other, uid);
+}
+
+/* errno with which a process of user 65534 fails to signal another one, or 0. */
+static int end_as_nobody(unsigned int pid)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (!child) {
+		if (!getuid() && setresuid(65534, 65534, 65534))
+			_exit(99);
+		_exit(kill((pid_t)pid, SIGCONT) < 0 ? errno : 0);
+	}
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WEXITSTATUS(status);
+}
+
 static void a_helper_has_no_rights(void **state)
 {
 	const struct fgt_helper_request request = { .image = 1,
@@ -201,10 +237,8 @@ static void a_helper_has_no_rights(void **state)
 	assert_int_equal(read_number(path, "CapAmb:", 16), 0);
 	assert_int_equal(read_number(path, "NoNewPrivs:", 10), 1);
 	assert_int_equal(read_number(path, "Seccomp:", 10), 2);
-	assert_int_equal(read_number(path, "Uid:", 10),
-			 getuid() ? getuid() : 65534);
-	assert_int_equal(read_number(path, "Gid:", 10),
-			 getuid() ? getgid() : 65534);
+	expect_user(path);
+	assert_int_equal(end_as_nobody(pid), getuid() ? 0 : EPERM);
 	expect_descriptors(pid);
 	fgt_helper_stop(&helper);
 	fgt_memory_sink_done(&reply);

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "agent/symbols/elf/elf_ident.h"
+#include "agent/symbols/names/name_cache.h"
 #include "agent/symbols/names/names.h"
 #include "agent/symbols/symbolizer.h"
 
@@ -303,9 +304,32 @@ static int ask_the_program(void **state)
 	return pclose(pipe) || !inlined_address || !plain_address;
 }
 
+static void image_that_killed_helpers_gets_another_chance(void **state)
+{
+	const uint64_t minute_ns = UINT64_C(60000000000);
+	struct fgt_name_image image = { 0 };
+	uint64_t now_ns = minute_ns;
+
+	(void)state;
+	for (unsigned int pause = 1; pause <= 256; pause *= 2) {
+		unsigned int minutes = pause < 64 ? pause : 64;
+
+		for (int i = 0; i < 4 && fgt_name_image_may_ask(&image, now_ns);
+		     i++)
+			fgt_name_image_fail(&image, 1, now_ns);
+		now_ns += minutes * minute_ns;
+		assert_false(fgt_name_image_may_ask(&image, now_ns - 1));
+		assert_true(fgt_name_image_may_ask(&image, now_ns));
+		assert_true(image.failures < FGT_NAME_FAILURES_DWARF);
+	}
+	fgt_name_image_give_up(&image);
+	assert_false(fgt_name_image_may_ask(&image, UINT64_MAX - 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(image_that_killed_helpers_gets_another_chance),
 		cmocka_unit_test(inlined_calls_come_innermost_first_with_lines),
 		cmocka_unit_test(debug_file_is_found_by_build_id),
 		cmocka_unit_test(debug_file_is_found_by_link_and_checksum),
