@@ -25,8 +25,8 @@ static bool identify(int fd, struct fgt_checksum *checksum)
 static bool is_same(const struct fgt_checksum *left,
 		    const struct fgt_checksum *right)
 {
-	return left->uid == right->uid && left->dev == right->dev &&
-	       left->ino == right->ino && left->size == right->size &&
+	return left->dev == right->dev && left->ino == right->ino &&
+	       left->size == right->size &&
 	       left->changed_ns == right->changed_ns;
 }
 

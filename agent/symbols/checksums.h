@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Remembers the checksums of files. Runs in the daemon under the symbolizer's
+ * Remembers the checksums of files. Runs in the daemon under a user's
  * lock.
  *
  * MT-Unsafe | AS-Unsafe
@@ -17,8 +17,6 @@
 struct fgt_checksum {
 	uint32_t crc;
 	int error; /* why there is none, or 0 */
-	/* Whose helper computed it: a file may have taken that helper over. */
-	uint32_t uid;
 	/* Of the file: one that was written to is another one. */
 	uint64_t dev, ino, size;
 	int64_t changed_ns;
@@ -30,11 +28,11 @@ struct fgt_checksums {
 	size_t added;
 };
 
-/* Sets crc and error for a file and the uid in it. False if not known. */
+/* Sets crc and error for a file. False if they are not known. */
 bool fgt_checksums_find(const struct fgt_checksums *checksums, int fd,
 			struct fgt_checksum *checksum);
 
-/* Remembers crc, error and uid of a checksum, and fills in the rest. */
+/* Remembers crc and error of a checksum, and fills in the rest. */
 void fgt_checksums_add(struct fgt_checksums *checksums, int fd,
 		       struct fgt_checksum *checksum);
 

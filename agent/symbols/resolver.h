@@ -6,48 +6,20 @@
 #ifndef FGT_AGENT_SYMBOLS_RESOLVER_H
 #define FGT_AGENT_SYMBOLS_RESOLVER_H
 
-#include <pthread.h>
-
-#include "agent/symbols/checksums.h"
 #include "agent/symbols/elf/image_open.h"
-#include "agent/symbols/helper/helper.h"
-#include "agent/symbols/names/name_cache.h"
-#include "agent/symbols/perfmap.h"
 #include "agent/symbols/symbolizer.h"
+#include "agent/symbols/user_names.h"
 
 /* For all checksums of one call. A file whose checksum takes longer is not
  * taken. */
 #define FGT_RESOLVER_CHECKSUMS_MS 2000
-
-/*
- * One helper for each user whose programs are named: a file that takes over its
- * helper sees no file of another user. Past this number the one that was used
- * least recently ends.
- */
-#define FGT_USER_HELPERS_MAX 8
-
-struct fgt_user_helper {
-	struct fgt_helper helper;
-	uint32_t uid;
-	uint64_t used; /* when: larger is later; 0: never */
-};
 
 struct fgt_symbolizer {
 	enum fgt_demangle demangle;
 	unsigned int wait_max_ms;
 	struct fgt_image_places places;
 	char **debug_dirs; /* what places has, NULL at the end */
-	/* Protects all below; held for one image at a time. The lock of the
-	 * image cache nests inside. */
-	pthread_mutex_t lock;
-	struct fgt_name_cache *cache;
-	struct fgt_user_helper helpers[FGT_USER_HELPERS_MAX];
-	struct fgt_helper helper_start; /* what each of them is at first */
-	uint64_t helper_uses;
-	struct fgt_checksums checksums;
-	struct fgt_memory_sink reply;
-	struct fgt_perfmap *perfmap;
-	int32_t perfmap_pid;
+	struct fgt_users users;
 };
 
 /* One call of fgt_symbolizer_resolve_until(). */
@@ -55,7 +27,7 @@ struct fgt_resolver {
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_ring_slice *slice;
 	const struct fgt_symbolizer_cancel *cancel;
-	struct fgt_helper *helper; /* valid while the lock is held */
+	struct fgt_user_names *user;
 	struct fgt_target_root root;
 	int64_t left_ms; /* to wait for helpers */
 	int64_t checksums_left_ms; /* the part of it for checksums */
@@ -66,7 +38,7 @@ struct fgt_resolver {
 
 /*
  * Fills the cache for addresses of an image, of which there are at most
- * FGT_HELPER_ADDRESSES_MAX. Lock held. -ENOMEM and -ECANCELED; all other
+ * FGT_HELPER_ADDRESSES_MAX. The user's lock held. -ENOMEM and -ECANCELED; all other
  * errors become a reason.
  *
  * MT-Unsafe | AS-Unsafe

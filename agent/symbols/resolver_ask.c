@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks the helper for the names of an image's addresses. Runs in threads that
- * make slices, with the symbolizer's lock; must not read a foreign file whole.
+ * make slices, with the user's lock; must not read a foreign file whole.
  */
 #include "agent/symbols/resolver.h"
 
@@ -36,13 +36,12 @@ static bool had_all_time(const struct fgt_resolver *resolver,
 static int compute_checksum(struct fgt_resolver *resolver, int fd,
 			    uint32_t *ret_crc)
 {
-	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
 	int64_t allowed_ms = resolver->checksums_left_ms < resolver->left_ms
 				     ? resolver->checksums_left_ms
 				     : resolver->left_ms;
 	int64_t left_ms = allowed_ms;
-	int error = fgt_helper_checksum(resolver->helper, fd, &left_ms,
-					&symbolizer->reply, ret_crc);
+	int error = fgt_helper_checksum(&resolver->user->helper, fd, &left_ms,
+					&resolver->user->reply, ret_crc);
 
 	resolver->left_ms -= allowed_ms - left_ms;
 	resolver->checksums_left_ms -= allowed_ms - left_ms;
@@ -55,10 +54,8 @@ static int compute_checksum(struct fgt_resolver *resolver, int fd,
 static int find_checksum(void *context, int fd, uint32_t *ret_crc)
 {
 	struct fgt_resolver *resolver = context;
-	struct fgt_checksums *known = &resolver->symbolizer->checksums;
-	struct fgt_checksum checksum = {
-		.uid = (uint32_t)resolver->slice->process.uid,
-	};
+	struct fgt_checksums *known = &resolver->user->checksums;
+	struct fgt_checksum checksum;
 
 	if (resolver->checksum_error)
 		return resolver->checksum_error;
@@ -73,11 +70,10 @@ static int find_checksum(void *context, int fd, uint32_t *ret_crc)
 }
 
 /* Puts a reply into the cache. -EBADMSG if it is not what was asked for. */
-static int keep_reply(struct fgt_symbolizer *symbolizer,
+static int keep_reply(const struct fgt_memory_sink *reply,
 		      struct fgt_name_image *image, const uint64_t *addresses,
 		      size_t count)
 {
-	const struct fgt_memory_sink *reply = &symbolizer->reply;
 	size_t at = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -119,8 +115,9 @@ static int ask_once(struct fgt_resolver *resolver, struct fgt_name_image *image,
 	};
 	int error;
 
-	error = fgt_helper_ask(resolver->helper, &request, addresses, NULL,
-			       &resolver->left_ms, &symbolizer->reply);
+	error = fgt_helper_ask(&resolver->user->helper, &request, addresses,
+			       NULL, &resolver->left_ms,
+			       &resolver->user->reply);
 	if (error != -ENOENT)
 		return error;
 	places.checksum = find_checksum;
@@ -134,8 +131,9 @@ static int ask_once(struct fgt_resolver *resolver, struct fgt_name_image *image,
 		return resolver->checksum_error;
 	if (*ret_reason != FGT_SYMBOL_FOUND)
 		return -ENOENT;
-	return fgt_helper_ask(resolver->helper, &request, addresses, &files,
-			      &resolver->left_ms, &symbolizer->reply);
+	return fgt_helper_ask(&resolver->user->helper, &request, addresses,
+			      &files, &resolver->left_ms,
+			      &resolver->user->reply);
 }
 
 int fgt_resolver_ask(struct fgt_resolver *resolver,
@@ -150,7 +148,7 @@ int fgt_resolver_ask(struct fgt_resolver *resolver,
 				     count, ret_reason);
 
 		if (!error)
-			error = keep_reply(resolver->symbolizer, image,
+			error = keep_reply(&resolver->user->reply, image,
 					   addresses, count);
 		if (!error)
 			*ret_reason = FGT_SYMBOL_FOUND;

@@ -26,37 +26,6 @@ struct frame_job {
 	uint32_t frame;
 };
 
-static void stop_helpers(struct fgt_symbolizer *symbolizer)
-{
-	for (size_t i = 0; i < FGT_USER_HELPERS_MAX; i++)
-		if (symbolizer->helpers[i].used)
-			fgt_helper_stop(&symbolizer->helpers[i].helper);
-}
-
-/* The helper of a user, not started yet if it is new. Lock held. */
-static struct fgt_helper *find_helper(struct fgt_symbolizer *symbolizer,
-				      uint32_t uid)
-{
-	struct fgt_user_helper *found = &symbolizer->helpers[0];
-
-	for (size_t i = 0; i < FGT_USER_HELPERS_MAX; i++) {
-		struct fgt_user_helper *helper = &symbolizer->helpers[i];
-
-		if (helper->used && helper->uid == uid) {
-			helper->used = ++symbolizer->helper_uses;
-			return &helper->helper;
-		}
-		if (helper->used < found->used)
-			found = helper;
-	}
-	if (found->used)
-		fgt_helper_stop(&found->helper);
-	found->helper = symbolizer->helper_start;
-	found->uid = uid;
-	found->used = ++symbolizer->helper_uses;
-	return &found->helper;
-}
-
 static int set_places(struct fgt_symbolizer *symbolizer,
 		      const struct fgt_symbolizer_options *options)
 {
@@ -91,21 +60,16 @@ int fgt_symbolizer_new(const struct fgt_symbolizer_options *options,
 	symbolizer = calloc(1, sizeof(*symbolizer));
 	if (!symbolizer)
 		return -ENOMEM;
-	symbolizer->helper_start = FGT_HELPER_NONE;
-	fgt_memory_sink_init(&symbolizer->reply, FGT_HELPER_REPLY_MAX);
-	pthread_mutex_init(&symbolizer->lock, NULL);
+	fgt_users_init(&symbolizer->users);
 	options = options ? options : &usual;
 	symbolizer->demangle = options->demangle;
 	symbolizer->wait_max_ms = options->wait_max_ms ? options->wait_max_ms
 						       : WAIT_MAX_MS;
-	symbolizer->helper_start.path = options->helper_path;
-	symbolizer->helper_start.is_local = options->is_local;
+	symbolizer->users.helper.path = options->helper_path;
+	symbolizer->users.helper.is_local = options->is_local;
 	error = set_places(symbolizer, options);
 	if (error)
 		return error;
-	symbolizer->cache = fgt_name_cache_new();
-	if (!symbolizer->cache)
-		return -ENOMEM;
 	*ret_symbolizer = FGT_TAKE(symbolizer);
 	return 0;
 }
@@ -114,14 +78,10 @@ void fgt_symbolizer_free(struct fgt_symbolizer *symbolizer)
 {
 	if (!symbolizer)
 		return;
-	stop_helpers(symbolizer);
-	fgt_name_cache_free(symbolizer->cache);
-	fgt_perfmap_free(symbolizer->perfmap);
-	fgt_memory_sink_done(&symbolizer->reply);
+	fgt_users_done(&symbolizer->users);
 	for (char **dir = symbolizer->debug_dirs; dir && *dir; dir++)
 		free(*dir);
 	free(symbolizer->debug_dirs);
-	pthread_mutex_destroy(&symbolizer->lock);
 	free(symbolizer);
 }
 
@@ -138,16 +98,16 @@ static int set_plain(struct fgt_resolver *resolver, uint32_t frame,
 /* Reads the target's perf map if there is one and it has changed. */
 static void load_perfmap(struct fgt_resolver *resolver)
 {
-	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	struct fgt_user_names *user = resolver->user;
 	const struct fgt_process_info *process = &resolver->slice->process;
 
 	resolver->did_perfmap = true;
 	if (resolver->root.target_fd < 0 || !resolver->root.ns_pid)
 		return;
-	symbolizer->perfmap_pid = process->pid;
+	user->perfmap_pid = process->pid;
 	resolver->has_perfmap = !fgt_perfmap_refresh(
 		resolver->root.target_fd, resolver->root.ns_pid, process->uid,
-		&symbolizer->perfmap);
+		&user->perfmap);
 }
 
 /* NULL if the perf map has no name for a PC. Lock held. */
@@ -156,10 +116,10 @@ static const char *find_jit_name(struct fgt_resolver *resolver, uint64_t pc)
 	if (!resolver->did_perfmap)
 		load_perfmap(resolver);
 	/* Another call may have put another target's map in its place. */
-	if (!resolver->has_perfmap || !resolver->symbolizer->perfmap ||
-	    resolver->symbolizer->perfmap_pid != resolver->slice->process.pid)
+	if (!resolver->has_perfmap || !resolver->user->perfmap ||
+	    resolver->user->perfmap_pid != resolver->slice->process.pid)
 		return NULL;
-	return fgt_perfmap_find(resolver->symbolizer->perfmap, pc);
+	return fgt_perfmap_find(resolver->user->perfmap, pc);
 }
 
 static int name_anonymous(struct fgt_resolver *resolver,
@@ -167,12 +127,12 @@ static int name_anonymous(struct fgt_resolver *resolver,
 {
 	const struct fgt_frame *frame =
 		&resolver->slice->frames[job->frame].frame;
-	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	struct fgt_user_names *user = resolver->user;
 	const char *name;
 	char text[64];
 	int error;
 
-	pthread_mutex_lock(&symbolizer->lock);
+	pthread_mutex_lock(&user->lock);
 	name = find_jit_name(resolver, job->address);
 	if (name) {
 		error = set_plain(resolver, job->frame, name, FGT_SYMBOL_FOUND);
@@ -183,7 +143,7 @@ static int name_anonymous(struct fgt_resolver *resolver,
 		error = set_plain(resolver, job->frame, text,
 				  FGT_SYMBOL_NO_MAP);
 	}
-	pthread_mutex_unlock(&symbolizer->lock);
+	pthread_mutex_unlock(&user->lock);
 	return error;
 }
 
@@ -282,7 +242,7 @@ static int name_some(struct fgt_resolver *resolver,
 	int error;
 
 	make_key(resolver->slice, slice_image, &key);
-	error = fgt_name_cache_get(resolver->symbolizer->cache, &key, &image);
+	error = fgt_name_cache_get(resolver->user->cache, &key, &image);
 	if (error)
 		return error;
 	for (done = 0; done < count; done++) {
@@ -312,18 +272,16 @@ static int name_next(struct fgt_resolver *resolver,
 		     size_t *ret_done)
 {
 	const struct fgt_symbolizer_cancel *cancel = resolver->cancel;
-	struct fgt_symbolizer *symbolizer = resolver->symbolizer;
+	struct fgt_user_names *user = resolver->user;
 	int error;
 
 	if (cancel->is_cancelled && cancel->is_cancelled(cancel->context))
 		return -ECANCELED;
-	pthread_mutex_lock(&symbolizer->lock);
-	resolver->helper =
-		find_helper(symbolizer, (uint32_t)resolver->slice->process.uid);
-	resolver->helper->is_cancelled = cancel->is_cancelled;
-	resolver->helper->cancel_context = cancel->context;
+	pthread_mutex_lock(&user->lock);
+	user->helper.is_cancelled = cancel->is_cancelled;
+	user->helper.cancel_context = cancel->context;
 	error = name_some(resolver, jobs, count, ret_done);
-	pthread_mutex_unlock(&symbolizer->lock);
+	pthread_mutex_unlock(&user->lock);
 	return error;
 }
 
@@ -390,15 +348,34 @@ static int list_jobs(struct fgt_resolver *resolver, struct frame_job *jobs,
 	return error;
 }
 
-static void tidy_up(struct fgt_symbolizer *symbolizer)
+static void tidy_up(struct fgt_user_names *user)
 {
-	pthread_mutex_lock(&symbolizer->lock);
-	if (symbolizer->helper_start.is_local)
-		stop_helpers(symbolizer);
-	if (symbolizer->perfmap &&
-	    fgt_perfmap_count_bytes(symbolizer->perfmap) > PERFMAP_KEEP_BYTES)
-		fgt_perfmap_free(FGT_TAKE(symbolizer->perfmap));
-	pthread_mutex_unlock(&symbolizer->lock);
+	pthread_mutex_lock(&user->lock);
+	if (user->helper.is_local)
+		fgt_helper_stop(&user->helper);
+	if (user->perfmap &&
+	    fgt_perfmap_count_bytes(user->perfmap) > PERFMAP_KEEP_BYTES)
+		fgt_perfmap_free(FGT_TAKE(user->perfmap));
+	pthread_mutex_unlock(&user->lock);
+}
+
+static int resolve_jobs(struct fgt_resolver *resolver,
+			const struct frame_job *jobs, size_t count,
+			bool is_live)
+{
+	const struct fgt_process_info *process = &resolver->slice->process;
+	struct fgt_users *users = &resolver->symbolizer->users;
+	int error =
+		fgt_users_get(users, (uint32_t)process->uid, &resolver->user);
+
+	if (error)
+		return error;
+	fgt_target_root_open(process, is_live, &resolver->root);
+	error = name_jobs(resolver, jobs, count);
+	fgt_target_root_close(&resolver->root);
+	tidy_up(resolver->user);
+	fgt_users_put(users, resolver->user);
+	return error;
 }
 
 int fgt_symbolizer_resolve_until(struct fgt_symbolizer *symbolizer,
@@ -421,10 +398,7 @@ int fgt_symbolizer_resolve_until(struct fgt_symbolizer *symbolizer,
 	error = list_jobs(&resolver, jobs, &count);
 	if (!error) {
 		FGT_ARRAY_SORT(jobs, count, compare_jobs);
-		fgt_target_root_open(&slice->process, is_live, &resolver.root);
-		error = name_jobs(&resolver, jobs, count);
-		fgt_target_root_close(&resolver.root);
-		tidy_up(symbolizer);
+		error = resolve_jobs(&resolver, jobs, count, is_live);
 	}
 	free(jobs);
 	return error;

@@ -51,9 +51,10 @@ FGT_DEFINE_AUTO(struct fgt_symbolizer *, fgt_symbolizer_free);
  * name becomes image+0xoffset with a reason; markers get their name; afterwards
  * every frame has symbols. Waits for helpers at most wait_max_ms in all: frames
  * that are not named by then count as not readable. is_live: slice->process
- * still runs on this machine (its root and perf map may be read). Only -ENOMEM.
+ * still runs on this machine (its root and perf map may be read). -ENOMEM;
+ * -EBUSY: programs of FGT_USERS_MAX other users are named at this moment.
  *
- * MT-Safe (calls take turns per image) | AS-Unsafe
+ * MT-Safe (calls for one user's programs take turns per image) | AS-Unsafe
  */
 int fgt_symbolizer_resolve(struct fgt_symbolizer *symbolizer,
 			   struct fgt_ring_slice *slice, bool is_live);

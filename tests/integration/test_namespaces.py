@@ -187,15 +187,19 @@ def service_ends_helpers(checks, bench, service, stage, pid):
             return
         for helper in before:
             os.kill(helper, number)
-        # A program that it has no names of.
-        other = busy_of_nobody(bench, stage, "truth-fp") \
+        # Programs that it has no names of. A user's helper is asked for its
+        # programs only, so both users have one.
+        others = [busy_of_nobody(bench, stage, "truth-fp")] \
             if name == "killed" else \
-            bench.start(["openssl", "speed", "-seconds", "60", "sha256"],
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL).pid
-        service.attach(other)
+            [bench.start(["openssl", "speed", "-seconds", "60", "sha256"],
+                         as_nobody=as_nobody, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL).pid
+             for as_nobody in (False, True)]
+        for other in others:
+            service.attach(other)
         time.sleep(1.5)
-        functions_of(checks, bench, service, other, name)
+        for other in others:
+            functions_of(checks, bench, service, other, f"{name}-{other}")
         functions_of(checks, bench, service, pid, f"{name}-later")
         left = set(before) & set(helpers())
         checks.ok(f"service: a helper that was {name} is gone", not left,

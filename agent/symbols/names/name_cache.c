@@ -17,11 +17,16 @@ struct fgt_name_cache {
 	struct fgt_name_image *images[FGT_NAME_CACHE_IMAGES_MAX];
 	size_t count;
 	uint64_t uses, numbers;
+	const atomic_uint *shares;
 };
 
-struct fgt_name_cache *fgt_name_cache_new(void)
+struct fgt_name_cache *fgt_name_cache_new(const atomic_uint *shares)
 {
-	return calloc(1, sizeof(struct fgt_name_cache));
+	struct fgt_name_cache *cache = calloc(1, sizeof(*cache));
+
+	if (cache)
+		cache->shares = shares;
+	return cache;
 }
 
 static void forget_names(struct fgt_name_image *image)
@@ -66,15 +71,17 @@ static struct fgt_name_image *find_oldest(struct fgt_name_cache *cache,
 	return oldest;
 }
 
-static void make_room(struct fgt_name_cache *cache)
+void fgt_name_cache_trim(struct fgt_name_cache *cache)
 {
+	unsigned int shares =
+		atomic_load_explicit(cache->shares, memory_order_relaxed);
+	uint64_t max = FGT_NAME_CACHE_BYTES_MAX / (shares ? shares : 1);
 	struct fgt_name_image *oldest;
 	uint64_t total = 0;
 
 	for (size_t i = 0; i < cache->count; i++)
 		total += count_bytes(cache->images[i]);
-	while (total > FGT_NAME_CACHE_BYTES_MAX &&
-	       (oldest = find_oldest(cache, true))) {
+	while (total > max && (oldest = find_oldest(cache, true))) {
 		total -= count_bytes(oldest);
 		forget_names(oldest);
 	}
@@ -118,7 +125,7 @@ int fgt_name_cache_get(struct fgt_name_cache *cache,
 	if (error)
 		return error;
 	image->used = ++cache->uses;
-	make_room(cache);
+	fgt_name_cache_trim(cache);
 	*ret_image = image;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_SYMBOLS_NAMES_NAME_CACHE_H
 #define FGT_AGENT_SYMBOLS_NAMES_NAME_CACHE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "agent/symbols/names/names.h"
@@ -49,8 +50,9 @@ struct fgt_name_image {
 
 struct fgt_name_cache;
 
-/* NULL without memory. */
-struct fgt_name_cache *fgt_name_cache_new(void);
+/* NULL without memory. shares: how many caches there are, which share
+ * FGT_NAME_CACHE_BYTES_MAX; outlives the cache. */
+struct fgt_name_cache *fgt_name_cache_new(const atomic_uint *shares);
 void fgt_name_cache_free(struct fgt_name_cache *cache);
 FGT_DEFINE_AUTO(struct fgt_name_cache *, fgt_name_cache_free);
 
@@ -64,6 +66,9 @@ FGT_DEFINE_AUTO(struct fgt_name_cache *, fgt_name_cache_free);
 int fgt_name_cache_get(struct fgt_name_cache *cache,
 		       const struct fgt_name_key *key,
 		       struct fgt_name_image **ret_image);
+
+/* Forgets names past the bounds, which more caches may share by now. */
+void fgt_name_cache_trim(struct fgt_name_cache *cache);
 
 /* The pack of an address; valid until the next change. False if unknown. */
 bool fgt_name_image_find(const struct fgt_name_image *image, uint64_t address,

@@ -20,7 +20,6 @@
 #include "agent/symbols/elf/checksum.h"
 #include "agent/symbols/elf/elf_ident.h"
 #include "agent/symbols/elf/image_open.h"
-#include "ringbuf/base/clock.h"
 #include "tests/unit/symbols/symbols_kit.h"
 
 #define SHAPE FGT_PROGRAMS "/shapes-plain"
@@ -390,35 +389,6 @@ static void jit_code_is_named_by_the_perf_map_as_it_is_now(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-static bool is_left(void *context)
-{
-	return ++*(int *)context > 2;
-}
-
-static void helper_of_a_client_that_left_is_stopped(void **state)
-{
-	const char *silent = in_folder("silent");
-	const struct fgt_symbolizer_options options = { .helper_path = silent };
-	FGT_AUTO(fgt_symbolizer_free)
-	struct fgt_symbolizer *symbolizer = kit_symbolizer(&options);
-	FGT_AUTO(fgt_ring_slice_free)
-	struct fgt_ring_slice *slice = kit_slice_of(SHAPE);
-	int asked = 0;
-	const struct fgt_symbolizer_cancel cancel = { is_left, &asked };
-	uint64_t start_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-
-	(void)state;
-	write_map(silent, "#!/bin/sh\nexec sleep 100\n");
-	assert_int_equal(chmod(silent, 0755), 0);
-	kit_add_frame(slice, 1, 0x1234, 0);
-	assert_int_equal(
-		fgt_symbolizer_resolve_until(symbolizer, slice, true, &cancel),
-		-ECANCELED);
-	assert_int_equal(asked, 3);
-	/* Not the 7 s that a helper may take. */
-	assert_true(fgt_clock_ns(CLOCK_MONOTONIC) - start_ns < 5000000000u);
-}
-
 /* Fault X1. */
 static void other_process_with_that_pid_is_not_used(void **state)
 {
@@ -468,7 +438,6 @@ int main(void)
 		cmocka_unit_test(markers_get_their_names),
 		cmocka_unit_test(
 			jit_code_is_named_by_the_perf_map_as_it_is_now),
-		cmocka_unit_test(helper_of_a_client_that_left_is_stopped),
 		cmocka_unit_test(other_process_with_that_pid_is_not_used),
 	};
 
