@@ -162,7 +162,13 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 	status->is_alive = true;
 	status->who_ran = sampled->look.who_ran->name;
 	status->running = "none";
-	rc = fgt_target_new(sampled->ring, status, &sampled->target);
+	/* Its memory is open: an exec from now on is noticed. */
+	if (!sampled->look.is_embedded)
+		(void)fgt_owner_read_at(sampled->look.process.proc_fd,
+					&sampled->owner);
+	sampled->program = 1;
+	rc = fgt_target_new(sampled->ring, status, &sampled->owner,
+			    &sampled->target);
 	if (rc < 0)
 		return fgt_why_set(why, rc, FGT_NO_MEMORY);
 	return 0;

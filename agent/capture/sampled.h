@@ -49,6 +49,12 @@ struct fgt_sampled {
 	uint64_t rate_ticks; /* for effective_hz */
 	bool has_run; /* any thread, since the last chores */
 	bool has_exec; /* the kernel reported one */
+	/* How many since the last tick; more where reports were lost. */
+	uint32_t execs;
+	uint64_t program; /* number of the target's */
+	struct fgt_owner owner; /* of it */
+	uint64_t owner_tick; /* number of the tick that read it first */
+	bool is_owner_sure; /* a later one has read it, too */
 	bool is_explained;
 	bool lacks_fds; /* as was explained last: see sampled_fds.c */
 	const char *fds_limit; /* there was none left; NULL: there is */
@@ -88,6 +94,25 @@ void fgt_sampled_publish(struct fgt_sampled *sampled);
 /* After an exec or a change of user: reads identity, access and maps again. */
 void fgt_sampled_reread(struct fgt_sampled *sampled,
 			const struct fgt_tick *tick, bool is_exec);
+
+/*
+ * ---- Whose program it is (sampled_program.c) --------------------------------
+ *
+ * Before the look at its stacks: the process is another program now; or it has
+ * ended with that not looked into.
+ */
+void fgt_sampled_take_program(struct fgt_sampled *sampled, uint64_t tick_ns);
+/*
+ * In each tick, when all execs before it are known. The owner is read again at
+ * the tick after an exec (during the call the process has its new memory before
+ * it has its new rights) and at a few later ones.
+ */
+void fgt_sampled_check_program(struct fgt_sampled *sampled,
+			       const struct fgt_tick *tick);
+/* It has ended; at its last tick it was the program that is known, if no exec
+ * was reported since. */
+void fgt_sampled_end_program(struct fgt_sampled *sampled,
+			     const struct fgt_tick *tick);
 
 /* From now on the kernel reports which threads ran, if it can; or no longer. */
 void fgt_sampled_take_switches(struct fgt_sampled *sampled,

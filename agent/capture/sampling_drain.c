@@ -77,6 +77,8 @@ static void take_lost(void *context)
 	for (uint32_t i = 0; i < drain->sampler->ticking_count; i++) {
 		drain->sampler->ticking[i]->look.threads.is_stale = true;
 		drain->sampler->ticking[i]->look.stacks.is_stale = true;
+		/* More than one exec may be among them. */
+		drain->sampler->ticking[i]->execs += 2;
 	}
 }
 

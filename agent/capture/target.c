@@ -11,9 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 #include "ringbuf/spans/span_cut.h"
 
+/* A sample may be shown by a tick that comes so much later. */
+#define SETTLE_NS  300000000u
 #define BRIEF_KEPT 128u /* seconds: more than a ring holds by default */
 
 struct fgt_target {
@@ -30,11 +33,13 @@ struct fgt_target {
 		uint64_t ns, threads, cpu_ns;
 	} briefs[BRIEF_KEPT];
 	uint64_t brief_count;
+	struct fgt_program program;
 	int spans_fd; /* memfd of its span log, -1 */
 };
 
 int fgt_target_new(struct fgt_ring *ring,
 		   const struct fgt_target_status *status,
+		   const struct fgt_owner *owner,
 		   struct fgt_target **ret_target)
 {
 	struct fgt_target *target = calloc(1, sizeof(*target));
@@ -47,6 +52,11 @@ int fgt_target_new(struct fgt_ring *ring,
 	target->pid = status->pid;
 	target->start_time = status->start_time;
 	target->status = *status;
+	target->program = (struct fgt_program){
+		.number = 1,
+		.begun_ns = fgt_clock_ns(CLOCK_MONOTONIC),
+		.owner = *owner,
+	};
 	target->spans_fd = -1;
 	*ret_target = target;
 	return 0;
@@ -120,6 +130,46 @@ int fgt_target_cut_spans(struct fgt_target *target,
 		return 0;
 	r = fgt_span_memfd_cut(fd, slice);
 	return r == -ENOMEM ? r : 0;
+}
+
+void fgt_target_get_program(const struct fgt_target *target,
+			    struct fgt_program *ret_program)
+{
+	struct fgt_target *locked = (struct fgt_target *)target;
+
+	pthread_mutex_lock(&locked->mutex);
+	*ret_program = locked->program;
+	pthread_mutex_unlock(&locked->mutex);
+}
+
+void fgt_target_note_owner(struct fgt_target *target, uint64_t number,
+			   const struct fgt_owner *owner, uint64_t now_ns)
+{
+	struct fgt_program *program = &target->program;
+
+	pthread_mutex_lock(&target->mutex);
+	if (program->number == number &&
+	    !fgt_owner_is_same(&program->owner, owner)) {
+		program->plain_ns = now_ns + SETTLE_NS;
+		program->owner = *owner;
+	}
+	pthread_mutex_unlock(&target->mutex);
+}
+
+void fgt_target_note_exec(struct fgt_target *target,
+			  const struct fgt_owner *owner, bool is_continuous,
+			  uint64_t tick_ns)
+{
+	struct fgt_program *program = &target->program;
+
+	pthread_mutex_lock(&target->mutex);
+	/* Not this tick: a sample of the program before may be its. */
+	if (!is_continuous || !fgt_owner_is_same(&program->owner, owner))
+		program->plain_ns = tick_ns + 1;
+	program->number++;
+	program->begun_ns = tick_ns + 1;
+	program->owner = *owner;
+	pthread_mutex_unlock(&target->mutex);
 }
 
 void fgt_target_note_brief(struct fgt_target *target, uint64_t now_ns,

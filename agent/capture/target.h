@@ -6,6 +6,7 @@
 #ifndef FGT_AGENT_CAPTURE_TARGET_H
 #define FGT_AGENT_CAPTURE_TARGET_H
 
+#include "agent/capture/threads/owner.h"
 #include "agent/unwind/unwinder.h"
 #include "ringbuf/ring/ring.h"
 
@@ -17,6 +18,9 @@ struct fgt_target_status {
 	uint64_t start_time;
 	bool is_alive; /* false: ended; the ring is still there */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
+	/* Ticks up to this one show no program that began later than those
+	 * that are known. */
+	uint64_t checked_ns;
 	uint32_t threads; /* alive now */
 	double effective_hz;
 	double rate_hz; /* aimed at now */
@@ -74,11 +78,51 @@ int fgt_target_cut_spans(struct fgt_target *target,
 void fgt_target_cut_brief(struct fgt_target *target,
 			  struct fgt_ring_slice *slice);
 
+/*
+ * ---- Whose program it is ---------------------------------------------------
+ *
+ * A process becomes another program by exec, which may have other rights. The
+ * sampler notices each at the tick after it, before it looks at a stack.
+ */
+
+struct fgt_program {
+	uint64_t number; /* counts the execs that were noticed, from 1 */
+	/* No tick before shows it, and the process has been no other one since;
+	 * of the first one: when it was attached. */
+	uint64_t begun_ns;
+	struct fgt_owner owner;
+	/* Since then the process has been plain, and of this user and group;
+	 * of the first program: 0. */
+	uint64_t plain_ns;
+};
+
+/* MT-Safe */
+void fgt_target_get_program(const struct fgt_target *target,
+			    struct fgt_program *ret_program);
+
+/*
+ * What was read of its owner while it was the program of that number; of no
+ * effect if it is another by now. What becomes plain counts as such a little
+ * later, so that no sample of the time before is shown.
+ *
+ * MT-Safe
+ */
+void fgt_target_note_owner(struct fgt_target *target, uint64_t number,
+			   const struct fgt_owner *owner, uint64_t now_ns);
+
 /* ---- The sampler's ------------------------------------------------------ */
 
-/* The ring belongs to the target then. -ENOMEM. */
+/* It is another program from this tick on. is_continuous: between two plain
+ * ones there was certainly no third. MT-Safe */
+void fgt_target_note_exec(struct fgt_target *target,
+			  const struct fgt_owner *owner, bool is_continuous,
+			  uint64_t tick_ns);
+
+/* The ring belongs to the target then. owner: of the program that is sampled
+ * first. -ENOMEM. */
 int fgt_target_new(struct fgt_ring *ring,
 		   const struct fgt_target_status *status,
+		   const struct fgt_owner *owner,
 		   struct fgt_target **ret_target);
 /*
  * Shows a new status, with the texts (which are too much for each tick) or

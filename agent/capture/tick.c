@@ -91,6 +91,7 @@ static void take_exec(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 	struct fgt_thread *thread = NULL;
 
 	sampled->has_exec = false;
+	fgt_sampled_take_program(sampled, tick->mono_ns);
 	fgt_sampled_reread(sampled, tick, true);
 	threads->is_stale = true;
 	fgt_thread_table_look_at_all(threads, tick->mono_ns);
@@ -133,8 +134,8 @@ void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
 		sampled->look.stacks.is_stale = true;
 		break;
 	case PERF_RECORD_COMM:
-		if (task->is_exec)
-			sampled->has_exec = true;
+		sampled->has_exec |= task->is_exec;
+		sampled->execs += task->is_exec;
 		/* Read when it is known whose number that is by then. */
 		thread = fgt_thread_table_find(&sampled->look.threads,
 					       task->tid);
@@ -439,6 +440,7 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 					  tick->mono_ns);
 	if (!sampled->look.is_embedded &&
 	    !fgt_process_is_alive(&sampled->look.process)) {
+		fgt_sampled_end_program(sampled, tick);
 		fgt_thread_table_end_all(threads);
 		fgt_thread_table_reap(threads);
 		commit(sampled);
@@ -454,10 +456,11 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 		sampled->has_no_switches = true;
 		fgt_sampled_leave_switches(sampled, tick->mono_ns);
 	}
-	if (take_has_run(threads)) {
+	if (take_has_run(threads) || sampled->has_exec) {
 		sampled->has_run = true;
 		notice_exec(sampled, tick);
 	}
+	fgt_sampled_check_program(sampled, tick);
 	fgt_stacks_refresh_if_stale(&sampled->look.stacks, tick->mono_ns);
 	look_where_maps_lacked(sampled, tick);
 	look_at_active(sampled, tick);

@@ -252,6 +252,7 @@ static void tick_expired(void *context)
 {
 	struct daemon *daemon = context;
 
+	fgt_control_look(daemon->control);
 	if (!daemon->is_refreshing) {
 		daemon->is_refreshing = true;
 		fgt_jobs_submit(daemon->jobs, &daemon->refresh);

@@ -286,6 +286,8 @@ static void cut_done(void *context)
 	if (job->cut_result == -ENODATA)
 		give_up(job, "",
 			"the ring no longer has its time: raise ring.memory_mb");
+	else if (job->cut_result == -EACCES)
+		give_up(job, "", "its user may not see what it runs now");
 	else if (job->cut_result < 0)
 		give_up(job, "", strerror(-job->cut_result));
 	else if (!fgt_delivery_tally_fits(&tally))
@@ -356,6 +358,7 @@ static void fill_job(struct delivery_job *job,
 	job->cut = (struct fgt_delivery_cut){
 		.target = order->target ? fgt_target_get(order->target) : NULL,
 		.symbolizer = deliveries->symbolizer,
+		.gate = order->gate,
 		.from_ns = order->from_ns,
 		.to_ns = order->to_ns,
 		.is_transaction = order->is_transaction,

@@ -24,6 +24,7 @@ struct fgt_delivery_order {
 	uint32_t uid, gid; /* delivered as this user */
 	/* One of both: what is to be cut, borrowed; or data of a kind. */
 	struct fgt_target *target;
+	struct fgt_gate gate; /* that it is cut through */
 	enum fgt_delivery_kind kind;
 	/* Taken over in any case, also on errors. */
 	struct fgt_delivery_fds fds;

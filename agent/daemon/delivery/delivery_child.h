@@ -19,6 +19,7 @@
 
 #include "agent/capture/target.h"
 #include "agent/daemon/loop/loop.h"
+#include "agent/daemon/targets/gate.h"
 #include "agent/symbols/symbolizer.h"
 #include "upload/deliver/sentry_upload.h"
 #include "upload/format/parts/transaction.h"
@@ -115,13 +116,14 @@ int fgt_delivery_child_receive(struct fgt_delivery_child *child,
 struct fgt_delivery_cut {
 	struct fgt_target *target;
 	struct fgt_symbolizer *symbolizer;
+	struct fgt_gate gate;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
 	bool is_transaction; /* delivered even if nothing was sampled then */
 };
 
 /*
  * May take seconds. -ENODATA fewer than two ticks, unless it is a transaction;
- * -EFBIG larger than FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and
+ * -EACCES its user may not see the program that it is now; -EFBIG larger than FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and
  * write; else the errors of fgt_ring_cut().
  *
  * MT-Safe | AS-Unsafe

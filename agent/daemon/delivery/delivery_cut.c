@@ -47,7 +47,8 @@ static int cut_ring(const struct fgt_delivery_cut *cut,
 	uint64_t from_ns = cut->from_ns > BEFORE_NS ? cut->from_ns - BEFORE_NS
 						    : 0;
 	uint64_t to_ns = cut->to_ns + AFTER_NS;
-	int r = fgt_ring_cut(ring, from_ns, to_ns, ret_slice);
+	int r = fgt_gate_cut(&cut->gate, cut->target, from_ns, to_ns, NULL,
+			     ret_slice);
 
 	if (r != -ENODATA || !cut->is_transaction)
 		return r;

@@ -74,6 +74,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.uid = registration->uid,
 		.gid = registration->gid,
 		.target = registration->target,
+		.gate = registration->gate,
 		.kind = FGT_DELIVERY_RING,
 		.fds = copy_fds(registration),
 		.from_ns = now_ns > LOOK_BACK_NS ? now_ns - LOOK_BACK_NS : 0,
@@ -85,6 +86,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.is_last_word = true,
 	};
 
+	order.gate.asked_ns = now_ns;
 	if (order.target || order.fds.fd[FGT_DELIVERY_DATA] >= 0)
 		return fgt_deliveries_submit(deliveries, &order, why);
 	fgt_delivery_fds_close(&order.fds);

@@ -93,9 +93,22 @@ int fgt_registration_read(struct fgt_registration *facts,
 
 /* ---- deliver ----------------------------------------------------------- */
 
+struct fgt_gate
+fgt_registration_gate(const struct fgt_registration *registration,
+		      const struct fgt_control_client *client)
+{
+	struct fgt_gate gate = registration->gate;
+
+	gate.asked_ns = fgt_loop_now();
+	if (!fgt_control_peer(client)->is_sender)
+		gate.program = 0;
+	return gate;
+}
+
 /* One request while it is handled. */
 struct deliver_call {
 	const struct fgt_registration *registration;
+	const struct fgt_control_client *client;
 	const struct fgt_message *request;
 	struct fgt_delivery_order order;
 	struct fgt_facts_room room;
@@ -112,6 +125,7 @@ static int get_range(struct deliver_call *call)
 	const struct fgt_transaction_facts *facts = call->order.facts;
 	struct fgt_delivery_order *order = &call->order;
 	uint64_t now_ns = fgt_loop_now();
+	struct fgt_gate_range range;
 
 	if (fgt_message_get_uint(call->request, "from_ns", &order->from_ns) <
 		    0 ||
@@ -126,6 +140,12 @@ static int get_range(struct deliver_call *call)
 		return refuse(call, "data is missing: a process that samples "
 				    "itself must send its slice");
 	order->target = call->registration->target;
+	order->gate = fgt_registration_gate(call->registration, call->client);
+	/* And once more when it is cut. */
+	if (fgt_gate_ask(&order->gate, order->target, &range) < 0)
+		return fgt_why_set(&call->why, -EPERM,
+				   "not permitted: the process runs a program "
+				   "now that this user may not see");
 	order->is_transaction = facts && facts->begin_ns && facts->end_ns;
 	order->not_before_ns =
 		order->to_ns + fgt_slices_grace_ns(order->target);
@@ -186,6 +206,7 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	struct deliver_call call = { .registration = registration,
+				     .client = client,
 				     .request = request };
 	int r = read_order(&call);
 

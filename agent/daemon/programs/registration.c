@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps registered processes and notices their end. Runs in the daemon's loop,
- * except attach() and detach(), which are jobs; must not believe a process
- * about any other than itself.
+ * except attach() and detach(), which are jobs.
  */
 #include "agent/daemon/programs/registration.h"
 
@@ -13,12 +12,10 @@
 #include <sys/epoll.h>
 #include <sys/queue.h>
 
-#include "agent/capture/threads/procfs.h"
 #include "agent/config/config.h"
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/loop/assert.h"
 #include "agent/daemon/loop/log.h"
-#include "agent/daemon/socket/permission.h"
 #include "agent/daemon/targets/targets.h"
 
 #define MS	UINT64_C(1000000)
@@ -30,7 +27,6 @@ struct registered {
 	struct fgt_registrations *registrations;
 	LIST_ENTRY(registered) link; /* once it is registered */
 	struct fgt_control_client *client; /* NULL: it has gone */
-	struct fgt_peer peer;
 	int peer_fd; /* pidfd of what connected, until attach() is done */
 	/* Attaches, then detaches: one after the other. */
 	struct fgt_job job;
@@ -198,6 +194,14 @@ static void bye(struct registered *entry, struct fgt_control_client *client)
 	fgt_control_reply(client, builder);
 }
 
+static void confirm(struct fgt_control_client *client)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+
+	(void)fgt_builder_new_reply(&builder);
+	fgt_control_reply(client, builder);
+}
+
 static void handle(void *context, struct fgt_control_client *client,
 		   const struct fgt_message *request)
 {
@@ -206,91 +210,32 @@ static void handle(void *context, struct fgt_control_client *client,
 	const char *verb = "";
 
 	(void)fgt_message_get_string(request, "verb", &verb);
+	/* All of it was sent after the reply: what the process was before it
+	 * was attached cannot have begun it. */
+	if (fgt_control_peer(client)->is_sender)
+		entry->facts.gate.program = entry->facts.program;
 	if (strcmp(verb, "bye") == 0)
 		bye(entry, client);
+	else if (strcmp(verb, "confirm") == 0)
+		confirm(client);
 	else if (strcmp(verb, "deliver") == 0)
 		fgt_program_deliver(entry->registrations->deliveries, &limits,
 				    &entry->facts, client, request);
 	else
 		fgt_control_fail(client, -EPROTONOSUPPORT,
 				 "unknown verb: registered connections have "
-				 "deliver and bye");
+				 "confirm, deliver and bye");
 }
 
 /* ---- The job -------------------------------------------------------- */
 
-/*
- * SO_PEERCRED names the process that connected; a child that inherited the
- * connection may send, while the process has become another program. It gets
- * what any process of that user could have asked for.
- */
-static int check_owner(struct registered *entry)
-{
-	struct fgt_owner owner;
-
-	if (entry->peer.uid == 0 || entry->peer.is_sender)
-		return 0;
-	if (fgt_owner_read(entry->facts.pid, entry->facts.start_time, &owner) <
-	    0)
-		return fgt_why_set(&entry->why, -ESRCH,
-				   "the process has ended");
-	if (fgt_owner_is_visible_to(&owner, entry->peer.uid, entry->peer.gid))
-		return 0;
-	return fgt_why_set(&entry->why, -EPERM,
-			   "not permitted: only a process itself may "
-			   "register it");
-}
-
-/* Its pid may be another's by now, while a child holds the connection. */
-static bool has_ended(const struct registered *entry)
-{
-	struct pollfd poll_fd = { .fd = entry->peer_fd, .events = POLLIN };
-
-	return entry->peer_fd < 0 || poll(&poll_fd, 1, 0) != 0;
-}
-
-static int open_process(struct registered *entry)
-{
-	struct fgt_process process;
-	char *name = entry->facts.name; /* "" if it cannot be read */
-	int r = fgt_process_open(entry->peer.pid, &process, &entry->why);
-
-	if (r == 0 && has_ended(entry)) {
-		fgt_process_close(&process);
-		r = fgt_why_set(&entry->why, -ESRCH, "the process has ended");
-	}
-	if (r < 0)
-		return r;
-	entry->facts.pid = entry->peer.pid;
-	entry->facts.start_time = process.start_time;
-	/* Now: after its end, its pid may be another process's. */
-	(void)fgt_procfs_read(process.proc_fd, "comm", name,
-			      sizeof(entry->facts.name));
-	name[strcspn(name, "\n")] = '\0';
-	entry->facts.pid_fd = FGT_TAKE_FD(process.pidfd);
-	fgt_process_close(&process);
-	r = check_owner(entry);
-	return r < 0 ? r
-		     : fgt_delivery_places_open(
-			       entry->facts.pid, entry->facts.pid_fd,
-			       &entry->facts.places, &entry->why);
-}
-
 static void attach(void *context)
 {
 	struct registered *entry = context;
-	struct fgt_targets *targets = entry->registrations->targets;
 
-	entry->result = open_process(entry);
-	if (entry->result == 0 && !entry->facts.is_embedded)
-		entry->result = fgt_targets_register(
-			targets, entry->facts.pid, entry->facts.start_time,
-			fgt_charged_uid(&entry->peer), &entry->facts.target,
-			&entry->why);
-	/* Without descriptors left its slices have stacks only. */
-	if (entry->result == 0 && entry->facts.target)
-		(void)fgt_target_set_spans(entry->facts.target,
-					   entry->facts.spans_fd);
+	entry->result = fgt_registration_attach(&entry->facts,
+						entry->registrations->targets,
+						entry->peer_fd, &entry->why);
 }
 
 static void answer(struct registered *entry)
@@ -301,11 +246,17 @@ static void answer(struct registered *entry)
 
 	if (entry->facts.target)
 		fgt_target_get_status(entry->facts.target, &status);
+	/* Of a program that was there before the one that was attached. */
+	if (fgt_control_has_unread(entry->client))
+		entry->facts.program = 0;
 	if (fgt_builder_new_reply(&builder) == 0) {
 		fgt_builder_int(builder, "pid", entry->facts.pid);
 		fgt_builder_double(builder, "hz", config->sampling.hz);
 		fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
 		fgt_builder_string(builder, "limitation", status.limitation);
+		fgt_builder_bool(builder, "confirm",
+				 entry->facts.needs_confirmation &&
+					 entry->facts.program != 0);
 	}
 	fgt_control_reply(entry->client, builder);
 }
@@ -399,9 +350,10 @@ void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 	}
 	entry->registrations = registrations;
 	entry->client = client;
-	entry->peer = *fgt_control_peer(client);
-	entry->facts.uid = entry->peer.uid;
-	entry->facts.gid = entry->peer.gid;
+	entry->facts.gate.peer = *fgt_control_peer(client);
+	entry->facts.gate.asked_ns = fgt_loop_now();
+	entry->facts.uid = entry->facts.gate.peer.uid;
+	entry->facts.gid = entry->facts.gate.peer.gid;
 	entry->facts.spans_fd = entry->facts.ring_fd = entry->facts.pid_fd = -1;
 	entry->facts.places = FGT_DELIVERY_FDS_NONE;
 	entry->peer_fd = fgt_control_open_peer(client);

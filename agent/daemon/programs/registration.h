@@ -14,6 +14,7 @@
 
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/daemon/socket/control.h"
+#include "agent/daemon/targets/gate.h"
 #include "ringbuf/base/owner.h"
 
 struct fgt_config;
@@ -27,8 +28,8 @@ struct fgt_upload_limits;
 #define FGT_REGISTRATION_RELEASE     200
 #define FGT_REGISTRATION_ENVIRONMENT 64
 
-/* One process, as long as its connection is open. The loop's; what is here
- * does not change. */
+/* One process, as long as its connection is open. The loop's; of what is here
+ * only the gate's program changes. */
 struct fgt_registration {
 	int32_t pid;
 	uint64_t start_time;
@@ -44,6 +45,13 @@ struct fgt_registration {
 	/* Where it delivers: _NET and _ROOT, when it registered. */
 	struct fgt_delivery_fds places;
 	struct fgt_target *target; /* a reference; NULL if is_embedded */
+	/* What its requests may have of the target; program: the one that has
+	 * registered, as soon as a request after the reply confirms it. */
+	struct fgt_gate gate;
+	/* The target's program when it was attached; 0: it may have been
+	 * another one that asked. */
+	uint64_t program;
+	bool needs_confirmation; /* it has no other right to what is its own */
 };
 
 struct fgt_registrations;
@@ -81,6 +89,15 @@ int fgt_registration_read(struct fgt_registration *facts,
 			  const struct fgt_message *request,
 			  struct fgt_why *why);
 
+/*
+ * As a job: opens the process that the gate's peer is and has it sampled,
+ * unless it records itself. peer_fd: a pidfd of it, -1. -ESRCH it has ended,
+ * -EPERM another process asks; the errors of fgt_targets_register(); why is set.
+ */
+int fgt_registration_attach(struct fgt_registration *facts,
+			    struct fgt_targets *targets, int peer_fd,
+			    struct fgt_why *why);
+
 /* The verb deliver of a registered process: answers the client. limits: of the
  * configuration in force. */
 void fgt_program_deliver(struct fgt_deliveries *deliveries,
@@ -88,6 +105,14 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 			 const struct fgt_registration *registration,
 			 struct fgt_control_client *client,
 			 const struct fgt_message *request);
+
+/*
+ * The gate of a request on the open connection. A child that holds a copy of it
+ * gets what any process of its user may ask for.
+ */
+struct fgt_gate
+fgt_registration_gate(const struct fgt_registration *registration,
+		      const struct fgt_control_client *client);
 
 /*
  * A process has ended without bye and its pidfd is readable. True: a signal

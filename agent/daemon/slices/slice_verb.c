@@ -28,6 +28,7 @@ struct slice_call {
 	struct end from, to;
 	uint64_t last_ns; /* 0: not given */
 	struct fgt_slice_request slice;
+	struct fgt_gate gate;
 	struct fgt_why why;
 };
 
@@ -149,7 +150,7 @@ static int resolve(struct slice_call *call, const struct fgt_target *target)
 	free(anchors.rows);
 	/* A process gets its own past, not that of a program that it may become
 	 * by exec. */
-	if (call->selector.is_own && slice->to_ns > anchors.now.mono_ns) {
+	if (call->gate.program && slice->to_ns > anchors.now.mono_ns) {
 		slice->to_ns = anchors.now.mono_ns;
 		if (slice->from_ns > slice->to_ns)
 			slice->from_ns = slice->to_ns;
@@ -183,9 +184,9 @@ void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
 	if (r == 0)
 		r = read_request(&call);
 	if (r == 0)
-		r = fgt_target_list_find(call.verb->targets,
-					 fgt_control_peer(client),
-					 &call.selector, &target, &call.why);
+		r = fgt_target_list_find(
+			call.verb->targets, fgt_control_peer(client),
+			&call.selector, &target, &call.gate, &call.why);
 	if (r == 0)
 		r = resolve(&call, target);
 	if (r == -ENOTUNIQ)
@@ -194,5 +195,5 @@ void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
 		fgt_control_fail(client, r, call.why.text);
 	else
 		fgt_slices_submit(call.verb->slices, client, target,
-				  &call.slice);
+				  &call.slice, &call.gate);
 }

@@ -262,6 +262,20 @@ static void put_held(struct fgt_builder *builder,
 	free(anchors);
 }
 
+/* Of the ring, as far as the user may see it. */
+static void get_visible(const struct fgt_slice_work *work,
+			struct fgt_ring_stats *ret_stats)
+{
+	struct fgt_gate_range range;
+
+	fgt_ring_get_stats(fgt_target_ring(work->target), ret_stats);
+	if (fgt_gate_ask(&work->gate, work->target, &range) < 0 ||
+	    ret_stats->newest_ns < range.from_ns)
+		ret_stats->oldest_ns = ret_stats->newest_ns = 0;
+	else if (ret_stats->oldest_ns < range.from_ns)
+		ret_stats->oldest_ns = range.from_ns;
+}
+
 /* Answers the client; the error is the request's. */
 static void answer_error(const struct fgt_slice_work *work, int error)
 {
@@ -272,9 +286,14 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 	struct fgt_ring_stats stats;
 	struct fgt_why why;
 
-	fgt_ring_get_stats(fgt_target_ring(work->target), &stats);
+	get_visible(work, &stats);
 	if (error == -ENODATA)
 		explain_no_data(work, &stats, &why);
+	else if (error == -EACCES)
+		(void)fgt_why_set(&why, error,
+				  "pid %d may not be seen by you any more: it "
+				  "runs a program with other rights",
+				  fgt_target_pid(work->target));
 	else if (error == -EAGAIN)
 		(void)fgt_why_set(&why, error,
 				  "the ring was overwritten while it was read: "
@@ -295,9 +314,8 @@ static int cut(const struct fgt_slice_work *work,
 	       struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
-	int r = fgt_ring_cut(fgt_target_ring(work->target),
-			     work->request.from_ns, work->request.to_ns,
-			     &whole);
+	int r = fgt_gate_cut(&work->gate, work->target, work->request.from_ns,
+			     work->request.to_ns, work->is_cancelled, &whole);
 
 	if (r == 0)
 		r = fgt_target_cut_spans(work->target, whole);

@@ -270,7 +270,8 @@ static void enqueue(void *context)
 static struct slice_job *add_job(struct fgt_slices *slices,
 				 struct fgt_control_client *client,
 				 struct fgt_target *target,
-				 const struct fgt_slice_request *request)
+				 const struct fgt_slice_request *request,
+				 const struct fgt_gate *gate)
 {
 	struct slice_job *job = calloc(1, sizeof(*job));
 
@@ -283,6 +284,7 @@ static struct slice_job *add_job(struct fgt_slices *slices,
 		.target = fgt_target_get(target),
 		.symbolizer = slices->symbolizer,
 		.request = *request,
+		.gate = *gate,
 		.fd = -1,
 		.is_cancelled = &slices->is_cancelled,
 	};
@@ -294,7 +296,8 @@ static struct slice_job *add_job(struct fgt_slices *slices,
 void fgt_slices_submit(struct fgt_slices *slices,
 		       struct fgt_control_client *client,
 		       struct fgt_target *target,
-		       const struct fgt_slice_request *request)
+		       const struct fgt_slice_request *request,
+		       const struct fgt_gate *gate)
 {
 	struct slice_job *job;
 
@@ -302,7 +305,7 @@ void fgt_slices_submit(struct fgt_slices *slices,
 		fgt_control_fail(client, -ESHUTDOWN, FGT_AGENT_IS_LEAVING);
 		return;
 	}
-	job = add_job(slices, client, target, request);
+	job = add_job(slices, client, target, request, gate);
 	if (!job) {
 		fgt_control_fail(client, -ENOMEM,
 				 "the agent is " FGT_NO_MEMORY);
@@ -368,7 +371,7 @@ uint64_t fgt_slices_grace_ns(const struct fgt_target *target)
 
 	fgt_target_get_status(target, &status);
 	hz = status.rate_hz > GRACE_HZ_MIN ? status.rate_hz : GRACE_HZ_MIN;
-	return (uint64_t)(2e9 / hz) + 5000000;
+	return (uint64_t)(3e9 / hz) + 5000000;
 }
 
 int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,

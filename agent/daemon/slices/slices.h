@@ -13,6 +13,7 @@
 
 #include "agent/capture/target.h"
 #include "agent/daemon/socket/control.h"
+#include "agent/daemon/targets/gate.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/slice/slice.h"
 
@@ -41,8 +42,8 @@ struct fgt_slices_counters {
 	size_t active, waiting; /* now; waiting: for time or for a thread */
 };
 
-/* How long after the end of a range the next tick has been committed; at most
- * half a second where ticks are rare. */
+/* How long after the end of a range the next two ticks have been committed, so
+ * that the gate lets the first through; at most 0.8 s where ticks are rare. */
 uint64_t fgt_slices_grace_ns(const struct fgt_target *target);
 
 /* The symbolizer is shared by all and outlives this. -ENOMEM. */
@@ -51,11 +52,13 @@ int fgt_slices_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 /* Cancels, waits for the threads. */
 void fgt_slices_free(struct fgt_slices *slices);
 
-/* Answers the client in the end. Takes its own reference of the target. */
+/* Answers the client in the end, with what the gate lets through when the slice
+ * is cut. Takes its own reference of the target. */
 void fgt_slices_submit(struct fgt_slices *slices,
 		       struct fgt_control_client *client,
 		       struct fgt_target *target,
-		       const struct fgt_slice_request *request);
+		       const struct fgt_slice_request *request,
+		       const struct fgt_gate *gate);
 
 /* Once a second: nothing more comes of a target that has ended. */
 void fgt_slices_refresh(struct fgt_slices *slices);
@@ -85,6 +88,7 @@ struct fgt_slice_work {
 	struct fgt_target *target;
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_slice_request request;
+	struct fgt_gate gate;
 	int fd; /* of the client, non-blocking */
 	/* Relaxed: set by the loop, only makes the work end sooner. */
 	const atomic_bool *is_cancelled;

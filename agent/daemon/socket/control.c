@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "agent/daemon/socket/control_client.h"
+#include "agent/daemon/socket/permission.h"
 
 #define MS	    UINT64_C(1000000)
 #define BACK_OFF_MS 100
@@ -182,6 +183,33 @@ static bool has_room(struct fgt_control *control, uint32_t uid)
 	return true;
 }
 
+static struct fgt_peer peer_of(const struct fgt_control *control, int fd,
+			       const struct ucred *ids)
+{
+	FGT_AUTO(fgt_fd_close) int pid_fd = -1;
+
+	if (ids->uid == 0)
+		pid_fd = fgt_control_peer_pidfd(fd, ids->pid);
+	return (struct fgt_peer){
+		.pid = ids->pid,
+		.uid = ids->uid,
+		.gid = ids->gid,
+		.is_root = fgt_peer_is_root(ids->pid, ids->uid, pid_fd),
+		.is_stranger = fgt_uid_is_of_strangers(ids->uid),
+		.since_ns = control->empty_ns,
+	};
+}
+
+void fgt_control_look(struct fgt_control *control)
+{
+	struct pollfd poll_fd = { .fd = control->listener->fd,
+				  .events = POLLIN };
+	uint64_t now_ns = fgt_loop_now();
+
+	if (poll(&poll_fd, 1, 0) == 0)
+		control->empty_ns = now_ns;
+}
+
 static int add_client(struct fgt_control *control, int fd,
 		      const struct ucred *peer)
 {
@@ -194,9 +222,7 @@ static int add_client(struct fgt_control *control, int fd,
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes,
 			 sizeof(send_bytes));
 	client->control = control;
-	client->peer = (struct fgt_peer){ .pid = peer->pid,
-					  .uid = peer->uid,
-					  .gid = peer->gid };
+	client->peer = peer_of(control, fd, peer);
 	client->keeper.handle = control->options.handle;
 	client->keeper.context = control->options.context;
 	client->since_ns = fgt_loop_now();
@@ -248,6 +274,7 @@ static void listener_ready(void *context, uint32_t events)
 	(void)events;
 	if (r == 0) {
 		admit(control, fd);
+		fgt_control_look(control);
 	} else if (r == -EMFILE) {
 		/* A connection that waits would wake the loop without end. */
 		fgt_loop_unwatch(control->loop, &control->watch);

@@ -41,6 +41,10 @@ struct fgt_control_client;
 struct fgt_peer {
 	int32_t pid;
 	uint32_t uid, gid;
+	bool is_root; /* sees all: see permission.h */
+	bool is_stranger; /* its uid is that of several users */
+	/* It did not connect before then: no other connection waited. */
+	uint64_t since_ns;
 	/* The request was sent by that very process: not by one that it passed
 	 * the connection on to, nor by a child. */
 	bool is_sender;
@@ -80,6 +84,9 @@ FGT_DEFINE_AUTO(struct fgt_control *, fgt_control_free);
 
 /* Takes no new clients and sends those away that have not asked yet. */
 void fgt_control_leave(struct fgt_control *control);
+/* To be called often, so that since_ns of peers is recent: looks whether
+ * connections wait. */
+void fgt_control_look(struct fgt_control *control);
 /* Clients, without those whose connection stays open. */
 size_t fgt_control_count(const struct fgt_control *control);
 
@@ -92,6 +99,9 @@ fgt_control_peer(const struct fgt_control_client *client);
  * ended.
  */
 int fgt_control_open_peer(const struct fgt_control_client *client);
+
+/* Has it sent more than its request? */
+bool fgt_control_has_unread(const struct fgt_control_client *client);
 
 /* Writes the frame, then closes (unless it stays). The builder is copied; NULL:
  * the error that memory ran out. */

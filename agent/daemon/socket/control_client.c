@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,16 +61,27 @@ const struct fgt_peer *fgt_control_peer(const struct fgt_control_client *client)
 	return &client->peer;
 }
 
-int fgt_control_open_peer(const struct fgt_control_client *client)
+int fgt_control_peer_pidfd(int connection_fd, int32_t pid)
 {
 	socklen_t len = sizeof(int);
 	int fd = -1;
 
-	if (getsockopt(client->watch.fd, SOL_SOCKET, PEER_PIDFD, &fd, &len) < 0)
-		fd = errno == ENOPROTOOPT
-			     ? (int)syscall(SYS_pidfd_open, client->peer.pid, 0)
-			     : -1;
+	if (getsockopt(connection_fd, SOL_SOCKET, PEER_PIDFD, &fd, &len) < 0)
+		fd = errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, pid, 0)
+					  : -1;
 	return fd < 0 ? -ESRCH : fd;
+}
+
+int fgt_control_open_peer(const struct fgt_control_client *client)
+{
+	return fgt_control_peer_pidfd(client->watch.fd, client->peer.pid);
+}
+
+bool fgt_control_has_unread(const struct fgt_control_client *client)
+{
+	int bytes = 0;
+
+	return ioctl(client->watch.fd, FIONREAD, &bytes) < 0 || bytes > 0;
 }
 
 int fgt_control_take_fd(struct fgt_control_client *client)
@@ -166,6 +178,7 @@ void fgt_control_reply(struct fgt_control_client *client,
 	size_t len;
 	int r;
 
+	fgt_control_look(client->control);
 	if (!reply) {
 		fgt_control_fail(client, -ENOMEM,
 				 "the agent is " FGT_NO_MEMORY);

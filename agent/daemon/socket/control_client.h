@@ -48,8 +48,13 @@ struct fgt_control {
 	struct fgt_timer back_off;
 	LIST_HEAD(, fgt_control_client) clients; /* newest first */
 	size_t count, kept_count; /* count: those with a place included */
+	uint64_t empty_ns; /* when no connection waited, last */
 	size_t large_bytes; /* of requests that those that stay are sending */
 };
+
+/* A pidfd of the process that made the connection, as fgt_control_open_peer().
+ */
+int fgt_control_peer_pidfd(int connection_fd, int32_t pid);
 
 /* fgt_watch and fgt_timer of a client. */
 void fgt_control_client_ready(void *context, uint32_t events);

@@ -1,119 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the owner of a process. Runs in the daemon's loop; must not mix two
- * processes that have the same pid one after the other.
+ * What the user of a client may see. Runs in the daemon's loop, the first
+ * function in jobs and threads, too.
  */
 #include "agent/daemon/socket/permission.h"
 
-#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "agent/capture/threads/process.h"
 #include "agent/capture/threads/procfs.h"
-#include "ringbuf/base/owner.h"
 
-#define TEXT_MAX 8192 /* /proc/PID/status is about 1.5 KiB */
+#define OVERFLOW_FILE "/proc/sys/kernel/overflowuid"
+#define OVERFLOW_UID  65534
 
-struct ids {
-	uint32_t real, effective, saved;
-};
-
-/* The line "Name:\t…" of /proc/PID/status; thread names cannot forge one:
- * the kernel escapes their newlines. */
-static const char *find_line(const char *text, const char *name)
+bool fgt_owner_is_visible_to(const struct fgt_owner *owner,
+			     const struct fgt_peer *peer)
 {
-	size_t len = strlen(name);
-
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, name, len) == 0)
-			return line + len;
-	}
-	return NULL;
+	return peer->is_root ||
+	       (owner->is_plain && !peer->is_stranger &&
+		owner->uid == peer->uid && owner->gid == peer->gid);
 }
 
-static bool parse_ids(const char *text, const char *name, struct ids *ret_ids)
+/* Has it the daemon's namespace of that kind? False if it cannot be read. */
+static bool has_namespace(int32_t pid, const char *kind, bool *ret_is_same)
 {
-	const char *line = find_line(text, name);
-
-	return line && sscanf(line, "%u %u %u", &ret_ids->real,
-			      &ret_ids->effective, &ret_ids->saved) == 3;
-}
-
-static bool has_capability(const char *text)
-{
-	const char *line = find_line(text, "CapPrm:");
-	unsigned long long permitted;
-
-	/* Not known counts as yes. */
-	return !line || sscanf(line, "%llx", &permitted) != 1 || permitted != 0;
-}
-
-static bool is_all(const struct ids *ids)
-{
-	return ids->real == ids->effective && ids->real == ids->saved;
-}
-
-static int parse_owner(const char *text, const struct stat *status,
-		       struct fgt_owner *ret_owner)
-{
-	struct ids uids, gids;
-
-	if (!parse_ids(text, "Uid:", &uids) || !parse_ids(text, "Gid:", &gids))
-		return -ESRCH;
-	ret_owner->uid = uids.real;
-	ret_owner->gid = gids.real;
-	/* Files of a process that is not dumpable belong to root. */
-	ret_owner->is_plain = is_all(&uids) && is_all(&gids) &&
-			      !has_capability(text) &&
-			      status->st_uid == uids.effective;
-	return 0;
-}
-
-int fgt_owner_read(int32_t pid, uint64_t start_time,
-		   struct fgt_owner *ret_owner)
-{
-	FGT_AUTO(fgt_fd_close) int directory_fd = -1;
-	char path[32], text[TEXT_MAX];
-	struct fgt_stat stat;
-	struct stat status;
-	int r;
-
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	directory_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (directory_fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	r = fgt_stat_read(directory_fd, "task/", pid, &stat);
-	if (r == 0 && stat.start_time != start_time)
-		return -ESRCH;
-	if (r == 0)
-		r = fgt_procfs_read(directory_fd, "status", text, sizeof(text));
-	if (r >= 0 && fstatat(directory_fd, "status", &status, 0) < 0)
-		r = -errno;
-	if (r < 0)
-		return r == -ENOENT ? -ESRCH : r;
-	return parse_owner(text, &status, ret_owner);
-}
-
-bool fgt_owner_is_visible_to(const struct fgt_owner *owner, uint32_t uid,
-			     uint32_t gid)
-{
-	return uid == 0 ||
-	       (owner->is_plain && owner->uid == uid && owner->gid == gid);
-}
-
-bool fgt_pid_means_the_same_to(int32_t peer_pid, uint32_t peer_uid)
-{
-	char path[40];
+	char path[40], own[40];
 	struct stat daemons, peers;
 
-	if (peer_pid == 0)
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, kind);
+	snprintf(own, sizeof(own), "/proc/self/ns/%s", kind);
+	if (stat(path, &peers) < 0 || stat(own, &daemons) < 0)
+		return false;
+	*ret_is_same = daemons.st_ino == peers.st_ino &&
+		       daemons.st_dev == peers.st_dev;
+	return true;
+}
+
+bool fgt_peer_is_root(int32_t pid, uint32_t uid, int peer_fd)
+{
+	struct pollfd end = { .fd = peer_fd, .events = POLLIN };
+	bool has_pids = false, has_users = false;
+
+	if (uid != 0)
+		return false;
+	/* An agent that is not root may not look at a process of root. */
+	if (!has_namespace(pid, "pid", &has_pids) ||
+	    !has_namespace(pid, "user", &has_users))
+		return geteuid() != 0;
+	/* Its number is not another's by now. */
+	return has_pids && has_users && peer_fd >= 0 && poll(&end, 1, 0) == 0;
+}
+
+bool fgt_uid_is_of_strangers(uint32_t uid)
+{
+	unsigned long long first, count;
+	char line[80];
+	bool is_mapped = false;
+	FILE *map;
+
+	if (uid != (uint32_t)fgt_procfs_read_number(AT_FDCWD, OVERFLOW_FILE,
+						    OVERFLOW_UID))
+		return false;
+	map = fopen("/proc/self/uid_map", "re");
+	while (map && fgets(line, sizeof(line), map))
+		if (sscanf(line, "%llu %*u %llu", &first, &count) == 2)
+			is_mapped |= uid >= first && uid - first < count;
+	if (map)
+		fclose(map);
+	return map && !is_mapped;
+}
+
+bool fgt_pid_means_the_same_to(const struct fgt_peer *peer)
+{
+	bool is_same;
+
+	if (peer->pid == 0)
 		return false; /* it has no pid here */
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", peer_pid);
-	if (stat(path, &peers) < 0 || stat("/proc/self/ns/pid", &daemons) < 0)
-		return peer_uid == 0;
-	return daemons.st_ino == peers.st_ino && daemons.st_dev == peers.st_dev;
+	return has_namespace(peer->pid, "pid", &is_same) ? is_same
+							 : peer->is_root;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which processes a client of the control socket may see: those that its user
- * could trace.
+ * could trace. targets/gate.h asks this of targets, whose program may change.
  *
  * MT-Safe | AS-Unsafe
  */
@@ -11,27 +11,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The owner of a process, as far as tracing it goes. */
-struct fgt_owner {
-	uint32_t uid, gid;
-	/* All its uids and gids are these, it has no capability and it is
-	 * dumpable: another process of the same user could trace it. */
-	bool is_plain;
-};
-
-/* -ESRCH: no such process, or the pid is another's by now. */
-int fgt_owner_read(int32_t pid, uint64_t start_time,
-		   struct fgt_owner *ret_owner);
+#include "agent/capture/threads/owner.h"
+#include "agent/daemon/socket/control.h"
 
 /* Root sees all; others see plain processes of their uid and gid. */
-bool fgt_owner_is_visible_to(const struct fgt_owner *owner, uint32_t uid,
-			     uint32_t gid);
+bool fgt_owner_is_visible_to(const struct fgt_owner *owner,
+			     const struct fgt_peer *peer);
+
+/*
+ * Is that process root here? Root of another user or pid namespace is not: it
+ * could not trace the processes here. Where the namespaces cannot be read, an
+ * ordinary user's agent believes root. peer_fd: a pidfd of the process.
+ */
+bool fgt_peer_is_root(int32_t pid, uint32_t uid, int peer_fd);
+
+/* Does the uid stand for all users that the agent's user namespace has no
+ * number for? They must not see each other's processes. */
+bool fgt_uid_is_of_strangers(uint32_t uid);
 
 /*
  * Do pids mean the same to that process as to the daemon? Where the namespace
  * cannot be read, only root is believed: a process that may not be examined, or
  * has ended, could name another user's process.
  */
-bool fgt_pid_means_the_same_to(int32_t peer_pid, uint32_t peer_uid);
+bool fgt_pid_means_the_same_to(const struct fgt_peer *peer);
 
 #endif

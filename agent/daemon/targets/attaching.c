@@ -45,8 +45,6 @@ write_entry(struct fgt_targets *targets, struct fgt_target *target,
 	entry->is_with_children = cause->is_with_children;
 	entry->charged_uid = cause->charged_uid;
 	entry->ended_ns = 0;
-	if (fgt_owner_read(pid, start_time, &entry->owner) < 0)
-		entry->owner.is_plain = false;
 	return entry;
 }
 
@@ -89,16 +87,18 @@ static bool is_leaving(const struct fgt_targets *targets)
 }
 
 /* Live targets that run as this user. */
-static bool has_too_many(struct fgt_targets *targets, uint32_t uid)
+static bool has_too_many(const struct fgt_targets *targets, uint32_t uid)
 {
 	const struct fgt_target_table *table = &targets->table;
+	struct fgt_program program;
 	size_t count = 0;
 
-	pthread_mutex_lock(&targets->lock); /* for the owner */
-	for (size_t i = 0; i < table->count; i++)
-		count += fgt_target_entry_is_live(&table->entries[i]) &&
-			 table->entries[i].owner.uid == uid;
-	pthread_mutex_unlock(&targets->lock);
+	for (size_t i = 0; i < table->count; i++) {
+		if (!fgt_target_entry_is_live(&table->entries[i]))
+			continue;
+		fgt_target_get_program(table->entries[i].target, &program);
+		count += program.owner.uid == uid;
+	}
 	return uid != 0 && count >= FGT_TARGETS_PER_USER;
 }
 
@@ -108,11 +108,11 @@ static int check_user(struct fgt_targets *targets, int32_t pid,
 {
 	struct fgt_owner owner;
 
-	if (cause->uid != 0 &&
+	if (!cause->peer.is_root &&
 	    (fgt_owner_read(pid, start_time, &owner) < 0 ||
-	     !fgt_owner_is_visible_to(&owner, cause->uid, cause->gid)))
+	     !fgt_owner_is_visible_to(&owner, &cause->peer)))
 		return -ENXIO;
-	if (has_too_many(targets, cause->uid))
+	if (has_too_many(targets, cause->peer.uid))
 		return fgt_why_set(why, -ENOSPC,
 				   "limit of %d sampled processes per user "
 				   "reached: detach some",

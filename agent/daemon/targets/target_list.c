@@ -25,7 +25,7 @@ static int read_pid(const struct fgt_peer *peer,
 	if (r < 0 || pid < 1 || pid > INT32_MAX)
 		return fgt_why_set(why, -EINVAL,
 				   "pid must be a number from 1 to 2147483647");
-	if (!fgt_pid_means_the_same_to(peer->pid, peer->uid))
+	if (!fgt_pid_means_the_same_to(peer))
 		return fgt_why_set(why, -EINVAL,
 				   "pid %d may be another process to the agent "
 				   "(pid namespaces differ or cannot be "
@@ -78,13 +78,18 @@ int fgt_selector_read(const struct fgt_control_client *client,
 	return 0;
 }
 
-/* A process that asks for itself may see its own past, whatever its rights.
+/* A program that asks for itself may see its own past, whatever its rights.
  * Still that process: the pid is not another's by now. */
-static bool is_own(const struct fgt_target_entry *entry,
-		   const struct fgt_selector *selector)
+static struct fgt_gate gate_of(const struct fgt_target_entry *entry,
+			       const struct fgt_peer *peer,
+			       const struct fgt_selector *selector)
 {
-	return selector->is_own && entry->pid == selector->pid &&
-	       fgt_target_entry_is_running(entry);
+	struct fgt_gate gate = { .peer = *peer, .asked_ns = fgt_loop_now() };
+
+	if (selector->is_own && entry->pid == selector->pid &&
+	    fgt_target_entry_is_running(entry))
+		gate.program = fgt_gate_program_of(peer, entry->target);
+	return gate;
 }
 
 int fgt_target_list_none_found(const struct fgt_selector *selector,
@@ -109,25 +114,31 @@ int fgt_target_list_none_found(const struct fgt_selector *selector,
 /* Under the lock. */
 static int choose(struct fgt_targets *targets, const struct fgt_peer *peer,
 		  const struct fgt_selector *selector,
-		  struct fgt_target **ret_target, struct fgt_why *why)
+		  struct fgt_target **ret_target, struct fgt_gate *ret_gate,
+		  struct fgt_why *why)
 {
 	struct fgt_target_table *table = &targets->table;
 	const struct fgt_target_entry *chosen = NULL;
 	size_t live = 0, ended = 0;
 
 	for (size_t i = 0; i < table->count; i++) {
-		struct fgt_target_entry *entry = &table->entries[i];
+		const struct fgt_target_entry *entry = &table->entries[i];
+		struct fgt_gate_range range;
+		struct fgt_gate gate;
 
-		if (!fgt_target_entry_is_match(entry, selector) ||
-		    !(is_own(entry, selector) ||
-		      fgt_target_entry_is_visible(targets, entry, peer)))
+		if (!fgt_target_entry_is_match(entry, selector))
+			continue;
+		gate = gate_of(entry, peer, selector);
+		if (fgt_gate_ask(&gate, entry->target, &range) < 0)
 			continue;
 		if (fgt_target_entry_is_live(entry))
 			live++;
 		else
 			ended++;
-		if (!chosen || fgt_target_entry_is_live(entry))
+		if (!chosen || fgt_target_entry_is_live(entry)) {
 			chosen = entry;
+			*ret_gate = gate;
+		}
 	}
 	if (!chosen)
 		return fgt_target_list_none_found(selector, why);
@@ -142,12 +153,13 @@ static int choose(struct fgt_targets *targets, const struct fgt_peer *peer,
 int fgt_target_list_find(struct fgt_targets *targets,
 			 const struct fgt_peer *peer,
 			 const struct fgt_selector *selector,
-			 struct fgt_target **ret_target, struct fgt_why *why)
+			 struct fgt_target **ret_target,
+			 struct fgt_gate *ret_gate, struct fgt_why *why)
 {
 	int r;
 
 	pthread_mutex_lock(&targets->lock);
-	r = choose(targets, peer, selector, ret_target, why);
+	r = choose(targets, peer, selector, ret_target, ret_gate, why);
 	pthread_mutex_unlock(&targets->lock);
 	return r;
 }
@@ -258,14 +270,14 @@ void fgt_target_list_put_names(struct fgt_targets *targets,
 			       const struct fgt_selector *selector,
 			       bool running_only, struct fgt_builder *builder)
 {
-	struct fgt_target_entry *entry;
+	const struct fgt_target_entry *entry;
 
 	pthread_mutex_lock(&targets->lock);
 	entry = targets->table.entries;
 	fgt_builder_array_begin(builder, "targets");
 	for (size_t i = 0; i < targets->table.count; i++, entry++)
 		if (fgt_target_entry_is_match(entry, selector) &&
-		    fgt_target_entry_is_visible(targets, entry, peer) &&
+		    fgt_target_entry_is_visible(entry, peer) &&
 		    (!running_only || fgt_target_entry_is_running(entry)))
 			fgt_target_list_put_name(builder, entry->target);
 	fgt_builder_array_end(builder);
@@ -279,7 +291,8 @@ static void put_rules(const struct fgt_targets *targets,
 	for (size_t i = 0; i < targets->name_count; i++) {
 		const struct fgt_name_rule *rule = &targets->names[i];
 
-		if (peer->uid != 0 && peer->uid != rule->peer.uid)
+		if (!peer->is_root &&
+		    (peer->is_stranger || peer->uid != rule->peer.uid))
 			continue;
 		fgt_builder_map_begin(builder, NULL);
 		fgt_builder_string(builder, "name", rule->name);
@@ -295,15 +308,14 @@ size_t fgt_target_list_put(struct fgt_targets *targets,
 			   const struct fgt_peer *peer,
 			   struct fgt_builder *builder)
 {
-	struct fgt_target_entry *entry;
+	const struct fgt_target_entry *entry;
 	size_t count = 0;
 
 	pthread_mutex_lock(&targets->lock);
 	entry = targets->table.entries;
 	fgt_builder_array_begin(builder, "targets");
 	for (size_t i = 0; i < targets->table.count; i++, entry++)
-		if (entry->target &&
-		    fgt_target_entry_is_visible(targets, entry, peer)) {
+		if (entry->target && fgt_target_entry_is_visible(entry, peer)) {
 			put_target(builder, entry);
 			count++;
 		}

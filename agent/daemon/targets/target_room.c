@@ -51,7 +51,11 @@ static uint32_t share_of(enum fgt_origin origin, uint32_t charged_uid,
 
 static uint32_t entry_share(const struct fgt_target_entry *entry)
 {
-	return share_of(entry->origin, entry->charged_uid, entry->owner.uid);
+	struct fgt_program program = { .owner.uid = 0 };
+
+	if (entry->target)
+		fgt_target_get_program(entry->target, &program);
+	return share_of(entry->origin, entry->charged_uid, program.owner.uid);
 }
 
 static struct use count_use(struct fgt_targets *targets, uint32_t uid,
@@ -60,7 +64,6 @@ static struct use count_use(struct fgt_targets *targets, uint32_t uid,
 	const struct fgt_target_table *table = &targets->table;
 	struct use use = { 0 };
 
-	pthread_mutex_lock(&targets->lock); /* for the owner */
 	for (size_t i = 0; i < table->count; i++) {
 		const struct fgt_target_entry *entry = &table->entries[i];
 		uint32_t share = entry_share(entry);
@@ -73,7 +76,6 @@ static struct use count_use(struct fgt_targets *targets, uint32_t uid,
 		use.users_live += share && entry->ended_ns == 0;
 		use.user_rings += entry->charged_uid == charged_uid;
 	}
-	pthread_mutex_unlock(&targets->lock);
 	return use;
 }
 
@@ -109,7 +111,6 @@ static size_t find_ended(struct fgt_targets *targets, uint32_t uid,
 	const struct fgt_target_table *table = &targets->table;
 	size_t found = table->count;
 
-	pthread_mutex_lock(&targets->lock); /* for the owner */
 	for (size_t i = 0; i < table->count; i++) {
 		const struct fgt_target_entry *entry = &table->entries[i];
 		uint32_t share = entry_share(entry);
@@ -120,7 +121,6 @@ static size_t find_ended(struct fgt_targets *targets, uint32_t uid,
 		     entry->ended_ns < table->entries[found].ended_ns))
 			found = i;
 	}
-	pthread_mutex_unlock(&targets->lock);
 	return found;
 }
 
@@ -147,7 +147,6 @@ static size_t count_ended(struct fgt_targets *targets, uint32_t *ret_most)
 	const struct fgt_target_table *table = &targets->table;
 	size_t all = 0, most = 0;
 
-	pthread_mutex_lock(&targets->lock); /* for the owner */
 	for (size_t i = 0; i < table->count; i++) {
 		uint32_t uid = entry_share(&table->entries[i]);
 		size_t of_user = 0;
@@ -163,7 +162,6 @@ static size_t count_ended(struct fgt_targets *targets, uint32_t *ret_most)
 		most = of_user;
 		*ret_most = uid;
 	}
-	pthread_mutex_unlock(&targets->lock);
 	return all;
 }
 

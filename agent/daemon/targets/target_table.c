@@ -5,6 +5,8 @@
  */
 #include "agent/daemon/targets/target_table.h"
 
+#include <errno.h>
+
 #include "ringbuf/base/array.h"
 
 const char *fgt_origin_name(enum fgt_origin origin)
@@ -26,7 +28,7 @@ bool fgt_target_entry_is_running(const struct fgt_target_entry *entry)
 
 	return fgt_target_entry_is_live(entry) &&
 	       fgt_target_is_alive(entry->target) &&
-	       fgt_owner_read(entry->pid, entry->start_time, &owner) == 0;
+	       fgt_owner_read(entry->pid, entry->start_time, &owner) != -ESRCH;
 }
 
 struct fgt_target_entry *
@@ -114,31 +116,13 @@ void fgt_target_table_unwant_children(struct fgt_target_table *table)
 	} while (has_changed);
 }
 
-void fgt_target_entry_update_owner(struct fgt_target_entry *entry,
-				   uint64_t now_ns, uint64_t kept_ns)
-{
-	struct fgt_owner owner;
-
-	if (fgt_owner_read(entry->pid, entry->start_time, &owner) < 0)
-		return; /* it has ended: what was known last stays true */
-	if (!owner.is_plain || owner.uid != entry->owner.uid ||
-	    owner.gid != entry->owner.gid)
-		entry->hidden_until_ns = now_ns + kept_ns;
-	entry->owner = owner;
-}
-
-bool fgt_target_entry_is_visible(struct fgt_targets *targets,
-				 struct fgt_target_entry *entry,
+bool fgt_target_entry_is_visible(const struct fgt_target_entry *entry,
 				 const struct fgt_peer *peer)
 {
-	uint64_t now_ns = fgt_loop_now();
+	const struct fgt_gate gate = { .peer = *peer };
+	struct fgt_gate_range range;
 
-	if (peer->uid == 0)
-		return true;
-	if (fgt_target_entry_is_live(entry))
-		fgt_target_entry_update_owner(entry, now_ns, targets->kept_ns);
-	return fgt_owner_is_visible_to(&entry->owner, peer->uid, peer->gid) &&
-	       now_ns >= entry->hidden_until_ns;
+	return fgt_gate_ask(&gate, entry->target, &range) == 0;
 }
 
 bool fgt_target_entry_is_match(const struct fgt_target_entry *entry,

@@ -50,8 +50,6 @@ struct fgt_target_entry {
 			      * only */
 	uint32_t charged_uid; /* the ordinary user who added it to a daemon
 			       * that is not its own, 0 */
-	struct fgt_owner owner;
-	uint64_t hidden_until_ns; /* its ring holds ticks of another owner */
 	uint64_t ended_ns; /* when it was seen to have ended, 0 */
 	uint64_t retry_ns; /* without target: when to try again */
 	bool is_seen; /* marks of a scan */
@@ -83,9 +81,8 @@ struct fgt_targets {
 	size_t name_count;
 	/*
 	 * For the table and the names. Jobs are their one writer: they take the
-	 * lock to write and read without it, except the owner and
-	 * hidden_until_ns of an entry, which any thread may bring up to date
-	 * under the lock. Only a target's mutex nests inside.
+	 * lock to write and read without it. Only a target's mutex nests
+	 * inside.
 	 */
 	pthread_mutex_t lock;
 };
@@ -112,20 +109,14 @@ void fgt_target_table_remove(struct fgt_target_table *table, size_t index);
  * become unwanted too, and theirs. */
 void fgt_target_table_unwant_children(struct fgt_target_table *table);
 
-/* Reads the owner again; a process that was another user's, or had more
- * rights than its user, stays hidden for kept_ns. */
-void fgt_target_entry_update_owner(struct fgt_target_entry *entry,
-				   uint64_t now_ns, uint64_t kept_ns);
-
 bool fgt_target_entry_is_match(const struct fgt_target_entry *entry,
 			       const struct fgt_selector *selector);
 /* Runs and is sampled. */
 bool fgt_target_entry_is_live(const struct fgt_target_entry *entry);
 /* Its process is still there, at this moment. */
 bool fgt_target_entry_is_running(const struct fgt_target_entry *entry);
-/* May the peer see it, by what is true now? Under the lock. */
-bool fgt_target_entry_is_visible(struct fgt_targets *targets,
-				 struct fgt_target_entry *entry,
+/* May the peer see any of it, by what is true now? It has a target. */
+bool fgt_target_entry_is_visible(const struct fgt_target_entry *entry,
 				 const struct fgt_peer *peer);
 
 /* ---- Attaching and detaching ------------------------------------------- */
@@ -136,7 +127,7 @@ struct fgt_attach_cause {
 	int32_t parent_pid;
 	bool is_with_children;
 	uint32_t charged_uid; /* as in the entry */
-	uint32_t uid, gid; /* of _ATTACHED: of the user who asked */
+	struct fgt_peer peer; /* of _ATTACHED: whose user asked */
 };
 
 /* All of them: as jobs only. */

@@ -56,8 +56,7 @@ static int visit_process(void *context, const struct fgt_process_info *info,
 		.origin = FGT_ORIGIN_ATTACHED,
 		.is_with_children = order->is_with_children,
 		.charged_uid = fgt_charged_uid(&order->peer),
-		.uid = order->peer.uid,
-		.gid = order->peer.gid,
+		.peer = order->peer,
 	};
 	int r;
 
@@ -83,7 +82,7 @@ static void attach_pid(struct target_order *order)
 
 	/* Ordinary users get one answer for a process that does not exist and
 	 * for one that they could not trace. */
-	if (r < 0 && (r != -ESRCH || order->peer.uid == 0))
+	if (r < 0 && (r != -ESRCH || order->peer.is_root))
 		order->result = r;
 	if (r < 0)
 		return;
@@ -102,7 +101,7 @@ static int none_attached(struct target_order *order)
 		snprintf(what, sizeof(what), "named %s", order->name);
 	else
 		snprintf(what, sizeof(what), "%d", order->selector.pid);
-	if (order->peer.uid != 0)
+	if (!order->peer.is_root)
 		return fgt_why_set(&order->why, -EPERM,
 				   "no process %s that you could trace: it "
 				   "must run as you, without more privileges; "
@@ -166,7 +165,7 @@ static void mark_unwanted(struct target_order *order)
 	for (size_t i = 0; i < table->count; i++)
 		if (fgt_target_entry_is_match(&table->entries[i],
 					      &order->selector) &&
-		    fgt_target_entry_is_visible(targets, &table->entries[i],
+		    fgt_target_entry_is_visible(&table->entries[i],
 						&order->peer))
 			table->entries[i].is_wanted = false;
 	pthread_mutex_unlock(&targets->lock);

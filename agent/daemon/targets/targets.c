@@ -74,9 +74,9 @@ static bool is_of_user(const struct fgt_name_rule *rule,
 	const struct fgt_peer *peer = &rule->peer;
 	struct fgt_owner owner;
 
-	return peer->uid == 0 ||
+	return peer->is_root ||
 	       (fgt_owner_read(info->pid, info->start_time, &owner) == 0 &&
-		fgt_owner_is_visible_to(&owner, peer->uid, peer->gid));
+		fgt_owner_is_visible_to(&owner, peer));
 }
 
 static int keep_row(struct scan *scan, const struct fgt_process_info *info,
@@ -125,8 +125,7 @@ static bool find_cause(const struct fgt_targets *targets,
 			.origin = FGT_ORIGIN_ATTACHED,
 			.is_with_children = rule->is_with_children,
 			.charged_uid = fgt_charged_uid(&rule->peer),
-			.uid = rule->peer.uid,
-			.gid = rule->peer.gid,
+			.peer = rule->peer,
 		};
 		return true;
 	}
@@ -327,9 +326,7 @@ static void note_ends(struct fgt_targets *targets, uint64_t now_ns)
 			note_end(targets, entry, now_ns);
 			continue;
 		}
-		pthread_mutex_lock(&targets->lock);
-		fgt_target_entry_update_owner(entry, now_ns, targets->kept_ns);
-		pthread_mutex_unlock(&targets->lock);
+		fgt_gate_refresh(entry->target);
 	}
 }
 

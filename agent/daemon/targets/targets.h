@@ -12,6 +12,7 @@
 #include "agent/capture/sampler.h"
 #include "agent/config/config.h"
 #include "agent/daemon/socket/control.h"
+#include "agent/daemon/targets/gate.h"
 #include "ringbuf/base/why.h"
 
 #define FGT_TARGETS_ENDED_MAX	   32 /* rings kept of root's that ended */
@@ -120,13 +121,15 @@ int fgt_selector_read(const struct fgt_control_client *client,
 		      struct fgt_selector *ret_selector, struct fgt_why *why);
 
 /*
- * The only one that matches, a new reference. Living ones go before ended
- * ones. -ESRCH none that the peer may see, -ENOTUNIQ several.
+ * The only one that matches, a new reference, and the gate that its slices go
+ * through. Living ones go before ended ones. -ESRCH none that the peer may see,
+ * -ENOTUNIQ several.
  */
 int fgt_target_list_find(struct fgt_targets *targets,
 			 const struct fgt_peer *peer,
 			 const struct fgt_selector *selector,
-			 struct fgt_target **ret_target, struct fgt_why *why);
+			 struct fgt_target **ret_target,
+			 struct fgt_gate *ret_gate, struct fgt_why *why);
 
 /* targets: [{pid, name}] of those that match; running_only: without those that
  * have ended. Any thread. */

@@ -226,6 +226,28 @@ static bool is_ring_lost(void)
 	       !fgt_file_id_is(&registrar.ring, registrar.ring_fd);
 }
 
+/*
+ * A program whose user could not trace it: the agent believes that it is the
+ * one that registered by a request that can only have been made after that.
+ */
+static int confirm(const struct fgt_message *reply, uint64_t deadline_ns,
+		   struct fgt_why *why)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
+	FGT_AUTO(fgt_message_free) struct fgt_message *answer = NULL;
+	bool is_wanted = false;
+	int r;
+
+	if (fgt_message_get_bool(reply, "confirm", &is_wanted) == -EINVAL)
+		return -EBADMSG;
+	if (!is_wanted)
+		return 0;
+	r = fgt_builder_new_request("confirm", &request);
+	return r < 0 ? r
+		     : fgt_channel_call(&registrar.channel, request,
+					deadline_ns, &answer, why);
+}
+
 int fgt_registrar_register(bool is_optional)
 {
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
@@ -241,6 +263,8 @@ int fgt_registrar_register(bool is_optional)
 	r = fgt_registrar_connect(deadline_ns, &registrar.channel);
 	if (r == 0)
 		r = ask(deadline_ns, &reply, &why);
+	if (r == 0)
+		r = confirm(reply, deadline_ns, &why);
 	if (r == 0)
 		r = take_reply(reply);
 	if (r == 0)

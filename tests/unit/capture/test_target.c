@@ -18,11 +18,12 @@ static int make(void **state)
 {
 	const struct fgt_ring_options options = { .hz = 101, .seconds = 1 };
 	const struct fgt_target_status status = { .pid = 7 };
+	const struct fgt_owner owner = { .is_plain = false };
 	struct fgt_target *target = NULL;
 	struct fgt_ring *ring;
 
 	assert_int_equal(fgt_ring_new(&options, &ring), 0);
-	assert_int_equal(fgt_target_new(ring, &status, &target), 0);
+	assert_int_equal(fgt_target_new(ring, &status, &owner, &target), 0);
 	*state = target;
 	return 0;
 }
@@ -77,6 +78,72 @@ static void old_counts_of_brief_threads_are_dropped(void **state)
 	assert_brief(target, 2 * 100, 2 * 999, 12700, 127 * 7000);
 }
 
+static struct fgt_program program_of(const struct fgt_target *target)
+{
+	struct fgt_program program;
+
+	fgt_target_get_program(target, &program);
+	return program;
+}
+
+static void
+plain_program_after_plain_one_stays_visible_from_the_first(void **state)
+{
+	const struct fgt_owner plain = { 7, 7, true };
+	struct fgt_target *target = *state;
+
+	fgt_target_note_exec(target, &plain, false, FIRST_NS);
+	assert_int_equal(program_of(target).plain_ns, FIRST_NS + 1);
+	fgt_target_note_exec(target, &plain, true, 2 * FIRST_NS);
+	assert_int_equal(program_of(target).plain_ns, FIRST_NS + 1);
+	assert_int_equal(program_of(target).begun_ns, 2 * FIRST_NS + 1);
+}
+
+static void
+range_begins_where_a_program_between_cannot_be_excluded(void **state)
+{
+	const struct fgt_owner plain = { 7, 7, true };
+	struct fgt_target *target = *state;
+
+	fgt_target_note_exec(target, &plain, false, FIRST_NS);
+	fgt_target_note_exec(target, &plain, false, 2 * FIRST_NS);
+	assert_int_equal(program_of(target).plain_ns, 2 * FIRST_NS + 1);
+}
+
+static void exec_there_and_back_begins_the_range_after_both(void **state)
+{
+	const struct fgt_owner plain = { 7, 7, true }, raised = { 7, 7, false };
+	const struct fgt_owner other = { 8, 7, true };
+	struct fgt_target *target = *state;
+
+	fgt_target_note_exec(target, &plain, false, FIRST_NS);
+	fgt_target_note_exec(target, &raised, true, 2 * FIRST_NS);
+	assert_false(program_of(target).owner.is_plain);
+	fgt_target_note_exec(target, &plain, true, 3 * FIRST_NS);
+	assert_int_equal(program_of(target).plain_ns, 3 * FIRST_NS + 1);
+	fgt_target_note_exec(target, &other, true, 4 * FIRST_NS);
+	assert_int_equal(program_of(target).plain_ns, 4 * FIRST_NS + 1);
+}
+
+static void owner_that_was_read_of_another_program_is_not_noted(void **state)
+{
+	const struct fgt_owner plain = { 7, 7, true }, raised = { 7, 7, false };
+	struct fgt_target *target = *state;
+	uint64_t number = program_of(target).number;
+
+	fgt_target_note_exec(target, &raised, true, FIRST_NS);
+	fgt_target_note_owner(target, number, &plain, 2 * FIRST_NS);
+	assert_false(program_of(target).owner.is_plain);
+	fgt_target_note_owner(target, number + 1, &plain, 2 * FIRST_NS);
+	assert_true(program_of(target).owner.is_plain);
+	/* A sample of the time before may be shown a little later. */
+	assert_true(program_of(target).plain_ns > 2 * FIRST_NS);
+	number = program_of(target).plain_ns;
+	fgt_target_note_owner(target, program_of(target).number, &plain,
+			      3 * FIRST_NS);
+	assert_int_equal(program_of(target).plain_ns, number);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -85,6 +152,18 @@ int main(void)
 			put),
 		cmocka_unit_test_setup_teardown(
 			old_counts_of_brief_threads_are_dropped, make, put),
+		cmocka_unit_test_setup_teardown(
+			plain_program_after_plain_one_stays_visible_from_the_first,
+			make, put),
+		cmocka_unit_test_setup_teardown(
+			range_begins_where_a_program_between_cannot_be_excluded,
+			make, put),
+		cmocka_unit_test_setup_teardown(
+			exec_there_and_back_begins_the_range_after_both, make,
+			put),
+		cmocka_unit_test_setup_teardown(
+			owner_that_was_read_of_another_program_is_not_noted,
+			make, put),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,9 +55,11 @@ static void handle(void *context, struct fgt_control_client *client,
 	const struct fgt_slice_request request = {
 		.to_ns = fixture->until_ns ? fixture->until_ns : fgt_loop_now(),
 	};
+	const struct fgt_gate gate = { .peer.is_root = true };
 
 	(void)message;
-	fgt_slices_submit(fixture->slices, client, fixture->target, &request);
+	fgt_slices_submit(fixture->slices, client, fixture->target, &request,
+			  &gate);
 }
 
 static pid_t start_child(void)

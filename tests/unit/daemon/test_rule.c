@@ -136,6 +136,13 @@ static int stay(void)
 	return 0;
 }
 
+static bool is_visible(const struct fgt_owner *owner, uint32_t uid,
+		       uint32_t gid)
+{
+	return fgt_owner_is_visible_to(
+		owner, &(struct fgt_peer){ .uid = uid, .gid = gid });
+}
+
 static bool is_seen_by_nobody(int (*change)(void))
 {
 	int32_t pid = start_child(change);
@@ -143,10 +150,16 @@ static bool is_seen_by_nobody(int (*change)(void))
 	bool is_seen;
 
 	assert_int_equal(fgt_owner_read(pid, start_time_of(pid), &owner), 0);
-	is_seen = fgt_owner_is_visible_to(&owner, 65534, 65534);
-	assert_true(fgt_owner_is_visible_to(&owner, 0, 0));
-	assert_false(fgt_owner_is_visible_to(&owner, 65533, 65534));
-	assert_false(fgt_owner_is_visible_to(&owner, 65534, 65533));
+	is_seen = is_visible(&owner, 65534, 65534);
+	assert_true(fgt_owner_is_visible_to(
+		&owner, &(struct fgt_peer){ .is_root = true }));
+	assert_false(is_visible(&owner, 65533, 65534));
+	assert_false(is_visible(&owner, 65534, 65533));
+	assert_false(is_visible(&owner, 0, 0)); /* root of elsewhere */
+	assert_false(fgt_owner_is_visible_to(
+		&owner, &(struct fgt_peer){ .uid = 65534,
+					    .gid = 65534,
+					    .is_stranger = true }));
 	end_child(pid);
 	return is_seen;
 }
@@ -175,15 +188,21 @@ static void another_process_with_the_pid_is_not_found(void **state)
 	assert_int_equal(fgt_owner_read(INT32_MAX, 1, &owner), -ESRCH);
 }
 
+static bool does_mean_the_same(int32_t pid, bool is_root)
+{
+	return fgt_pid_means_the_same_to(
+		&(struct fgt_peer){ .pid = pid, .is_root = is_root });
+}
+
 static void own_pid_namespace_is_known(void **state)
 {
 	(void)state;
-	assert_true(fgt_pid_means_the_same_to(getpid(), 1000));
-	assert_false(fgt_pid_means_the_same_to(0, 1000));
-	assert_false(fgt_pid_means_the_same_to(0, 0));
+	assert_true(does_mean_the_same(getpid(), false));
+	assert_false(does_mean_the_same(0, false));
+	assert_false(does_mean_the_same(0, true));
 	/* Nothing can be found out about it. */
-	assert_false(fgt_pid_means_the_same_to(INT32_MAX, 1000));
-	assert_true(fgt_pid_means_the_same_to(INT32_MAX, 0));
+	assert_false(does_mean_the_same(INT32_MAX, false));
+	assert_true(does_mean_the_same(INT32_MAX, true));
 }
 
 int main(void)

@@ -58,13 +58,15 @@ static struct fgt_target_entry *add(struct fixture *fixture, uint32_t uid,
 {
 	const struct fgt_ring_options options = { .size_bytes = MIB };
 	const struct fgt_target_status status = { .pid = 1 };
+	const struct fgt_owner owner = { .uid = 0 };
 	struct fgt_target_entry *entry = fgt_target_table_add(
 		&fixture->targets.table, ++fixture->last_pid, 1);
 	struct fgt_ring *ring;
 
 	assert_non_null(entry);
 	assert_int_equal(fgt_ring_new(&options, &ring), 0);
-	assert_int_equal(fgt_target_new(ring, &status, &entry->target), 0);
+	assert_int_equal(fgt_target_new(ring, &status, &owner, &entry->target),
+			 0);
 	entry->charged_uid = uid;
 	entry->ring_bytes = ring_bytes;
 	return entry;

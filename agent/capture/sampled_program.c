@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notes which program a target is, and whose. Runs in the sampler's thread.
+ */
+#include "agent/capture/sampled.h"
+
+#include <errno.h>
+
+#define YOUNG_TICKS 128u
+
+void fgt_sampled_take_program(struct fgt_sampled *sampled, uint64_t tick_ns)
+{
+	struct fgt_owner owner = { .is_plain = false }; /* unknown: root's */
+	bool is_continuous = sampled->is_owner_sure && sampled->execs == 1;
+	int rc;
+
+	if (sampled->look.is_embedded)
+		return;
+	rc = fgt_owner_read_at(sampled->look.process.proc_fd, &owner);
+	/* What looked like an exec is its end. */
+	if (rc == -ENODATA && sampled->execs == 0)
+		return;
+	is_continuous &= fgt_owner_is_same(&sampled->owner, &owner);
+	sampled->owner = owner;
+	sampled->owner_tick = sampled->look.tick;
+	sampled->is_owner_sure = false;
+	sampled->program++;
+	fgt_target_note_exec(sampled->target, &owner, is_continuous, tick_ns);
+}
+
+/* After 1, 2, 4 … ticks: a program that gives up its rights, or hides from other
+ * processes, does so early. Later the daemon reads once a second. */
+static bool is_read_due(uint64_t ticks)
+{
+	return ticks > 0 && ticks <= YOUNG_TICKS && (ticks & (ticks - 1)) == 0;
+}
+
+static void make_sure(struct fgt_sampled *sampled, uint64_t tick_ns)
+{
+	struct fgt_owner owner;
+
+	if (fgt_owner_read_at(sampled->look.process.proc_fd, &owner) < 0)
+		return;
+	sampled->owner = owner;
+	sampled->is_owner_sure = true;
+	fgt_target_note_owner(sampled->target, sampled->program, &owner,
+			      tick_ns);
+}
+
+void fgt_sampled_check_program(struct fgt_sampled *sampled,
+			       const struct fgt_tick *tick)
+{
+	sampled->execs = 0;
+	/* What this tick reads is known to be the program's at the next one. */
+	if (sampled->look.elapsed_ns)
+		sampled->status.checked_ns =
+			tick->mono_ns - sampled->look.elapsed_ns;
+	if (is_read_due(sampled->look.tick - sampled->owner_tick) &&
+	    !sampled->look.is_embedded)
+		make_sure(sampled, tick->mono_ns);
+}
+
+void fgt_sampled_end_program(struct fgt_sampled *sampled,
+			     const struct fgt_tick *tick)
+{
+	if (sampled->has_exec)
+		fgt_sampled_take_program(sampled, tick->mono_ns);
+	else if (tick->has_cpu_events && sampled->execs == 0 &&
+		 sampled->is_owner_sure)
+		sampled->status.checked_ns = tick->mono_ns;
+}
