@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 
-from kit import stuck_fs
+from kit import stuck_fs, trust_table
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
@@ -396,7 +396,8 @@ def main():
     run_groups((memory_of_huge_pages_is_refused, files_that_cannot_be_closed,
                 large_tables_leave_room_for_other_programs,
                 large_debug_files_are_not_read_in_the_daemon,
-                stacks_in_files_are_not_read, code_in_files_is_not_opened))
+                stacks_in_files_are_not_read, code_in_files_is_not_opened,
+                *(trust_table.GROUPS if os.getuid() == 0 else ())))
 
 
 if __name__ == "__main__":
