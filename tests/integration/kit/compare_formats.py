@@ -5,10 +5,10 @@ Reads PREFIX.pb.gz and the files beside it in the other formats, written with
 states as roots. The time of each thread, state of a thread and function of a
 thread must be that of pprof's counts, within one tick for each 100 of the
 thread that are begun: Sentry has no duration for a last sample, and Chrome
-traces change between ticks. So must the time that is marked as not sampled, of
-each state that samples show with one stack; of others a Chrome trace may mark
-what lies between samples that differ. Folded stacks know no threads: there the
-sums must be equal. Exit 0 or 1.
+traces change between ticks. No thread may be missing. The time that is marked
+as not sampled must be the same, too, of each state that samples show with one
+stack; of others a Chrome trace may mark what lies between samples that differ.
+Folded stacks know no threads: there the sums must be equal. Exit 0 or 1.
 """
 import gzip
 import re
@@ -24,6 +24,8 @@ from kit.compare_viewer import read_folded
 from kit.strict import Wrong, demand
 
 GAP = "[gap: no samples]"
+# Sentry refuses a thread whose only sample is at the last tick.
+LAST_TICK_THREADS = 1
 # Chrome traces show with it what lies between two ticks whose samples differ,
 # and the time of a state before its first sample and after its last: a tick each
 # on average, exponentially distributed.
@@ -130,6 +132,9 @@ def marked_faults(tid, wanted, found, period, allowed):
 
 
 def faults(wanted, found, period):
+    missing = sorted(wanted.keys() - found.keys())
+    if len(missing) > LAST_TICK_THREADS:
+        yield f"{len(missing)} threads are missing, {missing[0]} first"
     for tid in wanted.keys() | found.keys():
         want = totals(wanted.get(tid, {}))
         have = totals(found.get(tid, {}))

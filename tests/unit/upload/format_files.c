@@ -4,7 +4,7 @@
  * format into DIR, for other programs that read them and for the fuzzer's
  * corpus. With numbers it writes one busy slice of that size instead and prints
  * bytes and milliseconds, for the budget of encoders; with naps, threads that
- * work and sleep in turn, with their edges.
+ * work and sleep in turn, with their edges, and some that live for a tick.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -198,6 +198,20 @@ static void add_napper(struct fgt_ring_slice *slice, uint32_t thread,
 	}
 }
 
+/* Each lives for one tick, or two. */
+static void add_brief_threads(struct fgt_ring_slice *slice)
+{
+	uint32_t stack = fixture_stack(slice, "start;brief");
+
+	for (uint32_t i = 0; i < 40; i++) {
+		uint32_t thread =
+			fixture_thread(slice, (int32_t)(5000 + i), "brief");
+
+		fixture_run(slice, thread, 40 + i * 50, 1 + i % 2, stack,
+			    FGT_STATE_RUNNING);
+	}
+}
+
 static struct fgt_ring_slice *napping_slice(void)
 {
 	static const struct napper nappers[] = {
@@ -214,6 +228,7 @@ static struct fgt_ring_slice *napping_slice(void)
 		fixture_thread(slice, (int32_t)(4242 + i), "napper");
 		add_napper(slice, i, &nappers[i]);
 	}
+	add_brief_threads(slice);
 	return slice;
 }
 
