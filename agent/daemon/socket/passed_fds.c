@@ -13,15 +13,20 @@
 #include <unistd.h>
 
 #include "agent/daemon/loop/log.h"
+#include "agent/daemon/loop/loop.h"
 
 #define PEEK_BYTES 1024 /* of the request: its verb is among them */
 /* Descriptors that are being closed at a time, of all users. */
-#define CLOSING_MAX 64
+#define CLOSING_MAX 256
+/* Of one user; and how long one may take before no further one is taken. */
+#define OF_USER_MAX 8
+#define SLOW_NS	    UINT64_C(200000000)
 
 struct closing {
 	atomic_bool is_busy;
 	uint32_t uid;
 	int fd;
+	uint64_t since_ns;
 };
 
 static struct closing closings[CLOSING_MAX];
@@ -77,6 +82,7 @@ void fgt_passed_fd_discard(int fd, uint32_t uid)
 	}
 	closing->uid = uid;
 	closing->fd = fd;
+	closing->since_ns = fgt_loop_now();
 	atomic_store_explicit(&closing->is_busy, true, memory_order_relaxed);
 	if (!start_thread(closing))
 		fgt_log(FGT_LOG_WARNING, "descriptor_kept",
@@ -85,16 +91,20 @@ void fgt_passed_fd_discard(int fd, uint32_t uid)
 			uid);
 }
 
-/* Room for those of one more request, and none of that user's among them. */
+/* Room for those of one more request, and that user's are closed as quickly as
+ * files are. */
 static bool may_come_from(uint32_t uid)
 {
-	unsigned int count = 0;
+	uint64_t now_ns = fgt_loop_now();
+	unsigned int count = 0, of_user = 0;
 
 	for (struct closing *closing = closings;
 	     closing < closings + CLOSING_MAX; closing++) {
 		if (!is_busy(closing))
 			continue;
-		if (closing->uid == uid)
+		if (closing->uid == uid &&
+		    (now_ns - closing->since_ns >= SLOW_NS ||
+		     ++of_user == OF_USER_MAX))
 			return false;
 		count++;
 	}

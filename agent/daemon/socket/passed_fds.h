@@ -13,9 +13,10 @@
 #include <stdint.h>
 
 /*
- * True if the bytes that wait in the socket begin a request to register, and no
- * descriptor of that user waits to be closed. Where there is no room for
- * descriptors, the kernel drops them, and does not wait for that.
+ * True if the bytes that wait in the socket begin a request to register, and
+ * that user's descriptors that came before could be closed within 0.2 s. Where
+ * there is no room for descriptors, the kernel drops them, and does not wait
+ * for that.
  */
 bool fgt_passed_fds_are_wanted(int socket_fd, uint32_t uid);
 
