@@ -24,9 +24,9 @@
 	}
 #define FGT_RANGE_TEXT                                                          \
 	"T is -10s, -1500ms, -2m (before now), now, +5s (slice waits for it), " \
-	"14:03:07.5\nor 14:03:07,5 (local, its most recent occurrence), "       \
-	"\"2026-11-21 14:03:07\" (local, or\na zone follows), "                 \
-	"2026-11-21T14:03:07Z or +02:00, 1763719200.25 (epoch seconds)\nor "    \
+	"14:03,\n14:03:07.5 or 14:03:07,5 (local, its most recent "             \
+	"occurrence),\n\"2026-11-21 14:03:07\" (local, or a zone follows), "    \
+	"2026-11-21T14:03:07Z or\n+02:00, 1763719200.25 (epoch seconds) or "    \
 	"m:NANOSECONDS (monotonic).\n"
 
 /* Two instants, each still on the clock that the text named. Without an end:
