@@ -19,6 +19,20 @@
 /* Each time another daemon was faster. */
 #define ATTEMPTS 8
 
+/* Bytes of the file that have a record lock of their own. */
+enum record {
+	RECORD_HOLDER, /* as long as the daemon has the file's lock */
+	RECORD_TAKE_OVER, /* while another one removes the file */
+};
+
+static struct flock record_of(enum record record)
+{
+	return (struct flock){ .l_type = F_WRLCK,
+			       .l_whence = SEEK_SET,
+			       .l_start = record,
+			       .l_len = 1 };
+}
+
 /*
  * The pid inside the file may be that of a holder long dead. The holder also
  * has a record lock, for which the kernel knows the pid; it takes that right
@@ -27,8 +41,7 @@
 static pid_t read_holder(int lock_fd)
 {
 	for (int attempt = 0; attempt < 20; attempt++) {
-		struct flock record = { .l_type = F_WRLCK,
-					.l_whence = SEEK_SET };
+		struct flock record = record_of(RECORD_HOLDER);
 
 		if (fcntl(lock_fd, F_GETLK, &record) == 0 &&
 		    record.l_type != F_UNLCK && record.l_pid > 0)
@@ -56,7 +69,7 @@ static int refuse_second(int lock_fd, const char *socket_path,
 
 static int write_pid(int lock_fd)
 {
-	struct flock record = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct flock record = record_of(RECORD_HOLDER);
 	char text[24];
 	int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
 
@@ -83,7 +96,7 @@ static int open_lock(int directory_fd, const char *name,
 
 	fd = openat(directory_fd, name,
 		    O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-		    0640);
+		    0600);
 	if (fd < 0)
 		return fgt_why_set(why, -errno,
 				   "cannot open lock file %s beside %s: "
@@ -94,6 +107,9 @@ static int open_lock(int directory_fd, const char *name,
 				   "lock file %s beside %s is not a file: "
 				   "remove it",
 				   name, socket_path);
+	/* Who may read it may lock it: not the users of the socket. */
+	if (status.st_uid == geteuid())
+		(void)fchmod(fd, 0600);
 	*ret_fd = FGT_TAKE_FD(fd);
 	return 0;
 }
@@ -127,21 +143,21 @@ static bool is_ending(pid_t pid)
 }
 
 /*
- * Removes the lock file of such a daemon. Under a lock of the directory: of two
- * that take over, the second must not remove the first one's file.
+ * Removes the lock file of such a daemon; true if its name is free, or another
+ * file's. Under a lock that only those may have who may write the file: of two
+ * that take over, the second must not remove the first one's file. (A lock of
+ * the directory could be held by any user who may read that.)
  */
 static bool drop_lock_of_ending(int directory_fd, const char *name, int fd)
 {
+	struct flock record = record_of(RECORD_TAKE_OVER);
 	pid_t pid = read_holder(fd);
-	bool is_dropped = false;
 
-	if (pid <= 0 || !is_ending(pid) ||
-	    flock(directory_fd, LOCK_EX | LOCK_NB) < 0)
+	/* It ends with the descriptor. */
+	if (pid <= 0 || !is_ending(pid) || fcntl(fd, F_SETLK, &record) < 0)
 		return false;
-	if (has_name(directory_fd, name, fd))
-		is_dropped = unlinkat(directory_fd, name, 0) == 0;
-	(void)flock(directory_fd, LOCK_UN);
-	return is_dropped;
+	return !has_name(directory_fd, name, fd) ||
+	       unlinkat(directory_fd, name, 0) == 0;
 }
 
 /* -EAGAIN: the name is another file's by now. */

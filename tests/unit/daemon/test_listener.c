@@ -10,12 +10,17 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/daemon/socket/listener.h"
 
@@ -153,7 +158,77 @@ static void stale_socket_and_lock_are_replaced(void **state)
 	close(fd);
 	assert_int_equal(
 		fgt_listener_open(fixture->path, true, &listener, &why), 0);
+	assert_int_equal(mode_of(fixture->lock), 0600);
 	fgt_listener_close(&listener);
+}
+
+static void *wait_for_ever(void *context)
+{
+	(void)context;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* As of a daemon that was killed: its first thread is over, another holds its
+ * descriptors. */
+static void run_ending_daemon(const char *path, int ready_fd)
+{
+	struct fgt_listener listener;
+	struct fgt_why why;
+	pthread_t thread;
+
+	if (fgt_listener_open(path, true, &listener, &why) < 0 ||
+	    pthread_create(&thread, NULL, wait_for_ever, NULL) != 0)
+		_exit(1);
+	(void)!write(ready_fd, "", 1);
+	syscall(SYS_exit, 0);
+}
+
+static void wait_for_zombie(pid_t pid)
+{
+	char path[40], text[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	for (int i = 0; i < 1000 && !strstr(text, ") Z "); i++) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+		assert_true(read(fd, text, sizeof(text) - 1) > 0);
+		close(fd);
+		poll(NULL, 0, 5);
+	}
+	assert_non_null(strstr(text, ") Z "));
+}
+
+/* Fault R6. Any user may lock a directory that may be read. */
+static void ending_daemon_is_replaced_though_others_lock(void **state)
+{
+	struct fixture *fixture = *state;
+	struct fgt_listener listener, second;
+	struct fgt_why why;
+	int pair[2], directory_fd;
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(pair), 0);
+	pid = fork();
+	if (pid == 0)
+		run_ending_daemon(fixture->path, pair[1]);
+	assert_int_equal(read(pair[0], &byte, 1), 1);
+	wait_for_zombie(pid);
+	directory_fd = open(fixture->below, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(flock(directory_fd, LOCK_EX), 0);
+	assert_int_equal(
+		fgt_listener_open(fixture->path, true, &listener, &why), 0);
+	assert_int_equal(mode_of(fixture->lock), 0600);
+	assert_int_equal(fgt_listener_open(fixture->path, true, &second, &why),
+			 -EADDRINUSE);
+	fgt_listener_close(&listener);
+	close(directory_fd);
+	close(pair[0]);
+	close(pair[1]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 static void live_socket_of_another_program_is_kept(void **state)
@@ -253,6 +328,7 @@ int main(void)
 		LISTENER_TEST(second_is_refused_with_the_pid_of_the_first),
 		LISTENER_TEST(stale_socket_and_lock_are_replaced),
 		LISTENER_TEST(live_socket_of_another_program_is_kept),
+		LISTENER_TEST(ending_daemon_is_replaced_though_others_lock),
 		LISTENER_TEST(unsafe_places_are_refused),
 		LISTENER_TEST(lock_that_is_a_link_is_refused),
 		LISTENER_TEST(directory_of_another_path_is_not_made),
