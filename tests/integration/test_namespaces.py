@@ -245,6 +245,13 @@ def service_refuses_networks(checks, bench, service):
                               service.log_text()), service.log_text()[-800:])
     checks.ok("service: nothing was posted", not network.server.requests)
     program.close()
+    folder = Folder(bench, "service-network")
+    program = Program(bench, mode="agent", socket=service.socket,
+                      destination=folder.path, prepare=network.enter, **EVERY)
+    request(program, "nap 60")
+    checks.ok("service: a directory is the remedy, too", until(folder.names),
+              service.log_text()[-800:])
+    program.close()
     network.close()
 
 

@@ -42,6 +42,7 @@ struct received_order {
 	uint8_t body[FGT_DELIVERY_BODY_MAX];
 	size_t body_len;
 	struct fgt_delivery_fds fds;
+	int network_error; /* why it is not in the program's network, or 0 */
 };
 
 /* ---- Receiving --------------------------------------------------------- */
@@ -156,19 +157,26 @@ static int become(uint32_t uid, uint32_t gid)
 
 /* Before it gives up what that needs. Not its mounts: libraries that a name
  * service loads would be the program's. */
-static int enter_network(const struct received_order *order,
-			 struct fgt_why *why)
+static void enter_network(struct received_order *order)
 {
 	int fd = order->fds.fd[FGT_DELIVERY_NET];
 
-	if (fd < 0 || setns(fd, CLONE_NEWNET) == 0)
+	if (fd >= 0 && setns(fd, CLONE_NEWNET) < 0)
+		order->network_error = errno;
+}
+
+/* A directory needs no network. */
+static int check_network(const struct received_order *order,
+			 const char *destination, struct fgt_why *why)
+{
+	if (!order->network_error || *destination == '/')
 		return 0;
 	return fgt_why_set(why, -EPERM,
 			   "the program has another network, into which "
 			   "the agent may not go (%s): give the agent "
 			   "CAP_SYS_ADMIN (a service: RestrictNamespaces=net "
 			   "too), or deliver into a directory",
-			   strerror(errno));
+			   strerror(order->network_error));
 }
 
 static int confine(const struct fgt_delivery_head *head)
@@ -293,6 +301,9 @@ static int dispatch(const struct received_order *order,
 		return r;
 	if (fgt_message_get_string(message, "destination", &destination) < 0)
 		return fgt_why_set(why, -EINVAL, "there is no destination");
+	r = check_network(order, destination, why);
+	if (r < 0)
+		return r;
 	limits.root_fd = order->fds.fd[FGT_DELIVERY_ROOT];
 	limits.has_root = limits.root_fd >= 0;
 	(void)fgt_message_get_string(message, "ca_file", &limits.ca_file);
@@ -345,10 +356,10 @@ static int prepare(struct received_order *order, struct fgt_why *why)
 {
 	int r = receive(order);
 
-	if (r == 0 && enter_network(order, why) < 0)
-		return -EPERM;
-	if (r == 0)
+	if (r == 0) {
+		enter_network(order);
 		r = confine(&order->head);
+	}
 	return r < 0 ? fgt_why_set(why, r,
 				   "the delivering process cannot give up the "
 				   "agent's rights: %s",
