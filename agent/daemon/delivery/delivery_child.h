@@ -58,9 +58,14 @@ void fgt_delivery_fds_close(struct fgt_delivery_fds *fds);
  * Where a process delivers: opens _NET and _ROOT of fds if they are not the
  * agent's own. pid_fd: of the process, which must live. An agent that is not
  * root, and may not look, delivers as it is itself. -ESRCH; errno of open(2)
- * and stat(2); why is set.
+ * and statx(2); why is set.
  */
 int fgt_delivery_places_open(int32_t pid, int pid_fd,
+			     struct fgt_delivery_fds *fds, struct fgt_why *why);
+
+/* Puts copies of those places into fds, which are closed before. A place that
+ * is left out would be the agent's: errno of fcntl(2); why is set. */
+int fgt_delivery_places_copy(const struct fgt_delivery_fds *places,
 			     struct fgt_delivery_fds *fds, struct fgt_why *why);
 
 /* What travels to the child in one message: this, then a msgpack map of the

@@ -10,27 +10,43 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "agent/daemon/delivery/delivery_child.h"
 #include "ringbuf/base/owner.h"
 
-static bool is_same(const struct stat *a, const struct stat *b)
+/*
+ * What the kernel knows: the file system of a root may be a process of a user
+ * (FUSE), which need not answer, and refuses all but its device to others.
+ */
+static int identify(const char *path, struct statx *ret_status)
 {
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
+		     ret_status) < 0
+		       ? -errno
+		       : 0;
+}
+
+static bool is_same(const struct statx *a, const struct statx *b)
+{
+	return a->stx_dev_major == b->stx_dev_major &&
+	       a->stx_dev_minor == b->stx_dev_minor && a->stx_ino == b->stx_ino;
 }
 
 /* 0: it is the agent's own, too; 1: it is not. */
 static int compare(int32_t pid, const char *name)
 {
 	char path[48], own_path[48];
-	struct stat status, own;
+	struct statx status, own;
+	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	snprintf(own_path, sizeof(own_path), "/proc/self/%s", name);
-	if (stat(own_path, &own) < 0 || stat(path, &status) < 0)
-		return -errno;
-	return !is_same(&status, &own);
+	r = identify(own_path, &own);
+	if (r == 0)
+		r = identify(path, &status);
+	return r < 0 ? r : !is_same(&status, &own);
 }
 
 static int open_place(int32_t pid, const char *name, int flags, int *ret_fd)
@@ -71,6 +87,23 @@ int fgt_delivery_places_open(int32_t pid, int pid_fd,
 	return fgt_why_set(why, r < 0 ? r : -ESRCH,
 			   "cannot find out where pid %d delivers from: %s",
 			   pid, strerror(r < 0 ? -r : ESRCH));
+}
+
+int fgt_delivery_places_copy(const struct fgt_delivery_fds *places,
+			     struct fgt_delivery_fds *fds, struct fgt_why *why)
+{
+	for (int i = FGT_DELIVERY_NET; i <= FGT_DELIVERY_ROOT; i++) {
+		fgt_fd_close(FGT_TAKE_FD(fds->fd[i]));
+		if (places->fd[i] < 0)
+			continue;
+		fds->fd[i] = fcntl(places->fd[i], F_DUPFD_CLOEXEC, 3);
+		if (fds->fd[i] < 0)
+			return fgt_why_set(why, -errno,
+					   "where the program delivers cannot "
+					   "be kept: %s: raise ulimit -n",
+					   strerror(errno));
+	}
+	return 0;
 }
 
 void fgt_delivery_fds_close(struct fgt_delivery_fds *fds)

@@ -49,17 +49,12 @@ static int copy_fd(int fd)
 }
 
 /* Its places as they were when it registered. */
-static struct fgt_delivery_fds
-copy_fds(const struct fgt_registration *registration)
+static int copy_fds(const struct fgt_registration *registration,
+		    struct fgt_delivery_fds *fds, struct fgt_why *why)
 {
-	return (struct fgt_delivery_fds){ {
-		[FGT_DELIVERY_DATA] = copy_fd(registration->ring_fd),
-		[FGT_DELIVERY_SPANS] = copy_fd(registration->spans_fd),
-		[FGT_DELIVERY_NET] =
-			copy_fd(registration->places.fd[FGT_DELIVERY_NET]),
-		[FGT_DELIVERY_ROOT] =
-			copy_fd(registration->places.fd[FGT_DELIVERY_ROOT]),
-	} };
+	fds->fd[FGT_DELIVERY_DATA] = copy_fd(registration->ring_fd);
+	fds->fd[FGT_DELIVERY_SPANS] = copy_fd(registration->spans_fd);
+	return fgt_delivery_places_copy(&registration->places, fds, why);
 }
 
 static int deliver(struct fgt_deliveries *deliveries,
@@ -76,7 +71,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.target = registration->target,
 		.gate = registration->gate,
 		.kind = FGT_DELIVERY_RING,
-		.fds = copy_fds(registration),
+		.fds = FGT_DELIVERY_FDS_NONE,
 		.from_ns = now_ns > LOOK_BACK_NS ? now_ns - LOOK_BACK_NS : 0,
 		.to_ns = now_ns,
 		.not_before_ns = now_ns + SETTLE_NS,
@@ -85,11 +80,15 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.facts = facts,
 		.is_last_word = true,
 	};
+	int r;
 
 	order.gate.asked_ns = now_ns;
-	if (order.target || order.fds.fd[FGT_DELIVERY_DATA] >= 0)
+	r = copy_fds(registration, &order.fds, why);
+	if (r == 0 && (order.target || order.fds.fd[FGT_DELIVERY_DATA] >= 0))
 		return fgt_deliveries_submit(deliveries, &order, why);
 	fgt_delivery_fds_close(&order.fds);
+	if (r < 0)
+		return r;
 	return fgt_why_set(why, -ENODATA,
 			   "it passed no ring to the agent: its last seconds "
 			   "are unknown");

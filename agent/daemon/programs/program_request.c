@@ -13,6 +13,7 @@
 
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/slices/slices.h"
+#include "agent/daemon/socket/permission.h"
 #include "agent/protocol/transaction_facts.h"
 
 #define AHEAD_MAX_NS (UINT64_C(60) * 1000000000)
@@ -198,6 +199,28 @@ static int read_order(struct deliver_call *call)
 	return r < 0 && r != -ENOENT ? r : get_content(call);
 }
 
+/*
+ * Now: it may have moved since it registered. A program that its user may not
+ * see has been started in it maybe: where that one is, its user need not get.
+ */
+static int find_places(struct deliver_call *call)
+{
+	const struct fgt_registration *registration = call->registration;
+	struct fgt_delivery_fds *fds = &call->order.fds;
+	struct fgt_owner owner;
+	int r = fgt_delivery_places_open(registration->pid,
+					 registration->pid_fd, fds, &call->why);
+
+	if (r < 0)
+		return r;
+	/* Read afterwards: a program that was started before is seen. */
+	if (fgt_owner_read(registration->pid, registration->start_time,
+			   &owner) == 0 &&
+	    fgt_owner_is_visible_to(&owner, &registration->gate.peer))
+		return 0;
+	return fgt_delivery_places_copy(&registration->places, fds, &call->why);
+}
+
 void fgt_program_deliver(struct fgt_deliveries *deliveries,
 			 const struct fgt_upload_limits *limits,
 			 const struct fgt_registration *registration,
@@ -211,11 +234,8 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 	int r = read_order(&call);
 
 	call.order.limits = limits;
-	/* Now: it may have moved since it registered. */
 	if (r == 0)
-		r = fgt_delivery_places_open(registration->pid,
-					     registration->pid_fd,
-					     &call.order.fds, &call.why);
+		r = find_places(&call);
 	if (r == 0)
 		r = fgt_deliveries_submit(deliveries, &call.order, &call.why);
 	else
