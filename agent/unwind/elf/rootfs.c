@@ -26,7 +26,8 @@ int fgt_rootfs_reopen(int path_fd, int *ret_fd)
 	char path[32];
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	/* Of a process whose first thread has ended, /proc/self has none. */
+	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", path_fd);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

@@ -403,10 +403,10 @@ static int match_rank(const struct fgt_image_file *file,
 /* A new file offset: fcntl's duplicates share one. */
 static int reopen(int fd, int *ret_fd)
 {
-	char path[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+	char path[sizeof("/proc/thread-self/fd/") + 3 * sizeof(int)];
 	int copy;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
 	copy = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (copy < 0)
 		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);

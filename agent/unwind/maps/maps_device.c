@@ -76,7 +76,7 @@ static bool is_local_device(const struct fgt_maps_owner *owner, uint64_t dev,
 			    char *type)
 {
 	if (find_type(owner->proc_fd, "mountinfo", dev, type) ||
-	    find_type(AT_FDCWD, "/proc/self/mountinfo", dev, type) ||
+	    find_type(AT_FDCWD, "/proc/thread-self/mountinfo", dev, type) ||
 	    find_type(AT_FDCWD, "/proc/1/mountinfo", dev, type))
 		return is_local(type);
 	snprintf(type, FGT_MAPS_TYPE_MAX, "unknown");
