@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prepares the daemon's process. Runs in the main thread, before there are
- * others; must not take away what a later step needs.
+ * other threads; must not take away what a later step needs.
  */
 #include "agent/daemon/surroundings.h"
 

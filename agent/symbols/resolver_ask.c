@@ -31,7 +31,7 @@ static bool had_all_time(const struct fgt_resolver *resolver,
 /*
  * Lets the helper compute a checksum, within the time that this call has for
  * checksums. One that was ended has no result next time either; it is asked
- * for again only if others had left it little time.
+ * for again only if other images had left it little time.
  */
 static int compute_checksum(struct fgt_resolver *resolver, int fd,
 			    uint32_t *ret_crc)

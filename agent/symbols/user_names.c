@@ -74,7 +74,7 @@ static struct fgt_user_names **find_place(struct fgt_users *users, uint32_t uid)
 	return found;
 }
 
-/* A new user's cache gets its share of what the others had. Lock held. */
+/* A new user's cache gets its share of what the other caches had. Lock held. */
 static void make_room(struct fgt_users *users)
 {
 	for (size_t i = 0; i < FGT_USERS_MAX; i++)

@@ -29,10 +29,24 @@ int fgt_span_log_adopt(struct fgt_span_log *log, int fd)
 	return 0;
 }
 
-static int map(struct fgt_span_log *log, int memfd, int protection)
+int fgt_span_log_make(uint32_t chunk_count, struct fgt_span_log **ret_log)
 {
-	void *memory = mmap(NULL, log->len_bytes, protection,
-			    MAP_SHARED | MAP_NORESERVE, memfd, 0);
+	struct fgt_span_log *log = calloc(1, sizeof(*log));
+
+	if (!log)
+		return -ENOMEM;
+	log->memfd = -1;
+	log->chunk_count = chunk_count;
+	log->len_bytes = fgt_span_region_bytes(chunk_count);
+	*ret_log = log;
+	return 0;
+}
+
+int fgt_span_log_map(struct fgt_span_log *log)
+{
+	int shared = log->memfd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	void *memory = mmap(NULL, log->len_bytes, PROT_READ | PROT_WRITE,
+			    shared | MAP_NORESERVE, log->memfd, 0);
 
 	if (memory == MAP_FAILED)
 		return -errno;
@@ -49,20 +63,16 @@ int fgt_span_log_new(size_t size_bytes, struct fgt_span_log **ret_log)
 	if (size_bytes < FGT_SPAN_LOG_BYTES_MIN ||
 	    size_bytes > FGT_SPAN_LOG_BYTES_MAX)
 		return -EINVAL;
-	log = calloc(1, sizeof(*log));
-	if (!log)
-		return -ENOMEM;
-	log->memfd = -1;
-	log->chunk_count =
-		(uint32_t)(size_bytes / FGT_SPAN_LOG_CHUNK_BYTES - 1);
-	log->len_bytes = fgt_span_region_bytes(log->chunk_count);
-	r = fgt_memfd_open(FGT_SPAN_MEMFD_NAME, log->len_bytes, &fd);
+	r = fgt_span_log_make(
+		(uint32_t)(size_bytes / FGT_SPAN_LOG_CHUNK_BYTES - 1), &log);
+	if (r == 0)
+		r = fgt_memfd_open(FGT_SPAN_MEMFD_NAME, log->len_bytes, &fd);
 	if (r == 0)
 		r = fgt_span_log_adopt(log, fd);
 	if (r < 0)
 		return r;
 	(void)FGT_TAKE_FD(fd);
-	r = map(log, log->memfd, PROT_READ | PROT_WRITE);
+	r = fgt_span_log_map(log);
 	if (r == 0)
 		r = fgt_memfd_seal(log->memfd);
 	if (r < 0)

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,29 +76,22 @@ int fgt_span_log_open(int memfd, struct fgt_span_log **ret_log)
 {
 	FGT_AUTO(fgt_span_log_free) struct fgt_span_log *log = NULL;
 	struct stat status;
-	void *memory;
 	int r;
 
 	if (!fgt_memfd_is_sealed(memfd) || fstat(memfd, &status) ||
 	    status.st_size < (off_t)fgt_span_region_bytes(1) ||
 	    status.st_size > (off_t)FGT_SPAN_LOG_BYTES_MAX)
 		return -EINVAL;
-	log = calloc(1, sizeof(*log));
-	if (!log)
-		return -ENOMEM;
-	log->memfd = -1;
 	/* Chunks by the size of the file, which is sealed; not by its header.
 	 */
-	log->chunk_count =
+	r = fgt_span_log_make(
 		(uint32_t)((size_t)status.st_size / FGT_SPAN_LOG_CHUNK_BYTES -
-			   1);
-	log->len_bytes = fgt_span_region_bytes(log->chunk_count);
-	memory = mmap(NULL, log->len_bytes, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory == MAP_FAILED)
-		return -errno;
-	log->region = memory;
-	r = copy_all(memfd, log);
+			   1),
+		&log);
+	if (r == 0)
+		r = fgt_span_log_map(log);
+	if (r == 0)
+		r = copy_all(memfd, log);
 	if (r == 0)
 		*ret_log = FGT_TAKE(log);
 	return r;

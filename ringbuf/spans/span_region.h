@@ -57,6 +57,13 @@ struct fgt_span_log {
 	struct fgt_file_id file;
 };
 
+/* A handle without memory and memfd. -ENOMEM. */
+int fgt_span_log_make(uint32_t chunk_count, struct fgt_span_log **ret_log);
+
+/* Its memory: shared by its memfd, or private where it has none. errno of
+ * mmap(2). */
+int fgt_span_log_map(struct fgt_span_log *log);
+
 /* The memfd is the log's from now on, unless this fails. errno of fstat(2). */
 int fgt_span_log_adopt(struct fgt_span_log *log, int fd);
 

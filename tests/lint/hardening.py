@@ -45,7 +45,7 @@ def _faults(path):
 
 
 def _archives(build):
-    """The project's own code: libraries of others that are linked in have
+    """The project's own code: foreign libraries that are linked in have
     marks and checks of their own, or lack them."""
     return [os.path.join(folder, name)
             for folder, _, names in os.walk(build) for name in names

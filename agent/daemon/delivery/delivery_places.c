@@ -18,7 +18,7 @@
 
 /*
  * What the kernel knows: the file system of a root may be a process of a user
- * (FUSE), which need not answer, and refuses all but its device to others.
+ * (FUSE), which need not answer, and refuses all but its device to other users.
  */
 static int identify(const char *path, struct statx *ret_status)
 {

@@ -19,7 +19,7 @@
 /* Each time another daemon was faster. */
 #define ATTEMPTS 8
 
-/* Bytes of the file that have a record lock of their own. */
+/* Bytes of the file that have a separate record lock. */
 enum record {
 	RECORD_HOLDER, /* as long as the daemon has the file's lock */
 	RECORD_TAKE_OVER, /* while another one removes the file */

@@ -76,7 +76,7 @@ void fgt_passed_fd_discard(int fd, uint32_t uid)
 	if (is_busy(closing)) {
 		fgt_log(FGT_LOG_WARNING, "descriptor_kept",
 			"a descriptor that user %u passed stays open: %d of "
-			"others cannot be closed",
+			"other users cannot be closed",
 			uid, CLOSING_MAX);
 		return;
 	}

@@ -69,7 +69,7 @@ void fgt_image_cfi_drop(struct fgt_image_file *file)
 	fgt_cfi_table_free(FGT_TAKE(file->cfi));
 }
 
-/* Counts what its table has grown by, and makes room by freeing others. */
+/* Counts what its table has grown by, and makes room by freeing other tables. */
 static void count_bytes(struct fgt_image_file *file)
 {
 	struct fgt_image_cache *cache = file->cache;

@@ -36,7 +36,7 @@ void fgt_image_cache_limit_rules(struct fgt_image_cache *cache, uint64_t bytes);
 
 /*
  * Once a second: closes files that no target has mapped for a minute, so that
- * their file systems can be unmounted; deleted ones, and all others at the
+ * their file systems can be unmounted; deleted ones, and all other files at the
  * latest, after kept_ns, when no ring shows them any more. now_ns:
  * CLOCK_MONOTONIC. Without it files stay open until there are too many.
  */
@@ -46,7 +46,7 @@ void fgt_image_cache_tend(struct fgt_image_cache *cache, uint64_t now_ns,
 struct fgt_image_cache_counters {
 	uint64_t files; /* open now */
 	uint64_t cfi_bytes; /* of unwind rules in memory now */
-	uint64_t given_back; /* tables that made room for others */
+	uint64_t given_back; /* tables that made room for other tables */
 	uint64_t refused_cfi, refused_files; /* times that there was no room */
 };
 void fgt_image_cache_get_counters(
