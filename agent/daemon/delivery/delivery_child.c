@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/children/self_child.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/protocol/protocol.h"
 #include "agent/protocol/transaction_facts.h"
-#include "agent/symbols/helper/self_child.h"
 #include "ringbuf/base/owner.h"
 
 #define SECOND_NS  UINT64_C(1000000000)

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/symbols/helper/self_child.h"
+#include "agent/children/self_child.h"
 #include "ringbuf/base/clock.h"
 
 /* Longer than the helper's own alarm, which is the usual end. */

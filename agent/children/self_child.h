@@ -2,12 +2,12 @@
 /*
  * A child that executes this program again: it gets nothing of the parent's
  * memory, and only the descriptors and the environment that it needs. What the
- * child then gives up: confinement.h.
+ * child then gives up: agent/symbols/helper/confinement.h.
  *
  * MT-Safe | AS-Unsafe
  */
-#ifndef FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H
-#define FGT_AGENT_SYMBOLS_HELPER_SELF_CHILD_H
+#ifndef FGT_AGENT_CHILDREN_SELF_CHILD_H
+#define FGT_AGENT_CHILDREN_SELF_CHILD_H
 
 #include <stdbool.h>
 

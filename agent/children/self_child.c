@@ -3,7 +3,7 @@
  * Executes this program again as a child. Runs in the daemon's threads; must
  * not wait for a child that has not been killed, nor pass on a secret.
  */
-#include "agent/symbols/helper/self_child.h"
+#include "agent/children/self_child.h"
 
 #include <errno.h>
 #include <signal.h>
