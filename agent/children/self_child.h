@@ -2,7 +2,7 @@
 /*
  * A child that executes this program again: it gets nothing of the parent's
  * memory, and only the descriptors and the environment that it needs. What the
- * child then gives up: agent/symbols/helper/confinement.h.
+ * child then gives up: agent/children/confinement.h.
  *
  * MT-Safe | AS-Unsafe
  */

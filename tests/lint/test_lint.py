@@ -35,7 +35,7 @@ QUARANTINE = {
                  "agent/unwind/"},
     r"msgpack(\.h|/)": {"ringbuf/slice/slice_codec.c"},
     r"lzma(\.h|/)": {"agent/symbols/elf/symbol_image.c"},
-    r"seccomp\.h": {"agent/symbols/helper/syscall_filter.c"},
+    r"seccomp\.h": {"agent/children/syscall_filter.c"},
     r"linux/perf_event\.h": {"agent/capture/", "agent/unwind/arch/"},
     r"bpf/": {"agent/capture/who_ran/switches_bpf.c",
               "agent/capture/who_ran/switches.bpf.c"},

@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #include "agent/capture/look/state_name.h"
+#include "agent/children/confinement.h"
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/protocol/transaction_facts.h"
-#include "agent/symbols/helper/confinement.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/ring/ring.h"
 #include "ringbuf/slice/slice_codec.h"

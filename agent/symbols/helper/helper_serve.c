@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/children/confinement.h"
 #include "agent/symbols/elf/checksum.h"
 #include "agent/symbols/elf/symbol_image.h"
-#include "agent/symbols/helper/confinement.h"
 #include "agent/symbols/helper/helper.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/sink.h"

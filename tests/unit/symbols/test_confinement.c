@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/symbols/helper/confinement.h"
-#include "agent/symbols/helper/free_uid.h"
+#include "agent/children/confinement.h"
+#include "agent/children/free_uid.h"
 #include "agent/symbols/helper/helper.h"
 
 /* How a child ends that does this behind a filter. */

@@ -3,7 +3,7 @@
  * Looks for a user id that nothing has. Runs in the symbol helper while it has
  * its rights; must not load a name service.
  */
-#include "agent/symbols/helper/free_uid.h"
+#include "agent/children/free_uid.h"
 
 #include <ctype.h>
 #include <dirent.h>

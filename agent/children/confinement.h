@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes from the symbol helper what it does not need: descriptors, rights,
- * memory, system calls. Runs once, in the helper, before it sees a file.
+ * Takes from a child that reads other users' files what it does not need:
+ * descriptors, rights, memory, system calls. Runs once, in the child (here:
+ * helper), before it sees a file.
  */
-#ifndef FGT_AGENT_SYMBOLS_HELPER_CONFINEMENT_H
-#define FGT_AGENT_SYMBOLS_HELPER_CONFINEMENT_H
+#ifndef FGT_AGENT_CHILDREN_CONFINEMENT_H
+#define FGT_AGENT_CHILDREN_CONFINEMENT_H
 
 #include <stdbool.h>
 
@@ -16,6 +17,14 @@
  * MT-Unsafe (one thread only) | AS-Unsafe
  */
 bool fgt_confinement_enter(int kept_fd);
+
+/* The same with other limits. */
+struct fgt_confinement_limits {
+	unsigned long long memory_bytes; /* beyond what is mapped now */
+	unsigned int files;
+};
+bool fgt_confinement_enter_within(int kept_fd,
+				  const struct fgt_confinement_limits *limits);
 
 /* Lowers a soft limit; never raises it above the hard one. */
 void fgt_confinement_limit(int resource, unsigned long long limit);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confines the symbol helper. Runs in the helper while it has one thread;
+ * Confines a child. Runs in the child (here: helper) while it has one thread;
  * must come before the first byte of a file is read.
  */
-#include "agent/symbols/helper/confinement.h"
+#include "agent/children/confinement.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/symbols/helper/free_uid.h"
+#include "agent/children/free_uid.h"
 #include "ringbuf/base/owner.h"
 
 #define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
@@ -80,10 +80,10 @@ void fgt_confinement_limit_memory(unsigned long long more_bytes)
 				more_bytes);
 }
 
-static void limit_resources(void)
+static void limit_resources(const struct fgt_confinement_limits *limits)
 {
-	fgt_confinement_limit_memory(MEMORY_MAX_BYTES);
-	fgt_confinement_limit(RLIMIT_NOFILE, FGT_CONFINEMENT_FILES);
+	fgt_confinement_limit_memory(limits->memory_bytes);
+	fgt_confinement_limit(RLIMIT_NOFILE, limits->files);
 	fgt_confinement_limit(RLIMIT_CORE, 0);
 	fgt_confinement_limit(RLIMIT_FSIZE, 0);
 }
@@ -121,12 +121,23 @@ static void drop_rights(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-bool fgt_confinement_enter(int kept_fd)
+bool fgt_confinement_enter_within(int kept_fd,
+				  const struct fgt_confinement_limits *limits)
 {
 	fgt_confinement_offer();
 	drop_descriptors(kept_fd);
 	reset_signals();
-	limit_resources();
+	limit_resources(limits);
 	drop_rights();
 	return fgt_syscall_filter_set() == 0;
+}
+
+bool fgt_confinement_enter(int kept_fd)
+{
+	static const struct fgt_confinement_limits usual = {
+		.memory_bytes = MEMORY_MAX_BYTES,
+		.files = FGT_CONFINEMENT_FILES,
+	};
+
+	return fgt_confinement_enter_within(kept_fd, &usual);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user id for the symbol helper that no account and no process has: what has
+ * A user id for a confined child that no account and no process has: what has
  * the same user may stop, kill and trace it. Runs once, in the helper, before
  * it sees a file.
  */
-#ifndef FGT_AGENT_SYMBOLS_HELPER_FREE_UID_H
-#define FGT_AGENT_SYMBOLS_HELPER_FREE_UID_H
+#ifndef FGT_AGENT_CHILDREN_FREE_UID_H
+#define FGT_AGENT_CHILDREN_FREE_UID_H
 
 #include <stdint.h>
 

@@ -4,7 +4,7 @@
  * execute, and in the delivery process, which must not execute; neither may
  * touch another process.
  */
-#include "agent/symbols/helper/confinement.h"
+#include "agent/children/confinement.h"
 
 #include <errno.h>
 #include <seccomp.h>
