@@ -39,7 +39,7 @@ struct fgt_sampler_options {
 	bool is_confined;
 	/* Embedded: the source of running stacks; NULL: none. */
 	const struct fgt_running *running;
-	int32_t excluded_tids[FGT_EXCLUDED_MAX - 1]; /* 0: none */
+	int32_t excluded_tids[FGT_EXCLUDED_MAX - 2]; /* 0: none */
 	/* Logs once what is worth knowing (unreadable target, lost
 	 * privilege); called on the sampler's thread, must not block. */
 	void (*explain)(void *context, int32_t pid, const char *text);

@@ -435,6 +435,9 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 	sampled->running = tick->running;
 	sampled->running_state = tick->running_state;
 	threads->excluded[FGT_EXCLUDED_MAX - 1] = sampler->own_tid;
+	if (tick->running->own_tid)
+		threads->excluded[FGT_EXCLUDED_MAX - 2] =
+			tick->running->own_tid(tick->running_state);
 	if (sampler->switches)
 		fgt_sampled_take_switches(sampled, sampler->switches,
 					  tick->mono_ns);

@@ -14,7 +14,7 @@
 #include "agent/capture/look/state_name.h"
 #include "agent/capture/sampler.h"
 #include "agent/embed/loaded_pages.h"
-#include "agent/embed/signal/running_signal.h"
+#include "agent/embed/perf/running_own.h"
 #include "agent/embed/signal/signal_permission.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
@@ -69,7 +69,7 @@ static int make_sampler(struct recorder *recorder)
 		.is_self_included = true,
 		.is_embedded = true,
 		.is_confined = !fgt_signal_permission_is_free(),
-		.running = &fgt_running_signal,
+		.running = &fgt_running_own,
 		.excluded_tids = { recorder->options.own_tids[0],
 				   recorder->options.own_tids[1] },
 		.explain = explain,

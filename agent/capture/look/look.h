@@ -228,6 +228,7 @@ struct fgt_look_thread {
 	struct fgt_kept_stack unshown; /* a sample that no tick has shown … */
 	uint64_t unshown_tick; /* … and when it came */
 	uint64_t call_blur_ns; /* see fgt_running_sample */
+	bool is_past; /* likewise */
 	uint64_t sample_tick; /* when the last sample came */
 	struct fgt_signal_places signals;
 	uint64_t counted_switches; /* times put on a CPU … */

@@ -124,6 +124,7 @@ void fgt_look_note_sample(struct fgt_thread *thread,
 	thread_look->is_after_kernel = sample->is_after_kernel;
 	thread_look->was_in_kernel = sample->was_in_kernel;
 	thread_look->call_blur_ns = sample->call_blur_ns;
+	thread_look->is_past = sample->is_past;
 }
 
 static struct fgt_verdict show_kernel(const struct fgt_look *look,

@@ -216,6 +216,12 @@ static struct fgt_verdict find_signal_stack(struct fgt_look *look,
 	struct fgt_verdict verdict;
 	uint32_t credit;
 
+	/* The tick found it before the first sample of this run. Where it waits
+	 * for a CPU meanwhile, no sample shows where. */
+	if (thread_look->sample_tick == look->tick && thread_look->is_past &&
+	    !was_running)
+		return fgt_look_kept(look, &thread_look->last_run, state,
+				     FGT_MARKER_NOT_SAMPLED);
 	if (thread_look->sample_tick == look->tick) {
 		credit = credit_signal(look, tick, thread);
 		verdict = fgt_look_kept(look, &thread_look->last_run, state, 0);

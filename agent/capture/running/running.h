@@ -29,6 +29,9 @@ struct fgt_running_sample {
 	/* Not 0: it comes at the end of a long call in the kernel, which began
 	 * at most so long after the sample before it, of CPU time. */
 	uint64_t call_blur_ns;
+	/* The thread has had no CPU for a moment since the source's last look at
+	 * it: this may be of a run before the present one. */
+	bool is_past;
 	bool has_regs; /* of a 64-bit user program */
 	struct fgt_regs regs;
 	const uint8_t *stack; /* from the stack pointer upward; borrowed */
@@ -157,6 +160,9 @@ struct fgt_running {
 	 * may. threads: of the program. Valid until the close.
 	 */
 	const char *(*limit)(void *state, uint32_t threads, uint64_t now_ns);
+	/* The thread that the source has started, which is not sampled. 0:
+	 * there is none. NULL: there never is. */
+	int32_t (*own_tid)(const void *state);
 
 	/* ---- Of a source that stops threads, else NULL ---- */
 
