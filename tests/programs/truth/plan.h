@@ -103,6 +103,7 @@ void plan_mill(void);
 void plan_blips(void);
 void plan_handled(void);
 void plan_step(void);
+void plan_turns(void);
 void plan_coroutines(void);
 void plan_deep(void);
 void plan_altstack(void);

@@ -122,3 +122,20 @@ void plan_step(void)
 	add_steps_of("half", 2 * TICK_NS, 30, 10);
 	add_steps_of("twice", TICK_NS / 2, 20, 15);
 }
+
+/* Timers on CPU time fire at the ticks of a kernel of 250 Hz only. */
+void plan_turns(void)
+{
+	struct plan *plan = add_plan("turns", 15);
+
+	plan->period_ns = KERNEL_TICK_NS;
+	STEP(plan, burn_alpha, NULL, 2400);
+	STEP(plan, burn_beta, NULL, 1200);
+	STEP(plan, burn_gamma, NULL, 400)->is_rest = true;
+	plan = add_plan("turns-10ms", 15);
+	plan->period_ns = 10 * NS_PER_MS;
+	STEP(plan, burn_alpha, NULL, 2400);
+	STEP(plan, burn_beta, NULL, 1200);
+	STEP(plan, burn_gamma, NULL, 400);
+	STEP(plan, block_until, "clock_nanosleep", 6000)->is_rest = true;
+}

@@ -55,6 +55,8 @@ static const struct {
 	  "millisecond work, with a signal handler each ms and without" },
 	{ "step", plan_step,
 	  "work in step with 101 Hz, with half and with twice of it" },
+	{ "turns", plan_turns,
+	  "turns of 4 ms in step with the kernel's ticks, with pauses, too" },
 	{ "coroutines", plan_coroutines, "work on stacks from the heap" },
 	{ "deep", plan_deep, "phases that are 12 to 2000 frames deep" },
 	{ "altstack", plan_altstack,
