@@ -6,6 +6,8 @@
 #include "agent/children/self_child.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -16,6 +18,8 @@
 #include "ringbuf/base/owner.h"
 
 #define VARIABLES_MAX 20
+#define END_MAX_MS    1000
+#define LEFT_MAX      32
 
 /* How to find libraries, how sanitizers report. The rest may hold secrets. */
 static const char *const wanted[] = {
@@ -121,15 +125,41 @@ bool fgt_self_child_reap(int pid_fd)
 	return true;
 }
 
+/*
+ * One that waits for a file system that does not answer never ends. It is looked
+ * after when others end; the kernel has those that find no room here.
+ */
+static void leave_behind(int pid_fd)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static int left[LEFT_MAX]; /* + 1; 0: free */
+	bool is_kept = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < LEFT_MAX; i++) {
+		if (left[i] && fgt_self_child_reap(left[i] - 1))
+			left[i] = 0;
+		if (!left[i] && !is_kept) {
+			left[i] = pid_fd + 1;
+			is_kept = true;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	if (!is_kept)
+		fgt_fd_close(pid_fd);
+}
+
 void fgt_self_child_end(int pid_fd)
 {
-	siginfo_t info;
+	struct pollfd entry = { .fd = pid_fd, .events = POLLIN };
+	int ready;
 
 	if (pid_fd < 0)
 		return;
 	fgt_self_child_kill(pid_fd);
-	while (waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED) < 0 &&
-	       errno == EINTR)
-		;
-	fgt_fd_close(pid_fd);
+	do
+		ready = poll(&entry, 1, END_MAX_MS);
+	while (ready < 0 && errno == EINTR);
+	if (ready <= 0 || !fgt_self_child_reap(pid_fd))
+		leave_behind(pid_fd);
 }

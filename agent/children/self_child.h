@@ -31,7 +31,7 @@ int fgt_self_child_start(const struct fgt_self_child *child, int *ret_pid_fd);
 void fgt_self_child_kill(int pid_fd);
 /* False: it has not ended yet. Else pid_fd is closed. */
 bool fgt_self_child_reap(int pid_fd);
-/* Both: ends it if it still runs, and waits for it. */
+/* Both: ends it if it still runs, and waits for it, for a second at most. */
 void fgt_self_child_end(int pid_fd);
 
 #endif

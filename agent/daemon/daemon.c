@@ -18,6 +18,7 @@
 #include "agent/daemon/status.h"
 #include "agent/daemon/surroundings.h"
 #include "agent/daemon/targets/targets.h"
+#include "agent/files/open_file.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
 #include "ringbuf/base/memory_limit.h"
@@ -63,6 +64,12 @@ static void explain(void *context, int32_t pid, const char *text)
 {
 	(void)context;
 	fgt_log(FGT_LOG_WARNING, "sampling", "pid %d: %s", pid, text);
+}
+
+static void explain_files(uint32_t uid, const char *text)
+{
+	(void)uid;
+	fgt_log(FGT_LOG_WARNING, "files_refused", "%s", text);
 }
 
 /* ---- Reload ------------------------------------------------------------ */
@@ -382,6 +389,7 @@ static void daemon_done(struct daemon *daemon)
 	fgt_sampler_free(daemon->sampler);
 	fgt_symbolizer_free(daemon->symbolizer);
 	fgt_image_cache_free(daemon->cache);
+	fgt_reader_end();
 	fgt_loop_free(daemon->loop);
 	fgt_config_free(daemon->config);
 }
@@ -465,6 +473,7 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 					 why);
 
 	fgt_log_set(config->log.level, config->log.format);
+	fgt_reader_begin(explain_files);
 	if (r == 0)
 		r = daemon_init(&daemon,
 				socket_flag ? socket_flag : config->socket,

@@ -6,18 +6,14 @@
 #include "agent/symbols/perfmap.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/unwind/elf/rootfs.h"
+#include "agent/files/open_file.h"
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/strings.h"
@@ -36,7 +32,7 @@ struct fgt_perfmap {
 	size_t len;
 	struct map_line *lines;
 	size_t count, capacity;
-	struct stat status;
+	struct fgt_file_version version;
 };
 
 /* The part of memory from one start or end of a line to the next one. */
@@ -56,51 +52,36 @@ void fgt_perfmap_free(struct fgt_perfmap *map)
 	free(map);
 }
 
-static int check_file(int fd, uint32_t uid)
+/* Its bytes, unless they are those of the known version. */
+static int open_file(int root_fd, int32_t ns_pid, uint32_t uid,
+		     const struct fgt_file_version *known,
+		     struct fgt_opened_file *ret_file)
 {
-	struct stat status;
-
-	if (fstat(fd, &status) < 0)
-		return -errno;
-	if (S_ISLNK(status.st_mode))
-		return -ELOOP;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
-	if (status.st_uid != uid && status.st_uid)
-		return -EPERM;
-	return status.st_size > (off_t)FGT_PERFMAP_BYTES_MAX ? -EFBIG : 0;
-}
-
-static int open_file(int root_fd, int32_t ns_pid, uint32_t uid, int *ret_fd)
-{
-	/* O_PATH first: to open a FIFO or a device is to touch it. */
-	const struct open_how how = {
-		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	FGT_AUTO(fgt_fd_close) int path_fd = -1;
 	char path[64];
-	int error;
+	const struct fgt_open_request request = {
+		.place = FGT_OPEN_BELOW,
+		.dir_fd = root_fd,
+		.path = path,
+		.is_link_refused = true,
+		.is_copied = true,
+		.uid = uid,
+		.is_of_user = true,
+		.size_max = FGT_PERFMAP_BYTES_MAX,
+		.known = known,
+	};
 
 	snprintf(path, sizeof(path), "/tmp/perf-%" PRId32 ".map", ns_pid);
-	path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-	if (path_fd < 0)
-		return -errno;
-	error = check_file(path_fd, uid);
-	return error ? error : fgt_rootfs_reopen(path_fd, ret_fd);
+	return fgt_file_open(&request, ret_file);
 }
 
-/* Reads as much as the file had at fstat(); it may shrink during the read. */
-static int read_text(struct fgt_perfmap *map, int fd)
+/* Reads as much as the file had at first; it may shrink during the read. */
+static int read_text(struct fgt_perfmap *map,
+		     const struct fgt_opened_file *file)
 {
 	uint64_t deadline_ns = fgt_clock_ns(CLOCK_MONOTONIC) + READ_MAX_NS;
-	size_t size;
+	size_t size = (size_t)file->status.st_size;
 
-	if (fstat(fd, &map->status) < 0)
-		return -EIO;
-	size = (size_t)map->status.st_size;
-	if (size > FGT_PERFMAP_BYTES_MAX)
-		size = FGT_PERFMAP_BYTES_MAX;
+	fgt_file_version_of(&file->status, &map->version);
 	map->text = malloc(size + 1);
 	if (!map->text)
 		return -ENOMEM;
@@ -112,7 +93,8 @@ static int read_text(struct fgt_perfmap *map, int fd)
 			return -ETIMEDOUT;
 		if (step > 1u << 20)
 			step = 1u << 20;
-		got = pread(fd, map->text + map->len, step, (off_t)map->len);
+		got = pread(file->fd, map->text + map->len, step,
+			    (off_t)map->len);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
@@ -285,43 +267,43 @@ static int flatten(struct fgt_perfmap *map)
 	return error;
 }
 
-static bool is_current(const struct fgt_perfmap *map, int fd)
+static int read_map(const struct fgt_opened_file *file,
+		    struct fgt_perfmap **ret_map)
 {
-	struct stat status;
+	FGT_AUTO(fgt_perfmap_free)
+	struct fgt_perfmap *map = calloc(1, sizeof(*map));
+	int error;
 
-	return !fstat(fd, &status) && status.st_dev == map->status.st_dev &&
-	       status.st_ino == map->status.st_ino &&
-	       status.st_size == map->status.st_size &&
-	       !memcmp(&status.st_mtim, &map->status.st_mtim,
-		       sizeof(status.st_mtim));
+	if (!map)
+		return -ENOMEM;
+	error = read_text(map, file);
+	if (!error)
+		error = parse(map);
+	if (!error)
+		error = flatten(map);
+	if (error)
+		return error;
+	*ret_map = FGT_TAKE(map);
+	return 0;
 }
 
 int fgt_perfmap_refresh(int root_fd, int32_t ns_pid, uint32_t uid,
 			struct fgt_perfmap **map)
 {
 	FGT_AUTO(fgt_perfmap_free) struct fgt_perfmap *old = FGT_TAKE(*map);
-	FGT_AUTO(fgt_perfmap_free) struct fgt_perfmap *fresh = NULL;
-	FGT_AUTO(fgt_fd_close) int fd = -1;
-	int error = open_file(root_fd, ns_pid, uid, &fd);
+	struct fgt_opened_file file;
+	int error = open_file(root_fd, ns_pid, uid, old ? &old->version : NULL,
+			      &file);
 
-	if (error)
-		return error;
-	if (old && is_current(old, fd)) {
+	if (error == -EALREADY) {
 		*map = FGT_TAKE(old);
 		return 0;
 	}
-	fresh = calloc(1, sizeof(*fresh));
-	if (!fresh)
-		return -ENOMEM;
-	error = read_text(fresh, fd);
-	if (!error)
-		error = parse(fresh);
-	if (!error)
-		error = flatten(fresh);
 	if (error)
 		return error;
-	*map = FGT_TAKE(fresh);
-	return 0;
+	error = read_map(&file, map);
+	fgt_fd_close(file.fd);
+	return error;
 }
 
 const char *fgt_perfmap_find(const struct fgt_perfmap *map, uint64_t pc)

@@ -25,7 +25,7 @@ struct fgt_perfmap;
  * file is unchanged; otherwise it is freed, and NULL on error. Never blocks on
  * a FIFO.
  * -ENOENT, -EINVAL not a regular file, -ELOOP a link, -EPERM owned by another
- * user, -EFBIG, -EIO, -ENOMEM, -ETIMEDOUT after 2 s, errno.
+ * user, -EFBIG, -EIO, -ENOMEM, errors of fgt_file_open().
  *
  * MT-Safe | AS-Unsafe
  */

@@ -122,6 +122,7 @@ static int ask_once(struct fgt_resolver *resolver, struct fgt_name_image *image,
 		return error;
 	places.checksum = find_checksum;
 	places.checksum_context = resolver;
+	places.left_ms = &resolver->left_ms;
 	resolver->checksum_error = 0;
 	*ret_reason = fgt_image_files_open(
 		&places, resolver->slice, slice_image, &resolver->root, &files);

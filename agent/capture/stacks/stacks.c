@@ -115,7 +115,7 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		rc = fgt_maps_read(dir_fd, tid, stacks->cache, &maps, why);
 	if (rc != 0)
 		return rc;
-	stacks->is_stale = false;
+	stacks->is_stale = maps->is_incomplete;
 	/* They are younger than what was asked since the last ones. */
 	stacks->readable.count = 0;
 	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps)) {

@@ -13,6 +13,7 @@
 #include "agent/capture/look/state_name.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
+#include "agent/files/open_file.h"
 
 #define NOTES_MAX      4u /* what comes when they are full is dropped */
 #define NOTE_BYTES_MAX 240u
@@ -64,6 +65,7 @@ static int start(struct fgt_recorder *recorder,
 {
 	int r = fgt_image_cache_new(&recorder->cache);
 
+	fgt_reader_begin(NULL);
 	if (r == 0)
 		r = fgt_sampler_new(options, recorder->cache,
 				    &recorder->sampler);
@@ -104,6 +106,7 @@ void fgt_recorder_free(struct fgt_recorder *recorder)
 	fgt_sampler_free(recorder->sampler);
 	fgt_target_put(recorder->target);
 	fgt_image_cache_free(recorder->cache);
+	fgt_reader_end();
 	pthread_mutex_destroy(&recorder->mutex);
 	free(recorder);
 }

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/files/open_file.h"
 #include "agent/symbols/elf/checksum.h"
-#include "agent/unwind/elf/rootfs.h"
 #include "ringbuf/base/why.h"
 
 /* What the file must be, of this build id or (crc_matters) of this CRC, and
@@ -58,15 +58,28 @@ static bool is_wanted(int fd, const struct debug_search *search)
 }
 
 /* A path in search->found.path; on success also the root it was found in. */
-static bool try_below(int root_fd, const struct debug_search *search)
+static bool try_below(int root_fd, bool is_trusted,
+		      const struct debug_search *search)
 {
-	FGT_AUTO(fgt_fd_close) int fd = -1;
+	const struct fgt_debug_places *places = search->places;
+	const struct fgt_open_request request = {
+		.place = FGT_OPEN_BELOW,
+		.dir_fd = root_fd,
+		.path = search->found->path,
+		.uid = places->root->uid,
+		.is_trusted = is_trusted,
+		.left_ms = places->left_ms,
+	};
+	struct fgt_opened_file file;
 
-	if (root_fd < 0 || fgt_rootfs_open(root_fd, search->found->path, &fd) ||
-	    !is_wanted(fd, search))
+	if (root_fd < 0 || fgt_file_open(&request, &file) < 0)
 		return false;
+	if (!is_wanted(file.fd, search)) {
+		fgt_fd_close(file.fd);
+		return false;
+	}
 	search->found->root_fd = root_fd;
-	search->found->fd = FGT_TAKE_FD(fd);
+	search->found->fd = file.fd;
 	return true;
 }
 
@@ -83,11 +96,12 @@ static bool set_path(const struct debug_search *search, const char *format,
 
 /*
  * A path in one of the folders that the administrator named. This machine
- * first: its files were not put there by the target.
+ * first: its files were not put there by the target. is_trusted: and the path
+ * has nothing that the target named, which may lead out of the folder.
  */
-FGT_PRINTF(2, 3)
-static bool try_folder(const struct debug_search *search, const char *format,
-		       ...)
+FGT_PRINTF(3, 4)
+static bool try_folder(const struct debug_search *search, bool is_trusted,
+		       const char *format, ...)
 {
 	const struct fgt_target_root *root = search->places->root;
 	va_list arguments;
@@ -96,8 +110,8 @@ static bool try_folder(const struct debug_search *search, const char *format,
 	va_start(arguments, format);
 	fits = set_path(search, format, arguments);
 	va_end(arguments);
-	return fits && (try_below(root->host_fd, search) ||
-			try_below(root->target_fd, search));
+	return fits && (try_below(root->host_fd, is_trusted, search) ||
+			try_below(root->target_fd, false, search));
 }
 
 /* A path that a file named: it means that file's root, and no other. */
@@ -111,7 +125,7 @@ static bool try_named(const struct debug_search *search, int root_fd,
 	va_start(arguments, format);
 	fits = set_path(search, format, arguments);
 	va_end(arguments);
-	return fits && try_below(root_fd, search);
+	return fits && try_below(root_fd, false, search);
 }
 
 static bool try_build_id(const struct debug_search *search)
@@ -123,7 +137,7 @@ static bool try_build_id(const struct debug_search *search)
 	for (uint32_t i = 0; i < search->build_id_len; i++)
 		snprintf(hex + 2 * i, 3, "%02x", search->build_id[i]);
 	for (size_t i = 0; i < search->places->dir_count; i++)
-		if (try_folder(search, "%s/.build-id/%.2s/%s.debug",
+		if (try_folder(search, true, "%s/.build-id/%.2s/%s.debug",
 			       search->places->dirs[i], hex, hex + 2))
 			return true;
 	return false;
@@ -149,8 +163,8 @@ static bool try_debuglink(const struct debug_search *search,
 	    try_named(search, root_fd, "%.*s.debug/%s", len, image_path, name))
 		return true;
 	for (size_t i = 0; i < search->places->dir_count; i++)
-		if (try_folder(search, "%s%.*s%s", search->places->dirs[i], len,
-			       image_path, name))
+		if (try_folder(search, false, "%s%.*s%s",
+			       search->places->dirs[i], len, image_path, name))
 			return true;
 	return false;
 }

@@ -21,6 +21,7 @@ struct fgt_debug_places {
 	 */
 	int (*checksum)(void *context, int fd, uint32_t *ret_crc);
 	void *checksum_context;
+	int64_t *left_ms; /* see struct fgt_open_request */
 };
 
 /* A debug file, and where it was found. */

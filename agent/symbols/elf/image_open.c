@@ -8,8 +8,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,9 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/unwind/elf/rootfs.h"
+#include "agent/files/open_file.h"
 #include "agent/unwind/maps/image_file.h"
-#include "agent/unwind/maps/maps_open.h"
 #include "ringbuf/base/sink.h"
 
 void fgt_image_files_close(struct fgt_image_files *files)
@@ -48,18 +45,29 @@ static bool is_same_file(int fd, const struct fgt_slice_image *image,
 	       status.st_dev == image->dev && status.st_ino == image->ino;
 }
 
-static enum fgt_symbol_reason open_below(int root_fd, const char *path,
+static enum fgt_symbol_reason open_below(const struct fgt_image_places *places,
+					 const struct fgt_target_root *root,
+					 const char *path,
 					 const struct fgt_slice_image *image,
-					 bool is_this_host, int *ret_fd)
+					 int *ret_fd)
 {
-	FGT_AUTO(fgt_fd_close) int fd = -1;
+	const struct fgt_open_request request = {
+		.place = FGT_OPEN_BELOW,
+		.dir_fd = fgt_debug_root_fd(root),
+		.path = path,
+		.uid = root->uid,
+		.left_ms = places->left_ms,
+	};
+	struct fgt_opened_file file;
 
-	if (root_fd < 0 || path[0] != '/' ||
-	    fgt_rootfs_open(root_fd, path, &fd))
+	if (request.dir_fd < 0 || path[0] != '/' ||
+	    fgt_file_open(&request, &file) < 0)
 		return FGT_SYMBOL_NO_FILE;
-	if (!is_same_file(fd, image, is_this_host))
+	if (!is_same_file(file.fd, image, root->is_this_host)) {
+		fgt_fd_close(file.fd);
 		return FGT_SYMBOL_OTHER_FILE;
-	*ret_fd = FGT_TAKE_FD(fd);
+	}
+	*ret_fd = file.fd;
 	return FGT_SYMBOL_FOUND;
 }
 
@@ -97,26 +105,6 @@ static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,
 	return FGT_SYMBOL_FOUND;
 }
 
-/*
- * The sampler has not opened it, and its file system may not answer: no thread
- * of slices waits for it (fault X7). See fgt_maps_device_answers().
- */
-static bool may_never_answer(const struct fgt_ring_slice *slice,
-			     const struct fgt_slice_image *image,
-			     const struct fgt_target_root *root)
-{
-	FGT_AUTO(fgt_fd_close) int proc_fd = -1;
-	struct fgt_maps_owner owner = { .device_count = 0 };
-	char path[32];
-
-	if (geteuid() != 0 || root->target_fd < 0 || !image->ino)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%" PRId32, slice->process.pid);
-	proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	owner.proc_fd = proc_fd;
-	return proc_fd >= 0 && !fgt_maps_device_answers(&owner, image->dev);
-}
-
 static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
 					 const struct fgt_ring_slice *slice,
 					 const struct fgt_slice_image *image,
@@ -128,10 +116,7 @@ static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
 	if (places->open_image &&
 	    !places->open_image(places->context, slice, image, ret_fd))
 		return FGT_SYMBOL_FOUND;
-	if (may_never_answer(slice, image, root))
-		return FGT_SYMBOL_NO_FILE;
-	return open_below(fgt_debug_root_fd(root), path, image,
-			  root->is_this_host, ret_fd);
+	return open_below(places, root, path, image, ret_fd);
 }
 
 static void open_debug_files(const struct fgt_image_places *places,
@@ -144,6 +129,7 @@ static void open_debug_files(const struct fgt_image_places *places,
 		.dir_count = places->debug_dir_count,
 		.checksum = places->checksum,
 		.checksum_context = places->checksum_context,
+		.left_ms = places->left_ms,
 	};
 	int root_fd = fgt_debug_root_fd(root);
 	struct fgt_debug_found found;

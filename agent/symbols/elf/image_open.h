@@ -28,6 +28,7 @@ struct fgt_image_places {
 	/* See struct fgt_debug_places. */
 	int (*checksum)(void *context, int fd, uint32_t *ret_crc);
 	void *checksum_context;
+	int64_t *left_ms; /* see struct fgt_open_request */
 };
 
 void fgt_image_files_close(struct fgt_image_files *files);
@@ -41,9 +42,8 @@ static inline void fgt_image_files_close_auto(struct fgt_image_files *files)
  * Opens the very file that was mapped: places->open_image, else by path below
  * the target's root (below "/" once it has ended). A file found by path is taken only if its
  * build id agrees, or device and inode where the image has no build id. The
- * vDSO is a copy of the one of this process if the build ids agree. Run by root,
- * an image of a living target on a file system that may not answer is not
- * looked for: FGT_SYMBOL_NO_FILE.
+ * vDSO is a copy of the one of this process if the build ids agree. A file that
+ * does not answer in time is not there: FGT_SYMBOL_NO_FILE.
  *
  * Returns FGT_SYMBOL_FOUND, or why it could not be opened.
  *

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens roots and files inside them. Runs in any thread; must never follow a
- * link that leads out of a root, open what is no regular file, or take another
+ * Opens the roots of targets. Runs in any thread; must never take another
  * process that got the same pid for the target.
  */
 #include "agent/unwind/elf/rootfs.h"
@@ -9,52 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/files/open_file.h"
 #include "ringbuf/base/owner.h"
 
 #define STAT_START_TIME 22 /* field, proc(5) */
-
-int fgt_rootfs_reopen(int path_fd, int *ret_fd)
-{
-	char path[32];
-	int fd;
-
-	/* Of a process whose first thread has ended, /proc/self has none. */
-	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", path_fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	*ret_fd = fd;
-	return 0;
-}
-
-int fgt_rootfs_open(int root_fd, const char *path, int *ret_fd)
-{
-	/* O_PATH first: to open a FIFO or a device is to touch it. A writer
-	 * that waits for a reader of a FIFO goes on, a tape rewinds. */
-	const struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	FGT_AUTO(fgt_fd_close) int path_fd = -1;
-	struct stat status;
-
-	path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-	if (path_fd < 0)
-		return -errno;
-	if (fstat(path_fd, &status) < 0)
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
-	return fgt_rootfs_reopen(path_fd, ret_fd);
-}
 
 /* The text of a small procfs file, "" if it cannot be read. */
 static void read_text(int dir_fd, const char *name, char *text, size_t size)
@@ -97,6 +59,19 @@ static int32_t read_ns_pid(int proc_fd)
 	return last ? (int32_t)strtol(last + 1, NULL, 10) : 0;
 }
 
+/* -1: not in time, too. */
+static int open_root(int proc_fd, uint32_t uid)
+{
+	const struct fgt_open_request request = {
+		.place = FGT_OPEN_ROOT,
+		.dir_fd = proc_fd,
+		.uid = uid,
+	};
+	struct fgt_opened_file root;
+
+	return fgt_file_open(&request, &root) < 0 ? -1 : root.fd;
+}
+
 static void open_target(const struct fgt_process_info *process,
 			struct fgt_target_root *root)
 {
@@ -110,8 +85,7 @@ static void open_target(const struct fgt_process_info *process,
 	if (proc_fd < 0 || read_start_time(proc_fd) != process->start_time)
 		return;
 	root->ns_pid = read_ns_pid(proc_fd);
-	root->target_fd =
-		openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root->target_fd = open_root(proc_fd, (uint32_t)process->uid);
 	/* The link leads to "/" if the process has died: check again. */
 	if (root->target_fd >= 0 &&
 	    read_start_time(proc_fd) != process->start_time)
@@ -125,6 +99,7 @@ void fgt_target_root_open(const struct fgt_process_info *process, bool is_live,
 
 	ret_root->target_fd = -1;
 	ret_root->ns_pid = 0;
+	ret_root->uid = (uint32_t)process->uid;
 	ret_root->host_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	gethostname(host, sizeof(host) - 1);
 	ret_root->is_this_host = is_live || !strcmp(host, process->host);

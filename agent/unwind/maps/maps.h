@@ -33,8 +33,9 @@ struct fgt_maps {
 	size_t count, capacity;
 	struct fgt_maps_image *images;
 	size_t image_count, image_capacity;
-	/* The last image that is not opened since its file system may not
-	 * answer, and the type of that; "": none. */
+	bool is_incomplete; /* a file did not answer, and may when asked later */
+	/* The last image that is not opened since its file system may not, or
+	 * did not answer, and the type of that; "": none. */
 	size_t refused_image;
 	char refused_type[16];
 };

@@ -69,36 +69,44 @@ static bool find_type(int dir_fd, const char *path, uint64_t dev, char *type)
 }
 
 /*
- * Where this process and the first one see it too: a layer below a container's
- * file system is not among the mounts of that container.
+ * Where this process and the first one see it: a layer below a container's file
+ * system is not among the mounts of that container. What only the target sees,
+ * its user may have mounted.
  */
-static bool is_local_device(const struct fgt_maps_owner *owner, uint64_t dev,
-			    char *type)
+static void find_out(const struct fgt_maps_owner *owner,
+		     struct fgt_maps_device *device)
 {
-	if (find_type(owner->proc_fd, "mountinfo", dev, type) ||
-	    find_type(AT_FDCWD, "/proc/thread-self/mountinfo", dev, type) ||
-	    find_type(AT_FDCWD, "/proc/1/mountinfo", dev, type))
-		return is_local(type);
-	snprintf(type, FGT_MAPS_TYPE_MAX, "unknown");
-	/* Mounted nowhere by now: a disk, or memory. */
-	return major(dev) != 0 || fgt_maps_is_memory(dev, 1);
+	char *type = device->type;
+	uint64_t dev = device->dev;
+
+	if (find_type(AT_FDCWD, "/proc/thread-self/mountinfo", dev, type) ||
+	    find_type(AT_FDCWD, "/proc/1/mountinfo", dev, type)) {
+		device->answers = device->is_of_machine = is_local(type);
+	} else if (find_type(owner->proc_fd, "mountinfo", dev, type)) {
+		device->answers = is_local(type);
+		device->is_of_machine = device->answers &&
+					strcmp(type, "overlay") != 0;
+	} else {
+		snprintf(type, FGT_MAPS_TYPE_MAX, "unknown");
+		/* Mounted nowhere by now: a disk, or memory. */
+		device->answers = device->is_of_machine =
+			major(dev) != 0 || fgt_maps_is_memory(dev, 1);
+	}
 }
 
-bool fgt_maps_device_answers(struct fgt_maps_owner *owner, uint64_t dev)
+const struct fgt_maps_device *fgt_maps_device_of(struct fgt_maps_owner *owner,
+						 uint64_t dev)
 {
-	struct fgt_maps_device *known;
+	struct fgt_maps_device *device;
 	size_t i;
 
 	for (i = 0; i < owner->device_count; i++)
 		if (owner->devices[i].dev == dev)
-			return owner->devices[i].answers;
+			return &owner->devices[i];
 	if (owner->device_count == FGT_MAPS_DEVICES)
 		owner->device_count = 0;
-	known = &owner->devices[owner->device_count++];
-	known->dev = dev;
-	known->answers = is_local_device(owner, dev, known->type);
-	if (!known->answers)
-		memcpy(owner->refused_type, known->type,
-		       sizeof(owner->refused_type));
-	return known->answers;
+	device = &owner->devices[owner->device_count++];
+	device->dev = dev;
+	find_out(owner, device);
+	return device;
 }

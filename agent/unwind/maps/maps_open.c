@@ -6,16 +6,13 @@
 #include "agent/unwind/maps/maps_open.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/files/open_file.h"
 #include "agent/unwind/arch/memory.h"
-#include "agent/unwind/elf/rootfs.h"
 
 #define VDSO_BYTES_MAX (64u * 1024)
 #define HEAD_BYTES     4096u
@@ -53,71 +50,26 @@ static int verify_memory(const struct fgt_maps_owner *owner,
 	return 0;
 }
 
-/* Opens a regular file; -EINVAL if it is none (a device is not opened). */
-static int open_regular(const struct fgt_maps_owner *owner, const char *path,
-			int *ret_fd)
+static bool is_same_file(const struct fgt_opened_file *file,
+			 const struct fgt_maps_line *line)
 {
-	FGT_AUTO(fgt_fd_close)
-	int path_fd = openat(owner->proc_fd, path, O_PATH | O_CLOEXEC);
-	struct stat status;
-
-	if (path_fd < 0 || fstat(path_fd, &status) < 0)
-		return -errno;
-	if (!S_ISREG(status.st_mode))
-		return -EINVAL;
-	return fgt_rootfs_reopen(path_fd, ret_fd);
-}
-
-static bool is_same_file(int fd, const struct fgt_maps_line *line)
-{
-	struct stat status;
-
-	return fstat(fd, &status) == 0 && status.st_dev == line->dev &&
-	       status.st_ino == line->ino;
-}
-
-/*
- * Run by root, stacks of all users wait for the sampler: it opens only what
- * answers at once. An ordinary user's agent waits for that user's files only.
- */
-static bool may_never_answer(struct fgt_maps_owner *owner, uint64_t dev)
-{
-	return geteuid() == 0 && !fgt_maps_device_answers(owner, dev);
-}
-
-/*
- * The main program can be opened so even if it was deleted. It may be another
- * file than the mapped one, on a file system that does not answer: what is
- * known of it without asking that must agree first.
- */
-static int open_exe(const struct fgt_maps_owner *owner,
-		    const struct fgt_maps_line *line, int *ret_fd)
-{
-	FGT_AUTO(fgt_fd_close)
-	int fd = openat(owner->proc_fd, "exe", O_PATH | O_CLOEXEC);
-	struct statx status;
-
-	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
-			    STATX_INO, &status) < 0)
-		return -errno;
-	if (makedev(status.stx_dev_major, status.stx_dev_minor) != line->dev ||
-	    status.stx_ino != line->ino)
-		return -ESTALE;
-	return fgt_rootfs_reopen(fd, ret_fd);
+	return file->status.st_dev == line->dev &&
+	       file->status.st_ino == line->ino;
 }
 
 /* Adds a candidate; one that is not exactly the inode must prove itself. */
 static int take_candidate(const struct fgt_maps_owner *owner,
-			  struct fgt_image_cache *cache, int fd,
+			  struct fgt_image_cache *cache,
+			  const struct fgt_opened_file *opened,
 			  const struct fgt_maps_line *line, uint64_t base,
 			  struct fgt_image_file **ret_file)
 {
 	const struct fgt_image_key mapped = { line->dev, line->ino };
-	bool is_exact = is_same_file(fd, line);
+	bool is_exact = is_same_file(opened, line);
 	struct fgt_image_file *file;
 	int r;
 
-	r = fgt_image_cache_add(cache, fd, &mapped, &file);
+	r = fgt_image_cache_add(cache, opened->fd, &mapped, &file);
 	if (r < 0)
 		return r;
 	if (!is_exact)
@@ -130,6 +82,18 @@ static int take_candidate(const struct fgt_maps_owner *owner,
 	return 0;
 }
 
+/* What the files of this mapping have in common. */
+static struct fgt_open_request request_of(const struct fgt_maps_owner *owner,
+					  bool is_trusted)
+{
+	return (struct fgt_open_request){
+		.dir_fd = owner->proc_fd,
+		.uid = owner->uid,
+		.is_trusted = is_trusted,
+		.is_urgent = true,
+	};
+}
+
 /*
  * map_files names the mapping, not a path. The mapping may have been replaced
  * since maps was read, so the inode must agree; where a layered file system
@@ -138,17 +102,69 @@ static int take_candidate(const struct fgt_maps_owner *owner,
 static int open_by_map_files(const struct fgt_maps_owner *owner,
 			     struct fgt_image_cache *cache,
 			     const struct fgt_maps_line *line, uint64_t base,
-			     struct fgt_image_file **ret_file)
+			     bool is_trusted, struct fgt_image_file **ret_file)
 {
+	struct fgt_open_request request = request_of(owner, is_trusted);
+	struct fgt_opened_file opened;
 	char path[64];
-	int fd, r;
+	int r;
 
 	snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64,
 		 line->start, line->end);
-	r = open_regular(owner, path, &fd);
+	request.place = FGT_OPEN_LINK;
+	request.path = path;
+	r = fgt_file_open(&request, &opened);
 	if (r < 0)
 		return r;
-	return take_candidate(owner, cache, fd, line, base, ret_file);
+	return take_candidate(owner, cache, &opened, line, base, ret_file);
+}
+
+/* The main program can be opened by exe even if it was deleted. */
+static int open_by_name(const struct fgt_maps_owner *owner,
+			const struct fgt_maps_line *line, bool is_trusted,
+			struct fgt_opened_file *ret_opened)
+{
+	struct fgt_open_request request = request_of(owner, is_trusted);
+	int r;
+
+	request.place = FGT_OPEN_LINK;
+	request.path = "exe";
+	request.dev = line->dev;
+	request.ino = line->ino;
+	r = fgt_file_open(&request, ret_opened);
+	if (r == 0 || fgt_file_may_come(r) || line->path[0] != '/')
+		return r;
+	request.place = FGT_OPEN_BELOW_PROCESS;
+	request.path = line->path;
+	request.ino = 0;
+	/* Its name may lead anywhere by now. */
+	request.is_trusted = false;
+	return fgt_file_open(&request, ret_opened);
+}
+
+/*
+ * Run by root, stacks of all users wait for the sampler, and later it reads in
+ * the file itself: only where the file system answers at once. An ordinary user's
+ * agent waits for that user's files only.
+ */
+static bool may_read(struct fgt_maps_owner *owner,
+		     const struct fgt_maps_device *device)
+{
+	if (device->answers || geteuid() != 0)
+		return true;
+	memcpy(owner->refused_type, device->type, sizeof(owner->refused_type));
+	return false;
+}
+
+static int note_late(struct fgt_maps_owner *owner,
+		     const struct fgt_maps_device *device, int error)
+{
+	if (fgt_file_may_come(error)) {
+		owner->is_late = true;
+		memcpy(owner->refused_type, device->type,
+		       sizeof(owner->refused_type));
+	}
+	return error;
 }
 
 int fgt_maps_open(struct fgt_maps_owner *owner, struct fgt_image_cache *cache,
@@ -156,21 +172,24 @@ int fgt_maps_open(struct fgt_maps_owner *owner, struct fgt_image_cache *cache,
 		  struct fgt_image_file **ret_file)
 {
 	const struct fgt_image_key key = { line->dev, line->ino };
-	int fd, r;
+	const struct fgt_maps_device *device;
+	struct fgt_opened_file opened;
+	int r;
 
 	if (fgt_image_cache_find(cache, &key, ret_file) == 0)
 		return 0;
-	if (may_never_answer(owner, line->dev))
+	device = fgt_maps_device_of(owner, line->dev);
+	if (!may_read(owner, device))
 		return -EREMOTEIO;
-	r = open_by_map_files(owner, cache, line, base, ret_file);
-	if (r == 0 || r == -ENOMEM || r == -ENOEXEC || r == -EBADMSG)
-		return r;
-	r = open_exe(owner, line, &fd);
-	if (r < 0 && owner->root_fd >= 0 && line->path[0] == '/')
-		r = fgt_rootfs_open(owner->root_fd, line->path, &fd);
+	r = open_by_map_files(owner, cache, line, base, device->is_of_machine,
+			      ret_file);
+	if (r == 0 || r == -ENOMEM || r == -ENOEXEC || r == -EBADMSG ||
+	    fgt_file_may_come(r))
+		return note_late(owner, device, r);
+	r = open_by_name(owner, line, device->is_of_machine, &opened);
 	if (r < 0)
-		return r;
-	return take_candidate(owner, cache, fd, line, base, ret_file);
+		return note_late(owner, device, r);
+	return take_candidate(owner, cache, &opened, line, base, ret_file);
 }
 
 int fgt_maps_open_vdso(const struct fgt_maps_owner *owner,

@@ -33,28 +33,32 @@ int fgt_maps_line_parse(const char *line, size_t len,
 
 struct fgt_maps_device {
 	uint64_t dev;
-	bool answers;
+	bool answers; /* neither a user's process (FUSE) nor a server is behind */
+	/* … as this machine's mounts have it. An overlay that only the target
+	 * sees is not: its user may have mounted it above FUSE. */
+	bool is_of_machine;
 	char type[FGT_MAPS_TYPE_MAX]; /* of its file system */
 };
 
-/* The process that has the mappings: all borrowed. root_fd may be -1. */
+/* The process that has the mappings: all borrowed. */
 struct fgt_maps_owner {
 	int32_t pid;
+	uint32_t uid;
 	int proc_fd; /* /proc/PID */
-	int root_fd; /* /proc/PID/root */
 	struct fgt_maps_device devices[FGT_MAPS_DEVICES];
 	size_t device_count;
 	char refused_type[FGT_MAPS_TYPE_MAX]; /* the last one; "": none */
+	bool is_late; /* a file did not answer in time, and may later */
 };
 
 /*
- * Does the file system of a device answer at once, by the mounts of that
- * process, of this one and of the first one? Neither a user's process (FUSE) nor
- * a server is behind it. The device is not touched.
+ * What is known of a device, by the mounts of this process, of the first one
+ * and of that one. The device is not touched. Valid until the next call.
  *
  * MT-Safe for one owner | AS-Unsafe
  */
-bool fgt_maps_device_answers(struct fgt_maps_owner *owner, uint64_t dev);
+const struct fgt_maps_device *fgt_maps_device_of(struct fgt_maps_owner *owner,
+						 uint64_t dev);
 
 /*
  * Opens the file of an executable mapping through the cache: the cached one,
@@ -63,7 +67,8 @@ bool fgt_maps_device_answers(struct fgt_maps_owner *owner, uint64_t dev);
  * first page and build id are what the target has in memory at base (the
  * address where file offset 0 is mapped, 0 if it is not). Run by root, files on
  * devices that may not answer are not touched (-EREMOTEIO). -ENOENT,
- * -EACCES, -ESTALE not that file, -ENOEXEC, -ENOMEM …
+ * -EACCES, -ESTALE not that file, -ENOEXEC, -ENOMEM; those of fgt_file_open(),
+ * after some of which owner->is_late.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/unwind/maps/maps_open.h"
 #include "ringbuf/base/array.h"
@@ -93,8 +94,10 @@ static void note_refusal(struct builder *builder, int error)
 {
 	struct fgt_maps *maps = builder->maps;
 
-	if (error != -EREMOTEIO)
+	if (error != -EREMOTEIO && !builder->owner.is_late)
 		return;
+	maps->is_incomplete |= builder->owner.is_late;
+	builder->owner.is_late = false;
 	maps->refused_image = maps->image_count;
 	snprintf(maps->refused_type, sizeof(maps->refused_type), "%s",
 		 builder->owner.refused_type);
@@ -400,21 +403,22 @@ static int read_once(const struct fgt_maps_owner *owner,
 	return 0;
 }
 
-static int open_root(int proc_fd)
+static uint32_t owner_of(int proc_fd)
 {
-	return openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat status;
+
+	return fstat(proc_fd, &status) < 0 ? 0 : status.st_uid;
 }
 
 int fgt_maps_parse(const char *text, size_t len, int proc_fd, int32_t pid,
 		   struct fgt_image_cache *cache, struct fgt_maps **ret_maps)
 {
-	FGT_AUTO(fgt_fd_close) int root_fd = open_root(proc_fd);
 	FGT_AUTO(fgt_maps_free) struct fgt_maps *maps = new_maps();
-	struct builder builder = {
-		.maps = maps,
-		.owner = { .pid = pid, .proc_fd = proc_fd, .root_fd = root_fd },
-		.cache = cache
-	};
+	struct builder builder = { .maps = maps,
+				   .owner = { .pid = pid,
+					      .uid = owner_of(proc_fd),
+					      .proc_fd = proc_fd },
+				   .cache = cache };
 	int r = len ? -ENOMEM : -ESRCH;
 
 	if (len && maps)
@@ -446,10 +450,9 @@ static int explain(int error, int32_t pid, struct fgt_why *why)
 int fgt_maps_read(int proc_fd, int32_t pid, struct fgt_image_cache *cache,
 		  struct fgt_maps **ret_maps, struct fgt_why *why)
 {
-	FGT_AUTO(fgt_fd_close) int root_fd = open_root(proc_fd);
 	const struct fgt_maps_owner owner = { .pid = pid,
-					      .proc_fd = proc_fd,
-					      .root_fd = root_fd };
+					      .uid = owner_of(proc_fd),
+					      .proc_fd = proc_fd };
 	struct fgt_maps *maps = NULL;
 	bool is_inconsistent = true;
 	int r;

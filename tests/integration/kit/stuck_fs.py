@@ -28,7 +28,7 @@ class StuckFs:
         self.path = os.path.join(folder, NAME.decode())
         os.makedirs(folder, exist_ok=True)
         self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-        options = f"fd={self.device},rootmode=40000,user_id=0,group_id=0," \
+        options = f"fd={self.device},rootmode=40755,user_id=0,group_id=0," \
             "allow_other"
         if libc.mount(b"stuck", folder.encode(), b"fuse", 0,
                       options.encode()):

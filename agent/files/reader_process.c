@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One reader: its start, and what is sent to it and received from it. Runs in
+ * the thread that has the reader; only fgt_reader_wait() may wait.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/children/self_child.h"
+#include "agent/files/reader.h"
+#include "ringbuf/base/clock.h"
+#include "ringbuf/base/owner.h"
+
+#define MS UINT64_C(1000000)
+
+int fgt_reader_start(struct fgt_reader *reader)
+{
+	static char name[] = FGT_READER_NAME, verb[] = FGT_READER_VERB;
+	char *arguments[] = { name, verb, NULL };
+	struct fgt_self_child child = { .arguments = arguments,
+					.child_fd = FGT_READER_FD };
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -EAGAIN;
+	child.fd = pair[1];
+	r = fgt_self_child_start(&child, &reader->pid_fd);
+	close(pair[1]);
+	if (r < 0) {
+		close(pair[0]);
+		return r;
+	}
+	reader->fd = pair[0];
+	reader->is_charged = false;
+	reader->since_ns = fgt_clock_ns(CLOCK_MONOTONIC);
+	return 0;
+}
+
+bool fgt_reader_wait(int fd, uint64_t until_ns)
+{
+	struct pollfd entry = { .fd = fd, .events = POLLIN };
+
+	for (;;) {
+		uint64_t now = fgt_clock_ns(CLOCK_MONOTONIC);
+		int ms = until_ns > now ? (int)((until_ns - now) / MS) + 1 : 0;
+		int ready = poll(&entry, 1, ms);
+
+		if (ready > 0)
+			return true;
+		if (!ready || errno != EINTR)
+			return false;
+	}
+}
+
+int fgt_reader_is_ready(const struct fgt_reader *reader)
+{
+	char byte;
+	ssize_t got = recv(reader->fd, &byte, 1, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	return got == 1 ? 1 : -EPIPE;
+}
+
+int fgt_reader_send(const struct fgt_reader *reader,
+		    const struct fgt_open_request *request)
+{
+	struct fgt_reader_order order = {
+		.place = request->place,
+		.is_link_refused = request->is_link_refused,
+		.is_copied = request->is_copied,
+		.has_known = request->known != NULL,
+		.uid = request->uid,
+		.is_of_user = request->is_of_user,
+		.size_max = request->size_max,
+		.dev = request->dev,
+		.ino = request->ino,
+	};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct iovec part = { &order, offsetof(struct fgt_reader_order, path) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	const char *path = request->path ? request->path : "";
+	size_t len = strlen(path) + 1;
+
+	if (len > sizeof(order.path))
+		return -ENAMETOOLONG;
+	memcpy(order.path, path, len);
+	part.iov_len += len;
+	if (request->known)
+		order.known = *request->known;
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &request->dir_fd, sizeof(int));
+	return sendmsg(reader->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0
+		       ? -EPIPE
+		       : 0;
+}
+
+int fgt_reader_receive(const struct fgt_reader *reader,
+		       struct fgt_opened_file *ret_file)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct fgt_reader_answer answer;
+	struct iovec part = { &answer, sizeof(answer) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control) };
+	ssize_t got =
+		recvmsg(reader->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+	if (got != sizeof(answer))
+		return -EPIPE;
+	if (answer.error)
+		return answer.error < 0 ? answer.error : -EPIPE;
+	/* No descriptor is left here. */
+	if (!head || head->cmsg_type != SCM_RIGHTS ||
+	    head->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -EMFILE;
+	memcpy(&ret_file->fd, CMSG_DATA(head), sizeof(int));
+	ret_file->status = answer.status;
+	return 0;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reader: opens what it is asked for until the daemon closes the socket.
+ * Runs in a separate process with the daemon's rights to read; must not parse
+ * what is in a file, nor keep anything of the daemon, since it may have to be
+ * left behind, waiting for a file system for ever.
+ */
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/files/reader.h"
+#include "ringbuf/base/owner.h"
+
+/* Everything else is given up. Before Linux 5.9 map_files needs CAP_SYS_ADMIN. */
+static void drop_rights(void)
+{
+	const int kept_by_5_9[] = { CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE,
+				    CAP_CHECKPOINT_RESTORE };
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct data[2] = { { 0, 0, 0 } };
+	uint32_t kept[2] = { 0, 0 };
+
+	for (size_t i = 0; i < sizeof(kept_by_5_9) / sizeof(*kept_by_5_9); i++)
+		kept[kept_by_5_9[i] / 32] |= 1u << (kept_by_5_9[i] % 32);
+	if (prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE) < 0)
+		kept[CAP_SYS_ADMIN / 32] |= 1u << (CAP_SYS_ADMIN % 32);
+	if (syscall(SYS_capget, &head, data) == 0) {
+		for (size_t i = 0; i < 2; i++) {
+			data[i].permitted &= kept[i];
+			data[i].effective &= kept[i];
+			data[i].inheritable = 0;
+		}
+		/* With more rights it does the same. */
+		(void)syscall(SYS_capset, &head, data);
+	}
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* Where it never ends, it must not hold a file, a pipe or a folder for it. */
+static void let_go(void)
+{
+	static const int ignored[] = { SIGPIPE, SIGINT, SIGHUP };
+	const struct rlimit none = { 0, 0 };
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		if (fd < 0 || dup2(fd, i) < 0)
+			close(i);
+	close_range(FGT_READER_FD + 1, ~0u, 0);
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	setrlimit(RLIMIT_CORE, &none);
+	(void)!chdir("/");
+}
+
+/* The descriptor that came with an order, -1: none. */
+static int take_fd(struct msghdr *message)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+	int fd = -1;
+
+	if (head && head->cmsg_level == SOL_SOCKET &&
+	    head->cmsg_type == SCM_RIGHTS &&
+	    head->cmsg_len == CMSG_LEN(sizeof(fd)))
+		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
+	return fd;
+}
+
+/* Ends where the daemon has ended. */
+static int receive(struct fgt_reader_order *order)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { order, sizeof(*order) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control) };
+	ssize_t got;
+
+	memset(order, 0, sizeof(*order));
+	got = recvmsg(FGT_READER_FD, &message, MSG_CMSG_CLOEXEC);
+	if (got <= (ssize_t)offsetof(struct fgt_reader_order, path))
+		_exit(0);
+	order->path[sizeof(order->path) - 1] = '\0';
+	return take_fd(&message);
+}
+
+static void send_answer(const struct fgt_reader_answer *answer, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct iovec part = { (void *)(uintptr_t)answer, sizeof(*answer) };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct cmsghdr *head;
+
+	if (fd >= 0) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control);
+		head = CMSG_FIRSTHDR(&message);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+	}
+	if (sendmsg(FGT_READER_FD, &message, MSG_NOSIGNAL) < 0)
+		_exit(0);
+}
+
+static void serve_one(const struct fgt_reader_order *order, int dir_fd)
+{
+	const struct fgt_open_request request = {
+		.place = (enum fgt_open_place)order->place,
+		.dir_fd = dir_fd,
+		.path = order->path,
+		.is_link_refused = order->is_link_refused,
+		.is_copied = order->is_copied,
+		.uid = order->uid,
+		.is_of_user = order->is_of_user,
+		.size_max = order->size_max,
+		.dev = order->dev,
+		.ino = order->ino,
+		.known = order->has_known ? &order->known : NULL,
+	};
+	struct fgt_opened_file file = { .fd = -1 };
+	struct fgt_reader_answer answer = { .error = 0 };
+
+	answer.error = fgt_open_here(&request, &file);
+	if (!answer.error)
+		answer.status = file.status;
+	send_answer(&answer, file.fd);
+	fgt_fd_close(file.fd);
+	fgt_fd_close(dir_fd);
+}
+
+void fgt_reader_serve_if_asked(int argc, char **argv)
+{
+	static struct fgt_reader_order order;
+	static const char ready;
+
+	if (argc != 2 || strcmp(argv[0], FGT_READER_NAME) ||
+	    strcmp(argv[1], FGT_READER_VERB))
+		return;
+	prctl(PR_SET_NAME, FGT_READER_NAME);
+	let_go();
+	drop_rights();
+	for (;;) {
+		int dir_fd;
+
+		if (send(FGT_READER_FD, &ready, 1, MSG_NOSIGNAL) != 1)
+			_exit(0);
+		dir_fd = receive(&order);
+		serve_one(&order, dir_fd);
+	}
+}
