@@ -121,14 +121,20 @@ static void drop_rights(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-bool fgt_confinement_enter_within(int kept_fd,
-				  const struct fgt_confinement_limits *limits)
+void fgt_confinement_drop(int kept_fd,
+			  const struct fgt_confinement_limits *limits)
 {
 	fgt_confinement_offer();
 	drop_descriptors(kept_fd);
 	reset_signals();
 	limit_resources(limits);
 	drop_rights();
+}
+
+bool fgt_confinement_enter_within(int kept_fd,
+				  const struct fgt_confinement_limits *limits)
+{
+	fgt_confinement_drop(kept_fd, limits);
 	return fgt_syscall_filter_set() == 0;
 }
 

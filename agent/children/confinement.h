@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Takes from a child that reads other users' files what it does not need:
- * descriptors, rights, memory, system calls. Runs once, in the child (here:
- * helper), before it sees a file.
+ * Takes from a child of this program what it does not need: descriptors,
+ * rights, memory, system calls. Runs once, in the child (here: helper), before
+ * it sees a byte of another user.
  */
 #ifndef FGT_AGENT_CHILDREN_CONFINEMENT_H
 #define FGT_AGENT_CHILDREN_CONFINEMENT_H
@@ -25,6 +25,9 @@ struct fgt_confinement_limits {
 };
 bool fgt_confinement_enter_within(int kept_fd,
 				  const struct fgt_confinement_limits *limits);
+/* Without a filter of system calls, which the caller sets. */
+void fgt_confinement_drop(int kept_fd,
+			  const struct fgt_confinement_limits *limits);
 
 /* Lowers a soft limit; never raises it above the hard one. */
 void fgt_confinement_limit(int resource, unsigned long long limit);
@@ -48,6 +51,14 @@ void fgt_confinement_offer(void);
  * MT-Safe | AS-Unsafe
  */
 int fgt_syscall_filter_set(void);
+
+/*
+ * For a process that gets bytes over a socket that is open, and answers: as
+ * above, without reading files.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_syscall_filter_answer(void);
 
 /*
  * For a process that opens and connects, with libraries whose calls are not

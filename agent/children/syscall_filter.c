@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seccomp filters. Run in the symbol helper, which must not open, connect or
- * execute, and in the delivery process, which must not execute; neither may
- * touch another process.
+ * Seccomp filters. Run in the symbol helper and in fronts, which must not open,
+ * connect or execute, and in the delivery process, which must not execute; none
+ * may touch another process.
  */
 #include "agent/children/confinement.h"
 
@@ -14,21 +14,23 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static const int allowed[] = {
-	/* files that are open, the socket */
-	SYS_pread64,
-	SYS_read,
-	SYS_write,
-	SYS_sendmsg,
-	SYS_recvmsg,
-	SYS_close,
-	SYS_lseek,
-	SYS_fstat,
-	SYS_newfstatat, /* with an empty path: fstat() of glibc */
+/* To read files that are open, and end after some time. */
+static const int of_files[] = {
+	SYS_pread64,   SYS_read,	 SYS_lseek,
+	SYS_fstat,     SYS_newfstatat, /* with an empty path: fstat() of glibc */
 	SYS_ppoll,
 #ifdef SYS_poll
 	SYS_poll,
 #endif
+	SYS_setitimer, SYS_rt_sigaction,
+};
+
+static const int allowed[] = {
+	/* the socket; standard error, which is /dev/null */
+	SYS_sendmsg,
+	SYS_recvmsg,
+	SYS_close,
+	SYS_write,
 	/* memory */
 	SYS_mmap,
 	SYS_munmap,
@@ -40,8 +42,6 @@ static const int allowed[] = {
 	SYS_getrandom,
 	/* time and signals */
 	SYS_clock_gettime,
-	SYS_setitimer,
-	SYS_rt_sigaction,
 	SYS_rt_sigprocmask,
 	SYS_rt_sigreturn,
 	SYS_restart_syscall,
@@ -162,7 +162,7 @@ int fgt_syscall_filter_forbid(void)
 				      COUNT(forbidden)));
 }
 
-int fgt_syscall_filter_set(void)
+static int set_filter(bool has_files)
 {
 	scmp_filter_ctx filter = new_filter(SCMP_ACT_ERRNO(EPERM));
 	int error;
@@ -170,10 +170,23 @@ int fgt_syscall_filter_set(void)
 	if (!filter)
 		return -ENOMEM;
 	error = add_calls(filter, SCMP_ACT_ALLOW, allowed, COUNT(allowed));
+	if (!error && has_files)
+		error = add_calls(filter, SCMP_ACT_ALLOW, of_files,
+				  COUNT(of_files));
 	if (!error)
 		error = add_calls(filter, SCMP_ACT_KILL_PROCESS, deadly,
 				  COUNT(deadly));
 	if (!error)
 		error = add_conditions(filter);
 	return load(filter, error);
+}
+
+int fgt_syscall_filter_set(void)
+{
+	return set_filter(true);
+}
+
+int fgt_syscall_filter_answer(void)
+{
+	return set_filter(false);
 }

@@ -111,6 +111,56 @@ static void calls_of_an_intruder_kill_the_process(void **state)
 	assert_int_equal(end_of(do_kill), -SIGSYS);
 }
 
+static int do_ptrace(void)
+{
+	return syscall(SYS_ptrace, 0, 0, NULL, NULL) < 0 ? errno : 0;
+}
+
+static int do_connect(void)
+{
+	return syscall(SYS_connect, 0, NULL, 0) < 0 ? errno : 0;
+}
+
+static int do_accept(void)
+{
+	return syscall(SYS_accept4, 0, NULL, NULL, 0) < 0 ? errno : 0;
+}
+
+static int do_read(void)
+{
+	char byte;
+
+	return syscall(SYS_pread64, 0, &byte, 1, 0) < 0 ? errno : 0;
+}
+
+static int do_get_memory(void)
+{
+	return malloc(1 << 20) && malloc(100) ? 0 : 1;
+}
+
+/* Fault C9. */
+static void filter_of_fronts_leaves_a_socket_and_memory(void **state)
+{
+	int (*const refused[])(void) = { do_open, do_read, do_accept,
+					 do_set_limit };
+	int (*const deadly[])(void) = { do_execute, do_socket, do_connect,
+					do_ptrace, do_kill };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
+		assert_int_equal(
+			end_behind(fgt_syscall_filter_answer, refused[i]),
+			EPERM);
+	for (size_t i = 0; i < sizeof(deadly) / sizeof(*deadly); i++)
+		assert_int_equal(
+			end_behind(fgt_syscall_filter_answer, deadly[i]),
+			-SIGSYS);
+	assert_int_equal(end_behind(fgt_syscall_filter_answer, do_get_memory),
+			 0);
+	assert_int_equal(end_behind(fgt_syscall_filter_answer, do_abort),
+			 -SIGABRT);
+}
+
 static void delivery_filter_refuses_what_uploads_do_not_need(void **state)
 {
 	(void)state;
@@ -250,6 +300,7 @@ int main(void)
 		cmocka_unit_test(a_helper_has_no_rights),
 		cmocka_unit_test(calls_that_are_not_needed_get_eperm),
 		cmocka_unit_test(calls_of_an_intruder_kill_the_process),
+		cmocka_unit_test(filter_of_fronts_leaves_a_socket_and_memory),
 		cmocka_unit_test(
 			delivery_filter_refuses_what_uploads_do_not_need),
 #ifdef __x86_64__
