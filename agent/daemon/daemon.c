@@ -23,7 +23,6 @@
 #include "agent/unwind/maps/image_file.h"
 #include "ringbuf/base/memory_limit.h"
 
-#define VERBS		6
 #define MS		UINT64_C(1000000)
 #define TICK_MS		1000
 #define LEAVE_LOOK_MS	20
@@ -48,7 +47,7 @@ struct daemon {
 	struct fgt_listener listener;
 	struct fgt_slice_verb slice_verb;
 	struct fgt_daemon_status status;
-	struct fgt_control_verb verbs[VERBS + 1];
+	struct fgt_control_verb verbs[FGT_REQUEST_VERBS];
 	struct fgt_image_cache *cache;
 	struct fgt_symbolizer *symbolizer;
 	struct fgt_timer tick, leave;
@@ -259,7 +258,7 @@ static void tick_expired(void *context)
 {
 	struct daemon *daemon = context;
 
-	fgt_control_look(daemon->control);
+	fgt_control_tend(daemon->control);
 	if (!daemon->is_refreshing) {
 		daemon->is_refreshing = true;
 		fgt_jobs_submit(daemon->jobs, &daemon->refresh);
@@ -309,13 +308,19 @@ static int new_symbolizer(struct daemon *daemon)
 /* The one table of verbs. */
 static int new_control(struct daemon *daemon)
 {
-	const struct fgt_control_verb verbs[VERBS + 1] = {
-		{ "attach", fgt_target_verb_attach, daemon->targets },
-		{ "detach", fgt_target_verb_detach, daemon->targets },
-		{ "targets", fgt_target_list_handle, daemon->targets },
-		{ "slice", fgt_slice_verb_handle, &daemon->slice_verb },
-		{ "status", fgt_daemon_status_handle, &daemon->status },
-		{ "register", fgt_registrations_handle, daemon->registrations },
+	const struct fgt_control_verb verbs[FGT_REQUEST_VERBS] = {
+		[FGT_REQUEST_ATTACH] = { fgt_target_verb_attach,
+					 daemon->targets },
+		[FGT_REQUEST_DETACH] = { fgt_target_verb_detach,
+					 daemon->targets },
+		[FGT_REQUEST_TARGETS] = { fgt_target_list_handle,
+					  daemon->targets },
+		[FGT_REQUEST_SLICE] = { fgt_slice_verb_handle,
+					&daemon->slice_verb },
+		[FGT_REQUEST_STATUS] = { fgt_daemon_status_handle,
+					 &daemon->status },
+		[FGT_REQUEST_REGISTER] = { fgt_registrations_handle,
+					   daemon->registrations },
 	};
 	const struct fgt_control_options options = {
 		.handle = fgt_control_dispatch,

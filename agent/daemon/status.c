@@ -127,7 +127,7 @@ static void add_life(struct fgt_builder *builder,
 }
 
 void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
-			      const struct fgt_message *request)
+			      const struct fgt_request *request)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	const struct fgt_daemon_status *status = context;

@@ -41,6 +41,6 @@ void fgt_daemon_status_watch(struct fgt_daemon_status *status);
 
 /* context: struct fgt_daemon_status. */
 void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
-			      const struct fgt_message *request);
+			      const struct fgt_request *request);
 
 #endif

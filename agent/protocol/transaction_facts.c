@@ -9,6 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/protocol/message.h"
+#include "agent/protocol/protocol.h"
+
 #define RELEASE_MAX	200
 #define ENVIRONMENT_MAX 64
 #define STATUS_MAX	64
@@ -258,4 +261,26 @@ void fgt_facts_put(struct fgt_builder *builder,
 	fgt_builder_int(builder, "active_tid", facts->active_tid);
 	fgt_builder_bool(builder, "all_threads", facts->all_threads);
 	put_arrays(builder, facts);
+}
+
+int fgt_facts_pack(const struct fgt_transaction_facts *facts,
+		   uint8_t *ret_bytes, size_t size, size_t *ret_len)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	const uint8_t *frame;
+	size_t len;
+	int r = fgt_builder_new(&builder);
+
+	if (r < 0)
+		return r;
+	fgt_facts_put(builder, facts);
+	r = fgt_builder_finish(builder, &frame, &len);
+	if (r < 0)
+		return r;
+	len -= FGT_PROTOCOL_LENGTH_BYTES;
+	if (len > size)
+		return -EMSGSIZE;
+	memcpy(ret_bytes, frame + FGT_PROTOCOL_LENGTH_BYTES, len);
+	*ret_len = len;
+	return 0;
 }

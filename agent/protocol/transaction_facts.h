@@ -7,8 +7,10 @@
 #define FGT_AGENT_PROTOCOL_TRANSACTION_FACTS_H
 
 #include "agent/protocol/builder.h"
-#include "agent/protocol/message.h"
+#include "ringbuf/base/why.h"
 #include "upload/format/parts/transaction.h"
+
+struct fgt_message;
 
 /* Facts with room for their arrays; strings belong to the message. */
 struct fgt_facts_room {
@@ -31,5 +33,9 @@ int fgt_facts_read(const struct fgt_message *message,
 /* Puts them into an open map; empty strings are left out. */
 void fgt_facts_put(struct fgt_builder *builder,
 		   const struct fgt_transaction_facts *facts);
+
+/* A message of them alone, of at most size bytes. -EMSGSIZE, -ENOMEM. */
+int fgt_facts_pack(const struct fgt_transaction_facts *facts,
+		   uint8_t *ret_bytes, size_t size, size_t *ret_len);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/protocol/message.h"
 #include "agent/protocol/transaction_facts.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "upload/format/format.h"

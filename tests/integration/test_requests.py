@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the daemon: attached names are rules, times are on either
-clock. test_requests.py BUILD [GROUP…]"""
+clock, fronts read them (fault C9). test_requests.py BUILD [GROUP…]"""
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import time
 
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
-from kit.daemon_client import as_user, call
+from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
 
 SECOND = 1000000000
@@ -133,5 +134,113 @@ def times_are_resolved(checks, bench):
               and not os.path.exists("/nonexistent"), refused)
 
 
+def children(pid, name):
+    """Those of a process that have this name."""
+    found = []
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        for child in map(int, file.read().split()):
+            try:
+                with open(f"/proc/{child}/comm") as comm:
+                    found += [child] if comm.read().strip() == name else []
+            except OSError:
+                pass
+    return found
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file
+                    if ":\t" in line)
+
+
+def register(path):
+    connection = Connection(path)
+    reply = connection.send(request("register", mode="agent")).receive()
+    return connection, reply
+
+
+def fronts_read_requests(checks, bench):
+    """Each user has a process without rights that reads its requests; what
+    ends it costs an answer, and nothing else."""
+    daemon = Daemon(bench, "fronts")
+    target = sleeper(bench)
+    daemon.attach(target.pid)
+    connection, reply = register(daemon.socket)
+    checks.ok("a program registers", reply["ok"], reply)
+    front, = children(daemon.child.pid, "fgt-front")
+    status = status_of(front)
+    checks.ok("a front has no rights", int(status["CapEff"], 16) == 0 and
+              int(status["CapPrm"], 16) == 0 and status["NoNewPrivs"] == "1"
+              and status["Seccomp"] == "2" and
+              (os.getuid() != 0 or "0" not in status["Uid"].split()), status)
+    if os.getuid() == 0:
+        checks.ok("it has no file and no connection of a client",
+                  sorted({os.readlink(f"/proc/{front}/fd/{fd}").split(":")[0]
+                          for fd in os.listdir(f"/proc/{front}/fd")}) ==
+                  ["/dev/null", "socket"] and
+                  len(os.listdir(f"/proc/{front}/fd")) == 4, front)
+    os.kill(front, signal.SIGSTOP)
+    waiting = Connection(daemon.socket).send(
+        request("slice", pid=target.pid))
+    time.sleep(0.2)
+    os.kill(front, signal.SIGKILL)
+    reply = waiting.receive()
+    checks.ok("front that is killed while a client waits: the client gets an "
+              "error", is_error(reply, errno.EAGAIN), reply)
+    status = daemon.status()
+    ticks = status["targets"][0]["ticks"]
+    checks.ok("the next request is read by another front", status["ok"] and
+              children(daemon.child.pid, "fgt-front") not in ([], [front]),
+              status)
+    checks.ok("registered programs stay so", status["registered"] == 1 and
+              connection.send(request("confirm")).receive()["ok"], status)
+    front, = children(daemon.child.pid, "fgt-front")
+    os.kill(front, signal.SIGSTOP)
+    connection.send(request("bye")).close()
+    time.sleep(0.3)
+    os.kill(front, signal.SIGCONT)
+    checks.ok("last word of a program that closes its connection is heard",
+              daemon.until(lambda: daemon.status()["registered"] == 0) and
+              "registered_left" not in daemon.log_text(), daemon.log_text())
+    checks.ok("and recording goes on", daemon.until(
+        lambda: daemon.status()["targets"][0]["ticks"] > ticks + 50),
+        daemon.status())
+    checks.ok("the log has one line of it",
+              daemon.log_text().count("front_failed") == 1, daemon.log_text())
+    for number, fault in ((signal.SIGTERM, "leaves"),
+                          (signal.SIGKILL, "is killed")):
+        fronts = children(daemon.child.pid, "fgt-front")
+        daemon.end(number)
+        checks.ok(f"fronts end when the daemon {fault}", fronts and
+                  daemon.until(lambda: not any(
+                      os.path.exists(f"/proc/{pid}/fd") and
+                      status_of(pid)["State"][0] != "Z" for pid in fronts)),
+                  fronts)
+        daemon.start()
+    daemon.end()
+    waiting.close()
+
+
+def users_have_separate_fronts(checks, bench):
+    if os.getuid() != 0:
+        print("# skipped: users have separate fronts (needs root)")
+        return
+    daemon = Daemon(bench, "users")
+    os.chmod(daemon.folder, 0o755)
+    os.chmod(daemon.socket, 0o666)
+    for uid in range(NOBODY - 20, NOBODY):
+        reply = as_user(uid, uid, lambda: call(daemon.socket, "targets"))
+        if not reply["ok"]:
+            break
+    fronts = children(daemon.child.pid, "fgt-front")
+    checks.ok("twenty users are served, one after the other",
+              reply["ok"] and len(fronts) == 8, (reply, fronts))
+    uids = {status_of(pid)["Uid"] for pid in fronts}
+    checks.ok("each front has a user id that nothing else has",
+              len(uids) == len(fronts), uids)
+    daemon.end()
+
+
 if __name__ == "__main__":
-    run_groups([names_are_rules, times_are_resolved])
+    run_groups([names_are_rules, times_are_resolved, fronts_read_requests,
+                users_have_separate_fronts])

@@ -173,6 +173,20 @@ def check_ring_writers(checks, sources):
               "no ring", of_ticks and not wrong, str(wrong))
 
 
+MESSAGES = re.compile(r"\bfgt_(message_\w+|facts_read)\(")
+# The daemon's processes that have no rights when they decode.
+DECODERS = ("agent/daemon/front/request_read.c",
+            "agent/daemon/delivery/delivery_serve.c")
+
+
+def check_decoders(checks, sources):
+    """No msgpack of strangers is decoded where there are capabilities."""
+    found = {name for name in sources if name.startswith("agent/daemon/")
+             and MESSAGES.search(read(name))}
+    checks.ok("only processes without rights decode messages in the daemon",
+              found == set(DECODERS), str(sorted(found ^ set(DECODERS))))
+
+
 def check_folders(checks):
     count = collections.Counter(room(n) for n in files()
                                 if not n.startswith("tests/fuzz/corpus/"))

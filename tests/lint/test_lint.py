@@ -211,6 +211,7 @@ def main():
     check_scripts(checks)
     rooms.check_arrows(checks, sys.argv[1], sources)
     rooms.check_ring_writers(checks, sources)
+    rooms.check_decoders(checks, sources)
     rooms.check_folders(checks)
     rooms.check_tags(checks, sources)
     words.check_words(checks)

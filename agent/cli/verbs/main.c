@@ -15,6 +15,7 @@
 #include "agent/cli/options.h"
 #include "agent/cli/verbs/verbs.h"
 #include "agent/daemon/delivery/delivery_child.h"
+#include "agent/daemon/front/front.h"
 #include "agent/files/open_file.h"
 #include "agent/symbols/helper/helper.h"
 #include "ringbuf/base/nearest.h"
@@ -194,6 +195,7 @@ int main(int argc, char **argv)
 	fgt_helper_serve_if_asked(argc, argv);
 	fgt_reader_serve_if_asked(argc, argv);
 	fgt_delivery_serve_if_asked(argc, argv);
+	fgt_front_serve_if_asked(argc, argv);
 	if (prepare() < 0)
 		return fgt_complain(NULL, FGT_EXIT_FAILURE,
 				    "cannot open /dev/null: %s; create it",

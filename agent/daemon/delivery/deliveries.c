@@ -335,7 +335,6 @@ static void fill_job(struct delivery_job *job,
 		     struct fgt_deliveries *deliveries,
 		     const struct fgt_delivery_order *order)
 {
-	const char *name = order->facts ? order->facts->name : NULL;
 
 	job->deliveries = deliveries;
 	job->fds = FGT_DELIVERY_FDS_NONE;
@@ -368,7 +367,8 @@ static void fill_job(struct delivery_job *job,
 	job->address = fgt_delivery_address_of(order->uid, order->destination);
 	job->bytes = fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_DATA]) +
 		     fgt_delivery_bytes(order->fds.fd[FGT_DELIVERY_SPANS]);
-	snprintf(job->name, sizeof(job->name), "%s", name ? name : "slice");
+	snprintf(job->name, sizeof(job->name), "%s",
+		 order->name ? order->name : "slice");
 }
 
 static int queue(struct fgt_deliveries *deliveries,
@@ -383,8 +383,8 @@ static int queue(struct fgt_deliveries *deliveries,
 	r = check_room(job, order->is_last_word, why);
 	if (r == 0) {
 		r = fgt_delivery_body_new(order->destination, order->limits,
-					  order->facts, &job->body,
-					  &job->body_len);
+					  order->facts, order->facts_len,
+					  &job->body, &job->body_len);
 		if (r < 0)
 			(void)fgt_why_set(why, r,
 					  "cannot queue the delivery: %s",
@@ -406,7 +406,7 @@ int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  struct fgt_why *why)
 {
 	/* Its id, if it is a transaction's; "" is never found. */
-	const char *id = order->facts ? order->facts->event_id : "";
+	const char *id = order->event_id ? order->event_id : "";
 	bool is_known =
 		fgt_delivery_recent_has(&deliveries->accepted, order->pid, id);
 	struct fgt_delivery_fds fds = order->fds;

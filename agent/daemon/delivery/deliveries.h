@@ -13,7 +13,6 @@
 #include "agent/daemon/delivery/delivery_child.h"
 #include "ringbuf/base/why.h"
 #include "upload/deliver/sentry_upload.h"
-#include "upload/format/parts/transaction.h"
 
 #define FGT_DELIVERIES_TRIES 5 /* after 2, 8, 32, 128 s */
 
@@ -32,7 +31,11 @@ struct fgt_delivery_order {
 	uint64_t not_before_ns; /* the tick after the end is there then */
 	const char *destination; /* a secret maybe; copied */
 	const struct fgt_upload_limits *limits; /* NULL: none; copied */
-	const struct fgt_transaction_facts *facts; /* NULL; copied */
+	const char *name, *event_id; /* of a transaction; NULL; copied */
+	/* fgt_facts_pack() made them; NULL: none. Copied, not read: they may be
+	 * of a program that means harm. */
+	const uint8_t *facts;
+	size_t facts_len;
 	bool is_transaction; /* its facts have begin and end */
 	bool is_last_word; /* of a process that has ended: not sent again */
 };

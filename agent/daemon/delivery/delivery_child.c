@@ -16,8 +16,8 @@
 
 #include "agent/children/self_child.h"
 #include "agent/daemon/loop/log.h"
+#include "agent/protocol/builder.h"
 #include "agent/protocol/protocol.h"
-#include "agent/protocol/transaction_facts.h"
 #include "ringbuf/base/owner.h"
 
 #define SECOND_NS  UINT64_C(1000000000)
@@ -100,7 +100,7 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 
 int fgt_delivery_body_new(const char *destination,
 			  const struct fgt_upload_limits *limits,
-			  const struct fgt_transaction_facts *facts,
+			  const uint8_t *facts, size_t facts_len,
 			  uint8_t **ret_body, size_t *ret_len)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
@@ -117,7 +117,7 @@ int fgt_delivery_body_new(const char *destination,
 	if (limits && limits->is_http_allowed)
 		fgt_builder_bool(builder, "allow_http", true);
 	if (facts)
-		fgt_facts_put(builder, facts);
+		fgt_builder_bin(builder, "facts", facts, facts_len);
 	r = fgt_builder_finish(builder, &frame, &len);
 	if (r < 0)
 		return r;

@@ -22,7 +22,6 @@
 #include "agent/daemon/targets/gate.h"
 #include "agent/symbols/symbolizer.h"
 #include "upload/deliver/sentry_upload.h"
-#include "upload/format/parts/transaction.h"
 
 #define FGT_DELIVERY_NAME     "fgt-delivery"
 #define FGT_DELIVERY_VERB     "deliver-slice"
@@ -68,8 +67,9 @@ int fgt_delivery_places_open(int32_t pid, int pid_fd,
 int fgt_delivery_places_copy(const struct fgt_delivery_fds *places,
 			     struct fgt_delivery_fds *fds, struct fgt_why *why);
 
-/* What travels to the child in one message: this, then a msgpack map of the
- * facts, "destination", "ca_file" and "allow_http"; with the descriptors. */
+/* What travels to the child in one message: this, then a msgpack map of
+ * "destination", "ca_file", "allow_http" and "facts", the bytes of a map in it;
+ * with the descriptors. */
 struct fgt_delivery_head {
 	uint32_t uid, gid; /* to become */
 	uint32_t has_fds; /* bit n: descriptor n of fgt_delivery_fds comes */
@@ -101,7 +101,7 @@ struct fgt_delivery_child {
  */
 int fgt_delivery_body_new(const char *destination,
 			  const struct fgt_upload_limits *limits,
-			  const struct fgt_transaction_facts *facts,
+			  const uint8_t *facts, size_t facts_len,
 			  uint8_t **ret_body, size_t *ret_len);
 
 /* body: from _body_new(). The descriptors stay the caller's. -EAGAIN: it could

@@ -24,6 +24,7 @@
 #include "agent/capture/look/state_name.h"
 #include "agent/children/confinement.h"
 #include "agent/daemon/delivery/delivery_child.h"
+#include "agent/protocol/message.h"
 #include "agent/protocol/transaction_facts.h"
 #include "agent/symbols/symbolizer.h"
 #include "ringbuf/ring/ring.h"
@@ -286,15 +287,33 @@ static int cut_ring(const struct received_order *order,
 
 /* ---- The work ---------------------------------------------------------- */
 
+/* A map in the message: the daemon has passed it on unread. ret_message lives
+ * as long as the room. -ENOENT: there is none. */
+static int read_facts(const struct fgt_message *message,
+		      struct fgt_facts_room *room,
+		      struct fgt_message **ret_message, struct fgt_why *why)
+{
+	const uint8_t *bytes;
+	size_t len;
+	int r = fgt_message_get_bin(message, "facts", &bytes, &len);
+
+	if (r == 0)
+		r = fgt_message_decode(bytes, len, ret_message);
+	if (r < 0 && r != -ENOENT)
+		return fgt_why_set(why, r, "the facts are malformed");
+	return r < 0 ? r : fgt_facts_read(*ret_message, room, why);
+}
+
 static int dispatch(const struct received_order *order,
 		    const struct fgt_ring_slice *slice,
 		    const struct fgt_message *message,
 		    struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
 {
+	FGT_AUTO(fgt_message_free) struct fgt_message *facts = NULL;
 	static struct fgt_facts_room room;
 	struct fgt_upload_limits limits = { .ca_file = NULL };
 	const char *destination;
-	int r = fgt_facts_read(message, &room, why);
+	int r = read_facts(message, &room, &facts, why);
 	bool has_facts = r == 0;
 
 	if (r < 0 && r != -ENOENT)

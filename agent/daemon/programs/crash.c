@@ -14,11 +14,13 @@
 
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/loop/log.h"
+#include "agent/protocol/transaction_facts.h"
 #include "upload/format/sentry/sentry_envelope.h"
 
 #define LOOK_BACK_NS UINT64_C(30000000000)
 #define SETTLE_NS    UINT64_C(50000000)
 #define NAME_SIZE    64
+#define FACTS_MAX    2048
 
 static int make_ids(struct fgt_transaction_facts *facts)
 {
@@ -63,6 +65,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 		   const struct fgt_transaction_facts *facts,
 		   struct fgt_why *why)
 {
+	uint8_t packed[FACTS_MAX];
 	uint64_t now_ns = fgt_loop_now();
 	struct fgt_delivery_order order = {
 		.pid = registration->pid,
@@ -77,11 +80,16 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.not_before_ns = now_ns + SETTLE_NS,
 		.destination = registration->destination,
 		.limits = limits,
-		.facts = facts,
+		.name = facts->name,
+		.event_id = facts->event_id,
+		.facts = packed,
 		.is_last_word = true,
 	};
-	int r;
+	int r = fgt_facts_pack(facts, packed, sizeof(packed), &order.facts_len);
 
+	if (r < 0)
+		return fgt_why_set(why, r, "cannot pack its facts: %s",
+				   strerror(-r));
 	order.gate.asked_ns = now_ns;
 	r = copy_fds(registration, &order.fds, why);
 	if (r == 0 && (order.target || order.fds.fd[FGT_DELIVERY_DATA] >= 0))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the requests of programs; every value of them is checked here. Runs in
- * the daemon's loop. A process gets its own stacks delivered, as its own user,
- * never another's.
+ * Serves the requests of programs. Runs in the daemon's loop. A process gets
+ * its own stacks delivered, as its own user, never another's.
  */
 #include "agent/daemon/programs/registration.h"
 
@@ -14,82 +13,39 @@
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/permission.h"
-#include "agent/protocol/transaction_facts.h"
 
 #define AHEAD_MAX_NS (UINT64_C(60) * 1000000000)
 
 /* ---- register ---------------------------------------------------------- */
 
-static int get_own_text(const struct fgt_message *request, const char *key,
-			char *to, size_t size, struct fgt_why *why)
-{
-	const char *text;
-	int r = fgt_message_get_string(request, key, &text);
-
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0 || strlen(text) >= size)
-		return fgt_why_set(why, -EINVAL,
-				   "%s must be a string of at most %zu bytes",
-				   key, size - 1);
-	strcpy(to, text);
-	return 0;
-}
-
-static int get_mode(struct fgt_registration *facts,
-		    const struct fgt_message *request, struct fgt_why *why)
-{
-	const char *mode;
-
-	if (fgt_message_get_string(request, "mode", &mode) < 0 ||
-	    (strcmp(mode, "agent") != 0 && strcmp(mode, "embedded") != 0))
-		return fgt_why_set(why, -EINVAL,
-				   "unknown mode: it must be agent or "
-				   "embedded");
-	facts->is_embedded = strcmp(mode, "embedded") == 0;
-	return 0;
-}
-
 /* The flags name the descriptors that came, in this order. */
 static int take_fds(struct fgt_registration *facts,
 		    struct fgt_control_client *client,
-		    const struct fgt_message *request, struct fgt_why *why)
+		    const struct fgt_request_register *asked,
+		    struct fgt_why *why)
 {
-	bool has_spans = false, has_ring = false;
-
-	if (fgt_message_get_bool(request, "spans", &has_spans) == -EINVAL ||
-	    fgt_message_get_bool(request, "ring", &has_ring) == -EINVAL)
-		return fgt_why_set(why, -EINVAL,
-				   "spans and ring must be true or false");
-	if (has_spans)
+	if (asked->has_spans)
 		facts->spans_fd = fgt_control_take_fd(client);
-	if (has_ring)
+	if (asked->has_ring)
 		facts->ring_fd = fgt_control_take_fd(client);
-	if ((has_spans && facts->spans_fd < 0) ||
-	    (has_ring && facts->ring_fd < 0))
+	if ((asked->has_spans && facts->spans_fd < 0) ||
+	    (asked->has_ring && facts->ring_fd < 0))
 		return fgt_why_set(why, -EINVAL,
 				   "spans and ring need a descriptor each: a "
 				   "memfd sealed against shrinking");
 	return 0;
 }
 
-int fgt_registration_read(struct fgt_registration *facts,
+int fgt_registration_take(struct fgt_registration *facts,
 			  struct fgt_control_client *client,
-			  const struct fgt_message *request,
+			  const struct fgt_request_register *asked,
 			  struct fgt_why *why)
 {
-	int r = get_mode(facts, request, why);
-
-	if (r == 0)
-		r = get_own_text(request, "destination", facts->destination,
-				 sizeof(facts->destination), why);
-	if (r == 0)
-		r = get_own_text(request, "release", facts->release,
-				 sizeof(facts->release), why);
-	if (r == 0)
-		r = get_own_text(request, "environment", facts->environment,
-				 sizeof(facts->environment), why);
-	return r < 0 ? r : take_fds(facts, client, request, why);
+	facts->is_embedded = asked->is_embedded;
+	strcpy(facts->destination, asked->destination);
+	strcpy(facts->release, asked->release);
+	strcpy(facts->environment, asked->environment);
+	return take_fds(facts, client, asked, why);
 }
 
 /* ---- deliver ----------------------------------------------------------- */
@@ -110,9 +66,8 @@ fgt_registration_gate(const struct fgt_registration *registration,
 struct deliver_call {
 	const struct fgt_registration *registration;
 	const struct fgt_control_client *client;
-	const struct fgt_message *request;
+	const struct fgt_request_deliver *asked;
 	struct fgt_delivery_order order;
-	struct fgt_facts_room room;
 	struct fgt_why why;
 };
 
@@ -123,17 +78,12 @@ static int refuse(struct deliver_call *call, const char *text)
 
 static int get_range(struct deliver_call *call)
 {
-	const struct fgt_transaction_facts *facts = call->order.facts;
 	struct fgt_delivery_order *order = &call->order;
 	uint64_t now_ns = fgt_loop_now();
 	struct fgt_gate_range range;
 
-	if (fgt_message_get_uint(call->request, "from_ns", &order->from_ns) <
-		    0 ||
-	    fgt_message_get_uint(call->request, "to_ns", &order->to_ns) < 0 ||
-	    order->from_ns > order->to_ns)
-		return refuse(call, "from_ns and to_ns must be CLOCK_MONOTONIC "
-				    "in ns, in order");
+	order->from_ns = call->asked->from_ns;
+	order->to_ns = call->asked->to_ns;
 	if (order->to_ns > now_ns + AHEAD_MAX_NS)
 		return refuse(call, "the range ends more than a minute "
 				    "ahead: ask when it has come");
@@ -147,7 +97,7 @@ static int get_range(struct deliver_call *call)
 		return fgt_why_set(&call->why, -EPERM,
 				   "not permitted: the process runs a program "
 				   "now that this user may not see");
-	order->is_transaction = facts && facts->begin_ns && facts->end_ns;
+	order->is_transaction = call->asked->has_times;
 	order->not_before_ns =
 		order->to_ns + fgt_slices_grace_ns(order->target);
 	return 0;
@@ -166,22 +116,10 @@ static int keep_data(struct deliver_call *call, const uint8_t *bytes,
 	return 0;
 }
 
-static int get_content(struct deliver_call *call)
-{
-	const uint8_t *bytes;
-	size_t len;
-	int r = fgt_message_get_bin(call->request, "data", &bytes, &len);
-
-	if (r == -ENOENT)
-		return get_range(call);
-	return r < 0 || len == 0 ? refuse(call, "data must be a .fgt file")
-				 : keep_data(call, bytes, len);
-}
-
-static int read_order(struct deliver_call *call)
+static int take_order(struct deliver_call *call)
 {
 	const struct fgt_registration *registration = call->registration;
-	int r;
+	const struct fgt_request_deliver *asked = call->asked;
 
 	call->order = (struct fgt_delivery_order){
 		.pid = registration->pid,
@@ -189,14 +127,17 @@ static int read_order(struct deliver_call *call)
 		.gid = registration->gid,
 		.kind = FGT_DELIVERY_FILE,
 		.fds = FGT_DELIVERY_FDS_NONE,
+		.destination = asked->destination,
+		.name = asked->name[0] ? asked->name : NULL,
+		.event_id = asked->event_id,
+		.facts = asked->facts_len ? asked->facts : NULL,
+		.facts_len = asked->facts_len,
 	};
-	if (fgt_message_get_string(call->request, "destination",
-				   &call->order.destination) < 0)
-		return refuse(call, "destination must be a string");
-	r = fgt_facts_read(call->request, &call->room, &call->why);
-	if (r == 0)
-		call->order.facts = &call->room.facts;
-	return r < 0 && r != -ENOENT ? r : get_content(call);
+	return asked->data_len ? keep_data(call,
+					   fgt_control_frame(call->client) +
+						   asked->data_at,
+					   asked->data_len)
+			       : get_range(call);
 }
 
 /*
@@ -225,13 +166,13 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 			 const struct fgt_upload_limits *limits,
 			 const struct fgt_registration *registration,
 			 struct fgt_control_client *client,
-			 const struct fgt_message *request)
+			 const struct fgt_request_deliver *asked)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	struct deliver_call call = { .registration = registration,
 				     .client = client,
-				     .request = request };
-	int r = read_order(&call);
+				     .asked = asked };
+	int r = take_order(&call);
 
 	call.order.limits = limits;
 	if (r == 0)

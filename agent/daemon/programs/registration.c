@@ -203,28 +203,22 @@ static void confirm(struct fgt_control_client *client)
 }
 
 static void handle(void *context, struct fgt_control_client *client,
-		   const struct fgt_message *request)
+		   const struct fgt_request *request)
 {
 	struct registered *entry = context;
 	const struct fgt_upload_limits limits = limits_of(entry);
-	const char *verb = "";
 
-	(void)fgt_message_get_string(request, "verb", &verb);
 	/* All of it was sent after the reply: what the process was before it
 	 * was attached cannot have begun it. */
 	if (fgt_control_peer(client)->is_sender)
 		entry->facts.gate.program = entry->facts.program;
-	if (strcmp(verb, "bye") == 0)
+	if (request->verb == FGT_REQUEST_BYE)
 		bye(entry, client);
-	else if (strcmp(verb, "confirm") == 0)
-		confirm(client);
-	else if (strcmp(verb, "deliver") == 0)
+	else if (request->verb == FGT_REQUEST_DELIVER)
 		fgt_program_deliver(entry->registrations->deliveries, &limits,
-				    &entry->facts, client, request);
+				    &entry->facts, client, &request->deliver);
 	else
-		fgt_control_fail(client, -EPROTONOSUPPORT,
-				 "unknown verb: registered connections have "
-				 "confirm, deliver and bye");
+		confirm(client);
 }
 
 /* ---- The job -------------------------------------------------------- */
@@ -338,7 +332,7 @@ static void client_gone(void *context)
 }
 
 void fgt_registrations_handle(void *context, struct fgt_control_client *client,
-			      const struct fgt_message *request)
+			      const struct fgt_request *request)
 {
 	struct fgt_registrations *registrations = context;
 	struct registered *entry = calloc(1, sizeof(*entry));
@@ -362,7 +356,8 @@ void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 	entry->job = (struct fgt_job){ .run = attach,
 				       .done = attached,
 				       .context = entry };
-	r = fgt_registration_read(&entry->facts, client, request, &entry->why);
+	r = fgt_registration_take(&entry->facts, client, &request->registration,
+				  &entry->why);
 	if (r == 0)
 		r = reserve(entry);
 	if (r < 0) {

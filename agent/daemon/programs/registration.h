@@ -24,10 +24,6 @@ struct fgt_target;
 struct fgt_targets;
 struct fgt_upload_limits;
 
-#define FGT_REGISTRATION_TEXT	     1023 /* bytes of a destination */
-#define FGT_REGISTRATION_RELEASE     200
-#define FGT_REGISTRATION_ENVIRONMENT 64
-
 /* One process, as long as its connection is open. The loop's; of what is here
  * only the gate's program changes. */
 struct fgt_registration {
@@ -36,9 +32,9 @@ struct fgt_registration {
 	uint32_t uid, gid;
 	bool is_embedded; /* it samples itself */
 	char name[64]; /* comm, when it registered; "" if not known */
-	char destination[FGT_REGISTRATION_TEXT + 1]; /* "": none */
-	char release[FGT_REGISTRATION_RELEASE + 1];
-	char environment[FGT_REGISTRATION_ENVIRONMENT + 1];
+	char destination[FGT_REQUEST_TEXT + 1]; /* "": none */
+	char release[FGT_REQUEST_RELEASE + 1];
+	char environment[FGT_REQUEST_ENVIRONMENT + 1];
 	int spans_fd; /* memfd of its span log, -1 */
 	int ring_fd; /* memfd of the ring that it writes, -1 */
 	int pid_fd; /* of the process */
@@ -68,7 +64,7 @@ void fgt_registrations_free(struct fgt_registrations *registrations);
 /* The verb register; context: struct fgt_registrations. Answers the client in
  * the end. */
 void fgt_registrations_handle(void *context, struct fgt_control_client *client,
-			      const struct fgt_message *request);
+			      const struct fgt_request *request);
 
 /* From now on the ends of connections are not examined. */
 void fgt_registrations_leave(struct fgt_registrations *registrations);
@@ -84,9 +80,9 @@ fgt_registrations_crashes(const struct fgt_registrations *registrations);
  * The arguments of register: fills in what the request holds, and takes the
  * descriptors that came with it, also on errors. -EINVAL, with why.
  */
-int fgt_registration_read(struct fgt_registration *facts,
+int fgt_registration_take(struct fgt_registration *facts,
 			  struct fgt_control_client *client,
-			  const struct fgt_message *request,
+			  const struct fgt_request_register *asked,
 			  struct fgt_why *why);
 
 /*
@@ -104,7 +100,7 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 			 const struct fgt_upload_limits *limits,
 			 const struct fgt_registration *registration,
 			 struct fgt_control_client *client,
-			 const struct fgt_message *request);
+			 const struct fgt_request_deliver *asked);
 
 /*
  * The gate of a request on the open connection. A child that holds a copy of it

@@ -13,57 +13,18 @@
 
 #define AHEAD_MAX_NS (UINT64_C(3600) * 1000000000)
 
-/* One end of the range, on the clock that the request names. */
-struct end {
-	bool is_given, is_wall;
-	uint64_t ns;
-};
-
 /* One request while it is handled. */
 struct slice_call {
 	const struct fgt_slice_verb *verb;
 	struct fgt_control_client *client;
-	const struct fgt_message *request;
+	const struct fgt_request_slice *asked;
 	struct fgt_selector selector;
-	struct end from, to;
-	uint64_t last_ns; /* 0: not given */
 	struct fgt_slice_request slice;
 	struct fgt_gate gate;
 	struct fgt_why why;
 };
 
-static int refuse(struct slice_call *call, const char *text)
-{
-	return fgt_why_set(&call->why, -EINVAL, "%s", text);
-}
-
 /* ---- Arguments --------------------------------------------------------- */
-
-/* -ENOENT: it is not there. */
-static int read_ns(struct slice_call *call, const char *key, uint64_t *ret_ns)
-{
-	int r = fgt_message_get_uint(call->request, key, ret_ns);
-
-	return r == 0 || r == -ENOENT
-		       ? r
-		       : fgt_why_set(&call->why, -EINVAL,
-				     "%s must be a number of nanoseconds", key);
-}
-
-static int read_end(struct slice_call *call, const char *key,
-		    const char *wall_key, struct end *end)
-{
-	int r = read_ns(call, key, &end->ns);
-	int r_wall = read_ns(call, wall_key, &end->ns);
-
-	if (r == 0 && r_wall == 0)
-		return fgt_why_set(&call->why, -EINVAL,
-				   "%s and %s exclude each other: give one",
-				   key, wall_key);
-	end->is_given = r == 0 || r_wall == 0;
-	end->is_wall = r_wall == 0;
-	return r == -EINVAL || r_wall == -EINVAL ? -EINVAL : 0;
-}
 
 static int check_range(struct slice_call *call, uint64_t from_ns,
 		       uint64_t to_ns)
@@ -74,33 +35,19 @@ static int check_range(struct slice_call *call, uint64_t from_ns,
 				   "move to",
 				   (double)(from_ns - to_ns) / 1e9);
 	if (to_ns > fgt_loop_now() + AHEAD_MAX_NS)
-		return refuse(call,
-			      "the range ends more than an hour ahead: ask "
-			      "when it has come");
+		return fgt_why_set(&call->why, -EINVAL,
+				   "the range ends more than an hour ahead: "
+				   "ask when it has come");
 	return 0;
 }
 
-static int read_request(struct slice_call *call)
+static int check_request(struct slice_call *call)
 {
-	int64_t tid = 0;
-	int r = fgt_message_get_int(call->request, "tid", &tid);
-
-	if ((r < 0 && r != -ENOENT) || tid < 0 || tid > INT32_MAX)
-		return refuse(call,
-			      "tid must be a number from 0 to 2147483647");
-	call->slice.tid = (int32_t)tid;
-	r = read_end(call, "from_ns", "from_wall_ns", &call->from);
-	if (r == 0)
-		r = read_end(call, "to_ns", "to_wall_ns", &call->to);
-	if (r == 0)
-		r = read_ns(call, "last_ns", &call->last_ns);
-	if (r == 0 && call->from.is_given)
-		return refuse(call, "from and last_ns exclude each other: "
-				    "give one");
-	if (r < 0 && r != -ENOENT)
-		return r;
-	return call->to.is_given && !call->to.is_wall && !call->from.is_wall
-		       ? check_range(call, call->from.ns, call->to.ns)
+	call->slice.tid = call->asked->tid;
+	return call->asked->to.is_given && !call->asked->to.is_wall &&
+			       !call->asked->from.is_wall
+		       ? check_range(call, call->asked->from.ns,
+				     call->asked->to.ns)
 		       : 0;
 }
 
@@ -112,7 +59,8 @@ struct anchors {
 	struct fgt_now now;
 };
 
-static uint64_t to_mono(const struct end *end, const struct anchors *anchors)
+static uint64_t to_mono(const struct fgt_request_end *end,
+			const struct anchors *anchors)
 {
 	return end->is_wall ? fgt_wall_to_mono(anchors->rows, anchors->count,
 					       &anchors->now, end->ns)
@@ -130,21 +78,22 @@ static uint64_t newest_ns(const struct fgt_target *target, uint64_t now_ns)
 
 static int resolve(struct slice_call *call, const struct fgt_target *target)
 {
+	const struct fgt_request_slice *asked = call->asked;
 	struct fgt_slice_request *slice = &call->slice;
 	struct anchors anchors = { .rows = NULL };
 
 	fgt_now_read(&anchors.now);
 	/* Without anchors (nothing is recorded yet) by the clock of now. */
-	if (call->from.is_wall || call->to.is_wall)
+	if (asked->from.is_wall || asked->to.is_wall)
 		(void)fgt_ring_read_anchors(fgt_target_ring(target),
 					    &anchors.rows, &anchors.count);
-	slice->to_ns = call->to.is_given
-			       ? to_mono(&call->to, &anchors)
+	slice->to_ns = asked->to.is_given
+			       ? to_mono(&asked->to, &anchors)
 			       : newest_ns(target, anchors.now.mono_ns);
-	if (call->from.is_given)
-		slice->from_ns = to_mono(&call->from, &anchors);
-	else if (call->last_ns && call->last_ns < slice->to_ns)
-		slice->from_ns = slice->to_ns - call->last_ns;
+	if (asked->from.is_given)
+		slice->from_ns = to_mono(&asked->from, &anchors);
+	else if (asked->last_ns && asked->last_ns < slice->to_ns)
+		slice->from_ns = slice->to_ns - asked->last_ns;
 	slice->is_clock_set =
 		fgt_wall_has_stepped(anchors.rows, anchors.count, &anchors.now);
 	free(anchors.rows);
@@ -173,16 +122,17 @@ static void fail_with_choice(struct slice_call *call, int error)
 }
 
 void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
-			   const struct fgt_message *request)
+			   const struct fgt_request *request)
 {
 	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;
 	struct slice_call call = { .verb = context,
 				   .client = client,
-				   .request = request };
-	int r = fgt_selector_read(client, request, &call.selector, &call.why);
+				   .asked = &request->slice };
+	int r = fgt_selector_take(client, &call.asked->selector, &call.selector,
+				  &call.why);
 
 	if (r == 0)
-		r = read_request(&call);
+		r = check_request(&call);
 	if (r == 0)
 		r = fgt_target_list_find(
 			call.verb->targets, fgt_control_peer(client),

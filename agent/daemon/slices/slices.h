@@ -77,7 +77,7 @@ struct fgt_slice_verb {
 
 /* context: struct fgt_slice_verb. Answers the client in the end. */
 void fgt_slice_verb_handle(void *context, struct fgt_control_client *client,
-			   const struct fgt_message *request);
+			   const struct fgt_request *request);
 
 void fgt_slices_get_counters(struct fgt_slices *slices,
 			     struct fgt_slices_counters *ret_counters);

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "agent/daemon/loop/assert.h"
 #include "agent/daemon/socket/control_client.h"
 #include "agent/daemon/socket/permission.h"
 
@@ -60,9 +61,16 @@ struct crowd {
 	bool has_no_young; /* only those that are not young */
 };
 
+/* Its request has been read. */
+static bool has_asked(const struct fgt_control_client *client)
+{
+	return client->state != FGT_CLIENT_READS &&
+	       client->state != FGT_CLIENT_AT_FRONT;
+}
+
 static bool is_young(const struct fgt_control_client *client)
 {
-	return client->state == FGT_CLIENT_READS &&
+	return !has_asked(client) &&
 	       fgt_loop_now() - client->since_ns < FGT_CONTROL_YOUNG_MS * MS;
 }
 
@@ -71,7 +79,7 @@ static bool is_in(const struct crowd *crowd,
 {
 	return !client->has_place &&
 	       (crowd->is_any || client->peer.uid == crowd->uid) &&
-	       !(crowd->is_asking && client->state == FGT_CLIENT_READS) &&
+	       !(crowd->is_asking && !has_asked(client)) &&
 	       !(crowd->has_no_young && is_young(client));
 }
 
@@ -183,6 +191,39 @@ static bool has_room(struct fgt_control *control, uint32_t uid)
 	return true;
 }
 
+/* ---- Those that stay --------------------------------------------------- */
+
+static size_t count_kept(const struct fgt_control *control, uint32_t uid)
+{
+	const struct fgt_control_client *client;
+	size_t count = 0;
+
+	LIST_FOREACH(client, &control->clients, link)
+		count += client->peer.uid == uid && client->has_place;
+	return count;
+}
+
+int fgt_control_reserve(struct fgt_control_client *client)
+{
+	struct fgt_control *control = client->control;
+
+	if (control->kept_count >= FGT_CONTROL_KEPT_MAX ||
+	    (client->peer.uid != 0 && count_kept(control, client->peer.uid) >=
+					      FGT_CONTROL_KEPT_PER_USER))
+		return -EUSERS;
+	client->has_place = true;
+	control->kept_count++;
+	return 0;
+}
+
+void fgt_control_keep(struct fgt_control_client *client,
+		      const struct fgt_control_keeper *keeper)
+{
+	client->keeper = *keeper;
+}
+
+/* ---- Connections --------------------------------------------------------- */
+
 static struct fgt_peer peer_of(const struct fgt_control *control, int fd,
 			       const struct ucred *ids)
 {
@@ -210,6 +251,12 @@ void fgt_control_look(struct fgt_control *control)
 		control->empty_ns = now_ns;
 }
 
+void fgt_control_tend(struct fgt_control *control)
+{
+	fgt_control_look(control);
+	fgt_fronts_tend(control->fronts);
+}
+
 static int add_client(struct fgt_control *control, int fd,
 		      const struct ucred *peer)
 {
@@ -223,6 +270,11 @@ static int add_client(struct fgt_control *control, int fd,
 			 sizeof(send_bytes));
 	client->control = control;
 	client->peer = peer_of(control, fd, peer);
+	client->reading = (struct fgt_reading){
+		.done = fgt_control_client_asks,
+		.context = client,
+		.uid = client->peer.uid,
+	};
 	client->keeper.handle = control->options.handle;
 	client->keeper.context = control->options.context;
 	client->since_ns = fgt_loop_now();
@@ -284,26 +336,14 @@ static void listener_ready(void *context, uint32_t events)
 }
 
 void fgt_control_dispatch(void *context, struct fgt_control_client *client,
-			  const struct fgt_message *request)
+			  const struct fgt_request *request)
 {
-	const struct fgt_control_verb *verb = context;
-	struct fgt_why why;
-	const char *name;
-	int r = fgt_message_check_request(request, &why);
+	const struct fgt_control_verb *verbs = context;
+	const struct fgt_control_verb *verb = &verbs[request->verb];
 
-	if (r == 0 && fgt_message_get_string(request, "verb", &name) < 0)
-		r = fgt_why_set(&why, -EBADMSG, "the request has no verb");
-	while (r == 0 && verb->name && strcmp(verb->name, name) != 0)
-		verb++;
-	if (r == 0 && !verb->name)
-		r = fgt_why_set(&why, -EPROTONOSUPPORT,
-				"the agent (%s) has no verb %.40s: use the "
-				"same release",
-				FGT_VERSION, name);
-	if (r < 0)
-		fgt_control_fail(client, r, why.text);
-	else
-		verb->handle(verb->context, client, request);
+	/* fgt_request_is_valid(): it is one of the first of a connection. */
+	FGT_ASSERT(request->verb < FGT_REQUEST_VERBS && verb->handle);
+	verb->handle(verb->context, client, request);
 }
 
 int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
@@ -328,7 +368,11 @@ int fgt_control_new(struct fgt_loop *loop, struct fgt_listener *listener,
 	control->watch = (struct fgt_watch){ .fd = listener->fd,
 					     .ready = listener_ready,
 					     .context = control };
-	r = fgt_loop_watch(loop, &control->watch, EPOLLIN);
+	control->options.fronts.timeout_ms =
+		control->options.request_timeout_ms;
+	r = fgt_fronts_new(loop, &control->options.fronts, &control->fronts);
+	if (r == 0)
+		r = fgt_loop_watch(loop, &control->watch, EPOLLIN);
 	if (r < 0)
 		return r;
 	*ret_control = FGT_TAKE(control);
@@ -361,5 +405,6 @@ void fgt_control_free(struct fgt_control *control)
 	fgt_loop_disarm(control->loop, &control->back_off);
 	while (!LIST_EMPTY(&control->clients))
 		fgt_control_close(LIST_FIRST(&control->clients));
+	fgt_fronts_free(control->fronts);
 	free(control);
 }

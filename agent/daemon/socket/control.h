@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients of the control socket: reads one request of each, writes replies,
- * and keeps each client from using up what other clients need.
+ * Clients of the control socket: takes one request of each, has it read by a
+ * front, writes replies, and keeps each client from using up what other clients
+ * need.
  *
  * Runs in the loop's thread; _turn_away in any thread. AS-Unsafe
  */
@@ -12,9 +13,10 @@
 #include <stdint.h>
 
 #include "agent/daemon/loop/loop.h"
+#include "agent/daemon/requests/fronts.h"
+#include "agent/daemon/requests/request.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/protocol/builder.h"
-#include "agent/protocol/message.h"
 #include "ringbuf/base/owner.h"
 
 #define FGT_CONTROL_CLIENTS_MAX 64 /* the last one is kept for root */
@@ -52,14 +54,16 @@ struct fgt_peer {
 
 struct fgt_control_options {
 	/*
-	 * A request is complete. Exactly one of _reply, _fail, _park and _lend
-	 * follows, before this returns. request is freed afterwards.
+	 * A request is complete and has been read. Exactly one of _reply,
+	 * _fail, _park and _lend follows, before this returns. request is
+	 * gone afterwards, and its frame from the first of these on.
 	 */
 	void (*handle)(void *context, struct fgt_control_client *client,
-		       const struct fgt_message *request);
+		       const struct fgt_request *request);
 	void *context;
 	unsigned int request_timeout_ms; /* 0: 5000 */
 	unsigned int stall_timeout_ms; /* 0: 30000, no progress of a reply */
+	struct fgt_fronts_options fronts; /* tests */
 };
 
 /* The owner of a connection that stays open. */
@@ -68,7 +72,7 @@ struct fgt_control_keeper {
 	 * handle. They come one after the other: each is answered before the
 	 * next is read. */
 	void (*handle)(void *context, struct fgt_control_client *client,
-		       const struct fgt_message *request);
+		       const struct fgt_request *request);
 	/* The connection has ended; the client is freed. */
 	void (*gone)(void *context);
 	void *context;
@@ -87,6 +91,8 @@ void fgt_control_leave(struct fgt_control *control);
 /* To be called often, so that since_ns of peers is recent: looks whether
  * connections wait. */
 void fgt_control_look(struct fgt_control *control);
+/* Once a second: that, and fgt_fronts_tend(). */
+void fgt_control_tend(struct fgt_control *control);
 /* Clients, without those whose connection stays open. */
 size_t fgt_control_count(const struct fgt_control *control);
 
@@ -99,6 +105,9 @@ fgt_control_peer(const struct fgt_control_client *client);
  * ended.
  */
 int fgt_control_open_peer(const struct fgt_control_client *client);
+
+/* The bytes of its request, as they came: unchecked. */
+const uint8_t *fgt_control_frame(const struct fgt_control_client *client);
 
 /* Has it sent more than its request? */
 bool fgt_control_has_unread(const struct fgt_control_client *client);
@@ -149,17 +158,16 @@ void fgt_control_close(struct fgt_control_client *client);
 /* ---- Verbs ------------------------------------------------------------- */
 
 struct fgt_control_verb {
-	const char *name; /* NULL ends a table */
 	/* Takes a request of this verb, with the duties of
 	 * fgt_control_options.handle. */
 	void (*handle)(void *context, struct fgt_control_client *client,
-		       const struct fgt_message *request);
+		       const struct fgt_request *request);
 	void *context;
 };
 
-/* For the handle of the options: checks the version and calls the verb.
- * context: a table of verbs. */
+/* For the handle of the options: calls the verb. context: a table of
+ * FGT_REQUEST_VERBS. */
 void fgt_control_dispatch(void *context, struct fgt_control_client *client,
-			  const struct fgt_message *request);
+			  const struct fgt_request *request);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads requests of one client and writes its replies. Runs in the daemon's
- * loop; must not block and must not believe a length before the bytes are
- * there.
+ * Takes the bytes of one client's requests, has them read by a front, writes
+ * its replies. Runs in the daemon's loop; must not block, nor believe a length
+ * before the bytes are there, nor look into a request.
  */
 #include "agent/daemon/socket/control_client.h"
 
@@ -41,6 +41,7 @@ void fgt_control_close(struct fgt_control_client *client)
 {
 	struct fgt_control *control = client->control;
 
+	fgt_fronts_withdraw(&client->reading);
 	fgt_loop_unwatch(control->loop, &client->watch);
 	fgt_loop_disarm(control->loop, &client->timer);
 	fgt_fd_close(client->watch.fd);
@@ -75,6 +76,11 @@ int fgt_control_peer_pidfd(int connection_fd, int32_t pid)
 int fgt_control_open_peer(const struct fgt_control_client *client)
 {
 	return fgt_control_peer_pidfd(client->watch.fd, client->peer.pid);
+}
+
+const uint8_t *fgt_control_frame(const struct fgt_control_client *client)
+{
+	return client->bytes + FGT_PROTOCOL_LENGTH_BYTES;
 }
 
 bool fgt_control_has_unread(const struct fgt_control_client *client)
@@ -208,6 +214,7 @@ void fgt_control_fail(struct fgt_control_client *client, int error,
 void fgt_control_park(struct fgt_control_client *client,
 		      void (*gone)(void *context), void *context)
 {
+	drop_request(client);
 	client->state = FGT_CLIENT_PARKED;
 	client->gone = gone;
 	client->gone_context = context;
@@ -217,41 +224,11 @@ void fgt_control_park(struct fgt_control_client *client,
 
 int fgt_control_lend(struct fgt_control_client *client)
 {
+	drop_request(client);
 	client->state = FGT_CLIENT_LENT;
 	client->gone = NULL;
 	fgt_loop_unwatch(client->control->loop, &client->watch);
 	return client->watch.fd;
-}
-
-/* ---- Those that stay --------------------------------------------------- */
-
-static size_t count_kept(const struct fgt_control *control, uint32_t uid)
-{
-	const struct fgt_control_client *client;
-	size_t count = 0;
-
-	LIST_FOREACH(client, &control->clients, link)
-		count += client->peer.uid == uid && client->has_place;
-	return count;
-}
-
-int fgt_control_reserve(struct fgt_control_client *client)
-{
-	struct fgt_control *control = client->control;
-
-	if (control->kept_count >= FGT_CONTROL_KEPT_MAX ||
-	    (client->peer.uid != 0 && count_kept(control, client->peer.uid) >=
-					      FGT_CONTROL_KEPT_PER_USER))
-		return -EUSERS;
-	client->has_place = true;
-	control->kept_count++;
-	return 0;
-}
-
-void fgt_control_keep(struct fgt_control_client *client,
-		      const struct fgt_control_keeper *keeper)
-{
-	client->keeper = *keeper;
 }
 
 /* ---- Requests ---------------------------------------------------------- */
@@ -264,30 +241,39 @@ static void refuse(struct fgt_control_client *client, int error,
 	fgt_control_fail(client, error, why);
 }
 
-static void handle_frame(struct fgt_control_client *client)
+void fgt_control_client_asks(void *context, const struct fgt_request *request)
 {
-	struct fgt_control *control = client->control;
-	FGT_AUTO(fgt_message_free) struct fgt_message *request = NULL;
+	struct fgt_control_client *client = context;
+	const struct fgt_request_refusal *refusal = &request->refusal;
 	struct fgt_why why;
-	int r;
 
-	fgt_loop_disarm(control->loop, &client->timer);
-	/* Further bytes are not read before the reply is written. */
-	(void)fgt_loop_watch(control->loop, &client->watch, 0);
-	r = fgt_message_decode(client->bytes + FGT_PROTOCOL_LENGTH_BYTES,
-			       client->len - FGT_PROTOCOL_LENGTH_BYTES,
-			       &request);
-	drop_request(client);
-	if (r == -ENOMEM)
-		fgt_control_fail(client, r, "the agent is " FGT_NO_MEMORY);
-	else if (r < 0)
-		refuse(client, r,
-		       "malformed request: not one msgpack map as the "
-		       "protocol has");
+	(void)fgt_loop_watch(client->control->loop, &client->watch, 0);
+	if (request->verb == FGT_REQUEST_REFUSED && refusal->is_malformed)
+		refuse(client, refusal->error, refusal->why.text);
+	else if (request->verb == FGT_REQUEST_REFUSED)
+		fgt_control_fail(client, refusal->error, refusal->why.text);
 	else if (!fgt_control_client_may_ask(client, &why))
 		fgt_control_fail(client, -EBUSY, why.text);
 	else
 		client->keeper.handle(client->keeper.context, client, request);
+}
+
+static void handle_frame(struct fgt_control_client *client)
+{
+	struct fgt_control *control = client->control;
+
+	fgt_loop_disarm(control->loop, &client->timer);
+	/* Not read before the reply is written: further bytes. Not noticed
+	 * before the request is handled: a hang-up, which may follow the last
+	 * word of a program at once. */
+	fgt_loop_unwatch(control->loop, &client->watch);
+	client->state = FGT_CLIENT_AT_FRONT;
+	client->reading.frame = (struct fgt_request_frame){
+		.bytes = fgt_control_frame(client),
+		.len = client->len - FGT_PROTOCOL_LENGTH_BYTES,
+		.is_kept = fgt_control_client_is_kept(client),
+	};
+	fgt_fronts_submit(control->fronts, &client->reading);
 }
 
 static size_t request_max(const struct fgt_control_client *client)

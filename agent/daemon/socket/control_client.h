@@ -14,6 +14,7 @@
 
 enum fgt_client_state {
 	FGT_CLIENT_READS, /* its request is not complete */
+	FGT_CLIENT_AT_FRONT, /* a front reads its request */
 	FGT_CLIENT_PARKED, /* a verb will reply later */
 	FGT_CLIENT_LENT, /* another thread answers */
 	FGT_CLIENT_WRITES, /* its reply is on the way */
@@ -31,6 +32,7 @@ struct fgt_control_client {
 	size_t len, capacity, written;
 	int fds[FGT_CONTROL_FDS_MAX]; /* that came with the first request */
 	unsigned int fd_count;
+	struct fgt_reading reading; /* of its request by a front */
 	void (*gone)(void *context); /* while it is parked */
 	void *gone_context;
 	bool has_place; /* among those that stay; it may wait for _keep still */
@@ -44,6 +46,7 @@ struct fgt_control {
 	struct fgt_loop *loop;
 	struct fgt_control_options options;
 	struct fgt_listener *listener;
+	struct fgt_fronts *fronts;
 	struct fgt_watch watch; /* of the listener */
 	struct fgt_timer back_off;
 	LIST_HEAD(, fgt_control_client) clients; /* newest first */
@@ -59,6 +62,9 @@ int fgt_control_peer_pidfd(int connection_fd, int32_t pid);
 /* fgt_watch and fgt_timer of a client. */
 void fgt_control_client_ready(void *context, uint32_t events);
 void fgt_control_client_expired(void *context);
+
+/* Its request has been read: fgt_reading's done. */
+void fgt_control_client_asks(void *context, const struct fgt_request *request);
 
 static inline bool
 fgt_control_client_is_kept(const struct fgt_control_client *client)

@@ -13,64 +13,24 @@
 
 /* ---- Which target ------------------------------------------------------ */
 
-static int read_pid(const struct fgt_peer *peer,
-		    const struct fgt_message *request,
-		    struct fgt_selector *selector, struct fgt_why *why)
+int fgt_selector_take(const struct fgt_control_client *client,
+		      const struct fgt_request_selector *asked,
+		      struct fgt_selector *ret_selector, struct fgt_why *why)
 {
-	int64_t pid;
-	int r = fgt_message_get_int(request, "pid", &pid);
+	const struct fgt_peer *peer = fgt_control_peer(client);
+	struct fgt_selector selector = {
+		.pid = asked->pid,
+		.name = asked->name[0] ? asked->name : NULL,
+	};
 
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0 || pid < 1 || pid > INT32_MAX)
-		return fgt_why_set(why, -EINVAL,
-				   "pid must be a number from 1 to 2147483647");
-	if (!fgt_pid_means_the_same_to(peer))
+	if (selector.pid != 0 && !fgt_pid_means_the_same_to(peer))
 		return fgt_why_set(why, -EINVAL,
 				   "pid %d may be another process to the agent "
 				   "(pid namespaces differ or cannot be "
 				   "read): use the name",
-				   (int)pid);
-	selector->pid = (int32_t)pid;
-	return 0;
-}
-
-static int read_name(const struct fgt_message *request,
-		     struct fgt_selector *selector, struct fgt_why *why)
-{
-	int r = fgt_message_get_string(request, "name", &selector->name);
-
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0 || selector->name[0] == 0 ||
-	    strlen(selector->name) > FGT_SELECTOR_NAME_MAX)
-		return fgt_why_set(why, -EINVAL,
-				   "name must be a string of 1 to %d bytes",
-				   FGT_SELECTOR_NAME_MAX);
-	return 0;
-}
-
-int fgt_selector_read(const struct fgt_control_client *client,
-		      const struct fgt_message *request,
-		      struct fgt_selector *ret_selector, struct fgt_why *why)
-{
-	const struct fgt_peer *peer = fgt_control_peer(client);
-	struct fgt_selector selector = { .pid = 0 };
-	bool is_self = false;
-	int r = read_pid(peer, request, &selector, why);
-
-	if (r == 0)
-		r = read_name(request, &selector, why);
-	if (r < 0)
-		return r;
-	if (fgt_message_get_bool(request, "self", &is_self) == -EINVAL)
-		return fgt_why_set(why, -EINVAL, "self must be true or false");
-	if ((selector.pid != 0) + (selector.name != NULL) + is_self > 1)
-		return fgt_why_set(why, -EINVAL,
-				   "pid, name and self exclude each other: "
-				   "give one");
+				   selector.pid);
 	/* A process need not know its pid in the agent's namespace. */
-	if (is_self) {
+	if (asked->is_self) {
 		selector.pid = peer->pid;
 		selector.is_own = peer->is_sender;
 	}
@@ -326,7 +286,7 @@ size_t fgt_target_list_put(struct fgt_targets *targets,
 }
 
 void fgt_target_list_handle(void *context, struct fgt_control_client *client,
-			    const struct fgt_message *request)
+			    const struct fgt_request *request)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 

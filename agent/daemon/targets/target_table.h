@@ -64,7 +64,7 @@ struct fgt_target_table {
 
 /* attach NAME: each process of this name that the user could trace. */
 struct fgt_name_rule {
-	char name[FGT_SELECTOR_NAME_MAX + 1];
+	char name[FGT_REQUEST_NAME + 1];
 	struct fgt_peer peer; /* whose user asked */
 	bool is_with_children;
 };

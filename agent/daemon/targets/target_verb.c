@@ -19,7 +19,7 @@ struct target_order {
 	struct fgt_control_client *client; /* the loop's; NULL: it hung up */
 	struct fgt_peer peer;
 	struct fgt_selector selector;
-	char name[FGT_SELECTOR_NAME_MAX + 1]; /* of the selector */
+	char name[FGT_REQUEST_NAME + 1]; /* of the selector */
 	bool is_with_children;
 	/* Written by the job, read when it is done. */
 	size_t attached;
@@ -93,7 +93,7 @@ static void attach_pid(struct target_order *order)
 
 static int none_attached(struct target_order *order)
 {
-	char what[FGT_SELECTOR_NAME_MAX + 16];
+	char what[FGT_REQUEST_NAME + 16];
 
 	if (order->result < 0)
 		return order->result; /* why has been set with it */
@@ -224,20 +224,18 @@ static void client_gone(void *context)
 }
 
 static int read_request(struct target_order *order,
-			const struct fgt_message *request)
+			const struct fgt_request *request)
 {
-	int r = fgt_selector_read(order->client, request, &order->selector,
-				  &order->why);
+	const struct fgt_request_target *asked = &request->target;
+	int r = fgt_selector_take(order->client, &asked->selector,
+				  &order->selector, &order->why);
 
 	if (r < 0)
 		return r;
 	if (order->selector.pid == 0 && !order->selector.name)
 		return fgt_why_set(&order->why, -EINVAL,
 				   "pid or name is missing: give one");
-	if (fgt_message_get_bool(request, "children",
-				 &order->is_with_children) == -EINVAL)
-		return fgt_why_set(&order->why, -EINVAL,
-				   "children must be true or false");
+	order->is_with_children = asked->is_with_children;
 	if (order->selector.name)
 		order->selector.name =
 			strcpy(order->name, order->selector.name);
@@ -246,7 +244,7 @@ static int read_request(struct target_order *order,
 
 static void submit(struct fgt_targets *targets,
 		   struct fgt_control_client *client,
-		   const struct fgt_message *request, void (*run)(void *))
+		   const struct fgt_request *request, void (*run)(void *))
 {
 	struct target_order *order = calloc(1, sizeof(*order));
 	int r;
@@ -273,13 +271,13 @@ static void submit(struct fgt_targets *targets,
 }
 
 void fgt_target_verb_attach(void *context, struct fgt_control_client *client,
-			    const struct fgt_message *request)
+			    const struct fgt_request *request)
 {
 	submit(context, client, request, attach);
 }
 
 void fgt_target_verb_detach(void *context, struct fgt_control_client *client,
-			    const struct fgt_message *request)
+			    const struct fgt_request *request)
 {
 	submit(context, client, request, detach);
 }

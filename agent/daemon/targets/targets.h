@@ -96,17 +96,15 @@ void fgt_targets_leave(struct fgt_targets *targets);
  * context: struct fgt_targets. Each answers the client in the end.
  */
 void fgt_target_verb_attach(void *context, struct fgt_control_client *client,
-			    const struct fgt_message *request);
+			    const struct fgt_request *request);
 void fgt_target_verb_detach(void *context, struct fgt_control_client *client,
-			    const struct fgt_message *request);
+			    const struct fgt_request *request);
 
 /* ---- What clients may see -------------------------------------------------
  *
  * Finds the target that a request means, or lists targets in a reply; each only
  * if the client's user could trace it.
  */
-
-#define FGT_SELECTOR_NAME_MAX 64
 
 /* Which targets a request means. pid 0 and name NULL: all. */
 struct fgt_selector {
@@ -115,9 +113,9 @@ struct fgt_selector {
 	bool is_own; /* the process pid itself asks, for its own past */
 };
 
-/* Reads pid, name and self. -EINVAL, with why. */
-int fgt_selector_read(const struct fgt_control_client *client,
-		      const struct fgt_message *request,
+/* -EINVAL, with why: the pid may be another process to the client. */
+int fgt_selector_take(const struct fgt_control_client *client,
+		      const struct fgt_request_selector *asked,
 		      struct fgt_selector *ret_selector, struct fgt_why *why);
 
 /*
@@ -146,7 +144,7 @@ size_t fgt_target_list_put(struct fgt_targets *targets,
 
 /* The verb targets; context: struct fgt_targets. */
 void fgt_target_list_handle(void *context, struct fgt_control_client *client,
-			    const struct fgt_message *request);
+			    const struct fgt_request *request);
 
 /* -ESRCH, with the remedy. */
 int fgt_target_list_none_found(const struct fgt_selector *selector,

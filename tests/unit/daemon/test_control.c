@@ -18,6 +18,7 @@
 
 #include "agent/protocol/builder.h"
 #include "agent/protocol/channel.h"
+#include "agent/protocol/message.h"
 #include "tests/unit/daemon/control_kit.h"
 
 #define FAR_NS (fgt_loop_now() + UINT64_C(2000000000))
@@ -38,26 +39,24 @@ static void client_gone(void *context)
 	fixture->parked = NULL;
 }
 
-/* verb "park" waits, "big" answers with 8 MiB, others with their own name. */
+/* attach waits, status is answered with 8 MiB, targets with its own name. */
 static void handle(void *context, struct fgt_control_client *client,
-		   const struct fgt_message *request)
+		   const struct fgt_request *request)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	FGT_AUTO(free) void *big = calloc(1, BIG_BYTES);
 	struct fixture *fixture = context;
-	const char *verb = "";
 
 	fixture->requests++;
-	(void)fgt_message_get_string(request, "verb", &verb);
-	if (strcmp(verb, "park") == 0) {
+	if (request->verb == FGT_REQUEST_ATTACH) {
 		fixture->parked = client;
 		fgt_control_park(client, client_gone, fixture);
 		return;
 	}
 	assert_int_equal(fgt_builder_new_reply(&builder), 0);
-	fgt_builder_string(builder, "name", verb);
+	fgt_builder_string(builder, "name", "targets");
 	fgt_builder_uint(builder, "uid", fgt_control_peer(client)->uid);
-	if (strcmp(verb, "big") == 0)
+	if (request->verb == FGT_REQUEST_STATUS)
 		fgt_builder_bin(builder, "data", big, BIG_BYTES);
 	fgt_control_reply(client, builder);
 }
@@ -139,7 +138,7 @@ static void request_gets_a_reply_and_names_its_peer(void **state)
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	uint64_t uid;
 
-	client = ask(fixture, "hello");
+	client = ask(fixture, "targets");
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fgt_channel_receive(&client, FAR_NS, &reply), 0);
 	assert_int_equal(fgt_message_get_uint(reply, "uid", &uid), 0);
@@ -149,7 +148,8 @@ static void request_gets_a_reply_and_names_its_peer(void **state)
 
 static void request_sent_byte_by_byte_gets_a_reply(void **state)
 {
-	static const char frame[] = "\0\0\0\x0b\x82\xa1v\x02\xa4verb\xa1x";
+	static const char frame[] =
+		"\0\0\0\x11\x82\xa1v\x02\xa4verb\xa7targets";
 	struct fixture *fixture = *state;
 	FGT_AUTO(fgt_fd_close) int fd = connect_raw(fixture);
 	char got[100];
@@ -216,12 +216,12 @@ static void client_that_never_reads_is_cut(void **state)
 	FGT_AUTO(fgt_channel_close) struct fgt_channel never = { .fd = -1 };
 	FGT_AUTO(fgt_channel_close) struct fgt_channel other = { .fd = -1 };
 
-	never = ask(fixture, "big");
+	never = ask(fixture, "status");
 	control_spin(&fixture->bench, 30);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 1);
-	other = ask(fixture, "hello");
+	other = ask(fixture, "targets");
 	control_spin(&fixture->bench, 20);
-	assert_answered(&other, "hello");
+	assert_answered(&other, "targets");
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS + 100);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 }
@@ -240,9 +240,9 @@ static void new_client_replaces_the_oldest_silent_one(void **state)
 		if (i % 16 == 15) /* the backlog is as long as the limit */
 			control_spin(&fixture->bench, 2);
 	}
-	client = ask(fixture, "hello");
+	client = ask(fixture, "targets");
 	control_spin(&fixture->bench, 20);
-	assert_answered(&client, "hello");
+	assert_answered(&client, "targets");
 	/* The very first one made room. */
 	assert_int_equal(received_error(silent[0]), -EBUSY);
 	for (size_t i = 0; i < COUNT; i++)
@@ -254,7 +254,7 @@ static void new_client_replaces_the_oldest_silent_one(void **state)
 static void hang_up_of_a_parked_client_calls_gone(void **state)
 {
 	struct fixture *fixture = *state;
-	struct fgt_channel goes = ask(fixture, "park");
+	struct fgt_channel goes = ask(fixture, "attach");
 	FGT_AUTO(fgt_channel_close) struct fgt_channel stays = { .fd = -1 };
 	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
 	struct fgt_why why;
@@ -263,7 +263,7 @@ static void hang_up_of_a_parked_client_calls_gone(void **state)
 	fgt_channel_close(&goes);
 	control_spin(&fixture->bench, 5);
 	assert_int_equal(fixture->gone, 1);
-	stays = ask(fixture, "park");
+	stays = ask(fixture, "attach");
 	/* Longer than a request or a reply may take. */
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	assert_int_equal(fixture->gone, 1);
@@ -331,9 +331,9 @@ static void without_descriptors_clients_are_sent_away(void **state)
 	while (count > 0)
 		close(taken[--count]);
 	assert_int_equal(received_error(fd), -EBUSY);
-	later = ask(fixture, "hello");
+	later = ask(fixture, "targets");
 	control_spin(&fixture->bench, 200); /* it rests for 100 ms */
-	assert_answered(&later, "hello");
+	assert_answered(&later, "targets");
 }
 
 static void leaving_sends_away_clients_without_a_request(void **state)
@@ -342,7 +342,7 @@ static void leaving_sends_away_clients_without_a_request(void **state)
 	FGT_AUTO(fgt_fd_close) int fd = connect_raw(fixture);
 	FGT_AUTO(fgt_channel_close) struct fgt_channel parked = { .fd = -1 };
 
-	parked = ask(fixture, "park");
+	parked = ask(fixture, "attach");
 	control_spin(&fixture->bench, 10);
 	fgt_control_leave(fixture->bench.control);
 	assert_int_equal(received_error(fd), -ESHUTDOWN);

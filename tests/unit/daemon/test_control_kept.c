@@ -20,6 +20,7 @@
 #include "agent/daemon/socket/control_client.h"
 #include "agent/protocol/builder.h"
 #include "agent/protocol/channel.h"
+#include "agent/protocol/message.h"
 #include "tests/unit/daemon/control_kit.h"
 
 #define FAR_NS (fgt_loop_now() + UINT64_C(2000000000))
@@ -56,16 +57,14 @@ static void parked_gone(void *context)
 }
 
 static void handle_later(void *context, struct fgt_control_client *client,
-			 const struct fgt_message *request)
+			 const struct fgt_request *request)
 {
 	struct fixture *fixture = context;
-	const char *verb = "";
-	const uint8_t *data;
 
 	fixture->later++;
-	(void)fgt_message_get_string(request, "verb", &verb);
-	(void)fgt_message_get_bin(request, "data", &data, &fixture->data_len);
-	if (strcmp(verb, "park") == 0) {
+	if (request->verb == FGT_REQUEST_DELIVER)
+		fixture->data_len = request->deliver.data_len;
+	if (request->verb == FGT_REQUEST_BYE) {
 		fixture->parked = client;
 		fgt_control_park(client, parked_gone, fixture);
 		return;
@@ -87,25 +86,25 @@ static void take_fds(struct fixture *fixture, struct fgt_control_client *client)
 	}
 }
 
-/* verb "stay": the connection is kept; "wait": it has its place and waits to be
- * kept; others are not. */
+/* slice: the connection is kept; attach: it has its place and waits to be kept;
+ * others are not. Later requests: bye waits. */
 static void handle(void *context, struct fgt_control_client *client,
-		   const struct fgt_message *request)
+		   const struct fgt_request *request)
 {
 	struct fixture *fixture = context;
 	const struct fgt_control_keeper keeper = { .handle = handle_later,
 						   .gone = gone,
 						   .context = fixture };
-	const char *verb = "";
 
 	fixture->first++;
-	(void)fgt_message_get_string(request, "verb", &verb);
 	take_fds(fixture, client);
-	if (strcmp(verb, "wait") == 0 && fgt_control_reserve(client) == 0) {
+	if (request->verb == FGT_REQUEST_ATTACH &&
+	    fgt_control_reserve(client) == 0) {
 		fgt_control_park(client, gone, fixture);
 		return;
 	}
-	if (strcmp(verb, "stay") == 0 && fgt_control_reserve(client) == 0)
+	if (request->verb == FGT_REQUEST_SLICE &&
+	    fgt_control_reserve(client) == 0)
 		fgt_control_keep(client, &keeper);
 	else
 		fixture->refused++;
@@ -186,7 +185,7 @@ static struct fgt_channel stay(struct fixture *fixture)
 {
 	struct fgt_channel channel = connect_client(fixture);
 
-	send_request(&channel, "stay", 0);
+	send_request(&channel, "slice", 0);
 	control_spin(&fixture->bench, 10);
 	assert_int_equal(receive_count(&channel), 0);
 	return channel;
@@ -203,7 +202,7 @@ static void kept_connection_may_send_many_requests(void **state)
 	/* Longer than a request may take. */
 	control_spin(&fixture->bench, CONTROL_TIMEOUT_MS * 2);
 	for (int i = 1; i <= 3; i++) {
-		send_request(&client, "more", 0);
+		send_request(&client, "confirm", 0);
 		control_spin(&fixture->bench, 10);
 		assert_int_equal(receive_count(&client), i);
 	}
@@ -217,8 +216,8 @@ static void requests_of_a_kept_connection_are_answered_in_order(void **state)
 	FGT_AUTO(fgt_channel_close)
 	struct fgt_channel client = stay(fixture);
 
-	send_request(&client, "park", 0);
-	send_request(&client, "more", 0);
+	send_request(&client, "bye", 0);
+	send_request(&client, "confirm", 0);
 	control_spin(&fixture->bench, 20);
 	assert_int_equal(fixture->later, 1);
 	assert_non_null(fixture->parked);
@@ -238,7 +237,7 @@ static void end_of_a_kept_connection_is_reported_once(void **state)
 	assert_int_equal(fixture->gone, 1);
 	assert_int_equal(fixture->bench.control->kept_count, 0);
 	client = stay(fixture);
-	send_request(&client, "park", 0);
+	send_request(&client, "bye", 0);
 	control_spin(&fixture->bench, 20);
 	fgt_channel_close(&client);
 	control_spin(&fixture->bench, 20);
@@ -266,7 +265,7 @@ static void malformed_request_ends_a_kept_connection(void **state)
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *request = NULL;
 
 	/* A map in which a key comes twice. */
-	assert_int_equal(fgt_builder_new_request("more", &request), 0);
+	assert_int_equal(fgt_builder_new_request("confirm", &request), 0);
 	fgt_builder_int(request, "v", 1);
 	assert_int_equal(fgt_channel_send(&client, request, NULL, 0, FAR_NS),
 			 0);
@@ -289,7 +288,7 @@ static void many_kept_connections_leave_room_for_others(void **state)
 		kept[i] = stay(fixture);
 	assert_int_equal(fixture->bench.control->kept_count, COUNT);
 	other = connect_client(fixture);
-	send_request(&other, "hello", 0);
+	send_request(&other, "targets", 0);
 	control_spin(&fixture->bench, 10);
 	assert_int_equal(receive_count(&other), 0);
 	for (int i = 0; i < COUNT; i++)
@@ -310,13 +309,13 @@ static void waiting_connections_leave_room_for_others(void **state)
 
 	for (int i = 0; i < COUNT; i++) {
 		waiting[i] = connect_client(fixture);
-		send_request(&waiting[i], "wait", 0);
+		send_request(&waiting[i], "attach", 0);
 		control_spin(&fixture->bench, 1);
 	}
 	assert_int_equal(fixture->bench.control->kept_count, COUNT);
 	assert_int_equal(fgt_control_count(fixture->bench.control), 0);
 	other = connect_client(fixture);
-	send_request(&other, "hello", 0);
+	send_request(&other, "targets", 0);
 	control_spin(&fixture->bench, 10);
 	assert_int_equal(receive_count(&other), 0);
 	assert_int_equal(fixture->gone, 0);
@@ -339,13 +338,13 @@ static void kept_connections_beyond_the_limit_are_refused(void **state)
 
 	for (int i = 0; i < limit; i++) {
 		kept[i] = connect_client(fixture);
-		send_request(&kept[i], "stay", 0);
+		send_request(&kept[i], "slice", 0);
 		control_spin(&fixture->bench, 1);
 		assert_int_equal(receive_count(&kept[i]), 0);
 	}
 	assert_int_equal(fixture->refused, 0);
 	kept[limit] = connect_client(fixture);
-	send_request(&kept[limit], "stay", 0);
+	send_request(&kept[limit], "slice", 0);
 	control_spin(&fixture->bench, 10);
 	assert_int_equal(fixture->refused, 1);
 	for (int i = 0; i <= limit; i++)
@@ -378,6 +377,7 @@ static void pass_with(struct fixture *fixture, const char *verb, const int *fds,
 	struct fgt_channel channel = connect_client(fixture);
 
 	assert_int_equal(fgt_builder_new_request(verb, &request), 0);
+	fgt_builder_string(request, "mode", "agent");
 	assert_int_equal(
 		fgt_channel_send(&channel, request, fds, count, FAR_NS), 0);
 	control_spin(&fixture->bench, 20);
@@ -447,6 +447,7 @@ static void large_request_of_a_kept_connection_is_read(void **state)
 	size_t frame_len, sent = 0;
 
 	assert_int_equal(fgt_builder_new_request("deliver", &request), 0);
+	fgt_builder_string(request, "destination", "/nowhere");
 	fgt_builder_bin(request, "data", data, len);
 	assert_int_equal(fgt_builder_finish(request, &bytes, &frame_len), 0);
 	while (sent < frame_len) {

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "agent/capture/sampler.h"
+#include "agent/daemon/front/front.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/protocol/channel.h"
 #include "ringbuf/slice/slice_codec.h"
@@ -49,7 +50,7 @@ struct asker {
 };
 
 static void handle(void *context, struct fgt_control_client *client,
-		   const struct fgt_message *message)
+		   const struct fgt_request *asked)
 {
 	struct fixture *fixture = context;
 	const struct fgt_slice_request request = {
@@ -57,7 +58,7 @@ static void handle(void *context, struct fgt_control_client *client,
 	};
 	const struct fgt_gate gate = { .peer.is_root = true };
 
-	(void)message;
+	(void)asked;
 	fgt_slices_submit(fixture->slices, client, fixture->target, &request,
 			  &gate);
 }
@@ -97,8 +98,11 @@ static int start_sampling(struct fixture *fixture)
 static int set_up(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	const struct fgt_control_options options = { .handle = handle,
-						     .context = fixture };
+	const struct fgt_control_options options = {
+		.handle = handle,
+		.context = fixture,
+		.fronts = { .read = fgt_request_read },
+	};
 	struct fgt_why why;
 	int r;
 

@@ -24,6 +24,7 @@
 #include "agent/daemon/delivery/deliveries.h"
 #include "agent/daemon/delivery/delivery_limits.h"
 #include "agent/daemon/loop/log.h"
+#include "agent/protocol/transaction_facts.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "tests/unit/ringbuf/slice_fixture.h"
 
@@ -139,18 +140,24 @@ static int submit(int fd, uint32_t uid, const char *destination)
 {
 	static unsigned int count;
 	struct fgt_transaction_facts facts = { .name = "checkout" };
-	const struct fgt_delivery_order order = {
+	uint8_t packed[256];
+	struct fgt_delivery_order order = {
 		.pid = 4242,
 		.uid = uid,
 		.gid = uid,
 		.kind = FGT_DELIVERY_FILE,
 		.fds = { { fd, -1, -1, -1 } },
 		.destination = destination,
-		.facts = &facts,
+		.name = facts.name,
+		.event_id = facts.event_id,
+		.facts = packed,
 	};
 	struct fgt_why why;
 
 	snprintf(facts.event_id, sizeof(facts.event_id), "%032x", ++count);
+	assert_int_equal(fgt_facts_pack(&facts, packed, sizeof(packed),
+					&order.facts_len),
+			 0);
 	return fgt_deliveries_submit(world.deliveries, &order, &why);
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/protocol/message.h"
 #include "agent/protocol/transaction_facts.h"
 
 #define LENGTH_BYTES 4

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a front: gives up all rights, then answers frames until the
+ * daemon's end of the socket is closed, so also when the daemon is killed. Must
+ * not read a byte of a frame before it is confined.
+ */
+#include "agent/daemon/front/front.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/children/confinement.h"
+#include "agent/daemon/requests/fronts.h"
+
+/* A message is decoded into at most twice its size. */
+#define MEMORY_MAX_BYTES (256ull << 20) /* on top of what is mapped */
+#define FILES_MAX	 16
+
+struct received {
+	struct fgt_front_head head;
+	uint8_t bytes[FGT_FRONT_INLINE];
+};
+
+static int take_fd(struct msghdr *message)
+{
+	const struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	int fd = -1;
+
+	if (header && header->cmsg_level == SOL_SOCKET &&
+	    header->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+	return fd;
+}
+
+/* Waits for a frame; ends the process if there will be none. Returns the memfd
+ * of one that is long, else -1. */
+static int receive(struct received *received)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { received, sizeof(*received) };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(FGT_FRONT_FD, &message, MSG_CMSG_CLOEXEC);
+
+	if (n < (ssize_t)sizeof(received->head))
+		_exit(0);
+	if (message.msg_controllen == 0 &&
+	    (size_t)n != sizeof(received->head) + received->head.len)
+		_exit(1);
+	return take_fd(&message);
+}
+
+static void answer(const struct fgt_request *request)
+{
+	struct iovec part = { (void *)(uintptr_t)request,
+			      fgt_request_size(request->verb) };
+	const struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (sendmsg(FGT_FRONT_FD, &message, MSG_NOSIGNAL) < 0)
+		_exit(0);
+}
+
+static void serve(void)
+{
+	static struct received received;
+	static struct fgt_request request;
+	int fd = receive(&received);
+	struct fgt_request_frame frame = { .bytes = received.bytes,
+					   .len = received.head.len,
+					   .is_kept = received.head.is_kept };
+	void *map = MAP_FAILED;
+
+	if (fd >= 0) {
+		map = mmap(NULL, frame.len, PROT_READ, MAP_SHARED, fd, 0);
+		close(fd);
+		if (map == MAP_FAILED)
+			_exit(1);
+		frame.bytes = map;
+	}
+	fgt_request_read(&frame, &request);
+	answer(&request);
+	if (map != MAP_FAILED)
+		munmap(map, frame.len);
+	/* It may hold a secret. */
+	explicit_bzero(received.bytes, sizeof(received.bytes));
+}
+
+void fgt_front_serve_if_asked(int argc, char **argv)
+{
+	static const struct fgt_confinement_limits limits = {
+		.memory_bytes = MEMORY_MAX_BYTES,
+		.files = FILES_MAX,
+	};
+
+	if (argc != 2 || strcmp(argv[0], FGT_FRONT_NAME) != 0 ||
+	    strcmp(argv[1], FGT_FRONT_VERB) != 0)
+		return;
+	prctl(PR_SET_NAME, FGT_FRONT_NAME);
+	fgt_confinement_drop(FGT_FRONT_FD, &limits);
+	(void)fgt_syscall_filter_answer();
+	for (;;)
+		serve();
+}
