@@ -66,6 +66,26 @@ struct fgt_opened_file {
 int fgt_file_open(const struct fgt_open_request *request,
 		  struct fgt_opened_file *ret_file);
 
+/*
+ * Closes such a file (fd may be -1) without waiting, which its file system may
+ * want for ever. uid: whose file system it may be.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+void fgt_file_close_of(int fd, uint32_t uid);
+
+/*
+ * fstat() of what the kernel knows: its file system is not asked. The size of a
+ * file on a server may be a former one. errno of statx.
+ *
+ * MT-Safe | AS-Safe
+ */
+int fgt_file_status(int fd, struct stat *ret_status);
+
+/* A file of that user, which was opened, does not answer now: no further one is
+ * opened for some time. MT-Safe */
+void fgt_file_fail(uint32_t uid);
+
 /* True if the same request may have another result soon. */
 bool fgt_file_may_come(int error);
 

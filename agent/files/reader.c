@@ -111,7 +111,8 @@ static unsigned int count_lost(const struct fgt_reader_user *user)
 static int may_ask(struct fgt_reader_user *user,
 		   const struct fgt_open_request *request, uint64_t now)
 {
-	unsigned int of_user = count_lost(user);
+	unsigned int of_user =
+		count_lost(user) + fgt_close_count_slow(user->uid, now);
 
 	if (!request->is_trusted && (of_user >= LOST_OF_USER_MAX ||
 				     (of_user && count_lost(NULL) >= LOST_MAX)))
@@ -363,6 +364,23 @@ int fgt_file_open(const struct fgt_open_request *request,
 	/* Who may wait for the file may wait for its bytes. */
 	here.is_copied = false;
 	return fgt_open_here(&here, ret_file);
+}
+
+void fgt_file_close_of(int fd, uint32_t uid)
+{
+	if (is_begun)
+		fgt_close_aside(fd, uid);
+	else
+		fgt_fd_close(fd);
+}
+
+void fgt_file_fail(uint32_t uid)
+{
+	uint64_t now = now_ns();
+
+	pthread_mutex_lock(&lock);
+	fgt_reader_user_fail(fgt_reader_user_get(uid, now), now);
+	pthread_mutex_unlock(&lock);
 }
 
 bool fgt_file_may_come(int error)

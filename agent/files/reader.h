@@ -66,6 +66,13 @@ int fgt_reader_receive(const struct fgt_reader *reader,
 int fgt_open_here(const struct fgt_open_request *request,
 		  struct fgt_opened_file *ret_file);
 
+/* ---- Closing (close_file.c) ----------------------------------------------- */
+
+/* On a separate thread. fd may be -1. */
+void fgt_close_aside(int fd, uint32_t uid);
+/* Files of that user that are being closed for 0.2 s and more. */
+unsigned int fgt_close_count_slow(uint32_t uid, uint64_t now_ns);
+
 /* ---- Users (reader_users.c); with the lock of the readers held ----------- */
 
 struct fgt_reader_user {

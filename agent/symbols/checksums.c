@@ -5,13 +5,13 @@
  */
 #include "agent/symbols/checksums.h"
 
-#include <sys/stat.h>
+#include "agent/files/open_file.h"
 
 static bool identify(int fd, struct fgt_checksum *checksum)
 {
 	struct stat status;
 
-	if (fstat(fd, &status) < 0)
+	if (fgt_file_status(fd, &status) < 0)
 		return false;
 	checksum->dev = status.st_dev;
 	checksum->ino = status.st_ino;

@@ -13,6 +13,8 @@
 /* For all checksums of one call. A file whose checksum takes longer is not
  * taken. */
 #define FGT_RESOLVER_CHECKSUMS_MS 2000
+/* For the identity of one file. */
+#define FGT_RESOLVER_IDENT_MS 1000
 
 struct fgt_symbolizer {
 	enum fgt_demangle demangle;

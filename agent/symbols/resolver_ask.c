@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks the helper for the names of an image's addresses. Runs in threads that
- * make slices, with the user's lock; must not read a foreign file whole.
+ * make slices, with the user's lock; must not read a foreign file, which may not
+ * answer.
  */
 #include "agent/symbols/resolver.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/files/open_file.h"
 #include "ringbuf/base/clock.h"
 
 /* Results that the same file would have again. */
@@ -69,6 +71,26 @@ static int find_checksum(void *context, int fd, uint32_t *ret_crc)
 	return checksum.error;
 }
 
+/*
+ * Lets the helper read who a file is. One that takes long may never come, and
+ * the time of the other images goes by.
+ */
+static int read_ident(void *context, int fd, struct fgt_elf_ident *ret_ident)
+{
+	struct fgt_resolver *resolver = context;
+	int64_t allowed_ms = resolver->left_ms < FGT_RESOLVER_IDENT_MS
+				     ? resolver->left_ms
+				     : FGT_RESOLVER_IDENT_MS;
+	int64_t left_ms = allowed_ms;
+	int error = fgt_helper_ident(&resolver->user->helper, fd, &left_ms,
+				     &resolver->user->reply, ret_ident);
+
+	resolver->left_ms -= allowed_ms - left_ms;
+	if (error == -ETIME && allowed_ms == FGT_RESOLVER_IDENT_MS)
+		fgt_file_fail(resolver->root.uid);
+	return error;
+}
+
 /* Puts a reply into the cache. -EBADMSG if it is not what was asked for. */
 static int keep_reply(const struct fgt_memory_sink *reply,
 		      struct fgt_name_image *image, const uint64_t *addresses,
@@ -121,7 +143,9 @@ static int ask_once(struct fgt_resolver *resolver, struct fgt_name_image *image,
 	if (error != -ENOENT)
 		return error;
 	places.checksum = find_checksum;
-	places.checksum_context = resolver;
+	/* In a program that names itself, as any other of its files. */
+	places.ident = resolver->user->helper.is_local ? NULL : read_ident;
+	places.file_context = resolver;
 	places.left_ms = &resolver->left_ms;
 	resolver->checksum_error = 0;
 	*ret_reason = fgt_image_files_open(

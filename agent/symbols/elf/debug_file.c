@@ -36,17 +36,25 @@ static bool has_crc(int fd, const struct debug_search *search)
 	struct stat status;
 	uint32_t crc;
 
-	return places->checksum && fstat(fd, &status) == 0 &&
+	return places->checksum && fgt_file_status(fd, &status) == 0 &&
 	       status.st_size <= FGT_CHECKSUM_MAX_BYTES &&
-	       places->checksum(places->checksum_context, fd, &crc) == 0 &&
+	       places->checksum(places->file_context, fd, &crc) == 0 &&
 	       crc == search->crc;
+}
+
+int fgt_debug_file_identify(const struct fgt_debug_places *places, int fd,
+			    struct fgt_elf_ident *ret_ident)
+{
+	return places->ident
+		       ? places->ident(places->file_context, fd, ret_ident)
+		       : fgt_elf_ident_read(fd, ret_ident);
 }
 
 static bool is_wanted(int fd, const struct debug_search *search)
 {
 	struct fgt_elf_ident ident;
 
-	if (fgt_elf_ident_read(fd, &ident))
+	if (fgt_debug_file_identify(search->places, fd, &ident))
 		return false;
 	if (!ident.has_debug_info && !ident.has_symtab)
 		return false;
@@ -75,7 +83,7 @@ static bool try_below(int root_fd, bool is_trusted,
 	if (root_fd < 0 || fgt_file_open(&request, &file) < 0)
 		return false;
 	if (!is_wanted(file.fd, search)) {
-		fgt_fd_close(file.fd);
+		fgt_file_close_of(file.fd, request.uid);
 		return false;
 	}
 	search->found->root_fd = root_fd;

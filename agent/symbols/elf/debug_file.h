@@ -20,9 +20,15 @@ struct fgt_debug_places {
 	 * errno: the file is not taken. NULL: none is taken by its checksum.
 	 */
 	int (*checksum)(void *context, int fd, uint32_t *ret_crc);
-	void *checksum_context;
+	/* The identity of a file; NULL: read in this process. */
+	int (*ident)(void *context, int fd, struct fgt_elf_ident *ret_ident);
+	void *file_context; /* of both */
 	int64_t *left_ms; /* see struct fgt_open_request */
 };
+
+/* Errors of fgt_elf_ident_read(), or of places->ident. */
+int fgt_debug_file_identify(const struct fgt_debug_places *places, int fd,
+			    struct fgt_elf_ident *ret_ident);
 
 /* A debug file, and where it was found. */
 struct fgt_debug_found {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads identity and links from the headers of an ELF file. Runs in the
- * daemon; must not map the file (it may shrink) nor believe a number in it.
+ * Reads identity and links from the headers of an ELF file. Runs in the helper,
+ * and in programs that name themselves; must not map the file (it may shrink)
+ * nor believe a number in it.
  */
 #include "agent/symbols/elf/elf_ident.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The identity of an ELF file and the names of its debug files: build id,
- * .gnu_debuglink, .gnu_debugaltlink. Runs in the daemon, without libelf (see
- * helper.h).
+ * .gnu_debuglink, .gnu_debugaltlink. For the daemon the helper reads them (see
+ * fgt_helper_ident()).
  */
 #ifndef FGT_AGENT_SYMBOLS_ELF_ELF_IDENT_H
 #define FGT_AGENT_SYMBOLS_ELF_ELF_IDENT_H

@@ -22,35 +22,36 @@
 
 void fgt_image_files_close(struct fgt_image_files *files)
 {
-	fgt_fd_close(files->image_fd);
-	fgt_fd_close(files->debug_fd);
-	fgt_fd_close(files->alt_fd);
+	fgt_file_close_of(files->image_fd, files->uid);
+	fgt_file_close_of(files->debug_fd, files->uid);
+	fgt_file_close_of(files->alt_fd, files->uid);
 	*files = FGT_IMAGE_FILES_NONE;
 }
 
 /* True if the file behind fd is the one that the image was mapped from. */
-static bool is_same_file(int fd, const struct fgt_slice_image *image,
-			 bool is_this_host)
+static bool is_same_file(const struct fgt_debug_places *places, int fd,
+			 const struct fgt_slice_image *image)
 {
 	struct fgt_elf_ident ident;
 	struct stat status;
 
 	if (image->build_id_len)
-		return !fgt_elf_ident_read(fd, &ident) &&
+		return !fgt_debug_file_identify(places, fd, &ident) &&
 		       ident.build_id_len == image->build_id_len &&
 		       !memcmp(ident.build_id, image->build_id,
 			       ident.build_id_len);
 	/* Numbers of devices mean nothing on another machine. */
-	return is_this_host && image->ino && !fstat(fd, &status) &&
-	       status.st_dev == image->dev && status.st_ino == image->ino;
+	return places->root->is_this_host && image->ino &&
+	       !fgt_file_status(fd, &status) && status.st_dev == image->dev &&
+	       status.st_ino == image->ino;
 }
 
-static enum fgt_symbol_reason open_below(const struct fgt_image_places *places,
-					 const struct fgt_target_root *root,
+static enum fgt_symbol_reason open_below(const struct fgt_debug_places *places,
 					 const char *path,
 					 const struct fgt_slice_image *image,
 					 int *ret_fd)
 {
+	const struct fgt_target_root *root = places->root;
 	const struct fgt_open_request request = {
 		.place = FGT_OPEN_BELOW,
 		.dir_fd = fgt_debug_root_fd(root),
@@ -63,8 +64,8 @@ static enum fgt_symbol_reason open_below(const struct fgt_image_places *places,
 	if (request.dir_fd < 0 || path[0] != '/' ||
 	    fgt_file_open(&request, &file) < 0)
 		return FGT_SYMBOL_NO_FILE;
-	if (!is_same_file(file.fd, image, root->is_this_host)) {
-		fgt_fd_close(file.fd);
+	if (!is_same_file(places, file.fd, image)) {
+		fgt_file_close_of(file.fd, root->uid);
 		return FGT_SYMBOL_OTHER_FILE;
 	}
 	*ret_fd = file.fd;
@@ -95,20 +96,24 @@ int fgt_vdso_open(int *ret_fd)
 static enum fgt_symbol_reason open_vdso(const struct fgt_slice_image *image,
 					int *ret_fd)
 {
+	/* This process's own: nothing is asked for. */
+	static const struct fgt_target_root none = { .target_fd = -1,
+						     .host_fd = -1 };
+	const struct fgt_debug_places places = { .root = &none };
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 
 	if (fgt_vdso_open(&fd))
 		return FGT_SYMBOL_NO_FILE;
-	if (!image->build_id_len || !is_same_file(fd, image, false))
+	if (!image->build_id_len || !is_same_file(&places, fd, image))
 		return FGT_SYMBOL_OTHER_FILE;
 	*ret_fd = FGT_TAKE_FD(fd);
 	return FGT_SYMBOL_FOUND;
 }
 
 static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
+					 const struct fgt_debug_places *search,
 					 const struct fgt_ring_slice *slice,
 					 const struct fgt_slice_image *image,
-					 const struct fgt_target_root *root,
 					 const char *path, int *ret_fd)
 {
 	if (!strcmp(path, "[vdso]"))
@@ -116,36 +121,30 @@ static enum fgt_symbol_reason open_image(const struct fgt_image_places *places,
 	if (places->open_image &&
 	    !places->open_image(places->context, slice, image, ret_fd))
 		return FGT_SYMBOL_FOUND;
-	return open_below(places, root, path, image, ret_fd);
+	return open_below(search, path, image, ret_fd);
 }
 
-static void open_debug_files(const struct fgt_image_places *places,
-			     const struct fgt_target_root *root,
-			     const char *path, struct fgt_image_files *files)
+/* -ETIME: the image itself does not come. */
+static int open_debug_files(const struct fgt_debug_places *search,
+			    const char *path, struct fgt_image_files *files)
 {
-	const struct fgt_debug_places search = {
-		.root = root,
-		.dirs = places->debug_dirs,
-		.dir_count = places->debug_dir_count,
-		.checksum = places->checksum,
-		.checksum_context = places->checksum_context,
-		.left_ms = places->left_ms,
-	};
-	int root_fd = fgt_debug_root_fd(root);
+	int root_fd = fgt_debug_root_fd(search->root), r;
 	struct fgt_debug_found found;
 	struct fgt_elf_ident ident;
 
-	if (fgt_elf_ident_read(files->image_fd, &ident))
-		return;
+	r = fgt_debug_file_identify(search, files->image_fd, &ident);
+	if (r)
+		return r == -ETIME ? r : 0;
 	if (!ident.has_debug_info &&
-	    !fgt_debug_file_open(&search, path, &ident, &found)) {
+	    !fgt_debug_file_open(search, path, &ident, &found)) {
 		files->debug_fd = found.fd;
 		root_fd = found.root_fd;
 		path = found.path;
-		if (fgt_elf_ident_read(files->debug_fd, &ident))
-			return;
+		if (fgt_debug_file_identify(search, files->debug_fd, &ident))
+			return 0;
 	}
-	fgt_debug_file_open_alt(&search, root_fd, path, &ident, &files->alt_fd);
+	fgt_debug_file_open_alt(search, root_fd, path, &ident, &files->alt_fd);
+	return 0;
 }
 
 enum fgt_symbol_reason fgt_image_files_open(
@@ -156,12 +155,24 @@ enum fgt_symbol_reason fgt_image_files_open(
 	FGT_AUTO(fgt_image_files_close)
 	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
 	const char *path = fgt_slice_string(slice, image->path);
+	const struct fgt_debug_places search = {
+		.root = root,
+		.dirs = places->debug_dirs,
+		.dir_count = places->debug_dir_count,
+		.checksum = places->checksum,
+		.ident = places->ident,
+		.file_context = places->file_context,
+		.left_ms = places->left_ms,
+	};
 	enum fgt_symbol_reason reason;
 
-	reason = open_image(places, slice, image, root, path, &files.image_fd);
+	files.uid = root->uid;
+	reason = open_image(places, &search, slice, image, path,
+			    &files.image_fd);
 	if (reason != FGT_SYMBOL_FOUND)
 		return reason;
-	open_debug_files(places, root, path, &files);
+	if (open_debug_files(&search, path, &files))
+		return FGT_SYMBOL_NO_FILE;
 	*ret_files = files;
 	files = FGT_IMAGE_FILES_NONE;
 	return FGT_SYMBOL_FOUND;

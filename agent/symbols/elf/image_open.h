@@ -14,8 +14,9 @@ struct fgt_image_files {
 	int image_fd;
 	int debug_fd;
 	int alt_fd;
+	uint32_t uid; /* of the target: see fgt_file_close_of() */
 };
-#define FGT_IMAGE_FILES_NONE ((struct fgt_image_files){ -1, -1, -1 })
+#define FGT_IMAGE_FILES_NONE ((struct fgt_image_files){ -1, -1, -1, 0 })
 
 /* Where images and their debug files are looked for. */
 struct fgt_image_places {
@@ -27,7 +28,8 @@ struct fgt_image_places {
 	size_t debug_dir_count;
 	/* See struct fgt_debug_places. */
 	int (*checksum)(void *context, int fd, uint32_t *ret_crc);
-	void *checksum_context;
+	int (*ident)(void *context, int fd, struct fgt_elf_ident *ret_ident);
+	void *file_context;
 	int64_t *left_ms; /* see struct fgt_open_request */
 };
 

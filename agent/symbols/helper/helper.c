@@ -216,31 +216,23 @@ static int explain(int error, int64_t took_ms, int64_t left_ms)
 	return error;
 }
 
-int fgt_helper_ask(struct fgt_helper *helper,
-		   const struct fgt_helper_request *request,
-		   const uint64_t *addresses, struct fgt_image_files *files,
-		   int64_t *left_ms, struct fgt_memory_sink *reply)
+/* fgt_helper_ask() of a helper that is a process; files stay the caller's. */
+static int ask(struct fgt_helper *helper,
+	       const struct fgt_helper_request *request,
+	       const uint64_t *addresses, const struct fgt_image_files *files,
+	       int64_t *left_ms, struct fgt_memory_sink *reply)
 {
-	FGT_AUTO(fgt_image_files_close)
-	struct fgt_image_files taken = FGT_IMAGE_FILES_NONE;
 	const int64_t start_ms = now_ms(), allowed_ms = *left_ms;
 	int32_t answer = 0;
 	int error = 0;
 
-	if (helper->is_local)
-		return fgt_local_names_ask(&helper->local, request, addresses,
-					   files, left_ms, reply);
-	if (files) {
-		taken = *files;
-		*files = FGT_IMAGE_FILES_NONE;
-	}
 	if (allowed_ms <= 0)
 		return -ETIME;
 	if (helper->fd < 0)
 		error = start(helper);
 	if (error)
 		return error;
-	error = exchange(helper, request, addresses, files ? &taken : NULL,
+	error = exchange(helper, request, addresses, files,
 			 start_ms + (allowed_ms < ANSWER_MAX_MS
 					     ? allowed_ms
 					     : ANSWER_MAX_MS),
@@ -252,23 +244,82 @@ int fgt_helper_ask(struct fgt_helper *helper,
 	return explain(error, allowed_ms - *left_ms, allowed_ms);
 }
 
-int fgt_helper_checksum(struct fgt_helper *helper, int fd, int64_t *left_ms,
-			struct fgt_memory_sink *reply, uint32_t *ret_crc)
+int fgt_helper_ask(struct fgt_helper *helper,
+		   const struct fgt_helper_request *request,
+		   const uint64_t *addresses, struct fgt_image_files *files,
+		   int64_t *left_ms, struct fgt_memory_sink *reply)
 {
-	const struct fgt_helper_request request = {
-		.image = FGT_HELPER_CHECKSUM,
-	};
+	int error;
+
+	if (helper->is_local)
+		return fgt_local_names_ask(&helper->local, request, addresses,
+					   files, left_ms, reply);
+	error = ask(helper, request, addresses, files, left_ms, reply);
+	if (files)
+		fgt_image_files_close(files);
+	return error;
+}
+
+/* Asks about one file, of which reply has len bytes then. */
+static int ask_about(struct fgt_helper *helper, uint64_t what, int fd,
+		     int64_t *left_ms, struct fgt_memory_sink *reply,
+		     size_t len)
+{
+	const struct fgt_helper_request request = { .image = what };
 	struct fgt_image_files files = FGT_IMAGE_FILES_NONE;
 	int error;
 
-	files.image_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (files.image_fd < 0)
-		return -errno;
-	error = fgt_helper_ask(helper, &request, NULL, &files, left_ms, reply);
-	fgt_image_files_close(&files);
-	if (!error && reply->len_bytes != sizeof(*ret_crc))
-		error = -EBADMSG;
+	files.image_fd = fd;
+	if (helper->is_local) {
+		files.image_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (files.image_fd < 0)
+			return -errno;
+		error = fgt_local_names_ask(&helper->local, &request, NULL,
+					    &files, left_ms, reply);
+		fgt_image_files_close(&files);
+	} else {
+		error = ask(helper, &request, NULL, &files, left_ms, reply);
+	}
+	return !error && reply->len_bytes != len ? -EBADMSG : error;
+}
+
+int fgt_helper_checksum(struct fgt_helper *helper, int fd, int64_t *left_ms,
+			struct fgt_memory_sink *reply, uint32_t *ret_crc)
+{
+	int error = ask_about(helper, FGT_HELPER_CHECKSUM, fd, left_ms, reply,
+			      sizeof(*ret_crc));
+
 	if (!error)
 		memcpy(ret_crc, reply->bytes, sizeof(*ret_crc));
 	return error;
+}
+
+static bool is_truth_value(const bool *value)
+{
+	return *(const unsigned char *)value <= 1;
+}
+
+/* The helper may be another program by now. */
+static bool is_valid(const struct fgt_elf_ident *ident)
+{
+	return ident->build_id_len <= sizeof(ident->build_id) &&
+	       ident->altlink_build_id_len <= sizeof(ident->altlink_build_id) &&
+	       is_truth_value(&ident->has_symtab) &&
+	       is_truth_value(&ident->has_debug_info) &&
+	       memchr(ident->debuglink, '\0', sizeof(ident->debuglink)) &&
+	       memchr(ident->altlink, '\0', sizeof(ident->altlink)) &&
+	       !strchr(ident->debuglink, '/');
+}
+
+int fgt_helper_ident(struct fgt_helper *helper, int fd, int64_t *left_ms,
+		     struct fgt_memory_sink *reply,
+		     struct fgt_elf_ident *ret_ident)
+{
+	int error = ask_about(helper, FGT_HELPER_IDENT, fd, left_ms, reply,
+			      sizeof(*ret_ident));
+
+	if (error)
+		return error;
+	memcpy(ret_ident, reply->bytes, sizeof(*ret_ident));
+	return is_valid(ret_ident) ? 0 : -EBADMSG;
 }

@@ -19,6 +19,7 @@
 #define FGT_HELPER_ADDRESSES_MAX 256 /* of one request */
 #define FGT_HELPER_REPLY_MAX	 (64u << 20)
 #define FGT_HELPER_CHECKSUM	 0 /* instead of an image */
+#define FGT_HELPER_IDENT	 UINT64_MAX /* the same */
 #define FGT_HELPER_REQUEST_MAX_S 5 /* then the helper's alarm ends it */
 
 struct fgt_local_names;
@@ -39,7 +40,8 @@ struct fgt_helper {
 /* What travels to the helper, followed by the addresses. */
 struct fgt_helper_request {
 	uint64_t image; /* a number that stands for one opened image;
-			 * FGT_HELPER_CHECKSUM: of the file that comes along */
+			 * FGT_HELPER_CHECKSUM, FGT_HELPER_IDENT: of the file
+			 * that comes along */
 	uint32_t address_count;
 	uint32_t demangle; /* enum fgt_demangle */
 	uint32_t want_dwarf; /* bool */
@@ -47,7 +49,8 @@ struct fgt_helper_request {
 };
 
 /* What comes back, followed by len bytes: for each address a length (4
- * bytes) and its pack of names; or a checksum (4 bytes). */
+ * bytes) and its pack of names; or a checksum (4 bytes), or a struct
+ * fgt_elf_ident. */
 struct fgt_helper_reply {
 	int32_t error; /* 0 or a negative errno */
 	uint32_t len;
@@ -80,6 +83,16 @@ int fgt_helper_ask(struct fgt_helper *helper,
  */
 int fgt_helper_checksum(struct fgt_helper *helper, int fd, int64_t *left_ms,
 			struct fgt_memory_sink *reply, uint32_t *ret_crc);
+
+/*
+ * Asks for the identity of a file (elf_ident.h). Errors of fgt_helper_ask() and
+ * fgt_elf_ident_read().
+ *
+ * MT-Unsafe | AS-Unsafe
+ */
+int fgt_helper_ident(struct fgt_helper *helper, int fd, int64_t *left_ms,
+		     struct fgt_memory_sink *reply,
+		     struct fgt_elf_ident *ret_ident);
 
 /* Ends the helper. */
 void fgt_helper_stop(struct fgt_helper *helper);

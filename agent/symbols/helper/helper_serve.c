@@ -154,6 +154,16 @@ static int answer_checksum(struct server *server, int fd)
 		     : fgt_sink_write(&server->reply.sink, &crc, sizeof(crc));
 }
 
+static int answer_ident(struct server *server, int fd)
+{
+	struct fgt_elf_ident ident;
+	int error = fgt_elf_ident_read(fd, &ident);
+
+	return error ? error
+		     : fgt_sink_write(&server->reply.sink, &ident,
+				      sizeof(ident));
+}
+
 static int answer(struct server *server,
 		  const struct fgt_helper_request *request,
 		  const uint64_t *addresses, struct fgt_image_files *files)
@@ -163,6 +173,8 @@ static int answer(struct server *server,
 
 	if (request->image == FGT_HELPER_CHECKSUM)
 		return answer_checksum(server, files->image_fd);
+	if (request->image == FGT_HELPER_IDENT)
+		return answer_ident(server, files->image_fd);
 	slot = find_slot(server, request->image);
 	if (files->image_fd >= 0)
 		error = open_slot(server, request->image, request->want_dwarf,

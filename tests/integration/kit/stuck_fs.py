@@ -20,11 +20,12 @@ libc = ctypes.CDLL(None, use_errno=True)
 class StuckFs:
     """One file with these contents. stuck: numbers of requests that are not
     answered if that user (None: any) makes them; may be changed at any time.
-    asked: those that were not answered."""
+    first_bytes_only: nor is any READ but that of the first bytes. asked: those that were not answered."""
 
     def __init__(self, folder, contents, user=None):
         self.folder, self.contents, self.user = folder, contents, user
         self.stuck, self.asked = set(), []
+        self.first_bytes_only = False
         self.path = os.path.join(folder, NAME.decode())
         os.makedirs(folder, exist_ok=True)
         self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -50,7 +51,10 @@ class StuckFs:
             except OSError:
                 return
             _, code, unique, node, user = struct.unpack_from("<IIQQI", request)
-            if code in self.stuck and self.user in (None, user):
+            is_stuck = code in self.stuck or (
+                self.first_bytes_only and code == READ and
+                struct.unpack_from("<QQ", request, 40)[1])
+            if is_stuck and self.user in (None, user):
                 self.asked.append(code)
                 continue
             if code in WITHOUT_ANSWER:

@@ -204,6 +204,24 @@ static void requests_end_with_the_time_of_their_caller(void **state)
 	assert_in_range(left_ms, 500, 1000);
 }
 
+static void closing_is_left_to_another_thread(void **state)
+{
+	struct fgt_open_request request = request_of("/file");
+	struct fgt_opened_file file;
+	struct stat status;
+
+	(void)state;
+	assert_int_equal(fgt_file_open(&request, &file), 0);
+	assert_int_equal(fgt_file_status(file.fd, &status), 0);
+	assert_int_equal(status.st_ino, file.status.st_ino);
+	assert_int_equal(status.st_dev, file.status.st_dev);
+	assert_int_equal(status.st_size, file.status.st_size);
+	fgt_file_close_of(file.fd, getuid());
+	for (int i = 0; i < 500 && fcntl(file.fd, F_GETFD) >= 0; i++)
+		usleep(10000);
+	assert_int_equal(fcntl(file.fd, F_GETFD), -1);
+}
+
 static void make_path(char path[64], const char *name)
 {
 	snprintf(path, 64, "%s/%s", root, name);
@@ -277,6 +295,8 @@ int main(int argc, char **argv)
 						begin, end),
 		cmocka_unit_test_setup_teardown(
 			readers_that_do_not_answer_are_given_up, begin, end),
+		cmocka_unit_test_setup_teardown(
+			closing_is_left_to_another_thread, begin, end),
 		cmocka_unit_test_setup_teardown(
 			requests_end_with_the_time_of_their_caller, begin, end),
 	};

@@ -276,7 +276,37 @@ def roots_that_do_not_answer_are_not_waited_for(checks, bench):
         end(files, daemon, living)
 
 
-GROUPS = (programs_in_overlays_have_stacks,
+def files_that_stop_to_answer_are_not_waited_for(checks, bench):
+    """A file that can be opened, and whose first bytes can be read: what is
+    read after that is read by the helper."""
+    program = compiled(bench, "spin", SPIN, "-static")
+    files = StuckFs(bench.path("half"), bytes_of(program))
+    daemon = Daemon(bench, "halves")
+    other = sleeper(bench)
+    child = started(bench, [files.path])
+    try:
+        daemon.attach(other.pid)
+        daemon.attach(child.pid)
+        time.sleep(1.2)
+        child.kill()
+        child.wait()
+        time.sleep(1.2)
+        files.first_bytes_only = True
+        text, seconds = slice_of(bench, daemon, child.pid, "3s")
+        checks.ok("a slice does not wait for the rest of a file",
+                  text and seconds < 5, f"{seconds:.1f} s: {text}")
+        checks.ok("it was asked for", files.asked, files.asked)
+        text, seconds = slice_of(bench, daemon, other.pid)
+        checks.ok("slices of others are not late", text and seconds < 1,
+                  f"{seconds:.1f} s")
+        files.first_bytes_only = False
+        files.stuck.add(stuck_fs.FLUSH)
+    finally:
+        end(files, daemon, other)
+
+
+GROUPS = (files_that_stop_to_answer_are_not_waited_for,
+          programs_in_overlays_have_stacks,
           overlays_that_do_not_answer_stop_no_ticks,
           perf_maps_that_do_not_answer_are_not_waited_for,
           roots_that_do_not_answer_are_not_waited_for)
