@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define SECOND_NS 1000000000u
 
@@ -45,6 +46,7 @@ static void forget_thread(void *context, struct fgt_thread *thread)
 static void open_memory(struct fgt_sampled *sampled)
 {
 	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
+	struct fgt_heartbeat *heartbeat;
 	const struct fgt_image *image;
 	int32_t tid;
 
@@ -57,7 +59,9 @@ static void open_memory(struct fgt_sampled *sampled)
 		return;
 	image = &sampled->look.stacks.maps->images[0].image;
 	sampled->memory_probe = image->start;
+	heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
 	sampled->memory_fd = openat(dir_fd, "mem", O_RDONLY | O_CLOEXEC);
+	fgt_call_leave(heartbeat, sampled->memory_fd);
 }
 
 static void take_info(struct fgt_sampled *sampled,

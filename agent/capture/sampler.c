@@ -211,6 +211,7 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 				   "process %d is the agent itself: set "
 				   "sampling.include_self to sample it",
 				   pid);
+	fgt_heartbeat_set(fgt_heartbeat_of_caller(), FGT_STEP_WORK, pid);
 	rc = fgt_sampled_new(pid, ring_bytes, &sampler->options, sampler->cache,
 			     &sampler->budget, &sampled, why);
 	if (rc < 0)

@@ -34,6 +34,8 @@ struct fgt_sampler_options {
 	 * thread is stopped. The sampler is left out, and these threads.
 	 */
 	bool is_embedded;
+	/* Its thread has a heartbeat. */
+	bool is_watched;
 	/* Embedded: its system calls are filtered, and a call that it does not
 	 * make by itself may end it. */
 	bool is_confined;

@@ -256,6 +256,8 @@ static void finish_tick(struct fgt_sampler *sampler, uint32_t index,
 	struct fgt_sampled *sampled = sampler->ticking[index];
 	struct fgt_tick tick = fgt_sampling_tick_of(sampled, shared);
 
+	fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_WORK,
+			  sampled->look.process.pid);
 	if (!fgt_tick_finish(sampler, sampled, &tick)) {
 		sampler->ticking[index] =
 			sampler->ticking[--sampler->ticking_count];
@@ -364,6 +366,7 @@ static bool take_orders(struct fgt_sampler *sampler)
 {
 	bool shall_go_on;
 
+	fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_IDLE, 0);
 	pthread_mutex_lock(&sampler->mutex);
 	if (!sampler->shall_stop && sampler->target_count == 0)
 		fgt_sampling_disarm(sampler);
@@ -398,6 +401,8 @@ static void drop_detached(struct fgt_sampler *sampler)
 static void begin_thread(struct fgt_sampler *sampler)
 {
 	prctl(PR_SET_NAME, "fgt-sampler");
+	if (sampler->options.is_watched)
+		sampler->heartbeat = fgt_heartbeat_begin("sampler", NULL);
 	fgt_sampling_take_cpu(sampler);
 	/* In a process that records itself it is an ordinary thread. */
 	if (sampler->options.is_embedded) {
@@ -443,6 +448,7 @@ void *fgt_sampling_run(void *context)
 
 	begin_thread(sampler);
 	while (take_orders(sampler)) {
+		fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_WORK, 0);
 		drop_detached(sampler);
 		if (sampler->ticking_count == 0)
 			continue;
@@ -450,8 +456,10 @@ void *fgt_sampling_run(void *context)
 		if (!sampler->is_armed)
 			arm(sampler);
 		ask_for_instant(sampler);
+		fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_TIMER, 0);
 		if (!fgt_sampling_wait(sampler, &expirations))
 			continue;
+		fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_WORK, 0);
 		sampler->due_ns += (expirations - 1) * sampler->interval_ns;
 		tick_all(sampler, expirations * sampler->timer_periods);
 		sampler->due_ns += sampler->interval_ns;
@@ -464,5 +472,6 @@ void *fgt_sampling_run(void *context)
 	fgt_sampling_disarm(sampler);
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
 		show_last(sampler->ticking[i]);
+	fgt_heartbeat_end();
 	return NULL;
 }

@@ -9,6 +9,7 @@
 
 #include "agent/capture/budget/priority.h"
 #include "agent/capture/sampled.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define FGT_TARGETS_MAX 256u
 
@@ -41,6 +42,7 @@ struct fgt_sampler {
 
 	/* The thread's own. */
 	pthread_t thread;
+	struct fgt_heartbeat *heartbeat; /* NULL: none */
 	uint64_t period_ns;
 	const struct fgt_running *running;
 	void *running_state;

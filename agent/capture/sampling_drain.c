@@ -59,6 +59,8 @@ static void take_sample(void *context, const struct fgt_running_sample *sample)
 		return;
 	tick = fgt_sampling_tick_of(drain->last, drain->tick);
 	drain->last->samples++;
+	fgt_heartbeat_set(drain->sampler->heartbeat, FGT_STEP_WORK,
+			  drain->last->look.process.pid);
 	fgt_tick_sample(drain->last, &tick, sample);
 }
 

@@ -151,18 +151,29 @@ void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
 	}
 }
 
+/* Of the program that it was opened for. */
+static bool is_memory_gone(const struct fgt_sampled *sampled)
+{
+	struct fgt_heartbeat *heartbeat;
+	ssize_t got;
+	char byte;
+
+	if (sampled->memory_fd < 0)
+		return false;
+	heartbeat = fgt_call_enter(FGT_STEP_MEMORY);
+	got = pread(sampled->memory_fd, &byte, 1, (off_t)sampled->memory_probe);
+	fgt_call_leave(heartbeat, -1);
+	return got == 0;
+}
+
 /* The old program's memory is gone when its file reads nothing any more. One
  * that samples itself would be gone, too. */
 static void notice_exec(struct fgt_sampled *sampled,
 			const struct fgt_tick *tick)
 {
-	char byte;
-
 	if (sampled->look.is_embedded)
 		return;
-	if (sampled->has_exec || (sampled->memory_fd >= 0 &&
-				  pread(sampled->memory_fd, &byte, 1,
-					(off_t)sampled->memory_probe) == 0))
+	if (sampled->has_exec || is_memory_gone(sampled))
 		take_exec(sampled, tick);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ringbuf/base/fd.h"
+#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/owner.h"
 
 #define LIMIT_MAX     200000u
@@ -147,12 +148,14 @@ void fgt_fd_budget_doubt(struct fgt_fd_budget *budget, int *fd)
 int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
 		       int32_t tid, const char *name, char *buffer, size_t size)
 {
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
 	FGT_AUTO(fgt_fd_close) int opened = -1;
 	ssize_t len;
 
 	if (*fd < 0) {
 		opened = open_file(task_fd, tid, name);
 		if (opened < 0) {
+			fgt_call_leave(heartbeat, -1);
 			fgt_fd_budget_note(budget, opened);
 			return explain_error(budget, fd, opened);
 		}
@@ -160,6 +163,7 @@ int fgt_fd_budget_read(struct fgt_fd_budget *budget, int *fd, int task_fd,
 	do {
 		len = pread(*fd < 0 ? opened : *fd, buffer, size - 1, 0);
 	} while (len < 0 && errno == EINTR);
+	fgt_call_leave(heartbeat, opened);
 	if (len < 0)
 		return explain_error(budget, fd, -errno);
 	buffer[len] = '\0';

@@ -10,22 +10,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/owner.h"
 
-int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size)
+static int open_and_read(int dir_fd, const char *path, char *buffer,
+			 size_t size, int *fd)
 {
-	FGT_AUTO(fgt_fd_close) int fd = -1;
 	size_t len = 0;
 
-	fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	*fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (*fd < 0)
 		return -errno;
 	while (len < size - 1) {
 		/* A program that records itself may put its pipe in the place
 		 * of fd meanwhile: read() would wait for it, and take bytes
 		 * out of it, where pread() is an error. */
 		ssize_t got =
-			pread(fd, buffer + len, size - 1 - len, (off_t)len);
+			pread(*fd, buffer + len, size - 1 - len, (off_t)len);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -37,6 +38,16 @@ int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size)
 	}
 	buffer[len] = '\0';
 	return (int)len;
+}
+
+int fgt_procfs_read(int dir_fd, const char *path, char *buffer, size_t size)
+{
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
+	FGT_AUTO(fgt_fd_close) int fd = -1;
+	int len = open_and_read(dir_fd, path, buffer, size, &fd);
+
+	fgt_call_leave(heartbeat, fd);
+	return len;
 }
 
 int fgt_procfs_read_line(int dir_fd, const char *path, char *buffer,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small reads of procfs: bounded, never blocking, nothing trusted.
+ * Small reads of procfs: bounded, nothing trusted. They may wait for ever where
+ * a process keeps its memory locked: see fgt_call_enter().
  */
 #ifndef FGT_AGENT_CAPTURE_THREADS_PROCFS_H
 #define FGT_AGENT_CAPTURE_THREADS_PROCFS_H

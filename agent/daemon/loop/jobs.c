@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "agent/daemon/loop/assert.h"
+#include "ringbuf/base/heartbeat.h"
 
 STAILQ_HEAD(job_queue, fgt_job);
 
@@ -53,16 +54,21 @@ static struct fgt_job *wait_for_next(struct fgt_jobs *jobs)
 
 static void *work_off(void *argument)
 {
+	struct fgt_heartbeat *heartbeat =
+		fgt_heartbeat_begin("thread of jobs", NULL);
 	struct fgt_jobs *jobs = argument;
 	struct fgt_job *job;
 
 	while ((job = wait_for_next(jobs))) {
+		fgt_heartbeat_set(heartbeat, FGT_STEP_WORK, 0);
 		job->run(job->context);
+		fgt_heartbeat_set(heartbeat, FGT_STEP_IDLE, 0);
 		pthread_mutex_lock(&jobs->lock);
 		STAILQ_INSERT_TAIL(&jobs->finished, job, link);
 		pthread_mutex_unlock(&jobs->lock);
 		fgt_loop_wake(jobs->loop);
 	}
+	fgt_heartbeat_end();
 	return NULL;
 }
 

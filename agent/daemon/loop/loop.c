@@ -16,6 +16,7 @@
 
 #include "agent/daemon/loop/assert.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/heartbeat.h"
 
 struct fgt_loop {
 	int epoll_fd;
@@ -262,28 +263,39 @@ void fgt_loop_free(struct fgt_loop *loop)
  * batch would point to. epoll returns ready descriptors in turn, so that none
  * starves.
  */
+static int run_events(struct fgt_loop *loop, struct fgt_heartbeat *heartbeat)
+{
+	while (!loop->is_stopping) {
+		struct epoll_event event;
+		struct fgt_watch *watch;
+		int n;
+
+		/* The daemon has a timer that expires once a second. */
+		fgt_heartbeat_set(heartbeat, FGT_STEP_TIMER, 0);
+		n = epoll_wait(loop->epoll_fd, &event, 1, -1);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n != 1)
+			continue;
+		fgt_heartbeat_set(heartbeat, FGT_STEP_WORK, 0);
+		watch = event.data.ptr;
+		watch->ready(watch->context, event.events);
+	}
+	return 0;
+}
+
 int fgt_loop_run(struct fgt_loop *loop)
 {
+	int r;
+
 	FGT_ASSERT(!loop->is_running);
 	loop->thread = pthread_self();
 	loop->is_running = true;
 	loop->is_stopping = false;
-	while (!loop->is_stopping) {
-		struct epoll_event event;
-		struct fgt_watch *watch;
-		int n = epoll_wait(loop->epoll_fd, &event, 1, -1);
-
-		if (n < 0 && errno != EINTR) {
-			loop->is_running = false;
-			return -errno;
-		}
-		if (n != 1)
-			continue;
-		watch = event.data.ptr;
-		watch->ready(watch->context, event.events);
-	}
+	r = run_events(loop, fgt_heartbeat_begin("loop", NULL));
+	fgt_heartbeat_end();
 	loop->is_running = false;
-	return 0;
+	return r;
 }
 
 void fgt_loop_stop(struct fgt_loop *loop)

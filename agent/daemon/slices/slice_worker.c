@@ -14,6 +14,7 @@
 #include "agent/capture/look/state_name.h"
 #include "agent/daemon/loop/loop.h"
 #include "agent/protocol/protocol.h"
+#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "ringbuf/slice/wall_clock.h"
 
@@ -108,6 +109,8 @@ static int flush(struct sender *sender)
 	fgt_builder_bin(builder, "data", sender->bytes, sender->len);
 	sender->total += sender->len;
 	sender->len = 0;
+	fgt_heartbeat_set(fgt_heartbeat_of_caller(), FGT_STEP_WORK,
+			  fgt_target_pid(sender->work->target));
 	return send_frame(sender, builder);
 }
 

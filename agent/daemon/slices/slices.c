@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/loop/log.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define GRACE_HZ_MIN 4.0
 
@@ -105,12 +106,17 @@ static void *work_off(void *argument)
 {
 	struct slice_job *job = argument;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct fgt_heartbeat *heartbeat =
+		fgt_heartbeat_begin("thread of a slice", NULL);
 
+	fgt_heartbeat_set(heartbeat, FGT_STEP_WORK,
+			  fgt_target_pid(job->work.target));
 	job->result = fgt_slice_work_prepare(&job->work, &slice);
 	if (job->result == 0) {
 		set_state(job, SLICE_SENDS);
 		job->result = fgt_slice_work_send(&job->work, slice);
 	}
+	fgt_heartbeat_end();
 	set_state(job, SLICE_DONE);
 	return NULL;
 }

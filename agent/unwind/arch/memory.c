@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/owner.h"
 
 static atomic_bool is_own; /* set once, guards nothing */
@@ -36,6 +37,7 @@ int64_t fgt_memory_read(int32_t tid, uint64_t address, void *buffer, size_t len)
 	struct iovec local = { .iov_base = buffer, .iov_len = len };
 	struct iovec remote = { .iov_base = (void *)(uintptr_t)address,
 				.iov_len = len };
+	struct fgt_heartbeat *heartbeat;
 	ssize_t got;
 
 	/* Checked at each call: a program that contains this code may become
@@ -44,7 +46,9 @@ int64_t fgt_memory_read(int32_t tid, uint64_t address, void *buffer, size_t len)
 	    prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0)
 		return read_own(address, buffer, len);
 	/* The kernel copies page by page and returns how far it came. */
+	heartbeat = fgt_call_enter(FGT_STEP_MEMORY);
 	got = process_vm_readv(tid, &local, 1, &remote, 1, 0);
+	fgt_call_leave(heartbeat, -1);
 	return got < 0 ? -errno : got;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 
 #include "ringbuf/base/fd.h"
+#include "ringbuf/base/heartbeat.h"
 
 /* Linux 6.11, struct procmap_query of linux/fs.h. */
 struct query {
@@ -68,10 +69,13 @@ bool fgt_maps_is_memory(uint64_t dev, uint64_t ino)
 int fgt_maps_query(int proc_fd, uint64_t address, struct fgt_mapping *ret_found)
 {
 	struct query query = { .size = sizeof(query), .address = address };
+	struct fgt_heartbeat *heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
 	FGT_AUTO(fgt_fd_close)
 	int fd = openat(proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+	int r = fd < 0 ? -1 : ioctl(fd, QUERY, &query);
 
-	if (fd < 0 || ioctl(fd, QUERY, &query) < 0)
+	fgt_call_leave(heartbeat, fd);
+	if (r < 0)
 		return -errno;
 	*ret_found = (struct fgt_mapping){
 		.start = query.start,

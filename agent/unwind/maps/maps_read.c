@@ -14,6 +14,7 @@
 
 #include "agent/unwind/maps/maps_open.h"
 #include "ringbuf/base/array.h"
+#include "ringbuf/base/heartbeat.h"
 
 #define MAPPINGS_MAX   65536u
 #define IMAGES_MAX     8192u
@@ -316,11 +317,14 @@ static int read_text(int proc_fd, struct builder *builder,
 		     struct maps_bytes *text)
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
+	struct fgt_heartbeat *heartbeat;
 	off_t offset = 0;
 	ssize_t got;
 	int r;
 
+	heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
 	fd = openat(proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+	fgt_call_leave(heartbeat, fd);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	do {
@@ -330,8 +334,10 @@ static int read_text(int proc_fd, struct builder *builder,
 			return r;
 		/* Not read(): a program that records itself may put its pipe in
 		 * the place of fd meanwhile. */
+		heartbeat = fgt_call_enter(FGT_STEP_PROCFS);
 		got = pread(fd, text->bytes + text->len,
 			    text->capacity - text->len, offset);
+		fgt_call_leave(heartbeat, fd);
 		if (got < 0 && errno != EINTR)
 			return -errno;
 		text->len += got > 0 ? (size_t)got : 0;
