@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "agent/capture/who_ran/switches.h"
+#include "agent/daemon/fixed_settings.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
+#include "agent/daemon/loop/watchdog.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/daemon/status.h"
@@ -44,6 +46,8 @@ struct daemon {
 	struct fgt_registrations *registrations;
 	struct fgt_control *control;
 	struct fgt_config *config; /* in force */
+	struct fgt_watchdog *watchdog;
+	struct fgt_notify notify; /* the service manager */
 	struct fgt_listener listener;
 	struct fgt_slice_verb slice_verb;
 	struct fgt_daemon_status status;
@@ -73,43 +77,13 @@ static void explain_files(uint32_t uid, const char *text)
 
 /* ---- Reload ------------------------------------------------------------ */
 
-/* What was laid down when the rings and the socket were made stays as it is
- * until a restart; the configuration in force shows it. */
-static void keep_fixed(const struct fgt_config *old, struct fgt_config *new)
+static void notify_reloading(const struct daemon *daemon)
 {
-	const struct {
-		bool is_changed;
-		const char *key;
-	} fixed[] = {
-		{ old->sampling.hz != new->sampling.hz, "sampling.hz" },
-		{ old->sampling.max_depth != new->sampling.max_depth,
-		  "sampling.max_depth" },
-		{ old->sampling.provider != new->sampling.provider,
-		  "sampling.who_ran" },
-		{ old->sampling.is_self_included !=
-			  new->sampling.is_self_included,
-		  "sampling.include_self" },
-		{ old->ring.seconds != new->ring.seconds, "ring.seconds" },
-		{ old->ring.memory_mb != new->ring.memory_mb,
-		  "ring.memory_mb" },
-		{ strcmp(old->socket, new->socket) != 0, "socket" },
-		{ old->symbols.demangle != new->symbols.demangle,
-		  "symbols.demangle" },
-	};
+	char text[64];
 
-	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
-		if (fixed[i].is_changed)
-			fgt_log(FGT_LOG_WARNING, "reload",
-				"%s keeps its value until the agent is "
-				"restarted",
-				fixed[i].key);
-	new->sampling.hz = old->sampling.hz; /* rings are laid out for it */
-	new->ring.seconds = old->ring.seconds;
-	new->ring.memory_mb = old->ring.memory_mb;
-	new->sampling.max_depth = old->sampling.max_depth;
-	new->sampling.provider = old->sampling.provider;
-	new->sampling.is_self_included = old->sampling.is_self_included;
-	new->symbols.demangle = old->symbols.demangle;
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
+		 (unsigned long long)(fgt_loop_now() / 1000));
+	fgt_notify_send(&daemon->notify, text);
 }
 
 static void reload(struct daemon *daemon)
@@ -121,15 +95,17 @@ static void reload(struct daemon *daemon)
 	daemon->is_reload_due = daemon->is_reloading;
 	if (daemon->is_reloading)
 		return;
+	notify_reloading(daemon);
 	r = fgt_config_load(daemon->config->path, &config, &why);
 	if (r < 0) {
+		fgt_notify_send(&daemon->notify, "READY=1");
 		daemon->status.reload_failed++;
 		daemon->status.reload_why = why;
 		fgt_log(FGT_LOG_ERROR, "reload_failed",
 			"the old configuration stays: %s", why.text);
 		return;
 	}
-	keep_fixed(daemon->config, config);
+	fgt_settings_keep_fixed(daemon->config, config);
 	daemon->former = daemon->config;
 	daemon->config = FGT_TAKE(config);
 	fgt_log_set(daemon->config->log.level, daemon->config->log.format);
@@ -153,6 +129,7 @@ static void rules_taken(void *context)
 	fgt_config_free(FGT_TAKE(daemon->former));
 	daemon->is_reloading = false;
 	daemon->status.reloads++;
+	fgt_notify_send(&daemon->notify, "READY=1");
 	daemon->status.reload_why.text[0] =
 		'\0'; /* the last one did not fail */
 	fgt_log(FGT_LOG_INFO, "reloaded", "%s",
@@ -209,6 +186,7 @@ static void leave(struct daemon *daemon, int number)
 	if (daemon->leave_ns != 0)
 		leave_now(daemon, "a second signal came");
 	daemon->leave_ns = fgt_loop_now();
+	fgt_notify_send(&daemon->notify, "STOPPING=1\nSTATUS=leaving");
 	(void)alarm(LEAVE_ALARM_S); /* by default it ends the process */
 	fgt_log(FGT_LOG_INFO, "leaving", "signal %d (%s)", number,
 		strsignal(number));
@@ -279,6 +257,7 @@ static int new_sampler(struct daemon *daemon)
 		.switches = FGT_SWITCHES_BUILT_IN,
 		.max_cpu_percent = config->sampling.max_cpu_percent,
 		.is_self_included = config->sampling.is_self_included,
+		.is_watched = true,
 		.explain = explain,
 	};
 	int r = fgt_image_cache_new(&daemon->cache);
@@ -348,6 +327,18 @@ static int new_control(struct daemon *daemon)
 	return r;
 }
 
+static int new_watchdog(struct daemon *daemon)
+{
+	const struct fgt_watchdog_options options = {
+		.notify = &daemon->notify,
+		.context = daemon,
+	};
+	int r = fgt_watchdog_new(&options, &daemon->watchdog);
+
+	daemon->status.watchdog = daemon->watchdog;
+	return r;
+}
+
 static int new_parts(struct daemon *daemon)
 {
 	int r = new_sampler(daemon);
@@ -390,6 +381,8 @@ static void daemon_done(struct daemon *daemon)
 	fgt_deliveries_free(daemon->deliveries);
 	if (daemon->sampler)
 		fgt_sampler_stop(daemon->sampler);
+	fgt_watchdog_free(daemon->watchdog);
+	fgt_notify_close(&daemon->notify);
 	fgt_targets_free(daemon->targets);
 	fgt_sampler_free(daemon->sampler);
 	fgt_symbolizer_free(daemon->symbolizer);
@@ -429,6 +422,8 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 	r = new_parts(daemon);
 	if (r == 0)
 		r = fgt_sampler_start(daemon->sampler);
+	if (r == 0)
+		r = new_watchdog(daemon);
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot start sampling: %s: free memory "
@@ -447,6 +442,7 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 	/* Before the first request: configured targets are sampled then. */
 	fgt_targets_set_rules(daemon->targets, daemon->config);
 	tick_expired(daemon);
+	fgt_notify_send(&daemon->notify, "READY=1\nSTATUS=sampling");
 	r = fgt_loop_run(daemon->loop);
 	if (r < 0)
 		return fgt_why_set(why, r,
@@ -477,6 +473,7 @@ int fgt_daemon_run(struct fgt_config *config, const char *socket_flag,
 	int r = fgt_surroundings_prepare(config->sampling.is_self_included,
 					 why);
 
+	fgt_notify_open(&daemon.notify);
 	fgt_log_set(config->log.level, config->log.format);
 	fgt_reader_begin(explain_files);
 	if (r == 0)

@@ -11,6 +11,7 @@
 #include "agent/capture/sampler.h"
 #include "agent/config/config.h"
 #include "agent/daemon/delivery/deliveries.h"
+#include "agent/daemon/loop/watchdog.h"
 #include "agent/daemon/programs/registration.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/control.h"
@@ -27,6 +28,7 @@ struct fgt_daemon_status {
 	struct fgt_slices *slices;
 	struct fgt_registrations *registrations;
 	struct fgt_deliveries *deliveries;
+	struct fgt_watchdog *watchdog;
 	const char *socket_path;
 	uint64_t started_ns;
 	uint64_t reloads, reload_failed;

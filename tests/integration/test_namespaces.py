@@ -14,11 +14,13 @@ import threading
 import time
 
 from kit import real_programs
-from kit.daemon_bench import Daemon, run_groups
+from kit.daemon_bench import Daemon, run_groups, sleeper
 from kit.harness import NOBODY, read_until
 from kit.installed_service import Service, install
 from kit.sentry_server import Authority, SentryServer
 from kit.stage import Stage
+from kit.stuck_fs import (
+    process_that_is_stopped_does_not_hang, sampler_that_hangs_is_reported)
 from kit.transact import (
     EVERY, Folder, Program, check_wrong, dsn_of, until)
 from test_transactions import request
@@ -293,9 +295,31 @@ def service_as_installed(checks, bench):
             service.log_text()[-300:])
     finally:
         took = service.end()
+    if service.manager:
+        lines = [line.split("=")[0] if line.startswith("MONOTONIC") else line
+                 for line in service.manager.lines if line != "WATCHDOG=1"]
+        checks.ok("service: its manager learns what it does", lines == [
+            "READY=1", "STATUS=sampling", "RELOADING=1", "MONOTONIC_USEC",
+            "READY=1", "STOPPING=1", "STATUS=leaving"], lines)
     checks.ok("service: stops within TimeoutStopSec=", took < float(
         service.unit.one("TimeoutStopSec")), took)
     server.close()
+
+
+def service_is_watched(checks, bench):
+    """By signs of life to the service manager."""
+    service = Service(bench, "watched", drop_in="WatchdogSec=10s\n")
+    target = sleeper(bench).pid
+    try:
+        service.attach(target)
+        process_that_is_stopped_does_not_hang(checks, service, target)
+        sampler_that_hangs_is_reported(checks, bench, service, target)
+        if service.manager:
+            checks.ok("service: sends signs of life",
+                      service.manager.has("WATCHDOG=1", 6),
+                      service.manager.lines)
+    finally:
+        service.end()
 
 
 def unit_is_rated(checks, bench):
@@ -316,7 +340,7 @@ def main():
         return
     run_groups((posts_stay_in_the_programs_network,
                 directories_are_the_programs, service_as_installed,
-                service_with_drop_in, unit_is_rated))
+                service_is_watched, service_with_drop_in, unit_is_rated))
 
 
 if __name__ == "__main__":

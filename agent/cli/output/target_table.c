@@ -233,6 +233,10 @@ int fgt_print_status(const char *verb, const struct fgt_message *reply)
 	       (double)number(reply, "rss_bytes") / 1048576,
 	       (double)number(reply, "cpu_ns") / 1e9,
 	       number(reply, "slices_served"));
+	if (number(reply, "hung_ns")) {
+		fgt_print_text(stdout, text(reply, "hung"), 160);
+		putchar('\n');
+	}
 	if (number(reply, "image_rules_refused") ||
 	    number(reply, "image_files_refused"))
 		printf("no room for unwind rules %" PRIu64

@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +31,45 @@ def write_drop_in(unit_path, text):
     os.makedirs(unit_path + ".d")
     with open(unit_path + ".d/drop-in.conf", "w") as file:
         file.write("[Service]\n" + text)
+
+
+class Manager:
+    """The socket of a service manager."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.lines = []
+
+    def environment(self, watchdog_seconds):
+        return {"NOTIFY_SOCKET": self.path,
+                "WATCHDOG_USEC": str(int(watchdog_seconds * 10**6))}
+
+    def read(self):
+        """All lines so far."""
+        while True:
+            try:
+                message = self.socket.recv(4096, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return self.lines
+            self.lines += message.decode().split("\n")
+
+    def has(self, line, seconds=5):
+        end = time.monotonic() + seconds
+        while line not in self.read() and time.monotonic() < end:
+            time.sleep(0.05)
+        return line in self.lines
+
+    def close(self):
+        self.socket.close()
+        os.unlink(self.path)
+
+
+def seconds_of(text):
+    """Of a time as systemd.time(7) has it."""
+    number, unit = re.fullmatch(r"(\d+)(\w*)", text).groups()
+    return int(number) * {"": 1, "s": 1, "min": 60}[unit]
 
 
 class Service(Daemon):
@@ -60,6 +100,7 @@ class SandboxedService(Service):
         os.chmod(os.path.join(self.folder, "run"), 0o750)
         self.socket = os.path.join(self.folder, "run", "agent.sock")
         # In the sandbox, folders of the test lie above these.
+        self.manager = Manager(self.folder)
         self.made = [path for path in ("/run/fgtrace", "/var/lib/fgtrace")
                      if not os.path.isdir(path)]
         for path in self.made:
@@ -70,7 +111,10 @@ class SandboxedService(Service):
                 self.folder]
 
     def start(self):
-        super().start(env={**os.environ, "PYTHONPATH": os.path.dirname(KIT)})
+        super().start(env={
+            **os.environ, "PYTHONPATH": os.path.dirname(KIT),
+            **self.manager.environment(seconds_of(
+                self.unit.one("WatchdogSec")))})
 
     def reload(self):
         subprocess.run(self.unit.reload_command(self.child.pid), check=True)
@@ -79,6 +123,8 @@ class SandboxedService(Service):
         try:
             return super().end(number)
         finally:
+            self.manager.read()
+            self.manager.close()
             for path in self.made:
                 with contextlib.suppress(OSError):  # another one uses it
                     os.rmdir(path)
@@ -102,6 +148,7 @@ class SystemdChild:
 
 class SystemdService(Service):
     """Under another name: the machine may have the service itself."""
+    manager = None  # systemd
 
     def prepare(self):
         folder = f"fgtrace-test-{os.getpid()}-{self.name}"

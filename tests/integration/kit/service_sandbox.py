@@ -377,6 +377,9 @@ def main():
     # Started by a service manager it has little more.
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:"
                            "/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+    for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC"):
+        if name in os.environ:
+            environment[name] = os.environ[name]
     filter_calls(unit)
     os.execve(arguments[0], arguments, environment)
 

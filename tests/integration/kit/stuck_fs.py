@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system in user space that does not answer some requests, as a hostile
-user may mount one, and as one over a network is when its server is gone."""
+"""What keeps the daemon waiting. A file system in user space that does not answer
+some requests, as a hostile user may mount one, and as one over a network is when
+its server is gone. Threads of the daemon that hang (fault R10)."""
+import contextlib
 import ctypes
 import os
+import re
+import signal
 import struct
 import threading
+import time
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH, INIT = \
     1, 2, 3, 14, 15, 17, 18, 25, 26
@@ -14,6 +19,8 @@ ENOENT, ENOSYS = 2, 38
 MNT_FORCE, MNT_DETACH = 1, 2
 REQUEST_MAX = 1 << 17
 NAME = b"file"
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -94,3 +101,73 @@ class StuckFs:
         if code in (RELEASE, RELEASEDIR, FLUSH, ACCESS):
             return 0, b""
         return ENOSYS, b""
+
+
+def thread_of(pid, name):
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/comm") as file:
+            if file.read().strip() == name:
+                return int(tid)
+    raise RuntimeError(f"{pid} has no thread {name}")
+
+
+@contextlib.contextmanager
+def stopped(tid):
+    """One thread stands still, as if it waited for ever."""
+    def ask(request):
+        if libc.ptrace(request, tid, None, None):
+            raise OSError(ctypes.get_errno(), "ptrace")
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int] + [ctypes.c_void_p] * 2
+    ask(PTRACE_SEIZE)
+    ask(PTRACE_INTERRUPT)
+    os.waitpid(tid, WALL)
+    try:
+        yield
+    finally:
+        ask(PTRACE_DETACH)
+
+
+def sampler_that_hangs_is_reported(checks, bench, daemon, target):
+    """daemon samples target; it is a Daemon with its Manager as manager."""
+    sampler = thread_of(daemon.child.pid, "fgt-sampler")
+    with stopped(sampler):
+        time.sleep(3.5)
+        status = daemon.status()
+        shown = bench.run("--socket", daemon.socket, "status").stdout
+    checks.ok("a sampler that hangs is shown with its process",
+              re.search(r"the sampler has hung for [2-4] s", status["hung"]) and
+              status["hung"] in shown, (status["hung"], shown[:600]))
+    checks.ok("… logged once", daemon.log_text().count(
+        "event=hung message=\"the sampler has hung") == 1, daemon.log_text()[-600:])
+    checks.ok("… when it goes on, too", daemon.until(
+        lambda: "the sampler goes on after" in daemon.log_text()),
+        daemon.log_text()[-600:])
+    checks.ok("… and it goes on", target_gets_ticks(daemon, target))
+    if daemon.manager:
+        checks.ok("… and sent to the service manager", any(
+            line.startswith("STATUS=the sampler has hung for")
+            for line in daemon.manager.read()) and
+            daemon.manager.has("STATUS=sampling"), daemon.manager.lines)
+    checks.ok("… and it is over", daemon.status()["hung"] == "",
+              daemon.status()["hung"])
+
+
+def ticks_of(daemon, pid):
+    return next(one["ticks"] for one in daemon.status()["targets"]
+                if one["pid"] == pid)
+
+
+def target_gets_ticks(daemon, pid):
+    before = ticks_of(daemon, pid)
+    return daemon.until(lambda: ticks_of(daemon, pid) > before + 20)
+
+
+def process_that_is_stopped_does_not_hang(checks, daemon, target):
+    """SIGSTOP, as a suspended machine, stops the watchdog, too."""
+    daemon.child.send_signal(signal.SIGSTOP)
+    time.sleep(4)
+    daemon.child.send_signal(signal.SIGCONT)
+    checks.ok("after SIGSTOP and SIGCONT it goes on",
+              target_gets_ticks(daemon, target))
+    checks.ok("… and nothing is called a hang",
+              "event=hung" not in daemon.log_text(), daemon.log_text()[-600:])
