@@ -402,7 +402,8 @@ static bool take_lacking(struct fgt_sampled *sampled)
 
 /*
  * Blocked threads whose stacks led where no mapping was known, once the maps
- * are others, which any look or chore may have read again.
+ * are others, which any look or chore may have read again; or to a rule that
+ * was not read yet.
  * Where they change all the time (JIT compilers), and the stacks lead nowhere
  * all the same, after a pause of up to LACKING_PAUSE_MAX_NS.
  */
@@ -410,15 +411,17 @@ static void look_where_maps_lacked(struct fgt_sampled *sampled,
 				   const struct fgt_tick *tick)
 {
 	uint64_t elapsed_ns = tick->mono_ns - sampled->lacking.begun_ns;
+	struct fgt_stacks *stacks = &sampled->look.stacks;
 
 	if (!sampled->look.is_readable)
 		return;
 	if (sampled->lacking.next == 0) {
-		if (sampled->lacking.generation ==
-			    sampled->look.stacks.generation ||
+		if ((sampled->lacking.generation == stacks->generation &&
+		     !stacks->is_late) ||
 		    elapsed_ns < sampled->lacking.pause_ns)
 			return;
-		sampled->lacking.generation = sampled->look.stacks.generation;
+		sampled->lacking.generation = stacks->generation;
+		stacks->is_late = false;
 		sampled->lacking.begun_ns = tick->mono_ns;
 		sampled->lacking.has_found = false;
 	}

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/capture/who_ran/switches.h"
 #include "agent/daemon/fixed_settings.h"
@@ -23,6 +24,7 @@
 #include "agent/files/open_file.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
+#include "agent/unwind/rows/rows.h"
 #include "ringbuf/base/memory_limit.h"
 
 #define MS		UINT64_C(1000000)
@@ -262,6 +264,9 @@ static int new_sampler(struct daemon *daemon)
 	};
 	int r = fgt_image_cache_new(&daemon->cache);
 
+	/* An ordinary user's targets are that user's own. */
+	if (r == 0 && geteuid() == 0)
+		r = fgt_rows_serve_cache(daemon->cache, NULL);
 	if (r == 0) /* rings may have a half */
 		fgt_image_cache_limit_rules(daemon->cache,
 					    fgt_memory_limit() / RULES_PART);

@@ -9,8 +9,6 @@
 
 #include <errno.h>
 
-#include "agent/unwind/cfi/cfi_table.h"
-
 #define CANDIDATES_MAX	 64u
 #define SEARCH_BYTES_MAX (64u * 1024)
 #define PROLOGUE_BYTES	 64u
@@ -82,15 +80,16 @@ bool fgt_frame_pointer_is_jump(const struct fgt_view *view, uint64_t target,
 			       uint64_t start, uint64_t end)
 {
 	uint8_t code[4096];
-	struct fgt_cfi_rule rule;
+	struct fgt_image_function function;
 	uint64_t at, code_end;
 	size_t len;
 
 	/* Without rules the end of the jumping code is not known. */
-	if (!end || fgt_view_find_rule(view, target, &rule) < 0)
+	if (!end || fgt_view_find_function(view, target, false, &function) < 0)
 		return false;
-	code_end = rule.end - target < JUMP_BYTES_MAX ? rule.end
-						      : target + JUMP_BYTES_MAX;
+	code_end = function.end - target < JUMP_BYTES_MAX
+			   ? function.end
+			   : target + JUMP_BYTES_MAX;
 	/* Pieces overlap by the longest jump. */
 	for (at = target; at < code_end; at += sizeof(code) - 8) {
 		len = code_end - at < sizeof(code) ? code_end - at
@@ -155,27 +154,29 @@ static void describe_function(struct slot_search *search)
 	const struct fgt_frame_state *state = &search->walk->state;
 	const struct fgt_view *view = &search->walk->view;
 	uint8_t code[PROLOGUE_BYTES];
-	struct fgt_cfi_rule rule;
+	struct fgt_image_function function;
 	uint64_t locals;
 	size_t len;
 
-	if (fgt_view_find_rule(view, state->pc - !state->is_exact, &rule) < 0) {
+	if (fgt_view_find_function(view, state->pc - !state->is_exact, true,
+				   &function) < 0) {
 		guess_function(search, state->pc);
 		return;
 	}
-	search->start = rule.start;
-	search->end = rule.end;
+	search->start = function.start;
+	search->end = function.end;
 	/* A leaf can be amidst its first or last instructions. */
 	if (state->is_exact)
 		return;
-	len = rule.end - rule.start < sizeof(code) ? rule.end - rule.start
-						   : sizeof(code);
-	len = fgt_view_read_code(view, rule.start, code, len);
+	len = function.end - function.start < sizeof(code)
+		      ? function.end - function.start
+		      : sizeof(code);
+	len = fgt_view_read_code(view, function.start, code, len);
 	locals = fgt_arch_host.locals_bytes
 			 ? fgt_arch_host.locals_bytes(code, len)
 			 : 0;
-	search->predicted = state->sp + locals +
-			    fgt_cfi_rule_count_saved(&rule) * sizeof(uint64_t);
+	search->predicted =
+		state->sp + locals + function.saved * sizeof(uint64_t);
 }
 
 enum fgt_marker fgt_frame_pointer_recover(struct fgt_walk *walk,

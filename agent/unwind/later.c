@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "agent/unwind/cfi/cfi_table.h"
 #include "agent/unwind/walk.h"
 
 bool fgt_walk_is_unmoved(const struct fgt_walk *walk)
@@ -39,15 +38,16 @@ static bool does_call_match(const struct fgt_view *view,
 			    const struct fgt_unwound_frame *caller)
 {
 	uint64_t pc = callee->pc - (callee->flags & FGT_FRAME_CALLER);
-	struct fgt_cfi_rule rule;
+	struct fgt_image_function function;
 	uint64_t target;
 
 	if (!fgt_view_find_call(view, caller->pc, &target))
 		return false;
-	if (!target || fgt_view_find_rule(view, pc, &rule) < 0)
+	if (!target || fgt_view_find_function(view, pc, false, &function) < 0)
 		return true;
-	return target == rule.start ||
-	       fgt_frame_pointer_is_jump(view, target, rule.start, rule.end);
+	return target == function.start ||
+	       fgt_frame_pointer_is_jump(view, target, function.start,
+					 function.end);
 }
 
 bool fgt_walk_is_fixed_call(const struct fgt_walk *walk,
@@ -55,15 +55,15 @@ bool fgt_walk_is_fixed_call(const struct fgt_walk *walk,
 			    const struct fgt_unwound_frame *caller)
 {
 	uint64_t pc = callee->pc - (callee->flags & FGT_FRAME_CALLER);
-	struct fgt_cfi_rule rule;
+	struct fgt_image_function function;
 	uint64_t target;
 
 	if (!(caller->flags & FGT_FRAME_CALLER) ||
 	    ((callee->flags | caller->flags) & FGT_FRAME_MARKER))
 		return false;
 	return fgt_view_find_call(&walk->view, caller->pc, &target) && target &&
-	       fgt_view_find_rule(&walk->view, pc, &rule) == 0 &&
-	       target == rule.start;
+	       fgt_view_find_function(&walk->view, pc, false, &function) == 0 &&
+	       target == function.start;
 }
 
 bool fgt_walk_calls_match(const struct fgt_walk *walk,
@@ -81,7 +81,8 @@ bool fgt_walk_calls_match(const struct fgt_walk *walk,
 		if (i > first && callee->pc == frames[i - 2].pc &&
 		    frames[i].pc == callee->pc)
 			continue;
-		if (!does_call_match(&walk->view, callee, &frames[i]))
+		if (!does_call_match(&walk->view, callee, &frames[i]) ||
+		    fgt_walk_is_late(walk))
 			return false;
 	}
 	return true;

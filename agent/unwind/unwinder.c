@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/unwind/cfi/cfi_table.h"
 #include "agent/unwind/walk.h"
 
 #define PAGE_BYTES 4096u
@@ -16,6 +15,7 @@
 struct fgt_unwinder {
 	struct fgt_cfi_stepper *stepper;
 	struct fgt_cfi_rows *rows; /* the cache's; NULL: unused */
+	const uint64_t *late; /* the cache's */
 	struct fgt_view_places places;
 	struct fgt_walk walk; /* the last one */
 	unsigned int max_depth;
@@ -45,6 +45,7 @@ int fgt_unwinder_new(struct fgt_image_cache *cache, unsigned int max_depth,
 	if (unwinder->max_depth > FGT_STACK_DEPTH_MAX)
 		unwinder->max_depth = FGT_STACK_DEPTH_MAX;
 	unwinder->rows = fgt_image_cache_rows(cache);
+	unwinder->late = fgt_image_cache_late(cache);
 	r = fgt_cfi_stepper_new(&unwinder->stepper);
 	if (r < 0)
 		return r;
@@ -140,12 +141,16 @@ static enum fgt_marker recover(struct fgt_walk *walk,
 
 	outcome->is_fp_needed = true;
 	reason = fgt_frame_pointer_recover(walk, regs);
-	if (!reason || reason == FGT_MARKER_TRUNCATED_NO_STACK) {
+	/* A slot may have been passed over for want of an answer. */
+	if (fgt_walk_is_late(walk)) {
+		reason = FGT_MARKER_TRUNCATED_LATE;
+	} else if (!reason || reason == FGT_MARKER_TRUNCATED_NO_STACK) {
 		outcome->is_fp_recovered = true;
 		return reason;
 	}
 	/* The frames up to the one that asked are sure: get them back. */
 	missing = walk->view;
+	fgt_walk_ask_again(walk);
 	fgt_walk_run(walk, regs);
 	walk->view.need_end = missing.need_end;
 	walk->view.need_other_end = missing.need_other_end;
@@ -268,13 +273,16 @@ void fgt_unwind(struct fgt_unwinder *unwinder, const struct fgt_maps *maps,
 		.copied = snapshot->stack_len + snapshot->other_len,
 	};
 
-	*walk = (struct fgt_walk){ .stepper = unwinder->stepper };
+	*walk = (struct fgt_walk){ .stepper = unwinder->stepper,
+				   .late = unwinder->late };
+	fgt_walk_ask_again(walk);
 	unwinder->later_seen = 0;
 	fgt_view_init(&walk->view, maps, snapshot, &unwinder->places,
 		      unwinder->rows);
 	fgt_frame_list_init(&walk->list, frames, capacity, unwinder->max_depth);
 	outcome.reason = fgt_walk_run(walk, &snapshot->regs);
-	if (outcome.reason && walk->is_fp_unknown)
+	if (outcome.reason && walk->is_fp_unknown &&
+	    outcome.reason != FGT_MARKER_TRUNCATED_LATE)
 		outcome.reason = recover(walk, &snapshot->regs, &outcome);
 	make_result(unwinder, outcome.reason, ret_result);
 	take_outcome(unwinder, &outcome,
@@ -292,6 +300,7 @@ void fgt_unwind_go_on(struct fgt_unwinder *unwinder,
 	fgt_view_init(&walk->view, maps, snapshot, &unwinder->places,
 		      unwinder->rows);
 	fgt_frame_list_reopen(&walk->list);
+	fgt_walk_ask_again(walk);
 	if (is_later && !unwinder->later_seen)
 		unwinder->later_seen = walk->list.seen;
 	if (!is_later || fgt_walk_is_unmoved(walk))
@@ -328,8 +337,8 @@ void fgt_unwinder_get_stats(const struct fgt_unwinder *unwinder,
 bool fgt_unwind_is_one_function(struct fgt_image_file *file, uint64_t one,
 				uint64_t other)
 {
-	struct fgt_cfi_rule rule;
+	struct fgt_image_function function;
 
-	return fgt_image_file_find_rule(file, one, &rule) == 0 &&
-	       other >= rule.start && other < rule.end;
+	return fgt_image_file_find_function(file, one, false, &function) == 0 &&
+	       other >= function.start && other < function.end;
 }

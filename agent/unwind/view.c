@@ -189,6 +189,8 @@ static bool read_row(struct fgt_view *view, struct fgt_image_file *file,
 	int r = fgt_image_file_find_rule(file, address, &rule);
 
 	if (r == -EIO || (r == 0 && !take_work(view, &rule))) {
+		if (r == -EIO)
+			fgt_image_file_count_late(file);
 		*ret_row = complex;
 		return false;
 	}
@@ -210,6 +212,7 @@ struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view, uint64_t address)
 	const struct fgt_view_place *place = fgt_view_find_place(view, address);
 	struct fgt_cfi_row row = { .flags = FGT_CFI_ROW_NONE };
 	const struct fgt_cfi_row *kept;
+	int r;
 
 	if (!place || !place->file)
 		return row;
@@ -217,10 +220,33 @@ struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view, uint64_t address)
 	kept = fgt_cfi_rows_find(view->rows, place->serial, address);
 	if (kept)
 		return *kept;
-	if (!read_row(view, place->file, address, &row))
+	r = fgt_image_file_find_row(place->file, address, &row);
+	if (r == -ENOSYS ? !read_row(view, place->file, address, &row) : r < 0)
 		return row;
 	fgt_cfi_rows_put(view->rows, place->serial, address, &row);
 	return row;
+}
+
+int fgt_view_find_function(const struct fgt_view *view, uint64_t address,
+			   bool has_saved,
+			   struct fgt_image_function *ret_function)
+{
+	struct fgt_image_function function;
+	struct fgt_image_file *file;
+	uint64_t bias;
+	int r;
+
+	file = find_file(view, address, &bias);
+	if (!file)
+		return -ENOENT;
+	r = fgt_image_file_find_function(file, address - bias, has_saved,
+					 &function);
+	if (r < 0)
+		return r;
+	function.start += bias;
+	function.end += bias;
+	*ret_function = function;
+	return 0;
 }
 
 int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,

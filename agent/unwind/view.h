@@ -87,9 +87,13 @@ bool fgt_view_is_code(struct fgt_view *view, uint64_t address);
 struct fgt_cfi_row fgt_view_find_row(struct fgt_view *view, uint64_t address);
 
 /*
- * The rule of the function that holds an address; its start and end are made
- * addresses in memory. -ENOENT, -EBADMSG.
+ * The function that holds an address, and its rule; start and end are made
+ * addresses in memory. has_saved: its saved registers are counted. -ENOENT,
+ * -EBADMSG, -EIO, -EAGAIN.
  */
+int fgt_view_find_function(const struct fgt_view *view, uint64_t address,
+			   bool has_saved,
+			   struct fgt_image_function *ret_function);
 int fgt_view_find_rule(const struct fgt_view *view, uint64_t address,
 		       struct fgt_cfi_rule *ret_rule);
 

@@ -160,11 +160,8 @@ static enum fgt_marker step_without_rules(struct fgt_walk *walk,
 		return step_by_sigreturn(walk);
 	if (step_by_word_at_sp(walk))
 		return 0;
-	if (is_root_without_rules(walk)) {
-		*ret_is_root = true;
-		return 0;
-	}
-	return step_by_frame_pointer(walk);
+	*ret_is_root = is_root_without_rules(walk);
+	return *ret_is_root ? 0 : step_by_frame_pointer(walk);
 }
 
 /*
@@ -176,11 +173,12 @@ static bool step_from_entry(struct fgt_walk *walk)
 {
 	struct fgt_frame_state *state = &walk->state;
 	uint64_t return_pc, target;
-	struct fgt_cfi_rule rule;
+	struct fgt_image_function function;
 
 	if (walk->view.snapshot->is_blocked ||
-	    fgt_view_find_rule(&walk->view, state->pc, &rule) < 0 ||
-	    rule.start != state->pc || rule.is_signal_frame ||
+	    fgt_view_find_function(&walk->view, state->pc, false, &function) <
+		    0 ||
+	    function.start != state->pc || function.is_signal_frame ||
 	    fgt_view_read_stack(&walk->view, state->sp, &return_pc) < 0 ||
 	    !fgt_view_find_call(&walk->view, return_pc, &target))
 		return false;
@@ -432,6 +430,8 @@ static enum fgt_marker climb(struct fgt_walk *walk)
 		last_sp = state->sp;
 		was_exact = state->is_exact;
 		reason = step(walk, &is_root);
+		if (fgt_walk_is_late(walk))
+			return FGT_MARKER_TRUNCATED_LATE;
 		if (reason || walk->need_all_regs)
 			return reason;
 		if (is_root || (!state->pc && !state->is_exact))
@@ -462,7 +462,7 @@ static enum fgt_marker run_any_rule(struct fgt_walk *walk,
 	enum fgt_marker reason = run(walk, regs);
 
 	walk->is_by_libunwind = !rows || walk->need_all_regs;
-	if (!walk->need_all_regs)
+	if (!walk->need_all_regs || reason == FGT_MARKER_TRUNCATED_LATE)
 		return reason;
 	/* Rare: libunwind from the leaf on, which follows every register. */
 	walk->view.rows = NULL;
@@ -476,7 +476,8 @@ enum fgt_marker fgt_walk_run(struct fgt_walk *walk, const struct fgt_regs *regs)
 	enum fgt_marker reason = run_any_rule(walk, regs);
 
 	if (!reason || !walk->is_word_taken || walk->is_fp_unknown ||
-	    reason == FGT_MARKER_TRUNCATED_NO_STACK)
+	    reason == FGT_MARKER_TRUNCATED_NO_STACK ||
+	    reason == FGT_MARKER_TRUNCATED_LATE)
 		return reason;
 	/* It led nowhere. */
 	walk->is_word_wrong = true;

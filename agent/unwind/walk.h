@@ -71,7 +71,27 @@ struct fgt_walk {
 	 * be. */
 	bool is_word_taken, is_word_wrong;
 	bool is_fp_unknown; /* ended because of it, at state */
+	/* fgt_image_cache_late(), and what it was at first; NULL: no answer is
+	 * ever late. */
+	const uint64_t *late;
+	uint64_t late_before;
 };
+
+/*
+ * Has an answer about a file not come in time? Then nothing is known of the
+ * steps since, and the walk ends here.
+ */
+static inline bool fgt_walk_is_late(const struct fgt_walk *walk)
+{
+	return walk->late && *walk->late != walk->late_before;
+}
+
+/* It is asked again. */
+static inline void fgt_walk_ask_again(struct fgt_walk *walk)
+{
+	if (walk->late)
+		walk->late_before = *walk->late;
+}
 
 /* Makes and pushes as many steps as plain rows allow, maybe none. SP moves up
  * the copied stack with each: that ends it. */

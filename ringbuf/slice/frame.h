@@ -44,6 +44,7 @@ enum fgt_marker {
 	FGT_MARKER_TRUNCATED_LOOP, /* SP did not move upward */
 	FGT_MARKER_TRUNCATED_MOVED, /* the thread moved while being read */
 	FGT_MARKER_TRUNCATED_UNREADABLE, /* not permitted, or gone */
+	FGT_MARKER_TRUNCATED_LATE, /* its file has not been read yet */
 	FGT_MARKER_COUNT
 };
 

@@ -88,6 +88,8 @@ const char *fgt_marker_name(uint64_t marker)
 		[FGT_MARKER_TRUNCATED_MOVED] =
 			"[truncated: thread moved meanwhile]",
 		[FGT_MARKER_TRUNCATED_UNREADABLE] = "[truncated: not readable]",
+		[FGT_MARKER_TRUNCATED_LATE] =
+			"[truncated: unwind rule not read yet]",
 	};
 
 	if (marker >= FGT_MARKER_COUNT || !names[marker])

@@ -14,7 +14,7 @@ from kit import stuck_fs, trust_table
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
-from kit.hostile import silent_files
+from kit.hostile import row_servers, silent_files
 from kit.stuck_fs import StuckFs
 from test_registration import F_ADD_SEALS, F_SEAL_SHRINK, register, send_with
 
@@ -404,6 +404,10 @@ def has_stuck_files(bench):
         return False
 
 
+def row_servers_cost_their_user_only(checks, bench):
+    row_servers.row_servers_cost_their_user_only(checks, bench, compile_text)
+
+
 def only_with_stuck_files(group):
     @functools.wraps(group)
     def run(checks, bench):
@@ -417,6 +421,8 @@ def main():
                 only_with_stuck_files(files_that_cannot_be_closed),
                 large_tables_leave_room_for_other_programs,
                 large_debug_files_are_not_read_in_the_daemon,
+                *((row_servers_cost_their_user_only,)
+                  if os.getuid() == 0 else ()),
                 only_with_stuck_files(stacks_in_files_are_not_read),
                 only_with_stuck_files(code_in_files_is_not_opened),
                 *map(only_with_stuck_files, silent_files.GROUPS),

@@ -233,8 +233,11 @@ size_t fgt_look_stack_blocked(struct fgt_look *look,
 	size_t count = unwind_blocked(look, tick, thread, snapshot, leaf, false,
 				      &result);
 
-	/* It may stay blocked: looked at again when the maps are known. */
+	/* It may stay blocked: looked at again when the maps are known, or the
+	 * rules. */
 	thread->lacks_maps = result.need_maps;
+	if (result.reason == FGT_MARKER_TRUNCATED_LATE)
+		thread->lacks_maps = look->stacks.is_late = true;
 	return mark_refused(look, tick, count);
 }
 

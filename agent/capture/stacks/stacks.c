@@ -18,6 +18,7 @@
 #define PLACE_PER_COST	  50u /* 2 %, where the kernel cannot be asked */
 #define PAUSE_MAX_NS	  30000000000u
 #define PAGE_BYTES	  4096u
+#define ATTACH_WAIT_MS	  2000u
 
 size_t fgt_stacks_capacity(unsigned int max_depth)
 {
@@ -105,6 +106,8 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 	FGT_AUTO(fgt_fd_close) int dir_fd = -1;
 	int32_t tid;
 	size_t count;
+	/* The sampler does not wait, the thread that attaches may. */
+	unsigned int wait_ms = stacks->read_ns ? 0 : ATTACH_WAIT_MS;
 	int rc;
 
 	stacks->read_ns = now_ns;
@@ -112,10 +115,12 @@ int fgt_stacks_refresh(struct fgt_stacks *stacks, uint64_t now_ns,
 		drop_maps(stacks);
 	rc = fgt_process_open_memory(stacks->process, &dir_fd, &tid);
 	if (rc == 0)
-		rc = fgt_maps_read(dir_fd, tid, stacks->cache, &maps, why);
+		rc = fgt_maps_read(dir_fd, tid, stacks->cache, wait_ms, &maps,
+				   why);
 	if (rc != 0)
 		return rc;
-	stacks->is_stale = maps->is_incomplete;
+	stacks->is_unanswered = maps->is_unanswered;
+	stacks->is_stale = maps->is_incomplete || maps->is_unanswered;
 	/* They are younger than what was asked since the last ones. */
 	stacks->readable.count = 0;
 	if (stacks->maps && fgt_maps_is_equal(stacks->maps, maps)) {
@@ -159,6 +164,11 @@ bool fgt_stacks_refresh_if_stale(struct fgt_stacks *stacks, uint64_t now_ns)
 	if (rc > 0) {
 		stacks->patience_ns = 0;
 		return true;
+	}
+	/* A file's server has not answered yet, but may at any time. */
+	if (rc == 0 && stacks->is_unanswered) {
+		stacks->patience_ns = pause_of(stacks, PATIENCE_MIN_NS);
+		return false;
 	}
 	/* Code that no mapping explains: looking again soon is no help. */
 	stacks->patience_ns *= 2;

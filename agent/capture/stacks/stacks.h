@@ -26,6 +26,10 @@ struct fgt_stacks {
 	uint64_t cost_ns; /* CPU time of a reading that finds nothing new */
 	uint64_t patience_ns; /* between two readings that found nothing new */
 	bool is_stale; /* the maps may have changed */
+	bool is_unanswered; /* as of maps */
+	/* The stack of a blocked thread was cut, since a rule was not read yet;
+	 * cleared when such threads are looked at again. */
+	bool is_late;
 	bool is_foreign; /* another process: its files may block a reader */
 	struct fgt_readable readable;
 	struct fgt_unwound_frame *unwound;

@@ -18,6 +18,7 @@
 #include "agent/daemon/front/front.h"
 #include "agent/files/open_file.h"
 #include "agent/symbols/helper/helper.h"
+#include "agent/unwind/rows/rows.h"
 #include "ringbuf/base/nearest.h"
 
 static const struct fgt_verb *const verbs[] = {
@@ -194,6 +195,7 @@ int main(int argc, char **argv)
 
 	fgt_helper_serve_if_asked(argc, argv);
 	fgt_reader_serve_if_asked(argc, argv);
+	fgt_rows_serve_if_asked(argc, argv);
 	fgt_delivery_serve_if_asked(argc, argv);
 	fgt_front_serve_if_asked(argc, argv);
 	if (prepare() < 0)

@@ -9,11 +9,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/capture/look/state_name.h"
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/export.h"
 #include "agent/files/open_file.h"
+#include "agent/unwind/rows/rows.h"
 
 #define NOTES_MAX      4u /* what comes when they are full is dropped */
 #define NOTE_BYTES_MAX 240u
@@ -66,6 +68,9 @@ static int start(struct fgt_recorder *recorder,
 	int r = fgt_image_cache_new(&recorder->cache);
 
 	fgt_reader_begin(NULL);
+	/* An ordinary user's programs are that user's own. */
+	if (r == 0 && geteuid() == 0)
+		r = fgt_rows_serve_cache(recorder->cache, NULL);
 	if (r == 0)
 		r = fgt_sampler_new(options, recorder->cache,
 				    &recorder->sampler);

@@ -181,8 +181,12 @@ enum fgt_symbol_reason fgt_image_files_open(
 int fgt_image_open_cached(void *context, const struct fgt_ring_slice *slice,
 			  const struct fgt_slice_image *image, int *ret_fd)
 {
-	(void)slice;
+	const struct fgt_image_key key = {
+		.dev = image->dev,
+		.ino = image->ino,
+		.user = (uint32_t)slice->process.uid,
+	};
+
 	return fgt_image_cache_open_fd(context, image->build_id,
-				       image->build_id_len, image->dev,
-				       image->ino, ret_fd);
+				       image->build_id_len, &key, ret_fd);
 }

@@ -2,7 +2,7 @@
 /*
  * For this room only: the cache of open ELF files and what it keeps of each.
  * image_file.c keeps the list, image_cfi.c the unwind rules, image_read.c the
- * bytes.
+ * bytes, image_ask.c what a server was asked for.
  */
 #ifndef FGT_AGENT_UNWIND_MAPS_IMAGE_CACHE_H
 #define FGT_AGENT_UNWIND_MAPS_IMAGE_CACHE_H
@@ -13,10 +13,13 @@
 
 #include "agent/unwind/cfi/cfi_table.h"
 #include "agent/unwind/maps/image_file.h"
+#include "agent/unwind/maps/image_server.h"
 
 #define FGT_IMAGE_FILES_MAX  2048u
-#define FGT_IMAGE_PAGE_BYTES 4096u
-#define FGT_IMAGE_PAGES	     64u
+#define FGT_IMAGE_PAGES_BITS 8
+#define FGT_IMAGE_PAGES	     (1u << FGT_IMAGE_PAGES_BITS)
+#define FGT_IMAGE_KNOWN_BITS 12
+#define FGT_IMAGE_KNOWN	     (1u << FGT_IMAGE_KNOWN_BITS)
 
 struct fgt_image_file {
 	struct fgt_image_cache *cache;
@@ -24,7 +27,8 @@ struct fgt_image_file {
 	struct fgt_elf elf;
 	struct fgt_image_key real, mapped; /* of fstat; of maps */
 	struct timespec modified;
-	uint64_t serial; /* never used twice: names pages and rows */
+	/* Its serial is never used twice: names pages and rows. */
+	struct fgt_image_served served;
 	/* The rest belongs to cache->lock. */
 	unsigned int references; /* besides the cache's own */
 	uint64_t last_used;
@@ -45,7 +49,13 @@ struct fgt_image_page {
 };
 
 struct fgt_image_cache {
-	struct fgt_cfi_rows *rows; /* the sampler's thread's own */
+	/* Reads the files, which belong to other users; NULL: this process. */
+	const struct fgt_image_server *server;
+	void *server_context;
+	/* The sampler's thread's own: */
+	struct fgt_cfi_rows *rows;
+	struct fgt_image_known *known; /* [FGT_IMAGE_KNOWN], with a server */
+	uint64_t late; /* answers that did not come in time */
 	/* Protects everything below and the marked fields of the files; nests
 	 * inside nothing. */
 	pthread_mutex_t lock;
@@ -62,11 +72,20 @@ struct fgt_image_cache {
 	struct fgt_image_page pages[FGT_IMAGE_PAGES];
 };
 
-/* ---- Unwind rules (image_cfi.c); all with the lock held ----------------- */
+/* The inode of a file cannot be reused while it is open, but it can be written
+ * to: is it as it was? (image_file.c) Lock held. */
+bool fgt_image_is_unchanged(const struct fgt_image_file *file);
 
+/* ---- Unwind rules (image_cfi.c); the others with the lock held ---------- */
+
+/* fgt_image_file_find_rule() in this process; takes the lock. */
+int fgt_image_cfi_find(struct fgt_image_file *file, uint64_t address,
+		       struct fgt_cfi_rule *ret_rule);
 /* Frees its table, if it has one. */
 void fgt_image_cfi_drop(struct fgt_image_file *file);
 /* Time has passed: more may be read. */
 void fgt_image_cfi_refill(struct fgt_image_cache *cache, uint64_t passed_ns);
+/* Frees tables until they fit the budget. */
+void fgt_image_cfi_trim(struct fgt_image_cache *cache);
 
 #endif

@@ -69,6 +69,14 @@ void fgt_image_cfi_drop(struct fgt_image_file *file)
 	fgt_cfi_table_free(FGT_TAKE(file->cfi));
 }
 
+void fgt_image_cfi_trim(struct fgt_image_cache *cache)
+{
+	while (cache->counters.cfi_bytes > cache->cfi_max) {
+		fgt_image_cfi_drop(cache->least_recent);
+		cache->counters.given_back++;
+	}
+}
+
 /* Counts what its table has grown by, and makes room by freeing other tables. */
 static void count_bytes(struct fgt_image_file *file)
 {
@@ -103,6 +111,8 @@ static int load(struct fgt_image_file *file)
 		cache->counters.refused_cfi++;
 		return -EIO;
 	}
+	if (r == -ENOMEM)
+		return -EIO;
 	if (r < 0) {
 		file->has_no_cfi = true;
 		return -ENOENT;
@@ -128,8 +138,8 @@ static int use(struct fgt_image_file *file)
 	return 0;
 }
 
-int fgt_image_file_find_rule(struct fgt_image_file *file, uint64_t address,
-			     struct fgt_cfi_rule *ret_rule)
+int fgt_image_cfi_find(struct fgt_image_file *file, uint64_t address,
+		       struct fgt_cfi_rule *ret_rule)
 {
 	pthread_mutex_t *lock = &file->cache->lock;
 	int r;

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -50,17 +49,22 @@ int fgt_image_cache_new(struct fgt_image_cache **ret_cache)
 void fgt_image_cache_limit_rules(struct fgt_image_cache *cache, uint64_t bytes)
 {
 	pthread_mutex_lock(&cache->lock);
-	if (bytes < cache->cfi_max)
-		cache->cfi_max = bytes;
-	if (bytes < cache->whole_bytes)
-		cache->whole_bytes = bytes;
+	cache->cfi_max = bytes < CFI_BYTES_MAX ? bytes : CFI_BYTES_MAX;
+	if (cache->cfi_max < cache->whole_bytes)
+		cache->whole_bytes = cache->cfi_max;
+	fgt_image_cfi_trim(cache);
 	pthread_mutex_unlock(&cache->lock);
+	if (cache->server)
+		cache->server->limit_rules(cache->server_context, bytes);
 }
 
 static void file_free(struct fgt_image_file *file)
 {
 	if (!file)
 		return;
+	if (file->cache->server)
+		file->cache->server->forget(file->cache->server_context,
+					    &file->served);
 	fgt_fd_close(file->source.fd);
 	free((void *)file->source.bytes);
 	fgt_image_cfi_drop(file);
@@ -78,6 +82,9 @@ static void unlock_or_free(struct fgt_image_cache *cache)
 		return;
 	pthread_mutex_destroy(&cache->lock);
 	fgt_cfi_rows_free(cache->rows);
+	if (cache->server)
+		cache->server->free(cache->server_context);
+	free(cache->known);
 	free(cache);
 }
 
@@ -136,19 +143,21 @@ static void take_reference(struct fgt_image_file *file)
 static bool is_same_key(const struct fgt_image_key *a,
 			const struct fgt_image_key *b)
 {
-	return a->dev == b->dev && a->ino == b->ino;
+	return a->dev == b->dev && a->ino == b->ino && a->user == b->user;
 }
 
 /* The inode cannot be reused while it is open, but it can be written to. */
-static bool is_unchanged(const struct fgt_image_file *file)
+bool fgt_image_is_unchanged(const struct fgt_image_file *file)
 {
-	struct stat status;
+	struct statx status;
 
+	/* Of what the kernel knows: the file system is not waited for. */
 	return file->source.fd < 0 ||
-	       (fstat(file->source.fd, &status) == 0 &&
-		(uint64_t)status.st_size == file->source.len &&
-		status.st_mtim.tv_sec == file->modified.tv_sec &&
-		status.st_mtim.tv_nsec == file->modified.tv_nsec);
+	       (statx(file->source.fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		      STATX_SIZE | STATX_MTIME, &status) == 0 &&
+		status.stx_size == file->source.len &&
+		status.stx_mtime.tv_sec == file->modified.tv_sec &&
+		status.stx_mtime.tv_nsec == file->modified.tv_nsec);
 }
 
 /* The file by fstat's key only: layered file systems give maps ambiguous keys.
@@ -161,7 +170,7 @@ static struct fgt_image_file *find_real(struct fgt_image_cache *cache,
 
 		if (file->source.bytes || !is_same_key(&file->real, key))
 			continue;
-		if (is_unchanged(file))
+		if (fgt_image_is_unchanged(file))
 			return file;
 		drop_at(cache, i);
 		return NULL;
@@ -228,8 +237,10 @@ void fgt_image_cache_tend(struct fgt_image_cache *cache, uint64_t now_ns,
 			  uint64_t kept_ns)
 {
 	pthread_mutex_lock(&cache->lock);
-	fgt_image_cfi_refill(cache, now_ns - cache->now_ns);
-	cache->now_ns = now_ns;
+	if (now_ns > cache->now_ns) {
+		fgt_image_cfi_refill(cache, now_ns - cache->now_ns);
+		cache->now_ns = now_ns;
+	}
 	for (size_t i = cache->count; i-- > 0;) {
 		struct fgt_image_file *file = cache->files[i];
 
@@ -245,6 +256,8 @@ void fgt_image_cache_tend(struct fgt_image_cache *cache, uint64_t now_ns,
 			i = cache->count;
 	}
 	pthread_mutex_unlock(&cache->lock);
+	if (cache->server)
+		cache->server->tend(cache->server_context, now_ns);
 }
 
 void fgt_image_cache_get_counters(struct fgt_image_cache *cache,
@@ -254,6 +267,8 @@ void fgt_image_cache_get_counters(struct fgt_image_cache *cache,
 	*ret_counters = cache->counters;
 	ret_counters->files = cache->count;
 	pthread_mutex_unlock(&cache->lock);
+	if (cache->server)
+		cache->server->count(cache->server_context, ret_counters);
 }
 
 /* Lists a new file and takes the caller's reference. Lock held. */
@@ -264,8 +279,6 @@ static int list_file(struct fgt_image_cache *cache,
 		cache->counters.refused_files++;
 		return -EMFILE;
 	}
-	(*file)->cache = cache;
-	(*file)->serial = ++cache->last_serial;
 	(*file)->is_listed = true;
 	cache->files[cache->count++] = *file;
 	take_reference(*file);
@@ -273,16 +286,26 @@ static int list_file(struct fgt_image_cache *cache,
 }
 
 static struct fgt_image_file *find_bytes(struct fgt_image_cache *cache,
+					 uint32_t user,
 					 const struct fgt_elf_source *like)
 {
 	for (size_t i = 0; i < cache->count; i++) {
 		struct fgt_image_file *file = cache->files[i];
 
-		if (file->source.bytes && file->source.len == like->len &&
+		if (file->source.bytes && file->served.user == user &&
+		    file->source.len == like->len &&
 		    !memcmp(file->source.bytes, like->bytes, like->len))
 			return file;
 	}
 	return NULL;
+}
+
+static struct fgt_image_file *find_like(struct fgt_image_cache *cache,
+					const struct fgt_image_file *file)
+{
+	return file->source.bytes
+		       ? find_bytes(cache, file->served.user, &file->source)
+		       : find_real(cache, &file->real);
 }
 
 /*
@@ -297,8 +320,7 @@ static int share_file(struct fgt_image_cache *cache,
 	int r = 0;
 
 	pthread_mutex_lock(&cache->lock);
-	known = (*file)->source.bytes ? find_bytes(cache, &(*file)->source)
-				      : find_real(cache, &(*file)->real);
+	known = find_like(cache, *file);
 	if (known)
 		take_reference(known);
 	else
@@ -310,62 +332,99 @@ static int share_file(struct fgt_image_cache *cache,
 	return 0;
 }
 
-static int parse_for_host(struct fgt_image_file *file)
+static struct fgt_image_file *new_file(struct fgt_image_cache *cache,
+				       uint32_t user)
 {
-	int r = fgt_elf_parse(&file->source, &file->elf);
+	struct fgt_image_file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->cache = cache;
+	file->source.fd = -1;
+	file->served.user = user;
+	file->served.source = &file->source;
+	pthread_mutex_lock(&cache->lock);
+	file->served.serial = ++cache->last_serial;
+	pthread_mutex_unlock(&cache->lock);
+	return file;
+}
+
+static int parse_for_host(struct fgt_image_file *file, unsigned int wait_ms)
+{
+	const struct fgt_image_cache *cache = file->cache;
+	int r = cache->server ? cache->server->get_elf(cache->server_context,
+						       &file->served, wait_ms,
+						       &file->elf)
+			      : fgt_elf_parse(&file->source, &file->elf);
 
 	if (r < 0 || !file->elf.load_count)
 		return r < 0 ? r : -EBADMSG;
 	return file->elf.machine == fgt_arch_host.elf_machine ? 0 : -ENOEXEC;
 }
 
+/* Is it listed already? Else its facts are asked for, and it is listed. */
+static int share_new(struct fgt_image_cache *cache,
+		     struct fgt_image_file **file, unsigned int wait_ms,
+		     struct fgt_image_file **ret_file)
+{
+	struct fgt_image_file *known;
+	int r;
+
+	pthread_mutex_lock(&cache->lock);
+	known = find_like(cache, *file);
+	if (known)
+		take_reference(known);
+	pthread_mutex_unlock(&cache->lock);
+	if (known) {
+		*ret_file = known;
+		return 0;
+	}
+	r = parse_for_host(*file, wait_ms);
+	if (r == -EAGAIN) /* which other calls have for other reasons */
+		return -EINPROGRESS;
+	return r < 0 ? r : share_file(cache, file, ret_file);
+}
+
 int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 			const struct fgt_image_key *mapped,
-			struct fgt_image_file **ret_file)
+			unsigned int wait_ms, struct fgt_image_file **ret_file)
 {
 	FGT_AUTO(fgt_fd_close) int owned_fd = fd;
 	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
 	struct stat status;
-	int r;
 
 	if (fstat(owned_fd, &status) < 0)
 		return -errno;
-	file = calloc(1, sizeof(*file));
+	file = new_file(cache, mapped->user);
 	if (!file)
 		return -ENOMEM;
 	file->real.dev = status.st_dev;
 	file->real.ino = status.st_ino;
+	file->real.user = mapped->user;
 	file->mapped = *mapped;
 	file->modified = status.st_mtim;
 	file->source.len = (uint64_t)status.st_size;
 	file->source.fd = fgt_fd_apart(FGT_TAKE_FD(owned_fd));
-	r = parse_for_host(file);
-	if (r < 0)
-		return r;
-	return share_file(cache, &file, ret_file);
+	return share_new(cache, &file, wait_ms, ret_file);
 }
 
 int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
-			      const uint8_t *bytes, size_t len,
+			      const uint8_t *bytes, size_t len, uint32_t user,
+			      unsigned int wait_ms,
 			      struct fgt_image_file **ret_file)
 {
 	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
 	uint8_t *copy;
-	int r;
 
-	file = calloc(1, sizeof(*file));
+	file = new_file(cache, user);
 	if (!file)
 		return -ENOMEM;
-	file->source.fd = -1;
 	copy = malloc(len + 1);
 	if (!copy)
 		return -ENOMEM;
 	file->source.bytes = memcpy(copy, bytes, len);
 	file->source.len = len;
-	r = parse_for_host(file);
-	if (r < 0)
-		return r;
-	return share_file(cache, &file, ret_file);
+	return share_new(cache, &file, wait_ms, ret_file);
 }
 
 const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file)
@@ -375,66 +434,10 @@ const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file)
 
 uint64_t fgt_image_file_serial(const struct fgt_image_file *file)
 {
-	return file->serial;
+	return file->served.serial;
 }
 
 struct fgt_cfi_rows *fgt_image_cache_rows(struct fgt_image_cache *cache)
 {
 	return cache->rows;
-}
-
-/* 3: all agree, 2: build id, 1: (dev, ino), 0: another file. */
-static int match_rank(const struct fgt_image_file *file,
-		      const uint8_t *build_id, size_t build_id_len,
-		      const struct fgt_image_key *key)
-{
-	bool has_key = (key->dev || key->ino) &&
-		       (is_same_key(&file->real, key) ||
-			is_same_key(&file->mapped, key));
-	bool has_build_id = build_id_len &&
-			    file->elf.build_id_len == build_id_len &&
-			    !memcmp(file->elf.build_id, build_id, build_id_len);
-
-	if (file->source.fd < 0 || (build_id_len && !has_build_id))
-		return 0;
-	return (has_build_id ? 2 : 0) + (has_key ? 1 : 0);
-}
-
-/* A new file offset: fcntl's duplicates share one. */
-static int reopen(int fd, int *ret_fd)
-{
-	char path[sizeof("/proc/thread-self/fd/") + 3 * sizeof(int)];
-	int copy;
-
-	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
-	copy = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (copy < 0)
-		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (copy < 0)
-		return -errno;
-	*ret_fd = copy;
-	return 0;
-}
-
-int fgt_image_cache_open_fd(struct fgt_image_cache *cache,
-			    const uint8_t *build_id, size_t build_id_len,
-			    uint64_t dev, uint64_t ino, int *ret_fd)
-{
-	const struct fgt_image_key key = { .dev = dev, .ino = ino };
-	int best = 0, rank, r = -ENOENT;
-	size_t found = 0;
-
-	pthread_mutex_lock(&cache->lock);
-	for (size_t i = 0; i < cache->count; i++) {
-		rank = match_rank(cache->files[i], build_id, build_id_len,
-				  &key);
-		if (rank > best && is_unchanged(cache->files[i])) {
-			best = rank;
-			found = i;
-		}
-	}
-	if (best)
-		r = reopen(cache->files[found]->source.fd, ret_fd);
-	pthread_mutex_unlock(&cache->lock);
-	return r;
 }

@@ -2,9 +2,10 @@
 /*
  * ELF files that targets have mapped, opened once and shared: descriptor,
  * program headers, build id, unwind sections. Shared by (device, inode), images
- * in memory by their bytes; never by build id, which a file only claims: a
- * hostile target could claim the one of libc and have its tables used for other
- * targets. Read with pread only: a mapping of a file that is truncated sends
+ * in memory by their bytes, among the processes of one user; never by build id,
+ * which a file only claims: a hostile target could claim the one of libc and
+ * have its tables used for other targets. Where the users are others than this
+ * process's, a server reads the files (image_server.h). Read with pread only: a mapping of a file that is truncated sends
  * SIGBUS.
  *
  * MT-Safe, except fgt_image_cache_rows() and fgt_image_file_find_rule() |
@@ -24,6 +25,8 @@ struct fgt_cfi_rule;
 struct fgt_image_file; /* reference counted; MT-Safe get/put */
 struct fgt_image_cache;
 
+#define FGT_IMAGE_PAGE_BYTES 4096u
+
 /* All images of one agent; bounded in number and bytes; thread-safe. */
 int fgt_image_cache_new(struct fgt_image_cache **ret_cache);
 void fgt_image_cache_free(struct fgt_image_cache *cache);
@@ -31,7 +34,8 @@ FGT_DEFINE_AUTO(struct fgt_image_cache *, fgt_image_cache_free);
 /* In the child of a fork: closes its files; it is of no use afterwards. */
 void fgt_image_cache_forked(const struct fgt_image_cache *cache);
 
-/* Before its first use: for less than 256 MiB of unwind rules. */
+/* For less than the 256 MiB of unwind rules that it begins with, or so many
+ * again. */
 void fgt_image_cache_limit_rules(struct fgt_image_cache *cache, uint64_t bytes);
 
 /*
@@ -63,7 +67,14 @@ void fgt_image_file_put(struct fgt_image_file *file);
  * file systems, where a look-up must open the file. */
 struct fgt_image_key {
 	uint64_t dev, ino;
+	/* Who mapped it: the uid of a process, if it has but one; 0 where this
+	 * process reads the files itself. */
+	uint32_t user;
 };
+#define FGT_IMAGE_USER_MIXED UINT32_MAX
+
+/* Are its files another process's to read, apart for each user? */
+bool fgt_image_cache_is_served(const struct fgt_image_cache *cache);
 
 /* The file already open under this key (reference), or -ENOENT. */
 int fgt_image_cache_find(struct fgt_image_cache *cache,
@@ -72,16 +83,19 @@ int fgt_image_cache_find(struct fgt_image_cache *cache,
 
 /*
  * Takes over an open regular file (always: it is closed on failure). mapped:
- * the key by which maps knows it. -ENOEXEC not an ELF file for this machine,
- * -EBADMSG broken, -EMFILE all files that are kept are in use, -ENOMEM.
+ * the key by which maps knows it. wait_ms: for a server's answer, 0: as briefly
+ * as the sampler may. -ENOEXEC not an ELF file for this machine, -EBADMSG
+ * broken, -EMFILE all files that are kept are in use, -EINPROGRESS its server
+ * has not answered, -ENOMEM.
  */
 int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 			const struct fgt_image_key *mapped,
-			struct fgt_image_file **ret_file);
+			unsigned int wait_ms, struct fgt_image_file **ret_file);
 
 /* The same for an image that has no file (vDSO); the bytes are copied. */
 int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
-			      const uint8_t *bytes, size_t len,
+			      const uint8_t *bytes, size_t len, uint32_t user,
+			      unsigned int wait_ms,
 			      struct fgt_image_file **ret_file);
 
 /* Names the file as long as the cache lives; a changed file gets another. */
@@ -96,31 +110,63 @@ const struct fgt_elf *fgt_image_file_elf(const struct fgt_image_file *file);
 size_t fgt_image_file_read(struct fgt_image_file *file, uint64_t address,
 			   uint8_t *buffer, size_t len);
 
-/* The first bytes of the file. -ENODATA, -errno */
-int fgt_image_file_read_head(struct fgt_image_file *file, uint8_t *buffer,
-			     size_t len);
+/* A page by its number, past the cache; the last one is shorter. wait_ms as
+ * above. -ENODATA, -EAGAIN, -errno */
+int fgt_image_file_read_page(struct fgt_image_file *file, unsigned int wait_ms,
+			     uint64_t number, uint8_t *bytes,
+			     uint32_t *ret_len);
+
+/* The first page of the file. -ENODATA, -EAGAIN, -errno */
+int fgt_image_file_read_head(struct fgt_image_file *file, unsigned int wait_ms,
+			     uint8_t buffer[FGT_IMAGE_PAGE_BYTES]);
 
 /*
  * The unwind rule of an ELF address, which holds until the next call for any
  * file of the cache: tables take the room of those that were unused for
  * longest. -ENOENT it has none, -EBADMSG the rule is broken, -EIO the file
- * cannot be read now, or there is no room for its rules now.
+ * cannot be read now, or there is no room for its rules now, -EAGAIN its server
+ * has not answered yet.
  *
  * MT-Unsafe: the sampler thread only | AS-Unsafe
  */
 int fgt_image_file_find_rule(struct fgt_image_file *file, uint64_t address,
 			     struct fgt_cfi_rule *ret_rule);
 
+/* The function of an address. Errors and thread: as above. */
+struct fgt_image_function {
+	uint64_t start, end; /* ELF addresses */
+	bool is_signal_frame;
+	uint32_t saved; /* fgt_cfi_rule_count_saved(), if has_saved */
+};
+int fgt_image_file_find_function(struct fgt_image_file *file, uint64_t address,
+				 bool has_saved,
+				 struct fgt_image_function *ret_function);
+
+/*
+ * The row of an address from the file's server. 0: *ret_row can be kept;
+ * -EAGAIN, -EIO: it is to be used once. -ENOSYS: there is no server. Thread: as
+ * above.
+ */
+struct fgt_cfi_row;
+int fgt_image_file_find_row(struct fgt_image_file *file, uint64_t address,
+			    struct fgt_cfi_row *ret_row);
+
+/* How many answers have not come in time, so far: a stack is cut where it
+ * changes. For the sampler thread only. */
+const uint64_t *fgt_image_cache_late(const struct fgt_image_cache *cache);
+void fgt_image_file_count_late(struct fgt_image_file *file);
+
 /*
  * A new descriptor (caller closes) of the very file that was mapped as image,
  * kept open since it was first seen, so also after the file was deleted and
  * the target died. Found by build id, else by (dev, ino). -ENOENT.
- * The vDSO has no file: -ENOENT.
+ * The vDSO has no file: -ENOENT. With servers, only what a process of key->user
+ * had mapped.
  *
  * MT-Safe | AS-Unsafe
  */
 int fgt_image_cache_open_fd(struct fgt_image_cache *cache,
 			    const uint8_t *build_id, size_t build_id_len,
-			    uint64_t dev, uint64_t ino, int *ret_fd);
+			    const struct fgt_image_key *key, int *ret_fd);
 
 #endif

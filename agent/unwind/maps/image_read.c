@@ -2,37 +2,54 @@
 /*
  * Bytes of the files of the cache. Runs in any thread; must never map a file.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "agent/unwind/maps/image_cache.h"
 
-int fgt_image_file_read_head(struct fgt_image_file *file, uint8_t *buffer,
-			     size_t len)
+int fgt_image_file_read_head(struct fgt_image_file *file, unsigned int wait_ms,
+			     uint8_t buffer[FGT_IMAGE_PAGE_BYTES])
 {
-	return fgt_elf_source_read(&file->source, 0, buffer, len);
+	uint32_t len;
+	int r = fgt_image_file_read_page(file, wait_ms, 0, buffer, &len);
+
+	return r < 0 ? r : len == FGT_IMAGE_PAGE_BYTES ? 0 : -ENODATA;
 }
 
-/* The page with that number of the file, NULL if unreadable. Lock held. */
+static struct fgt_image_page *place_of(struct fgt_image_file *file,
+				       uint64_t number)
+{
+	uint64_t hash =
+		(file->served.serial * 31 + number) * 0x9e3779b97f4a7c15ull;
+
+	return &file->cache->pages[hash >> (64 - FGT_IMAGE_PAGES_BITS)];
+}
+
+/*
+ * The page with that number of the file, NULL if unreadable. Lock held, but
+ * not while the file is read, which may take for ever.
+ */
 static const struct fgt_image_page *get_page(struct fgt_image_file *file,
 					     uint64_t number)
 {
 	struct fgt_image_cache *cache = file->cache;
-	uint64_t hash = (file->serial * 31 + number) * 0x9e3779b97f4a7c15ull;
-	struct fgt_image_page *page = &cache->pages[hash >> 58];
-	uint64_t offset = number * FGT_IMAGE_PAGE_BYTES;
+	struct fgt_image_page *page = place_of(file, number);
+	uint8_t bytes[FGT_IMAGE_PAGE_BYTES];
+	uint32_t len;
+	int r;
 
-	if (page->serial == file->serial && page->number == number)
+	if (page->serial == file->served.serial && page->number == number)
 		return page;
-	if (offset >= file->source.len)
+	pthread_mutex_unlock(&cache->lock);
+	r = fgt_image_file_read_page(file, 0, number, bytes, &len);
+	if (r == -EAGAIN)
+		fgt_image_file_count_late(file);
+	pthread_mutex_lock(&cache->lock);
+	if (r < 0)
 		return NULL;
-	page->serial = 0;
-	page->len = FGT_IMAGE_PAGE_BYTES;
-	if (file->source.len - offset < FGT_IMAGE_PAGE_BYTES)
-		page->len = (uint32_t)(file->source.len - offset);
-	if (fgt_elf_source_read(&file->source, offset, page->bytes, page->len) <
-	    0)
-		return NULL;
-	page->serial = file->serial;
+	memcpy(page->bytes, bytes, len);
+	page->len = len;
+	page->serial = file->served.serial;
 	page->number = number;
 	return page;
 }

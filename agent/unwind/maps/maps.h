@@ -34,6 +34,7 @@ struct fgt_maps {
 	struct fgt_maps_image *images;
 	size_t image_count, image_capacity;
 	bool is_incomplete; /* a file did not answer, and may when asked later */
+	bool is_unanswered; /* … its server (image_server.h), and soon will */
 	/* The last image that is not opened since its file system may not, or
 	 * did not answer, and the type of that; "": none. */
 	size_t refused_image;
@@ -46,13 +47,15 @@ struct fgt_maps {
  * device and inode; the vDSO from its memory. proc_fd is a descriptor of
  * /proc/PID. Files that cannot be opened leave an image without unwind rules
  * (path and addresses known). At most 65,536 mappings are kept.
+ * wait_ms: for servers of files (image_server.h); 0: as the sampler may.
  * -ESRCH process gone or a zombie, -EACCES/-EPERM (why names the remedy),
  * -ENOMEM.
  *
  * MT-Safe | AS-Unsafe
  */
 int fgt_maps_read(int proc_fd, int32_t pid, struct fgt_image_cache *cache,
-		  struct fgt_maps **ret_maps, struct fgt_why *why);
+		  unsigned int wait_ms, struct fgt_maps **ret_maps,
+		  struct fgt_why *why);
 /*
  * The same from the text of a maps file that was read already; the text is not
  * compared with the process again.

@@ -15,7 +15,6 @@
 #include "agent/unwind/arch/memory.h"
 
 #define VDSO_BYTES_MAX (64u * 1024)
-#define HEAD_BYTES     4096u
 
 static int read_memory(int32_t pid, uint64_t address, void *buffer, size_t len)
 {
@@ -31,12 +30,16 @@ static int verify_memory(const struct fgt_maps_owner *owner,
 			 struct fgt_image_file *file, uint64_t base)
 {
 	const struct fgt_elf *elf = fgt_image_file_elf(file);
-	uint8_t in_file[HEAD_BYTES], in_memory[HEAD_BYTES];
+	uint8_t in_file[FGT_IMAGE_PAGE_BYTES], in_memory[FGT_IMAGE_PAGE_BYTES];
 	uint64_t bias;
+	int r;
 
 	if (!base)
 		return -ESTALE;
-	if (fgt_image_file_read_head(file, in_file, sizeof(in_file)) < 0 ||
+	r = fgt_image_file_read_head(file, owner->wait_ms, in_file);
+	if (r == -EAGAIN)
+		return -EINPROGRESS;
+	if (r < 0 ||
 	    read_memory(owner->pid, base, in_memory, sizeof(in_memory)) < 0 ||
 	    memcmp(in_file, in_memory, sizeof(in_file)))
 		return -ESTALE;
@@ -64,12 +67,14 @@ static int take_candidate(const struct fgt_maps_owner *owner,
 			  const struct fgt_maps_line *line, uint64_t base,
 			  struct fgt_image_file **ret_file)
 {
-	const struct fgt_image_key mapped = { line->dev, line->ino };
+	const struct fgt_image_key mapped = { line->dev, line->ino,
+					      owner->user };
 	bool is_exact = is_same_file(opened, line);
 	struct fgt_image_file *file;
 	int r;
 
-	r = fgt_image_cache_add(cache, opened->fd, &mapped, &file);
+	r = fgt_image_cache_add(cache, opened->fd, &mapped, owner->wait_ms,
+				&file);
 	if (r < 0)
 		return r;
 	if (!is_exact)
@@ -171,7 +176,7 @@ int fgt_maps_open(struct fgt_maps_owner *owner, struct fgt_image_cache *cache,
 		  const struct fgt_maps_line *line, uint64_t base,
 		  struct fgt_image_file **ret_file)
 {
-	const struct fgt_image_key key = { line->dev, line->ino };
+	const struct fgt_image_key key = { line->dev, line->ino, owner->user };
 	const struct fgt_maps_device *device;
 	struct fgt_opened_file opened;
 	int r;
@@ -184,7 +189,7 @@ int fgt_maps_open(struct fgt_maps_owner *owner, struct fgt_image_cache *cache,
 	r = open_by_map_files(owner, cache, line, base, device->is_of_machine,
 			      ret_file);
 	if (r == 0 || r == -ENOMEM || r == -ENOEXEC || r == -EBADMSG ||
-	    fgt_file_may_come(r))
+	    r == -EINPROGRESS || fgt_file_may_come(r))
 		return note_late(owner, device, r);
 	r = open_by_name(owner, line, device->is_of_machine, &opened);
 	if (r < 0)
@@ -209,5 +214,6 @@ int fgt_maps_open_vdso(const struct fgt_maps_owner *owner,
 	r = read_memory(owner->pid, line->start, bytes, len);
 	if (r < 0)
 		return r;
-	return fgt_image_cache_add_bytes(cache, bytes, len, ret_file);
+	return fgt_image_cache_add_bytes(cache, bytes, len, owner->user,
+					 owner->wait_ms, ret_file);
 }

@@ -26,6 +26,12 @@ struct fgt_maps_line {
 int fgt_maps_line_parse(const char *line, size_t len,
 			struct fgt_maps_line *ret_line);
 
+/* ---- Its user (maps_user.c) ---------------------------------------------- */
+
+/* The uid of the process in a directory /proc/PID; FGT_IMAGE_USER_MIXED if it
+ * has more than one, or cannot be read. MT-Safe | AS-Unsafe */
+uint32_t fgt_maps_user(int proc_fd);
+
 /* ---- Its file (maps_open.c) --------------------------------------------- */
 
 #define FGT_MAPS_DEVICES  16u /* remembered during one reading */
@@ -45,6 +51,8 @@ struct fgt_maps_owner {
 	int32_t pid;
 	uint32_t uid;
 	int proc_fd; /* /proc/PID */
+	uint32_t user; /* see fgt_image_key */
+	unsigned int wait_ms; /* for servers of files; 0: as the sampler may */
 	struct fgt_maps_device devices[FGT_MAPS_DEVICES];
 	size_t device_count;
 	char refused_type[FGT_MAPS_TYPE_MAX]; /* the last one; "": none */
@@ -67,7 +75,7 @@ const struct fgt_maps_device *fgt_maps_device_of(struct fgt_maps_owner *owner,
  * first page and build id are what the target has in memory at base (the
  * address where file offset 0 is mapped, 0 if it is not). Run by root, files on
  * devices that may not answer are not touched (-EREMOTEIO). -ENOENT,
- * -EACCES, -ESTALE not that file, -ENOEXEC, -ENOMEM; those of fgt_file_open(),
+ * -EACCES, -ESTALE not that file, -ENOEXEC, -EINPROGRESS, -ENOMEM; those of fgt_file_open(),
  * after some of which owner->is_late.
  *
  * MT-Safe | AS-Unsafe

@@ -123,6 +123,7 @@ static int assign_image(struct builder *builder,
 	error = r;
 	if (r == -ESTALE || r == -ENOENT)
 		builder->is_inconsistent = true;
+	maps->is_unanswered |= r == -EINPROGRESS;
 	describe_image(&slot, line);
 	if (!find_image(maps, &slot, ret_index)) {
 		r = maps->image_count == IMAGES_MAX
@@ -454,11 +455,18 @@ static int explain(int error, int32_t pid, struct fgt_why *why)
 }
 
 int fgt_maps_read(int proc_fd, int32_t pid, struct fgt_image_cache *cache,
-		  struct fgt_maps **ret_maps, struct fgt_why *why)
+		  unsigned int wait_ms, struct fgt_maps **ret_maps,
+		  struct fgt_why *why)
 {
-	const struct fgt_maps_owner owner = { .pid = pid,
-					      .uid = owner_of(proc_fd),
-					      .proc_fd = proc_fd };
+	const struct fgt_maps_owner owner = {
+		.pid = pid,
+		.uid = owner_of(proc_fd),
+		.proc_fd = proc_fd,
+		.user = fgt_image_cache_is_served(cache)
+				? fgt_maps_user(proc_fd)
+				: 0,
+		.wait_ms = wait_ms,
+	};
 	struct fgt_maps *maps = NULL;
 	bool is_inconsistent = true;
 	int r;

@@ -18,7 +18,8 @@ MARKERS = {
     9: "[truncated: frame pointer unknown]",
     10: "[truncated: return address outside code]",
     11: "[truncated: stack pointer did not move]",
-    12: "[truncated: thread moved meanwhile]", 13: "[truncated: not readable]"}
+    12: "[truncated: thread moved meanwhile]", 13: "[truncated: not readable]",
+    14: "[truncated: unwind rule not read yet]"}
 TEXTS = {"name": 63, "exe": 511, "host": 64, "arch": 15, "os_release": 64}
 NESTING_MAX, STRING_MAX, SYMBOLS_MAX, DEPTH_MAX = 16, 4096, 64, 1032
 PERIODS_MAX, SPAN_DEPTH_MAX = 2 ** 20 - 1, 64

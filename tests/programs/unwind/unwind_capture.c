@@ -136,7 +136,7 @@ int capture_maps(int32_t pid, struct fgt_image_cache *cache,
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	return fgt_maps_read(fd, pid, cache, ret_maps, NULL);
+	return fgt_maps_read(fd, pid, cache, 0, ret_maps, NULL);
 }
 
 /* Memory that ends early gives what there is. */

@@ -29,7 +29,7 @@ static void read_maps(struct fixture *fixture)
 {
 	fgt_maps_free(FGT_TAKE(fixture->maps));
 	assert_int_equal(fgt_maps_read(fixture->process.proc_fd, getpid(),
-				       fixture->cache, &fixture->maps, NULL),
+				       fixture->cache, 0, &fixture->maps, NULL),
 			 0);
 }
 

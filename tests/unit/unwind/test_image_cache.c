@@ -121,7 +121,7 @@ static struct fgt_image_file *add(struct fgt_image_cache *cache, int number)
 	int fd = open(path_of(number), O_RDONLY | O_CLOEXEC);
 
 	assert_true(fd >= 0);
-	assert_int_equal(fgt_image_cache_add(cache, fd, &key, &file), 0);
+	assert_int_equal(fgt_image_cache_add(cache, fd, &key, 0, &file), 0);
 	return file;
 }
 

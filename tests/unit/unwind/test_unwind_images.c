@@ -107,6 +107,7 @@ static void check_is_original(struct fgt_image_cache *cache,
 	const struct fgt_image *image = &maps->images[index].image;
 	struct fgt_elf elf, opened;
 	char path[64];
+	const struct fgt_image_key key = { image->dev, image->ino, 0 };
 	int fd = -1;
 
 	read_build_id(original, &elf);
@@ -115,8 +116,8 @@ static void check_is_original(struct fgt_image_cache *cache,
 	assert_int_equal(image->build_id_len, elf.build_id_len);
 	assert_memory_equal(image->build_id, elf.build_id, elf.build_id_len);
 	assert_int_equal(fgt_image_cache_open_fd(cache, image->build_id,
-						 image->build_id_len,
-						 image->dev, image->ino, &fd),
+						 image->build_id_len, &key,
+						 &fd),
 			 0);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -292,12 +293,13 @@ static void *read_maps_often(void *argument)
 static void *open_often(void *argument)
 {
 	const struct shared *shared = argument;
+	const struct fgt_image_key key = { shared->dev, shared->ino, 0 };
 	int fd;
 
 	for (int i = 0; i < 300; i++) {
 		if (fgt_image_cache_open_fd(shared->cache, shared->build_id,
-					    shared->build_id_len, shared->dev,
-					    shared->ino, &fd) < 0)
+					    shared->build_id_len, &key,
+					    &fd) < 0)
 			return argument;
 		close(fd);
 	}

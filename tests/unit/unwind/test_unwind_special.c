@@ -453,6 +453,7 @@ static void the_vdso_is_an_image(void **state)
 	assert_int_equal(capture_maps(getpid(), cache, &maps), 0);
 	for (uint32_t i = 0; i < maps->image_count; i++) {
 		const struct fgt_image *image = &maps->images[i].image;
+		const struct fgt_image_key key = { image->dev, image->ino, 0 };
 
 		if (strcmp(image->path, "[vdso]") != 0)
 			continue;
@@ -461,8 +462,7 @@ static void the_vdso_is_an_image(void **state)
 		assert_int_equal(count_rules(maps->images[i].file) > 0, true);
 		assert_int_equal(fgt_image_cache_open_fd(cache, image->build_id,
 							 image->build_id_len,
-							 image->dev, image->ino,
-							 &fd),
+							 &key, &fd),
 				 -ENOENT);
 	}
 	assert_true(is_found);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose files a process has mapped. Runs in any thread.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/unwind/maps/maps_open.h"
+
+uint32_t fgt_maps_user(int proc_fd)
+{
+	FGT_AUTO(fgt_fd_close)
+	int fd = openat(proc_fd, "status", O_RDONLY | O_CLOEXEC);
+	uint32_t real, effective, saved, files;
+	char text[1024];
+	const char *line;
+	ssize_t len;
+
+	/* Not the owner of the directory: it is root where a process hides. */
+	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (len < 0)
+		return FGT_IMAGE_USER_MIXED;
+	text[len] = '\0';
+	/* The name before it has no line feed. */
+	line = strstr(text, "\nUid:");
+	if (!line ||
+	    sscanf(line, "\nUid: %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32,
+		   &real, &effective, &saved, &files) != 4 ||
+	    real != effective || real != saved || real != files)
+		return FGT_IMAGE_USER_MIXED;
+	return real;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What row servers answer, checked, for a cache of images. Runs in the sampler's
+ * thread and in those that attach targets and tend the cache; must believe no
+ * number of a server.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/unwind/arch/arch.h"
+#include "agent/unwind/maps/image_server.h"
+#include "agent/unwind/rows/row_users.h"
+#include "agent/unwind/rows/rows.h"
+
+#define IDLE_NS	    UINT64_C(60000000000) /* without files: stopped */
+#define RULES_BYTES ((uint64_t)256 << 20)
+
+/* ---- Answers, checked ------------------------------------------------------ */
+
+static int take_elf(const uint8_t *bytes, size_t len, struct fgt_elf *ret_elf)
+{
+	struct fgt_elf elf = { .machine = fgt_arch_host.elf_machine };
+	struct fgt_rows_elf sent;
+
+	if (len != sizeof(sent))
+		return -EBADMSG;
+	memcpy(&sent, bytes, sizeof(sent));
+	if (!sent.load_count || sent.load_count > FGT_ELF_LOADS_MAX ||
+	    sent.build_id_len > FGT_BUILD_ID_MAX)
+		return -EBADMSG;
+	elf.load_count = sent.load_count;
+	for (uint32_t i = 0; i < sent.load_count; i++)
+		elf.loads[i] = (struct fgt_elf_load){
+			.address = sent.loads[i].address,
+			.offset = sent.loads[i].offset,
+			.file_size = sent.loads[i].file_size,
+			.is_executable = sent.loads[i].is_executable != 0,
+			.is_writable = sent.loads[i].is_writable != 0,
+		};
+	elf.build_id_len = sent.build_id_len;
+	memcpy(elf.build_id, sent.build_id, sent.build_id_len);
+	elf.build_id_address = sent.build_id_address;
+	*ret_elf = elf;
+	return 0;
+}
+
+static int get_elf(void *context, struct fgt_image_served *file,
+		   unsigned int wait_ms, struct fgt_elf *ret_elf)
+{
+	struct fgt_row_servers *servers = context;
+	const uint8_t *bytes;
+	struct fgt_row_user *user;
+	size_t len;
+	int r = fgt_row_users_ask(servers, file, FGT_ROWS_ELF, 0, wait_ms,
+				  &user, &bytes, &len);
+
+	if (r < 0)
+		return r;
+	r = take_elf(bytes, len, ret_elf);
+	fgt_row_users_end(servers, user, r == 0);
+	return r;
+}
+
+static int get_page(void *context, struct fgt_image_served *file,
+		    unsigned int wait_ms, uint64_t number, uint8_t *page,
+		    uint32_t *ret_len)
+{
+	struct fgt_row_servers *servers = context;
+	const uint8_t *bytes;
+	struct fgt_row_user *user;
+	size_t len;
+	int r = fgt_row_users_ask(servers, file, FGT_ROWS_PAGE, number, wait_ms,
+				  &user, &bytes, &len);
+
+	if (r < 0)
+		return r;
+	if (len > FGT_IMAGE_PAGE_BYTES)
+		r = -EIO;
+	else
+		memcpy(page, bytes, len);
+	*ret_len = (uint32_t)len;
+	fgt_row_users_end(servers, user, false);
+	return r;
+}
+
+static int take_row(const uint8_t *bytes, size_t len, uint64_t address,
+		    struct fgt_cfi_row *ret_row,
+		    struct fgt_image_function *ret_function)
+{
+	const uint8_t flags = 2u * FGT_CFI_ROW_SIGNAL - 1;
+	struct fgt_rows_row sent;
+
+	if (len != sizeof(sent))
+		return -EBADMSG;
+	memcpy(&sent, bytes, sizeof(sent));
+	if (address < sent.start || address >= sent.end ||
+	    (sent.row.flags & ~flags) || sent.saved > 64)
+		return -EBADMSG;
+	*ret_row = sent.row;
+	*ret_function = (struct fgt_image_function){
+		.start = sent.start,
+		.end = sent.end,
+		.saved = sent.saved,
+		.is_signal_frame = sent.is_signal_frame != 0,
+	};
+	return 0;
+}
+
+static int get_row(void *context, struct fgt_image_served *file,
+		   uint64_t address, struct fgt_cfi_row *ret_row,
+		   struct fgt_image_function *ret_function)
+{
+	struct fgt_row_servers *servers = context;
+	const uint8_t *bytes;
+	struct fgt_row_user *user;
+	size_t len;
+	int r = fgt_row_users_ask(servers, file, FGT_ROWS_ROW, address, 0,
+				  &user, &bytes, &len);
+
+	if (r < 0)
+		return r;
+	r = take_row(bytes, len, address, ret_row, ret_function);
+	fgt_row_users_end(servers, user, false);
+	return r;
+}
+
+/* The instructions are checked where they are used: fgt_cfi_record_write(). */
+static int take_rule(struct fgt_row_servers *servers, const uint8_t *bytes,
+		     size_t len, uint64_t address,
+		     struct fgt_cfi_rule *ret_rule)
+{
+	struct fgt_rows_rule sent;
+
+	if (len < sizeof(sent))
+		return -EBADMSG;
+	memcpy(&sent, bytes, sizeof(sent));
+	len -= sizeof(sent);
+	if (address < sent.start || address >= sent.end ||
+	    len > sizeof(servers->rule) || sent.common_len > len ||
+	    sent.instructions_len != len - sent.common_len)
+		return -EBADMSG;
+	memcpy(servers->rule, bytes + sizeof(sent), len);
+	*ret_rule = (struct fgt_cfi_rule){
+		.start = sent.start,
+		.end = sent.end,
+		.code_align = sent.code_align,
+		.data_align = sent.data_align,
+		.return_column = sent.return_column,
+		.is_signal_frame = sent.is_signal_frame != 0,
+		.common = servers->rule,
+		.common_len = sent.common_len,
+		.instructions = servers->rule + sent.common_len,
+		.instructions_len = sent.instructions_len,
+	};
+	return 0;
+}
+
+static int get_rule(void *context, struct fgt_image_served *file,
+		    uint64_t address, struct fgt_cfi_rule *ret_rule)
+{
+	struct fgt_row_servers *servers = context;
+	const uint8_t *bytes;
+	struct fgt_row_user *user;
+	size_t len;
+	int r = fgt_row_users_ask(servers, file, FGT_ROWS_RULE, address, 0,
+				  &user, &bytes, &len);
+
+	if (r < 0)
+		return r;
+	r = take_rule(servers, bytes, len, address, ret_rule);
+	fgt_row_users_end(servers, user, false);
+	return r;
+}
+
+/* ---- The cache's other calls ------------------------------------------------ */
+
+static struct fgt_row_user *find_user(struct fgt_row_servers *servers,
+				      uint32_t uid)
+{
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++)
+		if (servers->users[i].is_used && servers->users[i].uid == uid)
+			return &servers->users[i];
+	return NULL;
+}
+
+/* A server that is asked just now keeps the file until it needs the room. */
+static void forget(void *context, const struct fgt_image_served *file)
+{
+	const struct fgt_rows_request request = { .verb = FGT_ROWS_FORGET,
+						  .image = file->serial };
+	struct fgt_row_servers *servers = context;
+	struct fgt_row_user *user;
+
+	pthread_mutex_lock(&servers->lock);
+	user = find_user(servers, file->user);
+	if (user && file->opened_by) {
+		user->files -= user->files > 0;
+		if (pthread_mutex_trylock(&user->lock) == 0) {
+			fgt_row_server_post(&user->server, &request);
+			pthread_mutex_unlock(&user->lock);
+		}
+	}
+	pthread_mutex_unlock(&servers->lock);
+}
+
+static void tend(void *context, uint64_t now_ns)
+{
+	struct fgt_row_servers *servers = context;
+	/* Of no image: a server that is not asked learns what it may keep. */
+	struct fgt_rows_request request = { .verb = FGT_ROWS_FORGET };
+
+	pthread_mutex_lock(&servers->lock);
+	request.rules_max = fgt_row_users_share(servers);
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
+		struct fgt_row_user *user = &servers->users[i];
+
+		if (!user->is_used || pthread_mutex_trylock(&user->lock) != 0)
+			continue;
+		fgt_row_server_tend(&user->server, now_ns);
+		if (user->sent_max != request.rules_max) {
+			fgt_row_server_post(&user->server, &request);
+			user->sent_max = request.rules_max;
+		}
+		if (!user->callers && !user->files &&
+		    now_ns > user->used_ns + IDLE_NS) {
+			fgt_row_server_stop(&user->server);
+			user->is_used = false;
+			user->counts = (struct fgt_rows_counts){ 0 };
+		}
+		pthread_mutex_unlock(&user->lock);
+	}
+	pthread_mutex_unlock(&servers->lock);
+}
+
+static void count(void *context, struct fgt_image_cache_counters *counters)
+{
+	struct fgt_row_servers *servers = context;
+
+	pthread_mutex_lock(&servers->lock);
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
+		const struct fgt_row_user *user = &servers->users[i];
+
+		counters->cfi_bytes += user->counts.cfi_bytes;
+		counters->given_back += user->counts.given_back;
+		counters->refused_cfi += user->counts.refused;
+	}
+	pthread_mutex_unlock(&servers->lock);
+}
+
+static void limit_rules(void *context, uint64_t bytes)
+{
+	struct fgt_row_servers *servers = context;
+
+	pthread_mutex_lock(&servers->lock);
+	servers->rules_max = bytes < RULES_BYTES ? bytes : RULES_BYTES;
+	pthread_mutex_unlock(&servers->lock);
+}
+
+static void free_servers(void *context)
+{
+	struct fgt_row_servers *servers = context;
+
+	if (!servers)
+		return;
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
+		fgt_row_server_done(&servers->users[i].server);
+		pthread_mutex_destroy(&servers->users[i].lock);
+	}
+	pthread_mutex_destroy(&servers->lock);
+	free(servers);
+}
+
+int fgt_rows_serve_cache(struct fgt_image_cache *cache, const char *path)
+{
+	static const struct fgt_image_server server = {
+		.get_elf = get_elf,
+		.get_page = get_page,
+		.get_row = get_row,
+		.get_rule = get_rule,
+		.forget = forget,
+		.tend = tend,
+		.count = count,
+		.limit_rules = limit_rules,
+		.free = free_servers,
+	};
+	struct fgt_row_servers *servers = calloc(1, sizeof(*servers));
+	int r = 0;
+
+	if (!servers)
+		return -ENOMEM;
+	servers->rules_max = RULES_BYTES;
+	pthread_mutex_init(&servers->lock, NULL);
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
+		pthread_mutex_init(&servers->users[i].lock, NULL);
+		if (r == 0)
+			r = fgt_row_server_init(&servers->users[i].server,
+						path);
+		else
+			servers->users[i].server.fd =
+				servers->users[i].server.pid_fd = -1;
+	}
+	if (r == 0)
+		r = fgt_image_cache_set_server(cache, &server, servers);
+	if (r < 0)
+		free_servers(servers);
+	return r;
+}
