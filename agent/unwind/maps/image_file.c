@@ -286,7 +286,7 @@ static int list_file(struct fgt_image_cache *cache,
 }
 
 static struct fgt_image_file *find_bytes(struct fgt_image_cache *cache,
-					 uint32_t user,
+					 uint64_t user,
 					 const struct fgt_elf_source *like)
 {
 	for (size_t i = 0; i < cache->count; i++) {
@@ -333,7 +333,7 @@ static int share_file(struct fgt_image_cache *cache,
 }
 
 static struct fgt_image_file *new_file(struct fgt_image_cache *cache,
-				       uint32_t user)
+				       uint64_t user)
 {
 	struct fgt_image_file *file = calloc(1, sizeof(*file));
 
@@ -409,7 +409,7 @@ int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 }
 
 int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
-			      const uint8_t *bytes, size_t len, uint32_t user,
+			      const uint8_t *bytes, size_t len, uint64_t user,
 			      unsigned int wait_ms,
 			      struct fgt_image_file **ret_file)
 {

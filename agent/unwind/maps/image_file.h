@@ -67,11 +67,10 @@ void fgt_image_file_put(struct fgt_image_file *file);
  * file systems, where a look-up must open the file. */
 struct fgt_image_key {
 	uint64_t dev, ino;
-	/* Who mapped it: the uid of a process, if it has but one; 0 where this
-	 * process reads the files itself. */
-	uint32_t user;
+	/* Who mapped it (fgt_maps_user()); 0 where this process reads the files
+	 * itself. The low half is the effective uid. */
+	uint64_t user;
 };
-#define FGT_IMAGE_USER_MIXED UINT32_MAX
 
 /* Are its files another process's to read, apart for each user? */
 bool fgt_image_cache_is_served(const struct fgt_image_cache *cache);
@@ -94,7 +93,7 @@ int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 
 /* The same for an image that has no file (vDSO); the bytes are copied. */
 int fgt_image_cache_add_bytes(struct fgt_image_cache *cache,
-			      const uint8_t *bytes, size_t len, uint32_t user,
+			      const uint8_t *bytes, size_t len, uint64_t user,
 			      unsigned int wait_ms,
 			      struct fgt_image_file **ret_file);
 
@@ -160,8 +159,8 @@ void fgt_image_file_count_late(struct fgt_image_file *file);
  * A new descriptor (caller closes) of the very file that was mapped as image,
  * kept open since it was first seen, so also after the file was deleted and
  * the target died. Found by build id, else by (dev, ino). -ENOENT.
- * The vDSO has no file: -ENOENT. With servers, only what a process of key->user
- * had mapped.
+ * The vDSO has no file: -ENOENT. With servers, only what a process with that
+ * effective uid had mapped.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -21,8 +21,8 @@ static int match_rank(const struct fgt_image_file *file,
 		      const uint8_t *build_id, size_t build_id_len,
 		      const struct fgt_image_key *key)
 {
-	bool is_user = !file->cache->server || file->served.user == key->user ||
-		       file->served.user == FGT_IMAGE_USER_MIXED;
+	bool is_user = !file->cache->server ||
+		       (uint32_t)file->served.user == (uint32_t)key->user;
 	bool has_key = (key->dev || key->ino) &&
 		       (is_same_place(&file->real, key) ||
 			is_same_place(&file->mapped, key));

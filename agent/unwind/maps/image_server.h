@@ -14,11 +14,12 @@
 
 /* A file of a cache. */
 struct fgt_image_served {
-	uint32_t user; /* whose process mapped it: each user has a server */
+	uint64_t user; /* whose process mapped it: each user has a server */
 	uint64_t serial; /* of the file in its cache */
 	const struct fgt_elf_source *source; /* borrowed */
 	/* For the server only, under a lock of it: who has the file open. */
 	uint64_t opened_by;
+	bool is_counted; /* among the user's files */
 };
 
 struct fgt_image_server {

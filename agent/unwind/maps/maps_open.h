@@ -28,9 +28,13 @@ int fgt_maps_line_parse(const char *line, size_t len,
 
 /* ---- Its user (maps_user.c) ---------------------------------------------- */
 
-/* The uid of the process in a directory /proc/PID; FGT_IMAGE_USER_MIXED if it
- * has more than one, or cannot be read. MT-Safe | AS-Unsafe */
-uint32_t fgt_maps_user(int proc_fd);
+/*
+ * Whose files a process of a directory /proc/PID has mapped: its uid, or if it
+ * has several, a number that stands for the real and the effective one and is no
+ * uid. A user who can make processes of some uids so gets no number of others.
+ * UINT64_MAX: it cannot be read. MT-Safe | AS-Unsafe
+ */
+uint64_t fgt_maps_user(int proc_fd);
 
 /* ---- Its file (maps_open.c) --------------------------------------------- */
 
@@ -51,7 +55,7 @@ struct fgt_maps_owner {
 	int32_t pid;
 	uint32_t uid;
 	int proc_fd; /* /proc/PID */
-	uint32_t user; /* see fgt_image_key */
+	uint64_t user; /* see fgt_image_key */
 	unsigned int wait_ms; /* for servers of files; 0: as the sampler may */
 	struct fgt_maps_device devices[FGT_MAPS_DEVICES];
 	size_t device_count;

@@ -10,7 +10,10 @@
 
 #include "agent/unwind/maps/maps_open.h"
 
-uint32_t fgt_maps_user(int proc_fd)
+/* Uids of 32 bits are below 1 << 31 wherever they are in use. */
+#define MIXED (UINT64_C(1) << 63)
+
+uint64_t fgt_maps_user(int proc_fd)
 {
 	FGT_AUTO(fgt_fd_close)
 	int fd = openat(proc_fd, "status", O_RDONLY | O_CLOEXEC);
@@ -22,14 +25,15 @@ uint32_t fgt_maps_user(int proc_fd)
 	/* Not the owner of the directory: it is root where a process hides. */
 	len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (len < 0)
-		return FGT_IMAGE_USER_MIXED;
+		return UINT64_MAX;
 	text[len] = '\0';
 	/* The name before it has no line feed. */
 	line = strstr(text, "\nUid:");
 	if (!line ||
 	    sscanf(line, "\nUid: %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32,
-		   &real, &effective, &saved, &files) != 4 ||
-	    real != effective || real != saved || real != files)
-		return FGT_IMAGE_USER_MIXED;
-	return real;
+		   &real, &effective, &saved, &files) != 4)
+		return UINT64_MAX;
+	if (real == effective && real == saved && real == files)
+		return real;
+	return MIXED | (uint64_t)real << 32 | effective;
 }

@@ -59,6 +59,7 @@ static int get_elf(void *context, struct fgt_image_served *file,
 	if (r < 0)
 		return r;
 	r = take_elf(bytes, len, ret_elf);
+	file->is_counted = r == 0;
 	fgt_row_users_end(servers, user, r == 0);
 	return r;
 }
@@ -177,10 +178,11 @@ static int get_rule(void *context, struct fgt_image_served *file,
 /* ---- The cache's other calls ------------------------------------------------ */
 
 static struct fgt_row_user *find_user(struct fgt_row_servers *servers,
-				      uint32_t uid)
+				      uint64_t number)
 {
 	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++)
-		if (servers->users[i].is_used && servers->users[i].uid == uid)
+		if (servers->users[i].is_used &&
+		    servers->users[i].user == number)
 			return &servers->users[i];
 	return NULL;
 }
@@ -196,7 +198,7 @@ static void forget(void *context, const struct fgt_image_served *file)
 	pthread_mutex_lock(&servers->lock);
 	user = find_user(servers, file->user);
 	if (user && file->opened_by) {
-		user->files -= user->files > 0;
+		user->files -= file->is_counted && user->files;
 		if (pthread_mutex_trylock(&user->lock) == 0) {
 			fgt_row_server_post(&user->server, &request);
 			pthread_mutex_unlock(&user->lock);

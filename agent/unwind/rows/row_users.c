@@ -30,16 +30,16 @@
 /* Its own place, a free one, or that of the user with the fewest files. Lock
  * held. */
 static struct fgt_row_user *find_place(struct fgt_row_servers *servers,
-				       uint32_t uid)
+				       uint64_t number)
 {
 	struct fgt_row_user *found = NULL;
 
 	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
 		struct fgt_row_user *user = &servers->users[i];
 
-		if (user->is_used && user->uid == uid)
+		if (user->is_used && user->user == number)
 			return user;
-		if (user->callers || (user->is_used && !user->uid) ||
+		if (user->callers || (user->is_used && !user->user) ||
 		    (found && !found->is_used))
 			continue;
 		if (!user->is_used || !found || user->files < found->files ||
@@ -51,13 +51,13 @@ static struct fgt_row_user *find_place(struct fgt_row_servers *servers,
 }
 
 /* Its former user, if any, has no callers. Lock held. */
-static void begin_user(struct fgt_row_user *user, uint32_t uid)
+static void begin_user(struct fgt_row_user *user, uint64_t number)
 {
 	fgt_row_server_stop(&user->server);
 	memset(user->server.blames, 0, sizeof(user->server.blames));
 	memset(&user->counts, 0, sizeof(user->counts));
 	user->is_used = true;
-	user->uid = uid;
+	user->user = number;
 	user->files = 0;
 	user->credit_ns = BURST_NS;
 	user->credited_ns = 0;
@@ -65,15 +65,15 @@ static void begin_user(struct fgt_row_user *user, uint32_t uid)
 
 /* NULL: all are in use. */
 static struct fgt_row_user *get_user(struct fgt_row_servers *servers,
-				     uint32_t uid, uint64_t now_ns,
+				     uint64_t number, uint64_t now_ns,
 				     uint64_t *ret_rules_max)
 {
 	struct fgt_row_user *user;
 
 	pthread_mutex_lock(&servers->lock);
-	user = find_place(servers, uid);
-	if (user && !(user->is_used && user->uid == uid))
-		begin_user(user, uid);
+	user = find_place(servers, number);
+	if (user && !(user->is_used && user->user == number))
+		begin_user(user, number);
 	if (user) {
 		user->callers++;
 		user->used_ns = now_ns;

@@ -13,7 +13,7 @@
 
 struct fgt_row_user {
 	/* Under the lock of all. */
-	uint32_t uid;
+	uint64_t user; /* fgt_maps_user() */
 	bool is_used;
 	unsigned int callers; /* it is given to another user only at 0 */
 	uint64_t used_ns;

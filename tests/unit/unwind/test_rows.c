@@ -20,6 +20,7 @@
 
 #include "agent/unwind/cfi/cfi_rows.h"
 #include "agent/unwind/maps/image_file.h"
+#include "agent/unwind/maps/maps_open.h"
 #include "agent/unwind/rows/rows.h"
 #include "ringbuf/base/clock.h"
 
@@ -381,6 +382,26 @@ static void image_that_servers_die_of_is_left_alone(void **state)
 	fgt_image_cache_free(cache);
 }
 
+static void set_uid_program_is_neither_users(void **state)
+{
+	FGT_AUTO(fgt_fd_close) int fd = open("/proc/self", O_PATH | O_CLOEXEC);
+	uint64_t user;
+
+	(void)state;
+	assert_int_equal(fgt_maps_user(fd), getuid());
+	if (getuid() != 0)
+		skip();
+	assert_int_equal(seteuid(ALICE), 0);
+	user = fgt_maps_user(fd);
+	assert_int_equal(seteuid(0), 0);
+	assert_true(user > UINT32_MAX);
+	assert_int_equal((uint32_t)user, ALICE);
+	assert_int_equal(setresuid(ALICE, 0, 0), 0);
+	assert_true(fgt_maps_user(fd) > UINT32_MAX);
+	assert_true(fgt_maps_user(fd) != user);
+	assert_int_equal(setresuid(0, 0, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +413,7 @@ int main(void)
 		cmocka_unit_test(
 			server_that_does_not_answer_delays_no_other_user),
 		cmocka_unit_test(image_that_servers_die_of_is_left_alone),
+		cmocka_unit_test(set_uid_program_is_neither_users),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
