@@ -14,6 +14,7 @@
 #include "agent/children/self_child.h"
 #include "agent/files/reader.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd_message.h"
 #include "ringbuf/base/owner.h"
 
 #define MS UINT64_C(1000000)
@@ -81,16 +82,7 @@ int fgt_reader_send(const struct fgt_reader *reader,
 		.dev = request->dev,
 		.ino = request->ino,
 	};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
 	struct iovec part = { &order, offsetof(struct fgt_reader_order, path) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control) };
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 	const char *path = request->path ? request->path : "";
 	size_t len = strlen(path) + 1;
 
@@ -100,11 +92,8 @@ int fgt_reader_send(const struct fgt_reader *reader,
 	part.iov_len += len;
 	if (request->known)
 		order.known = *request->known;
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(head), &request->dir_fd, sizeof(int));
-	return sendmsg(reader->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0
+	return fgt_fd_message_send(reader->fd, &part, 1, &request->dir_fd, 1,
+				   MSG_DONTWAIT) < 0
 		       ? -EPIPE
 		       : 0;
 }
@@ -112,29 +101,20 @@ int fgt_reader_send(const struct fgt_reader *reader,
 int fgt_reader_receive(const struct fgt_reader *reader,
 		       struct fgt_opened_file *ret_file)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
+	FGT_AUTO(fgt_fd_close) int fd = -1;
 	struct fgt_reader_answer answer;
-	struct iovec part = { &answer, sizeof(answer) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control) };
-	ssize_t got =
-		recvmsg(reader->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	const struct iovec part = { &answer, sizeof(answer) };
+	ssize_t got = fgt_fd_message_receive(reader->fd, &part, 1, &fd, 1,
+					     MSG_DONTWAIT);
 
 	if (got != sizeof(answer))
 		return -EPIPE;
 	if (answer.error)
 		return answer.error < 0 ? answer.error : -EPIPE;
-	/* No descriptor is left here. */
-	if (!head || head->cmsg_type != SCM_RIGHTS ||
-	    head->cmsg_len != CMSG_LEN(sizeof(int)))
+	/* This process has no number left for it. */
+	if (fd < 0)
 		return -EMFILE;
-	memcpy(&ret_file->fd, CMSG_DATA(head), sizeof(int));
+	ret_file->fd = FGT_TAKE_FD(fd);
 	ret_file->status = answer.status;
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/files/reader.h"
+#include "ringbuf/base/fd_message.h"
 #include "ringbuf/base/owner.h"
 
 /* Everything else is given up. Before Linux 5.9 map_files needs CAP_SYS_ADMIN. */
@@ -64,61 +65,26 @@ static void let_go(void)
 	(void)!chdir("/");
 }
 
-/* The descriptor that came with an order, -1: none. */
-static int take_fd(struct msghdr *message)
-{
-	struct cmsghdr *head = CMSG_FIRSTHDR(message);
-	int fd = -1;
-
-	if (head && head->cmsg_level == SOL_SOCKET &&
-	    head->cmsg_type == SCM_RIGHTS &&
-	    head->cmsg_len == CMSG_LEN(sizeof(fd)))
-		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
-}
-
-/* Ends where the daemon has ended. */
+/* The descriptor that came with the order, or -1. Ends with the daemon. */
 static int receive(struct fgt_reader_order *order)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec part = { order, sizeof(*order) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control) };
-	ssize_t got;
+	const struct iovec part = { order, sizeof(*order) };
+	int fd;
 
 	memset(order, 0, sizeof(*order));
-	got = recvmsg(FGT_READER_FD, &message, MSG_CMSG_CLOEXEC);
-	if (got <= (ssize_t)offsetof(struct fgt_reader_order, path))
+	if (fgt_fd_message_receive(FGT_READER_FD, &part, 1, &fd, 1, 0) <=
+	    (ssize_t)offsetof(struct fgt_reader_order, path))
 		_exit(0);
 	order->path[sizeof(order->path) - 1] = '\0';
-	return take_fd(&message);
+	return fd;
 }
 
 static void send_answer(const struct fgt_reader_answer *answer, int fd)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct iovec part = { (void *)(uintptr_t)answer, sizeof(*answer) };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-	struct cmsghdr *head;
+	const struct iovec part = { (void *)(uintptr_t)answer,
+				    sizeof(*answer) };
 
-	if (fd >= 0) {
-		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control);
-		head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-	}
-	if (sendmsg(FGT_READER_FD, &message, MSG_NOSIGNAL) < 0)
+	if (fgt_fd_message_send(FGT_READER_FD, &part, 1, &fd, fd >= 0, 0) < 0)
 		_exit(0);
 }
 

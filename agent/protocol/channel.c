@@ -19,6 +19,7 @@
 
 #include "agent/protocol/protocol.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd_message.h"
 #include "ringbuf/base/owner.h"
 
 #define FIRST_BYTES 4096
@@ -159,44 +160,24 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 	}
 }
 
-/* Descriptors travel with the first byte. */
-static ssize_t send_some(int fd, const uint8_t *bytes, size_t len,
-			 const int *fds, unsigned int fd_count)
-{
-	struct iovec piece = { .iov_base = (void *)bytes, .iov_len = len };
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(FGT_CHANNEL_FDS_MAX * sizeof(int))];
-	} control;
-	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
-
-	if (fd_count > 0) {
-		memset(&control, 0, sizeof(control));
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-		memcpy(CMSG_DATA(&control.head), fds, fd_count * sizeof(int));
-		message.msg_control = &control;
-		message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-	}
-	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 static int send_all(int fd, const uint8_t *bytes, size_t len, const int *fds,
 		    unsigned int fd_count, uint64_t deadline_ns)
 {
 	while (len > 0) {
-		ssize_t n = send_some(fd, bytes, len, fds, fd_count);
+		const struct iovec piece = { (void *)(uintptr_t)bytes, len };
+		/* Descriptors travel with the first byte. */
+		ssize_t n = fgt_fd_message_send(fd, &piece, 1, fds, fd_count,
+						MSG_DONTWAIT);
 		int r = 0;
 
 		if (n >= 0) {
 			bytes += n;
 			len -= (size_t)n;
 			fd_count = 0;
-		} else if (errno == EAGAIN) {
+		} else if (n == -EAGAIN) {
 			r = wait_for(fd, POLLOUT, deadline_ns);
-		} else if (errno != EINTR) {
-			r = -errno;
+		} else {
+			r = (int)n;
 		}
 		if (r < 0)
 			return r;

@@ -18,6 +18,7 @@
 #include "agent/daemon/loop/log.h"
 #include "agent/protocol/builder.h"
 #include "agent/protocol/protocol.h"
+#include "ringbuf/base/fd_message.h"
 #include "ringbuf/base/owner.h"
 
 #define SECOND_NS  UINT64_C(1000000000)
@@ -45,27 +46,13 @@ static int send_order(int fd, struct fgt_delivery_head head,
 {
 	int open[FGT_DELIVERY_FDS];
 	size_t count = gather_fds(fds, open, &head.has_fds);
-	struct iovec parts[] = {
+	const struct iovec parts[] = {
 		{ &head, sizeof(head) },
 		{ (void *)(uintptr_t)body, body_len },
 	};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FGT_DELIVERY_FDS * sizeof(int))];
-	} control = { 0 };
-	struct msghdr message = { .msg_iov = parts,
-				  .msg_iovlen = 2,
-				  .msg_control = control.bytes,
-				  .msg_controllen =
-					  CMSG_SPACE(count * sizeof(int)) };
-	struct cmsghdr *head_of_fds = CMSG_FIRSTHDR(&message);
-	ssize_t sent;
+	ssize_t sent =
+		fgt_fd_message_send(fd, parts, 2, open, count, MSG_DONTWAIT);
 
-	head_of_fds->cmsg_level = SOL_SOCKET;
-	head_of_fds->cmsg_type = SCM_RIGHTS;
-	head_of_fds->cmsg_len = CMSG_LEN(count * sizeof(int));
-	memcpy(CMSG_DATA(head_of_fds), open, count * sizeof(int));
-	sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return sent == (ssize_t)(sizeof(head) + body_len) ? 0 : -EAGAIN;
 }
 

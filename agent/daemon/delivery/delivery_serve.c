@@ -27,6 +27,7 @@
 #include "agent/protocol/message.h"
 #include "agent/protocol/transaction_facts.h"
 #include "agent/symbols/symbolizer.h"
+#include "ringbuf/base/fd_message.h"
 #include "ringbuf/ring/ring.h"
 #include "ringbuf/slice/slice_codec.h"
 #include "ringbuf/spans/span_cut.h"
@@ -48,46 +49,32 @@ struct received_order {
 
 /* ---- Receiving --------------------------------------------------------- */
 
-static void take_fds(struct msghdr *message, struct received_order *order)
+/* In the order in which they were sent. */
+static void take_fds(const int *fds, struct received_order *order)
 {
-	struct cmsghdr *head = CMSG_FIRSTHDR(message);
-	size_t left, at = 0;
-
-	if (!head || head->cmsg_level != SOL_SOCKET ||
-	    head->cmsg_type != SCM_RIGHTS)
-		return;
-	left = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	for (int i = 0; i < FGT_DELIVERY_FDS && left > 0; i++)
-		if (order->head.has_fds & 1u << i) {
-			memcpy(&order->fds.fd[i],
-			       CMSG_DATA(head) + at++ * sizeof(int),
-			       sizeof(int));
-			left--;
-		}
+	for (int i = 0; i < FGT_DELIVERY_FDS; i++)
+		if (order->head.has_fds & 1u << i)
+			order->fds.fd[i] = *fds++;
 }
 
 static int receive(struct received_order *order)
 {
-	struct iovec parts[] = {
+	const struct iovec parts[] = {
 		{ &order->head, sizeof(order->head) },
 		{ order->body, sizeof(order->body) },
 	};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FGT_DELIVERY_FDS * sizeof(int))];
-	} control;
-	struct msghdr message = { .msg_iov = parts,
-				  .msg_iovlen = 2,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control) };
+	int fds[FGT_DELIVERY_FDS];
 	ssize_t n;
 
 	order->fds = FGT_DELIVERY_FDS_NONE;
-	n = recvmsg(FGT_DELIVERY_FD, &message, MSG_CMSG_CLOEXEC);
-	if (n < (ssize_t)sizeof(order->head) || message.msg_flags & MSG_TRUNC)
+	/* MSG_TRUNC: the length that it has. */
+	n = fgt_fd_message_receive(FGT_DELIVERY_FD, parts, 2, fds,
+				   FGT_DELIVERY_FDS, MSG_TRUNC);
+	if (n < (ssize_t)sizeof(order->head) ||
+	    n > (ssize_t)(sizeof(order->head) + sizeof(order->body)))
 		return -EBADMSG;
 	order->body_len = (size_t)n - sizeof(order->head);
-	take_fds(&message, order);
+	take_fds(fds, order);
 	return order->fds.fd[FGT_DELIVERY_DATA] < 0 ? -EBADF : 0;
 }
 

@@ -14,6 +14,7 @@
 
 #include "agent/children/confinement.h"
 #include "agent/daemon/requests/fronts.h"
+#include "ringbuf/base/fd_message.h"
 
 /* A message is decoded into at most twice its size. */
 #define MEMORY_MAX_BYTES (256ull << 20) /* on top of what is mapped */
@@ -24,47 +25,27 @@ struct received {
 	uint8_t bytes[FGT_FRONT_INLINE];
 };
 
-static int take_fd(struct msghdr *message)
-{
-	const struct cmsghdr *header = CMSG_FIRSTHDR(message);
-	int fd = -1;
-
-	if (header && header->cmsg_level == SOL_SOCKET &&
-	    header->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-	return fd;
-}
-
 /* Waits for a frame; ends the process if there will be none. Returns the memfd
  * of one that is long, else -1. */
 static int receive(struct received *received)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec part = { received, sizeof(*received) };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(FGT_FRONT_FD, &message, MSG_CMSG_CLOEXEC);
+	const struct iovec part = { received, sizeof(*received) };
+	int fd;
+	ssize_t n = fgt_fd_message_receive(FGT_FRONT_FD, &part, 1, &fd, 1, 0);
 
 	if (n < (ssize_t)sizeof(received->head))
 		_exit(0);
-	if (message.msg_controllen == 0 &&
-	    (size_t)n != sizeof(received->head) + received->head.len)
+	if (fd < 0 && (size_t)n != sizeof(received->head) + received->head.len)
 		_exit(1);
-	return take_fd(&message);
+	return fd;
 }
 
 static void answer(const struct fgt_request *request)
 {
-	struct iovec part = { (void *)(uintptr_t)request,
-			      fgt_request_size(request->verb) };
-	const struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	const struct iovec part = { (void *)(uintptr_t)request,
+				    fgt_request_size(request->verb) };
 
-	if (sendmsg(FGT_FRONT_FD, &message, MSG_NOSIGNAL) < 0)
+	if (fgt_fd_message_send(FGT_FRONT_FD, &part, 1, NULL, 0, 0) < 0)
 		_exit(0);
 }
 

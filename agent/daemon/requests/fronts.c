@@ -14,6 +14,7 @@
 
 #include "agent/children/self_child.h"
 #include "agent/daemon/loop/log.h"
+#include "ringbuf/base/fd_message.h"
 
 #define MS	     UINT64_C(1000000)
 #define SECOND_NS    (1000 * MS)
@@ -205,30 +206,21 @@ static int send_frame(const struct fgt_front *front,
 {
 	FGT_AUTO(fgt_fd_close) int fd = -1;
 	struct fgt_front_head head = { (uint32_t)frame->len, frame->is_kept };
-	struct iovec parts[] = {
+	const struct iovec parts[] = {
 		{ &head, sizeof(head) },
 		{ (void *)(uintptr_t)frame->bytes, frame->len },
 	};
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .header = { .cmsg_level = SOL_SOCKET,
-				  .cmsg_type = SCM_RIGHTS,
-				  .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	bool is_inline = frame->len <= FGT_FRONT_INLINE;
 	ssize_t n;
 
-	if (frame->len > FGT_FRONT_INLINE) {
+	if (!is_inline) {
 		fd = copy_frame(frame);
 		if (fd < 0)
 			return fd;
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-		message.msg_iovlen = 1;
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control);
 	}
-	n = sendmsg(front->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-	return n < 0 ? -errno : 0;
+	n = fgt_fd_message_send(front->socket.fd, parts, is_inline ? 2 : 1, &fd,
+				is_inline ? 0 : 1, MSG_DONTWAIT);
+	return n < 0 ? (int)n : 0;
 }
 
 static int start(struct fgt_front *front)

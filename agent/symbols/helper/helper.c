@@ -14,6 +14,7 @@
 
 #include "agent/children/self_child.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd_message.h"
 
 /* Longer than the helper's own alarm, which is the usual end. */
 #define ANSWER_MAX_MS (FGT_HELPER_REQUEST_MAX_S * 1000 + 2000)
@@ -86,60 +87,32 @@ static int wait_for(const struct fgt_helper *helper, int64_t deadline_ms)
 	}
 }
 
-static void attach_files(struct msghdr *message, char *control,
-			 size_t control_len,
-			 const struct fgt_image_files *files)
-{
-	const int fds[] = { files->image_fd, files->debug_fd, files->alt_fd };
-	struct cmsghdr *head;
-	size_t count = 0;
-
-	message->msg_control = control;
-	message->msg_controllen = control_len;
-	head = CMSG_FIRSTHDR(message);
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
-		if (fds[i] >= 0)
-			memcpy(CMSG_DATA(head) + count++ * sizeof(int), &fds[i],
-			       sizeof(int));
-	head->cmsg_len = CMSG_LEN(count * sizeof(int));
-	message->msg_controllen = CMSG_SPACE(count * sizeof(int));
-}
-
-static uint32_t bits_of(const struct fgt_image_files *files)
-{
-	return files ? (files->image_fd >= 0 ? 1u : 0) |
-			       (files->debug_fd >= 0 ? 2u : 0) |
-			       (files->alt_fd >= 0 ? 4u : 0)
-		     : 0;
-}
-
 /* One message: at most 2 KiB, which a socket takes whole. */
 static int send_request(struct fgt_helper *helper,
 			const struct fgt_helper_request *request,
 			const uint64_t *addresses,
 			const struct fgt_image_files *files)
 {
+	const struct fgt_image_files none = FGT_IMAGE_FILES_NONE;
+	const struct fgt_image_files *from = files ? files : &none;
+	const int all[] = { from->image_fd, from->debug_fd, from->alt_fd };
 	struct fgt_helper_request head = *request;
-	struct iovec parts[] = {
+	const struct iovec parts[] = {
 		{ &head, sizeof(head) },
 		{ (void *)(uintptr_t)addresses,
 		  head.address_count * sizeof(*addresses) },
 	};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
-	} control = { 0 };
-	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+	int fds[3];
+	size_t count = 0;
 	ssize_t sent;
 
-	head.files = bits_of(files);
-	if (head.files)
-		attach_files(&message, control.bytes, sizeof(control), files);
-	do
-		sent = sendmsg(helper->fd, &message, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
+	head.files = 0;
+	for (unsigned int i = 0; i < 3; i++)
+		if (all[i] >= 0) {
+			head.files |= 1u << i;
+			fds[count++] = all[i];
+		}
+	sent = fgt_fd_message_send(helper->fd, parts, 2, fds, count, 0);
 	return sent == (ssize_t)(parts[0].iov_len + parts[1].iov_len) ? 0
 								      : -EPIPE;
 }

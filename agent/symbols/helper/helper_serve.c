@@ -20,6 +20,7 @@
 #include "agent/symbols/elf/symbol_image.h"
 #include "agent/symbols/helper/helper.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/fd_message.h"
 #include "ringbuf/base/sink.h"
 
 #define IMAGES_MAX	 32
@@ -193,46 +194,31 @@ static void send_all(int fd, const void *data, size_t len)
 		_exit(0);
 }
 
-static void take_files(struct msghdr *message, uint32_t bits,
+/* In the order in which they were sent. */
+static void take_files(const int fds[3], uint32_t bits,
 		       struct fgt_image_files *files)
 {
 	int *const places[] = { &files->image_fd, &files->debug_fd,
 				&files->alt_fd };
-	struct cmsghdr *head = CMSG_FIRSTHDR(message);
-	size_t count = 0, at = 0;
 
-	if (head && head->cmsg_level == SOL_SOCKET &&
-	    head->cmsg_type == SCM_RIGHTS)
-		count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 	for (size_t i = 0; i < 3; i++)
-		if ((bits & 1u << i) && at < count)
-			memcpy(places[i], CMSG_DATA(head) + at++ * sizeof(int),
-			       sizeof(int));
+		if (bits & 1u << i)
+			*places[i] = *fds++;
 }
 
 /* Reads the head with the descriptors, then the addresses. */
 static void receive_request(int fd, struct fgt_helper_request *request,
 			    uint64_t *addresses, struct fgt_image_files *files)
 {
-	struct iovec part = { request, sizeof(*request) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(3 * sizeof(int))];
-	} control;
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control) };
+	const struct iovec part = { request, sizeof(*request) };
 	size_t addresses_len;
-	ssize_t got;
+	int fds[3];
 
-	do
-		got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
-	while (got < 0 && errno == EINTR);
-	if (got != sizeof(*request) ||
+	if (fgt_fd_message_receive(fd, &part, 1, fds, 3, MSG_WAITALL) !=
+		    sizeof(*request) ||
 	    request->address_count > FGT_HELPER_ADDRESSES_MAX)
 		_exit(0);
-	take_files(&message, request->files, files);
+	take_files(fds, request->files, files);
 	addresses_len = request->address_count * sizeof(*addresses);
 	if (fgt_fd_read(fd, addresses, addresses_len) != (ssize_t)addresses_len)
 		_exit(0);

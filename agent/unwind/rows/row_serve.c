@@ -22,7 +22,7 @@
 #include "agent/unwind/rows/rows.h"
 #include "agent/unwind/rows/rows_wire.h"
 #include "ringbuf/base/clock.h"
-#include "ringbuf/base/fd.h"
+#include "ringbuf/base/fd_message.h"
 
 #define IMAGES_MAX   2048u /* as many as a cache has */
 #define FILES_LEAST  64u
@@ -248,29 +248,11 @@ static int answer(struct row_serve *server,
 /* Ends the process when there will be no more. */
 static void receive(struct fgt_rows_request *request, int *ret_fd)
 {
-	struct iovec part = { request, sizeof(*request) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control) };
-	const struct cmsghdr *head;
-	ssize_t got;
+	const struct iovec part = { request, sizeof(*request) };
 
-	do
-		got = recvmsg(FGT_ROWS_FD, &message, MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
-	if (got != sizeof(*request))
+	if (fgt_fd_message_receive(FGT_ROWS_FD, &part, 1, ret_fd, 1, 0) !=
+	    sizeof(*request))
 		_exit(0);
-	*ret_fd = -1;
-	head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_level == SOL_SOCKET &&
-	    head->cmsg_type == SCM_RIGHTS &&
-	    head->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
 }
 
 static void reply(struct row_serve *server,
@@ -279,21 +261,16 @@ static void reply(struct row_serve *server,
 	struct fgt_image_cache_counters counters;
 	struct fgt_rows_reply head = { .number = request->number,
 				       .error = error };
-	struct iovec parts[] = {
+	const struct iovec parts[] = {
 		{ &head, sizeof(head) },
 		{ server->payload, error ? 0 : server->payload_len },
 	};
-	const struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
-	ssize_t sent;
 
 	fgt_image_cache_get_counters(server->cache, &counters);
 	head.counts.cfi_bytes = counters.cfi_bytes;
 	head.counts.given_back = counters.given_back;
 	head.counts.refused = counters.refused_cfi;
-	do
-		sent = sendmsg(FGT_ROWS_FD, &message, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	if (sent < 0)
+	if (fgt_fd_message_send(FGT_ROWS_FD, parts, 2, NULL, 0, 0) < 0)
 		_exit(0);
 }
 

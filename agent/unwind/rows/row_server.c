@@ -18,6 +18,7 @@
 #include "agent/children/self_child.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
+#include "ringbuf/base/fd_message.h"
 #include "ringbuf/base/sink.h"
 
 #define MS_NS	     UINT64_C(1000000)
@@ -199,28 +200,12 @@ static int open_for_server(const struct fgt_elf_source *source, int *ret_fd)
 static int send_message(int fd, const struct fgt_rows_request *request,
 			int file_fd)
 {
-	struct iovec part = { (void *)(uintptr_t)request, sizeof(*request) };
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-	struct cmsghdr *head;
-	ssize_t sent;
+	const struct iovec part = { (void *)(uintptr_t)request,
+				    sizeof(*request) };
+	ssize_t sent = fgt_fd_message_send(fd, &part, 1, &file_fd, file_fd >= 0,
+					   MSG_DONTWAIT);
 
-	if (file_fd >= 0) {
-		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control);
-		head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(head), &file_fd, sizeof(int));
-	}
-	do
-		sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (sent < 0 && errno == EINTR);
-	return sent == (ssize_t)sizeof(*request) ? 0 : -errno;
+	return sent < 0 ? (int)sent : 0;
 }
 
 static int send_request(struct fgt_row_server *server,
