@@ -13,6 +13,7 @@
 
 #include "agent/protocol/protocol.h"
 #include "ringbuf/base/sink.h"
+#include "ringbuf/base/why.h"
 
 #define FIXSTR_LEN 32 /* shorter strings have their length in the type byte */
 
@@ -193,6 +194,35 @@ int fgt_builder_new_error(int error, const char *why,
 	fgt_builder_int(*ret_builder, "error", error);
 	fgt_builder_string(*ret_builder, "why", why);
 	return 0;
+}
+
+/* v, ok, error -12 and why, whose length follows. */
+#define NO_MEMORY_HEAD                                                         \
+	"\x84\xa1v\x02\xa2ok\xc2\xa5"                                          \
+	"error\xf4\xa3why\xd9"
+#define NO_MEMORY_WHY "the agent is " FGT_NO_MEMORY
+#define LENGTH(text)  (sizeof(text) - 1)
+
+const uint8_t *fgt_builder_no_memory(size_t *ret_len)
+{
+	static const struct {
+		uint8_t length[FGT_PROTOCOL_LENGTH_BYTES];
+		char head[LENGTH(NO_MEMORY_HEAD)];
+		uint8_t why_len;
+		char why[LENGTH(NO_MEMORY_WHY)];
+	} frame = {
+		.length = { [3] = LENGTH(NO_MEMORY_HEAD) + 1 +
+				  LENGTH(NO_MEMORY_WHY) },
+		.head = NO_MEMORY_HEAD,
+		.why_len = LENGTH(NO_MEMORY_WHY),
+		.why = NO_MEMORY_WHY,
+	};
+
+	_Static_assert(FGT_PROTOCOL_VERSION == 2 && ENOMEM == 12 &&
+			       sizeof(frame) < UINT8_MAX,
+		       "the frame has them as they are");
+	*ret_len = sizeof(frame);
+	return (const uint8_t *)&frame;
 }
 
 void fgt_builder_free(struct fgt_builder *builder)

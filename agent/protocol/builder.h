@@ -25,6 +25,11 @@ int fgt_builder_new_reply(struct fgt_builder **ret_builder);
 /* A whole error reply; keys may be added. -ENOMEM. */
 int fgt_builder_new_error(int error, const char *why,
 			  struct fgt_builder **ret_builder);
+/* A whole frame, the error -ENOMEM, for those who have no memory to build one.
+ *
+ * MT-Safe | AS-Safe
+ */
+const uint8_t *fgt_builder_no_memory(size_t *ret_len);
 void fgt_builder_free(struct fgt_builder *builder);
 FGT_DEFINE_AUTO(struct fgt_builder *, fgt_builder_free);
 

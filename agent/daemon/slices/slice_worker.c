@@ -288,6 +288,7 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 	};
 	struct fgt_ring_stats stats;
 	struct fgt_why why;
+	int r;
 
 	get_visible(work, &stats);
 	if (error == -ENODATA)
@@ -306,11 +307,14 @@ static void answer_error(const struct fgt_slice_work *work, int error)
 				  "cannot cut the slice: %s: ask for a "
 				  "shorter range",
 				  strerror(-error));
-	if (fgt_builder_new_error(error, why.text, &builder) < 0)
-		return;
-	if (error == -ENODATA)
+	r = fgt_builder_new_error(error, why.text, &builder);
+	if (r == 0 && error == -ENODATA)
 		put_held(builder, work, &stats);
-	(void)send_frame(&sender, builder);
+	if (r == 0)
+		r = send_frame(&sender, builder);
+	if (r == -ENOMEM)
+		fgt_control_turn_away(work->fd, r,
+				      "the agent is " FGT_NO_MEMORY);
 }
 
 static int cut(const struct fgt_slice_work *work,

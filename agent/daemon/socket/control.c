@@ -159,6 +159,18 @@ bool fgt_control_client_may_ask(const struct fgt_control_client *client,
 	return is_allowed;
 }
 
+void fgt_control_turn_away(int fd, int error, const char *why)
+{
+	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	const uint8_t *frame;
+	size_t len;
+
+	if (fgt_builder_new_error(error, why, &builder) < 0 ||
+	    fgt_builder_finish(builder, &frame, &len) < 0)
+		frame = fgt_builder_no_memory(&len);
+	(void)!send(fd, frame, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void turn_away(int fd, const char *remedy)
 {
 	struct fgt_why why;
@@ -301,13 +313,19 @@ static void admit(struct fgt_control *control, int accepted_fd)
 	FGT_AUTO(fgt_fd_close) int fd = accepted_fd;
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
+	int r;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return;
-	if (!has_room(control, peer.uid))
+	if (!has_room(control, peer.uid)) {
 		turn_away(fd, TRY_AGAIN);
-	else if (add_client(control, fd, &peer) == 0)
+		return;
+	}
+	r = add_client(control, fd, &peer);
+	if (r == 0)
 		(void)FGT_TAKE_FD(fd);
+	else
+		fgt_control_turn_away(fd, r, "the agent is " FGT_NO_MEMORY);
 }
 
 static void back_off_expired(void *context)

@@ -103,17 +103,6 @@ int fgt_control_take_fd(struct fgt_control_client *client)
 
 /* ---- Replies ----------------------------------------------------------- */
 
-void fgt_control_turn_away(int fd, int error, const char *why)
-{
-	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
-	const uint8_t *frame;
-	size_t len;
-
-	if (fgt_builder_new_error(error, why, &builder) == 0 &&
-	    fgt_builder_finish(builder, &frame, &len) == 0)
-		(void)!send(fd, frame, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 /* One that stays may ask again; until it does, it may be silent. */
 static void read_next(struct fgt_control_client *client)
 {
@@ -121,6 +110,14 @@ static void read_next(struct fgt_control_client *client)
 	drop_request(client);
 	client->state = FGT_CLIENT_READS;
 	if (fgt_loop_watch(client->control->loop, &client->watch, EPOLLIN) < 0)
+		fgt_control_close(client);
+}
+
+static void end_reply(struct fgt_control_client *client, bool is_sent)
+{
+	if (is_sent && !client->is_ending && fgt_control_client_is_kept(client))
+		read_next(client);
+	else
 		fgt_control_close(client);
 }
 
@@ -155,11 +152,7 @@ static void write_reply(struct fgt_control_client *client)
 			break;
 		}
 	}
-	if (client->written == client->len && !client->is_ending &&
-	    fgt_control_client_is_kept(client))
-		read_next(client);
-	else
-		fgt_control_close(client);
+	end_reply(client, client->written == client->len);
 }
 
 /* Takes the bytes; writes what the kernel takes at once. */
@@ -176,6 +169,22 @@ static void start_reply(struct fgt_control_client *client, uint8_t *bytes,
 	write_reply(client);
 }
 
+/* What the kernel does not take at once cannot be kept for later. */
+static void reply_without_memory(struct fgt_control_client *client)
+{
+	size_t len;
+	const uint8_t *frame = fgt_builder_no_memory(&len);
+	ssize_t n =
+		send(client->watch.fd, frame, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	client->gone = NULL;
+	if (n == (ssize_t)len && !client->is_ending &&
+	    fgt_control_client_is_kept(client))
+		read_next(client);
+	else
+		fgt_control_close(client);
+}
+
 void fgt_control_reply(struct fgt_control_client *client,
 		       struct fgt_builder *reply)
 {
@@ -185,19 +194,14 @@ void fgt_control_reply(struct fgt_control_client *client,
 	int r;
 
 	fgt_control_look(client->control);
-	if (!reply) {
-		fgt_control_fail(client, -ENOMEM,
-				 "the agent is " FGT_NO_MEMORY);
-		return;
-	}
-	r = fgt_builder_finish(reply, &frame, &len);
+	r = reply ? fgt_builder_finish(reply, &frame, &len) : -ENOMEM;
 	bytes = r == 0 ? malloc(len) : NULL;
-	if (!bytes) {
+	if (bytes)
+		start_reply(client, memcpy(bytes, frame, len), len);
+	else if (r == 0 || r == -ENOMEM)
+		reply_without_memory(client);
+	else
 		fgt_control_close(client);
-		return;
-	}
-	memcpy(bytes, frame, len);
-	start_reply(client, bytes, len);
 }
 
 void fgt_control_fail(struct fgt_control_client *client, int error,
@@ -205,10 +209,8 @@ void fgt_control_fail(struct fgt_control_client *client, int error,
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 
-	if (fgt_builder_new_error(error, why, &builder) < 0)
-		fgt_control_close(client);
-	else
-		fgt_control_reply(client, builder);
+	(void)fgt_builder_new_error(error, why, &builder);
+	fgt_control_reply(client, builder);
 }
 
 void fgt_control_park(struct fgt_control_client *client,
@@ -403,8 +405,7 @@ static ssize_t receive(struct fgt_control_client *client, size_t want)
 	return n;
 }
 
-/* One that stays is silent until it begins a request; then the time-out of
- * requests applies. */
+/* One that stays has the time-out of requests once it begins one. */
 static void note_begin(struct fgt_control_client *client)
 {
 	if (client->len == 0 && fgt_control_client_is_kept(client))

@@ -29,6 +29,7 @@ struct fixture {
 	struct control_bench bench;
 	int requests, gone;
 	struct fgt_control_client *parked;
+	bool is_poor; /* replies without memory */
 };
 
 static void client_gone(void *context)
@@ -37,6 +38,20 @@ static void client_gone(void *context)
 
 	fixture->gone++;
 	fixture->parked = NULL;
+}
+
+/* A reply that no memory is left to copy. */
+static void reply_poorly(struct fgt_control_client *client,
+			 struct fgt_builder *builder)
+{
+	struct rlimit before, low;
+
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	low = before;
+	low.rlim_cur = BIG_BYTES;
+	assert_int_equal(setrlimit(RLIMIT_AS, &low), 0);
+	fgt_control_reply(client, builder);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
 }
 
 /* attach waits, status is answered with 8 MiB, targets with its own name. */
@@ -58,7 +73,10 @@ static void handle(void *context, struct fgt_control_client *client,
 	fgt_builder_uint(builder, "uid", fgt_control_peer(client)->uid);
 	if (request->verb == FGT_REQUEST_STATUS)
 		fgt_builder_bin(builder, "data", big, BIG_BYTES);
-	fgt_control_reply(client, builder);
+	if (fixture->is_poor)
+		reply_poorly(client, builder);
+	else
+		fgt_control_reply(client, builder);
 }
 
 static int set_up(void **state)
@@ -349,6 +367,23 @@ static void leaving_sends_away_clients_without_a_request(void **state)
 	assert_int_equal(fgt_control_count(fixture->bench.control), 1);
 }
 
+static void reply_without_memory_is_an_error(void **state)
+{
+	struct fixture *fixture = *state;
+	FGT_AUTO(fgt_channel_close) struct fgt_channel client = { .fd = -1 };
+	FGT_AUTO(fgt_message_free) struct fgt_message *reply = NULL;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* their allocators end the process */
+#endif
+	fixture->is_poor = true;
+	client = ask(fixture, "status");
+	control_spin(&fixture->bench, 10);
+	assert_int_equal(
+		fgt_channel_receive_reply(&client, FAR_NS, &reply, NULL),
+		-ENOMEM);
+}
+
 #define CONTROL_TEST(name)                                                     \
 	cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
@@ -366,6 +401,7 @@ int main(void)
 		CONTROL_TEST(passed_descriptors_are_dropped),
 		CONTROL_TEST(without_descriptors_clients_are_sent_away),
 		CONTROL_TEST(leaving_sends_away_clients_without_a_request),
+		CONTROL_TEST(reply_without_memory_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,6 +232,23 @@ static void builder_errors_stick(void **state)
 	}
 }
 
+static void frame_without_memory_is_an_error_reply(void **state)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *message = NULL;
+	struct fgt_why why;
+	size_t len;
+	const uint8_t *frame = fgt_builder_no_memory(&len);
+
+	(void)state;
+	assert_int_equal(frame[3], len - FGT_PROTOCOL_LENGTH_BYTES);
+	assert_int_equal(fgt_message_decode(frame + FGT_PROTOCOL_LENGTH_BYTES,
+					    len - FGT_PROTOCOL_LENGTH_BYTES,
+					    &message),
+			 0);
+	assert_int_equal(fgt_message_check_reply(message, &why), -ENOMEM);
+	assert_string_equal(why.text, "the agent is " FGT_NO_MEMORY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +261,7 @@ int main(void)
 			frame_beyond_the_limit_is_an_error_that_sticks),
 		cmocka_unit_test(finished_builder_can_be_finished_again),
 		cmocka_unit_test(builder_errors_stick),
+		cmocka_unit_test(frame_without_memory_is_an_error_reply),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
