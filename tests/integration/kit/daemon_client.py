@@ -23,6 +23,8 @@ def pack(value):
     if isinstance(value, str):
         text = value.encode()
         return b"\xdb" + struct.pack(">I", len(text)) + text
+    if isinstance(value, bytes):
+        return b"\xc6" + struct.pack(">I", len(value)) + value
     if isinstance(value, list):
         return (b"\xdd" + struct.pack(">I", len(value)) +
                 b"".join(map(pack, value)))
