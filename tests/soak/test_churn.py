@@ -93,7 +93,7 @@ class Churn:
         self.ask("detach", pid=child.pid, may_fail=True)
 
     def registered(self):
-        """A connection of its own; half of them end without bye."""
+        """Over another connection; half of them end without bye."""
         connection = Connection(self.path)
         reply = connection.send(request("register", mode="agent")).receive()
         if reply["ok"]:
