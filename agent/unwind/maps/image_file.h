@@ -68,7 +68,7 @@ void fgt_image_file_put(struct fgt_image_file *file);
 struct fgt_image_key {
 	uint64_t dev, ino;
 	/* Who mapped it (fgt_maps_user()); 0 where this process reads the files
-	 * itself. The low half is the effective uid. */
+	 * itself. */
 	uint64_t user;
 };
 
@@ -160,7 +160,7 @@ void fgt_image_file_count_late(struct fgt_image_file *file);
  * kept open since it was first seen, so also after the file was deleted and
  * the target died. Found by build id, else by (dev, ino). -ENOENT.
  * The vDSO has no file: -ENOENT. With servers, only what a process with that
- * effective uid had mapped.
+ * real or effective uid (key->user) had mapped.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/unwind/maps/image_cache.h"
+#include "agent/unwind/maps/maps_open.h"
 
 static bool is_same_place(const struct fgt_image_key *a,
 			  const struct fgt_image_key *b)
@@ -22,7 +23,7 @@ static int match_rank(const struct fgt_image_file *file,
 		      const struct fgt_image_key *key)
 {
 	bool is_user = !file->cache->server ||
-		       (uint32_t)file->served.user == (uint32_t)key->user;
+		       fgt_maps_is_user(file->served.user, key->user);
 	bool has_key = (key->dev || key->ino) &&
 		       (is_same_place(&file->real, key) ||
 			is_same_place(&file->mapped, key));

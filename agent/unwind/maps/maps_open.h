@@ -35,6 +35,8 @@ int fgt_maps_line_parse(const char *line, size_t len,
  * UINT64_MAX: it cannot be read. MT-Safe | AS-Unsafe
  */
 uint64_t fgt_maps_user(int proc_fd);
+/* Is uid the user, or the real or effective one of such a number? MT-Safe */
+bool fgt_maps_is_user(uint64_t user, uint64_t uid);
 
 /* ---- Its file (maps_open.c) --------------------------------------------- */
 

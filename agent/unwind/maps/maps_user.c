@@ -37,3 +37,10 @@ uint64_t fgt_maps_user(int proc_fd)
 		return real;
 	return MIXED | (uint64_t)real << 32 | effective;
 }
+
+bool fgt_maps_is_user(uint64_t user, uint64_t uid)
+{
+	return user == uid ||
+	       ((user & MIXED) && user != UINT64_MAX &&
+		((uint32_t)user == uid || (user & ~MIXED) >> 32 == uid));
+}
