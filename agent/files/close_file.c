@@ -8,7 +8,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/queue.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,33 +18,78 @@
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
 
-#define CLOSING_MAX 64u /* at a time; others stay open until the end */
-#define SLOW_NS	    UINT64_C(200000000)
+#define CLOSING_MAX  64u /* at a time; further files wait open */
+#define OF_USER_MAX  8u /* of these: one user keeps no other's files open */
+#define FOR_ROOT_MAX 8u /* of these: however many users there are */
+#define SLOW_NS	     UINT64_C(200000000)
 
+/* A thread, while it closes a file. */
 struct closing_file {
-	atomic_bool is_busy;
+	bool is_busy;
 	int fd;
 	uint32_t uid;
 	uint64_t since_ns;
 };
 
-/* Protects the choice of a free one. Nests inside the lock of the readers. */
+struct waiting_file {
+	STAILQ_ENTRY(waiting_file) link;
+	int fd;
+	uint32_t uid;
+};
+
+/* Protects all below. Nests inside the locks of the readers and of the cache of
+ * images; nothing nests inside it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct closing_file closings[CLOSING_MAX];
+static STAILQ_HEAD(, waiting_file) waiting = STAILQ_HEAD_INITIALIZER(waiting);
 
-static bool is_busy(struct closing_file *closing)
+/* Lock held. */
+static bool may_close(uint32_t uid)
 {
-	/* Acquire: pairs with the release of close_one(). */
-	return atomic_load_explicit(&closing->is_busy, memory_order_acquire);
+	unsigned int all = 0, of_user = 0;
+
+	for (size_t i = 0; i < CLOSING_MAX; i++) {
+		all += closings[i].is_busy;
+		of_user += closings[i].is_busy && closings[i].uid == uid;
+	}
+	return of_user < OF_USER_MAX &&
+	       all < CLOSING_MAX - (uid ? FOR_ROOT_MAX : 0);
 }
 
-static void *close_one(void *context)
+/* The first file that may be closed now becomes this thread's. Lock held. */
+static bool take_next(struct closing_file *closing)
+{
+	struct waiting_file *file;
+
+	closing->is_busy = false;
+	STAILQ_FOREACH(file, &waiting, link)
+		if (may_close(file->uid))
+			break;
+	if (!file)
+		return false;
+	*closing = (struct closing_file){
+		.is_busy = true,
+		.fd = file->fd,
+		.uid = file->uid,
+		.since_ns = fgt_clock_ns(CLOCK_MONOTONIC),
+	};
+	STAILQ_REMOVE(&waiting, file, waiting_file, link);
+	free(file);
+	return true;
+}
+
+/* One after the other, until none is left that may be closed. */
+static void *close_files(void *context)
 {
 	struct closing_file *closing = context;
+	bool is_over = false;
 
-	close(closing->fd);
-	/* Release: its fields may be written again. */
-	atomic_store_explicit(&closing->is_busy, false, memory_order_release);
+	while (!is_over) {
+		close(closing->fd);
+		pthread_mutex_lock(&lock);
+		is_over = !take_next(closing);
+		pthread_mutex_unlock(&lock);
+	}
 	return NULL;
 }
 
@@ -60,31 +106,49 @@ static bool start_thread(struct closing_file *closing)
 					    PTHREAD_CREATE_DETACHED) == 0 &&
 		pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN * 4) ==
 			0 &&
-		pthread_create(&thread, &attributes, close_one, closing) == 0;
+		pthread_create(&thread, &attributes, close_files, closing) == 0;
 	pthread_attr_destroy(&attributes);
 	return is_started;
 }
 
+/* Lock held. */
+static struct closing_file *find_idle(void)
+{
+	for (size_t i = 0; i < CLOSING_MAX; i++)
+		if (!closings[i].is_busy)
+			return &closings[i];
+	return NULL;
+}
+
+/* Without a thread for it, the file waits for the next one. Lock held. */
+static void close_next(void)
+{
+	struct closing_file *closing = find_idle();
+	struct waiting_file *file;
+
+	if (!closing || !take_next(closing) || start_thread(closing))
+		return;
+	closing->is_busy = false;
+	file = malloc(sizeof(*file));
+	if (!file)
+		return;
+	*file = (struct waiting_file){ .fd = closing->fd, .uid = closing->uid };
+	STAILQ_INSERT_HEAD(&waiting, file, link);
+}
+
 void fgt_close_aside(int fd, uint32_t uid)
 {
-	struct closing_file *closing = NULL;
+	struct waiting_file *file;
 
 	if (fd < 0)
 		return;
+	file = malloc(sizeof(*file));
+	if (!file)
+		return; /* it stays open: closing it here may never end */
+	*file = (struct waiting_file){ .fd = fd, .uid = uid };
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < CLOSING_MAX && !closing; i++)
-		if (!is_busy(&closings[i]))
-			closing = &closings[i];
-	if (closing) {
-		closing->fd = fd;
-		closing->uid = uid;
-		closing->since_ns = fgt_clock_ns(CLOCK_MONOTONIC);
-		atomic_store_explicit(&closing->is_busy, true,
-				      memory_order_relaxed);
-		if (!start_thread(closing))
-			atomic_store_explicit(&closing->is_busy, false,
-					      memory_order_relaxed);
-	}
+	STAILQ_INSERT_TAIL(&waiting, file, link);
+	close_next();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -94,7 +158,7 @@ unsigned int fgt_close_count_slow(uint32_t uid, uint64_t now_ns)
 
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < CLOSING_MAX; i++)
-		count += is_busy(&closings[i]) && closings[i].uid == uid &&
+		count += closings[i].is_busy && closings[i].uid == uid &&
 			 now_ns - closings[i].since_ns >= SLOW_NS;
 	pthread_mutex_unlock(&lock);
 	return count;

@@ -222,6 +222,30 @@ static void closing_is_left_to_another_thread(void **state)
 	assert_int_equal(fcntl(file.fd, F_GETFD), -1);
 }
 
+/* Far more than are closed at a time, and all of one user. */
+static void many_files_at_once_are_all_closed(void **state)
+{
+	enum {
+		FILES = 300
+	};
+	int fds[FILES], left = FILES;
+
+	(void)state;
+	for (int i = 0; i < FILES; i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		assert_true(fds[i] >= 0);
+	}
+	for (int i = 0; i < FILES; i++)
+		fgt_file_close_of(fds[i], getuid());
+	for (int tries = 0; tries < 500 && left; tries++) {
+		usleep(10000);
+		left = 0;
+		for (int i = 0; i < FILES; i++)
+			left += fcntl(fds[i], F_GETFD) >= 0;
+	}
+	assert_int_equal(left, 0);
+}
+
 static void make_path(char path[64], const char *name)
 {
 	snprintf(path, 64, "%s/%s", root, name);
@@ -297,6 +321,8 @@ int main(int argc, char **argv)
 			readers_that_do_not_answer_are_given_up, begin, end),
 		cmocka_unit_test_setup_teardown(
 			closing_is_left_to_another_thread, begin, end),
+		cmocka_unit_test_setup_teardown(
+			many_files_at_once_are_all_closed, begin, end),
 		cmocka_unit_test_setup_teardown(
 			requests_end_with_the_time_of_their_caller, begin, end),
 	};
