@@ -285,9 +285,6 @@ def large_debug_files_are_not_read_in_the_daemon(checks, bench):
         daemon.end()
 
 
-PAUSE = {"x86_64": b"\xb8\x22\0\0\0\x0f\x05\xeb\xf7"}.get(os.uname().machine)
-
-
 def misplaced(bench, what, path):
     """The program, as it waits for a line."""
     child = bench.start([bench.program("misplaced"), what, path],
@@ -348,12 +345,12 @@ def stacks_in_files_are_not_read(checks, bench):
 
 def code_in_files_is_not_opened(checks, bench):
     """Of root, too: a server that has gone is no malice."""
-    if not PAUSE:
+    if not silent_files.PAUSE:
         print(f"# skipped: code of a file on {os.uname().machine}")
         return
     daemon = Daemon(bench, "code")
     files = StuckFs(bench.path("code-stuck"),
-                    PAUSE + b"\0" * ((1 << 20) - len(PAUSE)))
+                    silent_files.PAUSE.ljust(1 << 20, b"\0"))
     other = sleeper(bench)
     child = misplaced(bench, "code", files.path)
     try:

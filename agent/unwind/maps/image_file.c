@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "agent/files/open_file.h"
 #include "agent/unwind/arch/arch.h"
 #include "agent/unwind/cfi/cfi_rows.h"
 #include "agent/unwind/maps/image_cache.h"
@@ -65,7 +66,8 @@ static void file_free(struct fgt_image_file *file)
 	if (file->cache->server)
 		file->cache->server->forget(file->cache->server_context,
 					    &file->served);
-	fgt_fd_close(file->source.fd);
+	/* Closing may wait for its file system for ever. */
+	fgt_file_close_of(file->source.fd, (uint32_t)file->served.user);
 	free((void *)file->source.bytes);
 	fgt_image_cfi_drop(file);
 	free(file);
@@ -248,7 +250,7 @@ void fgt_image_cache_tend(struct fgt_image_cache *cache, uint64_t now_ns,
 			continue;
 		cache->files[i] = cache->files[--cache->count];
 		fgt_image_cfi_drop(file);
-		/* Closing may wait for a file system; the sampler must not. */
+		/* Freeing a table takes long; the sampler must not wait. */
 		pthread_mutex_unlock(&cache->lock);
 		file_free(file);
 		pthread_mutex_lock(&cache->lock);
@@ -385,26 +387,37 @@ static int share_new(struct fgt_image_cache *cache,
 	return r < 0 ? r : share_file(cache, file, ret_file);
 }
 
+/* Of what the kernel knows; a process whose filter lacks statx may wait. */
+static int get_status(int fd, struct stat *ret_status)
+{
+	return fgt_file_status(fd, ret_status) < 0 && fstat(fd, ret_status) < 0
+		       ? -errno
+		       : 0;
+}
+
 int fgt_image_cache_add(struct fgt_image_cache *cache, int fd,
 			const struct fgt_image_key *mapped,
 			unsigned int wait_ms, struct fgt_image_file **ret_file)
 {
-	FGT_AUTO(fgt_fd_close) int owned_fd = fd;
-	FGT_AUTO(file_free) struct fgt_image_file *file = NULL;
+	FGT_AUTO(file_free)
+	struct fgt_image_file *file = new_file(cache, mapped->user);
 	struct stat status;
+	int r;
 
-	if (fstat(owned_fd, &status) < 0)
-		return -errno;
-	file = new_file(cache, mapped->user);
-	if (!file)
+	if (!file) {
+		fgt_file_close_of(fd, (uint32_t)mapped->user);
 		return -ENOMEM;
+	}
+	file->source.fd = fgt_fd_apart(fd);
+	r = get_status(file->source.fd, &status);
+	if (r < 0)
+		return r;
 	file->real.dev = status.st_dev;
 	file->real.ino = status.st_ino;
 	file->real.user = mapped->user;
 	file->mapped = *mapped;
 	file->modified = status.st_mtim;
 	file->source.len = (uint64_t)status.st_size;
-	file->source.fd = fgt_fd_apart(FGT_TAKE_FD(owned_fd));
 	return share_new(cache, &file, wait_ms, ret_file);
 }
 

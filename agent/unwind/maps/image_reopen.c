@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/files/open_file.h"
 #include "agent/unwind/maps/image_cache.h"
 #include "agent/unwind/maps/maps_open.h"
+#include "ringbuf/base/owner.h"
 
 static bool is_same_place(const struct fgt_image_key *a,
 			  const struct fgt_image_key *b)
@@ -36,27 +38,38 @@ static int match_rank(const struct fgt_image_file *file,
 	return (has_build_id ? 2 : 0) + (has_key ? 1 : 0);
 }
 
-/* A new file offset: fcntl's duplicates share one. */
-static int reopen(int fd, int *ret_fd)
+/*
+ * A new file offset: duplicates share one. The file system is asked to open it:
+ * not by this thread, and not with the lock, which the sampler takes.
+ */
+static int reopen(int fd, uint32_t user, int *ret_fd)
 {
-	char path[sizeof("/proc/thread-self/fd/") + 3 * sizeof(int)];
-	int copy;
+	FGT_AUTO(fgt_fd_close)
+	int self_fd =
+		open("/proc/thread-self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char path[sizeof("fd/") + 3 * sizeof(int)];
+	const struct fgt_open_request request = {
+		.place = FGT_OPEN_LINK,
+		.dir_fd = self_fd,
+		.path = path,
+		.uid = user,
+	};
+	struct fgt_opened_file file;
+	int r;
 
-	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
-	copy = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (copy < 0)
-		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (copy < 0)
-		return -errno;
-	*ret_fd = copy;
-	return 0;
+	snprintf(path, sizeof(path), "fd/%d", fd);
+	r = self_fd < 0 ? -errno : fgt_file_open(&request, &file);
+	if (r == 0)
+		*ret_fd = file.fd;
+	return r;
 }
 
-int fgt_image_cache_open_fd(struct fgt_image_cache *cache,
-			    const uint8_t *build_id, size_t build_id_len,
-			    const struct fgt_image_key *key, int *ret_fd)
+/* A duplicate of the file that matches best. */
+static int copy_best(struct fgt_image_cache *cache, const uint8_t *build_id,
+		     size_t build_id_len, const struct fgt_image_key *key,
+		     uint32_t *ret_user)
 {
-	int best = 0, rank, r = -ENOENT;
+	int best = 0, rank, copy = -ENOENT;
 	size_t found = 0;
 
 	pthread_mutex_lock(&cache->lock);
@@ -67,8 +80,30 @@ int fgt_image_cache_open_fd(struct fgt_image_cache *cache,
 			found = i;
 		}
 	}
-	if (best)
-		r = reopen(cache->files[found]->source.fd, ret_fd);
+	if (best) {
+		*ret_user = (uint32_t)cache->files[found]->served.user;
+		copy = fcntl(cache->files[found]->source.fd, F_DUPFD_CLOEXEC,
+			     0);
+		copy = copy < 0 ? -errno : copy;
+	}
 	pthread_mutex_unlock(&cache->lock);
+	return copy;
+}
+
+int fgt_image_cache_open_fd(struct fgt_image_cache *cache,
+			    const uint8_t *build_id, size_t build_id_len,
+			    const struct fgt_image_key *key, int *ret_fd)
+{
+	uint32_t user;
+	int copy = copy_best(cache, build_id, build_id_len, key, &user), r;
+
+	if (copy < 0)
+		return copy;
+	r = reopen(copy, user, ret_fd);
+	if (r < 0 && r != -ETIMEDOUT && r != -EBUSY) {
+		*ret_fd = copy;
+		return 0;
+	}
+	fgt_file_close_of(copy, user);
 	return r;
 }

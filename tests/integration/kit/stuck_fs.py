@@ -26,13 +26,15 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 class StuckFs:
     """One file with these contents. stuck: numbers of requests that are not
-    answered if that user (None: any) makes them; may be changed at any time.
+    answered if that user (None: any), and a thread of that process (0: any),
+    makes them; may be changed at any time.
     first_bytes_only: nor is any READ but that of the first bytes. asked: those that were not answered."""
 
     def __init__(self, folder, contents, user=None):
         self.folder, self.contents, self.user = folder, contents, user
         self.stuck, self.asked = set(), []
-        self.first_bytes_only = False
+        self.first_bytes_only, self.pid = False, 0
+        self.kept_s = 60  # so long the kernel need not ask for attributes
         self.path = os.path.join(folder, NAME.decode())
         os.makedirs(folder, exist_ok=True)
         self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -57,11 +59,14 @@ class StuckFs:
                 request = os.read(self.device, REQUEST_MAX)
             except OSError:
                 return
-            _, code, unique, node, user = struct.unpack_from("<IIQQI", request)
+            _, code, unique, node, user, _, tid = \
+                struct.unpack_from("<IIQQIII", request)
             is_stuck = code in self.stuck or (
                 self.first_bytes_only and code == READ and
                 struct.unpack_from("<QQ", request, 40)[1])
-            if is_stuck and self.user in (None, user):
+            if is_stuck and self.user in (None, user) and (
+                    not self.pid or
+                    os.path.exists(f"/proc/{self.pid}/task/{tid}")):
                 self.asked.append(code)
                 continue
             if code in WITHOUT_ANSWER:
@@ -87,10 +92,12 @@ class StuckFs:
         if code == LOOKUP:
             if body.rstrip(b"\0") != NAME:
                 return ENOENT, b""
-            return 0, struct.pack("<QQQQII", 2, 1, 60, 60, 0, 0) + \
+            return 0, struct.pack("<QQQQII", 2, 1, self.kept_s,
+                                  self.kept_s, 0, 0) + \
                 self._attributes(2)
         if code == GETATTR:
-            return 0, struct.pack("<QII", 60, 0, 0) + self._attributes(node)
+            return 0, struct.pack("<QII", self.kept_s, 0, 0) + \
+                self._attributes(node)
         if code in (OPEN, OPENDIR):
             return 0, struct.pack("<QII", 1, 0, 0)
         if code == READ:

@@ -44,6 +44,9 @@ int main(void)
 	((void (*)(void))code)();
 }
 """
+# pause(2) for ever: code in a file that is no program.
+PAUSE = {"x86_64": b"\xb8\x22\0\0\0\x0f\x05\xeb\xf7"}.get(
+    os.uname().machine)
 libc = stuck_fs.libc
 
 
@@ -222,6 +225,51 @@ def overlays_that_do_not_answer_stop_no_ticks(checks, bench):
         end(files, daemon, child, other)
 
 
+def overlays_that_stop_to_answer_stop_no_ticks(checks, bench):
+    """Fault X7: one that has answered the reader need not answer the daemon,
+    whose threads may still want to know, close or open the file."""
+    program = compiled(bench, "spin", SPIN, "-static")
+    os.chmod(bench.path(""), 0o755)
+    for name, contents, stuck in (
+            ("known", bytes_of(program), {stuck_fs.GETATTR}),
+            ("closed", (PAUSE or b"").ljust(1 << 20, b"\0"),
+             {stuck_fs.FLUSH}),
+            ("opened", bytes_of(program), {stuck_fs.OPEN, stuck_fs.FLUSH})):
+        if name == "closed" and not PAUSE:
+            continue
+        files = StuckFs(bench.path("lower-" + name), contents)
+        files.kept_s = 0
+        folder = bench.path("overlay-" + name)
+        daemon = Daemon(bench, "stops-" + name)
+        other = sleeper(bench)
+        command = [os.path.join(folder, "file")] if name != "closed" else \
+            [bench.program("misplaced"), "code", os.path.join(folder, "file")]
+        child = started(bench, command, stdin=subprocess.PIPE,
+                        preexec_fn=in_overlay(files.folder, folder))
+        try:
+            daemon.attach(other.pid)
+            files.pid = daemon.child.pid
+            if name != "opened":
+                files.stuck |= stuck
+            if name == "closed":
+                child.stdin.write(b"\n")
+                child.stdin.flush()
+                time.sleep(0.3)
+            attach(daemon, child.pid, 3)
+            time.sleep(1.2)
+            files.stuck |= stuck
+            text, seconds = slice_of(bench, daemon, child.pid)
+            checks.ok(f"{name}: a slice comes", text and seconds < 5,
+                      f"{seconds:.1f} s: {text}")
+            before = ticks_of(daemon, other.pid)
+            time.sleep(3)
+            ticks = ticks_of(daemon, other.pid) - before
+            checks.ok(f"{name}: other programs keep their ticks", ticks > 240,
+                      f"{ticks} of 303; asked {files.asked}")
+        finally:
+            end(files, daemon, child, other)
+
+
 def perf_maps_that_do_not_answer_are_not_waited_for(checks, bench):
     program = compiled(bench, "jit", JIT)
     files = StuckFs(bench.path("tmp"), b"")
@@ -308,5 +356,6 @@ def files_that_stop_to_answer_are_not_waited_for(checks, bench):
 GROUPS = (files_that_stop_to_answer_are_not_waited_for,
           programs_in_overlays_have_stacks,
           overlays_that_do_not_answer_stop_no_ticks,
+          overlays_that_stop_to_answer_stop_no_ticks,
           perf_maps_that_do_not_answer_are_not_waited_for,
           roots_that_do_not_answer_are_not_waited_for)
