@@ -66,6 +66,15 @@ static bool is_late(const struct fgt_reader *reader, uint64_t now)
 	return now - reader->since_ns >= most_ms * MS;
 }
 
+static unsigned int count(enum fgt_reader_state state)
+{
+	unsigned int found = 0;
+
+	for (size_t i = 0; i < READERS_MAX; i++)
+		found += readers[i].state == state;
+	return found;
+}
+
 static void look_after(struct fgt_reader *reader, uint64_t now)
 {
 	int r;
@@ -76,7 +85,9 @@ static void look_after(struct fgt_reader *reader, uint64_t now)
 	if (reader->state != FGT_READER_UNREADY)
 		return;
 	r = fgt_reader_is_ready(reader);
-	if (r > 0) {
+	if (r > 0 && count(FGT_READER_READY) >= SPARE_MAX) {
+		lose(reader, false);
+	} else if (r > 0) {
 		reader->state = FGT_READER_READY;
 	} else if (r < 0) {
 		lose(reader, false);
@@ -86,15 +97,6 @@ static void look_after(struct fgt_reader *reader, uint64_t now)
 				fgt_reader_user_get(reader->uid, now), now);
 		lose(reader, reader->is_charged);
 	}
-}
-
-static unsigned int count(enum fgt_reader_state state)
-{
-	unsigned int found = 0;
-
-	for (size_t i = 0; i < READERS_MAX; i++)
-		found += readers[i].state == state;
-	return found;
 }
 
 static unsigned int count_lost(const struct fgt_reader_user *user)
@@ -171,13 +173,16 @@ static int take(const struct fgt_open_request *request, struct fgt_reader **ret,
 	return r;
 }
 
+/* One that has not closed its file yet is no spare one: it may never do so, and
+ * is charged then. */
 static void put(struct fgt_reader *reader, enum fgt_reader_state state)
 {
+	uint64_t now = now_ns();
+
 	pthread_mutex_lock(&lock);
 	reader->state = state;
-	if (state == FGT_READER_UNREADY &&
-	    count(FGT_READER_READY) + count(FGT_READER_UNREADY) > SPARE_MAX)
-		lose(reader, false);
+	for (size_t i = 0; i < READERS_MAX; i++)
+		look_after(&readers[i], now);
 	pthread_mutex_unlock(&lock);
 }
 
