@@ -112,6 +112,13 @@ static int start(struct fgt_row_server *server, uint64_t now_ns)
 	return 0;
 }
 
+void fgt_row_server_start_wanted(struct fgt_row_server *server)
+{
+	if (server->is_wanted && server->fd < 0)
+		(void)start(server, now_of());
+	server->is_wanted = false;
+}
+
 /* ---- Files that servers died of ------------------------------------------- */
 
 static struct fgt_row_blame *find_blame(struct fgt_row_server *server,
@@ -316,7 +323,8 @@ static int begin(struct fgt_row_server *server, struct fgt_image_served *file,
 
 	if (blamed && now_ns < blamed->until_ns)
 		return -EAGAIN;
-	if (server->fd < 0 && start(server, now_ns) < 0)
+	server->is_wanted = server->fd < 0;
+	if (server->is_wanted)
 		return -EAGAIN;
 	return send_request(server, file, question);
 }

@@ -27,6 +27,7 @@ struct fgt_row_server {
 	uint64_t begun_ns; /* names this process of it: files' opened_by */
 	uint64_t start_ns; /* not started again before */
 	unsigned int losses; /* in a row */
+	bool is_wanted; /* it was asked while it did not run */
 	/* Killed, and not ended yet: a file system may hold them for ever. */
 	int lost[FGT_ROW_SERVER_LOST];
 	unsigned int lost_count;
@@ -52,7 +53,7 @@ int fgt_row_server_init(struct fgt_row_server *server, const char *path);
 void fgt_row_server_done(struct fgt_row_server *server);
 
 /*
- * Asks. rules_max: what it may keep. until_ns (CLOCK_MONOTONIC): the end of the
+ * Asks one that runs; else is_wanted is set. rules_max: what it may keep. until_ns (CLOCK_MONOTONIC): the end of the
  * wait. On success *ret_bytes is what followed the reply, valid until the next
  * call. -EAGAIN there is no answer yet, or none can be had; the reply's error
  * otherwise; -EBADMSG it is no reply.
@@ -62,6 +63,10 @@ int fgt_row_server_ask(struct fgt_row_server *server,
 		       const struct fgt_rows_request *question,
 		       uint64_t until_ns, const uint8_t **ret_bytes,
 		       size_t *ret_len);
+
+/* Starts one that is wanted, if it may be started again already. Waits until the
+ * new process has executed this program. */
+void fgt_row_server_start_wanted(struct fgt_row_server *server);
 
 /* Sends a request that has no reply, if there is room for it. */
 void fgt_row_server_post(struct fgt_row_server *server,

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,18 +261,57 @@ static void limit_rules(void *context, uint64_t bytes)
 	pthread_mutex_unlock(&servers->lock);
 }
 
-static void free_servers(void *context)
+/* The starter's thread. */
+static void *start_servers(void *context)
 {
 	struct fgt_row_servers *servers = context;
 
-	if (!servers)
-		return;
+	for (;;) {
+		while (sem_wait(&servers->wanted) < 0)
+			;
+		/* Relaxed: the semaphore orders it. */
+		if (atomic_load_explicit(&servers->is_ending,
+					 memory_order_relaxed))
+			return NULL;
+		fgt_row_users_start(servers);
+	}
+}
+
+/* It takes no signal of the program. */
+static int begin_starter(struct fgt_row_servers *servers)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&servers->starter, NULL, start_servers, servers);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -error;
+}
+
+static void end_starter(struct fgt_row_servers *servers)
+{
+	atomic_store_explicit(&servers->is_ending, true, memory_order_relaxed);
+	sem_post(&servers->wanted);
+	pthread_join(servers->starter, NULL);
+}
+
+static void destroy(struct fgt_row_servers *servers)
+{
 	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
 		fgt_row_server_done(&servers->users[i].server);
 		pthread_mutex_destroy(&servers->users[i].lock);
 	}
 	pthread_mutex_destroy(&servers->lock);
+	sem_destroy(&servers->wanted);
 	free(servers);
+}
+
+static void free_servers(void *context)
+{
+	end_starter(context);
+	destroy(context);
 }
 
 int fgt_rows_serve_cache(struct fgt_image_cache *cache, const char *path)
@@ -294,6 +334,7 @@ int fgt_rows_serve_cache(struct fgt_image_cache *cache, const char *path)
 		return -ENOMEM;
 	servers->rules_max = RULES_BYTES;
 	pthread_mutex_init(&servers->lock, NULL);
+	sem_init(&servers->wanted, 0, 0);
 	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
 		pthread_mutex_init(&servers->users[i].lock, NULL);
 		if (r == 0)
@@ -304,7 +345,12 @@ int fgt_rows_serve_cache(struct fgt_image_cache *cache, const char *path)
 				servers->users[i].server.pid_fd = -1;
 	}
 	if (r == 0)
-		r = fgt_image_cache_set_server(cache, &server, servers);
+		r = begin_starter(servers);
+	if (r < 0) {
+		destroy(servers);
+		return r;
+	}
+	r = fgt_image_cache_set_server(cache, &server, servers);
 	if (r < 0)
 		free_servers(servers);
 	return r;

@@ -165,6 +165,7 @@ static int ask_patiently(struct fgt_row_user *user,
 	for (;;) {
 		r = fgt_row_server_ask(&user->server, file, question, until_ns,
 				       ret_bytes, ret_len);
+		fgt_row_server_start_wanted(&user->server);
 		if (r != -EAGAIN || fgt_clock_ns(CLOCK_MONOTONIC) >= until_ns)
 			return r;
 		nanosleep(&pause, NULL);
@@ -209,10 +210,36 @@ void fgt_row_users_end(struct fgt_row_servers *servers,
 		       struct fgt_row_user *user, bool has_opened)
 {
 	const struct fgt_rows_counts counts = user->server.counts;
+	bool is_wanted = user->server.is_wanted;
 
 	pthread_mutex_unlock(&user->lock);
+	if (is_wanted)
+		sem_post(&servers->wanted);
 	pthread_mutex_lock(&servers->lock);
 	user->counts = counts;
 	pthread_mutex_unlock(&servers->lock);
 	put_user(servers, user, has_opened);
+}
+
+static void start_one(struct fgt_row_servers *servers,
+		      struct fgt_row_user *user)
+{
+	bool is_used;
+
+	pthread_mutex_lock(&servers->lock);
+	is_used = user->is_used;
+	user->callers += is_used;
+	pthread_mutex_unlock(&servers->lock);
+	if (!is_used)
+		return;
+	pthread_mutex_lock(&user->lock);
+	fgt_row_server_start_wanted(&user->server);
+	pthread_mutex_unlock(&user->lock);
+	put_user(servers, user, false);
+}
+
+void fgt_row_users_start(struct fgt_row_servers *servers)
+{
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++)
+		start_one(servers, &servers->users[i]);
 }

@@ -6,6 +6,8 @@
 #define FGT_AGENT_UNWIND_ROWS_ROW_USERS_H
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 #include "agent/unwind/rows/row_server.h"
 
@@ -37,6 +39,13 @@ struct fgt_row_servers {
 	pthread_mutex_t lock;
 	struct fgt_row_user users[FGT_ROW_USERS_MAX];
 	uint64_t rules_max;
+	/*
+	 * Starts servers, since the sampler must not wait for that: wakes where
+	 * one is wanted, and to end.
+	 */
+	pthread_t starter;
+	sem_t wanted;
+	atomic_bool is_ending;
 	/* The sampler's thread only: */
 	uint64_t turn_ns, waited_ns; /* for all, in this turn */
 	uint8_t rule[FGT_ROWS_INSTRUCTIONS_MAX]; /* of the last get_rule() */
@@ -58,6 +67,9 @@ int fgt_row_users_ask(struct fgt_row_servers *servers,
 /* What each server may keep of unwind rules: they share what all may. The
  * list's lock held. */
 uint64_t fgt_row_users_share(struct fgt_row_servers *servers);
+
+/* Starts the servers that are wanted. For the starter. */
+void fgt_row_users_start(struct fgt_row_servers *servers);
 
 /* has_opened: the user has one more file. */
 void fgt_row_users_end(struct fgt_row_servers *servers,

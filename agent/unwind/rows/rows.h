@@ -12,8 +12,8 @@
 
 /*
  * Before the first use of a cache: its files are read by servers, which are
- * started when they are needed. path: what to execute, NULL: /proc/self/exe.
- * -ENOMEM.
+ * started when they are needed, by a thread that this makes. path: what to
+ * execute, NULL: /proc/self/exe. -ENOMEM, -EAGAIN.
  *
  * MT-Unsafe | AS-Unsafe
  */

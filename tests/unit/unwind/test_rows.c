@@ -29,7 +29,7 @@
 #define ADDRESSES  3000u
 #define WAIT_MS	   2000u
 #define MS_NS	   UINT64_C(1000000)
-#define SHORT_NS   (50 * MS_NS) /* a wait of the sampler, on a busy machine */
+#define SHORT_NS   (200 * MS_NS) /* waits of the sampler, on a busy machine */
 #define PATIENT_NS (10000 * MS_NS)
 
 /* glibc hands the arguments of main() to constructors. */
