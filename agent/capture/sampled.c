@@ -178,17 +178,14 @@ static int make_target(struct fgt_sampled *sampled, int32_t pid,
 	return 0;
 }
 
-int fgt_sampled_new(int32_t pid, size_t ring_bytes,
-		    const struct fgt_sampler_options *options,
-		    struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
-		    struct fgt_sampled **ret_sampled, struct fgt_why *why)
+int fgt_sampled_alloc(const struct fgt_sampler_options *options,
+		      struct fgt_fd_budget *budget,
+		      struct fgt_sampled **ret_sampled)
 {
-	FGT_AUTO(fgt_sampled_free) struct fgt_sampled *sampled = NULL;
-	int rc;
+	struct fgt_sampled *sampled = calloc(1, sizeof(*sampled));
 
-	sampled = calloc(1, sizeof(*sampled));
 	if (!sampled)
-		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
+		return -ENOMEM;
 	sampled->memory_fd = -1;
 	sampled->running = &fgt_running_none;
 	sampled->explain = options->explain;
@@ -198,17 +195,40 @@ int fgt_sampled_new(int32_t pid, size_t ring_bytes,
 	fgt_rate_init(&sampled->rate, SECOND_NS / options->hz);
 	sampled->turn.periods = sampled->status.rate_periods = 1;
 	sampled->status.rate_hz = options->hz;
-	rc = fgt_process_open(pid, &sampled->look.process, why);
+	*ret_sampled = sampled;
+	return 0;
+}
+
+int fgt_sampled_open(struct fgt_sampled *sampled, int32_t pid,
+		     size_t ring_bytes,
+		     const struct fgt_sampler_options *options,
+		     struct fgt_image_cache *cache, struct fgt_why *why)
+{
+	int rc = fgt_process_open(pid, &sampled->look.process, why);
+
 	if (rc == 0)
 		rc = fgt_process_check_access(&sampled->look.process, why);
 	if (rc == 0)
 		rc = open_sampling(sampled, ring_bytes, options, cache, why);
 	if (rc == 0)
 		rc = make_target(sampled, pid, why);
+	return rc;
+}
+
+int fgt_sampled_new(int32_t pid, size_t ring_bytes,
+		    const struct fgt_sampler_options *options,
+		    struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
+		    struct fgt_sampled **ret_sampled, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_sampled_free) struct fgt_sampled *sampled = NULL;
+	int rc = fgt_sampled_alloc(options, budget, &sampled);
+
 	if (rc < 0)
-		return rc;
-	*ret_sampled = FGT_TAKE(sampled);
-	return 0;
+		return fgt_why_set(why, rc, FGT_NO_MEMORY);
+	rc = fgt_sampled_open(sampled, pid, ring_bytes, options, cache, why);
+	if (rc == 0)
+		*ret_sampled = FGT_TAKE(sampled);
+	return rc;
 }
 
 void fgt_sampled_count_brief(struct fgt_sampled *sampled, uint64_t now_ns)
@@ -266,7 +286,7 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 	if (sampled->is_stopped)
 		return;
 	sampled->is_stopped = true;
-	if (sampled->target)
+	if (sampled->target && !sampled->is_given_up)
 		fgt_sampled_count_brief(sampled, now_ns);
 	take_counts(sampled);
 	fgt_thread_table_done(&look->threads);
@@ -281,7 +301,7 @@ void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,
 	sampled->status.is_alive = is_alive;
 	sampled->status.threads = 0;
 	sampled->status.ended_ns = is_alive ? 0 : now_ns;
-	if (sampled->target)
+	if (sampled->target && !sampled->is_given_up)
 		fgt_target_show(sampled->target, &sampled->status, true, NULL);
 }
 

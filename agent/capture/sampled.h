@@ -17,6 +17,10 @@ struct fgt_sampled {
 	struct fgt_ring *ring; /* the target's */
 	struct fgt_look look;
 	bool is_stopped;
+	bool is_in_tick;
+	/* A thread of the sampler has not returned from a call about it: nothing
+	 * is read of it any more. Set with the sampler's mutex. */
+	bool is_given_up;
 
 	/* Threads whose stacks lacked maps; see look_where_maps_lacked(). */
 	struct {
@@ -77,6 +81,15 @@ int fgt_sampled_new(int32_t pid, size_t ring_bytes,
 		    const struct fgt_sampler_options *options,
 		    struct fgt_image_cache *cache, struct fgt_fd_budget *budget,
 		    struct fgt_sampled **ret_sampled, struct fgt_why *why);
+/* Its two halves: the second one may have to be given up, and what it has made
+ * by then is freed by _free. */
+int fgt_sampled_alloc(const struct fgt_sampler_options *options,
+		      struct fgt_fd_budget *budget,
+		      struct fgt_sampled **ret_sampled);
+int fgt_sampled_open(struct fgt_sampled *sampled, int32_t pid,
+		     size_t ring_bytes,
+		     const struct fgt_sampler_options *options,
+		     struct fgt_image_cache *cache, struct fgt_why *why);
 /* The target has ended, or is no longer sampled: closes all and shows its last
  * status. Sampler's thread, or before it was handed over. */
 void fgt_sampled_stop(struct fgt_sampled *sampled, uint64_t now_ns,

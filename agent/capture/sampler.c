@@ -94,21 +94,31 @@ void fgt_sampler_set_max_cpu(struct fgt_sampler *sampler, double percent)
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
-int fgt_sampler_start(struct fgt_sampler *sampler)
+int fgt_sampler_start_thread(pthread_t *ret_thread, void *(*run)(void *),
+			     void *context)
 {
 	sigset_t all, before;
 	int rc;
 
-	if (sampler->is_started)
-		return 0;
-	sampler->shall_stop = false;
 	/* Signals are for the threads that wait for them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&sampler->thread, NULL, fgt_sampling_run, sampler);
+	rc = pthread_create(ret_thread, NULL, run, context);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc)
-		return -rc;
+	return -rc;
+}
+
+int fgt_sampler_start(struct fgt_sampler *sampler)
+{
+	int rc;
+
+	if (sampler->is_started)
+		return 0;
+	sampler->shall_stop = sampler->has_left = false;
+	rc = fgt_sampler_start_thread(&sampler->thread, fgt_sampling_run,
+				      sampler);
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&sampler->mutex);
 	sampler->is_started = true;
 	pthread_mutex_unlock(&sampler->mutex);
@@ -117,15 +127,21 @@ int fgt_sampler_start(struct fgt_sampler *sampler)
 
 void fgt_sampler_stop(struct fgt_sampler *sampler)
 {
-	bool is_started;
+	bool has_thread;
 
 	pthread_mutex_lock(&sampler->mutex);
-	is_started = sampler->is_started;
+	has_thread = sampler->is_started;
 	sampler->shall_stop = true;
 	sampler->is_started = false;
 	pthread_cond_broadcast(&sampler->changed);
+	/* It may be given up meanwhile. */
+	while (has_thread && sampler->options.is_watched &&
+	       !sampler->has_left && !sampler->needs_thread)
+		pthread_cond_wait(&sampler->changed, &sampler->mutex);
+	has_thread &= !sampler->needs_thread;
+	sampler->needs_thread = false;
 	pthread_mutex_unlock(&sampler->mutex);
-	if (is_started)
+	if (has_thread)
 		pthread_join(sampler->thread, NULL);
 }
 
@@ -212,8 +228,13 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 				   "sampling.include_self to sample it",
 				   pid);
 	fgt_heartbeat_set(fgt_heartbeat_of_caller(), FGT_STEP_WORK, pid);
-	rc = fgt_sampled_new(pid, ring_bytes, &sampler->options, sampler->cache,
-			     &sampler->budget, &sampled, why);
+	if (sampler->options.is_watched)
+		rc = fgt_sampler_open_target(sampler, pid, ring_bytes, &sampled,
+					     why);
+	else
+		rc = fgt_sampled_new(pid, ring_bytes, &sampler->options,
+				     sampler->cache, &sampler->budget, &sampled,
+				     why);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&sampler->mutex);
@@ -234,6 +255,10 @@ int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 		hand_over(sampler, FGT_TAKE(sampled), *ret_target);
 	}
 	pthread_mutex_unlock(&sampler->mutex);
+	if (rc == 0 && fgt_target_is_given_up(*ret_target)) {
+		fgt_target_put(*ret_target);
+		rc = fgt_why_set(why, -EAGAIN, FGT_GIVEN_UP, "reading it");
+	}
 	return rc;
 }
 

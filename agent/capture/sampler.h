@@ -12,6 +12,7 @@
 #include "agent/capture/who_ran/switches.h"
 #include "agent/config/choices.h"
 #include "agent/unwind/maps/image_file.h"
+#include "ringbuf/base/heartbeat.h"
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/ring/ring.h"
@@ -34,7 +35,8 @@ struct fgt_sampler_options {
 	 * thread is stopped. The sampler is left out, and these threads.
 	 */
 	bool is_embedded;
-	/* Its thread has a heartbeat. */
+	/* Its threads have heartbeats, and fgt_sampler_give_up() is called for
+	 * those that hang. */
 	bool is_watched;
 	/* Embedded: its system calls are filtered, and a call that it does not
 	 * make by itself may end it. */
@@ -43,7 +45,8 @@ struct fgt_sampler_options {
 	const struct fgt_running *running;
 	int32_t excluded_tids[FGT_EXCLUDED_MAX - 2]; /* 0: none */
 	/* Logs once what is worth knowing (unreadable target, lost
-	 * privilege); called on the sampler's thread, must not block. */
+	 * privilege, a process that does not let itself be read); called on the
+	 * threads of the sampler and the watchdog, must not block. */
 	void (*explain)(void *context, int32_t pid, const char *text);
 	void *context;
 };
@@ -74,11 +77,30 @@ void fgt_sampler_stop(struct fgt_sampler *sampler);
  * of the options); the first tick has run when this
  * returns if the sampler is started (at most 1 s). -EEXIST already sampled
  * (ret_target is set), -ESRCH, -EPERM/-EACCES with a remedy, -ENOSPC more
- * than 256 targets, -ENOMEM. Any thread.
+ * than 256 targets, -ENOMEM. Where the sampler is watched, -EAGAIN: the process,
+ * or others of its user, did not let themselves be read. Any thread.
  */
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 		       size_t ring_bytes, struct fgt_target **ret_target,
 		       struct fgt_why *why);
+/*
+ * ---- Threads that hang (is_watched) ----------------------------------------
+ *
+ * A call about one process may never return. Its thread is given up, and another
+ * one goes on with all other processes; that process is sampled no longer, see
+ * fgt_target_is_given_up(). For the watchdog's thread.
+ */
+
+/* A thread with this heartbeat has been inside one call for too long; of no
+ * effect if it is not the sampler's, or has gone on. */
+void fgt_sampler_give_up(struct fgt_sampler *sampler,
+			 struct fgt_heartbeat *heartbeat, uint64_t beat);
+/* A few times a second. */
+void fgt_sampler_tend(struct fgt_sampler *sampler);
+/* How many threads have not returned, and how many there were. MT-Safe */
+void fgt_sampler_get_losses(struct fgt_sampler *sampler, uint32_t *ret_lost,
+			    uint64_t *ret_total);
+
 /* Stops sampling it; its ring stays as long as a reference is held. */
 int fgt_sampler_detach(struct fgt_sampler *sampler, struct fgt_target *target);
 

@@ -10,180 +10,22 @@
 #include "agent/capture/sampling.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/unwind/arch/memory.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
 
-#define SECOND_NS     1000000000u
-#define LAST_PID_FILE "/proc/sys/kernel/ns_last_pid"
-
-void fgt_sampling_drop_switches(struct fgt_sampler *sampler)
-{
-	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		fgt_sampled_leave_switches(sampler->ticking[i],
-					   fgt_clock_ns(CLOCK_MONOTONIC));
-	if (sampler->switches)
-		sampler->switches->provider->close(FGT_TAKE(sampler->switches));
-}
-
-static void close_sources(struct fgt_sampler *sampler)
-{
-	fgt_sampling_drop_switches(sampler);
-	if (sampler->running->close)
-		sampler->running->close(FGT_TAKE(sampler->running_state));
-	sampler->running = &fgt_running_none;
-	sampler->is_armed = false;
-}
-
-/* Perf's events of all CPUs, and what the kernel reports with them. */
-static bool has_cpu_events(const struct fgt_sampler *sampler)
-{
-	return sampler->running->timing == FGT_RUNNING_AT_TICKS;
-}
-
-/* Switches are of use only beside samples of all CPUs. */
-static void open_switches(struct fgt_sampler *sampler,
-			  struct fgt_capabilities *may)
-{
-	const struct fgt_switch_provider *provider = sampler->options.switches;
-	struct fgt_why *why = &may->bpf_why;
-
-	if (!has_cpu_events(sampler))
-		fgt_why_set(why, -EPERM,
-			    "BPF needs CAP_BPF and CAP_PERFMON, and perf "
-			    "events beside it: %s",
-			    may->perf_cpu_why.text);
-	else if (sampler->options.provider == FGT_PROVIDER_SCHEDSTAT)
-		fgt_why_set(why, -ENOSYS,
-			    "not wanted: sampling.who_ran is \"schedstat\"");
-	else if (provider)
-		may->has_bpf = provider->open(&sampler->switches, why) == 0;
-	else
-		fgt_why_set(why, -ENOSYS,
-			    "built without BPF: build again with clang, "
-			    "bpftool and libbpf");
-}
-
-static int open_running(struct fgt_sampler *sampler,
-			const struct fgt_running *running, struct fgt_why *why)
-{
-	int rc = running->open(&sampler->budget, sampler->period_ns,
-			       &sampler->running_state, why);
-
-	if (rc == 0)
-		sampler->running = running;
-	return rc;
-}
-
-/* Events that open but cannot be switched on are none. */
-static int open_perf_cpu(struct fgt_sampler *sampler, struct fgt_why *why)
-{
-	int error = sampler->perf_cpu_error;
-
-	if (error)
-		return fgt_why_set(why, error,
-				   "perf events of all CPUs cannot be switched "
-				   "on: %s; a security module or seccomp "
-				   "filter must allow it",
-				   strerror(-error));
-	return open_running(sampler, &fgt_running_perf_cpu, why);
-}
-
-/* Best first; an ordinary user gets what an ordinary user may have. */
-static void open_sources(struct fgt_sampler *sampler)
-{
-	struct fgt_capabilities may = { .has_perf_cpu = false };
-
-	/* In a process that records itself: nothing that needs a privilege. */
-	if (sampler->options.is_embedded) {
-		if (sampler->options.running)
-			(void)open_running(sampler, sampler->options.running,
-					   &sampler->limitation);
-		return;
-	}
-	may.has_perf_cpu = open_perf_cpu(sampler, &may.perf_cpu_why) == 0;
-	open_switches(sampler, &may);
-	may.has_perf_thread = may.has_perf_cpu ||
-			      open_running(sampler, &fgt_running_perf_thread,
-					   &may.perf_thread_why) == 0;
-	may.has_ptrace = fgt_ptrace_check(&may.ptrace_why) == 0;
-	if (may.has_ptrace && !may.has_perf_thread)
-		(void)open_running(sampler, &fgt_running_ptrace, NULL);
-	sampler->limitation = may.has_perf_thread ? may.perf_cpu_why
-						  : may.perf_thread_why;
-	pthread_mutex_lock(&sampler->mutex);
-	sampler->capabilities = may;
-	pthread_mutex_unlock(&sampler->mutex);
-}
-
-static int open_last_pid(void)
-{
-	return fgt_fd_apart(open(LAST_PID_FILE, O_RDONLY | O_CLOEXEC));
-}
-
-int fgt_sampling_open(struct fgt_sampler *sampler)
-{
-	if (sampler->options.is_embedded) {
-		fgt_memory_only_own();
-		fgt_fd_apart_begin();
-		fgt_fd_budget_init_modest(&sampler->budget);
-	} else {
-		fgt_fd_budget_init(&sampler->budget);
-	}
-	sampler->buffer = malloc(2 * FGT_SNAPSHOT_MAX_BYTES);
-	sampler->frames =
-		calloc(fgt_stacks_capacity(sampler->options.max_depth),
-		       sizeof(*sampler->frames));
-	if (!sampler->buffer || !sampler->frames)
-		return -ENOMEM;
-	if (!sampler->options.is_embedded) {
-		sampler->timer_fd =
-			timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-		if (sampler->timer_fd < 0)
-			return -errno;
-	}
-	sampler->last_pid_fd = open_last_pid();
-	sampler->period_ns = SECOND_NS / sampler->options.hz;
-	open_sources(sampler);
-	fgt_sampling_pace_init(
-		&sampler->pace, (uint32_t)fgt_clock_ns(CLOCK_MONOTONIC),
-		has_cpu_events(sampler) ? sysconf(_SC_NPROCESSORS_CONF) : 0);
-	return 0;
-}
-
-void fgt_sampling_close(struct fgt_sampler *sampler)
-{
-	sampler->ticking_count = 0;
-	close_sources(sampler);
-	fgt_fd_close(sampler->timer_fd);
-	fgt_fd_close(sampler->last_pid_fd);
-	free(sampler->buffer);
-	free(sampler->frames);
-}
-
-/* What is permitted now takes the place of events of all CPUs that failed. */
-static void reopen_sources(struct fgt_sampler *sampler)
-{
-	fgt_sampling_disarm(sampler);
-	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		sampler->ticking[i]->running = &fgt_running_none;
-	close_sources(sampler);
-	open_sources(sampler);
-}
+#define SECOND_NS 1000000000u
 
 /* ---- The tick ---------------------------------------------------------- */
 
 /* Once for all targets; the only one of an embedded sampler asks itself. */
 static int64_t read_last_pid(const struct fgt_sampler *sampler)
 {
-	if (has_cpu_events(sampler))
+	if (fgt_sampling_has_cpu_events(sampler))
 		return 0;
 	if (sampler->options.is_embedded)
 		return FGT_LAST_PID_ASK;
@@ -199,12 +41,12 @@ static struct fgt_tick make_tick(const struct fgt_sampler *sampler)
 		.period_ns = sampler->period_ns,
 		.timer_ns = sampler->period_ns,
 		.last_pid = read_last_pid(sampler),
-		.buffer = sampler->buffer,
-		.other_buffer = sampler->buffer + FGT_SNAPSHOT_MAX_BYTES,
-		.frames = sampler->frames,
+		.buffer = sampler->room.buffer,
+		.other_buffer = sampler->room.buffer + FGT_SNAPSHOT_MAX_BYTES,
+		.frames = sampler->room.frames,
 		.running = sampler->running,
 		.running_state = sampler->running_state,
-		.has_cpu_events = has_cpu_events(sampler),
+		.has_cpu_events = fgt_sampling_has_cpu_events(sampler),
 	};
 }
 
@@ -221,7 +63,9 @@ struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
 static void let_go(struct fgt_sampler *sampler, struct fgt_sampled *sampled,
 		   bool is_alive)
 {
+	fgt_sampling_take_in_hand(sampler, sampled);
 	fgt_sampled_stop(sampled, fgt_clock_ns(CLOCK_MONOTONIC), is_alive);
+	fgt_sampling_take_in_hand(sampler, NULL);
 	pthread_mutex_lock(&sampler->mutex);
 	for (uint32_t i = 0; i < sampler->target_count; i++)
 		if (sampler->targets[i] == sampled)
@@ -256,8 +100,7 @@ static void finish_tick(struct fgt_sampler *sampler, uint32_t index,
 	struct fgt_sampled *sampled = sampler->ticking[index];
 	struct fgt_tick tick = fgt_sampling_tick_of(sampled, shared);
 
-	fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_WORK,
-			  sampled->look.process.pid);
+	fgt_sampling_take_in_hand(sampler, sampled);
 	if (!fgt_tick_finish(sampler, sampled, &tick)) {
 		sampler->ticking[index] =
 			sampler->ticking[--sampler->ticking_count];
@@ -285,7 +128,7 @@ static void reopen_fds(struct fgt_sampler *sampler, const struct fgt_tick *tick)
 		return;
 	sampler->budget.has_lost = false;
 	fgt_fd_close(sampler->last_pid_fd);
-	sampler->last_pid_fd = open_last_pid();
+	sampler->last_pid_fd = fgt_sampling_open_last_pid();
 	for (uint32_t i = 0; i < sampler->ticking_count; i++)
 		fgt_sampled_reopen_fds(sampler->ticking[i], tick);
 }
@@ -320,6 +163,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 	if (is_any_due && sampler->switches)
 		fgt_who_ran_take_switches(sampler->switches);
 	drain(sampler, &tick, is_any_due);
+	fgt_sampling_take_in_hand(sampler, NULL);
 	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
 		is_news |= sampler->ticking[i]->look.tick == 1;
 		if (sampler->ticking[i]->turn.is_due)
@@ -329,6 +173,7 @@ static void tick_all(struct fgt_sampler *sampler, uint64_t periods)
 		announce(sampler);
 	if (is_any_due)
 		fgt_sampling_drain_awaited(sampler, &tick);
+	fgt_sampling_take_in_hand(sampler, NULL);
 }
 
 /* Too many stacks longer than a sample may hold: more room, once a second. */
@@ -336,7 +181,7 @@ static void adapt(struct fgt_sampler *sampler)
 {
 	int rc;
 
-	if (!has_cpu_events(sampler) ||
+	if (!fgt_sampling_has_cpu_events(sampler) ||
 	    (sampler->periods_since_adapt += sampler->timer_periods) *
 			    sampler->period_ns <
 		    SECOND_NS)
@@ -346,7 +191,7 @@ static void adapt(struct fgt_sampler *sampler)
 	if (rc > 0)
 		sampler->is_armed = false;
 	else if (rc < 0)
-		reopen_sources(sampler);
+		fgt_sampling_reopen_sources(sampler);
 }
 
 /* What is left when events cannot be switched on has none to switch on. */
@@ -357,27 +202,32 @@ static void arm(struct fgt_sampler *sampler)
 	if (rc == 0)
 		return;
 	sampler->perf_cpu_error = rc;
-	reopen_sources(sampler);
+	fgt_sampling_reopen_sources(sampler);
 	(void)fgt_sampling_arm(sampler);
 }
 
 /* Copies the targets; waits while there are none. False: the end. */
 static bool take_orders(struct fgt_sampler *sampler)
 {
+	struct fgt_sampled *returned = NULL;
 	bool shall_go_on;
 
 	fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_IDLE, 0);
 	pthread_mutex_lock(&sampler->mutex);
 	if (!sampler->shall_stop && sampler->target_count == 0)
 		fgt_sampling_disarm(sampler);
-	while (!sampler->shall_stop && sampler->target_count == 0)
+	while (!sampler->shall_stop && sampler->target_count == 0 &&
+	       !(returned = fgt_sampling_take_returned(sampler)))
 		pthread_cond_wait(&sampler->changed, &sampler->mutex);
+	if (!returned)
+		returned = fgt_sampling_take_returned(sampler);
 	sampler->ticking_count = sampler->target_count;
 	memcpy(sampler->ticking, sampler->targets,
 	       sampler->target_count * sizeof(struct fgt_sampled *));
 	sampler->max_cpu_percent = sampler->options.max_cpu_percent;
 	shall_go_on = !sampler->shall_stop;
 	pthread_mutex_unlock(&sampler->mutex);
+	fgt_sampled_free(returned);
 	return shall_go_on;
 }
 
@@ -398,11 +248,78 @@ static void drop_detached(struct fgt_sampler *sampler)
 	}
 }
 
-static void begin_thread(struct fgt_sampler *sampler)
+/* Another user's processes may be hostile; none of it is sampled then. */
+static bool is_excluded(struct fgt_sampler *sampler,
+			const struct fgt_sampled *sampled)
+{
+	bool is_excluded;
+
+	pthread_mutex_lock(&sampler->mutex);
+	is_excluded = fgt_losses_is_excluded(&sampler->losses,
+					     sampled->status.uid,
+					     fgt_clock_ns(CLOCK_MONOTONIC));
+	pthread_mutex_unlock(&sampler->mutex);
+	return is_excluded;
+}
+
+static void exclude(struct fgt_sampler *sampler, struct fgt_sampled *sampled)
+{
+	const char *text = "not sampled any more: too many processes of its "
+			   "user did not let themselves be read";
+
+	fgt_target_give_up(sampled->target, fgt_clock_ns(CLOCK_MONOTONIC),
+			   text);
+	fgt_sampled_log(sampled, text);
+	sampled->is_given_up = true;
+	let_go(sampler, sampled, false);
+}
+
+/*
+ * The thread before this one was given up in the middle of a tick: what it had
+ * begun is ended, and the sources begin again.
+ */
+static void take_over(struct fgt_sampler *sampler)
+{
+	sampler->cpu_ns = sampler->shared_ns = 0;
+	for (uint32_t i = sampler->ticking_count; i-- > 0;)
+		if (sampler->ticking[i]->is_given_up)
+			sampler->ticking[i] =
+				sampler->ticking[--sampler->ticking_count];
+	fgt_sampling_discard(sampler);
+	for (uint32_t i = 0; i < sampler->ticking_count; i++)
+		fgt_tick_abandon(sampler->ticking[i]);
+	fgt_sampling_disarm(sampler);
+	for (uint32_t i = sampler->ticking_count; i-- > 0;) {
+		struct fgt_sampled *sampled = sampler->ticking[i];
+
+		if (!is_excluded(sampler, sampled))
+			continue;
+		sampler->ticking[i] =
+			sampler->ticking[--sampler->ticking_count];
+		exclude(sampler, sampled);
+	}
+}
+
+/* True: it takes over from one that was given up. */
+static bool begin_heartbeat(struct fgt_sampler *sampler, jmp_buf *given_up)
+{
+	bool has_taken_over;
+
+	if (!sampler->options.is_watched)
+		return false;
+	pthread_mutex_lock(&sampler->mutex);
+	sampler->heartbeat = fgt_heartbeat_begin("sampler", given_up);
+	has_taken_over = sampler->has_taken_over;
+	sampler->has_taken_over = false;
+	pthread_mutex_unlock(&sampler->mutex);
+	return has_taken_over;
+}
+
+static void begin_thread(struct fgt_sampler *sampler, jmp_buf *given_up)
 {
 	prctl(PR_SET_NAME, "fgt-sampler");
-	if (sampler->options.is_watched)
-		sampler->heartbeat = fgt_heartbeat_begin("sampler", NULL);
+	if (begin_heartbeat(sampler, given_up))
+		take_over(sampler);
 	fgt_sampling_take_cpu(sampler);
 	/* In a process that records itself it is an ordinary thread. */
 	if (sampler->options.is_embedded) {
@@ -413,7 +330,8 @@ static void begin_thread(struct fgt_sampler *sampler)
 	}
 	/* Without events of every CPU a thread must be found running: a
 	 * real-time thread would put it aside instead of taking a free CPU. */
-	fgt_priority_begin(&sampler->priority, has_cpu_events(sampler),
+	fgt_priority_begin(&sampler->priority,
+			   fgt_sampling_has_cpu_events(sampler),
 			   fgt_clock_ns(CLOCK_MONOTONIC), sampler->cpu_ns);
 }
 
@@ -441,12 +359,27 @@ static void show_last(struct fgt_sampled *sampled)
 	fgt_sampled_publish(sampled);
 }
 
-void *fgt_sampling_run(void *context)
+static void end_thread(struct fgt_sampler *sampler)
 {
-	struct fgt_sampler *sampler = context;
+	fgt_sampling_disarm(sampler);
+	for (uint32_t i = 0; i < sampler->ticking_count; i++) {
+		fgt_sampling_take_in_hand(sampler, sampler->ticking[i]);
+		show_last(sampler->ticking[i]);
+	}
+	if (!sampler->options.is_watched)
+		return;
+	pthread_mutex_lock(&sampler->mutex);
+	sampler->heartbeat = NULL;
+	fgt_heartbeat_end();
+	sampler->has_left = true;
+	pthread_cond_broadcast(&sampler->changed);
+	pthread_mutex_unlock(&sampler->mutex);
+}
+
+static void run(struct fgt_sampler *sampler)
+{
 	uint64_t expirations;
 
-	begin_thread(sampler);
 	while (take_orders(sampler)) {
 		fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_WORK, 0);
 		drop_detached(sampler);
@@ -469,9 +402,17 @@ void *fgt_sampling_run(void *context)
 			fgt_priority_review(&sampler->priority,
 					    sampler->last_ns, sampler->cpu_ns);
 	}
-	fgt_sampling_disarm(sampler);
-	for (uint32_t i = 0; i < sampler->ticking_count; i++)
-		show_last(sampler->ticking[i]);
-	fgt_heartbeat_end();
+}
+
+void *fgt_sampling_run(void *context)
+{
+	jmp_buf given_up;
+
+	/* The call that never returned has returned; all is another thread's. */
+	if (setjmp(given_up))
+		return NULL;
+	begin_thread(context, &given_up);
+	run(context);
+	end_thread(context);
 	return NULL;
 }

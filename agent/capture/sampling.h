@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "agent/capture/budget/priority.h"
+#include "agent/capture/lost.h"
 #include "agent/capture/sampled.h"
 #include "ringbuf/base/heartbeat.h"
 
@@ -22,6 +23,29 @@ struct fgt_sampling_pace {
 	uint32_t next; /* in order */
 	uint8_t order[FGT_PACE_STEPS];
 	int64_t balance_ns; /* of distances chosen longer than the mean */
+};
+
+/* Why a process is sampled no longer; %s: what its thread was doing. */
+#define FGT_GIVEN_UP                                                            \
+	"not sampled any more: %s does not return: its memory is locked, or a " \
+	"file system does not answer: end that, then attach it again"
+
+/* What the thread's calls write to. */
+struct fgt_sampling_room {
+	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
+	struct fgt_frame *frames; /* as many as a stack may have */
+};
+
+/* A thread that was given up; its place is free when there is neither heartbeat
+ * nor sampled. */
+struct fgt_lost_thread {
+	pthread_t thread;
+	struct fgt_heartbeat *heartbeat; /* NULL: it has ended */
+	struct fgt_sampled *sampled; /* to be freed by the sampler's thread */
+	struct fgt_sampling_room room;
+	struct fgt_attaching *attaching;
+	struct fgt_lost process;
+	const char *what; /* it was doing */
 };
 
 struct fgt_sampler {
@@ -39,10 +63,17 @@ struct fgt_sampler {
 	uint32_t target_count; /* only the thread takes any out, if it runs */
 	struct fgt_capabilities capabilities;
 	bool is_started, shall_stop;
+	bool has_left; /* the thread is about to end */
+	bool needs_thread; /* it was given up, and there is no other yet */
+	bool has_taken_over; /* another thread was given up */
+	struct fgt_heartbeat *heartbeat; /* the thread's; NULL: none */
+	struct fgt_lost_thread lost_threads[FGT_LOST_MAX];
+	struct fgt_losses losses;
+	struct fgt_attaching *attaching; /* all that go on */
 
 	/* The thread's own. */
 	pthread_t thread;
-	struct fgt_heartbeat *heartbeat; /* NULL: none */
+	struct fgt_sampled *in_hand; /* its calls are about this target */
 	uint64_t period_ns;
 	const struct fgt_running *running;
 	void *running_state;
@@ -62,8 +93,7 @@ struct fgt_sampler {
 	struct fgt_why limitation; /* of the sources that are open now */
 	const char *signal_limit; /* what of it the source reported, or NULL */
 	bool is_limit_logged; /* of an embedded one */
-	uint8_t *buffer; /* [2 * FGT_SNAPSHOT_MAX_BYTES] */
-	struct fgt_frame *frames; /* as many as a stack may have */
+	struct fgt_sampling_room room;
 	/* A copy of targets, stable during a tick. */
 	struct fgt_sampled *ticking[FGT_TARGETS_MAX];
 	uint32_t ticking_count;
@@ -79,6 +109,17 @@ struct fgt_sampler {
 int fgt_sampling_open(struct fgt_sampler *sampler);
 void fgt_sampling_close(struct fgt_sampler *sampler);
 
+int fgt_sampling_make_room(const struct fgt_sampler *sampler,
+			   struct fgt_sampling_room *ret_room);
+void fgt_sampling_free_room(struct fgt_sampling_room *room);
+
+/* Perf's events of all CPUs, and what the kernel reports with them. */
+bool fgt_sampling_has_cpu_events(const struct fgt_sampler *sampler);
+/* What is permitted now takes the place of events of all CPUs that failed. */
+void fgt_sampling_reopen_sources(struct fgt_sampler *sampler);
+/* Of the kernel: the number of the youngest thread; -1. */
+int fgt_sampling_open_last_pid(void);
+
 /* Closes the provider of switches; targets go on with procfs. */
 void fgt_sampling_drop_switches(struct fgt_sampler *sampler);
 
@@ -88,6 +129,32 @@ void *fgt_sampling_run(void *sampler);
 /* Takes a target out; with the mutex held. It is the caller's then. */
 struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
 					uint32_t index);
+
+/*
+ * ---- Threads that were given up (sampler_lost.c) ---------------------------
+ */
+
+/* Starts a thread that gets no signals. */
+int fgt_sampler_start_thread(pthread_t *ret_thread, void *(*run)(void *),
+			     void *context);
+/* fgt_sampled_new() in a thread that may be given up. */
+int fgt_sampler_open_target(struct fgt_sampler *sampler, int32_t pid,
+			    size_t ring_bytes, struct fgt_sampled **ret_sampled,
+			    struct fgt_why *why);
+/* With the mutex held: a target whose lost thread has ended, to be freed; NULL:
+ * none. */
+struct fgt_sampled *fgt_sampling_take_returned(struct fgt_sampler *sampler);
+/* The provider of switches, and perhaps the source, are about to be closed. */
+void fgt_sampling_leave_lost(struct fgt_sampler *sampler, uint64_t now_ns);
+
+/* The calls that follow are about this target; NULL: about none. */
+static inline void fgt_sampling_take_in_hand(struct fgt_sampler *sampler,
+					     struct fgt_sampled *sampled)
+{
+	sampler->in_hand = sampled;
+	fgt_heartbeat_set(sampler->heartbeat, FGT_STEP_WORK,
+			  sampled ? sampled->look.process.pid : 0);
+}
 
 /* ---- One tick of one target (tick.c) ------------------------------------ */
 
@@ -108,11 +175,21 @@ void fgt_tick_task(struct fgt_sampled *sampled, uint32_t type,
 bool fgt_tick_finish(const struct fgt_sampler *sampler,
 		     struct fgt_sampled *sampled, const struct fgt_tick *tick);
 
+/* Threads whose stacks led where no mapping was known (tick_lacking.c). */
+void fgt_tick_look_where_maps_lacked(struct fgt_sampled *sampled,
+				     const struct fgt_tick *tick);
+
+/* It has begun, and its looks are not to be had any more: threads that have not
+ * been looked at are marked. */
+void fgt_tick_abandon(struct fgt_sampled *sampled);
+
 /* ---- Perf (sampling_drain.c) ------------------------------------------- */
 
 /* Samples, births, deaths and mappings since the last time. */
 void fgt_sampling_drain(struct fgt_sampler *sampler,
 			const struct fgt_tick *tick);
+/* Throws away what the source has, in whatever state its last drain was left. */
+void fgt_sampling_discard(struct fgt_sampler *sampler);
 /* After that tick: waits at most a millisecond for samples that it asked for
  * and whose stacks go on beyond them. */
 void fgt_sampling_drain_awaited(struct fgt_sampler *sampler,

@@ -59,8 +59,7 @@ static void take_sample(void *context, const struct fgt_running_sample *sample)
 		return;
 	tick = fgt_sampling_tick_of(drain->last, drain->tick);
 	drain->last->samples++;
-	fgt_heartbeat_set(drain->sampler->heartbeat, FGT_STEP_WORK,
-			  drain->last->look.process.pid);
+	fgt_sampling_take_in_hand(drain->sampler, drain->last);
 	fgt_tick_sample(drain->last, &tick, sample);
 }
 
@@ -103,6 +102,24 @@ void fgt_sampling_drain(struct fgt_sampler *sampler,
 
 	if (sampler->running->drain)
 		sampler->running->drain(sampler->running_state, &handler);
+}
+
+static bool is_not_wanted(void *context, int32_t pid)
+{
+	(void)context;
+	(void)pid;
+	return false;
+}
+
+void fgt_sampling_discard(struct fgt_sampler *sampler)
+{
+	struct drain drain = { .sampler = sampler };
+	struct fgt_running_handler handler = handler_of(&drain);
+
+	handler.is_wanted = is_not_wanted;
+	if (sampler->running->drain)
+		sampler->running->drain(sampler->running_state, &handler);
+	take_lost(&drain);
 }
 
 /* So that the ticks that come are not late, at any rate. */

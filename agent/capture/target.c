@@ -255,6 +255,19 @@ void fgt_target_show(struct fgt_target *target,
 	pthread_mutex_unlock(&target->mutex);
 }
 
+void fgt_target_give_up(struct fgt_target *target, uint64_t now_ns,
+			const char *reason)
+{
+	pthread_mutex_lock(&target->mutex);
+	target->status.is_alive = false;
+	target->status.is_given_up = true;
+	target->status.ended_ns = now_ns;
+	target->status.threads = 0;
+	snprintf(target->status.limitation, sizeof(target->status.limitation),
+		 "%s", reason);
+	pthread_mutex_unlock(&target->mutex);
+}
+
 void fgt_target_forked(const struct fgt_target *target)
 {
 	fgt_fd_close(fgt_ring_fd(target->ring));
@@ -285,6 +298,17 @@ bool fgt_target_is_alive(const struct fgt_target *target)
 	is_alive = locked->status.is_alive;
 	pthread_mutex_unlock(&locked->mutex);
 	return is_alive;
+}
+
+bool fgt_target_is_given_up(const struct fgt_target *target)
+{
+	struct fgt_target *locked = (struct fgt_target *)target;
+	bool is_given_up;
+
+	pthread_mutex_lock(&locked->mutex);
+	is_given_up = locked->status.is_given_up;
+	pthread_mutex_unlock(&locked->mutex);
+	return is_given_up;
 }
 
 void fgt_target_get_status(const struct fgt_target *target,

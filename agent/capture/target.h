@@ -17,6 +17,7 @@ struct fgt_target_status {
 	uint32_t uid; /* of the process at attach, re-read on exec */
 	uint64_t start_time;
 	bool is_alive; /* false: ended; the ring is still there */
+	bool is_given_up; /* not alive: it may run, but cannot be sampled */
 	uint64_t attached_ns, ended_ns; /* CLOCK_MONOTONIC; 0 if not */
 	/* Ticks up to this one show no program that began later than those
 	 * that are known. */
@@ -54,6 +55,7 @@ const struct fgt_ring *fgt_target_ring(const struct fgt_target *target);
 int32_t fgt_target_pid(const struct fgt_target *target);
 uint64_t fgt_target_start_time(const struct fgt_target *target);
 bool fgt_target_is_alive(const struct fgt_target *target);
+bool fgt_target_is_given_up(const struct fgt_target *target);
 /* MT-Safe; figures are of the last tick. */
 void fgt_target_get_status(const struct fgt_target *target,
 			   struct fgt_target_status *ret_status);
@@ -131,6 +133,9 @@ int fgt_target_new(struct fgt_ring *ring,
 void fgt_target_show(struct fgt_target *target,
 		     const struct fgt_target_status *status, bool has_texts,
 		     const char *limitation);
+/* It is sampled no longer, for that reason. MT-Safe */
+void fgt_target_give_up(struct fgt_target *target, uint64_t now_ns,
+			const char *reason);
 /* Keeps the counts that the status has, about once a second, in order. */
 void fgt_target_note_brief(struct fgt_target *target, uint64_t now_ns,
 			   uint64_t threads, uint64_t cpu_ns);

@@ -13,13 +13,9 @@
 #define RENAMES_MAX   64u
 #define YOUNG_TICKS   4u
 
-#define LACKING_MAX	     256u /* looked at in a tick */
-#define LACKING_PAUSE_MIN_NS 20000000u
-#define LACKING_PAUSE_MAX_NS 1000000000u
-#define LACKING_CALM_NS	     10000000000u
-
 void fgt_tick_begin(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 {
+	sampled->is_in_tick = true;
 	sampled->look.tick++;
 	sampled->look.elapsed_ns =
 		sampled->look.tick_ns ? tick->mono_ns - sampled->look.tick_ns
@@ -373,72 +369,35 @@ static void do_chores(struct fgt_sampled *sampled, const struct fgt_tick *tick,
 		fgt_sampled_reread(sampled, tick, false);
 }
 
-/* Takes up to LACKING_MAX; false: there are more. */
-static bool take_lacking(struct fgt_sampled *sampled)
-{
-	struct fgt_thread_table *threads = &sampled->look.threads;
-	struct fgt_thread_store *store = &threads->table;
-	struct fgt_thread *thread;
-	uint32_t taken = 0;
-
-	while (taken < LACKING_MAX) {
-		thread = fgt_thread_store_from(store, sampled->lacking.next);
-		if (!thread)
-			return true;
-		sampled->lacking.next =
-			fgt_thread_store_index(store, thread) + 1;
-		if (!thread->lacks_maps)
-			continue;
-		thread->lacks_maps = false;
-		thread->needs_look = true;
-		/* It has not run: idle again at the next chores. */
-		if (!thread->active)
-			fgt_thread_table_activate(threads, thread, 0);
-		sampled->lacking.has_found = true;
-		taken++;
-	}
-	return false;
-}
-
-/*
- * Blocked threads whose stacks led where no mapping was known, once the maps
- * are others, which any look or chore may have read again; or to a rule that
- * was not read yet.
- * Where they change all the time (JIT compilers), and the stacks lead nowhere
- * all the same, after a pause of up to LACKING_PAUSE_MAX_NS.
- */
-static void look_where_maps_lacked(struct fgt_sampled *sampled,
-				   const struct fgt_tick *tick)
-{
-	uint64_t elapsed_ns = tick->mono_ns - sampled->lacking.begun_ns;
-	struct fgt_stacks *stacks = &sampled->look.stacks;
-
-	if (!sampled->look.is_readable)
-		return;
-	if (sampled->lacking.next == 0) {
-		if ((sampled->lacking.generation == stacks->generation &&
-		     !stacks->is_late) ||
-		    elapsed_ns < sampled->lacking.pause_ns)
-			return;
-		sampled->lacking.generation = stacks->generation;
-		stacks->is_late = false;
-		sampled->lacking.begun_ns = tick->mono_ns;
-		sampled->lacking.has_found = false;
-	}
-	if (!take_lacking(sampled))
-		return;
-	sampled->lacking.next = 0;
-	if (!sampled->lacking.has_found || elapsed_ns > LACKING_CALM_NS)
-		sampled->lacking.pause_ns = LACKING_PAUSE_MIN_NS;
-	else if (sampled->lacking.pause_ns < LACKING_PAUSE_MAX_NS)
-		sampled->lacking.pause_ns *= 2;
-}
-
 static void commit(struct fgt_sampled *sampled)
 {
 	fgt_ring_tick_commit(sampled->ring);
+	sampled->is_in_tick = false;
 	sampled->status.threads = sampled->look.threads.sampled_count;
 	fgt_sampled_publish(sampled);
+}
+
+void fgt_tick_abandon(struct fgt_sampled *sampled)
+{
+	struct fgt_thread_table *threads = &sampled->look.threads;
+	const struct fgt_verdict unknown = {
+		.kind = FGT_VERDICT_MARKED,
+		.state = FGT_STATE_UNKNOWN,
+		.leaf = FGT_MARKER_NOT_SAMPLED,
+	};
+
+	if (!sampled->is_in_tick)
+		return;
+	for (uint32_t i = 0; i < threads->active_count; i++) {
+		struct fgt_thread *thread = threads->active[i].thread;
+
+		if (!thread->is_sampled && !thread->is_ended &&
+		    thread->slot != FGT_THREAD_NO_SLOT)
+			write_verdict(sampled, thread, &unknown);
+	}
+	end_tick(threads);
+	fgt_thread_table_look_at_all(threads, sampled->look.tick_ns);
+	commit(sampled);
 }
 
 bool fgt_tick_finish(const struct fgt_sampler *sampler,
@@ -479,7 +438,7 @@ bool fgt_tick_finish(const struct fgt_sampler *sampler,
 	}
 	fgt_sampled_check_program(sampled, tick);
 	fgt_stacks_refresh_if_stale(&sampled->look.stacks, tick->mono_ns);
-	look_where_maps_lacked(sampled, tick);
+	fgt_tick_look_where_maps_lacked(sampled, tick);
 	look_at_active(sampled, tick);
 	end_tick(threads);
 	do_chores(sampled, tick, sampler->limitation.text);

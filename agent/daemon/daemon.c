@@ -15,12 +15,12 @@
 #include "agent/daemon/fixed_settings.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
-#include "agent/daemon/loop/watchdog.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/daemon/status.h"
 #include "agent/daemon/surroundings.h"
 #include "agent/daemon/targets/targets.h"
+#include "agent/daemon/watch.h"
 #include "agent/files/open_file.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/unwind/maps/image_file.h"
@@ -332,18 +332,6 @@ static int new_control(struct daemon *daemon)
 	return r;
 }
 
-static int new_watchdog(struct daemon *daemon)
-{
-	const struct fgt_watchdog_options options = {
-		.notify = &daemon->notify,
-		.context = daemon,
-	};
-	int r = fgt_watchdog_new(&options, &daemon->watchdog);
-
-	daemon->status.watchdog = daemon->watchdog;
-	return r;
-}
-
 static int new_parts(struct daemon *daemon)
 {
 	int r = new_sampler(daemon);
@@ -428,7 +416,9 @@ static int daemon_init(struct daemon *daemon, const char *socket_path,
 	if (r == 0)
 		r = fgt_sampler_start(daemon->sampler);
 	if (r == 0)
-		r = new_watchdog(daemon);
+		r = fgt_daemon_watch(daemon->sampler, &daemon->notify,
+				     &daemon->watchdog);
+	daemon->status.watchdog = daemon->watchdog;
 	if (r < 0)
 		return fgt_why_set(why, r,
 				   "cannot start sampling: %s: free memory "

@@ -109,13 +109,19 @@ static void add_daemon(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "ring_used_bytes", room.used_bytes);
 }
 
-static void add_hang(struct fgt_builder *builder, struct fgt_watchdog *watchdog)
+static void add_hang(struct fgt_builder *builder, struct fgt_watchdog *watchdog,
+		     struct fgt_sampler *sampler)
 {
+	uint32_t lost;
+	uint64_t total;
 	char text[160];
 	uint64_t hung_ns = fgt_watchdog_describe(watchdog, text, sizeof(text));
 
 	fgt_builder_uint(builder, "hung_ns", hung_ns);
 	fgt_builder_string(builder, "hung", text);
+	fgt_sampler_get_losses(sampler, &lost, &total);
+	fgt_builder_uint(builder, "threads_lost", lost);
+	fgt_builder_uint(builder, "threads_given_up", total);
 }
 
 static void add_life(struct fgt_builder *builder,
@@ -147,7 +153,7 @@ void fgt_daemon_status_handle(void *context, struct fgt_control_client *client,
 		add_daemon(builder, status);
 		add_capabilities(builder, status->sampler);
 		add_life(builder, status);
-		add_hang(builder, status->watchdog);
+		add_hang(builder, status->watchdog, status->sampler);
 		add_images(builder, status->cache);
 		add_slices(builder, status->slices);
 		add_deliveries(builder, status->deliveries);

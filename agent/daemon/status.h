@@ -21,7 +21,7 @@
  * the loop's. */
 struct fgt_daemon_status {
 	struct fgt_config *const *config; /* the one in force */
-	const struct fgt_sampler *sampler;
+	struct fgt_sampler *sampler;
 	struct fgt_image_cache *cache;
 	struct fgt_control *control;
 	struct fgt_targets *targets;

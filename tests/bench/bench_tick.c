@@ -76,7 +76,8 @@ static int sample(int32_t pid, uint64_t ticks)
 {
 	const struct fgt_sampler_options options = {
 		.switches = FGT_SWITCHES_BUILT_IN,
-		.ring = { .size_bytes = 64 << 20 }
+		.ring = { .size_bytes = 64 << 20 },
+		.is_watched = true, /* as in the daemon */
 	};
 	FGT_AUTO(fgt_image_cache_free) struct fgt_image_cache *cache = NULL;
 	FGT_AUTO(fgt_target_put) struct fgt_target *target = NULL;

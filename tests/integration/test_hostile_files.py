@@ -14,7 +14,7 @@ from kit import stuck_fs, trust_table
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
-from kit.hostile import row_servers, silent_files
+from kit.hostile import row_servers, silent_files, unreadable
 from kit.stuck_fs import StuckFs
 from test_registration import F_ADD_SEALS, F_SEAL_SHRINK, register, send_with
 
@@ -423,6 +423,7 @@ def main():
                 only_with_stuck_files(stacks_in_files_are_not_read),
                 only_with_stuck_files(code_in_files_is_not_opened),
                 *map(only_with_stuck_files, silent_files.GROUPS),
+                *map(only_with_stuck_files, unreadable.GROUPS),
                 *(trust_table.GROUPS if os.getuid() == 0 else ())))
 
 

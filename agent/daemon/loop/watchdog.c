@@ -27,6 +27,8 @@
 #define COUNTED_NS (2 * (uint64_t)LOOK_NS)
 /* At two looks in a row, and none of the CPU used: a call of one thread. */
 #define GIVE_UP_NS COUNTED_NS
+/* Waiting in calls about one process at each look for 8 s. */
+#define SLOW_MAX 64u
 /*
  * A restart loses all rings. So the service manager gets no WATCHDOG=1 only if
  * no request has been answered for half a minute, or nothing has been recorded
@@ -43,6 +45,7 @@ static const struct role {
 	{ "sampler", (uint64_t)2 * SECOND_NS, SAMPLER_LOST_NS },
 	{ "loop", (uint64_t)2 * SECOND_NS, LOOP_LOST_NS },
 	{ "thread of jobs", (uint64_t)10 * SECOND_NS, 0 },
+	{ "thread of an attach", (uint64_t)10 * SECOND_NS, 0 },
 	{ "thread of a slice", (uint64_t)60 * SECOND_NS, 0 },
 };
 
@@ -130,6 +133,23 @@ void fgt_watched_note(struct fgt_watched *watched, uint64_t beat,
 	watched->hung_ns += elapsed_ns;
 }
 
+bool fgt_watched_is_stuck(struct fgt_watched *watched, uint64_t beat,
+			  char state)
+{
+	int32_t pid = fgt_beat_pid(beat);
+
+	if (!fgt_beat_is_call(beat) || state == 'R') {
+		watched->slow -= watched->slow > 0;
+		return false;
+	}
+	if (pid != watched->slow_pid)
+		watched->slow = 0;
+	watched->slow_pid = pid;
+	if (watched->slow < SLOW_MAX)
+		watched->slow += 2;
+	return watched->hung_ns >= GIVE_UP_NS || watched->slow >= SLOW_MAX;
+}
+
 static void describe(const struct fgt_heartbeat *heartbeat,
 		     const struct fgt_watched *watched, char *text, size_t size)
 {
@@ -180,7 +200,8 @@ static void watch(struct fgt_watchdog *watchdog, uint32_t number,
 	struct fgt_thread_look look = { 'S', watched->cpu_ns };
 	uint64_t before_ns = watched->hung_ns;
 
-	if (beat == watched->beat && fgt_beat_step(beat) != FGT_STEP_IDLE &&
+	if ((fgt_beat_is_call(beat) ||
+	     (beat == watched->beat && fgt_beat_step(beat) != FGT_STEP_IDLE)) &&
 	    !look_at(tid, &look))
 		return;
 	fgt_watched_note(watched, beat, elapsed_ns, &look);
@@ -188,8 +209,8 @@ static void watch(struct fgt_watchdog *watchdog, uint32_t number,
 		log_end(heartbeat, watched, before_ns);
 	else
 		log_hang(heartbeat, watched);
-	if (watched->hung_ns >= GIVE_UP_NS && fgt_beat_is_call(beat) &&
-	    look.state != 'R' && watchdog->options.give_up)
+	if (fgt_watched_is_stuck(watched, beat, look.state) &&
+	    watchdog->options.give_up)
 		watchdog->options.give_up(watchdog->options.context, heartbeat,
 					  beat);
 }

@@ -51,6 +51,10 @@ struct fgt_watched {
 	uint64_t cpu_ns; /* of the thread, then */
 	uint64_t hung_ns; /* that it has been so, as far as it counts */
 	uint64_t logged_ns; /* hung_ns when it was logged last, 0: not */
+	/* Calls about one process that return, but late: how many more looks
+	 * found the thread waiting in one than did not, twice. */
+	int32_t slow_pid;
+	uint32_t slow;
 };
 
 /* A look at a thread, elapsed_ns after the last one. state: as in proc(5), and
@@ -59,6 +63,10 @@ struct fgt_thread_look {
 	char state;
 	uint64_t cpu_ns;
 };
+/* Is it to be given up in the call that the last look has found it in? */
+bool fgt_watched_is_stuck(struct fgt_watched *watched, uint64_t beat,
+			  char state);
+
 /* Has a thread of that name hung for so long that only a restart helps? */
 bool fgt_watched_is_lost(const char *name, uint64_t hung_ns);
 

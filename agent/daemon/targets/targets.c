@@ -310,7 +310,9 @@ static void note_end(struct fgt_targets *targets,
 	pthread_mutex_unlock(&targets->lock);
 	/* Makes room in the sampler; the ring stays. */
 	(void)fgt_sampler_detach(targets->sampler, entry->target);
-	fgt_log(FGT_LOG_INFO, "target_ended",
+	fgt_log(FGT_LOG_INFO,
+		fgt_target_is_given_up(entry->target) ? "target_given_up"
+						      : "target_ended",
 		"pid %d; its ring is kept for %llu s", entry->pid,
 		(unsigned long long)(targets->kept_ns / 1000000000u));
 }

@@ -15,7 +15,7 @@ LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH, INIT = \
     1, 2, 3, 14, 15, 17, 18, 25, 26
 OPENDIR, RELEASEDIR, ACCESS, INTERRUPT, BATCH_FORGET = 27, 29, 34, 36, 42
 WITHOUT_ANSWER = (FORGET, INTERRUPT, BATCH_FORGET)
-ENOENT, ENOSYS = 2, 38
+ENOENT, EIO, ENOSYS = 2, 5, 38
 MNT_FORCE, MNT_DETACH = 1, 2
 REQUEST_MAX = 1 << 17
 NAME = b"file"
@@ -35,6 +35,7 @@ class StuckFs:
         self.stuck, self.asked = set(), []
         self.first_bytes_only, self.pid = False, 0
         self.kept_s = 60  # so long the kernel need not ask for attributes
+        self.failing = {}  # so many more of that number get an error
         self.path = os.path.join(folder, NAME.decode())
         os.makedirs(folder, exist_ok=True)
         self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -61,6 +62,11 @@ class StuckFs:
                 return
             _, code, unique, node, user, _, tid = \
                 struct.unpack_from("<IIQQIII", request)
+            if self.failing.get(code):
+                self.failing[code] -= 1
+                os.write(self.device,
+                         struct.pack("<IiQ", 16, -EIO, unique))
+                continue
             is_stuck = code in self.stuck or (
                 self.first_bytes_only and code == READ and
                 struct.unpack_from("<QQ", request, 40)[1])

@@ -22,6 +22,7 @@
 
 #define MS   UINT64_C(1000000)
 #define BUSY (UINT64_C(5) << 40 | (uint64_t)FGT_STEP_WORK << 32 | 77)
+#define CALL (UINT64_C(5) << 40 | (uint64_t)FGT_STEP_MEMORY << 32 | 77)
 #define WAIT (UINT64_C(7) << 40 | (uint64_t)FGT_STEP_TIMER << 32)
 #define IDLE (UINT64_C(6) << 40 | (uint64_t)FGT_STEP_IDLE << 32)
 
@@ -85,6 +86,48 @@ static void time_without_the_watchdog_does_not_count(void **state)
 	(void)state;
 	note(&watched, BUSY, 3600 * 1000, 'S', 0);
 	assert_int_equal(watched.hung_ns, 500 * MS);
+}
+
+static bool look(struct fgt_watched *watched, uint64_t beat, char state)
+{
+	note(watched, beat, 250, state, 0);
+	return fgt_watched_is_stuck(watched, beat, state);
+}
+
+static void thread_inside_one_call_is_stuck(void **state)
+{
+	struct fgt_watched watched = { 0 };
+
+	(void)state;
+	assert_false(look(&watched, CALL, 'D'));
+	assert_false(look(&watched, CALL, 'R'));
+	assert_false(look(&watched, CALL, 'D'));
+	assert_true(look(&watched, CALL, 'D'));
+	watched = (struct fgt_watched){ 0 };
+	for (int i = 0; i < 10; i++) /* in no such call */
+		assert_false(look(&watched, BUSY, 'D'));
+}
+
+/* Each of them returns a little too soon. */
+static void thread_in_slow_calls_about_one_process_is_stuck(void **state)
+{
+	struct fgt_watched watched = { 0 };
+	uint64_t beat = CALL;
+	int looks = 0;
+
+	(void)state;
+	while (!look(&watched, beat += FGT_BEAT_NUMBER, 'S'))
+		looks++;
+	assert_in_range(looks, 24, 40); /* 6 to 10 s */
+	watched = (struct fgt_watched){ 0 };
+	for (looks = 0; looks < 400; looks++) /* about several ones */
+		assert_false(look(
+			&watched,
+			beat += FGT_BEAT_NUMBER ^ (uint64_t)(looks % 2), 'S'));
+	for (looks = 0; looks < 400; looks++) /* every third look */
+		assert_false(look(&watched,
+				  (beat += FGT_BEAT_NUMBER) & ~UINT64_C(7),
+				  looks % 3 ? 'R' : 'S'));
 }
 
 /* A restart loses all rings. */
@@ -258,6 +301,9 @@ int main(void)
 		cmocka_unit_test(timer_that_does_not_expire_is_a_hang),
 		cmocka_unit_test(waiting_for_a_cpu_does_not_count),
 		cmocka_unit_test(time_without_the_watchdog_does_not_count),
+		cmocka_unit_test(thread_inside_one_call_is_stuck),
+		cmocka_unit_test(
+			thread_in_slow_calls_about_one_process_is_stuck),
 		cmocka_unit_test(restart_is_the_last_resort),
 		cmocka_unit_test(messages_go_to_the_service_manager),
 		cmocka_unit_test(another_process_is_not_watched),

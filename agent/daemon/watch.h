@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The watchdog of the daemon's threads, with what it does for the sampler's.
+ */
+#ifndef FGT_AGENT_DAEMON_WATCH_H
+#define FGT_AGENT_DAEMON_WATCH_H
+
+#include "agent/capture/sampler.h"
+#include "agent/daemon/loop/watchdog.h"
+
+/* Starts it; both are borrowed. -ENOMEM, -EAGAIN. */
+int fgt_daemon_watch(struct fgt_sampler *sampler,
+		     const struct fgt_notify *notify,
+		     struct fgt_watchdog **ret_watchdog);
+
+#endif

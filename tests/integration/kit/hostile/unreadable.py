@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of test_hostile_files.py: programs whose memory cannot be read any more,
+as a file system does not answer (fault X7). All others are sampled on."""
+import subprocess
+import time
+
+from kit import stuck_fs
+from kit.daemon_bench import Daemon, is_error, sleeper
+from kit.daemon_client import call
+from kit.stuck_fs import StuckFs, ticks_of
+
+HZ = 101
+SECONDS = 4
+LOST_MAX = 110  # ticks of another program: about a second
+
+
+def unreadable(bench, what, path):
+    child = bench.start([bench.program("unreadable"), what, path],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                        as_nobody=True)
+    if child.stdout.readline() != b"ready\n":
+        raise RuntimeError("unreadable does not begin")
+    return child
+
+
+def go_on(child):
+    child.stdin.write(b"\n")
+    child.stdin.flush()
+
+
+def lost_ticks(daemon, pid, child, start):
+    """Ticks of another program that are missing in the next seconds."""
+    began, before = time.monotonic(), ticks_of(daemon, pid)
+    start()
+    time.sleep(SECONDS)
+    ticks = ticks_of(daemon, pid) - before
+    return (time.monotonic() - began) * HZ - ticks
+
+
+def sampling_goes_on(checks, bench, what):
+    daemon = Daemon(bench, "unreadable-" + what)
+    files = StuckFs(bench.path("unreadable-files-" + what), b"\0" * (1 << 20))
+    other = sleeper(bench)
+    child = unreadable(bench, what, files.path)
+    try:
+        daemon.attach(other.pid)
+        daemon.attach(child.pid)
+        time.sleep(1)
+        if what == "lock":
+            files.failing[stuck_fs.READ] = 1
+        files.stuck.add(stuck_fs.READ)
+        lost = lost_ticks(daemon, other.pid, child, lambda: go_on(child))
+        print(f"# {what}: another program lost {lost:.0f} of "
+              f"{SECONDS * HZ} ticks")
+        checks.ok(f"{what}: another program loses a second of ticks at most",
+                  lost < LOST_MAX, f"{lost}: {daemon.log_text()[-800:]}")
+        reports_it(checks, bench, daemon, child, what)
+        files.stuck.clear()
+        files.close()
+        checks.ok(f"{what}: the thread returns", daemon.until(
+            lambda: daemon.status()["threads_lost"] == 0),
+            daemon.log_text()[-800:])
+        checks.ok(f"{what}: … which is logged",
+                  "has returned after" in daemon.log_text())
+        lost = lost_ticks(daemon, other.pid, child, lambda: None)
+        checks.ok(f"{what}: … and no tick is lost", lost < LOST_MAX / 4, lost)
+    finally:
+        child.kill()
+        took = daemon.end()
+    checks.ok(f"{what}: the daemon ends in time", took < 5, took)
+
+
+def reports_it(checks, bench, daemon, child, what):
+    checks.ok(f"{what}: one thread was given up",
+              daemon.status()["threads_lost"] == 1 and
+              daemon.status()["threads_given_up"] == 1, daemon.status())
+    lines = [line for line in daemon.log_text().splitlines()
+             if f"pid {child.pid}: not sampled any more" in line]
+    checks.ok(f"{what}: one line of the log has cause and remedy",
+              len(lines) == 1 and "attach it again" in lines[0],
+              daemon.log_text()[-800:])
+    run = bench.run("slice", "--socket", daemon.socket, "-p", str(child.pid),
+                    "--last", "20s", "-q", "-f", "folded", "-o", "-")
+    checks.ok(f"{what}: its ring is readable", "usleep" in run.stdout or
+              "nanosleep" in run.stdout, run.stdout[-300:] + run.stderr[-300:])
+    reply = call(daemon.socket, "attach", pid=child.pid)
+    checks.ok(f"{what}: it is not attached again", is_error(reply, 11), reply)
+
+
+def memory_that_is_locked_stops_no_ticks(checks, bench):
+    sampling_goes_on(checks, bench, "lock")
+
+
+def stacks_that_become_files_stop_no_ticks(checks, bench):
+    sampling_goes_on(checks, bench, "stack")
+
+
+def attaching_may_be_given_up(checks, bench):
+    """The thread of jobs, too: other programs can be attached."""
+    daemon = Daemon(bench, "attach-unreadable")
+    files = StuckFs(bench.path("attach-unreadable-files"), b"\0" * (1 << 20))
+    child = unreadable(bench, "lock", files.path)
+    try:
+        files.failing[stuck_fs.READ] = 1
+        files.stuck.add(stuck_fs.READ)
+        go_on(child)
+        time.sleep(2)
+        began = time.monotonic()
+        reply = call(daemon.socket, "attach", pid=child.pid)
+        took = time.monotonic() - began
+        checks.ok("attach of a program that cannot be read is refused in time",
+                  is_error(reply, 11) and took < 2, (took, reply))
+        daemon.attach(sleeper(bench).pid)
+        checks.ok("another one is attached", True)
+    finally:
+        child.kill()
+        took = daemon.end()
+        files.close()
+    checks.ok("a daemon with such a thread ends in time", took < 5, took)
+
+
+GROUPS = (memory_that_is_locked_stops_no_ticks,
+          stacks_that_become_files_stop_no_ticks, attaching_may_be_given_up)
