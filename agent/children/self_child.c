@@ -10,7 +10,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,8 +60,10 @@ static void choose_environment(bool is_on_network,
  * Not fork: its child would hold a copy of all rings, and malloc may not be
  * called in the fork of a process that has threads.
  */
-static int spawn(const struct fgt_self_child *child, pid_t *ret_pid)
+static int spawn(const struct fgt_self_child *child, int fd, pid_t *ret_pid)
 {
+	char *arguments[] = { (char *)(uintptr_t)child->name,
+			      (char *)(uintptr_t)child->verb, NULL };
 	posix_spawn_file_actions_t actions;
 	char *environment[VARIABLES_MAX];
 	posix_spawnattr_t attributes;
@@ -76,21 +81,21 @@ static int spawn(const struct fgt_self_child *child, pid_t *ret_pid)
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setflags(&attributes,
 				 POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-	error = posix_spawn_file_actions_adddup2(&actions, child->fd,
-						 child->child_fd);
+	error = posix_spawn_file_actions_adddup2(&actions, fd,
+						 FGT_SELF_CHILD_FD);
 	if (!error)
 		error = posix_spawn(
 			ret_pid, child->path ? child->path : "/proc/self/exe",
-			&actions, &attributes, child->arguments, environment);
+			&actions, &attributes, arguments, environment);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return error ? -EAGAIN : 0;
 }
 
-int fgt_self_child_start(const struct fgt_self_child *child, int *ret_pid_fd)
+static int start(const struct fgt_self_child *child, int fd, int *ret_pid_fd)
 {
 	pid_t pid;
-	int r = spawn(child, &pid), pid_fd;
+	int r = spawn(child, fd, &pid), pid_fd;
 
 	if (r < 0)
 		return r;
@@ -105,6 +110,33 @@ int fgt_self_child_start(const struct fgt_self_child *child, int *ret_pid_fd)
 	}
 	*ret_pid_fd = pid_fd;
 	return 0;
+}
+
+int fgt_self_child_start(const struct fgt_self_child *child, int *ret_fd,
+			 int *ret_pid_fd)
+{
+	int pair[2], r;
+
+	if (strcmp(program_invocation_name, child->name) == 0 ||
+	    socketpair(AF_UNIX, child->socket_type | SOCK_CLOEXEC, 0, pair) < 0)
+		return -EAGAIN;
+	r = start(child, pair[1], ret_pid_fd);
+	close(pair[1]);
+	if (r < 0)
+		close(pair[0]);
+	else
+		*ret_fd = pair[0];
+	return r;
+}
+
+bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
+			     const char *verb)
+{
+	if (argc != 2 || strcmp(argv[0], name) != 0 ||
+	    strcmp(argv[1], verb) != 0)
+		return false;
+	prctl(PR_SET_NAME, name);
+	return true;
 }
 
 void fgt_self_child_kill(int pid_fd)

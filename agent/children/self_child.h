@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A child that executes this program again: it gets nothing of the parent's
- * memory, and only the descriptors and the environment that it needs. What the
+ * memory, one descriptor, and only the environment that it needs. What the
  * child then gives up: agent/children/confinement.h.
  *
  * MT-Safe | AS-Unsafe
@@ -11,21 +11,35 @@
 
 #include <stdbool.h>
 
+#define FGT_SELF_CHILD_FD 3 /* its end of the socket */
+
 struct fgt_self_child {
 	const char *path; /* what to execute, NULL: /proc/self/exe */
-	char **arguments; /* by which it knows what it is; NULL ends */
-	int fd; /* becomes its child_fd; all other descriptors are CLOEXEC */
-	int child_fd;
+	/* Its argv[0], also its thread's name (at most 15 bytes), and argv[1]:
+	 * by these its main() knows what it is. */
+	const char *name, *verb;
+	int socket_type; /* SOCK_STREAM or SOCK_SEQPACKET */
 	bool is_on_network; /* gets the administrator's proxies, too */
 };
 
 /*
- * It is a child of this process: its death sends SIGCHLD. *ret_pid_fd is the
- * only handle on it. -EAGAIN: it could not be started.
+ * It is a child of this process: its death sends SIGCHLD. *ret_fd is this end
+ * of the socket, *ret_pid_fd the only handle on the child. -EAGAIN: it could not
+ * be started, or this process is such a child, whose main() does not call
+ * fgt_self_child_is_asked() first: it must not start children without end.
  *
  * MT-Safe | AS-Unsafe
  */
-int fgt_self_child_start(const struct fgt_self_child *child, int *ret_pid_fd);
+int fgt_self_child_start(const struct fgt_self_child *child, int *ret_fd,
+			 int *ret_pid_fd);
+
+/*
+ * For main(): this process is a child of that name and verb. Names its thread.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+bool fgt_self_child_is_asked(int argc, char **argv, const char *name,
+			     const char *verb);
 
 /* pid_fd may be -1: nothing is done, it has ended. */
 void fgt_self_child_kill(int pid_fd);

@@ -10,7 +10,6 @@
 
 #define FGT_READER_NAME "fgt-reader"
 #define FGT_READER_VERB "open-files"
-#define FGT_READER_FD	3
 
 /* With dir_fd. Sent up to the end of path. */
 struct fgt_reader_order {

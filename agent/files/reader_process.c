@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "agent/children/self_child.h"
 #include "agent/files/reader.h"
@@ -21,22 +20,13 @@
 
 int fgt_reader_start(struct fgt_reader *reader)
 {
-	static char name[] = FGT_READER_NAME, verb[] = FGT_READER_VERB;
-	char *arguments[] = { name, verb, NULL };
-	struct fgt_self_child child = { .arguments = arguments,
-					.child_fd = FGT_READER_FD };
-	int pair[2], r;
+	const struct fgt_self_child child = { .name = FGT_READER_NAME,
+					      .verb = FGT_READER_VERB,
+					      .socket_type = SOCK_SEQPACKET };
+	int r = fgt_self_child_start(&child, &reader->fd, &reader->pid_fd);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -EAGAIN;
-	child.fd = pair[1];
-	r = fgt_self_child_start(&child, &reader->pid_fd);
-	close(pair[1]);
-	if (r < 0) {
-		close(pair[0]);
+	if (r < 0)
 		return r;
-	}
-	reader->fd = pair[0];
 	reader->is_charged = false;
 	reader->since_ns = fgt_clock_ns(CLOCK_MONOTONIC);
 	return 0;

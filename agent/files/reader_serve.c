@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/children/self_child.h"
 #include "agent/files/reader.h"
 #include "ringbuf/base/fd_message.h"
 #include "ringbuf/base/owner.h"
@@ -58,7 +59,7 @@ static void let_go(void)
 	for (int i = 0; i <= STDERR_FILENO; i++)
 		if (fd < 0 || dup2(fd, i) < 0)
 			close(i);
-	close_range(FGT_READER_FD + 1, ~0u, 0);
+	close_range(FGT_SELF_CHILD_FD + 1, ~0u, 0);
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
 		signal(ignored[i], SIG_IGN);
 	setrlimit(RLIMIT_CORE, &none);
@@ -72,7 +73,7 @@ static int receive(struct fgt_reader_order *order)
 	int fd;
 
 	memset(order, 0, sizeof(*order));
-	if (fgt_fd_message_receive(FGT_READER_FD, &part, 1, &fd, 1, 0) <=
+	if (fgt_fd_message_receive(FGT_SELF_CHILD_FD, &part, 1, &fd, 1, 0) <=
 	    (ssize_t)offsetof(struct fgt_reader_order, path))
 		_exit(0);
 	order->path[sizeof(order->path) - 1] = '\0';
@@ -84,7 +85,8 @@ static void send_answer(const struct fgt_reader_answer *answer, int fd)
 	const struct iovec part = { (void *)(uintptr_t)answer,
 				    sizeof(*answer) };
 
-	if (fgt_fd_message_send(FGT_READER_FD, &part, 1, &fd, fd >= 0, 0) < 0)
+	if (fgt_fd_message_send(FGT_SELF_CHILD_FD, &part, 1, &fd, fd >= 0, 0) <
+	    0)
 		_exit(0);
 }
 
@@ -119,16 +121,15 @@ void fgt_reader_serve_if_asked(int argc, char **argv)
 	static struct fgt_reader_order order;
 	static const char ready;
 
-	if (argc != 2 || strcmp(argv[0], FGT_READER_NAME) ||
-	    strcmp(argv[1], FGT_READER_VERB))
+	if (!fgt_self_child_is_asked(argc, argv, FGT_READER_NAME,
+				     FGT_READER_VERB))
 		return;
-	prctl(PR_SET_NAME, FGT_READER_NAME);
 	let_go();
 	drop_rights();
 	for (;;) {
 		int dir_fd;
 
-		if (send(FGT_READER_FD, &ready, 1, MSG_NOSIGNAL) != 1)
+		if (send(FGT_SELF_CHILD_FD, &ready, 1, MSG_NOSIGNAL) != 1)
 			_exit(0);
 		dir_fd = receive(&order);
 		serve_one(&order, dir_fd);

@@ -61,28 +61,22 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 			     const uint8_t *body, size_t body_len,
 			     const struct fgt_delivery_fds *fds)
 {
-	static char name[] = FGT_DELIVERY_NAME, verb[] = FGT_DELIVERY_VERB;
-	char *arguments[] = { name, verb, NULL };
-	struct fgt_self_child self = { .arguments = arguments,
-				       .child_fd = FGT_DELIVERY_FD,
-				       .is_on_network = true };
-	int pair[2], r;
+	const struct fgt_self_child self = { .name = FGT_DELIVERY_NAME,
+					     .verb = FGT_DELIVERY_VERB,
+					     .socket_type = SOCK_SEQPACKET,
+					     .is_on_network = true };
+	int r;
 
 	*child = FGT_DELIVERY_CHILD_NONE;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -EAGAIN;
-	/* The message waits in the socket until the child is there. */
-	r = send_order(pair[0], *head, body, body_len, fds);
-	self.fd = pair[1];
-	if (r == 0)
-		r = fgt_self_child_start(&self, &child->pid_fd);
-	close(pair[1]);
-	if (r < 0) {
-		close(pair[0]);
+	r = fgt_self_child_start(&self, &child->fd, &child->pid_fd);
+	if (r < 0)
 		return r;
+	r = send_order(child->fd, *head, body, body_len, fds);
+	if (r < 0) {
+		fgt_fd_close(FGT_TAKE_FD(child->fd));
+		fgt_self_child_end(FGT_TAKE_FD(child->pid_fd));
 	}
-	child->fd = pair[0];
-	return 0;
+	return r;
 }
 
 int fgt_delivery_body_new(const char *destination,

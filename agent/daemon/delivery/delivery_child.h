@@ -25,7 +25,6 @@
 
 #define FGT_DELIVERY_NAME     "fgt-delivery"
 #define FGT_DELIVERY_VERB     "deliver-slice"
-#define FGT_DELIVERY_FD	      3
 #define FGT_DELIVERY_BODY_MAX 65536
 #define FGT_DELIVERY_MAX_S    90 /* of its life */
 #define FGT_DELIVERY_DATA_MAX ((uint64_t)64 << 20) /* a .fgt file */

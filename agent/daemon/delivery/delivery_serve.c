@@ -23,6 +23,7 @@
 
 #include "agent/capture/look/state_name.h"
 #include "agent/children/confinement.h"
+#include "agent/children/self_child.h"
 #include "agent/daemon/delivery/delivery_child.h"
 #include "agent/protocol/message.h"
 #include "agent/protocol/transaction_facts.h"
@@ -68,7 +69,7 @@ static int receive(struct received_order *order)
 
 	order->fds = FGT_DELIVERY_FDS_NONE;
 	/* MSG_TRUNC: the length that it has. */
-	n = fgt_fd_message_receive(FGT_DELIVERY_FD, parts, 2, fds,
+	n = fgt_fd_message_receive(FGT_SELF_CHILD_FD, parts, 2, fds,
 				   FGT_DELIVERY_FDS, MSG_TRUNC);
 	if (n < (ssize_t)sizeof(order->head) ||
 	    n > (ssize_t)(sizeof(order->head) + sizeof(order->body)))
@@ -354,7 +355,7 @@ static void answer(int error, const struct fgt_dispatch_outcome *outcome,
 	memcpy(result.where, outcome->where, sizeof(result.where));
 	if (error < 0)
 		memcpy(result.why, why->text, sizeof(result.why));
-	(void)!send(FGT_DELIVERY_FD, &result, sizeof(result), MSG_NOSIGNAL);
+	(void)!send(FGT_SELF_CHILD_FD, &result, sizeof(result), MSG_NOSIGNAL);
 }
 
 /* What happens as the agent. */
@@ -380,11 +381,10 @@ void fgt_delivery_serve_if_asked(int argc, char **argv)
 	struct fgt_why why = { "" };
 	int r;
 
-	if (argc != 2 || strcmp(argv[0], FGT_DELIVERY_NAME) ||
-	    strcmp(argv[1], FGT_DELIVERY_VERB))
+	if (!fgt_self_child_is_asked(argc, argv, FGT_DELIVERY_NAME,
+				     FGT_DELIVERY_VERB))
 		return;
-	prctl(PR_SET_NAME, FGT_DELIVERY_NAME);
-	close_range(FGT_DELIVERY_FD + 1, ~0u, 0);
+	close_range(FGT_SELF_CHILD_FD + 1, ~0u, 0);
 	r = prepare(&order, &why);
 	if (r == 0)
 		r = work(&order, &outcome, &why);

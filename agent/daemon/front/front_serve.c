@@ -8,11 +8,11 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/children/confinement.h"
+#include "agent/children/self_child.h"
 #include "agent/daemon/requests/fronts.h"
 #include "ringbuf/base/fd_message.h"
 
@@ -31,7 +31,8 @@ static int receive(struct received *received)
 {
 	const struct iovec part = { received, sizeof(*received) };
 	int fd;
-	ssize_t n = fgt_fd_message_receive(FGT_FRONT_FD, &part, 1, &fd, 1, 0);
+	ssize_t n =
+		fgt_fd_message_receive(FGT_SELF_CHILD_FD, &part, 1, &fd, 1, 0);
 
 	if (n < (ssize_t)sizeof(received->head))
 		_exit(0);
@@ -45,7 +46,7 @@ static void answer(const struct fgt_request *request)
 	const struct iovec part = { (void *)(uintptr_t)request,
 				    fgt_request_size(request->verb) };
 
-	if (fgt_fd_message_send(FGT_FRONT_FD, &part, 1, NULL, 0, 0) < 0)
+	if (fgt_fd_message_send(FGT_SELF_CHILD_FD, &part, 1, NULL, 0, 0) < 0)
 		_exit(0);
 }
 
@@ -81,11 +82,10 @@ void fgt_front_serve_if_asked(int argc, char **argv)
 		.files = FILES_MAX,
 	};
 
-	if (argc != 2 || strcmp(argv[0], FGT_FRONT_NAME) != 0 ||
-	    strcmp(argv[1], FGT_FRONT_VERB) != 0)
+	if (!fgt_self_child_is_asked(argc, argv, FGT_FRONT_NAME,
+				     FGT_FRONT_VERB))
 		return;
-	prctl(PR_SET_NAME, FGT_FRONT_NAME);
-	fgt_confinement_drop(FGT_FRONT_FD, &limits);
+	fgt_confinement_drop(FGT_SELF_CHILD_FD, &limits);
 	(void)fgt_syscall_filter_answer();
 	for (;;)
 		serve();

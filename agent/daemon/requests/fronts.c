@@ -225,26 +225,16 @@ static int send_frame(const struct fgt_front *front,
 
 static int start(struct fgt_front *front)
 {
-	static char name[] = FGT_FRONT_NAME, verb[] = FGT_FRONT_VERB;
-	char *arguments[] = { name, verb, NULL };
 	struct fgt_fronts *fronts = front->fronts;
-	struct fgt_self_child child = { .path = fronts->options.path,
-					.arguments = arguments,
-					.child_fd = FGT_FRONT_FD };
-	int pair[2], r;
+	const struct fgt_self_child child = { .path = fronts->options.path,
+					      .name = FGT_FRONT_NAME,
+					      .verb = FGT_FRONT_VERB,
+					      .socket_type = SOCK_SEQPACKET };
+	int r = fgt_self_child_start(&child, &front->socket.fd, &front->pid_fd);
 
-	/* Its main() did not call fgt_front_serve_if_asked(). */
-	if (strcmp(program_invocation_name, FGT_FRONT_NAME) == 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -EAGAIN;
-	child.fd = pair[1];
-	r = fgt_self_child_start(&child, &front->pid_fd);
-	close(pair[1]);
-	front->socket.fd = pair[0];
-	if (r == 0)
-		r = fgt_loop_watch(fronts->loop, &front->socket, EPOLLIN);
-	else
-		fgt_fd_close(FGT_TAKE_FD(front->socket.fd));
+	if (r < 0)
+		return r;
+	r = fgt_loop_watch(fronts->loop, &front->socket, EPOLLIN);
 	if (r < 0)
 		end(front);
 	return r;

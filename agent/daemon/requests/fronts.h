@@ -40,10 +40,9 @@
 #define FGT_FRONT_INLINE   32768 /* longer frames travel as a memfd */
 #define FGT_FRONT_START_MS 10 /* the first pause after one that failed */
 
-/* How a front is started: these arguments, its socket as descriptor 3. */
+/* How a front is started. */
 #define FGT_FRONT_NAME "fgt-front"
 #define FGT_FRONT_VERB "read-requests"
-#define FGT_FRONT_FD   3
 
 /* What travels to the front, followed by len bytes, unless a memfd comes. */
 struct fgt_front_head {

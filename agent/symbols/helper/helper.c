@@ -23,29 +23,12 @@
 
 static int start(struct fgt_helper *helper)
 {
-	static char name[] = FGT_HELPER_NAME, verb[] = FGT_HELPER_VERB;
-	char *arguments[] = { name, verb, NULL };
-	struct fgt_self_child child = { .path = helper->path,
-					.arguments = arguments,
-					.child_fd = FGT_HELPER_FD };
-	int pair[2], error;
+	const struct fgt_self_child child = { .path = helper->path,
+					      .name = FGT_HELPER_NAME,
+					      .verb = FGT_HELPER_VERB,
+					      .socket_type = SOCK_STREAM };
 
-	/* This is a helper whose main() did not call
-	 * fgt_helper_serve_if_asked(): it must not start helpers without end.
-	 * */
-	if (!strcmp(program_invocation_name, FGT_HELPER_NAME))
-		return -EAGAIN;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return -EAGAIN;
-	child.fd = pair[1];
-	error = fgt_self_child_start(&child, &helper->pid_fd);
-	close(pair[1]);
-	if (error) {
-		close(pair[0]);
-		return error;
-	}
-	helper->fd = pair[0];
-	return 0;
+	return fgt_self_child_start(&child, &helper->fd, &helper->pid_fd);
 }
 
 void fgt_helper_stop(struct fgt_helper *helper)

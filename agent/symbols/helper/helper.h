@@ -104,10 +104,9 @@ void fgt_helper_stop(struct fgt_helper *helper);
  */
 void fgt_helper_serve_if_asked(int argc, char **argv);
 
-/* How a helper is started: these arguments, its socket as descriptor 3. */
+/* How a helper is started. */
 #define FGT_HELPER_NAME "fgt-symbols"
 #define FGT_HELPER_VERB "symbol-helper"
-#define FGT_HELPER_FD	3
 
 /* ---- Without a helper process ------------------------------------------- */
 

@@ -8,7 +8,6 @@
 #include <malloc.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/children/confinement.h"
+#include "agent/children/self_child.h"
 #include "agent/symbols/elf/checksum.h"
 #include "agent/symbols/elf/symbol_image.h"
 #include "agent/symbols/helper/helper.h"
@@ -263,12 +263,11 @@ static void __attribute__((noreturn)) serve(struct server *server)
 
 void fgt_helper_serve_if_asked(int argc, char **argv)
 {
-	static struct server server = { .fd = FGT_HELPER_FD };
+	static struct server server = { .fd = FGT_SELF_CHILD_FD };
 
-	if (argc != 2 || strcmp(argv[0], FGT_HELPER_NAME) ||
-	    strcmp(argv[1], FGT_HELPER_VERB))
+	if (!fgt_self_child_is_asked(argc, argv, FGT_HELPER_NAME,
+				     FGT_HELPER_VERB))
 		return;
-	prctl(PR_SET_NAME, FGT_HELPER_NAME);
 	fgt_memory_sink_init(&server.reply, FGT_HELPER_REPLY_MAX);
 	server.is_filtered = fgt_confinement_enter(server.fd);
 	serve(&server);

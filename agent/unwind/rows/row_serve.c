@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/children/confinement.h"
+#include "agent/children/self_child.h"
 #include "agent/unwind/maps/image_file.h"
 #include "agent/unwind/rows/rows.h"
 #include "agent/unwind/rows/rows_wire.h"
@@ -250,7 +250,7 @@ static void receive(struct fgt_rows_request *request, int *ret_fd)
 {
 	const struct iovec part = { request, sizeof(*request) };
 
-	if (fgt_fd_message_receive(FGT_ROWS_FD, &part, 1, ret_fd, 1, 0) !=
+	if (fgt_fd_message_receive(FGT_SELF_CHILD_FD, &part, 1, ret_fd, 1, 0) !=
 	    sizeof(*request))
 		_exit(0);
 }
@@ -270,13 +270,13 @@ static void reply(struct row_serve *server,
 	head.counts.cfi_bytes = counters.cfi_bytes;
 	head.counts.given_back = counters.given_back;
 	head.counts.refused = counters.refused_cfi;
-	if (fgt_fd_message_send(FGT_ROWS_FD, parts, 2, NULL, 0, 0) < 0)
+	if (fgt_fd_message_send(FGT_SELF_CHILD_FD, parts, 2, NULL, 0, 0) < 0)
 		_exit(0);
 }
 
 static void wait_for_request(struct row_serve *server)
 {
-	struct pollfd entry = { .fd = FGT_ROWS_FD, .events = POLLIN };
+	struct pollfd entry = { .fd = FGT_SELF_CHILD_FD, .events = POLLIN };
 
 	while (poll(&entry, 1, server->has_alarm ? IDLE_MS : -1) <= 0) {
 		set_alarm(server, false);
@@ -346,12 +346,10 @@ void fgt_rows_serve_if_asked(int argc, char **argv)
 		.files = 2 * IMAGES_MAX, /* a cache takes a half */
 	};
 
-	if (argc != 2 || strcmp(argv[0], FGT_ROWS_NAME) ||
-	    strcmp(argv[1], FGT_ROWS_VERB))
+	if (!fgt_self_child_is_asked(argc, argv, FGT_ROWS_NAME, FGT_ROWS_VERB))
 		return;
-	prctl(PR_SET_NAME, FGT_ROWS_NAME);
 	(void)setpriority(PRIO_PROCESS, 0, NICE);
-	(void)fgt_confinement_enter_within(FGT_ROWS_FD, &limits);
+	(void)fgt_confinement_enter_within(FGT_SELF_CHILD_FD, &limits);
 	signal(SIGALRM, on_alarm);
 	server.rules_max = RULES_USUAL;
 	server.images_max = count_images_max();

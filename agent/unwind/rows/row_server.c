@@ -82,32 +82,21 @@ void fgt_row_server_done(struct fgt_row_server *server)
 
 static int start(struct fgt_row_server *server, uint64_t now_ns)
 {
-	static char name[] = FGT_ROWS_NAME, verb[] = FGT_ROWS_VERB;
-	char *arguments[] = { name, verb, NULL };
-	struct fgt_self_child child = { .path = server->path,
-					.arguments = arguments,
-					.child_fd = FGT_ROWS_FD };
-	int pair[2], r;
+	const struct fgt_self_child child = { .path = server->path,
+					      .name = FGT_ROWS_NAME,
+					      .verb = FGT_ROWS_VERB,
+					      .socket_type = SOCK_SEQPACKET };
+	int fd, r;
 
-	/* This is a server whose main() did not call
-	 * fgt_rows_serve_if_asked(): it must not start servers without end. */
-	if (!strcmp(program_invocation_name, FGT_ROWS_NAME))
-		return -EAGAIN;
 	reap(server);
 	if (now_ns < server->start_ns ||
 	    server->lost_count == FGT_ROW_SERVER_LOST)
 		return -EAGAIN;
 	server->start_ns = now_ns + BACKOFF_NS;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -EAGAIN;
-	child.fd = pair[1];
-	r = fgt_self_child_start(&child, &server->pid_fd);
-	close(pair[1]);
-	if (r < 0) {
-		close(pair[0]);
-		return -EAGAIN;
-	}
-	server->fd = fgt_fd_apart(pair[0]);
+	r = fgt_self_child_start(&child, &fd, &server->pid_fd);
+	if (r < 0)
+		return r;
+	server->fd = fgt_fd_apart(fd);
 	server->begun_ns = now_ns;
 	return 0;
 }

@@ -53,10 +53,11 @@ int fgt_row_server_init(struct fgt_row_server *server, const char *path);
 void fgt_row_server_done(struct fgt_row_server *server);
 
 /*
- * Asks one that runs; else is_wanted is set. rules_max: what it may keep. until_ns (CLOCK_MONOTONIC): the end of the
- * wait. On success *ret_bytes is what followed the reply, valid until the next
- * call. -EAGAIN there is no answer yet, or none can be had; the reply's error
- * otherwise; -EBADMSG it is no reply.
+ * Asks one that runs; else is_wanted is set. question: verb, address and
+ * rules_max; number and image are filled in here. until_ns (CLOCK_MONOTONIC):
+ * the end of the wait. On success *ret_bytes[*ret_len] is what followed the
+ * reply's head, valid until the next call. -EAGAIN: there is no answer yet, or
+ * none can be had; otherwise the reply's error.
  */
 int fgt_row_server_ask(struct fgt_row_server *server,
 		       struct fgt_image_served *file,

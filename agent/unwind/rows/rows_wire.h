@@ -12,10 +12,9 @@
 #include "agent/unwind/cfi/cfi_rows.h"
 #include "agent/unwind/elf/elf_file.h"
 
-/* How a server is started: these arguments, its socket as descriptor 3. */
+/* How a server is started. */
 #define FGT_ROWS_NAME "fgt-rows"
 #define FGT_ROWS_VERB "row-server"
-#define FGT_ROWS_FD   3
 
 enum fgt_rows_verb {
 	FGT_ROWS_ELF = 1, /* struct fgt_rows_elf */

@@ -4,13 +4,14 @@
  * is one that lies. Runs before main() of tests; must do nothing in a test that
  * is none.
  */
-#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/children/self_child.h"
 #include "agent/daemon/front/front.h"
 #include "agent/daemon/requests/fronts.h"
+#include "ringbuf/base/fd_message.h"
 #include "tests/unit/daemon/front_lies.h"
 
 static size_t fill(uint8_t lie, struct fgt_request *request)
@@ -41,20 +42,10 @@ static size_t fill(uint8_t lie, struct fgt_request *request)
 /* A descriptor comes with each answer. */
 static void answer(const struct fgt_request *request, size_t len)
 {
-	struct iovec part = { (void *)(uintptr_t)request, len };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .header = { .cmsg_level = SOL_SOCKET,
-				  .cmsg_type = SCM_RIGHTS,
-				  .cmsg_len = CMSG_LEN(sizeof(int)) } };
-	const struct msghdr message = { .msg_iov = &part,
-					.msg_iovlen = 1,
-					.msg_control = &control,
-					.msg_controllen = sizeof(control) };
+	const struct iovec part = { (void *)(uintptr_t)request, len };
+	const int fd = STDIN_FILENO;
 
-	memset(CMSG_DATA(&control.header), 0, sizeof(int)); /* stdin */
-	if (sendmsg(FGT_FRONT_FD, &message, MSG_NOSIGNAL) < 0)
+	if (fgt_fd_message_send(FGT_SELF_CHILD_FD, &part, 1, &fd, 1, 0) < 0)
 		_exit(1);
 }
 
@@ -67,7 +58,7 @@ static void lie(void)
 	} got;
 	size_t len;
 
-	while (recv(FGT_FRONT_FD, &got, sizeof(got), 0) > 0) {
+	while (recv(FGT_SELF_CHILD_FD, &got, sizeof(got), 0) > 0) {
 		len = fill(got.bytes[0], &request);
 		answer(&request, len);
 		if (got.bytes[0] == FRONT_LIES_TWICE)
