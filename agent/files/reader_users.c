@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Users whose files are not asked for at present. Runs in any thread with the lock of the
- * readers; a hostile user must not cost other users' targets their ticks.
+ * Users whose files are not asked for at present. Runs in any thread with the
+ * lock of the readers; a hostile user must not cost other users' targets their
+ * ticks.
  */
 #include <errno.h>
 #include <string.h>

@@ -127,8 +127,9 @@ struct fgt_delivery_cut {
 
 /*
  * May take seconds. -ENODATA fewer than two ticks, unless it is a transaction;
- * -EACCES its user may not see the program that it is now; -EFBIG larger than FGT_DELIVERY_DATA_MAX, -ENOMEM, errno of memfd_create and
- * write; else the errors of fgt_ring_cut().
+ * -EACCES its user may not see the program that it is now; -EFBIG larger than
+ * FGT_DELIVERY_DATA_MAX; -ENOMEM, errno of memfd_create and write; else the
+ * errors of fgt_ring_cut().
  *
  * MT-Safe | AS-Unsafe
  */

@@ -81,8 +81,9 @@ const struct fgt_maps_device *fgt_maps_device_of(struct fgt_maps_owner *owner,
  * first page and build id are what the target has in memory at base (the
  * address where file offset 0 is mapped, 0 if it is not). Run by root, files on
  * devices that may not answer are not touched (-EREMOTEIO). -ENOENT,
- * -EACCES, -ESTALE not that file, -ENOEXEC, -EINPROGRESS, -ENOMEM; those of fgt_file_open(),
- * after some of which owner->is_late.
+ * -EACCES, -ESTALE not that file, -ENOEXEC, -EINPROGRESS its server has not
+ * answered, -ENOMEM; those of fgt_file_open(), after some of which
+ * owner->is_late.
  *
  * MT-Safe | AS-Unsafe
  */
