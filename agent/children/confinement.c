@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confines a child. Runs in the child (here: helper) while it has one thread;
- * must come before the first byte of a file is read.
+ * Confines a child. Runs in the child while it has one thread; must come before
+ * the first byte of another user is read.
  */
 #include "agent/children/confinement.h"
 
@@ -19,14 +19,14 @@
 #include <unistd.h>
 
 #include "agent/children/free_uid.h"
+#include "agent/children/self_child.h"
 #include "ringbuf/base/owner.h"
 
-#define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
 /* Where no better one is free, or a user namespace does not have it. Processes
- * of this user can stop and kill the helper. */
+ * of this user can stop and kill the child. */
 #define UID_NO_RIGHTS 65534
 
-/* Where memory is short the kernel kills the helper, not the daemon. */
+/* Where memory is short the kernel kills the child, not the daemon. */
 void fgt_confinement_offer(void)
 {
 	FGT_AUTO(fgt_fd_close)
@@ -36,15 +36,14 @@ void fgt_confinement_offer(void)
 		return; /* then it is killed as likely as other processes */
 }
 
-static void drop_descriptors(int kept_fd)
+static void drop_descriptors(void)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int i = 0; i <= STDERR_FILENO; i++)
 		if (fd < 0 || dup2(fd, i) < 0)
 			close(i);
-	close_range(STDERR_FILENO + 1, (unsigned int)kept_fd - 1, 0);
-	close_range((unsigned int)kept_fd + 1, ~0u, 0);
+	close_range(FGT_SELF_CHILD_FD + 1, ~0u, 0);
 }
 
 static void reset_signals(void)
@@ -80,10 +79,10 @@ void fgt_confinement_limit_memory(unsigned long long more_bytes)
 				more_bytes);
 }
 
-static void limit_resources(const struct fgt_confinement_limits *limits)
+static void limit_resources(const struct fgt_confinement *confinement)
 {
-	fgt_confinement_limit_memory(limits->memory_bytes);
-	fgt_confinement_limit(RLIMIT_NOFILE, limits->files);
+	fgt_confinement_limit_memory(confinement->memory_bytes);
+	fgt_confinement_limit(RLIMIT_NOFILE, confinement->files);
 	fgt_confinement_limit(RLIMIT_CORE, 0);
 	fgt_confinement_limit(RLIMIT_FSIZE, 0);
 }
@@ -121,29 +120,12 @@ static void drop_rights(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-void fgt_confinement_drop(int kept_fd,
-			  const struct fgt_confinement_limits *limits)
+bool fgt_confinement_enter(const struct fgt_confinement *confinement)
 {
 	fgt_confinement_offer();
-	drop_descriptors(kept_fd);
+	drop_descriptors();
 	reset_signals();
-	limit_resources(limits);
+	limit_resources(confinement);
 	drop_rights();
-}
-
-bool fgt_confinement_enter_within(int kept_fd,
-				  const struct fgt_confinement_limits *limits)
-{
-	fgt_confinement_drop(kept_fd, limits);
-	return fgt_syscall_filter_set() == 0;
-}
-
-bool fgt_confinement_enter(int kept_fd)
-{
-	static const struct fgt_confinement_limits usual = {
-		.memory_bytes = MEMORY_MAX_BYTES,
-		.files = FGT_CONFINEMENT_FILES,
-	};
-
-	return fgt_confinement_enter_within(kept_fd, &usual);
+	return confinement->set_filter() == 0;
 }

@@ -1,33 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Takes from a child of this program what it does not need: descriptors,
- * rights, memory, system calls. Runs once, in the child (here: helper), before
- * it sees a byte of another user.
+ * rights, memory, system calls. Runs once, in the child, before it sees a byte
+ * of another user.
  */
 #ifndef FGT_AGENT_CHILDREN_CONFINEMENT_H
 #define FGT_AGENT_CHILDREN_CONFINEMENT_H
 
 #include <stdbool.h>
 
+struct fgt_confinement {
+	unsigned long long memory_bytes; /* beyond what is mapped now */
+	unsigned int files; /* descriptors */
+	int (*set_filter)(void); /* one of those below */
+};
+
 /*
- * Keeps one descriptor (other than 0 to 2, which become /dev/null). A limit
- * that the kernel refuses stays as it was. False if the kernel has no filter of
- * system calls: the caller must then prevent opening files itself.
+ * Keeps FGT_SELF_CHILD_FD; 0 to 2 become /dev/null. A limit that the kernel
+ * refuses stays as it was. False if the kernel has no filter of system calls:
+ * the caller must then prevent opening files itself.
  *
  * MT-Unsafe (one thread only) | AS-Unsafe
  */
-bool fgt_confinement_enter(int kept_fd);
-
-/* The same with other limits. */
-struct fgt_confinement_limits {
-	unsigned long long memory_bytes; /* beyond what is mapped now */
-	unsigned int files;
-};
-bool fgt_confinement_enter_within(int kept_fd,
-				  const struct fgt_confinement_limits *limits);
-/* Without a filter of system calls, which the caller sets. */
-void fgt_confinement_drop(int kept_fd,
-			  const struct fgt_confinement_limits *limits);
+bool fgt_confinement_enter(const struct fgt_confinement *confinement);
 
 /* Lowers a soft limit; never raises it above the hard one. */
 void fgt_confinement_limit(int resource, unsigned long long limit);
@@ -37,9 +32,6 @@ void fgt_confinement_limit_memory(unsigned long long more_bytes);
 
 /* Where memory is short the kernel kills this process first. */
 void fgt_confinement_offer(void);
-
-/* How many descriptors the helper may hold. */
-#define FGT_CONFINEMENT_FILES 128
 
 /* ---- System calls: syscall_filter.c -------------------------------------- */
 

@@ -77,16 +77,16 @@ static void serve(void)
 
 void fgt_front_serve_if_asked(int argc, char **argv)
 {
-	static const struct fgt_confinement_limits limits = {
+	static const struct fgt_confinement confinement = {
 		.memory_bytes = MEMORY_MAX_BYTES,
 		.files = FILES_MAX,
+		.set_filter = fgt_syscall_filter_answer,
 	};
 
 	if (!fgt_self_child_is_asked(argc, argv, FGT_FRONT_NAME,
 				     FGT_FRONT_VERB))
 		return;
-	fgt_confinement_drop(FGT_SELF_CHILD_FD, &limits);
-	(void)fgt_syscall_filter_answer();
+	(void)fgt_confinement_enter(&confinement);
 	for (;;)
 		serve();
 }

@@ -27,6 +27,8 @@
 #define IMAGES_MAX_BYTES (256ull << 20)
 #define DWARF_MAX_NS	 2000000000ull /* then lines are given up */
 #define IDLE_MAX_MS	 30000 /* then all images are closed */
+#define MEMORY_MAX_BYTES (1536ull << 20) /* on top of what is mapped */
+#define FILES_MAX	 128 /* descriptors */
 
 struct image_slot {
 	uint64_t image; /* the daemon's number, 0: free */
@@ -50,7 +52,7 @@ static void allow_files(const struct server *server, bool is_allowed)
 {
 	if (!server->is_filtered)
 		fgt_confinement_limit(RLIMIT_NOFILE,
-				      is_allowed ? FGT_CONFINEMENT_FILES : 0);
+				      is_allowed ? FILES_MAX : 0);
 }
 
 static void set_alarm(unsigned int seconds)
@@ -263,12 +265,17 @@ static void __attribute__((noreturn)) serve(struct server *server)
 
 void fgt_helper_serve_if_asked(int argc, char **argv)
 {
+	static const struct fgt_confinement confinement = {
+		.memory_bytes = MEMORY_MAX_BYTES,
+		.files = FILES_MAX,
+		.set_filter = fgt_syscall_filter_set,
+	};
 	static struct server server = { .fd = FGT_SELF_CHILD_FD };
 
 	if (!fgt_self_child_is_asked(argc, argv, FGT_HELPER_NAME,
 				     FGT_HELPER_VERB))
 		return;
 	fgt_memory_sink_init(&server.reply, FGT_HELPER_REPLY_MAX);
-	server.is_filtered = fgt_confinement_enter(server.fd);
+	server.is_filtered = fgt_confinement_enter(&confinement);
 	serve(&server);
 }

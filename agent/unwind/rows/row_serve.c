@@ -341,15 +341,16 @@ static size_t count_images_max(void)
 void fgt_rows_serve_if_asked(int argc, char **argv)
 {
 	static struct row_serve server;
-	static const struct fgt_confinement_limits limits = {
+	static const struct fgt_confinement confinement = {
 		.memory_bytes = MEMORY_BYTES,
 		.files = 2 * IMAGES_MAX, /* a cache takes a half */
+		.set_filter = fgt_syscall_filter_set,
 	};
 
 	if (!fgt_self_child_is_asked(argc, argv, FGT_ROWS_NAME, FGT_ROWS_VERB))
 		return;
 	(void)setpriority(PRIO_PROCESS, 0, NICE);
-	(void)fgt_confinement_enter_within(FGT_SELF_CHILD_FD, &limits);
+	(void)fgt_confinement_enter(&confinement);
 	signal(SIGALRM, on_alarm);
 	server.rules_max = RULES_USUAL;
 	server.images_max = count_images_max();
