@@ -19,9 +19,9 @@
  * is for the first stacks of a target, whose rules are all unknown.
  */
 #define TURN_NS	    (10 * MS_NS)
-#define TURN_ONE_NS (4 * MS_NS)
-#define TURN_ALL_NS (6 * MS_NS)
-#define BURST_NS    (200 * MS_NS)
+#define TURN_ONE_NS (7 * MS_NS)
+#define TURN_ALL_NS (8 * MS_NS)
+#define BURST_NS    (400 * MS_NS)
 #define REFILL_PART 20u
 #define RULES_LEAST ((uint64_t)8 << 20) /* of a server */
 
