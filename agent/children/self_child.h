@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A child that executes this program again: it gets nothing of the parent's
- * memory, one descriptor, and only the environment that it needs. What the
- * child then gives up: agent/children/confinement.h.
+ * memory, one descriptor (all others are CLOEXEC), and only the environment that
+ * it needs. What the child then gives up: agent/children/confinement.h.
  *
  * MT-Safe | AS-Unsafe
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of agent/symbols/confinement and syscall_filter: what a real helper
- * may do, and what happens to a child that does more.
+ * Tests of agent/children/confinement and syscall_filter: what a real helper may
+ * do, and what happens to a child that does more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
