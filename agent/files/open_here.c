@@ -16,8 +16,9 @@
 #include "agent/files/reader.h"
 #include "ringbuf/base/owner.h"
 
-#define FIRST_BYTES 4096
 #define PIECE_BYTES (256u << 10)
+/* Of a process whose first thread has ended, /proc/self has none. */
+#define OWN_FD "/proc/thread-self/fd/%d"
 
 /* O_PATH: to open a FIFO or a device is to touch it. A writer that waits for a
  * reader of a FIFO goes on, a tape rewinds. */
@@ -113,33 +114,14 @@ static int check_status(const struct stat *status,
 /* The same file, also if its name leads to another one by now. */
 static int reopen(int path_fd, int *ret_fd)
 {
-	char path[48];
+	char path[sizeof(OWN_FD) + 3 * sizeof(int)];
 	int fd;
 
-	/* Of a process whose first thread has ended, /proc/self has none. */
-	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", path_fd);
+	snprintf(path, sizeof(path), OWN_FD, path_fd);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	*ret_fd = fd;
-	return 0;
-}
-
-/*
- * A file system may open files and then not read or close them: both are tried
- * here. Closing any descriptor of a file asks its file system.
- */
-static int try_out(int fd)
-{
-	char bytes[FIRST_BYTES];
-	int copy;
-
-	if (pread(fd, bytes, sizeof(bytes), 0) < 0)
-		return -errno;
-	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (copy < 0)
-		return -errno;
-	close(copy);
 	return 0;
 }
 
@@ -205,9 +187,8 @@ int fgt_open_here(const struct fgt_open_request *request,
 			    : check_status(&status, request);
 	if (r == 0)
 		r = reopen(path_fd, &fd);
-	if (r == 0)
-		r = request->is_copied ? copy(&fd, (uint64_t)status.st_size)
-				       : try_out(fd);
+	if (r == 0 && request->is_copied)
+		r = copy(&fd, (uint64_t)status.st_size);
 	if (r < 0)
 		return r;
 	ret_file->status = status;

@@ -364,7 +364,7 @@ int fgt_file_open(const struct fgt_open_request *request,
 {
 	struct fgt_open_request here = *request;
 
-	if (is_begun)
+	if (is_begun && !(request->is_trusted && request->ino))
 		return open_by_reader(request, ret_file);
 	/* Who may wait for the file may wait for its bytes. */
 	here.is_copied = false;

@@ -118,7 +118,16 @@ static int open_by_map_files(const struct fgt_maps_owner *owner,
 		 line->start, line->end);
 	request.place = FGT_OPEN_LINK;
 	request.path = path;
+	if (is_trusted) { /* known without asking a file system */
+		request.dev = line->dev;
+		request.ino = line->ino;
+	}
 	r = fgt_file_open(&request, &opened);
+	if (r == -ESTALE) {
+		request.is_trusted = false;
+		request.ino = 0;
+		r = fgt_file_open(&request, &opened);
+	}
 	if (r < 0)
 		return r;
 	return take_candidate(owner, cache, &opened, line, base, ret_file);
@@ -148,14 +157,16 @@ static int open_by_name(const struct fgt_maps_owner *owner,
 }
 
 /*
- * Run by root, stacks of all users wait for the sampler, and later it reads in
- * the file itself: only where the file system answers at once. An ordinary user's
- * agent waits for that user's files only.
+ * Where the sampler reads code itself and is root's, stacks of all users wait for
+ * it: only where the file system answers at once. An ordinary user's agent waits
+ * for that user's files only.
  */
-static bool may_read(struct fgt_maps_owner *owner,
+static bool may_read(const struct fgt_image_cache *cache,
+		     struct fgt_maps_owner *owner,
 		     const struct fgt_maps_device *device)
 {
-	if (device->answers || geteuid() != 0)
+	if (device->answers || fgt_image_cache_is_served(cache) ||
+	    geteuid() != 0)
 		return true;
 	memcpy(owner->refused_type, device->type, sizeof(owner->refused_type));
 	return false;
@@ -184,7 +195,7 @@ int fgt_maps_open(struct fgt_maps_owner *owner, struct fgt_image_cache *cache,
 	if (fgt_image_cache_find(cache, &key, ret_file) == 0)
 		return 0;
 	device = fgt_maps_device_of(owner, line->dev);
-	if (!may_read(owner, device))
+	if (!may_read(cache, owner, device))
 		return -EREMOTEIO;
 	r = open_by_map_files(owner, cache, line, base, device->is_of_machine,
 			      ret_file);

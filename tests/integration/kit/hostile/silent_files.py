@@ -353,7 +353,41 @@ def files_that_stop_to_answer_are_not_waited_for(checks, bench):
         end(files, daemon, other)
 
 
-GROUPS = (files_that_stop_to_answer_are_not_waited_for,
+def programs_on_file_systems_of_users_have_stacks(checks, bench):
+    """As on NFS or sshfs, while these answer; and when they stop to."""
+    program = compiled(bench, "spin", SPIN, "-static", "-fomit-frame-pointer")
+    files = StuckFs(bench.path("far"), bytes_of(program))
+    daemon = Daemon(bench, "far-files")
+    other = sleeper(bench)
+    children = [started(bench, [files.path], as_nobody=as_nobody)
+                for as_nobody in (False, True)]
+    try:
+        for child, user in zip(children, ("root", "a user")):
+            daemon.attach(child.pid)
+            time.sleep(1.5)
+            text, _ = slice_of(bench, daemon, child.pid)
+            checks.ok(f"a program of {user} on FUSE has stacks and names",
+                      "main;work_hard" in str(text), text)
+        daemon.attach(other.pid)
+        files.stuck |= ALL_STUCK | {stuck_fs.FLUSH}
+        before = ticks_of(daemon, other.pid)
+        slow = max(slice_of(bench, daemon, child.pid)[1]
+                   for child in children)
+        checks.ok("its slices come when it does not answer", slow < 8,
+                  f"{slow:.1f} s")
+        for child in children:
+            child.kill()
+            child.wait()
+        time.sleep(3)
+        ticks = ticks_of(daemon, other.pid) - before
+        checks.ok("other programs keep their ticks", ticks > 250, ticks)
+        files.stuck.clear()
+    finally:
+        end(files, daemon, other, *children)
+
+
+GROUPS = (programs_on_file_systems_of_users_have_stacks,
+          files_that_stop_to_answer_are_not_waited_for,
           programs_in_overlays_have_stacks,
           overlays_that_do_not_answer_stop_no_ticks,
           overlays_that_stop_to_answer_stop_no_ticks,
