@@ -59,15 +59,19 @@ static int reopen(int fd, uint32_t user, int *ret_fd)
 
 	snprintf(path, sizeof(path), "fd/%d", fd);
 	r = self_fd < 0 ? -errno : fgt_file_open(&request, &file);
-	if (r == 0)
+	if (r == 0) {
 		*ret_fd = file.fd;
+		return 0;
+	}
+	if (!fgt_file_may_come(r))
+		return r;
 	/* Of users whose files are refused at present, the duplicate must do: the
 	 * helper, which reads it, has a bound. */
-	if (fgt_file_may_come(r) && (r = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0) {
-		*ret_fd = r;
-		r = 0;
-	}
-	return r;
+	r = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (r < 0)
+		return -errno;
+	*ret_fd = r;
+	return 0;
 }
 
 /* A duplicate of the file that matches best. */
