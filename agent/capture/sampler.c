@@ -6,10 +6,10 @@
 #include "agent/capture/sampler.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <time.h>
 
 #include "agent/capture/sampling.h"
+#include "ringbuf/base/thread.h"
 
 #define HZ_DEFAULT 101u
 #define HZ_MAX	   1000u
@@ -94,20 +94,6 @@ void fgt_sampler_set_max_cpu(struct fgt_sampler *sampler, double percent)
 	pthread_mutex_unlock(&sampler->mutex);
 }
 
-int fgt_sampler_start_thread(pthread_t *ret_thread, void *(*run)(void *),
-			     void *context)
-{
-	sigset_t all, before;
-	int rc;
-
-	/* Signals are for the threads that wait for them. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(ret_thread, NULL, run, context);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -rc;
-}
-
 int fgt_sampler_start(struct fgt_sampler *sampler)
 {
 	int rc;
@@ -115,8 +101,7 @@ int fgt_sampler_start(struct fgt_sampler *sampler)
 	if (sampler->is_started)
 		return 0;
 	sampler->shall_stop = sampler->has_left = false;
-	rc = fgt_sampler_start_thread(&sampler->thread, fgt_sampling_run,
-				      sampler);
+	rc = fgt_thread_start(0, fgt_sampling_run, sampler, &sampler->thread);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&sampler->mutex);

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/thread.h"
 
 /* ---- The books; with the mutex held --------------------------------------- */
 
@@ -58,8 +59,8 @@ static void note(struct fgt_sampler *sampler, struct fgt_lost_thread *lost,
 
 static int start_thread(struct fgt_sampler *sampler)
 {
-	int rc = fgt_sampler_start_thread(&sampler->thread, fgt_sampling_run,
-					  sampler);
+	int rc = fgt_thread_start(0, fgt_sampling_run, sampler,
+				  &sampler->thread);
 
 	sampler->needs_thread = rc < 0;
 	return rc;
@@ -181,8 +182,7 @@ static int run_apart(struct fgt_sampler *sampler,
 
 	if (rc < 0)
 		return rc;
-	rc = fgt_sampler_start_thread(&attaching->thread, open_apart,
-				      attaching);
+	rc = fgt_thread_start(0, open_apart, attaching, &attaching->thread);
 	if (rc < 0)
 		return fgt_why_set(&attaching->why, rc,
 				   "cannot start a thread: raise TasksMax= or "

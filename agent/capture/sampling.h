@@ -134,9 +134,6 @@ struct fgt_sampled *fgt_sampling_remove(struct fgt_sampler *sampler,
  * ---- Threads that were given up (sampler_lost.c) ---------------------------
  */
 
-/* Starts a thread that gets no signals. */
-int fgt_sampler_start_thread(pthread_t *ret_thread, void *(*run)(void *),
-			     void *context);
 /* fgt_sampled_new() in a thread that may be given up. */
 int fgt_sampler_open_target(struct fgt_sampler *sampler, int32_t pid,
 			    size_t ring_bytes, struct fgt_sampled **ret_sampled,

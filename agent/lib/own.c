@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads and files of the library in the program. The functions for files run
+ * Waits and files of the library in the program. The functions for files run
  * in a constructor: before main(), or in dlopen(3), where other threads may
  * read the environment. They open no file.
  */
@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,27 +16,6 @@
 #include <unistd.h>
 
 #include "ringbuf/base/clock.h"
-
-int fgt_own_thread_start(size_t stack_bytes, void *(*run)(void *),
-			 pthread_t *ret_thread)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int rc = pthread_attr_init(&attributes);
-
-	if (rc)
-		return -rc;
-	(void)pthread_attr_setstacksize(&attributes, stack_bytes);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(ret_thread, &attributes, run, NULL);
-	/* The program's thread-local variables may need a larger stack. */
-	if (rc == EINVAL)
-		rc = pthread_create(ret_thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return -rc;
-}
 
 void fgt_own_wait(sem_t *semaphore, uint64_t until_ns)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library does in a program that is not its own: starts threads,
- * keeps a thread from being cancelled, and names files that each process of a
- * family must have for itself.
+ * What the library does in a program that is not its own: waits, keeps a thread
+ * from being cancelled, and names files that each process of a family must have
+ * for itself.
  */
 #ifndef FGT_AGENT_LIB_OWN_H
 #define FGT_AGENT_LIB_OWN_H
@@ -13,16 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Threads ------------------------------------------------------------ */
-
-/*
- * Starts a thread with a small stack that gets none of the program's signals.
- * errno of pthread_create(3), negative.
- *
- * MT-Safe | AS-Unsafe
- */
-int fgt_own_thread_start(size_t stack_bytes, void *(*run)(void *),
-			 pthread_t *ret_thread);
+/* ---- In a thread -------------------------------------------------------- */
 
 /* Until the semaphore is posted, until_ns (CLOCK_MONOTONIC) at the latest. */
 void fgt_own_wait(sem_t *semaphore, uint64_t until_ns);

@@ -7,10 +7,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include "agent/daemon/loop/assert.h"
 #include "ringbuf/base/heartbeat.h"
+#include "ringbuf/base/thread.h"
 
 STAILQ_HEAD(job_queue, fgt_job);
 
@@ -120,16 +120,10 @@ bool fgt_jobs_withdraw(struct fgt_jobs *jobs, struct fgt_job *job)
 
 static int start(struct fgt_jobs *jobs)
 {
-	sigset_t all, before;
-	int rc;
+	int r = fgt_thread_start(0, work_off, jobs, &jobs->thread);
 
-	/* Signals are for the loop. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&jobs->thread, NULL, work_off, jobs);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	jobs->is_started = rc == 0;
-	return -rc;
+	jobs->is_started = r == 0;
+	return r;
 }
 
 int fgt_jobs_new(struct fgt_loop *loop, struct fgt_jobs **ret_jobs)

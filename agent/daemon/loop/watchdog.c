@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "agent/daemon/loop/log.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/thread.h"
 
 #define SECOND_NS 1000000000u
 #define LOOK_NS	  250000000u
@@ -318,15 +318,10 @@ static void *run(void *context)
 
 static int start(struct fgt_watchdog *watchdog)
 {
-	sigset_t all, before;
-	int rc;
+	int r = fgt_thread_start(0, run, watchdog, &watchdog->thread);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&watchdog->thread, NULL, run, watchdog);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	watchdog->is_started = rc == 0;
-	return -rc;
+	watchdog->is_started = r == 0;
+	return r;
 }
 
 int fgt_watchdog_new(const struct fgt_watchdog_options *options,

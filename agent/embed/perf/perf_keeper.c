@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +28,7 @@
 #include "agent/embed/signal/signal_permission.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/thread.h"
 
 #define ORDERS_MAX 256u /* that wait to be carried out */
 /* A filter may have ended the thread, a busy machine may keep it waiting. */
@@ -201,24 +201,6 @@ static void *keep(void *context)
 
 /* ---- Start and end ------------------------------------------------------ */
 
-static int start_thread(struct fgt_perf_keeper *keeper)
-{
-	sigset_t all, before;
-	pthread_attr_t attr;
-	int rc = pthread_attr_init(&attr);
-
-	if (rc)
-		return -rc;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_attr_setstacksize(&attr, STACK_BYTES);
-	if (rc == 0)
-		rc = pthread_create(&keeper->thread, &attr, keep, keeper);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -rc;
-}
-
 static void free_keeper(struct fgt_perf_keeper *keeper)
 {
 	pthread_cond_destroy(&keeper->posted);
@@ -248,7 +230,7 @@ int fgt_perf_keeper_start(struct fgt_perf_keeper **ret_keeper)
 	pthread_mutex_init(&keeper->mutex, NULL);
 	pthread_cond_init(&keeper->posted, NULL);
 	init_done(&keeper->done);
-	rc = start_thread(keeper);
+	rc = fgt_thread_start(STACK_BYTES, keep, keeper, &keeper->thread);
 	if (rc < 0) {
 		free_keeper(keeper);
 		return rc;

@@ -34,6 +34,7 @@
 #include "agent/lib/spans/journal.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/fd.h"
+#include "ringbuf/base/thread.h"
 
 #define ROUND_NS    UINT64_C(50000000) /* between two reads of the log */
 #define LAST_NS	    UINT64_C(400000000) /* for the rest at the end */
@@ -451,7 +452,7 @@ __attribute__((constructor)) static void start(void)
 	sem_init(&live.left, 0, 0);
 	(void)pthread_atfork(NULL, NULL, in_child);
 	live.is_running =
-		fgt_own_thread_start(STACK_BYTES, run, &live.thread) == 0;
+		fgt_thread_start(STACK_BYTES, run, NULL, &live.thread) == 0;
 	if (live.is_running)
 		fgt_own_wait(&live.started, fgt_now() + PATIENCE_NS);
 }

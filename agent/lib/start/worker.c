@@ -16,6 +16,7 @@
 #include "agent/lib/report.h"
 #include "agent/lib/start/start.h"
 #include "ringbuf/base/clock.h"
+#include "ringbuf/base/thread.h"
 
 #define SECOND_NS   UINT64_C(1000000000)
 #define STACK_BYTES (256 << 10) /* deliveries run on it: TLS, name lookups */
@@ -153,7 +154,7 @@ int fgt_worker_start(int32_t *ret_tid)
 
 	atomic_store_explicit(&worker.may_go, false, memory_order_relaxed);
 	atomic_store_explicit(&worker.leave_ns, 0, memory_order_relaxed);
-	r = fgt_own_thread_start(STACK_BYTES, run, &worker.thread);
+	r = fgt_thread_start(STACK_BYTES, run, NULL, &worker.thread);
 	if (r < 0)
 		return r;
 	while (sem_wait(&worker.started) < 0)
@@ -192,7 +193,7 @@ void fgt_worker_give_up(void)
 	give_up_parts();
 	/* Not the worker, which is busy, and not a thread of the program, which
 	 * may hold a lock that the program's log waits for. */
-	if (fgt_own_thread_start(STACK_BYTES, log_rest, &thread) < 0)
+	if (fgt_thread_start(STACK_BYTES, log_rest, NULL, &thread) < 0)
 		return;
 	(void)pthread_detach(thread); /* the log may never return */
 	fgt_own_wait(&worker.logged, until_ns);

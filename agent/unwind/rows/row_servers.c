@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@
 #include "agent/unwind/maps/image_server.h"
 #include "agent/unwind/rows/row_users.h"
 #include "agent/unwind/rows/rows.h"
+#include "ringbuf/base/thread.h"
 
 #define IDLE_NS	    UINT64_C(60000000000) /* without files: stopped */
 #define RULES_BYTES ((uint64_t)256 << 20)
@@ -277,19 +277,6 @@ static void *start_servers(void *context)
 	}
 }
 
-/* It takes no signal of the program. */
-static int begin_starter(struct fgt_row_servers *servers)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&servers->starter, NULL, start_servers, servers);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -error;
-}
-
 static void end_starter(struct fgt_row_servers *servers)
 {
 	atomic_store_explicit(&servers->is_ending, true, memory_order_relaxed);
@@ -345,7 +332,8 @@ int fgt_rows_serve_cache(struct fgt_image_cache *cache, const char *path)
 				servers->users[i].server.pid_fd = -1;
 	}
 	if (r == 0)
-		r = begin_starter(servers);
+		r = fgt_thread_start(0, start_servers, servers,
+				     &servers->starter);
 	if (r < 0) {
 		destroy(servers);
 		return r;

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts threads. Runs in any thread, also of a program that is not the
+ * recorder's; must leave that thread's signal mask as it was.
+ */
+#include "ringbuf/base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+
+int fgt_thread_start(size_t stack_bytes, void *(*run)(void *), void *context,
+		     pthread_t *ret_thread)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int rc = pthread_attr_init(&attributes);
+
+	if (rc)
+		return -rc;
+	if (stack_bytes)
+		(void)pthread_attr_setstacksize(&attributes, stack_bytes);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(ret_thread, &attributes, run, context);
+	if (rc == EINVAL)
+		rc = pthread_create(ret_thread, NULL, run, context);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return -rc;
+}
