@@ -21,13 +21,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/unit/embed/child_kit.h"
 
 #define PERIOD_NS    100000u
 #define STACK_BYTES  4096u
 #define PAGES	     2u
-#define SKIPPED	     77
 #define EVENTS_COUNT 100
 #define TRIES	     100
 #define ORDERS_COUNT 1000 /* more than there is room for */
@@ -223,20 +223,6 @@ static void missing_thread_is_an_error(void **state)
 }
 
 /* ---- Filters (fault S19) ------------------------------------------------ */
-
-/* In a child, which ends with 0 if all is well. */
-static void check_child(int (*run)(void))
-{
-	int status;
-	pid_t child = fork();
-
-	if (child == 0)
-		_exit(run());
-	assert_int_equal(waitpid(child, &status, 0), child);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
-		skip();
-	assert_int_equal(status, 0);
-}
 
 static int start_filtered(void)
 {

@@ -19,15 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/unit/embed/child_kit.h"
 
 #define PERIOD_NS    9900990u
 #define EVENTS_MAX   16
 #define SETTLE_NS    100000000u
 #define THREADS_MAX  18
-#define SKIPPED	     77
 #define TRIES	     400
 #define FAILED_TICKS 40
 #define LONG_NS	     30000000000u
@@ -317,20 +317,6 @@ static void busier_thread_takes_the_event_of_another(void **state)
 	assert_true(has_event(last));
 	assert_true(has_timers(idle));
 	stop(&fixture);
-}
-
-/* In a child: limits and rights are those of a process. */
-static void check_child(int (*run)(void))
-{
-	int status;
-	pid_t child = fork();
-
-	if (child == 0)
-		_exit(run());
-	assert_int_equal(waitpid(child, &status, 0), child);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
-		skip();
-	assert_int_equal(status, 0);
 }
 
 static int lock_nothing(void)
