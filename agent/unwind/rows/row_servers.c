@@ -32,7 +32,11 @@ static int take_elf(const uint8_t *bytes, size_t len, struct fgt_elf *ret_elf)
 	    sent.build_id_len > FGT_BUILD_ID_MAX)
 		return -EBADMSG;
 	elf.load_count = sent.load_count;
-	for (uint32_t i = 0; i < sent.load_count; i++)
+	for (uint32_t i = 0; i < sent.load_count; i++) {
+		/* As fgt_elf_parse(): no sum of them wraps round. */
+		if (sent.loads[i].file_size > ~sent.loads[i].address ||
+		    sent.loads[i].file_size > ~sent.loads[i].offset)
+			return -EBADMSG;
 		elf.loads[i] = (struct fgt_elf_load){
 			.address = sent.loads[i].address,
 			.offset = sent.loads[i].offset,
@@ -40,6 +44,7 @@ static int take_elf(const uint8_t *bytes, size_t len, struct fgt_elf *ret_elf)
 			.is_executable = sent.loads[i].is_executable != 0,
 			.is_writable = sent.loads[i].is_writable != 0,
 		};
+	}
 	elf.build_id_len = sent.build_id_len;
 	memcpy(elf.build_id, sent.build_id, sent.build_id_len);
 	elf.build_id_address = sent.build_id_address;

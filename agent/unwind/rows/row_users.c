@@ -27,6 +27,24 @@
 
 /* ---- The list -------------------------------------------------------------- */
 
+/*
+ * The better one of two. A free place is better: first the one that the user had
+ * before, then one whose former servers have all ended. Servers that hang in a
+ * user's file system leave no room for others in their place.
+ */
+static bool is_better(const struct fgt_row_user *a,
+		      const struct fgt_row_user *b, uint64_t number)
+{
+	if (a->is_used != b->is_used)
+		return !a->is_used;
+	if (!a->is_used && (a->user == number) != (b->user == number))
+		return a->user == number;
+	if (!a->is_used)
+		return a->server.lost_count < b->server.lost_count;
+	return a->files != b->files ? a->files < b->files
+				    : a->used_ns < b->used_ns;
+}
+
 /* Its own place, a free one, or that of the user with the fewest files. Lock
  * held. */
 static struct fgt_row_user *find_place(struct fgt_row_servers *servers,
@@ -39,12 +57,9 @@ static struct fgt_row_user *find_place(struct fgt_row_servers *servers,
 
 		if (user->is_used && user->user == number)
 			return user;
-		if (user->callers || (user->is_used && !user->user) ||
-		    (found && !found->is_used))
+		if (user->callers || (user->is_used && !user->user))
 			continue;
-		if (!user->is_used || !found || user->files < found->files ||
-		    (user->files == found->files &&
-		     user->used_ns < found->used_ns))
+		if (!found || is_better(user, found, number))
 			found = user;
 	}
 	return found;

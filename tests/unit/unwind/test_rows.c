@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +23,7 @@
 #include "agent/unwind/cfi/cfi_rows.h"
 #include "agent/unwind/maps/image_file.h"
 #include "agent/unwind/maps/maps_open.h"
+#include "agent/unwind/rows/row_users.h"
 #include "agent/unwind/rows/rows.h"
 #include "ringbuf/base/clock.h"
 
@@ -382,6 +385,58 @@ static void image_that_servers_die_of_is_left_alone(void **state)
 	fgt_image_cache_free(cache);
 }
 
+/* The servers of a user that has gone, which nothing can end. */
+static pid_t leave_lost_servers(struct fgt_row_server *server)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		for (;;)
+			pause();
+	for (; server->lost_count < FGT_ROW_SERVER_LOST; server->lost_count++) {
+		int fd = (int)syscall(SYS_pidfd_open, child, 0);
+
+		assert_true(fd >= 0);
+		server->lost[server->lost_count] = fd;
+	}
+	return child;
+}
+
+static void lost_servers_keep_no_other_user_out(void **state)
+{
+	struct fgt_row_servers *servers = calloc(1, sizeof(*servers));
+	struct fgt_elf_source source = { .fd = open("/proc/self/exe",
+						    O_RDONLY | O_CLOEXEC) };
+	struct fgt_image_served file = { .user = BOB,
+					 .serial = 1,
+					 .source = &source };
+	struct fgt_row_user *user;
+	const uint8_t *bytes;
+	size_t len;
+	pid_t child;
+
+	(void)state;
+	assert_non_null(servers);
+	pthread_mutex_init(&servers->lock, NULL);
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++) {
+		pthread_mutex_init(&servers->users[i].lock, NULL);
+		assert_int_equal(
+			fgt_row_server_init(&servers->users[i].server, NULL),
+			0);
+	}
+	servers->users[0].user = ALICE;
+	child = leave_lost_servers(&servers->users[0].server);
+	assert_int_equal(fgt_row_users_ask(servers, &file, FGT_ROWS_ELF, 0,
+					   WAIT_MS, &user, &bytes, &len),
+			 0);
+	fgt_row_users_end(servers, user, true);
+	kill(child, SIGKILL);
+	for (size_t i = 0; i < FGT_ROW_USERS_MAX; i++)
+		fgt_row_server_done(&servers->users[i].server);
+	close(source.fd);
+	free(servers);
+}
+
 static void set_uid_program_is_neither_users(void **state)
 {
 	FGT_AUTO(fgt_fd_close) int fd = open("/proc/self", O_PATH | O_CLOEXEC);
@@ -415,6 +470,7 @@ int main(void)
 		cmocka_unit_test(
 			server_that_does_not_answer_delays_no_other_user),
 		cmocka_unit_test(image_that_servers_die_of_is_left_alone),
+		cmocka_unit_test(lost_servers_keep_no_other_user_out),
 		cmocka_unit_test(set_uid_program_is_neither_users),
 	};
 
