@@ -11,6 +11,7 @@ import time
 from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
+from kit.trust_table import CLONE_NEWPID, in_namespace
 
 SECOND = 1000000000
 
@@ -228,6 +229,11 @@ def users_have_separate_fronts(checks, bench):
     daemon = Daemon(bench, "users")
     os.chmod(daemon.folder, 0o755)
     os.chmod(daemon.socket, 0o666)
+    as_user(0, 0, in_namespace(CLONE_NEWPID,
+                               lambda: call(daemon.socket, "targets")))
+    fronts = children(daemon.child.pid, "fgt-front")
+    checks.ok("root of another pid namespace has another front than root",
+              len(fronts) == 2, fronts)
     for uid in range(NOBODY - 20, NOBODY):
         reply = as_user(uid, uid, lambda: call(daemon.socket, "targets"))
         if not reply["ok"]:

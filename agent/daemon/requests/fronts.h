@@ -40,6 +40,9 @@
 #define FGT_FRONT_INLINE   32768 /* longer frames travel as a memfd */
 #define FGT_FRONT_START_MS 10 /* the first pause after one that failed */
 
+/* No user id: root of another namespace, who must not change root's requests. */
+#define FGT_FRONT_OTHER_ROOT UINT32_MAX
+
 /* How a front is started. */
 #define FGT_FRONT_NAME "fgt-front"
 #define FGT_FRONT_VERB "read-requests"

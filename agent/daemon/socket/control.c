@@ -285,7 +285,9 @@ static int add_client(struct fgt_control *control, int fd,
 	client->reading = (struct fgt_reading){
 		.done = fgt_control_client_asks,
 		.context = client,
-		.uid = client->peer.uid,
+		.uid = client->peer.uid == 0 && !client->peer.is_root
+			       ? FGT_FRONT_OTHER_ROOT
+			       : client->peer.uid,
 	};
 	client->keeper.handle = control->options.handle;
 	client->keeper.context = control->options.context;

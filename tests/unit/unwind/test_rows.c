@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -390,9 +391,11 @@ static pid_t leave_lost_servers(struct fgt_row_server *server)
 {
 	pid_t child = fork();
 
-	if (child == 0)
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			pause();
+	}
 	for (; server->lost_count < FGT_ROW_SERVER_LOST; server->lost_count++) {
 		int fd = (int)syscall(SYS_pidfd_open, child, 0);
 
