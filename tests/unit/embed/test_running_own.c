@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ringbuf/base/clock.h"
 #include "tests/unit/embed/child_kit.h"
 
 #define PERIOD_NS    9900990u
@@ -39,6 +40,7 @@ struct worker {
 	_Atomic int32_t tid;
 	struct fgt_thread thread;
 	struct fgt_active_thread active;
+	uint64_t cpu_ns; /* at the last tick that asked for it */
 };
 
 struct fixture {
@@ -122,20 +124,39 @@ static void count_sample(void *context, const struct fgt_running_sample *sample)
 	*count += sample->has_regs;
 }
 
-/* One tick of a worker that is found running. */
-static enum fgt_running_answer tick(struct fixture *fixture,
-				    struct worker *worker)
+static enum fgt_running_answer
+tick_of(struct fixture *fixture, struct worker *worker, uint64_t runtime_ns)
 {
 	const struct fgt_running_use use = {
 		.now_ns = fixture->now_ns,
 		.period_ns = PERIOD_NS,
 		.event_ns = PERIOD_NS,
-		.runtime_ns = PERIOD_NS,
-		.is_throughout = true,
+		.runtime_ns = runtime_ns,
+		.is_throughout = runtime_ns >= PERIOD_NS,
 	};
 
 	source->consider(fixture->own, &worker->thread, &use);
 	return source->ask(fixture->own, &worker->thread, fixture->now_ns);
+}
+
+/* One tick of a worker that is found running, as if it had run throughout. */
+static enum fgt_running_answer tick(struct fixture *fixture,
+				    struct worker *worker)
+{
+	return tick_of(fixture, worker, PERIOD_NS);
+}
+
+/* The same with the CPU time that it really had, by which its samples are
+ * judged: on a busy machine it is less than a tick. */
+static enum fgt_running_answer true_tick(struct fixture *fixture,
+					 struct worker *worker)
+{
+	uint64_t before_ns = worker->cpu_ns;
+	clockid_t clock;
+
+	assert_int_equal(pthread_getcpuclockid(worker->pthread, &clock), 0);
+	worker->cpu_ns = fgt_clock_ns(clock);
+	return tick_of(fixture, worker, worker->cpu_ns - before_ns);
 }
 
 /* Lets the workers run for a tick. */
@@ -170,7 +191,7 @@ static bool wait_for_event(struct fixture *fixture, struct worker *worker)
 {
 	for (int i = 0; i < FAILED_TICKS && !has_event(worker); i++) {
 		(void)pass(fixture);
-		(void)tick(fixture, worker);
+		(void)true_tick(fixture, worker);
 	}
 	return has_event(worker);
 }
@@ -190,7 +211,7 @@ static void running_thread_has_an_event(void **state)
 	assert_int_not_equal(source->own_tid(fixture.own), 0);
 	for (int i = 0; i < TRIES && samples < 40; i++) {
 		samples += pass(&fixture);
-		assert_int_equal(tick(&fixture, &fixture.workers[0]),
+		assert_int_equal(true_tick(&fixture, &fixture.workers[0]),
 				 FGT_RUNNING_SAMPLE_COMES);
 		assert_true(has_event(&fixture.workers[0]));
 	}
