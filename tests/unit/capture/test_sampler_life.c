@@ -124,7 +124,10 @@ static void a_dead_target_keeps_its_ring(void **state)
 	assert_int_equal(status.threads, 0);
 	assert_true(status.ended_ns > status.attached_ns);
 	cut(fixture, 0);
-	assert_true(share(fixture->slice, NULL, "running") > 50);
+	/* Where other programs are busy it waits for a CPU besides. */
+	assert_true(share(fixture->slice, NULL, "running") +
+			    share(fixture->slice, NULL, "runnable") >
+		    50);
 	assert_int_equal(fgt_sampler_detach(fixture->sampler, fixture->target),
 			 -ESRCH);
 }
