@@ -59,6 +59,7 @@ struct fgt_sampled {
 	struct fgt_owner owner; /* of it */
 	uint64_t owner_tick; /* number of the tick that read it first */
 	bool is_owner_sure; /* a later one has read it, too */
+	bool is_report_due; /* of the one exec whose loss of memory was seen */
 	bool is_explained;
 	bool lacks_fds; /* as was explained last: see sampled_fds.c */
 	const char *fds_limit; /* there was none left; NULL: there is */
@@ -114,7 +115,8 @@ void fgt_sampled_reread(struct fgt_sampled *sampled,
  * Before the look at its stacks: the process is another program now; or it has
  * ended with that not looked into.
  */
-void fgt_sampled_take_program(struct fgt_sampled *sampled, uint64_t tick_ns);
+void fgt_sampled_take_program(struct fgt_sampled *sampled,
+			      const struct fgt_tick *tick);
 /*
  * In each tick, when all execs before it are known. The owner is read again at
  * the tick after an exec (during the call the process has its new memory before

@@ -8,10 +8,27 @@
 
 #define YOUNG_TICKS 128u
 
-void fgt_sampled_take_program(struct fgt_sampled *sampled, uint64_t tick_ns)
+/*
+ * Was there one exec since the owner was known? The loss of the memory is seen
+ * before its report where the exec is under way: the next tick has the report,
+ * or those of more execs.
+ */
+static bool is_only_exec(struct fgt_sampled *sampled,
+			 const struct fgt_tick *tick)
+{
+	bool is_report = sampled->execs > 0;
+	bool is_known = sampled->is_owner_sure ||
+			(is_report && sampled->is_report_due);
+
+	sampled->is_report_due = !is_report && is_known && tick->has_cpu_events;
+	return sampled->is_report_due || (is_known && sampled->execs == 1);
+}
+
+void fgt_sampled_take_program(struct fgt_sampled *sampled,
+			      const struct fgt_tick *tick)
 {
 	struct fgt_owner owner = { .is_plain = false }; /* unknown: root's */
-	bool is_continuous = sampled->is_owner_sure && sampled->execs == 1;
+	bool is_continuous;
 	int rc;
 
 	if (sampled->look.is_embedded)
@@ -20,12 +37,14 @@ void fgt_sampled_take_program(struct fgt_sampled *sampled, uint64_t tick_ns)
 	/* What looked like an exec is its end. */
 	if (rc == -ENODATA && sampled->execs == 0)
 		return;
-	is_continuous &= fgt_owner_is_same(&sampled->owner, &owner);
+	is_continuous = is_only_exec(sampled, tick) &&
+			fgt_owner_is_same(&sampled->owner, &owner);
 	sampled->owner = owner;
 	sampled->owner_tick = sampled->look.tick;
 	sampled->is_owner_sure = false;
 	sampled->program++;
-	fgt_target_note_exec(sampled->target, &owner, is_continuous, tick_ns);
+	fgt_target_note_exec(sampled->target, &owner, is_continuous,
+			     tick->mono_ns);
 }
 
 /* After 1, 2, 4 … ticks: a program that gives up its rights, or hides from other
@@ -64,7 +83,7 @@ void fgt_sampled_end_program(struct fgt_sampled *sampled,
 			     const struct fgt_tick *tick)
 {
 	if (sampled->has_exec)
-		fgt_sampled_take_program(sampled, tick->mono_ns);
+		fgt_sampled_take_program(sampled, tick);
 	else if (tick->has_cpu_events && sampled->execs == 0 &&
 		 sampled->is_owner_sure)
 		sampled->status.checked_ns = tick->mono_ns;

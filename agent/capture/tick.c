@@ -87,7 +87,7 @@ static void take_exec(struct fgt_sampled *sampled, const struct fgt_tick *tick)
 	struct fgt_thread *thread = NULL;
 
 	sampled->has_exec = false;
-	fgt_sampled_take_program(sampled, tick->mono_ns);
+	fgt_sampled_take_program(sampled, tick);
 	fgt_sampled_reread(sampled, tick, true);
 	threads->is_stale = true;
 	fgt_thread_table_look_at_all(threads, tick->mono_ns);
