@@ -214,6 +214,7 @@ def cpu_ticks(pid):
 def descriptors_in_messages(checks, bench):
     """Fault C5."""
     daemon = Daemon(bench, "passing")
+    daemon.status()  # what reads root's requests has been started
     before = len(os.listdir(f"/proc/{daemon.child.pid}/fd"))
     reader, writer = os.pipe()
     connections = []
