@@ -150,6 +150,7 @@ struct fgt_options {
  * -ESRCH embedded: this process is not in /proc
  * -EAGAIN no thread could be started, or a delivery from before fgt_stop()
  *     has not returned yet
+ * -EMFILE embedded: fewer than 64 files may be open (RLIMIT_NOFILE)
  * -EMFILE, -ENFILE no descriptor is left
  * -ENOMEM
  * After an error nothing is left behind.

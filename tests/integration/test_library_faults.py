@@ -14,6 +14,7 @@ its ways only, which differ from row to row.
 """
 import concurrent.futures
 import glob
+import itertools
 import os
 import re
 import shutil
@@ -267,6 +268,41 @@ def run_leader(zoo):
              f"{count} {lines[:3]}")]
 
 
+def run_last_thread(zoo):
+    """Fault S20: a program ends with the last of its threads."""
+    results = []
+    for way, how in itertools.product((PRELOAD, STARTED, AGENT),
+                                      ("last", "call")):
+        # Long enough that the first thread is known to have ended before.
+        plain = zoo.run(None, "leader", ["1500", how])
+        out = zoo.out()
+        outcome = zoo.run(way, "leader", ["1500", how], out, timeout=20)
+        results.append((f"last thread ended, {how}: {way} as plain",
+                        outcome.same(plain), f"{outcome}, not {plain}"))
+        if way == PRELOAD:
+            text = zoo.folded(out)
+            results.append((f"last thread ended, {how}: was recorded",
+                            "zoo_burn_ms" in text, text[-300:]))
+    return results
+
+
+def run_few_files(zoo):
+    """A program that may open few files keeps its numbers."""
+    results = []
+    for way, most, is_recorded in ((PRELOAD, 24, False), (PRELOAD, 64, True)):
+        out = zoo.out()
+        outcome = zoo.run(way, "leader", ["300"], out, prefix=(
+            "prlimit", f"--nofile={most}:{most}"))
+        results.append((f"{most} files: runs", outcome.status == 0 and
+                        any("worked" in line for line in outcome.lines),
+                        str(outcome)))
+        results.append((f"{most} files: recorded, or the remedy is printed",
+                        os.path.exists(out) if is_recorded else
+                        any("ulimit -n" in line for line in outcome.lines),
+                        str(outcome)))
+    return results
+
+
 def run_lifetimes(zoo):
     """Fault S15: the library is loaded and closed, with and without a stop."""
     outcome = zoo.run(None, "lifetimes", [zoo.library, "30"])
@@ -362,6 +398,8 @@ def every_task(zoo, is_one_way):
     yield "S8 objects", lambda: run_objects(zoo)
     if zoo.library:
         yield "first thread", lambda: run_leader(zoo)
+        yield "last thread", lambda: run_last_thread(zoo)
+        yield "few files", lambda: run_few_files(zoo)
         yield "S15 lifetimes", lambda: run_lifetimes(zoo)
         yield "S16 set-user-id", lambda: run_set_user_id(zoo)
         yield "S17 tools", lambda: run_tools(zoo)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "agent/lib/embedded/embed_load.h"
 #include "agent/lib/library.h"
@@ -12,7 +13,8 @@
 #include "agent/lib/spans/journal.h"
 #include "upload/deliver/sentry_upload.h"
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS   UINT64_C(1000000000)
+#define FILES_LEAST 64u
 
 static const struct fgt_embed_ops *ops;
 static void *recorder;
@@ -99,6 +101,22 @@ static void close_embedded(void)
 	ops->stop(recorder);
 }
 
+/* The library's, one for each ELF file, and those of a small program. */
+static int check_file_limit(struct fgt_why *why)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    limit.rlim_cur >= FILES_LEAST)
+		return 0;
+	return fgt_why_set(why, -EMFILE,
+			   "this program may open %llu files only, and "
+			   "recording would leave it too few: raise the limit "
+			   "(ulimit -n) to %u or more, or let an agent sample "
+			   "it",
+			   (unsigned long long)limit.rlim_cur, FILES_LEAST);
+}
+
 int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
 {
 	const struct fgt_options *options = &fgt_library.settings.options;
@@ -111,8 +129,10 @@ int fgt_embedded_open(const int32_t own_tids[FGT_EMBED_OWN_TIDS])
 		.log = fgt_report_line,
 	};
 	struct fgt_why why = { "" };
-	int rc = fgt_embed_load(&ops, &why);
+	int rc = check_file_limit(&why);
 
+	if (rc == 0)
+		rc = fgt_embed_load(&ops, &why);
 	if (rc == 0)
 		rc = ops->start(&embed_options, &recorder, &why);
 	if (rc < 0 && why.text[0])

@@ -294,7 +294,7 @@ __attribute__((constructor)) static void begin(void)
 		fgt_library_wake();
 }
 
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) void fgt_preload_end(void)
 {
 	if (!fgt_preload_holds())
 		return;

@@ -34,5 +34,7 @@ extern const struct fgt_part *const fgt_parts[FGT_PARTS];
 
 /* $FGTRACE_OUT started the recording, which then ends at exit. */
 bool fgt_preload_holds(void);
+/* Writes that recording, and stops it. */
+void fgt_preload_end(void);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "agent/lib/own.h"
 #include "agent/lib/report.h"
+#include "agent/lib/start/program_end.h"
 #include "agent/lib/start/start.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/thread.h"
@@ -31,6 +32,7 @@ static struct {
 	 * that follows depends on it. */
 	_Atomic uint64_t leave_ns;
 	_Atomic uint64_t wanted;
+	struct fgt_program_end end; /* the thread's */
 	/* Number of forks, counted in the children. Relaxed: one thread. */
 	atomic_uint forks;
 } worker;
@@ -80,6 +82,11 @@ static void give_up_parts(void)
 			fgt_parts[i]->give_up();
 }
 
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
 /* False: this was the last round. ret_next_ns: when the next one is due, 0 at
  * once. */
 static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
@@ -100,6 +107,8 @@ static bool do_round(uint64_t *refresh_ns, uint64_t *ret_next_ns)
 	/* No refresh while leaving: refresh_ns may be long past. */
 	*ret_next_ns =
 		work_parts(now_ns, leave_ns != 0 ? leave_ns : *refresh_ns);
+	*ret_next_ns = earlier(*ret_next_ns,
+			       fgt_program_end_check(&worker.end, now_ns));
 	is_idle = are_parts_idle();
 	is_last = leave_ns != 0 && (is_idle || fgt_now() >= leave_ns);
 	if (is_last)
@@ -152,6 +161,7 @@ int fgt_worker_start(int32_t *ret_tid)
 {
 	int r;
 
+	worker.end = (struct fgt_program_end){ .has_begun = false };
 	atomic_store_explicit(&worker.may_go, false, memory_order_relaxed);
 	atomic_store_explicit(&worker.leave_ns, 0, memory_order_relaxed);
 	r = fgt_thread_start(STACK_BYTES, run, NULL, &worker.thread);
