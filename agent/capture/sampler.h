@@ -78,7 +78,7 @@ void fgt_sampler_stop(struct fgt_sampler *sampler);
  * returns if the sampler is started (at most 1 s). -EEXIST already sampled
  * (ret_target is set), -ESRCH, -EPERM/-EACCES with a remedy, -ENOSPC more
  * than 256 targets, -ENOMEM. Where the sampler is watched, -EAGAIN: the process,
- * or others of its user, did not let themselves be read. Any thread.
+ * or another one of its user, could not be read in time. Any thread.
  */
 int fgt_sampler_attach(struct fgt_sampler *sampler, int32_t pid,
 		       size_t ring_bytes, struct fgt_target **ret_target,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gives up threads of the sampler that wait inside a call about one process, and
- * has others go on with all other processes. Runs in the watchdog's thread, and
+ * lets another thread go on with all other processes. Runs in the watchdog's thread, and
  * where a process is attached; must not wait for such a thread.
  *
  * A thread that was given up owns what its call may still write to: its target

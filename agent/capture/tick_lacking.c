@@ -39,7 +39,7 @@ static bool take_lacking(struct fgt_sampled *sampled)
 
 /*
  * Blocked threads whose stacks led where no mapping was known, once the maps
- * are others, which any look or chore may have read again; or to a rule that
+ * have changed, which any look or chore may have read again; or to a rule that
  * was not read yet.
  * Where they change all the time (JIT compilers), and the stacks lead nowhere
  * all the same, after a pause of up to LACKING_PAUSE_MAX_NS.

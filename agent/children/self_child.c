@@ -158,8 +158,8 @@ bool fgt_self_child_reap(int pid_fd)
 }
 
 /*
- * One that waits for a file system that does not answer never ends. It is looked
- * after when others end; the kernel has those that find no room here.
+ * One that waits for a file system that does not answer never ends. It is reaped
+ * when other children end; without room here, by the kernel when the daemon ends.
  */
 static void leave_behind(int pid_fd)
 {

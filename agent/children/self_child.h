@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A child that executes this program again: it gets nothing of the parent's
- * memory, one descriptor (all others are CLOEXEC), and only the environment that
+ * memory, one descriptor (the rest is CLOEXEC), and only the environment that
  * it needs. What the child then gives up: agent/children/confinement.h.
  *
  * MT-Safe | AS-Unsafe

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -17,11 +16,13 @@
 #include "agent/files/reader.h"
 #include "ringbuf/base/clock.h"
 #include "ringbuf/base/owner.h"
+#include "ringbuf/base/thread.h"
 
 #define CLOSING_MAX  64u /* at a time; further files wait open */
 #define OF_USER_MAX  8u /* of these: one user keeps no other's files open */
 #define FOR_ROOT_MAX 8u /* of these: however many users there are */
 #define SLOW_NS	     UINT64_C(200000000)
+#define STACK_BYTES  (64 << 10)
 
 /* A thread, while it closes a file. */
 struct closing_file {
@@ -93,24 +94,6 @@ static void *close_files(void *context)
 	return NULL;
 }
 
-static bool start_thread(struct closing_file *closing)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	bool is_started;
-
-	if (pthread_attr_init(&attributes) != 0)
-		return false;
-	is_started =
-		pthread_attr_setdetachstate(&attributes,
-					    PTHREAD_CREATE_DETACHED) == 0 &&
-		pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN * 4) ==
-			0 &&
-		pthread_create(&thread, &attributes, close_files, closing) == 0;
-	pthread_attr_destroy(&attributes);
-	return is_started;
-}
-
 /* Lock held. */
 static struct closing_file *find_idle(void)
 {
@@ -126,7 +109,8 @@ static void close_next(void)
 	struct closing_file *closing = find_idle();
 	struct waiting_file *file;
 
-	if (!closing || !take_next(closing) || start_thread(closing))
+	if (!closing || !take_next(closing) ||
+	    fgt_thread_start(STACK_BYTES, close_files, closing, NULL) == 0)
 		return;
 	closing->is_busy = false;
 	file = malloc(sizeof(*file));

@@ -44,7 +44,7 @@ struct fgt_open_request {
 	uint64_t dev, ino; /* of another one: -ESTALE; ino 0: any */
 	const struct fgt_file_version *known; /* -EALREADY; NULL: none */
 	/* A disk of this machine, or a place that its administrator named: may
-	 * take long, and is asked for even if others did not answer. With ino,
+	 * take long, and is asked for even if other files did not answer. With ino,
 	 * which is checked first, no reader is needed. */
 	bool is_trusted;
 	bool is_urgent; /* the sampler waits: all targets' ticks are late */

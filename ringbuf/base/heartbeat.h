@@ -2,7 +2,7 @@
 /*
  * Heartbeats: what a thread is doing, and about which process, so that another
  * thread sees that it has stopped getting on. And calls that may never return,
- * since a process or a file system that others control has to answer: a thread
+ * since a process or file system of another user has to answer: a thread
  * inside one may be given up.
  *
  * A step is one store to memory that no other thread writes. A thread without a

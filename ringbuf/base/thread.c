@@ -13,6 +13,7 @@ int fgt_thread_start(size_t stack_bytes, void *(*run)(void *), void *context,
 {
 	pthread_attr_t attributes;
 	sigset_t all, before;
+	pthread_t thread;
 	int rc = pthread_attr_init(&attributes);
 
 	if (rc)
@@ -21,10 +22,14 @@ int fgt_thread_start(size_t stack_bytes, void *(*run)(void *), void *context,
 		(void)pthread_attr_setstacksize(&attributes, stack_bytes);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(ret_thread, &attributes, run, context);
+	rc = pthread_create(&thread, &attributes, run, context);
 	if (rc == EINVAL)
-		rc = pthread_create(ret_thread, NULL, run, context);
+		rc = pthread_create(&thread, NULL, run, context);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
+	if (rc == 0 && ret_thread)
+		*ret_thread = thread;
+	else if (rc == 0)
+		(void)pthread_detach(thread);
 	return -rc;
 }

@@ -12,7 +12,8 @@
 /*
  * Starts a thread with all signals blocked. stack_bytes: of its stack, 0: as
  * usual; where the program's thread-local variables leave no room in that, as
- * usual. Negative errno of pthread_create(3).
+ * usual. ret_thread NULL: the thread is detached. Negative errno of
+ * pthread_create(3).
  *
  * MT-Safe | AS-Unsafe
  */

@@ -15,6 +15,7 @@ from kit.daemon_bench import Daemon, is_error, run_groups, sleeper
 from kit.daemon_client import Connection, as_user, call, request
 from kit.harness import NOBODY
 from kit.hostile import row_servers, silent_files, unreadable
+from kit.hostile.unreadable import go_on, waiting
 from kit.stuck_fs import StuckFs
 from test_registration import F_ADD_SEALS, F_SEAL_SHRINK, register, send_with
 
@@ -286,17 +287,7 @@ def large_debug_files_are_not_read_in_the_daemon(checks, bench):
 
 
 def misplaced(bench, what, path):
-    """The program, as it waits for a line."""
-    child = bench.start([bench.program("misplaced"), what, path],
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    if child.stdout.readline() != b"ready\n":
-        raise RuntimeError("misplaced does not begin")
-    return child
-
-
-def go_on(child):
-    child.stdin.write(b"\n")
-    child.stdin.flush()
+    return waiting(bench, "misplaced", what, path)
 
 
 def target(daemon, pid):

@@ -5,7 +5,7 @@ with sanitizers samples: unwound by the daemon, named by its helper.
 usage: test_mutated_files.py BUILD [COUNT [SEED]]
 
 COUNT (4,800) files in all. Five of six are mapped as they are, by stand.c; the
-others are executed, where the kernel and the loader take them.
+sixth is executed, where the kernel and the loader take it.
 """
 import collections
 import os

@@ -19,8 +19,9 @@ from kit.daemon_client import call
 from kit.harness import Bench, Checks
 from kit.hostile.silent_files import (ALL_STUCK, SPIN, attach, bytes_of,
                                       compiled, in_overlay, started)
+from kit.hostile.unreadable import go_on
 from kit.stuck_fs import StuckFs
-from test_hostile_files import PAUSE, go_on, huge_memory, misplaced
+from test_hostile_files import PAUSE, huge_memory, misplaced
 from test_registration import register
 
 ROUNDS = 5

@@ -67,7 +67,7 @@ struct fgt_fronts_options {
 /* One request that is to be read; embedded by its owner. */
 struct fgt_reading {
 	/* Called once, perhaps before _submit returns; request is valid until
-	 * then. A front that fails makes a refusal. May withdraw others, and
+	 * then. A front that fails makes a refusal. May withdraw other readings, and
 	 * free the reading. */
 	void (*done)(void *context, const struct fgt_request *request);
 	void *context;

@@ -5,8 +5,6 @@
  */
 #include "agent/daemon/socket/passed_fds.h"
 
-#include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +12,7 @@
 
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
+#include "ringbuf/base/thread.h"
 
 #define PEEK_BYTES 1024 /* of the request: its verb is among them */
 /* Descriptors that are being closed at a time, of all users. */
@@ -21,6 +20,7 @@
 /* Of one user; and how long one may take before no further one is taken. */
 #define OF_USER_MAX 8
 #define SLOW_NS	    UINT64_C(200000000)
+#define STACK_BYTES (64 << 10)
 
 struct closing {
 	atomic_bool is_busy;
@@ -47,25 +47,6 @@ static bool is_busy(struct closing *closing)
 	return atomic_load_explicit(&closing->is_busy, memory_order_acquire);
 }
 
-/* False: it stays open, and its user gets no room for another. */
-static bool start_thread(struct closing *closing)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	bool is_started;
-
-	if (pthread_attr_init(&attributes) != 0)
-		return false;
-	is_started =
-		pthread_attr_setdetachstate(&attributes,
-					    PTHREAD_CREATE_DETACHED) == 0 &&
-		pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN * 4) ==
-			0 &&
-		pthread_create(&thread, &attributes, close_one, closing) == 0;
-	pthread_attr_destroy(&attributes);
-	return is_started;
-}
-
 void fgt_passed_fd_discard(int fd, uint32_t uid)
 {
 	struct closing *closing = closings;
@@ -84,7 +65,8 @@ void fgt_passed_fd_discard(int fd, uint32_t uid)
 	closing->fd = fd;
 	closing->since_ns = fgt_loop_now();
 	atomic_store_explicit(&closing->is_busy, true, memory_order_relaxed);
-	if (!start_thread(closing))
+	/* Without a thread it stays busy: its user gets no room for another. */
+	if (fgt_thread_start(STACK_BYTES, close_one, closing, NULL) < 0)
 		fgt_log(FGT_LOG_WARNING, "descriptor_kept",
 			"a descriptor that user %u passed stays open: no "
 			"thread can be started to close it",

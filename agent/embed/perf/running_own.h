@@ -12,7 +12,7 @@
 /*
  * Where events are permitted the busiest threads have one each, at most 16;
  * their buffers, 68 KiB each or more, take no more than a quarter of what the
- * program may lock in memory, or 1.25 MiB. All others have timers (see
+ * program may lock in memory, or 1.25 MiB. All other threads have timers (see
  * running_signal.h), which fire at ticks of the kernel: so do threads whose
  * stack a record has no room for, that switch more than 5000 times a second, or
  * that are in long calls in the kernel, where the event may not look.

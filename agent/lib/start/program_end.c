@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,18 +113,14 @@ static void *leave(void *context)
 
 uint64_t fgt_program_end_check(struct fgt_program_end *end, uint64_t now_ns)
 {
-	pthread_t thread;
-
 	/* A filter of system calls that the program has set may be deadly. */
 	if (end->has_begun || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0 ||
 	    has_first_thread())
 		return UINT64_MAX;
-	if (has_other_threads()) {
+	if (has_other_threads())
 		end->first_ended_before = true;
-	} else if (fgt_thread_start(EXIT_STACK_BYTES, leave, end, &thread) ==
-		   0) {
-		(void)pthread_detach(thread);
-		end->has_begun = true;
-	}
+	else
+		end->has_begun = fgt_thread_start(EXIT_STACK_BYTES, leave, end,
+						  NULL) == 0;
 	return now_ns + FGT_PROGRAM_END_CHECK_NS;
 }

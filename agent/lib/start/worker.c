@@ -198,14 +198,13 @@ static void *log_rest(void *unused)
 void fgt_worker_give_up(void)
 {
 	uint64_t until_ns = fgt_now() + SECOND_NS;
-	pthread_t thread;
 
 	give_up_parts();
 	/* Not the worker, which is busy, and not a thread of the program, which
-	 * may hold a lock that the program's log waits for. */
-	if (fgt_thread_start(STACK_BYTES, log_rest, NULL, &thread) < 0)
+	 * may hold a lock that the program's log waits for. Not joined: the log
+	 * may never return. */
+	if (fgt_thread_start(STACK_BYTES, log_rest, NULL, NULL) < 0)
 		return;
-	(void)pthread_detach(thread); /* the log may never return */
 	fgt_own_wait(&worker.logged, until_ns);
 }
 

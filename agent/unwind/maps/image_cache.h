@@ -76,7 +76,7 @@ struct fgt_image_cache {
  * to: is it as it was? (image_file.c) Lock held. */
 bool fgt_image_is_unchanged(const struct fgt_image_file *file);
 
-/* ---- Unwind rules (image_cfi.c); the others with the lock held ---------- */
+/* ---- Unwind rules (image_cfi.c); the rest with the lock held ------------ */
 
 /* fgt_image_file_find_rule() in this process; takes the lock. */
 int fgt_image_cfi_find(struct fgt_image_file *file, uint64_t address,

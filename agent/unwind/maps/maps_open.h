@@ -31,7 +31,7 @@ int fgt_maps_line_parse(const char *line, size_t len,
 /*
  * Whose files a process of a directory /proc/PID has mapped: its uid, or if it
  * has several, a number that stands for the real and the effective one and is no
- * uid. A user who can make processes of some uids so gets no number of others.
+ * uid. So a user with processes of several uids gets no other user's number.
  * UINT64_MAX: it cannot be read. MT-Safe | AS-Unsafe
  */
 uint64_t fgt_maps_user(int proc_fd);

@@ -30,7 +30,7 @@
 /*
  * The better one of two. A free place is better: first the one that the user had
  * before, then one whose former servers have all ended. Servers that hang in a
- * user's file system leave no room for others in their place.
+ * user's file system leave no room for other servers in their place.
  */
 static bool is_better(const struct fgt_row_user *a,
 		      const struct fgt_row_user *b, uint64_t number)

@@ -60,21 +60,21 @@ static void stop(void *context)
 	fgt_loop_stop(context);
 }
 
-static void run_for(struct control_bench *bench, unsigned int ms)
+void control_run_loop(struct fgt_loop *loop, unsigned int ms)
 {
-	bench->timer =
-		(struct fgt_timer){ .expired = stop, .context = bench->loop };
-	fgt_loop_arm(bench->loop, &bench->timer,
-		     fgt_loop_now() + ms * UINT64_C(1000000));
-	assert_int_equal(fgt_loop_run(bench->loop), 0);
+	struct fgt_timer timer = { .expired = stop, .context = loop };
+
+	fgt_loop_arm(loop, &timer, fgt_loop_now() + ms * UINT64_C(1000000));
+	assert_int_equal(fgt_loop_run(loop), 0);
+	fgt_loop_disarm(loop, &timer);
 }
 
 void control_spin(struct control_bench *bench, unsigned int ms)
 {
-	run_for(bench, ms);
+	control_run_loop(bench->loop, ms);
 	/* The time may have gone by without us: what is there is handled. */
 	for (int i = 0; i < ROUNDS_MIN; i++)
-		run_for(bench, 0);
+		control_run_loop(bench->loop, 0);
 }
 
 size_t control_count_descriptors(void)

@@ -18,7 +18,6 @@ struct control_bench {
 	struct fgt_loop *loop;
 	struct fgt_listener listener;
 	struct fgt_control *control;
-	struct fgt_timer timer;
 };
 
 /* Requests go to options.handle. */
@@ -26,7 +25,9 @@ void control_bench_open(struct control_bench *bench,
 			struct fgt_control_options options);
 void control_bench_close(struct control_bench *bench);
 
-/* Lets the loop run for ms, then a few rounds more. */
+/* Lets a loop run for ms, or until a callback stops it. */
+void control_run_loop(struct fgt_loop *loop, unsigned int ms);
+/* Lets the loop of the bench run for ms, then a few rounds more. */
 void control_spin(struct control_bench *bench, unsigned int ms);
 
 /* Descriptors of this process. */

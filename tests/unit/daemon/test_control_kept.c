@@ -87,7 +87,7 @@ static void take_fds(struct fixture *fixture, struct fgt_control_client *client)
 }
 
 /* slice: the connection is kept; attach: it has its place and waits to be kept;
- * others are not. Later requests: bye waits. */
+ * all other clients are not. Later requests: bye waits. */
 static void handle(void *context, struct fgt_control_client *client,
 		   const struct fgt_request *request)
 {

@@ -19,6 +19,7 @@
 #include "agent/daemon/requests/fronts.h"
 #include "agent/protocol/builder.h"
 #include "agent/protocol/protocol.h"
+#include "tests/unit/daemon/control_kit.h"
 #include "tests/unit/daemon/front_lies.h"
 
 #define MS	   UINT64_C(1000000)
@@ -30,7 +31,6 @@ struct fixture {
 	struct fgt_reading reading;
 	struct fgt_request request; /* the last */
 	int done;
-	struct fgt_timer timer;
 	char liar[600];
 };
 
@@ -41,20 +41,6 @@ static void done(void *context, const struct fgt_request *request)
 	memcpy(&fixture->request, request, fgt_request_size(request->verb));
 	fixture->done++;
 	fgt_loop_stop(fixture->loop);
-}
-
-static void stop(void *context)
-{
-	fgt_loop_stop(context);
-}
-
-static void spin(struct fixture *fixture, unsigned int ms)
-{
-	fixture->timer =
-		(struct fgt_timer){ .expired = stop, .context = fixture->loop };
-	fgt_loop_arm(fixture->loop, &fixture->timer, fgt_loop_now() + ms * MS);
-	assert_int_equal(fgt_loop_run(fixture->loop), 0);
-	fgt_loop_disarm(fixture->loop, &fixture->timer);
 }
 
 static void open_fronts(struct fixture *fixture, const char *path,
@@ -104,7 +90,7 @@ static void submit(struct fixture *fixture, uint32_t uid, const void *bytes,
 static const struct fgt_request *await(struct fixture *fixture)
 {
 	if (fixture->done == 0)
-		spin(fixture, PATIENT_MS);
+		control_run_loop(fixture->loop, PATIENT_MS);
 	assert_int_equal(fixture->done, 1);
 	fixture->done = 0;
 	return &fixture->request;
@@ -238,7 +224,7 @@ static void front_that_is_killed_is_replaced(void **state)
 	pid = only_child();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	submit(fixture, geteuid(), frame, sizeof(frame) - 1, false);
-	spin(fixture, 20);
+	control_run_loop(fixture->loop, 20);
 	assert_int_equal(fixture->done, 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	request = await(fixture);
@@ -275,7 +261,7 @@ static void withdrawn_request_is_not_reported(void **state)
 	fgt_fronts_withdraw(&fixture->reading);
 	assert_int_equal(ask(fixture, geteuid(), "status")->verb,
 			 FGT_REQUEST_STATUS);
-	spin(fixture, 20);
+	control_run_loop(fixture->loop, 20);
 	assert_int_equal(fixture->done, 0);
 }
 
@@ -345,7 +331,7 @@ static void lies_are_errors_and_end_the_front(void **state)
 		request = await(fixture);
 		assert_int_equal(request->verb, is_read ? FGT_REQUEST_SLICE
 							: FGT_REQUEST_REFUSED);
-		spin(fixture, 20);
+		control_run_loop(fixture->loop, 20);
 		assert_int_equal(fixture->done, 0); /* not twice */
 		if (lie == FRONT_LIES_NOT)
 			before = count_descriptors();

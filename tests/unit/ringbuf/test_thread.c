@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ringbuf/base/thread.h"
 
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -45,6 +46,22 @@ static struct seen run(size_t stack_bytes)
 	return seen;
 }
 
+static void *post(void *ended)
+{
+	sem_post(ended);
+	return NULL;
+}
+
+static void thread_without_a_name_is_detached(void **state)
+{
+	sem_t ended;
+
+	(void)state;
+	assert_int_equal(sem_init(&ended, 0, 0), 0);
+	assert_int_equal(fgt_thread_start(STACK_BYTES, post, &ended, NULL), 0);
+	assert_int_equal(sem_wait(&ended), 0);
+}
+
 static void thread_gets_no_signal_and_its_starter_all(void **state)
 {
 	sigset_t mask;
@@ -68,6 +85,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(thread_gets_no_signal_and_its_starter_all),
 		cmocka_unit_test(stack_is_as_large_as_wanted),
+		cmocka_unit_test(thread_without_a_name_is_detached),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

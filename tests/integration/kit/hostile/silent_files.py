@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of test_hostile_files.py: programs below file systems that stop to
-answer. Root's daemon attaches them, slices them and samples all others."""
+"""Groups of test_hostile_files.py: programs below file systems that stop
+answering. Root's daemon attaches them, slices them and samples all other programs."""
 import os
 import subprocess
 import time
@@ -155,6 +155,12 @@ def slice_of(bench, daemon, pid, last="1s"):
     return timed(run)
 
 
+def check_not_late(checks, bench, daemon, pid):
+    text, seconds = slice_of(bench, daemon, pid)
+    checks.ok("slices of other programs are not late", text and seconds < 1,
+              f"{seconds:.1f} s")
+
+
 def end(files, daemon, *children):
     for child in children:
         child.kill()
@@ -218,9 +224,7 @@ def overlays_that_do_not_answer_stop_no_ticks(checks, bench):
         text, seconds = slice_of(bench, daemon, child.pid)
         checks.ok("its slice comes", text and seconds < 5,
                   f"{seconds:.1f} s: {text}")
-        text, seconds = slice_of(bench, daemon, other.pid)
-        checks.ok("those of others are not late", text and seconds < 1,
-                  f"{seconds:.1f} s")
+        check_not_late(checks, bench, daemon, other.pid)
         files.stuck.clear()
     finally:
         end(files, daemon, child, other)
@@ -292,9 +296,7 @@ def perf_maps_that_do_not_answer_are_not_waited_for(checks, bench):
         text, seconds = slice_of(bench, daemon, child.pid)
         checks.ok("the next one does not ask", text and seconds < 1,
                   f"{seconds:.1f} s")
-        text, seconds = slice_of(bench, daemon, other.pid)
-        checks.ok("other programs are not late", text and seconds < 1,
-                  f"{seconds:.1f} s")
+        check_not_late(checks, bench, daemon, other.pid)
     finally:
         end(files, daemon, child, other)
 
@@ -345,9 +347,7 @@ def files_that_stop_to_answer_are_not_waited_for(checks, bench):
         checks.ok("a slice does not wait for the rest of a file",
                   text and seconds < 5, f"{seconds:.1f} s: {text}")
         checks.ok("it was asked for", files.asked, files.asked)
-        text, seconds = slice_of(bench, daemon, other.pid)
-        checks.ok("slices of others are not late", text and seconds < 1,
-                  f"{seconds:.1f} s")
+        check_not_late(checks, bench, daemon, other.pid)
         files.first_bytes_only = False
         files.stuck.add(stuck_fs.FLUSH)
     finally:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of test_hostile_files.py: programs whose memory cannot be read any more,
-as a file system does not answer (fault X7). All others are sampled on."""
+as a file system does not answer (fault X7). All other programs are still
+sampled."""
 import subprocess
 import time
 
@@ -14,13 +15,18 @@ SECONDS = 4
 LOST_MAX = 110  # ticks of another program: about a second
 
 
-def unreadable(bench, what, path):
-    child = bench.start([bench.program("unreadable"), what, path],
+def waiting(bench, program, *arguments, **options):
+    """A program of tests/programs, as it waits for a line."""
+    child = bench.start([bench.program(program), *arguments],
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                        as_nobody=True)
+                        **options)
     if child.stdout.readline() != b"ready\n":
-        raise RuntimeError("unreadable does not begin")
+        raise RuntimeError(f"{program} does not begin")
     return child
+
+
+def unreadable(bench, what, path):
+    return waiting(bench, "unreadable", what, path, as_nobody=True)
 
 
 def go_on(child):
