@@ -17,11 +17,11 @@ from parts.attacked import SECOND, Aside, Attacked, in_ms, measure
 from kit.daemon_bench import is_error, sleeper
 from kit.daemon_client import call
 from kit.harness import Bench, Checks
-from kit.hostile.silent_files import (ALL_STUCK, SPIN, attach, bytes_of,
+from kit.hostile.silent_files import (ALL_STUCK, PAUSE, SPIN, attach, bytes_of,
                                       compiled, in_overlay, started)
 from kit.hostile.unreadable import go_on
 from kit.stuck_fs import StuckFs
-from test_hostile_files import PAUSE, huge_memory, misplaced
+from test_hostile_files import huge_memory, misplaced
 from test_registration import register
 
 ROUNDS = 5
@@ -54,7 +54,8 @@ class Round:
             preexec_fn=in_overlay(lower.folder, top)))
         for flags in ("-Urpf", "-mnpf"):
             self.children.append(started(
-                bench, ["unshare", flags, "--mount-proc", program]))
+                bench, ["unshare", "--kill-child", flags, "--mount-proc",
+                        program]))
 
     def files(self, name, contents):
         self.all_files.append(StuckFs(os.path.join(self.folder, name),
