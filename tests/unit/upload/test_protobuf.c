@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The protobuf writer: bytes of each kind of field, and misuse. */
-#include "upload/format/pprof/protobuf.h"
+#include "upload/format/parts/protobuf.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -88,6 +88,27 @@ static void strings_become_utf8_and_may_be_empty(void **state)
 		     "a\xef\xbf\xbd\xc3\xa4"));
 }
 
+static void eight_bytes_and_raw_bytes_are_written_even_if_zero(void **state)
+{
+	struct fgt_protobuf protobuf;
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+
+	(void)state;
+	fgt_protobuf_init(&protobuf, &sink);
+	fgt_protobuf_put_fixed64(&protobuf, 1, 0x0123456789abcdef);
+	fgt_protobuf_put_fixed64(&protobuf, 47, 0);
+	fgt_protobuf_put_double(&protobuf, 2, -0.5);
+	fgt_protobuf_put_bytes(&protobuf, 3, "\xff\0", 2);
+	fgt_protobuf_put_bytes(&protobuf, 4, NULL, 0);
+	finish(&protobuf, &buffer,
+	       BYTES("\x09\xef\xcd\xab\x89\x67\x45\x23\x01"
+		     "\xf9\x02\0\0\0\0\0\0\0\0"
+		     "\x11\0\0\0\0\0\0\xe0\xbf"
+		     "\x1a\x02\xff\0"
+		     "\x22\0"));
+}
+
 static void large_fields_come_out_whole(void **state)
 {
 	struct fgt_protobuf protobuf;
@@ -138,6 +159,8 @@ int main(void)
 		cmocka_unit_test(numbers_are_varints),
 		cmocka_unit_test(fields_know_their_length),
 		cmocka_unit_test(strings_become_utf8_and_may_be_empty),
+		cmocka_unit_test(
+			eight_bytes_and_raw_bytes_are_written_even_if_zero),
 		cmocka_unit_test(large_fields_come_out_whole),
 		cmocka_unit_test(wrong_nesting_is_reported_at_the_end),
 	};

@@ -15,8 +15,8 @@
 #include "upload/format/parts/functions.h"
 #include "upload/format/parts/gzip.h"
 #include "upload/format/parts/options.h"
+#include "upload/format/parts/protobuf.h"
 #include "upload/format/parts/timeline.h"
-#include "upload/format/pprof/protobuf.h"
 
 /* Fields of the messages in profile.proto. */
 enum {

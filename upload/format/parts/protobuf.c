@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streaming protobuf: varints and length-delimited fields, which pprof needs.
+ * Streaming protobuf: varints, eight bytes, and length-delimited fields.
  * Runs in any thread; must not keep bytes that the sink has.
  */
-#include "upload/format/pprof/protobuf.h"
+#include "upload/format/parts/protobuf.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,9 +11,10 @@
 #include "ringbuf/base/array.h"
 #include "ringbuf/base/utf8.h"
 
-#define WIRE_VARINT 0
-#define WIRE_LEN    2
-#define VARINT_MAX  10 /* bytes */
+#define WIRE_VARINT  0
+#define WIRE_FIXED64 1
+#define WIRE_LEN     2
+#define VARINT_MAX   10 /* bytes */
 
 void fgt_protobuf_init(struct fgt_protobuf *protobuf,
 		       const struct fgt_sink *sink)
@@ -109,6 +110,34 @@ void fgt_protobuf_put_uint(struct fgt_protobuf *protobuf, uint32_t field,
 		return;
 	put_tag(protobuf, field, WIRE_VARINT);
 	fgt_protobuf_put_packed(protobuf, value);
+}
+
+void fgt_protobuf_put_fixed64(struct fgt_protobuf *protobuf, uint32_t field,
+			      uint64_t value)
+{
+	uint8_t bytes[sizeof(value)];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(value >> (8 * i));
+	put_tag(protobuf, field, WIRE_FIXED64);
+	put(protobuf, bytes, sizeof(bytes));
+}
+
+void fgt_protobuf_put_double(struct fgt_protobuf *protobuf, uint32_t field,
+			     double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	fgt_protobuf_put_fixed64(protobuf, field, bits);
+}
+
+void fgt_protobuf_put_bytes(struct fgt_protobuf *protobuf, uint32_t field,
+			    const void *bytes, size_t len)
+{
+	put_tag(protobuf, field, WIRE_LEN);
+	fgt_protobuf_put_packed(protobuf, len);
+	put(protobuf, bytes, len);
 }
 
 void fgt_protobuf_put_string(struct fgt_protobuf *protobuf, uint32_t field,

@@ -13,15 +13,15 @@
  *
  * MT-Unsafe for one writer | AS-Unsafe
  */
-#ifndef FGT_UPLOAD_FORMAT_PPROF_PROTOBUF_H
-#define FGT_UPLOAD_FORMAT_PPROF_PROTOBUF_H
+#ifndef FGT_UPLOAD_FORMAT_PARTS_PROTOBUF_H
+#define FGT_UPLOAD_FORMAT_PARTS_PROTOBUF_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "ringbuf/base/sink.h"
 
-#define FGT_PROTOBUF_DEPTH_MAX 4
+#define FGT_PROTOBUF_DEPTH_MAX 8
 
 /* A field that has begun. */
 struct fgt_protobuf_field {
@@ -52,6 +52,13 @@ void fgt_protobuf_put_uint(struct fgt_protobuf *protobuf, uint32_t field,
 			   uint64_t value);
 /* One of packed numbers. */
 void fgt_protobuf_put_packed(struct fgt_protobuf *protobuf, uint64_t value);
+/* These are written even if they are 0 or empty. */
+void fgt_protobuf_put_fixed64(struct fgt_protobuf *protobuf, uint32_t field,
+			      uint64_t value);
+void fgt_protobuf_put_double(struct fgt_protobuf *protobuf, uint32_t field,
+			     double value);
+void fgt_protobuf_put_bytes(struct fgt_protobuf *protobuf, uint32_t field,
+			    const void *bytes, size_t len);
 /* Text of any origin: what is not UTF-8 becomes U+FFFD. Written even if empty.
  */
 void fgt_protobuf_put_string(struct fgt_protobuf *protobuf, uint32_t field,
