@@ -276,8 +276,8 @@ static int deliver(const uint8_t *bytes, size_t len_bytes,
 	int rc = fgt_slice_decode(bytes, len_bytes, &slice, why);
 
 	if (rc == 0)
-		rc = fgt_dispatch(slice, destination, facts, limits, &outcome,
-				  why);
+		rc = fgt_dispatch_text(slice, destination, facts, limits,
+				       &outcome, why);
 	if (ret_wait_s)
 		*ret_wait_s = rc < 0 ? outcome.retry_after_s : 0;
 	return rc;

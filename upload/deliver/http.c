@@ -7,10 +7,7 @@
  */
 #include "upload/deliver/http.h"
 
-#include <curl/curl.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +18,7 @@
 #include <unistd.h>
 
 #include "ringbuf/base/owner.h"
+#include "upload/deliver/curl_functions.h"
 #include "upload/deliver/url.h"
 
 #define CONNECT_TIMEOUT_MS 5000
@@ -29,32 +27,7 @@
 #define LOW_SPEED_S	   15
 #define HEADER_BYTES_MAX   32768 /* of all answers to one request */
 #define HEADER_LINES_MAX   256
-
-/* The interface that curl.h describes has had this name since 2006. */
-#define CURL_LIBRARY "libcurl.so.4"
-
-/*
- * libcurl's functions, with the types of its header. The first request loads
- * it: it brings twenty libraries and five megabytes, which a daemon without
- * uploads does not need. It stays loaded.
- */
-struct curl_functions {
-	__typeof__(curl_global_init) *global_init;
-	__typeof__(curl_easy_init) *easy_init;
-	__typeof__(curl_easy_cleanup) *easy_cleanup;
-	__typeof__(curl_easy_setopt) *easy_setopt;
-	__typeof__(curl_easy_perform) *easy_perform;
-	__typeof__(curl_easy_getinfo) *easy_getinfo;
-	__typeof__(curl_easy_strerror) *easy_strerror;
-	__typeof__(curl_slist_append) *slist_append;
-	__typeof__(curl_slist_free_all) *slist_free_all;
-};
-
-/* Written once, by load_once(), and only read afterwards. */
-static pthread_once_t load_control = PTHREAD_ONCE_INIT;
-static struct curl_functions curl;
-static struct fgt_why load_why;
-static int load_error;
+#define AWS_TOKEN_MAX	   4096
 
 struct transfer {
 	struct fgt_http_answer answer;
@@ -69,58 +42,15 @@ struct transfer {
 static void curl_handle_free(CURL *handle)
 {
 	if (handle)
-		curl.easy_cleanup(handle);
+		fgt_curl.easy_cleanup(handle);
 }
 FGT_DEFINE_AUTO(CURL *, curl_handle_free);
 
 static void header_list_free(struct curl_slist *list)
 {
-	curl.slist_free_all(list);
+	fgt_curl.slist_free_all(list);
 }
 FGT_DEFINE_AUTO(struct curl_slist *, header_list_free);
-
-static int load(void)
-{
-	static const struct {
-		const char *name;
-		void *place;
-	} functions[] = {
-		{ "curl_global_init", &curl.global_init },
-		{ "curl_easy_init", &curl.easy_init },
-		{ "curl_easy_cleanup", &curl.easy_cleanup },
-		{ "curl_easy_setopt", &curl.easy_setopt },
-		{ "curl_easy_perform", &curl.easy_perform },
-		{ "curl_easy_getinfo", &curl.easy_getinfo },
-		{ "curl_easy_strerror", &curl.easy_strerror },
-		{ "curl_slist_append", &curl.slist_append },
-		{ "curl_slist_free_all", &curl.slist_free_all },
-	};
-	void *library = dlopen(CURL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library)
-		return fgt_why_set(&load_why, -ENOSYS,
-				   "%s; uploading needs libcurl, install "
-				   "libcurl4",
-				   dlerror());
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = dlsym(library, functions[i].name);
-
-		if (!function)
-			return fgt_why_set(&load_why, -ENOSYS,
-					   "%s has no %s; install a libcurl4 "
-					   "that is complete",
-					   CURL_LIBRARY, functions[i].name);
-		memcpy(functions[i].place, &function, sizeof(function));
-	}
-	if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		return fgt_why_set(&load_why, -ENOMEM, FGT_NO_MEMORY);
-	return 0;
-}
-
-static void load_once(void)
-{
-	load_error = load();
-}
 
 void fgt_http_answer_done(struct fgt_http_answer *answer)
 {
@@ -198,7 +128,7 @@ static size_t take_header(char *line, size_t one, size_t len, void *context)
 
 static int append_header(struct curl_slist **list, const char *header)
 {
-	struct curl_slist *grown = curl.slist_append(*list, header);
+	struct curl_slist *grown = fgt_curl.slist_append(*list, header);
 
 	if (!grown)
 		return -ENOMEM;
@@ -210,6 +140,7 @@ static int build_headers(const struct fgt_http_request *request,
 			 struct curl_slist **ret_list)
 {
 	FGT_AUTO(header_list_free) struct curl_slist *list = NULL;
+	char token[AWS_TOKEN_MAX];
 	/* Servers do not answer 100-continue in time, and curl waits a
 	 * second. */
 	int error = append_header(&list, "Expect:");
@@ -218,6 +149,12 @@ static int build_headers(const struct fgt_http_request *request,
 		if (!request->headers[i])
 			break;
 		error = append_header(&list, request->headers[i]);
+	}
+	if (!error && request->aws_token) {
+		snprintf(token, sizeof(token), "X-Amz-Security-Token: %s",
+			 request->aws_token);
+		error = append_header(&list, token);
+		explicit_bzero(token, sizeof(token));
 	}
 	if (error)
 		return error;
@@ -228,11 +165,12 @@ static int build_headers(const struct fgt_http_request *request,
 static bool allow_http_only(CURL *handle)
 {
 #if CURL_AT_LEAST_VERSION(7, 85, 0)
-	return curl.easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") ==
-	       CURLE_OK;
+	return fgt_curl.easy_setopt(handle, CURLOPT_PROTOCOLS_STR,
+				    "http,https") == CURLE_OK;
 #else
-	return curl.easy_setopt(handle, CURLOPT_PROTOCOLS,
-				CURLPROTO_HTTP | CURLPROTO_HTTPS) == CURLE_OK;
+	return fgt_curl.easy_setopt(handle, CURLOPT_PROTOCOLS,
+				    CURLPROTO_HTTP | CURLPROTO_HTTPS) ==
+	       CURLE_OK;
 #endif
 }
 
@@ -250,58 +188,101 @@ static bool set_limits(CURL *handle, const struct fgt_http_request *request)
 
 #if CURL_AT_LEAST_VERSION(7, 87, 0)
 	/* Does not wait for a resolver that hangs. */
-	if (curl.easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L))
+	if (fgt_curl.easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L))
 		return false;
 #endif
-	return !curl.easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
-				 connect_ms) &&
-	       !curl.easy_setopt(handle, CURLOPT_TIMEOUT_MS, total_ms) &&
-	       !curl.easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT,
-				 (long)LOW_SPEED_BYTES) &&
-	       !curl.easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, low_s) &&
-	       !curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+	return !fgt_curl.easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS,
+				     connect_ms) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_TIMEOUT_MS, total_ms) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT,
+				     (long)LOW_SPEED_BYTES) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, low_s) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
 }
 
 /* Replaces the system's authorities, which are a file and a directory. */
 static bool trust_only(CURL *handle, const char *ca_file)
 {
-	CURLcode code = curl.easy_setopt(handle, CURLOPT_CAPATH, NULL);
+	CURLcode code = fgt_curl.easy_setopt(handle, CURLOPT_CAPATH, NULL);
 
 	/* Some TLS libraries do not support a directory. */
 	return (code == CURLE_OK || code == CURLE_NOT_BUILT_IN ||
 		code == CURLE_UNKNOWN_OPTION) &&
-	       !curl.easy_setopt(handle, CURLOPT_CAINFO, ca_file);
+	       !fgt_curl.easy_setopt(handle, CURLOPT_CAINFO, ca_file);
 }
 
 /* Fails closed: no check of a certificate can be switched off. */
 static bool set_trust(CURL *handle, const struct fgt_http_request *request)
 {
 	return allow_http_only(handle) &&
-	       !curl.easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L) &&
-	       !curl.easy_setopt(handle, CURLOPT_SSLVERSION,
-				 (long)CURL_SSLVERSION_TLSv1_2) &&
-	       !curl.easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L) &&
-	       !curl.easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_SSLVERSION,
+				     (long)CURL_SSLVERSION_TLSv1_2) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 1L) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 2L) &&
 	       (!request->ca_file || trust_only(handle, request->ca_file)) &&
-	       !curl.easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	       !fgt_curl.easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS,
+				     1L);
+}
+
+/* A POST by another name: curl then signs the body, too. */
+static bool set_body(CURL *handle, const struct fgt_http_request *request)
+{
+	return !fgt_curl.easy_setopt(handle, CURLOPT_POST, 1L) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_CUSTOMREQUEST,
+				     request->method ? request->method
+						     : "POST") &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+				     (curl_off_t)request->body_len) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_POSTFIELDS,
+				     request->body ? request->body : "");
+}
+
+static bool set_client_certificate(CURL *handle, const char *pem)
+{
+	/* Copied: the request may end before the handle does. */
+	struct curl_blob blob = { .data = (void *)(uintptr_t)pem,
+				  .len = pem ? strlen(pem) : 0,
+				  .flags = CURL_BLOB_COPY };
+
+	return !pem ||
+	       (!fgt_curl.easy_setopt(handle, CURLOPT_SSLCERT_BLOB, &blob) &&
+		!fgt_curl.easy_setopt(handle, CURLOPT_SSLKEY_BLOB, &blob));
+}
+
+/* AWS's signature, version 4. */
+static bool set_signature(CURL *handle, const struct fgt_http_request *request)
+{
+	char provider[128];
+
+	if (!request->aws_keys)
+		return true;
+	snprintf(provider, sizeof(provider), "aws:amz:%.50s:%.50s",
+		 request->aws_region ? request->aws_region : "us-east-1",
+		 request->aws_service ? request->aws_service : "s3");
+	return !fgt_curl.easy_setopt(handle, CURLOPT_AWS_SIGV4, provider) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_USERPWD,
+				     request->aws_keys);
 }
 
 static bool set_request(CURL *handle, const struct fgt_http_request *request,
 			struct curl_slist *headers, struct transfer *transfer)
 {
-	return !curl.easy_setopt(handle, CURLOPT_URL, request->url) &&
-	       !curl.easy_setopt(handle, CURLOPT_POST, 1L) &&
-	       !curl.easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
-				 (curl_off_t)request->body_len) &&
-	       !curl.easy_setopt(handle, CURLOPT_POSTFIELDS,
-				 request->body ? request->body : "") &&
-	       !curl.easy_setopt(handle, CURLOPT_HTTPHEADER, headers) &&
-	       !curl.easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body) &&
-	       !curl.easy_setopt(handle, CURLOPT_WRITEDATA, transfer) &&
-	       !curl.easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header) &&
-	       !curl.easy_setopt(handle, CURLOPT_HEADERDATA, transfer) &&
-	       !curl.easy_setopt(handle, CURLOPT_ERRORBUFFER,
-				 transfer->error_text);
+	return !fgt_curl.easy_setopt(handle, CURLOPT_URL, request->url) &&
+	       set_body(handle, request) &&
+	       set_client_certificate(handle, request->client_pem) &&
+	       set_signature(handle, request) &&
+	       (!request->proxy ||
+		!fgt_curl.easy_setopt(handle, CURLOPT_PROXY, request->proxy)) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_HTTPHEADER, headers) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_WRITEFUNCTION,
+				     take_body) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_WRITEDATA, transfer) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_HEADERFUNCTION,
+				     take_header) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_HEADERDATA, transfer) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_ERRORBUFFER,
+				     transfer->error_text);
 }
 
 /*
@@ -320,7 +301,7 @@ static CURLcode perform_without_sigpipe(CURL *handle)
 	pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
 	sigpending(&pending);
 	was_pending = sigismember(&pending, SIGPIPE) == 1;
-	code = curl.easy_perform(handle);
+	code = fgt_curl.easy_perform(handle);
 	sigpending(&pending);
 	if (!was_pending && sigismember(&pending, SIGPIPE) == 1)
 		sigtimedwait(&pipe_set, NULL, &no_wait);
@@ -333,7 +314,7 @@ static int explain_connect(CURL *handle, const char *text, struct fgt_why *why)
 	long os_error = 0;
 	int error;
 
-	curl.easy_getinfo(handle, CURLINFO_OS_ERRNO, &os_error);
+	fgt_curl.easy_getinfo(handle, CURLINFO_OS_ERRNO, &os_error);
 	error = os_error == ENETUNREACH || os_error == EHOSTUNREACH ||
 				os_error == ETIMEDOUT
 			? -(int)os_error
@@ -375,7 +356,12 @@ static int explain(CURL *handle, CURLcode code, const char *text,
 				   text);
 	case CURLE_URL_MALFORMAT:
 		return fgt_why_set(why, -EINVAL,
-				   "the URL is malformed; check the DSN");
+				   "the URL is malformed; check it");
+	case CURLE_SSL_CERTPROBLEM:
+		return fgt_why_set(why, -EINVAL,
+				   "%s; check client_cert_file and "
+				   "client_key_file",
+				   text);
 	default:
 		return fgt_why_set(why, -EPROTO, "%s", text);
 	}
@@ -386,12 +372,12 @@ static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
 	CURLcode code = perform_without_sigpipe(handle);
 	long status = 0;
 
-	curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+	fgt_curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
 	transfer->answer.status = status;
 	if (transfer->is_too_big)
-		return fgt_why_set(why, -E2BIG,
-				   "the answer is too large for Sentry; check "
-				   "the address");
+		return fgt_why_set(
+			why, -E2BIG,
+			"the answer is too large; check the address");
 	/* A server may refuse and close before it has read the whole
 	 * request. */
 	if ((code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
@@ -400,8 +386,9 @@ static int run(CURL *handle, struct transfer *transfer, struct fgt_why *why)
 		return 0;
 	if (code)
 		return explain(handle, code,
-			       *transfer->error_text ? transfer->error_text
-						     : curl.easy_strerror(code),
+			       *transfer->error_text
+				       ? transfer->error_text
+				       : fgt_curl.easy_strerror(code),
 			       why);
 	return 0;
 }
@@ -422,7 +409,7 @@ static int post(CURL *handle, const struct fgt_http_request *request,
 	return run(handle, transfer, why);
 }
 
-int fgt_http_post(const struct fgt_http_request *request,
+int fgt_http_send(const struct fgt_http_request *request,
 		  struct fgt_http_answer *ret_answer, struct fgt_why *why)
 {
 	FGT_AUTO(curl_handle_free) CURL *handle = NULL;
@@ -437,10 +424,10 @@ int fgt_http_post(const struct fgt_http_request *request,
 		return fgt_why_set(
 			why, -EINVAL,
 			"URL: holds a user or password; remove them");
-	pthread_once(&load_control, load_once);
-	if (load_error)
-		return fgt_why_set(why, load_error, "%s", load_why.text);
-	handle = curl.easy_init();
+	error = fgt_curl_load(why);
+	if (error)
+		return error;
+	handle = fgt_curl.easy_init();
 	transfer.answer.body = calloc(1, FGT_HTTP_ANSWER_MAX + 1);
 	if (!handle || !transfer.answer.body)
 		error = fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slice → envelope → gzip → POST → outcome.
- * Blocks its thread as long as fgt_http_post() may; must not let a key into a
+ * Blocks its thread as long as fgt_http_send() may; must not let a key into a
  * message, not even one that the server sends back.
  */
 #include "upload/deliver/sentry_upload.h"
@@ -116,7 +116,7 @@ static int post(const struct fgt_memory_sink *memory, const struct fgt_dsn *dsn,
 		 "sentry_client=%s%s%s",
 		 dsn->public_key, client, has_secret ? ", sentry_secret=" : "",
 		 dsn->secret_key);
-	error = fgt_http_post(&request, ret_answer, why);
+	error = fgt_http_send(&request, ret_answer, why);
 	explicit_bzero(authentication, sizeof(authentication));
 	return error;
 }

@@ -37,7 +37,7 @@ struct fgt_upload_limits {
 /*
  * 0: accepted (2xx). -EACCES 401/403, -EMSGSIZE 413 or too large for Sentry,
  * -EBUSY 429, -EREMOTEIO other answers or one that is not Sentry's, else as
- * fgt_http_post() and fgt_format_write(). On errors, ret_outcome has what is
+ * fgt_http_send() and fgt_format_write(). On errors, ret_outcome has what is
  * known by then. why never holds a key.
  * options->dsn and event_id are set here unless given. options and limits may
  * be NULL. The caller tries again.

@@ -80,7 +80,7 @@ struct fgt_delivery_head {
 struct fgt_delivery_result {
 	int32_t error; /* 0, -EAGAIN: try later; else do not try again */
 	uint32_t retry_after_s;
-	uint32_t envelopes;
+	uint32_t payloads;
 	uint32_t reserved;
 	uint64_t bytes;
 	char event_id[33];

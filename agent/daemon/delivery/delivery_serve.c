@@ -316,8 +316,9 @@ static int dispatch(const struct received_order *order,
 	(void)fgt_message_get_string(message, "ca_file", &limits.ca_file);
 	(void)fgt_message_get_bool(message, "allow_http",
 				   &limits.is_http_allowed);
-	return fgt_dispatch(slice, destination, has_facts ? &room.facts : NULL,
-			    &limits, outcome, why);
+	return fgt_dispatch_text(slice, destination,
+				 has_facts ? &room.facts : NULL, &limits,
+				 outcome, why);
 }
 
 static int work(const struct received_order *order,
@@ -347,7 +348,7 @@ static void answer(int error, const struct fgt_dispatch_outcome *outcome,
 	struct fgt_delivery_result result = {
 		.error = error,
 		.retry_after_s = outcome->retry_after_s,
-		.envelopes = outcome->envelopes,
+		.payloads = outcome->payloads,
 		.bytes = outcome->bytes,
 	};
 

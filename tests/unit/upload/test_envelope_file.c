@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "upload/deliver/envelope_file.h"
+#include "upload/deliver/directory/envelope_file.h"
 
 #define WALL_NS 1767225600123456789ull /* 2026-01-01T00:00:00.123Z */
 #define STAMP	"-20260101T000000.123Z"
@@ -74,13 +74,22 @@ static int write_half(const void *context, const struct fgt_sink *sink)
 	return r ? r : *(const int *)context;
 }
 
+static struct fgt_envelope_place place_of(const char *path, const char *name)
+{
+	return (struct fgt_envelope_place){ .root_fd = -1,
+					    .directory = path,
+					    .name = name,
+					    .ending = ".envelope",
+					    .wall_ns = WALL_NS };
+}
+
 static int put(const char *name)
 {
 	const struct fgt_envelope envelope = { write_hello, NULL };
 	struct fgt_why why = { "" };
 	size_t bytes = 0;
-	int r = fgt_envelope_file_write(-1, directory, name, WALL_NS, &envelope,
-					&bytes, &why);
+	const struct fgt_envelope_place place = place_of(directory, name);
+	int r = fgt_envelope_file_write(&place, &envelope, &bytes, &why);
 
 	if (r == 0)
 		assert_int_equal(bytes, 6);
@@ -154,8 +163,10 @@ static void write_that_fails_leaves_no_file(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		const struct fgt_envelope envelope = { write_half, &errors[i] };
 
-		assert_int_equal(fgt_envelope_file_write(-1, directory, "x",
-							 WALL_NS, &envelope,
+		const struct fgt_envelope_place place =
+			place_of(directory, "x");
+
+		assert_int_equal(fgt_envelope_file_write(&place, &envelope,
 							 &bytes, &why),
 				 errors[i]);
 	}
@@ -181,17 +192,82 @@ static void temporary_file_of_a_killed_process_is_replaced(void **state)
 static void unusable_directories_are_named(void **state)
 {
 	const struct fgt_envelope envelope = { write_hello, NULL };
+	const struct fgt_envelope_place absent =
+		place_of("/nonexistent/x", "x");
+	const struct fgt_envelope_place device = place_of("/dev/null", "x");
 	struct fgt_why why = { "" };
 	size_t bytes;
 
 	(void)state;
-	assert_int_equal(fgt_envelope_file_write(-1, "/nonexistent/x", "x", 0,
-						 &envelope, &bytes, &why),
-			 -ENOENT);
+	assert_int_equal(
+		fgt_envelope_file_write(&absent, &envelope, &bytes, &why),
+		-ENOENT);
 	assert_non_null(strstr(why.text, "/nonexistent/x"));
-	assert_int_equal(fgt_envelope_file_write(-1, "/dev/null", "x", 0,
-						 &envelope, &bytes, &why),
-			 -ENOTDIR);
+	assert_int_equal(
+		fgt_envelope_file_write(&device, &envelope, &bytes, &why),
+		-ENOTDIR);
+}
+
+/* The file of the second in which the last digit is n. */
+static void put_at(struct fgt_envelope_place *place, unsigned int n)
+{
+	const struct fgt_envelope envelope = { write_hello, NULL };
+	size_t bytes;
+
+	place->wall_ns = WALL_NS + n * UINT64_C(1000000000);
+	assert_int_equal(
+		fgt_envelope_file_write(place, &envelope, &bytes, NULL), 0);
+}
+
+static void oldest_files_go_beyond_a_cap(void **state)
+{
+	struct fgt_envelope_place place = place_of(directory, "x");
+	char path[400];
+
+	(void)state;
+	put_at(&place, 1);
+	put_at(&place, 0); /* older, though it was written later */
+	place.max_files = 2;
+	put_at(&place, 2);
+	assert_int_equal(count_files(), 2);
+	assert_is_there("x-20260101T000001.123Z.envelope");
+	assert_is_there("x-20260101T000002.123Z.envelope");
+	place.max_files = 0;
+	place.max_bytes = 12; /* two files */
+	put_at(&place, 3);
+	assert_int_equal(count_files(), 2);
+	assert_is_there("x-20260101T000003.123Z.envelope");
+	place.max_bytes = 1; /* less than the newest one, which stays */
+	put_at(&place, 4);
+	assert_int_equal(count_files(), 1);
+	snprintf(path, sizeof(path), "%s/x-20260101T000004.123Z.envelope",
+		 directory);
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+static void files_of_another_pattern_stay(void **state)
+{
+	static const char *const names[] = {
+		"notes.envelope",
+		"x-20260101T000000.123Z.trace.json",
+		"x-20260101T000000.12xZ.envelope",
+		"-2.envelope",
+		"20260101T000000.123Z.envelope",
+	};
+	struct fgt_envelope_place place = place_of(directory, "x");
+	char path[400];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		fclose(fopen(path, "w"));
+	}
+	place.max_files = 1;
+	put_at(&place, 1);
+	put_at(&place, 1); /* gets a number */
+	put_at(&place, 2);
+	assert_int_equal(count_files(), 6);
+	assert_is_there("x-20260101T000002.123Z.envelope");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -205,6 +281,8 @@ int main(void)
 		TEST(write_that_fails_leaves_no_file),
 		TEST(temporary_file_of_a_killed_process_is_replaced),
 		TEST(unusable_directories_are_named),
+		TEST(oldest_files_go_beyond_a_cap),
+		TEST(files_of_another_pattern_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static void missing_library_is_named(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	/* Each time: what could not be loaded is not called. */
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(fgt_http_post(&request, &answer, &why),
+		assert_int_equal(fgt_http_send(&request, &answer, &why),
 				 -ENOSYS);
 		assert_non_null(strstr(why.text, "libcurl"));
 	}

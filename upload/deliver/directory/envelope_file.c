@@ -4,7 +4,7 @@
  * a partial file. Runs in any thread, with the rights of the directory's user;
  * must not let a name lead out of the directory.
  */
-#include "upload/deliver/envelope_file.h"
+#include "upload/deliver/directory/envelope_file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include "ringbuf/base/sink.h"
 
 #define SAME_NAME_MAX 100 /* of one millisecond */
+#define ENDING_MAX    24
 #define FILE_NAME_MAX (FGT_ENVELOPE_NAME_MAX + 64)
 
 struct envelope_file {
@@ -89,17 +90,19 @@ static int rename_new(const struct envelope_file *file, const char *final)
 		       : 0;
 }
 
-static int publish(const struct envelope_file *file, const char *stem)
+static int publish(const struct envelope_file *file, const char *stem,
+		   const char *ending)
 {
-	char final[FILE_NAME_MAX + 32];
+	char final[FILE_NAME_MAX + ENDING_MAX + 16];
 	int r = -EEXIST;
 
 	for (int i = 1; i <= SAME_NAME_MAX && r == -EEXIST; i++) {
 		if (i == 1)
-			snprintf(final, sizeof(final), "%s.envelope", stem);
+			snprintf(final, sizeof(final), "%s%.*s", stem,
+				 ENDING_MAX, ending);
 		else
-			snprintf(final, sizeof(final), "%s-%d.envelope", stem,
-				 i);
+			snprintf(final, sizeof(final), "%s-%d%.*s", stem, i,
+				 ENDING_MAX, ending);
 		r = rename_new(file, final);
 	}
 	return r;
@@ -118,7 +121,7 @@ static int open_temporary(struct envelope_file *file, const char *stem)
 }
 
 static int fill(struct envelope_file *file, const char *stem,
-		const struct fgt_envelope *envelope)
+		const char *ending, const struct fgt_envelope *envelope)
 {
 	const struct fgt_sink sink = { write_file, file };
 	int r = open_temporary(file, stem);
@@ -130,7 +133,7 @@ static int fill(struct envelope_file *file, const char *stem,
 	if (close(FGT_TAKE_FD(file->fd)) < 0 && r == 0)
 		r = -errno;
 	if (r == 0)
-		r = publish(file, stem);
+		r = publish(file, stem, ending);
 	if (r < 0)
 		(void)unlinkat(file->directory_fd, file->temporary, 0);
 	return r;
@@ -176,27 +179,28 @@ static int open_directory(int root_fd, const char *directory)
 	return (int)syscall(SYS_openat2, root_fd, directory, &how, sizeof(how));
 }
 
-int fgt_envelope_file_write(int root_fd, const char *directory,
-			    const char *name, uint64_t wall_ns,
+int fgt_envelope_file_write(const struct fgt_envelope_place *place,
 			    const struct fgt_envelope *envelope,
 			    size_t *ret_bytes, struct fgt_why *why)
 {
 	FGT_AUTO(fgt_fd_close)
-	int directory_fd = open_directory(root_fd, directory);
+	int directory_fd = open_directory(place->root_fd, place->directory);
 	struct envelope_file file = { .directory_fd = directory_fd, .fd = -1 };
 	char stem[FILE_NAME_MAX];
 	int r;
 
 	if (directory_fd < 0)
-		return explain(-errno, directory, why);
-	make_stem(name, wall_ns, stem);
-	r = fill(&file, stem, envelope);
+		return explain(-errno, place->directory, why);
+	make_stem(place->name, place->wall_ns, stem);
+	r = fill(&file, stem, place->ending, envelope);
 	if (r == -ENODATA)
 		return fgt_why_set(why, r,
 				   "no thread has two samples in it; choose "
 				   "a longer time");
 	if (r < 0)
-		return explain(r, directory, why);
+		return explain(r, place->directory, why);
+	if (place->max_files || place->max_bytes)
+		fgt_envelope_file_prune(directory_fd, place);
 	*ret_bytes = file.bytes;
 	return 0;
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends payloads by their destination's kind. Runs in a thread or process that
+ * may wait as long as an upload or a disk does.
+ */
+#include "upload/deliver/destination.h"
+
+#include <string.h>
+
+#include "upload/deliver/kinds.h"
+
+int fgt_destination_send(const struct fgt_destination *destination,
+			 const struct fgt_payload *payload, int root_fd,
+			 const struct fgt_upload_limits *limits,
+			 struct fgt_send_outcome *ret_outcome,
+			 struct fgt_why *why)
+{
+	static fgt_kind_send *const kinds[FGT_DESTINATION_COUNT] = {
+		[FGT_DESTINATION_SENTRY] = fgt_kind_sentry_send,
+		[FGT_DESTINATION_DIRECTORY] = fgt_kind_directory_send,
+		[FGT_DESTINATION_HTTP] = fgt_kind_http_send,
+		[FGT_DESTINATION_PYROSCOPE] = fgt_kind_pyroscope_send,
+		[FGT_DESTINATION_PYROSCOPE_PUSH] = fgt_kind_pyroscope_push_send,
+		[FGT_DESTINATION_OTLP] = fgt_kind_http_send,
+	};
+	static const struct fgt_upload_limits DEFAULTS = { .ca_file = NULL };
+	const struct fgt_sending sending = {
+		.destination = destination,
+		.payload = payload,
+		.root_fd = root_fd,
+		.limits = limits ? limits : &DEFAULTS,
+		.outcome = ret_outcome,
+		.why = why,
+	};
+
+	memset(ret_outcome, 0, sizeof(*ret_outcome));
+	return kinds[destination->kind](&sending);
+}

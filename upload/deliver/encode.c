@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slice and facts as payloads: for Sentry a transaction with its profile, or
+ * alone and followed by the chunks of a profile that is too long for one
+ * envelope; else one payload. Runs in a thread or process that may wait as long
+ * as the taker does.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "upload/deliver/destination.h"
+#include "upload/deliver/dsn.h"
+#include "upload/format/format.h"
+#include "upload/format/parts/gzip.h"
+#include "upload/format/parts/thread_runs.h"
+#include "upload/format/sentry/sentry_chunk.h"
+#include "upload/format/sentry/sentry_profile.h"
+
+#define ID_KEPT_DIGITS	24 /* of the event id; the rest numbers its chunks */
+#define PROFILER_NUMBER 0xffffffffu
+
+struct encoding {
+	const struct fgt_destination *destination;
+	const struct fgt_ring_slice *slice;
+	struct fgt_format_options options;
+	struct fgt_payload_head head;
+	char event_id[33];
+	struct fgt_dsn dsn; /* of a destination that has one */
+	const struct fgt_payload_taker *taker;
+	struct fgt_why *why;
+};
+
+struct part {
+	const struct fgt_ring_slice *slice;
+	enum fgt_format_kind format;
+	struct fgt_format_options options;
+	struct fgt_sentry_chunk_ticks ticks; /* of a chunk */
+	bool is_chunk, is_gzip;
+};
+
+/* ---- The body ------------------------------------------------------------ */
+
+static int write_plain(const struct part *part, const struct fgt_sink *sink)
+{
+	if (part->is_chunk)
+		return fgt_sentry_chunk_write_ticks(part->slice, &part->options,
+						    &part->ticks, sink);
+	return fgt_format_write(part->slice, part->format, &part->options,
+				sink);
+}
+
+static int write_part(const void *context, const struct fgt_sink *sink)
+{
+	FGT_AUTO(fgt_gzip_free) struct fgt_gzip *gzip = NULL;
+	const struct part *part = context;
+	int r;
+
+	if (!part->is_gzip)
+		return write_plain(part, sink);
+	r = fgt_gzip_new(sink, &gzip);
+	if (r == 0)
+		r = write_plain(part, fgt_gzip_sink(gzip));
+	return r < 0 ? r : fgt_gzip_finish(gzip);
+}
+
+/* id, category: NULL: those of the slice. */
+static int give(const struct encoding *encoding, const struct part *part,
+		const char *category)
+{
+	struct fgt_payload payload = { .head = encoding->head,
+				       .body = { write_part, part } };
+
+	if (part->options.event_id)
+		snprintf(payload.head.id, sizeof(payload.head.id), "%s",
+			 part->options.event_id);
+	snprintf(payload.head.category, sizeof(payload.head.category), "%s",
+		 category);
+	return encoding->taker->take(encoding->taker->context, &payload,
+				     encoding->why);
+}
+
+/* ---- Sentry -------------------------------------------------------------- */
+
+/* An id that is the same when all is sent again. */
+static void number_id(const struct encoding *encoding, uint32_t number,
+		      char ret_id[33])
+{
+	snprintf(ret_id, 33, "%.*s%08x", ID_KEPT_DIGITS, encoding->event_id,
+		 number);
+}
+
+static int give_chunks(const struct encoding *encoding,
+		       const struct fgt_ring_slice *slice,
+		       const char *profiler_id)
+{
+	struct part part = { .slice = slice,
+			     .options = encoding->options,
+			     .is_chunk = true };
+	uint32_t number = 0;
+	char id[33];
+
+	part.options.profiler_id = profiler_id;
+	part.options.event_id = id;
+	while (fgt_sentry_chunk_next(slice, &part.ticks)) {
+		int r;
+
+		number_id(encoding, ++number, id);
+		r = give(encoding, &part, "profile_chunk");
+		/* No data: no thread has two samples in this chunk. */
+		if (r < 0 && r != -ENODATA)
+			return r;
+	}
+	return 0;
+}
+
+static int give_long(const struct encoding *encoding, uint64_t begin_ns,
+		     uint64_t end_ns)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
+	struct part part = { .slice = encoding->slice,
+			     .format = FGT_KIND_SENTRY,
+			     .options = encoding->options };
+	char profiler_id[33];
+	int r;
+
+	number_id(encoding, PROFILER_NUMBER, profiler_id);
+	part.options.profiler_id = profiler_id;
+	r = give(encoding, &part, "transaction");
+	if (r < 0)
+		return r;
+	r = fgt_slice_narrow(encoding->slice, begin_ns, end_ns, 0, &slice);
+	if (r == 0)
+		r = fgt_thread_runs_clip(encoding->options.facts, slice);
+	if (r == 0)
+		r = give_chunks(encoding, slice, profiler_id);
+	/* No data: the ring does not reach back that far, and the transaction
+	 * has been sent. */
+	return r == -ENODATA ? 0 : r;
+}
+
+static int give_sentry(const struct encoding *encoding)
+{
+	const struct part part = { .slice = encoding->slice,
+				   .format = FGT_KIND_SENTRY,
+				   .options = encoding->options };
+	const struct fgt_transaction_facts *facts = encoding->options.facts;
+	uint64_t begin_ns, end_ns;
+
+	if (facts) {
+		fgt_sentry_facts_range(facts, encoding->slice, &begin_ns,
+				       &end_ns);
+		if (end_ns - begin_ns > FGT_SENTRY_PROFILE_MAX_NS)
+			return give_long(encoding, begin_ns, end_ns);
+	}
+	return give(encoding, &part, "transaction");
+}
+
+/* Compressed on the way only. */
+static bool is_coded(const struct fgt_destination *destination)
+{
+	return destination->kind == FGT_DESTINATION_OTLP;
+}
+
+/* ---- Any format ---------------------------------------------------------- */
+
+static int give_slice(const struct encoding *encoding)
+{
+	const struct part part = {
+		.slice = encoding->slice,
+		.format = (enum fgt_format_kind)encoding->destination->format,
+		.options = encoding->options,
+		.is_gzip = encoding->destination->is_gzip ||
+			   is_coded(encoding->destination),
+	};
+
+	return give(encoding, &part, "profile");
+}
+
+/* ---- The head ------------------------------------------------------------ */
+
+static const char *content_type_of(const struct fgt_destination *destination)
+{
+	if (destination->kind == FGT_DESTINATION_OTLP)
+		return "application/x-protobuf";
+	if (destination->is_gzip)
+		return "application/gzip";
+	switch (destination->format) {
+	case FGT_KIND_CHROME:
+	case FGT_KIND_SPEEDSCOPE:
+		return "application/json";
+	case FGT_KIND_SENTRY:
+	case FGT_KIND_SENTRY_CHUNK:
+		return "application/x-sentry-envelope";
+	case FGT_KIND_FOLDED:
+		return "text/plain; charset=utf-8";
+	default:
+		return "application/octet-stream";
+	}
+}
+
+#define SET(array, ...) snprintf(array, sizeof(array), __VA_ARGS__)
+
+static void fill_head(struct encoding *encoding)
+{
+	const struct fgt_ring_slice *slice = encoding->slice;
+	const struct fgt_destination *destination = encoding->destination;
+	const struct fgt_transaction_facts *facts = encoding->options.facts;
+	struct fgt_payload_head *head = &encoding->head;
+	enum fgt_format_kind format = destination->format;
+	bool has_times = facts && facts->begin_ns;
+
+	head->version = FGT_PAYLOAD_VERSION;
+	head->pid = slice->process.pid;
+	head->sequence = destination->sequence;
+	head->from_wall_ns = fgt_slice_wall_ns(
+		slice, has_times ? facts->begin_ns : slice->tick_ns[0]);
+	head->to_wall_ns = fgt_slice_wall_ns(
+		slice, has_times && facts->end_ns
+			       ? facts->end_ns
+			       : slice->tick_ns[slice->tick_count - 1]);
+	SET(head->destination, "%s",
+	    destination->name ? destination->name : "");
+	SET(head->id, "%s", encoding->event_id);
+	SET(head->format, "%s", fgt_format_name(format));
+	SET(head->ending, "%s%s", fgt_format_ending(format),
+	    destination->is_gzip ? ".gz" : "");
+	SET(head->content_type, "%s", content_type_of(destination));
+	SET(head->content_encoding, "%s", is_coded(destination) ? "gzip" : "");
+	SET(head->name, "%s",
+	    facts && facts->name && *facts->name ? facts->name
+						 : slice->process.name);
+	SET(head->service, "%s", slice->process.name);
+	SET(head->host, "%s", slice->process.host);
+}
+
+/* Its header names the DSN, without the secret. */
+static int choose_dsn(struct encoding *encoding)
+{
+	const struct fgt_destination *destination = encoding->destination;
+	int r;
+
+	if (destination->kind != FGT_DESTINATION_SENTRY)
+		return 0;
+	r = fgt_dsn_parse(destination->target, destination->is_http_allowed,
+			  &encoding->dsn, encoding->why);
+	if (r == 0)
+		encoding->options.dsn = encoding->dsn.clean;
+	return r;
+}
+
+int fgt_destination_encode(const struct fgt_destination *destination,
+			   const struct fgt_ring_slice *slice,
+			   const struct fgt_format_options *options,
+			   const struct fgt_payload_taker *taker,
+			   struct fgt_why *why)
+{
+	struct encoding encoding = { .destination = destination,
+				     .slice = slice,
+				     .taker = taker,
+				     .why = why };
+	int r;
+
+	if (options)
+		encoding.options = *options;
+	r = fgt_sentry_choose_id(encoding.options.event_id, encoding.event_id);
+	if (r < 0)
+		return fgt_why_set(why, r,
+				   "the event id is not 32 hexadecimal digits");
+	encoding.options.event_id = encoding.event_id;
+	r = choose_dsn(&encoding);
+	if (r == 0) {
+		fill_head(&encoding);
+		r = destination->format == FGT_KIND_SENTRY
+			    ? give_sentry(&encoding)
+			    : give_slice(&encoding);
+	}
+	explicit_bzero(&encoding.dsn, sizeof(encoding.dsn));
+	return r;
+}
