@@ -129,31 +129,6 @@ static int check_target(const struct fgt_config_target *target,
 	return 0;
 }
 
-/* A destination without a name gets its number as its name. */
-static int check_destination(struct fgt_config *config, size_t index,
-			     const char *where, struct fgt_why *why)
-{
-	struct fgt_config_destination *all = config->upload.destinations;
-	struct fgt_config_destination *own = &all[index];
-	char number[24];
-
-	snprintf(number, sizeof(number), "%zu", index + 1);
-	if (!own->name)
-		own->name = strdup(number);
-	if (!own->name)
-		return -ENOMEM;
-	if (!own->dsn_file)
-		return fgt_why_set(why, -EINVAL,
-				   "%s: a destination needs `dsn_file`", where);
-	for (size_t i = 0; i < index; i++)
-		if (!strcmp(all[i].name, own->name))
-			return fgt_why_set(why, -EINVAL,
-					   "%s: two destinations are named "
-					   "`%.64s`; rename one",
-					   where, own->name);
-	return 0;
-}
-
 static int load_entry(struct loader *loader, config_setting_t *setting,
 		      const struct fgt_config_key *key, size_t index)
 {
@@ -172,7 +147,8 @@ static int load_entry(struct loader *loader, config_setting_t *setting,
 		return error;
 	if (key->offset == offsetof(struct fgt_config, targets))
 		return check_target(entry, where, loader->why);
-	return check_destination(loader->config, index, where, loader->why);
+	return fgt_config_check_destination(loader->config, index, where,
+					    loader->why);
 }
 
 static int load_list(struct loader *loader, config_setting_t *setting,
@@ -339,6 +315,9 @@ static int finish(struct loader *loader)
 	int error = make_absolute("upload.ca_file", &config->upload.ca_file,
 				  loader->why);
 
+	if (!error)
+		error = fgt_config_check_upload(config, loader->file_name,
+						loader->why);
 	if (error || config->socket)
 		return error;
 	error = fgt_default_socket(path, sizeof(path));

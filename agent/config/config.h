@@ -16,6 +16,7 @@
 #include "ringbuf/base/owner.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/base/why.h"
+#include "upload/deliver/settings/destination_settings.h"
 #include "upload/format/parts/options.h"
 
 /* One entry of targets; exactly one of pid, name, exe, cgroup is set. */
@@ -23,11 +24,6 @@ struct fgt_config_target {
 	int pid;
 	char *name, *exe, *cgroup;
 	bool is_with_children;
-};
-
-struct fgt_config_destination {
-	char *name; /* unique; by default its number, from 1 */
-	char *dsn_file; /* never NULL */
 };
 
 struct fgt_config {
@@ -50,8 +46,13 @@ struct fgt_config {
 	struct {
 		char *release, *environment, *ca_file;
 		bool is_http_allowed;
-		struct fgt_config_destination *destinations;
+		/* Names are unique; by default a number, from 1. */
+		struct fgt_destination_settings *destinations;
 		size_t destination_count;
+		/* Names of those that each transaction goes to whose program
+		 * names none. */
+		char **transactions;
+		size_t transaction_count;
 	} upload;
 	struct {
 		enum fgt_demangle demangle;
@@ -88,6 +89,17 @@ int fgt_config_show(const struct fgt_config *config,
 /* The same as one JSON object. */
 int fgt_config_show_json(const struct fgt_config *config,
 			 const struct fgt_sink *sink);
+
+/* ca_file and is_http_allowed, borrowed. */
+struct fgt_destination_defaults
+fgt_config_destination_defaults(const struct fgt_config *config);
+
+/* The destination of that name; NULL: the first one. -ENOENT; why names the
+ * nearest one and the remedy. */
+int fgt_config_find_destination(
+	const struct fgt_config *config, const char *name,
+	const struct fgt_destination_settings **ret_settings,
+	struct fgt_why *why);
 
 /* $FGTRACE_SOCKET; else for root /run/fgtrace/agent.sock, for other users
  * $XDG_RUNTIME_DIR/fgtrace/agent.sock, without XDG_RUNTIME_DIR

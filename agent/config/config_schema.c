@@ -9,20 +9,30 @@
 #include <string.h>
 
 #include "ringbuf/base/nearest.h"
+#include "upload/format/format_list.h"
 
-#define PATH_BYTES	 4095
-#define NAME_BYTES	 255
-#define SOCKET_BYTES	 107 /* sun_path without its NUL */
-#define PID_LIMIT	 4194304 /* the kernel's PID_MAX_LIMIT */
-#define TARGETS_MAX	 1024
-#define DIRS_MAX	 64
-#define DESTINATIONS_MAX 64
-#define WORD_MAX	 64 /* longest word compared for hints */
+#define PATH_BYTES	  4095
+#define NAME_BYTES	  255
+#define SOCKET_BYTES	  107 /* sun_path without its NUL */
+#define PID_LIMIT	  4194304 /* the kernel's PID_MAX_LIMIT */
+#define TARGETS_MAX	  1024
+#define DIRS_MAX	  64
+#define DESTINATIONS_MAX  64
+#define DESTINATION_BYTES 63
+#define URL_BYTES	  2047
+#define WORD_BYTES	  50
+#define TRANSACTIONS_MAX  8 /* deliveries of one transaction */
+#define WORD_MAX	  64 /* longest word compared for hints */
 
 static const char *const STATE_FRAMES[] = { "root", "leaf", "no", NULL };
 /* The order is that of enum fgt_provider. */
 static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
 static const char *const DEMANGLE[] = { "full", "name", "no", NULL };
+static const char *const KINDS[] = { "http", "pyroscope", "pyroscope-push",
+				     "otlp", NULL };
+#define FORMAT_NAME(id, name, ...) name,
+static const char *const FORMATS[] = { FGT_FORMAT_LIST(FORMAT_NAME) NULL };
+static const char *const METHODS[] = { "PUT", "POST", NULL };
 static const char *const LOG_LEVELS[] = { "error", "warning", "info", "debug",
 					  NULL };
 static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
@@ -31,7 +41,7 @@ static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
 #define AT(member) .offset = offsetof(struct fgt_config, member)
 #define COUNT_AT(member) .count_offset = offsetof(struct fgt_config, member)
 #define TARGET_AT(member) .offset = offsetof(struct fgt_config_target, member)
-#define DEST_AT(member) .offset = offsetof(struct fgt_config_destination, member)
+#define DEST_AT(member) .offset = offsetof(struct fgt_destination_settings, member)
 #define UNSUPPORTED(name) { .path = name, .type = FGT_CONFIG_UNSUPPORTED }
 
 static const struct fgt_config_key TARGET_KEYS[] = {
@@ -43,11 +53,33 @@ static const struct fgt_config_key TARGET_KEYS[] = {
 	{ .path = NULL },
 };
 
+#define DEST_TEXT(member, bytes) \
+	{ #member, FGT_CONFIG_STRING, DEST_AT(member), .max = bytes }
+
 static const struct fgt_config_key DESTINATION_KEYS[] = {
-	{ "name", FGT_CONFIG_STRING, DEST_AT(name), .max = NAME_BYTES },
-	{ "dsn_file", FGT_CONFIG_STRING, DEST_AT(dsn_file), .max = PATH_BYTES },
-	UNSUPPORTED("url"),
-	UNSUPPORTED("format"),
+	DEST_TEXT(name, DESTINATION_BYTES),
+	DEST_TEXT(dsn_file, PATH_BYTES),
+	DEST_TEXT(url, URL_BYTES),
+	DEST_TEXT(url_file, PATH_BYTES),
+	DEST_TEXT(directory, PATH_BYTES),
+	{ "kind", FGT_CONFIG_STRING, DEST_AT(kind), .max = NAME_BYTES,
+	  .choices = KINDS },
+	{ "format", FGT_CONFIG_STRING, DEST_AT(format), .max = NAME_BYTES,
+	  .choices = FORMATS },
+	{ "method", FGT_CONFIG_STRING, DEST_AT(method), .max = NAME_BYTES,
+	  .choices = METHODS },
+	DEST_TEXT(headers_file, PATH_BYTES),
+	DEST_TEXT(aws_keys_file, PATH_BYTES),
+	DEST_TEXT(aws_region, WORD_BYTES),
+	DEST_TEXT(aws_service, WORD_BYTES),
+	DEST_TEXT(client_cert_file, PATH_BYTES),
+	DEST_TEXT(client_key_file, PATH_BYTES),
+	DEST_TEXT(ca_file, PATH_BYTES),
+	DEST_TEXT(proxy, URL_BYTES),
+	{ "max_files", FGT_CONFIG_INT, DEST_AT(max_files),
+	  .min = 1, .max = 65536 },
+	{ "max_mb", FGT_CONFIG_INT, DEST_AT(max_mb),
+	  .min = 1, .max = 1048576 },
 	{ .path = NULL },
 };
 
@@ -90,7 +122,9 @@ const struct fgt_config_key fgt_config_keys[] = {
 	{ "upload.destinations", FGT_CONFIG_ENTRIES, AT(upload.destinations),
 	  COUNT_AT(upload.destination_count), .max = DESTINATIONS_MAX,
 	  .entries = DESTINATION_KEYS,
-	  .entry_size = sizeof(struct fgt_config_destination) },
+	  .entry_size = sizeof(struct fgt_destination_settings) },
+	{ "upload.transactions", FGT_CONFIG_STRINGS, AT(upload.transactions),
+	  COUNT_AT(upload.transaction_count), .max = TRANSACTIONS_MAX },
 	{ "symbols.demangle", FGT_CONFIG_CHOICE, AT(symbols.demangle),
 	  .choices = DEMANGLE, .default_number = FGT_DEMANGLE_FULL },
 	{ "symbols.debug_dirs", FGT_CONFIG_STRINGS, AT(symbols.debug_dirs),

@@ -129,6 +129,17 @@ int fgt_config_set_text(const struct fgt_config_key *key, void *base,
 int fgt_config_scan(const char *bytes, size_t len, const char *file_name,
 		    char **ret_clean, struct fgt_why *why);
 
+/*
+ * One entry of upload.destinations, alone: its name, and whether its keys fit
+ * each other. -EINVAL, with where; -ENOMEM.
+ */
+int fgt_config_check_destination(struct fgt_config *config, size_t index,
+				 const char *where, struct fgt_why *why);
+
+/* All of upload, once every key is known. -EINVAL, -ENOMEM. */
+int fgt_config_check_upload(struct fgt_config *config, const char *file_name,
+			    struct fgt_why *why);
+
 /* Sets every default; base must be zeroed. -ENOMEM. */
 int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base);
 /* Empties a list, so that a file's list replaces the default. */

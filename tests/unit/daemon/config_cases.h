@@ -53,6 +53,13 @@ static const struct config_case CASES[] = {
 	GOOD("http = {};"),
 	GOOD(DEST("dsn_file = \"/etc/dsn\";")),
 	GOOD(DEST("dsn_file = \"/etc/dsn\"; name = \"x\";")),
+	GOOD(DEST("directory = \"/x\"; format = \"pprof\"; max_files = 9;")),
+	GOOD(DEST("url = \"http://127.0.0.1/{pid}-{time}.folded.gz\";")),
+	GOOD(DEST("url = \"https://s3/b/{host}\"; aws_keys_file = \"k\"; "
+		  "aws_region = \"eu-west-1\"; format = \"fgt\";")),
+	GOOD(DEST("url = \"https://p/ingest\"; headers_file = \"h\";")),
+	GOOD("upload:{destinations=({url=\"http://lab/\";name=\"lab\"});"
+	     "transactions=[\"lab\"];allow_http=true}"),
 	GOOD("upload:{destinations=({dsn_file=\"/d\"}); allow_http=true}"),
 
 	/* Fault K1: unknown, wrong type, out of range, twice. */
@@ -117,7 +124,40 @@ static const struct config_case CASES[] = {
 	BAD("targets = ( { pid = 0; } );", "from 1 to 4194304"),
 	BAD("targets = ( { exe = \"nginx\"; } );", "must be an absolute path"),
 	BAD("symbols = { debug_dirs = [ 5 ]; };", "1: `symbols.debug_dirs`"),
-	BAD(DEST("name = \"x\";"), "1: a destination needs `dsn_file`"),
+	BAD(DEST("name = \"x\";"),
+	    "1: a destination needs exactly one of `dsn_file`, `url`, "
+	    "`url_file`, `directory`; this one has 0"),
+	BAD(DEST("url = \"https://x/\"; dsn_file = \"/x\";"),
+	    "1: a destination needs exactly one of"),
+	BAD(DEST("name = \"a/b\"; directory = \"/x\";"),
+	    "1: a destination is named `a/b`; use a name without / and :"),
+	BAD(DEST("directory = \"x\";"), "1: `directory` must be an absolute"),
+	BAD(DEST("url = \"/x\";"), "1: `url` is a path; call it `directory`"),
+	BAD(DEST("url = \"ftp://x/\";"), "1: a destination is neither a URL"),
+	BAD(DEST("url = \"https://x/{tme}\";"),
+	    "1: URL: unknown placeholder {tme}; did you mean {time}?"),
+	BAD(DEST("url = \"https://{host}/x\";"),
+	    "1: URL: a placeholder stands in the host"),
+	BAD(DEST("url = \"https://a:b@x/1\";"), "1: DSN: "),
+	BAD(DEST("url = \"https://0123456789abcdef0123456789abcdef@x/1\";"),
+	    "1: a DSN is a secret: put it into a file of mode 0640 or 0600"),
+	BAD(DEST("url = \"http://example.com/{pid}\";"),
+	    "destination `1`: URL: plain http to another machine"),
+	BAD(DEST("dsn_file = \"/x\"; format = \"sentry\";"),
+	    "1: `format` has no use for this destination; leave it out"),
+	BAD(DEST("directory = \"/x\"; method = \"PUT\";"),
+	    "1: `method` has no use for this destination; leave it out"),
+	BAD(DEST("url = \"https://x/ingest\"; format = \"chrome\";"),
+	    "1: kind pyroscope takes the format pprof only"),
+	BAD(DEST("url = \"https://x/\"; kind = \"loki\";"),
+	    "1: `kind` must be one of"),
+	BAD(DEST("url = \"https://x/\"; method = \"GET\";"),
+	    "1: `method` must be one of \"PUT\", \"POST\""),
+	BAD(DEST("directory = \"/x\"; max_files = 0;"), "from 1 to 65536"),
+	BAD("upload:{destinations=({dsn_file=\"a\";name=\"lab\"});"
+	    "transactions=[\"lap\"]}",
+	    "upload.transactions: no destination is called 'lap'; did you mean "
+	    "'lab'?"),
 	BAD("upload:{destinations=({dsn_file=\"a\";name=\"x\"},\n"
 	    "{dsn_file=\"b\";name=\"x\"})}",
 	    "2: two destinations are named `x`"),
@@ -133,10 +173,6 @@ static const struct config_case CASES[] = {
 	    "1: `upload.spool_mb` is not supported by this version; remove it"),
 	BAD("upload = { spool_dir = \"/x\"; };",
 	    "1: `upload.spool_dir` is not supported by this version; remove"),
-	BAD(DEST("url = \"https://x/\"; dsn_file = \"/x\";"),
-	    "1: `url` is not supported by this version; remove it"),
-	BAD(DEST("dsn_file = \"/x\"; format = \"sentry\";"),
-	    "1: `format` is not supported by this version; remove it"),
 
 	/* Fault K2: libconfig would open it, or end the process. */
 	BAD("@include \"/etc\"", "1: @include is not supported"),

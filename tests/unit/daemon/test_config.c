@@ -65,7 +65,12 @@ static const char FULL[] =
 	"upload: { release = \"app@1.0\"; environment = \"lab\";\n"
 	"  ca_file = \"/etc/ca\"; allow_http = true;\n"
 	"  destinations = ( { name = \"s\"; dsn_file = \"/etc/dsn\"; },\n"
-	"    { dsn_file = \"/etc/lab\"; } ); };\n"
+	"    { dsn_file = \"/etc/lab\"; },\n"
+	"    { name = \"s3\"; url = \"https://s3/b/{host}/{time}.fgt\";\n"
+	"      aws_keys_file = \"/etc/keys\"; aws_region = \"eu\"; },\n"
+	"    { name = \"d\"; directory = \"/var/d\"; format = \"pprof\";\n"
+	"      max_files = 9; max_mb = 8; } );\n"
+	"  transactions = [ \"s\", \"d\" ]; };\n"
 	"symbols: { demangle = \"no\"; debug_dirs = [ \"/a\", \"/b\" ]; };\n"
 	"log: { level = \"debug\"; format = \"json\"; };\n";
 
@@ -184,12 +189,17 @@ static void each_key_sets_its_member(void **state)
 	assert_string_equal(config->upload.environment, "lab");
 	assert_string_equal(config->upload.ca_file, "/etc/ca");
 	assert_true(config->upload.is_http_allowed);
-	assert_int_equal(config->upload.destination_count, 2);
+	assert_int_equal(config->upload.destination_count, 4);
 	assert_string_equal(config->upload.destinations[0].dsn_file,
 			    "/etc/dsn");
 	assert_string_equal(config->upload.destinations[1].name, "2");
 	assert_string_equal(config->upload.destinations[1].dsn_file,
 			    "/etc/lab");
+	assert_string_equal(config->upload.destinations[2].aws_keys_file,
+			    "/etc/keys");
+	assert_int_equal(config->upload.destinations[3].max_files, 9);
+	assert_int_equal(config->upload.transaction_count, 2);
+	assert_string_equal(config->upload.transactions[1], "d");
 	assert_int_equal(config->symbols.demangle, FGT_DEMANGLE_NO);
 	assert_int_equal(config->symbols.debug_dir_count, 2);
 	assert_string_equal(config->symbols.debug_dirs[1], "/b");
