@@ -13,9 +13,9 @@
 
 #include "agent/cli/complaint.h"
 #include "agent/cli/output/summary.h"
+#include "agent/cli/output/upload.h"
 #include "agent/symbols/elf/image_open.h"
 #include "agent/symbols/symbolizer.h"
-#include "ringbuf/base/nearest.h"
 #include "ringbuf/slice/pace.h"
 
 #define TOP_DEFAULT 10 /* functions in the JSON when --top is not given */
@@ -66,67 +66,6 @@ static int plan_file(const struct fgt_arguments *arguments,
 	return 0;
 }
 
-static int no_such_destination(const struct fgt_config *config,
-			       const char *name, struct fgt_why *why)
-{
-	const char *path = config->path ? config->path : "a file, with -c FILE";
-	struct fgt_nearest nearest;
-
-	fgt_nearest_init(&nearest, name);
-	for (size_t i = 0; i < config->upload.destination_count; i++)
-		fgt_nearest_offer(&nearest,
-				  config->upload.destinations[i].name);
-	if (nearest.best)
-		return fgt_why_set(why, -EINVAL,
-				   "no destination is called '%s'; did you "
-				   "mean '%s'?",
-				   name, nearest.best);
-	return fgt_why_set(why, -EINVAL,
-			   "no destination is called '%s'; add it to "
-			   "upload.destinations in %s, or use --dsn-file FILE",
-			   name, path);
-}
-
-/* The destination of that name; without a name the first one. */
-static int choose_destination(const struct fgt_config *config, const char *name,
-			      const char **ret_dsn_file, struct fgt_why *why)
-{
-	const struct fgt_config_destination *all = config->upload.destinations;
-	bool is_named = name && *name;
-
-	for (size_t i = 0; i < config->upload.destination_count; i++)
-		if (!is_named || strcmp(all[i].name, name) == 0) {
-			*ret_dsn_file = all[i].dsn_file;
-			return 0;
-		}
-	if (is_named)
-		return no_such_destination(config, name, why);
-	return fgt_why_set(why, -EINVAL,
-			   "no destination with a dsn_file is configured; use "
-			   "--dsn-file FILE, or -c FILE with "
-			   "upload.destinations");
-}
-
-/* The DSN comes from a file, never from an argument or the environment, because
- * other users can read those. */
-static int plan_upload(const struct fgt_arguments *arguments,
-		       struct fgt_export *plan, struct fgt_why *why)
-{
-	const char *dsn_file = fgt_options_get(arguments, "dsn-file");
-	int r = 0;
-
-	if (!plan->is_upload_wanted)
-		return 0;
-	if (!dsn_file)
-		r = choose_destination(plan->config,
-				       fgt_options_get(arguments, "upload"),
-				       &dsn_file, why);
-	return r < 0 ? r
-		     : fgt_dsn_read_file(dsn_file,
-					 plan->config->upload.is_http_allowed,
-					 &plan->dsn, why);
-}
-
 int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,
 		    struct fgt_export *ret_export, struct fgt_why *why)
@@ -136,8 +75,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		.verb = arguments->verb->name,
 		.is_json = fgt_options_has(arguments, "json"),
 		.is_quiet = fgt_options_has(arguments, "quiet"),
-		.is_upload_wanted = fgt_options_has(arguments, "upload") ||
-				    fgt_options_has(arguments, "dsn-file"),
+		.is_upload_wanted = fgt_upload_is_wanted(arguments),
 		.state_frames = config->sampling.state_frames,
 		.config = config,
 	};
@@ -152,10 +90,17 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 	if (r == 0)
 		r = plan_file(arguments, &plan, why);
 	if (r == 0)
-		r = plan_upload(arguments, &plan, why);
+		r = fgt_upload_plan(arguments, config, &plan.destination, why);
 	if (r == 0)
 		*ret_export = plan;
+	else
+		fgt_export_done(&plan);
 	return r;
+}
+
+void fgt_export_done(struct fgt_export *plan)
+{
+	fgt_destination_free(FGT_TAKE(plan->destination));
 }
 
 enum fgt_exit fgt_export_check(const struct fgt_export *plan)
@@ -294,23 +239,20 @@ static void complain_and_keep(const struct fgt_export *plan,
 
 static enum fgt_exit send(const struct fgt_export *plan,
 			  const struct fgt_ring_slice *slice, bool is_written,
-			  struct fgt_upload_outcome *outcome,
+			  struct fgt_dispatch_outcome *outcome,
 			  struct fgt_why *why)
 {
-	const struct fgt_upload_limits limits = {
-		.ca_file = plan->config->upload.ca_file
-	};
-	struct fgt_format_options options = options_of(plan);
-	int r;
+	const struct fgt_format_options options = options_of(plan);
+	int r = fgt_dispatch(slice, plan->destination, &options, -1, NULL,
+			     outcome, why);
 
-	options.dsn = plan->dsn.clean;
-	r = fgt_sentry_upload(slice, &plan->dsn, &options, &limits, outcome,
-			      why);
 	if (r == 0)
 		return FGT_EXIT_OK;
 	if (!why->text[0])
-		fgt_why_set(why, r, "upload to %s failed: %s; try again later",
-			    plan->dsn.redacted, fgt_error_text(r));
+		fgt_why_set(why, r,
+			    "upload to %.300s failed: %s; try again "
+			    "later",
+			    outcome->where, fgt_error_text(r));
 	if (is_written)
 		fgt_complain(plan->verb, FGT_EXIT_FAILURE, "%s", why->text);
 	else
@@ -344,7 +286,8 @@ static void report_pace(const struct fgt_export *plan,
 
 static bool is_for_sentry(const struct fgt_export *plan)
 {
-	return plan->is_upload_wanted ||
+	return (plan->is_upload_wanted &&
+		plan->destination->format == FGT_KIND_SENTRY) ||
 	       (plan->is_file_wanted &&
 		(plan->choice.format == FGT_KIND_SENTRY ||
 		 plan->choice.format == FGT_KIND_SENTRY_CHUNK));
@@ -418,10 +361,7 @@ static void report_fate(const struct fgt_export *plan,
 			fate->bytes, fgt_output_advice(plan->choice.format));
 	}
 	if (fate->upload && !fate->upload_error)
-		fprintf(stderr,
-			"uploaded to %s: event %s, %zu bytes, status %ld\n",
-			fate->dsn, fate->upload->event_id,
-			fate->upload->sent_bytes, fate->upload->status);
+		fgt_upload_report(plan->destination, fate->upload);
 }
 
 static enum fgt_exit print(const struct fgt_export *plan,
@@ -452,7 +392,7 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 {
 	FGT_AUTO(fgt_summary_free) struct fgt_summary *summary = NULL;
 	struct fgt_summary_fate fate = { .path = plan->choice.path };
-	struct fgt_upload_outcome outcome = { .status = 0 };
+	struct fgt_dispatch_outcome outcome = { .status = 0 };
 	enum fgt_exit written = FGT_EXIT_OK, sent = FGT_EXIT_OK, printed;
 	char default_name[PATH_MAX];
 	struct fgt_why why = { "" };
@@ -470,7 +410,7 @@ enum fgt_exit fgt_export_run(const struct fgt_export *plan,
 	if (plan->is_upload_wanted) {
 		sent = send(plan, slice, fate.format != NULL, &outcome, &why);
 		fate.upload = &outcome;
-		fate.dsn = plan->dsn.redacted;
+		fate.kind = (enum fgt_destination_kind)plan->destination->kind;
 		fate.upload_error = sent == FGT_EXIT_OK ? NULL : why.text;
 	}
 	/* With neither file nor upload there is nothing to summarize. */

@@ -19,7 +19,7 @@
 #include "agent/unwind/maps/image_file.h"
 #include "ringbuf/base/why.h"
 #include "ringbuf/slice/slice.h"
-#include "upload/deliver/dsn.h"
+#include "upload/deliver/dispatch.h"
 
 /* Rows of a verb's table of flags. */
 #define FGT_EXPORT_OPTIONS                                                     \
@@ -54,24 +54,42 @@
 #define FGT_EXPORT_UPLOAD_TEXT                                                 \
 	FGT_EXPORT_TEXT_UNLESS("--top,\n--json or --upload")
 
+/* Rows of a verb's table of flags that uploads. */
+#define FGT_EXPORT_UPLOAD_OPTIONS                                              \
+	{ "upload", 0, "[DEST]",                                               \
+	  "send it: a destination's name in the configuration (default: the "  \
+	  "first one), a URL, or a directory",                                 \
+	  NULL },                                                              \
+	{                                                                      \
+		"dsn-file", 0, "FILE", "send it to the Sentry DSN in FILE",    \
+			NULL                                                   \
+	}
+
 struct fgt_export {
 	const char *verb;
 	bool is_file_wanted, is_upload_wanted, is_json, is_quiet;
 	struct fgt_output_choice choice;
 	enum fgt_state_frames state_frames;
 	uint32_t top; /* 0: no tables */
-	struct fgt_dsn dsn;
+	struct fgt_destination *destination; /* of an upload */
 	const struct fgt_config *config; /* borrowed */
 	struct stat input; /* must not be the output; all 0: none */
 };
 
 /*
- * Reads the flags. The DSN is looked up only if the verb has --upload and it
- * was given. -EINVAL and the errors of fgt_dsn_read_file(), with why.
+ * Reads the flags. A destination is looked up only if the verb has --upload and
+ * it was given. -EINVAL and the errors of fgt_destination_load(), with why.
  */
 int fgt_export_plan(const struct fgt_arguments *arguments,
 		    const struct fgt_config *config,
 		    struct fgt_export *ret_export, struct fgt_why *why);
+
+/* Overwrites the destination's secrets. */
+void fgt_export_done(struct fgt_export *plan);
+static inline void fgt_export_done_auto(struct fgt_export *plan)
+{
+	fgt_export_done(plan);
+}
 
 /* Reports now that a file could not be written later. */
 enum fgt_exit fgt_export_check(const struct fgt_export *plan);

@@ -13,7 +13,7 @@
 
 #include "ringbuf/base/owner.h"
 #include "ringbuf/slice/slice.h"
-#include "upload/deliver/sentry_upload.h"
+#include "upload/deliver/dispatch.h"
 
 #define FGT_SUMMARY_STATES 3 /* of a thread, the most frequent ones */
 
@@ -70,8 +70,8 @@ struct fgt_summary_fate {
 	const char *path; /* of the file written, "-" for standard output */
 	const char *format; /* its name */
 	uint64_t bytes;
-	const char *dsn; /* redacted */
-	const struct fgt_upload_outcome *upload;
+	const struct fgt_dispatch_outcome *upload;
+	enum fgt_destination_kind kind; /* of where it went */
 	const char *upload_error;
 };
 

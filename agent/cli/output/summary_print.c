@@ -317,10 +317,15 @@ static void put_fate(const struct fgt_summary_fate *fate, struct fgt_json *json)
 	if (!fate->upload)
 		return;
 	fgt_json_begin_object(json, "upload");
-	fgt_json_put_string(json, "dsn", fate->dsn);
+	fgt_json_put_string(json, "kind",
+			    fgt_destination_kind_name(fate->kind));
+	fgt_json_put_string(
+		json,
+		fate->kind == FGT_DESTINATION_SENTRY ? "dsn" : "destination",
+		fate->upload->where);
 	fgt_json_put_string(json, "event_id", fate->upload->event_id);
 	fgt_json_put_int(json, "status", fate->upload->status);
-	fgt_json_put_uint(json, "sent_bytes", fate->upload->sent_bytes);
+	fgt_json_put_uint(json, "sent_bytes", fate->upload->bytes);
 	if (fate->upload_error)
 		fgt_json_put_string(json, "error", fate->upload_error);
 	fgt_json_end_object(json);

@@ -23,8 +23,9 @@ static const struct fgt_option options[] = {
 	FGT_RANGE_OPTIONS,
 	{ "tid", 0, "TID", "one thread only", NULL },
 	FGT_EXPORT_OPTIONS,
-	{ "config", 'c', "FILE", "configuration (symbols, state frames)",
-	  NULL },
+	FGT_EXPORT_UPLOAD_OPTIONS,
+	{ "config", 'c', "FILE",
+	  "configuration (destinations, symbols, state frames)", NULL },
 	{ .name = NULL },
 };
 
@@ -227,7 +228,7 @@ static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	struct fgt_export plan;
+	FGT_AUTO(fgt_export_done) struct fgt_export plan = { .verb = NAME };
 	struct fgt_why why = { "" };
 	int r;
 
@@ -250,17 +251,21 @@ static int run(const struct fgt_arguments *arguments)
 
 const struct fgt_verb fgt_verb_convert = {
 	.name = "convert",
-	.synopsis = "IN.fgt -o OUT [-f FORMAT] [--from T] [--to T] [--tid TID]",
-	.summary = "write a .fgt file, or a part of it, in another format",
+	.synopsis =
+		"IN.fgt [-o OUT] [-f FORMAT] [--from T] [--to T] [--tid TID] "
+		"[--upload [DEST]]",
+	.summary = "write or upload a .fgt file, or a part of it",
 	.options = options,
 	.operands_min = 1,
 	.operands_max = 1,
 	.run = run,
 	.help = "IN.fgt may be - (standard input). Here 'now' is the slice's "
 		"end: -2s means\nthe last two seconds of the file.\n\n" FGT_RANGE_TEXT
-		"\n" FGT_EXPORT_TEXT "\nExamples:\n"
+		"\n" FGT_EXPORT_UPLOAD_TEXT "\nExamples:\n"
 		"  fgtrace-agent convert slow.fgt -o slow.trace.json\n"
 		"  fgtrace-agent convert slow.fgt --from -2s --tid 1234 -o "
 		"one.folded\n"
-		"  fgtrace-agent convert slow.fgt --top 20\n",
+		"  fgtrace-agent convert slow.fgt --top 20\n"
+		"  fgtrace-agent convert slow.fgt --upload lab "
+		"-c /etc/fgtrace/fgtrace.conf\n",
 };

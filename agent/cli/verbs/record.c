@@ -344,7 +344,7 @@ static int run(const struct fgt_arguments *arguments)
 {
 	FGT_AUTO(fgt_config_free) struct fgt_config *config = NULL;
 	struct recording recording = { .signal_fd = -1 };
-	struct fgt_export plan;
+	FGT_AUTO(fgt_export_done) struct fgt_export plan = { .verb = NAME };
 	struct fgt_why why = { "" };
 	enum fgt_exit status;
 	int result;

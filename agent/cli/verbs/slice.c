@@ -26,9 +26,7 @@ static const struct fgt_option options[] = {
 	  "pid " },
 	{ "tid", 0, "TID", "one thread only", NULL },
 	FGT_EXPORT_OPTIONS,
-	{ "upload", 0, "[DEST]",
-	  "send it to a destination of the configuration", NULL },
-	{ "dsn-file", 0, "FILE", "send it to the Sentry DSN in FILE", NULL },
+	FGT_EXPORT_UPLOAD_OPTIONS,
 	{ "config", 'c', "FILE", "configuration (default: the daemon's)",
 	  NULL },
 	{ "socket", 0, "PATH", "the daemon's control socket", NULL },
@@ -126,7 +124,7 @@ static int run(const struct fgt_arguments *arguments)
 	FGT_AUTO(fgt_channel_close) struct fgt_channel channel = { .fd = -1 };
 	char socket_path[FGT_SOCKET_PATH_SIZE];
 	struct fgt_fetch fetch = { .socket_path = socket_path };
-	struct fgt_export plan;
+	FGT_AUTO(fgt_export_done) struct fgt_export plan = { .verb = NAME };
 	struct fgt_why why = { "" };
 	struct fgt_now now;
 	enum fgt_exit status;
