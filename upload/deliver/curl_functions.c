@@ -10,7 +10,8 @@
 #include <string.h>
 
 /* The interface that curl.h describes has had this name since 2006. */
-#define CURL_LIBRARY "libcurl.so.4"
+#define CURL_LIBRARY   "libcurl.so.4"
+#define CRYPTO_LIBRARY "libcrypto.so.3"
 
 struct fgt_curl_functions fgt_curl;
 
@@ -50,9 +51,19 @@ static int load(void)
 	return 0;
 }
 
+static void load_sha256(void)
+{
+	void *library = dlopen(CRYPTO_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	void *function = library ? dlsym(library, "SHA256") : NULL;
+
+	memcpy(&fgt_curl.sha256, &function, sizeof(function));
+}
+
 static void load_once(void)
 {
 	load_error = load();
+	if (load_error == 0)
+		load_sha256();
 }
 
 int fgt_curl_load(struct fgt_why *why)

@@ -25,6 +25,10 @@
 struct fgt_curl_functions {
 #define FGT_CURL_FUNCTION(name) __typeof__(curl_##name) *name;
 	FGT_CURL_FUNCTIONS(FGT_CURL_FUNCTION)
+	/* libcrypto's, which Debian's libcurl brings; NULL: it has another TLS
+	 * library. */
+	unsigned char *(*sha256)(const unsigned char *bytes, size_t len,
+				 unsigned char ret_digest[32]);
 };
 
 /* Written once, by the first fgt_curl_load(), and only read afterwards. */

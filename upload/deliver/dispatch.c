@@ -59,6 +59,17 @@ int fgt_dispatch(const struct fgt_ring_slice *slice,
 	return fgt_destination_encode(destination, slice, options, &taker, why);
 }
 
+struct fgt_format_options
+fgt_dispatch_options(const struct fgt_transaction_facts *facts)
+{
+	return (struct fgt_format_options){
+		.facts = fgt_facts_of_transaction(facts),
+		.event_id = facts && *facts->event_id ? facts->event_id : NULL,
+		.release = facts ? facts->release : NULL,
+		.environment = facts ? facts->environment : NULL,
+	};
+}
+
 int fgt_dispatch_text(const struct fgt_ring_slice *slice,
 		      const char *destination,
 		      const struct fgt_transaction_facts *facts,
@@ -67,12 +78,7 @@ int fgt_dispatch_text(const struct fgt_ring_slice *slice,
 		      struct fgt_why *why)
 {
 	FGT_AUTO(fgt_destination_free) struct fgt_destination *parsed = NULL;
-	struct fgt_format_options options = {
-		.facts = fgt_facts_of_transaction(facts),
-		.event_id = facts && *facts->event_id ? facts->event_id : NULL,
-		.release = facts ? facts->release : NULL,
-		.environment = facts ? facts->environment : NULL,
-	};
+	const struct fgt_format_options options = fgt_dispatch_options(facts);
 	int r;
 
 	memset(ret_outcome, 0, sizeof(*ret_outcome));

@@ -35,6 +35,11 @@ int fgt_dispatch(const struct fgt_ring_slice *slice,
 		 const struct fgt_upload_limits *limits,
 		 struct fgt_dispatch_outcome *ret_outcome, struct fgt_why *why);
 
+/* The options that follow from the facts of a program, which may be NULL;
+ * borrowed. */
+struct fgt_format_options
+fgt_dispatch_options(const struct fgt_transaction_facts *facts);
+
 /*
  * The same for the text of a destination, see fgt_destination_parse(), and the
  * facts of a program: NULL, or of a transaction or none. limits may be NULL:

@@ -136,25 +136,54 @@ static int append_header(struct curl_slist **list, const char *header)
 	return 0;
 }
 
+/* S3 wants it; where no function can hash, TLS protects the body. */
+static int append_hash(struct curl_slist **list,
+		       const struct fgt_http_request *request)
+{
+	char header[128] = "X-Amz-Content-Sha256: ";
+	unsigned char digest[32];
+	size_t len = strlen(header);
+
+	if (!fgt_curl.sha256) {
+		strcpy(header + len, "UNSIGNED-PAYLOAD");
+		return append_header(list, header);
+	}
+	fgt_curl.sha256(request->body ? request->body : (const void *)"",
+			request->body_len, digest);
+	for (size_t i = 0; i < sizeof(digest); i++)
+		len += (size_t)sprintf(header + len, "%02x", digest[i]);
+	return append_header(list, header);
+}
+
+static int append_aws(struct curl_slist **list,
+		      const struct fgt_http_request *request)
+{
+	char token[AWS_TOKEN_MAX];
+	int error = append_hash(list, request);
+
+	if (error || !request->aws_token)
+		return error;
+	if (snprintf(token, sizeof(token), "X-Amz-Security-Token: %s",
+		     request->aws_token) >= (int)sizeof(token))
+		return -EINVAL;
+	error = append_header(list, token);
+	explicit_bzero(token, sizeof(token));
+	return error;
+}
+
 static int build_headers(const struct fgt_http_request *request,
 			 struct curl_slist **ret_list)
 {
 	FGT_AUTO(header_list_free) struct curl_slist *list = NULL;
-	char token[AWS_TOKEN_MAX];
-	/* Servers do not answer 100-continue in time, and curl waits a
-	 * second. */
-	int error = append_header(&list, "Expect:");
+	/* Servers do not answer 100-continue in time, and curl waits a second.
+	 * curl 7.88 signs what is not sent, too. */
+	int error = request->aws_keys ? append_aws(&list, request)
+				      : append_header(&list, "Expect:");
 
 	for (size_t i = 0; i < FGT_HTTP_HEADERS_MAX && !error; i++) {
 		if (!request->headers[i])
 			break;
 		error = append_header(&list, request->headers[i]);
-	}
-	if (!error && request->aws_token) {
-		snprintf(token, sizeof(token), "X-Amz-Security-Token: %s",
-			 request->aws_token);
-		error = append_header(&list, token);
-		explicit_bzero(token, sizeof(token));
 	}
 	if (error)
 		return error;
@@ -260,7 +289,9 @@ static bool set_signature(CURL *handle, const struct fgt_http_request *request)
 	snprintf(provider, sizeof(provider), "aws:amz:%.50s:%.50s",
 		 request->aws_region ? request->aws_region : "us-east-1",
 		 request->aws_service ? request->aws_service : "s3");
-	return !fgt_curl.easy_setopt(handle, CURLOPT_AWS_SIGV4, provider) &&
+	return !fgt_curl.easy_setopt(handle, CURLOPT_EXPECT_100_TIMEOUT_MS,
+				     1L) &&
+	       !fgt_curl.easy_setopt(handle, CURLOPT_AWS_SIGV4, provider) &&
 	       !fgt_curl.easy_setopt(handle, CURLOPT_USERPWD,
 				     request->aws_keys);
 }
@@ -400,7 +431,11 @@ static int post(CURL *handle, const struct fgt_http_request *request,
 	int error = build_headers(request, &headers);
 
 	if (error)
-		return fgt_why_set(why, error, FGT_NO_MEMORY);
+		return error == -ENOMEM
+			       ? fgt_why_set(why, error, FGT_NO_MEMORY)
+			       : fgt_why_set(why, error,
+					     "aws_session_token is too long; "
+					     "check the file");
 	if (!set_limits(handle, request) || !set_trust(handle, request) ||
 	    !set_request(handle, request, headers, transfer))
 		return fgt_why_set(why, -EPROTO,

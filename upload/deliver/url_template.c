@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills in placeholders of URLs. Any thread; must not let a value change the
+ * Fills in variables of URLs. Any thread; must not let a value change the
  * host or add a part to the path, nor print a URL, whose query may be a secret.
  */
 #include "upload/deliver/url_template.h"
@@ -17,7 +17,7 @@
 #define VALUE_MAX sizeof(((struct fgt_payload_head *)NULL)->name)
 #define WORD_MAX  32
 
-struct placeholder {
+struct variable {
 	const char *name;
 	void (*write)(const struct fgt_payload_head *head,
 		      char value[VALUE_MAX]);
@@ -66,19 +66,19 @@ static void write_seq(const struct fgt_payload_head *head,
 	snprintf(value, VALUE_MAX, "%llu", (unsigned long long)head->sequence);
 }
 
-static const struct placeholder placeholders[] = {
+static const struct variable variables[] = {
 	{ "host", write_host },	    { "pid", write_pid },
 	{ "name", write_name },	    { "time", write_time },
 	{ "format", write_format }, { "seq", write_seq },
 };
-#define PLACEHOLDERS (sizeof(placeholders) / sizeof(placeholders[0]))
+#define VARIABLES (sizeof(variables) / sizeof(variables[0]))
 
-static const struct placeholder *find(const char *name, size_t len)
+static const struct variable *find(const char *name, size_t len)
 {
-	for (size_t i = 0; i < PLACEHOLDERS; i++)
-		if (strlen(placeholders[i].name) == len &&
-		    !strncmp(placeholders[i].name, name, len))
-			return &placeholders[i];
+	for (size_t i = 0; i < VARIABLES; i++)
+		if (strlen(variables[i].name) == len &&
+		    !strncmp(variables[i].name, name, len))
+			return &variables[i];
 	return NULL;
 }
 
@@ -89,35 +89,35 @@ static int refuse_unknown(const char *name, size_t len, struct fgt_why *why)
 
 	snprintf(word, sizeof(word), "%.*s", (int)len, name);
 	fgt_nearest_init(&nearest, word);
-	for (size_t i = 0; i < PLACEHOLDERS; i++)
-		fgt_nearest_offer(&nearest, placeholders[i].name);
+	for (size_t i = 0; i < VARIABLES; i++)
+		fgt_nearest_offer(&nearest, variables[i].name);
 	if (nearest.best)
 		return fgt_why_set(why, -EINVAL,
-				   "unknown placeholder {%s}; did you mean "
+				   "unknown variable {%s}; did you mean "
 				   "{%s}?",
 				   word, nearest.best);
 	return fgt_why_set(why, -EINVAL,
-			   "unknown placeholder {%s}; known are {host} {pid} "
+			   "unknown variable {%s}; known are {host} {pid} "
 			   "{name} {time} {format} {seq}",
 			   word);
 }
 
-/* The placeholder that begins at text, a brace. */
-static int read_placeholder(const char *text, const char **ret_end,
-			    const struct placeholder **ret_placeholder,
-			    struct fgt_why *why)
+/* The variable that begins at text, a brace. */
+static int read_variable(const char *text, const char **ret_end,
+			 const struct variable **ret_variable,
+			 struct fgt_why *why)
 {
 	size_t len = strcspn(text + 1, "{}");
-	const struct placeholder *placeholder;
+	const struct variable *variable;
 
 	if (*text == '}' || text[1 + len] != '}')
 		return fgt_why_set(why, -EINVAL,
 				   "a brace without its other half; write a "
 				   "brace itself as %%7B or %%7D");
-	placeholder = find(text + 1, len);
-	if (!placeholder)
+	variable = find(text + 1, len);
+	if (!variable)
 		return refuse_unknown(text + 1, len, why);
-	*ret_placeholder = placeholder;
+	*ret_variable = variable;
 	*ret_end = text + len + 2;
 	return 0;
 }
@@ -156,7 +156,7 @@ int fgt_url_template_expand(const char *text,
 			    const struct fgt_payload_head *head, char *ret_url,
 			    size_t size, struct fgt_why *why)
 {
-	const struct placeholder *placeholder;
+	const struct variable *variable;
 	char value[VALUE_MAX];
 	size_t len;
 	int r;
@@ -169,21 +169,21 @@ int fgt_url_template_expand(const char *text,
 		if (len + plain >= size)
 			return fgt_why_set(why, -ENAMETOOLONG,
 					   "the URL is longer than %zu bytes; "
-					   "use fewer placeholders",
+					   "use fewer variables",
 					   size - 1);
 		memcpy(ret_url + len, text, plain);
 		ret_url[len + plain] = 0;
 		text += plain;
 		if (!*text)
 			break;
-		r = read_placeholder(text, &text, &placeholder, why);
+		r = read_variable(text, &text, &variable, why);
 		if (r < 0)
 			return r;
-		placeholder->write(head, value);
+		variable->write(head, value);
 		if (append_value(ret_url, size, value) < 0)
 			return fgt_why_set(why, -ENAMETOOLONG,
 					   "the URL is longer than %zu bytes; "
-					   "use fewer placeholders",
+					   "use fewer variables",
 					   size - 1);
 	}
 	return 0;
@@ -202,7 +202,7 @@ int fgt_url_template_check(const char *text, bool is_http_allowed,
 	if (authority &&
 	    strcspn(authority + 3, "{}") < strcspn(authority + 3, "/?#"))
 		return fgt_why_set(why, -EINVAL,
-				   "URL: a placeholder stands in the host; use "
+				   "URL: a variable stands in the host; use "
 				   "them behind the first / only");
 	r = fgt_url_template_expand(text, &head, url, sizeof(url), &part);
 	if (r == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * URLs with placeholders: {host} {pid} {name} {time} {format} {seq}, in the
+ * URLs with variables: {host} {pid} {name} {time} {format} {seq}, in the
  * path and the query.
  *
  * MT-Safe | AS-Unsafe
@@ -17,8 +17,8 @@
 /*
  * A URL that fgt_url_parse() accepts, without user and password; https, http to
  * this machine, or to another one where is_http_allowed. Each brace belongs to
- * a placeholder that is known, none stands in the host. -EINVAL; why has the
- * cause, and the nearest placeholder of one that is unknown.
+ * a variable that is known, none stands in the host. -EINVAL; why has the
+ * cause, and the nearest variable of one that is unknown.
  */
 int fgt_url_template_check(const char *text, bool is_http_allowed,
 			   struct fgt_why *why);
@@ -26,7 +26,7 @@ int fgt_url_template_check(const char *text, bool is_http_allowed,
 /*
  * Fills in the values of a head, percent-encoded: of a value only
  * A-Z a-z 0-9 - . _ ~ stay as they are. {time} is UTC, 20261121T143007.512Z.
- * -EINVAL for a placeholder that is unknown, -ENAMETOOLONG; why is set.
+ * -EINVAL for a variable that is unknown, -ENAMETOOLONG; why is set.
  */
 int fgt_url_template_expand(const char *text,
 			    const struct fgt_payload_head *head, char *ret_url,

@@ -80,7 +80,7 @@ static const struct config_case CASES[] = {
 	    "1: unknown key `dsnfile`; did you mean `dsn_file`?"),
 	/* A hint never names a key that would be refused. */
 	BAD(DEST("ur = \"https://x/\";"),
-	    "1: unknown key `ur`; did you mean `name`?"),
+	    "1: unknown key `ur`; did you mean `url`?"),
 	BAD("/* a\n b */ foo = 1;", "2: unknown key `foo`"),
 	BAD("ring = { seconds = 30; seconds = 30; };", "1: duplicate"),
 	BAD("ring = {};\nring = {};", "2: duplicate"),
@@ -135,9 +135,9 @@ static const struct config_case CASES[] = {
 	BAD(DEST("url = \"/x\";"), "1: `url` is a path; call it `directory`"),
 	BAD(DEST("url = \"ftp://x/\";"), "1: a destination is neither a URL"),
 	BAD(DEST("url = \"https://x/{tme}\";"),
-	    "1: URL: unknown placeholder {tme}; did you mean {time}?"),
+	    "1: URL: unknown variable {tme}; did you mean {time}?"),
 	BAD(DEST("url = \"https://{host}/x\";"),
-	    "1: URL: a placeholder stands in the host"),
+	    "1: URL: a variable stands in the host"),
 	BAD(DEST("url = \"https://a:b@x/1\";"), "1: DSN: "),
 	BAD(DEST("url = \"https://0123456789abcdef0123456789abcdef@x/1\";"),
 	    "1: a DSN is a secret: put it into a file of mode 0640 or 0600"),
@@ -242,5 +242,25 @@ static const struct config_case CASES[] = {
 	    "1: a DSN is a secret: put it into a file"),
 	BAD("upload = { dsn = \"x\"; };", "1: a DSN is a secret"),
 };
+
+/* Each group has a value that is not the default. */
+static const char FULL[] =
+	"sampling: { hz = 99; max_depth = 64; state_frames = \"leaf\";\n"
+	"  include_self = true; }; ring: { seconds = 10;\n"
+	"  memory_mb = 32; total_mb = 128; per_user = 4; };\n"
+	"targets = ( { pid = 1234; }, { name = \"redis\"; children = true; },\n"
+	"  { exe = \"/usr/sbin/a \\\"b\\\\\"; }, { cgroup = \"a.slice\"; } );\n"
+	"socket = \"/run/x.sock\";\n"
+	"upload: { release = \"app@1.0\"; environment = \"lab\";\n"
+	"  ca_file = \"/etc/ca\"; allow_http = true;\n"
+	"  destinations = ( { name = \"s\"; dsn_file = \"/etc/dsn\"; },\n"
+	"    { dsn_file = \"/etc/lab\"; },\n"
+	"    { name = \"s3\"; url = \"https://s3/b/{host}/{time}.fgt\";\n"
+	"      aws_keys_file = \"/etc/keys\"; aws_region = \"eu\"; },\n"
+	"    { name = \"d\"; directory = \"/var/d\"; format = \"pprof\";\n"
+	"      max_files = 9; max_mb = 8; } );\n"
+	"  transactions = [ \"s\", \"d\" ]; };\n"
+	"symbols: { demangle = \"no\"; debug_dirs = [ \"/a\", \"/b\" ]; };\n"
+	"log: { level = \"debug\"; format = \"json\"; };\n";
 
 #endif

@@ -55,25 +55,6 @@ static struct fgt_config *load_text(const char *text)
 	return config;
 }
 
-static const char FULL[] =
-	"sampling: { hz = 99; max_depth = 64; state_frames = \"leaf\";\n"
-	"  include_self = true; }; ring: { seconds = 10;\n"
-	"  memory_mb = 32; total_mb = 128; per_user = 4; };\n"
-	"targets = ( { pid = 1234; }, { name = \"redis\"; children = true; },\n"
-	"  { exe = \"/usr/sbin/a \\\"b\\\\\"; }, { cgroup = \"a.slice\"; } );\n"
-	"socket = \"/run/x.sock\";\n"
-	"upload: { release = \"app@1.0\"; environment = \"lab\";\n"
-	"  ca_file = \"/etc/ca\"; allow_http = true;\n"
-	"  destinations = ( { name = \"s\"; dsn_file = \"/etc/dsn\"; },\n"
-	"    { dsn_file = \"/etc/lab\"; },\n"
-	"    { name = \"s3\"; url = \"https://s3/b/{host}/{time}.fgt\";\n"
-	"      aws_keys_file = \"/etc/keys\"; aws_region = \"eu\"; },\n"
-	"    { name = \"d\"; directory = \"/var/d\"; format = \"pprof\";\n"
-	"      max_files = 9; max_mb = 8; } );\n"
-	"  transactions = [ \"s\", \"d\" ]; };\n"
-	"symbols: { demangle = \"no\"; debug_dirs = [ \"/a\", \"/b\" ]; };\n"
-	"log: { level = \"debug\"; format = \"json\"; };\n";
-
 static void each_case_is_accepted_or_refused(void **state)
 {
 	const size_t count = sizeof(CASES) / sizeof(*CASES);
