@@ -113,6 +113,7 @@ static void reload(struct daemon *daemon)
 	fgt_log_set(daemon->config->log.level, daemon->config->log.format);
 	fgt_sampler_set_max_cpu(daemon->sampler,
 				daemon->config->sampling.max_cpu_percent);
+	fgt_deliveries_configure(daemon->deliveries, daemon->config);
 	daemon->is_reloading = true;
 	fgt_jobs_submit(daemon->jobs, &daemon->rules);
 }
@@ -352,6 +353,8 @@ static int new_parts(struct daemon *daemon)
 	if (r == 0)
 		r = fgt_deliveries_new(daemon->loop, daemon->symbolizer,
 				       &daemon->deliveries);
+	if (r == 0)
+		fgt_deliveries_configure(daemon->deliveries, daemon->config);
 	if (r == 0)
 		r = fgt_registrations_new(daemon->loop, daemon->jobs,
 					  daemon->targets, daemon->deliveries,

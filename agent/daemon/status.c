@@ -83,6 +83,7 @@ static void add_deliveries(struct fgt_builder *builder,
 	fgt_builder_uint(builder, "deliveries_retried", counters.retried);
 	fgt_builder_uint(builder, "deliveries_active", counters.active);
 	fgt_builder_uint(builder, "deliveries_waiting", counters.waiting);
+	fgt_deliveries_put_destinations(deliveries, builder);
 }
 
 static void add_daemon(struct fgt_builder *builder,

@@ -57,8 +57,8 @@
 /* Rows of a verb's table of flags that uploads. */
 #define FGT_EXPORT_UPLOAD_OPTIONS                                              \
 	{ "upload", 0, "[DEST]",                                               \
-	  "send it: a destination's name in the configuration (default: the "  \
-	  "first one), a URL, or a directory",                                 \
+	  "send it to a destination of the configuration, a URL or a "         \
+	  "directory",                                                         \
 	  NULL },                                                              \
 	{                                                                      \
 		"dsn-file", 0, "FILE", "send it to the Sentry DSN in FILE",    \

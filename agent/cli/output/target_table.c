@@ -256,6 +256,7 @@ int fgt_print_status(const char *verb, const struct fgt_message *reply)
 	print_capability(reply, "perf events, per thread", "has_perf_thread",
 			 "perf_thread_why");
 	print_capability(reply, "ptrace", "has_ptrace", "ptrace_why");
+	fgt_print_destinations(reply);
 	return fgt_print_target_table(verb, reply);
 }
 

@@ -12,11 +12,15 @@
 /* "sampling 1234 redis-server", a line for each target, then for each rule. */
 void fgt_print_target_names(const struct fgt_message *reply, const char *what);
 
+/* Of a reply of status: each destination of the configuration, if there are
+ * any. */
+void fgt_print_destinations(const struct fgt_message *reply);
+
 /* These return an exit status; a failure to write has been printed. */
 
 /* A line for each target with rate, threads, ring and stacks. */
 int fgt_print_target_table(const char *verb, const struct fgt_message *reply);
-/* The agent and what it may use, then the targets. */
+/* The agent, what it may use, its destinations, then the targets. */
 int fgt_print_status(const char *verb, const struct fgt_message *reply);
 /* The reply as one line of JSON. */
 int fgt_print_json(const char *verb, const struct fgt_message *reply);

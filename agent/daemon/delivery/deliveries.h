@@ -11,11 +11,13 @@
 #include <stdint.h>
 
 #include "agent/daemon/delivery/delivery_child.h"
+#include "agent/protocol/builder.h"
 #include "ringbuf/base/why.h"
 #include "upload/deliver/sentry_upload.h"
 
 #define FGT_DELIVERIES_TRIES 5 /* after 2, 8, 32, 128 s */
 
+struct fgt_config;
 struct fgt_deliveries;
 
 struct fgt_delivery_order {
@@ -29,7 +31,10 @@ struct fgt_delivery_order {
 	struct fgt_delivery_fds fds;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
 	uint64_t not_before_ns; /* the tick after the end is there then */
-	const char *destination; /* a secret maybe; copied */
+	/* One of both: the text of a program, which may be a secret, copied; or
+	 * one of the configuration, by its name. */
+	const char *destination;
+	const char *configured;
 	const struct fgt_upload_limits *limits; /* NULL: none; copied */
 	const char *name, *event_id; /* of a transaction; NULL; copied */
 	/* fgt_facts_pack() made them; NULL: none. Copied, not read: they may be
@@ -47,11 +52,43 @@ int fgt_deliveries_new(struct fgt_loop *loop, struct fgt_symbolizer *symbolizer,
 void fgt_deliveries_free(struct fgt_deliveries *deliveries);
 FGT_DEFINE_AUTO(struct fgt_deliveries *, fgt_deliveries_free);
 
+/* Takes over the destinations of a configuration, see fgt_destinations_load().
+ * Until then there are none. */
+void fgt_deliveries_configure(struct fgt_deliveries *deliveries,
+			      const struct fgt_config *config);
+
+/* Who asks for a delivery. */
+struct fgt_delivery_asker {
+	/* Where the program wants it: "" as upload.transactions has it, a name
+	 * of the configuration, else a DSN, URL or directory. */
+	const char *destination;
+	uint32_t uid;
+};
+
+/*
+ * Queues the order for each destination that the asker means; sets destination
+ * and configured of the order, and takes over its descriptors. 0: at least one
+ * has taken it; -ENOENT no such destination, or none is configured; -EPERM this
+ * user may not name it; else the error of the last fgt_deliveries_submit(); why
+ * is set.
+ */
+int fgt_deliveries_route(struct fgt_deliveries *deliveries,
+			 const struct fgt_delivery_order *order,
+			 const struct fgt_delivery_asker *asker,
+			 struct fgt_why *why);
+
+/* Does upload.transactions name any? */
+bool fgt_deliveries_has_default(const struct fgt_deliveries *deliveries);
+
+/* "destinations": an array, see fgt_destination_entry_put(). */
+void fgt_deliveries_put_destinations(const struct fgt_deliveries *deliveries,
+				     struct fgt_builder *builder);
+
 /*
  * Queues; what becomes of it goes to the log. 0 also if a transaction of this
  * process and id was queued before. -EBUSY full (the share of the
  * destination, of the user, or all; see delivery_limits.h), -EINVAL no
- * destination, -EMSGSIZE facts too long, -ESHUTDOWN, -ENOMEM; why is set.
+ * destination, -ENOENT, -EACCES of fgt_destination_entry_check(), -EMSGSIZE facts too long, -ESHUTDOWN, -ENOMEM; why is set.
  */
 int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  const struct fgt_delivery_order *order,

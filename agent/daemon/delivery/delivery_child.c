@@ -79,9 +79,30 @@ int fgt_delivery_child_start(struct fgt_delivery_child *child,
 	return r;
 }
 
-int fgt_delivery_body_new(const char *destination,
-			  const struct fgt_upload_limits *limits,
-			  const uint8_t *facts, size_t facts_len,
+static void put_configured(struct fgt_builder *builder,
+			   const struct fgt_destination *destination)
+{
+#define PUT_TEXT(member)                                                       \
+	fgt_builder_string(builder, #member, destination->member);
+#define PUT_NUMBER(member)                                                     \
+	fgt_builder_uint(builder, #member, destination->member);
+	FGT_DESTINATION_TEXTS(PUT_TEXT)
+	FGT_DESTINATION_NUMBERS(PUT_NUMBER)
+}
+
+static void put_own(struct fgt_builder *builder,
+		    const struct fgt_delivery_content *content)
+{
+	const struct fgt_upload_limits *limits = content->limits;
+
+	fgt_builder_string(builder, "destination", content->destination);
+	if (limits && limits->ca_file)
+		fgt_builder_string(builder, "ca_file", limits->ca_file);
+	if (limits && limits->is_http_allowed)
+		fgt_builder_bool(builder, "allow_http", true);
+}
+
+int fgt_delivery_body_new(const struct fgt_delivery_content *content,
 			  uint8_t **ret_body, size_t *ret_len)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
@@ -92,13 +113,13 @@ int fgt_delivery_body_new(const char *destination,
 
 	if (r < 0)
 		return r;
-	fgt_builder_string(builder, "destination", destination);
-	if (limits && limits->ca_file)
-		fgt_builder_string(builder, "ca_file", limits->ca_file);
-	if (limits && limits->is_http_allowed)
-		fgt_builder_bool(builder, "allow_http", true);
-	if (facts)
-		fgt_builder_bin(builder, "facts", facts, facts_len);
+	if (content->configured)
+		put_configured(builder, content->configured);
+	else
+		put_own(builder, content);
+	if (content->facts)
+		fgt_builder_bin(builder, "facts", content->facts,
+				content->facts_len);
 	r = fgt_builder_finish(builder, &frame, &len);
 	if (r < 0)
 		return r;

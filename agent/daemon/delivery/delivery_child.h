@@ -21,6 +21,7 @@
 #include "agent/daemon/loop/loop.h"
 #include "agent/daemon/targets/gate.h"
 #include "agent/symbols/symbolizer.h"
+#include "upload/deliver/destination.h"
 #include "upload/deliver/sentry_upload.h"
 
 #define FGT_DELIVERY_NAME     "fgt-delivery"
@@ -67,7 +68,8 @@ int fgt_delivery_places_copy(const struct fgt_delivery_fds *places,
 			     struct fgt_delivery_fds *fds, struct fgt_why *why);
 
 /* What travels to the child in one message: this, then a msgpack map of
- * "destination", "ca_file", "allow_http" and "facts", the bytes of a map in it;
+ * "destination", "ca_file" and "allow_http" or, for one of the configuration, of
+ * the members of struct fgt_destination; and "facts", the bytes of a map in it;
  * with the descriptors. */
 struct fgt_delivery_head {
 	uint32_t uid, gid; /* to become */
@@ -81,7 +83,7 @@ struct fgt_delivery_result {
 	int32_t error; /* 0, -EAGAIN: try later; else do not try again */
 	uint32_t retry_after_s;
 	uint32_t payloads;
-	uint32_t reserved;
+	uint32_t is_refused; /* 401, 403 */
 	uint64_t bytes;
 	char event_id[33];
 	char where[512]; /* without secrets */
@@ -94,13 +96,17 @@ struct fgt_delivery_child {
 };
 #define FGT_DELIVERY_CHILD_NONE ((struct fgt_delivery_child){ -1, -1 })
 
-/*
- * The body of the message: facts (NULL: none), destination, and of the limits
- * (NULL: none) how it may be reached. It may hold a secret. -EMSGSIZE, -ENOMEM.
- */
-int fgt_delivery_body_new(const char *destination,
-			  const struct fgt_upload_limits *limits,
-			  const uint8_t *facts, size_t facts_len,
+/* What the body of the message is made of; borrowed. */
+struct fgt_delivery_content {
+	const char *destination; /* of the program; or */
+	const struct fgt_destination *configured; /* instead of it */
+	const struct fgt_upload_limits *limits; /* of destination; NULL: none */
+	const uint8_t *facts; /* NULL: none */
+	size_t facts_len;
+};
+
+/* The body of the message. It may hold a secret. -EMSGSIZE, -ENOMEM. */
+int fgt_delivery_body_new(const struct fgt_delivery_content *content,
 			  uint8_t **ret_body, size_t *ret_len);
 
 /* body: from _body_new(). The descriptors stay the caller's. -EAGAIN: it could

@@ -27,11 +27,14 @@ int fgt_delivery_tally_check(const struct fgt_delivery_tally *tally,
 
 	more.bytes += bytes;
 	more.bytes_of_user += bytes;
-	if (tally->to_destination >= FGT_DELIVERIES_PER_DESTINATION + last)
+	if (tally->to_destination >= FGT_DELIVERIES_PER_DESTINATION + last ||
+	    tally->to_shared >= FGT_DELIVERIES_PER_SHARED + last)
 		return fgt_why_set(why, -EBUSY,
-				   "busy: %d deliveries to this destination "
+				   "busy: %zu deliveries to this destination "
 				   "wait already: check that it is reachable",
-				   FGT_DELIVERIES_PER_DESTINATION);
+				   tally->to_shared > tally->to_destination
+					   ? tally->to_shared
+					   : tally->to_destination);
 	if (tally->of_user >= FGT_DELIVERIES_PER_USER + last)
 		return fgt_why_set(why, -EBUSY,
 				   "busy: %d deliveries of this user wait "
@@ -67,10 +70,21 @@ struct fgt_delivery_address fgt_delivery_address_of(uint32_t uid,
 	};
 }
 
-static bool is_same(const struct fgt_delivery_address *a,
-		    const struct fgt_delivery_address *b)
+struct fgt_delivery_address fgt_delivery_address_of_name(uint32_t uid,
+							 const char *name)
 {
-	return a->hash == b->hash && a->uid == b->uid;
+	struct fgt_delivery_address address =
+		fgt_delivery_address_of(uid, name);
+
+	address.is_shared = true;
+	return address;
+}
+
+bool fgt_delivery_address_is_same(const struct fgt_delivery_address *a,
+				  const struct fgt_delivery_address *b)
+{
+	return a->hash == b->hash && a->is_shared == b->is_shared &&
+	       (a->is_shared || a->uid == b->uid);
 }
 
 void fgt_delivery_limits_set(struct fgt_delivery_limits *limits,
@@ -80,7 +94,8 @@ void fgt_delivery_limits_set(struct fgt_delivery_limits *limits,
 	size_t best = 0;
 
 	for (size_t i = 0; i < FGT_DELIVERY_LIMITS_MAX; i++) {
-		if (is_same(&limits->rows[i].address, address)) {
+		if (fgt_delivery_address_is_same(&limits->rows[i].address,
+						 address)) {
 			best = i;
 			break;
 		}
@@ -96,31 +111,41 @@ uint64_t fgt_delivery_limits_until(const struct fgt_delivery_limits *limits,
 {
 	for (size_t i = 0; i < FGT_DELIVERY_LIMITS_MAX; i++)
 		if (limits->rows[i].until_ns &&
-		    is_same(&limits->rows[i].address, address))
+		    fgt_delivery_address_is_same(&limits->rows[i].address,
+						 address))
 			return limits->rows[i].until_ns;
 	return 0;
 }
 
 /* ---- Accepted ids ------------------------------------------------------ */
 
-void fgt_delivery_recent_add(struct fgt_delivery_recent *recent, int32_t pid,
-			     const char *event_id)
+static uint64_t hash_of(const struct fgt_delivery_mark *mark)
+{
+	return fgt_hash_bytes(mark->configured, strlen(mark->configured));
+}
+
+void fgt_delivery_recent_add(struct fgt_delivery_recent *recent,
+			     const struct fgt_delivery_mark *mark)
 {
 	unsigned int row = recent->next++ % FGT_DELIVERY_RECENT_MAX;
 
-	recent->rows[row].pid = pid;
+	recent->rows[row].pid = mark->pid;
+	recent->rows[row].configured = hash_of(mark);
 	snprintf(recent->rows[row].event_id, sizeof(recent->rows[row].event_id),
-		 "%s", event_id);
+		 "%s", mark->event_id);
 }
 
 bool fgt_delivery_recent_has(const struct fgt_delivery_recent *recent,
-			     int32_t pid, const char *event_id)
+			     const struct fgt_delivery_mark *mark)
 {
-	if (!*event_id)
+	uint64_t hash = hash_of(mark);
+
+	if (!*mark->event_id)
 		return false;
 	for (unsigned int i = 0; i < FGT_DELIVERY_RECENT_MAX; i++)
-		if (recent->rows[i].pid == pid &&
-		    strcmp(recent->rows[i].event_id, event_id) == 0)
+		if (recent->rows[i].pid == mark->pid &&
+		    recent->rows[i].configured == hash &&
+		    strcmp(recent->rows[i].event_id, mark->event_id) == 0)
 			return true;
 	return false;
 }

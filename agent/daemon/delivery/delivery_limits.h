@@ -21,9 +21,11 @@
 #define FGT_DELIVERIES_MAX	       128 /* in all */
 #define FGT_DELIVERIES_PER_USER	       32 /* root included */
 #define FGT_DELIVERIES_PER_DESTINATION 16
+#define FGT_DELIVERIES_PER_SHARED      32 /* of all users */
 #define FGT_DELIVERIES_LAST	       16 /* more, for last words */
 
-#define FGT_DELIVERIES_AT_WORK		       8 /* processes at once */
+/* Processes at once: to destinations of programs, and as many to shared ones. */
+#define FGT_DELIVERIES_AT_WORK		       8
 #define FGT_DELIVERIES_AT_WORK_PER_USER	       4
 #define FGT_DELIVERIES_AT_WORK_PER_DESTINATION 2
 
@@ -32,9 +34,15 @@
 #define FGT_DELIVERIES_BYTES_MAX      ((uint64_t)256 << 20)
 #define FGT_DELIVERIES_BYTES_PER_USER ((uint64_t)128 << 20)
 
-/* What waits or is sent: all, of the user, and to the user's destination. */
+/*
+ * What waits or is sent: all, of the user, and to the destination. To one that
+ * is shared, what waits of the user counts apart, so that no user fills it; and
+ * such deliveries do not count in of_user, so that one that is down leaves room
+ * for the others.
+ */
 struct fgt_delivery_tally {
 	size_t all, of_user, to_destination;
+	size_t to_shared; /* of all users, if it is shared */
 	size_t sent, sent_of_user, sent_to_destination;
 	uint64_t bytes, bytes_of_user;
 };
@@ -53,14 +61,23 @@ bool fgt_delivery_tally_may_send(const struct fgt_delivery_tally *tally);
 
 #define FGT_DELIVERY_LIMITS_MAX 32
 
-/* A destination of a user, without its secrets. */
+/* A destination of a user, without its secrets; or one of the configuration,
+ * which all users share. */
 struct fgt_delivery_address {
 	uint64_t hash;
 	uint32_t uid;
+	bool is_shared;
 };
 
 struct fgt_delivery_address fgt_delivery_address_of(uint32_t uid,
 						    const char *destination);
+
+struct fgt_delivery_address fgt_delivery_address_of_name(uint32_t uid,
+							 const char *name);
+
+/* The same destination? */
+bool fgt_delivery_address_is_same(const struct fgt_delivery_address *a,
+				  const struct fgt_delivery_address *b);
 
 /* { 0 } has none. */
 struct fgt_delivery_limits {
@@ -86,19 +103,27 @@ uint64_t fgt_delivery_limits_until(const struct fgt_delivery_limits *limits,
  * queued then. */
 #define FGT_DELIVERY_RECENT_MAX 256u
 
+/* A delivery of a process to a destination of the configuration, "" for its
+ * own. event_id as in transaction.h. */
+struct fgt_delivery_mark {
+	int32_t pid;
+	const char *event_id, *configured;
+};
+
 /* { 0 } has none. */
 struct fgt_delivery_recent {
 	struct {
 		int32_t pid;
-		char event_id[33]; /* as in transaction.h */
+		char event_id[33];
+		uint64_t configured; /* its hash */
 	} rows[FGT_DELIVERY_RECENT_MAX];
 	unsigned int next;
 };
 
-/* Takes the place of the one that was added first. "" is none. */
-void fgt_delivery_recent_add(struct fgt_delivery_recent *recent, int32_t pid,
-			     const char *event_id);
+/* Takes the place of the one that was added first. The id "" is none. */
+void fgt_delivery_recent_add(struct fgt_delivery_recent *recent,
+			     const struct fgt_delivery_mark *mark);
 bool fgt_delivery_recent_has(const struct fgt_delivery_recent *recent,
-			     int32_t pid, const char *event_id);
+			     const struct fgt_delivery_mark *mark);
 
 #endif

@@ -292,20 +292,35 @@ static int read_facts(const struct fgt_message *message,
 	return r < 0 ? r : fgt_facts_read(*ret_message, room, why);
 }
 
-static int dispatch(const struct received_order *order,
-		    const struct fgt_ring_slice *slice,
-		    const struct fgt_message *message,
-		    struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
+/* True if the message has one of the configuration; borrowed from it. */
+static bool read_configured(const struct fgt_message *message,
+			    struct fgt_destination *ret_destination)
 {
-	FGT_AUTO(fgt_message_free) struct fgt_message *facts = NULL;
-	static struct fgt_facts_room room;
+	const char *text;
+	uint64_t number;
+
+#define GET_TEXT(member)                                                       \
+	if (fgt_message_get_string(message, #member, &text) == 0)              \
+		ret_destination->member = (char *)(uintptr_t)text;
+#define GET_NUMBER(member)                                                     \
+	if (fgt_message_get_uint(message, #member, &number) == 0)              \
+		ret_destination->member = (uint32_t)number;
+	FGT_DESTINATION_TEXTS(GET_TEXT)
+	FGT_DESTINATION_NUMBERS(GET_NUMBER)
+	return ret_destination->target;
+}
+
+static int dispatch_own(const struct received_order *order,
+			const struct fgt_ring_slice *slice,
+			const struct fgt_message *message,
+			const struct fgt_transaction_facts *facts,
+			struct fgt_dispatch_outcome *outcome,
+			struct fgt_why *why)
+{
 	struct fgt_upload_limits limits = { .ca_file = NULL };
 	const char *destination;
-	int r = read_facts(message, &room, &facts, why);
-	bool has_facts = r == 0;
+	int r;
 
-	if (r < 0 && r != -ENOENT)
-		return r;
 	if (fgt_message_get_string(message, "destination", &destination) < 0)
 		return fgt_why_set(why, -EINVAL, "there is no destination");
 	r = check_network(order, destination, why);
@@ -316,9 +331,33 @@ static int dispatch(const struct received_order *order,
 	(void)fgt_message_get_string(message, "ca_file", &limits.ca_file);
 	(void)fgt_message_get_bool(message, "allow_http",
 				   &limits.is_http_allowed);
-	return fgt_dispatch_text(slice, destination,
-				 has_facts ? &room.facts : NULL, &limits,
-				 outcome, why);
+	return fgt_dispatch_text(slice, destination, facts, &limits, outcome,
+				 why);
+}
+
+static int dispatch(const struct received_order *order,
+		    const struct fgt_ring_slice *slice,
+		    const struct fgt_message *message,
+		    struct fgt_dispatch_outcome *outcome, struct fgt_why *why)
+{
+	FGT_AUTO(fgt_message_free) struct fgt_message *packed = NULL;
+	static struct fgt_facts_room room;
+	struct fgt_destination configured = { .name = NULL };
+	const struct fgt_transaction_facts *facts = NULL;
+	int r = read_facts(message, &room, &packed, why);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (r == 0)
+		facts = &room.facts;
+	if (read_configured(message, &configured)) {
+		const struct fgt_format_options options =
+			fgt_dispatch_options(facts);
+
+		return fgt_dispatch(slice, &configured, &options, -1, NULL,
+				    outcome, why);
+	}
+	return dispatch_own(order, slice, message, facts, outcome, why);
 }
 
 static int work(const struct received_order *order,
@@ -349,6 +388,7 @@ static void answer(int error, const struct fgt_dispatch_outcome *outcome,
 		.error = error,
 		.retry_after_s = outcome->retry_after_s,
 		.payloads = outcome->payloads,
+		.is_refused = outcome->is_refused,
 		.bytes = outcome->bytes,
 	};
 

@@ -78,12 +78,15 @@ static int deliver(struct fgt_deliveries *deliveries,
 		.from_ns = now_ns > LOOK_BACK_NS ? now_ns - LOOK_BACK_NS : 0,
 		.to_ns = now_ns,
 		.not_before_ns = now_ns + SETTLE_NS,
-		.destination = registration->destination,
 		.limits = limits,
 		.name = facts->name,
 		.event_id = facts->event_id,
 		.facts = packed,
 		.is_last_word = true,
+	};
+	const struct fgt_delivery_asker asker = {
+		.destination = registration->destination,
+		.uid = registration->uid,
 	};
 	int r = fgt_facts_pack(facts, packed, sizeof(packed), &order.facts_len);
 
@@ -93,7 +96,7 @@ static int deliver(struct fgt_deliveries *deliveries,
 	order.gate.asked_ns = now_ns;
 	r = copy_fds(registration, &order.fds, why);
 	if (r == 0 && (order.target || order.fds.fd[FGT_DELIVERY_DATA] >= 0))
-		return fgt_deliveries_submit(deliveries, &order, why);
+		return fgt_deliveries_route(deliveries, &order, &asker, why);
 	fgt_delivery_fds_close(&order.fds);
 	if (r < 0)
 		return r;
@@ -151,7 +154,8 @@ bool fgt_crash_examine(struct fgt_deliveries *deliveries,
 	}
 	fgt_log(FGT_LOG_WARNING, "crash", "pid %d, %s, was ended by %s",
 		registration->pid, name, signal_name);
-	if (registration->destination[0])
+	if (registration->destination[0] ||
+	    fgt_deliveries_has_default(deliveries))
 		report(deliveries, limits, registration, name, signal_name);
 	return true;
 }

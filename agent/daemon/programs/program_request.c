@@ -127,7 +127,6 @@ static int take_order(struct deliver_call *call)
 		.gid = registration->gid,
 		.kind = FGT_DELIVERY_FILE,
 		.fds = FGT_DELIVERY_FDS_NONE,
-		.destination = asked->destination,
 		.name = asked->name[0] ? asked->name : NULL,
 		.event_id = asked->event_id,
 		.facts = asked->facts_len ? asked->facts : NULL,
@@ -169,6 +168,9 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 			 const struct fgt_request_deliver *asked)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
+	const struct fgt_delivery_asker asker = {
+		.destination = asked->destination, .uid = registration->uid
+	};
 	struct deliver_call call = { .registration = registration,
 				     .client = client,
 				     .asked = asked };
@@ -178,7 +180,8 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 	if (r == 0)
 		r = find_places(&call);
 	if (r == 0)
-		r = fgt_deliveries_submit(deliveries, &call.order, &call.why);
+		r = fgt_deliveries_route(deliveries, &call.order, &asker,
+					 &call.why);
 	else
 		fgt_delivery_fds_close(&call.order.fds);
 	if (r < 0) {

@@ -248,6 +248,9 @@ static void answer(struct registered *entry)
 		fgt_builder_double(builder, "hz", config->sampling.hz);
 		fgt_builder_int(builder, "ring_seconds", config->ring.seconds);
 		fgt_builder_string(builder, "limitation", status.limitation);
+		fgt_builder_bool(builder, "has_default",
+				 fgt_deliveries_has_default(
+					 entry->registrations->deliveries));
 		fgt_builder_bool(builder, "confirm",
 				 entry->facts.needs_confirmation &&
 					 entry->facts.program != 0);

@@ -114,7 +114,7 @@ fgt_registration_gate(const struct fgt_registration *registration,
  * A process has ended without bye and its pidfd is readable. True: a signal
  * ended it that is not a request to end (see fgt_death_is_asked_for), or the
  * cause is not known. Then its last seconds are delivered, within limits, if it
- * named a destination. The result goes to the log.
+ * named a destination, or upload.transactions does. The result goes to the log.
  */
 bool fgt_crash_examine(struct fgt_deliveries *deliveries,
 		       const struct fgt_upload_limits *limits,

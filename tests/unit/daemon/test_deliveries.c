@@ -26,114 +26,9 @@
 #include "agent/daemon/loop/log.h"
 #include "agent/protocol/transaction_facts.h"
 #include "ringbuf/slice/slice_codec.h"
-#include "tests/unit/ringbuf/slice_fixture.h"
+#include "tests/unit/daemon/delivery_kit.h"
 
-#define NOBODY	   65534
-#define PATIENCE_S 60
-
-static struct {
-	struct fgt_loop *loop;
-	struct fgt_deliveries *deliveries;
-	struct fgt_timer look, patience;
-	char directory[64];
-	uint64_t wanted; /* ends of deliveries to wait for */
-	bool is_late;
-} world;
-
-static struct fgt_deliveries_counters counters(void)
-{
-	struct fgt_deliveries_counters now;
-
-	fgt_deliveries_get_counters(world.deliveries, &now);
-	return now;
-}
-
-static void look(void *unused)
-{
-	struct fgt_deliveries_counters now = counters();
-
-	(void)unused;
-	if (now.delivered + now.failed + now.retried >= world.wanted)
-		fgt_loop_stop(world.loop);
-	else
-		fgt_loop_arm(world.loop, &world.look,
-			     fgt_loop_now() + 10000000);
-}
-
-static void lose_patience(void *unused)
-{
-	(void)unused;
-	world.is_late = true;
-	fgt_loop_stop(world.loop);
-}
-
-static void run_until(uint64_t wanted)
-{
-	world.wanted = wanted;
-	fgt_loop_arm(world.loop, &world.patience,
-		     fgt_loop_now() + PATIENCE_S * UINT64_C(1000000000));
-	look(NULL);
-	assert_int_equal(fgt_loop_run(world.loop), 0);
-	assert_false(world.is_late);
-	fgt_loop_disarm(world.loop, &world.patience);
-	fgt_loop_disarm(world.loop, &world.look);
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	memset(&world, 0, sizeof(world));
-	strcpy(world.directory, "/tmp/fgt-deliveries-XXXXXX");
-	assert_non_null(mkdtemp(world.directory));
-	assert_int_equal(fgt_loop_new(&world.loop), 0);
-	assert_int_equal(
-		fgt_deliveries_new(world.loop, NULL, &world.deliveries), 0);
-	world.look.expired = look;
-	world.patience.expired = lose_patience;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	char path[400];
-	struct dirent *entry;
-	DIR *directory = opendir(world.directory);
-
-	(void)state;
-	fgt_deliveries_free(world.deliveries);
-	fgt_loop_free(world.loop);
-	assert_non_null(directory);
-	while ((entry = readdir(directory))) {
-		snprintf(path, sizeof(path), "%s/%s", world.directory,
-			 entry->d_name);
-		(void)unlink(path);
-	}
-	closedir(directory);
-	return rmdir(world.directory);
-}
-
-static int memfd_of(const void *bytes, size_t len)
-{
-	int fd = memfd_create("test", MFD_CLOEXEC);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, bytes, len), len);
-	return fd;
-}
-
-static int slice_fd(void)
-{
-	struct fgt_ring_slice *slice = fixture_rich();
-	struct fixture_buffer buffer;
-	struct fgt_sink sink = fixture_buffer_sink(&buffer);
-	int fd;
-
-	assert_int_equal(fgt_slice_encode(slice, &sink), 0);
-	fd = memfd_of(buffer.bytes, buffer.len);
-	fixture_buffer_done(&buffer);
-	fgt_ring_slice_free(slice);
-	return fd;
-}
+#define NOBODY 65534
 
 /* Each with another id: the same one again is queued once only. */
 static int submit(int fd, uint32_t uid, const char *destination)
@@ -158,14 +53,14 @@ static int submit(int fd, uint32_t uid, const char *destination)
 	assert_int_equal(fgt_facts_pack(&facts, packed, sizeof(packed),
 					&order.facts_len),
 			 0);
-	return fgt_deliveries_submit(world.deliveries, &order, &why);
+	return fgt_deliveries_submit(delivery_world.deliveries, &order, &why);
 }
 
 /* The only envelope in the directory. */
 static void find_envelope(struct stat *ret_status)
 {
 	struct dirent *entry;
-	DIR *directory = opendir(world.directory);
+	DIR *directory = opendir(delivery_world.directory);
 	unsigned int count = 0;
 
 	assert_non_null(directory);
@@ -188,9 +83,11 @@ static void slice_becomes_a_file(void **state)
 	struct stat status;
 
 	(void)state;
-	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
-	run_until(1);
-	assert_int_equal(counters().delivered, 1);
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(),
+				delivery_world.directory),
+			 0);
+	delivery_run_until(1);
+	assert_int_equal(delivery_counters().delivered, 1);
 	find_envelope(&status);
 	assert_true(status.st_size > 1000);
 	assert_int_equal(status.st_mode & 0777, 0600);
@@ -203,13 +100,18 @@ static void files_are_written_as_their_user(void **state)
 	(void)state;
 	if (geteuid() != 0)
 		skip();
-	assert_int_equal(submit(slice_fd(), NOBODY, world.directory), 0);
-	run_until(1);
-	assert_int_equal(counters().failed, 1); /* the folder is root's */
-	assert_int_equal(chown(world.directory, NOBODY, NOBODY), 0);
-	assert_int_equal(submit(slice_fd(), NOBODY, world.directory), 0);
-	run_until(2);
-	assert_int_equal(counters().delivered, 1);
+	assert_int_equal(
+		submit(delivery_slice_fd(), NOBODY, delivery_world.directory),
+		0);
+	delivery_run_until(1);
+	assert_int_equal(delivery_counters().failed,
+			 1); /* the folder is root's */
+	assert_int_equal(chown(delivery_world.directory, NOBODY, NOBODY), 0);
+	assert_int_equal(
+		submit(delivery_slice_fd(), NOBODY, delivery_world.directory),
+		0);
+	delivery_run_until(2);
+	assert_int_equal(delivery_counters().delivered, 1);
 	find_envelope(&status);
 	assert_int_equal(status.st_uid, NOBODY);
 	assert_int_equal(status.st_gid, NOBODY);
@@ -220,18 +122,23 @@ static void failed_delivery_leaves_the_others_alone(void **state)
 	static const char garbage[] = "FGT1 and then nothing of sense";
 
 	(void)state;
-	assert_int_equal(submit(memfd_of(garbage, sizeof(garbage)), geteuid(),
-				world.directory),
+	assert_int_equal(submit(delivery_memfd(garbage, sizeof(garbage)),
+				geteuid(), delivery_world.directory),
 			 0);
-	assert_int_equal(submit(memfd_of("", 0), geteuid(), world.directory),
+	assert_int_equal(submit(delivery_memfd("", 0), geteuid(),
+				delivery_world.directory),
 			 0);
-	assert_int_equal(submit(slice_fd(), geteuid(), "/nonexistent"), 0);
-	assert_int_equal(submit(slice_fd(), geteuid(), "ftp://nowhere"), 0);
-	run_until(4);
-	assert_int_equal(counters().failed, 4);
-	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
-	run_until(5);
-	assert_int_equal(counters().delivered, 1);
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(), "/nonexistent"),
+			 0);
+	assert_int_equal(
+		submit(delivery_slice_fd(), geteuid(), "ftp://nowhere"), 0);
+	delivery_run_until(4);
+	assert_int_equal(delivery_counters().failed, 4);
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(),
+				delivery_world.directory),
+			 0);
+	delivery_run_until(5);
+	assert_int_equal(delivery_counters().delivered, 1);
 }
 
 static int submit_last_word(uint32_t uid, const char *destination)
@@ -240,55 +147,63 @@ static int submit_last_word(uint32_t uid, const char *destination)
 		.uid = uid,
 		.gid = uid,
 		.kind = FGT_DELIVERY_RING,
-		.fds = { { memfd_of("x", 1), -1, -1, -1 } },
+		.fds = { { delivery_memfd("x", 1), -1, -1, -1 } },
 		.destination = destination,
 		.is_last_word = true,
 	};
 	struct fgt_why why;
 
-	return fgt_deliveries_submit(world.deliveries, &order, &why);
+	return fgt_deliveries_submit(delivery_world.deliveries, &order, &why);
 }
 
 static void unreachable_server_is_tried_again(void **state)
 {
 	(void)state;
-	assert_int_equal(submit(slice_fd(), geteuid(),
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(),
 				"http://0123456789abcdef0123456789abcdef@"
 				"127.0.0.1:1/42"),
 			 0);
-	run_until(1);
-	assert_int_equal(counters().retried, 1);
-	assert_int_equal(counters().waiting, 1);
+	delivery_run_until(1);
+	assert_int_equal(delivery_counters().retried, 1);
+	assert_int_equal(delivery_counters().waiting, 1);
 	/* Who leaves tries once more, and does not wait for another time. */
-	fgt_deliveries_leave(world.deliveries);
-	run_until(2);
-	assert_int_equal(counters().retried, 1);
-	assert_int_equal(counters().failed, 1);
-	assert_int_equal(counters().waiting, 0);
-	assert_int_equal(submit(slice_fd(), geteuid(), world.directory),
+	fgt_deliveries_leave(delivery_world.deliveries);
+	delivery_run_until(2);
+	assert_int_equal(delivery_counters().retried, 1);
+	assert_int_equal(delivery_counters().failed, 1);
+	assert_int_equal(delivery_counters().waiting, 0);
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(),
+				delivery_world.directory),
 			 -ESHUTDOWN);
 }
 
 static void accepted_delivery_is_sent_before_leaving(void **state)
 {
 	(void)state;
-	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
-	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
-	fgt_deliveries_leave(world.deliveries);
-	assert_int_equal(submit_last_word(geteuid(), world.directory), 0);
-	run_until(3);
-	assert_int_equal(counters().delivered, 2);
-	assert_int_equal(counters().failed, 1); /* that is no ring */
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(),
+				delivery_world.directory),
+			 0);
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(),
+				delivery_world.directory),
+			 0);
+	fgt_deliveries_leave(delivery_world.deliveries);
+	assert_int_equal(submit_last_word(geteuid(), delivery_world.directory),
+			 0);
+	delivery_run_until(3);
+	assert_int_equal(delivery_counters().delivered, 2);
+	assert_int_equal(delivery_counters().failed, 1); /* that is no ring */
 }
 
 static void destination_beyond_its_queue_share_is_refused(void **state)
 {
 	(void)state;
 	for (int i = 0; i < FGT_DELIVERIES_PER_DESTINATION; i++)
-		assert_int_equal(submit(memfd_of("x", 1), 1000, "/there"), 0);
-	assert_int_equal(submit(memfd_of("x", 1), 1000, "/there"), -EBUSY);
-	assert_int_equal(submit(memfd_of("x", 1), 1000, "/elsewhere"), 0);
-	assert_int_equal(submit(memfd_of("x", 1), 1001, "/there"), 0);
+		assert_int_equal(submit(delivery_memfd("x", 1), 1000, "/there"),
+				 0);
+	assert_int_equal(submit(delivery_memfd("x", 1), 1000, "/there"),
+			 -EBUSY);
+	assert_int_equal(submit(delivery_memfd("x", 1), 1000, "/elsewhere"), 0);
+	assert_int_equal(submit(delivery_memfd("x", 1), 1001, "/there"), 0);
 	/* What has ended does not log it again. */
 	for (int i = 0; i < FGT_DELIVERIES_LAST; i++)
 		assert_int_equal(submit_last_word(1000, "/there"), 0);
@@ -307,13 +222,13 @@ static void user_beyond_its_queue_share_is_refused(void **state)
 
 			snprintf(destination, sizeof(destination), "/%d",
 				 i % 10);
-			r = submit(memfd_of("x", 1), uid, destination);
+			r = submit(delivery_memfd("x", 1), uid, destination);
 			if (i == FGT_DELIVERIES_PER_USER)
 				assert_int_equal(r, -EBUSY);
 			queued += r == 0;
 		}
 	assert_int_equal(queued, FGT_DELIVERIES_MAX);
-	assert_int_equal(counters().refused,
+	assert_int_equal(delivery_counters().refused,
 			 10 * (FGT_DELIVERIES_PER_USER + 1) -
 				 FGT_DELIVERIES_MAX);
 }
@@ -326,16 +241,18 @@ static void user_beyond_its_memory_share_is_refused(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		fds[i] = memfd_of("x", 1);
+		fds[i] = delivery_memfd("x", 1);
 		assert_int_equal(fallocate(fds[i], 0, 0, large), 0);
 	}
-	assert_int_equal(submit(fds[0], 1000, world.directory), 0);
-	assert_int_equal(submit(fds[1], 1000, world.directory), -EBUSY);
-	assert_int_equal(submit(fds[2], 1001, world.directory), 0);
+	assert_int_equal(submit(fds[0], 1000, delivery_world.directory), 0);
+	assert_int_equal(submit(fds[1], 1000, delivery_world.directory),
+			 -EBUSY);
+	assert_int_equal(submit(fds[2], 1001, delivery_world.directory), 0);
 	/* A delivery that is too large all by itself could never be sent. */
-	fds[0] = memfd_of("x", 1);
+	fds[0] = delivery_memfd("x", 1);
 	assert_int_equal(fallocate(fds[0], 0, 0, 2 * large), 0);
-	assert_int_equal(submit(fds[0], 1002, world.directory), -EBUSY);
+	assert_int_equal(submit(fds[0], 1002, delivery_world.directory),
+			 -EBUSY);
 }
 
 /* A server that takes connections and sends nothing. */
@@ -367,12 +284,15 @@ static void slow_server_does_not_delay_other_users(void **state)
 		servers[i] = open_deaf_server(destinations[i],
 					      sizeof(destinations[i]));
 	for (int i = 0; i < 12; i++)
-		assert_int_equal(
-			submit(slice_fd(), NOBODY, destinations[i % 3]), 0);
-	assert_int_equal(submit(slice_fd(), 0, world.directory), 0);
-	run_until(1);
-	assert_int_equal(counters().delivered, 1);
-	assert_int_equal(counters().active, FGT_DELIVERIES_AT_WORK_PER_USER);
+		assert_int_equal(submit(delivery_slice_fd(), NOBODY,
+					destinations[i % 3]),
+				 0);
+	assert_int_equal(
+		submit(delivery_slice_fd(), 0, delivery_world.directory), 0);
+	delivery_run_until(1);
+	assert_int_equal(delivery_counters().delivered, 1);
+	assert_int_equal(delivery_counters().active,
+			 FGT_DELIVERIES_AT_WORK_PER_USER);
 	for (int i = 0; i < 3; i++)
 		close(servers[i]);
 }
@@ -384,16 +304,21 @@ static void slow_server_does_not_delay_other_destinations(void **state)
 
 	(void)state;
 	for (int i = 0; i < FGT_DELIVERIES_PER_DESTINATION; i++)
-		assert_int_equal(submit(slice_fd(), geteuid(), destination), 0);
-	assert_int_equal(submit(slice_fd(), geteuid(), world.directory), 0);
-	run_until(1);
-	assert_int_equal(counters().delivered, 1);
-	assert_int_equal(counters().active,
+		assert_int_equal(
+			submit(delivery_slice_fd(), geteuid(), destination), 0);
+	assert_int_equal(submit(delivery_slice_fd(), geteuid(),
+				delivery_world.directory),
+			 0);
+	delivery_run_until(1);
+	assert_int_equal(delivery_counters().delivered, 1);
+	assert_int_equal(delivery_counters().active,
 			 FGT_DELIVERIES_AT_WORK_PER_DESTINATION);
 	close(server);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                             \
+	cmocka_unit_test_setup_teardown(name, delivery_set_up,                 \
+					delivery_tear_down)
 
 int main(void)
 {

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The destinations of a status. Runs in the command line's main thread.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/cli/output/summary.h"
+#include "agent/cli/output/target_table.h"
+
+#define NAME_COLUMNS 16
+#define TIME_SIZE    32
+
+static const char *text(const struct fgt_message *message, const char *key)
+{
+	const char *found = "";
+
+	(void)fgt_message_get_string(message, key, &found);
+	return found;
+}
+
+static uint64_t number(const struct fgt_message *message, const char *key)
+{
+	uint64_t found = 0;
+
+	(void)fgt_message_get_uint(message, key, &found);
+	return found;
+}
+
+/* Local time; "never" for 0. */
+static const char *moment(uint64_t wall_ns, char ret_text[TIME_SIZE])
+{
+	const time_t seconds = (time_t)(wall_ns / 1000000000u);
+	struct tm local;
+
+	strcpy(ret_text, "never");
+	if (wall_ns && localtime_r(&seconds, &local))
+		strftime(ret_text, TIME_SIZE, "%Y-%m-%d %H:%M:%S", &local);
+	return ret_text;
+}
+
+/* "3 unreachable, 1 queue_full", or nothing. */
+static void print_dropped(const struct fgt_message *destination)
+{
+	static const char *const reasons[] = { "refused",    "too_large",
+					       "rejected",   "unreachable",
+					       "queue_full", "no_data",
+					       "leaving" };
+	const char *before = "; dropped: ";
+	char key[64];
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		uint64_t count;
+
+		snprintf(key, sizeof(key), "dropped_%s", reasons[i]);
+		count = number(destination, key);
+		if (!count)
+			continue;
+		printf("%s%" PRIu64 " %s", before, count, reasons[i]);
+		before = ", ";
+	}
+}
+
+static void print_error(const struct fgt_message *destination)
+{
+	const char *unusable = text(destination, "unusable");
+	uint64_t next_ns = number(destination, "next_try_in_ns");
+	char when[TIME_SIZE];
+
+	if (*unusable) {
+		fputs("    cannot be used: ", stdout);
+		fgt_print_text(stdout, unusable, 300);
+		putchar('\n');
+	} else if (number(destination, "last_error_ns")) {
+		printf("    last error %s: ",
+		       moment(number(destination, "last_error_ns"), when));
+		fgt_print_text(stdout, text(destination, "last_error"), 300);
+		putchar('\n');
+	}
+	if (next_ns)
+		printf("    next try in %.0f s\n", (double)next_ns / 1e9);
+}
+
+static void print_destination(const struct fgt_message *destination)
+{
+	char when[TIME_SIZE];
+
+	fputs("  ", stdout);
+	fgt_print_padded(stdout, text(destination, "name"), NAME_COLUMNS);
+	putchar(' ');
+	fgt_print_text(stdout, text(destination, "where"), 120);
+	printf("\n    %" PRIu64 " delivered, the last one %s; %" PRIu64
+	       " queued",
+	       number(destination, "delivered"),
+	       moment(number(destination, "last_success_ns"), when),
+	       number(destination, "queued"));
+	print_dropped(destination);
+	putchar('\n');
+	print_error(destination);
+}
+
+void fgt_print_destinations(const struct fgt_message *reply)
+{
+	struct fgt_message_array all = { .count = 0 };
+	struct fgt_message destination;
+
+	(void)fgt_message_get_array(reply, "destinations", &all);
+	if (all.count)
+		puts("destinations");
+	while (fgt_message_next(&all, &destination) == 0)
+		print_destination(&destination);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of a delivery that its process does: whose turn it is, and what
+ * becomes of the result. Runs in the daemon's loop; must not wait for a
+ * process, nor log a destination.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "agent/daemon/delivery/delivery_job.h"
+#include "ringbuf/base/hash.h"
+
+#define SECOND_NS      UINT64_C(1000000000)
+#define RETRY_S(tries) (UINT64_C(2) << 2 * ((tries)-1)) /* 2, 8, 32 … */
+#define WAIT_MAX_S     600 /* a longer wait counts as a refusal */
+
+static void remove_job(struct fgt_delivery_job *job)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	fgt_loop_disarm(deliveries->loop, &job->timer);
+	TAILQ_REMOVE(&deliveries->all, job, link);
+	deliveries->bytes -= job->bytes;
+	fgt_delivery_job_free(job);
+}
+
+/* ---- Ends -------------------------------------------------------------- */
+
+/* NULL: the destination is the program's, or is configured no longer. */
+static struct fgt_destination_entry *
+entry_of(const struct fgt_delivery_job *job)
+{
+	return *job->configured
+		       ? fgt_destinations_find(&job->deliveries->destinations,
+					       job->configured)
+		       : NULL;
+}
+
+void fgt_delivery_job_give_up(struct fgt_delivery_job *job,
+			      enum fgt_drop_reason reason, const char *where,
+			      const char *why)
+{
+	struct fgt_destination_entry *entry = entry_of(job);
+
+	if (entry)
+		fgt_destination_entry_dropped(entry, reason, why);
+	job->deliveries->counters.failed++;
+	fgt_delivery_log_given_up(&job->about, where, why);
+	remove_job(job);
+}
+
+void fgt_delivery_job_wait(struct fgt_delivery_job *job, uint64_t due_ns)
+{
+	job->state = FGT_JOB_WAITS;
+	fgt_loop_arm(job->deliveries->loop, &job->timer, due_ns);
+}
+
+/* From one half of the pause to all of it, so that many agents do not come at
+ * once. A server's own wish is kept. */
+static uint64_t choose_pause_ns(const struct fgt_delivery_job *job,
+				const struct fgt_delivery_result *result)
+{
+	uint64_t now_ns = fgt_loop_now();
+	uint64_t half_ns = RETRY_S(job->about.tries) * SECOND_NS / 2;
+	uint64_t pause_ns = half_ns + fgt_hash_number(now_ns) % half_ns;
+	uint64_t wished_ns = result->retry_after_s * SECOND_NS;
+
+	return wished_ns > pause_ns ? wished_ns : pause_ns;
+}
+
+static void try_later(struct fgt_delivery_job *job,
+		      const struct fgt_delivery_result *result)
+{
+	uint64_t pause_ns = choose_pause_ns(job, result);
+	uint64_t due_ns = fgt_loop_now() + pause_ns;
+	struct fgt_destination_entry *entry = entry_of(job);
+
+	/* The others to this destination need not find it out themselves. */
+	if (result->retry_after_s > 0 || entry)
+		fgt_delivery_limits_set(&job->deliveries->limits, &job->address,
+					due_ns);
+	if (job->about.tries >= FGT_DELIVERIES_TRIES ||
+	    pause_ns > WAIT_MAX_S * SECOND_NS || job->deliveries->is_leaving) {
+		fgt_delivery_job_give_up(job, FGT_DROP_UNREACHABLE,
+					 result->where, result->why);
+		return;
+	}
+	if (entry)
+		fgt_destination_entry_retried(entry, result->why, due_ns);
+	job->deliveries->counters.retried++;
+	fgt_delivery_log_retry(&job->about,
+			       (pause_ns + SECOND_NS / 2) / SECOND_NS,
+			       FGT_DELIVERIES_TRIES, result->why);
+	fgt_delivery_job_wait(job, due_ns);
+}
+
+static enum fgt_drop_reason reason_of(const struct fgt_delivery_result *result)
+{
+	if (result->is_refused)
+		return FGT_DROP_REFUSED;
+	return result->error == -EMSGSIZE ? FGT_DROP_TOO_LARGE
+					  : FGT_DROP_REJECTED;
+}
+
+static void settle(struct fgt_delivery_job *job,
+		   const struct fgt_delivery_result *result)
+{
+	struct fgt_destination_entry *entry = entry_of(job);
+
+	if (result->error == -EAGAIN) {
+		try_later(job, result);
+	} else if (result->error < 0) {
+		fgt_delivery_job_give_up(job, reason_of(result), result->where,
+					 result->why);
+	} else {
+		if (entry)
+			fgt_destination_entry_delivered(entry, result->bytes);
+		job->deliveries->counters.delivered++;
+		fgt_delivery_log_done(&job->about, result);
+		remove_job(job);
+	}
+}
+
+/* ---- The process that uploads ------------------------------------------ */
+
+static void end_child(struct fgt_delivery_job *job,
+		      const struct fgt_delivery_result *result)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+
+	fgt_loop_unwatch(deliveries->loop, &job->watch);
+	fgt_loop_disarm(deliveries->loop, &job->timer);
+	fgt_delivery_endings_add(&deliveries->endings, &job->child,
+				 job->head.uid);
+	settle(job, result);
+	fgt_deliveries_start_ready(deliveries);
+}
+
+static void end_failed_child(struct fgt_delivery_job *job, int error,
+			     const char *why)
+{
+	struct fgt_delivery_result result = { .error = error };
+
+	strcpy(result.why, why);
+	end_child(job, &result);
+}
+
+void fgt_delivery_job_ready(void *context, uint32_t events)
+{
+	struct fgt_delivery_result result;
+	struct fgt_delivery_job *job = context;
+	int r = fgt_delivery_child_receive(&job->child, &result);
+
+	(void)events;
+	if (r == 0)
+		end_child(job, &result);
+	else if (r != -EAGAIN)
+		end_failed_child(job, r,
+				 "the delivering process died: out of memory?");
+}
+
+void fgt_delivery_job_overrun(struct fgt_delivery_job *job)
+{
+	end_failed_child(job, -ETIMEDOUT,
+			 "it took too long: server or network is slow");
+}
+
+static int start_child(struct fgt_delivery_job *job)
+{
+	struct fgt_deliveries *deliveries = job->deliveries;
+	int r = fgt_delivery_child_start(&job->child, &job->head, job->body,
+					 job->body_len, &job->fds);
+
+	if (r < 0)
+		return r;
+	job->watch.fd = job->child.fd;
+	r = fgt_loop_watch(deliveries->loop, &job->watch, EPOLLIN);
+	if (r < 0) {
+		fgt_delivery_endings_add(&deliveries->endings, &job->child,
+					 job->head.uid);
+		return r;
+	}
+	job->about.tries++;
+	job->state = FGT_JOB_SENDS;
+	fgt_loop_arm(deliveries->loop, &job->timer,
+		     fgt_loop_now() + (FGT_DELIVERY_MAX_S + 1) * SECOND_NS);
+	return 0;
+}
+
+/* A slow server, or a process that does not end, holds up only its own user and
+ * destination. */
+static bool is_its_turn(const struct fgt_delivery_job *job)
+{
+	const struct fgt_deliveries *deliveries = job->deliveries;
+	const struct fgt_destination_entry *entry = entry_of(job);
+	struct fgt_delivery_tally tally =
+		fgt_delivery_job_tally(deliveries, &job->address);
+
+	if (entry && !entry->is_proven && tally.sent_to_destination > 0)
+		return false;
+	return fgt_delivery_tally_may_send(&tally) &&
+	       !fgt_delivery_endings_has(&deliveries->endings, job->head.uid);
+}
+
+/* What is queued when a destination begins to refuse is not sent. */
+static bool is_refused(const struct fgt_delivery_job *job, struct fgt_why *why)
+{
+	const struct fgt_destination_entry *entry = entry_of(job);
+
+	return entry && fgt_destination_entry_check(entry, why) < 0;
+}
+
+static void start_one(struct fgt_delivery_job *job)
+{
+	uint64_t until_ns = fgt_delivery_limits_until(&job->deliveries->limits,
+						      &job->address);
+	bool is_paused = until_ns > fgt_loop_now();
+	struct fgt_why why;
+
+	if (is_refused(job, &why))
+		fgt_delivery_job_give_up(job, FGT_DROP_REFUSED, "", why.text);
+	else if (is_paused && job->deliveries->is_leaving)
+		fgt_delivery_job_give_up(
+			job, FGT_DROP_LEAVING, "",
+			"the server wants a pause, and the agent is leaving");
+	else if (is_paused)
+		fgt_delivery_job_wait(job, until_ns);
+	else if (start_child(job) < 0)
+		fgt_delivery_job_give_up(
+			job, FGT_DROP_REJECTED, "",
+			"no process could be started: raise TasksMax=");
+}
+
+/* context: struct fgt_deliveries. */
+void fgt_deliveries_start_ready(void *context)
+{
+	struct fgt_deliveries *deliveries = context;
+	struct fgt_delivery_job *job = TAILQ_FIRST(&deliveries->all);
+
+	while (job && !deliveries->is_ending) {
+		struct fgt_delivery_job *next = TAILQ_NEXT(job, link);
+
+		if (job->state == FGT_JOB_READY && is_its_turn(job))
+			start_one(job);
+		job = next;
+	}
+}
