@@ -80,9 +80,11 @@ struct fgt_options {
 	/*
 	 * Destination of kept transactions and, where an agent runs (also
 	 * beside an embedded recorder), of the last seconds before a crash: a
-	 * Sentry DSN, or the absolute path of a directory. Default:
-	 * $FGTRACE_DESTINATION, else none: transactions are then counted as
-	 * dropped. A crash is an end by a signal other than SIGTERM, SIGINT and
+	 * Sentry DSN; another URL (see fgtrace.conf(5)); the absolute path of a
+	 * directory; or the name of one of an agent's destinations, if this
+	 * user may use it. Default: $FGTRACE_DESTINATION, else those of the
+	 * agent's upload.transactions, if any; without them transactions are
+	 * counted as dropped. A crash is an end by a signal other than SIGTERM, SIGINT and
 	 * SIGHUP, which ask a program to end.
 	 */
 	const char *destination;

@@ -66,6 +66,10 @@ struct fgt_library {
 	sem_t wake; /* of the worker */
 	_Atomic uint64_t slices; /* that the program got; relaxed: a number */
 
+	/* The agent delivers transactions whose program names no destination.
+	 * Relaxed: nothing depends on it. */
+	atomic_bool has_default_destination;
+
 	/* From fgt_start() until fgt_stop(). To be read by its users (see
 	 * start.h), on the worker, and in start, work and stop of a part. */
 	struct fgt_settings settings; /* defaults filled in */

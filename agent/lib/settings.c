@@ -14,13 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "upload/deliver/dsn.h"
+#include "upload/deliver/destination.h"
 #include "upload/deliver/trusted_file.h"
+#include "upload/deliver/url.h"
 
 #define SIZE_FIRST_VERSION                                                     \
 	(offsetof(struct fgt_options, context) + sizeof(void *))
 #define SIZE_MAX_BYTES	 4096 /* no version will be larger */
 #define HZ_MAX		 1000
+#define NAME_MAX_BYTES	 63 /* of a destination */
 #define RING_SECONDS_MAX 3600
 #define RING_BYTES_MIN	 ((size_t)1 << 20)
 #define RING_BYTES_MAX	 ((size_t)1 << 34)
@@ -145,14 +147,36 @@ void fgt_settings_copy_text(char *to, size_t size, const char *from)
 	to[len] = 0;
 }
 
+/* Of a template, too. The URL is well formed. */
+static bool is_plain_elsewhere(const char *url)
+{
+	struct fgt_url parts;
+	bool is_elsewhere = fgt_url_parse(url, &parts, NULL) == 0 &&
+			    !parts.is_https && !parts.is_loopback;
+
+	explicit_bzero(parts.userinfo, sizeof(parts.userinfo));
+	return is_elsewhere;
+}
+
+static int check_url(const char *url, bool is_http_allowed, struct fgt_why *why)
+{
+	int r = fgt_destination_check(url, true, why);
+
+	if (r == 0 && !is_http_allowed && is_plain_elsewhere(url))
+		r = fgt_why_set(why, -EINVAL,
+				"the destination is plain http to another "
+				"machine: use https, or set "
+				"options.allow_http or "
+				"FGTRACE_UPLOAD_ALLOW_HTTP=1");
+	return r;
+}
+
 int fgt_settings_check_destination(const char *destination,
 				   bool is_http_allowed, struct fgt_why *why)
 {
-	struct fgt_dsn *dsn;
-	int r;
+	size_t len = strnlen(destination, FGT_SETTINGS_DESTINATION + 1);
 
-	if (strnlen(destination, FGT_SETTINGS_DESTINATION + 1) >
-	    FGT_SETTINGS_DESTINATION)
+	if (len > FGT_SETTINGS_DESTINATION)
 		return fgt_why_set(
 			why, -EINVAL,
 			"options.destination or FGTRACE_DESTINATION is "
@@ -160,27 +184,18 @@ int fgt_settings_check_destination(const char *destination,
 			FGT_SETTINGS_DESTINATION);
 	if (destination[0] == '/')
 		return 0;
-	if (strncmp(destination, "https://", 8) != 0 &&
-	    strncmp(destination, "http://", 7) != 0)
-		return fgt_why_set(
-			why, -EINVAL,
-			"options.destination or FGTRACE_DESTINATION is "
-			"neither a DSN (https://KEY@HOST/PROJECT) nor the "
-			"absolute path of a directory: give one of them");
-	dsn = calloc(1, sizeof(*dsn));
-	if (!dsn)
-		return fgt_why_set(why, -ENOMEM, FGT_NO_MEMORY);
-	r = fgt_dsn_parse(destination, 1, dsn, why);
-	if (r == 0 && destination[4] == ':' && !dsn->is_loopback &&
-	    !is_http_allowed)
-		r = fgt_why_set(why, -EINVAL,
-				"the destination is plain http to another "
-				"machine: use https, or set "
-				"options.allow_http or "
-				"FGTRACE_UPLOAD_ALLOW_HTTP=1");
-	explicit_bzero(dsn, sizeof(*dsn));
-	free(dsn);
-	return r;
+	if (!strncmp(destination, "https://", 8) ||
+	    !strncmp(destination, "http://", 7))
+		return check_url(destination, is_http_allowed, why);
+	/* A name of the agent's configuration. */
+	if (len > 0 && len <= NAME_MAX_BYTES && !strpbrk(destination, "/:"))
+		return 0;
+	return fgt_why_set(why, -EINVAL,
+			   "options.destination or FGTRACE_DESTINATION is "
+			   "neither a DSN (https://KEY@HOST/PROJECT) nor "
+			   "another URL, the absolute path of a directory or "
+			   "a name of the agent's configuration: give one of "
+			   "them");
 }
 
 /* secure_getenv: a set-user-ID program must not use the environment. */

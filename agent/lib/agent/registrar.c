@@ -174,12 +174,19 @@ static int take_reply(const struct fgt_message *reply)
 {
 	const char *limitation = "";
 	struct fgt_why printable;
+	bool has_default = false;
 	double hz = 0;
 
 	if (fgt_message_get_double(reply, "hz", &hz) == -EINVAL ||
 	    !(hz >= 0 && hz <= HZ_MAX) ||
+	    fgt_message_get_bool(reply, "has_default", &has_default) ==
+		    -EINVAL ||
 	    fgt_message_get_string(reply, "limitation", &limitation) == -EINVAL)
 		return -EBADMSG;
+	/* An embedded recorder delivers itself. */
+	atomic_store_explicit(&fgt_library.has_default_destination,
+			      has_default && registrar.ring_fd < 0,
+			      memory_order_relaxed);
 	(void)fgt_why_set(&printable, 0, "%s", limitation);
 	set_state(true, hz, printable.text);
 	return 0;

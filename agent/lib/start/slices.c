@@ -136,6 +136,19 @@ static int queue(const struct fgt_slice *slice, const char *destination)
 	return r;
 }
 
+/* NULL: as the agent has it. */
+static bool may_go_to(const char *destination)
+{
+	const struct fgt_options *options = &fgt_library.settings.options;
+
+	if (!destination)
+		return atomic_load_explicit(
+			&fgt_library.has_default_destination,
+			memory_order_relaxed);
+	return fgt_settings_check_destination(
+		       destination, options->allow_http != 0, NULL) == 0;
+}
+
 int fgt_slice_upload(const struct fgt_slice *slice, const char *destination)
 {
 	FGT_UNCANCELLED;
@@ -146,12 +159,10 @@ int fgt_slice_upload(const struct fgt_slice *slice, const char *destination)
 		return r;
 	if (!destination)
 		destination = options->destination;
-	if (!slice || !destination ||
-	    fgt_settings_check_destination(destination,
-					   options->allow_http != 0, NULL) < 0)
+	if (!slice || !may_go_to(destination))
 		r = -EINVAL;
 	else
-		r = queue(slice, destination);
+		r = queue(slice, destination ? destination : "");
 	fgt_library_leave();
 	return r;
 }

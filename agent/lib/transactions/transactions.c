@@ -216,6 +216,14 @@ static bool ask(const struct terms *terms,
 	return terms->decide(terms->context, &info) != 0;
 }
 
+/* Of the program, or those that the agent has for such programs? */
+static bool has_destination(const struct terms *terms)
+{
+	return terms->destination ||
+	       atomic_load_explicit(&fgt_library.has_default_destination,
+				    memory_order_relaxed);
+}
+
 static bool is_kept(const struct terms *terms,
 		    const struct fgt_transaction *transaction)
 {
@@ -227,7 +235,7 @@ static bool is_kept(const struct terms *terms,
 	};
 	bool is_wanted;
 
-	if (!terms->destination)
+	if (!has_destination(terms))
 		return false;
 	is_wanted = terms->decide
 			    ? ask(terms, transaction)
@@ -254,7 +262,7 @@ static void address(const struct terms *terms,
 	facts->thread_runs = transaction->thread_runs;
 	facts->thread_run_count = transaction->thread_run_count;
 	transaction->item = (struct fgt_outbox_item){
-		.destination = terms->destination,
+		.destination = terms->destination ? terms->destination : "",
 		.facts = facts,
 		.due_ns = facts->end_ns + SETTLE_NS,
 		.can_wait = facts->end_ns - facts->begin_ns <

@@ -99,7 +99,7 @@ static void values_out_of_range_are_refused(void **state)
 	REFUSED(threads, (enum fgt_threads)2, "options.threads");
 	REFUSED(destination, "relative/path", "neither a DSN");
 	REFUSED(destination, "file:///etc/passwd", "neither a DSN");
-	REFUSED(destination, "https://sentry.example/7", "the public key");
+	REFUSED(destination, "https://key@sentry.example/7", "the public key");
 	REFUSED(destination, "https://" KEY "@sentry.example/", "project");
 	REFUSED(destination, "http://" KEY "@sentry.example/7", "use https");
 	REFUSED(reserved, 1, "newer");
