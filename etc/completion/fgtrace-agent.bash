@@ -75,7 +75,11 @@ _fgtrace_agent()
 		mapfile -t COMPREPLY < <(compgen -W '-10s -1m now +5s' -- "$cur")
 		return
 		;;
-	--last | --upload | --tid | --top | -d | --duration | -r | --rate | --max-cpu)
+	--upload)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		return
+		;;
+	--last | --tid | --top | -d | --duration | -r | --rate | --max-cpu)
 		return
 		;;
 	esac
