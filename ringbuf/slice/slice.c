@@ -40,6 +40,7 @@ void fgt_ring_slice_free(struct fgt_ring_slice *slice)
 	free(slice->marks);
 	free(slice->counters);
 	free(slice->labels);
+	free(slice->notes);
 	free(slice->threads);
 	free(slice->nodes);
 	free(slice->frames);
@@ -109,6 +110,65 @@ static int intern_text(struct fgt_ring_slice *slice, const char *text,
 		text = "";
 	return fgt_strings_intern(&slice->strings, text,
 				  strnlen(text, FGT_STRING_MAX), ret_id);
+}
+
+const char *fgt_slice_note(const struct fgt_ring_slice *slice, const char *key)
+{
+	for (uint32_t i = 0; i < slice->note_count; i++)
+		if (!strcmp(fgt_slice_string(slice, slice->notes[i].key), key))
+			return fgt_slice_string(slice, slice->notes[i].value);
+	return NULL;
+}
+
+int fgt_slice_add_note(struct fgt_ring_slice *slice, const char *key,
+		       const char *value)
+{
+	struct fgt_slice_note note, *grown;
+	int error;
+
+	if (fgt_slice_note(slice, key))
+		return -EEXIST;
+	if (slice->note_count >= FGT_SLICE_NOTES_MAX)
+		return -ENOSPC;
+	error = intern_text(slice, key, &note.key);
+	if (!error)
+		error = intern_text(slice, value, &note.value);
+	if (error)
+		return error;
+	grown = reallocarray(slice->notes, slice->note_count + 1,
+			     sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	grown[slice->note_count++] = note;
+	slice->notes = grown;
+	return 0;
+}
+
+int fgt_slice_add_mark(struct fgt_ring_slice *slice, uint64_t at_ns,
+		       int32_t tid, const char *name)
+{
+	uint64_t last_ns = slice->tick_ns[slice->tick_count - 1];
+	struct fgt_slice_mark mark = { .at_ns = at_ns, .tid = tid }, *grown;
+	size_t place;
+	int error = intern_text(slice, name, &mark.name);
+
+	if (error)
+		return error;
+	if (mark.at_ns < slice->tick_ns[0])
+		mark.at_ns = slice->tick_ns[0];
+	if (mark.at_ns > last_ns)
+		mark.at_ns = last_ns;
+	grown = reallocarray(slice->marks, (size_t)slice->mark_count + 1,
+			     sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	slice->marks = grown;
+	place = FGT_ARRAY_BISECT(at, slice->mark_count,
+				 grown[at].at_ns <= mark.at_ns);
+	memmove(grown + place + 1, grown + place,
+		(slice->mark_count++ - place) * sizeof(*grown));
+	grown[place] = mark;
+	return 0;
 }
 
 int fgt_slice_add_symbols(struct fgt_ring_slice *slice, uint32_t frame,

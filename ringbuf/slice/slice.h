@@ -132,6 +132,15 @@ struct fgt_slice_label {
 	uint32_t key, value; /* string ids */
 };
 
+/* What is known of the slice as a whole, such as why it was cut. */
+#define FGT_SLICE_NOTES_MAX 32
+#define FGT_NOTE_TRIGGER    "trigger" /* its name */
+#define FGT_NOTE_CAUSE	    "cause" /* what the trigger saw */
+
+struct fgt_slice_note {
+	uint32_t key, value; /* string ids */
+};
+
 /* From first_tick on each tick stands for so many periods. */
 struct fgt_pace {
 	uint32_t first_tick;
@@ -202,6 +211,8 @@ struct fgt_ring_slice {
 	uint32_t counter_count;
 	struct fgt_slice_label *labels; /* by span, then key; each pair once */
 	uint32_t label_count;
+	struct fgt_slice_note *notes; /* each key once */
+	uint32_t note_count;
 
 	struct fgt_slice_thread *threads; /* by tid, then start_time */
 	uint32_t thread_count;
@@ -262,6 +273,17 @@ struct fgt_symbol_text {
 };
 int fgt_slice_add_symbols(struct fgt_ring_slice *slice, uint32_t frame,
 			  const struct fgt_symbol_text *symbols, size_t count);
+
+/* Adds a note; the texts are copied. -EEXIST: it has one of that key; -ENOSPC:
+ * it has FGT_SLICE_NOTES_MAX; -ENOMEM. */
+int fgt_slice_add_note(struct fgt_ring_slice *slice, const char *key,
+		       const char *value);
+/* The value of the note with that key, NULL if there is none. */
+const char *fgt_slice_note(const struct fgt_ring_slice *slice, const char *key);
+/* Adds a mark at an instant, in its place; one outside of the slice's ticks is
+ * moved to their nearest end. -ENOMEM. */
+int fgt_slice_add_mark(struct fgt_ring_slice *slice, uint64_t at_ns,
+		       int32_t tid, const char *name);
 
 /* Sets the name of each state through name_of(); -ENOMEM. */
 int fgt_slice_name_states(struct fgt_ring_slice *slice,

@@ -204,6 +204,21 @@ static bool are_runs_valid(const struct fgt_ring_slice *slice)
 	return true;
 }
 
+static bool are_notes_valid(const struct fgt_ring_slice *slice)
+{
+	if (slice->note_count > FGT_SLICE_NOTES_MAX)
+		return false;
+	for (uint32_t i = 0; i < slice->note_count; i++) {
+		if (slice->notes[i].key >= slice->strings.count ||
+		    slice->notes[i].value >= slice->strings.count)
+			return false;
+		for (uint32_t k = 0; k < i; k++)
+			if (slice->notes[k].key == slice->notes[i].key)
+				return false;
+	}
+	return true;
+}
+
 bool fgt_slice_is_valid(const struct fgt_ring_slice *slice)
 {
 	return slice && are_pointers_set(slice) &&
@@ -212,5 +227,6 @@ bool fgt_slice_is_valid(const struct fgt_ring_slice *slice)
 	       are_paces_valid(slice) && are_threads_valid(slice) &&
 	       are_symbols_valid(slice) && are_frames_valid(slice) &&
 	       are_nodes_valid(slice) && are_runs_valid(slice) &&
-	       fgt_edges_are_valid(slice) && fgt_spans_are_valid(slice);
+	       fgt_edges_are_valid(slice) && fgt_spans_are_valid(slice) &&
+	       are_notes_valid(slice);
 }

@@ -12,7 +12,7 @@
 #define FGT_SLICE_VERSION   1
 #define FGT_SLICE_MAGIC	    "FGT1" /* then one msgpack map */
 #define FGT_SLICE_MAGIC_LEN 4
-#define FGT_SLICE_KEY_COUNT 23 /* keys of that map, without "brief" */
+#define FGT_SLICE_KEY_COUNT 24 /* keys of that map, without "brief" */
 
 /*
  * Streams the slice; memory does not grow with it. Errors are the sink's, and

@@ -29,6 +29,7 @@
 #define MARK(kind, member)    FIELD(kind, struct fgt_slice_mark, member)
 #define COUNTER(kind, member) FIELD(kind, struct fgt_slice_counter, member)
 #define LABEL(kind, member)   FIELD(kind, struct fgt_slice_label, member)
+#define NOTE(kind, member)    FIELD(kind, struct fgt_slice_note, member)
 
 const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 	{ "anchors", TABLE(anchors, anchor_count, 2),
@@ -74,4 +75,6 @@ const struct fgt_table fgt_slice_tables[FGT_TABLE_COUNT] = {
 	{ "labels", TABLE(labels, label_count, 3), .is_optional = true,
 	  .fields = { LABEL(DELTA32, span), LABEL(U32, key),
 		      LABEL(U32, value) } },
+	{ "notes", TABLE(notes, note_count, 2), .is_optional = true,
+	  .fields = { NOTE(U32, key), NOTE(U32, value) } },
 };

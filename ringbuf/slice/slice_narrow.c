@@ -375,6 +375,19 @@ static int copy_edges(struct narrowing *narrowing)
 				narrowing->first_tick, narrowing->result);
 }
 
+static int copy_notes(struct narrowing *narrowing)
+{
+	const struct fgt_ring_slice *source = narrowing->source;
+	int error = 0;
+
+	for (uint32_t i = 0; i < source->note_count && !error; i++)
+		error = fgt_slice_add_note(
+			narrowing->result,
+			fgt_slice_string(source, source->notes[i].key),
+			fgt_slice_string(source, source->notes[i].value));
+	return error;
+}
+
 static int copy_spans(struct narrowing *narrowing)
 {
 	return fgt_spans_narrow(narrowing->source, narrowing->tid,
@@ -386,8 +399,8 @@ static int fill_result(struct narrowing *narrowing)
 	/* Numbers come before what is numbered by them: images before frames,
 	 * frames before nodes. */
 	int (*const steps[])(struct narrowing *) = {
-		copy_times, copy_threads, copy_images, copy_frames,
-		copy_nodes, copy_states,  copy_edges,  copy_spans,
+		copy_times,  copy_threads, copy_images, copy_frames, copy_nodes,
+		copy_states, copy_edges,   copy_spans,	copy_notes,
 	};
 	int error;
 

@@ -240,10 +240,12 @@ static int write_document(struct speedscope *speedscope)
 {
 	const struct fgt_ring_slice *slice = speedscope->slice;
 	struct fgt_json *json = &speedscope->json;
-	char name[96];
+	const char *trigger = fgt_slice_note(slice, FGT_NOTE_TRIGGER);
+	char name[192];
 
-	snprintf(name, sizeof(name), "%s (%d)", slice->process.name,
-		 slice->process.pid);
+	snprintf(name, sizeof(name), "%s (%d)%s%.80s", slice->process.name,
+		 slice->process.pid, trigger ? ", trigger " : "",
+		 trigger ? trigger : "");
 	fgt_json_begin_object(json, NULL);
 	fgt_json_put_string(
 		json, "$schema",

@@ -153,8 +153,10 @@ TABLES = {
     "tasks": ("d32", u64, u64, u64, u32, u32, i32),
     "spans": ("d32", u32, u64, u64, u64, u32, i32),
     "marks": ("d64", u32, i32), "counters": ("d32", u64, double),
-    "labels": ("d32", u32, u32)}
-OPTIONAL = {"paces", "edges", "tasks", "spans", "marks", "counters", "labels"}
+    "labels": ("d32", u32, u32),
+    "notes": (u32, u32)}
+OPTIONAL = {"paces", "edges", "tasks", "spans", "marks", "counters", "labels",
+            "notes"}
 
 
 def read_table(value, fields):

@@ -302,6 +302,8 @@ void fixture_add_spans(struct fgt_ring_slice *slice)
 	fixture_counter(slice, 300, "queue", 5.5);
 	fixture_label(slice, query, "table", "users\x01 <\xff>");
 	fixture_label(slice, query, "rows", "17");
+	assert_int_equal(fgt_slice_add_note(slice, "trigger", "st\"uck"), 0);
+	assert_int_equal(fgt_slice_add_note(slice, "cause", ""), 0);
 	assert_true(fgt_slice_is_valid(slice));
 }
 

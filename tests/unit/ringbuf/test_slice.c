@@ -408,6 +408,51 @@ static void narrowing_to_nothing_is_refused(void **state)
 	assert_null(part);
 }
 
+static void notes_have_different_keys_and_a_bound(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(4), *part = NULL;
+	char key[16];
+
+	(void)state;
+	assert_null(fgt_slice_note(slice, "a"));
+	assert_int_equal(fgt_slice_add_note(slice, "a", "1"), 0);
+	assert_int_equal(fgt_slice_add_note(slice, "a", "2"), -EEXIST);
+	for (int i = 1; i < FGT_SLICE_NOTES_MAX; i++) {
+		snprintf(key, sizeof(key), "key %d", i);
+		assert_int_equal(fgt_slice_add_note(slice, key, "x"), 0);
+	}
+	assert_int_equal(fgt_slice_add_note(slice, "b", "1"), -ENOSPC);
+	assert_true(fgt_slice_is_valid(slice));
+	fixture_thread(slice, 1, "main");
+	fixture_run(slice, 0, 0, 4, fixture_stack(slice, "main"),
+		    FGT_STATE_RUNNING);
+	assert_int_equal(fgt_slice_narrow(slice, slice->tick_ns[1],
+					  slice->tick_ns[2], 0, &part),
+			 0);
+	assert_string_equal(fgt_slice_note(part, "a"), "1");
+	slice->notes[1].key = slice->notes[0].key;
+	assert_false(fgt_slice_is_valid(slice));
+	fgt_ring_slice_free(part);
+	fgt_ring_slice_free(slice);
+}
+
+static void added_marks_are_in_order_and_inside(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(4);
+
+	(void)state;
+	fixture_mark(slice, 15, "between", 1);
+	assert_int_equal(fgt_slice_add_mark(slice, UINT64_MAX, 1, "last"), 0);
+	assert_int_equal(fgt_slice_add_mark(slice, 0, 1, "first"), 0);
+	assert_int_equal(slice->mark_count, 3);
+	assert_int_equal(slice->marks[0].at_ns, slice->tick_ns[0]);
+	assert_string_equal(fgt_slice_string(slice, slice->marks[1].name),
+			    "between");
+	assert_int_equal(slice->marks[2].at_ns, slice->tick_ns[3]);
+	assert_true(fgt_slice_is_valid(slice));
+	fgt_ring_slice_free(slice);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -422,6 +467,8 @@ int main(void)
 		cmocka_unit_test(narrowed_slice_keeps_the_anchor_that_it_needs),
 		cmocka_unit_test(narrowing_to_one_thread_keeps_that_one),
 		cmocka_unit_test(narrowing_to_nothing_is_refused),
+		cmocka_unit_test(notes_have_different_keys_and_a_bound),
+		cmocka_unit_test(added_marks_are_in_order_and_inside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

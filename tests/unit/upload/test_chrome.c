@@ -112,6 +112,9 @@ static void inlined_calls_are_separate_levels(void **state)
 		"\"tid\":4242,\"ts\":99999.999},\n"
 		"{\"name\":\"clamp\\u003cint>\",\"ph\":\"B\",\"pid\":4242,"
 		"\"tid\":4242,\"ts\":99999.999}"));
+	assert_non_null(strstr(buffer.bytes,
+			       "\"notes\":{\"trigger\":\"st\\\"uck\","
+			       "\"cause\":\"\"}"));
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }

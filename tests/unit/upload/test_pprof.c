@@ -174,6 +174,7 @@ static void a_rich_slice_keeps_all_that_pprof_can_hold(void **state)
 	assert_int_equal(fixture_count(text.bytes, " 3:11259375 4:{"), 1);
 	assert_has(&text, "6:\"effective hz 99.500, ticks missed 3, evicted 1, "
 			  "lapped 2: shares are of the ticks taken\"");
+	assert_has(&text, "6:\"trigger: st\"uck\"");
 	fixture_buffer_done(&text);
 	fgt_ring_slice_free(slice);
 }

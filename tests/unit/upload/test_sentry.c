@@ -67,6 +67,8 @@ static void lengths_are_right_to_the_byte(void **state)
 		assert_int_equal(at[0], '\n');
 	}
 	assert_ptr_equal(at + 1, buffer.bytes + buffer.len);
+	assert_non_null(
+		strstr(buffer.bytes, "\"tags\":{\"trigger\":\"st\\\"uck\"}"));
 	fixture_buffer_done(&buffer);
 	fgt_ring_slice_free(slice);
 }

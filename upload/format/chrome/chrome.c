@@ -129,6 +129,21 @@ static void put_count(struct fgt_json *json, const char *key, uint64_t count)
 	fgt_json_put_uint(json, key, count < max ? count : max);
 }
 
+static void put_notes(struct chrome *chrome)
+{
+	const struct fgt_ring_slice *slice = chrome->slice;
+	struct fgt_json *json = &chrome->json;
+
+	if (slice->note_count == 0)
+		return;
+	fgt_json_begin_object(json, "notes");
+	for (uint32_t i = 0; i < slice->note_count; i++)
+		fgt_json_put_string(
+			json, fgt_slice_string(slice, slice->notes[i].key),
+			fgt_slice_string(slice, slice->notes[i].value));
+	fgt_json_end_object(json);
+}
+
 /* What the slice is, and what it lacks. */
 static void put_other_data(struct chrome *chrome)
 {
@@ -165,6 +180,7 @@ static void put_other_data(struct chrome *chrome)
 	put_count(json, "missed_ticks", slice->missed_ticks);
 	put_count(json, "evicted_ticks", slice->evicted_ticks);
 	put_count(json, "lapped_ticks", slice->lapped_ticks);
+	put_notes(chrome);
 	fgt_json_end_object(json);
 }
 

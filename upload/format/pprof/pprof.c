@@ -410,7 +410,6 @@ static void put_comment(struct pprof *pprof, const char *text)
 static void put_comments(struct pprof *pprof)
 {
 	const struct fgt_ring_slice *slice = pprof->slice;
-	const struct fgt_process_info *process = &slice->process;
 	uint64_t lowered;
 	uint32_t slowest = fgt_pace_slowest(slice, &lowered);
 	char text[256];
@@ -418,7 +417,7 @@ static void put_comments(struct pprof *pprof)
 	fgt_protobuf_begin(&pprof->out, PROFILE_COMMENT);
 	put_comment(pprof, "fgtrace " FGT_VERSION);
 	snprintf(text, sizeof(text), "process %s, pid %d, host %s",
-		 process->name, process->pid, process->host);
+		 slice->process.name, slice->process.pid, slice->process.host);
 	put_comment(pprof, text);
 	snprintf(text, sizeof(text),
 		 "effective hz %.3f, ticks missed %" PRIu64 ", evicted %" PRIu64
@@ -431,6 +430,12 @@ static void put_comments(struct pprof *pprof)
 			 "rate lowered up to %u-fold to keep "
 			 "sampling.max_cpu_percent; samples are weighed",
 			 slowest);
+		put_comment(pprof, text);
+	}
+	for (uint32_t i = 0; i < slice->note_count; i++) {
+		snprintf(text, sizeof(text), "%s: %s",
+			 fgt_slice_string(slice, slice->notes[i].key),
+			 fgt_slice_string(slice, slice->notes[i].value));
 		put_comment(pprof, text);
 	}
 	fgt_protobuf_end(&pprof->out);

@@ -198,27 +198,6 @@ static void put_contexts(const struct transaction *transaction,
 
 /* ---- The rest ---------------------------------------------------------- */
 
-static bool is_first(const struct fgt_transaction_facts *facts, size_t tag)
-{
-	for (size_t i = 0; i < tag; i++)
-		if (!strcmp(facts->tags[i].key, facts->tags[tag].key))
-			return false;
-	return true;
-}
-
-static void put_tags(const struct fgt_transaction_facts *facts,
-		     struct fgt_json *json)
-{
-	if (!facts || !facts->tag_count)
-		return;
-	fgt_json_begin_object(json, "tags");
-	for (size_t i = 0; i < facts->tag_count; i++)
-		if (is_first(facts, i))
-			fgt_json_put_string(json, facts->tags[i].key,
-					    facts->tags[i].value);
-	fgt_json_end_object(json);
-}
-
 /* What the profile lacks, and why. */
 static void put_profile_notes(const struct fgt_sentry_profile *profile,
 			      struct fgt_json *json)
@@ -349,7 +328,7 @@ static int put_transaction(void *context, struct fgt_json *json)
 	if (transaction->slice->process.host[0])
 		fgt_json_put_string(json, "server_name",
 				    transaction->slice->process.host);
-	put_tags(facts, json);
+	fgt_sentry_put_tags(json, transaction->slice, facts);
 	put_contexts(transaction, json);
 	put_extra(transaction, json);
 	fgt_sentry_put_sdk(json, "sdk");

@@ -165,3 +165,33 @@ int fgt_sentry_put_item(struct fgt_json *json, const char *type,
 	fgt_json_newline(json);
 	return r;
 }
+
+static bool is_first(const struct fgt_transaction_facts *facts, size_t tag)
+{
+	for (size_t i = 0; i < tag; i++)
+		if (!strcmp(facts->tags[i].key, facts->tags[tag].key))
+			return false;
+	return true;
+}
+
+void fgt_sentry_put_tags(struct fgt_json *json,
+			 const struct fgt_ring_slice *slice,
+			 const struct fgt_transaction_facts *facts)
+{
+	const char *trigger = fgt_slice_note(slice, FGT_NOTE_TRIGGER);
+	size_t count = facts ? facts->tag_count : 0;
+
+	if (trigger && strlen(trigger) > FGT_TAG_VALUE_MAX)
+		trigger = NULL; /* a file may hold anything */
+	if (!count && !trigger)
+		return;
+	fgt_json_begin_object(json, "tags");
+	if (trigger)
+		fgt_json_put_string(json, FGT_NOTE_TRIGGER, trigger);
+	for (size_t i = 0; i < count; i++)
+		if (is_first(facts, i) &&
+		    !(trigger && !strcmp(facts->tags[i].key, FGT_NOTE_TRIGGER)))
+			fgt_json_put_string(json, facts->tags[i].key,
+					    facts->tags[i].value);
+	fgt_json_end_object(json);
+}

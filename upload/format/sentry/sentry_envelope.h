@@ -49,6 +49,12 @@ void fgt_sentry_put_sdk(struct fgt_json *json, const char *key);
 void fgt_sentry_put_release(struct fgt_json *json,
 			    const struct fgt_format_options *options);
 
+/* "tags": the program's, and the name of the trigger that cut the slice; left
+ * out if there is none. facts may be NULL. */
+void fgt_sentry_put_tags(struct fgt_json *json,
+			 const struct fgt_ring_slice *slice,
+			 const struct fgt_transaction_facts *facts);
+
 /* The first line of an envelope that leaves now. */
 void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
 			   const struct fgt_format_options *options);
