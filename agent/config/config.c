@@ -147,20 +147,33 @@ static int load_entry(struct loader *loader, config_setting_t *setting,
 		return error;
 	if (key->offset == offsetof(struct fgt_config, targets))
 		return check_target(entry, where, loader->why);
+	if (key->offset == offsetof(struct fgt_config, triggers)) {
+		((struct fgt_config_trigger *)entry)->line =
+			config_setting_source_line(setting);
+		return 0; /* until all destinations are known */
+	}
 	return fgt_config_check_destination(loader->config, index, where,
 					    loader->why);
 }
 
 static int load_list(struct loader *loader, config_setting_t *setting,
-		     const char *where, const struct fgt_config_key *key)
+		     const char *where, const struct fgt_config_key *key,
+		     void *base)
 {
 	int count = config_setting_length(setting);
 	int error = 0;
 
+	if (key->may_be_one &&
+	    config_setting_type(setting) == CONFIG_TYPE_STRING) {
+		fgt_config_clear(key, base);
+		return fgt_config_add_string(key, base,
+					     config_setting_get_string(setting),
+					     where, loader->why);
+	}
 	if (config_setting_type(setting) != CONFIG_TYPE_LIST &&
 	    config_setting_type(setting) != CONFIG_TYPE_ARRAY)
 		return refuse_type(loader, where, key, setting);
-	fgt_config_clear(key, loader->config);
+	fgt_config_clear(key, base);
 	for (int i = 0; i < count && !error; i++) {
 		config_setting_t *element =
 			config_setting_get_elem(setting, (unsigned int)i);
@@ -173,7 +186,7 @@ static int load_list(struct loader *loader, config_setting_t *setting,
 		text = config_setting_get_string(element);
 		if (!text)
 			return refuse_type(loader, where, key, element);
-		error = fgt_config_add_string(key, loader->config, text, where,
+		error = fgt_config_add_string(key, base, text, where,
 					      loader->why);
 	}
 	return error;
@@ -188,7 +201,7 @@ static int load_setting(struct loader *loader, config_setting_t *setting,
 
 	format_where(loader, config_setting_source_line(setting), where);
 	if (key && fgt_config_is_list(key))
-		return load_list(loader, setting, where, key);
+		return load_list(loader, setting, where, key, base);
 	if (key)
 		return load_scalar(loader, setting, where, key, base);
 	if (!fgt_config_is_group(keys, path))
@@ -318,6 +331,9 @@ static int finish(struct loader *loader)
 	if (!error)
 		error = fgt_config_check_upload(config, loader->file_name,
 						loader->why);
+	if (!error)
+		error = fgt_config_check_triggers(config, loader->file_name,
+						  loader->why);
 	if (error || config->socket)
 		return error;
 	error = fgt_default_socket(path, sizeof(path));

@@ -26,6 +26,35 @@ struct fgt_config_target {
 	bool is_with_children;
 };
 
+#define FGT_TRIGGER_NAME_MAX	 64 /* bytes */
+#define FGT_TRIGGER_PER_HOUR_MAX 60
+
+/* One entry of triggers; exactly one condition of when is set, and at most one
+ * of target, exe, cgroup and pid. Seconds that are 0 are not set. */
+struct fgt_config_trigger {
+	char *name; /* unique; letters, digits and ._- */
+	unsigned int line; /* in the file, for messages */
+	int pid;
+	char *target, *exe, *cgroup; /* target: as the name of targets */
+	struct {
+		double cpu_percent, for_s; /* of one core */
+		double asleep_s;
+		char *state, *thread; /* patterns of fnmatch(3) */
+		double longer_s; /* of state */
+		double starved_s;
+		char *signal; /* "SIGUSR1", "SIGUSR2" */
+		char *file;
+		int transaction_ms;
+		char *transaction; /* a pattern */
+		bool is_killed;
+	} when;
+	double window_s, after_s;
+	/* Directories, and names of destinations; none: all destinations. */
+	char **deliver;
+	size_t deliver_count;
+	int min_gap_s, max_per_hour;
+};
+
 struct fgt_config {
 	char *path; /* of the file, NULL if none */
 	struct {
@@ -42,6 +71,8 @@ struct fgt_config {
 	} ring;
 	struct fgt_config_target *targets;
 	size_t target_count;
+	struct fgt_config_trigger *triggers;
+	size_t trigger_count;
 	char *socket; /* never NULL: the default if the file has none */
 	struct {
 		char *release, *environment, *ca_file;

@@ -23,7 +23,11 @@
 #define WORD_BYTES	  50
 #define TRANSACTIONS_MAX  8 /* deliveries of one transaction */
 #define WORD_MAX	  64 /* longest word compared for hints */
+#define TRIGGERS_MAX	  64
+#define DELIVER_MAX	  8
+#define HOUR_S		  3600
 
+static const char *const SIGNALS[] = { "SIGUSR1", "SIGUSR2", NULL };
 static const char *const STATE_FRAMES[] = { "root", "leaf", "no", NULL };
 /* The order is that of enum fgt_provider. */
 static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
@@ -42,6 +46,7 @@ static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
 #define COUNT_AT(member) .count_offset = offsetof(struct fgt_config, member)
 #define TARGET_AT(member) .offset = offsetof(struct fgt_config_target, member)
 #define DEST_AT(member) .offset = offsetof(struct fgt_destination_settings, member)
+#define TRIGGER_AT(member) .offset = offsetof(struct fgt_config_trigger, member)
 #define UNSUPPORTED(name) { .path = name, .type = FGT_CONFIG_UNSUPPORTED }
 
 static const struct fgt_config_key TARGET_KEYS[] = {
@@ -83,6 +88,50 @@ static const struct fgt_config_key DESTINATION_KEYS[] = {
 	{ .path = NULL },
 };
 
+static const struct fgt_config_key TRIGGER_KEYS[] = {
+	{ "name", FGT_CONFIG_STRING, TRIGGER_AT(name),
+	  .max = FGT_TRIGGER_NAME_MAX },
+	{ "target", FGT_CONFIG_STRING, TRIGGER_AT(target), .max = NAME_BYTES },
+	{ "exe", FGT_CONFIG_STRING, TRIGGER_AT(exe), .max = PATH_BYTES },
+	{ "cgroup", FGT_CONFIG_STRING, TRIGGER_AT(cgroup), .max = PATH_BYTES },
+	{ "pid", FGT_CONFIG_INT, TRIGGER_AT(pid), .min = 1, .max = PID_LIMIT },
+	{ "when.cpu_percent", FGT_CONFIG_TENTHS, TRIGGER_AT(when.cpu_percent),
+	  .min = 1, .max = 1000000 },
+	{ "when.for_s", FGT_CONFIG_TENTHS, TRIGGER_AT(when.for_s),
+	  .min = 10, .max = 10 * HOUR_S, .default_number = 50 },
+	{ "when.asleep_s", FGT_CONFIG_TENTHS, TRIGGER_AT(when.asleep_s),
+	  .min = 10, .max = 10 * HOUR_S },
+	{ "when.state", FGT_CONFIG_STRING, TRIGGER_AT(when.state),
+	  .max = NAME_BYTES },
+	{ "when.longer_s", FGT_CONFIG_TENTHS, TRIGGER_AT(when.longer_s),
+	  .min = 1, .max = 10 * HOUR_S },
+	{ "when.thread", FGT_CONFIG_STRING, TRIGGER_AT(when.thread),
+	  .max = NAME_BYTES },
+	{ "when.starved_s", FGT_CONFIG_TENTHS, TRIGGER_AT(when.starved_s),
+	  .min = 1, .max = 10 * HOUR_S },
+	{ "when.signal", FGT_CONFIG_STRING, TRIGGER_AT(when.signal),
+	  .max = NAME_BYTES, .choices = SIGNALS },
+	{ "when.file", FGT_CONFIG_STRING, TRIGGER_AT(when.file),
+	  .max = PATH_BYTES },
+	{ "when.transaction_ms", FGT_CONFIG_INT,
+	  TRIGGER_AT(when.transaction_ms), .min = 1, .max = 1000 * HOUR_S },
+	{ "when.transaction", FGT_CONFIG_STRING, TRIGGER_AT(when.transaction),
+	  .max = NAME_BYTES },
+	{ "when.killed", FGT_CONFIG_BOOL, TRIGGER_AT(when.is_killed) },
+	{ "window_s", FGT_CONFIG_TENTHS, TRIGGER_AT(window_s),
+	  .min = 1, .max = 10 * HOUR_S, .default_number = 100 },
+	{ "after_s", FGT_CONFIG_TENTHS, TRIGGER_AT(after_s),
+	  .min = 1, .max = 600, .default_number = 10 },
+	{ "deliver", FGT_CONFIG_STRINGS, TRIGGER_AT(deliver),
+	  .count_offset = offsetof(struct fgt_config_trigger, deliver_count),
+	  .max = DELIVER_MAX, .may_be_one = true },
+	{ "min_gap_s", FGT_CONFIG_INT, TRIGGER_AT(min_gap_s),
+	  .min = 1, .max = 24 * HOUR_S, .default_number = 600 },
+	{ "max_per_hour", FGT_CONFIG_INT, TRIGGER_AT(max_per_hour),
+	  .min = 1, .max = FGT_TRIGGER_PER_HOUR_MAX, .default_number = 6 },
+	{ .path = NULL },
+};
+
 const struct fgt_config_key fgt_config_keys[] = {
 	{ "sampling.hz", FGT_CONFIG_INT, AT(sampling.hz),
 	  .min = 1, .max = 1000, .default_number = 101 },
@@ -107,6 +156,9 @@ const struct fgt_config_key fgt_config_keys[] = {
 	{ "targets", FGT_CONFIG_ENTRIES, AT(targets), COUNT_AT(target_count),
 	  .max = TARGETS_MAX, .entries = TARGET_KEYS,
 	  .entry_size = sizeof(struct fgt_config_target) },
+	{ "triggers", FGT_CONFIG_ENTRIES, AT(triggers), COUNT_AT(trigger_count),
+	  .max = TRIGGERS_MAX, .entries = TRIGGER_KEYS,
+	  .entry_size = sizeof(struct fgt_config_trigger) },
 	{ "socket", FGT_CONFIG_STRING, AT(socket), .max = SOCKET_BYTES },
 	UNSUPPORTED("http.listen"),
 	UNSUPPORTED("http.token_file"),

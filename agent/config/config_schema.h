@@ -43,6 +43,7 @@ struct fgt_config_key {
 	const char *const *choices; /* NULL-terminated; also STRING */
 	const struct fgt_config_key *entries; /* keys of one entry */
 	size_t entry_size;
+	bool may_be_one; /* STRINGS: a string alone is a list of one */
 };
 
 /* Where base, a struct fgt_config or an entry, has the key's value. */
@@ -139,6 +140,11 @@ int fgt_config_check_destination(struct fgt_config *config, size_t index,
 /* All of upload, once every key is known. -EINVAL, -ENOMEM. */
 int fgt_config_check_upload(struct fgt_config *config, const char *file_name,
 			    struct fgt_why *why);
+
+/* The rules of triggers that need more than one key, when all of the file is
+ * loaded. -EINVAL with why. */
+int fgt_config_check_triggers(const struct fgt_config *config,
+			      const char *file_name, struct fgt_why *why);
 
 /* Sets every default; base must be zeroed. -ENOMEM. */
 int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base);

@@ -30,6 +30,9 @@ static bool is_unset(const struct fgt_config_key *key, const void *base)
 {
 	if (key->type == FGT_CONFIG_STRING)
 		return !string_of(key, base);
+	if (key->type == FGT_CONFIG_TENTHS)
+		return key->default_number == 0 &&
+		       *(const double *)fgt_config_place(key, base) == 0;
 	return key->type == FGT_CONFIG_INT &&
 	       *(const int *)fgt_config_place(key, base) < key->min;
 }

@@ -23,7 +23,8 @@ struct config_case {
 	{                                                                      \
 		text, sizeof(text) - 1, complaint                              \
 	}
-#define DEST(text) "upload:{destinations=({" text "})}"
+#define TRIGGER(text) "triggers=({name=\"t\";" text "});"
+#define DEST(text)    "upload:{destinations=({" text "})}"
 
 static const struct config_case CASES[] = {
 	GOOD(""),
@@ -61,6 +62,59 @@ static const struct config_case CASES[] = {
 	GOOD("upload:{destinations=({url=\"http://lab/\";name=\"lab\"});"
 	     "transactions=[\"lab\"];allow_http=true}"),
 	GOOD("upload:{destinations=({dsn_file=\"/d\"}); allow_http=true}"),
+
+	GOOD(TRIGGER("when: { asleep_s = 5; }; deliver = \"/d\";")),
+	GOOD(TRIGGER(
+		"when: { killed = true; }; deliver = [ \"/a\", \"/b\" ];")),
+	GOOD(TRIGGER(
+		"target = \"x\"; when: { cpu_percent = 250.5; for_s = 2; };"
+		"deliver = ( \"/a\" ); min_gap_s = 1; max_per_hour = 60;")),
+	GOOD(TRIGGER(
+		"when: { state = \"f*\"; longer_s = 0.2; thread = \"w*\"; };"
+		"deliver = \"/a\"; window_s = 20; after_s = 10;")),
+	GOOD(TRIGGER("when: { signal = \"SIGUSR2\"; }; deliver = \"1\"") " " DEST(
+		"dsn_file = \"/etc/dsn\";")),
+	GOOD(TRIGGER("when: { file = \"/run/x\"; }") " " DEST(
+		"dsn_file = \"/etc/dsn\";")),
+	GOOD(TRIGGER("when: { transaction_ms = 5; transaction = \"G*\"; };"
+		     "deliver = \"/a\"")),
+	BAD("triggers=({when:{killed=true};deliver=\"/a\"})",
+	    "1: a trigger needs `name`"),
+	BAD("triggers=({name=\"a b\";when:{killed=true};deliver=\"/a\"})",
+	    "1: trigger `a b`: `name` may have letters"),
+	BAD(TRIGGER("deliver = \"/a\";"),
+	    "1: trigger `t`: `when` needs exactly one of `cpu_percent`"),
+	BAD(TRIGGER("when: { killed = true; asleep_s = 5; }; deliver = \"/a\""),
+	    "`killed`; this one has 2"),
+	BAD(TRIGGER("when: { sleep_s = 5; };"),
+	    "1: unknown key `when.sleep_s`; did you mean `asleep_s`?"),
+	BAD(TRIGGER("when: { asleep_s = \"5s\"; };"),
+	    "1: `when.asleep_s` must be 0 or a number from 1 to 3600, not a"),
+	BAD(TRIGGER("when: { signal = \"SIGHUP\"; };"),
+	    "1: `when.signal` must be one of \"SIGUSR1\", \"SIGUSR2\""),
+	BAD(TRIGGER("when: { state = \"futex\"; }; deliver = \"/a\""),
+	    "`when.state` and `when.longer_s` go together"),
+	BAD(TRIGGER("when: { killed = true; thread = \"x\"; };"),
+	    "`when.thread` needs `when.state`"),
+	BAD(TRIGGER("when: { file = \"x\"; }; deliver = \"/a\""),
+	    "`when.file` must be the absolute path of a file"),
+	BAD(TRIGGER("when: { killed = true; };"), "it needs `deliver`"),
+	BAD(TRIGGER("when: { killed = true; }; deliver = \"lab\""),
+	    "no destination is called `lab`; name one of"),
+	BAD(TRIGGER("when: { killed = true; }; deliver = \"seny\"")
+		    DEST("name = \"sent\"; dsn_file = \"/etc/dsn\";"),
+	    "`seny`; did you mean `sent`?"),
+	BAD(TRIGGER("when: { killed = true; }; deliver = \"/a\"; window_s = 30"),
+	    "`window_s` and `after_s` are together longer than `ring.seconds`"),
+	BAD(TRIGGER("target = \"a\"; pid = 5; when: { killed = true; };"),
+	    "give one of `target`, `exe`"),
+	BAD("triggers=({name=\"t\";when:{killed=true};deliver=\"/a\"},\n"
+	    "{name=\"t\";when:{killed=true};deliver=\"/a\"})",
+	    "2: trigger `t`: another trigger has this name"),
+	BAD(TRIGGER("when: { killed = true; }; max_per_hour = 61;"),
+	    "1: `max_per_hour` must be an integer from 1 to 60"),
+	BAD("symbols = { debug_dirs = \"/a\"; };",
+	    "1: `symbols.debug_dirs` must be a list"),
 
 	/* Fault K1: unknown, wrong type, out of range, twice. */
 	BAD("sampling = { hzz = 1; };",
@@ -250,7 +304,8 @@ static const char FULL[] =
 	"  memory_mb = 32; total_mb = 128; per_user = 4; };\n"
 	"targets = ( { pid = 1234; }, { name = \"redis\"; children = true; },\n"
 	"  { exe = \"/usr/sbin/a \\\"b\\\\\"; }, { cgroup = \"a.slice\"; } );\n"
-	"socket = \"/run/x.sock\";\n"
+	"triggers = ( { name = \"hot\"; deliver = \"/d\"; window_s = 5; when: {\n"
+	"  cpu_percent = 90.5; }; min_gap_s = 5; } ); socket = \"/run/x.sock\";\n"
 	"upload: { release = \"app@1.0\"; environment = \"lab\";\n"
 	"  ca_file = \"/etc/ca\"; allow_http = true;\n"
 	"  destinations = ( { name = \"s\"; dsn_file = \"/etc/dsn\"; },\n"
