@@ -11,21 +11,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/capture/who_ran/switches.h"
 #include "agent/daemon/fixed_settings.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
+#include "agent/daemon/recorder.h"
 #include "agent/daemon/slices/slices.h"
 #include "agent/daemon/socket/listener.h"
 #include "agent/daemon/status.h"
 #include "agent/daemon/surroundings.h"
 #include "agent/daemon/targets/targets.h"
+#include "agent/daemon/triggers/triggers.h"
 #include "agent/daemon/watch.h"
 #include "agent/files/open_file.h"
-#include "agent/symbols/elf/image_open.h"
-#include "agent/unwind/maps/image_file.h"
-#include "agent/unwind/rows/rows.h"
-#include "ringbuf/base/memory_limit.h"
 
 #define MS		UINT64_C(1000000)
 #define TICK_MS		1000
@@ -35,8 +32,6 @@
 #define LEAVE_ALARM_S	5 /* the same if the loop no longer runs */
 /* A ring is kept ring.seconds and this after its process has ended. */
 #define KEPT_EXTRA_S 60
-/* Unwind rules may have this part of the memory at most. */
-#define RULES_PART 8
 
 struct daemon {
 	struct fgt_loop *loop;
@@ -46,6 +41,7 @@ struct daemon {
 	struct fgt_slices *slices;
 	struct fgt_deliveries *deliveries;
 	struct fgt_registrations *registrations;
+	struct fgt_triggers *triggers;
 	struct fgt_control *control;
 	struct fgt_config *config; /* in force */
 	struct fgt_watchdog *watchdog;
@@ -64,12 +60,6 @@ struct daemon {
 	uint64_t kept_ns; /* a ring after its process has ended */
 	uint64_t leave_ns; /* since when, 0: not yet */
 };
-
-static void explain(void *context, int32_t pid, const char *text)
-{
-	(void)context;
-	fgt_log(FGT_LOG_WARNING, "sampling", "pid %d: %s", pid, text);
-}
 
 static void explain_files(uint32_t uid, const char *text)
 {
@@ -115,6 +105,7 @@ static void reload(struct daemon *daemon)
 				daemon->config->sampling.max_cpu_percent);
 	fgt_deliveries_configure(daemon->deliveries, daemon->config);
 	daemon->is_reloading = true;
+	fgt_triggers_hold(daemon->triggers);
 	fgt_jobs_submit(daemon->jobs, &daemon->rules);
 }
 
@@ -125,10 +116,23 @@ static void take_rules(void *context)
 	fgt_targets_set_rules(daemon->targets, daemon->config);
 }
 
+/* No look is under way: looks begin before a reload or after it. */
+static void set_triggers(struct daemon *daemon)
+{
+	int r = fgt_triggers_set_rules(daemon->triggers, daemon->config);
+
+	if (r < 0)
+		fgt_log(FGT_LOG_ERROR, "triggers",
+			"not all triggers can fire: %s: free memory or raise "
+			"fs.inotify.max_user_instances, then reload",
+			strerror(-r));
+}
+
 static void rules_taken(void *context)
 {
 	struct daemon *daemon = context;
 
+	set_triggers(daemon);
 	fgt_config_free(FGT_TAKE(daemon->former));
 	daemon->is_reloading = false;
 	daemon->status.reloads++;
@@ -194,6 +198,7 @@ static void leave(struct daemon *daemon, int number)
 	fgt_log(FGT_LOG_INFO, "leaving", "signal %d (%s)", number,
 		strsignal(number));
 	fgt_registrations_leave(daemon->registrations);
+	fgt_triggers_leave(daemon->triggers);
 	fgt_control_leave(daemon->control);
 	fgt_slices_leave(daemon->slices);
 	fgt_deliveries_leave(daemon->deliveries);
@@ -205,12 +210,14 @@ static void signalled(void *context, int number)
 {
 	struct daemon *daemon = context;
 
-	if (number == SIGUSR1 || number == SIGUSR2)
+	if (number == SIGUSR1 || number == SIGUSR2) {
+		if (fgt_triggers_signal(daemon->triggers, number))
+			return;
 		fgt_log(FGT_LOG_WARNING, "signal",
 			"SIG%s is ignored: SIGHUP reloads the configuration, "
 			"SIGTERM ends the agent",
 			sigabbrev_np(number));
-	else if (number != SIGHUP)
+	} else if (number != SIGHUP)
 		leave(daemon, number);
 	else if (daemon->leave_ns == 0)
 		reload(daemon);
@@ -244,50 +251,9 @@ static void tick_expired(void *context)
 		daemon->is_refreshing = true;
 		fgt_jobs_submit(daemon->jobs, &daemon->refresh);
 	}
+	fgt_triggers_look(daemon->triggers);
 	fgt_loop_arm(daemon->loop, &daemon->tick,
 		     fgt_loop_now() + TICK_MS * MS);
-}
-
-static int new_sampler(struct daemon *daemon)
-{
-	const struct fgt_config *config = daemon->config;
-	const struct fgt_sampler_options options = {
-		.hz = (unsigned int)config->sampling.hz,
-		.max_depth = (unsigned int)config->sampling.max_depth,
-		.ring = { .seconds = (unsigned int)config->ring.seconds,
-			  .size_bytes = (size_t)config->ring.memory_mb << 20 },
-		.provider = config->sampling.provider,
-		.switches = FGT_SWITCHES_BUILT_IN,
-		.max_cpu_percent = config->sampling.max_cpu_percent,
-		.is_self_included = config->sampling.is_self_included,
-		.is_watched = true,
-		.explain = explain,
-	};
-	int r = fgt_image_cache_new(&daemon->cache);
-
-	/* An ordinary user's targets are that user's own. */
-	if (r == 0 && geteuid() == 0)
-		r = fgt_rows_serve_cache(daemon->cache, NULL);
-	if (r == 0) /* rings may have a half */
-		fgt_image_cache_limit_rules(daemon->cache,
-					    fgt_memory_limit() / RULES_PART);
-	if (r == 0)
-		r = fgt_sampler_new(&options, daemon->cache, &daemon->sampler);
-	return r;
-}
-
-static int new_symbolizer(struct daemon *daemon)
-{
-	const struct fgt_config *config = daemon->config;
-	const struct fgt_symbolizer_options options = {
-		.demangle = config->symbols.demangle,
-		.debug_dirs = (const char *const *)config->symbols.debug_dirs,
-		.debug_dir_count = config->symbols.debug_dir_count,
-		.open_image = fgt_image_open_cached,
-		.context = daemon->cache,
-	};
-
-	return fgt_symbolizer_new(&options, &daemon->symbolizer);
 }
 
 /* The one table of verbs. */
@@ -306,6 +272,8 @@ static int new_control(struct daemon *daemon)
 					 &daemon->status },
 		[FGT_REQUEST_REGISTER] = { fgt_registrations_handle,
 					   daemon->registrations },
+		[FGT_REQUEST_TRIGGERS] = { fgt_triggers_handle,
+					   daemon->triggers },
 	};
 	const struct fgt_control_options options = {
 		.handle = fgt_control_dispatch,
@@ -335,13 +303,15 @@ static int new_control(struct daemon *daemon)
 
 static int new_parts(struct daemon *daemon)
 {
-	int r = new_sampler(daemon);
+	int r = fgt_recorder_new_sampler(daemon->config, &daemon->cache,
+					 &daemon->sampler);
 
 	daemon->kept_ns =
 		((uint64_t)daemon->config->ring.seconds + KEPT_EXTRA_S) * 1000 *
 		MS;
 	if (r == 0)
-		r = new_symbolizer(daemon);
+		r = fgt_recorder_new_symbolizer(daemon->config, daemon->cache,
+						&daemon->symbolizer);
 	if (r == 0)
 		r = fgt_jobs_new(daemon->loop, &daemon->jobs);
 	if (r == 0)
@@ -360,6 +330,14 @@ static int new_parts(struct daemon *daemon)
 					  daemon->targets, daemon->deliveries,
 					  &daemon->config,
 					  &daemon->registrations);
+	if (r == 0)
+		r = fgt_triggers_new(daemon->loop, daemon->jobs,
+				     daemon->targets, daemon->deliveries,
+				     &daemon->triggers);
+	if (r == 0)
+		fgt_registrations_watch(daemon->registrations,
+					fgt_triggers_transaction,
+					daemon->triggers);
 	return r < 0 ? r : new_control(daemon);
 }
 
@@ -371,6 +349,7 @@ static void daemon_done(struct daemon *daemon)
 	fgt_listener_close(&daemon->listener);
 	/* Both return the clients that they hold. */
 	fgt_jobs_free(daemon->jobs);
+	fgt_triggers_free(daemon->triggers);
 	fgt_slices_free(daemon->slices);
 	fgt_control_free(daemon->control);
 	fgt_registrations_free(daemon->registrations);
@@ -439,6 +418,7 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 	fgt_daemon_status_log(&daemon->status);
 	/* Before the first request: configured targets are sampled then. */
 	fgt_targets_set_rules(daemon->targets, daemon->config);
+	set_triggers(daemon);
 	tick_expired(daemon);
 	fgt_notify_send(&daemon->notify, "READY=1\nSTATUS=sampling");
 	r = fgt_loop_run(daemon->loop);

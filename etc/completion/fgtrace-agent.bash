@@ -16,7 +16,7 @@ _fgtrace_agent()
 		words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
 		cur=${words[cword]} prev=${words[cword - 1]}
 	fi
-	local verbs='daemon attach detach slice record convert status targets
+	local verbs='daemon attach detach slice record convert status targets triggers
 		config version help'
 	for ((i = 1; i < cword; i++)); do
 		case ${words[i]} in
@@ -93,6 +93,7 @@ _fgtrace_agent()
 	else
 		case $verb in
 		config) mapfile -t COMPREPLY < <(compgen -W 'check show' -- "$cur") ;;
+		triggers) mapfile -t COMPREPLY < <(compgen -W 'try' -- "$cur") ;;
 		help) mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur") ;;
 		convert) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		attach | detach)

@@ -22,7 +22,7 @@ from kit.cli_checks import (
 from kit.harness import ROOT
 
 VERBS = ("daemon", "attach", "detach", "slice", "record", "convert", "status",
-         "targets", "config", "version")
+         "targets", "triggers", "config", "version")
 KEY = "0123456789abcdef0123456789abcdef"  # the canary of every DSN here
 
 

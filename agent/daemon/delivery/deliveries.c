@@ -129,7 +129,6 @@ static void fill_job(struct fgt_delivery_job *job,
 		     struct fgt_deliveries *deliveries,
 		     const struct fgt_delivery_order *order)
 {
-
 	job->deliveries = deliveries;
 	job->fds = FGT_DELIVERY_FDS_NONE;
 	job->timer =
@@ -155,6 +154,7 @@ static void fill_job(struct fgt_delivery_job *job,
 		.from_ns = order->from_ns,
 		.to_ns = order->to_ns,
 		.is_transaction = order->is_transaction,
+		.trigger = order->trigger,
 	};
 	job->about = (struct fgt_delivery_about){ .pid = order->pid,
 						  .name = job->name };

@@ -42,6 +42,7 @@ struct fgt_delivery_order {
 	const uint8_t *facts;
 	size_t facts_len;
 	bool is_transaction; /* its facts have begin and end */
+	struct fgt_delivery_trigger trigger; /* of a target */
 	bool is_last_word; /* of a process that has ended: not sent again */
 };
 
@@ -93,6 +94,18 @@ void fgt_deliveries_put_destinations(const struct fgt_deliveries *deliveries,
 int fgt_deliveries_submit(struct fgt_deliveries *deliveries,
 			  const struct fgt_delivery_order *order,
 			  struct fgt_why *why);
+
+/*
+ * The same for what the configuration alone orders: sets user, gate, limits and
+ * destination of the order to the agent's. place: the absolute path of a
+ * directory, or the name of a destination. Its data are the agent owner's: its
+ * user delivers them, in the agent's network and below its root. The errors of
+ * fgt_deliveries_route().
+ */
+int fgt_deliveries_submit_owned(struct fgt_deliveries *deliveries,
+				const struct fgt_config *config,
+				const struct fgt_delivery_order *order,
+				const char *place, struct fgt_why *why);
 
 /* Takes only the last deliveries of processes that ended; tries once what
  * waits. */

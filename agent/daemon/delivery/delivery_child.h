@@ -30,6 +30,17 @@
 #define FGT_DELIVERY_MAX_S    90 /* of its life */
 #define FGT_DELIVERY_DATA_MAX ((uint64_t)64 << 20) /* a .fgt file */
 
+#define FGT_DELIVERY_TRIGGER 64 /* bytes of a trigger's name */
+#define FGT_DELIVERY_CAUSE   199
+
+/* Why the agent itself delivers a slice: written into it. */
+struct fgt_delivery_trigger {
+	char name[FGT_DELIVERY_TRIGGER + 1]; /* "": no trigger */
+	char cause[FGT_DELIVERY_CAUSE + 1];
+	uint64_t at_ns; /* CLOCK_MONOTONIC */
+	int32_t tid; /* that it was about, or 0 */
+};
+
 enum fgt_delivery_kind {
 	FGT_DELIVERY_FILE, /* data is a .fgt file, with names */
 	FGT_DELIVERY_RING, /* data is the ring of a process that is no more */
@@ -129,6 +140,7 @@ struct fgt_delivery_cut {
 	struct fgt_gate gate;
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
 	bool is_transaction; /* delivered even if nothing was sampled then */
+	struct fgt_delivery_trigger trigger;
 };
 
 /*

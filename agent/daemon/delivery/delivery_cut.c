@@ -6,6 +6,7 @@
 #include "agent/daemon/delivery/delivery_child.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,6 +62,26 @@ static int cut_ring(const struct fgt_delivery_cut *cut,
 	return r;
 }
 
+static int note_trigger(const struct fgt_delivery_cut *cut,
+			struct fgt_ring_slice *slice)
+{
+	const struct fgt_delivery_trigger *trigger = &cut->trigger;
+	char mark[sizeof(trigger->name) + 16];
+	int r;
+
+	if (!trigger->name[0])
+		return 0;
+	snprintf(mark, sizeof(mark), "trigger %s", trigger->name);
+	r = fgt_slice_add_note(slice, FGT_NOTE_TRIGGER, trigger->name);
+	if (r == 0)
+		r = fgt_slice_add_note(slice, FGT_NOTE_CAUSE, trigger->cause);
+	return r < 0 ? r
+		     : fgt_slice_add_mark(slice, trigger->at_ns,
+					  trigger->tid ? trigger->tid
+						       : slice->process.pid,
+					  mark);
+}
+
 static int make_slice(const struct fgt_delivery_cut *cut,
 		      struct fgt_ring_slice **ret_slice)
 {
@@ -74,6 +95,8 @@ static int make_slice(const struct fgt_delivery_cut *cut,
 	if (r == 0)
 		r = fgt_symbolizer_resolve(cut->symbolizer, slice,
 					   fgt_target_is_alive(cut->target));
+	if (r == 0)
+		r = note_trigger(cut, slice);
 	if (r == 0)
 		*ret_slice = FGT_TAKE(slice);
 	return r;

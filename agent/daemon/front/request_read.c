@@ -172,6 +172,12 @@ static int read_slice(struct reading_call *call)
 	return r == -ENOENT ? 0 : r;
 }
 
+static int read_triggers(struct reading_call *call)
+{
+	return get_text(call, "try", call->request->triggers.name,
+			sizeof(call->request->triggers.name));
+}
+
 /* ---- register ---------------------------------------------------------- */
 
 static int read_registration(struct reading_call *call)
@@ -302,6 +308,7 @@ static const struct {
 	[FGT_REQUEST_SLICE] = { "slice", read_slice },
 	[FGT_REQUEST_STATUS] = { "status", read_nothing },
 	[FGT_REQUEST_REGISTER] = { "register", read_registration },
+	[FGT_REQUEST_TRIGGERS] = { "triggers", read_triggers },
 	[FGT_REQUEST_CONFIRM] = { "confirm", read_nothing },
 	[FGT_REQUEST_DELIVER] = { "deliver", read_delivery },
 	[FGT_REQUEST_BYE] = { "bye", read_nothing },

@@ -161,11 +161,11 @@ static int find_places(struct deliver_call *call)
 	return fgt_delivery_places_copy(&registration->places, fds, &call->why);
 }
 
-void fgt_program_deliver(struct fgt_deliveries *deliveries,
-			 const struct fgt_upload_limits *limits,
-			 const struct fgt_registration *registration,
-			 struct fgt_control_client *client,
-			 const struct fgt_request_deliver *asked)
+int fgt_program_deliver(struct fgt_deliveries *deliveries,
+			const struct fgt_upload_limits *limits,
+			const struct fgt_registration *registration,
+			struct fgt_control_client *client,
+			const struct fgt_request_deliver *asked)
 {
 	FGT_AUTO(fgt_builder_free) struct fgt_builder *builder = NULL;
 	const struct fgt_delivery_asker asker = {
@@ -186,8 +186,9 @@ void fgt_program_deliver(struct fgt_deliveries *deliveries,
 		fgt_delivery_fds_close(&call.order.fds);
 	if (r < 0) {
 		fgt_control_fail(client, r, call.why.text);
-		return;
+		return r;
 	}
 	(void)fgt_builder_new_reply(&builder);
 	fgt_control_reply(client, builder);
+	return 0;
 }

@@ -48,6 +48,9 @@ struct fgt_registrations {
 	size_t count;
 	uint64_t crashes; /* registered processes ended by a signal */
 	bool is_leaving;
+	void (*finished)(void *context, struct fgt_target *target,
+			 const char *name, uint64_t begin_ns, uint64_t end_ns);
+	void *finished_context;
 };
 
 static void free_entry(void *context)
@@ -202,11 +205,25 @@ static void confirm(struct fgt_control_client *client)
 	fgt_control_reply(client, builder);
 }
 
+static void deliver(struct registered *entry, struct fgt_control_client *client,
+		    const struct fgt_request_deliver *asked)
+{
+	struct fgt_registrations *registrations = entry->registrations;
+	const struct fgt_upload_limits limits = limits_of(entry);
+	int r = fgt_program_deliver(registrations->deliveries, &limits,
+				    &entry->facts, client, asked);
+
+	if (r == 0 && asked->has_times && entry->facts.target &&
+	    registrations->finished)
+		registrations->finished(registrations->finished_context,
+					entry->facts.target, asked->name,
+					asked->from_ns, asked->to_ns);
+}
+
 static void handle(void *context, struct fgt_control_client *client,
 		   const struct fgt_request *request)
 {
 	struct registered *entry = context;
-	const struct fgt_upload_limits limits = limits_of(entry);
 
 	/* All of it was sent after the reply: what the process was before it
 	 * was attached cannot have begun it. */
@@ -215,8 +232,7 @@ static void handle(void *context, struct fgt_control_client *client,
 	if (request->verb == FGT_REQUEST_BYE)
 		bye(entry, client);
 	else if (request->verb == FGT_REQUEST_DELIVER)
-		fgt_program_deliver(entry->registrations->deliveries, &limits,
-				    &entry->facts, client, &request->deliver);
+		deliver(entry, client, &request->deliver);
 	else
 		confirm(client);
 }
@@ -392,6 +408,16 @@ int fgt_registrations_new(struct fgt_loop *loop, struct fgt_jobs *jobs,
 	registrations->config = config;
 	*ret_registrations = registrations;
 	return 0;
+}
+
+void fgt_registrations_watch(
+	struct fgt_registrations *registrations,
+	void (*finished)(void *context, struct fgt_target *target,
+			 const char *name, uint64_t begin_ns, uint64_t end_ns),
+	void *context)
+{
+	registrations->finished = finished;
+	registrations->finished_context = context;
 }
 
 void fgt_registrations_leave(struct fgt_registrations *registrations)

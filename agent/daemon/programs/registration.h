@@ -66,6 +66,14 @@ void fgt_registrations_free(struct fgt_registrations *registrations);
 void fgt_registrations_handle(void *context, struct fgt_control_client *client,
 			      const struct fgt_request *request);
 
+/* Calls finished for each transaction that a program which the agent samples has
+ * handed over, after it was queued. */
+void fgt_registrations_watch(
+	struct fgt_registrations *registrations,
+	void (*finished)(void *context, struct fgt_target *target,
+			 const char *name, uint64_t begin_ns, uint64_t end_ns),
+	void *context);
+
 /* From now on the ends of connections are not examined. */
 void fgt_registrations_leave(struct fgt_registrations *registrations);
 
@@ -95,12 +103,12 @@ int fgt_registration_attach(struct fgt_registration *facts,
 			    struct fgt_why *why);
 
 /* The verb deliver of a registered process: answers the client. limits: of the
- * configuration in force. */
-void fgt_program_deliver(struct fgt_deliveries *deliveries,
-			 const struct fgt_upload_limits *limits,
-			 const struct fgt_registration *registration,
-			 struct fgt_control_client *client,
-			 const struct fgt_request_deliver *asked);
+ * configuration in force. 0, or the error of the answer. */
+int fgt_program_deliver(struct fgt_deliveries *deliveries,
+			const struct fgt_upload_limits *limits,
+			const struct fgt_registration *registration,
+			struct fgt_control_client *client,
+			const struct fgt_request_deliver *asked);
 
 /*
  * The gate of a request on the open connection. A child that holds a copy of it

@@ -27,6 +27,8 @@ size_t fgt_request_size(uint32_t verb)
 		return SIZE_WITH(registration);
 	case FGT_REQUEST_DELIVER:
 		return SIZE_WITH(deliver);
+	case FGT_REQUEST_TRIGGERS:
+		return SIZE_WITH(triggers);
 	default:
 		return sizeof(uint32_t);
 	}
@@ -104,6 +106,8 @@ static bool are_arguments_valid(const struct fgt_request *request,
 		return is_registration(&request->registration);
 	case FGT_REQUEST_DELIVER:
 		return is_delivery(&request->deliver, frame->len);
+	case FGT_REQUEST_TRIGGERS:
+		return IS_TEXT(request->triggers.name);
 	default:
 		return true;
 	}

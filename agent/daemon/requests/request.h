@@ -33,6 +33,7 @@ enum fgt_request_verb {
 	FGT_REQUEST_SLICE,
 	FGT_REQUEST_STATUS,
 	FGT_REQUEST_REGISTER,
+	FGT_REQUEST_TRIGGERS,
 	/* Later ones, of a connection that stays open: */
 	FGT_REQUEST_CONFIRM,
 	FGT_REQUEST_DELIVER,
@@ -86,6 +87,10 @@ struct fgt_request_deliver {
 	uint8_t facts[FGT_REQUEST_FACTS];
 };
 
+struct fgt_request_triggers {
+	char name[FGT_REQUEST_NAME + 1]; /* to be tried; "": list all */
+};
+
 struct fgt_request_refusal {
 	int32_t error; /* a negative errno */
 	uint32_t is_malformed; /* its connection ends */
@@ -100,6 +105,7 @@ struct fgt_request {
 		struct fgt_request_slice slice;
 		struct fgt_request_register registration;
 		struct fgt_request_deliver deliver;
+		struct fgt_request_triggers triggers;
 	};
 };
 

@@ -411,6 +411,30 @@ size_t fgt_targets_drop_name(struct fgt_targets *targets, const char *name,
 	return dropped;
 }
 
+bool fgt_targets_is_match(const struct fgt_config_target *rule,
+			  const struct fgt_target *target)
+{
+	struct fgt_process_info info = { .pid = fgt_target_pid(target) };
+	struct fgt_target_status status;
+
+	if (rule->pid)
+		return rule->pid == info.pid;
+	fgt_target_get_status(target, &status);
+	strcpy(info.name, status.name);
+	strcpy(info.exe, status.exe);
+	return fgt_rule_is_match(rule, &info);
+}
+
+void fgt_targets_for_each(struct fgt_targets *targets,
+			  void (*visit)(void *context,
+					struct fgt_target *target),
+			  void *context)
+{
+	for (size_t i = 0; i < targets->table.count; i++)
+		if (targets->table.entries[i].target)
+			visit(context, targets->table.entries[i].target);
+}
+
 int fgt_targets_register(struct fgt_targets *targets, int32_t pid,
 			 uint64_t start_time, uint32_t charged_uid,
 			 struct fgt_target **ret_target, struct fgt_why *why)

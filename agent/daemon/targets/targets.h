@@ -77,6 +77,17 @@ void fgt_targets_unregister(struct fgt_targets *targets,
 			    const struct fgt_target *target,
 			    const char *reason);
 
+/* As a job, since it may read a file of /proc: is that target one that the rule
+ * means? A rule of a pid means the process that has it now. */
+bool fgt_targets_is_match(const struct fgt_config_target *rule,
+			  const struct fgt_target *target);
+
+/* As a job: visits each target that has a ring, those that have ended too. */
+void fgt_targets_for_each(struct fgt_targets *targets,
+			  void (*visit)(void *context,
+					struct fgt_target *target),
+			  void *context);
+
 struct fgt_targets_room {
 	uint64_t total_bytes, used_bytes; /* of rings: may have, have */
 };
