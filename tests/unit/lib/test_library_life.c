@@ -368,7 +368,7 @@ static void start_that_fails_logs_why(void **state)
 	struct lines lines = { .count = 0 };
 	const struct fgt_options options = {
 		.size = sizeof(options),
-		.destination = "https://sentry.example/7",
+		.destination = "https://key@sentry.example/7",
 		.log = count_line,
 		.context = &lines,
 	};
