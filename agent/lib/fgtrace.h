@@ -444,7 +444,9 @@ int fgt_mark(const char *name);
 /* A value that holds until the next call. -EINVAL not finite.
  * MT-Safe | AS-Unsafe */
 int fgt_counter(const char *name, double value);
-/* Adds a label to the innermost active span. -ENOTCONN there is none.
+/* Adds a label to the innermost active span. With the labels "trace_id" (32 hex
+ * digits) and "span_id" (16) it is that span of a distributed trace: pprof
+ * samples of its thread refer to it. -ENOTCONN there is none.
  * MT-Safe | AS-Unsafe */
 int fgt_label(const char *key, const char *value);
 

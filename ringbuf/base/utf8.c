@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises UTF-8. Runs in any thread; must not read past len.
+ * Recognises and repairs UTF-8. Runs in any thread; must not read past len.
  */
 #include "ringbuf/base/utf8.h"
+
+#include <string.h>
 
 size_t fgt_utf8_len(const char *bytes, size_t len)
 {
@@ -34,4 +36,22 @@ size_t fgt_utf8_len(const char *bytes, size_t len)
 		if ((text[i] & 0xc0) != 0x80)
 			return 0;
 	return need;
+}
+
+size_t fgt_utf8_clean(const char *text, size_t len, char *ret_text, size_t size)
+{
+	size_t at = 0, used = 0;
+
+	while (at < len) {
+		size_t wide = fgt_utf8_len(text + at, len - at);
+		const char *from = wide ? text + at : FGT_UTF8_REPLACEMENT;
+		size_t need = wide ? wide : strlen(FGT_UTF8_REPLACEMENT);
+
+		if (need > size - used)
+			break;
+		memcpy(ret_text + used, from, need);
+		used += need;
+		at += wide ? wide : 1;
+	}
+	return used;
 }

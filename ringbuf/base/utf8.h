@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises UTF-8: names from targets may hold any bytes.
+ * Recognises and repairs UTF-8: names from targets may hold any bytes.
  *
  * MT-Safe | AS-Safe
  */
@@ -18,5 +18,12 @@
  * table 3-7).
  */
 size_t fgt_utf8_len(const char *bytes, size_t len);
+
+/*
+ * Copies text[len] with U+FFFD for each byte that is not UTF-8, as far as whole
+ * characters fit in ret_text[size], which gets no NUL. Returns the length.
+ */
+size_t fgt_utf8_clean(const char *text, size_t len, char *ret_text,
+		      size_t size);
 
 #endif

@@ -36,6 +36,8 @@ PROFILE = {1: ("sample_type", {1: ("type", INT), 2: ("unit", INT)}),
            12: ("period", INT), 13: ("comment", INTS),
            14: ("default_sample_type", INT)}
 LABELS = {"thread": "str", "thread_id": "num", "state": "str"}
+# … and of samples that belong to a span, for Pyroscope.
+LINK = {"trace_id": "[0-9a-f]{32}", "span_id": "[0-9a-f]{16}"}
 
 
 def varint(data, at):
@@ -155,12 +157,18 @@ def check_sample(profile, sample, where, locations):
     labels = {}
     for label in sample["label"]:
         key = profile.text(label, "key")
-        demand(key in LABELS and key not in labels, f"{where}: label {key!r}")
-        demand(one(label, LABELS[key]), f"{where}: {key} is empty")
+        demand((key in LABELS or key in LINK) and key not in labels,
+               f"{where}: label {key!r}")
+        demand(one(label, LABELS.get(key, "str")), f"{where}: {key} is empty")
         demand(not one(label, "str") or not one(label, "num"),
                f"{where}: {key} is text and number")
         labels[key] = (profile.text(label, "str"), one(label, "num"))
-    demand(labels.keys() == LABELS.keys(), f"{where}: labels {set(labels)}")
+    demand(labels.keys() - LINK == LABELS.keys(),
+           f"{where}: labels {set(labels)}")
+    linked = labels.keys() & LINK.keys()
+    demand(not linked or all(key in linked and re.fullmatch(
+        digits, labels[key][0]) for key, digits in LINK.items()),
+           f"{where}: labels {labels}")
     return tuple(sample["location_id"]), tuple(sorted(labels.items()))
 
 

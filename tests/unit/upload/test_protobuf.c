@@ -109,6 +109,26 @@ static void eight_bytes_and_raw_bytes_are_written_even_if_zero(void **state)
 		     "\x22\0"));
 }
 
+/* For what is too large to be kept. */
+static void field_whose_length_is_known_need_not_end(void **state)
+{
+	struct fgt_protobuf protobuf;
+	struct fixture_buffer buffer;
+	struct fgt_sink sink = fixture_buffer_sink(&buffer);
+
+	(void)state;
+	fgt_protobuf_init(&protobuf, &sink);
+	fgt_protobuf_put_head(&protobuf, 1, 302);
+	fgt_protobuf_put_head(&protobuf, 2, 0);
+	fgt_protobuf_begin(&protobuf, 5);
+	fgt_protobuf_put_packed64(&protobuf, 0x0123456789abcdef);
+	fgt_protobuf_end(&protobuf);
+	finish(&protobuf, &buffer,
+	       BYTES("\x0a\xae\x02"
+		     "\x12\x00"
+		     "\x2a\x08\xef\xcd\xab\x89\x67\x45\x23\x01"));
+}
+
 static void large_fields_come_out_whole(void **state)
 {
 	struct fgt_protobuf protobuf;
@@ -161,6 +181,7 @@ int main(void)
 		cmocka_unit_test(strings_become_utf8_and_may_be_empty),
 		cmocka_unit_test(
 			eight_bytes_and_raw_bytes_are_written_even_if_zero),
+		cmocka_unit_test(field_whose_length_is_known_need_not_end),
 		cmocka_unit_test(large_fields_come_out_whole),
 		cmocka_unit_test(wrong_nesting_is_reported_at_the_end),
 	};

@@ -30,7 +30,8 @@ struct fgt_format_options {
 	/*
 	 * The program's transaction, whose range lies in the slice. Ids given
 	 * above take precedence over those of the facts. The transaction is
-	 * written even if no thread has two samples.
+	 * written even if no thread has two samples. In pprof the samples of
+	 * its threads have its ids.
 	 */
 	const struct fgt_transaction_facts *facts;
 };

@@ -98,9 +98,8 @@ void fgt_protobuf_end(struct fgt_protobuf *protobuf)
 	if (protobuf->error)
 		return;
 	field = &protobuf->open[--protobuf->depth];
-	put_tag(protobuf, field->number, WIRE_LEN);
-	fgt_protobuf_put_packed(protobuf, field->len);
-	put(protobuf, field->bytes, field->len);
+	fgt_protobuf_put_bytes(protobuf, field->number, field->bytes,
+			       field->len);
 }
 
 void fgt_protobuf_put_uint(struct fgt_protobuf *protobuf, uint32_t field,
@@ -112,15 +111,20 @@ void fgt_protobuf_put_uint(struct fgt_protobuf *protobuf, uint32_t field,
 	fgt_protobuf_put_packed(protobuf, value);
 }
 
-void fgt_protobuf_put_fixed64(struct fgt_protobuf *protobuf, uint32_t field,
-			      uint64_t value)
+void fgt_protobuf_put_packed64(struct fgt_protobuf *protobuf, uint64_t value)
 {
 	uint8_t bytes[sizeof(value)];
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(value >> (8 * i));
-	put_tag(protobuf, field, WIRE_FIXED64);
 	put(protobuf, bytes, sizeof(bytes));
+}
+
+void fgt_protobuf_put_fixed64(struct fgt_protobuf *protobuf, uint32_t field,
+			      uint64_t value)
+{
+	put_tag(protobuf, field, WIRE_FIXED64);
+	fgt_protobuf_put_packed64(protobuf, value);
 }
 
 void fgt_protobuf_put_double(struct fgt_protobuf *protobuf, uint32_t field,
@@ -132,11 +136,17 @@ void fgt_protobuf_put_double(struct fgt_protobuf *protobuf, uint32_t field,
 	fgt_protobuf_put_fixed64(protobuf, field, bits);
 }
 
-void fgt_protobuf_put_bytes(struct fgt_protobuf *protobuf, uint32_t field,
-			    const void *bytes, size_t len)
+void fgt_protobuf_put_head(struct fgt_protobuf *protobuf, uint32_t field,
+			   uint64_t len)
 {
 	put_tag(protobuf, field, WIRE_LEN);
 	fgt_protobuf_put_packed(protobuf, len);
+}
+
+void fgt_protobuf_put_bytes(struct fgt_protobuf *protobuf, uint32_t field,
+			    const void *bytes, size_t len)
+{
+	fgt_protobuf_put_head(protobuf, field, len);
 	put(protobuf, bytes, len);
 }
 

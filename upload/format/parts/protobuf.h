@@ -50,8 +50,13 @@ void fgt_protobuf_end(struct fgt_protobuf *protobuf);
 /* Left out if it is 0, the default. */
 void fgt_protobuf_put_uint(struct fgt_protobuf *protobuf, uint32_t field,
 			   uint64_t value);
-/* One of packed numbers. */
+/* One of packed numbers: a varint, or eight bytes. */
 void fgt_protobuf_put_packed(struct fgt_protobuf *protobuf, uint64_t value);
+void fgt_protobuf_put_packed64(struct fgt_protobuf *protobuf, uint64_t value);
+/* The beginning of a field of len bytes, which the next fields are: nothing of
+ * it is kept. */
+void fgt_protobuf_put_head(struct fgt_protobuf *protobuf, uint32_t field,
+			   uint64_t len);
 /* These are written even if they are 0 or empty. */
 void fgt_protobuf_put_fixed64(struct fgt_protobuf *protobuf, uint32_t field,
 			      uint64_t value);

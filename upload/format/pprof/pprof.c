@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums the ticks of each thread per stack and state, each weighted by the
- * periods that it stands for, and writes a sample for each sum; then the tables
- * that samples point into. Runs in any thread; must not hold more than the sums
- * of one thread and these tables.
+ * Writes the samples of each thread, with the periods that they stand for; then
+ * the tables that samples point into. Runs in any thread; must not hold more
+ * than the samples of one thread and these tables.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ringbuf/base/array.h"
 #include "ringbuf/slice/pace.h"
 #include "upload/format/parts/functions.h"
 #include "upload/format/parts/gzip.h"
 #include "upload/format/parts/options.h"
 #include "upload/format/parts/protobuf.h"
+#include "upload/format/parts/thread_samples.h"
 #include "upload/format/parts/timeline.h"
 
 /* Fields of the messages in profile.proto. */
@@ -69,10 +68,7 @@ struct pprof {
 	struct fgt_functions functions;
 	struct fgt_strings strings;
 	int error; /* of adding to them: -ENOMEM; sticks */
-	/* Samples of the present thread. */
-	struct fgt_id_map stacks; /* (leaf, state) → sum */
-	uint64_t *sums; /* periods */
-	uint32_t sum_capacity;
+	struct fgt_thread_samples samples;
 };
 
 /* Values are signed. */
@@ -153,10 +149,25 @@ static void put_label(struct pprof *pprof, const char *key, const char *text,
 	fgt_protobuf_end(&pprof->out);
 }
 
-static void put_labels(struct pprof *pprof, uint32_t index,
-		       struct fgt_level state)
+/* What Grafana Pyroscope finds the profile of a span by. */
+static void put_link(struct pprof *pprof, uint32_t link)
 {
-	const struct fgt_slice_thread *thread = &pprof->slice->threads[index];
+	char trace_id[FGT_TRACE_ID_LEN + 1] = "";
+	const char *text;
+
+	if (!link)
+		return;
+	text = fgt_trace_links_text(&pprof->samples.links, link);
+	memcpy(trace_id, text, FGT_TRACE_ID_LEN);
+	put_label(pprof, "trace_id", trace_id, 0);
+	put_label(pprof, "span_id", text + FGT_TRACE_ID_LEN, 0);
+}
+
+static void put_labels(struct pprof *pprof, struct fgt_level state,
+		       uint32_t link)
+{
+	const struct fgt_slice_thread *thread =
+		&pprof->slice->threads[pprof->samples.thread];
 	char buffer[FGT_LEVEL_NAME_MAX];
 
 	put_label(pprof, "thread",
@@ -165,62 +176,35 @@ static void put_labels(struct pprof *pprof, uint32_t index,
 		put_label(pprof, "thread_id", NULL, (uint64_t)thread->tid);
 	put_label(pprof, "state", fgt_level_name(pprof->slice, state, buffer),
 		  0);
+	put_link(pprof, link);
 }
 
-static void put_sample(struct pprof *pprof, uint32_t thread, uint64_t key,
-		       uint64_t periods)
+static void put_sample(struct pprof *pprof, const struct fgt_sample *sample)
 {
 	struct fgt_level state = { FGT_LEVEL_STATE,
 				   fgt_levels_state_name(pprof->slice,
-							 (uint32_t)key) };
+							 sample->state) };
 
 	fgt_protobuf_begin(&pprof->out, PROFILE_SAMPLE);
-	put_stack(pprof, (uint32_t)(key >> 32), state);
+	put_stack(pprof, sample->stack, state);
 	fgt_protobuf_begin(&pprof->out, SAMPLE_VALUE);
-	fgt_protobuf_put_packed(&pprof->out, clamp(periods));
-	fgt_protobuf_put_packed(&pprof->out, wall_ns(pprof->slice, periods));
+	fgt_protobuf_put_packed(&pprof->out, clamp(sample->periods));
+	fgt_protobuf_put_packed(&pprof->out,
+				wall_ns(pprof->slice, sample->periods));
 	fgt_protobuf_end(&pprof->out);
-	put_labels(pprof, thread, state);
+	put_labels(pprof, state, sample->link);
 	fgt_protobuf_end(&pprof->out);
 }
 
-static int add_run(struct pprof *pprof, const struct fgt_run *run)
-{
-	uint32_t known = pprof->stacks.count, id;
-	int r = fgt_id_map_add(&pprof->stacks,
-			       (uint64_t)run->stack << 32 | run->state, &id);
-
-	if (!r && pprof->stacks.count > known) {
-		r = FGT_ARRAY_GROW(pprof->sums, known, pprof->sum_capacity);
-		if (!r)
-			pprof->sums[id] = 0;
-	}
-	if (!r)
-		pprof->sums[id] += fgt_pace_weight(
-			pprof->slice, run->first_tick, run->tick_count);
-	return r;
-}
-
-/* Runs are ordered by thread. */
 static int put_samples(struct pprof *pprof)
 {
-	const struct fgt_ring_slice *slice = pprof->slice;
+	struct fgt_thread_samples *samples = &pprof->samples;
+	int r;
 
-	for (uint32_t i = 0; i < slice->run_count; i++) {
-		uint32_t thread = slice->runs[i].thread;
-		int r = add_run(pprof, &slice->runs[i]);
-
-		if (r)
-			return r;
-		if (i + 1 < slice->run_count &&
-		    slice->runs[i + 1].thread == thread)
-			continue;
-		for (uint32_t s = 0; s < pprof->stacks.count; s++)
-			put_sample(pprof, thread, pprof->stacks.keys[s],
-				   pprof->sums[s]);
-		fgt_id_map_done(&pprof->stacks);
-	}
-	return 0;
+	while ((r = fgt_thread_samples_next(samples)) == 1)
+		for (uint32_t i = 0; i < samples->ids.count; i++)
+			put_sample(pprof, &samples->items[i]);
+	return r;
 }
 
 /* ---- Locations, functions, mappings ------------------------------------- */
@@ -460,13 +444,18 @@ static void put_head(struct pprof *pprof)
 	put_comments(pprof);
 }
 
-static int write_profile(struct pprof *pprof, const struct fgt_sink *sink)
+static int write_profile(struct pprof *pprof,
+			 const struct fgt_transaction_facts *facts,
+			 const struct fgt_sink *sink)
 {
 	int r;
 
 	fgt_protobuf_init(&pprof->out, sink);
 	fgt_functions_init(&pprof->functions, pprof->slice);
 	r = fgt_strings_init(&pprof->strings);
+	if (!r)
+		r = fgt_thread_samples_init(&pprof->samples, pprof->slice,
+					    facts, false);
 	if (!r) {
 		put_head(pprof);
 		r = put_samples(pprof);
@@ -479,8 +468,7 @@ static int write_profile(struct pprof *pprof, const struct fgt_sink *sink)
 	fgt_strings_done(&pprof->strings);
 	fgt_id_map_done(&pprof->locations);
 	fgt_protobuf_done(&pprof->out);
-	fgt_id_map_done(&pprof->stacks);
-	free(pprof->sums);
+	fgt_thread_samples_done(&pprof->samples);
 	return r;
 }
 
@@ -495,6 +483,6 @@ int fgt_pprof_write(const struct fgt_ring_slice *slice,
 
 	r = fgt_gzip_new(sink, &gzip);
 	if (!r)
-		r = write_profile(&pprof, fgt_gzip_sink(gzip));
+		r = write_profile(&pprof, options->facts, fgt_gzip_sink(gzip));
 	return r ? r : fgt_gzip_finish(gzip);
 }
