@@ -50,7 +50,8 @@ enum fgt_format {
 	FGT_FORMAT_SENTRY_CHUNK, /* envelope: profile_chunk, version 2 */
 	FGT_FORMAT_PPROF, /* gzipped profile.proto */
 	FGT_FORMAT_FOLDED, /* flame graphs */
-	FGT_FORMAT_SPEEDSCOPE
+	FGT_FORMAT_SPEEDSCOPE,
+	FGT_FORMAT_OTLP /* OpenTelemetry: ExportProfilesServiceRequest */
 };
 
 /* The threads whose stacks a kept transaction has. */
@@ -445,8 +446,8 @@ int fgt_mark(const char *name);
  * MT-Safe | AS-Unsafe */
 int fgt_counter(const char *name, double value);
 /* Adds a label to the innermost active span. With the labels "trace_id" (32 hex
- * digits) and "span_id" (16) it is that span of a distributed trace: pprof
- * samples of its thread refer to it. -ENOTCONN there is none.
+ * digits) and "span_id" (16) it is that span of a distributed trace: pprof and
+ * OTLP samples of its thread refer to it. -ENOTCONN there is none.
  * MT-Safe | AS-Unsafe */
 int fgt_label(const char *key, const char *value);
 

@@ -43,11 +43,15 @@ _fgtrace_agent()
 	fi
 	case $prev in
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope otlp' -- "$cur")
 		return
 		;;
 	--state-frames)
 		mapfile -t COMPREPLY < <(compgen -W 'root leaf no' -- "$cur")
+		return
+		;;
+	--otlp-shape)
+		mapfile -t COMPREPLY < <(compgen -W 'timestamps sum' -- "$cur")
 		return
 		;;
 	-p | --pid | -n | --name)

@@ -28,7 +28,7 @@ sys.path.insert(0, f"{ROOT}/tests/integration")
 from kit.daemon_client import call  # noqa: E402
 
 FORMATS = ("fgt", "envelope", "envelope.gz", "trace.json", "trace.json.gz",
-           "chunk.envelope", "pb.gz", "folded", "speedscope.json")
+           "chunk.envelope", "pb.gz", "folded", "speedscope.json", "otlp")
 
 
 def proc_kb(pid, field):

@@ -85,7 +85,9 @@ static void must_be_writable(const struct fgt_ring_slice *slice,
 			     const struct fgt_transaction_facts *facts)
 {
 	static const enum fgt_format_kind formats[] = { FGT_KIND_SENTRY,
-							FGT_KIND_SENTRY_CHUNK };
+							FGT_KIND_SENTRY_CHUNK,
+							FGT_KIND_PPROF,
+							FGT_KIND_OTLP };
 	const struct fgt_format_options options = {
 		.facts = facts,
 		.release = facts->release,

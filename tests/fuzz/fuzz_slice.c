@@ -72,6 +72,8 @@ static void must_be_writable(const struct fgt_ring_slice *slice)
 		const struct fgt_format_options options = {
 			.state_frames =
 				(enum fgt_state_frames)(slice->tick_count % 3),
+			.otlp_shape =
+				(enum fgt_otlp_shape)(slice->tick_count % 2),
 		};
 		size_t total = 0;
 		const struct fgt_sink sink = { .write = count,

@@ -433,9 +433,9 @@ def without_agent_it_records_itself(checks, bench):
               host.ask("fork") == [-errno.ECHILD, 0, 0])
     result = host.ask(f"write 200 {bench.path('any')}")
     checks.ok("embedded slice is written in every format",
-              result == [0] * 8 and all(
+              result == [0] * 9 and all(
                   os.path.getsize(bench.path(f"any.{i}")) > 50
-                  for i in range(7)), result)
+                  for i in range(8)), result)
     host.ask("stop")
     host.start(daemon.socket, "auto", 2000)
     checks.ok("mode auto with an agent uses the agent",
@@ -443,7 +443,7 @@ def without_agent_it_records_itself(checks, bench):
     host.ask("burn 200")
     result = host.ask(f"write 150 {bench.path('any')}")
     checks.ok("agent's slice is written in every format",
-              result == [0] * 8, result)
+              result == [0] * 9, result)
     host.ask("stop")
     checks.ok("agent keeps the ring of an embedded program",
               host.start(daemon.socket, "embedded", 2000) == 0 and

@@ -32,7 +32,8 @@ def test_slices(bench, agent_socket, pid):
                          ("chunk.envelope.gz", "sentry-chunk"),
                          ("pb.gz", "pprof"),
                          ("speedscope.json", "speedscope"),
-                         ("speedscope.json.gz", "speedscope")):
+                         ("speedscope.json.gz", "speedscope"),
+                         ("otlp", "otlp"), ("otlp.gz", "otlp")):
         path = f"{folder}/out.{ending}"
         result = bench.run("slice", "--last", "2s", "-p", str(pid), "-o", path,
                            env=env)
@@ -44,7 +45,7 @@ def test_slices(bench, agent_socket, pid):
            os.stat(path).st_mode & 0o777 == 0o600)
         check_content(f"slice to .{ending}", path, form)
     ok("nothing else is left in the folder",
-       len(os.listdir(folder)) == 12, os.listdir(folder))
+       len(os.listdir(folder)) == 14, os.listdir(folder))
     result = bench.run("slice", "--last", "1s", cwd=folder, env=env)
     made = [name for name in os.listdir(folder) if not name.startswith("out.")]
     ok("without -o a named trace appears here", result.returncode == 0 and

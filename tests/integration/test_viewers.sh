@@ -31,7 +31,7 @@ ok() {
 refused() {
 	local name=$1 checker=$2 file=$3 edit=$4
 	local copy=$work/wrong/${file##*/}
-	sed -E "$edit" "$file" >"$copy"
+	LC_ALL=C sed -E "$edit" "$file" >"$copy"
 	if cmp -s "$file" "$copy"; then
 		echo "not ok $name: the edit changed nothing"
 		failed=1
@@ -72,6 +72,10 @@ for file in files/*.pb.gz; do
 		python3 -m kit.compare_pprof "${file%.pb.gz}.folded" "$file"
 done
 
+for file in files/*.otlp; do
+	ok "${file##*/} is an OTLP request" python3 -m kit.delivery.check_otlp "$file"
+done
+
 for slice in rich tangled; do
 	ok "all formats of slice $slice agree" \
 		python3 -m kit.compare_formats "files/$slice-root"
@@ -86,7 +90,7 @@ ok "all formats of slice naps agree" \
 differs() {
 	local copy=$work/wrong/tangled-root
 	cp files/tangled-root.* "$work/wrong"
-	sed -E "$3" "files/tangled-root$2" >"$copy$2"
+	LC_ALL=C sed -E "$3" "files/tangled-root$2" >"$copy$2"
 	if python3 -m kit.compare_formats "$copy" >/dev/null 2>&1; then
 		echo "not ok $1: accepted"
 		failed=1
@@ -101,6 +105,10 @@ differs "samples of another state are seen" .envelope \
 	's/"function":"running"/"function":"stopped"/'
 differs "a chunk of another thread is seen" .chunk.envelope \
 	's/"thread_id":"4242"/"thread_id":"9242"/g'
+differs "a state of OTLP that differs is seen" .otlp \
+	's/(.)\x07running/\1\x07rumming/'
+differs "a sum of OTLP that differs is seen" .sum.otlp \
+	's/(.)\x05futex/\1\x05fudge/'
 differs "a trace's other function is seen" .trace.json \
 	's/"name":"b","ph"/"name":"c","ph"/'
 
@@ -153,6 +161,18 @@ refused "a span below nothing is seen" check_sentry_envelope $recorded \
 refused "a span that outlasts the transaction is seen" \
 	check_sentry_envelope $recorded \
 	's/("description":"parse","status":"ok","start.{20,40}"timestamp":)1/\19/'
+otlp=files/rich-root.otlp
+refused "OTLP: a string that is not UTF-8 is seen" delivery.check_otlp $otlp \
+	's/\x04wall/\x04w\xffll/'
+refused "OTLP: a string twice is seen" delivery.check_otlp $otlp \
+	's/\x04wall/\x04main/'
+refused "OTLP: another unit is seen" delivery.check_otlp $otlp \
+	's/\x0bnanoseconds/\x0bnanosecondz/'
+refused "OTLP: another attribute is seen" delivery.check_otlp $otlp \
+	's/\x0cthread\.state/\x0cthread.stale/'
+refused "OTLP: another file's path is seen" delivery.check_otlp $otlp \
+	's/\x10\/opt\/app\/bin\/app/\x0f\/opt\/app\/bin\/app/'
+refused "OTLP: bytes at the end are seen" delivery.check_otlp $otlp '$s/$/\x12/'
 folded=files/rich-root.folded
 refused "lines out of order are seen" check_folded $folded '1{h;d};$G'
 refused "a line without count is seen" check_folded $folded '2s/ [0-9]+$//'

@@ -71,13 +71,15 @@ int fgt_format_from_path(const char *path, enum fgt_format_kind *ret_format,
 	if (is_gzip)
 		format = fgt_format_of_ending(path, len - strlen(".gz"));
 	if (format == FGT_KIND_COUNT)
-		return fgt_why_set(why, -EINVAL,
-				   "no format has the ending of '%.200s'; end "
-				   "it in one of" FGT_FORMAT_ENDINGS
-				   " (text also with .gz), or choose one "
-				   "with -f",
-				   path);
-	if (is_gzip && formats[format].gzip_use != FGT_GZIP_AS_WANTED)
+		return fgt_why_set(
+			why, -EINVAL,
+			"no format has the ending of '%.200s'; end "
+			"it in one of" FGT_FORMAT_ENDINGS
+			" (all but .fgt also with .gz), or choose one "
+			"with -f",
+			path);
+	if (is_gzip && formats[format].gzip_use != FGT_GZIP_AS_WANTED &&
+	    formats[format].gzip_use != FGT_GZIP_BINARY)
 		return fgt_why_set(why, -EINVAL,
 				   "'%s' files are not compressed again; "
 				   "leave out .gz",
@@ -125,6 +127,21 @@ int fgt_state_frames_from_name(const char *name,
 		"unknown place '%.40s' of state frames; choose root, "
 		"leaf or no",
 		name);
+}
+
+int fgt_otlp_shape_from_name(const char *name, enum fgt_otlp_shape *ret_shape,
+			     struct fgt_why *why)
+{
+	if (!strcmp(name, "timestamps"))
+		*ret_shape = FGT_OTLP_TIMESTAMPS;
+	else if (!strcmp(name, "sum"))
+		*ret_shape = FGT_OTLP_SUM;
+	else
+		return fgt_why_set(why, -EINVAL,
+				   "unknown shape '%.40s' of OTLP samples; "
+				   "choose timestamps, or sum for Pyroscope",
+				   name);
+	return 0;
 }
 
 int fgt_format_write(const struct fgt_ring_slice *slice,

@@ -22,7 +22,7 @@ int fgt_format_from_name(const char *name, enum fgt_format_kind *ret_format,
 
 /*
  * The format by file name: .fgt, .pb.gz; .trace.json, .envelope,
- * .chunk.envelope, .folded, .speedscope.json. The last five may have .gz
+ * .chunk.envelope, .folded, .speedscope.json, .otlp. The last six may have .gz
  * behind, which sets *ret_is_gzip: the caller compresses. -EINVAL and why
  * otherwise.
  */
@@ -36,6 +36,7 @@ const char *fgt_format_ending(enum fgt_format_kind format);
 /* Whether a file of this format may be compressed. */
 enum fgt_gzip_use {
 	FGT_GZIP_AS_WANTED, /* text, also as .gz */
+	FGT_GZIP_BINARY, /* also as .gz */
 	FGT_GZIP_NEVER, /* binary */
 	FGT_GZIP_WITHIN, /* binary, compressed by the format itself */
 };
@@ -46,11 +47,17 @@ int fgt_state_frames_from_name(const char *name,
 			       enum fgt_state_frames *ret_state_frames,
 			       struct fgt_why *why);
 
+/* "timestamps", "sum"; -EINVAL. */
+int fgt_otlp_shape_from_name(const char *name, enum fgt_otlp_shape *ret_shape,
+			     struct fgt_why *why);
+
 /*
  * Writes the slice to the sink; streams, so memory does not grow with the
  * output. options may be NULL. Errors: the sink's; -ENODATA where the format's
  * readers would refuse the slice (Sentry: no thread with two samples); -EINVAL
- * for an id that is not 32 hex digits, or all zero; -ENOMEM.
+ * for an id that is not 32 hex digits, or all zero; -EMSGSIZE for more than
+ * 2 GiB of OTLP; -EOVERFLOW for more than FGT_TRACE_LINK_MAX trace ids;
+ * -ENOMEM.
  *
  * A profile for Sentry has at most the last 30 s. Up to 10 MiB it has a sample
  * a tick and thread. Beyond that, only the active thread and those that ran or

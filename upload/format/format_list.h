@@ -26,7 +26,8 @@
 	X(PPROF, "pprof", ".pb.gz", WITHIN, fgt_pprof_write)                   \
 	X(FOLDED, "folded", ".folded", AS_WANTED, fgt_folded_write)            \
 	X(SPEEDSCOPE, "speedscope", ".speedscope.json", AS_WANTED,             \
-	  fgt_speedscope_write)
+	  fgt_speedscope_write)                                                \
+	X(OTLP, "otlp", ".otlp", BINARY, fgt_otlp_write)
 
 #define FGT_FORMAT_KIND(id, ...) FGT_KIND_##id,
 enum fgt_format_kind {

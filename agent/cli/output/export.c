@@ -71,6 +71,7 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 		    struct fgt_export *ret_export, struct fgt_why *why)
 {
 	const char *state_frames = fgt_options_get(arguments, "state-frames");
+	const char *otlp_shape = fgt_options_get(arguments, "otlp-shape");
 	struct fgt_export plan = {
 		.verb = arguments->verb->name,
 		.is_json = fgt_options_has(arguments, "json"),
@@ -87,6 +88,8 @@ int fgt_export_plan(const struct fgt_arguments *arguments,
 	if (r == 0 && state_frames)
 		r = fgt_state_frames_from_name(state_frames, &plan.state_frames,
 					       why);
+	if (r == 0 && otlp_shape)
+		r = fgt_otlp_shape_from_name(otlp_shape, &plan.otlp_shape, why);
 	if (r == 0)
 		r = plan_file(arguments, &plan, why);
 	if (r == 0)
@@ -159,6 +162,7 @@ static struct fgt_format_options options_of(const struct fgt_export *plan)
 {
 	return (struct fgt_format_options){
 		.state_frames = plan->state_frames,
+		.otlp_shape = plan->otlp_shape,
 		.release = plan->config->upload.release,
 		.environment = plan->config->upload.environment,
 	};

@@ -28,10 +28,14 @@
 	  NULL },                                                              \
 		{ "format", 'f', "FORMAT",                                     \
 		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
-		  "speedscope (or by FILE's name)",                            \
+		  "speedscope, otlp (or by FILE's name)",                      \
 		  NULL },                                                      \
 		{ "state-frames", 0, "WHERE",                                  \
 		  "root, leaf or no: where stacks name the thread's state",    \
+		  NULL },                                                      \
+		{ "otlp-shape", 0, "SHAPE",                                    \
+		  "of OTLP samples: timestamps, or sum, which Pyroscope "      \
+		  "needs",                                                     \
 		  NULL },                                                      \
 		{ "top", 0, "N",                                               \
 		  "print the N hottest functions and what each thread did",    \
@@ -45,8 +49,9 @@
 #define FGT_EXPORT_TEXT_UNLESS(unless)                                         \
 	"The format follows FILE's name: .fgt (loss-free), .trace.json "       \
 	"(Chrome,\nPerfetto), .envelope and .chunk.envelope (Sentry), "        \
-	".pb.gz (pprof), .folded\n(flame graphs), .speedscope.json, each but " \
-	".fgt also + .gz.\nWithout -o and -f a file named after the "          \
+	".pb.gz (pprof), .folded\n(flame graphs), .speedscope.json, .otlp "    \
+	"(OpenTelemetry), each but\n.fgt also + .gz.\n"                        \
+	"Without -o and -f a file named after the "                            \
 	"target is written here, unless " unless                               \
 	" asks for something else; in FILE if that is a directory.\n"          \
 	"Files are readable by you only.\n"
@@ -70,6 +75,7 @@ struct fgt_export {
 	bool is_file_wanted, is_upload_wanted, is_json, is_quiet;
 	struct fgt_output_choice choice;
 	enum fgt_state_frames state_frames;
+	enum fgt_otlp_shape otlp_shape;
 	uint32_t top; /* 0: no tables */
 	struct fgt_destination *destination; /* of an upload */
 	const struct fgt_config *config; /* borrowed */

@@ -27,6 +27,8 @@ static const char *const advice[FGT_KIND_COUNT] = {
 	[FGT_KIND_FOLDED] = "open it in https://www.speedscope.app, or "
 			    "flamegraph.pl makes a picture of it",
 	[FGT_KIND_SPEEDSCOPE] = "open it in https://www.speedscope.app",
+	[FGT_KIND_OTLP] = "post it to an OpenTelemetry Collector's "
+			  "/v1development/profiles",
 };
 
 static bool is_directory(const char *path)

@@ -15,7 +15,8 @@ from kit.harness import Bench, Checks, read_until, run_checker
 CHECKERS = {"chrome": "check_chrome_trace", "folded": "check_folded",
             "sentry": "check_sentry_envelope",
             "sentry-chunk": "check_sentry_chunk",
-            "pprof": "check_pprof", "speedscope": "check_speedscope"}
+            "pprof": "check_pprof", "speedscope": "check_speedscope",
+            "otlp": "delivery.check_otlp"}
 
 checks = Checks()
 ok = checks.ok

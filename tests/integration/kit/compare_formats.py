@@ -8,7 +8,9 @@ thread that are begun: Sentry has no duration for a last sample, and Chrome
 traces change between ticks. No thread may be missing. The time that is marked
 as not sampled must be the same, too, of each state that samples show with one
 stack; of others a Chrome trace may mark what lies between samples that differ.
-Folded stacks know no threads: there the sums must be equal. Exit 0 or 1.
+Folded stacks know no threads: there the sums must be equal. .fgt and .otlp, in
+both shapes, must have exactly the time of each stack of each thread that pprof
+has, and OTLP the same time in spans of traces. Exit 0 or 1.
 """
 import gzip
 import re
@@ -21,6 +23,8 @@ from kit.check_pprof import Profile, one
 from kit.check_sentry_envelope import split_items
 from kit.compare_pprof import as_folded
 from kit.compare_viewer import read_folded
+from kit.delivery import check_otlp
+from kit.read_fgt import Slice
 from kit.strict import Wrong, demand
 
 GAP = "[gap: no samples]"
@@ -34,7 +38,8 @@ BETWEEN = "[not sampled: last known stack]"
 
 
 def read_pprof(path):
-    """{tid: {stack: ns}} and the period; as all of the readers below."""
+    """{tid: {stack: ns}}, as all of the readers below; the period; {(tid, trace
+    id, span id): ns}."""
     with open(path, "rb") as file:
         profile = Profile(gzip.decompress(file.read()))
     functions = {number: profile.text(function, "name") for number, function
@@ -42,14 +47,30 @@ def read_pprof(path):
     locations = {number: [functions[one(line, "function_id")]
                           for line in location["line"]] for number, location
                  in profile.by_id("location").items()}
-    threads = defaultdict(Counter)
+    threads, links = defaultdict(Counter), Counter()
     for sample in profile.raw["sample"]:
-        tid = next(one(label, "num") for label in sample["label"]
-                   if profile.text(label, "key") == "thread_id")
+        labels = {profile.text(label, "key"): profile.text(label, "str") or
+                  one(label, "num") for label in sample["label"]}
+        tid = labels["thread_id"]
+        if "span_id" in labels:
+            links[tid, labels["trace_id"], labels["span_id"]] += \
+                sample["value"][1]
         stack = [name for number in sample["location_id"]
                  for name in locations[number]]
         threads[tid][tuple(reversed(stack))] += sample["value"][1]
-    return threads, one(profile.raw, "period")
+    return threads, one(profile.raw, "period"), links
+
+
+def read_fgt(path):
+    found = Slice(strict.read_bytes(path))
+    states, threads = dict(found.states), defaultdict(Counter)
+    for thread, tick, count, stack, state in found.runs:
+        names = [found.string(states[state]) or b"unknown",
+                 *reversed(found.stack_names(stack))]
+        threads[found.threads[thread][0]][tuple(
+            name.decode("utf-8", "replace") for name in names)] += \
+            found.weight(tick, count) * found.period
+    return threads
 
 
 def read_speedscope(path):
@@ -131,7 +152,7 @@ def marked_faults(tid, wanted, found, period, allowed):
                    f"ticks marked, not {want[state] / period:.2f}")
 
 
-def faults(wanted, found, period):
+def faults(wanted, found, period, jitter):
     missing = sorted(wanted.keys() - found.keys())
     if len(missing) > LAST_TICK_THREADS:
         yield f"{len(missing)} threads are missing, {missing[0]} first"
@@ -139,7 +160,7 @@ def faults(wanted, found, period):
         want = totals(wanted.get(tid, {}))
         have = totals(found.get(tid, {}))
         ticks = want["all", ""] / period
-        allowed = period * max(1, -(-ticks // 100))
+        allowed = period * (max(1, -(-ticks // 100)) + jitter * ticks ** 0.5)
         yield from marked_faults(tid, wanted.get(tid, {}), found.get(tid, {}),
                                  period, allowed + 2000)
         for key in want.keys() | have.keys():
@@ -150,9 +171,36 @@ def faults(wanted, found, period):
                        f"{want[key] / period:.2f}")
 
 
-def compare(prefix):
-    wanted, period = read_pprof(prefix + ".pb.gz")
+def differing(wanted, found):
+    """The first stack that has another time."""
+    for tid in wanted.keys() | found.keys():
+        want, have = wanted.get(tid, {}), found.get(tid, {})
+        for stack in want.keys() | have.keys():
+            if want.get(stack) != have.get(stack):
+                yield (f"thread {tid}, {';'.join(stack)}: {have.get(stack)} "
+                       f"ns, not {want.get(stack)}")
+
+
+def compare_exactly(prefix, wanted, links):
+    """The formats that have sums of ticks, as pprof does."""
+    wrong = list(differing(wanted, read_fgt(prefix + ".fgt")))
+    demand(not wrong, f".fgt: {'; '.join(wrong[:3])}")
+    for ending, has_times in ((".otlp", True), (".sum.otlp", False)):
+        otlp = check_otlp.read(prefix + ending)
+        demand(otlp.has_times == has_times, f"{ending}: another shape")
+        wrong = list(differing(wanted, otlp.stacks()))
+        demand(not wrong, f"{ending}: {'; '.join(wrong[:3])}")
+        demand(otlp.links() == links, f"{ending}: other spans of traces")
+        demand(all(facts["thread.state"] == names[-1] for facts, names, *_
+                   in otlp.samples), f"{ending}: thread.state")
+
+
+def compare(prefix, jitter=0):
+    """jitter: how far a tick's distance to the next one is from a period, in
+    periods; what adds up of it grows with the root."""
+    wanted, period, links = read_pprof(prefix + ".pb.gz")
     demand(wanted, "no threads")
+    compare_exactly(prefix, wanted, links)
     sums = Counter()
     for stacks in wanted.values():
         for stack, ns in stacks.items():
@@ -162,7 +210,7 @@ def compare(prefix):
                          (".envelope", read_sentry),
                          (".chunk.envelope", read_sentry),
                          (".trace.json", read_chrome)):
-        wrong = list(faults(wanted, read(prefix + ending), period))
+        wrong = list(faults(wanted, read(prefix + ending), period, jitter))
         demand(not wrong, f"{ending}: {'; '.join(wrong[:3])}")
 
 

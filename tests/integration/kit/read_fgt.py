@@ -371,8 +371,8 @@ class Slice:
             return [MARKERS.get(address, "[unknown marker]").encode()]
         if not count:
             path = self.string(self.images[image - 1]["path"]) if image else b""
-            base = path.rsplit(b"/", 1)[-1] or b"[anon]"
-            return [base + b"+0x%x" % address]
+            base = path.rsplit(b"/", 1)[-1]
+            return [base + b"+" * bool(base) + b"0x%x" % address]
         return [self.string(self.symbols[first + i][0]) or b"[no name]"
                 for i in range(count)]
 

@@ -92,8 +92,7 @@ static void write_all(uint64_t ms, const char *path)
 	char name[300];
 
 	printf("write %d", r);
-	for (int i = FGT_FORMAT_FGT; r == 0 && i <= FGT_FORMAT_SPEEDSCOPE;
-	     i++) {
+	for (int i = FGT_FORMAT_FGT; r == 0 && i <= FGT_FORMAT_OTLP; i++) {
 		snprintf(name, sizeof(name), "%s.%d", path, i);
 		printf(" %d", write_file(slice, (enum fgt_format)i, name));
 	}

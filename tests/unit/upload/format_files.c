@@ -45,12 +45,24 @@ static int write_one(const struct fgt_ring_slice *slice,
 	return r;
 }
 
+/* OTLP's other shape. */
+static int write_sums(const struct fgt_ring_slice *slice, const char *folder,
+		      const char *name)
+{
+	const struct fgt_format_options options = { .otlp_shape =
+							    FGT_OTLP_SUM };
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s/%s-root.sum.otlp", folder, name);
+	return write_one(slice, FGT_KIND_OTLP, &options, path);
+}
+
 static int write_all(const struct fgt_ring_slice *slice, const char *folder,
 		     const char *name)
 {
 	static const char *const endings[FGT_KIND_COUNT] = {
-		".fgt",	  ".trace.json", ".envelope",	    ".chunk.envelope",
-		".pb.gz", ".folded",	 ".speedscope.json"
+		".fgt",	  ".trace.json", ".envelope",	     ".chunk.envelope",
+		".pb.gz", ".folded",	 ".speedscope.json", ".otlp"
 	};
 	static const char *const states[] = { "root", "leaf", "no" };
 	char path[1024];
@@ -68,7 +80,7 @@ static int write_all(const struct fgt_ring_slice *slice, const char *folder,
 			r = write_one(slice, (enum fgt_format_kind)f, &options,
 				      path);
 		}
-	return r;
+	return r ? r : write_sums(slice, folder, name);
 }
 
 /* Every tenth thread runs and changes its stack at every other tick. */

@@ -106,9 +106,10 @@ static void unknown_name_gets_the_nearest_one(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_format_from_name("chrom", &format, &why), -EINVAL);
-	assert_string_equal(why.text, "unknown format 'chrom'; did you mean "
-				      "'chrome'? formats are fgt chrome sentry "
-				      "sentry-chunk pprof folded speedscope");
+	assert_string_equal(why.text,
+			    "unknown format 'chrom'; did you mean "
+			    "'chrome'? formats are fgt chrome sentry "
+			    "sentry-chunk pprof folded speedscope otlp");
 	assert_int_equal(fgt_format_from_name("sentinel", &format, &why),
 			 -EINVAL);
 	assert_null(strstr(why.text, "did you mean"));
@@ -136,6 +137,8 @@ static void endings_select_the_format(void **state)
 		{ "a.speedscope.json.gz", FGT_KIND_SPEEDSCOPE, true },
 		{ "a.folded", FGT_KIND_FOLDED, false },
 		{ "a.folded.gz", FGT_KIND_FOLDED, true },
+		{ "a.otlp", FGT_KIND_OTLP, false },
+		{ "a.otlp.gz", FGT_KIND_OTLP, true },
 	};
 	static const char *const unknown[] = { "",
 					       "a",
@@ -190,6 +193,22 @@ static void state_frames_have_three_names(void **state)
 	assert_non_null(strstr(why.text, "'none'"));
 }
 
+static void otlp_has_two_shapes(void **state)
+{
+	enum fgt_otlp_shape shape = FGT_OTLP_TIMESTAMPS;
+	struct fgt_why why;
+
+	(void)state;
+	assert_int_equal(fgt_otlp_shape_from_name("sum", &shape, NULL), 0);
+	assert_int_equal(shape, FGT_OTLP_SUM);
+	assert_int_equal(fgt_otlp_shape_from_name("timestamps", &shape, NULL),
+			 0);
+	assert_int_equal(shape, FGT_OTLP_TIMESTAMPS);
+	assert_int_equal(fgt_otlp_shape_from_name("sums", &shape, &why),
+			 -EINVAL);
+	assert_non_null(strstr(why.text, "'sums'"));
+}
+
 struct meter {
 	size_t written, heap_max;
 };
@@ -233,8 +252,10 @@ static void add_changing_thread(struct fgt_ring_slice *slice, uint32_t ticks,
 }
 
 /* One stack more or less in every tick: the same tables, more output. */
-static struct meter write_ticks(enum fgt_format_kind format, uint32_t ticks)
+static struct meter write_ticks(enum fgt_format_kind format, uint32_t ticks,
+				enum fgt_otlp_shape otlp_shape)
 {
+	const struct fgt_format_options options = { .otlp_shape = otlp_shape };
 	struct fgt_ring_slice *slice = fixture_new(ticks);
 	struct meter meter = { 0 };
 	struct fgt_sink sink = { .write = measure, .context = &meter };
@@ -249,7 +270,7 @@ static struct meter write_ticks(enum fgt_format_kind format, uint32_t ticks)
 		fixture_run(slice, t, 0, ticks, stacks[t % 2], FIXTURE_EPOLL);
 	}
 	before = heap_bytes();
-	assert_int_equal(fgt_format_write(slice, format, NULL, &sink), 0);
+	assert_int_equal(fgt_format_write(slice, format, &options, &sink), 0);
 	fgt_ring_slice_free(slice);
 	meter.heap_max -= before;
 	return meter;
@@ -263,8 +284,8 @@ static void memory_stays_while_output_grows(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		struct meter small = write_ticks(formats[i], 200);
-		struct meter large = write_ticks(formats[i], 2000);
+		struct meter small = write_ticks(formats[i], 200, 0);
+		struct meter large = write_ticks(formats[i], 2000, 0);
 
 		assert_true(small.heap_max > 0);
 		assert_true(large.written > 8 * small.written);
@@ -278,16 +299,32 @@ static void memory_stays_while_output_grows(void **state)
 /* The output has each change, or the sum of them. */
 static void memory_stays_while_changes_grow(void **state)
 {
-	struct meter small = write_ticks(FGT_KIND_SPEEDSCOPE, 200);
-	struct meter large = write_ticks(FGT_KIND_SPEEDSCOPE, 20000);
+	struct meter small = write_ticks(FGT_KIND_SPEEDSCOPE, 200, 0);
+	struct meter large = write_ticks(FGT_KIND_SPEEDSCOPE, 20000, 0);
 
 	(void)state;
 	assert_true(large.written > 20 * small.written);
 	assert_true(large.heap_max < small.heap_max + 16384);
-	small = write_ticks(FGT_KIND_PPROF, 200);
-	large = write_ticks(FGT_KIND_PPROF, 20000);
+	small = write_ticks(FGT_KIND_PPROF, 200, 0);
+	large = write_ticks(FGT_KIND_PPROF, 20000, 0);
 	assert_true(small.heap_max > 0);
 	assert_true(large.heap_max < small.heap_max + 16384);
+}
+
+/* OTLP begins with its length, and must not be kept to know it. With times it
+ * has the ticks of one thread at a time, 12 bytes each and as many again in
+ * each buffer; this slice has 20. */
+static void otlp_keeps_one_thread_at_most(void **state)
+{
+	struct meter small = write_ticks(FGT_KIND_OTLP, 200, FGT_OTLP_SUM);
+	struct meter large = write_ticks(FGT_KIND_OTLP, 20000, FGT_OTLP_SUM);
+
+	(void)state;
+	assert_true(small.heap_max > 0);
+	assert_true(large.heap_max < small.heap_max + 16384);
+	large = write_ticks(FGT_KIND_OTLP, 20000, FGT_OTLP_TIMESTAMPS);
+	assert_true(large.written > 4u << 20);
+	assert_true(large.heap_max < small.heap_max + (3u << 20) / 2);
 }
 
 static void unknown_format_is_refused(void **state)
@@ -337,6 +374,8 @@ int main(void)
 		cmocka_unit_test(state_frames_have_three_names),
 		cmocka_unit_test(memory_stays_while_output_grows),
 		cmocka_unit_test(memory_stays_while_changes_grow),
+		cmocka_unit_test(otlp_has_two_shapes),
+		cmocka_unit_test(otlp_keeps_one_thread_at_most),
 		cmocka_unit_test(unknown_format_is_refused),
 		cmocka_unit_test(sink_errors_come_back_from_every_format),
 	};

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "ringbuf/slice/pace.h"
-#include "tests/unit/upload/pprof_text.h"
+#include "tests/unit/upload/proto_text.h"
 
 #define PERIOD_99_HZ 10101010
 
@@ -226,6 +226,68 @@ static void hostile_times_stay_in_range(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+#define TRACE "0123456789abcdef0123456789abcdef"
+
+/* Grafana Pyroscope finds the profile of a span by these. */
+static void samples_of_a_transaction_have_its_ids(void **state)
+{
+	static const struct fgt_thread_run run = {
+		.tid = 4242, .from_ns = FIXTURE_START_NS
+	};
+	static const struct fgt_transaction_facts facts = {
+		.name = "GET /",
+		.trace_id = TRACE,
+		.span_id = "00000000000000ab",
+		.begin_ns = FIXTURE_START_NS + FIXTURE_PERIOD_NS,
+		.end_ns = FIXTURE_START_NS + 4 * FIXTURE_PERIOD_NS,
+		.thread_runs = &run,
+		.thread_run_count = 1,
+		.all_threads = 1,
+	};
+	const struct fgt_format_options options = {
+		.state_frames = FGT_STATE_FRAMES_NO, .facts = &facts
+	};
+	struct fgt_ring_slice *slice = fixture_new(10);
+	struct fixture_buffer text;
+
+	(void)state;
+	for (int32_t tid = 4242; tid < 4244; tid++)
+		fixture_run(slice, fixture_thread(slice, tid, "main"), 0, 10,
+			    fixture_stack(slice, "main"), FGT_STATE_RUNNING);
+	text = pprof_text_with(slice, &options);
+	/* Ticks 1 to 4 of the first thread are within. */
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1] 2:[6 60000000] 3:{1:9 "
+					   "2:8} 3:{1:10 3:4242} 3:{1:12 "
+					   "2:11}}\n"));
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1] 2:[4 40000000] 3:{1:9 "
+					   "2:8} 3:{1:10 3:4242} 3:{1:12 "
+					   "2:11} 3:{1:14 2:13} 3:{1:16 "
+					   "2:15}}\n"));
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1] 2:[10 100000000] "));
+	assert_has(&text, "6:\"" TRACE "\"\n6:\"trace_id\"\n"
+			  "6:\"00000000000000ab\"\n6:\"span_id\"");
+	fixture_buffer_done(&text);
+	fgt_ring_slice_free(slice);
+}
+
+/* A number that was used again within a slice. */
+static void threads_that_look_alike_share_samples(void **state)
+{
+	struct fgt_ring_slice *slice = fixture_new(10);
+	struct fixture_buffer text;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++)
+		fixture_run(slice, fixture_thread(slice, 4242, "main"), 5 * i,
+			    5, fixture_stack(slice, "main"), FGT_STATE_RUNNING);
+	slice->threads[1].start_time++;
+	text = pprof_text(slice, FGT_STATE_FRAMES_NO);
+	assert_int_equal(fixture_count(text.bytes, "\n2:{"), 1);
+	assert_non_null(strstr(text.bytes, "\n2:{1:[1] 2:[10 100000000] "));
+	fixture_buffer_done(&text);
+	fgt_ring_slice_free(slice);
+}
+
 static void slice_without_runs_has_no_samples(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_new(3);
@@ -248,6 +310,8 @@ int main(void)
 		cmocka_unit_test(a_rich_slice_keeps_all_that_pprof_can_hold),
 		cmocka_unit_test(mappings_have_flags_for_complete_names),
 		cmocka_unit_test(hostile_times_stay_in_range),
+		cmocka_unit_test(samples_of_a_transaction_have_its_ids),
+		cmocka_unit_test(threads_that_look_alike_share_samples),
 		cmocka_unit_test(slice_without_runs_has_no_samples),
 	};
 

@@ -15,9 +15,16 @@ enum fgt_state_frames {
 	FGT_STATE_FRAMES_NO,
 };
 
+/* What an OTLP sample has: readers differ. */
+enum fgt_otlp_shape {
+	FGT_OTLP_TIMESTAMPS, /* the time and duration of each tick */
+	FGT_OTLP_SUM, /* the sum of durations, for Grafana Pyroscope */
+};
+
 /* Zero or NULL means default; strings are borrowed for the call. */
 struct fgt_format_options {
 	enum fgt_state_frames state_frames;
+	enum fgt_otlp_shape otlp_shape;
 	/* Sentry only. */
 	const char *dsn; /* without secret; NULL: no dsn in header */
 	const char *release;
@@ -30,8 +37,8 @@ struct fgt_format_options {
 	/*
 	 * The program's transaction, whose range lies in the slice. Ids given
 	 * above take precedence over those of the facts. The transaction is
-	 * written even if no thread has two samples. In pprof the samples of
-	 * its threads have its ids.
+	 * written even if no thread has two samples. In pprof and OTLP the
+	 * samples of its threads have its ids.
 	 */
 	const struct fgt_transaction_facts *facts;
 };
@@ -43,6 +50,7 @@ typedef int fgt_encoder(const struct fgt_ring_slice *slice,
 
 fgt_encoder fgt_chrome_write; /* trace events, for Perfetto and speedscope */
 fgt_encoder fgt_folded_write; /* a line "root;…;leaf ticks" per stack */
+fgt_encoder fgt_otlp_write; /* OpenTelemetry: ExportProfilesServiceRequest */
 fgt_encoder fgt_pprof_write; /* profile.proto, gzipped: samples and wall-clock
 			      * time per stack, thread and state */
 fgt_encoder fgt_sentry_write; /* a transaction and its profile */
