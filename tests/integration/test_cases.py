@@ -14,10 +14,9 @@ import sys
 
 from kit.harness import Bench, Checks
 from kit.stage import Stage
-from kit.truth_cases import (BRANCH_LIMITS, CALLERS_MOST, CASES, CUT_LIMITS,
-                             CUT_MOST, GOAL_STATES, OF_EVENTS, SHORT,
-                             WHOLE_LEAST, describe, limit_of, may_have_events,
-                             measure, print_table)
+from kit.truth_cases import (BRANCH_LIMITS, CALLERS_MOST, CASES, GOAL_STATES,
+                             OF_EVENTS, SHORT, cut_most, describe, limit_of,
+                             may_have_events, measure, print_table, whole_least)
 from kit.truth_record import MODES, Recording, record_by_agent
 from kit.truth_trace import error_of_trace
 
@@ -42,11 +41,11 @@ def check(checks, line):
               wrong <= CALLERS_MOST, f"{100 * wrong:.1f} %: {example}")
     if "whole" in line:
         whole, marked, total, example = line["whole"]
-        checks.ok(f"{tag}: {100 * WHOLE_LEAST:.0f} % of {total} stacks are "
-                  f"whole, or marked", total > 0 and
-                  whole + marked >= total * (WHOLE_LEAST - limit / 100),
+        least = whole_least(line["case"], line["mode"])
+        checks.ok(f"{tag}: {100 * least:.0f} % of {total} stacks are whole, or "
+                  f"marked", total > 0 and whole + marked >= total * least,
                   f"{whole} whole, {marked} marked; {example}")
-        most = CUT_LIMITS.get((line["case"], line["mode"]), CUT_MOST)
+        most = cut_most(line["case"], line["mode"])
         checks.ok(f"{tag}: at most {100 * most:.0f} % of stacks are cut short",
                   line["cut"] <= most, f"{100 * line['cut']:.1f} %")
     if "branches" in line:
