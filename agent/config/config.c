@@ -145,8 +145,11 @@ static int load_entry(struct loader *loader, config_setting_t *setting,
 		error = load_group(loader, setting, "", key->entries, entry);
 	if (error)
 		return error;
-	if (key->offset == offsetof(struct fgt_config, targets))
+	if (key->offset == offsetof(struct fgt_config, targets)) {
+		((struct fgt_config_target *)entry)->line =
+			config_setting_source_line(setting);
 		return check_target(entry, where, loader->why);
+	}
 	if (key->offset == offsetof(struct fgt_config, triggers)) {
 		((struct fgt_config_trigger *)entry)->line =
 			config_setting_source_line(setting);
@@ -334,6 +337,9 @@ static int finish(struct loader *loader)
 	if (!error)
 		error = fgt_config_check_triggers(config, loader->file_name,
 						  loader->why);
+	if (!error)
+		error = fgt_config_check_continuous(config, loader->file_name,
+						    loader->why);
 	if (error || config->socket)
 		return error;
 	error = fgt_default_socket(path, sizeof(path));

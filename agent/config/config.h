@@ -24,6 +24,12 @@ struct fgt_config_target {
 	int pid;
 	char *name, *exe, *cgroup;
 	bool is_with_children;
+	unsigned int line; /* in the file, for messages */
+	bool is_continuous; /* its whole life is delivered, in chunks */
+	int continuous_s; /* of a chunk */
+	/* As in struct fgt_config_trigger. */
+	char **deliver;
+	size_t deliver_count;
 };
 
 #define FGT_TRIGGER_NAME_MAX	 64 /* bytes */

@@ -55,6 +55,12 @@ static const struct fgt_config_key TARGET_KEYS[] = {
 	{ "exe", FGT_CONFIG_STRING, TARGET_AT(exe), .max = PATH_BYTES },
 	{ "cgroup", FGT_CONFIG_STRING, TARGET_AT(cgroup), .max = PATH_BYTES },
 	{ "children", FGT_CONFIG_BOOL, TARGET_AT(is_with_children) },
+	{ "continuous", FGT_CONFIG_BOOL, TARGET_AT(is_continuous) },
+	{ "continuous_s", FGT_CONFIG_INT, TARGET_AT(continuous_s),
+	  .min = 1, .max = 60, .default_number = 20 },
+	{ "deliver", FGT_CONFIG_STRINGS, TARGET_AT(deliver),
+	  .count_offset = offsetof(struct fgt_config_target, deliver_count),
+	  .max = DELIVER_MAX, .may_be_one = true },
 	{ .path = NULL },
 };
 

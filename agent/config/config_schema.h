@@ -141,10 +141,21 @@ int fgt_config_check_destination(struct fgt_config *config, size_t index,
 int fgt_config_check_upload(struct fgt_config *config, const char *file_name,
 			    struct fgt_why *why);
 
-/* The rules of triggers that need more than one key, when all of the file is
- * loaded. -EINVAL with why. */
+/* The rules of triggers and continuous targets that need more than one key,
+ * when all of the file is loaded. -EINVAL with why. */
 int fgt_config_check_triggers(const struct fgt_config *config,
 			      const char *file_name, struct fgt_why *why);
+/* Where a rule of the configuration delivers. */
+struct fgt_config_places {
+	const char *where, *subject; /* for messages */
+	char *const *places;
+	size_t count; /* 0: all destinations */
+};
+int fgt_config_check_places(const struct fgt_config *config,
+			    const struct fgt_config_places *places,
+			    struct fgt_why *why);
+int fgt_config_check_continuous(const struct fgt_config *config,
+				const char *file_name, struct fgt_why *why);
 
 /* Sets every default; base must be zeroed. -ENOMEM. */
 int fgt_config_set_defaults(const struct fgt_config_key *keys, void *base);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "agent/config/config_schema.h"
-#include "ringbuf/base/nearest.h"
 #include "upload/deliver/trusted_file.h"
 
 /* A stretch of time must lie in the ring as a whole, with the time that passes
@@ -134,43 +133,19 @@ static int check_times(const struct check *check)
 	return 0;
 }
 
-static int check_place(const struct check *check, const char *place)
-{
-	const struct fgt_config *config = check->config;
-	struct fgt_nearest nearest;
-
-	if (*place == '/')
-		return 0;
-	fgt_nearest_init(&nearest, place);
-	for (size_t i = 0; i < config->upload.destination_count; i++) {
-		if (!strcmp(config->upload.destinations[i].name, place))
-			return 0;
-		fgt_nearest_offer(&nearest,
-				  config->upload.destinations[i].name);
-	}
-	return fgt_why_set(check->why, -EINVAL,
-			   "%s: trigger `%s`: no destination is called "
-			   "`%.64s`%s%.64s%s; name one of "
-			   "`upload.destinations`, or a directory by its "
-			   "absolute path",
-			   check->where, check->trigger->name, place,
-			   nearest.best ? "; did you mean `" : "",
-			   nearest.best ? nearest.best : "",
-			   nearest.best ? "`?" : "");
-}
-
 static int check_places(const struct check *check)
 {
 	const struct fgt_config_trigger *trigger = check->trigger;
-	int error = 0;
+	char subject[FGT_TRIGGER_NAME_MAX + 16];
 
-	if (trigger->deliver_count == 0 &&
-	    check->config->upload.destination_count == 0)
-		return refuse(check, "it needs `deliver`: a directory, or the "
-				     "name of one of `upload.destinations`");
-	for (size_t i = 0; i < trigger->deliver_count && !error; i++)
-		error = check_place(check, trigger->deliver[i]);
-	return error;
+	snprintf(subject, sizeof(subject), "trigger `%s`", trigger->name);
+	return fgt_config_check_places(
+		check->config,
+		&(struct fgt_config_places){ .where = check->where,
+					     .subject = subject,
+					     .places = trigger->deliver,
+					     .count = trigger->deliver_count },
+		check->why);
 }
 
 int fgt_config_check_triggers(const struct fgt_config *config,

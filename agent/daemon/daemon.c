@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/daemon/continuous/continuous.h"
 #include "agent/daemon/fixed_settings.h"
 #include "agent/daemon/loop/log.h"
 #include "agent/daemon/loop/loop.h"
@@ -42,6 +43,7 @@ struct daemon {
 	struct fgt_deliveries *deliveries;
 	struct fgt_registrations *registrations;
 	struct fgt_triggers *triggers;
+	struct fgt_continuous *continuous;
 	struct fgt_control *control;
 	struct fgt_config *config; /* in force */
 	struct fgt_watchdog *watchdog;
@@ -117,10 +119,11 @@ static void take_rules(void *context)
 }
 
 /* No look is under way: looks begin before a reload or after it. */
-static void set_triggers(struct daemon *daemon)
+static void set_looks(struct daemon *daemon)
 {
 	int r = fgt_triggers_set_rules(daemon->triggers, daemon->config);
 
+	fgt_continuous_set_rules(daemon->continuous, daemon->config);
 	if (r < 0)
 		fgt_log(FGT_LOG_ERROR, "triggers",
 			"not all triggers can fire: %s: free memory or raise "
@@ -132,7 +135,7 @@ static void rules_taken(void *context)
 {
 	struct daemon *daemon = context;
 
-	set_triggers(daemon);
+	set_looks(daemon);
 	fgt_config_free(FGT_TAKE(daemon->former));
 	daemon->is_reloading = false;
 	daemon->status.reloads++;
@@ -199,6 +202,7 @@ static void leave(struct daemon *daemon, int number)
 		strsignal(number));
 	fgt_registrations_leave(daemon->registrations);
 	fgt_triggers_leave(daemon->triggers);
+	fgt_continuous_leave(daemon->continuous);
 	fgt_control_leave(daemon->control);
 	fgt_slices_leave(daemon->slices);
 	fgt_deliveries_leave(daemon->deliveries);
@@ -252,6 +256,8 @@ static void tick_expired(void *context)
 		fgt_jobs_submit(daemon->jobs, &daemon->refresh);
 	}
 	fgt_triggers_look(daemon->triggers);
+	if (!daemon->is_reloading)
+		fgt_continuous_look(daemon->continuous);
 	fgt_loop_arm(daemon->loop, &daemon->tick,
 		     fgt_loop_now() + TICK_MS * MS);
 }
@@ -335,6 +341,9 @@ static int new_parts(struct daemon *daemon)
 				     daemon->targets, daemon->deliveries,
 				     &daemon->triggers);
 	if (r == 0)
+		r = fgt_continuous_new(daemon->jobs, daemon->targets,
+				       daemon->deliveries, &daemon->continuous);
+	if (r == 0)
 		fgt_registrations_watch(daemon->registrations,
 					fgt_triggers_transaction,
 					daemon->triggers);
@@ -350,6 +359,7 @@ static void daemon_done(struct daemon *daemon)
 	/* Both return the clients that they hold. */
 	fgt_jobs_free(daemon->jobs);
 	fgt_triggers_free(daemon->triggers);
+	fgt_continuous_free(daemon->continuous);
 	fgt_slices_free(daemon->slices);
 	fgt_control_free(daemon->control);
 	fgt_registrations_free(daemon->registrations);
@@ -418,7 +428,7 @@ static int run(struct daemon *daemon, struct fgt_why *why)
 	fgt_daemon_status_log(&daemon->status);
 	/* Before the first request: configured targets are sampled then. */
 	fgt_targets_set_rules(daemon->targets, daemon->config);
-	set_triggers(daemon);
+	set_looks(daemon);
 	tick_expired(daemon);
 	fgt_notify_send(&daemon->notify, "READY=1\nSTATUS=sampling");
 	r = fgt_loop_run(daemon->loop);

@@ -136,6 +136,9 @@ struct fgt_slice_label {
 #define FGT_SLICE_NOTES_MAX 32
 #define FGT_NOTE_TRIGGER    "trigger" /* its name */
 #define FGT_NOTE_CAUSE	    "cause" /* what the trigger saw */
+/* Of a chunk in the life of a process, as 32 hex digits: */
+#define FGT_NOTE_PROFILER "profiler_id" /* of all its chunks */
+#define FGT_NOTE_CHUNK	  "chunk_id"
 
 struct fgt_slice_note {
 	uint32_t key, value; /* string ids */

@@ -139,14 +139,30 @@ static int give_long(const struct encoding *encoding, uint64_t begin_ns,
 	return r == -ENODATA ? 0 : r;
 }
 
+/* A chunk in the life of a process: one item, whose profile is as long as a
+ * server accepts. */
+static int give_chunk(const struct encoding *encoding, const char *profiler_id)
+{
+	struct part part = { .slice = encoding->slice,
+			     .format = FGT_KIND_SENTRY_CHUNK,
+			     .options = encoding->options };
+
+	part.options.profiler_id = profiler_id;
+	return give(encoding, &part, "profile_chunk");
+}
+
 static int give_sentry(const struct encoding *encoding)
 {
 	const struct part part = { .slice = encoding->slice,
 				   .format = FGT_KIND_SENTRY,
 				   .options = encoding->options };
 	const struct fgt_transaction_facts *facts = encoding->options.facts;
+	const char *profiler_id =
+		fgt_slice_note(encoding->slice, FGT_NOTE_PROFILER);
 	uint64_t begin_ns, end_ns;
 
+	if (!facts && profiler_id)
+		return give_chunk(encoding, profiler_id);
 	if (facts) {
 		fgt_sentry_facts_range(facts, encoding->slice, &begin_ns,
 				       &end_ns);
@@ -263,6 +279,10 @@ int fgt_destination_encode(const struct fgt_destination *destination,
 
 	if (options)
 		encoding.options = *options;
+	/* Sent again, a chunk keeps its id. */
+	if (!encoding.options.event_id || !*encoding.options.event_id)
+		encoding.options.event_id =
+			fgt_slice_note(slice, FGT_NOTE_CHUNK);
 	r = fgt_sentry_choose_id(encoding.options.event_id, encoding.event_id);
 	if (r < 0)
 		return fgt_why_set(why, r,

@@ -155,6 +155,7 @@ static void fill_job(struct fgt_delivery_job *job,
 		.to_ns = order->to_ns,
 		.is_transaction = order->is_transaction,
 		.trigger = order->trigger,
+		.chunk = order->chunk,
 	};
 	job->about = (struct fgt_delivery_about){ .pid = order->pid,
 						  .name = job->name };

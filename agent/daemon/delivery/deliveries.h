@@ -43,6 +43,7 @@ struct fgt_delivery_order {
 	size_t facts_len;
 	bool is_transaction; /* its facts have begin and end */
 	struct fgt_delivery_trigger trigger; /* of a target */
+	struct fgt_delivery_chunk chunk; /* of a target */
 	bool is_last_word; /* of a process that has ended: not sent again */
 };
 

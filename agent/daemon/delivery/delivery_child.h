@@ -41,6 +41,14 @@ struct fgt_delivery_trigger {
 	int32_t tid; /* that it was about, or 0 */
 };
 
+/* A chunk of a target's life: exactly its ticks, see continuous.h. */
+struct fgt_delivery_chunk {
+	char profiler_id[33]; /* "": it is none */
+	char chunk_id[33];
+	struct fgt_anchor anchor; /* the clocks of all chunks */
+	bool has_next_tick; /* the first one from to_ns on, too */
+};
+
 enum fgt_delivery_kind {
 	FGT_DELIVERY_FILE, /* data is a .fgt file, with names */
 	FGT_DELIVERY_RING, /* data is the ring of a process that is no more */
@@ -141,6 +149,7 @@ struct fgt_delivery_cut {
 	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
 	bool is_transaction; /* delivered even if nothing was sampled then */
 	struct fgt_delivery_trigger trigger;
+	struct fgt_delivery_chunk chunk;
 };
 
 /*

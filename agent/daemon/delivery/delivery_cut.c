@@ -13,6 +13,7 @@
 
 #include "agent/capture/look/state_name.h"
 #include "agent/daemon/loop/log.h"
+#include "ringbuf/base/array.h"
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice_codec.h"
 
@@ -20,6 +21,9 @@
  * ticks, and is not without a thread then. The encoder narrows. */
 #define BEFORE_NS UINT64_C(60000000)
 #define AFTER_NS  UINT64_C(20000000)
+/* The tick after the end of a chunk comes within this time: the rate is lowered
+ * to one in 8 s at most. */
+#define NEXT_TICK_NS UINT64_C(10000000000)
 
 struct cut_file {
 	int fd;
@@ -62,6 +66,50 @@ static int cut_ring(const struct fgt_delivery_cut *cut,
 	return r;
 }
 
+/* Index of the first tick from then on; tick_count: there is none. */
+static uint32_t find_tick(const struct fgt_ring_slice *slice, uint64_t ns)
+{
+	return (uint32_t)FGT_ARRAY_BISECT(i, slice->tick_count,
+					  slice->tick_ns[i] < ns);
+}
+
+/* Its ticks and no others. Its wall clock is that of all chunks. */
+static int cut_chunk(const struct fgt_delivery_cut *cut,
+		     struct fgt_ring_slice **ret_slice)
+{
+	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *whole = NULL;
+	uint64_t to_ns = cut->to_ns - 1;
+	uint32_t next;
+	int r = fgt_gate_cut(&cut->gate, cut->target, cut->from_ns,
+			     cut->to_ns + NEXT_TICK_NS, NULL, &whole);
+
+	if (r < 0)
+		return r;
+	next = find_tick(whole, cut->to_ns);
+	if (cut->chunk.has_next_tick && next < whole->tick_count)
+		to_ns = whole->tick_ns[next];
+	r = fgt_slice_narrow(whole, cut->from_ns, to_ns, 0, ret_slice);
+	if (r < 0)
+		return r;
+	(*ret_slice)->anchors[0] = cut->chunk.anchor;
+	(*ret_slice)->anchor_count = 1;
+	return 0;
+}
+
+static int note_chunk(const struct fgt_delivery_cut *cut,
+		      struct fgt_ring_slice *slice)
+{
+	int r;
+
+	if (!cut->chunk.profiler_id[0])
+		return 0;
+	r = fgt_slice_add_note(slice, FGT_NOTE_PROFILER,
+			       cut->chunk.profiler_id);
+	return r < 0 ? r
+		     : fgt_slice_add_note(slice, FGT_NOTE_CHUNK,
+					  cut->chunk.chunk_id);
+}
+
 static int note_trigger(const struct fgt_delivery_cut *cut,
 			struct fgt_ring_slice *slice)
 {
@@ -86,7 +134,8 @@ static int make_slice(const struct fgt_delivery_cut *cut,
 		      struct fgt_ring_slice **ret_slice)
 {
 	FGT_AUTO(fgt_ring_slice_free) struct fgt_ring_slice *slice = NULL;
-	int r = cut_ring(cut, &slice);
+	int r = cut->chunk.profiler_id[0] ? cut_chunk(cut, &slice)
+					  : cut_ring(cut, &slice);
 
 	if (r == 0)
 		r = fgt_target_cut_spans(cut->target, slice);
@@ -97,6 +146,8 @@ static int make_slice(const struct fgt_delivery_cut *cut,
 					   fgt_target_is_alive(cut->target));
 	if (r == 0)
 		r = note_trigger(cut, slice);
+	if (r == 0)
+		r = note_chunk(cut, slice);
 	if (r == 0)
 		*ret_slice = FGT_TAKE(slice);
 	return r;

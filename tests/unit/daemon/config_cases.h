@@ -116,6 +116,22 @@ static const struct config_case CASES[] = {
 	BAD("symbols = { debug_dirs = \"/a\"; };",
 	    "1: `symbols.debug_dirs` must be a list"),
 
+	GOOD("targets = ( { pid = 1; continuous = true; deliver = \"/d\"; } );"),
+	GOOD("targets = ( { pid = 1; continuous = true; continuous_s = 60;"
+	     "deliver = ( \"1\" ); } ); ring = { seconds = 65; };" DEST(
+		     "dsn_file = \"/etc/dsn\";")),
+	BAD("targets = (\n{ pid = 1; continuous = true; } );",
+	    "2: continuous target: it needs `deliver`: a directory"),
+	BAD("targets = ( { pid = 1; continuous = true; deliver = \"x\"; } );",
+	    "1: continuous target: no destination is called `x`"),
+	BAD("targets = ( { pid = 1; deliver = \"/d\"; } );",
+	    "1: `deliver` of a target needs `continuous = true`"),
+	BAD("targets = ( { pid = 1; continuous = true; continuous_s = 26;"
+	    "deliver = \"/d\"; } );",
+	    "`continuous_s` must be 5 s less than `ring.seconds` (30) at most"),
+	BAD("targets = ( { pid = 1; continuous_s = 61; } );",
+	    "1: `continuous_s` must be an integer from 1 to 60"),
+
 	/* Fault K1: unknown, wrong type, out of range, twice. */
 	BAD("sampling = { hzz = 1; };",
 	    "1: unknown key `sampling.hzz`; did you mean `hz`?"),

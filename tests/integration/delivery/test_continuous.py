@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Continuous mode: chunks of the whole life of a real program arrive at a strict
+server, without gap and overlap. test_continuous.py BUILD [GROUP…]"""
+import collections
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from kit.daemon_bench import Daemon, run_groups  # noqa: E402
+from kit.real_programs import redis  # noqa: E402
+from kit.sentry_server import SentryServer  # noqa: E402
+from kit.transact import (  # noqa: E402
+    Folder, check_wrong, dsn_of, received, until)
+
+CHUNK_S = 3
+PERIOD_S = 1 / 101
+
+
+def dsn_file(bench, name, server):
+    path = bench.path(name)
+    with open(path, "w") as file:
+        file.write(dsn_of(server) + "\n")
+    os.chmod(path, 0o600)
+    return path
+
+
+def times_of(envelope):
+    """{thread: its sample times, ordered}."""
+    times = collections.defaultdict(list)
+    for sample in envelope.chunk["profile"]["samples"]:
+        times[sample["thread_id"]].append(sample["timestamp"])
+    return {thread: sorted(found) for thread, found in times.items()}
+
+
+def span_of(envelope):
+    times = [one for found in times_of(envelope).values() for one in found]
+    return min(times), max(times)
+
+
+def by_time(envelopes):
+    return sorted(envelopes, key=lambda one: span_of(one)[0])
+
+
+def check_seams(checks, chunks, thread):
+    """The last sample of each chunk is the first one of the next."""
+    ends = [times_of(one)[thread] for one in chunks]
+    seams = [after[0] - before[-1] for before, after in zip(ends, ends[1:])]
+    checks.ok("chunks: each begins with the sample that the one before ends "
+              "with", len(seams) >= 2 and all(abs(seam) < 1e-4
+                                              for seam in seams), seams)
+    merged = sorted({time for found in ends for time in found})
+    gaps = [b - a for a, b in zip(merged, merged[1:])]
+    checks.ok("chunks: no gap in all samples of a thread",
+              max(gaps) < 20 * PERIOD_S, sorted(gaps)[-5:])
+    return merged
+
+
+def a_whole_life(checks, bench):
+    """Redis under load from its attach to its end, in chunks of 3 s."""
+    server = SentryServer()
+    folder = Folder(bench, "chunks")
+    pid, load = redis(bench)
+    path = dsn_file(bench, "chunks.dsn", server)
+    began = time.time()
+    daemon = Daemon(bench, "life", f"""
+upload: {{ release = "app@1"; destinations = (
+  {{ name = "sentry"; dsn_file = "{path}"; }} ); }};
+targets = ( {{ pid = {pid}; continuous = true; continuous_s = {CHUNK_S};
+  deliver = ( "sentry", "{folder.path}" ); }} );""")
+    until(lambda: len(server.requests) >= 3, 20)
+    load.kill()
+    os.kill(pid, 9)
+    ended = time.time()
+    until(lambda: span_of(by_time(received(bench, server))[-1])[1] >
+          ended - 0.3, 10)
+    time.sleep(3)  # the rest is there by then
+    chunks = by_time(received(bench, server))
+    check_wrong(checks, "chunks", chunks)
+    checks.ok("chunks: one profiler id, a different id for each chunk",
+              len({one.chunk["profiler_id"] for one in chunks}) == 1 and
+              len({one.chunk["chunk_id"] for one in chunks}) == len(chunks),
+              [one.chunk["chunk_id"] for one in chunks])
+    checks.ok("chunks: each covers its seconds", all(
+        abs(span_of(one)[1] - span_of(one)[0] - CHUNK_S) < 0.1
+        for one in chunks[:-1]), [span_of(one) for one in chunks])
+    merged = check_seams(checks, chunks, str(pid))
+    checks.ok("chunks: the samples cover the whole life",
+              merged[0] - began < 1.5 and abs(merged[-1] - ended) < 0.3,
+              (merged[0] - began, merged[-1] - ended))
+    checks.ok("chunks: the same in a directory",
+              until(lambda: len(folder.names()) == len(chunks)),
+              (folder.names(), len(chunks)))
+    time.sleep(2)  # another chunk would be there by then
+    checks.ok("chunks: none follows the last one",
+              len(server.requests) == len(chunks), len(server.requests))
+    daemon.end()
+    server.close()
+
+
+def the_agent_ends(checks, bench):
+    """SIGTERM: what has not been delivered leaves before the agent."""
+    server = SentryServer()
+    pid, load = redis(bench)
+    path = dsn_file(bench, "leave.dsn", server)
+    daemon = Daemon(bench, "leave", f"""
+upload: {{ destinations = ( {{ dsn_file = "{path}"; }} ); }};
+targets = ( {{ pid = {pid}; continuous = true; continuous_s = 20; }} );""")
+    time.sleep(3)  # the chunk is far from complete
+    ended = time.time()
+    daemon.end()
+    found = received(bench, server)
+    checks.ok("leaving: the last chunk arrives, up to the end",
+              len(found) == 1 and abs(span_of(found[0])[1] - ended) < 1,
+              (len(found), daemon.log_text()[-400:]))
+    load.kill()
+    server.close()
+
+
+if __name__ == "__main__":
+    run_groups([a_whole_life, the_agent_ends])
