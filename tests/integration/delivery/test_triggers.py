@@ -2,6 +2,7 @@
 """Triggers: each condition, with a program that makes it true, delivers one
 slice; gap, cap, reload, and a program that does nothing unusual.
 test_triggers.py BUILD [GROUP…]"""
+import gzip
 import json
 import os
 import signal
@@ -286,6 +287,47 @@ def trying(checks, bench, daemon, folder):
                   result.returncode == 4, (result.returncode, result.stderr))
 
 
+def every_format(checks, bench):
+    """The trigger's name is in what each kind of file has for it."""
+    child = sleeper(bench)
+    places = {form: bench.path(form) for form in ("fgt", "chrome", "pprof")}
+    for place in places.values():
+        os.makedirs(place)
+    listed = ", ".join(f'{{ name = "{form}"; directory = "{place}"; '
+                       f'format = "{form}"; }}'
+                       for form, place in places.items())
+    daemon = Daemon(bench, "forms", f"""
+upload: {{ destinations = ( {listed} ); }};
+targets = ( {{ pid = {child.pid}; }} );
+triggers = ( {{ name = "all-forms"; when: {{ file = "/nowhere/x"; }};
+  window_s = 2; after_s = 0.1; }} );""")
+    time.sleep(1)  # something is recorded
+    result = bench.run("triggers", "try", "all-forms", "--socket",
+                       daemon.socket)
+    found = {}
+    for form, place in places.items():
+        until(lambda: [name for name in os.listdir(place)
+                       if name.startswith("all-forms-")], 10)
+        for name in os.listdir(place):
+            with open(os.path.join(place, name), "rb") as file:
+                found[form] = file.read()
+    checks.ok("forms: without deliver each destination gets a slice, whose "
+              "file has the trigger's name", result.returncode == 0 and
+              found.keys() == places.keys(),
+              (result.stderr, daemon.log_text()[-600:]))
+    notes = json.loads(found["chrome"])["otherData"]["notes"]
+    checks.ok("forms: notes of a Chrome trace", notes["trigger"] ==
+              "all-forms" and "tried by" in notes["cause"], notes)
+    checks.ok("forms: a mark is at the instant in a Chrome trace", any(
+        event["name"] == "trigger all-forms" and event["ph"] in "iI"
+        for event in json.loads(found["chrome"])["traceEvents"]), "")
+    checks.ok("forms: a comment of pprof", b"trigger: all-forms" in
+              gzip.decompress(found["pprof"]), "")
+    checks.ok("forms: the .fgt file has the name", b"all-forms" in
+              found["fgt"] and b"trigger" in found["fgt"], "")
+    daemon.end()
+
+
 def slow_transactions(checks, bench):
     """The program's transaction goes to its server, the slice to the agent's."""
     own, agents = SentryServer(), SentryServer()
@@ -325,4 +367,4 @@ def slow_transactions(checks, bench):
 if __name__ == "__main__":
     run_groups([a_server_that_sleeps, busy_programs, a_lock_convoy,
                 a_process_without_a_cpu, ends_of_processes, events,
-                slow_transactions])
+                every_format, slow_transactions])
