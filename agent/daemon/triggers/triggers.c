@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/utsname.h>
 
+#include "agent/daemon/loop/log.h"
 #include "agent/daemon/triggers/trigger.h"
 
 struct fgt_trigger_pace
@@ -98,9 +100,26 @@ static void take_over(struct fgt_trigger *trigger, struct fgt_trigger *former)
 	       sizeof(trigger->last_cause));
 }
 
+/* A pattern of another kernel's call is no error, a misspelt one is likely. */
+static void warn_of_state(const struct fgt_config_trigger *rule)
+{
+	const char *nearest;
+	struct utsname system;
+
+	if (!rule->when.state || uname(&system) < 0 ||
+	    fgt_trigger_knows_state(system.machine, rule->when.state, &nearest))
+		return;
+	fgt_log(FGT_LOG_WARNING, "trigger_state",
+		"trigger %s never fires: no state is called %.64s%s%s: states "
+		"are running, runnable, stopped, and names of system calls",
+		rule->name, rule->when.state, nearest ? "; did you mean " : "",
+		nearest ? nearest : "");
+}
+
 static void fill(struct fgt_triggers *triggers, struct fgt_trigger *trigger,
 		 const struct fgt_config_trigger *rule)
 {
+	warn_of_state(rule);
 	trigger->rule = rule;
 	atomic_init(&trigger->directory, -1);
 	snprintf(trigger->name, sizeof(trigger->name), "%s", rule->name);

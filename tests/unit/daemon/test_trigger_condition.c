@@ -227,6 +227,18 @@ static void patterns_select_states_and_threads(void **state)
 	fgt_ring_slice_free(slice);
 }
 
+static void misspelt_states_are_not_known(void **state)
+{
+	const char *nearest = NULL;
+
+	(void)state;
+	assert_true(fgt_trigger_knows_state("x86_64", "futex", &nearest));
+	assert_true(fgt_trigger_knows_state("aarch64", "f*sync", &nearest));
+	assert_true(fgt_trigger_knows_state("x86_64", "runnable", &nearest));
+	assert_false(fgt_trigger_knows_state("x86_64", "futx", &nearest));
+	assert_string_equal(nearest, "futex");
+}
+
 static void a_cpu_in_between_breaks_a_block(void **state)
 {
 	struct fgt_ring_slice *slice = waiting_slice();
@@ -291,6 +303,7 @@ int main(void)
 		cmocka_unit_test(rest_begins_when_the_clock_has_moved_last),
 		cmocka_unit_test(stretch_goes_on_when_the_stack_changes),
 		cmocka_unit_test(patterns_select_states_and_threads),
+		cmocka_unit_test(misspelt_states_are_not_known),
 		cmocka_unit_test(a_cpu_in_between_breaks_a_block),
 		cmocka_unit_test(starved_means_runnable_and_no_thread_running),
 		cmocka_unit_test(sleeping_threads_are_not_starved),
