@@ -37,6 +37,7 @@ static const char *const KINDS[] = { "http", "pyroscope", "pyroscope-push",
 #define FORMAT_NAME(id, name, ...) name,
 static const char *const FORMATS[] = { FGT_FORMAT_LIST(FORMAT_NAME) NULL };
 static const char *const METHODS[] = { "PUT", "POST", NULL };
+static const char *const SHAPES[] = { "timestamps", "sum", NULL };
 static const char *const LOG_LEVELS[] = { "error", "warning", "info", "debug",
 					  NULL };
 static const char *const LOG_FORMATS[] = { "logfmt", "json", NULL };
@@ -79,6 +80,8 @@ static const struct fgt_config_key DESTINATION_KEYS[] = {
 	  .choices = FORMATS },
 	{ "method", FGT_CONFIG_STRING, DEST_AT(method), .max = NAME_BYTES,
 	  .choices = METHODS },
+	{ "shape", FGT_CONFIG_STRING, DEST_AT(shape), .max = NAME_BYTES,
+	  .choices = SHAPES },
 	DEST_TEXT(headers_file, PATH_BYTES),
 	DEST_TEXT(aws_keys_file, PATH_BYTES),
 	DEST_TEXT(aws_region, WORD_BYTES),

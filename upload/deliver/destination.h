@@ -56,7 +56,7 @@ enum fgt_destination_kind {
 	X(is_gzip) /* of text formats */                                       \
 	X(is_post) /* of kind http; else PUT */                                \
 	X(is_http_allowed)                                                     \
-	X(is_of_timestamps) /* of kind otlp: that shape, else sums */          \
+	X(is_sum) /* of kind otlp: sums, else a timestamp for each sample */   \
 	X(max_files) /* of a directory; 0: no limit */                         \
 	X(max_mb)                                                              \
 	X(sequence) /* {seq}: its owner counts */

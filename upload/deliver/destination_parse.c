@@ -139,7 +139,7 @@ static void choose_kind(struct fgt_destination *destination)
 		choose_format(destination);
 		break;
 	case FGT_DESTINATION_OTLP:
-		destination->format = fgt_format_of_ending("a.otlp", 6);
+		destination->format = FGT_KIND_OTLP;
 		break;
 	default:
 		destination->format = FGT_KIND_PPROF;

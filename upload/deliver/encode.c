@@ -197,8 +197,6 @@ static int give_slice(const struct encoding *encoding)
 
 static const char *content_type_of(const struct fgt_destination *destination)
 {
-	if (destination->kind == FGT_DESTINATION_OTLP)
-		return "application/x-protobuf";
 	if (destination->is_gzip)
 		return "application/gzip";
 	switch (destination->format) {
@@ -210,6 +208,8 @@ static const char *content_type_of(const struct fgt_destination *destination)
 		return "application/x-sentry-envelope";
 	case FGT_KIND_FOLDED:
 		return "text/plain; charset=utf-8";
+	case FGT_KIND_OTLP:
+		return "application/x-protobuf";
 	default:
 		return "application/octet-stream";
 	}
@@ -288,6 +288,8 @@ int fgt_destination_encode(const struct fgt_destination *destination,
 		return fgt_why_set(why, r,
 				   "the event id is not 32 hexadecimal digits");
 	encoding.options.event_id = encoding.event_id;
+	if (destination->is_sum)
+		encoding.options.otlp_shape = FGT_OTLP_SUM;
 	r = choose_dsn(&encoding);
 	if (r == 0) {
 		fill_head(&encoding);

@@ -203,6 +203,34 @@ def pyroscope_takes_both_ways(checks, bench):
     server.close()
 
 
+def otlp_is_sent_in_both_shapes(checks, bench):
+    """The strict reader takes what arrives; by gzip, as receivers want it."""
+    uploader = Uploader(bench)
+    for shape in ("timestamps", "sum"):
+        server = SentryServer(fixed(200))
+        result = uploader.send(
+            f'url = "{url_of(server, "/v1development/profiles")}"; '
+            f'shape = "{shape}";')
+        request = server.requests[0] if server.requests else None
+        checks.ok(f"{shape}: request is OTLP's", request and request.line ==
+                  "POST /v1development/profiles HTTP/1.1" and
+                  request.get("Content-Type") == "application/x-protobuf" and
+                  request.get("Content-Encoding") == "gzip", result.stderr)
+        path = bench.path(shape + ".otlp")
+        with open(path, "wb") as file:
+            file.write(request.envelope())
+        checker = run_checker("delivery.check_otlp", path)
+        plain = bench.path(shape + "-plain.otlp")
+        bench.run("convert", uploader.slice, "-o", plain, "--otlp-shape",
+                  shape)
+        with open(plain, "rb") as file:
+            equal = file.read() == request.envelope()
+        checks.ok(f"{shape}: strict reader takes it, as convert writes it",
+                  checker.returncode == 0 and equal,
+                  checker.stdout + checker.stderr)
+        server.close()
+
+
 def headers_are_sent(checks, bench):
     uploader = Uploader(bench)
     server = SentryServer(fixed(200))
@@ -338,6 +366,7 @@ def tls_fails_closed(checks, bench):
 
 if __name__ == "__main__":
     run_groups([trace_is_put_to_nginx, signature_is_aws,
-                pyroscope_takes_both_ways, headers_are_sent,
+                pyroscope_takes_both_ways, otlp_is_sent_in_both_shapes,
+                headers_are_sent,
                 directory_keeps_its_caps, answers_are_judged,
                 tls_fails_closed])

@@ -189,6 +189,26 @@ def users_name_what_they_may(checks, bench):
     server.close()
 
 
+def embedded_programs_use_urls(checks, bench):
+    """The library's own thread sends; an agent's name means nothing there."""
+    server = SentryServer(fixed(201))
+    url = f"http://127.0.0.1:{server.port}/{{name}}-{{pid}}.folded"
+    program = Program(bench, mode="embedded", destination=url, **EVERY)
+    time.sleep(0.3)
+    request(program, 300)
+    checks.ok("embedded: transaction is put to the URL", until(
+        lambda: server.requests) and server.requests[0].line ==
+        f"PUT /GET_%2Fcart-{program.pid}.folded HTTP/1.1" and
+        b"burn_for_it" in server.requests[0].body, program.log_text())
+    program.close()
+    program = Program(bench, mode="embedded", destination="lab", **EVERY)
+    request(program)
+    checks.ok("embedded: a name is explained", until(
+        lambda: "neither a URL" in program.log_text()), program.log_text())
+    program.close()
+    server.close()
+
+
 def no_secret_is_seen(checks, bench):
     """In /proc while a process sends, in logs, status and what is shown."""
     hole, server = BlackHole(), SentryServer(fixed(200))
@@ -233,4 +253,5 @@ def no_secret_is_seen(checks, bench):
 
 if __name__ == "__main__":
     run_groups([dead_destination_delays_no_other, refusal_stops_until_reload,
-                pauses_are_kept, users_name_what_they_may, no_secret_is_seen])
+                pauses_are_kept, users_name_what_they_may,
+                embedded_programs_use_urls, no_secret_is_seen])

@@ -224,6 +224,8 @@ static const struct config_case CASES[] = {
 	BAD(DEST("url = \"https://x/\"; method = \"GET\";"),
 	    "1: `method` must be one of \"PUT\", \"POST\""),
 	BAD(DEST("directory = \"/x\"; max_files = 0;"), "from 1 to 65536"),
+	BAD(DEST("url = \"https://x/\"; shape = \"sum\";"),
+	    "1: `shape` has no use for this destination"),
 	BAD("upload:{destinations=({dsn_file=\"a\";name=\"lab\"});"
 	    "transactions=[\"lap\"]}",
 	    "upload.transactions: no destination is called 'lap'; did you mean "

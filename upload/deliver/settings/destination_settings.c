@@ -67,6 +67,7 @@ static int check_use(const struct fgt_destination_settings *settings,
 	} rows[] = {
 		{ "kind", settings->kind, is_url },
 		{ "method", settings->method, is_url },
+		{ "shape", settings->shape, is_url },
 		{ "headers_file", settings->headers_file, is_url },
 		{ "aws_keys_file", settings->aws_keys_file, is_url },
 		{ "client_cert_file", settings->client_cert_file, is_url },
@@ -166,6 +167,27 @@ static int set_method(const struct fgt_destination_settings *settings,
 	return 0;
 }
 
+static int set_shape(const struct fgt_destination_settings *settings,
+		     struct fgt_destination *destination, struct fgt_why *why)
+{
+	const char *shape = settings->shape;
+
+	if (!shape)
+		return 0;
+	if (strcmp(shape, "sum") && strcmp(shape, "timestamps"))
+		return fgt_why_set(
+			why, -EINVAL,
+			"unknown shape '%.20s'; choose timestamps or "
+			"sum",
+			shape);
+	if (destination->kind != FGT_DESTINATION_OTLP)
+		return fgt_why_set(why, -EINVAL,
+				   "`shape` has no use for this destination; "
+				   "leave it out, or set kind = \"otlp\"");
+	destination->is_sum = !strcmp(shape, "sum");
+	return 0;
+}
+
 /* What needs no file. */
 static int set_all(const struct fgt_destination_settings *settings,
 		   const struct fgt_destination_defaults *defaults,
@@ -177,6 +199,8 @@ static int set_all(const struct fgt_destination_settings *settings,
 		r = set_format(settings, destination, why);
 	if (r == 0)
 		r = set_method(settings, destination, why);
+	if (r == 0)
+		r = set_shape(settings, destination, why);
 	if (r == 0)
 		r = set_text(&destination->name, settings->name, why);
 	if (r == 0)

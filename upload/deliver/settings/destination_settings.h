@@ -17,6 +17,7 @@ struct fgt_destination_settings {
 	char *kind; /* of a URL; default: by its path */
 	char *format; /* default: by the URL's ending; chrome */
 	char *method; /* of kind http: PUT or POST */
+	char *shape; /* of kind otlp: timestamps or sum */
 	char *headers_file;
 	char *aws_keys_file, *aws_region, *aws_service;
 	char *client_cert_file, *client_key_file;
