@@ -28,7 +28,8 @@
 #define HOUR_S		  3600
 
 static const char *const SIGNALS[] = { "SIGUSR1", "SIGUSR2", NULL };
-static const char *const STATE_FRAMES[] = { "root", "leaf", "no", NULL };
+static const char *const STATE_FRAMES[] = { "auto", "root", "leaf", "no",
+					    NULL };
 /* The order is that of enum fgt_provider. */
 static const char *const PROVIDERS[] = { "auto", "bpf", "schedstat", NULL };
 static const char *const DEMANGLE[] = { "full", "name", "no", NULL };
@@ -150,7 +151,7 @@ const struct fgt_config_key fgt_config_keys[] = {
 	  AT(sampling.max_cpu_percent),
 	  .min = 1, .max = 1000, .default_number = 20 },
 	{ "sampling.state_frames", FGT_CONFIG_CHOICE, AT(sampling.state_frames),
-	  .choices = STATE_FRAMES, .default_number = FGT_STATE_FRAMES_ROOT },
+	  .choices = STATE_FRAMES, .default_number = FGT_STATE_FRAMES_AUTO },
 	{ "sampling.who_ran", FGT_CONFIG_CHOICE, AT(sampling.provider),
 	  .choices = PROVIDERS, .default_number = FGT_PROVIDER_AUTO },
 	{ "sampling.include_self", FGT_CONFIG_BOOL, AT(sampling.is_self_included) },

@@ -71,7 +71,7 @@ static void must_be_writable(const struct fgt_ring_slice *slice)
 	for (int format = 0; format < FGT_KIND_COUNT; format++) {
 		const struct fgt_format_options options = {
 			.state_frames =
-				(enum fgt_state_frames)(slice->tick_count % 3),
+				(enum fgt_state_frames)(slice->tick_count % 4),
 			.otlp_shape =
 				(enum fgt_otlp_shape)(slice->tick_count % 2),
 		};

@@ -26,6 +26,7 @@ import subprocess
 import sys
 
 from kit import check_chrome_trace, strict
+from kit.timeline.chrome_events import spread
 from kit.harness import Bench, Checks, read_until
 
 LIMIT_US = 50
@@ -59,7 +60,7 @@ def blocks_of(trace):
     start = int(trace["otherData"]["monotonic_clock_of_ts_0_ns"])
     depth = 0
     spans = []
-    for event in trace["traceEvents"]:
+    for event in spread(trace["traceEvents"]):
         if event["ph"] == "B":
             if depth == 0:
                 spans.append([event["name"], event["ts"], None])
@@ -94,7 +95,8 @@ def record(bench, work, sleep, seconds):
                          str(seconds + 2)], stdout=subprocess.PIPE, text=True)
     pid = read_until(child.stdout, "ready ")
     trace = bench.path(tag + ".trace.json")
-    result = bench.run("record", "-d", str(seconds), "-p", pid, "-o", trace)
+    result = bench.run("record", "-d", str(seconds), "-p", pid, "-o", trace,
+                       "--state-frames", "root")
     if result.returncode != 0:
         raise RuntimeError(f"record: {result.stderr}")
     naps = [tuple(map(int, line.split())) for line in child.stdout]

@@ -20,6 +20,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))), "integration"))
+from kit.timeline.chrome_events import spread  # noqa: E402
 from kit.harness import (Bench, Checks, Samples, as_user,  # noqa: E402
                          read_until)
 
@@ -194,11 +195,12 @@ def share_by_folded(bench, path, tid):
 
 def share_by_chrome(bench, path, tid):
     out = path + ".trace.json"
-    bench.run("convert", path, "-o", out, "--tid", str(tid))
+    bench.run("convert", path, "-o", out, "--tid", str(tid), "--state-frames",
+              "root")
     with open(out) as file:
         events = json.load(file)["traceEvents"]
     total = running = depth = 0
-    for event in events:
+    for event in spread(events):
         if event["ph"] == "B":
             depth += 1
             if depth == 1:

@@ -112,6 +112,7 @@ int fgt_state_frames_from_name(const char *name,
 			       struct fgt_why *why)
 {
 	static const char *const names[] = {
+		[FGT_STATE_FRAMES_AUTO] = "auto",
 		[FGT_STATE_FRAMES_ROOT] = "root",
 		[FGT_STATE_FRAMES_LEAF] = "leaf",
 		[FGT_STATE_FRAMES_NO] = "no",
@@ -124,8 +125,8 @@ int fgt_state_frames_from_name(const char *name,
 		}
 	return fgt_why_set(
 		why, -EINVAL,
-		"unknown place '%.40s' of state frames; choose root, "
-		"leaf or no",
+		"unknown place '%.40s' of state frames; choose auto, "
+		"root, leaf or no",
 		name);
 }
 

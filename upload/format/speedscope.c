@@ -88,7 +88,7 @@ static void put_stack(struct speedscope *speedscope, const struct fgt_run *run,
 	fgt_json_begin_array(&speedscope->json, NULL);
 	if (run) {
 		state.id = fgt_levels_state_name(speedscope->slice, run->state);
-		if (speedscope->state_frames == FGT_STATE_FRAMES_ROOT)
+		if (fgt_state_is_at_root(speedscope->state_frames))
 			put_level(speedscope, state);
 		put_frames(speedscope, run->stack);
 		if (speedscope->state_frames == FGT_STATE_FRAMES_LEAF)

@@ -11,14 +11,15 @@ import json
 from collections import defaultdict
 
 from kit import strict
+from kit.timeline.chrome_events import spread
 from kit.strict import Wrong, demand, is_int, is_number
 
 DEVTOOLS = {"CpuProfile", "Profile", "ProfileChunk"}
 DEPTH_MAX = 512
 TASKS_PID = 0x20000000  # above every pid of Linux
 KEYS = {"B": {"ts", "args"}, "E": {"ts", "args"}, "M": {"ts", "args"},
-        "i": {"ts", "s"}, "C": {"ts", "args"}, "s": {"ts", "cat", "id"},
-        "f": {"ts", "cat", "id", "bp"}}
+        "X": {"ts", "dur"}, "i": {"ts", "s"}, "C": {"ts", "args"},
+        "s": {"ts", "cat", "id"}, "f": {"ts", "cat", "id", "bp"}}
 
 
 def check_fields(index, event):
@@ -42,6 +43,10 @@ def check_fields(index, event):
     demand(is_number(ts) and 0 <= ts < 2 ** 53, f"{where}: ts {ts!r}")
     demand("args" not in event or phase == "C" or event["pid"] >= TASKS_PID,
            f"{where}: args split speedscope's frames")
+    if phase == "X":
+        # One that is not a number makes Perfetto stop reading.
+        demand(is_number(event.get("dur")) and event["dur"] >= 0,
+               f"{where}: dur {event.get('dur')!r}")
     if event["pid"] >= TASKS_PID and phase in "BE":
         check_args(where, event.get("args"))
     if phase == "i":
@@ -178,6 +183,15 @@ def check_track(name, events):
                f"Perfetto, {speedscope[stack]} µs in speedscope")
 
 
+def check_leaves(events):
+    """Perfetto takes an X before a B or an E of the same instant."""
+    times = {(e["pid"], e["tid"], e["ts"]) for e in events if e["ph"] in "BE"}
+    for index, event in enumerate(events):
+        demand(event["ph"] != "X" or
+               (event["pid"], event["tid"], event["ts"]) not in times,
+               f"event {index}: an X at the instant of a B or an E")
+
+
 def slices_of(events):
     """{(pid, tid): [(begin, end)]} of B and E, whose nesting was checked."""
     found = defaultdict(list)
@@ -232,6 +246,9 @@ def check(path):
     rates = [e for e in events if e["ph"] == "M" and e["name"] == "hz"]
     demand(rates and is_number(rates[0]["args"].get("hz")), "no hz metadata")
     check_metadata(events)
+    check_leaves(events)
+    count = len(events)
+    events = list(spread(events))
     tracks = defaultdict(list)
     for event in events:
         if event["ph"] in ("B", "E"):
@@ -239,7 +256,7 @@ def check(path):
     for name, track in tracks.items():
         check_track(name, track)
     arrows = check_arrows(events)
-    return f"{len(events)} events on {len(tracks)} tracks, {arrows} arrows"
+    return f"{count} events on {len(tracks)} tracks, {arrows} arrows"
 
 
 if __name__ == "__main__":

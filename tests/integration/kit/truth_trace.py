@@ -3,6 +3,7 @@
 about itself: where context switches are known it shows each block."""
 import json
 
+from kit.timeline.chrome_events import spread
 from kit.truth_judge import Thread
 
 
@@ -11,7 +12,7 @@ def times(path):
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     open_names, last, spent = {}, {}, {}
-    for event in events:
+    for event in spread(events):
         if event["ph"] not in "BE":
             continue
         tid = event["tid"]

@@ -183,7 +183,8 @@ static const struct config_case CASES[] = {
 	BAD("ring = { total_mb = 1048577; };", "from 0 to 1048576"),
 	BAD("ring = { per_user = 513; };", "from 0 to 512"),
 	BAD("sampling = { state_frames = \"top\"; };",
-	    "1: `sampling.state_frames` must be one of \"root\", \"leaf\", \"no\""),
+	    "1: `sampling.state_frames` must be one of \"auto\", \"root\", \"leaf\", "
+	    "\"no\""),
 	BAD("log = { level = \"loud\"; };", "1: `log.level` must be one of"),
 	BAD("targets = 5;", "1: `targets` must be a list"),
 	BAD("targets = ( 5 );", "1: `targets` must be a list"),

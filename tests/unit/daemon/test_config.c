@@ -116,7 +116,7 @@ static void empty_file_gives_the_defaults(void **state)
 	assert_int_equal(config->sampling.hz, 101);
 	assert_int_equal(config->sampling.max_depth, 256);
 	assert_true(config->sampling.max_cpu_percent == 2);
-	assert_int_equal(config->sampling.state_frames, FGT_STATE_FRAMES_ROOT);
+	assert_int_equal(config->sampling.state_frames, FGT_STATE_FRAMES_AUTO);
 	assert_false(config->sampling.is_self_included);
 	assert_int_equal(config->ring.seconds, 30);
 	assert_int_equal(config->ring.memory_mb, 64);

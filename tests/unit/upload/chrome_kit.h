@@ -31,7 +31,8 @@ write_chrome(const struct fgt_ring_slice *slice,
 	return buffer;
 }
 
-/* The B and E lines as "B name ts|E name ts|…", tracks of tid 0: all. */
+/* The B, E and X lines as "B name ts|E name ts|…", an X as a B and an E; tracks
+ * of tid 0: all. */
 static inline void summarise(const char *json, int only_tid, char *events,
 			     size_t size)
 {
@@ -41,19 +42,26 @@ static inline void summarise(const char *json, int only_tid, char *events,
 	events[0] = 0;
 	while ((line = strstr(line, "\n{\"name\":\""))) {
 		char name[200], phase;
-		double ts;
-		int pid, tid;
+		double ts, dur;
+		int pid, tid, found;
 
 		line++;
-		if (sscanf(line,
-			   "{\"name\":\"%199[^\"]\",\"ph\":\"%c\",\"pid\":%d,"
-			   "\"tid\":%d,\"ts\":%lf}",
-			   name, &phase, &pid, &tid, &ts) != 5 ||
-		    phase == 'M' || (only_tid && tid != only_tid))
+		found = sscanf(
+			line,
+			"{\"name\":\"%199[^\"]\",\"ph\":\"%c\",\"pid\":%d,"
+			"\"tid\":%d,\"ts\":%lf,\"dur\":%lf}",
+			name, &phase, &pid, &tid, &ts, &dur);
+		if (found < 5 || phase == 'M' || (only_tid && tid != only_tid))
 			continue;
 		assert_int_equal(pid, 4242);
-		at += (size_t)snprintf(events + at, size - at, "%s%c %s %.3f",
-				       at ? "|" : "", phase, name, ts / 1000);
+		assert_int_equal(phase == 'X', found == 6);
+		at += (size_t)snprintf(
+			events + at, size - at, "%s%c %s %.3f", at ? "|" : "",
+			phase == 'X' ? 'B' : phase, name, ts / 1000);
+		if (phase == 'X')
+			at += (size_t)snprintf(events + at, size - at,
+					       "|E %s %.3f", name,
+					       (ts + dur) / 1000);
 		assert_true(at < size);
 	}
 }

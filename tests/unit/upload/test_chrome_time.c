@@ -76,7 +76,7 @@ static void claim(struct fgt_ring_slice *slice, uint32_t tick,
 	}
 }
 
-/* From each B of that name to its E. */
+/* The X of that name, and from each B of it to its E. */
 static double drawn_us(const char *json, const char *name)
 {
 	char begins[80];
@@ -86,15 +86,17 @@ static double drawn_us(const char *json, const char *name)
 	snprintf(begins, sizeof(begins), "\n{\"name\":\"%s\"", name);
 	while ((line = strstr(line, begins))) {
 		char phase;
-		double ts;
+		double ts, dur;
 
 		line++;
 		if (sscanf(line,
 			   "{\"name\":\"%*[^\"]\",\"ph\":\"%c\",\"pid\":4242,"
-			   "\"tid\":4242,\"ts\":%lf}",
-			   &phase, &ts) != 2)
+			   "\"tid\":4242,\"ts\":%lf,\"dur\":%lf}",
+			   &phase, &ts, &dur) < 2)
 			continue;
-		if (phase == 'B')
+		if (phase == 'X')
+			us += dur;
+		else if (phase == 'B')
 			begin = ts;
 		else
 			us += ts - begin;

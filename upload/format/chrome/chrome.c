@@ -214,8 +214,10 @@ int fgt_chrome_write(const struct fgt_ring_slice *slice,
 		     const struct fgt_format_options *options,
 		     const struct fgt_sink *sink)
 {
-	struct chrome chrome = { .slice = slice,
-				 .state_frames = options->state_frames };
+	struct chrome chrome = {
+		.slice = slice,
+		.state_frames = fgt_state_frames_or_leaf(options->state_frames),
+	};
 
 	fgt_json_init(&chrome.json, sink);
 	return write_document(&chrome);

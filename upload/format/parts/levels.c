@@ -99,18 +99,31 @@ uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
 	return 0;
 }
 
-/* Is its leaf the marker already? */
-static bool is_marked(const struct fgt_ring_slice *slice, uint32_t stack)
+bool fgt_levels_are_marked(const struct fgt_ring_slice *slice, uint32_t stack)
 {
 	return fgt_level_is_equal(
 		fgt_level_of_frame(slice, slice->nodes[stack].frame, 0),
 		not_sampled);
 }
 
-static void expand(struct fgt_levels *levels, uint32_t stack,
-		   struct fgt_level state_level, bool is_sampled)
+struct fgt_level fgt_level_of_state(const struct fgt_ring_slice *slice,
+				    uint32_t state, bool is_sampled)
+{
+	struct fgt_level level = { FGT_LEVEL_STATE,
+				   fgt_levels_state_name(slice, state) };
+
+	/* Where no tick found a thread running, the slice has no name. */
+	if (!is_sampled && !level.id && state == FGT_STATE_RUNNING)
+		level.kind = FGT_LEVEL_RAN;
+	return level;
+}
+
+static void expand(struct fgt_levels *levels, uint32_t stack, uint32_t state,
+		   bool is_sampled)
 {
 	const struct fgt_ring_slice *slice = levels->slice;
+	const struct fgt_level state_level =
+		fgt_level_of_state(slice, state, is_sampled);
 	uint32_t first = levels->state_frames == FGT_STATE_FRAMES_LEAF;
 
 	levels->count = first;
@@ -118,7 +131,7 @@ static void expand(struct fgt_levels *levels, uint32_t stack,
 		levels->items[0] = state_level;
 	if (stack == FGT_NODE_NONE)
 		push(levels, (struct fgt_level){ FGT_LEVEL_NO_STACK, 0 });
-	else if (!is_sampled && !is_marked(slice, stack))
+	else if (!is_sampled && !fgt_levels_are_marked(slice, stack))
 		push(levels, not_sampled);
 	while (stack != FGT_NODE_NONE) {
 		if (!push_frame(levels, slice->nodes[stack].frame)) {
@@ -128,30 +141,20 @@ static void expand(struct fgt_levels *levels, uint32_t stack,
 		stack = slice->nodes[stack].parent;
 	}
 	elide(levels, first, levels->max - 1);
-	if (levels->state_frames == FGT_STATE_FRAMES_ROOT)
+	if (fgt_state_is_at_root(levels->state_frames))
 		levels->items[levels->count++] = state_level;
 }
 
 void fgt_levels_expand(struct fgt_levels *levels, uint32_t stack,
 		       uint32_t state)
 {
-	uint32_t name = fgt_levels_state_name(levels->slice, state);
-
-	expand(levels, stack, (struct fgt_level){ FGT_LEVEL_STATE, name },
-	       true);
+	expand(levels, stack, state, true);
 }
 
 void fgt_levels_expand_unsampled(struct fgt_levels *levels, uint32_t stack,
 				 uint32_t state)
 {
-	struct fgt_level level = {
-		FGT_LEVEL_STATE, fgt_levels_state_name(levels->slice, state)
-	};
-
-	/* Where no tick found a thread running, the slice has no name. */
-	if (!level.id && state == FGT_STATE_RUNNING)
-		level.kind = FGT_LEVEL_RAN;
-	expand(levels, stack, level, false);
+	expand(levels, stack, state, false);
 }
 
 /* The name that the symbolizer gives to what it cannot find: image+0xoffset. */

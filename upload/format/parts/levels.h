@@ -85,6 +85,13 @@ const char *fgt_level_thread_name(const struct fgt_ring_slice *slice,
 				  const struct fgt_slice_thread *thread,
 				  char buffer[FGT_LEVEL_NAME_MAX]);
 
+/* Whether its leaf is the marker of fgt_levels_expand_unsampled() already. */
+bool fgt_levels_are_marked(const struct fgt_ring_slice *slice, uint32_t stack);
+
+/* What shows a state; is_sampled: at a tick. */
+struct fgt_level fgt_level_of_state(const struct fgt_ring_slice *slice,
+				    uint32_t state, bool is_sampled);
+
 /* String id of the state's name, 0 if it has none. */
 uint32_t fgt_levels_state_name(const struct fgt_ring_slice *slice,
 			       uint32_t state);

@@ -5,11 +5,16 @@
 #ifndef FGT_UPLOAD_FORMAT_PARTS_OPTIONS_H
 #define FGT_UPLOAD_FORMAT_PARTS_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "ringbuf/base/sink.h"
 #include "ringbuf/slice/slice.h"
 #include "upload/format/parts/transaction.h"
 
 enum fgt_state_frames {
+	/* Innermost in timelines for Perfetto, where an outermost frame would
+	 * begin all frames again with each state; else outermost. */
+	FGT_STATE_FRAMES_AUTO,
 	FGT_STATE_FRAMES_ROOT, /* a virtual outermost frame names the state */
 	FGT_STATE_FRAMES_LEAF, /* innermost */
 	FGT_STATE_FRAMES_NO,
@@ -20,6 +25,18 @@ enum fgt_otlp_shape {
 	FGT_OTLP_TIMESTAMPS, /* the time and duration of each tick */
 	FGT_OTLP_SUM, /* the sum of durations, for Grafana Pyroscope */
 };
+
+static inline bool fgt_state_is_at_root(enum fgt_state_frames place)
+{
+	return place == FGT_STATE_FRAMES_ROOT || place == FGT_STATE_FRAMES_AUTO;
+}
+
+/* For timelines. */
+static inline enum fgt_state_frames
+fgt_state_frames_or_leaf(enum fgt_state_frames place)
+{
+	return place == FGT_STATE_FRAMES_AUTO ? FGT_STATE_FRAMES_LEAF : place;
+}
 
 /* Zero or NULL means default; strings are borrowed for the call. */
 struct fgt_format_options {
@@ -51,6 +68,7 @@ typedef int fgt_encoder(const struct fgt_ring_slice *slice,
 fgt_encoder fgt_chrome_write; /* trace events, for Perfetto and speedscope */
 fgt_encoder fgt_folded_write; /* a line "root;…;leaf ticks" per stack */
 fgt_encoder fgt_otlp_write; /* OpenTelemetry: ExportProfilesServiceRequest */
+fgt_encoder fgt_perfetto_write; /* packets, for Perfetto */
 fgt_encoder fgt_pprof_write; /* profile.proto, gzipped: samples and wall-clock
 			      * time per stack, thread and state */
 fgt_encoder fgt_sentry_write; /* a transaction and its profile */

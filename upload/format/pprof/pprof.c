@@ -131,7 +131,7 @@ static void put_stack(struct pprof *pprof, uint32_t node,
 		add_location(pprof, fgt_level_key(unknown));
 	for (; node != FGT_NODE_NONE; node = slice->nodes[node].parent)
 		add_location(pprof, slice->nodes[node].frame);
-	if (pprof->state_frames == FGT_STATE_FRAMES_ROOT)
+	if (fgt_state_is_at_root(pprof->state_frames))
 		add_location(pprof, fgt_level_key(state));
 	fgt_protobuf_end(&pprof->out);
 }

@@ -165,7 +165,7 @@ size_t fgt_sentry_stack_frames(const struct fgt_sentry_profile *profile,
 	for (; node != FGT_NODE_NONE && count < FGT_SLICE_DEPTH_MAX;
 	     node = nodes[node].parent)
 		ret_keys[count++] = profile->canonical[nodes[node].frame];
-	if (place == FGT_STATE_FRAMES_ROOT)
+	if (fgt_state_is_at_root(place))
 		ret_keys[count++] = state;
 	return count;
 }

@@ -14,6 +14,7 @@ from collections import defaultdict
 
 from kit import strict
 from kit.check_chrome_trace import read_as_perfetto
+from kit.timeline.chrome_events import spread
 
 
 def read_threads(events):
@@ -62,7 +63,8 @@ def faults(seen):
     if seen["warnings"]:
         yield from seen["warnings"][:3]
         return
-    events = strict.parse_json(strict.read_bytes(seen["file"]))["traceEvents"]
+    trace = strict.parse_json(strict.read_bytes(seen["file"]))
+    events = list(spread(trace["traceEvents"]))
     found = {(p["pid"], p["tid"]): p for p in seen["profiles"] or []}
     threads = {key: (p["process"], p["name"]) for key, p in found.items()}
     if threads != read_threads(events):
