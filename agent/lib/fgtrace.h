@@ -51,7 +51,8 @@ enum fgt_format {
 	FGT_FORMAT_PPROF, /* gzipped profile.proto */
 	FGT_FORMAT_FOLDED, /* flame graphs */
 	FGT_FORMAT_SPEEDSCOPE,
-	FGT_FORMAT_OTLP /* OpenTelemetry: ExportProfilesServiceRequest */
+	FGT_FORMAT_OTLP, /* OpenTelemetry: ExportProfilesServiceRequest */
+	FGT_FORMAT_PERFETTO /* Perfetto v58 or later */
 };
 
 /* The threads whose stacks a kept transaction has. */

@@ -43,11 +43,11 @@ _fgtrace_agent()
 	fi
 	case $prev in
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope otlp' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'fgt chrome sentry sentry-chunk pprof folded speedscope otlp perfetto' -- "$cur")
 		return
 		;;
 	--state-frames)
-		mapfile -t COMPREPLY < <(compgen -W 'root leaf no' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'auto root leaf no' -- "$cur")
 		return
 		;;
 	--otlp-shape)

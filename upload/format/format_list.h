@@ -27,7 +27,8 @@
 	X(FOLDED, "folded", ".folded", AS_WANTED, fgt_folded_write)            \
 	X(SPEEDSCOPE, "speedscope", ".speedscope.json", AS_WANTED,             \
 	  fgt_speedscope_write)                                                \
-	X(OTLP, "otlp", ".otlp", BINARY, fgt_otlp_write)
+	X(OTLP, "otlp", ".otlp", BINARY, fgt_otlp_write)                       \
+	X(PERFETTO, "perfetto", ".pftrace", BINARY, fgt_perfetto_write)
 
 #define FGT_FORMAT_KIND(id, ...) FGT_KIND_##id,
 enum fgt_format_kind {

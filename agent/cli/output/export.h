@@ -28,10 +28,10 @@
 	  NULL },                                                              \
 		{ "format", 'f', "FORMAT",                                     \
 		  "fgt, chrome, sentry, sentry-chunk, pprof, folded, "         \
-		  "speedscope, otlp (or by FILE's name)",                      \
+		  "speedscope, otlp, perfetto (or by FILE's name)",            \
 		  NULL },                                                      \
 		{ "state-frames", 0, "WHERE",                                  \
-		  "root, leaf or no: where stacks name the thread's state",    \
+		  "root, leaf, no or auto: where stacks name the state",       \
 		  NULL },                                                      \
 		{ "otlp-shape", 0, "SHAPE",                                    \
 		  "of OTLP samples: timestamps, or sum, which Pyroscope "      \
@@ -50,14 +50,14 @@
 	"The format follows FILE's name: .fgt (loss-free), .trace.json "       \
 	"(Chrome,\nPerfetto), .envelope and .chunk.envelope (Sentry), "        \
 	".pb.gz (pprof), .folded\n(flame graphs), .speedscope.json, .otlp "    \
-	"(OpenTelemetry), each but\n.fgt also + .gz.\n"                        \
+	"(OpenTelemetry), .pftrace (Perfetto);\neach but .fgt also + .gz.\n"   \
 	"Without -o and -f a file named after the "                            \
-	"target is written here, unless " unless                               \
+	"target is written here, unless\n" unless                              \
 	" asks for something else; in FILE if that is a directory.\n"          \
 	"Files are readable by you only.\n"
-#define FGT_EXPORT_TEXT FGT_EXPORT_TEXT_UNLESS("--top or\n--json")
+#define FGT_EXPORT_TEXT FGT_EXPORT_TEXT_UNLESS("--top or --json")
 #define FGT_EXPORT_UPLOAD_TEXT                                                 \
-	FGT_EXPORT_TEXT_UNLESS("--top,\n--json or --upload")
+	FGT_EXPORT_TEXT_UNLESS("--top, --json or --upload")
 
 /* Rows of a verb's table of flags that uploads. */
 #define FGT_EXPORT_UPLOAD_OPTIONS                                              \

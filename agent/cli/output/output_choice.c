@@ -29,6 +29,7 @@ static const char *const advice[FGT_KIND_COUNT] = {
 	[FGT_KIND_SPEEDSCOPE] = "open it in https://www.speedscope.app",
 	[FGT_KIND_OTLP] = "post it to an OpenTelemetry Collector's "
 			  "/v1development/profiles",
+	[FGT_KIND_PERFETTO] = "open it in https://ui.perfetto.dev",
 };
 
 static bool is_directory(const char *path)

@@ -16,7 +16,8 @@ CHECKERS = {"chrome": "check_chrome_trace", "folded": "check_folded",
             "sentry": "check_sentry_envelope",
             "sentry-chunk": "check_sentry_chunk",
             "pprof": "check_pprof", "speedscope": "check_speedscope",
-            "otlp": "delivery.check_otlp"}
+            "otlp": "delivery.check_otlp",
+            "perfetto": "timeline.check_perfetto_trace"}
 
 checks = Checks()
 ok = checks.ok

@@ -61,14 +61,15 @@ static int write_all(const struct fgt_ring_slice *slice, const char *folder,
 		     const char *name)
 {
 	static const char *const endings[FGT_KIND_COUNT] = {
-		".fgt",	  ".trace.json", ".envelope",	     ".chunk.envelope",
-		".pb.gz", ".folded",	 ".speedscope.json", ".otlp"
+		".fgt",	   ".trace.json", ".envelope",	      ".chunk.envelope",
+		".pb.gz",  ".folded",	  ".speedscope.json", ".otlp",
+		".pftrace"
 	};
-	static const char *const states[] = { "root", "leaf", "no" };
+	static const char *const states[] = { "auto", "root", "leaf", "no" };
 	char path[1024];
 	int r = 0;
 
-	for (int s = 0; s < 3; s++)
+	for (int s = FGT_STATE_FRAMES_ROOT; s <= FGT_STATE_FRAMES_NO; s++)
 		for (int f = 0; f < FGT_KIND_COUNT && !r; f++) {
 			const struct fgt_format_options options = {
 				.state_frames = (enum fgt_state_frames)s,
@@ -254,6 +255,10 @@ static int write_spans(const struct fgt_ring_slice *slice, const char *folder)
 	r = write_one(slice, FGT_KIND_CHROME, &options, path);
 	if (r)
 		return r;
+	snprintf(path, sizeof(path), "%s/spans.pftrace", folder);
+	r = write_one(slice, FGT_KIND_PERFETTO, &options, path);
+	if (r)
+		return r;
 	snprintf(path, sizeof(path), "%s/spans.envelope", folder);
 	return write_one(slice, FGT_KIND_SENTRY, &options, path);
 }
@@ -266,8 +271,8 @@ static int write_small(const char *folder)
 
 	/* Folded stacks know of no spans: nothing to compare these with. */
 	r = write_spans(rich, folder);
-	/* Only Chrome has edges; the formats that it is compared with have
-	 * ticks. */
+	/* Only timelines have edges; the formats that they are compared with
+	 * have ticks. */
 	rich->edge_count = 0;
 	fixture_drop_spans(rich);
 	if (!r)

@@ -87,7 +87,8 @@ static void edges_change_no_other_format(void **state)
 		slice->edge_count = 0;
 		without = write_slice(slice, (enum fgt_format_kind)i);
 		slice->edge_count = edge_count;
-		if (i == FGT_KIND_FGT || i == FGT_KIND_CHROME)
+		if (i == FGT_KIND_FGT || i == FGT_KIND_CHROME ||
+		    i == FGT_KIND_PERFETTO)
 			assert_int_not_equal(with.len, without.len);
 		else
 			assert_string_equal(
@@ -106,10 +107,10 @@ static void unknown_name_gets_the_nearest_one(void **state)
 
 	(void)state;
 	assert_int_equal(fgt_format_from_name("chrom", &format, &why), -EINVAL);
-	assert_string_equal(why.text,
-			    "unknown format 'chrom'; did you mean "
-			    "'chrome'? formats are fgt chrome sentry "
-			    "sentry-chunk pprof folded speedscope otlp");
+	assert_string_equal(
+		why.text, "unknown format 'chrom'; did you mean "
+			  "'chrome'? formats are fgt chrome sentry "
+			  "sentry-chunk pprof folded speedscope otlp perfetto");
 	assert_int_equal(fgt_format_from_name("sentinel", &format, &why),
 			 -EINVAL);
 	assert_null(strstr(why.text, "did you mean"));
@@ -135,6 +136,8 @@ static void endings_select_the_format(void **state)
 		{ "a.pb.gz", FGT_KIND_PPROF, false },
 		{ "a.speedscope.json", FGT_KIND_SPEEDSCOPE, false },
 		{ "a.speedscope.json.gz", FGT_KIND_SPEEDSCOPE, true },
+		{ "a.pftrace", FGT_KIND_PERFETTO, false },
+		{ "a.pftrace.gz", FGT_KIND_PERFETTO, true },
 		{ "a.folded", FGT_KIND_FOLDED, false },
 		{ "a.folded.gz", FGT_KIND_FOLDED, true },
 		{ "a.otlp", FGT_KIND_OTLP, false },
@@ -175,7 +178,7 @@ static void endings_select_the_format(void **state)
 	}
 }
 
-static void state_frames_have_three_names(void **state)
+static void state_frames_have_four_names(void **state)
 {
 	enum fgt_state_frames frames = FGT_STATE_FRAMES_ROOT;
 	struct fgt_why why;
@@ -185,6 +188,8 @@ static void state_frames_have_three_names(void **state)
 	assert_int_equal(frames, FGT_STATE_FRAMES_LEAF);
 	assert_int_equal(fgt_state_frames_from_name("no", &frames, NULL), 0);
 	assert_int_equal(frames, FGT_STATE_FRAMES_NO);
+	assert_int_equal(fgt_state_frames_from_name("auto", &frames, NULL), 0);
+	assert_int_equal(frames, FGT_STATE_FRAMES_AUTO);
 	assert_int_equal(fgt_state_frames_from_name("root", &frames, NULL), 0);
 	assert_int_equal(frames, FGT_STATE_FRAMES_ROOT);
 	/* fgtrace took this silently for "no". */
@@ -305,6 +310,10 @@ static void memory_stays_while_changes_grow(void **state)
 	(void)state;
 	assert_true(large.written > 20 * small.written);
 	assert_true(large.heap_max < small.heap_max + 16384);
+	small = write_ticks(FGT_KIND_PERFETTO, 2000, 0);
+	large = write_ticks(FGT_KIND_PERFETTO, 20000, 0);
+	assert_true(large.written > 8 * small.written);
+	assert_true(large.heap_max < small.heap_max + 16384);
 	small = write_ticks(FGT_KIND_PPROF, 200, 0);
 	large = write_ticks(FGT_KIND_PPROF, 20000, 0);
 	assert_true(small.heap_max > 0);
@@ -371,7 +380,7 @@ int main(void)
 		cmocka_unit_test(edges_change_no_other_format),
 		cmocka_unit_test(unknown_name_gets_the_nearest_one),
 		cmocka_unit_test(endings_select_the_format),
-		cmocka_unit_test(state_frames_have_three_names),
+		cmocka_unit_test(state_frames_have_four_names),
 		cmocka_unit_test(memory_stays_while_output_grows),
 		cmocka_unit_test(memory_stays_while_changes_grow),
 		cmocka_unit_test(otlp_has_two_shapes),

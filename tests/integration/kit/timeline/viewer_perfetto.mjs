@@ -6,62 +6,9 @@
 // [[from tid, to tid]], marks: [[tid, name]], counters: [[name, value]],
 // labels: [[span, key, value]]}}, one profile a thread. A warning is what Perfetto itself counted as an error or lost data,
 // a slice without an end and a slice of no thread. Used by test_viewers.sh.
-import fs from 'node:fs';
-import path from 'node:path';
-import url from 'node:url';
-import vm from 'node:vm';
+import { openTrace, printEach } from './perfetto_engine.mjs';
 
 const [folder, ...files] = process.argv.slice(2);
-const read = (name) => fs.readFileSync(path.join(folder, name));
-const { EngineBase } =
-  await import(url.pathToFileURL(path.resolve(folder, 'engine.mjs')));
-
-// The worker's script as a function of what a worker finds around itself. It
-// asks for the WebAssembly at once and waits for it.
-const worker = vm.compileFunction(read('engine_bundle.node.js').toString(),
-  ['self', 'WorkerGlobalScope', 'XMLHttpRequest', 'console'],
-  { filename: 'engine_bundle.node.js' });
-
-class Request {
-  open(_, name) { this.name = path.basename(name); }
-  send() { this.response = read(this.name); }
-}
-
-function startWorker() {
-  const self = { location: { href: 'file:///' } };
-  const silent = { log() {}, warn() {}, error() {} };
-  worker(self, class {}, Request, silent);
-  return self;
-}
-
-// The page's end of the pipe, without a page.
-class Engine extends EngineBase {
-  mode = 'WASM';
-  id = 'viewer';
-  port = { postMessage: (bytes) => this.onRpcResponseBytes(bytes) };
-
-  static async start() {
-    const engine = new Engine();
-    startWorker().onmessage({ data: engine.port });
-    // The worker notes in a microtask where its buffer is.
-    await new Promise(setImmediate);
-    return engine;
-  }
-
-  rpcSendRequestBytes(bytes) { this.port.onmessage({ data: bytes }); }
-
-  async rows(sql) {
-    const result = await this.query(sql);
-    const columns = result.columns();
-    const rows = [];
-    for (const row = result.iter({}); row.valid(); row.next())
-      rows.push(Object.fromEntries(columns.map((name) => {
-        const value = row.get(name);
-        return [name, typeof value === 'bigint' ? Number(value) : value];
-      })));
-    return rows;
-  }
-}
 
 // What Perfetto noticed by itself, and what its page would show wrongly.
 const COMPLAINTS = `
@@ -117,9 +64,7 @@ function addSlices(profiles, slices) {
 }
 
 async function load(file) {
-  const engine = await Engine.start();
-  await engine.parse(new Uint8Array(fs.readFileSync(file)));
-  await engine.notifyEof();
+  const engine = await openTrace(folder, file);
   const profiles = new Map();
   for (const { utid, ...thread } of await engine.rows(THREADS))
     profiles.set(utid, { ...thread, unit: 'microseconds', total: 0,
@@ -139,8 +84,4 @@ async function load(file) {
   };
 }
 
-// The engine's code prints to the console; only lines are wanted here.
-console.warn = () => {};
-for (const file of files)
-  console.log(JSON.stringify({ file, ...await load(file).catch((error) => ({
-    importedAs: null, warnings: [String(error)], profiles: null })) }));
+printEach(files, load);
