@@ -28,7 +28,8 @@ sys.path.insert(0, f"{ROOT}/tests/integration")
 from kit.daemon_client import call  # noqa: E402
 
 FORMATS = ("fgt", "envelope", "envelope.gz", "trace.json", "trace.json.gz",
-           "chunk.envelope", "pb.gz", "folded", "speedscope.json", "otlp")
+           "chunk.envelope", "pb.gz", "folded", "speedscope.json", "otlp",
+           "pftrace", "pftrace.gz")
 
 
 def proc_kb(pid, field):

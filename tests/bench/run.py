@@ -164,6 +164,10 @@ def run_many_slices(arguments, stage, report):
                              "--ring", str(arguments.ring), *more,
                              stage.build], capture_output=True, text=True)
     report.put(result.stdout or f"not run: {result.stderr.strip()}\n")
+    result = subprocess.run([f"{ROOT}/tests/bench/bench_sizes.py", "--ring",
+                             str(arguments.ring), stage.build],
+                            capture_output=True, text=True)
+    report.put(result.stdout or f"not run: {result.stderr.strip()}\n")
 
 
 def run_sections(arguments, stage, report):

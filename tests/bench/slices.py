@@ -7,7 +7,7 @@ import time
 from machine import NotRun
 
 FORMS = ("fgt", "envelope", "chunk.envelope", "trace.json", "pb.gz", "folded",
-         "speedscope.json", "otlp")
+         "speedscope.json", "otlp", "pftrace")
 BLOCKED, DEPTH = 98, 20
 
 
