@@ -46,12 +46,16 @@ static void thread_that_ran_between_equal_blocks_has_two(void **state)
 	assert_events(slice, FGT_STATE_FRAMES_ROOT,
 		      "B futex 0.000|B main 0.000|B nap 0.000|E nap 3.000|"
 		      "E main 3.000|E futex 3.000|B running 3.000|"
-		      "B [stack unknown] 3.000|E [stack unknown] 8.000|"
+		      "B main 3.000|B nap 3.000|"
+		      "B [not sampled: last known stack] 3.000|"
+		      "E [not sampled: last known stack] 8.000|"
+		      "E nap 8.000|E main 8.000|"
 		      "E running 8.000|B futex 8.000|B main 8.000|B nap 8.000|"
 		      "E nap 20.000|E main 20.000|E futex 20.000");
 }
 
-static void between_two_blocks_a_thread_ran_with_an_unknown_stack(void **state)
+static void
+between_two_blocks_a_thread_ran_with_the_stack_of_the_first(void **state)
 {
 	struct fgt_ring_slice *slice = sleeper();
 
@@ -61,11 +65,11 @@ static void between_two_blocks_a_thread_ran_with_an_unknown_stack(void **state)
 	slice->runs[1].first_tick = 2;
 	slice->run_count = 2;
 	fixture_edge(slice, 0, 2, 3000, 1000);
-	assert_events(
-		slice, FGT_STATE_FRAMES_NO,
-		"B main 0.000|B nap 0.000|E nap 17.000|E main 17.000|"
-		"B [stack unknown] 17.000|E [stack unknown] 19.000|"
-		"B main 19.000|B wait 19.000|E wait 30.000|E main 30.000");
+	assert_events(slice, FGT_STATE_FRAMES_NO,
+		      "B main 0.000|B nap 0.000|"
+		      "B [not sampled: last known stack] 17.000|"
+		      "E [not sampled: last known stack] 19.000|E nap 19.000|"
+		      "B wait 19.000|E wait 30.000|E main 30.000");
 }
 
 /* Both ways, with the stacks that the thread was last seen with. */
@@ -406,7 +410,7 @@ int main(void)
 		cmocka_unit_test(blocks_begin_and_end_at_their_edges),
 		cmocka_unit_test(thread_that_ran_between_equal_blocks_has_two),
 		cmocka_unit_test(
-			between_two_blocks_a_thread_ran_with_an_unknown_stack),
+			between_two_blocks_a_thread_ran_with_the_stack_of_the_first),
 		cmocka_unit_test(each_of_several_edges_is_drawn),
 		cmocka_unit_test(only_where_samples_differ_is_there_a_marker),
 		cmocka_unit_test(edges_that_do_not_lead_on_are_left_out),

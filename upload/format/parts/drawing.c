@@ -102,14 +102,16 @@ static bool is_same_shown(struct drawn *track, const struct fgt_run *a,
  * With the stack that the thread was last seen with, or is seen with next, in
  * that state. There is no marker where both are the same, as there is none
  * between two ticks of one run: all samples around it show this stack, so the
- * time that is marked is that of the ticks.
+ * time that is marked is that of the ticks. A thread that no tick found so has
+ * the last stack that is known of it, marked: most frames stay.
  */
 static void show_unseen(struct drawn *track, bool is_on, uint64_t begin_ns)
 {
 	const struct fgt_run *seen = track->seen[is_on];
 	const struct fgt_run *like = seen ? seen : track->coming[is_on];
+	const struct fgt_run *known = like ? like : track->seen[!is_on];
 	const struct fgt_shown shown = {
-		.stack = like ? like->stack : FGT_NODE_NONE,
+		.stack = known ? known->stack : FGT_NODE_NONE,
 		.state = like	 ? like->state
 			 : is_on ? FGT_STATE_RUNNING
 				 : FGT_STATE_UNKNOWN,
