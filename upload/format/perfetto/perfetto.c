@@ -15,10 +15,12 @@ enum {
 	TRACE_PACKET = 1,
 	PACKET_TIMESTAMP = 8,
 	PACKET_SEQUENCE_ID = 10,
+	PACKET_CLOCK_ID = 58,
 	SNAPSHOT_CLOCKS = 1,
 	SNAPSHOT_PRIMARY_CLOCK,
 	CLOCK_ID = 1,
 	CLOCK_TIMESTAMP,
+	CLOCK_UNIT_MULTIPLIER_NS = 4,
 	DEFAULTS_CLOCK_ID = 58,
 	DEFAULTS_STACK_SAMPLE = 100,
 	STACK_SAMPLE_SOURCE = 1,
@@ -40,10 +42,12 @@ enum {
 	UNIT_NANOSECONDS = 1,
 	CLOCK_REALTIME_ID = 1,
 	CLOCK_MONOTONIC_ID = 3,
-	/* Of this sequence only: counts from the first tick on. An absolute
+	/* Of this sequence only: they count from the first tick on. An absolute
 	 * time would be 8 bytes in each packet. */
-	CLOCK_TRACE_ID = 64,
-	CLOCK_TRACE_FIRST = 1, /* 0 is left out, and means no time */
+	CLOCK_US_ID = 64,
+	CLOCK_NS_ID,
+	CLOCK_FIRST = 1, /* 0 is left out, and means no time */
+	US_NS = 1000,
 };
 
 void fgt_perfetto_begin(struct fgt_perfetto *trace)
@@ -54,10 +58,15 @@ void fgt_perfetto_begin(struct fgt_perfetto *trace)
 
 void fgt_perfetto_begin_at(struct fgt_perfetto *trace, uint64_t mono_ns)
 {
+	uint64_t ns = mono_ns - trace->slice->tick_ns[0];
+	bool is_whole = ns % US_NS == 0;
+
 	fgt_perfetto_begin(trace);
 	fgt_protobuf_put_uint(&trace->out, PACKET_TIMESTAMP,
-			      mono_ns - trace->slice->tick_ns[0] +
-				      CLOCK_TRACE_FIRST);
+			      (is_whole ? ns / US_NS : ns) + CLOCK_FIRST);
+	if (!is_whole)
+		fgt_protobuf_put_uint(&trace->out, PACKET_CLOCK_ID,
+				      CLOCK_NS_ID);
 }
 
 void fgt_perfetto_end(struct fgt_perfetto *trace)
@@ -216,11 +225,15 @@ static void put_thread(struct fgt_perfetto *trace, uint32_t index)
 
 /* ---- The first packet, and facts ---------------------------------------- */
 
-static void put_clock(struct fgt_perfetto *trace, uint64_t id, uint64_t at)
+static void put_clock(struct fgt_perfetto *trace, uint64_t id, uint64_t at,
+		      uint64_t unit_ns)
 {
 	fgt_protobuf_begin(&trace->out, SNAPSHOT_CLOCKS);
 	fgt_protobuf_put_uint(&trace->out, CLOCK_ID, id);
 	fgt_protobuf_put_uint(&trace->out, CLOCK_TIMESTAMP, at);
+	if (unit_ns > 1)
+		fgt_protobuf_put_uint(&trace->out, CLOCK_UNIT_MULTIPLIER_NS,
+				      unit_ns);
 	fgt_protobuf_end(&trace->out);
 }
 
@@ -229,10 +242,12 @@ static void put_clocks(struct fgt_perfetto *trace, uint64_t mono_ns,
 		       uint64_t wall_ns, bool is_first)
 {
 	fgt_protobuf_begin(&trace->out, FGT_PACKET_CLOCK_SNAPSHOT);
-	if (is_first)
-		put_clock(trace, CLOCK_TRACE_ID, CLOCK_TRACE_FIRST);
-	put_clock(trace, CLOCK_MONOTONIC_ID, mono_ns);
-	put_clock(trace, CLOCK_REALTIME_ID, wall_ns);
+	if (is_first) {
+		put_clock(trace, CLOCK_US_ID, CLOCK_FIRST, US_NS);
+		put_clock(trace, CLOCK_NS_ID, CLOCK_FIRST, 1);
+	}
+	put_clock(trace, CLOCK_MONOTONIC_ID, mono_ns, 1);
+	put_clock(trace, CLOCK_REALTIME_ID, wall_ns, 1);
 	fgt_protobuf_put_uint(&trace->out, SNAPSHOT_PRIMARY_CLOCK,
 			      CLOCK_MONOTONIC_ID);
 	fgt_protobuf_end(&trace->out);
@@ -241,7 +256,7 @@ static void put_clocks(struct fgt_perfetto *trace, uint64_t mono_ns,
 static void put_defaults(struct fgt_perfetto *trace)
 {
 	fgt_protobuf_begin(&trace->out, FGT_PACKET_DEFAULTS);
-	fgt_protobuf_put_uint(&trace->out, DEFAULTS_CLOCK_ID, CLOCK_TRACE_ID);
+	fgt_protobuf_put_uint(&trace->out, DEFAULTS_CLOCK_ID, CLOCK_US_ID);
 	fgt_protobuf_begin(&trace->out, DEFAULTS_STACK_SAMPLE);
 	fgt_protobuf_put_string(&trace->out, STACK_SAMPLE_SOURCE, "fgtrace");
 	fgt_protobuf_begin(&trace->out, STACK_SAMPLE_COUNTER);

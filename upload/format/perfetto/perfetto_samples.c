@@ -20,6 +20,9 @@ enum {
 #define SAMPLE_NS   1000000000u
 #define SAMPLES_MAX 1000u
 
+/* Edges are known to the µs, ticks are no better: other digits are noise. */
+#define UNIT_NS 1000u
+
 struct sampled {
 	struct fgt_perfetto *trace;
 	uint32_t thread;
@@ -73,8 +76,12 @@ static void put_state(struct sampled *track, const struct fgt_shown *shown,
 static void put_shown(struct sampled *track, uint64_t end_ns)
 {
 	uint64_t begin_ns = track->begin_ns;
-	uint64_t part_ns = (end_ns - begin_ns) / SAMPLES_MAX;
+	uint64_t part_ns =
+		(end_ns - begin_ns) / SAMPLES_MAX / UNIT_NS * UNIT_NS;
 
+	if (begin_ns == end_ns)
+		return;
+	put_state(track, &track->shown, begin_ns);
 	if (part_ns < SAMPLE_NS)
 		part_ns = SAMPLE_NS;
 	for (; end_ns - begin_ns > part_ns; begin_ns += part_ns)
@@ -94,14 +101,15 @@ static bool show(void *context, const struct fgt_shown *shown, uint64_t mono_ns)
 
 	if (track->is_shown ? shown && is_same(shown, &track->shown) : !shown)
 		return false;
+	mono_ns -= (mono_ns - track->trace->slice->tick_ns[0]) % UNIT_NS;
 	if (track->is_shown)
 		put_shown(track, mono_ns);
-	put_state(track, shown, mono_ns);
 	track->is_shown = shown;
 	if (shown) {
 		track->shown = *shown;
 		track->begin_ns = mono_ns;
 	} else {
+		put_state(track, NULL, mono_ns);
 		put_sample(track, NULL, mono_ns, 0);
 	}
 	return true;

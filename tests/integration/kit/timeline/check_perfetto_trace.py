@@ -36,7 +36,8 @@ INTERNED = {
     48: ("task_contexts", {1: ("iid", INT), 2: ("pid", INT), 3: ("tid", INT)})}
 PACKET = {
     6: ("clock_snapshot", {1: ("clocks", {1: ("clock_id", INT),
-                                          2: ("timestamp", INT)}),
+                                          2: ("timestamp", INT),
+                                          4: ("unit_multiplier_ns", INT)}),
                            2: ("primary_trace_clock", INT)}),
     8: ("timestamp", INT), 10: ("sequence_id", INT),
     11: ("track_event", {4: ("debug_annotations",
@@ -47,6 +48,7 @@ PACKET = {
                          47: ("flow_ids", FIXED),
                          48: ("terminating_flow_ids", FIXED)}),
     12: ("interned_data", INTERNED), 13: ("sequence_flags", INT),
+    58: ("timestamp_clock_id", INT),
     59: ("defaults", {58: ("timestamp_clock_id", INT),
                       100: ("stack_sample_defaults",
                             {1: ("source", TEXT),
@@ -65,7 +67,8 @@ PACKET = {
 TRACE = {1: ("packet", PACKET)}
 WIRES = {INT: 0, DOUBLE: 1, FIXED: 1}
 BEGIN, END, INSTANT, COUNT, STATE = range(1, 6)
-MONOTONIC, REALTIME, OWN_CLOCK = 3, 1, 64
+MONOTONIC, REALTIME, US_CLOCK, NS_CLOCK = 3, 1, 64, 65
+UNIT_NS = {US_CLOCK: 1000, NS_CLOCK: 1, MONOTONIC: 1, REALTIME: 1}
 GAP = ("[gap: no samples]",)
 
 
@@ -143,21 +146,26 @@ class Trace:
                one(packet, "first_packet_on_sequence") == 1,
                "the first packet does not begin its sequence")
         defaults = one(packet, "defaults", {})
-        demand(one(defaults, "timestamp_clock_id") == OWN_CLOCK, "clock")
+        demand(one(defaults, "timestamp_clock_id") == US_CLOCK, "clock")
         sample = one(defaults, "stack_sample_defaults", {})
         demand(one(sample, "source") == "fgtrace", "source")
         counter = one(sample, "primary_descriptor", {})
         demand(one(counter, "unit") == 1 and one(counter, "name"),
                "samples do not weigh nanoseconds")
         clocks = self.clocks(one(packet, "clock_snapshot", {}))
-        demand(set(clocks) == {OWN_CLOCK, MONOTONIC, REALTIME}, clocks)
-        self.base_ns = clocks[MONOTONIC] - clocks[OWN_CLOCK]
+        demand(set(clocks) == set(UNIT_NS), clocks)
+        self.base_ns = {id: clocks[MONOTONIC] - clocks[id]
+                        for id in (US_CLOCK, NS_CLOCK)}
 
     def clocks(self, snapshot):
         demand(one(snapshot, "primary_trace_clock") == MONOTONIC,
                "primary clock")
-        clocks = {one(each, "clock_id"): one(each, "timestamp")
-                  for each in snapshot.get("clocks", [])}
+        clocks = {}
+        for each in snapshot.get("clocks", []):
+            clock = one(each, "clock_id")
+            demand(one(each, "unit_multiplier_ns", 1) == UNIT_NS[clock],
+                   f"unit of clock {clock}")
+            clocks[clock] = one(each, "timestamp") * UNIT_NS[clock]
         demand(not self.wall or clocks[MONOTONIC] > self.wall[-1][0],
                "clock snapshots are not in order")
         self.wall.append((clocks[MONOTONIC], clocks[REALTIME]))
@@ -174,7 +182,9 @@ class Trace:
                  if key in packet]
         demand(bool(timed) == ("timestamp" in packet), "timestamp")
         if timed:
-            ts = self.base_ns + one(packet, "timestamp")
+            clock = one(packet, "timestamp_clock_id", US_CLOCK)
+            ts = self.base_ns[clock] + \
+                one(packet, "timestamp") * UNIT_NS[clock]
             demand(len(timed) == 1 and one(packet, "timestamp") > 0, timed)
             if timed[0] == "track_event":
                 self.event(ts, one(packet, "track_event"))
