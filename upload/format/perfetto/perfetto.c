@@ -310,6 +310,21 @@ static void put_rate(struct fgt_perfetto *trace, const char *key, double hz)
 	fgt_perfetto_put_argument(trace, key, text);
 }
 
+/* Why it was cut. */
+static void put_notes(struct fgt_perfetto *trace)
+{
+	const struct fgt_ring_slice *slice = trace->slice;
+
+	if (slice->note_count == 0)
+		return;
+	fgt_perfetto_begin_entries(trace, "notes");
+	for (uint32_t i = 0; i < slice->note_count; i++)
+		fgt_perfetto_put_entry(
+			trace, fgt_slice_string(slice, slice->notes[i].key),
+			fgt_slice_string(slice, slice->notes[i].value));
+	fgt_perfetto_end_entries(trace);
+}
+
 /* What the slice is, and what it lacks: an instant of the process. */
 static void put_facts(struct fgt_perfetto *trace)
 {
@@ -330,6 +345,7 @@ static void put_facts(struct fgt_perfetto *trace)
 	put_number(trace, "missed_ticks", slice->missed_ticks);
 	put_number(trace, "evicted_ticks", slice->evicted_ticks);
 	put_number(trace, "lapped_ticks", slice->lapped_ticks);
+	put_notes(trace);
 	fgt_perfetto_end_event(trace);
 }
 
