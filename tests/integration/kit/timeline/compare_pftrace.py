@@ -71,8 +71,8 @@ def images(trace):
         for path in entry.get("path_string_ids", []):
             text = one(tables["mapping_paths"][path], "str").decode()
             build_id = one(tables["build_ids"][one(entry, "build_id")], "str")
-            found.append(["/" + text.lstrip("/"), build_id.hex()])
-    return found
+            found.append(("/" + text.lstrip("/"), build_id.hex()))
+    return sorted(set(found))  # a file may be mapped twice
 
 
 def samples(trace):
