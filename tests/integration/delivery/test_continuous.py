@@ -2,12 +2,15 @@
 """Continuous mode: chunks of the whole life of a real program arrive at a strict
 server, without gap and overlap. test_continuous.py BUILD [GROUP…]"""
 import collections
+import gzip
 import os
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from kit.daemon_bench import Daemon, run_groups  # noqa: E402
+from kit import check_pprof  # noqa: E402
+from kit.daemon_bench import Daemon, run_groups, sleeper  # noqa: E402
+from kit.delivery import pyroscope  # noqa: E402
 from kit.real_programs import redis  # noqa: E402
 from kit.sentry_server import SentryServer  # noqa: E402
 from kit.transact import (  # noqa: E402
@@ -98,6 +101,44 @@ targets = ( {{ pid = {pid}; continuous = true; continuous_s = {CHUNK_S};
     server.close()
 
 
+def chunks_of_sums(checks, bench):
+    """pprof for Pyroscope: chunks adjoin, and each tick counts once."""
+    refusals = []
+    server = SentryServer(pyroscope.script(pyroscope.check_ingest, refusals))
+    folder = bench.path("sums")
+    os.makedirs(folder)
+    child = sleeper(bench)
+    daemon = Daemon(bench, "sums", f"""
+upload: {{ destinations = (
+  {{ name = "lab"; url = "http://127.0.0.1:{server.port}/ingest"; }},
+  {{ name = "files"; directory = "{folder}"; format = "pprof"; }} ); }};
+targets = ( {{ pid = {child.pid}; continuous = true; continuous_s = 2; }} );""")
+    until(lambda: len(server.requests) >= 3 and
+          len(os.listdir(folder)) >= 3, 20)
+    checks.ok("sums: Pyroscope accepts each chunk", len(server.requests) >= 3
+              and not refusals, refusals[:3])
+    chunks = []
+    for name in os.listdir(folder):
+        if name.endswith(".pb.gz"):
+            with gzip.open(os.path.join(folder, name)) as file:
+                chunks.append(check_pprof.Profile(file.read()))
+    times = sorted((check_pprof.one(one.raw, "time_nanos"),
+                    check_pprof.one(one.raw, "duration_nanos"))
+                   for one in chunks)
+    gaps = [(after[0] - before[0] - before[1]) / 1e9
+            for before, after in zip(times, times[1:])]
+    checks.ok("sums: each begins where the one before ends", len(gaps) >= 2
+              and all(abs(gap) < 3 * PERIOD_S for gap in gaps), gaps)
+    ticks = sum(sample["value"][0] for one in chunks
+                for sample in one.raw["sample"])
+    seconds = (times[-1][0] + times[-1][1] - times[0][0]) / 1e9
+    checks.ok("sums: each tick counts once",
+              abs(ticks - seconds / PERIOD_S) <= 0.02 * ticks,
+              (ticks, seconds))
+    daemon.end()
+    server.close()
+
+
 def the_agent_ends(checks, bench):
     """SIGTERM: what has not been delivered leaves before the agent."""
     server = SentryServer()
@@ -118,4 +159,4 @@ targets = ( {{ pid = {pid}; continuous = true; continuous_s = 20; }} );""")
 
 
 if __name__ == "__main__":
-    run_groups([a_whole_life, the_agent_ends])
+    run_groups([a_whole_life, chunks_of_sums, the_agent_ends])
