@@ -52,7 +52,8 @@ int fgt_dispatch(const struct fgt_ring_slice *slice,
 				     .limits = limits,
 				     .root_fd = root_fd,
 				     .outcome = ret_outcome };
-	const struct fgt_payload_taker taker = { take, &dispatch };
+	const struct fgt_payload_taker taker = { .take = take,
+						 .context = &dispatch };
 
 	memset(ret_outcome, 0, sizeof(*ret_outcome));
 	fgt_destination_where(destination, ret_outcome->where);

@@ -290,6 +290,7 @@ int fgt_destination_encode(const struct fgt_destination *destination,
 	encoding.options.event_id = encoding.event_id;
 	if (destination->is_sum)
 		encoding.options.otlp_shape = FGT_OTLP_SUM;
+	encoding.options.is_stored = taker->is_stored;
 	r = choose_dsn(&encoding);
 	if (r == 0) {
 		fill_head(&encoding);

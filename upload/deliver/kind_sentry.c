@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "upload/deliver/kinds.h"
+#include "upload/format/sentry/sentry_fresh.h"
 
 /* What may work when it is sent again. */
 static bool is_temporary(int error, const struct fgt_upload_outcome *outcome)
@@ -26,13 +27,18 @@ static bool is_temporary(int error, const struct fgt_upload_outcome *outcome)
 
 static int post(const struct fgt_sending *sending, const struct fgt_dsn *dsn)
 {
+	const struct fgt_sentry_fresh fresh = {
+		.stored = &sending->payload->body,
+		.dsn = dsn->clean,
+	};
+	const struct fgt_envelope envelope = fgt_sentry_fresh(&fresh);
 	struct fgt_upload_limits limits = *sending->limits;
 	struct fgt_upload_outcome outcome;
 	int r;
 
 	limits.ca_file = sending->destination->ca_file;
-	r = fgt_sentry_post(&sending->payload->body, sending->payload->head.id,
-			    dsn, &limits, &outcome, sending->why);
+	r = fgt_sentry_post(&envelope, sending->payload->head.id, dsn, &limits,
+			    &outcome, sending->why);
 	sending->outcome->status = outcome.status;
 	if (r == 0) {
 		sending->outcome->bytes = outcome.sent_bytes;

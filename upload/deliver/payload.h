@@ -8,6 +8,7 @@
 #ifndef FGT_UPLOAD_DELIVER_PAYLOAD_H
 #define FGT_UPLOAD_DELIVER_PAYLOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ringbuf/base/why.h"
@@ -46,6 +47,7 @@ struct fgt_payload_taker {
 	int (*take)(void *context, const struct fgt_payload *payload,
 		    struct fgt_why *why);
 	void *context;
+	bool is_stored; /* what it takes: no secret, and nothing of now */
 };
 
 /*

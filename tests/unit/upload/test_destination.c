@@ -79,7 +79,8 @@ static void stored_head_reads_back_unless_it_is_damaged(void **state)
 {
 	struct fgt_ring_slice *slice = fixture_rich();
 	struct fgt_payload_head head, again;
-	const struct fgt_payload_taker taker = { keep_head, &head };
+	const struct fgt_payload_taker taker = { .take = keep_head,
+						 .context = &head };
 	struct fgt_destination *destination;
 
 	(void)state;

@@ -44,6 +44,8 @@ struct fgt_format_options {
 	enum fgt_otlp_shape otlp_shape;
 	/* Sentry only. */
 	const char *dsn; /* without secret; NULL: no dsn in header */
+	/* Its header gets DSN and time when it is sent, see sentry_fresh.h. */
+	bool is_stored;
 	const char *release;
 	const char *environment;
 	const char *transaction; /* name; default: the process's name */

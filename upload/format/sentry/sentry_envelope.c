@@ -64,10 +64,12 @@ void fgt_sentry_put_header(struct fgt_json *json, const char *event_id,
 {
 	fgt_json_begin_object(json, NULL);
 	fgt_json_put_string(json, "event_id", event_id);
-	if (fgt_sentry_given(options->dsn))
+	if (fgt_sentry_given(options->dsn) && !options->is_stored)
 		fgt_json_put_string(json, "dsn", options->dsn);
 	fgt_sentry_put_sdk(json, "sdk");
-	fgt_json_put_time(json, "sent_at", fgt_clock_ns(CLOCK_REALTIME));
+	if (!options->is_stored)
+		fgt_json_put_time(json, "sent_at",
+				  fgt_clock_ns(CLOCK_REALTIME));
 	fgt_json_end_object(json);
 	fgt_json_newline(json);
 }

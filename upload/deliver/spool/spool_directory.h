@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the directory of a spool, which no other user may change, for one
+ * process at a time.
+ */
+#ifndef FGT_UPLOAD_DELIVER_SPOOL_SPOOL_DIRECTORY_H
+#define FGT_UPLOAD_DELIVER_SPOOL_SPOOL_DIRECTORY_H
+
+#include <stdbool.h>
+
+#include "ringbuf/base/why.h"
+
+/*
+ * Makes the directory (mode 0700) if only its last part is missing, and takes
+ * the lock in it, which ends with the process or with ret_lock_fd; NULL: not. A
+ * process that opens it twice shares the lock. -EACCES: another user owns it, or may
+ * write to it; -EBUSY: another process has it; errno of open, mkdir and fcntl;
+ * why is set.
+ *
+ * MT-Safe | AS-Unsafe
+ */
+int fgt_spool_directory_open(const char *path, int *ret_fd, int *ret_lock_fd,
+			     struct fgt_why *why);
+
+/* Does another process have the lock? */
+bool fgt_spool_directory_is_locked(int directory_fd);
+
+#endif
